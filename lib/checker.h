@@ -1,0 +1,27 @@
+/*
+ * The checker: proves a set of plans right, symbolically, with no I/O, for one collective on `size`
+ * ranks, by running them over links that hold one message each.
+ *
+ * What it proves, of the finished plans (the very steps that the executors run):
+ *   - at the end each output chunk that the collective promises holds each rank's contribution
+ *     exactly once (barrier: at least once), and nothing else was added on the way;
+ *   - each message is the chunk that its receiver expects, and no message is left over;
+ *   - no deadlock: links of one slot a direction suffice, also when pieces follow each other;
+ *   - `last` stands on a step exactly when its result is complete;
+ *   - in place too: no input is overwritten before its last use, no memory while a send may still
+ *     read it (unless a FLUSH stands between);
+ *   - scratch is written before it is read.
+ */
+#ifndef RD_CHECKER_H
+#define RD_CHECKER_H
+
+#include "plan.h"
+
+/* plans[size]. 0, or RONDO_INVALID with a story: rank, step and what is wrong with it. */
+int rd_check_plans(struct rd_plan *const *plans, int size);
+
+/* Writes the algorithm's plans for every rank and checks them. */
+int rd_check_algorithm(const struct rd_algorithm *algorithm, enum rd_collective collective,
+	int size, int root, int target);
+
+#endif

@@ -1,0 +1,18 @@
+/*
+ * The story of a failure: what the code alone cannot say. One call records the story and returns the
+ * code; the callers above pass the code on with a plain `if (err) return err;`.
+ */
+#ifndef RD_ERROR_H
+#define RD_ERROR_H
+
+#include "rondo.h"
+
+#define RD_STORY_SIZE 512
+
+/* Records the story (printf style, one line, no newline) for this thread, and returns `error`. */
+int rd_fail(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* As rd_fail(RONDO_SYSTEM, ...), with ": " and the text of errno appended. */
+int rd_fail_errno(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

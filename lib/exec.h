@@ -1,0 +1,80 @@
+/*
+ * The host executor: runs a plan over links, in host memory, as a state machine. It makes no system
+ * call of its own (links do the I/O), reads no clock and allocates nothing; the simulator runs the
+ * very same code.
+ *
+ * The plan is run over successive pieces (a slice of every chunk). Piece p runs on channel
+ * p % channels, in the plan's order; the channels advance independently.
+ */
+#ifndef RD_EXEC_H
+#define RD_EXEC_H
+
+#include "plan.h"
+#include "reduce.h"
+#include "transports/transport.h"
+
+#define RD_CHANNELS_MAX 8
+
+/* What travels in each message's tag, and must be the same on both sides. 24 bytes. */
+struct rd_signature {
+	uint64_t count;
+	uint32_t number; /* of the call; of the transfer between this pair, for a transfer */
+	uint32_t root;
+	uint8_t collective, type, op, reserved;
+	uint32_t chunk;  /* of the plan: a plan that differs between ranks shows here */
+};
+
+struct rd_call {
+	struct rd_problem problem;
+	rondo_type type;
+	rondo_op op;
+	size_t count; /* elements in a block */
+	const void *in;
+	void *out;
+	uint32_t number;
+};
+
+enum rd_progress {
+	RD_IDLE = 0,  /* nothing could move: wait for a link */
+	RD_MOVED = 1, /* something moved; there may be more to do at once */
+	RD_DONE = 2,
+};
+
+/* Where one channel stands. */
+struct rd_cursor {
+	size_t piece;
+	int step;
+	bool received; /* the step's message has been taken; what is left is to send it on */
+};
+
+struct rd_exec {
+	const struct rd_plan *plan;
+	struct rd_call call;
+	struct rd_link *const *links; /* [peer * channels + channel]; NULL for a peer not linked */
+	int channels;
+	size_t element;        /* bytes */
+	size_t chunk_count;    /* elements in a chunk (the last of a block may have fewer) */
+	size_t piece_count;    /* elements in a slice of a chunk */
+	size_t pieces;
+	rd_reduce_function reduce;
+	char *scratch;         /* [channels][scratch_chunks][piece bytes] */
+	uint64_t *tickets;     /* [channels][step_count]: link->posted when the step had sent */
+	struct rd_cursor cursors[RD_CHANNELS_MAX];
+	int error;             /* the first failure; the exec is over then */
+	int waiting_for;       /* peer whose link it last waited for; -1: none yet */
+	bool broken_link;      /* error came from the link to waiting_for, not from here */
+};
+
+/* Memory an exec of this plan needs beside the struct: scratch in bytes, tickets in entries. */
+size_t rd_exec_scratch_size(const struct rd_plan *plan, int channels, size_t piece_size);
+size_t rd_exec_ticket_count(const struct rd_plan *plan, int channels);
+
+/* piece_size: bytes a message carries at most; at most every link's message_max. */
+void rd_exec_init(struct rd_exec *exec, const struct rd_plan *plan, const struct rd_call *call,
+	struct rd_link *const *links, int channels, size_t piece_size, void *scratch,
+	uint64_t *tickets);
+
+/* Advances as far as the links allow: an rd_progress, or a negative error with its story recorded. */
+int rd_exec_step(struct rd_exec *exec);
+
+#endif

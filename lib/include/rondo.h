@@ -1,0 +1,279 @@
+/*
+ * Rondo: collectives in C, from scratch.
+ *
+ * N ranks (processes, or threads of one process) each hold a buffer; Rondo combines and moves those
+ * buffers. This is the one installed header.
+ *
+ * Errors: every function that returns int returns 0 or a negative `enum rondo_error`, unless its
+ * comment says otherwise. rondo_last_error() then tells the story: which rank failed, and why.
+ *
+ * Units: `count` is elements, `size` is bytes, `_ms` is milliseconds.
+ *
+ * Ownership: the caller owns every buffer. A buffer handed to a call on a stream must stay untouched
+ * until the stream has reached the end of that call.
+ *
+ * Threading: a comm may be used by one thread at a time; calls on one comm run in the order in which
+ * they were issued, also when they were issued on several streams. Different comms are independent.
+ */
+#ifndef RONDO_H
+#define RONDO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define RONDO_VERSION_MAJOR 0
+#define RONDO_VERSION_MINOR 1
+#define RONDO_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define RONDO_API __attribute__((visibility("default")))
+#else
+#define RONDO_API
+#endif
+
+/* "0.1.0": the version of the library that runs, which may differ from the header's. */
+RONDO_API const char *rondo_version(void);
+
+/* ---- Errors ------------------------------------------------------------------------------- */
+
+/* X(name, value, text) */
+#define RONDO_ERRORS(X)                                                                            \
+	X(RONDO_INVALID, -1, "invalid argument")                                                   \
+	X(RONDO_SETTING, -2, "bad setting")                                                        \
+	X(RONDO_MEMORY, -3, "out of memory")                                                       \
+	X(RONDO_SYSTEM, -4, "a system call failed")                                                \
+	X(RONDO_UNSUPPORTED, -5, "not supported here")                                             \
+	X(RONDO_UNREACHABLE, -6, "a rank cannot be reached")                                       \
+	X(RONDO_BROKEN, -7, "a connection broke")                                                  \
+	X(RONDO_DIED, -8, "a rank died")                                                           \
+	X(RONDO_LEFT, -9, "a rank has left the communicator")                                      \
+	X(RONDO_TIMEOUT, -10, "a rank was silent for too long")                                    \
+	X(RONDO_MISMATCH, -11, "ranks made different calls")                                       \
+	X(RONDO_PROTOCOL, -12, "a peer sent bytes that make no sense")                             \
+	X(RONDO_ABORTED, -13, "the communicator was aborted")
+
+enum rondo_error {
+	RONDO_OK = 0,
+#define RONDO_ERROR_ENUM(name, value, text) name = (value),
+	RONDO_ERRORS(RONDO_ERROR_ENUM)
+#undef RONDO_ERROR_ENUM
+};
+
+/* The short text of a code, e.g. "a rank died"; "unknown error" for what is no code. Never NULL. */
+RONDO_API const char *rondo_error_text(int error);
+/* The name of a code, e.g. "RONDO_DIED". Never NULL. */
+RONDO_API const char *rondo_error_name(int error);
+/*
+ * The story of the last failure in this thread, in one line, e.g. "rank 3 (host b) closed its
+ * connection during all_reduce #17". Empty before the first failure. Valid until this thread's next
+ * failing call.
+ */
+RONDO_API const char *rondo_last_error(void);
+
+/* ---- Types and operations ----------------------------------------------------------------- */
+
+/* X(name, C type in memory, text) */
+#define RONDO_TYPES(X)                                                                             \
+	X(RONDO_I8, int8_t, "i8")                                                                  \
+	X(RONDO_U8, uint8_t, "u8")                                                                 \
+	X(RONDO_I32, int32_t, "i32")                                                               \
+	X(RONDO_U32, uint32_t, "u32")                                                              \
+	X(RONDO_I64, int64_t, "i64")                                                               \
+	X(RONDO_U64, uint64_t, "u64")                                                              \
+	X(RONDO_F16, uint16_t, "f16")                                                              \
+	X(RONDO_BF16, uint16_t, "bf16")                                                            \
+	X(RONDO_F32, float, "f32")                                                                 \
+	X(RONDO_F64, double, "f64")
+
+typedef enum rondo_type {
+#define RONDO_TYPE_ENUM(name, ctype, text) name,
+	RONDO_TYPES(RONDO_TYPE_ENUM)
+#undef RONDO_TYPE_ENUM
+	RONDO_TYPE_COUNT
+} rondo_type;
+
+/*
+ * Signed sums and products wrap as unsigned ones do. An average of integers is the sum divided by
+ * the number of ranks, rounded towards zero. min and max give NaN when any rank's element is NaN.
+ * f16 and bf16 are combined in f32 and rounded to nearest even after each combination.
+ */
+#define RONDO_OPS(X)                                                                               \
+	X(RONDO_SUM, "sum")                                                                        \
+	X(RONDO_PROD, "prod")                                                                      \
+	X(RONDO_MIN, "min")                                                                        \
+	X(RONDO_MAX, "max")                                                                        \
+	X(RONDO_AVG, "avg")
+
+typedef enum rondo_op {
+#define RONDO_OP_ENUM(name, text) name,
+	RONDO_OPS(RONDO_OP_ENUM)
+#undef RONDO_OP_ENUM
+	RONDO_OP_COUNT
+} rondo_op;
+
+/* Bytes in one element; 0 for what is no type. */
+RONDO_API size_t rondo_type_size(rondo_type type);
+/* "f32", "sum"; "?" for what is none. */
+RONDO_API const char *rondo_type_name(rondo_type type);
+RONDO_API const char *rondo_op_name(rondo_op op);
+
+/* ---- Communicators ------------------------------------------------------------------------ */
+
+typedef struct rondo_comm rondo_comm;
+typedef struct rondo_stream rondo_stream;
+
+/*
+ * How to make a comm. Start from RONDO_CONFIG_INIT and set what matters; what is left alone comes
+ * from the environment (docs/environment.md), then from the default.
+ */
+struct rondo_config {
+	size_t struct_size;      /* sizeof(struct rondo_config): lets the struct grow */
+	int rank;                /* this rank; -1: RANK */
+	int size;                /* ranks in all; -1: WORLD_SIZE */
+	const char *address;     /* where rank 0 listens: name or address; NULL: MASTER_ADDR */
+	int port;                /* where rank 0 listens; -1: MASTER_PORT */
+	int rendezvous_fd;       /* rank 0: a listening socket to use (and close); -1: make one */
+	const char *transport;   /* transports that may be used, e.g. "shm,tcp"; NULL: RONDO_TRANSPORT */
+	const char *interface;   /* network interface for tcp; NULL: RONDO_INTERFACE */
+	const char *host;        /* pretend to be on this host; NULL: RONDO_HOST */
+	const char *algo;        /* algorithm to use where it can; NULL: RONDO_ALGO */
+	int channels;            /* links a pair, run side by side; 0: RONDO_CHANNELS */
+	size_t piece_size;       /* bytes a message carries at most; 0: RONDO_PIECE */
+	int timeout_ms;          /* silence after which a peer counts as lost; 0: RONDO_TIMEOUT_MS */
+	int init_timeout_ms;     /* bound on making the comm; 0: RONDO_INIT_TIMEOUT_MS */
+};
+
+#define RONDO_CONFIG_INIT                                                                          \
+	{                                                                                          \
+		sizeof(struct rondo_config), -1, -1, NULL, -1, -1, NULL, NULL, NULL, NULL, 0, 0,   \
+			0, 0                                                                       \
+	}
+
+/*
+ * Meets the other ranks and connects to each of them. Collective: returns on every rank when all
+ * are connected, or on every rank with an error within init_timeout_ms. config may be NULL: all from
+ * RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. On failure *comm is NULL.
+ */
+RONDO_API int rondo_comm_create(rondo_comm **comm, const struct rondo_config *config);
+
+/*
+ * Leaves and frees. Waits for this comm's calls on streams. Collective in that rank 0 stays until
+ * every rank has left or died (bounded by timeout_ms). NULL is fine. An error here is news about
+ * the other ranks (say, that they made different calls); the comm is freed all the same.
+ */
+RONDO_API int rondo_comm_destroy(rondo_comm *comm);
+
+/*
+ * Ends every call on this comm, here and on the other ranks, with RONDO_ABORTED, which will name this
+ * rank and the reason (may be NULL). May be called from any thread. The comm must still be destroyed.
+ */
+RONDO_API int rondo_comm_abort(rondo_comm *comm, const char *reason);
+
+/* 0 while the comm is sound; else the error that ended it, with its story in rondo_last_error(). */
+RONDO_API int rondo_comm_error(rondo_comm *comm);
+
+RONDO_API int rondo_comm_rank(const rondo_comm *comm);
+RONDO_API int rondo_comm_size(const rondo_comm *comm);
+
+/*
+ * Forks `size` processes, sets RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and
+ * MASTER_PORT in each, and calls run(argument) there; what it returns is the exit status. Waits for
+ * all; when one fails, ends the others. Returns 0, or the first failed rank's exit status (128 +
+ * signal where a signal ended it), or a negative error if the ranks could not be started.
+ * Call it before the process has threads or streams.
+ */
+RONDO_API int rondo_spawn(int size, int (*run)(void *argument), void *argument);
+
+/* ---- Collectives --------------------------------------------------------------------------- */
+
+/*
+ * What all of these share:
+ *   - every rank of the comm makes the same calls in the same order, with the same count, type, op
+ *     and root; a rank that differs is an error (RONDO_MISMATCH) that says who differs in what;
+ *   - stream NULL runs now, in the caller, and returns when this rank's part is done; otherwise the
+ *     call is queued on the stream and 0 means only that it was;
+ *   - in place means send == recv, or where the counts differ, that the smaller buffer is this
+ *     rank's block of the larger one; no other overlap is allowed;
+ *   - any count, also 0, and any pointer alignment;
+ *   - results are the same bits on every rank, and from run to run;
+ *   - send and recv are host memory.
+ */
+
+/* recv[count] = op over all ranks of send[count], on every rank. */
+RONDO_API int rondo_all_reduce(rondo_comm *comm, const void *send, void *recv, size_t count,
+	rondo_type type, rondo_op op, rondo_stream *stream);
+
+/* recv[count] = op over all ranks of send[count], on the root; recv is ignored elsewhere. */
+RONDO_API int rondo_reduce(rondo_comm *comm, const void *send, void *recv, size_t count,
+	rondo_type type, rondo_op op, int root, rondo_stream *stream);
+
+/* recv[count] = the root's send[count], on every rank; send is ignored elsewhere. */
+RONDO_API int rondo_broadcast(rondo_comm *comm, const void *send, void *recv, size_t count,
+	rondo_type type, int root, rondo_stream *stream);
+
+/* recv[count] = op over all ranks of block `rank` of send[size * count]. */
+RONDO_API int rondo_reduce_scatter(rondo_comm *comm, const void *send, void *recv, size_t count,
+	rondo_type type, rondo_op op, rondo_stream *stream);
+
+/* Block k of recv[size * count] = rank k's send[count], on every rank. */
+RONDO_API int rondo_all_gather(rondo_comm *comm, const void *send, void *recv, size_t count,
+	rondo_type type, rondo_stream *stream);
+
+/* Block k of recv[size * count] = block `rank` of rank k's send[size * count]. */
+RONDO_API int rondo_all_to_all(rondo_comm *comm, const void *send, void *recv, size_t count,
+	rondo_type type, rondo_stream *stream);
+
+/* Block k of the root's recv[size * count] = rank k's send[count]; recv is ignored elsewhere. */
+RONDO_API int rondo_gather(rondo_comm *comm, const void *send, void *recv, size_t count,
+	rondo_type type, int root, rondo_stream *stream);
+
+/* recv[count] = block `rank` of the root's send[size * count]; send is ignored elsewhere. */
+RONDO_API int rondo_scatter(rondo_comm *comm, const void *send, void *recv, size_t count,
+	rondo_type type, int root, rondo_stream *stream);
+
+/*
+ * Sends to, or receives from, one peer. Sends to a peer arrive in the order in which they were
+ * made. Two ranks that exchange data put both calls in one group, or one of them receives first.
+ * A rank may send to itself within a group that also receives it.
+ */
+RONDO_API int rondo_send(rondo_comm *comm, const void *send, size_t count, rondo_type type,
+	int peer, rondo_stream *stream);
+RONDO_API int rondo_recv(rondo_comm *comm, void *recv, size_t count, rondo_type type, int peer,
+	rondo_stream *stream);
+
+/* No rank returns before every rank has called. */
+RONDO_API int rondo_barrier(rondo_comm *comm, rondo_stream *stream);
+
+/*
+ * Calls between start and end are collected, and run side by side by end: sends and receives do not
+ * wait for each other, and calls on different comms proceed together. All must be on one stream (or
+ * all on none). Groups nest: the outermost end runs them. Of this thread alone. At most
+ * RONDO_GROUP_MAX calls. When a call in a group is refused, so is the whole group, at its end.
+ */
+#define RONDO_GROUP_MAX 4096
+RONDO_API int rondo_group_start(void);
+RONDO_API int rondo_group_end(void);
+
+/* ---- Streams: work in order, on a thread of its own ---------------------------------------- */
+
+/*
+ * A host stream is a queue and the thread that works it off, so that communication goes on while
+ * the caller computes. The first failure on a stream sticks: later work on it is skipped, and
+ * rondo_stream_synchronize() returns it.
+ */
+RONDO_API int rondo_stream_create(rondo_stream **stream);
+/* Finishes the queued work first. NULL is fine. */
+RONDO_API void rondo_stream_destroy(rondo_stream *stream);
+/* Waits until all work queued so far is done; returns the first failure on this stream. */
+RONDO_API int rondo_stream_synchronize(rondo_stream *stream);
+/* Queues a call of run(argument), on the stream's thread. */
+RONDO_API int rondo_stream_call(rondo_stream *stream, void (*run)(void *argument), void *argument);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

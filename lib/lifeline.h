@@ -1,0 +1,102 @@
+/*
+ * The lifeline of one rank in one comm: a thread and a control connection to rank 0, over which the
+ * ranks meet, and later learn of deaths and failures. Rank 0's lifeline also runs the hub, to which
+ * all are connected (rank 0 too).
+ *
+ * What is said over it is decided by two state machines, events in and actions out, that make no
+ * system call and read no clock: rendezvous.h. This file is their sockets and their thread.
+ *
+ * One verdict a comm: the first failure that the hub learns of. The hub tells every rank, so that all
+ * of them name the same culprit for the same reason. A dead rank's control connection closes: that
+ * is a verdict at once. A rank that reports a broken link waits for the hub's word on it: the hub
+ * prefers "rank 2 died" to "rank 1 closed its connection", which may be a mere consequence.
+ * A rank that reports silence has the hub ask every rank what it is doing; the verdict names the rank
+ * that does not answer (stopped, cut off), or the one that has not joined the call.
+ */
+#ifndef RD_LIFELINE_H
+#define RD_LIFELINE_H
+
+#include <stdatomic.h>
+
+#include "place.h"
+#include "transports/transport.h"
+
+#define RD_TRANSPORTS_MAX 8
+
+/* What a rank says of itself when it joins, and learns of every other rank. */
+struct rd_card {
+	char transport[16]; /* "": no more cards */
+	uint16_t size;
+	unsigned char bytes[RD_CARD_MAX];
+};
+
+struct rd_member {
+	struct rd_place place;
+	struct rd_card cards[RD_TRANSPORTS_MAX];
+};
+
+/* What this rank is doing, for the hub's question; the comm writes, the lifeline's thread reads. */
+struct rd_doing {
+	_Atomic uint32_t calls;       /* collective calls begun (issued, for streams) */
+	_Atomic uint32_t done;        /* of those, finished */
+	_Atomic int32_t collective;   /* enum rd_collective of the latest call; -1: none yet */
+	_Atomic int32_t waiting_for;  /* peer it waits for; -1: none */
+};
+
+struct rd_lifeline;
+
+struct rd_lifeline_config {
+	const struct rd_settings *settings; /* rank, size, address, port, rendezvous_fd, timeouts */
+	const struct rd_member *self;       /* copied */
+	struct rd_doing *doing;             /* outlives the lifeline */
+	_Atomic int *failed;                /* set to the verdict's error; outlives the lifeline */
+	int wake_fd;                        /* eventfd, written after *failed is set */
+};
+
+/*
+ * Starts the thread and joins: rank 0 listens (on settings->rendezvous_fd, or address:port), all
+ * connect, retrying a refused connection until init_timeout_ms is over. Returns when every rank's
+ * member is known, or an error that names the rank and the reason: "rank 3: no one listens at
+ * 10.0.0.1:29500 (connection refused, tried for 30 s)", "rank 2 has not come within 30 s (3 of 4
+ * ranks are here)", "rank 2 was started with WORLD_SIZE 3, here 4", "two processes say they are
+ * rank 1 (host a pid 17, host a pid 18)", "rank 1 has RONDO_PIECE ... " (settings digest differs).
+ * On an error *lifeline is NULL and nothing is left behind.
+ */
+int rd_lifeline_create(struct rd_lifeline **lifeline, const struct rd_lifeline_config *config);
+
+/* The members, [size], once create has returned; owned by the lifeline. */
+const struct rd_member *rd_lifeline_members(const struct rd_lifeline *lifeline);
+/* Drawn by the hub at random: the same on every rank of this comm, and on no other comm. */
+uint64_t rd_lifeline_comm_id(const struct rd_lifeline *lifeline);
+/* The interface address used for the control connection, for logs: "lo:127.0.0.1<29500>". */
+const char *rd_lifeline_where(const struct rd_lifeline *lifeline);
+
+/* Says that this rank's links are open; returns when all ranks' are, or the verdict. */
+int rd_lifeline_ready(struct rd_lifeline *lifeline);
+
+/*
+ * Reports a failure seen here and waits (bounded, about a second) for the hub's verdict, which is
+ * returned with its story recorded in this thread. culprit: the rank at fault, or -1. error:
+ *   RONDO_BROKEN    the link to culprit failed
+ *   RONDO_TIMEOUT   silence, waiting for culprit
+ *   RONDO_MISMATCH, RONDO_PROTOCOL, RONDO_ABORTED, ...   as the story says
+ * Where no verdict comes (the hub is gone), the reported error and story stand.
+ */
+int rd_lifeline_report(struct rd_lifeline *lifeline, int error, int culprit, const char *story);
+
+/* The verdict so far: 0, or its error, with the story recorded in this thread. */
+int rd_lifeline_verdict(struct rd_lifeline *lifeline);
+
+/*
+ * Goodbye: tells the hub how many collective calls were made, and a digest of them (two ranks with
+ * equal counts and unequal digests made different calls: RONDO_MISMATCH). Rank 0 waits until all
+ * have left or died, at most timeout_ms. A rank that has left is no failure; but another rank whose
+ * `calls` exceed the leaver's gets a verdict at once: "rank 1 left after call #16; rank 0 is in
+ * all_reduce #17". Frees. Returns 0 or the verdict, which may be the news of this very moment.
+ */
+int rd_lifeline_leave(struct rd_lifeline *lifeline, uint64_t digest);
+
+/* Frees without a goodbye: peers see this rank die. For failed comms (after the verdict). */
+void rd_lifeline_destroy(struct rd_lifeline *lifeline);
+
+#endif

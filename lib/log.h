@@ -1,0 +1,42 @@
+/*
+ * Log lines as people know them from NCCL: `host:pid:tid [rank] RONDO INFO text`, on stderr.
+ * RONDO_DEBUG=WARN|INFO|TRACE sets the level (default WARN), RONDO_DEBUG_SUBSYS the subsystems.
+ * Not for hot paths, except behind rd_log_on().
+ */
+#ifndef RD_LOG_H
+#define RD_LOG_H
+
+#include <stdbool.h>
+
+enum rd_log_level { RD_LOG_NONE, RD_WARN, RD_INFO, RD_TRACE };
+
+/* X(name, text) */
+#define RD_SUBSYSTEMS(X)                                                                           \
+	X(RD_BOOTSTRAP, "BOOTSTRAP")                                                               \
+	X(RD_PROBE, "PROBE")                                                                       \
+	X(RD_ROUTE, "ROUTE")                                                                       \
+	X(RD_PICK, "PICK")                                                                         \
+	X(RD_RING, "RING")                                                                         \
+	X(RD_TREE, "TREE")                                                                         \
+	X(RD_NET, "NET")                                                                           \
+	X(RD_COLL, "COLL")
+
+enum rd_subsystem {
+#define RD_SUBSYSTEM_ENUM(name, text) name,
+	RD_SUBSYSTEMS(RD_SUBSYSTEM_ENUM)
+#undef RD_SUBSYSTEM_ENUM
+	RD_SUBSYSTEM_COUNT
+};
+
+/* Sets level and subsystems (bit 1 << enum rd_subsystem), for the whole process. */
+void rd_log_set(enum rd_log_level level, unsigned subsystems);
+
+/* The rank that this thread speaks for, shown in brackets; -1 (the default): none. */
+void rd_log_rank(int rank);
+
+bool rd_log_on(enum rd_log_level level, enum rd_subsystem subsystem);
+
+void rd_log(enum rd_log_level level, enum rd_subsystem subsystem, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+#endif

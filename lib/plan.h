@@ -1,0 +1,110 @@
+/*
+ * A plan is what one rank does in one collective, as data. Algorithms write plans and do nothing
+ * else; the checker proves them, the executors run them.
+ *
+ * An algorithm speaks of chunks alone. The collective's blocks (collective.h), each cut into `parts`
+ * equal parts, make the space of chunks: chunk = block * parts + part, the same number on every rank.
+ * A chunk that this rank has not written yet has its input's value; rd_send() sends its present
+ * value. Where a value lies (input, output, or scratch memory for what only passes through) is
+ * worked out here.
+ *
+ * The executor runs the whole plan over successive pieces (a slice of every chunk), so a plan's
+ * length grows with ranks and not with bytes.
+ *
+ * Appending never fails: the first mistake sticks in the plan, and rd_plan_finish() returns it.
+ */
+#ifndef RD_PLAN_H
+#define RD_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "collective.h"
+
+/* Which memory, and which chunk of it: counted in parts from the start of that memory. */
+enum rd_memory { RD_NOWHERE, RD_IN, RD_OUT, RD_SCRATCH };
+
+struct rd_where {
+	enum rd_memory memory;
+	int chunk;
+};
+
+enum rd_step_kind {
+	RD_STEP_SEND,         /* send `from` to `to` */
+	RD_STEP_RECV,         /* `into` = message from `peer` */
+	RD_STEP_RECV_REDUCE,  /* `into` = message from `peer` op `from` */
+	RD_STEP_FORWARD,      /* RECV, and the same value on to `to`; `into` may be nowhere */
+	RD_STEP_REDUCE_FORWARD, /* RECV_REDUCE, and the result on to `to`; `into` may be nowhere */
+	RD_STEP_COPY,         /* `into` = `from` (nothing to do in place, where they are one) */
+	RD_STEP_FLUSH,        /* wait until step `sender`'s message has left the memory it came from */
+};
+
+struct rd_step {
+	enum rd_step_kind kind;
+	bool last;     /* the value is complete: an average divides here */
+	int peer;      /* receives: from whom */
+	int to;        /* sends: to whom */
+	int sender;    /* FLUSH: index of the step that sent */
+	int chunk;     /* the chunk's number in the collective's space, the same on every rank */
+	struct rd_where from, into;
+};
+
+struct rd_plan {
+	struct rd_problem problem;
+	const char *algorithm;
+	int parts;          /* chunks a block is cut into */
+	int scratch_chunks; /* scratch memory the executor must bring: so many slices */
+	int step_count;
+	struct rd_step *steps;
+	int error;
+
+	/* While it is being written: */
+	int capacity;
+	struct rd_where *now; /* by chunk: where its present value lies on this rank */
+};
+
+/* ---- For authors of algorithms ------------------------------------------------------------- */
+
+/* Cuts every block into `parts` chunks (default 1). Before the first step. */
+void rd_plan_parts(struct rd_plan *plan, int parts);
+
+void rd_send(struct rd_plan *plan, int peer, int chunk);
+void rd_recv(struct rd_plan *plan, int peer, int chunk);
+/* The chunk becomes op(what comes from peer, what this rank has). */
+void rd_recv_reduce(struct rd_plan *plan, int peer, int chunk);
+/* The same, where the result holds every rank's contribution. */
+void rd_recv_reduce_last(struct rd_plan *plan, int peer, int chunk);
+
+/* i modulo size, for i down to -size. */
+static inline int rd_wrap(int i, int size)
+{
+	return (i % size + size) % size;
+}
+
+/* One way of doing collectives; a table of these is the registry (algorithms.h). */
+struct rd_algorithm {
+	const char *name;
+	unsigned collectives; /* bit 1 << enum rd_collective */
+	/* Whether it can, for this problem; NULL: always. */
+	bool (*may_run)(const struct rd_problem *problem);
+	void (*write_plan)(struct rd_plan *plan);
+};
+
+/* ---- For those who run plans --------------------------------------------------------------- */
+
+/*
+ * Has the algorithm write the plan for this rank, then finishes it: fuses a receive with the send
+ * that follows it, drops stores that nobody reads, adds the copies of what was in the input all
+ * along and a FLUSH before each step that writes to memory which an earlier send may still read (in
+ * place or not). RONDO_INVALID with the story where the algorithm's steps make no sense.
+ */
+int rd_plan_create(struct rd_plan **plan, const struct rd_algorithm *algorithm,
+	const struct rd_problem *problem);
+void rd_plan_destroy(struct rd_plan *plan);
+
+/* Prints the plan into text, a step a line, e.g. "reduce_forward chunk 2 from 1 to 3". Returns the
+   length it would have (as snprintf). */
+int rd_plan_print(const struct rd_plan *plan, char *text, size_t size);
+
+#endif

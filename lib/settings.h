@@ -1,0 +1,67 @@
+/*
+ * All settings, in one table. Each comes from `struct rondo_config` where that sets it, else from
+ * the environment, else from its default. docs/environment.md lists the table; a test compares them.
+ */
+#ifndef RD_SETTINGS_H
+#define RD_SETTINGS_H
+
+#include "rondo.h"
+
+/* X(field, kind, variable, default, least, most, meaning); kind is STRING, INT or SIZE. Numbers are
+   in the unit the meaning names; SIZE takes the suffixes K, M and G (powers of 1024). */
+#define RD_SETTINGS(X)                                                                             \
+	X(transport, STRING, "RONDO_TRANSPORT", "", 0, 0,                                          \
+		"transports that may be used, by name, with commas; empty: all")                   \
+	X(algo, STRING, "RONDO_ALGO", "", 0, 0,                                                    \
+		"algorithm to use wherever it can do the collective; empty: the picker chooses")   \
+	X(interface, STRING, "RONDO_INTERFACE", "", 0, 0,                                          \
+		"network interface that tcp binds; empty: the one that reaches MASTER_ADDR")       \
+	X(host, STRING, "RONDO_HOST", "", 0, 0,                                                    \
+		"pretend to be on this host (ranks of different hosts share no memory)")           \
+	X(debug, STRING, "RONDO_DEBUG", "WARN", 0, 0, "log level: NONE, WARN, INFO or TRACE")      \
+	X(debug_subsys, STRING, "RONDO_DEBUG_SUBSYS", "ALL", 0, 0,                                 \
+		"subsystems to log, with commas; ^ before a name leaves it out")                   \
+	X(rendezvous_fd, INT, "RONDO_RENDEZVOUS_FD", -1, -1, 1 << 20,                              \
+		"rank 0: listening socket that the launcher opened for it; -1: none")              \
+	X(channels, INT, "RONDO_CHANNELS", 1, 1, 8, "links a pair, run side by side")              \
+	X(piece_size, SIZE, "RONDO_PIECE", 128 << 10, 64, 16 << 20,                                \
+		"bytes a message carries at most")                                                 \
+	X(slots, INT, "RONDO_SLOTS", 4, 2, 64, "messages in flight a link direction over shm")     \
+	X(spin_us, INT, "RONDO_SPIN_US", 20, 0, 1000000,                                           \
+		"microseconds to spin before sleeping, where each rank has a core to itself")      \
+	X(timeout_ms, INT, "RONDO_TIMEOUT_MS", 30000, 10, 86400000,                                \
+		"milliseconds of silence after which a peer counts as lost")                       \
+	X(init_timeout_ms, INT, "RONDO_INIT_TIMEOUT_MS", 30000, 10, 86400000,                      \
+		"milliseconds in which all ranks must have met and connected")
+
+#define RD_STRING_MAX 128
+
+struct rd_settings {
+	int rank, size; /* RANK, WORLD_SIZE */
+	char address[RD_STRING_MAX]; /* MASTER_ADDR */
+	int port; /* MASTER_PORT */
+#define RD_FIELD_STRING(name) char name[RD_STRING_MAX];
+#define RD_FIELD_INT(name) int name;
+#define RD_FIELD_SIZE(name) size_t name;
+#define RD_FIELD(name, kind, ...) RD_FIELD_##kind(name)
+	RD_SETTINGS(RD_FIELD)
+#undef RD_FIELD
+#undef RD_FIELD_SIZE
+#undef RD_FIELD_INT
+#undef RD_FIELD_STRING
+};
+
+/*
+ * Fills in every field from config (may be NULL), environ and the defaults. RONDO_SETTING, with a
+ * story that names the variable and says what to do, for an unknown RONDO_ variable (names the
+ * nearest known one), a value that is no number or out of range, or a rank or size that is missing
+ * or makes no sense (rank outside 0..size-1; size outside 1..RD_SIZE_MAX).
+ */
+int rd_settings_read(struct rd_settings *settings, const struct rondo_config *config);
+
+#define RD_SIZE_MAX 65536
+
+/* FNV-1a over what must agree between the ranks: channels, piece_size and algo. */
+uint64_t rd_settings_digest(const struct rd_settings *settings);
+
+#endif

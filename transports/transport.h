@@ -1,0 +1,134 @@
+/*
+ * The transport contract: all that a writer of a transport needs to know.
+ *
+ * A transport makes links; a link moves messages to and from one peer, in order, in both directions.
+ * Links know nothing of collectives. Nothing here blocks: each call does what it can and returns.
+ *
+ * Life of an endpoint (one rank's presence on one transport, in one comm):
+ *   listen()          make it, and the card that peers need to reach it
+ *   open()            one link a peer and channel; both sides call it; it returns at once
+ *   advance()         until every link is ready; later: pushes queued bytes, notices deaths
+ *   arm() / disarm()  around a sleep of the driver
+ *   close()           frees the endpoint and every link it made
+ *
+ * Units: sizes are bytes. Threading: an endpoint and its links are used by one thread at a time.
+ * Errors: a link that fails sets link->error (a negative rondo_error), has the story in
+ * link->story ("closed its connection", "reset by peer": the caller puts the rank before it), and
+ * stays failed; its functions then return NULL, false or 0.
+ */
+#ifndef RD_TRANSPORT_H
+#define RD_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "place.h"
+#include "settings.h"
+
+#define RD_TRANSPORT_ABI 1
+#define RD_CARD_MAX 512
+#define RD_TAG_SIZE 24
+
+/* Travels with each message, untouched: the layer above says in it what the message is. */
+struct rd_tag {
+	unsigned char bytes[RD_TAG_SIZE];
+};
+
+struct rd_message {
+	const void *data; /* in place, or `into`; 8-byte aligned unless it is `into` */
+	size_t size;
+	const struct rd_tag *tag; /* valid until release() */
+};
+
+struct rd_link;
+
+struct rd_link_ops {
+	/*
+	 * Room for one outgoing message of `size` bytes (at most message_max; may be 0), at least
+	 * 8-byte aligned: the caller writes the payload there, then commits. NULL: no room now, or the
+	 * link has failed. Without a commit, reserving again gives the same room.
+	 */
+	void *(*reserve)(struct rd_link *link, size_t size);
+	/* Sends what was reserved. Never fails for want of room. */
+	void (*commit)(struct rd_link *link, const struct rd_tag *tag, size_t size);
+	/*
+	 * Optional (NULL: not offered). Sends from the caller's memory, with no copy where possible.
+	 * True: accepted; the memory must stay as it is until link->sent has reached the value that
+	 * link->posted has on return. False: no room now, or failed. size is at most message_max.
+	 */
+	bool (*send)(struct rd_link *link, const struct rd_tag *tag, const void *from, size_t size);
+
+	/*
+	 * The next message, if it has arrived whole: true, and *message describes it; the same one
+	 * again until release(). A transport that can lands a message of exactly `size` bytes in
+	 * `into` (may be NULL) and says so with message->data == into; the caller passes the same
+	 * `into` and `size` until the message has come. Otherwise it shows the message where it lies.
+	 */
+	bool (*recv)(struct rd_link *link, void *into, size_t size, struct rd_message *message);
+	/* Done with the message that recv() showed: its room goes back to the sender. */
+	void (*release)(struct rd_link *link);
+};
+
+struct rd_link {
+	const struct rd_link_ops *ops;
+	const struct rd_transport *transport;
+	int peer;            /* rank at the other end */
+	int channel;
+	bool ready;          /* open() has finished: both directions work */
+	size_t message_max;  /* most bytes in one message */
+	uint64_t posted;     /* messages ever accepted by send() */
+	uint64_t sent;       /* of those, how many no longer need the caller's memory; in order */
+	int error;
+	char story[160];
+};
+
+struct rd_endpoint {
+	const struct rd_transport *transport;
+	/* Beyond this, what the transport needs. */
+};
+
+/* What a rank tells a transport about itself. Lives as long as the endpoint. */
+struct rd_local {
+	int rank, size;
+	struct rd_place place;
+	const struct rd_settings *settings;
+	uint64_t comm_id; /* the same on every rank of this comm, and on no other comm; 0 until open() */
+	int epoll_fd;     /* add what should wake a sleeping rank, with EPOLLET (data.u64 = 0) */
+};
+
+struct rd_transport {
+	unsigned abi; /* RD_TRANSPORT_ABI */
+	const char *name;
+
+	/* Is the hardware here at all? 0, or an error whose story says what is missing. NULL: always. */
+	int (*probe)(const struct rd_settings *settings);
+	/* What a byte costs from here to there, in picoseconds, roughly; negative: no way there. */
+	int (*reach)(const struct rd_place *here, const struct rd_place *there);
+
+	int (*listen)(struct rd_endpoint **endpoint, const struct rd_local *local,
+		unsigned char card[RD_CARD_MAX], size_t *card_size);
+	/*
+	 * A link to `peer`, from its card (checked: it came over a wire). Returns at once; link->ready
+	 * turns true, or link->error is set, during advance(). The endpoint owns the link. local->comm_id
+	 * is set by now; a connection from another comm or an unexpected rank is dropped.
+	 */
+	int (*open)(struct rd_endpoint *endpoint, int peer, int channel, const unsigned char *card,
+		size_t card_size, struct rd_link **link);
+	/* Moves what can be moved without being asked: handshakes, queued output, news of deaths. True:
+	   something moved. */
+	bool (*advance)(struct rd_endpoint *endpoint);
+
+	/*
+	 * Optional. arm(): from now on peers ring when they send or release. The caller looks at its
+	 * links once more after arming, then sleeps in epoll_wait(); then disarm().
+	 */
+	void (*arm)(struct rd_endpoint *endpoint);
+	void (*disarm)(struct rd_endpoint *endpoint);
+
+	/* Frees endpoint and links. Messages already committed or sent still reach a peer that reads;
+	   it sees link->error RONDO_BROKEN ("closed its connection") only after the last of them. */
+	void (*close)(struct rd_endpoint *endpoint);
+};
+
+#endif

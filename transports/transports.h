@@ -1,0 +1,15 @@
+/*
+ * The table of transports, in the order in which equal costs are decided. Adding a transport is one
+ * file and one line in transports.c.
+ */
+#ifndef RD_TRANSPORTS_H
+#define RD_TRANSPORTS_H
+
+#include "transport.h"
+
+extern const struct rd_transport *const rd_transports[]; /* NULL at the end */
+
+/* By name; NULL: none. */
+const struct rd_transport *rd_transport_find(const char *name);
+
+#endif
