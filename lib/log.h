@@ -1,6 +1,8 @@
 /*
  * Log lines as people know them from NCCL: `host:pid:tid [rank] RONDO INFO text`, on stderr.
  * RONDO_DEBUG=WARN|INFO|TRACE sets the level (default WARN), RONDO_DEBUG_SUBSYS the subsystems.
+ * A warning is shown whatever its subsystem. Each line is one write(2), so that lines of several
+ * threads and processes do not mix; a line that is too long is cut. errno is kept.
  * Not for hot paths, except behind rd_log_on().
  */
 #ifndef RD_LOG_H
@@ -33,6 +35,13 @@ void rd_log_set(enum rd_log_level level, unsigned subsystems);
 
 /* The rank that this thread speaks for, shown in brackets; -1 (the default): none. */
 void rd_log_rank(int rank);
+
+/*
+ * Read the text of RONDO_DEBUG ("INFO") and of RONDO_DEBUG_SUBSYS ("RING,NET"; "^NET": all but NET),
+ * in either case of letters. RONDO_SETTING, with a story, for what names no level or subsystem.
+ */
+int rd_log_read_level(enum rd_log_level *level, const char *text);
+int rd_log_read_subsystems(unsigned *subsystems, const char *text);
 
 bool rd_log_on(enum rd_log_level level, enum rd_subsystem subsystem);
 

@@ -8,18 +8,19 @@
 #include "rondo.h"
 
 /* X(field, kind, variable, default, least, most, meaning); kind is STRING, INT or SIZE. Numbers are
-   in the unit the meaning names; SIZE takes the suffixes K, M and G (powers of 1024). */
+   in the unit the meaning names; SIZE takes the suffixes K, M and G (powers of 1024). least and most
+   bound the number, or the length of a STRING. A variable that is empty counts as not set. */
 #define RD_SETTINGS(X)                                                                             \
-	X(transport, STRING, "RONDO_TRANSPORT", "", 0, 0,                                          \
+	X(transport, STRING, "RONDO_TRANSPORT", "", 0, 127,                                          \
 		"transports that may be used, by name, with commas; empty: all")                   \
-	X(algo, STRING, "RONDO_ALGO", "", 0, 0,                                                    \
+	X(algo, STRING, "RONDO_ALGO", "", 0, 127,                                                    \
 		"algorithm to use wherever it can do the collective; empty: the picker chooses")   \
-	X(interface, STRING, "RONDO_INTERFACE", "", 0, 0,                                          \
+	X(interface, STRING, "RONDO_INTERFACE", "", 0, 127,                                          \
 		"network interface that tcp binds; empty: the one that reaches MASTER_ADDR")       \
-	X(host, STRING, "RONDO_HOST", "", 0, 0,                                                    \
+	X(host, STRING, "RONDO_HOST", "", 0, 63,                                                    \
 		"pretend to be on this host (ranks of different hosts share no memory)")           \
-	X(debug, STRING, "RONDO_DEBUG", "WARN", 0, 0, "log level: NONE, WARN, INFO or TRACE")      \
-	X(debug_subsys, STRING, "RONDO_DEBUG_SUBSYS", "ALL", 0, 0,                                 \
+	X(debug, STRING, "RONDO_DEBUG", "WARN", 0, 127, "log level: NONE, WARN, INFO or TRACE")      \
+	X(debug_subsys, STRING, "RONDO_DEBUG_SUBSYS", "ALL", 0, 127,                                 \
 		"subsystems to log, with commas; ^ before a name leaves it out")                   \
 	X(rendezvous_fd, INT, "RONDO_RENDEZVOUS_FD", -1, -1, 1 << 20,                              \
 		"rank 0: listening socket that the launcher opened for it; -1: none")              \
@@ -33,6 +34,10 @@
 		"milliseconds of silence after which a peer counts as lost")                       \
 	X(init_timeout_ms, INT, "RONDO_INIT_TIMEOUT_MS", 30000, 10, 86400000,                      \
 		"milliseconds in which all ranks must have met and connected")
+
+/* X(variable): RONDO_ variables that are no settings but that something else of ours reads, say the
+   launcher. They are not refused as unknown. */
+#define RD_OTHER_VARIABLES(X)
 
 #define RD_STRING_MAX 128
 
@@ -60,6 +65,9 @@ struct rd_settings {
 int rd_settings_read(struct rd_settings *settings, const struct rondo_config *config);
 
 #define RD_SIZE_MAX 65536
+
+/* Sets the log's level and subsystems, which rd_settings_read() has checked. */
+void rd_settings_log(const struct rd_settings *settings);
 
 /* FNV-1a over what must agree between the ranks: channels, piece_size and algo. */
 uint64_t rd_settings_digest(const struct rd_settings *settings);
