@@ -1,0 +1,384 @@
+#include "settings.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "error.h"
+#include "log.h"
+
+enum kind { STRING, INT, SIZE };
+
+/* A row of the table, as data. */
+struct setting {
+	const char *field, *variable;
+	enum kind kind;
+	size_t offset; /* in struct rd_settings */
+	size_t config; /* in struct rondo_config; 0: it has no such field */
+	int64_t least, most;
+	int64_t number; /* the default of an INT or SIZE, */
+	const char *text; /* and that of a STRING */
+};
+
+/* What the launcher says. Rank and size have no default: what is no rank is refused at the end. */
+#define LAUNCH_SETTINGS(X) \
+	X(rank, INT, "RANK", -1, 0, RD_SIZE_MAX - 1, ) \
+	X(size, INT, "WORLD_SIZE", -1, 1, RD_SIZE_MAX, ) \
+	X(address, STRING, "MASTER_ADDR", "127.0.0.1", 1, 127, ) \
+	X(port, INT, "MASTER_PORT", 29500, 1, 65535, )
+
+/* Where a caller's config has the same setting. */
+enum {
+#define IN_CONFIG(field) CONFIG_##field = offsetof(struct rondo_config, field)
+#define NOT_IN_CONFIG(field) CONFIG_##field = 0
+	IN_CONFIG(rank),
+	IN_CONFIG(size),
+	IN_CONFIG(address),
+	IN_CONFIG(port),
+	IN_CONFIG(transport),
+	IN_CONFIG(algo),
+	IN_CONFIG(interface),
+	IN_CONFIG(host),
+	NOT_IN_CONFIG(debug),
+	NOT_IN_CONFIG(debug_subsys),
+	IN_CONFIG(rendezvous_fd),
+	IN_CONFIG(channels),
+	IN_CONFIG(piece_size),
+	NOT_IN_CONFIG(slots),
+	NOT_IN_CONFIG(spin_us),
+	IN_CONFIG(timeout_ms),
+	IN_CONFIG(init_timeout_ms),
+};
+
+static const struct setting table[] = {
+#define DEFAULT_STRING(value) .text = (value)
+#define DEFAULT_INT(value) .number = (value)
+#define DEFAULT_SIZE(value) .number = (value)
+#define ROW(name, kind_, variable_, standard, least_, most_, meaning) \
+	{ .field = #name, \
+		.variable = (variable_), \
+		.kind = (kind_), \
+		.offset = offsetof(struct rd_settings, name), \
+		.config = CONFIG_##name, \
+		.least = (least_), \
+		.most = (most_), \
+		DEFAULT_##kind_(standard) },
+	LAUNCH_SETTINGS(ROW) RD_SETTINGS(ROW)
+};
+
+#define TABLE_SIZE (sizeof(table) / sizeof(table[0]))
+
+static const char *const other_variables[] = {
+#define VARIABLE(name) name,
+	RD_OTHER_VARIABLES(VARIABLE) NULL
+#undef VARIABLE
+};
+
+/* ---- One value ---- */
+
+/* For a story, which is one line: short, and without control characters. */
+static const char *quotable(char quote[41], const char *text)
+{
+	size_t i;
+
+	for (i = 0; i < 40 && text[i]; i++)
+		quote[i] = (unsigned char)text[i] < ' ' || text[i] == 127 ? '?' : text[i];
+	quote[i] = '\0';
+	return quote;
+}
+
+static int refuse(const struct setting *setting, const char *name, const char *value)
+{
+	char quote[41];
+	long long least = setting->least, most = setting->most;
+
+	quotable(quote, value);
+	if (setting->kind == STRING)
+		return rd_fail(RONDO_SETTING, "%s is \"%s%s\": give %lld to %lld characters", name,
+			quote, strlen(value) > 40 ? "..." : "", least, most);
+	if (setting->kind == SIZE)
+		return rd_fail(RONDO_SETTING,
+			"%s is \"%s\": give a size in bytes from %lld to %lld; K, M or G may "
+			"follow",
+			name, quote, least, most);
+	return rd_fail(RONDO_SETTING, "%s is \"%s\": give a whole number from %lld to %lld", name,
+		quote, least, most);
+}
+
+static int64_t suffix_factor(char suffix)
+{
+	switch (suffix) {
+	case 'K':
+	case 'k':
+		return 1 << 10;
+	case 'M':
+	case 'm':
+		return 1 << 20;
+	case 'G':
+	case 'g':
+		return 1 << 30;
+	}
+	return 0;
+}
+
+/* Not strtoll(): it skips blanks, and takes what the locale calls a number. */
+static bool read_number(int64_t *number, enum kind kind, const char *text)
+{
+	bool negative = *text == '-';
+	int64_t value = 0;
+
+	text += negative;
+	if (!*text)
+		return false;
+	for (; *text >= '0' && *text <= '9'; text++)
+		if (__builtin_mul_overflow(value, 10, &value) ||
+			__builtin_add_overflow(value, *text - '0', &value))
+			return false;
+	if (kind == SIZE && *text) {
+		int64_t factor = suffix_factor(*text++);
+		if (!factor || __builtin_mul_overflow(value, factor, &value))
+			return false;
+	}
+	*number = negative ? -value : value;
+	return !*text;
+}
+
+static void store_number(struct rd_settings *settings, const struct setting *setting, int64_t value)
+{
+	char *field = (char *)settings + setting->offset;
+
+	if (setting->kind == SIZE)
+		*(size_t *)field = (size_t)value;
+	else
+		*(int *)field = (int)value;
+}
+
+/* `name` is what the value is called where it comes from. */
+static int take_text(struct rd_settings *settings, const struct setting *setting, const char *name,
+	const char *value)
+{
+	int64_t number;
+
+	if (setting->kind == STRING) {
+		size_t length = strlen(value);
+		if (length < (size_t)setting->least || length > (size_t)setting->most)
+			return refuse(setting, name, value);
+		memcpy((char *)settings + setting->offset, value, length + 1);
+		return 0;
+	}
+	if (!read_number(&number, setting->kind, value) || number < setting->least ||
+		number > setting->most)
+		return refuse(setting, name, value);
+	store_number(settings, setting, number);
+	return 0;
+}
+
+/* ---- Where values come from ---- */
+
+static void take_default(struct rd_settings *settings, const struct setting *setting)
+{
+	if (setting->kind == STRING)
+		strcpy((char *)settings + setting->offset, setting->text);
+	else
+		store_number(settings, setting, setting->number);
+}
+
+/* The text of a variable in environ; NULL where it is not set, or empty. */
+static const char *environment(const char *variable)
+{
+	size_t length = strlen(variable);
+
+	for (char **entry = environ; entry && *entry; entry++)
+		if (!strncmp(*entry, variable, length) && (*entry)[length] == '=')
+			return (*entry)[length + 1] ? *entry + length + 1 : NULL;
+	return NULL;
+}
+
+/* What the caller set, as text; NULL where he left it alone (-1 or 0, as RONDO_CONFIG_INIT has it).
+ */
+static const char *configured(
+	char digits[24], const struct setting *setting, const struct rondo_config *config)
+{
+	static const struct rondo_config untouched = RONDO_CONFIG_INIT;
+	const char *field = (const char *)config + setting->config;
+	const char *unset = (const char *)&untouched + setting->config;
+
+	if (!config || !setting->config)
+		return NULL;
+	if (setting->kind == STRING)
+		return *(const char *const *)field;
+	if (setting->kind == SIZE) {
+		if (*(const size_t *)field == *(const size_t *)unset)
+			return NULL;
+		snprintf(digits, 24, "%zu", *(const size_t *)field);
+		return digits;
+	}
+	if (*(const int *)field == *(const int *)unset)
+		return NULL;
+	snprintf(digits, 24, "%d", *(const int *)field);
+	return digits;
+}
+
+static int read_setting(struct rd_settings *settings, const struct setting *setting,
+	const struct rondo_config *config)
+{
+	char digits[24];
+	char name[64];
+	const char *value = configured(digits, setting, config);
+
+	if (value) {
+		snprintf(name, sizeof(name), "%s in struct rondo_config", setting->field);
+		return take_text(settings, setting, name, value);
+	}
+	value = environment(setting->variable);
+	if (value)
+		return take_text(settings, setting, setting->variable, value);
+	take_default(settings, setting);
+	return 0;
+}
+
+/* ---- Unknown variables ---- */
+
+/* Insertions, deletions and changes of one letter that lead from a to b (Levenshtein, by rows). */
+static unsigned edit_distance(const char *a, const char *b)
+{
+	unsigned row[65];
+	size_t width = strnlen(b, 64);
+
+	for (unsigned i = 0; i <= width; i++)
+		row[i] = i;
+	for (unsigned line = 1; *a && line <= 64; a++, line++) {
+		unsigned corner = row[0]; /* of the line above, one to the left */
+		row[0] = line;
+		for (size_t i = 1; i <= width; i++) {
+			unsigned change = corner + (*a != b[i - 1]);
+			unsigned step = (row[i] < row[i - 1] ? row[i] : row[i - 1]) + 1;
+			corner = row[i];
+			row[i] = change < step ? change : step;
+		}
+	}
+	return row[width];
+}
+
+static const char *nearest_variable(const char *name)
+{
+	const char *nearest = "";
+	unsigned least = ~0u;
+
+	for (size_t i = 0; i < TABLE_SIZE; i++) {
+		unsigned distance = edit_distance(name, table[i].variable);
+		if (distance < least) {
+			least = distance;
+			nearest = table[i].variable;
+		}
+	}
+	return nearest;
+}
+
+static bool is_known(const char *name)
+{
+	for (size_t i = 0; i < TABLE_SIZE; i++)
+		if (!strcmp(name, table[i].variable))
+			return true;
+	for (size_t i = 0; other_variables[i]; i++)
+		if (!strcmp(name, other_variables[i]))
+			return true;
+	return false;
+}
+
+static int refuse_unknown_variables(void)
+{
+	for (char **entry = environ; entry && *entry; entry++) {
+		char name[65], quote[41];
+		if (strncmp(*entry, "RONDO_", 6))
+			continue;
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(*entry, "="), *entry);
+		if (!is_known(name))
+			return rd_fail(RONDO_SETTING,
+				"%s is no setting of Rondo; the nearest is %s. Correct or unset it "
+				"(docs/environment.md lists all)",
+				quotable(quote, name), nearest_variable(name));
+	}
+	return 0;
+}
+
+/* ---- All of them ---- */
+
+static int check_launch(const struct rd_settings *settings)
+{
+	if (settings->rank < 0 || settings->size < 0)
+		return rd_fail(RONDO_SETTING,
+			"%s is not set: start the program with rondo-run or torchrun, or set RANK, "
+			"WORLD_SIZE, MASTER_ADDR and MASTER_PORT",
+			settings->rank < 0 ? "RANK" : "WORLD_SIZE");
+	if (settings->rank >= settings->size)
+		return rd_fail(RONDO_SETTING,
+			"RANK is %d but WORLD_SIZE is %d: give a rank from 0 to %d", settings->rank,
+			settings->size, settings->size - 1);
+	return 0;
+}
+
+static int check_debug(const struct rd_settings *settings)
+{
+	enum rd_log_level level;
+	unsigned subsystems;
+	int err = rd_log_read_level(&level, settings->debug);
+
+	return err ? err : rd_log_read_subsystems(&subsystems, settings->debug_subsys);
+}
+
+int rd_settings_read(struct rd_settings *settings, const struct rondo_config *config)
+{
+	int err = refuse_unknown_variables();
+
+	memset(settings, 0, sizeof(*settings));
+	if (config && config->struct_size != sizeof(*config))
+		return rd_fail(RONDO_SETTING,
+			"struct_size in struct rondo_config is %zu, not %zu: start from "
+			"RONDO_CONFIG_INIT, "
+			"and build against the header of this library",
+			config->struct_size, sizeof(*config));
+	for (size_t i = 0; i < TABLE_SIZE && !err; i++)
+		err = read_setting(settings, &table[i], config);
+	if (!err)
+		err = check_debug(settings);
+	if (!err)
+		err = check_launch(settings);
+	return err;
+}
+
+void rd_settings_log(const struct rd_settings *settings)
+{
+	enum rd_log_level level;
+	unsigned subsystems;
+
+	if (!rd_log_read_level(&level, settings->debug) &&
+		!rd_log_read_subsystems(&subsystems, settings->debug_subsys))
+		rd_log_set(level, subsystems);
+}
+
+/* ---- Digest: FNV-1a, as in Fowler, Noll and Vo's draft-eastlake-fnv ---- */
+
+static uint64_t fnv_byte(uint64_t hash, unsigned char byte)
+{
+	return (hash ^ byte) * 0x100000001b3;
+}
+
+static uint64_t fnv_number(uint64_t hash, uint64_t number)
+{
+	for (int i = 0; i < 8; i++)
+		hash = fnv_byte(hash, (unsigned char)(number >> 8 * i));
+	return hash;
+}
+
+uint64_t rd_settings_digest(const struct rd_settings *settings)
+{
+	uint64_t hash = 0xcbf29ce484222325;
+
+	hash = fnv_number(hash, (uint64_t)settings->channels);
+	hash = fnv_number(hash, settings->piece_size);
+	for (const char *c = settings->algo; *c; c++)
+		hash = fnv_byte(hash, (unsigned char)*c);
+	return hash;
+}
