@@ -1,0 +1,29 @@
+#include "algorithms.h"
+
+#include <string.h>
+
+#include "mesh/direct.h"
+#include "ring/ring.h"
+
+const struct rd_algorithm *const rd_algorithms[] = {
+	&rd_ring,
+	&rd_direct,
+	NULL,
+};
+
+static bool can(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
+{
+	return algorithm->collectives >> problem->collective & 1 &&
+	       (!algorithm->may_run || algorithm->may_run(problem));
+}
+
+const struct rd_algorithm *rd_algorithm_find(const struct rd_problem *problem, const char *name)
+{
+	for (int i = 0; rd_algorithms[i]; i++) {
+		if (name && *name && strcmp(name, rd_algorithms[i]->name) != 0)
+			continue;
+		if (can(rd_algorithms[i], problem))
+			return rd_algorithms[i];
+	}
+	return NULL;
+}

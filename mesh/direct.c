@@ -1,0 +1,112 @@
+/*
+ * Direct exchange: what one rank has and another needs goes from the one to the other. Each block
+ * crosses one link once, which is the least possible, for the collectives that combine nothing.
+ *
+ * The order of partners in all_to_all is the round-robin tournament (the "circle method": in step s
+ * ranks a and b with a + b = s modulo size meet), so that both directions of a pair are busy at
+ * once, and, in place, a block leaves before its counterpart takes its room.
+ *
+ * The barrier is the dissemination barrier: D. Hensgen, R. Finkel and U. Manber, "Two algorithms
+ * for barrier synchronization", Int. J. Parallel Programming 17 (1988).
+ */
+#include "direct.h"
+
+static void all_to_all(struct rd_plan *plan)
+{
+	int rank = plan->problem.rank, size = plan->problem.size;
+
+	for (int s = 0; s < size; s++) {
+		int partner = rd_wrap(s - rank, size);
+
+		if (partner == rank)
+			continue;
+		rd_send(plan, partner, rank * size + partner);
+		rd_recv(plan, partner, partner * size + rank);
+	}
+}
+
+static void gather(struct rd_plan *plan)
+{
+	const struct rd_problem *problem = &plan->problem;
+
+	if (problem->rank != problem->root) {
+		rd_send(plan, problem->root, problem->rank);
+		return;
+	}
+	for (int s = 1; s < problem->size; s++) {
+		int peer = rd_wrap(problem->root + s, problem->size);
+
+		rd_recv(plan, peer, peer);
+	}
+}
+
+static void scatter(struct rd_plan *plan)
+{
+	const struct rd_problem *problem = &plan->problem;
+
+	if (problem->rank != problem->root) {
+		rd_recv(plan, problem->root, problem->rank);
+		return;
+	}
+	for (int s = 1; s < problem->size; s++) {
+		int peer = rd_wrap(problem->root + s, problem->size);
+
+		rd_send(plan, peer, peer);
+	}
+}
+
+static void transfer(struct rd_plan *plan)
+{
+	const struct rd_problem *problem = &plan->problem;
+
+	if (problem->root == problem->target)
+		return;
+	if (problem->rank == problem->root)
+		rd_send(plan, problem->target, 0);
+	else if (problem->rank == problem->target)
+		rd_recv(plan, problem->root, 0);
+}
+
+/* After round k each rank has heard, through others, of the 2^(k+1) - 1 ranks before it. */
+static void barrier(struct rd_plan *plan)
+{
+	int rank = plan->problem.rank, size = plan->problem.size;
+
+	for (int far = 1; far < size; far *= 2) {
+		rd_send(plan, rd_wrap(rank + far, size), 0);
+		if (2 * far < size)
+			rd_recv_reduce(plan, rd_wrap(rank - far, size), 0);
+		else
+			rd_recv_reduce_last(plan, rd_wrap(rank - far, size), 0);
+	}
+}
+
+static void write_plan(struct rd_plan *plan)
+{
+	switch (plan->problem.collective) {
+	case RD_ALL_TO_ALL:
+		all_to_all(plan);
+		break;
+	case RD_GATHER:
+		gather(plan);
+		break;
+	case RD_SCATTER:
+		scatter(plan);
+		break;
+	case RD_TRANSFER:
+		transfer(plan);
+		break;
+	case RD_BARRIER:
+		barrier(plan);
+		break;
+	default:
+		break;
+	}
+}
+
+const struct rd_algorithm rd_direct = {
+	.name = "direct",
+	.collectives = 1 << RD_ALL_TO_ALL | 1 << RD_GATHER | 1 << RD_SCATTER | 1 << RD_TRANSFER |
+		       1 << RD_BARRIER,
+	.write_plan = write_plan,
+};

@@ -1,0 +1,9 @@
+/* Plans in which the ranks that share a block send it to each other directly. */
+#ifndef RD_DIRECT_H
+#define RD_DIRECT_H
+
+#include "plan.h"
+
+extern const struct rd_algorithm rd_direct;
+
+#endif

@@ -1,0 +1,9 @@
+/* Plans on the ring of ranks: each rank talks to its two neighbours alone. */
+#ifndef RD_RING_H
+#define RD_RING_H
+
+#include "plan.h"
+
+extern const struct rd_algorithm rd_ring;
+
+#endif
