@@ -57,9 +57,13 @@ struct rd_exec {
 	size_t piece_count;    /* elements in a slice of a chunk */
 	size_t pieces;
 	rd_reduce_function reduce;
-	char *scratch;         /* [channels][scratch_chunks][piece bytes] */
+	char *scratch;         /* [channels][scratch_chunks][scratch_slice] */
+	size_t scratch_slice;  /* bytes */
 	uint64_t *tickets;     /* [channels][step_count]: link->posted when the step had sent */
+	struct rd_signature signature; /* all but the chunk */
 	struct rd_cursor cursors[RD_CHANNELS_MAX];
+	int running;           /* channels that have pieces left */
+	bool posts;            /* some message was sent from the user's memory */
 	int error;             /* the first failure; the exec is over then */
 	int waiting_for;       /* peer whose link it last waited for; -1: none yet */
 	bool broken_link;      /* error came from the link to waiting_for, not from here */
