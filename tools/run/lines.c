@@ -1,0 +1,229 @@
+#include "run/lines.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ERASE_LINE "\r\033[K"
+
+static void bytes_append(struct bytes *bytes, const char *data, size_t size)
+{
+	if (bytes->size + size >= bytes->capacity) {
+		size_t capacity = 2 * (bytes->size + size) + 64;
+		char *grown = realloc(bytes->data, capacity);
+
+		/* The rest is bounded; without memory for that there is nothing left to do well. */
+		if (!grown) {
+			fputs("rondo-run: out of memory\n", stderr);
+			abort();
+		}
+		bytes->data = grown;
+		bytes->capacity = capacity;
+	}
+	if (size > 0)
+		memcpy(bytes->data + bytes->size, data, size);
+	bytes->size += size;
+}
+
+static void bytes_drop(struct bytes *bytes, size_t size)
+{
+	bytes->size -= size;
+	if (bytes->size > 0)
+		memmove(bytes->data, bytes->data + size, bytes->size);
+}
+
+static void bytes_finish(struct bytes *bytes)
+{
+	free(bytes->data);
+	*bytes = (struct bytes){ 0 };
+}
+
+void sink_init(struct sink *sink, int fd)
+{
+	*sink = (struct sink){ .fd = fd, .terminal = isatty(fd) };
+}
+
+void sink_finish(struct sink *sink)
+{
+	bytes_finish(&sink->queue);
+}
+
+static void sink_append(struct sink *sink, const char *data, size_t size)
+{
+	if (!sink->gone)
+		bytes_append(&sink->queue, data, size);
+}
+
+size_t sink_waiting(const struct sink *sink)
+{
+	return sink->queue.size - sink->sent;
+}
+
+static void sink_empty(struct sink *sink)
+{
+	sink->queue.size = 0;
+	sink->sent = 0;
+}
+
+void sink_flush(struct sink *sink)
+{
+	/* poll() promises a pipe room for this much, so that a write within it does not block. */
+	size_t size = sink_waiting(sink) < PIPE_BUF ? sink_waiting(sink) : PIPE_BUF;
+	ssize_t written;
+
+	if (size == 0)
+		return;
+	written = write(sink->fd, sink->queue.data + sink->sent, size);
+	if (written >= 0) {
+		sink->sent += (size_t)written;
+	} else if (errno != EINTR && errno != EAGAIN) {
+		sink->gone = true;
+		sink_empty(sink);
+	}
+	if (sink_waiting(sink) == 0) {
+		sink_empty(sink);
+	} else if (sink->sent > SINK_FULL) {
+		bytes_drop(&sink->queue, sink->sent);
+		sink->sent = 0;
+	}
+}
+
+/* Draws the unfinished line that is on the screen, or should be, from its start. */
+static void sink_draw_open(struct sink *sink)
+{
+	struct lines *open = sink->open;
+
+	if (!open)
+		return;
+	sink_append(sink, open->tag, strlen(open->tag));
+	sink_append(sink, open->rest.data, open->rest.size);
+}
+
+void sink_print(struct sink *sink, const char *format, ...)
+{
+	char text[1024];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	if (sink->open)
+		sink_append(sink, ERASE_LINE, strlen(ERASE_LINE));
+	sink_append(sink, text, strlen(text));
+	sink_append(sink, "\n", 1);
+	sink_draw_open(sink);
+}
+
+void lines_init(struct lines *lines, int fd, struct sink *sink, const char *tag)
+{
+	*lines = (struct lines){ .fd = fd, .sink = sink };
+	snprintf(lines->tag, sizeof(lines->tag), "%s", tag);
+	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+}
+
+/* Passes on the first `size` bytes of the rest as a line. */
+static void lines_end_line(struct lines *lines, size_t size)
+{
+	struct sink *sink = lines->sink;
+
+	if (sink->open == lines) {
+		sink->open = NULL;
+	} else {
+		if (sink->open)
+			sink_append(sink, ERASE_LINE, strlen(ERASE_LINE));
+		sink_append(sink, lines->tag, strlen(lines->tag));
+	}
+	sink_append(sink, lines->rest.data + lines->shown, size - lines->shown);
+	sink_append(sink, "\n", 1);
+	lines->shown = 0;
+	sink_draw_open(sink);
+}
+
+/* Of a line on the screen only what the last carriage return left there is worth keeping. */
+static void lines_forget_overdrawn(struct lines *lines)
+{
+	struct bytes *rest = &lines->rest;
+	char *last = rest->size > 1 ? memrchr(rest->data, '\r', rest->size - 1) : NULL;
+
+	if (last) {
+		bytes_drop(rest, (size_t)(last - rest->data));
+		lines->shown = rest->size;
+	}
+}
+
+static void lines_show_rest(struct lines *lines)
+{
+	struct sink *sink = lines->sink;
+
+	if (!sink->terminal || lines->rest.size == 0 || (sink->open && sink->open != lines))
+		return;
+	if (!sink->open)
+		sink_append(sink, lines->tag, strlen(lines->tag));
+	sink->open = lines;
+	sink_append(sink, lines->rest.data + lines->shown, lines->rest.size - lines->shown);
+	lines->shown = lines->rest.size;
+	lines_forget_overdrawn(lines);
+}
+
+static void lines_feed(struct lines *lines, const char *data, size_t size)
+{
+	const char *end;
+
+	while ((end = memchr(data, '\n', size))) {
+		size_t length = (size_t)(end - data);
+
+		bytes_append(&lines->rest, data, length);
+		lines_end_line(lines, lines->rest.size);
+		lines->rest.size = 0;
+		data += length + 1;
+		size -= length + 1;
+	}
+	bytes_append(&lines->rest, data, size);
+	if (lines->rest.size > LINE_MAX_SIZE) {
+		lines_end_line(lines, lines->rest.size);
+		lines->rest.size = 0;
+	}
+	lines_show_rest(lines);
+}
+
+void lines_finish(struct lines *lines)
+{
+	if (lines->fd < 0)
+		return;
+	if (lines->rest.size > 0) {
+		lines_end_line(lines, lines->rest.size);
+		lines->rest.size = 0;
+	}
+	bytes_finish(&lines->rest);
+	close(lines->fd);
+	lines->fd = -1;
+}
+
+bool lines_read(struct lines *lines)
+{
+	char data[1 << 16];
+	ssize_t size;
+
+	if (lines->fd < 0)
+		return false;
+	/* With no reader at our end there must be none at the rank's: it learns by SIGPIPE, as it
+	   would without us. */
+	if (lines->sink->gone) {
+		lines_finish(lines);
+		return false;
+	}
+	size = read(lines->fd, data, sizeof(data));
+	if (size > 0) {
+		lines_feed(lines, data, (size_t)size);
+		return true;
+	}
+	/* A terminal whose other end has closed says EIO where a pipe says end of file. */
+	if (size == 0 || (errno != EAGAIN && errno != EINTR))
+		lines_finish(lines);
+	return false;
+}

@@ -1,0 +1,230 @@
+#include "run/rank.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+/* Both ends of what a rank prints to: ours to read, and the rank's. */
+struct ends {
+	int ours, theirs;
+};
+
+/*
+ * A terminal of its own, so that the rank's C library passes lines on at once and the rank may draw
+ * progress lines. Raw: the real terminal does all that a terminal does.
+ */
+static bool open_terminal(struct ends *ends, int like)
+{
+	char name[64];
+	struct termios settings;
+	struct winsize size;
+
+	ends->ours = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (ends->ours < 0)
+		return false;
+	if (grantpt(ends->ours) < 0 || unlockpt(ends->ours) < 0 ||
+		ptsname_r(ends->ours, name, sizeof(name)) != 0)
+		goto fail;
+	ends->theirs = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (ends->theirs < 0)
+		goto fail;
+	if (tcgetattr(ends->theirs, &settings) == 0) {
+		cfmakeraw(&settings);
+		tcsetattr(ends->theirs, TCSANOW, &settings);
+	}
+	if (ioctl(like, TIOCGWINSZ, &size) == 0)
+		ioctl(ends->theirs, TIOCSWINSZ, &size);
+	return true;
+fail:
+	close(ends->ours);
+	return false;
+}
+
+static bool open_ends(struct ends *ends, const struct sink *sink)
+{
+	int fds[2];
+
+	if (sink->terminal && open_terminal(ends, sink->fd))
+		return true;
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return false;
+	*ends = (struct ends){ .ours = fds[0], .theirs = fds[1] };
+	return true;
+}
+
+static void close_ends(struct ends *ends)
+{
+	if (ends->ours >= 0)
+		close(ends->ours);
+	if (ends->theirs >= 0)
+		close(ends->theirs);
+}
+
+static void become_rank(
+	const struct rank *rank, const struct rank_start *start, pid_t launcher, int out, int err)
+{
+	setpgid(0, 0);
+	/* Asked for after the fork: a launcher that died before then is seen as another parent. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != launcher)
+		_exit(128 + SIGKILL);
+	if (!start->reads_input) {
+		int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+		if (null >= 0)
+			dup2(null, STDIN_FILENO);
+	}
+	if (out >= 0)
+		dup2(out, STDOUT_FILENO);
+	if (err >= 0)
+		dup2(err, STDERR_FILENO);
+	if (start->rendezvous_fd >= 0)
+		fcntl(start->rendezvous_fd, F_SETFD, 0);
+	start->set_environment(rank, start->argument);
+	signal(SIGPIPE, SIG_DFL);
+	sigprocmask(SIG_SETMASK, start->mask, NULL);
+	execvp(start->command[0], start->command);
+}
+
+/* Waits until the child runs the program; else the errno that kept it from that. */
+static int exec_errno(int fd)
+{
+	int error = 0;
+
+	while (read(fd, &error, sizeof(error)) < 0 && errno == EINTR)
+		;
+	return error;
+}
+
+static int say_cannot_run(const char *program, int error)
+{
+	fprintf(stderr, "rondo-run: cannot run %s: %s%s\n", program, strerror(error),
+		error == ENOENT && !strchr(program, '/')
+			? " (it is not in PATH; a program that is here is ./program)"
+			: "");
+	return error == ENOENT ? 127 : 126;
+}
+
+/* The exit status that says that the system had no room for a rank. */
+static int say_cannot_start(int number)
+{
+	fprintf(stderr, "rondo-run: cannot start rank %d: %m\n", number);
+	return 1;
+}
+
+static bool fork_rank(
+	struct rank *rank, const struct rank_start *start, int out, int err, int *status)
+{
+	int report[2], error;
+	pid_t launcher = getpid();
+
+	if (pipe2(report, O_CLOEXEC) < 0)
+		goto fail;
+	rank->pid = fork();
+	if (rank->pid == 0) {
+		become_rank(rank, start, launcher, out, err);
+		error = errno;
+		if (write(report[1], &error, sizeof(error)) < 0)
+			_exit(126);
+		_exit(127);
+	}
+	close(report[1]);
+	if (rank->pid < 0) {
+		close(report[0]);
+		goto fail;
+	}
+	error = exec_errno(report[0]);
+	close(report[0]);
+	if (error) {
+		waitpid(rank->pid, NULL, 0);
+		*status = say_cannot_run(start->command[0], error);
+		return false;
+	}
+	rank->pidfd = pidfd_open(rank->pid, 0);
+	if (rank->pidfd >= 0)
+		return true;
+	*status = say_cannot_start(rank->number);
+	kill(-rank->pid, SIGKILL);
+	waitpid(rank->pid, NULL, 0);
+	return false;
+fail:
+	*status = say_cannot_start(rank->number);
+	return false;
+}
+
+bool rank_start(struct rank *rank, int number, const struct rank_start *start, int *status)
+{
+	struct ends out = { -1, -1 }, err = { -1, -1 };
+	bool started;
+
+	*rank = (struct rank){ .number = number, .out = { .fd = -1 }, .err = { .fd = -1 } };
+	if ((start->out && !open_ends(&out, start->out)) ||
+		(start->err && start->err != start->out && !open_ends(&err, start->err))) {
+		*status = say_cannot_start(number);
+		close_ends(&out);
+		return false;
+	}
+	started = fork_rank(rank, start, out.theirs,
+		start->err == start->out ? out.theirs : err.theirs, status);
+	if (!started) {
+		close_ends(&out);
+		close_ends(&err);
+		return false;
+	}
+	if (out.ours >= 0) {
+		lines_init(&rank->out, out.ours, start->out, start->tag);
+		close(out.theirs);
+	}
+	if (err.ours >= 0) {
+		lines_init(&rank->err, err.ours, start->err, start->tag);
+		close(err.theirs);
+	}
+	return true;
+}
+
+void rank_signal(const struct rank *rank, int signal)
+{
+	if (!rank->ended)
+		kill(-rank->pid, signal);
+}
+
+/* All that it printed is there by now; bounded, for a process that left its group may print on. */
+static void read_last_words(struct lines *lines)
+{
+	for (int reads = 0; reads < 64 && lines_read(lines); reads++)
+		;
+}
+
+void rank_reap(struct rank *rank)
+{
+	siginfo_t end = { 0 };
+
+	/* Until it is reaped, its number cannot become another process's, or group's. */
+	kill(-rank->pid, SIGKILL);
+	while (waitid(P_PIDFD, (id_t)rank->pidfd, &end, WEXITED) < 0 && errno == EINTR)
+		;
+	rank->ended = true;
+	rank->by_signal = end.si_code != CLD_EXITED;
+	rank->status = rank->by_signal ? 128 + end.si_status : end.si_status;
+	close(rank->pidfd);
+	rank->pidfd = -1;
+	read_last_words(&rank->out);
+	read_last_words(&rank->err);
+}
+
+void rank_describe_end(const struct rank *rank, char *text, size_t size)
+{
+	if (rank->by_signal)
+		snprintf(text, size, "rank %d (pid %d) was killed by signal %d (%s)", rank->number,
+			(int)rank->pid, rank->status - 128, strsignal(rank->status - 128));
+	else
+		snprintf(text, size, "rank %d (pid %d) exited with status %d", rank->number,
+			(int)rank->pid, rank->status);
+}
