@@ -1,0 +1,45 @@
+#include "rondo.h"
+
+/* Switches, not arrays: a caller may hand us any number as a type. */
+
+size_t rondo_type_size(rondo_type type)
+{
+	switch (type) {
+#define SIZE_CASE(name, ctype, text) \
+	case name: \
+		return sizeof(ctype);
+		RONDO_TYPES(SIZE_CASE)
+#undef SIZE_CASE
+	case RONDO_TYPE_COUNT:
+		break;
+	}
+	return 0;
+}
+
+const char *rondo_type_name(rondo_type type)
+{
+	switch (type) {
+#define NAME_CASE(name, ctype, text) \
+	case name: \
+		return text;
+		RONDO_TYPES(NAME_CASE)
+#undef NAME_CASE
+	case RONDO_TYPE_COUNT:
+		break;
+	}
+	return "?";
+}
+
+const char *rondo_op_name(rondo_op op)
+{
+	switch (op) {
+#define NAME_CASE(name, text) \
+	case name: \
+		return text;
+		RONDO_OPS(NAME_CASE)
+#undef NAME_CASE
+	case RONDO_OP_COUNT:
+		break;
+	}
+	return "?";
+}
