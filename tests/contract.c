@@ -1,0 +1,966 @@
+#include "contract.h"
+
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "party.h"
+
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+
+static const struct shape small = { .size = 2, .channels = 1, .slots = 3, .piece = 4096 };
+
+/* ---- One link, in one thread ---------------------------------------------------------------- */
+
+/* A link from `from` to `to`: two ranks, or one rank twice. */
+struct pair {
+	struct meeting *meeting;
+	struct party parties[2];
+	struct party *party; /* speaks for both */
+	struct rd_link *from, *to;
+};
+
+static bool pair_open(struct pair *pair, const char *transport, struct shape shape)
+{
+	int last = shape.size - 1;
+
+	if (strcmp(transport, "loop") == 0)
+		last = 0;
+	shape.size = last + 1;
+	pair->meeting = meeting_create();
+	pair->party = &pair->parties[0];
+	if (!world_open(pair->parties, pair->meeting, transport, &shape))
+		return false;
+	pair->from = pair->parties[0].links[last][0];
+	pair->to = pair->parties[last].links[0][0];
+	return ok(pair->party, pair->from->message_max >= shape.piece,
+		"message_max is %zu, piece_size %zu", pair->from->message_max, shape.piece);
+}
+
+static void pair_close(struct pair *pair)
+{
+	world_close(pair->parties);
+	meeting_end(pair->meeting);
+}
+
+/* Bursts of changing length, taken in gulps of changing length. */
+static void run_bursts(struct pair *pair, uint64_t count, size_t most)
+{
+	uint64_t sent = 0, taken = 0;
+
+	for (uint64_t round = 0; taken < count; round++) {
+		uint64_t burst = sent + size_of(round, 7), gulp = taken + 1 + size_of(~round, 7);
+
+		while (sent < count && sent < burst && offer(pair->from, sent, size_of(sent, most)))
+			sent++;
+		while (taken < sent && taken < gulp) {
+			if (!take(pair->party, pair->to, taken, size_of(taken, most)))
+				return;
+			taken++;
+		}
+	}
+}
+
+void contract_messages_arrive_in_order_through_many_wraps(const char *transport)
+{
+	struct pair pair;
+
+	if (pair_open(&pair, transport, small))
+		run_bursts(&pair, 5000, small.piece);
+	pair_close(&pair);
+}
+
+static void run_sizes(struct pair *pair)
+{
+	static const size_t sizes[] = { 0, 1, 7, 8, 31, 32, 33, 63, 64, 65, 127, 128, 129, 4095,
+		4096, 4097, 65535, 65536 };
+	size_t most = pair->from->message_max;
+	uint64_t key = 0;
+
+	for (size_t i = 0; i < LENGTH(sizes); i++, key++)
+		if (sizes[i] <= most && put(pair->party, pair->from, key, sizes[i]))
+			take(pair->party, pair->to, key, sizes[i]);
+	for (size_t less = 0; less < 5; less++, key++)
+		if (put(pair->party, pair->from, key, most - less))
+			take(pair->party, pair->to, key, most - less);
+}
+
+void contract_every_size_keeps_its_payload_and_tag(const char *transport)
+{
+	static const size_t pieces[] = { 64, 4096, 128 << 10 };
+
+	for (size_t i = 0; i < LENGTH(pieces); i++) {
+		struct shape shape = small;
+		struct pair pair;
+
+		shape.piece = pieces[i];
+		if (pair_open(&pair, transport, shape))
+			run_sizes(&pair);
+		pair_close(&pair);
+	}
+}
+
+void contract_reserving_twice_gives_the_same_room(const char *transport)
+{
+	struct pair pair;
+
+	if (!pair_open(&pair, transport, small)) {
+		pair_close(&pair);
+		return;
+	}
+	for (uint64_t key = 0; key < 20; key++) {
+		size_t size = size_of(key, small.piece);
+		void *room = pair.from->ops->reserve(pair.from, size);
+
+		ok(pair.party, room != NULL, "no room on an empty link");
+		ok(pair.party, (uintptr_t)room % 8 == 0, "room that is not aligned");
+		ok(pair.party, room == pair.from->ops->reserve(pair.from, size),
+			"another room the second time");
+		if (!put(pair.party, pair.from, key, size) || !take(pair.party, pair.to, key, size))
+			break;
+	}
+	pair_close(&pair);
+}
+
+static bool await(struct pair *pair, void *into, size_t size, struct rd_message *message)
+{
+	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+
+	while (!pair->to->ops->recv(pair->to, into, size, message))
+		if (!party_wait(pair->party, deadline, "a message"))
+			return false;
+	return true;
+}
+
+void contract_receiving_twice_shows_the_same_message(const char *transport)
+{
+	struct pair pair;
+	struct rd_message message;
+	bool sound = pair_open(&pair, transport, small);
+
+	for (uint64_t key = 0; sound && key < 40; key += 2) {
+		size_t size = size_of(key, small.piece);
+
+		sound = put(pair.party, pair.from, key, size) && await(&pair, NULL, 0, &message) &&
+			/* A second message changes nothing about the first. */
+			put(pair.party, pair.from, key + 1, 8) &&
+			check(pair.party, &message, key, size) && await(&pair, NULL, 0, &message) &&
+			take(pair.party, pair.to, key, size) &&
+			take(pair.party, pair.to, key + 1, 8);
+	}
+	pair_close(&pair);
+}
+
+/* Sends until there is no more room: returns the next key. A link that never fills is a failure. */
+static uint64_t flood(struct party *party, struct rd_link *link, uint64_t key, size_t size)
+{
+	uint64_t bound = key + (256 << 20) / (size + 1);
+
+	/* What lies between the two ends takes bytes in waves: full is what stays full. */
+	for (int refused = 0; refused < 1000 && !link->error && !failed(party);) {
+		if (offer(link, key, size)) {
+			refused = 0;
+			key++;
+		} else {
+			refused++;
+			party_advance(party);
+		}
+		ok(party, key < bound, "there is no end to the room");
+	}
+	return key;
+}
+
+void contract_a_link_that_is_full_says_so_and_recovers(const char *transport)
+{
+	struct shape shape = small;
+	struct pair pair;
+	uint64_t sent = 0, taken = 0;
+
+	shape.piece = 64 << 10;
+	bool sound = pair_open(&pair, transport, shape);
+
+	for (int round = 0; sound && round < 2; round++) {
+		sent = flood(pair.party, pair.from, sent, shape.piece);
+		ok(pair.party, pair.from->error == 0, "full is no error: %s", pair.from->story);
+		ok(pair.party, sent > taken, "no room at all");
+		while (taken < sent && take(pair.party, pair.to, taken, shape.piece))
+			taken++;
+		sound = put(pair.party, pair.from, sent, 8) && take(pair.party, pair.to, sent, 8);
+		taken = ++sent;
+	}
+	pair_close(&pair);
+}
+
+/* ---- send(): memory of the caller's own ------------------------------------------------------ */
+
+#define LENT 8 /* pieces of memory that are lent in turn */
+
+struct lender {
+	struct pair pair;
+	unsigned char *memory;
+	size_t room;
+	uint64_t sent, taken, spoilt;
+};
+
+/* Whatever came back is spoilt at once: it must not matter any more. */
+static void spoil(struct lender *lender)
+{
+	struct rd_link *from = lender->pair.from;
+
+	ok(lender->pair.party, from->sent <= from->posted, "more came back than was lent");
+	for (; lender->spoilt < from->sent; lender->spoilt++)
+		memset(lender->memory + lender->spoilt % LENT * lender->room, 0xee, lender->room);
+}
+
+static bool lend(struct lender *lender, size_t size)
+{
+	struct rd_link *from = lender->pair.from;
+	unsigned char *piece = lender->memory + from->posted % LENT * lender->room;
+	struct rd_tag tag = tag_of(lender->sent);
+	uint64_t posted = from->posted;
+
+	if (posted - from->sent >= LENT)
+		return false;
+	fill(piece, size, lender->sent);
+	bool accepted = from->ops->send(from, &tag, piece, size);
+
+	ok(lender->pair.party, from->posted == posted + accepted, "posted is %lu after %lu",
+		from->posted, posted);
+	return accepted;
+}
+
+/* Every fifth message by reserve() and commit(), between the lent ones. */
+static bool lender_send(struct lender *lender)
+{
+	uint64_t key = lender->sent;
+	size_t size = size_of(key, lender->room);
+	bool accepted = key % 5 == 4 ? offer(lender->pair.from, key, size) : lend(lender, size);
+
+	lender->sent += accepted;
+	return accepted;
+}
+
+static void lender_take(struct lender *lender)
+{
+	if (lender->taken < lender->sent &&
+		accept_one(lender->pair.party, lender->pair.to, lender->taken,
+			size_of(lender->taken, lender->room)))
+		lender->taken++;
+	spoil(lender);
+}
+
+static void lender_run(struct lender *lender)
+{
+	struct party *party = lender->pair.party;
+	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+
+	while (lender->taken < 400) {
+		bool moved = lender->sent < 400 && lender_send(lender);
+
+		if (!moved || lender->sent % 3 == 0)
+			lender_take(lender);
+		if (!moved && !party_wait(party, deadline, "lent memory or messages"))
+			return;
+	}
+	while (lender->pair.from->sent < lender->pair.from->posted)
+		if (!party_wait(party, deadline, "lent memory to come back"))
+			return;
+}
+
+void contract_sent_memory_comes_back_in_order(const char *transport)
+{
+	struct lender lender = { .room = 32 << 10 };
+	struct shape shape = small;
+
+	shape.piece = lender.room;
+	lender.memory = malloc(LENT * lender.room);
+	if (pair_open(&lender.pair, transport, shape) && lender.pair.from->ops->send)
+		lender_run(&lender);
+	pair_close(&lender.pair);
+	free(lender.memory);
+}
+
+/* ---- Landing in the caller's memory ---------------------------------------------------------- */
+
+static bool land(struct pair *pair, uint64_t key, size_t size, size_t wanted, bool ask_first)
+{
+	unsigned char into[4096 + 2];
+	struct rd_message message;
+
+	memset(into, 0xcc, sizeof(into));
+	if (ask_first &&
+		!ok(pair->party, !pair->to->ops->recv(pair->to, into + 1, wanted, &message),
+			"a message before one was sent"))
+		return false;
+	if (!put(pair->party, pair->from, key, size) || !await(pair, into + 1, wanted, &message) ||
+		!check(pair->party, &message, key, size) ||
+		!await(pair, into + 1, wanted, &message) ||
+		!check(pair->party, &message, key, size))
+		return false;
+	ok(pair->party, message.data != into + 1 || size == wanted, "landed another size");
+	ok(pair->party, into[0] == 0xcc && into[1 + wanted] == 0xcc, "wrote beside the place");
+	pair->to->ops->release(pair->to);
+	return !failed(pair->party);
+}
+
+void contract_a_message_lands_where_it_is_wanted(const char *transport)
+{
+	static const size_t sizes[] = { 0, 1, 8, 64, 65, 1000, 4096 };
+	struct pair pair;
+	bool sound = pair_open(&pair, transport, small);
+
+	for (uint64_t key = 0; sound && key < 84; key++) {
+		size_t size = sizes[key % LENGTH(sizes)];
+		size_t wanted = key % 3 == 0 ? sizes[(key + 3) % LENGTH(sizes)] : size;
+
+		sound = land(&pair, key, size, wanted, key % 2);
+	}
+	pair_close(&pair);
+}
+
+/* ---- Nothing left behind --------------------------------------------------------------------- */
+
+static int open_files(void)
+{
+	DIR *directory = opendir("/proc/self/fd");
+	int count = 0;
+
+	cr_assert(directory);
+	while (readdir(directory))
+		count++;
+	closedir(directory);
+	return count;
+}
+
+static int shared_maps(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char line[512];
+	int count = 0;
+
+	cr_assert(maps);
+	while (fgets(line, sizeof(line), maps)) {
+		char mode[5] = "";
+
+		if (sscanf(line, "%*s %4s", mode) == 1)
+			count += mode[3] == 's';
+	}
+	fclose(maps);
+	return count;
+}
+
+void contract_nothing_is_left_behind(const char *transport)
+{
+	struct shape shape = small;
+	int files = 0, maps = 0;
+
+	shape.channels = 2;
+	for (int round = 0; round < 4; round++) {
+		struct pair pair;
+
+		/* The first round is for what the library keeps for good. */
+		if (round == 1) {
+			files = open_files();
+			maps = shared_maps();
+		}
+		if (pair_open(&pair, transport, shape))
+			run_bursts(&pair, 20, small.piece);
+		pair_close(&pair);
+	}
+	cr_assert_eq(open_files(), files, "files stay open");
+	cr_assert_eq(shared_maps(), maps, "memory stays mapped");
+}
+
+/* ---- Traffic between ranks ------------------------------------------------------------------- */
+
+#define BOTH_WAYS 3000
+
+static void send_and_take(struct party *party, struct rd_link **links)
+{
+	uint64_t mine = (uint64_t)party->local.rank << 32, theirs = mine ^ (1ull << 32);
+	uint64_t sent = 0, taken = 0, deadline = now_ms() + PARTY_WAIT_MS;
+	size_t most = links[0]->message_max;
+
+	while (sent < BOTH_WAYS || taken < BOTH_WAYS) {
+		uint64_t before = sent + taken;
+
+		if (sent < BOTH_WAYS && offer(links[0], mine + sent, size_of(mine + sent, most)))
+			sent++;
+		if (taken < BOTH_WAYS &&
+			accept_one(party, links[0], theirs + taken, size_of(theirs + taken, most)))
+			taken++;
+		if (sent + taken == before &&
+			(!ok(party, !links[0]->error, "%s", links[0]->story) ||
+				!party_wait(party, deadline, "traffic")))
+			return;
+	}
+}
+
+void contract_threads_send_both_ways_at_once(const char *transport)
+{
+	party_pair(transport, &small, THREADS, send_and_take, send_and_take);
+}
+
+void contract_processes_send_both_ways_at_once(const char *transport)
+{
+	party_pair(transport, &small, PROCESSES, send_and_take, send_and_take);
+}
+
+struct mesh {
+	struct meeting *meeting;
+	struct party parties[PARTIES_MAX];
+	uint64_t sent[PARTIES_MAX][PARTIES_MAX][PARTY_CHANNELS_MAX];
+	uint64_t taken[PARTIES_MAX][PARTIES_MAX][PARTY_CHANNELS_MAX];
+};
+
+static uint64_t mesh_key(int from, int to, int channel, uint64_t number)
+{
+	return (((uint64_t)from * PARTIES_MAX + (uint64_t)to) * PARTY_CHANNELS_MAX +
+		       (uint64_t)channel) *
+		       1000000 +
+	       number;
+}
+
+/* One message out and one in, if they can go; true: all `count` went and came. */
+static bool mesh_step(struct mesh *mesh, int rank, int peer, int channel, uint64_t count)
+{
+	struct party *party = &mesh->parties[rank];
+	struct rd_link *link = party->links[peer][channel];
+	uint64_t *sent = &mesh->sent[rank][peer][channel];
+	uint64_t *taken = &mesh->taken[rank][peer][channel];
+	uint64_t out = mesh_key(rank, peer, channel, *sent);
+	uint64_t in = mesh_key(peer, rank, channel, *taken);
+
+	if (*sent < count && offer(link, out, size_of(out, 4096)))
+		(*sent)++;
+	if (*taken < count && accept_one(party, link, in, size_of(in, 4096)))
+		(*taken)++;
+	return *sent == count && *taken == count;
+}
+
+static bool mesh_round(struct mesh *mesh, const struct shape *shape, uint64_t count)
+{
+	bool done = true;
+
+	for (int rank = 0; rank < shape->size; rank++)
+		for (int peer = 0; peer < shape->size; peer++)
+			for (int channel = 0; channel < shape->channels; channel++)
+				if (peer != rank && !mesh_step(mesh, rank, peer, channel, count))
+					done = false;
+	return done;
+}
+
+void contract_a_full_mesh_of_eight_endpoints_works(const char *transport)
+{
+	static const struct shape shape = { .size = 8, .channels = 2, .slots = 2, .piece = 4096 };
+	struct mesh *mesh = calloc(1, sizeof(*mesh));
+	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+
+	mesh->meeting = meeting_create();
+	if (world_open(mesh->parties, mesh->meeting, transport, &shape))
+		while (!mesh_round(mesh, &shape, 50))
+			if (!party_wait(mesh->parties, deadline, "the mesh"))
+				break;
+	world_close(mesh->parties);
+	meeting_end(mesh->meeting);
+	free(mesh);
+}
+
+void contract_channels_do_not_mix(const char *transport)
+{
+	struct shape shape = small;
+	struct pair pair;
+
+	shape.channels = 2;
+	if (pair_open(&pair, transport, shape)) {
+		struct rd_link *from = pair.parties[0].links[1][1];
+		struct rd_link *to = pair.parties[1].links[0][1];
+		uint64_t sent = flood(pair.party, pair.from, 0, shape.piece);
+
+		/* One channel is full; the other works all the same. */
+		for (uint64_t key = 0; key < 20; key++)
+			if (!put(pair.party, from, ~key, 100) || !take(pair.party, to, ~key, 100))
+				break;
+		for (uint64_t key = 0; key < sent; key++)
+			if (!take(pair.party, pair.to, key, shape.piece))
+				break;
+	}
+	pair_close(&pair);
+}
+
+/* ---- The end of a peer ----------------------------------------------------------------------- */
+
+static bool until_stage(struct party *party, int stage)
+{
+	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+
+	while (party->meeting->stage < stage)
+		if (!party_wait(party, deadline, "the other side"))
+			return false;
+	return true;
+}
+
+#define FEW 3
+#define MANY 40
+
+/* Few messages, which lie somewhere on their way when close() returns. */
+static void leave_few(struct party *party, struct rd_link **links)
+{
+	if (!until_stage(party, 1))
+		return;
+	for (uint64_t key = 0; key < FEW; key++)
+		if (!put(party, links[0], key, size_of(key, 4096)))
+			return;
+	/* Messages of the other side that were not read must not take ours with them. */
+	party_close(party);
+	party->meeting->stage = 2;
+}
+
+static void outlive_few(struct party *party, struct rd_link **links)
+{
+	bool sound = put(party, links[0], 100, 64) && put(party, links[0], 101, 4000);
+
+	party->meeting->stage = 1;
+	if (!sound || !until_stage(party, 2))
+		return;
+	for (uint64_t key = 0; key < FEW; key++)
+		if (!take(party, links[0], key, size_of(key, 4096)))
+			return;
+	until_broken(party, links[0], PARTY_WAIT_MS);
+}
+
+/* Many messages: the last are still being pushed out when close() is called. */
+static void leave_many(struct party *party, struct rd_link **links)
+{
+	for (uint64_t key = 0; key < MANY; key++)
+		if (!put(party, links[0], key, links[0]->message_max))
+			return;
+	party_close(party);
+}
+
+static void outlive_many(struct party *party, struct rd_link **links)
+{
+	size_t size = links[0]->message_max;
+
+	for (uint64_t key = 0; key < MANY; key++)
+		if (!take(party, links[0], key, size))
+			return;
+	until_broken(party, links[0], PARTY_WAIT_MS);
+}
+
+static void run_leavers(const char *transport, enum sides sides)
+{
+	struct shape shape = small;
+
+	party_pair(transport, &shape, sides, outlive_few, leave_few);
+	party_pair(transport, &shape, sides, leave_few, outlive_few);
+	shape.piece = 64 << 10;
+	party_pair(transport, &shape, sides, outlive_many, leave_many);
+	party_pair(transport, &shape, sides, leave_many, outlive_many);
+}
+
+void contract_messages_outlive_their_sender_in_threads(const char *transport)
+{
+	run_leavers(transport, THREADS);
+}
+
+void contract_messages_outlive_their_sender_in_processes(const char *transport)
+{
+	run_leavers(transport, PROCESSES);
+}
+
+/* Sends two messages, sees them off, and waits for the end. */
+static void send_two_and_wait(struct party *party, struct rd_link **links)
+{
+	if (!put(party, links[0], 0, 64) || !put(party, links[0], 1, 4000))
+		return;
+	for (int i = 0; i < 100; i++)
+		party_advance(party);
+	party->meeting->stage = 1;
+	until_stage(party, 1000000);
+}
+
+static void kill_and_take_two(struct party *party, struct rd_link **links)
+{
+	if (!until_stage(party, 1))
+		return;
+	kill(party->meeting->child, SIGKILL);
+	if (take(party, links[0], 0, 64) && take(party, links[0], 1, 4000))
+		until_broken(party, links[0], PARTY_WAIT_MS);
+}
+
+void contract_a_killed_peer_breaks_the_link_after_its_last_message(const char *transport)
+{
+	party_pair(transport, &small, PROCESSES, kill_and_take_two, send_two_and_wait);
+}
+
+static void die_when_told(struct party *party, struct rd_link **links)
+{
+	(void)links;
+	if (until_stage(party, 1))
+		raise(SIGKILL);
+}
+
+static bool look_broken(struct party *party, void *argument)
+{
+	struct rd_link *link = argument;
+	struct rd_message message;
+
+	ok(party, !link->ops->recv(link, NULL, 0, &message), "a message from nowhere");
+	return link->error != 0;
+}
+
+static void sleep_until_broken(struct party *party, struct rd_link **links)
+{
+	party->meeting->stage = 1;
+	if (sleep_until(party, look_broken, links[0]))
+		until_broken(party, links[0], 0);
+}
+
+void contract_a_killed_peer_wakes_a_sleeper(const char *transport)
+{
+	party_pair(transport, &small, PROCESSES, sleep_until_broken, die_when_told);
+}
+
+/* What the dead peer sent lies unread: it must not hide that there will never be room again. */
+static void kill_when_full(struct party *party, struct rd_link **links)
+{
+	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+
+	if (!until_stage(party, 1))
+		return;
+	flood(party, links[0], 0, links[0]->message_max);
+	kill(party->meeting->child, SIGKILL);
+	while (!links[0]->error && party_wait(party, deadline, "an error"))
+		offer(links[0], 0, links[0]->message_max);
+	ok(party, links[0]->error == RONDO_BROKEN, "%s", links[0]->story);
+}
+
+void contract_a_killed_reader_breaks_a_sender_without_room(const char *transport)
+{
+	party_pair(transport, &small, PROCESSES, kill_when_full, send_two_and_wait);
+}
+
+/* ---- Cards, comms and strangers -------------------------------------------------------------- */
+
+/* Time enough, on one machine, for whatever should not happen. */
+static void advance_much(struct party *party)
+{
+	for (int i = 0; i < 500 && !failed(party); i++) {
+		party_advance(party);
+		sched_yield();
+	}
+}
+
+static void try_card(
+	const char *transport, int rank, const unsigned char *card, size_t card_size, bool refused)
+{
+	struct meeting *meeting = meeting_create();
+	struct party party;
+	struct rd_link *link = NULL;
+
+	if (party_listen(&party, meeting, transport, rank, &small)) {
+		int err =
+			party.transport->open(party.endpoint, 1 - rank, 0, card, card_size, &link);
+
+		ok(&party, err <= 0, "open returned %d", err);
+		ok(&party, err != 0 || !refused, "a card of %zu bytes was taken", card_size);
+		advance_much(&party);
+		ok(&party, err != 0 || !link->ready, "a bad card made a link");
+	}
+	party_close(&party);
+	meeting_end(meeting);
+}
+
+void contract_a_bad_card_is_an_error(const char *transport)
+{
+	struct meeting *meeting = meeting_create();
+	struct party party;
+	unsigned char card[RD_CARD_MAX + 1] = { 0 };
+
+	if (party_listen(&party, meeting, transport, 0, &small)) {
+		memcpy(card, party.card, party.card_size);
+		for (size_t size = 0; size < party.card_size; size++)
+			try_card(transport, 1, card, size, true);
+		try_card(transport, 1, card, party.card_size + 1, true);
+		for (int rank = 0; rank < 2; rank++) {
+			memset(card, 0, sizeof(card));
+			try_card(transport, rank, card, party.card_size, false);
+			memset(card, 0xff, sizeof(card));
+			try_card(transport, rank, card, party.card_size, false);
+		}
+	}
+	party_close(&party);
+	meeting_end(meeting);
+}
+
+/* The peer goes before its link was opened from here, or right after. */
+static void lose_early(const char *transport, int rank, bool opened)
+{
+	struct meeting *meeting = meeting_create();
+	struct party here, there;
+	int peer = 1 - rank;
+
+	if (party_listen(&here, meeting, transport, rank, &small) &&
+		party_listen(&there, meeting, transport, peer, &small)) {
+		if (opened)
+			party_open(&there, rank, here.card, here.card_size);
+		party_close(&there);
+		if (party_open(&here, peer, there.card, there.card_size)) {
+			advance_much(&here);
+			ok(&here, !here.links[peer][0]->ready || here.links[peer][0]->error,
+				"a link to nobody is ready");
+		}
+	}
+	party_close(&here);
+	meeting_end(meeting);
+}
+
+void contract_a_peer_that_left_before_the_link_was_ready_does_no_harm(const char *transport)
+{
+	for (int rank = 0; rank < 2; rank++) {
+		lose_early(transport, rank, false);
+		lose_early(transport, rank, true);
+	}
+}
+
+void contract_another_comm_is_kept_out(const char *transport)
+{
+	struct meeting *meeting = meeting_create();
+	struct party parties[2] = { 0 };
+
+	for (int rank = 0; rank < 2; rank++) {
+		struct shape shape = small;
+
+		shape.comm_id = 100 + (uint64_t)rank;
+		party_listen(&parties[rank], meeting, transport, rank, &shape);
+		parties[rank].world = parties;
+		parties[rank].world_count = 2;
+	}
+	for (int rank = 0; rank < 2 && !failed(parties); rank++)
+		party_open(&parties[rank], 1 - rank, parties[1 - rank].card,
+			parties[1 - rank].card_size);
+	if (!failed(parties)) {
+		advance_much(parties);
+		ok(parties, !parties[0].links[1][0]->ready && !parties[1].links[0][0]->ready,
+			"a link between two comms is ready");
+	}
+	world_close(parties);
+	meeting_end(meeting);
+}
+
+#define STRANGERS 60
+
+struct strangers {
+	int sockets[STRANGERS];
+	int count;
+};
+
+/* What a stranger does: nothing; goes; says little; says much. */
+static void stranger_send(struct strangers *strangers, int socket)
+{
+	static const char noise[8192] = "GET / HTTP/1.1\r\nHost: rondo\r\n\r\n";
+	int what = strangers->count % 4;
+
+	strangers->sockets[strangers->count++] = socket;
+	if (what == 1)
+		shutdown(socket, SHUT_RDWR);
+	else if (what > 1)
+		send(socket, noise, what == 2 ? 10 : sizeof(noise), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void strangers_come(struct strangers *strangers, int listener, int how_many)
+{
+	struct sockaddr_storage address;
+	socklen_t size = sizeof(address), type_size = sizeof(int);
+	int type = 0;
+
+	if (getsockname(listener, (struct sockaddr *)&address, &size) ||
+		getsockopt(listener, SOL_SOCKET, SO_TYPE, &type, &type_size))
+		return;
+	for (int i = 0; i < how_many && strangers->count < STRANGERS; i++) {
+		int stranger = socket(address.ss_family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+		connect(stranger, (struct sockaddr *)&address, size);
+		stranger_send(strangers, stranger);
+	}
+}
+
+/* Whatever sockets listen in this process are the transport's: others find them as well. */
+static void strangers_come_to_all(struct strangers *strangers, int how_many)
+{
+	for (int fd = 3; fd < 256; fd++) {
+		int listens = 0;
+		socklen_t size = sizeof(listens);
+
+		if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens)
+			strangers_come(strangers, fd, how_many);
+	}
+}
+
+void contract_strangers_do_not_get_in_the_way(const char *transport)
+{
+	struct meeting *meeting = meeting_create();
+	struct strangers strangers = { .count = 0 };
+	struct party parties[2] = { 0 };
+	bool sound = true;
+
+	for (int rank = 0; rank < 2 && sound; rank++) {
+		sound = party_listen(&parties[rank], meeting, transport, rank, &small);
+		parties[rank].world = parties;
+		parties[rank].world_count = 2;
+	}
+	strangers_come_to_all(&strangers, 20);
+	for (int rank = 0; rank < 2 && sound; rank++)
+		sound = party_open(&parties[rank], 1 - rank, parties[1 - rank].card,
+			parties[1 - rank].card_size);
+	if (sound && party_until_ready(parties)) {
+		strangers_come_to_all(&strangers, 10);
+		for (uint64_t key = 0; key < 100; key++)
+			if (!put(parties, parties[0].links[1][0], key, 100) ||
+				!take(parties, parties[1].links[0][0], key, 100))
+				break;
+	}
+	world_close(parties);
+	for (int i = 0; i < strangers.count; i++)
+		close(strangers.sockets[i]);
+	meeting_end(meeting);
+}
+
+/* ---- Sleeping -------------------------------------------------------------------------------- */
+
+#define SLEEPS 20000
+
+struct awaited {
+	struct rd_link *link;
+	uint64_t key;
+	size_t size;
+	bool there; /* a look that succeeded took the message, or the room: it has it */
+};
+
+static bool look_taken(struct party *party, void *argument)
+{
+	struct awaited *awaited = argument;
+
+	if (!awaited->there)
+		awaited->there = accept_one(party, awaited->link, awaited->key, awaited->size);
+	return awaited->there;
+}
+
+static bool look_sent(struct party *party, void *argument)
+{
+	struct awaited *awaited = argument;
+
+	(void)party;
+	if (!awaited->there)
+		awaited->there = offer(awaited->link, awaited->key, awaited->size);
+	return awaited->there;
+}
+
+static bool sleepy_take(struct party *party, struct rd_link *link, uint64_t key, size_t size)
+{
+	struct awaited awaited = { link, key, size, false };
+
+	return sleep_until(party, look_taken, &awaited);
+}
+
+static bool sleepy_put(struct party *party, struct rd_link *link, uint64_t key, size_t size)
+{
+	struct awaited awaited = { link, key, size, false };
+
+	return sleep_until(party, look_sent, &awaited);
+}
+
+static void serve(struct party *party, struct rd_link **links)
+{
+	for (uint64_t key = 0; key < SLEEPS; key++)
+		if (!put(party, links[0], key, 8) || !sleepy_take(party, links[0], ~key, 8))
+			return;
+}
+
+static void reply(struct party *party, struct rd_link **links)
+{
+	for (uint64_t key = 0; key < SLEEPS; key++)
+		if (!sleepy_take(party, links[0], key, 8) || !put(party, links[0], ~key, 8))
+			return;
+}
+
+void contract_sleeping_threads_are_woken_by_messages(const char *transport)
+{
+	party_pair(transport, &small, THREADS, serve, reply);
+}
+
+void contract_sleeping_processes_are_woken_by_messages(const char *transport)
+{
+	party_pair(transport, &small, PROCESSES, serve, reply);
+}
+
+/* Small ones for links of few slots, then large ones for those that count bytes. */
+static size_t stream_size(uint64_t key)
+{
+	return key < SLEEPS ? 16 : 64 << 10;
+}
+
+#define STREAM (SLEEPS + 300)
+
+static void stream_out(struct party *party, struct rd_link **links)
+{
+	for (uint64_t key = 0; key < STREAM; key++)
+		if (!sleepy_put(party, links[0], key, stream_size(key)))
+			return;
+	sleepy_take(party, links[0], 7, 8);
+}
+
+static void stream_in(struct party *party, struct rd_link **links)
+{
+	for (uint64_t key = 0; key < STREAM; key++)
+		if (!sleepy_take(party, links[0], key, stream_size(key)))
+			return;
+	put(party, links[0], 7, 8);
+	/* Until it has gone out, where it takes more than a commit. */
+	sleepy_take(party, links[0], 8, 8);
+}
+
+static void stream_out_and_end(struct party *party, struct rd_link **links)
+{
+	stream_out(party, links);
+	put(party, links[0], 8, 8);
+}
+
+static const struct shape narrow = { .size = 2, .channels = 1, .slots = 2, .piece = 64 << 10 };
+
+void contract_sleeping_threads_are_woken_by_room(const char *transport)
+{
+	party_pair(transport, &narrow, THREADS, stream_out_and_end, stream_in);
+}
+
+void contract_sleeping_processes_are_woken_by_room(const char *transport)
+{
+	party_pair(transport, &narrow, PROCESSES, stream_out_and_end, stream_in);
+}
+
+static void one_message_each(struct party *party, struct rd_link **links)
+{
+	uint64_t rank = (uint64_t)party->local.rank;
+
+	if (put(party, links[0], rank, 8))
+		take(party, links[0], 1 - rank, 8);
+}
+
+void contract_a_sleeper_is_woken_while_links_become_ready(const char *transport)
+{
+	struct shape shape = small;
+
+	shape.sleepy = true;
+	for (int round = 0; round < 20; round++)
+		party_pair(transport, &shape, round % 2 ? THREADS : PROCESSES, one_message_each,
+			one_message_each);
+}

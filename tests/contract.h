@@ -1,0 +1,48 @@
+/*
+ * The contract suite: what every transport must do (transports/transport.h), as one function a
+ * behaviour that takes a transport's name and asserts. test_contract.c makes tests of them; a new
+ * transport adds one line there. No case knows what any transport is made of.
+ *
+ * Needs no more of the library than the table of transports and the place of this process.
+ */
+#ifndef CONTRACT_H
+#define CONTRACT_H
+
+/* Two ends suffice, or one rank linked to itself. */
+#define CONTRACT_LINK_CASES(X) \
+	X(messages_arrive_in_order_through_many_wraps) \
+	X(every_size_keeps_its_payload_and_tag) \
+	X(reserving_twice_gives_the_same_room) \
+	X(receiving_twice_shows_the_same_message) \
+	X(a_link_that_is_full_says_so_and_recovers) \
+	X(sent_memory_comes_back_in_order) \
+	X(a_message_lands_where_it_is_wanted) \
+	X(nothing_is_left_behind)
+
+/* Need another rank. */
+#define CONTRACT_PEER_CASES(X) \
+	X(threads_send_both_ways_at_once) \
+	X(processes_send_both_ways_at_once) \
+	X(a_full_mesh_of_eight_endpoints_works) \
+	X(channels_do_not_mix) \
+	X(messages_outlive_their_sender_in_threads) \
+	X(messages_outlive_their_sender_in_processes) \
+	X(a_killed_peer_breaks_the_link_after_its_last_message) \
+	X(a_killed_peer_wakes_a_sleeper) \
+	X(a_killed_reader_breaks_a_sender_without_room) \
+	X(a_bad_card_is_an_error) \
+	X(a_peer_that_left_before_the_link_was_ready_does_no_harm) \
+	X(another_comm_is_kept_out) \
+	X(strangers_do_not_get_in_the_way) \
+	X(sleeping_threads_are_woken_by_messages) \
+	X(sleeping_processes_are_woken_by_messages) \
+	X(sleeping_threads_are_woken_by_room) \
+	X(sleeping_processes_are_woken_by_room) \
+	X(a_sleeper_is_woken_while_links_become_ready)
+
+#define CONTRACT_DECLARE(name) void contract_##name(const char *transport);
+CONTRACT_LINK_CASES(CONTRACT_DECLARE)
+CONTRACT_PEER_CASES(CONTRACT_DECLARE)
+#undef CONTRACT_DECLARE
+
+#endif

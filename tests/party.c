@@ -1,0 +1,479 @@
+#include "party.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "transports/transports.h"
+
+struct meeting *meeting_create(void)
+{
+	struct meeting *meeting = mmap(
+		NULL, sizeof(*meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	cr_assert(meeting != MAP_FAILED);
+	return meeting;
+}
+
+void meeting_destroy(struct meeting *meeting)
+{
+	munmap(meeting, sizeof(*meeting));
+}
+
+void meeting_end(struct meeting *meeting)
+{
+	char report[sizeof(meeting->report)];
+	bool fine = meeting->failed == 0;
+
+	memcpy(report, meeting->report, sizeof(report));
+	meeting_destroy(meeting);
+	cr_assert(fine, "%s", report);
+}
+
+bool ok(struct party *party, bool holds, const char *format, ...)
+{
+	struct meeting *meeting = party->meeting;
+	int none = 0;
+	va_list args;
+
+	if (holds || !atomic_compare_exchange_strong(&meeting->failed, &none, 1))
+		return holds;
+	int length =
+		snprintf(meeting->report, sizeof(meeting->report), "rank %d: ", party->local.rank);
+
+	va_start(args, format);
+	vsnprintf(meeting->report + length, sizeof(meeting->report) - (size_t)length, format, args);
+	va_end(args);
+	meeting->failed = 2;
+	return false;
+}
+
+bool failed(const struct party *party)
+{
+	return party->meeting->failed != 0;
+}
+
+uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void settings_fill(struct rd_settings *settings, int rank, const struct shape *shape)
+{
+	*settings = (struct rd_settings){
+		.rank = rank,
+		.size = shape->size,
+		.address = "127.0.0.1",
+		.rendezvous_fd = -1,
+		.channels = shape->channels,
+		.piece_size = shape->piece,
+		.slots = shape->slots,
+		.spin_us = 20,
+		.timeout_ms = PARTY_WAIT_MS,
+		.init_timeout_ms = PARTY_WAIT_MS,
+	};
+}
+
+bool party_listen(struct party *party, struct meeting *meeting, const char *transport, int rank,
+	const struct shape *shape)
+{
+	*party = (struct party){ .meeting = meeting, .world_count = 1 };
+	party->transport = rd_transport_find(transport);
+	party->world = party;
+	settings_fill(&party->settings, rank, shape);
+	party->local = (struct rd_local){
+		.rank = rank,
+		.size = shape->size,
+		.settings = &party->settings,
+		.epoll_fd = epoll_create1(EPOLL_CLOEXEC),
+	};
+	if (!ok(party, party->transport != NULL, "no transport %s", transport))
+		return false;
+	if (!ok(party, party->local.epoll_fd >= 0, "epoll_create1: %m"))
+		return false;
+	rd_place_here(&party->local.place, &party->settings);
+	int err = party->transport->listen(
+		&party->endpoint, &party->local, party->card, &party->card_size);
+
+	/* As in life: the comm gets its number after its ranks have cards. */
+	party->local.comm_id = shape->comm_id ? shape->comm_id : 0x1234567890abcdef;
+	return ok(party, err == 0, "listen: %s", rondo_last_error()) &&
+	       ok(party, party->card_size <= RD_CARD_MAX, "a card too large");
+}
+
+bool party_open(struct party *party, int peer, const unsigned char *card, size_t card_size)
+{
+	for (int channel = 0; channel < party->settings.channels; channel++) {
+		struct rd_link **link = &party->links[peer][channel];
+		int err = party->transport->open(
+			party->endpoint, peer, channel, card, card_size, link);
+
+		if (!ok(party, err == 0, "open rank %d: %s", peer, rondo_last_error()))
+			return false;
+		if (!ok(party, (*link)->peer == peer && (*link)->channel == channel,
+			    "the link has another peer or channel"))
+			return false;
+	}
+	return true;
+}
+
+void party_advance(struct party *party)
+{
+	bool moved = false;
+
+	for (int i = 0; i < party->world_count; i++) {
+		struct party *one = &party->world[i];
+
+		if (one->endpoint && one->transport->advance(one->endpoint))
+			moved = true;
+	}
+	if (!moved)
+		sched_yield();
+}
+
+bool party_wait(struct party *party, uint64_t deadline_ms, const char *what)
+{
+	if (failed(party))
+		return false;
+	party_advance(party);
+	return ok(party, now_ms() < deadline_ms, "waited in vain for %s", what);
+}
+
+static bool is_ready(struct party *party)
+{
+	for (int peer = 0; peer < party->settings.size; peer++)
+		for (int channel = 0; channel < party->settings.channels; channel++) {
+			struct rd_link *link = party->links[peer][channel];
+
+			if (link &&
+				!ok(party, link->error == 0, "link to %d: %s", peer, link->story))
+				return false;
+			if (link && !link->ready)
+				return false;
+		}
+	return true;
+}
+
+bool party_until_ready(struct party *party)
+{
+	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+
+	for (int i = 0; i < party->world_count; i++)
+		while (!is_ready(&party->world[i]))
+			if (!party_wait(party, deadline, "links to be ready"))
+				return false;
+	return true;
+}
+
+void party_close(struct party *party)
+{
+	if (party->endpoint)
+		party->transport->close(party->endpoint);
+	party->endpoint = NULL;
+	memset(party->links, 0, sizeof(party->links));
+	if (party->local.epoll_fd >= 0)
+		close(party->local.epoll_fd);
+	party->local.epoll_fd = -1;
+}
+
+bool world_open(struct party *parties, struct meeting *meeting, const char *transport,
+	const struct shape *shape)
+{
+	int size = shape->size;
+
+	memset(parties, 0, (size_t)size * sizeof(*parties));
+	for (int rank = 0; rank < size; rank++)
+		if (!party_listen(&parties[rank], meeting, transport, rank, shape))
+			return false;
+	for (int rank = 0; rank < size; rank++) {
+		parties[rank].world = parties;
+		parties[rank].world_count = size;
+		for (int peer = 0; peer < size; peer++)
+			if ((peer != rank || size == 1) &&
+				!party_open(&parties[rank], peer, parties[peer].card,
+					parties[peer].card_size))
+				return false;
+	}
+	return party_until_ready(parties);
+}
+
+void world_close(struct party *parties)
+{
+	int count = parties->world_count;
+
+	for (int i = 0; i < count; i++)
+		party_close(&parties[i]);
+}
+
+/* ---- Traffic ------------------------------------------------------------------------------- */
+
+void fill(unsigned char *bytes, size_t size, uint64_t key)
+{
+	unsigned char byte = (unsigned char)(key * 37 + (key >> 8));
+
+	/* A step that is odd and differs between pages: no page or line can stand for another. */
+	for (size_t i = 0; i < size; i++)
+		bytes[i] = (unsigned char)(byte + i * 7 + (i >> 8) * 3);
+}
+
+struct rd_tag tag_of(uint64_t key)
+{
+	struct rd_tag tag;
+
+	fill(tag.bytes, sizeof(tag.bytes), ~key);
+	memcpy(tag.bytes, &key, sizeof(key));
+	return tag;
+}
+
+size_t size_of(uint64_t key, size_t most)
+{
+	uint64_t x = (key + 1) * 0x9e3779b97f4a7c15;
+
+	x ^= x >> 29;
+	x *= 0xbf58476d1ce4e5b9;
+	x ^= x >> 32;
+	size_t bound = x & 1 ? most : most < 100 ? most : 100;
+
+	return (x >> 8) % (bound + 1);
+}
+
+bool offer(struct rd_link *link, uint64_t key, size_t size)
+{
+	struct rd_tag tag = tag_of(key);
+	void *room = link->ops->reserve(link, size);
+
+	if (!room)
+		return false;
+	fill(room, size, key);
+	link->ops->commit(link, &tag, size);
+	return true;
+}
+
+bool put(struct party *party, struct rd_link *link, uint64_t key, size_t size)
+{
+	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+
+	while (!offer(link, key, size)) {
+		if (!ok(party, link->error == 0, "sending %lu: %s", key, link->story))
+			return false;
+		if (!party_wait(party, deadline, "room to send"))
+			return false;
+	}
+	return true;
+}
+
+bool check(struct party *party, const struct rd_message *message, uint64_t key, size_t size)
+{
+	const unsigned char *bytes = message->data;
+	unsigned char expected[256];
+	struct rd_tag tag = tag_of(key);
+
+	if (!ok(party, message->size == size, "message %lu has %zu bytes, not %zu", key,
+		    message->size, size))
+		return false;
+	if (!ok(party, memcmp(message->tag, &tag, sizeof(tag)) == 0, "message %lu: tag", key))
+		return false;
+	unsigned char byte = (unsigned char)(key * 37 + (key >> 8));
+
+	for (size_t at = 0; at < size; at += sizeof(expected)) {
+		size_t part = size - at < sizeof(expected) ? size - at : sizeof(expected);
+
+		for (size_t i = at; i < at + part; i++)
+			expected[i - at] = (unsigned char)(byte + i * 7 + (i >> 8) * 3);
+		if (!ok(party, memcmp(bytes + at, expected, part) == 0,
+			    "message %lu of %zu bytes is damaged near byte %zu", key, size, at))
+			return false;
+	}
+	return true;
+}
+
+bool accept_one(struct party *party, struct rd_link *link, uint64_t key, size_t size)
+{
+	struct rd_message message;
+
+	if (!link->ops->recv(link, NULL, 0, &message))
+		return false;
+	if (!ok(party, (uintptr_t)message.data % 8 == 0, "message %lu is not aligned", key))
+		return false;
+	if (!check(party, &message, key, size))
+		return false;
+	link->ops->release(link);
+	return true;
+}
+
+bool take(struct party *party, struct rd_link *link, uint64_t key, size_t size)
+{
+	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+
+	while (!accept_one(party, link, key, size)) {
+		if (!ok(party, link->error == 0, "awaiting %lu: %s", key, link->story))
+			return false;
+		if (!party_wait(party, deadline, "a message"))
+			return false;
+	}
+	return true;
+}
+
+static bool look_armed(struct party *party, glance *look, void *argument)
+{
+	const struct rd_transport *transport = party->transport;
+	struct epoll_event event;
+	int woken = 1;
+
+	if (transport->arm)
+		transport->arm(party->endpoint);
+	bool there = look(party, argument);
+
+	if (!there && !failed(party))
+		woken = epoll_wait(party->local.epoll_fd, &event, 1, PARTY_WAIT_MS / 4);
+	if (transport->disarm)
+		transport->disarm(party->endpoint);
+	if (woken == 0)
+		ok(party, !look(party, argument), "a wake-up was lost");
+	return there;
+}
+
+bool sleep_until(struct party *party, glance *look, void *argument)
+{
+	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+
+	while (!look(party, argument) && !look_armed(party, look, argument)) {
+		if (failed(party) || !ok(party, now_ms() < deadline, "slept in vain"))
+			return false;
+		party->transport->advance(party->endpoint);
+	}
+	return !failed(party);
+}
+
+bool until_broken(struct party *party, struct rd_link *link, uint64_t wait_ms)
+{
+	uint64_t deadline = now_ms() + wait_ms;
+	struct rd_message message;
+
+	while (link->error == 0) {
+		if (!ok(party, !link->ops->recv(link, NULL, 0, &message), "a message too many"))
+			return false;
+		if (!party_wait(party, deadline, "news of the peer's end"))
+			return false;
+	}
+	return ok(party, link->error == RONDO_BROKEN, "broken link says %s (%s)",
+		       rondo_error_name(link->error), link->story) &&
+	       ok(party, link->story[0] != '\0', "a failed link has no story") &&
+	       ok(party, !link->ops->reserve(link, 1), "a failed link gives room") &&
+	       ok(party, !link->ops->recv(link, NULL, 0, &message),
+		       "a failed link gives a message");
+}
+
+/* ---- Two sides ----------------------------------------------------------------------------- */
+
+struct side {
+	struct meeting *meeting;
+	const char *transport;
+	const struct shape *shape;
+	int rank;
+	script *run;
+};
+
+static bool exchange_cards(struct party *party)
+{
+	struct meeting *meeting = party->meeting;
+	int rank = party->local.rank;
+	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+
+	memcpy(meeting->cards[rank], party->card, party->card_size);
+	meeting->card_sizes[rank] = party->card_size;
+	meeting->met++;
+	while (meeting->met < party->settings.size) {
+		if (failed(party) || !ok(party, now_ms() < deadline, "the other did not come"))
+			return false;
+		sched_yield();
+	}
+	return true;
+}
+
+static bool look_ready(struct party *party, void *argument)
+{
+	(void)argument;
+	return is_ready(party);
+}
+
+static bool side_until_ready(struct party *party, const struct shape *shape)
+{
+	return shape->sleepy ? sleep_until(party, look_ready, NULL) : party_until_ready(party);
+}
+
+static void *side_run(void *argument)
+{
+	struct side *side = argument;
+	struct party party;
+	int peer = 1 - side->rank;
+
+	if (party_listen(&party, side->meeting, side->transport, side->rank, side->shape) &&
+		exchange_cards(&party) &&
+		party_open(&party, peer, side->meeting->cards[peer],
+			side->meeting->card_sizes[peer]) &&
+		side_until_ready(&party, side->shape))
+		side->run(&party, party.links[peer]);
+	party_close(&party);
+	return NULL;
+}
+
+static void run_threads(struct side sides[2])
+{
+	pthread_t thread;
+
+	cr_assert(pthread_create(&thread, NULL, side_run, &sides[1]) == 0);
+	side_run(&sides[0]);
+	pthread_join(thread, NULL);
+}
+
+static void run_processes(struct side sides[2])
+{
+	pid_t parent = getpid(), child = fork();
+	int status = 0;
+
+	if (child == 0) {
+		/* Should this test be ended from outside, its child goes with it. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() == parent)
+			side_run(&sides[1]);
+		_exit(0);
+	}
+	cr_assert(child > 0, "fork: %m");
+	sides[0].meeting->child = child;
+	side_run(&sides[0]);
+	cr_assert(waitpid(child, &status, 0) == child);
+	bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+
+	cr_assert(killed || (WIFEXITED(status) && WEXITSTATUS(status) == 0),
+		"the other process ended with status 0x%x", (unsigned)status);
+}
+
+void party_pair(
+	const char *transport, const struct shape *shape, enum sides how, script *zero, script *one)
+{
+	struct meeting *meeting = meeting_create();
+	struct side sides[2] = {
+		{ meeting, transport, shape, 0, zero },
+		{ meeting, transport, shape, 1, one },
+	};
+
+	if (how == THREADS)
+		run_threads(sides);
+	else
+		run_processes(sides);
+	meeting_end(meeting);
+}

@@ -1,0 +1,122 @@
+/*
+ * Parties: the ranks with which the contract suite tries a transport. A party is one rank's
+ * endpoint and its links, with calls that wait (bounded) where the contract's calls do not, and
+ * traffic whose every byte can be checked.
+ *
+ * The parties of one test live in one thread (party_world), or one a thread or a forked process
+ * (party_pair). The first failure of any of them goes to their shared report: a forked child must
+ * not assert.
+ */
+#ifndef PARTY_H
+#define PARTY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "transports/transport.h"
+
+#define PARTIES_MAX 8
+#define PARTY_CHANNELS_MAX 2
+#define PARTY_WAIT_MS 20000 /* longest wait for anything that must come */
+
+/* What two sides share, also across fork. */
+struct meeting {
+	_Atomic int failed; /* 1: report is being written, 2: it is there */
+	char report[512];
+	_Atomic int stage; /* for scripts that must agree on a moment */
+	_Atomic int met; /* parties whose cards are there */
+	size_t card_sizes[PARTIES_MAX];
+	unsigned char cards[PARTIES_MAX][RD_CARD_MAX];
+	pid_t child; /* the forked side; 0: sides are threads */
+};
+
+struct shape {
+	int size, channels, slots;
+	size_t piece;
+	uint64_t comm_id; /* 0: some other number */
+	bool sleepy; /* party_pair: sleep, not spin, until the links are ready */
+};
+
+struct party {
+	const struct rd_transport *transport;
+	struct meeting *meeting;
+	struct rd_settings settings;
+	struct rd_local local;
+	struct rd_endpoint *endpoint;
+	unsigned char card[RD_CARD_MAX];
+	size_t card_size;
+	struct rd_link *links[PARTIES_MAX][PARTY_CHANNELS_MAX];
+	struct party *world; /* the parties in this thread, this one among them */
+	int world_count;
+};
+
+struct meeting *meeting_create(void);
+void meeting_destroy(struct meeting *meeting);
+/* Asserts that nobody failed, then destroys. In the test's own process only. */
+void meeting_end(struct meeting *meeting);
+
+/* Records a failure (the first one stays) unless `holds`. Returns holds. */
+bool ok(struct party *party, bool holds, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+bool failed(const struct party *party);
+
+uint64_t now_ms(void);
+
+/* A party that listens. Its world is itself alone. */
+bool party_listen(struct party *party, struct meeting *meeting, const char *transport, int rank,
+	const struct shape *shape);
+/* Opens every channel to the peer with this card. */
+bool party_open(struct party *party, int peer, const unsigned char *card, size_t card_size);
+/* Until all links in this thread are ready. */
+bool party_until_ready(struct party *party);
+/* Advances every endpoint in this thread once; yields when nothing moved. */
+void party_advance(struct party *party);
+/* True until the deadline, advancing; then records that `what` did not come. */
+bool party_wait(struct party *party, uint64_t deadline_ms, const char *what);
+void party_close(struct party *party);
+
+/* size parties in this thread, every one linked to every other; a lone one to itself. */
+bool world_open(struct party *parties, struct meeting *meeting, const char *transport,
+	const struct shape *shape);
+void world_close(struct party *parties);
+
+/* ---- Traffic: message `key` of a link; what it holds follows from the key. */
+
+void fill(unsigned char *bytes, size_t size, uint64_t key);
+struct rd_tag tag_of(uint64_t key);
+/* A size for message `key`, up to `most`, with the small ones as likely as the large. */
+size_t size_of(uint64_t key, size_t most);
+
+/* Sends by reserve and commit; false: no room now. */
+bool offer(struct rd_link *link, uint64_t key, size_t size);
+/* The same, and waits for room. */
+bool put(struct party *party, struct rd_link *link, uint64_t key, size_t size);
+/* Is this the message `key`, of this size, to the last byte? */
+bool check(struct party *party, const struct rd_message *message, uint64_t key, size_t size);
+/* Waits for message `key`, checks and releases it. */
+bool take(struct party *party, struct rd_link *link, uint64_t key, size_t size);
+/* Takes it if it is here. Also false when it is, and is wrong: see failed(). */
+bool accept_one(struct party *party, struct rd_link *link, uint64_t key, size_t size);
+/*
+ * Sleeps in epoll_wait() as a driver does, until look(party, argument) is true. A sleep that goes
+ * on although look() would have been true is a failure: a wake-up was lost.
+ */
+typedef bool glance(struct party *party, void *argument);
+bool sleep_until(struct party *party, glance *look, void *argument);
+
+/* Reads nothing more from the link until it fails; must be RONDO_BROKEN, with a story. */
+bool until_broken(struct party *party, struct rd_link *link, uint64_t wait_ms);
+
+/*
+ * Runs one script as rank 0 and the other as rank 1, linked to each other, as threads or as
+ * processes (rank 1 forked), and asserts that neither failed. A script that has closed its party
+ * itself is fine. In a process, a script that kills its own process with SIGKILL is fine too.
+ */
+typedef void script(struct party *party, struct rd_link **links);
+enum sides { THREADS, PROCESSES };
+void party_pair(const char *transport, const struct shape *shape, enum sides sides, script *zero,
+	script *one);
+
+#endif
