@@ -11,6 +11,11 @@
  *   arm() / disarm()  around a sleep of the driver
  *   close()           frees the endpoint and every link it made
  *
+ * A link holds at least two messages in each direction: one at the sender, and one at the peer, who
+ * takes it in during advance() also when nobody asks for it by recv(). Plans rely on both: a rank
+ * that passes a message on holds it until it has room for the next, and one that exchanges data in
+ * place waits until its message has left its memory before it receives.
+ *
  * Units: sizes are bytes. Threading: an endpoint and its links are used by one thread at a time.
  * Errors: a link that fails sets link->error (a negative rondo_error), has the story in
  * link->story ("closed its connection", "reset by peer": the caller puts the rank before it), and
