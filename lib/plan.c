@@ -1,5 +1,6 @@
 #include "plan.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -439,6 +440,20 @@ void rd_plan_destroy(struct rd_plan *plan)
 	free(plan);
 }
 
+int rd_plan_chunks(const struct rd_plan *plan, enum rd_memory memory)
+{
+	switch (memory) {
+	case RD_IN:
+		return rd_in_blocks(&plan->problem) * plan->parts;
+	case RD_OUT:
+		return rd_out_blocks(&plan->problem) * plan->parts;
+	case RD_SCRATCH:
+		return plan->scratch_chunks;
+	default:
+		return 0;
+	}
+}
+
 /* ---- Printing ------------------------------------------------------------------------------ */
 
 static const char *where_text(struct rd_where where, char text[32])
@@ -451,7 +466,7 @@ static const char *where_text(struct rd_where where, char text[32])
 	return text;
 }
 
-static int print_step(const struct rd_step *step, char *text, size_t size)
+int rd_step_print(const struct rd_step *step, char *text, size_t size)
 {
 	char from[32], into[32];
 
@@ -496,8 +511,21 @@ int rd_plan_print(const struct rd_plan *plan, char *text, size_t size)
 		char line[160];
 		size_t used = (size_t)length < size ? (size_t)length : size;
 
-		print_step(&plan->steps[i], line, sizeof(line));
+		rd_step_print(&plan->steps[i], line, sizeof(line));
 		length += snprintf(text + used, size - used, "%4d  %s\n", i, line);
 	}
 	return length;
+}
+
+int rd_step_wrong(const struct rd_plan *plan, int step, const char *format, ...)
+{
+	char text[160], why[300];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why, sizeof(why), format, args);
+	va_end(args);
+	rd_step_print(&plan->steps[step], text, sizeof(text));
+	return rd_fail(RONDO_INVALID, "rank %d, step %d (%s): %s", plan->problem.rank, step, text,
+		why);
 }

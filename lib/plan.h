@@ -103,8 +103,46 @@ int rd_plan_create(struct rd_plan **plan, const struct rd_algorithm *algorithm,
 	const struct rd_problem *problem);
 void rd_plan_destroy(struct rd_plan *plan);
 
+/* Chunks that this rank has of that memory. */
+int rd_plan_chunks(const struct rd_plan *plan, enum rd_memory memory);
+
 /* Prints the plan into text, a step a line, e.g. "reduce_forward chunk 2 from 1 to 3". Returns the
    length it would have (as snprintf). */
 int rd_plan_print(const struct rd_plan *plan, char *text, size_t size);
+int rd_step_print(const struct rd_step *step, char *text, size_t size);
+
+/* RONDO_INVALID, with the story of what is wrong with this step, after its rank, number and text. */
+int rd_step_wrong(const struct rd_plan *plan, int step, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static inline bool rd_step_receives(const struct rd_step *step)
+{
+	return step->kind == RD_STEP_RECV || step->kind == RD_STEP_RECV_REDUCE ||
+	       step->kind == RD_STEP_FORWARD || step->kind == RD_STEP_REDUCE_FORWARD;
+}
+
+static inline bool rd_step_sends(const struct rd_step *step)
+{
+	return step->kind == RD_STEP_SEND || step->kind == RD_STEP_FORWARD ||
+	       step->kind == RD_STEP_REDUCE_FORWARD;
+}
+
+static inline bool rd_step_reduces(const struct rd_step *step)
+{
+	return step->kind == RD_STEP_RECV_REDUCE || step->kind == RD_STEP_REDUCE_FORWARD;
+}
+
+/* Whether it has a `from`. */
+static inline bool rd_step_reads(const struct rd_step *step)
+{
+	return step->kind == RD_STEP_SEND || step->kind == RD_STEP_COPY || rd_step_reduces(step);
+}
+
+/* Whether it has an `into`, and that is somewhere. */
+static inline bool rd_step_writes(const struct rd_step *step)
+{
+	return (step->kind == RD_STEP_COPY || rd_step_receives(step)) &&
+	       step->into.memory != RD_NOWHERE;
+}
 
 #endif
