@@ -1,12 +1,14 @@
 /*
  * The checker: proves a set of plans right, symbolically, with no I/O, for one collective on `size`
- * ranks, by running them over links that hold one message each.
+ * ranks, by running them over links that hold two messages in each direction (transport.h): one at
+ * the sender, in the memory it came from, and one at the receiver.
  *
  * What it proves, of the finished plans (the very steps that the executors run):
  *   - at the end each output chunk that the collective promises holds each rank's contribution
  *     exactly once (barrier: at least once), and nothing else was added on the way;
+ *   - after an all_reduce the ranks hold the same bits: each result was combined in the same order;
  *   - each message is the chunk that its receiver expects, and no message is left over;
- *   - no deadlock: links of one slot a direction suffice, also when pieces follow each other;
+ *   - no deadlock over such links, also when pieces follow each other;
  *   - `last` stands on a step exactly when its result is complete;
  *   - in place too: no input is overwritten before its last use, no memory while a send may still
  *     read it (unless a FLUSH stands between);

@@ -1,0 +1,703 @@
+/*
+ * Two proofs make one. The first looks at each plan alone, in program order: which step writes to
+ * memory that another still needs. The second runs all plans together on symbols: a network of
+ * processes joined by FIFOs, each of which reads where it said it would read, ends the same way
+ * whatever the order in which the processes run (G. Kahn, "The semantics of a simple language for
+ * parallel programming", 1974), and stays so when the FIFOs are bounded. So one run, in any order,
+ * stands for all.
+ */
+#include "checker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+#include "overwrite.h"
+#include "symbol.h"
+
+/* The plan is run so often over the same FIFOs; what is true from one piece to the next is true of
+   all that follow. */
+#define PIECES 2
+
+/* What a link holds in one direction: a message at the sender, and one at the receiver. */
+#define PIPE_ROOM 2
+
+struct message {
+	struct rd_symbol value;
+	int piece, step; /* of its sender, when it sent */
+};
+
+/* One direction between two ranks. */
+struct pipe {
+	int from, to;
+	int next_in; /* another pipe to the same rank; -1: none */
+	struct message messages[PIPE_ROOM];
+	unsigned pushed, popped; /* messages ever */
+};
+
+struct runner {
+	const struct rd_plan *plan;
+	int piece, step;
+	bool queued;
+	int first_in; /* a pipe to this rank; -1: none */
+	struct rd_symbol *out; /* output chunks, then scratch chunks */
+	int out_chunks;
+	int *promised; /* by output block: the block of the space that must end there; -1: any */
+	unsigned *tickets; /* by step: its pipe's `pushed` once it had sent */
+};
+
+struct check {
+	int size;
+	enum rd_collective collective;
+	bool reduces;
+	struct runner *runners;
+
+	int *pipe_numbers; /* [from * size + to]: number of the pipe plus 1; 0: none */
+	struct pipe *pipes;
+	int pipe_count;
+
+	int *queue; /* ranks that may be able to move */
+	int queue_head, queue_length;
+
+	struct rd_symbols symbols;
+
+	uint64_t *orders; /* all_reduce, by chunk: the first rank's result; 0: none yet */
+	int *order_ranks; /* whose that was */
+
+	struct rd_symbol *values; /* what the runners' memory is cut from */
+	int *promises;
+	unsigned *tickets;
+};
+
+/* ---- Each plan alone: its fields ----------------------------------------------------------- */
+
+static int check_where(
+	const struct rd_plan *plan, int step, struct rd_where where, const char *verb)
+{
+	int chunks = rd_plan_chunks(plan, where.memory);
+
+	if (where.memory == RD_NOWHERE)
+		return rd_step_wrong(plan, step, "it %s nowhere", verb);
+	if (where.chunk < 0 || where.chunk >= chunks)
+		return rd_step_wrong(
+			plan, step, "it %s a chunk that is not one of the %d there", verb, chunks);
+	return 0;
+}
+
+static int check_into(const struct rd_plan *plan, int i)
+{
+	const struct rd_step *step = &plan->steps[i];
+
+	if (step->kind == RD_STEP_SEND || step->kind == RD_STEP_FLUSH)
+		return 0;
+	/* What is only passed on need not be kept. */
+	if (step->into.memory == RD_NOWHERE && rd_step_sends(step))
+		return 0;
+	if (step->into.memory == RD_IN)
+		return rd_step_wrong(plan, i, "it writes to the input");
+	return check_where(plan, i, step->into, "writes to");
+}
+
+static int check_peer(const struct rd_plan *plan, int step, int peer)
+{
+	if (peer < 0 || peer >= plan->problem.size)
+		return rd_step_wrong(plan, step, "there is no rank %d", peer);
+	if (peer == plan->problem.rank)
+		return rd_step_wrong(plan, step, "no link leads from a rank to itself");
+	return 0;
+}
+
+static int check_flush(const struct rd_plan *plan, int i)
+{
+	int sender = plan->steps[i].sender;
+
+	if (sender < 0 || sender >= i || !rd_step_sends(&plan->steps[sender]))
+		return rd_step_wrong(plan, i, "no earlier step %d sends", sender);
+	if (plan->steps[i].to != plan->steps[sender].to)
+		return rd_step_wrong(plan, i, "step %d sends to rank %d, not to %d", sender,
+			plan->steps[sender].to, plan->steps[i].to);
+	return 0;
+}
+
+static int check_step(const struct rd_plan *plan, int i)
+{
+	const struct rd_step *step = &plan->steps[i];
+	int err = 0;
+
+	if ((unsigned)step->kind > RD_STEP_FLUSH || (unsigned)step->from.memory > RD_SCRATCH ||
+		(unsigned)step->into.memory > RD_SCRATCH)
+		return rd_fail(RONDO_INVALID, "rank %d, step %d: no such kind of step or memory",
+			plan->problem.rank, i);
+	if (step->kind == RD_STEP_FLUSH)
+		return check_flush(plan, i);
+	if (step->chunk < 0 || step->chunk >= rd_blocks(&plan->problem) * plan->parts)
+		return rd_step_wrong(plan, i, "there is no such chunk");
+	if (rd_step_reduces(step) && !rd_collective_reduces(plan->problem.collective))
+		return rd_step_wrong(plan, i, "%s reduces nothing",
+			rd_collective_name(plan->problem.collective));
+	if (step->last && !rd_step_reduces(step))
+		return rd_step_wrong(plan, i, "`last` stands on a step that reduces nothing");
+	if (rd_step_receives(step))
+		err = check_peer(plan, i, step->peer);
+	if (!err && rd_step_sends(step))
+		err = check_peer(plan, i, step->to);
+	if (!err && rd_step_reads(step))
+		err = check_where(plan, i, step->from, "reads");
+	return err ? err : check_into(plan, i);
+}
+
+static bool same_problem(const struct rd_plan *a, const struct rd_plan *b)
+{
+	return a->problem.collective == b->problem.collective &&
+	       a->problem.size == b->problem.size && a->problem.root == b->problem.root &&
+	       a->problem.target == b->problem.target && a->parts == b->parts;
+}
+
+static int check_fields(struct rd_plan *const *plans, int size, int rank)
+{
+	const struct rd_plan *plan = plans[rank];
+	int err;
+
+	if (plan->error)
+		return rd_fail(RONDO_INVALID, "rank %d: its plan was not finished", rank);
+	if (plan->problem.rank != rank || plan->problem.size != size)
+		return rd_fail(RONDO_INVALID, "rank %d of %d: its plan is for rank %d of %d", rank,
+			size, plan->problem.rank, plan->problem.size);
+	if (!same_problem(plan, plans[0]))
+		return rd_fail(
+			RONDO_INVALID, "rank %d: its plan is for another call than rank 0's", rank);
+	if (plan->parts < 1 || plan->scratch_chunks < 0)
+		return rd_fail(RONDO_INVALID, "rank %d: %d parts, %d scratch chunks", rank,
+			plan->parts, plan->scratch_chunks);
+	for (int i = 0; i < plan->step_count; i++) {
+		err = check_step(plan, i);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* ---- The network --------------------------------------------------------------------------- */
+
+static struct pipe *pipe_between(const struct check *check, int from, int to)
+{
+	return &check->pipes[check->pipe_numbers[(size_t)from * check->size + to] - 1];
+}
+
+static void add_pipe(struct check *check, int from, int to)
+{
+	int *number = &check->pipe_numbers[(size_t)from * check->size + to];
+	struct pipe *pipe;
+
+	if (*number)
+		return;
+	pipe = &check->pipes[check->pipe_count];
+	*number = ++check->pipe_count;
+	*pipe = (struct pipe){ .from = from, .to = to, .next_in = check->runners[to].first_in };
+	check->runners[to].first_in = *number - 1;
+}
+
+static void wake(struct check *check, int rank)
+{
+	if (check->runners[rank].queued)
+		return;
+	check->runners[rank].queued = true;
+	check->queue[(check->queue_head + check->queue_length++) % check->size] = rank;
+}
+
+static int next_awake(struct check *check)
+{
+	int rank = check->queue[check->queue_head];
+
+	check->queue_head = (check->queue_head + 1) % check->size;
+	check->queue_length--;
+	check->runners[rank].queued = false;
+	return rank;
+}
+
+static bool empty(const struct pipe *pipe)
+{
+	return pipe->pushed == pipe->popped;
+}
+
+static bool full(const struct pipe *pipe)
+{
+	return pipe->pushed - pipe->popped == PIPE_ROOM;
+}
+
+static struct message *oldest(struct pipe *pipe)
+{
+	return &pipe->messages[pipe->popped % PIPE_ROOM];
+}
+
+/* The receiver has room for one message that it has not asked for; more wait in the sender's
+   memory. */
+static bool has_left(const struct pipe *pipe, unsigned ticket)
+{
+	return (int)(ticket - pipe->popped) <= 1;
+}
+
+/* The rank that must move before this one can; -1: it can. A forward needs both of its links at
+   once, which is the strictest that an executor may ask. */
+static int waits_for(const struct check *check, const struct runner *runner)
+{
+	const struct rd_step *step = &runner->plan->steps[runner->step];
+	int rank = runner->plan->problem.rank;
+
+	if (step->kind == RD_STEP_FLUSH) {
+		unsigned ticket = runner->tickets[step->sender];
+
+		return has_left(pipe_between(check, rank, step->to), ticket) ? -1 : step->to;
+	}
+	if (rd_step_receives(step) && empty(pipe_between(check, step->peer, rank)))
+		return step->peer;
+	if (rd_step_sends(step) && full(pipe_between(check, rank, step->to)))
+		return step->to;
+	return -1;
+}
+
+static int left_over(const struct check *check, const struct pipe *pipe, int step)
+{
+	return rd_step_wrong(check->runners[pipe->from].plan, step,
+		"rank %d has finished and never receives it", pipe->to);
+}
+
+static int push(struct check *check, const struct runner *runner, int i, struct rd_symbol value)
+{
+	const struct rd_step *step = &runner->plan->steps[i];
+	struct pipe *pipe = pipe_between(check, runner->plan->problem.rank, step->to);
+
+	pipe->messages[pipe->pushed % PIPE_ROOM] =
+		(struct message){ rd_symbol_hold(&check->symbols, value), runner->piece, i };
+	runner->tickets[i] = ++pipe->pushed;
+	if (check->runners[step->to].piece > runner->piece)
+		return left_over(check, pipe, i);
+	wake(check, step->to);
+	return 0;
+}
+
+static int pop(struct check *check, const struct runner *runner, int i, struct rd_symbol *value)
+{
+	const struct rd_step *step = &runner->plan->steps[i];
+	struct pipe *pipe = pipe_between(check, step->peer, runner->plan->problem.rank);
+	const struct message *message = oldest(pipe);
+	int chunk = check->runners[pipe->from].plan->steps[message->step].chunk;
+
+	if (message->piece != runner->piece)
+		return rd_step_wrong(
+			runner->plan, i, "rank %d has finished and never sends it", pipe->from);
+	if (chunk != step->chunk)
+		return rd_step_wrong(runner->plan, i, "rank %d, step %d, sends it chunk %d",
+			pipe->from, message->step, chunk);
+	*value = message->value;
+	pipe->popped++;
+	wake(check, pipe->from);
+	return 0;
+}
+
+static struct rd_symbol *stored(const struct runner *runner, struct rd_where where)
+{
+	int first = where.memory == RD_OUT ? 0 : runner->out_chunks;
+
+	return &runner->out[first + where.chunk];
+}
+
+static bool is_in_chunk(const struct rd_plan *plan, int in_chunk, int chunk)
+{
+	int block = rd_in_block(&plan->problem, chunk / plan->parts);
+
+	return block >= 0 && block * plan->parts + chunk % plan->parts == in_chunk;
+}
+
+static int read_value(const struct runner *runner, int i, struct rd_symbol *value)
+{
+	const struct rd_plan *plan = runner->plan;
+	const struct rd_step *step = &plan->steps[i];
+
+	if (step->from.memory == RD_IN) {
+		*value = (struct rd_symbol){ .chunk = step->chunk, .who = plan->problem.rank };
+		if (!is_in_chunk(plan, step->from.chunk, step->chunk))
+			return rd_step_wrong(plan, i, "it reads another chunk than it says");
+		return 0;
+	}
+	*value = *stored(runner, step->from);
+	if (value->chunk < 0)
+		return rd_step_wrong(plan, i, "it reads what no step has written");
+	if (value->chunk != step->chunk)
+		return rd_step_wrong(plan, i, "it reads where chunk %d lies", value->chunk);
+	return 0;
+}
+
+static void store(struct check *check, const struct runner *runner, struct rd_where into,
+	struct rd_symbol value)
+{
+	struct rd_symbol *place = stored(runner, into);
+
+	rd_symbol_hold(&check->symbols, value);
+	rd_symbol_drop(&check->symbols, *place);
+	*place = value;
+}
+
+static int check_last(
+	const struct check *check, const struct runner *runner, struct rd_symbol value)
+{
+	const struct rd_step *step = &runner->plan->steps[runner->step];
+	bool complete = rd_symbol_count(&check->symbols, value) == check->size;
+
+	/* Nothing is averaged in a barrier. */
+	if (step->last == complete || check->collective == RD_BARRIER)
+		return 0;
+	if (complete)
+		return rd_step_wrong(runner->plan, runner->step,
+			"the result is complete, and not marked `last`");
+	return rd_step_wrong(runner->plan, runner->step,
+		"marked `last`, and rank %d's contribution is missing",
+		rd_symbol_missing(&check->symbols, value));
+}
+
+/* *value, which came in a message, becomes the result. */
+static int reduce(struct check *check, const struct runner *runner, struct rd_symbol *value)
+{
+	struct rd_symbol mine, result;
+	int err = read_value(runner, runner->step, &mine);
+	int twice;
+
+	if (err)
+		return err;
+	twice = rd_symbol_common(&check->symbols, *value, mine);
+	if (twice >= 0 && check->collective != RD_BARRIER)
+		return rd_step_wrong(runner->plan, runner->step,
+			"rank %d's contribution is already in it", twice);
+	err = rd_symbol_combine(&check->symbols, *value, mine, &result);
+	if (err)
+		return err;
+	rd_symbol_drop(&check->symbols, *value);
+	*value = result;
+	return check_last(check, runner, result);
+}
+
+static int run_step(struct check *check, struct runner *runner)
+{
+	const struct rd_step *step = &runner->plan->steps[runner->step];
+	struct rd_symbol value;
+	int err;
+
+	if (step->kind == RD_STEP_FLUSH)
+		return 0;
+	if (rd_step_receives(step)) {
+		err = pop(check, runner, runner->step, &value);
+	} else {
+		err = read_value(runner, runner->step, &value);
+		rd_symbol_hold(&check->symbols, value);
+	}
+	if (!err && rd_step_reduces(step))
+		err = reduce(check, runner, &value);
+	if (err)
+		return err;
+	if (rd_step_writes(step))
+		store(check, runner, step->into, value);
+	if (rd_step_sends(step))
+		err = push(check, runner, runner->step, value);
+	rd_symbol_drop(&check->symbols, value);
+	return err;
+}
+
+/* ---- What the plans promise ---------------------------------------------------------------- */
+
+/* The same bits on every rank: the same contributions, combined in the same order. */
+static int check_order(struct check *check, int rank, struct rd_symbol value)
+{
+	uint64_t order = rd_symbol_order(&check->symbols, value);
+
+	if (check->collective != RD_ALL_REDUCE)
+		return 0;
+	if (!check->orders[value.chunk]) {
+		check->orders[value.chunk] = order;
+		check->order_ranks[value.chunk] = rank;
+	}
+	if (check->orders[value.chunk] == order)
+		return 0;
+	return rd_fail(RONDO_INVALID,
+		"rank %d: chunk %d is not the same bits as on rank %d: combined in another order",
+		rank, value.chunk, check->order_ranks[value.chunk]);
+}
+
+static int check_output(struct check *check, const struct runner *runner, int out_chunk, int chunk)
+{
+	struct rd_symbol value = runner->out[out_chunk];
+	int rank = runner->plan->problem.rank;
+
+	if (value.chunk < 0)
+		return rd_fail(RONDO_INVALID, "rank %d: output chunk %d was never written", rank,
+			out_chunk);
+	if (value.chunk != chunk)
+		return rd_fail(RONDO_INVALID, "rank %d: output chunk %d is chunk %d instead of %d",
+			rank, out_chunk, value.chunk, chunk);
+	if (!check->reduces)
+		return 0;
+	if (rd_symbol_count(&check->symbols, value) < check->size)
+		return rd_fail(RONDO_INVALID,
+			"rank %d: rank %d's contribution is not in output chunk %d", rank,
+			rd_symbol_missing(&check->symbols, value), out_chunk);
+	return check_order(check, rank, value);
+}
+
+static int finish_piece(struct check *check, struct runner *runner)
+{
+	int parts = runner->plan->parts;
+	int err;
+
+	for (int i = 0; i < runner->out_chunks; i++) {
+		int block = runner->promised[i / parts];
+
+		if (block < 0)
+			continue;
+		err = check_output(check, runner, i, block * parts + i % parts);
+		if (err)
+			return err;
+	}
+	for (int i = runner->first_in; i >= 0; i = check->pipes[i].next_in) {
+		struct pipe *pipe = &check->pipes[i];
+
+		if (!empty(pipe) && oldest(pipe)->piece == runner->piece)
+			return left_over(check, pipe, oldest(pipe)->step);
+	}
+	return 0;
+}
+
+static void start_piece(struct check *check, struct runner *runner)
+{
+	for (int i = 0; i < runner->out_chunks + runner->plan->scratch_chunks; i++) {
+		rd_symbol_drop(&check->symbols, runner->out[i]);
+		runner->out[i] = (struct rd_symbol){ .chunk = -1 };
+	}
+	runner->step = 0;
+}
+
+/* ---- Running it ---------------------------------------------------------------------------- */
+
+static int advance(struct check *check, struct runner *runner)
+{
+	int err;
+
+	while (runner->piece < PIECES) {
+		if (runner->step == runner->plan->step_count) {
+			err = finish_piece(check, runner);
+			if (err)
+				return err;
+			start_piece(check, runner);
+			runner->piece++;
+			continue;
+		}
+		if (waits_for(check, runner) >= 0)
+			return 0;
+		err = run_step(check, runner);
+		if (err)
+			return err;
+		runner->step++;
+	}
+	return 0;
+}
+
+/* From here the ranks wait for each other in a circle. */
+static int tell_circle(const struct check *check, int first)
+{
+	char story[RD_STORY_SIZE], what[160];
+	int length = 0;
+	int rank = first;
+
+	do {
+		const struct runner *runner = &check->runners[rank];
+
+		if (length > RD_STORY_SIZE - 200) {
+			length += snprintf(story + length, sizeof(story) - length, "... for ");
+			break;
+		}
+		rd_step_print(&runner->plan->steps[runner->step], what, sizeof(what));
+		length += snprintf(story + length, sizeof(story) - length,
+			"rank %d, step %d (%s), waits for ", rank, runner->step, what);
+		rank = waits_for(check, runner);
+	} while (rank != first);
+	snprintf(story + length, sizeof(story) - length, "rank %d", first);
+	return rd_fail(RONDO_INVALID, "deadlock: %s", story);
+}
+
+static int deadlock(struct check *check, int rank)
+{
+	/* No rank is queued any more: the flag marks who was met on the way. */
+	while (!check->runners[rank].queued) {
+		struct runner *runner = &check->runners[rank];
+		int next = waits_for(check, runner);
+
+		if (check->runners[next].piece == PIECES)
+			return rd_step_wrong(runner->plan, runner->step,
+				"rank %d has finished and never sends it", next);
+		runner->queued = true;
+		rank = next;
+	}
+	return tell_circle(check, rank);
+}
+
+static int run(struct check *check)
+{
+	for (int rank = 0; rank < check->size; rank++) {
+		start_piece(check, &check->runners[rank]);
+		wake(check, rank);
+	}
+	while (check->queue_length) {
+		int err = advance(check, &check->runners[next_awake(check)]);
+
+		if (err)
+			return err;
+	}
+	for (int rank = 0; rank < check->size; rank++)
+		if (check->runners[rank].piece < PIECES)
+			return deadlock(check, rank);
+	return 0;
+}
+
+/* ---- Making and freeing it ----------------------------------------------------------------- */
+
+static void promise(struct runner *runner)
+{
+	const struct rd_problem *problem = &runner->plan->problem;
+	int blocks = rd_blocks(problem);
+
+	for (int i = 0; i < rd_out_blocks(problem); i++)
+		runner->promised[i] = -1;
+	for (int block = 0; block < blocks; block++) {
+		int place = rd_out_block(problem, block);
+
+		if (place >= 0)
+			runner->promised[place] = block;
+	}
+}
+
+static void lay_out(struct check *check, struct rd_plan *const *plans)
+{
+	struct rd_symbol *values = check->values;
+	int *promises = check->promises;
+	unsigned *tickets = check->tickets;
+
+	for (int rank = 0; rank < check->size; rank++) {
+		struct runner *runner = &check->runners[rank];
+		const struct rd_plan *plan = plans[rank];
+
+		runner->plan = plan;
+		runner->first_in = -1;
+		runner->out = values;
+		runner->out_chunks = rd_plan_chunks(plan, RD_OUT);
+		runner->promised = promises;
+		runner->tickets = tickets;
+		values += runner->out_chunks + plan->scratch_chunks;
+		promises += rd_out_blocks(&plan->problem);
+		tickets += plan->step_count;
+		promise(runner);
+	}
+}
+
+static void connect_pipes(struct check *check)
+{
+	for (int rank = 0; rank < check->size; rank++) {
+		const struct rd_plan *plan = check->runners[rank].plan;
+
+		for (int i = 0; i < plan->step_count; i++) {
+			if (rd_step_sends(&plan->steps[i]))
+				add_pipe(check, rank, plan->steps[i].to);
+			if (rd_step_receives(&plan->steps[i]))
+				add_pipe(check, plan->steps[i].peer, rank);
+		}
+	}
+}
+
+static int check_init(struct check *check, struct rd_plan *const *plans, int size)
+{
+	size_t chunks = (size_t)rd_blocks(&plans[0]->problem) * plans[0]->parts;
+	size_t pairs = (size_t)size * size;
+	size_t values = 0, promises = 0, steps = 0;
+
+	for (int rank = 0; rank < size; rank++) {
+		values += rd_plan_chunks(plans[rank], RD_OUT) + plans[rank]->scratch_chunks;
+		promises += rd_out_blocks(&plans[rank]->problem);
+		steps += plans[rank]->step_count;
+	}
+	*check = (struct check){
+		.size = size,
+		.collective = plans[0]->problem.collective,
+		.reduces = rd_collective_reduces(plans[0]->problem.collective),
+		.runners = calloc(size, sizeof(*check->runners)),
+		.queue = calloc(size, sizeof(*check->queue)),
+		.pipe_numbers = calloc(pairs, sizeof(*check->pipe_numbers)),
+		/* One more: an allocation of nothing may give NULL. */
+		.pipes = calloc((2 * steps < pairs ? 2 * steps : pairs) + 1, sizeof(*check->pipes)),
+		.orders = calloc(chunks, sizeof(*check->orders)),
+		.order_ranks = calloc(chunks, sizeof(*check->order_ranks)),
+		.values = calloc(values + 1, sizeof(*check->values)),
+		.promises = calloc(promises + 1, sizeof(*check->promises)),
+		.tickets = calloc(steps + 1, sizeof(*check->tickets)),
+	};
+	if (!check->runners || !check->queue || !check->pipe_numbers || !check->pipes ||
+		!check->orders || !check->order_ranks || !check->values || !check->promises ||
+		!check->tickets)
+		return rd_fail(RONDO_MEMORY, "no memory to check plans for %d ranks", size);
+	rd_symbols_init(&check->symbols, size);
+	lay_out(check, plans);
+	connect_pipes(check);
+	return 0;
+}
+
+static void check_finish(struct check *check)
+{
+	free(check->runners);
+	free(check->queue);
+	free(check->pipe_numbers);
+	free(check->pipes);
+	free(check->orders);
+	free(check->order_ranks);
+	free(check->values);
+	free(check->promises);
+	free(check->tickets);
+	rd_symbols_finish(&check->symbols);
+}
+
+int rd_check_plans(struct rd_plan *const *plans, int size)
+{
+	struct check check;
+	int err;
+
+	for (int rank = 0; rank < size; rank++) {
+		err = check_fields(plans, size, rank);
+		if (!err)
+			err = rd_check_overwrites(plans[rank]);
+		if (err)
+			return err;
+	}
+	err = check_init(&check, plans, size);
+	if (!err)
+		err = run(&check);
+	check_finish(&check);
+	return err;
+}
+
+int rd_check_algorithm(const struct rd_algorithm *algorithm, enum rd_collective collective,
+	int size, int root, int target)
+{
+	struct rd_plan **plans = calloc(size, sizeof(*plans));
+	int err = 0;
+
+	if (!plans)
+		return rd_fail(RONDO_MEMORY, "no memory for the plans of %d ranks", size);
+	for (int rank = 0; rank < size && !err; rank++)
+		err = rd_plan_create(&plans[rank], algorithm,
+			&(struct rd_problem){ collective, rank, size, root, target });
+	if (!err)
+		err = rd_check_plans(plans, size);
+	if (err)
+		err = rd_fail(err, "%s, %s, %d ranks, root %d, target %d: %s", algorithm->name,
+			rd_collective_name(collective), size, root, target, rondo_last_error());
+	for (int rank = 0; rank < size; rank++)
+		rd_plan_destroy(plans[rank]);
+	free(plans);
+	return err;
+}

@@ -1,0 +1,54 @@
+/*
+ * Symbols: what the checker computes with instead of numbers. A symbol says which chunk of the
+ * collective's space a piece of memory holds, and whose contributions are in it, combined in which
+ * order. One rank's contribution alone needs no memory; sums of several live in a store and are
+ * counted.
+ */
+#ifndef RD_SYMBOL_H
+#define RD_SYMBOL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct rd_symbol {
+	int chunk; /* -1: nothing was ever stored here */
+	int who; /* below size: that rank alone; else sum number who - size */
+};
+
+struct rd_sum {
+	int uses; /* places that hold it; 0: free */
+	int next_free; /* -1: none */
+	int count; /* contributions in it */
+	uint64_t order; /* stands for what was combined with what */
+};
+
+struct rd_symbols {
+	int size; /* ranks */
+	struct rd_sum *sums;
+	uint64_t *bits; /* [sum][words]: whose contributions are in it */
+	int words, count, capacity;
+	int first_free; /* -1: none */
+};
+
+void rd_symbols_init(struct rd_symbols *symbols, int size);
+void rd_symbols_finish(struct rd_symbols *symbols);
+
+/* One more place holds it; one fewer does. */
+struct rd_symbol rd_symbol_hold(struct rd_symbols *symbols, struct rd_symbol symbol);
+void rd_symbol_drop(struct rd_symbols *symbols, struct rd_symbol symbol);
+
+/* a and b combined, held once. Contributions that are in both count once. */
+int rd_symbol_combine(struct rd_symbols *symbols, struct rd_symbol a, struct rd_symbol b,
+	struct rd_symbol *result);
+
+/* How many ranks' contributions are in it. */
+int rd_symbol_count(const struct rd_symbols *symbols, struct rd_symbol symbol);
+/* A rank whose contribution is in both; -1: none. */
+int rd_symbol_common(const struct rd_symbols *symbols, struct rd_symbol a, struct rd_symbol b);
+/* A rank whose contribution is not in it; -1: none. */
+int rd_symbol_missing(const struct rd_symbols *symbols, struct rd_symbol symbol);
+/* Equal for two symbols where the same contributions were combined in the same order (but for the
+   two sides of each combination), so that the numbers have the same bits. A hash: 64 bits. */
+uint64_t rd_symbol_order(const struct rd_symbols *symbols, struct rd_symbol symbol);
+
+#endif

@@ -1,0 +1,80 @@
+/* Every algorithm in the registry, proved for every size that we promise. */
+#include <criterion/criterion.h>
+
+#include "algorithms.h"
+#include "checker.h"
+#include "error.h"
+
+#define LARGEST 64
+
+static bool can(const struct rd_algorithm *algorithm, enum rd_collective collective, int size,
+	int root, int target)
+{
+	struct rd_problem problem = { collective, 0, size, root, target };
+
+	return algorithm->collectives >> collective & 1 &&
+	       (!algorithm->may_run || algorithm->may_run(&problem));
+}
+
+static void prove(const struct rd_algorithm *algorithm, enum rd_collective collective, int size,
+	int root, int target)
+{
+	if (!can(algorithm, collective, size, root, target))
+		return;
+	cr_expect_eq(rd_check_algorithm(algorithm, collective, size, root, target), 0, "%s",
+		rondo_last_error());
+}
+
+/* All pairs where they are few; else a few of each distance. */
+static void prove_transfers(const struct rd_algorithm *algorithm, int size)
+{
+	int step = size <= 16 ? 1 : 7;
+
+	for (int root = 0; root < size; root += step)
+		for (int target = 0; target < size; target += step)
+			prove(algorithm, RD_TRANSFER, size, root, target);
+	prove(algorithm, RD_TRANSFER, size, size - 1, 0);
+	prove(algorithm, RD_TRANSFER, size, 0, size - 1);
+}
+
+static void prove_size(const struct rd_algorithm *algorithm, int size)
+{
+	for (int c = 0; c < RD_COLLECTIVE_COUNT; c++) {
+		int roots = rd_collective_has_root(c) ? size : 1;
+
+		for (int root = 0; root < roots && c != RD_TRANSFER; root++)
+			prove(algorithm, c, size, root, 0);
+	}
+	prove_transfers(algorithm, size);
+}
+
+Test(plans, of_every_algorithm_are_right_for_every_size_and_root, .timeout = 60)
+{
+	for (int i = 0; rd_algorithms[i]; i++)
+		for (int size = 1; size <= LARGEST; size++)
+			prove_size(rd_algorithms[i], size);
+}
+
+Test(plans, of_every_algorithm_are_right_for_some_larger_sizes, .timeout = 60)
+{
+	static const int sizes[] = { 65, 100, 127, 128 };
+
+	for (int i = 0; rd_algorithms[i]; i++)
+		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
+			for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++)
+				prove(rd_algorithms[i], c, sizes[s], 0, 0);
+}
+
+Test(plans, exist_for_every_collective_size_and_root)
+{
+	for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
+		for (int size = 1; size <= LARGEST; size++)
+			for (int root = 0; root < (rd_collective_has_root(c) ? size : 1); root++) {
+				struct rd_problem problem = { c, 0, size, root, size - 1 };
+
+				if (c != RD_TRANSFER)
+					problem.target = 0;
+				cr_expect(rd_algorithm_find(&problem, NULL), "%s of %d ranks",
+					rd_collective_name(c), size);
+			}
+}
