@@ -240,7 +240,14 @@ static int read_setting(struct rd_settings *settings, const struct setting *sett
 
 /* ---- Unknown variables ---- */
 
-/* Insertions, deletions and changes of one letter that lead from a to b (Levenshtein, by rows). */
+static char upper(char c)
+{
+	return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
+}
+
+/* Insertions, deletions and changes of one letter that lead from a to b, in either case
+   (Levenshtein). One row of the table is kept: the distances from the start of a to every start of
+   b. */
 static unsigned edit_distance(const char *a, const char *b)
 {
 	unsigned row[65];
@@ -252,7 +259,7 @@ static unsigned edit_distance(const char *a, const char *b)
 		unsigned corner = row[0]; /* of the line above, one to the left */
 		row[0] = line;
 		for (size_t i = 1; i <= width; i++) {
-			unsigned change = corner + (*a != b[i - 1]);
+			unsigned change = corner + (upper(*a) != upper(b[i - 1]));
 			unsigned step = (row[i] < row[i - 1] ? row[i] : row[i - 1]) + 1;
 			corner = row[i];
 			row[i] = change < step ? change : step;

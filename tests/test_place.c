@@ -1,0 +1,129 @@
+#include <criterion/criterion.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "place.h"
+
+static const struct rd_settings plain;
+
+/* The place of a child; in a network of its own, if asked. False where it may not have one. */
+static bool place_of_child(struct rd_place *place, bool own_network)
+{
+	int ends[2];
+	int status;
+
+	cr_assert_eq(pipe(ends), 0);
+	pid_t child = fork();
+	cr_assert_geq(child, 0);
+	if (child == 0) {
+		if (own_network && unshare(CLONE_NEWNET) && unshare(CLONE_NEWUSER | CLONE_NEWNET))
+			_exit(2);
+		rd_place_here(place, &plain);
+		_exit(write(ends[1], place, sizeof(*place)) != sizeof(*place));
+	}
+	close(ends[1]);
+	ssize_t got = read(ends[0], place, sizeof(*place));
+	close(ends[0]);
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert(WIFEXITED(status) && WEXITSTATUS(status) != 1);
+	return got == sizeof(*place);
+}
+
+Test(place, here_is_this_process_on_a_named_host)
+{
+	struct rd_place here;
+	char host[256] = "";
+
+	memset(&here, 0xff, sizeof(here));
+	rd_place_here(&here, &plain);
+	gethostname(host, sizeof(host) - 1);
+	cr_assert(!strncmp(here.host_name, host, RD_HOST_SIZE - 1));
+	cr_assert_eq(here.pid, getpid());
+	cr_assert_eq(here.uid, getuid());
+	cr_assert_geq(here.numa_node, -1);
+	cr_assert_neq(here.host_id[0], '\0');
+	cr_assert(rd_place_sound(&here));
+	cr_assert(rd_place_same_host(&here, &here));
+	for (size_t i = 0; i < sizeof(here.reserved); i++)
+		cr_assert_eq(here.reserved[i], 0);
+}
+
+Test(place, the_host_is_told_by_boot_and_network)
+{
+	struct rd_place here;
+	char boot[64] = "", wanted[128];
+	unsigned long long network = 0;
+	char link[64] = "";
+
+	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
+	if (!file || readlink("/proc/self/ns/net", link, sizeof(link) - 1) < 0)
+		cr_skip_test("no /proc to compare with");
+	cr_assert_eq(fscanf(file, "%63s", boot), 1);
+	fclose(file);
+	cr_assert_eq(sscanf(link, "net:[%llu]", &network), 1);
+	rd_place_here(&here, &plain);
+	snprintf(wanted, sizeof(wanted), "%s/%llu", boot, network);
+	cr_assert_str_eq(here.host_id, wanted);
+}
+
+Test(place, another_process_is_on_the_same_host, .timeout = 10)
+{
+	struct rd_place here, there;
+
+	rd_place_here(&here, &plain);
+	cr_assert(place_of_child(&there, false));
+	cr_assert(rd_place_same_host(&here, &there));
+	cr_assert_neq(here.pid, there.pid);
+}
+
+Test(place, another_network_namespace_is_another_host, .timeout = 10)
+{
+	struct rd_place here, there;
+
+	rd_place_here(&here, &plain);
+	if (!place_of_child(&there, true))
+		cr_skip_test("may not make a network namespace");
+	cr_assert_not(rd_place_same_host(&here, &there));
+	cr_assert_str_eq(here.host_name, there.host_name);
+}
+
+Test(place, a_host_may_be_pretended)
+{
+	struct rd_place a, b, here;
+	struct rd_settings settings = { .host = "a" };
+
+	rd_place_here(&here, &plain);
+	rd_place_here(&a, &settings);
+	strcpy(settings.host, "b");
+	rd_place_here(&b, &settings);
+	cr_assert_str_eq(a.host_name, "a");
+	cr_assert_not(rd_place_same_host(&a, &b));
+	cr_assert_not(rd_place_same_host(&a, &here));
+	cr_assert(rd_place_same_host(&a, &a));
+}
+
+Test(place, a_host_name_of_full_length_stays_a_string)
+{
+	struct rd_place place;
+	struct rd_settings settings = { 0 };
+
+	memset(settings.host, 'a', RD_STRING_MAX - 1);
+	rd_place_here(&place, &settings);
+	cr_assert(rd_place_sound(&place));
+	cr_assert_eq(strlen(place.host_name), RD_HOST_SIZE - 1);
+}
+
+Test(place, strings_without_an_end_are_not_sound)
+{
+	struct rd_place place;
+
+	rd_place_here(&place, &plain);
+	memset(place.host_name, 'a', RD_HOST_SIZE);
+	cr_assert_not(rd_place_sound(&place));
+	rd_place_here(&place, &plain);
+	memset(place.host_id, 'a', RD_HOST_SIZE);
+	cr_assert_not(rd_place_sound(&place));
+}

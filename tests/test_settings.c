@@ -1,0 +1,398 @@
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "settings.h"
+
+/* Each test is a process of its own, so what one sets no other sees. */
+static void launch_as(const char *rank, const char *size)
+{
+	clearenv();
+	setenv("RANK", rank, 1);
+	setenv("WORLD_SIZE", size, 1);
+}
+
+static struct rd_settings settings;
+
+static void assert_refused(const char *word)
+{
+	cr_assert_eq(rd_settings_read(&settings, NULL), RONDO_SETTING, "%s", word);
+	cr_assert(strstr(rondo_last_error(), word), "no \"%s\" in: %s", word, rondo_last_error());
+	cr_assert_null(strchr(rondo_last_error(), '\n'));
+}
+
+Test(settings, defaults_hold_where_nothing_is_set)
+{
+	launch_as("2", "4");
+	cr_assert_eq(rd_settings_read(&settings, NULL), 0, "%s", rondo_last_error());
+	cr_assert_eq(settings.rank, 2);
+	cr_assert_eq(settings.size, 4);
+	cr_assert_str_eq(settings.address, "127.0.0.1");
+	cr_assert_eq(settings.port, 29500);
+#define IS_STRING(name, standard) cr_assert_str_eq(settings.name, standard);
+#define IS_INT(name, standard) cr_assert_eq(settings.name, standard);
+#define IS_SIZE IS_INT
+#define IS_DEFAULT(name, kind, variable, standard, ...) IS_##kind(name, standard)
+	RD_SETTINGS(IS_DEFAULT)
+}
+
+Test(settings, the_environment_sets_every_field)
+{
+	launch_as("0", "65536");
+	setenv("MASTER_ADDR", "node-0.example", 1);
+	setenv("MASTER_PORT", "65535", 1);
+#define SET_STRING(variable) \
+	setenv(variable, !strncmp(variable, "RONDO_DEBUG", 11) ? "NONE" : "x", 1)
+#define SET_INT(variable) setenv(variable, "20", 1)
+#define SET_SIZE(variable) setenv(variable, "2k", 1)
+#define SET(name, kind, variable, ...) SET_##kind(variable);
+	RD_SETTINGS(SET)
+	setenv("RONDO_CHANNELS", "8", 1);
+	setenv("RONDO_DEBUG_SUBSYS", "^net,ring", 1);
+	cr_assert_eq(rd_settings_read(&settings, NULL), 0, "%s", rondo_last_error());
+	cr_assert_eq(settings.size, 65536);
+	cr_assert_str_eq(settings.address, "node-0.example");
+	cr_assert_eq(settings.port, 65535);
+	cr_assert_str_eq(settings.transport, "x");
+	cr_assert_str_eq(settings.algo, "x");
+	cr_assert_str_eq(settings.interface, "x");
+	cr_assert_str_eq(settings.host, "x");
+	cr_assert_str_eq(settings.debug, "NONE");
+	cr_assert_str_eq(settings.debug_subsys, "^net,ring");
+	cr_assert_eq(settings.rendezvous_fd, 20);
+	cr_assert_eq(settings.channels, 8);
+	cr_assert_eq(settings.piece_size, 2048);
+	cr_assert_eq(settings.slots, 20);
+	cr_assert_eq(settings.spin_us, 20);
+	cr_assert_eq(settings.timeout_ms, 20);
+	cr_assert_eq(settings.init_timeout_ms, 20);
+}
+
+Test(settings, a_config_goes_before_the_environment)
+{
+	struct rondo_config config = RONDO_CONFIG_INIT;
+
+	launch_as("0", "4");
+	setenv("MASTER_ADDR", "far", 1);
+	setenv("RONDO_TRANSPORT", "tcp", 1);
+	setenv("RONDO_ALGO", "tree", 1);
+	setenv("RONDO_CHANNELS", "7", 1);
+	config.rank = 1;
+	config.size = 2;
+	config.address = "near";
+	config.port = 1;
+	config.rendezvous_fd = 0;
+	config.transport = "";
+	config.interface = "lo";
+	config.host = "a";
+	config.algo = "ring";
+	config.channels = 2;
+	config.piece_size = 64;
+	config.timeout_ms = 11;
+	config.init_timeout_ms = 12;
+	cr_assert_eq(rd_settings_read(&settings, &config), 0, "%s", rondo_last_error());
+	cr_assert_eq(settings.rank, 1);
+	cr_assert_eq(settings.size, 2);
+	cr_assert_str_eq(settings.address, "near");
+	cr_assert_eq(settings.port, 1);
+	cr_assert_eq(settings.rendezvous_fd, 0);
+	cr_assert_str_eq(settings.transport, "");
+	cr_assert_str_eq(settings.interface, "lo");
+	cr_assert_str_eq(settings.host, "a");
+	cr_assert_str_eq(settings.algo, "ring");
+	cr_assert_eq(settings.channels, 2);
+	cr_assert_eq(settings.piece_size, 64);
+	cr_assert_eq(settings.timeout_ms, 11);
+	cr_assert_eq(settings.init_timeout_ms, 12);
+}
+
+Test(settings, what_a_config_leaves_alone_comes_from_the_environment)
+{
+	struct rondo_config config = RONDO_CONFIG_INIT;
+
+	launch_as("3", "4");
+	setenv("RONDO_ALGO", "tree", 1);
+	setenv("RONDO_RENDEZVOUS_FD", "5", 1);
+	cr_assert_eq(rd_settings_read(&settings, &config), 0, "%s", rondo_last_error());
+	cr_assert_eq(settings.rank, 3);
+	cr_assert_str_eq(settings.algo, "tree");
+	cr_assert_eq(settings.rendezvous_fd, 5);
+}
+
+Test(settings, a_config_is_checked_as_the_environment_is)
+{
+	struct rondo_config config = RONDO_CONFIG_INIT;
+
+	launch_as("0", "1");
+	config.channels = 9;
+	cr_assert_eq(rd_settings_read(&settings, &config), RONDO_SETTING);
+	cr_assert_str_eq(rondo_last_error(),
+		"channels in struct rondo_config is \"9\": give a whole number from 1 to 8");
+	config.channels = -1;
+	cr_assert_eq(rd_settings_read(&settings, &config), RONDO_SETTING);
+	config.channels = 1;
+	config.piece_size = SIZE_MAX;
+	cr_assert_eq(rd_settings_read(&settings, &config), RONDO_SETTING);
+	config.piece_size = 0;
+	config.address = "";
+	cr_assert_eq(rd_settings_read(&settings, &config), RONDO_SETTING);
+	config.address = NULL;
+	config.struct_size = 8;
+	cr_assert_eq(rd_settings_read(&settings, &config), RONDO_SETTING);
+	cr_assert(strstr(rondo_last_error(), "RONDO_CONFIG_INIT"));
+}
+
+Test(settings, a_missing_rank_or_size_says_how_to_start)
+{
+	clearenv();
+	assert_refused("RANK is not set: start the program with rondo-run");
+	setenv("RANK", "0", 1);
+	assert_refused("WORLD_SIZE is not set");
+}
+
+Test(settings, a_rank_beyond_the_size_is_refused)
+{
+	launch_as("4", "4");
+	assert_refused("RANK is 4 but WORLD_SIZE is 4: give a rank from 0 to 3");
+}
+
+Test(settings, numbers_that_are_none_are_refused)
+{
+	static const char *const values[] = { "two", "1x", "1.5", " 1", "1 ", "+1", "-", "-1", "0",
+		"9", "0x1", "1K", "99999999999999999999", "-9223372036854775809", "1\n" };
+
+	launch_as("0", "1");
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		setenv("RONDO_CHANNELS", values[i], 1);
+		assert_refused("RONDO_CHANNELS is \"");
+		assert_refused("give a whole number from 1 to 8");
+	}
+	unsetenv("RONDO_CHANNELS");
+	setenv("MASTER_PORT", "65536", 1);
+	assert_refused("MASTER_PORT");
+	setenv("MASTER_PORT", "0", 1);
+	assert_refused("MASTER_PORT");
+}
+
+Test(settings, sizes_take_suffixes)
+{
+	static const struct {
+		const char *text;
+		size_t size; /* 0: refused */
+	} cases[] = { { "64", 64 }, { "63", 0 }, { "1K", 1024 }, { "16m", 16 << 20 },
+		{ "16777217", 0 }, { "17M", 0 }, { "1G", 0 }, { "K", 0 }, { "1KB", 0 }, { "1T", 0 },
+		{ "9007199254740993G", 0 }, { "18014398509482048K", 0 } };
+
+	launch_as("0", "1");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		setenv("RONDO_PIECE", cases[i].text, 1);
+		if (!cases[i].size) {
+			assert_refused("RONDO_PIECE is \"");
+			continue;
+		}
+		cr_assert_eq(rd_settings_read(&settings, NULL), 0, "%s", cases[i].text);
+		cr_assert_eq(settings.piece_size, cases[i].size);
+	}
+}
+
+Test(settings, texts_that_are_too_long_are_refused)
+{
+	char text[200];
+
+	launch_as("0", "1");
+	memset(text, 'a', sizeof(text));
+	text[63] = '\0';
+	setenv("RONDO_HOST", text, 1);
+	cr_assert_eq(rd_settings_read(&settings, NULL), 0, "%s", rondo_last_error());
+	cr_assert_str_eq(settings.host, text);
+	text[63] = 'a';
+	text[64] = '\0';
+	setenv("RONDO_HOST", text, 1);
+	assert_refused("RONDO_HOST is \"aaaaaaaa");
+	assert_refused("give 0 to 63 characters");
+	unsetenv("RONDO_HOST");
+	text[64] = 'a';
+	text[128] = '\0';
+	setenv("RONDO_ALGO", text, 1);
+	assert_refused("RONDO_ALGO");
+}
+
+Test(settings, an_unknown_variable_is_refused_and_the_nearest_named)
+{
+	launch_as("0", "1");
+	setenv("RONDO_CHANELS", "2", 1);
+	assert_refused("RONDO_CHANELS is no setting of Rondo; the nearest is RONDO_CHANNELS.");
+	unsetenv("RONDO_CHANELS");
+	setenv("RONDO_TIMOUT_MS", "2", 1);
+	assert_refused("the nearest is RONDO_TIMEOUT_MS.");
+	unsetenv("RONDO_TIMOUT_MS");
+	setenv("RONDO_debug", "", 1);
+	assert_refused("the nearest is RONDO_DEBUG.");
+	unsetenv("RONDO_debug");
+	setenv("RONDO_an_unknown_name_that_is_much_longer_than_every_known_one_and_than_our_"
+	       "buffers",
+		"", 1);
+	assert_refused("RONDO_an_unknown_name");
+}
+
+Test(settings, an_empty_variable_counts_as_not_set)
+{
+	launch_as("0", "1");
+	setenv("RONDO_CHANNELS", "", 1);
+	setenv("RONDO_DEBUG", "", 1);
+	setenv("MASTER_ADDR", "", 1);
+	cr_assert_eq(rd_settings_read(&settings, NULL), 0, "%s", rondo_last_error());
+	cr_assert_eq(settings.channels, 1);
+	cr_assert_str_eq(settings.debug, "WARN");
+	cr_assert_str_eq(settings.address, "127.0.0.1");
+}
+
+Test(settings, debug_texts_are_checked_where_they_are_read)
+{
+	launch_as("0", "1");
+	setenv("RONDO_DEBUG", "LOUD", 1);
+	assert_refused("RONDO_DEBUG is \"LOUD\": give one of NONE, WARN, INFO and TRACE");
+	setenv("RONDO_DEBUG", "Trace", 1);
+	setenv("RONDO_DEBUG_SUBSYS", "RING,NETT", 1);
+	assert_refused("RONDO_DEBUG_SUBSYS names \"NETT\"");
+	assert_refused("BOOTSTRAP");
+}
+
+Test(settings, debug_settings_reach_the_log)
+{
+	launch_as("0", "1");
+	setenv("RONDO_DEBUG", "info", 1);
+	setenv("RONDO_DEBUG_SUBSYS", "^NET", 1);
+	cr_assert_eq(rd_settings_read(&settings, NULL), 0, "%s", rondo_last_error());
+	cr_assert_not(rd_log_on(RD_INFO, RD_RING));
+	rd_settings_log(&settings);
+	cr_assert(rd_log_on(RD_INFO, RD_RING));
+	cr_assert_not(rd_log_on(RD_INFO, RD_NET));
+	cr_assert_not(rd_log_on(RD_TRACE, RD_RING));
+}
+
+Test(settings, the_digest_tells_what_must_agree_between_ranks)
+{
+	launch_as("0", "2");
+	cr_assert_eq(rd_settings_read(&settings, NULL), 0, "%s", rondo_last_error());
+	uint64_t digest = rd_settings_digest(&settings);
+
+	struct rd_settings other = settings;
+	other.rank = 1;
+	other.timeout_ms = 11;
+	cr_assert_eq(rd_settings_digest(&other), digest);
+	other.channels = 2;
+	cr_assert_neq(rd_settings_digest(&other), digest);
+	other = settings;
+	other.piece_size *= 2;
+	cr_assert_neq(rd_settings_digest(&other), digest);
+	other = settings;
+	strcpy(other.algo, "ring");
+	cr_assert_neq(rd_settings_digest(&other), digest);
+}
+
+/* ---- docs/environment.md ---- */
+
+static char page[65536];
+
+static void read_page(void)
+{
+	/* Beside this file's folder. */
+	char path[sizeof(__FILE__) + 32] = __FILE__;
+	char *folder = strstr(path, "tests/test_settings.c");
+	cr_assert_not_null(folder);
+	strcpy(folder, "docs/environment.md");
+	FILE *file = fopen(path, "r");
+	cr_assert_not_null(file, "no %s", path);
+	size_t size = fread(page, 1, sizeof(page) - 1, file);
+	fclose(file);
+	page[size] = '\0';
+}
+
+static const char *size_text(char text[24], int64_t size)
+{
+	if (size >= 1 << 20 && size % (1 << 20) == 0)
+		snprintf(text, 24, "%lldM", (long long)(size >> 20));
+	else if (size >= 1 << 10 && size % (1 << 10) == 0)
+		snprintf(text, 24, "%lldK", (long long)(size >> 10));
+	else
+		snprintf(text, 24, "%lld", (long long)size);
+	return text;
+}
+
+static void default_and_range_STRING(char *text, const char *standard, int64_t least, int64_t most)
+{
+	(void)least;
+	sprintf(text, "%s | up to %lld characters", standard[0] ? standard : "empty",
+		(long long)most);
+}
+
+static void default_and_range_INT(char *text, int64_t standard, int64_t least, int64_t most)
+{
+	sprintf(text, "%lld | %lld to %lld", (long long)standard, (long long)least,
+		(long long)most);
+}
+
+static void default_and_range_SIZE(char *text, int64_t standard, int64_t least, int64_t most)
+{
+	char a[24], b[24], c[24];
+
+	sprintf(text, "%s | %s to %s", size_text(a, standard), size_text(b, least),
+		size_text(c, most));
+}
+
+static const char *config_field(const char *field)
+{
+	static const char *const without[] = { "debug", "debug_subsys", "slots", "spin_us" };
+
+	for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++)
+		if (!strcmp(field, without[i]))
+			return NULL;
+	return field;
+}
+
+static void assert_listed(
+	const char *field, const char *variable, const char *meaning, const char *default_and_range)
+{
+	char line[512], quoted[64] = "none";
+
+	if (config_field(field))
+		snprintf(quoted, sizeof(quoted), "`%s`", field);
+	snprintf(line, sizeof(line), "\n| `%s` | %s | %s | %s |\n", variable, meaning,
+		default_and_range, quoted);
+	cr_assert(strstr(page, line), "docs/environment.md should say:%s", line);
+}
+
+Test(settings, the_page_lists_every_setting_as_it_is)
+{
+	char text[128];
+	int rows = 0, settings_count = 0;
+
+	read_page();
+#define LISTED(name, kind, variable, standard, least, most, meaning) \
+	default_and_range_##kind(text, standard, least, most); \
+	assert_listed(#name, variable, meaning, text); \
+	settings_count++;
+	RD_SETTINGS(LISTED)
+	for (const char *row = page; (row = strstr(row, "\n| `RONDO_")); row++)
+		rows++;
+	cr_assert_eq(rows, settings_count, "docs/environment.md lists what is no setting");
+}
+
+Test(settings, the_page_lists_the_launchers_variables)
+{
+	static const char *const variables[] = { "RANK", "WORLD_SIZE", "LOCAL_RANK",
+		"LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT" };
+
+	read_page();
+	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+		char row[64];
+		snprintf(row, sizeof(row), "\n| `%s` |", variables[i]);
+		cr_assert(strstr(page, row), "docs/environment.md should list %s", variables[i]);
+	}
+#define OTHER(variable) cr_assert(strstr(page, "`" variable "`"));
+	RD_OTHER_VARIABLES(OTHER)
+}
