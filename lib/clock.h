@@ -1,0 +1,21 @@
+/* The time, for bounds on waiting. Only drivers read it: state machines are told. */
+#ifndef RD_CLOCK_H
+#define RD_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+static inline int64_t rd_clock_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static inline int64_t rd_clock_ms(void)
+{
+	return rd_clock_ns() / 1000000;
+}
+
+#endif

@@ -1,0 +1,300 @@
+#include "comm.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "error.h"
+#include "log.h"
+
+/* ---- Sleeping ------------------------------------------------------------------------------ */
+
+/* What epoll says of an event's source: only the wake-up call needs to be told apart. */
+enum { FROM_LINK = 0, FROM_LIFELINE = 1 };
+
+static int create_waiting(struct rondo_comm *comm)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET, .data.u64 = FROM_LIFELINE };
+
+	comm->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (comm->epoll_fd < 0)
+		return rd_fail_errno("cannot make an epoll");
+	comm->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (comm->wake_fd < 0)
+		return rd_fail_errno("cannot make an eventfd");
+	if (epoll_ctl(comm->epoll_fd, EPOLL_CTL_ADD, comm->wake_fd, &event) < 0)
+		return rd_fail_errno("cannot watch an eventfd");
+	return 0;
+}
+
+void rd_comm_sleep(struct rondo_comm *comm, int timeout_ms)
+{
+	struct epoll_event events[16];
+
+	/* Everything is edge-triggered: whoever woke us, all links are looked at again. */
+	epoll_wait(comm->epoll_fd, events, 16, timeout_ms);
+}
+
+void rd_comm_arm(struct rondo_comm *comm)
+{
+	for (int i = 0; i < comm->endpoint_count; i++)
+		if (comm->endpoints[i]->transport->arm)
+			comm->endpoints[i]->transport->arm(comm->endpoints[i]);
+}
+
+void rd_comm_disarm(struct rondo_comm *comm)
+{
+	for (int i = 0; i < comm->endpoint_count; i++)
+		if (comm->endpoints[i]->transport->disarm)
+			comm->endpoints[i]->transport->disarm(comm->endpoints[i]);
+}
+
+bool rd_comm_advance(struct rondo_comm *comm)
+{
+	bool moved = false;
+
+	for (int i = 0; i < comm->endpoint_count; i++)
+		moved |= comm->endpoints[i]->transport->advance(comm->endpoints[i]);
+	return moved;
+}
+
+/* ---- Failing ------------------------------------------------------------------------------- */
+
+int rd_comm_fail(struct rondo_comm *comm, int error, int culprit)
+{
+	char story[RD_STORY_SIZE];
+
+	if (!comm->lifeline)
+		return error;
+	strncpy(story, rondo_last_error(), sizeof(story) - 1);
+	story[sizeof(story) - 1] = '\0';
+	rd_log(RD_INFO, RD_COLL, "reports: %s", story);
+
+	int verdict = rd_lifeline_report(comm->lifeline, error, culprit, story);
+
+	atomic_store(&comm->failed, verdict);
+	return verdict;
+}
+
+int rd_comm_failure(struct rondo_comm *comm)
+{
+	int verdict = comm->lifeline ? rd_lifeline_verdict(comm->lifeline) : 0;
+	int failed = atomic_load(&comm->failed);
+
+	return verdict ? verdict : failed;
+}
+
+int rondo_comm_error(rondo_comm *comm)
+{
+	if (!comm)
+		return rd_fail(RONDO_INVALID, "rondo_comm_error: comm is NULL");
+	return atomic_load(&comm->failed) ? rd_comm_failure(comm) : 0;
+}
+
+int rondo_comm_abort(rondo_comm *comm, const char *reason)
+{
+	if (!comm)
+		return rd_fail(RONDO_INVALID, "rondo_comm_abort: comm is NULL");
+	rd_fail(RONDO_ABORTED, "rank %d aborted the communicator%s%s", comm->rank,
+		reason ? ": " : "", reason ? reason : "");
+	if (!comm->lifeline)
+		atomic_store(&comm->failed, RONDO_ABORTED);
+	else
+		rd_comm_fail(comm, RONDO_ABORTED, comm->rank);
+	return 0;
+}
+
+/* ---- Making -------------------------------------------------------------------------------- */
+
+static bool is_crowded(const struct rondo_comm *comm, const struct rd_member *members)
+{
+	cpu_set_t cores;
+	int ranks = 0;
+
+	for (int i = 0; i < comm->size; i++)
+		ranks += rd_place_same_host(&members[i].place, &members[comm->rank].place);
+	if (sched_getaffinity(0, sizeof(cores), &cores) < 0)
+		return true;
+	return ranks > CPU_COUNT(&cores);
+}
+
+/* Meets the other ranks and connects to each. */
+static int join(struct rondo_comm *comm)
+{
+	struct rd_member *self = calloc(1, sizeof(*self));
+	struct rd_lifeline_config config = {
+		.settings = &comm->settings,
+		.self = self,
+		.doing = &comm->doing,
+		.failed = &comm->failed,
+		.wake_fd = comm->wake_fd,
+	};
+	int err;
+
+	if (!self)
+		return rd_fail(RONDO_MEMORY, "no memory for a comm");
+	self->place = comm->local.place;
+	err = rd_route_listen(comm, self->cards);
+	if (!err)
+		err = rd_lifeline_create(&comm->lifeline, &config);
+	free(self);
+	if (err)
+		return err;
+
+	const struct rd_member *members = rd_lifeline_members(comm->lifeline);
+
+	rd_log(RD_INFO, RD_BOOTSTRAP, "Bootstrap : Using %s", rd_lifeline_where(comm->lifeline));
+	comm->local.comm_id = rd_lifeline_comm_id(comm->lifeline);
+	comm->crowded = is_crowded(comm, members);
+	err = rd_route_connect(comm, members);
+	if (!err)
+		err = rd_lifeline_ready(comm->lifeline);
+	return err;
+}
+
+static int create_tables(struct rondo_comm *comm)
+{
+	comm->links = calloc((size_t)comm->size * comm->channels, sizeof(*comm->links));
+	comm->sends = calloc(comm->size, sizeof(*comm->sends));
+	comm->recvs = calloc(comm->size, sizeof(*comm->recvs));
+	if (!comm->links || !comm->sends || !comm->recvs)
+		return rd_fail(RONDO_MEMORY, "no memory for a comm of %d ranks", comm->size);
+	return 0;
+}
+
+/* Frees everything but the goodbye; also what is half made. */
+static void destroy(struct rondo_comm *comm)
+{
+	rd_lifeline_destroy(comm->lifeline);
+	rd_route_close(comm);
+	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++) {
+		while (comm->prepared[i]) {
+			struct rd_prepared *next = comm->prepared[i]->next;
+
+			rd_prepared_destroy(comm->prepared[i]);
+			comm->prepared[i] = next;
+		}
+	}
+	if (comm->epoll_fd >= 0)
+		close(comm->epoll_fd);
+	if (comm->wake_fd >= 0)
+		close(comm->wake_fd);
+	free(comm->sends);
+	free(comm->recvs);
+	pthread_mutex_destroy(&comm->turn_lock);
+	pthread_cond_destroy(&comm->turn_change);
+	free(comm);
+}
+
+static struct rondo_comm *create(const struct rd_settings *settings)
+{
+	struct rondo_comm *comm = calloc(1, sizeof(*comm));
+
+	if (!comm)
+		return NULL;
+	comm->settings = *settings;
+	comm->rank = settings->rank;
+	comm->size = settings->size;
+	comm->channels = settings->channels;
+	comm->piece_size = settings->piece_size;
+	comm->epoll_fd = comm->wake_fd = -1;
+	comm->doing.collective = -1;
+	comm->doing.waiting_for = -1;
+	pthread_mutex_init(&comm->turn_lock, NULL);
+	pthread_cond_init(&comm->turn_change, NULL);
+	return comm;
+}
+
+/* Where this rank is alone, nobody needs to be met. */
+static int start(struct rondo_comm *comm)
+{
+	int err = create_tables(comm);
+
+	if (!err)
+		err = create_waiting(comm);
+	if (err)
+		return err;
+	comm->local = (struct rd_local){
+		.rank = comm->rank,
+		.size = comm->size,
+		.settings = &comm->settings,
+		.epoll_fd = comm->epoll_fd,
+	};
+	rd_place_here(&comm->local.place, &comm->settings);
+	if (comm->size > 1)
+		return join(comm);
+	if (comm->settings.rendezvous_fd >= 0)
+		close(comm->settings.rendezvous_fd);
+	return 0;
+}
+
+int rondo_comm_create(rondo_comm **comm, const struct rondo_config *config)
+{
+	struct rd_settings settings;
+	int64_t began = rd_clock_ns();
+
+	if (!comm)
+		return rd_fail(RONDO_INVALID, "rondo_comm_create: comm is NULL");
+	*comm = NULL;
+
+	int err = rd_settings_read(&settings, config);
+
+	if (err)
+		return err;
+	rd_settings_log(&settings);
+	rd_log_rank(settings.rank);
+
+	struct rondo_comm *made = create(&settings);
+
+	if (!made)
+		return rd_fail(RONDO_MEMORY, "no memory for a comm");
+	err = start(made);
+	if (err) {
+		destroy(made);
+		return err;
+	}
+	rd_log(RD_INFO, RD_BOOTSTRAP, "comm %p rank %d nranks %d - Init COMPLETE in %.1f ms",
+		(void *)made, made->rank, made->size, (rd_clock_ns() - began) / 1e6);
+	*comm = made;
+	return 0;
+}
+
+/* ---- Leaving ------------------------------------------------------------------------------- */
+
+static void wait_for_calls(struct rondo_comm *comm)
+{
+	pthread_mutex_lock(&comm->turn_lock);
+	while (atomic_load(&comm->finished) != comm->issued)
+		pthread_cond_wait(&comm->turn_change, &comm->turn_lock);
+	pthread_mutex_unlock(&comm->turn_lock);
+}
+
+int rondo_comm_destroy(rondo_comm *comm)
+{
+	int err = 0;
+
+	if (!comm)
+		return 0;
+	wait_for_calls(comm);
+	if (comm->lifeline && !atomic_load(&comm->failed)) {
+		err = rd_lifeline_leave(comm->lifeline, comm->digest);
+		comm->lifeline = NULL;
+	}
+	destroy(comm);
+	return err;
+}
+
+int rondo_comm_rank(const rondo_comm *comm)
+{
+	return comm ? comm->rank : rd_fail(RONDO_INVALID, "rondo_comm_rank: comm is NULL");
+}
+
+int rondo_comm_size(const rondo_comm *comm)
+{
+	return comm ? comm->size : rd_fail(RONDO_INVALID, "rondo_comm_size: comm is NULL");
+}

@@ -1,0 +1,85 @@
+/*
+ * A comm: the ranks, the links between them, and whose turn it is. Made by comm.c (create,
+ * destroy), connected by route.c, used by run.c.
+ */
+#ifndef RD_COMM_H
+#define RD_COMM_H
+
+#include <pthread.h>
+
+#include "exec.h"
+#include "lifeline.h"
+#include "settings.h"
+#include "transports/transport.h"
+
+/* A plan with the memory that its one exec at a time needs. */
+struct rd_prepared {
+	struct rd_plan *plan;
+	void *scratch;
+	uint64_t *tickets;
+	struct rd_prepared *next;
+};
+
+struct rondo_comm {
+	int rank, size;
+	struct rd_settings settings;
+
+	/* Links: [peer * channels + channel]. */
+	int channels;
+	size_t piece_size;
+	struct rd_link **links;
+	struct rd_endpoint *endpoints[RD_TRANSPORTS_MAX];
+	int endpoint_count;
+	struct rd_local local;
+
+	/* The other ranks' fate; lifeline is NULL where this rank is alone. */
+	struct rd_lifeline *lifeline;
+	struct rd_doing doing;
+	_Atomic int failed; /* the error that ended this comm */
+
+	/* Sleeping: wake_fd is written when the comm fails. */
+	int epoll_fd, wake_fd;
+	bool crowded; /* more ranks here than cores: do not spin */
+
+	/* Turns: calls run one after the other, in the order of issue. */
+	uint64_t issued;
+	_Atomic uint64_t finished;
+	int ended; /* tasks of the batch at turn that are done */
+	pthread_mutex_t turn_lock;
+	pthread_cond_t turn_change;
+
+	/* What the issued calls are called. */
+	uint32_t calls; /* collectives issued */
+	uint32_t *sends, *recvs; /* [size]: transfers issued, by peer */
+	uint64_t digest; /* of the collectives issued */
+
+	struct rd_prepared *prepared[RD_COLLECTIVE_COUNT];
+};
+
+/* The plan for a call, from the cache or written now (pick.c). */
+int rd_pick(struct rondo_comm *comm, const struct rd_call *call, struct rd_prepared **prepared);
+void rd_prepared_destroy(struct rd_prepared *prepared);
+
+/* Endpoints on every transport that may be used here, and their cards (route.c). */
+int rd_route_listen(struct rondo_comm *comm, struct rd_card cards[RD_TRANSPORTS_MAX]);
+/* A link to every peer over the cheapest transport that reaches it; waits until all are ready. */
+int rd_route_connect(struct rondo_comm *comm, const struct rd_member *members);
+void rd_route_close(struct rondo_comm *comm);
+
+/* Sleeps until a link, the lifeline or the timeout wakes this rank. The links must have been armed.
+ */
+void rd_comm_sleep(struct rondo_comm *comm, int timeout_ms);
+void rd_comm_arm(struct rondo_comm *comm);
+void rd_comm_disarm(struct rondo_comm *comm);
+/* Lets the links do what they can unasked; true: something moved. */
+bool rd_comm_advance(struct rondo_comm *comm);
+
+/*
+ * Ends the comm with an error seen here (its story recorded, culprit a rank or -1) and returns what
+ * all ranks agree it was, with that story recorded.
+ */
+int rd_comm_fail(struct rondo_comm *comm, int error, int culprit);
+/* The error that ended the comm, with its story recorded. */
+int rd_comm_failure(struct rondo_comm *comm);
+
+#endif

@@ -1,0 +1,79 @@
+/* Which algorithm runs a call; its plan is written once and kept. */
+#include <stdlib.h>
+
+#include "algorithms.h"
+#include "comm.h"
+#include "error.h"
+#include "log.h"
+
+void rd_prepared_destroy(struct rd_prepared *prepared)
+{
+	if (!prepared)
+		return;
+	rd_plan_destroy(prepared->plan);
+	free(prepared->scratch);
+	free(prepared->tickets);
+	free(prepared);
+}
+
+/* RONDO_ALGO where it names one that can do this, else the first that can. */
+static const struct rd_algorithm *choose(
+	const struct rondo_comm *comm, const struct rd_problem *problem)
+{
+	const struct rd_algorithm *named = rd_algorithm_find(problem, comm->settings.algo);
+
+	return named ? named : rd_algorithm_find(problem, NULL);
+}
+
+static int prepare(const struct rondo_comm *comm, const struct rd_problem *problem,
+	struct rd_prepared **prepared_out)
+{
+	struct rd_prepared *prepared = calloc(1, sizeof(*prepared));
+	const struct rd_algorithm *algorithm = choose(comm, problem);
+
+	if (!prepared)
+		return rd_fail(RONDO_MEMORY, "no memory for a plan");
+
+	int err = rd_plan_create(&prepared->plan, algorithm, problem);
+
+	if (err) {
+		free(prepared);
+		return err;
+	}
+	prepared->tickets = calloc(rd_exec_ticket_count(prepared->plan, comm->channels) + 1,
+		sizeof(*prepared->tickets));
+	prepared->scratch =
+		malloc(rd_exec_scratch_size(prepared->plan, comm->channels, comm->piece_size) + 1);
+	if (!prepared->tickets || !prepared->scratch) {
+		rd_prepared_destroy(prepared);
+		return rd_fail(RONDO_MEMORY, "no memory for a plan");
+	}
+	rd_log(RD_INFO, RD_PICK, "%s on %d ranks: %s, %d steps, %d channels, pieces of %zu bytes",
+		rd_collective_name(problem->collective), problem->size, algorithm->name,
+		prepared->plan->step_count, comm->channels, comm->piece_size);
+	*prepared_out = prepared;
+	return 0;
+}
+
+static bool fits(const struct rd_prepared *prepared, const struct rd_problem *problem)
+{
+	return prepared->plan->problem.root == problem->root &&
+	       prepared->plan->problem.target == problem->target;
+}
+
+int rd_pick(struct rondo_comm *comm, const struct rd_call *call, struct rd_prepared **prepared)
+{
+	struct rd_prepared **list = &comm->prepared[call->problem.collective];
+
+	for (*prepared = *list; *prepared; *prepared = (*prepared)->next)
+		if (fits(*prepared, &call->problem))
+			return 0;
+
+	int err = prepare(comm, &call->problem, prepared);
+
+	if (err)
+		return err;
+	(*prepared)->next = *list;
+	*list = *prepared;
+	return 0;
+}
