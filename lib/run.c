@@ -1,0 +1,393 @@
+#include "run.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+
+#include "clock.h"
+#include "error.h"
+
+/* How often a rank that shares its core yields it before it sleeps. */
+#define YIELDS 50
+/* Idle rounds between looks at the clock. */
+#define ROUNDS_A_LOOK 32
+
+/* ---- Issuing ------------------------------------------------------------------------------- */
+
+bool rd_task_sends(const struct rd_task *task)
+{
+	return task->call.problem.collective == RD_TRANSFER &&
+	       task->call.problem.root == task->comm->rank;
+}
+
+static bool is_collective(const struct rd_task *task)
+{
+	return task->call.problem.collective != RD_TRANSFER;
+}
+
+/* Two ranks whose digests differ made different calls, whatever their links noticed. */
+static void digest_call(struct rondo_comm *comm, const struct rd_call *call)
+{
+	uint64_t kind = (uint64_t)call->problem.collective << 40 | (uint64_t)call->type << 48 |
+			(uint64_t)call->op << 56 | (uint32_t)call->problem.root;
+
+	comm->digest = (comm->digest ^ kind ^ call->count * UINT64_C(0x9e3779b97f4a7c15)) *
+		       UINT64_C(0x100000001b3);
+}
+
+static void number_call(struct rd_task *task)
+{
+	struct rondo_comm *comm = task->comm;
+	struct rd_call *call = &task->call;
+
+	task->turn = comm->issued++;
+	if (!is_collective(task)) {
+		call->number = rd_task_sends(task) ? ++comm->sends[call->problem.target]
+						   : ++comm->recvs[call->problem.root];
+		return;
+	}
+	call->number = ++comm->calls;
+	digest_call(comm, call);
+	atomic_store_explicit(
+		&comm->doing.collective, call->problem.collective, memory_order_relaxed);
+	atomic_store_explicit(&comm->doing.calls, call->number, memory_order_release);
+}
+
+/* A transfer waits for an earlier one on the same link and direction, and for a collective: the
+   messages of a link must come in the order that the other side expects. */
+static bool must_follow(const struct rd_task *task, const struct rd_task *earlier)
+{
+	const struct rd_problem *a = &task->call.problem, *b = &earlier->call.problem;
+
+	if (!is_collective(task) && !is_collective(earlier))
+		return a->root == b->root && a->target == b->target;
+	return true;
+}
+
+static void order_task(struct rd_task *tasks, int index)
+{
+	struct rd_task *task = &tasks[index];
+
+	task->ordinal = 0;
+	task->after = -1;
+	for (int i = index - 1; i >= 0; i--) {
+		if (tasks[i].comm != task->comm)
+			continue;
+		if (task->ordinal == 0)
+			task->ordinal = tasks[i].ordinal + 1;
+		if (must_follow(task, &tasks[i])) {
+			task->after = i;
+			return;
+		}
+	}
+}
+
+void rd_run_issue(struct rd_task *tasks, int count)
+{
+	for (int i = 0; i < count; i++) {
+		number_call(&tasks[i]);
+		order_task(tasks, i);
+	}
+}
+
+/* ---- Turns --------------------------------------------------------------------------------- */
+
+static void take_turn(const struct rd_task *task)
+{
+	struct rondo_comm *comm = task->comm;
+
+	if (task->ordinal > 0)
+		return;
+	if (atomic_load_explicit(&comm->finished, memory_order_acquire) != task->turn) {
+		pthread_mutex_lock(&comm->turn_lock);
+		while (atomic_load(&comm->finished) != task->turn)
+			pthread_cond_wait(&comm->turn_change, &comm->turn_lock);
+		pthread_mutex_unlock(&comm->turn_lock);
+	}
+	comm->ended = 0;
+}
+
+/* Nobody can be waiting for the next turn unless it was issued, so the common case takes no lock.
+ */
+static void end_turn(const struct rd_task *task, bool alone)
+{
+	struct rondo_comm *comm = task->comm;
+
+	if (is_collective(task))
+		atomic_store_explicit(&comm->doing.done, task->call.number, memory_order_relaxed);
+	if (alone) {
+		atomic_store_explicit(&comm->finished, task->turn + 1, memory_order_release);
+		return;
+	}
+	pthread_mutex_lock(&comm->turn_lock);
+	atomic_store(&comm->finished, task->turn + 1);
+	pthread_cond_broadcast(&comm->turn_change);
+	pthread_mutex_unlock(&comm->turn_lock);
+}
+
+/* ---- Failing ------------------------------------------------------------------------------- */
+
+static int fail_others(struct rd_task *tasks, int count, const struct rd_task *failed, int error)
+{
+	char story[RD_STORY_SIZE];
+
+	snprintf(story, sizeof(story), "%s", rondo_last_error());
+	for (int i = 0; i < count; i++) {
+		struct rondo_comm *comm = tasks[i].comm;
+
+		if (comm == failed->comm || atomic_load(&comm->failed))
+			continue;
+		rd_fail(RONDO_ABORTED, "rank %d gave up a group of calls: %s", comm->rank, story);
+		rd_comm_fail(comm, RONDO_ABORTED, comm->rank);
+	}
+	return rd_fail(error, "%s", story);
+}
+
+/* A call that failed half-way leaves its links unusable: the comm is over, on every rank. */
+static int fail_task(struct rd_task *tasks, int count, struct rd_task *task, int error)
+{
+	int culprit = task->started ? task->exec.waiting_for : -1;
+	int verdict = rd_comm_fail(task->comm, error, culprit);
+
+	return fail_others(tasks, count, task, verdict);
+}
+
+static int failed_already(struct rd_task *tasks, int count)
+{
+	for (int i = 0; i < count; i++) {
+		if (atomic_load_explicit(&tasks[i].comm->failed, memory_order_acquire))
+			return fail_others(tasks, count, &tasks[i], rd_comm_failure(tasks[i].comm));
+	}
+	return 0;
+}
+
+/* ---- Waiting ------------------------------------------------------------------------------- */
+
+/* How long nothing has moved. */
+struct idleness {
+	int rounds;
+	int64_t since_ns; /* 0: the clock has not been looked at */
+};
+
+static void pause_core(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+static bool advance_links(struct rd_task *tasks, int count)
+{
+	bool moved = false;
+
+	for (int i = 0; i < count; i++)
+		if (tasks[i].ordinal == 0)
+			moved |= rd_comm_advance(tasks[i].comm);
+	return moved;
+}
+
+static void sleep_on_several(struct rd_task *tasks, int count, int timeout_ms)
+{
+	struct pollfd fds[64];
+	int watched = 0;
+
+	for (int i = 0; i < count && watched < 64; i++)
+		if (tasks[i].ordinal == 0)
+			fds[watched++] = (struct pollfd){ tasks[i].comm->epoll_fd, POLLIN, 0 };
+	/* With more comms than fit, the rest is looked at every millisecond. */
+	poll(fds, watched, watched == 64 ? 1 : timeout_ms);
+	for (int i = 0; i < count; i++)
+		if (tasks[i].ordinal == 0)
+			rd_comm_sleep(tasks[i].comm, 0);
+}
+
+static bool one_comm(const struct rd_task *tasks, int count)
+{
+	for (int i = 1; i < count; i++)
+		if (tasks[i].ordinal == 0)
+			return false;
+	return true;
+}
+
+static int step_all(struct rd_task *tasks, int count, int *left);
+
+/* Links are looked at once more after they were armed: what came before that would not wake us. */
+static int sleep_until_news(struct rd_task *tasks, int count, int *left, int timeout_ms)
+{
+	for (int i = 0; i < count; i++)
+		if (tasks[i].ordinal == 0)
+			rd_comm_arm(tasks[i].comm);
+
+	int moved = step_all(tasks, count, left);
+
+	if (moved == 0 && !advance_links(tasks, count) && !failed_already(tasks, count)) {
+		if (one_comm(tasks, count))
+			rd_comm_sleep(tasks[0].comm, timeout_ms);
+		else
+			sleep_on_several(tasks, count, timeout_ms);
+	}
+	for (int i = 0; i < count; i++)
+		if (tasks[i].ordinal == 0)
+			rd_comm_disarm(tasks[i].comm);
+	return moved;
+}
+
+static struct rd_task *stuck_task(struct rd_task *tasks, int count)
+{
+	struct rd_task *stuck = &tasks[0];
+
+	for (int i = count - 1; i >= 0; i--)
+		if (tasks[i].started && !tasks[i].done)
+			stuck = &tasks[i];
+	return stuck;
+}
+
+static int silence(struct rd_task *tasks, int count, int64_t waited_ms)
+{
+	struct rd_task *task = stuck_task(tasks, count);
+
+	rd_fail(RONDO_TIMEOUT, "rank %d waited %lld ms for rank %d in %s #%u", task->comm->rank,
+		(long long)waited_ms, task->exec.waiting_for,
+		rd_collective_name(task->call.problem.collective), task->call.number);
+	return fail_task(tasks, count, task, RONDO_TIMEOUT);
+}
+
+/* One round in which nothing moved: spins, yields or sleeps. Returns what moved, or an error. */
+static int idle(struct rd_task *tasks, int count, int *left, struct idleness *idleness)
+{
+	const struct rondo_comm *comm = tasks[0].comm;
+	int err = failed_already(tasks, count);
+
+	if (err)
+		return err;
+	if (advance_links(tasks, count))
+		return RD_MOVED;
+	idleness->rounds++;
+	if (comm->crowded && idleness->rounds < YIELDS) {
+		sched_yield();
+		return 0;
+	}
+	if (!comm->crowded && idleness->rounds % ROUNDS_A_LOOK != 0) {
+		pause_core();
+		return 0;
+	}
+
+	int64_t now_ns = rd_clock_ns();
+
+	if (idleness->since_ns == 0)
+		idleness->since_ns = now_ns;
+
+	int64_t idle_ns = now_ns - idleness->since_ns;
+	int64_t left_ms = comm->settings.timeout_ms - idle_ns / 1000000;
+
+	if (left_ms <= 0)
+		return silence(tasks, count, idle_ns / 1000000);
+	if (!comm->crowded && idle_ns < comm->settings.spin_us * INT64_C(1000))
+		return 0;
+
+	struct rd_task *stuck = stuck_task(tasks, count);
+
+	atomic_store_explicit(
+		&stuck->comm->doing.waiting_for, stuck->exec.waiting_for, memory_order_relaxed);
+	return sleep_until_news(tasks, count, left, (int)left_ms);
+}
+
+/* ---- Running ------------------------------------------------------------------------------- */
+
+static int start_task(struct rd_task *task)
+{
+	struct rondo_comm *comm = task->comm;
+	int err = rd_pick(comm, &task->call, &task->prepared);
+
+	if (err)
+		return err;
+	rd_exec_init(&task->exec, task->prepared->plan, &task->call, comm->links, comm->channels,
+		comm->piece_size, task->prepared->scratch, task->prepared->tickets);
+	task->started = true;
+	return 0;
+}
+
+/* A collective runs alone on its comm; transfers run side by side with other transfers. */
+static bool may_start(const struct rd_task *tasks, const struct rd_task *task)
+{
+	if (is_collective(task))
+		return task->comm->ended == task->ordinal;
+	return task->after < 0 || tasks[task->after].done;
+}
+
+static int step_task(struct rd_task *tasks, struct rd_task *task, int *left)
+{
+	int moved = 0;
+
+	if (!task->started) {
+		if (!may_start(tasks, task))
+			return 0;
+		moved = start_task(task);
+		if (moved < 0)
+			return moved;
+	}
+	moved = rd_exec_step(&task->exec);
+	if (moved == RD_DONE) {
+		task->done = true;
+		task->comm->ended++;
+		--*left;
+	}
+	return moved;
+}
+
+/* RD_MOVED if any task moved, 0 if none could, or the first error (what all ranks agree it was). */
+static int step_all(struct rd_task *tasks, int count, int *left)
+{
+	int any = 0;
+
+	for (int i = 0; i < count; i++) {
+		if (tasks[i].done)
+			continue;
+
+		int moved = step_task(tasks, &tasks[i], left);
+
+		if (moved < 0)
+			return fail_task(tasks, count, &tasks[i], moved);
+		if (moved > 0)
+			any = RD_MOVED;
+	}
+	return any;
+}
+
+static int run_all(struct rd_task *tasks, int count)
+{
+	struct idleness idleness = { 0, 0 };
+	int left = count;
+
+	while (left > 0) {
+		int moved = step_all(tasks, count, &left);
+
+		if (moved == 0)
+			moved = idle(tasks, count, &left, &idleness);
+		if (moved < 0)
+			return moved;
+		if (moved > 0)
+			idleness = (struct idleness){ 0, 0 };
+	}
+	return 0;
+}
+
+int rd_run(struct rd_task *tasks, int count)
+{
+	bool alone = count == 1;
+
+	for (int i = 0; i < count; i++)
+		take_turn(&tasks[i]);
+
+	int err = failed_already(tasks, count);
+
+	if (!err)
+		err = run_all(tasks, count);
+	for (int i = 0; i < count; i++) {
+		/* What was issued meanwhile may be waiting, on a stream's thread. */
+		end_turn(&tasks[i], alone && !tasks[i].queued);
+	}
+	return err;
+}

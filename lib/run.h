@@ -1,0 +1,33 @@
+/*
+ * Running calls: the driver of executors. A task is one call; a batch of tasks (one call, or a
+ * group) runs side by side in one thread, which spins briefly and then sleeps while nothing can
+ * move.
+ */
+#ifndef RD_RUN_H
+#define RD_RUN_H
+
+#include "comm.h"
+
+struct rd_task {
+	struct rondo_comm *comm;
+	struct rd_call call;
+	uint64_t turn; /* its place in the comm's order of calls */
+	int ordinal; /* its place among the batch's tasks on the same comm */
+	int after; /* task of the batch that must be done before this one starts; -1: none */
+	bool queued; /* on a stream: later calls may wait for its turn to end */
+	bool started, done;
+	struct rd_prepared *prepared;
+	struct rd_exec exec;
+};
+
+/* Whether a transfer is this rank's sending side. */
+bool rd_task_sends(const struct rd_task *task);
+
+/* Numbers the tasks, in the order in which the user made the calls. In the user's thread. */
+void rd_run_issue(struct rd_task *tasks, int count);
+
+/* Runs issued tasks to the end: waits for their turn, then for their links. The first failure ends
+   every comm that the batch touches. */
+int rd_run(struct rd_task *tasks, int count);
+
+#endif

@@ -1,0 +1,189 @@
+#include "stream.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+#include "log.h"
+
+/* One piece of queued work: tasks, or a call of the user's function. */
+struct item {
+	struct item *next;
+	void (*call)(void *argument);
+	void *argument;
+	int count;
+	struct rd_task tasks[];
+};
+
+struct rondo_stream {
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t change;
+	struct item *first, **last;
+	uint64_t queued, done;
+	bool closing;
+	int error; /* the first failure, and its story */
+	char story[RD_STORY_SIZE];
+};
+
+static void run_item(struct rondo_stream *stream, struct item *item)
+{
+	int err = 0;
+
+	if (item->call) {
+		item->call(item->argument);
+		return;
+	}
+	rd_log_rank(item->tasks[0].comm->rank);
+	/* Also after a failure: the comm must see its turns end. A failed comm returns at once. */
+	err = rd_run(item->tasks, item->count);
+	if (!err)
+		return;
+	pthread_mutex_lock(&stream->lock);
+	if (!stream->error) {
+		stream->error = err;
+		snprintf(stream->story, sizeof(stream->story), "%s", rondo_last_error());
+	}
+	pthread_mutex_unlock(&stream->lock);
+}
+
+static void *work(void *argument)
+{
+	struct rondo_stream *stream = argument;
+
+	pthread_mutex_lock(&stream->lock);
+	for (;;) {
+		struct item *item = stream->first;
+
+		if (!item) {
+			if (stream->closing)
+				break;
+			pthread_cond_wait(&stream->change, &stream->lock);
+			continue;
+		}
+		stream->first = item->next;
+		if (!stream->first)
+			stream->last = &stream->first;
+		pthread_mutex_unlock(&stream->lock);
+		run_item(stream, item);
+		free(item);
+		pthread_mutex_lock(&stream->lock);
+		stream->done++;
+		pthread_cond_broadcast(&stream->change);
+	}
+	pthread_mutex_unlock(&stream->lock);
+	return NULL;
+}
+
+/* Signals are the application's: its own threads handle them. */
+static int start_thread(struct rondo_stream *stream)
+{
+	sigset_t all, before;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+
+	int err = pthread_create(&stream->thread, NULL, work, stream);
+
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return err;
+}
+
+int rondo_stream_create(rondo_stream **stream)
+{
+	if (!stream)
+		return rd_fail(RONDO_INVALID, "rondo_stream_create: stream is NULL");
+	*stream = NULL;
+
+	struct rondo_stream *made = calloc(1, sizeof(*made));
+
+	if (!made)
+		return rd_fail(RONDO_MEMORY, "no memory for a stream");
+	made->last = &made->first;
+	pthread_mutex_init(&made->lock, NULL);
+	pthread_cond_init(&made->change, NULL);
+
+	int err = start_thread(made);
+
+	if (err) {
+		free(made);
+		return rd_fail(RONDO_SYSTEM, "cannot start a stream's thread: %s", strerror(err));
+	}
+	*stream = made;
+	return 0;
+}
+
+void rondo_stream_destroy(rondo_stream *stream)
+{
+	if (!stream)
+		return;
+	pthread_mutex_lock(&stream->lock);
+	stream->closing = true;
+	pthread_cond_broadcast(&stream->change);
+	pthread_mutex_unlock(&stream->lock);
+	pthread_join(stream->thread, NULL);
+	pthread_mutex_destroy(&stream->lock);
+	pthread_cond_destroy(&stream->change);
+	free(stream);
+}
+
+int rondo_stream_synchronize(rondo_stream *stream)
+{
+	if (!stream)
+		return rd_fail(RONDO_INVALID, "rondo_stream_synchronize: stream is NULL");
+	pthread_mutex_lock(&stream->lock);
+
+	uint64_t until = stream->queued;
+
+	while (stream->done < until)
+		pthread_cond_wait(&stream->change, &stream->lock);
+
+	int err = stream->error ? rd_fail(stream->error, "%s", stream->story) : 0;
+
+	pthread_mutex_unlock(&stream->lock);
+	return err;
+}
+
+static void enqueue(struct rondo_stream *stream, struct item *item)
+{
+	pthread_mutex_lock(&stream->lock);
+	*stream->last = item;
+	stream->last = &item->next;
+	stream->queued++;
+	pthread_cond_broadcast(&stream->change);
+	pthread_mutex_unlock(&stream->lock);
+}
+
+int rondo_stream_call(rondo_stream *stream, void (*run)(void *argument), void *argument)
+{
+	if (!stream || !run)
+		return rd_fail(
+			RONDO_INVALID, "rondo_stream_call: %s is NULL", stream ? "run" : "stream");
+
+	struct item *item = calloc(1, sizeof(*item));
+
+	if (!item)
+		return rd_fail(RONDO_MEMORY, "no memory to queue a call");
+	item->call = run;
+	item->argument = argument;
+	enqueue(stream, item);
+	return 0;
+}
+
+int rd_stream_run(struct rondo_stream *stream, struct rd_task *tasks, int count)
+{
+	struct item *item = calloc(1, sizeof(*item) + count * sizeof(*tasks));
+
+	if (!item)
+		return rd_fail(RONDO_MEMORY, "no memory to queue %d calls", count);
+	rd_run_issue(tasks, count);
+	for (int i = 0; i < count; i++)
+		tasks[i].queued = true;
+	memcpy(item->tasks, tasks, count * sizeof(*tasks));
+	item->count = count;
+	enqueue(stream, item);
+	return 0;
+}
