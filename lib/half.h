@@ -62,14 +62,21 @@ static inline float bf16_widen(uint16_t half)
 	return f32_of_bits((uint32_t)half << 16);
 }
 
-/* AVX-512's own conversion would not do: it takes subnormals for zero. */
-static inline uint16_t bf16_narrow(float value)
+/*
+ * The f32 whose upper half is the nearest bf16, as bits; the lower half is left over. A NaN is not
+ * rounded (it could carry over into the sign) but made quiet, lest nothing but the lower half make
+ * it a NaN. AVX-512's own conversion would not do: it takes subnormals for zero.
+ */
+static inline uint32_t bf16_round(float value)
 {
 	const uint32_t bits = f32_bits(value);
-	const uint32_t nan = bits | F32_QUIET;
-	const uint32_t rounded = bits + 0x7fff + (bits >> 16 & 1);
 
-	return (uint16_t)(((bits & 0x7fffffffu) > F32_INFINITY ? nan : rounded) >> 16);
+	return value != value ? bits | F32_QUIET : bits + 0x7fff + (bits >> 16 & 1);
+}
+
+static inline uint16_t bf16_narrow(float value)
+{
+	return (uint16_t)(bf16_round(value) >> 16);
 }
 
 #endif

@@ -15,18 +15,21 @@
 
 #if defined(__clang__)
 #define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+/* Sanitizers put checks into loops, which then do not vectorise; that is no news. */
+#pragma clang diagnostic ignored "-Wpass-failed"
 #else
 #define INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
 /* In memory elements may lie at any address. */
-#define UNALIGNED(type) __attribute__((aligned(1), may_alias)) type
+#define ELEMENT(type) typedef type __attribute__((aligned(1), may_alias)) element
 
 #define KERNEL(name, type, combined) \
 	static void name(void *into_, const void *a_, const void *b_, size_t count) \
 	{ \
-		UNALIGNED(type) *into = into_; \
-		const UNALIGNED(type) *a = a_, *b = b_; \
+		ELEMENT(type); \
+		element *into = into_; \
+		const element *a = a_, *b = b_; \
 		INDEPENDENT for (size_t i = 0; i < count; i++) \
 		{ \
 			const type x = a[i], y = b[i]; \
@@ -37,7 +40,8 @@
 #define AVERAGE(name, type, divided) \
 	static void name(void *into_, size_t count, int by) \
 	{ \
-		UNALIGNED(type) *into = into_; \
+		ELEMENT(type); \
+		element *into = into_; \
 		INDEPENDENT for (size_t i = 0; i < count; i++) \
 		{ \
 			const type x = into[i]; \
@@ -53,13 +57,20 @@
 	KERNEL(u##bits##_min, uint##bits##_t, x < y ? x : y) \
 	KERNEL(u##bits##_max, uint##bits##_t, x > y ? x : y) \
 	KERNEL(i##bits##_min, int##bits##_t, x < y ? x : y) \
-	KERNEL(i##bits##_max, int##bits##_t, x > y ? x : y) \
-	AVERAGE(u##bits##_avg, uint##bits##_t, x / (unsigned)by) \
-	AVERAGE(i##bits##_avg, int##bits##_t, x / by)
+	KERNEL(i##bits##_max, int##bits##_t, x > y ? x : y)
 
 INTEGER(8)
 INTEGER(32)
 INTEGER(64)
+
+/* There are no vectors of integer division. A quotient is exact, or 1/by short of the next integer
+   at least, which is more than a float's (for 32 bits, a double's) rounding adds. */
+AVERAGE(i8_avg, int8_t, x / (float)by)
+AVERAGE(u8_avg, uint8_t, x / (float)by)
+AVERAGE(i32_avg, int32_t, x / (double)by)
+AVERAGE(u32_avg, uint32_t, x / (double)by)
+AVERAGE(i64_avg, int64_t, x / by)
+AVERAGE(u64_avg, uint64_t, x / (unsigned)by)
 
 /* ---- f32 and f64 ---- */
 
@@ -110,27 +121,63 @@ KERNEL(f64_min, double, f64_lesser(x, y))
 KERNEL(f64_max, double, f64_greater(x, y))
 AVERAGE(f64_avg, double, x / by)
 
-/* ---- bf16 and f16 ---- */
+/* ---- bf16: two at a time, as the halves of a word, so that no lane has to change its place ----
+ */
 
-#define HALF(type) \
-	KERNEL(type##_sum, uint16_t, type##_narrow(type##_widen(x) + type##_widen(y))) \
-	KERNEL(type##_prod, uint16_t, type##_narrow(type##_widen(x) * type##_widen(y))) \
-	KERNEL(type##_min, uint16_t, type##_narrow(f32_lesser(type##_widen(x), type##_widen(y)))) \
-	KERNEL(type##_max, uint16_t, type##_narrow(f32_greater(type##_widen(x), type##_widen(y)))) \
-	AVERAGE(type##_avg, uint16_t, type##_narrow(type##_widen(x) / (float)by))
+#define UPPER(word) ((word)&0xffff0000u)
 
-HALF(bf16)
+/* `combined` is the f32 whose upper half is the answer, as bits. */
+#define BF16_KERNEL(name, combined) \
+	static inline uint32_t name##_one(float x, float y) \
+	{ \
+		return combined; \
+	} \
+	KERNEL(name##_pairs, uint32_t, \
+		UPPER(name##_one(f32_of_bits(UPPER(x)), f32_of_bits(UPPER(y)))) | \
+			name##_one(f32_of_bits(x << 16), f32_of_bits(y << 16)) >> 16) \
+	KERNEL(name##_last, uint16_t, name##_one(bf16_widen(x), bf16_widen(y)) >> 16) \
+	static void name(void *into, const void *a, const void *b, size_t count) \
+	{ \
+		const size_t pairs = count / 2 * 4; \
+		name##_pairs(into, a, b, count / 2); \
+		if (count % 2) \
+			name##_last((char *)into + pairs, (const char *)a + pairs, \
+				(const char *)b + pairs, 1); \
+	}
+
+BF16_KERNEL(bf16_sum, bf16_round(x + y))
+BF16_KERNEL(bf16_prod, bf16_round((x * y)))
+BF16_KERNEL(bf16_min, f32_bits(f32_lesser(x, y)))
+BF16_KERNEL(bf16_max, f32_bits(f32_greater(x, y)))
+
+AVERAGE(bf16_avg_pairs, uint32_t,
+	UPPER(bf16_round(f32_of_bits(UPPER(x)) / (float)by)) |
+		bf16_round(f32_of_bits(x << 16) / (float)by) >> 16)
+AVERAGE(bf16_avg_last, uint16_t, bf16_narrow(bf16_widen(x) / (float)by))
+
+static void bf16_avg(void *into, size_t count, int by)
+{
+	bf16_avg_pairs(into, count / 2, by);
+	if (count % 2)
+		bf16_avg_last((char *)into + count / 2 * 4, 1, by);
+}
+
+/* ---- f16 ---- */
 
 #ifndef LANES
-HALF(f16)
+KERNEL(f16_sum, uint16_t, f16_narrow(f16_widen(x) + f16_widen(y)))
+KERNEL(f16_prod, uint16_t, f16_narrow(f16_widen(x) * f16_widen(y)))
+KERNEL(f16_min, uint16_t, f16_narrow(f32_lesser(f16_widen(x), f16_widen(y))))
+KERNEL(f16_max, uint16_t, f16_narrow(f32_greater(f16_widen(x), f16_widen(y))))
+AVERAGE(f16_avg, uint16_t, f16_narrow(f16_widen(x) / (float)by))
 #else
-/* With instructions for the conversions, which compilers do not find by themselves. */
 
 #define F16_KERNEL(name, combined) \
 	static void name(void *into_, const void *a_, const void *b_, size_t count) \
 	{ \
-		UNALIGNED(uint16_t) *into = into_; \
-		const UNALIGNED(uint16_t) *a = a_, *b = b_; \
+		ELEMENT(uint16_t); \
+		element *into = into_; \
+		const element *a = a_, *b = b_; \
 		size_t i = 0; \
 		for (; count - i >= LANES; i += LANES) { \
 			const floats x = widen(a + i), y = widen(b + i); \
@@ -149,7 +196,8 @@ F16_KERNEL(f16_max, -lesser(-x, -y))
 
 static void f16_avg(void *into_, size_t count, int by)
 {
-	UNALIGNED(uint16_t) *into = into_;
+	ELEMENT(uint16_t);
+	element *into = into_;
 	size_t i = 0;
 
 	for (; count - i >= LANES; i += LANES)

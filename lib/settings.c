@@ -195,17 +195,18 @@ static const char *environment(const char *variable)
 	return NULL;
 }
 
-/* What the caller set, as text; NULL where he left it alone (-1 or 0, as RONDO_CONFIG_INIT has it).
+/* What the caller set, as text; NULL where that is left alone (-1 or 0, as RONDO_CONFIG_INIT has
+ * it).
  */
 static const char *configured(
 	char digits[24], const struct setting *setting, const struct rondo_config *config)
 {
 	static const struct rondo_config untouched = RONDO_CONFIG_INIT;
-	const char *field = (const char *)config + setting->config;
 	const char *unset = (const char *)&untouched + setting->config;
 
 	if (!config || !setting->config)
 		return NULL;
+	const char *field = (const char *)config + setting->config;
 	if (setting->kind == STRING)
 		return *(const char *const *)field;
 	if (setting->kind == SIZE) {
