@@ -1,0 +1,254 @@
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "rondo.h"
+
+#define SIZE 4
+
+/* What the ranks tell the test: in memory that all share. */
+struct told {
+	int rank, local_rank, size, local_size, port, rendezvous_fd, connected;
+	char address[64];
+	_Atomic int runs;
+};
+
+static struct told *shared(void)
+{
+	void *memory = mmap(NULL, (SIZE + 1) * sizeof(struct told), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	cr_assert_neq(memory, MAP_FAILED);
+	return memory;
+}
+
+static int number(const char *name)
+{
+	const char *text = getenv(name);
+
+	return text ? atoi(text) : -1;
+}
+
+static bool can_connect(const char *address, int port)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bool connected;
+
+	inet_pton(AF_INET, address, &at.sin_addr);
+	connected = connect(fd, (struct sockaddr *)&at, sizeof(at)) == 0;
+	close(fd);
+	return connected;
+}
+
+static int tell(void *argument)
+{
+	struct told *told = (struct told *)argument + number("RANK");
+
+	told->rank = number("RANK");
+	told->local_rank = number("LOCAL_RANK");
+	told->size = number("WORLD_SIZE");
+	told->local_size = number("LOCAL_WORLD_SIZE");
+	told->port = number("MASTER_PORT");
+	told->rendezvous_fd = number("RONDO_RENDEZVOUS_FD");
+	snprintf(told->address, sizeof(told->address), "%s", getenv("MASTER_ADDR"));
+	told->connected = can_connect(told->address, told->port);
+	atomic_fetch_add(&told->runs, 1);
+	return 0;
+}
+
+Test(spawn, every_rank_finds_its_place_in_its_environment, .timeout = 30)
+{
+	struct told *told = shared();
+
+	/* As from an outer launcher: it is not these ranks'. */
+	setenv("RONDO_RENDEZVOUS_FD", "77", 1);
+	cr_assert_eq(rondo_spawn(SIZE, tell, told), 0);
+	for (int i = 0; i < SIZE; i++) {
+		cr_assert_eq(told[i].runs, 1);
+		cr_assert_eq(told[i].rank, i);
+		cr_assert_eq(told[i].local_rank, i);
+		cr_assert_eq(told[i].size, SIZE);
+		cr_assert_eq(told[i].local_size, SIZE);
+		cr_assert_str_eq(told[i].address, "127.0.0.1");
+		cr_assert_eq(told[i].port, told[0].port);
+	}
+	cr_assert_str_eq(getenv("RONDO_RENDEZVOUS_FD"), "77", "the parent's own is left alone");
+	cr_assert_null(getenv("RANK"));
+}
+
+static int last_connects(void *argument)
+{
+	struct told *told = argument;
+
+	/* Rank 0 never touches the socket. */
+	if (number("RANK") == SIZE - 1)
+		return tell(argument);
+	told[number("RANK")].rendezvous_fd = number("RONDO_RENDEZVOUS_FD");
+	return 0;
+}
+
+Test(spawn, rank_0_inherits_a_socket_that_listens_already, .timeout = 30)
+{
+	struct told *told = shared();
+
+	cr_assert_eq(rondo_spawn(1, tell, told), 0);
+	cr_assert_geq(told[0].rendezvous_fd, 3);
+	cr_assert(told[0].connected);
+	cr_assert_eq(rondo_spawn(SIZE, last_connects, told), 0);
+	for (int i = 1; i < SIZE; i++)
+		cr_assert_eq(told[i].rendezvous_fd, -1, "rank %d has the socket too", i);
+}
+
+static int fail_as_told(void *argument)
+{
+	return number("RANK") == 2 ? *(int *)argument : 0;
+}
+
+Test(spawn, a_failed_rank_gives_its_exit_status, .timeout = 30)
+{
+	int status = 42;
+
+	cr_assert_eq(rondo_spawn(SIZE, fail_as_told, &status), 42);
+}
+
+static int pause_unless_rank_1(void *argument)
+{
+	(void)argument;
+	if (number("RANK") == 1)
+		return 3;
+	for (;;)
+		pause();
+}
+
+Test(spawn, a_failed_rank_ends_the_others_and_leaves_nobody, .timeout = 30)
+{
+	cr_assert_eq(rondo_spawn(SIZE, pause_unless_rank_1, NULL), 3);
+	cr_assert_eq(waitpid(-1, NULL, WNOHANG), -1);
+	cr_assert_eq(errno, ECHILD);
+}
+
+static int ignore_sigterm(void *argument)
+{
+	signal(SIGTERM, SIG_IGN);
+	return pause_unless_rank_1(argument);
+}
+
+Test(spawn, a_rank_that_ignores_sigterm_is_killed, .timeout = 30)
+{
+	cr_assert_eq(rondo_spawn(2, ignore_sigterm, NULL), 3);
+}
+
+/* Rank 0 fails, and rank 1 is killed only after that. */
+static int die_after_rank_0(void *argument)
+{
+	int *fds = argument;
+	pid_t pid = getpid();
+	struct pollfd end = { .events = POLLIN };
+
+	if (number("RANK") == 0)
+		return write(fds[1], &pid, sizeof(pid)) == sizeof(pid) ? 1 : 99;
+	if (read(fds[0], &pid, sizeof(pid)) != sizeof(pid))
+		return 98;
+	end.fd = pidfd_open(pid, 0);
+	/* ESRCH: it has been reaped already. */
+	if (end.fd >= 0)
+		poll(&end, 1, -1);
+	raise(SIGKILL);
+	return 97;
+}
+
+Test(spawn, a_rank_that_was_killed_outranks_one_that_failed_of_it, .timeout = 30)
+{
+	int fds[2];
+
+	cr_assert_eq(pipe(fds), 0);
+	cr_assert_eq(rondo_spawn(2, die_after_rank_0, fds), 128 + SIGKILL);
+}
+
+static int print_rank(void *argument)
+{
+	fprintf(argument, "%d", number("RANK"));
+	return 0;
+}
+
+Test(spawn, buffered_output_is_written_once, .timeout = 30)
+{
+	FILE *file = tmpfile();
+	char text[64] = "";
+
+	cr_assert_not_null(file);
+	setvbuf(file, NULL, _IOFBF, 4096);
+	fputs("start ", file);
+	cr_assert_eq(rondo_spawn(2, print_rank, file), 0);
+	rewind(file);
+	cr_assert_not_null(fgets(text, sizeof(text), file));
+	cr_assert(strcmp(text, "start 01") == 0 || strcmp(text, "start 10") == 0, "got '%s'", text);
+	fclose(file);
+}
+
+static int send_pid_and_pause(void *argument)
+{
+	pid_t pid = getpid();
+
+	if (write(*(int *)argument, &pid, sizeof(pid)) != sizeof(pid))
+		return 1;
+	for (;;)
+		pause();
+}
+
+Test(spawn, the_death_of_the_parent_ends_the_ranks, .timeout = 30)
+{
+	int fds[2];
+	pid_t parent;
+
+	cr_assert_eq(pipe(fds), 0);
+	parent = fork();
+	if (parent == 0)
+		_exit(rondo_spawn(2, send_pid_and_pause, &fds[1]));
+	close(fds[1]);
+	struct pollfd ends[2];
+
+	for (int i = 0; i < 2; i++) {
+		pid_t pid;
+
+		cr_assert_eq(read(fds[0], &pid, sizeof(pid)), sizeof(pid));
+		ends[i] = (struct pollfd){ .fd = pidfd_open(pid, 0), .events = POLLIN };
+		cr_assert_geq(ends[i].fd, 0);
+	}
+	kill(parent, SIGKILL);
+	cr_assert_eq(waitpid(parent, NULL, 0), parent);
+	for (int i = 0; i < 2; i++)
+		cr_assert_eq(poll(&ends[i], 1, 10000), 1, "a rank outlives its parent");
+}
+
+Test(spawn, nonsense_is_refused_with_a_story)
+{
+	cr_assert_eq(rondo_spawn(0, tell, NULL), RONDO_INVALID);
+	cr_assert_str_eq(rondo_last_error(), "rondo_spawn: size 0 is not in 1..65536");
+	cr_assert_eq(rondo_spawn(2, NULL, NULL), RONDO_INVALID);
+	cr_assert_str_eq(rondo_last_error(), "rondo_spawn: run is NULL");
+}
+
+Test(spawn, ranks_that_cannot_all_be_watched_are_an_error, .timeout = 30)
+{
+	struct rlimit limit = { .rlim_cur = 16, .rlim_max = 16 };
+
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	cr_assert_eq(rondo_spawn(32, pause_unless_rank_1, NULL), RONDO_SYSTEM);
+	cr_assert_neq(
+		strstr(rondo_last_error(), "Too many open files"), NULL, "%s", rondo_last_error());
+	cr_assert_eq(waitpid(-1, NULL, WNOHANG), -1, "a rank is left");
+}
