@@ -14,11 +14,13 @@ struct rd_simulation {
 	int size;
 	int channels;
 	size_t piece_size;
-	int slots;            /* messages in flight a link direction */
-	bool zero_copy;       /* links offer send(): memory is read as late as possible, at arrival */
+	int slots;            /* messages that a link direction holds; plans need two */
+	bool zero_copy;       /* links offer send(), and read the memory as late as possible: at
+	                         arrival; and land messages where the receiver wants them */
 	uint64_t seed;
 	uint64_t latency_ns;  /* least time a message takes */
-	uint64_t jitter_ns;   /* more, drawn for each message; a link keeps its order */
+	uint64_t jitter_ns;   /* more, drawn for each message and for each rank's start; a link keeps
+	                         its order */
 	double byte_ns;       /* time a byte occupies a link direction */
 	int dead_rank;        /* -1: none dies */
 	uint64_t death_ns;    /* when it stops for good; links to it fail one latency later */
@@ -33,7 +35,10 @@ struct rd_simulated {
 
 /*
  * Runs one call on every rank: calls[rank], plans[rank]. Returns 0 when every rank is done or failed,
- * or RONDO_TIMEOUT with a story (who waits for whom) when nothing can ever move again.
+ * or RONDO_TIMEOUT with a story (who waits for whom) when nothing can ever move again; that is then
+ * also the error of each rank that was waiting. The dead rank's own is RONDO_DIED, unless it was done.
+ * A rank that fails closes its links, so that those who wait for it end as well. `simulated` must be
+ * finished in any case.
  */
 int rd_simulate(const struct rd_simulation *simulation, const struct rd_plan *const *plans,
 	const struct rd_call *calls, struct rd_simulated *simulated);

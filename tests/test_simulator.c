@@ -1,0 +1,416 @@
+#include <criterion/criterion.h>
+
+#include "simulated.h"
+
+static uint64_t seed = 1;
+
+/* 0 to most - 1; xorshift64 (G. Marsaglia, "Xorshift RNGs", 2003). */
+static unsigned any(unsigned most)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return (unsigned)(seed >> 33) % most;
+}
+
+static const struct rd_simulation plain = {
+	.channels = 1,
+	.piece_size = 256,
+	.slots = 2,
+	.seed = 1,
+	.latency_ns = 1000,
+	.jitter_ns = 0,
+	.byte_ns = 0.1,
+	.dead_rank = -1,
+};
+
+static struct rd_simulation any_simulation(int size)
+{
+	static const size_t pieces[] = { 64, 128, 512, 4096 };
+	struct rd_simulation set = plain;
+
+	set.size = size;
+	set.channels = 1 + any(3);
+	set.piece_size = pieces[any(4)];
+	set.slots = 2 + any(3);
+	set.zero_copy = any(2);
+	set.seed = any(1 << 30);
+	set.jitter_ns = any(2) ? 20000 : 0;
+	set.byte_ns = any(4) * 0.3;
+	return set;
+}
+
+static struct world any_world(enum rd_collective collective, int size)
+{
+	struct world world = { .collective = collective, .size = size };
+
+	if (rd_collective_has_root(collective))
+		world.root = any(size);
+	if (collective == RD_TRANSFER)
+		world.target = any(size);
+	world.type = any(2) ? RONDO_I64 : RONDO_F32;
+	world.op = (rondo_op[]){ RONDO_SUM, RONDO_MIN, RONDO_MAX, RONDO_AVG }[any(4)];
+	world.in_place = any(2);
+	return world;
+}
+
+static void expect_right(struct world *world, const struct rd_simulation *set)
+{
+	struct rd_simulated simulated;
+
+	cr_assert(world_create(world, NULL), "%s", rondo_last_error());
+	cr_expect_eq(world_simulate(world, set, &simulated), 0, "%s", rondo_last_error());
+	for (int rank = 0; rank < world->size; rank++)
+		cr_expect_eq(simulated.errors[rank], 0, "rank %d of %d, %s: %s", rank, world->size,
+			rd_collective_name(world->collective),
+			rondo_error_text(simulated.errors[rank]));
+	cr_expect(world_is_right(world), "%s (%zu elements, seed %llu, %s, %s)", world->story,
+		world->count, (unsigned long long)set->seed,
+		world->in_place ? "in place" : "out of place",
+		set->zero_copy ? "zero copy" : "copy");
+	rd_simulated_finish(&simulated);
+	world_destroy(world);
+}
+
+static void expect_collective_right(enum rd_collective collective, int size)
+{
+	static const size_t counts[] = { 0, 1, 7, 1023 };
+
+	for (int i = 0; i < 4; i++) {
+		for (int times = 0; times < 12; times++) {
+			struct rd_simulation set = any_simulation(size);
+			struct world world = any_world(collective, size);
+
+			world.count = collective == RD_BARRIER ? 0 : counts[i];
+			/* Each of the four ways that matter most is tried three times. */
+			world.in_place = times & 1;
+			set.zero_copy = times >> 1 & 1;
+			expect_right(&world, &set);
+		}
+	}
+}
+
+Test(simulator, every_collective_gives_the_right_numbers_over_jittery_links, .timeout = 60)
+{
+	static const int sizes[] = { 1, 2, 3, 4, 5, 8 };
+
+	for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
+		for (int i = 0; i < 6; i++)
+			expect_collective_right(c, sizes[i]);
+}
+
+Test(simulator, runs_many_ranks, .timeout = 60)
+{
+	for (int c = 0; c < RD_COLLECTIVE_COUNT; c++) {
+		struct rd_simulation set = any_simulation(33);
+		struct world world = any_world(c, 33);
+
+		world.count = c == RD_BARRIER ? 0 : 1023;
+		expect_right(&world, &set);
+	}
+}
+
+static void run(struct world world, const struct rd_simulation *set, struct rd_simulated *simulated)
+{
+	cr_assert(world_create(&world, NULL), "%s", rondo_last_error());
+	cr_assert_eq(world_simulate(&world, set, simulated), 0, "%s", rondo_last_error());
+	world_destroy(&world);
+}
+
+Test(simulator, the_same_seed_gives_the_same_run_and_another_seed_another)
+{
+	for (int c = 0; c < RD_COLLECTIVE_COUNT; c++) {
+		struct rd_simulation set = any_simulation(5);
+		struct world world = any_world(c, 5);
+		struct rd_simulated first, again, other;
+
+		world.count = c == RD_BARRIER ? 0 : 1023;
+		world.root = 0;
+		world.target = c == RD_TRANSFER ? 3 : 0;
+		set.jitter_ns = 1 << 20;
+		run(world, &set, &first);
+		run(world, &set, &again);
+		set.seed++;
+		run(world, &set, &other);
+		cr_expect_eq(first.end_ns, again.end_ns);
+		cr_expect_eq(first.messages, again.messages);
+		cr_expect_eq(first.bytes, again.bytes);
+		cr_expect_neq(first.end_ns, other.end_ns, "%s", rd_collective_name(c));
+		cr_expect_eq(first.bytes, other.bytes);
+		rd_simulated_finish(&first);
+		rd_simulated_finish(&again);
+		rd_simulated_finish(&other);
+	}
+}
+
+Test(simulator, a_byte_occupies_its_link_direction_for_its_time)
+{
+	struct rd_simulation set = plain;
+	struct world world = {
+		.collective = RD_TRANSFER, .size = 2, .target = 1, .type = RONDO_F32, .count = 1024
+	};
+	struct rd_simulated simulated;
+
+	set.size = 2;
+	set.slots = 100; /* never waits for room */
+	set.byte_ns = 3;
+	run(world, &set, &simulated);
+	cr_expect_eq(simulated.messages, 16);
+	cr_expect_eq(simulated.bytes, 4096);
+	cr_expect_eq(simulated.end_ns, 4096 * 3 + 1000);
+	rd_simulated_finish(&simulated);
+}
+
+Test(simulator, a_sender_waits_for_room)
+{
+	struct rd_simulation set = plain;
+	struct world world = {
+		.collective = RD_TRANSFER, .size = 2, .target = 1, .type = RONDO_F32, .count = 1024
+	};
+	struct rd_simulated simulated;
+
+	set.size = 2;
+	set.slots = 2;
+	set.byte_ns = 0;
+	run(world, &set, &simulated);
+	/* 16 messages, 2 at a time: 8 times there, 7 times back. */
+	cr_expect_eq(simulated.end_ns, 15 * 1000);
+	rd_simulated_finish(&simulated);
+}
+
+/* ---- Death --------------------------------------------------------------------------------- */
+
+static bool names_another(const struct rd_simulated *simulated, int rank, int size)
+{
+	int culprit = simulated->culprits[rank];
+
+	return culprit >= 0 && culprit < size && culprit != rank;
+}
+
+static void expect_every_survivor_ends(
+	struct world *world, const struct rd_simulation *set, int *failed)
+{
+	struct rd_simulated simulated;
+
+	cr_assert(world_create(world, NULL), "%s", rondo_last_error());
+	cr_expect_eq(world_simulate(world, set, &simulated), 0, "%s", rondo_last_error());
+	for (int rank = 0; rank < world->size; rank++) {
+		int error = simulated.errors[rank];
+
+		if (!error) {
+			cr_expect(world_rank_is_right(world, rank), "%s", world->story);
+			continue;
+		}
+		++*failed;
+		if (rank == set->dead_rank)
+			cr_expect_eq(error, RONDO_DIED);
+		else
+			cr_expect_eq(error, RONDO_BROKEN);
+		cr_expect(rank == set->dead_rank || names_another(&simulated, rank, world->size));
+	}
+	rd_simulated_finish(&simulated);
+	world_destroy(world);
+}
+
+Test(simulator, after_a_death_at_any_moment_each_survivor_fails_or_is_right, .timeout = 60)
+{
+	int failed = 0, runs = 0;
+
+	for (int c = 0; c < RD_COLLECTIVE_COUNT; c++) {
+		for (int times = 0; times < 150; times++) {
+			int size = 2 + any(5);
+			struct rd_simulation set = any_simulation(size);
+			struct world world = any_world(c, size);
+
+			world.count = c == RD_BARRIER ? 0 : 700;
+			set.dead_rank = any(size);
+			set.death_ns = any(times % 2 ? 100000 : 4000);
+			expect_every_survivor_ends(&world, &set, &failed);
+			runs++;
+		}
+	}
+	/* The moments are well chosen: most of them hit someone, and some hit many. */
+	cr_expect_gt(failed, runs);
+}
+
+Test(simulator, a_death_spoils_an_all_reduce_for_every_rank)
+{
+	struct rd_simulation set = plain;
+	struct world world = { .collective = RD_ALL_REDUCE, .size = 6, .count = 999 };
+	struct rd_simulated simulated;
+
+	world.type = RONDO_F32;
+	set.size = 6;
+	set.dead_rank = 3;
+	set.death_ns = 2500;
+	run(world, &set, &simulated);
+	for (int rank = 0; rank < 6; rank++)
+		cr_expect_eq(simulated.errors[rank], rank == 3 ? RONDO_DIED : RONDO_BROKEN);
+	cr_expect_eq(simulated.culprits[4], 3);
+	rd_simulated_finish(&simulated);
+}
+
+/* The root reads rank 1's message first, which may come long after that of rank 2, who is dead. */
+Test(simulator, what_a_rank_sent_before_it_died_still_arrives)
+{
+	for (int times = 0; times < 50; times++) {
+		struct rd_simulation set = plain;
+		struct world world = { .collective = RD_GATHER, .size = 3, .count = 16 };
+		struct rd_simulated simulated;
+
+		world.type = RONDO_F32;
+		set.size = 3;
+		set.seed = times;
+		set.jitter_ns = 1000000;
+		set.dead_rank = 2;
+		set.death_ns = set.jitter_ns; /* it has sent by then */
+		cr_assert(world_create(&world, NULL));
+		cr_assert_eq(world_simulate(&world, &set, &simulated), 0, "%s", rondo_last_error());
+		cr_expect_eq(simulated.errors[0], 0);
+		cr_expect(world_rank_is_right(&world, 0), "%s", world.story);
+		rd_simulated_finish(&simulated);
+		world_destroy(&world);
+	}
+}
+
+/* ---- What goes wrong shows ----------------------------------------------------------------- */
+
+Test(simulator, ranks_that_made_different_calls_are_told)
+{
+	struct rd_simulation set = plain;
+	struct world world = { .collective = RD_ALL_REDUCE, .size = 4, .count = 100 };
+	struct rd_simulated simulated;
+	int mismatches = 0;
+
+	world.type = RONDO_F32;
+	set.size = 4;
+	cr_assert(world_create(&world, NULL));
+	world.calls[2].op = RONDO_MAX;
+	cr_assert_eq(world_simulate(&world, &set, &simulated), 0, "%s", rondo_last_error());
+	for (int rank = 0; rank < 4; rank++) {
+		cr_expect_neq(simulated.errors[rank], 0);
+		mismatches += simulated.errors[rank] == RONDO_MISMATCH;
+	}
+	cr_expect_geq(mismatches, 2);
+	rd_simulated_finish(&simulated);
+	world_destroy(&world);
+}
+
+Test(simulator, tells_who_waits_for_whom_when_nothing_can_move)
+{
+	struct rd_simulation set = plain;
+	struct world world = { .collective = RD_TRANSFER, .size = 2, .target = 1, .count = 9 };
+	struct rd_simulated simulated;
+
+	world.type = RONDO_F32;
+	set.size = 2;
+	cr_assert(world_create(&world, NULL));
+	world.plans[0]->step_count = 0;
+	cr_expect_eq(world_simulate(&world, &set, &simulated), RONDO_TIMEOUT);
+	cr_expect_str_eq(rondo_last_error(), "nothing can move any more: rank 1 (piece 0, step 0: "
+					     "recv chunk 0 from 0 into out[0]) "
+					     "waits for rank 0");
+	rd_simulated_finish(&simulated);
+	world_destroy(&world);
+}
+
+Test(simulator, a_ring_stands_still_where_links_hold_one_message)
+{
+	struct rd_simulation set = plain;
+	struct world world = { .collective = RD_ALL_REDUCE, .size = 3, .count = 9 };
+	struct rd_simulated simulated;
+
+	world.type = RONDO_F32;
+	set.size = 3;
+	set.slots = 1;
+	cr_assert(world_create(&world, "ring"));
+	cr_expect_eq(world_simulate(&world, &set, &simulated), RONDO_TIMEOUT);
+	rd_simulated_finish(&simulated);
+	world_destroy(&world);
+}
+
+/* Instead of each FLUSH, a step that does nothing. */
+static int forget_flushes(struct rd_plan *plan)
+{
+	int forgotten = 0;
+
+	for (int i = 0; i < plan->step_count; i++) {
+		if (plan->steps[i].kind != RD_STEP_FLUSH)
+			continue;
+		plan->steps[i] = plan->steps[i - 1];
+		plan->steps[i].kind = RD_STEP_COPY;
+		plan->steps[i].into = plan->steps[i].from;
+		forgotten++;
+	}
+	return forgotten;
+}
+
+Test(simulator, memory_that_changes_before_it_has_left_gives_wrong_numbers)
+{
+	struct rd_simulation set = plain;
+	struct world world = { .collective = RD_ALL_TO_ALL, .size = 2, .count = 40 };
+	struct rd_simulated simulated;
+
+	world.type = RONDO_I64;
+	world.in_place = true;
+	set.size = 2;
+	set.zero_copy = true;
+	cr_assert(world_create(&world, NULL));
+	for (int rank = 0; rank < 2; rank++)
+		cr_assert_gt(forget_flushes(world.plans[rank]), 0);
+	cr_expect_eq(world_simulate(&world, &set, &simulated), 0);
+	cr_expect_not(world_is_right(&world));
+	rd_simulated_finish(&simulated);
+	world_destroy(&world);
+}
+
+Test(simulator, a_plan_with_a_wrong_index_fails_or_gives_wrong_numbers)
+{
+	struct rd_simulation set = plain;
+
+	set.size = 4;
+	for (int what = 0; what < 3; what++) {
+		struct world world = { .collective = RD_ALL_REDUCE, .size = 4, .count = 100 };
+		struct rd_simulated simulated;
+		struct rd_step *step;
+		bool failed;
+
+		world.type = RONDO_F32;
+		cr_assert(world_create(&world, "ring"));
+		step = &world.plans[1]->steps[1];
+		if (what == 0)
+			step->peer = 2;
+		else if (what == 1)
+			step->chunk = (step->chunk + 1) % 4;
+		else
+			step->from.chunk = (step->from.chunk + 1) % 4;
+		failed = world_simulate(&world, &set, &simulated) != 0;
+		for (int rank = 0; rank < 4; rank++)
+			failed |= simulated.errors[rank] != 0;
+		cr_expect(failed || !world_is_right(&world), "change %d", what);
+		rd_simulated_finish(&simulated);
+		world_destroy(&world);
+	}
+}
+
+Test(simulator, refuses_what_cannot_be_simulated)
+{
+	struct rd_simulation set = plain;
+	struct world world = { .collective = RD_TRANSFER, .size = 2, .target = 1, .count = 9 };
+	struct rd_simulated simulated;
+
+	world.type = RONDO_F32;
+	set.size = 2;
+	cr_assert(world_create(&world, NULL));
+	set.slots = 0;
+	cr_expect_eq(world_simulate(&world, &set, &simulated), RONDO_INVALID);
+	set.slots = 2;
+	set.piece_size = 63;
+	cr_expect_eq(world_simulate(&world, &set, &simulated), RONDO_INVALID);
+	set.piece_size = 64;
+	world.plans[0]->steps[0].to = 2;
+	cr_expect_eq(world_simulate(&world, &set, &simulated), RONDO_INVALID);
+	world.plans[0]->steps[0].to = 0;
+	cr_expect_eq(world_simulate(&world, &set, &simulated), RONDO_INVALID);
+	world_destroy(&world);
+}
