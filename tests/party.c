@@ -350,10 +350,11 @@ bool sleep_until(struct party *party, glance *look, void *argument)
 {
 	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
 
-	while (!look(party, argument) && !look_armed(party, look, argument)) {
-		if (failed(party) || !ok(party, now_ms() < deadline, "slept in vain"))
-			return false;
+	while (!failed(party)) {
 		party->transport->advance(party->endpoint);
+		if (look(party, argument) || look_armed(party, look, argument) ||
+			!ok(party, now_ms() < deadline, "slept in vain"))
+			break;
 	}
 	return !failed(party);
 }

@@ -9,5 +9,10 @@
 	}
 CONTRACT_LINK_CASES(LOOP_TEST)
 
-/* A transport between ranks must do these as well:
-   #define SHM_TEST(name) ...  CONTRACT_LINK_CASES(SHM_TEST) CONTRACT_PEER_CASES(SHM_TEST) */
+#define SHM_TEST(name) \
+	Test(shm, name, .timeout = 60) \
+	{ \
+		contract_##name("shm"); \
+	}
+CONTRACT_LINK_CASES(SHM_TEST)
+CONTRACT_PEER_CASES(SHM_TEST)

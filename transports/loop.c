@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "error.h"
-#include "transport.h"
+#include "transports.h"
 
 struct slot {
 	struct rd_tag tag;
@@ -131,8 +131,6 @@ static int loop_reach(const struct rd_place *here, const struct rd_place *there)
 	(void)there;
 	return -1;
 }
-
-extern const struct rd_transport rd_transport_loop;
 
 static int loop_listen(struct rd_endpoint **out, const struct rd_local *local,
 	unsigned char card[RD_CARD_MAX], size_t *card_size)

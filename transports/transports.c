@@ -3,13 +3,11 @@
 #include <string.h>
 
 /* Loop comes first, though it is never chosen by cost: only its open() knows a rank from itself. */
-#define TRANSPORTS(X) X(loop)
-
-#define DECLARE(name) extern const struct rd_transport rd_transport_##name;
-TRANSPORTS(DECLARE)
-
-#define ENTRY(name) &rd_transport_##name,
-const struct rd_transport *const rd_transports[] = { TRANSPORTS(ENTRY) NULL };
+const struct rd_transport *const rd_transports[] = {
+	&rd_transport_loop,
+	&rd_transport_shm,
+	NULL,
+};
 
 const struct rd_transport *rd_transport_find(const char *name)
 {

@@ -1,11 +1,14 @@
 /*
  * The table of transports, in the order in which equal costs are decided. Adding a transport is one
- * file and one line in transports.c.
+ * file, a declaration here and a line in transports.c.
  */
 #ifndef RD_TRANSPORTS_H
 #define RD_TRANSPORTS_H
 
 #include "transport.h"
+
+extern const struct rd_transport rd_transport_loop;
+extern const struct rd_transport rd_transport_shm;
 
 extern const struct rd_transport *const rd_transports[]; /* NULL at the end */
 

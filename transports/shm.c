@@ -1,0 +1,1205 @@
+/*
+ * shm: ranks of one user on one host, processes or threads, over memory that both map.
+ *
+ * Memory. Each pair of ranks shares one memfd, made by the higher rank, sealed against resizing,
+ * and passed over a Unix socket. It holds one FIFO a direction and channel, each from a page on (a
+ * page that no message has touched costs nothing):
+ *
+ *   segment   up[channels] (higher to lower rank), down[channels]
+ *   fifo      consumed                     128 bytes of its own: messages released, ever
+ *             reader_waits writer_waits    128 bytes of their own: somebody sleeps: ring the bell
+ *             slot[slots]                  each a multiple of 128 bytes
+ *   slot      0   stamp   low half: the message's number + 1; high half: see "room"
+ *             4   size    and SLOT_FAR
+ *             8   tag
+ *             32  payload of up to 32 bytes: such a message is one cache line
+ *             64  payload of any more, aligned for every vector unit (SLOT_FAR)
+ *
+ * Messages. The sender writes tag, size and payload in place, then the stamp (release). The
+ * receiver polls the stamp of the slot where the next message must appear: flag and data are one
+ * line, and nobody reads the other's counters. A slot's old stamp lies `slots` behind the expected
+ * one, so half a word of number cannot be mistaken.
+ *
+ * Room comes back twice: by `consumed`, which the sender reads only when it believes the FIFO full;
+ * and with each message of the other direction, whose stamp carries the low half of that count, so
+ * that traffic both ways never touches `consumed` at all.
+ *
+ * Sleeping. Each FIFO has a flag for its reader and one for its writer. arm() raises those of the
+ * links that were found empty or full; who commits or releases looks at that one flag afterwards,
+ * and rings the other rank's eventfd. Raising the flag and looking again at the FIFO here,
+ * publishing and looking at the flag there: these four are sequentially consistent, so one of the
+ * two sees the other (Dekker). The eventfd is never read: edge-triggered epoll reports every write.
+ *
+ * Meeting. The card holds the name of an abstract Unix socket (gone with its last descriptor) and a
+ * key. The higher rank connects and greets, with the memfd and its eventfd; the lower checks uid,
+ * key, comm, rank and shape, and greets back with its eventfd. The connection stays: its end is how
+ * a death is seen. An orderly close() says goodbye first. What a dead rank had sent is still read,
+ * the memory being there as long as it is mapped; the link fails after that.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "error.h"
+#include "transports.h"
+
+#define CARD_MAGIC 0x6d687372u /* "rshm" */
+#define GREET_MAGIC 0x6d687367u /* "gshm" */
+#define SHM_VERSION 1
+#define KEY_SIZE 16
+#define STRANGERS_MAX 32 /* connections that have not been matched with a pair yet */
+#define SLOTS_MAX 64
+#define GOODBYE "bye"
+
+#define SLOT_FAR 0x80000000u
+#define SLOT_NEAR_MAX 32
+
+struct slot {
+	_Atomic uint32_t stamp;
+	_Atomic uint32_t size;
+	struct rd_tag tag;
+	unsigned char near[SLOT_NEAR_MAX];
+	unsigned char far[];
+};
+
+struct fifo {
+	_Alignas(128) _Atomic uint32_t consumed;
+	_Alignas(128) _Atomic uint32_t reader_waits;
+	_Atomic uint32_t writer_waits;
+	_Alignas(128) unsigned char slots[];
+};
+
+_Static_assert(offsetof(struct slot, near) == 32 && sizeof(struct slot) == 64, "see above");
+
+struct card {
+	uint32_t magic, version;
+	unsigned char name[KEY_SIZE];
+	unsigned char key[KEY_SIZE];
+};
+
+/* Both ways the same: the key is that of the card of whoever is greeted. */
+struct greeting {
+	uint32_t magic, version;
+	unsigned char key[KEY_SIZE];
+	uint64_t comm_id;
+	uint32_t from, to;
+	uint32_t channels, slots;
+	uint64_t piece_size;
+};
+
+struct shm_endpoint;
+
+/* A descriptor that the endpoint watches. */
+struct source {
+	int fd; /* -1: none */
+	bool (*ready)(struct shm_endpoint *endpoint, struct source *source);
+};
+
+/* Somebody who has connected. With a greeting: a peer that was not opened here yet. */
+struct stranger {
+	struct source source;
+	uint64_t age;
+	bool greeted;
+	struct greeting greeting;
+	int fds[2];
+};
+
+struct shm_link {
+	struct rd_link base;
+	struct pair *pair;
+	struct fifo *inbound, *outbound;
+
+	struct slot *in; /* where the next message must appear */
+	uint16_t in_stamp; /* and what its stamp must be */
+	uint32_t in_count; /* messages released */
+	uint32_t in_index;
+
+	struct slot *out; /* where the next message goes */
+	uint32_t out_count; /* messages committed */
+	uint32_t out_limit; /* out_count may go up to here */
+	uint32_t out_index;
+	uint32_t out_far; /* SLOT_FAR, if the room given out last was */
+
+	uint32_t slots;
+	size_t stride;
+	bool hungry, starved; /* the last look found it empty, full */
+	bool said; /* a flag of ours may be up */
+};
+
+enum pair_state {
+	PAIR_EXPECTS, /* the peer will connect */
+	PAIR_CONNECTS, /* its backlog is full: again later */
+	PAIR_GREETED, /* we have greeted, it has not */
+	PAIR_OPEN,
+	PAIR_ENDED,
+};
+
+struct pair {
+	struct source source; /* the connection */
+	struct pair *next;
+	struct shm_endpoint *endpoint;
+	enum pair_state state;
+	int peer;
+	struct card card;
+	int memory_fd; /* until the peer has it */
+	int bell; /* the peer's eventfd */
+	void *memory;
+	size_t memory_size;
+	uint32_t slots;
+	bool goodbye;
+	struct shm_link *links[]; /* [channels]; NULL: not opened */
+};
+
+struct shm_endpoint {
+	struct rd_endpoint base;
+	const struct rd_local *local;
+	struct card card;
+	struct source listener;
+	int bell;
+	int watch; /* epoll: listener, strangers, pairs. Its own readiness wakes the rank */
+	bool armed;
+	bool news; /* the watch must be looked at */
+	unsigned calls;
+	int unready; /* pairs between open() and PAIR_OPEN */
+	struct pair *pairs;
+	struct stranger strangers[STRANGERS_MAX];
+	uint64_t age;
+};
+
+/* Stands in for the next message where none can come. */
+static struct slot nothing;
+
+/* ---- Links: sending -------------------------------------------------------------------------- */
+
+static void link_fail(struct shm_link *link, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* From here on the hot paths find neither message nor room, and ask no more than before. */
+static void link_fail(struct shm_link *link, int error, const char *format, ...)
+{
+	va_list args;
+
+	if (link->base.error)
+		return;
+	va_start(args, format);
+	vsnprintf(link->base.story, sizeof(link->base.story), format, args);
+	va_end(args);
+	link->base.error = error;
+	link->in = &nothing;
+	link->in_stamp = 1;
+	link->out_limit = link->out_count;
+}
+
+static void link_end(struct shm_link *link)
+{
+	link_fail(link, RONDO_BROKEN, "%s",
+		link->pair->goodbye ? "closed its connection"
+				    : "is gone: its end of the connection closed unasked");
+}
+
+static struct slot *slot_at(const struct shm_link *link, struct fifo *fifo, uint32_t index)
+{
+	return (struct slot *)(fifo->slots + index * link->stride);
+}
+
+static void say_waiting(struct shm_link *link)
+{
+	if (link->hungry)
+		atomic_store(&link->inbound->reader_waits, 1);
+	if (link->starved)
+		atomic_store(&link->outbound->writer_waits, 1);
+	link->said = true;
+}
+
+/* The exchange keeps others (there are none yet) and ourselves from ringing twice for one sleep. */
+__attribute__((noinline, cold)) static void ring(struct shm_link *link, _Atomic uint32_t *waits)
+{
+	uint64_t one = 1;
+
+	if (!atomic_exchange(waits, 0))
+		return;
+	/* Fails only when the count is at its end, and then the peer has 2^64 unread rings. */
+	ssize_t written = write(link->pair->bell, &one, sizeof(one));
+
+	(void)written;
+}
+
+/* The peer has consumed `count` messages, says its memory. False: that cannot be. */
+static bool learn_consumed(struct shm_link *link, uint32_t count)
+{
+	uint32_t known = link->out_limit - link->slots;
+	uint32_t newly = count - known;
+
+	if (newly > link->out_count - known)
+		return false;
+	link->out_limit += newly;
+	return true;
+}
+
+/* The FIFO seems full, or the link is in no state to send. */
+__attribute__((noinline)) static bool find_room(struct shm_link *link)
+{
+	if (!link->base.ready || link->base.error)
+		return false;
+	if (!learn_consumed(link, atomic_load(&link->outbound->consumed))) {
+		link_fail(link, RONDO_PROTOCOL, "released messages that it was never sent");
+		return false;
+	}
+	if (link->out_count != link->out_limit) {
+		link->starved = false;
+		return true;
+	}
+	if (!link->starved) {
+		link->starved = true;
+		if (link->pair->endpoint->armed) {
+			say_waiting(link);
+			return find_room(link);
+		}
+	}
+	/* Nobody will make room any more; unread messages do not change that. */
+	if (link->pair->state == PAIR_ENDED)
+		link_end(link);
+	return false;
+}
+
+static void *shm_reserve(struct rd_link *base, size_t size)
+{
+	struct shm_link *link = (struct shm_link *)base;
+
+	if (link->out_count == link->out_limit && !find_room(link))
+		return NULL;
+	link->out_far = size > SLOT_NEAR_MAX ? SLOT_FAR : 0;
+	return link->out_far ? link->out->far : link->out->near;
+}
+
+static void shm_commit(struct rd_link *base, const struct rd_tag *tag, size_t size)
+{
+	struct shm_link *link = (struct shm_link *)base;
+	struct slot *slot = link->out;
+	uint32_t stamp = (uint16_t)++link->out_count | link->in_count << 16;
+
+	slot->tag = *tag;
+	atomic_store_explicit(&slot->size, (uint32_t)size | link->out_far, memory_order_relaxed);
+	atomic_store(&slot->stamp, stamp);
+	if (++link->out_index == link->slots)
+		link->out_index = 0;
+	link->out = slot_at(link, link->outbound, link->out_index);
+	if (atomic_load(&link->outbound->reader_waits))
+		ring(link, &link->outbound->reader_waits);
+}
+
+/* ---- Links: receiving ------------------------------------------------------------------------ */
+
+static bool shm_recv(struct rd_link *base, void *into, size_t size, struct rd_message *message);
+
+__attribute__((noinline)) static bool found_nothing(
+	struct shm_link *link, struct rd_message *message)
+{
+	if (!link->base.ready || link->base.error)
+		return false;
+	if (!link->hungry) {
+		link->hungry = true;
+		if (link->pair->endpoint->armed) {
+			say_waiting(link);
+			return shm_recv(&link->base, NULL, 0, message);
+		}
+	}
+	/* The peer's last stores came before its end, and we looked after we knew of that. */
+	if (link->pair->state == PAIR_ENDED)
+		link_end(link);
+	return false;
+}
+
+/* The low half of the peer's count rides on its messages. An older one than we know is no news. */
+static void learn_room(struct shm_link *link, uint16_t count)
+{
+	uint32_t known = link->out_limit - link->slots;
+
+	learn_consumed(link, known + (uint16_t)(count - (uint16_t)known));
+}
+
+static bool shm_recv(struct rd_link *base, void *into, size_t size, struct rd_message *message)
+{
+	struct shm_link *link = (struct shm_link *)base;
+	struct slot *slot = link->in;
+	uint32_t stamp = atomic_load(&slot->stamp);
+
+	(void)into;
+	(void)size;
+	if ((uint16_t)stamp != link->in_stamp)
+		return found_nothing(link, message);
+	/* Read once: the peer could change it after the check. */
+	uint32_t word = atomic_load_explicit(&slot->size, memory_order_relaxed);
+	uint32_t bytes = word & ~SLOT_FAR;
+
+	if (bytes > (word & SLOT_FAR ? base->message_max : SLOT_NEAR_MAX)) {
+		link_fail(link, RONDO_PROTOCOL,
+			"sent a message of %u bytes, more than there can be", bytes);
+		return false;
+	}
+	learn_room(link, stamp >> 16);
+	link->hungry = false;
+	message->data = word & SLOT_FAR ? slot->far : slot->near;
+	message->size = bytes;
+	message->tag = &slot->tag;
+	return true;
+}
+
+static void shm_release(struct rd_link *base)
+{
+	struct shm_link *link = (struct shm_link *)base;
+
+	link->in_count++;
+	link->in_stamp = (uint16_t)(link->in_count + 1);
+	if (++link->in_index == link->slots)
+		link->in_index = 0;
+	link->in = slot_at(link, link->inbound, link->in_index);
+	atomic_store(&link->inbound->consumed, link->in_count);
+	if (atomic_load(&link->inbound->writer_waits))
+		ring(link, &link->inbound->writer_waits);
+}
+
+static const struct rd_link_ops shm_ops = {
+	.reserve = shm_reserve,
+	.commit = shm_commit,
+	.recv = shm_recv,
+	.release = shm_release,
+};
+
+/* ---- Shared memory --------------------------------------------------------------------------- */
+
+static size_t round_up(size_t size, size_t unit)
+{
+	return (size + unit - 1) / unit * unit;
+}
+
+static size_t slot_stride(size_t piece_size)
+{
+	return round_up(sizeof(struct slot) + piece_size, 128);
+}
+
+static size_t fifo_size(size_t piece_size, uint32_t slots)
+{
+	return round_up(sizeof(struct fifo) + slots * slot_stride(piece_size), 4096);
+}
+
+static size_t segment_size(const struct rd_settings *settings, uint32_t slots)
+{
+	return 2 * (size_t)settings->channels * fifo_size(settings->piece_size, slots);
+}
+
+/* A sealed memfd of this size: nobody can shrink it under the other's feet. */
+static int segment_create(size_t size)
+{
+	unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	int fd = memfd_create("rondo", flags);
+
+	if (fd < 0)
+		return rd_fail_errno("memfd_create");
+	if (ftruncate(fd, (off_t)size) ||
+		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
+		int err = rd_fail_errno("shared memory of %zu bytes", size);
+
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+/* Is it what segment_create() makes? */
+static bool segment_sound(int fd, size_t size)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat status;
+
+	return seals >= 0 && seals & F_SEAL_SHRINK && fstat(fd, &status) == 0 &&
+	       (size_t)status.st_size == size;
+}
+
+static bool pair_map(struct pair *pair, int fd)
+{
+	void *memory = mmap(NULL, pair->memory_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (memory == MAP_FAILED)
+		return false;
+	pair->memory = memory;
+	return true;
+}
+
+static struct fifo *pair_fifo(const struct pair *pair, bool up, int channel)
+{
+	const struct rd_settings *settings = pair->endpoint->local->settings;
+	size_t index = (size_t)channel + (up ? 0 : (size_t)settings->channels);
+
+	return (struct fifo *)((char *)pair->memory +
+			       index * fifo_size(settings->piece_size, pair->slots));
+}
+
+/* ---- Watching -------------------------------------------------------------------------------- */
+
+static int watch(struct shm_endpoint *endpoint, struct source *source)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = source };
+
+	return epoll_ctl(endpoint->watch, EPOLL_CTL_ADD, source->fd, &event);
+}
+
+static void source_close(struct shm_endpoint *endpoint, struct source *source)
+{
+	if (source->fd < 0)
+		return;
+	/* By hand: a child forked by the program may hold the same socket open. */
+	epoll_ctl(endpoint->watch, EPOLL_CTL_DEL, source->fd, NULL);
+	close(source->fd);
+	source->fd = -1;
+}
+
+static void fd_close(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+/* ---- The life of a pair ---------------------------------------------------------------------- */
+
+static void link_start(struct shm_link *link)
+{
+	struct pair *pair = link->pair;
+	bool higher = pair->endpoint->local->rank > pair->peer;
+
+	link->outbound = pair_fifo(pair, higher, link->base.channel);
+	link->inbound = pair_fifo(pair, !higher, link->base.channel);
+	link->slots = pair->slots;
+	link->stride = slot_stride(link->base.message_max);
+	link->in = slot_at(link, link->inbound, 0);
+	link->out = slot_at(link, link->outbound, 0);
+	link->out_limit = link->slots;
+	link->base.ready = true;
+}
+
+static void pair_fail(struct pair *pair, int error, const char *story)
+{
+	int channels = pair->endpoint->local->settings->channels;
+
+	if (pair->state < PAIR_OPEN)
+		pair->endpoint->unready--;
+	pair->state = PAIR_ENDED;
+	source_close(pair->endpoint, &pair->source);
+	fd_close(&pair->memory_fd);
+	for (int channel = 0; channel < channels; channel++)
+		if (pair->links[channel])
+			link_fail(pair->links[channel], error, "%s", story);
+}
+
+/* The peer is gone. Links fail once they are read empty, which for most is now. */
+static void pair_end(struct pair *pair)
+{
+	int channels = pair->endpoint->local->settings->channels;
+	struct rd_message message;
+
+	pair->state = PAIR_ENDED;
+	source_close(pair->endpoint, &pair->source);
+	for (int channel = 0; channel < channels; channel++)
+		if (pair->links[channel])
+			shm_recv(&pair->links[channel]->base, NULL, 0, &message);
+}
+
+static void pair_start(struct pair *pair)
+{
+	int channels = pair->endpoint->local->settings->channels;
+
+	pair->state = PAIR_OPEN;
+	pair->endpoint->unready--;
+	fd_close(&pair->memory_fd);
+	for (int channel = 0; channel < channels; channel++)
+		if (pair->links[channel])
+			link_start(pair->links[channel]);
+}
+
+static bool is_own_user(int socket)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+
+	return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+	       peer.uid == geteuid();
+}
+
+/* ---- Greetings ------------------------------------------------------------------------------- */
+
+static bool greeting_send(const struct pair *pair, int socket, const int *fds, size_t fd_count)
+{
+	const struct rd_local *local = pair->endpoint->local;
+	struct greeting greeting = {
+		.magic = GREET_MAGIC,
+		.version = SHM_VERSION,
+		.comm_id = local->comm_id,
+		.from = (uint32_t)local->rank,
+		.to = (uint32_t)pair->peer,
+		.channels = (uint32_t)local->settings->channels,
+		.slots = pair->slots,
+		.piece_size = local->settings->piece_size,
+	};
+	struct iovec bytes = { &greeting, sizeof(greeting) };
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(2 * sizeof(int))];
+	} control = { 0 };
+	struct msghdr packet = {
+		.msg_iov = &bytes,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = CMSG_SPACE(fd_count * sizeof(int)),
+	};
+
+	memcpy(greeting.key, pair->card.key, KEY_SIZE);
+	control.header.cmsg_level = SOL_SOCKET;
+	control.header.cmsg_type = SCM_RIGHTS;
+	control.header.cmsg_len = CMSG_LEN(fd_count * sizeof(int));
+	memcpy(CMSG_DATA(&control.header), fds, fd_count * sizeof(int));
+	return sendmsg(socket, &packet, MSG_NOSIGNAL) == (ssize_t)sizeof(greeting);
+}
+
+static size_t take_fds(struct msghdr *packet, int fds[2])
+{
+	struct cmsghdr *header = CMSG_FIRSTHDR(packet);
+
+	if (!header || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+		return 0;
+	size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+	memcpy(fds, CMSG_DATA(header), count * sizeof(int));
+	return count;
+}
+
+enum heard { HEARD_NOTHING, HEARD_GREETING, HEARD_RUBBISH };
+
+/* One packet with exactly fd_count descriptors (in fds; else -1). The end of the line is rubbish.
+ */
+static enum heard greeting_recv(int socket, struct greeting *greeting, int fds[2], size_t fd_count)
+{
+	struct iovec bytes = { greeting, sizeof(*greeting) };
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(2 * sizeof(int))];
+	} control;
+	struct msghdr packet = {
+		.msg_iov = &bytes,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control),
+	};
+	ssize_t size = recvmsg(socket, &packet, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	fds[0] = fds[1] = -1;
+	if (size < 0)
+		return errno == EAGAIN || errno == EINTR ? HEARD_NOTHING : HEARD_RUBBISH;
+	if (take_fds(&packet, fds) == fd_count && size == (ssize_t)sizeof(*greeting) &&
+		!(packet.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
+		return HEARD_GREETING;
+	fd_close(&fds[0]);
+	fd_close(&fds[1]);
+	return HEARD_RUBBISH;
+}
+
+/* A bell that blocks could stop us for good when rung. */
+static bool bell_sound(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags >= 0 && flags & O_NONBLOCK;
+}
+
+static bool greeting_sound(const struct shm_endpoint *endpoint, const struct greeting *greeting)
+{
+	const struct rd_local *local = endpoint->local;
+
+	return greeting->magic == GREET_MAGIC && greeting->version == SHM_VERSION &&
+	       memcmp(greeting->key, endpoint->card.key, KEY_SIZE) == 0 &&
+	       greeting->comm_id == local->comm_id && greeting->to == (uint32_t)local->rank &&
+	       greeting->from < (uint32_t)local->size &&
+	       greeting->channels == (uint32_t)local->settings->channels &&
+	       greeting->piece_size == local->settings->piece_size && greeting->slots >= 1 &&
+	       greeting->slots <= SLOTS_MAX;
+}
+
+/* ---- The lower rank: being connected to ------------------------------------------------------ */
+
+static void stranger_drop(struct shm_endpoint *endpoint, struct stranger *stranger)
+{
+	source_close(endpoint, &stranger->source);
+	fd_close(&stranger->fds[0]);
+	fd_close(&stranger->fds[1]);
+	stranger->greeted = false;
+}
+
+static bool pair_ready(struct shm_endpoint *endpoint, struct source *source);
+
+/* The stranger is the peer this pair expects: its socket and descriptors become the pair's. */
+static void pair_adopt(struct pair *pair, struct stranger *stranger)
+{
+	struct shm_endpoint *endpoint = pair->endpoint;
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &pair->source };
+
+	pair->slots = stranger->greeting.slots;
+	pair->memory_size = segment_size(endpoint->local->settings, pair->slots);
+	pair->source.fd = stranger->source.fd;
+	pair->memory_fd = stranger->fds[0];
+	pair->bell = stranger->fds[1];
+	stranger->source.fd = stranger->fds[0] = stranger->fds[1] = -1;
+	stranger->greeted = false;
+	if (!segment_sound(pair->memory_fd, pair->memory_size) || !bell_sound(pair->bell))
+		pair_fail(pair, RONDO_PROTOCOL, "offered memory that is not what was agreed");
+	else if (!pair_map(pair, pair->memory_fd))
+		pair_fail(pair, RONDO_MEMORY, "shares memory that cannot be mapped here");
+	else if (epoll_ctl(endpoint->watch, EPOLL_CTL_MOD, pair->source.fd, &event) ||
+		 !greeting_send(pair, pair->source.fd, &endpoint->bell, 1))
+		pair_fail(pair, RONDO_BROKEN, "closed its connection before the link was open");
+	else
+		pair_start(pair);
+}
+
+static struct pair *pair_find(struct shm_endpoint *endpoint, int peer)
+{
+	struct pair *pair = endpoint->pairs;
+
+	while (pair && pair->peer != peer)
+		pair = pair->next;
+	return pair;
+}
+
+/* Matches one that has greeted with its pair, if that is open by now. */
+static void stranger_settle(struct shm_endpoint *endpoint, struct stranger *stranger)
+{
+	struct pair *pair = pair_find(endpoint, (int)stranger->greeting.from);
+
+	if (pair && pair->state == PAIR_EXPECTS)
+		pair_adopt(pair, stranger);
+	else if (pair)
+		stranger_drop(endpoint, stranger);
+}
+
+static bool stranger_ready(struct shm_endpoint *endpoint, struct source *source)
+{
+	struct stranger *stranger = (struct stranger *)source;
+	enum heard heard;
+
+	/* Dropped, or waiting for its pair: then more words, or the end, are no greeting. */
+	if (source->fd < 0 || stranger->greeted) {
+		stranger_drop(endpoint, stranger);
+		return false;
+	}
+	heard = greeting_recv(source->fd, &stranger->greeting, stranger->fds, 2);
+	if (heard == HEARD_NOTHING)
+		return false;
+	if (heard == HEARD_RUBBISH || !greeting_sound(endpoint, &stranger->greeting)) {
+		stranger_drop(endpoint, stranger);
+		return true;
+	}
+	stranger->greeted = true;
+	stranger_settle(endpoint, stranger);
+	return true;
+}
+
+/* A free place; or that of the one who has been silent for longest. NULL: all have greeted. */
+static struct stranger *stranger_place(struct shm_endpoint *endpoint)
+{
+	struct stranger *oldest = NULL;
+
+	for (int i = 0; i < STRANGERS_MAX; i++) {
+		struct stranger *stranger = &endpoint->strangers[i];
+
+		if (stranger->source.fd < 0)
+			return stranger;
+		if (!stranger->greeted && (!oldest || stranger->age < oldest->age))
+			oldest = stranger;
+	}
+	if (oldest)
+		stranger_drop(endpoint, oldest);
+	return oldest;
+}
+
+static bool listener_ready(struct shm_endpoint *endpoint, struct source *source)
+{
+	struct stranger *stranger = stranger_place(endpoint);
+
+	if (!stranger)
+		return false;
+	int fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	if (fd < 0)
+		return false;
+	stranger->source.fd = fd;
+	stranger->age = endpoint->age++;
+	if (!is_own_user(fd) || watch(endpoint, &stranger->source))
+		stranger_drop(endpoint, stranger);
+	else
+		stranger_ready(endpoint, &stranger->source);
+	return true;
+}
+
+/* ---- The higher rank: connecting ------------------------------------------------------------- */
+
+static socklen_t name_fill(struct sockaddr_un *address, const unsigned char name[KEY_SIZE])
+{
+	/* A zero first byte: abstract, nothing in the file system. */
+	int length = 1 + sprintf(address->sun_path + 1, "rondo-");
+
+	address->sun_family = AF_UNIX;
+	for (int i = 0; i < KEY_SIZE; i++)
+		length += sprintf(address->sun_path + length, "%02x", name[i]);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)length);
+}
+
+static void pair_connect(struct pair *pair)
+{
+	struct shm_endpoint *endpoint = pair->endpoint;
+	struct sockaddr_un address = { 0 };
+	socklen_t size = name_fill(&address, pair->card.name);
+	int fds[2] = { pair->memory_fd, endpoint->bell };
+
+	if (connect(pair->source.fd, (struct sockaddr *)&address, size)) {
+		if (errno == EAGAIN || errno == EINTR)
+			return;
+		pair_fail(pair, RONDO_BROKEN, "does not listen for shm any more");
+	} else if (!is_own_user(pair->source.fd)) {
+		pair_fail(pair, RONDO_BROKEN, "belongs to another user");
+	} else if (!greeting_send(pair, pair->source.fd, fds, 2) ||
+		   watch(endpoint, &pair->source)) {
+		pair_fail(pair, RONDO_BROKEN, "closed its connection before the link was open");
+	} else {
+		pair->state = PAIR_GREETED;
+		fd_close(&pair->memory_fd);
+	}
+}
+
+/* Makes all that may fail for our own fault. */
+static int pair_prepare(struct pair *pair)
+{
+	const struct rd_settings *settings = pair->endpoint->local->settings;
+	int fd;
+
+	pair->slots = (uint32_t)settings->slots;
+	pair->memory_size = segment_size(settings, pair->slots);
+	fd = segment_create(pair->memory_size);
+	if (fd < 0)
+		return fd;
+	pair->memory_fd = fd;
+	if (!pair_map(pair, fd))
+		return rd_fail_errno("cannot map %zu bytes to share with rank %d",
+			pair->memory_size, pair->peer);
+	pair->source.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (pair->source.fd < 0)
+		return rd_fail_errno("socket");
+	pair->state = PAIR_CONNECTS;
+	return 0;
+}
+
+static bool pair_welcomed(struct pair *pair)
+{
+	struct greeting greeting;
+	int fds[2];
+	enum heard heard = greeting_recv(pair->source.fd, &greeting, fds, 1);
+
+	if (heard == HEARD_NOTHING)
+		return false;
+	pair->bell = heard == HEARD_GREETING ? fds[0] : -1;
+	if (heard == HEARD_RUBBISH)
+		pair_fail(pair, RONDO_BROKEN, "closed its connection before the link was open");
+	else if (!greeting_sound(pair->endpoint, &greeting) ||
+		 greeting.from != (uint32_t)pair->peer || greeting.slots != pair->slots ||
+		 !bell_sound(pair->bell))
+		pair_fail(pair, RONDO_PROTOCOL, "answered with a greeting that makes no sense");
+	else
+		pair_start(pair);
+	return true;
+}
+
+/* On an open pair nothing is said but goodbye. */
+static bool pair_ready(struct shm_endpoint *endpoint, struct source *source)
+{
+	struct pair *pair = (struct pair *)source;
+	char word[sizeof(GOODBYE)];
+
+	(void)endpoint;
+	if (pair->state == PAIR_GREETED)
+		return pair_welcomed(pair);
+	if (pair->state != PAIR_OPEN)
+		return false;
+	ssize_t size = recv(source->fd, word, sizeof(word), MSG_DONTWAIT);
+
+	/* ECONNRESET: it left our own words unread. What it said itself comes after that. */
+	if (size < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNRESET))
+		return false;
+	if (size == (ssize_t)sizeof(word) && memcmp(word, GOODBYE, sizeof(word)) == 0)
+		pair->goodbye = true;
+	pair_end(pair);
+	return true;
+}
+
+/* ---- The endpoint ---------------------------------------------------------------------------- */
+
+static int shm_reach(const struct rd_place *here, const struct rd_place *there)
+{
+	return rd_place_same_host(here, there) && here->uid == there->uid ? 100 : -1;
+}
+
+static int fill_random(void *bytes, size_t size)
+{
+	return getrandom(bytes, size, 0) == (ssize_t)size ? 0 : rd_fail_errno("getrandom");
+}
+
+static int card_make(struct card *card)
+{
+	*card = (struct card){ .magic = CARD_MAGIC, .version = SHM_VERSION };
+	int err = fill_random(card->name, sizeof(card->name));
+
+	return err ? err : fill_random(card->key, sizeof(card->key));
+}
+
+static int wake_by(const struct rd_local *local, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+
+	if (epoll_ctl(local->epoll_fd, EPOLL_CTL_ADD, fd, &event))
+		return rd_fail_errno("epoll_ctl");
+	return 0;
+}
+
+static int endpoint_listen(struct shm_endpoint *endpoint)
+{
+	struct sockaddr_un address = { 0 };
+	socklen_t size = name_fill(&address, endpoint->card.name);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	endpoint->listener.fd = fd;
+	if (fd < 0)
+		return rd_fail_errno("socket");
+	if (bind(fd, (struct sockaddr *)&address, size) || listen(fd, SOMAXCONN))
+		return rd_fail_errno("cannot listen on an abstract Unix socket");
+	if (watch(endpoint, &endpoint->listener))
+		return rd_fail_errno("epoll_ctl");
+	return 0;
+}
+
+static int endpoint_start(struct shm_endpoint *endpoint)
+{
+	int err = card_make(&endpoint->card);
+
+	if (err)
+		return err;
+	endpoint->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	endpoint->watch = epoll_create1(EPOLL_CLOEXEC);
+	if (endpoint->bell < 0 || endpoint->watch < 0)
+		return rd_fail_errno("cannot make an eventfd and an epoll");
+	err = endpoint_listen(endpoint);
+	if (!err)
+		err = wake_by(endpoint->local, endpoint->bell);
+	return err ? err : wake_by(endpoint->local, endpoint->watch);
+}
+
+static void shm_close(struct rd_endpoint *base);
+
+static struct shm_endpoint *endpoint_create(const struct rd_local *local)
+{
+	struct shm_endpoint *endpoint = calloc(1, sizeof(*endpoint));
+
+	if (!endpoint)
+		return NULL;
+	endpoint->base.transport = &rd_transport_shm;
+	endpoint->local = local;
+	endpoint->bell = endpoint->watch = -1;
+	endpoint->listener = (struct source){ -1, listener_ready };
+	for (int i = 0; i < STRANGERS_MAX; i++)
+		endpoint->strangers[i] =
+			(struct stranger){ .source = { -1, stranger_ready }, .fds = { -1, -1 } };
+	return endpoint;
+}
+
+static int shm_listen(struct rd_endpoint **out, const struct rd_local *local,
+	unsigned char card[RD_CARD_MAX], size_t *card_size)
+{
+	struct shm_endpoint *endpoint = endpoint_create(local);
+	int err;
+
+	if (!endpoint)
+		return rd_fail(RONDO_MEMORY, "no memory for a shm endpoint");
+	err = endpoint_start(endpoint);
+	if (err) {
+		shm_close(&endpoint->base);
+		return err;
+	}
+	memcpy(card, &endpoint->card, sizeof(endpoint->card));
+	*card_size = sizeof(endpoint->card);
+	*out = &endpoint->base;
+	return 0;
+}
+
+static void pair_destroy(struct pair *pair)
+{
+	int channels = pair->endpoint->local->settings->channels;
+
+	if (pair->state == PAIR_OPEN)
+		send(pair->source.fd, GOODBYE, sizeof(GOODBYE), MSG_NOSIGNAL | MSG_DONTWAIT);
+	/* A child forked by the program may hold the socket open: the peer must not wait for it. */
+	if (pair->source.fd >= 0)
+		shutdown(pair->source.fd, SHUT_RDWR);
+	source_close(pair->endpoint, &pair->source);
+	fd_close(&pair->memory_fd);
+	fd_close(&pair->bell);
+	if (pair->memory)
+		munmap(pair->memory, pair->memory_size);
+	for (int channel = 0; channel < channels; channel++)
+		free(pair->links[channel]);
+	free(pair);
+}
+
+static struct pair *pair_new(struct shm_endpoint *endpoint, int peer, const struct card *card)
+{
+	size_t channels = (size_t)endpoint->local->settings->channels;
+	struct pair *pair = calloc(1, sizeof(*pair) + channels * sizeof(pair->links[0]));
+
+	if (!pair)
+		return NULL;
+	pair->source = (struct source){ -1, pair_ready };
+	pair->endpoint = endpoint;
+	pair->state = PAIR_EXPECTS;
+	pair->peer = peer;
+	pair->card = *card;
+	pair->memory_fd = pair->bell = -1;
+	return pair;
+}
+
+static int pair_create(
+	struct shm_endpoint *endpoint, int peer, const struct card *card, struct pair **out)
+{
+	struct pair *pair = pair_new(endpoint, peer, card);
+	int err = 0;
+
+	if (!pair)
+		return rd_fail(RONDO_MEMORY, "no memory for a pair");
+	if (endpoint->local->rank > peer)
+		err = pair_prepare(pair);
+	if (err) {
+		pair_destroy(pair);
+		return err;
+	}
+	pair->next = endpoint->pairs;
+	endpoint->pairs = pair;
+	endpoint->unready++;
+	endpoint->news = true;
+	*out = pair;
+	return 0;
+}
+
+static int link_create(struct pair *pair, int channel)
+{
+	const struct rd_settings *settings = pair->endpoint->local->settings;
+	struct shm_link *link = calloc(1, sizeof(*link));
+
+	if (!link)
+		return rd_fail(RONDO_MEMORY, "no memory for a link");
+	link->base.ops = &shm_ops;
+	link->base.transport = &rd_transport_shm;
+	link->base.peer = pair->peer;
+	link->base.channel = channel;
+	link->base.message_max = settings->piece_size;
+	link->pair = pair;
+	link->in = &nothing;
+	link->in_stamp = 1;
+	pair->links[channel] = link;
+	return 0;
+}
+
+static int card_read(struct card *card, const unsigned char *bytes, size_t size)
+{
+	if (size != sizeof(*card))
+		return rd_fail(
+			RONDO_PROTOCOL, "a shm card of %zu bytes, not %zu", size, sizeof(*card));
+	memcpy(card, bytes, sizeof(*card));
+	if (card->magic != CARD_MAGIC || card->version != SHM_VERSION)
+		return rd_fail(RONDO_PROTOCOL, "a shm card of another version, or none at all");
+	return 0;
+}
+
+static int open_check(const struct shm_endpoint *endpoint, int peer, int channel)
+{
+	const struct rd_local *local = endpoint->local;
+
+	if (peer < 0 || peer >= local->size || peer == local->rank)
+		return rd_fail(
+			RONDO_INVALID, "shm does not join rank %d with rank %d", local->rank, peer);
+	if (channel < 0 || channel >= local->settings->channels)
+		return rd_fail(
+			RONDO_INVALID, "channel %d of %d", channel, local->settings->channels);
+	return 0;
+}
+
+static int shm_open_link(struct rd_endpoint *base, int peer, int channel,
+	const unsigned char *bytes, size_t size, struct rd_link **out)
+{
+	struct shm_endpoint *endpoint = (struct shm_endpoint *)base;
+	struct card card;
+	int err = open_check(endpoint, peer, channel);
+
+	if (!err)
+		err = card_read(&card, bytes, size);
+	if (err)
+		return err;
+	struct pair *pair = pair_find(endpoint, peer);
+
+	if (!pair)
+		err = pair_create(endpoint, peer, &card, &pair);
+	if (err)
+		return err;
+	if (pair->links[channel])
+		return rd_fail(RONDO_INVALID, "channel %d to rank %d is open", channel, peer);
+	err = link_create(pair, channel);
+	if (err)
+		return err;
+	*out = &pair->links[channel]->base;
+	if (pair->state == PAIR_CONNECTS)
+		pair_connect(pair);
+	if (pair->state == PAIR_OPEN)
+		link_start(pair->links[channel]);
+	else if (pair->state == PAIR_ENDED)
+		link_end(pair->links[channel]); /* only where it has no better story yet */
+	return 0;
+}
+
+/* Connects pairs, and matches those who came before their pair was open. */
+static void endpoint_meet(struct shm_endpoint *endpoint)
+{
+	for (struct pair *pair = endpoint->pairs; pair; pair = pair->next)
+		if (pair->state == PAIR_CONNECTS)
+			pair_connect(pair);
+	for (int i = 0; i < STRANGERS_MAX; i++)
+		if (endpoint->strangers[i].greeted)
+			stranger_settle(endpoint, &endpoint->strangers[i]);
+}
+
+/* True: something moved. */
+static bool endpoint_look(struct shm_endpoint *endpoint)
+{
+	struct epoll_event events[16];
+	bool moved = false;
+	int count;
+
+	endpoint->news = false;
+	do {
+		bool stirred = false;
+
+		count = epoll_wait(endpoint->watch, events, 16, 0);
+		for (int i = 0; i < count; i++) {
+			struct source *source = events[i].data.ptr;
+
+			if (source->fd >= 0 && source->ready(endpoint, source))
+				stirred = true;
+		}
+		moved |= stirred;
+		if (!stirred)
+			break;
+	} while (count > 0);
+	return moved;
+}
+
+/*
+ * System calls are made only while links are not ready, after a sleep, and once in a while for the
+ * deaths of those who are neither waited for nor slept on.
+ */
+static bool shm_advance(struct rd_endpoint *base)
+{
+	struct shm_endpoint *endpoint = (struct shm_endpoint *)base;
+
+	/* Before the first open() nobody is expected, and the comm has no number. */
+	if (!endpoint->pairs)
+		return false;
+	if (!endpoint->unready && !endpoint->news && ++endpoint->calls % 1024 != 0)
+		return false;
+	if (endpoint->unready)
+		endpoint_meet(endpoint);
+	return endpoint_look(endpoint);
+}
+
+static void shm_arm(struct rd_endpoint *base)
+{
+	struct shm_endpoint *endpoint = (struct shm_endpoint *)base;
+	int channels = endpoint->local->settings->channels;
+
+	/* Links that are found empty or full only after this say so then: see found_nothing(). */
+	endpoint->armed = true;
+	for (struct pair *pair = endpoint->pairs; pair; pair = pair->next)
+		for (int channel = 0; channel < channels && pair->state == PAIR_OPEN; channel++) {
+			struct shm_link *link = pair->links[channel];
+
+			if (link && (link->hungry || link->starved))
+				say_waiting(link);
+		}
+}
+
+static void shm_disarm(struct rd_endpoint *base)
+{
+	struct shm_endpoint *endpoint = (struct shm_endpoint *)base;
+	int channels = endpoint->local->settings->channels;
+
+	endpoint->armed = false;
+	endpoint->news = true;
+	for (struct pair *pair = endpoint->pairs; pair; pair = pair->next)
+		for (int channel = 0; channel < channels; channel++) {
+			struct shm_link *link = pair->links[channel];
+
+			if (!link || !link->said)
+				continue;
+			link->said = false;
+			atomic_store_explicit(
+				&link->inbound->reader_waits, 0, memory_order_relaxed);
+			atomic_store_explicit(
+				&link->outbound->writer_waits, 0, memory_order_relaxed);
+		}
+}
+
+static void shm_close(struct rd_endpoint *base)
+{
+	struct shm_endpoint *endpoint = (struct shm_endpoint *)base;
+
+	while (endpoint->pairs) {
+		struct pair *pair = endpoint->pairs;
+
+		endpoint->pairs = pair->next;
+		pair_destroy(pair);
+	}
+	for (int i = 0; i < STRANGERS_MAX; i++)
+		stranger_drop(endpoint, &endpoint->strangers[i]);
+	source_close(endpoint, &endpoint->listener);
+	/* By hand: peers hold the same eventfd, so that closing ours does not take it out. */
+	if (endpoint->bell >= 0)
+		epoll_ctl(endpoint->local->epoll_fd, EPOLL_CTL_DEL, endpoint->bell, NULL);
+	fd_close(&endpoint->bell);
+	fd_close(&endpoint->watch);
+	free(endpoint);
+}
+
+const struct rd_transport rd_transport_shm = {
+	.abi = RD_TRANSPORT_ABI,
+	.name = "shm",
+	.reach = shm_reach,
+	.listen = shm_listen,
+	.open = shm_open_link,
+	.advance = shm_advance,
+	.arm = shm_arm,
+	.disarm = shm_disarm,
+	.close = shm_close,
+};
