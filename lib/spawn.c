@@ -1,464 +1,256 @@
-#include "exec.h"
-
+/*
+ * rondo_spawn(): the ranks of a job as children of this process.
+ *
+ * The rendezvous socket listens before any rank runs, and rank 0 inherits it: the port cannot be
+ * taken meanwhile, and no rank comes too early.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "error.h"
+#include "settings.h"
 
-_Static_assert(sizeof(struct rd_signature) == RD_TAG_SIZE, "a signature is a link's whole tag");
+/* When one rank has failed, the others may say what they saw of it; then SIGTERM; then SIGKILL. */
+#define LAST_WORDS_MS 2000
+#define GRACE_MS 5000
 
-/* Pieces begin at multiples of this, so that chunks of one buffer share no cache line. */
-#define ALIGNMENT 64
+struct brood {
+	int size, born, alive;
+	pid_t *pids; /* [size]; 0 once reaped */
+	struct pollfd *polls; /* [size]: pidfds; -1 once reaped */
+	int listening, port;
+	int status; /* the first failed rank's; 0: none has failed */
+	bool by_signal; /* it was killed */
+	int next_signal; /* what the others get at next_ms; 0: nothing */
+	int64_t next_ms;
+};
 
-/* ---- Geometry ------------------------------------------------------------------------------ */
-
-static size_t round_up(size_t value, size_t unit)
+static int64_t now_ms(void)
 {
-	return (value + unit - 1) / unit * unit;
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static size_t piece_bytes(size_t piece_size)
+static int listen_here(struct brood *brood)
 {
-	return piece_size / ALIGNMENT * ALIGNMENT;
+	struct sockaddr_in at = { .sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t size = sizeof(at);
+
+	brood->listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (brood->listening < 0)
+		return rd_fail_errno("cannot make the rendezvous socket");
+	if (bind(brood->listening, (struct sockaddr *)&at, sizeof(at)) < 0 ||
+		listen(brood->listening, SOMAXCONN) < 0 ||
+		getsockname(brood->listening, (struct sockaddr *)&at, &size) < 0)
+		return rd_fail_errno("cannot listen at 127.0.0.1");
+	brood->port = ntohs(at.sin_port);
+	return 0;
 }
 
-size_t rd_exec_scratch_size(const struct rd_plan *plan, int channels, size_t piece_size)
+static void set_number(const char *name, int value)
 {
-	return (size_t)channels * plan->scratch_chunks * piece_bytes(piece_size);
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", value);
+	setenv(name, text, 1);
 }
 
-size_t rd_exec_ticket_count(const struct rd_plan *plan, int channels)
+static void set_environment(const struct brood *brood, int rank)
 {
-	return (size_t)channels * plan->step_count;
-}
-
-/* Cuts a block into the plan's parts, and a part into pieces of equal length that fit a message. */
-static void cut(struct rd_exec *exec, size_t piece_size)
-{
-	size_t line = ALIGNMENT / exec->element;
-	size_t most = piece_bytes(piece_size) / exec->element;
-	size_t parts = exec->plan->parts;
-
-	exec->chunk_count = exec->call.count;
-	if (parts > 1)
-		exec->chunk_count = round_up((exec->call.count + parts - 1) / parts, line);
-	exec->piece_count = exec->chunk_count;
-	exec->pieces = 1;
-	if (exec->chunk_count > most) {
-		exec->pieces = (exec->chunk_count + most - 1) / most;
-		exec->piece_count =
-			round_up((exec->chunk_count + exec->pieces - 1) / exec->pieces, line);
-		exec->pieces = (exec->chunk_count + exec->piece_count - 1) / exec->piece_count;
-	}
-}
-
-static size_t less(size_t a, size_t b)
-{
-	return a > b ? a - b : 0;
-}
-
-static size_t min(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
-/* Elements of a chunk that lie in a piece. */
-static size_t slice_count(const struct rd_exec *exec, int chunk, size_t piece)
-{
-	size_t part = exec->plan->parts == 1 ? 0 : chunk % exec->plan->parts;
-	size_t in_chunk = min(exec->chunk_count, less(exec->call.count, part * exec->chunk_count));
-
-	return min(exec->piece_count, less(in_chunk, piece * exec->piece_count));
-}
-
-static char *locate(const struct rd_exec *exec, struct rd_where where, int channel, size_t piece)
-{
-	size_t block = where.chunk, part = 0;
-	char *base = exec->call.out;
-
-	if (where.memory == RD_NOWHERE)
-		return NULL;
-	if (where.memory == RD_SCRATCH) {
-		size_t chunk = (size_t)channel * exec->plan->scratch_chunks + where.chunk;
-
-		return exec->scratch + chunk * exec->scratch_slice;
-	}
-	if (where.memory == RD_IN)
-		base = (char *)exec->call.in;
-	if (exec->plan->parts > 1) {
-		block = where.chunk / exec->plan->parts;
-		part = where.chunk % exec->plan->parts;
-	}
-	return base +
-	       (block * exec->call.count + part * exec->chunk_count + piece * exec->piece_count) *
-		       exec->element;
-}
-
-/* ---- Signatures ---------------------------------------------------------------------------- */
-
-static void describe(const struct rd_signature *s, char *text, size_t size)
-{
-	int used = snprintf(text, size, "%s #%u of %llu %s", rd_collective_name(s->collective),
-		s->number, (unsigned long long)s->count, rondo_type_name(s->type));
-
-	if (rd_collective_reduces(s->collective))
-		used += snprintf(text + used, size - used, " %s", rondo_op_name(s->op));
-	if (rd_collective_has_root(s->collective))
-		snprintf(text + used, size - used, " root %u", s->root);
-}
-
-static int mismatch(struct rd_exec *exec, int peer, const struct rd_signature *theirs,
-	const struct rd_signature *ours, size_t size)
-{
-	char there[128], here[128];
-
-	describe(theirs, there, sizeof(there));
-	describe(ours, here, sizeof(here));
-	exec->waiting_for = peer;
-	if (strcmp(there, here) != 0)
-		return rd_fail(RONDO_MISMATCH, "ranks made different calls: rank %d %s, rank %d %s",
-			peer, there, exec->call.problem.rank, here);
-	return rd_fail(RONDO_MISMATCH,
-		"rank %d sent chunk %u (%zu bytes) where rank %d expects chunk %u in %s: their "
-		"plans "
-		"differ (are RONDO_ALGO, RONDO_PIECE and the library the same?)",
-		peer, theirs->chunk, size, exec->call.problem.rank, ours->chunk, here);
-}
-
-static struct rd_signature signature(const struct rd_exec *exec, int chunk)
-{
-	struct rd_signature signature = exec->signature;
-
-	signature.chunk = chunk;
-	return signature;
-}
-
-/* ---- Steps: each returns an rd_progress (RD_DONE never), or a negative error --------------- */
-
-static int wait_for(struct rd_exec *exec, const struct rd_link *link)
-{
-	exec->waiting_for = link->peer;
-	if (!link->error)
-		return RD_IDLE;
-	exec->broken_link = true;
-	return rd_fail(link->error, "rank %d %s during %s #%u", link->peer, link->story,
-		rd_collective_name(exec->call.problem.collective), exec->call.number);
-}
-
-static struct rd_link *link_to(const struct rd_exec *exec, int peer, int channel)
-{
-	return exec->links[peer * exec->channels + channel];
-}
-
-/* The step's message, if it has come and is what it should be. */
-static int take(struct rd_exec *exec, struct rd_link *link, const struct rd_step *step, void *into,
-	size_t size, struct rd_message *message)
-{
-	if (!link->ops->recv(link, into, size, message))
-		return wait_for(exec, link);
-
-	struct rd_signature ours = signature(exec, step->chunk), theirs;
-
-	memcpy(&theirs, message->tag, sizeof(theirs));
-	if (memcmp(&theirs, &ours, sizeof(ours)) != 0 || message->size != size)
-		return mismatch(exec, link->peer, &theirs, &ours, message->size);
-	return RD_MOVED;
-}
-
-static void commit(
-	struct rd_exec *exec, struct rd_link *link, const struct rd_step *step, size_t size)
-{
-	struct rd_signature ours = signature(exec, step->chunk);
-
-	link->ops->commit(link, (const struct rd_tag *)&ours, size);
-}
-
-/* Sends from memory that stays as it is until a FLUSH of the step, or the end of the call. */
-static int post(struct rd_exec *exec, int channel, int index, const char *from, size_t size)
-{
-	const struct rd_step *step = &exec->plan->steps[index];
-	struct rd_link *link = link_to(exec, step->to, channel);
-	struct rd_signature ours = signature(exec, step->chunk);
-
-	if (!link->ops->send(link, (const struct rd_tag *)&ours, from, size))
-		return wait_for(exec, link);
-	exec->tickets[channel * exec->plan->step_count + index] = link->posted;
-	exec->posts = true;
-	return RD_MOVED;
-}
-
-/* Scratch is used again by the next piece, so what lies there is copied out. */
-static bool may_post(const struct rd_link *link, struct rd_where from)
-{
-	return link->ops->send && (from.memory == RD_IN || from.memory == RD_OUT);
-}
-
-static void copy(void *into, const void *from, size_t size)
-{
-	if (into != from && size > 0)
-		memcpy(into, from, size);
-}
-
-static int run_send(struct rd_exec *exec, int channel, size_t piece, int index)
-{
-	const struct rd_step *step = &exec->plan->steps[index];
-	struct rd_link *link = link_to(exec, step->to, channel);
-	size_t size = slice_count(exec, step->chunk, piece) * exec->element;
-	const char *from = locate(exec, step->from, channel, piece);
-
-	if (may_post(link, step->from))
-		return post(exec, channel, index, from, size);
-
-	void *room = link->ops->reserve(link, size);
-
-	if (!room)
-		return wait_for(exec, link);
-	copy(room, from, size);
-	commit(exec, link, step, size);
-	return RD_MOVED;
-}
-
-static int run_recv(struct rd_exec *exec, int channel, size_t piece, const struct rd_step *step)
-{
-	struct rd_link *link = link_to(exec, step->peer, channel);
-	size_t size = slice_count(exec, step->chunk, piece) * exec->element;
-	char *into = locate(exec, step->into, channel, piece);
-	struct rd_message message;
-	int moved = take(exec, link, step, into, size, &message);
-
-	if (moved <= 0)
-		return moved;
-	copy(into, message.data, size);
-	link->ops->release(link);
-	return RD_MOVED;
-}
-
-/* into = message op from; divided where that makes it the average. */
-static void combine(struct rd_exec *exec, const struct rd_step *step, void *into,
-	const void *message, const void *from, size_t count)
-{
-	exec->reduce(into, message, from, count);
-	if (step->last && exec->call.op == RONDO_AVG)
-		rd_average(into, count, exec->call.type, exec->call.problem.size);
-}
-
-static int run_recv_reduce(
-	struct rd_exec *exec, int channel, size_t piece, const struct rd_step *step)
-{
-	struct rd_link *link = link_to(exec, step->peer, channel);
-	size_t count = slice_count(exec, step->chunk, piece);
-	struct rd_message message;
-	int moved = take(exec, link, step, NULL, count * exec->element, &message);
-
-	if (moved <= 0)
-		return moved;
-	combine(exec, step, locate(exec, step->into, channel, piece), message.data,
-		locate(exec, step->from, channel, piece), count);
-	link->ops->release(link);
-	return RD_MOVED;
-}
-
-/*
- * A value that is received, combined with ours if so asked, and sent on. Where the outgoing link
- * sends from memory and the value is stored anyway, it is sent from there; else it is written
- * straight into the outgoing room.
- */
-static int run_forward_stored(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
-{
-	const struct rd_step *step = &exec->plan->steps[cursor->step];
-	size_t size = slice_count(exec, step->chunk, cursor->piece) * exec->element;
-
-	if (!cursor->received) {
-		int moved = step->kind == RD_STEP_FORWARD
-				    ? run_recv(exec, channel, cursor->piece, step)
-				    : run_recv_reduce(exec, channel, cursor->piece, step);
-
-		if (moved <= 0)
-			return moved;
-		cursor->received = true;
-	}
-
-	int moved = post(exec, channel, cursor->step,
-		locate(exec, step->into, channel, cursor->piece), size);
-
-	if (moved > 0)
-		cursor->received = false;
-	return moved;
-}
-
-static int run_forward(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
-{
-	const struct rd_step *step = &exec->plan->steps[cursor->step];
-	struct rd_link *from_link = link_to(exec, step->peer, channel);
-	struct rd_link *to_link = link_to(exec, step->to, channel);
-	size_t count = slice_count(exec, step->chunk, cursor->piece);
-	size_t size = count * exec->element;
-	struct rd_message message;
-
-	if (may_post(to_link, step->into))
-		return run_forward_stored(exec, channel, cursor);
-
-	char *into = locate(exec, step->into, channel, cursor->piece);
-	bool reduces = step->kind == RD_STEP_REDUCE_FORWARD;
-	int moved = take(exec, from_link, step, reduces ? NULL : into, size, &message);
-
-	if (moved <= 0)
-		return moved;
-	void *room = to_link->ops->reserve(to_link, size);
-
-	if (!room)
-		return wait_for(exec, to_link);
-	if (reduces)
-		combine(exec, step, room, message.data,
-			locate(exec, step->from, channel, cursor->piece), count);
+	set_number("RANK", rank);
+	set_number("LOCAL_RANK", rank);
+	set_number("WORLD_SIZE", brood->size);
+	set_number("LOCAL_WORLD_SIZE", brood->size);
+	setenv("MASTER_ADDR", "127.0.0.1", 1);
+	set_number("MASTER_PORT", brood->port);
+	if (rank == 0)
+		set_number("RONDO_RENDEZVOUS_FD", brood->listening);
 	else
-		copy(room, message.data, size);
-	if (into)
-		copy(into, reduces ? room : message.data, size);
-	commit(exec, to_link, step, size);
-	from_link->ops->release(from_link);
-	return RD_MOVED;
+		unsetenv("RONDO_RENDEZVOUS_FD");
 }
 
-static int run_flush(struct rd_exec *exec, int channel, const struct rd_step *step)
+static void live(
+	const struct brood *brood, int rank, pid_t parent, int (*run)(void *), void *argument)
 {
-	const struct rd_link *link = link_to(exec, step->to, channel);
+	int status;
 
-	if (link->sent >= exec->tickets[channel * exec->plan->step_count + step->sender])
-		return RD_MOVED;
-	return wait_for(exec, link);
+	/* Asked for after the fork: a parent that died before then is seen as another parent. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+		_exit(128 + SIGKILL);
+	if (rank > 0)
+		close(brood->listening);
+	set_environment(brood, rank);
+	status = run(argument);
+	/* Not exit(): what the parent registered with atexit() is the parent's. */
+	fflush(NULL);
+	_exit(status);
 }
 
-/* What has no element in this piece moves nothing; but each step's first message always goes, for
-   the signature in it. */
-static bool empty(const struct rd_exec *exec, const struct rd_cursor *cursor)
+static int bear(struct brood *brood, int (*run)(void *), void *argument)
 {
-	const struct rd_step *step = &exec->plan->steps[cursor->step];
+	pid_t parent = getpid();
 
-	return cursor->piece > 0 && step->kind != RD_STEP_FLUSH &&
-	       slice_count(exec, step->chunk, cursor->piece) == 0;
-}
+	/* What waits in our buffers would be written by every child as well. */
+	fflush(NULL);
+	for (int rank = 0; rank < brood->size; rank++) {
+		pid_t pid = fork();
 
-static int run_step(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
-{
-	const struct rd_step *step = &exec->plan->steps[cursor->step];
-
-	if (empty(exec, cursor))
-		return RD_MOVED;
-	switch (step->kind) {
-	case RD_STEP_SEND:
-		return run_send(exec, channel, cursor->piece, cursor->step);
-	case RD_STEP_RECV:
-		return run_recv(exec, channel, cursor->piece, step);
-	case RD_STEP_RECV_REDUCE:
-		return run_recv_reduce(exec, channel, cursor->piece, step);
-	case RD_STEP_FORWARD:
-	case RD_STEP_REDUCE_FORWARD:
-		return run_forward(exec, channel, cursor);
-	case RD_STEP_COPY:
-		copy(locate(exec, step->into, channel, cursor->piece),
-			locate(exec, step->from, channel, cursor->piece),
-			slice_count(exec, step->chunk, cursor->piece) * exec->element);
-		return RD_MOVED;
-	case RD_STEP_FLUSH:
-		return run_flush(exec, channel, step);
+		if (pid == 0)
+			live(brood, rank, parent, run, argument);
+		if (pid < 0)
+			return rd_fail_errno("cannot fork rank %d", rank);
+		brood->pids[rank] = pid;
+		brood->born++;
 	}
-	return RD_MOVED;
-}
-
-/* ---- The whole ----------------------------------------------------------------------------- */
-
-void rd_exec_init(struct rd_exec *exec, const struct rd_plan *plan, const struct rd_call *call,
-	struct rd_link *const *links, int channels, size_t piece_size, void *scratch,
-	uint64_t *tickets)
-{
-	exec->plan = plan;
-	exec->call = *call;
-	exec->links = links;
-	exec->channels = channels;
-	exec->element = rondo_type_size(call->type);
-	exec->reduce = rd_reduce(call->type, call->op);
-	exec->scratch = scratch;
-	exec->scratch_slice = piece_bytes(piece_size);
-	exec->tickets = tickets;
-	exec->signature = (struct rd_signature){
-		.count = call->count,
-		.number = call->number,
-		.root = call->problem.root,
-		.collective = call->problem.collective,
-		.type = call->type,
-		.op = call->op,
-	};
-	exec->error = 0;
-	exec->waiting_for = -1;
-	exec->broken_link = false;
-	exec->posts = false;
-	exec->running = 0;
-	cut(exec, piece_size);
-	for (int channel = 0; channel < channels; channel++) {
-		exec->cursors[channel] = (struct rd_cursor){ .piece = channel };
-		if ((size_t)channel < exec->pieces && plan->step_count > 0)
-			exec->running++;
-	}
-	/* A step that an empty slice skips must not leave an old ticket for its FLUSH. */
-	for (size_t i = 0; i < rd_exec_ticket_count(plan, channels); i++)
-		tickets[i] = 0;
-}
-
-/* Runs one channel until it must wait: true in *moved if any step was taken. */
-static int run_channel(struct rd_exec *exec, int channel, bool *moved)
-{
-	struct rd_cursor *cursor = &exec->cursors[channel];
-
-	while (cursor->piece < exec->pieces) {
-		int step_moved = run_step(exec, channel, cursor);
-
-		if (step_moved <= 0)
-			return step_moved;
-		*moved = true;
-		if (++cursor->step < exec->plan->step_count)
-			continue;
-		cursor->step = 0;
-		cursor->piece += exec->channels;
-		if (cursor->piece >= exec->pieces)
-			exec->running--;
+	/* Only now, so that no child inherits another's. */
+	for (int rank = 0; rank < brood->size; rank++) {
+		brood->polls[rank].fd = pidfd_open(brood->pids[rank], 0);
+		brood->polls[rank].events = POLLIN;
+		if (brood->polls[rank].fd < 0)
+			return rd_fail_errno("cannot watch rank %d", rank);
 	}
 	return 0;
 }
 
-/* The call may end only when no link needs the user's memory any more. */
-static int drain(struct rd_exec *exec)
+static void signal_alive(const struct brood *brood, int signal)
 {
-	for (int i = 0; exec->posts && i < exec->plan->step_count; i++) {
-		int to = exec->plan->steps[i].to;
-
-		for (int channel = 0; to >= 0 && channel < exec->channels; channel++) {
-			const struct rd_link *link = link_to(exec, to, channel);
-
-			if (link->sent < link->posted)
-				return wait_for(exec, link);
-		}
+	for (int rank = 0; rank < brood->born; rank++) {
+		if (brood->pids[rank] > 0)
+			kill(brood->pids[rank], signal);
 	}
-	return RD_DONE;
 }
 
-int rd_exec_step(struct rd_exec *exec)
+/*
+ * A killed rank's end can be the last that we see: its peers notice at once, while the kernel is
+ * still taking down its memory. So a death by signal outranks an exit.
+ */
+static void blame(struct brood *brood, int wait_status)
 {
-	bool moved = false;
+	bool by_signal = WIFSIGNALED(wait_status);
 
-	if (exec->error)
-		return exec->error;
-	for (int channel = 0; exec->running > 0 && channel < exec->channels; channel++) {
-		exec->error = run_channel(exec, channel, &moved);
-		if (exec->error)
-			return exec->error;
+	if (brood->status == 0) {
+		brood->next_signal = SIGTERM;
+		brood->next_ms = now_ms() + LAST_WORDS_MS;
 	}
-	if (exec->running > 0)
-		return moved ? RD_MOVED : RD_IDLE;
+	if (brood->status == 0 || (by_signal && !brood->by_signal)) {
+		brood->status = by_signal ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+		brood->by_signal = by_signal;
+	}
+}
 
-	int drained = drain(exec);
+static int reap(struct brood *brood, int rank)
+{
+	/* Once the others have been told to end, that is why they do. */
+	bool told = brood->status != 0 && brood->next_signal != SIGTERM;
+	int wait_status;
+	pid_t got;
 
-	if (drained < 0)
-		exec->error = drained;
-	return drained == RD_IDLE && moved ? RD_MOVED : drained;
+	do {
+		got = waitpid(brood->pids[rank], &wait_status, 0);
+	} while (got < 0 && errno == EINTR);
+	brood->pids[rank] = 0;
+	brood->alive--;
+	if (got < 0)
+		return rd_fail_errno("cannot learn how rank %d ended", rank);
+	if (wait_status != 0 && !told)
+		blame(brood, wait_status);
+	return 0;
+}
+
+static void hasten(struct brood *brood)
+{
+	if (!brood->next_signal || now_ms() < brood->next_ms)
+		return;
+	signal_alive(brood, brood->next_signal);
+	/* A stopped process takes no SIGTERM; SIGKILL it takes. */
+	brood->next_signal = brood->next_signal == SIGTERM ? SIGKILL : 0;
+	brood->next_ms = now_ms() + GRACE_MS;
+}
+
+static int wait_for_one(struct brood *brood)
+{
+	int64_t left = brood->next_ms - now_ms();
+	int timeout_ms = !brood->next_signal ? -1 : left > 0 ? (int)left : 0;
+
+	if (poll(brood->polls, (nfds_t)brood->size, timeout_ms) < 0)
+		return errno == EINTR ? 0 : rd_fail_errno("cannot wait for the ranks");
+	for (int rank = 0; rank < brood->size; rank++) {
+		if (!brood->polls[rank].revents)
+			continue;
+		close(brood->polls[rank].fd);
+		brood->polls[rank] = (struct pollfd){ .fd = -1 };
+		int err = reap(brood, rank);
+
+		if (err)
+			return err;
+	}
+	hasten(brood);
+	return 0;
+}
+
+static void abandon(struct brood *brood)
+{
+	signal_alive(brood, SIGKILL);
+	for (int rank = 0; rank < brood->born; rank++) {
+		if (brood->polls[rank].fd >= 0)
+			close(brood->polls[rank].fd);
+		if (brood->pids[rank] > 0)
+			waitpid(brood->pids[rank], NULL, 0);
+	}
+}
+
+static int raise_brood(struct brood *brood, int (*run)(void *), void *argument)
+{
+	int err = listen_here(brood);
+
+	if (!err)
+		err = bear(brood, run, argument);
+	/* From now on it is rank 0's alone: when that dies, those who come are refused. */
+	if (brood->listening >= 0)
+		close(brood->listening);
+	brood->alive = brood->born;
+	while (!err && brood->alive > 0)
+		err = wait_for_one(brood);
+	if (err)
+		abandon(brood);
+	return err ? err : brood->status;
+}
+
+int rondo_spawn(int size, int (*run)(void *argument), void *argument)
+{
+	struct brood brood = { .size = size, .listening = -1 };
+	int result;
+
+	if (size < 1 || size > RD_SIZE_MAX)
+		return rd_fail(
+			RONDO_INVALID, "rondo_spawn: size %d is not in 1..%d", size, RD_SIZE_MAX);
+	if (!run)
+		return rd_fail(RONDO_INVALID, "rondo_spawn: run is NULL");
+	brood.pids = calloc((size_t)size, sizeof(*brood.pids));
+	brood.polls = malloc((size_t)size * sizeof(*brood.polls));
+	if (!brood.pids || !brood.polls) {
+		result = rd_fail(RONDO_MEMORY, "rondo_spawn: no memory for %d ranks", size);
+	} else {
+		for (int rank = 0; rank < size; rank++)
+			brood.polls[rank] = (struct pollfd){ .fd = -1 };
+		result = raise_brood(&brood, run, argument);
+	}
+	free(brood.pids);
+	free(brood.polls);
+	return result;
 }
