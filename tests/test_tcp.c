@@ -549,6 +549,29 @@ Test(tcp, a_connection_that_comes_before_open_waits_for_it, .timeout = 60)
 	pair_close(&pair);
 }
 
+Test(tcp, a_connection_that_ends_before_open_breaks_its_link, .timeout = 60)
+{
+	struct rank rank;
+	int listener = fake_bind(), fd;
+	struct card card = fake_card(listener);
+	struct hello hello;
+
+	cr_assert_eq(rank_listen(&rank, 0, "127.0.0.1", ""), 0);
+	hello = fake_hello(&rank, 1);
+	fd = fake_connect(&rank);
+	fake_write(fd, &hello, sizeof(hello));
+	for (int i = 0; i < 1000; i++)
+		rank_advance(&rank);
+	close(fd);
+	for (int i = 0; i < 1000; i++)
+		rank_advance(&rank);
+	rank_open(&rank, 1, &card, sizeof(card));
+	AWAIT(rank.link->error, rank_advance(&rank));
+	cr_assert_eq(rank.link->error, RONDO_BROKEN);
+	close(listener);
+	rank_close(&rank);
+}
+
 Test(tcp, a_refused_connection_is_unreachable, .timeout = 60)
 {
 	struct rank rank;
@@ -908,6 +931,11 @@ Test(tcp, what_came_before_the_end_is_received_first, .timeout = 60)
 		rank_advance(&staged.rank);
 	cr_assert_eq(staged.rank.link->error, 0);
 	take(&staged.rank, 2, 0, NULL, 0);
+	/* Nor does one that is being looked at go away. */
+	cr_assert(has_message(&staged.rank));
+	for (int i = 0; i < 1000; i++)
+		rank_advance(&staged.rank);
+	cr_assert_eq(staged.rank.link->error, 0);
 	take(&staged.rank, 3, 333, NULL, 0);
 	staged_fails(&staged, RONDO_BROKEN, "closed its connection");
 	staged_close(&staged);
