@@ -11,6 +11,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -1242,6 +1243,39 @@ static void *close_rank(void *argument)
 {
 	rank_close(argument);
 	return NULL;
+}
+
+/* Until the kernel knows of the fake's end. */
+static void staged_hang_up(struct staged *staged)
+{
+	struct pollfd end = { .fd = fake_peer(staged->fd), .events = POLLRDHUP };
+
+	close(staged->fd);
+	cr_assert_eq(poll(&end, 1, WAIT_MS), 1);
+}
+
+Test(tcp, arming_has_heard_all_news, .timeout = 60)
+{
+	struct staged staged;
+
+	staged_open(&staged);
+	staged_hang_up(&staged);
+	rd_transport_tcp.arm(staged.rank.endpoint);
+	cr_assert_eq(staged.rank.link->error, RONDO_BROKEN);
+	staged_close(&staged);
+}
+
+Test(tcp, waking_asks_for_news, .timeout = 60)
+{
+	struct staged staged;
+
+	staged_open(&staged);
+	rd_transport_tcp.arm(staged.rank.endpoint);
+	staged_hang_up(&staged);
+	sleep_until_woken(&staged.rank);
+	rank_advance(&staged.rank);
+	cr_assert_eq(staged.rank.link->error, RONDO_BROKEN);
+	staged_close(&staged);
 }
 
 Test(tcp, a_sleeper_is_woken_by_a_message_and_by_the_end, .timeout = 60)
