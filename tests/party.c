@@ -71,12 +71,13 @@ uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+const char *party_address = "127.0.0.1";
+
 static void settings_fill(struct rd_settings *settings, int rank, const struct shape *shape)
 {
 	*settings = (struct rd_settings){
 		.rank = rank,
 		.size = shape->size,
-		.address = "127.0.0.1",
 		.rendezvous_fd = -1,
 		.channels = shape->channels,
 		.piece_size = shape->piece,
@@ -85,6 +86,7 @@ static void settings_fill(struct rd_settings *settings, int rank, const struct s
 		.timeout_ms = PARTY_WAIT_MS,
 		.init_timeout_ms = PARTY_WAIT_MS,
 	};
+	strcpy(settings->address, party_address);
 }
 
 bool party_listen(struct party *party, struct meeting *meeting, const char *transport, int rank,

@@ -21,6 +21,8 @@
 #define PARTY_CHANNELS_MAX 2
 #define PARTY_WAIT_MS 20000 /* longest wait for anything that must come */
 
+extern const char *party_address; /* MASTER_ADDR; 127.0.0.1 unless a test sets it */
+
 /* What two sides share, also across fork. */
 struct meeting {
 	_Atomic int failed; /* 1: report is being written, 2: it is there */

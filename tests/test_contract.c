@@ -1,6 +1,7 @@
 #include <criterion/criterion.h>
 
 #include "contract.h"
+#include "party.h"
 
 #define LOOP_TEST(name) \
 	Test(loop, name, .timeout = 60) \
@@ -16,3 +17,24 @@ CONTRACT_LINK_CASES(LOOP_TEST)
 	}
 CONTRACT_LINK_CASES(SHM_TEST)
 CONTRACT_PEER_CASES(SHM_TEST)
+
+#define TCP_TEST(name) \
+	Test(tcp, name, .timeout = 60) \
+	{ \
+		contract_##name("tcp"); \
+	}
+CONTRACT_LINK_CASES(TCP_TEST)
+CONTRACT_PEER_CASES(TCP_TEST)
+
+static void use_ipv6(void)
+{
+	party_address = "::1";
+}
+
+#define TCP6_TEST(name) \
+	Test(tcp6, name, .timeout = 60, .init = use_ipv6) \
+	{ \
+		contract_##name("tcp"); \
+	}
+CONTRACT_LINK_CASES(TCP6_TEST)
+CONTRACT_PEER_CASES(TCP6_TEST)

@@ -60,8 +60,7 @@
 #include "log.h"
 #include "tcp_interface.h"
 #include "tcp_wire.h"
-
-extern const struct rd_transport rd_transport_tcp; /* at the end; listed in transports.c */
+#include "transports.h"
 
 _Static_assert(__BYTE_ORDER == __LITTLE_ENDIAN, "structs travel as they lie in memory");
 

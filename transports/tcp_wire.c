@@ -75,6 +75,14 @@ static void fail_broken(struct rd_wire *wire, int number)
 	fail(wire, RONDO_BROKEN, story);
 }
 
+static void fail_deaf(struct rd_wire *wire)
+{
+	if (wire->deaf == EPIPE)
+		fail(wire, RONDO_BROKEN, "closed its connection");
+	else
+		fail_broken(wire, wire->deaf);
+}
+
 static void fail_closed(struct rd_wire *wire)
 {
 	bool amid = wire->begun || wire->end > wire->start;
@@ -91,10 +99,21 @@ static char *stage_at(struct rd_wire *wire, unsigned stage)
 	return wire->stages + stage * stage_size(wire);
 }
 
+/* A deaf peer never makes room again: who wants to send more must know, even if that costs what the
+   peer had sent before. */
+static bool may_send(struct rd_wire *wire)
+{
+	if (wire->deaf) {
+		fail_deaf(wire);
+		return false;
+	}
+	return wire->queued < RD_WIRE_QUEUE;
+}
+
 void *rd_wire_reserve(struct rd_wire *wire, size_t size)
 {
 	assert(size <= wire->link->message_max);
-	if (wire->staged == RD_WIRE_STAGES || wire->queued == RD_WIRE_QUEUE)
+	if (!may_send(wire) || wire->staged == RD_WIRE_STAGES)
 		return NULL;
 	/* While the socket keeps up, the same stage serves each time: it stays in cache. */
 	if (wire->staged == 0 && !wire->reserved)
@@ -149,13 +168,9 @@ bool rd_wire_send(struct rd_wire *wire, const struct rd_tag *tag, const void *fr
 	struct rd_wire_output *output;
 
 	assert(size <= wire->link->message_max);
-	if (wire->queued == RD_WIRE_QUEUE)
+	if (!may_send(wire))
 		return false;
 	wire->link->posted++;
-	if (wire->deaf) {
-		wire->link->sent++;
-		return true;
-	}
 	output = append(wire, tag, size);
 	output->bytes = from;
 	output->size = size;
@@ -213,16 +228,15 @@ static void take(struct rd_wire *wire, size_t size)
 	}
 }
 
-/* What the peer sent before it stopped listening is still to be had, so this alone is no failure.
- */
+/* What the peer sent before it went deaf may still be had: this alone is no failure. */
 static void go_deaf(struct rd_wire *wire, int number)
 {
-	wire->deaf = true;
+	wire->deaf = number;
 	drop_output(wire);
 	rd_wire_check(wire);
 	/* The socket tells its error only once, and send() has just had it. */
-	if (wire->link->error && number != EPIPE)
-		fail_broken(wire, number);
+	if (wire->link->error)
+		fail_deaf(wire);
 }
 
 bool rd_wire_flush(struct rd_wire *wire)

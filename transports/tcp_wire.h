@@ -40,7 +40,7 @@ struct rd_wire {
 	char *stages;
 	unsigned stage, staged; /* the next stage; stages in use, all before it */
 	bool reserved;
-	bool deaf; /* the peer takes no more bytes: what goes out is dropped */
+	int deaf; /* errno of the write that failed: the peer takes no more; 0: none has */
 	uint16_t out_count;
 
 	/* Coming in: bytes start to end of `in` have been read and not yet shown. */

@@ -6,6 +6,7 @@
 const struct rd_transport *const rd_transports[] = {
 	&rd_transport_loop,
 	&rd_transport_shm,
+	&rd_transport_tcp,
 	NULL,
 };
 

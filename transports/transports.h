@@ -9,6 +9,7 @@
 
 extern const struct rd_transport rd_transport_loop;
 extern const struct rd_transport rd_transport_shm;
+extern const struct rd_transport rd_transport_tcp;
 
 extern const struct rd_transport *const rd_transports[]; /* NULL at the end */
 
