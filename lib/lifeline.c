@@ -1,0 +1,870 @@
+/*
+ * The sockets and the thread of the lifeline. What is said is decided in hub.c and spoke.c; here it
+ * is carried: notes to bytes, events to calls, deadlines to a poll.
+ *
+ * The thread alone touches the machines, the sockets and the lines. Callers leave orders under the
+ * lock and ring the bell; the thread publishes its phase and the verdict under the lock. The
+ * verdict is stored after its story and never changes, so it may also be read without the lock.
+ *
+ * In rank 0 the spoke and the hub hand each other notes directly, as line 0.
+ */
+#include "lifeline.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "dial.h"
+#include "log.h"
+#include "rendezvous.h"
+
+#define STACK_SIZE (128 << 10)
+#define EVENTS_MAX 64
+#define ATTEMPT_MS 3000 /* for one address to answer */
+#define LINGER_MS 500 /* for the others to read the verdict, and hang up */
+
+/* Which socket an epoll event is of, beside the number of a hub's line. */
+#define BELL UINT64_MAX
+#define DOOR (UINT64_MAX - 1)
+#define OWN (UINT64_MAX - 2)
+
+/* A control connection, at this end. */
+struct line {
+	int fd;
+	uint64_t mark;
+	uint32_t watched; /* epoll events */
+	bool connecting;
+	size_t in_size, out_size, out_at;
+	unsigned char in[RD_FRAME_MAX];
+	unsigned char out[2 * RD_FRAME_MAX];
+};
+
+/* What callers want of the thread. */
+struct orders {
+	bool ready, report, leave, quit;
+	int error, culprit;
+	uint64_t digest;
+	char story[RD_STORY_SIZE];
+};
+
+struct rd_lifeline {
+	struct rd_settings settings;
+	_Atomic int *failed;
+	int wake_fd;
+	char address[RD_WHERE_SIZE]; /* where rank 0 listens, for stories */
+	char where[RD_WHERE_SIZE];
+
+	pthread_mutex_t lock;
+	pthread_cond_t news;
+	struct orders orders; /* under the lock */
+	enum rd_spoke_phase phase; /* under the lock */
+	bool over; /* under the lock: the thread has ended */
+	_Atomic int verdict;
+	char story[RD_STORY_SIZE];
+
+	/* The thread's own: */
+	pthread_t thread;
+	int epoll_fd, bell_fd, door_fd;
+	bool door_watched;
+	struct rd_spoke *spoke;
+	struct line *own; /* to the hub; NULL in rank 0 */
+	struct rd_addresses addresses;
+	int attempt; /* which of them is being dialled */
+	int64_t attempt_ms; /* until when */
+	struct rd_hub *hub; /* NULL but in rank 0 */
+	bool seated; /* the spoke here is the hub's line 0 */
+	struct line **lines; /* the hub's; NULL where there is none */
+	bool leaving, quitting;
+	int64_t linger_ms;
+};
+
+/* ---- Lines --------------------------------------------------------------------------------- */
+
+static struct line *open_line(struct rd_lifeline *lifeline, int fd, uint64_t mark, uint32_t watch)
+{
+	struct epoll_event event = { .events = watch, .data.u64 = mark };
+	struct line *line = calloc(1, sizeof(*line));
+
+	if (!line || epoll_ctl(lifeline->epoll_fd, EPOLL_CTL_ADD, fd, &event)) {
+		free(line);
+		close(fd);
+		return NULL;
+	}
+	line->fd = fd;
+	line->mark = mark;
+	line->watched = watch;
+	return line;
+}
+
+static void close_line(struct rd_lifeline *lifeline, struct line **line)
+{
+	if (!*line)
+		return;
+	/* Said outright, and not left to close(): a child of this process may hold a copy. */
+	epoll_ctl(lifeline->epoll_fd, EPOLL_CTL_DEL, (*line)->fd, NULL);
+	shutdown((*line)->fd, SHUT_WR);
+	close((*line)->fd);
+	free(*line);
+	*line = NULL;
+}
+
+static void watch_line(struct rd_lifeline *lifeline, struct line *line, uint32_t events)
+{
+	struct epoll_event event = { .events = events, .data.u64 = line->mark };
+
+	if (line->watched == events)
+		return;
+	line->watched = events;
+	epoll_ctl(lifeline->epoll_fd, EPOLL_CTL_MOD, line->fd, &event);
+}
+
+/* Reads once. True: bytes came, or may come later; false: the connection has ended, with *error. */
+static bool fill_line(struct line *line, int *error)
+{
+	ssize_t got = recv(line->fd, line->in + line->in_size, sizeof(line->in) - line->in_size, 0);
+
+	if (got > 0) {
+		line->in_size += (size_t)got;
+		return true;
+	}
+	*error = got < 0 ? errno : 0;
+	return *error == EAGAIN || *error == EINTR;
+}
+
+/* The next note that has arrived whole: 1; 0: none; RONDO_PROTOCOL. */
+static int take_note(struct line *line, struct rd_note *note)
+{
+	int took = rd_wire_get(line->in, line->in_size, note);
+
+	if (took < 0)
+		line->in_size = 0;
+	if (took <= 0)
+		return took;
+	line->in_size -= (size_t)took;
+	memmove(line->in, line->in + took, line->in_size);
+	return 1;
+}
+
+static bool has_room(const struct line *line)
+{
+	return sizeof(line->out) - line->out_size >= RD_FRAME_MAX;
+}
+
+static void put_note(struct line *line, struct rd_note *note)
+{
+	line->out_size += rd_wire_put(note, line->out + line->out_size);
+}
+
+/* Sends what was put. False: the connection has ended, with *error. */
+static bool push_line(struct rd_lifeline *lifeline, struct line *line, int *error)
+{
+	while (line->out_at < line->out_size) {
+		ssize_t sent = send(line->fd, line->out + line->out_at,
+			line->out_size - line->out_at, MSG_NOSIGNAL);
+		if (sent < 0) {
+			*error = errno;
+			watch_line(lifeline, line, EPOLLIN | EPOLLOUT);
+			return *error == EAGAIN || *error == EINTR;
+		}
+		line->out_at += (size_t)sent;
+	}
+	line->out_at = 0;
+	line->out_size = 0;
+	watch_line(lifeline, line, EPOLLIN);
+	return true;
+}
+
+/* ---- The spoke's connection ---------------------------------------------------------------- */
+
+/* Goes on to the next address; after the last, the attempt has failed for the given reason. */
+static void dial(struct rd_lifeline *lifeline, int error, int64_t now_ms)
+{
+	for (; lifeline->attempt < lifeline->addresses.count; lifeline->attempt++) {
+		int fd = rd_dial(&lifeline->addresses, lifeline->attempt);
+		if (fd < 0) {
+			error = errno;
+			continue;
+		}
+		lifeline->own = open_line(lifeline, fd, OWN, EPOLLOUT);
+		if (!lifeline->own) {
+			error = ENOMEM;
+			continue;
+		}
+		lifeline->own->connecting = true;
+		lifeline->attempt_ms = now_ms + ATTEMPT_MS;
+		return;
+	}
+	rd_spoke_refused(lifeline->spoke, error == ECONNREFUSED, strerror(error), now_ms);
+}
+
+static void dial_next(struct rd_lifeline *lifeline, int error, int64_t now_ms)
+{
+	close_line(lifeline, &lifeline->own);
+	lifeline->attempt++;
+	dial(lifeline, error, now_ms);
+}
+
+static void finish_dialling(struct rd_lifeline *lifeline, int64_t now_ms)
+{
+	struct line *own = lifeline->own;
+	int error = rd_dialled(own->fd);
+
+	if (error) {
+		dial_next(lifeline, error, now_ms);
+		return;
+	}
+	own->connecting = false;
+	rd_tune(own->fd, lifeline->settings.timeout_ms);
+	watch_line(lifeline, own, EPOLLIN);
+	rd_where(lifeline->where, own->fd);
+	rd_log(RD_INFO, RD_BOOTSTRAP, "Bootstrap : Using %s", lifeline->where);
+	rd_spoke_connected(lifeline->spoke, now_ms);
+}
+
+static void lose_own(struct rd_lifeline *lifeline, int error, int64_t now_ms)
+{
+	close_line(lifeline, &lifeline->own);
+	rd_spoke_closed(lifeline->spoke, error, now_ms);
+}
+
+static void hear_own(struct rd_lifeline *lifeline, int64_t now_ms)
+{
+	struct line *own = lifeline->own;
+	struct rd_note note;
+	int error, took;
+
+	if (!own)
+		return;
+	if (own->connecting) {
+		finish_dialling(lifeline, now_ms);
+		return;
+	}
+	if (!fill_line(own, &error)) {
+		lose_own(lifeline, error, now_ms);
+		return;
+	}
+	while ((took = take_note(own, &note)) > 0)
+		rd_spoke_take(lifeline->spoke, &note, now_ms);
+	if (took < 0)
+		rd_spoke_garbled(lifeline->spoke);
+}
+
+/* Says what the spoke has to say, dials where it wants to, hangs up where it is done. */
+static void serve_own(struct rd_lifeline *lifeline, int64_t now_ms)
+{
+	struct rd_note note;
+	int error;
+
+	if (lifeline->own && lifeline->own->connecting && now_ms >= lifeline->attempt_ms)
+		dial_next(lifeline, ETIMEDOUT, now_ms);
+	if (rd_spoke_dials(lifeline->spoke, now_ms)) {
+		lifeline->attempt = 0;
+		dial(lifeline, 0, now_ms);
+	}
+	if (rd_spoke_phase(lifeline->spoke) >= RD_SPOKE_GONE)
+		close_line(lifeline, &lifeline->own);
+	while (lifeline->own && !lifeline->own->connecting) {
+		while (has_room(lifeline->own) && rd_spoke_next(lifeline->spoke, &note))
+			put_note(lifeline->own, &note);
+		if (lifeline->own->out_size == 0)
+			return;
+		if (!push_line(lifeline, lifeline->own, &error))
+			lose_own(lifeline, error, now_ms);
+		else if (lifeline->own->out_size > 0)
+			return;
+	}
+}
+
+/* ---- The hub's connections ----------------------------------------------------------------- */
+
+static void lose_line(struct rd_lifeline *lifeline, int index, int error)
+{
+	close_line(lifeline, &lifeline->lines[index]);
+	rd_hub_closed(lifeline->hub, index, error);
+}
+
+static void hear_line(struct rd_lifeline *lifeline, int index, int64_t now_ms)
+{
+	struct line *line = lifeline->lines[index];
+	struct rd_note note;
+	int error, took;
+
+	if (!line)
+		return;
+	if (!fill_line(line, &error)) {
+		lose_line(lifeline, index, error);
+		return;
+	}
+	while ((took = take_note(line, &note)) > 0)
+		rd_hub_take(lifeline->hub, index, &note, now_ms);
+	if (took < 0)
+		rd_hub_garbled(lifeline->hub, index, now_ms);
+}
+
+static void serve_line(struct rd_lifeline *lifeline, int index)
+{
+	struct line *line = lifeline->lines[index];
+	struct rd_note note;
+	int error;
+
+	while (line) {
+		while (has_room(line) && rd_hub_next(lifeline->hub, index, &note))
+			put_note(line, &note);
+		if (line->out_size == 0)
+			break;
+		if (!push_line(lifeline, line, &error)) {
+			lose_line(lifeline, index, error);
+			return;
+		}
+		if (line->out_size > 0)
+			break;
+	}
+	if (line && rd_hub_dropped(lifeline->hub, index))
+		lose_line(lifeline, index, 0);
+}
+
+static void close_door(struct rd_lifeline *lifeline)
+{
+	close(lifeline->door_fd);
+	lifeline->door_fd = -1;
+}
+
+/* Where rank 0 is out of descriptors, say, nobody can join any more. */
+static void fail_door(struct rd_lifeline *lifeline, int error)
+{
+	if (error != EMFILE && error != ENFILE && error != ENOMEM && error != ENOBUFS)
+		return;
+	errno = error;
+	rd_fail_errno("rank 0 cannot accept a connection");
+	rd_hub_fail(lifeline->hub, RONDO_SYSTEM, rondo_last_error());
+	close_door(lifeline);
+}
+
+static void open_door(struct rd_lifeline *lifeline, int64_t now_ms)
+{
+	while (lifeline->door_fd >= 0 && rd_hub_has_room(lifeline->hub)) {
+		int fd = rd_accept(lifeline->door_fd), index;
+		if (fd < 0) {
+			fail_door(lifeline, errno);
+			return;
+		}
+		index = rd_hub_open(lifeline->hub, now_ms);
+		if (index < 0) {
+			close(fd);
+			return;
+		}
+		rd_tune(fd, lifeline->settings.timeout_ms);
+		lifeline->lines[index] = open_line(lifeline, fd, (uint64_t)index, EPOLLIN);
+		if (!lifeline->lines[index])
+			rd_hub_closed(lifeline->hub, index, 0);
+	}
+}
+
+/* Looks at the door while there is room; closes it once nobody can join any more. */
+static void tend_door(struct rd_lifeline *lifeline)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = DOOR };
+	bool watch = rd_hub_has_room(lifeline->hub);
+
+	if (lifeline->door_fd < 0)
+		return;
+	if (!rd_hub_listening(lifeline->hub)) {
+		close_door(lifeline);
+	} else if (watch != lifeline->door_watched) {
+		epoll_ctl(lifeline->epoll_fd, watch ? EPOLL_CTL_ADD : EPOLL_CTL_DEL,
+			lifeline->door_fd, &event);
+		lifeline->door_watched = watch;
+	}
+}
+
+/* Rank 0's spoke and its hub, in turn until neither has anything to say. */
+static void converse(struct rd_lifeline *lifeline, int64_t now_ms)
+{
+	struct rd_note note;
+	bool said;
+
+	do {
+		said = false;
+		while (rd_spoke_next(lifeline->spoke, &note)) {
+			rd_hub_take(lifeline->hub, 0, &note, now_ms);
+			said = true;
+		}
+		while (rd_hub_next(lifeline->hub, 0, &note)) {
+			rd_spoke_take(lifeline->spoke, &note, now_ms);
+			said = true;
+		}
+	} while (said);
+}
+
+static void serve_hub(struct rd_lifeline *lifeline, int64_t now_ms)
+{
+	if (rd_spoke_dials(lifeline->spoke, now_ms)) {
+		rd_hub_open(lifeline->hub, now_ms);
+		rd_spoke_connected(lifeline->spoke, now_ms);
+		lifeline->seated = true;
+	}
+	converse(lifeline, now_ms);
+	if (lifeline->seated && rd_spoke_phase(lifeline->spoke) >= RD_SPOKE_GONE) {
+		rd_hub_closed(lifeline->hub, 0, 0);
+		lifeline->seated = false;
+	}
+	/* The door closes before anyone hears that all are here: who then comes for the next comm
+	   must not be let into this one. */
+	tend_door(lifeline);
+	for (int i = 1; i < rd_hub_line_count(lifeline->hub); i++)
+		serve_line(lifeline, i);
+}
+
+/* ---- The thread ---------------------------------------------------------------------------- */
+
+static void follow_orders(struct rd_lifeline *lifeline, int64_t now_ms)
+{
+	struct orders orders;
+
+	pthread_mutex_lock(&lifeline->lock);
+	orders = lifeline->orders;
+	pthread_mutex_unlock(&lifeline->lock);
+	if (orders.ready)
+		rd_spoke_ready(lifeline->spoke);
+	if (orders.report)
+		rd_spoke_report(
+			lifeline->spoke, orders.error, orders.culprit, orders.story, now_ms);
+	if (orders.leave)
+		rd_spoke_leave(lifeline->spoke, orders.digest, now_ms);
+	lifeline->leaving = orders.leave;
+	lifeline->quitting = orders.quit;
+}
+
+/* The hub's word counts for more: rank 0's spoke hears nothing more once it has left. */
+static int find_verdict(const struct rd_lifeline *lifeline, const char **story)
+{
+	int error = lifeline->hub ? rd_hub_verdict(lifeline->hub, story) : 0;
+
+	return error ? error : rd_spoke_verdict(lifeline->spoke, story);
+}
+
+static void store_verdict(struct rd_lifeline *lifeline, int error, const char *story)
+{
+	uint64_t one = 1;
+
+	snprintf(lifeline->story, sizeof(lifeline->story), "%s", story);
+	atomic_store(&lifeline->verdict, error);
+	atomic_store(lifeline->failed, error);
+	if (lifeline->wake_fd >= 0 && write(lifeline->wake_fd, &one, sizeof(one)) < 0)
+		rd_log(RD_INFO, RD_BOOTSTRAP, "the wake-up was not written: %m");
+	rd_log(RD_INFO, RD_BOOTSTRAP, "%s: %s", rondo_error_name(error), story);
+}
+
+static void publish(struct rd_lifeline *lifeline, bool over)
+{
+	enum rd_spoke_phase phase = rd_spoke_phase(lifeline->spoke);
+	const char *story;
+	int error = find_verdict(lifeline, &story);
+
+	/* Only this thread writes these, so it may read them without the lock. */
+	if (atomic_load(&lifeline->verdict))
+		error = 0;
+	if (phase == lifeline->phase && !error && !over)
+		return;
+	pthread_mutex_lock(&lifeline->lock);
+	lifeline->phase = phase;
+	lifeline->over = over;
+	if (error)
+		store_verdict(lifeline, error, story);
+	pthread_cond_broadcast(&lifeline->news);
+	pthread_mutex_unlock(&lifeline->lock);
+}
+
+static bool is_finished(struct rd_lifeline *lifeline, int64_t now_ms)
+{
+	if (!lifeline->hub)
+		return lifeline->quitting ||
+		       (lifeline->leaving && rd_spoke_phase(lifeline->spoke) >= RD_SPOKE_GONE);
+	if (!lifeline->quitting && !lifeline->leaving)
+		return false;
+	if (!rd_hub_settled(lifeline->hub))
+		return lifeline->quitting;
+	if (lifeline->linger_ms == RD_NEVER)
+		lifeline->linger_ms = now_ms + LINGER_MS;
+	return rd_hub_over(lifeline->hub) || now_ms >= lifeline->linger_ms;
+}
+
+static int64_t sooner(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int sleep_ms(const struct rd_lifeline *lifeline, int64_t now_ms)
+{
+	int64_t deadline = sooner(rd_spoke_deadline(lifeline->spoke), lifeline->linger_ms);
+
+	if (lifeline->hub)
+		deadline = sooner(deadline, rd_hub_deadline(lifeline->hub));
+	if (lifeline->own && lifeline->own->connecting)
+		deadline = sooner(deadline, lifeline->attempt_ms);
+	if (deadline == RD_NEVER)
+		return -1;
+	return deadline <= now_ms ? 0 : (int)sooner(deadline - now_ms, 60000);
+}
+
+static void take_event(struct rd_lifeline *lifeline, uint64_t mark, int64_t now_ms)
+{
+	uint64_t rings;
+
+	if (mark == OWN)
+		hear_own(lifeline, now_ms);
+	else if (mark == DOOR)
+		open_door(lifeline, now_ms);
+	else if (mark != BELL)
+		hear_line(lifeline, (int)mark, now_ms);
+	else if (read(lifeline->bell_fd, &rings, sizeof(rings)) < 0)
+		return; /* it has been read before */
+}
+
+/*
+ * Sleeps until something happens, then hears everything that has: time must not pass judgement on
+ * what has arrived and not been read, after this process was stopped for a while.
+ */
+static int wait_for_events(struct rd_lifeline *lifeline, int timeout_ms)
+{
+	struct epoll_event events[EVENTS_MAX];
+	int count;
+
+	do {
+		int64_t now_ms;
+		count = epoll_wait(lifeline->epoll_fd, events, EVENTS_MAX, timeout_ms);
+		if (count < 0)
+			return errno == EINTR ? 0 : rd_fail_errno("the lifeline cannot wait");
+		now_ms = rd_now_ms();
+		for (int i = 0; i < count; i++)
+			take_event(lifeline, events[i].data.u64, now_ms);
+		timeout_ms = 0;
+	} while (count == EVENTS_MAX);
+	return 0;
+}
+
+static void *run(void *argument)
+{
+	struct rd_lifeline *lifeline = argument;
+
+	rd_log_rank(lifeline->settings.rank);
+	for (;;) {
+		int64_t now_ms = rd_now_ms();
+		follow_orders(lifeline, now_ms);
+		rd_spoke_tick(lifeline->spoke, now_ms);
+		if (lifeline->hub) {
+			rd_hub_tick(lifeline->hub, now_ms);
+			serve_hub(lifeline, now_ms);
+		} else {
+			serve_own(lifeline, now_ms);
+		}
+		publish(lifeline, false);
+		if (is_finished(lifeline, now_ms))
+			break;
+		if (wait_for_events(lifeline, sleep_ms(lifeline, now_ms))) {
+			rd_spoke_fail(lifeline->spoke, RONDO_SYSTEM, rondo_last_error());
+			break;
+		}
+	}
+	publish(lifeline, true);
+	return NULL;
+}
+
+/* Signals are for the program's own threads. */
+static int start_thread(struct rd_lifeline *lifeline)
+{
+	pthread_attr_t attributes;
+	sigset_t all, before;
+	int error;
+
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, STACK_SIZE);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(&lifeline->thread, &attributes, run, lifeline);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
+	if (!error)
+		return 0;
+	errno = error;
+	return rd_fail_errno("cannot start the lifeline's thread");
+}
+
+/* ---- Creating ------------------------------------------------------------------------------ */
+
+static int watch_bell(struct rd_lifeline *lifeline)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = BELL };
+
+	lifeline->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	lifeline->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (lifeline->epoll_fd < 0 || lifeline->bell_fd < 0 ||
+		epoll_ctl(lifeline->epoll_fd, EPOLL_CTL_ADD, lifeline->bell_fd, &event))
+		return rd_fail_errno("cannot watch the lifeline's sockets");
+	return 0;
+}
+
+static int init_hub(struct rd_lifeline *lifeline, int64_t now_ms)
+{
+	uint64_t comm_id = 0;
+	int error;
+
+	/* Before there is randomness at all, early in a boot, this waits. */
+	if (getrandom(&comm_id, sizeof(comm_id), 0) != sizeof(comm_id))
+		return rd_fail_errno("no random number for the comm");
+	/* 0 says "not known yet" elsewhere. */
+	comm_id += comm_id == 0;
+	error = rd_hub_create(
+		&lifeline->hub, &lifeline->settings, lifeline->address, comm_id, now_ms);
+	if (error)
+		return error;
+	lifeline->lines =
+		calloc((size_t)rd_hub_line_count(lifeline->hub), sizeof(*lifeline->lines));
+	if (!lifeline->lines)
+		return rd_fail(RONDO_MEMORY, "no memory for the hub's connections");
+	return 0;
+}
+
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+/* A rank alone meets nobody, and needs no address. */
+static int open_alone(struct rd_lifeline *lifeline)
+{
+	int error = 0, fd = -1;
+
+	if (lifeline->settings.rendezvous_fd >= 0)
+		error = rd_listen(&fd, &lifeline->addresses, &lifeline->settings);
+	if (error)
+		return error;
+	close_fd(fd);
+	strcpy(lifeline->where, "alone");
+	return 0;
+}
+
+static int open_sockets(struct rd_lifeline *lifeline, int64_t deadline_ms)
+{
+	const struct rd_settings *settings = &lifeline->settings;
+	struct sockaddr_storage address = { 0 };
+	socklen_t size = sizeof(address);
+	int error;
+
+	if (settings->size == 1)
+		return open_alone(lifeline);
+	if (settings->rank != 0 || settings->rendezvous_fd < 0) {
+		error = rd_resolve(&lifeline->addresses, settings, deadline_ms);
+		if (error)
+			return error;
+		address = lifeline->addresses.at[0];
+	}
+	if (settings->rank == 0) {
+		error = rd_listen(&lifeline->door_fd, &lifeline->addresses, settings);
+		if (error) {
+			lifeline->door_fd = -1;
+			return error;
+		}
+		if (getsockname(lifeline->door_fd, (struct sockaddr *)&address, &size))
+			return rd_fail_errno("rank 0 does not know where it listens");
+		rd_where(lifeline->where, lifeline->door_fd);
+		rd_log(RD_INFO, RD_BOOTSTRAP, "Bootstrap : Using %s", lifeline->where);
+	}
+	rd_dial_text(lifeline->address, &address);
+	return 0;
+}
+
+static void init_sync(struct rd_lifeline *lifeline)
+{
+	pthread_condattr_t attributes;
+
+	pthread_mutex_init(&lifeline->lock, NULL);
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&lifeline->news, &attributes);
+	pthread_condattr_destroy(&attributes);
+}
+
+/* After the thread, or in place of it. */
+static void destroy(struct rd_lifeline *lifeline)
+{
+	if (lifeline->lines)
+		for (int i = 0; i < rd_hub_line_count(lifeline->hub); i++)
+			close_line(lifeline, &lifeline->lines[i]);
+	close_line(lifeline, &lifeline->own);
+	close_fd(lifeline->door_fd);
+	close_fd(lifeline->bell_fd);
+	close_fd(lifeline->epoll_fd);
+	free(lifeline->lines);
+	rd_hub_destroy(lifeline->hub);
+	rd_spoke_destroy(lifeline->spoke);
+	pthread_cond_destroy(&lifeline->news);
+	pthread_mutex_destroy(&lifeline->lock);
+	free(lifeline);
+}
+
+static int check_config(const struct rd_lifeline_config *config)
+{
+	const struct rd_settings *settings = config->settings;
+
+	if (settings->size < 1 || settings->size > RD_SIZE_MAX || settings->rank < 0 ||
+		settings->rank >= settings->size)
+		return rd_fail(
+			RONDO_SETTING, "there is no rank %d of %d", settings->rank, settings->size);
+	if (settings->timeout_ms < 1 || settings->init_timeout_ms < 1)
+		return rd_fail(RONDO_SETTING, "timeouts must be positive");
+	return 0;
+}
+
+static int start(struct rd_lifeline *lifeline, const struct rd_lifeline_config *config)
+{
+	int64_t now_ms = rd_now_ms();
+	int error = watch_bell(lifeline);
+
+	if (!error)
+		error = open_sockets(lifeline, now_ms + lifeline->settings.init_timeout_ms);
+	if (!error && lifeline->settings.rank == 0)
+		error = init_hub(lifeline, now_ms);
+	if (!error)
+		error = rd_spoke_create(&lifeline->spoke, &lifeline->settings, config->self,
+			config->doing, lifeline->address, now_ms);
+	return error ? error : start_thread(lifeline);
+}
+
+static void ring(struct rd_lifeline *lifeline)
+{
+	uint64_t one = 1;
+
+	/* It can only fail when it rings already. */
+	if (write(lifeline->bell_fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+/* Waits, under the lock, until the rank is so far or nothing more will come. */
+static void wait_for(struct rd_lifeline *lifeline, enum rd_spoke_phase phase)
+{
+	while (lifeline->phase < phase && !atomic_load(&lifeline->verdict) && !lifeline->over)
+		pthread_cond_wait(&lifeline->news, &lifeline->lock);
+}
+
+int rd_lifeline_create(struct rd_lifeline **created, const struct rd_lifeline_config *config)
+{
+	struct rd_lifeline *lifeline;
+	int error = check_config(config);
+
+	*created = NULL;
+	if (error)
+		return error;
+	lifeline = calloc(1, sizeof(*lifeline));
+	if (!lifeline)
+		return rd_fail(RONDO_MEMORY, "no memory for a lifeline");
+	lifeline->settings = *config->settings;
+	lifeline->failed = config->failed;
+	lifeline->wake_fd = config->wake_fd;
+	lifeline->epoll_fd = lifeline->bell_fd = lifeline->door_fd = -1;
+	lifeline->linger_ms = RD_NEVER;
+	init_sync(lifeline);
+	error = start(lifeline, config);
+	if (error) {
+		destroy(lifeline);
+		return error;
+	}
+	pthread_mutex_lock(&lifeline->lock);
+	wait_for(lifeline, RD_SPOKE_MET);
+	pthread_mutex_unlock(&lifeline->lock);
+	error = rd_lifeline_verdict(lifeline);
+	if (error) {
+		rd_lifeline_destroy(lifeline);
+		return error;
+	}
+	*created = lifeline;
+	return 0;
+}
+
+/* ---- The rest of the interface ------------------------------------------------------------- */
+
+const struct rd_member *rd_lifeline_members(const struct rd_lifeline *lifeline)
+{
+	return rd_spoke_members(lifeline->spoke);
+}
+
+uint64_t rd_lifeline_comm_id(const struct rd_lifeline *lifeline)
+{
+	return rd_spoke_comm_id(lifeline->spoke);
+}
+
+const char *rd_lifeline_where(const struct rd_lifeline *lifeline)
+{
+	return lifeline->where;
+}
+
+int rd_lifeline_verdict(struct rd_lifeline *lifeline)
+{
+	int error = atomic_load(&lifeline->verdict);
+
+	return error ? rd_fail(error, "%s", lifeline->story) : 0;
+}
+
+int rd_lifeline_ready(struct rd_lifeline *lifeline)
+{
+	pthread_mutex_lock(&lifeline->lock);
+	lifeline->orders.ready = true;
+	ring(lifeline);
+	wait_for(lifeline, RD_SPOKE_OPEN);
+	pthread_mutex_unlock(&lifeline->lock);
+	return rd_lifeline_verdict(lifeline);
+}
+
+int rd_lifeline_report(struct rd_lifeline *lifeline, int error, int culprit, const char *story)
+{
+	struct orders *orders = &lifeline->orders;
+	int verdict;
+
+	pthread_mutex_lock(&lifeline->lock);
+	if (!orders->report) {
+		orders->report = true;
+		orders->error = error;
+		orders->culprit = culprit;
+		snprintf(orders->story, sizeof(orders->story), "%s", story);
+		ring(lifeline);
+	}
+	wait_for(lifeline, RD_SPOKE_GONE);
+	pthread_mutex_unlock(&lifeline->lock);
+	verdict = rd_lifeline_verdict(lifeline);
+	return verdict ? verdict : rd_fail(error, "%s", story);
+}
+
+int rd_lifeline_leave(struct rd_lifeline *lifeline, uint64_t digest)
+{
+	int verdict;
+
+	pthread_mutex_lock(&lifeline->lock);
+	lifeline->orders.leave = true;
+	lifeline->orders.digest = digest;
+	ring(lifeline);
+	pthread_mutex_unlock(&lifeline->lock);
+	pthread_join(lifeline->thread, NULL);
+	verdict = rd_lifeline_verdict(lifeline);
+	destroy(lifeline);
+	return verdict;
+}
+
+void rd_lifeline_destroy(struct rd_lifeline *lifeline)
+{
+	if (!lifeline)
+		return;
+	pthread_mutex_lock(&lifeline->lock);
+	lifeline->orders.quit = true;
+	ring(lifeline);
+	pthread_mutex_unlock(&lifeline->lock);
+	pthread_join(lifeline->thread, NULL);
+	destroy(lifeline);
+}
