@@ -3,11 +3,13 @@
 #include <string.h>
 
 #include "mesh/direct.h"
+#include "mesh/doubling.h"
 #include "ring/ring.h"
 
 const struct rd_algorithm *const rd_algorithms[] = {
 	&rd_ring,
 	&rd_direct,
+	&rd_doubling,
 	NULL,
 };
 

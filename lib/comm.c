@@ -244,6 +244,8 @@ int rondo_comm_create(rondo_comm **comm, const struct rondo_config *config)
 
 	int err = rd_settings_read(&settings, config);
 
+	if (!err)
+		err = rd_pick_check(settings.algo);
 	if (err)
 		return err;
 	rd_settings_log(&settings);

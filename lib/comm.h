@@ -58,6 +58,8 @@ struct rondo_comm {
 
 /* The plan for a call, from the cache or written now (pick.c). */
 int rd_pick(struct rondo_comm *comm, const struct rd_call *call, struct rd_prepared **prepared);
+/* RONDO_SETTING where an algorithm's name is not empty and not known. */
+int rd_pick_check(const char *name);
 void rd_prepared_destroy(struct rd_prepared *prepared);
 
 /* Endpoints on every transport that may be used here, and their cards (route.c). */

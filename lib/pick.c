@@ -1,5 +1,6 @@
 /* Which algorithm runs a call; its plan is written once and kept. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "algorithms.h"
 #include "comm.h"
@@ -16,20 +17,43 @@ void rd_prepared_destroy(struct rd_prepared *prepared)
 	free(prepared);
 }
 
-/* RONDO_ALGO where it names one that can do this, else the first that can. */
-static const struct rd_algorithm *choose(
-	const struct rondo_comm *comm, const struct rd_problem *problem)
-{
-	const struct rd_algorithm *named = rd_algorithm_find(problem, comm->settings.algo);
+/* Up to this size an all-reduce is a matter of latency alone: few messages beat few bytes. */
+#define SMALL (16 << 10)
 
-	return named ? named : rd_algorithm_find(problem, NULL);
+int rd_pick_check(const char *name)
+{
+	char known[128] = "";
+
+	for (int i = 0; rd_algorithms[i]; i++) {
+		if (!*name || strcmp(name, rd_algorithms[i]->name) == 0)
+			return 0;
+		strncat(known, i ? ", " : "", sizeof(known) - strlen(known) - 1);
+		strncat(known, rd_algorithms[i]->name, sizeof(known) - strlen(known) - 1);
+	}
+	return rd_fail(RONDO_SETTING,
+		"RONDO_ALGO is \"%s\", which is no algorithm: choose among %s", name, known);
+}
+
+static const struct rd_algorithm *named(const struct rd_problem *problem, const char *name)
+{
+	return *name ? rd_algorithm_find(problem, name) : NULL;
+}
+
+/* RONDO_ALGO where it names one that can do this; else what suits the size; else the first that
+ * can. */
+static const struct rd_algorithm *choose(const struct rondo_comm *comm, const struct rd_call *call)
+{
+	const struct rd_algorithm *algorithm = named(&call->problem, comm->settings.algo);
+
+	if (!algorithm && call->count * rondo_type_size(call->type) <= SMALL)
+		algorithm = rd_algorithm_find(&call->problem, "doubling");
+	return algorithm ? algorithm : rd_algorithm_find(&call->problem, NULL);
 }
 
 static int prepare(const struct rondo_comm *comm, const struct rd_problem *problem,
-	struct rd_prepared **prepared_out)
+	const struct rd_algorithm *algorithm, struct rd_prepared **prepared_out)
 {
 	struct rd_prepared *prepared = calloc(1, sizeof(*prepared));
-	const struct rd_algorithm *algorithm = choose(comm, problem);
 
 	if (!prepared)
 		return rd_fail(RONDO_MEMORY, "no memory for a plan");
@@ -55,21 +79,24 @@ static int prepare(const struct rondo_comm *comm, const struct rd_problem *probl
 	return 0;
 }
 
-static bool fits(const struct rd_prepared *prepared, const struct rd_problem *problem)
+static bool fits(const struct rd_prepared *prepared, const struct rd_problem *problem,
+	const struct rd_algorithm *algorithm)
 {
-	return prepared->plan->problem.root == problem->root &&
+	return prepared->plan->algorithm == algorithm->name &&
+	       prepared->plan->problem.root == problem->root &&
 	       prepared->plan->problem.target == problem->target;
 }
 
 int rd_pick(struct rondo_comm *comm, const struct rd_call *call, struct rd_prepared **prepared)
 {
 	struct rd_prepared **list = &comm->prepared[call->problem.collective];
+	const struct rd_algorithm *algorithm = choose(comm, call);
 
 	for (*prepared = *list; *prepared; *prepared = (*prepared)->next)
-		if (fits(*prepared, &call->problem))
+		if (fits(*prepared, &call->problem, algorithm))
 			return 0;
 
-	int err = prepare(comm, &call->problem, prepared);
+	int err = prepare(comm, &call->problem, algorithm, prepared);
 
 	if (err)
 		return err;

@@ -1,0 +1,51 @@
+/*
+ * Recursive doubling: the all-reduce for small messages. In each round every rank exchanges all it
+ * has with a partner and combines the two, so log2(n) messages a rank and no more latency than
+ * that. Both partners compute the same combination, so all ranks end with the same bits.
+ *
+ * Source: R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of collective communication
+ * operations in MPICH", Int. J. High Performance Computing Applications 19 (2005). As there, where
+ * n is no power of two the ranks beyond the largest one hand their share to a partner first, and
+ * get the result from it last.
+ */
+#include "doubling.h"
+
+static int largest_power(int size)
+{
+	int power = 1;
+
+	while (2 * power <= size)
+		power *= 2;
+	return power;
+}
+
+static void write_plan(struct rd_plan *plan)
+{
+	int rank = plan->problem.rank, size = plan->problem.size;
+	int power = largest_power(size);
+
+	if (rank >= power) {
+		rd_send(plan, rank - power, 0);
+		rd_recv(plan, rank - power, 0);
+		return;
+	}
+	if (rank + power < size)
+		rd_recv_reduce(plan, rank + power, 0);
+	/* Before each round the value here is over the ranks that agree with this one above `far`.
+	 */
+	for (int far = 1; far < power; far *= 2) {
+		rd_send(plan, rank ^ far, 0);
+		if (2 * far < power)
+			rd_recv_reduce(plan, rank ^ far, 0);
+		else
+			rd_recv_reduce_last(plan, rank ^ far, 0);
+	}
+	if (rank + power < size)
+		rd_send(plan, rank + power, 0);
+}
+
+const struct rd_algorithm rd_doubling = {
+	.name = "doubling",
+	.collectives = 1 << RD_ALL_REDUCE,
+	.write_plan = write_plan,
+};
