@@ -1,0 +1,363 @@
+/* Sends and receives, groups, streams, several comms, and calls that are refused. */
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "world.h"
+
+#define TRY(call) \
+	do { \
+		int err_ = (call); \
+		if (err_) \
+			return world_say(citizen, "%s: %s: %s", #call, rondo_error_name(err_), \
+				rondo_last_error()); \
+	} while (0)
+
+static void run(int size, const char *transport, int (*body)(struct citizen *citizen))
+{
+	struct world world = { .size = size, .transport = transport };
+
+	cr_assert_eq(world_run(&world, body, NULL, NULL), 0);
+}
+
+/* ---- Transfers and groups ------------------------------------------------------------------ */
+
+static int pass_round(struct citizen *citizen)
+{
+	int size = citizen->size, rank = citizen->rank, token = -1;
+
+	for (int round = 0; round < 100; round++) {
+		int mine = rank * 1000 + round;
+
+		TRY(rondo_group_start());
+		TRY(rondo_send(citizen->comm, &mine, 1, RONDO_I32, (rank + 1) % size, NULL));
+		TRY(rondo_recv(
+			citizen->comm, &token, 1, RONDO_I32, (rank + size - 1) % size, NULL));
+		TRY(rondo_group_end());
+		if (token != (rank + size - 1) % size * 1000 + round)
+			return world_say(citizen, "round %d: got %d", round, token);
+	}
+	return 0;
+}
+
+Test(transfers, in_a_group_go_both_ways_at_once, .timeout = 60)
+{
+	run(2, "shm", pass_round);
+	run(4, "tcp", pass_round);
+	run(5, "mixed", pass_round);
+}
+
+Test(transfers, of_a_rank_to_itself_are_copies, .timeout = 60)
+{
+	run(1, NULL, pass_round);
+}
+
+#define LONG 300000
+
+/* The two sides group the same transfers differently, and no message is lost or taken for another.
+ */
+static int cross_long(struct citizen *citizen)
+{
+	int *out = malloc(2 * LONG * sizeof(int)), *in = malloc(2 * LONG * sizeof(int));
+	int peer = 1 - citizen->rank, wrong = -1;
+
+	for (int i = 0; i < 2 * LONG; i++)
+		out[i] = citizen->rank * 7 + i;
+	TRY(rondo_group_start());
+	TRY(rondo_send(citizen->comm, out, LONG, RONDO_I32, peer, NULL));
+	TRY(rondo_send(citizen->comm, out + LONG, LONG, RONDO_I32, peer, NULL));
+	if (citizen->rank == 1) {
+		TRY(rondo_group_end());
+		TRY(rondo_group_start());
+	}
+	TRY(rondo_recv(citizen->comm, in, LONG, RONDO_I32, peer, NULL));
+	if (citizen->rank == 1) {
+		TRY(rondo_group_end());
+		TRY(rondo_group_start());
+	}
+	TRY(rondo_recv(citizen->comm, in + LONG, LONG, RONDO_I32, peer, NULL));
+	TRY(rondo_group_end());
+	for (int i = 0; i < 2 * LONG && wrong < 0; i++)
+		if (in[i] != peer * 7 + i)
+			wrong = i;
+	free(out);
+	free(in);
+	return wrong < 0 ? 0 : world_say(citizen, "element %d is wrong", wrong);
+}
+
+Test(transfers, keep_their_order_however_they_are_grouped, .timeout = 60)
+{
+	run(2, "shm", cross_long);
+	run(2, "tcp", cross_long);
+}
+
+/* Everybody sends to everybody, in unlike orders and sizes, among collectives. */
+static int storm(struct citizen *citizen)
+{
+	int size = citizen->size, rank = citizen->rank, sum = 0, one = 1;
+	char *out = malloc(size * 200000), *in = malloc(size * 200000);
+
+	memset(out, rank, size * 200000);
+	TRY(rondo_group_start());
+	TRY(rondo_all_reduce(citizen->comm, &one, &sum, 1, RONDO_I32, RONDO_SUM, NULL));
+	for (int i = 0; i < size; i++)
+		TRY(rondo_send(citizen->comm, out, 1000 + 50000 * rank, RONDO_I8, (rank + i) % size,
+			NULL));
+	for (int i = size - 1; i >= 0; i--)
+		TRY(rondo_recv(
+			citizen->comm, in + i * 200000, 1000 + 50000 * i, RONDO_I8, i, NULL));
+	TRY(rondo_barrier(citizen->comm, NULL));
+	TRY(rondo_group_end());
+	for (int i = 0; i < size; i++)
+		if (in[i * 200000] != i || in[i * 200000 + 999 + 50000 * i] != i)
+			return world_say(citizen, "rank %d's bytes are wrong", i);
+	free(out);
+	free(in);
+	return sum == size ? 0 : world_say(citizen, "the sum is %d", sum);
+}
+
+Test(transfers, and_collectives_share_a_group, .timeout = 60)
+{
+	run(3, "shm", storm);
+	run(4, "tcp", storm);
+	run(4, "mixed", storm);
+}
+
+/* ---- Streams ------------------------------------------------------------------------------- */
+
+static void count_up(void *argument)
+{
+	++*(int *)argument;
+}
+
+static int on_a_stream(struct citizen *citizen)
+{
+	static float values[8][5000];
+	rondo_stream *stream;
+	int counter = 0;
+
+	TRY(rondo_stream_create(&stream));
+	for (int i = 0; i < 8; i++) {
+		for (int k = 0; k < 5000; k++)
+			values[i][k] = (float)(citizen->rank + i);
+		TRY(rondo_all_reduce(
+			citizen->comm, values[i], values[i], 5000, RONDO_F32, RONDO_AVG, stream));
+		TRY(rondo_stream_call(stream, count_up, &counter));
+	}
+	/* A blocking call waits for the calls that were queued before it. */
+	TRY(rondo_all_reduce(
+		citizen->comm, values[7], values[7], 5000, RONDO_F32, RONDO_MAX, NULL));
+	TRY(rondo_stream_synchronize(stream));
+	rondo_stream_destroy(stream);
+	for (int i = 0; i < 8; i++)
+		if (values[i][4999] != (float)(citizen->size - 1) / 2 + (float)i)
+			return world_say(citizen, "bucket %d is %g", i, values[i][4999]);
+	return counter == 8 ? 0 : world_say(citizen, "%d calls ran", counter);
+}
+
+Test(streams, run_their_calls_in_order_beside_the_caller, .timeout = 60)
+{
+	run(1, NULL, on_a_stream);
+	run(2, "shm", on_a_stream);
+	run(4, "mixed", on_a_stream);
+}
+
+static int group_on_a_stream(struct citizen *citizen)
+{
+	int mine = citizen->rank, peer = 1 - citizen->rank, theirs = -1;
+	rondo_stream *stream;
+
+	TRY(rondo_stream_create(&stream));
+	TRY(rondo_group_start());
+	TRY(rondo_send(citizen->comm, &mine, 1, RONDO_I32, peer, stream));
+	TRY(rondo_recv(citizen->comm, &theirs, 1, RONDO_I32, peer, stream));
+	TRY(rondo_group_end());
+	TRY(rondo_stream_synchronize(stream));
+	rondo_stream_destroy(stream);
+	return theirs == peer ? 0 : world_say(citizen, "got %d", theirs);
+}
+
+Test(streams, run_groups, .timeout = 60)
+{
+	run(2, "shm", group_on_a_stream);
+	run(2, "tcp", group_on_a_stream);
+}
+
+/* ---- Several comms ------------------------------------------------------------------------- */
+
+/* Another comm of the same ranks, which they agree on over the first. */
+static int second_comm(struct citizen *citizen, rondo_comm **comm)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET };
+	socklen_t size = sizeof(address);
+	struct rondo_config config = RONDO_CONFIG_INIT;
+	int port = 0, fd = -1;
+
+	if (citizen->rank == 0) {
+		fd = socket(AF_INET, SOCK_STREAM, 0);
+		address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+		if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) < 0 || listen(fd, 8) < 0)
+			return world_say(citizen, "cannot listen");
+		getsockname(fd, (struct sockaddr *)&address, &size);
+		port = ntohs(address.sin_port);
+	}
+	TRY(rondo_broadcast(citizen->comm, &port, &port, 1, RONDO_I32, 0, NULL));
+	config.rank = citizen->rank;
+	config.size = citizen->size;
+	config.address = "127.0.0.1";
+	config.port = port;
+	config.rendezvous_fd = fd;
+	TRY(rondo_comm_create(comm, &config));
+	return 0;
+}
+
+static int two_comms(struct citizen *citizen)
+{
+	rondo_comm *other;
+	static double a[10000], b[10000];
+	int wrong = second_comm(citizen, &other);
+
+	if (wrong)
+		return wrong;
+	for (int i = 0; i < 10000; i++)
+		a[i] = b[i] = i;
+	/* The ranks begin with different comms: a group makes that no deadlock. */
+	TRY(rondo_group_start());
+	for (int i = 0; i < 2; i++) {
+		if (i == citizen->rank % 2)
+			TRY(rondo_all_reduce(
+				citizen->comm, a, a, 10000, RONDO_F64, RONDO_SUM, NULL));
+		else
+			TRY(rondo_all_reduce(other, b, b, 10000, RONDO_F64, RONDO_PROD, NULL));
+	}
+	TRY(rondo_group_end());
+	TRY(rondo_comm_destroy(other));
+	if (a[3] != 3 * citizen->size || b[2] != 1 << citizen->size)
+		return world_say(citizen, "got %g and %g", a[3], b[2]);
+	return 0;
+}
+
+Test(comms, two_at_once_do_not_disturb_each_other, .timeout = 60)
+{
+	run(2, "shm", two_comms);
+	run(3, "mixed", two_comms);
+}
+
+/* Two comms, each busy on a stream of its own. */
+static int two_streams(struct citizen *citizen)
+{
+	rondo_stream *streams[2];
+	rondo_comm *comms[2] = { citizen->comm, NULL };
+	static float buffers[2][100000];
+	int wrong = second_comm(citizen, &comms[1]);
+
+	if (wrong)
+		return wrong;
+	for (int i = 0; i < 2; i++) {
+		TRY(rondo_stream_create(&streams[i]));
+		for (int k = 0; k < 100000; k++)
+			buffers[i][k] = 1;
+	}
+	for (int round = 0; round < 10; round++)
+		for (int i = 0; i < 2; i++)
+			TRY(rondo_all_reduce(comms[i], buffers[i], buffers[i], 100000, RONDO_F32,
+				RONDO_MAX, streams[i]));
+	for (int i = 0; i < 2; i++) {
+		TRY(rondo_stream_synchronize(streams[i]));
+		rondo_stream_destroy(streams[i]);
+		if (buffers[i][99999] != 1)
+			return world_say(citizen, "got %g", buffers[i][99999]);
+	}
+	TRY(rondo_comm_destroy(comms[1]));
+	return 0;
+}
+
+Test(comms, run_side_by_side_on_streams, .timeout = 60)
+{
+	run(2, "shm", two_streams);
+	run(2, "tcp", two_streams);
+}
+
+/* ---- What is refused ----------------------------------------------------------------------- */
+
+static int expect(struct citizen *citizen, int got, int wanted, const char *words)
+{
+	if (got != wanted || !strstr(rondo_last_error(), words))
+		return world_say(citizen, "%s: %s, wanted %s: ...%s...", rondo_error_name(got),
+			rondo_last_error(), rondo_error_name(wanted), words);
+	return 0;
+}
+
+static int refusals(struct citizen *citizen)
+{
+	rondo_comm *comm = citizen->comm;
+	float in[8] = { 0 }, out[8];
+	int wrong = 0;
+
+	wrong |= expect(citizen, rondo_all_reduce(NULL, in, out, 1, RONDO_F32, RONDO_SUM, NULL),
+		RONDO_INVALID, "all_reduce: comm is NULL");
+	wrong |= expect(citizen, rondo_all_reduce(comm, NULL, out, 1, RONDO_F32, RONDO_SUM, NULL),
+		RONDO_INVALID, "all_reduce: send is NULL");
+	wrong |= expect(citizen, rondo_all_gather(comm, in, NULL, 1, RONDO_F32, NULL),
+		RONDO_INVALID, "all_gather: recv is NULL");
+	wrong |= expect(citizen, rondo_all_reduce(comm, in, out, 1, 77, RONDO_SUM, NULL),
+		RONDO_INVALID, "77 is no type");
+	wrong |= expect(citizen, rondo_all_reduce(comm, in, out, 1, RONDO_F32, 9, NULL),
+		RONDO_INVALID, "9 is no operation");
+	wrong |= expect(citizen, rondo_broadcast(comm, in, out, 1, RONDO_F32, 2, NULL),
+		RONDO_INVALID, "rank 2 is not in 0..1");
+	wrong |= expect(citizen, rondo_broadcast(comm, in, out, 1, RONDO_F32, -1, NULL),
+		RONDO_INVALID, "rank -1 is not in 0..1");
+	wrong |= expect(citizen,
+		rondo_all_reduce(comm, in, out, SIZE_MAX / 8, RONDO_F32, RONDO_SUM, NULL),
+		RONDO_INVALID, "too large");
+	wrong |= expect(citizen, rondo_all_reduce(comm, in, in + 1, 4, RONDO_F32, RONDO_SUM, NULL),
+		RONDO_INVALID, "overlap");
+	wrong |= expect(citizen, rondo_send(comm, in, 1, RONDO_F32, citizen->rank, NULL),
+		RONDO_INVALID, "in one group");
+	wrong |= expect(citizen, rondo_group_end(), RONDO_INVALID, "without rondo_group_start");
+	wrong |= expect(citizen, rondo_stream_synchronize(NULL), RONDO_INVALID, "stream is NULL");
+	if (wrong)
+		return wrong;
+
+	/* A call that is refused takes its whole group with it, and nothing has been sent. */
+	TRY(rondo_group_start());
+	TRY(rondo_send(comm, in, 1, RONDO_F32, 1 - citizen->rank, NULL));
+	wrong |= expect(citizen, rondo_recv(comm, NULL, 1, RONDO_F32, 1 - citizen->rank, NULL),
+		RONDO_INVALID, "the buffer is NULL");
+	wrong |= expect(citizen, rondo_group_end(), RONDO_INVALID, "the buffer is NULL");
+	TRY(rondo_group_start());
+	TRY(rondo_send(comm, in, 1, RONDO_F32, citizen->rank, NULL));
+	wrong |= expect(citizen, rondo_group_end(), RONDO_INVALID, "no counterpart");
+	TRY(rondo_barrier(comm, NULL));
+	return wrong;
+}
+
+Test(calls, that_make_no_sense_are_refused_and_harm_nothing, .timeout = 60)
+{
+	run(2, "shm", refusals);
+}
+
+static int empty_ones(struct citizen *citizen)
+{
+	TRY(rondo_all_reduce(citizen->comm, NULL, NULL, 0, RONDO_F32, RONDO_SUM, NULL));
+	TRY(rondo_all_to_all(citizen->comm, NULL, NULL, 0, RONDO_F32, NULL));
+	TRY(rondo_group_start());
+	TRY(rondo_send(citizen->comm, NULL, 0, RONDO_F32, citizen->rank, NULL));
+	TRY(rondo_recv(citizen->comm, NULL, 0, RONDO_F32, citizen->rank, NULL));
+	TRY(rondo_group_end());
+	TRY(rondo_group_start());
+	TRY(rondo_group_start());
+	TRY(rondo_group_end());
+	TRY(rondo_group_end());
+	return 0;
+}
+
+Test(calls, of_no_elements_need_no_buffers, .timeout = 60)
+{
+	run(2, "shm", empty_ones);
+	run(1, NULL, empty_ones);
+}

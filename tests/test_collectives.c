@@ -1,0 +1,502 @@
+/*
+ * Every collective, type, operation, count and place, over every transport, against a reference
+ * that each rank works out for itself: exact for integers, in float64 for floats.
+ */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reduce.h"
+#include "world.h"
+
+enum kind {
+	ALL_REDUCE,
+	REDUCE,
+	BROADCAST,
+	REDUCE_SCATTER,
+	ALL_GATHER,
+	ALL_TO_ALL,
+	GATHER,
+	SCATTER
+};
+
+static const char *const kind_names[] = { "all_reduce", "reduce", "broadcast", "reduce_scatter",
+	"all_gather", "all_to_all", "gather", "scatter" };
+
+#define KINDS 8
+
+/* One call, as one rank makes it. */
+struct trial {
+	enum kind kind;
+	rondo_type type;
+	rondo_op op;
+	size_t count;
+	int root;
+	bool in_place;
+	int misaligned; /* bytes */
+	int rank, size;
+};
+
+static bool reduces(enum kind kind)
+{
+	return kind == ALL_REDUCE || kind == REDUCE || kind == REDUCE_SCATTER;
+}
+
+static bool rooted(enum kind kind)
+{
+	return kind == REDUCE || kind == BROADCAST || kind == GATHER || kind == SCATTER;
+}
+
+/* ---- Values -------------------------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t x)
+{
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return x ^ x >> 31;
+}
+
+static bool is_float(rondo_type type)
+{
+	return type >= RONDO_F16;
+}
+
+/* What rank `rank` has in element i of its input, before rounding to the type. */
+static double float_input(const struct trial *trial, int rank, size_t i)
+{
+	double unit = (double)(mix((uint64_t)rank << 40 ^ i) >> 11) / 9007199254740992.0;
+
+	return trial->op == RONDO_PROD ? 0.5 + unit : 2 * unit - 1;
+}
+
+static uint64_t integer_input(int rank, size_t i)
+{
+	return mix((uint64_t)rank << 40 ^ i);
+}
+
+static void store(void *at, rondo_type type, uint64_t integer, double real)
+{
+	float f = (float)real;
+	uint16_t half;
+
+	switch (type) {
+	case RONDO_F64:
+		memcpy(at, &real, 8);
+		return;
+	case RONDO_F32:
+		memcpy(at, &f, 4);
+		return;
+	case RONDO_F16:
+	case RONDO_BF16:
+		half = type == RONDO_F16 ? rd_f32_to_f16(f) : rd_f32_to_bf16(f);
+		memcpy(at, &half, 2);
+		return;
+	default:
+		memcpy(at, &integer, rondo_type_size(type));
+	}
+}
+
+static double load_float(const void *at, rondo_type type)
+{
+	double real;
+	float f;
+	uint16_t half;
+
+	if (type == RONDO_F64) {
+		memcpy(&real, at, 8);
+		return real;
+	}
+	if (type == RONDO_F32) {
+		memcpy(&f, at, 4);
+		return f;
+	}
+	memcpy(&half, at, 2);
+	return type == RONDO_F16 ? rd_f16_to_f32(half) : rd_bf16_to_f32(half);
+}
+
+/* Sign- or zero-extended to 64 bits. */
+static uint64_t widen(uint64_t value, rondo_type type)
+{
+	switch (type) {
+	case RONDO_I8:
+		return (uint64_t)(int8_t)value;
+	case RONDO_U8:
+		return (uint8_t)value;
+	case RONDO_I32:
+		return (uint64_t)(int32_t)value;
+	case RONDO_U32:
+		return (uint32_t)value;
+	default:
+		return value;
+	}
+}
+
+static bool is_signed(rondo_type type)
+{
+	return type == RONDO_I8 || type == RONDO_I32 || type == RONDO_I64;
+}
+
+static void fill(const struct trial *trial, char *buffer, size_t count)
+{
+	size_t element = rondo_type_size(trial->type);
+
+	for (size_t i = 0; i < count; i++)
+		store(buffer + i * element, trial->type, integer_input(trial->rank, i),
+			is_float(trial->type) ? float_input(trial, trial->rank, i) : 0);
+}
+
+/* ---- The reference ------------------------------------------------------------------------- */
+
+static uint64_t combine_integers(const struct trial *trial, size_t i)
+{
+	uint64_t total = widen(integer_input(0, i), trial->type);
+
+	for (int rank = 1; rank < trial->size; rank++) {
+		uint64_t x = widen(integer_input(rank, i), trial->type);
+		bool less = is_signed(trial->type) ? (int64_t)x < (int64_t)total : x < total;
+
+		if (trial->op == RONDO_PROD)
+			total *= x;
+		else if (trial->op == RONDO_MIN)
+			total = less ? x : total;
+		else if (trial->op == RONDO_MAX)
+			total = less ? total : x;
+		else
+			total += x;
+	}
+	total = widen(total, trial->type);
+	if (trial->op == RONDO_AVG)
+		total = is_signed(trial->type) ? (uint64_t)((int64_t)total / trial->size)
+					       : total / trial->size;
+	return total;
+}
+
+/* As the type rounds it on its way into memory. */
+static double rounded_input(const struct trial *trial, int rank, size_t i)
+{
+	char at[8];
+
+	store(at, trial->type, 0, float_input(trial, rank, i));
+	return load_float(at, trial->type);
+}
+
+/* The exact result, and how far rounding after each combination may lead from it. */
+static double combine_floats(const struct trial *trial, size_t i, double *slack)
+{
+	static const double epsilons[RONDO_TYPE_COUNT] = { [RONDO_F16] = 0x1p-11,
+		[RONDO_BF16] = 0x1p-8,
+		[RONDO_F32] = 0x1p-24,
+		[RONDO_F64] = 0x1p-53 };
+	double total = rounded_input(trial, 0, i), magnitude = fabs(total);
+
+	for (int rank = 1; rank < trial->size; rank++) {
+		double x = rounded_input(trial, rank, i);
+
+		if (trial->op == RONDO_PROD)
+			total *= x;
+		else if (trial->op == RONDO_MIN)
+			total = fmin(total, x);
+		else if (trial->op == RONDO_MAX)
+			total = fmax(total, x);
+		else
+			total += x;
+		magnitude += fabs(x);
+	}
+	if (trial->op == RONDO_PROD)
+		magnitude = fabs(total);
+	if (trial->op == RONDO_AVG) {
+		total /= trial->size;
+		magnitude /= trial->size;
+	}
+	/* The smallest f16 numbers are rounded absolutely. */
+	*slack = (trial->size + 1) *
+		 (epsilons[trial->type] * magnitude + (trial->type == RONDO_F16 ? 0x1p-24 : 0));
+	if (trial->op == RONDO_MIN || trial->op == RONDO_MAX || trial->size == 1)
+		*slack = 0;
+	return total;
+}
+
+/* Whose input, and which element of it, a result of a collective that only moves data is. */
+static int source(const struct trial *trial, size_t i, size_t *element)
+{
+	size_t block = trial->count ? i / trial->count : 0, within = i - block * trial->count;
+
+	*element = within;
+	switch (trial->kind) {
+	case ALL_GATHER:
+	case GATHER:
+		return (int)block;
+	case ALL_TO_ALL:
+		*element = trial->rank * trial->count + within;
+		return (int)block;
+	case SCATTER:
+		*element = trial->rank * trial->count + within;
+		return trial->root;
+	default:
+		return trial->root;
+	}
+}
+
+static bool right(const struct trial *trial, const char *out, size_t i)
+{
+	size_t size = rondo_type_size(trial->type), element = i;
+	const char *at = out + i * size;
+	char expected[8];
+	double slack, total;
+
+	if (!reduces(trial->kind)) {
+		int rank = source(trial, i, &element);
+
+		store(expected, trial->type, integer_input(rank, element),
+			is_float(trial->type) ? float_input(trial, rank, element) : 0);
+		return memcmp(at, expected, size) == 0;
+	}
+	if (trial->kind == REDUCE_SCATTER)
+		element = trial->rank * trial->count + i;
+	if (!is_float(trial->type)) {
+		uint64_t value = combine_integers(trial, element);
+
+		return memcmp(at, &value, size) == 0;
+	}
+	total = combine_floats(trial, element, &slack);
+	return fabs(load_float(at, trial->type) - total) <= slack;
+}
+
+/* ---- One trial ----------------------------------------------------------------------------- */
+
+static size_t in_blocks(const struct trial *trial)
+{
+	bool root = trial->rank == trial->root;
+
+	switch (trial->kind) {
+	case REDUCE_SCATTER:
+	case ALL_TO_ALL:
+		return trial->size;
+	case SCATTER:
+		return root ? trial->size : 0;
+	case BROADCAST:
+		return root;
+	default:
+		return 1;
+	}
+}
+
+static size_t out_blocks(const struct trial *trial)
+{
+	bool root = trial->rank == trial->root;
+
+	switch (trial->kind) {
+	case ALL_GATHER:
+	case ALL_TO_ALL:
+		return trial->size;
+	case GATHER:
+		return root ? trial->size : 0;
+	case REDUCE:
+		return root;
+	default:
+		return 1;
+	}
+}
+
+static int call(const struct trial *t, rondo_comm *comm, const void *in, void *out)
+{
+	switch (t->kind) {
+	case ALL_REDUCE:
+		return rondo_all_reduce(comm, in, out, t->count, t->type, t->op, NULL);
+	case REDUCE:
+		return rondo_reduce(comm, in, out, t->count, t->type, t->op, t->root, NULL);
+	case BROADCAST:
+		return rondo_broadcast(comm, in, out, t->count, t->type, t->root, NULL);
+	case REDUCE_SCATTER:
+		return rondo_reduce_scatter(comm, in, out, t->count, t->type, t->op, NULL);
+	case ALL_GATHER:
+		return rondo_all_gather(comm, in, out, t->count, t->type, NULL);
+	case ALL_TO_ALL:
+		return rondo_all_to_all(comm, in, out, t->count, t->type, NULL);
+	case GATHER:
+		return rondo_gather(comm, in, out, t->count, t->type, t->root, NULL);
+	case SCATTER:
+		return rondo_scatter(comm, in, out, t->count, t->type, t->root, NULL);
+	}
+	return RONDO_INVALID;
+}
+
+#define GUARD 64
+
+/* Room for the larger of input and output, with guards around it that must stay as they are. */
+static char *guarded(char *memory, size_t bytes)
+{
+	memset(memory, 0x5a, bytes + 2 * GUARD + 8);
+	return memory + GUARD;
+}
+
+static bool guards_stand(const char *memory, const char *buffer, size_t bytes)
+{
+	for (const char *at = memory; at < buffer; at++)
+		if (*at != 0x5a)
+			return false;
+	for (const char *at = buffer + bytes; at < buffer + bytes + GUARD; at++)
+		if (*at != 0x5a)
+			return false;
+	return true;
+}
+
+static uint64_t hash_bytes(uint64_t hash, const char *bytes, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		hash = (hash ^ (unsigned char)bytes[i]) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+struct memory {
+	char *in, *out;
+};
+
+static int try(struct citizen *citizen, const struct trial *trial, struct memory *memory)
+{
+	size_t block = trial->count * rondo_type_size(trial->type);
+	size_t in_size = in_blocks(trial) * block, out_size = out_blocks(trial) * block;
+	char *out =
+		guarded(memory->out, in_size > out_size ? in_size : out_size) + trial->misaligned;
+	char *in = memory->in + trial->misaligned;
+	char *result = out;
+
+	if (trial->in_place) {
+		in = out + (in_size < out_size ? trial->rank * block : 0);
+		result = out + (in_size > out_size ? trial->rank * block : 0);
+		if (in_size == 0 || out_size == 0)
+			in = result = out;
+	}
+	fill(trial, in, in_size / rondo_type_size(trial->type));
+
+	int err = call(trial, citizen->comm, in, result);
+
+	if (err)
+		return world_say(citizen, "%s of %zu %s %s root %d%s: %s: %s",
+			kind_names[trial->kind], trial->count, rondo_type_name(trial->type),
+			rondo_op_name(trial->op), trial->root, trial->in_place ? " in place" : "",
+			rondo_error_name(err), rondo_last_error());
+	for (size_t i = 0; i < out_blocks(trial) * trial->count; i++)
+		if (!right(trial, result, i))
+			return world_say(citizen, "%s of %zu %s %s root %d%s: element %zu is wrong",
+				kind_names[trial->kind], trial->count, rondo_type_name(trial->type),
+				rondo_op_name(trial->op), trial->root,
+				trial->in_place ? " in place" : "", i);
+	if (!guards_stand(
+		    memory->out, out, trial->in_place && in_size > out_size ? in_size : out_size))
+		return world_say(citizen, "%s of %zu %s wrote beside its buffer",
+			kind_names[trial->kind], trial->count, rondo_type_name(trial->type));
+	if (trial->kind == ALL_REDUCE || trial->kind == ALL_GATHER || trial->kind == BROADCAST)
+		*citizen->number = hash_bytes(*citizen->number, result, out_size);
+	return 0;
+}
+
+/* ---- All of them --------------------------------------------------------------------------- */
+
+static int try_places(struct citizen *citizen, struct trial trial, struct memory *memory)
+{
+	for (int in_place = 0; in_place < 2; in_place++) {
+		trial.in_place = in_place;
+		trial.misaligned = (trial.count + trial.op + in_place) % 3 == 1 ? 1 : 0;
+
+		int wrong = try(citizen, &trial, memory);
+
+		if (wrong)
+			return wrong;
+	}
+	return 0;
+}
+
+static int try_types(struct citizen *citizen, struct trial trial, struct memory *memory)
+{
+	for (int type = 0; type < RONDO_TYPE_COUNT; type++) {
+		for (int op = 0; op < (reduces(trial.kind) ? RONDO_OP_COUNT : 1); op++) {
+			trial.type = type;
+			trial.op = op;
+			trial.root = rooted(trial.kind) ? (type + op) % trial.size : 0;
+
+			int wrong = try_places(citizen, trial, memory);
+
+			if (wrong)
+				return wrong;
+		}
+	}
+	return 0;
+}
+
+static const size_t counts[] = { 0, 1, 7, 64, 1023, 65537 };
+
+static int try_everything(struct citizen *citizen)
+{
+	size_t most = counts[sizeof(counts) / sizeof(*counts) - 1] * 8 * citizen->size;
+	struct memory memory = { malloc(most + 8), malloc(most + 2 * GUARD + 8) };
+	struct trial trial = { .rank = citizen->rank, .size = citizen->size };
+	int wrong = 0;
+
+	if (!citizen->comm)
+		wrong = world_say(citizen, "create: %s: %s",
+			rondo_error_name(citizen->create_error), rondo_last_error());
+	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts) && !wrong; i++) {
+		for (int kind = 0; kind < KINDS && !wrong; kind++) {
+			trial.count = counts[i];
+			trial.kind = kind;
+			wrong = try_types(citizen, trial, &memory);
+		}
+	}
+	free(memory.in);
+	free(memory.out);
+	return wrong;
+}
+
+static void run_everything(const struct world *world)
+{
+	struct fate fates[WORLD_MAX];
+
+	cr_assert_eq(world_run(world, try_everything, NULL, fates), 0);
+	for (int i = 1; i < world->size; i++)
+		cr_assert_eq(fates[i].number, fates[0].number,
+			"ranks 0 and %d of %d hold different bits", i, world->size);
+}
+
+static struct world worlds[] = {
+	{ .size = 1, .transport = NULL },
+	{ .size = 2, .transport = "shm" },
+	{ .size = 3, .transport = "shm" },
+	{ .size = 4, .transport = "shm" },
+	{ .size = 5, .transport = "shm" },
+	{ .size = 8, .transport = "shm" },
+	{ .size = 2, .transport = "tcp" },
+	{ .size = 3, .transport = "tcp" },
+	{ .size = 4, .transport = "tcp" },
+	{ .size = 5, .transport = "tcp" },
+	{ .size = 8, .transport = "tcp" },
+	{ .size = 2, .transport = "mixed" },
+	{ .size = 3, .transport = "mixed" },
+	{ .size = 4, .transport = "mixed" },
+	{ .size = 5, .transport = "mixed" },
+	{ .size = 8, .transport = "mixed" },
+	{ .size = 4, .transport = "shm", .channels = 3, .piece_size = 1000 },
+	{ .size = 4, .transport = "tcp", .channels = 2, .piece_size = 4096 },
+	{ .size = 4, .transport = "mixed", .threads = true },
+};
+
+/* The worlds are named by number: a parameter must not hold pointers that move. */
+ParameterizedTestParameters(collectives, are_right_for_every_type_operation_count_and_place)
+{
+	static int numbers[sizeof(worlds) / sizeof(*worlds)];
+
+	for (size_t i = 0; i < sizeof(worlds) / sizeof(*worlds); i++)
+		numbers[i] = (int)i;
+	return cr_make_param_array(int, numbers, sizeof(worlds) / sizeof(*worlds));
+}
+
+ParameterizedTest(int *number, collectives, are_right_for_every_type_operation_count_and_place,
+	.timeout = 300)
+{
+	struct world world = worlds[*number];
+
+	world.limit_ms = 240000;
+	run_everything(&world);
+}

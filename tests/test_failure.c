@@ -1,0 +1,359 @@
+/* Whatever happens to one rank, every other gets an error that names it, soon; nobody hangs. */
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "world.h"
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
+
+static const char *const transports[] = { "shm", "tcp", "mixed" };
+
+/* What must hold of every rank but the victim: this error, a story with these words. */
+struct expectation {
+	int victim;
+	int error;
+	const char *words;
+};
+
+/* Calls until one fails, then holds the failure against what is expected. */
+static int fails_as_expected(struct citizen *citizen, int err)
+{
+	const struct expectation *expected = citizen->argument;
+
+	if (err != expected->error || !strstr(rondo_last_error(), expected->words))
+		return world_say(citizen, "got %s: %s; wanted %s: ...%s...", rondo_error_name(err),
+			rondo_last_error(), rondo_error_name(expected->error), expected->words);
+	return 0;
+}
+
+/* ---- Deaths -------------------------------------------------------------------------------- */
+
+static float values[100000];
+
+/* The victim dies in the middle of its third call: on another thread's stream it has just begun. */
+static int die_in_a_call(struct citizen *citizen)
+{
+	const struct expectation *expected = citizen->argument;
+	int err = citizen->create_error;
+
+	for (int i = 0; i < 1000 && !err; i++) {
+		if (citizen->rank == expected->victim && i == 3) {
+			rondo_stream *stream;
+
+			rondo_stream_create(&stream);
+			rondo_all_reduce(citizen->comm, values, values, 100000, RONDO_F32,
+				RONDO_SUM, stream);
+			raise(SIGKILL);
+		}
+		err = rondo_all_reduce(
+			citizen->comm, values, values, 100000, RONDO_F32, RONDO_SUM, NULL);
+	}
+	return fails_as_expected(citizen, err);
+}
+
+static void run_deaths(
+	int (*body)(struct citizen *citizen), int victim, int error, const char *words)
+{
+	for (size_t i = 0; i < sizeof(transports) / sizeof(*transports); i++) {
+		struct expectation expected = { .victim = victim, .error = error, .words = words };
+		struct world world = { .size = 4, .transport = transports[i], .limit_ms = 20000 };
+		struct fate fates[WORLD_MAX];
+		int64_t began = now_ms();
+
+		world_run(&world, body, &expected, fates);
+		cr_assert_lt(
+			now_ms() - began, 10000, "%s: a death was not seen at once", transports[i]);
+		for (int rank = 0; rank < 4; rank++)
+			cr_assert_eq(fates[rank].status, rank == victim ? 128 + SIGKILL : 0,
+				"%s: rank %d: %d: %s", transports[i], rank, fates[rank].status,
+				fates[rank].text);
+	}
+}
+
+Test(failure, a_rank_killed_in_a_collective_is_named_on_every_other, .timeout = 90)
+{
+	run_deaths(die_in_a_call, 2, RONDO_DIED, "rank 2");
+}
+
+Test(failure, so_is_rank_0, .timeout = 90)
+{
+	run_deaths(die_in_a_call, 0, RONDO_DIED, "rank 0");
+}
+
+/* The others are in a barrier that the victim never joins. */
+static int die_between_calls(struct citizen *citizen)
+{
+	const struct expectation *expected = citizen->argument;
+	int err = citizen->create_error;
+
+	if (citizen->rank == expected->victim)
+		raise(SIGKILL);
+	if (!err)
+		err = rondo_barrier(citizen->comm, NULL);
+	return fails_as_expected(citizen, err);
+}
+
+Test(failure, a_rank_killed_before_it_joins_a_call_is_named, .timeout = 90)
+{
+	run_deaths(die_between_calls, 3, RONDO_DIED, "rank 3");
+}
+
+/* All calls are done; the others learn of it on their way out, or not at all. */
+static int die_at_teardown(struct citizen *citizen)
+{
+	const struct expectation *expected = citizen->argument;
+	int err = citizen->create_error;
+
+	if (!err)
+		err = rondo_barrier(citizen->comm, NULL);
+	if (citizen->rank == expected->victim)
+		raise(SIGKILL);
+	if (err)
+		return fails_as_expected(citizen, err);
+	err = rondo_comm_destroy(citizen->comm);
+	citizen->comm = NULL;
+	return err ? fails_as_expected(citizen, err) : 0;
+}
+
+Test(failure, a_rank_killed_at_teardown_hangs_nobody, .timeout = 90)
+{
+	run_deaths(die_at_teardown, 1, RONDO_DIED, "rank 1");
+}
+
+Test(failure, nor_does_rank_0, .timeout = 90)
+{
+	run_deaths(die_at_teardown, 0, RONDO_DIED, "rank 0");
+}
+
+/* ---- Silence ------------------------------------------------------------------------------- */
+
+static int stop_in_a_call(struct citizen *citizen)
+{
+	const struct expectation *expected = citizen->argument;
+	int err = citizen->create_error;
+
+	for (int i = 0; i < 1000 && !err; i++) {
+		if (citizen->rank == expected->victim && i == 3)
+			raise(SIGSTOP);
+		err = rondo_all_reduce(
+			citizen->comm, values, values, 1000, RONDO_F32, RONDO_SUM, NULL);
+	}
+	return fails_as_expected(citizen, err);
+}
+
+Test(failure, a_stopped_rank_is_named_within_the_bound, .timeout = 90)
+{
+	for (size_t i = 0; i < sizeof(transports) / sizeof(*transports); i++) {
+		struct expectation expected = {
+			.victim = 1, .error = RONDO_TIMEOUT, .words = "rank 1"
+		};
+		struct world world = {
+			.size = 4, .transport = transports[i], .timeout_ms = 700, .limit_ms = 3000
+		};
+		struct fate fates[WORLD_MAX];
+
+		world_run(&world, stop_in_a_call, &expected, fates);
+		for (int rank = 0; rank < 4; rank++)
+			cr_assert_eq(fates[rank].status, rank == 1 ? -1 : 0, "%s: rank %d: %d: %s",
+				transports[i], rank, fates[rank].status, fates[rank].text);
+	}
+}
+
+/* Rank 1 is alive and well, and elsewhere. */
+static int stay_away(struct citizen *citizen)
+{
+	int err = citizen->create_error;
+
+	if (!err)
+		err = rondo_barrier(citizen->comm, NULL);
+	if (!err && citizen->rank == 1) {
+		/* Until the verdict: it concerns this rank too. */
+		while ((err = rondo_comm_error(citizen->comm)) == 0)
+			poll(NULL, 0, 10);
+	} else if (!err) {
+		err = rondo_barrier(citizen->comm, NULL);
+	}
+	return fails_as_expected(citizen, err);
+}
+
+Test(failure, a_rank_that_does_not_join_a_call_is_named, .timeout = 90)
+{
+	struct expectation expected = {
+		.victim = 1, .error = RONDO_TIMEOUT, .words = "has not joined barrier #2"
+	};
+	struct world world = { .size = 3, .timeout_ms = 500, .limit_ms = 10000 };
+
+	cr_assert_eq(world_run(&world, stay_away, &expected, NULL), 0);
+}
+
+/* ---- Leaving early ------------------------------------------------------------------------- */
+
+static int leave_early(struct citizen *citizen)
+{
+	const struct expectation *expected = citizen->argument;
+	int err = citizen->create_error;
+
+	if (!err)
+		err = rondo_barrier(citizen->comm, NULL);
+	if (!err && citizen->rank != expected->victim)
+		err = rondo_barrier(citizen->comm, NULL);
+	if (citizen->rank == expected->victim) {
+		/* It is told, if at all, as it leaves. */
+		rondo_comm_destroy(citizen->comm);
+		citizen->comm = NULL;
+		return 0;
+	}
+	return fails_as_expected(citizen, err);
+}
+
+Test(failure, a_call_after_a_rank_has_left_names_it, .timeout = 90)
+{
+	for (int victim = 0; victim < 3; victim++) {
+		struct expectation expected = {
+			.victim = victim, .error = RONDO_LEFT, .words = "left"
+		};
+		struct world world = { .size = 3, .timeout_ms = 10000, .limit_ms = 9000 };
+
+		cr_assert_eq(world_run(&world, leave_early, &expected, NULL), 0);
+	}
+}
+
+/* ---- Calls that differ --------------------------------------------------------------------- */
+
+/* What rank 2 does differently. */
+enum difference { OPERATION, COUNT, TYPE, ROOT, COLLECTIVE, LONGER };
+
+static float longer[4 * 20000];
+
+static int call_differently(struct citizen *citizen, enum difference difference)
+{
+	bool odd = citizen->rank == 2;
+	rondo_comm *comm = citizen->comm;
+
+	switch (difference) {
+	case OPERATION:
+		return rondo_all_reduce(
+			comm, values, values, 64, RONDO_F32, odd ? RONDO_MAX : RONDO_SUM, NULL);
+	case COUNT:
+		return rondo_all_reduce(
+			comm, values, values, odd ? 65 : 64, RONDO_F32, RONDO_SUM, NULL);
+	case TYPE:
+		return rondo_all_reduce(
+			comm, values, values, 64, odd ? RONDO_I32 : RONDO_F32, RONDO_SUM, NULL);
+	case ROOT:
+		return rondo_broadcast(comm, values, values, 64, RONDO_F32, odd ? 1 : 0, NULL);
+	case COLLECTIVE:
+		return odd ? rondo_barrier(comm, NULL)
+			   : rondo_all_reduce(comm, values, values, 64, RONDO_F32, RONDO_SUM, NULL);
+	case LONGER:
+		return rondo_all_gather(comm, values, longer, odd ? 20000 : 0, RONDO_F32, NULL);
+	}
+	return 0;
+}
+
+struct oddity {
+	enum difference difference;
+};
+
+/* A rank may finish its part before anyone can know; then its next call, or its leaving, tells it.
+ */
+static int differ(struct citizen *citizen)
+{
+	const struct oddity *oddity = citizen->argument;
+	int err = citizen->create_error;
+
+	if (!err)
+		err = rondo_barrier(citizen->comm, NULL);
+	if (!err)
+		err = call_differently(citizen, oddity->difference);
+	if (!err)
+		err = rondo_barrier(citizen->comm, NULL);
+	if (!err) {
+		err = rondo_comm_destroy(citizen->comm);
+		citizen->comm = NULL;
+	}
+	if (err != RONDO_MISMATCH || !strstr(rondo_last_error(), "rank 2"))
+		return world_say(citizen, "got %s: %s", rondo_error_name(err), rondo_last_error());
+	return 0;
+}
+
+Test(failure, calls_that_differ_are_an_error_on_every_rank_and_name_the_odd_one, .timeout = 120)
+{
+	for (size_t i = 0; i < sizeof(transports) / sizeof(*transports); i++) {
+		for (int difference = OPERATION; difference <= LONGER; difference++) {
+			struct oddity oddity = { difference };
+			struct world world = { .size = 4,
+				.transport = transports[i],
+				.timeout_ms = 3000,
+				.limit_ms = 15000 };
+
+			cr_assert_eq(world_run(&world, differ, &oddity, NULL), 0,
+				"difference %d over %s", difference, transports[i]);
+		}
+	}
+}
+
+/* ---- Abort --------------------------------------------------------------------------------- */
+
+static int abort_it(struct citizen *citizen)
+{
+	int err = citizen->create_error;
+
+	if (!err && citizen->rank == 1)
+		rondo_comm_abort(citizen->comm, "the loss is NaN");
+	if (!err)
+		err = rondo_barrier(citizen->comm, NULL);
+	return fails_as_expected(citizen, err);
+}
+
+Test(failure, an_abort_reaches_every_rank_with_its_reason, .timeout = 90)
+{
+	struct expectation expected = { .error = RONDO_ABORTED,
+		.words = "rank 1 aborted the communicator: the loss is NaN" };
+	struct world world = { .size = 3, .limit_ms = 10000 };
+
+	cr_assert_eq(world_run(&world, abort_it, &expected, NULL), 0);
+}
+
+/* ---- Addresses ----------------------------------------------------------------------------- */
+
+Test(failure, an_address_where_no_one_listens_is_named_within_the_bound, .timeout = 30)
+{
+	struct rondo_config config = RONDO_CONFIG_INIT;
+	rondo_comm *comm;
+
+	config.rank = 1;
+	config.size = 2;
+	config.address = "127.0.0.1";
+	config.port = 1;
+	config.init_timeout_ms = 300;
+	cr_assert_eq(rondo_comm_create(&comm, &config), RONDO_UNREACHABLE);
+	cr_assert_null(comm);
+	cr_assert(strstr(rondo_last_error(), "127.0.0.1:1"), "%s", rondo_last_error());
+	cr_assert(strstr(rondo_last_error(), "rank 1"), "%s", rondo_last_error());
+}
+
+Test(failure, a_rank_that_never_comes_is_named, .timeout = 30)
+{
+	struct rondo_config config = RONDO_CONFIG_INIT;
+	rondo_comm *comm;
+
+	config.rank = 0;
+	config.size = 2;
+	config.address = "127.0.0.1";
+	config.port = world_free_port();
+	config.init_timeout_ms = 300;
+	cr_assert_eq(rondo_comm_create(&comm, &config), RONDO_TIMEOUT);
+	cr_assert(strstr(rondo_last_error(), "rank 1"), "%s", rondo_last_error());
+}

@@ -1,0 +1,191 @@
+#include "world.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* One rank's life, shared between it and the parent. */
+struct life {
+	struct citizen citizen;
+	struct fate fate;
+	int (*body)(struct citizen *citizen);
+	int port, listen_fd;
+};
+
+int world_say(struct citizen *citizen, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(citizen->text, WORLD_TEXT, format, args);
+	va_end(args);
+	return 1;
+}
+
+static int listen_somewhere(int *port)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET };
+	socklen_t size = sizeof(address);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+		listen(fd, 64) < 0 || getsockname(fd, (struct sockaddr *)&address, &size) < 0)
+		return -1;
+	*port = ntohs(address.sin_port);
+	return fd;
+}
+
+int world_free_port(void)
+{
+	int port = 0;
+
+	close(listen_somewhere(&port));
+	return port;
+}
+
+static struct rondo_config config_of(const struct life *life)
+{
+	const struct world *world = life->citizen.world;
+	struct rondo_config config = RONDO_CONFIG_INIT;
+	bool mixed = world->transport && strcmp(world->transport, "mixed") == 0;
+
+	config.rank = life->citizen.rank;
+	config.size = world->size;
+	config.address = "127.0.0.1";
+	config.port = life->port;
+	if (life->citizen.rank == 0)
+		config.rendezvous_fd = life->listen_fd;
+	config.transport = mixed ? NULL : world->transport;
+	config.host = mixed ? (life->citizen.rank < (world->size + 1) / 2 ? "a" : "b") : NULL;
+	config.timeout_ms = world->timeout_ms;
+	config.channels = world->channels;
+	config.piece_size = world->piece_size;
+	return config;
+}
+
+static int live(struct life *life)
+{
+	struct citizen *citizen = &life->citizen;
+	struct rondo_config config = config_of(life);
+
+	citizen->create_error = rondo_comm_create(&citizen->comm, &config);
+
+	int status = life->body(citizen);
+	int err = rondo_comm_destroy(citizen->comm);
+
+	if (err && status == 0)
+		status = world_say(
+			citizen, "destroy: %s: %s", rondo_error_name(err), rondo_last_error());
+	return status;
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
+
+static int wait_for_child(pid_t pid, int64_t deadline)
+{
+	struct pollfd fd = { .fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN };
+	int64_t left = deadline - now_ms();
+	int status, ready;
+
+	do
+		ready = poll(&fd, 1, left > 0 ? (int)left : 0);
+	while (ready < 0 && errno == EINTR);
+	close(fd.fd);
+	if (ready == 0)
+		kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	if (ready == 0)
+		return -1;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static void run_processes(struct life *lives, int size, int64_t deadline)
+{
+	pid_t pids[WORLD_MAX];
+
+	fflush(NULL);
+	for (int i = 0; i < size; i++) {
+		pids[i] = fork();
+		if (pids[i] == 0)
+			_exit(live(&lives[i]));
+	}
+	close(lives[0].listen_fd);
+	for (int i = 0; i < size; i++)
+		lives[i].fate.status = wait_for_child(pids[i], deadline);
+}
+
+static void *live_in_thread(void *argument)
+{
+	struct life *life = argument;
+
+	life->fate.status = live(life);
+	return NULL;
+}
+
+static void run_threads(struct life *lives, int size)
+{
+	pthread_t threads[WORLD_MAX];
+
+	for (int i = 0; i < size; i++)
+		pthread_create(&threads[i], NULL, live_in_thread, &lives[i]);
+	for (int i = 0; i < size; i++)
+		pthread_join(threads[i], NULL);
+}
+
+int world_run(const struct world *world, int (*body)(struct citizen *citizen), void *argument,
+	struct fate fates[WORLD_MAX])
+{
+	size_t bytes = WORLD_MAX * sizeof(struct life);
+	struct life *lives =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int64_t deadline = now_ms() + (world->limit_ms ? world->limit_ms : 60000);
+	int port = 0, fd = listen_somewhere(&port), failed = 0;
+
+	for (int i = 0; i < world->size; i++) {
+		struct life *life = &lives[i];
+
+		life->citizen = (struct citizen){ .world = world,
+			.rank = i,
+			.size = world->size,
+			.argument = argument,
+			.text = life->fate.text,
+			.number = &life->fate.number };
+		life->body = body;
+		life->port = port;
+		life->listen_fd = fd;
+	}
+	if (world->threads)
+		run_threads(lives, world->size);
+	else
+		run_processes(lives, world->size, deadline);
+	for (int i = 0; i < world->size; i++) {
+		const struct fate *fate = &lives[i].fate;
+
+		if (fate->status != 0 && failed++ == 0)
+			fprintf(stderr, "rank %d of %d over %s: status %d: %s\n", i, world->size,
+				world->transport ? world->transport : "any", fate->status,
+				fate->text);
+		if (fates)
+			fates[i] = *fate;
+	}
+	munmap(lives, bytes);
+	return failed;
+}

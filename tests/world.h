@@ -1,0 +1,59 @@
+/*
+ * Worlds for tests: N ranks, forked (or as threads), that meet, run a body and leave. A body never
+ * asserts: it returns 0, or says what is wrong and returns non-zero; the parent asserts.
+ */
+#ifndef WORLD_H
+#define WORLD_H
+
+#include <stdbool.h>
+
+#include "rondo.h"
+
+#define WORLD_MAX 16
+#define WORLD_TEXT 512
+
+struct world {
+	int size;
+	const char
+		*transport; /* NULL: any; "mixed": two pretended hosts, shm inside, tcp between */
+	bool threads;
+	int timeout_ms; /* silence; 0: the default */
+	int channels; /* 0: the default */
+	size_t piece_size; /* 0: the default */
+	int limit_ms; /* for the whole world; 0: 60 s */
+};
+
+/* What one rank of a world sees. */
+struct citizen {
+	const struct world *world;
+	rondo_comm *comm; /* NULL when it could not be made */
+	int create_error;
+	int rank, size;
+	void *argument;
+	char *text; /* [WORLD_TEXT], read by the parent */
+	uint64_t *number; /* read by the parent; for what must be equal everywhere */
+};
+
+/* How one rank ended, as its parent saw it. */
+struct fate {
+	int status; /* what the body returned, 128 + signal, or -1: still there at the limit */
+	char text[WORLD_TEXT];
+	uint64_t number;
+};
+
+/*
+ * Runs body on every rank. The comm is made before (a failure to do so is for the body to see) and
+ * destroyed after it; an error of destroy counts as failure unless the body failed. Returns how
+ * many ranks failed; what the first of them said is on stderr.
+ */
+int world_run(const struct world *world, int (*body)(struct citizen *citizen), void *argument,
+	struct fate fates[WORLD_MAX]);
+
+/* A port of 127.0.0.1 on which nobody listens just now. */
+int world_free_port(void);
+
+/* Leaves the text for the parent and returns 1: `return world_say(citizen, "...")`. */
+int world_say(struct citizen *citizen, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+#endif
