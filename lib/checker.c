@@ -1,10 +1,13 @@
 /*
- * Two proofs make one. The first looks at each plan alone, in program order: which step writes to
- * memory that another still needs. The second runs all plans together on symbols: a network of
- * processes joined by FIFOs, each of which reads where it said it would read, ends the same way
- * whatever the order in which the processes run (G. Kahn, "The semantics of a simple language for
- * parallel programming", 1974), and stays so when the FIFOs are bounded. So one run, in any order,
- * stands for all.
+ * Two proofs make one. The first looks at each plan alone, in program order: does a step write to
+ * memory that another still needs (overwrite.h)? The second runs all plans together, on symbols.
+ *
+ * One run stands for all. Each FIFO has one rank that puts in and one that takes out, so whatever a
+ * rank does can only enable what others wait for, never prevent it: in which order the ranks run
+ * changes neither what they compute nor whether they get to the end (G. Kahn, "The semantics of a
+ * simple language for parallel programming", 1974). And one piece stands for all pieces: among the
+ * orders is the one in which all ranks finish a piece, and leave the FIFOs empty, before any begins
+ * the next.
  */
 #include "checker.h"
 
@@ -16,31 +19,25 @@
 #include "overwrite.h"
 #include "symbol.h"
 
-/* The plan is run so often over the same FIFOs; what is true from one piece to the next is true of
-   all that follow. */
-#define PIECES 2
-
 /* What a link holds in one direction: a message at the sender, and one at the receiver. */
 #define PIPE_ROOM 2
 
 struct message {
 	struct rd_symbol value;
-	int piece, step; /* of its sender, when it sent */
+	int step; /* of its sender */
 };
 
 /* One direction between two ranks. */
 struct pipe {
 	int from, to;
-	int next_in; /* another pipe to the same rank; -1: none */
 	struct message messages[PIPE_ROOM];
 	unsigned pushed, popped; /* messages ever */
 };
 
 struct runner {
 	const struct rd_plan *plan;
-	int piece, step;
+	int step; /* step_count: finished */
 	bool queued;
-	int first_in; /* a pipe to this rank; -1: none */
 	struct rd_symbol *out; /* output chunks, then scratch chunks */
 	int out_chunks;
 	int *promised; /* by output block: the block of the space that must end there; -1: any */
@@ -188,14 +185,11 @@ static struct pipe *pipe_between(const struct check *check, int from, int to)
 static void add_pipe(struct check *check, int from, int to)
 {
 	int *number = &check->pipe_numbers[(size_t)from * check->size + to];
-	struct pipe *pipe;
 
 	if (*number)
 		return;
-	pipe = &check->pipes[check->pipe_count];
+	check->pipes[check->pipe_count] = (struct pipe){ .from = from, .to = to };
 	*number = ++check->pipe_count;
-	*pipe = (struct pipe){ .from = from, .to = to, .next_in = check->runners[to].first_in };
-	check->runners[to].first_in = *number - 1;
 }
 
 static void wake(struct check *check, int rank)
@@ -257,24 +251,15 @@ static int waits_for(const struct check *check, const struct runner *runner)
 	return -1;
 }
 
-static int left_over(const struct check *check, const struct pipe *pipe, int step)
-{
-	return rd_step_wrong(check->runners[pipe->from].plan, step,
-		"rank %d has finished and never receives it", pipe->to);
-}
-
-static int push(struct check *check, const struct runner *runner, int i, struct rd_symbol value)
+static void push(struct check *check, const struct runner *runner, int i, struct rd_symbol value)
 {
 	const struct rd_step *step = &runner->plan->steps[i];
 	struct pipe *pipe = pipe_between(check, runner->plan->problem.rank, step->to);
 
 	pipe->messages[pipe->pushed % PIPE_ROOM] =
-		(struct message){ rd_symbol_hold(&check->symbols, value), runner->piece, i };
+		(struct message){ rd_symbol_hold(&check->symbols, value), i };
 	runner->tickets[i] = ++pipe->pushed;
-	if (check->runners[step->to].piece > runner->piece)
-		return left_over(check, pipe, i);
 	wake(check, step->to);
-	return 0;
 }
 
 static int pop(struct check *check, const struct runner *runner, int i, struct rd_symbol *value)
@@ -284,9 +269,6 @@ static int pop(struct check *check, const struct runner *runner, int i, struct r
 	const struct message *message = oldest(pipe);
 	int chunk = check->runners[pipe->from].plan->steps[message->step].chunk;
 
-	if (message->piece != runner->piece)
-		return rd_step_wrong(
-			runner->plan, i, "rank %d has finished and never sends it", pipe->from);
 	if (chunk != step->chunk)
 		return rd_step_wrong(runner->plan, i, "rank %d, step %d, sends it chunk %d",
 			pipe->from, message->step, chunk);
@@ -398,9 +380,9 @@ static int run_step(struct check *check, struct runner *runner)
 	if (rd_step_writes(step))
 		store(check, runner, step->into, value);
 	if (rd_step_sends(step))
-		err = push(check, runner, runner->step, value);
+		push(check, runner, runner->step, value);
 	rd_symbol_drop(&check->symbols, value);
-	return err;
+	return 0;
 }
 
 /* ---- What the plans promise ---------------------------------------------------------------- */
@@ -443,13 +425,13 @@ static int check_output(struct check *check, const struct runner *runner, int ou
 	return check_order(check, rank, value);
 }
 
-static int finish_piece(struct check *check, struct runner *runner)
+static int check_outputs(struct check *check, const struct runner *runner)
 {
 	int parts = runner->plan->parts;
-	int err;
 
 	for (int i = 0; i < runner->out_chunks; i++) {
 		int block = runner->promised[i / parts];
+		int err;
 
 		if (block < 0)
 			continue;
@@ -457,45 +439,37 @@ static int finish_piece(struct check *check, struct runner *runner)
 		if (err)
 			return err;
 	}
-	for (int i = runner->first_in; i >= 0; i = check->pipes[i].next_in) {
-		struct pipe *pipe = &check->pipes[i];
-
-		if (!empty(pipe) && oldest(pipe)->piece == runner->piece)
-			return left_over(check, pipe, oldest(pipe)->step);
-	}
 	return 0;
-}
-
-static void start_piece(struct check *check, struct runner *runner)
-{
-	for (int i = 0; i < runner->out_chunks + runner->plan->scratch_chunks; i++) {
-		rd_symbol_drop(&check->symbols, runner->out[i]);
-		runner->out[i] = (struct rd_symbol){ .chunk = -1 };
-	}
-	runner->step = 0;
 }
 
 /* ---- Running it ---------------------------------------------------------------------------- */
 
+static bool finished(const struct runner *runner)
+{
+	return runner->step == runner->plan->step_count;
+}
+
 static int advance(struct check *check, struct runner *runner)
 {
-	int err;
+	while (!finished(runner) && waits_for(check, runner) < 0) {
+		int err = run_step(check, runner);
 
-	while (runner->piece < PIECES) {
-		if (runner->step == runner->plan->step_count) {
-			err = finish_piece(check, runner);
-			if (err)
-				return err;
-			start_piece(check, runner);
-			runner->piece++;
-			continue;
-		}
-		if (waits_for(check, runner) >= 0)
-			return 0;
-		err = run_step(check, runner);
 		if (err)
 			return err;
 		runner->step++;
+	}
+	return 0;
+}
+
+/* Messages to ranks that have finished. */
+static int check_left_over(struct check *check)
+{
+	for (int i = 0; i < check->pipe_count; i++) {
+		struct pipe *pipe = &check->pipes[i];
+
+		if (!empty(pipe) && finished(&check->runners[pipe->to]))
+			return rd_step_wrong(check->runners[pipe->from].plan, oldest(pipe)->step,
+				"rank %d has finished and never receives it", pipe->to);
 	}
 	return 0;
 }
@@ -530,7 +504,7 @@ static int deadlock(struct check *check, int rank)
 		struct runner *runner = &check->runners[rank];
 		int next = waits_for(check, runner);
 
-		if (check->runners[next].piece == PIECES)
+		if (finished(&check->runners[next]))
 			return rd_step_wrong(runner->plan, runner->step,
 				"rank %d has finished and never sends it", next);
 		runner->queued = true;
@@ -541,20 +515,20 @@ static int deadlock(struct check *check, int rank)
 
 static int run(struct check *check)
 {
-	for (int rank = 0; rank < check->size; rank++) {
-		start_piece(check, &check->runners[rank]);
-		wake(check, rank);
-	}
-	while (check->queue_length) {
-		int err = advance(check, &check->runners[next_awake(check)]);
+	int err = 0;
 
-		if (err)
-			return err;
-	}
 	for (int rank = 0; rank < check->size; rank++)
-		if (check->runners[rank].piece < PIECES)
-			return deadlock(check, rank);
-	return 0;
+		wake(check, rank);
+	while (check->queue_length && !err)
+		err = advance(check, &check->runners[next_awake(check)]);
+	if (!err)
+		err = check_left_over(check);
+	for (int rank = 0; rank < check->size && !err; rank++)
+		if (!finished(&check->runners[rank]))
+			err = deadlock(check, rank);
+	for (int rank = 0; rank < check->size && !err; rank++)
+		err = check_outputs(check, &check->runners[rank]);
+	return err;
 }
 
 /* ---- Making and freeing it ----------------------------------------------------------------- */
@@ -585,12 +559,12 @@ static void lay_out(struct check *check, struct rd_plan *const *plans)
 		const struct rd_plan *plan = plans[rank];
 
 		runner->plan = plan;
-		runner->first_in = -1;
 		runner->out = values;
 		runner->out_chunks = rd_plan_chunks(plan, RD_OUT);
 		runner->promised = promises;
 		runner->tickets = tickets;
-		values += runner->out_chunks + plan->scratch_chunks;
+		for (int i = 0; i < runner->out_chunks + plan->scratch_chunks; i++)
+			*values++ = (struct rd_symbol){ .chunk = -1 };
 		promises += rd_out_blocks(&plan->problem);
 		tickets += plan->step_count;
 		promise(runner);

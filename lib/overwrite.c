@@ -16,7 +16,7 @@ struct memory {
 	int *overwriters; /* by cell: the step that overwrote an input; -1: none */
 	int *readers; /* by cell: the last step that sends from it; -1: none */
 	int *next_readers; /* by step: an earlier one that sends from the same cell; -1: none */
-	int *flushed; /* by peer: messages of steps up to this one have been received; -1: none */
+	int *flushes; /* by step: the step that flushed it; -1: none */
 };
 
 static int cell_of(const struct memory *memory, struct rd_where where)
@@ -56,7 +56,9 @@ static int check_write(struct memory *memory, int i)
 	for (int s = memory->readers[cell]; s >= 0; s = memory->next_readers[s]) {
 		const struct rd_step *sender = &plan->steps[s];
 
-		if (s <= memory->flushed[sender->to])
+		/* To flush a later message on the same link is not enough: where a chunk is
+		   empty, its step sends nothing, and its FLUSH waits for nothing. */
+		if (memory->flushes[s] >= 0)
 			continue;
 		if (onto_itself && sender->kind == RD_STEP_SEND && sender->from.memory == RD_IN)
 			continue;
@@ -86,16 +88,6 @@ static void note_send(struct memory *memory, int i)
 	memory->readers[cell] = i;
 }
 
-static void note_flush(struct memory *memory, int i)
-{
-	int sender = memory->plan->steps[i].sender;
-	int *flushed = &memory->flushed[memory->plan->steps[sender].to];
-
-	/* A link is done with messages in the order in which they were sent. */
-	if (*flushed < sender)
-		*flushed = sender;
-}
-
 static int memory_init(struct memory *memory, const struct rd_plan *plan)
 {
 	int out_chunks = rd_plan_chunks(plan, RD_OUT);
@@ -104,15 +96,16 @@ static int memory_init(struct memory *memory, const struct rd_plan *plan)
 	memory->plan = plan;
 	memory->in_chunks = rd_plan_chunks(plan, RD_IN);
 	memory->cells = memory->in_chunks + out_chunks + plan->scratch_chunks;
-	numbers = out_chunks + 2 * memory->cells + plan->step_count + plan->problem.size;
-	memory->aliases = malloc(numbers * sizeof(int));
+	numbers = out_chunks + 2 * memory->cells + 2 * plan->step_count;
+	/* One more: an allocation of nothing may give NULL. */
+	memory->aliases = malloc((numbers + 1) * sizeof(int));
 	if (!memory->aliases)
 		return rd_fail(RONDO_MEMORY, "no memory to check a plan");
 	memset(memory->aliases, 0xff, numbers * sizeof(int)); /* -1 */
 	memory->overwriters = memory->aliases + out_chunks;
 	memory->readers = memory->overwriters + memory->cells;
 	memory->next_readers = memory->readers + memory->cells;
-	memory->flushed = memory->next_readers + plan->step_count;
+	memory->flushes = memory->next_readers + plan->step_count;
 	for (int chunk = 0; chunk < out_chunks; chunk++) {
 		int alias = rd_alias_block(&plan->problem, chunk / plan->parts);
 
@@ -133,7 +126,7 @@ int rd_check_overwrites(const struct rd_plan *plan)
 		const struct rd_step *step = &plan->steps[i];
 
 		if (step->kind == RD_STEP_FLUSH) {
-			note_flush(&memory, i);
+			memory.flushes[step->sender] = i;
 			continue;
 		}
 		err = check_read(&memory, i);

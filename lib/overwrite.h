@@ -11,7 +11,7 @@
  * The plan's fields must be sound. RONDO_INVALID with the story where, out of place or in place,
  *   - a step reads an input that an earlier one has overwritten;
  *   - a step writes to memory that an earlier one may still be sending from, with no FLUSH of that
- *     one (or of a later one on the same link) between.
+ *     one between.
  */
 int rd_check_overwrites(const struct rd_plan *plan);
 
