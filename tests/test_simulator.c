@@ -54,22 +54,37 @@ static struct world any_world(enum rd_collective collective, int size)
 	return world;
 }
 
-static void expect_right(struct world *world, const struct rd_simulation *set)
+static void expect_right_by(
+	struct world *world, const char *algorithm, const struct rd_simulation *set)
 {
 	struct rd_simulated simulated;
 
-	cr_assert(world_create(world, NULL), "%s", rondo_last_error());
+	cr_assert(world_create(world, algorithm), "%s", rondo_last_error());
 	cr_expect_eq(world_simulate(world, set, &simulated), 0, "%s", rondo_last_error());
 	for (int rank = 0; rank < world->size; rank++)
-		cr_expect_eq(simulated.errors[rank], 0, "rank %d of %d, %s: %s", rank, world->size,
-			rd_collective_name(world->collective),
+		cr_expect_eq(simulated.errors[rank], 0, "%s: rank %d of %d, %s: %s", algorithm,
+			rank, world->size, rd_collective_name(world->collective),
 			rondo_error_text(simulated.errors[rank]));
-	cr_expect(world_is_right(world), "%s (%zu elements, seed %llu, %s, %s)", world->story,
-		world->count, (unsigned long long)set->seed,
+	cr_expect(world_is_right(world), "%s: %s (%zu elements, seed %llu, %s, %s)", algorithm,
+		world->story, world->count, (unsigned long long)set->seed,
 		world->in_place ? "in place" : "out of place",
 		set->zero_copy ? "zero copy" : "copy");
 	rd_simulated_finish(&simulated);
 	world_destroy(world);
+}
+
+static bool can(const struct world *world, const struct rd_algorithm *algorithm)
+{
+	struct rd_problem problem = world_problem(world, 0);
+
+	return rd_algorithm_find(&problem, algorithm->name);
+}
+
+static void expect_right(struct world *world, const struct rd_simulation *set)
+{
+	for (int i = 0; rd_algorithms[i]; i++)
+		if (can(world, rd_algorithms[i]))
+			expect_right_by(world, rd_algorithms[i]->name, set);
 }
 
 static void expect_collective_right(enum rd_collective collective, int size)
@@ -110,9 +125,10 @@ Test(simulator, runs_many_ranks, .timeout = 60)
 	}
 }
 
-static void run(struct world world, const struct rd_simulation *set, struct rd_simulated *simulated)
+static void run(struct world world, const char *algorithm, const struct rd_simulation *set,
+	struct rd_simulated *simulated)
 {
-	cr_assert(world_create(&world, NULL), "%s", rondo_last_error());
+	cr_assert(world_create(&world, algorithm), "%s", rondo_last_error());
 	cr_assert_eq(world_simulate(&world, set, simulated), 0, "%s", rondo_last_error());
 	world_destroy(&world);
 }
@@ -128,10 +144,10 @@ Test(simulator, the_same_seed_gives_the_same_run_and_another_seed_another)
 		world.root = 0;
 		world.target = c == RD_TRANSFER ? 3 : 0;
 		set.jitter_ns = 1 << 20;
-		run(world, &set, &first);
-		run(world, &set, &again);
+		run(world, NULL, &set, &first);
+		run(world, NULL, &set, &again);
 		set.seed++;
-		run(world, &set, &other);
+		run(world, NULL, &set, &other);
 		cr_expect_eq(first.end_ns, again.end_ns);
 		cr_expect_eq(first.messages, again.messages);
 		cr_expect_eq(first.bytes, again.bytes);
@@ -154,7 +170,7 @@ Test(simulator, a_byte_occupies_its_link_direction_for_its_time)
 	set.size = 2;
 	set.slots = 100; /* never waits for room */
 	set.byte_ns = 3;
-	run(world, &set, &simulated);
+	run(world, NULL, &set, &simulated);
 	cr_expect_eq(simulated.messages, 16);
 	cr_expect_eq(simulated.bytes, 4096);
 	cr_expect_eq(simulated.end_ns, 4096 * 3 + 1000);
@@ -172,7 +188,7 @@ Test(simulator, a_sender_waits_for_room)
 	set.size = 2;
 	set.slots = 2;
 	set.byte_ns = 0;
-	run(world, &set, &simulated);
+	run(world, NULL, &set, &simulated);
 	/* 16 messages, 2 at a time: 8 times there, 7 times back. */
 	cr_expect_eq(simulated.end_ns, 15 * 1000);
 	rd_simulated_finish(&simulated);
@@ -180,6 +196,7 @@ Test(simulator, a_sender_waits_for_room)
 
 /* ---- Death --------------------------------------------------------------------------------- */
 
+/* Whether the rank's error blames one of the others. */
 static bool names_another(const struct rd_simulated *simulated, int rank, int size)
 {
 	int culprit = simulated->culprits[rank];
@@ -188,11 +205,11 @@ static bool names_another(const struct rd_simulated *simulated, int rank, int si
 }
 
 static void expect_every_survivor_ends(
-	struct world *world, const struct rd_simulation *set, int *failed)
+	struct world *world, const char *algorithm, const struct rd_simulation *set, int *failed)
 {
 	struct rd_simulated simulated;
 
-	cr_assert(world_create(world, NULL), "%s", rondo_last_error());
+	cr_assert(world_create(world, algorithm), "%s", rondo_last_error());
 	cr_expect_eq(world_simulate(world, set, &simulated), 0, "%s", rondo_last_error());
 	for (int rank = 0; rank < world->size; rank++) {
 		int error = simulated.errors[rank];
@@ -225,12 +242,38 @@ Test(simulator, after_a_death_at_any_moment_each_survivor_fails_or_is_right, .ti
 			world.count = c == RD_BARRIER ? 0 : 700;
 			set.dead_rank = any(size);
 			set.death_ns = any(times % 2 ? 100000 : 4000);
-			expect_every_survivor_ends(&world, &set, &failed);
-			runs++;
+			for (int i = 0; rd_algorithms[i]; i++) {
+				if (!can(&world, rd_algorithms[i]))
+					continue;
+				expect_every_survivor_ends(
+					&world, rd_algorithms[i]->name, &set, &failed);
+				runs++;
+			}
 		}
 	}
 	/* The moments are well chosen: most of them hit someone, and some hit many. */
 	cr_expect_gt(failed, runs);
+}
+
+Test(simulator, no_rank_gets_past_one_that_never_came_where_all_must_meet)
+{
+	static const enum rd_collective meetings[] = { RD_BARRIER, RD_ALL_REDUCE, RD_REDUCE_SCATTER,
+		RD_ALL_GATHER, RD_ALL_TO_ALL };
+
+	for (int times = 0; times < 100; times++) {
+		int size = 2 + any(6);
+		struct rd_simulation set = any_simulation(size);
+		struct world world = any_world(meetings[times % 5], size);
+		struct rd_simulated simulated;
+
+		world.count = world.collective == RD_BARRIER ? 0 : 10;
+		set.dead_rank = any(size);
+		run(world, NULL, &set, &simulated);
+		for (int rank = 0; rank < size; rank++)
+			cr_expect_neq(simulated.errors[rank], 0, "%s",
+				rd_collective_name(world.collective));
+		rd_simulated_finish(&simulated);
+	}
 }
 
 Test(simulator, a_death_spoils_an_all_reduce_for_every_rank)
@@ -242,8 +285,8 @@ Test(simulator, a_death_spoils_an_all_reduce_for_every_rank)
 	world.type = RONDO_F32;
 	set.size = 6;
 	set.dead_rank = 3;
-	set.death_ns = 2500;
-	run(world, &set, &simulated);
+	set.death_ns = 2500; /* in the midst of it */
+	run(world, "ring", &set, &simulated);
 	for (int rank = 0; rank < 6; rank++)
 		cr_expect_eq(simulated.errors[rank], rank == 3 ? RONDO_DIED : RONDO_BROKEN);
 	cr_expect_eq(simulated.culprits[4], 3);
