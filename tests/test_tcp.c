@@ -684,7 +684,7 @@ Test(tcp, strangers_are_turned_away, .timeout = 60)
 	card = fake_card(listener);
 	cr_assert_eq(rank_listen(&rank, 0, "127.0.0.1", ""), 0);
 	rank_open(&rank, 1, &card, sizeof(card));
-	for (int wrong = 0; wrong < 9; wrong++) {
+	for (int wrong = 0; wrong < 11; wrong++) {
 		struct hello hello = fake_hello(&rank, 1);
 
 		switch (wrong) {
@@ -714,6 +714,12 @@ Test(tcp, strangers_are_turned_away, .timeout = 60)
 			break;
 		case 8:
 			hello.key[15] ^= 1;
+			break;
+		case 9:
+			hello.zero = 1;
+			break;
+		case 10:
+			hello.channel = -1;
 			break;
 		}
 		fd = fake_connect(&rank);

@@ -41,10 +41,7 @@
  * that someone waits for is read anyway, and finds out by itself.
  */
 #include <assert.h>
-#include <arpa/inet.h>
-#include <endian.h>
 #include <errno.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -58,17 +55,10 @@
 
 #include "error.h"
 #include "log.h"
+#include "tcp_card.h"
 #include "tcp_interface.h"
 #include "tcp_wire.h"
 #include "transports.h"
-
-_Static_assert(__BYTE_ORDER == __LITTLE_ENDIAN, "structs travel as they lie in memory");
-
-#define CARD_MAGIC 0x63646f72u /* "rodc" */
-#define HELLO_MAGIC 0x68646f72u /* "rodh" */
-#define VERSION 1
-#define KEY_SIZE 16
-#define CHANNELS_MAX 64
 
 /* Connections that have not proved themselves, beyond those that this comm may make: when there
    are more, the oldest goes. */
@@ -84,29 +74,6 @@ _Static_assert(__BYTE_ORDER == __LITTLE_ENDIAN, "structs travel as they lie in m
 #define COST_HERE 400
 #define COST_THERE 800
 
-struct card {
-	uint32_t magic;
-	uint16_t version;
-	uint16_t family;
-	uint16_t port;
-	uint16_t zero;
-	uint8_t address[16]; /* IPv4: the first four */
-	uint8_t key[KEY_SIZE];
-};
-_Static_assert(sizeof(struct card) == 44 && sizeof(struct card) <= RD_CARD_MAX, "no gaps");
-
-struct hello {
-	uint32_t magic;
-	uint16_t version;
-	uint16_t stripe;
-	int32_t from, to;
-	int32_t channel;
-	uint32_t zero;
-	uint64_t comm_id;
-	uint8_t key[KEY_SIZE]; /* of the card of `to` */
-};
-_Static_assert(sizeof(struct hello) == 48, "no gaps");
-
 /* What to do when the epoll of our own has news of a socket. */
 struct source {
 	void (*take)(void *owner);
@@ -120,7 +87,7 @@ struct stranger {
 	int fd;
 	struct stranger *next;
 	size_t size; /* bytes of hello that have come; all: the key was right */
-	struct hello hello;
+	struct rd_tcp_hello hello;
 };
 
 enum state {
@@ -136,9 +103,9 @@ struct link {
 	struct source source;
 	struct link *next;
 	enum state state;
-	uint8_t key[KEY_SIZE]; /* of the peer's card */
+	uint8_t key[RD_TCP_KEY_SIZE]; /* of the peer's card */
 	struct sockaddr_storage address; /* of the peer */
-	struct hello hello; /* the peer's, as far as it has come */
+	struct rd_tcp_hello hello; /* the peer's, as far as it has come */
 	size_t hello_size;
 	bool hung_up;
 	struct link *next_queued;
@@ -150,7 +117,7 @@ struct endpoint {
 	struct rd_endpoint base;
 	const struct rd_local *local;
 	struct rd_interface interface;
-	struct card card;
+	struct rd_tcp_card card;
 	struct source source; /* the listener */
 	int listener, news;
 	unsigned calls; /* of advance() since the last look at the news */
@@ -287,23 +254,23 @@ static void link_fail(struct link *link, int error, const char *doing, int numbe
 		watch(link->endpoint->news, EPOLL_CTL_DEL, link->wire.fd, 0, NULL);
 }
 
-static void hello_fill(const struct link *link, struct hello *hello)
+static void hello_fill(const struct link *link, struct rd_tcp_hello *hello)
 {
-	*hello = (struct hello){
-		.magic = HELLO_MAGIC,
-		.version = VERSION,
+	*hello = (struct rd_tcp_hello){
+		.magic = RD_TCP_HELLO_MAGIC,
+		.version = RD_TCP_VERSION,
 		.from = link->endpoint->local->rank,
 		.to = link->base.peer,
 		.channel = link->base.channel,
 		.comm_id = link->endpoint->local->comm_id,
 	};
-	memcpy(hello->key, link->key, KEY_SIZE);
+	memcpy(hello->key, link->key, RD_TCP_KEY_SIZE);
 }
 
 /* The first bytes on a new connection: they fit, or something is wrong with it. */
 static bool hello_send(const struct link *link, int fd)
 {
-	struct hello hello;
+	struct rd_tcp_hello hello;
 	ssize_t size;
 
 	hello_fill(link, &hello);
@@ -313,26 +280,13 @@ static bool hello_send(const struct link *link, int fd)
 	return size == sizeof(hello);
 }
 
-/* Compares all bytes, whatever they are: the time it takes tells nothing about the key. */
-static bool same_key(const uint8_t a[KEY_SIZE], const uint8_t b[KEY_SIZE])
+static bool hello_proves(const struct endpoint *endpoint, const struct rd_tcp_hello *hello)
 {
-	uint8_t difference = 0;
-
-	for (int i = 0; i < KEY_SIZE; i++)
-		difference |= a[i] ^ b[i];
-	return difference == 0;
+	return rd_tcp_hello_sound(hello, endpoint->card.key) &&
+	       hello->to == endpoint->local->rank && hello->from < endpoint->local->size;
 }
 
-/* The hello is meant for this endpoint, by one that was told its key. */
-static bool hello_proves(const struct endpoint *endpoint, const struct hello *hello)
-{
-	return hello->magic == HELLO_MAGIC && hello->version == VERSION && hello->stripe == 0 &&
-	       same_key(hello->key, endpoint->card.key) && hello->to == endpoint->local->rank &&
-	       hello->from >= 0 && hello->from < endpoint->local->size && hello->channel >= 0 &&
-	       hello->channel < CHANNELS_MAX;
-}
-
-static bool hello_fits(const struct link *link, const struct hello *hello)
+static bool hello_fits(const struct link *link, const struct rd_tcp_hello *hello)
 {
 	return hello->from == link->base.peer && hello->channel == link->base.channel &&
 	       hello->comm_id == link->endpoint->local->comm_id;
@@ -364,7 +318,7 @@ static void link_open(struct link *link, int fd)
 }
 
 /* Takes the connection if it is the one that the link awaits. */
-static bool link_accept(struct link *link, int fd, const struct hello *hello)
+static bool link_accept(struct link *link, int fd, const struct rd_tcp_hello *hello)
 {
 	if (link->state != AWAITED || link->base.error || !hello_fits(link, hello))
 		return false;
@@ -412,7 +366,7 @@ static void stranger_unlink(struct endpoint *endpoint, struct stranger *stranger
 /* A stranger has proved itself: it gets its link, or waits until open() makes that. */
 static void stranger_welcome(struct endpoint *endpoint, struct stranger *stranger)
 {
-	const struct hello *hello = &stranger->hello;
+	const struct rd_tcp_hello *hello = &stranger->hello;
 
 	for (struct link *link = endpoint->links; link; link = link->next) {
 		if (link->base.peer != hello->from || link->base.channel != hello->channel)
@@ -600,60 +554,6 @@ static void tcp_disarm(struct rd_endpoint *base)
 
 /* ---- Cards, listening, connecting --------------------------------------------------------- */
 
-static void card_fill(struct card *card, const struct sockaddr_storage *address)
-{
-	const struct sockaddr_in *in = (const void *)address;
-	const struct sockaddr_in6 *in6 = (const void *)address;
-
-	card->magic = CARD_MAGIC;
-	card->version = VERSION;
-	if (address->ss_family == AF_INET) {
-		card->family = 4;
-		card->port = ntohs(in->sin_port);
-		memcpy(card->address, &in->sin_addr, sizeof(in->sin_addr));
-	} else {
-		card->family = 6;
-		card->port = ntohs(in6->sin6_port);
-		memcpy(card->address, &in6->sin6_addr, sizeof(in6->sin6_addr));
-	}
-}
-
-/* The address that the card tells; interface: our own, for what is link-local. */
-static void card_address(const struct card *card, const struct rd_interface *interface,
-	struct sockaddr_storage *address)
-{
-	struct sockaddr_in *in = (void *)address;
-	struct sockaddr_in6 *in6 = (void *)address;
-
-	memset(address, 0, sizeof(*address));
-	if (card->family == 4) {
-		in->sin_family = AF_INET;
-		in->sin_port = htons(card->port);
-		memcpy(&in->sin_addr, card->address, sizeof(in->sin_addr));
-		return;
-	}
-	in6->sin6_family = AF_INET6;
-	in6->sin6_port = htons(card->port);
-	memcpy(&in6->sin6_addr, card->address, sizeof(in6->sin6_addr));
-	if (IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr))
-		in6->sin6_scope_id = if_nametoindex(interface->name);
-}
-
-static int card_read(struct card *card, const unsigned char *bytes, size_t size, int peer)
-{
-	if (size != sizeof(*card))
-		return rd_fail(RONDO_PROTOCOL, "rank %d has a tcp card of %zu bytes, not %zu", peer,
-			size, sizeof(*card));
-	memcpy(card, bytes, sizeof(*card));
-	if (card->magic == CARD_MAGIC && card->version != VERSION)
-		return rd_fail(RONDO_PROTOCOL, "rank %d speaks version %d of tcp, here %d", peer,
-			card->version, VERSION);
-	if (card->magic != CARD_MAGIC || (card->family != 4 && card->family != 6) ||
-		card->port == 0 || card->zero != 0)
-		return rd_fail(RONDO_PROTOCOL, "rank %d has a tcp card that makes no sense", peer);
-	return 0;
-}
-
 static bool is_loopback(const struct sockaddr_storage *address)
 {
 	const struct sockaddr_in *in = (const void *)address;
@@ -715,12 +615,12 @@ static int tcp_open(struct rd_endpoint *base, int peer, int channel, const unsig
 {
 	struct endpoint *endpoint = endpoint_of(base);
 	struct link *link;
-	struct card card;
-	int err = card_read(&card, bytes, size, peer);
+	struct rd_tcp_card card;
+	int err = rd_tcp_card_read(&card, bytes, size, peer);
 
 	if (err)
 		return err;
-	assert(peer != endpoint->local->rank && channel < CHANNELS_MAX);
+	assert(peer != endpoint->local->rank && channel < RD_TCP_CHANNELS_MAX);
 	link = calloc(1, sizeof(*link));
 	if (!link)
 		return rd_fail(RONDO_MEMORY, "no memory for a tcp link to rank %d", peer);
@@ -734,8 +634,8 @@ static int tcp_open(struct rd_endpoint *base, int peer, int channel, const unsig
 	link->source = (struct source){ link_news, link };
 	link->endpoint = endpoint;
 	link->wire.fd = -1;
-	memcpy(link->key, card.key, KEY_SIZE);
-	card_address(&card, &endpoint->interface, &link->address);
+	memcpy(link->key, card.key, RD_TCP_KEY_SIZE);
+	rd_tcp_card_address(&card, endpoint->interface.name, &link->address);
 	link->next = endpoint->links;
 	endpoint->links = link;
 	endpoint->unfinished++;
@@ -768,8 +668,8 @@ static int start_listening(struct endpoint *endpoint, const struct rd_local *loc
 	if (watch(endpoint->news, EPOLL_CTL_ADD, endpoint->listener, EPOLLIN, &endpoint->source) ||
 		watch(local->epoll_fd, EPOLL_CTL_ADD, endpoint->news, EPOLLIN | EPOLLET, NULL))
 		return rd_fail_errno("cannot watch a socket");
-	card_fill(&endpoint->card, &address);
-	if (getrandom(endpoint->card.key, KEY_SIZE, 0) != KEY_SIZE)
+	rd_tcp_card_fill(&endpoint->card, &address);
+	if (getrandom(endpoint->card.key, RD_TCP_KEY_SIZE, 0) != RD_TCP_KEY_SIZE)
 		return rd_fail_errno("cannot draw a random key");
 	rd_log(RD_INFO, RD_NET, "NET/Socket : Using [0]%s:%s", interface->name,
 		rd_address_text(&address, where));

@@ -181,10 +181,9 @@ bool rd_wire_send(struct rd_wire *wire, const struct rd_tag *tag, const void *fr
 }
 
 /* Fills iov with what is queued and not yet written; returns the number of entries. */
-static int gather(struct rd_wire *wire, struct iovec iov[2 * RD_WIRE_QUEUE], size_t *total)
+static size_t gather(struct rd_wire *wire, struct iovec iov[2 * RD_WIRE_QUEUE], size_t *total)
 {
-	size_t skip = wire->written;
-	int count = 0;
+	size_t skip = wire->written, count = 0;
 
 	*total = 0;
 	for (unsigned i = 0; i < wire->queued; i++) {
@@ -248,8 +247,11 @@ bool rd_wire_flush(struct rd_wire *wire)
 	ssize_t size;
 
 	while (wire->queued > 0 && !wire->link->error) {
-		message.msg_iovlen = (size_t)gather(wire, iov, &total);
-		size = sendmsg(wire->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+		message.msg_iovlen = gather(wire, iov, &total);
+		if (message.msg_iovlen == 1)
+			size = send(wire->fd, iov[0].iov_base, total, MSG_DONTWAIT | MSG_NOSIGNAL);
+		else
+			size = sendmsg(wire->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (size < 0) {
 			if (errno != EAGAIN && errno != EINTR && errno != ENOBUFS)
 				go_deaf(wire, errno);
@@ -319,8 +321,13 @@ static bool is_whole(const struct rd_wire *wire)
 static size_t read_some(struct rd_wire *wire, struct iovec *iov, size_t count)
 {
 	struct msghdr message = { .msg_iov = iov, .msg_iovlen = count };
-	ssize_t size = recvmsg(wire->fd, &message, MSG_DONTWAIT);
+	ssize_t size;
 
+	/* recv() is a few percent of a small message's time quicker. */
+	if (count == 1)
+		size = recv(wire->fd, iov[0].iov_base, iov[0].iov_len, MSG_DONTWAIT);
+	else
+		size = recvmsg(wire->fd, &message, MSG_DONTWAIT);
 	if (size > 0)
 		return (size_t)size;
 	if (size == 0)

@@ -1,0 +1,84 @@
+#include "tcp_card.h"
+
+#include <endian.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "error.h"
+
+#define MAGIC 0x63646f72u /* "rodc" */
+
+_Static_assert(__BYTE_ORDER == __LITTLE_ENDIAN, "structs travel as they lie in memory");
+_Static_assert(sizeof(struct rd_tcp_card) == 44 && 44 <= RD_CARD_MAX, "no gaps, and it fits");
+_Static_assert(sizeof(struct rd_tcp_hello) == 48, "no gaps");
+
+void rd_tcp_card_fill(struct rd_tcp_card *card, const struct sockaddr_storage *address)
+{
+	const struct sockaddr_in *in = (const void *)address;
+	const struct sockaddr_in6 *in6 = (const void *)address;
+
+	card->magic = MAGIC;
+	card->version = RD_TCP_VERSION;
+	if (address->ss_family == AF_INET) {
+		card->family = 4;
+		card->port = ntohs(in->sin_port);
+		memcpy(card->address, &in->sin_addr, sizeof(in->sin_addr));
+	} else {
+		card->family = 6;
+		card->port = ntohs(in6->sin6_port);
+		memcpy(card->address, &in6->sin6_addr, sizeof(in6->sin6_addr));
+	}
+}
+
+void rd_tcp_card_address(
+	const struct rd_tcp_card *card, const char *interface, struct sockaddr_storage *address)
+{
+	struct sockaddr_in *in = (void *)address;
+	struct sockaddr_in6 *in6 = (void *)address;
+
+	memset(address, 0, sizeof(*address));
+	if (card->family == 4) {
+		in->sin_family = AF_INET;
+		in->sin_port = htons(card->port);
+		memcpy(&in->sin_addr, card->address, sizeof(in->sin_addr));
+		return;
+	}
+	in6->sin6_family = AF_INET6;
+	in6->sin6_port = htons(card->port);
+	memcpy(&in6->sin6_addr, card->address, sizeof(in6->sin6_addr));
+	if (IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr))
+		in6->sin6_scope_id = if_nametoindex(interface);
+}
+
+int rd_tcp_card_read(struct rd_tcp_card *card, const unsigned char *bytes, size_t size, int peer)
+{
+	if (size != sizeof(*card))
+		return rd_fail(RONDO_PROTOCOL, "rank %d has a tcp card of %zu bytes, not %zu", peer,
+			size, sizeof(*card));
+	memcpy(card, bytes, sizeof(*card));
+	if (card->magic == MAGIC && card->version != RD_TCP_VERSION)
+		return rd_fail(RONDO_PROTOCOL, "rank %d speaks version %d of tcp, here %d", peer,
+			card->version, RD_TCP_VERSION);
+	if (card->magic != MAGIC || (card->family != 4 && card->family != 6) || card->port == 0 ||
+		card->zero != 0)
+		return rd_fail(RONDO_PROTOCOL, "rank %d has a tcp card that makes no sense", peer);
+	return 0;
+}
+
+/* Compares all bytes, whatever they are: the time it takes tells nothing about the key. */
+static bool same_key(const uint8_t a[RD_TCP_KEY_SIZE], const uint8_t b[RD_TCP_KEY_SIZE])
+{
+	uint8_t difference = 0;
+
+	for (int i = 0; i < RD_TCP_KEY_SIZE; i++)
+		difference |= a[i] ^ b[i];
+	return difference == 0;
+}
+
+bool rd_tcp_hello_sound(const struct rd_tcp_hello *hello, const uint8_t key[RD_TCP_KEY_SIZE])
+{
+	return hello->magic == RD_TCP_HELLO_MAGIC && hello->version == RD_TCP_VERSION &&
+	       hello->stripe == 0 && hello->zero == 0 && hello->from >= 0 && hello->channel >= 0 &&
+	       hello->channel < RD_TCP_CHANNELS_MAX && same_key(hello->key, key);
+}
