@@ -1,0 +1,556 @@
+/* rondo-bench as people run it: its columns, its files, its exit status. */
+#include <criterion/criterion.h>
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench/measure.h"
+
+#define OUTPUT_MAX (1 << 18)
+
+/* What a run of the tool left. */
+struct outcome {
+	int status;
+	char text[OUTPUT_MAX];
+};
+
+/* Runs `rondo-bench ARGUMENTS` with its errors among its output. */
+static struct outcome *run_bench(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static struct outcome *run_bench(const char *format, ...)
+{
+	static struct outcome outcome;
+	char arguments[1024], command[2048];
+	va_list values;
+
+	va_start(values, format);
+	vsnprintf(arguments, sizeof(arguments), format, values);
+	va_end(values);
+	snprintf(command, sizeof(command), "'%s' %s 2>&1", RONDO_TOOL, arguments);
+	FILE *pipe = popen(command, "r");
+	cr_assert_not_null(pipe);
+	size_t length = fread(outcome.text, 1, OUTPUT_MAX - 1, pipe);
+	outcome.text[length] = '\0';
+	int status = pclose(pipe);
+	outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	return &outcome;
+}
+
+/* The n-th line that is no comment, from 0; NULL when there are fewer. */
+static const char *row_at(const struct outcome *outcome, int n)
+{
+	for (const char *line = outcome->text; *line; line = strchr(line, '\n') + 1) {
+		if (*line != '#' && n-- == 0)
+			return line;
+		if (!strchr(line, '\n'))
+			break;
+	}
+	return NULL;
+}
+
+static int rows_of(const struct outcome *outcome)
+{
+	int n = 0;
+
+	while (row_at(outcome, n))
+		n++;
+	return n;
+}
+
+/* ---- The table ---- */
+
+Test(bench, the_header_has_the_columns_of_nccl_tests, .timeout = 60)
+{
+	struct outcome *outcome = run_bench("all_reduce --ranks 2 -b 8 -e 64 -f 2");
+
+	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
+	cr_assert(strstr(outcome->text, "# nThread 1 nGpus 1 minBytes 8 maxBytes 64 step: "
+					"2(factor) warmup iters: 5 iters: 20 agg "
+					"iters: 1 validation: 1 graph: 0\n"));
+	cr_assert(strstr(outcome->text, "#\n"
+					"#                                                         "
+					"     out-of-place         "
+					"              in-place          \n"
+					"#       size         count      type   redop    root     "
+					"time   algbw   busbw  "
+					"#wrong     time   algbw   busbw  #wrong\n"
+					"#        (B)    (elements)                               "
+					"(us)  (GB/s)  (GB/s)       "
+					"      (us)  (GB/s)  (GB/s)        \n"),
+		"%s", outcome->text);
+	cr_assert(strstr(
+		outcome->text, "\n# Out of bounds values : 0 OK\n# Avg bus bandwidth    : "));
+}
+
+Test(bench, rows_parse_as_thirteen_columns, .timeout = 60)
+{
+	struct outcome *outcome = run_bench("all_reduce --ranks 2 -b 8 -e 64K -f 8");
+	size_t size, count, expected = 8;
+
+	cr_assert_eq(rows_of(outcome), 5, "%s", outcome->text);
+	for (int i = 0; i < 5; i++, expected *= 8) {
+		char type[16], op[16], rest[16];
+		int root;
+		double time[2], algbw[2], busbw[2], wrong[2];
+		int found = sscanf(row_at(outcome, i),
+			"%zu %zu %15s %15s %d %lf %lf %lf %lf %lf %lf %lf %lf%15[ ]", &size, &count,
+			type, op, &root, &time[0], &algbw[0], &busbw[0], &wrong[0], &time[1],
+			&algbw[1], &busbw[1], &wrong[1], rest);
+		cr_assert_eq(found, 13, "%s", outcome->text);
+		cr_assert_eq(size, expected);
+		cr_assert_eq(count, expected / 4);
+		cr_assert_str_eq(type, "float");
+		cr_assert_str_eq(op, "sum");
+		cr_assert_eq(root, -1);
+		for (int half = 0; half < 2; half++) {
+			cr_assert_gt(time[half], 0);
+			cr_assert_eq(wrong[half], 0);
+			/* Two ranks: the factor of all_reduce is 2 * (2 - 1) / 2. */
+			cr_assert_float_eq(algbw[half], busbw[half], 0.011);
+		}
+	}
+}
+
+Test(bench, columns_end_under_their_heads, .timeout = 60)
+{
+	static const int ends[] = { 12, 26, 36, 44, 52, 61, 69, 77, 85, 94, 102, 110, 118 };
+	struct outcome *outcome =
+		run_bench("reduce_scatter --ranks 2 -b 1K -e 1M -f 1024 -d half -o max");
+
+	for (int i = 0; i < rows_of(outcome); i++) {
+		const char *row = row_at(outcome, i);
+		cr_assert_eq(strcspn(row, "\n"), 118, "%s", outcome->text);
+		for (size_t k = 0; k < sizeof(ends) / sizeof(*ends); k++) {
+			cr_assert(
+				isgraph((unsigned char)row[ends[k] - 1]), "column %zu: %s", k, row);
+			cr_assert(isspace((unsigned char)row[ends[k]]), "column %zu: %s", k, row);
+		}
+	}
+}
+
+Test(bench, percentiles_add_three_columns_to_each_half, .timeout = 60)
+{
+	struct outcome *outcome = run_bench("all_gather --ranks 2 -b 64 -e 64 -I");
+	double time[2], p50[2], p99[2], most[2];
+
+	cr_assert(strstr(outcome->text, "#wrong      p50      p99      max     time"), "%s",
+		outcome->text);
+	int found = sscanf(row_at(outcome, 0),
+		"%*u %*u %*s %*s %*d %lf %*f %*f %*f %lf %lf %lf %lf %*f %*f %*f %lf %lf %lf",
+		&time[0], &p50[0], &p99[0], &most[0], &time[1], &p50[1], &p99[1], &most[1]);
+	cr_assert_eq(found, 8, "%s", outcome->text);
+	for (int half = 0; half < 2; half++) {
+		cr_assert_leq(p50[half], p99[half]);
+		cr_assert_leq(p99[half], most[half]);
+	}
+}
+
+Test(bench, a_percentile_is_the_least_value_that_covers_its_share)
+{
+	double values[200];
+
+	for (int i = 0; i < 200; i++)
+		values[i] = i + 1;
+	cr_assert_eq(bench_percentile(values, 200, 50), 100);
+	cr_assert_eq(bench_percentile(values, 200, 99), 198);
+	cr_assert_eq(bench_percentile(values, 3, 50), 2);
+	cr_assert_eq(bench_percentile(values, 1, 99), 1);
+}
+
+/* ---- Every collective ---- */
+
+static void run_each(const char *transport)
+{
+	const struct bench_collective *collective;
+
+	for (int i = 0; (collective = bench_collective_at(i)); i++) {
+		struct outcome *outcome =
+			run_bench("%s --ranks 2 -b 8 -e 32K -f 64 -n 5 --transport %s",
+				collective->name, transport);
+		cr_assert_eq(outcome->status, 0, "%s over %s:\n%s", collective->name, transport,
+			outcome->text);
+		cr_assert(strstr(outcome->text, "# Out of bounds values : 0 OK"));
+		cr_assert_eq(rows_of(outcome), collective->shape == BENCH_EMPTY ? 1 : 3, "%s",
+			outcome->text);
+	}
+}
+
+Test(bench, every_collective_is_right_over_shm, .timeout = 120)
+{
+	run_each("shm");
+}
+
+Test(bench, every_collective_is_right_over_tcp, .timeout = 120)
+{
+	run_each("tcp");
+}
+
+Test(bench, all_types_and_operations_take_a_row_each, .timeout = 120)
+{
+	struct outcome *outcome = run_bench("all_reduce --ranks 3 -b 1K -e 1K -n 1 -d all -o all");
+
+	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
+	cr_assert_eq(rows_of(outcome), RONDO_TYPE_COUNT * RONDO_OP_COUNT, "%s", outcome->text);
+}
+
+Test(bench, root_minus_one_takes_each_rank_in_turn, .timeout = 60)
+{
+	struct outcome *outcome = run_bench("broadcast --ranks 3 -b 64 -e 64 -r -1");
+
+	cr_assert_eq(rows_of(outcome), 3, "%s", outcome->text);
+	for (int root = 0; root < 3; root++) {
+		int printed;
+		cr_assert_eq(sscanf(row_at(outcome, root), "%*u %*u %*s %*s %d", &printed), 1);
+		cr_assert_eq(printed, root);
+	}
+}
+
+Test(bench, ranks_may_be_threads_or_both, .timeout = 60)
+{
+	struct outcome *outcome = run_bench("all_reduce -t 3 -b 64 -e 64");
+	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
+	cr_assert(strstr(outcome->text, "#  Rank  2 Group  0 Pid"), "%s", outcome->text);
+
+	outcome = run_bench("all_reduce --ranks 2 -g 2 -b 64 -e 64");
+	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
+	cr_assert(strstr(outcome->text, "#  Rank  3 Group  0 Pid"), "%s", outcome->text);
+	cr_assert(
+		strstr(outcome->text, "# -g 2: the buffers are host memory"), "%s", outcome->text);
+}
+
+Test(bench, calls_can_be_queued_on_a_stream, .timeout = 60)
+{
+	struct outcome *outcome = run_bench("all_reduce --ranks 2 -b 64 -e 64 -z 0");
+
+	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
+	cr_assert(strstr(outcome->text, "queued on a stream"));
+}
+
+Test(bench, what_cannot_run_in_place_says_so, .timeout = 60)
+{
+	struct outcome *outcome = run_bench("sendrecv --ranks 2 -b 64 -e 64");
+	cr_assert(strstr(row_at(outcome, 0), "N/A     N/A     N/A     N/A\n"), "%s", outcome->text);
+}
+
+/* ---- Wrong values ---- */
+
+static int do_nothing(const struct bench_call *call)
+{
+	(void)call;
+	return 0;
+}
+
+/* In a forked rank; its exit status is 0 when all is found as it must be. */
+static int measure_nothing(void *argument)
+{
+	struct bench_collective idle = *bench_collective_find("all_reduce");
+	struct bench_options options = { .collective = &idle, .iterations = 1, .checks = 2 };
+	struct bench_row row = {
+		.collective = &idle, .size = 4000, .count = 1000, .type = RONDO_F32, .root = -1
+	};
+	static float send[1000], recv[1000];
+	rondo_comm *comm;
+
+	(void)argument;
+	idle.run = do_nothing;
+	if (rondo_comm_create(&comm, NULL) || bench_measure(&options, comm, NULL, send, recv, &row))
+		return 2;
+	rondo_comm_destroy(comm);
+	/* Two rounds of checking; in place, one rank's sum is what it sent. */
+	return row.out_of_place.wrong != 2 * 1000 || row.in_place.wrong != 0;
+}
+
+Test(bench, a_collective_that_does_nothing_is_found_wrong_in_every_element, .timeout = 30)
+{
+	cr_assert_eq(rondo_spawn(1, measure_nothing, NULL), 0);
+}
+
+/* ---- Files ---- */
+
+static void skip_spaces(const char **at)
+{
+	while (isspace((unsigned char)**at))
+		++*at;
+}
+
+static bool skip_json(const char **at);
+
+static bool skip_string(const char **at)
+{
+	if (*(*at)++ != '"')
+		return false;
+	for (; **at != '"'; ++*at) {
+		if ((unsigned char)**at < 0x20)
+			return false;
+		if (**at == '\\' && *++*at == '\0')
+			return false;
+	}
+	++*at;
+	return true;
+}
+
+/* Members up to the closing bracket; in an object, each has a key. */
+static bool skip_members(const char **at, char close)
+{
+	++*at;
+	skip_spaces(at);
+	if (**at == close) {
+		++*at;
+		return true;
+	}
+	for (;;) {
+		skip_spaces(at);
+		if (close == '}') {
+			if (!skip_string(at))
+				return false;
+			skip_spaces(at);
+			if (*(*at)++ != ':')
+				return false;
+		}
+		if (!skip_json(at))
+			return false;
+		skip_spaces(at);
+		if (**at == close) {
+			++*at;
+			return true;
+		}
+		if (*(*at)++ != ',')
+			return false;
+	}
+}
+
+static bool skip_json(const char **at)
+{
+	static const char *const words[] = { "true", "false", "null" };
+
+	skip_spaces(at);
+	if (**at == '{' || **at == '[')
+		return skip_members(at, **at == '{' ? '}' : ']');
+	if (**at == '"')
+		return skip_string(at);
+	for (int i = 0; i < 3; i++) {
+		if (strncmp(*at, words[i], strlen(words[i])) == 0) {
+			*at += strlen(words[i]);
+			return true;
+		}
+	}
+	char *end;
+	strtod(*at, &end);
+	bool number = end != *at && (isdigit((unsigned char)**at) || **at == '-');
+	*at = end;
+	return number;
+}
+
+static bool is_json(const char *text)
+{
+	if (!skip_json(&text))
+		return false;
+	skip_spaces(&text);
+	return *text == '\0';
+}
+
+/* Every tag that opens closes, in order; attributes are quoted; no stray < or &. */
+static bool is_xml(const char *text)
+{
+	char open[16][16];
+	int depth = 0, elements = 0;
+
+	for (const char *at = text; *at; at++) {
+		if (*at == '&' && strncmp(at, "&lt;", 4) && strncmp(at, "&gt;", 4) &&
+			strncmp(at, "&amp;", 5))
+			return false;
+		if (*at != '<')
+			continue;
+		bool closes = at[1] == '/';
+		char name[16];
+		if (sscanf(at + 1 + closes, "%15[a-z]", name) != 1)
+			return false;
+		bool quoted = false;
+		for (at++; *at && (quoted || *at != '>'); at++)
+			quoted ^= *at == '"';
+		if (*at != '>' || quoted)
+			return false;
+		if (closes && (depth == 0 || strcmp(open[--depth], name) != 0))
+			return false;
+		if (!closes && at[-1] != '/') {
+			if (depth == 16)
+				return false;
+			strcpy(open[depth++], name);
+		}
+		elements++;
+	}
+	return depth == 0 && elements > 1;
+}
+
+static char *read_file(const char *path)
+{
+	static char text[OUTPUT_MAX];
+	FILE *file = fopen(path, "r");
+
+	cr_assert_not_null(file, "%s", path);
+	text[fread(text, 1, OUTPUT_MAX - 1, file)] = '\0';
+	fclose(file);
+	return text;
+}
+
+Test(bench, the_checkers_of_this_file_tell_right_from_wrong)
+{
+	cr_assert(is_json("{\"a\": [1, -2.5e3, null, {\"b\\\"\": \"c\"}], \"d\": {}}"));
+	cr_assert_not(is_json("{\"a\": 1,}"));
+	cr_assert_not(is_json("{\"a\": nan}"));
+	cr_assert_not(is_json("[1, 2"));
+	cr_assert_not(is_json("[1] 2"));
+	cr_assert(is_xml("<svg a=\"1>\"><g/><text>&lt;</text></svg>"));
+	cr_assert_not(is_xml("<svg><g></svg></g>"));
+	cr_assert_not(is_xml("<svg a=\"1></svg>"));
+	cr_assert_not(is_xml("<svg>&</svg>"));
+}
+
+/* A file name in a directory of this test's own. */
+static const char *scratch_path(const char *name)
+{
+	static char directory[] = "/tmp/rondo-bench-XXXXXX", path[64];
+
+	if (directory[strlen(directory) - 1] == 'X')
+		cr_assert_not_null(mkdtemp(directory));
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	return path;
+}
+
+static void remove_scratch(const char *path)
+{
+	char directory[64];
+
+	unlink(path);
+	snprintf(directory, sizeof(directory), "%s", path);
+	*strrchr(directory, '/') = '\0';
+	rmdir(directory);
+}
+
+Test(bench, json_is_valid_and_holds_every_row, .timeout = 60)
+{
+	const char *path = scratch_path("a \\quoted\\ name.json");
+	struct outcome *outcome = run_bench("sendrecv --ranks 2 -b 8 -e 32 -f 2 -I -J '%s'", path);
+	const char *text = read_file(path);
+
+	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
+	cr_assert(is_json(text), "%s", text);
+	int rows = 0;
+	for (const char *at = text; (at = strstr(at, "{\"size\": ")); at++)
+		rows++;
+	cr_assert_eq(rows, 3);
+	cr_assert(strstr(text, "\"in_place\": null"));
+	cr_assert(strstr(text, "\"p99_us\": "));
+	cr_assert(strstr(text, "\"out_of_bounds\": {\"count\": 0, \"okay\": true}"));
+	remove_scratch(path);
+}
+
+Test(bench, json_without_checks_has_null_for_wrong, .timeout = 60)
+{
+	const char *path = scratch_path("x.json");
+	struct outcome *outcome = run_bench("barrier --ranks 2 -c 0 -J '%s'", path);
+	const char *text = read_file(path);
+
+	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
+	cr_assert(is_json(text), "%s", text);
+	cr_assert(strstr(text, "\"nwrong\": null"));
+	remove_scratch(path);
+}
+
+Test(bench, the_plot_is_well_formed_and_has_a_curve_a_half, .timeout = 60)
+{
+	const char *path = scratch_path("plot.svg");
+	struct outcome *outcome =
+		run_bench("all_reduce --ranks 2 -b 0 -e 64K -f 4 --svg '%s'", path);
+	const char *text = read_file(path);
+	int curves = 0;
+
+	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
+	cr_assert(is_xml(text), "%s", text);
+	cr_assert_null(strstr(text, "nan"));
+	cr_assert_null(strstr(text, "inf"));
+	for (const char *at = text; (at = strstr(at, "<polyline")); at++)
+		curves++;
+	cr_assert_eq(curves, 4);
+	remove_scratch(path);
+}
+
+Test(bench, a_file_that_cannot_be_written_is_a_failure, .timeout = 60)
+{
+	struct outcome *outcome = run_bench("barrier -J /nonexistent/x.json");
+
+	cr_assert_eq(outcome->status, 1);
+	cr_assert(strstr(outcome->text,
+			  "cannot write /nonexistent/x.json: No such file or directory"),
+		"%s", outcome->text);
+}
+
+/* ---- The command line ---- */
+
+static void refused(const char *arguments, const char *reason)
+{
+	struct outcome *outcome = run_bench("%s", arguments);
+	char *newline = strchr(outcome->text, '\n');
+
+	cr_assert_eq(outcome->status, 2, "%s: %s", arguments, outcome->text);
+	cr_assert(strstr(outcome->text, reason), "%s: %s", arguments, outcome->text);
+	cr_assert(newline && newline[1] == '\0', "not one line: %s", outcome->text);
+}
+
+Test(bench, bad_input_gives_one_line_that_names_it, .timeout = 60)
+{
+	refused("", "which collective?");
+	refused("all_reduced", "'all_reduced' is no collective");
+	refused("all_reduce -b 1X", "--minbytes: '1X' should be a size");
+	refused("all_reduce -e -5", "--maxbytes: '-5' should be a size");
+	refused("all_reduce -b 8M -e 4M", "-b 8388608 is more than -e 4194304");
+	refused("all_reduce -n 0", "--iters: '0' should be a whole number from 1 up");
+	refused("all_reduce -n 5x", "--iters: '5x'");
+	refused("all_reduce -o xor", "--op: 'xor' should be sum, prod, min, max, avg or all");
+	refused("all_reduce -d float8", "--datatype: 'float8' should be");
+	refused("all_reduce -f 0", "--stepfactor: '0' should be");
+	refused("all_reduce -i 0", "--stepbytes: '0' should be");
+	refused("broadcast -r x", "--root: 'x' should be a rank");
+	refused("all_reduce -a 4", "--average: '4' should be");
+	refused("all_reduce -q", "-q is no option here");
+	refused("all_reduce --bogus", "--bogus is no option here");
+	refused("all_reduce -b", "-b needs a value");
+	refused("all_reduce 8", "'8' is left over");
+	refused("all_reduce --ranks 5000", "--ranks: '5000' should be");
+}
+
+Test(bench, help_succeeds, .timeout = 30)
+{
+	struct outcome *outcome = run_bench("--help");
+
+	cr_assert_eq(outcome->status, 0);
+	cr_assert_eq(strncmp(outcome->text, "Usage: rondo-bench COLLECTIVE", 29), 0);
+}
+
+Test(bench, a_call_that_the_library_refuses_fails_with_its_story, .timeout = 60)
+{
+	struct outcome *outcome = run_bench("broadcast --ranks 2 -b 8 -e 8 -r 7");
+
+	cr_assert_eq(outcome->status, 1, "%s", outcome->text);
+	cr_assert(strstr(outcome->text, "rondo-bench: rank 0: broadcast: "), "%s", outcome->text);
+}
+
+Test(bench, the_floor_measures_what_it_promises, .timeout = 120)
+{
+	static const char *const parts[] = { "cache line, there and back", "copy      ordinary",
+		"add      ordinary", "stream, both ways, each", "8-byte round trip, polling" };
+	struct outcome *outcome = run_bench("floor --quick");
+
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		cr_skip_test("the floor takes two processors");
+	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
+	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+		cr_assert(strstr(outcome->text, parts[i]), "no '%s' in:\n%s", parts[i],
+			outcome->text);
+	cr_assert_null(strstr(outcome->text, "nan"), "%s", outcome->text);
+}

@@ -1,0 +1,248 @@
+#include "collective.h"
+
+#include <string.h>
+
+#include "values.h"
+
+static struct bench_values values_of(const struct bench_call *call)
+{
+	return (struct bench_values){ call->type, call->collective->reduces ? call->op : RONDO_MAX,
+		call->size, call->seed };
+}
+
+static unsigned char *block(void *buffer, const struct bench_call *call, int k)
+{
+	return (unsigned char *)buffer + (size_t)k * call->count * rondo_type_size(call->type);
+}
+
+/* ---- What must come out ---- */
+
+static size_t wrong_reduced(const struct bench_call *call)
+{
+	struct bench_values values = values_of(call);
+	return bench_values_wrong(&values, call->recv, call->count, BENCH_REDUCED, 0);
+}
+
+static size_t wrong_reduced_at_root(const struct bench_call *call)
+{
+	return call->rank == call->root ? wrong_reduced(call) : 0;
+}
+
+static size_t wrong_reduced_block(const struct bench_call *call)
+{
+	struct bench_values values = values_of(call);
+	return bench_values_wrong(
+		&values, call->recv, call->count, BENCH_REDUCED, (size_t)call->rank * call->count);
+}
+
+static size_t wrong_root_data(const struct bench_call *call)
+{
+	struct bench_values values = values_of(call);
+	return bench_values_wrong(&values, call->recv, call->count, call->root, 0);
+}
+
+static size_t wrong_root_block(const struct bench_call *call)
+{
+	struct bench_values values = values_of(call);
+	return bench_values_wrong(
+		&values, call->recv, call->count, call->root, (size_t)call->rank * call->count);
+}
+
+static size_t wrong_gathered(const struct bench_call *call)
+{
+	struct bench_values values = values_of(call);
+	size_t wrong = 0;
+
+	for (int k = 0; k < call->size; k++)
+		wrong += bench_values_wrong(&values, block(call->recv, call, k), call->count, k, 0);
+	return wrong;
+}
+
+static size_t wrong_gathered_at_root(const struct bench_call *call)
+{
+	return call->rank == call->root ? wrong_gathered(call) : 0;
+}
+
+static size_t wrong_exchanged(const struct bench_call *call)
+{
+	struct bench_values values = values_of(call);
+	size_t wrong = 0;
+
+	for (int k = 0; k < call->size; k++)
+		wrong += bench_values_wrong(&values, block(call->recv, call, k), call->count, k,
+			(size_t)call->rank * call->count);
+	return wrong;
+}
+
+static size_t wrong_from_previous(const struct bench_call *call)
+{
+	struct bench_values values = values_of(call);
+	int previous = (call->rank + call->size - 1) % call->size;
+
+	return bench_values_wrong(&values, call->recv, call->count, previous, 0);
+}
+
+static size_t wrong_nothing(const struct bench_call *call)
+{
+	(void)call;
+	return 0;
+}
+
+/* ---- Running it ---- */
+
+static int run_all_reduce(const struct bench_call *c)
+{
+	return rondo_all_reduce(c->comm, c->send, c->recv, c->count, c->type, c->op, c->stream);
+}
+
+static int run_reduce(const struct bench_call *c)
+{
+	return rondo_reduce(
+		c->comm, c->send, c->recv, c->count, c->type, c->op, c->root, c->stream);
+}
+
+static int run_broadcast(const struct bench_call *c)
+{
+	return rondo_broadcast(c->comm, c->send, c->recv, c->count, c->type, c->root, c->stream);
+}
+
+static int run_reduce_scatter(const struct bench_call *c)
+{
+	return rondo_reduce_scatter(c->comm, c->send, c->recv, c->count, c->type, c->op, c->stream);
+}
+
+static int run_all_gather(const struct bench_call *c)
+{
+	return rondo_all_gather(c->comm, c->send, c->recv, c->count, c->type, c->stream);
+}
+
+static int run_all_to_all(const struct bench_call *c)
+{
+	return rondo_all_to_all(c->comm, c->send, c->recv, c->count, c->type, c->stream);
+}
+
+static int run_gather(const struct bench_call *c)
+{
+	return rondo_gather(c->comm, c->send, c->recv, c->count, c->type, c->root, c->stream);
+}
+
+static int run_scatter(const struct bench_call *c)
+{
+	return rondo_scatter(c->comm, c->send, c->recv, c->count, c->type, c->root, c->stream);
+}
+
+/* Each rank sends to the next and receives from the one before. */
+static int run_send_recv(const struct bench_call *c)
+{
+	int next = (c->rank + 1) % c->size, previous = (c->rank + c->size - 1) % c->size;
+	int err = rondo_group_start();
+
+	if (err)
+		return err;
+	/* A call that is refused is refused again, with its story, by the group's end. */
+	rondo_send(c->comm, c->send, c->count, c->type, next, c->stream);
+	rondo_recv(c->comm, c->recv, c->count, c->type, previous, c->stream);
+	return rondo_group_end();
+}
+
+static int run_barrier(const struct bench_call *c)
+{
+	return rondo_barrier(c->comm, c->stream);
+}
+
+/* ---- Bus bandwidth ---- */
+
+static double factor_one(int size)
+{
+	(void)size;
+	return 1;
+}
+
+static double factor_others(int size)
+{
+	return (size - 1.0) / size;
+}
+
+static double factor_others_twice(int size)
+{
+	return 2 * factor_others(size);
+}
+
+/* name, shape, reduces, rooted, in place, run, wrong, factor */
+static const struct bench_collective collectives[] = {
+	{ "all_reduce", BENCH_WHOLE, true, false, true, run_all_reduce, wrong_reduced,
+		factor_others_twice },
+	{ "reduce_scatter", BENCH_SCATTER, true, false, true, run_reduce_scatter,
+		wrong_reduced_block, factor_others },
+	{ "all_gather", BENCH_GATHER, false, false, true, run_all_gather, wrong_gathered,
+		factor_others },
+	{ "broadcast", BENCH_WHOLE, false, true, true, run_broadcast, wrong_root_data, factor_one },
+	{ "reduce", BENCH_WHOLE, true, true, true, run_reduce, wrong_reduced_at_root, factor_one },
+	{ "alltoall", BENCH_EXCHANGE, false, false, true, run_all_to_all, wrong_exchanged,
+		factor_others },
+	{ "gather", BENCH_GATHER, false, true, true, run_gather, wrong_gathered_at_root,
+		factor_others },
+	{ "scatter", BENCH_SCATTER, false, true, true, run_scatter, wrong_root_block,
+		factor_others },
+	{ "sendrecv", BENCH_WHOLE, false, false, false, run_send_recv, wrong_from_previous,
+		factor_one },
+	{ "barrier", BENCH_EMPTY, false, false, false, run_barrier, wrong_nothing, factor_one },
+};
+
+const struct bench_collective *bench_collective_at(int i)
+{
+	return i >= 0 && i < (int)(sizeof(collectives) / sizeof(*collectives)) ? &collectives[i]
+									       : NULL;
+}
+
+const struct bench_collective *bench_collective_find(const char *name)
+{
+	const struct bench_collective *collective;
+
+	for (int i = 0; (collective = bench_collective_at(i)); i++) {
+		if (strcmp(collective->name, name) == 0)
+			return collective;
+	}
+	return NULL;
+}
+
+size_t bench_collective_count(
+	const struct bench_collective *collective, size_t size, rondo_type type, int ranks)
+{
+	size_t elements = size / rondo_type_size(type);
+
+	if (collective->shape == BENCH_EMPTY)
+		return 0;
+	return collective->shape == BENCH_WHOLE ? elements : elements / (size_t)ranks;
+}
+
+size_t bench_collective_send_count(
+	const struct bench_collective *collective, size_t count, int ranks)
+{
+	bool blocks = collective->shape == BENCH_SCATTER || collective->shape == BENCH_EXCHANGE;
+	return blocks ? count * (size_t)ranks : count;
+}
+
+size_t bench_collective_recv_count(
+	const struct bench_collective *collective, size_t count, int ranks)
+{
+	bool blocks = collective->shape == BENCH_GATHER || collective->shape == BENCH_EXCHANGE;
+	return blocks ? count * (size_t)ranks : count;
+}
+
+void bench_collective_place(struct bench_call *call, void *buffer)
+{
+	call->send = call->recv = buffer;
+	if (call->collective->shape == BENCH_GATHER)
+		call->send = block(buffer, call, call->rank);
+	else if (call->collective->shape == BENCH_SCATTER)
+		call->recv = block(buffer, call, call->rank);
+}
+
+void bench_collective_fill(const struct bench_call *call)
+{
+	struct bench_values values = values_of(call);
+	size_t count = bench_collective_send_count(call->collective, call->count, call->size);
+
+	bench_values_fill(&values, call->send, count, call->rank, 0);
+}

@@ -1,0 +1,10 @@
+/* The machine's floor: what no library on it can beat. */
+#ifndef BENCH_FLOOR_H
+#define BENCH_FLOOR_H
+
+#include "options.h"
+
+/* Measures and prints; returns the exit status. */
+int bench_floor_run(const struct bench_options *options);
+
+#endif

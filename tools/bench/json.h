@@ -1,0 +1,14 @@
+/* The results as JSON, with the names that nccl-tests gives them. */
+#ifndef BENCH_JSON_H
+#define BENCH_JSON_H
+
+#include "measure.h"
+
+/* A JSON string, quotes included; what is no UTF-8 text survives as escapes of its bytes. */
+void bench_json_string(FILE *out, const char *text);
+
+/* Writes one document. argv: the command line, NULL at its end. */
+void bench_json_write(FILE *out, const struct bench_options *options, char **argv, int ranks,
+	const struct bench_row *rows, size_t row_count, int bad, double average_busbw);
+
+#endif

@@ -1,0 +1,160 @@
+#include "loopback.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <math.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "memory.h"
+#include "pair.h"
+
+#define CHUNK (256 << 10)
+#define PATIENCE_S 5
+
+struct connection {
+	int fds[2];
+	bool both_ways, polling;
+	double seconds;
+	int rounds;
+	double results[2]; /* of each side; NAN until it succeeds */
+};
+
+static void settle(int fd)
+{
+	int yes = 1;
+	struct timeval patience = { .tv_sec = PATIENCE_S };
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+}
+
+static bool connect_pair(struct connection *connection)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr *generic = (struct sockaddr *)&address;
+	socklen_t length = sizeof(address);
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	connection->fds[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	connection->fds[1] = -1;
+	if (listener >= 0 && connection->fds[0] >= 0 && bind(listener, generic, length) == 0 &&
+		listen(listener, 1) == 0 && getsockname(listener, generic, &length) == 0 &&
+		connect(connection->fds[0], generic, length) == 0)
+		connection->fds[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	if (listener >= 0)
+		close(listener);
+	for (int i = 0; i < 2 && connection->fds[1] >= 0; i++)
+		settle(connection->fds[i]);
+	return connection->fds[1] >= 0;
+}
+
+static void disconnect(struct connection *connection)
+{
+	for (int i = 0; i < 2; i++) {
+		if (connection->fds[i] >= 0)
+			close(connection->fds[i]);
+	}
+}
+
+static bool nothing_now(ssize_t moved)
+{
+	return moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+}
+
+/* Sends and receives in turn, whatever goes, until the time is up; the result is what arrived. */
+static void stream_side(int side, void *argument)
+{
+	struct connection *connection = argument;
+	int fd = connection->fds[side];
+	bool sends = side == 0 || connection->both_ways,
+	     receives = side == 1 || connection->both_ways;
+	char *out = bench_memory_create(CHUNK), *in = bench_memory_create(CHUNK);
+	int64_t start = bench_now_ns(), now = start,
+		end = start + (int64_t)(connection->seconds * 1e9);
+	double arrived = 0;
+
+	for (; out && in && now < end; now = bench_now_ns()) {
+		ssize_t moved = sends ? send(fd, out, CHUNK, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
+		if (moved < 0 && !nothing_now(moved))
+			break;
+		moved = receives ? recv(fd, in, CHUNK, MSG_DONTWAIT) : 0;
+		if (moved < 0 && !nothing_now(moved))
+			break;
+		arrived += moved > 0 ? (double)moved : 0;
+	}
+	if (now >= end)
+		connection->results[side] = arrived / (double)(now - start);
+	bench_memory_destroy(out);
+	bench_memory_destroy(in);
+}
+
+static bool receive_whole(int fd, char *into, size_t size, bool polling)
+{
+	int64_t deadline = polling ? bench_now_ns() + PATIENCE_S * (int64_t)1000000000 : 0;
+	unsigned spins = 0;
+
+	for (size_t have = 0; have < size;) {
+		ssize_t moved = recv(fd, into + have, size - have, polling ? MSG_DONTWAIT : 0);
+		if (moved > 0)
+			have += (size_t)moved;
+		else if (!polling || !nothing_now(moved))
+			return false;
+		else if ((++spins & 0xfff) == 0 && bench_now_ns() > deadline)
+			return false;
+	}
+	return true;
+}
+
+static void bounce_side(int side, void *argument)
+{
+	struct connection *connection = argument;
+	int fd = connection->fds[side], warm = connection->rounds / 10;
+	char ball[8] = "";
+	int64_t start = bench_now_ns();
+
+	for (int i = 0; i < connection->rounds + warm; i++) {
+		if (i == warm)
+			start = bench_now_ns();
+		if (side == 0 && send(fd, ball, sizeof(ball), MSG_NOSIGNAL) != sizeof(ball))
+			return;
+		if (!receive_whole(fd, ball, sizeof(ball), connection->polling))
+			return;
+		if (side == 1 && send(fd, ball, sizeof(ball), MSG_NOSIGNAL) != sizeof(ball))
+			return;
+	}
+	connection->results[side] = (double)(bench_now_ns() - start) / connection->rounds / 1e3;
+}
+
+double bench_loopback_stream(bool both_ways, double seconds)
+{
+	struct connection connection = {
+		.both_ways = both_ways, .seconds = seconds, .results = { NAN, NAN }
+	};
+	bool ran = connect_pair(&connection) && bench_pair_run(stream_side, &connection);
+
+	disconnect(&connection);
+	if (!ran || isnan(connection.results[0]) || isnan(connection.results[1]))
+		return NAN;
+	return both_ways ? fmin(connection.results[0], connection.results[1])
+			 : connection.results[1];
+}
+
+double bench_loopback_round_trip_us(bool polling, int rounds)
+{
+	struct connection connection = {
+		.polling = polling, .rounds = rounds, .results = { NAN, NAN }
+	};
+	bool ran = connect_pair(&connection) && bench_pair_run(bounce_side, &connection);
+
+	disconnect(&connection);
+	return ran ? connection.results[0] : NAN;
+}

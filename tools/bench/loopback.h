@@ -1,0 +1,15 @@
+/* What one TCP connection over the loopback gives, between two pinned threads and nothing else. */
+#ifndef BENCH_LOOPBACK_H
+#define BENCH_LOOPBACK_H
+
+#include <stdbool.h>
+
+/* GB/s (1e9) in each direction; with both_ways, of the slower direction while both are busy. NAN on
+   failure. */
+double bench_loopback_stream(bool both_ways, double seconds);
+
+/* Round trip of 8 bytes, in microseconds: asking again and again, or asleep in recv(). NAN on
+ * failure. */
+double bench_loopback_round_trip_us(bool polling, int rounds);
+
+#endif

@@ -1,0 +1,211 @@
+#include "measure.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "values.h"
+
+/* A batch lasts at least this long, so that neither the clock nor the ranks' leaving the barrier
+   one after the other counts for much. */
+#define BATCH_NS 1e6
+#define GROWTH_MAX 1000
+
+static int run_back_to_back(const struct bench_call *call, long iterations)
+{
+	for (long i = 0; i < iterations; i++) {
+		int err = call->collective->run(call);
+		if (err)
+			return err;
+	}
+	return call->stream ? rondo_stream_synchronize(call->stream) : 0;
+}
+
+/* As above, and the time of each, in microseconds, into each_us. */
+static int run_one_by_one(const struct bench_call *call, long iterations, double *each_us)
+{
+	int64_t before = bench_now_ns();
+
+	for (long i = 0; i < iterations; i++) {
+		int err = run_back_to_back(call, 1);
+		if (err)
+			return err;
+		int64_t after = bench_now_ns();
+		each_us[i] = (double)(after - before) / 1e3;
+		before = after;
+	}
+	return 0;
+}
+
+static int slowest(rondo_comm *comm, double *values, size_t count)
+{
+	return rondo_all_reduce(comm, values, values, count, RONDO_F64, RONDO_MAX, NULL);
+}
+
+/* The value that -a asks for, on every rank. */
+static int agree(rondo_comm *comm, enum bench_average average, double *values, size_t count)
+{
+	static const rondo_op ops[] = {
+		[BENCH_AVERAGE] = RONDO_AVG,
+		[BENCH_FASTEST] = RONDO_MIN,
+		[BENCH_SLOWEST] = RONDO_MAX,
+	};
+
+	if (average == BENCH_RANK0)
+		return rondo_broadcast(comm, values, values, count, RONDO_F64, 0, NULL);
+	return rondo_all_reduce(comm, values, values, count, RONDO_F64, ops[average], NULL);
+}
+
+static int timed_batch(
+	const struct bench_call *call, long iterations, double *each_us, double *elapsed_ns)
+{
+	int err = rondo_barrier(call->comm, NULL);
+	if (err)
+		return err;
+	int64_t start = bench_now_ns();
+	err = each_us ? run_one_by_one(call, iterations, each_us)
+		      : run_back_to_back(call, iterations);
+	*elapsed_ns = (double)(bench_now_ns() - start);
+	return err;
+}
+
+static int ascending(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+double bench_percentile(const double *sorted, size_t count, int percent)
+{
+	size_t place = (count * (size_t)percent + 99) / 100; /* rounded up, from 1 */
+	return sorted[place > 0 ? place - 1 : 0];
+}
+
+static int summarise(const struct bench_call *call, const struct bench_options *options,
+	double *each_us, struct bench_timing *timing)
+{
+	size_t count = (size_t)timing->iterations;
+	int err = agree(call->comm, options->average, each_us, count);
+
+	if (err)
+		return err;
+	qsort(each_us, count, sizeof(*each_us), ascending);
+	timing->p50_us = bench_percentile(each_us, count, 50);
+	timing->p99_us = bench_percentile(each_us, count, 99);
+	timing->max_us = each_us[count - 1];
+	return 0;
+}
+
+/* Finds how many iterations make a batch of decent length: the same number on every rank. */
+static int choose_iterations(const struct bench_call *call, const struct bench_options *options,
+	long *iterations, double *elapsed_ns)
+{
+	*iterations = options->iterations;
+	int err = timed_batch(call, *iterations, NULL, elapsed_ns);
+	if (err)
+		return err;
+	double longest = *elapsed_ns;
+	err = slowest(call->comm, &longest, 1);
+	if (err || longest >= BATCH_NS)
+		return err;
+	*iterations *= (long)fmin(ceil(1.2 * BATCH_NS / fmax(longest, 1)), GROWTH_MAX);
+	*elapsed_ns = 0;
+	return 0;
+}
+
+static int time_it(const struct bench_call *call, const struct bench_options *options,
+	struct bench_timing *timing)
+{
+	double elapsed_ns, *each_us = NULL;
+	int err = run_back_to_back(call, options->warmup);
+
+	if (!err)
+		err = choose_iterations(call, options, &timing->iterations, &elapsed_ns);
+	if (err)
+		return err;
+	if (options->percentiles) {
+		each_us = calloc((size_t)timing->iterations, sizeof(*each_us));
+		if (!each_us)
+			return RONDO_MEMORY;
+	}
+	/* The batch that found the number of iterations serves, unless there are more, or each
+	 * counts. */
+	if (each_us || elapsed_ns == 0)
+		err = timed_batch(call, timing->iterations, each_us, &elapsed_ns);
+	if (!err)
+		err = agree(call->comm, options->average, &elapsed_ns, 1);
+	if (!err && each_us)
+		err = summarise(call, options, each_us, timing);
+	free(each_us);
+	timing->time_us = elapsed_ns / (double)timing->iterations / 1e3;
+	return err;
+}
+
+/* Nothing that an earlier call left in the receive buffer may pass for a result. */
+static void spoil(const struct bench_call *call)
+{
+	size_t count = bench_collective_recv_count(call->collective, call->count, call->size);
+	memset(call->recv, 0xa5, count * rondo_type_size(call->type));
+}
+
+static int check_it(struct bench_call *call, int checks, struct bench_timing *timing)
+{
+	uint64_t wrong = 0;
+
+	for (int round = 0; round < checks; round++) {
+		call->seed = 1 + (unsigned)round;
+		spoil(call);
+		bench_collective_fill(call);
+		int err = run_back_to_back(call, 1);
+		if (err)
+			return err;
+		wrong += call->collective->wrong(call);
+	}
+	timing->checked = checks > 0;
+	timing->wrong = wrong;
+	return rondo_all_reduce(
+		call->comm, &timing->wrong, &timing->wrong, 1, RONDO_U64, RONDO_SUM, NULL);
+}
+
+static int measure_one(struct bench_call *call, const struct bench_options *options, bool in_place,
+	struct bench_row *row, struct bench_timing *timing)
+{
+	call->seed = 0;
+	if (in_place && call->collective->reduces)
+		bench_values_fill_neutral(call->type, call->op, call->send,
+			bench_collective_send_count(call->collective, call->count, call->size));
+	else
+		bench_collective_fill(call);
+	int err = time_it(call, options, timing);
+	if (!err)
+		err = check_it(call, options->checks, timing);
+	timing->ran = true;
+	timing->algbw = (double)row->size / timing->time_us / 1e3;
+	timing->busbw = timing->algbw * call->collective->factor(call->size);
+	return err;
+}
+
+int bench_measure(const struct bench_options *options, rondo_comm *comm, rondo_stream *stream,
+	void *send, void *recv, struct bench_row *row)
+{
+	struct bench_call call = {
+		.collective = row->collective,
+		.comm = comm,
+		.stream = stream,
+		.send = send,
+		.recv = recv,
+		.count = row->count,
+		.type = row->type,
+		.op = row->op,
+		.root = row->root,
+		.rank = rondo_comm_rank(comm),
+		.size = rondo_comm_size(comm),
+	};
+	int err = measure_one(&call, options, false, row, &row->out_of_place);
+
+	if (err || !row->collective->in_place)
+		return err;
+	bench_collective_place(&call, recv);
+	return measure_one(&call, options, true, row, &row->in_place);
+}

@@ -1,0 +1,42 @@
+/*
+ * Timing one collective at one size, on every rank at once. As nccl-tests does it: warm-up, a
+ * barrier, then iterations back to back between two readings of the clock, on each rank; afterwards
+ * the buffers are filled anew and the results of one more call compared, element by element.
+ */
+#ifndef BENCH_MEASURE_H
+#define BENCH_MEASURE_H
+
+#include "options.h"
+
+struct bench_timing {
+	bool ran; /* false: the collective cannot run this way (in place) */
+	double time_us; /* an iteration, of the rank that -a names */
+	double algbw, busbw; /* GB/s, 1e9 */
+	double p50_us, p99_us, max_us; /* with -I; of single iterations */
+	long iterations;
+	bool checked;
+	uint64_t wrong; /* elements, over all ranks */
+};
+
+struct bench_row {
+	const struct bench_collective *collective;
+	size_t size; /* bytes */
+	size_t count;
+	rondo_type type;
+	rondo_op op;
+	int root; /* -1: has none */
+	struct bench_timing out_of_place, in_place;
+};
+
+/*
+ * Measures `row` (its first fields are set, the timings get filled in, the same on every rank).
+ * `send` and `recv` hold row->size bytes. Collective. Returns a rondo_error; the story is in
+ * rondo_last_error().
+ */
+int bench_measure(const struct bench_options *options, rondo_comm *comm, rondo_stream *stream,
+	void *send, void *recv, struct bench_row *row);
+
+/* Element at `percent` of `count` sorted values; the smallest that so many of 100 do not exceed. */
+double bench_percentile(const double *sorted, size_t count, int percent);
+
+#endif

@@ -1,0 +1,256 @@
+#include "values.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define PERIOD 4099 /* prime: no power of two, and no block of equal size, is a multiple of it */
+#define ELEMENT_MAX sizeof(double)
+
+/* Whole numbers up to this are exact in the type. */
+static int64_t limit_of(rondo_type type)
+{
+	switch (type) {
+	case RONDO_I8:
+		return INT8_MAX;
+	case RONDO_U8:
+		return UINT8_MAX;
+	case RONDO_I32:
+		return INT32_MAX;
+	case RONDO_U32:
+		return UINT32_MAX;
+	case RONDO_F16:
+		return 1 << 11;
+	case RONDO_BF16:
+		return 1 << 8;
+	case RONDO_F32:
+		return 1 << 24;
+	case RONDO_F64:
+		return (int64_t)1 << 53;
+	default:
+		return INT64_MAX / 4;
+	}
+}
+
+static bool is_float(rondo_type type)
+{
+	return type == RONDO_F16 || type == RONDO_BF16 || type == RONDO_F32 || type == RONDO_F64;
+}
+
+static bool is_unsigned(rondo_type type)
+{
+	return type == RONDO_U8 || type == RONDO_U32 || type == RONDO_U64;
+}
+
+/* The finalizer of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators).
+ */
+static uint64_t hash(const struct bench_values *values, int rank, size_t index)
+{
+	uint64_t h = ((uint64_t)rank << 40) + ((uint64_t)values->seed << 20) + index;
+
+	h = (h + 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
+	h = (h ^ (h >> 27)) * 0x94d049bb133111ebu;
+	return h ^ (h >> 31);
+}
+
+/* A whole number within +-limit. Where ranks are added, each gets its share of the limit. */
+static int64_t whole(const struct bench_values *values, int rank, size_t index)
+{
+	int64_t limit = limit_of(values->type), share = limit;
+	uint64_t h = hash(values, rank, index);
+
+	if (values->op == RONDO_SUM || values->op == RONDO_AVG) {
+		if (rank >= limit)
+			return 0;
+		share = values->size < limit ? limit / values->size : 1;
+	}
+	/* Odd factors keep wrapped products from dwindling to zero. */
+	int64_t odd = values->op == RONDO_PROD;
+	if (is_unsigned(values->type))
+		return (int64_t)(h % ((uint64_t)share + 1)) | odd;
+	return ((int64_t)(h % (2 * (uint64_t)share + 1)) - share) | odd;
+}
+
+/* A power of two with a sign. So few ranks move the exponent that it stays in the type's range. */
+static double factor(const struct bench_values *values, int rank, size_t index)
+{
+	uint64_t h = hash(values, rank, index);
+	int movers = values->type == RONDO_F16 ? 14 : 126;
+	int exponent = rank < movers ? (int)(h % 3) - 1 : 0;
+
+	return ldexp(h >> 63 ? -1 : 1, exponent);
+}
+
+static int64_t combine_whole(rondo_op op, int64_t a, int64_t b)
+{
+	switch (op) {
+	case RONDO_MIN:
+		return a < b ? a : b;
+	case RONDO_MAX:
+		return a > b ? a : b;
+	case RONDO_PROD:
+		return (int64_t)((uint64_t)a * (uint64_t)b); /* wraps; the low bits are right */
+	default:
+		return (int64_t)((uint64_t)a + (uint64_t)b);
+	}
+}
+
+/* Rounds to nearest even. */
+static uint16_t f16_bits(double value)
+{
+	uint16_t sign = signbit(value) ? 0x8000 : 0;
+	double magnitude = fabs(value);
+	int exponent;
+
+	if (magnitude == 0)
+		return sign;
+	frexp(magnitude, &exponent); /* magnitude = [0.5, 1) * 2^exponent */
+	exponent = exponent - 1 < -14 ? -14 : exponent - 1;
+	/* In units of the last place: 1024..2048, where 2048 carries into the exponent by itself.
+	 */
+	return sign + ((exponent + 14) << 10) + (int)nearbyint(ldexp(magnitude, 10 - exponent));
+}
+
+/* Through f32: rounding twice is harmless for quotients, f32 having over twice the bits and two. */
+static uint16_t bf16_bits(double value)
+{
+	float narrow = (float)value;
+	uint32_t bits;
+
+	memcpy(&bits, &narrow, sizeof(bits));
+	return (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+}
+
+static void store_float(rondo_type type, void *into, double value)
+{
+	float narrow = (float)value;
+	uint16_t bits = type == RONDO_F16 ? f16_bits(value) : bf16_bits(value);
+
+	if (type == RONDO_F64)
+		memcpy(into, &value, sizeof(value));
+	else if (type == RONDO_F32)
+		memcpy(into, &narrow, sizeof(narrow));
+	else
+		memcpy(into, &bits, sizeof(bits));
+}
+
+static void store_whole(rondo_type type, void *into, int64_t value)
+{
+	uint64_t bits = (uint64_t)value;
+	uint32_t word = (uint32_t)bits;
+	uint8_t byte = (uint8_t)bits;
+
+	switch (rondo_type_size(type)) {
+	case 1:
+		memcpy(into, &byte, sizeof(byte));
+		break;
+	case 4:
+		memcpy(into, &word, sizeof(word));
+		break;
+	default:
+		memcpy(into, &bits, sizeof(bits));
+	}
+}
+
+static void store_factor(const struct bench_values *values, void *into, int rank, size_t index)
+{
+	double value = 1;
+
+	if (rank != BENCH_REDUCED) {
+		value = factor(values, rank, index);
+	} else {
+		for (int k = 0; k < values->size; k++)
+			value *= factor(values, k, index);
+	}
+	store_float(values->type, into, value);
+}
+
+static void store_one(const struct bench_values *values, void *into, int rank, size_t index)
+{
+	int64_t value = whole(values, rank == BENCH_REDUCED ? 0 : rank, index);
+
+	if (rank == BENCH_REDUCED) {
+		for (int k = 1; k < values->size; k++)
+			value = combine_whole(values->op, value, whole(values, k, index));
+	}
+	bool average = rank == BENCH_REDUCED && values->op == RONDO_AVG;
+	if (is_float(values->type))
+		store_float(
+			values->type, into, average ? (double)value / values->size : (double)value);
+	else
+		store_whole(values->type, into, average ? value / values->size : value);
+}
+
+/* One period of elements, from `offset` on; returns how many were written (count where that is
+ * less). */
+static size_t write_period(const struct bench_values *values, unsigned char *period, size_t count,
+	int rank, size_t offset)
+{
+	size_t width = rondo_type_size(values->type);
+	bool factors = values->op == RONDO_PROD && is_float(values->type);
+
+	count = count < PERIOD ? count : PERIOD;
+	for (size_t i = 0; i < count; i++) {
+		if (factors)
+			store_factor(values, period + i * width, rank, (offset + i) % PERIOD);
+		else
+			store_one(values, period + i * width, rank, (offset + i) % PERIOD);
+	}
+	return count;
+}
+
+void bench_values_fill(
+	const struct bench_values *values, void *into, size_t count, int rank, size_t offset)
+{
+	unsigned char period[PERIOD * ELEMENT_MAX], *at = into;
+	size_t width = rondo_type_size(values->type);
+	size_t length = write_period(values, period, count, rank, offset);
+
+	for (size_t done = 0; done < count; done += length) {
+		size_t part = count - done < length ? count - done : length;
+		memcpy(at + done * width, period, part * width);
+	}
+}
+
+static size_t differing(const unsigned char *a, const unsigned char *b, size_t count, size_t width)
+{
+	size_t found = 0;
+
+	if (memcmp(a, b, count * width) == 0)
+		return 0;
+	for (size_t i = 0; i < count; i++)
+		found += memcmp(a + i * width, b + i * width, width) != 0;
+	return found;
+}
+
+size_t bench_values_wrong(
+	const struct bench_values *values, const void *have, size_t count, int rank, size_t offset)
+{
+	unsigned char period[PERIOD * ELEMENT_MAX];
+	const unsigned char *at = have;
+	size_t width = rondo_type_size(values->type), wrong = 0;
+	size_t length = write_period(values, period, count, rank, offset);
+
+	for (size_t done = 0; done < count; done += length) {
+		size_t part = count - done < length ? count - done : length;
+		wrong += differing(at + done * width, period, part, width);
+	}
+	return wrong;
+}
+
+void bench_values_fill_neutral(rondo_type type, rondo_op op, void *into, size_t count)
+{
+	unsigned char one[ELEMENT_MAX], *at = into;
+	size_t width = rondo_type_size(type);
+
+	if (op != RONDO_PROD) {
+		memset(into, 0, count * width);
+		return;
+	}
+	if (is_float(type))
+		store_float(type, one, 1);
+	else
+		store_whole(type, one, 1);
+	for (size_t i = 0; i < count; i++)
+		memcpy(at + i * width, one, width);
+}

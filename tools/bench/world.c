@@ -1,0 +1,159 @@
+#include "world.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct world {
+	const struct bench_options *options;
+	bench_rank_function rank;
+	void *argument;
+};
+
+/* One of this process's ranks. */
+struct member {
+	const struct world *world;
+	struct rondo_config config;
+	pthread_t thread;
+	int status;
+};
+
+int bench_report_failure(int rank, const char *what, int err)
+{
+	const char *story = rondo_last_error();
+
+	fprintf(stderr, "rondo-bench: rank %d: %s: %s\n", rank, what,
+		*story ? story : rondo_error_text(err));
+	return 1;
+}
+
+static void *live(void *argument)
+{
+	struct member *member = argument;
+	rondo_comm *comm;
+	int err = rondo_comm_create(&comm, &member->config);
+
+	if (err) {
+		member->status = bench_report_failure(member->config.rank, "cannot join", err);
+		return NULL;
+	}
+	member->status = member->world->rank(comm, member->world->argument);
+	err = rondo_comm_destroy(comm);
+	if (err && member->status == 0)
+		member->status = bench_report_failure(member->config.rank, "leaving", err);
+	return NULL;
+}
+
+/* The first member runs in this thread. */
+static int run_members(struct member *members, int count)
+{
+	int started = 1, status;
+
+	while (started < count &&
+		pthread_create(&members[started].thread, NULL, live, &members[started]) == 0)
+		started++;
+	if (started < count) {
+		/* The ranks that run would wait for those that do not. */
+		fprintf(stderr, "rondo-bench: cannot start %d threads\n", count);
+		exit(1);
+	}
+	live(&members[0]);
+	status = members[0].status;
+	for (int i = 1; i < count; i++) {
+		pthread_join(members[i].thread, NULL);
+		status = status ? status : members[i].status;
+	}
+	return status;
+}
+
+/* A socket on the loopback for ranks that are all in this process; -1 when there is none to have.
+ */
+static int listen_on_loopback(int *port)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t length = sizeof(address);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -1;
+	if (bind(fd, (struct sockaddr *)&address, length) || listen(fd, SOMAXCONN) ||
+		getsockname(fd, (struct sockaddr *)&address, &length)) {
+		close(fd);
+		return -1;
+	}
+	*port = ntohs(address.sin_port);
+	return fd;
+}
+
+static int number_in(const char *variable)
+{
+	const char *text = getenv(variable);
+	char *end;
+	long value = text ? strtol(text, &end, 10) : -1;
+
+	return text && *text && !*end && value >= 0 && value <= 1 << 20 ? (int)value : -1;
+}
+
+/* One process of the world; its ranks are `threads` neighbours. */
+static int run_process(const struct world *world)
+{
+	const struct bench_options *options = world->options;
+	int threads = options->threads * options->gpus, process = 0, processes = 1, status = 1;
+	bool alone = !getenv("WORLD_SIZE");
+	struct rondo_config config = RONDO_CONFIG_INIT;
+
+	if (alone) {
+		config.address = "127.0.0.1";
+		config.rendezvous_fd = listen_on_loopback(&config.port);
+		if (config.rendezvous_fd < 0) {
+			fprintf(stderr, "rondo-bench: cannot listen on 127.0.0.1\n");
+			return 1;
+		}
+	} else {
+		process = number_in("RANK");
+		processes = number_in("WORLD_SIZE");
+	}
+	if (process < 0 || processes < 1) {
+		fprintf(stderr, "rondo-bench: WORLD_SIZE is set, so RANK and WORLD_SIZE should be "
+				"numbers\n");
+		return 1;
+	}
+	config.transport = options->transport;
+	config.algo = options->algo;
+	config.size = processes * threads;
+	struct member *members = calloc((size_t)threads, sizeof(*members));
+	if (members) {
+		for (int i = 0; i < threads; i++) {
+			members[i] = (struct member){ .world = world, .config = config };
+			members[i].config.rank = process * threads + i;
+			if (i > 0)
+				members[i].config.rendezvous_fd =
+					-1; /* rank 0's alone, which closes it */
+		}
+		status = run_members(members, threads);
+	}
+	free(members);
+	return status;
+}
+
+static int run_forked(void *argument)
+{
+	return run_process(argument);
+}
+
+int bench_world_run(const struct bench_options *options, bench_rank_function rank, void *argument)
+{
+	struct world world = { options, rank, argument };
+
+	if (!options->ranks)
+		return run_process(&world);
+	int status = rondo_spawn(options->ranks, run_forked, &world);
+	if (status < 0)
+		return bench_report_failure(0, "cannot start the ranks", status);
+	return status;
+}

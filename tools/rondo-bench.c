@@ -1,0 +1,305 @@
+/* rondo-bench: times collectives as nccl-tests does, and measures the machine's floor. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench/floor.h"
+#include "bench/json.h"
+#include "bench/measure.h"
+#include "bench/memory.h"
+#include "bench/plot.h"
+#include "bench/table.h"
+#include "bench/world.h"
+
+#define DEVICE_LINE 160
+
+struct bench {
+	const struct bench_options *options;
+	char **argv;
+};
+
+/* Everything measured so far; every rank keeps the same. */
+struct results {
+	struct bench_row *rows;
+	size_t count;
+	int bad; /* measurements with a wrong value */
+	double busbw; /* summed over the measurements */
+	int measurements;
+};
+
+static int keep(struct results *results, const struct bench_row *row)
+{
+	const struct bench_timing *timings[] = { &row->out_of_place, &row->in_place };
+	struct bench_row *rows = realloc(results->rows, (results->count + 1) * sizeof(*rows));
+
+	if (!rows)
+		return RONDO_MEMORY;
+	results->rows = rows;
+	rows[results->count++] = *row;
+	for (int i = 0; i < 2; i++) {
+		if (!timings[i]->ran)
+			continue;
+		results->bad += timings[i]->wrong > 0;
+		results->busbw += timings[i]->busbw;
+		results->measurements++;
+	}
+	return 0;
+}
+
+static double average_busbw(const struct results *results)
+{
+	return results->measurements ? results->busbw / results->measurements : 0;
+}
+
+/* ---- One rank ---- */
+
+struct rank {
+	const struct bench_options *options;
+	rondo_comm *comm;
+	rondo_stream *stream;
+	void *send, *recv;
+	bool prints;
+	struct results results;
+};
+
+static int run_size(struct rank *rank, rondo_type type, rondo_op op, int root, size_t size)
+{
+	const struct bench_collective *collective = rank->options->collective;
+	int ranks = rondo_comm_size(rank->comm);
+	size_t count = bench_collective_count(collective, size, type, ranks);
+	size_t sent = bench_collective_send_count(collective, count, ranks);
+	size_t received = bench_collective_recv_count(collective, count, ranks);
+	struct bench_row row = {
+		.collective = collective,
+		.size = (sent > received ? sent : received) * rondo_type_size(type),
+		.count = count,
+		.type = type,
+		.op = op,
+		.root = root,
+	};
+	int err = bench_measure(
+		rank->options, rank->comm, rank->stream, rank->send, rank->recv, &row);
+
+	if (err)
+		return err;
+	if (rank->prints)
+		bench_table_row(stdout, rank->options, &row);
+	return keep(&rank->results, &row);
+}
+
+static int run_sizes(struct rank *rank, rondo_type type, rondo_op op, int root)
+{
+	size_t size = rank->options->least;
+	int err;
+
+	do {
+		err = run_size(rank, type, op, root, size);
+		size = bench_size_next(rank->options, size);
+	} while (!err && size);
+	return err;
+}
+
+static int run_roots(struct rank *rank, rondo_type type, rondo_op op)
+{
+	const struct bench_options *options = rank->options;
+	int first = options->every_root ? 0 : options->root;
+	int last = options->every_root ? rondo_comm_size(rank->comm) - 1 : options->root, err = 0;
+
+	if (!options->collective->rooted)
+		return run_sizes(rank, type, op, -1);
+	for (int root = first; root <= last && !err; root++)
+		err = run_sizes(rank, type, op, root);
+	return err;
+}
+
+static int run_all(struct rank *rank)
+{
+	const struct bench_options *options = rank->options;
+	bool types = options->every_type && options->collective->shape != BENCH_EMPTY;
+	bool ops = options->every_op && options->collective->reduces;
+	int err = 0;
+
+	for (int type = 0; type < RONDO_TYPE_COUNT && !err; type++) {
+		if (!types && type != (int)options->type)
+			continue;
+		for (int op = 0; op < RONDO_OP_COUNT && !err; op++) {
+			if (ops || op == (int)options->op)
+				err = run_roots(rank, type, op);
+		}
+	}
+	return err;
+}
+
+/* Every rank's line under "Using devices", on rank 0; to be freed. */
+static int gather_devices(rondo_comm *comm, char **devices)
+{
+	int ranks = rondo_comm_size(comm);
+	char line[DEVICE_LINE] = "", host[64] = "";
+	char *lines = calloc((size_t)ranks, DEVICE_LINE);
+
+	if (!lines)
+		return RONDO_MEMORY;
+	gethostname(host, sizeof(host) - 1);
+	snprintf(line, sizeof(line),
+		"#  Rank %2d Group  0 Pid %6d on %10s device  0 [host memory]\n",
+		rondo_comm_rank(comm), (int)getpid(), host);
+	int err = rondo_gather(comm, line, lines, DEVICE_LINE, RONDO_U8, 0, NULL);
+	/* Close up the lines: what follows each one's end is zeros. */
+	char *end = lines;
+	for (int i = 0; i < ranks; i++) {
+		size_t length = strnlen(lines + (size_t)i * DEVICE_LINE, DEVICE_LINE - 1);
+		memmove(end, lines + (size_t)i * DEVICE_LINE, length);
+		end += length;
+	}
+	*end = '\0';
+	*devices = lines;
+	return err;
+}
+
+static FILE *open_output(const char *path)
+{
+	FILE *file = fopen(path, "w");
+
+	if (!file)
+		fprintf(stderr, "rondo-bench: cannot write %s: %s\n", path, strerror(errno));
+	return file;
+}
+
+static bool close_output(FILE *file, const char *path)
+{
+	if (fclose(file) == 0)
+		return true;
+	fprintf(stderr, "rondo-bench: cannot write %s: %s\n", path, strerror(errno));
+	return false;
+}
+
+static void set_points(const struct results *results, double *points[5])
+{
+	for (size_t i = 0; i < results->count; i++) {
+		const struct bench_row *row = &results->rows[i];
+		points[0][i] = (double)row->size;
+		points[1][i] = row->out_of_place.time_us;
+		points[2][i] = row->in_place.time_us;
+		points[3][i] = row->out_of_place.busbw;
+		points[4][i] = row->in_place.busbw;
+	}
+}
+
+static bool write_svg(const struct bench_options *options, const struct results *results, int ranks)
+{
+	double *numbers = calloc(5 * results->count + 1, sizeof(*numbers)), *points[5];
+	FILE *file = numbers ? open_output(options->svg) : NULL;
+	char title[128];
+
+	if (!file) {
+		free(numbers);
+		return false;
+	}
+	for (int i = 0; i < 5; i++)
+		points[i] = numbers + (size_t)i * results->count;
+	set_points(results, points);
+	const struct bench_series time[] = { { "out of place", 0, false, results->count, points[0],
+						     points[1] },
+		{ "in place", 1, true, results->count, points[0], points[2] } };
+	const struct bench_series busbw[] = { { "out of place", 0, false, results->count, points[0],
+						      points[3] },
+		{ "in place", 1, true, results->count, points[0], points[4] } };
+	const struct bench_panel panels[] = { { "Time", "time (us)", time, 2 },
+		{ "Bus bandwidth", "bus bandwidth (GB/s)", busbw, 2 } };
+	snprintf(title, sizeof(title), "%s, %d ranks, rondo %s", options->collective->name, ranks,
+		rondo_version());
+	bench_plot_write(file, title, panels, 2, 2);
+	free(numbers);
+	return close_output(file, options->svg);
+}
+
+static bool write_json(const struct bench *bench, const struct results *results, int ranks)
+{
+	FILE *file = open_output(bench->options->json);
+
+	if (!file)
+		return false;
+	bench_json_write(file, bench->options, bench->argv, ranks, results->rows, results->count,
+		results->bad, average_busbw(results));
+	return close_output(file, bench->options->json);
+}
+
+static int conclude(const struct bench *bench, const struct rank *rank)
+{
+	const struct results *results = &rank->results;
+	int ranks = rondo_comm_size(rank->comm);
+	bool written = true;
+
+	if (rank->prints) {
+		bench_table_foot(stdout, results->bad, average_busbw(results));
+		if (bench->options->json)
+			written = write_json(bench, results, ranks);
+		if (bench->options->svg)
+			written = write_svg(bench->options, results, ranks) && written;
+	}
+	return results->bad || !written;
+}
+
+static int measure_all(struct rank *rank)
+{
+	char *devices = NULL;
+	int err = gather_devices(rank->comm, &devices);
+
+	if (!err && rank->prints)
+		bench_table_head(stdout, rank->options, devices);
+	free(devices);
+	return err ? err : run_all(rank);
+}
+
+static int run_rank(rondo_comm *comm, void *argument)
+{
+	const struct bench *bench = argument;
+	const struct bench_options *options = bench->options;
+	struct rank rank = {
+		.options = options, .comm = comm, .prints = rondo_comm_rank(comm) == 0
+	};
+	int err = 0, status = 1;
+
+	rank.send = bench_memory_create(options->most);
+	rank.recv = bench_memory_create(options->most);
+	if (!rank.send || !rank.recv)
+		err = RONDO_MEMORY;
+	if (!err && !options->blocking)
+		err = rondo_stream_create(&rank.stream);
+	if (!err)
+		err = measure_all(&rank);
+	if (err)
+		bench_report_failure(rondo_comm_rank(comm), options->collective->name, err);
+	else
+		status = conclude(bench, &rank);
+	rondo_stream_destroy(rank.stream);
+	bench_memory_destroy(rank.send);
+	bench_memory_destroy(rank.recv);
+	free(rank.results.rows);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	struct bench_options options;
+	struct bench bench = { &options, argv };
+	char complaint[512];
+
+	switch (bench_options_read(&options, argc, argv, complaint, sizeof(complaint))) {
+	case BENCH_HELP:
+		bench_options_help(stdout);
+		return 0;
+	case BENCH_VERSION:
+		printf("rondo-bench %s\n", rondo_version());
+		return 0;
+	case BENCH_REFUSE:
+		fprintf(stderr, "rondo-bench: %s\n", complaint);
+		return 2;
+	case BENCH_RUN:
+		break;
+	}
+	if (!options.collective)
+		return bench_floor_run(&options);
+	return bench_world_run(&options, run_rank, &bench);
+}
