@@ -1,0 +1,185 @@
+// Gloo, over its TCP transport on the loopback. PEERS_RANKS says how many ranks to fork, PEERS_STORE
+// names an empty directory in which they meet.
+//
+// What is created once for a pair of buffers is created in prepare(), outside the time. Gloo's only
+// reduce-scatter works in place and overwrites its input, so ours copies first, as its callers must.
+#include <gloo/allgather.h>
+#include <gloo/allreduce.h>
+#include <gloo/allreduce_halving_doubling.h>
+#include <gloo/alltoall.h>
+#include <gloo/barrier.h>
+#include <gloo/broadcast.h>
+#include <gloo/math.h>
+#include <gloo/reduce_scatter.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/file_store.h>
+#include <gloo/transport/tcp/device.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <vector>
+
+#include "measure.h"
+
+static std::shared_ptr<gloo::rendezvous::Context> context;
+static std::unique_ptr<gloo::AllreduceOptions> all_reduce;
+static std::unique_ptr<gloo::AllgatherOptions> all_gather;
+static std::unique_ptr<gloo::BroadcastOptions> broadcast;
+static std::unique_ptr<gloo::AlltoallOptions> all_to_all;
+static std::unique_ptr<gloo::Algorithm> reduce_scatter, halving_doubling;
+static std::vector<float> work;
+
+static void barrier(void)
+{
+	gloo::BarrierOptions options(context);
+	gloo::barrier(options);
+}
+
+static void larger(void *into, const void *a, const void *b, size_t count)
+{
+	gloo::max<double>(into, a, b, count);
+}
+
+static void add(void *into, const void *a, const void *b, size_t count)
+{
+	gloo::sum<float>(into, a, b, count);
+}
+
+static void greatest(double *value)
+{
+	gloo::AllreduceOptions options(context);
+
+	options.setOutput(value, 1);
+	options.setReduceFunction(larger);
+	gloo::allreduce(options);
+}
+
+// PEERS_GLOO: "ring", "bcube" or "hd", its three ways of an all-reduce.
+static const char *way(void)
+{
+	const char *chosen = getenv("PEERS_GLOO");
+	return chosen ? chosen : "ring";
+}
+
+static void prepare_all_reduce(float *send, float *recv, size_t count)
+{
+	all_reduce.reset(new gloo::AllreduceOptions(context));
+	all_reduce->setInput(send, count);
+	all_reduce->setOutput(recv, count);
+	all_reduce->setReduceFunction(add);
+	all_reduce->setAlgorithm(strcmp(way(), "bcube") == 0 ? gloo::AllreduceOptions::Algorithm::BCUBE
+							     : gloo::AllreduceOptions::Algorithm::RING);
+	halving_doubling.reset();
+	if (strcmp(way(), "hd") == 0)
+		halving_doubling.reset(new gloo::AllreduceHalvingDoubling<float>(
+			context, std::vector<float *>{ recv }, static_cast<int>(count)));
+}
+
+static void prepare(enum peers_collective collective, float *send, float *recv, size_t count)
+{
+	size_t size = static_cast<size_t>(context->size);
+
+	switch (collective) {
+	case PEERS_ALL_REDUCE:
+		prepare_all_reduce(send, recv, count);
+		break;
+	case PEERS_REDUCE_SCATTER:
+		work.resize(count * size);
+		reduce_scatter.reset(new gloo::ReduceScatterHalvingDoubling<float>(context,
+			std::vector<float *>{ work.data() }, static_cast<int>(work.size()),
+			std::vector<int>(size, static_cast<int>(count))));
+		break;
+	case PEERS_ALL_GATHER:
+		all_gather.reset(new gloo::AllgatherOptions(context));
+		all_gather->setInput(send, count);
+		all_gather->setOutput(recv, count * size);
+		break;
+	case PEERS_BROADCAST:
+		broadcast.reset(new gloo::BroadcastOptions(context));
+		broadcast->setOutput(recv, count);
+		broadcast->setRoot(0);
+		break;
+	default:
+		all_to_all.reset(new gloo::AlltoallOptions(context));
+		all_to_all->setInput(send, count * size);
+		all_to_all->setOutput(recv, count * size);
+	}
+}
+
+static void run(enum peers_collective collective, const float *send, float *recv, size_t count)
+{
+	switch (collective) {
+	case PEERS_ALL_REDUCE:
+		if (halving_doubling) {
+			memcpy(recv, send, count * sizeof(float));
+			halving_doubling->run();
+		} else {
+			gloo::allreduce(*all_reduce);
+		}
+		break;
+	case PEERS_REDUCE_SCATTER:
+		memcpy(work.data(), send, work.size() * sizeof(float));
+		reduce_scatter->run();
+		memcpy(recv, work.data(), count * sizeof(float));
+		break;
+	case PEERS_ALL_GATHER:
+		gloo::allgather(*all_gather);
+		break;
+	case PEERS_BROADCAST:
+		gloo::broadcast(*broadcast);
+		break;
+	default:
+		gloo::alltoall(*all_to_all);
+	}
+}
+
+static int live(int rank, int size, int argc, char **argv)
+{
+	gloo::transport::tcp::attr attr;
+	struct peers_library library = {};
+
+	attr.iface = "lo";
+	context = std::make_shared<gloo::rendezvous::Context>(rank, size);
+	gloo::rendezvous::FileStore store(getenv("PEERS_STORE"));
+	auto device = gloo::transport::tcp::CreateDevice(attr);
+	context->connectFullMesh(store, device);
+	library.rank = rank;
+	library.size = size;
+	library.barrier = barrier;
+	library.greatest = greatest;
+	library.run = run;
+	library.prepare = prepare;
+	int status = peers_measure(&library, argc, argv);
+	barrier(); // a rank that leaves first breaks the others' connections
+	fflush(stdout);
+	_exit(status); // its destructors would wait on each other
+}
+
+int main(int argc, char **argv)
+{
+	const char *ranks = getenv("PEERS_RANKS");
+	int size = ranks ? atoi(ranks) : 0, status = 0, failed = 0;
+
+	if (size < 1 || !getenv("PEERS_STORE")) {
+		fprintf(stderr, "set PEERS_RANKS and PEERS_STORE\n");
+		return 2;
+	}
+	for (int rank = 0; rank < size; rank++) {
+		if (fork() != 0)
+			continue;
+		try {
+			live(rank, size, argc, argv);
+		} catch (const std::exception &e) {
+			fprintf(stderr, "rank %d: %s\n", rank, e.what());
+		}
+		_exit(1);
+	}
+	while (wait(&status) > 0)
+		failed |= status != 0;
+	return failed;
+}

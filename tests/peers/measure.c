@@ -1,0 +1,299 @@
+/*
+ * Usage: PROGRAM LINE_FILE BATCHES COLLECTIVES SIZES
+ * LINE_FILE: an empty file that all ranks can map; COLLECTIVES and SIZES: lists with commas.
+ */
+#include "measure.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bench/clock.h"
+#include "bench/line.h"
+#include "bench/memory.h"
+#include "bench/pair.h"
+
+#define BATCH_NS 2e6
+#define WARMUP 4
+#define LINE_ROUNDS 200
+#define NAP_NS 100000
+#define PATIENCE_NS 10000000000
+
+/* What ranks 0 and 1 play with, in the line file. */
+struct table {
+	struct bench_line line;
+	_Atomic unsigned games; /* finished */
+};
+
+struct run {
+	const struct peers_library *library;
+	enum peers_collective collective;
+	float *send, *recv;
+	size_t count;
+	struct table *table;
+	unsigned games; /* that this rank has seen to the end */
+};
+
+static const char *const names[PEERS_COLLECTIVES] = { "all_reduce", "reduce_scatter", "all_gather",
+	"broadcast", "alltoall" };
+
+static bool send_has_blocks(enum peers_collective collective)
+{
+	return collective == PEERS_REDUCE_SCATTER || collective == PEERS_ALL_TO_ALL;
+}
+
+static bool recv_has_blocks(enum peers_collective collective)
+{
+	return collective == PEERS_ALL_GATHER || collective == PEERS_ALL_TO_ALL;
+}
+
+static size_t blocks(const struct run *run, bool several)
+{
+	return several ? run->count * (size_t)run->library->size : run->count;
+}
+
+/* ---- The distance of the cores ---- */
+
+static bool sleep_through_game(struct run *run)
+{
+	struct timespec nap = { .tv_nsec = NAP_NS };
+	int64_t deadline = bench_now_ns() + PATIENCE_NS;
+
+	while (atomic_load(&run->table->games) < run->games) {
+		if (bench_now_ns() > deadline)
+			return false;
+		nanosleep(&nap, NULL);
+	}
+	return true;
+}
+
+/* On rank 0: nanoseconds of a round trip. Others spin in no library meanwhile. */
+static double measure_line(struct run *run)
+{
+	int rank = run->library->rank, processors[2];
+	double ns = NAN;
+	cpu_set_t before;
+
+	run->games++;
+	if (rank < 2) {
+		sched_getaffinity(0, sizeof(before), &before);
+		bench_pair_processors(processors);
+		/* Ranks that already are bound each to a core of its own stay there. */
+		if (CPU_COUNT(&before) > 1)
+			bench_pair_pin(processors[rank]);
+		ns = bench_line_play(&run->table->line, rank, LINE_ROUNDS);
+		sched_setaffinity(0, sizeof(before), &before);
+		if (rank == 0)
+			atomic_store(&run->table->games, run->games);
+	}
+	if (!sleep_through_game(run)) {
+		fprintf(stderr, "rank %d waited in vain for ranks 0 and 1\n", rank);
+		exit(1);
+	}
+	return ns;
+}
+
+static struct table *map_table(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	void *table = MAP_FAILED;
+
+	/* Every rank sets the same size; new bytes are zeros. */
+	if (fd >= 0 && ftruncate(fd, sizeof(struct table)) == 0)
+		table = mmap(NULL, sizeof(struct table), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (fd >= 0)
+		close(fd);
+	return table == MAP_FAILED ? NULL : table;
+}
+
+/* ---- Measuring ---- */
+
+static void call(const struct run *run)
+{
+	run->library->run(run->collective, run->send, run->recv, run->count);
+}
+
+static double batch_ns(const struct run *run, long iterations)
+{
+	run->library->barrier();
+	int64_t start = bench_now_ns();
+	for (long i = 0; i < iterations; i++)
+		call(run);
+	double elapsed = (double)(bench_now_ns() - start);
+	run->library->greatest(&elapsed);
+	return elapsed;
+}
+
+/* What rank k sends, everywhere; small, so that sums are exact. */
+static float sent_by(int rank)
+{
+	return (float)(rank + 1);
+}
+
+static float expected(const struct run *run, size_t i)
+{
+	int size = run->library->size;
+
+	if (run->collective == PEERS_BROADCAST)
+		return sent_by(0);
+	if (recv_has_blocks(run->collective))
+		return sent_by((int)(i / run->count));
+	return (float)(size * (size + 1) / 2);
+}
+
+static bool right(const struct run *run)
+{
+	size_t count = blocks(run, recv_has_blocks(run->collective));
+
+	for (size_t i = 0; i < count; i++) {
+		if (run->recv[i] != expected(run, i))
+			return false;
+	}
+	return true;
+}
+
+static void fill(const struct run *run)
+{
+	size_t sent = blocks(run, send_has_blocks(run->collective));
+	size_t received = blocks(run, recv_has_blocks(run->collective));
+
+	for (size_t i = 0; i < sent; i++)
+		run->send[i] = sent_by(run->library->rank);
+	for (size_t i = 0; i < received; i++)
+		run->recv[i] = run->collective == PEERS_BROADCAST ? sent_by(run->library->rank) : 0;
+}
+
+static void report(const struct run *run, size_t size, double before, double time_us, double after)
+{
+	if (run->library->rank != 0)
+		return;
+	printf("%s %zu %.1f %.4f %.1f\n", names[run->collective], size, before, time_us, after);
+	fflush(stdout);
+}
+
+/* The number of calls that fill a batch, the same on every rank. */
+static long choose_iterations(const struct run *run)
+{
+	long iterations = 1;
+	double elapsed = batch_ns(run, iterations);
+
+	/* Few calls say little about many: approach in steps. */
+	while (elapsed < BATCH_NS / 2 && iterations < 1000000) {
+		iterations = (long)fmin(fmax((double)iterations * BATCH_NS / fmax(elapsed, 1),
+						2 * (double)iterations),
+			32 * (double)iterations);
+		elapsed = batch_ns(run, iterations);
+	}
+	return iterations;
+}
+
+static int measure_size(struct run *run, size_t size, int batches)
+{
+	for (int i = 0; i < WARMUP; i++)
+		call(run);
+	long iterations = choose_iterations(run);
+	double before = measure_line(run);
+	for (int i = 0; i < batches; i++) {
+		double time_us = batch_ns(run, iterations) / (double)iterations / 1e3;
+		double after = measure_line(run);
+		report(run, size, before, time_us, after);
+		before = after;
+	}
+	if (right(run))
+		return 0;
+	fprintf(stderr, "rank %d: %s of %zu bytes: wrong result\n", run->library->rank,
+		names[run->collective], size);
+	return 3;
+}
+
+static int measure_point(struct run *run, size_t size, int batches)
+{
+	const struct peers_library *library = run->library;
+	bool whole = !send_has_blocks(run->collective) && !recv_has_blocks(run->collective);
+	void *(*allocate)(size_t) = library->allocate ? library->allocate : bench_memory_create;
+	void (*release)(void *) = library->release ? library->release : bench_memory_destroy;
+	int status = 1;
+
+	run->count = size / sizeof(float) / (whole ? 1 : (size_t)library->size);
+	if (run->count == 0)
+		return 0;
+	run->send = allocate(size);
+	run->recv = allocate(size);
+	if (run->send && run->recv) {
+		fill(run);
+		if (library->prepare)
+			library->prepare(run->collective, run->send, run->recv, run->count);
+		status = measure_size(run, size, batches);
+	}
+	release(run->send);
+	release(run->recv);
+	return status;
+}
+
+static bool listed(const char *list, const char *name)
+{
+	size_t length = strlen(name);
+
+	for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+		if (strncmp(at, name, length) == 0 && (at[length] == ',' || at[length] == '\0'))
+			return true;
+	}
+	return false;
+}
+
+static int measure_sizes(struct run *run, const char *sizes, int batches)
+{
+	int status = 0;
+
+	while (*sizes && !status) {
+		char *end;
+		size_t size = strtoull(sizes, &end, 10);
+		status = measure_point(run, size, batches);
+		sizes = *end == ',' ? end + 1 : "";
+	}
+	return status;
+}
+
+/* With no more ranks than processors, each gets one of its own, in every program alike. */
+static void settle(const struct peers_library *library)
+{
+	cpu_set_t set;
+	int processors[2];
+
+	bench_pair_processors(processors);
+	sched_getaffinity(0, sizeof(set), &set);
+	if (library->size == 2 && CPU_COUNT(&set) >= 2)
+		bench_pair_pin(processors[library->rank]);
+}
+
+int peers_measure(const struct peers_library *library, int argc, char **argv)
+{
+	struct run run = { .library = library };
+	int batches = argc == 5 ? atoi(argv[2]) : 0, status = 0;
+
+	if (batches < 1) {
+		fprintf(stderr, "usage: %s LINE_FILE BATCHES COLLECTIVES SIZES\n", argv[0]);
+		return 2;
+	}
+	run.table = map_table(argv[1]);
+	if (!run.table) {
+		fprintf(stderr, "cannot map %s\n", argv[1]);
+		return 1;
+	}
+	settle(library);
+	for (int i = 0; i < PEERS_COLLECTIVES && !status; i++) {
+		run.collective = (enum peers_collective)i;
+		if (listed(argv[3], names[i]))
+			status = measure_sizes(&run, argv[4], batches);
+	}
+	munmap(run.table, sizeof(*run.table));
+	return status;
+}

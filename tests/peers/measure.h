@@ -1,0 +1,55 @@
+/*
+ * The measuring loop that the programs of this directory share, so that ours and the peers' differ
+ * in nothing but the library behind four calls.
+ *
+ * For each collective and size: warm-up; then batches of calls back to back, each batch long enough
+ * for the clock. A batch's time is its slowest rank's mean. Before and after every batch ranks 0
+ * and 1 measure how far their two cores are apart (bench/line.h), while the others sleep.
+ */
+#ifndef PEERS_MEASURE_H
+#define PEERS_MEASURE_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum peers_collective {
+	PEERS_ALL_REDUCE,
+	PEERS_REDUCE_SCATTER,
+	PEERS_ALL_GATHER,
+	PEERS_BROADCAST,
+	PEERS_ALL_TO_ALL,
+	PEERS_COLLECTIVES
+};
+
+/* One library under test, on one rank. A call that fails reports itself and ends the process. */
+struct peers_library {
+	int rank, size;
+	void (*barrier)(void);
+	/* *value = the greatest over all ranks. */
+	void (*greatest)(double *value);
+	/*
+	 * float, sum, root 0. Count is that of one rank's part: of the whole for all_reduce and
+	 * broadcast (in place in recv), of one rank's block for the others.
+	 */
+	void (*run)(enum peers_collective collective, const float *send, float *recv, size_t count);
+	/* Page-aligned and plain, or the library's own. NULL: plain. */
+	void *(*allocate)(size_t size);
+	void (*release)(void *memory);
+	/* Called before the first run() on these buffers and after the last; may be NULL. */
+	void (*prepare)(enum peers_collective collective, float *send, float *recv, size_t count);
+};
+
+/*
+ * The program's body: reads the command line (usage in measure.c), measures, and on rank 0 prints
+ * lines `collective bytes line_before_ns time_us line_after_ns`. Returns the exit status; 3 when a
+ * result was wrong.
+ */
+int peers_measure(const struct peers_library *library, int argc, char **argv);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,215 @@
+#include "samples.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STEADY 1.5 /* greater changes of distance than by this factor spoil a sample */
+
+static const char *const names[PROGRAMS] = { "rondo", "rondo-registered", "openmpi", "mpich",
+	"gloo" };
+static const char *const titles[PROGRAMS] = { "Rondo", "Rondo, registered", "Open MPI", "MPICH",
+	"Gloo" };
+
+const char *program_name(enum program program)
+{
+	return names[program];
+}
+
+const char *program_title(enum program program)
+{
+	return titles[program];
+}
+
+static int program_of(const char *name)
+{
+	for (int i = 0; i < PROGRAMS; i++) {
+		if (strcmp(names[i], name) == 0)
+			return i;
+	}
+	return -1;
+}
+
+static bool apart(double a, double b)
+{
+	return fmax(a, b) > STEADY * fmin(a, b);
+}
+
+/* ---- Reading ---- */
+
+static bool same_point(const struct point *a, const struct point *b)
+{
+	return strcmp(a->transport, b->transport) == 0 &&
+	       strcmp(a->collective, b->collective) == 0 && a->ranks == b->ranks &&
+	       a->size == b->size;
+}
+
+static struct point *find_or_add(struct comparison *comparison, const struct point *wanted)
+{
+	for (size_t i = 0; i < comparison->count; i++) {
+		if (same_point(&comparison->points[i], wanted))
+			return &comparison->points[i];
+	}
+	struct point *points =
+		realloc(comparison->points, (comparison->count + 1) * sizeof(*points));
+	if (!points)
+		return NULL;
+	comparison->points = points;
+	points[comparison->count] = *wanted;
+	return &points[comparison->count++];
+}
+
+static bool add_sample(struct point *point, int program, struct sample sample)
+{
+	size_t count = point->counts[program];
+	struct sample *samples = realloc(point->samples[program], (count + 1) * sizeof(*samples));
+
+	if (!samples)
+		return false;
+	samples[count] = sample;
+	point->samples[program] = samples;
+	point->counts[program]++;
+	return true;
+}
+
+static bool read_line(struct comparison *comparison, const char *line)
+{
+	struct point wanted = { .line_ns = NAN };
+	double before, time_us, after;
+	char name[32];
+
+	if (sscanf(line, "%15s %d %31s %31s %zu %lf %lf %lf", wanted.transport, &wanted.ranks, name,
+		    wanted.collective, &wanted.size, &before, &time_us, &after) != 8)
+		return false;
+	int program = program_of(name);
+	struct point *point = program < 0 ? NULL : find_or_add(comparison, &wanted);
+	struct sample sample = { (before + after) / 2, !apart(before, after), time_us };
+	return point && add_sample(point, program, sample);
+}
+
+/* ---- Pairing ---- */
+
+static bool near(const struct sample *sample, double line_ns)
+{
+	/* Within the square root of the factor on either side: any two in it are not apart. */
+	return sample->steady && sample->line_ns <= line_ns * sqrt(STEADY) &&
+	       sample->line_ns >= line_ns / sqrt(STEADY);
+}
+
+static size_t samples_near(const struct point *point, int program, double line_ns)
+{
+	size_t found = 0;
+
+	for (size_t i = 0; i < point->counts[program]; i++)
+		found += near(&point->samples[program][i], line_ns);
+	return found;
+}
+
+/* How good it would be to compare at this distance: first the programs that were met there, then
+   the samples of the one that was met least. */
+static double merit(const struct point *point, double line_ns)
+{
+	double programs = 0, least = 1e6;
+
+	for (int program = 0; program < PROGRAMS; program++) {
+		double found = (double)samples_near(point, program, line_ns);
+		programs += found > 0;
+		least = found > 0 ? fmin(least, found) : least;
+	}
+	return programs * 1e6 + least;
+}
+
+static double choose_distance(const struct point *point)
+{
+	double best = NAN, best_merit = -1;
+
+	for (int program = 0; program < PROGRAMS; program++) {
+		for (size_t i = 0; i < point->counts[program]; i++) {
+			double line_ns = point->samples[program][i].line_ns,
+			       worth = merit(point, line_ns);
+			if (worth > best_merit) {
+				best = line_ns;
+				best_merit = worth;
+			}
+		}
+	}
+	return best;
+}
+
+static int ascending(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static bool take_median(struct point *point, int program)
+{
+	size_t count = point->counts[program], kept = 0;
+	double *times = calloc(count + 1, sizeof(*times));
+
+	if (!times)
+		return false;
+	point->paired[program] = samples_near(point, program, point->line_ns) > 0;
+	for (size_t i = 0; i < count; i++) {
+		const struct sample *sample = &point->samples[program][i];
+		if (!point->paired[program] || near(sample, point->line_ns))
+			times[kept++] = sample->time_us;
+	}
+	qsort(times, kept, sizeof(*times), ascending);
+	point->time_us[program] = kept ? (times[(kept - 1) / 2] + times[kept / 2]) / 2 : NAN;
+	free(times);
+	return true;
+}
+
+static bool conclude(struct point *point)
+{
+	point->line_ns = choose_distance(point);
+	for (int program = 0; program < PROGRAMS; program++) {
+		if (!take_median(point, program))
+			return false;
+	}
+	return true;
+}
+
+bool comparison_read(struct comparison *comparison, FILE *in)
+{
+	char line[256];
+
+	*comparison = (struct comparison){ 0 };
+	while (fgets(line, sizeof(line), in)) {
+		if (!read_line(comparison, line)) {
+			fprintf(stderr, "this is no sample: %s", line);
+			comparison_finish(comparison);
+			return false;
+		}
+	}
+	for (size_t i = 0; i < comparison->count; i++) {
+		if (!conclude(&comparison->points[i])) {
+			comparison_finish(comparison);
+			return false;
+		}
+	}
+	return true;
+}
+
+void comparison_finish(struct comparison *comparison)
+{
+	for (size_t i = 0; i < comparison->count; i++) {
+		for (int program = 0; program < PROGRAMS; program++)
+			free(comparison->points[i].samples[program]);
+	}
+	free(comparison->points);
+	*comparison = (struct comparison){ 0 };
+}
+
+int point_best_peer(const struct point *point)
+{
+	int best = -1;
+
+	for (int program = OPENMPI; program < PROGRAMS; program++) {
+		if (point->counts[program] &&
+			(best < 0 || point->time_us[program] < point->time_us[best]))
+			best = program;
+	}
+	return best;
+}
