@@ -1,6 +1,6 @@
 /*
- * The simulator's future: what happens when, in virtual time. A binary heap; events of the same time
- * come out in the order in which they were put in.
+ * The simulator's future: what happens when, in virtual time. A binary heap; events of the same
+ * time come out in the order in which they were put in.
  */
 #ifndef RD_EVENT_H
 #define RD_EVENT_H

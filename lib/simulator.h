@@ -1,7 +1,7 @@
 /*
  * The simulator: N ranks in one thread, with virtual time. It runs the real executor over links
- * whose messages arrive after delays drawn from a seed, and can kill a rank at a chosen moment. The same
- * seed gives the same run, to the byte.
+ * whose messages arrive after delays drawn from a seed, and can kill a rank at a chosen moment. The
+ * same seed gives the same run, to the byte.
  */
 #ifndef RD_SIMULATOR_H
 #define RD_SIMULATOR_H
@@ -19,7 +19,7 @@ struct rd_simulation {
 	                         arrival; and land messages where the receiver wants them */
 	uint64_t seed;
 	uint64_t latency_ns;  /* least time a message takes */
-	uint64_t jitter_ns;   /* more, drawn for each message and for each rank's start; a link keeps
+	uint64_t jitter_ns;   /* more, drawn for each message and each rank's start; a link keeps
 	                         its order */
 	double byte_ns;       /* time a byte occupies a link direction */
 	int dead_rank;        /* -1: none dies */
@@ -34,11 +34,11 @@ struct rd_simulated {
 };
 
 /*
- * Runs one call on every rank: calls[rank], plans[rank]. Returns 0 when every rank is done or failed,
- * or RONDO_TIMEOUT with a story (who waits for whom) when nothing can ever move again; that is then
- * also the error of each rank that was waiting. The dead rank's own is RONDO_DIED, unless it was done.
- * A rank that fails closes its links, so that those who wait for it end as well. `simulated` must be
- * finished in any case.
+ * Runs one call on every rank: calls[rank], plans[rank]. Returns 0 when every rank is done or
+ * failed, or RONDO_TIMEOUT with a story (who waits for whom) when nothing can ever move again; that
+ * is then also the error of each rank that was waiting. The dead rank's own is RONDO_DIED, unless it
+ * was done. A rank that fails closes its links, so that those who wait for it end as well.
+ * `simulated` must be finished in any case.
  */
 int rd_simulate(const struct rd_simulation *simulation, const struct rd_plan *const *plans,
 	const struct rd_call *calls, struct rd_simulated *simulated);
