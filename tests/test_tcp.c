@@ -531,6 +531,23 @@ Test(tcp, links_over_ipv6, .timeout = 60)
 	try_address("::1");
 }
 
+Test(tcp, links_over_an_interface_that_leads_out, .timeout = 60)
+{
+	struct ifaddrs *all;
+	char text[INET_ADDRSTRLEN] = "";
+
+	cr_assert_eq(getifaddrs(&all), 0);
+	for (struct ifaddrs *one = all; one; one = one->ifa_next)
+		if (one->ifa_addr && one->ifa_addr->sa_family == AF_INET &&
+			(one->ifa_flags & IFF_UP) && !(one->ifa_flags & IFF_LOOPBACK))
+			inet_ntop(AF_INET, &((struct sockaddr_in *)one->ifa_addr)->sin_addr, text,
+				sizeof(text));
+	freeifaddrs(all);
+	if (!text[0])
+		cr_skip_test("this machine has the loopback alone");
+	try_address(text);
+}
+
 Test(tcp, a_connection_that_comes_before_open_waits_for_it, .timeout = 60)
 {
 	struct pair pair;
