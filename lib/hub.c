@@ -51,7 +51,7 @@ struct rd_hub {
 	const char *where;
 	uint64_t comm_id;
 	enum phase phase;
-	int came, ready;
+	int came, ready, turned_away;
 	int strangers;
 	int *leavers; /* ranks, in the order in which they left */
 	int leaver_count;
@@ -315,8 +315,17 @@ bool rd_hub_settled(const struct rd_hub *hub)
 	return hub->error || hub->leaver_count == hub->size;
 }
 
+/* A failed gathering is kept for those who are on their way, unless they have had their time. */
+static bool expects_more(const struct rd_hub *hub)
+{
+	return hub->phase == GATHERING && hub->error != RONDO_TIMEOUT &&
+	       hub->came + hub->turned_away < hub->size;
+}
+
 bool rd_hub_over(const struct rd_hub *hub)
 {
+	if (expects_more(hub))
+		return false;
 	for (int rank = 0; rank < hub->size; rank++)
 		if (hub->seats[rank].line >= 0)
 			return false;
@@ -412,6 +421,7 @@ static void take_hello(struct rd_hub *hub, struct line *line, const struct rd_no
 		sit_down(hub, line, note);
 		return;
 	}
+	hub->turned_away++;
 	line->turned_away = true;
 	line->say = SAY_VERDICT;
 }

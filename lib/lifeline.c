@@ -410,7 +410,9 @@ static void serve_hub(struct rd_lifeline *lifeline, int64_t now_ms)
 		rd_spoke_connected(lifeline->spoke, now_ms);
 		lifeline->seated = true;
 	}
-	converse(lifeline, now_ms);
+	if (lifeline->seated)
+		converse(lifeline, now_ms);
+	/* From then on the number 0 may be given to another. */
 	if (lifeline->seated && rd_spoke_phase(lifeline->spoke) >= RD_SPOKE_GONE) {
 		rd_hub_closed(lifeline->hub, 0, 0);
 		lifeline->seated = false;
@@ -418,7 +420,7 @@ static void serve_hub(struct rd_lifeline *lifeline, int64_t now_ms)
 	/* The door closes before anyone hears that all are here: who then comes for the next comm
 	   must not be let into this one. */
 	tend_door(lifeline);
-	for (int i = 1; i < rd_hub_line_count(lifeline->hub); i++)
+	for (int i = 0; i < rd_hub_line_count(lifeline->hub); i++)
 		serve_line(lifeline, i);
 }
 

@@ -85,7 +85,8 @@ int64_t rd_hub_deadline(const struct rd_hub *hub);
 int rd_hub_verdict(const struct rd_hub *hub, const char **story);
 /* Nothing more will happen: there is a verdict, or all have left. */
 bool rd_hub_settled(const struct rd_hub *hub);
-/* And nobody listens to the hub any more: all have left, or heard the verdict, and hung up. */
+/* And nobody listens to the hub any more: all have left, or heard the verdict, and hung up. A
+   gathering that failed early goes on until each rank has come to hear of it: bound the wait. */
 bool rd_hub_over(const struct rd_hub *hub);
 
 /* ---- The spoke ----------------------------------------------------------------------------- */
