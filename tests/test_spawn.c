@@ -84,6 +84,7 @@ Test(spawn, every_rank_finds_its_place_in_its_environment, .timeout = 30)
 		cr_assert_eq(told[i].local_size, SIZE);
 		cr_assert_str_eq(told[i].address, "127.0.0.1");
 		cr_assert_eq(told[i].port, told[0].port);
+		cr_assert(i == 0 || told[i].rendezvous_fd == -1, "an outer socket has come through");
 	}
 	cr_assert_str_eq(getenv("RONDO_RENDEZVOUS_FD"), "77", "the parent's own is left alone");
 	cr_assert_null(getenv("RANK"));
