@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# install.sh SOURCE BUILD COMPILER [SANITIZERS]: installs to a directory of its own, moves that, and
+# builds the README's program against the moved copy in each way that the README promises.
+set -euo pipefail
+
+source=$1 build=$2 compiler=$3 sanitize=${4:-}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+	echo "install: $*" >&2
+	exit 1
+}
+
+# run_and_check WHAT PROGRAM: two ranks of it print what two ranks must.
+run_and_check() {
+	local out
+	out=$("$prefix/bin/rondo-run" --nproc-per-node 2 "$2" | sort) || fail "$1: failed"
+	[ "$out" = $'rank 0 of 2: the sum is 3\nrank 1 of 2: the sum is 3' ] || fail "$1 printed: $out"
+	echo "ok: $1"
+}
+
+# Nothing but the first C block, as it stands.
+# shellcheck disable=SC2016
+sed -n '/^```c$/,/^```$/{/^```/d;p};/^```$/q' "$source/README.md" >"$work/all_reduce.c"
+cmp "$work/all_reduce.c" "$source/docs/examples/all_reduce.c" ||
+	fail "the README's program is not docs/examples/all_reduce.c"
+
+cmake --install "$build" --prefix "$work/first" >/dev/null
+mv "$work/first" "$work/moved"
+prefix=$work/moved
+libdir=$(dirname "$(find "$prefix" -name librondo.a)")
+export PKG_CONFIG_PATH=$libdir/pkgconfig
+flags=(-Wall -Wextra -Werror)
+[ -z "$sanitize" ] || flags+=("-fsanitize=$sanitize")
+
+soname=$(readelf -d "$libdir/librondo.so" | sed -n 's/.*soname: \[\(.*\)\]/\1/p')
+[ "$soname" = librondo.so.0 ] || fail "the shared library's name is '$soname'"
+
+# As the README says it; the shared library is not where the loader looks by itself.
+read -ra shared <<<"$(pkg-config --cflags --libs rondo)"
+"$compiler" "${flags[@]}" "$work/all_reduce.c" "${shared[@]}" -o "$work/shared"
+readelf -d "$work/shared" | grep -q 'NEEDED.*librondo.so.0' || fail "the program does not need librondo.so.0"
+LD_LIBRARY_PATH=$libdir run_and_check "pkg-config, shared" "$work/shared"
+
+read -ra static <<<"$(pkg-config --static --cflags --libs rondo)"
+"$compiler" "${flags[@]}" "$work/all_reduce.c" "${static[@]/#-lrondo/-l:librondo.a}" -o "$work/static"
+! readelf -d "$work/static" | grep -q 'NEEDED.*librondo' || fail "the program is not linked statically"
+run_and_check "pkg-config --static" "$work/static"
+
+mkdir "$work/project"
+cp "$work/all_reduce.c" "$work/project"
+cat >"$work/project/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.22)
+project(someones LANGUAGES C)
+find_package(Rondo 0.1 REQUIRED)
+add_executable(static all_reduce.c)
+target_link_libraries(static PRIVATE rondo::rondo)
+add_executable(shared all_reduce.c)
+target_link_libraries(shared PRIVATE rondo::shared)
+END
+cmake -S "$work/project" -B "$work/project/build" -G Ninja -DCMAKE_C_COMPILER="$compiler" \
+	-DCMAKE_C_FLAGS="${flags[*]}" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" || fail "$(cat "$work/log")"
+cmake --build "$work/project/build" >"$work/log" || fail "$(cat "$work/log")"
+run_and_check "find_package, rondo::rondo" "$work/project/build/static"
+run_and_check "find_package, rondo::shared" "$work/project/build/shared"
+
+# No path of this build tree, or of where it was installed first, is left in what is installed.
+if grep -rlF -e "$build" -e "$work/first" "$libdir"/pkgconfig "$libdir"/cmake; then
+	fail "these know where they were built"
+fi
