@@ -37,6 +37,14 @@ struct trial {
 	bool in_place;
 	int misaligned; /* bytes */
 	int rank, size;
+	const struct tables *tables;
+};
+
+/* What all trials of one type, operation and count share. */
+struct tables {
+	char *inputs[WORLD_MAX]; /* [size * count] elements: every rank's input, by rank */
+	double *total, *slack; /* [2 * count]: of elements 0.., then of this rank's block */
+	uint64_t *integers; /* the same, where the type is an integer's */
 };
 
 static bool reduces(enum kind kind)
@@ -138,13 +146,16 @@ static bool is_signed(rondo_type type)
 	return type == RONDO_I8 || type == RONDO_I32 || type == RONDO_I64;
 }
 
-static void fill(const struct trial *trial, char *buffer, size_t count)
+/* Every rank's input, so that each knows what it must get. */
+static void fill_inputs(const struct trial *trial, struct tables *tables)
 {
 	size_t element = rondo_type_size(trial->type);
 
-	for (size_t i = 0; i < count; i++)
-		store(buffer + i * element, trial->type, integer_input(trial->rank, i),
-			is_float(trial->type) ? float_input(trial, trial->rank, i) : 0);
+	for (int rank = 0; rank < trial->size; rank++)
+		for (size_t i = 0; i < trial->count * trial->size; i++)
+			store(tables->inputs[rank] + i * element, trial->type,
+				integer_input(rank, i),
+				is_float(trial->type) ? float_input(trial, rank, i) : 0);
 }
 
 /* ---- The reference ------------------------------------------------------------------------- */
@@ -173,13 +184,11 @@ static uint64_t combine_integers(const struct trial *trial, size_t i)
 	return total;
 }
 
-/* As the type rounds it on its way into memory. */
+/* As the type has rounded it on its way into memory. */
 static double rounded_input(const struct trial *trial, int rank, size_t i)
 {
-	char at[8];
-
-	store(at, trial->type, 0, float_input(trial, rank, i));
-	return load_float(at, trial->type);
+	return load_float(
+		trial->tables->inputs[rank] + i * rondo_type_size(trial->type), trial->type);
 }
 
 /* The exact result, and how far rounding after each combination may lead from it. */
@@ -218,6 +227,18 @@ static double combine_floats(const struct trial *trial, size_t i, double *slack)
 	return total;
 }
 
+/* Reference results for the elements from `first` on, into the tables from `at` on. */
+static void combine(const struct trial *trial, struct tables *tables, size_t first, size_t at)
+{
+	for (size_t i = 0; i < trial->count; i++) {
+		if (is_float(trial->type))
+			tables->total[at + i] =
+				combine_floats(trial, first + i, &tables->slack[at + i]);
+		else
+			tables->integers[at + i] = combine_integers(trial, first + i);
+	}
+}
+
 /* Whose input, and which element of it, a result of a collective that only moves data is. */
 static int source(const struct trial *trial, size_t i, size_t *element)
 {
@@ -241,27 +262,20 @@ static int source(const struct trial *trial, size_t i, size_t *element)
 
 static bool right(const struct trial *trial, const char *out, size_t i)
 {
+	const struct tables *tables = trial->tables;
 	size_t size = rondo_type_size(trial->type), element = i;
 	const char *at = out + i * size;
-	char expected[8];
-	double slack, total;
 
 	if (!reduces(trial->kind)) {
 		int rank = source(trial, i, &element);
 
-		store(expected, trial->type, integer_input(rank, element),
-			is_float(trial->type) ? float_input(trial, rank, element) : 0);
-		return memcmp(at, expected, size) == 0;
+		return memcmp(at, tables->inputs[rank] + element * size, size) == 0;
 	}
 	if (trial->kind == REDUCE_SCATTER)
-		element = trial->rank * trial->count + i;
-	if (!is_float(trial->type)) {
-		uint64_t value = combine_integers(trial, element);
-
-		return memcmp(at, &value, size) == 0;
-	}
-	total = combine_floats(trial, element, &slack);
-	return fabs(load_float(at, trial->type) - total) <= slack;
+		element = trial->count + i;
+	if (!is_float(trial->type))
+		return memcmp(at, &tables->integers[element], size) == 0;
+	return fabs(load_float(at, trial->type) - tables->total[element]) <= tables->slack[element];
 }
 
 /* ---- One trial ----------------------------------------------------------------------------- */
@@ -369,7 +383,7 @@ static int try(struct citizen *citizen, const struct trial *trial, struct memory
 		if (in_size == 0 || out_size == 0)
 			in = result = out;
 	}
-	fill(trial, in, in_size / rondo_type_size(trial->type));
+	memcpy(in, trial->tables->inputs[trial->rank], in_size);
 
 	int err = call(trial, citizen->comm, in, result);
 
@@ -409,15 +423,37 @@ static int try_places(struct citizen *citizen, struct trial trial, struct memory
 	return 0;
 }
 
-static int try_types(struct citizen *citizen, struct trial trial, struct memory *memory)
+static int try_kinds(struct citizen *citizen, struct trial trial, struct memory *memory)
 {
+	for (int kind = 0; kind < KINDS; kind++) {
+		trial.kind = kind;
+		trial.root = rooted(kind) ? (trial.type + trial.op) % trial.size : 0;
+		if (!reduces(kind) && trial.op != RONDO_SUM)
+			continue;
+
+		int wrong = try_places(citizen, trial, memory);
+
+		if (wrong)
+			return wrong;
+	}
+	return 0;
+}
+
+static int try_count(
+	struct citizen *citizen, struct trial trial, struct memory *memory, struct tables *tables)
+{
+	trial.tables = tables;
 	for (int type = 0; type < RONDO_TYPE_COUNT; type++) {
-		for (int op = 0; op < (reduces(trial.kind) ? RONDO_OP_COUNT : 1); op++) {
+		for (int op = 0; op < RONDO_OP_COUNT; op++) {
 			trial.type = type;
 			trial.op = op;
-			trial.root = rooted(trial.kind) ? (type + op) % trial.size : 0;
+			/* A product's inputs keep near 1; all other operations share theirs. */
+			if (op == RONDO_SUM || op == RONDO_PROD || op == RONDO_PROD + 1)
+				fill_inputs(&trial, tables);
+			combine(&trial, tables, 0, 0);
+			combine(&trial, tables, trial.rank * trial.count, trial.count);
 
-			int wrong = try_places(citizen, trial, memory);
+			int wrong = try_kinds(citizen, trial, memory);
 
 			if (wrong)
 				return wrong;
@@ -430,21 +466,29 @@ static const size_t counts[] = { 0, 1, 7, 64, 1023, 65537 };
 
 static int try_everything(struct citizen *citizen)
 {
-	size_t most = counts[sizeof(counts) / sizeof(*counts) - 1] * 8 * citizen->size;
-	struct memory memory = { malloc(most + 8), malloc(most + 2 * GUARD + 8) };
+	size_t most = counts[sizeof(counts) / sizeof(*counts) - 1] * 8;
+	size_t all = most * citizen->size;
+	struct memory memory = { malloc(all + 8), malloc(all + 2 * GUARD + 8) };
+	struct tables tables = {
+		.total = malloc(2 * most), .slack = malloc(2 * most), .integers = malloc(2 * most)
+	};
 	struct trial trial = { .rank = citizen->rank, .size = citizen->size };
 	int wrong = 0;
 
+	for (int rank = 0; rank < citizen->size; rank++)
+		tables.inputs[rank] = malloc(all);
 	if (!citizen->comm)
 		wrong = world_say(citizen, "create: %s: %s",
 			rondo_error_name(citizen->create_error), rondo_last_error());
 	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts) && !wrong; i++) {
-		for (int kind = 0; kind < KINDS && !wrong; kind++) {
-			trial.count = counts[i];
-			trial.kind = kind;
-			wrong = try_types(citizen, trial, &memory);
-		}
+		trial.count = counts[i];
+		wrong = try_count(citizen, trial, &memory, &tables);
 	}
+	for (int rank = 0; rank < citizen->size; rank++)
+		free(tables.inputs[rank]);
+	free(tables.total);
+	free(tables.slack);
+	free(tables.integers);
 	free(memory.in);
 	free(memory.out);
 	return wrong;

@@ -75,6 +75,28 @@ static struct rondo_config config_of(const struct life *life)
 	return config;
 }
 
+/* A rank leaves by _exit(), so that leaks must be looked for before. */
+#if defined(__SANITIZE_ADDRESS__)
+#define LEAKS 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define LEAKS 1
+#endif
+#endif
+#if LEAKS
+#include <sanitizer/lsan_interface.h>
+#endif
+
+static bool leaks(const struct life *life)
+{
+#if LEAKS
+	return !life->citizen.world->threads && __lsan_do_recoverable_leak_check();
+#else
+	(void)life;
+	return false;
+#endif
+}
+
 static int live(struct life *life)
 {
 	struct citizen *citizen = &life->citizen;
@@ -88,6 +110,8 @@ static int live(struct life *life)
 	if (err && status == 0)
 		status = world_say(
 			citizen, "destroy: %s: %s", rondo_error_name(err), rondo_last_error());
+	if (status == 0 && leaks(life))
+		status = world_say(citizen, "memory leaks");
 	return status;
 }
 
