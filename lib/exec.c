@@ -85,6 +85,9 @@ static char *locate(const struct rd_exec *exec, struct rd_where where, int chann
 	}
 	if (where.memory == RD_IN)
 		base = (char *)exec->call.in;
+	/* No bytes may come with no buffer, as in a barrier; NULL + 0 is undefined in C. */
+	if (!base)
+		return NULL;
 	if (exec->plan->parts > 1) {
 		block = where.chunk / exec->plan->parts;
 		part = where.chunk % exec->plan->parts;
