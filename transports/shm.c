@@ -158,6 +158,7 @@ struct pair {
 	void *memory;
 	size_t memory_size;
 	uint32_t slots;
+	bool reset;
 	bool goodbye;
 	struct shm_link *links[]; /* [channels]; NULL: not opened */
 };
@@ -338,8 +339,15 @@ static bool shm_recv(struct rd_link *base, void *into, size_t size, struct rd_me
 
 	(void)into;
 	(void)size;
-	if ((uint16_t)stamp != link->in_stamp)
+	if ((uint16_t)stamp != link->in_stamp) {
+		/*
+		 * A larger message's payload is a second line, which comes while we wait for the
+		 * first instead of after it: 64 bytes take 190 ns and not 300 where a line takes
+		 * 150.
+		 */
+		__builtin_prefetch(slot->far);
 		return found_nothing(link, message);
+	}
 	/* Read once: the peer could change it after the check. */
 	uint32_t word = atomic_load_explicit(&slot->size, memory_order_relaxed);
 	uint32_t bytes = word & ~SLOT_FAR;
@@ -697,10 +705,10 @@ static bool stranger_ready(struct shm_endpoint *endpoint, struct source *source)
 	struct stranger *stranger = (struct stranger *)source;
 	enum heard heard;
 
-	/* Dropped, or waiting for its pair: then more words, or the end, are no greeting. */
-	if (source->fd < 0 || stranger->greeted) {
+	/* It waits for its pair: more words, or the end, are no greeting. */
+	if (stranger->greeted) {
 		stranger_drop(endpoint, stranger);
-		return false;
+		return true;
 	}
 	heard = greeting_recv(source->fd, &stranger->greeting, stranger->fds, 2);
 	if (heard == HEARD_NOTHING)
@@ -841,9 +849,13 @@ static bool pair_ready(struct shm_endpoint *endpoint, struct source *source)
 		return false;
 	ssize_t size = recv(source->fd, word, sizeof(word), MSG_DONTWAIT);
 
-	/* ECONNRESET: it left our own words unread. What it said itself comes after that. */
-	if (size < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNRESET))
+	if (size < 0 && errno == EAGAIN)
 		return false;
+	/* It left our own words unread; what it said itself can be read after this. */
+	if (size < 0 && errno == ECONNRESET && !pair->reset) {
+		pair->reset = true;
+		return true;
+	}
 	if (size == (ssize_t)sizeof(word) && memcmp(word, GOODBYE, sizeof(word)) == 0)
 		pair->goodbye = true;
 	pair_end(pair);
@@ -1129,9 +1141,11 @@ static bool shm_advance(struct rd_endpoint *base)
 		return false;
 	if (!endpoint->unready && !endpoint->news && ++endpoint->calls % 1024 != 0)
 		return false;
-	if (endpoint->unready)
+	int unready = endpoint->unready;
+
+	if (unready)
 		endpoint_meet(endpoint);
-	return endpoint_look(endpoint);
+	return endpoint_look(endpoint) || endpoint->unready != unready;
 }
 
 static void shm_arm(struct rd_endpoint *base)
