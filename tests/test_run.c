@@ -446,6 +446,22 @@ Test(run, a_signal_is_passed_on_and_its_number_returned, .timeout = 30)
 	assert_contains(run.err, "rondo-run: Interrupt: ending the ranks\n");
 }
 
+/* A shell that a signal does not end waits for its child, which it does. */
+Test(run, a_signal_reaches_what_a_rank_started, .timeout = 30)
+{
+	struct run run = files();
+	int out = pipe_from(&run.out);
+	struct pollfd ends[1];
+
+	start(&run, "--grace", "1000", SH("trap : INT; sh -c 'echo $$; exec sleep 1000'; exit 0"),
+		NULL);
+	watch(out, ends, 1);
+	kill(run.pid, SIGINT);
+	cr_assert(all_end(ends, 1), "the rank's child goes on");
+	finish(&run);
+	cr_assert_eq(run.status, 128 + SIGINT);
+}
+
 Test(run, a_second_signal_does_not_wait_for_the_grace, .timeout = 30)
 {
 	struct run run = files();
@@ -602,11 +618,12 @@ Test(run, rank_0_alone_reads_the_input, .timeout = 30)
 	cr_assert_eq(dup2(fds[0], STDIN_FILENO), STDIN_FILENO);
 	cr_assert_eq(write(fds[1], "input\n", 6), 6);
 	close(fds[1]);
-	start(&run, "--nproc-per-node", "2", SH("echo $RANK $(cat)"), NULL);
+	start(&run, "--nproc-per-node", "2",
+		SH("[ $RANK = 0 ] && echo 0 $(cat) || echo 1 $(readlink /proc/$$/fd/0)"), NULL);
 	finish(&run);
 	text = text_of(run.out);
 	cr_assert_eq(count_lines(text, "0 input"), 1, "%s", text);
-	cr_assert_eq(count_lines(text, "1"), 1, "%s", text);
+	cr_assert_eq(count_lines(text, "1 /dev/null"), 1, "%s", text);
 	free(text);
 }
 
