@@ -1,0 +1,15 @@
+/*
+ * What went wrong, in one line. The function that fails says it here and returns what fail() gives;
+ * above it, plain `if (err) return err;`. main() prints the line.
+ */
+#ifndef TRAIN_FAIL_H
+#define TRAIN_FAIL_H
+
+/* Records the line; returns 1. */
+int fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Records "what: the library's story"; returns error, a negative rondo_error. */
+int fail_comm(int error, const char *what);
+/* The line recorded last; empty when there is none. */
+const char *failure(void);
+
+#endif
