@@ -1,0 +1,76 @@
+/*
+ * The model: a stack of layers over rows of floats, and the loss on top of it.
+ *
+ * Every matrix is row-major; its shape stands beside its pointer. The parameters of all layers lie
+ * one after the other in one buffer. Where the gradients lie is the caller's choice: set
+ * tensors[].grad before the first backward (ddp_create() does).
+ */
+#ifndef TRAIN_MODEL_H
+#define TRAIN_MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define MODEL_LAYERS_MAX 16
+#define MODEL_TENSORS_MAX 32
+
+struct tensor {
+	size_t count;
+	float *value; /* [count], a view into model->parameters */
+	float *grad; /* [count], a view into somebody's gradients */
+};
+
+struct layer_kind;
+
+struct layer {
+	const struct layer_kind *kind;
+	int in, out;
+	int weight; /* the tensor [out][in]; -1: the layer has none */
+	int bias; /* the tensor [out]; -1: the layer has none */
+	float *output; /* [batch][out] */
+	float *output_grad; /* [batch][out] */
+};
+
+struct model {
+	int in, classes;
+	int batch_max; /* rows there is room for */
+	int layer_count;
+	struct layer layers[MODEL_LAYERS_MAX];
+	int tensor_count;
+	struct tensor tensors[MODEL_TENSORS_MAX];
+	size_t parameter_count;
+	float *parameters; /* [parameter_count] */
+	float *activations; /* outputs and their gradients, layer by layer */
+};
+
+/* Told when the gradient of a tensor is final, in the order in which backward gets there. */
+typedef int model_ready(void *argument, int tensor);
+
+/*
+ * Linear layers from widths[0] to widths[1], ... with ReLU between them: { 784, 512, 512, 10 } is
+ * the classifier of the PyTorch quickstart. The parameters are drawn from the seed, uniform within
+ * 1 / sqrt(in) either side of zero, as PyTorch does.
+ */
+int model_create(
+	struct model **model, const int *widths, int width_count, int batch_max, uint64_t seed);
+void model_destroy(struct model *model);
+/* As PyTorch prints it. */
+void model_print(const struct model *model, FILE *out);
+
+/* The logits [batch][classes] of images [batch][in]; they stay valid until the next forward. */
+const float *model_forward(struct model *model, const float *images, int batch);
+
+/* Of the last forward: the sum of the cross-entropies, and how many guesses were right. */
+double model_loss(
+	const struct model *model, const uint8_t *labels /* [batch] */, int batch, int *correct);
+
+/*
+ * The gradient of `scale` times that sum, into tensors[].grad. batch 0 gives zeros. Returns what
+ * `ready` returned when that is not 0.
+ */
+int model_backward(struct model *model, const float *images /* [batch][in] */,
+	const uint8_t *labels /* [batch] */, int batch, float scale, model_ready *ready,
+	void *argument);
+
+#endif

@@ -1,0 +1,9 @@
+/* Stochastic gradient descent: each parameter moves against its gradient. */
+#ifndef TRAIN_OPTIMIZER_H
+#define TRAIN_OPTIMIZER_H
+
+#include "model.h"
+
+void optimizer_step(struct tensor *tensors /* [count] */, int count, float learning_rate);
+
+#endif
