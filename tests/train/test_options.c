@@ -1,0 +1,92 @@
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fail.h"
+#include "options.h"
+
+static struct options options;
+
+static int parse(const char *const *words)
+{
+	char *arguments[16] = { "rondo-train" };
+	int count = 1;
+	for (; *words; words++)
+		arguments[count++] = (char *)*words;
+	return options_parse(&options, count, arguments);
+}
+
+#define PARSE(...) parse((const char *const[]){ __VA_ARGS__, NULL })
+
+/* Refused, in one line that quotes this. */
+static void expect_failure(const char *const *words, const char *quote)
+{
+	cr_assert_eq(parse(words), 1, "%s is accepted", words[0]);
+	cr_assert(strstr(failure(), quote), "'%s' is not in: %s", quote, failure());
+	cr_assert_null(strchr(failure(), '\n'));
+}
+
+#define REFUSE(quote, ...) expect_failure((const char *const[]){ __VA_ARGS__, NULL }, quote)
+
+Test(options, all_are_understood)
+{
+	cr_assert_eq(
+		PARSE("--data", "d", "--dataset=digits", "--ranks", "3", "--epochs", "9", "--lr",
+			"0.5", "--seed", "0", "--bucket-mb=0.5", "--checkpoint", "c", "--resume=r"),
+		0, "%s", failure());
+	cr_assert_str_eq(options.data, "d");
+	cr_assert_str_eq(options.set->title, "MNIST");
+	cr_assert_eq(options.ranks, 3);
+	cr_assert_eq(options.epochs, 9);
+	cr_assert_eq(options.learning_rate, 0.5);
+	cr_assert_eq(options.seed, 0);
+	cr_assert_eq(options.bucket_mb, 0.5);
+	cr_assert_str_eq(options.checkpoint, "c");
+	cr_assert_str_eq(options.resume, "r");
+	cr_assert_eq(PARSE("--global-batch", "256", "--fetch=file:///x"), 0);
+	cr_assert_eq(options.global_batch, 256);
+	cr_assert(options.fetch);
+	cr_assert_str_eq(options.mirror, "file:///x");
+	cr_assert_eq(PARSE("--batch", "32", "--fetch"), 0);
+	cr_assert_eq(options.batch, 32);
+	cr_assert_null(options.mirror);
+}
+
+Test(options, numbers_out_of_range_are_refused)
+{
+	REFUSE("--ranks 0", "--ranks", "0");
+	REFUSE("--epochs -1", "--epochs", "-1");
+	REFUSE("--batch 12x", "--batch", "12x");
+	REFUSE("--batch 65537", "--batch", "65537");
+	REFUSE("--batch ", "--batch", "");
+	REFUSE("--seed 99999999999999999999", "--seed", "99999999999999999999");
+	REFUSE("--lr nan", "--lr", "nan");
+	REFUSE("--lr 0", "--lr", "0");
+	REFUSE("--lr inf", "--lr", "inf");
+	REFUSE("--bucket-mb 1MB", "--bucket-mb", "1MB");
+}
+
+Test(options, what_makes_no_sense_is_refused)
+{
+	REFUSE("--nonsense", "--nonsense");
+	REFUSE("--epochs", "--epochs");
+	REFUSE("-x", "-x");
+	REFUSE("stray", "--epochs", "2", "stray");
+	REFUSE("--dataset cats", "--dataset", "cats");
+	REFUSE("--global-batch", "--batch", "1", "--global-batch", "2");
+	REFUSE("--fetch", "--fetch", "--dataset", "drawn");
+}
+
+Test(options, ranks_are_not_started_by_two)
+{
+	setenv("WORLD_SIZE", "2", 1);
+	REFUSE("--ranks", "--ranks", "2");
+	REFUSE("--fetch", "--fetch");
+	cr_assert_eq(PARSE("--epochs", "1"), 0);
+}
+
+Test(options, help_leaves_nothing_to_do)
+{
+	cr_assert_eq(PARSE("--help"), -1);
+	cr_assert_eq(PARSE("--version"), -1);
+}

@@ -1,0 +1,101 @@
+/*
+ * rondo-train: trains an image classifier, alone or data-parallel over Rondo. It is also the
+ * example to copy for a trainer of your own; read on in train.c, then ddp.c.
+ */
+#include <cblas.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <rondo.h>
+
+#include "fail.h"
+#include "options.h"
+#include "train.h"
+
+/* The ranks on this machine. Who starts ranks by hand may not say: then, as if all were here. */
+static int local_size(const struct world *world)
+{
+	const char *text = getenv("LOCAL_WORLD_SIZE");
+	int size = text ? atoi(text) : 0;
+	return size > 0 ? size : world->size;
+}
+
+/* The cores, shared by the ranks of this machine, unless the user has said. Returns the threads. */
+static int set_threads(const struct world *world)
+{
+	cpu_set_t cores;
+	if (!getenv("OPENBLAS_NUM_THREADS") && !getenv("OMP_NUM_THREADS") &&
+		!sched_getaffinity(0, sizeof(cores), &cores)) {
+		int threads = CPU_COUNT(&cores) / local_size(world);
+		openblas_set_num_threads(threads > 0 ? threads : 1);
+	}
+	return openblas_get_num_threads();
+}
+
+static int train(const struct options *options, const struct world *world)
+{
+	struct train *run;
+	struct report report;
+	uint64_t hash;
+	report_init(&report, world->rank ? NULL : stdout);
+	int threads = set_threads(world);
+	report_line(&report, "Using cpu device: %d rank%s of %d thread%s", world->size,
+		world->size > 1 ? "s" : "", threads, threads > 1 ? "s" : "");
+	int err = train_create(&run, options, world, &report);
+	if (err)
+		return err;
+	report_model(&report, run->model);
+	while (!err && run->epochs < (uint64_t)options->epochs)
+		err = train_epoch(run);
+	if (!err)
+		err = train_hash(run, &hash);
+	if (!err && world->size > 1)
+		report_line(&report, "Done! Parameters: identical on %d ranks (hash %016llx)",
+			world->size, (unsigned long long)hash);
+	else if (!err)
+		report_line(&report, "Done! Parameters: hash %016llx", (unsigned long long)hash);
+	train_destroy(run);
+	return err;
+}
+
+/* One rank, from beginning to end; returns its exit status. */
+static int run_rank(void *options)
+{
+	struct world world;
+	int err = world_open(&world);
+	if (!err)
+		err = world_close(&world, train(options, &world));
+	/* The rank that aborted says why. */
+	if (err && err != RONDO_ABORTED)
+		fprintf(stderr, "rondo-train: %s\n", failure());
+	return err ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static int fetch(struct options *options)
+{
+	if (!options->fetch)
+		return 0;
+	if (!options->set)
+		options->set = set_named("fashion");
+	return set_fetch(options->set, options->data, options->mirror);
+}
+
+int main(int argc, char **argv)
+{
+	struct options options;
+	int err = options_parse(&options, argc, argv), status = EXIT_SUCCESS;
+	if (err < 0)
+		return EXIT_SUCCESS;
+	if (!err)
+		err = fetch(&options);
+	if (!err && options.ranks > 1)
+		status = rondo_spawn(options.ranks, run_rank, &options);
+	else if (!err)
+		status = run_rank(&options);
+	if (status < 0)
+		err = fail_comm(status, "cannot start the ranks");
+	if (err)
+		fprintf(stderr, "rondo-train: %s\n", failure());
+	return err ? EXIT_FAILURE : status;
+}

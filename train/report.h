@@ -1,0 +1,45 @@
+/*
+ * What a training run prints, in the manner of the PyTorch quickstart. On a terminal, one line that
+ * is written over and over shows progress; in a file, there are whole lines only.
+ */
+#ifndef TRAIN_REPORT_H
+#define TRAIN_REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "model.h"
+
+/* Of any number of images, on one rank or on all. */
+struct score {
+	double loss; /* sum of cross-entropies */
+	double correct;
+	double count;
+};
+
+struct report {
+	FILE *out; /* NULL: this rank is silent */
+	bool terminal;
+	double epoch_start_s;
+	double progress_s; /* when progress was last shown */
+};
+
+void report_init(struct report *report, FILE *out);
+
+/* A line of its own. */
+void report_line(struct report *report, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+void report_model(struct report *report, const struct model *model);
+
+void report_epoch(struct report *report, uint64_t epoch);
+/* The mean loss of a step, when `done` of `count` images are behind it. */
+void report_loss(struct report *report, const struct score *score, size_t done, size_t count);
+/* On terminals; cheap enough for every step. */
+void report_progress(struct report *report, size_t done, size_t count);
+/* After an epoch's `count` images: speed, and how much of the communication nobody waited for. */
+void report_speed(struct report *report, size_t count, double busy_s, double wait_s);
+void report_test(struct report *report, const struct score *score);
+
+#endif

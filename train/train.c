@@ -1,0 +1,301 @@
+#include "train.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "checkpoint.h"
+#include "draw.h"
+#include "fail.h"
+#include "hash.h"
+#include "optimizer.h"
+
+#define REPORT_EVERY 100 /* steps */
+
+static const struct options defaults = {
+	.batch = 64, .learning_rate = 0.05, .seed = 1, .bucket_mb = 2
+};
+
+/* ---- Beginning ---- */
+
+/* Finds the data, and where there is none and may be, draws it. */
+static int find_data(struct train *train, char dir[PATH_MAX])
+{
+	const struct options *options = &train->options;
+	const struct set *set = options->set, *drawn = set_named("drawn");
+	if (set_find(dir, PATH_MAX, options->data, set))
+		return 0;
+	if (set && set != drawn)
+		return fail("%s: holds no %s (--fetch fetches it, --dataset drawn does without)",
+			options->data, set->title);
+	report_line(train->report,
+		"No data set in %s: drawing %d + %d digits (--fetch gets FashionMNIST)",
+		options->data, SET_DRAWN_TRAIN, SET_DRAWN_TEST);
+	int err = set_draw(options->data);
+	if (!err && !set_find(dir, PATH_MAX, options->data, drawn))
+		err = fail("%s: the drawn set is gone again", options->data);
+	return err;
+}
+
+static int load_data(struct train *train)
+{
+	char dir[PATH_MAX];
+	int err = 0;
+	/* Rank 0 goes first: one that draws is enough. Ranks elsewhere then find it, or draw
+	 * theirs. */
+	if (!train->world->rank)
+		err = find_data(train, dir);
+	if (!err)
+		err = world_barrier(train->world);
+	if (!err && train->world->rank)
+		err = find_data(train, dir);
+	if (!err)
+		err = data_read(&train->train_data, dir, "train");
+	if (!err)
+		err = data_read(&train->test_data, dir, "t10k");
+	if (err)
+		return err;
+	const struct data *data = train->train_data, *test = train->test_data;
+	if (data->rows != test->rows || data->columns != test->columns)
+		return fail("%s: trains on %zu x %zu images, but tests on %zu x %zu", dir,
+			data->rows, data->columns, test->rows, test->columns);
+	report_line(train->report, "%s: %zu images to train on, %zu to test, %zu x %zu", dir,
+		data->count, test->count, data->rows, data->columns);
+	return 0;
+}
+
+/* Rank 0 reads the checkpoint; what it says of the run goes to all. */
+static int load_checkpoint(struct train *train, struct checkpoint *checkpoint, float **parameters)
+{
+	int err = 0;
+	memset(checkpoint, 0, sizeof(*checkpoint));
+	*parameters = NULL;
+	if (!train->options.resume)
+		return 0;
+	if (!train->world->rank)
+		err = checkpoint_load(train->options.resume, checkpoint, parameters);
+	return err ? err : world_broadcast(train->world, checkpoint, sizeof(*checkpoint));
+}
+
+/* Given, else from the checkpoint, else the default. */
+static int settle_options(struct train *train, const struct checkpoint *checkpoint)
+{
+	struct options *options = &train->options;
+	int size = train->world->size;
+	bool resumed = options->resume != NULL;
+	if (options->seed < 0)
+		options->seed = resumed ? (int64_t)checkpoint->seed : defaults.seed;
+	if (options->learning_rate < 0)
+		options->learning_rate =
+			resumed ? checkpoint->learning_rate : defaults.learning_rate;
+	if (options->bucket_mb < 0)
+		options->bucket_mb = resumed ? checkpoint->bucket_mb : defaults.bucket_mb;
+	if (options->global_batch < 0 && options->batch < 0 && resumed)
+		options->global_batch = checkpoint->global_batch;
+	if (options->global_batch < 0)
+		options->global_batch =
+			size * (options->batch < 0 ? defaults.batch : options->batch);
+	/* All ranks see it; one speaks. */
+	if (options->global_batch % size && !train->world->rank)
+		return fail("a global batch of %d images does not divide by %d ranks",
+			options->global_batch, size);
+	options->batch = options->global_batch / size;
+	train->epochs = checkpoint->epochs;
+	return 0;
+}
+
+static int create_model(
+	struct train *train, const struct checkpoint *checkpoint, const float *parameters)
+{
+	int pixels = train->train_data->rows * train->train_data->columns;
+	int widths[] = { pixels, 512, 512, DATA_CLASSES };
+	int err = model_create(&train->model, widths, 4, train->options.batch, train->options.seed);
+	if (!err && parameters)
+		err = checkpoint_restore(
+			train->options.resume, checkpoint, parameters, train->model);
+	if (err)
+		return err;
+	return world_broadcast(train->world, train->model->parameters,
+		train->model->parameter_count * sizeof(float));
+}
+
+static int create_rest(struct train *train, const struct checkpoint *checkpoint)
+{
+	const struct options *options = &train->options;
+	const struct world *world = train->world;
+	const struct data *data = train->train_data;
+	int err = ddp_create(&train->ddp, world, train->model->tensors, train->model->tensor_count,
+		(size_t)(options->bucket_mb * (1 << 20)),
+		options->resume ? checkpoint->order : NULL);
+	if (!err)
+		err = sampler_create(&train->train_sampler, data->count, options->global_batch,
+			world->rank, world->size);
+	if (!err)
+		err = sampler_create(&train->test_sampler, train->test_data->count,
+			options->global_batch, world->rank, world->size);
+	if (err)
+		return err;
+	train->images = malloc(options->batch * data->rows * data->columns * sizeof(float));
+	train->labels = malloc(options->batch);
+	if (!train->images || !train->labels)
+		return fail("out of memory for a batch of %d", options->batch);
+	return 0;
+}
+
+int train_create(struct train **out, const struct options *options, const struct world *world,
+	struct report *report)
+{
+	struct checkpoint checkpoint;
+	float *parameters = NULL; /* of the checkpoint */
+	struct train *train = calloc(1, sizeof(*train));
+	*out = NULL;
+	if (!train)
+		return fail("out of memory");
+	train->options = *options;
+	train->world = world;
+	train->report = report;
+	int err = load_checkpoint(train, &checkpoint, &parameters);
+	if (!err)
+		err = settle_options(train, &checkpoint);
+	if (!err)
+		err = load_data(train);
+	if (!err)
+		err = create_model(train, &checkpoint, parameters);
+	if (!err)
+		err = create_rest(train, &checkpoint);
+	free(parameters);
+	if (err)
+		train_destroy(train);
+	else
+		*out = train;
+	return err;
+}
+
+void train_destroy(struct train *train)
+{
+	if (!train)
+		return;
+	ddp_destroy(train->ddp);
+	model_destroy(train->model);
+	sampler_destroy(train->train_sampler);
+	sampler_destroy(train->test_sampler);
+	data_destroy(train->train_data);
+	data_destroy(train->test_data);
+	free(train->images);
+	free(train->labels);
+	free(train);
+}
+
+/* ---- Training ---- */
+
+/* Runs this rank's share of a step forward, and adds what came out; returns how many images. */
+static int forward(struct train *train, const struct data *data, struct sampler *sampler,
+	size_t step, struct score *score)
+{
+	int correct, batch = sampler_pick(sampler, step);
+	data_gather(data, sampler->picks, batch, train->images, train->labels);
+	model_forward(train->model, train->images, batch);
+	score->loss += model_loss(train->model, train->labels, batch, &correct);
+	score->correct += correct;
+	score->count += batch;
+	return batch;
+}
+
+int train_step(struct train *train, size_t step, struct score *score)
+{
+	struct model *model = train->model;
+	int batch = forward(train, train->train_data, train->train_sampler, step, score);
+	/*
+	 * The mean over all ranks of what each scales so is the mean over all images of the step,
+	 * also in the last one, where some ranks have an image more than others.
+	 */
+	float scale =
+		(float)train->world->size / (float)sampler_global_count(train->train_sampler, step);
+	int err = ddp_begin(train->ddp);
+	if (!err)
+		err = model_backward(
+			model, train->images, train->labels, batch, scale, ddp_ready, train->ddp);
+	if (!err)
+		err = ddp_wait(train->ddp);
+	if (!err)
+		optimizer_step(
+			model->tensors, model->tensor_count, (float)train->options.learning_rate);
+	return err;
+}
+
+static int sum_score(struct train *train, struct score *score)
+{
+	double sums[3] = { score->loss, score->correct, score->count };
+	int err = world_sum(train->world, sums, 3);
+	*score = (struct score){ sums[0], sums[1], sums[2] };
+	return err;
+}
+
+static int save(struct train *train)
+{
+	const struct options *options = &train->options;
+	struct checkpoint checkpoint = { .epochs = train->epochs,
+		.seed = options->seed,
+		.global_batch = options->global_batch,
+		.learning_rate = options->learning_rate,
+		.bucket_mb = options->bucket_mb };
+	if (!options->checkpoint || train->world->rank)
+		return 0;
+	for (int t = 0; t < train->model->tensor_count; t++)
+		checkpoint.order[t] = train->ddp->order[t];
+	return checkpoint_save(options->checkpoint, &checkpoint, train->model);
+}
+
+/* All steps of an epoch, and the loss of every hundredth. */
+static int train_steps(struct train *train)
+{
+	struct sampler *sampler = train->train_sampler;
+	size_t done = 0;
+	for (size_t step = 0; step < sampler_steps(sampler); step++) {
+		struct score score = { 0 };
+		int err = train_step(train, step, &score);
+		done += sampler_global_count(sampler, step);
+		if (!err && step % REPORT_EVERY == 0)
+			err = sum_score(train, &score);
+		if (err)
+			return err;
+		if (step % REPORT_EVERY == 0)
+			report_loss(train->report, &score, done, sampler->count);
+		report_progress(train->report, done, sampler->count);
+	}
+	return 0;
+}
+
+int train_epoch(struct train *train)
+{
+	struct score score;
+	struct ddp *ddp = train->ddp;
+	report_epoch(train->report, train->epochs + 1);
+	sampler_shuffle(train->train_sampler, train->options.seed, train->epochs);
+	ddp->busy_s = ddp->wait_s = 0;
+	int err = train_steps(train);
+	if (err)
+		return err;
+	report_speed(train->report, train->train_sampler->count, ddp->busy_s, ddp->wait_s);
+	err = train_test(train, &score);
+	if (err)
+		return err;
+	report_test(train->report, &score);
+	train->epochs++;
+	return save(train);
+}
+
+int train_test(struct train *train, struct score *score)
+{
+	*score = (struct score){ 0 };
+	for (size_t step = 0; step < sampler_steps(train->test_sampler); step++)
+		forward(train, train->test_data, train->test_sampler, step, score);
+	return sum_score(train, score);
+}
+
+int train_hash(struct train *train, uint64_t *hash)
+{
+	const struct model *model = train->model;
+	*hash = hash_bytes(HASH_START, model->parameters, model->parameter_count * sizeof(float));
+	return world_compare(train->world, *hash, "parameters");
+}
