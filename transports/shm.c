@@ -27,8 +27,11 @@
  * Sleeping. Each FIFO has a flag for its reader and one for its writer. arm() raises those of the
  * links that were found empty or full; who commits or releases looks at that one flag afterwards,
  * and rings the other rank's eventfd. Raising the flag and looking again at the FIFO here,
- * publishing and looking at the flag there: these four are sequentially consistent, so one of the
- * two sees the other (Dekker). The eventfd is never read: edge-triggered epoll reports every write.
+ * publishing and looking at the flag there: one of the two must see the other (Dekker), so each
+ * side needs a full barrier in between. The sleeper pays for both: membarrier(2) makes every
+ * running thread that shares this memory pass one, so that a message costs two plain stores. Where
+ * either side lacks that call, who publishes has a fence of its own (link->fenced). The eventfd is
+ * never read: edge-triggered epoll reports every write.
  *
  * Meeting. The card holds the name of an abstract Unix socket (gone with its last descriptor) and a
  * key. The higher rank connects and greets, with the memfd and its eventfd; the lower checks uid,
@@ -38,6 +41,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/membarrier.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -49,6 +53,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -97,6 +102,8 @@ struct greeting {
 	uint32_t from, to;
 	uint32_t channels, slots;
 	uint64_t piece_size;
+	uint32_t barriers; /* 1: the sender has membarrier(2), and calls it before it sleeps */
+	uint32_t reserved;
 };
 
 struct shm_endpoint;
@@ -136,6 +143,7 @@ struct shm_link {
 	size_t stride;
 	bool hungry, starved; /* the last look found it empty, full */
 	bool said; /* a flag of ours may be up */
+	bool fenced; /* the peer's sleep relies on a fence of ours after each publication */
 };
 
 enum pair_state {
@@ -160,6 +168,7 @@ struct pair {
 	uint32_t slots;
 	bool reset;
 	bool goodbye;
+	bool barriers; /* the peer's */
 	struct shm_link *links[]; /* [channels]; NULL: not opened */
 };
 
@@ -169,6 +178,7 @@ struct shm_endpoint {
 	struct card card;
 	struct source listener;
 	int bell;
+	bool barriers; /* membarrier(2) works, and includes this process */
 	int watch; /* epoll: listener, strangers, pairs. Its own readiness wakes the rank */
 	bool armed;
 	bool news; /* the watch must be looked at */
@@ -215,6 +225,15 @@ static struct slot *slot_at(const struct shm_link *link, struct fifo *fifo, uint
 	return (struct slot *)(fifo->slots + index * link->stride);
 }
 
+/* The flags are up: from here on every peer sees them, or we see what it has published before. */
+static void barrier_all(const struct shm_endpoint *endpoint)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	if (endpoint->barriers)
+		syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+}
+
+/* barrier_all() must follow. */
 static void say_waiting(struct shm_link *link)
 {
 	if (link->hungry)
@@ -235,6 +254,16 @@ __attribute__((noinline, cold)) static void ring(struct shm_link *link, _Atomic 
 	ssize_t written = write(link->pair->bell, &one, sizeof(one));
 
 	(void)written;
+}
+
+static inline void ring_if_asleep(struct shm_link *link, _Atomic uint32_t *waits)
+{
+	if (link->fenced)
+		atomic_thread_fence(memory_order_seq_cst);
+	else
+		atomic_signal_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(waits, memory_order_relaxed))
+		ring(link, waits);
 }
 
 /* The peer has consumed `count` messages, says its memory. False: that cannot be. */
@@ -266,6 +295,7 @@ __attribute__((noinline)) static bool find_room(struct shm_link *link)
 		link->starved = true;
 		if (link->pair->endpoint->armed) {
 			say_waiting(link);
+			barrier_all(link->pair->endpoint);
 			return find_room(link);
 		}
 	}
@@ -293,12 +323,11 @@ static void shm_commit(struct rd_link *base, const struct rd_tag *tag, size_t si
 
 	slot->tag = *tag;
 	atomic_store_explicit(&slot->size, (uint32_t)size | link->out_far, memory_order_relaxed);
-	atomic_store(&slot->stamp, stamp);
+	atomic_store_explicit(&slot->stamp, stamp, memory_order_release);
 	if (++link->out_index == link->slots)
 		link->out_index = 0;
 	link->out = slot_at(link, link->outbound, link->out_index);
-	if (atomic_load(&link->outbound->reader_waits))
-		ring(link, &link->outbound->reader_waits);
+	ring_if_asleep(link, &link->outbound->reader_waits);
 }
 
 /* ---- Links: receiving ------------------------------------------------------------------------ */
@@ -314,6 +343,7 @@ __attribute__((noinline)) static bool found_nothing(
 		link->hungry = true;
 		if (link->pair->endpoint->armed) {
 			say_waiting(link);
+			barrier_all(link->pair->endpoint);
 			return shm_recv(&link->base, NULL, 0, message);
 		}
 	}
@@ -335,7 +365,7 @@ static bool shm_recv(struct rd_link *base, void *into, size_t size, struct rd_me
 {
 	struct shm_link *link = (struct shm_link *)base;
 	struct slot *slot = link->in;
-	uint32_t stamp = atomic_load(&slot->stamp);
+	uint32_t stamp = atomic_load_explicit(&slot->stamp, memory_order_acquire);
 
 	(void)into;
 	(void)size;
@@ -374,9 +404,8 @@ static void shm_release(struct rd_link *base)
 	if (++link->in_index == link->slots)
 		link->in_index = 0;
 	link->in = slot_at(link, link->inbound, link->in_index);
-	atomic_store(&link->inbound->consumed, link->in_count);
-	if (atomic_load(&link->inbound->writer_waits))
-		ring(link, &link->inbound->writer_waits);
+	atomic_store_explicit(&link->inbound->consumed, link->in_count, memory_order_release);
+	ring_if_asleep(link, &link->inbound->writer_waits);
 }
 
 static const struct rd_link_ops shm_ops = {
@@ -495,6 +524,7 @@ static void link_start(struct shm_link *link)
 	link->in = slot_at(link, link->inbound, 0);
 	link->out = slot_at(link, link->outbound, 0);
 	link->out_limit = link->slots;
+	link->fenced = !pair->barriers || !pair->endpoint->barriers;
 	link->base.ready = true;
 }
 
@@ -560,6 +590,7 @@ static bool greeting_send(const struct pair *pair, int socket, const int *fds, s
 		.channels = (uint32_t)local->settings->channels,
 		.slots = pair->slots,
 		.piece_size = local->settings->piece_size,
+		.barriers = pair->endpoint->barriers,
 	};
 	struct iovec bytes = { &greeting, sizeof(greeting) };
 	union {
@@ -663,6 +694,7 @@ static void pair_adopt(struct pair *pair, struct stranger *stranger)
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &pair->source };
 
 	pair->slots = stranger->greeting.slots;
+	pair->barriers = stranger->greeting.barriers;
 	pair->memory_size = segment_size(endpoint->local->settings, pair->slots);
 	pair->source.fd = stranger->source.fd;
 	pair->memory_fd = stranger->fds[0];
@@ -825,6 +857,7 @@ static bool pair_welcomed(struct pair *pair)
 	if (heard == HEARD_NOTHING)
 		return false;
 	pair->bell = heard == HEARD_GREETING ? fds[0] : -1;
+	pair->barriers = heard == HEARD_GREETING && greeting.barriers;
 	if (heard == HEARD_RUBBISH)
 		pair_fail(pair, RONDO_BROKEN, "closed its connection before the link was open");
 	else if (!greeting_sound(pair->endpoint, &greeting) ||
@@ -913,6 +946,8 @@ static int endpoint_start(struct shm_endpoint *endpoint)
 
 	if (err)
 		return err;
+	endpoint->barriers =
+		syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
 	endpoint->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	endpoint->watch = epoll_create1(EPOLL_CLOEXEC);
 	if (endpoint->bell < 0 || endpoint->watch < 0)
@@ -1162,6 +1197,7 @@ static void shm_arm(struct rd_endpoint *base)
 			if (link && (link->hungry || link->starved))
 				say_waiting(link);
 		}
+	barrier_all(endpoint);
 }
 
 static void shm_disarm(struct rd_endpoint *base)
