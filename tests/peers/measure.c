@@ -262,7 +262,7 @@ static int measure_sizes(struct run *run, const char *sizes, int batches)
 	return status;
 }
 
-/* With no more ranks than processors, each gets one of its own, in every program alike. */
+/* Two ranks get a processor each, in every program alike that works in its ranks' own threads. */
 static void settle(const struct peers_library *library)
 {
 	cpu_set_t set;
@@ -270,7 +270,7 @@ static void settle(const struct peers_library *library)
 
 	bench_pair_processors(processors);
 	sched_getaffinity(0, sizeof(set), &set);
-	if (library->size == 2 && CPU_COUNT(&set) >= 2)
+	if (library->size == 2 && !library->has_threads && CPU_COUNT(&set) >= 2)
 		bench_pair_pin(processors[library->rank]);
 }
 

@@ -27,6 +27,7 @@ enum peers_collective {
 /* One library under test, on one rank. A call that fails reports itself and ends the process. */
 struct peers_library {
 	int rank, size;
+	int has_threads; /* that do its work: they need the other core, so ranks are not pinned */
 	void (*barrier)(void);
 	/* *value = the greatest over all ranks. */
 	void (*greatest)(double *value);

@@ -83,26 +83,29 @@ static void print_row(const struct comparison *comparison, const struct point *p
 
 static void print_heads(const struct comparison *comparison, const struct point *world)
 {
-	int columns = 0;
-
 	printf("\n### %s, %d ranks\n\n| collective | size |", world->transport, world->ranks);
 	for (int program = 0; program < PROGRAMS; program++) {
-		if (measured(comparison, program)) {
+		if (measured(comparison, program))
 			printf(" %s (µs) |", program_title(program));
-			columns++;
-		}
 	}
 	printf(" best peer |");
 	for (int program = RONDO; program <= RONDO_REGISTERED; program++) {
-		if (measured(comparison, program)) {
+		if (measured(comparison, program))
 			printf(" best peer / %s |", program_title(program));
-			columns++;
-		}
 	}
-	printf(" line (ns) |\n|:---|---:|");
-	for (int i = 0; i < columns; i++)
-		printf("---:|");
-	printf(":---|---:|\n");
+	printf(" line (ns) |\n");
+}
+
+/* The line under the heads: texts to the left, numbers to the right. */
+static void print_alignment(const struct comparison *comparison)
+{
+	printf("|:---|---:|");
+	for (int program = 0; program < PROGRAMS; program++)
+		printf("%s", measured(comparison, program) ? "---:|" : "");
+	printf(":---|");
+	for (int program = RONDO; program <= RONDO_REGISTERED; program++)
+		printf("%s", measured(comparison, program) ? "---:|" : "");
+	printf("---:|\n");
 }
 
 static void print_table(const struct comparison *comparison)
@@ -111,6 +114,7 @@ static void print_table(const struct comparison *comparison)
 		if (!first_of_world(comparison, i))
 			continue;
 		print_heads(comparison, &comparison->points[i]);
+		print_alignment(comparison);
 		for (size_t k = i; k < comparison->count; k++) {
 			if (same_world(&comparison->points[k], &comparison->points[i]))
 				print_row(comparison, &comparison->points[k]);
