@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "copy.h"
 #include "error.h"
 
 _Static_assert(sizeof(struct rd_signature) == RD_TAG_SIZE, "a signature is a link's whole tag");
@@ -202,6 +203,19 @@ static void copy(void *into, const void *from, size_t size)
 		memcpy(into, from, size);
 }
 
+/* From this size on, bytes for another core are written past our cache. */
+#define PAST_CACHE_MIN (8 << 10)
+/* What of it is worked on at a time: small enough to stay in the first level of the cache. */
+#define BLOCK (8 << 10)
+
+static void fill_room(const struct rd_link *link, void *room, const void *from, size_t size)
+{
+	if (link->shared_room && size >= PAST_CACHE_MIN)
+		rd_copy_past(room, from, size);
+	else
+		copy(room, from, size);
+}
+
 static int run_send(struct rd_exec *exec, int channel, size_t piece, int index)
 {
 	const struct rd_step *step = &exec->plan->steps[index];
@@ -216,7 +230,7 @@ static int run_send(struct rd_exec *exec, int channel, size_t piece, int index)
 
 	if (!room)
 		return wait_for(exec, link);
-	copy(room, from, size);
+	fill_room(link, room, from, size);
 	commit(exec, link, step, size);
 	return RD_MOVED;
 }
@@ -243,6 +257,28 @@ static void combine(struct rd_exec *exec, const struct rd_step *step, void *into
 	exec->reduce(into, message, from, count);
 	if (step->last && exec->call.op == RONDO_AVG)
 		rd_average(into, count, exec->call.type, exec->call.problem.size);
+}
+
+/* The same into a room, and into our own memory too where the value is wanted here. */
+static void combine_to_room(struct rd_exec *exec, const struct rd_step *step,
+	const struct rd_link *link, char *room, char *into, const char *message, const char *from,
+	size_t count)
+{
+	_Alignas(ALIGNMENT) char block[BLOCK];
+	size_t most = BLOCK / exec->element;
+
+	if (!into && (!link->shared_room || count * exec->element < PAST_CACHE_MIN)) {
+		combine(exec, step, room, message, from, count);
+		return;
+	}
+	for (size_t done = 0; done < count; done += most) {
+		size_t at = done * exec->element;
+		size_t part = min(most, count - done);
+		char *result = into ? into + at : block;
+
+		combine(exec, step, result, message + at, from + at, part);
+		fill_room(link, room + at, result, part * exec->element);
+	}
 }
 
 static int run_recv_reduce(
@@ -311,13 +347,14 @@ static int run_forward(struct rd_exec *exec, int channel, struct rd_cursor *curs
 
 	if (!room)
 		return wait_for(exec, to_link);
-	if (reduces)
-		combine(exec, step, room, message.data,
+	if (reduces) {
+		combine_to_room(exec, step, to_link, room, into, message.data,
 			locate(exec, step->from, channel, cursor->piece), count);
-	else
-		copy(room, message.data, size);
-	if (into)
-		copy(into, reduces ? room : message.data, size);
+	} else {
+		fill_room(to_link, room, message.data, size);
+		if (into)
+			copy(into, message.data, size);
+	}
 	commit(exec, to_link, step, size);
 	from_link->ops->release(from_link);
 	return RD_MOVED;
