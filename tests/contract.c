@@ -130,14 +130,20 @@ void contract_reserving_twice_gives_the_same_room(const char *transport)
 	pair_close(&pair);
 }
 
-static bool await(struct pair *pair, void *into, size_t size, struct rd_message *message)
+static bool await_from(struct party *party, struct rd_link *link, void *into, size_t size,
+	struct rd_message *message)
 {
 	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
 
-	while (!pair->to->ops->recv(pair->to, into, size, message))
-		if (!party_wait(pair->party, deadline, "a message"))
+	while (!link->ops->recv(link, into, size, message))
+		if (!party_wait(party, deadline, "a message"))
 			return false;
 	return true;
+}
+
+static bool await(struct pair *pair, void *into, size_t size, struct rd_message *message)
+{
+	return await_from(pair->party, pair->to, into, size, message);
 }
 
 void contract_receiving_twice_shows_the_same_message(const char *transport)
@@ -494,6 +500,145 @@ void contract_channels_do_not_mix(const char *transport)
 				break;
 	}
 	pair_close(&pair);
+}
+
+/* ---- Taking in what nobody asked for --------------------------------------------------------- */
+
+/* More than lies between two ranks in any transport, so that it arrives only if it is taken in. */
+static const struct shape large = { .size = 2, .channels = 1, .slots = 2, .piece = 16 << 20 };
+
+/* Sends from memory, where the link can, else as put() does. */
+static bool post(struct party *party, struct rd_link *link, uint64_t key, unsigned char *memory)
+{
+	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+	struct rd_tag tag = tag_of(key);
+
+	if (!link->ops->send)
+		return put(party, link, key, large.piece);
+	fill(memory, large.piece, key);
+	while (!link->ops->send(link, &tag, memory, large.piece))
+		if (!party_wait(party, deadline, "room to send"))
+			return false;
+	return true;
+}
+
+static bool look_gone(struct party *party, void *argument)
+{
+	const struct rd_link *link = argument;
+
+	ok(party, link->error == 0, "%s", link->story);
+	return link->sent == link->posted;
+}
+
+/* Until all that was sent has left the sender's memory. */
+static bool until_gone(struct party *party, struct rd_link *link)
+{
+	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+
+	while (!look_gone(party, link))
+		if (!party_wait(party, deadline, "a message to leave its memory"))
+			return false;
+	return true;
+}
+
+/* Both send before either receives, in place, as it were. */
+static void pass(struct party *party, struct rd_link *link, bool sleepy)
+{
+	unsigned char *memory = malloc(large.piece);
+	uint64_t rank = (uint64_t)party->local.rank;
+
+	if (post(party, link, rank, memory) &&
+		(sleepy ? sleep_until(party, look_gone, link) : until_gone(party, link))) {
+		memset(memory, 0xee, large.piece);
+		take(party, link, 1 - rank, large.piece);
+	}
+	free(memory);
+}
+
+static void pass_awake(struct party *party, struct rd_link **links)
+{
+	pass(party, links[0], false);
+}
+
+static void pass_asleep(struct party *party, struct rd_link **links)
+{
+	pass(party, links[0], true);
+}
+
+void contract_messages_that_fill_the_way_pass_each_other_unasked(const char *transport)
+{
+	party_pair(transport, &large, THREADS, pass_awake, pass_awake);
+}
+
+void contract_sleepers_take_in_what_they_did_not_ask_for(const char *transport)
+{
+	party_pair(transport, &large, THREADS, pass_asleep, pass_asleep);
+}
+
+struct three {
+	struct meeting *meeting;
+	struct party parties[3];
+	unsigned char *memory[3];
+};
+
+static bool three_open(struct three *three, const char *transport)
+{
+	struct shape shape = large;
+
+	shape.size = 3;
+	three->meeting = meeting_create();
+	for (int rank = 0; rank < 3; rank++)
+		three->memory[rank] = malloc(large.piece);
+	return world_open(three->parties, three->meeting, transport, &shape);
+}
+
+static void three_close(struct three *three)
+{
+	world_close(three->parties);
+	for (int rank = 0; rank < 3; rank++)
+		free(three->memory[rank]);
+	meeting_end(three->meeting);
+}
+
+/* No two of them exchange anything, but the three of them do. */
+void contract_messages_that_fill_the_way_go_round_unasked(const char *transport)
+{
+	struct three three;
+	struct party *parties = three.parties;
+	bool sound = three_open(&three, transport);
+
+	for (int rank = 0; rank < 3 && sound; rank++)
+		sound = post(parties, parties[rank].links[(rank + 1) % 3][0], (uint64_t)rank,
+			three.memory[rank]);
+	for (int rank = 0; rank < 3 && sound; rank++)
+		sound = until_gone(parties, parties[rank].links[(rank + 1) % 3][0]);
+	for (int rank = 0; rank < 3 && sound; rank++)
+		sound = take(parties, parties[rank].links[(rank + 2) % 3][0],
+			(uint64_t)(rank + 2) % 3, large.piece);
+	three_close(&three);
+}
+
+/* Rank 0 asks for a message of rank 1, which comes only when rank 2's to rank 0 has left. */
+void contract_who_awaits_one_rank_takes_in_what_another_sends(const char *transport)
+{
+	struct three three;
+	struct party *parties = three.parties;
+	unsigned char into[8];
+	struct rd_message message;
+
+	if (three_open(&three, transport)) {
+		struct rd_link *from_one = parties[0].links[1][0];
+
+		ok(parties, !from_one->ops->recv(from_one, into, sizeof(into), &message),
+			"a message before one was sent");
+		if (post(parties, parties[2].links[0][0], 2, three.memory[2]) &&
+			until_gone(parties, parties[2].links[0][0]) &&
+			put(parties, parties[1].links[0][0], 1, sizeof(into)) &&
+			await_from(parties, from_one, into, sizeof(into), &message) &&
+			check(parties, &message, 1, sizeof(into)))
+			take(parties, parties[0].links[2][0], 2, large.piece);
+	}
+	three_close(&three);
 }
 
 /* ---- The end of a peer ----------------------------------------------------------------------- */

@@ -25,6 +25,10 @@
 	X(processes_send_both_ways_at_once) \
 	X(a_full_mesh_of_eight_endpoints_works) \
 	X(channels_do_not_mix) \
+	X(messages_that_fill_the_way_pass_each_other_unasked) \
+	X(sleepers_take_in_what_they_did_not_ask_for) \
+	X(messages_that_fill_the_way_go_round_unasked) \
+	X(who_awaits_one_rank_takes_in_what_another_sends) \
 	X(messages_outlive_their_sender_in_threads) \
 	X(messages_outlive_their_sender_in_processes) \
 	X(a_killed_peer_breaks_the_link_after_its_last_message) \

@@ -39,6 +39,14 @@
  * which the listener, the unfinished connections and, for their hang-up alone, the links live. It
  * is asked while connections are being made, before a sleep, and otherwise once in a while: a link
  * that someone waits for is read anyway, and finds out by itself.
+ *
+ * Taking in
+ * ---------
+ * What the sockets of a connection hold is less than a message can be, so that a sender may have to
+ * wait for its reader. While recv() does not ask for a link's next message, advance() therefore
+ * takes it into the link's own buffer, from where it is copied once more. To lose landing in place
+ * only where ranks could otherwise wait for each other, it does so when our own output is stuck,
+ * once in a while when nothing else moves, and before a sleep.
  */
 #include <assert.h>
 #include <errno.h>
@@ -122,6 +130,7 @@ struct endpoint {
 	int listener, news;
 	unsigned calls; /* of advance() since the last look at the news */
 	struct link *links;
+	struct link *taking; /* the one to take in from next; NULL: the first */
 	struct link *queued;
 	int unfinished; /* links neither open nor failed */
 	bool hung_up; /* some link is, and may have messages left */
@@ -213,6 +222,28 @@ static bool flush_queued(struct endpoint *endpoint)
 		link->queued = false;
 	}
 	return moved;
+}
+
+static bool take_in(struct link *link)
+{
+	return link->state == OPEN && rd_wire_take_in(&link->wire);
+}
+
+/* Of one link a call, in turn, lest a call costs as much as there are links. */
+static bool take_in_next(struct endpoint *endpoint)
+{
+	struct link *link = endpoint->taking ? endpoint->taking : endpoint->links;
+
+	if (!link)
+		return false;
+	endpoint->taking = link->next;
+	return take_in(link);
+}
+
+static void take_in_all(struct endpoint *endpoint)
+{
+	for (struct link *link = endpoint->links; link; link = link->next)
+		take_in(link);
 }
 
 /* A peer that hung up may have left messages: its link fails when they have been received. */
@@ -525,23 +556,27 @@ static bool take_news(struct endpoint *endpoint)
 static bool tcp_advance(struct rd_endpoint *base)
 {
 	struct endpoint *endpoint = endpoint_of(base);
+	bool look = endpoint->unfinished > 0 || ++endpoint->calls >= NEWS_INTERVAL;
 	bool moved = false;
 
 	if (endpoint->queued)
 		moved |= flush_queued(endpoint);
-	if (endpoint->unfinished > 0 || ++endpoint->calls >= NEWS_INTERVAL)
+	if (!moved && (look || endpoint->queued))
+		moved |= take_in_next(endpoint);
+	if (look)
 		moved |= take_news(endpoint);
 	if (endpoint->hung_up)
 		moved |= check_hung_up(endpoint);
 	return moved;
 }
 
-/* Sockets in the driver's epoll ring by themselves; what is left is to have heard all news. */
+/* Sockets in the driver's epoll ring by themselves, for what comes after all that there was. */
 static void tcp_arm(struct rd_endpoint *base)
 {
 	struct endpoint *endpoint = endpoint_of(base);
 
 	take_news(endpoint);
+	take_in_all(endpoint);
 	if (endpoint->hung_up)
 		check_hung_up(endpoint);
 }

@@ -400,6 +400,9 @@ static bool arrive(struct rd_wire *wire, void *into, size_t size)
 {
 	bool dry = false;
 
+	/* What was taken in before anyone asked: the rest may land. */
+	if (wire->begun && !wire->landing && into && size == wire->header.size && !is_whole(wire))
+		place(wire, into, size);
 	for (;;) {
 		if (!wire->begun && wire->end - wire->start >= HEADER_SIZE) {
 			if (!begin(wire))
@@ -415,8 +418,10 @@ static bool arrive(struct rd_wire *wire, void *into, size_t size)
 
 bool rd_wire_recv(struct rd_wire *wire, void *into, size_t size, struct rd_message *message)
 {
-	if (!wire->shown && !arrive(wire, into, size))
+	if (!wire->shown && !arrive(wire, into, size)) {
+		wire->claimed = into != NULL;
 		return false;
+	}
 	wire->shown = true;
 	message->data = wire->landing ? wire->landing : wire->in + wire->start;
 	message->size = wire->header.size;
@@ -429,8 +434,24 @@ void rd_wire_release(struct rd_wire *wire)
 	assert(wire->shown);
 	if (!wire->landing)
 		wire->start += wire->header.size;
-	wire->shown = wire->begun = false;
+	wire->shown = wire->begun = wire->claimed = false;
 	wire->landing = NULL;
+}
+
+/* Bytes read and not yet shown, while none of them has landed elsewhere. */
+static size_t held(const struct rd_wire *wire)
+{
+	return (wire->begun ? HEADER_SIZE : 0) + wire->end - wire->start;
+}
+
+bool rd_wire_take_in(struct rd_wire *wire)
+{
+	size_t before = held(wire);
+
+	if (wire->link->error || wire->claimed || is_whole(wire))
+		return false;
+	arrive(wire, NULL, 0);
+	return wire->link->error || held(wire) > before;
 }
 
 void rd_wire_check(struct rd_wire *wire)

@@ -51,6 +51,7 @@ struct rd_wire {
 	char *landing; /* where its payload goes; NULL: to `in` */
 	size_t landed;
 	bool shown;
+	bool claimed; /* recv() has said where the next message lands, and asks until it has come */
 	uint16_t in_count;
 };
 
@@ -68,6 +69,13 @@ void rd_wire_release(struct rd_wire *wire);
 
 /* Writes what is queued, as far as the socket takes it. True: something moved. */
 bool rd_wire_flush(struct rd_wire *wire);
+
+/*
+ * Reads of the next message what has come of it, into the buffer here, unless recv() has said where
+ * it lands: a peer that waits for its message to leave its memory need not wait for recv(). True:
+ * something came. Once nothing comes, the epoll of the driver tells of what comes later.
+ */
+bool rd_wire_take_in(struct rd_wire *wire);
 
 /* The peer has hung up: sets link->error once nothing is left to receive. */
 void rd_wire_check(struct rd_wire *wire);
