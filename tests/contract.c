@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "party.h"
@@ -653,6 +653,13 @@ static bool until_stage(struct party *party, int stage)
 	return true;
 }
 
+/* Time for whatever news there is to be noticed, before anything is read. */
+static void advance_long(struct party *party)
+{
+	for (int i = 0; i < 3000; i++)
+		party_advance(party);
+}
+
 #define FEW 3
 #define MANY 40
 
@@ -676,6 +683,7 @@ static void outlive_few(struct party *party, struct rd_link **links)
 	party->meeting->stage = 1;
 	if (!sound || !until_stage(party, 2))
 		return;
+	advance_long(party);
 	for (uint64_t key = 0; key < FEW; key++)
 		if (!take(party, links[0], key, size_of(key, 4096)))
 			return;
@@ -735,9 +743,13 @@ static void send_two_and_wait(struct party *party, struct rd_link **links)
 
 static void kill_and_take_two(struct party *party, struct rd_link **links)
 {
+	siginfo_t death;
+
 	if (!until_stage(party, 1))
 		return;
 	kill(party->meeting->child, SIGKILL);
+	waitid(P_PID, (id_t)party->meeting->child, &death, WEXITED | WNOWAIT);
+	advance_long(party);
 	if (take(party, links[0], 0, 64) && take(party, links[0], 1, 4000))
 		until_broken(party, links[0], PARTY_WAIT_MS);
 }
@@ -1090,6 +1102,45 @@ void contract_sleeping_threads_are_woken_by_room(const char *transport)
 void contract_sleeping_processes_are_woken_by_room(const char *transport)
 {
 	party_pair(transport, &narrow, PROCESSES, stream_out_and_end, stream_in);
+}
+
+/* Awake, and a little later each time, so as to meet the other just when it falls asleep. */
+static void dawdle(uint64_t key)
+{
+	for (volatile uint64_t i = 0; i < key % 1000; i++)
+		;
+}
+
+static void reply_awake(struct party *party, struct rd_link **links)
+{
+	for (uint64_t key = 0; key < SLEEPS; key++) {
+		if (!take(party, links[0], key, 8))
+			return;
+		dawdle(key);
+		if (!put(party, links[0], ~key, 8))
+			return;
+	}
+}
+
+void contract_a_message_that_meets_its_reader_falling_asleep_wakes_it(const char *transport)
+{
+	party_pair(transport, &small, PROCESSES, serve, reply_awake);
+}
+
+static void stream_in_awake(struct party *party, struct rd_link **links)
+{
+	for (uint64_t key = 0; key < STREAM; key++) {
+		dawdle(key);
+		if (!take(party, links[0], key, stream_size(key)))
+			return;
+	}
+	put(party, links[0], 7, 8);
+	sleepy_take(party, links[0], 8, 8);
+}
+
+void contract_room_that_meets_its_writer_falling_asleep_wakes_it(const char *transport)
+{
+	party_pair(transport, &narrow, PROCESSES, stream_out_and_end, stream_in_awake);
 }
 
 static void one_message_each(struct party *party, struct rd_link **links)

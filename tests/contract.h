@@ -42,6 +42,8 @@
 	X(sleeping_processes_are_woken_by_messages) \
 	X(sleeping_threads_are_woken_by_room) \
 	X(sleeping_processes_are_woken_by_room) \
+	X(a_message_that_meets_its_reader_falling_asleep_wakes_it) \
+	X(room_that_meets_its_writer_falling_asleep_wakes_it) \
 	X(a_sleeper_is_woken_while_links_become_ready)
 
 #define CONTRACT_DECLARE(name) void contract_##name(const char *transport);

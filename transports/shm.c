@@ -217,7 +217,7 @@ static void link_end(struct shm_link *link)
 {
 	link_fail(link, RONDO_BROKEN, "%s",
 		link->pair->goodbye ? "closed its connection"
-				    : "is gone: its end of the connection closed unasked");
+				    : "ended without closing its connection");
 }
 
 static struct slot *slot_at(const struct shm_link *link, struct fifo *fifo, uint32_t index)
