@@ -1,8 +1,15 @@
 /* What shm promises beyond the contract. */
 #include <criterion/criterion.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "party.h"
 
@@ -63,6 +70,29 @@ static void waker(struct party *party, struct rd_link **links)
 
 Test(shm, a_message_rings_whoever_has_looked_in_vain, .timeout = 60)
 {
+	party_pair("shm", &shape, PROCESSES, dozer, waker);
+}
+
+/* From here on this process, and what it forks, runs on a kernel without membarrier(2). */
+static void forbid_membarrier(void)
+{
+	struct sock_filter steps[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { sizeof(steps) / sizeof(steps[0]), steps };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+		prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		cr_skip_test("no seccomp filters here");
+	cr_assert(syscall(SYS_membarrier, 0, 0, 0) < 0);
+}
+
+Test(shm, a_message_rings_also_where_there_is_no_membarrier, .timeout = 60)
+{
+	forbid_membarrier();
 	party_pair("shm", &shape, PROCESSES, dozer, waker);
 }
 

@@ -30,8 +30,8 @@
  * publishing and looking at the flag there: one of the two must see the other (Dekker), so each
  * side needs a full barrier in between. The sleeper pays for both: membarrier(2) makes every
  * running thread that shares this memory pass one, so that a message costs two plain stores. Where
- * either side lacks that call, who publishes has a fence of its own (link->fenced). The eventfd is
- * never read: edge-triggered epoll reports every write.
+ * either side lacks that call (link->fenced), all four are sequentially consistent instead. The
+ * eventfd is never read: edge-triggered epoll reports every write.
  *
  * Meeting. The card holds the name of an abstract Unix socket (gone with its last descriptor) and a
  * key. The higher rank connects and greets, with the memfd and its eventfd; the lower checks uid,
@@ -231,15 +231,7 @@ static struct slot *slot_at(const struct shm_link *link, struct fifo *fifo, uint
 	return (struct slot *)(fifo->slots + index * link->stride);
 }
 
-/* The flags are up: from here on every peer sees them, or we see what it has published before. */
-static void barrier_all(const struct shm_endpoint *endpoint)
-{
-	atomic_thread_fence(memory_order_seq_cst);
-	if (endpoint->barriers)
-		syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
-}
-
-/* barrier_all() must follow. */
+/* sleepers_barrier() must follow, and then another look. */
 static void say_waiting(struct shm_link *link)
 {
 	if (link->hungry)
@@ -247,6 +239,13 @@ static void say_waiting(struct shm_link *link)
 	if (link->starved)
 		atomic_store(&link->outbound->writer_waits, 1);
 	link->said = true;
+}
+
+/* Flags are up: from here on every peer sees them, or we see what it has published before. */
+static void sleepers_barrier(const struct shm_link *link)
+{
+	if (!link->fenced)
+		syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
 }
 
 /* The exchange keeps others (there are none yet) and ourselves from ringing twice for one sleep. */
@@ -262,13 +261,21 @@ __attribute__((noinline, cold)) static void ring(struct shm_link *link, _Atomic 
 	(void)written;
 }
 
-static inline void ring_if_asleep(struct shm_link *link, _Atomic uint32_t *waits)
+/*
+ * Shows the peer a count, and rings if it sleeps for that. Thread fences would say the same, but
+ * ThreadSanitizer does not know them.
+ */
+static inline void publish(
+	struct shm_link *link, _Atomic uint32_t *word, uint32_t value, _Atomic uint32_t *waits)
 {
-	if (link->fenced)
-		atomic_thread_fence(memory_order_seq_cst);
-	else
+	if (link->fenced) {
+		atomic_store(word, value);
+	} else {
+		atomic_store_explicit(word, value, memory_order_release);
+		/* For the compiler; the sleeper sees to the processor. */
 		atomic_signal_fence(memory_order_seq_cst);
-	if (atomic_load_explicit(waits, memory_order_relaxed))
+	}
+	if (atomic_load(waits))
 		ring(link, waits);
 }
 
@@ -301,7 +308,7 @@ __attribute__((noinline)) static bool find_room(struct shm_link *link)
 		link->starved = true;
 		if (link->pair->endpoint->armed) {
 			say_waiting(link);
-			barrier_all(link->pair->endpoint);
+			sleepers_barrier(link);
 			return find_room(link);
 		}
 	}
@@ -329,11 +336,10 @@ static void shm_commit(struct rd_link *base, const struct rd_tag *tag, size_t si
 
 	slot->tag = *tag;
 	atomic_store_explicit(&slot->size, (uint32_t)size | link->out_far, memory_order_relaxed);
-	atomic_store_explicit(&slot->stamp, stamp, memory_order_release);
 	if (++link->out_index == link->slots)
 		link->out_index = 0;
 	link->out = slot_at(link, link->outbound, link->out_index);
-	ring_if_asleep(link, &link->outbound->reader_waits);
+	publish(link, &slot->stamp, stamp, &link->outbound->reader_waits);
 }
 
 /* ---- Links: receiving ------------------------------------------------------------------------ */
@@ -349,7 +355,7 @@ __attribute__((noinline)) static bool found_nothing(
 		link->hungry = true;
 		if (link->pair->endpoint->armed) {
 			say_waiting(link);
-			barrier_all(link->pair->endpoint);
+			sleepers_barrier(link);
 			return shm_recv(&link->base, NULL, 0, message);
 		}
 	}
@@ -371,7 +377,7 @@ static bool shm_recv(struct rd_link *base, void *into, size_t size, struct rd_me
 {
 	struct shm_link *link = (struct shm_link *)base;
 	struct slot *slot = link->in;
-	uint32_t stamp = atomic_load_explicit(&slot->stamp, memory_order_acquire);
+	uint32_t stamp = atomic_load(&slot->stamp);
 
 	(void)into;
 	(void)size;
@@ -410,8 +416,7 @@ static void shm_release(struct rd_link *base)
 	if (++link->in_index == link->slots)
 		link->in_index = 0;
 	link->in = slot_at(link, link->inbound, link->in_index);
-	atomic_store_explicit(&link->inbound->consumed, link->in_count, memory_order_release);
-	ring_if_asleep(link, &link->inbound->writer_waits);
+	publish(link, &link->inbound->consumed, link->in_count, &link->inbound->writer_waits);
 }
 
 static const struct rd_link_ops shm_ops = {
@@ -1194,17 +1199,23 @@ static void shm_arm(struct rd_endpoint *base)
 {
 	struct shm_endpoint *endpoint = (struct shm_endpoint *)base;
 	int channels = endpoint->local->settings->channels;
+	const struct shm_link *unfenced = NULL;
 
-	/* Links that are found empty or full only after this say so then: see found_nothing(). */
+	/* Links that are found empty or full only after this say so then. */
 	endpoint->armed = true;
 	for (struct pair *pair = endpoint->pairs; pair; pair = pair->next)
 		for (int channel = 0; channel < channels && pair->state == PAIR_OPEN; channel++) {
 			struct shm_link *link = pair->links[channel];
 
-			if (link && (link->hungry || link->starved))
-				say_waiting(link);
+			if (!link || !(link->hungry || link->starved))
+				continue;
+			say_waiting(link);
+			if (!link->fenced)
+				unfenced = link;
 		}
-	barrier_all(endpoint);
+	/* One barrier serves all links. */
+	if (unfenced)
+		sleepers_barrier(unfenced);
 }
 
 static void shm_disarm(struct rd_endpoint *base)
