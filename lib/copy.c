@@ -33,11 +33,19 @@ void rd_copy_past(void *into, const void *from, size_t size)
 		_mm_stream_si128((__m128i *)to + 3, d);
 	}
 	memcpy(to, at, size);
+}
+
+void rd_copy_past_end(void)
+{
 	_mm_sfence();
 }
 #else
 void rd_copy_past(void *into, const void *from, size_t size)
 {
 	memcpy(into, from, size);
+}
+
+void rd_copy_past_end(void)
+{
 }
 #endif

@@ -72,9 +72,21 @@ static size_t slice_count(const struct rd_exec *exec, int chunk, size_t piece)
 	return min(exec->piece_count, less(in_chunk, piece * exec->piece_count));
 }
 
+/* Bytes from the start of an input or output to a slice of one of its chunks. */
+static size_t offset(const struct rd_exec *exec, int chunk, size_t piece)
+{
+	size_t block = chunk, part = 0;
+
+	if (exec->plan->parts > 1) {
+		block = chunk / exec->plan->parts;
+		part = chunk % exec->plan->parts;
+	}
+	return (block * exec->call.count + part * exec->chunk_count + piece * exec->piece_count) *
+	       exec->element;
+}
+
 static char *locate(const struct rd_exec *exec, struct rd_where where, int channel, size_t piece)
 {
-	size_t block = where.chunk, part = 0;
 	char *base = exec->call.out;
 
 	if (where.memory == RD_NOWHERE)
@@ -89,13 +101,7 @@ static char *locate(const struct rd_exec *exec, struct rd_where where, int chann
 	/* No bytes may come with no buffer, as in a barrier; NULL + 0 is undefined in C. */
 	if (!base)
 		return NULL;
-	if (exec->plan->parts > 1) {
-		block = where.chunk / exec->plan->parts;
-		part = where.chunk % exec->plan->parts;
-	}
-	return base +
-	       (block * exec->call.count + part * exec->chunk_count + piece * exec->piece_count) *
-		       exec->element;
+	return base + offset(exec, where.chunk, piece);
 }
 
 /* ---- Signatures ---------------------------------------------------------------------------- */
@@ -208,12 +214,19 @@ static void copy(void *into, const void *from, size_t size)
 /* What of it is worked on at a time: small enough to stay in the first level of the cache. */
 #define BLOCK (8 << 10)
 
+static bool goes_past(const struct rd_link *link, size_t size)
+{
+	return link->shared_room && size >= PAST_CACHE_MIN;
+}
+
 static void fill_room(const struct rd_link *link, void *room, const void *from, size_t size)
 {
-	if (link->shared_room && size >= PAST_CACHE_MIN)
-		rd_copy_past(room, from, size);
-	else
+	if (!goes_past(link, size)) {
 		copy(room, from, size);
+		return;
+	}
+	rd_copy_past(room, from, size);
+	rd_copy_past_end();
 }
 
 static int run_send(struct rd_exec *exec, int channel, size_t piece, int index)
@@ -267,8 +280,10 @@ static void combine_to_room(struct rd_exec *exec, const struct rd_step *step,
 	_Alignas(ALIGNMENT) char block[BLOCK];
 	size_t most = BLOCK / exec->element;
 
-	if (!into && (!link->shared_room || count * exec->element < PAST_CACHE_MIN)) {
+	if (!goes_past(link, count * exec->element)) {
 		combine(exec, step, room, message, from, count);
+		if (into)
+			copy(into, room, count * exec->element);
 		return;
 	}
 	for (size_t done = 0; done < count; done += most) {
@@ -277,8 +292,9 @@ static void combine_to_room(struct rd_exec *exec, const struct rd_step *step,
 		char *result = into ? into + at : block;
 
 		combine(exec, step, result, message + at, from + at, part);
-		fill_room(link, room + at, result, part * exec->element);
+		rd_copy_past(room + at, result, part * exec->element);
 	}
+	rd_copy_past_end();
 }
 
 static int run_recv_reduce(
@@ -369,6 +385,86 @@ static int run_flush(struct rd_exec *exec, int channel, const struct rd_step *st
 	return wait_for(exec, link);
 }
 
+/* ---- Steps with direct access to peers' memory ---------------------------------------------- */
+
+static int run_signal(struct rd_exec *exec, int channel, const struct rd_step *step)
+{
+	struct rd_link *link = link_to(exec, step->to, channel);
+
+	if (!link->ops->reserve(link, 0))
+		return wait_for(exec, link);
+	commit(exec, link, step, 0);
+	return RD_MOVED;
+}
+
+static int run_await(struct rd_exec *exec, int channel, const struct rd_step *step)
+{
+	struct rd_link *link = link_to(exec, step->peer, channel);
+	struct rd_message message;
+	int moved = take(exec, link, step, NULL, 0, &message);
+
+	if (moved > 0)
+		link->ops->release(link);
+	return moved;
+}
+
+static void run_fetch(struct rd_exec *exec, size_t piece, const struct rd_step *step)
+{
+	size_t size = slice_count(exec, step->chunk, piece) * exec->element;
+
+	copy(locate(exec, step->into, 0, piece),
+		exec->reached[step->peer].in + offset(exec, step->from.chunk, piece), size);
+}
+
+/* One block of all ranks' inputs, combined in rank order; the same bits whoever does it. */
+static void combine_block(
+	struct rd_exec *exec, const struct rd_step *step, char *result, size_t at, size_t count)
+{
+	int size = exec->call.problem.size;
+
+	exec->reduce(result, exec->reached[0].in + at, exec->reached[1].in + at, count);
+	for (int rank = 2; rank < size; rank++)
+		exec->reduce(result, result, exec->reached[rank].in + at, count);
+	if (step->last && exec->call.op == RONDO_AVG)
+		rd_average(result, count, exec->call.type, size);
+}
+
+/* Into our own cache, where the block is wanted at once or soon; past it, into others'. */
+static void spread_block(struct rd_exec *exec, const struct rd_step *step, const char *block,
+	size_t at, size_t size, bool past)
+{
+	for (int rank = 0; rank < exec->call.problem.size; rank++) {
+		char *out = exec->reached[rank].out;
+
+		if ((step->to >= 0 && rank != step->to) || out + at == block)
+			continue;
+		if (past && rank != exec->call.problem.rank)
+			rd_copy_past(out + at, block, size);
+		else
+			memcpy(out + at, block, size);
+	}
+}
+
+static void run_combine(struct rd_exec *exec, size_t piece, const struct rd_step *step)
+{
+	_Alignas(ALIGNMENT) char block[BLOCK];
+	size_t count = slice_count(exec, step->chunk, piece), most = BLOCK / exec->element;
+	size_t in = offset(exec, step->from.chunk, piece);
+	size_t out = offset(exec, step->into.chunk, piece);
+	bool past = count * exec->element >= PAST_CACHE_MIN;
+
+	for (size_t done = 0; done < count; done += most) {
+		size_t at = done * exec->element, part = min(most, count - done);
+
+		/* Not straight into our output: in place that is an input, still to be read. */
+		combine_block(exec, step, block, in + at, part);
+		spread_block(exec, step, block, out + at, part * exec->element, past);
+	}
+	rd_copy_past_end();
+}
+
+/* ---- Stepping ------------------------------------------------------------------------------ */
+
 /* What has no element in this piece moves nothing; but each step's first message always goes, for
    the signature in it. */
 static bool empty(const struct rd_exec *exec, const struct rd_cursor *cursor)
@@ -402,6 +498,16 @@ static int run_step(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
 		return RD_MOVED;
 	case RD_STEP_FLUSH:
 		return run_flush(exec, channel, step);
+	case RD_STEP_SIGNAL:
+		return run_signal(exec, channel, step);
+	case RD_STEP_AWAIT:
+		return run_await(exec, channel, step);
+	case RD_STEP_FETCH:
+		run_fetch(exec, cursor->piece, step);
+		return RD_MOVED;
+	case RD_STEP_COMBINE:
+		run_combine(exec, cursor->piece, step);
+		return RD_MOVED;
 	}
 	return RD_MOVED;
 }
@@ -415,6 +521,7 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *plan, const struct
 	exec->plan = plan;
 	exec->call = *call;
 	exec->links = links;
+	exec->reached = NULL;
 	exec->channels = channels;
 	exec->element = rondo_type_size(call->type);
 	exec->reduce = rd_reduce(call->type, call->op);

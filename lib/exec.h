@@ -40,6 +40,12 @@ enum rd_progress {
 	RD_DONE = 2,
 };
 
+/* A rank's buffers, as they are addressed from here. */
+struct rd_reached {
+	const char *in;
+	char *out;
+};
+
 /* Where one channel stands. */
 struct rd_cursor {
 	size_t piece;
@@ -52,6 +58,7 @@ struct rd_exec {
 	struct rd_call call;
 	struct rd_link *const *links; /* [peer * channels + channel]; NULL for a peer not linked */
 	int channels;
+	const struct rd_reached *reached; /* [size]; for plans of mapped algorithms, else NULL */
 	size_t element;        /* bytes */
 	size_t chunk_count;    /* elements in a chunk (the last of a block may have fewer) */
 	size_t piece_count;    /* elements in a slice of a chunk */

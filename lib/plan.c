@@ -165,6 +165,103 @@ void rd_recv_reduce_last(struct rd_plan *plan, int peer, int chunk)
 	recv_reduce(plan, peer, chunk, true);
 }
 
+/* ---- Direct access -------------------------------------------------------------------------- */
+
+/* Where a chunk lies in the input, or the output, of any rank. */
+static struct rd_where place_at(
+	const struct rd_plan *plan, enum rd_memory memory, int rank, int chunk)
+{
+	struct rd_problem there = plan->problem;
+	int block = chunk / plan->parts;
+
+	there.rank = rank;
+	block = memory == RD_IN ? rd_in_block(&there, block) : rd_out_block(&there, block);
+	if (block < 0)
+		return (struct rd_where){ RD_NOWHERE, 0 };
+	return (struct rd_where){ memory, block * plan->parts + chunk % plan->parts };
+}
+
+void rd_fetch(struct rd_plan *plan, int peer, int chunk)
+{
+	if (!sound(plan, peer, chunk))
+		return;
+
+	struct rd_where from = place_at(plan, RD_IN, peer, chunk);
+	struct rd_where into = place_at(plan, RD_OUT, plan->problem.rank, chunk);
+
+	if (from.memory == RD_NOWHERE || into.memory == RD_NOWHERE) {
+		refuse(plan, "fetches what is not there, or has no place here", peer, chunk);
+		return;
+	}
+	struct rd_step *step = append(plan, RD_STEP_FETCH);
+
+	if (!step)
+		return;
+	step->peer = peer;
+	step->chunk = chunk;
+	step->from = from;
+	step->into = into;
+	plan->now[chunk] = into;
+}
+
+void rd_combine(struct rd_plan *plan, int to, int chunk)
+{
+	int rank = plan->problem.rank, size = plan->problem.size;
+
+	if (plan->error)
+		return;
+	if (to < -1 || to >= size || chunk < 0 || chunk >= chunk_count(plan)) {
+		refuse(plan, "no such rank or chunk", to, chunk);
+		return;
+	}
+	struct rd_where from = place_at(plan, RD_IN, rank, chunk);
+	struct rd_where into = place_at(plan, RD_OUT, to < 0 ? rank : to, chunk);
+
+	if (from.memory == RD_NOWHERE || into.memory == RD_NOWHERE) {
+		refuse(plan, "combines what is not there, or has no place there", to, chunk);
+		return;
+	}
+	struct rd_step *step = append(plan, RD_STEP_COMBINE);
+
+	if (!step)
+		return;
+	step->to = to;
+	step->chunk = chunk;
+	step->from = from;
+	step->into = into;
+	step->last = true;
+	if (to < 0 || to == rank)
+		plan->now[chunk] = into;
+}
+
+void rd_expect(struct rd_plan *plan, int chunk)
+{
+	if (plan->error)
+		return;
+	if (chunk < 0 || chunk >= chunk_count(plan) ||
+		rd_out_block(&plan->problem, chunk / plan->parts) < 0) {
+		refuse(plan, "expects a chunk that has no place here", -1, chunk);
+		return;
+	}
+	plan->now[chunk] = place_at(plan, RD_OUT, plan->problem.rank, chunk);
+}
+
+void rd_signal(struct rd_plan *plan, int peer)
+{
+	struct rd_step *step = sound(plan, peer, 0) ? append(plan, RD_STEP_SIGNAL) : NULL;
+
+	if (step)
+		step->to = peer;
+}
+
+void rd_await(struct rd_plan *plan, int peer)
+{
+	struct rd_step *step = sound(plan, peer, 0) ? append(plan, RD_STEP_AWAIT) : NULL;
+
+	if (step)
+		step->peer = peer;
+}
+
 /* ---- Finishing ----------------------------------------------------------------------------- */
 
 static bool same(struct rd_where a, struct rd_where b)
@@ -345,9 +442,12 @@ static void add_flushes_with(
 	struct rd_plan *plan, struct senders *senders, const struct rd_step *steps, int count)
 {
 	for (int i = 0; i < count && !plan->error; i++) {
-		flush_senders(plan, senders, steps[i].into);
+		/* A COMBINE may write at another rank; what orders that are signals, not messages.
+		 */
+		if (steps[i].kind != RD_STEP_COMBINE)
+			flush_senders(plan, senders, steps[i].into);
 		/* In place, a copy's two ends are one and the same: it writes nothing. */
-		if (steps[i].kind != RD_STEP_COPY)
+		if (steps[i].kind != RD_STEP_COMBINE && steps[i].kind != RD_STEP_COPY)
 			flush_senders(plan, senders, alias(plan, steps[i].into));
 
 		int index = append_step(plan, steps[i]);
@@ -496,6 +596,21 @@ int rd_step_print(const struct rd_step *step, char *text, size_t size)
 	case RD_STEP_FLUSH:
 		return snprintf(text, size, "flush step %d (chunk %d to %d)", step->sender,
 			step->chunk, step->to);
+	case RD_STEP_SIGNAL:
+		return snprintf(text, size, "signal %d", step->to);
+	case RD_STEP_AWAIT:
+		return snprintf(text, size, "await %d", step->peer);
+	case RD_STEP_FETCH:
+		return snprintf(text, size, "fetch chunk %d, %s of %d, to %s", step->chunk,
+			where_text(step->from, from), step->peer, where_text(step->into, into));
+	case RD_STEP_COMBINE:
+		if (step->to < 0)
+			return snprintf(text, size, "combine chunk %d, %s of all, into %s of all",
+				step->chunk, where_text(step->from, from),
+				where_text(step->into, into));
+		return snprintf(text, size, "combine chunk %d, %s of all, into %s of %d",
+			step->chunk, where_text(step->from, from), where_text(step->into, into),
+			step->to);
 	}
 	return 0;
 }
@@ -526,6 +641,6 @@ int rd_step_wrong(const struct rd_plan *plan, int step, const char *format, ...)
 	vsnprintf(why, sizeof(why), format, args);
 	va_end(args);
 	rd_step_print(&plan->steps[step], text, sizeof(text));
-	return rd_fail(RONDO_INVALID, "rank %d, step %d (%s): %s", plan->problem.rank, step, text,
-		why);
+	return rd_fail(
+		RONDO_INVALID, "rank %d, step %d (%s): %s", plan->problem.rank, step, text, why);
 }

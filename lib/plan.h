@@ -38,6 +38,11 @@ enum rd_step_kind {
 	RD_STEP_REDUCE_FORWARD, /* RECV_REDUCE, and the result on to `to`; `into` may be nowhere */
 	RD_STEP_COPY,         /* `into` = `from` (nothing to do in place, where they are one) */
 	RD_STEP_FLUSH,        /* wait until step `sender`'s message has left the memory it came from */
+	/* Direct access to peers' memory, in plans of algorithms that are `mapped`: */
+	RD_STEP_SIGNAL,       /* an empty message to `to` */
+	RD_STEP_AWAIT,        /* an empty message from `peer` */
+	RD_STEP_FETCH,        /* `into` = `from` of rank `peer` */
+	RD_STEP_COMBINE,      /* all ranks' `from`, in rank order, into `into` of rank `to`; -1: of all */
 };
 
 struct rd_step {
@@ -76,6 +81,20 @@ void rd_recv_reduce(struct rd_plan *plan, int peer, int chunk);
 /* The same, where the result holds every rank's contribution. */
 void rd_recv_reduce_last(struct rd_plan *plan, int peer, int chunk);
 
+/*
+ * For algorithms that are `mapped`: every rank's input and output can be addressed from here, and all
+ * ranks are in the call. A rank may still read a peer's input, or write into its output, until that peer
+ * has awaited its signal.
+ */
+/* This rank's output gets the chunk from the input of a peer. */
+void rd_fetch(struct rd_plan *plan, int peer, int chunk);
+/* Combines the chunk of all ranks' inputs, completely, into the output of one rank, or of all (-1). */
+void rd_combine(struct rd_plan *plan, int to, int chunk);
+/* Another rank writes this chunk into the output here. */
+void rd_expect(struct rd_plan *plan, int chunk);
+void rd_signal(struct rd_plan *plan, int peer);
+void rd_await(struct rd_plan *plan, int peer);
+
 /* i modulo size, for i down to -size. */
 static inline int rd_wrap(int i, int size)
 {
@@ -88,6 +107,7 @@ struct rd_algorithm {
 	unsigned collectives; /* bit 1 << enum rd_collective */
 	/* Whether it can, for this problem; NULL: always. */
 	bool (*may_run)(const struct rd_problem *problem);
+	bool mapped; /* needs every rank's buffers to be addressable by every other */
 	void (*write_plan)(struct rd_plan *plan);
 };
 

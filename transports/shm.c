@@ -33,6 +33,11 @@
  * either side lacks that call (link->fenced), all four are sequentially consistent instead. The
  * eventfd is never read: edge-triggered epoll reports every write.
  *
+ * Regions. A rank that offers memory of its own (offer()) passes its memfd, sealed as the pair's
+ * is, over the same connection, with an id; the peer maps it when it is first asked for. Offers
+ * wait in the connection until the peer looks, and a later message cannot overtake its look: map()
+ * drains the connection before it says no.
+ *
  * Meeting. The card holds the name of an abstract Unix socket (gone with its last descriptor) and a
  * key. The higher rank connects and greets, with the memfd and its eventfd; the lower checks uid,
  * key, comm, rank and shape, and greets back with its eventfd. The connection stays: its end is how
@@ -68,6 +73,7 @@
 
 #define CARD_MAGIC 0x6d687372u /* "rshm" */
 #define GREET_MAGIC 0x6d687367u /* "gshm" */
+#define NOTICE_MAGIC 0x6d68736eu /* "nshm" */
 #define SHM_VERSION 1
 #define KEY_SIZE 16
 #define STRANGERS_MAX 32 /* connections that have not been matched with a pair yet */
@@ -110,6 +116,21 @@ struct greeting {
 	uint64_t piece_size;
 	uint32_t barriers; /* 1: the sender has membarrier(2), and calls it before it sleeps */
 	uint32_t reserved;
+};
+
+/* On an open connection: here is a region of mine (with its memfd), or there it goes. */
+struct notice {
+	uint32_t magic;
+	uint32_t offers; /* 1: offered; 0: withdrawn */
+	uint64_t id, size;
+};
+
+/* A region that the peer has offered. */
+struct mapping {
+	uint64_t id;
+	void *base;
+	size_t size;
+	struct mapping *next;
 };
 
 struct shm_endpoint;
@@ -175,6 +196,7 @@ struct pair {
 	bool reset;
 	bool goodbye;
 	bool barriers; /* the peer's */
+	struct mapping *mappings;
 	struct shm_link *links[]; /* [channels]; NULL: not opened */
 };
 
@@ -590,6 +612,27 @@ static bool is_own_user(int socket)
 
 /* ---- Greetings ------------------------------------------------------------------------------- */
 
+static bool packet_send(
+	int socket, const void *packet, size_t size, const int *fds, size_t fd_count)
+{
+	struct iovec bytes = { (void *)packet, size };
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(2 * sizeof(int))];
+	} control = { 0 };
+	struct msghdr message = { .msg_iov = &bytes, .msg_iovlen = 1 };
+
+	if (fd_count > 0) {
+		message.msg_control = &control;
+		message.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
+		control.header.cmsg_level = SOL_SOCKET;
+		control.header.cmsg_type = SCM_RIGHTS;
+		control.header.cmsg_len = CMSG_LEN(fd_count * sizeof(int));
+		memcpy(CMSG_DATA(&control.header), fds, fd_count * sizeof(int));
+	}
+	return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)size;
+}
+
 static bool greeting_send(const struct pair *pair, int socket, const int *fds, size_t fd_count)
 {
 	const struct rd_local *local = pair->endpoint->local;
@@ -604,24 +647,9 @@ static bool greeting_send(const struct pair *pair, int socket, const int *fds, s
 		.piece_size = local->settings->piece_size,
 		.barriers = pair->endpoint->barriers,
 	};
-	struct iovec bytes = { &greeting, sizeof(greeting) };
-	union {
-		struct cmsghdr header;
-		char room[CMSG_SPACE(2 * sizeof(int))];
-	} control = { 0 };
-	struct msghdr packet = {
-		.msg_iov = &bytes,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = CMSG_SPACE(fd_count * sizeof(int)),
-	};
 
 	memcpy(greeting.key, pair->card.key, KEY_SIZE);
-	control.header.cmsg_level = SOL_SOCKET;
-	control.header.cmsg_type = SCM_RIGHTS;
-	control.header.cmsg_len = CMSG_LEN(fd_count * sizeof(int));
-	memcpy(CMSG_DATA(&control.header), fds, fd_count * sizeof(int));
-	return sendmsg(socket, &packet, MSG_NOSIGNAL) == (ssize_t)sizeof(greeting);
+	return packet_send(socket, &greeting, sizeof(greeting), fds, fd_count);
 }
 
 static size_t take_fds(struct msghdr *packet, int fds[2])
@@ -640,33 +668,47 @@ enum heard { HEARD_NOTHING, HEARD_GREETING, HEARD_RUBBISH };
 
 /* One packet with exactly fd_count descriptors (in fds; else -1). The end of the line is rubbish.
  */
-static enum heard greeting_recv(int socket, struct greeting *greeting, int fds[2], size_t fd_count)
+/* What came, or -1 with errno. Descriptors that came with it are the caller's to close; -1: none.
+ */
+static ssize_t packet_recv(int socket, void *packet, size_t size, int fds[2])
 {
-	struct iovec bytes = { greeting, sizeof(*greeting) };
+	struct iovec bytes = { packet, size };
 	union {
 		struct cmsghdr header;
 		char room[CMSG_SPACE(2 * sizeof(int))];
 	} control;
-	struct msghdr packet = {
+	struct msghdr message = {
 		.msg_iov = &bytes,
 		.msg_iovlen = 1,
 		.msg_control = &control,
 		.msg_controllen = sizeof(control),
 	};
-	ssize_t size = recvmsg(socket, &packet, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
 	fds[0] = fds[1] = -1;
+
+	ssize_t got = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	if (got < 0)
+		return got;
+	take_fds(&message, fds);
+	/* Cut short it makes no sense, and must not be taken for what does. */
+	return message.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ? 1 : got;
+}
+
+static enum heard greeting_recv(int socket, struct greeting *greeting, int fds[2], size_t fd_count)
+{
+	ssize_t size = packet_recv(socket, greeting, sizeof(*greeting), fds);
+
 	if (size < 0)
 		return errno == EAGAIN || errno == EINTR ? HEARD_NOTHING : HEARD_RUBBISH;
-	if (take_fds(&packet, fds) == fd_count && size == (ssize_t)sizeof(*greeting) &&
-		!(packet.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
+	if (size == (ssize_t)sizeof(*greeting) &&
+		(size_t)(fds[0] >= 0) + (size_t)(fds[1] >= 0) == fd_count)
 		return HEARD_GREETING;
 	fd_close(&fds[0]);
 	fd_close(&fds[1]);
 	return HEARD_RUBBISH;
 }
 
-/* A bell that blocks could stop us for good when rung. */
 static bool bell_sound(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
@@ -882,26 +924,130 @@ static bool pair_welcomed(struct pair *pair)
 }
 
 /* On an open pair nothing is said but goodbye. */
+/* ---- Regions --------------------------------------------------------------------------------- */
+
+static void mapping_add(struct pair *pair, const struct notice *notice, int fd)
+{
+	struct mapping *mapping = calloc(1, sizeof(*mapping));
+
+	if (!mapping)
+		return;
+	mapping->id = notice->id;
+	mapping->size = notice->size;
+	mapping->base = MAP_FAILED;
+	if (segment_sound(fd, notice->size))
+		mapping->base = mmap(NULL, notice->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	mapping->next = pair->mappings;
+	pair->mappings = mapping;
+}
+
+static void mapping_drop(struct mapping **at)
+{
+	struct mapping *mapping = *at;
+
+	*at = mapping->next;
+	if (mapping->base != MAP_FAILED)
+		munmap(mapping->base, mapping->size);
+	free(mapping);
+}
+
+static void mapping_remove(struct pair *pair, uint64_t id)
+{
+	for (struct mapping **at = &pair->mappings; *at; at = &(*at)->next) {
+		if ((*at)->id == id) {
+			mapping_drop(at);
+			return;
+		}
+	}
+}
+
+/* False: that is no notice. */
+static bool notice_heed(struct pair *pair, const struct notice *notice, size_t size, int fd)
+{
+	if (size != sizeof(*notice) || notice->magic != NOTICE_MAGIC)
+		return false;
+	if (notice->offers && fd >= 0)
+		mapping_add(pair, notice, fd);
+	else
+		mapping_remove(pair, notice->id);
+	return true;
+}
+
+static bool shm_offer(struct rd_endpoint *base, uint64_t id, int fd, size_t size)
+{
+	struct shm_endpoint *endpoint = (struct shm_endpoint *)base;
+	struct notice notice = { NOTICE_MAGIC, 1, id, size };
+	bool told = true;
+
+	for (struct pair *pair = endpoint->pairs; pair; pair = pair->next)
+		if (pair->state == PAIR_OPEN)
+			told &= packet_send(pair->source.fd, &notice, sizeof(notice), &fd, 1);
+	return told;
+}
+
+static void shm_withdraw(struct rd_endpoint *base, uint64_t id)
+{
+	struct shm_endpoint *endpoint = (struct shm_endpoint *)base;
+	struct notice notice = { NOTICE_MAGIC, 0, id, 0 };
+
+	/* A peer that is told nothing, because it never looks, keeps the memory until it leaves. */
+	for (struct pair *pair = endpoint->pairs; pair; pair = pair->next)
+		if (pair->state == PAIR_OPEN)
+			packet_send(pair->source.fd, &notice, sizeof(notice), NULL, 0);
+}
+
+static const struct mapping *mapping_find(const struct pair *pair, uint64_t id)
+{
+	for (const struct mapping *at = pair->mappings; at; at = at->next)
+		if (at->id == id)
+			return at;
+	return NULL;
+}
+
+static void *shm_map(struct rd_link *base, uint64_t id, size_t *size)
+{
+	struct pair *pair = ((struct shm_link *)base)->pair;
+	const struct mapping *mapping = mapping_find(pair, id);
+
+	while (!mapping && pair->state == PAIR_OPEN && pair_ready(pair->endpoint, &pair->source))
+		mapping = mapping_find(pair, id);
+	if (!mapping || mapping->base == MAP_FAILED)
+		return NULL;
+	*size = mapping->size;
+	return mapping->base;
+}
+
 static bool pair_ready(struct shm_endpoint *endpoint, struct source *source)
 {
 	struct pair *pair = (struct pair *)source;
-	char word[sizeof(GOODBYE)];
+	union {
+		char word[sizeof(GOODBYE)];
+		struct notice notice;
+	} said;
+	int fds[2];
 
 	(void)endpoint;
 	if (pair->state == PAIR_GREETED)
 		return pair_welcomed(pair);
 	if (pair->state != PAIR_OPEN)
 		return false;
-	ssize_t size = recv(source->fd, word, sizeof(word), MSG_DONTWAIT);
+	ssize_t size = packet_recv(source->fd, &said, sizeof(said), fds);
 
-	if (size < 0 && errno == EAGAIN)
+	if (size < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
+	bool heeded = size > 0 && notice_heed(pair, &said.notice, (size_t)size, fds[0]);
+
+	fd_close(&fds[0]);
+	fd_close(&fds[1]);
+	if (heeded)
+		return true;
 	/* It left our own words unread; what it said itself can be read after this. */
 	if (size < 0 && errno == ECONNRESET && !pair->reset) {
 		pair->reset = true;
 		return true;
 	}
-	if (size == (ssize_t)sizeof(word) && memcmp(word, GOODBYE, sizeof(word)) == 0)
+	if (size == (ssize_t)sizeof(said.word) &&
+		memcmp(said.word, GOODBYE, sizeof(said.word)) == 0)
 		pair->goodbye = true;
 	pair_end(pair);
 	return true;
@@ -1021,6 +1167,8 @@ static void pair_destroy(struct pair *pair)
 	fd_close(&pair->bell);
 	if (pair->memory)
 		munmap(pair->memory, pair->memory_size);
+	while (pair->mappings)
+		mapping_drop(&pair->mappings);
 	for (int channel = 0; channel < channels; channel++)
 		free(pair->links[channel]);
 	free(pair);
@@ -1269,5 +1417,8 @@ const struct rd_transport rd_transport_shm = {
 	.advance = shm_advance,
 	.arm = shm_arm,
 	.disarm = shm_disarm,
+	.offer = shm_offer,
+	.withdraw = shm_withdraw,
+	.map = shm_map,
 	.close = shm_close,
 };

@@ -132,6 +132,17 @@ struct rd_transport {
 	void (*arm)(struct rd_endpoint *endpoint);
 	void (*disarm)(struct rd_endpoint *endpoint);
 
+	/*
+	 * Optional, all three or none: direct access to peers' memory. offer() tells every peer linked
+	 * here of a region of this process (fd: its memory); withdraw() takes it back, and peers let go of
+	 * it in time. map() gives the address here of a region that the link's peer has offered; NULL: not
+	 * (yet) known, or it cannot be mapped. An offer made before a message was committed is known to
+	 * who has received that message.
+	 */
+	bool (*offer)(struct rd_endpoint *endpoint, uint64_t id, int fd, size_t size);
+	void (*withdraw)(struct rd_endpoint *endpoint, uint64_t id);
+	void *(*map)(struct rd_link *link, uint64_t id, size_t *size);
+
 	/* Frees endpoint and links. Messages already committed or sent still reach a peer that reads;
 	   it sees link->error RONDO_BROKEN ("closed its connection") only after the last of them. */
 	void (*close)(struct rd_endpoint *endpoint);

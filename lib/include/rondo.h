@@ -258,6 +258,17 @@ RONDO_API int rondo_barrier(rondo_comm *comm, rondo_stream *stream);
 RONDO_API int rondo_group_start(void);
 RONDO_API int rondo_group_end(void);
 
+/* ---- Memory that ranks on one host share ---------------------------------------------------- */
+
+/*
+ * Memory (zeroed, at a page's start) that ranks on this host address directly: collectives whose
+ * buffers lie in such memory on every rank copy each byte once at most. Everything else about it
+ * is as of malloc(); buffers may begin anywhere in it. size 0 gives NULL.
+ */
+RONDO_API int rondo_mem_alloc(void **memory, size_t size);
+/* NULL is fine. No call that uses the memory may be under way. */
+RONDO_API int rondo_mem_free(void *memory);
+
 /* ---- Streams: work in order, on a thread of its own ---------------------------------------- */
 
 /*
