@@ -1,0 +1,970 @@
+/*
+ * Hub and spokes alone, over a network in memory with virtual time: bytes travel in fragments, each
+ * after a delay drawn from a seed, in order within a connection and in any order between them.
+ * Ranks die, stop or talk nonsense at any moment.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collective.h"
+#include "rendezvous.h"
+
+#define RANKS_MAX 9
+#define TIMEOUT_MS 1000
+#define INIT_TIMEOUT_MS 3000
+#define WITHIN_MS 30000 /* of virtual time, everything has ended */
+
+/* ---- The network --------------------------------------------------------------------------- */
+
+struct packet {
+	struct packet *next;
+	int64_t at_ms;
+	size_t size; /* 0: the end of the connection */
+	unsigned char bytes[];
+};
+
+/* One direction of a connection. */
+struct pipe {
+	struct packet *first, **end;
+	int64_t last_ms;
+	size_t size; /* bytes that have arrived and make no note yet */
+	unsigned char bytes[2 * RD_FRAME_MAX];
+};
+
+enum ill { SOUND, DIES, STOPS, BABBLES };
+
+struct node {
+	struct rd_settings settings;
+	struct rd_member self;
+	struct rd_doing doing;
+	struct rd_spoke *spoke;
+	bool dead, stopped, babbles;
+	bool linked;
+	int line; /* at the hub; -1 */
+	struct pipe up, down;
+	int64_t start_ms;
+
+	/* What it does: */
+	bool lags; /* it never gets its links open */
+	bool idle; /* nothing by itself, once all links are open */
+	int64_t act_ms; /* the next act */
+	uint32_t calls; /* that it makes before it leaves */
+	uint64_t digest;
+	bool left;
+};
+
+struct net {
+	int size;
+	uint32_t seed;
+	int64_t now_ms;
+	int64_t delay_ms; /* most that a fragment takes */
+	struct rd_hub *hub;
+	struct node nodes[RANKS_MAX];
+	uint64_t events;
+	uint64_t fatal_event; /* when the victim falls ill */
+	int victim;
+	enum ill ill;
+	char hub_story[RD_STORY_SIZE]; /* its verdict, kept beyond its death */
+	int hub_error;
+};
+
+static struct net net;
+
+static uint32_t draw(uint32_t below)
+{
+	net.seed = net.seed * 1664525u + 1013904223u;
+	return below ? (net.seed >> 8) % below : 0;
+}
+
+static void clear_pipe(struct pipe *pipe)
+{
+	while (pipe->first) {
+		struct packet *next = pipe->first->next;
+		free(pipe->first);
+		pipe->first = next;
+	}
+	pipe->end = &pipe->first;
+	pipe->size = 0;
+}
+
+static void send_packet(struct pipe *pipe, const unsigned char *bytes, size_t size)
+{
+	struct packet *packet = malloc(sizeof(*packet) + size);
+
+	packet->next = NULL;
+	packet->at_ms = net.now_ms + draw((uint32_t)net.delay_ms + 1);
+	if (packet->at_ms < pipe->last_ms)
+		packet->at_ms = pipe->last_ms;
+	pipe->last_ms = packet->at_ms;
+	packet->size = size;
+	if (size)
+		memcpy(packet->bytes, bytes, size);
+	*pipe->end = packet;
+	pipe->end = &packet->next;
+}
+
+static void babble(unsigned char *bytes, size_t size)
+{
+	struct rd_note note = { .kind = RD_NOTE_HELLO + (int)draw(RD_NOTE_LEFT) };
+	unsigned char frame[RD_FRAME_MAX];
+	size_t other;
+
+	if (draw(4) > 0)
+		return;
+	if (draw(2) == 0) {
+		bytes[draw((uint32_t)size)] ^= (unsigned char)(1 << draw(8));
+		return;
+	}
+	note.member.rank = (int)draw(2);
+	other = rd_wire_put(&note, frame);
+	memcpy(bytes, frame, other < size ? other : size);
+}
+
+static void send_note(struct pipe *pipe, struct rd_note *note, bool babbles)
+{
+	unsigned char frame[RD_FRAME_MAX];
+	size_t size = rd_wire_put(note, frame), cut = 1 + draw((uint32_t)size - 1);
+
+	if (babbles)
+		babble(frame, size);
+	send_packet(pipe, frame, cut);
+	send_packet(pipe, frame + cut, size - cut);
+}
+
+/* ---- Its ends ------------------------------------------------------------------------------ */
+
+/* From the side of the rank: the hub hears of it. */
+static void hang_up(struct node *node)
+{
+	if (!node->linked)
+		return;
+	node->linked = false;
+	if (node->line >= 0)
+		send_packet(&node->up, NULL, 0);
+}
+
+static void hub_hangs_up(struct node *node)
+{
+	rd_hub_closed(net.hub, node->line, 0);
+	node->line = -1;
+	send_packet(&node->down, NULL, 0);
+}
+
+static void dial(struct node *node)
+{
+	if (!net.hub || !rd_hub_listening(net.hub) || net.nodes[0].dead) {
+		rd_spoke_refused(node->spoke, true, "Connection refused", net.now_ms);
+		return;
+	}
+	if (node->line >= 0)
+		return; /* the hub has yet to hear of the end of the last one */
+	clear_pipe(&node->up);
+	clear_pipe(&node->down);
+	node->line = rd_hub_open(net.hub, net.now_ms);
+	if (node->line < 0) {
+		rd_spoke_refused(node->spoke, false, "no room", net.now_ms);
+		return;
+	}
+	node->linked = true;
+	rd_spoke_connected(node->spoke, net.now_ms);
+}
+
+static bool acts(const struct node *node)
+{
+	return node->spoke && !node->dead && !node->stopped;
+}
+
+static bool hub_acts(void)
+{
+	return net.hub && !net.nodes[0].stopped;
+}
+
+static void serve_hub(void)
+{
+	const char *story;
+	struct rd_note note;
+
+	if (!hub_acts())
+		return;
+	for (int i = 0; i < net.size; i++) {
+		struct node *node = &net.nodes[i];
+		while (node->line >= 0 && rd_hub_next(net.hub, node->line, &note))
+			send_note(&node->down, &note, false);
+		if (node->line >= 0 && rd_hub_dropped(net.hub, node->line))
+			hub_hangs_up(node);
+	}
+	net.hub_error = rd_hub_verdict(net.hub, &story);
+	snprintf(net.hub_story, sizeof(net.hub_story), "%s", story);
+}
+
+static void serve_node(struct node *node)
+{
+	struct rd_note note;
+
+	if (!acts(node))
+		return;
+	if (rd_spoke_dials(node->spoke, net.now_ms))
+		dial(node);
+	while (node->linked && rd_spoke_next(node->spoke, &note))
+		send_note(&node->up, &note, node->babbles);
+	if (rd_spoke_phase(node->spoke) >= RD_SPOKE_GONE)
+		hang_up(node);
+}
+
+static void kill_node(struct node *node)
+{
+	node->dead = true;
+	hang_up(node);
+	if (node != &net.nodes[0] || !net.hub)
+		return;
+	for (int i = 1; i < net.size; i++) {
+		if (net.nodes[i].line >= 0)
+			send_packet(&net.nodes[i].down, NULL, 0);
+		net.nodes[i].line = -1;
+	}
+	rd_hub_destroy(net.hub);
+	net.hub = NULL;
+}
+
+static void fall_ill(void)
+{
+	struct node *node = &net.nodes[net.victim];
+
+	if (net.ill == DIES)
+		kill_node(node);
+	else if (net.ill == STOPS)
+		node->stopped = true;
+	else if (net.ill == BABBLES)
+		node->babbles = true;
+}
+
+static void count_event(void)
+{
+	if (net.ill != SOUND && net.events++ == net.fatal_event)
+		fall_ill();
+}
+
+/* The next note of a pipe: 1; 0: none; negative: no note. */
+static int take_note(struct pipe *pipe, struct rd_note *note)
+{
+	int took = rd_wire_get(pipe->bytes, pipe->size, note);
+
+	if (took > 0) {
+		pipe->size -= (size_t)took;
+		memmove(pipe->bytes, pipe->bytes + took, pipe->size);
+		return 1;
+	}
+	if (took < 0)
+		pipe->size = 0;
+	return took;
+}
+
+static void hub_hears(struct node *node)
+{
+	struct rd_note note;
+	int took;
+
+	while (node->line >= 0 && (took = take_note(&node->up, &note))) {
+		if (took < 0)
+			rd_hub_garbled(net.hub, node->line, net.now_ms);
+		else
+			rd_hub_take(net.hub, node->line, &note, net.now_ms);
+	}
+}
+
+static void node_hears(struct node *node)
+{
+	struct rd_note note;
+	int took;
+
+	while ((took = take_note(&node->down, &note))) {
+		if (took < 0)
+			rd_spoke_garbled(node->spoke);
+		else
+			rd_spoke_take(node->spoke, &note, net.now_ms);
+	}
+}
+
+static void deliver_up(struct node *node, const struct packet *packet)
+{
+	if (!net.hub || node->line < 0)
+		return;
+	if (packet->size == 0) {
+		rd_hub_closed(net.hub, node->line, 0);
+		node->line = -1;
+		return;
+	}
+	memcpy(node->up.bytes + node->up.size, packet->bytes, packet->size);
+	node->up.size += packet->size;
+	hub_hears(node);
+}
+
+static void deliver_down(struct node *node, const struct packet *packet)
+{
+	if (node->dead || !node->linked)
+		return;
+	if (packet->size == 0) {
+		node->linked = false;
+		rd_spoke_closed(node->spoke, 0, net.now_ms);
+		return;
+	}
+	memcpy(node->down.bytes + node->down.size, packet->bytes, packet->size);
+	node->down.size += packet->size;
+	node_hears(node);
+}
+
+/* One fragment that is due, if the one it goes to is awake. */
+static bool deliver(struct node *node, struct pipe *pipe)
+{
+	bool up = pipe == &node->up;
+	bool asleep = up ? net.nodes[0].stopped && !net.nodes[0].dead : node->stopped;
+	struct packet *packet = pipe->first;
+
+	if (!packet || packet->at_ms > net.now_ms || asleep)
+		return false;
+	pipe->first = packet->next;
+	if (!pipe->first)
+		pipe->end = &pipe->first;
+	if (up)
+		deliver_up(node, packet);
+	else
+		deliver_down(node, packet);
+	free(packet);
+	count_event();
+	return true;
+}
+
+/* ---- What ranks do ------------------------------------------------------------------------- */
+
+static void act(struct node *node)
+{
+	enum rd_spoke_phase phase = rd_spoke_phase(node->spoke);
+	uint32_t calls = atomic_load(&node->doing.calls);
+
+	if (phase == RD_SPOKE_MET && !node->lags) {
+		rd_spoke_ready(node->spoke);
+	} else if (phase == RD_SPOKE_OPEN && !node->idle && calls < node->calls) {
+		atomic_store(&node->doing.calls, calls + 1);
+		atomic_store(&node->doing.done, calls + 1);
+	} else if (phase == RD_SPOKE_OPEN && !node->idle && !node->left) {
+		node->left = true;
+		rd_spoke_leave(node->spoke, node->digest, net.now_ms);
+	}
+	node->act_ms = net.now_ms + 1 + draw(40);
+}
+
+static void start_node(struct node *node)
+{
+	cr_assert_eq(rd_spoke_create(&node->spoke, &node->settings, &node->self, &node->doing,
+			     "10.0.0.1:29500", net.now_ms),
+		0);
+	node->act_ms = net.now_ms;
+	if (node == &net.nodes[0])
+		cr_assert_eq(
+			rd_hub_create(&net.hub, &node->settings, "10.0.0.1:29500", 42, net.now_ms),
+			0);
+}
+
+static void run_node(struct node *node)
+{
+	if (!node->spoke && !node->dead && net.now_ms >= node->start_ms) {
+		start_node(node);
+		count_event();
+	}
+	if (!acts(node))
+		return;
+	rd_spoke_tick(node->spoke, net.now_ms);
+	if (net.now_ms >= node->act_ms)
+		act(node);
+}
+
+/* ---- Time ---------------------------------------------------------------------------------- */
+
+static void sooner(int64_t *a, int64_t b)
+{
+	if (b < *a)
+		*a = b;
+}
+
+static int64_t next_ms(void)
+{
+	int64_t next = RD_NEVER;
+
+	if (hub_acts())
+		sooner(&next, rd_hub_deadline(net.hub));
+	for (int i = 0; i < net.size; i++) {
+		struct node *node = &net.nodes[i];
+		if (!node->spoke && !node->dead)
+			sooner(&next, node->start_ms);
+		if (acts(node) && rd_spoke_phase(node->spoke) < RD_SPOKE_GONE)
+			sooner(&next, node->act_ms);
+		if (acts(node))
+			sooner(&next, rd_spoke_deadline(node->spoke));
+		if (node->up.first && !net.nodes[0].stopped)
+			sooner(&next, node->up.first->at_ms);
+		if (node->down.first && !node->stopped)
+			sooner(&next, node->down.first->at_ms);
+	}
+	return next;
+}
+
+static void serve_all(void)
+{
+	serve_hub();
+	for (int i = 0; i < net.size; i++)
+		serve_node(&net.nodes[i]);
+}
+
+/* Everything that is due now, in an order that is drawn. */
+static void run_now(void)
+{
+	bool moved;
+
+	do {
+		int first = (int)draw((uint32_t)net.size);
+		moved = false;
+		for (int i = 0; i < net.size; i++) {
+			struct node *node = &net.nodes[(first + i) % net.size];
+			bool up = draw(2);
+			moved |= deliver(node, up ? &node->up : &node->down);
+			serve_all();
+			moved |= deliver(node, up ? &node->down : &node->up);
+			serve_all();
+		}
+	} while (moved);
+	for (int i = 0; i < net.size; i++)
+		run_node(&net.nodes[i]);
+	if (hub_acts())
+		rd_hub_tick(net.hub, net.now_ms);
+	serve_all();
+}
+
+static bool has_ended(const struct node *node)
+{
+	return node->dead || node->stopped ||
+	       (node->spoke && rd_spoke_phase(node->spoke) >= RD_SPOKE_GONE);
+}
+
+static bool all_ended(void)
+{
+	for (int i = 0; i < net.size; i++)
+		if (!has_ended(&net.nodes[i]))
+			return false;
+	return true;
+}
+
+static bool all_open(void)
+{
+	for (int i = 0; i < net.size; i++)
+		if (!net.nodes[i].spoke || rd_spoke_phase(net.nodes[i].spoke) != RD_SPOKE_OPEN)
+			return false;
+	return true;
+}
+
+/* False: time is up. */
+static bool run_until(bool (*done)(void))
+{
+	int64_t before_ms = net.now_ms;
+	int idle = 0;
+
+	while (!done()) {
+		int64_t next = next_ms();
+		idle = next > net.now_ms ? 0 : idle + 1;
+		if (next > before_ms + WITHIN_MS || idle > 10000)
+			return false;
+		if (next > net.now_ms)
+			net.now_ms = next;
+		run_now();
+	}
+	return true;
+}
+
+static void run_steps(int count)
+{
+	for (int i = 0; i < count; i++) {
+		net.now_ms = next_ms();
+		run_now();
+	}
+}
+
+/* ---- Worlds -------------------------------------------------------------------------------- */
+
+static void init_net(int size, uint32_t seed)
+{
+	memset(&net, 0, sizeof(net));
+	net.size = size;
+	net.seed = seed;
+	net.now_ms = 1000;
+	net.delay_ms = 20;
+	net.victim = -1;
+	for (int i = 0; i < size; i++) {
+		struct node *node = &net.nodes[i];
+		node->settings.rank = i;
+		node->settings.size = size;
+		node->settings.channels = 1;
+		node->settings.piece_size = 4096;
+		node->settings.timeout_ms = TIMEOUT_MS;
+		node->settings.init_timeout_ms = INIT_TIMEOUT_MS;
+		snprintf(node->self.place.host_name, RD_HOST_SIZE, "h%d", i);
+		node->self.place.pid = 100 + i;
+		atomic_store(&node->doing.collective, -1);
+		atomic_store(&node->doing.waiting_for, -1);
+		node->line = -1;
+		clear_pipe(&node->up);
+		clear_pipe(&node->down);
+		node->start_ms = net.now_ms;
+		node->calls = 3;
+	}
+}
+
+static void finish_net(void)
+{
+	for (int i = 0; i < net.size; i++) {
+		rd_spoke_destroy(net.nodes[i].spoke);
+		clear_pipe(&net.nodes[i].up);
+		clear_pipe(&net.nodes[i].down);
+	}
+	rd_hub_destroy(net.hub);
+}
+
+static void stagger(uint32_t most_ms)
+{
+	for (int i = 0; i < net.size; i++)
+		net.nodes[i].start_ms = net.now_ms + draw(most_ms);
+}
+
+/* All ranks, open and idle. */
+static void meet(int size)
+{
+	init_net(size, (uint32_t)size);
+	for (int i = 0; i < size; i++)
+		net.nodes[i].idle = true;
+	cr_assert(run_until(all_open));
+}
+
+static const char *story_of(int rank, int *error)
+{
+	const char *story;
+
+	*error = rd_spoke_verdict(net.nodes[rank].spoke, &story);
+	return story;
+}
+
+/* Who has a verdict has the hub's, except where the hub itself is the victim. */
+static void check_survivors(const char *what)
+{
+	for (int i = 0; i < net.size; i++) {
+		struct node *node = &net.nodes[i];
+		const char *story;
+		int error;
+		if (node->dead || node->stopped || node->babbles)
+			continue;
+		story = story_of(i, &error);
+		if (rd_spoke_phase(node->spoke) == RD_SPOKE_GONE)
+			cr_expect_eq(error, 0);
+		else if (net.victim == 0)
+			cr_expect_lt(error, 0, "%s: rank %d", what, i);
+		else
+			cr_expect(error == net.hub_error && strcmp(story, net.hub_story) == 0,
+				"%s: rank %d has \"%s\", the hub \"%s\"", what, i, story,
+				net.hub_story);
+	}
+}
+
+/* Runs to the end; every rank has the same verdict, with this code and these words in it. */
+static void expect_verdict(int error, const char *part)
+{
+	cr_assert(run_until(all_ended), "it hangs");
+	check_survivors(part);
+	cr_expect_eq(
+		net.hub_error, error, "%s: %s", rondo_error_name(net.hub_error), net.hub_story);
+	cr_expect(strstr(net.hub_story, part), "\"%s\" lacks \"%s\"", net.hub_story, part);
+	finish_net();
+}
+
+/* ---- At any moment ------------------------------------------------------------------------- */
+
+Test(rendezvous, ranks_meet_work_and_part_whatever_the_delays, .timeout = 60)
+{
+	for (uint32_t seed = 1; seed <= 300; seed++) {
+		init_net(1 + (int)(seed % RANKS_MAX), seed);
+		stagger(500);
+		cr_assert(run_until(all_ended), "seed %u hangs", seed);
+		for (int i = 0; i < net.size; i++) {
+			cr_assert_eq(rd_spoke_phase(net.nodes[i].spoke), RD_SPOKE_GONE,
+				"seed %u rank %d: %s", seed, i, net.hub_story);
+			cr_assert_eq(rd_spoke_comm_id(net.nodes[i].spoke), 42);
+			for (int k = 0; k < net.size; k++)
+				cr_assert_eq(
+					rd_spoke_members(net.nodes[i].spoke)[k].place.pid, 100 + k);
+		}
+		cr_assert(rd_hub_settled(net.hub));
+		finish_net();
+	}
+}
+
+/* One run for each event of the healthy run, in which the victim falls ill just then. */
+static void run_every_moment(int size, int victim, enum ill ill)
+{
+	bool struck = true;
+
+	for (uint64_t moment = 0; struck; moment++) {
+		char what[64];
+		snprintf(what, sizeof(what), "%d ranks, %d falls ill (%d) at event %llu", size,
+			victim, ill, (unsigned long long)moment);
+		init_net(size, 7);
+		stagger(100);
+		net.victim = victim;
+		net.ill = ill;
+		net.fatal_event = moment;
+		cr_assert(run_until(all_ended), "%s: it hangs", what);
+		struck = net.events > moment;
+		check_survivors(what);
+		finish_net();
+	}
+}
+
+Test(rendezvous, a_death_at_any_moment_is_the_same_news_to_all, .timeout = 120)
+{
+	for (int size = 1; size <= 4; size++)
+		for (int victim = 0; victim < size; victim++)
+			run_every_moment(size, victim, DIES);
+}
+
+Test(rendezvous, a_stop_at_any_moment_is_the_same_news_to_all, .timeout = 120)
+{
+	for (int size = 2; size <= 4; size++)
+		for (int victim = 0; victim < size; victim++)
+			run_every_moment(size, victim, STOPS);
+}
+
+Test(rendezvous, nonsense_at_any_moment_is_the_same_news_to_all, .timeout = 120)
+{
+	for (int size = 2; size <= 4; size++)
+		for (int victim = 1; victim < size; victim++)
+			run_every_moment(size, victim, BABBLES);
+}
+
+/* A world in which ranks come late, leave early, fall ill and disagree. True: some come too late.
+ */
+static bool init_mess(uint32_t seed)
+{
+	bool late;
+
+	init_net(2 + (int)(seed % (RANKS_MAX - 1)), seed);
+	late = draw(2);
+	stagger(late ? 4000 : 200);
+	net.delay_ms = draw(2) ? 5 : 200;
+	net.victim = (int)draw((uint32_t)net.size);
+	net.ill = (enum ill)draw(BABBLES);
+	net.fatal_event = draw(400);
+	for (int i = 0; i < net.size; i++) {
+		net.nodes[i].idle = draw(8) == 0;
+		net.nodes[i].calls = 3 - (draw(16) == 0);
+		net.nodes[i].digest = draw(16) == 0;
+	}
+	return late;
+}
+
+/* Now and then a rank reports something, and blames anyone. */
+static void report_at_times(void)
+{
+	static const int errors[] = { RONDO_BROKEN, RONDO_TIMEOUT, RONDO_MISMATCH, RONDO_ABORTED };
+	struct node *node = &net.nodes[draw((uint32_t)net.size)];
+
+	if (draw(300) == 0 && acts(node) && rd_spoke_phase(node->spoke) >= RD_SPOKE_MET)
+		rd_spoke_report(node->spoke, errors[draw(4)], (int)draw((uint32_t)net.size + 1) - 1,
+			"it says", net.now_ms);
+}
+
+static void stop_idling(void)
+{
+	for (int i = 0; i < net.size; i++)
+		net.nodes[i].idle = false;
+}
+
+Test(rendezvous, nobody_hangs_when_much_goes_wrong, .timeout = 120)
+{
+	for (uint32_t seed = 1; seed <= 2000; seed++) {
+		bool late = init_mess(seed);
+		char what[32];
+
+		snprintf(what, sizeof(what), "seed %u", seed);
+		while (!all_ended()) {
+			int64_t next = next_ms();
+			cr_assert_leq(next, 1000 + WITHIN_MS, "%s hangs", what);
+			if (next > net.now_ms)
+				net.now_ms = next;
+			if (net.now_ms > WITHIN_MS / 2)
+				stop_idling();
+			run_now();
+			report_at_times();
+		}
+		/* Who dials for its whole time in vain, or reports and hears no word for too long,
+		   has a reason of its own. */
+		if (!late && net.delay_ms <= 5)
+			check_survivors(what);
+		finish_net();
+	}
+}
+
+/* ---- Joining ------------------------------------------------------------------------------- */
+
+Test(rendezvous, missing_ranks_are_named)
+{
+	init_net(8, 1);
+	for (int i = 1; i < 8; i += 2)
+		net.nodes[i].dead = true;
+	expect_verdict(RONDO_TIMEOUT,
+		"ranks 1, 3, 5 and 7 of 8 have not come to 10.0.0.1:29500 within 3 s");
+}
+
+Test(rendezvous, ranks_that_never_open_their_links_are_named)
+{
+	init_net(3, 1);
+	net.nodes[2].lags = true;
+	expect_verdict(RONDO_TIMEOUT, "rank 2 of 3 has not opened all links within 3 s");
+}
+
+Test(rendezvous, another_size_is_refused)
+{
+	init_net(3, 1);
+	net.nodes[2].settings.size = 4;
+	net.nodes[2].start_ms += 100;
+	expect_verdict(RONDO_SETTING, "rank 2 (host h2, pid 102) was started with WORLD_SIZE 4, "
+				      "rank 0 (host h0, pid 100) "
+				      "with 3");
+}
+
+Test(rendezvous, a_rank_beyond_the_size_is_refused)
+{
+	init_net(3, 1);
+	net.nodes[2].settings.rank = 3;
+	expect_verdict(RONDO_SETTING, "rank 3 (host h2, pid 102) is not one of 0 to 2");
+}
+
+Test(rendezvous, two_of_one_rank_are_refused)
+{
+	init_net(3, 1);
+	net.nodes[2].settings.rank = 1;
+	net.nodes[2].start_ms += 100;
+	expect_verdict(RONDO_SETTING,
+		"two processes say they are rank 1: rank 1 (host h1, pid 101) and rank 1 (host h2, "
+		"pid 102)");
+}
+
+Test(rendezvous, settings_that_differ_are_named)
+{
+	init_net(2, 1);
+	net.nodes[1].settings.channels = 2;
+	net.nodes[1].start_ms += 100;
+	expect_verdict(RONDO_SETTING, "rank 1 (host h1, pid 101) has RONDO_CHANNELS 2, rank 0");
+	init_net(2, 1);
+	strcpy(net.nodes[1].settings.algo, "ring");
+	expect_verdict(RONDO_SETTING, "has RONDO_ALGO \"ring\", rank 0");
+}
+
+Test(rendezvous, who_comes_after_the_failure_learns_of_it)
+{
+	init_net(4, 1);
+	net.nodes[1].settings.piece_size = 8192;
+	net.nodes[3].start_ms += 2000;
+	expect_verdict(RONDO_SETTING, "has RONDO_PIECE 8192, rank 0");
+}
+
+static struct rd_hub *bare_hub(void)
+{
+	init_net(2, 1);
+	cr_assert_eq(rd_hub_create(&net.hub, &net.nodes[0].settings, "here", 1, 0), 0);
+	return net.hub;
+}
+
+Test(rendezvous, strangers_are_few_and_for_a_short_time)
+{
+	struct rd_hub *hub = bare_hub();
+	int line = -1;
+
+	for (int i = 0; i < RD_STRANGERS_MAX; i++) {
+		line = rd_hub_open(hub, 0);
+		cr_assert_geq(line, 0);
+	}
+	cr_expect(!rd_hub_has_room(hub));
+	cr_expect_eq(rd_hub_open(hub, 0), -1);
+	for (int64_t now_ms = 0; now_ms < RD_STRANGER_MS; now_ms += 100)
+		rd_hub_tick(hub, now_ms);
+	cr_expect(!rd_hub_dropped(hub, line));
+	rd_hub_tick(hub, RD_STRANGER_MS);
+	cr_expect(rd_hub_dropped(hub, line));
+	rd_hub_closed(hub, line, 0);
+	cr_expect(rd_hub_has_room(hub));
+	finish_net();
+}
+
+Test(rendezvous, a_stranger_that_talks_nonsense_is_dropped_without_a_word)
+{
+	struct rd_hub *hub = bare_hub();
+	struct rd_note note = { .kind = RD_NOTE_READY };
+	int a = rd_hub_open(hub, 0), b = rd_hub_open(hub, 0);
+	const char *story;
+
+	rd_hub_garbled(hub, a, 0);
+	rd_hub_take(hub, b, &note, 0);
+	cr_expect(rd_hub_dropped(hub, a) && rd_hub_dropped(hub, b));
+	cr_expect(!rd_hub_next(hub, a, &note) && !rd_hub_next(hub, b, &note));
+	cr_expect_eq(rd_hub_verdict(hub, &story), 0);
+	finish_net();
+}
+
+/* ---- Judging ------------------------------------------------------------------------------- */
+
+static void is_in_call(int rank, uint32_t number, int waiting_for)
+{
+	struct rd_doing *doing = &net.nodes[rank].doing;
+
+	atomic_store(&doing->collective, RD_ALL_REDUCE);
+	atomic_store(&doing->calls, number);
+	atomic_store(&doing->done, number - 1);
+	atomic_store(&doing->waiting_for, waiting_for);
+}
+
+static void has_made(int rank, uint32_t calls)
+{
+	is_in_call(rank, calls, -1);
+	atomic_store(&net.nodes[rank].doing.done, calls);
+}
+
+static void report(int rank, int error, int culprit, const char *story)
+{
+	rd_spoke_report(net.nodes[rank].spoke, error, culprit, story, net.now_ms);
+}
+
+Test(rendezvous, of_a_silence_the_mute_rank_is_the_reason)
+{
+	meet(4);
+	for (int i = 0; i < 4; i++)
+		is_in_call(i, 17, (i + 1) % 4);
+	net.nodes[1].stopped = true;
+	report(2, RONDO_TIMEOUT, 3, "rank 3 was silent");
+	expect_verdict(RONDO_TIMEOUT, "rank 1 (host h1, pid 101) does not answer: stopped or cut "
+				      "off; rank 2 (host h2, pid "
+				      "102) waited 1 s for it in all_reduce #17");
+}
+
+Test(rendezvous, of_a_silence_the_rank_that_has_not_joined_is_the_reason)
+{
+	meet(4);
+	for (int i = 0; i < 4; i++)
+		is_in_call(i, 17, (i + 1) % 4);
+	has_made(1, 16);
+	report(3, RONDO_TIMEOUT, 0, "rank 0 was silent");
+	expect_verdict(RONDO_TIMEOUT, "rank 1 (host h1, pid 101) has not joined all_reduce #17 (it "
+				      "has made 16 calls); rank "
+				      "3 (host h3, pid 103) waited 1 s for it in all_reduce #17");
+}
+
+Test(rendezvous, of_a_silence_the_rank_that_waits_for_nobody_is_the_reason)
+{
+	meet(4);
+	is_in_call(0, 17, 1);
+	is_in_call(1, 17, 2);
+	is_in_call(2, 17, -1);
+	is_in_call(3, 17, 0);
+	report(3, RONDO_TIMEOUT, 0, "rank 0 was silent");
+	expect_verdict(RONDO_TIMEOUT, "rank 2 (host h2, pid 102) holds up all_reduce #17");
+}
+
+Test(rendezvous, of_a_silence_without_a_reason_the_report_stands)
+{
+	meet(3);
+	for (int i = 0; i < 3; i++)
+		is_in_call(i, 17, (i + 1) % 3);
+	report(2, RONDO_TIMEOUT, 0, "rank 2 heard nothing from rank 0");
+	expect_verdict(RONDO_TIMEOUT, "rank 2 heard nothing from rank 0");
+}
+
+Test(rendezvous, a_death_goes_before_the_reports_of_it)
+{
+	meet(3);
+	report(0, RONDO_BROKEN, 1, "rank 1 closed its connection");
+	net.now_ms += 100;
+	run_now();
+	kill_node(&net.nodes[2]);
+	expect_verdict(RONDO_DIED, "rank 2 (host h2, pid 102) died");
+}
+
+Test(rendezvous, of_reports_in_a_row_the_last_is_the_reason)
+{
+	meet(4);
+	report(0, RONDO_BROKEN, 1, "rank 1 closed its connection");
+	report(1, RONDO_BROKEN, 2, "rank 2 closed its connection");
+	report(2, RONDO_BROKEN, 3, "rank 3 reset its connection");
+	expect_verdict(RONDO_BROKEN, "rank 3 reset its connection (seen by rank 2)");
+}
+
+Test(rendezvous, ranks_that_blame_each_other_are_judged_all_the_same)
+{
+	meet(2);
+	report(0, RONDO_BROKEN, 1, "rank 1 closed its connection");
+	report(1, RONDO_BROKEN, 0, "rank 0 closed its connection");
+	expect_verdict(RONDO_BROKEN, "closed its connection (seen by rank");
+}
+
+Test(rendezvous, a_broken_link_to_a_leaver_is_a_leave)
+{
+	meet(3);
+	for (int i = 0; i < 3; i++)
+		has_made(i, 5);
+	rd_spoke_leave(net.nodes[1].spoke, 0, net.now_ms);
+	report(2, RONDO_BROKEN, 1, "rank 1 closed its connection during recv");
+	expect_verdict(RONDO_LEFT,
+		"rank 1 (host h1, pid 101) left after call #5; rank 1 closed its connection during "
+		"recv");
+}
+
+Test(rendezvous, a_call_beyond_a_leavers_is_found_when_it_begins)
+{
+	meet(3);
+	for (int i = 0; i < 3; i++)
+		has_made(i, 5);
+	rd_spoke_leave(net.nodes[1].spoke, 0, net.now_ms);
+	run_steps(50);
+	cr_expect_eq(net.hub_error, 0);
+	is_in_call(2, 6, 1);
+	expect_verdict(RONDO_LEFT,
+		"rank 1 (host h1, pid 101) left after call #5; rank 2 is in all_reduce #6");
+}
+
+Test(rendezvous, unequal_goodbyes_are_found)
+{
+	meet(3);
+	rd_spoke_leave(net.nodes[1].spoke, 1, net.now_ms);
+	run_steps(50);
+	rd_spoke_leave(net.nodes[2].spoke, 2, net.now_ms);
+	expect_verdict(RONDO_MISMATCH, "rank 1 (host h1, pid 101) and rank 2 (host h2, pid 102) "
+				       "both left after call #0, but "
+				       "did not make the same calls");
+}
+
+Test(rendezvous, a_process_that_was_stopped_itself_blames_nobody)
+{
+	meet(3);
+	/* The whole machine sleeps for a minute, with news under way. */
+	net.now_ms += 60000;
+	stop_idling();
+	cr_assert(run_until(all_ended));
+	cr_expect_eq(net.hub_error, 0, "%s", net.hub_story);
+	finish_net();
+}
+
+Test(rendezvous, a_connection_that_fails_is_no_death)
+{
+	meet(3);
+	rd_hub_closed(net.hub, net.nodes[2].line, EHOSTUNREACH);
+	net.nodes[2].line = -1;
+	net.nodes[2].dead = true;
+	expect_verdict(RONDO_BROKEN,
+		"the connection to rank 2 (host h2, pid 102) failed: No route to host");
+}
