@@ -96,7 +96,10 @@ int rd_lifeline_verdict(struct rd_lifeline *lifeline);
  */
 int rd_lifeline_leave(struct rd_lifeline *lifeline, uint64_t digest);
 
-/* Frees without a goodbye: peers see this rank die. For failed comms (after the verdict). */
+/*
+ * Frees without a goodbye: peers see this rank die. For failed comms (after the verdict). Rank 0 stays,
+ * a second at most, until all have heard the verdict and hung up.
+ */
 void rd_lifeline_destroy(struct rd_lifeline *lifeline);
 
 #endif
