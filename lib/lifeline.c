@@ -224,7 +224,6 @@ static void finish_dialling(struct rd_lifeline *lifeline, int64_t now_ms)
 	rd_tune(own->fd, lifeline->settings.timeout_ms);
 	watch_line(lifeline, own, EPOLLIN);
 	rd_where(lifeline->where, own->fd);
-	rd_log(RD_INFO, RD_BOOTSTRAP, "Bootstrap : Using %s", lifeline->where);
 	rd_spoke_connected(lifeline->spoke, now_ms);
 }
 
@@ -678,7 +677,6 @@ static int open_sockets(struct rd_lifeline *lifeline, int64_t deadline_ms)
 		if (getsockname(lifeline->door_fd, (struct sockaddr *)&address, &size))
 			return rd_fail_errno("rank 0 does not know where it listens");
 		rd_where(lifeline->where, lifeline->door_fd);
-		rd_log(RD_INFO, RD_BOOTSTRAP, "Bootstrap : Using %s", lifeline->where);
 	}
 	rd_dial_text(lifeline->address, &address);
 	return 0;

@@ -853,6 +853,17 @@ Test(rendezvous, of_a_silence_the_mute_rank_is_the_reason)
 				      "102) waited 1 s for it in all_reduce #17");
 }
 
+Test(rendezvous, of_two_mute_ranks_the_blamed_one_is_the_reason)
+{
+	meet(4);
+	for (int i = 0; i < 4; i++)
+		is_in_call(i, 17, 3);
+	net.nodes[1].stopped = true;
+	net.nodes[3].stopped = true;
+	report(2, RONDO_TIMEOUT, 3, "rank 3 was silent");
+	expect_verdict(RONDO_TIMEOUT, "rank 3 (host h3, pid 103) does not answer");
+}
+
 Test(rendezvous, of_a_silence_the_rank_that_has_not_joined_is_the_reason)
 {
 	meet(4);
@@ -887,10 +898,13 @@ Test(rendezvous, of_a_silence_without_a_reason_the_report_stands)
 
 Test(rendezvous, a_death_goes_before_the_reports_of_it)
 {
+	int64_t until_ms;
+
 	meet(3);
 	report(0, RONDO_BROKEN, 1, "rank 1 closed its connection");
-	net.now_ms += 100;
-	run_now();
+	/* All have answered the hub's question long before the news of the death comes. */
+	for (until_ms = net.now_ms + 400; net.now_ms < until_ms;)
+		run_steps(1);
 	kill_node(&net.nodes[2]);
 	expect_verdict(RONDO_DIED, "rank 2 (host h2, pid 102) died");
 }
@@ -898,10 +912,11 @@ Test(rendezvous, a_death_goes_before_the_reports_of_it)
 Test(rendezvous, of_reports_in_a_row_the_last_is_the_reason)
 {
 	meet(4);
-	report(0, RONDO_BROKEN, 1, "rank 1 closed its connection");
-	report(1, RONDO_BROKEN, 2, "rank 2 closed its connection");
-	report(2, RONDO_BROKEN, 3, "rank 3 reset its connection");
-	expect_verdict(RONDO_BROKEN, "rank 3 reset its connection (seen by rank 2)");
+	for (int i = 0; i < 3; i++) {
+		report(i, RONDO_BROKEN, i + 1, i < 2 ? "closed its connection" : "was reset");
+		run_steps(20);
+	}
+	expect_verdict(RONDO_BROKEN, "was reset (seen by rank 2)");
 }
 
 Test(rendezvous, ranks_that_blame_each_other_are_judged_all_the_same)
@@ -948,14 +963,66 @@ Test(rendezvous, unequal_goodbyes_are_found)
 				       "did not make the same calls");
 }
 
+Test(rendezvous, a_report_that_nobody_hears_stands_by_itself)
+{
+	const char *story;
+	int64_t began_ms;
+
+	meet(2);
+	net.nodes[1].settings.timeout_ms = 20000;
+	net.nodes[0].stopped = true;
+	report(1, RONDO_MISMATCH, 0, "rank 0 made another call");
+	began_ms = net.now_ms;
+	cr_assert(run_until(all_ended));
+	cr_expect_leq(net.now_ms, began_ms + RD_REPORT_MS + 1);
+	cr_expect_eq(rd_spoke_verdict(net.nodes[1].spoke, &story), RONDO_MISMATCH);
+	cr_expect_str_eq(story, "rank 0 made another call");
+	finish_net();
+}
+
+Test(rendezvous, a_goodbye_that_is_never_answered_ends)
+{
+	struct node *node = &net.nodes[1];
+	struct rd_note note = { .kind = RD_NOTE_BEAT, .beat.timeout_ms = TIMEOUT_MS };
+	const char *story;
+
+	init_net(2, 1);
+	cr_assert_eq(rd_spoke_create(
+			     &node->spoke, &node->settings, &node->self, &node->doing, "here", 0),
+		0);
+	cr_assert(rd_spoke_dials(node->spoke, 0));
+	rd_spoke_connected(node->spoke, 0);
+	rd_spoke_leave(node->spoke, 0, 0);
+	/* What is there beats, and says nothing more. */
+	for (int64_t now_ms = 0; now_ms <= TIMEOUT_MS; now_ms += 100) {
+		cr_expect_lt(rd_spoke_phase(node->spoke), RD_SPOKE_GONE);
+		rd_spoke_take(node->spoke, &note, now_ms);
+		rd_spoke_tick(node->spoke, now_ms);
+	}
+	cr_expect_eq(rd_spoke_verdict(node->spoke, &story), RONDO_TIMEOUT);
+	cr_expect(strstr(story, "did not answer a goodbye within 1 s"), "%s", story);
+	finish_net();
+}
+
+static bool is_quiet(void)
+{
+	for (int i = 0; i < net.size; i++)
+		if (net.nodes[i].up.first || net.nodes[i].down.first)
+			return false;
+	return true;
+}
+
 Test(rendezvous, a_process_that_was_stopped_itself_blames_nobody)
 {
 	meet(3);
-	/* The whole machine sleeps for a minute, with news under way. */
+	cr_assert(run_until(is_quiet));
+	/* The whole machine sleeps for a minute, with no news under way. */
 	net.now_ms += 60000;
 	stop_idling();
 	cr_assert(run_until(all_ended));
 	cr_expect_eq(net.hub_error, 0, "%s", net.hub_story);
+	for (int i = 0; i < 3; i++)
+		cr_expect_eq(rd_spoke_phase(net.nodes[i].spoke), RD_SPOKE_GONE);
 	finish_net();
 }
 
