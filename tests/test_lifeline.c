@@ -316,14 +316,14 @@ Test(lifeline, a_rank_that_never_comes_is_named_on_every_rank, .timeout = 30)
 
 	prepare(5, no_call);
 	for (int i = 0; i < 5; i++)
-		ranks[i].settings.init_timeout_ms = 300;
+		ranks[i].settings.init_timeout_ms = 1000;
 	start_ranks(0, 2);
 	start_ranks(4, 5);
 	join_ranks(0, 2);
 	join_ranks(4, 5);
 	ranks[2] = ranks[4];
 	expect_everywhere(0, 3, RONDO_TIMEOUT, "ranks 2 and 3 of 5 have not come to 127.0.0.1:");
-	expect_everywhere(0, 3, RONDO_TIMEOUT, "within 300 ms");
+	expect_everywhere(0, 3, RONDO_TIMEOUT, "within 1 s");
 	cr_expect_eq(count_files(), files);
 	cr_expect_eq(count_threads(), threads);
 }
@@ -689,9 +689,9 @@ static int stay_in_1(struct rank *rank)
 Test(lifeline, rank_0_does_not_wait_for_ever_to_be_left, .timeout = 30)
 {
 	prepare(2, stay_in_1);
-	ranks[0].settings.timeout_ms = 200;
+	ranks[0].settings.timeout_ms = 1000;
 	run_all(2);
-	expect_everywhere(0, 2, RONDO_TIMEOUT, "rank 1 of 2 has not left 200 ms after rank 0");
+	expect_everywhere(0, 2, RONDO_TIMEOUT, "rank 1 of 2 has not left 1 s after rank 0");
 }
 
 /* ---- Processes that die -------------------------------------------------------------------- */
@@ -727,13 +727,13 @@ static void live(struct rank *rank, const struct fate *fate)
 	if (dies(rank, fate, BEFORE_JOINING))
 		raise(SIGKILL);
 	if (dies(rank, fate, WHILE_JOINING))
-		ualarm(200000, 0);
+		ualarm(500000, 0);
 	if (join(rank))
 		return;
 	if (dies(rank, fate, BEFORE_READY))
 		raise(SIGKILL);
 	if (dies(rank, fate, WHILE_OPENING))
-		ualarm(200000, 0);
+		ualarm(500000, 0);
 	if (!lags && keep_error(rank, rd_lifeline_ready(rank->lifeline)))
 		return;
 	if (dies(rank, fate, RUNNING))
@@ -775,7 +775,7 @@ static int run_with_death(struct fate fate)
 		if (fate.death == STOPPED)
 			ranks[i].settings.timeout_ms = 1000;
 		if (fate.death == BEFORE_JOINING)
-			ranks[i].settings.init_timeout_ms = 500;
+			ranks[i].settings.init_timeout_ms = 1000;
 		if (i != fate.absent)
 			fork_rank(&ranks[i], &pids[i], &fate);
 	}
