@@ -153,6 +153,8 @@ static int join(struct rondo_comm *comm)
 	comm->crowded = is_crowded(comm, members);
 	err = rd_route_connect(comm, members);
 	if (!err)
+		err = rd_introduction_create(comm);
+	if (!err)
 		err = rd_lifeline_ready(comm->lifeline);
 	return err;
 }
@@ -171,6 +173,7 @@ static int create_tables(struct rondo_comm *comm)
 static void destroy(struct rondo_comm *comm)
 {
 	rd_lifeline_destroy(comm->lifeline);
+	rd_introduction_destroy(comm);
 	rd_route_close(comm);
 	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++) {
 		while (comm->prepared[i]) {

@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "exec.h"
+#include "introduce.h"
 #include "lifeline.h"
 #include "settings.h"
 #include "transports/transport.h"
@@ -54,10 +55,13 @@ struct rondo_comm {
 	uint64_t digest; /* of the collectives issued */
 
 	struct rd_prepared *prepared[RD_COLLECTIVE_COUNT];
+	struct rd_introduction introduction;
 };
 
-/* The plan for a call, from the cache or written now (pick.c). */
-int rd_pick(struct rondo_comm *comm, const struct rd_call *call, struct rd_prepared **prepared);
+/* The plan for a call, from the cache or written now (pick.c). within_reach: all ranks' buffers can be
+   addressed from all others. */
+int rd_pick(struct rondo_comm *comm, const struct rd_call *call, bool within_reach,
+	struct rd_prepared **prepared);
 /* RONDO_SETTING where an algorithm's name is not empty and not known. */
 int rd_pick_check(const char *name);
 void rd_prepared_destroy(struct rd_prepared *prepared);

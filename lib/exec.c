@@ -514,6 +514,18 @@ static int run_step(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
 
 /* ---- The whole ----------------------------------------------------------------------------- */
 
+struct rd_signature rd_exec_signature(const struct rd_call *call)
+{
+	return (struct rd_signature){
+		.count = call->count,
+		.number = call->number,
+		.root = call->problem.root,
+		.collective = call->problem.collective,
+		.type = call->type,
+		.op = call->op,
+	};
+}
+
 void rd_exec_init(struct rd_exec *exec, const struct rd_plan *plan, const struct rd_call *call,
 	struct rd_link *const *links, int channels, size_t piece_size, void *scratch,
 	uint64_t *tickets)
@@ -528,14 +540,7 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *plan, const struct
 	exec->scratch = scratch;
 	exec->scratch_slice = piece_bytes(piece_size);
 	exec->tickets = tickets;
-	exec->signature = (struct rd_signature){
-		.count = call->count,
-		.number = call->number,
-		.root = call->problem.root,
-		.collective = call->problem.collective,
-		.type = call->type,
-		.op = call->op,
-	};
+	exec->signature = rd_exec_signature(call);
 	exec->error = 0;
 	exec->waiting_for = -1;
 	exec->broken_link = false;

@@ -20,7 +20,8 @@ struct rd_signature {
 	uint64_t count;
 	uint32_t number; /* of the call; of the transfer between this pair, for a transfer */
 	uint32_t root;
-	uint8_t collective, type, op, reserved;
+	uint8_t collective, type, op;
+	uint8_t introduces; /* 1: the ranks' buffers are being introduced (introduce.h) */
 	uint32_t chunk;  /* of the plan: a plan that differs between ranks shows here */
 };
 
@@ -79,6 +80,9 @@ struct rd_exec {
 /* Memory an exec of this plan needs beside the struct: scratch in bytes, tickets in entries. */
 size_t rd_exec_scratch_size(const struct rd_plan *plan, int channels, size_t piece_size);
 size_t rd_exec_ticket_count(const struct rd_plan *plan, int channels);
+
+/* What the ranks compare of a call; chunk is 0. */
+struct rd_signature rd_exec_signature(const struct rd_call *call);
 
 /* piece_size: bytes a message carries at most; at most every link's message_max. */
 void rd_exec_init(struct rd_exec *exec, const struct rd_plan *plan, const struct rd_call *call,

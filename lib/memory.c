@@ -39,6 +39,17 @@ bool rd_region_find(const void *at, size_t size, struct rd_region *region)
 	return found;
 }
 
+bool rd_region_exists(uint64_t id)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < region_count && !found; i++)
+		found = regions[i].id == id;
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
 static int keep(const struct rd_region *region)
 {
 	int err = 0;

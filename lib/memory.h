@@ -19,6 +19,8 @@ struct rd_region {
 /* The region in which all of [at, at + size) lies; false: it lies in none. */
 bool rd_region_find(const void *at, size_t size, struct rd_region *region);
 
+bool rd_region_exists(uint64_t id);
+
 /* Changes whenever a region comes or goes: what was found before then must be looked for again. */
 uint64_t rd_regions_version(void);
 

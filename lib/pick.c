@@ -6,6 +6,7 @@
 #include "comm.h"
 #include "error.h"
 #include "log.h"
+#include "mesh/mapped.h"
 
 void rd_prepared_destroy(struct rd_prepared *prepared)
 {
@@ -41,10 +42,13 @@ static const struct rd_algorithm *named(const struct rd_problem *problem, const 
 
 /* RONDO_ALGO where it names one that can do this; else what suits the size; else the first that
  * can. */
-static const struct rd_algorithm *choose(const struct rondo_comm *comm, const struct rd_call *call)
+static const struct rd_algorithm *choose(
+	const struct rondo_comm *comm, const struct rd_call *call, bool within_reach)
 {
 	const struct rd_algorithm *algorithm = named(&call->problem, comm->settings.algo);
 
+	if (!algorithm && within_reach)
+		return &rd_mapped;
 	if (!algorithm && call->count * rondo_type_size(call->type) <= SMALL)
 		algorithm = rd_algorithm_find(&call->problem, "doubling");
 	return algorithm ? algorithm : rd_algorithm_find(&call->problem, NULL);
@@ -87,10 +91,11 @@ static bool fits(const struct rd_prepared *prepared, const struct rd_problem *pr
 	       prepared->plan->problem.target == problem->target;
 }
 
-int rd_pick(struct rondo_comm *comm, const struct rd_call *call, struct rd_prepared **prepared)
+int rd_pick(struct rondo_comm *comm, const struct rd_call *call, bool within_reach,
+	struct rd_prepared **prepared)
 {
 	struct rd_prepared **list = &comm->prepared[call->problem.collective];
-	const struct rd_algorithm *algorithm = choose(comm, call);
+	const struct rd_algorithm *algorithm = choose(comm, call, within_reach);
 
 	for (*prepared = *list; *prepared; *prepared = (*prepared)->next)
 		if (fits(*prepared, &call->problem, algorithm))

@@ -516,6 +516,7 @@ int rd_plan_create(struct rd_plan **plan_out, const struct rd_algorithm *algorit
 		return rd_fail(RONDO_MEMORY, "no memory for a plan");
 	plan->problem = *problem;
 	plan->algorithm = algorithm->name;
+	plan->mapped = algorithm->mapped;
 	plan->parts = 1;
 	place_chunks(plan);
 	if (!plan->error)

@@ -58,6 +58,7 @@ struct rd_step {
 struct rd_plan {
 	struct rd_problem problem;
 	const char *algorithm;
+	bool mapped;        /* the algorithm's: the executor must be given everybody's buffers */
 	int parts;          /* chunks a block is cut into */
 	int scratch_chunks; /* scratch memory the executor must bring: so many slices */
 	int step_count;

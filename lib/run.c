@@ -296,17 +296,46 @@ static int idle(struct rd_task *tasks, int count, int *left, struct idleness *id
 
 /* ---- Running ------------------------------------------------------------------------------- */
 
-static int start_task(struct rd_task *task)
+static int start_plan(struct rd_task *task, bool within_reach)
 {
 	struct rondo_comm *comm = task->comm;
-	int err = rd_pick(comm, &task->call, &task->prepared);
+	int err = rd_pick(comm, &task->call, within_reach, &task->prepared);
 
 	if (err)
 		return err;
+	/* Direct access needs no pieces: what is worked on at a time is not as long as a message.
+	 */
+	bool mapped = task->prepared->plan->mapped;
+
 	rd_exec_init(&task->exec, task->prepared->plan, &task->call, comm->links, comm->channels,
-		comm->piece_size, task->prepared->scratch, task->prepared->tickets);
-	task->started = true;
+		mapped ? SIZE_MAX : comm->piece_size, task->prepared->scratch,
+		task->prepared->tickets);
+	if (mapped)
+		task->exec.reached = comm->introduction.reached;
 	return 0;
+}
+
+static int start_task(struct rd_task *task)
+{
+	int err = 0;
+
+	task->introducing = rd_introduces(task->comm, &task->call);
+	if (task->introducing)
+		err = rd_introduce(task->comm, &task->call, &task->exec);
+	else
+		err = start_plan(task, false);
+	task->started = !err;
+	return err;
+}
+
+/* The cards are exchanged. */
+static int go_on(struct rd_task *task)
+{
+	bool within_reach;
+	int err = rd_introduced(task->comm, &task->call, &within_reach);
+
+	task->introducing = false;
+	return err ? err : start_plan(task, within_reach);
 }
 
 /* A collective runs alone on its comm; transfers run side by side with other transfers. */
@@ -329,6 +358,13 @@ static int step_task(struct rd_task *tasks, struct rd_task *task, int *left)
 			return moved;
 	}
 	moved = rd_exec_step(&task->exec);
+	if (moved == RD_DONE && task->introducing) {
+		int err = go_on(task);
+
+		moved = err ? err : rd_exec_step(&task->exec);
+		if (moved == RD_IDLE)
+			moved = RD_MOVED;
+	}
 	if (moved == RD_DONE) {
 		task->done = true;
 		task->comm->ended++;

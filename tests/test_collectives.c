@@ -464,11 +464,36 @@ static int try_count(
 
 static const size_t counts[] = { 0, 1, 7, 64, 1023, 65537 };
 
+static bool is_registered(const struct citizen *citizen)
+{
+	return citizen->world->memory == REGISTERED ||
+	       (citizen->world->memory == REGISTERED_BUT_FOR_RANK_0 && citizen->rank != 0);
+}
+
+static char *get_memory(const struct citizen *citizen, size_t size)
+{
+	void *memory = NULL;
+
+	if (!is_registered(citizen))
+		return malloc(size);
+	rondo_mem_alloc(&memory, size);
+	return memory;
+}
+
+static void put_memory(const struct citizen *citizen, char *memory)
+{
+	if (is_registered(citizen))
+		rondo_mem_free(memory);
+	else
+		free(memory);
+}
+
 static int try_everything(struct citizen *citizen)
 {
 	size_t most = counts[sizeof(counts) / sizeof(*counts) - 1] * 8;
 	size_t all = most * citizen->size;
-	struct memory memory = { malloc(all + 8), malloc(all + 2 * GUARD + 8) };
+	struct memory memory = { get_memory(citizen, all + 8),
+		get_memory(citizen, all + 2 * GUARD + 8) };
 	struct tables tables = {
 		.total = malloc(2 * most), .slack = malloc(2 * most), .integers = malloc(2 * most)
 	};
@@ -489,8 +514,8 @@ static int try_everything(struct citizen *citizen)
 	free(tables.total);
 	free(tables.slack);
 	free(tables.integers);
-	free(memory.in);
-	free(memory.out);
+	put_memory(citizen, memory.in);
+	put_memory(citizen, memory.out);
 	return wrong;
 }
 
@@ -524,6 +549,10 @@ static struct world worlds[] = {
 	{ .size = 4, .transport = "shm", .channels = 3, .piece_size = 1000 },
 	{ .size = 4, .transport = "tcp", .channels = 2, .piece_size = 4096 },
 	{ .size = 4, .transport = "mixed", .threads = true },
+	{ .size = 2, .transport = "shm", .memory = REGISTERED },
+	{ .size = 5, .transport = "shm", .memory = REGISTERED },
+	{ .size = 3, .transport = "shm", .memory = REGISTERED, .threads = true },
+	{ .size = 3, .transport = "shm", .memory = REGISTERED_BUT_FOR_RANK_0 },
 };
 
 /* The worlds are named by number: a parameter must not hold pointers that move. */

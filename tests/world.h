@@ -12,11 +12,15 @@
 #define WORLD_MAX 16
 #define WORLD_TEXT 512
 
+/* Where the body is to have its buffers. */
+enum world_memory { MALLOCED, REGISTERED, REGISTERED_BUT_FOR_RANK_0 };
+
 struct world {
 	int size;
 	const char
 		*transport; /* NULL: any; "mixed": two pretended hosts, shm inside, tcp between */
 	bool threads;
+	enum world_memory memory;
 	int timeout_ms; /* silence; 0: the default */
 	int channels; /* 0: the default */
 	size_t piece_size; /* 0: the default */
