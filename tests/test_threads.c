@@ -1,0 +1,591 @@
+/*
+ * Worlds whose ranks are threads of one process, for ThreadSanitizer to look at. Whether results
+ * are right is looked at lightly here, and thoroughly in the other tests.
+ *
+ * What it cannot see: the threads of a world map a pair's shared memory twice, at two addresses, so
+ * that it finds nothing between the two sides of a FIFO.
+ */
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "reduce.h"
+#include "world.h"
+
+#define TRY(call) \
+	do { \
+		int err_ = (call); \
+		if (err_) \
+			return world_say(citizen, "%s: %s: %s", #call, rondo_error_name(err_), \
+				rondo_last_error()); \
+	} while (0)
+
+/* ---- Every collective ---------------------------------------------------------------------- */
+
+#define COUNT 40000 /* f32: two pieces */
+
+static double load(const void *at, rondo_type type)
+{
+	double f64;
+	float f32;
+	uint16_t half;
+	uint32_t word;
+
+	switch (type) {
+	case RONDO_F64:
+		memcpy(&f64, at, 8);
+		return f64;
+	case RONDO_F32:
+		memcpy(&f32, at, 4);
+		return f32;
+	case RONDO_F16:
+	case RONDO_BF16:
+		memcpy(&half, at, 2);
+		return type == RONDO_F16 ? rd_f16_to_f32(half) : rd_bf16_to_f32(half);
+	case RONDO_I8:
+	case RONDO_U8:
+		return *(const unsigned char *)at;
+	default:
+		memcpy(&word, at, 4);
+		return word;
+	}
+}
+
+/* Small whole numbers only, which are the same bits in every type of integer. */
+static void store(void *at, rondo_type type, int value)
+{
+	double f64 = value;
+	float f32 = (float)value;
+	int64_t integer = value;
+	uint16_t half;
+
+	switch (type) {
+	case RONDO_F64:
+		memcpy(at, &f64, 8);
+		return;
+	case RONDO_F32:
+		memcpy(at, &f32, 4);
+		return;
+	case RONDO_F16:
+	case RONDO_BF16:
+		half = type == RONDO_F16 ? rd_f32_to_f16(f32) : rd_f32_to_bf16(f32);
+		memcpy(at, &half, 2);
+		return;
+	default:
+		memcpy(at, &integer, rondo_type_size(type));
+	}
+}
+
+/* Element i of rank `rank`'s input: 1 or 2 for a product, small otherwise. */
+static int input(int rank, size_t i, rondo_op op)
+{
+	return op == RONDO_PROD ? 1 + (int)((i / 3 + (size_t)rank) % 2)
+				: (int)((i * 7 + (size_t)rank * 5) % 23);
+}
+
+/* Element i of all ranks' inputs together. */
+static double combined(int size, size_t i, rondo_op op)
+{
+	double total = input(0, i, op);
+
+	for (int rank = 1; rank < size; rank++) {
+		double x = input(rank, i, op);
+
+		if (op == RONDO_PROD)
+			total *= x;
+		else if (op == RONDO_MIN)
+			total = x < total ? x : total;
+		else if (op == RONDO_MAX)
+			total = x > total ? x : total;
+		else
+			total += x;
+	}
+	return op == RONDO_AVG ? total / size : total;
+}
+
+struct buffers {
+	char *in, *out; /* [size * count] elements */
+	size_t count;
+	rondo_type type;
+	rondo_op op;
+};
+
+static void refill(const struct citizen *citizen, struct buffers *b, char *at, size_t blocks)
+{
+	for (size_t i = 0; i < blocks * b->count; i++)
+		store(at + i * rondo_type_size(b->type), b->type, input(citizen->rank, i, b->op));
+}
+
+/* Block `block` of the output against block `from` of rank `rank`'s input; -1: of all combined. */
+static bool right(
+	const struct citizen *citizen, const struct buffers *b, size_t block, size_t from, int rank)
+{
+	for (size_t i = 0; i < b->count; i++) {
+		size_t at = (block * b->count + i) * rondo_type_size(b->type);
+		double got = load(b->out + at, b->type), wanted;
+
+		wanted = rank < 0 ? combined(citizen->size, from * b->count + i, b->op)
+				  : input(rank, from * b->count + i, b->op);
+		/* An average is cut or rounded. */
+		if (rank < 0 && b->op == RONDO_AVG ? got - wanted > 0.2 || wanted - got >= 1
+						   : got != wanted)
+			return false;
+	}
+	return true;
+}
+
+static int try_reductions(struct citizen *citizen, struct buffers *b, rondo_stream *stream)
+{
+	rondo_comm *comm = citizen->comm;
+	size_t rank = (size_t)citizen->rank;
+
+	refill(citizen, b, b->out, 1);
+	TRY(rondo_all_reduce(comm, b->out, b->out, b->count, b->type, b->op, stream));
+	if (stream)
+		TRY(rondo_stream_synchronize(stream));
+	if (!right(citizen, b, 0, 0, -1))
+		return world_say(citizen, "all_reduce");
+	refill(citizen, b, b->in, (size_t)citizen->size);
+	TRY(rondo_reduce_scatter(comm, b->in, b->out, b->count, b->type, b->op, stream));
+	if (stream)
+		TRY(rondo_stream_synchronize(stream));
+	if (!right(citizen, b, 0, rank, -1))
+		return world_say(citizen, "reduce_scatter");
+	TRY(rondo_reduce(comm, b->in, b->out, b->count, b->type, b->op, 1, stream));
+	if (stream)
+		TRY(rondo_stream_synchronize(stream));
+	if (citizen->rank == 1 && !right(citizen, b, 0, 0, -1))
+		return world_say(citizen, "reduce");
+	return 0;
+}
+
+static int try_moves(struct citizen *citizen, struct buffers *b)
+{
+	rondo_comm *comm = citizen->comm;
+	size_t size = (size_t)citizen->size, rank = (size_t)citizen->rank;
+	bool fine = true;
+
+	refill(citizen, b, b->in, size);
+	TRY(rondo_all_gather(comm, b->in, b->out, b->count, b->type, NULL));
+	for (size_t k = 0; k < size; k++)
+		fine &= right(citizen, b, k, 0, (int)k);
+	refill(citizen, b, b->out, size);
+	TRY(rondo_all_to_all(comm, b->out, b->out, b->count, b->type, NULL));
+	for (size_t k = 0; k < size; k++)
+		fine &= right(citizen, b, k, rank, (int)k);
+	TRY(rondo_gather(comm, b->in, b->out, b->count, b->type, 0, NULL));
+	for (size_t k = 0; k < size && rank == 0; k++)
+		fine &= right(citizen, b, k, 0, (int)k);
+	TRY(rondo_scatter(comm, b->in, b->out, b->count, b->type, 1, NULL));
+	fine &= right(citizen, b, 0, rank, 1);
+	TRY(rondo_broadcast(comm, b->in, b->out, b->count, b->type, 1, NULL));
+	fine &= right(citizen, b, 0, 0, 1);
+	TRY(rondo_barrier(comm, NULL));
+	return fine ? 0 : world_say(citizen, "something was moved wrongly");
+}
+
+static int with_buffers(struct citizen *citizen, rondo_stream *stream,
+	int (*run)(struct citizen *citizen, struct buffers *b, rondo_stream *stream))
+{
+	size_t bytes = (size_t)citizen->size * COUNT * 8;
+	struct buffers b = { .in = calloc(bytes, 1), .out = calloc(bytes, 1) };
+	int wrong = citizen->create_error ? world_say(citizen, "create: %s", rondo_last_error())
+					  : run(citizen, &b, stream);
+
+	free(b.in);
+	free(b.out);
+	return wrong;
+}
+
+static int run_collectives(struct citizen *citizen, struct buffers *b, rondo_stream *stream)
+{
+	static const size_t counts[] = { 0, 1, 77, COUNT };
+	int wrong = 0;
+
+	for (int type = 0; type < RONDO_TYPE_COUNT && !wrong; type++) {
+		b->type = (rondo_type)type;
+		b->count = counts[type % 4];
+		for (int op = 0; op < RONDO_OP_COUNT && !wrong; op++) {
+			b->op = (rondo_op)op;
+			b->count = counts[(type + op) % 4];
+			wrong = try_reductions(citizen, b, stream);
+		}
+		b->op = RONDO_SUM;
+		if (!wrong)
+			wrong = try_moves(citizen, b);
+	}
+	return wrong;
+}
+
+static int collectives(struct citizen *citizen)
+{
+	return with_buffers(citizen, NULL, run_collectives);
+}
+
+/* ---- Streams and groups -------------------------------------------------------------------- */
+
+static void count_up(void *argument)
+{
+	++*(int *)argument;
+}
+
+/* Blocking calls take their turns between those of two streams. */
+static int run_streams(struct citizen *citizen, struct buffers *b, rondo_stream *stream)
+{
+	rondo_stream *other;
+	float *values = (float *)b->out, *more = (float *)b->in, mine = 1;
+	int counter = 0;
+
+	TRY(rondo_stream_create(&other));
+	for (int i = 0; i < 20; i++) {
+		float one = 1;
+
+		values[i] = more[i] = (float)(citizen->rank + i);
+		TRY(rondo_all_reduce(
+			citizen->comm, values + i, values + i, 1, RONDO_F32, RONDO_SUM, stream));
+		TRY(rondo_stream_call(stream, count_up, &counter));
+		TRY(rondo_all_reduce(
+			citizen->comm, more + i, more + i, 1, RONDO_F32, RONDO_MAX, other));
+		if (i % 3 == 0)
+			TRY(rondo_all_reduce(
+				citizen->comm, &one, &mine, 1, RONDO_F32, RONDO_SUM, NULL));
+	}
+	TRY(rondo_stream_synchronize(stream));
+	TRY(rondo_stream_synchronize(other));
+	rondo_stream_destroy(other);
+	for (int i = 0; i < 20; i++)
+		if (values[i] != (float)(citizen->size * (citizen->size - 1) / 2 +
+					 i * citizen->size) ||
+			more[i] != (float)(citizen->size - 1 + i))
+			return world_say(citizen, "%d: %g and %g", i, values[i], more[i]);
+	return counter == 20 && mine == (float)citizen->size
+		       ? 0
+		       : world_say(citizen, "%d calls, %g ranks", counter, mine);
+}
+
+/* The reductions once more, on a stream. */
+static int streams(struct citizen *citizen)
+{
+	rondo_stream *stream;
+	int wrong;
+
+	TRY(rondo_stream_create(&stream));
+	wrong = with_buffers(citizen, stream, run_streams);
+	if (!wrong)
+		wrong = with_buffers(citizen, stream, run_collectives);
+	rondo_stream_destroy(stream);
+	return wrong;
+}
+
+/* A stream that still has work when its comm is destroyed, and when it is itself. */
+static int unfinished_streams(struct citizen *citizen)
+{
+	static int sums[WORLD_MAX][50];
+	rondo_stream *stream;
+
+	TRY(citizen->create_error);
+	TRY(rondo_stream_create(&stream));
+	for (int i = 0; i < 50; i++) {
+		int *sum = &sums[citizen->rank][i];
+
+		*sum = 1;
+		TRY(rondo_all_reduce(citizen->comm, sum, sum, 1, RONDO_I32, RONDO_SUM, stream));
+	}
+	if (citizen->rank % 2) {
+		rondo_stream_destroy(stream);
+		stream = NULL;
+	}
+	TRY(rondo_comm_destroy(citizen->comm));
+	citizen->comm = NULL;
+	rondo_stream_destroy(stream);
+	return sums[citizen->rank][49] == citizen->size ? 0 : world_say(citizen, "a wrong sum");
+}
+
+/* Everybody sends to everybody, itself included, beside a collective. */
+static int run_groups(struct citizen *citizen, struct buffers *b, rondo_stream *stream)
+{
+	int size = citizen->size, rank = citizen->rank, one = 1, sum = 0;
+
+	for (int round = 0; round < 10; round++) {
+		memset(b->in, rank + round, (size_t)size * COUNT);
+		TRY(rondo_group_start());
+		for (int i = 0; i < size; i++)
+			TRY(rondo_send(citizen->comm, b->in + i * COUNT, 1000 + 9000 * (size_t)rank,
+				RONDO_I8, (rank + i) % size, stream));
+		for (int i = size - 1; i >= 0; i--)
+			TRY(rondo_recv(citizen->comm, b->out + i * COUNT, 1000 + 9000 * (size_t)i,
+				RONDO_I8, i, stream));
+		TRY(rondo_all_reduce(citizen->comm, &one, &sum, 1, RONDO_I32, RONDO_SUM, stream));
+		TRY(rondo_group_end());
+		if (stream)
+			TRY(rondo_stream_synchronize(stream));
+		for (int i = 0; i < size; i++)
+			if (b->out[i * COUNT + 999 + 9000 * i] != i + round)
+				return world_say(citizen, "the bytes of rank %d", i);
+		if (sum != size)
+			return world_say(citizen, "the sum is %d", sum);
+	}
+	return 0;
+}
+
+static int groups(struct citizen *citizen)
+{
+	rondo_stream *stream;
+	int wrong = with_buffers(citizen, NULL, run_groups);
+
+	if (wrong)
+		return wrong;
+	TRY(rondo_stream_create(&stream));
+	wrong = with_buffers(citizen, stream, run_groups);
+	rondo_stream_destroy(stream);
+	return wrong;
+}
+
+/* ---- Several comms ------------------------------------------------------------------------- */
+
+/* Another comm of the same ranks, which they agree on over the first. */
+static int second_comm(struct citizen *citizen, rondo_comm **comm)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET };
+	socklen_t size = sizeof(address);
+	struct rondo_config config = RONDO_CONFIG_INIT;
+	int port = 0, fd = -1;
+
+	if (citizen->rank == 0) {
+		fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+		if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) < 0 || listen(fd, 8) < 0)
+			return world_say(citizen, "cannot listen");
+		getsockname(fd, (struct sockaddr *)&address, &size);
+		port = ntohs(address.sin_port);
+	}
+	TRY(rondo_broadcast(citizen->comm, &port, &port, 1, RONDO_I32, 0, NULL));
+	config.rank = citizen->rank;
+	config.size = citizen->size;
+	config.address = "127.0.0.1";
+	config.port = port;
+	config.rendezvous_fd = fd;
+	config.transport =
+		strcmp(citizen->world->transport, "mixed") == 0 ? NULL : citizen->world->transport;
+	TRY(rondo_comm_create(comm, &config));
+	return 0;
+}
+
+static int run_two_comms(struct citizen *citizen, struct buffers *b, rondo_stream *stream)
+{
+	float *values = (float *)b->out, *more = (float *)b->in;
+	rondo_comm *other = NULL;
+	int wrong = second_comm(citizen, &other);
+
+	if (wrong)
+		return wrong;
+	for (int i = 0; i < COUNT; i++)
+		values[i] = more[i] = 1;
+	/* One in this thread, the other in the stream's, at the same time. */
+	for (int i = 0; i < 5; i++) {
+		TRY(rondo_all_reduce(other, more, more, COUNT, RONDO_F32, RONDO_AVG, stream));
+		TRY(rondo_all_reduce(
+			citizen->comm, values, values, COUNT, RONDO_F32, RONDO_AVG, NULL));
+	}
+	TRY(rondo_stream_synchronize(stream));
+	/* Both in one group; the ranks begin with different ones. */
+	TRY(rondo_group_start());
+	for (int i = 0; i < 2; i++) {
+		bool first = i == citizen->rank % 2;
+		float *at = first ? values : more;
+
+		TRY(rondo_all_reduce(
+			first ? citizen->comm : other, at, at, COUNT, RONDO_F32, RONDO_SUM, NULL));
+	}
+	TRY(rondo_group_end());
+	TRY(rondo_comm_destroy(other));
+	return values[COUNT - 1] == (float)citizen->size && more[0] == (float)citizen->size
+		       ? 0
+		       : world_say(citizen, "%g and %g", values[COUNT - 1], more[0]);
+}
+
+static int two_comms(struct citizen *citizen)
+{
+	rondo_stream *stream;
+	int wrong;
+
+	TRY(rondo_stream_create(&stream));
+	wrong = with_buffers(citizen, stream, run_two_comms);
+	rondo_stream_destroy(stream);
+	return wrong;
+}
+
+static int many_comms(struct citizen *citizen)
+{
+	TRY(citizen->create_error);
+	for (int round = 0; round < 8; round++) {
+		rondo_comm *other = NULL;
+		int one = 1, sum = 0, wrong = second_comm(citizen, &other);
+
+		if (wrong)
+			return wrong;
+		if (round % 2)
+			TRY(rondo_all_reduce(other, &one, &sum, 1, RONDO_I32, RONDO_SUM, NULL));
+		TRY(rondo_comm_destroy(other));
+	}
+	return 0;
+}
+
+/* ---- Ends ---------------------------------------------------------------------------------- */
+
+static void *abort_comm(void *argument)
+{
+	struct citizen *citizen = argument;
+
+	rondo_comm_abort(citizen->comm, "enough");
+	return NULL;
+}
+
+static int check_aborted(struct citizen *citizen, int err)
+{
+	if (err == RONDO_ABORTED && strstr(rondo_last_error(), "rank 1 aborted") &&
+		(!citizen->comm || rondo_comm_error(citizen->comm) == RONDO_ABORTED))
+		return 0;
+	return world_say(citizen, "%s: %s", rondo_error_name(err), rondo_last_error());
+}
+
+/* The others may be in their calls, and fail, before a rank has returned from create: here and
+   below that rank learns of it there. */
+
+/* Rank 1's comm is aborted by another thread, while all are in calls. */
+static int aborted(struct citizen *citizen)
+{
+	pthread_t thread;
+	float value = 1;
+	int err = citizen->create_error;
+
+	if (err)
+		return check_aborted(citizen, err);
+	if (citizen->rank == 1)
+		pthread_create(&thread, NULL, abort_comm, citizen);
+	while (!err)
+		err = rondo_all_reduce(
+			citizen->comm, &value, &value, 1, RONDO_F32, RONDO_MAX, NULL);
+	if (citizen->rank == 1)
+		pthread_join(thread, NULL);
+	return check_aborted(citizen, err);
+}
+
+/* The same, while a stream has calls to run. */
+static int aborted_on_a_stream(struct citizen *citizen)
+{
+	static float values[WORLD_MAX][500];
+	float *mine = values[citizen->rank];
+	rondo_stream *stream;
+	pthread_t thread;
+	int err = citizen->create_error;
+
+	if (err)
+		return check_aborted(citizen, err);
+	TRY(rondo_stream_create(&stream));
+	if (citizen->rank == 1)
+		pthread_create(&thread, NULL, abort_comm, citizen);
+	for (int i = 0; i < 500; i++)
+		rondo_all_reduce(
+			citizen->comm, mine + i, mine + i, 1, RONDO_F32, RONDO_MAX, stream);
+	if (citizen->rank == 1)
+		pthread_join(thread, NULL);
+	/* Who was through before the news came hears it in the next call. */
+	err = rondo_stream_synchronize(stream);
+	while (!err)
+		err = rondo_barrier(citizen->comm, NULL);
+	rondo_stream_destroy(stream);
+	return check_aborted(citizen, err);
+}
+
+static int mismatched(struct citizen *citizen)
+{
+	size_t count = citizen->rank == 1 ? 65 : 64;
+	static float values[WORLD_MAX][65];
+	float *mine = values[citizen->rank];
+	int err = citizen->create_error;
+
+	if (!err)
+		err = rondo_all_reduce(
+			citizen->comm, mine, mine, count, RONDO_F32, RONDO_SUM, NULL);
+	if (!err)
+		err = rondo_barrier(citizen->comm, NULL);
+	return err == RONDO_MISMATCH
+		       ? 0
+		       : world_say(citizen, "%s: %s", rondo_error_name(err), rondo_last_error());
+}
+
+/* Rank 1 goes without a word more than destroy() says. */
+static int left(struct citizen *citizen)
+{
+	int err;
+
+	TRY(citizen->create_error);
+	TRY(rondo_barrier(citizen->comm, NULL));
+	if (citizen->rank == 1)
+		return 0;
+	err = rondo_barrier(citizen->comm, NULL);
+	return err == RONDO_LEFT
+		       ? 0
+		       : world_say(citizen, "%s: %s", rondo_error_name(err), rondo_last_error());
+}
+
+/* Only rank 0 comes to the meeting; the others' thread ends. */
+static int nobody_came(struct citizen *citizen)
+{
+	struct rondo_config config = RONDO_CONFIG_INIT;
+	rondo_comm *comm = NULL;
+	int err;
+
+	TRY(citizen->create_error);
+	if (citizen->rank > 0)
+		return 0;
+	config.rank = 0;
+	config.size = citizen->size;
+	config.address = "127.0.0.1";
+	config.port = world_free_port();
+	config.init_timeout_ms = 100;
+	err = rondo_comm_create(&comm, &config);
+	return err && !comm ? 0 : world_say(citizen, "a comm of one of %d", citizen->size);
+}
+
+/* ---- All of it ----------------------------------------------------------------------------- */
+
+static void run(int (*body)(struct citizen *citizen), int channels)
+{
+	static const char *const transports[] = { "shm", "tcp", "mixed" };
+
+	for (int size = 2; size <= 4; size++)
+		for (int i = 0; i < 3; i++) {
+			struct world world = { .size = size,
+				.transport = transports[i],
+				.threads = true,
+				.channels = channels };
+
+			cr_assert_eq(world_run(&world, body, NULL, NULL), 0, "%d over %s", size,
+				transports[i]);
+		}
+}
+
+#define THREADS_TEST(name, body, channels) \
+	Test(threads, name, .timeout = 120) \
+	{ \
+		run(body, channels); \
+	}
+
+THREADS_TEST(can_be_the_ranks_of_every_collective, collectives, 1)
+THREADS_TEST(can_be_the_ranks_of_every_collective_on_two_channels, collectives, 2)
+THREADS_TEST(may_use_streams_beside_blocking_calls, streams, 1)
+THREADS_TEST(may_destroy_a_comm_whose_stream_has_work, unfinished_streams, 1)
+THREADS_TEST(may_group_calls, groups, 1)
+THREADS_TEST(may_use_two_comms_at_once, two_comms, 1)
+THREADS_TEST(may_make_comms_again_and_again, many_comms, 1)
+THREADS_TEST(see_an_abort_by_another_thread, aborted, 1)
+THREADS_TEST(see_an_abort_by_another_thread_while_a_stream_works, aborted_on_a_stream, 1)
+THREADS_TEST(see_that_a_call_differs, mismatched, 1)
+THREADS_TEST(see_that_one_has_left, left, 1)
+THREADS_TEST(may_wait_in_vain_for_each_other, nobody_came, 1)
