@@ -36,15 +36,20 @@ size_t rd_exec_ticket_count(const struct rd_plan *plan, int channels)
 /* Cuts a block into the plan's parts, and a part into pieces of equal length that fit a message. */
 static void cut(struct rd_exec *exec, size_t piece_size)
 {
-	size_t line = ALIGNMENT / exec->element;
-	size_t most = piece_bytes(piece_size) / exec->element;
 	size_t parts = exec->plan->parts;
 
-	exec->chunk_count = exec->call.count;
+	exec->chunk_count = exec->piece_count = exec->call.count;
+	exec->pieces = 1;
+	/* The short calls, to which every division would show. */
+	if (parts == 1 && exec->call.count * exec->element <= piece_bytes(piece_size))
+		return;
+
+	size_t line = ALIGNMENT / exec->element;
+	size_t most = piece_bytes(piece_size) / exec->element;
+
 	if (parts > 1)
 		exec->chunk_count = round_up((exec->call.count + parts - 1) / parts, line);
 	exec->piece_count = exec->chunk_count;
-	exec->pieces = 1;
 	if (exec->chunk_count > most) {
 		exec->pieces = (exec->chunk_count + most - 1) / most;
 		exec->piece_count =

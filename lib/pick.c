@@ -6,6 +6,7 @@
 #include "comm.h"
 #include "error.h"
 #include "log.h"
+#include "mesh/doubling.h"
 #include "mesh/mapped.h"
 
 void rd_prepared_destroy(struct rd_prepared *prepared)
@@ -40,18 +41,20 @@ static const struct rd_algorithm *named(const struct rd_problem *problem, const 
 	return *name ? rd_algorithm_find(problem, name) : NULL;
 }
 
-/* RONDO_ALGO where it names one that can do this; else what suits the size; else the first that
- * can. */
+/* RONDO_ALGO where it names one that can do this; else what suits the size; else the first that can. */
 static const struct rd_algorithm *choose(
 	const struct rondo_comm *comm, const struct rd_call *call, bool within_reach)
 {
 	const struct rd_algorithm *algorithm = named(&call->problem, comm->settings.algo);
 
-	if (!algorithm && within_reach)
+	if (algorithm)
+		return algorithm;
+	if (within_reach)
 		return &rd_mapped;
-	if (!algorithm && call->count * rondo_type_size(call->type) <= SMALL)
-		algorithm = rd_algorithm_find(&call->problem, "doubling");
-	return algorithm ? algorithm : rd_algorithm_find(&call->problem, NULL);
+	if (call->problem.collective == RD_ALL_REDUCE &&
+		call->count * rondo_type_size(call->type) <= SMALL)
+		return &rd_doubling;
+	return rd_algorithm_find(&call->problem, NULL);
 }
 
 static int prepare(const struct rondo_comm *comm, const struct rd_problem *problem,
