@@ -775,6 +775,61 @@ Test(rendezvous, who_comes_after_the_failure_learns_of_it)
 	expect_verdict(RONDO_SETTING, "has RONDO_PIECE 8192, rank 0");
 }
 
+Test(rendezvous, a_failed_gathering_is_over_once_all_have_heard_of_it)
+{
+	init_net(3, 1);
+	net.nodes[1].settings.piece_size = 8192;
+	net.nodes[2].start_ms += 500;
+	while (net.now_ms < net.nodes[2].start_ms) {
+		cr_expect(!net.hub || !rd_hub_over(net.hub));
+		run_steps(1);
+	}
+	cr_assert(run_until(all_ended));
+	while (next_ms() < net.now_ms + 100)
+		run_steps(1);
+	cr_expect(rd_hub_over(net.hub));
+	finish_net();
+}
+
+static void tell_member(struct rd_spoke *spoke, int rank)
+{
+	struct rd_note note = { .kind = RD_NOTE_MEMBER, .member.rank = rank };
+
+	rd_spoke_take(spoke, &note, 0);
+}
+
+/* What a spoke says of a hub that tells of these two ranks, in a comm of two, and then of nothing.
+ */
+static int hear_members(int first, int second)
+{
+	struct node *node = &net.nodes[1];
+	struct rd_note beat = { .kind = RD_NOTE_BEAT }, table = { .kind = RD_NOTE_TABLE };
+	const char *story;
+	int error;
+
+	init_net(2, 1);
+	cr_assert_eq(rd_spoke_create(
+			     &node->spoke, &node->settings, &node->self, &node->doing, "here", 0),
+		0);
+	cr_assert(rd_spoke_dials(node->spoke, 0));
+	rd_spoke_connected(node->spoke, 0);
+	rd_spoke_take(node->spoke, &beat, 0);
+	tell_member(node->spoke, first);
+	tell_member(node->spoke, second);
+	rd_spoke_take(node->spoke, &table, 0);
+	error = rd_spoke_verdict(node->spoke, &story);
+	finish_net();
+	return error;
+}
+
+Test(rendezvous, a_table_that_makes_no_sense_is_refused)
+{
+	cr_expect_eq(hear_members(0, 1), 0);
+	cr_expect_eq(hear_members(1, 0), RONDO_PROTOCOL);
+	cr_expect_eq(hear_members(0, 0), RONDO_PROTOCOL);
+	cr_expect_eq(hear_members(0, 2), RONDO_PROTOCOL);
+}
+
 static struct rd_hub *bare_hub(void)
 {
 	init_net(2, 1);
