@@ -65,12 +65,6 @@
 #include "error.h"
 #include "transports.h"
 
-/* The fences here order atomic flags and publish no data, so TSan misses nothing by not knowing
-   them; gcc warns of each all the same. */
-#if defined(__SANITIZE_THREAD__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wtsan"
-#endif
-
 #define CARD_MAGIC 0x6d687372u /* "rshm" */
 #define GREET_MAGIC 0x6d687367u /* "gshm" */
 #define NOTICE_MAGIC 0x6d68736eu /* "nshm" */
