@@ -41,7 +41,7 @@ static void start_with(struct run *run, char **arguments)
 	if (run->pid == 0) {
 		dup2(run->out, STDOUT_FILENO);
 		dup2(run->err, STDERR_FILENO);
-		execv(RONDO_RUN, arguments);
+		execv(RONDO_TOOL, arguments);
 		_exit(99);
 	}
 	cr_assert_gt(run->pid, 0);
