@@ -28,7 +28,7 @@
 #define STACK_SIZE (128 << 10)
 #define EVENTS_MAX 64
 #define ATTEMPT_MS 3000 /* for one address to answer */
-#define LINGER_MS 500 /* for the others to read the verdict, and hang up */
+#define LINGER_MS 1000 /* for the others to read the verdict, and hang up */
 
 /* Which socket an epoll event is of, beside the number of a hub's line. */
 #define BELL UINT64_MAX
