@@ -143,6 +143,28 @@ Test(wire, a_note_that_claims_another_length_is_refused)
 	}
 }
 
+Test(wire, a_card_that_is_too_large_is_refused)
+{
+	unsigned char frame[RD_FRAME_MAX] = { 0 };
+	struct rd_note note;
+	size_t size, claimed;
+
+	fill_note(&note, RD_NOTE_MEMBER);
+	memset(&note.member.member.cards[1], 0, sizeof(note.member.member.cards[1]));
+	size = rd_wire_put(&note, frame);
+	/* The one card left, of RD_CARD_MAX bytes, ends the frame: it grows by one. */
+	claimed = size + 1 - 8;
+	frame[6] = (unsigned char)claimed;
+	frame[7] = (unsigned char)(claimed >> 8);
+	frame[size - RD_CARD_MAX - 2]++;
+	cr_assert_eq(get_exactly(frame, size + 1, &note), RONDO_PROTOCOL);
+	frame[size - RD_CARD_MAX - 2]--;
+	claimed--;
+	frame[6] = (unsigned char)claimed;
+	frame[7] = (unsigned char)(claimed >> 8);
+	cr_assert_eq(get_exactly(frame, size, &note), (int)size);
+}
+
 static bool is_terminated(const char *text, size_t size)
 {
 	return memchr(text, '\0', size) != NULL;
