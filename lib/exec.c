@@ -476,8 +476,10 @@ static bool empty(const struct rd_exec *exec, const struct rd_cursor *cursor)
 {
 	const struct rd_step *step = &exec->plan->steps[cursor->step];
 
-	return cursor->piece > 0 && step->kind != RD_STEP_FLUSH &&
-	       slice_count(exec, step->chunk, cursor->piece) == 0;
+	if (step->kind == RD_STEP_FLUSH || step->kind == RD_STEP_SIGNAL ||
+		step->kind == RD_STEP_AWAIT)
+		return false;
+	return cursor->piece > 0 && slice_count(exec, step->chunk, cursor->piece) == 0;
 }
 
 static int run_step(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
