@@ -148,6 +148,17 @@ static inline bool rd_step_sends(const struct rd_step *step)
 	       step->kind == RD_STEP_REDUCE_FORWARD;
 }
 
+/* Whether it puts a message on a link to `to`: data or a signal; and takes one from `peer`. */
+static inline bool rd_step_puts(const struct rd_step *step)
+{
+	return rd_step_sends(step) || step->kind == RD_STEP_SIGNAL;
+}
+
+static inline bool rd_step_takes(const struct rd_step *step)
+{
+	return rd_step_receives(step) || step->kind == RD_STEP_AWAIT;
+}
+
 static inline bool rd_step_reduces(const struct rd_step *step)
 {
 	return step->kind == RD_STEP_RECV_REDUCE || step->kind == RD_STEP_REDUCE_FORWARD;

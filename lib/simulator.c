@@ -78,6 +78,8 @@ struct simulator {
 	int end_count;
 	struct parcel *parcels;
 	char *bytes;
+	struct rd_reached *reached; /* [size] */
+	char *noise; /* what is reached of a rank that is done: as long as the longest buffer */
 	int error; /* our own: no memory */
 };
 
@@ -292,6 +294,12 @@ static void check_done(struct simulator *simulator, int rank)
 				actor->ends[i].link.peer);
 }
 
+/* Who still reads it reads noise; what is still written to it is lost. */
+static void put_out_of_reach(struct simulator *simulator, int rank)
+{
+	simulator->reached[rank] = (struct rd_reached){ simulator->noise, simulator->noise };
+}
+
 static void advance(struct simulator *simulator, int rank)
 {
 	struct actor *actor = &simulator->actors[rank];
@@ -306,10 +314,12 @@ static void advance(struct simulator *simulator, int rank)
 		return;
 	actor->state = DONE;
 	settle(simulator, rank, progress == RD_DONE ? 0 : progress);
-	if (progress == RD_DONE)
+	if (progress == RD_DONE) {
 		check_done(simulator, rank);
-	else
+		put_out_of_reach(simulator, rank);
+	} else {
 		leave(simulator, rank);
+	}
 }
 
 static void start(struct simulator *simulator, int rank)
@@ -452,10 +462,12 @@ static int check_peers(const struct rd_plan *plan)
 		const struct rd_step *step = &plan->steps[i];
 		int err = 0;
 
-		if (rd_step_receives(step))
+		if (rd_step_takes(step) || step->kind == RD_STEP_FETCH)
 			err = check_peer(plan, i, step->peer);
-		if (!err && rd_step_sends(step))
+		if (!err && rd_step_puts(step))
 			err = check_peer(plan, i, step->to);
+		if (!err && step->kind == RD_STEP_COMBINE && plan->problem.size < 2)
+			err = rd_step_wrong(plan, i, "there is no second rank");
 		if (err)
 			return err;
 	}
@@ -473,9 +485,9 @@ static void mark_pairs(const struct simulator *simulator, char *used)
 		for (int i = 0; i < plan->step_count; i++) {
 			const struct rd_step *step = &plan->steps[i];
 
-			if (rd_step_receives(step))
+			if (rd_step_takes(step))
 				used[rank * size + step->peer] = used[step->peer * size + rank] = 1;
-			if (rd_step_sends(step))
+			if (rd_step_puts(step))
 				used[rank * size + step->to] = used[step->to * size + rank] = 1;
 		}
 	}
@@ -553,6 +565,38 @@ static int connect_ranks(struct simulator *simulator)
 	return simulator->error;
 }
 
+static size_t longest_buffer(const struct simulator *simulator)
+{
+	size_t longest = 0;
+
+	for (int rank = 0; rank < simulator->set->size; rank++) {
+		const struct rd_call *call = &simulator->calls[rank];
+		int in = rd_in_blocks(&call->problem), out = rd_out_blocks(&call->problem);
+		size_t size = (in > out ? in : out) * call->count * rondo_type_size(call->type);
+
+		longest = size > longest ? size : longest;
+	}
+	return longest;
+}
+
+static int reach_all(struct simulator *simulator)
+{
+	int size = simulator->set->size;
+	size_t longest = longest_buffer(simulator);
+
+	simulator->reached = malloc(size * sizeof(*simulator->reached));
+	simulator->noise = malloc(longest + 1);
+	if (!simulator->reached || !simulator->noise)
+		return rd_fail(RONDO_MEMORY, "no memory for %d ranks", size);
+	memset(simulator->noise, NOISE, longest + 1);
+	for (int rank = 0; rank < size; rank++)
+		simulator->reached[rank] = (struct rd_reached){
+			simulator->calls[rank].in,
+			simulator->calls[rank].out,
+		};
+	return 0;
+}
+
 static int init_actor(struct simulator *simulator, int rank)
 {
 	const struct rd_simulation *set = simulator->set;
@@ -567,6 +611,7 @@ static int init_actor(struct simulator *simulator, int rank)
 	rd_exec_init(&actor->exec, plan, &simulator->calls[rank],
 		&simulator->links[link_index(simulator, rank, 0, 0)], set->channels,
 		set->piece_size, actor->scratch, actor->tickets);
+	actor->exec.reached = simulator->reached;
 	return 0;
 }
 
@@ -583,6 +628,8 @@ static int simulator_init(struct simulator *simulator)
 		return rd_fail(RONDO_MEMORY, "no memory for %d ranks", set->size);
 	simulator->open = set->size;
 	err = connect_ranks(simulator);
+	if (!err)
+		err = reach_all(simulator);
 	for (int rank = 0; rank < set->size && !err; rank++)
 		err = init_actor(simulator, rank);
 	/* Before the starts: who dies at 0 never starts. */
@@ -604,6 +651,8 @@ static void simulator_finish(struct simulator *simulator)
 	free(simulator->ends);
 	free(simulator->parcels);
 	free(simulator->bytes);
+	free(simulator->reached);
+	free(simulator->noise);
 	rd_events_finish(&simulator->events);
 }
 

@@ -2,6 +2,9 @@
  * The simulator: N ranks in one thread, with virtual time. It runs the real executor over links
  * whose messages arrive after delays drawn from a seed, and can kill a rank at a chosen moment. The
  * same seed gives the same run, to the byte.
+ *
+ * Plans of direct access reach the memory of the other ranks as it is. Once a rank is done, its
+ * memory is taken out of reach: what others still read there is noise, and what they write is lost.
  */
 #ifndef RD_SIMULATOR_H
 #define RD_SIMULATOR_H
