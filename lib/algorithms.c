@@ -4,16 +4,18 @@
 
 #include "mesh/direct.h"
 #include "mesh/doubling.h"
+#include "mesh/mapped.h"
 #include "ring/ring.h"
 
 const struct rd_algorithm *const rd_algorithms[] = {
 	&rd_ring,
 	&rd_direct,
 	&rd_doubling,
+	&rd_mapped,
 	NULL,
 };
 
-static bool can(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
+bool rd_algorithm_can(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
 {
 	return algorithm->collectives >> problem->collective & 1 &&
 	       (!algorithm->may_run || algorithm->may_run(problem));
@@ -24,7 +26,7 @@ const struct rd_algorithm *rd_algorithm_find(const struct rd_problem *problem, c
 	for (int i = 0; rd_algorithms[i]; i++) {
 		if (name && *name && strcmp(name, rd_algorithms[i]->name) != 0)
 			continue;
-		if (can(rd_algorithms[i], problem))
+		if (!rd_algorithms[i]->mapped && rd_algorithm_can(rd_algorithms[i], problem))
 			return rd_algorithms[i];
 	}
 	return NULL;

@@ -1,13 +1,17 @@
 /*
- * Two proofs make one. The first looks at each plan alone, in program order: does a step write to
+ * Three proofs make one. The first looks at each plan alone, in program order: does a step write to
  * memory that another still needs (overwrite.h)? The second runs all plans together, on symbols.
+ * The third, where ranks reach into each other's memory, goes along with the second and looks at
+ * who may meet whom there (races.h).
  *
  * One run stands for all. Each FIFO has one rank that puts in and one that takes out, so whatever a
  * rank does can only enable what others wait for, never prevent it: in which order the ranks run
  * changes neither what they compute nor whether they get to the end (G. Kahn, "The semantics of a
  * simple language for parallel programming", 1974). And one piece stands for all pieces: among the
  * orders is the one in which all ranks finish a piece, and leave the FIFOs empty, before any begins
- * the next.
+ * the next. With direct access all this holds as well, once it is proved that no two ranks ever
+ * meet at the same memory with nothing to order them: then each reads the same values in every
+ * order (S. Adve and M. Hill, "Weak ordering - a new definition", 1990).
  */
 #include "checker.h"
 
@@ -17,6 +21,7 @@
 
 #include "error.h"
 #include "overwrite.h"
+#include "races.h"
 #include "symbol.h"
 
 /* What a link holds in one direction: a message at the sender, and one at the receiver. */
@@ -25,6 +30,7 @@
 struct message {
 	struct rd_symbol value;
 	int step; /* of its sender */
+	int clock; /* of its sender (races.h) */
 };
 
 /* One direction between two ranks. */
@@ -58,6 +64,7 @@ struct check {
 	int queue_head, queue_length;
 
 	struct rd_symbols symbols;
+	struct rd_races races;
 
 	uint64_t *orders; /* all_reduce, by chunk: the first rank's result; 0: none yet */
 	int *order_ranks; /* whose that was */
@@ -117,24 +124,71 @@ static int check_flush(const struct rd_plan *plan, int i)
 	return 0;
 }
 
+static int check_signal(const struct rd_plan *plan, int i)
+{
+	const struct rd_step *step = &plan->steps[i];
+
+	if (step->chunk != -1 || step->last)
+		return rd_step_wrong(plan, i, "a signal carries nothing, but it names a chunk");
+	return check_peer(plan, i, step->kind == RD_STEP_SIGNAL ? step->to : step->peer);
+}
+
+/* What it touches at other ranks is looked at when it is run. */
+static int check_direct(const struct rd_plan *plan, int i)
+{
+	const struct rd_step *step = &plan->steps[i];
+	bool fetches = step->kind == RD_STEP_FETCH;
+	int err;
+
+	if (step->from.memory != RD_IN || step->from.chunk < 0)
+		return rd_step_wrong(plan, i, "it reads what is no input");
+	if (step->into.memory != RD_OUT || step->into.chunk < 0)
+		return rd_step_wrong(plan, i, "it writes to what is no output");
+	if (plan->problem.size < 2)
+		return rd_step_wrong(plan, i, "there is no second rank");
+	if (!fetches && (step->to < -1 || step->to >= plan->problem.size))
+		return rd_step_wrong(plan, i, "there is no rank %d", step->to);
+	err = fetches ? check_peer(plan, i, step->peer) : check_where(plan, i, step->from, "reads");
+	if (!err && (fetches || step->to < 0 || step->to == plan->problem.rank))
+		err = check_where(plan, i, step->into, "writes to");
+	return err;
+}
+
+static bool is_direct(const struct rd_step *step)
+{
+	return step->kind == RD_STEP_FETCH || step->kind == RD_STEP_COMBINE;
+}
+
+static bool is_signal(const struct rd_step *step)
+{
+	return step->kind == RD_STEP_SIGNAL || step->kind == RD_STEP_AWAIT;
+}
+
 static int check_step(const struct rd_plan *plan, int i)
 {
 	const struct rd_step *step = &plan->steps[i];
+	bool reduces = rd_step_reduces(step) || step->kind == RD_STEP_COMBINE;
 	int err = 0;
 
-	if ((unsigned)step->kind > RD_STEP_FLUSH || (unsigned)step->from.memory > RD_SCRATCH ||
+	if ((unsigned)step->kind > RD_STEP_COMBINE || (unsigned)step->from.memory > RD_SCRATCH ||
 		(unsigned)step->into.memory > RD_SCRATCH)
 		return rd_fail(RONDO_INVALID, "rank %d, step %d: no such kind of step or memory",
 			plan->problem.rank, i);
 	if (step->kind == RD_STEP_FLUSH)
 		return check_flush(plan, i);
+	if ((is_signal(step) || is_direct(step)) && !plan->mapped)
+		return rd_step_wrong(plan, i, "its algorithm is not marked `mapped`");
+	if (is_signal(step))
+		return check_signal(plan, i);
 	if (step->chunk < 0 || step->chunk >= rd_blocks(&plan->problem) * plan->parts)
 		return rd_step_wrong(plan, i, "there is no such chunk");
-	if (rd_step_reduces(step) && !rd_collective_reduces(plan->problem.collective))
+	if (reduces && !rd_collective_reduces(plan->problem.collective))
 		return rd_step_wrong(plan, i, "%s reduces nothing",
 			rd_collective_name(plan->problem.collective));
-	if (step->last && !rd_step_reduces(step))
+	if (step->last && !reduces)
 		return rd_step_wrong(plan, i, "`last` stands on a step that reduces nothing");
+	if (is_direct(step))
+		return check_direct(plan, i);
 	if (rd_step_receives(step))
 		err = check_peer(plan, i, step->peer);
 	if (!err && rd_step_sends(step))
@@ -244,38 +298,47 @@ static int waits_for(const struct check *check, const struct runner *runner)
 
 		return has_left(pipe_between(check, rank, step->to), ticket) ? -1 : step->to;
 	}
-	if (rd_step_receives(step) && empty(pipe_between(check, step->peer, rank)))
+	if (rd_step_takes(step) && empty(pipe_between(check, step->peer, rank)))
 		return step->peer;
-	if (rd_step_sends(step) && full(pipe_between(check, rank, step->to)))
+	if (rd_step_puts(step) && full(pipe_between(check, rank, step->to)))
 		return step->to;
 	return -1;
 }
 
-static void push(struct check *check, const struct runner *runner, int i, struct rd_symbol value)
+static int push(struct check *check, const struct runner *runner, int i, struct rd_symbol value)
 {
 	const struct rd_step *step = &runner->plan->steps[i];
-	struct pipe *pipe = pipe_between(check, runner->plan->problem.rank, step->to);
+	int rank = runner->plan->problem.rank;
+	struct pipe *pipe = pipe_between(check, rank, step->to);
+	struct message *message = &pipe->messages[pipe->pushed % PIPE_ROOM];
+	int err;
 
-	pipe->messages[pipe->pushed % PIPE_ROOM] =
-		(struct message){ rd_symbol_hold(&check->symbols, value), i };
+	message->value = rd_symbol_hold(&check->symbols, value);
+	message->step = i;
+	err = rd_races_send(&check->races, rank, &message->clock);
 	runner->tickets[i] = ++pipe->pushed;
 	wake(check, step->to);
+	return err;
 }
 
 static int pop(struct check *check, const struct runner *runner, int i, struct rd_symbol *value)
 {
 	const struct rd_step *step = &runner->plan->steps[i];
-	struct pipe *pipe = pipe_between(check, step->peer, runner->plan->problem.rank);
+	int rank = runner->plan->problem.rank;
+	struct pipe *pipe = pipe_between(check, step->peer, rank);
 	const struct message *message = oldest(pipe);
 	int chunk = check->runners[pipe->from].plan->steps[message->step].chunk;
 
+	if (chunk != step->chunk && chunk < 0)
+		return rd_step_wrong(runner->plan, i, "rank %d, step %d, only signals", pipe->from,
+			message->step);
 	if (chunk != step->chunk)
 		return rd_step_wrong(runner->plan, i, "rank %d, step %d, sends it chunk %d",
 			pipe->from, message->step, chunk);
 	*value = message->value;
 	pipe->popped++;
 	wake(check, pipe->from);
-	return 0;
+	return rd_races_receive(&check->races, rank, i, pipe->from, message->step, message->clock);
 }
 
 static struct rd_symbol *stored(const struct runner *runner, struct rd_where where)
@@ -359,30 +422,98 @@ static int reduce(struct check *check, const struct runner *runner, struct rd_sy
 	return check_last(check, runner, result);
 }
 
+static int fetch(struct check *check, const struct runner *runner, const struct rd_step *step)
+{
+	struct rd_symbol value = { .chunk = step->chunk, .who = step->peer };
+
+	if (!is_in_chunk(check->runners[step->peer].plan, step->from.chunk, step->chunk))
+		return rd_step_wrong(runner->plan, runner->step,
+			"rank %d does not have chunk %d there", step->peer, step->chunk);
+	store(check, runner, step->into, value);
+	return 0;
+}
+
+/* The chunk of all ranks' inputs, one after the other. Held once. */
+static int combine_all(struct check *check, const struct runner *runner, const struct rd_step *step,
+	struct rd_symbol *value)
+{
+	for (int rank = 0; rank < check->size; rank++) {
+		struct rd_symbol theirs = { .chunk = step->chunk, .who = rank }, sum = theirs;
+		int err = 0;
+
+		if (!is_in_chunk(check->runners[rank].plan, step->from.chunk, step->chunk))
+			return rd_step_wrong(runner->plan, runner->step,
+				"rank %d does not have chunk %d there", rank, step->chunk);
+		if (rank > 0) {
+			err = rd_symbol_combine(&check->symbols, *value, theirs, &sum);
+			rd_symbol_drop(&check->symbols, *value);
+		}
+		if (err)
+			return err;
+		*value = sum;
+	}
+	return 0;
+}
+
+static int combine(struct check *check, const struct runner *runner, const struct rd_step *step)
+{
+	struct rd_symbol value;
+	int err = combine_all(check, runner, step, &value);
+
+	if (!err)
+		err = check_last(check, runner, value);
+	for (int rank = 0; rank < check->size && !err; rank++) {
+		const struct runner *owner = &check->runners[rank];
+
+		if (step->to >= 0 && step->to != rank)
+			continue;
+		if (step->into.chunk >= owner->out_chunks)
+			return rd_step_wrong(runner->plan, runner->step,
+				"rank %d has %d output chunks", rank, owner->out_chunks);
+		store(check, owner, step->into, value);
+	}
+	if (!err)
+		rd_symbol_drop(&check->symbols, value);
+	return err;
+}
+
+/* A step that takes no message: *value is what it sends or copies. */
+static int run_alone(struct check *check, const struct runner *runner, struct rd_symbol *value)
+{
+	const struct rd_step *step = &runner->plan->steps[runner->step];
+	int err = 0;
+
+	*value = (struct rd_symbol){ .chunk = -1 };
+	if (step->kind == RD_STEP_FETCH)
+		err = fetch(check, runner, step);
+	else if (step->kind == RD_STEP_COMBINE)
+		err = combine(check, runner, step);
+	else if (rd_step_reads(step))
+		err = read_value(runner, runner->step, value);
+	rd_symbol_hold(&check->symbols, *value);
+	return err ? err : rd_races_step(&check->races, runner->plan->problem.rank, runner->step);
+}
+
 static int run_step(struct check *check, struct runner *runner)
 {
 	const struct rd_step *step = &runner->plan->steps[runner->step];
 	struct rd_symbol value;
 	int err;
 
-	if (step->kind == RD_STEP_FLUSH)
-		return 0;
-	if (rd_step_receives(step)) {
+	if (rd_step_takes(step))
 		err = pop(check, runner, runner->step, &value);
-	} else {
-		err = read_value(runner, runner->step, &value);
-		rd_symbol_hold(&check->symbols, value);
-	}
+	else
+		err = run_alone(check, runner, &value);
 	if (!err && rd_step_reduces(step))
 		err = reduce(check, runner, &value);
 	if (err)
 		return err;
 	if (rd_step_writes(step))
 		store(check, runner, step->into, value);
-	if (rd_step_sends(step))
-		push(check, runner, runner->step, value);
+	if (rd_step_puts(step))
+		err = push(check, runner, runner->step, value);
 	rd_symbol_drop(&check->symbols, value);
-	return 0;
+	return err;
 }
 
 /* ---- What the plans promise ---------------------------------------------------------------- */
@@ -467,9 +598,14 @@ static int check_left_over(struct check *check)
 	for (int i = 0; i < check->pipe_count; i++) {
 		struct pipe *pipe = &check->pipes[i];
 
-		if (!empty(pipe) && finished(&check->runners[pipe->to]))
-			return rd_step_wrong(check->runners[pipe->from].plan, oldest(pipe)->step,
-				"rank %d has finished and never receives it", pipe->to);
+		const struct rd_plan *plan = check->runners[pipe->from].plan;
+		int step;
+
+		if (empty(pipe) || !finished(&check->runners[pipe->to]))
+			continue;
+		step = oldest(pipe)->step;
+		return rd_step_wrong(plan, step, "rank %d has finished and never %s it", pipe->to,
+			is_signal(&plan->steps[step]) ? "awaits" : "receives");
 	}
 	return 0;
 }
@@ -506,7 +642,9 @@ static int deadlock(struct check *check, int rank)
 
 		if (finished(&check->runners[next]))
 			return rd_step_wrong(runner->plan, runner->step,
-				"rank %d has finished and never sends it", next);
+				"rank %d has finished and never %s it", next,
+				is_signal(&runner->plan->steps[runner->step]) ? "signals"
+									      : "sends");
 		runner->queued = true;
 		rank = next;
 	}
@@ -528,7 +666,7 @@ static int run(struct check *check)
 			err = deadlock(check, rank);
 	for (int rank = 0; rank < check->size && !err; rank++)
 		err = check_outputs(check, &check->runners[rank]);
-	return err;
+	return err ? err : rd_races_end(&check->races);
 }
 
 /* ---- Making and freeing it ----------------------------------------------------------------- */
@@ -577,9 +715,9 @@ static void connect_pipes(struct check *check)
 		const struct rd_plan *plan = check->runners[rank].plan;
 
 		for (int i = 0; i < plan->step_count; i++) {
-			if (rd_step_sends(&plan->steps[i]))
+			if (rd_step_puts(&plan->steps[i]))
 				add_pipe(check, rank, plan->steps[i].to);
-			if (rd_step_receives(&plan->steps[i]))
+			if (rd_step_takes(&plan->steps[i]))
 				add_pipe(check, plan->steps[i].peer, rank);
 		}
 	}
@@ -618,7 +756,7 @@ static int check_init(struct check *check, struct rd_plan *const *plans, int siz
 	rd_symbols_init(&check->symbols, size);
 	lay_out(check, plans);
 	connect_pipes(check);
-	return 0;
+	return rd_races_init(&check->races, plans, size);
 }
 
 static void check_finish(struct check *check)
@@ -633,6 +771,7 @@ static void check_finish(struct check *check)
 	free(check->promises);
 	free(check->tickets);
 	rd_symbols_finish(&check->symbols);
+	rd_races_finish(&check->races);
 }
 
 int rd_check_plans(struct rd_plan *const *plans, int size)

@@ -12,7 +12,10 @@
  *   - `last` stands on a step exactly when its result is complete;
  *   - in place too: no input is overwritten before its last use, no memory while a send may still
  *     read it (unless a FLUSH stands between);
- *   - scratch is written before it is read.
+ *   - scratch is written before it is read;
+ *   - of plans of direct access: no two ranks meet at the same memory, one of them writing, without
+ *     a message or signal that orders them, in place or not; and each rank ends after all that
+ *     others do to its memory. That all ranks are in the call when it begins, it takes for given.
  */
 #ifndef RD_CHECKER_H
 #define RD_CHECKER_H

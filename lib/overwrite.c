@@ -31,12 +31,25 @@ static int cell_of(const struct memory *memory, struct rd_where where)
 	}
 }
 
+/* Whether it reads, or writes, memory of this rank. */
+static bool reads_here(const struct rd_step *step)
+{
+	return rd_step_reads(step) || step->kind == RD_STEP_COMBINE;
+}
+
+static bool writes_here(const struct rd_plan *plan, const struct rd_step *step)
+{
+	if (step->kind == RD_STEP_COMBINE)
+		return step->to < 0 || step->to == plan->problem.rank;
+	return rd_step_writes(step) || step->kind == RD_STEP_FETCH;
+}
+
 static int check_read(const struct memory *memory, int i)
 {
 	const struct rd_step *step = &memory->plan->steps[i];
 	int overwriter;
 
-	if (!rd_step_reads(step) || step->from.memory != RD_IN)
+	if (!reads_here(step) || step->from.memory != RD_IN)
 		return 0;
 	overwriter = memory->overwriters[step->from.chunk];
 	if (overwriter < 0)
@@ -130,7 +143,7 @@ int rd_check_overwrites(const struct rd_plan *plan)
 			continue;
 		}
 		err = check_read(&memory, i);
-		if (!err && rd_step_writes(step))
+		if (!err && writes_here(plan, step))
 			err = check_write(&memory, i);
 		if (!err && rd_step_sends(step))
 			note_send(&memory, i);

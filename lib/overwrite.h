@@ -1,6 +1,6 @@
 /*
  * The part of the checker that looks at one plan alone, in program order: no step overwrites memory
- * that another step still needs.
+ * of its rank that another step of its rank still needs. What other ranks do to it: races.h.
  */
 #ifndef RD_OVERWRITE_H
 #define RD_OVERWRITE_H

@@ -14,6 +14,12 @@
  */
 #include "mapped.h"
 
+/* Alone there is nobody to reach for. */
+static bool may_run(const struct rd_problem *problem)
+{
+	return problem->size > 1;
+}
+
 static void part(struct rd_plan *plan)
 {
 	for (int peer = 0; peer < plan->problem.size; peer++)
@@ -75,6 +81,7 @@ const struct rd_algorithm rd_mapped = {
 	.name = "mapped",
 	.collectives = 1 << RD_ALL_REDUCE | 1 << RD_REDUCE | 1 << RD_REDUCE_SCATTER |
 		       1 << RD_BROADCAST | 1 << RD_ALL_GATHER | 1 << RD_GATHER | 1 << RD_SCATTER,
+	.may_run = may_run,
 	.mapped = true,
 	.write_plan = write_plan,
 };

@@ -148,18 +148,31 @@ static inline void world_lay_out(struct world *world, int rank)
 	world_fill(world, rank);
 }
 
+/* By name, or NULL: any that needs no more than links. */
+static inline const struct rd_algorithm *world_algorithm(
+	const struct world *world, const char *name)
+{
+	struct rd_problem problem = world_problem(world, 0);
+
+	for (int i = 0; name && rd_algorithms[i]; i++)
+		if (strcmp(name, rd_algorithms[i]->name) == 0)
+			return rd_algorithm_can(rd_algorithms[i], &problem) ? rd_algorithms[i]
+									    : NULL;
+	return rd_algorithm_find(&problem, name);
+}
+
 /* The plans are the world's from then on; a test may change them. NULL algorithm: the first that
    can. False, with the story recorded: no plan. */
 static inline bool world_create(struct world *world, const char *algorithm_name)
 {
-	struct rd_problem problem = world_problem(world, 0);
-	const struct rd_algorithm *algorithm = rd_algorithm_find(&problem, algorithm_name);
+	const struct rd_algorithm *algorithm = world_algorithm(world, algorithm_name);
 
 	world->plans = calloc(world->size, sizeof(*world->plans));
 	world->calls = calloc(world->size, sizeof(*world->calls));
 	world->memory = calloc(2 * world->size, sizeof(*world->memory));
 	for (int rank = 0; rank < world->size; rank++) {
-		problem = world_problem(world, rank);
+		struct rd_problem problem = world_problem(world, rank);
+
 		if (!algorithm || rd_plan_create(&world->plans[rank], algorithm, &problem))
 			return false;
 		world_lay_out(world, rank);

@@ -75,9 +75,7 @@ static void expect_right_by(
 
 static bool can(const struct world *world, const struct rd_algorithm *algorithm)
 {
-	struct rd_problem problem = world_problem(world, 0);
-
-	return rd_algorithm_find(&problem, algorithm->name);
+	return world_algorithm(world, algorithm->name);
 }
 
 static void expect_right(struct world *world, const struct rd_simulation *set)
@@ -407,6 +405,38 @@ Test(simulator, memory_that_changes_before_it_has_left_gives_wrong_numbers)
 	world_destroy(&world);
 }
 
+static void forget_signals(struct rd_plan *plan)
+{
+	int kept = 0;
+
+	for (int i = 0; i < plan->step_count; i++)
+		if (plan->steps[i].kind != RD_STEP_SIGNAL && plan->steps[i].kind != RD_STEP_AWAIT)
+			plan->steps[kept++] = plan->steps[i];
+	plan->step_count = kept;
+}
+
+Test(simulator, memory_that_is_reached_after_its_rank_is_done_gives_wrong_numbers)
+{
+	static const enum rd_collective reaching[] = { RD_ALL_REDUCE, RD_BROADCAST, RD_ALL_GATHER,
+		RD_REDUCE_SCATTER };
+
+	for (int i = 0; i < 4; i++) {
+		struct rd_simulation set = plain;
+		struct world world = { .collective = reaching[i], .size = 3, .count = 100 };
+		struct rd_simulated simulated;
+
+		world.type = RONDO_F32;
+		set.size = 3;
+		cr_assert(world_create(&world, "mapped"));
+		for (int rank = 0; rank < 3; rank++)
+			forget_signals(world.plans[rank]);
+		cr_expect_eq(world_simulate(&world, &set, &simulated), 0);
+		cr_expect_not(world_is_right(&world), "%s", rd_collective_name(reaching[i]));
+		rd_simulated_finish(&simulated);
+		world_destroy(&world);
+	}
+}
+
 Test(simulator, a_plan_with_a_wrong_index_fails_or_gives_wrong_numbers)
 {
 	struct rd_simulation set = plain;
@@ -455,5 +485,14 @@ Test(simulator, refuses_what_cannot_be_simulated)
 	cr_expect_eq(world_simulate(&world, &set, &simulated), RONDO_INVALID);
 	world.plans[0]->steps[0].to = 0;
 	cr_expect_eq(world_simulate(&world, &set, &simulated), RONDO_INVALID);
+	world_destroy(&world);
+
+	world = (struct world){ .collective = RD_BROADCAST, .size = 2, .count = 9 };
+	world.type = RONDO_F32;
+	cr_assert(world_create(&world, "mapped"));
+	world.plans[1]->steps[0].peer = 2;
+	cr_expect_eq(world_simulate(&world, &set, &simulated), RONDO_INVALID);
+	cr_expect_str_eq(rondo_last_error(),
+		"rank 1, step 0 (fetch chunk 0, in[0] of 2, to out[0]): no link leads to rank 2");
 	world_destroy(&world);
 }
