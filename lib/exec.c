@@ -186,6 +186,7 @@ static void commit(
 	struct rd_signature ours = signature(exec, step->chunk);
 
 	link->ops->commit(link, (const struct rd_tag *)&ours, size);
+	exec->lingers |= link->unsent;
 }
 
 /* Sends from memory that stays as it is until a FLUSH of the step, or the end of the call. */
@@ -198,7 +199,7 @@ static int post(struct rd_exec *exec, int channel, int index, const char *from, 
 	if (!link->ops->send(link, (const struct rd_tag *)&ours, from, size))
 		return wait_for(exec, link);
 	exec->tickets[channel * exec->plan->step_count + index] = link->posted;
-	exec->posts = true;
+	exec->lingers = true;
 	return RD_MOVED;
 }
 
@@ -551,7 +552,7 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *plan, const struct
 	exec->error = 0;
 	exec->waiting_for = -1;
 	exec->broken_link = false;
-	exec->posts = false;
+	exec->lingers = false;
 	exec->running = 0;
 	cut(exec, piece_size);
 	for (int channel = 0; channel < channels; channel++) {
@@ -585,16 +586,17 @@ static int run_channel(struct rd_exec *exec, int channel, bool *moved)
 	return 0;
 }
 
-/* The call may end only when no link needs the user's memory any more. */
+/* The call may end only when no link needs the user's memory any more, nor this thread to push what
+   it has accepted: the caller may turn to other work for long. */
 static int drain(struct rd_exec *exec)
 {
-	for (int i = 0; exec->posts && i < exec->plan->step_count; i++) {
+	for (int i = 0; exec->lingers && i < exec->plan->step_count; i++) {
 		int to = exec->plan->steps[i].to;
 
 		for (int channel = 0; to >= 0 && channel < exec->channels; channel++) {
 			const struct rd_link *link = link_to(exec, to, channel);
 
-			if (link->sent < link->posted)
+			if (link && (link->unsent || link->sent < link->posted))
 				return wait_for(exec, link);
 		}
 	}

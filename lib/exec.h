@@ -71,7 +71,7 @@ struct rd_exec {
 	struct rd_signature signature; /* all but the chunk */
 	struct rd_cursor cursors[RD_CHANNELS_MAX];
 	int running;           /* channels that have pieces left */
-	bool posts;            /* some message was sent from the user's memory */
+	bool lingers;          /* some message may not have left yet */
 	int error;             /* the first failure; the exec is over then */
 	int waiting_for;       /* peer whose link it last waited for; -1: none yet */
 	bool broken_link;      /* error came from the link to waiting_for, not from here */

@@ -1,6 +1,7 @@
 /* Sends and receives, groups, streams, several comms, and calls that are refused. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -124,6 +125,40 @@ Test(transfers, and_collectives_share_a_group, .timeout = 60)
 	run(3, "shm", storm);
 	run(4, "tcp", storm);
 	run(4, "mixed", storm);
+}
+
+/* ---- After a call --------------------------------------------------------------------------- */
+
+#define HEAVY (32 << 20)
+
+/*
+ * Who has returned from a call makes no more calls, and the others get all of it nevertheless.
+ * Ranks 2 and 1 of the chain to the root wait for the root's word that it is done.
+ */
+static int return_and_wait(struct citizen *citizen)
+{
+	const int *pipe_fds = citizen->argument;
+	char *bytes = calloc(1, HEAVY), word[2] = "ok";
+	struct pollfd fd = { .fd = pipe_fds[0], .events = POLLIN };
+
+	TRY(rondo_reduce(citizen->comm, bytes, bytes, HEAVY, RONDO_I8, RONDO_SUM, 0, NULL));
+	free(bytes);
+	if (citizen->rank == 0)
+		return write(pipe_fds[1], word, 2) != 2;
+	if (poll(&fd, 1, 10000) != 1)
+		return world_say(citizen, "the root still waits for bytes of this rank's");
+	return read(pipe_fds[0], word, 1) != 1;
+}
+
+Test(calls, leave_nothing_behind_that_only_another_call_would_send, .timeout = 60)
+{
+	struct world world = { .size = 3, .transport = "tcp" };
+	int fds[2];
+
+	cr_assert_eq(pipe(fds), 0);
+	cr_assert_eq(world_run(&world, return_and_wait, fds, NULL), 0);
+	close(fds[0]);
+	close(fds[1]);
 }
 
 /* ---- Streams ------------------------------------------------------------------------------- */

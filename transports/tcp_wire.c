@@ -127,6 +127,7 @@ void *rd_wire_reserve(struct rd_wire *wire, size_t size)
 static void drop_output(struct rd_wire *wire)
 {
 	wire->queued = wire->staged = 0;
+	wire->link->unsent = false;
 	wire->written = 0;
 	wire->link->sent = wire->link->posted;
 }
@@ -142,6 +143,7 @@ static struct rd_wire_output *append(struct rd_wire *wire, const struct rd_tag *
 		.check = CHECK + wire->out_count++,
 		.tag = *tag,
 	};
+	wire->link->unsent = true;
 	return output;
 }
 
@@ -227,6 +229,7 @@ static void take(struct rd_wire *wire, size_t size)
 		else
 			wire->link->sent++;
 	}
+	wire->link->unsent = wire->queued > 0;
 }
 
 /* What the peer sent before it went deaf may still be had: this alone is no failure. */
