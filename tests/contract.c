@@ -334,7 +334,7 @@ void contract_a_message_lands_where_it_is_wanted(const char *transport)
 
 /* ---- Nothing left behind --------------------------------------------------------------------- */
 
-static int open_files(void)
+int contract_open_files(void)
 {
 	DIR *directory = opendir("/proc/self/fd");
 	int count = 0;
@@ -346,7 +346,7 @@ static int open_files(void)
 	return count;
 }
 
-static int shared_maps(void)
+int contract_shared_maps(void)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
 	char line[512];
@@ -374,15 +374,15 @@ void contract_nothing_is_left_behind(const char *transport)
 
 		/* The first round is for what the library keeps for good. */
 		if (round == 1) {
-			files = open_files();
-			maps = shared_maps();
+			files = contract_open_files();
+			maps = contract_shared_maps();
 		}
 		if (pair_open(&pair, transport, shape))
 			run_bursts(&pair, 20, small.piece);
 		pair_close(&pair);
 	}
-	cr_assert_eq(open_files(), files, "files stay open");
-	cr_assert_eq(shared_maps(), maps, "memory stays mapped");
+	cr_assert_eq(contract_open_files(), files, "files stay open");
+	cr_assert_eq(contract_shared_maps(), maps, "memory stays mapped");
 }
 
 /* ---- Traffic between ranks ------------------------------------------------------------------- */

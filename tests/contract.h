@@ -46,9 +46,24 @@
 	X(room_that_meets_its_writer_falling_asleep_wakes_it) \
 	X(a_sleeper_is_woken_while_links_become_ready)
 
+/* For transports with offer(), withdraw() and map(). */
+#define CONTRACT_REGION_CASES(X) \
+	X(a_region_is_mapped_after_a_message_in_threads) \
+	X(a_region_is_mapped_after_a_message_in_processes) \
+	X(a_killed_peers_region_stays_where_it_is_mapped) \
+	X(many_regions_come_and_go) \
+	X(a_region_is_offered_to_every_peer_and_belongs_to_one) \
+	X(what_is_no_sound_region_is_not_mapped) \
+	X(no_region_is_left_behind)
+
 #define CONTRACT_DECLARE(name) void contract_##name(const char *transport);
 CONTRACT_LINK_CASES(CONTRACT_DECLARE)
 CONTRACT_PEER_CASES(CONTRACT_DECLARE)
+CONTRACT_REGION_CASES(CONTRACT_DECLARE)
 #undef CONTRACT_DECLARE
+
+/* Of this process: what must be as before once all is closed. */
+int contract_open_files(void);
+int contract_shared_maps(void);
 
 #endif
