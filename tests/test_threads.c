@@ -188,16 +188,36 @@ static int try_moves(struct citizen *citizen, struct buffers *b)
 	return fine ? 0 : world_say(citizen, "something was moved wrongly");
 }
 
+static int get_memory(bool registered, char **memory, size_t size)
+{
+	if (registered)
+		return rondo_mem_alloc((void **)memory, size);
+	*memory = calloc(size, 1);
+	return *memory ? 0 : RONDO_MEMORY;
+}
+
+static void put_memory(bool registered, char *memory)
+{
+	if (registered)
+		rondo_mem_free(memory);
+	else
+		free(memory);
+}
+
 static int with_buffers(struct citizen *citizen, rondo_stream *stream,
 	int (*run)(struct citizen *citizen, struct buffers *b, rondo_stream *stream))
 {
 	size_t bytes = (size_t)citizen->size * COUNT * 8;
-	struct buffers b = { .in = calloc(bytes, 1), .out = calloc(bytes, 1) };
-	int wrong = citizen->create_error ? world_say(citizen, "create: %s", rondo_last_error())
-					  : run(citizen, &b, stream);
+	bool registered = citizen->world->memory == REGISTERED;
+	struct buffers b = { 0 };
+	int wrong;
 
-	free(b.in);
-	free(b.out);
+	TRY(citizen->create_error);
+	TRY(get_memory(registered, &b.in, bytes));
+	TRY(get_memory(registered, &b.out, bytes));
+	wrong = run(citizen, &b, stream);
+	put_memory(registered, b.in);
+	put_memory(registered, b.out);
 	return wrong;
 }
 
@@ -555,37 +575,41 @@ static int nobody_came(struct citizen *citizen)
 
 /* ---- All of it ----------------------------------------------------------------------------- */
 
-static void run(int (*body)(struct citizen *citizen), int channels)
+static void run(int (*body)(struct citizen *citizen), int channels, enum world_memory memory)
 {
-	static const char *const transports[] = { "shm", "tcp", "mixed" };
+	static const struct {
+		int size;
+		const char *transport;
+	} shapes[] = { { 2, "shm" }, { 2, "tcp" }, { 3, "tcp" }, { 4, "shm" }, { 4, "mixed" } };
 
-	for (int size = 2; size <= 4; size++)
-		for (int i = 0; i < 3; i++) {
-			struct world world = { .size = size,
-				.transport = transports[i],
-				.threads = true,
-				.channels = channels };
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
+		struct world world = { .size = shapes[i].size,
+			.transport = shapes[i].transport,
+			.threads = true,
+			.channels = channels,
+			.memory = memory };
 
-			cr_assert_eq(world_run(&world, body, NULL, NULL), 0, "%d over %s", size,
-				transports[i]);
-		}
+		cr_assert_eq(world_run(&world, body, NULL, NULL), 0, "%d over %s", shapes[i].size,
+			shapes[i].transport);
+	}
 }
 
-#define THREADS_TEST(name, body, channels) \
+#define THREADS_TEST(name, body, channels, memory) \
 	Test(threads, name, .timeout = 120) \
 	{ \
-		run(body, channels); \
+		run(body, channels, memory); \
 	}
 
-THREADS_TEST(can_be_the_ranks_of_every_collective, collectives, 1)
-THREADS_TEST(can_be_the_ranks_of_every_collective_on_two_channels, collectives, 2)
-THREADS_TEST(may_use_streams_beside_blocking_calls, streams, 1)
-THREADS_TEST(may_destroy_a_comm_whose_stream_has_work, unfinished_streams, 1)
-THREADS_TEST(may_group_calls, groups, 1)
-THREADS_TEST(may_use_two_comms_at_once, two_comms, 1)
-THREADS_TEST(may_make_comms_again_and_again, many_comms, 1)
-THREADS_TEST(see_an_abort_by_another_thread, aborted, 1)
-THREADS_TEST(see_an_abort_by_another_thread_while_a_stream_works, aborted_on_a_stream, 1)
-THREADS_TEST(see_that_a_call_differs, mismatched, 1)
-THREADS_TEST(see_that_one_has_left, left, 1)
-THREADS_TEST(may_wait_in_vain_for_each_other, nobody_came, 1)
+THREADS_TEST(can_be_the_ranks_of_every_collective, collectives, 1, MALLOCED)
+THREADS_TEST(can_be_the_ranks_of_every_collective_on_two_channels, collectives, 2, MALLOCED)
+THREADS_TEST(can_be_ranks_that_address_each_others_memory, streams, 1, REGISTERED)
+THREADS_TEST(may_use_streams_beside_blocking_calls, streams, 1, MALLOCED)
+THREADS_TEST(may_destroy_a_comm_whose_stream_has_work, unfinished_streams, 1, MALLOCED)
+THREADS_TEST(may_group_calls, groups, 1, MALLOCED)
+THREADS_TEST(may_use_two_comms_at_once, two_comms, 1, MALLOCED)
+THREADS_TEST(may_make_comms_again_and_again, many_comms, 1, MALLOCED)
+THREADS_TEST(see_an_abort_by_another_thread, aborted, 1, MALLOCED)
+THREADS_TEST(see_an_abort_by_another_thread_while_a_stream_works, aborted_on_a_stream, 1, MALLOCED)
+THREADS_TEST(see_that_a_call_differs, mismatched, 1, MALLOCED)
+THREADS_TEST(see_that_one_has_left, left, 1, MALLOCED)
+THREADS_TEST(may_wait_in_vain_for_each_other, nobody_came, 1, MALLOCED)
