@@ -79,12 +79,15 @@ void rd_introduction_destroy(struct rondo_comm *comm)
 
 /* ---- Our own regions ------------------------------------------------------------------------ */
 
-static void offer_to_all(struct rondo_comm *comm, const struct rd_region *region)
+static bool offer_to_all(struct rondo_comm *comm, const struct rd_region *region)
 {
+	bool told = true;
+
 	for (int i = 0; i < comm->endpoint_count; i++)
 		if (comm->endpoints[i]->transport->offer)
-			comm->endpoints[i]->transport->offer(
+			told &= comm->endpoints[i]->transport->offer(
 				comm->endpoints[i], region->id, region->fd, region->size);
+	return told;
 }
 
 static void withdraw_from_all(struct rondo_comm *comm, uint64_t id)
@@ -119,7 +122,7 @@ static bool was_offered(const struct rd_introduction *introduction, uint64_t id)
 	return false;
 }
 
-/* Tells the peers of a region once. False where that cannot be noted: then it is used by nobody. */
+/* Tells the peers of a region once. False where not all can be told now: then nobody uses it. */
 static bool offer(struct rondo_comm *comm, const struct rd_region *region)
 {
 	struct rd_introduction *introduction = &comm->introduction;
@@ -136,8 +139,11 @@ static bool offer(struct rondo_comm *comm, const struct rd_region *region)
 		introduction->offered = offered;
 		introduction->offered_capacity = capacity;
 	}
+	if (!offer_to_all(comm, region)) {
+		withdraw_from_all(comm, region->id);
+		return false;
+	}
 	introduction->offered[introduction->offered_count++] = region->id;
-	offer_to_all(comm, region);
 	return true;
 }
 

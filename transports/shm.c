@@ -34,7 +34,7 @@
  * eventfd is never read: edge-triggered epoll reports every write.
  *
  * Regions. A rank that offers memory of its own (offer()) passes its memfd, sealed as the pair's
- * is, over the same connection, with an id; the peer maps it when it is first asked for. Offers
+ * is, over the same connection, with an id; the peer maps it when it looks. Offers
  * wait in the connection until the peer looks, and a later message cannot overtake its look: map()
  * drains the connection before it says no.
  *
@@ -660,8 +660,6 @@ static size_t take_fds(struct msghdr *packet, int fds[2])
 
 enum heard { HEARD_NOTHING, HEARD_GREETING, HEARD_RUBBISH };
 
-/* One packet with exactly fd_count descriptors (in fds; else -1). The end of the line is rubbish.
- */
 /* What came, or -1 with errno. Descriptors that came with it are the caller's to close; -1: none.
  */
 static ssize_t packet_recv(int socket, void *packet, size_t size, int fds[2])
@@ -685,10 +683,13 @@ static ssize_t packet_recv(int socket, void *packet, size_t size, int fds[2])
 	if (got < 0)
 		return got;
 	take_fds(&message, fds);
-	/* Cut short it makes no sense, and must not be taken for what does. */
-	return message.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ? 1 : got;
+	/* Cut short it makes no sense, and must not be taken for what does. Descriptors alone may
+	   be missing, when this process can have no more of them. */
+	return message.msg_flags & MSG_TRUNC ? 1 : got;
 }
 
+/* One packet with exactly fd_count descriptors (in fds; else -1). The end of the line is rubbish.
+ */
 static enum heard greeting_recv(int socket, struct greeting *greeting, int fds[2], size_t fd_count)
 {
 	ssize_t size = packet_recv(socket, greeting, sizeof(*greeting), fds);
@@ -962,7 +963,7 @@ static bool notice_heed(struct pair *pair, const struct notice *notice, size_t s
 		return false;
 	if (notice->offers && fd >= 0)
 		mapping_add(pair, notice, fd);
-	else
+	else if (!notice->offers)
 		mapping_remove(pair, notice->id);
 	return true;
 }
