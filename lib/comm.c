@@ -1,6 +1,7 @@
 #include "comm.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -236,6 +237,23 @@ static int start(struct rondo_comm *comm)
 	return 0;
 }
 
+/*
+ * The socket that a launcher opened is for the address that it chose, and for every comm that meets
+ * there: each listens at a copy.
+ */
+static void share_rendezvous(struct rd_settings *settings, const struct rondo_config *config)
+{
+	bool elsewhere = config && (config->address || config->port >= 0);
+	int copy;
+
+	if (settings->rendezvous_fd < 0 || (config && config->rendezvous_fd >= 0))
+		return;
+	copy = elsewhere ? -1 : fcntl(settings->rendezvous_fd, F_DUPFD_CLOEXEC, 0);
+	/* What cannot be copied is no socket either: that is said where it is to be used. */
+	if (copy >= 0 || elsewhere)
+		settings->rendezvous_fd = copy;
+}
+
 int rondo_comm_create(rondo_comm **comm, const struct rondo_config *config)
 {
 	struct rd_settings settings;
@@ -251,6 +269,7 @@ int rondo_comm_create(rondo_comm **comm, const struct rondo_config *config)
 		err = rd_pick_check(settings.algo);
 	if (err)
 		return err;
+	share_rendezvous(&settings, config);
 	rd_settings_log(&settings);
 	rd_log_rank(settings.rank);
 

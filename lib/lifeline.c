@@ -348,7 +348,9 @@ static void fail_door(struct rd_lifeline *lifeline, int error)
 
 static void open_door(struct rd_lifeline *lifeline, int64_t now_ms)
 {
-	while (lifeline->door_fd >= 0 && rd_hub_has_room(lifeline->hub)) {
+	/* Who comes once all are here has come for the next comm, which may share the socket. */
+	while (lifeline->door_fd >= 0 && rd_hub_listening(lifeline->hub) &&
+		rd_hub_has_room(lifeline->hub)) {
 		int fd = rd_accept(lifeline->door_fd), index;
 		if (fd < 0) {
 			fail_door(lifeline, errno);

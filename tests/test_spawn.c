@@ -84,7 +84,8 @@ Test(spawn, every_rank_finds_its_place_in_its_environment, .timeout = 30)
 		cr_assert_eq(told[i].local_size, SIZE);
 		cr_assert_str_eq(told[i].address, "127.0.0.1");
 		cr_assert_eq(told[i].port, told[0].port);
-		cr_assert(i == 0 || told[i].rendezvous_fd == -1, "an outer socket has come through");
+		cr_assert(
+			i == 0 || told[i].rendezvous_fd == -1, "an outer socket has come through");
 	}
 	cr_assert_str_eq(getenv("RONDO_RENDEZVOUS_FD"), "77", "the parent's own is left alone");
 	cr_assert_null(getenv("RANK"));
@@ -111,6 +112,62 @@ Test(spawn, rank_0_inherits_a_socket_that_listens_already, .timeout = 30)
 	cr_assert_eq(rondo_spawn(SIZE, last_connects, told), 0);
 	for (int i = 1; i < SIZE; i++)
 		cr_assert_eq(told[i].rendezvous_fd, -1, "rank %d has the socket too", i);
+}
+
+static bool sum_is_right(rondo_comm *comm)
+{
+	int32_t one = 1, sum = 0;
+
+	return rondo_all_reduce(comm, &one, &sum, 1, RONDO_I32, RONDO_SUM, NULL) == 0 &&
+	       sum == SIZE;
+}
+
+/* Two at once, then a third when both have gone. */
+static int meet_three_times(void *argument)
+{
+	rondo_comm *first, *second, *third;
+	bool right;
+
+	(void)argument;
+	if (rondo_comm_create(&first, NULL) || rondo_comm_create(&second, NULL))
+		return 1;
+	right = sum_is_right(second) && sum_is_right(first);
+	if (rondo_comm_destroy(first) || rondo_comm_destroy(second) || !right)
+		return 2;
+	if (rondo_comm_create(&third, NULL) || !sum_is_right(third))
+		return 3;
+	return rondo_comm_destroy(third) ? 4 : 0;
+}
+
+Test(spawn, several_comms_meet_at_the_one_rendezvous, .timeout = 60)
+{
+	for (int i = 0; i < 10; i++)
+		cr_assert_eq(rondo_spawn(SIZE, meet_three_times, NULL), 0);
+}
+
+static int meet_at_a_port(void *argument)
+{
+	struct rondo_config config = RONDO_CONFIG_INIT;
+	rondo_comm *comm;
+
+	config.port = *(int *)argument;
+	if (rondo_comm_create(&comm, &config))
+		return 1;
+	return rondo_comm_destroy(comm) ? 2 : 0;
+}
+
+Test(spawn, a_comm_with_a_port_of_its_own_meets_there, .timeout = 60)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t size = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), port;
+
+	cr_assert_eq(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	cr_assert_eq(getsockname(fd, (struct sockaddr *)&at, &size), 0);
+	close(fd);
+	port = ntohs(at.sin_port);
+	cr_assert_eq(rondo_spawn(2, meet_at_a_port, &port), 0);
 }
 
 static int fail_as_told(void *argument)
