@@ -575,6 +575,48 @@ void contract_sleepers_take_in_what_they_did_not_ask_for(const char *transport)
 	party_pair(transport, &large, THREADS, pass_asleep, pass_asleep);
 }
 
+struct landing {
+	struct rd_link *link;
+	unsigned char into[8];
+	struct rd_message message;
+};
+
+static bool look_landed(struct party *party, void *argument)
+{
+	struct landing *landing = argument;
+
+	(void)party;
+	return landing->link->ops->recv(
+		landing->link, landing->into, sizeof(landing->into), &landing->message);
+}
+
+/* Sleeps for a message of the one channel, which comes only when that of the other has left. */
+static void sleep_for_first(struct party *party, struct rd_link **links)
+{
+	struct landing landing = { .link = links[0] };
+
+	if (sleep_until(party, look_landed, &landing) &&
+		check(party, &landing.message, 1, sizeof(landing.into)))
+		take(party, links[1], 2, large.piece);
+}
+
+static void send_second_first(struct party *party, struct rd_link **links)
+{
+	unsigned char *memory = malloc(large.piece);
+
+	if (post(party, links[1], 2, memory) && until_gone(party, links[1]))
+		put(party, links[0], 1, 8);
+	free(memory);
+}
+
+void contract_a_sleeper_takes_in_what_it_does_not_wait_for(const char *transport)
+{
+	struct shape shape = large;
+
+	shape.channels = 2;
+	party_pair(transport, &shape, THREADS, sleep_for_first, send_second_first);
+}
+
 struct three {
 	struct meeting *meeting;
 	struct party parties[3];

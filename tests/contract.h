@@ -27,6 +27,7 @@
 	X(channels_do_not_mix) \
 	X(messages_that_fill_the_way_pass_each_other_unasked) \
 	X(sleepers_take_in_what_they_did_not_ask_for) \
+	X(a_sleeper_takes_in_what_it_does_not_wait_for) \
 	X(messages_that_fill_the_way_go_round_unasked) \
 	X(who_awaits_one_rank_takes_in_what_another_sends) \
 	X(messages_outlive_their_sender_in_threads) \
