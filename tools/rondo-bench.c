@@ -252,6 +252,25 @@ static int measure_all(struct rank *rank)
 	return err ? err : run_all(rank);
 }
 
+static void *create_buffer(const struct bench_options *options)
+{
+	void *memory = NULL;
+
+	if (!options->registered)
+		return bench_memory_create(options->most);
+	if (rondo_mem_alloc(&memory, options->most ? options->most : 1) == 0)
+		memset(memory, 1, options->most);
+	return memory;
+}
+
+static void destroy_buffer(const struct bench_options *options, void *memory)
+{
+	if (options->registered)
+		rondo_mem_free(memory);
+	else
+		bench_memory_destroy(memory);
+}
+
 static int run_rank(rondo_comm *comm, void *argument)
 {
 	const struct bench *bench = argument;
@@ -261,8 +280,8 @@ static int run_rank(rondo_comm *comm, void *argument)
 	};
 	int err = 0, status = 1;
 
-	rank.send = bench_memory_create(options->most);
-	rank.recv = bench_memory_create(options->most);
+	rank.send = create_buffer(options);
+	rank.recv = create_buffer(options);
 	if (!rank.send || !rank.recv)
 		err = RONDO_MEMORY;
 	if (!err && !options->blocking)
@@ -274,8 +293,8 @@ static int run_rank(rondo_comm *comm, void *argument)
 	else
 		status = conclude(bench, &rank);
 	rondo_stream_destroy(rank.stream);
-	bench_memory_destroy(rank.send);
-	bench_memory_destroy(rank.recv);
+	destroy_buffer(options, rank.send);
+	destroy_buffer(options, rank.recv);
 	free(rank.results.rows);
 	return status;
 }

@@ -263,7 +263,8 @@ RONDO_API int rondo_group_end(void);
 /*
  * Memory (zeroed, at a page's start) that ranks on this host address directly: collectives whose
  * buffers lie in such memory on every rank copy each byte once at most. Everything else about it
- * is as of malloc(); buffers may begin anywhere in it. size 0 gives NULL.
+ * is as of malloc(); buffers may begin anywhere in it. size 0 gives NULL. A process forked later
+ * shares it rather than having a copy: allocate in each rank, after rondo_spawn().
  */
 RONDO_API int rondo_mem_alloc(void **memory, size_t size);
 /* NULL is fine. No call that uses the memory may be under way. */

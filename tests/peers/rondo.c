@@ -1,7 +1,11 @@
-/* Rondo, over its public header. PEERS_RANKS says how many ranks to fork. */
+/*
+ * Rondo, over its public header. PEERS_RANKS says how many ranks to fork; with PEERS_REGISTERED set
+ * the buffers come from rondo_mem_alloc().
+ */
 #include <rondo.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "measure.h"
 
@@ -54,11 +58,29 @@ static void run(enum peers_collective collective, const float *send, float *recv
 		must(err, "run");
 }
 
+static void *allocate_registered(size_t size)
+{
+	void *memory;
+
+	must(rondo_mem_alloc(&memory, size), "rondo_mem_alloc");
+	memset(memory, 1, size);
+	return memory;
+}
+
+static void release_registered(void *memory)
+{
+	must(rondo_mem_free(memory), "rondo_mem_free");
+}
+
 static int live(void *argument)
 {
 	struct arguments *arguments = argument;
 	struct peers_library library = { .barrier = barrier, .greatest = greatest, .run = run };
 
+	if (getenv("PEERS_REGISTERED")) {
+		library.allocate = allocate_registered;
+		library.release = release_registered;
+	}
 	must(rondo_comm_create(&comm, NULL), "create");
 	library.rank = rondo_comm_rank(comm);
 	library.size = rondo_comm_size(comm);

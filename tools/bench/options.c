@@ -121,7 +121,7 @@ static bool parse_root(const char *text, struct bench_options *options)
 	return options->every_root || parse_number(text, 0, INT_MAX, &options->root);
 }
 
-enum { RANKS = 256, TRANSPORT, ALGO, SVG, QUICK, VERSION };
+enum { RANKS = 256, TRANSPORT, ALGO, REGISTERED, SVG, QUICK, VERSION };
 
 static const struct option long_options[] = {
 	{ "minbytes", required_argument, NULL, 'b' },
@@ -143,6 +143,7 @@ static const struct option long_options[] = {
 	{ "ranks", required_argument, NULL, RANKS },
 	{ "transport", required_argument, NULL, TRANSPORT },
 	{ "algo", required_argument, NULL, ALGO },
+	{ "registered", no_argument, NULL, REGISTERED },
 	{ "svg", required_argument, NULL, SVG },
 	{ "quick", no_argument, NULL, QUICK },
 	{ "help", no_argument, NULL, 'h' },
@@ -216,6 +217,9 @@ static const char *take(struct bench_options *options, int letter, const char *v
 		return NULL;
 	case ALGO:
 		options->algo = value;
+		return NULL;
+	case REGISTERED:
+		options->registered = true;
 		return NULL;
 	case 'J':
 		options->json = value;
@@ -359,6 +363,7 @@ static const char help_text[] =
 	"count\n"
 	"      --transport LIST     transports that may be used, e.g. shm or tcp\n"
 	"      --algo NAME          algorithm to use\n"
+	"      --registered         buffers from rondo_mem_alloc(), which local ranks address directly\n"
 	"Output\n"
 	"  -J, --output_file FILE   the results as JSON as well\n"
 	"      --svg FILE           a plot of time and bus bandwidth over size\n"
