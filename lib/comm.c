@@ -206,6 +206,7 @@ static struct rondo_comm *create(const struct rd_settings *settings)
 	comm->size = settings->size;
 	comm->channels = settings->channels;
 	comm->piece_size = settings->piece_size;
+	comm->spin_ns = settings->spin_us * INT64_C(1000);
 	comm->epoll_fd = comm->wake_fd = -1;
 	comm->doing.collective = -1;
 	comm->doing.waiting_for = -1;

@@ -9,6 +9,8 @@
 
 /* How often a rank that shares its core yields it before it sleeps. */
 #define YIELDS 50
+/* The least that is spun, in nanoseconds, however often it was in vain. */
+#define SPIN_LEAST_NS 1000
 /* Idle rounds between looks at the clock. */
 #define ROUNDS_A_LOOK 32
 
@@ -167,7 +169,29 @@ static int failed_already(struct rd_task *tasks, int count)
 struct idleness {
 	int rounds;
 	int64_t since_ns; /* 0: the clock has not been looked at */
+	bool slept;
 };
+
+/*
+ * Spinning is worth while as long as the peer runs at the same time. Where something else has its
+ * core, every round of it only keeps the peer from running: so each sleep halves the next spin, and
+ * each wait that ends without one gives back a quarter.
+ */
+static void learn_to_spin(struct rondo_comm *comm, const struct idleness *idleness)
+{
+	int64_t most = comm->settings.spin_us * INT64_C(1000);
+
+	if (idleness->rounds == 0 || comm->crowded)
+		return;
+	if (idleness->slept)
+		comm->spin_ns /= 2;
+	else
+		comm->spin_ns += comm->spin_ns / 4;
+	if (comm->spin_ns < SPIN_LEAST_NS)
+		comm->spin_ns = SPIN_LEAST_NS;
+	if (comm->spin_ns > most)
+		comm->spin_ns = most;
+}
 
 static void pause_core(void)
 {
@@ -284,8 +308,9 @@ static int idle(struct rd_task *tasks, int count, int *left, struct idleness *id
 
 	if (left_ms <= 0)
 		return silence(tasks, count, idle_ns / 1000000);
-	if (!comm->crowded && idle_ns < comm->settings.spin_us * INT64_C(1000))
+	if (!comm->crowded && idle_ns < comm->spin_ns)
 		return 0;
+	idleness->slept = true;
 
 	struct rd_task *stuck = stuck_task(tasks, count);
 
@@ -394,7 +419,7 @@ static int step_all(struct rd_task *tasks, int count, int *left)
 
 static int run_all(struct rd_task *tasks, int count)
 {
-	struct idleness idleness = { 0, 0 };
+	struct idleness idleness = { 0 };
 	int left = count;
 
 	while (left > 0) {
@@ -404,8 +429,10 @@ static int run_all(struct rd_task *tasks, int count)
 			moved = idle(tasks, count, &left, &idleness);
 		if (moved < 0)
 			return moved;
-		if (moved > 0)
-			idleness = (struct idleness){ 0, 0 };
+		if (moved > 0) {
+			learn_to_spin(tasks[0].comm, &idleness);
+			idleness = (struct idleness){ 0 };
+		}
 	}
 	return 0;
 }
