@@ -15,12 +15,9 @@
 
 /* ---- Sleeping ------------------------------------------------------------------------------ */
 
-/* What epoll says of an event's source: only the wake-up call needs to be told apart. */
-enum { FROM_LINK = 0, FROM_LIFELINE = 1 };
-
 static int create_waiting(struct rondo_comm *comm)
 {
-	struct epoll_event event = { .events = EPOLLIN | EPOLLET, .data.u64 = FROM_LIFELINE };
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
 
 	comm->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (comm->epoll_fd < 0)
@@ -87,7 +84,11 @@ int rd_comm_failure(struct rondo_comm *comm)
 	int verdict = comm->lifeline ? rd_lifeline_verdict(comm->lifeline) : 0;
 	int failed = atomic_load(&comm->failed);
 
-	return verdict ? verdict : failed;
+	if (verdict || !failed)
+		return verdict;
+	/* Alone, or cut off before the verdict. */
+	return rd_fail(failed, "rank %d: the communicator has failed: %s", comm->rank,
+		rondo_error_text(failed));
 }
 
 int rondo_comm_error(rondo_comm *comm)

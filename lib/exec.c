@@ -155,7 +155,6 @@ static int wait_for(struct rd_exec *exec, const struct rd_link *link)
 	exec->waiting_for = link->peer;
 	if (!link->error)
 		return RD_IDLE;
-	exec->broken_link = true;
 	return rd_fail(link->error, "rank %d %s during %s #%u", link->peer, link->story,
 		rd_collective_name(exec->call.problem.collective), exec->call.number);
 }
@@ -551,7 +550,6 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *plan, const struct
 	exec->signature = rd_exec_signature(call);
 	exec->error = 0;
 	exec->waiting_for = -1;
-	exec->broken_link = false;
 	exec->lingers = false;
 	exec->running = 0;
 	cut(exec, piece_size);

@@ -74,7 +74,6 @@ struct rd_exec {
 	bool lingers;          /* some message may not have left yet */
 	int error;             /* the first failure; the exec is over then */
 	int waiting_for;       /* peer whose link it last waited for; -1: none yet */
-	bool broken_link;      /* error came from the link to waiting_for, not from here */
 };
 
 /* Memory an exec of this plan needs beside the struct: scratch in bytes, tickets in entries. */

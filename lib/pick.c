@@ -79,7 +79,7 @@ static int prepare(const struct rondo_comm *comm, const struct rd_problem *probl
 		rd_prepared_destroy(prepared);
 		return rd_fail(RONDO_MEMORY, "no memory for a plan");
 	}
-	rd_log(RD_INFO, RD_PICK, "%s on %d ranks: %s, %d steps, %d channels, pieces of %zu bytes",
+	rd_log(RD_INFO, RD_PICK, "%s on %d ranks: %s, %d steps, channels %d, pieces of %zu bytes",
 		rd_collective_name(problem->collective), problem->size, algorithm->name,
 		prepared->plan->step_count, comm->channels, comm->piece_size);
 	*prepared_out = prepared;

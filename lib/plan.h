@@ -11,7 +11,7 @@
  * The executor runs the whole plan over successive pieces (a slice of every chunk), so a plan's
  * length grows with ranks and not with bytes.
  *
- * Appending never fails: the first mistake sticks in the plan, and rd_plan_finish() returns it.
+ * Appending never fails: the first mistake sticks in the plan, and rd_plan_create() returns it.
  */
 #ifndef RD_PLAN_H
 #define RD_PLAN_H

@@ -117,9 +117,9 @@ static int open_links(struct rondo_comm *comm, const struct rd_member *members, 
 	if (!endpoint)
 		return rd_fail(RONDO_UNREACHABLE,
 			"no transport reaches from rank %d (host %s) to rank %d (host %s): "
-			"RONDO_TRANSPORT is \"%s\"",
+			"RONDO_TRANSPORT is \"%s\" on rank %d",
 			comm->rank, members[comm->rank].place.host_name, peer,
-			members[peer].place.host_name, comm->settings.transport);
+			members[peer].place.host_name, comm->settings.transport, comm->rank);
 
 	const struct rd_card *card = card_of(&members[peer], endpoint->transport);
 

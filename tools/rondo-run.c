@@ -183,6 +183,8 @@ static void signal_all(const struct job *job, int signal)
 static void end_all(struct job *job, int signal)
 {
 	signal_all(job, signal);
+	/* A stopped rank takes no other signal before it goes on. */
+	signal_all(job, SIGCONT);
 	job->term_at = 0;
 	job->kill_at = now_ms() + (int64_t)job->options.grace_s * 1000;
 }

@@ -46,6 +46,19 @@ static void sync_directory(const char *path)
 	close(fd);
 }
 
+int checkpoint_writable(const char *path)
+{
+	char draft[PATH_MAX];
+	if (snprintf(draft, sizeof(draft), "%s.draft", path) >= PATH_MAX)
+		return fail("%s: the name is too long", path);
+	FILE *file = fopen(draft, "wb");
+	if (!file)
+		return fail("%s: cannot write: %s", path, strerror(errno));
+	fclose(file);
+	unlink(draft);
+	return 0;
+}
+
 int checkpoint_save(const char *path, struct checkpoint *checkpoint, const struct model *model)
 {
 	char draft[PATH_MAX];

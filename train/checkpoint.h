@@ -30,6 +30,9 @@ struct checkpoint {
 	int32_t order[MODEL_TENSORS_MAX]; /* [tensor_count], ddp->order */
 };
 
+/* Whether a checkpoint could be saved there: to be told before an epoch is trained, not after it. */
+int checkpoint_writable(const char *path);
+
 /* Fills in magic, version, tensor_count and counts. */
 int checkpoint_save(const char *path, struct checkpoint *checkpoint, const struct model *model);
 /* On success *parameters, all tensors one after the other, is the caller's to free(). */

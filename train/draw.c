@@ -234,8 +234,13 @@ int draw_set(const char *dir, size_t train_count, size_t test_count, uint64_t se
 	if (!err)
 		err = draw_part(draft, "t10k", test_count, seed, train_count);
 	/* A directory takes the place of an empty one at most: a set that is there stays whole. */
-	if (!err && rename(draft, dir) && !data_present(dir))
-		err = fail("%s: cannot take the place of what is there: %s", dir, strerror(errno));
+	if (!err && rename(draft, dir)) {
+		int why = errno;
+
+		if (!data_present(dir))
+			err = fail("%s: cannot put the set there: %s (remove it if it holds part of one)",
+				dir, strerror(why));
+	}
 	remove_set(draft);
 	return err;
 }

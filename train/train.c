@@ -154,7 +154,11 @@ int train_create(struct train **out, const struct options *options, const struct
 	train->options = *options;
 	train->world = world;
 	train->report = report;
-	int err = load_checkpoint(train, &checkpoint, &parameters);
+	int err = 0;
+	if (options->checkpoint && world->rank == 0)
+		err = checkpoint_writable(options->checkpoint);
+	if (!err)
+		err = load_checkpoint(train, &checkpoint, &parameters);
 	if (!err)
 		err = settle_options(train, &checkpoint);
 	if (!err)

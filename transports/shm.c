@@ -918,7 +918,6 @@ static bool pair_welcomed(struct pair *pair)
 	return true;
 }
 
-/* On an open pair nothing is said but goodbye. */
 /* ---- Regions --------------------------------------------------------------------------------- */
 
 static void mapping_add(struct pair *pair, const struct notice *notice, int fd)

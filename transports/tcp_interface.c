@@ -72,13 +72,16 @@ static int merit(const struct sockaddr *address, int family)
 	return address->sa_family == family ? 3 : 2;
 }
 
-/* Adds name to the list "lo, eth0" unless it is the one added before. */
+/* Adds name to the list "lo, eth0" unless it is there. */
 static void list_name(char *list, size_t list_size, const char *name)
 {
-	size_t length = strlen(list);
-	const char *last = strrchr(list, ' ');
+	size_t length = strlen(list), name_length = strlen(name);
+	bool there = false;
 
-	if (strcmp(last ? last + 1 : list, name) != 0)
+	for (const char *at = list; *at && !there; at += strcspn(at, " "), at += *at == ' ')
+		there = strncmp(at, name, name_length) == 0 &&
+			(at[name_length] == ',' || !at[name_length]);
+	if (!there)
 		snprintf(list + length, list_size - length, "%s%s", length ? ", " : "", name);
 }
 

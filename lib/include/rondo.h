@@ -136,7 +136,7 @@ struct rondo_config {
 	int size;                /* ranks in all; -1: WORLD_SIZE */
 	const char *address;     /* where rank 0 listens: name or address; NULL: MASTER_ADDR */
 	int port;                /* where rank 0 listens; -1: MASTER_PORT */
-	int rendezvous_fd;       /* rank 0: a listening socket to use (and close); -1: make one */
+	int rendezvous_fd;       /* rank 0: a listening socket to take over once settings are sound; -1: none */
 	const char *transport;   /* transports that may be used, e.g. "shm,tcp"; NULL: RONDO_TRANSPORT */
 	const char *interface;   /* network interface for tcp; NULL: RONDO_INTERFACE */
 	const char *host;        /* pretend to be on this host; NULL: RONDO_HOST */
@@ -264,7 +264,8 @@ RONDO_API int rondo_group_end(void);
  * Memory (zeroed, at a page's start) that ranks on this host address directly: collectives whose
  * buffers lie in such memory on every rank copy each byte once at most. Everything else about it
  * is as of malloc(); buffers may begin anywhere in it. size 0 gives NULL. A process forked later
- * shares it rather than having a copy: allocate in each rank, after rondo_spawn().
+ * shares it rather than having a copy: allocate in each rank, after rondo_spawn(). A peer that cannot
+ * map it (too many descriptors, no address space) ends the comm with RONDO_SYSTEM at the first call.
  */
 RONDO_API int rondo_mem_alloc(void **memory, size_t size);
 /* NULL is fine. No call that uses the memory may be under way. */

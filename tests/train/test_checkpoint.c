@@ -159,3 +159,18 @@ Test(checkpoint, one_that_cannot_be_written_leaves_the_one_before)
 	cr_assert(strstr(failure(), "no/dir"));
 	model_destroy(model);
 }
+
+Test(checkpoint, where_none_can_be_written_is_known_beforehand)
+{
+	struct model *model = make_model(1);
+	save(model, 3);
+	cr_assert_eq(checkpoint_writable(scratch_path("it")), 0, "%s", failure());
+	struct checkpoint checkpoint;
+	float *parameters;
+	cr_assert_eq(checkpoint_load(scratch_path("it"), &checkpoint, &parameters), 0);
+	cr_assert_eq(checkpoint.epochs, 3, "asking changed what was there");
+	free(parameters);
+	model_destroy(model);
+	cr_assert_neq(checkpoint_writable(scratch_path("none/it")), 0);
+	cr_assert(strstr(failure(), "cannot write: No such file or directory"), "%s", failure());
+}
