@@ -214,26 +214,6 @@ static void copy(void *into, const void *from, size_t size)
 		memcpy(into, from, size);
 }
 
-/* From this size on, bytes for another core are written past our cache. */
-#define PAST_CACHE_MIN (8 << 10)
-/* What of it is worked on at a time: small enough to stay in the first level of the cache. */
-#define BLOCK (8 << 10)
-
-static bool goes_past(const struct rd_link *link, size_t size)
-{
-	return link->shared_room && size >= PAST_CACHE_MIN;
-}
-
-static void fill_room(const struct rd_link *link, void *room, const void *from, size_t size)
-{
-	if (!goes_past(link, size)) {
-		copy(room, from, size);
-		return;
-	}
-	rd_copy_past(room, from, size);
-	rd_copy_past_end();
-}
-
 static int run_send(struct rd_exec *exec, int channel, size_t piece, int index)
 {
 	const struct rd_step *step = &exec->plan->steps[index];
@@ -248,7 +228,7 @@ static int run_send(struct rd_exec *exec, int channel, size_t piece, int index)
 
 	if (!room)
 		return wait_for(exec, link);
-	fill_room(link, room, from, size);
+	copy(room, from, size);
 	commit(exec, link, step, size);
 	return RD_MOVED;
 }
@@ -277,29 +257,26 @@ static void combine(struct rd_exec *exec, const struct rd_step *step, void *into
 		rd_average(into, count, exec->call.type, exec->call.problem.size);
 }
 
+/* What is worked on at a time, so that it is still in the first-level cache when it is copied on.
+ */
+#define BLOCK (8 << 10)
+
 /* The same into a room, and into our own memory too where the value is wanted here. */
-static void combine_to_room(struct rd_exec *exec, const struct rd_step *step,
-	const struct rd_link *link, char *room, char *into, const char *message, const char *from,
-	size_t count)
+static void combine_to_room(struct rd_exec *exec, const struct rd_step *step, char *room,
+	char *into, const char *message, const char *from, size_t count)
 {
-	_Alignas(ALIGNMENT) char block[BLOCK];
 	size_t most = BLOCK / exec->element;
 
-	if (!goes_past(link, count * exec->element)) {
+	if (!into) {
 		combine(exec, step, room, message, from, count);
-		if (into)
-			copy(into, room, count * exec->element);
 		return;
 	}
 	for (size_t done = 0; done < count; done += most) {
-		size_t at = done * exec->element;
-		size_t part = min(most, count - done);
-		char *result = into ? into + at : block;
+		size_t at = done * exec->element, part = min(most, count - done);
 
-		combine(exec, step, result, message + at, from + at, part);
-		rd_copy_past(room + at, result, part * exec->element);
+		combine(exec, step, into + at, message + at, from + at, part);
+		copy(room + at, into + at, part * exec->element);
 	}
-	rd_copy_past_end();
 }
 
 static int run_recv_reduce(
@@ -369,10 +346,10 @@ static int run_forward(struct rd_exec *exec, int channel, struct rd_cursor *curs
 	if (!room)
 		return wait_for(exec, to_link);
 	if (reduces) {
-		combine_to_room(exec, step, to_link, room, into, message.data,
+		combine_to_room(exec, step, room, into, message.data,
 			locate(exec, step->from, channel, cursor->piece), count);
 	} else {
-		fill_room(to_link, room, message.data, size);
+		copy(room, message.data, size);
 		if (into)
 			copy(into, message.data, size);
 	}
@@ -420,6 +397,9 @@ static void run_fetch(struct rd_exec *exec, size_t piece, const struct rd_step *
 	copy(locate(exec, step->into, 0, piece),
 		exec->reached[step->peer].in + offset(exec, step->from.chunk, piece), size);
 }
+
+/* A share of this many bytes no longer fits a cache anyway: others' copies are written past it. */
+#define PAST_CACHE_MIN (8 << 20)
 
 /* One block of all ranks' inputs, combined in rank order; the same bits whoever does it. */
 static void combine_block(

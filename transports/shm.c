@@ -551,7 +551,6 @@ static void link_start(struct shm_link *link)
 	link->in = slot_at(link, link->inbound, 0);
 	link->out = slot_at(link, link->outbound, 0);
 	link->out_limit = link->slots;
-	link->base.shared_room = true;
 	link->fenced = !pair->barriers || !pair->endpoint->barriers;
 	link->base.ready = true;
 }

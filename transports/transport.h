@@ -82,7 +82,6 @@ struct rd_link {
 	int channel;
 	bool ready;          /* open() has finished: both directions work */
 	size_t message_max;  /* most bytes in one message */
-	bool shared_room;    /* reserve() gives memory that the peer's core will read in place */
 	uint64_t posted;     /* messages ever accepted by send() */
 	uint64_t sent;       /* of those, how many no longer need the caller's memory; in order */
 	bool unsent;         /* messages were accepted that only advance() will move on */
