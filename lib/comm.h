@@ -41,6 +41,7 @@ struct rondo_comm {
 	/* Sleeping: wake_fd is written when the comm fails. */
 	int epoll_fd, wake_fd;
 	bool crowded; /* more ranks here than cores: do not spin */
+	unsigned sleeps;
 	int64_t spin_ns; /* how long to spin before sleeping: less after spinning was in vain */
 
 	/* Turns: calls run one after the other, in the order of issue. */

@@ -11,6 +11,8 @@
 #define YIELDS 50
 /* The least that is spun, in nanoseconds, however often it was in vain. */
 #define SPIN_LEAST_NS 1000
+/* After so many sleeps the next wait spins in full. */
+#define SLEEPS_A_SPIN 16
 /* Idle rounds between looks at the clock. */
 #define ROUNDS_A_LOOK 32
 
@@ -184,7 +186,7 @@ static void learn_to_spin(struct rondo_comm *comm, const struct idleness *idlene
 	if (idleness->rounds == 0 || comm->crowded)
 		return;
 	if (idleness->slept)
-		comm->spin_ns /= 2;
+		comm->spin_ns = ++comm->sleeps % SLEEPS_A_SPIN == 0 ? most : comm->spin_ns / 2;
 	else
 		comm->spin_ns += comm->spin_ns / 4;
 	if (comm->spin_ns < SPIN_LEAST_NS)
