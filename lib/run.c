@@ -177,7 +177,8 @@ struct idleness {
 /*
  * Spinning is worth while as long as the peer runs at the same time. Where something else has its
  * core, every round of it only keeps the peer from running: so each sleep halves the next spin, and
- * each wait that ends without one gives back a quarter.
+ * each wait that ends without one gives back a quarter. Two ranks that both sleep make each other
+ * wait for as long as waking takes, which is longer than a short spin: so now and then one is full.
  */
 static void learn_to_spin(struct rondo_comm *comm, const struct idleness *idleness)
 {
