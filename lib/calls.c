@@ -134,107 +134,66 @@ static int submit(const struct request *request)
 	return rd_run(&task, 1);
 }
 
+/* What all but transfers are made of; op and root are ignored, and 0, where there is none. */
+static int submit_collective(enum rd_collective collective, rondo_comm *comm, const void *send,
+	void *recv, size_t count, rondo_type type, rondo_op op, int root, rondo_stream *stream)
+{
+	struct request request = { comm, collective, send, recv, count, type, op, root, 0, stream };
+
+	return submit(&request);
+}
+
 int rondo_all_reduce(rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type,
 	rondo_op op, rondo_stream *stream)
 {
-	return submit(&(struct request){ .comm = comm,
-		.collective = RD_ALL_REDUCE,
-		.send = send,
-		.recv = recv,
-		.count = count,
-		.type = type,
-		.op = op,
-		.stream = stream });
+	return submit_collective(RD_ALL_REDUCE, comm, send, recv, count, type, op, 0, stream);
 }
 
 int rondo_reduce(rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type,
 	rondo_op op, int root, rondo_stream *stream)
 {
-	return submit(&(struct request){ .comm = comm,
-		.collective = RD_REDUCE,
-		.send = send,
-		.recv = recv,
-		.count = count,
-		.type = type,
-		.op = op,
-		.root = root,
-		.stream = stream });
+	return submit_collective(RD_REDUCE, comm, send, recv, count, type, op, root, stream);
 }
 
 int rondo_broadcast(rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type,
 	int root, rondo_stream *stream)
 {
-	return submit(&(struct request){ .comm = comm,
-		.collective = RD_BROADCAST,
-		.send = send,
-		.recv = recv,
-		.count = count,
-		.type = type,
-		.root = root,
-		.stream = stream });
+	return submit_collective(RD_BROADCAST, comm, send, recv, count, type, 0, root, stream);
 }
 
 int rondo_reduce_scatter(rondo_comm *comm, const void *send, void *recv, size_t count,
 	rondo_type type, rondo_op op, rondo_stream *stream)
 {
-	return submit(&(struct request){ .comm = comm,
-		.collective = RD_REDUCE_SCATTER,
-		.send = send,
-		.recv = recv,
-		.count = count,
-		.type = type,
-		.op = op,
-		.stream = stream });
+	return submit_collective(RD_REDUCE_SCATTER, comm, send, recv, count, type, op, 0, stream);
 }
 
 int rondo_all_gather(rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type,
 	rondo_stream *stream)
 {
-	return submit(&(struct request){ .comm = comm,
-		.collective = RD_ALL_GATHER,
-		.send = send,
-		.recv = recv,
-		.count = count,
-		.type = type,
-		.stream = stream });
+	return submit_collective(RD_ALL_GATHER, comm, send, recv, count, type, 0, 0, stream);
 }
 
 int rondo_all_to_all(rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type,
 	rondo_stream *stream)
 {
-	return submit(&(struct request){ .comm = comm,
-		.collective = RD_ALL_TO_ALL,
-		.send = send,
-		.recv = recv,
-		.count = count,
-		.type = type,
-		.stream = stream });
+	return submit_collective(RD_ALL_TO_ALL, comm, send, recv, count, type, 0, 0, stream);
 }
 
 int rondo_gather(rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type,
 	int root, rondo_stream *stream)
 {
-	return submit(&(struct request){ .comm = comm,
-		.collective = RD_GATHER,
-		.send = send,
-		.recv = recv,
-		.count = count,
-		.type = type,
-		.root = root,
-		.stream = stream });
+	return submit_collective(RD_GATHER, comm, send, recv, count, type, 0, root, stream);
 }
 
 int rondo_scatter(rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type,
 	int root, rondo_stream *stream)
 {
-	return submit(&(struct request){ .comm = comm,
-		.collective = RD_SCATTER,
-		.send = send,
-		.recv = recv,
-		.count = count,
-		.type = type,
-		.root = root,
-		.stream = stream });
+	return submit_collective(RD_SCATTER, comm, send, recv, count, type, 0, root, stream);
+}
+
+int rondo_barrier(rondo_comm *comm, rondo_stream *stream)
+{
+	return submit_collective(RD_BARRIER, comm, NULL, NULL, 0, 0, 0, 0, stream);
 }
 
 /* Which of its buffers a transfer has tells its two sides apart, also when nothing is moved. */
@@ -264,10 +223,4 @@ int rondo_recv(
 		.root = peer,
 		.target = comm ? comm->rank : 0,
 		.stream = stream });
-}
-
-int rondo_barrier(rondo_comm *comm, rondo_stream *stream)
-{
-	return submit(
-		&(struct request){ .comm = comm, .collective = RD_BARRIER, .stream = stream });
 }

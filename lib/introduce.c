@@ -199,7 +199,7 @@ static size_t out_size(const struct rd_call *call, int rank)
 	return rd_out_blocks(&there) * call->count * rondo_type_size(call->type);
 }
 
-int rd_introduce(struct rondo_comm *comm, const struct rd_call *call, struct rd_exec *exec)
+void rd_introduce(struct rondo_comm *comm, const struct rd_call *call, struct rd_exec *exec)
 {
 	struct rd_introduction *introduction = &comm->introduction;
 	struct rd_call exchange_call = *call;
@@ -226,7 +226,6 @@ int rd_introduce(struct rondo_comm *comm, const struct rd_call *call, struct rd_
 	/* What the ranks compare is the call that the user made. */
 	exec->signature = rd_exec_signature(call);
 	exec->signature.introduces = 1;
-	return 0;
 }
 
 static bool has_buffers(const struct rondo_comm *comm, const struct rd_call *call, int rank)

@@ -47,7 +47,7 @@ void rd_introduction_destroy(struct rondo_comm *comm);
 bool rd_introduces(const struct rondo_comm *comm, const struct rd_call *call);
 
 /* Begins it: the exec is to be run to its end. */
-int rd_introduce(struct rondo_comm *comm, const struct rd_call *call, struct rd_exec *exec);
+void rd_introduce(struct rondo_comm *comm, const struct rd_call *call, struct rd_exec *exec);
 
 /* After its end. Whether all buffers are within reach: the same answer on every rank; or an error.
  */

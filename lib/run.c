@@ -349,7 +349,7 @@ static int start_task(struct rd_task *task)
 
 	task->introducing = rd_introduces(task->comm, &task->call);
 	if (task->introducing)
-		err = rd_introduce(task->comm, &task->call, &task->exec);
+		rd_introduce(task->comm, &task->call, &task->exec);
 	else
 		err = start_plan(task, false);
 	task->started = !err;
