@@ -803,7 +803,7 @@ int rd_check_algorithm(const struct rd_algorithm *algorithm, enum rd_collective 
 		return rd_fail(RONDO_MEMORY, "no memory for the plans of %d ranks", size);
 	for (int rank = 0; rank < size && !err; rank++)
 		err = rd_plan_create(&plans[rank], algorithm,
-			&(struct rd_problem){ collective, rank, size, root, target });
+			&(struct rd_problem){ collective, rank, size, root, target, NULL });
 	if (!err)
 		err = rd_check_plans(plans, size);
 	if (err)

@@ -33,6 +33,8 @@
 	X(RD_TRANSFER, "transfer", false)                                                          \
 	X(RD_BARRIER, "barrier", true)
 
+struct rd_layout;
+
 enum rd_collective {
 #define RD_COLLECTIVE_ENUM(name, text, reduces) name,
 	RD_COLLECTIVES(RD_COLLECTIVE_ENUM)
@@ -46,6 +48,7 @@ struct rd_problem {
 	int rank, size;
 	int root;   /* 0 where the collective has none */
 	int target; /* transfer: the receiving rank; else 0 */
+	const struct rd_layout *layout; /* NULL: ranks in order, all near; outlives the plan */
 };
 
 const char *rd_collective_name(enum rd_collective collective);

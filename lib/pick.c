@@ -90,6 +90,7 @@ static bool fits(const struct rd_prepared *prepared, const struct rd_problem *pr
 	const struct rd_algorithm *algorithm)
 {
 	return prepared->plan->algorithm == algorithm->name &&
+	       prepared->plan->problem.layout == problem->layout &&
 	       prepared->plan->problem.root == problem->root &&
 	       prepared->plan->problem.target == problem->target;
 }

@@ -11,6 +11,7 @@
 #include "settings.h"
 
 #define RD_HOST_SIZE 64
+#define RD_NIC_SIZE 16
 
 struct rd_place {
 	char host_name[RD_HOST_SIZE]; /* for people */
@@ -18,7 +19,11 @@ struct rd_place {
 	int64_t pid;
 	uint32_t uid;
 	int32_t numa_node; /* -1: not known */
-	uint8_t reserved[64]; /* zero; the GPU and NICs near it come here */
+	int32_t core; /* the first it may run on; -1: not known */
+	int32_t slot; /* its place in its host's order (topology.h): ranks that follow each other are near */
+	int32_t gpu;  /* device number; -1: none */
+	uint32_t gpu_pci; /* domain << 16 | bus << 8 | device << 3 | function */
+	char nic[RD_NIC_SIZE]; /* the network device nearest; "": not known */
 };
 
 /* The place of the calling process. settings->host, where set, replaces both host fields. */

@@ -112,7 +112,11 @@ static void walk_place(struct cursor *at, struct rd_place *place)
 	place->pid = (int64_t)pid;
 	walk_u32(at, &place->uid);
 	walk_i32(at, &place->numa_node, -1, INT32_MAX);
-	walk_bytes(at, place->reserved, sizeof(place->reserved));
+	walk_i32(at, &place->core, -1, INT32_MAX);
+	walk_i32(at, &place->slot, 0, INT32_MAX);
+	walk_i32(at, &place->gpu, -1, INT32_MAX);
+	walk_u32(at, &place->gpu_pci);
+	walk_text(at, place->nic, sizeof(place->nic));
 }
 
 static void walk_card(struct cursor *at, struct rd_card *card)

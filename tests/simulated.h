@@ -30,7 +30,7 @@ struct world {
 static inline struct rd_problem world_problem(const struct world *world, int rank)
 {
 	return (struct rd_problem){ world->collective, rank, world->size, world->root,
-		world->target };
+		world->target, NULL };
 }
 
 static inline int world_number(int rank, int block, size_t i)

@@ -767,7 +767,7 @@ Test(checker, refuses_to_write_to_memory_that_its_rank_may_still_be_sending)
 	/* With a FLUSH before the signal it is right. */
 	for (int rank = 0; rank < 2; rank++)
 		cr_assert_eq(rd_plan_create(&plans[rank], &algorithm,
-				     &(struct rd_problem){ RD_REDUCE, rank, 2, 0, 0 }),
+				     &(struct rd_problem){ RD_REDUCE, rank, 2, 0, 0, NULL }),
 			0);
 	cr_assert_lt(plans[0]->step_count, plans[0]->capacity);
 	memmove(plans[0]->steps + 2, plans[0]->steps + 1,
@@ -815,7 +815,7 @@ Test(checker, refuses_to_fetch_over_what_the_rank_may_still_be_sending)
 
 	for (int rank = 0; rank < 2; rank++)
 		cr_assert_eq(rd_plan_create(&plans[rank], &algorithm,
-				     &(struct rd_problem){ RD_ALL_TO_ALL, rank, 2, 0, 0 }),
+				     &(struct rd_problem){ RD_ALL_TO_ALL, rank, 2, 0, 0, NULL }),
 			0);
 	cr_assert_eq(plans[0]->steps[1].kind, RD_STEP_FLUSH);
 	drop_step(plans[0], 1);

@@ -10,7 +10,7 @@
 static bool can(const struct rd_algorithm *algorithm, enum rd_collective collective, int size,
 	int root, int target)
 {
-	struct rd_problem problem = { collective, 0, size, root, target };
+	struct rd_problem problem = { collective, 0, size, root, target, NULL };
 
 	return rd_algorithm_can(algorithm, &problem);
 }
@@ -69,7 +69,7 @@ Test(plans, exist_for_every_collective_size_and_root)
 	for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
 		for (int size = 1; size <= LARGEST; size++)
 			for (int root = 0; root < (rd_collective_has_root(c) ? size : 1); root++) {
-				struct rd_problem problem = { c, 0, size, root, size - 1 };
+				struct rd_problem problem = { c, 0, size, root, size - 1, NULL };
 
 				if (c != RD_TRANSFER)
 					problem.target = 0;

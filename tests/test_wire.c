@@ -17,7 +17,10 @@ static void fill_member(struct rd_member *member)
 	member->place.pid = 4711;
 	member->place.uid = 1000;
 	member->place.numa_node = -1;
-	memset(member->place.reserved, 7, sizeof(member->place.reserved));
+	member->place.core = member->place.slot = 5;
+	member->place.gpu = -1;
+	member->place.gpu_pci = 0x1a000;
+	strcpy(member->place.nic, "eth0");
 	for (int i = 0; i < RD_TRANSPORTS_MAX; i++) {
 		memset(member->cards[i].transport, 'a' + i, 15);
 		member->cards[i].size = RD_CARD_MAX;
