@@ -21,9 +21,9 @@ struct rd_place {
 	int32_t numa_node; /* -1: not known */
 	int32_t core; /* the first it may run on; -1: not known */
 	int32_t slot; /* its place in its host's order (topology.h): ranks that follow each other are near */
-	int32_t gpu;  /* device number; -1: none */
+	int32_t gpu; /* by PCI address, from 0, as NVML counts: not CUDA's ordinal; -1: none */
 	uint32_t gpu_pci; /* domain << 16 | bus << 8 | device << 3 | function */
-	char nic[RD_NIC_SIZE]; /* the network device nearest; "": not known */
+	char nic[RD_NIC_SIZE]; /* the RDMA device or interface nearest; "": not known */
 };
 
 /* The place of the calling process. settings->host, where set, replaces both host fields. */
