@@ -1,0 +1,125 @@
+/* Orders of rings and trees: asserted on places made by hand, and on those of known machines. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "order.h"
+
+#define MOST 64
+
+static struct rd_place places[MOST];
+
+static void put(int rank, const char *host, int node, int slot, const char *nic)
+{
+	struct rd_place *place = &places[rank];
+
+	memset(place, 0, sizeof(*place));
+	snprintf(place->host_id, sizeof(place->host_id), "%s", host);
+	snprintf(place->nic, sizeof(place->nic), "%s", nic);
+	place->numa_node = node;
+	place->slot = slot;
+	place->core = place->gpu = -1;
+}
+
+/* "0 1 2 3 | 4 5": the order, groups apart. */
+static const char *order_of(int size, int channel)
+{
+	static char text[1024];
+	struct rd_layout *layout;
+	int at = 0;
+
+	cr_assert_eq(rd_order_create(&layout, places, size, channel), 0);
+	cr_assert_eq(layout->size, size);
+	for (int i = 0; i < size; i++) {
+		int rank = layout->order[i];
+		bool enters = i > 0 && layout->group[rank] != layout->group[layout->order[i - 1]];
+
+		at += snprintf(text + at, sizeof(text) - at, "%s%s%d", i ? " " : "",
+			enters ? "| " : "", rank);
+	}
+	rd_order_destroy(layout);
+	return text;
+}
+
+Test(order, ranks_that_know_nothing_of_their_places_keep_their_order)
+{
+	for (int rank = 0; rank < 4; rank++)
+		put(rank, "a", -1, 0, "");
+	cr_assert_str_eq(order_of(4, 0), "0 1 2 3");
+	cr_assert_str_eq(order_of(1, 0), "0");
+}
+
+Test(order, hosts_come_by_their_lowest_rank_and_each_is_entered_once)
+{
+	const char *const hosts[] = { "z", "b", "z", "b", "a", "z" };
+
+	for (int rank = 0; rank < 6; rank++)
+		put(rank, hosts[rank], 0, 0, "");
+	cr_assert_str_eq(order_of(6, 0), "0 2 5 | 1 3 | 4");
+}
+
+Test(order, within_a_host_ranks_follow_by_slot)
+{
+	const int slots[] = { 3, 1, 2, 0 };
+
+	for (int rank = 0; rank < 4; rank++)
+		put(rank, "a", 0, slots[rank], "");
+	cr_assert_str_eq(order_of(4, 0), "3 1 2 0");
+}
+
+Test(order, ranks_of_one_numa_node_follow_each_other_though_slots_mix_them)
+{
+	for (int rank = 0; rank < 6; rank++)
+		put(rank, "a", rank % 2, rank, "");
+	cr_assert_str_eq(order_of(6, 0), "0 2 4 1 3 5");
+}
+
+Test(order, of_one_host_every_channel_has_the_same_order)
+{
+	for (int rank = 0; rank < 4; rank++)
+		put(rank, "a", 0, rank, rank < 2 ? "n0" : "n1");
+	for (int channel = 1; channel < 8; channel++)
+		cr_assert_str_eq(order_of(4, channel), "0 1 2 3");
+}
+
+/* Two hosts of four ranks, two NUMA nodes each, a NIC on each node. */
+static void put_two_by_four(void)
+{
+	for (int rank = 0; rank < 8; rank++)
+		put(rank, rank < 4 ? "a" : "b", rank % 4 / 2, rank % 4, rank % 4 < 2 ? "n0" : "n1");
+}
+
+Test(order, channels_enter_and_leave_hosts_by_each_nic_in_turn)
+{
+	put_two_by_four();
+	cr_assert_str_eq(order_of(8, 0), "0 1 2 3 | 4 5 6 7");
+	cr_assert_str_eq(order_of(8, 1), "2 3 0 1 | 6 7 4 5");
+	cr_assert_str_eq(order_of(8, 2), "1 0 3 2 | 5 4 7 6");
+	cr_assert_str_eq(order_of(8, 3), "3 2 1 0 | 7 6 5 4");
+	cr_assert_str_eq(order_of(8, 4), "0 1 2 3 | 4 5 6 7");
+}
+
+Test(order, where_nics_are_not_known_channels_enter_by_each_rank_in_turn)
+{
+	for (int rank = 0; rank < 4; rank++)
+		put(rank, rank < 3 ? "a" : "b", -1, rank, "");
+	cr_assert_str_eq(order_of(4, 0), "0 1 2 | 3");
+	cr_assert_str_eq(order_of(4, 1), "1 2 0 | 3");
+	cr_assert_str_eq(order_of(4, 2), "2 0 1 | 3");
+	cr_assert_str_eq(order_of(4, 3), "0 1 2 | 3");
+}
+
+Test(order, equal_says_whether_two_channels_have_the_same_order)
+{
+	struct rd_layout *a, *b, *c;
+
+	put_two_by_four();
+	cr_assert_eq(rd_order_create(&a, places, 8, 0), 0);
+	cr_assert_eq(rd_order_create(&b, places, 8, 4), 0);
+	cr_assert_eq(rd_order_create(&c, places, 8, 1), 0);
+	cr_assert(rd_order_equal(a, b));
+	cr_assert_not(rd_order_equal(a, c));
+	rd_order_destroy(a);
+	rd_order_destroy(b);
+	rd_order_destroy(c);
+}
