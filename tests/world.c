@@ -67,6 +67,11 @@ static struct rondo_config config_of(const struct life *life)
 	config.port = life->port;
 	if (life->citizen.rank == 0)
 		config.rendezvous_fd = life->listen_fd;
+	if (world->hosts) {
+		config.address = hosts_address(world->hosts, world->host_of[0], 0);
+		config.port = HOSTS_PORT;
+		config.rendezvous_fd = -1;
+	}
 	config.transport = mixed ? NULL : world->transport;
 	config.host = mixed ? (life->citizen.rank < (world->size + 1) / 2 ? "a" : "b") : NULL;
 	config.timeout_ms = world->timeout_ms;
@@ -116,6 +121,11 @@ static int live(struct life *life)
 
 static int live_alone(struct life *life)
 {
+	const struct world *world = life->citizen.world;
+
+	if (world->hosts && !hosts_enter(world->hosts, world->host_of[life->citizen.rank]))
+		return world_say(&life->citizen, "cannot move to its host");
+
 	int status = live(life);
 
 	if (status == 0 && leaks())

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+#include "hosts.h"
 #include "rondo.h"
 
 #define WORLD_MAX 16
@@ -25,6 +26,8 @@ struct world {
 	int channels; /* 0: the default */
 	size_t piece_size; /* 0: the default */
 	int limit_ms; /* for the whole world; 0: 60 s */
+	const struct hosts *hosts; /* NULL: all are where the test is */
+	int host_of[WORLD_MAX]; /* by rank */
 };
 
 /* What one rank of a world sees. */

@@ -1,0 +1,402 @@
+#include "hosts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The namespaces that make a host. */
+enum { NET, UTS, MNT, KINDS };
+
+static const char *const kind_names[KINDS] = { "net", "uts", "mnt" };
+
+struct hosts {
+	struct hosts_shape shape;
+	int fds[HOSTS_MAX][KINDS];
+	char addresses[HOSTS_MAX][HOSTS_NETWORKS_MAX][32];
+};
+
+static char reason_text[256];
+
+static bool give_up(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static bool give_up(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(reason_text, sizeof(reason_text), format, args);
+	va_end(args);
+	return false;
+}
+
+/* ---- Commands of iproute2 ------------------------------------------------------------------ */
+
+struct script {
+	char text[4096];
+	size_t size;
+};
+
+static void add(struct script *script, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void add(struct script *script, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	script->size += (size_t)vsnprintf(
+		script->text + script->size, sizeof(script->text) - script->size, format, args);
+	va_end(args);
+	if (script->size >= sizeof(script->text))
+		abort();
+}
+
+static int file_of(const char *text)
+{
+	int fd = memfd_create("text", MFD_CLOEXEC);
+
+	if (fd >= 0 && *text && write(fd, text, strlen(text)) < 0)
+		abort();
+	lseek(fd, 0, SEEK_SET);
+	return fd;
+}
+
+/* The program ("ip", "tc") does the script's lines in the network namespace; -1: where the test is.
+ */
+static bool run_script(const char *program, int net, const struct script *script)
+{
+	int in = file_of(script->text), said = file_of(""), status = -1;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if ((net >= 0 && setns(net, CLONE_NEWNET)) || dup2(in, STDIN_FILENO) < 0 ||
+			dup2(said, STDOUT_FILENO) < 0 || dup2(said, STDERR_FILENO) < 0)
+			_exit(1);
+		/* Where only root looks by itself. */
+		setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin", 1);
+		execlp(program, program, "-batch", "-", (char *)NULL);
+		_exit(127);
+	}
+	if (pid > 0)
+		waitpid(pid, &status, 0);
+	if (status != 0) {
+		char *text = hosts_text(said);
+
+		text[strcspn(text, "\n")] = '\0';
+		give_up("%s: %s", program,
+			WIFEXITED(status) && WEXITSTATUS(status) == 127 ? "not installed" : text);
+		free(text);
+	}
+	close(in);
+	close(said);
+	return status == 0;
+}
+
+/* ---- Making -------------------------------------------------------------------------------- */
+
+static bool write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	bool done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	if (fd >= 0)
+		close(fd);
+	return done;
+}
+
+/* The test moves to where the switches will be. */
+static bool leave_home(void)
+{
+	if (unshare(CLONE_NEWNET) == 0)
+		return true;
+	return give_up("network namespaces cannot be made here: %m%s",
+		errno == EPERM ? " (not root; unshare -r may help)" : "");
+}
+
+static void write_names(const struct hosts *hosts, struct script *text)
+{
+	add(text, "127.0.0.1 localhost\n::1 localhost\n");
+	for (int i = 0; i < hosts->shape.count && !hosts->shape.nameless; i++)
+		add(text, "%s host%d\n", hosts->addresses[i][0], i);
+}
+
+/* In a mount namespace of its own: the host's interfaces in /sys, and its own /etc/hosts. */
+static bool mount_own(const struct hosts *hosts)
+{
+	struct script names = { .size = 0 };
+
+	write_names(hosts, &names);
+	if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+		mount("names", "/mnt", "tmpfs", 0, NULL) || !write_file("/mnt/hosts", names.text) ||
+		mount("/mnt/hosts", "/etc/hosts", NULL, MS_BIND, NULL) ||
+		umount2("/mnt", MNT_DETACH))
+		return false;
+	/* Not allowed everywhere where the rest is; then /sys shows the machine's. */
+	(void)!mount("sysfs", "/sys", "sysfs", 0, NULL);
+	return true;
+}
+
+/* A new host, in a process that is there until the parent has its namespaces: bye is closed then.
+ */
+static int be_host(const struct hosts *hosts, int host, int ready, int bye)
+{
+	char name[16], byte = 0;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	snprintf(name, sizeof(name), "host%d", host);
+	if (unshare(CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWNS) || sethostname(name, strlen(name)) ||
+		!mount_own(hosts))
+		return 1;
+	if (write(ready, &byte, 1) != 1)
+		return 1;
+	return read(bye, &byte, 1) == 0 ? 0 : 1;
+}
+
+static bool open_namespaces(struct hosts *hosts, int host, pid_t pid)
+{
+	char path[64];
+
+	for (int kind = 0; kind < KINDS; kind++) {
+		snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid, kind_names[kind]);
+		hosts->fds[host][kind] = open(path, O_RDONLY | O_CLOEXEC);
+		if (hosts->fds[host][kind] < 0)
+			return false;
+	}
+	return true;
+}
+
+static bool make_namespaces(struct hosts *hosts, int host)
+{
+	int ready[2], bye[2];
+	char byte;
+	bool made;
+	pid_t pid;
+
+	if (pipe2(ready, O_CLOEXEC) || pipe2(bye, O_CLOEXEC))
+		return give_up("no pipes: %m");
+	pid = fork();
+	if (pid == 0) {
+		close(bye[1]);
+		close(ready[0]);
+		_exit(be_host(hosts, host, ready[1], bye[0]));
+	}
+	close(ready[1]);
+	close(bye[0]);
+	made = pid > 0 && read(ready[0], &byte, 1) == 1 && open_namespaces(hosts, host, pid);
+	close(ready[0]);
+	close(bye[1]);
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
+	return made || give_up("namespaces for a host's name and files cannot be made here");
+}
+
+static void name_addresses(struct hosts *hosts)
+{
+	for (int i = 0; i < hosts->shape.count; i++)
+		for (int k = 0; k < hosts->shape.networks; k++)
+			snprintf(hosts->addresses[i][k], sizeof(hosts->addresses[i][k]),
+				hosts->shape.v6_only ? "fd07:%d::%d" : "10.7.%d.%d", k, i + 1);
+}
+
+static bool make_switches(const struct hosts *hosts)
+{
+	struct script script = { .size = 0 };
+
+	add(&script, "link set dev lo up\n");
+	for (int k = 0; k < hosts->shape.networks; k++)
+		add(&script,
+			"link add dev net%d type bridge mcast_snooping 0\n"
+			"link set dev net%d up\n",
+			k, k);
+	for (int i = 0; i < hosts->shape.count; i++)
+		for (int k = 0; k < hosts->shape.networks; k++)
+			add(&script,
+				"link add dev h%dn%d type veth peer name eth%d netns "
+				"/proc/%d/fd/%d\n"
+				"link set dev h%dn%d master net%d up\n",
+				i, k, k, (int)gettid(), hosts->fds[i][NET], i, k, k);
+	return run_script("ip", -1, &script);
+}
+
+/* The addresses are there to be used at once: nobody else can have them (nodad). */
+static bool plug_in(const struct hosts *hosts, int host)
+{
+	struct script script = { .size = 0 };
+
+	add(&script, "link set dev lo up\n");
+	for (int k = 0; k < hosts->shape.networks; k++) {
+		if (!hosts->shape.v6_only)
+			add(&script, "addr add 10.7.%d.%d/24 dev eth%d\n", k, host + 1, k);
+		add(&script,
+			"addr add fd07:%d::%d/64 dev eth%d nodad\n"
+			"link set dev eth%d up\n",
+			k, host + 1, k, k);
+	}
+	return run_script("ip", hosts->fds[host][NET], &script);
+}
+
+static bool make(struct hosts *hosts)
+{
+	if (!leave_home())
+		return false;
+	for (int i = 0; i < hosts->shape.count; i++)
+		if (!make_namespaces(hosts, i))
+			return false;
+	if (!make_switches(hosts))
+		return false;
+	for (int i = 0; i < hosts->shape.count; i++)
+		if (!plug_in(hosts, i))
+			return false;
+	return true;
+}
+
+struct hosts *hosts_create(const struct hosts_shape *shape, const char **reason)
+{
+	struct hosts *hosts = calloc(1, sizeof(*hosts));
+
+	*reason = reason_text;
+	if (!hosts) {
+		give_up("no memory for hosts");
+		return NULL;
+	}
+	hosts->shape = *shape;
+	if (hosts->shape.networks == 0)
+		hosts->shape.networks = 1;
+	if (shape->count > HOSTS_MAX || hosts->shape.networks > HOSTS_NETWORKS_MAX)
+		abort();
+	memset(hosts->fds, -1, sizeof(hosts->fds));
+	name_addresses(hosts);
+	if (make(hosts))
+		return hosts;
+	hosts_destroy(hosts);
+	return NULL;
+}
+
+void hosts_destroy(struct hosts *hosts)
+{
+	if (!hosts)
+		return;
+	for (int i = 0; i < HOSTS_MAX; i++)
+		for (int kind = 0; kind < KINDS; kind++)
+			if (hosts->fds[i][kind] >= 0)
+				close(hosts->fds[i][kind]);
+	free(hosts);
+}
+
+/* ---- Using --------------------------------------------------------------------------------- */
+
+bool hosts_enter(const struct hosts *hosts, int host)
+{
+	static const int kinds[KINDS] = { CLONE_NEWNET, CLONE_NEWUTS, CLONE_NEWNS };
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (int kind = 0; kind < KINDS; kind++)
+		if (setns(hosts->fds[host][kind], kinds[kind]))
+			return false;
+	return true;
+}
+
+const char *hosts_address(const struct hosts *hosts, int host, int network)
+{
+	return hosts->addresses[host][network];
+}
+
+bool hosts_unplug(const struct hosts *hosts, int host, int network)
+{
+	struct script script = { .size = 0 };
+
+	(void)hosts;
+	add(&script, "link set dev h%dn%d down\n", host, network);
+	return run_script("ip", -1, &script);
+}
+
+/* Room to wait for more than any window holds: what is dropped would be sent, and counted, twice.
+ */
+bool hosts_slow(const struct hosts *hosts, int host, int network, const char *rate)
+{
+	struct script there = { .size = 0 }, back = { .size = 0 };
+
+	add(&there, "qdisc add dev h%dn%d root tbf rate %s burst 64kb limit 16mb\n", host, network,
+		rate);
+	add(&back, "qdisc add dev eth%d root tbf rate %s burst 64kb limit 16mb\n", network, rate);
+	return run_script("tc", -1, &there) && run_script("tc", hosts->fds[host][NET], &back);
+}
+
+bool hosts_traffic(const struct hosts *hosts, int host, int network, struct hosts_traffic *traffic)
+{
+	char name[16], line[512];
+	FILE *file = fopen("/proc/thread-self/net/dev", "re");
+	bool found = false;
+
+	(void)hosts;
+	snprintf(name, sizeof(name), "h%dn%d:", host, network);
+	while (file && !found && fgets(line, sizeof(line), file)) {
+		const char *at = strstr(line, name);
+
+		/* Bytes received come first, bytes sent ninth; the switch's are the host's the
+		   other way round. */
+		found = at && sscanf(at + strlen(name),
+				      "%" SCNu64 " %*u %*u %*u %*u %*u %*u %*u %" SCNu64,
+				      &traffic->sent, &traffic->received) == 2;
+	}
+	if (file)
+		fclose(file);
+	return found;
+}
+
+void hosts_start(
+	const struct hosts *hosts, int host, char *const *arguments, struct hosts_program *program)
+{
+	program->out = file_of("");
+	program->err = file_of("");
+	fflush(NULL);
+	program->pid = fork();
+	if (program->pid == 0) {
+		if (!hosts_enter(hosts, host))
+			_exit(99);
+		dup2(program->out, STDOUT_FILENO);
+		dup2(program->err, STDERR_FILENO);
+		execv(arguments[0], arguments);
+		_exit(127);
+	}
+}
+
+void hosts_finish(struct hosts_program *program, int limit_ms)
+{
+	struct pollfd end = { .fd = (int)syscall(SYS_pidfd_open, program->pid, 0),
+		.events = POLLIN };
+	bool in_time = poll(&end, 1, limit_ms) == 1;
+	int status;
+
+	close(end.fd);
+	if (!in_time)
+		kill(program->pid, SIGKILL);
+	waitpid(program->pid, &status, 0);
+	program->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+	if (!in_time)
+		program->status = -1;
+}
+
+char *hosts_text(int fd)
+{
+	off_t size = lseek(fd, 0, SEEK_END);
+	char *text = calloc(1, (size_t)size + 1);
+
+	if (!text || pread(fd, text, (size_t)size, 0) != size)
+		abort();
+	return text;
+}

@@ -1,0 +1,74 @@
+/*
+ * Hosts for tests: network namespaces of this kernel, each with interfaces of its own (eth0, eth1,
+ * ...), a name of its own and names for the others. Interface k of each host is plugged into
+ * network k, a switch (a bridge) that lives in a namespace beside them, into which the test itself
+ * moves.
+ *
+ *     host0 eth0 --- h0n0 \            / h1n0 --- eth0 host1
+ *                          bridge net0
+ *
+ * Nothing of it has a name outside or a process that holds it: the test's descriptors do, so that
+ * when the test is gone, however it ended, so are the hosts.
+ */
+#ifndef HOSTS_H
+#define HOSTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define HOSTS_MAX 4
+#define HOSTS_NETWORKS_MAX 2
+#define HOSTS_PORT 29500 /* free on every host: each has all ports to itself */
+
+struct hosts_shape {
+	int count;
+	int networks; /* interfaces that each host has; 0: one */
+	bool v6_only; /* addresses of IPv6 alone; else of both kinds */
+	bool nameless; /* no host's name is known anywhere, not even its own */
+};
+
+struct hosts;
+
+/* NULL where hosts cannot be made here: *reason says why, for cr_skip_test(). At most one at a
+ * time. */
+struct hosts *hosts_create(const struct hosts_shape *shape, const char **reason);
+void hosts_destroy(struct hosts *hosts);
+
+/* The calling process, which has one thread, moves there for good, and is killed when its parent
+   ends. False: it could not. */
+bool hosts_enter(const struct hosts *hosts, int host);
+
+/* "10.7.0.1", or "fd07::1" where there is no IPv4. */
+const char *hosts_address(const struct hosts *hosts, int host, int network);
+
+/* Pulls the cable at the switch: nothing passes, and neither side is told of what is lost. */
+bool hosts_unplug(const struct hosts *hosts, int host, int network);
+/* Bounds what the cable carries, each way: "100mbit". */
+bool hosts_slow(const struct hosts *hosts, int host, int network, const char *rate);
+
+/* Bytes that have passed the cable, headers and all, as the host sees it. */
+struct hosts_traffic {
+	uint64_t sent, received;
+};
+
+bool hosts_traffic(const struct hosts *hosts, int host, int network, struct hosts_traffic *traffic);
+
+/* A program that runs in a host. */
+struct hosts_program {
+	pid_t pid;
+	int out, err; /* what it has printed, as files */
+	int status; /* once finished: 0, its exit status, 128 + signal, or -1: it did not end in
+		       time */
+};
+
+/* Starts it; arguments[0] is its path, NULL comes last. */
+void hosts_start(
+	const struct hosts *hosts, int host, char *const *arguments, struct hosts_program *program);
+/* Waits until it ends; kills it after limit_ms. */
+void hosts_finish(struct hosts_program *program, int limit_ms);
+/* All that is in such a file, as a string that the caller frees. */
+char *hosts_text(int fd);
+
+#endif

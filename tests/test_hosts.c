@@ -1,0 +1,222 @@
+/* Ranks on several hosts, which are network namespaces (hosts.h): that they meet, that memory is
+   shared within a host and sockets lie between, and that every collective is right over the two. */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <net/if.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "comm.h"
+#include "world.h"
+
+static struct hosts *need_hosts(const struct hosts_shape *shape)
+{
+	const char *reason;
+	struct hosts *hosts = hosts_create(shape, &reason);
+
+	if (!hosts)
+		cr_skip_test("no hosts: %s", reason);
+	return hosts;
+}
+
+/* ---- Every collective ---------------------------------------------------------------------- */
+
+enum kind {
+	ALL_REDUCE,
+	REDUCE,
+	BROADCAST,
+	REDUCE_SCATTER,
+	ALL_GATHER,
+	ALL_TO_ALL,
+	GATHER,
+	SCATTER,
+	KINDS
+};
+
+static const char *const kind_names[KINDS] = { "all_reduce", "reduce", "broadcast",
+	"reduce_scatter", "all_gather", "all_to_all", "gather", "scatter" };
+
+#define ROOT(size) ((size)-1)
+
+/* Element i of what a rank gives. */
+static int64_t given(int rank, size_t i)
+{
+	return (int64_t)(rank + 1) * 1000003 + (int64_t)i * 7919;
+}
+
+static int64_t total(int size, size_t i)
+{
+	int64_t sum = 0;
+
+	for (int rank = 0; rank < size; rank++)
+		sum += given(rank, i);
+	return sum;
+}
+
+static int call(rondo_comm *comm, enum kind kind, const int64_t *in, int64_t *out, size_t count)
+{
+	int root = ROOT(rondo_comm_size(comm));
+
+	switch (kind) {
+	case ALL_REDUCE:
+		return rondo_all_reduce(comm, in, out, count, RONDO_I64, RONDO_SUM, NULL);
+	case REDUCE:
+		return rondo_reduce(comm, in, out, count, RONDO_I64, RONDO_SUM, root, NULL);
+	case BROADCAST:
+		return rondo_broadcast(comm, in, out, count, RONDO_I64, root, NULL);
+	case REDUCE_SCATTER:
+		return rondo_reduce_scatter(comm, in, out, count, RONDO_I64, RONDO_SUM, NULL);
+	case ALL_GATHER:
+		return rondo_all_gather(comm, in, out, count, RONDO_I64, NULL);
+	case ALL_TO_ALL:
+		return rondo_all_to_all(comm, in, out, count, RONDO_I64, NULL);
+	case GATHER:
+		return rondo_gather(comm, in, out, count, RONDO_I64, root, NULL);
+	default:
+		return rondo_scatter(comm, in, out, count, RONDO_I64, root, NULL);
+	}
+}
+
+/* Element i of what this rank must get. */
+static int64_t wanted(enum kind kind, int rank, int size, size_t i, size_t count)
+{
+	int block = (int)(i / count);
+	size_t within = i % count;
+
+	switch (kind) {
+	case ALL_REDUCE:
+	case REDUCE:
+		return total(size, i);
+	case REDUCE_SCATTER:
+		return total(size, rank * count + i);
+	case ALL_GATHER:
+	case GATHER:
+		return given(block, within);
+	case ALL_TO_ALL:
+		return given(block, rank * count + within);
+	case SCATTER:
+		return given(ROOT(size), rank * count + i);
+	default:
+		return given(ROOT(size), i);
+	}
+}
+
+static size_t elements_out(enum kind kind, int rank, int size, size_t count)
+{
+	if (kind == ALL_GATHER || kind == ALL_TO_ALL)
+		return size * count;
+	if (kind == GATHER)
+		return rank == ROOT(size) ? size * count : 0;
+	return kind == REDUCE && rank != ROOT(size) ? 0 : count;
+}
+
+static int try_one(
+	struct citizen *citizen, enum kind kind, const int64_t *in, int64_t *out, size_t count)
+{
+	int err = call(citizen->comm, kind, in, out, count);
+
+	if (err)
+		return world_say(
+			citizen, "%s of %zu: %s", kind_names[kind], count, rondo_last_error());
+	for (size_t i = 0; i < elements_out(kind, citizen->rank, citizen->size, count); i++)
+		if (out[i] != wanted(kind, citizen->rank, citizen->size, i, count))
+			return world_say(citizen, "%s of %zu: element %zu is wrong",
+				kind_names[kind], count, i);
+	return 0;
+}
+
+#define MOST 40000
+
+static int try_every_collective(struct citizen *citizen)
+{
+	static const size_t counts[] = { 1, 1021, MOST };
+	int64_t *in = malloc(citizen->size * MOST * sizeof(*in));
+	int64_t *out = malloc(citizen->size * MOST * sizeof(*out));
+	int wrong = 0;
+
+	for (size_t i = 0; i < (size_t)citizen->size * MOST; i++)
+		in[i] = given(citizen->rank, i);
+	if (!citizen->comm)
+		wrong = world_say(citizen, "create: %s", rondo_last_error());
+	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++)
+		for (int kind = 0; kind < KINDS && !wrong; kind++)
+			wrong = try_one(citizen, kind, in, out, counts[i]);
+	free(in);
+	free(out);
+	return wrong;
+}
+
+/* ---- Where ranks are ----------------------------------------------------------------------- */
+
+/* How many ranks each host has, in a row. */
+struct layout {
+	int hosts, ranks[HOSTS_MAX];
+	bool v6_only;
+};
+
+static const struct layout layouts[] = {
+	{ .hosts = 2, .ranks = { 2, 2 } },
+	{ .hosts = 2, .ranks = { 4, 4 } },
+	{ .hosts = 3, .ranks = { 1, 1, 1 } },
+	{ .hosts = 2, .ranks = { 1, 3 } },
+	{ .hosts = 2, .ranks = { 2, 2 }, .v6_only = true },
+};
+
+static void settle(struct world *world, const struct hosts *hosts, const struct layout *layout)
+{
+	world->hosts = hosts;
+	world->size = 0;
+	for (int host = 0; host < layout->hosts; host++)
+		for (int i = 0; i < layout->ranks[host]; i++)
+			world->host_of[world->size++] = host;
+}
+
+static int check_links(struct citizen *citizen)
+{
+	const struct world *world = citizen->world;
+
+	if (!citizen->comm)
+		return world_say(citizen, "create: %s", rondo_last_error());
+	for (int peer = 0; peer < citizen->size; peer++) {
+		const struct rd_link *link = citizen->comm->links[peer * citizen->comm->channels];
+		bool near = world->host_of[peer] == world->host_of[citizen->rank];
+
+		if (peer == citizen->rank)
+			continue;
+		if (strcmp(link->transport->name, near ? "shm" : "tcp") != 0)
+			return world_say(citizen, "%s to rank %d on %s host", link->transport->name,
+				peer, near ? "the same" : "another");
+	}
+	return 0;
+}
+
+static int check_links_and_collectives(struct citizen *citizen)
+{
+	int wrong = check_links(citizen);
+
+	return wrong ? wrong : try_every_collective(citizen);
+}
+
+ParameterizedTestParameters(hosts, share_memory_within_and_sockets_between_and_get_all_right)
+{
+	static int numbers[sizeof(layouts) / sizeof(*layouts)];
+	size_t count = sizeof(layouts) / sizeof(*layouts);
+
+	for (size_t i = 0; i < count; i++)
+		numbers[i] = (int)i;
+	return cr_make_param_array(int, numbers, count);
+}
+
+ParameterizedTest(int *number, hosts, share_memory_within_and_sockets_between_and_get_all_right,
+	.timeout = 120)
+{
+	const struct layout *layout = &layouts[*number];
+	struct hosts *hosts = need_hosts(
+		&(struct hosts_shape){ .count = layout->hosts, .v6_only = layout->v6_only });
+	struct world world = { .size = 0 };
+
+	settle(&world, hosts, layout);
+	cr_assert_eq(world_run(&world, check_links_and_collectives, NULL, NULL), 0);
+	hosts_destroy(hosts);
+}
