@@ -1,6 +1,6 @@
 /*
  * The checker: proves a set of plans right, symbolically, with no I/O, for one collective on `size`
- * ranks, by running them over links that hold two messages in each direction (transport.h): one at
+ * ranks, by running them over links that hold two messages in each direction (rondo/transport.h): one at
  * the sender, in the memory it came from, and one at the receiver.
  *
  * What it proves, of the finished plans (the very steps that the executors run):

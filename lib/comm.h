@@ -11,7 +11,7 @@
 #include "introduce.h"
 #include "lifeline.h"
 #include "settings.h"
-#include "transports/transport.h"
+#include "rondo/transport.h"
 
 /* A plan with the memory that its one exec at a time needs. */
 struct rd_prepared {

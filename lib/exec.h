@@ -11,7 +11,7 @@
 
 #include "plan.h"
 #include "reduce.h"
-#include "transports/transport.h"
+#include "rondo/transport.h"
 
 #define RD_CHANNELS_MAX 8
 

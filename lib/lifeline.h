@@ -19,7 +19,7 @@
 #include <stdatomic.h>
 
 #include "place.h"
-#include "transports/transport.h"
+#include "rondo/transport.h"
 
 #define RD_TRANSPORTS_MAX 8
 

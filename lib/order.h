@@ -1,5 +1,5 @@
 /*
- * In which order rings and trees visit the ranks: layouts (layout.h) made from the ranks' places,
+ * In which order rings and trees visit the ranks: layouts (rondo/layout.h) made from the ranks' places,
  * the same on every rank.
  *
  * Hosts come in the order of their lowest ranks, and each is entered and left once. Within a host
@@ -14,7 +14,7 @@
 
 #include <stdbool.h>
 
-#include "layout.h"
+#include "rondo/layout.h"
 #include "place.h"
 
 /* The layout of a channel, from the places of all ranks: [size]. */

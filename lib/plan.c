@@ -7,6 +7,8 @@
 
 #include "error.h"
 
+_Static_assert(offsetof(struct rd_plan, problem) == 0, "rd_problem_of()");
+
 /* ---- Appending ----------------------------------------------------------------------------- */
 
 static int chunk_count(const struct rd_plan *plan)

@@ -1,17 +1,9 @@
 /*
- * A plan is what one rank does in one collective, as data. Algorithms write plans and do nothing
- * else; the checker proves them, the executors run them.
+ * A plan is what one rank does in one collective, as data. Algorithms write plans
+ * (rondo/algorithm.h) and do nothing else; the checker proves them, the executors run them.
  *
- * An algorithm speaks of chunks alone. The collective's blocks (collective.h), each cut into `parts`
- * equal parts, make the space of chunks: chunk = block * parts + part, the same number on every rank.
- * A chunk that this rank has not written yet has its input's value; rd_send() sends its present
- * value. Where a value lies (input, output, or scratch memory for what only passes through) is
- * worked out here.
- *
- * The executor runs the whole plan over successive pieces (a slice of every chunk), so a plan's
- * length grows with ranks and not with bytes.
- *
- * Appending never fails: the first mistake sticks in the plan, and rd_plan_create() returns it.
+ * Where a value lies (input, output, or scratch memory for what only passes through) is worked out
+ * here.
  */
 #ifndef RD_PLAN_H
 #define RD_PLAN_H
@@ -21,6 +13,7 @@
 #include <stdint.h>
 
 #include "collective.h"
+#include "rondo/algorithm.h"
 
 /* Which memory, and which chunk of it: counted in parts from the start of that memory. */
 enum rd_memory { RD_NOWHERE, RD_IN, RD_OUT, RD_SCRATCH };
@@ -56,7 +49,7 @@ struct rd_step {
 };
 
 struct rd_plan {
-	struct rd_problem problem;
+	struct rd_problem problem; /* first: rd_problem_of() */
 	const char *algorithm;
 	bool mapped;        /* the algorithm's: the executor must be given everybody's buffers */
 	int parts;          /* chunks a block is cut into */
@@ -68,48 +61,6 @@ struct rd_plan {
 	/* While it is being written: */
 	int capacity;
 	struct rd_where *now; /* by chunk: where its present value lies on this rank */
-};
-
-/* ---- For authors of algorithms ------------------------------------------------------------- */
-
-/* Cuts every block into `parts` chunks (default 1). Before the first step. */
-void rd_plan_parts(struct rd_plan *plan, int parts);
-
-void rd_send(struct rd_plan *plan, int peer, int chunk);
-void rd_recv(struct rd_plan *plan, int peer, int chunk);
-/* The chunk becomes op(what comes from peer, what this rank has). */
-void rd_recv_reduce(struct rd_plan *plan, int peer, int chunk);
-/* The same, where the result holds every rank's contribution. */
-void rd_recv_reduce_last(struct rd_plan *plan, int peer, int chunk);
-
-/*
- * For algorithms that are `mapped`: every rank's input and output can be addressed from here, and all
- * ranks are in the call. A rank may still read a peer's input, or write into its output, until that peer
- * has awaited its signal.
- */
-/* This rank's output gets the chunk from the input of a peer. */
-void rd_fetch(struct rd_plan *plan, int peer, int chunk);
-/* Combines the chunk of all ranks' inputs, completely, into the output of one rank, or of all (-1). */
-void rd_combine(struct rd_plan *plan, int to, int chunk);
-/* Another rank writes this chunk into the output here. */
-void rd_expect(struct rd_plan *plan, int chunk);
-void rd_signal(struct rd_plan *plan, int peer);
-void rd_await(struct rd_plan *plan, int peer);
-
-/* i modulo size, for i down to -size. */
-static inline int rd_wrap(int i, int size)
-{
-	return (i % size + size) % size;
-}
-
-/* One way of doing collectives; a table of these is the registry (algorithms.h). */
-struct rd_algorithm {
-	const char *name;
-	unsigned collectives; /* bit 1 << enum rd_collective */
-	/* Whether it can, for this problem; NULL: always. */
-	bool (*may_run)(const struct rd_problem *problem);
-	bool mapped; /* needs every rank's buffers to be addressable by every other */
-	void (*write_plan)(struct rd_plan *plan);
 };
 
 /* ---- For those who run plans --------------------------------------------------------------- */

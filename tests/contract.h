@@ -1,5 +1,5 @@
 /*
- * The contract suite: what every transport must do (transports/transport.h), as one function a
+ * The contract suite: what every transport must do (rondo/transport.h), as one function a
  * behaviour that takes a transport's name and asserts. test_contract.c makes tests of them; a new
  * transport adds one line there. No case knows what any transport is made of.
  *

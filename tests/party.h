@@ -15,7 +15,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "transports/transport.h"
+#include "place.h"
+#include "rondo/transport.h"
+#include "settings.h"
 
 #define PARTIES_MAX 8
 #define PARTY_CHANNELS_MAX 2

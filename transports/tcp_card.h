@@ -7,7 +7,9 @@
 
 #include <sys/socket.h>
 
-#include "transport.h"
+#include "place.h"
+#include "rondo/transport.h"
+#include "settings.h"
 
 #define RD_TCP_VERSION 1
 #define RD_TCP_KEY_SIZE 16

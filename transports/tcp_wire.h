@@ -10,7 +10,9 @@
 #ifndef RD_TCP_WIRE_H
 #define RD_TCP_WIRE_H
 
-#include "transport.h"
+#include "place.h"
+#include "rondo/transport.h"
+#include "settings.h"
 
 /* Messages that wait for the socket: in all, and of those the committed ones. */
 #define RD_WIRE_QUEUE 16

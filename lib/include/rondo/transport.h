@@ -1,5 +1,7 @@
 /*
- * The transport contract: all that a writer of a transport needs to know.
+ * The transport contract: all that a writer of a transport needs to know. A transport of Rondo's own is
+ * a line in transports/transports.c; one in a shared object ends in RONDO_PLUGIN_TRANSPORTS (below) and
+ * is named in RONDO_TRANSPORT_PLUGIN. docs/writing-a-transport.md says how, with an example.
  *
  * A transport makes links; a link moves messages to and from one peer, in order, in both directions.
  * Links know nothing of collectives. Nothing here blocks: each call does what it can and returns.
@@ -21,16 +23,17 @@
  * link->story ("closed its connection", "reset by peer": the caller puts the rank before it), and
  * stays failed; its functions then return NULL, false or 0.
  */
-#ifndef RD_TRANSPORT_H
-#define RD_TRANSPORT_H
+#ifndef RONDO_TRANSPORT_H
+#define RONDO_TRANSPORT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../rondo.h"
 #include "place.h"
-#include "settings.h"
 
+/* The version of this header, in the symbol rondo_transport_v1 as well. */
 #define RD_TRANSPORT_ABI 1
 #define RD_CARD_MAX 512
 #define RD_TAG_SIZE 24
@@ -94,6 +97,8 @@ struct rd_endpoint {
 	/* Beyond this, what the transport needs. */
 };
 
+struct rd_settings; /* for a plug-in: asked with rd_number() and rd_text() */
+
 /* What a rank tells a transport about itself. Lives as long as the endpoint. */
 struct rd_local {
 	int rank, size;
@@ -105,9 +110,10 @@ struct rd_local {
 
 struct rd_transport {
 	unsigned abi; /* RD_TRANSPORT_ABI */
-	const char *name;
+	const char *name; /* at most 15 characters: small letters, digits and _ */
 
-	/* Is the hardware here at all? 0, or an error whose story says what is missing. NULL: always. */
+	/* Is the hardware here at all? 0, or an error whose story says what is missing. NULL: always. A
+	   plug-in's is first called in a forked process, which may crash or hang and be told of. */
 	int (*probe)(const struct rd_settings *settings);
 	/* What a byte costs from here to there, in picoseconds, roughly; negative: no way there. */
 	int (*reach)(const struct rd_place *here, const struct rd_place *there);
@@ -147,5 +153,63 @@ struct rd_transport {
 	   it sees link->error RONDO_BROKEN ("closed its connection") only after the last of them. */
 	void (*close)(struct rd_endpoint *endpoint);
 };
+
+/* ---- Plug-ins ------------------------------------------------------------------------------- */
+
+/* What a plug-in may call of Rondo: it finds no other function of it, rondo.h's neither. */
+struct rd_transport_calls {
+	/* Records the story of a failure (printf style, one line) for this thread; returns `error`. */
+	int (*fail)(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+	/* The same, of RONDO_SYSTEM, with ": " and the text of errno behind it. */
+	int (*fail_errno)(const char *format, ...) __attribute__((format(printf, 1, 2)));
+	/* A line in the log, at WARN; at INFO, where RONDO_DEBUG_SUBSYS has NET. */
+	void (*warn)(const char *format, ...) __attribute__((format(printf, 1, 2)));
+	void (*info)(const char *format, ...) __attribute__((format(printf, 1, 2)));
+	bool (*same_host)(const struct rd_place *a, const struct rd_place *b);
+	/* A setting by its variable (docs/environment.md): "RONDO_PIECE", "RONDO_INTERFACE". -1, or NULL,
+	   for a variable that is none, or is of the other kind. */
+	int64_t (*number)(const struct rd_settings *settings, const char *variable);
+	const char *(*text)(const struct rd_settings *settings, const char *variable);
+};
+
+/* What a plug-in exports, under the name rondo_transport_v1. */
+struct rd_transport_plugin {
+	unsigned abi; /* RD_TRANSPORT_ABI */
+	uint64_t layout; /* RD_TRANSPORT_LAYOUT */
+	const struct rd_transport *const *transports; /* NULL at the end */
+	const struct rd_transport_calls **calls; /* set before anything of the plug-in is called */
+};
+
+/* Differs where two headers of one version differ in what both sides see. */
+#define RD_TRANSPORT_LAYOUT \
+	((uint64_t)sizeof(struct rd_transport) | (uint64_t)sizeof(struct rd_local) << 16 | \
+		(uint64_t)sizeof(struct rd_link) << 32 | \
+		(uint64_t)sizeof(struct rd_transport_calls) << 48)
+
+#ifndef RD_INSIDE /* which Rondo itself defines: its own transports call these by name */
+extern const struct rd_transport_calls *rd_transport_calls
+	__attribute__((visibility("hidden")));
+extern const struct rd_transport_plugin rondo_transport_v1
+	__attribute__((visibility("default")));
+
+#define rd_fail (rd_transport_calls->fail)
+#define rd_fail_errno (rd_transport_calls->fail_errno)
+#define rd_warn (rd_transport_calls->warn)
+#define rd_info (rd_transport_calls->info)
+#define rd_place_same_host (rd_transport_calls->same_host)
+#define rd_number (rd_transport_calls->number)
+#define rd_text (rd_transport_calls->text)
+
+/* Once in a plug-in, at the end of one file: RONDO_PLUGIN_TRANSPORTS(&mine). */
+#define RONDO_PLUGIN_TRANSPORTS(...) \
+	const struct rd_transport_calls *rd_transport_calls; \
+	static const struct rd_transport *const rd_plugin_transports[] = { __VA_ARGS__, NULL }; \
+	const struct rd_transport_plugin rondo_transport_v1 = { \
+		.abi = RD_TRANSPORT_ABI, \
+		.layout = RD_TRANSPORT_LAYOUT, \
+		.transports = rd_plugin_transports, \
+		.calls = &rd_transport_calls, \
+	}
+#endif
 
 #endif

@@ -4,8 +4,8 @@
  * ranks' places; an algorithm that is given none (NULL) takes the ranks as they are numbered, in one
  * group.
  */
-#ifndef RD_LAYOUT_H
-#define RD_LAYOUT_H
+#ifndef RONDO_LAYOUT_H
+#define RONDO_LAYOUT_H
 
 struct rd_layout {
 	int size;

@@ -1,0 +1,153 @@
+/*
+ * All that a writer of an algorithm needs to know. An algorithm of Rondo's own is a line in
+ * lib/algorithms.c; one in a shared object ends in RONDO_PLUGIN_ALGORITHMS (below) and is named in
+ * RONDO_ALGO_PLUGIN. docs/writing-an-algorithm.md says how, with an example.
+ *
+ * A plan is what one rank does in one collective, as data. An algorithm writes plans and does nothing
+ * else; the checker proves them before they are run. It is asked for the plan of one rank at a time,
+ * and must write the same plan whenever it is asked.
+ *
+ * An algorithm speaks of chunks alone. The collective's blocks (collective.h), each cut into `parts`
+ * equal parts, make the space of chunks: chunk = block * parts + part, the same number on every rank.
+ * A chunk that this rank has not written yet has its input's value; rd_send() sends its present
+ * value. Where a value lies is not the algorithm's business.
+ *
+ * The executor runs the whole plan over successive pieces (a slice of every chunk), so a plan's
+ * length grows with ranks and not with bytes.
+ *
+ * A link between two ranks holds two messages in each direction. What is sent when that much is
+ * under way waits until the receiver has taken one.
+ *
+ * Appending never fails: the first mistake sticks in the plan, and whoever asked for it is told.
+ */
+#ifndef RONDO_ALGORITHM_H
+#define RONDO_ALGORITHM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "collective.h"
+
+/* The version of this header, in the symbol rondo_algorithm_v1 as well. */
+#define RD_ALGORITHM_ABI 1
+
+struct rd_plan;
+
+/* One way of doing collectives. */
+struct rd_algorithm {
+	const char *name; /* at most 15 characters: small letters, digits and _ */
+	unsigned collectives; /* bit 1 << enum rd_collective */
+	/* Whether it can, for this problem; the same on every rank. NULL: always. */
+	bool (*may_run)(const struct rd_problem *problem);
+	bool mapped; /* needs every rank's buffers to be addressable by every other */
+	void (*write_plan)(struct rd_plan *plan);
+};
+
+/* Whose plan of what is to be written: the first member of struct rd_plan. */
+static inline const struct rd_problem *rd_problem_of(const struct rd_plan *plan)
+{
+	return (const struct rd_problem *)(const void *)plan;
+}
+
+/* i modulo size, for i down to -size. */
+static inline int rd_wrap(int i, int size)
+{
+	return (i % size + size) % size;
+}
+
+/* ---- Writing a plan ------------------------------------------------------------------------- */
+
+#ifdef RD_INSIDE /* Rondo itself */
+#define RD_CALL
+#else /* a plug-in, which reaches them through a table */
+#define RD_CALL static inline
+#endif
+
+/* Cuts every block into `parts` chunks (default 1). Before the first step. */
+RD_CALL void rd_plan_parts(struct rd_plan *plan, int parts);
+
+RD_CALL void rd_send(struct rd_plan *plan, int peer, int chunk);
+RD_CALL void rd_recv(struct rd_plan *plan, int peer, int chunk);
+/* The chunk becomes op(what comes from peer, what this rank has). */
+RD_CALL void rd_recv_reduce(struct rd_plan *plan, int peer, int chunk);
+/* The same, where the result holds every rank's contribution. */
+RD_CALL void rd_recv_reduce_last(struct rd_plan *plan, int peer, int chunk);
+
+/*
+ * For algorithms that are `mapped`: every rank's input and output can be addressed from here, and all
+ * ranks are in the call. A rank may still read a peer's input, or write into its output, until that peer
+ * has awaited its signal.
+ */
+/* This rank's output gets the chunk from the input of a peer. */
+RD_CALL void rd_fetch(struct rd_plan *plan, int peer, int chunk);
+/* Combines the chunk of all ranks' inputs, completely, into the output of one rank, or of all (-1). */
+RD_CALL void rd_combine(struct rd_plan *plan, int to, int chunk);
+/* Another rank writes this chunk into the output here. */
+RD_CALL void rd_expect(struct rd_plan *plan, int chunk);
+RD_CALL void rd_signal(struct rd_plan *plan, int peer);
+RD_CALL void rd_await(struct rd_plan *plan, int peer);
+
+/* ---- Plug-ins ------------------------------------------------------------------------------- */
+
+/* X(result, name, parameters, arguments): the calls above, in the order of the table through which a
+   plug-in reaches them. A new call is declared above and gets a line at the end. */
+#define RD_ALGORITHM_CALLS(X) \
+	X(void, rd_plan_parts, (struct rd_plan * plan, int parts), (plan, parts)) \
+	X(void, rd_send, (struct rd_plan * plan, int peer, int chunk), (plan, peer, chunk)) \
+	X(void, rd_recv, (struct rd_plan * plan, int peer, int chunk), (plan, peer, chunk)) \
+	X(void, rd_recv_reduce, (struct rd_plan * plan, int peer, int chunk), (plan, peer, chunk)) \
+	X(void, rd_recv_reduce_last, (struct rd_plan * plan, int peer, int chunk), \
+		(plan, peer, chunk)) \
+	X(void, rd_fetch, (struct rd_plan * plan, int peer, int chunk), (plan, peer, chunk)) \
+	X(void, rd_combine, (struct rd_plan * plan, int to, int chunk), (plan, to, chunk)) \
+	X(void, rd_expect, (struct rd_plan * plan, int chunk), (plan, chunk)) \
+	X(void, rd_signal, (struct rd_plan * plan, int peer), (plan, peer)) \
+	X(void, rd_await, (struct rd_plan * plan, int peer), (plan, peer))
+
+struct rd_algorithm_calls {
+#define RD_CALL_FIELD(result, name, parameters, arguments) result(*name) parameters;
+	RD_ALGORITHM_CALLS(RD_CALL_FIELD)
+#undef RD_CALL_FIELD
+};
+
+/* What a plug-in exports, under the name rondo_algorithm_v1. */
+struct rd_algorithm_plugin {
+	unsigned abi; /* RD_ALGORITHM_ABI */
+	uint64_t layout; /* RD_ALGORITHM_LAYOUT */
+	const struct rd_algorithm *const *algorithms; /* NULL at the end */
+	const struct rd_algorithm_calls **calls; /* set before anything of the plug-in is called */
+};
+
+/* Differs where two headers of one version differ in what both sides see. */
+#define RD_ALGORITHM_LAYOUT \
+	((uint64_t)sizeof(struct rd_algorithm) | (uint64_t)sizeof(struct rd_problem) << 16 | \
+		(uint64_t)sizeof(struct rd_layout) << 32 | \
+		(uint64_t)sizeof(struct rd_algorithm_calls) << 48)
+
+#ifndef RD_INSIDE
+extern const struct rd_algorithm_calls *rd_algorithm_calls __attribute__((visibility("hidden")));
+extern const struct rd_algorithm_plugin rondo_algorithm_v1 __attribute__((visibility("default")));
+
+#define RD_RETURN_void
+#define RD_CALL_THROUGH(result, name, parameters, arguments) \
+	static inline result name parameters \
+	{ \
+		RD_RETURN_##result rd_algorithm_calls->name arguments; \
+	}
+RD_ALGORITHM_CALLS(RD_CALL_THROUGH)
+#undef RD_CALL_THROUGH
+
+/* Once in a plug-in, at the end of one file: RONDO_PLUGIN_ALGORITHMS(&mine). */
+#define RONDO_PLUGIN_ALGORITHMS(...) \
+	const struct rd_algorithm_calls *rd_algorithm_calls; \
+	static const struct rd_algorithm *const rd_plugin_algorithms[] = { __VA_ARGS__, NULL }; \
+	const struct rd_algorithm_plugin rondo_algorithm_v1 = { \
+		.abi = RD_ALGORITHM_ABI, \
+		.layout = RD_ALGORITHM_LAYOUT, \
+		.algorithms = rd_plugin_algorithms, \
+		.calls = &rd_algorithm_calls, \
+	}
+#endif
+
+#endif
