@@ -336,6 +336,17 @@ static int check_debug(const struct rd_settings *settings)
 	return err ? err : rd_log_read_subsystems(&subsystems, settings->debug_subsys);
 }
 
+/* An IPv6 address may be written as in a URL: [fd00::1]. */
+static void strip_brackets(char *address)
+{
+	size_t length = strlen(address);
+
+	if (length < 3 || address[0] != '[' || address[length - 1] != ']')
+		return;
+	memmove(address, address + 1, length - 2);
+	address[length - 2] = '\0';
+}
+
 int rd_settings_read(struct rd_settings *settings, const struct rondo_config *config)
 {
 	int err = refuse_unknown_variables();
@@ -349,6 +360,7 @@ int rd_settings_read(struct rd_settings *settings, const struct rondo_config *co
 			config->struct_size, sizeof(*config));
 	for (size_t i = 0; i < TABLE_SIZE && !err; i++)
 		err = read_setting(settings, &table[i], config);
+	strip_brackets(settings->address);
 	if (!err)
 		err = check_debug(settings);
 	if (!err)

@@ -39,6 +39,19 @@ Test(settings, defaults_hold_where_nothing_is_set)
 	RD_SETTINGS(IS_DEFAULT)
 }
 
+Test(settings, an_address_may_stand_in_brackets)
+{
+	static const char *const pairs[][2] = { { "[fd00::1]", "fd00::1" }, { "[]", "[]" },
+		{ "[fd00::1", "[fd00::1" }, { "fd00::1]", "fd00::1]" } };
+
+	launch_as("0", "1");
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
+		setenv("MASTER_ADDR", pairs[i][0], 1);
+		cr_assert_eq(rd_settings_read(&settings, NULL), 0, "%s", rondo_last_error());
+		cr_assert_str_eq(settings.address, pairs[i][1]);
+	}
+}
+
 Test(settings, the_environment_sets_every_field)
 {
 	launch_as("0", "65536");

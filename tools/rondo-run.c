@@ -117,8 +117,10 @@ static bool open_rendezvous(struct job *job)
 	}
 	if (error == EADDRNOTAVAIL && options->port > 0)
 		return true;
-	fprintf(stderr, "rondo-run: cannot listen at %s:%d: %s\n", options->address, options->port,
-		strerror(error));
+	fprintf(stderr,
+		strchr(options->address, ':') ? "rondo-run: cannot listen at [%s]:%d: %s\n"
+					      : "rondo-run: cannot listen at %s:%d: %s\n",
+		options->address, options->port, strerror(error));
 	return false;
 }
 

@@ -75,6 +75,17 @@ static bool read_local_size(const char *text, int *local_size)
 	return true;
 }
 
+/* An IPv6 address may be written as in a URL, [fd00::1]; programs want it without. */
+static const char *strip_brackets(char *address)
+{
+	size_t length = strlen(address);
+
+	if (length < 3 || address[0] != '[' || address[length - 1] != ']')
+		return address;
+	address[length - 1] = '\0';
+	return address + 1;
+}
+
 enum {
 	OPT_NPROC = 1,
 	OPT_STANDALONE,
@@ -134,7 +145,7 @@ static bool read_option(struct options *options, struct given *given, int option
 	case OPT_NODE:
 		return read_number("node-rank", optarg, 0, RANKS_MAX - 1, &given->node);
 	case OPT_ADDRESS:
-		given->address = optarg;
+		given->address = strip_brackets(optarg);
 		return true;
 	case OPT_PORT:
 		return read_number("master-port", optarg, 1, 65535, &given->port);
