@@ -24,6 +24,7 @@ static const char *const kind_names[KINDS] = { "net", "uts", "mnt" };
 
 struct hosts {
 	struct hosts_shape shape;
+	int switches; /* the network namespace of all switches, where the test is as well */
 	int fds[HOSTS_MAX][KINDS];
 	char addresses[HOSTS_MAX][HOSTS_NETWORKS_MAX][32];
 };
@@ -74,21 +75,24 @@ static int file_of(const char *text)
 	return fd;
 }
 
-/* The program ("ip", "tc") does the script's lines in the network namespace; -1: where the test is.
- */
+/* The program ("ip", "tc") does the script's lines in the network namespace. */
 static bool run_script(const char *program, int net, const struct script *script)
 {
+	/* Only root looks in the first by itself. */
+	static const char *const places[] = { "/usr/sbin", "/sbin", "/usr/bin", "/bin" };
+	char path[64];
 	int in = file_of(script->text), said = file_of(""), status = -1;
 	pid_t pid = fork();
 
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if ((net >= 0 && setns(net, CLONE_NEWNET)) || dup2(in, STDIN_FILENO) < 0 ||
+		if (setns(net, CLONE_NEWNET) || dup2(in, STDIN_FILENO) < 0 ||
 			dup2(said, STDOUT_FILENO) < 0 || dup2(said, STDERR_FILENO) < 0)
 			_exit(1);
-		/* Where only root looks by itself. */
-		setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin", 1);
-		execlp(program, program, "-batch", "-", (char *)NULL);
+		for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+			snprintf(path, sizeof(path), "%s/%s", places[i], program);
+			execl(path, program, "-batch", "-", (char *)NULL);
+		}
 		_exit(127);
 	}
 	if (pid > 0)
@@ -119,10 +123,12 @@ static bool write_file(const char *path, const char *text)
 }
 
 /* The test moves to where the switches will be. */
-static bool leave_home(void)
+static bool leave_home(struct hosts *hosts)
 {
-	if (unshare(CLONE_NEWNET) == 0)
-		return true;
+	if (unshare(CLONE_NEWNET) == 0) {
+		hosts->switches = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+		return hosts->switches >= 0 || give_up("/proc has no namespaces: %m");
+	}
 	return give_up("network namespaces cannot be made here: %m%s",
 		errno == EPERM ? " (not root; unshare -r may help)" : "");
 }
@@ -229,7 +235,7 @@ static bool make_switches(const struct hosts *hosts)
 				"/proc/%d/fd/%d\n"
 				"link set dev h%dn%d master net%d up\n",
 				i, k, k, (int)gettid(), hosts->fds[i][NET], i, k, k);
-	return run_script("ip", -1, &script);
+	return run_script("ip", hosts->switches, &script);
 }
 
 /* The addresses are there to be used at once: nobody else can have them (nodad). */
@@ -251,7 +257,7 @@ static bool plug_in(const struct hosts *hosts, int host)
 
 static bool make(struct hosts *hosts)
 {
-	if (!leave_home())
+	if (!leave_home(hosts))
 		return false;
 	for (int i = 0; i < hosts->shape.count; i++)
 		if (!make_namespaces(hosts, i))
@@ -278,6 +284,7 @@ struct hosts *hosts_create(const struct hosts_shape *shape, const char **reason)
 		hosts->shape.networks = 1;
 	if (shape->count > HOSTS_MAX || hosts->shape.networks > HOSTS_NETWORKS_MAX)
 		abort();
+	hosts->switches = -1;
 	memset(hosts->fds, -1, sizeof(hosts->fds));
 	name_addresses(hosts);
 	if (make(hosts))
@@ -294,6 +301,8 @@ void hosts_destroy(struct hosts *hosts)
 		for (int kind = 0; kind < KINDS; kind++)
 			if (hosts->fds[i][kind] >= 0)
 				close(hosts->fds[i][kind]);
+	if (hosts->switches >= 0)
+		close(hosts->switches);
 	free(hosts);
 }
 
@@ -319,9 +328,8 @@ bool hosts_unplug(const struct hosts *hosts, int host, int network)
 {
 	struct script script = { .size = 0 };
 
-	(void)hosts;
 	add(&script, "link set dev h%dn%d down\n", host, network);
-	return run_script("ip", -1, &script);
+	return run_script("ip", hosts->switches, &script);
 }
 
 /* Room to wait for more than any window holds: what is dropped would be sent, and counted, twice.
@@ -333,7 +341,8 @@ bool hosts_slow(const struct hosts *hosts, int host, int network, const char *ra
 	add(&there, "qdisc add dev h%dn%d root tbf rate %s burst 64kb limit 16mb\n", host, network,
 		rate);
 	add(&back, "qdisc add dev eth%d root tbf rate %s burst 64kb limit 16mb\n", network, rate);
-	return run_script("tc", -1, &there) && run_script("tc", hosts->fds[host][NET], &back);
+	return run_script("tc", hosts->switches, &there) &&
+	       run_script("tc", hosts->fds[host][NET], &back);
 }
 
 bool hosts_traffic(const struct hosts *hosts, int host, int network, struct hosts_traffic *traffic)
@@ -399,4 +408,19 @@ char *hosts_text(int fd)
 	if (!text || pread(fd, text, (size_t)size, 0) != size)
 		abort();
 	return text;
+}
+
+/* A file does not tell of its growth: it is asked. */
+bool hosts_await(int fd, const char *part, int limit_ms)
+{
+	for (int waited_ms = 0; waited_ms < limit_ms; waited_ms += 10) {
+		char *text = hosts_text(fd);
+		bool there = strstr(text, part) != NULL;
+
+		free(text);
+		if (there)
+			return true;
+		poll(NULL, 0, 10);
+	}
+	return false;
 }

@@ -43,7 +43,8 @@ bool hosts_enter(const struct hosts *hosts, int host);
 /* "10.7.0.1", or "fd07::1" where there is no IPv4. */
 const char *hosts_address(const struct hosts *hosts, int host, int network);
 
-/* Pulls the cable at the switch: nothing passes, and neither side is told of what is lost. */
+/* For any process of the test, in whichever host. Pulls the cable at the switch: nothing passes,
+ * and neither side is told of what is lost. */
 bool hosts_unplug(const struct hosts *hosts, int host, int network);
 /* Bounds what the cable carries, each way: "100mbit". */
 bool hosts_slow(const struct hosts *hosts, int host, int network, const char *rate);
@@ -70,5 +71,7 @@ void hosts_start(
 void hosts_finish(struct hosts_program *program, int limit_ms);
 /* All that is in such a file, as a string that the caller frees. */
 char *hosts_text(int fd);
+/* Waits until such a file holds this; false: not within limit_ms. */
+bool hosts_await(int fd, const char *part, int limit_ms);
 
 #endif

@@ -1,0 +1,119 @@
+/* A host that vanishes, its ranks killed or its cable pulled: every rank elsewhere gets an error
+   that names one of its ranks, within the bound that was set. */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+#define RANKS 4
+#define TIMEOUT_MS 1500
+/* Until every rank has ended: the bound, and what a loaded machine needs to start and end ranks. */
+#define LIMIT_MS 15000
+
+static struct hosts *need_hosts(void)
+{
+	const char *reason;
+	struct hosts *hosts = hosts_create(&(struct hosts_shape){ .count = 2 }, &reason);
+
+	if (!hosts)
+		cr_skip_test("no hosts: %s", reason);
+	return hosts;
+}
+
+/* How the host goes, done by its ranks in their fourth call. */
+struct end {
+	int host; /* ranks 2 * host and 2 * host + 1 */
+	bool silently;
+};
+
+static bool is_victim(const struct citizen *citizen)
+{
+	const struct end *end = citizen->argument;
+
+	return citizen->world->host_of[citizen->rank] == end->host;
+}
+
+static int vanish(struct citizen *citizen)
+{
+	const struct end *end = citizen->argument;
+
+	if (!end->silently)
+		return raise(SIGKILL);
+	if (citizen->rank % 2 == 0 && !hosts_unplug(citizen->world->hosts, end->host, 0))
+		return world_say(citizen, "the cable stays");
+	return 0;
+}
+
+/* The others name a rank of the host that went; its own ranks, where they live, one elsewhere. */
+static int names_the_other_side(struct citizen *citizen, int err)
+{
+	const struct end *end = citizen->argument;
+	int first = is_victim(citizen) ? 2 * !end->host : 2 * end->host;
+	char one[32], other[32];
+
+	snprintf(one, sizeof(one), "rank %d (", first);
+	snprintf(other, sizeof(other), "rank %d (", first + 1);
+	if (err != (end->silently ? RONDO_TIMEOUT : RONDO_DIED) ||
+		(!strstr(rondo_last_error(), one) && !strstr(rondo_last_error(), other)))
+		return world_say(citizen, "got %s: %s", rondo_error_name(err), rondo_last_error());
+	return 0;
+}
+
+static float values[100000];
+
+static int go_on_until_it_fails(struct citizen *citizen)
+{
+	int err = citizen->create_error;
+
+	for (int i = 0; !err; i++) {
+		if (i == 3 && is_victim(citizen) && vanish(citizen))
+			return 1;
+		err = rondo_all_reduce(
+			citizen->comm, values, values, 100000, RONDO_F32, RONDO_SUM, NULL);
+	}
+	return names_the_other_side(citizen, err);
+}
+
+static void lose(int host, bool silently)
+{
+	struct hosts *hosts = need_hosts();
+	struct world world = { .size = RANKS,
+		.timeout_ms = TIMEOUT_MS,
+		.limit_ms = LIMIT_MS,
+		.hosts = hosts,
+		.host_of = { 0, 0, 1, 1 } };
+	struct end end = { .host = host, .silently = silently };
+	struct fate fates[WORLD_MAX];
+
+	world_run(&world, go_on_until_it_fails, &end, fates);
+	for (int rank = 0; rank < RANKS; rank++) {
+		bool killed = !silently && world.host_of[rank] == host;
+
+		cr_assert_eq(fates[rank].status, killed ? 128 + SIGKILL : 0, "rank %d: %d: %s",
+			rank, fates[rank].status, fates[rank].text);
+	}
+	hosts_destroy(hosts);
+}
+
+Test(hosts_failure, a_host_whose_ranks_are_killed_is_named, .timeout = 60)
+{
+	lose(1, false);
+}
+
+Test(hosts_failure, so_is_one_with_rank_0, .timeout = 60)
+{
+	lose(0, false);
+}
+
+Test(hosts_failure, a_host_that_falls_silent_is_named_and_names_the_others, .timeout = 60)
+{
+	lose(1, true);
+}
+
+Test(hosts_failure, so_does_one_with_rank_0, .timeout = 60)
+{
+	lose(0, true);
+}

@@ -1,0 +1,237 @@
+/* rondo-run on several hosts, started once on each, as people do it by hand. The hosts are network
+   namespaces (hosts.h). */
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hosts.h"
+
+#define LIMIT_MS 60000
+#define COMMAND_MAX 16
+
+static struct hosts *need_hosts(const struct hosts_shape *shape)
+{
+	const char *reason;
+	struct hosts *hosts = hosts_create(shape, &reason);
+
+	if (!hosts)
+		cr_skip_test("no hosts: %s", reason);
+	return hosts;
+}
+
+/* What is the same on every node. */
+struct job {
+	int nodes;
+	char *local_size, *address;
+	char *program[COMMAND_MAX]; /* and its arguments */
+};
+
+static void start_node(
+	const struct hosts *hosts, const struct job *job, int node, struct hosts_program *launcher)
+{
+	char nodes[16], number[16];
+	char *arguments[10 + COMMAND_MAX] = { RONDO_TOOL, "--nnodes", nodes, "--node-rank", number,
+		"--nproc-per-node", job->local_size, "--master-addr", job->address };
+	int count = 9;
+
+	snprintf(nodes, sizeof(nodes), "%d", job->nodes);
+	snprintf(number, sizeof(number), "%d", node);
+	for (int i = 0; job->program[i]; i++)
+		arguments[count++] = job->program[i];
+	hosts_start(hosts, node, arguments, launcher);
+}
+
+static void start(
+	const struct hosts *hosts, const struct job *job, struct hosts_program launchers[HOSTS_MAX])
+{
+	for (int node = 0; node < job->nodes; node++)
+		start_node(hosts, job, node, &launchers[node]);
+}
+
+static void print_all(struct hosts_program *launchers, int count)
+{
+	for (int i = 0; i < count; i++) {
+		char *out = hosts_text(launchers[i].out), *err = hosts_text(launchers[i].err);
+
+		fprintf(stderr, "---- node %d: status %d\n%s%s", i, launchers[i].status, out, err);
+		free(out);
+		free(err);
+	}
+}
+
+/* Every launcher ends with 0. */
+static void finish_well(struct hosts_program *launchers, int count)
+{
+	int failed = 0;
+
+	for (int i = 0; i < count; i++) {
+		hosts_finish(&launchers[i], LIMIT_MS);
+		failed += launchers[i].status != 0;
+	}
+	if (failed)
+		print_all(launchers, count);
+	cr_assert_eq(failed, 0);
+}
+
+static int count_of(const char *text, const char *part)
+{
+	int found = 0;
+
+	for (; (text = strstr(text, part)); text += strlen(part))
+		found++;
+	return found;
+}
+
+/* ---- It works ------------------------------------------------------------------------------ */
+
+/* Each node's ranks have said the sum, and no other node's. */
+static void assert_sums(const struct hosts_program *launcher, int first, int ranks, int size)
+{
+	char *text = hosts_text(launcher->out), line[64];
+
+	for (int rank = first; rank < first + ranks; rank++) {
+		snprintf(line, sizeof(line), "rank %d of %d: the sum is %d\n", rank, size,
+			size * (size + 1) / 2);
+		cr_assert_eq(count_of(text, line), 1, "no '%s' in:\n%s", line, text);
+	}
+	cr_assert_eq(count_of(text, "\n"), ranks, "%s", text);
+	free(text);
+}
+
+static void assert_two_nodes_work(const struct hosts_shape *shape, char *address)
+{
+	struct hosts *hosts = need_hosts(shape);
+	struct job job = {
+		.nodes = 2, .local_size = "2", .address = address, .program = { RONDO_EXAMPLE }
+	};
+	struct hosts_program launchers[HOSTS_MAX];
+
+	start(hosts, &job, launchers);
+	finish_well(launchers, 2);
+	for (int node = 0; node < 2; node++)
+		assert_sums(&launchers[node], 2 * node, 2, 4);
+	hosts_destroy(hosts);
+}
+
+Test(run_hosts, node_0_is_found_by_its_name, .timeout = 120)
+{
+	assert_two_nodes_work(&(struct hosts_shape){ .count = 2 }, "host0");
+}
+
+Test(run_hosts, node_0_is_found_by_its_address_where_no_host_knows_any_name, .timeout = 120)
+{
+	assert_two_nodes_work(&(struct hosts_shape){ .count = 2, .nameless = true }, "10.7.0.1");
+}
+
+Test(run_hosts, an_address_of_IPv6_stands_with_brackets, .timeout = 120)
+{
+	assert_two_nodes_work(&(struct hosts_shape){ .count = 2, .v6_only = true }, "[fd07:0::1]");
+}
+
+Test(run_hosts, or_without_brackets, .timeout = 120)
+{
+	assert_two_nodes_work(&(struct hosts_shape){ .count = 2, .v6_only = true }, "fd07:0::1");
+}
+
+/* ---- It fails ------------------------------------------------------------------------------ */
+
+/* A job that goes on until something ends it, and says so once it has begun. */
+static struct hosts *start_endless_job(struct job *job, struct hosts_program launchers[HOSTS_MAX])
+{
+	struct hosts *hosts = need_hosts(&(struct hosts_shape){ .count = 2 });
+
+	*job = (struct job){ .nodes = 2,
+		.local_size = "2",
+		.address = "host0",
+		.program = {
+			RONDO_BENCH, "all_reduce", "-b", "1M", "-e", "1M", "-n", "1000000" } };
+	setenv("RONDO_DEBUG", "INFO", 1);
+	start(hosts, job, launchers);
+	for (int node = 0; node < 2; node++)
+		for (int i = 0; i < 2; i++) {
+			char line[64];
+
+			snprintf(line, sizeof(line), "rank %d nranks 4 - Init COMPLETE",
+				2 * node + i);
+			cr_assert(
+				hosts_await(launchers[node].err, line, LIMIT_MS), "no '%s'", line);
+		}
+	return hosts;
+}
+
+/* "host1:4803:4803 [2] RONDO ...": by their lines the ranks' pids are known. */
+static pid_t pid_of(const struct hosts_program *launcher, int rank)
+{
+	char *text = hosts_text(launcher->err), mark[16];
+	int pid = 0;
+
+	snprintf(mark, sizeof(mark), " [%d] ", rank);
+	for (char *line = strtok(text, "\n"); line && !pid; line = strtok(NULL, "\n"))
+		if (strstr(line, mark))
+			sscanf(line, "host%*d:%d:", &pid);
+	free(text);
+	cr_assert_gt(pid, 0, "rank %d has printed nothing", rank);
+	return pid;
+}
+
+static void assert_ends_with(
+	struct hosts_program *launcher, int status, const char *first, const char *second)
+{
+	char *text;
+
+	hosts_finish(launcher, LIMIT_MS);
+	text = hosts_text(launcher->err);
+	cr_assert_eq(launcher->status, status, "status %d:\n%s", launcher->status, text);
+	cr_assert_not_null(strstr(text, first), "no '%s' in:\n%s", first, text);
+	cr_assert_not_null(strstr(text, second), "no '%s' in:\n%s", second, text);
+	free(text);
+}
+
+Test(run_hosts, a_rank_killed_on_one_host_ends_the_other_hosts_launcher_too, .timeout = 120)
+{
+	struct hosts_program launchers[HOSTS_MAX];
+	struct job job;
+	struct hosts *hosts = start_endless_job(&job, launchers);
+
+	kill(pid_of(&launchers[1], 3), SIGKILL);
+	assert_ends_with(
+		&launchers[1], 128 + SIGKILL, "rondo-run: rank 3 (pid ", "was killed by signal 9");
+	assert_ends_with(&launchers[0], 1, "rank 3 (host host1", "rondo-run: rank ");
+	hosts_destroy(hosts);
+}
+
+Test(run_hosts, a_launcher_killed_with_all_its_ranks_ends_the_others, .timeout = 120)
+{
+	struct hosts_program launchers[HOSTS_MAX];
+	struct job job;
+	struct hosts *hosts = start_endless_job(&job, launchers);
+
+	kill(launchers[0].pid, SIGKILL);
+	assert_ends_with(&launchers[1], 1, "rank 0", "rondo-run: rank ");
+	hosts_finish(&launchers[0], LIMIT_MS);
+	hosts_destroy(hosts);
+}
+
+Test(run_hosts, a_master_whose_name_one_host_does_not_know_is_said_there_and_missed_here,
+	.timeout = 120)
+{
+	struct hosts *hosts = need_hosts(&(struct hosts_shape){ .count = 2 });
+	struct job here = {
+		.nodes = 2, .local_size = "1", .address = "10.7.0.1", .program = { RONDO_EXAMPLE }
+	};
+	struct job there = here;
+	struct hosts_program launchers[2];
+
+	there.address = "nowhere.invalid";
+	setenv("RONDO_INIT_TIMEOUT_MS", "1500", 1);
+	start_node(hosts, &here, 0, &launchers[0]);
+	start_node(hosts, &there, 1, &launchers[1]);
+	assert_ends_with(&launchers[0], 1, "rank 1 of 2 has not come to 10.7.0.1:29500 within 1500 ms",
+		"rondo-run: rank 0 (pid ");
+	assert_ends_with(&launchers[1], 1, "rank 1: MASTER_ADDR \"nowhere.invalid\"",
+		"rondo-run: rank 1 (pid ");
+	hosts_destroy(hosts);
+}
