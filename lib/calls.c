@@ -114,7 +114,7 @@ static int submit(const struct request *request)
 	task.comm = request->comm;
 	task.call = (struct rd_call){
 		.problem = { request->collective, request->comm->rank, request->comm->size,
-			request->root, request->target },
+			request->root, request->target, request->comm->layouts[0] },
 		.type = request->type,
 		.op = request->op,
 		.count = request->count,

@@ -125,6 +125,36 @@ static bool is_crowded(const struct rondo_comm *comm, const struct rd_member *me
 	return ranks > CPU_COUNT(&cores);
 }
 
+/* How the ranks lie to each other; channels of one order share its layout. */
+static int lay_out(struct rondo_comm *comm, const struct rd_member *members)
+{
+	struct rd_place *places = calloc((size_t)comm->size, sizeof(*places));
+	int err = 0;
+
+	if (!places)
+		return rd_fail(RONDO_MEMORY, "no memory for the places of %d ranks", comm->size);
+	for (int rank = 0; rank < comm->size; rank++)
+		places[rank] = members[rank].place;
+	for (int channel = 0; channel < comm->channels && !err; channel++) {
+		struct rd_layout **layout = &comm->layouts[channel];
+
+		err = rd_order_create(layout, places, comm->size, channel);
+		if (err || channel == 0 || !rd_order_equal(*layout, comm->layouts[channel - 1]))
+			continue;
+		rd_order_destroy(*layout);
+		*layout = comm->layouts[channel - 1];
+	}
+	free(places);
+	return err;
+}
+
+static void destroy_layouts(struct rondo_comm *comm)
+{
+	for (int channel = comm->channels - 1; channel >= 0; channel--)
+		if (channel == 0 || comm->layouts[channel] != comm->layouts[channel - 1])
+			rd_order_destroy(comm->layouts[channel]);
+}
+
 /* Meets the other ranks and connects to each. */
 static int join(struct rondo_comm *comm)
 {
@@ -153,7 +183,9 @@ static int join(struct rondo_comm *comm)
 	rd_log(RD_INFO, RD_BOOTSTRAP, "Bootstrap : Using %s", rd_lifeline_where(comm->lifeline));
 	comm->local.comm_id = rd_lifeline_comm_id(comm->lifeline);
 	comm->crowded = is_crowded(comm, members);
-	err = rd_route_connect(comm, members);
+	err = lay_out(comm, members);
+	if (!err)
+		err = rd_route_connect(comm, members);
 	if (!err)
 		err = rd_introduction_create(comm);
 	if (!err)
@@ -185,6 +217,7 @@ static void destroy(struct rondo_comm *comm)
 			comm->prepared[i] = next;
 		}
 	}
+	destroy_layouts(comm);
 	if (comm->epoll_fd >= 0)
 		close(comm->epoll_fd);
 	if (comm->wake_fd >= 0)

@@ -10,12 +10,14 @@
 #include "exec.h"
 #include "introduce.h"
 #include "lifeline.h"
+#include "order.h"
 #include "settings.h"
 #include "rondo/transport.h"
 
-/* A plan with the memory that its one exec at a time needs. */
+/* A plan for each channel (one and the same where their layouts are), with the memory that their one
+   exec at a time needs. */
 struct rd_prepared {
-	struct rd_plan *plan;
+	const struct rd_plan *plans[RD_CHANNELS_MAX];
 	void *scratch;
 	uint64_t *tickets;
 	struct rd_prepared *next;
@@ -32,6 +34,10 @@ struct rondo_comm {
 	struct rd_endpoint *endpoints[RD_TRANSPORTS_MAX];
 	int endpoint_count;
 	struct rd_local local;
+
+	/* How the ranks lie to each other, by channel: one and the same where the order is. NULL where
+	   this rank is alone. */
+	struct rd_layout *layouts[RD_CHANNELS_MAX];
 
 	/* The other ranks' fate; lifeline is NULL where this rank is alone. */
 	struct rd_lifeline *lifeline;

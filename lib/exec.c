@@ -23,20 +23,51 @@ static size_t piece_bytes(size_t piece_size)
 	return piece_size / ALIGNMENT * ALIGNMENT;
 }
 
-size_t rd_exec_scratch_size(const struct rd_plan *plan, int channels, size_t piece_size)
+/* Of the channels' plans, the most scratch chunks, and the most steps: what each channel is given. */
+static int most_scratch(const struct rd_plan *const *plans, int channels)
 {
-	return (size_t)channels * plan->scratch_chunks * piece_bytes(piece_size);
+	int most = 0;
+
+	for (int channel = 0; channel < channels; channel++)
+		if (plans[channel]->scratch_chunks > most)
+			most = plans[channel]->scratch_chunks;
+	return most;
 }
 
-size_t rd_exec_ticket_count(const struct rd_plan *plan, int channels)
+static int most_steps(const struct rd_plan *const *plans, int channels)
 {
-	return (size_t)channels * plan->step_count;
+	int most = 0;
+
+	for (int channel = 0; channel < channels; channel++)
+		if (plans[channel]->step_count > most)
+			most = plans[channel]->step_count;
+	return most;
+}
+
+size_t rd_exec_scratch_size(const struct rd_plan *const *plans, int channels, size_t piece_size)
+{
+	return (size_t)channels * most_scratch(plans, channels) * piece_bytes(piece_size);
+}
+
+size_t rd_exec_ticket_count(const struct rd_plan *const *plans, int channels)
+{
+	return (size_t)channels * most_steps(plans, channels);
+}
+
+static const struct rd_step *step_at(const struct rd_exec *exec, int channel, int index)
+{
+	return &exec->plans[channel]->steps[index];
+}
+
+static uint64_t *ticket_of(const struct rd_exec *exec, int channel, int step)
+{
+	return &exec->tickets[(size_t)channel * exec->steps_most + step];
 }
 
 /* Cuts a block into the plan's parts, and a part into pieces of equal length that fit a message. */
 static void cut(struct rd_exec *exec, size_t piece_size)
 {
-	size_t parts = exec->plan->parts;
+	size_t parts = exec->plans[0]->parts;
 
 	exec->chunk_count = exec->piece_count = exec->call.count;
 	exec->pieces = 1;
@@ -71,7 +102,7 @@ static size_t min(size_t a, size_t b)
 /* Elements of a chunk that lie in a piece. */
 static size_t slice_count(const struct rd_exec *exec, int chunk, size_t piece)
 {
-	size_t part = exec->plan->parts == 1 ? 0 : chunk % exec->plan->parts;
+	size_t part = exec->plans[0]->parts == 1 ? 0 : chunk % exec->plans[0]->parts;
 	size_t in_chunk = min(exec->chunk_count, less(exec->call.count, part * exec->chunk_count));
 
 	return min(exec->piece_count, less(in_chunk, piece * exec->piece_count));
@@ -82,9 +113,9 @@ static size_t offset(const struct rd_exec *exec, int chunk, size_t piece)
 {
 	size_t block = chunk, part = 0;
 
-	if (exec->plan->parts > 1) {
-		block = chunk / exec->plan->parts;
-		part = chunk % exec->plan->parts;
+	if (exec->plans[0]->parts > 1) {
+		block = chunk / exec->plans[0]->parts;
+		part = chunk % exec->plans[0]->parts;
 	}
 	return (block * exec->call.count + part * exec->chunk_count + piece * exec->piece_count) *
 	       exec->element;
@@ -97,7 +128,7 @@ static char *locate(const struct rd_exec *exec, struct rd_where where, int chann
 	if (where.memory == RD_NOWHERE)
 		return NULL;
 	if (where.memory == RD_SCRATCH) {
-		size_t chunk = (size_t)channel * exec->plan->scratch_chunks + where.chunk;
+		size_t chunk = (size_t)channel * exec->scratch_chunks + where.chunk;
 
 		return exec->scratch + chunk * exec->scratch_slice;
 	}
@@ -191,13 +222,13 @@ static void commit(
 /* Sends from memory that stays as it is until a FLUSH of the step, or the end of the call. */
 static int post(struct rd_exec *exec, int channel, int index, const char *from, size_t size)
 {
-	const struct rd_step *step = &exec->plan->steps[index];
+	const struct rd_step *step = step_at(exec, channel, index);
 	struct rd_link *link = link_to(exec, step->to, channel);
 	struct rd_signature ours = signature(exec, step->chunk);
 
 	if (!link->ops->send(link, (const struct rd_tag *)&ours, from, size))
 		return wait_for(exec, link);
-	exec->tickets[channel * exec->plan->step_count + index] = link->posted;
+	*ticket_of(exec, channel, index) = link->posted;
 	exec->lingers = true;
 	return RD_MOVED;
 }
@@ -216,7 +247,7 @@ static void copy(void *into, const void *from, size_t size)
 
 static int run_send(struct rd_exec *exec, int channel, size_t piece, int index)
 {
-	const struct rd_step *step = &exec->plan->steps[index];
+	const struct rd_step *step = step_at(exec, channel, index);
 	struct rd_link *link = link_to(exec, step->to, channel);
 	size_t size = slice_count(exec, step->chunk, piece) * exec->element;
 	const char *from = locate(exec, step->from, channel, piece);
@@ -302,7 +333,7 @@ static int run_recv_reduce(
  */
 static int run_forward_stored(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
 {
-	const struct rd_step *step = &exec->plan->steps[cursor->step];
+	const struct rd_step *step = step_at(exec, channel, cursor->step);
 	size_t size = slice_count(exec, step->chunk, cursor->piece) * exec->element;
 
 	if (!cursor->received) {
@@ -325,7 +356,7 @@ static int run_forward_stored(struct rd_exec *exec, int channel, struct rd_curso
 
 static int run_forward(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
 {
-	const struct rd_step *step = &exec->plan->steps[cursor->step];
+	const struct rd_step *step = step_at(exec, channel, cursor->step);
 	struct rd_link *from_link = link_to(exec, step->peer, channel);
 	struct rd_link *to_link = link_to(exec, step->to, channel);
 	size_t count = slice_count(exec, step->chunk, cursor->piece);
@@ -362,7 +393,7 @@ static int run_flush(struct rd_exec *exec, int channel, const struct rd_step *st
 {
 	const struct rd_link *link = link_to(exec, step->to, channel);
 
-	if (link->sent >= exec->tickets[channel * exec->plan->step_count + step->sender])
+	if (link->sent >= *ticket_of(exec, channel, step->sender))
 		return RD_MOVED;
 	return wait_for(exec, link);
 }
@@ -452,21 +483,19 @@ static void run_combine(struct rd_exec *exec, size_t piece, const struct rd_step
 
 /* What has no element in this piece moves nothing; but each step's first message always goes, for
    the signature in it. */
-static bool empty(const struct rd_exec *exec, const struct rd_cursor *cursor)
+static bool empty(const struct rd_exec *exec, const struct rd_step *step, size_t piece)
 {
-	const struct rd_step *step = &exec->plan->steps[cursor->step];
-
 	if (step->kind == RD_STEP_FLUSH || step->kind == RD_STEP_SIGNAL ||
 		step->kind == RD_STEP_AWAIT)
 		return false;
-	return cursor->piece > 0 && slice_count(exec, step->chunk, cursor->piece) == 0;
+	return piece > 0 && slice_count(exec, step->chunk, piece) == 0;
 }
 
 static int run_step(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
 {
-	const struct rd_step *step = &exec->plan->steps[cursor->step];
+	const struct rd_step *step = step_at(exec, channel, cursor->step);
 
-	if (empty(exec, cursor))
+	if (empty(exec, step, cursor->piece))
 		return RD_MOVED;
 	switch (step->kind) {
 	case RD_STEP_SEND:
@@ -513,11 +542,11 @@ struct rd_signature rd_exec_signature(const struct rd_call *call)
 	};
 }
 
-void rd_exec_init(struct rd_exec *exec, const struct rd_plan *plan, const struct rd_call *call,
-	struct rd_link *const *links, int channels, size_t piece_size, void *scratch,
+void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
+	const struct rd_call *call, struct rd_link *const *links, int channels, size_t piece_size, void *scratch,
 	uint64_t *tickets)
 {
-	exec->plan = plan;
+	exec->plans = plans;
 	exec->call = *call;
 	exec->links = links;
 	exec->reached = NULL;
@@ -526,7 +555,9 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *plan, const struct
 	exec->reduce = rd_reduce(call->type, call->op);
 	exec->scratch = scratch;
 	exec->scratch_slice = piece_bytes(piece_size);
+	exec->scratch_chunks = most_scratch(plans, channels);
 	exec->tickets = tickets;
+	exec->steps_most = most_steps(plans, channels);
 	exec->signature = rd_exec_signature(call);
 	exec->error = 0;
 	exec->waiting_for = -1;
@@ -535,11 +566,13 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *plan, const struct
 	cut(exec, piece_size);
 	for (int channel = 0; channel < channels; channel++) {
 		exec->cursors[channel] = (struct rd_cursor){ .piece = channel };
-		if ((size_t)channel < exec->pieces && plan->step_count > 0)
+		if (plans[channel]->step_count == 0)
+			exec->cursors[channel].piece = exec->pieces;
+		else if ((size_t)channel < exec->pieces)
 			exec->running++;
 	}
 	/* A step that an empty slice skips must not leave an old ticket for its FLUSH. */
-	for (size_t i = 0; i < rd_exec_ticket_count(plan, channels); i++)
+	for (int i = 0; i < channels * exec->steps_most; i++)
 		tickets[i] = 0;
 }
 
@@ -547,6 +580,7 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *plan, const struct
 static int run_channel(struct rd_exec *exec, int channel, bool *moved)
 {
 	struct rd_cursor *cursor = &exec->cursors[channel];
+	int steps = exec->plans[channel]->step_count;
 
 	while (cursor->piece < exec->pieces) {
 		int step_moved = run_step(exec, channel, cursor);
@@ -554,7 +588,7 @@ static int run_channel(struct rd_exec *exec, int channel, bool *moved)
 		if (step_moved <= 0)
 			return step_moved;
 		*moved = true;
-		if (++cursor->step < exec->plan->step_count)
+		if (++cursor->step < steps)
 			continue;
 		cursor->step = 0;
 		cursor->piece += exec->channels;
@@ -566,19 +600,26 @@ static int run_channel(struct rd_exec *exec, int channel, bool *moved)
 
 /* The call may end only when no link needs the user's memory any more, nor this thread to push what
    it has accepted: the caller may turn to other work for long. */
-static int drain(struct rd_exec *exec)
+static int drain_channel(struct rd_exec *exec, int channel)
 {
-	for (int i = 0; exec->lingers && i < exec->plan->step_count; i++) {
-		int to = exec->plan->steps[i].to;
+	for (int i = 0; i < exec->plans[channel]->step_count; i++) {
+		int to = step_at(exec, channel, i)->to;
+		const struct rd_link *link = to >= 0 ? link_to(exec, to, channel) : NULL;
 
-		for (int channel = 0; to >= 0 && channel < exec->channels; channel++) {
-			const struct rd_link *link = link_to(exec, to, channel);
-
-			if (link && (link->unsent || link->sent < link->posted))
-				return wait_for(exec, link);
-		}
+		if (link && (link->unsent || link->sent < link->posted))
+			return wait_for(exec, link);
 	}
 	return RD_DONE;
+}
+
+static int drain(struct rd_exec *exec)
+{
+	int drained = RD_DONE;
+
+	for (int channel = 0; exec->lingers && drained == RD_DONE && channel < exec->channels;
+		channel++)
+		drained = drain_channel(exec, channel);
+	return drained;
 }
 
 int rd_exec_step(struct rd_exec *exec)

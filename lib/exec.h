@@ -4,7 +4,7 @@
  * very same code.
  *
  * The plan is run over successive pieces (a slice of every chunk). Piece p runs on channel
- * p % channels, in the plan's order; the channels advance independently.
+ * p % channels, in the order of that channel's plan; the channels advance independently.
  */
 #ifndef RD_EXEC_H
 #define RD_EXEC_H
@@ -55,7 +55,7 @@ struct rd_cursor {
 };
 
 struct rd_exec {
-	const struct rd_plan *plan;
+	const struct rd_plan *const *plans; /* [channels] */
 	struct rd_call call;
 	struct rd_link *const *links; /* [peer * channels + channel]; NULL for a peer not linked */
 	int channels;
@@ -66,8 +66,10 @@ struct rd_exec {
 	size_t pieces;
 	rd_reduce_function reduce;
 	char *scratch;         /* [channels][scratch_chunks][scratch_slice] */
+	int scratch_chunks;    /* the most of any channel's plan, as are steps_most */
 	size_t scratch_slice;  /* bytes */
-	uint64_t *tickets;     /* [channels][step_count]: link->posted when the step had sent */
+	uint64_t *tickets;     /* [channels][steps_most]: link->posted when the step had sent */
+	int steps_most;
 	struct rd_signature signature; /* all but the chunk */
 	struct rd_cursor cursors[RD_CHANNELS_MAX];
 	int running;           /* channels that have pieces left */
@@ -76,16 +78,21 @@ struct rd_exec {
 	int waiting_for;       /* peer whose link it last waited for; -1: none yet */
 };
 
-/* Memory an exec of this plan needs beside the struct: scratch in bytes, tickets in entries. */
-size_t rd_exec_scratch_size(const struct rd_plan *plan, int channels, size_t piece_size);
-size_t rd_exec_ticket_count(const struct rd_plan *plan, int channels);
+/* Memory an exec of these plans, [channels], needs beside the struct: scratch in bytes, tickets in
+   entries. */
+size_t rd_exec_scratch_size(const struct rd_plan *const *plans, int channels, size_t piece_size);
+size_t rd_exec_ticket_count(const struct rd_plan *const *plans, int channels);
 
 /* What the ranks compare of a call; chunk is 0. */
 struct rd_signature rd_exec_signature(const struct rd_call *call);
 
-/* piece_size: bytes a message carries at most; at most every link's message_max. */
-void rd_exec_init(struct rd_exec *exec, const struct rd_plan *plan, const struct rd_call *call,
-	struct rd_link *const *links, int channels, size_t piece_size, void *scratch,
+/*
+ * plans: [channels], outlive the exec: one algorithm's for one problem, but that the ranks may lie to
+ * each other in another way (problem.layout) on each channel; the same plan where they do not.
+ * piece_size: bytes a message carries at most; at most every link's message_max.
+ */
+void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
+	const struct rd_call *call, struct rd_link *const *links, int channels, size_t piece_size, void *scratch,
 	uint64_t *tickets);
 
 /* Advances as far as the links allow: an rd_progress, or a negative error with its story recorded. */

@@ -52,7 +52,9 @@ int rd_introduction_create(struct rondo_comm *comm)
 
 	if (err)
 		return err;
-	introduction->tickets = calloc(rd_exec_ticket_count(introduction->plan, comm->channels) + 1,
+	for (int channel = 0; channel < comm->channels; channel++)
+		introduction->plans[channel] = introduction->plan;
+	introduction->tickets = calloc(rd_exec_ticket_count(introduction->plans, comm->channels) + 1,
 		sizeof(*introduction->tickets));
 	introduction->all = calloc(comm->size, sizeof(*introduction->all));
 	introduction->reached = calloc(comm->size, sizeof(*introduction->reached));
@@ -221,7 +223,7 @@ void rd_introduce(struct rondo_comm *comm, const struct rd_call *call, struct rd
 	exchange_call.count = sizeof(struct rd_buffers) / sizeof(uint64_t);
 	exchange_call.in = &introduction->mine;
 	exchange_call.out = introduction->all;
-	rd_exec_init(exec, introduction->plan, &exchange_call, comm->links, comm->channels,
+	rd_exec_init(exec, introduction->plans, &exchange_call, comm->links, comm->channels,
 		sizeof(struct rd_buffers) * 2, NULL, introduction->tickets);
 	/* What the ranks compare is the call that the user made. */
 	exec->signature = rd_exec_signature(call);

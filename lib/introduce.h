@@ -28,6 +28,7 @@ struct rd_mapped_region {
 struct rd_introduction {
 	bool possible; /* every peer can be reached by a link that maps memory */
 	struct rd_plan *plan;
+	const struct rd_plan *plans[RD_CHANNELS_MAX]; /* that, on every channel */
 	uint64_t *tickets;
 	struct rd_buffers mine, *all; /* [size] */
 	struct rd_reached *reached; /* [size] */

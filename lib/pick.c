@@ -13,7 +13,9 @@ void rd_prepared_destroy(struct rd_prepared *prepared)
 {
 	if (!prepared)
 		return;
-	rd_plan_destroy(prepared->plan);
+	for (int channel = RD_CHANNELS_MAX - 1; channel >= 0; channel--)
+		if (channel == 0 || prepared->plans[channel] != prepared->plans[channel - 1])
+			rd_plan_destroy((struct rd_plan *)prepared->plans[channel]);
 	free(prepared->scratch);
 	free(prepared->tickets);
 	free(prepared);
@@ -57,6 +59,27 @@ static const struct rd_algorithm *choose(
 	return rd_algorithm_find(&call->problem, NULL);
 }
 
+/* A plan for each channel; one where the layout is that of the channel before. */
+static int write_plans(const struct rondo_comm *comm, const struct rd_problem *problem,
+	const struct rd_algorithm *algorithm, struct rd_prepared *prepared)
+{
+	struct rd_problem here = *problem;
+	struct rd_plan *plan = NULL;
+
+	for (int channel = 0; channel < comm->channels; channel++) {
+		if (channel == 0 || here.layout != comm->layouts[channel]) {
+			here.layout = comm->layouts[channel];
+
+			int err = rd_plan_create(&plan, algorithm, &here);
+
+			if (err)
+				return err;
+		}
+		prepared->plans[channel] = plan;
+	}
+	return 0;
+}
+
 static int prepare(const struct rondo_comm *comm, const struct rd_problem *problem,
 	const struct rd_algorithm *algorithm, struct rd_prepared **prepared_out)
 {
@@ -65,23 +88,23 @@ static int prepare(const struct rondo_comm *comm, const struct rd_problem *probl
 	if (!prepared)
 		return rd_fail(RONDO_MEMORY, "no memory for a plan");
 
-	int err = rd_plan_create(&prepared->plan, algorithm, problem);
+	int err = write_plans(comm, problem, algorithm, prepared);
 
 	if (err) {
-		free(prepared);
+		rd_prepared_destroy(prepared);
 		return err;
 	}
-	prepared->tickets = calloc(rd_exec_ticket_count(prepared->plan, comm->channels) + 1,
+	prepared->tickets = calloc(rd_exec_ticket_count(prepared->plans, comm->channels) + 1,
 		sizeof(*prepared->tickets));
 	prepared->scratch =
-		malloc(rd_exec_scratch_size(prepared->plan, comm->channels, comm->piece_size) + 1);
+		malloc(rd_exec_scratch_size(prepared->plans, comm->channels, comm->piece_size) + 1);
 	if (!prepared->tickets || !prepared->scratch) {
 		rd_prepared_destroy(prepared);
 		return rd_fail(RONDO_MEMORY, "no memory for a plan");
 	}
 	rd_log(RD_INFO, RD_PICK, "%s on %d ranks: %s, %d steps, channels %d, pieces of %zu bytes",
 		rd_collective_name(problem->collective), problem->size, algorithm->name,
-		prepared->plan->step_count, comm->channels, comm->piece_size);
+		prepared->plans[0]->step_count, comm->channels, comm->piece_size);
 	*prepared_out = prepared;
 	return 0;
 }
@@ -89,10 +112,9 @@ static int prepare(const struct rondo_comm *comm, const struct rd_problem *probl
 static bool fits(const struct rd_prepared *prepared, const struct rd_problem *problem,
 	const struct rd_algorithm *algorithm)
 {
-	return prepared->plan->algorithm == algorithm->name &&
-	       prepared->plan->problem.layout == problem->layout &&
-	       prepared->plan->problem.root == problem->root &&
-	       prepared->plan->problem.target == problem->target;
+	return prepared->plans[0]->algorithm == algorithm->name &&
+	       prepared->plans[0]->problem.root == problem->root &&
+	       prepared->plans[0]->problem.target == problem->target;
 }
 
 int rd_pick(struct rondo_comm *comm, const struct rd_call *call, bool within_reach,

@@ -333,9 +333,9 @@ static int start_plan(struct rd_task *task, bool within_reach)
 		return err;
 	/* Direct access needs no pieces: what is worked on at a time is not as long as a message.
 	 */
-	bool mapped = task->prepared->plan->mapped;
+	bool mapped = task->prepared->plans[0]->mapped;
 
-	rd_exec_init(&task->exec, task->prepared->plan, &task->call, comm->links, comm->channels,
+	rd_exec_init(&task->exec, task->prepared->plans, &task->call, comm->links, comm->channels,
 		mapped ? SIZE_MAX : comm->piece_size, task->prepared->scratch,
 		task->prepared->tickets);
 	if (mapped)

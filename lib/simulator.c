@@ -56,6 +56,7 @@ enum state { WAITING, RUNNING, DONE, GONE };
 
 struct actor {
 	struct rd_exec exec;
+	const struct rd_plan *plans[RD_CHANNELS_MAX]; /* all the same */
 	enum state state;
 	struct end *ends; /* this rank's, one after the other */
 	int end_count;
@@ -410,7 +411,7 @@ static void describe(const struct rd_exec *exec, char *text, size_t size)
 		if (cursor->piece >= exec->pieces)
 			continue;
 		length = snprintf(text, size, "piece %zu, step %d: ", cursor->piece, cursor->step);
-		rd_step_print(&exec->plan->steps[cursor->step], text + length, size - length);
+		rd_step_print(&exec->plans[channel]->steps[cursor->step], text + length, size - length);
 		return;
 	}
 	snprintf(text, size, "all steps done");
@@ -600,15 +601,17 @@ static int reach_all(struct simulator *simulator)
 static int init_actor(struct simulator *simulator, int rank)
 {
 	const struct rd_simulation *set = simulator->set;
-	const struct rd_plan *plan = simulator->plans[rank];
 	struct actor *actor = &simulator->actors[rank];
+	const struct rd_plan *const *plans = actor->plans;
 
-	actor->scratch = malloc(rd_exec_scratch_size(plan, set->channels, set->piece_size) + 1);
+	for (int channel = 0; channel < set->channels; channel++)
+		actor->plans[channel] = simulator->plans[rank];
+	actor->scratch = malloc(rd_exec_scratch_size(plans, set->channels, set->piece_size) + 1);
 	actor->tickets =
-		malloc((rd_exec_ticket_count(plan, set->channels) + 1) * sizeof(*actor->tickets));
+		malloc((rd_exec_ticket_count(plans, set->channels) + 1) * sizeof(*actor->tickets));
 	if (!actor->scratch || !actor->tickets)
 		return rd_fail(RONDO_MEMORY, "no memory for %d ranks", set->size);
-	rd_exec_init(&actor->exec, plan, &simulator->calls[rank],
+	rd_exec_init(&actor->exec, plans, &simulator->calls[rank],
 		&simulator->links[link_index(simulator, rank, 0, 0)], set->channels,
 		set->piece_size, actor->scratch, actor->tickets);
 	actor->exec.reached = simulator->reached;

@@ -560,6 +560,7 @@ static struct world worlds[] = {
 	{ .size = 8, .transport = "mixed" },
 	{ .size = 4, .transport = "shm", .channels = 3, .piece_size = 1000 },
 	{ .size = 4, .transport = "tcp", .channels = 2, .piece_size = 4096 },
+	{ .size = 5, .transport = "mixed", .channels = 3, .piece_size = 1000 },
 	{ .size = 4, .transport = "mixed", .threads = true },
 	{ .size = 2, .transport = "shm", .memory = REGISTERED },
 	{ .size = 5, .transport = "shm", .memory = REGISTERED },
