@@ -794,7 +794,7 @@ int rd_check_plans(struct rd_plan *const *plans, int size)
 }
 
 int rd_check_algorithm(const struct rd_algorithm *algorithm, enum rd_collective collective,
-	int size, int root, int target)
+	int size, int root, int target, const struct rd_layout *layout)
 {
 	struct rd_plan **plans = calloc(size, sizeof(*plans));
 	int err = 0;
@@ -803,7 +803,7 @@ int rd_check_algorithm(const struct rd_algorithm *algorithm, enum rd_collective 
 		return rd_fail(RONDO_MEMORY, "no memory for the plans of %d ranks", size);
 	for (int rank = 0; rank < size && !err; rank++)
 		err = rd_plan_create(&plans[rank], algorithm,
-			&(struct rd_problem){ collective, rank, size, root, target, NULL });
+			&(struct rd_problem){ collective, rank, size, root, target, layout });
 	if (!err)
 		err = rd_check_plans(plans, size);
 	if (err)

@@ -25,8 +25,8 @@
 /* plans[size]. 0, or RONDO_INVALID with a story: rank, step and what is wrong with it. */
 int rd_check_plans(struct rd_plan *const *plans, int size);
 
-/* Writes the algorithm's plans for every rank and checks them. */
+/* Writes the algorithm's plans for every rank and checks them. The layout may be NULL. */
 int rd_check_algorithm(const struct rd_algorithm *algorithm, enum rd_collective collective,
-	int size, int root, int target);
+	int size, int root, int target, const struct rd_layout *layout);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "view.h"
 
 _Static_assert(offsetof(struct rd_plan, problem) == 0, "rd_problem_of()");
 
@@ -13,19 +14,19 @@ _Static_assert(offsetof(struct rd_plan, problem) == 0, "rd_problem_of()");
 
 static int chunk_count(const struct rd_plan *plan)
 {
-	return rd_blocks(&plan->problem) * plan->parts;
+	return rd_blocks(&plan->real) * plan->parts;
 }
 
-static void refuse(struct rd_plan *plan, const char *what, int peer, int chunk)
+void rd_plan_refuse(struct rd_plan *plan, const char *what, int peer, int chunk)
 {
 	if (plan->error)
 		return;
 	plan->error = rd_fail(RONDO_INVALID, "%s: rank %d of %d, step %d: %s (peer %d, chunk %d)",
-		plan->algorithm, plan->problem.rank, plan->problem.size, plan->step_count, what,
-		peer, chunk);
+		plan->algorithm, plan->real.rank, plan->real.size, plan->step_count, what, peer,
+		chunk);
 }
 
-static void out_of_memory(struct rd_plan *plan)
+void rd_plan_out_of_memory(struct rd_plan *plan)
 {
 	if (!plan->error)
 		plan->error =
@@ -41,7 +42,7 @@ static struct rd_step *append(struct rd_plan *plan, enum rd_step_kind kind)
 		struct rd_step *steps = realloc(plan->steps, capacity * sizeof(*steps));
 
 		if (!steps) {
-			out_of_memory(plan);
+			rd_plan_out_of_memory(plan);
 			return NULL;
 		}
 		plan->steps = steps;
@@ -62,11 +63,11 @@ static void place_chunks(struct rd_plan *plan)
 	free(plan->now);
 	plan->now = malloc(count * sizeof(*plan->now));
 	if (!plan->now) {
-		out_of_memory(plan);
+		rd_plan_out_of_memory(plan);
 		return;
 	}
 	for (int chunk = 0; chunk < count; chunk++) {
-		int block = rd_in_block(&plan->problem, chunk / plan->parts);
+		int block = rd_in_block(&plan->real, chunk / plan->parts);
 		struct rd_where none = { RD_NOWHERE, 0 };
 		struct rd_where in = { RD_IN, block * plan->parts + chunk % plan->parts };
 
@@ -76,31 +77,38 @@ static void place_chunks(struct rd_plan *plan)
 
 void rd_plan_parts(struct rd_plan *plan, int parts)
 {
-	if (plan->error)
+	if (plan->error || rd_view_parts(plan, parts))
 		return;
 	if (parts < 1 || plan->step_count > 0) {
-		refuse(plan, "parts must be at least 1, and set before the first step", -1, parts);
+		rd_plan_refuse(plan, "parts must be at least 1, and set before the first step", -1,
+			parts);
 		return;
 	}
 	plan->parts = parts;
 	place_chunks(plan);
 }
 
-static bool sound(struct rd_plan *plan, int peer, int chunk)
+/* Whether there is a step to be written: the peer and chunk are sound, and become the plan's own
+ * numbers. */
+static bool sound(struct rd_plan *plan, int *peer, int *chunk)
 {
 	if (plan->error)
 		return false;
-	if (peer < 0 || peer >= plan->problem.size || peer == plan->problem.rank)
-		refuse(plan, "no such peer", peer, chunk);
-	else if (chunk < 0 || chunk >= chunk_count(plan))
-		refuse(plan, "no such chunk", peer, chunk);
-	return !plan->error;
+	if (*peer < 0 || *peer >= plan->problem.size || *peer == plan->problem.rank)
+		rd_plan_refuse(plan, "no such peer", *peer, *chunk);
+	else if (*chunk < 0 || *chunk >= rd_view_chunks(plan))
+		rd_plan_refuse(plan, "no such chunk", *peer, *chunk);
+	if (plan->error)
+		return false;
+	*peer = rd_view_real_rank(plan, *peer);
+	*chunk = rd_view_real_chunk(plan, *chunk);
+	return *chunk >= 0;
 }
 
 /* Where a chunk belongs once this rank writes it: the output where that has a place for it. */
 static struct rd_where home(struct rd_plan *plan, int chunk)
 {
-	int block = rd_out_block(&plan->problem, chunk / plan->parts);
+	int block = rd_out_block(&plan->real, chunk / plan->parts);
 
 	if (block >= 0)
 		return (struct rd_where){ RD_OUT, block * plan->parts + chunk % plan->parts };
@@ -111,10 +119,10 @@ static struct rd_where home(struct rd_plan *plan, int chunk)
 
 void rd_send(struct rd_plan *plan, int peer, int chunk)
 {
-	if (!sound(plan, peer, chunk))
+	if (!sound(plan, &peer, &chunk))
 		return;
 	if (plan->now[chunk].memory == RD_NOWHERE) {
-		refuse(plan, "sends a chunk that it does not have", peer, chunk);
+		rd_plan_refuse(plan, "sends a chunk that it does not have", peer, chunk);
 		return;
 	}
 	struct rd_step *step = append(plan, RD_STEP_SEND);
@@ -134,7 +142,7 @@ static void receive(struct rd_plan *plan, enum rd_step_kind kind, int peer, int 
 		return;
 	step->peer = peer;
 	step->chunk = chunk;
-	step->last = last;
+	step->last = last && !rd_view_is_partial(plan);
 	if (kind == RD_STEP_RECV_REDUCE)
 		step->from = plan->now[chunk];
 	step->into = home(plan, chunk);
@@ -143,16 +151,16 @@ static void receive(struct rd_plan *plan, enum rd_step_kind kind, int peer, int 
 
 void rd_recv(struct rd_plan *plan, int peer, int chunk)
 {
-	if (sound(plan, peer, chunk))
+	if (sound(plan, &peer, &chunk))
 		receive(plan, RD_STEP_RECV, peer, chunk, false);
 }
 
 static void recv_reduce(struct rd_plan *plan, int peer, int chunk, bool last)
 {
-	if (!sound(plan, peer, chunk))
+	if (!sound(plan, &peer, &chunk))
 		return;
 	if (plan->now[chunk].memory == RD_NOWHERE)
-		refuse(plan, "reduces into a chunk that it does not have", peer, chunk);
+		rd_plan_refuse(plan, "reduces into a chunk that it does not have", peer, chunk);
 	else
 		receive(plan, RD_STEP_RECV_REDUCE, peer, chunk, last);
 }
@@ -173,7 +181,7 @@ void rd_recv_reduce_last(struct rd_plan *plan, int peer, int chunk)
 static struct rd_where place_at(
 	const struct rd_plan *plan, enum rd_memory memory, int rank, int chunk)
 {
-	struct rd_problem there = plan->problem;
+	struct rd_problem there = plan->real;
 	int block = chunk / plan->parts;
 
 	there.rank = rank;
@@ -185,14 +193,14 @@ static struct rd_where place_at(
 
 void rd_fetch(struct rd_plan *plan, int peer, int chunk)
 {
-	if (!sound(plan, peer, chunk))
+	if (!sound(plan, &peer, &chunk))
 		return;
 
 	struct rd_where from = place_at(plan, RD_IN, peer, chunk);
-	struct rd_where into = place_at(plan, RD_OUT, plan->problem.rank, chunk);
+	struct rd_where into = place_at(plan, RD_OUT, plan->real.rank, chunk);
 
 	if (from.memory == RD_NOWHERE || into.memory == RD_NOWHERE) {
-		refuse(plan, "fetches what is not there, or has no place here", peer, chunk);
+		rd_plan_refuse(plan, "fetches what is not there, or has no place here", peer, chunk);
 		return;
 	}
 	struct rd_step *step = append(plan, RD_STEP_FETCH);
@@ -210,17 +218,18 @@ void rd_combine(struct rd_plan *plan, int to, int chunk)
 {
 	int rank = plan->problem.rank, size = plan->problem.size;
 
-	if (plan->error)
+	if (plan->error || rd_view_hides_others(plan))
 		return;
 	if (to < -1 || to >= size || chunk < 0 || chunk >= chunk_count(plan)) {
-		refuse(plan, "no such rank or chunk", to, chunk);
+		rd_plan_refuse(plan, "no such rank or chunk", to, chunk);
 		return;
 	}
 	struct rd_where from = place_at(plan, RD_IN, rank, chunk);
 	struct rd_where into = place_at(plan, RD_OUT, to < 0 ? rank : to, chunk);
 
 	if (from.memory == RD_NOWHERE || into.memory == RD_NOWHERE) {
-		refuse(plan, "combines what is not there, or has no place there", to, chunk);
+		rd_plan_refuse(
+			plan, "combines what is not there, or has no place there", to, chunk);
 		return;
 	}
 	struct rd_step *step = append(plan, RD_STEP_COMBINE);
@@ -238,11 +247,11 @@ void rd_combine(struct rd_plan *plan, int to, int chunk)
 
 void rd_expect(struct rd_plan *plan, int chunk)
 {
-	if (plan->error)
+	if (plan->error || rd_view_hides_others(plan))
 		return;
 	if (chunk < 0 || chunk >= chunk_count(plan) ||
 		rd_out_block(&plan->problem, chunk / plan->parts) < 0) {
-		refuse(plan, "expects a chunk that has no place here", -1, chunk);
+		rd_plan_refuse(plan, "expects a chunk that has no place here", -1, chunk);
 		return;
 	}
 	plan->now[chunk] = place_at(plan, RD_OUT, plan->problem.rank, chunk);
@@ -250,7 +259,9 @@ void rd_expect(struct rd_plan *plan, int chunk)
 
 void rd_signal(struct rd_plan *plan, int peer)
 {
-	struct rd_step *step = sound(plan, peer, 0) ? append(plan, RD_STEP_SIGNAL) : NULL;
+	int none = 0;
+	struct rd_step *step =
+		sound(plan, &peer, &none) ? append(plan, RD_STEP_SIGNAL) : NULL;
 
 	if (step)
 		step->to = peer;
@@ -258,7 +269,9 @@ void rd_signal(struct rd_plan *plan, int peer)
 
 void rd_await(struct rd_plan *plan, int peer)
 {
-	struct rd_step *step = sound(plan, peer, 0) ? append(plan, RD_STEP_AWAIT) : NULL;
+	int none = 0;
+	struct rd_step *step =
+		sound(plan, &peer, &none) ? append(plan, RD_STEP_AWAIT) : NULL;
 
 	if (step)
 		step->peer = peer;
@@ -357,7 +370,7 @@ static void add_copies(struct rd_plan *plan)
 		if (block < 0 || plan->now[chunk].memory == RD_OUT)
 			continue;
 		if (plan->now[chunk].memory == RD_NOWHERE) {
-			refuse(plan, "never gets a chunk that its output must hold", -1, chunk);
+			rd_plan_refuse(plan, "never gets a chunk that its output must hold", -1, chunk);
 			return;
 		}
 		struct rd_step *step = append(plan, RD_STEP_COPY);
@@ -478,7 +491,7 @@ static int add_flushes(struct rd_plan *plan)
 	senders.heads = malloc((places + 1) * sizeof(*senders.heads));
 	senders.next = malloc((2 * count + 1) * sizeof(*senders.next));
 	if (!senders.heads || !senders.next) {
-		out_of_memory(plan);
+		rd_plan_out_of_memory(plan);
 	} else {
 		for (int i = 0; i < places; i++)
 			senders.heads[i] = -1;
@@ -494,6 +507,8 @@ static int add_flushes(struct rd_plan *plan)
 
 static int finish(struct rd_plan *plan)
 {
+	if (plan->draft)
+		rd_plan_refuse(plan, "began a view and never wrote it", -1, -1);
 	if (plan->error)
 		return plan->error;
 	fuse(plan);
@@ -516,12 +531,14 @@ int rd_plan_create(struct rd_plan **plan_out, const struct rd_algorithm *algorit
 	*plan_out = NULL;
 	if (!plan)
 		return rd_fail(RONDO_MEMORY, "no memory for a plan");
-	plan->problem = *problem;
+	plan->problem = plan->real = *problem;
 	plan->algorithm = algorithm->name;
 	plan->mapped = algorithm->mapped;
 	plan->parts = 1;
 	place_chunks(plan);
-	if (!plan->error)
+	if (!plan->error && algorithm->along_line && problem->layout)
+		rd_view_along_line(plan, algorithm);
+	else if (!plan->error)
 		algorithm->write_plan(plan);
 
 	int err = finish(plan);
@@ -538,6 +555,7 @@ void rd_plan_destroy(struct rd_plan *plan)
 {
 	if (!plan)
 		return;
+	rd_view_destroy(plan->draft);
 	free(plan->steps);
 	free(plan->now);
 	free(plan);

@@ -61,6 +61,8 @@ struct rd_plan {
 	/* While it is being written: */
 	int capacity;
 	struct rd_where *now; /* by chunk: where its present value lies on this rank */
+	struct rd_problem real; /* what `problem` is when no view is in force */
+	struct rd_view *view, *draft; /* in force, and being made; NULL: none */
 };
 
 /* ---- For those who run plans --------------------------------------------------------------- */

@@ -6,7 +6,7 @@
  * Source: R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of collective communication
  * operations in MPICH", Int. J. High Performance Computing Applications 19 (2005). As there, where
  * n is no power of two the ranks beyond the largest one hand their share to a partner first, and
- * get the result from it last.
+ * get the result from it last. Ours begins with the nearest partner along the layout's line.
  */
 #include "doubling.h"
 
@@ -47,5 +47,6 @@ static void write_plan(struct rd_plan *plan)
 const struct rd_algorithm rd_doubling = {
 	.name = "doubling",
 	.collectives = 1 << RD_ALL_REDUCE,
+	.along_line = true,
 	.write_plan = write_plan,
 };

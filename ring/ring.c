@@ -7,6 +7,8 @@
  * forwarded as they arrive and never touch the output (the plan's finishing fuses the steps), and
  * in that the whole ring runs over pieces in a pipeline.
  *
+ * The ring goes along the layout's line, so it enters and leaves each host once.
+ *
  * Reduce and broadcast are chains: pieces follow each other along the ring, so a long buffer takes
  * hardly more time than one hop.
  */
@@ -113,5 +115,6 @@ const struct rd_algorithm rd_ring = {
 	.name = "ring",
 	.collectives = 1 << RD_ALL_REDUCE | 1 << RD_REDUCE | 1 << RD_BROADCAST |
 		       1 << RD_REDUCE_SCATTER | 1 << RD_ALL_GATHER,
+	.along_line = true,
 	.write_plan = write_plan,
 };

@@ -309,13 +309,13 @@ Test(checker, tells_who_waits_for_whom_in_a_deadlock)
 		.write_plan = receive_first,
 	};
 
-	cr_expect_eq(rd_check_algorithm(&polite, RD_ALL_GATHER, 2, 0, 0), RONDO_INVALID);
+	cr_expect_eq(rd_check_algorithm(&polite, RD_ALL_GATHER, 2, 0, 0, NULL), RONDO_INVALID);
 	cr_expect_str_eq(rondo_last_error(),
 		"polite, all_gather, 2 ranks, root 0, target 0: deadlock: "
 		"rank 0, step 0 (recv chunk 1 from 1 into out[1]), waits for "
 		"rank 1, step 0 (recv chunk 0 from 0 into out[0]), waits for rank 0");
 	/* Where the circle is too long for a story, it says so. */
-	cr_expect_eq(rd_check_algorithm(&polite, RD_ALL_GATHER, 60, 0, 0), RONDO_INVALID);
+	cr_expect_eq(rd_check_algorithm(&polite, RD_ALL_GATHER, 60, 0, 0, NULL), RONDO_INVALID);
 }
 
 static void send_three_then_receive(struct rd_plan *plan)
@@ -337,7 +337,7 @@ Test(checker, counts_on_two_messages_a_link_and_no_more)
 		.write_plan = send_three_then_receive,
 	};
 
-	cr_expect_eq(rd_check_algorithm(&greedy, RD_ALL_GATHER, 2, 0, 0), RONDO_INVALID);
+	cr_expect_eq(rd_check_algorithm(&greedy, RD_ALL_GATHER, 2, 0, 0, NULL), RONDO_INVALID);
 	cr_expect(
 		strstr(rondo_last_error(), "deadlock: rank 0, step 2 (send chunk 2, in[2], to 1)"),
 		"%s", rondo_last_error());
@@ -364,7 +364,7 @@ Test(checker, counts_on_one_message_to_leave_its_memory_unasked_and_no_more)
 		.write_plan = exchange_crosswise,
 	};
 
-	cr_expect_eq(rd_check_algorithm(&crosswise, RD_ALL_TO_ALL, 2, 0, 0), RONDO_INVALID);
+	cr_expect_eq(rd_check_algorithm(&crosswise, RD_ALL_TO_ALL, 2, 0, 0, NULL), RONDO_INVALID);
 	cr_expect(strstr(rondo_last_error(),
 			  "deadlock: rank 0, step 2 (flush step 1 (chunk 3 to 1))"),
 		"%s", rondo_last_error());
@@ -391,9 +391,10 @@ Test(checker, refuses_results_that_are_not_the_same_bits_on_every_rank)
 		.write_plan = add_from_next,
 	};
 
-	cr_expect_eq(rd_check_algorithm(&each_its_own, RD_ALL_REDUCE, 2, 0, 0), 0,
+	cr_expect_eq(rd_check_algorithm(&each_its_own, RD_ALL_REDUCE, 2, 0, 0, NULL), 0,
 		"a + b is b + a: %s", rondo_last_error());
-	cr_expect_eq(rd_check_algorithm(&each_its_own, RD_ALL_REDUCE, 3, 0, 0), RONDO_INVALID);
+	cr_expect_eq(
+		rd_check_algorithm(&each_its_own, RD_ALL_REDUCE, 3, 0, 0, NULL), RONDO_INVALID);
 	cr_expect_str_eq(rondo_last_error(), "each its own, all_reduce, 3 ranks, root 0, target 0: "
 					     "rank 1: chunk 0 is not the same "
 					     "bits as on rank 0: combined in another order");
@@ -412,7 +413,7 @@ Test(checker, passes_on_what_the_plan_itself_complains_of)
 		.write_plan = write_nothing,
 	};
 
-	cr_expect_eq(rd_check_algorithm(&idle, RD_BROADCAST, 2, 0, 0), RONDO_INVALID);
+	cr_expect_eq(rd_check_algorithm(&idle, RD_BROADCAST, 2, 0, 0, NULL), RONDO_INVALID);
 	cr_expect(strstr(rondo_last_error(), "idle, broadcast, 2 ranks, root 0, target 0: idle: "),
 		"%s", rondo_last_error());
 }
@@ -434,7 +435,7 @@ static int check_written(
 {
 	struct rd_algorithm algorithm = mapped_by(write_plan);
 
-	return rd_check_algorithm(&algorithm, collective, size, 0, 0);
+	return rd_check_algorithm(&algorithm, collective, size, 0, 0, NULL);
 }
 
 /* The story begins by naming the algorithm and the call. */

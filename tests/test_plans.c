@@ -4,13 +4,17 @@
 #include "algorithms.h"
 #include "checker.h"
 #include "error.h"
+#include "layouts.h"
 
 #define LARGEST 64
+
+/* Ranks in their order, in one group; or shuffled, in groups of different sizes. */
+static const struct rd_layout *layout;
 
 static bool can(const struct rd_algorithm *algorithm, enum rd_collective collective, int size,
 	int root, int target)
 {
-	struct rd_problem problem = { collective, 0, size, root, target, NULL };
+	struct rd_problem problem = { collective, 0, size, root, target, layout };
 
 	return rd_algorithm_can(algorithm, &problem);
 }
@@ -20,8 +24,8 @@ static void prove(const struct rd_algorithm *algorithm, enum rd_collective colle
 {
 	if (!can(algorithm, collective, size, root, target))
 		return;
-	cr_expect_eq(rd_check_algorithm(algorithm, collective, size, root, target), 0, "%s",
-		rondo_last_error());
+	cr_expect_eq(rd_check_algorithm(algorithm, collective, size, root, target, layout),
+		0, "%s", rondo_last_error());
 }
 
 /* All pairs where they are few; else a few of each distance. */
@@ -52,6 +56,20 @@ Test(plans, of_every_algorithm_are_right_for_every_size_and_root, .timeout = 180
 	for (int i = 0; rd_algorithms[i]; i++)
 		for (int size = 1; size <= LARGEST; size++)
 			prove_size(rd_algorithms[i], size);
+}
+
+Test(plans, of_every_algorithm_are_right_for_any_layout, .timeout = 180)
+{
+	struct any_layout any;
+
+	for (int i = 0; rd_algorithms[i]; i++) {
+		for (int size = 1; size <= LARGEST; size++) {
+			layout = layout_any(&any, size, 1 + size / 2, 17 * size);
+			for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
+				prove(rd_algorithms[i], c, size,
+					rd_collective_has_root(c) ? size / 3 : 0, 0);
+		}
+	}
 }
 
 Test(plans, of_every_algorithm_are_right_for_some_larger_sizes, .timeout = 60)

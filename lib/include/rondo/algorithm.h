@@ -41,6 +41,9 @@ struct rd_algorithm {
 	/* Whether it can, for this problem; the same on every rank. NULL: always. */
 	bool (*may_run)(const struct rd_problem *problem);
 	bool mapped; /* needs every rank's buffers to be addressable by every other */
+	/* Where there is a layout, it is to see the ranks numbered along the line, and no layout: next
+	   and previous are then near. */
+	bool along_line;
 	void (*write_plan)(struct rd_plan *plan);
 };
 
@@ -88,6 +91,38 @@ RD_CALL void rd_expect(struct rd_plan *plan, int chunk);
 RD_CALL void rd_signal(struct rd_plan *plan, int peer);
 RD_CALL void rd_await(struct rd_plan *plan, int peer);
 
+/*
+ * Views: how an algorithm is composed of others. A view shows some of the ranks, renumbered from 0, and
+ * some of the plan's chunks, renumbered as the blocks of a collective among those ranks. While another
+ * algorithm writes its steps in it, rd_problem_of(plan) is the view's (with no layout), and the peers and
+ * chunks of its steps are the view's too. The checker knows nothing of this: it proves the steps that
+ * come of it.
+ *
+ *	rd_view_begin(plan, RD_ALL_GATHER, 0);
+ *	for (int i = 0; i < members; i++) {
+ *		rd_view_rank(plan, member[i]);
+ *		rd_view_block(plan);
+ *		rd_view_chunk(plan, chunk_of(i));
+ *	}
+ *	rd_view_write(plan, &rd_ring);
+ *
+ * All ranks in view must make the same one; on ranks that are not in it, nothing is written. A block
+ * may have any number of chunks. The algorithm's own parts share them out; where a part has several, it
+ * writes its steps several times, each time for the next chunk of every part, and a step whose part has
+ * none left is dropped.
+ */
+/* A view of a collective, whose root is the view's rank `root` (0 where it has none). */
+RD_CALL void rd_view_begin(struct rd_plan *plan, enum rd_collective collective, int root);
+/* Adds a rank; it is the view's next. */
+RD_CALL void rd_view_rank(struct rd_plan *plan, int rank);
+/* Begins the next block; then each of its chunks. */
+RD_CALL void rd_view_block(struct rd_plan *plan);
+RD_CALL void rd_view_chunk(struct rd_plan *plan, int chunk);
+/* What it combines is not yet complete: its rd_recv_reduce_last() is none. */
+RD_CALL void rd_view_partial(struct rd_plan *plan);
+/* Has the algorithm (none that is `mapped`) write its steps, and ends the view. */
+RD_CALL void rd_view_write(struct rd_plan *plan, const struct rd_algorithm *algorithm);
+
 /* ---- Plug-ins ------------------------------------------------------------------------------- */
 
 /* X(result, name, parameters, arguments): the calls above, in the order of the table through which a
@@ -103,7 +138,15 @@ RD_CALL void rd_await(struct rd_plan *plan, int peer);
 	X(void, rd_combine, (struct rd_plan * plan, int to, int chunk), (plan, to, chunk)) \
 	X(void, rd_expect, (struct rd_plan * plan, int chunk), (plan, chunk)) \
 	X(void, rd_signal, (struct rd_plan * plan, int peer), (plan, peer)) \
-	X(void, rd_await, (struct rd_plan * plan, int peer), (plan, peer))
+	X(void, rd_await, (struct rd_plan * plan, int peer), (plan, peer)) \
+	X(void, rd_view_begin, (struct rd_plan * plan, enum rd_collective collective, int root), \
+		(plan, collective, root)) \
+	X(void, rd_view_rank, (struct rd_plan * plan, int rank), (plan, rank)) \
+	X(void, rd_view_block, (struct rd_plan * plan), (plan)) \
+	X(void, rd_view_chunk, (struct rd_plan * plan, int chunk), (plan, chunk)) \
+	X(void, rd_view_partial, (struct rd_plan * plan), (plan)) \
+	X(void, rd_view_write, (struct rd_plan * plan, const struct rd_algorithm *algorithm), \
+		(plan, algorithm))
 
 struct rd_algorithm_calls {
 #define RD_CALL_FIELD(result, name, parameters, arguments) result(*name) parameters;
