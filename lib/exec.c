@@ -234,9 +234,21 @@ static int post(struct rd_exec *exec, int channel, int index, const char *from, 
 }
 
 /* Scratch is used again by the next piece, so what lies there is copied out. */
-static bool may_post(const struct rd_link *link, struct rd_where from)
+static bool may_post(const struct rd_link *link, struct rd_where from, size_t size)
 {
-	return link->ops->send && (from.memory == RD_IN || from.memory == RD_OUT);
+	return link->ops->send && size >= link->send_min &&
+	       (from.memory == RD_IN || from.memory == RD_OUT);
+}
+
+/* Whether the plan waits at once until a message that is lent is back: then a copy is quicker than the
+   peer, who may be waiting likewise. */
+static bool is_wanted_back(const struct rd_exec *exec, const struct rd_link *link, int index)
+{
+	const struct rd_step *step = &exec->plan->steps[index], *next = step + 1;
+
+	return link->lends && index + 1 < exec->plan->step_count && next->kind == RD_STEP_FLUSH &&
+	       next->sender == index &&
+	       (step->from.memory == RD_OUT || exec->call.in == exec->call.out);
 }
 
 static void copy(void *into, const void *from, size_t size)
@@ -252,7 +264,7 @@ static int run_send(struct rd_exec *exec, int channel, size_t piece, int index)
 	size_t size = slice_count(exec, step->chunk, piece) * exec->element;
 	const char *from = locate(exec, step->from, channel, piece);
 
-	if (may_post(link, step->from))
+	if (may_post(link, step->from, size) && !is_wanted_back(exec, link, index))
 		return post(exec, channel, index, from, size);
 
 	void *room = link->ops->reserve(link, size);
@@ -363,7 +375,7 @@ static int run_forward(struct rd_exec *exec, int channel, struct rd_cursor *curs
 	size_t size = count * exec->element;
 	struct rd_message message;
 
-	if (may_post(to_link, step->into))
+	if (may_post(to_link, step->into, size))
 		return run_forward_stored(exec, channel, cursor);
 
 	char *into = locate(exec, step->into, channel, cursor->piece);

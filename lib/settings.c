@@ -46,6 +46,7 @@ enum {
 	IN_CONFIG(channels),
 	IN_CONFIG(piece_size),
 	NOT_IN_CONFIG(slots),
+	NOT_IN_CONFIG(single_copy),
 	NOT_IN_CONFIG(spin_us),
 	IN_CONFIG(timeout_ms),
 	IN_CONFIG(init_timeout_ms),

@@ -27,7 +27,9 @@
 	X(channels, INT, "RONDO_CHANNELS", 1, 1, 8, "links a pair, run side by side")              \
 	X(piece_size, SIZE, "RONDO_PIECE", 128 << 10, 64, 16 << 20,                                \
 		"bytes a message carries at most")                                                 \
-	X(slots, INT, "RONDO_SLOTS", 4, 2, 64, "messages in flight a link direction over shm")     \
+	X(slots, INT, "RONDO_SLOTS", 4, 2, 64, "large messages in flight a link direction over shm") \
+	X(single_copy, SIZE, "RONDO_SINGLE_COPY", 8 << 10, 0, 1 << 30,                             \
+		"bytes from which a message over shm is read straight from the sender's memory")   \
 	X(spin_us, INT, "RONDO_SPIN_US", 20, 0, 1000000,                                           \
 		"microseconds to spin before sleeping, where each rank has a core to itself")      \
 	X(timeout_ms, INT, "RONDO_TIMEOUT_MS", 30000, 10, 86400000,                                \

@@ -359,7 +359,8 @@ static void default_and_range_SIZE(char *text, int64_t standard, int64_t least, 
 
 static const char *config_field(const char *field)
 {
-	static const char *const without[] = { "debug", "debug_subsys", "slots", "spin_us" };
+	static const char *const without[] = { "debug", "debug_subsys", "slots", "single_copy",
+		"spin_us" };
 
 	for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++)
 		if (!strcmp(field, without[i]))

@@ -73,12 +73,12 @@ Test(shm, a_message_rings_whoever_has_looked_in_vain, .timeout = 60)
 	party_pair("shm", &shape, PROCESSES, dozer, waker);
 }
 
-/* From here on this process, and what it forks, runs on a kernel without membarrier(2). */
-static void forbid_membarrier(void)
+/* From here on this process, and what it forks, runs on a kernel without this call. */
+static void forbid(unsigned call)
 {
 	struct sock_filter steps[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
@@ -87,20 +87,118 @@ static void forbid_membarrier(void)
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
 		prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
 		cr_skip_test("no seccomp filters here");
-	cr_assert(syscall(SYS_membarrier, 0, 0, 0) < 0);
 }
 
 Test(shm, a_message_rings_also_where_there_is_no_membarrier, .timeout = 60)
 {
-	forbid_membarrier();
+	forbid(SYS_membarrier);
+	cr_assert(syscall(SYS_membarrier, 0, 0, 0) < 0);
 	party_pair("shm", &shape, PROCESSES, dozer, waker);
+}
+
+/* ---- Single copies -------------------------------------------------------------------------- */
+
+#define LENT 4000
+#define LOANS 20000
+
+/* Posts message `key` from memory of ours, and waits for room. */
+static bool lend(struct party *party, struct rd_link *link, uint64_t key, void *memory, size_t size)
+{
+	struct rd_tag tag = tag_of(key);
+	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+
+	fill(memory, size, key);
+	while (!link->ops->send(link, &tag, memory, size))
+		if (!party_wait(party, deadline, "room"))
+			return false;
+	return true;
+}
+
+static bool get_back(struct party *party, struct rd_link *link)
+{
+	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+
+	while (link->sent < link->posted)
+		if (!party_wait(party, deadline, "memory lent"))
+			return false;
+	return true;
+}
+
+Test(shm, memory_that_is_lent_comes_back_though_the_peer_is_late)
+{
+	struct meeting *meeting = meeting_create();
+	struct party parties[2];
+	unsigned char memory[3][LENT];
+
+	if (world_open(parties, meeting, "shm", &shape)) {
+		struct rd_link *to = parties[1].links[0][0], *from = parties[0].links[1][0];
+
+		for (uint64_t key = 0; key < 3; key++)
+			lend(parties, to, key, memory[key], LENT);
+		ok(parties, to->sent == 0, "%lu back at once", to->sent);
+		get_back(parties, to);
+		memset(memory, 0, sizeof(memory));
+		for (uint64_t key = 0; key < 3; key++)
+			take(parties, from, key, LENT);
+	}
+	world_close(parties);
+	meeting_end(meeting);
+}
+
+/* Both lend, and want their memory back before they look at what has come: at every distance between
+   the one's reading and the other's copying. */
+static void lender(struct party *party, struct rd_link **links)
+{
+	unsigned char memory[LENT];
+
+	for (uint64_t key = 0; key < LOANS; key++) {
+		size_t size = size_of(key, LENT);
+
+		if (!lend(party, links[0], key, memory, size))
+			return;
+		dawdle(key / 64 % 64);
+		if (key % 3 == 0 && !get_back(party, links[0]))
+			return;
+		if (!take(party, links[0], ~key, size) || !get_back(party, links[0]))
+			return;
+		memset(memory, 0, size);
+	}
+}
+
+static void borrower(struct party *party, struct rd_link **links)
+{
+	unsigned char memory[LENT];
+
+	for (uint64_t key = 0; key < LOANS; key++) {
+		size_t size = size_of(key, LENT);
+
+		dawdle(key % 64 * 8);
+		if (!lend(party, links[0], ~key, memory, size) ||
+			(key % 2 == 0 && !get_back(party, links[0])) ||
+			!take(party, links[0], key, size) || !get_back(party, links[0]))
+			return;
+		memset(memory, 0, size);
+	}
+}
+
+Test(shm, a_loan_is_read_once_by_whoever_comes_first, .timeout = 60)
+{
+	party_pair("shm", &shape, PROCESSES, lender, borrower);
+	party_pair("shm", &shape, THREADS, lender, borrower);
+}
+
+Test(shm, what_may_not_be_read_from_its_memory_comes_as_a_copy, .timeout = 60)
+{
+	forbid(SYS_process_vm_readv);
+	party_pair("shm", &shape, PROCESSES, lender, borrower);
 }
 
 /* ---- Memory that a peer has spoilt ---------------------------------------------------------- */
 
-/* As transports/shm.c draws it: up[0] begins with what rank 0 consumed; then flags; then slots. */
+/* As shm_fifo.h draws it: up[0] begins with what rank 0 consumed; then flags; then lines. */
 #define CONSUMED 0
-#define FIRST_SLOT_SIZE (256 + 4)
+#define FIRST_LINE_SIZE (256 + 4)
+#define LINES 32
 
 /* The memory that two ranks in this process share: the first of its mappings will do. */
 static unsigned char *shared_memory(void)
@@ -132,7 +230,7 @@ static void try_spoilt_size(uint32_t size)
 		put(parties, parties[1].links[0][0], 1, 8)) {
 		struct rd_link *link = parties[0].links[1][0];
 
-		spoil(shared_memory(), FIRST_SLOT_SIZE, size);
+		spoil(shared_memory(), FIRST_LINE_SIZE, size);
 		ok(parties, !link->ops->recv(link, NULL, 0, &message), "took %u bytes", size);
 		ok(parties, link->error == RONDO_PROTOCOL, "%s", link->story);
 	}
@@ -159,8 +257,7 @@ Test(shm, a_count_that_cannot_be_is_an_error)
 		spoil(shared_memory(), CONSUMED, 1000);
 		while (sent < 1000 && offer(link, sent, 8))
 			sent++;
-		ok(parties, sent == (uint64_t)shape.slots, "%lu messages in %d slots", sent,
-			shape.slots);
+		ok(parties, sent == LINES, "%lu messages in %d lines", sent, LINES);
 		ok(parties, link->error == RONDO_PROTOCOL, "%s", link->story);
 	}
 	world_close(parties);

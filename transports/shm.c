@@ -2,36 +2,10 @@
  * shm: ranks of one user on one host, processes or threads, over memory that both map.
  *
  * Memory. Each pair of ranks shares one memfd, made by the higher rank, sealed against resizing,
- * and passed over a Unix socket. It holds one FIFO a direction and channel, each from a page on (a
- * page that no message has touched costs nothing):
+ * and passed over a Unix socket. It holds one FIFO a direction and channel (shm_fifo.h), each from a
+ * page on (a page that no message has touched costs nothing):
  *
  *   segment   up[channels] (higher to lower rank), down[channels]
- *   fifo      consumed                     128 bytes of its own: messages released, ever
- *             reader_waits writer_waits    128 bytes of their own: somebody sleeps: ring the bell
- *             slot[slots]                  each a multiple of 128 bytes
- *   slot      0   stamp   low half: the message's number + 1; high half: see "room"
- *             4   size    and SLOT_FAR
- *             8   tag
- *             32  payload of up to 32 bytes: such a message is one cache line
- *             64  payload of any more, aligned for every vector unit (SLOT_FAR)
- *
- * Messages. The sender writes tag, size and payload in place, then the stamp (release). The
- * receiver polls the stamp of the slot where the next message must appear: flag and data are one
- * line, and nobody reads the other's counters. A slot's old stamp lies `slots` behind the expected
- * one, so half a word of number cannot be mistaken.
- *
- * Room comes back twice: by `consumed`, which the sender reads only when it believes the FIFO full;
- * and with each message of the other direction, whose stamp carries the low half of that count, so
- * that traffic both ways never touches `consumed` at all.
- *
- * Sleeping. Each FIFO has a flag for its reader and one for its writer. arm() raises those of the
- * links that were found empty or full; who commits or releases looks at that one flag afterwards,
- * and rings the other rank's eventfd. Raising the flag and looking again at the FIFO here,
- * publishing and looking at the flag there: one of the two must see the other (Dekker), so each
- * side needs a full barrier in between. The sleeper pays for both: membarrier(2) makes every
- * running thread that shares this memory pass one, so that a message costs two plain stores. Where
- * either side lacks that call (link->fenced), all four are sequentially consistent instead. The
- * eventfd is never read: edge-triggered epoll reports every write.
  *
  * Regions. A rank that offers memory of its own (offer()) passes its memfd, sealed as the pair's
  * is, over the same connection, with an id; the peer maps it when it looks. Offers
@@ -47,8 +21,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/membarrier.h>
-#include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +35,7 @@
 #include <unistd.h>
 
 #include "error.h"
+#include "shm_fifo.h"
 #include "transports.h"
 
 #define CARD_MAGIC 0x6d687372u /* "rshm" */
@@ -71,28 +44,7 @@
 #define SHM_VERSION 1
 #define KEY_SIZE 16
 #define STRANGERS_MAX 32 /* connections that have not been matched with a pair yet */
-#define SLOTS_MAX 64
 #define GOODBYE "bye"
-
-#define SLOT_FAR 0x80000000u
-#define SLOT_NEAR_MAX 32
-
-struct slot {
-	_Atomic uint32_t stamp;
-	_Atomic uint32_t size;
-	struct rd_tag tag;
-	unsigned char near[SLOT_NEAR_MAX];
-	unsigned char far[];
-};
-
-struct fifo {
-	_Alignas(128) _Atomic uint32_t consumed;
-	_Alignas(128) _Atomic uint32_t reader_waits;
-	_Atomic uint32_t writer_waits;
-	_Alignas(128) unsigned char slots[];
-};
-
-_Static_assert(offsetof(struct slot, near) == 32 && sizeof(struct slot) == 64, "see above");
 
 struct card {
 	uint32_t magic, version;
@@ -139,32 +91,10 @@ struct source {
 struct stranger {
 	struct source source;
 	uint64_t age;
+	pid_t pid;
 	bool greeted;
 	struct greeting greeting;
 	int fds[2];
-};
-
-struct shm_link {
-	struct rd_link base;
-	struct pair *pair;
-	struct fifo *inbound, *outbound;
-
-	struct slot *in; /* where the next message must appear */
-	uint16_t in_stamp; /* and what its stamp must be */
-	uint32_t in_count; /* messages released */
-	uint32_t in_index;
-
-	struct slot *out; /* where the next message goes */
-	uint32_t out_count; /* messages committed */
-	uint32_t out_limit; /* out_count may go up to here */
-	uint32_t out_index;
-	uint32_t out_far; /* SLOT_FAR, if the room given out last was */
-
-	uint32_t slots;
-	size_t stride;
-	bool hungry, starved; /* the last look found it empty, full */
-	bool said; /* a flag of ours may be up */
-	bool fenced; /* the peer's sleep relies on a fence of ours after each publication */
 };
 
 enum pair_state {
@@ -183,15 +113,13 @@ struct pair {
 	int peer;
 	struct card card;
 	int memory_fd; /* until the peer has it */
-	int bell; /* the peer's eventfd */
+	struct rd_shm_peer common; /* what its links need of it */
 	void *memory;
 	size_t memory_size;
 	uint32_t slots;
 	bool reset;
-	bool goodbye;
-	bool barriers; /* the peer's */
 	struct mapping *mappings;
-	struct shm_link *links[]; /* [channels]; NULL: not opened */
+	struct rd_shm_link *links[]; /* [channels]; NULL: not opened */
 };
 
 struct shm_endpoint {
@@ -203,6 +131,7 @@ struct shm_endpoint {
 	bool barriers; /* membarrier(2) works, and includes this process */
 	int watch; /* epoll: listener, strangers, pairs. Its own readiness wakes the rank */
 	bool armed;
+	unsigned posting; /* links that have posts under way */
 	bool news; /* the watch must be looked at */
 	unsigned calls;
 	int unready; /* pairs between open() and PAIR_OPEN */
@@ -211,257 +140,12 @@ struct shm_endpoint {
 	uint64_t age;
 };
 
-/* Stands in for the next message where none can come. */
-static struct slot nothing;
-
-/* ---- Links: sending -------------------------------------------------------------------------- */
-
-static void link_fail(struct shm_link *link, int error, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
-/* From here on the hot paths find neither message nor room, and ask no more than before. */
-static void link_fail(struct shm_link *link, int error, const char *format, ...)
-{
-	va_list args;
-
-	if (link->base.error)
-		return;
-	va_start(args, format);
-	vsnprintf(link->base.story, sizeof(link->base.story), format, args);
-	va_end(args);
-	link->base.error = error;
-	link->in = &nothing;
-	link->in_stamp = 1;
-	link->out_limit = link->out_count;
-}
-
-static void link_end(struct shm_link *link)
-{
-	link_fail(link, RONDO_BROKEN, "%s",
-		link->pair->goodbye ? "closed its connection"
-				    : "ended without closing its connection");
-}
-
-static struct slot *slot_at(const struct shm_link *link, struct fifo *fifo, uint32_t index)
-{
-	return (struct slot *)(fifo->slots + index * link->stride);
-}
-
-/* sleepers_barrier() must follow, and then another look. */
-static void say_waiting(struct shm_link *link)
-{
-	if (link->hungry)
-		atomic_store(&link->inbound->reader_waits, 1);
-	if (link->starved)
-		atomic_store(&link->outbound->writer_waits, 1);
-	link->said = true;
-}
-
-/* Flags are up: from here on every peer sees them, or we see what it has published before. */
-static void sleepers_barrier(const struct shm_link *link)
-{
-	if (!link->fenced)
-		syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
-}
-
-/* The exchange keeps others (there are none yet) and ourselves from ringing twice for one sleep. */
-__attribute__((noinline, cold)) static void ring(struct shm_link *link, _Atomic uint32_t *waits)
-{
-	uint64_t one = 1;
-
-	if (!atomic_exchange(waits, 0))
-		return;
-	/* Fails only when the count is at its end, and then the peer has 2^64 unread rings. */
-	ssize_t written = write(link->pair->bell, &one, sizeof(one));
-
-	(void)written;
-}
-
-/*
- * Shows the peer a count, and rings if it sleeps for that. Thread fences would say the same, but
- * ThreadSanitizer does not know them.
- */
-static inline void publish(
-	struct shm_link *link, _Atomic uint32_t *word, uint32_t value, _Atomic uint32_t *waits)
-{
-	if (link->fenced) {
-		atomic_store(word, value);
-	} else {
-		atomic_store_explicit(word, value, memory_order_release);
-		/* For the compiler; the sleeper sees to the processor. */
-		atomic_signal_fence(memory_order_seq_cst);
-	}
-	if (atomic_load(waits))
-		ring(link, waits);
-}
-
-/* The peer has consumed `count` messages, says its memory. False: that cannot be. */
-static bool learn_consumed(struct shm_link *link, uint32_t count)
-{
-	uint32_t known = link->out_limit - link->slots;
-	uint32_t newly = count - known;
-
-	if (newly > link->out_count - known)
-		return false;
-	link->out_limit += newly;
-	return true;
-}
-
-/* The FIFO seems full, or the link is in no state to send. */
-__attribute__((noinline)) static bool find_room(struct shm_link *link)
-{
-	if (!link->base.ready || link->base.error)
-		return false;
-	if (!learn_consumed(link, atomic_load(&link->outbound->consumed))) {
-		link_fail(link, RONDO_PROTOCOL, "released messages that it was never sent");
-		return false;
-	}
-	if (link->out_count != link->out_limit) {
-		link->starved = false;
-		return true;
-	}
-	if (!link->starved) {
-		link->starved = true;
-		if (link->pair->endpoint->armed) {
-			say_waiting(link);
-			sleepers_barrier(link);
-			return find_room(link);
-		}
-	}
-	/* Nobody will make room any more; unread messages do not change that. */
-	if (link->pair->state == PAIR_ENDED)
-		link_end(link);
-	return false;
-}
-
-static void *shm_reserve(struct rd_link *base, size_t size)
-{
-	struct shm_link *link = (struct shm_link *)base;
-
-	if (link->out_count == link->out_limit && !find_room(link))
-		return NULL;
-	link->out_far = size > SLOT_NEAR_MAX ? SLOT_FAR : 0;
-	return link->out_far ? link->out->far : link->out->near;
-}
-
-static void shm_commit(struct rd_link *base, const struct rd_tag *tag, size_t size)
-{
-	struct shm_link *link = (struct shm_link *)base;
-	struct slot *slot = link->out;
-	uint32_t stamp = (uint16_t)++link->out_count | link->in_count << 16;
-
-	slot->tag = *tag;
-	atomic_store_explicit(&slot->size, (uint32_t)size | link->out_far, memory_order_relaxed);
-	if (++link->out_index == link->slots)
-		link->out_index = 0;
-	link->out = slot_at(link, link->outbound, link->out_index);
-	publish(link, &slot->stamp, stamp, &link->outbound->reader_waits);
-}
-
-/* ---- Links: receiving ------------------------------------------------------------------------ */
-
-static bool shm_recv(struct rd_link *base, void *into, size_t size, struct rd_message *message);
-
-__attribute__((noinline)) static bool found_nothing(
-	struct shm_link *link, struct rd_message *message)
-{
-	if (!link->base.ready || link->base.error)
-		return false;
-	if (!link->hungry) {
-		link->hungry = true;
-		if (link->pair->endpoint->armed) {
-			say_waiting(link);
-			sleepers_barrier(link);
-			return shm_recv(&link->base, NULL, 0, message);
-		}
-	}
-	/* The peer's last stores came before its end, and we looked after we knew of that. */
-	if (link->pair->state == PAIR_ENDED)
-		link_end(link);
-	return false;
-}
-
-/* The low half of the peer's count rides on its messages. An older one than we know is no news. */
-static void learn_room(struct shm_link *link, uint16_t count)
-{
-	uint32_t known = link->out_limit - link->slots;
-
-	learn_consumed(link, known + (uint16_t)(count - (uint16_t)known));
-}
-
-static bool shm_recv(struct rd_link *base, void *into, size_t size, struct rd_message *message)
-{
-	struct shm_link *link = (struct shm_link *)base;
-	struct slot *slot = link->in;
-	uint32_t stamp = atomic_load(&slot->stamp);
-
-	(void)into;
-	(void)size;
-	if ((uint16_t)stamp != link->in_stamp) {
-		/*
-		 * A larger message's payload is a second line, which comes while we wait for the
-		 * first instead of after it: 64 bytes take 190 ns and not 300 where a line takes
-		 * 150.
-		 */
-		__builtin_prefetch(slot->far);
-		return found_nothing(link, message);
-	}
-	/* Read once: the peer could change it after the check. */
-	uint32_t word = atomic_load_explicit(&slot->size, memory_order_relaxed);
-	uint32_t bytes = word & ~SLOT_FAR;
-
-	if (bytes > (word & SLOT_FAR ? base->message_max : SLOT_NEAR_MAX)) {
-		link_fail(link, RONDO_PROTOCOL,
-			"sent a message of %u bytes, more than there can be", bytes);
-		return false;
-	}
-	learn_room(link, stamp >> 16);
-	link->hungry = false;
-	message->data = word & SLOT_FAR ? slot->far : slot->near;
-	message->size = bytes;
-	message->tag = &slot->tag;
-	return true;
-}
-
-static void shm_release(struct rd_link *base)
-{
-	struct shm_link *link = (struct shm_link *)base;
-
-	link->in_count++;
-	link->in_stamp = (uint16_t)(link->in_count + 1);
-	if (++link->in_index == link->slots)
-		link->in_index = 0;
-	link->in = slot_at(link, link->inbound, link->in_index);
-	publish(link, &link->inbound->consumed, link->in_count, &link->inbound->writer_waits);
-}
-
-static const struct rd_link_ops shm_ops = {
-	.reserve = shm_reserve,
-	.commit = shm_commit,
-	.recv = shm_recv,
-	.release = shm_release,
-};
-
 /* ---- Shared memory --------------------------------------------------------------------------- */
-
-static size_t round_up(size_t size, size_t unit)
-{
-	return (size + unit - 1) / unit * unit;
-}
-
-static size_t slot_stride(size_t piece_size)
-{
-	return round_up(sizeof(struct slot) + piece_size, 128);
-}
-
-static size_t fifo_size(size_t piece_size, uint32_t slots)
-{
-	return round_up(sizeof(struct fifo) + slots * slot_stride(piece_size), 4096);
-}
 
 static size_t segment_size(const struct rd_settings *settings, uint32_t slots)
 {
-	return 2 * (size_t)settings->channels * fifo_size(settings->piece_size, slots);
+	return 2 * (size_t)settings->channels *
+	       rd_shm_fifo_size(settings->piece_size, slots);
 }
 
 /* A sealed memfd of this size: nobody can shrink it under the other's feet. */
@@ -502,13 +186,13 @@ static bool pair_map(struct pair *pair, int fd)
 	return true;
 }
 
-static struct fifo *pair_fifo(const struct pair *pair, bool up, int channel)
+static struct rd_shm_fifo *pair_fifo(const struct pair *pair, bool up, int channel)
 {
 	const struct rd_settings *settings = pair->endpoint->local->settings;
 	size_t index = (size_t)channel + (up ? 0 : (size_t)settings->channels);
 
-	return (struct fifo *)((char *)pair->memory +
-			       index * fifo_size(settings->piece_size, pair->slots));
+	return (struct rd_shm_fifo *)((char *)pair->memory +
+				      index * rd_shm_fifo_size(settings->piece_size, pair->slots));
 }
 
 /* ---- Watching -------------------------------------------------------------------------------- */
@@ -539,20 +223,12 @@ static void fd_close(int *fd)
 
 /* ---- The life of a pair ---------------------------------------------------------------------- */
 
-static void link_start(struct shm_link *link)
+static void link_start(struct pair *pair, int channel)
 {
-	struct pair *pair = link->pair;
 	bool higher = pair->endpoint->local->rank > pair->peer;
 
-	link->outbound = pair_fifo(pair, higher, link->base.channel);
-	link->inbound = pair_fifo(pair, !higher, link->base.channel);
-	link->slots = pair->slots;
-	link->stride = slot_stride(link->base.message_max);
-	link->in = slot_at(link, link->inbound, 0);
-	link->out = slot_at(link, link->outbound, 0);
-	link->out_limit = link->slots;
-	link->fenced = !pair->barriers || !pair->endpoint->barriers;
-	link->base.ready = true;
+	rd_shm_link_start(pair->links[channel], pair_fifo(pair, !higher, channel),
+		pair_fifo(pair, higher, channel), pair->slots);
 }
 
 static void pair_fail(struct pair *pair, int error, const char *story)
@@ -566,7 +242,7 @@ static void pair_fail(struct pair *pair, int error, const char *story)
 	fd_close(&pair->memory_fd);
 	for (int channel = 0; channel < channels; channel++)
 		if (pair->links[channel])
-			link_fail(pair->links[channel], error, "%s", story);
+			rd_shm_link_fail(pair->links[channel], error, "%s", story);
 }
 
 /* The peer is gone. Links fail once they are read empty, which for most is now. */
@@ -576,10 +252,11 @@ static void pair_end(struct pair *pair)
 	struct rd_message message;
 
 	pair->state = PAIR_ENDED;
+	pair->common.ended = true;
 	source_close(pair->endpoint, &pair->source);
 	for (int channel = 0; channel < channels; channel++)
 		if (pair->links[channel])
-			shm_recv(&pair->links[channel]->base, NULL, 0, &message);
+			rd_shm_ops.recv(&pair->links[channel]->base, NULL, 0, &message);
 }
 
 static void pair_start(struct pair *pair)
@@ -591,16 +268,19 @@ static void pair_start(struct pair *pair)
 	fd_close(&pair->memory_fd);
 	for (int channel = 0; channel < channels; channel++)
 		if (pair->links[channel])
-			link_start(pair->links[channel]);
+			link_start(pair, channel);
 }
 
-static bool is_own_user(int socket)
+/* Whose process is at the other end? False: not one of this user. pid 0: not to be seen from here. */
+static bool is_own_user(int socket, pid_t *pid)
 {
 	struct ucred peer;
 	socklen_t size = sizeof(peer);
 
-	return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-	       peer.uid == geteuid();
+	if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) || peer.uid != geteuid())
+		return false;
+	*pid = peer.pid;
+	return true;
 }
 
 /* ---- Greetings ------------------------------------------------------------------------------- */
@@ -720,7 +400,7 @@ static bool greeting_sound(const struct shm_endpoint *endpoint, const struct gre
 	       greeting->from < (uint32_t)local->size &&
 	       greeting->channels == (uint32_t)local->settings->channels &&
 	       greeting->piece_size == local->settings->piece_size && greeting->slots >= 1 &&
-	       greeting->slots <= SLOTS_MAX;
+	       greeting->slots <= RD_SHM_SLOTS_MAX;
 }
 
 /* ---- The lower rank: being connected to ------------------------------------------------------ */
@@ -742,14 +422,15 @@ static void pair_adopt(struct pair *pair, struct stranger *stranger)
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &pair->source };
 
 	pair->slots = stranger->greeting.slots;
-	pair->barriers = stranger->greeting.barriers;
+	pair->common.fenced = !stranger->greeting.barriers || !endpoint->barriers;
 	pair->memory_size = segment_size(endpoint->local->settings, pair->slots);
+	pair->common.pid = stranger->pid;
 	pair->source.fd = stranger->source.fd;
 	pair->memory_fd = stranger->fds[0];
-	pair->bell = stranger->fds[1];
+	pair->common.bell = stranger->fds[1];
 	stranger->source.fd = stranger->fds[0] = stranger->fds[1] = -1;
 	stranger->greeted = false;
-	if (!segment_sound(pair->memory_fd, pair->memory_size) || !bell_sound(pair->bell))
+	if (!segment_sound(pair->memory_fd, pair->memory_size) || !bell_sound(pair->common.bell))
 		pair_fail(pair, RONDO_PROTOCOL, "offered memory that is not what was agreed");
 	else if (!pair_map(pair, pair->memory_fd))
 		pair_fail(pair, RONDO_MEMORY, "shares memory that cannot be mapped here");
@@ -832,7 +513,7 @@ static bool listener_ready(struct shm_endpoint *endpoint, struct source *source)
 		return false;
 	stranger->source.fd = fd;
 	stranger->age = endpoint->age++;
-	if (!is_own_user(fd) || watch(endpoint, &stranger->source))
+	if (!is_own_user(fd, &stranger->pid) || watch(endpoint, &stranger->source))
 		stranger_drop(endpoint, stranger);
 	else
 		stranger_ready(endpoint, &stranger->source);
@@ -863,7 +544,7 @@ static void pair_connect(struct pair *pair)
 		if (errno == EAGAIN || errno == EINTR)
 			return;
 		pair_fail(pair, RONDO_BROKEN, "does not listen for shm any more");
-	} else if (!is_own_user(pair->source.fd)) {
+	} else if (!is_own_user(pair->source.fd, &pair->common.pid)) {
 		pair_fail(pair, RONDO_BROKEN, "belongs to another user");
 	} else if (!greeting_send(pair, pair->source.fd, fds, 2) ||
 		   watch(endpoint, &pair->source)) {
@@ -904,13 +585,14 @@ static bool pair_welcomed(struct pair *pair)
 
 	if (heard == HEARD_NOTHING)
 		return false;
-	pair->bell = heard == HEARD_GREETING ? fds[0] : -1;
-	pair->barriers = heard == HEARD_GREETING && greeting.barriers;
+	pair->common.bell = heard == HEARD_GREETING ? fds[0] : -1;
+	pair->common.fenced = heard != HEARD_GREETING || !greeting.barriers ||
+			      !pair->endpoint->barriers;
 	if (heard == HEARD_RUBBISH)
 		pair_fail(pair, RONDO_BROKEN, "closed its connection before the link was open");
 	else if (!greeting_sound(pair->endpoint, &greeting) ||
 		 greeting.from != (uint32_t)pair->peer || greeting.slots != pair->slots ||
-		 !bell_sound(pair->bell))
+		 !bell_sound(pair->common.bell))
 		pair_fail(pair, RONDO_PROTOCOL, "answered with a greeting that makes no sense");
 	else
 		pair_start(pair);
@@ -997,9 +679,16 @@ static const struct mapping *mapping_find(const struct pair *pair, uint64_t id)
 	return NULL;
 }
 
+static struct pair *pair_of(struct rd_link *base)
+{
+	const struct rd_shm_link *link = (const struct rd_shm_link *)base;
+
+	return (struct pair *)((char *)link->peer - offsetof(struct pair, common));
+}
+
 static void *shm_map(struct rd_link *base, uint64_t id, size_t *size)
 {
-	struct pair *pair = ((struct shm_link *)base)->pair;
+	struct pair *pair = pair_of(base);
 	const struct mapping *mapping = mapping_find(pair, id);
 
 	while (!mapping && pair->state == PAIR_OPEN && pair_ready(pair->endpoint, &pair->source))
@@ -1041,7 +730,7 @@ static bool pair_ready(struct shm_endpoint *endpoint, struct source *source)
 	}
 	if (size == (ssize_t)sizeof(said.word) &&
 		memcmp(said.word, GOODBYE, sizeof(said.word)) == 0)
-		pair->goodbye = true;
+		pair->common.goodbye = true;
 	pair_end(pair);
 	return true;
 }
@@ -1150,6 +839,9 @@ static void pair_destroy(struct pair *pair)
 {
 	int channels = pair->endpoint->local->settings->channels;
 
+	for (int channel = 0; channel < channels; channel++)
+		if (pair->links[channel])
+			rd_shm_link_finish(pair->links[channel]);
 	if (pair->state == PAIR_OPEN)
 		send(pair->source.fd, GOODBYE, sizeof(GOODBYE), MSG_NOSIGNAL | MSG_DONTWAIT);
 	/* A child forked by the program may hold the socket open: the peer must not wait for it. */
@@ -1157,7 +849,7 @@ static void pair_destroy(struct pair *pair)
 		shutdown(pair->source.fd, SHUT_RDWR);
 	source_close(pair->endpoint, &pair->source);
 	fd_close(&pair->memory_fd);
-	fd_close(&pair->bell);
+	fd_close(&pair->common.bell);
 	if (pair->memory)
 		munmap(pair->memory, pair->memory_size);
 	while (pair->mappings)
@@ -1179,7 +871,9 @@ static struct pair *pair_new(struct shm_endpoint *endpoint, int peer, const stru
 	pair->state = PAIR_EXPECTS;
 	pair->peer = peer;
 	pair->card = *card;
-	pair->memory_fd = pair->bell = -1;
+	pair->memory_fd = pair->common.bell = -1;
+	pair->common.armed = &endpoint->armed;
+	pair->common.posting = &endpoint->posting;
 	return pair;
 }
 
@@ -1208,18 +902,17 @@ static int pair_create(
 static int link_create(struct pair *pair, int channel)
 {
 	const struct rd_settings *settings = pair->endpoint->local->settings;
-	struct shm_link *link = calloc(1, sizeof(*link));
+	struct rd_shm_link *link = calloc(1, sizeof(*link));
 
 	if (!link)
 		return rd_fail(RONDO_MEMORY, "no memory for a link");
-	link->base.ops = &shm_ops;
 	link->base.transport = &rd_transport_shm;
 	link->base.peer = pair->peer;
 	link->base.channel = channel;
 	link->base.message_max = settings->piece_size;
-	link->pair = pair;
-	link->in = &nothing;
-	link->in_stamp = 1;
+	link->base.send_min = settings->single_copy;
+	link->base.lends = true;
+	rd_shm_link_init(link, &pair->common);
 	pair->links[channel] = link;
 	return 0;
 }
@@ -1274,9 +967,9 @@ static int shm_open_link(struct rd_endpoint *base, int peer, int channel,
 	if (pair->state == PAIR_CONNECTS)
 		pair_connect(pair);
 	if (pair->state == PAIR_OPEN)
-		link_start(pair->links[channel]);
+		link_start(pair, channel);
 	else if (pair->state == PAIR_ENDED)
-		link_end(pair->links[channel]); /* only where it has no better story yet */
+		rd_shm_link_end(pair->links[channel]); /* only where it has no better story yet */
 	return 0;
 }
 
@@ -1316,6 +1009,18 @@ static bool endpoint_look(struct shm_endpoint *endpoint)
 	return moved;
 }
 
+static bool endpoint_settle(struct shm_endpoint *endpoint)
+{
+	int channels = endpoint->local->settings->channels;
+	bool moved = false;
+
+	for (struct pair *pair = endpoint->pairs; pair; pair = pair->next)
+		for (int channel = 0; channel < channels; channel++)
+			if (pair->links[channel])
+				moved |= rd_shm_link_settle(pair->links[channel]);
+	return moved;
+}
+
 /*
  * System calls are made only while links are not ready, after a sleep, and once in a while for the
  * deaths of those who are neither waited for nor slept on.
@@ -1327,36 +1032,36 @@ static bool shm_advance(struct rd_endpoint *base)
 	/* Before the first open() nobody is expected, and the comm has no number. */
 	if (!endpoint->pairs)
 		return false;
+	bool moved = endpoint->posting > 0 && endpoint_settle(endpoint);
+
 	if (!endpoint->unready && !endpoint->news && ++endpoint->calls % 1024 != 0)
-		return false;
+		return moved;
 	int unready = endpoint->unready;
 
 	if (unready)
 		endpoint_meet(endpoint);
-	return endpoint_look(endpoint) || endpoint->unready != unready;
+	moved |= endpoint_look(endpoint);
+	return moved || endpoint->unready != unready;
 }
 
 static void shm_arm(struct rd_endpoint *base)
 {
 	struct shm_endpoint *endpoint = (struct shm_endpoint *)base;
 	int channels = endpoint->local->settings->channels;
-	const struct shm_link *unfenced = NULL;
+	const struct rd_shm_link *flagged = NULL;
 
 	/* Links that are found empty or full only after this say so then. */
 	endpoint->armed = true;
 	for (struct pair *pair = endpoint->pairs; pair; pair = pair->next)
 		for (int channel = 0; channel < channels && pair->state == PAIR_OPEN; channel++) {
-			struct shm_link *link = pair->links[channel];
+			struct rd_shm_link *link = pair->links[channel];
 
-			if (!link || !(link->hungry || link->starved))
-				continue;
-			say_waiting(link);
-			if (!link->fenced)
-				unfenced = link;
+			if (link && rd_shm_link_arm(link) && !pair->common.fenced)
+				flagged = link;
 		}
 	/* One barrier serves all links. */
-	if (unfenced)
-		sleepers_barrier(unfenced);
+	if (flagged)
+		rd_shm_link_barrier(flagged);
 }
 
 static void shm_disarm(struct rd_endpoint *base)
@@ -1367,17 +1072,9 @@ static void shm_disarm(struct rd_endpoint *base)
 	endpoint->armed = false;
 	endpoint->news = true;
 	for (struct pair *pair = endpoint->pairs; pair; pair = pair->next)
-		for (int channel = 0; channel < channels; channel++) {
-			struct shm_link *link = pair->links[channel];
-
-			if (!link || !link->said)
-				continue;
-			link->said = false;
-			atomic_store_explicit(
-				&link->inbound->reader_waits, 0, memory_order_relaxed);
-			atomic_store_explicit(
-				&link->outbound->writer_waits, 0, memory_order_relaxed);
-		}
+		for (int channel = 0; channel < channels; channel++)
+			if (pair->links[channel])
+				rd_shm_link_disarm(pair->links[channel]);
 }
 
 static void shm_close(struct rd_endpoint *base)

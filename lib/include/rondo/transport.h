@@ -85,6 +85,8 @@ struct rd_link {
 	int channel;
 	bool ready;          /* open() has finished: both directions work */
 	size_t message_max;  /* most bytes in one message */
+	size_t send_min;     /* of fewer bytes than this, reserve() and a copy cost less than send() */
+	bool lends;          /* what send() accepts is lent to the peer, and back when it has been read */
 	uint64_t posted;     /* messages ever accepted by send() */
 	uint64_t sent;       /* of those, how many no longer need the caller's memory; in order */
 	bool unsent;         /* messages were accepted that only advance() will move on */
