@@ -13,16 +13,17 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "cpus.h"
+#include "pci.h"
 #include "place.h"
 
-#define RD_CPU_MAX 4096
 #define RD_NUMA_MAX 32
 #define RD_GPU_MAX 32
 #define RD_RDMA_MAX 32
 #define RD_INTERFACE_MAX 64
+#define RD_NIC_MAX (RD_RDMA_MAX + RD_INTERFACE_MAX)
 #define RD_PORT_MAX 4
 #define RD_ADDRESS_MAX 4
-#define RD_BRIDGE_MAX 16
 #define RD_TOPOLOGY_HOSTS_MAX 1024
 #define RD_NAME_SIZE 64
 
@@ -43,20 +44,6 @@ enum rd_distance {
 	RD_DISTANCES(RD_DISTANCE_ENUM)
 #undef RD_DISTANCE_ENUM
 		RD_DISTANCE_COUNT
-};
-
-/* A set of logical CPUs. */
-struct rd_cpus {
-	uint64_t bits[RD_CPU_MAX / 64];
-};
-
-/* The way from a host bridge to a device. Addresses are as rd_place.gpu_pci. */
-struct rd_pci_path {
-	bool known;
-	uint32_t root; /* the bus of the host bridge: "pci0000:17" is 0x1700 */
-	int bridge_count;
-	uint32_t bridges[RD_BRIDGE_MAX]; /* from the root port down */
-	uint32_t address; /* of the device itself */
 };
 
 /* What all devices have in common. */
@@ -115,12 +102,12 @@ struct rd_host {
 	struct rd_gpu gpus[RD_GPU_MAX]; /* by PCI address */
 	struct rd_rdma rdma[RD_RDMA_MAX];
 	struct rd_interface interfaces[RD_INTERFACE_MAX];
-	/* Derived by rd_topology_settle(): */
+	/* Derived by rd_host_settle(): */
 	int gpu_order[RD_GPU_MAX]; /* indices into gpus: a line along which neighbours are near */
 	int nic_count;
-	const struct rd_device
-		*nics[RD_RDMA_MAX + RD_INTERFACE_MAX]; /* what may carry traffic to other
- hosts: RDMA devices, and hardware interfaces that are no other face of one of these */
+	/* What may carry traffic to other hosts: RDMA devices, and hardware interfaces that are no
+	   other face of one of these. */
+	const struct rd_device *nics[RD_NIC_MAX];
 };
 
 struct rd_topology {
@@ -136,7 +123,7 @@ void rd_topology_finish(struct rd_topology *topology);
 
 /* Checks what a host says of itself, and derives the rest of it. RONDO_INVALID, with a story that
    names the contradiction; then the host is not to be used. */
-int rd_topology_settle(struct rd_host *host);
+int rd_host_settle(struct rd_host *host);
 
 /*
  * The file format is JSON (docs/rondo-topo.md). A file that cannot be read, is no JSON, lacks
@@ -158,11 +145,11 @@ enum rd_distance rd_device_distance(
 enum rd_distance rd_gpu_distance(const struct rd_host *host, int a, int b, int *nvlinks);
 
 /* "PIX", or "NV4": the text of a cell in the matrix. */
-const char *rd_distance_text(char text[8], enum rd_distance distance, int nvlinks);
+const char *rd_distance_text(char text[16], enum rd_distance distance, int nvlinks);
 
 /* The NIC that is nearest to the device, or to the NUMA node where that is NULL; among equals
-   `turn` chooses. Those that are up come first, then those of more speed. NULL where there is none.
- */
+   `turn` chooses. One that is down, or has less than half the speed of the fastest, is taken only
+   where there is no other. NULL where there is none. */
 const struct rd_device *rd_host_nic(
 	const struct rd_host *host, const struct rd_device *device, int numa, int turn);
 
@@ -175,28 +162,13 @@ const struct rd_device *rd_host_nic(
  */
 void rd_topology_places(const struct rd_topology *topology, int size, struct rd_place *places);
 
+/* Of a NIC: whether it is up (has a port that is active), and its speed. */
+bool rd_nic_up(const struct rd_host *host, const struct rd_device *nic);
+int rd_nic_speed_mbps(const struct rd_host *host, const struct rd_device *nic);
+
 /* Fills in what the hardware says (core, numa_node, slot, gpu, gpu_pci, nic) of a rank on this
    host. gpu: index, -1 for none; cpu: the first that it may run on, -1 for not known. */
 void rd_host_place(
 	const struct rd_host *host, int local_rank, int gpu, int cpu, struct rd_place *place);
-
-/* ---- Sets of CPUs and PCI addresses, as text ---- */
-
-bool rd_cpus_has(const struct rd_cpus *cpus, int cpu);
-void rd_cpus_add(struct rd_cpus *cpus, int cpu);
-int rd_cpus_count(const struct rd_cpus *cpus);
-/* The CPU at `index` in the set; -1 past its end. */
-int rd_cpus_at(const struct rd_cpus *cpus, int index);
-/* "0-3,8": false for what is no list, or beyond RD_CPU_MAX. "" is the empty set. */
-bool rd_cpus_read(struct rd_cpus *cpus, const char *text);
-void rd_cpus_text(const struct rd_cpus *cpus, char *text, size_t size);
-
-/* "0000:3b:00.0", in digits of either case; false for what is none, or a domain beyond 16 bits. */
-bool rd_pci_read(uint32_t *address, const char *text);
-void rd_pci_text(char text[16], uint32_t address);
-/* "pci0000:17/0000:17:00.0/0000:18:00.0", as sysfs has it; leaves path->known false if it is none.
- */
-bool rd_pci_path_read(struct rd_pci_path *path, const char *text);
-void rd_pci_path_text(const struct rd_pci_path *path, char *text, size_t size);
 
 #endif

@@ -1,0 +1,65 @@
+/*
+ * A small reader of JSON (RFC 8259), strict and bounded: a document becomes an array of values in
+ * the order of the text. What is inside a value follows it; `next` leads past it. Members of an
+ * object are pairs: a STRING, the key, and then its value.
+ */
+#ifndef RD_JSON_H
+#define RD_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define RD_JSON_SIZE_MAX (16 << 20)
+#define RD_JSON_DEPTH_MAX 32
+
+/* X(name, text) */
+#define RD_JSON_KINDS(X) \
+	X(RD_JSON_NULL, "null") \
+	X(RD_JSON_FALSE, "false") \
+	X(RD_JSON_TRUE, "true") \
+	X(RD_JSON_NUMBER, "a number") \
+	X(RD_JSON_STRING, "a string") \
+	X(RD_JSON_ARRAY, "an array") \
+	X(RD_JSON_OBJECT, "an object")
+
+enum rd_json_kind {
+#define RD_JSON_ENUM(name, text) name,
+	RD_JSON_KINDS(RD_JSON_ENUM)
+#undef RD_JSON_ENUM
+};
+
+struct rd_json_value {
+	enum rd_json_kind kind;
+	int line; /* where it begins, from 1 */
+	int count; /* of elements, or of pairs */
+	int next; /* the index past all that is inside */
+	const char *text; /* of a STRING: decoded; of a NUMBER: where it begins in the text */
+};
+
+struct rd_json {
+	char *text;
+	struct rd_json_value *values; /* values[0] is the document */
+	int count, room;
+};
+
+/*
+ * Reads one document. `name` is what the story calls it. RONDO_INVALID, with a story that names the
+ * line, for what is no JSON, is larger or deeper than the bounds above, or has a string with a zero
+ * in it; RONDO_MEMORY. rd_json_finish() frees; after a failure there is nothing to free, and it may
+ * be called.
+ */
+int rd_json_parse(struct rd_json *json, const char *name, const char *text, size_t size);
+void rd_json_finish(struct rd_json *json);
+
+/* "a number": what a value is, for a story. */
+const char *rd_json_kind_text(enum rd_json_kind kind);
+
+/* False where the value is no whole number, or outside least..most. */
+bool rd_json_whole(const struct rd_json_value *value, int64_t least, int64_t most, int64_t *number);
+
+/* Writes a string, quotes included. */
+void rd_json_write_string(FILE *out, const char *text);
+
+#endif
