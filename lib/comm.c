@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "dial.h"
 #include "error.h"
 #include "log.h"
 
@@ -155,6 +156,17 @@ static void destroy_layouts(struct rondo_comm *comm)
 			rd_order_destroy(comm->layouts[channel]);
 }
 
+/* A name may come to be known later than its host's ranks start. Transports too ask which way leads
+   there, and ask once: so this waits for it first. */
+static int await_master(const struct rd_settings *settings)
+{
+	struct rd_addresses addresses;
+
+	if (settings->rendezvous_fd >= 0)
+		return 0;
+	return rd_resolve(&addresses, settings, rd_clock_ms() + settings->init_timeout_ms);
+}
+
 /* Meets the other ranks and connects to each. */
 static int join(struct rondo_comm *comm)
 {
@@ -171,7 +183,9 @@ static int join(struct rondo_comm *comm)
 	if (!self)
 		return rd_fail(RONDO_MEMORY, "no memory for a comm");
 	self->place = comm->local.place;
-	err = rd_route_listen(comm, self->cards);
+	err = await_master(&comm->settings);
+	if (!err)
+		err = rd_route_listen(comm, self->cards);
 	if (!err)
 		err = rd_lifeline_create(&comm->lifeline, &config);
 	free(self);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "error.h"
+#include "log.h"
 
 #define BACKLOG 4096
 #define RESOLVE_LEAST_MS 50
@@ -72,12 +73,17 @@ int rd_resolve(
 	int error;
 
 	while ((error = resolve_once(addresses, settings))) {
+		const char *reason =
+			error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error);
 		int64_t left_ms = deadline_ms - rd_now_ms();
 		if (left_ms <= 0)
 			return rd_fail(RONDO_UNREACHABLE,
 				"rank %d: MASTER_ADDR \"%s\" has no address here (%s)",
-				settings->rank, settings->address,
-				error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error));
+				settings->rank, settings->address, reason);
+		if (wait_ms == RESOLVE_LEAST_MS)
+			rd_log(RD_INFO, RD_BOOTSTRAP,
+				"MASTER_ADDR \"%s\" has no address here yet (%s): asking again",
+				settings->address, reason);
 		poll(NULL, 0, (int)smaller(wait_ms, left_ms));
 		wait_ms = smaller(wait_ms * 2, RESOLVE_MOST_MS);
 	}

@@ -136,6 +136,27 @@ Test(run_hosts, or_without_brackets, .timeout = 120)
 	assert_two_nodes_work(&(struct hosts_shape){ .count = 2, .v6_only = true }, "fd07:0::1");
 }
 
+Test(run_hosts, a_name_may_come_to_be_known_later, .timeout = 120)
+{
+	struct hosts *hosts = need_hosts(&(struct hosts_shape){ .count = 2 });
+	struct job here = {
+		.nodes = 2, .local_size = "1", .address = "10.7.0.1", .program = { RONDO_EXAMPLE }
+	};
+	struct job there = here;
+	struct hosts_program launchers[2], naming;
+	char *const name[] = { "/bin/sh", "-c", "echo 10.7.0.1 late >> /etc/hosts", NULL };
+
+	there.address = "late";
+	setenv("RONDO_DEBUG", "INFO", 1);
+	start_node(hosts, &there, 1, &launchers[1]);
+	cr_assert(hosts_await(launchers[1].err, "\"late\" has no address here yet", LIMIT_MS));
+	hosts_start(hosts, 1, name, &naming);
+	start_node(hosts, &here, 0, &launchers[0]);
+	hosts_finish(&naming, LIMIT_MS);
+	finish_well(launchers, 2);
+	hosts_destroy(hosts);
+}
+
 /* ---- It fails ------------------------------------------------------------------------------ */
 
 /* A job that goes on until something ends it, and says so once it has begun. */
@@ -146,8 +167,7 @@ static struct hosts *start_endless_job(struct job *job, struct hosts_program lau
 	*job = (struct job){ .nodes = 2,
 		.local_size = "2",
 		.address = "host0",
-		.program = {
-			RONDO_BENCH, "all_reduce", "-b", "1M", "-e", "1M", "-n", "1000000" } };
+		.program = { RONDO_BENCH, "all_reduce", "-b", "1M", "-e", "1M", "-n", "1000000" } };
 	setenv("RONDO_DEBUG", "INFO", 1);
 	start(hosts, job, launchers);
 	for (int node = 0; node < 2; node++)
@@ -229,7 +249,8 @@ Test(run_hosts, a_master_whose_name_one_host_does_not_know_is_said_there_and_mis
 	setenv("RONDO_INIT_TIMEOUT_MS", "1500", 1);
 	start_node(hosts, &here, 0, &launchers[0]);
 	start_node(hosts, &there, 1, &launchers[1]);
-	assert_ends_with(&launchers[0], 1, "rank 1 of 2 has not come to 10.7.0.1:29500 within 1500 ms",
+	assert_ends_with(&launchers[0], 1,
+		"rank 1 of 2 has not come to 10.7.0.1:29500 within 1500 ms",
 		"rondo-run: rank 0 (pid ");
 	assert_ends_with(&launchers[1], 1, "rank 1: MASTER_ADDR \"nowhere.invalid\"",
 		"rondo-run: rank 1 (pid ");
