@@ -345,22 +345,31 @@ bool hosts_slow(const struct hosts *hosts, int host, int network, const char *ra
 	       run_script("tc", hosts->fds[host][NET], &back);
 }
 
-bool hosts_traffic(const struct hosts *hosts, int host, int network, struct hosts_traffic *traffic)
+bool hosts_divide(const struct hosts *hosts, int one, int other, int network)
+{
+	struct script script = { .size = 0 };
+
+	add(&script,
+		"link set dev h%dn%d type bridge_slave isolated on\n"
+		"link set dev h%dn%d type bridge_slave isolated on\n",
+		one, network, other, network);
+	return run_script("ip", hosts->switches, &script);
+}
+
+bool hosts_traffic(int network, struct hosts_traffic *traffic)
 {
 	char name[16], line[512];
 	FILE *file = fopen("/proc/thread-self/net/dev", "re");
 	bool found = false;
 
-	(void)hosts;
-	snprintf(name, sizeof(name), "h%dn%d:", host, network);
+	snprintf(name, sizeof(name), "eth%d:", network);
 	while (file && !found && fgets(line, sizeof(line), file)) {
 		const char *at = strstr(line, name);
 
-		/* Bytes received come first, bytes sent ninth; the switch's are the host's the
-		   other way round. */
+		/* Bytes received come first, bytes sent ninth. */
 		found = at && sscanf(at + strlen(name),
 				      "%" SCNu64 " %*u %*u %*u %*u %*u %*u %*u %" SCNu64,
-				      &traffic->sent, &traffic->received) == 2;
+				      &traffic->received, &traffic->sent) == 2;
 	}
 	if (file)
 		fclose(file);

@@ -49,12 +49,15 @@ bool hosts_unplug(const struct hosts *hosts, int host, int network);
 /* Bounds what the cable carries, each way: "100mbit". */
 bool hosts_slow(const struct hosts *hosts, int host, int network, const char *rate);
 
-/* Bytes that have passed the cable, headers and all, as the host sees it. */
+/* Two hosts that both reach all others there, and not each other. */
+bool hosts_divide(const struct hosts *hosts, int one, int other, int network);
+
+/* Bytes that an interface of the calling process's host has carried so far, headers and all. */
 struct hosts_traffic {
 	uint64_t sent, received;
 };
 
-bool hosts_traffic(const struct hosts *hosts, int host, int network, struct hosts_traffic *traffic);
+bool hosts_traffic(int network, struct hosts_traffic *traffic);
 
 /* A program that runs in a host. */
 struct hosts_program {
