@@ -244,9 +244,10 @@ static bool may_post(const struct rd_link *link, struct rd_where from, size_t si
    peer, who may be waiting likewise. */
 static bool is_wanted_back(const struct rd_exec *exec, const struct rd_link *link, int index)
 {
-	const struct rd_step *step = &exec->plan->steps[index], *next = step + 1;
+	const struct rd_plan *plan = exec->plans[link->channel];
+	const struct rd_step *step = &plan->steps[index], *next = step + 1;
 
-	return link->lends && index + 1 < exec->plan->step_count && next->kind == RD_STEP_FLUSH &&
+	return link->lends && index + 1 < plan->step_count && next->kind == RD_STEP_FLUSH &&
 	       next->sender == index &&
 	       (step->from.memory == RD_OUT || exec->call.in == exec->call.out);
 }
