@@ -43,7 +43,7 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-#include "transport.h"
+#include "rondo/transport.h"
 
 #define RD_SHM_LINES 32
 #define RD_SHM_LINE_STRIDE 128
