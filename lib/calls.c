@@ -113,8 +113,12 @@ static int submit(const struct request *request)
 		return rd_group_open() ? rd_group_refuse(err) : err;
 	task.comm = request->comm;
 	task.call = (struct rd_call){
-		.problem = { request->collective, request->comm->rank, request->comm->size,
-			request->root, request->target, request->comm->layouts[0] },
+		.problem = { .collective = request->collective,
+			.rank = request->comm->rank,
+			.size = request->comm->size,
+			.root = request->root,
+			.target = request->target,
+			.layout = request->comm->layouts[0] },
 		.type = request->type,
 		.op = request->op,
 		.count = request->count,

@@ -8,6 +8,11 @@
 
 _Static_assert(sizeof(struct rd_signature) == RD_TAG_SIZE, "a signature is a link's whole tag");
 
+/* How a signature's op names one that the user made. */
+#define OP_OWN 0x80
+#define OP_SCALES 0x40 /* it is a pre-multiplied sum */
+#define OP_SERIAL 0x3f
+
 /* Pieces begin at multiples of this, so that chunks of one buffer share no cache line. */
 #define ALIGNMENT 64
 
@@ -16,6 +21,21 @@ _Static_assert(sizeof(struct rd_signature) == RD_TAG_SIZE, "a signature is a lin
 static size_t round_up(size_t value, size_t unit)
 {
 	return (value + unit - 1) / unit * unit;
+}
+
+static size_t less(size_t a, size_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+static size_t min(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+static size_t max(size_t a, size_t b)
+{
+	return a > b ? a : b;
 }
 
 static size_t piece_bytes(size_t piece_size)
@@ -64,22 +84,67 @@ static uint64_t *ticket_of(const struct rd_exec *exec, int channel, int step)
 	return &exec->tickets[(size_t)channel * exec->steps_most + step];
 }
 
-/* Cuts a block into the plan's parts, and a part into pieces of equal length that fit a message. */
-static void cut(struct rd_exec *exec, size_t piece_size)
+/* Elements in a cache line; 1 where they do not fit one. */
+static size_t line_count(const struct rd_exec *exec)
+{
+	return exec->element < ALIGNMENT ? ALIGNMENT / exec->element : 1;
+}
+
+/* Elements in a chunk of a block of so many. */
+static size_t part_count(const struct rd_exec *exec, size_t block_count)
 {
 	size_t parts = exec->plans[0]->parts;
 
+	return parts == 1 ? block_count
+			  : round_up((block_count + parts - 1) / parts, line_count(exec));
+}
+
+static size_t most_pieces(const struct rd_exec *exec, const struct rd_extent *extents, int blocks)
+{
+	size_t most = 0;
+
+	for (int i = 0; i < blocks; i++) {
+		size_t count = part_count(exec, extents[i].size / exec->element);
+
+		most = max(most, (count + exec->piece_count - 1) / exec->piece_count);
+	}
+	return most;
+}
+
+/*
+ * Blocks of different lengths are all cut at the same places, wherever they end, for not every rank
+ * knows the longest. The number of pieces is this rank's own: what is beyond a block's end is sent
+ * by nobody and expected by nobody.
+ */
+static void cut_varied(struct rd_exec *exec, size_t piece_size)
+{
+	const struct rd_terms *terms = exec->call.terms;
+	const struct rd_problem *problem = &exec->call.problem;
+	size_t line = line_count(exec), most = piece_bytes(piece_size) / exec->element;
+
+	exec->chunk_count = 0;
+	exec->piece_count = most - most % line;
+	exec->pieces = max(1, max(most_pieces(exec, terms->in, rd_in_blocks(problem)),
+				      most_pieces(exec, terms->out, rd_out_blocks(problem))));
+}
+
+/* Cuts a block into the plan's parts, and a part into pieces of equal length that fit a message. */
+static void cut(struct rd_exec *exec, size_t piece_size)
+{
 	exec->chunk_count = exec->piece_count = exec->call.count;
 	exec->pieces = 1;
 	/* The short calls, to which every division would show. */
-	if (parts == 1 && exec->call.count * exec->element <= piece_bytes(piece_size))
+	if (exec->whole && exec->call.count * exec->element <= piece_bytes(piece_size))
 		return;
 
-	size_t line = ALIGNMENT / exec->element;
+	size_t line = line_count(exec);
 	size_t most = piece_bytes(piece_size) / exec->element;
 
-	if (parts > 1)
-		exec->chunk_count = round_up((exec->call.count + parts - 1) / parts, line);
+	if (exec->varied) {
+		cut_varied(exec, piece_size);
+		return;
+	}
+	exec->chunk_count = part_count(exec, exec->call.count);
 	exec->piece_count = exec->chunk_count;
 	if (exec->chunk_count > most) {
 		exec->pieces = (exec->chunk_count + most - 1) / most;
@@ -89,36 +154,57 @@ static void cut(struct rd_exec *exec, size_t piece_size)
 	}
 }
 
-static size_t less(size_t a, size_t b)
+/* The length of a block of the collective's space. */
+static size_t block_count(const struct rd_exec *exec, int block)
 {
-	return a > b ? a - b : 0;
+	if (!exec->varied)
+		return exec->call.count;
+	return rd_terms_block_size(&exec->call, block) / exec->element;
 }
 
-static size_t min(size_t a, size_t b)
+/* Kept apart, so that the short way is short enough to be inlined. */
+__attribute__((noinline)) static size_t slice_of_part(
+	const struct rd_exec *exec, int chunk, size_t piece)
 {
-	return a < b ? a : b;
+	int parts = exec->plans[0]->parts, part = chunk % parts;
+	size_t count = block_count(exec, chunk / parts);
+	size_t most = exec->varied ? part_count(exec, count) : exec->chunk_count;
+	size_t in_chunk = min(most, less(count, part * most));
+
+	return min(exec->piece_count, less(in_chunk, piece * exec->piece_count));
 }
 
 /* Elements of a chunk that lie in a piece. */
 static size_t slice_count(const struct rd_exec *exec, int chunk, size_t piece)
 {
-	size_t part = exec->plans[0]->parts == 1 ? 0 : chunk % exec->plans[0]->parts;
-	size_t in_chunk = min(exec->chunk_count, less(exec->call.count, part * exec->chunk_count));
+	if (!exec->whole)
+		return slice_of_part(exec, chunk, piece);
+	return min(exec->piece_count, less(exec->call.count, piece * exec->piece_count));
+}
 
-	return min(exec->piece_count, less(in_chunk, piece * exec->piece_count));
+__attribute__((noinline)) static size_t offset_of_part(
+	const struct rd_exec *exec, struct rd_where where, size_t piece)
+{
+	const struct rd_terms *terms = exec->call.terms;
+	size_t block = where.chunk / exec->plans[0]->parts, part = where.chunk % exec->plans[0]->parts;
+	size_t begin = block * exec->call.count * exec->element, most = exec->chunk_count;
+
+	if (exec->varied) {
+		const struct rd_extent *extent =
+			where.memory == RD_IN ? &terms->in[block] : &terms->out[block];
+
+		begin = extent->offset;
+		most = part_count(exec, extent->size / exec->element);
+	}
+	return begin + (part * most + piece * exec->piece_count) * exec->element;
 }
 
 /* Bytes from the start of an input or output to a slice of one of its chunks. */
-static size_t offset(const struct rd_exec *exec, int chunk, size_t piece)
+static size_t offset(const struct rd_exec *exec, struct rd_where where, size_t piece)
 {
-	size_t block = chunk, part = 0;
-
-	if (exec->plans[0]->parts > 1) {
-		block = chunk / exec->plans[0]->parts;
-		part = chunk % exec->plans[0]->parts;
-	}
-	return (block * exec->call.count + part * exec->chunk_count + piece * exec->piece_count) *
-	       exec->element;
+	if (!exec->whole)
+		return offset_of_part(exec, where, piece);
+	return (where.chunk * exec->call.count + piece * exec->piece_count) * exec->element;
 }
 
 static char *locate(const struct rd_exec *exec, struct rd_where where, int channel, size_t piece)
@@ -137,20 +223,55 @@ static char *locate(const struct rd_exec *exec, struct rd_where where, int chann
 	/* No bytes may come with no buffer, as in a barrier; NULL + 0 is undefined in C. */
 	if (!base)
 		return NULL;
-	return base + offset(exec, where.chunk, piece);
+	return base + offset(exec, where, piece);
 }
 
 /* ---- Signatures ---------------------------------------------------------------------------- */
 
+static int describe_op(uint8_t op, char *text, size_t size)
+{
+	if (op < RONDO_OP_COUNT)
+		return snprintf(text, size, " %s", rondo_op_name(op));
+	return snprintf(text, size, " with %s #%u",
+		op & OP_SCALES ? "pre-multiplied sum" : "operation", (op & OP_SERIAL) + 1u);
+}
+
 static void describe(const struct rd_signature *s, char *text, size_t size)
 {
-	int used = snprintf(text, size, "%s #%u of %llu %s", rd_collective_name(s->collective),
-		s->number, (unsigned long long)s->count, rondo_type_name(s->type));
+	bool varied = s->form & RD_FORM_VARIED;
+	int used = snprintf(text, size, "%s%s #%u of ", rd_collective_name(s->collective),
+		varied ? "_v" : "", s->number);
 
+	if (!varied)
+		used += snprintf(text + used, size - used, "%llu ", (unsigned long long)s->count);
+	used += snprintf(text + used, size - used, "%s", rondo_type_name(s->type));
 	if (rd_collective_reduces(s->collective))
-		used += snprintf(text + used, size - used, " %s", rondo_op_name(s->op));
-	if (rd_collective_has_root(s->collective))
+		used += describe_op(s->op, text + used, size - used);
+	if (rd_collective_has_root(s->collective) && !varied)
 		snprintf(text + used, size - used, " root %u", s->root);
+}
+
+/* The same call, with lengths that do not fit each other. */
+static int counts_differ(struct rd_exec *exec, int peer, const struct rd_signature *theirs,
+	const struct rd_signature *ours)
+{
+	const char *name = rd_collective_name(ours->collective);
+	const char *type = rondo_type_name(ours->type);
+	int rank = exec->call.problem.rank, block = ours->chunk / exec->plans[0]->parts;
+
+	if (exec->call.terms->pairwise)
+		return rd_fail(RONDO_MISMATCH,
+			"rank %d sends %llu %s to rank %d in %s_v #%u, which expects %llu", peer,
+			(unsigned long long)theirs->count, type, rank, name, ours->number,
+			(unsigned long long)ours->count);
+	if (theirs->count != ours->count)
+		return rd_fail(RONDO_MISMATCH,
+			"%s_v #%u: rank %d was told that rank %d's block has %llu %s, rank %d that "
+			"it has %llu",
+			name, ours->number, peer, block, (unsigned long long)theirs->count, type,
+			rank, (unsigned long long)ours->count);
+	return rd_fail(RONDO_MISMATCH, "%s_v #%u: rank %d and rank %d were given different counts",
+		name, ours->number, peer, rank);
 }
 
 static int mismatch(struct rd_exec *exec, int peer, const struct rd_signature *theirs,
@@ -161,6 +282,9 @@ static int mismatch(struct rd_exec *exec, int peer, const struct rd_signature *t
 	describe(theirs, there, sizeof(there));
 	describe(ours, here, sizeof(here));
 	exec->waiting_for = peer;
+	if (strcmp(there, here) == 0 && exec->varied && theirs->chunk == ours->chunk &&
+		(theirs->count != ours->count || theirs->root != ours->root))
+		return counts_differ(exec, peer, theirs, ours);
 	if (strcmp(there, here) != 0)
 		return rd_fail(RONDO_MISMATCH, "ranks made different calls: rank %d %s, rank %d %s",
 			peer, there, exec->call.problem.rank, here);
@@ -171,11 +295,19 @@ static int mismatch(struct rd_exec *exec, int peer, const struct rd_signature *t
 		peer, theirs->chunk, size, exec->call.problem.rank, ours->chunk, here);
 }
 
+__attribute__((noinline)) static size_t count_to_sign(const struct rd_exec *exec, int chunk)
+{
+	return rd_terms_block_size(&exec->call, chunk / exec->plans[0]->parts) /
+	       rondo_type_size(exec->call.type);
+}
+
 static struct rd_signature signature(const struct rd_exec *exec, int chunk)
 {
 	struct rd_signature signature = exec->signature;
 
 	signature.chunk = chunk;
+	if (exec->varied)
+		signature.count = count_to_sign(exec, chunk);
 	return signature;
 }
 
@@ -292,11 +424,29 @@ static int run_recv(struct rd_exec *exec, int channel, size_t piece, const struc
 	return RD_MOVED;
 }
 
+__attribute__((noinline)) static void reduce_own(
+	const struct rd_exec *exec, void *into, const void *a, const void *b, size_t count)
+{
+	const struct rd_own_op *op = &exec->call.terms->op;
+
+	op->combine(into, a, b, count, exec->call.type, op->argument);
+}
+
+/* into = a op b; a's ranks come before b's where that matters. */
+static inline void reduce(
+	const struct rd_exec *exec, void *into, const void *a, const void *b, size_t count)
+{
+	if (exec->reduce)
+		exec->reduce(into, a, b, count);
+	else if (count > 0)
+		reduce_own(exec, into, a, b, count);
+}
+
 /* into = message op from; divided where that makes it the average. */
 static void combine(struct rd_exec *exec, const struct rd_step *step, void *into,
 	const void *message, const void *from, size_t count)
 {
-	exec->reduce(into, message, from, count);
+	reduce(exec, into, message, from, count);
 	if (step->last && exec->call.op == RONDO_AVG)
 		rd_average(into, count, exec->call.type, exec->call.problem.size);
 }
@@ -439,7 +589,7 @@ static void run_fetch(struct rd_exec *exec, size_t piece, const struct rd_step *
 	size_t size = slice_count(exec, step->chunk, piece) * exec->element;
 
 	copy(locate(exec, step->into, 0, piece),
-		exec->reached[step->peer].in + offset(exec, step->from.chunk, piece), size);
+		exec->reached[step->peer].in + offset(exec, step->from, piece), size);
 }
 
 /* A share of this many bytes no longer fits a cache anyway: others' copies are written past it. */
@@ -451,9 +601,9 @@ static void combine_block(
 {
 	int size = exec->call.problem.size;
 
-	exec->reduce(result, exec->reached[0].in + at, exec->reached[1].in + at, count);
+	reduce(exec, result, exec->reached[0].in + at, exec->reached[1].in + at, count);
 	for (int rank = 2; rank < size; rank++)
-		exec->reduce(result, result, exec->reached[rank].in + at, count);
+		reduce(exec, result, result, exec->reached[rank].in + at, count);
 	if (step->last && exec->call.op == RONDO_AVG)
 		rd_average(result, count, exec->call.type, size);
 }
@@ -478,8 +628,8 @@ static void run_combine(struct rd_exec *exec, size_t piece, const struct rd_step
 {
 	_Alignas(ALIGNMENT) char block[BLOCK];
 	size_t count = slice_count(exec, step->chunk, piece), most = BLOCK / exec->element;
-	size_t in = offset(exec, step->from.chunk, piece);
-	size_t out = offset(exec, step->into.chunk, piece);
+	size_t in = offset(exec, step->from, piece);
+	size_t out = offset(exec, step->into, piece);
 	bool past = count * exec->element >= PAST_CACHE_MIN;
 
 	for (size_t done = 0; done < count; done += most) {
@@ -543,7 +693,19 @@ static int run_step(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
 
 /* ---- The whole ----------------------------------------------------------------------------- */
 
-struct rd_signature rd_exec_signature(const struct rd_call *call)
+static void sign_terms(struct rd_signature *signature, const struct rd_terms *terms)
+{
+	if (terms->has_op)
+		signature->op = OP_OWN | (terms->op.combine ? 0 : OP_SCALES) |
+				(terms->op.serial & OP_SERIAL);
+	if (!terms->in)
+		return;
+	signature->form = RD_FORM_VARIED;
+	if (!terms->pairwise)
+		signature->root = terms->digest;
+}
+
+static inline struct rd_signature sign(const struct rd_call *call)
 {
 	return (struct rd_signature){
 		.count = call->count,
@@ -553,6 +715,31 @@ struct rd_signature rd_exec_signature(const struct rd_call *call)
 		.type = call->type,
 		.op = call->op,
 	};
+}
+
+struct rd_signature rd_exec_signature(const struct rd_call *call)
+{
+	struct rd_signature signature = sign(call);
+
+	if (call->terms)
+		sign_terms(&signature, call->terms);
+	return signature;
+}
+
+__attribute__((noinline)) static void take_terms(struct rd_exec *exec)
+{
+	const struct rd_terms *terms = exec->call.terms;
+
+	sign_terms(&exec->signature, terms);
+	if (terms->in)
+		exec->varied = true;
+	if (terms->has_op && terms->op.combine)
+		exec->reduce = NULL;
+	if (terms->has_op && terms->op.element_size > 0) {
+		exec->call.count = exec->call.count * exec->element / terms->op.element_size;
+		exec->element = terms->op.element_size;
+	}
+	exec->whole = exec->whole && !exec->varied;
 }
 
 void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
@@ -571,11 +758,15 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
 	exec->scratch_chunks = most_scratch(plans, channels);
 	exec->tickets = tickets;
 	exec->steps_most = most_steps(plans, channels);
-	exec->signature = rd_exec_signature(call);
+	exec->signature = sign(call);
 	exec->error = 0;
 	exec->waiting_for = -1;
 	exec->lingers = false;
 	exec->running = 0;
+	exec->varied = false;
+	exec->whole = plans[0]->parts == 1;
+	if (call->terms)
+		take_terms(exec);
 	cut(exec, piece_size);
 	for (int channel = 0; channel < channels; channel++) {
 		exec->cursors[channel] = (struct rd_cursor){ .piece = channel };

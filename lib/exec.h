@@ -12,27 +12,32 @@
 #include "plan.h"
 #include "reduce.h"
 #include "rondo/transport.h"
+#include "terms.h"
 
 #define RD_CHANNELS_MAX 8
 
 /* What travels in each message's tag, and must be the same on both sides. 24 bytes. */
 struct rd_signature {
-	uint64_t count;
+	uint64_t count;  /* of the message's own block, where blocks differ in length */
 	uint32_t number; /* of the call; of the transfer between this pair, for a transfer */
-	uint32_t root;
+	uint32_t root;   /* the digest of all lengths, where blocks differ in length */
 	uint8_t collective, type, op;
-	uint8_t introduces; /* 1: the ranks' buffers are being introduced (introduce.h) */
+	uint8_t form;    /* RD_FORM_ bits */
 	uint32_t chunk;  /* of the plan: a plan that differs between ranks shows here */
 };
+
+#define RD_FORM_INTRODUCES 1 /* the ranks' buffers are being introduced (introduce.h) */
+#define RD_FORM_VARIED 2     /* blocks differ in length (terms.h) */
 
 struct rd_call {
 	struct rd_problem problem;
 	rondo_type type;
-	rondo_op op;
-	size_t count; /* elements in a block */
+	rondo_op op;  /* what the executor does: a sum, where the terms have an operation of their own */
+	size_t count; /* elements in a block; about as many, where the terms give each its length */
 	const void *in;
 	void *out;
 	uint32_t number;
+	const struct rd_terms *terms; /* NULL: an ordinary call; outlives the exec */
 };
 
 enum rd_progress {
@@ -61,10 +66,12 @@ struct rd_exec {
 	int channels;
 	const struct rd_reached *reached; /* [size]; for plans of mapped algorithms, else NULL */
 	size_t element;        /* bytes */
+	bool whole;            /* a block is one chunk, and all are as long: the common case */
+	bool varied;           /* blocks differ in length: chunk_count is of no use */
 	size_t chunk_count;    /* elements in a chunk (the last of a block may have fewer) */
 	size_t piece_count;    /* elements in a slice of a chunk */
 	size_t pieces;
-	rd_reduce_function reduce;
+	rd_reduce_function reduce; /* NULL: the terms' operation */
 	char *scratch;         /* [channels][scratch_chunks][scratch_slice] */
 	int scratch_chunks;    /* the most of any channel's plan, as are steps_most */
 	size_t scratch_slice;  /* bytes */

@@ -176,7 +176,7 @@ static void describe(struct rondo_comm *comm, const void *at, size_t size, struc
 
 bool rd_introduces(const struct rondo_comm *comm, const struct rd_call *call)
 {
-	if (!comm->introduction.possible ||
+	if (!comm->introduction.possible || call->terms ||
 		!(rd_mapped.collectives >> call->problem.collective & 1))
 		return false;
 	return rd_blocks(&call->problem) * call->count * rondo_type_size(call->type) >= LEAST;
@@ -227,7 +227,7 @@ void rd_introduce(struct rondo_comm *comm, const struct rd_call *call, struct rd
 		sizeof(struct rd_buffers) * 2, NULL, introduction->tickets);
 	/* What the ranks compare is the call that the user made. */
 	exec->signature = rd_exec_signature(call);
-	exec->signature.introduces = 1;
+	exec->signature.form = RD_FORM_INTRODUCES;
 }
 
 static bool has_buffers(const struct rondo_comm *comm, const struct rd_call *call, int rank)

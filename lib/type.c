@@ -38,7 +38,7 @@ const char *rondo_op_name(rondo_op op)
 		return text;
 		RONDO_OPS(NAME_CASE)
 #undef NAME_CASE
-	case RONDO_OP_COUNT:
+	default:
 		break;
 	}
 	return "?";

@@ -112,8 +112,19 @@ typedef enum rondo_op {
 #define RONDO_OP_ENUM(name, text) name,
 	RONDO_OPS(RONDO_OP_ENUM)
 #undef RONDO_OP_ENUM
-	RONDO_OP_COUNT
+	RONDO_OP_COUNT,
+	RONDO_OP_OWN = 1 << 16, /* from here on: what rondo_op_create() made */
+	RONDO_OP_LAST = 0x7fffffff
 } rondo_op;
+
+/*
+ * The user's own operation: into[i] = a[i] op b[i]. a and b hold what lower and higher ranks brought, in
+ * this order; into may be a or b, or neither. Elements of the call's type, or opaque ones of
+ * element_size bytes (type is RONDO_U8 then), at any address that is a multiple of what the buffers'
+ * own addresses are, up to 8.
+ */
+typedef void (*rondo_combine)(void *into, const void *a, const void *b, size_t count,
+	rondo_type type, void *argument);
 
 /* Bytes in one element; 0 for what is no type. */
 RONDO_API size_t rondo_type_size(rondo_type type);
