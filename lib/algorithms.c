@@ -2,12 +2,14 @@
 
 #include <string.h>
 
+#include "error.h"
 #include "mesh/direct.h"
 #include "mesh/doubling.h"
 #include "mesh/mapped.h"
+#include "proof.h"
 #include "ring/ring.h"
 
-const struct rd_algorithm *const rd_algorithms[] = {
+const struct rd_algorithm *_Atomic rd_algorithms[RD_ALGORITHMS_KNOWN + 1] = {
 	&rd_ring,
 	&rd_direct,
 	&rd_doubling,
@@ -15,10 +17,32 @@ const struct rd_algorithm *const rd_algorithms[] = {
 	NULL,
 };
 
+int rd_algorithm_add(const struct rd_algorithm *algorithm)
+{
+	int count = 0;
+
+	while (rd_algorithms[count])
+		count++;
+	if (count == RD_ALGORITHMS_KNOWN)
+		return rd_fail(RONDO_UNSUPPORTED, "there is room for %d algorithms",
+			RD_ALGORITHMS_KNOWN);
+	rd_algorithms[count] = algorithm;
+	return 0;
+}
+
+const struct rd_algorithm *rd_algorithm_named(const char *name)
+{
+	for (int i = 0; rd_algorithms[i]; i++)
+		if (strcmp(rd_algorithms[i]->name, name) == 0)
+			return rd_algorithms[i];
+	return NULL;
+}
+
 bool rd_algorithm_can(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
 {
 	return algorithm->collectives >> problem->collective & 1 &&
-	       (!algorithm->may_run || algorithm->may_run(problem));
+	       (!algorithm->may_run || algorithm->may_run(problem)) &&
+	       rd_proof_holds(algorithm, problem);
 }
 
 const struct rd_algorithm *rd_algorithm_find(const struct rd_problem *problem, const char *name)

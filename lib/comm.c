@@ -13,6 +13,7 @@
 #include "dial.h"
 #include "error.h"
 #include "log.h"
+#include "plugin.h"
 
 /* ---- Sleeping ------------------------------------------------------------------------------ */
 
@@ -314,13 +315,15 @@ int rondo_comm_create(rondo_comm **comm, const struct rondo_config *config)
 
 	int err = rd_settings_read(&settings, config);
 
-	if (!err)
-		err = rd_pick_check(settings.algo);
+	if (err)
+		return err;
+	rd_settings_log(&settings);
+	rd_log_rank(settings.rank);
+	rd_plugins_load(&settings);
+	err = rd_pick_check(settings.algo);
 	if (err)
 		return err;
 	share_rendezvous(&settings, config);
-	rd_settings_log(&settings);
-	rd_log_rank(settings.rank);
 
 	struct rondo_comm *made = create(&settings);
 

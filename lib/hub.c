@@ -348,6 +348,11 @@ static void check_settings(
 	else if (strcmp(hello->hello.algo, settings->algo) != 0)
 		decide(hub, RONDO_SETTING, "%s has RONDO_ALGO \"%.60s\", %s has \"%.60s\"", name,
 			hello->hello.algo, ours, settings->algo);
+	else if (strcmp(hello->hello.plugins, settings->plugins) != 0)
+		decide(hub, RONDO_SETTING,
+			"%s has the plug-in algorithms \"%.60s\", %s has \"%.60s\": RONDO_ALGO_PLUGIN "
+			"must bring the same to every rank",
+			name, hello->hello.plugins, ours, settings->plugins);
 	else if (hello->hello.digest != rd_settings_digest(settings))
 		decide(hub, RONDO_SETTING, "%s and %s were started with different settings", name,
 			ours);

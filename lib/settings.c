@@ -6,9 +6,10 @@
 #include <unistd.h>
 
 #include "error.h"
+#include "hash.h"
 #include "log.h"
 
-enum kind { STRING, INT, SIZE };
+enum kind { STRING, INT, SIZE, PATHS = STRING };
 
 /* A row of the table, as data. */
 struct setting {
@@ -38,6 +39,8 @@ enum {
 	IN_CONFIG(port),
 	IN_CONFIG(transport),
 	IN_CONFIG(algo),
+	NOT_IN_CONFIG(transport_plugin),
+	NOT_IN_CONFIG(algo_plugin),
 	IN_CONFIG(interface),
 	IN_CONFIG(host),
 	NOT_IN_CONFIG(debug),
@@ -54,6 +57,7 @@ enum {
 
 static const struct setting table[] = {
 #define DEFAULT_STRING(value) .text = (value)
+#define DEFAULT_PATHS(value) .text = (value)
 #define DEFAULT_INT(value) .number = (value)
 #define DEFAULT_SIZE(value) .number = (value)
 #define ROW(name, kind_, variable_, standard, least_, most_, meaning) \
@@ -240,6 +244,36 @@ static int read_setting(struct rd_settings *settings, const struct setting *sett
 	return 0;
 }
 
+/* ---- Asking for one ---- */
+
+static const struct setting *find(const char *variable)
+{
+	for (size_t i = 0; i < TABLE_SIZE; i++)
+		if (strcmp(table[i].variable, variable) == 0)
+			return &table[i];
+	return NULL;
+}
+
+int64_t rd_settings_number(const struct rd_settings *settings, const char *variable)
+{
+	const struct setting *setting = find(variable);
+	const char *field = (const char *)settings;
+
+	if (!setting || setting->kind == STRING)
+		return -1;
+	field += setting->offset;
+	return setting->kind == SIZE ? (int64_t) * (const size_t *)field : *(const int *)field;
+}
+
+const char *rd_settings_text(const struct rd_settings *settings, const char *variable)
+{
+	const struct setting *setting = find(variable);
+
+	if (!setting || setting->kind != STRING)
+		return NULL;
+	return (const char *)settings + setting->offset;
+}
+
 /* ---- Unknown variables ---- */
 
 static char upper(char c)
@@ -379,27 +413,19 @@ void rd_settings_log(const struct rd_settings *settings)
 		rd_log_set(level, subsystems);
 }
 
-/* ---- Digest: FNV-1a, as in Fowler, Noll and Vo's draft-eastlake-fnv ---- */
+/* ---- Digest ---- */
 
-static uint64_t fnv_byte(uint64_t hash, unsigned char byte)
+static uint64_t hash_number(uint64_t hash, uint64_t number)
 {
-	return (hash ^ byte) * 0x100000001b3;
-}
-
-static uint64_t fnv_number(uint64_t hash, uint64_t number)
-{
-	for (int i = 0; i < 8; i++)
-		hash = fnv_byte(hash, (unsigned char)(number >> 8 * i));
-	return hash;
+	return rd_hash(hash, &number, sizeof(number));
 }
 
 uint64_t rd_settings_digest(const struct rd_settings *settings)
 {
-	uint64_t hash = 0xcbf29ce484222325;
+	uint64_t hash = RD_HASH_INIT;
 
-	hash = fnv_number(hash, (uint64_t)settings->channels);
-	hash = fnv_number(hash, settings->piece_size);
-	for (const char *c = settings->algo; *c; c++)
-		hash = fnv_byte(hash, (unsigned char)*c);
-	return hash;
+	hash = hash_number(hash, (uint64_t)settings->channels);
+	hash = hash_number(hash, settings->piece_size);
+	hash = rd_hash(hash, settings->algo, strlen(settings->algo) + 1);
+	return rd_hash(hash, settings->plugins, strlen(settings->plugins) + 1);
 }

@@ -7,14 +7,19 @@
 
 #include "rondo.h"
 
-/* X(field, kind, variable, default, least, most, meaning); kind is STRING, INT or SIZE. Numbers are
-   in the unit the meaning names; SIZE takes the suffixes K, M and G (powers of 1024). least and most
-   bound the number, or the length of a STRING. A variable that is empty counts as not set. */
+/* X(field, kind, variable, default, least, most, meaning); kind is STRING, INT or SIZE, or PATHS, which
+   is a STRING with more room. Numbers are in the unit the meaning names; SIZE takes the suffixes K, M
+   and G (powers of 1024). least and most bound the number, or the length of a STRING. A variable that is
+   empty counts as not set. */
 #define RD_SETTINGS(X)                                                                             \
 	X(transport, STRING, "RONDO_TRANSPORT", "", 0, 127,                                          \
 		"transports that may be used, by name, with commas; empty: all")                   \
 	X(algo, STRING, "RONDO_ALGO", "", 0, 127,                                                    \
 		"algorithm to use wherever it can do the collective; empty: the picker chooses")   \
+	X(transport_plugin, PATHS, "RONDO_TRANSPORT_PLUGIN", "", 0, 1023,                            \
+		"shared objects that bring transports, by path, with commas")                      \
+	X(algo_plugin, PATHS, "RONDO_ALGO_PLUGIN", "", 0, 1023,                                      \
+		"shared objects that bring algorithms, by path, with commas; the same on every rank") \
 	X(interface, STRING, "RONDO_INTERFACE", "", 0, 127,                                          \
 		"network interface that tcp binds; empty: the one that reaches MASTER_ADDR")       \
 	X(host, STRING, "RONDO_HOST", "", 0, 63,                                                    \
@@ -42,12 +47,14 @@
 #define RD_OTHER_VARIABLES(X)
 
 #define RD_STRING_MAX 128
+#define RD_PATHS_MAX 1024
 
 struct rd_settings {
 	int rank, size; /* RANK, WORLD_SIZE */
 	char address[RD_STRING_MAX]; /* MASTER_ADDR */
 	int port; /* MASTER_PORT */
 #define RD_FIELD_STRING(name) char name[RD_STRING_MAX];
+#define RD_FIELD_PATHS(name) char name[RD_PATHS_MAX];
 #define RD_FIELD_INT(name) int name;
 #define RD_FIELD_SIZE(name) size_t name;
 #define RD_FIELD(name, kind, ...) RD_FIELD_##kind(name)
@@ -55,7 +62,9 @@ struct rd_settings {
 #undef RD_FIELD
 #undef RD_FIELD_SIZE
 #undef RD_FIELD_INT
+#undef RD_FIELD_PATHS
 #undef RD_FIELD_STRING
+	char plugins[RD_STRING_MAX]; /* the algorithms that plug-ins brought (plugin.h) */
 };
 
 /*
@@ -71,7 +80,11 @@ int rd_settings_read(struct rd_settings *settings, const struct rondo_config *co
 /* Sets the log's level and subsystems, which rd_settings_read() has checked. */
 void rd_settings_log(const struct rd_settings *settings);
 
-/* FNV-1a over what must agree between the ranks: channels, piece_size and algo. */
+/* By its variable; -1, or NULL, where that is none or is of the other kind. */
+int64_t rd_settings_number(const struct rd_settings *settings, const char *variable);
+const char *rd_settings_text(const struct rd_settings *settings, const char *variable);
+
+/* A hash of what must agree between the ranks: channels, piece_size, algo and plugins. */
 uint64_t rd_settings_digest(const struct rd_settings *settings);
 
 #endif

@@ -492,6 +492,7 @@ static void say_hello(const struct rd_spoke *spoke, struct rd_note *note)
 	note->hello.channels = settings->channels;
 	note->hello.piece_size = settings->piece_size;
 	memcpy(note->hello.algo, settings->algo, sizeof(note->hello.algo));
+	memcpy(note->hello.plugins, settings->plugins, sizeof(note->hello.plugins));
 	note->hello.member = spoke->self;
 }
 

@@ -175,6 +175,7 @@ static void walk_hello(struct cursor *at, struct rd_note *note)
 	walk_i32(at, &note->hello.channels, 0, INT32_MAX);
 	walk_u64(at, &note->hello.piece_size);
 	walk_text(at, note->hello.algo, sizeof(note->hello.algo));
+	walk_text(at, note->hello.plugins, sizeof(note->hello.plugins));
 	walk_member(at, &note->hello.member);
 }
 

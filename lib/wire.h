@@ -46,6 +46,7 @@ struct rd_note {
 			int32_t channels;
 			uint64_t piece_size;
 			char algo[RD_STRING_MAX];
+			char plugins[RD_STRING_MAX];
 			struct rd_member member;
 		} hello;
 		struct {

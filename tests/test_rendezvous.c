@@ -765,6 +765,9 @@ Test(rendezvous, settings_that_differ_are_named)
 	init_net(2, 1);
 	strcpy(net.nodes[1].settings.algo, "ring");
 	expect_verdict(RONDO_SETTING, "has RONDO_ALGO \"ring\", rank 0");
+	init_net(2, 1);
+	strcpy(net.nodes[1].settings.plugins, "star 0a1b2c3d");
+	expect_verdict(RONDO_SETTING, "has the plug-in algorithms \"star 0a1b2c3d\", rank 0");
 }
 
 Test(rendezvous, who_comes_after_the_failure_learns_of_it)

@@ -35,6 +35,7 @@ Test(settings, defaults_hold_where_nothing_is_set)
 #define IS_STRING(name, standard) cr_assert_str_eq(settings.name, standard);
 #define IS_INT(name, standard) cr_assert_eq(settings.name, standard);
 #define IS_SIZE IS_INT
+#define IS_PATHS IS_STRING
 #define IS_DEFAULT(name, kind, variable, standard, ...) IS_##kind(name, standard)
 	RD_SETTINGS(IS_DEFAULT)
 }
@@ -59,6 +60,7 @@ Test(settings, the_environment_sets_every_field)
 	setenv("MASTER_PORT", "65535", 1);
 #define SET_STRING(variable) \
 	setenv(variable, !strncmp(variable, "RONDO_DEBUG", 11) ? "NONE" : "x", 1)
+#define SET_PATHS SET_STRING
 #define SET_INT(variable) setenv(variable, "20", 1)
 #define SET_SIZE(variable) setenv(variable, "2k", 1)
 #define SET(name, kind, variable, ...) SET_##kind(variable);
@@ -287,6 +289,23 @@ Test(settings, debug_settings_reach_the_log)
 	cr_assert_not(rd_log_on(RD_TRACE, RD_RING));
 }
 
+Test(settings, a_setting_is_found_by_its_variable)
+{
+	launch_as("0", "2");
+	setenv("RONDO_PIECE", "8K", 1);
+	setenv("RONDO_INTERFACE", "eth7", 1);
+	setenv("RONDO_ALGO_PLUGIN", "./libstar.so", 1);
+	cr_assert_eq(rd_settings_read(&settings, NULL), 0, "%s", rondo_last_error());
+	cr_expect_eq(rd_settings_number(&settings, "RONDO_PIECE"), 8192);
+	cr_expect_eq(rd_settings_number(&settings, "WORLD_SIZE"), 2);
+	cr_expect_str_eq(rd_settings_text(&settings, "RONDO_INTERFACE"), "eth7");
+	cr_expect_str_eq(rd_settings_text(&settings, "RONDO_ALGO_PLUGIN"), "./libstar.so");
+	cr_expect_eq(rd_settings_number(&settings, "RONDO_INTERFACE"), -1);
+	cr_expect_eq(rd_settings_number(&settings, "RONDO_NONE"), -1);
+	cr_expect_null(rd_settings_text(&settings, "RONDO_PIECE"));
+	cr_expect_null(rd_settings_text(&settings, "RONDO_NONE"));
+}
+
 Test(settings, the_digest_tells_what_must_agree_between_ranks)
 {
 	launch_as("0", "2");
@@ -304,6 +323,9 @@ Test(settings, the_digest_tells_what_must_agree_between_ranks)
 	cr_assert_neq(rd_settings_digest(&other), digest);
 	other = settings;
 	strcpy(other.algo, "ring");
+	cr_assert_neq(rd_settings_digest(&other), digest);
+	other = settings;
+	strcpy(other.plugins, "star");
 	cr_assert_neq(rd_settings_digest(&other), digest);
 }
 
@@ -343,6 +365,8 @@ static void default_and_range_STRING(char *text, const char *standard, int64_t l
 		(long long)most);
 }
 
+#define default_and_range_PATHS default_and_range_STRING
+
 static void default_and_range_INT(char *text, int64_t standard, int64_t least, int64_t most)
 {
 	sprintf(text, "%lld | %lld to %lld", (long long)standard, (long long)least,
@@ -359,8 +383,8 @@ static void default_and_range_SIZE(char *text, int64_t standard, int64_t least, 
 
 static const char *config_field(const char *field)
 {
-	static const char *const without[] = { "debug", "debug_subsys", "slots", "single_copy",
-		"spin_us" };
+	static const char *const without[] = { "transport_plugin", "algo_plugin", "debug",
+		"debug_subsys", "slots", "single_copy", "spin_us" };
 
 	for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++)
 		if (!strcmp(field, without[i]))

@@ -41,6 +41,7 @@ static void fill_note(struct rd_note *note, enum rd_note_kind kind)
 		note->hello.channels = 2;
 		note->hello.piece_size = 1 << 20;
 		memset(note->hello.algo, 'x', RD_STRING_MAX - 1);
+		memset(note->hello.plugins, 'y', RD_STRING_MAX - 1);
 		fill_member(&note->hello.member);
 	} else if (kind == RD_NOTE_MEMBER) {
 		note->member.rank = 65535;

@@ -2,8 +2,10 @@
 
 #include <string.h>
 
+#include "error.h"
+
 /* Loop comes first, though it is never chosen by cost: only its open() knows a rank from itself. */
-const struct rd_transport *const rd_transports[] = {
+const struct rd_transport *_Atomic rd_transports[RD_TRANSPORTS_KNOWN + 1] = {
 	&rd_transport_loop,
 	&rd_transport_shm,
 	&rd_transport_tcp,
@@ -16,4 +18,17 @@ const struct rd_transport *rd_transport_find(const char *name)
 		if (strcmp(rd_transports[i]->name, name) == 0)
 			return rd_transports[i];
 	return NULL;
+}
+
+int rd_transport_add(const struct rd_transport *transport)
+{
+	int count = 0;
+
+	while (rd_transports[count])
+		count++;
+	if (count == RD_TRANSPORTS_KNOWN)
+		return rd_fail(RONDO_UNSUPPORTED, "there is room for %d transports",
+			RD_TRANSPORTS_KNOWN);
+	rd_transports[count] = transport;
+	return 0;
 }

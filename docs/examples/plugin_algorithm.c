@@ -1,0 +1,54 @@
+/*
+ * star: all ranks send to one, the hub, which combines and sends back. One rank does all the work,
+ * so that it suits few ranks and small buffers; and it is as short as an algorithm gets.
+ *
+ *     cc -shared -fPIC plugin_algorithm.c $(pkg-config --cflags rondo) -o libstar.so
+ */
+#include <rondo/algorithm.h>
+
+/* The hub is the root, or rank 0 where the collective has none. There is one chunk, number 0. */
+static void gather_and_combine(struct rd_plan *plan, const struct rd_problem *problem)
+{
+	int others = problem->size - 1;
+
+	if (problem->rank != problem->root) {
+		rd_send(plan, problem->root, 0);
+		return;
+	}
+	for (int i = 1; i <= others; i++) {
+		int peer = rd_wrap(problem->root + i, problem->size);
+
+		if (i < others)
+			rd_recv_reduce(plan, peer, 0);
+		else /* Now it holds every rank's contribution: an average divides here. */
+			rd_recv_reduce_last(plan, peer, 0);
+	}
+}
+
+static void send_to_all(struct rd_plan *plan, const struct rd_problem *problem)
+{
+	if (problem->rank != problem->root) {
+		rd_recv(plan, problem->root, 0);
+		return;
+	}
+	for (int i = 1; i < problem->size; i++)
+		rd_send(plan, rd_wrap(problem->root + i, problem->size), 0);
+}
+
+static void write_plan(struct rd_plan *plan)
+{
+	const struct rd_problem *problem = rd_problem_of(plan);
+
+	if (problem->collective != RD_BROADCAST)
+		gather_and_combine(plan, problem);
+	if (problem->collective != RD_REDUCE)
+		send_to_all(plan, problem);
+}
+
+static const struct rd_algorithm star = {
+	.name = "star",
+	.collectives = 1 << RD_ALL_REDUCE | 1 << RD_REDUCE | 1 << RD_BROADCAST,
+	.write_plan = write_plan,
+};
+
+RONDO_PLUGIN_ALGORITHMS(&star);

@@ -1,0 +1,17 @@
+/* Trials: what may crash or hang is run in a forked process, and told of. */
+#ifndef RD_TRIAL_H
+#define RD_TRIAL_H
+
+/*
+ * Runs body(argument) in a forked process, which is killed when it takes longer than timeout_ms,
+ * and returns what that returned, with its story recorded. Else RONDO_SYSTEM, with a story that
+ * says what it was doing: "crashed (Segmentation fault) in probe() of gate". What the body changes
+ * in memory is lost. In a process with threads, the body must make do with what a forked child may
+ * call there.
+ */
+int rd_trial(int (*body)(void *argument), void *argument, int timeout_ms);
+
+/* In the body: what it is about to do, for the story. Elsewhere: nothing. */
+void rd_trial_stage(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif
