@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "device.h"
 #include "error.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -131,6 +132,7 @@ int rondo_mem_alloc(void **memory, size_t size)
 int rondo_mem_free(void *memory)
 {
 	struct rd_region region = { .base = MAP_FAILED, .fd = -1 };
+	struct rd_allocation on_device;
 
 	if (!memory)
 		return 0;
@@ -149,6 +151,8 @@ int rondo_mem_free(void *memory)
 		region_capacity = 0;
 	}
 	pthread_mutex_unlock(&lock);
+	if (region.fd < 0 && rd_device(false) && rd_device(false)->find(memory, &on_device))
+		return rd_device(false)->free(memory);
 	if (region.fd < 0)
 		return rd_fail(RONDO_INVALID,
 			"rondo_mem_free: %p is not the start of memory from rondo_mem_alloc",

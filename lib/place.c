@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "places travel in little endian");
-_Static_assert(sizeof(struct rd_place) == 2 * RD_HOST_SIZE + 8 + 6 * 4 + RD_NIC_SIZE, "no padding to leak");
+_Static_assert(sizeof(struct rd_place) == 2 * RD_HOST_SIZE + 8 + 8 * 4 + RD_NIC_SIZE, "no padding to leak");
 
 /* The first line of a small file; false where there is none. */
 static bool read_line(char *line, size_t size, const char *path)
@@ -69,7 +69,7 @@ void rd_place_here(struct rd_place *place, const struct rd_settings *settings)
 	place->pid = getpid();
 	place->uid = getuid();
 	place->numa_node = current_numa_node();
-	place->core = place->gpu = -1;
+	place->core = place->gpu = place->device = -1;
 }
 
 bool rd_place_same_host(const struct rd_place *a, const struct rd_place *b)

@@ -33,6 +33,9 @@ struct setting {
 enum {
 #define IN_CONFIG(field) CONFIG_##field = offsetof(struct rondo_config, field)
 #define NOT_IN_CONFIG(field) CONFIG_##field = 0
+	IN_CONFIG(gpu),
+	NOT_IN_CONFIG(device),
+	NOT_IN_CONFIG(kernel),
 	IN_CONFIG(rank),
 	IN_CONFIG(size),
 	IN_CONFIG(address),

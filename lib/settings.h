@@ -40,7 +40,13 @@
 	X(timeout_ms, INT, "RONDO_TIMEOUT_MS", 30000, 10, 86400000,                                \
 		"milliseconds of silence after which a peer counts as lost")                       \
 	X(init_timeout_ms, INT, "RONDO_INIT_TIMEOUT_MS", 30000, 10, 86400000,                      \
-		"milliseconds in which all ranks must have met and connected")
+		"milliseconds in which all ranks must have met and connected")                     \
+	X(device, STRING, "RONDO_DEVICE", "auto", 0, 127,                                            \
+		"GPUs: auto (the CUDA driver, if the program uses it), cuda, none, or emulated:N")   \
+	X(gpu, INT, "RONDO_GPU", -1, -1, 1023,                                                      \
+		"device whose memory this rank's calls may use; -1: the one current to its thread")  \
+	X(kernel, STRING, "RONDO_KERNEL", "auto", 0, 127,                                            \
+		"how GPUs run collectives: auto, fused, stepped, or staged through host memory")
 
 /* X(variable): RONDO_ variables that are no settings but that something else of ours reads, say the
    launcher. They are not refused as unknown. */

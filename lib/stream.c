@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "lane.h"
 #include "log.h"
 
 /* One piece of queued work: tasks, or a call of the user's function. */
@@ -19,6 +20,7 @@ struct item {
 };
 
 struct rondo_stream {
+	struct rd_lane *lane; /* a device's stream: the rest is not used */
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t change;
@@ -116,10 +118,51 @@ int rondo_stream_create(rondo_stream **stream)
 	return 0;
 }
 
+static int create_on_device(
+	rondo_stream **stream, const char *name, int device, bool owned, void *handle)
+{
+	if (!stream)
+		return rd_fail(RONDO_INVALID, "%s: stream is NULL", name);
+	*stream = NULL;
+
+	struct rondo_stream *made = calloc(1, sizeof(*made));
+
+	if (!made)
+		return rd_fail(RONDO_MEMORY, "no memory for a stream");
+
+	int err = rd_lane_create(&made->lane, device, owned, handle);
+
+	if (err)
+		free(made);
+	else
+		*stream = made;
+	return err;
+}
+
+int rondo_stream_create_on(rondo_stream **stream, int device)
+{
+	return create_on_device(stream, "rondo_stream_create_on", device, true, NULL);
+}
+
+int rondo_stream_wrap(rondo_stream **stream, void *cuda_stream, int device)
+{
+	return create_on_device(stream, "rondo_stream_wrap", device, false, cuda_stream);
+}
+
+struct rd_lane *rd_stream_lane(const struct rondo_stream *stream)
+{
+	return stream ? stream->lane : NULL;
+}
+
 void rondo_stream_destroy(rondo_stream *stream)
 {
 	if (!stream)
 		return;
+	if (stream->lane) {
+		rd_lane_destroy(stream->lane);
+		free(stream);
+		return;
+	}
 	pthread_mutex_lock(&stream->lock);
 	stream->closing = true;
 	pthread_cond_broadcast(&stream->change);
@@ -134,6 +177,8 @@ int rondo_stream_synchronize(rondo_stream *stream)
 {
 	if (!stream)
 		return rd_fail(RONDO_INVALID, "rondo_stream_synchronize: stream is NULL");
+	if (stream->lane)
+		return rd_lane_synchronize(stream->lane);
 	pthread_mutex_lock(&stream->lock);
 
 	uint64_t until = stream->queued;
@@ -162,6 +207,10 @@ int rondo_stream_call(rondo_stream *stream, void (*run)(void *argument), void *a
 	if (!stream || !run)
 		return rd_fail(
 			RONDO_INVALID, "rondo_stream_call: %s is NULL", stream ? "run" : "stream");
+	if (stream->lane)
+		return rd_fail(RONDO_UNSUPPORTED,
+			"rondo_stream_call: a device's stream runs no calls of the host's: use a host "
+			"stream");
 
 	struct item *item = calloc(1, sizeof(*item));
 

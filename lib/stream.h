@@ -1,8 +1,13 @@
-/* A host stream: a queue and the thread that works it off. */
+/* A stream: a host's, which is a queue and the thread that works it off, or a device's (lane.h). */
 #ifndef RD_STREAM_H
 #define RD_STREAM_H
 
 #include "run.h"
+
+struct rd_lane;
+
+/* NULL: a host stream, or no stream at all. */
+struct rd_lane *rd_stream_lane(const struct rondo_stream *stream);
 
 /* Issues the tasks, and queues a copy of them to be run together. */
 int rd_stream_run(struct rondo_stream *stream, struct rd_task *tasks, int count);

@@ -116,6 +116,8 @@ static void walk_place(struct cursor *at, struct rd_place *place)
 	walk_i32(at, &place->slot, 0, INT32_MAX);
 	walk_i32(at, &place->gpu, -1, INT32_MAX);
 	walk_u32(at, &place->gpu_pci);
+	walk_i32(at, &place->device, -1, INT32_MAX);
+	walk_u32(at, &place->device_pci);
 	walk_text(at, place->nic, sizeof(place->nic));
 }
 

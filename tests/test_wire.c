@@ -20,6 +20,8 @@ static void fill_member(struct rd_member *member)
 	member->place.core = member->place.slot = 5;
 	member->place.gpu = -1;
 	member->place.gpu_pci = 0x1a000;
+	member->place.device = 3;
+	member->place.device_pci = 0xe300;
 	strcpy(member->place.nic, "eth0");
 	for (int i = 0; i < RD_TRANSPORTS_MAX; i++) {
 		memset(member->cards[i].transport, 'a' + i, 15);

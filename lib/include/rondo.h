@@ -156,12 +156,13 @@ struct rondo_config {
 	size_t piece_size;       /* bytes a message carries at most; 0: RONDO_PIECE */
 	int timeout_ms;          /* silence after which a peer counts as lost; 0: RONDO_TIMEOUT_MS */
 	int init_timeout_ms;     /* bound on making the comm; 0: RONDO_INIT_TIMEOUT_MS */
+	int gpu;                 /* device whose memory calls may use; -1: RONDO_GPU, else the current one */
 };
 
 #define RONDO_CONFIG_INIT                                                                          \
 	{                                                                                          \
 		sizeof(struct rondo_config), -1, -1, NULL, -1, -1, NULL, NULL, NULL, NULL, 0, 0,   \
-			0, 0                                                                       \
+			0, 0, -1                                                                   \
 	}
 
 /*
@@ -211,7 +212,8 @@ RONDO_API int rondo_spawn(int size, int (*run)(void *argument), void *argument);
  *     rank's block of the larger one; no other overlap is allowed;
  *   - any count, also 0, and any pointer alignment;
  *   - results are the same bits on every rank, and from run to run;
- *   - send and recv are host memory.
+ *   - send and recv are host memory, on every rank; or device memory on every rank of a comm whose
+ *     ranks all have a device (struct rondo_config), with stream NULL or a stream of that device.
  */
 
 /* recv[count] = op over all ranks of send[count], on every rank. */
@@ -281,6 +283,31 @@ RONDO_API int rondo_group_end(void);
 RONDO_API int rondo_mem_alloc(void **memory, size_t size);
 /* NULL is fine. No call that uses the memory may be under way. */
 RONDO_API int rondo_mem_free(void *memory);
+
+/* ---- Devices -------------------------------------------------------------------------------- */
+
+/*
+ * GPUs, through the CUDA driver, which is looked for at run time; or pretend ones (RONDO_DEVICE). A
+ * rank whose comm has a device may hand its calls that device's memory: all ranks of a call then do.
+ * Ranks on one host reach each other's device memory directly (CUDA IPC, peer access), where that
+ * works between all of them; otherwise such a call goes through host memory.
+ */
+
+/* Devices here; 0 where there is none, and rondo_last_error() says what is missing. */
+RONDO_API int rondo_device_count(void);
+/* As rondo_mem_alloc(), on a device: zeroed. rondo_mem_free() frees it. */
+RONDO_API int rondo_mem_alloc_on(void **memory, size_t size, int device);
+/* A stream of a device's. What is queued on it runs there; rondo_stream_call() is not for it. */
+RONDO_API int rondo_stream_create_on(rondo_stream **stream, int device);
+/*
+ * A stream of the program's own, a cudaStream_t (or CUstream) of this device: calls on it come after
+ * what the program has queued on it, and before what it queues next. Destroying the rondo_stream
+ * leaves the cudaStream_t alone, which must outlive it.
+ */
+RONDO_API int rondo_stream_wrap(rondo_stream **stream, void *cuda_stream, int device);
+/* Copies between any memory of host and devices, in a device stream's order; NULL: now. From or to
+   host memory that is not pinned, it may also be done before it returns. */
+RONDO_API int rondo_copy(void *to, const void *from, size_t size, rondo_stream *stream);
 
 /* ---- Streams: work in order, on a thread of its own ---------------------------------------- */
 

@@ -20,6 +20,8 @@ struct rd_place {
 	int32_t slot; /* its place in its host's order (topology.h): ranks that follow each other are near */
 	int32_t gpu; /* by PCI address, from 0, as NVML counts: not CUDA's ordinal; -1: none */
 	uint32_t gpu_pci; /* domain << 16 | bus << 8 | device << 3 | function */
+	int32_t device; /* whose memory its calls may use; -1: host memory alone */
+	uint32_t device_pci; /* as gpu_pci: equal on one host means one and the same device */
 	char nic[RD_NIC_SIZE]; /* the RDMA device or interface nearest; "": not known */
 };
 

@@ -1,0 +1,147 @@
+/* What lib/cuda/kernels.cu does, done by a thread: one block, no inboxes. */
+#include <string.h>
+
+#include "clock.h"
+#include "emulated.h"
+#include "reduce.h"
+#include "word.h"
+
+/* So many bytes are combined at a time; in place, an output is an input still to be read. */
+#define PART 4096
+
+/* Between looks, where a peer's thread may need this one's core. */
+#define LOOK_NS 50000
+
+static void combine(const struct rd_work *work, const struct rd_work_step *step)
+{
+	_Alignas(64) char part[PART];
+	size_t element = rondo_type_size(work->type), most = PART / element;
+	rd_reduce_function reduce = rd_reduce(work->type, work->op);
+
+	for (size_t done = 0; done < step->count; done += most) {
+		size_t n = step->count - done < most ? step->count - done : most;
+		size_t in = step->in_at + done * element, out = step->out_at + done * element;
+
+		memcpy(part, work->in[0] + in, n * element);
+		for (int rank = 1; rank < work->size; rank++)
+			reduce(part, part, work->in[rank] + in, n);
+		if (step->last && work->op == RONDO_AVG)
+			rd_average(part, n, work->type, work->size);
+		for (int rank = 0; rank < work->size; rank++)
+			if (step->peer < 0 || step->peer == rank)
+				memcpy(work->out[rank] + out, part, n * element);
+	}
+}
+
+static void run_steps(const struct rd_work *work)
+{
+	for (int i = 0; i < work->step_count; i++) {
+		const struct rd_work_step *step = &work->steps[i];
+
+		if (step->count == 0)
+			continue;
+		if (step->kind == RD_WORK_COMBINE)
+			combine(work, step);
+		else
+			memmove(work->out[work->rank] + step->out_at,
+				work->in[step->peer] + step->in_at,
+				step->count * rondo_type_size(work->type));
+	}
+}
+
+/* ---- Barriers ------------------------------------------------------------------------------ */
+
+/* The first to complain is heard. */
+static bool give_up(const struct rd_work *work, uint32_t error, int peer)
+{
+	struct rd_halt *halt = work->halt;
+
+	__atomic_store_n(&halt->peer, (uint32_t)peer, __ATOMIC_RELAXED);
+	__atomic_store_n(&halt->error, error, __ATOMIC_RELEASE);
+	return false;
+}
+
+static bool wait_for(const struct rd_work *work, const uint32_t *flag, uint32_t epoch, int peer)
+{
+	int64_t began = rd_clock_ns();
+
+	while (!rd_word_reached(flag, epoch)) {
+		if (__atomic_load_n(&work->halt->stop, __ATOMIC_ACQUIRE))
+			return false;
+		if ((uint64_t)(rd_clock_ns() - began) > work->timeout_ns)
+			return give_up(work, RD_HALT_SILENCE, peer);
+		rd_word_sleep(flag, __atomic_load_n(flag, __ATOMIC_ACQUIRE), LOOK_NS);
+	}
+	return true;
+}
+
+static void announce(const struct rd_work *work, int peer, uint32_t epoch)
+{
+	struct rd_desk_entry *entry = &work->desks[peer]->entered[work->rank][0];
+	uint64_t in = (uintptr_t)work->in[work->rank], out = (uintptr_t)work->out[work->rank];
+
+	entry->in_low = (uint32_t)in;
+	entry->in_high = (uint32_t)(in >> 32);
+	entry->out_low = (uint32_t)out;
+	entry->out_high = (uint32_t)(out >> 32);
+	entry->signature = work->signature;
+	rd_word_write(&entry->epoch_a, epoch);
+}
+
+static bool meet(struct rd_work *work, int peer, uint32_t epoch)
+{
+	const struct rd_desk_entry *entry = &work->desks[work->rank]->entered[peer][0];
+
+	if (!wait_for(work, &entry->epoch_a, epoch, peer))
+		return false;
+	if (entry->signature != work->signature)
+		return give_up(work, RD_HALT_MISMATCH, peer);
+	if (work->exchanges) {
+		work->in[peer] =
+			(const char *)(uintptr_t)((uint64_t)entry->in_high << 32 | entry->in_low);
+		work->out[peer] =
+			(char *)(uintptr_t)((uint64_t)entry->out_high << 32 | entry->out_low);
+	}
+	return true;
+}
+
+static bool enter(struct rd_work *work, uint32_t epoch)
+{
+	for (int peer = 0; peer < work->size; peer++)
+		if (peer != work->rank)
+			announce(work, peer, epoch);
+	for (int peer = 0; peer < work->size; peer++)
+		if (peer != work->rank && !meet(work, peer, epoch))
+			return false;
+	return true;
+}
+
+static void leave(const struct rd_work *work, uint32_t epoch)
+{
+	for (int peer = 0; peer < work->size; peer++)
+		if (peer != work->rank)
+			rd_word_write(&work->desks[peer]->left[work->rank][0], epoch);
+	for (int peer = 0; peer < work->size; peer++)
+		if (peer != work->rank &&
+			!wait_for(work, &work->desks[work->rank]->left[peer][0], epoch, peer))
+			return;
+}
+
+void rd_emulated_run(const struct rd_work *asked)
+{
+	struct rd_work work = *asked;
+
+	if (!work.fused) {
+		/* Waits that were only let go are no barrier: peers' memory may be gone. */
+		if (!__atomic_load_n(&work.halt->stop, __ATOMIC_ACQUIRE))
+			run_steps(&work);
+		return;
+	}
+
+	uint32_t epoch = ++work.desks[work.rank]->epochs[0];
+
+	if (!enter(&work, epoch))
+		return;
+	run_steps(&work);
+	leave(&work, epoch);
+}

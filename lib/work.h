@@ -1,0 +1,101 @@
+/*
+ * Work: one rank's part of one collective, as a device runs it. It is a plan of direct access with
+ * the addresses put in: no links, no messages; a barrier with the other ranks before it and one
+ * after. Plain data, passed to a kernel by value.
+ *
+ * The barriers are the stream's (stepped: the work is queued between waits for words that peers
+ * write), or the kernel's own (fused: its blocks spin on flags in the desks).
+ */
+#ifndef RD_WORK_H
+#define RD_WORK_H
+
+#include <stdint.h>
+
+#include "rondo.h"
+
+/* Ranks that may take part in work on devices. */
+#define RD_WORK_RANKS 16
+#define RD_WORK_STEPS (RD_WORK_RANKS + 1)
+#define RD_WORK_BLOCKS 128
+/* Inputs of up to this many bytes go through the desks' inboxes, data and flag together. */
+#define RD_WORK_INBOX (16 << 10)
+
+enum rd_work_kind {
+	RD_WORK_COMBINE, /* all ranks' inputs at in_at, in rank order, into outputs at out_at */
+	RD_WORK_FETCH, /* our output at out_at = rank peer's input at in_at */
+};
+
+struct rd_work_step {
+	uint8_t kind;
+	int8_t peer; /* COMBINE: into whose output, -1: all; FETCH: from whose input */
+	uint8_t last; /* COMBINE: an average divides here */
+	size_t in_at, out_at; /* bytes */
+	size_t count; /* elements */
+};
+
+/*
+ * A desk: a rank's memory on its device, which its peers write into. Flags count the calls, block
+ * by block, so that a desk needs no clearing: an epoch is the number of a block's fused runs so
+ * far.
+ */
+struct rd_desk_entry {
+	/* Each half a pointer's 32 bits beside the epoch, so that one 16-byte store publishes them.
+	 */
+	uint32_t in_low, epoch_a, in_high, epoch_b;
+	uint32_t out_low, epoch_c, out_high, epoch_d;
+	uint32_t signature, epoch_e, unused, epoch_f;
+	uint32_t pad[4];
+};
+
+struct rd_desk {
+	/* Written by peers: */
+	struct rd_desk_entry entered[RD_WORK_RANKS][RD_WORK_BLOCKS];
+	uint32_t left[RD_WORK_RANKS][RD_WORK_BLOCKS];
+	/* By peer and by an epoch's parity: 8 bytes of data and the epoch twice, over and over. */
+	uint32_t inbox[2][RD_WORK_RANKS][RD_WORK_INBOX / 2];
+	/* Our own: */
+	uint32_t epochs[RD_WORK_BLOCKS];
+	uint32_t checked[RD_WORK_RANKS]; /* what peers wrote when the desks were tried */
+};
+
+/* What a kernel that waits in vain says, and where it is told to give up. In shared host memory. */
+#define RD_HALT_SILENCE 1
+#define RD_HALT_MISMATCH 2
+
+struct rd_halt {
+	uint32_t stop; /* not 0: give up; where the barriers are the stream's, touch nothing */
+	uint32_t error; /* RD_HALT_ something, of this peer */
+	uint32_t peer;
+};
+
+struct rd_work {
+	int rank, size;
+	int type,
+		op; /* enum rondo_type, rondo_op (RONDO_AVG: a sum, divided by size at the last) */
+	int fused;
+	int exchanges; /* fused: peers' addresses come through the desks; in and out hold our own
+			  alone */
+	int small; /* fused, one COMBINE or FETCHes of small inputs: through the inboxes, no
+		      barriers */
+	int blocks; /* the same on every rank */
+	uint32_t signature; /* fused: must be equal on all ranks */
+	uint64_t timeout_ns; /* fused: silence, before it gives up */
+	struct rd_halt *halt;
+	const char *in[RD_WORK_RANKS];
+	char *out[RD_WORK_RANKS];
+	struct rd_desk *desks[RD_WORK_RANKS]; /* fused */
+	int step_count;
+	struct rd_work_step steps[RD_WORK_STEPS];
+};
+
+#ifndef __CUDACC__
+#include "exec.h"
+
+/*
+ * The steps of this plan for a call; false where it holds what no device does (messages, signals
+ * amid the work, too many ranks). The rest of the work is the caller's to fill in.
+ */
+bool rd_work_plan(struct rd_work *work, const struct rd_plan *plan, const struct rd_call *call);
+#endif
+
+#endif
