@@ -1,0 +1,74 @@
+/*
+ * What things cost on this comm: messages over its links, bytes in memory, cores that ranks share.
+ * Measured by a few ranks over the real links (gauge.h), or read from a file, and the same on every
+ * rank, to the bit: all ranks must choose alike. Whole numbers throughout, for the same reason.
+ */
+#ifndef RD_COST_H
+#define RD_COST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* X(bytes): the sizes of messages at which links are measured, ascending; between two the cost lies on
+   the straight line. */
+#define RD_COST_POINTS(X) X(0) X(1 << 10) X(4 << 10) X(16 << 10) X(64 << 10) X(128 << 10)
+#define RD_COST_POINT_COUNT 6
+
+/* X(name, text): whom a link leads to. */
+#define RD_LINK_CLASSES(X)                                                                         \
+	X(RD_NEAR, "near") /* a rank on the same host */                                           \
+	X(RD_FAR, "far")   /* a rank on another */
+
+enum rd_link_class {
+#define RD_LINK_CLASS_ENUM(name, text) name,
+	RD_LINK_CLASSES(RD_LINK_CLASS_ENUM)
+#undef RD_LINK_CLASS_ENUM
+	RD_LINK_CLASS_COUNT
+};
+
+/* X(name, text): what a reduction's cost depends on most. */
+#define RD_TYPE_CLASSES(X)                                                                         \
+	X(RD_WHOLE, "whole") /* integers, f32 and f64 */                                           \
+	X(RD_HALF, "half")   /* f16 and bf16, which are combined in f32 */
+
+enum rd_type_class {
+#define RD_TYPE_CLASS_ENUM(name, text) name,
+	RD_TYPE_CLASSES(RD_TYPE_CLASS_ENUM)
+#undef RD_TYPE_CLASS_ENUM
+	RD_TYPE_CLASS_COUNT
+};
+
+struct rd_link_cost {
+	/* From the moment a rank begins to send until its peer has the bytes in its own memory. */
+	uint32_t way_ns[RD_COST_POINT_COUNT];
+	/* Of each message where many follow each other: how long it keeps the busier of the two. */
+	uint32_t busy_ns[RD_COST_POINT_COUNT];
+	uint32_t posts; /* 1: sends from memory, so a value that is passed on is stored first */
+};
+
+struct rd_costs {
+	struct rd_link_cost links[RD_LINK_CLASS_COUNT];
+	uint32_t copy_ps; /* a byte, in cache */
+	uint32_t reduce_ps[RD_TYPE_CLASS_COUNT]; /* a byte of the result, in cache */
+	uint32_t switch_ns; /* from one rank to the next on a core that they share */
+	uint32_t cores; /* of a host */
+};
+
+/* Plausible numbers for a machine that nobody has measured. */
+void rd_costs_default(struct rd_costs *costs);
+
+/* What a message of so many bytes takes on its way, and of its sender and receiver, in ns. */
+struct rd_message_cost {
+	int64_t send_ns, recv_ns; /* of the two ranks */
+	int64_t flight_ns; /* between them */
+};
+
+struct rd_message_cost rd_message_cost(const struct rd_link_cost *link, uint64_t size);
+
+/* The costs as text, "NAME NUMBER...\n" a line; returns the length it would have, as snprintf. */
+int rd_costs_print(const struct rd_costs *costs, char *text, size_t size);
+/* Reads what rd_costs_print() wrote, all of it: false, and `wrong` says what is wrong in which line. */
+bool rd_costs_read(struct rd_costs *costs, const char *text, char *wrong, size_t wrong_size);
+
+#endif

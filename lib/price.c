@@ -1,0 +1,621 @@
+#include "price.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+#include "rondo/layout.h"
+
+/* Pieces that are played one by one; what follows takes as long as the last of them. */
+#define PLAYED_PIECES 3
+/* Ranks that are looked at where there are too many to play. */
+#define SAMPLED 8
+/* An executor begins chunks at multiples of this (exec.c). */
+#define ALIGNMENT 64
+
+/* One step of one rank, with all that its price depends on. */
+struct note {
+	enum rd_step_kind kind;
+	bool stores; /* a value that is passed on is stored here as well */
+	enum rd_link_class from, to; /* the links that it uses */
+	int sender; /* takes: the note, on whatever rank, that puts the message; else -1 */
+	int taker; /* puts: the rank that takes it */
+	int outs; /* COMBINE: ranks that get the result */
+};
+
+/* A voice is what one rank plays. */
+struct voice {
+	int first, count; /* notes */
+	int host;
+};
+
+struct rd_score {
+	int size; /* ranks of the problem */
+	int parts;
+	int voice_count; /* the same, or SAMPLED where they are too many */
+	struct voice *voices;
+	struct note *notes;
+	int note_count;
+	int host_count;
+	int *host_ranks; /* [host_count] */
+	/* For playing, one at a time: */
+	int64_t *sent_ns; /* [PLAYED_PIECES][notes]: when a note's message arrives; -1: not yet sent */
+	struct player *players; /* [voices] */
+	struct core *cores; /* [voices] */
+	int *free; /* [voices]: a stack of those that can go on, and have a core to themselves */
+};
+
+/* A rank while it is played. */
+struct player {
+	int piece, note; /* what comes next */
+	int64_t ready_ns; /* when it could go on */
+	bool waits; /* for a message that is not sent yet, since ready_ns */
+};
+
+struct core {
+	int host;
+	int last; /* the rank that it ran last; -1: none yet */
+	int64_t free_ns;
+};
+
+/* ---- Making it ------------------------------------------------------------------------------ */
+
+static bool too_many(int size)
+{
+	return size > RD_PLAYED_MAX;
+}
+
+/* Evenly spread over the ranks, first and last among them. */
+static int rank_of(const struct rd_score *score, int voice)
+{
+	if (!too_many(score->size))
+		return voice;
+	return (int)((int64_t)voice * (score->size - 1) / (SAMPLED - 1));
+}
+
+static int host_of(const struct rd_problem *problem, int rank)
+{
+	return problem->layout ? problem->layout->group[rank] : 0;
+}
+
+static enum rd_link_class class_of(const struct rd_problem *problem, int a, int b)
+{
+	return host_of(problem, a) == host_of(problem, b) ? RD_NEAR : RD_FAR;
+}
+
+static struct note note_of(const struct rd_plan *plan, const struct rd_step *step)
+{
+	const struct rd_problem *problem = &plan->problem;
+	int rank = problem->rank;
+	struct note note = { .kind = step->kind, .sender = -1 };
+
+	note.stores = step->into.memory != RD_NOWHERE;
+	if (rd_step_takes(step) || step->kind == RD_STEP_FETCH)
+		note.from = class_of(problem, rank, step->peer);
+	if (rd_step_puts(step)) {
+		note.to = class_of(problem, rank, step->to);
+		note.taker = step->to;
+	}
+	if (step->kind == RD_STEP_COMBINE)
+		note.outs = step->to < 0 ? problem->size : 1;
+	return note;
+}
+
+/* Message n from one rank to another is the n-th that the one puts and the n-th that the other
+   takes: each pair's are counted. `puts` lists the notes that put, by pair. */
+struct matching {
+	int size;
+	int *heads, *tails; /* [size * size]: first and last note that puts, -1: none */
+	int *next; /* [notes] */
+};
+
+static void list_put(struct matching *matching, int from, int to, int note)
+{
+	int pair = from * matching->size + to;
+
+	matching->next[note] = -1;
+	if (matching->heads[pair] < 0)
+		matching->heads[pair] = note;
+	else
+		matching->next[matching->tails[pair]] = note;
+	matching->tails[pair] = note;
+}
+
+static int unlist_put(struct matching *matching, int from, int to)
+{
+	int pair = from * matching->size + to, note = matching->heads[pair];
+
+	if (note >= 0)
+		matching->heads[pair] = matching->next[note];
+	return note;
+}
+
+static void match(struct rd_score *score, struct rd_plan *const *plans, struct matching *matching)
+{
+	for (int rank = 0; rank < score->size; rank++)
+		for (int i = 0; i < plans[rank]->step_count; i++)
+			if (rd_step_puts(&plans[rank]->steps[i]))
+				list_put(matching, rank, plans[rank]->steps[i].to,
+					score->voices[rank].first + i);
+	for (int rank = 0; rank < score->size; rank++)
+		for (int i = 0; i < plans[rank]->step_count; i++)
+			if (rd_step_takes(&plans[rank]->steps[i]))
+				score->notes[score->voices[rank].first + i].sender =
+					unlist_put(matching, plans[rank]->steps[i].peer, rank);
+}
+
+static int match_messages(struct rd_score *score, struct rd_plan *const *plans)
+{
+	size_t pairs = (size_t)score->size * score->size;
+	struct matching matching = { .size = score->size };
+
+	matching.heads = malloc(pairs * sizeof(int));
+	matching.tails = malloc(pairs * sizeof(int));
+	matching.next = malloc((score->note_count + 1) * sizeof(int));
+	if (matching.heads && matching.tails && matching.next) {
+		memset(matching.heads, -1, pairs * sizeof(int));
+		match(score, plans, &matching);
+	}
+
+	bool whole = matching.heads && matching.tails && matching.next;
+
+	free(matching.heads);
+	free(matching.tails);
+	free(matching.next);
+	return whole ? 0 : rd_fail(RONDO_MEMORY, "no memory to price a plan");
+}
+
+static int count_hosts(struct rd_score *score, const struct rd_problem *problem)
+{
+	for (int rank = 0; rank < score->size; rank++)
+		if (host_of(problem, rank) >= score->host_count)
+			score->host_count = host_of(problem, rank) + 1;
+	score->host_ranks = calloc(score->host_count, sizeof(int));
+	if (!score->host_ranks)
+		return rd_fail(RONDO_MEMORY, "no memory to price a plan");
+	for (int rank = 0; rank < score->size; rank++)
+		score->host_ranks[host_of(problem, rank)]++;
+	return 0;
+}
+
+static int fill_score(
+	struct rd_score *score, struct rd_plan *const *plans, const struct rd_problem *problem)
+{
+	int err = count_hosts(score, problem);
+
+	for (int i = 0; i < score->voice_count; i++)
+		score->note_count += plans[i]->step_count;
+	score->voices = calloc(score->voice_count, sizeof(*score->voices));
+	score->players = calloc(score->voice_count, sizeof(*score->players));
+	score->cores = calloc(score->voice_count, sizeof(*score->cores));
+	score->free = calloc(score->voice_count, sizeof(*score->free));
+	score->notes = calloc(score->note_count + 1, sizeof(*score->notes));
+	score->sent_ns = calloc(
+		(size_t)PLAYED_PIECES * (score->note_count + 1), sizeof(*score->sent_ns));
+	if (!score->voices || !score->players || !score->cores || !score->free || !score->notes ||
+		!score->sent_ns)
+		return rd_fail(RONDO_MEMORY, "no memory to price a plan");
+
+	int at = 0;
+
+	for (int i = 0; i < score->voice_count; i++) {
+		score->voices[i] =
+			(struct voice){ at, plans[i]->step_count,
+			host_of(problem, rank_of(score, i)) };
+		for (int k = 0; k < plans[i]->step_count; k++)
+			score->notes[at++] = note_of(plans[i], &plans[i]->steps[k]);
+	}
+	score->parts = plans[0]->parts;
+	return err || too_many(score->size) ? err : match_messages(score, plans);
+}
+
+int rd_score_create(struct rd_score **score_out, const struct rd_algorithm *algorithm,
+	const struct rd_problem *problem)
+{
+	struct rd_score *score = calloc(1, sizeof(*score));
+	int count = too_many(problem->size) ? SAMPLED : problem->size, err = 0;
+	struct rd_plan **plans = calloc(count, sizeof(*plans));
+
+	*score_out = NULL;
+	if (!score || !plans) {
+		free(score);
+		free(plans);
+		return rd_fail(RONDO_MEMORY, "no memory to price a plan");
+	}
+	score->size = problem->size;
+	score->voice_count = count;
+	for (int i = 0; i < count && !err; i++) {
+		struct rd_problem there = *problem;
+
+		there.rank = rank_of(score, i);
+		err = rd_plan_create(&plans[i], algorithm, &there);
+	}
+	if (!err)
+		err = fill_score(score, plans, problem);
+	for (int i = 0; i < count; i++)
+		rd_plan_destroy(plans[i]);
+	free(plans);
+	if (err)
+		rd_score_destroy(score);
+	else
+		*score_out = score;
+	return err;
+}
+
+void rd_score_destroy(struct rd_score *score)
+{
+	if (!score)
+		return;
+	free(score->voices);
+	free(score->notes);
+	free(score->host_ranks);
+	free(score->sent_ns);
+	free(score->players);
+	free(score->cores);
+	free(score->free);
+	free(score);
+}
+
+/* ---- What a step takes ---------------------------------------------------------------------- */
+
+/* Everything that steps cost at one size of slice. */
+struct tariff {
+	const struct rd_costs *costs;
+	uint64_t slice;
+	struct rd_message_cost whole[RD_LINK_CLASS_COUNT]; /* a message of a slice */
+	struct rd_message_cost empty[RD_LINK_CLASS_COUNT];
+	int64_t copy_ns, reduce_ns; /* a slice */
+	int64_t reach_ns; /* the bytes of a slice from another rank's memory */
+};
+
+static int64_t most(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+static struct tariff tariff_of(
+	const struct rd_costs *costs, uint64_t slice, enum rd_type_class type)
+{
+	struct tariff tariff = { .costs = costs, .slice = slice };
+
+	for (int class = 0; class < RD_LINK_CLASS_COUNT; class++) {
+		tariff.whole[class] = rd_message_cost(&costs->links[class], slice);
+		tariff.empty[class] = rd_message_cost(&costs->links[class], 0);
+	}
+	tariff.copy_ns = (int64_t)(slice * costs->copy_ps / 1000);
+	tariff.reduce_ns = (int64_t)(slice * costs->reduce_ps[type] / 1000);
+	tariff.reach_ns = most(tariff.copy_ns,
+		tariff.whole[RD_NEAR].recv_ns - tariff.empty[RD_NEAR].recv_ns);
+	return tariff;
+}
+
+/* What combining adds to a receive, which copies. */
+static int64_t extra_ns(const struct tariff *tariff)
+{
+	return most(0, tariff->reduce_ns - tariff->copy_ns);
+}
+
+/* A value that comes in and goes out again: from memory where the link sends from there, else written
+   straight into the outgoing room. */
+static int64_t forward_ns(const struct tariff *tariff, const struct note *note)
+{
+	int64_t recv_ns = tariff->whole[note->from].recv_ns;
+
+	if (tariff->costs->links[note->to].posts)
+		return recv_ns + tariff->whole[note->to].send_ns;
+	return recv_ns + tariff->empty[note->to].send_ns + (note->stores ? tariff->copy_ns : 0);
+}
+
+static int64_t note_ns(const struct tariff *tariff, const struct note *note, int size)
+{
+	switch (note->kind) {
+	case RD_STEP_SEND:
+		return tariff->whole[note->to].send_ns;
+	case RD_STEP_RECV:
+		return tariff->whole[note->from].recv_ns;
+	case RD_STEP_RECV_REDUCE:
+		return tariff->whole[note->from].recv_ns + extra_ns(tariff);
+	case RD_STEP_FORWARD:
+		return forward_ns(tariff, note);
+	case RD_STEP_REDUCE_FORWARD:
+		return forward_ns(tariff, note) + extra_ns(tariff);
+	case RD_STEP_COPY:
+		return tariff->copy_ns;
+	case RD_STEP_SIGNAL:
+		return tariff->empty[note->to].send_ns;
+	case RD_STEP_AWAIT:
+		return tariff->empty[note->from].recv_ns;
+	case RD_STEP_FETCH:
+		return tariff->reach_ns;
+	case RD_STEP_COMBINE:
+		/* All inputs but our own come from elsewhere, and all outputs but our own go there. */
+		return (size - 1) * most(tariff->reduce_ns, tariff->reach_ns) +
+		       tariff->copy_ns + (note->outs - 1) * tariff->reach_ns;
+	default:
+		return 0;
+	}
+}
+
+static bool puts_message(const struct note *note)
+{
+	return note->kind == RD_STEP_SEND || note->kind == RD_STEP_FORWARD ||
+	       note->kind == RD_STEP_REDUCE_FORWARD || note->kind == RD_STEP_SIGNAL;
+}
+
+static int64_t flight_ns(const struct tariff *tariff, const struct note *note)
+{
+	return note->kind == RD_STEP_SIGNAL ? tariff->empty[note->to].flight_ns
+					    : tariff->whole[note->to].flight_ns;
+}
+
+/* ---- Playing -------------------------------------------------------------------------------- */
+
+/* A performance: some pieces of a score, at one tariff. */
+struct performance {
+	const struct rd_score *score;
+	const struct tariff *tariff;
+	int pieces;
+	int core_count, free_count; /* of the score's */
+	int64_t ends_ns[PLAYED_PIECES]; /* when the last rank was done with a piece */
+};
+
+static bool crowded(const struct performance *performance, int host)
+{
+	return performance->score->host_ranks[host] > (int)performance->tariff->costs->cores;
+}
+
+/* The cores of the hosts on which ranks share them. */
+static void seat(struct performance *performance)
+{
+	const struct rd_score *score = performance->score;
+
+	performance->core_count = 0;
+	for (int host = 0; host < score->host_count; host++)
+		for (int i = 0; crowded(performance, host) &&
+				i < (int)performance->tariff->costs->cores;
+			i++)
+			score->cores[performance->core_count++] = (struct core){ host, -1, 0 };
+}
+
+static bool is_done(const struct performance *performance, int voice)
+{
+	return performance->score->players[voice].piece == performance->pieces;
+}
+
+static const struct note *next_note(const struct performance *performance, int voice)
+{
+	const struct rd_score *score = performance->score;
+
+	return &score->notes[score->voices[voice].first + score->players[voice].note];
+}
+
+/* A rank can go on from here. */
+static void release(struct performance *performance, int voice)
+{
+	const struct rd_score *score = performance->score;
+
+	score->players[voice].waits = false;
+	if (!crowded(performance, score->voices[voice].host))
+		score->free[performance->free_count++] = voice;
+}
+
+/* The message of a note is on its way: who waits for it will know when it comes. */
+static void put_message(struct performance *performance, int piece, int index, int64_t arrives)
+{
+	const struct rd_score *score = performance->score;
+	int taker = score->notes[index].taker;
+	struct player *player = &score->players[taker];
+
+	score->sent_ns[(size_t)piece * score->note_count + index] = arrives;
+	if (!player->waits || player->piece != piece ||
+		next_note(performance, taker)->sender != index)
+		return;
+	player->ready_ns = most(player->ready_ns, arrives);
+	release(performance, taker);
+}
+
+/* Past the plan's end it begins the next piece. */
+static void finish_piece(struct performance *performance, struct player *player, int64_t now)
+{
+	int64_t *end = &performance->ends_ns[player->piece++];
+
+	*end = most(*end, now);
+	player->note = 0;
+}
+
+/* When it can take the message that its next note needs; -1 where that is not sent yet. */
+static int64_t arrival_ns(const struct performance *performance, int voice, int64_t now)
+{
+	const struct rd_score *score = performance->score;
+	int sender = next_note(performance, voice)->sender;
+	size_t piece = score->players[voice].piece;
+
+	return sender < 0 ? now : score->sent_ns[piece * score->note_count + sender];
+}
+
+/* Plays one rank from `now` until it must wait, or is done; returns when that is. */
+static int64_t play_voice(struct performance *performance, int voice, int64_t now)
+{
+	const struct rd_score *score = performance->score;
+	struct player *player = &score->players[voice];
+	bool shares = crowded(performance, score->voices[voice].host);
+
+	while (!is_done(performance, voice)) {
+		if (player->note == score->voices[voice].count) {
+			finish_piece(performance, player, now);
+			continue;
+		}
+
+		const struct note *note = next_note(performance, voice);
+		int64_t arrives = arrival_ns(performance, voice, now);
+
+		/* With a core to itself it waits there; else it makes room for others. */
+		if (arrives < 0 || (shares && arrives > now)) {
+			player->waits = arrives < 0;
+			player->ready_ns = most(arrives, now);
+			return now;
+		}
+		now = most(now, arrives) + note_ns(performance->tariff, note, score->size);
+		if (puts_message(note))
+			put_message(performance, player->piece, (int)(note - score->notes),
+				now + flight_ns(performance->tariff, note));
+		player->note++;
+	}
+	return now;
+}
+
+/* Which rank can go on first on which shared core, and when; false: none can. */
+static bool next_turn(const struct performance *performance, int *voice, int *core, int64_t *at)
+{
+	const struct rd_score *score = performance->score;
+	bool found = false;
+
+	for (int i = 0; performance->core_count > 0 && i < score->voice_count; i++) {
+		if (is_done(performance, i) || score->players[i].waits)
+			continue;
+		for (int k = 0; k < performance->core_count; k++) {
+			const struct core *place = &score->cores[k];
+			int64_t begin = most(place->free_ns, score->players[i].ready_ns);
+
+			/* To go on where it was costs nothing. */
+			if (place->last != i)
+				begin += performance->tariff->costs->switch_ns;
+			if (place->host != score->voices[i].host || (found && begin >= *at))
+				continue;
+			found = true;
+			*voice = i;
+			*core = k;
+			*at = begin;
+		}
+	}
+	return found;
+}
+
+static void play_free(struct performance *performance)
+{
+	while (performance->free_count > 0) {
+		int voice = performance->score->free[--performance->free_count];
+
+		play_voice(performance, voice, performance->score->players[voice].ready_ns);
+	}
+}
+
+static void play(struct performance *performance)
+{
+	const struct rd_score *score = performance->score;
+	int voice = 0, core = 0;
+	int64_t at = 0;
+
+	seat(performance);
+	for (size_t i = 0; i < (size_t)performance->pieces * score->note_count; i++)
+		score->sent_ns[i] = -1;
+	memset(score->players, 0, score->voice_count * sizeof(*score->players));
+	for (int i = 0; i < score->voice_count; i++)
+		release(performance, i);
+	play_free(performance);
+	while (next_turn(performance, &voice, &core, &at)) {
+		score->cores[core].last = voice;
+		score->cores[core].free_ns = play_voice(performance, voice, at);
+		play_free(performance);
+	}
+}
+
+/* ---- Adding up ------------------------------------------------------------------------------ */
+
+static int64_t voice_ns(const struct rd_score *score, const struct tariff *tariff, int voice)
+{
+	int64_t sum = 0;
+
+	for (int i = 0; i < score->voices[voice].count; i++)
+		sum += note_ns(tariff, &score->notes[score->voices[voice].first + i], score->size);
+	return sum;
+}
+
+/* The least that a piece takes however many are under way: the busiest rank, or where ranks share
+   cores, the busiest host. */
+static int64_t busy_ns(const struct rd_score *score, const struct tariff *tariff)
+{
+	int cores = (int)tariff->costs->cores;
+	int64_t busiest = 0;
+
+	for (int host = 0; host < score->host_count; host++) {
+		int64_t sum = 0;
+
+		for (int i = 0; i < score->voice_count; i++) {
+			int64_t busy = score->voices[i].host == host ? voice_ns(score, tariff, i) : 0;
+
+			sum += busy;
+			busiest = most(busiest, busy);
+		}
+		busiest = most(busiest, sum / cores);
+	}
+	return busiest;
+}
+
+/* Too many to play: as if each message were waited for from the moment it is sent. */
+static int64_t sampled_ns(const struct rd_score *score, const struct tariff *tariff)
+{
+	int64_t longest = 0;
+
+	for (int i = 0; i < score->voice_count; i++) {
+		int64_t sum = voice_ns(score, tariff, i);
+
+		for (int k = 0; k < score->voices[i].count; k++) {
+			const struct note *note = &score->notes[score->voices[i].first + k];
+
+			if (rd_step_receives(&(struct rd_step){ .kind = note->kind }))
+				sum += tariff->whole[note->from].flight_ns +
+				       tariff->whole[note->from].send_ns;
+		}
+		longest = most(longest, sum);
+	}
+	return longest;
+}
+
+/* ---- The price ------------------------------------------------------------------------------ */
+
+/* How the executor cuts a block: slices of equal length that fit a message. */
+static void cut(const struct rd_score *score, const struct rd_cut *how, uint64_t *slice,
+	uint64_t *pieces)
+{
+	uint64_t chunk = how->block_size;
+
+	if (score->parts > 1) {
+		chunk = (chunk + score->parts - 1) / score->parts;
+		chunk = (chunk + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+		chunk = chunk < how->block_size ? chunk : how->block_size;
+	}
+	*pieces = chunk <= how->piece_size ? 1 : (chunk + how->piece_size - 1) / how->piece_size;
+	*slice = (chunk + *pieces - 1) / *pieces;
+}
+
+int64_t rd_price(const struct rd_score *score, const struct rd_costs *costs, const struct rd_cut *how)
+{
+	uint64_t slice, pieces;
+
+	cut(score, how, &slice, &pieces);
+
+	struct tariff tariff = tariff_of(costs, slice, how->type);
+	struct performance performance = { .score = score, .tariff = &tariff };
+
+	if (too_many(score->size)) {
+		int64_t first = sampled_ns(score, &tariff);
+
+		return first + (int64_t)(pieces - 1) *
+				       most(first / how->channels, busy_ns(score, &tariff));
+	}
+	performance.pieces = pieces < PLAYED_PIECES ? (int)pieces : PLAYED_PIECES;
+	play(&performance);
+
+	int64_t first = performance.ends_ns[0], last = performance.ends_ns[performance.pieces - 1];
+
+	if (performance.pieces == 1)
+		return first;
+
+	/* Channels hide each other's waiting, but not each other's work. */
+	int64_t each = (last - first) / (performance.pieces - 1);
+
+	return first + (int64_t)(pieces - 1) *
+			       most(each / how->channels,
+				       how->channels > 1 ? busy_ns(score, &tariff) : 0);
+}
