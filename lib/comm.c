@@ -12,6 +12,7 @@
 #include "clock.h"
 #include "dial.h"
 #include "error.h"
+#include "gauge.h"
 #include "log.h"
 #include "plugin.h"
 
@@ -168,6 +169,40 @@ static int await_master(const struct rd_settings *settings)
 	return rd_resolve(&addresses, settings, rd_clock_ms() + settings->init_timeout_ms);
 }
 
+static int set_picker(struct rondo_comm *comm)
+{
+	struct rd_market market = {
+		.size = comm->size,
+		.layout = comm->layouts[0],
+		.costs = comm->costs,
+		.channels = comm->channels,
+		.piece_size = comm->piece_size,
+		.algo = comm->settings.algo,
+	};
+	struct rd_picker *picker = rd_picker_create(&market);
+
+	if (!picker)
+		return RONDO_MEMORY;
+	rd_picker_destroy(comm->picker);
+	comm->picker = picker;
+	return 0;
+}
+
+/* What is measured are calls like any other, so there is a picker from the beginning. */
+static int create_picker(struct rondo_comm *comm)
+{
+	int err;
+
+	rd_costs_default(&comm->costs);
+	err = set_picker(comm);
+	if (!err)
+		err = rd_gauge(comm);
+	if (!err)
+		err = set_picker(comm);
+	comm->times_calls = rd_log_on(RD_INFO, RD_PICK);
+	return err;
+}
+
 /* Meets the other ranks and connects to each. */
 static int join(struct rondo_comm *comm)
 {
@@ -205,6 +240,8 @@ static int join(struct rondo_comm *comm)
 		err = rd_introduction_create(comm);
 	if (!err)
 		err = rd_lifeline_ready(comm->lifeline);
+	if (!err)
+		err = create_picker(comm);
 	return err;
 }
 
@@ -232,6 +269,7 @@ static void destroy(struct rondo_comm *comm)
 			comm->prepared[i] = next;
 		}
 	}
+	rd_picker_destroy(comm->picker);
 	destroy_layouts(comm);
 	if (comm->epoll_fd >= 0)
 		close(comm->epoll_fd);
@@ -373,4 +411,36 @@ int rondo_comm_rank(const rondo_comm *comm)
 int rondo_comm_size(const rondo_comm *comm)
 {
 	return comm ? comm->size : rd_fail(RONDO_INVALID, "rondo_comm_size: comm is NULL");
+}
+
+int rondo_costs(const rondo_comm *comm, char *text, size_t size)
+{
+	if (!comm || (!text && size > 0))
+		return rd_fail(RONDO_INVALID, "rondo_costs: %s is NULL", comm ? "text" : "comm");
+	return rd_costs_print(&comm->costs, text, size);
+}
+
+/* Its number by its name; -1 where it is none that can be asked about. */
+static int collective_named(const char *name)
+{
+	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++)
+		if (i != RD_TRANSFER && strcmp(rd_collective_name(i), name) == 0)
+			return i;
+	return -1;
+}
+
+int rondo_explain(rondo_comm *comm, const char *collective, size_t count, rondo_type type,
+	int registered, struct rondo_way *ways, int most)
+{
+	int number = collective ? collective_named(collective) : -1;
+
+	if (!comm || (!ways && most > 0))
+		return rd_fail(RONDO_INVALID, "rondo_explain: %s is NULL", comm ? "ways" : "comm");
+	if (number < 0 || (unsigned)type >= RONDO_TYPE_COUNT)
+		return rd_fail(RONDO_INVALID, "rondo_explain: %s is no collective, or %d no type",
+			collective ? collective : "NULL", (int)type);
+	if (comm->size == 1)
+		return 0;
+	return rd_picker_list(comm->picker, number, count * rondo_type_size(type),
+		rd_type_class_of(type), registered && comm->introduction.possible, ways, most);
 }

@@ -11,6 +11,7 @@
 #include "introduce.h"
 #include "lifeline.h"
 #include "order.h"
+#include "pick.h"
 #include "settings.h"
 #include "rondo/transport.h"
 
@@ -18,6 +19,8 @@
    exec at a time needs. */
 struct rd_prepared {
 	const struct rd_plan *plans[RD_CHANNELS_MAX];
+	int channels;
+	size_t piece_size;
 	void *scratch;
 	uint64_t *tickets;
 	struct rd_prepared *next;
@@ -63,15 +66,16 @@ struct rondo_comm {
 	uint64_t digest; /* of the collectives issued */
 
 	struct rd_prepared *prepared[RD_COLLECTIVE_COUNT];
+	struct rd_costs costs;
+	struct rd_picker *picker;
+	bool times_calls; /* the log wants to know what calls took */
 	struct rd_introduction introduction;
 };
 
-/* The plan for a call, from the cache or written now (pick.c). within_reach: all ranks' buffers can be
-   addressed from all others. */
-int rd_pick(struct rondo_comm *comm, const struct rd_call *call, bool within_reach,
-	struct rd_prepared **prepared);
-/* RONDO_SETTING where an algorithm's name is not empty and not known. */
-int rd_pick_check(const char *name);
+/* The plan for a call and what it needs, from the cache or made now (prepared.c). within_reach: all
+   ranks' buffers can be addressed from all others. *choice: NULL where there was nothing to choose. */
+int rd_prepare(struct rondo_comm *comm, const struct rd_call *call, bool within_reach,
+	struct rd_prepared **prepared, struct rd_choice **choice);
 void rd_prepared_destroy(struct rd_prepared *prepared);
 
 /* Endpoints on every transport that may be used here, and their cards (route.c). */

@@ -324,7 +324,7 @@ static int wait_for(struct rd_exec *exec, const struct rd_link *link)
 
 static struct rd_link *link_to(const struct rd_exec *exec, int peer, int channel)
 {
-	return exec->links[peer * exec->channels + channel];
+	return exec->links[peer * exec->stride + channel];
 }
 
 /* The step's message, if it has come and is what it should be. */
@@ -750,7 +750,7 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
 	exec->call = *call;
 	exec->links = links;
 	exec->reached = NULL;
-	exec->channels = channels;
+	exec->stride = exec->channels = channels;
 	exec->element = rondo_type_size(call->type);
 	exec->reduce = rd_reduce(call->type, call->op);
 	exec->scratch = scratch;

@@ -62,7 +62,8 @@ struct rd_cursor {
 struct rd_exec {
 	const struct rd_plan *const *plans; /* [channels] */
 	struct rd_call call;
-	struct rd_link *const *links; /* [peer * channels + channel]; NULL for a peer not linked */
+	struct rd_link *const *links; /* [peer * stride + channel]; NULL for a peer not linked */
+	int stride;   /* links a peer: as many as channels, unless set to more after rd_exec_init() */
 	int channels;
 	const struct rd_reached *reached; /* [size]; for plans of mapped algorithms, else NULL */
 	size_t element;        /* bytes */

@@ -5,10 +5,6 @@
 
 #include "comm.h"
 #include "error.h"
-#include "mesh/mapped.h"
-
-/* Below this many bytes the exchange of cards would cost more than direct access saves. */
-#define LEAST (4 << 10)
 
 /* ---- The exchange of cards, as a plan of its own -------------------------------------------- */
 
@@ -23,7 +19,7 @@ static void write_exchange(struct rd_plan *plan)
 		rd_recv(plan, rd_wrap(rank - s, size), rd_wrap(rank - s, size));
 }
 
-static const struct rd_algorithm exchange = {
+const struct rd_algorithm rd_introduction_exchange = {
 	.name = "introduction",
 	.collectives = 1 << RD_ALL_GATHER,
 	.write_plan = write_exchange,
@@ -48,7 +44,7 @@ int rd_introduction_create(struct rondo_comm *comm)
 	if (!introduction->possible)
 		return 0;
 
-	int err = rd_plan_create(&introduction->plan, &exchange, &problem);
+	int err = rd_plan_create(&introduction->plan, &rd_introduction_exchange, &problem);
 
 	if (err)
 		return err;
@@ -174,12 +170,17 @@ static void describe(struct rondo_comm *comm, const void *at, size_t size, struc
 
 /* ---- Introducing ---------------------------------------------------------------------------- */
 
-bool rd_introduces(const struct rondo_comm *comm, const struct rd_call *call)
+bool rd_introduces(struct rondo_comm *comm, const struct rd_call *call)
 {
+	struct rd_choice *choice;
+
 	if (!comm->introduction.possible || call->terms ||
-		!(rd_mapped.collectives >> call->problem.collective & 1))
+		 call->problem.collective == RD_TRANSFER)
 		return false;
-	return rd_blocks(&call->problem) * call->count * rondo_type_size(call->type) >= LEAST;
+	return !rd_picker_choose(comm->picker, call->problem.collective,
+		       call->count * rondo_type_size(call->type), rd_type_class_of(call->type),
+		       true, &choice) &&
+	       choice->worth_asking;
 }
 
 static size_t in_size(const struct rd_call *call, int rank)

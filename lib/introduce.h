@@ -44,8 +44,11 @@ struct rd_introduction {
 int rd_introduction_create(struct rondo_comm *comm);
 void rd_introduction_destroy(struct rondo_comm *comm);
 
+/* The exchange of cards, as a plan; for the picker, which weighs what it costs. */
+extern const struct rd_algorithm rd_introduction_exchange;
+
 /* Whether this call begins with an introduction: the same answer on every rank. */
-bool rd_introduces(const struct rondo_comm *comm, const struct rd_call *call);
+bool rd_introduces(struct rondo_comm *comm, const struct rd_call *call);
 
 /* Begins it: the exec is to be run to its end. */
 void rd_introduce(struct rondo_comm *comm, const struct rd_call *call, struct rd_exec *exec);

@@ -1,28 +1,33 @@
-/* Which algorithm runs a call; its plan is written once and kept. */
+#include "pick.h"
+
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "algorithms.h"
-#include "comm.h"
 #include "error.h"
+#include "introduce.h"
 #include "log.h"
-#include "mesh/doubling.h"
-#include "mesh/mapped.h"
+#include "price.h"
 
-void rd_prepared_destroy(struct rd_prepared *prepared)
-{
-	if (!prepared)
-		return;
-	for (int channel = RD_CHANNELS_MAX - 1; channel >= 0; channel--)
-		if (channel == 0 || prepared->plans[channel] != prepared->plans[channel - 1])
-			rd_plan_destroy((struct rd_plan *)prepared->plans[channel]);
-	free(prepared->scratch);
-	free(prepared->tickets);
-	free(prepared);
-}
+#define ALGORITHMS_MAX RD_ALGORITHMS_KNOWN
+#define CLASSES_AN_OCTAVE 4
+#define SIZE_CLASSES (64 * CLASSES_AN_OCTAVE)
+/* Pieces are halved at most so often, and never below so many bytes. */
+#define HALVINGS 3
+#define PIECE_LEAST (4 << 10)
+/* A price is no better than this part of it: so much must more channels or shorter pieces save. */
+#define DOUBT 32
 
-/* Up to this size an all-reduce is a matter of latency alone: few messages beat few bytes. */
-#define SMALL (16 << 10)
+struct rd_picker {
+	struct rd_market market;
+	/* [RD_COLLECTIVE_COUNT][ALGORITHMS_MAX], made when first asked for. */
+	struct rd_score *scores[RD_COLLECTIVE_COUNT][ALGORITHMS_MAX];
+	bool refused[RD_COLLECTIVE_COUNT][ALGORITHMS_MAX]; /* writes no sound plan */
+	struct rd_score *asking; /* the introduction that direct access begins with */
+	/* [2][RD_TYPE_CLASS_COUNT][SIZE_CLASSES] a collective, made when first asked for. */
+	struct rd_choice *choices[RD_COLLECTIVE_COUNT];
+};
 
 int rd_pick_check(const char *name)
 {
@@ -38,100 +43,330 @@ int rd_pick_check(const char *name)
 		"RONDO_ALGO is \"%s\", which is no algorithm: choose among %s", name, known);
 }
 
-static const struct rd_algorithm *named(const struct rd_problem *problem, const char *name)
+enum rd_type_class rd_type_class_of(rondo_type type)
 {
-	return *name ? rd_algorithm_find(problem, name) : NULL;
+	return type == RONDO_F16 || type == RONDO_BF16 ? RD_HALF : RD_WHOLE;
 }
 
-/* RONDO_ALGO where it names one that can do this; else what suits the size; else the first that can. */
-static const struct rd_algorithm *choose(
-	const struct rondo_comm *comm, const struct rd_call *call, bool within_reach)
+struct rd_picker *rd_picker_create(const struct rd_market *market)
 {
-	const struct rd_algorithm *algorithm = named(&call->problem, comm->settings.algo);
+	struct rd_picker *picker = calloc(1, sizeof(*picker));
 
-	if (algorithm)
-		return algorithm;
-	if (within_reach)
-		return &rd_mapped;
-	if (call->problem.collective == RD_ALL_REDUCE &&
-		call->count * rondo_type_size(call->type) <= SMALL)
-		return &rd_doubling;
-	return rd_algorithm_find(&call->problem, NULL);
+	if (!picker) {
+		rd_fail(RONDO_MEMORY, "no memory for a picker");
+		return NULL;
+	}
+	picker->market = *market;
+	return picker;
 }
 
-/* A plan for each channel; one where the layout is that of the channel before. */
-static int write_plans(const struct rondo_comm *comm, const struct rd_problem *problem,
-	const struct rd_algorithm *algorithm, struct rd_prepared *prepared)
+/* ---- Sizes ---------------------------------------------------------------------------------- */
+
+/* The number of a size's class: its highest bit, and the two below. */
+static int class_of(uint64_t size)
 {
-	struct rd_problem here = *problem;
-	struct rd_plan *plan = NULL;
+	int top;
 
-	for (int channel = 0; channel < comm->channels; channel++) {
-		if (channel == 0 || here.layout != comm->layouts[channel]) {
-			here.layout = comm->layouts[channel];
+	if (size < CLASSES_AN_OCTAVE)
+		return (int)size;
+	top = 63 - __builtin_clzll(size);
+	return top * CLASSES_AN_OCTAVE + (int)(size >> (top - 2) & 3);
+}
 
-			int err = rd_plan_create(&plan, algorithm, &here);
+/* The least size of its class: what is priced for all of them. */
+static uint64_t least_of(uint64_t size)
+{
+	int top;
 
-			if (err)
-				return err;
+	if (size < CLASSES_AN_OCTAVE)
+		return size;
+	top = 63 - __builtin_clzll(size);
+	return size >> (top - 2) << (top - 2);
+}
+
+/* ---- Prices --------------------------------------------------------------------------------- */
+
+/* Any root does: what differs between roots is hardly more than who waits. */
+static struct rd_problem problem_of(const struct rd_picker *picker, enum rd_collective collective)
+{
+	return (struct rd_problem){
+		.collective = collective,
+		.size = picker->market.size,
+		.layout = picker->market.layout,
+	};
+}
+
+static bool can(const struct rd_picker *picker, enum rd_collective collective, int index)
+{
+	struct rd_problem problem = problem_of(picker, collective);
+
+	return rd_algorithm_can(rd_algorithms[index], &problem);
+}
+
+/* NULL where it writes no sound plan, which is said once. */
+static struct rd_score *score_of(
+	struct rd_picker *picker, enum rd_collective collective, int index)
+{
+	struct rd_score **score = &picker->scores[collective][index];
+	struct rd_problem problem = problem_of(picker, collective);
+
+	if (*score || picker->refused[collective][index])
+		return *score;
+	if (rd_score_create(score, rd_algorithms[index], &problem)) {
+		picker->refused[collective][index] = true;
+		rd_log(RD_WARN, RD_PICK, "algorithm %s is not used for %s: %s",
+			rd_algorithms[index]->name, rd_collective_name(collective),
+			rondo_last_error());
+	}
+	return *score;
+}
+
+static bool clearly_less(int64_t price, int64_t than)
+{
+	return price < than - than / DOUBT;
+}
+
+/* The best cut for one algorithm. */
+static void price_algorithm(const struct rd_picker *picker, const struct rd_score *score,
+	uint64_t block_size, enum rd_type_class type, struct rd_choice *choice)
+{
+	const struct rd_market *market = &picker->market;
+	int halvings = choice->algorithm->mapped ? 0 : HALVINGS;
+
+	choice->price_ns = -1;
+	for (int halved = 0; halved <= halvings; halved++) {
+		size_t piece_size = market->piece_size >> halved;
+
+		if (halved > 0 && (piece_size < PIECE_LEAST || piece_size > block_size))
+			continue;
+		for (int channels = 1; channels <= market->channels; channels++) {
+			struct rd_cut cut = { block_size, type,
+				choice->algorithm->mapped ? SIZE_MAX : piece_size, channels };
+			int64_t price = rd_price(score, &market->costs, &cut);
+
+			if (choice->price_ns >= 0 && !clearly_less(price, choice->price_ns))
+				continue;
+			choice->price_ns = price;
+			choice->channels = channels;
+			choice->piece_size = piece_size;
 		}
-		prepared->plans[channel] = plan;
 	}
+}
+
+/* What it costs to ask all ranks where their buffers are. */
+static int64_t asking_ns(struct rd_picker *picker)
+{
+	struct rd_problem problem = problem_of(picker, RD_ALL_GATHER);
+	struct rd_cut cut = { sizeof(struct rd_buffers), RD_WHOLE, picker->market.piece_size, 1 };
+
+	if (!picker->asking && rd_score_create(&picker->asking, &rd_introduction_exchange, &problem))
+		return INT64_MAX / 2;
+	return rd_price(picker->asking, &picker->market.costs, &cut);
+}
+
+/* ---- Choosing ------------------------------------------------------------------------------- */
+
+/* Whether RONDO_ALGO names an algorithm that can do this. */
+static bool is_named(const struct rd_picker *picker, enum rd_collective collective,
+	bool within_reach, int *index)
+{
+	const char *algo = picker->market.algo;
+
+	for (int i = 0; *algo && rd_algorithms[i]; i++) {
+		*index = i;
+		if (strcmp(rd_algorithms[i]->name, algo) == 0 && can(picker, collective, i))
+			return within_reach || !rd_algorithms[i]->mapped;
+	}
+	return false;
+}
+
+/* Every algorithm that can, priced, in the table's order; returns how many there are. */
+static int price_all(struct rd_picker *picker, enum rd_collective collective, uint64_t block_size,
+	enum rd_type_class type, bool within_reach, struct rd_choice priced[ALGORITHMS_MAX])
+{
+	int count = 0;
+
+	for (int i = 0; rd_algorithms[i]; i++) {
+		struct rd_score *score;
+
+		if (!can(picker, collective, i) || (rd_algorithms[i]->mapped && !within_reach))
+			continue;
+		score = score_of(picker, collective, i);
+		if (!score)
+			continue;
+		priced[count] = (struct rd_choice){ .algorithm = rd_algorithms[i] };
+		price_algorithm(picker, score, block_size, type, &priced[count++]);
+	}
+	return count;
+}
+
+/* The cheapest, or the one that RONDO_ALGO names. */
+static const struct rd_choice *best_of(const struct rd_picker *picker,
+	enum rd_collective collective, bool within_reach, const struct rd_choice *priced, int count)
+{
+	const struct rd_choice *best = NULL;
+	int index;
+	bool named = is_named(picker, collective, within_reach, &index);
+
+	for (int i = 0; i < count; i++) {
+		if (named && priced[i].algorithm == rd_algorithms[index])
+			return &priced[i];
+		if (!best || priced[i].price_ns < best->price_ns)
+			best = &priced[i];
+	}
+	return best;
+}
+
+/* Whether direct access pays for the asking, which comes before it; by its own name, always. */
+static bool is_worth_asking(struct rd_picker *picker, enum rd_collective collective,
+	const struct rd_choice *best, const struct rd_choice *priced, int count)
+{
+	int64_t other_ns = INT64_MAX;
+	int index;
+
+	if (!best->algorithm->mapped)
+		return false;
+	if (is_named(picker, collective, true, &index))
+		return true;
+	for (int i = 0; i < count; i++)
+		if (!priced[i].algorithm->mapped && priced[i].price_ns < other_ns)
+			other_ns = priced[i].price_ns;
+	return best->price_ns + asking_ns(picker) < other_ns;
+}
+
+static void log_choice(enum rd_collective collective, uint64_t block_size, int size,
+	const struct rd_choice *choice, const struct rd_choice *priced, int count)
+{
+	char others[256] = "";
+	size_t used = 0;
+
+	for (int i = 0; i < count && used < sizeof(others); i++)
+		if (priced[i].algorithm != choice->algorithm)
+			used += (size_t)snprintf(others + used, sizeof(others) - used,
+				"%s%s %.1f", used ? ", " : "; ", priced[i].algorithm->name,
+				(double)priced[i].price_ns / 1e3);
+	rd_log(RD_INFO, RD_PICK,
+		"%s of %llu bytes on %d ranks: %s, channels %d, pieces of %zu bytes, predicted "
+		"%.1f us%s",
+		rd_collective_name(collective), (unsigned long long)block_size, size,
+		choice->algorithm->name, choice->channels, choice->piece_size,
+		(double)choice->price_ns / 1e3, others);
+}
+
+static int choose(struct rd_picker *picker, enum rd_collective collective, uint64_t block_size,
+	enum rd_type_class type, bool within_reach, struct rd_choice *choice)
+{
+	struct rd_choice priced[ALGORITHMS_MAX];
+	uint64_t least = least_of(block_size);
+	int count = price_all(picker, collective, least, type, within_reach, priced);
+	const struct rd_choice *best = best_of(picker, collective, within_reach, priced, count);
+
+	if (!best)
+		return rd_fail(RONDO_UNSUPPORTED, "no algorithm does %s on %d ranks",
+			rd_collective_name(collective), picker->market.size);
+	*choice = *best;
+	choice->worth_asking =
+		within_reach && is_worth_asking(picker, collective, best, priced, count);
+	if (rd_log_on(RD_INFO, RD_PICK))
+		log_choice(collective, least, picker->market.size, choice, priced, count);
 	return 0;
 }
 
-static int prepare(const struct rondo_comm *comm, const struct rd_problem *problem,
-	const struct rd_algorithm *algorithm, struct rd_prepared **prepared_out)
+/* [2][RD_TYPE_CLASS_COUNT][SIZE_CLASSES] */
+static struct rd_choice *table_of(struct rd_picker *picker, enum rd_collective collective)
 {
-	struct rd_prepared *prepared = calloc(1, sizeof(*prepared));
+	struct rd_choice **table = &picker->choices[collective];
 
-	if (!prepared)
-		return rd_fail(RONDO_MEMORY, "no memory for a plan");
-
-	int err = write_plans(comm, problem, algorithm, prepared);
-
-	if (err) {
-		rd_prepared_destroy(prepared);
-		return err;
-	}
-	prepared->tickets = calloc(rd_exec_ticket_count(prepared->plans, comm->channels) + 1,
-		sizeof(*prepared->tickets));
-	prepared->scratch =
-		malloc(rd_exec_scratch_size(prepared->plans, comm->channels, comm->piece_size) + 1);
-	if (!prepared->tickets || !prepared->scratch) {
-		rd_prepared_destroy(prepared);
-		return rd_fail(RONDO_MEMORY, "no memory for a plan");
-	}
-	rd_log(RD_INFO, RD_PICK, "%s on %d ranks: %s, %d steps, channels %d, pieces of %zu bytes",
-		rd_collective_name(problem->collective), problem->size, algorithm->name,
-		prepared->plans[0]->step_count, comm->channels, comm->piece_size);
-	*prepared_out = prepared;
-	return 0;
+	if (!*table)
+		*table = calloc(2 * RD_TYPE_CLASS_COUNT * SIZE_CLASSES, sizeof(**table));
+	if (!*table)
+		rd_fail(RONDO_MEMORY, "no memory for a picker");
+	return *table;
 }
 
-static bool fits(const struct rd_prepared *prepared, const struct rd_problem *problem,
-	const struct rd_algorithm *algorithm)
+int rd_picker_choose(struct rd_picker *picker, enum rd_collective collective, uint64_t block_size,
+	enum rd_type_class type, bool within_reach, struct rd_choice **choice_out)
 {
-	return prepared->plans[0]->algorithm == algorithm->name &&
-	       prepared->plans[0]->problem.root == problem->root &&
-	       prepared->plans[0]->problem.target == problem->target;
+	struct rd_choice *table = table_of(picker, collective), *choice;
+	int err = 0;
+
+	if (!table)
+		return RONDO_MEMORY;
+	choice = &table[((int)within_reach * RD_TYPE_CLASS_COUNT + (int)type) * SIZE_CLASSES +
+			class_of(block_size)];
+	if (!choice->algorithm)
+		err = choose(picker, collective, block_size, type, within_reach, choice);
+	*choice_out = choice;
+	return err;
 }
 
-int rd_pick(struct rondo_comm *comm, const struct rd_call *call, bool within_reach,
-	struct rd_prepared **prepared)
+/* ---- Explaining ----------------------------------------------------------------------------- */
+
+static int by_price(const void *a, const void *b)
 {
-	struct rd_prepared **list = &comm->prepared[call->problem.collective];
-	const struct rd_algorithm *algorithm = choose(comm, call, within_reach);
+	const struct rondo_way *one = a, *other = b;
 
-	for (*prepared = *list; *prepared; *prepared = (*prepared)->next)
-		if (fits(*prepared, &call->problem, algorithm))
-			return 0;
+	return (one->predicted_us > other->predicted_us) - (one->predicted_us < other->predicted_us);
+}
 
-	int err = prepare(comm, &call->problem, algorithm, prepared);
+int rd_picker_list(struct rd_picker *picker, enum rd_collective collective, uint64_t block_size,
+	enum rd_type_class type, bool within_reach, struct rondo_way *ways, int most)
+{
+	struct rd_choice priced[ALGORITHMS_MAX];
+	struct rondo_way all[ALGORITHMS_MAX];
+	int count = price_all(
+		picker, collective, least_of(block_size), type, within_reach, priced);
+	const struct rd_choice *best = best_of(picker, collective, within_reach, priced, count);
 
-	if (err)
-		return err;
-	(*prepared)->next = *list;
-	*list = *prepared;
-	return 0;
+	for (int i = 0; i < count; i++) {
+		all[i] = (struct rondo_way){
+			.channels = priced[i].channels,
+			.piece_size = priced[i].algorithm->mapped ? 0 : priced[i].piece_size,
+			.predicted_us = (double)priced[i].price_ns / 1e3,
+			.chosen = &priced[i] == best,
+		};
+		snprintf(all[i].algorithm, sizeof(all[i].algorithm), "%s",
+			priced[i].algorithm->name);
+	}
+	qsort(all, count, sizeof(*all), by_price);
+	for (int i = 0; i < count && i < most; i++)
+		ways[i] = all[i];
+	return count;
+}
+
+/* ---- Leaving -------------------------------------------------------------------------------- */
+
+static void log_measured(const struct rd_picker *picker, enum rd_collective collective)
+{
+	const struct rd_choice *table = picker->choices[collective];
+
+	for (int i = 0; table && i < 2 * RD_TYPE_CLASS_COUNT * SIZE_CLASSES; i++) {
+		int class = i % SIZE_CLASSES, top = class / CLASSES_AN_OCTAVE;
+		unsigned long long least = (unsigned long long)class;
+
+		if (table[i].calls == 0)
+			continue;
+		if (class >= 2 * CLASSES_AN_OCTAVE)
+			least = (4ull + class % CLASSES_AN_OCTAVE) << (top - 2);
+		rd_log(RD_INFO, RD_PICK,
+			"%s of %llu bytes and up: %s, %llu calls, predicted %.1f us, measured %.1f "
+			"us on average",
+			rd_collective_name(collective), least, table[i].algorithm->name,
+			(unsigned long long)table[i].calls, (double)table[i].price_ns / 1e3,
+			(double)table[i].measured_ns / 1e3 / (double)table[i].calls);
+	}
+}
+
+void rd_picker_destroy(struct rd_picker *picker)
+{
+	if (!picker)
+		return;
+	for (int c = 0; c < RD_COLLECTIVE_COUNT; c++) {
+		log_measured(picker, c);
+		for (int i = 0; i < ALGORITHMS_MAX; i++)
+			rd_score_destroy(picker->scores[c][i]);
+		free(picker->choices[c]);
+	}
+	rd_score_destroy(picker->asking);
+	free(picker);
 }

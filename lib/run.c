@@ -327,17 +327,19 @@ static int idle(struct rd_task *tasks, int count, int *left, struct idleness *id
 static int start_plan(struct rd_task *task, bool within_reach)
 {
 	struct rondo_comm *comm = task->comm;
-	int err = rd_pick(comm, &task->call, within_reach, &task->prepared);
+	struct rd_prepared *prepared;
+	int err = rd_prepare(comm, &task->call, within_reach, &prepared, &task->choice);
 
 	if (err)
 		return err;
 	/* Direct access needs no pieces: what is worked on at a time is not as long as a message.
 	 */
-	bool mapped = task->prepared->plans[0]->mapped;
+	bool mapped = prepared->plans[0]->mapped;
 
-	rd_exec_init(&task->exec, task->prepared->plans, &task->call, comm->links, comm->channels,
-		mapped ? SIZE_MAX : comm->piece_size, task->prepared->scratch,
-		task->prepared->tickets);
+	task->prepared = prepared;
+	rd_exec_init(&task->exec, prepared->plans, &task->call, comm->links, prepared->channels,
+		mapped ? SIZE_MAX : prepared->piece_size, prepared->scratch, prepared->tickets);
+	task->exec.stride = comm->channels;
 	if (mapped)
 		task->exec.reached = comm->introduction.reached;
 	return 0;
@@ -347,6 +349,8 @@ static int start_task(struct rd_task *task)
 {
 	int err = 0;
 
+	if (task->comm->times_calls)
+		task->began_ns = rd_clock_ns();
 	task->introducing = rd_introduces(task->comm, &task->call);
 	if (task->introducing)
 		rd_introduce(task->comm, &task->call, &task->exec);
@@ -354,6 +358,14 @@ static int start_task(struct rd_task *task)
 		err = start_plan(task, false);
 	task->started = !err;
 	return err;
+}
+
+static void note_time(const struct rd_task *task)
+{
+	if (!task->choice)
+		return;
+	task->choice->calls++;
+	task->choice->measured_ns += rd_clock_ns() - task->began_ns;
 }
 
 /* The cards are exchanged. */
@@ -394,6 +406,8 @@ static int step_task(struct rd_task *tasks, struct rd_task *task, int *left)
 			moved = RD_MOVED;
 	}
 	if (moved == RD_DONE) {
+		if (task->comm->times_calls)
+			note_time(task);
 		task->done = true;
 		task->comm->ended++;
 		--*left;

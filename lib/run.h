@@ -18,6 +18,8 @@ struct rd_task {
 	bool introducing; /* its exec exchanges cards (introduce.h); the call itself comes next */
 	bool started, done;
 	struct rd_prepared *prepared;
+	struct rd_choice *choice;
+	int64_t began_ns; /* where calls are timed */
 	struct rd_exec exec;
 };
 

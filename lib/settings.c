@@ -48,6 +48,7 @@ enum {
 	IN_CONFIG(host),
 	NOT_IN_CONFIG(debug),
 	NOT_IN_CONFIG(debug_subsys),
+	NOT_IN_CONFIG(tune_file),
 	IN_CONFIG(rendezvous_fd),
 	IN_CONFIG(channels),
 	IN_CONFIG(piece_size),

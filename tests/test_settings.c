@@ -384,7 +384,7 @@ static void default_and_range_SIZE(char *text, int64_t standard, int64_t least, 
 static const char *config_field(const char *field)
 {
 	static const char *const without[] = { "transport_plugin", "algo_plugin", "debug",
-		"debug_subsys", "slots", "single_copy", "spin_us", "device", "kernel" };
+		"debug_subsys", "slots", "tune_file", "single_copy", "spin_us", "device", "kernel" };
 
 	for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++)
 		if (!strcmp(field, without[i]))

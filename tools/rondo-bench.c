@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "bench/floor.h"
-#include "bench/init.h"
 #include "bench/json.h"
 #include "bench/measure.h"
 #include "bench/memory.h"
@@ -319,9 +318,7 @@ int main(int argc, char **argv)
 	case BENCH_RUN:
 		break;
 	}
-	if (options.floor)
+	if (!options.collective)
 		return bench_floor_run(&options);
-	if (options.init)
-		return bench_init_run(&options);
 	return bench_world_run(&options, run_rank, &bench);
 }

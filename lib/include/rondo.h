@@ -192,6 +192,33 @@ RONDO_API int rondo_comm_rank(const rondo_comm *comm);
 RONDO_API int rondo_comm_size(const rondo_comm *comm);
 
 /*
+ * One way of running a call, and what the library thinks of it. See rondo_explain().
+ */
+struct rondo_way {
+	char algorithm[32];
+	int channels;
+	size_t piece_size;   /* bytes a message carries at most; 0: direct access, which sends none */
+	double predicted_us; /* from the costs that were measured when the comm was made */
+	int chosen;          /* 1: this is how the call would be run */
+};
+
+/*
+ * The ways in which a call could be run on this comm, one an algorithm, the cheapest first: writes
+ * `most` of them at most, and returns how many there are. `collective` is its name here
+ * ("all_reduce", "all_to_all"); `registered` says whether all ranks' buffers are from
+ * rondo_mem_alloc(). Not while a call runs on the comm. It sends nothing: each rank may ask.
+ */
+RONDO_API int rondo_explain(rondo_comm *comm, const char *collective, size_t count, rondo_type type,
+	int registered, struct rondo_way *ways, int most);
+
+/*
+ * What messages, memory and shared cores cost on this comm, as text, a line each: the numbers that
+ * predictions stand on, and what a file of RONDO_TUNE_FILE holds. Returns the length that the whole
+ * text has (as snprintf), or an error.
+ */
+RONDO_API int rondo_costs(const rondo_comm *comm, char *text, size_t size);
+
+/*
  * Forks `size` processes, sets RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and
  * MASTER_PORT in each, and calls run(argument) there; what it returns is the exit status. Waits for
  * all; when one fails, ends the others. Returns 0, or the first failed rank's exit status (128 +

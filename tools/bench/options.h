@@ -10,8 +10,7 @@
 enum bench_average { BENCH_RANK0, BENCH_AVERAGE, BENCH_FASTEST, BENCH_SLOWEST };
 
 struct bench_options {
-	const struct bench_collective *collective; /* NULL: one of the two that follow */
-	bool floor, init; /* measure the machine's floor; what a comm costs */
+	const struct bench_collective *collective; /* NULL: measure the machine's floor */
 	size_t least, most; /* bytes */
 	size_t step; /* bytes; used where factor < 2 */
 	size_t factor;

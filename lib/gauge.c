@@ -1,0 +1,535 @@
+#include "gauge.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "comm.h"
+#include "error.h"
+#include "log.h"
+#include "price.h"
+#include "run.h"
+#include "tune.h"
+
+#define POINT(bytes) (bytes),
+static const size_t points[RD_COST_POINT_COUNT] = { RD_COST_POINTS(POINT) };
+#undef POINT
+
+/* In this order: the ends soon, so that what is not reached lies between two that are. */
+static const int points_order[RD_COST_POINT_COUNT] = { 0, 1, 3, 5, 2, 4 };
+
+/* How much is measured at a point: round trips, of which the quickest counts, after one for the
+   caches; and bursts of so many messages each. The first that there is time for. */
+static const struct effort {
+	int pings, bursts, length;
+} efforts[] = { { 8, 3, 8 }, { 2, 1, 4 } };
+#define EFFORT_COUNT 2
+
+#define BUDGET_NS INT64_C(8000000)
+#define FAR_BUDGET_NS INT64_C(20000000)
+#define MEETINGS 12
+/* Bytes in cache, and how often they are gone over. */
+#define BLOCK (64 << 10)
+#define ROUNDS 5
+
+static int host_of(const struct rondo_comm *comm, int rank)
+{
+	return comm->layouts[0]->group[rank];
+}
+
+/* ---- Calls ---------------------------------------------------------------------------------- */
+
+static int call(struct rondo_comm *comm, struct rd_call call)
+{
+	struct rd_task task = { .comm = comm, .call = call };
+
+	rd_run_issue(&task, 1);
+	return rd_run(&task, 1);
+}
+
+static int transfer(struct rondo_comm *comm, int from, int to, void *bytes, size_t size)
+{
+	return call(comm, (struct rd_call){
+		.problem = { RD_TRANSFER, comm->rank, comm->size, from, to, comm->layouts[0] },
+		.type = RONDO_U8,
+		.count = size,
+		.in = comm->rank == from ? bytes : NULL,
+		.out = comm->rank == to ? bytes : NULL,
+	});
+}
+
+static int meet(struct rondo_comm *comm)
+{
+	return call(comm, (struct rd_call){
+		.problem = { RD_BARRIER, comm->rank, comm->size, 0, 0, comm->layouts[0] },
+		.type = RONDO_U8,
+	});
+}
+
+/* Rank 0's bytes go to everybody, down a binomial tree. */
+static int tell(struct rondo_comm *comm, void *bytes, size_t size)
+{
+	int rank = comm->rank, err = 0, step = 1;
+
+	while (step < comm->size && !(rank & step))
+		step *= 2;
+	if (rank > 0)
+		err = transfer(comm, rank & (rank - 1), rank, bytes, size);
+	for (step /= 2; step > 0 && !err; step /= 2)
+		if (rank + step < comm->size)
+			err = transfer(comm, rank, rank + step, bytes, size);
+	return err;
+}
+
+/* ---- A pair of ranks ------------------------------------------------------------------------ */
+
+/* Two ranks that measure the link between them; the first leads. */
+struct pair {
+	int leader, other;
+};
+
+static bool takes_part(const struct rondo_comm *comm, struct pair pair)
+{
+	return comm->rank == pair.leader || comm->rank == pair.other;
+}
+
+static int send_one(struct rondo_comm *comm, struct pair pair, bool back, void *bytes, size_t size)
+{
+	return transfer(comm, back ? pair.other : pair.leader, back ? pair.leader : pair.other,
+		bytes, size);
+}
+
+/* Half the quickest round trip. */
+static int ping(struct rondo_comm *comm, struct pair pair, void *bytes, size_t size, int count,
+	int64_t *way_ns)
+{
+	int err = 0;
+
+	*way_ns = UINT32_MAX;
+	for (int i = 0; i <= count && !err; i++) {
+		int64_t began = rd_clock_ns(), took;
+
+		err = send_one(comm, pair, false, bytes, size);
+		if (!err)
+			err = send_one(comm, pair, true, bytes, size);
+		took = (rd_clock_ns() - began) / 2;
+		if (i > 0 && took < *way_ns)
+			*way_ns = took;
+	}
+	return err;
+}
+
+/* A message's share of a burst, which ends when the other says that it has all of it. */
+static int burst(struct rondo_comm *comm, struct pair pair, void *bytes, size_t size, int length,
+	int64_t *busy_ns)
+{
+	int64_t began = rd_clock_ns(), took;
+	int err = 0;
+
+	for (int k = 0; k < length && !err; k++)
+		err = send_one(comm, pair, false, bytes, size);
+	if (!err)
+		err = send_one(comm, pair, true, bytes, 0);
+	took = (rd_clock_ns() - began) / (length + 1);
+	if (took < *busy_ns)
+		*busy_ns = took;
+	return err;
+}
+
+static int measure_point(struct rondo_comm *comm, struct pair pair, void *bytes, int point,
+	const struct effort *effort, struct rd_link_cost *cost)
+{
+	int64_t way_ns, busy_ns = UINT32_MAX;
+	int err = ping(comm, pair, bytes, points[point], effort->pings, &way_ns);
+
+	for (int i = 0; i < effort->bursts && !err; i++)
+		err = burst(comm, pair, bytes, points[point], effort->length, &busy_ns);
+	cost->way_ns[point] = (uint32_t)way_ns;
+	cost->busy_ns[point] = (uint32_t)(busy_ns < way_ns ? busy_ns : way_ns);
+	return err;
+}
+
+/* The nearest point at or below (step -1), or at or above (1), that was measured; -1: there is none. */
+static int nearest(unsigned measured, int point, int step)
+{
+	for (; point >= 0 && point < RD_COST_POINT_COUNT; point += step)
+		if (measured >> point & 1)
+			return point;
+	return -1;
+}
+
+/* Between measured points a straight line; beyond the last, as steep as the default. */
+static void fill_gaps(uint32_t costs[RD_COST_POINT_COUNT], unsigned measured,
+	const uint32_t standard[RD_COST_POINT_COUNT])
+{
+	for (int i = 1; i < RD_COST_POINT_COUNT; i++) {
+		int low = nearest(measured, i, -1), high = nearest(measured, i, 1);
+
+		if (low == i)
+			continue;
+		if (high < 0)
+			costs[i] = costs[i - 1] + (standard[i] - standard[i - 1]);
+		else
+			costs[i] = costs[low] + (uint32_t)((uint64_t)(costs[high] - costs[low]) *
+							   (points[i] - points[low]) /
+							   (points[high] - points[low]));
+	}
+}
+
+/* More bytes never cost less: a disturbance at one size does not make the next one cheap. */
+static void straighten(uint32_t costs[RD_COST_POINT_COUNT], unsigned measured)
+{
+	uint32_t least = UINT32_MAX;
+
+	for (int i = RD_COST_POINT_COUNT - 1; i >= 0; i--) {
+		if (!(measured >> i & 1))
+			continue;
+		costs[i] = costs[i] < least ? costs[i] : least;
+		least = costs[i];
+	}
+}
+
+/* What a message will take there, going by the nearest smaller one that was measured. */
+static int64_t expected_ns(const struct rd_link_cost *cost, unsigned measured, int point)
+{
+	int low = nearest(measured, point, -1);
+
+	if (low < 0)
+		return 0;
+	/* What is nearly empty says nothing of bytes. */
+	if (low < 2)
+		return cost->way_ns[low] + points[point] / 4;
+	return cost->way_ns[low] * (int64_t)(points[point] / points[low]);
+}
+
+/* The effort for a point; -1: there is no time for it. */
+static int affordable(int64_t message_ns, int64_t left_ns)
+{
+	for (int i = 0; i < EFFORT_COUNT; i++) {
+		const struct effort *effort = &efforts[i];
+		int messages = 2 * (effort->pings + 1) + effort->bursts * (effort->length + 1);
+
+		if (messages * message_ns < left_ns / 2)
+			return i;
+	}
+	return -1;
+}
+
+/* The leader says which point comes next, and with what effort; -1: no more. */
+static int say_next(struct rondo_comm *comm, struct pair pair, int point, int effort)
+{
+	int32_t next = point < 0 ? -1 : point * EFFORT_COUNT + effort;
+
+	return send_one(comm, pair, false, &next, sizeof(next));
+}
+
+static int lead(struct rondo_comm *comm, struct pair pair, void *bytes, int64_t budget_ns,
+	struct rd_link_cost *cost)
+{
+	const struct rd_link_cost standard = *cost;
+	int64_t deadline = rd_clock_ns() + budget_ns;
+	unsigned measured = 0;
+	int err = 0;
+
+	for (int i = 0; i < RD_COST_POINT_COUNT && !err; i++) {
+		int point = points_order[i];
+		int effort = affordable(
+			expected_ns(cost, measured, point), deadline - rd_clock_ns());
+
+		if (effort < 0 || points[point] > comm->piece_size)
+			continue;
+		err = say_next(comm, pair, point, effort);
+		if (!err)
+			err = measure_point(comm, pair, bytes, point, &efforts[effort], cost);
+		measured |= 1u << point;
+	}
+	if (!err)
+		err = say_next(comm, pair, -1, 0);
+	straighten(cost->way_ns, measured);
+	straighten(cost->busy_ns, measured);
+	fill_gaps(cost->way_ns, measured, standard.way_ns);
+	fill_gaps(cost->busy_ns, measured, standard.busy_ns);
+	cost->posts = comm->links[pair.other * comm->channels]->ops->send != NULL;
+	return err;
+}
+
+static int follow(struct rondo_comm *comm, struct pair pair, void *bytes)
+{
+	struct rd_link_cost ignored;
+	int32_t next;
+	int err;
+
+	for (;;) {
+		err = send_one(comm, pair, false, &next, sizeof(next));
+		if (err || next < 0)
+			return err;
+		if (next >= RD_COST_POINT_COUNT * EFFORT_COUNT)
+			return rd_comm_fail(comm,
+				rd_fail(RONDO_PROTOCOL, "rank %d asked rank %d for measurement %d",
+					pair.leader, comm->rank, (int)next),
+				pair.leader);
+		err = measure_point(comm, pair, bytes, next / EFFORT_COUNT,
+			&efforts[next % EFFORT_COUNT], &ignored);
+		if (err)
+			return err;
+	}
+}
+
+/* On the pair, and then on rank 0, *cost is what was measured. */
+static int gauge_pair(struct rondo_comm *comm, struct pair pair, void *bytes, int64_t budget_ns,
+	struct rd_link_cost *cost)
+{
+	int err = 0;
+
+	if (comm->rank == pair.leader)
+		err = lead(comm, pair, bytes, budget_ns, cost);
+	else if (comm->rank == pair.other)
+		err = follow(comm, pair, bytes);
+	if (!err && pair.leader != 0 && (comm->rank == 0 || comm->rank == pair.leader))
+		err = transfer(comm, pair.leader, 0, cost, sizeof(*cost));
+	return err;
+}
+
+/* The first two ranks on one host (or on two); leader -1: there are none. */
+static struct pair find_pair(const struct rondo_comm *comm, bool same_host)
+{
+	for (int a = 0; a < comm->size; a++)
+		for (int b = a + 1; b < comm->size; b++)
+			if ((host_of(comm, a) == host_of(comm, b)) == same_host)
+				return (struct pair){ a, b };
+	return (struct pair){ -1, -1 };
+}
+
+static int gauge_links(struct rondo_comm *comm)
+{
+	struct pair near = find_pair(comm, true), far = find_pair(comm, false);
+	size_t size = points[RD_COST_POINT_COUNT - 1];
+	void *bytes = NULL;
+	int err = 0;
+
+	if (takes_part(comm, near) || takes_part(comm, far)) {
+		bytes = calloc(1, size);
+		if (!bytes)
+			return rd_comm_fail(comm,
+				rd_fail(RONDO_MEMORY, "no memory to measure links"), comm->rank);
+	}
+	if (near.leader >= 0)
+		err = gauge_pair(comm, near, bytes, BUDGET_NS, &comm->costs.links[RD_NEAR]);
+	if (!err && far.leader >= 0)
+		err = gauge_pair(comm, far, bytes, FAR_BUDGET_NS, &comm->costs.links[RD_FAR]);
+	free(bytes);
+	return err;
+}
+
+/* ---- Memory --------------------------------------------------------------------------------- */
+
+static uint32_t quickest_ps(void (*run)(char *into, const char *a, const char *b), char *memory)
+{
+	int64_t best = INT64_MAX;
+
+	for (int i = 0; i <= ROUNDS; i++) {
+		int64_t began = rd_clock_ns(), took;
+
+		run(memory, memory + BLOCK, memory + 2 * BLOCK);
+		took = rd_clock_ns() - began;
+		if (i > 0 && took < best)
+			best = took;
+	}
+	return (uint32_t)(best * 1000 / BLOCK);
+}
+
+static void copy_block(char *into, const char *a, const char *b)
+{
+	(void)b;
+	memcpy(into, a, BLOCK);
+}
+
+static void add_floats(char *into, const char *a, const char *b)
+{
+	rd_reduce(RONDO_F32, RONDO_SUM)(into, a, b, BLOCK / 4);
+}
+
+static void add_halves(char *into, const char *a, const char *b)
+{
+	rd_reduce(RONDO_BF16, RONDO_SUM)(into, a, b, BLOCK / 2);
+}
+
+static void gauge_memory(struct rd_costs *costs)
+{
+	char *memory = calloc(3, BLOCK);
+
+	if (!memory)
+		return;
+	costs->copy_ps = quickest_ps(copy_block, memory);
+	costs->reduce_ps[RD_WHOLE] = quickest_ps(add_floats, memory);
+	costs->reduce_ps[RD_HALF] = quickest_ps(add_halves, memory);
+	free(memory);
+}
+
+/* ---- Cores that ranks share ----------------------------------------------------------------- */
+
+/* The ranks of a host follow each other along the line. */
+static bool is_crowded(const struct rondo_comm *comm)
+{
+	const int *order = comm->layouts[0]->order;
+	int here = 0;
+
+	for (int i = 0; i < comm->size; i++) {
+		bool same = i > 0 && host_of(comm, order[i]) == host_of(comm, order[i - 1]);
+
+		here = same ? here + 1 : 1;
+		if (here > (int)comm->costs.cores)
+			return true;
+	}
+	return false;
+}
+
+/* Finds what a switch must cost for a barrier to cost what it did. */
+static void fit_switch(struct rondo_comm *comm, int64_t measured_ns)
+{
+	struct rd_problem problem = {
+		.collective = RD_BARRIER, .size = comm->size, .layout = comm->layouts[0]
+	};
+	struct rd_cut cut = { 0, RD_WHOLE, comm->piece_size, 1 };
+	uint32_t low = 100, high = 50000;
+	struct rd_choice *choice;
+	struct rd_score *score;
+
+	if (rd_picker_choose(comm->picker, RD_BARRIER, 0, RD_WHOLE, false, &choice) ||
+		rd_score_create(&score, choice->algorithm, &problem))
+		return;
+	while (low + 50 < high) {
+		comm->costs.switch_ns = (low + high) / 2;
+		if (rd_price(score, &comm->costs, &cut) < measured_ns)
+			low = comm->costs.switch_ns;
+		else
+			high = comm->costs.switch_ns;
+	}
+	rd_score_destroy(score);
+}
+
+static int gauge_switch(struct rondo_comm *comm)
+{
+	int64_t times_ns[MEETINGS], took;
+	int err = 0;
+
+	for (int i = 0; i <= MEETINGS && !err; i++) {
+		int64_t began = rd_clock_ns();
+
+		err = meet(comm);
+		took = rd_clock_ns() - began;
+		/* Sorted as they come; the first is for getting together. */
+		int k = i - 1;
+
+		for (; k > 0 && times_ns[k - 1] > took; k--)
+			times_ns[k] = times_ns[k - 1];
+		if (k >= 0)
+			times_ns[k] = took;
+	}
+	if (!err && comm->rank == 0)
+		fit_switch(comm, times_ns[MEETINGS / 2]);
+	return err;
+}
+
+/* ---- The whole ------------------------------------------------------------------------------ */
+
+static const char *transport_of(const struct rondo_comm *comm, bool same_host)
+{
+	for (int peer = 0; peer < comm->size; peer++)
+		if (peer != comm->rank &&
+			(host_of(comm, peer) == host_of(comm, comm->rank)) == same_host)
+			return comm->links[peer * comm->channels]->transport->name;
+	return "none";
+}
+
+/* Under what conditions; on rank 0. */
+static void describe(const struct rondo_comm *comm, char key[RD_TUNE_KEY_SIZE])
+{
+	int hosts = comm->layouts[0]->group_count;
+
+	snprintf(key, RD_TUNE_KEY_SIZE,
+		"%s, %d ranks on %d host%s, %u cores, near %s, far %s, pieces of %zu",
+		comm->local.place.host_name, comm->size, hosts, hosts == 1 ? "" : "s",
+		comm->costs.cores, transport_of(comm, true), transport_of(comm, false),
+		comm->piece_size);
+	for (char *c = key; *c; c++)
+		if (*c == '\n' || *c == ']')
+			*c = '?';
+}
+
+static uint32_t count_cores(void)
+{
+	cpu_set_t cores;
+
+	return sched_getaffinity(0, sizeof(cores), &cores) < 0 ? 1 : (uint32_t)CPU_COUNT(&cores);
+}
+
+/* What rank 0 says at first. */
+struct opening {
+	struct rd_costs costs;
+	uint32_t known; /* there is nothing to measure */
+};
+
+static int measure(struct rondo_comm *comm, const char *key)
+{
+	int err = gauge_links(comm);
+
+	if (!err && comm->rank == 0)
+		gauge_memory(&comm->costs);
+	if (!err && is_crowded(comm))
+		err = gauge_switch(comm);
+	if (!err && comm->rank == 0)
+		rd_tune_keep(comm->settings.tune_file, key, &comm->costs);
+	return err ? err : tell(comm, &comm->costs, sizeof(comm->costs));
+}
+
+/* The user's first call is number 1. */
+static void forget_calls(struct rondo_comm *comm)
+{
+	memset(comm->sends, 0, comm->size * sizeof(*comm->sends));
+	memset(comm->recvs, 0, comm->size * sizeof(*comm->recvs));
+	comm->calls = 0;
+	comm->digest = 0;
+	atomic_store(&comm->doing.calls, 0);
+	atomic_store(&comm->doing.done, 0);
+	atomic_store(&comm->doing.collective, -1);
+	atomic_store(&comm->doing.waiting_for, -1);
+}
+
+static void log_costs(const struct rondo_comm *comm, const char *key, bool known, int64_t took_ns)
+{
+	char text[2048];
+
+	rd_costs_print(&comm->costs, text, sizeof(text));
+	for (char *c = text; *c; c++)
+		*c = *c == '\n' ? ';' : *c;
+	rd_log(RD_INFO, RD_PICK, "costs [%s] %s in %.1f ms: %s", key, known ? "found" : "measured",
+		(double)took_ns / 1e6, text);
+}
+
+int rd_gauge(struct rondo_comm *comm)
+{
+	char key[RD_TUNE_KEY_SIZE] = "";
+	int64_t began = rd_clock_ns();
+	struct opening opening = { .costs = comm->costs };
+	int err;
+
+	if (comm->rank == 0) {
+		comm->costs.cores = count_cores();
+		describe(comm, key);
+		opening.costs = comm->costs;
+		opening.known = rd_tune_find(comm->settings.tune_file, key, &opening.costs);
+	}
+	err = tell(comm, &opening, sizeof(opening));
+	if (err)
+		return err;
+	comm->costs = opening.costs;
+	if (!opening.known)
+		err = measure(comm, key);
+	forget_calls(comm);
+	if (!err && comm->rank == 0 && rd_log_on(RD_INFO, RD_PICK))
+		log_costs(comm, key, opening.known, rd_clock_ns() - began);
+	return err;
+}

@@ -1,0 +1,129 @@
+/* Plans that are written once and kept, with the memory that running them takes. */
+#include <stdlib.h>
+
+#include "algorithms.h"
+#include "comm.h"
+#include "error.h"
+
+void rd_prepared_destroy(struct rd_prepared *prepared)
+{
+	if (!prepared)
+		return;
+	for (int channel = RD_CHANNELS_MAX - 1; channel >= 0; channel--)
+		if (channel == 0 || prepared->plans[channel] != prepared->plans[channel - 1])
+			rd_plan_destroy((struct rd_plan *)prepared->plans[channel]);
+	free(prepared->scratch);
+	free(prepared->tickets);
+	free(prepared);
+}
+
+static bool fits(const struct rd_prepared *prepared, const struct rd_problem *problem,
+	const struct rd_choice *choice)
+{
+	return prepared->plans[0]->algorithm == choice->algorithm->name &&
+	       prepared->channels == choice->channels &&
+	       prepared->piece_size == choice->piece_size &&
+	       prepared->plans[0]->problem.root == problem->root &&
+	       prepared->plans[0]->problem.target == problem->target;
+}
+
+/* A plan for each channel; one where the layout is that of the channel before. */
+static int write_plans(const struct rondo_comm *comm, const struct rd_problem *problem,
+	const struct rd_choice *choice, struct rd_prepared *prepared)
+{
+	struct rd_problem here = *problem;
+	struct rd_plan *plan = NULL;
+
+	for (int channel = 0; channel < choice->channels; channel++) {
+		if (channel == 0 || here.layout != comm->layouts[channel]) {
+			here.layout = comm->layouts[channel];
+
+			int err = rd_plan_create(&plan, choice->algorithm, &here);
+
+			if (err)
+				return err;
+		}
+		prepared->plans[channel] = plan;
+	}
+	return 0;
+}
+
+static int create(const struct rondo_comm *comm, const struct rd_problem *problem,
+	const struct rd_choice *choice, struct rd_prepared **prepared_out)
+{
+	struct rd_prepared *prepared = calloc(1, sizeof(*prepared));
+
+	if (!prepared)
+		return rd_fail(RONDO_MEMORY, "no memory for a plan");
+
+	int err = write_plans(comm, problem, choice, prepared);
+
+	if (err) {
+		rd_prepared_destroy(prepared);
+		return err;
+	}
+	prepared->channels = choice->channels;
+	prepared->piece_size = choice->piece_size;
+	prepared->tickets = calloc(rd_exec_ticket_count(prepared->plans, choice->channels) + 1,
+		sizeof(*prepared->tickets));
+	prepared->scratch = malloc(
+		rd_exec_scratch_size(prepared->plans, choice->channels, choice->piece_size) + 1);
+	if (!prepared->tickets || !prepared->scratch) {
+		rd_prepared_destroy(prepared);
+		return rd_fail(RONDO_MEMORY, "no memory for a plan");
+	}
+	*prepared_out = prepared;
+	return 0;
+}
+
+/* Between two ranks there is one way, on all channels; and where a rank is alone, none. */
+static bool choose_simply(
+	const struct rondo_comm *comm, const struct rd_problem *problem, struct rd_choice *choice)
+{
+	if (problem->collective != RD_TRANSFER && problem->size > 1)
+		return false;
+	*choice = (struct rd_choice){
+		.algorithm = rd_algorithm_find(problem, NULL),
+		.channels = comm->channels,
+		.piece_size = comm->piece_size,
+	};
+	return true;
+}
+
+/* Where blocks differ in length no rank need know them all: then all ranks go by the same size. */
+#define VARIED_SIZE (16 << 10)
+
+static uint64_t block_size(const struct rd_call *call)
+{
+	if (call->terms && call->terms->in)
+		return VARIED_SIZE;
+	return call->count * rondo_type_size(call->type);
+}
+
+int rd_prepare(struct rondo_comm *comm, const struct rd_call *call, bool within_reach,
+	struct rd_prepared **prepared, struct rd_choice **choice)
+{
+	struct rd_prepared **list = &comm->prepared[call->problem.collective];
+	struct rd_choice simple, *chosen = &simple;
+
+	*choice = NULL;
+	if (!choose_simply(comm, &call->problem, &simple)) {
+		int err = rd_picker_choose(comm->picker, call->problem.collective,
+			block_size(call), rd_type_class_of(call->type), within_reach, &chosen);
+
+		if (err)
+			return err;
+		*choice = chosen;
+	}
+	for (*prepared = *list; *prepared; *prepared = (*prepared)->next)
+		if (fits(*prepared, &call->problem, chosen))
+			return 0;
+
+	int err = create(comm, &call->problem, chosen, prepared);
+
+	if (err)
+		return err;
+	(*prepared)->next = *list;
+	*list = *prepared;
+	return 0;
+}

@@ -1,0 +1,186 @@
+#include "tune.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "log.h"
+
+#define FILE_MAX (1 << 20)
+#define TEXT_MAX 2048 /* one section */
+#define REMEMBERED_MAX 16
+
+/* ---- In this process ------------------------------------------------------------------------ */
+
+static struct {
+	char key[RD_TUNE_KEY_SIZE];
+	struct rd_costs costs;
+} remembered[REMEMBERED_MAX];
+static int remembered_count;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool recall(const char *key, struct rd_costs *costs)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < remembered_count && !found; i++) {
+		found = strcmp(remembered[i].key, key) == 0;
+		if (found)
+			*costs = remembered[i].costs;
+	}
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+static void remember(const char *key, const struct rd_costs *costs)
+{
+	pthread_mutex_lock(&lock);
+	if (remembered_count < REMEMBERED_MAX) {
+		snprintf(remembered[remembered_count].key, RD_TUNE_KEY_SIZE, "%s", key);
+		remembered[remembered_count++].costs = *costs;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* ---- In the file ---------------------------------------------------------------------------- */
+
+/* The whole file, to be freed; NULL where there is none, or it is none of ours (*wrong says why). */
+static char *read_file(const char *path, const char **wrong)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	char *text = NULL;
+	struct stat about;
+	ssize_t got;
+
+	*wrong = NULL;
+	if (fd < 0) {
+		if (errno != ENOENT)
+			*wrong = strerror(errno);
+		return NULL;
+	}
+	if (fstat(fd, &about) || !S_ISREG(about.st_mode) || about.st_size > FILE_MAX)
+		*wrong = "it is no file of at most 1 MiB";
+	else
+		text = malloc((size_t)about.st_size + 1);
+	if (text) {
+		got = read(fd, text, (size_t)about.st_size);
+		text[got > 0 ? got : 0] = '\0';
+		if (got != about.st_size || strlen(text) != (size_t)got)
+			*wrong = "it cannot be read whole, or is no text";
+	}
+	close(fd);
+	if (*wrong) {
+		free(text);
+		text = NULL;
+	}
+	return text;
+}
+
+/* Reads the section at text ("[key]\n" and its lines), and moves on behind it. */
+static bool read_section(
+	const char **text, char key[RD_TUNE_KEY_SIZE], struct rd_costs *costs, char *wrong, size_t size)
+{
+	char lines[TEXT_MAX];
+	size_t length = strcspn(*text, "\n"), body;
+	const char *end;
+
+	if (length < 2 || length >= RD_TUNE_KEY_SIZE + 2 || (*text)[0] != '[' ||
+		(*text)[length - 1] != ']') {
+		snprintf(wrong, size, "\"%.*s\" should be [a key]", length < 40 ? (int)length : 40,
+			*text);
+		return false;
+	}
+	snprintf(key, RD_TUNE_KEY_SIZE, "%.*s", (int)length - 2, *text + 1);
+	*text += length + ((*text)[length] == '\n');
+	end = strstr(*text, "\n[");
+	body = **text == '[' ? 0 : end ? (size_t)(end - *text) + 1 : strlen(*text);
+	if (body >= TEXT_MAX) {
+		snprintf(wrong, size, "[%.60s] is too long", key);
+		return false;
+	}
+	memcpy(lines, *text, body);
+	lines[body] = '\0';
+	*text += body;
+	return rd_costs_read(costs, lines, wrong, size);
+}
+
+/* 1: found, 0: not there, -1: the file makes no sense. All of it is read, so that it is known whole. */
+static int search(
+	const char *path, const char *text, const char *key, struct rd_costs *costs, bool warns)
+{
+	char wrong[120], there[RD_TUNE_KEY_SIZE];
+	struct rd_costs read = { 0 };
+	int found = 0;
+
+	while (*text) {
+		if (!read_section(&text, there, &read, wrong, sizeof(wrong))) {
+			rd_log(warns ? RD_WARN : RD_TRACE, RD_PICK,
+				"RONDO_TUNE_FILE %s is not used: %s. Correct or remove it", path,
+				wrong);
+			return -1;
+		}
+		if (strcmp(there, key) == 0) {
+			*costs = read;
+			found = 1;
+		}
+	}
+	return found;
+}
+
+/* As search(); -1 also where it cannot be read. */
+static int search_file(const char *path, const char *key, struct rd_costs *costs, bool warns)
+{
+	const char *wrong;
+	char *text = read_file(path, &wrong);
+	int found = 0;
+
+	if (wrong) {
+		rd_log(warns ? RD_WARN : RD_TRACE, RD_PICK, "RONDO_TUNE_FILE %s is not used: %s",
+			path, wrong);
+		return -1;
+	}
+	if (text)
+		found = search(path, text, key, costs, warns);
+	free(text);
+	return found;
+}
+
+/* Appends a section in one write, so that jobs that end at the same time do not mix theirs. */
+static void append(const char *path, const char *key, const struct rd_costs *costs)
+{
+	char text[RD_TUNE_KEY_SIZE + TEXT_MAX];
+	int length = snprintf(text, sizeof(text), "[%s]\n", key);
+	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644);
+
+	length += rd_costs_print(costs, text + length, sizeof(text) - (size_t)length);
+	if (fd < 0 || write(fd, text, (size_t)length) != length)
+		rd_log(RD_WARN, RD_PICK, "cannot write RONDO_TUNE_FILE %s: %s", path,
+			strerror(errno));
+	if (fd >= 0)
+		close(fd);
+}
+
+/* ---- Both ----------------------------------------------------------------------------------- */
+
+bool rd_tune_find(const char *path, const char *key, struct rd_costs *costs)
+{
+	/* The file goes first: who wrote it means it. */
+	if (*path && search_file(path, key, costs, true) > 0)
+		return true;
+	return recall(key, costs);
+}
+
+void rd_tune_keep(const char *path, const char *key, const struct rd_costs *costs)
+{
+	struct rd_costs there;
+
+	remember(key, costs);
+	if (*path && search_file(path, key, &there, false) == 0)
+		append(path, key, costs);
+}
