@@ -5,15 +5,27 @@
 #include "error.h"
 #include "mesh/direct.h"
 #include "mesh/doubling.h"
+#include "mesh/halving.h"
 #include "mesh/mapped.h"
+#include "mesh/pat.h"
 #include "proof.h"
 #include "ring/ring.h"
+#include "tree/binomial.h"
+#include "tree/hierarchical.h"
+#include "tree/leaders.h"
+#include "tree/tree.h"
 
 const struct rd_algorithm *_Atomic rd_algorithms[RD_ALGORITHMS_KNOWN + 1] = {
 	&rd_ring,
 	&rd_direct,
 	&rd_doubling,
 	&rd_mapped,
+	&rd_tree,
+	&rd_binomial,
+	&rd_halving,
+	&rd_pat,
+	&rd_hierarchical,
+	&rd_leaders,
 	NULL,
 };
 

@@ -1,0 +1,94 @@
+/*
+ * Recursive halving, then doubling: an all-reduce in 2 log2(n) rounds that moves no more bytes than
+ * the ring where n is a power of two. In each round of the first half two partners share out what
+ * both still have, and each combines its half; in the second half they hand the results back the
+ * same way.
+ *
+ * Source: R. Rabenseifner, "Optimization of collective reduction operations", ICCS 2004; R. Thakur,
+ * R. Rabenseifner and W. Gropp, "Optimization of collective communication operations in MPICH",
+ * Int. J. High Performance Computing Applications 19 (2005). Ours meets the nearest partner along
+ * the layout's line first, when half of the buffer is exchanged, and the farthest last, when it is
+ * 1/n: the dear links carry least. As in doubling, the ranks beyond the largest power of two have
+ * partners do their part.
+ */
+#include "halving.h"
+
+static int largest_power(int size)
+{
+	int power = 1;
+
+	while (2 * power <= size)
+		power *= 2;
+	return power;
+}
+
+/* Once ranks at distances below `far` have met, a rank is left with the chunks that agree with it
+ * there.
+ */
+static bool is_left(int chunk, int rank, int far)
+{
+	return (chunk & (far - 1)) == (rank & (far - 1));
+}
+
+static void halve(struct rd_plan *plan, int power)
+{
+	int rank = plan->problem.rank;
+
+	for (int far = 1; far < power; far *= 2) {
+		for (int chunk = 0; chunk < power; chunk++) {
+			if (!is_left(chunk, rank, 2 * far))
+				continue;
+			rd_send(plan, rank ^ far, chunk ^ far);
+			if (2 * far < power)
+				rd_recv_reduce(plan, rank ^ far, chunk);
+			else
+				rd_recv_reduce_last(plan, rank ^ far, chunk);
+		}
+	}
+}
+
+static void gather_back(struct rd_plan *plan, int power)
+{
+	int rank = plan->problem.rank;
+
+	for (int far = power / 2; far; far /= 2) {
+		for (int chunk = 0; chunk < power; chunk++) {
+			if (!is_left(chunk, rank, 2 * far))
+				continue;
+			rd_send(plan, rank ^ far, chunk);
+			rd_recv(plan, rank ^ far, chunk ^ far);
+		}
+	}
+}
+
+static void write_plan(struct rd_plan *plan)
+{
+	int rank = plan->problem.rank, size = plan->problem.size;
+	int power = largest_power(size);
+	bool helps = rank + power < size, is_helped = rank >= power;
+
+	rd_plan_parts(plan, power);
+	for (int chunk = 0; chunk < power; chunk++) {
+		if (is_helped)
+			rd_send(plan, rank - power, chunk);
+		else if (helps)
+			rd_recv_reduce(plan, rank + power, chunk);
+	}
+	if (!is_helped) {
+		halve(plan, power);
+		gather_back(plan, power);
+	}
+	for (int chunk = 0; chunk < power; chunk++) {
+		if (is_helped)
+			rd_recv(plan, rank - power, chunk);
+		else if (helps)
+			rd_send(plan, rank + power, chunk);
+	}
+}
+
+const struct rd_algorithm rd_halving = {
+	.name = "halving",
+	.collectives = 1 << RD_ALL_REDUCE,
+	.along_line = true,
+	.write_plan = write_plan,
+};

@@ -1,0 +1,162 @@
+#include "init.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "memory.h"
+#include "world.h"
+
+#define LARGE (16u << 20)
+
+/* KiB, by the stage that a comm has come to. */
+enum { MADE, SHORT_CALLS, LONG_CALLS, STAGES };
+
+/* Of this process, in KiB; -1: not to be had. */
+static double memory_now(void)
+{
+	FILE *file = fopen("/proc/self/smaps_rollup", "re");
+	char line[256];
+	double size = -1;
+
+	while (file && size < 0 && fgets(line, sizeof(line), file))
+		if (sscanf(line, "Pss: %lf kB", &size) != 1)
+			size = -1;
+	if (file)
+		fclose(file);
+	return size;
+}
+
+/* The largest of the ranks' values. */
+static int slowest(rondo_comm *comm, double value, double *most)
+{
+	return rondo_all_reduce(comm, &value, most, 1, RONDO_F64, RONDO_MAX, NULL);
+}
+
+static int time_once(rondo_comm *comm, const struct rondo_config *config, double *time_ms)
+{
+	rondo_comm *made;
+	int err = rondo_barrier(comm, NULL);
+	int64_t began = bench_now_ns();
+
+	if (!err)
+		err = rondo_comm_create(&made, config);
+	if (err)
+		return err;
+
+	double own_ms = (double)(bench_now_ns() - began) / 1e6;
+
+	err = slowest(comm, own_ms, time_ms);
+	/* Where the ranks of one go as those of the next come, the next would be slower. */
+	int left = rondo_comm_destroy(made);
+
+	return err ? err : left;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static int time_making(const struct bench_options *options, rondo_comm *comm,
+	const struct rondo_config *config)
+{
+	double *times_ms = calloc((size_t)options->iterations, sizeof(*times_ms));
+	int err = times_ms ? 0 : RONDO_MEMORY, count = options->iterations;
+
+	for (int i = 0; i < count && !err; i++)
+		err = time_once(comm, config, &times_ms[i]);
+	if (!err && rondo_comm_rank(comm) == 0) {
+		qsort(times_ms, (size_t)count, sizeof(*times_ms), by_value);
+		printf("#   time to make it (ms), %d times, the slowest rank: median %.2f, least "
+		       "%.2f, most %.2f\n",
+			count, times_ms[count / 2], times_ms[0], times_ms[count - 1]);
+	}
+	free(times_ms);
+	return err;
+}
+
+static int call_all(rondo_comm *comm, void *send, void *recv, size_t count)
+{
+	int err = rondo_all_reduce(comm, send, recv, count, RONDO_F32, RONDO_SUM, NULL);
+
+	if (!err)
+		err = rondo_all_gather(comm, send, recv, count / (size_t)rondo_comm_size(comm),
+			RONDO_F32, NULL);
+	if (!err)
+		err = rondo_broadcast(comm, send, recv, count, RONDO_F32, 0, NULL);
+	return err ? err : rondo_barrier(comm, NULL);
+}
+
+static int weigh_stages(rondo_comm *comm, const struct rondo_config *config, void *send,
+	void *recv, double sizes[STAGES])
+{
+	double before;
+	rondo_comm *made = NULL;
+	/* What the process needs but once is there before, so that it is not counted. */
+	int err = call_all(comm, send, recv, LARGE / sizeof(float));
+
+	before = memory_now();
+	if (!err)
+		err = rondo_comm_create(&made, config);
+	if (!err)
+		err = rondo_barrier(comm, NULL);
+	sizes[MADE] = memory_now() - before;
+	if (!err)
+		err = call_all(made, send, recv, 2);
+	if (!err)
+		err = rondo_barrier(comm, NULL);
+	sizes[SHORT_CALLS] = memory_now() - before;
+	if (!err)
+		err = call_all(made, send, recv, LARGE / sizeof(float));
+	if (!err)
+		err = rondo_barrier(comm, NULL);
+	sizes[LONG_CALLS] = memory_now() - before;
+	/* Nobody's comm goes while another still weighs what they share. */
+	if (!err)
+		err = rondo_barrier(comm, NULL);
+	rondo_comm_destroy(made);
+	return err;
+}
+
+static int weigh(rondo_comm *comm, const struct rondo_config *config)
+{
+	static const char *const names[STAGES] = { "once made", "after calls of 8 B",
+		"after calls of 16 MiB" };
+	double sizes[STAGES] = { 0 }, most[STAGES];
+	void *send = bench_memory_create(LARGE), *recv = bench_memory_create(LARGE);
+	int err = send && recv ? weigh_stages(comm, config, send, recv, sizes) : RONDO_MEMORY;
+
+	if (!err)
+		err = rondo_all_reduce(comm, sizes, most, STAGES, RONDO_F64, RONDO_MAX, NULL);
+	if (!err && rondo_comm_rank(comm) == 0) {
+		printf("# rondo-bench init: a comm of %d ranks\n", rondo_comm_size(comm));
+		for (int i = 0; i < STAGES; i++)
+			printf("#   memory a rank (KiB), %s: %.0f\n", names[i], most[i]);
+	}
+	bench_memory_destroy(send);
+	bench_memory_destroy(recv);
+	return err;
+}
+
+static int run_rank(rondo_comm *comm, void *argument)
+{
+	const struct bench_options *options = argument;
+	struct rondo_config config = RONDO_CONFIG_INIT;
+
+	config.transport = options->transport;
+
+	/* Weighed first: what the next ones leave behind in the heap would hide part of it. */
+	int err = weigh(comm, &config);
+
+	if (!err)
+		err = time_making(options, comm, &config);
+	return err ? bench_report_failure(rondo_comm_rank(comm), "init", err) : 0;
+}
+
+int bench_init_run(const struct bench_options *options)
+{
+	return bench_world_run(options, run_rank, (void *)options);
+}

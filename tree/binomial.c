@@ -1,0 +1,78 @@
+/*
+ * Binomial trees: broadcast and reduce of short messages. In each round every rank that has the
+ * value hands it to one that has not, so the ranks served double with each: log2(n) rounds, no rank
+ * sends or receives more than that many messages, and no more latency than that.
+ *
+ * Source: S. L. Johnsson and C.-T. Ho, "Optimum broadcasting and personalized communication in
+ * hypercubes", IEEE Trans. Computers 38 (1989); for any number of ranks as in MPICH. Ours counts
+ * the ranks from the root along the layout's line, and hands over to the farthest first, so that
+ * the most messages, and those of the last rounds, go to near ranks.
+ *
+ * There is no gather or scatter of this kind: each block is a message of its own here, so to pass
+ * blocks on for others would add messages and save none at the root.
+ */
+#include "binomial.h"
+
+/* The rank's distance from the root, along the line. */
+static int from_root(const struct rd_problem *problem)
+{
+	return rd_wrap(problem->rank - problem->root, problem->size);
+}
+
+static int at(const struct rd_problem *problem, int distance)
+{
+	return rd_wrap(problem->root + distance, problem->size);
+}
+
+/* The span of the subtree that begins here: the lowest bit set; for the root, all. */
+static int span(const struct rd_problem *problem)
+{
+	int here = from_root(problem), all = 1;
+
+	while (all < problem->size)
+		all *= 2;
+	return here ? here & -here : all;
+}
+
+static void broadcast(struct rd_plan *plan)
+{
+	const struct rd_problem *problem = &plan->problem;
+	int here = from_root(problem);
+
+	if (here)
+		rd_recv(plan, at(problem, here - span(problem)), 0);
+	for (int far = span(problem) / 2; far; far /= 2)
+		if (here + far < problem->size)
+			rd_send(plan, at(problem, here + far), 0);
+}
+
+/* The same tree, backwards. */
+static void reduce(struct rd_plan *plan)
+{
+	const struct rd_problem *problem = &plan->problem;
+	int here = from_root(problem);
+
+	for (int far = 1; far < span(problem) && here + far < problem->size; far *= 2) {
+		if (!here && 2 * far >= problem->size)
+			rd_recv_reduce_last(plan, at(problem, far), 0);
+		else
+			rd_recv_reduce(plan, at(problem, here + far), 0);
+	}
+	if (here)
+		rd_send(plan, at(problem, here - span(problem)), 0);
+}
+
+static void write_plan(struct rd_plan *plan)
+{
+	if (plan->problem.collective == RD_BROADCAST)
+		broadcast(plan);
+	else
+		reduce(plan);
+}
+
+const struct rd_algorithm rd_binomial = {
+	.name = "binomial",
+	.collectives = 1 << RD_REDUCE | 1 << RD_BROADCAST,
+	.along_line = true,
+	.write_plan = write_plan,
+};

@@ -1,0 +1,9 @@
+/* Binomial trees: few messages, for what is short. */
+#ifndef RD_BINOMIAL_H
+#define RD_BINOMIAL_H
+
+#include "plan.h"
+
+extern const struct rd_algorithm rd_binomial;
+
+#endif

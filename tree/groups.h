@@ -1,0 +1,50 @@
+/* The groups of a layout, along its line. Both are for algorithms that may run only where there are
+ * two. */
+#ifndef RD_GROUPS_H
+#define RD_GROUPS_H
+
+#include "plan.h"
+
+static inline bool rd_groups_exist(const struct rd_problem *problem)
+{
+	return problem->layout && problem->layout->group_count >= 2;
+}
+
+/* Where in the line the group begins. Its members follow each other, and so do the groups. */
+static inline int rd_group_first(const struct rd_layout *layout, int group)
+{
+	int low = 0, high = layout->size;
+
+	while (low < high) {
+		int middle = low + (high - low) / 2;
+
+		if (layout->group[layout->order[middle]] < group)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static inline int rd_group_size(const struct rd_layout *layout, int group)
+{
+	return rd_group_first(layout, group + 1) - rd_group_first(layout, group);
+}
+
+/* The rank that is the group's member i, for any i from 0: they take turns. */
+static inline int rd_group_member(const struct rd_layout *layout, int group, int i)
+{
+	return layout->order[rd_group_first(layout, group) + i % rd_group_size(layout, group)];
+}
+
+/* Which member of its group a rank is. */
+static inline int rd_group_place(const struct rd_layout *layout, int rank)
+{
+	int i = 0;
+
+	while (rd_group_member(layout, layout->group[rank], i) != rank)
+		i++;
+	return i;
+}
+
+#endif

@@ -1,0 +1,222 @@
+/*
+ * Inside the hosts, between them, and inside again, so that the dear links between hosts carry the
+ * fewest bytes: a host's ranks first combine what they have, then each rank deals with one share
+ * with its counterparts on the other hosts, then the host's ranks tell each other. What only moves
+ * enters each host once; what has a root goes by way of one rank of each host. Nothing here sends
+ * or receives: the parts are written by the ring (and, between two hosts, by recursive doubling),
+ * each in a view of the ranks and chunks that it is about.
+ *
+ * Source: the hierarchical collectives of wide-area MPI: T. Kielmann et al., "MagPIe: MPI's
+ * collective communication operations for clustered wide area systems", PPoPP 1999; for all-reduce
+ * with every rank of a host at work, as in M. Cho et al., "BlueConnect: decomposing all-reduce for
+ * deep learning on heterogeneous network hierarchy", MLSys 2019. Ours is for hosts of different
+ * numbers of ranks as well: the members of a smaller host take turns at being the counterparts of a
+ * larger one's.
+ */
+#include "hierarchical.h"
+
+#include "groups.h"
+#include "leaders.h"
+#include "mesh/doubling.h"
+#include "ring/ring.h"
+
+/* Where this rank stands among the groups. */
+struct stand {
+	const struct rd_layout *layout;
+	int group, place, members; /* its group, which member of it it is, and of how many */
+};
+
+static struct stand stand_of(const struct rd_plan *plan)
+{
+	const struct rd_layout *layout = plan->problem.layout;
+	int rank = plan->problem.rank, group = layout->group[rank];
+
+	return (struct stand){ layout, group, rd_group_place(layout, rank),
+		rd_group_size(layout, group) };
+}
+
+static int largest_group(const struct rd_layout *layout)
+{
+	int most = 0;
+
+	for (int group = 0; group < layout->group_count; group++) {
+		int members = rd_group_size(layout, group);
+
+		most = members > most ? members : most;
+	}
+	return most;
+}
+
+/* A view of the members of this rank's group. */
+static void begin_inside(
+	struct rd_plan *plan, const struct stand *stand, enum rd_collective collective, int root)
+{
+	rd_view_begin(plan, collective, root);
+	for (int i = 0; i < stand->members; i++)
+		rd_view_rank(plan, rd_group_member(stand->layout, stand->group, i));
+}
+
+/* A view of one member of each group: counterparts in all that has this number. */
+static void begin_between(
+	struct rd_plan *plan, const struct stand *stand, enum rd_collective collective, int number)
+{
+	rd_view_begin(plan, collective, 0);
+	for (int group = 0; group < stand->layout->group_count; group++)
+		rd_view_rank(plan, rd_group_member(stand->layout, group, number));
+}
+
+/* ---- All-reduce ---------------------------------------------------------------------------- */
+
+/* The buffer is cut into shares, which the members of each group take turns at, and each share into
+   `cut` chunks. */
+struct shares {
+	int count, cut;
+};
+
+static int greatest_common_divisor(int a, int b)
+{
+	return b ? greatest_common_divisor(b, a % b) : a;
+}
+
+/* As many as can be dealt out evenly in all groups, unless that is many more than there are
+ * members. */
+static struct shares shares_of(const struct rd_layout *layout)
+{
+	int most = largest_group(layout), even = 1;
+
+	for (int group = 0; group < layout->group_count && even <= 4 * most; group++) {
+		int members = rd_group_size(layout, group);
+
+		even = even / greatest_common_divisor(even, members) * members;
+	}
+	/* Between two, doubling exchanges whole shares; the ring cuts them once more. */
+	return (struct shares){
+		.count = even <= 4 * most ? even : most,
+		.cut = layout->group_count == 2 ? 1 : layout->group_count,
+	};
+}
+
+static void view_share(struct rd_plan *plan, const struct shares *shares, int share)
+{
+	for (int i = 0; i < shares->cut; i++)
+		rd_view_chunk(plan, share * shares->cut + i);
+}
+
+static void view_shares_of_members(
+	struct rd_plan *plan, const struct stand *stand, const struct shares *shares)
+{
+	for (int i = 0; i < stand->members; i++) {
+		rd_view_block(plan);
+		for (int share = i; share < shares->count; share += stand->members)
+			view_share(plan, shares, share);
+	}
+}
+
+static void all_reduce(struct rd_plan *plan, const struct stand *stand)
+{
+	struct shares shares = shares_of(stand->layout);
+
+	rd_plan_parts(plan, shares.count * shares.cut);
+	begin_inside(plan, stand, RD_REDUCE_SCATTER, 0);
+	rd_view_partial(plan);
+	view_shares_of_members(plan, stand, &shares);
+	rd_view_write(plan, &rd_ring);
+
+	for (int share = stand->place; share < shares.count; share += stand->members) {
+		begin_between(plan, stand, RD_ALL_REDUCE, share);
+		rd_view_block(plan);
+		view_share(plan, &shares, share);
+		rd_view_write(plan, shares.cut == 1 ? &rd_doubling : &rd_ring);
+	}
+	begin_inside(plan, stand, RD_ALL_GATHER, 0);
+	view_shares_of_members(plan, stand, &shares);
+	rd_view_write(plan, &rd_ring);
+}
+
+/* ---- Reduce-scatter and all-gather --------------------------------------------------------- */
+
+/* The block of member j of each group is dealt with, in any group, by the member whose turn j is.
+ */
+static void view_blocks_of_members(struct rd_plan *plan, const struct stand *stand)
+{
+	int most = largest_group(stand->layout);
+
+	for (int i = 0; i < stand->members; i++) {
+		rd_view_block(plan);
+		for (int group = 0; group < stand->layout->group_count; group++) {
+			int members = rd_group_size(stand->layout, group);
+
+			for (int j = i; j < most && j < members; j += stand->members)
+				rd_view_chunk(plan, rd_group_member(stand->layout, group, j));
+		}
+	}
+}
+
+/* Between the groups, for each j that this rank deals with; a smaller group has no such block. */
+static void between_counterparts(
+	struct rd_plan *plan, const struct stand *stand, enum rd_collective collective)
+{
+	int most = largest_group(stand->layout);
+
+	for (int j = stand->place; j < most; j += stand->members) {
+		begin_between(plan, stand, collective, j);
+		for (int group = 0; group < stand->layout->group_count; group++) {
+			rd_view_block(plan);
+			if (j < rd_group_size(stand->layout, group))
+				rd_view_chunk(plan, rd_group_member(stand->layout, group, j));
+		}
+		rd_view_write(plan, &rd_ring);
+	}
+}
+
+static void reduce_scatter(struct rd_plan *plan, const struct stand *stand)
+{
+	begin_inside(plan, stand, RD_REDUCE_SCATTER, 0);
+	rd_view_partial(plan);
+	view_blocks_of_members(plan, stand);
+	rd_view_write(plan, &rd_ring);
+	between_counterparts(plan, stand, RD_REDUCE_SCATTER);
+}
+
+static void all_gather(struct rd_plan *plan, const struct stand *stand)
+{
+	between_counterparts(plan, stand, RD_ALL_GATHER);
+	begin_inside(plan, stand, RD_ALL_GATHER, 0);
+	view_blocks_of_members(plan, stand);
+	rd_view_write(plan, &rd_ring);
+}
+
+/* -------------------------------------------------------------------------------------------- */
+
+static void write_plan(struct rd_plan *plan)
+{
+	struct stand stand = stand_of(plan);
+
+	switch (plan->problem.collective) {
+	case RD_REDUCE:
+		rd_leaders_reduce(plan, &rd_ring);
+		break;
+	case RD_BROADCAST:
+		rd_leaders_broadcast(plan, &rd_ring);
+		break;
+	case RD_ALL_REDUCE:
+		all_reduce(plan, &stand);
+		break;
+	case RD_REDUCE_SCATTER:
+		reduce_scatter(plan, &stand);
+		break;
+	case RD_ALL_GATHER:
+		all_gather(plan, &stand);
+		break;
+	default:
+		break;
+	}
+}
+
+const struct rd_algorithm rd_hierarchical = {
+	.name = "hierarchical",
+	.collectives = 1 << RD_ALL_REDUCE | 1 << RD_REDUCE | 1 << RD_BROADCAST |
+		       1 << RD_REDUCE_SCATTER | 1 << RD_ALL_GATHER,
+	.may_run = rd_groups_exist,
+	.write_plan = write_plan,
+};

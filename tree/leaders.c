@@ -1,0 +1,95 @@
+/*
+ * One rank of each host, its leader, speaks for the others: its host's ranks reduce to it, the
+ * leaders deal with each other, and each broadcasts to its host. Each dear link carries one message
+ * for a whole host, so this is for short messages; what is written inside a host and between the
+ * leaders are the binomial tree, recursive doubling, and the dissemination barrier, in views.
+ *
+ * Source: T. Kielmann et al., "MagPIe: MPI's collective communication operations for clustered wide
+ * area systems", PPoPP 1999. Ours differs in that a root leads its own host, so nothing is passed
+ * on there.
+ */
+#include "leaders.h"
+
+#include "binomial.h"
+#include "groups.h"
+#include "mesh/direct.h"
+#include "mesh/doubling.h"
+
+#define NO_ROOT (-1)
+
+static int leader_of(const struct rd_layout *layout, int group, int root)
+{
+	if (root != NO_ROOT && layout->group[root] == group)
+		return root;
+	return rd_group_member(layout, group, 0);
+}
+
+/* Among the ranks of this rank's group, to or from its leader. */
+static void inside(struct rd_plan *plan, enum rd_collective collective, int root,
+	const struct rd_algorithm *algorithm)
+{
+	const struct rd_layout *layout = plan->problem.layout;
+	int group = layout->group[plan->problem.rank];
+
+	rd_view_begin(plan, collective, rd_group_place(layout, leader_of(layout, group, root)));
+	for (int i = 0; i < rd_group_size(layout, group); i++)
+		rd_view_rank(plan, rd_group_member(layout, group, i));
+	rd_view_block(plan);
+	rd_view_chunk(plan, 0);
+	if (collective == RD_REDUCE)
+		rd_view_partial(plan);
+	rd_view_write(plan, algorithm);
+}
+
+static void between(struct rd_plan *plan, enum rd_collective collective, int root,
+	const struct rd_algorithm *algorithm)
+{
+	const struct rd_layout *layout = plan->problem.layout;
+
+	rd_view_begin(plan, collective, root == NO_ROOT ? 0 : layout->group[root]);
+	for (int group = 0; group < layout->group_count; group++)
+		rd_view_rank(plan, leader_of(layout, group, root));
+	rd_view_block(plan);
+	rd_view_chunk(plan, 0);
+	rd_view_write(plan, algorithm);
+}
+
+void rd_leaders_reduce(struct rd_plan *plan, const struct rd_algorithm *algorithm)
+{
+	int root = plan->problem.root;
+
+	inside(plan, RD_REDUCE, root, algorithm);
+	between(plan, RD_REDUCE, root, algorithm);
+}
+
+void rd_leaders_broadcast(struct rd_plan *plan, const struct rd_algorithm *algorithm)
+{
+	int root = plan->problem.root;
+
+	between(plan, RD_BROADCAST, root, algorithm);
+	inside(plan, RD_BROADCAST, root, algorithm);
+}
+
+static void write_plan(struct rd_plan *plan)
+{
+	enum rd_collective collective = plan->problem.collective;
+
+	if (collective == RD_REDUCE) {
+		rd_leaders_reduce(plan, &rd_binomial);
+		return;
+	}
+	if (collective == RD_BROADCAST) {
+		rd_leaders_broadcast(plan, &rd_binomial);
+		return;
+	}
+	inside(plan, RD_REDUCE, NO_ROOT, &rd_binomial);
+	between(plan, collective, NO_ROOT, collective == RD_BARRIER ? &rd_direct : &rd_doubling);
+	inside(plan, RD_BROADCAST, NO_ROOT, &rd_binomial);
+}
+
+const struct rd_algorithm rd_leaders = {
+	.name = "leaders",
+	.collectives = 1 << RD_ALL_REDUCE | 1 << RD_REDUCE | 1 << RD_BROADCAST | 1 << RD_BARRIER,
+	.may_run = rd_groups_exist,
+	.write_plan = write_plan,
+};

@@ -1,0 +1,208 @@
+/*
+ * Two binary trees, each for half of the buffer: log2(n) hops, and yet the full bandwidth, for a
+ * rank that passes on one half to two others (an inner node) is a leaf of the other tree, where it
+ * passes on nothing. So all ranks are busy both ways, whereas half the ranks of one tree only
+ * listen.
+ *
+ * Source: P. Sanders, J. Speck and J. L. Träff, "Two-tree algorithms for full bandwidth broadcast,
+ * reduction and scan", Parallel Computing 35 (2009). The second tree is the first, mirrored where
+ * the number of ranks is even, and moved on by one where it is odd, as there. Ours needs no
+ * colouring of the edges, since a rank that sends to one child does not keep another from
+ * receiving; and all_reduce is one pass: while the first chunks come down, later ones still go up.
+ * The trees stand along the layout's line, in
+ * which the nodes of a subtree follow each other.
+ */
+#include "tree.h"
+
+/* Where a node of a tree of `size` nodes stands; -1: no such node. */
+struct place {
+	int parent, children[2];
+	int depth;
+};
+
+/* Node 0 is the root. Of the others the odd ones are leaves, those with k zeros at the end stand k
+   levels above; each is the middle of its subtree. */
+static int parent_of(int node, int size)
+{
+	int bit = node & -node, up = (node ^ bit) | bit << 1;
+
+	if (!node)
+		return -1;
+	return up < size ? up : node ^ bit;
+}
+
+static int largest_power_below(int size)
+{
+	int power = 1;
+
+	while (2 * power < size)
+		power *= 2;
+	return power;
+}
+
+static struct place place_of(int node, int size)
+{
+	struct place place = { parent_of(node, size), { -1, -1 }, 0 };
+	int far = (node & -node) / 2;
+
+	if (!node && size > 1)
+		place.children[0] = largest_power_below(size);
+	if (far) {
+		place.children[0] = node - far;
+		while (far && node + far >= size)
+			far /= 2;
+		if (far)
+			place.children[1] = node + far;
+	}
+	for (int up = place.parent; up >= 0; up = parent_of(up, size))
+		place.depth++;
+	return place;
+}
+
+/* The node of tree 0 or 1 that the member of a line of `size` members is, and back. */
+static int node_of(int tree, int member, int size)
+{
+	if (tree == 0)
+		return member;
+	return size % 2 ? rd_wrap(member - 1, size) : size - 1 - member;
+}
+
+static int member_of(int tree, int node, int size)
+{
+	if (tree == 0 || node < 0)
+		return node;
+	return size % 2 ? rd_wrap(node + 1, size) : size - 1 - node;
+}
+
+/* The same place, in the numbers of the line's members. */
+static struct place place_in(int tree, int member, int size)
+{
+	struct place place = place_of(node_of(tree, member, size), size);
+
+	place.parent = member_of(tree, place.parent, size);
+	for (int i = 0; i < 2; i++)
+		place.children[i] = member_of(tree, place.children[i], size);
+	return place;
+}
+
+static void reduce_up(struct rd_plan *plan, const struct place *place, int chunk)
+{
+	for (int i = 0; i < 2 && place->children[i] >= 0; i++) {
+		bool more = i == 0 && place->children[1] >= 0;
+
+		if (place->parent < 0 && !more)
+			rd_recv_reduce_last(plan, place->children[i], chunk);
+		else
+			rd_recv_reduce(plan, place->children[i], chunk);
+	}
+	if (place->parent >= 0)
+		rd_send(plan, place->parent, chunk);
+}
+
+static void spread_down(struct rd_plan *plan, const struct place *place, int chunk)
+{
+	if (place->parent >= 0)
+		rd_recv(plan, place->parent, chunk);
+	for (int i = 0; i < 2 && place->children[i] >= 0; i++)
+		rd_send(plan, place->children[i], chunk);
+}
+
+/* No node is deeper than this. */
+static int levels(int size)
+{
+	int count = 0;
+
+	while (1 << count < size)
+		count++;
+	return count;
+}
+
+/*
+ * In time steps: a node at depth d hands chunk i up in step i + deepest - d, and down in step i +
+ * deepest
+ * + d; what is sent in one step is received in the next. So on a link that is in both trees, up in
+ * the one and down in the other, both ends count on the same order.
+ */
+static void all_reduce(struct rd_plan *plan)
+{
+	int rank = plan->problem.rank, size = plan->problem.size, deepest = levels(size);
+	/* Enough for the way to the root and back to be a small part of the whole. */
+	int each = 4 * deepest;
+	struct place places[2] = { place_in(0, rank, size), place_in(1, rank, size) };
+
+	rd_plan_parts(plan, 2 * each);
+	for (int step = 0; step < each + 2 * deepest; step++) {
+		for (int tree = 0; tree < 2; tree++) {
+			int up = step - deepest + places[tree].depth;
+			int down = step - deepest - places[tree].depth;
+
+			if (up >= 0 && up < each)
+				reduce_up(plan, &places[tree], tree * each + up);
+			if (down >= 0 && down < each)
+				spread_down(plan, &places[tree], tree * each + down);
+		}
+	}
+}
+
+/* The trees are of all ranks but the root, which stands above both. */
+static struct place below_root(const struct rd_problem *problem, int tree)
+{
+	int others = problem->size - 1, first = problem->root + 1;
+	struct place place = place_in(tree, rd_wrap(problem->rank - first, problem->size), others);
+
+	place.parent =
+		place.parent < 0 ? problem->root : rd_wrap(place.parent + first, problem->size);
+	for (int i = 0; i < 2; i++)
+		if (place.children[i] >= 0)
+			place.children[i] = rd_wrap(place.children[i] + first, problem->size);
+	return place;
+}
+
+static struct place root_above(const struct rd_problem *problem, int tree)
+{
+	int top = member_of(tree, 0, problem->size - 1);
+
+	return (struct place){
+		.parent = -1,
+		.children = { rd_wrap(problem->root + 1 + top, problem->size), -1 },
+	};
+}
+
+static void from_or_to_root(
+	struct rd_plan *plan, void (*way)(struct rd_plan *, const struct place *, int))
+{
+	const struct rd_problem *problem = &plan->problem;
+
+	rd_plan_parts(plan, 2);
+	for (int tree = 0; tree < 2 && problem->size > 1; tree++) {
+		struct place place = problem->rank == problem->root ? root_above(problem, tree)
+								    : below_root(problem, tree);
+
+		way(plan, &place, tree);
+	}
+}
+
+/* Of two or three ranks both trees are one path, whose links would have to hold what goes up in one
+   tree and what comes down in the other, both at once. */
+static bool may_run(const struct rd_problem *problem)
+{
+	return problem->collective != RD_ALL_REDUCE || problem->size > 3;
+}
+
+static void write_plan(struct rd_plan *plan)
+{
+	if (plan->problem.collective == RD_ALL_REDUCE)
+		all_reduce(plan);
+	else if (plan->problem.collective == RD_REDUCE)
+		from_or_to_root(plan, reduce_up);
+	else
+		from_or_to_root(plan, spread_down);
+}
+
+const struct rd_algorithm rd_tree = {
+	.name = "tree",
+	.collectives = 1 << RD_ALL_REDUCE | 1 << RD_REDUCE | 1 << RD_BROADCAST,
+	.may_run = may_run,
+	.along_line = true,
+	.write_plan = write_plan,
+};

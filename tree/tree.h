@@ -1,0 +1,9 @@
+/* Two binary trees, each for half of the buffer. */
+#ifndef RD_TREE_H
+#define RD_TREE_H
+
+#include "plan.h"
+
+extern const struct rd_algorithm rd_tree;
+
+#endif
