@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bench/contest.h"
 #include "bench/floor.h"
 #include "bench/json.h"
 #include "bench/measure.h"
@@ -85,6 +86,12 @@ static int run_size(struct rank *rank, rondo_type type, rondo_op op, int root, s
 		return err;
 	if (rank->prints)
 		bench_table_row(stdout, rank->options, &row);
+	if (rank->prints && rank->options->explains) {
+		err = bench_contest_explain(stdout, rank->options, rank->comm, count, type,
+			row.out_of_place.time_us);
+		if (err)
+			return err;
+	}
 	return keep(&rank->results, &row);
 }
 
@@ -241,10 +248,24 @@ static int conclude(const struct bench *bench, const struct rank *rank)
 	return results->bad || !written;
 }
 
+/* What --explain says first. */
+static int explain_costs(const struct rank *rank)
+{
+	if (!rank->options->explains || !rank->prints)
+		return 0;
+	return bench_contest_costs(stdout, rank->comm);
+}
+
 static int measure_all(struct rank *rank)
 {
 	char *devices = NULL;
-	int err = gather_devices(rank->comm, &devices);
+	int err = explain_costs(rank);
+
+	if (!err && rank->options->contest)
+		return bench_contest_run(
+			stdout, rank->options, rank->comm, rank->send, rank->recv);
+	if (!err)
+		err = gather_devices(rank->comm, &devices);
 
 	if (!err && rank->prints)
 		bench_table_head(stdout, rank->options, devices);
@@ -291,7 +312,7 @@ static int run_rank(rondo_comm *comm, void *argument)
 	if (err)
 		bench_report_failure(rondo_comm_rank(comm), options->collective->name, err);
 	else
-		status = conclude(bench, &rank);
+		status = options->contest ? 0 : conclude(bench, &rank);
 	rondo_stream_destroy(rank.stream);
 	destroy_buffer(options, rank.send);
 	destroy_buffer(options, rank.recv);

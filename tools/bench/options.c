@@ -121,7 +121,7 @@ static bool parse_root(const char *text, struct bench_options *options)
 	return options->every_root || parse_number(text, 0, INT_MAX, &options->root);
 }
 
-enum { RANKS = 256, TRANSPORT, ALGO, REGISTERED, SVG, QUICK, VERSION };
+enum { RANKS = 256, TRANSPORT, ALGO, REGISTERED, SVG, QUICK, EXPLAIN, SWEEP, VERSION };
 
 static const struct option long_options[] = {
 	{ "minbytes", required_argument, NULL, 'b' },
@@ -146,6 +146,8 @@ static const struct option long_options[] = {
 	{ "registered", no_argument, NULL, REGISTERED },
 	{ "svg", required_argument, NULL, SVG },
 	{ "quick", no_argument, NULL, QUICK },
+	{ "explain", no_argument, NULL, EXPLAIN },
+	{ "sweep", no_argument, NULL, SWEEP },
 	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, VERSION },
 	{ NULL, 0, NULL, 0 },
@@ -230,6 +232,12 @@ static const char *take(struct bench_options *options, int letter, const char *v
 	case QUICK:
 		options->quick = true;
 		return NULL;
+	case EXPLAIN:
+		options->explains = true;
+		return NULL;
+	case SWEEP:
+		options->contest = true;
+		return NULL;
 	default: /* 'I' */
 		options->percentiles = true;
 		return NULL;
@@ -256,6 +264,12 @@ static enum bench_verdict check(const struct bench_options *options, struct comp
 		return refuse(complaint,
 			"--ranks forks its own ranks, but a launcher has set WORLD_SIZE; "
 			"use one of the two");
+	if (options->contest && !options->ranks && !getenv("WORLD_SIZE"))
+		return refuse(complaint, "--sweep needs ranks in processes: give --ranks N, or use "
+					 "rondo-run");
+	if (options->contest && strcmp(options->collective->name, "sendrecv") == 0)
+		return refuse(complaint, "there are no algorithms of %s to compare",
+			options->collective->name);
 	if ((long)options->threads * options->gpus * (options->ranks ? options->ranks : 1) >
 		MOST_RANKS)
 		return refuse(complaint, "more than %d ranks", MOST_RANKS);
@@ -364,6 +378,13 @@ static const char help_text[] =
 	"      --transport LIST     transports that may be used, e.g. shm or tcp\n"
 	"      --algo NAME          algorithm to use\n"
 	"      --registered         buffers from rondo_mem_alloc(), which local ranks address directly\n"
+	"Choices\n"
+	"      --explain            print what links cost, and for each size the ways to run it, what "
+	"the\n"
+	"                           library expects of each, and what it chooses\n"
+	"      --sweep              set every algorithm beside the library's choice, in turns; with "
+	"--quick,\n"
+	"                           in fewer of them\n"
 	"Output\n"
 	"  -J, --output_file FILE   the results as JSON as well\n"
 	"      --svg FILE           a plot of time and bus bandwidth over size\n"

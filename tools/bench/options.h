@@ -29,7 +29,9 @@ struct bench_options {
 	const char *transport, *algo; /* NULL: the library's setting */
 	bool registered; /* buffers from rondo_mem_alloc() */
 	const char *json, *svg; /* files to write, or NULL */
-	bool quick; /* floor: a tenth of the time */
+	bool quick; /* floor: a tenth of the time; contest: half the rounds */
+	bool explains; /* print costs, ways and predictions */
+	bool contest; /* every algorithm against the library's choice */
 };
 
 /* What to do after reading the command line. */
