@@ -372,6 +372,24 @@ static bool may_post(const struct rd_link *link, struct rd_where from, size_t si
 	       (from.memory == RD_IN || from.memory == RD_OUT);
 }
 
+/* Whether input and output share no byte, as far as is easily known. */
+static bool is_apart(const struct rd_exec *exec)
+{
+	const struct rd_call *call = &exec->call;
+	size_t block = call->count * exec->element;
+	uintptr_t in = (uintptr_t)call->in, out = (uintptr_t)call->out;
+
+	return !call->terms && (in + rd_in_blocks(&call->problem) * block <= out ||
+				       out + rd_out_blocks(&call->problem) * block <= in);
+}
+
+/* A FLUSH is in a plan for calls in place as well: what lies in the input waits for nothing where the
+   two are apart. */
+static bool may_be_overwritten(const struct rd_exec *exec, const struct rd_step *sender)
+{
+	return sender->kind != RD_STEP_SEND || sender->from.memory != RD_IN || !is_apart(exec);
+}
+
 /* Whether the plan waits at once until a message that is lent is back: then a copy is quicker than the
    peer, who may be waiting likewise. */
 static bool is_wanted_back(const struct rd_exec *exec, const struct rd_link *link, int index)
@@ -380,8 +398,7 @@ static bool is_wanted_back(const struct rd_exec *exec, const struct rd_link *lin
 	const struct rd_step *step = &plan->steps[index], *next = step + 1;
 
 	return link->lends && index + 1 < plan->step_count && next->kind == RD_STEP_FLUSH &&
-	       next->sender == index &&
-	       (step->from.memory == RD_OUT || exec->call.in == exec->call.out);
+	       next->sender == index && may_be_overwritten(exec, step);
 }
 
 static void copy(void *into, const void *from, size_t size)
@@ -556,7 +573,8 @@ static int run_flush(struct rd_exec *exec, int channel, const struct rd_step *st
 {
 	const struct rd_link *link = link_to(exec, step->to, channel);
 
-	if (link->sent >= *ticket_of(exec, channel, step->sender))
+	if (link->sent >= *ticket_of(exec, channel, step->sender) ||
+		!may_be_overwritten(exec, step_at(exec, channel, step->sender)))
 		return RD_MOVED;
 	return wait_for(exec, link);
 }
