@@ -317,7 +317,9 @@ static int start(struct rondo_comm *comm)
 		.settings = &comm->settings,
 		.epoll_fd = comm->epoll_fd,
 	};
-	rd_place_here(&comm->local.place, &comm->settings);
+	err = rd_place_here(&comm->local.place, &comm->settings);
+	if (err)
+		return err;
 	if (comm->size > 1)
 		return join(comm);
 	if (comm->settings.rendezvous_fd >= 0)

@@ -27,7 +27,8 @@ struct setting {
 	X(rank, INT, "RANK", -1, 0, RD_SIZE_MAX - 1, ) \
 	X(size, INT, "WORLD_SIZE", -1, 1, RD_SIZE_MAX, ) \
 	X(address, STRING, "MASTER_ADDR", "127.0.0.1", 1, 127, ) \
-	X(port, INT, "MASTER_PORT", 29500, 1, 65535, )
+	X(port, INT, "MASTER_PORT", 29500, 1, 65535, ) \
+	X(local_rank, INT, "LOCAL_RANK", -1, 0, RD_SIZE_MAX - 1, )
 
 /* Where a caller's config has the same setting. */
 enum {
@@ -46,6 +47,8 @@ enum {
 	NOT_IN_CONFIG(algo_plugin),
 	IN_CONFIG(interface),
 	IN_CONFIG(host),
+	NOT_IN_CONFIG(local_rank),
+	NOT_IN_CONFIG(topo_file),
 	NOT_IN_CONFIG(debug),
 	NOT_IN_CONFIG(debug_subsys),
 	NOT_IN_CONFIG(tune_file),

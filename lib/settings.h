@@ -24,6 +24,8 @@
 		"network interface that tcp binds; empty: the one that reaches MASTER_ADDR")       \
 	X(host, STRING, "RONDO_HOST", "", 0, 63,                                                    \
 		"pretend to be on this host (ranks of different hosts share no memory)")           \
+	X(topo_file, PATHS, "RONDO_TOPO_FILE", "", 0, 1023,                                          \
+		"topology file to believe instead of probing this host (docs/rondo-topo.md)")      \
 	X(debug, STRING, "RONDO_DEBUG", "WARN", 0, 127, "log level: NONE, WARN, INFO or TRACE")      \
 	X(debug_subsys, STRING, "RONDO_DEBUG_SUBSYS", "ALL", 0, 127,                                 \
 		"subsystems to log, with commas; ^ before a name leaves it out")                   \
@@ -61,6 +63,7 @@ struct rd_settings {
 	int rank, size; /* RANK, WORLD_SIZE */
 	char address[RD_STRING_MAX]; /* MASTER_ADDR */
 	int port; /* MASTER_PORT */
+	int local_rank; /* LOCAL_RANK; -1: not said */
 #define RD_FIELD_STRING(name) char name[RD_STRING_MAX];
 #define RD_FIELD_PATHS(name) char name[RD_PATHS_MAX];
 #define RD_FIELD_INT(name) int name;

@@ -37,7 +37,7 @@
 	X(RD_PHB, "PHB", "a PCIe host bridge, as a rule the CPU") \
 	X(RD_NODE, "NODE", "the interconnect between host bridges within a NUMA node") \
 	X(RD_SYS, "SYS", "the interconnect between NUMA nodes, say UPI") \
-	X(RD_NET, "NET", "the network between hosts")
+	X(RD_NETWORK, "NET", "the network between hosts")
 
 enum rd_distance {
 #define RD_DISTANCE_ENUM(name, text, meaning) name,
@@ -102,6 +102,7 @@ struct rd_host {
 	struct rd_gpu gpus[RD_GPU_MAX]; /* by PCI address */
 	struct rd_rdma rdma[RD_RDMA_MAX];
 	struct rd_interface interfaces[RD_INTERFACE_MAX];
+	bool gpus_visible_alone; /* told by CUDA: others, of CUDA_VISIBLE_DEVICES, are missing */
 	/* Derived by rd_host_settle(): */
 	int gpu_order[RD_GPU_MAX]; /* indices into gpus: a line along which neighbours are near */
 	int nic_count;

@@ -127,3 +127,85 @@ Test(place, strings_without_an_end_are_not_sound)
 	memset(place.host_id, 'a', RD_HOST_SIZE);
 	cr_assert_not(rd_place_sound(&place));
 }
+
+/* ---- On a machine from a file ---- */
+
+static struct rd_settings on(const char *topology, const char *host, int local_rank)
+{
+	struct rd_settings settings = { .local_rank = local_rank, .gpu = -1 };
+
+	snprintf(settings.topo_file, sizeof(settings.topo_file), RONDO_TOPOLOGIES "/%s.json",
+		topology);
+	snprintf(settings.host, sizeof(settings.host), "%s", host);
+	return settings;
+}
+
+static int gpu_of(int local_rank, const char *visible)
+{
+	struct rd_settings settings = on("dgx", "", local_rank);
+	struct rd_place place;
+
+	setenv("CUDA_VISIBLE_DEVICES", visible, 1);
+	cr_assert_eq(rd_place_here(&place, &settings), 0, "%s", rondo_last_error());
+	return place.gpu;
+}
+
+Test(place, a_file_is_believed_instead_of_the_machine)
+{
+	struct rd_settings settings = on("dgx", "", 5);
+	struct rd_place place;
+
+	cr_assert_eq(rd_place_here(&place, &settings), 0, "%s", rondo_last_error());
+	cr_assert_eq(place.gpu, 5);
+	cr_assert_eq(place.gpu_pci, 0xc300);
+	cr_assert_eq(place.slot, 5);
+	cr_assert_eq(place.numa_node, 1);
+	cr_assert_str_eq(place.nic, "mlx5_7");
+	cr_assert_eq(place.pid, getpid());
+	settings.local_rank = -1;
+	settings.rank = 9;
+	cr_assert_eq(rd_place_here(&place, &settings), 0);
+	cr_assert_eq(place.gpu, 1, "the rank stands for the local rank, and GPUs are shared");
+	settings.gpu = 4;
+	cr_assert_eq(rd_place_here(&place, &settings), 0);
+	cr_assert_eq(place.gpu, 4, "RONDO_GPU chooses");
+}
+
+Test(place, the_host_of_our_name_is_taken_from_the_file)
+{
+	struct rd_settings settings = on("two_nodes", "node1", 3);
+	struct rd_place place;
+
+	cr_assert_eq(rd_place_here(&place, &settings), 0, "%s", rondo_last_error());
+	cr_assert_eq(place.gpu_pci, 0x8900);
+	cr_assert_str_eq(place.host_id, "node1", "which host it is the file does not decide");
+	settings = on("two_nodes", "node7", 3);
+	cr_assert_eq(rd_place_here(&place, &settings), RONDO_SETTING);
+	cr_assert(strstr(rondo_last_error(), "2 hosts and none named node7"), "%s",
+		rondo_last_error());
+}
+
+Test(place, a_file_that_cannot_be_used_is_an_error)
+{
+	struct rd_settings settings = on("broken/cut_short", "", 0);
+	struct rd_place place;
+
+	cr_assert_eq(rd_place_here(&place, &settings), RONDO_INVALID);
+	settings = on("none", "", 0);
+	cr_assert_eq(rd_place_here(&place, &settings), RONDO_SYSTEM);
+}
+
+Test(place, visible_devices_are_counted_through)
+{
+	cr_assert_eq(gpu_of(0, "6,2"), 6);
+	cr_assert_eq(gpu_of(1, "6,2"), 2);
+	cr_assert_eq(gpu_of(2, "6,2"), 6);
+	cr_assert_eq(gpu_of(1, "6"), 6);
+	cr_assert_eq(gpu_of(1, "GPU-10000003,GPU-10000005-0000"), 5);
+	cr_assert_eq(gpu_of(0, ""), -1);
+	cr_assert_eq(gpu_of(0, "-1"), -1);
+	cr_assert_eq(gpu_of(1, "3,-1,4"), 3, "the list ends at what is no device");
+	cr_assert_eq(gpu_of(1, "3,8"), 3);
+	cr_assert_eq(gpu_of(0, "x"), -1);
+	cr_assert_eq(gpu_of(0, "MIG-12345678"), -1);
+}

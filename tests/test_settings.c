@@ -32,6 +32,7 @@ Test(settings, defaults_hold_where_nothing_is_set)
 	cr_assert_eq(settings.size, 4);
 	cr_assert_str_eq(settings.address, "127.0.0.1");
 	cr_assert_eq(settings.port, 29500);
+	cr_assert_eq(settings.local_rank, -1);
 #define IS_STRING(name, standard) cr_assert_str_eq(settings.name, standard);
 #define IS_INT(name, standard) cr_assert_eq(settings.name, standard);
 #define IS_SIZE IS_INT
@@ -58,6 +59,7 @@ Test(settings, the_environment_sets_every_field)
 	launch_as("0", "65536");
 	setenv("MASTER_ADDR", "node-0.example", 1);
 	setenv("MASTER_PORT", "65535", 1);
+	setenv("LOCAL_RANK", "7", 1);
 #define SET_STRING(variable) \
 	setenv(variable, !strncmp(variable, "RONDO_DEBUG", 11) ? "NONE" : "x", 1)
 #define SET_PATHS SET_STRING
@@ -75,6 +77,8 @@ Test(settings, the_environment_sets_every_field)
 	cr_assert_str_eq(settings.algo, "x");
 	cr_assert_str_eq(settings.interface, "x");
 	cr_assert_str_eq(settings.host, "x");
+	cr_assert_str_eq(settings.topo_file, "x");
+	cr_assert_eq(settings.local_rank, 7);
 	cr_assert_str_eq(settings.debug, "NONE");
 	cr_assert_str_eq(settings.debug_subsys, "^net,ring");
 	cr_assert_eq(settings.rendezvous_fd, 20);
@@ -384,7 +388,7 @@ static void default_and_range_SIZE(char *text, int64_t standard, int64_t least, 
 static const char *config_field(const char *field)
 {
 	static const char *const without[] = { "transport_plugin", "algo_plugin", "debug",
-		"debug_subsys", "slots", "tune_file", "single_copy", "spin_us", "device", "kernel" };
+		"debug_subsys", "topo_file", "slots", "tune_file", "single_copy", "spin_us", "device", "kernel" };
 
 	for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++)
 		if (!strcmp(field, without[i]))

@@ -1,0 +1,57 @@
+/* What the probe uses of CUDA's driver, for a machine that is made up: two GPUs, the faster first.
+ */
+#include <stdio.h>
+#include <string.h>
+
+struct uuid {
+	unsigned char bytes[16];
+};
+
+int cuInit(unsigned flags);
+int cuInit(unsigned flags)
+{
+	return flags ? 1 : 0;
+}
+
+int cuDeviceGetCount(int *count);
+int cuDeviceGetCount(int *count)
+{
+	*count = 2;
+	return 0;
+}
+
+int cuDeviceGet(int *device, int ordinal);
+int cuDeviceGet(int *device, int ordinal)
+{
+	*device = ordinal + 10;
+	return ordinal < 2 ? 0 : 101;
+}
+
+int cuDeviceGetPCIBusId(char *address, int size, int device);
+int cuDeviceGetPCIBusId(char *address, int size, int device)
+{
+	snprintf(address, (size_t)size, device == 10 ? "0000:85:00.0" : "0000:17:00.0");
+	return device < 10;
+}
+
+int cuDeviceGetName(char *name, int size, int device);
+int cuDeviceGetName(char *name, int size, int device)
+{
+	snprintf(name, (size_t)size, "Fake CUDA %d", device);
+	return 0;
+}
+
+int cuDeviceGetUuid(struct uuid *uuid, int device);
+int cuDeviceGetUuid(struct uuid *uuid, int device)
+{
+	memset(uuid, device, sizeof(*uuid));
+	return 0;
+}
+
+int cuDeviceTotalMem_v2(size_t *size, int device);
+int cuDeviceTotalMem_v2(size_t *size, int device)
+{
+	(void)device;
+	*size = (size_t)8 << 30;
+	return 0;
+}
