@@ -255,10 +255,22 @@ static int create_tables(struct rondo_comm *comm)
 	return 0;
 }
 
+/* A call that failed gave its caller's memory back, though messages may not have left it: they must
+   not leave now. */
+static void drop_messages(struct rondo_comm *comm)
+{
+	int failed = atomic_load(&comm->failed);
+
+	for (int i = 0; comm->links && failed && i < comm->size * comm->channels; i++)
+		if (comm->links[i] && !comm->links[i]->error)
+			comm->links[i]->error = failed;
+}
+
 /* Frees everything but the goodbye; also what is half made. */
 static void destroy(struct rondo_comm *comm)
 {
 	rd_lifeline_destroy(comm->lifeline);
+	drop_messages(comm);
 	rd_introduction_destroy(comm);
 	rd_route_close(comm);
 	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++) {
