@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -311,12 +312,16 @@ void hosts_destroy(struct hosts *hosts)
 bool hosts_enter(const struct hosts *hosts, int host)
 {
 	static const int kinds[KINDS] = { CLONE_NEWNET, CLONE_NEWUTS, CLONE_NEWNS };
+	char here[PATH_MAX];
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* Other mounts: without this, the root would be where the process is then. */
+	if (!getcwd(here, sizeof(here)))
+		return false;
 	for (int kind = 0; kind < KINDS; kind++)
 		if (setns(hosts->fds[host][kind], kinds[kind]))
 			return false;
-	return true;
+	return chdir(here) == 0;
 }
 
 const char *hosts_address(const struct hosts *hosts, int host, int network)

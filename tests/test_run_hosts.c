@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "hosts.h"
 
@@ -157,6 +158,89 @@ Test(run_hosts, a_name_may_come_to_be_known_later, .timeout = 120)
 	hosts_destroy(hosts);
 }
 
+/* ---- The pages in docs/ --------------------------------------------------------------------- */
+
+#define BLOCKS_MAX 16
+
+/* The commands that belong together: lines that follow each other, one for each host. */
+struct block {
+	char commands[2][256];
+};
+
+/* All blocks of the page; returns how many. */
+static int read_page(const char *path, struct block blocks[BLOCKS_MAX])
+{
+	FILE *page = fopen(path, "re");
+	char line[256];
+	int count = 0, host;
+
+	cr_assert_not_null(page);
+	while (fgets(line, sizeof(line), page)) {
+		int at = 0;
+
+		if (sscanf(line, " host%1d$ %n", &host, &at) != 1 || at == 0)
+			continue;
+		cr_assert(host == 0 || (host == 1 && count > 0), "%s", line);
+		count += host == 0;
+		cr_assert_leq(count, BLOCKS_MAX);
+		snprintf(blocks[count - 1].commands[host], sizeof(blocks->commands[host]), "%s",
+			line + at);
+	}
+	fclose(page);
+	return count;
+}
+
+/* Every rank has said the sum, on whichever host. */
+static void assert_sum_of_all(const struct hosts_program *programs, const char *command)
+{
+	char *texts[2] = { hosts_text(programs[0].out), hosts_text(programs[1].out) };
+	const char *size_at = strstr(texts[0], "rank 0 of ");
+	int size = size_at ? atoi(size_at + strlen("rank 0 of ")) : 0;
+	char line[64];
+
+	snprintf(line, sizeof(line), " of %d: the sum is %d\n", size, size * (size + 1) / 2);
+	cr_assert(size == 4 || size == 8, "%s", command);
+	cr_assert_eq(count_of(texts[0], line) + count_of(texts[1], line), size, "%s%s%s", command,
+		texts[0], texts[1]);
+	free(texts[0]);
+	free(texts[1]);
+}
+
+static void run_page(const char *page, int least)
+{
+	struct hosts *hosts = need_hosts(&(struct hosts_shape){ .count = 2, .networks = 2 });
+	struct block blocks[BLOCKS_MAX] = { 0 };
+	int count = read_page(page, blocks);
+	char path[1024];
+
+	cr_assert_geq(count, least, "%s has lost its commands", page);
+	snprintf(path, sizeof(path), "%s:%s", RONDO_BUILD, getenv("PATH"));
+	setenv("PATH", path, 1);
+	cr_assert_eq(chdir(RONDO_BUILD "/examples"), 0);
+	for (int i = 0; i < count; i++) {
+		struct hosts_program programs[2];
+
+		for (int host = 0; host < 2; host++) {
+			char *const shell[] = { "/bin/sh", "-c", blocks[i].commands[host], NULL };
+
+			hosts_start(hosts, host, shell, &programs[host]);
+		}
+		finish_well(programs, 2);
+		assert_sum_of_all(programs, blocks[i].commands[0]);
+	}
+	hosts_destroy(hosts);
+}
+
+Test(run_hosts, the_commands_of_the_page_on_several_hosts_do_what_it_says, .timeout = 240)
+{
+	run_page(RONDO_DOCS "/several-hosts.md", 5);
+}
+
+Test(run_hosts, so_do_those_of_the_launchers_page, .timeout = 120)
+{
+	run_page(RONDO_DOCS "/rondo-run.md", 1);
+}
+
 /* ---- It fails ------------------------------------------------------------------------------ */
 
 /* A job that goes on until something ends it, and says so once it has begun. */
@@ -219,7 +303,8 @@ Test(run_hosts, a_rank_killed_on_one_host_ends_the_other_hosts_launcher_too, .ti
 	kill(pid_of(&launchers[1], 3), SIGKILL);
 	assert_ends_with(
 		&launchers[1], 128 + SIGKILL, "rondo-run: rank 3 (pid ", "was killed by signal 9");
-	assert_ends_with(&launchers[0], 1, "rank 3 (host host1", "rondo-run: rank ");
+	assert_ends_with(
+		&launchers[0], 1, "all_reduce: rank 3 (host host1, pid ", "rondo-run: rank ");
 	hosts_destroy(hosts);
 }
 
@@ -230,7 +315,8 @@ Test(run_hosts, a_launcher_killed_with_all_its_ranks_ends_the_others, .timeout =
 	struct hosts *hosts = start_endless_job(&job, launchers);
 
 	kill(launchers[0].pid, SIGKILL);
-	assert_ends_with(&launchers[1], 1, "rank 0", "rondo-run: rank ");
+	assert_ends_with(
+		&launchers[1], 1, "all_reduce: rank 0 (host host0, pid ", "rondo-run: rank ");
 	hosts_finish(&launchers[0], LIMIT_MS);
 	hosts_destroy(hosts);
 }
