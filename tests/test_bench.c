@@ -554,3 +554,23 @@ Test(bench, the_floor_measures_what_it_promises, .timeout = 120)
 			outcome->text);
 	cr_assert_null(strstr(outcome->text, "nan"), "%s", outcome->text);
 }
+
+Test(bench, init_tells_the_time_and_the_memory_of_a_comm, .timeout = 120)
+{
+	static const char *const parts[] = { "a comm of 2 ranks", "3 times, the slowest rank",
+		"once made", "after calls of 8 B", "after calls of 16 MiB" };
+	struct outcome *outcome = run_bench("init --ranks 2 -n 3");
+
+	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
+	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+		cr_assert(strstr(outcome->text, parts[i]), "no '%s' in:\n%s", parts[i],
+			outcome->text);
+}
+
+Test(bench, init_without_processes_says_how_to_have_some)
+{
+	struct outcome *outcome = run_bench("init");
+
+	cr_assert_eq(outcome->status, 2);
+	cr_assert(strstr(outcome->text, "--ranks N"), "%s", outcome->text);
+}

@@ -6,6 +6,7 @@
 
 #include "bench/contest.h"
 #include "bench/floor.h"
+#include "bench/init.h"
 #include "bench/json.h"
 #include "bench/measure.h"
 #include "bench/memory.h"
@@ -339,7 +340,9 @@ int main(int argc, char **argv)
 	case BENCH_RUN:
 		break;
 	}
-	if (!options.collective)
+	if (options.floor)
 		return bench_floor_run(&options);
+	if (options.init)
+		return bench_init_run(&options);
 	return bench_world_run(&options, run_rank, &bench);
 }

@@ -255,8 +255,11 @@ static const char *option_name(int letter)
 
 static enum bench_verdict check(const struct bench_options *options, struct complaint complaint)
 {
-	if (!options->collective)
+	if (options->floor)
 		return BENCH_RUN;
+	if (options->init && !options->ranks && !getenv("WORLD_SIZE"))
+		return refuse(complaint,
+			"init takes processes: give --ranks N, or use a launcher");
 	if (options->least > options->most)
 		return refuse(
 			complaint, "-b %zu is more than -e %zu", options->least, options->most);
@@ -332,7 +335,9 @@ enum bench_verdict bench_options_read(
 	if (strcmp(argv[1], "--version") == 0)
 		return BENCH_VERSION;
 	options->collective = bench_collective_find(argv[1]);
-	if (!options->collective && strcmp(argv[1], "floor") != 0)
+	options->floor = strcmp(argv[1], "floor") == 0;
+	options->init = strcmp(argv[1], "init") == 0;
+	if (!options->collective && !options->floor && !options->init)
 		return refuse(complaint, "'%s' is no collective; --help lists them", argv[1]);
 	return read_flags(options, argc - 1, argv + 1, complaint);
 }
@@ -340,9 +345,11 @@ enum bench_verdict bench_options_read(
 static const char help_text[] =
 	"Usage: rondo-bench COLLECTIVE [options]\n"
 	"       rondo-bench floor [--quick]\n"
+	"       rondo-bench init --ranks N [--transport LIST] [-n N]\n"
 	"\n"
 	"Times a collective over a range of sizes and checks its results, like nccl-tests.\n"
 	"`floor` measures what this machine can do at best: memory, cores, loopback.\n"
+	"`init` measures what a communicator costs: the time to make it, and its memory.\n"
 	"\n"
 	"Collectives: all_reduce reduce_scatter all_gather broadcast reduce alltoall gather "
 	"scatter\n"

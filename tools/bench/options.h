@@ -10,7 +10,8 @@
 enum bench_average { BENCH_RANK0, BENCH_AVERAGE, BENCH_FASTEST, BENCH_SLOWEST };
 
 struct bench_options {
-	const struct bench_collective *collective; /* NULL: measure the machine's floor */
+	const struct bench_collective *collective; /* NULL: one of the two that follow */
+	bool floor, init; /* measure the machine's floor; what a comm costs */
 	size_t least, most; /* bytes */
 	size_t step; /* bytes; used where factor < 2 */
 	size_t factor;
