@@ -149,28 +149,24 @@ static int try_every_collective(struct citizen *citizen)
 
 /* ---- Where ranks are ----------------------------------------------------------------------- */
 
-/* How many ranks each host has, in a row. */
 struct layout {
-	int hosts, ranks[HOSTS_MAX];
+	int size, hosts;
+	int host_of[WORLD_MAX];
 	bool v6_only;
+	const char *algo;
 };
 
 static const struct layout layouts[] = {
-	{ .hosts = 2, .ranks = { 2, 2 } },
-	{ .hosts = 2, .ranks = { 4, 4 } },
-	{ .hosts = 3, .ranks = { 1, 1, 1 } },
-	{ .hosts = 2, .ranks = { 1, 3 } },
-	{ .hosts = 2, .ranks = { 2, 2 }, .v6_only = true },
+	{ .size = 4, .hosts = 2, .host_of = { 0, 0, 1, 1 } },
+	{ .size = 8, .hosts = 2, .host_of = { 0, 0, 0, 0, 1, 1, 1, 1 } },
+	{ .size = 3, .hosts = 3, .host_of = { 0, 1, 2 } },
+	{ .size = 4, .hosts = 2, .host_of = { 0, 1, 1, 1 } },
+	{ .size = 5, .hosts = 2, .host_of = { 1, 0, 1, 0, 1 } },
+	{ .size = 4, .hosts = 2, .host_of = { 0, 0, 1, 1 }, .v6_only = true },
+	{ .size = 4, .hosts = 2, .host_of = { 0, 0, 1, 1 }, .algo = "hierarchical" },
+	{ .size = 6, .hosts = 3, .host_of = { 2, 0, 1, 2, 1, 2 }, .algo = "hierarchical" },
+	{ .size = 5, .hosts = 2, .host_of = { 1, 0, 1, 0, 1 }, .algo = "tree" },
 };
-
-static void settle(struct world *world, const struct hosts *hosts, const struct layout *layout)
-{
-	world->hosts = hosts;
-	world->size = 0;
-	for (int host = 0; host < layout->hosts; host++)
-		for (int i = 0; i < layout->ranks[host]; i++)
-			world->host_of[world->size++] = host;
-}
 
 static int check_links(struct citizen *citizen)
 {
@@ -214,9 +210,11 @@ ParameterizedTest(int *number, hosts, share_memory_within_and_sockets_between_an
 	const struct layout *layout = &layouts[*number];
 	struct hosts *hosts = need_hosts(
 		&(struct hosts_shape){ .count = layout->hosts, .v6_only = layout->v6_only });
-	struct world world = { .size = 0 };
+	struct world world = { .size = layout->size, .hosts = hosts };
 
-	settle(&world, hosts, layout);
+	memcpy(world.host_of, layout->host_of, sizeof(world.host_of));
+	if (layout->algo)
+		setenv("RONDO_ALGO", layout->algo, 1);
 	cr_assert_eq(world_run(&world, check_links_and_collectives, NULL, NULL), 0);
 	hosts_destroy(hosts);
 }

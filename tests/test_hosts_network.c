@@ -1,5 +1,5 @@
-/* What lies between hosts: dead interfaces; and that nothing is left of hosts when their test is
- * gone. */
+/* What lies between hosts: slow cables, which are to be crossed with as few bytes as can be, dead
+   interfaces, and that nothing is left of hosts when their test is gone. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <net/if.h>
@@ -40,6 +40,123 @@ static int all_reduce_once(struct citizen *citizen, float *values, size_t count)
 		if (values[i] != sum)
 			return world_say(citizen, "element %zu is %g, not %g", i, values[i], sum);
 	return 0;
+}
+
+/* ---- What crosses the cables ---------------------------------------------------------------- */
+
+#define COUNT (1 << 20)
+#define BYTES (COUNT * sizeof(float))
+
+static float many[COUNT];
+
+/* How often the values of one all-reduce are to cross an interface of each host, each way. */
+struct crossing {
+	int network;
+	double times;
+};
+
+/* Headers and acknowledgements come on top, and what else is said meanwhile. */
+static bool is_about(uint64_t bytes, double times)
+{
+	return bytes >= times * BYTES && bytes <= (times * 1.1 + 0.01) * BYTES;
+}
+
+/* While nobody is in a call but this. */
+static bool read_traffic(const struct citizen *citizen, struct hosts_traffic *traffic)
+{
+	const struct crossing *crossing = citizen->argument;
+
+	return citizen->comm && !rondo_barrier(citizen->comm, NULL) &&
+	       hosts_traffic(crossing->network, traffic) && !rondo_barrier(citizen->comm, NULL);
+}
+
+static int cross(struct citizen *citizen)
+{
+	const struct crossing *crossing = citizen->argument;
+	struct hosts_traffic before, after;
+
+	if (!read_traffic(citizen, &before))
+		return world_say(citizen, "before: %s", rondo_last_error());
+
+	int wrong = all_reduce_once(citizen, many, COUNT);
+
+	if (wrong)
+		return wrong;
+	if (!read_traffic(citizen, &after))
+		return world_say(citizen, "after: %s", rondo_last_error());
+	after.sent -= before.sent;
+	after.received -= before.received;
+	if (!is_about(after.sent, crossing->times) || !is_about(after.received, crossing->times))
+		return world_say(citizen, "%.2f times out and %.2f times in, not %.2f times",
+			(double)after.sent / BYTES, (double)after.received / BYTES,
+			crossing->times);
+	return 0;
+}
+
+static void cross_slowly(const struct world *ranks, double times)
+{
+	struct hosts *hosts = need_hosts(&(struct hosts_shape){ .count = 2 });
+	struct world world = *ranks;
+	struct crossing crossing = { .times = times };
+
+	world.hosts = hosts;
+	cr_assert(hosts_slow(hosts, 0, 0, "200mbit"));
+	cr_assert_eq(world_run(&world, cross, &crossing, NULL), 0);
+	hosts_destroy(hosts);
+}
+
+static const struct world two_and_two = { .size = 4, .host_of = { 0, 0, 1, 1 } };
+static const struct world four_and_four = { .size = 8, .host_of = { 0, 0, 0, 0, 1, 1, 1, 1 } };
+static const struct world one_and_three = { .size = 4, .host_of = { 0, 1, 1, 1 } };
+static const struct world by_turns = { .size = 4, .host_of = { 0, 1, 0, 1 } };
+
+/* Each host must hear the other's sum: once as many bytes as the values have. */
+static void cross_with_the_least(void)
+{
+	cross_slowly(&two_and_two, 1);
+	cross_slowly(&four_and_four, 1);
+	cross_slowly(&one_and_three, 1);
+	cross_slowly(&by_turns, 1);
+}
+
+Test(hosts_network, hierarchical_crosses_a_slow_link_with_as_few_bytes_as_can_be, .timeout = 120)
+{
+	setenv("RONDO_ALGO", "hierarchical", 1);
+	cross_with_the_least();
+}
+
+Test(hosts_network, so_does_what_is_chosen_over_a_slow_link, .timeout = 120)
+{
+	cross_with_the_least();
+}
+
+/* Of a ring's 2 (n - 1) steps with 1/n of the values each, one rank of each host sends all away. */
+Test(hosts_network, a_ring_enters_and_leaves_each_host_once_however_ranks_lie, .timeout = 120)
+{
+	setenv("RONDO_ALGO", "ring", 1);
+	cross_slowly(&two_and_two, 1.5);
+	cross_slowly(&by_turns, 1.5);
+}
+
+static void run_with_eth1(int network, double times)
+{
+	struct hosts *hosts = need_hosts(&(struct hosts_shape){ .count = 2, .networks = 2 });
+	struct world world = { .size = 2, .hosts = hosts, .host_of = { 0, 1 } };
+	struct crossing crossing = { .network = network, .times = times };
+
+	setenv("RONDO_INTERFACE", "eth1", 1);
+	cr_assert_eq(world_run(&world, cross, &crossing, NULL), 0);
+	hosts_destroy(hosts);
+}
+
+Test(hosts_network, the_interface_that_was_named_carries_what_ranks_send, .timeout = 60)
+{
+	run_with_eth1(1, 1);
+}
+
+Test(hosts_network, and_the_one_to_the_master_next_to_nothing, .timeout = 60)
+{
+	run_with_eth1(0, 0);
 }
 
 /* ---- Dead interfaces ------------------------------------------------------------------------ */
