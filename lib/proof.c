@@ -75,13 +75,19 @@ static int check_claim(const struct rd_algorithm *algorithm, const struct rd_pro
 	return 0;
 }
 
-static bool prove(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
+int rd_prove(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
 {
 	int err = check_claim(algorithm, problem);
 
-	if (!err)
-		err = rd_check_algorithm(algorithm, problem->collective, problem->size,
-			problem->root, problem->target, problem->layout);
+	return err ? err
+		   : rd_check_algorithm(algorithm, problem->collective, problem->size,
+			     problem->root, problem->target, problem->layout);
+}
+
+static bool prove(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
+{
+	int err = rd_prove(algorithm, problem);
+
 	if (err)
 		rd_log(RD_WARN, RD_PICK, "algorithm %s is not used for this: %s", algorithm->name,
 			rondo_last_error());

@@ -9,6 +9,10 @@
 
 #include "rondo/algorithm.h"
 
+/* One proof, now: RONDO_INVALID with the checker's story, or where may_run() says yes to some ranks
+   and no to others. problem->rank is one to which it says yes. */
+int rd_prove(const struct rd_algorithm *algorithm, const struct rd_problem *problem);
+
 /* From now on, for good, this algorithm needs a proof. RONDO_MEMORY. */
 int rd_proof_demand(const struct rd_algorithm *algorithm);
 

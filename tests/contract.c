@@ -1,6 +1,5 @@
 #include "contract.h"
 
-#include <criterion/criterion.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -339,7 +338,7 @@ int contract_open_files(void)
 	DIR *directory = opendir("/proc/self/fd");
 	int count = 0;
 
-	cr_assert(directory);
+	insist(directory != NULL, "/proc/self/fd: %m");
 	while (readdir(directory))
 		count++;
 	closedir(directory);
@@ -352,7 +351,7 @@ int contract_shared_maps(void)
 	char line[512];
 	int count = 0;
 
-	cr_assert(maps);
+	insist(maps != NULL, "/proc/self/maps: %m");
 	while (fgets(line, sizeof(line), maps)) {
 		char mode[5] = "";
 
@@ -381,8 +380,8 @@ void contract_nothing_is_left_behind(const char *transport)
 			run_bursts(&pair, 20, small.piece);
 		pair_close(&pair);
 	}
-	cr_assert_eq(contract_open_files(), files, "files stay open");
-	cr_assert_eq(contract_shared_maps(), maps, "memory stays mapped");
+	insist(contract_open_files() == files, "files stay open");
+	insist(contract_shared_maps() == maps, "memory stays mapped");
 }
 
 /* ---- Traffic between ranks ------------------------------------------------------------------- */
@@ -1202,3 +1201,13 @@ void contract_a_sleeper_is_woken_while_links_become_ready(const char *transport)
 		party_pair(transport, &shape, round % 2 ? THREADS : PROCESSES, one_message_each,
 			one_message_each);
 }
+
+/* ---- The table ------------------------------------------------------------------------------- */
+
+const struct contract_case contract_cases[] = {
+#define LINK_CASE(name) { #name, CONTRACT_LINK, contract_##name },
+#define PEER_CASE(name) { #name, CONTRACT_PEER, contract_##name },
+#define REGION_CASE(name) { #name, CONTRACT_REGION, contract_##name },
+	CONTRACT_LINK_CASES(LINK_CASE) CONTRACT_PEER_CASES(PEER_CASE)
+		CONTRACT_REGION_CASES(REGION_CASE) { NULL, CONTRACT_LINK, NULL },
+};

@@ -1,7 +1,8 @@
 /*
  * The contract suite: what every transport must do (rondo/transport.h), as one function a
- * behaviour that takes a transport's name and asserts. test_contract.c makes tests of them; a new
- * transport adds one line there. No case knows what any transport is made of.
+ * behaviour that takes a transport's name and insists (party.h). test_contract.c makes tests of them; a
+ * new transport adds one line there. rondo-check runs them on plug-ins, from the table. No case knows
+ * what any transport is made of, and none knows Criterion.
  *
  * Needs no more of the library than the table of transports and the place of this process.
  */
@@ -62,6 +63,16 @@ CONTRACT_LINK_CASES(CONTRACT_DECLARE)
 CONTRACT_PEER_CASES(CONTRACT_DECLARE)
 CONTRACT_REGION_CASES(CONTRACT_DECLARE)
 #undef CONTRACT_DECLARE
+
+enum contract_needs { CONTRACT_LINK, CONTRACT_PEER, CONTRACT_REGION };
+
+struct contract_case {
+	const char *name; /* NULL at the end of the table */
+	enum contract_needs needs;
+	void (*run)(const char *transport);
+};
+
+extern const struct contract_case contract_cases[];
 
 /* Of this process: what must be as before once all is closed. */
 int contract_open_files(void);

@@ -21,8 +21,9 @@
 
 #define PARTIES_MAX 8
 #define PARTY_CHANNELS_MAX 2
-#define PARTY_WAIT_MS 20000 /* longest wait for anything that must come */
+#define PARTY_WAIT_MS party_wait_ms /* longest wait for anything that must come */
 
+extern int party_wait_ms; /* 20000 */
 extern const char *party_address; /* MASTER_ADDR; 127.0.0.1 unless a test sets it */
 
 /* What two sides share, also across fork. */
@@ -56,9 +57,17 @@ struct party {
 	int world_count;
 };
 
+/*
+ * Ends the case in which it is called with what is wrong: in the process that runs the case, and no
+ * other. Who runs cases provides complain(), which does not return: a Criterion test fails, rondo-check
+ * reports (party_criterion.c, tools/check).
+ */
+void insist(bool holds, const char *format, ...) __attribute__((format(printf, 2, 3)));
+_Noreturn void complain(const char *story);
+
 struct meeting *meeting_create(void);
 void meeting_destroy(struct meeting *meeting);
-/* Asserts that nobody failed, then destroys. In the test's own process only. */
+/* Insists that nobody failed, and destroys. */
 void meeting_end(struct meeting *meeting);
 
 /* Records a failure (the first one stays) unless `holds`. Returns holds. */
@@ -115,7 +124,7 @@ bool until_broken(struct party *party, struct rd_link *link, uint64_t wait_ms);
 
 /*
  * Runs one script as rank 0 and the other as rank 1, linked to each other, as threads or as
- * processes (rank 1 forked), and asserts that neither failed. A script that has closed its party
+ * processes (rank 1 forked), and insists that neither failed. A script that has closed its party
  * itself is fine. In a process, a script that kills its own process with SIGKILL is fine too.
  */
 typedef void script(struct party *party, struct rd_link **links);

@@ -1,12 +1,12 @@
 /*
- * nearby: messages over Unix sockets, between ranks of one host. Small, and complete: it passes the whole
- * contract suite. A real transport would copy less; this one shows what there is to be done.
+ * nearby: messages over Unix sockets, between ranks of one host. Small, and complete: it passes the
+ * whole contract suite. A real transport would copy less; this one shows what there is to be done.
  *
  *     cc -shared -fPIC plugin_transport.c $(pkg-config --cflags rondo) -o libnearby.so
  *
- * Each rank listens at an abstract address. Its card says where, and holds a key: who knows the key was
- * told by this job. Of two ranks the higher connects to the lower, once a channel; each shows the other
- * its own card's key (hello), and then messages follow, each a header and its payload.
+ * Each rank listens at an abstract address. Its card says where, and holds a key: who knows the key
+ * was told by this job. Of two ranks the higher connects to the lower, once a channel; each shows
+ * the other its own card's key (hello), and then messages follow, each a header and its payload.
  */
 #define _GNU_SOURCE 1 /* accept4() */
 #include <errno.h>
@@ -274,8 +274,8 @@ static void dial(struct link *link)
 static bool await_hello(struct link *link)
 {
 	const struct hello *hello = (const struct hello *)link->in;
-	ssize_t got = recv(link->fd, link->in + link->in_got, sizeof(*hello) - link->in_got,
-		MSG_DONTWAIT);
+	ssize_t got = recv(
+		link->fd, link->in + link->in_got, sizeof(*hello) - link->in_got, MSG_DONTWAIT);
 
 	if (got <= 0) {
 		if (got == 0 || (errno != EAGAIN && errno != EINTR))
@@ -389,11 +389,13 @@ static bool nearby_advance(struct rd_endpoint *base)
 	for (struct link *link = endpoint->links; link; link = link->next) {
 		if (link->fd < 0 || link->base.error)
 			continue;
-		/* Takes in one message that nobody asked for: plans rely on it. */
-		if (link->base.ready)
-			moved |= push(link) | pull(link);
-		else
+		if (!link->base.ready) {
 			moved |= await_hello(link);
+			continue;
+		}
+		moved |= push(link);
+		/* Takes in one message that nobody asked for: plans rely on it. */
+		moved |= pull(link);
 	}
 	return moved;
 }

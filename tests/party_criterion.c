@@ -1,0 +1,10 @@
+/* A case that fails, fails the Criterion test that runs it. */
+#include <criterion/criterion.h>
+
+#include "party.h"
+
+void complain(const char *story)
+{
+	cr_assert_fail("%s", story);
+	abort();
+}

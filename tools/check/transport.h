@@ -1,0 +1,13 @@
+/* The contract suite on the transports of a plug-in. */
+#ifndef CHECK_TRANSPORT_H
+#define CHECK_TRANSPORT_H
+
+#include "check/options.h"
+#include "check/report.h"
+#include "lib/settings.h"
+
+/* False, with a story (rd_fail), where the plug-in cannot be loaded. */
+bool check_transports(const char *path, const struct options *options,
+	const struct rd_settings *settings, struct report *report);
+
+#endif

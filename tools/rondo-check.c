@@ -1,0 +1,53 @@
+/*
+ * rondo-check: tries plug-ins. Transports are held against the transport contract by the suite that
+ * Rondo's own pass (tests/contract.h); the plans of algorithms are proved by the checker
+ * (lib/checker.h). Each case runs in a process of its own (lib/trial.h), and may crash or hang.
+ */
+#include <stdio.h>
+
+#include "check/algorithm.h"
+#include "check/options.h"
+#include "check/report.h"
+#include "check/transport.h"
+#include "rondo.h"
+
+/* As they are by default, for the only rank there is. */
+static bool read_settings(struct rd_settings *settings)
+{
+	struct rondo_config alone = RONDO_CONFIG_INIT;
+
+	alone.rank = 0;
+	alone.size = 1;
+	return rd_settings_read(settings, &alone) == 0;
+}
+
+static int complain_of(const char *path)
+{
+	if (path)
+		fprintf(stderr, "rondo-check: %s: %s\n", path, rondo_last_error());
+	else
+		fprintf(stderr, "rondo-check: %s\n", rondo_last_error());
+	return 1;
+}
+
+int main(int argc, char **argv)
+{
+	struct options options;
+	struct rd_settings settings;
+	struct report report = { 0 };
+
+	if (!options_read(&options, argc, argv))
+		return 2;
+	if (!read_settings(&settings))
+		return complain_of(NULL);
+	rd_settings_log(&settings);
+	for (int i = 0; options.transports[i]; i++)
+		if (!check_transports(options.transports[i], &options, &settings, &report))
+			return complain_of(options.transports[i]);
+	for (int i = 0; options.algorithms[i]; i++)
+		if (!check_algorithms(options.algorithms[i], &options, &settings, &report))
+			return complain_of(options.algorithms[i]);
+	printf("%d ok, %d refused, %d skipped\n", report.count[KEPT], report.count[REFUSED],
+		report.count[SKIPPED]);
+	return report.count[REFUSED] > 0 ? 1 : 0;
+}
