@@ -239,8 +239,6 @@ static int join(struct rondo_comm *comm)
 	if (!err)
 		err = rd_introduction_create(comm);
 	if (!err)
-		err = rd_lifeline_ready(comm->lifeline);
-	if (!err)
 		err = create_picker(comm);
 	return err;
 }

@@ -80,7 +80,11 @@ void rd_prepared_destroy(struct rd_prepared *prepared);
 
 /* Endpoints on every transport that may be used here, and their cards (route.c). */
 int rd_route_listen(struct rondo_comm *comm, struct rd_card cards[RD_TRANSPORTS_MAX]);
-/* A link to every peer over the cheapest transport that reaches it; waits until all are ready. */
+/*
+ * A link to every peer over the cheapest transport that reaches it, tried with a message in each
+ * direction (connect.c). One that does not come about gives way to the next transport, on both sides.
+ * Waits until all ranks have got so far: from then on links stay as they are.
+ */
 int rd_route_connect(struct rondo_comm *comm, const struct rd_member *members);
 void rd_route_close(struct rondo_comm *comm);
 

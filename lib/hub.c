@@ -24,6 +24,7 @@ struct line {
 	int rank; /* -1: a stranger, or one that was turned away */
 	unsigned say;
 	int members_told; /* of size; and one more, TABLE */
+	int detours_told; /* of hub->detours: all up to here that concern its rank */
 	int leavers_told; /* of hub->leavers */
 	uint32_t timeout_ms; /* of the rank at the other end */
 	int64_t opened_ms, heard_ms, beat_ms;
@@ -33,6 +34,7 @@ struct line {
 struct seat {
 	int line; /* -1: none, not yet or no longer */
 	bool came, ready, left, answered;
+	uint32_t detours; /* that concern it */
 	struct rd_member member;
 	uint32_t calls; /* from its ANSWER or BYE */
 	uint32_t done;
@@ -53,6 +55,7 @@ struct rd_hub {
 	enum phase phase;
 	int came, ready, turned_away;
 	int strangers;
+	struct rd_losses detours; /* in the order in which they were heard of */
 	int *leavers; /* ranks, in the order in which they left */
 	int leaver_count;
 	int64_t ticked_ms, init_ms, leave_ms; /* the latter two: deadlines */
@@ -225,6 +228,7 @@ void rd_hub_destroy(struct rd_hub *hub)
 	free(hub->lines);
 	free(hub->seats);
 	free(hub->leavers);
+	rd_losses_finish(&hub->detours);
 	free(hub);
 }
 
@@ -431,8 +435,39 @@ static void take_hello(struct rd_hub *hub, struct line *line, const struct rd_no
 	line->say = SAY_VERDICT;
 }
 
-static void take_ready(struct rd_hub *hub, struct seat *seat)
+/* ---- Opening links ------------------------------------------------------------------------- */
+
+static void send_round(struct rd_hub *hub, struct seat *seat)
 {
+	seat->detours++;
+	hub->ready -= seat->ready;
+	seat->ready = false;
+}
+
+/* False: it makes no sense. Of the two of a pair each may lose the link; once is enough. */
+static bool take_lost(struct rd_hub *hub, int rank, const struct rd_loss *loss)
+{
+	uint32_t most = (uint32_t)hub->size * RD_TRANSPORTS_MAX;
+
+	if (hub->phase != OPENING || hub->seats[rank].ready || loss->by != rank ||
+		loss->high >= hub->size || hub->seats[rank].detours >= most)
+		return false;
+	if (rd_losses_have(&hub->detours, loss))
+		return true;
+	if (!rd_losses_add(&hub->detours, loss)) {
+		decide(hub, RONDO_MEMORY, "rank 0 has no memory for a loss");
+		return true;
+	}
+	send_round(hub, &hub->seats[loss->low]);
+	send_round(hub, &hub->seats[loss->high]);
+	return true;
+}
+
+static void take_ready(struct rd_hub *hub, struct seat *seat, uint32_t detours)
+{
+	/* Said before it heard of the latest detour: it will say so again. */
+	if (detours != seat->detours)
+		return;
 	seat->ready = true;
 	if (++hub->ready < hub->size)
 		return;
@@ -707,7 +742,11 @@ void rd_hub_take(struct rd_hub *hub, int index, const struct rd_note *note, int6
 	case RD_NOTE_READY:
 		if (hub->phase != OPENING || seat->ready)
 			break;
-		take_ready(hub, seat);
+		take_ready(hub, seat, note->ready.detours);
+		return;
+	case RD_NOTE_LOST:
+		if (!take_lost(hub, line->rank, &note->lost))
+			break;
 		return;
 	case RD_NOTE_BYE:
 		if (hub->phase == GATHERING)
@@ -849,6 +888,21 @@ static void say_left(const struct rd_hub *hub, struct line *line, struct rd_note
 	note->left.calls = hub->seats[note->left.rank].calls;
 }
 
+/* The next loss of which this rank is one end, if there is one. */
+static bool say_detour(const struct rd_hub *hub, struct line *line, struct rd_note *note)
+{
+	while (line->detours_told < hub->detours.count) {
+		const struct rd_loss *loss = &hub->detours.at[line->detours_told++];
+
+		if (loss->low != line->rank && loss->high != line->rank)
+			continue;
+		note->kind = RD_NOTE_DETOUR;
+		note->detour = *loss;
+		return true;
+	}
+	return false;
+}
+
 static bool say_verdict(const struct rd_hub *hub, struct line *line, struct rd_note *note)
 {
 	if (!spend(line, SAY_VERDICT))
@@ -883,6 +937,8 @@ bool rd_hub_next(struct rd_hub *hub, int index, struct rd_note *note)
 		note->beat.timeout_ms = (uint32_t)hub->settings->timeout_ms;
 	} else if (hub->phase != GATHERING && line->members_told <= hub->size) {
 		say_member(hub, line, note);
+	} else if (hub->phase == OPENING && say_detour(hub, line, note)) {
+		return true;
 	} else if (spend(line, SAY_GO)) {
 		note->kind = RD_NOTE_GO;
 	} else if (line->leavers_told < hub->leaver_count) {

@@ -49,6 +49,7 @@ struct line {
 /* What callers want of the thread. */
 struct orders {
 	bool ready, report, leave, quit;
+	int detours; /* that `ready` comes after */
 	int error, culprit;
 	uint64_t digest;
 	char story[RD_STORY_SIZE];
@@ -64,6 +65,8 @@ struct rd_lifeline {
 	pthread_mutex_t lock;
 	pthread_cond_t news;
 	struct orders orders; /* under the lock */
+	struct rd_losses losses, detours; /* under the lock: lost here; the hub's word on them */
+	_Atomic int detour_count;
 	enum rd_spoke_phase phase; /* under the lock */
 	bool over; /* under the lock: the thread has ended */
 	_Atomic int verdict;
@@ -81,6 +84,7 @@ struct rd_lifeline {
 	struct rd_hub *hub; /* NULL but in rank 0 */
 	bool seated; /* the spoke here is the hub's line 0 */
 	struct line **lines; /* the hub's; NULL where there is none */
+	int losses_followed;
 	bool leaving, quitting;
 	int64_t linger_ms;
 };
@@ -433,9 +437,12 @@ static void follow_orders(struct rd_lifeline *lifeline, int64_t now_ms)
 
 	pthread_mutex_lock(&lifeline->lock);
 	orders = lifeline->orders;
+	while (lifeline->losses_followed < lifeline->losses.count)
+		rd_spoke_lose(
+			lifeline->spoke, &lifeline->losses.at[lifeline->losses_followed++]);
 	pthread_mutex_unlock(&lifeline->lock);
 	if (orders.ready)
-		rd_spoke_ready(lifeline->spoke);
+		rd_spoke_ready(lifeline->spoke, orders.detours);
 	if (orders.report)
 		rd_spoke_report(
 			lifeline->spoke, orders.error, orders.culprit, orders.story, now_ms);
@@ -453,16 +460,34 @@ static int find_verdict(const struct rd_lifeline *lifeline, const char **story)
 	return error ? error : rd_spoke_verdict(lifeline->spoke, story);
 }
 
-static void store_verdict(struct rd_lifeline *lifeline, int error, const char *story)
+static void wake(struct rd_lifeline *lifeline)
 {
 	uint64_t one = 1;
 
+	if (lifeline->wake_fd >= 0 && write(lifeline->wake_fd, &one, sizeof(one)) < 0)
+		rd_log(RD_INFO, RD_BOOTSTRAP, "the wake-up was not written: %m");
+}
+
+static void store_verdict(struct rd_lifeline *lifeline, int error, const char *story)
+{
 	snprintf(lifeline->story, sizeof(lifeline->story), "%s", story);
 	atomic_store(&lifeline->verdict, error);
 	atomic_store(lifeline->failed, error);
-	if (lifeline->wake_fd >= 0 && write(lifeline->wake_fd, &one, sizeof(one)) < 0)
-		rd_log(RD_INFO, RD_BOOTSTRAP, "the wake-up was not written: %m");
+	wake(lifeline);
 	rd_log(RD_INFO, RD_BOOTSTRAP, "%s: %s", rondo_error_name(error), story);
+}
+
+/* True: there are new ones. What finds no room here now does so at the next news. */
+static bool store_detours(struct rd_lifeline *lifeline)
+{
+	const struct rd_losses *detours = rd_spoke_detours(lifeline->spoke);
+	int before = lifeline->detours.count;
+
+	while (lifeline->detours.count < detours->count &&
+		rd_losses_add(&lifeline->detours, &detours->at[lifeline->detours.count]))
+		;
+	atomic_store(&lifeline->detour_count, lifeline->detours.count);
+	return lifeline->detours.count > before;
 }
 
 static void publish(struct rd_lifeline *lifeline, bool over)
@@ -474,9 +499,12 @@ static void publish(struct rd_lifeline *lifeline, bool over)
 	/* Only this thread writes these, so it may read them without the lock. */
 	if (atomic_load(&lifeline->verdict))
 		error = 0;
-	if (phase == lifeline->phase && !error && !over)
+	if (phase == lifeline->phase && !error && !over &&
+		rd_spoke_detours(lifeline->spoke)->count == lifeline->detours.count)
 		return;
 	pthread_mutex_lock(&lifeline->lock);
+	if (store_detours(lifeline))
+		wake(lifeline);
 	lifeline->phase = phase;
 	lifeline->over = over;
 	if (error)
@@ -706,6 +734,8 @@ static void destroy(struct rd_lifeline *lifeline)
 	close_fd(lifeline->bell_fd);
 	close_fd(lifeline->epoll_fd);
 	free(lifeline->lines);
+	rd_losses_finish(&lifeline->losses);
+	rd_losses_finish(&lifeline->detours);
 	rd_hub_destroy(lifeline->hub);
 	rd_spoke_destroy(lifeline->spoke);
 	pthread_cond_destroy(&lifeline->news);
@@ -815,14 +845,45 @@ int rd_lifeline_verdict(struct rd_lifeline *lifeline)
 	return error ? rd_fail(error, "%s", lifeline->story) : 0;
 }
 
-int rd_lifeline_ready(struct rd_lifeline *lifeline)
+int rd_lifeline_lose(struct rd_lifeline *lifeline, const struct rd_loss *loss)
 {
+	bool added;
+
+	pthread_mutex_lock(&lifeline->lock);
+	added = rd_losses_add(&lifeline->losses, loss);
+	if (added)
+		ring(lifeline);
+	pthread_mutex_unlock(&lifeline->lock);
+	return added ? 0 : rd_fail(RONDO_MEMORY, "no memory for a loss");
+}
+
+bool rd_lifeline_detour(struct rd_lifeline *lifeline, int number, struct rd_loss *detour)
+{
+	if (number >= atomic_load(&lifeline->detour_count))
+		return false;
+	pthread_mutex_lock(&lifeline->lock);
+	*detour = lifeline->detours.at[number];
+	pthread_mutex_unlock(&lifeline->lock);
+	return true;
+}
+
+int rd_lifeline_ready(struct rd_lifeline *lifeline, int detours)
+{
+	bool another;
+
 	pthread_mutex_lock(&lifeline->lock);
 	lifeline->orders.ready = true;
+	lifeline->orders.detours = detours;
 	ring(lifeline);
-	wait_for(lifeline, RD_SPOKE_OPEN);
+	while (lifeline->detours.count <= detours && lifeline->phase < RD_SPOKE_OPEN &&
+		!atomic_load(&lifeline->verdict) && !lifeline->over)
+		pthread_cond_wait(&lifeline->news, &lifeline->lock);
+	another = lifeline->detours.count > detours;
 	pthread_mutex_unlock(&lifeline->lock);
-	return rd_lifeline_verdict(lifeline);
+
+	int verdict = rd_lifeline_verdict(lifeline);
+
+	return verdict ? verdict : another;
 }
 
 int rd_lifeline_report(struct rd_lifeline *lifeline, int error, int culprit, const char *story)

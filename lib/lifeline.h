@@ -18,6 +18,7 @@
 
 #include <stdatomic.h>
 
+#include "loss.h"
 #include "place.h"
 #include "rondo/transport.h"
 
@@ -71,8 +72,19 @@ uint64_t rd_lifeline_comm_id(const struct rd_lifeline *lifeline);
 /* The interface address used for the control connection, for logs: "lo:127.0.0.1<29500>". */
 const char *rd_lifeline_where(const struct rd_lifeline *lifeline);
 
-/* Says that this rank's links are open; returns when all ranks' are, or the verdict. */
-int rd_lifeline_ready(struct rd_lifeline *lifeline);
+/*
+ * A link of this rank's did not come about, before rd_lifeline_ready(): the hub tells both ends. What
+ * it has told of this rank's links is counted from 0 and comes in one order: true, and *detour is the
+ * loss of that number; false: there are not so many yet. Each that comes writes wake_fd.
+ */
+int rd_lifeline_lose(struct rd_lifeline *lifeline, const struct rd_loss *loss);
+bool rd_lifeline_detour(struct rd_lifeline *lifeline, int number, struct rd_loss *detour);
+
+/*
+ * Says that this rank's links are open, after so many detours. Returns 0 when all ranks' are, 1 when
+ * there is a detour more and links have to be opened again, or the verdict.
+ */
+int rd_lifeline_ready(struct rd_lifeline *lifeline, int detours);
 
 /*
  * Reports a failure seen here and waits (bounded, about a second) for the hub's verdict, which is

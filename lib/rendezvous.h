@@ -10,7 +10,10 @@
  *   HELLO ->                     who I am, what I was started with
  *   <- BEAT                      welcome
  *   <- MEMBER * size, TABLE      once all are here
- *   READY ->                     my links are open
+ *   LOST ->, <- DETOUR           a link over some transport did not come about: both ranks of the
+ *                                pair are told, and take another
+ *   READY ->                     my links are open, after so many detours: stale once there is
+ *                                another
  *   <- GO                        once everyone's are
  *   REPORT ->                    something failed here
  *   <- QUERY, ANSWER ->          what are you doing?
@@ -19,7 +22,7 @@
  *   BEAT, both ways              four times in the other side's timeout_ms, or each 5 s
  *
  * Nothing is queued: each connection has a few bits for what it has still to be told, so that
- * memory does not grow with a peer that does not read.
+ * memory does not grow with a peer that does not read. Losses are kept once, however many are told.
  */
 #ifndef RD_RENDEZVOUS_H
 #define RD_RENDEZVOUS_H
@@ -120,8 +123,10 @@ void rd_spoke_tick(struct rd_spoke *spoke, int64_t now_ms);
 bool rd_spoke_next(struct rd_spoke *spoke, struct rd_note *note);
 int64_t rd_spoke_deadline(const struct rd_spoke *spoke);
 
-/* What this rank does: its links are open; it saw a failure; it leaves. */
-void rd_spoke_ready(struct rd_spoke *spoke);
+/* What this rank does: a link to a peer did not come about; its links are open, after so many detours;
+   it saw a failure; it leaves. */
+void rd_spoke_lose(struct rd_spoke *spoke, const struct rd_loss *loss);
+void rd_spoke_ready(struct rd_spoke *spoke, int detours);
 void rd_spoke_report(
 	struct rd_spoke *spoke, int error, int culprit, const char *story, int64_t now_ms);
 void rd_spoke_leave(struct rd_spoke *spoke, uint64_t digest, int64_t now_ms);
@@ -133,5 +138,7 @@ int rd_spoke_verdict(const struct rd_spoke *spoke, const char **story);
 /* From RD_SPOKE_MET on. */
 const struct rd_member *rd_spoke_members(const struct rd_spoke *spoke);
 uint64_t rd_spoke_comm_id(const struct rd_spoke *spoke);
+/* So far: the losses of this rank's pairs, in the hub's order. */
+const struct rd_losses *rd_spoke_detours(const struct rd_spoke *spoke);
 
 #endif

@@ -46,6 +46,8 @@ struct rd_spoke {
 
 	struct rd_member *members;
 	int member_count; /* that have been told so far */
+	struct rd_losses losses, detours; /* ours, to be told; the hub's word on them */
+	int losses_told;
 	uint64_t comm_id;
 	uint32_t query;
 	int leaver; /* with the fewest calls, leaver_calls; -1: none has left */
@@ -95,6 +97,8 @@ void rd_spoke_destroy(struct rd_spoke *spoke)
 {
 	if (!spoke)
 		return;
+	rd_losses_finish(&spoke->losses);
+	rd_losses_finish(&spoke->detours);
 	free(spoke->members);
 	free(spoke);
 }
@@ -118,6 +122,11 @@ const struct rd_member *rd_spoke_members(const struct rd_spoke *spoke)
 uint64_t rd_spoke_comm_id(const struct rd_spoke *spoke)
 {
 	return spoke->comm_id;
+}
+
+const struct rd_losses *rd_spoke_detours(const struct rd_spoke *spoke)
+{
+	return &spoke->detours;
 }
 
 /* ---- Failing ------------------------------------------------------------------------------- */
@@ -234,9 +243,23 @@ void rd_spoke_garbled(struct rd_spoke *spoke)
 
 /* ---- What this rank does ------------------------------------------------------------------- */
 
-void rd_spoke_ready(struct rd_spoke *spoke)
+static void keep(struct rd_spoke *spoke, struct rd_losses *losses, const struct rd_loss *loss)
 {
-	if (spoke->phase != RD_SPOKE_MET || spoke->ready)
+	if (!rd_losses_add(losses, loss))
+		fail(spoke, RONDO_MEMORY, "rank %d: no memory for a loss", spoke->settings->rank);
+}
+
+void rd_spoke_lose(struct rd_spoke *spoke, const struct rd_loss *loss)
+{
+	/* The peer may have said so before. */
+	if (spoke->phase == RD_SPOKE_MET && !spoke->ready &&
+		!rd_losses_have(&spoke->detours, loss))
+		keep(spoke, &spoke->losses, loss);
+}
+
+void rd_spoke_ready(struct rd_spoke *spoke, int detours)
+{
+	if (spoke->phase != RD_SPOKE_MET || spoke->ready || detours != spoke->detours.count)
 		return;
 	spoke->ready = true;
 	spoke->say |= SAY_READY;
@@ -293,6 +316,21 @@ static void take_go(struct rd_spoke *spoke)
 		rd_spoke_garbled(spoke);
 	else
 		spoke->phase = RD_SPOKE_OPEN;
+}
+
+/* Whatever was ready is so no more. */
+static void take_detour(struct rd_spoke *spoke, const struct rd_loss *loss)
+{
+	int rank = spoke->settings->rank;
+
+	if (spoke->phase != RD_SPOKE_MET || (loss->low != rank && loss->high != rank) ||
+		loss->high >= spoke->settings->size) {
+		rd_spoke_garbled(spoke);
+		return;
+	}
+	spoke->ready = false;
+	spoke->say &= ~(unsigned)SAY_READY;
+	keep(spoke, &spoke->detours, loss);
 }
 
 /* Our call is one that the leaver never made: it cannot end well. */
@@ -353,6 +391,9 @@ void rd_spoke_take(struct rd_spoke *spoke, const struct rd_note *note, int64_t n
 		return;
 	case RD_NOTE_TABLE:
 		take_table(spoke, note);
+		return;
+	case RD_NOTE_DETOUR:
+		take_detour(spoke, &note->detour);
 		return;
 	case RD_NOTE_GO:
 		take_go(spoke);
@@ -531,8 +572,12 @@ bool rd_spoke_next(struct rd_spoke *spoke, struct rd_note *note)
 	} else if (spend(spoke, SAY_BEAT)) {
 		note->kind = RD_NOTE_BEAT;
 		note->beat.timeout_ms = (uint32_t)spoke->settings->timeout_ms;
+	} else if (spoke->losses_told < spoke->losses.count) {
+		note->kind = RD_NOTE_LOST;
+		note->lost = spoke->losses.at[spoke->losses_told++];
 	} else if (spend(spoke, SAY_READY)) {
 		note->kind = RD_NOTE_READY;
+		note->ready.detours = (uint32_t)spoke->detours.count;
 	} else if (spend(spoke, SAY_ANSWER)) {
 		say_answer(spoke, note);
 	} else if (spend(spoke, SAY_REPORT)) {

@@ -190,6 +190,17 @@ static void walk_answer(struct cursor *at, struct rd_note *note)
 	walk_rank(at, &note->answer.waiting_for, -1);
 }
 
+static void walk_loss(struct cursor *at, struct rd_loss *loss)
+{
+	walk_rank(at, &loss->low, 0);
+	walk_rank(at, &loss->high, 0);
+	walk_rank(at, &loss->by, 0);
+	walk_text(at, loss->transport, sizeof(loss->transport));
+	walk_text(at, loss->reason, sizeof(loss->reason));
+	if (loss->low >= loss->high || (loss->by != loss->low && loss->by != loss->high))
+		at->bad = true;
+}
+
 static void walk_note(struct cursor *at, struct rd_note *note)
 {
 	switch (note->kind) {
@@ -230,6 +241,14 @@ static void walk_note(struct cursor *at, struct rd_note *note)
 		walk_u32(at, &note->left.calls);
 		return;
 	case RD_NOTE_READY:
+		walk_u32(at, &note->ready.detours);
+		return;
+	case RD_NOTE_LOST:
+		walk_loss(at, &note->lost);
+		return;
+	case RD_NOTE_DETOUR:
+		walk_loss(at, &note->detour);
+		return;
 	case RD_NOTE_GO:
 	case RD_NOTE_FAREWELL:
 		return;
@@ -272,7 +291,7 @@ int rd_wire_get(const unsigned char *bytes, size_t size, struct rd_note *note)
 		return 0;
 	kind = get_u16(bytes + 4);
 	at.left = get_u16(bytes + 6);
-	if (kind < RD_NOTE_HELLO || kind > RD_NOTE_LEFT)
+	if (kind < RD_NOTE_HELLO || kind > RD_NOTE_DETOUR)
 		return rd_fail(RONDO_PROTOCOL, "there is no note of kind %zu", kind);
 	if (at.left > PAYLOAD_MAX)
 		return rd_fail(RONDO_PROTOCOL, "a note of %zu bytes is too long", at.left);

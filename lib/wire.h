@@ -16,8 +16,9 @@
 
 #include "error.h"
 #include "lifeline.h"
+#include "loss.h"
 
-#define RD_WIRE_VERSION 1
+#define RD_WIRE_VERSION 2
 #define RD_FRAME_MAX 5120
 
 enum rd_note_kind {
@@ -34,6 +35,8 @@ enum rd_note_kind {
 	RD_NOTE_BYE, /* to the hub: I leave */
 	RD_NOTE_FAREWELL, /* to the leaver: heard; the last word on a connection */
 	RD_NOTE_LEFT, /* to each: this rank has left */
+	RD_NOTE_LOST, /* to the hub: a link of mine did not come about */
+	RD_NOTE_DETOUR, /* to both of the pair: theirs did not; take another transport */
 };
 
 struct rd_note {
@@ -60,6 +63,9 @@ struct rd_note {
 			uint64_t comm_id;
 		} table;
 		struct {
+			uint32_t detours; /* that I know of */
+		} ready;
+		struct {
 			int32_t error, culprit; /* culprit: -1: none */
 			char story[RD_STORY_SIZE];
 		} report;
@@ -83,6 +89,7 @@ struct rd_note {
 			int32_t rank;
 			uint32_t calls;
 		} left;
+		struct rd_loss lost, detour;
 	};
 };
 

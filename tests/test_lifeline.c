@@ -124,7 +124,7 @@ static int join_and_open(struct rank *rank)
 {
 	int error = join(rank);
 
-	return error ? error : keep_error(rank, rd_lifeline_ready(rank->lifeline));
+	return error ? error : keep_error(rank, rd_lifeline_ready(rank->lifeline, 0));
 }
 
 static int leave(struct rank *rank)
@@ -216,7 +216,7 @@ static int check_members(struct rank *rank)
 	for (int i = 0; i < rank->size; i++)
 		if (members[i].cards[0].bytes[0] != 100 + i || members[i].place.pid != getpid())
 			rank->error = 1;
-	if (keep_error(rank, rd_lifeline_ready(rank->lifeline)))
+	if (keep_error(rank, rd_lifeline_ready(rank->lifeline, 0)))
 		return rank->error;
 	return leave(rank);
 }
@@ -754,7 +754,7 @@ static void live(struct rank *rank, const struct fate *fate)
 		raise(SIGKILL);
 	if (dies(rank, fate, WHILE_OPENING))
 		ualarm(500000, 0);
-	if (!lags && keep_error(rank, rd_lifeline_ready(rank->lifeline)))
+	if (!lags && keep_error(rank, rd_lifeline_ready(rank->lifeline, 0)))
 		return;
 	if (dies(rank, fate, RUNNING))
 		raise(SIGKILL);

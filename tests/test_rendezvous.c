@@ -50,6 +50,9 @@ struct node {
 	/* What it does: */
 	bool lags; /* it never gets its links open */
 	bool idle; /* nothing by itself, once all links are open */
+	unsigned broken[RANKS_MAX]; /* by peer: transports (bits) whose link it sees fail */
+	unsigned lost[RANKS_MAX]; /* of those, which it has said */
+	int route[RANKS_MAX]; /* the transport it takes, so far */
 	int64_t act_ms; /* the next act */
 	uint32_t calls; /* that it makes before it leaves */
 	uint64_t digest;
@@ -108,7 +111,7 @@ static void send_packet(struct pipe *pipe, const unsigned char *bytes, size_t si
 
 static void babble(unsigned char *bytes, size_t size)
 {
-	struct rd_note note = { .kind = RD_NOTE_HELLO + (int)draw(RD_NOTE_LEFT) };
+	struct rd_note note = { .kind = RD_NOTE_HELLO + (int)draw(RD_NOTE_DETOUR) };
 	unsigned char frame[RD_FRAME_MAX];
 	size_t other;
 
@@ -339,13 +342,64 @@ static bool deliver(struct node *node, struct pipe *pipe)
 
 /* ---- What ranks do ------------------------------------------------------------------------- */
 
+/* The first transport that no detour leads away from. */
+static int route_to(const struct node *node, int peer)
+{
+	const struct rd_losses *detours = rd_spoke_detours(node->spoke);
+	unsigned barred = 0;
+	int route = 0;
+
+	for (int i = 0; i < detours->count; i++)
+		if (detours->at[i].low == peer || detours->at[i].high == peer)
+			barred |= 1u << (detours->at[i].transport[0] - '0');
+	while (barred >> route & 1)
+		route++;
+	return route;
+}
+
+static void lose_route(struct node *node, int peer, int route)
+{
+	int rank = (int)(node - net.nodes);
+	struct rd_loss loss = {
+		.low = rank < peer ? rank : peer,
+		.high = rank < peer ? peer : rank,
+		.by = rank,
+		.transport = { (char)('0' + route) },
+		.reason = "broken",
+	};
+
+	node->lost[peer] |= 1u << route;
+	rd_spoke_lose(node->spoke, &loss);
+}
+
+/* Opens links over the first transport that is left for each pair, and says what became of it. */
+static void open_links(struct node *node)
+{
+	int detours = rd_spoke_detours(node->spoke)->count;
+	bool open = true;
+
+	for (int peer = 0; peer < net.size; peer++) {
+		int route = route_to(node, peer);
+		unsigned bit = 1u << route;
+
+		node->route[peer] = route;
+		if (!(node->broken[peer] & bit))
+			continue;
+		open = false;
+		if (!(node->lost[peer] & bit))
+			lose_route(node, peer, route);
+	}
+	if (open)
+		rd_spoke_ready(node->spoke, detours);
+}
+
 static void act(struct node *node)
 {
 	enum rd_spoke_phase phase = rd_spoke_phase(node->spoke);
 	uint32_t calls = atomic_load(&node->doing.calls);
 
 	if (phase == RD_SPOKE_MET && !node->lags) {
-		rd_spoke_ready(node->spoke);
+		open_links(node);
 	} else if (phase == RD_SPOKE_OPEN && !node->idle && calls < node->calls) {
 		atomic_store(&node->doing.calls, calls + 1);
 		atomic_store(&node->doing.done, calls + 1);
@@ -606,6 +660,41 @@ Test(rendezvous, ranks_meet_work_and_part_whatever_the_delays, .timeout = 60)
 	}
 }
 
+/* Either of a pair may see the link fail, over any transport but the last. */
+static void break_links(void)
+{
+	for (int i = 0; i < net.size; i++)
+		for (int peer = 0; peer < net.size; peer++)
+			if (peer != i && draw(3) == 0)
+				net.nodes[i].broken[peer] = draw(4);
+}
+
+Test(rendezvous, both_of_a_pair_take_the_first_transport_that_fails_neither, .timeout = 60)
+{
+	for (uint32_t seed = 1; seed <= 500; seed++) {
+		init_net(2 + (int)(seed % (RANKS_MAX - 1)), seed);
+		stagger(100);
+		break_links();
+		cr_assert(run_until(all_open), "seed %u: %s", seed, net.hub_story);
+		for (int i = 0; i < net.size; i++) {
+			for (int peer = 0; peer < net.size; peer++) {
+				unsigned broken = net.nodes[i].broken[peer] |
+						  net.nodes[peer].broken[i];
+				int route = net.nodes[i].route[peer];
+
+				if (peer == i)
+					continue;
+				cr_assert_eq(route, route_to(&net.nodes[i], peer), "seed %u", seed);
+				cr_assert_eq(route, net.nodes[peer].route[i], "seed %u", seed);
+				cr_assert_not(broken >> route & 1, "seed %u", seed);
+				cr_assert_eq(broken & ((1u << route) - 1), (1u << route) - 1,
+					"seed %u: rank %d left a sound way to %d", seed, i, peer);
+			}
+		}
+		finish_net();
+	}
+}
+
 /* One run for each event of the healthy run, in which the victim falls ill just then. */
 static void run_every_moment(int size, int victim, enum ill ill)
 {
@@ -646,6 +735,20 @@ Test(rendezvous, nonsense_at_any_moment_is_the_same_news_to_all, .timeout = 120)
 	for (int size = 2; size <= 4; size++)
 		for (int victim = 1; victim < size; victim++)
 			run_every_moment(size, victim, BABBLES);
+}
+
+Test(rendezvous, a_death_among_detours_is_the_same_news_to_all, .timeout = 120)
+{
+	for (uint32_t seed = 1; seed <= 300; seed++) {
+		init_net(3, seed);
+		net.victim = (int)draw(3);
+		net.ill = DIES;
+		net.fatal_event = draw(120);
+		break_links();
+		cr_assert(run_until(all_ended), "seed %u hangs", seed);
+		check_survivors("detours");
+		finish_net();
+	}
 }
 
 /* A world in which ranks come late, leave early, fall ill and disagree. True: some come too late.
@@ -1092,4 +1195,63 @@ Test(rendezvous, a_connection_that_fails_is_no_death)
 	net.nodes[2].dead = true;
 	expect_verdict(RONDO_BROKEN,
 		"the connection to rank 2 (host h2, pid 102) failed: No route to host");
+}
+
+/* Rank 1 says that the link between these two was lost. */
+static void tell_loss(int low, int high, int by)
+{
+	struct rd_note note = { .kind = RD_NOTE_LOST, .lost = { low, high, by, "shm", "broken" } };
+
+	rd_hub_take(net.hub, net.nodes[1].line, &note, net.now_ms);
+}
+
+static bool all_met(void)
+{
+	for (int i = 0; i < net.size; i++)
+		if (!net.nodes[i].spoke || rd_spoke_phase(net.nodes[i].spoke) != RD_SPOKE_MET)
+			return false;
+	return true;
+}
+
+static void meet_lagging(int size)
+{
+	init_net(size, 1);
+	for (int i = 0; i < size; i++)
+		net.nodes[i].lags = true;
+	cr_assert(run_until(all_met));
+}
+
+Test(rendezvous, a_loss_of_a_rank_that_is_not_there_is_nonsense)
+{
+	meet_lagging(3);
+	tell_loss(1, 3, 1);
+	expect_verdict(RONDO_PROTOCOL, "rank 1 (host h1, pid 101) sent bytes that make no sense");
+}
+
+Test(rendezvous, a_loss_between_others_is_nonsense)
+{
+	meet_lagging(3);
+	tell_loss(0, 2, 2);
+	expect_verdict(RONDO_PROTOCOL, "rank 1 (host h1, pid 101) sent bytes that make no sense");
+}
+
+Test(rendezvous, a_loss_by_a_rank_that_is_ready_is_nonsense)
+{
+	meet_lagging(3);
+	rd_spoke_ready(net.nodes[1].spoke, 0);
+	run_steps(50);
+	tell_loss(0, 1, 1);
+	expect_verdict(RONDO_PROTOCOL, "rank 1 (host h1, pid 101) sent bytes that make no sense");
+}
+
+Test(rendezvous, losses_without_end_are_nonsense)
+{
+	struct rd_note note = { .kind = RD_NOTE_LOST, .lost = { 0, 1, 1, "", "broken" } };
+
+	meet_lagging(2);
+	for (int i = 0; i <= 2 * RD_TRANSPORTS_MAX; i++) {
+		snprintf(note.lost.transport, sizeof(note.lost.transport), "t%d", i);
+		rd_hub_take(net.hub, net.nodes[1].line, &note, net.now_ms);
+	}
+	expect_verdict(RONDO_PROTOCOL, "sent bytes that make no sense");
 }

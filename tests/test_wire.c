@@ -73,12 +73,18 @@ static void fill_note(struct rd_note *note, enum rd_note_kind kind)
 	} else if (kind == RD_NOTE_LEFT) {
 		note->left.rank = 0;
 		note->left.calls = 17;
+	} else if (kind == RD_NOTE_READY) {
+		note->ready.detours = 3;
+	} else if (kind == RD_NOTE_LOST || kind == RD_NOTE_DETOUR) {
+		note->lost = (struct rd_loss){ .low = 2, .high = 65535, .by = 2 };
+		memset(note->lost.transport, 't', RD_LOSS_NAME - 1);
+		memset(note->lost.reason, 'r', RD_LOSS_REASON - 1);
 	}
 }
 
 Test(wire, every_note_comes_back_as_it_went)
 {
-	for (int kind = RD_NOTE_HELLO; kind <= RD_NOTE_LEFT; kind++) {
+	for (int kind = RD_NOTE_HELLO; kind <= RD_NOTE_DETOUR; kind++) {
 		unsigned char frame[RD_FRAME_MAX];
 		struct rd_note note, back;
 		size_t size;
@@ -117,7 +123,7 @@ static int get_exactly(const unsigned char *frame, size_t size, struct rd_note *
 
 Test(wire, a_note_that_has_not_arrived_whole_is_waited_for)
 {
-	for (int kind = RD_NOTE_HELLO; kind <= RD_NOTE_LEFT; kind++) {
+	for (int kind = RD_NOTE_HELLO; kind <= RD_NOTE_DETOUR; kind++) {
 		unsigned char frame[RD_FRAME_MAX];
 		struct rd_note note;
 		size_t size;
@@ -132,7 +138,7 @@ Test(wire, a_note_that_has_not_arrived_whole_is_waited_for)
 
 Test(wire, a_note_that_claims_another_length_is_refused)
 {
-	for (int kind = RD_NOTE_HELLO; kind <= RD_NOTE_LEFT; kind++) {
+	for (int kind = RD_NOTE_HELLO; kind <= RD_NOTE_DETOUR; kind++) {
 		unsigned char frame[RD_FRAME_MAX + 1] = { 0 };
 		struct rd_note note;
 		size_t size;
@@ -206,7 +212,7 @@ Test(wire, flipped_bits_never_get_past_the_checks, .timeout = 60)
 {
 	uint32_t seed = 1;
 
-	for (int kind = RD_NOTE_HELLO; kind <= RD_NOTE_LEFT; kind++) {
+	for (int kind = RD_NOTE_HELLO; kind <= RD_NOTE_DETOUR; kind++) {
 		unsigned char frame[RD_FRAME_MAX];
 		struct rd_note note;
 		size_t size;

@@ -1,0 +1,325 @@
+/* Transports that promise to reach and do not: their pairs take the next one, on both sides. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "error.h"
+#include "transports/transports.h"
+#include "world.h"
+
+/* ---- Transports that break their promise --------------------------------------------------- */
+
+enum fault {
+	OPEN_FAILS,
+	NEVER_READY,
+	BREAKS,
+	SWALLOWS, /* what is sent never comes */
+	GARBLES, /* something else comes */
+};
+
+static enum fault fault;
+static int faulty_rank =
+	-1; /* the fault shows there only, the other ranks see silence; -1: on all */
+
+struct broken_link {
+	struct rd_link base;
+	unsigned char room[4096];
+	struct broken_link *next;
+};
+
+struct broken_endpoint {
+	struct rd_endpoint base;
+	struct broken_link *links;
+	enum fault fault;
+};
+
+static void *broken_reserve(struct rd_link *base, size_t size)
+{
+	struct broken_link *link = (struct broken_link *)base;
+
+	return size <= sizeof(link->room) ? link->room : NULL;
+}
+
+static void broken_commit(struct rd_link *base, const struct rd_tag *tag, size_t size)
+{
+	(void)base, (void)tag, (void)size;
+}
+
+static bool recv_nothing(struct rd_link *base, void *into, size_t size, struct rd_message *message)
+{
+	(void)base, (void)into, (void)size, (void)message;
+	return false;
+}
+
+static bool recv_garbage(struct rd_link *base, void *into, size_t size, struct rd_message *message)
+{
+	static const struct rd_tag tag;
+
+	(void)into, (void)size;
+	*message = (struct rd_message){ ((struct broken_link *)base)->room, 32, &tag };
+	return true;
+}
+
+static void broken_release(struct rd_link *base)
+{
+	(void)base;
+}
+
+static const struct rd_link_ops swallowing = {
+	.reserve = broken_reserve,
+	.commit = broken_commit,
+	.recv = recv_nothing,
+	.release = broken_release,
+};
+
+static const struct rd_link_ops garbling = {
+	.reserve = broken_reserve,
+	.commit = broken_commit,
+	.recv = recv_garbage,
+	.release = broken_release,
+};
+
+static int broken_reach(const struct rd_place *here, const struct rd_place *there)
+{
+	(void)here, (void)there;
+	return 1;
+}
+
+static int listen_as(const struct rd_transport *transport, struct rd_endpoint **result,
+	const struct rd_local *local, size_t *card_size)
+{
+	struct broken_endpoint *endpoint = calloc(1, sizeof(*endpoint));
+
+	endpoint->base.transport = transport;
+	endpoint->fault = faulty_rank < 0 || faulty_rank == local->rank ? fault : SWALLOWS;
+	*card_size = 0;
+	*result = &endpoint->base;
+	return 0;
+}
+
+static int broken_open(struct rd_endpoint *base, int peer, int channel, const unsigned char *card,
+	size_t card_size, struct rd_link **result)
+{
+	struct broken_endpoint *endpoint = (struct broken_endpoint *)base;
+	struct broken_link *link;
+
+	(void)card, (void)card_size;
+	if (endpoint->fault == OPEN_FAILS)
+		return rd_fail(RONDO_SYSTEM, "the driver says no");
+	link = calloc(1, sizeof(*link));
+	link->base = (struct rd_link){
+		.ops = endpoint->fault == GARBLES ? &garbling : &swallowing,
+		.transport = base->transport,
+		.peer = peer,
+		.channel = channel,
+		.ready = endpoint->fault != NEVER_READY,
+		.message_max = sizeof(link->room),
+	};
+	link->next = endpoint->links;
+	endpoint->links = link;
+	*result = &link->base;
+	return 0;
+}
+
+static bool broken_advance(struct rd_endpoint *base)
+{
+	struct broken_endpoint *endpoint = (struct broken_endpoint *)base;
+
+	for (struct broken_link *link = endpoint->links; link; link = link->next) {
+		if (endpoint->fault != BREAKS || link->base.error)
+			continue;
+		link->base.error = RONDO_BROKEN;
+		snprintf(link->base.story, sizeof(link->base.story), "fell off the bus");
+	}
+	return false;
+}
+
+static void broken_close(struct rd_endpoint *base)
+{
+	struct broken_endpoint *endpoint = (struct broken_endpoint *)base;
+
+	while (endpoint->links) {
+		struct broken_link *next = endpoint->links->next;
+
+		free(endpoint->links);
+		endpoint->links = next;
+	}
+	free(endpoint);
+}
+
+static int listen_first(struct rd_endpoint **, const struct rd_local *, unsigned char *, size_t *);
+static int listen_second(struct rd_endpoint **, const struct rd_local *, unsigned char *, size_t *);
+
+#define BROKEN(name_, listen_) \
+	{ \
+		.abi = RD_TRANSPORT_ABI, .name = (name_), .reach = broken_reach, \
+		.listen = (listen_), .open = broken_open, .advance = broken_advance, \
+		.close = broken_close, \
+	}
+
+static const struct rd_transport first = BROKEN("first", listen_first);
+static const struct rd_transport second = BROKEN("second", listen_second);
+
+static int listen_first(struct rd_endpoint **result, const struct rd_local *local,
+	unsigned char *card, size_t *card_size)
+{
+	(void)card;
+	return listen_as(&first, result, local, card_size);
+}
+
+static int listen_second(struct rd_endpoint **result, const struct rd_local *local,
+	unsigned char *card, size_t *card_size)
+{
+	(void)card;
+	return listen_as(&second, result, local, card_size);
+}
+
+/* ---- Worlds with them ---------------------------------------------------------------------- */
+
+static int sum_up(struct citizen *citizen)
+{
+	int64_t number = citizen->rank + 1, wanted = citizen->size * (citizen->size + 1) / 2;
+
+	if (citizen->create_error)
+		return world_say(citizen, "%s", rondo_last_error());
+	if (rondo_all_reduce(citizen->comm, &number, &number, 1, RONDO_I64, RONDO_SUM, NULL))
+		return world_say(citizen, "%s", rondo_last_error());
+	return number == wanted ? 0 : world_say(citizen, "a wrong sum");
+}
+
+/* Runs the world; what it wrote to standard error comes back as text. */
+static const char *run_world(const struct world *world, int *failed, struct fate *fates)
+{
+	static char text[64 << 10];
+	int file = memfd_create("stderr", MFD_CLOEXEC), kept = dup(STDERR_FILENO);
+	ssize_t size;
+
+	cr_assert(file >= 0 && kept >= 0);
+	dup2(file, STDERR_FILENO);
+	*failed = world_run(world, sum_up, NULL, fates);
+	dup2(kept, STDERR_FILENO);
+	close(kept);
+	size = pread(file, text, sizeof(text) - 1, 0);
+	close(file);
+	text[size > 0 ? size : 0] = '\0';
+	return text;
+}
+
+static int count(const char *text, const char *part)
+{
+	int found = 0;
+
+	for (; (text = strstr(text, part)); text++)
+		found++;
+	return found;
+}
+
+static void expect_detour(enum fault of, int rank, const char *line)
+{
+	struct world world = { .size = 2 };
+	struct fate fates[WORLD_MAX];
+	const char *text;
+	int failed;
+
+	fault = of;
+	faulty_rank = rank;
+	cr_assert_eq(rd_transport_add(&first), 0);
+	setenv("RONDO_INIT_TIMEOUT_MS", "8000", 1);
+	text = run_world(&world, &failed, fates);
+	cr_expect_eq(failed, 0, "%s", text);
+	cr_expect_eq(count(text, " WARN "), 1, "%s", text);
+	cr_expect(strstr(text, line), "%s", text);
+}
+
+Test(routes, a_link_that_cannot_be_opened_gives_way, .timeout = 60)
+{
+	expect_detour(OPEN_FAILS, -1,
+		"[0] RONDO WARN rank 0 and rank 1 do not reach each other over first (rank ");
+}
+
+Test(routes, what_one_rank_alone_sees_leads_both_another_way, .timeout = 60)
+{
+	expect_detour(OPEN_FAILS, 1,
+		"[0] RONDO WARN rank 0 and rank 1 do not reach each other over first (rank 1 says: "
+		"the driver says no), and go on over shm\n");
+}
+
+Test(routes, a_link_that_breaks_gives_way, .timeout = 60)
+{
+	expect_detour(
+		BREAKS, 0, "over first (rank 0 says: fell off the bus), and go on over shm\n");
+}
+
+Test(routes, a_link_over_which_something_else_comes_gives_way, .timeout = 60)
+{
+	expect_detour(GARBLES, 0,
+		"over first (rank 0 says: the first message came out wrong), and go on over shm\n");
+}
+
+Test(routes, a_link_over_which_nothing_comes_gives_way, .timeout = 60)
+{
+	expect_detour(
+		SWALLOWS, -1, " says: nothing came through within 2000 ms), and go on over shm\n");
+}
+
+Test(routes, a_link_that_is_never_ready_gives_way, .timeout = 60)
+{
+	expect_detour(NEVER_READY, -1,
+		" says: nothing came through within 2000 ms), and go on over shm\n");
+}
+
+Test(routes, each_pair_says_so_once_however_many_there_are, .timeout = 60)
+{
+	struct world world = { .size = 5, .channels = 2 };
+	struct fate fates[WORLD_MAX];
+	const char *text;
+	int failed;
+
+	fault = BREAKS;
+	cr_assert_eq(rd_transport_add(&first), 0);
+	cr_assert_eq(rd_transport_add(&second), 0);
+	text = run_world(&world, &failed, fates);
+	cr_expect_eq(failed, 0, "%s", text);
+	cr_expect_eq(count(text, " WARN "), 20, "%s", text);
+	cr_expect_eq(count(text, "over first (rank "), 10, "%s", text);
+	cr_expect_eq(count(text, "and go on over second"), 10, "%s", text);
+	cr_expect_eq(count(text, "over second (rank "), 10, "%s", text);
+	cr_expect_eq(count(text, "and go on over shm"), 10, "%s", text);
+}
+
+Test(routes, where_none_is_left_all_that_was_tried_is_named, .timeout = 60)
+{
+	struct world world = { .size = 2, .transport = "first,second" };
+	struct fate fates[WORLD_MAX];
+	int failed;
+
+	fault = BREAKS;
+	cr_assert_eq(rd_transport_add(&first), 0);
+	cr_assert_eq(rd_transport_add(&second), 0);
+	run_world(&world, &failed, fates);
+	cr_assert_eq(failed, 2);
+	for (int rank = 0; rank < 2; rank++) {
+		cr_expect(
+			strstr(fates[rank].text, "cannot connect to rank"), "%s", fates[rank].text);
+		cr_expect(strstr(fates[rank].text, "rank 0 (host "), "%s", fates[rank].text);
+		cr_expect(strstr(fates[rank].text, "rank 1 (host "), "%s", fates[rank].text);
+		cr_expect(
+			strstr(fates[rank].text,
+				"over second: fell off the bus; nor over first: fell off the bus"),
+			"%s", fates[rank].text);
+	}
+	cr_expect_str_eq(fates[0].text, fates[1].text);
+}
+
+Test(routes, a_healthy_world_warns_of_nothing, .timeout = 60)
+{
+	struct world world = { .size = 4, .channels = 2 };
+	struct fate fates[WORLD_MAX];
+	int failed;
+
+	cr_expect_str_eq(run_world(&world, &failed, fates), "");
+	cr_expect_eq(failed, 0);
+}
