@@ -76,17 +76,39 @@ static int create(const struct rondo_comm *comm, const struct rd_problem *proble
 	return 0;
 }
 
-/* Between two ranks there is one way, on all channels; and where a rank is alone, none. */
+/* Whether the algorithm can do just this on every channel; one from a plug-in is proved for it. */
+static bool can(const struct rondo_comm *comm, const struct rd_problem *problem,
+	const struct rd_choice *choice)
+{
+	struct rd_problem here = *problem;
+
+	for (int channel = 0; channel < choice->channels; channel++) {
+		if (channel > 0 && here.layout == comm->layouts[channel])
+			continue;
+		here.layout = comm->layouts[channel];
+		if (!rd_algorithm_can(choice->algorithm, &here))
+			return false;
+	}
+	return true;
+}
+
+/* The first that can, on all channels: our own, for they come first. */
+static struct rd_choice simplest(const struct rondo_comm *comm, const struct rd_problem *problem)
+{
+	return (struct rd_choice){
+		.algorithm = rd_algorithm_find(problem, NULL),
+		.channels = comm->channels,
+		.piece_size = comm->piece_size,
+	};
+}
+
+/* Between two ranks there is one way; and where a rank is alone, none. */
 static bool choose_simply(
 	const struct rondo_comm *comm, const struct rd_problem *problem, struct rd_choice *choice)
 {
 	if (problem->collective != RD_TRANSFER && problem->size > 1)
 		return false;
-	*choice = (struct rd_choice){
-		.algorithm = rd_algorithm_find(problem, NULL),
-		.channels = comm->channels,
-		.piece_size = comm->piece_size,
-	};
+	*choice = simplest(comm, problem);
 	return true;
 }
 
@@ -98,6 +120,16 @@ static uint64_t block_size(const struct rd_call *call)
 	if (call->terms && call->terms->in)
 		return VARIED_SIZE;
 	return call->count * rondo_type_size(call->type);
+}
+
+static struct rd_prepared *find(const struct rondo_comm *comm, const struct rd_problem *problem,
+	const struct rd_choice *choice)
+{
+	struct rd_prepared *prepared = comm->prepared[problem->collective];
+
+	while (prepared && !fits(prepared, problem, choice))
+		prepared = prepared->next;
+	return prepared;
 }
 
 int rd_prepare(struct rondo_comm *comm, const struct rd_call *call, bool within_reach,
@@ -115,9 +147,16 @@ int rd_prepare(struct rondo_comm *comm, const struct rd_call *call, bool within_
 			return err;
 		*choice = chosen;
 	}
-	for (*prepared = *list; *prepared; *prepared = (*prepared)->next)
-		if (fits(*prepared, &call->problem, chosen))
-			return 0;
+	*prepared = find(comm, &call->problem, chosen);
+	/* It was chosen for one root and layout; these may be others. */
+	if (!*prepared && chosen != &simple && !can(comm, &call->problem, chosen)) {
+		*choice = NULL;
+		simple = simplest(comm, &call->problem);
+		chosen = &simple;
+		*prepared = find(comm, &call->problem, chosen);
+	}
+	if (*prepared)
+		return 0;
 
 	int err = create(comm, &call->problem, chosen, prepared);
 
