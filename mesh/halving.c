@@ -13,6 +13,8 @@
  */
 #include "halving.h"
 
+#include "exchange.h"
+
 static int largest_power(int size)
 {
 	int power = 1;
@@ -22,42 +24,44 @@ static int largest_power(int size)
 	return power;
 }
 
-/* Once ranks at distances below `far` have met, a rank is left with the chunks that agree with it
- * there.
+/*
+ * The chunks that two partners at this distance have left, or will have: those whose numbers agree
+ * with one of theirs in the bits up to that of `far`. A rank's own half, and its partner's, are
+ * `out` and `in` when results go back; the other way about when they are combined.
  */
-static bool is_left(int chunk, int rank, int far)
+static struct rd_exchange halves(int rank, int far, int power)
 {
-	return (chunk & (far - 1)) == (rank & (far - 1));
+	return (struct rd_exchange){
+		.to = rank ^ far,
+		.from = rank ^ far,
+		.sends_first = rank & far,
+		.out = rank & (2 * far - 1),
+		.in = (rank ^ far) & (2 * far - 1),
+		.count = power / (2 * far),
+		.stride = 2 * far,
+		.chunks = power,
+	};
 }
 
 static void halve(struct rd_plan *plan, int power)
 {
-	int rank = plan->problem.rank;
-
 	for (int far = 1; far < power; far *= 2) {
-		for (int chunk = 0; chunk < power; chunk++) {
-			if (!is_left(chunk, rank, 2 * far))
-				continue;
-			rd_send(plan, rank ^ far, chunk ^ far);
-			if (2 * far < power)
-				rd_recv_reduce(plan, rank ^ far, chunk);
-			else
-				rd_recv_reduce_last(plan, rank ^ far, chunk);
-		}
+		struct rd_exchange exchange = halves(plan->problem.rank, far, power);
+		int mine = exchange.out;
+
+		exchange.out = exchange.in;
+		exchange.in = mine;
+		exchange.taking = 2 * far < power ? RD_TAKE_REDUCE : RD_TAKE_REDUCE_LAST;
+		rd_exchange(plan, &exchange);
 	}
 }
 
 static void gather_back(struct rd_plan *plan, int power)
 {
-	int rank = plan->problem.rank;
-
 	for (int far = power / 2; far; far /= 2) {
-		for (int chunk = 0; chunk < power; chunk++) {
-			if (!is_left(chunk, rank, 2 * far))
-				continue;
-			rd_send(plan, rank ^ far, chunk);
-			rd_recv(plan, rank ^ far, chunk ^ far);
-		}
+		struct rd_exchange exchange = halves(plan->problem.rank, far, power);
+
+		rd_exchange(plan, &exchange);
 	}
 }
 

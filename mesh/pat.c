@@ -19,39 +19,54 @@
  */
 #include "pat.h"
 
-static int at(const struct rd_plan *plan, int distance)
+#include "exchange.h"
+
+/*
+ * Between two rounds a rank has, or has combined, the chunks of those at multiples of 2 far above
+ * it. In the round of `far`, chunks go down that far to be gathered, and up to be reduced.
+ */
+static struct rd_exchange round_of(const struct rd_problem *problem, int far)
 {
-	return rd_wrap(plan->problem.rank + distance, plan->problem.size);
+	int rank = problem->rank, size = problem->size;
+	int below = rd_wrap(rank - far, size), above = rd_wrap(rank + far, size);
+
+	return (struct rd_exchange){
+		.to = below,
+		.from = above,
+		.sends_first = rank / far % 2, /* differs between neighbours in the circle */
+		.out = rank,
+		.in = above,
+		.count = (size - far + 2 * far - 1) / (2 * far),
+		.stride = 2 * far,
+		.chunks = size,
+	};
 }
 
-/* Before the round of `far`, a rank has the chunks of those at multiples of 2 far above it. */
 static void all_gather(struct rd_plan *plan)
 {
-	int size = plan->problem.size, top = 1;
+	int top = 1;
 
-	while (2 * top < size)
+	while (2 * top < plan->problem.size)
 		top *= 2;
-	for (int far = top; far; far /= 2) {
-		for (int k = 0; k + far < size; k += 2 * far) {
-			rd_send(plan, at(plan, -far), at(plan, k));
-			rd_recv(plan, at(plan, far), at(plan, far + k));
-		}
+	for (int far = top; far && plan->problem.size > 1; far /= 2) {
+		struct rd_exchange round = round_of(&plan->problem, far);
+
+		rd_exchange(plan, &round);
 	}
 }
 
 /* The same trees, backwards. */
 static void reduce_scatter(struct rd_plan *plan)
 {
-	int size = plan->problem.size;
+	for (int far = 1; far < plan->problem.size; far *= 2) {
+		struct rd_exchange round = round_of(&plan->problem, far), back = round;
 
-	for (int far = 1; far < size; far *= 2) {
-		for (int k = 0; k + far < size; k += 2 * far) {
-			rd_send(plan, at(plan, far), at(plan, far + k));
-			if (k == 0 && 2 * far >= size)
-				rd_recv_reduce_last(plan, at(plan, -far), at(plan, k));
-			else
-				rd_recv_reduce(plan, at(plan, -far), at(plan, k));
-		}
+		back.to = round.from;
+		back.from = round.to;
+		back.out = round.in;
+		back.in = round.out;
+		back.taking = 2 * far < plan->problem.size ? RD_TAKE_REDUCE : RD_TAKE_REDUCE_LAST;
+		rd_exchange(plan, &back);
 	}
 }
 

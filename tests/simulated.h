@@ -20,6 +20,7 @@ struct world {
 	rondo_op op;
 	size_t count;
 	bool in_place;
+	const struct rd_layout *layout; /* NULL: ranks in order, all near */
 
 	struct rd_plan **plans;
 	struct rd_call *calls;
@@ -30,7 +31,7 @@ struct world {
 static inline struct rd_problem world_problem(const struct world *world, int rank)
 {
 	return (struct rd_problem){ world->collective, rank, world->size, world->root,
-		world->target, NULL };
+		world->target, world->layout };
 }
 
 static inline int world_number(int rank, int block, size_t i)

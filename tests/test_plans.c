@@ -58,28 +58,38 @@ Test(plans, of_every_algorithm_are_right_for_every_size_and_root, .timeout = 180
 			prove_size(rd_algorithms[i], size);
 }
 
+static struct any_layout any;
+
+static void prove_layout(int size, int most, unsigned seed)
+{
+	layout = layout_any(&any, size, most, seed);
+	for (int i = 0; rd_algorithms[i]; i++)
+		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
+			prove(rd_algorithms[i], c, size, rd_collective_has_root(c) ? seed % size : 0,
+				c == RD_TRANSFER ? seed / 3 % size : 0);
+}
+
 Test(plans, of_every_algorithm_are_right_for_any_layout, .timeout = 180)
 {
-	struct any_layout any;
-
-	for (int i = 0; rd_algorithms[i]; i++) {
-		for (int size = 1; size <= LARGEST; size++) {
-			layout = layout_any(&any, size, 1 + size / 2, 17 * size);
-			for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
-				prove(rd_algorithms[i], c, size,
-					rd_collective_has_root(c) ? size / 3 : 0, 0);
-		}
-	}
+	for (int size = 1; size <= LARGEST; size++)
+		prove_layout(size, 1 + size / 2, 17 * size);
+	/* Many small groups, and every root. */
+	for (int size = 2; size <= 9; size++)
+		for (int seed = 1; seed <= 5 * size; seed++)
+			prove_layout(size, 3, seed);
 }
 
 Test(plans, of_every_algorithm_are_right_for_some_larger_sizes, .timeout = 60)
 {
 	static const int sizes[] = { 65, 100, 127, 128 };
+	unsigned seed = 7;
 
 	for (int i = 0; rd_algorithms[i]; i++)
 		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
 			for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++)
 				prove(rd_algorithms[i], c, sizes[s], 0, 0);
+	for (int times = 0; times < 3; times++)
+		prove_layout(LARGEST + layout_random(&seed, 100), 20, 1 + times);
 }
 
 Test(plans, exist_for_every_collective_size_and_root)

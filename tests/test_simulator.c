@@ -1,5 +1,6 @@
 #include <criterion/criterion.h>
 
+#include "layouts.h"
 #include "simulated.h"
 
 static uint64_t seed = 1;
@@ -40,6 +41,14 @@ static struct rd_simulation any_simulation(int size)
 	return set;
 }
 
+/* Lies there until the next is drawn. */
+static const struct rd_layout *any_lay(int size)
+{
+	static struct any_layout drawn;
+
+	return any(2) ? layout_any(&drawn, size, 1 + any(size), 1 + any(1 << 20)) : NULL;
+}
+
 static struct world any_world(enum rd_collective collective, int size)
 {
 	struct world world = { .collective = collective, .size = size };
@@ -51,6 +60,7 @@ static struct world any_world(enum rd_collective collective, int size)
 	world.type = any(2) ? RONDO_I64 : RONDO_F32;
 	world.op = (rondo_op[]){ RONDO_SUM, RONDO_MIN, RONDO_MAX, RONDO_AVG }[any(4)];
 	world.in_place = any(2);
+	world.layout = any_lay(size);
 	return world;
 }
 

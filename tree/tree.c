@@ -14,64 +14,52 @@
  */
 #include "tree.h"
 
-/* Where a node of a tree of `size` nodes stands; -1: no such node. */
+/* Where a node of a tree stands. */
 struct place {
 	int parent, children[2];
 	int depth;
 };
 
-/* Node 0 is the root. Of the others the odd ones are leaves, those with k zeros at the end stand k
-   levels above; each is the middle of its subtree. */
+/* Nodes count from 1. The odd ones are leaves, those with k zeros at the end stand k levels above;
+   each is the middle of its subtree, as far as there are nodes. 0: none, above the root. */
 static int parent_of(int node, int size)
 {
 	int bit = node & -node, up = (node ^ bit) | bit << 1;
 
-	if (!node)
-		return -1;
-	return up < size ? up : node ^ bit;
-}
-
-static int largest_power_below(int size)
-{
-	int power = 1;
-
-	while (2 * power < size)
-		power *= 2;
-	return power;
+	return up <= size ? up : node ^ bit;
 }
 
 static struct place place_of(int node, int size)
 {
-	struct place place = { parent_of(node, size), { -1, -1 }, 0 };
+	struct place place = { parent_of(node, size), { 0, 0 }, 0 };
 	int far = (node & -node) / 2;
 
-	if (!node && size > 1)
-		place.children[0] = largest_power_below(size);
 	if (far) {
 		place.children[0] = node - far;
-		while (far && node + far >= size)
+		while (far && node + far > size)
 			far /= 2;
 		if (far)
 			place.children[1] = node + far;
 	}
-	for (int up = place.parent; up >= 0; up = parent_of(up, size))
+	for (int up = place.parent; up; up = parent_of(up, size))
 		place.depth++;
 	return place;
 }
 
-/* The node of tree 0 or 1 that the member of a line of `size` members is, and back. */
+/* The node of tree 0 or 1 that a member of a line of `size` is, and back; no node is no member, -1.
+ */
 static int node_of(int tree, int member, int size)
 {
 	if (tree == 0)
-		return member;
-	return size % 2 ? rd_wrap(member - 1, size) : size - 1 - member;
+		return member + 1;
+	return size % 2 ? rd_wrap(member + 1, size) + 1 : size - member;
 }
 
 static int member_of(int tree, int node, int size)
 {
-	if (tree == 0 || node < 0)
-		return node;
-	return size % 2 ? rd_wrap(node + 1, size) : size - 1 - node;
+	if (tree == 0 || !node)
+		return node - 1;
+	return size % 2 ? rd_wrap(node - 2, size) : size - node;
 }
 
 /* The same place, in the numbers of the line's members. */
@@ -107,14 +95,14 @@ static void spread_down(struct rd_plan *plan, const struct place *place, int chu
 		rd_send(plan, place->children[i], chunk);
 }
 
-/* No node is deeper than this. */
-static int levels(int size)
+/* Of all nodes; the root is the largest power of two. */
+static int depth_of(int size)
 {
-	int count = 0;
+	int depth = 0;
 
-	while (1 << count < size)
-		count++;
-	return count;
+	while (2 << depth <= size)
+		depth++;
+	return depth;
 }
 
 /*
@@ -125,7 +113,7 @@ static int levels(int size)
  */
 static void all_reduce(struct rd_plan *plan)
 {
-	int rank = plan->problem.rank, size = plan->problem.size, deepest = levels(size);
+	int rank = plan->problem.rank, size = plan->problem.size, deepest = depth_of(size);
 	/* Enough for the way to the root and back to be a small part of the whole. */
 	int each = 4 * deepest;
 	struct place places[2] = { place_in(0, rank, size), place_in(1, rank, size) };
@@ -160,7 +148,7 @@ static struct place below_root(const struct rd_problem *problem, int tree)
 
 static struct place root_above(const struct rd_problem *problem, int tree)
 {
-	int top = member_of(tree, 0, problem->size - 1);
+	int others = problem->size - 1, top = member_of(tree, 1 << depth_of(others), others);
 
 	return (struct place){
 		.parent = -1,
