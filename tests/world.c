@@ -77,6 +77,7 @@ static struct rondo_config config_of(const struct life *life)
 	config.timeout_ms = world->timeout_ms;
 	config.channels = world->channels;
 	config.piece_size = world->piece_size;
+	config.algo = world->algo;
 	return config;
 }
 

@@ -25,6 +25,7 @@ struct world {
 	int timeout_ms; /* silence; 0: the default */
 	int channels; /* 0: the default */
 	size_t piece_size; /* 0: the default */
+	const char *algo; /* NULL: the default */
 	int limit_ms; /* for the whole world; 0: 60 s */
 	const struct hosts *hosts; /* NULL: all are where the test is */
 	int host_of[WORLD_MAX]; /* by rank */
