@@ -337,6 +337,14 @@ bool hosts_unplug(const struct hosts *hosts, int host, int network)
 	return run_script("ip", hosts->switches, &script);
 }
 
+bool hosts_switch_off(const struct hosts *hosts, int host, int network)
+{
+	struct script script = { .size = 0 };
+
+	add(&script, "link set dev eth%d down\n", network);
+	return run_script("ip", hosts->fds[host][NET], &script);
+}
+
 /* Room to wait for more than any window holds: what is dropped would be sent, and counted, twice.
  */
 bool hosts_slow(const struct hosts *hosts, int host, int network, const char *rate)

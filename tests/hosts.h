@@ -46,6 +46,8 @@ const char *hosts_address(const struct hosts *hosts, int host, int network);
 /* For any process of the test, in whichever host. Pulls the cable at the switch: nothing passes,
  * and neither side is told of what is lost. */
 bool hosts_unplug(const struct hosts *hosts, int host, int network);
+/* The host's own side: the interface is switched off, and its routes are gone. */
+bool hosts_switch_off(const struct hosts *hosts, int host, int network);
 /* Bounds what the cable carries, each way: "100mbit". */
 bool hosts_slow(const struct hosts *hosts, int host, int network, const char *rate);
 

@@ -13,20 +13,22 @@
 /* Until every rank has ended: the bound, and what a loaded machine needs to start and end ranks. */
 #define LIMIT_MS 15000
 
-static struct hosts *need_hosts(void)
+static struct hosts *need_hosts(int count)
 {
 	const char *reason;
-	struct hosts *hosts = hosts_create(&(struct hosts_shape){ .count = 2 }, &reason);
+	struct hosts *hosts = hosts_create(&(struct hosts_shape){ .count = count }, &reason);
 
 	if (!hosts)
 		cr_skip_test("no hosts: %s", reason);
 	return hosts;
 }
 
+enum way { KILLED, UNPLUGGED, SWITCHED_OFF };
+
 /* How the host goes, done by its ranks in their fourth call. */
 struct end {
 	int host; /* ranks 2 * host and 2 * host + 1 */
-	bool silently;
+	enum way way;
 };
 
 static bool is_victim(const struct citizen *citizen)
@@ -39,12 +41,16 @@ static bool is_victim(const struct citizen *citizen)
 static int vanish(struct citizen *citizen)
 {
 	const struct end *end = citizen->argument;
+	const struct hosts *hosts = citizen->world->hosts;
 
-	if (!end->silently)
+	if (end->way == KILLED)
 		return raise(SIGKILL);
-	if (citizen->rank % 2 == 0 && !hosts_unplug(citizen->world->hosts, end->host, 0))
-		return world_say(citizen, "the cable stays");
-	return 0;
+	if (citizen->rank % 2)
+		return 0;
+	if (end->way == UNPLUGGED ? hosts_unplug(hosts, end->host, 0)
+				  : hosts_switch_off(hosts, end->host, 0))
+		return 0;
+	return world_say(citizen, "the host stays");
 }
 
 /* The others name a rank of the host that went; its own ranks, where they live, one elsewhere. */
@@ -56,7 +62,7 @@ static int names_the_other_side(struct citizen *citizen, int err)
 
 	snprintf(one, sizeof(one), "rank %d (", first);
 	snprintf(other, sizeof(other), "rank %d (", first + 1);
-	if (err != (end->silently ? RONDO_TIMEOUT : RONDO_DIED) ||
+	if (err != (end->way == KILLED ? RONDO_DIED : RONDO_TIMEOUT) ||
 		(!strstr(rondo_last_error(), one) && !strstr(rondo_last_error(), other)))
 		return world_say(citizen, "got %s: %s", rondo_error_name(err), rondo_last_error());
 	return 0;
@@ -77,20 +83,20 @@ static int go_on_until_it_fails(struct citizen *citizen)
 	return names_the_other_side(citizen, err);
 }
 
-static void lose(int host, bool silently)
+static void lose(int host, enum way way)
 {
-	struct hosts *hosts = need_hosts();
+	struct hosts *hosts = need_hosts(2);
 	struct world world = { .size = RANKS,
 		.timeout_ms = TIMEOUT_MS,
 		.limit_ms = LIMIT_MS,
 		.hosts = hosts,
 		.host_of = { 0, 0, 1, 1 } };
-	struct end end = { .host = host, .silently = silently };
+	struct end end = { .host = host, .way = way };
 	struct fate fates[WORLD_MAX];
 
 	world_run(&world, go_on_until_it_fails, &end, fates);
 	for (int rank = 0; rank < RANKS; rank++) {
-		bool killed = !silently && world.host_of[rank] == host;
+		bool killed = way == KILLED && world.host_of[rank] == host;
 
 		cr_assert_eq(fates[rank].status, killed ? 128 + SIGKILL : 0, "rank %d: %d: %s",
 			rank, fates[rank].status, fates[rank].text);
@@ -100,20 +106,61 @@ static void lose(int host, bool silently)
 
 Test(hosts_failure, a_host_whose_ranks_are_killed_is_named, .timeout = 60)
 {
-	lose(1, false);
+	lose(1, KILLED);
 }
 
 Test(hosts_failure, so_is_one_with_rank_0, .timeout = 60)
 {
-	lose(0, false);
+	lose(0, KILLED);
 }
 
 Test(hosts_failure, a_host_that_falls_silent_is_named_and_names_the_others, .timeout = 60)
 {
-	lose(1, true);
+	lose(1, UNPLUGGED);
 }
 
 Test(hosts_failure, so_does_one_with_rank_0, .timeout = 60)
 {
-	lose(0, true);
+	lose(0, UNPLUGGED);
+}
+
+Test(hosts_failure, a_host_whose_interfaces_go_down_is_named, .timeout = 60)
+{
+	lose(1, SWITCHED_OFF);
+}
+
+Test(hosts_failure, so_is_one_with_rank_0_whose_interfaces_go_down, .timeout = 60)
+{
+	lose(0, SWITCHED_OFF);
+}
+
+/* Two hosts that lose each other, while both still hear rank 0. */
+static int go_on_until_divided(struct citizen *citizen)
+{
+	int err = citizen->create_error;
+
+	for (int i = 0; !err; i++) {
+		if (i == 3 && citizen->rank == 1 && !hosts_divide(citizen->world->hosts, 1, 2, 0))
+			return world_say(citizen, "the network stays whole");
+		err = rondo_all_reduce(
+			citizen->comm, values, values, 100000, RONDO_F32, RONDO_SUM, NULL);
+	}
+	if ((err != RONDO_TIMEOUT && err != RONDO_BROKEN) ||
+		(!strstr(rondo_last_error(), "rank 1 ") && !strstr(rondo_last_error(), "rank 2 ")))
+		return world_say(citizen, "got %s: %s", rondo_error_name(err), rondo_last_error());
+	return 0;
+}
+
+Test(hosts_failure, hosts_that_lose_each_other_are_named, .timeout = 60)
+{
+	struct hosts *hosts = need_hosts(3);
+	struct world world = { .size = 3,
+		.timeout_ms = TIMEOUT_MS,
+		.limit_ms = LIMIT_MS,
+		.hosts = hosts,
+		.host_of = { 0, 1, 2 } };
+
+	setenv("RONDO_ALGO", "ring", 1);
+	cr_assert_eq(world_run(&world, go_on_until_divided, NULL, NULL), 0);
+	hosts_destroy(hosts);
 }
