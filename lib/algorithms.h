@@ -14,8 +14,6 @@ extern const struct rd_algorithm *_Atomic rd_algorithms[RD_ALGORITHMS_KNOWN + 1]
 
 /* Adds a plug-in's (plugin.c), for good. RONDO_UNSUPPORTED where the table is full. */
 int rd_algorithm_add(const struct rd_algorithm *algorithm);
-/* By name; NULL: none. */
-const struct rd_algorithm *rd_algorithm_named(const char *name);
 
 /* Whether it claims this problem and, where it came from a plug-in, is proved for it. */
 bool rd_algorithm_can(const struct rd_algorithm *algorithm, const struct rd_problem *problem);

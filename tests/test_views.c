@@ -271,7 +271,9 @@ static void mistaken(struct rd_plan *plan)
 	if (wrong == 5)
 		for (int i = 1; i < plan->problem.size; i++)
 			rd_view_block(plan);
-	rd_view_write(plan, wrong == 6 ? &rd_mapped : &rd_ring);
+	rd_view_write(plan, wrong == 6   ? &rd_mapped
+			    : wrong == 7 ? rd_algorithm_named("zigzag")
+					 : rd_algorithm_named("ring"));
 }
 
 static void combine_in_line(struct rd_plan *plan)
@@ -285,14 +287,14 @@ Test(views, that_make_no_sense_are_the_plan_s_error)
 		"began a view and never wrote it", "begins a view before it has written the last",
 		"views more or fewer blocks than the collective has",
 		"views a rank that there is not", "has an algorithm write what it cannot",
-		"has an algorithm write what it cannot" };
+		"has an algorithm write what it cannot", "has an algorithm write what it cannot" };
 	static const struct rd_algorithm algorithm = {
 		.name = "mistaken",
 		.collectives = 1 << RD_BROADCAST,
 		.write_plan = mistaken,
 	};
 
-	for (wrong = 0; wrong < 7; wrong++) {
+	for (wrong = 0; wrong < 8; wrong++) {
 		cr_expect_eq(
 			rd_check_algorithm(&algorithm, RD_BROADCAST, 3, 0, 0, NULL), RONDO_INVALID);
 		cr_expect(strstr(rondo_last_error(), stories[wrong]), "%s", rondo_last_error());

@@ -104,7 +104,7 @@ RD_CALL void rd_await(struct rd_plan *plan, int peer);
  *		rd_view_block(plan);
  *		rd_view_chunk(plan, chunk_of(i));
  *	}
- *	rd_view_write(plan, &rd_ring);
+ *	rd_view_write(plan, rd_algorithm_named("ring"));
  *
  * All ranks in view must make the same one; on ranks that are not in it, nothing is written. A block
  * may have any number of chunks. The algorithm's own parts share them out; where a part has several, it
@@ -122,6 +122,9 @@ RD_CALL void rd_view_chunk(struct rd_plan *plan, int chunk);
 RD_CALL void rd_view_partial(struct rd_plan *plan);
 /* Has the algorithm (none that is `mapped`) write its steps, and ends the view. */
 RD_CALL void rd_view_write(struct rd_plan *plan, const struct rd_algorithm *algorithm);
+/* One that Rondo knows, to compose with: "ring", "doubling", ... NULL: none of this name. */
+typedef const struct rd_algorithm *rd_algorithm_known;
+RD_CALL rd_algorithm_known rd_algorithm_named(const char *name);
 
 /* ---- Plug-ins ------------------------------------------------------------------------------- */
 
@@ -146,7 +149,8 @@ RD_CALL void rd_view_write(struct rd_plan *plan, const struct rd_algorithm *algo
 	X(void, rd_view_chunk, (struct rd_plan * plan, int chunk), (plan, chunk)) \
 	X(void, rd_view_partial, (struct rd_plan * plan), (plan)) \
 	X(void, rd_view_write, (struct rd_plan * plan, const struct rd_algorithm *algorithm), \
-		(plan, algorithm))
+		(plan, algorithm)) \
+	X(rd_algorithm_known, rd_algorithm_named, (const char *name), (name))
 
 struct rd_algorithm_calls {
 #define RD_CALL_FIELD(result, name, parameters, arguments) result(*name) parameters;
@@ -173,6 +177,7 @@ extern const struct rd_algorithm_calls *rd_algorithm_calls __attribute__((visibi
 extern const struct rd_algorithm_plugin rondo_algorithm_v1 __attribute__((visibility("default")));
 
 #define RD_RETURN_void
+#define RD_RETURN_rd_algorithm_known return
 #define RD_CALL_THROUGH(result, name, parameters, arguments) \
 	static inline result name parameters \
 	{ \
