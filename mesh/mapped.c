@@ -8,7 +8,8 @@
  * Source: the "two-shot" all-reduce for GPUs that map each other's memory (NVIDIA's
  * FasterTransformer and vLLM's custom all-reduce have it); ours is for any number of ranks, in both
  * memories, and takes its second shot in the same pass: a block is written out while it is still in
- * the first-level cache.
+ * the first-level cache. So it meets the others no more often than "one-shot" would, in which each
+ * rank combines everything for itself; that would read n times as much.
  *
  * A rank may not return while others still use its buffers: all signal all when they are done.
  */
