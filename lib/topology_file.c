@@ -572,12 +572,18 @@ static void write_object(FILE *out, const void *object, const struct field *fiel
 		fputs(" }", out);
 }
 
-void rd_topology_write(const struct rd_topology *topology, FILE *out)
+void rd_topology_write_open(const struct rd_topology *topology, FILE *out)
 {
 	fprintf(out, "{\n  \"rondo_topology\": %d,\n  \"hosts\": [", FORMAT);
 	for (int i = 0; i < topology->host_count; i++) {
 		fputs(i ? ", " : "", out);
 		write_object(out, &topology->hosts[i], host_fields, 1);
 	}
-	fprintf(out, "]\n}\n");
+	fprintf(out, "]");
+}
+
+void rd_topology_write(const struct rd_topology *topology, FILE *out)
+{
+	rd_topology_write_open(topology, out);
+	fprintf(out, "\n}\n");
 }

@@ -1,0 +1,425 @@
+/* rondo-topo as its user sees it: the texts beside the fixtures, files, pictures, and one line for
+ * what is wrong. */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "json.h"
+#include "topo/paths.h"
+#include "topology.h"
+
+#define FIXTURE(name) RONDO_TOPOLOGIES "/" name ".json"
+#define ARGS_MAX 16
+
+struct run {
+	int status;
+	char *out, *err; /* what it printed; run_free() */
+};
+
+static char *text_of(int fd)
+{
+	off_t size = lseek(fd, 0, SEEK_END);
+	char *text = calloc(1, (size_t)size + 1);
+
+	cr_assert_eq(pread(fd, text, (size_t)size, 0), size);
+	close(fd);
+	return text;
+}
+
+static int run_to(int out, int err, char **arguments)
+{
+	int status;
+	pid_t child = fork();
+
+	if (child == 0) {
+		dup2(out, STDOUT_FILENO);
+		dup2(err, STDERR_FILENO);
+		execv(RONDO_TOOL, arguments);
+		_exit(99);
+	}
+	cr_assert_gt(child, 0);
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert(WIFEXITED(status), "it died of signal %d", WTERMSIG(status));
+	return WEXITSTATUS(status);
+}
+
+/* Runs it with these arguments, the last of them NULL. */
+static struct run run(const char *first, ...)
+{
+	char *arguments[ARGS_MAX] = { "rondo-topo", (char *)first };
+	int out = memfd_create("out", MFD_CLOEXEC), err = memfd_create("err", MFD_CLOEXEC);
+	va_list args;
+
+	va_start(args, first);
+	for (int i = 2; arguments[i - 1] && i < ARGS_MAX - 1; i++)
+		arguments[i] = va_arg(args, char *);
+	va_end(args);
+	int status = run_to(out, err, arguments);
+	return (struct run){ status, text_of(out), text_of(err) };
+}
+
+static void run_free(struct run *run)
+{
+	free(run->out);
+	free(run->err);
+}
+
+static void assert_went_well(const struct run *run)
+{
+	cr_assert_eq(run->status, 0, "%s", run->err);
+	cr_assert_str_empty(run->err);
+}
+
+static char *contents(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	cr_assert_geq(fd, 0, "no %s", path);
+	return text_of(fd);
+}
+
+/* ---- The matrix ---- */
+
+static const char *const names[] = { "dgx", "workstation", "two_nodes", "vm" };
+
+#define NAME_COUNT (sizeof(names) / sizeof(*names))
+
+Test(topo, the_matrix_of_each_fixture_is_the_text_beside_it)
+{
+	for (size_t i = 0; i < NAME_COUNT; i++) {
+		char path[512], wanted_path[512];
+		snprintf(path, sizeof(path), "%s/%s.json", RONDO_TOPOLOGIES, names[i]);
+		snprintf(wanted_path, sizeof(wanted_path), "%s/%s.txt", RONDO_TOPOLOGIES, names[i]);
+		struct run shown = run("--load", path, NULL);
+		char *wanted = contents(wanted_path);
+		assert_went_well(&shown);
+		cr_assert_str_eq(
+			shown.out, wanted, "%s: not\n%s\nbut\n%s", names[i], wanted, shown.out);
+		free(wanted);
+		run_free(&shown);
+	}
+}
+
+Test(topo, with_ranks_their_places_ring_and_trees_are_shown)
+{
+	struct run shown = run("--load", FIXTURE("two_nodes"), "--ranks", "8", NULL);
+
+	assert_went_well(&shown);
+	cr_assert_not_null(strstr(
+		shown.out, "\n     6  node1            2    16     1  GPU2  0000:88:00.0  eth0\n"));
+	cr_assert_not_null(strstr(shown.out,
+		"\nRing: 0 -PIX- 1 -SYS- 2 -PIX- 3 -NET- 4 -PIX- 5 -SYS- 6 -PIX- 7 -NET- 0\n"));
+	cr_assert_not_null(strstr(shown.out, "\nTree 0: "));
+	cr_assert_not_null(strstr(shown.out, "\nTree 1: "));
+	run_free(&shown);
+}
+
+Test(topo, without_ranks_no_ring_is_shown)
+{
+	struct run shown = run("--load", FIXTURE("vm"), NULL);
+
+	assert_went_well(&shown);
+	cr_assert_null(strstr(shown.out, "Ring"));
+	cr_assert_not_null(strstr(shown.out, "NUMA Affinity"));
+	run_free(&shown);
+}
+
+Test(topo, this_machine_is_shown)
+{
+	struct run shown = run(NULL);
+
+	assert_went_well(&shown);
+	cr_assert(!strncmp(shown.out, "Host ", 5));
+	cr_assert_not_null(strstr(shown.out, "NUMA node "));
+	run_free(&shown);
+}
+
+Test(topo, what_was_not_found_is_told_to_those_who_ask)
+{
+	setenv("RONDO_DEBUG", "INFO", 1);
+	struct run shown = run(NULL);
+	cr_assert_eq(shown.status, 0);
+	cr_assert_not_null(strstr(shown.err, "RONDO INFO"), "%s", shown.err);
+	cr_assert_not_null(strstr(shown.err, "NUMA nodes, "), "%s", shown.err);
+	run_free(&shown);
+	setenv("RONDO_DEBUG", "LOUD", 1);
+	shown = run(NULL);
+	cr_assert_eq(shown.status, 1);
+	cr_assert_not_null(strstr(shown.err, "RONDO_DEBUG is \"LOUD\""));
+	run_free(&shown);
+}
+
+/* ---- Files ---- */
+
+static char folder[] = "/tmp/topo.XXXXXX";
+static char file[64];
+
+static void begin_folder(void)
+{
+	cr_assert_not_null(mkdtemp(folder));
+	snprintf(file, sizeof(file), "%s/file", folder);
+}
+
+static void end_folder(void)
+{
+	unlink(file);
+	rmdir(folder);
+}
+
+Test(topo, what_is_dumped_can_be_loaded, .init = begin_folder, .fini = end_folder)
+{
+	struct run dumped = run("--dump", file, NULL), here = run("--json", NULL);
+	struct run loaded = run("--load", file, "--json", NULL);
+
+	assert_went_well(&dumped);
+	cr_assert_str_empty(dumped.out);
+	assert_went_well(&loaded);
+	cr_assert_str_eq(loaded.out, here.out);
+	run_free(&dumped);
+	run_free(&loaded);
+	run_free(&here);
+}
+
+Test(topo, a_dump_is_the_fixture_it_was_loaded_from)
+{
+	for (size_t i = 0; i < NAME_COUNT; i++) {
+		char path[512];
+		snprintf(path, sizeof(path), "%s/%s.json", RONDO_TOPOLOGIES, names[i]);
+		struct run dumped = run("--load", path, "--dump", "-", NULL);
+		char *wanted = contents(path);
+		assert_went_well(&dumped);
+		cr_assert_str_eq(dumped.out, wanted);
+		free(wanted);
+		run_free(&dumped);
+	}
+}
+
+/* The value of the member, or -1. */
+static int member(const struct rd_json *json, int object, const char *key)
+{
+	for (int i = object + 1; i < json->values[object].next; i = json->values[i + 1].next)
+		if (!strcmp(json->values[i].text, key))
+			return i + 1;
+	return -1;
+}
+
+Test(topo, json_has_the_matrix_and_the_ranks_and_can_be_loaded)
+{
+	struct run shown = run("--load", FIXTURE("two_nodes"), "--ranks", "8", "--json", NULL);
+	struct rd_json json;
+	struct rd_topology topology;
+	int64_t next;
+
+	assert_went_well(&shown);
+	cr_assert_eq(rd_json_parse(&json, "out", shown.out, strlen(shown.out)), 0, "%s",
+		rondo_last_error());
+	int derived = member(&json, 0, "derived");
+	cr_assert_gt(derived, 0);
+	cr_assert_eq(json.values[member(&json, derived, "matrices")].count, 2);
+	cr_assert_eq(json.values[member(&json, derived, "ranks")].count, 8);
+	int ring = member(&json, derived, "ring_next");
+	cr_assert_eq(json.values[ring].count, 8);
+	cr_assert(rd_json_whole(&json.values[ring + 8], 0, 7, &next));
+	cr_assert_eq(next, 0);
+	rd_json_finish(&json);
+	cr_assert_eq(rd_topology_parse(&topology, "out", shown.out, strlen(shown.out)), 0, "%s",
+		rondo_last_error());
+	cr_assert_eq(topology.host_count, 2);
+	rd_topology_finish(&topology);
+	run_free(&shown);
+}
+
+/* ---- Paths ---- */
+
+static void assert_one_round(const struct topo_paths *paths)
+{
+	int rank = 0;
+
+	for (int i = 1; i < paths->size; i++) {
+		rank = paths->ring[rank];
+		cr_assert_neq(rank, 0, "of %d ranks the ring has %d", paths->size, i);
+	}
+	cr_assert_eq(paths->ring[rank], 0);
+}
+
+static void assert_one_tree(const struct topo_paths *paths, int tree)
+{
+	int roots = 0;
+
+	for (int rank = 0; rank < paths->size; rank++) {
+		int steps = 0;
+		for (int up = rank; up >= 0 && steps <= paths->size; up = paths->parents[tree][up])
+			steps++;
+		cr_assert_leq(steps, paths->size, "a tree without a root above %d", rank);
+		roots += paths->parents[tree][rank] < 0;
+	}
+	cr_assert_eq(roots, 1);
+}
+
+Test(topo, the_ring_and_the_trees_reach_every_rank)
+{
+	struct rd_topology topology;
+
+	cr_assert_eq(rd_topology_load(&topology, FIXTURE("two_nodes")), 0);
+	for (int size = 1; size <= 33; size++) {
+		struct topo_paths paths;
+		cr_assert_eq(topo_paths_init(&paths, &topology, size), 0, "%s", rondo_last_error());
+		assert_one_round(&paths);
+		for (int tree = 0; tree < TOPO_TREES && size > 1; tree++)
+			assert_one_tree(&paths, tree);
+		topo_paths_finish(&paths);
+	}
+	rd_topology_finish(&topology);
+}
+
+/* ---- Pictures ---- */
+
+static int count(const char *text, const char *part)
+{
+	int found = 0;
+
+	for (const char *at = strstr(text, part); at; at = strstr(at + 1, part))
+		found++;
+	return found;
+}
+
+/* Elements that begin end, in order, and nothing is drawn nowhere. */
+static void assert_sound_svg(const char *svg)
+{
+	int open = 0;
+
+	cr_assert(!strncmp(svg, "<svg xmlns=\"http://www.w3.org/2000/svg\"", 38));
+	for (const char *at = strchr(svg, '<'); at; at = strchr(at + 1, '<')) {
+		const char *end = strchr(at, '>');
+		cr_assert_not_null(end);
+		open += at[1] == '/' ? -1 : end[-1] == '/' ? 0 : 1;
+		cr_assert(open > 0 || !strcmp(at, "</svg>\n"), "outside: %.40s", at);
+	}
+	cr_assert_eq(open, 0);
+	cr_assert_null(strstr(svg, "nan"));
+	cr_assert_null(strstr(svg, "inf"));
+	cr_assert_eq(count(svg, "&"), count(svg, "&#"));
+}
+
+Test(topo, a_picture_has_every_device_rank_and_edge, .init = begin_folder, .fini = end_folder)
+{
+	struct run drawn = run("--load", FIXTURE("dgx"), "--ranks", "8", "--svg", file, NULL);
+
+	assert_went_well(&drawn);
+	cr_assert_str_empty(drawn.out);
+	char *svg = contents(file);
+	assert_sound_svg(svg);
+	cr_assert_eq(count(svg, "class=\"gpu\""), 8);
+	cr_assert_eq(count(svg, "class=\"nic\""), 11);
+	cr_assert_eq(count(svg, "class=\"switch\""), 8);
+	cr_assert_eq(count(svg, "class=\"nvswitch\""), 1);
+	cr_assert_eq(count(svg, "class=\"numa\""), 2);
+	cr_assert_eq(count(svg, "class=\"core\""), 112);
+	cr_assert_eq(count(svg, "class=\"rank\""), 3 * 8);
+	/* 8 links to the switch, 8 edges of the ring, 7 of each tree, and one in the legend. */
+	cr_assert_eq(count(svg, "class=\"d1\""), 8 + 8 + 2 * 7 + 1);
+	free(svg);
+	run_free(&drawn);
+}
+
+Test(topo, pictures_of_all_fixtures_are_sound)
+{
+	static const char *const ranks[] = { "1", "2", "8", "65" };
+
+	for (size_t i = 0; i < NAME_COUNT; i++) {
+		for (size_t j = 0; j < sizeof(ranks) / sizeof(*ranks); j++) {
+			char path[512];
+			snprintf(path, sizeof(path), "%s/%s.json", RONDO_TOPOLOGIES, names[i]);
+			struct run drawn =
+				run("--load", path, "--ranks", ranks[j], "--svg", "-", NULL);
+			assert_went_well(&drawn);
+			assert_sound_svg(drawn.out);
+			run_free(&drawn);
+		}
+	}
+}
+
+Test(topo, what_xml_gives_a_meaning_is_escaped, .init = begin_folder, .fini = end_folder)
+{
+	static const char text[] =
+		"{\"rondo_topology\": 1, \"hosts\": [{\"name\": \"<a&b>\", \"numa\": "
+		"[{\"cpus\": \"0\"}]}]}";
+	FILE *out = fopen(file, "w");
+
+	fputs(text, out);
+	fclose(out);
+	struct run drawn = run("--load", file, "--svg", "-", NULL);
+	assert_went_well(&drawn);
+	assert_sound_svg(drawn.out);
+	cr_assert_not_null(strstr(drawn.out, ">&#60;a&#38;b&#62;<"));
+	run_free(&drawn);
+}
+
+/* ---- What is wrong ---- */
+
+static void assert_refused(struct run refused, int status, const char *line)
+{
+	cr_assert_eq(refused.status, status, "%s", refused.err);
+	cr_assert_str_empty(refused.out);
+	cr_assert_not_null(strstr(refused.err, line), "no \"%s\" in: %s", line, refused.err);
+	cr_assert(!strncmp(refused.err, "rondo-topo: ", 12), "%s", refused.err);
+	cr_assert_eq(count(refused.err, "\n"), 1, "one line: %s", refused.err);
+	run_free(&refused);
+}
+
+Test(topo, bad_arguments_are_refused_in_one_line)
+{
+	assert_refused(
+		run("--ranks", "0", NULL), 2, "--ranks wants a number from 1 to 1024, not 0");
+	assert_refused(run("--ranks", "1025", NULL), 2, "not 1025");
+	assert_refused(run("--ranks", "8x", NULL), 2, "not 8x");
+	assert_refused(run("--ranks", "", NULL), 2, "--ranks wants a number");
+	assert_refused(run("--load", "", NULL), 2, "--load wants the name of a file");
+	assert_refused(run("here.json", NULL), 2, "what is meant by here.json");
+	assert_refused(run("--lood", "x", NULL), 2, "lood");
+	assert_refused(run("--json", "--dump", "-", NULL), 2, "standard output");
+}
+
+Test(topo, bad_files_are_refused_in_one_line)
+{
+	assert_refused(run("--load", "/none.json", NULL), 1,
+		"cannot open the topology /none.json: No such file or directory");
+	assert_refused(run("--load", FIXTURE("broken/cut_short"), NULL), 1,
+		"cut_short.json:13: a string does not end on its line");
+	assert_refused(run("--load", FIXTURE("broken/node_missing"), NULL), 1,
+		"gpu1 is at NUMA node 1, which the host does not have");
+	assert_refused(run("--load", RONDO_TOOL, NULL), 1, ":1: ");
+	assert_refused(run("--dump", "/none/none.json", NULL), 1, "cannot write /none/none.json");
+}
+
+Test(topo, a_full_disk_is_told)
+{
+	char *arguments[] = { "rondo-topo", "--load", FIXTURE("vm"), NULL };
+	int out = open("/dev/full", O_WRONLY | O_CLOEXEC), err = memfd_create("err", MFD_CLOEXEC);
+
+	if (out < 0)
+		cr_skip_test("no /dev/full here");
+	cr_assert_eq(run_to(out, err, arguments), 1);
+	char *text = text_of(err);
+	cr_assert_not_null(strstr(text, "cannot write standard output: No space left"), "%s", text);
+	free(text);
+	close(out);
+}
+
+Test(topo, help_and_version_answer)
+{
+	struct run help = run("--help", NULL), version = run("--version", NULL);
+
+	assert_went_well(&help);
+	assert_went_well(&version);
+	cr_assert(!strncmp(help.out, "usage: rondo-topo", 17));
+	cr_assert(!strncmp(version.out, "rondo-topo ", 11));
+	run_free(&help);
+	run_free(&version);
+}

@@ -1,0 +1,131 @@
+/*
+ * rondo-topo: shows what this host holds, and how near its devices are to each other; or those of a
+ * topology in a file. docs/rondo-topo.md says what it promises.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+#include "log.h"
+#include "probe.h"
+#include "topo/document.h"
+#include "topo/matrix.h"
+#include "topo/options.h"
+#include "topo/picture.h"
+
+static int fail(void)
+{
+	fprintf(stderr, "rondo-topo: %s\n", rondo_last_error());
+	return EXIT_FAILURE;
+}
+
+/* The tool has no ranks, and so none of the other settings. */
+static int read_debug(void)
+{
+	const char *text = getenv("RONDO_DEBUG");
+	enum rd_log_level level = RD_WARN;
+	int err = text && *text ? rd_log_read_level(&level, text) : 0;
+
+	if (!err)
+		rd_log_set(level, 1u << RD_PROBE);
+	return err;
+}
+
+static int get_topology(struct rd_topology *topology, const char *file)
+{
+	if (file)
+		return rd_topology_load(topology, file);
+	int err = rd_topology_init(topology, 1);
+	if (!err)
+		err = rd_probe_host(&topology->hosts[0], &rd_probe_full);
+	return err;
+}
+
+/* ---- Files ---- */
+
+static FILE *open_file(const char *name)
+{
+	FILE *file = strcmp(name, "-") ? fopen(name, "w") : stdout;
+
+	if (!file)
+		rd_fail_errno("cannot write %s", name);
+	return file;
+}
+
+/* What a full disk does not take shows here at the latest. */
+static int close_file(FILE *file, const char *name)
+{
+	int err = ferror(file) ? -1 : 0;
+
+	if ((file == stdout ? fflush(file) : fclose(file)) || err)
+		return rd_fail_errno("cannot write %s", file == stdout ? "standard output" : name);
+	return 0;
+}
+
+static int write_dump(const char *name, const struct rd_topology *topology)
+{
+	FILE *file = open_file(name);
+
+	if (!file)
+		return RONDO_SYSTEM;
+	rd_topology_write(topology, file);
+	return close_file(file, name);
+}
+
+static int write_svg(
+	const char *name, const struct rd_topology *topology, const struct topo_paths *paths)
+{
+	FILE *file = open_file(name);
+
+	if (!file)
+		return RONDO_SYSTEM;
+	int err = topo_picture_write(topology, paths, file);
+	int closed = close_file(file, name);
+	return err ? err : closed;
+}
+
+static int write_stdout(const struct topo_options *options, const struct rd_topology *topology,
+	const struct topo_paths *paths)
+{
+	if (options->json) {
+		topo_document_write(topology, paths, stdout);
+	} else if (!options->dump && !options->svg) {
+		topo_matrix_write(topology, stdout);
+		if (paths)
+			topo_ranks_write(paths, topology, stdout);
+	}
+	return close_file(stdout, "-");
+}
+
+static int show(const struct topo_options *options, const struct rd_topology *topology,
+	const struct topo_paths *paths)
+{
+	int err = options->dump ? write_dump(options->dump, topology) : 0;
+
+	if (!err && options->svg)
+		err = write_svg(options->svg, topology, paths);
+	if (!err)
+		err = write_stdout(options, topology, paths);
+	return err;
+}
+
+int main(int argc, char **argv)
+{
+	struct topo_options options;
+	struct rd_topology topology = { 0 };
+	struct topo_paths paths = { 0 };
+
+	if (!topo_options_read(&options, argc, argv))
+		return 2;
+	int err = read_debug();
+	if (!err)
+		err = get_topology(&topology, options.load);
+	if (!err && options.ranks)
+		err = topo_paths_init(&paths, &topology, options.ranks);
+	if (!err)
+		err = show(&options, &topology, options.ranks ? &paths : NULL);
+	topo_paths_finish(&paths);
+	rd_topology_finish(&topology);
+	return err ? fail() : EXIT_SUCCESS;
+}

@@ -1,0 +1,11 @@
+/* A topology as JSON, with what rondo-topo shows of it: "derived", which --load skips. */
+#ifndef TOPO_DOCUMENT_H
+#define TOPO_DOCUMENT_H
+
+#include "paths.h"
+
+/* paths may be NULL. */
+void topo_document_write(
+	const struct rd_topology *topology, const struct topo_paths *paths, FILE *out);
+
+#endif
