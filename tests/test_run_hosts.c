@@ -2,6 +2,7 @@
    namespaces (hosts.h). */
 #include <criterion/criterion.h>
 #include <poll.h>
+#include <regex.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,8 +46,7 @@ static void start_node(
 	hosts_start(hosts, node, arguments, launcher);
 }
 
-static void start(
-	const struct hosts *hosts, const struct job *job, struct hosts_program launchers[HOSTS_MAX])
+static void start(const struct hosts *hosts, const struct job *job, struct hosts_program *launchers)
 {
 	for (int node = 0; node < job->nodes; node++)
 		start_node(hosts, job, node, &launchers[node]);
@@ -156,6 +156,57 @@ Test(run_hosts, a_name_may_come_to_be_known_later, .timeout = 120)
 	hosts_finish(&naming, LIMIT_MS);
 	finish_well(launchers, 2);
 	hosts_destroy(hosts);
+}
+
+/* ---- What is logged ------------------------------------------------------------------------- */
+
+#define NODES 2
+#define NODE_RANKS 4
+#define JOB_RANKS (NODES * NODE_RANKS)
+
+static bool matches(const char *text, const char *pattern)
+{
+	regex_t regex;
+	bool found;
+
+	cr_assert_eq(regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB), 0, "%s", pattern);
+	found = regexec(&regex, text, 0, NULL, 0) == 0;
+	regfree(&regex);
+	return found;
+}
+
+/* The demo: two machines of four ranks each. */
+static void run_demo(struct hosts_program launchers[NODES])
+{
+	struct hosts *hosts = need_hosts(&(struct hosts_shape){ .count = NODES });
+	struct job job = {
+		.nodes = NODES, .local_size = "4", .address = "host0", .program = { RONDO_EXAMPLE }
+	};
+
+	setenv("OMP_NUM_THREADS", "1", 1);
+	setenv("RONDO_DEBUG", "INFO", 1);
+	start(hosts, &job, launchers);
+	finish_well(launchers, NODES);
+	for (int node = 0; node < NODES; node++)
+		assert_sums(&launchers[node], node * NODE_RANKS, NODE_RANKS, JOB_RANKS);
+	hosts_destroy(hosts);
+}
+
+Test(run_hosts, a_healthy_job_of_two_hosts_warns_of_nothing, .timeout = 120)
+{
+	struct hosts_program launchers[NODES];
+
+	run_demo(launchers);
+	for (int node = 0; node < NODES; node++) {
+		char *text = hosts_text(launchers[node].err), *rest = NULL;
+
+		for (char *line = strtok_r(text, "\n", &rest); line;
+			line = strtok_r(NULL, "\n", &rest))
+			cr_assert(matches(line,
+					  "^host[01]:[0-9]+:[0-9]+ (\\[[0-7]\\] )?RONDO INFO ."),
+				"%s", line);
+		free(text);
+	}
 }
 
 /* ---- The pages in docs/ --------------------------------------------------------------------- */
@@ -340,5 +391,24 @@ Test(run_hosts, a_master_whose_name_one_host_does_not_know_is_said_there_and_mis
 		"rondo-run: rank 0 (pid ");
 	assert_ends_with(&launchers[1], 1, "rank 1: MASTER_ADDR \"nowhere.invalid\"",
 		"rondo-run: rank 1 (pid ");
+	hosts_destroy(hosts);
+}
+
+Test(run_hosts, nodes_with_different_numbers_of_ranks_are_told_so, .timeout = 120)
+{
+	struct hosts *hosts = need_hosts(&(struct hosts_shape){ .count = 2 });
+	struct job here = {
+		.nodes = 2, .local_size = "2", .address = "host0", .program = { RONDO_EXAMPLE }
+	};
+	struct job there = here;
+	struct hosts_program launchers[2];
+
+	there.local_size = "3";
+	start_node(hosts, &here, 0, &launchers[0]);
+	start_node(hosts, &there, 1, &launchers[1]);
+	assert_ends_with(&launchers[0], 1,
+		"was started with WORLD_SIZE 6, rank 0 (host host0, pid ", "rondo-run: rank ");
+	assert_ends_with(&launchers[1], 1,
+		"was started with WORLD_SIZE 6, rank 0 (host host0, pid ", "rondo-run: rank ");
 	hosts_destroy(hosts);
 }
