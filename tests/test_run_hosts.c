@@ -412,3 +412,22 @@ Test(run_hosts, nodes_with_different_numbers_of_ranks_are_told_so, .timeout = 12
 		"was started with WORLD_SIZE 6, rank 0 (host host0, pid ", "rondo-run: rank ");
 	hosts_destroy(hosts);
 }
+
+Test(run_hosts, a_name_that_leads_nobody_but_node_0_to_itself_is_said, .timeout = 120)
+{
+	struct hosts *hosts = need_hosts(&(struct hosts_shape){ .count = 1, .nameless = true });
+	struct job job = {
+		.nodes = 2, .local_size = "1", .address = "debian", .program = { RONDO_EXAMPLE }
+	};
+	char *const name[] = { "/bin/sh", "-c", "echo 127.0.1.1 debian >> /etc/hosts", NULL };
+	struct hosts_program naming, launcher;
+
+	hosts_start(hosts, 0, name, &naming);
+	hosts_finish(&naming, LIMIT_MS);
+	setenv("RONDO_INIT_TIMEOUT_MS", "100", 1);
+	start_node(hosts, &job, 0, &launcher);
+	assert_ends_with(&launcher, 1,
+		"rondo-run: debian is 127.0.1.1 on this node, where no other node gets",
+		"rank 1 of 2 has not come");
+	hosts_destroy(hosts);
+}

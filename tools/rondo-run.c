@@ -90,6 +90,32 @@ static int bound_port(int fd)
 	return ntohs(at.any.sa_family == AF_INET6 ? at.v6.sin6_port : at.v4.sin_port);
 }
 
+static bool is_loopback(const struct sockaddr *at)
+{
+	if (at->sa_family == AF_INET)
+		return ntohl(((const struct sockaddr_in *)at)->sin_addr.s_addr) >> 24 ==
+		       IN_LOOPBACKNET;
+	return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)at)->sin6_addr);
+}
+
+/* Some systems have their own name stand for 127.0.1.1: the others then knock at another door. Who
+   writes such an address himself, or localhost, knows. */
+static void say_loopback(const struct options *options, const struct addrinfo *at)
+{
+	char number[INET6_ADDRSTRLEN];
+
+	if (options->nodes == 1 || !is_loopback(at->ai_addr) ||
+		strcmp(options->address, "localhost") == 0 ||
+		getnameinfo(at->ai_addr, at->ai_addrlen, number, sizeof(number), NULL, 0,
+			NI_NUMERICHOST) ||
+		strcmp(options->address, number) == 0)
+		return;
+	fprintf(stderr,
+		"rondo-run: %s is %s on this node, where no other node gets: correct /etc/hosts, "
+		"or give an address\n",
+		options->address, number);
+}
+
 /*
  * Listens for rank 0 from now on, so that nobody can take the port first and no rank comes too
  * early. Where the address is not one of this node's own (it is forwarded, say), that is left to
@@ -110,6 +136,7 @@ static bool open_rendezvous(struct job *job)
 	}
 	job->rendezvous_fd = listen_at(found);
 	error = errno;
+	say_loopback(options, found);
 	freeaddrinfo(found);
 	if (job->rendezvous_fd >= 0) {
 		options->port = bound_port(job->rendezvous_fd);
