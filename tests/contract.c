@@ -574,6 +574,24 @@ void contract_sleepers_take_in_what_they_did_not_ask_for(const char *transport)
 	party_pair(transport, &large, THREADS, pass_asleep, pass_asleep);
 }
 
+/* Both commit two messages before either receives. */
+static void put_two_and_take(struct party *party, struct rd_link **links)
+{
+	uint64_t mine = 2 * (uint64_t)party->local.rank, theirs = 2 - mine;
+
+	for (uint64_t i = 0; i < 2; i++)
+		if (!put(party, links[0], mine + i, large.piece))
+			return;
+	for (uint64_t i = 0; i < 2; i++)
+		if (!take(party, links[0], theirs + i, large.piece))
+			return;
+}
+
+void contract_two_messages_each_way_find_room_unasked(const char *transport)
+{
+	party_pair(transport, &large, THREADS, put_two_and_take, put_two_and_take);
+}
+
 struct landing {
 	struct rd_link *link;
 	unsigned char into[8];

@@ -26,6 +26,7 @@
 	X(processes_send_both_ways_at_once) \
 	X(a_full_mesh_of_eight_endpoints_works) \
 	X(channels_do_not_mix) \
+	X(two_messages_each_way_find_room_unasked) \
 	X(messages_that_fill_the_way_pass_each_other_unasked) \
 	X(sleepers_take_in_what_they_did_not_ask_for) \
 	X(a_sleeper_takes_in_what_it_does_not_wait_for) \

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# check.sh SOURCE BUILD COMPILER RONDO_CHECK: the plug-ins that the pages show keep what they promise,
+# and rondo-check refuses them once they are broken. Each break is an edit of the page's own file.
+set -euo pipefail
+
+source=$1 build=$2 compiler=$3 check=$4
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+	echo "check: $*" >&2
+	exit 1
+}
+
+# passes SUMMARY ARGUMENTS...: all is well, and the last line says so.
+passes() {
+	local summary=$1
+	shift
+	"$check" "$@" >"$work/out" 2>&1 || fail "$*: refused: $(cat "$work/out")"
+	[ "$(tail -n 1 "$work/out")" = "$summary" ] || fail "$*: $(cat "$work/out")"
+	echo "ok: $*"
+}
+
+# build EXAMPLE EDIT: broken.so, which differs from the example by a sed command.
+build() {
+	sed -E "$2" "$source/docs/examples/$1" >"$work/broken.c"
+	! cmp -s "$work/broken.c" "$source/docs/examples/$1" || fail "$2 changes nothing in $1"
+	"$compiler" -shared -fPIC -w -I "$source/lib/include" "$work/broken.c" -o "$work/broken.so"
+}
+
+# refuses KIND EXAMPLE EDIT LINE CASES...: a line like LINE is among those printed, and the status is 1.
+refuses() {
+	local kind=$1 example=$2 edit=$3 line=$4 status=0
+	shift 4
+	build "$example" "$edit"
+	"$check" "--$kind" "$work/broken.so" --timeout "${timeout:-15}" "$@" >"$work/out" 2>&1 || status=$?
+	[ "$status" = 1 ] || fail "$edit: status $status: $(cat "$work/out")"
+	grep -Eq "REFUSED $line" "$work/out" || fail "$edit: no '$line' in: $(cat "$work/out")"
+	echo "ok: $edit: $(grep -E -m 1 "REFUSED $line" "$work/out")"
+}
+
+passes "34 ok, 0 refused, 7 skipped" --transport "$build/plugins/plugin_transport.so"
+passes "3 ok, 0 refused, 0 skipped" --algorithm "$build/plugins/plugin_algorithm.so"
+
+transport() {
+	refuses transport plugin_transport.c "$@"
+}
+# Loses the tag; the comm is not looked at; nothing is taken in unasked; nobody is woken; a death is not
+# noticed; what is committed is lost at the end; a card is not looked at; a file stays open.
+transport 's/\.tag = \*tag/.tag = { { 0 } }/' 'every_size.*: rank 0: message .*tag' \
+	every_size_keeps_its_payload_and_tag
+transport 's/if \(stranger->hello.comm_id != .*/if (false)/; s/\|\|$/\&\& 0 ||/' \
+	'another_comm_is_kept_out: .*a link between two comms is ready' another_comm_is_kept_out
+transport 's/moved \|= pull\(link\);/;/' 'two_messages_each_way.*in vain' \
+	two_messages_each_way_find_room_unasked
+transport 's/!stranger \|\| watch\(endpoint, fd\)/!stranger/' 'a_killed_peer_wakes_a_sleeper: .*(wake-up was lost|slept in vain)' \
+	a_killed_peer_wakes_a_sleeper
+transport 's/got < 0 && errno == EAGAIN/got <= 0/' 'a_killed_peer_breaks.*: ' \
+	a_killed_peer_breaks_the_link_after_its_last_message
+transport 's/linger\(link, deadline\);/;/; s/^	push\(link\);$/;/' 'messages_outlive_their_sender_in_processes: ' \
+	messages_outlive_their_sender_in_processes
+transport 's/if \(card_size != .*/if (0)/' 'a_bad_card_is_an_error: .*was taken' a_bad_card_is_an_error
+transport 's/close\(endpoint->listener\);/;/' 'nothing_is_left_behind: files stay open' \
+	nothing_is_left_behind
+# It crashes; it hangs.
+transport 's/link->in_got = 0;$/abort();/' '.*crashed \(Aborted\) in this case' \
+	reserving_twice_gives_the_same_room
+timeout=3 transport 's/^	return moved;$/	for (;;) ;/' '.*hung for 3.0 s in this case' \
+	reserving_twice_gives_the_same_room
+
+algorithm() {
+	refuses algorithm plugin_algorithm.c "$@" --ranks 8
+}
+# Never says that a value is complete; forgets a rank; takes the root for rank 0; waits for its own
+# message; crashes; never ends.
+algorithm 's/rd_recv_reduce_last\(/rd_recv_reduce(/' 'all_reduce: star, all_reduce, 2 ranks.*rank 0'
+algorithm 's/i <= others/i < others/' 'all_reduce: star, all_reduce, 2 ranks'
+algorithm 's/problem->root \+ i/i/g' 'broadcast: star, broadcast, 2 ranks, root 1'
+algorithm 's/^	int others =.*/	rd_recv(plan, rd_wrap(problem->rank + 1, problem->size), 0); &/' \
+	'all_reduce: star, all_reduce, [12] ranks'
+algorithm 's/^	int others =.*/	if (problem->size == 5) __builtin_trap(); &/' \
+	'all_reduce: crashed \(.*\) in write_plan\(\) or may_run\(\), for all_reduce on 5 ranks, root 0'
+timeout=3 algorithm 's/^	int others =.*/	for (;;) ; &/' \
+	'all_reduce: hung for 3.0 s in write_plan\(\) or may_run\(\), for all_reduce on 1 ranks, root 0'
+
+# What is no plug-in is said in one line.
+! "$check" --transport "$work/none.so" 2>"$work/out" || fail "what is not there was taken"
+grep -q 'rondo-check: .*none.so: .*No such file' "$work/out" || fail "$(cat "$work/out")"
+! "$check" --algorithm "$build/plugins/plugin_transport.so" 2>"$work/out" || fail "the wrong kind was taken"
+[ "$(wc -l <"$work/out")" = 1 ] || fail "$(cat "$work/out")"
+status=0
+"$check" --transport x no_such_case 2>/dev/null || status=$?
+[ "$status" = 2 ] || fail "a case that is none: status $status"

@@ -1,0 +1,387 @@
+/* Transports and algorithms from shared objects: those in docs/examples, and bad ones. */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "rondo.h"
+#include "world.h"
+
+#define LIMIT_S 90
+#define STAR PLUGINS "plugin_algorithm.so"
+#define NEARBY PLUGINS "plugin_transport.so"
+
+/* ---- One rank, and what it writes to stderr -------------------------------------------------- */
+
+static char said[65536];
+
+static int lines_with(const char *word)
+{
+	int count = 0;
+
+	for (const char *line = said; *line; line += strcspn(line, "\n") + 1) {
+		const char *found = strstr(line, word);
+
+		count += found && found < line + strcspn(line, "\n");
+		if (!line[strcspn(line, "\n")])
+			break;
+	}
+	return count;
+}
+
+static void read_said(int fd)
+{
+	ssize_t got = pread(fd, said, sizeof(said) - 1, 0);
+
+	said[got > 0 ? got : 0] = '\0';
+}
+
+/* A rank alone: 0, or what failed. */
+static int be_alone(void)
+{
+	struct rondo_config config = RONDO_CONFIG_INIT;
+	rondo_comm *comm;
+	float one = 1;
+
+	config.rank = 0;
+	config.size = 1;
+	if (rondo_comm_create(&comm, &config)) {
+		fprintf(stderr, "%s\n", rondo_last_error());
+		return 1;
+	}
+	int err = rondo_all_reduce(comm, &one, &one, 1, RONDO_F32, RONDO_SUM, NULL);
+
+	return rondo_comm_destroy(comm) || err || one != 1 ? 2 : 0;
+}
+
+/* Runs body in a process, with these plug-ins; fills said. Returns its status. */
+static int run_with(const char *transports, const char *algorithms, int (*body)(void))
+{
+	int fd = memfd_create("said", MFD_CLOEXEC), status = -1;
+	pid_t child;
+
+	/* Several processes write into it: each behind what is there. */
+	fcntl(fd, F_SETFL, O_APPEND);
+	setenv("RONDO_TRANSPORT_PLUGIN", transports, 1);
+	setenv("RONDO_ALGO_PLUGIN", algorithms, 1);
+	fflush(NULL);
+	child = fork();
+	if (child == 0) {
+		dup2(fd, STDERR_FILENO);
+		_exit(body());
+	}
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	read_said(fd);
+	close(fd);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+/* It is said in one line that names the file and this reason, and nothing else happens. */
+static void expect_skipped(const char *transports, const char *algorithms, const char *why)
+{
+	const char *path = *transports ? transports : algorithms;
+
+	cr_expect_eq(run_with(transports, algorithms, be_alone), 0, "%s: %s", path, said);
+	cr_expect_eq(lines_with("RONDO WARN"), 1, "%s: %s", path, said);
+	cr_expect_eq(lines_with(""), 1, "%s: %s", path, said);
+	cr_expect(strstr(said, path), "%s: %s", path, said);
+	cr_expect(strstr(said, why), "%s should say \"%s\": %s", path, why, said);
+}
+
+Test(plugins, of_another_version_are_skipped, .timeout = LIMIT_S)
+{
+	expect_skipped(PLUGINS "transport_VERSION_2.so", "",
+		"it speaks version 2 of the transport interface, this Rondo version 1");
+	expect_skipped(PLUGINS "transport_OTHER_HEADER.so", "",
+		"it was built with another rondo/transport.h of version 1");
+}
+
+Test(plugins, without_the_symbol_are_skipped, .timeout = LIMIT_S)
+{
+	expect_skipped(PLUGINS "transport_NO_SYMBOL.so", "",
+		"it has no symbol rondo_transport_v1: end one");
+	expect_skipped(STAR, "", "it is a plug-in of algorithms: name it in RONDO_ALGO_PLUGIN");
+	expect_skipped(
+		"", NEARBY, "it is a plug-in of transports: name it in RONDO_TRANSPORT_PLUGIN");
+}
+
+Test(plugins, that_crash_or_end_the_process_are_skipped, .timeout = LIMIT_S)
+{
+	expect_skipped(PLUGINS "transport_CRASHES.so", "", ") in probe() of gate");
+	cr_expect(strstr(said, "crashed ("), "%s", said);
+	expect_skipped(PLUGINS "transport_CRASHES_EARLY.so", "",
+		"crashed (Aborted) in what it runs on being loaded");
+	expect_skipped(PLUGINS "transport_LEAVES.so", "", "ended the process in probe() of gate");
+}
+
+Test(plugins, that_hang_are_skipped, .timeout = LIMIT_S)
+{
+	expect_skipped(PLUGINS "transport_HANGS.so", "", "hung for 5.0 s in probe() of gate");
+}
+
+Test(plugins, whose_hardware_is_not_here_are_skipped, .timeout = LIMIT_S)
+{
+	expect_skipped(PLUGINS "transport_LACKS.so", "",
+		"transport gate: no gate in this house: pieces of 131072");
+}
+
+Test(plugins, that_are_not_what_they_should_be_are_skipped, .timeout = LIMIT_S)
+{
+	expect_skipped(
+		PLUGINS "transport_CANNOT_CLOSE.so", "", "transport gate lacks one of reach");
+	expect_skipped(
+		PLUGINS "transport_NAMEshm.so", "", "there is a transport called shm already");
+	expect_skipped(PLUGINS "transport_NAMEGate.so", "", "a name of a transport has 1 to 15");
+}
+
+Test(plugins, that_are_no_shared_objects_are_skipped, .timeout = LIMIT_S)
+{
+	char path[] = "/tmp/rondo-test-XXXXXX";
+	int fd = mkstemp(path);
+
+	cr_assert_eq(write(fd, "#!/bin/sh\n", 10), 10);
+	close(fd);
+	expect_skipped(path, "", "file too short");
+	unlink(path);
+	expect_skipped(path, "", "No such file");
+	expect_skipped("", path, "No such file");
+}
+
+static int be_alone_twice(void)
+{
+	int status = be_alone();
+
+	return status ? status : be_alone();
+}
+
+Test(plugins, are_complained_of_once_and_the_others_are_used, .timeout = LIMIT_S)
+{
+	setenv("RONDO_DEBUG", "INFO", 1);
+	cr_expect_eq(
+		run_with("/none.so," NEARBY ",/nor/this.so", STAR, be_alone_twice), 0, "%s", said);
+	cr_expect_eq(lines_with("RONDO WARN"), 2, "%s", said);
+	cr_expect_eq(lines_with("brings transport nearby"), 1, "%s", said);
+	cr_expect_eq(lines_with("brings algorithm star"), 1, "%s", said);
+}
+
+/* ---- Worlds ---------------------------------------------------------------------------------- */
+
+#define COUNT 50000
+
+/* What every rank puts in: small whole numbers, so that any order of adding gives the same. */
+static float value_of(int rank, size_t i)
+{
+	return (float)((i * 7 + (size_t)rank * 13) % 101);
+}
+
+static bool sums_are_right(const float *sums, int size)
+{
+	for (size_t i = 0; i < COUNT; i++) {
+		float sum = 0;
+
+		for (int rank = 0; rank < size; rank++)
+			sum += value_of(rank, i);
+		if (sums[i] != sum)
+			return false;
+	}
+	return true;
+}
+
+static bool is_copy_of(const float *values, int rank)
+{
+	for (size_t i = 0; i < COUNT; i++)
+		if (values[i] != value_of(rank, i))
+			return false;
+	return true;
+}
+
+static int reduce_and_broadcast(struct citizen *citizen)
+{
+	float *values = malloc(COUNT * sizeof(*values)), *sums = malloc(COUNT * sizeof(*sums));
+	int wrong = 0;
+
+	if (citizen->create_error)
+		wrong = world_say(citizen, "create: %s", rondo_last_error());
+	for (size_t i = 0; i < COUNT; i++)
+		values[i] = value_of(citizen->rank, i);
+	if (!wrong &&
+		rondo_all_reduce(citizen->comm, values, sums, COUNT, RONDO_F32, RONDO_SUM, NULL))
+		wrong = world_say(citizen, "all_reduce: %s", rondo_last_error());
+	if (!wrong && !sums_are_right(sums, citizen->size))
+		wrong = world_say(citizen, "the sums are wrong");
+	for (int root = 0; root < citizen->size && !wrong; root++) {
+		if (rondo_broadcast(citizen->comm, values, sums, COUNT, RONDO_F32, root, NULL))
+			wrong = world_say(citizen, "broadcast: %s", rondo_last_error());
+		else if (!is_copy_of(sums, root))
+			wrong = world_say(citizen, "what rank %d sent is wrong", root);
+	}
+	free(values);
+	free(sums);
+	return wrong;
+}
+
+static struct world plugged; /* what run_world() runs */
+
+static int run_world(void)
+{
+	return world_run(&plugged, reduce_and_broadcast, NULL, NULL);
+}
+
+/* A world in a process of its own, whose ranks' log is caught. */
+static void expect_right(struct world world, const char *transports, const char *algorithms)
+{
+	plugged = world;
+	cr_expect_eq(
+		run_with(transports, algorithms, run_world), 0, "%d ranks: %s", world.size, said);
+}
+
+Test(plugins, carry_and_direct_a_world_of_ranks, .timeout = LIMIT_S)
+{
+	setenv("RONDO_DEBUG", "INFO", 1);
+	setenv("RONDO_ALGO", "star", 1);
+	for (int size = 2; size <= 5; size++) {
+		expect_right((struct world){ .size = size, .transport = "nearby" }, NEARBY, STAR);
+		cr_expect_eq(lines_with("via nearby"), size * (size - 1), "%s", said);
+		cr_expect_eq(lines_with("via shm"), 0, "%s", said);
+		cr_expect_geq(lines_with("ranks: star,"), size, "%s", said);
+		cr_expect_eq(lines_with("RONDO WARN"), 0, "%s", said);
+	}
+}
+
+Test(plugins, serve_ranks_that_are_threads, .timeout = LIMIT_S)
+{
+	setenv("RONDO_ALGO", "star", 1);
+	expect_right(
+		(struct world){ .size = 3, .transport = "nearby", .threads = true }, NEARBY, STAR);
+	expect_right(
+		(struct world){ .size = 3, .transport = "nearby", .channels = 2 }, NEARBY, STAR);
+}
+
+Test(plugins, take_part_in_routing_by_what_they_cost, .timeout = LIMIT_S)
+{
+	setenv("RONDO_DEBUG", "INFO", 1);
+	/* nearby costs more than shm and less than tcp. */
+	expect_right((struct world){ .size = 2 }, NEARBY, "");
+	cr_expect_eq(lines_with("via shm"), 2, "%s", said);
+	expect_right((struct world){ .size = 2, .transport = "tcp,nearby" }, NEARBY, "");
+	cr_expect_eq(lines_with("via nearby"), 2, "%s", said);
+	/* It was the plug-in's: without, there is none. */
+	cr_expect_neq(run_with("", "", run_world), 0);
+	cr_expect_geq(lines_with("\"nearby\", which is no transport"), 1, "%s", said);
+}
+
+Test(plugins, whose_plans_are_wrong_are_not_run, .timeout = LIMIT_S)
+{
+	setenv("RONDO_ALGO", "tilted", 1);
+	expect_right((struct world){ .size = 3 }, "", PLUGINS "algorithm_FORGETS_ONE.so");
+	cr_expect_eq(lines_with("RONDO WARN algorithm tilted is not used for this: tilted, "
+				"all_reduce, 3 ranks"),
+		3, "%s", said);
+	/* It is right where it forgets nobody. */
+	expect_right((struct world){ .size = 2 }, "", PLUGINS "algorithm_FORGETS_ONE.so");
+	cr_expect_eq(lines_with("RONDO WARN"), 0, "%s", said);
+	/* Right for one root is not right for all. */
+	expect_right((struct world){ .size = 3 }, "", PLUGINS "algorithm_IGNORES_ROOT.so");
+	cr_expect_eq(lines_with("tilted, broadcast, 3 ranks, root 1"), 3, "%s", said);
+	cr_expect_eq(lines_with("tilted, broadcast, 3 ranks, root 0"), 0, "%s", said);
+	expect_right((struct world){ .size = 3 }, "", PLUGINS "algorithm_right.so");
+	cr_expect_eq(lines_with("RONDO WARN"), 0, "%s", said);
+}
+
+Test(plugins, that_would_run_on_some_ranks_only_are_not_run, .timeout = LIMIT_S)
+{
+	setenv("RONDO_ALGO", "tilted", 1);
+	expect_right((struct world){ .size = 3 }, "", PLUGINS "algorithm_DISAGREES.so");
+	cr_expect_geq(lines_with("may_run() says yes to rank 0, no to rank 2"), 1, "%s", said);
+}
+
+/* ---- Ranks that differ ----------------------------------------------------------------------- */
+
+static int port_of_two;
+
+/* Rank 1 of two has another plug-in, or none: both are told. */
+static int meet_another(int rank, const char *algorithms)
+{
+	struct rondo_config config = RONDO_CONFIG_INIT;
+	rondo_comm *comm;
+
+	setenv("RONDO_ALGO_PLUGIN", algorithms, 1);
+	config.rank = rank;
+	config.size = 2;
+	config.port = port_of_two;
+	int err = rondo_comm_create(&comm, &config);
+
+	fprintf(stderr, "rank %d: %s: %s\n", rank, rondo_error_name(err), rondo_last_error());
+	return err == RONDO_SETTING ? 0 : 1;
+}
+
+static const char *others_plugin;
+
+static int two_that_differ(void)
+{
+	pid_t other = fork();
+	int status = 1;
+
+	if (other == 0)
+		_exit(meet_another(1, others_plugin));
+	int mine = meet_another(0, STAR);
+
+	waitpid(other, &status, 0);
+	return mine || status;
+}
+
+static void expect_told(const char *plugin, const char *has)
+{
+	char words[128];
+
+	others_plugin = plugin;
+	port_of_two = world_free_port();
+	cr_expect_eq(run_with("", "", two_that_differ), 0, "%s", said);
+	snprintf(words, sizeof(words), "has the plug-in algorithms \"%s", has);
+	cr_expect_eq(lines_with(words), 2, "%s", said);
+	cr_expect_eq(lines_with("\"star "), 2, "%s", said);
+	cr_expect_eq(
+		lines_with("RONDO_ALGO_PLUGIN must bring the same to every rank"), 2, "%s", said);
+}
+
+Test(plugins, that_only_some_ranks_have_are_an_error_on_all, .timeout = LIMIT_S)
+{
+	expect_told("", "\"");
+	expect_told(PLUGINS "algorithm_right.so", "tilted ");
+}
+
+static void copy_file(const char *from, const char *to, const char *more)
+{
+	char bytes[1 << 16];
+	FILE *in = fopen(from, "re"), *out = fopen(to, "we");
+	size_t got;
+
+	cr_assert(in && out);
+	while ((got = fread(bytes, 1, sizeof(bytes), in)) > 0)
+		fwrite(bytes, 1, got, out);
+	fputs(more, out);
+	fclose(in);
+	fclose(out);
+}
+
+Test(plugins, may_lie_elsewhere_but_not_be_another_build, .timeout = LIMIT_S)
+{
+	char folder[] = "/tmp/rondo-test-XXXXXX", path[64];
+
+	cr_assert(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/elsewhere.so", folder);
+	copy_file(STAR, path, "another build");
+	expect_told(path, "star ");
+	copy_file(STAR, path, "");
+	others_plugin = path;
+	port_of_two = world_free_port();
+	/* Not refused: it returns 1, for the comm is made. */
+	cr_expect_eq(run_with("", "", two_that_differ), 1, "%s", said);
+	cr_expect_eq(lines_with("RONDO_OK"), 2, "%s", said);
+	unlink(path);
+	rmdir(folder);
+}
