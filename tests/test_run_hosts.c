@@ -372,6 +372,20 @@ Test(run_hosts, a_launcher_killed_with_all_its_ranks_ends_the_others, .timeout =
 	hosts_destroy(hosts);
 }
 
+Test(run_hosts, a_cable_that_is_pulled_ends_the_launchers_on_both_sides, .timeout = 120)
+{
+	struct hosts_program launchers[HOSTS_MAX];
+	struct job job;
+	struct hosts *hosts;
+
+	setenv("RONDO_TIMEOUT_MS", "1500", 1);
+	hosts = start_endless_job(&job, launchers);
+	cr_assert(hosts_unplug(hosts, 1, 0));
+	assert_ends_with(&launchers[0], 1, "(host host1, pid ", "rondo-run: rank ");
+	assert_ends_with(&launchers[1], 1, "(host host0, pid ", "rondo-run: rank ");
+	hosts_destroy(hosts);
+}
+
 Test(run_hosts, a_master_whose_name_one_host_does_not_know_is_said_there_and_missed_here,
 	.timeout = 120)
 {
