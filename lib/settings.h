@@ -21,7 +21,7 @@
 	X(algo_plugin, PATHS, "RONDO_ALGO_PLUGIN", "", 0, 1023,                                      \
 		"shared objects that bring algorithms, by path, with commas; the same on every rank") \
 	X(interface, STRING, "RONDO_INTERFACE", "", 0, 127,                                          \
-		"network interface that tcp binds; empty: the one that reaches MASTER_ADDR")       \
+		"network interfaces that tcp binds, with commas; empty: the one that reaches MASTER_ADDR") \
 	X(host, STRING, "RONDO_HOST", "", 0, 63,                                                    \
 		"pretend to be on this host (ranks of different hosts share no memory)")           \
 	X(topo_file, PATHS, "RONDO_TOPO_FILE", "", 0, 1023,                                          \

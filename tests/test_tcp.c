@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -31,8 +32,16 @@
 /* The wire format, spelled out once more: these are the bytes that tcp.c describes. */
 struct card {
 	uint32_t magic;
-	uint16_t version, family, port, zero;
-	uint8_t address[16], key[16];
+	uint16_t version;
+	uint8_t count, shared, key[16];
+	uint16_t family, port; /* of the first address */
+	uint32_t zero;
+	uint8_t address[16];
+	struct {
+		uint16_t family, port;
+		uint32_t zero;
+		uint8_t address[16];
+	} more[7];
 };
 
 struct hello {
@@ -277,7 +286,9 @@ static int fake_connect(const struct rank *to)
 static struct card fake_card(int fd)
 {
 	struct sockaddr_in address = fake_address(fd);
-	struct card card = { .magic = 0x63646f72, .version = 1, .family = 4 };
+	struct card card = {
+		.magic = 0x63646f72, .version = 2, .count = 1, .shared = 1, .family = 4
+	};
 
 	card.port = ntohs(address.sin_port);
 	memcpy(card.address, &address.sin_addr, 4);
@@ -287,7 +298,7 @@ static struct card fake_card(int fd)
 
 static struct hello fake_hello(const struct rank *to, int from)
 {
-	struct hello hello = { .magic = 0x68646f72, .version = 1, .from = from, .comm_id = COMM };
+	struct hello hello = { .magic = 0x68646f72, .version = 2, .from = from, .comm_id = COMM };
 
 	hello.to = to->local.rank;
 	memcpy(hello.key, card_of(to).key, sizeof(hello.key));
@@ -611,6 +622,106 @@ Test(tcp, a_refused_connection_is_unreachable, .timeout = 60)
 	rank_close(&rank);
 }
 
+/* Puts an address before those of the card. */
+static struct card with_first(struct card card, int fd)
+{
+	struct sockaddr_in address = fake_address(fd);
+
+	memmove(&card.more[0], &card.family, sizeof(card.more[0]));
+	card.count++;
+	card.port = ntohs(address.sin_port);
+	memcpy(card.address, &address.sin_addr, 4);
+	return card;
+}
+
+/* Rank 1 meets rank 0, of whose two addresses the first is the fake's. */
+static void meet_by_second(int first)
+{
+	struct pair pair;
+	struct card card;
+
+	cr_assert_eq(rank_listen(&pair.zero, 0, "127.0.0.1", ""), 0);
+	cr_assert_eq(rank_listen(&pair.one, 1, "127.0.0.1", ""), 0);
+	card = with_first(card_of(&pair.zero), first);
+	rank_open(&pair.zero, 1, pair.one.card, pair.one.card_size);
+	rank_open(&pair.one, 0, &card, sizeof(card));
+	AWAIT(pair.zero.link->ready && pair.one.link->ready, {
+		int fd = accept4(first, NULL, NULL, SOCK_NONBLOCK);
+
+		if (fd >= 0)
+			close(fd);
+		pair_advance(&pair);
+	});
+	cr_assert(commit(pair.one.link, 1, 1000));
+	take(&pair.zero, 1, 1000, NULL, 0);
+	pair_close(&pair);
+	close(first);
+}
+
+Test(tcp, an_address_that_is_refused_gives_way_to_the_next, .timeout = 60)
+{
+	meet_by_second(fake_bind());
+}
+
+Test(tcp, an_address_where_someone_else_hangs_up_gives_way_to_the_next, .timeout = 60)
+{
+	int fd = fake_bind();
+
+	cr_assert_eq(listen(fd, 8), 0);
+	cr_assert_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+	meet_by_second(fd);
+}
+
+Test(tcp, of_several_addresses_the_last_says_why_none_is_reached, .timeout = 60)
+{
+	struct rank rank;
+	int first = fake_bind(), second = fake_bind();
+	struct card card = with_first(fake_card(second), first);
+	char last[64];
+
+	snprintf(last, sizeof(last), "cannot be reached at 127.0.0.1:%d: Connection refused",
+		ntohs(fake_address(second).sin_port));
+	cr_assert_eq(rank_listen(&rank, 1, "127.0.0.1", ""), 0);
+	rank_open(&rank, 0, &card, sizeof(card));
+	AWAIT(rank.link->error, rank_advance(&rank));
+	cr_assert_eq(rank.link->error, RONDO_UNREACHABLE);
+	cr_assert_str_eq(rank.link->story, last);
+	close(first);
+	close(second);
+	rank_close(&rank);
+}
+
+Test(tcp, channels_begin_with_one_shared_address_after_the_other, .timeout = 60)
+{
+	struct rank rank;
+	int fds[2] = { fake_bind(), fake_bind() };
+	struct card card = with_first(fake_card(fds[1]), fds[0]);
+
+	card.shared = 2;
+	cr_assert_eq(rank_listen(&rank, 1, "127.0.0.1", ""), 0);
+	rank.local.comm_id = COMM;
+	for (int i = 0; i < 2; i++) {
+		cr_assert_eq(listen(fds[i], 8), 0);
+		cr_assert_eq(fcntl(fds[i], F_SETFL, O_NONBLOCK), 0);
+	}
+	for (int channel = 0; channel < 4; channel++) {
+		struct rd_link *link;
+		int here = fds[channel % 2], there = fds[(channel + 1) % 2], fd;
+
+		cr_assert_eq(rd_transport_tcp.open(rank.endpoint, 0, channel,
+				     (unsigned char *)&card, sizeof(card), &link),
+			0);
+		AWAIT((fd = accept4(here, NULL, NULL, SOCK_NONBLOCK)) >= 0,
+			rank_advance(&rank));
+		close(fd);
+		/* One for each: nothing came to the other. */
+		cr_assert_lt(accept4(there, NULL, NULL, SOCK_NONBLOCK), 0);
+	}
+	close(fds[0]);
+	close(fds[1]);
+	rank_close(&rank);
+}
+
 Test(tcp, an_address_without_a_way_is_unreachable, .timeout = 60)
 {
 	struct rank rank;
@@ -675,7 +786,7 @@ static void try_answer(const struct hello *patch, size_t size, int error, const 
 
 Test(tcp, an_answer_proves_itself, .timeout = 60)
 {
-	struct hello answer = { .magic = 0x68646f72, .version = 1, .to = 1, .comm_id = COMM };
+	struct hello answer = { .magic = 0x68646f72, .version = 2, .to = 1, .comm_id = COMM };
 
 	/* The right one would carry the key of rank 1's card, which this fake was never told. */
 	try_answer(&answer, sizeof(answer), RONDO_PROTOCOL, "someone else answers at 127.0.0.1:");
@@ -860,18 +971,28 @@ Test(tcp, a_card_that_makes_no_sense_is_an_error)
 		cr_assert_eq(rd_transport_tcp.open(rank.endpoint, 0, 0, bytes, size, &link),
 			RONDO_PROTOCOL);
 	}
-	for (int wrong = 0; wrong < 5; wrong++) {
+	for (int wrong = 0; wrong < 10; wrong++) {
 		bad = good;
 		if (wrong == 0)
 			bad.magic++;
 		if (wrong == 1)
-			bad.version = 2;
+			bad.version = 3;
 		if (wrong == 2)
 			bad.family = 5;
 		if (wrong == 3)
 			bad.port = 0;
 		if (wrong == 4)
 			bad.zero = 1;
+		if (wrong == 5)
+			bad.count = 0;
+		if (wrong == 6)
+			bad.count = 9;
+		if (wrong == 7)
+			bad.count = 2;
+		if (wrong == 8)
+			bad.shared = 0;
+		if (wrong == 9)
+			bad.shared = 2;
 		cr_assert_eq(rd_transport_tcp.open(rank.endpoint, 0, 0, (unsigned char *)&bad,
 				     sizeof(bad), &link),
 			RONDO_PROTOCOL);

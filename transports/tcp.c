@@ -5,15 +5,18 @@
  * ---------------
  * All numbers are little endian, all structs travel as they lie in memory, without gaps.
  *
- * A rank listens on one socket, bound to one address: that of RONDO_INTERFACE, or of the interface
- * that leads to MASTER_ADDR. Its card says where, and carries a key that is drawn at random for
- * each endpoint; cards travel by the rendezvous, so whoever knows the key was told by this very
- * job.
+ * A rank listens on one socket an interface, bound to one address there: on each interface that
+ * RONDO_INTERFACE names, or on the one that leads to MASTER_ADDR and, in reserve, on the others that lead
+ * out. Its card says where, and carries a key that is drawn at random for each endpoint; cards travel by
+ * the rendezvous, so whoever knows the key was told by this very job.
  *
- *   card      magic 4 | version 2 | family 2 (4, 6) | port 2 | 0 2 | address 16 | key 16
+ *   card      magic 4 | version 2 | addresses 1 | of which shared 1 | key 16 | address[8]
+ *   address   family 2 (4, 6) | port 2 | 0 4 | bytes 16
  *
- * Of two ranks the higher connects to the lower, one connection a channel. Each side proves itself
- * by the key of the other's card, before either sends a message:
+ * Of two ranks the higher connects to the lower, one connection a channel: to the lower one's addresses in
+ * turn until one answers. Channel c begins with shared address c modulo their number, so the channels
+ * spread over the interfaces that were named. Each side proves itself by the key of the other's card,
+ * before either sends a message:
  *
  *   connector                                                acceptor
  *     hello (acceptor's key)  ------------------------------>  key, comm, ranks and channel right?
@@ -58,6 +61,7 @@
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -77,6 +81,9 @@
 
 /* What close() gives queued messages to leave, when their reader is slow. */
 #define LINGER_MS 1000
+
+/* What one of a peer's addresses is given before the next is tried. */
+#define ATTEMPT_MS 1000
 
 /* Picoseconds a byte: about 2.5 GB/s over the loopback, 10 Gbit/s between hosts. */
 #define COST_HERE 400
@@ -111,8 +118,11 @@ struct link {
 	struct source source;
 	struct link *next;
 	enum state state;
-	uint8_t key[RD_TCP_KEY_SIZE]; /* of the peer's card */
-	struct sockaddr_storage address; /* of the peer */
+	struct rd_tcp_card card; /* the peer's */
+	int attempt; /* how many of its addresses were tried before the present one */
+	unsigned failed; /* which those are: bits */
+	int64_t until_ms; /* then the next is tried */
+	struct sockaddr_storage address; /* of the peer: the present one */
 	struct rd_tcp_hello hello; /* the peer's, as far as it has come */
 	size_t hello_size;
 	bool hung_up;
@@ -121,13 +131,21 @@ struct link {
 	struct rd_wire wire; /* wire.fd is the link's socket from the start */
 };
 
+/* On one of our interfaces. */
+struct listener {
+	struct source source;
+	struct endpoint *endpoint;
+	int fd;
+};
+
 struct endpoint {
 	struct rd_endpoint base;
 	const struct rd_local *local;
-	struct rd_interface interface;
+	struct rd_interfaces interfaces;
 	struct rd_tcp_card card;
-	struct source source; /* the listener */
-	int listener, news;
+	struct listener listeners[RD_INTERFACES_MAX]; /* of each interface */
+	struct source timer_source;
+	int timer, news;
 	unsigned calls; /* of advance() since the last look at the news */
 	struct link *links;
 	struct link *taking; /* the one to take in from next; NULL: the first */
@@ -295,7 +313,7 @@ static void hello_fill(const struct link *link, struct rd_tcp_hello *hello)
 		.channel = link->base.channel,
 		.comm_id = link->endpoint->local->comm_id,
 	};
-	memcpy(hello->key, link->key, RD_TCP_KEY_SIZE);
+	memcpy(hello->key, link->card.key, RD_TCP_KEY_SIZE);
 }
 
 /* The first bytes on a new connection: they fit, or something is wrong with it. */
@@ -450,8 +468,9 @@ static int strangers_most(const struct endpoint *endpoint)
 
 static void listener_news(void *owner)
 {
-	struct endpoint *endpoint = owner;
-	int fd = accept4(endpoint->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	const struct listener *listener = owner;
+	struct endpoint *endpoint = listener->endpoint;
+	int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	struct stranger *stranger, **last = &endpoint->strangers;
 
 	if (fd < 0)
@@ -478,6 +497,157 @@ static void listener_news(void *owner)
 	stranger_news(stranger);
 }
 
+/* ---- Connecting ---------------------------------------------------------------------------- */
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Which of the card's addresses is tried as which: the shared ones first, each channel beginning with
+   another of them. */
+static int address_of_attempt(const struct link *link, int attempt)
+{
+	int shared = link->card.shared;
+
+	return attempt < shared ? (link->base.channel + attempt) % shared : attempt;
+}
+
+/* Where an interface leads out, connections leave by it, whatever the routing table prefers: by the one
+   on the address's own network; else by the one that is tried as this one is. */
+static const struct rd_interface *way_out(const struct link *link)
+{
+	const struct rd_interfaces *ours = &link->endpoint->interfaces;
+	int index = address_of_attempt(link, link->attempt);
+
+	for (int i = 0; i < ours->count; i++)
+		if (rd_interface_is_near(&ours->at[i], &link->address))
+			return &ours->at[i];
+	return index < ours->count ? &ours->at[index] : &ours->at[0];
+}
+
+static int bind_outgoing(const struct rd_interface *interface, int fd, int family)
+{
+	int yes = 1;
+
+	if (family != interface->address.ss_family || rd_address_is_loopback(&interface->address))
+		return 0;
+	setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof(yes));
+	return bind(fd, (const struct sockaddr *)&interface->address, interface->address_size);
+}
+
+/* Has the timer ring once the oldest attempt that may be followed by another has had its time. */
+static void set_timer(struct endpoint *endpoint)
+{
+	struct itimerspec when = { 0 };
+	int64_t least_ms = INT64_MAX, left_ms;
+
+	for (const struct link *link = endpoint->links; link; link = link->next)
+		if (link->state == CONNECTING && !link->base.error && link->until_ms < least_ms)
+			least_ms = link->until_ms;
+	if (least_ms == INT64_MAX)
+		return;
+	left_ms = least_ms - now_ms();
+	if (left_ms < 1)
+		left_ms = 1;
+	when.it_value.tv_sec = left_ms / 1000;
+	when.it_value.tv_nsec = left_ms % 1000 * 1000000;
+	timerfd_settime(endpoint->timer, 0, &when, NULL);
+}
+
+/* Begins an attempt at one address. Returns 0, or an errno. */
+static int attempt_connect(struct link *link)
+{
+	struct endpoint *endpoint = link->endpoint;
+	int index = address_of_attempt(link, link->attempt), family, fd;
+
+	rd_tcp_card_address(
+		&link->card, index, endpoint->interfaces.at[0].name, &link->address);
+	family = link->address.ss_family;
+	fd = link->wire.fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	link->state = CONNECTING;
+	link->hello_size = 0;
+	link->until_ms = INT64_MAX;
+	if (fd < 0 || bind_outgoing(way_out(link), fd, family) ||
+		(connect(fd, (struct sockaddr *)&link->address, rd_address_size(family)) &&
+			errno != EINPROGRESS) ||
+		watch(endpoint->news, EPOLL_CTL_ADD, fd, EPOLLOUT, &link->source))
+		return errno;
+	if (link->attempt + 1 < link->card.count) {
+		link->until_ms = now_ms() + ATTEMPT_MS;
+		set_timer(endpoint);
+	}
+	return 0;
+}
+
+/* Whether another link to the same peer has said so of this address. */
+static bool is_known_dead(const struct link *link, int index)
+{
+	for (const struct link *other = link->endpoint->links; other; other = other->next)
+		if (other != link && other->base.peer == link->base.peer &&
+			other->failed >> index & 1)
+			return true;
+	return false;
+}
+
+static void abandon_attempt(struct link *link, const char *why)
+{
+	int index = address_of_attempt(link, link->attempt);
+	char where[RD_ADDRESS_TEXT];
+
+	if (!is_known_dead(link, index))
+		rd_log(RD_WARN, RD_NET,
+			"NET/Socket : rank %d does not reach rank %d at %s by %s (%s), and tries "
+			"its next address",
+			link->endpoint->local->rank, link->base.peer,
+			rd_address_text(&link->address, where), way_out(link)->name, why);
+	link->failed |= 1u << index;
+	if (link->wire.fd >= 0) {
+		watch(link->endpoint->news, EPOLL_CTL_DEL, link->wire.fd, 0, NULL);
+		close(link->wire.fd);
+		link->wire.fd = -1;
+	}
+	link->attempt++;
+}
+
+/* The present attempt has failed: goes on to the peer's next address; after the last, so has the link. */
+static void link_retry(struct link *link, int error, const char *doing, int number)
+{
+	while (link->attempt + 1 < link->card.count) {
+		abandon_attempt(link, number ? strerror(number) : doing);
+		number = attempt_connect(link);
+		if (!number)
+			return;
+		error = RONDO_UNREACHABLE;
+		doing = "cannot be reached";
+	}
+	link_fail(link, error, doing, number);
+}
+
+static void link_connect(struct link *link)
+{
+	int number = attempt_connect(link);
+
+	if (number)
+		link_retry(link, RONDO_UNREACHABLE, "cannot be reached", number);
+}
+
+static void timer_news(void *owner)
+{
+	struct endpoint *endpoint = owner;
+	uint64_t rings;
+
+	if (read(endpoint->timer, &rings, sizeof(rings)) < 0)
+		return;
+	for (struct link *link = endpoint->links; link; link = link->next)
+		if (link->state == CONNECTING && !link->base.error && now_ms() >= link->until_ms)
+			link_retry(link, RONDO_UNREACHABLE, "cannot be reached", ETIMEDOUT);
+	set_timer(endpoint);
+}
+
 static void connect_done(struct link *link)
 {
 	int number = 0;
@@ -488,7 +658,7 @@ static void connect_done(struct link *link)
 	if (number == 0 && !hello_send(link, link->wire.fd))
 		number = errno;
 	if (number) {
-		link_fail(link, RONDO_UNREACHABLE, "cannot be reached", number);
+		link_retry(link, RONDO_UNREACHABLE, "cannot be reached", number);
 		return;
 	}
 	link->state = GREETED;
@@ -503,7 +673,7 @@ static void answer_read(struct link *link)
 	if (size < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (size <= 0) {
-		link_fail(link, RONDO_UNREACHABLE, "turned the connection away",
+		link_retry(link, RONDO_UNREACHABLE, "turned the connection away",
 			size < 0 ? errno : 0);
 		return;
 	}
@@ -513,7 +683,7 @@ static void answer_read(struct link *link)
 	if (hello_proves(link->endpoint, &link->hello) && hello_fits(link, &link->hello))
 		link_open(link, link->wire.fd);
 	else
-		link_fail(link, RONDO_PROTOCOL, "someone else answers", 0);
+		link_retry(link, RONDO_PROTOCOL, "someone else answers", 0);
 }
 
 static void link_news(void *owner)
@@ -589,42 +759,6 @@ static void tcp_disarm(struct rd_endpoint *base)
 
 /* ---- Cards, listening, connecting --------------------------------------------------------- */
 
-static bool is_loopback(const struct sockaddr_storage *address)
-{
-	const struct sockaddr_in *in = (const void *)address;
-	const struct sockaddr_in6 *in6 = (const void *)address;
-
-	if (address->ss_family == AF_INET)
-		return ntohl(in->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-	return IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr);
-}
-
-/* Where the interface leads out, connections leave by it, whatever the routing table prefers. */
-static int bind_outgoing(const struct rd_interface *interface, int fd, int family)
-{
-	int yes = 1;
-
-	if (family != interface->address.ss_family || is_loopback(&interface->address))
-		return 0;
-	setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof(yes));
-	return bind(fd, (const struct sockaddr *)&interface->address, interface->address_size);
-}
-
-static void link_connect(struct link *link)
-{
-	struct endpoint *endpoint = link->endpoint;
-	int family = link->address.ss_family;
-	int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-	link->wire.fd = fd;
-	link->state = CONNECTING;
-	if (fd < 0 || bind_outgoing(&endpoint->interface, fd, family) ||
-		(connect(fd, (struct sockaddr *)&link->address, rd_address_size(family)) &&
-			errno != EINPROGRESS) ||
-		watch(endpoint->news, EPOLL_CTL_ADD, fd, EPOLLOUT, &link->source))
-		link_fail(link, RONDO_UNREACHABLE, "cannot be reached", errno);
-}
-
 /* The peer may have been quicker. */
 static void take_early(struct link *link)
 {
@@ -669,8 +803,10 @@ static int tcp_open(struct rd_endpoint *base, int peer, int channel, const unsig
 	link->source = (struct source){ link_news, link };
 	link->endpoint = endpoint;
 	link->wire.fd = -1;
-	memcpy(link->key, card.key, RD_TCP_KEY_SIZE);
-	rd_tcp_card_address(&card, endpoint->interface.name, &link->address);
+	link->card = card;
+	rd_tcp_card_address(
+		&card, link->base.channel % card.shared, endpoint->interfaces.at[0].name,
+		&link->address);
 	link->next = endpoint->links;
 	endpoint->links = link;
 	endpoint->unfinished++;
@@ -682,44 +818,79 @@ static int tcp_open(struct rd_endpoint *base, int peer, int channel, const unsig
 	return 0;
 }
 
-/* Listens on the interface's address; the kernel chooses the port. */
-static int start_listening(struct endpoint *endpoint, const struct rd_local *local)
+/* Listens on the interface's address; the kernel chooses the port, and the card tells it. */
+static int listen_at(struct endpoint *endpoint, int index)
 {
-	struct rd_interface *interface = &endpoint->interface;
+	const struct rd_interface *interface = &endpoint->interfaces.at[index];
+	struct listener *listener = &endpoint->listeners[index];
 	struct sockaddr_storage address = interface->address;
 	socklen_t size = sizeof(address);
 	char where[RD_ADDRESS_TEXT];
 
-	endpoint->news = epoll_create1(EPOLL_CLOEXEC);
-	endpoint->listener =
-		socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (endpoint->news < 0 || endpoint->listener < 0)
+	listener->fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (listener->fd < 0)
 		return rd_fail_errno("cannot make a socket");
-	if (bind(endpoint->listener, (struct sockaddr *)&address, interface->address_size) ||
-		listen(endpoint->listener, SOMAXCONN) ||
-		getsockname(endpoint->listener, (struct sockaddr *)&address, &size))
+	if (bind(listener->fd, (struct sockaddr *)&address, interface->address_size) ||
+		listen(listener->fd, SOMAXCONN) ||
+		getsockname(listener->fd, (struct sockaddr *)&address, &size))
 		return rd_fail_errno("cannot listen at %s (%s)", rd_address_text(&address, where),
 			interface->name);
-	if (watch(endpoint->news, EPOLL_CTL_ADD, endpoint->listener, EPOLLIN, &endpoint->source) ||
+	if (watch(endpoint->news, EPOLL_CTL_ADD, listener->fd, EPOLLIN, &listener->source))
+		return rd_fail_errno("cannot watch a socket");
+	rd_tcp_card_add(&endpoint->card, &address);
+	rd_log(RD_INFO, RD_NET, "NET/Socket : %s [%d]%s:%s",
+		index < endpoint->interfaces.shared ? "Using" : "In reserve", index,
+		interface->name, rd_address_text(&address, where));
+	return 0;
+}
+
+/* Of the interfaces in reserve, those that can be listened on. */
+static void listen_in_reserve(struct endpoint *endpoint)
+{
+	struct rd_interfaces *interfaces = &endpoint->interfaces;
+	int kept = interfaces->shared;
+
+	for (int i = kept; i < interfaces->count; i++) {
+		struct listener *listener = &endpoint->listeners[kept];
+
+		interfaces->at[kept] = interfaces->at[i];
+		if (!listen_at(endpoint, kept)) {
+			kept++;
+			continue;
+		}
+		rd_log(RD_INFO, RD_NET, "NET/Socket : %s", rondo_last_error());
+		if (listener->fd >= 0)
+			close(listener->fd);
+		listener->fd = -1;
+	}
+	interfaces->count = kept;
+}
+
+static int start_listening(struct endpoint *endpoint, const struct rd_local *local)
+{
+	int err = 0;
+
+	endpoint->news = epoll_create1(EPOLL_CLOEXEC);
+	endpoint->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (endpoint->news < 0 || endpoint->timer < 0)
+		return rd_fail_errno("cannot make a socket");
+	rd_tcp_card_init(&endpoint->card);
+	for (int i = 0; i < endpoint->interfaces.shared && !err; i++)
+		err = listen_at(endpoint, i);
+	if (err)
+		return err;
+	listen_in_reserve(endpoint);
+	endpoint->card.shared = (uint8_t)endpoint->interfaces.shared;
+	if (watch(endpoint->news, EPOLL_CTL_ADD, endpoint->timer, EPOLLIN,
+		    &endpoint->timer_source) ||
 		watch(local->epoll_fd, EPOLL_CTL_ADD, endpoint->news, EPOLLIN | EPOLLET, NULL))
 		return rd_fail_errno("cannot watch a socket");
-	rd_tcp_card_fill(&endpoint->card, &address);
 	if (getrandom(endpoint->card.key, RD_TCP_KEY_SIZE, 0) != RD_TCP_KEY_SIZE)
 		return rd_fail_errno("cannot draw a random key");
-	rd_log(RD_INFO, RD_NET, "NET/Socket : Using [0]%s:%s", interface->name,
-		rd_address_text(&address, where));
 	return 0;
 }
 
 /* ---- Closing ------------------------------------------------------------------------------ */
-
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* True: there is still output that has a reader. */
 static bool output_waits(struct endpoint *endpoint)
@@ -778,12 +949,15 @@ static void tcp_close(struct rd_endpoint *base)
 
 	if (!endpoint)
 		return;
-	if (endpoint->listener >= 0)
-		close(endpoint->listener);
+	for (int i = 0; i < RD_INTERFACES_MAX; i++)
+		if (endpoint->listeners[i].fd >= 0)
+			close(endpoint->listeners[i].fd);
 	linger(endpoint);
 	strangers_free(endpoint->strangers);
 	strangers_free(endpoint->early);
 	links_free(endpoint->links);
+	if (endpoint->timer >= 0)
+		close(endpoint->timer);
 	if (endpoint->news >= 0)
 		close(endpoint->news);
 	free(endpoint);
@@ -806,9 +980,15 @@ static int tcp_listen(struct rd_endpoint **result, const struct rd_local *local,
 		return rd_fail(RONDO_MEMORY, "no memory for a tcp endpoint");
 	endpoint->base.transport = &rd_transport_tcp;
 	endpoint->local = local;
-	endpoint->source = (struct source){ listener_news, endpoint };
-	endpoint->listener = endpoint->news = -1;
-	err = rd_interface_choose(&endpoint->interface, local->settings);
+	for (int i = 0; i < RD_INTERFACES_MAX; i++) {
+		endpoint->listeners[i].source =
+			(struct source){ listener_news, &endpoint->listeners[i] };
+		endpoint->listeners[i].endpoint = endpoint;
+		endpoint->listeners[i].fd = -1;
+	}
+	endpoint->timer_source = (struct source){ timer_news, endpoint };
+	endpoint->timer = endpoint->news = -1;
+	err = rd_interfaces_choose(&endpoint->interfaces, local->settings);
 	if (!err)
 		err = start_listening(endpoint, local);
 	if (err) {

@@ -10,45 +10,67 @@
 #define MAGIC 0x63646f72u /* "rodc" */
 
 _Static_assert(__BYTE_ORDER == __LITTLE_ENDIAN, "structs travel as they lie in memory");
-_Static_assert(sizeof(struct rd_tcp_card) == 44 && 44 <= RD_CARD_MAX, "no gaps, and it fits");
+_Static_assert(sizeof(struct rd_tcp_card) == 24 + RD_TCP_ADDRESSES_MAX * 24, "no gaps");
+_Static_assert(sizeof(struct rd_tcp_card) <= RD_CARD_MAX, "it fits");
 _Static_assert(sizeof(struct rd_tcp_hello) == 48, "no gaps");
 
-void rd_tcp_card_fill(struct rd_tcp_card *card, const struct sockaddr_storage *address)
+void rd_tcp_card_init(struct rd_tcp_card *card)
+{
+	memset(card, 0, sizeof(*card));
+	card->magic = MAGIC;
+	card->version = RD_TCP_VERSION;
+}
+
+void rd_tcp_card_add(struct rd_tcp_card *card, const struct sockaddr_storage *address)
 {
 	const struct sockaddr_in *in = (const void *)address;
 	const struct sockaddr_in6 *in6 = (const void *)address;
+	struct rd_tcp_address *at = &card->at[card->count++];
 
-	card->magic = MAGIC;
-	card->version = RD_TCP_VERSION;
 	if (address->ss_family == AF_INET) {
-		card->family = 4;
-		card->port = ntohs(in->sin_port);
-		memcpy(card->address, &in->sin_addr, sizeof(in->sin_addr));
+		at->family = 4;
+		at->port = ntohs(in->sin_port);
+		memcpy(at->bytes, &in->sin_addr, sizeof(in->sin_addr));
 	} else {
-		card->family = 6;
-		card->port = ntohs(in6->sin6_port);
-		memcpy(card->address, &in6->sin6_addr, sizeof(in6->sin6_addr));
+		at->family = 6;
+		at->port = ntohs(in6->sin6_port);
+		memcpy(at->bytes, &in6->sin6_addr, sizeof(in6->sin6_addr));
 	}
 }
 
-void rd_tcp_card_address(
-	const struct rd_tcp_card *card, const char *interface, struct sockaddr_storage *address)
+void rd_tcp_card_address(const struct rd_tcp_card *card, int index, const char *interface,
+	struct sockaddr_storage *address)
 {
+	const struct rd_tcp_address *at = &card->at[index];
 	struct sockaddr_in *in = (void *)address;
 	struct sockaddr_in6 *in6 = (void *)address;
 
 	memset(address, 0, sizeof(*address));
-	if (card->family == 4) {
+	if (at->family == 4) {
 		in->sin_family = AF_INET;
-		in->sin_port = htons(card->port);
-		memcpy(&in->sin_addr, card->address, sizeof(in->sin_addr));
+		in->sin_port = htons(at->port);
+		memcpy(&in->sin_addr, at->bytes, sizeof(in->sin_addr));
 		return;
 	}
 	in6->sin6_family = AF_INET6;
-	in6->sin6_port = htons(card->port);
-	memcpy(&in6->sin6_addr, card->address, sizeof(in6->sin6_addr));
+	in6->sin6_port = htons(at->port);
+	memcpy(&in6->sin6_addr, at->bytes, sizeof(in6->sin6_addr));
 	if (IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr))
 		in6->sin6_scope_id = if_nametoindex(interface);
+}
+
+static bool makes_sense(const struct rd_tcp_card *card)
+{
+	if (card->magic != MAGIC || card->count < 1 || card->count > RD_TCP_ADDRESSES_MAX ||
+		card->shared < 1 || card->shared > card->count)
+		return false;
+	for (int i = 0; i < card->count; i++) {
+		const struct rd_tcp_address *at = &card->at[i];
+
+		if ((at->family != 4 && at->family != 6) || at->port == 0 || at->zero != 0)
+			return false;
+	}
+	return true;
 }
 
 int rd_tcp_card_read(struct rd_tcp_card *card, const unsigned char *bytes, size_t size, int peer)
@@ -60,8 +82,7 @@ int rd_tcp_card_read(struct rd_tcp_card *card, const unsigned char *bytes, size_
 	if (card->magic == MAGIC && card->version != RD_TCP_VERSION)
 		return rd_fail(RONDO_PROTOCOL, "rank %d speaks version %d of tcp, here %d", peer,
 			card->version, RD_TCP_VERSION);
-	if (card->magic != MAGIC || (card->family != 4 && card->family != 6) || card->port == 0 ||
-		card->zero != 0)
+	if (!makes_sense(card))
 		return rd_fail(RONDO_PROTOCOL, "rank %d has a tcp card that makes no sense", peer);
 	return 0;
 }

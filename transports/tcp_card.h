@@ -11,19 +11,26 @@
 #include "rondo/transport.h"
 #include "settings.h"
 
-#define RD_TCP_VERSION 1
+#define RD_TCP_VERSION 2
 #define RD_TCP_KEY_SIZE 16
 #define RD_TCP_CHANNELS_MAX 64
+#define RD_TCP_ADDRESSES_MAX 8
 #define RD_TCP_HELLO_MAGIC 0x68646f72u /* "rodh" */
+
+struct rd_tcp_address {
+	uint16_t family; /* 4 or 6 */
+	uint16_t port;
+	uint32_t zero;
+	uint8_t bytes[16]; /* IPv4: the first four */
+};
 
 struct rd_tcp_card {
 	uint32_t magic;
 	uint16_t version;
-	uint16_t family; /* 4 or 6 */
-	uint16_t port;
-	uint16_t zero;
-	uint8_t address[16]; /* IPv4: the first four */
+	uint8_t count; /* of addresses; the others are all zero */
+	uint8_t shared; /* the first so many, over which channels are spread */
 	uint8_t key[RD_TCP_KEY_SIZE];
+	struct rd_tcp_address at[RD_TCP_ADDRESSES_MAX];
 };
 
 struct rd_tcp_hello {
@@ -37,15 +44,16 @@ struct rd_tcp_hello {
 	uint8_t key[RD_TCP_KEY_SIZE]; /* of the card of `to` */
 };
 
-/* All but the key. */
-void rd_tcp_card_fill(struct rd_tcp_card *card, const struct sockaddr_storage *address);
+/* A card without addresses or a key, and one address more for it. */
+void rd_tcp_card_init(struct rd_tcp_card *card);
+void rd_tcp_card_add(struct rd_tcp_card *card, const struct sockaddr_storage *address);
 
 /* Checks what came over a wire: RONDO_PROTOCOL, with a story, where it is no card. */
 int rd_tcp_card_read(struct rd_tcp_card *card, const unsigned char *bytes, size_t size, int peer);
 
 /* interface: a name, for an address that means something on one link only. */
-void rd_tcp_card_address(
-	const struct rd_tcp_card *card, const char *interface, struct sockaddr_storage *address);
+void rd_tcp_card_address(const struct rd_tcp_card *card, int index, const char *interface,
+	struct sockaddr_storage *address);
 
 /* Can this hello be one, and did its sender know the key? from and channel are at least 0. */
 bool rd_tcp_hello_sound(const struct rd_tcp_hello *hello, const uint8_t key[RD_TCP_KEY_SIZE]);

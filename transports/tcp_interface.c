@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -49,6 +50,54 @@ static bool same_host(const struct sockaddr *a, const struct sockaddr *b)
 	return memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof(a6->sin6_addr)) == 0;
 }
 
+static const void *address_bytes(const struct sockaddr *address, int *size)
+{
+	const struct sockaddr_in *in = (const void *)address;
+	const struct sockaddr_in6 *in6 = (const void *)address;
+
+	*size = address->sa_family == AF_INET ? sizeof(in->sin_addr) : sizeof(in6->sin6_addr);
+	return address->sa_family == AF_INET ? (const void *)&in->sin_addr
+					     : (const void *)&in6->sin6_addr;
+}
+
+/* The bits that are set in a netmask; all of the address where there is none. */
+static int prefix_of(const struct sockaddr *mask, int family)
+{
+	int size, prefix = 0;
+	const unsigned char *bytes;
+
+	if (!mask || mask->sa_family != family)
+		return family == AF_INET ? 32 : 128;
+	bytes = address_bytes(mask, &size);
+	for (int i = 0; i < 8 * size && bytes[i / 8] >> (7 - i % 8) & 1; i++)
+		prefix++;
+	return prefix;
+}
+
+bool rd_interface_is_near(
+	const struct rd_interface *interface, const struct sockaddr_storage *address)
+{
+	int size, whole = interface->prefix / 8, rest = interface->prefix % 8;
+	const unsigned char *ours, *theirs;
+
+	if (interface->address.ss_family != address->ss_family)
+		return false;
+	ours = address_bytes((const struct sockaddr *)&interface->address, &size);
+	theirs = address_bytes((const struct sockaddr *)address, &size);
+	return memcmp(ours, theirs, (size_t)whole) == 0 &&
+	       (rest == 0 || (ours[whole] ^ theirs[whole]) >> (8 - rest) == 0);
+}
+
+bool rd_address_is_loopback(const struct sockaddr_storage *address)
+{
+	const struct sockaddr_in *in = (const void *)address;
+	const struct sockaddr_in6 *in6 = (const void *)address;
+
+	if (address->ss_family == AF_INET)
+		return ntohl(in->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+	return IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr);
+}
+
 static void set_address(struct rd_interface *interface, const struct sockaddr *address)
 {
 	interface->address_size = rd_address_size(address->sa_family);
@@ -85,29 +134,64 @@ static void list_name(char *list, size_t list_size, const char *name)
 		snprintf(list + length, list_size - length, "%s%s", length ? ", " : "", name);
 }
 
-static int choose_by_name(struct rd_interface *interface, const struct ifaddrs *all,
-	const struct rd_settings *settings)
+/* The best address of the interface of that name; false where it has none that is worth as much as
+   `least`. */
+static bool take_named(struct rd_interface *interface, const struct ifaddrs *all, const char *name,
+	size_t length, int family, int least)
 {
-	int family = strchr(settings->address, ':') ? AF_INET6 : AF_INET, best = 0;
-	const char *name = settings->interface;
+	int best = least - 1;
+
+	for (const struct ifaddrs *one = all; one; one = one->ifa_next) {
+		if (strncmp(one->ifa_name, name, length) != 0 || one->ifa_name[length])
+			continue;
+		if (merit(one->ifa_addr, family) <= best)
+			continue;
+		best = merit(one->ifa_addr, family);
+		set_address(interface, one->ifa_addr);
+		interface->prefix = prefix_of(one->ifa_netmask, one->ifa_addr->sa_family);
+	}
+	snprintf(interface->name, sizeof(interface->name), "%.*s", (int)length, name);
+	return best >= least;
+}
+
+static int refuse_name(const struct ifaddrs *all, const char *name, size_t length)
+{
 	char names[256] = "";
 	bool exists = false;
 
 	for (const struct ifaddrs *one = all; one; one = one->ifa_next) {
-		if (strcmp(one->ifa_name, name) == 0) {
+		if (strncmp(one->ifa_name, name, length) == 0 && !one->ifa_name[length])
 			exists = true;
-			if (merit(one->ifa_addr, family) > best) {
-				best = merit(one->ifa_addr, family);
-				set_address(interface, one->ifa_addr);
-			}
-		} else if (is_ip(one->ifa_addr)) {
+		else if (is_ip(one->ifa_addr))
 			list_name(names, sizeof(names), one->ifa_name);
-		}
 	}
-	if (best == 0)
-		return rd_fail(RONDO_SETTING, "RONDO_INTERFACE=%s: %s (there are: %s)", name,
-			exists ? "this interface has no IP address" : "no such interface", names);
-	snprintf(interface->name, sizeof(interface->name), "%s", name);
+	return rd_fail(RONDO_SETTING, "RONDO_INTERFACE=%.*s: %s (there are: %s)", (int)length, name,
+		exists ? "this interface has no IP address" : "no such interface", names);
+}
+
+static int family_of(const struct rd_settings *settings)
+{
+	return strchr(settings->address, ':') ? AF_INET6 : AF_INET;
+}
+
+static int choose_by_names(struct rd_interfaces *interfaces, const struct ifaddrs *all,
+	const struct rd_settings *settings)
+{
+	for (const char *name = settings->interface;;) {
+		size_t length = strcspn(name, ",");
+
+		if (interfaces->count == RD_INTERFACES_MAX)
+			return rd_fail(RONDO_SETTING,
+				"RONDO_INTERFACE names more than %d interfaces", RD_INTERFACES_MAX);
+		if (!take_named(&interfaces->at[interfaces->count], all, name, length,
+			    family_of(settings), 1))
+			return refuse_name(all, name, length);
+		interfaces->count++;
+		if (!name[length])
+			break;
+		name += length + 1;
+	}
+	interfaces->shared = interfaces->count;
 	return 0;
 }
 
@@ -150,25 +234,70 @@ static int choose_by_address(
 		return rd_fail(
 			RONDO_UNREACHABLE, "MASTER_ADDR=%s: no interface leads there", address);
 	snprintf(interface->name, sizeof(interface->name), "?");
-	for (const struct ifaddrs *one = all; one; one = one->ifa_next)
-		if (is_ip(one->ifa_addr) &&
-			same_host(one->ifa_addr, (struct sockaddr *)&interface->address))
-			snprintf(interface->name, sizeof(interface->name), "%s", one->ifa_name);
+	interface->prefix = prefix_of(NULL, interface->address.ss_family);
+	for (const struct ifaddrs *one = all; one; one = one->ifa_next) {
+		if (!is_ip(one->ifa_addr) ||
+			!same_host(one->ifa_addr, (struct sockaddr *)&interface->address))
+			continue;
+		snprintf(interface->name, sizeof(interface->name), "%s", one->ifa_name);
+		interface->prefix = prefix_of(one->ifa_netmask, one->ifa_addr->sa_family);
+	}
 	return 0;
 }
 
-int rd_interface_choose(struct rd_interface *interface, const struct rd_settings *settings)
+static bool is_chosen(const struct rd_interfaces *interfaces, const char *name)
+{
+	for (int i = 0; i < interfaces->count; i++)
+		if (strcmp(interfaces->at[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+/* What else leads out, for where the first does not. */
+static void add_reserve(struct rd_interfaces *interfaces, const struct ifaddrs *all, int family)
+{
+	unsigned running = IFF_UP | IFF_RUNNING;
+
+	for (const struct ifaddrs *one = all; one; one = one->ifa_next) {
+		if (interfaces->count == RD_INTERFACES_MAX)
+			return;
+		if ((one->ifa_flags & (running | IFF_LOOPBACK)) != running ||
+			is_chosen(interfaces, one->ifa_name))
+			continue;
+		/* Not by an address that is good on one link only: which, a peer cannot know. */
+		if (take_named(&interfaces->at[interfaces->count], all, one->ifa_name,
+			    strlen(one->ifa_name), family, 2))
+			interfaces->count++;
+	}
+}
+
+static int choose_by_master(struct rd_interfaces *interfaces, const struct ifaddrs *all,
+	const struct rd_settings *settings)
+{
+	const char *address = settings->address[0] ? settings->address : "127.0.0.1";
+	struct rd_interface *first = &interfaces->at[0];
+	int err = choose_by_address(first, all, address);
+
+	if (err)
+		return err;
+	interfaces->count = interfaces->shared = 1;
+	if (!rd_address_is_loopback(&first->address))
+		add_reserve(interfaces, all, first->address.ss_family);
+	return 0;
+}
+
+int rd_interfaces_choose(struct rd_interfaces *interfaces, const struct rd_settings *settings)
 {
 	struct ifaddrs *all;
 	int err;
 
+	memset(interfaces, 0, sizeof(*interfaces));
 	if (getifaddrs(&all))
 		return rd_fail_errno("cannot list the network interfaces");
 	if (settings->interface[0])
-		err = choose_by_name(interface, all, settings);
+		err = choose_by_names(interfaces, all, settings);
 	else
-		err = choose_by_address(
-			interface, all, settings->address[0] ? settings->address : "127.0.0.1");
+		err = choose_by_master(interfaces, all, settings);
 	freeifaddrs(all);
 	return err;
 }

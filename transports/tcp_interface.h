@@ -1,5 +1,5 @@
 /*
- * Which network interface tcp uses, and addresses as text.
+ * Which network interfaces tcp uses, and addresses as text.
  */
 #ifndef RD_TCP_INTERFACE_H
 #define RD_TCP_INTERFACE_H
@@ -10,20 +10,36 @@
 #include "settings.h"
 
 #define RD_ADDRESS_TEXT 72
+#define RD_INTERFACES_MAX 8
 
 struct rd_interface {
 	char name[RD_STRING_MAX]; /* "?" where no interface has the address */
 	struct sockaddr_storage address; /* IPv4 or IPv6; port 0 */
 	socklen_t address_size;
+	int prefix; /* bits of the address that all on its network have in common */
+};
+
+struct rd_interfaces {
+	int count;
+	int shared; /* the first so many, over which channels are spread; the others are in reserve
+		     */
+	struct rd_interface at[RD_INTERFACES_MAX];
 };
 
 /*
- * settings->interface where it is set, otherwise the one from which packets to settings->address
- * (MASTER_ADDR; empty: the loopback) leave. No packet is sent.
- * RONDO_SETTING, with a story that names the interfaces there are, where settings->interface is
- * none of them; RONDO_UNREACHABLE where settings->address is no address, or nothing leads there.
+ * Those in settings->interface (names with commas) where it is set. Otherwise the one from which
+ * packets to settings->address (MASTER_ADDR; empty: the loopback) leave, and in reserve, unless
+ * that is the loopback, all others that are up and lead out. No packet is sent. RONDO_SETTING, with
+ * a story that names the interfaces there are, where settings->interface names another;
+ * RONDO_UNREACHABLE where settings->address is no address, or nothing leads there.
  */
-int rd_interface_choose(struct rd_interface *interface, const struct rd_settings *settings);
+int rd_interfaces_choose(struct rd_interfaces *interfaces, const struct rd_settings *settings);
+
+/* Whether the address is on the interface's own network. */
+bool rd_interface_is_near(
+	const struct rd_interface *interface, const struct sockaddr_storage *address);
+
+bool rd_address_is_loopback(const struct sockaddr_storage *address);
 
 /* "10.0.0.1:4711" or "[fd00::1]:4711"; returns text. */
 const char *rd_address_text(const struct sockaddr_storage *address, char text[RD_ADDRESS_TEXT]);

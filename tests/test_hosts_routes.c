@@ -1,0 +1,148 @@
+/* Ranks on several hosts with two networks between them, of which one does not carry a pair. */
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "world.h"
+
+static struct hosts *need_hosts(int count)
+{
+	const char *reason;
+	struct hosts *hosts =
+		hosts_create(&(struct hosts_shape){ .count = count, .networks = 2 }, &reason);
+
+	if (!hosts)
+		cr_skip_test("no hosts: %s", reason);
+	return hosts;
+}
+
+#define COUNT (1 << 20)
+
+static float values[COUNT];
+
+static int all_reduce(struct citizen *citizen)
+{
+	float sum = (float)(citizen->size * (citizen->size + 1)) / 2;
+	int err = citizen->create_error;
+
+	for (size_t i = 0; i < COUNT; i++)
+		values[i] = (float)citizen->rank + 1;
+	if (!err)
+		err = rondo_all_reduce(
+			citizen->comm, values, values, COUNT, RONDO_F32, RONDO_SUM, NULL);
+	if (err)
+		return world_say(citizen, "%s", rondo_last_error());
+	for (size_t i = 0; i < COUNT; i++)
+		if (values[i] != sum)
+			return world_say(citizen, "element %zu is %g", i, values[i]);
+	return 0;
+}
+
+/* Runs the world; what it wrote to standard error comes back as text. */
+static const char *run_world(const struct world *world, int (*body)(struct citizen *))
+{
+	static char text[64 << 10];
+	int file = memfd_create("stderr", MFD_CLOEXEC), kept = dup(STDERR_FILENO), failed;
+	ssize_t size;
+
+	cr_assert(file >= 0 && kept >= 0);
+	dup2(file, STDERR_FILENO);
+	failed = world_run(world, body, NULL, NULL);
+	dup2(kept, STDERR_FILENO);
+	close(kept);
+	size = pread(file, text, sizeof(text) - 1, 0);
+	close(file);
+	text[size > 0 ? size : 0] = '\0';
+	cr_expect_eq(failed, 0, "%s", text);
+	return text;
+}
+
+static int count(const char *text, const char *part)
+{
+	int found = 0;
+
+	for (; (text = strstr(text, part)); text++)
+		found++;
+	return found;
+}
+
+Test(hosts_routes, a_pair_goes_by_another_network_where_its_own_is_cut, .timeout = 60)
+{
+	struct hosts *hosts = need_hosts(3);
+	struct world world = { .size = 3, .hosts = hosts, .host_of = { 0, 1, 2 } };
+	const char *text;
+
+	cr_assert(hosts_divide(hosts, 1, 2, 0));
+	text = run_world(&world, all_reduce);
+	cr_expect_eq(count(text, " WARN "), 1, "%s", text);
+	cr_expect(strstr(text, "[2] RONDO WARN NET/Socket : rank 2 does not reach rank 1 at 10."),
+		"%s", text);
+	cr_expect(strstr(text, " by eth0 ("), "%s", text);
+	hosts_destroy(hosts);
+}
+
+Test(hosts_routes, of_two_interfaces_that_are_named_a_dead_one_is_done_without, .timeout = 60)
+{
+	struct hosts *hosts = need_hosts(2);
+	struct world world = { .size = 2, .channels = 2, .hosts = hosts, .host_of = { 0, 1 } };
+	const char *text;
+
+	cr_assert(hosts_unplug(hosts, 0, 1));
+	setenv("RONDO_INTERFACE", "eth1,eth0", 1);
+	text = run_world(&world, all_reduce);
+	cr_expect_eq(count(text, " WARN "), 1, "%s", text);
+	cr_expect(strstr(text, " by eth1 ("), "%s", text);
+	hosts_destroy(hosts);
+}
+
+/* Connected sockets of this process at an address of its own. */
+static int connections_at(const char *address)
+{
+	int found = 0;
+
+	for (int fd = 0; fd < 1024; fd++) {
+		struct sockaddr_in here, there;
+		socklen_t size = sizeof(here), there_size = sizeof(there);
+		char text[INET_ADDRSTRLEN];
+
+		if (getsockname(fd, (struct sockaddr *)&here, &size) ||
+			here.sin_family != AF_INET ||
+			getpeername(fd, (struct sockaddr *)&there, &there_size))
+			continue;
+		inet_ntop(AF_INET, &here.sin_addr, text, sizeof(text));
+		found += strcmp(text, address) == 0;
+	}
+	return found;
+}
+
+/* The lifeline goes by the first too, until the peer has left. */
+static int count_links(struct citizen *citizen)
+{
+	const struct world *world = citizen->world;
+	int host = world->host_of[citizen->rank];
+	int first, second;
+
+	if (all_reduce(citizen))
+		return 1;
+	first = connections_at(hosts_address(world->hosts, host, 0));
+	second = connections_at(hosts_address(world->hosts, host, 1));
+	if (first >= 2 && second == 1)
+		return 0;
+	return world_say(citizen, "%d connections over eth0, %d over eth1", first, second);
+}
+
+Test(hosts_routes, channels_spread_over_the_interfaces_that_are_named, .timeout = 60)
+{
+	struct hosts *hosts = need_hosts(2);
+	struct world world = { .size = 2, .channels = 3, .hosts = hosts, .host_of = { 0, 1 } };
+
+	setenv("RONDO_INTERFACE", "eth0,eth1", 1);
+	cr_expect_str_eq(run_world(&world, count_links), "");
+	hosts_destroy(hosts);
+}
