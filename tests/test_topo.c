@@ -328,6 +328,19 @@ Test(topo, a_picture_has_every_device_rank_and_edge, .init = begin_folder, .fini
 	run_free(&drawn);
 }
 
+Test(topo, a_card_of_two_functions_is_drawn_without_a_switch)
+{
+	struct run drawn = run("--load", FIXTURE("two_nodes"), "--svg", "-", NULL);
+
+	assert_went_well(&drawn);
+	cr_assert_eq(count(drawn.out, "class=\"switch\""), 4, "one for each pair of GPUs");
+	cr_assert_eq(count(drawn.out, "class=\"bridge\""), 6);
+	cr_assert_eq(count(drawn.out, "class=\"nic\""), 2);
+	cr_assert_eq(count(drawn.out, "class=\"off\""), 2);
+	cr_assert_eq(count(drawn.out, "class=\"network\""), 1);
+	run_free(&drawn);
+}
+
 Test(topo, pictures_of_all_fixtures_are_sound)
 {
 	static const char *const ranks[] = { "1", "2", "8", "65" };

@@ -164,6 +164,8 @@ Test(topology, the_class_of_a_distance_comes_from_the_bridges)
 	cr_assert_eq(distance(SWITCH "/0000:19:00.0/0000:1a:00.0", 0,
 			     SWITCH "/0000:19:01.0/0000:1b:00.0/0000:1c:00.0/0000:1d:00.0", 0),
 		RD_PXB);
+	/* two cards behind one bridge that is no switch */
+	cr_assert_eq(distance(ROOT_PORT "/0000:18:00.0", 0, ROOT_PORT "/0000:18:01.0", 0), RD_PIX);
 	/* two root ports of one host bridge; two host bridges of one node; two nodes */
 	cr_assert_eq(
 		distance(ROOT_PORT "/0000:18:00.0", 0, "pci0000:17/0000:17:01.0/0000:20:00.0", 0),
