@@ -191,7 +191,7 @@ static int place_in_file(struct rd_place *place, const struct rd_settings *setti
 	int err = rd_topology_load(&topology, settings->topo_file);
 
 	if (err)
-		return err;
+		return rd_fail(err, "RONDO_TOPO_FILE: %s", rondo_last_error());
 	const struct rd_host *host = find_host(&topology, place->host_name);
 	if (host)
 		place_on(place, host, settings);
@@ -217,16 +217,24 @@ static int place_here(struct rd_place *place, const struct rd_settings *settings
 	return err;
 }
 
+static void log_place(const struct rd_place *place)
+{
+	char gpu[24] = "no GPU";
+
+	if (place->gpu >= 0)
+		snprintf(gpu, sizeof(gpu), "GPU %d", place->gpu);
+	rd_log(RD_INFO, RD_PROBE, "on host %s (%s): core %d, NUMA node %d, slot %d, %s, NIC %s",
+		place->host_name, place->host_id, place->core, place->numa_node, place->slot, gpu,
+		place->nic[0] ? place->nic : "not known");
+}
+
 int rd_place_here(struct rd_place *place, const struct rd_settings *settings)
 {
 	name_place(place, settings);
 	int err = settings->topo_file[0] ? place_in_file(place, settings)
 					 : place_here(place, settings);
 	if (!err)
-		rd_log(RD_INFO, RD_PROBE,
-			"on host %s (%s): core %d, NUMA node %d, slot %d, GPU %d, NIC %s",
-			place->host_name, place->host_id, place->core, place->numa_node,
-			place->slot, place->gpu, place->nic[0] ? place->nic : "none");
+		log_place(place);
 	return err;
 }
 

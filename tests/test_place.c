@@ -191,6 +191,7 @@ Test(place, a_file_that_cannot_be_used_is_an_error)
 	struct rd_place place;
 
 	cr_assert_eq(rd_place_here(&place, &settings), RONDO_INVALID);
+	cr_assert(strstr(rondo_last_error(), "RONDO_TOPO_FILE: "), "%s", rondo_last_error());
 	settings = on("none", "", 0);
 	cr_assert_eq(rd_place_here(&place, &settings), RONDO_SYSTEM);
 }
