@@ -137,7 +137,7 @@ int rd_probe_host(struct rd_host *host, const struct rd_probe *probe)
 	int err = settle(host);
 	if (!err)
 		rd_log(RD_INFO, RD_PROBE,
-			"NUMA nodes %d, GPUs %d, RDMA devices %d, interfaces %d; NICs among them %d",
+			"NUMA nodes %d, GPUs %d, RDMA devices %d, interfaces %d; NICs %d",
 			host->numa_count, host->gpu_count, host->rdma_count, host->interface_count,
 			host->nic_count);
 	return err;
