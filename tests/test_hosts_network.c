@@ -178,6 +178,49 @@ Test(hosts_network, a_dead_interface_beside_the_one_in_use_harms_nothing, .timeo
 	hosts_destroy(hosts);
 }
 
+Test(hosts_network, an_interface_that_leads_nowhere_falls_back_to_one_that_does, .timeout = 60)
+{
+	struct hosts *hosts = need_hosts(&(struct hosts_shape){ .count = 2, .networks = 2 });
+	struct world world = { .size = 4, .hosts = hosts, .host_of = { 0, 0, 1, 1 } };
+
+	setenv("RONDO_INTERFACE", "eth1,eth0", 1);
+	cr_assert(hosts_unplug(hosts, 1, 1));
+	cr_assert_eq(world_run(&world, meet, NULL, NULL), 0);
+	hosts_destroy(hosts);
+}
+
+static int miss_the_other_host(struct citizen *citizen)
+{
+	const char *name = citizen->rank == 0 ? "rank 1 (host host1)" : "rank 0 (host host0)";
+
+	if (citizen->create_error != RONDO_UNREACHABLE || !strstr(rondo_last_error(), name) ||
+		!strstr(rondo_last_error(), "10.7.1.1"))
+		return world_say(citizen, "got %s: %s", rondo_error_name(citizen->create_error),
+			rondo_last_error());
+	return 0;
+}
+
+Test(hosts_network, where_no_other_may_be_used_the_error_says_what_cannot_be_reached, .timeout = 60)
+{
+	struct hosts *hosts = need_hosts(&(struct hosts_shape){ .count = 2, .networks = 2 });
+	struct world world = { .size = 2, .hosts = hosts, .host_of = { 0, 1 } };
+
+	setenv("RONDO_INTERFACE", "eth1", 1);
+	cr_assert(hosts_unplug(hosts, 1, 1));
+	cr_assert_eq(world_run(&world, miss_the_other_host, NULL, NULL), 0);
+	hosts_destroy(hosts);
+}
+
+Test(hosts_network, hosts_that_do_not_reach_each_other_here_meet_elsewhere, .timeout = 60)
+{
+	struct hosts *hosts = need_hosts(&(struct hosts_shape){ .count = 3, .networks = 2 });
+	struct world world = { .size = 3, .hosts = hosts, .host_of = { 0, 1, 2 } };
+
+	cr_assert(hosts_divide(hosts, 1, 2, 0));
+	cr_assert_eq(world_run(&world, meet, NULL, NULL), 0);
+	hosts_destroy(hosts);
+}
+
 /* ---- Nothing is left ------------------------------------------------------------------------ */
 
 static void be_hosts_until_killed(pid_t watcher, int ready)

@@ -292,6 +292,27 @@ Test(run_hosts, so_do_those_of_the_launchers_page, .timeout = 120)
 	run_page(RONDO_DOCS "/rondo-run.md", 1);
 }
 
+/* Ranks go on by the next interface, and each says once why. */
+Test(run_hosts, an_interface_that_is_dead_costs_a_line, .timeout = 120)
+{
+	struct hosts *hosts = need_hosts(&(struct hosts_shape){ .count = 2, .networks = 2 });
+	struct job job = {
+		.nodes = 2, .local_size = "1", .address = "host0", .program = { RONDO_EXAMPLE }
+	};
+	struct hosts_program launchers[2];
+	char *text;
+
+	setenv("RONDO_INTERFACE", "eth1,eth0", 1);
+	cr_assert(hosts_unplug(hosts, 1, 1));
+	start(hosts, &job, launchers);
+	finish_well(launchers, 2);
+	text = hosts_text(launchers[1].err);
+	cr_assert_eq(count_of(text, "rank 1 does not reach rank 0 at 10.7.1.1:"), 1, "%s", text);
+	cr_assert_eq(count_of(text, "\n"), 1, "%s", text);
+	free(text);
+	hosts_destroy(hosts);
+}
+
 /* ---- It fails ------------------------------------------------------------------------------ */
 
 /* A job that goes on until something ends it, and says so once it has begun. */
