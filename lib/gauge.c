@@ -492,10 +492,7 @@ static void forget_calls(struct rondo_comm *comm)
 	memset(comm->recvs, 0, comm->size * sizeof(*comm->recvs));
 	comm->calls = 0;
 	comm->digest = 0;
-	atomic_store(&comm->doing.calls, 0);
-	atomic_store(&comm->doing.done, 0);
-	atomic_store(&comm->doing.collective, -1);
-	atomic_store(&comm->doing.waiting_for, -1);
+	comm->gauging = false;
 }
 
 static void log_costs(const struct rondo_comm *comm, const char *key, bool known, int64_t took_ns)
@@ -516,6 +513,7 @@ int rd_gauge(struct rondo_comm *comm)
 	struct opening opening = { .costs = comm->costs };
 	int err;
 
+	comm->gauging = true;
 	if (comm->rank == 0) {
 		comm->costs.cores = count_cores();
 		describe(comm, key);
