@@ -43,13 +43,46 @@ static int64_t between(const uint32_t costs[RD_COST_POINT_COUNT], uint64_t size)
 }
 
 /* The busier side is taken for both: who of the two it is nobody measures, and they take turns. */
-struct rd_message_cost rd_message_cost(const struct rd_link_cost *link, uint64_t size)
+static struct rd_message_cost measured(const struct rd_link_cost *link, uint64_t size)
 {
 	int64_t way = between(link->way_ns, size), busy = between(link->busy_ns, size);
 
 	if (2 * busy > way)
 		return (struct rd_message_cost){ way - way / 2, way / 2, 0 };
 	return (struct rd_message_cost){ busy, busy, way - 2 * busy };
+}
+
+/* The last point at which messages were still written into the link's room, but for the first. */
+static int last_copied(const struct rd_link_cost *link)
+{
+	int i = 1;
+
+	while (i < RD_COST_POINT_COUNT - 1 && points[i + 1] < link->posts_min)
+		i++;
+	return i;
+}
+
+struct rd_message_cost rd_message_cost(
+	const struct rd_link_cost *link, uint64_t size, bool posted)
+{
+	struct rd_message_cost empty = measured(link, 0), cost = measured(link, size);
+
+	if (!link->lends || size < link->posts_min)
+		return cost;
+	if (posted) {
+		/* The receiver does all the work. */
+		int64_t rest = between(link->way_ns, size) - empty.send_ns - empty.flight_ns;
+
+		return (struct rd_message_cost){ empty.send_ns,
+			rest > empty.recv_ns ? rest : empty.recv_ns, empty.flight_ns };
+	}
+
+	int last = last_copied(link);
+	int64_t rise = measured(link, points[last]).send_ns - empty.send_ns;
+	int64_t bytes_ns = (int64_t)(size / 64) * rise / (int64_t)(points[last] / 64);
+
+	return (struct rd_message_cost){ empty.send_ns + bytes_ns, empty.recv_ns + bytes_ns,
+		empty.flight_ns };
 }
 
 /* ---- As text -------------------------------------------------------------------------------- */
@@ -89,6 +122,8 @@ static int list_lines(struct rd_costs *costs, struct line lines[LINES_MAX])
 		lines[count++] =
 			line(prefixes[class], "busy_ns", link->busy_ns, RD_COST_POINT_COUNT);
 		lines[count++] = line(prefixes[class], "posts", &link->posts, 1);
+		lines[count++] = line(prefixes[class], "posts_min", &link->posts_min, 1);
+		lines[count++] = line(prefixes[class], "lends", &link->lends, 1);
 	}
 	lines[count++] = line("", "copy_ps", &costs->copy_ps, 1);
 	lines[count++] = line("", "reduce_ps", costs->reduce_ps, RD_TYPE_CLASS_COUNT);
@@ -160,8 +195,10 @@ static int read_any(struct line *lines, int count, const char *text)
 
 static bool sound(const struct rd_costs *costs)
 {
-	return costs->cores > 0 && costs->links[RD_NEAR].posts <= 1 &&
-	       costs->links[RD_FAR].posts <= 1;
+	for (int class = 0; class < RD_LINK_CLASS_COUNT; class++)
+		if (costs->links[class].posts > 1 || costs->links[class].lends > 1)
+			return false;
+	return costs->cores > 0;
 }
 
 bool rd_costs_read(struct rd_costs *costs, const char *text, char *wrong, size_t wrong_size)
@@ -187,6 +224,6 @@ bool rd_costs_read(struct rd_costs *costs, const char *text, char *wrong, size_t
 			return false;
 		}
 	if (!sound(costs))
-		snprintf(wrong, wrong_size, "cores must be 1 or more, posts 0 or 1");
+		snprintf(wrong, wrong_size, "cores must be 1 or more, posts and lends 0 or 1");
 	return sound(costs);
 }

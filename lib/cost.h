@@ -44,7 +44,11 @@ struct rd_link_cost {
 	uint32_t way_ns[RD_COST_POINT_COUNT];
 	/* Of each message where many follow each other: how long it keeps the busier of the two. */
 	uint32_t busy_ns[RD_COST_POINT_COUNT];
-	uint32_t posts; /* 1: sends from memory, so a value that is passed on is stored first */
+	/* 1: from so many bytes on a message is sent from where it lies (rd_link_ops.send); 0: all are
+	   written into the link's own room. */
+	uint32_t posts, posts_min;
+	/* 1: what is sent so is lent: the receiver reads it there, and the sender may have to wait. */
+	uint32_t lends;
 };
 
 struct rd_costs {
@@ -64,7 +68,9 @@ struct rd_message_cost {
 	int64_t flight_ns; /* between them */
 };
 
-struct rd_message_cost rd_message_cost(const struct rd_link_cost *link, uint64_t size);
+/* posted: sent from where it lies; else written into the link's room. */
+struct rd_message_cost rd_message_cost(
+	const struct rd_link_cost *link, uint64_t size, bool posted);
 
 /* The costs as text, "NAME NUMBER...\n" a line; returns the length it would have, as snprintf. */
 int rd_costs_print(const struct rd_costs *costs, char *text, size_t size);

@@ -225,6 +225,13 @@ static int say_next(struct rondo_comm *comm, struct pair pair, int point, int ef
 	return send_one(comm, pair, false, &next, sizeof(next));
 }
 
+static void note_kind(const struct rd_link *link, struct rd_link_cost *cost)
+{
+	cost->posts = link->ops->send != NULL && link->send_min < UINT32_MAX;
+	cost->posts_min = cost->posts ? (uint32_t)link->send_min : 0;
+	cost->lends = cost->posts && link->lends;
+}
+
 static int lead(struct rondo_comm *comm, struct pair pair, void *bytes, int64_t budget_ns,
 	struct rd_link_cost *cost)
 {
@@ -251,7 +258,7 @@ static int lead(struct rondo_comm *comm, struct pair pair, void *bytes, int64_t 
 	straighten(cost->busy_ns, measured);
 	fill_gaps(cost->way_ns, measured, standard.way_ns);
 	fill_gaps(cost->busy_ns, measured, standard.busy_ns);
-	cost->posts = comm->links[pair.other * comm->channels]->ops->send != NULL;
+	note_kind(comm->links[pair.other * comm->channels], cost);
 	return err;
 }
 

@@ -10,6 +10,8 @@
 #define PLAYED_PIECES 3
 /* Ranks that are looked at where there are too many to play. */
 #define SAMPLED 8
+/* What never ends takes longer than anything else. */
+#define NEVER (INT64_MAX / 4)
 /* An executor begins chunks at multiples of this (exec.c). */
 #define ALIGNMENT 64
 
@@ -17,8 +19,10 @@
 struct note {
 	enum rd_step_kind kind;
 	bool stores; /* a value that is passed on is stored here as well */
+	bool lies; /* what it sends lies in the user's memory, and may be sent from there, */
+	bool wanted; /* but is wanted back at once */
 	enum rd_link_class from, to; /* the links that it uses */
-	int sender; /* takes: the note, on whatever rank, that puts the message; else -1 */
+	int sender; /* the note that puts the message that it takes, or that FLUSH wants back; else -1 */
 	int taker; /* puts: the rank that takes it */
 	int outs; /* COMBINE: ranks that get the result */
 };
@@ -40,6 +44,7 @@ struct rd_score {
 	int *host_ranks; /* [host_count] */
 	/* For playing, one at a time: */
 	int64_t *sent_ns; /* [PLAYED_PIECES][notes]: when a note's message arrives; -1: not yet sent */
+	int64_t *taken_ns; /* likewise: when it has been taken */
 	struct player *players; /* [voices] */
 	struct core *cores; /* [voices] */
 	int *free; /* [voices]: a stack of those that can go on, and have a core to themselves */
@@ -83,19 +88,39 @@ static enum rd_link_class class_of(const struct rd_problem *problem, int a, int 
 	return host_of(problem, a) == host_of(problem, b) ? RD_NEAR : RD_FAR;
 }
 
-static struct note note_of(const struct rd_plan *plan, const struct rd_step *step)
+static bool is_users(struct rd_where where)
+{
+	return where.memory == RD_IN || where.memory == RD_OUT;
+}
+
+/* As the executor decides it, of a call that is not in place. */
+static bool is_wanted_back(const struct rd_plan *plan, int index)
+{
+	const struct rd_step *step = &plan->steps[index], *next = step + 1;
+
+	return step->kind == RD_STEP_SEND && step->from.memory == RD_OUT &&
+	       index + 1 < plan->step_count && next->kind == RD_STEP_FLUSH && next->sender == index;
+}
+
+/* first: the number of the plan's first note. */
+static struct note note_of(const struct rd_plan *plan, int index, int first)
 {
 	const struct rd_problem *problem = &plan->problem;
+	const struct rd_step *step = &plan->steps[index];
 	int rank = problem->rank;
 	struct note note = { .kind = step->kind, .sender = -1 };
 
 	note.stores = step->into.memory != RD_NOWHERE;
+	note.lies = is_users(step->kind == RD_STEP_SEND ? step->from : step->into);
+	note.wanted = is_wanted_back(plan, index);
 	if (rd_step_takes(step) || step->kind == RD_STEP_FETCH)
 		note.from = class_of(problem, rank, step->peer);
 	if (rd_step_puts(step)) {
 		note.to = class_of(problem, rank, step->to);
 		note.taker = step->to;
 	}
+	if (step->kind == RD_STEP_FLUSH)
+		note.sender = first + step->sender;
 	if (step->kind == RD_STEP_COMBINE)
 		note.outs = step->to < 0 ? problem->size : 1;
 	return note;
@@ -192,7 +217,9 @@ static int fill_score(
 	score->notes = calloc(score->note_count + 1, sizeof(*score->notes));
 	score->sent_ns = calloc(
 		(size_t)PLAYED_PIECES * (score->note_count + 1), sizeof(*score->sent_ns));
-	if (!score->voices || !score->players || !score->cores || !score->free || !score->notes ||
+	score->taken_ns = calloc(
+		(size_t)PLAYED_PIECES * (score->note_count + 1), sizeof(*score->taken_ns));
+	if (!score->taken_ns || !score->voices || !score->players || !score->cores || !score->free || !score->notes ||
 		!score->sent_ns)
 		return rd_fail(RONDO_MEMORY, "no memory to price a plan");
 
@@ -203,7 +230,7 @@ static int fill_score(
 			(struct voice){ at, plans[i]->step_count,
 			host_of(problem, rank_of(score, i)) };
 		for (int k = 0; k < plans[i]->step_count; k++)
-			score->notes[at++] = note_of(plans[i], &plans[i]->steps[k]);
+			score->notes[at++] = note_of(plans[i], k, score->voices[i].first);
 	}
 	score->parts = plans[0]->parts;
 	return err || too_many(score->size) ? err : match_messages(score, plans);
@@ -250,6 +277,7 @@ void rd_score_destroy(struct rd_score *score)
 	free(score->notes);
 	free(score->host_ranks);
 	free(score->sent_ns);
+	free(score->taken_ns);
 	free(score->players);
 	free(score->cores);
 	free(score->free);
@@ -261,9 +289,10 @@ void rd_score_destroy(struct rd_score *score)
 /* Everything that steps cost at one size of slice. */
 struct tariff {
 	const struct rd_costs *costs;
-	uint64_t slice;
-	struct rd_message_cost whole[RD_LINK_CLASS_COUNT]; /* a message of a slice */
+	struct rd_message_cost copied[RD_LINK_CLASS_COUNT]; /* a slice, by the link's room */
+	struct rd_message_cost posted[RD_LINK_CLASS_COUNT]; /* from where it lies */
 	struct rd_message_cost empty[RD_LINK_CLASS_COUNT];
+	bool posts[RD_LINK_CLASS_COUNT]; /* a slice is long enough for that */
 	int64_t copy_ns, reduce_ns; /* a slice */
 	int64_t reach_ns; /* the bytes of a slice from another rank's memory */
 };
@@ -276,49 +305,74 @@ static int64_t most(int64_t a, int64_t b)
 static struct tariff tariff_of(
 	const struct rd_costs *costs, uint64_t slice, enum rd_type_class type)
 {
-	struct tariff tariff = { .costs = costs, .slice = slice };
+	struct tariff tariff = { .costs = costs };
 
 	for (int class = 0; class < RD_LINK_CLASS_COUNT; class++) {
-		tariff.whole[class] = rd_message_cost(&costs->links[class], slice);
-		tariff.empty[class] = rd_message_cost(&costs->links[class], 0);
+		const struct rd_link_cost *link = &costs->links[class];
+
+		tariff.copied[class] = rd_message_cost(link, slice, false);
+		tariff.posted[class] = rd_message_cost(link, slice, true);
+		tariff.empty[class] = rd_message_cost(link, 0, false);
+		tariff.posts[class] = link->posts && slice >= link->posts_min;
 	}
 	tariff.copy_ns = (int64_t)(slice * costs->copy_ps / 1000);
 	tariff.reduce_ns = (int64_t)(slice * costs->reduce_ps[type] / 1000);
 	tariff.reach_ns = most(tariff.copy_ns,
-		tariff.whole[RD_NEAR].recv_ns - tariff.empty[RD_NEAR].recv_ns);
+		tariff.copied[RD_NEAR].recv_ns - tariff.empty[RD_NEAR].recv_ns);
 	return tariff;
 }
 
-/* What combining adds to a receive, which copies. */
-static int64_t extra_ns(const struct tariff *tariff)
+static bool is_posted(const struct tariff *tariff, const struct note *note)
 {
-	return most(0, tariff->reduce_ns - tariff->copy_ns);
+	return tariff->posts[note->to] && note->lies &&
+	       !(tariff->costs->links[note->to].lends && note->wanted);
 }
 
-/* A value that comes in and goes out again: from memory where the link sends from there, else written
+static bool is_lent(const struct tariff *tariff, const struct note *note)
+{
+	return tariff->costs->links[note->to].lends && is_posted(tariff, note);
+}
+
+static int64_t send_ns(const struct tariff *tariff, const struct note *note)
+{
+	return is_posted(tariff, note) ? tariff->posted[note->to].send_ns
+				       : tariff->copied[note->to].send_ns;
+}
+
+/* Taking it, and combining where that is done: in one pass over what lies in the link's room, but in
+   a second where it has to be fetched first. */
+static int64_t recv_ns(const struct tariff *tariff, const struct note *note, const struct note *put)
+{
+	bool reduces = note->kind == RD_STEP_RECV_REDUCE || note->kind == RD_STEP_REDUCE_FORWARD;
+
+	if (put && is_lent(tariff, put))
+		return tariff->posted[note->from].recv_ns + (reduces ? tariff->reduce_ns : 0);
+	return tariff->copied[note->from].recv_ns +
+	       (reduces ? most(0, tariff->reduce_ns - tariff->copy_ns) : 0);
+}
+
+/* A value that came in goes out again: from memory where the link sends from there, else it is written
    straight into the outgoing room. */
-static int64_t forward_ns(const struct tariff *tariff, const struct note *note)
+static int64_t pass_on_ns(const struct tariff *tariff, const struct note *note)
 {
-	int64_t recv_ns = tariff->whole[note->from].recv_ns;
-
-	if (tariff->costs->links[note->to].posts)
-		return recv_ns + tariff->whole[note->to].send_ns;
-	return recv_ns + tariff->empty[note->to].send_ns + (note->stores ? tariff->copy_ns : 0);
+	if (is_posted(tariff, note))
+		return tariff->posted[note->to].send_ns;
+	return tariff->empty[note->to].send_ns + (note->stores ? tariff->copy_ns : 0);
 }
 
-static int64_t note_ns(const struct tariff *tariff, const struct note *note, int size)
+/* put: what the note takes; NULL: not known, or nothing. */
+static int64_t note_ns(
+	const struct tariff *tariff, const struct note *note, const struct note *put, int size)
 {
 	switch (note->kind) {
 	case RD_STEP_SEND:
-		return tariff->whole[note->to].send_ns;
+		return send_ns(tariff, note);
 	case RD_STEP_RECV:
-		return tariff->whole[note->from].recv_ns;
 	case RD_STEP_RECV_REDUCE:
-		return tariff->whole[note->from].recv_ns + extra_ns(tariff);
+		return recv_ns(tariff, note, put);
 	case RD_STEP_FORWARD:
-		return forward_ns(tariff, note);
 	case RD_STEP_REDUCE_FORWARD:
-		return forward_ns(tariff, note) + extra_ns(tariff);
+		return recv_ns(tariff, note, put) + pass_on_ns(tariff, note);
 	case RD_STEP_COPY:
 		return tariff->copy_ns;
 	case RD_STEP_SIGNAL:
@@ -344,8 +398,10 @@ static bool puts_message(const struct note *note)
 
 static int64_t flight_ns(const struct tariff *tariff, const struct note *note)
 {
-	return note->kind == RD_STEP_SIGNAL ? tariff->empty[note->to].flight_ns
-					    : tariff->whole[note->to].flight_ns;
+	if (note->kind == RD_STEP_SIGNAL)
+		return tariff->empty[note->to].flight_ns;
+	return is_posted(tariff, note) ? tariff->posted[note->to].flight_ns
+				       : tariff->copied[note->to].flight_ns;
 }
 
 /* ---- Playing -------------------------------------------------------------------------------- */
@@ -399,6 +455,11 @@ static void release(struct performance *performance, int voice)
 		score->free[performance->free_count++] = voice;
 }
 
+static size_t place_of(const struct rd_score *score, int piece, int index)
+{
+	return (size_t)piece * score->note_count + (size_t)index;
+}
+
 /* The message of a note is on its way: who waits for it will know when it comes. */
 static void put_message(struct performance *performance, int piece, int index, int64_t arrives)
 {
@@ -406,7 +467,7 @@ static void put_message(struct performance *performance, int piece, int index, i
 	int taker = score->notes[index].taker;
 	struct player *player = &score->players[taker];
 
-	score->sent_ns[(size_t)piece * score->note_count + index] = arrives;
+	score->sent_ns[place_of(score, piece, index)] = arrives;
 	if (!player->waits || player->piece != piece ||
 		next_note(performance, taker)->sender != index)
 		return;
@@ -423,14 +484,57 @@ static void finish_piece(struct performance *performance, struct player *player,
 	player->note = 0;
 }
 
-/* When it can take the message that its next note needs; -1 where that is not sent yet. */
-static int64_t arrival_ns(const struct performance *performance, int voice, int64_t now)
+/* The note that puts the message which this one takes; NULL: it takes none. */
+static const struct note *taken_by(const struct performance *performance, const struct note *note)
+{
+	if (note->sender < 0 || note->kind == RD_STEP_FLUSH)
+		return NULL;
+	return &performance->score->notes[note->sender];
+}
+
+/* When its next note can begin; -1 where that is not known yet. */
+static int64_t begin_ns(const struct performance *performance, int voice, int64_t now)
 {
 	const struct rd_score *score = performance->score;
-	int sender = next_note(performance, voice)->sender;
-	size_t piece = score->players[voice].piece;
+	const struct note *note = next_note(performance, voice);
 
-	return sender < 0 ? now : score->sent_ns[piece * score->note_count + sender];
+	if (!taken_by(performance, note))
+		return now;
+	return score->sent_ns[place_of(score, score->players[voice].piece, note->sender)];
+}
+
+/* A rank that wants back what it has lent does not wait for who has not read it yet: it makes the
+   copy. */
+static int64_t take_back_ns(const struct performance *performance, int piece, int sender, int64_t now)
+{
+	const struct rd_score *score = performance->score;
+	const struct tariff *tariff = performance->tariff;
+	const struct note *put = &score->notes[sender];
+	int64_t taken = score->taken_ns[place_of(score, piece, sender)];
+
+	if (!is_lent(tariff, put) || (taken >= 0 && taken <= now))
+		return 0;
+	return tariff->copied[put->to].send_ns - tariff->empty[put->to].send_ns;
+}
+
+static int64_t play_note(struct performance *performance, int voice, int64_t now)
+{
+	const struct rd_score *score = performance->score;
+	const struct note *note = next_note(performance, voice);
+	const struct note *put = taken_by(performance, note);
+	int piece = score->players[voice].piece;
+
+	if (note->kind == RD_STEP_FLUSH)
+		now += take_back_ns(performance, piece, note->sender, now);
+	else
+		now += note_ns(performance->tariff, note, put, score->size);
+	if (put)
+		score->taken_ns[place_of(score, piece, note->sender)] = now;
+	if (puts_message(note))
+		put_message(performance, piece, (int)(note - score->notes),
+			now + flight_ns(performance->tariff, note));
+	score->players[voice].note++;
+	return now;
 }
 
 /* Plays one rank from `now` until it must wait, or is done; returns when that is. */
@@ -446,20 +550,15 @@ static int64_t play_voice(struct performance *performance, int voice, int64_t no
 			continue;
 		}
 
-		const struct note *note = next_note(performance, voice);
-		int64_t arrives = arrival_ns(performance, voice, now);
+		int64_t begin = begin_ns(performance, voice, now);
 
 		/* With a core to itself it waits there; else it makes room for others. */
-		if (arrives < 0 || (shares && arrives > now)) {
-			player->waits = arrives < 0;
-			player->ready_ns = most(arrives, now);
+		if (begin < 0 || (shares && begin > now)) {
+			player->waits = begin < 0;
+			player->ready_ns = most(begin, now);
 			return now;
 		}
-		now = most(now, arrives) + note_ns(performance->tariff, note, score->size);
-		if (puts_message(note))
-			put_message(performance, player->piece, (int)(note - score->notes),
-				now + flight_ns(performance->tariff, note));
-		player->note++;
+		now = play_note(performance, voice, most(now, begin));
 	}
 	return now;
 }
@@ -500,7 +599,8 @@ static void play_free(struct performance *performance)
 	}
 }
 
-static void play(struct performance *performance)
+/* False: nothing can go on, and not all is done. The plans are not sound, then. */
+static bool play(struct performance *performance)
 {
 	const struct rd_score *score = performance->score;
 	int voice = 0, core = 0;
@@ -508,7 +608,7 @@ static void play(struct performance *performance)
 
 	seat(performance);
 	for (size_t i = 0; i < (size_t)performance->pieces * score->note_count; i++)
-		score->sent_ns[i] = -1;
+		score->sent_ns[i] = score->taken_ns[i] = -1;
 	memset(score->players, 0, score->voice_count * sizeof(*score->players));
 	for (int i = 0; i < score->voice_count; i++)
 		release(performance, i);
@@ -518,6 +618,10 @@ static void play(struct performance *performance)
 		score->cores[core].free_ns = play_voice(performance, voice, at);
 		play_free(performance);
 	}
+	for (int i = 0; i < score->voice_count; i++)
+		if (!is_done(performance, i))
+			return false;
+	return true;
 }
 
 /* ---- Adding up ------------------------------------------------------------------------------ */
@@ -526,8 +630,12 @@ static int64_t voice_ns(const struct rd_score *score, const struct tariff *tarif
 {
 	int64_t sum = 0;
 
-	for (int i = 0; i < score->voices[voice].count; i++)
-		sum += note_ns(tariff, &score->notes[score->voices[voice].first + i], score->size);
+	for (int i = 0; i < score->voices[voice].count; i++) {
+		const struct note *note = &score->notes[score->voices[voice].first + i];
+		bool takes = note->sender >= 0 && note->kind != RD_STEP_FLUSH;
+
+		sum += note_ns(tariff, note, takes ? &score->notes[note->sender] : NULL, score->size);
+	}
 	return sum;
 }
 
@@ -564,8 +672,8 @@ static int64_t sampled_ns(const struct rd_score *score, const struct tariff *tar
 			const struct note *note = &score->notes[score->voices[i].first + k];
 
 			if (rd_step_receives(&(struct rd_step){ .kind = note->kind }))
-				sum += tariff->whole[note->from].flight_ns +
-				       tariff->whole[note->from].send_ns;
+				sum += tariff->copied[note->from].flight_ns +
+				       tariff->copied[note->from].send_ns;
 		}
 		longest = most(longest, sum);
 	}
@@ -605,7 +713,8 @@ int64_t rd_price(const struct rd_score *score, const struct rd_costs *costs, con
 				       most(first / how->channels, busy_ns(score, &tariff));
 	}
 	performance.pieces = pieces < PLAYED_PIECES ? (int)pieces : PLAYED_PIECES;
-	play(&performance);
+	if (!play(&performance))
+		return NEVER;
 
 	int64_t first = performance.ends_ns[0], last = performance.ends_ns[performance.pieces - 1];
 
