@@ -63,7 +63,6 @@ struct rondo_comm {
 	/* What the issued calls are called. */
 	uint32_t calls; /* collectives issued */
 	uint32_t *sends, *recvs; /* [size]: transfers issued, by peer */
-	bool gauging; /* calls now are not the user's: the lifeline is not told of them */
 	uint64_t digest; /* of the collectives issued */
 
 	struct rd_prepared *prepared[RD_COLLECTIVE_COUNT];

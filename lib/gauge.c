@@ -41,11 +41,11 @@ static int host_of(const struct rondo_comm *comm, int rank)
 
 /* ---- Calls ---------------------------------------------------------------------------------- */
 
+/* All are number 0, and not counted: another rank may be in its user's first call already. */
 static int call(struct rondo_comm *comm, struct rd_call call)
 {
-	struct rd_task task = { .comm = comm, .call = call };
+	struct rd_task task = { .comm = comm, .call = call, .turn = comm->issued++, .after = -1 };
 
-	rd_run_issue(&task, 1);
 	return rd_run(&task, 1);
 }
 
@@ -492,16 +492,6 @@ static int measure(struct rondo_comm *comm, const char *key)
 	return err ? err : tell(comm, &comm->costs, sizeof(comm->costs));
 }
 
-/* The user's first call is number 1. */
-static void forget_calls(struct rondo_comm *comm)
-{
-	memset(comm->sends, 0, comm->size * sizeof(*comm->sends));
-	memset(comm->recvs, 0, comm->size * sizeof(*comm->recvs));
-	comm->calls = 0;
-	comm->digest = 0;
-	comm->gauging = false;
-}
-
 static void log_costs(const struct rondo_comm *comm, const char *key, bool known, int64_t took_ns)
 {
 	char text[2048];
@@ -520,7 +510,6 @@ int rd_gauge(struct rondo_comm *comm)
 	struct opening opening = { .costs = comm->costs };
 	int err;
 
-	comm->gauging = true;
 	if (comm->rank == 0) {
 		comm->costs.cores = count_cores();
 		describe(comm, key);
@@ -533,7 +522,6 @@ int rd_gauge(struct rondo_comm *comm)
 	comm->costs = opening.costs;
 	if (!opening.known)
 		err = measure(comm, key);
-	forget_calls(comm);
 	if (!err && comm->rank == 0 && rd_log_on(RD_INFO, RD_PICK))
 		log_costs(comm, key, opening.known, rd_clock_ns() - began);
 	return err;

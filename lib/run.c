@@ -52,8 +52,6 @@ static void number_call(struct rd_task *task)
 	}
 	call->number = ++comm->calls;
 	digest_call(comm, call);
-	if (comm->gauging)
-		return;
 	atomic_store_explicit(
 		&comm->doing.collective, call->problem.collective, memory_order_relaxed);
 	atomic_store_explicit(&comm->doing.calls, call->number, memory_order_release);
@@ -119,7 +117,7 @@ static void end_turn(const struct rd_task *task, bool alone)
 {
 	struct rondo_comm *comm = task->comm;
 
-	if (is_collective(task) && !comm->gauging)
+	if (is_collective(task))
 		atomic_store_explicit(&comm->doing.done, task->call.number, memory_order_relaxed);
 	if (alone) {
 		atomic_store_explicit(&comm->finished, task->turn + 1, memory_order_release);

@@ -1,0 +1,260 @@
+/* What the picker chooses, on costs made up for it. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "error.h"
+#include "layouts.h"
+#include "pick.h"
+#include "world.h"
+
+/* Messages cost so much each, and so much a byte; memory next to nothing. */
+static struct rd_link_cost link_of(uint32_t message_ns, uint32_t byte_ps)
+{
+	static const uint32_t sizes[] = {
+#define SIZE(bytes) (bytes),
+		RD_COST_POINTS(SIZE)
+#undef SIZE
+	};
+	struct rd_link_cost link = { 0 };
+
+	for (int i = 0; i < RD_COST_POINT_COUNT; i++) {
+		uint32_t bytes_ns = (uint32_t)((uint64_t)sizes[i] * byte_ps / 1000);
+
+		link.way_ns[i] = 3 * message_ns + 2 * bytes_ns;
+		link.busy_ns[i] = message_ns + bytes_ns;
+	}
+	return link;
+}
+
+static struct rd_market market_of(int size, uint32_t message_ns, uint32_t byte_ps)
+{
+	struct rd_market market = {
+		.size = size,
+		.costs = { .copy_ps = 10, .reduce_ps = { 20, 40 }, .cores = 64 },
+		.channels = 1,
+		.piece_size = 128 << 10,
+		.algo = "",
+	};
+
+	market.costs.links[RD_NEAR] = market.costs.links[RD_FAR] = link_of(message_ns, byte_ps);
+	return market;
+}
+
+static struct rd_choice choice_of(const struct rd_market *market, enum rd_collective collective,
+	uint64_t bytes, bool within_reach)
+{
+	struct rd_picker *picker = rd_picker_create(market);
+	struct rd_choice *choice, copy;
+
+	cr_assert_not_null(picker);
+	cr_assert_eq(
+		rd_picker_choose(picker, collective, bytes, RD_WHOLE, within_reach, &choice), 0,
+		"%s", rondo_last_error());
+	copy = *choice;
+	rd_picker_destroy(picker);
+	return copy;
+}
+
+static void expect(const struct rd_choice *choice, const char *name)
+{
+	cr_assert_str_eq(choice->algorithm->name, name);
+}
+
+Test(pick, takes_few_messages_where_messages_are_dear)
+{
+	struct rd_market market = market_of(8, 10000, 100);
+	struct rd_choice choice = choice_of(&market, RD_ALL_REDUCE, 8, false);
+
+	expect(&choice, "doubling");
+	choice = choice_of(&market, RD_BROADCAST, 8, false);
+	cr_assert_str_neq(choice.algorithm->name, "ring");
+}
+
+Test(pick, takes_few_bytes_where_bytes_are_dear)
+{
+	struct rd_market market = market_of(8, 100, 1000);
+	struct rd_choice choice = choice_of(&market, RD_ALL_REDUCE, 16 << 20, false);
+
+	cr_assert_str_neq(choice.algorithm->name, "doubling");
+	cr_assert_str_neq(choice.algorithm->name, "tree");
+}
+
+Test(pick, takes_the_cheapest_of_its_own_list)
+{
+	struct rd_market market = market_of(6, 1000, 200);
+	struct rd_picker *picker = rd_picker_create(&market);
+
+	for (uint64_t bytes = 8; bytes <= 64 << 20; bytes *= 8) {
+		struct rondo_way ways[16];
+		struct rd_choice *choice;
+		int chosen = 0;
+		int count = rd_picker_list(
+			picker, RD_ALL_REDUCE, bytes, RD_WHOLE, false, ways, 16);
+
+		cr_assert_eq(rd_picker_choose(picker, RD_ALL_REDUCE, bytes, RD_WHOLE, false, &choice), 0);
+		cr_assert_geq(count, 2);
+		for (int i = 0; i < count; i++) {
+			chosen += ways[i].chosen;
+			cr_assert(i == 0 || ways[i].predicted_us >= ways[i - 1].predicted_us);
+			if (ways[i].chosen)
+				cr_assert_str_eq(ways[i].algorithm, choice->algorithm->name);
+		}
+		cr_assert_eq(chosen, 1);
+		cr_assert_eq(ways[0].predicted_us * 1e3, (double)choice->price_ns);
+	}
+	rd_picker_destroy(picker);
+}
+
+Test(pick, crosses_a_slow_network_as_little_as_it_can)
+{
+	struct rd_market market = market_of(8, 300, 50);
+	static const int hosts[] = { 4, 4, 0 };
+	static struct any_layout any;
+	const struct rd_layout *layout = layout_of(&any, hosts, 0);
+
+	market.layout = layout;
+	market.costs.links[RD_FAR] = link_of(20000, 10000);
+
+	struct rd_choice choice = choice_of(&market, RD_ALL_REDUCE, 1 << 20, false);
+
+	expect(&choice, "hierarchical");
+}
+
+Test(pick, makes_pieces_shorter_where_a_chain_waits_for_its_first)
+{
+	struct rd_market market = market_of(8, 100, 1000);
+	struct rd_choice choice;
+
+	market.algo = "ring";
+	choice = choice_of(&market, RD_BROADCAST, 128 << 10, false);
+	cr_assert_lt(choice.piece_size, 128 << 10);
+	choice = choice_of(&market, RD_BROADCAST, 1 << 10, false);
+	cr_assert_eq(choice.piece_size, 128 << 10);
+}
+
+Test(pick, takes_more_channels_where_waiting_is_long)
+{
+	struct rd_market market = market_of(4, 100, 10);
+
+	market.channels = 4;
+	for (int i = 0; i < RD_COST_POINT_COUNT; i++)
+		market.costs.links[RD_NEAR].way_ns[i] += 1000000;
+	cr_assert_gt(choice_of(&market, RD_ALL_REDUCE, 64 << 20, false).channels, 1);
+	cr_assert_eq(choice_of(&market, RD_ALL_REDUCE, 8, false).channels, 1);
+}
+
+Test(pick, takes_what_it_is_told_wherever_that_can)
+{
+	struct rd_market market = market_of(8, 10000, 100);
+	struct rd_choice choice;
+
+	market.algo = "ring";
+	choice = choice_of(&market, RD_ALL_REDUCE, 8, false);
+	expect(&choice, "ring");
+	choice = choice_of(&market, RD_BARRIER, 0, false);
+	expect(&choice, "direct");
+	/* What it is told is not direct access, so nobody is asked for buffers. */
+	cr_assert_not(choice_of(&market, RD_ALL_REDUCE, 1 << 20, true).worth_asking);
+}
+
+Test(pick, asks_for_buffers_where_direct_access_pays)
+{
+	struct rd_market market = market_of(4, 100, 1000);
+
+	cr_assert(choice_of(&market, RD_ALL_REDUCE, 16 << 20, true).algorithm->mapped);
+	cr_assert(choice_of(&market, RD_ALL_REDUCE, 16 << 20, true).worth_asking);
+	cr_assert_not(choice_of(&market, RD_ALL_REDUCE, 8, true).worth_asking);
+	cr_assert_not(choice_of(&market, RD_ALL_REDUCE, 16 << 20, false).algorithm->mapped);
+}
+
+Test(pick, has_one_choice_for_sizes_that_are_near)
+{
+	struct rd_market market = market_of(4, 100, 1000);
+	struct rd_picker *picker = rd_picker_create(&market);
+	struct rd_choice *a, *b, *c;
+
+	cr_assert_eq(rd_picker_choose(picker, RD_ALL_REDUCE, 1024, RD_WHOLE, false, &a), 0);
+	cr_assert_eq(rd_picker_choose(picker, RD_ALL_REDUCE, 1279, RD_WHOLE, false, &b), 0);
+	cr_assert_eq(rd_picker_choose(picker, RD_ALL_REDUCE, 1280, RD_WHOLE, false, &c), 0);
+	cr_assert_eq(a, b);
+	cr_assert_neq(a, c);
+	rd_picker_destroy(picker);
+}
+
+Test(pick, has_a_choice_for_every_collective_and_size)
+{
+	for (int size = 2; size <= 9; size++) {
+		struct rd_market market = market_of(size, 1000, 100);
+
+		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
+			for (uint64_t bytes = 0; c != RD_TRANSFER && bytes < 1 << 20;
+				bytes = 7 * bytes + 1)
+				cr_assert_not_null(
+					choice_of(&market, c, bytes, false).algorithm);
+	}
+}
+
+/* ---- On real links -------------------------------------------------------------------------- */
+
+/* All ranks have the same costs and choose alike; rank 0's are told to the parent. */
+static int compare(struct citizen *citizen)
+{
+	char text[2048], theirs[2048];
+	struct rondo_way ways[16];
+	int length, count, err;
+
+	if (!citizen->comm)
+		return world_say(citizen, "no comm: %s", rondo_last_error());
+	length = rondo_costs(citizen->comm, text, sizeof(text));
+	if (length <= 0 || (size_t)length >= sizeof(text))
+		return world_say(citizen, "costs are %d characters long", length);
+	memset(text + length, 0, sizeof(text) - (size_t)length);
+	memcpy(theirs, text, sizeof(text));
+	err = rondo_broadcast(citizen->comm, theirs, theirs, sizeof(theirs), RONDO_U8, 0, NULL);
+	if (err)
+		return world_say(citizen, "broadcast: %s", rondo_last_error());
+	if (memcmp(theirs, text, sizeof(text)) != 0)
+		return world_say(citizen, "costs differ");
+	count = rondo_explain(citizen->comm, "all_reduce", 1000, RONDO_F32, 0, ways, 16);
+	if (count < 2 || ways[0].predicted_us <= 0)
+		return world_say(citizen, "%d ways", count);
+	if (rondo_explain(citizen->comm, "all_produce", 1, RONDO_F32, 0, ways, 16) != RONDO_INVALID)
+		return world_say(citizen, "all_produce is no collective");
+	return 0;
+}
+
+Test(pick, stands_on_costs_that_are_the_same_on_every_rank, .timeout = 120)
+{
+	static const char *const transports[] = { "shm", "tcp", "mixed" };
+	struct fate fates[WORLD_MAX];
+
+	for (int i = 0; i < 3; i++) {
+		struct world world = { .size = 5, .transport = transports[i] };
+
+		cr_assert_eq(world_run(&world, compare, NULL, fates), 0, "%s: %s", transports[i],
+			fates[0].text);
+	}
+}
+
+static int count_first_call(struct citizen *citizen)
+{
+	float value = 1;
+	int err;
+
+	if (!citizen->comm)
+		return world_say(citizen, "no comm: %s", rondo_last_error());
+	/* A mismatch, whose story has the call's number. */
+	err = rondo_all_reduce(citizen->comm, &value, &value, 1,
+		citizen->rank ? RONDO_F32 : RONDO_I32, RONDO_SUM, NULL);
+	if (err != RONDO_MISMATCH || !strstr(rondo_last_error(), "all_reduce #1 "))
+		return world_say(citizen, "%d: %s", err, rondo_last_error());
+	return 0;
+}
+
+Test(pick, measures_without_a_trace_in_the_numbers_of_calls, .timeout = 60)
+{
+	struct world world = { .size = 3 };
+	struct fate fates[WORLD_MAX];
+
+	cr_assert_eq(world_run(&world, count_first_call, NULL, fates), 0, "%s", fates[0].text);
+}

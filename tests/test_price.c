@@ -1,0 +1,266 @@
+/* Prices: small cases worked out by hand, and what must hold of all. */
+#include <criterion/criterion.h>
+
+#include "algorithms.h"
+#include "error.h"
+#include "layouts.h"
+#include "price.h"
+
+/* Costs that are easy to reckon with: messages 1000 ns under way, 100 ns for either side and 1 ns a byte
+   more; a byte copied 1 ns, reduced 2 ns. */
+static struct rd_costs plain(void)
+{
+	static const uint32_t sizes[] = {
+#define SIZE(bytes) (bytes),
+		RD_COST_POINTS(SIZE)
+#undef SIZE
+	};
+	struct rd_costs costs = { .copy_ps = 1000, .reduce_ps = { 2000, 4000 }, .cores = 64 };
+
+	for (int class = 0; class < RD_LINK_CLASS_COUNT; class++)
+		for (int i = 0; i < RD_COST_POINT_COUNT; i++) {
+			costs.links[class].way_ns[i] = 1200 + 2 * sizes[i];
+			costs.links[class].busy_ns[i] = 100 + sizes[i];
+		}
+	return costs;
+}
+
+static const struct rd_algorithm *algorithm(const char *name)
+{
+	const struct rd_algorithm *found = rd_algorithm_named(name);
+
+	cr_assert_not_null(found, "%s", name);
+	return found;
+}
+
+static int64_t price_with(const struct rd_costs *costs, const char *name,
+	struct rd_problem problem, const struct rd_cut *cut)
+{
+	struct rd_score *score;
+	int64_t price;
+
+	cr_assert_eq(rd_score_create(&score, algorithm(name), &problem), 0, "%s",
+		rondo_last_error());
+	price = rd_price(score, costs, cut);
+	rd_score_destroy(score);
+	return price;
+}
+
+static int64_t price(const char *name, enum rd_collective collective, int size, uint64_t bytes)
+{
+	struct rd_costs costs = plain();
+	struct rd_problem problem = { .collective = collective, .size = size };
+	struct rd_cut cut = { bytes, RD_WHOLE, 1 << 20, 1 };
+
+	return price_with(&costs, name, problem, &cut);
+}
+
+/* ---- By hand -------------------------------------------------------------------------------- */
+
+Test(price, of_a_message_is_its_way)
+{
+	struct rd_costs costs = plain();
+	struct rd_message_cost empty = rd_message_cost(&costs.links[RD_NEAR], 0, false);
+	struct rd_message_cost long_one = rd_message_cost(&costs.links[RD_NEAR], 1 << 20, false);
+	struct rd_message_cost odd = rd_message_cost(&costs.links[RD_NEAR], 3000, false);
+
+	cr_assert_eq(empty.send_ns, 100);
+	cr_assert_eq(empty.flight_ns, 1000);
+	cr_assert_eq(empty.recv_ns, 100);
+	cr_assert_eq(odd.send_ns, 3100);
+	cr_assert_eq(odd.flight_ns, 1000);
+	cr_assert_eq(long_one.recv_ns, (1 << 20) + 100);
+}
+
+Test(price, of_two_ranks_doubling_is_one_exchange)
+{
+	/* send 100 + 1000, under way 1000, receive 100 + 1000 and reduce: 1 ns a byte more than the
+	   copy that a receive is */
+	cr_assert_eq(price("doubling", RD_ALL_REDUCE, 2, 1000), 1100 + 1000 + 1100 + 1000);
+}
+
+Test(price, of_doubling_grows_with_the_logarithm_of_ranks)
+{
+	int64_t two = price("doubling", RD_ALL_REDUCE, 2, 0);
+
+	cr_assert_eq(two, 1200);
+	cr_assert_eq(price("doubling", RD_ALL_REDUCE, 8, 0), 3 * two);
+	cr_assert_eq(price("doubling", RD_ALL_REDUCE, 64, 0), 6 * two);
+}
+
+Test(price, of_a_ring_grows_with_ranks)
+{
+	/* Seven messages in, of which six are passed on, after the first is sent. */
+	cr_assert_eq(price("ring", RD_ALL_GATHER, 8, 0), 7 * 1200);
+}
+
+Test(price, of_a_chain_is_one_way_and_then_a_message_for_each_piece)
+{
+	struct rd_costs costs = plain();
+	struct rd_problem problem = { .collective = RD_BROADCAST, .size = 4 };
+	struct rd_cut one = { 1000, RD_WHOLE, 1000, 1 }, ten = { 10000, RD_WHOLE, 1000, 1 };
+	int64_t first = price_with(&costs, "ring", problem, &one);
+	int64_t all = price_with(&costs, "ring", problem, &ten);
+
+	/* In the middle a rank receives (1100) and passes on (100, and 1000 where it is kept). */
+	cr_assert_eq(all - first, 9 * (1100 + 100 + 1000), "%lld", (long long)(all - first));
+}
+
+Test(price, where_ranks_share_a_core_is_at_least_all_their_work)
+{
+	struct rd_costs costs = plain();
+	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 8 };
+	struct rd_cut cut = { 100000, RD_WHOLE, 1 << 20, 1 };
+	int64_t apart = price_with(&costs, "doubling", problem, &cut), together;
+
+	costs.cores = 1;
+	together = price_with(&costs, "doubling", problem, &cut);
+	/* Eight ranks send and receive three times each. */
+	cr_assert_geq(together, 8 * 3 * (100100 + 200100));
+	cr_assert_gt(together, 6 * apart);
+
+	costs.switch_ns = 5000;
+	cr_assert_geq(price_with(&costs, "doubling", problem, &cut), together + 8 * 5000);
+}
+
+Test(price, of_channels_hides_waiting_but_not_work)
+{
+	struct rd_costs costs = plain();
+	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 4 };
+	struct rd_cut one = { 1 << 20, RD_WHOLE, 4096, 1 }, four = { 1 << 20, RD_WHOLE, 4096, 4 };
+	int64_t with_one = price_with(&costs, "ring", problem, &one);
+	int64_t with_four = price_with(&costs, "ring", problem, &four);
+
+	cr_assert_lt(with_four, with_one);
+	/* Every rank still takes in six messages of each of the 64 pieces. */
+	cr_assert_geq(with_four, 64 * 6 * 4196);
+}
+
+Test(price, between_hosts_is_that_of_far_links)
+{
+	struct rd_costs costs = plain();
+	static const int hosts[] = { 2, 2, 0 };
+	static struct any_layout any;
+	const struct rd_layout *layout = layout_of(&any, hosts, 0);
+	struct rd_problem problem = {
+		.collective = RD_ALL_REDUCE, .size = 4, .layout = layout
+	};
+	struct rd_cut cut = { 0, RD_WHOLE, 1 << 20, 1 };
+
+	for (int i = 0; i < RD_COST_POINT_COUNT; i++)
+		costs.links[RD_FAR].way_ns[i] += 50000;
+	/* Of the two rounds one crosses. */
+	cr_assert_eq(price_with(&costs, "doubling", problem, &cut), 2 * 1200 + 50000);
+}
+
+Test(price, of_a_message_lent_is_one_copy_and_of_one_wanted_back_two)
+{
+	struct rd_costs costs = plain();
+	struct rd_link_cost *link = &costs.links[RD_NEAR];
+	struct rd_message_cost posted, copied;
+
+	link->posts = link->lends = 1;
+	link->posts_min = 8192;
+	/* What was measured from there on is one copy. */
+	for (int i = 3; i < RD_COST_POINT_COUNT; i++)
+		link->way_ns[i] = 1200 + (link->way_ns[i] - 1200) / 2;
+	posted = rd_message_cost(link, 16384, true);
+	copied = rd_message_cost(link, 16384, false);
+	cr_assert_eq(posted.send_ns, 100);
+	cr_assert_eq(posted.recv_ns, 100 + 16384);
+	cr_assert_eq(copied.send_ns, 100 + 16384);
+	cr_assert_eq(copied.recv_ns, 100 + 16384);
+}
+
+/* ---- Of all --------------------------------------------------------------------------------- */
+
+static void price_every_size(const struct rd_algorithm *one, enum rd_collective collective, int size)
+{
+	struct rd_costs costs = plain();
+	struct rd_problem problem = { .collective = collective, .size = size };
+	struct rd_score *score;
+	int64_t last = 0;
+
+	if (!rd_algorithm_can(one, &problem))
+		return;
+	cr_assert_eq(rd_score_create(&score, one, &problem), 0, "%s", rondo_last_error());
+	for (uint64_t bytes = 64; bytes <= 64 << 20; bytes *= 4) {
+		struct rd_cut cut = { bytes, RD_WHOLE, one->mapped ? SIZE_MAX : 128 << 10, 1 };
+		int64_t now = rd_price(score, &costs, &cut);
+
+		cr_expect(now >= last && now < INT64_MAX / 8,
+			"%s, %s of %llu bytes on %d ranks: %lld ns after %lld", one->name,
+			rd_collective_name(collective), (unsigned long long)bytes, size,
+			(long long)now, (long long)last);
+		last = now;
+	}
+	cr_expect(size == 1 || last > 0, "%s, %s on %d ranks costs nothing", one->name,
+		rd_collective_name(collective), size);
+	rd_score_destroy(score);
+}
+
+Test(price, of_every_algorithm_is_something_and_grows_with_bytes, .timeout = 60)
+{
+	static const int sizes[] = { 2, 3, 4, 7, 8, 16, 33, 64, 100 };
+
+	for (int i = 0; rd_algorithms[i]; i++)
+		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
+			for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++)
+				if (c != RD_TRANSFER && c != RD_BARRIER)
+					price_every_size(rd_algorithms[i], c, sizes[s]);
+}
+
+Test(price, of_every_algorithm_is_one_also_where_ranks_share_cores, .timeout = 60)
+{
+	struct rd_costs costs = plain();
+
+	costs.cores = 2;
+	costs.switch_ns = 1000;
+	for (int i = 0; rd_algorithms[i]; i++)
+		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++) {
+			struct rd_problem problem = { .collective = c, .size = 8 };
+			struct rd_cut cut = { 1 << 20, RD_WHOLE,
+				rd_algorithms[i]->mapped ? SIZE_MAX : 128 << 10, 2 };
+
+			if (c == RD_TRANSFER || !rd_algorithm_can(rd_algorithms[i], &problem))
+				continue;
+			cr_expect_lt(price_with(&costs, rd_algorithms[i]->name, problem, &cut),
+				INT64_MAX / 8, "%s", rd_algorithms[i]->name);
+		}
+}
+
+Test(price, is_the_same_whichever_rank_asks)
+{
+	struct rd_costs costs = plain();
+	struct rd_cut cut = { 100000, RD_HALF, 4096, 2 };
+	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 7 };
+	int64_t first = price_with(&costs, "ring", problem, &cut);
+
+	for (problem.rank = 1; problem.rank < 7; problem.rank++)
+		cr_assert_eq(price_with(&costs, "ring", problem, &cut), first);
+}
+
+/* Two ranks that both wait for the other first. */
+static void write_waiting(struct rd_plan *plan)
+{
+	rd_recv_reduce_last(plan, 1 - plan->problem.rank, 0);
+	rd_send(plan, 1 - plan->problem.rank, 0);
+}
+
+static const struct rd_algorithm waiting = {
+	.name = "waiting",
+	.collectives = 1 << RD_ALL_REDUCE,
+	.write_plan = write_waiting,
+};
+
+Test(price, of_what_never_ends_is_more_than_any_other)
+{
+	struct rd_costs costs = plain();
+	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 2 };
+	struct rd_cut cut = { 1000, RD_WHOLE, 4096, 1 };
+	struct rd_score *score;
+
+	cr_assert_eq(rd_score_create(&score, &waiting, &problem), 0, "%s", rondo_last_error());
+	cr_assert_geq(rd_price(score, &costs, &cut), INT64_MAX / 4);
+	rd_score_destroy(score);
+}

@@ -1,0 +1,225 @@
+/* Costs as text, and in a file. */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tune.h"
+#include "world.h"
+
+/* Costs of which no two numbers are equal. */
+static struct rd_costs made_up(uint32_t first)
+{
+	struct rd_costs costs;
+
+	rd_costs_default(&costs);
+	for (int class = 0; class < RD_LINK_CLASS_COUNT; class++)
+		for (int i = 0; i < RD_COST_POINT_COUNT; i++) {
+			costs.links[class].way_ns[i] = first++;
+			costs.links[class].busy_ns[i] = first++;
+		}
+	costs.copy_ps = first++;
+	costs.switch_ns = first++;
+	costs.cores = first;
+	return costs;
+}
+
+static bool equal(const struct rd_costs *a, const struct rd_costs *b)
+{
+	return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+static char path[64];
+
+static void make_path(void)
+{
+	int fd;
+
+	strcpy(path, "/tmp/rondo-tune-XXXXXX");
+	fd = mkstemp(path);
+	cr_assert_geq(fd, 0);
+	close(fd);
+}
+
+static void remove_path(void)
+{
+	unlink(path);
+}
+
+TestSuite(tune, .init = make_path, .fini = remove_path);
+
+static void write_text(const char *text)
+{
+	FILE *file = fopen(path, "w");
+
+	cr_assert_not_null(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+static char *read_text(void)
+{
+	static char text[1 << 16];
+	FILE *file = fopen(path, "r");
+
+	cr_assert_not_null(file);
+	text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+	fclose(file);
+	return text;
+}
+
+Test(tune, costs_are_read_as_they_were_printed)
+{
+	struct rd_costs costs = made_up(7), read = { 0 };
+	char text[2048], wrong[120];
+
+	cr_assert_lt(rd_costs_print(&costs, text, sizeof(text)), (int)sizeof(text));
+	cr_assert(rd_costs_read(&read, text, wrong, sizeof(wrong)), "%s", wrong);
+	cr_assert(equal(&costs, &read));
+}
+
+Test(tune, printing_says_how_long_the_text_is_and_writes_no_further)
+{
+	struct rd_costs costs = made_up(7);
+	char text[2048], small[40];
+	int length = rd_costs_print(&costs, text, sizeof(text));
+
+	memset(small, 'x', sizeof(small));
+	cr_assert_eq(rd_costs_print(&costs, small, 30), length);
+	cr_assert_eq(rd_costs_print(&costs, NULL, 0), length);
+	cr_assert_eq((int)strlen(text), length);
+	cr_assert_eq(strlen(small), 29);
+	cr_assert_eq(small[30], 'x');
+	cr_assert_eq(strncmp(small, text, 29), 0);
+}
+
+Test(tune, every_line_that_is_missing_or_bad_is_named)
+{
+	struct rd_costs costs = made_up(7), read;
+	char text[2048], bad[2200], wrong[120];
+
+	rd_costs_print(&costs, text, sizeof(text));
+	for (char *line = text; *line; line = strchr(line, '\n') + 1) {
+		int length = (int)(strchr(line, '\n') - line), name = (int)strcspn(line, " ");
+
+		/* left out */
+		snprintf(bad, sizeof(bad), "%.*s%s", (int)(line - text), text, line + length + 1);
+		cr_assert_not(rd_costs_read(&read, bad, wrong, sizeof(wrong)));
+		cr_assert(strncmp(wrong, line, name) == 0 && strstr(wrong, "missing"), "%s", wrong);
+		/* one number too many, a letter, a number too large, twice */
+		snprintf(bad, sizeof(bad), "%.*s 1%s", (int)(line - text) + length, text,
+			line + length);
+		cr_assert_not(rd_costs_read(&read, bad, wrong, sizeof(wrong)));
+		snprintf(bad, sizeof(bad), "%.*sx%s", (int)(line - text) + length, text,
+			line + length);
+		cr_assert_not(rd_costs_read(&read, bad, wrong, sizeof(wrong)));
+		snprintf(bad, sizeof(bad), "%.*s0000099999999999%s",
+			(int)(line - text) + length, text, line + length);
+		cr_assert_not(rd_costs_read(&read, bad, wrong, sizeof(wrong)));
+		snprintf(bad, sizeof(bad), "%s%.*s\n", text, length, line);
+		cr_assert_not(rd_costs_read(&read, bad, wrong, sizeof(wrong)));
+		cr_assert(strstr(wrong, "twice"), "%s", wrong);
+	}
+}
+
+Test(tune, what_is_kept_is_found_under_its_key_alone)
+{
+	struct rd_costs one = made_up(7), other = made_up(100), found;
+
+	cr_assert_not(rd_tune_find("", "a", &found));
+	rd_tune_keep("", "a", &one);
+	rd_tune_keep("", "b", &other);
+	cr_assert(rd_tune_find("", "a", &found) && equal(&found, &one));
+	cr_assert(rd_tune_find("", "b", &found) && equal(&found, &other));
+	cr_assert_not(rd_tune_find("", "c", &found));
+}
+
+Test(tune, a_file_goes_before_what_this_process_knows)
+{
+	struct rd_costs ours = made_up(7), theirs = made_up(100), found;
+	char text[2048], section[2 * 2048 + 16];
+
+	rd_tune_keep("", "a", &ours);
+	rd_costs_print(&theirs, text, sizeof(text));
+	snprintf(section, sizeof(section), "[z]\n%s[a]\n%s", text, text);
+	section[0] = '[';
+	write_text(section);
+	cr_assert(rd_tune_find(path, "a", &found));
+	cr_assert(equal(&found, &theirs));
+}
+
+Test(tune, a_file_gets_each_key_once)
+{
+	struct rd_costs costs = made_up(7), found;
+	char *text;
+
+	rd_tune_keep(path, "a key", &costs);
+	rd_tune_keep(path, "another", &costs);
+	rd_tune_keep(path, "a key", &costs);
+	text = read_text();
+	cr_assert_eq(strncmp(text, "[a key]\n", 8), 0);
+	cr_assert_not_null(strstr(text, "\n[another]\n"));
+	cr_assert_null(strstr(text + 1, "[a key]"));
+	cr_assert(rd_tune_find(path, "another", &found) && equal(&found, &costs));
+}
+
+Test(tune, a_file_that_is_no_list_of_costs_is_left_as_it_is)
+{
+	static const char *const texts[] = { "hello\n", "[a]\n", "[a]\ncores\n", "[a\ncores 2\n", "\n",
+		"[]\n", "[a]\n[b]\n" };
+	struct rd_costs costs = made_up(7), found;
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+		write_text(texts[i]);
+		cr_assert_not(rd_tune_find(path, "a", &found), "%s", texts[i]);
+		rd_tune_keep(path, "k", &costs);
+		cr_assert_str_eq(read_text(), texts[i]);
+	}
+	cr_assert_not(rd_tune_find("/", "a", &found));
+	cr_assert_not(rd_tune_find("/dev/zero", "a", &found));
+}
+
+/* ---- A world -------------------------------------------------------------------------------- */
+
+static int read_copy_ps(struct citizen *citizen)
+{
+	char text[2048], *at;
+
+	if (!citizen->comm)
+		return world_say(citizen, "no comm: %s", rondo_last_error());
+	rondo_costs(citizen->comm, text, sizeof(text));
+	at = strstr(text, "copy_ps ");
+	*citizen->number = at ? strtoull(at + 8, NULL, 10) : 0;
+	return 0;
+}
+
+static void run_world(struct fate fates[WORLD_MAX])
+{
+	struct world world = { .size = 2, .transport = "shm" };
+
+	setenv("RONDO_TUNE_FILE", path, 1);
+	cr_assert_eq(world_run(&world, read_copy_ps, NULL, fates), 0);
+	unsetenv("RONDO_TUNE_FILE");
+}
+
+Test(tune, ranks_take_from_the_file_what_it_says, .timeout = 60)
+{
+	struct fate fates[WORLD_MAX];
+	char *text, *at, changed[1 << 14];
+
+	unlink(path);
+	run_world(fates);
+	text = read_text();
+	at = strstr(text, "copy_ps ");
+	cr_assert_not_null(at);
+	cr_assert_eq(fates[0].number, strtoull(at + 8, NULL, 10));
+	/* Somebody knows better. */
+	snprintf(changed, sizeof(changed), "%.*scopy_ps 54321%s", (int)(at - text), text,
+		strchr(at, '\n'));
+	write_text(changed);
+	run_world(fates);
+	cr_assert_eq(fates[0].number, 54321);
+	cr_assert_eq(fates[1].number, 54321);
+}
