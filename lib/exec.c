@@ -864,3 +864,35 @@ int rd_exec_step(struct rd_exec *exec)
 		exec->error = drained;
 	return drained == RD_IDLE && moved ? RD_MOVED : drained;
 }
+
+/* An introduction and what follows it are one call; blocks that differ in length have messages that do;
+   transfers have numbers of their own. */
+static bool is_odd(const struct rd_signature *theirs, const struct rd_signature *ours)
+{
+	bool varied = ours->form & RD_FORM_VARIED;
+
+	return theirs->number == ours->number && theirs->collective != RD_TRANSFER &&
+	       (theirs->collective != ours->collective ||
+		       (theirs->form ^ ours->form) & RD_FORM_VARIED ||
+		       theirs->type != ours->type || theirs->op != ours->op ||
+		       (!varied && (theirs->count != ours->count || theirs->root != ours->root)));
+}
+
+int rd_exec_find_odd(struct rd_exec *exec)
+{
+	struct rd_signature ours = signature(exec, 0), theirs;
+	struct rd_message message;
+
+	for (int i = 0; i < exec->call.problem.size * exec->stride; i++) {
+		struct rd_link *link = exec->links[i];
+
+		if (!link || link->error || !link->ops->recv(link, NULL, 0, &message))
+			continue;
+		memcpy(&theirs, message.tag, sizeof(theirs));
+		if (!is_odd(&theirs, &ours))
+			continue;
+		exec->error = mismatch(exec, link->peer, &theirs, &ours, message.size);
+		return exec->error;
+	}
+	return 0;
+}

@@ -103,6 +103,13 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
 	const struct rd_call *call, struct rd_link *const *links, int channels, size_t piece_size, void *scratch,
 	uint64_t *tickets);
 
+/*
+ * For who has waited long. Ranks whose calls differ may run different algorithms, so that each waits for
+ * a rank that sends to another: looks at what every link holds. 0, or RONDO_MISMATCH, with its
+ * story, where a message of this very call says that its sender makes another one.
+ */
+int rd_exec_find_odd(struct rd_exec *exec);
+
 /* Advances as far as the links allow: an rd_progress, or a negative error with its story recorded. */
 int rd_exec_step(struct rd_exec *exec);
 

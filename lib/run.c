@@ -170,6 +170,7 @@ static int failed_already(struct rd_task *tasks, int count)
 /* How long nothing has moved. */
 struct idleness {
 	int rounds;
+	int64_t looked_ns; /* of the time since then: when links were searched for odd messages last */
 	int64_t since_ns; /* 0: the clock has not been looked at */
 	bool slept;
 };
@@ -281,6 +282,27 @@ static int silence(struct rd_task *tasks, int count, int64_t waited_ms)
 	return fail_task(tasks, count, task, RONDO_TIMEOUT);
 }
 
+/* Sleeps are no longer than this, so that a call that differs is found soon. */
+#define LOOK_MS 250
+
+/* A message that waits where nobody looks may say why nothing moves. */
+static int look_for_odd(
+	struct rd_task *tasks, int count, struct idleness *idleness, int64_t idle_ns)
+{
+	if (idle_ns - idleness->looked_ns < LOOK_MS * INT64_C(1000000))
+		return 0;
+	idleness->looked_ns = idle_ns;
+	for (int i = 0; i < count; i++) {
+		int err = 0;
+
+		if (tasks[i].started && !tasks[i].done && is_collective(&tasks[i]))
+			err = rd_exec_find_odd(&tasks[i].exec);
+		if (err)
+			return fail_task(tasks, count, &tasks[i], err);
+	}
+	return 0;
+}
+
 /* One round in which nothing moved: spins, yields or sleeps. Returns what moved, or an error. */
 static int idle(struct rd_task *tasks, int count, int *left, struct idleness *idleness)
 {
@@ -314,12 +336,15 @@ static int idle(struct rd_task *tasks, int count, int *left, struct idleness *id
 	if (!comm->crowded && idle_ns < comm->spin_ns)
 		return 0;
 	idleness->slept = true;
+	err = look_for_odd(tasks, count, idleness, idle_ns);
+	if (err)
+		return err;
 
 	struct rd_task *stuck = stuck_task(tasks, count);
 
 	atomic_store_explicit(
 		&stuck->comm->doing.waiting_for, stuck->exec.waiting_for, memory_order_relaxed);
-	return sleep_until_news(tasks, count, left, (int)left_ms);
+	return sleep_until_news(tasks, count, left, left_ms < LOOK_MS ? (int)left_ms : LOOK_MS);
 }
 
 /* ---- Running ------------------------------------------------------------------------------- */
