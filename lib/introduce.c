@@ -6,6 +6,10 @@
 #include "comm.h"
 #include "error.h"
 
+/* After so many introductions in vain, one call of so many begins with one. */
+#define PATIENCE 8
+#define REST 32
+
 /* ---- The exchange of cards, as a plan of its own -------------------------------------------- */
 
 /* All to all at once: each card is a message of one cache line. */
@@ -170,17 +174,27 @@ static void describe(struct rondo_comm *comm, const void *at, size_t size, struc
 
 /* ---- Introducing ---------------------------------------------------------------------------- */
 
+/* A program whose buffers were out of reach each time will hardly bring others now. */
+static bool is_hopeful(struct rd_introduction *introduction)
+{
+	if (introduction->vain < PATIENCE || ++introduction->unasked >= REST) {
+		introduction->unasked = 0;
+		return true;
+	}
+	return false;
+}
+
 bool rd_introduces(struct rondo_comm *comm, const struct rd_call *call)
 {
 	struct rd_choice *choice;
 
 	if (!comm->introduction.possible || call->terms ||
-		 call->problem.collective == RD_TRANSFER)
+		call->problem.collective == RD_TRANSFER)
 		return false;
 	return !rd_picker_choose(comm->picker, call->problem.collective,
 		       call->count * rondo_type_size(call->type), rd_type_class_of(call->type),
 		       true, &choice) &&
-	       choice->worth_asking;
+	       choice->worth_asking && is_hopeful(&comm->introduction);
 }
 
 static size_t in_size(const struct rd_call *call, int rank)
@@ -285,9 +299,11 @@ int rd_introduced(struct rondo_comm *comm, const struct rd_call *call, bool *wit
 	int err = 0;
 
 	*within_reach = false;
+	introduction->vain++;
 	for (int rank = 0; rank < comm->size; rank++)
 		if (!has_buffers(comm, call, rank))
 			return 0;
+	introduction->vain = 0;
 	for (int rank = 0; rank < comm->size && !err; rank++)
 		if (rank != comm->rank)
 			err = reach_peer(comm, call, rank);

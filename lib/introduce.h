@@ -34,6 +34,9 @@ struct rd_introduction {
 	struct rd_reached *reached; /* [size] */
 	struct rd_mapped_region *ins, *outs; /* [size] */
 
+	/* Asked in vain, in a row; and calls since then that did not ask. The same on every rank. */
+	unsigned vain, unasked;
+
 	uint64_t version; /* of the regions, when these were looked up: */
 	struct rd_region in, out; /* our own, used last; id 0: none */
 	uint64_t *offered; /* ids that peers have been told of */
