@@ -62,8 +62,7 @@ static int last_copied(const struct rd_link_cost *link)
 	return i;
 }
 
-struct rd_message_cost rd_message_cost(
-	const struct rd_link_cost *link, uint64_t size, bool posted)
+struct rd_message_cost rd_message_cost(const struct rd_link_cost *link, uint64_t size, bool posted)
 {
 	struct rd_message_cost empty = measured(link, 0), cost = measured(link, size);
 
@@ -114,11 +113,10 @@ static int list_lines(struct rd_costs *costs, struct line lines[LINES_MAX])
 	};
 	int count = 0;
 
-	for (int class = 0; class < RD_LINK_CLASS_COUNT; class++) {
+	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++) {
 		struct rd_link_cost *link = &costs->links[class];
 
-		lines[count++] =
-			line(prefixes[class], "way_ns", link->way_ns, RD_COST_POINT_COUNT);
+		lines[count++] = line(prefixes[class], "way_ns", link->way_ns, RD_COST_POINT_COUNT);
 		lines[count++] =
 			line(prefixes[class], "busy_ns", link->busy_ns, RD_COST_POINT_COUNT);
 		lines[count++] = line(prefixes[class], "posts", &link->posts, 1);
@@ -195,7 +193,7 @@ static int read_any(struct line *lines, int count, const char *text)
 
 static bool sound(const struct rd_costs *costs)
 {
-	for (int class = 0; class < RD_LINK_CLASS_COUNT; class++)
+	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++)
 		if (costs->links[class].posts > 1 || costs->links[class].lends > 1)
 			return false;
 	return costs->cores > 0;

@@ -10,33 +10,33 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* X(bytes): the sizes of messages at which links are measured, ascending; between two the cost lies on
-   the straight line. */
+/* X(bytes): the sizes of messages at which links are measured, ascending; between two the cost lies
+   on the straight line. */
 #define RD_COST_POINTS(X) X(0) X(1 << 10) X(4 << 10) X(16 << 10) X(64 << 10) X(128 << 10)
 #define RD_COST_POINT_COUNT 6
 
 /* X(name, text): whom a link leads to. */
-#define RD_LINK_CLASSES(X)                                                                         \
-	X(RD_NEAR, "near") /* a rank on the same host */                                           \
-	X(RD_FAR, "far")   /* a rank on another */
+#define RD_LINK_CLASSES(X) \
+	X(RD_NEAR, "near") /* a rank on the same host */ \
+	X(RD_FAR, "far") /* a rank on another */
 
 enum rd_link_class {
 #define RD_LINK_CLASS_ENUM(name, text) name,
 	RD_LINK_CLASSES(RD_LINK_CLASS_ENUM)
 #undef RD_LINK_CLASS_ENUM
-	RD_LINK_CLASS_COUNT
+		RD_LINK_CLASS_COUNT
 };
 
 /* X(name, text): what a reduction's cost depends on most. */
-#define RD_TYPE_CLASSES(X)                                                                         \
-	X(RD_WHOLE, "whole") /* integers, f32 and f64 */                                           \
-	X(RD_HALF, "half")   /* f16 and bf16, which are combined in f32 */
+#define RD_TYPE_CLASSES(X) \
+	X(RD_WHOLE, "whole") /* integers, f32 and f64 */ \
+	X(RD_HALF, "half") /* f16 and bf16, which are combined in f32 */
 
 enum rd_type_class {
 #define RD_TYPE_CLASS_ENUM(name, text) name,
 	RD_TYPE_CLASSES(RD_TYPE_CLASS_ENUM)
 #undef RD_TYPE_CLASS_ENUM
-	RD_TYPE_CLASS_COUNT
+		RD_TYPE_CLASS_COUNT
 };
 
 struct rd_link_cost {
@@ -44,10 +44,11 @@ struct rd_link_cost {
 	uint32_t way_ns[RD_COST_POINT_COUNT];
 	/* Of each message where many follow each other: how long it keeps the busier of the two. */
 	uint32_t busy_ns[RD_COST_POINT_COUNT];
-	/* 1: from so many bytes on a message is sent from where it lies (rd_link_ops.send); 0: all are
-	   written into the link's own room. */
+	/* 1: from so many bytes on a message is sent from where it lies (rd_link_ops.send); 0: all
+	   are written into the link's own room. */
 	uint32_t posts, posts_min;
-	/* 1: what is sent so is lent: the receiver reads it there, and the sender may have to wait. */
+	/* 1: what is sent so is lent: the receiver reads it there, and the sender may have to wait.
+	 */
 	uint32_t lends;
 };
 
@@ -69,12 +70,12 @@ struct rd_message_cost {
 };
 
 /* posted: sent from where it lies; else written into the link's room. */
-struct rd_message_cost rd_message_cost(
-	const struct rd_link_cost *link, uint64_t size, bool posted);
+struct rd_message_cost rd_message_cost(const struct rd_link_cost *link, uint64_t size, bool posted);
 
 /* The costs as text, "NAME NUMBER...\n" a line; returns the length it would have, as snprintf. */
 int rd_costs_print(const struct rd_costs *costs, char *text, size_t size);
-/* Reads what rd_costs_print() wrote, all of it: false, and `wrong` says what is wrong in which line. */
+/* Reads what rd_costs_print() wrote, all of it: false, and `wrong` says what is wrong in which
+ * line. */
 bool rd_costs_read(struct rd_costs *costs, const char *text, char *wrong, size_t wrong_size);
 
 #endif

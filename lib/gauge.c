@@ -52,20 +52,22 @@ static int call(struct rondo_comm *comm, struct rd_call call)
 static int transfer(struct rondo_comm *comm, int from, int to, void *bytes, size_t size)
 {
 	return call(comm, (struct rd_call){
-		.problem = { RD_TRANSFER, comm->rank, comm->size, from, to, comm->layouts[0] },
-		.type = RONDO_U8,
-		.count = size,
-		.in = comm->rank == from ? bytes : NULL,
-		.out = comm->rank == to ? bytes : NULL,
-	});
+				  .problem = { RD_TRANSFER, comm->rank, comm->size, from, to,
+					  comm->layouts[0] },
+				  .type = RONDO_U8,
+				  .count = size,
+				  .in = comm->rank == from ? bytes : NULL,
+				  .out = comm->rank == to ? bytes : NULL,
+			  });
 }
 
 static int meet(struct rondo_comm *comm)
 {
-	return call(comm, (struct rd_call){
-		.problem = { RD_BARRIER, comm->rank, comm->size, 0, 0, comm->layouts[0] },
-		.type = RONDO_U8,
-	});
+	return call(comm,
+		(struct rd_call){
+			.problem = { RD_BARRIER, comm->rank, comm->size, 0, 0, comm->layouts[0] },
+			.type = RONDO_U8,
+		});
 }
 
 /* Rank 0's bytes go to everybody, down a binomial tree. */
@@ -151,7 +153,8 @@ static int measure_point(struct rondo_comm *comm, struct pair pair, void *bytes,
 	return err;
 }
 
-/* The nearest point at or below (step -1), or at or above (1), that was measured; -1: there is none. */
+/* The nearest point at or below (step -1), or at or above (1), that was measured; -1: there is
+ * none. */
 static int nearest(unsigned measured, int point, int step)
 {
 	for (; point >= 0 && point < RD_COST_POINT_COUNT; point += step)
@@ -242,8 +245,8 @@ static int lead(struct rondo_comm *comm, struct pair pair, void *bytes, int64_t 
 
 	for (int i = 0; i < RD_COST_POINT_COUNT && !err; i++) {
 		int point = points_order[i];
-		int effort = affordable(
-			expected_ns(cost, measured, point), deadline - rd_clock_ns());
+		int effort =
+			affordable(expected_ns(cost, measured, point), deadline - rd_clock_ns());
 
 		if (effort < 0 || points[point] > comm->piece_size)
 			continue;

@@ -1,9 +1,9 @@
 /*
- * Measuring what a comm's links, memory and shared cores cost, when it is made: two ranks on one host
- * exchange messages, then two on different hosts, over the real links by the very executor; and where
- * ranks share cores, all of them meet a few times. That takes a few milliseconds at most on one host. What was
- * measured under the same conditions before, by this process or by the file that RONDO_TUNE_FILE
- * names (tune.h), is not measured again. Rank 0 tells everybody.
+ * Measuring what a comm's links, memory and shared cores cost, when it is made: two ranks on one
+ * host exchange messages, then two on different hosts, over the real links by the very executor;
+ * and where ranks share cores, all of them meet a few times. That takes a few milliseconds at most
+ * on one host. What was measured under the same conditions before, by this process or by the file
+ * that RONDO_TUNE_FILE names (tune.h), is not measured again. Rank 0 tells everybody.
  */
 #ifndef RD_GAUGE_H
 #define RD_GAUGE_H

@@ -104,8 +104,7 @@ static bool can(const struct rd_picker *picker, enum rd_collective collective, i
 }
 
 /* NULL where it writes no sound plan, which is said once. */
-static struct rd_score *score_of(
-	struct rd_picker *picker, enum rd_collective collective, int index)
+static struct rd_score *score_of(struct rd_picker *picker, enum rd_collective collective, int index)
 {
 	struct rd_score **score = &picker->scores[collective][index];
 	struct rd_problem problem = problem_of(picker, collective);
@@ -159,7 +158,8 @@ static int64_t asking_ns(struct rd_picker *picker)
 	struct rd_problem problem = problem_of(picker, RD_ALL_GATHER);
 	struct rd_cut cut = { sizeof(struct rd_buffers), RD_WHOLE, picker->market.piece_size, 1 };
 
-	if (!picker->asking && rd_score_create(&picker->asking, &rd_introduction_exchange, &problem))
+	if (!picker->asking &&
+		rd_score_create(&picker->asking, &rd_introduction_exchange, &problem))
 		return INT64_MAX / 2;
 	return rd_price(picker->asking, &picker->market.costs, &cut);
 }
@@ -242,8 +242,8 @@ static void log_choice(enum rd_collective collective, uint64_t block_size, int s
 
 	for (int i = 0; i < count && used < sizeof(others); i++)
 		if (priced[i].algorithm != choice->algorithm)
-			used += (size_t)snprintf(others + used, sizeof(others) - used,
-				"%s%s %.1f", used ? ", " : "; ", priced[i].algorithm->name,
+			used += (size_t)snprintf(others + used, sizeof(others) - used, "%s%s %.1f",
+				used ? ", " : "; ", priced[i].algorithm->name,
 				(double)priced[i].price_ns / 1e3);
 	rd_log(RD_INFO, RD_PICK,
 		"%s of %llu bytes on %d ranks: %s, channels %d, pieces of %zu bytes, predicted "
@@ -306,7 +306,8 @@ static int by_price(const void *a, const void *b)
 {
 	const struct rondo_way *one = a, *other = b;
 
-	return (one->predicted_us > other->predicted_us) - (one->predicted_us < other->predicted_us);
+	return (one->predicted_us > other->predicted_us) -
+	       (one->predicted_us < other->predicted_us);
 }
 
 int rd_picker_list(struct rd_picker *picker, enum rd_collective collective, uint64_t block_size,
@@ -314,8 +315,7 @@ int rd_picker_list(struct rd_picker *picker, enum rd_collective collective, uint
 {
 	struct rd_choice priced[ALGORITHMS_MAX];
 	struct rondo_way all[ALGORITHMS_MAX];
-	int count = price_all(
-		picker, collective, least_of(block_size), type, within_reach, priced);
+	int count = price_all(picker, collective, least_of(block_size), type, within_reach, priced);
 	const struct rd_choice *best = best_of(picker, collective, within_reach, priced, count);
 
 	for (int i = 0; i < count; i++) {

@@ -1,8 +1,8 @@
 /*
  * The picker: by which algorithm a call is run, on how many channels, and in how long pieces: the
- * cheapest by the comm's costs (cost.h), priced from the plans (price.h). A call is priced once a size
- * class, of which there are four to an octave; after that its choice is found in a table. Ranks that
- * have the same costs choose alike.
+ * cheapest by the comm's costs (cost.h), priced from the plans (price.h). A call is priced once a
+ * size class, of which there are four to an octave; after that its choice is found in a table.
+ * Ranks that have the same costs choose alike.
  */
 #ifndef RD_PICK_H
 #define RD_PICK_H
@@ -26,8 +26,8 @@ struct rd_choice {
 	int channels;
 	size_t piece_size;
 	int64_t price_ns;
-	/* In a choice with buffers within reach: whether it is so much better that it pays to ask all
-	   ranks where their buffers are. */
+	/* In a choice with buffers within reach: whether it is so much better that it pays to ask
+	   all ranks where their buffers are. */
 	bool worth_asking;
 	/* Kept where the log wants to know: what calls really took. */
 	uint64_t calls;

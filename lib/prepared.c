@@ -140,8 +140,8 @@ int rd_prepare(struct rondo_comm *comm, const struct rd_call *call, bool within_
 
 	*choice = NULL;
 	if (!choose_simply(comm, &call->problem, &simple)) {
-		int err = rd_picker_choose(comm->picker, call->problem.collective,
-			block_size(call), rd_type_class_of(call->type), within_reach, &chosen);
+		int err = rd_picker_choose(comm->picker, call->problem.collective, block_size(call),
+			rd_type_class_of(call->type), within_reach, &chosen);
 
 		if (err)
 			return err;

@@ -22,7 +22,8 @@ struct note {
 	bool lies; /* what it sends lies in the user's memory, and may be sent from there, */
 	bool wanted; /* but is wanted back at once */
 	enum rd_link_class from, to; /* the links that it uses */
-	int sender; /* the note that puts the message that it takes, or that FLUSH wants back; else -1 */
+	int sender; /* the note that puts the message that it takes, or that FLUSH wants back; else
+		       -1 */
 	int taker; /* puts: the rank that takes it */
 	int outs; /* COMBINE: ranks that get the result */
 };
@@ -43,7 +44,8 @@ struct rd_score {
 	int host_count;
 	int *host_ranks; /* [host_count] */
 	/* For playing, one at a time: */
-	int64_t *sent_ns; /* [PLAYED_PIECES][notes]: when a note's message arrives; -1: not yet sent */
+	int64_t *sent_ns; /* [PLAYED_PIECES][notes]: when a note's message arrives; -1: not yet sent
+			   */
 	int64_t *taken_ns; /* likewise: when it has been taken */
 	struct player *players; /* [voices] */
 	struct core *cores; /* [voices] */
@@ -215,19 +217,18 @@ static int fill_score(
 	score->cores = calloc(score->voice_count, sizeof(*score->cores));
 	score->free = calloc(score->voice_count, sizeof(*score->free));
 	score->notes = calloc(score->note_count + 1, sizeof(*score->notes));
-	score->sent_ns = calloc(
-		(size_t)PLAYED_PIECES * (score->note_count + 1), sizeof(*score->sent_ns));
-	score->taken_ns = calloc(
-		(size_t)PLAYED_PIECES * (score->note_count + 1), sizeof(*score->taken_ns));
-	if (!score->taken_ns || !score->voices || !score->players || !score->cores || !score->free || !score->notes ||
-		!score->sent_ns)
+	score->sent_ns =
+		calloc((size_t)PLAYED_PIECES * (score->note_count + 1), sizeof(*score->sent_ns));
+	score->taken_ns =
+		calloc((size_t)PLAYED_PIECES * (score->note_count + 1), sizeof(*score->taken_ns));
+	if (!score->taken_ns || !score->voices || !score->players || !score->cores ||
+		!score->free || !score->notes || !score->sent_ns)
 		return rd_fail(RONDO_MEMORY, "no memory to price a plan");
 
 	int at = 0;
 
 	for (int i = 0; i < score->voice_count; i++) {
-		score->voices[i] =
-			(struct voice){ at, plans[i]->step_count,
+		score->voices[i] = (struct voice){ at, plans[i]->step_count,
 			host_of(problem, rank_of(score, i)) };
 		for (int k = 0; k < plans[i]->step_count; k++)
 			score->notes[at++] = note_of(plans[i], k, score->voices[i].first);
@@ -307,7 +308,7 @@ static struct tariff tariff_of(
 {
 	struct tariff tariff = { .costs = costs };
 
-	for (int class = 0; class < RD_LINK_CLASS_COUNT; class++) {
+	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++) {
 		const struct rd_link_cost *link = &costs->links[class];
 
 		tariff.copied[class] = rd_message_cost(link, slice, false);
@@ -317,8 +318,8 @@ static struct tariff tariff_of(
 	}
 	tariff.copy_ns = (int64_t)(slice * costs->copy_ps / 1000);
 	tariff.reduce_ns = (int64_t)(slice * costs->reduce_ps[type] / 1000);
-	tariff.reach_ns = most(tariff.copy_ns,
-		tariff.copied[RD_NEAR].recv_ns - tariff.empty[RD_NEAR].recv_ns);
+	tariff.reach_ns = most(
+		tariff.copy_ns, tariff.copied[RD_NEAR].recv_ns - tariff.empty[RD_NEAR].recv_ns);
 	return tariff;
 }
 
@@ -339,8 +340,8 @@ static int64_t send_ns(const struct tariff *tariff, const struct note *note)
 				       : tariff->copied[note->to].send_ns;
 }
 
-/* Taking it, and combining where that is done: in one pass over what lies in the link's room, but in
-   a second where it has to be fetched first. */
+/* Taking it, and combining where that is done: in one pass over what lies in the link's room, but
+   in a second where it has to be fetched first. */
 static int64_t recv_ns(const struct tariff *tariff, const struct note *note, const struct note *put)
 {
 	bool reduces = note->kind == RD_STEP_RECV_REDUCE || note->kind == RD_STEP_REDUCE_FORWARD;
@@ -351,8 +352,8 @@ static int64_t recv_ns(const struct tariff *tariff, const struct note *note, con
 	       (reduces ? most(0, tariff->reduce_ns - tariff->copy_ns) : 0);
 }
 
-/* A value that came in goes out again: from memory where the link sends from there, else it is written
-   straight into the outgoing room. */
+/* A value that came in goes out again: from memory where the link sends from there, else it is
+   written straight into the outgoing room. */
 static int64_t pass_on_ns(const struct tariff *tariff, const struct note *note)
 {
 	if (is_posted(tariff, note))
@@ -382,9 +383,10 @@ static int64_t note_ns(
 	case RD_STEP_FETCH:
 		return tariff->reach_ns;
 	case RD_STEP_COMBINE:
-		/* All inputs but our own come from elsewhere, and all outputs but our own go there. */
-		return (size - 1) * most(tariff->reduce_ns, tariff->reach_ns) +
-		       tariff->copy_ns + (note->outs - 1) * tariff->reach_ns;
+		/* All inputs but our own come from elsewhere, and all outputs but our own go there.
+		 */
+		return (size - 1) * most(tariff->reduce_ns, tariff->reach_ns) + tariff->copy_ns +
+		       (note->outs - 1) * tariff->reach_ns;
 	default:
 		return 0;
 	}
@@ -427,8 +429,8 @@ static void seat(struct performance *performance)
 
 	performance->core_count = 0;
 	for (int host = 0; host < score->host_count; host++)
-		for (int i = 0; crowded(performance, host) &&
-				i < (int)performance->tariff->costs->cores;
+		for (int i = 0;
+			crowded(performance, host) && i < (int)performance->tariff->costs->cores;
 			i++)
 			score->cores[performance->core_count++] = (struct core){ host, -1, 0 };
 }
@@ -505,7 +507,8 @@ static int64_t begin_ns(const struct performance *performance, int voice, int64_
 
 /* A rank that wants back what it has lent does not wait for who has not read it yet: it makes the
    copy. */
-static int64_t take_back_ns(const struct performance *performance, int piece, int sender, int64_t now)
+static int64_t take_back_ns(
+	const struct performance *performance, int piece, int sender, int64_t now)
 {
 	const struct rd_score *score = performance->score;
 	const struct tariff *tariff = performance->tariff;
@@ -634,7 +637,8 @@ static int64_t voice_ns(const struct rd_score *score, const struct tariff *tarif
 		const struct note *note = &score->notes[score->voices[voice].first + i];
 		bool takes = note->sender >= 0 && note->kind != RD_STEP_FLUSH;
 
-		sum += note_ns(tariff, note, takes ? &score->notes[note->sender] : NULL, score->size);
+		sum += note_ns(
+			tariff, note, takes ? &score->notes[note->sender] : NULL, score->size);
 	}
 	return sum;
 }
@@ -650,7 +654,8 @@ static int64_t busy_ns(const struct rd_score *score, const struct tariff *tariff
 		int64_t sum = 0;
 
 		for (int i = 0; i < score->voice_count; i++) {
-			int64_t busy = score->voices[i].host == host ? voice_ns(score, tariff, i) : 0;
+			int64_t busy =
+				score->voices[i].host == host ? voice_ns(score, tariff, i) : 0;
 
 			sum += busy;
 			busiest = most(busiest, busy);
@@ -683,8 +688,8 @@ static int64_t sampled_ns(const struct rd_score *score, const struct tariff *tar
 /* ---- The price ------------------------------------------------------------------------------ */
 
 /* How the executor cuts a block: slices of equal length that fit a message. */
-static void cut(const struct rd_score *score, const struct rd_cut *how, uint64_t *slice,
-	uint64_t *pieces)
+static void cut(
+	const struct rd_score *score, const struct rd_cut *how, uint64_t *slice, uint64_t *pieces)
 {
 	uint64_t chunk = how->block_size;
 
@@ -697,7 +702,8 @@ static void cut(const struct rd_score *score, const struct rd_cut *how, uint64_t
 	*slice = (chunk + *pieces - 1) / *pieces;
 }
 
-int64_t rd_price(const struct rd_score *score, const struct rd_costs *costs, const struct rd_cut *how)
+int64_t rd_price(
+	const struct rd_score *score, const struct rd_costs *costs, const struct rd_cut *how)
 {
 	uint64_t slice, pieces;
 
@@ -709,8 +715,8 @@ int64_t rd_price(const struct rd_score *score, const struct rd_costs *costs, con
 	if (too_many(score->size)) {
 		int64_t first = sampled_ns(score, &tariff);
 
-		return first + (int64_t)(pieces - 1) *
-				       most(first / how->channels, busy_ns(score, &tariff));
+		return first +
+		       (int64_t)(pieces - 1) * most(first / how->channels, busy_ns(score, &tariff));
 	}
 	performance.pieces = pieces < PLAYED_PIECES ? (int)pieces : PLAYED_PIECES;
 	if (!play(&performance))
@@ -724,7 +730,7 @@ int64_t rd_price(const struct rd_score *score, const struct rd_costs *costs, con
 	/* Channels hide each other's waiting, but not each other's work. */
 	int64_t each = (last - first) / (performance.pieces - 1);
 
-	return first + (int64_t)(pieces - 1) *
-			       most(each / how->channels,
-				       how->channels > 1 ? busy_ns(score, &tariff) : 0);
+	return first +
+	       (int64_t)(pieces - 1) *
+		       most(each / how->channels, how->channels > 1 ? busy_ns(score, &tariff) : 0);
 }

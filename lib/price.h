@@ -1,8 +1,8 @@
 /*
- * What a call would cost by an algorithm, from the very plans that would run it: nobody writes a cost
- * function. All ranks' plans are played in virtual time: a step takes its rank as long as the costs
- * (cost.h) say, a message arrives later, and ranks that share cores take turns. The first pieces are
- * played one by one; from then on each takes as long as the last of these did.
+ * What a call would cost by an algorithm, from the very plans that would run it: nobody writes a
+ * cost function. All ranks' plans are played in virtual time: a step takes its rank as long as the
+ * costs (cost.h) say, a message arrives later, and ranks that share cores take turns. The first
+ * pieces are played one by one; from then on each takes as long as the last of these did.
  *
  * Whole numbers, and the same on every rank.
  */
@@ -18,8 +18,8 @@
 /* An algorithm's plans for one collective, on all ranks, ready to be priced at any size. */
 struct rd_score;
 
-/* The groups of the problem's layout are hosts; its rank does not matter. An error, with its story, where
-   the algorithm writes no sound plan. */
+/* The groups of the problem's layout are hosts; its rank does not matter. An error, with its story,
+   where the algorithm writes no sound plan. */
 int rd_score_create(struct rd_score **score, const struct rd_algorithm *algorithm,
 	const struct rd_problem *problem);
 void rd_score_destroy(struct rd_score *score);
@@ -33,6 +33,7 @@ struct rd_cut {
 };
 
 /* Nanoseconds until the last rank is done. */
-int64_t rd_price(const struct rd_score *score, const struct rd_costs *costs, const struct rd_cut *cut);
+int64_t rd_price(
+	const struct rd_score *score, const struct rd_costs *costs, const struct rd_cut *cut);
 
 #endif

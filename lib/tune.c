@@ -50,7 +50,8 @@ static void remember(const char *key, const struct rd_costs *costs)
 
 /* ---- In the file ---------------------------------------------------------------------------- */
 
-/* The whole file, to be freed; NULL where there is none, or it is none of ours (*wrong says why). */
+/* The whole file, to be freed; NULL where there is none, or it is none of ours (*wrong says why).
+ */
 static char *read_file(const char *path, const char **wrong)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -83,8 +84,8 @@ static char *read_file(const char *path, const char **wrong)
 }
 
 /* Reads the section at text ("[key]\n" and its lines), and moves on behind it. */
-static bool read_section(
-	const char **text, char key[RD_TUNE_KEY_SIZE], struct rd_costs *costs, char *wrong, size_t size)
+static bool read_section(const char **text, char key[RD_TUNE_KEY_SIZE], struct rd_costs *costs,
+	char *wrong, size_t size)
 {
 	char lines[TEXT_MAX];
 	size_t length = strcspn(*text, "\n"), body;
@@ -110,7 +111,8 @@ static bool read_section(
 	return rd_costs_read(costs, lines, wrong, size);
 }
 
-/* 1: found, 0: not there, -1: the file makes no sense. All of it is read, so that it is known whole. */
+/* 1: found, 0: not there, -1: the file makes no sense. All of it is read, so that it is known
+ * whole. */
 static int search(
 	const char *path, const char *text, const char *key, struct rd_costs *costs, bool warns)
 {

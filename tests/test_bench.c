@@ -574,3 +574,41 @@ Test(bench, init_without_processes_says_how_to_have_some)
 	cr_assert_eq(outcome->status, 2);
 	cr_assert(strstr(outcome->text, "--ranks N"), "%s", outcome->text);
 }
+
+/* ---- Choices ---- */
+
+Test(bench, explain_lists_costs_and_ways_and_one_that_is_chosen, .timeout = 60)
+{
+	struct outcome *outcome = run_bench("all_reduce --ranks 2 -b 1K -e 1K --explain");
+	const char *chosen = strstr(outcome->text, "; chosen, measured ");
+
+	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
+	cr_assert(strstr(outcome->text, "#   near_way_ns "), "%s", outcome->text);
+	cr_assert(strstr(outcome->text, "#   ring "), "%s", outcome->text);
+	cr_assert(chosen && !strstr(chosen + 1, "; chosen"), "%s", outcome->text);
+	cr_assert_eq(rows_of(outcome), 1);
+}
+
+Test(bench, a_sweep_compares_what_is_chosen_with_the_best, .timeout = 120)
+{
+	static const char *const collectives[] = { "all_reduce", "alltoall", "broadcast",
+		"barrier" };
+
+	for (size_t i = 0; i < sizeof(collectives) / sizeof(*collectives); i++) {
+		struct outcome *outcome = run_bench(
+			"%s --ranks 2 -b 8 -e 512 -f 8 --sweep --quick", collectives[i]);
+		int points = strcmp(collectives[i], "barrier") == 0 ? 1 : 3;
+		char footer[32];
+
+		snprintf(footer, sizeof(footer), "of %d points\n", points);
+		cr_assert_eq(outcome->status, 0, "%s", outcome->text);
+		cr_assert_eq(rows_of(outcome), points, "%s", outcome->text);
+		cr_assert(strstr(outcome->text, footer), "%s", outcome->text);
+	}
+}
+
+Test(bench, a_sweep_of_what_cannot_be_swept_is_refused, .timeout = 30)
+{
+	refused("all_reduce --sweep", "--sweep needs ranks in processes");
+	refused("sendrecv --ranks 2 --sweep", "there are no algorithms of sendrecv");
+}

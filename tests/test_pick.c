@@ -47,9 +47,8 @@ static struct rd_choice choice_of(const struct rd_market *market, enum rd_collec
 	struct rd_choice *choice, copy;
 
 	cr_assert_not_null(picker);
-	cr_assert_eq(
-		rd_picker_choose(picker, collective, bytes, RD_WHOLE, within_reach, &choice), 0,
-		"%s", rondo_last_error());
+	cr_assert_eq(rd_picker_choose(picker, collective, bytes, RD_WHOLE, within_reach, &choice),
+		0, "%s", rondo_last_error());
 	copy = *choice;
 	rd_picker_destroy(picker);
 	return copy;
@@ -88,10 +87,11 @@ Test(pick, takes_the_cheapest_of_its_own_list)
 		struct rondo_way ways[16];
 		struct rd_choice *choice;
 		int chosen = 0;
-		int count = rd_picker_list(
-			picker, RD_ALL_REDUCE, bytes, RD_WHOLE, false, ways, 16);
+		int count = rd_picker_list(picker, RD_ALL_REDUCE, bytes, RD_WHOLE, false, ways, 16);
 
-		cr_assert_eq(rd_picker_choose(picker, RD_ALL_REDUCE, bytes, RD_WHOLE, false, &choice), 0);
+		cr_assert_eq(
+			rd_picker_choose(picker, RD_ALL_REDUCE, bytes, RD_WHOLE, false, &choice),
+			0);
 		cr_assert_geq(count, 2);
 		for (int i = 0; i < count; i++) {
 			chosen += ways[i].chosen;
@@ -189,8 +189,7 @@ Test(pick, has_a_choice_for_every_collective_and_size)
 		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
 			for (uint64_t bytes = 0; c != RD_TRANSFER && bytes < 1 << 20;
 				bytes = 7 * bytes + 1)
-				cr_assert_not_null(
-					choice_of(&market, c, bytes, false).algorithm);
+				cr_assert_not_null(choice_of(&market, c, bytes, false).algorithm);
 	}
 }
 

@@ -6,8 +6,8 @@
 #include "layouts.h"
 #include "price.h"
 
-/* Costs that are easy to reckon with: messages 1000 ns under way, 100 ns for either side and 1 ns a byte
-   more; a byte copied 1 ns, reduced 2 ns. */
+/* Costs that are easy to reckon with: messages 1000 ns under way, 100 ns for either side and 1 ns a
+   byte more; a byte copied 1 ns, reduced 2 ns. */
 static struct rd_costs plain(void)
 {
 	static const uint32_t sizes[] = {
@@ -17,7 +17,7 @@ static struct rd_costs plain(void)
 	};
 	struct rd_costs costs = { .copy_ps = 1000, .reduce_ps = { 2000, 4000 }, .cores = 64 };
 
-	for (int class = 0; class < RD_LINK_CLASS_COUNT; class++)
+	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++)
 		for (int i = 0; i < RD_COST_POINT_COUNT; i++) {
 			costs.links[class].way_ns[i] = 1200 + 2 * sizes[i];
 			costs.links[class].busy_ns[i] = 100 + sizes[i];
@@ -33,14 +33,14 @@ static const struct rd_algorithm *algorithm(const char *name)
 	return found;
 }
 
-static int64_t price_with(const struct rd_costs *costs, const char *name,
-	struct rd_problem problem, const struct rd_cut *cut)
+static int64_t price_with(const struct rd_costs *costs, const char *name, struct rd_problem problem,
+	const struct rd_cut *cut)
 {
 	struct rd_score *score;
 	int64_t price;
 
-	cr_assert_eq(rd_score_create(&score, algorithm(name), &problem), 0, "%s",
-		rondo_last_error());
+	cr_assert_eq(
+		rd_score_create(&score, algorithm(name), &problem), 0, "%s", rondo_last_error());
 	price = rd_price(score, costs, cut);
 	rd_score_destroy(score);
 	return price;
@@ -142,9 +142,7 @@ Test(price, between_hosts_is_that_of_far_links)
 	static const int hosts[] = { 2, 2, 0 };
 	static struct any_layout any;
 	const struct rd_layout *layout = layout_of(&any, hosts, 0);
-	struct rd_problem problem = {
-		.collective = RD_ALL_REDUCE, .size = 4, .layout = layout
-	};
+	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 4, .layout = layout };
 	struct rd_cut cut = { 0, RD_WHOLE, 1 << 20, 1 };
 
 	for (int i = 0; i < RD_COST_POINT_COUNT; i++)
@@ -174,7 +172,8 @@ Test(price, of_a_message_lent_is_one_copy_and_of_one_wanted_back_two)
 
 /* ---- Of all --------------------------------------------------------------------------------- */
 
-static void price_every_size(const struct rd_algorithm *one, enum rd_collective collective, int size)
+static void price_every_size(
+	const struct rd_algorithm *one, enum rd_collective collective, int size)
 {
 	struct rd_costs costs = plain();
 	struct rd_problem problem = { .collective = collective, .size = size };

@@ -15,7 +15,7 @@ static struct rd_costs made_up(uint32_t first)
 	struct rd_costs costs;
 
 	rd_costs_default(&costs);
-	for (int class = 0; class < RD_LINK_CLASS_COUNT; class++)
+	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++)
 		for (int i = 0; i < RD_COST_POINT_COUNT; i++) {
 			costs.links[class].way_ns[i] = first++;
 			costs.links[class].busy_ns[i] = first++;
@@ -115,8 +115,8 @@ Test(tune, every_line_that_is_missing_or_bad_is_named)
 		snprintf(bad, sizeof(bad), "%.*sx%s", (int)(line - text) + length, text,
 			line + length);
 		cr_assert_not(rd_costs_read(&read, bad, wrong, sizeof(wrong)));
-		snprintf(bad, sizeof(bad), "%.*s0000099999999999%s",
-			(int)(line - text) + length, text, line + length);
+		snprintf(bad, sizeof(bad), "%.*s0000099999999999%s", (int)(line - text) + length,
+			text, line + length);
 		cr_assert_not(rd_costs_read(&read, bad, wrong, sizeof(wrong)));
 		snprintf(bad, sizeof(bad), "%s%.*s\n", text, length, line);
 		cr_assert_not(rd_costs_read(&read, bad, wrong, sizeof(wrong)));
@@ -167,8 +167,8 @@ Test(tune, a_file_gets_each_key_once)
 
 Test(tune, a_file_that_is_no_list_of_costs_is_left_as_it_is)
 {
-	static const char *const texts[] = { "hello\n", "[a]\n", "[a]\ncores\n", "[a\ncores 2\n", "\n",
-		"[]\n", "[a]\n[b]\n" };
+	static const char *const texts[] = { "hello\n", "[a]\n", "[a]\ncores\n", "[a\ncores 2\n",
+		"\n", "[]\n", "[a]\n[b]\n" };
 	struct rd_costs costs = made_up(7), found;
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {

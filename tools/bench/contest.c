@@ -154,8 +154,8 @@ static void leave_all(struct contest *contest)
 /* ---- Turns ---- */
 
 /* So many calls of one contestant; the time of one, on the slowest rank. */
-static int take_turn(const struct contest *contest, rondo_comm *comm, size_t count, long calls,
-	double *time_us)
+static int take_turn(
+	const struct contest *contest, rondo_comm *comm, size_t count, long calls, double *time_us)
 {
 	const struct bench_options *options = contest->options;
 	struct bench_call call = {
@@ -192,8 +192,7 @@ static int play_round(struct contest *contest, size_t count, int round, long cal
 
 	for (int i = 0; i < contest->count && !err; i++) {
 		/* Nobody is always the first. */
-		struct contestant *contestant =
-			&contest->contestants[(i + round) % contest->count];
+		struct contestant *contestant = &contest->contestants[(i + round) % contest->count];
 
 		err = take_turn(
 			contest, contestant->comm, count, calls, &contestant->times_us[round]);
@@ -242,8 +241,9 @@ static void print_head(const struct contest *contest)
 		"slowest rank\n"
 		"# %10s  %-12s %10s %10s %10s  %-12s %10s  %5s\n"
 		"# %10s  %-12s %10s %10s %10s  %-12s %10s  %5s\n",
-		contest->options->collective->name, "size", "chosen", "predicted", "time", "as called",
-		"best", "time", "ratio", "(B)", "", "(us)", "(us)", "(us)", "", "(us)", "");
+		contest->options->collective->name, "size", "chosen", "predicted", "time",
+		"as called", "best", "time", "ratio", "(B)", "", "(us)", "(us)", "(us)", "", "(us)",
+		"");
 }
 
 /* What was chosen is compared by its own contestant, which is called as the others are. */
@@ -307,8 +307,8 @@ static int play_sizes(struct contest *contest)
 	return err;
 }
 
-int bench_contest_run(FILE *out, const struct bench_options *options, rondo_comm *comm, void *send,
-	void *recv)
+int bench_contest_run(
+	FILE *out, const struct bench_options *options, rondo_comm *comm, void *send, void *recv)
 {
 	struct contest contest = {
 		.options = options,

@@ -1,6 +1,6 @@
 /*
- * A contest: every algorithm that can do a collective, and the library's own choice, at each size, in turns
- * within one run; so that what disturbs the machine disturbs them all.
+ * A contest: every algorithm that can do a collective, and the library's own choice, at each size,
+ * in turns within one run; so that what disturbs the machine disturbs them all.
  */
 #ifndef BENCH_CONTEST_H
 #define BENCH_CONTEST_H
@@ -8,11 +8,11 @@
 #include "options.h"
 
 /*
- * Runs on every rank, `comm` being the library's own choice; rank 0 prints the table to `out`. `send` and
- * `recv` hold options->most bytes. Collective. Returns a rondo_error.
+ * Runs on every rank, `comm` being the library's own choice; rank 0 prints the table to `out`.
+ * `send` and `recv` hold options->most bytes. Collective. Returns a rondo_error.
  */
-int bench_contest_run(FILE *out, const struct bench_options *options, rondo_comm *comm, void *send,
-	void *recv);
+int bench_contest_run(
+	FILE *out, const struct bench_options *options, rondo_comm *comm, void *send, void *recv);
 
 /* The ways in which the library could run a call, and what it expects of each, as comment lines. */
 int bench_contest_explain(FILE *out, const struct bench_options *options, rondo_comm *comm,
