@@ -15,6 +15,7 @@
 #include "gauge.h"
 #include "log.h"
 #include "plugin.h"
+#include "tell.h"
 
 /* ---- Sleeping ------------------------------------------------------------------------------ */
 
@@ -236,6 +237,8 @@ static int join(struct rondo_comm *comm)
 	err = lay_out(comm, members);
 	if (!err)
 		err = rd_route_connect(comm, members);
+	if (!err)
+		rd_tell_comm(comm, members);
 	if (!err)
 		err = rd_introduction_create(comm);
 	if (!err)

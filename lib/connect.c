@@ -399,19 +399,6 @@ static int connect_all(struct connecting *all)
 	return err;
 }
 
-static void tell_routes(const struct connecting *all)
-{
-	const struct rondo_comm *comm = all->comm;
-
-	for (int i = 0; i < comm->size * comm->channels; i++)
-		if (comm->links[i])
-			rd_log(RD_INFO, RD_ROUTE, "Channel %02d : %d[%lld] -> %d[%lld] via %s",
-				i % comm->channels, comm->rank,
-				(long long)all->members[comm->rank].place.pid, i / comm->channels,
-				(long long)all->members[i / comm->channels].place.pid,
-				comm->links[i]->transport->name);
-}
-
 int rd_route_connect(struct rondo_comm *comm, const struct rd_member *members)
 {
 	struct connecting all = {
@@ -432,6 +419,5 @@ int rd_route_connect(struct rondo_comm *comm, const struct rd_member *members)
 	for (int i = 0; i < comm->size * comm->channels; i++)
 		if (comm->links[i] && comm->links[i]->message_max < comm->piece_size)
 			comm->piece_size = comm->links[i]->message_max;
-	tell_routes(&all);
 	return 0;
 }

@@ -6,6 +6,7 @@
 
 #include "clock.h"
 #include "error.h"
+#include "log.h"
 
 /* How often a rank that shares its core yields it before it sleeps. */
 #define YIELDS 50
@@ -370,10 +371,22 @@ static int start_plan(struct rd_task *task, bool within_reach)
 	return 0;
 }
 
+static void tell_call(const struct rd_task *task)
+{
+	const struct rd_call *call = &task->call;
+
+	rd_log(RD_TRACE, RD_COLL, "%s #%u : count %zu type %s op %s root %d in %p out %p",
+		rd_collective_name(call->problem.collective), call->number, call->count,
+		rondo_type_name(call->type), rondo_op_name(call->op), call->problem.root, call->in,
+		call->out);
+}
+
 static int start_task(struct rd_task *task)
 {
 	int err = 0;
 
+	if (rd_log_on(RD_TRACE, RD_COLL))
+		tell_call(task);
 	if (task->comm->times_calls)
 		task->began_ns = rd_clock_ns();
 	task->introducing = rd_introduces(task->comm, &task->call);

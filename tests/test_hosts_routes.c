@@ -1,6 +1,7 @@
 /* Ranks on several hosts with two networks between them, of which one does not carry a pair. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,6 +53,7 @@ static const char *run_world(const struct world *world, int (*body)(struct citiz
 	ssize_t size;
 
 	cr_assert(file >= 0 && kept >= 0);
+	cr_assert_eq(fcntl(file, F_SETFL, O_APPEND), 0);
 	dup2(file, STDERR_FILENO);
 	failed = world_run(world, body, NULL, NULL);
 	dup2(kept, STDERR_FILENO);

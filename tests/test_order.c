@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "error.h"
 #include "order.h"
+#include "topology.h"
 
 #define MOST 64
 
@@ -122,4 +124,104 @@ Test(order, equal_says_whether_two_channels_have_the_same_order)
 	rd_order_destroy(a);
 	rd_order_destroy(b);
 	rd_order_destroy(c);
+}
+
+/* ---- Known machines ------------------------------------------------------------------------ */
+
+static void put_ranks(const char *machine, int size)
+{
+	static struct rd_topology topology;
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/%s.json", RONDO_TOPOLOGIES, machine);
+	cr_assert_eq(rd_topology_load(&topology, path), 0, "%s", rondo_last_error());
+	rd_topology_places(&topology, size, places);
+}
+
+/* How often a ring goes from one to another, by what of a place tells them apart. */
+static int crossings(int size, int channel, bool (*same)(int, int))
+{
+	struct rd_layout *layout;
+	int count = 0;
+
+	cr_assert_eq(rd_order_create(&layout, places, size, channel), 0);
+	for (int i = 0; i < size; i++)
+		count += !same(layout->order[i], layout->order[(i + 1) % size]);
+	rd_order_destroy(layout);
+	return count;
+}
+
+static bool same_host(int a, int b)
+{
+	return rd_place_same_host(&places[a], &places[b]);
+}
+
+static bool same_node(int a, int b)
+{
+	return same_host(a, b) && places[a].numa_node == places[b].numa_node;
+}
+
+/* NICs by which a channel's ring leaves (or enters) the host of rank 0. */
+static const char *door(int size, int channel, bool leaves)
+{
+	struct rd_layout *layout;
+	const char *nic = NULL;
+
+	cr_assert_eq(rd_order_create(&layout, places, size, channel), 0);
+	for (int i = 0; i < size; i++) {
+		int from = layout->order[i], to = layout->order[(i + 1) % size];
+		int inside = leaves ? from : to, outside = leaves ? to : from;
+
+		if (same_host(inside, 0) && !same_host(outside, 0))
+			nic = places[inside].nic;
+	}
+	rd_order_destroy(layout);
+	return nic;
+}
+
+Test(order, on_a_dgx_each_socket_is_entered_once)
+{
+	put_ranks("dgx", 8);
+	cr_assert_eq(crossings(8, 0, same_host), 0);
+	cr_assert_eq(crossings(8, 0, same_node), 2);
+}
+
+Test(order, on_a_workstation_ranks_of_a_node_are_neighbours)
+{
+	put_ranks("workstation", 4);
+	cr_assert_eq(crossings(4, 0, same_host), 0);
+	cr_assert_leq(crossings(4, 0, same_node), 2);
+}
+
+Test(order, of_two_nodes_each_is_entered_once_on_every_channel)
+{
+	put_ranks("two_nodes", 8);
+	for (int channel = 0; channel < 8; channel++) {
+		cr_assert_eq(crossings(8, channel, same_host), 2, "channel %d", channel);
+		/* Each node's two sockets are one more step each. */
+		cr_assert_leq(crossings(8, channel, same_node), 4, "channel %d", channel);
+	}
+}
+
+/* Two hosts such as the one in the file. */
+static void put_two(const char *machine, int each)
+{
+	put_ranks(machine, each);
+	for (int rank = each; rank < 2 * each; rank++) {
+		places[rank] = places[rank - each];
+		places[rank].host_id[0] ^= 1;
+	}
+}
+
+Test(order, the_nics_of_two_dgx_share_what_crosses_between_them)
+{
+	put_two("dgx", 8);
+	for (int channel = 0; channel < 8; channel++) {
+		cr_assert_eq(crossings(16, channel, same_host), 2, "channel %d", channel);
+		cr_assert_eq(crossings(16, channel, same_node), 4, "channel %d", channel);
+		for (int other = 0; other < channel; other++) {
+			cr_assert_str_neq(door(16, channel, false), door(16, other, false));
+			cr_assert_str_neq(door(16, channel, true), door(16, other, true));
+		}
+	}
 }

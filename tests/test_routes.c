@@ -1,5 +1,6 @@
 /* Transports that promise to reach and do not: their pairs take the next one, on both sides. */
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,6 +199,7 @@ static const char *run_world(const struct world *world, int *failed, struct fate
 	ssize_t size;
 
 	cr_assert(file >= 0 && kept >= 0);
+	cr_assert_eq(fcntl(file, F_SETFL, O_APPEND), 0);
 	dup2(file, STDERR_FILENO);
 	*failed = world_run(world, sum_up, NULL, fates);
 	dup2(kept, STDERR_FILENO);
