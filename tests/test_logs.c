@@ -72,7 +72,7 @@ Test(logs, all_ranks_say_how_they_meet_and_what_they_found, .timeout = 60)
 {
 	const char *text = said("INFO", "ALL", "mixed");
 
-	expect_from_all(text, "[0-9]+ NUMA nodes, [0-9]+ GPUs, .*");
+	expect_from_all(text, "NUMA nodes [0-9]+, GPUs [0-9]+, RDMA devices .*");
 	expect_from_all(text, "on host .*: core .*, NUMA node .*, slot .*");
 	expect_from_all(text, "NET/Socket : Using \\[0\\][^:]+:[^ ]+:[0-9]+");
 	expect_from_all(text, "Bootstrap : Using [^:]+:[^ ]+<[0-9]+>");
