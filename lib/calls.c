@@ -59,6 +59,9 @@ static int check_numbers(const struct request *request)
 		return rd_fail(RONDO_INVALID, "%s: %d is no type", name, (int)request->type);
 	if ((unsigned)request->op >= RONDO_OP_COUNT)
 		return rd_fail(RONDO_INVALID, "%s: %d is no operation", name, (int)request->op);
+	if (request->op > RONDO_AVG && request->type >= RONDO_F16)
+		return rd_fail(RONDO_INVALID, "%s: %s is for integers, not for %s", name,
+			rondo_op_name(request->op), rondo_type_name(request->type));
 	if (request->root < 0 || request->root >= size || request->target < 0 ||
 		request->target >= size)
 		return rd_fail(RONDO_INVALID, "%s: rank %d is not in 0..%d", name,

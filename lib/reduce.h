@@ -16,7 +16,7 @@
  */
 typedef void (*rd_reduce_function)(void *into, const void *a, const void *b, size_t count);
 
-/* Never NULL for a valid type and operation. Takes no lock: the table is filled in at load time. */
+/* NULL where rondo_op_applies() says no, else never. Takes no lock: the table is filled in at load time. */
 rd_reduce_function rd_reduce(rondo_type type, rondo_op op);
 
 /* into[i] = into[i] / by; integers towards zero; f16 and bf16 through f32. */

@@ -57,7 +57,13 @@
 	KERNEL(u##bits##_min, uint##bits##_t, x < y ? x : y) \
 	KERNEL(u##bits##_max, uint##bits##_t, x > y ? x : y) \
 	KERNEL(i##bits##_min, int##bits##_t, x < y ? x : y) \
-	KERNEL(i##bits##_max, int##bits##_t, x > y ? x : y)
+	KERNEL(i##bits##_max, int##bits##_t, x > y ? x : y) \
+	KERNEL(band##bits, uint##bits##_t, x & y) \
+	KERNEL(bor##bits, uint##bits##_t, x | y) \
+	KERNEL(bxor##bits, uint##bits##_t, x ^ y) \
+	KERNEL(land##bits, uint##bits##_t, (x != 0) & (y != 0)) \
+	KERNEL(lor##bits, uint##bits##_t, (x | y) != 0) \
+	KERNEL(lxor##bits, uint##bits##_t, (x != 0) ^ (y != 0))
 
 INTEGER(8)
 INTEGER(32)
@@ -210,12 +216,16 @@ static void f16_avg(void *into_, size_t count, int by)
 /* ---- The table ---- */
 
 #define OPS(sum, prod, min, max) \
+	[RONDO_SUM] = (sum), [RONDO_PROD] = (prod), [RONDO_MIN] = (min), [RONDO_MAX] = (max), \
+	[RONDO_AVG] = (sum)
+#define INTEGER_OPS(sign, bits) \
 	{ \
-		[RONDO_SUM] = (sum), [RONDO_PROD] = (prod), [RONDO_MIN] = (min), \
-		[RONDO_MAX] = (max), [RONDO_AVG] = (sum) \
+		OPS(sum##bits, prod##bits, sign##bits##_min, sign##bits##_max), \
+			[RONDO_BAND] = band##bits, [RONDO_BOR] = bor##bits, \
+			[RONDO_BXOR] = bxor##bits, [RONDO_LAND] = land##bits, \
+			[RONDO_LOR] = lor##bits, [RONDO_LXOR] = lxor##bits \
 	}
-#define INTEGER_OPS(sign, bits) OPS(sum##bits, prod##bits, sign##bits##_min, sign##bits##_max)
-#define FLOAT_OPS(type) OPS(type##_sum, type##_prod, type##_min, type##_max)
+#define FLOAT_OPS(type) { OPS(type##_sum, type##_prod, type##_min, type##_max) }
 
 const struct rd_reduce_variant VARIANT = {
 	.name = VARIANT_NAME,

@@ -30,6 +30,13 @@ const char *rondo_type_name(rondo_type type)
 	return "?";
 }
 
+int rondo_op_applies(rondo_op op, rondo_type type)
+{
+	if ((unsigned)op >= RONDO_OP_COUNT || (unsigned)type >= RONDO_TYPE_COUNT)
+		return 0;
+	return op <= RONDO_AVG || type < RONDO_F16;
+}
+
 const char *rondo_op_name(rondo_op op)
 {
 	switch (op) {

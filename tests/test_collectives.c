@@ -162,6 +162,24 @@ static void fill_inputs(const struct trial *trial, struct tables *tables)
 
 /* ---- The reference ------------------------------------------------------------------------- */
 
+static uint64_t combine_bits(rondo_op op, uint64_t a, uint64_t b)
+{
+	switch (op) {
+	case RONDO_BAND:
+		return a & b;
+	case RONDO_BOR:
+		return a | b;
+	case RONDO_BXOR:
+		return a ^ b;
+	case RONDO_LAND:
+		return a && b;
+	case RONDO_LOR:
+		return a || b;
+	default:
+		return !a != !b;
+	}
+}
+
 static uint64_t combine_integers(const struct trial *trial, size_t i)
 {
 	uint64_t total = widen(integer_input(0, i), trial->type);
@@ -176,6 +194,8 @@ static uint64_t combine_integers(const struct trial *trial, size_t i)
 			total = less ? x : total;
 		else if (trial->op == RONDO_MAX)
 			total = less ? total : x;
+		else if (trial->op > RONDO_AVG)
+			total = combine_bits(trial->op, total, x);
 		else
 			total += x;
 	}
@@ -459,6 +479,8 @@ static int try_count(
 				continue;
 			trial.type = type;
 			trial.op = op;
+			if (!rondo_op_applies(op, type))
+				continue;
 			/* A product's inputs keep near 1; all other operations share theirs. */
 			if (op == RONDO_SUM || op == RONDO_PROD || op == RONDO_PROD + 1)
 				fill_inputs(&trial, tables);

@@ -87,6 +87,24 @@ static int input(int rank, size_t i, rondo_op op)
 				: (int)((i * 7 + (size_t)rank * 5) % 23);
 }
 
+static int combined_bits(rondo_op op, int a, int b)
+{
+	switch (op) {
+	case RONDO_BAND:
+		return a & b;
+	case RONDO_BOR:
+		return a | b;
+	case RONDO_BXOR:
+		return a ^ b;
+	case RONDO_LAND:
+		return a && b;
+	case RONDO_LOR:
+		return a || b;
+	default:
+		return !a != !b;
+	}
+}
+
 /* Element i of all ranks' inputs together. */
 static double combined(int size, size_t i, rondo_op op)
 {
@@ -101,6 +119,8 @@ static double combined(int size, size_t i, rondo_op op)
 			total = x < total ? x : total;
 		else if (op == RONDO_MAX)
 			total = x > total ? x : total;
+		else if (op > RONDO_AVG)
+			total = combined_bits(op, (int)total, (int)x);
 		else
 			total += x;
 	}
@@ -231,6 +251,8 @@ static int run_collectives(struct citizen *citizen, struct buffers *b, rondo_str
 		b->count = counts[type % 4];
 		for (int op = 0; op < RONDO_OP_COUNT && !wrong; op++) {
 			b->op = (rondo_op)op;
+			if (!rondo_op_applies(b->op, b->type))
+				continue;
 			b->count = counts[(type + op) % 4];
 			wrong = try_reductions(citizen, b, stream);
 		}

@@ -132,7 +132,7 @@ static int run_all(struct rank *rank)
 		if (!types && type != (int)options->type)
 			continue;
 		for (int op = 0; op < RONDO_OP_COUNT && !err; op++) {
-			if (ops || op == (int)options->op)
+			if ((ops || op == (int)options->op) && rondo_op_applies(op, type))
 				err = run_roots(rank, type, op);
 		}
 	}

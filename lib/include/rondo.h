@@ -99,14 +99,22 @@ typedef enum rondo_type {
 /*
  * Signed sums and products wrap as unsigned ones do. An average of integers is the sum divided by
  * the number of ranks, rounded towards zero. min and max give NaN when any rank's element is NaN.
- * f16 and bf16 are combined in f32 and rounded to nearest even after each combination.
+ * f16 and bf16 are combined in f32 and rounded to nearest even after each combination. The bitwise
+ * (b) and logical (l) ones are for integers; a logical one gives 1 or 0, where there is more than one
+ * rank.
  */
 #define RONDO_OPS(X)                                                                               \
 	X(RONDO_SUM, "sum")                                                                        \
 	X(RONDO_PROD, "prod")                                                                      \
 	X(RONDO_MIN, "min")                                                                        \
 	X(RONDO_MAX, "max")                                                                        \
-	X(RONDO_AVG, "avg")
+	X(RONDO_AVG, "avg")                                                                        \
+	X(RONDO_BAND, "band")                                                                      \
+	X(RONDO_BOR, "bor")                                                                        \
+	X(RONDO_BXOR, "bxor")                                                                      \
+	X(RONDO_LAND, "land")                                                                      \
+	X(RONDO_LOR, "lor")                                                                        \
+	X(RONDO_LXOR, "lxor")
 
 typedef enum rondo_op {
 #define RONDO_OP_ENUM(name, text) name,
@@ -131,6 +139,8 @@ RONDO_API size_t rondo_type_size(rondo_type type);
 /* "f32", "sum"; "?" for what is none. */
 RONDO_API const char *rondo_type_name(rondo_type type);
 RONDO_API const char *rondo_op_name(rondo_op op);
+/* 1 where the operation can combine elements of the type, else 0. */
+RONDO_API int rondo_op_applies(rondo_op op, rondo_type type);
 
 /* ---- Communicators ------------------------------------------------------------------------ */
 

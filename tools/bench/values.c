@@ -90,6 +90,18 @@ static int64_t combine_whole(rondo_op op, int64_t a, int64_t b)
 		return a > b ? a : b;
 	case RONDO_PROD:
 		return (int64_t)((uint64_t)a * (uint64_t)b); /* wraps; the low bits are right */
+	case RONDO_BAND:
+		return a & b;
+	case RONDO_BOR:
+		return a | b;
+	case RONDO_BXOR:
+		return a ^ b;
+	case RONDO_LAND:
+		return a && b;
+	case RONDO_LOR:
+		return a || b;
+	case RONDO_LXOR:
+		return !a != !b;
 	default:
 		return (int64_t)((uint64_t)a + (uint64_t)b);
 	}
