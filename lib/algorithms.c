@@ -9,6 +9,7 @@
 #include "mesh/mapped.h"
 #include "mesh/pat.h"
 #include "proof.h"
+#include "ring/chain.h"
 #include "ring/ring.h"
 #include "tree/binomial.h"
 #include "tree/hierarchical.h"
@@ -26,6 +27,7 @@ const struct rd_algorithm *_Atomic rd_algorithms[RD_ALGORITHMS_KNOWN + 1] = {
 	&rd_pat,
 	&rd_hierarchical,
 	&rd_leaders,
+	&rd_chain,
 	NULL,
 };
 

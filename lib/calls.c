@@ -1,27 +1,17 @@
 /* The collectives of the public header: each is checked, then run now, queued, or added to a group.
  */
 #include <stdint.h>
+#include <string.h>
 
 #include "error.h"
 #include "group.h"
+#include "op.h"
+#include "request.h"
 #include "run.h"
 #include "stream.h"
 
-/* What the user asked for. */
-struct request {
-	struct rondo_comm *comm;
-	enum rd_collective collective;
-	const void *send;
-	void *recv;
-	size_t count;
-	rondo_type type;
-	rondo_op op;
-	int root, target;
-	struct rondo_stream *stream;
-};
-
 static int check_pointer(
-	const struct request *request, const char *name, const void *buffer, int blocks)
+	const struct rd_request *request, const char *name, const void *buffer, int blocks)
 {
 	if (buffer || blocks == 0 || request->count == 0)
 		return 0;
@@ -31,7 +21,7 @@ static int check_pointer(
 
 /* Input and output may be one, or one block of the other (alias), or lie apart. */
 static int check_overlap(
-	const struct request *request, const struct rd_problem *problem, size_t block_size)
+	const struct rd_request *request, const struct rd_problem *problem, size_t block_size)
 {
 	const char *in = request->send, *out = request->recv;
 	size_t in_size = rd_in_blocks(problem) * block_size;
@@ -50,15 +40,56 @@ static int check_overlap(
 		rd_collective_name(request->collective));
 }
 
-static int check_numbers(const struct request *request)
+static size_t end_of(const struct rd_extent *extents, int blocks)
+{
+	size_t end = 0;
+
+	for (int i = 0; i < blocks; i++)
+		if (end < extents[i].offset + extents[i].size)
+			end = extents[i].offset + extents[i].size;
+	return end;
+}
+
+/* Whether input and output meet as they do in place: where one block of the one is the other. */
+static bool is_in_place(const struct rd_request *request, const struct rd_problem *problem)
+{
+	const struct rd_extent *ins = request->terms->in, *outs = request->terms->out;
+	int in_blocks = rd_in_blocks(problem), rank = problem->rank;
+	const char *in = request->send, *out = request->recv;
+
+	if (in_blocks > 1 && rd_out_blocks(problem) > 1)
+		return in == out && memcmp(ins, outs, in_blocks * sizeof(*ins)) == 0;
+	return in + (in_blocks > 1 ? ins[rank].offset : 0) ==
+	       out + (in_blocks > 1 ? 0 : outs[rank].offset);
+}
+
+/* The same for blocks of different lengths. */
+static int check_extents(const struct rd_request *request, const struct rd_problem *problem)
+{
+	const char *name = rd_collective_name(request->collective);
+	const char *in = request->send, *out = request->recv;
+	size_t in_size = end_of(request->terms->in, rd_in_blocks(problem));
+	size_t out_size = end_of(request->terms->out, rd_out_blocks(problem));
+
+	if ((in_size > 0 && !in) || (out_size > 0 && !out))
+		return rd_fail(
+			RONDO_INVALID, "%s_v: %s is NULL", name, in_size > 0 && !in ? "send" : "recv");
+	if (in_size == 0 || out_size == 0 || in + in_size <= out || out + out_size <= in ||
+		problem->size == 1)
+		return 0;
+	if (is_in_place(request, problem))
+		return 0;
+	return rd_fail(RONDO_INVALID,
+		"%s_v: send and recv overlap, and not as an operation in place", name);
+}
+
+static int check_numbers(const struct rd_request *request)
 {
 	const char *name = rd_collective_name(request->collective);
 	int size = request->comm->size;
 
 	if ((unsigned)request->type >= RONDO_TYPE_COUNT)
 		return rd_fail(RONDO_INVALID, "%s: %d is no type", name, (int)request->type);
-	if ((unsigned)request->op >= RONDO_OP_COUNT)
-		return rd_fail(RONDO_INVALID, "%s: %d is no operation", name, (int)request->op);
 	if (request->op > RONDO_AVG && request->type >= RONDO_F16)
 		return rd_fail(RONDO_INVALID, "%s: %s is for integers, not for %s", name,
 			rondo_op_name(request->op), rondo_type_name(request->type));
@@ -73,7 +104,7 @@ static int check_numbers(const struct request *request)
 	return 0;
 }
 
-static int check(const struct request *request)
+static int check(const struct rd_request *request)
 {
 	if (!request->comm)
 		return rd_fail(
@@ -98,6 +129,8 @@ static int check(const struct request *request)
 
 		return check_pointer(request, "the buffer", buffer, 1);
 	}
+	if (request->terms && request->terms->in)
+		return check_extents(request, &problem);
 	err = check_pointer(request, "send", request->send, rd_in_blocks(&problem));
 	if (!err)
 		err = check_pointer(request, "recv", request->recv, rd_out_blocks(&problem));
@@ -107,13 +140,65 @@ static int check(const struct request *request)
 	return err;
 }
 
-static int submit(const struct request *request)
+/* Nothing has been sent: what was refused harms nobody. */
+static int refuse(const struct rd_request *request, int err)
+{
+	rd_terms_destroy(request->terms);
+	return rd_group_open() ? rd_group_refuse(err) : err;
+}
+
+static int check_own_op(const struct rd_request *request, const struct rd_own_op *op)
+{
+	const struct rondo_comm *comm = request->comm;
+	size_t size = request->count * rondo_type_size(request->type);
+	int err = 0;
+
+	if (!request->terms)
+		return rd_op_check(op, request->type, size, comm->piece_size);
+	for (int i = 0; i < comm->size && !err; i++)
+		err = rd_op_check(op, request->type, request->terms->in[i].size, comm->piece_size);
+	return err;
+}
+
+/* The same call by an operation that the user made: it becomes part of the call's terms. */
+static int submit_own_op(const struct rd_request *request)
+{
+	const char *name = rd_collective_name(request->collective);
+	struct rd_request own = *request;
+	const struct rd_own_op *op = own.comm ? rd_op_find(own.comm, own.op) : NULL;
+
+	if (!own.comm)
+		return refuse(request, rd_fail(RONDO_INVALID, "%s: comm is NULL", name));
+	if (!op || (unsigned)own.type >= RONDO_TYPE_COUNT)
+		return refuse(request,
+			rd_fail(RONDO_INVALID, "%s: %d is no %s", name, op ? (int)own.type : (int)own.op,
+				op ? "type" : "operation"));
+
+	int err = check_own_op(request, op);
+
+	if (!err && !own.terms) {
+		own.terms = rd_terms_create(0, 0);
+		err = own.terms ? 0 : rd_fail(RONDO_MEMORY, "no memory for %s", name);
+	}
+	if (err)
+		return refuse(request, err);
+	own.terms->has_op = true;
+	own.terms->op = *op;
+	own.op = RONDO_SUM;
+	return rd_submit(&own);
+}
+
+int rd_submit(const struct rd_request *request)
 {
 	struct rd_task task;
+
+	if ((unsigned)request->op >= RONDO_OP_COUNT)
+		return submit_own_op(request);
+
 	int err = check(request);
 
 	if (err)
-		return rd_group_open() ? rd_group_refuse(err) : err;
+		return refuse(request, err);
 	task.comm = request->comm;
 	task.call = (struct rd_call){
 		.problem = { .collective = request->collective,
@@ -127,6 +212,7 @@ static int submit(const struct request *request)
 		.count = request->count,
 		.in = request->send,
 		.out = request->recv,
+		.terms = request->terms,
 	};
 	task.queued = task.started = task.done = false;
 	if (rd_group_open())
@@ -138,16 +224,27 @@ static int submit(const struct request *request)
 	if (request->stream)
 		return rd_stream_run(request->stream, &task, 1);
 	rd_run_issue(&task, 1);
-	return rd_run(&task, 1);
+	err = rd_run(&task, 1);
+	if (request->terms)
+		rd_run_forget(&task, 1);
+	return err;
 }
 
 /* What all but transfers are made of; op and root are ignored, and 0, where there is none. */
 static int submit_collective(enum rd_collective collective, rondo_comm *comm, const void *send,
 	void *recv, size_t count, rondo_type type, rondo_op op, int root, rondo_stream *stream)
 {
-	struct request request = { comm, collective, send, recv, count, type, op, root, 0, stream };
+	struct rd_request request = { .comm = comm,
+		.collective = collective,
+		.send = send,
+		.recv = recv,
+		.count = count,
+		.type = type,
+		.op = op,
+		.root = root,
+		.stream = stream };
 
-	return submit(&request);
+	return rd_submit(&request);
 }
 
 int rondo_all_reduce(rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type,
@@ -209,7 +306,7 @@ static char nothing;
 int rondo_send(rondo_comm *comm, const void *send, size_t count, rondo_type type, int peer,
 	rondo_stream *stream)
 {
-	return submit(&(struct request){ .comm = comm,
+	return rd_submit(&(struct rd_request){ .comm = comm,
 		.collective = RD_TRANSFER,
 		.send = send || count ? send : &nothing,
 		.count = count,
@@ -222,7 +319,7 @@ int rondo_send(rondo_comm *comm, const void *send, size_t count, rondo_type type
 int rondo_recv(
 	rondo_comm *comm, void *recv, size_t count, rondo_type type, int peer, rondo_stream *stream)
 {
-	return submit(&(struct request){ .comm = comm,
+	return rd_submit(&(struct rd_request){ .comm = comm,
 		.collective = RD_TRANSFER,
 		.recv = recv || count ? recv : &nothing,
 		.count = count,

@@ -14,6 +14,7 @@
 #include "error.h"
 #include "gauge.h"
 #include "log.h"
+#include "op.h"
 #include "plugin.h"
 #include "tell.h"
 
@@ -284,6 +285,7 @@ static void destroy(struct rondo_comm *comm)
 	}
 	rd_picker_destroy(comm->picker);
 	destroy_layouts(comm);
+	rd_ops_destroy(comm);
 	if (comm->epoll_fd >= 0)
 		close(comm->epoll_fd);
 	if (comm->wake_fd >= 0)

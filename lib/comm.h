@@ -70,6 +70,10 @@ struct rondo_comm {
 	struct rd_picker *picker;
 	bool times_calls; /* the log wants to know what calls took */
 	struct rd_introduction introduction;
+
+	/* Operations that the user made, and how many ever. */
+	struct rd_made_op *ops;
+	unsigned ops_made;
 };
 
 /* The plan for a call and what it needs, from the cache or made now (prepared.c). within_reach: all

@@ -51,14 +51,15 @@ static int grow(void)
 
 int rd_group_add(const struct rd_task *task, struct rondo_stream *stream)
 {
-	if (group.count > 0 && stream != group.stream)
-		return rd_group_refuse(rd_fail(RONDO_INVALID,
-			"all calls of a group must be on one stream, or all on none"));
-
 	int err = grow();
 
-	if (err)
+	if (!err && group.count > 0 && stream != group.stream)
+		err = rd_fail(RONDO_INVALID,
+			"all calls of a group must be on one stream, or all on none");
+	if (err) {
+		rd_terms_destroy(task->call.terms);
 		return rd_group_refuse(err);
+	}
 	group.stream = stream;
 	group.tasks[group.count++] = *task;
 	return 0;
@@ -132,19 +133,20 @@ static int join_halves(void)
 
 static int run_group(void)
 {
+	int err = 0;
+
 	if (group.error)
-		return rd_fail(group.error, "%s", group.story);
-	if (group.count == 0)
-		return 0;
-
-	int err = join_halves();
-
-	if (err)
-		return err;
-	if (group.stream)
+		err = rd_fail(group.error, "%s", group.story);
+	if (!err)
+		err = join_halves();
+	if (!err && group.stream && group.count > 0)
 		return rd_stream_run(group.stream, group.tasks, group.count);
-	rd_run_issue(group.tasks, group.count);
-	return rd_run(group.tasks, group.count);
+	if (!err && group.count > 0) {
+		rd_run_issue(group.tasks, group.count);
+		err = rd_run(group.tasks, group.count);
+	}
+	rd_run_forget(group.tasks, group.count);
+	return err;
 }
 
 int rondo_group_end(void)

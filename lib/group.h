@@ -6,7 +6,7 @@
 
 bool rd_group_open(void);
 
-/* Adds a call to the open group. */
+/* Adds a call to the open group. Takes over its terms. */
 int rd_group_add(const struct rd_task *task, struct rondo_stream *stream);
 
 /* A call in the open group was refused: so will be the whole group. Returns error. */

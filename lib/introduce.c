@@ -188,7 +188,7 @@ bool rd_introduces(struct rondo_comm *comm, const struct rd_call *call)
 {
 	struct rd_choice *choice;
 
-	if (!comm->introduction.possible || call->terms ||
+	if (!comm->introduction.possible || (call->terms && call->terms->in) ||
 		call->problem.collective == RD_TRANSFER)
 		return false;
 	return !rd_picker_choose(comm->picker, call->problem.collective,
@@ -232,6 +232,7 @@ void rd_introduce(struct rondo_comm *comm, const struct rd_call *call, struct rd
 		describe(comm, call->out, out_size(call, comm->rank), &introduction->out,
 			&introduction->mine.out_id, &introduction->mine.out_offset);
 
+	exchange_call.terms = NULL;
 	exchange_call.problem = introduction->plan->problem;
 	exchange_call.type = RONDO_U64;
 	exchange_call.op = RONDO_SUM;

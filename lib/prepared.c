@@ -4,6 +4,9 @@
 #include "algorithms.h"
 #include "comm.h"
 #include "error.h"
+#include "mesh/direct.h"
+#include "mesh/mapped.h"
+#include "ring/chain.h"
 
 void rd_prepared_destroy(struct rd_prepared *prepared)
 {
@@ -102,24 +105,48 @@ static struct rd_choice simplest(const struct rondo_comm *comm, const struct rd_
 	};
 }
 
-/* Between two ranks there is one way; and where a rank is alone, none. */
-static bool choose_simply(
-	const struct rondo_comm *comm, const struct rd_problem *problem, struct rd_choice *choice)
+/* What the call's terms leave no choice about; NULL: they leave it open. */
+static const struct rd_algorithm *bound_by(const struct rd_terms *terms, bool within_reach)
 {
-	if (problem->collective != RD_TRANSFER && problem->size > 1)
+	/* Whoever else passed a block on would not know its length. */
+	if (terms->in && terms->pairwise)
+		return &rd_direct;
+	/* In rank order, and each element by one rank at a time. */
+	if (terms->has_op && terms->op.combine)
+		return within_reach ? &rd_mapped : &rd_chain;
+	return NULL;
+}
+
+/* Between two ranks there is one way; and where a rank is alone, none. */
+static bool choose_simply(const struct rondo_comm *comm, const struct rd_call *call,
+	bool within_reach, struct rd_choice *choice)
+{
+	const struct rd_problem *problem = &call->problem;
+	const struct rd_algorithm *bound =
+		call->terms ? bound_by(call->terms, within_reach) : NULL;
+
+	if (!bound && problem->collective != RD_TRANSFER && problem->size > 1)
 		return false;
 	*choice = simplest(comm, problem);
+	if (bound)
+		choice->algorithm = bound;
 	return true;
 }
 
-/* Where blocks differ in length no rank need know them all: then all ranks go by the same size. */
-#define VARIED_SIZE (16 << 10)
+/*
+ * Blocks of different lengths are priced as short or as long ones, and nothing between: ranks that were
+ * told different lengths then still run the same plans, whose messages say so at once.
+ */
+#define VARIED_SHORT (16 << 10)
+#define VARIED_LONG (4 << 20)
 
 static uint64_t block_size(const struct rd_call *call)
 {
+	uint64_t size = call->count * rondo_type_size(call->type);
+
 	if (call->terms && call->terms->in)
-		return VARIED_SIZE;
-	return call->count * rondo_type_size(call->type);
+		return size <= VARIED_SHORT * 16 ? VARIED_SHORT : VARIED_LONG;
+	return size;
 }
 
 static struct rd_prepared *find(const struct rondo_comm *comm, const struct rd_problem *problem,
@@ -139,7 +166,7 @@ int rd_prepare(struct rondo_comm *comm, const struct rd_call *call, bool within_
 	struct rd_choice simple, *chosen = &simple;
 
 	*choice = NULL;
-	if (!choose_simply(comm, &call->problem, &simple)) {
+	if (!choose_simply(comm, call, within_reach, &simple)) {
 		int err = rd_picker_choose(comm->picker, call->problem.collective, block_size(call),
 			rd_type_class_of(call->type), within_reach, &chosen);
 

@@ -7,6 +7,7 @@
 #include "clock.h"
 #include "error.h"
 #include "log.h"
+#include "op.h"
 
 /* How often a rank that shares its core yields it before it sleeps. */
 #define YIELDS 50
@@ -389,6 +390,10 @@ static int start_task(struct rd_task *task)
 		tell_call(task);
 	if (task->comm->times_calls)
 		task->began_ns = rd_clock_ns();
+	if (task->call.terms && task->call.terms->has_op && !task->call.terms->op.combine)
+		err = rd_op_scale(&task->call);
+	if (err)
+		return err;
 	task->introducing = rd_introduces(task->comm, &task->call);
 	if (task->introducing)
 		rd_introduce(task->comm, &task->call, &task->exec);
@@ -490,6 +495,12 @@ static int run_all(struct rd_task *tasks, int count)
 		}
 	}
 	return 0;
+}
+
+void rd_run_forget(struct rd_task *tasks, int count)
+{
+	for (int i = 0; i < count; i++)
+		rd_terms_destroy(tasks[i].call.terms);
 }
 
 int rd_run(struct rd_task *tasks, int count)

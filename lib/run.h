@@ -33,4 +33,7 @@ void rd_run_issue(struct rd_task *tasks, int count);
    every comm that the batch touches. */
 int rd_run(struct rd_task *tasks, int count);
 
+/* Frees what the calls' terms hold, after rd_run() or in its place. */
+void rd_run_forget(struct rd_task *tasks, int count);
+
 #endif

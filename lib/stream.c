@@ -42,6 +42,7 @@ static void run_item(struct rondo_stream *stream, struct item *item)
 	rd_log_rank(item->tasks[0].comm->rank);
 	/* Also after a failure: the comm must see its turns end. A failed comm returns at once. */
 	err = rd_run(item->tasks, item->count);
+	rd_run_forget(item->tasks, item->count);
 	if (!err)
 		return;
 	pthread_mutex_lock(&stream->lock);
@@ -226,8 +227,10 @@ int rd_stream_run(struct rondo_stream *stream, struct rd_task *tasks, int count)
 {
 	struct item *item = calloc(1, sizeof(*item) + count * sizeof(*tasks));
 
-	if (!item)
+	if (!item) {
+		rd_run_forget(tasks, count);
 		return rd_fail(RONDO_MEMORY, "no memory to queue %d calls", count);
+	}
 	rd_run_issue(tasks, count);
 	for (int i = 0; i < count; i++)
 		tasks[i].queued = true;

@@ -9,7 +9,8 @@ struct rd_lane;
 /* NULL: a host stream, or no stream at all. */
 struct rd_lane *rd_stream_lane(const struct rondo_stream *stream);
 
-/* Issues the tasks, and queues a copy of them to be run together. */
+/* Issues the tasks, and queues a copy of them to be run together. Takes over their
+   terms. */
 int rd_stream_run(struct rondo_stream *stream, struct rd_task *tasks, int count);
 
 #endif

@@ -121,25 +121,16 @@ typedef enum rondo_op {
 	RONDO_OPS(RONDO_OP_ENUM)
 #undef RONDO_OP_ENUM
 	RONDO_OP_COUNT,
-	RONDO_OP_OWN = 1 << 16, /* from here on: what rondo_op_create() made */
+	RONDO_OP_OWN = 1 << 16, /* from here on: those that rondo_op_create() made */
 	RONDO_OP_LAST = 0x7fffffff
 } rondo_op;
-
-/*
- * The user's own operation: into[i] = a[i] op b[i]. a and b hold what lower and higher ranks brought, in
- * this order; into may be a or b, or neither. Elements of the call's type, or opaque ones of
- * element_size bytes (type is RONDO_U8 then), at any address that is a multiple of what the buffers'
- * own addresses are, up to 8.
- */
-typedef void (*rondo_combine)(void *into, const void *a, const void *b, size_t count,
-	rondo_type type, void *argument);
 
 /* Bytes in one element; 0 for what is no type. */
 RONDO_API size_t rondo_type_size(rondo_type type);
 /* "f32", "sum"; "?" for what is none. */
 RONDO_API const char *rondo_type_name(rondo_type type);
 RONDO_API const char *rondo_op_name(rondo_op op);
-/* 1 where the operation can combine elements of the type, else 0. */
+/* 1 where the operation can combine elements of the type, else 0; those of rondo_op_create(): 0. */
 RONDO_API int rondo_op_applies(rondo_op op, rondo_type type);
 
 /* ---- Communicators ------------------------------------------------------------------------ */
@@ -237,6 +228,40 @@ RONDO_API int rondo_costs(const rondo_comm *comm, char *text, size_t size);
  */
 RONDO_API int rondo_spawn(int size, int (*run)(void *argument), void *argument);
 
+/* ---- Operations of one's own ---------------------------------------------------------------- */
+
+/*
+ * into[i] = a[i] op b[i]. a holds what lower ranks brought, b what a higher one did; into is a, b, or
+ * neither. What has to be aligned in the caller's buffers is aligned here, up to 8 bytes. Called in
+ * the thread that runs the collective; it must not make calls on a comm.
+ */
+typedef void (*rondo_combine)(void *into, const void *a, const void *b, size_t count,
+	rondo_type type, void *argument);
+
+/*
+ * An operation for this comm's all_reduce, reduce, reduce_scatter and reduce_scatter_v. Ranks are
+ * combined in their order, ((0 op 1) op 2) op ..., so it need be neither commutative nor associative
+ * for every rank to get the same. element_size 0: elements are those of the call's type; else they are
+ * opaque, of so many bytes (4096 and RONDO_PIECE at most): then the call's type is RONDO_U8, its count
+ * bytes, a multiple of that, and combine()'s count elements.
+ *
+ * Local, but every rank makes the same operations in the same order: they go by the number of their
+ * making. Freed by rondo_op_destroy(), at once (calls under way keep what they need), or with the comm.
+ */
+RONDO_API int rondo_op_create(rondo_comm *comm, rondo_op *op, rondo_combine combine,
+	size_t element_size, void *argument);
+
+/*
+ * A sum to which each rank brings its elements times a factor of its own: one element of that type,
+ * which is also the calls'. Factors may differ between ranks. f16 and bf16 are rounded after the
+ * multiplication as well. reduce_scatter, and reduce on other ranks than the root, take memory for it.
+ * Otherwise as above.
+ */
+RONDO_API int rondo_op_create_premul(
+	rondo_comm *comm, rondo_op *op, const void *factor, rondo_type type);
+
+RONDO_API int rondo_op_destroy(rondo_comm *comm, rondo_op op);
+
 /* ---- Collectives --------------------------------------------------------------------------- */
 
 /*
@@ -284,6 +309,48 @@ RONDO_API int rondo_gather(rondo_comm *comm, const void *send, void *recv, size_
 /* recv[count] = block `rank` of the root's send[size * count]; send is ignored elsewhere. */
 RONDO_API int rondo_scatter(rondo_comm *comm, const void *send, void *recv, size_t count,
 	rondo_type type, int root, rondo_stream *stream);
+
+/*
+ * Blocks of different lengths. counts[k] is the number of elements of block k, and displs[k] where it
+ * begins, counted in elements from the start of the buffer; displs NULL: one after the other. Blocks
+ * must not overlap in recv. The arrays are copied: they need not outlive the call. Lengths that do not
+ * fit each other are an error on every rank (RONDO_MISMATCH) that says whose.
+ */
+
+/* Block k of recv = rank k's send[counts[k]], on every rank. counts: the same on every rank.
+   In place: send is this rank's block of recv. */
+RONDO_API int rondo_all_gather_v(rondo_comm *comm, const void *send, void *recv,
+	const size_t counts[], const size_t displs[], rondo_type type, rondo_stream *stream);
+
+/* recv[counts[rank]] = op over all ranks of block `rank` of send, whose blocks follow each other.
+   counts: the same on every rank. In place: recv is this rank's block of send. */
+RONDO_API int rondo_reduce_scatter_v(rondo_comm *comm, const void *send, void *recv,
+	const size_t counts[], rondo_type type, rondo_op op, rondo_stream *stream);
+
+/* Block k of recv = block `rank` of rank k's send. recv_counts[k] here is send_counts[rank] there.
+   In place: send == recv, and counts and displs are the same for both. */
+RONDO_API int rondo_all_to_all_v(rondo_comm *comm, const void *send, const size_t send_counts[],
+	const size_t send_displs[], void *recv, const size_t recv_counts[],
+	const size_t recv_displs[], rondo_type type, rondo_stream *stream);
+
+/* Block k of the root's recv = rank k's send[count]; recv, counts and displs are ignored elsewhere. */
+RONDO_API int rondo_gather_v(rondo_comm *comm, const void *send, size_t count, void *recv,
+	const size_t counts[], const size_t displs[], rondo_type type, int root,
+	rondo_stream *stream);
+
+/* recv[count] = block `rank` of the root's send; send, counts and displs are ignored elsewhere. */
+RONDO_API int rondo_scatter_v(rondo_comm *comm, const void *send, const size_t counts[],
+	const size_t displs[], void *recv, size_t count, rondo_type type, int root,
+	rondo_stream *stream);
+
+/*
+ * Bytes of whatever length from each rank to the root, which need not know the lengths: metrics, say,
+ * or texts. On the root sizes[size] gets the lengths, and *recv a buffer with all the bytes, rank 0's
+ * first, and a 0 after the last; the caller frees it by free(). *recv is NULL elsewhere, and after an
+ * error; recv and sizes may be NULL there. Runs now; not within a group.
+ */
+RONDO_API int rondo_gather_bytes(rondo_comm *comm, const void *send, size_t size, void **recv,
+	size_t sizes[], int root);
 
 /*
  * Sends to, or receives from, one peer. Sends to a peer arrive in the order in which they were

@@ -1,0 +1,95 @@
+/*
+ * The chain: partial results go from rank 0 to the last, each rank combining what comes with its
+ * own, so the result is ((0 op 1) op 2) op ... in this order; then back from the last to who wants
+ * it. Each element is combined by one rank at a time and in one order, so an operation need be
+ * neither commutative nor associative for all ranks to hold the same. That is what operations of
+ * the user's are run by.
+ *
+ * Source: the "pipeline" of the textbooks. Ours lets several chunks follow each other up the chain
+ * before the first is awaited back. The order of ranks is their numbers', not the layout's.
+ */
+#include "chain.h"
+
+/* The chunk is complete on the last rank. */
+static void combine(struct rd_plan *plan, int chunk)
+{
+	int rank = plan->problem.rank, last = plan->problem.size - 1;
+
+	if (last == 0)
+		return;
+	if (rank == last)
+		rd_recv_reduce_last(plan, rank - 1, chunk);
+	else if (rank > 0)
+		rd_recv_reduce(plan, rank - 1, chunk);
+	if (rank < last)
+		rd_send(plan, rank + 1, chunk);
+}
+
+static void all_reduce(struct rd_plan *plan)
+{
+	int rank = plan->problem.rank, size = plan->problem.size;
+
+	rd_plan_parts(plan, size);
+	for (int chunk = 0; chunk < size; chunk++)
+		combine(plan, chunk);
+	for (int chunk = 0; chunk < size; chunk++) {
+		if (rank < size - 1)
+			rd_recv(plan, rank + 1, chunk);
+		if (rank > 0)
+			rd_send(plan, rank - 1, chunk);
+	}
+}
+
+/* From the last rank to the one that wants it. */
+static void deliver(struct rd_plan *plan, int chunk, int to)
+{
+	int rank = plan->problem.rank, last = plan->problem.size - 1;
+
+	if (to == last)
+		return;
+	if (rank == last)
+		rd_send(plan, to, chunk);
+	else if (rank == to)
+		rd_recv(plan, last, chunk);
+}
+
+static void reduce_scatter(struct rd_plan *plan)
+{
+	for (int block = 0; block < plan->problem.size; block++)
+		combine(plan, block);
+	for (int block = 0; block < plan->problem.size; block++)
+		deliver(plan, block, block);
+}
+
+static void reduce(struct rd_plan *plan)
+{
+	int size = plan->problem.size, root = plan->problem.root;
+
+	/* The last rank need not send on what it gets. */
+	if (root != size - 1)
+		rd_plan_parts(plan, size);
+	for (int chunk = 0; chunk < plan->parts; chunk++)
+		combine(plan, chunk);
+	for (int chunk = 0; chunk < plan->parts; chunk++)
+		deliver(plan, chunk, root);
+}
+
+static void write_plan(struct rd_plan *plan)
+{
+	switch (plan->problem.collective) {
+	case RD_ALL_REDUCE:
+		all_reduce(plan);
+		break;
+	case RD_REDUCE:
+		reduce(plan);
+		break;
+	default:
+		reduce_scatter(plan);
+	}
+}
+
+const struct rd_algorithm rd_chain = {
+	.name = "chain",
+	.collectives = 1 << RD_ALL_REDUCE | 1 << RD_REDUCE | 1 << RD_REDUCE_SCATTER,
+	.write_plan = write_plan,
+};
