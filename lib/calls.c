@@ -215,6 +215,8 @@ int rd_submit(const struct rd_request *request)
 		.terms = request->terms,
 	};
 	task.queued = task.started = task.done = false;
+	if ((request->stream || rd_group_open()) && request->comm->finalized)
+		return refuse(request, rd_comm_failure(request->comm));
 	if (rd_group_open())
 		return rd_group_add(&task, request->stream);
 	if (request->collective == RD_TRANSFER && request->root == request->target)

@@ -13,6 +13,7 @@
 #include "dial.h"
 #include "error.h"
 #include "gauge.h"
+#include "group.h"
 #include "log.h"
 #include "op.h"
 #include "plugin.h"
@@ -91,6 +92,10 @@ int rd_comm_failure(struct rondo_comm *comm)
 
 	if (verdict || !failed)
 		return verdict;
+	if (comm->finalized)
+		return rd_fail(failed,
+			"rank %d: the communicator was finalized: it can only be destroyed",
+			comm->rank);
 	/* Alone, or cut off before the verdict. */
 	return rd_fail(failed, "rank %d: the communicator has failed: %s", comm->rank,
 		rondo_error_text(failed));
@@ -100,7 +105,7 @@ int rondo_comm_error(rondo_comm *comm)
 {
 	if (!comm)
 		return rd_fail(RONDO_INVALID, "rondo_comm_error: comm is NULL");
-	return atomic_load(&comm->failed) ? rd_comm_failure(comm) : 0;
+	return !comm->finalized && atomic_load(&comm->failed) ? rd_comm_failure(comm) : 0;
 }
 
 int rondo_comm_abort(rondo_comm *comm, const char *reason)
@@ -359,10 +364,29 @@ static void share_rendezvous(struct rd_settings *settings, const struct rondo_co
 		settings->rendezvous_fd = copy;
 }
 
+int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings)
+{
+	int64_t began = rd_clock_ns();
+	struct rondo_comm *made = create(settings);
+
+	if (!made)
+		return rd_fail(RONDO_MEMORY, "no memory for a comm");
+
+	int err = start(made);
+
+	if (err) {
+		destroy(made);
+		return err;
+	}
+	rd_log(RD_INFO, RD_BOOTSTRAP, "comm %p rank %d nranks %d - Init COMPLETE in %.1f ms",
+		(void *)made, made->rank, made->size, (rd_clock_ns() - began) / 1e6);
+	*comm = made;
+	return 0;
+}
+
 int rondo_comm_create(rondo_comm **comm, const struct rondo_config *config)
 {
 	struct rd_settings settings;
-	int64_t began = rd_clock_ns();
 
 	if (!comm)
 		return rd_fail(RONDO_INVALID, "rondo_comm_create: comm is NULL");
@@ -380,19 +404,7 @@ int rondo_comm_create(rondo_comm **comm, const struct rondo_config *config)
 		return err;
 	share_rendezvous(&settings, config);
 
-	struct rondo_comm *made = create(&settings);
-
-	if (!made)
-		return rd_fail(RONDO_MEMORY, "no memory for a comm");
-	err = start(made);
-	if (err) {
-		destroy(made);
-		return err;
-	}
-	rd_log(RD_INFO, RD_BOOTSTRAP, "comm %p rank %d nranks %d - Init COMPLETE in %.1f ms",
-		(void *)made, made->rank, made->size, (rd_clock_ns() - began) / 1e6);
-	*comm = made;
-	return 0;
+	return rd_comm_make(comm, &settings);
 }
 
 /* ---- Leaving ------------------------------------------------------------------------------- */
@@ -403,6 +415,27 @@ static void wait_for_calls(struct rondo_comm *comm)
 	while (atomic_load(&comm->finished) != comm->issued)
 		pthread_cond_wait(&comm->turn_change, &comm->turn_lock);
 	pthread_mutex_unlock(&comm->turn_lock);
+}
+
+int rondo_comm_finalize(rondo_comm *comm)
+{
+	int err;
+
+	if (!comm)
+		return rd_fail(RONDO_INVALID, "rondo_comm_finalize: comm is NULL");
+	if (rd_group_open())
+		return rd_fail(RONDO_INVALID, "rondo_comm_finalize: end the group first");
+	wait_for_calls(comm);
+	err = comm->finalized || atomic_load(&comm->failed) ? rd_comm_failure(comm) : 0;
+	if (err)
+		return err;
+	if (comm->lifeline)
+		err = rd_lifeline_leave(comm->lifeline, comm->digest);
+	comm->lifeline = NULL;
+	/* Whatever is called from now on meets this first. */
+	comm->finalized = true;
+	atomic_store(&comm->failed, RONDO_INVALID);
+	return err;
 }
 
 int rondo_comm_destroy(rondo_comm *comm)

@@ -74,7 +74,12 @@ struct rondo_comm {
 	/* Operations that the user made, and how many ever. */
 	struct rd_made_op *ops;
 	unsigned ops_made;
+
+	bool finalized; /* by rondo_comm_finalize(): what is left is to destroy it */
 };
+
+/* A comm of these settings, which are complete; takes over their rendezvous_fd. */
+int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings);
 
 /* The plan for a call and what it needs, from the cache or made now (prepared.c). within_reach: all
    ranks' buffers can be addressed from all others. *choice: NULL where there was nothing to choose. */

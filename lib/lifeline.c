@@ -61,6 +61,7 @@ struct rd_lifeline {
 	int wake_fd;
 	char address[RD_WHERE_SIZE]; /* where rank 0 listens, for stories */
 	char where[RD_WHERE_SIZE];
+	struct sockaddr_storage near; /* this end's address; set before RD_SPOKE_MET */
 
 	pthread_mutex_t lock;
 	pthread_cond_t news;
@@ -228,6 +229,7 @@ static void finish_dialling(struct rd_lifeline *lifeline, int64_t now_ms)
 	rd_tune(own->fd, lifeline->settings.timeout_ms);
 	watch_line(lifeline, own, EPOLLIN);
 	rd_where(lifeline->where, own->fd);
+	getsockname(own->fd, (struct sockaddr *)&lifeline->near, &(socklen_t){ sizeof(lifeline->near) });
 	rd_spoke_connected(lifeline->spoke, now_ms);
 }
 
@@ -707,6 +709,7 @@ static int open_sockets(struct rd_lifeline *lifeline, int64_t deadline_ms)
 		if (getsockname(lifeline->door_fd, (struct sockaddr *)&address, &size))
 			return rd_fail_errno("rank 0 does not know where it listens");
 		rd_where(lifeline->where, lifeline->door_fd);
+		lifeline->near = address;
 	}
 	rd_dial_text(lifeline->address, &address);
 	return 0;
@@ -831,6 +834,11 @@ const struct rd_member *rd_lifeline_members(const struct rd_lifeline *lifeline)
 uint64_t rd_lifeline_comm_id(const struct rd_lifeline *lifeline)
 {
 	return rd_spoke_comm_id(lifeline->spoke);
+}
+
+void rd_lifeline_address(const struct rd_lifeline *lifeline, struct sockaddr_storage *address)
+{
+	*address = lifeline->near;
 }
 
 const char *rd_lifeline_where(const struct rd_lifeline *lifeline)

@@ -17,6 +17,7 @@
 #define RD_LIFELINE_H
 
 #include <stdatomic.h>
+#include <sys/socket.h>
 
 #include "loss.h"
 #include "place.h"
@@ -71,6 +72,10 @@ const struct rd_member *rd_lifeline_members(const struct rd_lifeline *lifeline);
 uint64_t rd_lifeline_comm_id(const struct rd_lifeline *lifeline);
 /* The interface address used for the control connection, for logs: "lo:127.0.0.1<29500>". */
 const char *rd_lifeline_where(const struct rd_lifeline *lifeline);
+
+/* The address of this host on the way to rank 0, or in rank 0 the one where it listens: where others of
+   this comm can be expected to reach this rank. Its port is of no use. */
+void rd_lifeline_address(const struct rd_lifeline *lifeline, struct sockaddr_storage *address);
 
 /*
  * A link of this rank's did not come about, before rd_lifeline_ready(): the hub tells both ends. What

@@ -174,6 +174,25 @@ struct rondo_config {
 RONDO_API int rondo_comm_create(rondo_comm **comm, const struct rondo_config *config);
 
 /*
+ * Parts the ranks of a comm: those with the same color make a new comm among themselves, numbered by
+ * key, and where keys are equal as they are in this one. A rank whose color is negative joins none and
+ * gets NULL. Collective: every rank of this comm calls it, and it succeeds on all of them or returns
+ * an error on all of them (within init_timeout_ms, where a rank dies meanwhile). The new comm has
+ * this one's settings and links of its own, is independent of it, and must be destroyed on its own.
+ * Not within a group.
+ */
+RONDO_API int rondo_comm_split(rondo_comm *comm, int color, int key, rondo_comm **part);
+/* A new comm of the same ranks: rondo_comm_split() with one color. */
+RONDO_API int rondo_comm_duplicate(rondo_comm *comm, rondo_comm **copy);
+
+/*
+ * Says goodbye: waits for this comm's calls on streams, then leaves. Collective as
+ * rondo_comm_destroy() is, and with its news; that is then local and waits for nobody. Every other
+ * call on the comm is refused from then on (RONDO_INVALID).
+ */
+RONDO_API int rondo_comm_finalize(rondo_comm *comm);
+
+/*
  * Leaves and frees. Waits for this comm's calls on streams. Collective in that rank 0 stays until
  * every rank has left or died (bounded by timeout_ms). NULL is fine. An error here is news about
  * the other ranks (say, that they made different calls); the comm is freed all the same.
@@ -186,7 +205,11 @@ RONDO_API int rondo_comm_destroy(rondo_comm *comm);
  */
 RONDO_API int rondo_comm_abort(rondo_comm *comm, const char *reason);
 
-/* 0 while the comm is sound; else the error that ended it, with its story in rondo_last_error(). */
+/*
+ * 0 while the comm is sound; else the error that ended it, with its story in rondo_last_error(). News of
+ * a death or an abort comes in the background, so it shows here also while this rank makes no call.
+ * Cheap enough to be asked often: it reads one word. From any thread.
+ */
 RONDO_API int rondo_comm_error(rondo_comm *comm);
 
 RONDO_API int rondo_comm_rank(const rondo_comm *comm);

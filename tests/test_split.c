@@ -1,0 +1,348 @@
+/* Comms made of comms, comms that were finalized, and news that comes while nobody calls. */
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "world.h"
+
+#define TRY(call) \
+	do { \
+		int err_ = (call); \
+		if (err_) \
+			return world_say(citizen, "%s: %s: %s", #call, rondo_error_name(err_), \
+				rondo_last_error()); \
+	} while (0)
+
+#define REFUSED(call, error, story) \
+	do { \
+		int err_ = (call); \
+		if (err_ != (error) || !strstr(rondo_last_error(), story)) \
+			return world_say( \
+				citizen, "%s: %d, \"%s\"", #call, err_, rondo_last_error()); \
+	} while (0)
+
+static void run(int size, const char *transport, int (*body)(struct citizen *citizen))
+{
+	struct world world = { .size = size, .transport = transport };
+
+	cr_assert_eq(world_run(&world, body, NULL, NULL), 0);
+}
+
+static void run_everywhere(int (*body)(struct citizen *citizen))
+{
+	struct world threads = { .size = 5, .transport = "mixed", .threads = true };
+
+	for (int size = 1; size <= 8; size += size < 4 ? 1 : 4)
+		run(size, "shm", body);
+	run(4, "tcp", body);
+	run(6, "mixed", body);
+	cr_assert_eq(world_run(&threads, body, NULL, NULL), 0);
+}
+
+/* ---- Parts ---------------------------------------------------------------------------------- */
+
+/* Whether the sum over a comm, of which this rank brings `mine`, is `wanted`. */
+static bool sums_to(rondo_comm *comm, int mine, int wanted, rondo_stream *stream)
+{
+	int sum = mine;
+
+	return !rondo_all_reduce(comm, &sum, &sum, 1, RONDO_I32, RONDO_SUM, stream) &&
+	       !(stream && rondo_stream_synchronize(stream)) && sum == wanted;
+}
+
+/* Every third rank, numbered backwards; and both comms at once. */
+static int part(struct citizen *citizen)
+{
+	int rank = citizen->rank, size = citizen->size, color = rank % 3, of_all = 0, of_part = 0;
+	int members = 0, after = 0, ranks[8];
+	rondo_comm *mine = NULL;
+
+	for (int i = 0; i < size; i++) {
+		of_all += 1 << i;
+		if (i % 3 != color)
+			continue;
+		of_part += 1 << i;
+		members++;
+		after += i > rank;
+	}
+	TRY(rondo_comm_split(citizen->comm, color, -rank, &mine));
+	if (rondo_comm_size(mine) != members || rondo_comm_rank(mine) != after)
+		return world_say(citizen, "rank %d of %d, not %d of %d", rondo_comm_rank(mine),
+			rondo_comm_size(mine), after, members);
+	for (int i = 0; i < 20; i++)
+		if (!sums_to(mine, 1 << rank, of_part, NULL) ||
+			!sums_to(citizen->comm, 1 << rank, of_all, NULL))
+			return world_say(citizen, "a sum is wrong: %s", rondo_last_error());
+	TRY(rondo_all_gather(mine, &rank, ranks, 1, RONDO_I32, NULL));
+	for (int i = 0; i < members; i++)
+		if (ranks[i] % 3 != color || (i > 0 && ranks[i] >= ranks[i - 1]))
+			return world_say(citizen, "rank %d of the part was %d", i, ranks[i]);
+	/* The old one outlives the new one, and the other way round in the next test. */
+	TRY(rondo_comm_destroy(mine));
+	if (!sums_to(citizen->comm, 1 << rank, of_all, NULL))
+		return world_say(citizen, "after it: %s", rondo_last_error());
+	return 0;
+}
+
+Test(split, ranks_of_a_color_are_a_comm_ordered_by_key, .timeout = 120)
+{
+	run_everywhere(part);
+}
+
+static int duplicate(struct citizen *citizen)
+{
+	int rank = citizen->rank, all = (1 << citizen->size) - 1;
+	rondo_comm *copy = NULL, *again = NULL;
+	rondo_stream *stream = NULL;
+
+	TRY(rondo_stream_create(&stream));
+	TRY(rondo_comm_duplicate(citizen->comm, &copy));
+	TRY(rondo_comm_duplicate(copy, &again));
+	TRY(rondo_comm_destroy(citizen->comm));
+	citizen->comm = NULL;
+	if (rondo_comm_rank(again) != rank || rondo_comm_size(again) != citizen->size)
+		return world_say(citizen, "the copy is another");
+	for (int i = 0; i < 20; i++)
+		if (!sums_to(copy, 1 << rank, all, NULL) || !sums_to(again, 1 << rank, all, stream))
+			return world_say(citizen, "a sum is wrong: %s", rondo_last_error());
+	rondo_stream_destroy(stream);
+	TRY(rondo_comm_destroy(copy));
+	TRY(rondo_comm_destroy(again));
+	return 0;
+}
+
+Test(split, copies_outlive_what_they_were_made_from, .timeout = 120)
+{
+	run_everywhere(duplicate);
+}
+
+static int keep_out(struct citizen *citizen)
+{
+	rondo_comm *mine = citizen->comm;
+
+	TRY(rondo_comm_split(citizen->comm, citizen->rank == 1 ? -1 : 5, 0, &mine));
+	if (citizen->rank == 1)
+		return mine ? world_say(citizen, "rank 1 is in a part") : 0;
+	if (rondo_comm_size(mine) != citizen->size - 1 ||
+		rondo_comm_rank(mine) != citizen->rank - (citizen->rank > 1))
+		return world_say(
+			citizen, "rank %d of %d", rondo_comm_rank(mine), rondo_comm_size(mine));
+	TRY(rondo_barrier(mine, NULL));
+	TRY(rondo_comm_destroy(mine));
+	return 0;
+}
+
+Test(split, who_has_no_color_is_in_no_part, .timeout = 60)
+{
+	run(2, "shm", keep_out);
+	run(4, "tcp", keep_out);
+}
+
+/* A new comm's links are of its own: two threads use the two at the same time. */
+static int use_both(struct citizen *citizen)
+{
+	enum { COUNT = 100000 };
+	rondo_comm *copy = NULL;
+	rondo_stream *stream = NULL;
+	int *a = calloc(COUNT, sizeof(*a)), *b = calloc(COUNT, sizeof(*b));
+
+	TRY(rondo_comm_duplicate(citizen->comm, &copy));
+	TRY(rondo_stream_create(&stream));
+	for (int i = 0; i < COUNT; i++)
+		a[i] = b[i] = 1;
+	for (int i = 0; i < 5; i++) {
+		TRY(rondo_all_reduce(copy, a, a, COUNT, RONDO_I32, RONDO_SUM, stream));
+		TRY(rondo_all_reduce(citizen->comm, b, b, COUNT, RONDO_I32, RONDO_SUM, NULL));
+	}
+	TRY(rondo_stream_synchronize(stream));
+	rondo_stream_destroy(stream);
+	TRY(rondo_comm_destroy(copy));
+	for (int i = 0; i < COUNT; i++)
+		if (a[i] != 243 || b[i] != 243)
+			return world_say(citizen, "element %d: %d and %d", i, a[i], b[i]);
+	free(a);
+	free(b);
+	return 0;
+}
+
+Test(split, both_comms_work_at_the_same_time, .timeout = 60)
+{
+	run(3, "shm", use_both);
+	run(3, "tcp", use_both);
+}
+
+/* ---- Failure -------------------------------------------------------------------------------- */
+
+/* Rank 2 dies on its way into its part; ranks 0 and 1 make one of their own. */
+static int die_within(struct citizen *citizen)
+{
+	rondo_comm *mine = citizen->comm;
+
+	if (citizen->rank == 2)
+		raise(SIGKILL);
+
+	int err = rondo_comm_split(citizen->comm, citizen->rank / 2, 0, &mine);
+
+	world_say(citizen, "%s", rondo_last_error());
+	return err == RONDO_DIED && !mine ? 0 : 1;
+}
+
+Test(split, a_death_ends_it_on_every_rank, .timeout = 60)
+{
+	struct world world = { .size = 4, .timeout_ms = 20000 };
+	struct fate fates[WORLD_MAX];
+
+	cr_assert_eq(world_run(&world, die_within, NULL, fates), 1);
+	cr_assert_eq(fates[2].status, 128 + SIGKILL);
+	for (int i = 0; i < 4; i++)
+		cr_assert(i == 2 || strstr(fates[i].text, "rank 2"), "%s", fates[i].text);
+}
+
+static int split_wrongly(struct citizen *citizen)
+{
+	rondo_comm *mine = citizen->comm;
+
+	REFUSED(rondo_comm_split(NULL, 0, 0, &mine), RONDO_INVALID, "comm is NULL");
+	REFUSED(rondo_comm_split(citizen->comm, 0, 0, NULL), RONDO_INVALID, "is NULL");
+	REFUSED(rondo_comm_duplicate(NULL, &mine), RONDO_INVALID, "duplicate: comm is NULL");
+	if (mine)
+		return world_say(citizen, "a comm that was not made is not NULL");
+	TRY(rondo_group_start());
+	REFUSED(rondo_comm_duplicate(citizen->comm, &mine), RONDO_INVALID, "end the group first");
+	TRY(rondo_group_end());
+	TRY(rondo_barrier(citizen->comm, NULL));
+	return 0;
+}
+
+Test(split, wrong_arguments_are_refused, .timeout = 60)
+{
+	run(2, NULL, split_wrongly);
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
+
+/* Nobody makes a call; the ranks that live ask now and then. */
+static int ask(struct citizen *citizen)
+{
+	int64_t limit = now_ms() + 20000;
+	int err;
+
+	/* Rank 1 may be through, and gone, before the others are. */
+	rondo_barrier(citizen->comm, NULL);
+	if (citizen->rank == 1 && *(bool *)citizen->argument)
+		raise(SIGKILL);
+	if (citizen->rank == 1)
+		TRY(rondo_comm_abort(citizen->comm, "enough"));
+	do {
+		err = rondo_comm_error(citizen->comm);
+		poll(NULL, 0, 1);
+	} while (!err && now_ms() < limit);
+	world_say(citizen, "%s", rondo_last_error());
+	return err == (*(bool *)citizen->argument ? RONDO_DIED : RONDO_ABORTED) ? 0 : 1;
+}
+
+Test(error, of_a_death_is_there_to_be_asked_for_with_no_call_under_way, .timeout = 60)
+{
+	struct world world = { .size = 3 };
+	struct fate fates[WORLD_MAX];
+
+	cr_assert_eq(world_run(&world, ask, &(bool){ true }, fates), 1);
+	cr_assert(strstr(fates[0].text, "rank 1"), "%s", fates[0].text);
+	cr_assert_str_eq(fates[0].text, fates[2].text);
+}
+
+Test(error, of_an_abort_is_there_to_be_asked_for_with_no_call_under_way, .timeout = 60)
+{
+	struct world world = { .size = 3, .transport = "tcp" };
+	struct fate fates[WORLD_MAX];
+
+	cr_assert_eq(world_run(&world, ask, &(bool){ false }, fates), 0);
+	cr_assert(strstr(fates[2].text, "enough"), "%s", fates[2].text);
+}
+
+/* ---- Finalizing ----------------------------------------------------------------------------- */
+
+static int finalize(struct citizen *citizen)
+{
+	int sum = 1, more = 1, pipe_word = 0;
+	const int *pipe_fds = citizen->argument;
+	rondo_comm *part = citizen->comm;
+	rondo_stream *stream = NULL;
+	struct pollfd fd = { .fd = pipe_fds[0], .events = POLLIN };
+
+	TRY(rondo_stream_create(&stream));
+	TRY(rondo_all_reduce(citizen->comm, &sum, &sum, 1, RONDO_I32, RONDO_SUM, stream));
+	TRY(rondo_comm_finalize(citizen->comm));
+	if (sum != citizen->size)
+		return world_say(citizen, "finalized before the stream was done");
+	TRY(rondo_comm_error(citizen->comm));
+	REFUSED(rondo_all_reduce(citizen->comm, &more, &more, 1, RONDO_I32, RONDO_SUM, NULL),
+		RONDO_INVALID, "was finalized");
+	REFUSED(rondo_all_reduce(citizen->comm, &more, &more, 1, RONDO_I32, RONDO_SUM, stream),
+		RONDO_INVALID, "was finalized");
+	REFUSED(rondo_comm_split(citizen->comm, 0, 0, &part), RONDO_INVALID, "was finalized");
+	REFUSED(rondo_comm_finalize(citizen->comm), RONDO_INVALID, "was finalized");
+	TRY(rondo_stream_synchronize(stream));
+	rondo_stream_destroy(stream);
+	/* Local: rank 0 has destroyed it while the others wait to hear so. */
+	if (citizen->rank > 0 && poll(&fd, 1, 20000) != 1)
+		return world_say(citizen, "rank 0 waits");
+	TRY(rondo_comm_destroy(citizen->comm));
+	citizen->comm = NULL;
+	return citizen->rank == 0 && write(pipe_fds[1], &pipe_word, 4) != 4;
+}
+
+static void run_finalize(int size, const char *transport)
+{
+	struct world world = { .size = size, .transport = transport };
+	int pipe_fds[2];
+
+	cr_assert_eq(pipe(pipe_fds), 0);
+	cr_assert_eq(world_run(&world, finalize, pipe_fds, NULL), 0);
+	close(pipe_fds[0]);
+	close(pipe_fds[1]);
+}
+
+Test(finalize, ends_what_is_under_way_and_makes_destroying_local, .timeout = 60)
+{
+	run_finalize(1, NULL);
+	run_finalize(3, "shm");
+	run_finalize(4, "tcp");
+	run_finalize(4, "mixed");
+}
+
+/* Two ranks with as many calls that were unlike: leaving tells. */
+static int finalize_unlike(struct citizen *citizen)
+{
+	char byte = 0;
+
+	/* A broadcast from itself: both only send. */
+	TRY(rondo_broadcast(citizen->comm, &byte, &byte, 1, RONDO_U8, citizen->rank, NULL));
+
+	int err = rondo_comm_finalize(citizen->comm);
+
+	world_say(citizen, "%s", rondo_last_error());
+	*citizen->number = err == RONDO_MISMATCH;
+	TRY(rondo_comm_destroy(citizen->comm));
+	citizen->comm = NULL;
+	return 0;
+}
+
+Test(finalize, brings_the_news_that_leaving_brings, .timeout = 60)
+{
+	struct world world = { .size = 2 };
+	struct fate fates[WORLD_MAX];
+
+	cr_assert_eq(world_run(&world, finalize_unlike, NULL, fates), 0);
+	cr_assert(fates[0].number || fates[1].number, "%s", fates[0].text);
+}
