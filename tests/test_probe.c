@@ -495,6 +495,8 @@ Test(probe, this_machine_has_a_loopback_with_an_address)
 	cr_assert(lo->loopback);
 	cr_assert_not(lo->hardware);
 	cr_assert_gt(lo->mtu, 0);
+	if (!lo->up)
+		cr_skip_test("the loopback is down, and may have no address");
 	cr_assert_gt(lo->address_count, 0);
 	cr_assert_str_eq(lo->addresses[0], "127.0.0.1");
 }
