@@ -65,6 +65,27 @@ cmake --build "$work/project/build" >"$work/log" || fail "$(cat "$work/log")"
 run_and_check "find_package, rondo::rondo" "$work/project/build/static"
 run_and_check "find_package, rondo::shared" "$work/project/build/shared"
 
+# plug_in EXAMPLE LIBRARY KIND: as its page says, and past the installed rondo-check.
+plug_in() {
+	local cflags
+	read -ra cflags <<<"$(pkg-config --cflags rondo)"
+	"$compiler" -Wall -Wextra -Werror -shared -fPIC "$source/docs/examples/$1" "${cflags[@]}" \
+		-o "$work/$2"
+	"$prefix/bin/rondo-check" "--$3" "$work/$2" "${@:4}" >"$work/log" 2>&1 || fail "$(cat "$work/log")"
+	echo "ok: $2: $(tail -n 1 "$work/log")"
+}
+
+# Two cases of the suite: tests/check.sh runs it all.
+plug_in plugin_transport.c libnearby.so transport messages_arrive_in_order_through_many_wraps \
+	processes_send_both_ways_at_once
+plug_in plugin_algorithm.c libstar.so algorithm
+# What they call of Rondo they find, however the program is linked.
+export RONDO_TRANSPORT_PLUGIN=$work/libnearby.so RONDO_TRANSPORT=nearby
+export RONDO_ALGO_PLUGIN=$work/libstar.so RONDO_ALGO=star
+run_and_check "plug-ins, static" "$work/static"
+LD_LIBRARY_PATH=$libdir run_and_check "plug-ins, shared" "$work/shared"
+unset RONDO_TRANSPORT_PLUGIN RONDO_TRANSPORT RONDO_ALGO_PLUGIN RONDO_ALGO
+
 # No path of this build tree, or of where it was installed first, is left in what is installed.
 if grep -rlF -e "$build" -e "$work/first" "$libdir"/pkgconfig "$libdir"/cmake; then
 	fail "these know where they were built"
