@@ -91,3 +91,26 @@ grep -q 'rondo-check: .*none.so: .*No such file' "$work/out" || fail "$(cat "$wo
 status=0
 "$check" --transport x no_such_case 2>/dev/null || status=$?
 [ "$status" = 2 ] || fail "a case that is none: status $status"
+
+# The pages show what the examples are, and every option.
+page=$(<"$source/docs/writing-an-algorithm.md")
+[[ $page == *'```c'$'\n'"$(<"$source/docs/examples/plugin_algorithm.c")"$'\n''```'* ]] ||
+	fail "docs/writing-an-algorithm.md does not show docs/examples/plugin_algorithm.c as it is"
+example=$(<"$source/docs/examples/plugin_transport.c") block='' blocks=0 inside=
+while IFS= read -r line; do
+	case $line in
+	'```c') inside=1 block= ;;
+	'```')
+		[[ $example == *"$block"* ]] || fail "docs/writing-a-transport.md shows what is not: $block"
+		inside= blocks=$((blocks + 1))
+		;;
+	*) [ -z "$inside" ] || block+=${block:+$'\n'}$line ;;
+	esac
+done <"$source/docs/writing-a-transport.md"
+[ "$blocks" -ge 5 ] || fail "docs/writing-a-transport.md shows $blocks pieces of code"
+"$check" --help | grep -oE '^  --[a-z]+' | while read -r option; do
+	grep -q "^\`$option" "$source/docs/rondo-check.md" || fail "docs/rondo-check.md lacks $option"
+done
+summary=$(grep -oE '[0-9]+ ok, 0 refused, [0-9]+ skipped' "$source/docs/writing-a-transport.md")
+grep -qF "\"$summary\"" "$0" || fail "docs/writing-a-transport.md says: $summary"
+echo "ok: the pages"
