@@ -175,6 +175,74 @@ static bool matches(const char *text, const char *pattern)
 	return found;
 }
 
+/* A kind of lines, and how many of it rank 0 prints, and each other rank. */
+struct kind {
+	const char *text; /* an extended regular expression */
+	int first, others;
+};
+
+/* Of the subsystems that are asked for below: these, and no others. */
+static const struct kind kinds[] = {
+	{ "^Bootstrap : Using eth0:10\\.7\\.0\\.[12]<[0-9]+>$", 1, 1 },
+	{ "^NET/Socket : Using \\[0\\]eth0:10\\.7\\.0\\.[12]:[0-9]+$", 1, 1 },
+	{ "^Channel 00 : [0-7]\\[[0-9]+\\] -> [0-7]\\[[0-9]+\\] via [a-zA-Z/]+$", JOB_RANKS - 1,
+		JOB_RANKS - 1 },
+	{ "^Using network tcp$", 1, 1 },
+	{ "^Channel 00/01 : 0( [1-7]){7}$", 1, 0 },
+	{ "^Ring 00 : [0-7] -> [0-7] -> [0-7]$", 1, 1 },
+	{ "^Trees( \\[[01]\\] (-1|[0-7])/(-1|[0-7])->[0-7]->(-1|[0-7])){2}$", 1, 1 },
+	{ "^1 coll channels, 1 p2p channels per peer, 8 ranks on 2 hosts$", 1, 1 },
+	{ "^comm 0x[0-9a-f]+ rank [0-7] nranks 8 - Init COMPLETE in [0-9.]+ ms$", 1, 1 },
+};
+
+#define KINDS (sizeof(kinds) / sizeof(*kinds))
+
+/* Within a host by memory, between hosts by sockets. */
+static void check_channel(const char *text, int rank)
+{
+	int from, to;
+	char by[64];
+
+	if (sscanf(text, "Channel %*d : %d[%*d] -> %d[%*d] via %63s", &from, &to, by) != 3)
+		return;
+	cr_assert_eq(from, rank, "%s", text);
+	cr_assert_neq(from, to, "%s", text);
+	cr_assert_str_eq(by, from / NODE_RANKS == to / NODE_RANKS ? "shm" : "tcp", "%s", text);
+}
+
+/* What has been read of the log. */
+struct reading {
+	int counts[JOB_RANKS][KINDS];
+	int crossings; /* of a ring from one host to another */
+};
+
+static int count_crossing(const char *text)
+{
+	int rank, next;
+
+	return sscanf(text, "Ring %*d : %*d -> %d -> %d", &rank, &next) == 2 &&
+	       rank / NODE_RANKS != next / NODE_RANKS;
+}
+
+/* "host1:4803:4803 [5] RONDO INFO ..." */
+static void check_line(const char *line, int node, struct reading *reading)
+{
+	int host, rank, at = 0;
+
+	sscanf(line, "host%d:%*d:%*d [%d] RONDO INFO %n", &host, &rank, &at);
+	cr_assert_gt(at, 0, "not a line of a log at INFO: %s", line);
+	cr_assert_eq(host, node, "%s", line);
+	cr_assert_eq(rank / NODE_RANKS, node, "%s", line);
+	check_channel(line + at, rank);
+	reading->crossings += count_crossing(line + at);
+	for (size_t i = 0; i < KINDS; i++)
+		if (matches(line + at, kinds[i].text)) {
+			reading->counts[rank][i]++;
+			return;
+		}
+	cr_assert_fail("a line of no known kind: %s", line);
+}
+
 /* The demo: two machines of four ranks each. */
 static void run_demo(struct hosts_program launchers[NODES])
 {
@@ -190,6 +258,30 @@ static void run_demo(struct hosts_program launchers[NODES])
 	for (int node = 0; node < NODES; node++)
 		assert_sums(&launchers[node], node * NODE_RANKS, NODE_RANKS, JOB_RANKS);
 	hosts_destroy(hosts);
+}
+
+Test(run_hosts, the_log_of_two_hosts_of_four_ranks_is_what_people_know, .timeout = 120)
+{
+	struct hosts_program launchers[NODES];
+	struct reading reading = { .crossings = 0 };
+
+	setenv("RONDO_DEBUG_SUBSYS", "BOOTSTRAP,NET,ROUTE,RING,TREE,COLL", 1);
+	run_demo(launchers);
+	for (int node = 0; node < NODES; node++) {
+		char *text = hosts_text(launchers[node].err), *rest = NULL;
+
+		for (char *line = strtok_r(text, "\n", &rest); line;
+			line = strtok_r(NULL, "\n", &rest))
+			check_line(line, node, &reading);
+		free(text);
+	}
+	for (int rank = 0; rank < JOB_RANKS; rank++)
+		for (size_t i = 0; i < KINDS; i++)
+			cr_assert_eq(reading.counts[rank][i],
+				rank == 0 ? kinds[i].first : kinds[i].others,
+				"rank %d has printed %d lines as %s", rank, reading.counts[rank][i],
+				kinds[i].text);
+	cr_assert_eq(reading.crossings, NODES, "the ring leaves hosts %d times", reading.crossings);
 }
 
 Test(run_hosts, a_healthy_job_of_two_hosts_warns_of_nothing, .timeout = 120)
