@@ -456,6 +456,9 @@ static void name_algorithms(char text[RD_STRING_MAX])
 
 void rd_plugins_load(struct rd_settings *settings)
 {
+	if (!settings->transport_plugin[0] && !settings->algo_plugin[0])
+		rd_log(RD_INFO, RD_BOOTSTRAP, "Plugin : none (%s and %s are not set)",
+			kinds[RD_PLUGIN_TRANSPORT].variable, kinds[RD_PLUGIN_ALGORITHM].variable);
 	pthread_mutex_lock(&lock);
 	load_list(RD_PLUGIN_TRANSPORT, settings->transport_plugin, settings);
 	load_list(RD_PLUGIN_ALGORITHM, settings->algo_plugin, settings);

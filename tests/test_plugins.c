@@ -166,6 +166,9 @@ Test(plugins, are_complained_of_once_and_the_others_are_used, .timeout = LIMIT_S
 	cr_expect_eq(lines_with("RONDO WARN"), 2, "%s", said);
 	cr_expect_eq(lines_with("brings transport nearby"), 1, "%s", said);
 	cr_expect_eq(lines_with("brings algorithm star"), 1, "%s", said);
+	cr_expect_eq(lines_with("Plugin : none"), 0, "%s", said);
+	cr_expect_eq(run_with("", "", be_alone), 0, "%s", said);
+	cr_expect_eq(lines_with("Plugin : none (RONDO_TRANSPORT_PLUGIN and"), 1, "%s", said);
 }
 
 /* ---- Worlds ---------------------------------------------------------------------------------- */
