@@ -1,7 +1,7 @@
 /*
- * Views, as the plan builder sees them; plan.h says what they are. What authors write in a view's
- * numbers becomes the plan's own ("real") numbers here. A view lists real numbers, so one that is
- * made within another costs no more than that other.
+ * Views, as the plan builder sees them; rondo/algorithm.h says what they are. What authors write in
+ * a view's numbers becomes the plan's own ("real") numbers here. A view lists real numbers, so one
+ * that is made within another costs no more than that other.
  */
 #ifndef RD_VIEW_H
 #define RD_VIEW_H

@@ -82,7 +82,7 @@ static int pat_rounds(int size)
 	return exchanges(size) + (is_power(size) ? 0 : log2_up(size));
 }
 
-Test(algorithms, that_are_for_short_messages_take_a_logarithm_of_rounds)
+Test(algorithms, that_are_for_short_messages_take_a_logarithm_of_rounds, .timeout = 60)
 {
 	for (int size = 1; size <= 70; size++) {
 		int log = log2_up(size), pat = pat_rounds(size);
@@ -97,7 +97,7 @@ Test(algorithms, that_are_for_short_messages_take_a_logarithm_of_rounds)
 }
 
 /* Beyond the largest power of two, a rank hands over first, and is told last. */
-Test(algorithms, that_halve_or_double_take_two_rounds_more_where_ranks_are_left_over)
+Test(algorithms, that_halve_or_double_take_two_rounds_more_where_ranks_are_left_over, .timeout = 60)
 {
 	for (int size = 1; size <= 70; size++) {
 		int power = largest_power(size), more = is_power(size) ? 0 : 2;
@@ -144,7 +144,7 @@ static int crossings(const struct world *world, int from, int to)
 static const int groupings[][6] = { { 1, 3 }, { 2, 4 }, { 4, 4 }, { 3, 5 }, { 1, 1 }, { 2, 2, 2 },
 	{ 3, 1, 2 }, { 4, 1, 1, 7 }, { 8, 8, 8, 8, 8 } };
 
-/* `each`: how often each block has to enter or leave a host, in all. */
+/* `times`: how often each chunk has to enter every host but one, or leave it. */
 static void expect_fewest(const char *name, enum rd_collective collective, int times)
 {
 	for (size_t i = 0; i < sizeof(groupings) / sizeof(*groupings); i++) {

@@ -79,7 +79,7 @@ Test(plans, of_every_algorithm_are_right_for_any_layout, .timeout = 180)
 			prove_layout(size, 3, seed);
 }
 
-Test(plans, of_every_algorithm_are_right_for_some_larger_sizes, .timeout = 60)
+Test(plans, of_every_algorithm_are_right_for_some_larger_sizes, .timeout = 180)
 {
 	static const int sizes[] = { 65, 100, 127, 128 };
 	unsigned seed = 7;

@@ -1,5 +1,5 @@
-/* The groups of a layout, along its line. Both are for algorithms that may run only where there are
- * two. */
+/* The groups of a layout, along its line; for algorithms that may run only where there are two at
+ * least. */
 #ifndef RD_GROUPS_H
 #define RD_GROUPS_H
 
