@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "board.h"
 #include "error.h"
 #include "group.h"
 #include "op.h"
@@ -191,6 +192,7 @@ static int submit_own_op(const struct rd_request *request)
 int rd_submit(const struct rd_request *request)
 {
 	struct rd_task task;
+	bool on_device;
 
 	if ((unsigned)request->op >= RONDO_OP_COUNT)
 		return submit_own_op(request);
@@ -217,6 +219,9 @@ int rd_submit(const struct rd_request *request)
 	task.queued = task.started = task.done = false;
 	if ((request->stream || rd_group_open()) && request->comm->finalized)
 		return refuse(request, rd_comm_failure(request->comm));
+	err = rd_board_takes(task.comm, &task.call, request->stream, &on_device);
+	if (err)
+		return refuse(request, err);
 	if (rd_group_open())
 		return rd_group_add(&task, request->stream);
 	if (request->collective == RD_TRANSFER && request->root == request->target)
@@ -225,6 +230,8 @@ int rd_submit(const struct rd_request *request)
 			request->comm->rank);
 	if (request->stream)
 		return rd_stream_run(request->stream, &task, 1);
+	if (on_device)
+		return rd_board_run(&task);
 	rd_run_issue(&task, 1);
 	err = rd_run(&task, 1);
 	if (request->terms)

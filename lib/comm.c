@@ -9,7 +9,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "board.h"
 #include "clock.h"
+#include "device.h"
 #include "dial.h"
 #include "error.h"
 #include "gauge.h"
@@ -276,6 +278,7 @@ static void drop_messages(struct rondo_comm *comm)
 /* Frees everything but the goodbye; also what is half made. */
 static void destroy(struct rondo_comm *comm)
 {
+	rd_board_destroy(comm->board);
 	rd_lifeline_destroy(comm->lifeline);
 	drop_messages(comm);
 	rd_introduction_destroy(comm);
@@ -338,13 +341,17 @@ static int start(struct rondo_comm *comm)
 		.epoll_fd = comm->epoll_fd,
 	};
 	err = rd_place_here(&comm->local.place, &comm->settings);
+	if (!err)
+		err = rd_board_device(&comm->settings, &comm->local.place.device,
+		&comm->local.place.device_pci);
+	comm->meets_devices = rd_device_met();
 	if (err)
 		return err;
 	if (comm->size > 1)
-		return join(comm);
-	if (comm->settings.rendezvous_fd >= 0)
+		err = join(comm);
+	else if (comm->settings.rendezvous_fd >= 0)
 		close(comm->settings.rendezvous_fd);
-	return 0;
+	return err ? err : rd_board_create(comm);
 }
 
 /*
@@ -426,6 +433,7 @@ int rondo_comm_finalize(rondo_comm *comm)
 	if (rd_group_open())
 		return rd_fail(RONDO_INVALID, "rondo_comm_finalize: end the group first");
 	wait_for_calls(comm);
+	rd_board_finish(comm->board);
 	err = comm->finalized || atomic_load(&comm->failed) ? rd_comm_failure(comm) : 0;
 	if (err)
 		return err;
@@ -445,6 +453,7 @@ int rondo_comm_destroy(rondo_comm *comm)
 	if (!comm)
 		return 0;
 	wait_for_calls(comm);
+	rd_board_finish(comm->board);
 	if (comm->lifeline && !atomic_load(&comm->failed)) {
 		err = rd_lifeline_leave(comm->lifeline, comm->digest);
 		comm->lifeline = NULL;

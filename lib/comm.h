@@ -26,9 +26,14 @@ struct rd_prepared {
 	struct rd_prepared *next;
 };
 
+struct rd_board;
+
 struct rondo_comm {
 	int rank, size;
 	struct rd_settings settings;
+
+	struct rd_board *board; /* for calls on device memory (board.h); NULL: host memory alone */
+	bool meets_devices; /* this program may hand us device memory: look at every buffer */
 
 	/* Links: [peer * channels + channel]. */
 	int channels;

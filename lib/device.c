@@ -105,6 +105,11 @@ const struct rd_device_ops *rd_device(bool load)
 	return ops;
 }
 
+bool rd_device_met(void)
+{
+	return rd_device(false) || driver_is_loaded();
+}
+
 /* ---- Whose memory it is -------------------------------------------------------------------- */
 
 #if RONDO_HAS_CUDA

@@ -51,7 +51,7 @@ struct rd_device_ops {
 	/* For another process to map the allocation that begins at base: fails for memory that has
 	   no such handle. import() maps one into this process, drop() lets go of it. */
 	int (*export)(const void *base, struct rd_handle *handle);
-	int (*import)(int device, const struct rd_handle *handle, void **base);
+	int (*import)(int device, const struct rd_handle *handle, void **base, size_t *size);
 	void (*drop)(int device, void *base);
 	/* From now on `device` addresses the memory of `other`; fails where it cannot. */
 	int (*peer)(int device, int other);
@@ -90,6 +90,9 @@ extern const struct rd_device_ops rd_cuda;
  * (a CUDA driver takes long to start, and most who use host memory do not want it).
  */
 const struct rd_device_ops *rd_device(bool load);
+
+/* Whether this process can have got device memory from anywhere so far. */
+bool rd_device_met(void);
 
 /* RONDO_SETTING where the text of RONDO_DEVICE makes no sense; *emulated: pretend GPUs, or 0. */
 int rd_device_read(const char *text, int *emulated);

@@ -240,7 +240,7 @@ static int open_ticket(struct block *block, const struct ticket *ticket)
 	return map_block(block);
 }
 
-static int import(int device, const struct rd_handle *handle, void **base)
+static int import(int device, const struct rd_handle *handle, void **base, size_t *size)
 {
 	struct ticket ticket;
 	struct block *block = calloc(1, sizeof(*block));
@@ -254,11 +254,13 @@ static int import(int device, const struct rd_handle *handle, void **base)
 
 	int err = open_ticket(block, &ticket);
 
-	if (err)
+	if (err) {
 		free_block(block);
-	else
-		*base = block->allocation.base;
-	return err;
+		return err;
+	}
+	*base = block->allocation.base;
+	*size = block->allocation.size;
+	return 0;
 }
 
 static void drop(int device, void *base)

@@ -236,7 +236,7 @@ static int describe_op(uint8_t op, char *text, size_t size)
 		op & OP_SCALES ? "pre-multiplied sum" : "operation", (op & OP_SERIAL) + 1u);
 }
 
-static void describe(const struct rd_signature *s, char *text, size_t size)
+void rd_signature_print(const struct rd_signature *s, char *text, size_t size)
 {
 	bool varied = s->form & RD_FORM_VARIED;
 	int used = snprintf(text, size, "%s%s #%u of ", rd_collective_name(s->collective),
@@ -279,8 +279,8 @@ static int mismatch(struct rd_exec *exec, int peer, const struct rd_signature *t
 {
 	char there[128], here[128];
 
-	describe(theirs, there, sizeof(there));
-	describe(ours, here, sizeof(here));
+	rd_signature_print(theirs, there, sizeof(there));
+	rd_signature_print(ours, here, sizeof(here));
 	exec->waiting_for = peer;
 	if (strcmp(there, here) == 0 && exec->varied && theirs->chunk == ours->chunk &&
 		(theirs->count != ours->count || theirs->root != ours->root))

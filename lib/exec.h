@@ -93,6 +93,8 @@ size_t rd_exec_ticket_count(const struct rd_plan *const *plans, int channels);
 
 /* What the ranks compare of a call; chunk is 0. */
 struct rd_signature rd_exec_signature(const struct rd_call *call);
+/* "all_reduce #17 of 100 f32 sum". */
+void rd_signature_print(const struct rd_signature *signature, char *text, size_t size);
 
 /*
  * plans: [channels], outlive the exec: one algorithm's for one problem, but that the ranks may lie to

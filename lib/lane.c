@@ -60,7 +60,8 @@ static bool is_due(const struct rd_fault *fault)
 {
 	return !fault->error && fault->halt &&
 	       (__atomic_load_n(&fault->halt->error, __ATOMIC_ACQUIRE) ||
-		       __atomic_load_n(&fault->halt->stop, __ATOMIC_ACQUIRE));
+		       __atomic_load_n(&fault->halt->stop, __ATOMIC_ACQUIRE) ||
+		       __atomic_load_n(&fault->halt->warned, __ATOMIC_ACQUIRE));
 }
 
 static int fault_error(struct rd_fault *fault)

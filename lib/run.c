@@ -41,12 +41,11 @@ static void digest_call(struct rondo_comm *comm, const struct rd_call *call)
 		       UINT64_C(0x100000001b3);
 }
 
-static void number_call(struct rd_task *task)
+void rd_run_name(struct rd_task *task)
 {
 	struct rondo_comm *comm = task->comm;
 	struct rd_call *call = &task->call;
 
-	task->turn = comm->issued++;
 	if (!is_collective(task)) {
 		call->number = rd_task_sends(task) ? ++comm->sends[call->problem.target]
 						   : ++comm->recvs[call->problem.root];
@@ -91,7 +90,8 @@ static void order_task(struct rd_task *tasks, int index)
 void rd_run_issue(struct rd_task *tasks, int count)
 {
 	for (int i = 0; i < count; i++) {
-		number_call(&tasks[i]);
+		tasks[i].turn = tasks[i].comm->issued++;
+		rd_run_name(&tasks[i]);
 		order_task(tasks, i);
 	}
 }
@@ -129,6 +129,16 @@ static void end_turn(const struct rd_task *task, bool alone)
 	atomic_store(&comm->finished, task->turn + 1);
 	pthread_cond_broadcast(&comm->turn_change);
 	pthread_mutex_unlock(&comm->turn_lock);
+}
+
+void rd_run_begin(const struct rd_task *task)
+{
+	take_turn(task);
+}
+
+void rd_run_end(const struct rd_task *task)
+{
+	end_turn(task, false);
 }
 
 /* ---- Failing ------------------------------------------------------------------------------- */

@@ -28,6 +28,8 @@ bool rd_task_sends(const struct rd_task *task);
 
 /* Numbers the tasks, in the order in which the user made the calls. In the user's thread. */
 void rd_run_issue(struct rd_task *tasks, int count);
+/* A call that takes no turn (a device orders it) is numbered, no more. */
+void rd_run_name(struct rd_task *task);
 
 /* Runs issued tasks to the end: waits for their turn, then for their links. The first failure ends
    every comm that the batch touches. */
@@ -35,5 +37,9 @@ int rd_run(struct rd_task *tasks, int count);
 
 /* Frees what the calls' terms hold, after rd_run() or in its place. */
 void rd_run_forget(struct rd_task *tasks, int count);
+
+/* The turn of one issued collective that something else than rd_run() runs: waits for it, ends it. */
+void rd_run_begin(const struct rd_task *task);
+void rd_run_end(const struct rd_task *task);
 
 #endif

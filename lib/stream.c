@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "board.h"
 #include "error.h"
 #include "lane.h"
 #include "log.h"
@@ -225,6 +226,9 @@ int rondo_stream_call(rondo_stream *stream, void (*run)(void *argument), void *a
 
 int rd_stream_run(struct rondo_stream *stream, struct rd_task *tasks, int count)
 {
+	if (stream->lane)
+		return rd_board_submit(stream->lane, tasks, count);
+
 	struct item *item = calloc(1, sizeof(*item) + count * sizeof(*tasks));
 
 	if (!item) {

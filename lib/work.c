@@ -63,8 +63,8 @@ static bool take_step(struct rd_work *work, const struct cut *cut, const struct 
 	return true;
 }
 
-/* The plan's signals are the work's second barrier: they must come after all that touches memory.
- */
+/* The plan's signals are the work's second barrier: they must come after all that touches memory of
+   others. A copy touches our own alone, and what others have no business with. */
 bool rd_work_plan(struct rd_work *work, const struct rd_plan *plan, const struct rd_call *call)
 {
 	struct cut cut = cut_of(plan, call);
@@ -74,6 +74,7 @@ bool rd_work_plan(struct rd_work *work, const struct rd_plan *plan, const struct
 	work->size = call->problem.size;
 	work->type = call->type;
 	work->op = call->op;
+	work->count = call->count;
 	work->step_count = 0;
 	if (work->size > RD_WORK_RANKS || !plan->mapped)
 		return false;
@@ -84,10 +85,10 @@ bool rd_work_plan(struct rd_work *work, const struct rd_plan *plan, const struct
 			parted = true;
 			continue;
 		}
-		if (parted || work->step_count == RD_WORK_STEPS ||
-			(step->kind != RD_STEP_COMBINE && step->kind != RD_STEP_FETCH &&
-				step->kind != RD_STEP_COPY) ||
-			!take_step(work, &cut, step))
+		if (step->kind != RD_STEP_COPY &&
+			(parted || (step->kind != RD_STEP_COMBINE && step->kind != RD_STEP_FETCH)))
+			return false;
+		if (work->step_count == RD_WORK_STEPS || !take_step(work, &cut, step))
 			return false;
 	}
 	return true;

@@ -66,6 +66,7 @@ struct rd_halt {
 	uint32_t stop; /* not 0: give up; where the barriers are the stream's, touch nothing */
 	uint32_t error; /* RD_HALT_ something, of this peer */
 	uint32_t peer;
+	uint32_t warned; /* 1 + the peer that has given up a call of ours: its part is missing */
 };
 
 struct rd_work {
@@ -75,8 +76,8 @@ struct rd_work {
 	int fused;
 	int exchanges; /* fused: peers' addresses come through the desks; in and out hold our own
 			  alone */
-	int small; /* fused, one COMBINE or FETCHes of small inputs: through the inboxes, no
-		      barriers */
+	int small; /* fused, an all-reduce of few bytes: through the inboxes, with no barriers */
+	size_t count; /* elements in a block */
 	int blocks; /* the same on every rank */
 	uint32_t signature; /* fused: must be equal on all ranks */
 	uint64_t timeout_ns; /* fused: silence, before it gives up */

@@ -133,8 +133,9 @@ Test(device, one_that_is_not_there_is_an_error)
 static int use_handle(const struct rd_device_ops *ops, const struct rd_handle *handle)
 {
 	void *base;
+	size_t size;
 
-	if (ops->import(0, handle, &base))
+	if (ops->import(0, handle, &base, &size))
 		return 1;
 	int wrong = strcmp((char *)base + 5, "hello") != 0;
 
@@ -179,13 +180,14 @@ Test(device, a_handle_that_is_none_is_refused_and_leaves_nothing)
 	char *memory = alloc_on(0, 100);
 	struct rd_handle handle, broken;
 	void *base;
+	size_t size;
 
 	cr_assert_eq(ops->export(memory, &handle), 0);
 	cr_expect_neq(ops->export(memory + 1, &broken), 0);
 	rondo_mem_free(memory);
-	cr_expect_neq(ops->import(0, &handle, &base), 0);
+	cr_expect_neq(ops->import(0, &handle, &base, &size), 0);
 	memset(&broken, 0xff, sizeof(broken));
-	cr_expect_neq(ops->import(0, &broken, &base), 0);
+	cr_expect_neq(ops->import(0, &broken, &base, &size), 0);
 	cr_expect_eq(contract_open_files(), files);
 	cr_expect_eq(contract_shared_maps(), maps);
 }

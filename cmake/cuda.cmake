@@ -1,0 +1,52 @@
+# Whether CUDA's toolkit is here and works (RONDO_HAS_CUDA), and what of the library it makes. nvcc makes one
+# file of kernels for all architectures, which goes into the library as it is; nothing of CUDA's is linked.
+set(RONDO_HAS_CUDA OFF)
+if(NOT RONDO_CUDA STREQUAL OFF)
+	find_package(CUDAToolkit QUIET)
+	if(NOT CUDAToolkit_FOUND)
+		set(rondo_no_cuda "no CUDA toolkit was found")
+	elseif(CUDAToolkit_VERSION VERSION_LESS 12.5)
+		set(rondo_no_cuda "CUDA toolkit ${CUDAToolkit_VERSION} is too old (12.5 will do)")
+	else()
+		# A toolkit with no compiler for the host's code, or a strange one, is none.
+		file(WRITE ${PROJECT_BINARY_DIR}/cuda/try.cu "__global__ void nothing() {}\n")
+		execute_process(COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -fatbin -std=c++17 -arch=sm_80
+			-o ${PROJECT_BINARY_DIR}/cuda/try.fatbin ${PROJECT_BINARY_DIR}/cuda/try.cu
+			RESULT_VARIABLE rondo_nvcc_fails OUTPUT_QUIET ERROR_QUIET)
+		if(rondo_nvcc_fails)
+			set(rondo_no_cuda "${CUDAToolkit_NVCC_EXECUTABLE} does not work")
+		else()
+			set(RONDO_HAS_CUDA ON)
+		endif()
+	endif()
+	if(RONDO_HAS_CUDA)
+		message(STATUS "CUDA: toolkit ${CUDAToolkit_VERSION}")
+		enable_language(ASM)
+	elseif(RONDO_CUDA STREQUAL ON)
+		message(FATAL_ERROR "RONDO_CUDA=ON, but ${rondo_no_cuda}")
+	else()
+		message(STATUS "CUDA: ${rondo_no_cuda}; Rondo will handle host memory alone")
+	endif()
+endif()
+
+# sm_80 (A100), sm_90 (H100, H200), and code that the driver compiles for later ones.
+set(rondo_architectures -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90
+	-gencode=arch=compute_90,code=compute_90)
+
+function(rondo_add_cuda target)
+	set(source ${PROJECT_SOURCE_DIR}/lib/cuda)
+	set(fatbin ${PROJECT_BINARY_DIR}/cuda/kernels.fatbin)
+	add_custom_command(OUTPUT ${fatbin}
+		COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -fatbin -std=c++17 -O3 ${rondo_architectures}
+			-I${PROJECT_SOURCE_DIR}/lib -I${PROJECT_SOURCE_DIR}/lib/include
+			-o ${fatbin} ${source}/kernels.cu
+		DEPENDS ${source}/kernels.cu ${PROJECT_SOURCE_DIR}/lib/work.h
+			${PROJECT_SOURCE_DIR}/lib/include/rondo.h
+		COMMENT "Compiling CUDA kernels" VERBATIM)
+	target_sources(${target} PRIVATE ${source}/cuda.c ${source}/driver.c ${source}/fatbin.S)
+	set_source_files_properties(${source}/fatbin.S PROPERTIES OBJECT_DEPENDS ${fatbin}
+		COMPILE_DEFINITIONS "RONDO_FATBIN=\"${fatbin}\"")
+	set_source_files_properties(${source}/cuda.c ${source}/driver.c PROPERTIES
+		COMPILE_OPTIONS "-isystem;${CUDAToolkit_INCLUDE_DIRS}")
+	target_compile_definitions(${target} PRIVATE RONDO_HAS_CUDA=1)
+endfunction()

@@ -1,0 +1,672 @@
+#include "agent.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "error.h"
+#include "log.h"
+#include "word.h"
+
+/* How often the agent looks whether the comm still stands, while streams are under way. */
+#define LOOK_MS 10
+/* A word that a device writes wakes nobody. */
+#define WORD_NS 50000
+/* Rounds of yielding before it sleeps for a word. */
+#define YIELDS 100
+/* What is let go is given so long to end. */
+#define LETTING_GO_MS 10000
+/* Added to words to let go of whoever waits for them: beyond any number in use. */
+#define BEYOND (1u << 30)
+
+struct job {
+	struct job *next;
+	uint32_t number;
+	int count;
+	struct rd_task tasks[];
+};
+
+struct rd_agent {
+	struct rd_board *board;
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t change;
+	struct job *first, **last;
+	bool closing, busy;
+
+	uint32_t launched; /* the last job whose end is queued on the board's stream */
+	uint32_t seen; /* of words->finished, and since when it is that */
+	int64_t since_ms; /* 0: not looked yet */
+	uint32_t calls; /* that were told to peers */
+
+	/* Host memory that calls are staged through. */
+	char *staging;
+	size_t staging_size;
+};
+
+/* ---- Watching ------------------------------------------------------------------------------ */
+
+/* Before our stream goes on, and tells peers that we have done our part. */
+static void warn_peers(struct rd_board *board)
+{
+	uint32_t us = (uint32_t)board->comm->rank + 1;
+
+	for (int peer = 0; peer < board->comm->size && peer < RD_WORK_RANKS; peer++)
+		if (peer != board->comm->rank && board->pages[peer])
+			__atomic_store_n(&board->pages[peer]->halt.warned, us, __ATOMIC_RELEASE);
+}
+
+/* Everything that waits for this rank's words ends. A peer that is late may write a smaller number
+   after us: so this is said again until all have gone. */
+static void let_go(struct rd_board *board)
+{
+	struct rd_page *page = board->page;
+	uint32_t beyond = board->agent->calls + BEYOND;
+
+	__atomic_store_n(&page->halt.stop, 1, __ATOMIC_RELEASE);
+	warn_peers(board);
+	for (int peer = 0; peer < board->comm->size && peer < RD_WORK_RANKS; peer++) {
+		rd_word_write(&page->entered[peer], beyond);
+		rd_word_write(&page->left[peer], beyond);
+	}
+}
+
+/* A kernel has given up. */
+static void report_halt(struct rd_board *board, uint32_t error)
+{
+	struct rondo_comm *comm = board->comm;
+	int peer = (int)board->page->halt.peer;
+
+	if (error == RD_HALT_MISMATCH) {
+		rd_fail(RONDO_MISMATCH, "rank %d made another call on its device than rank %d",
+			peer, comm->rank);
+		rd_comm_fail(comm, RONDO_MISMATCH, peer);
+		return;
+	}
+	rd_fail(RONDO_TIMEOUT, "rank %d's kernel waited %d ms for rank %d", comm->rank,
+		comm->settings.timeout_ms, peer);
+	rd_comm_fail(comm, RONDO_TIMEOUT, peer);
+}
+
+/* 0 while the comm stands; else its error, and what waits has been let go. */
+static int watch(struct rd_board *board)
+{
+	struct rondo_comm *comm = board->comm;
+	uint32_t error = __atomic_load_n(&board->page->halt.error, __ATOMIC_ACQUIRE);
+	uint32_t warned = __atomic_load_n(&board->page->halt.warned, __ATOMIC_ACQUIRE);
+
+	if (error && !atomic_load(&comm->failed))
+		report_halt(board, error);
+	if (warned && !atomic_load(&comm->failed)) {
+		rd_fail(RONDO_BROKEN, "rank %u gave up a call on devices", warned - 1);
+		rd_comm_fail(comm, RONDO_BROKEN, (int)warned - 1);
+	}
+	if (!atomic_load(&comm->failed))
+		return 0;
+
+	int err = rd_comm_failure(comm);
+
+	let_go(board);
+	rd_fault_set(board->fault, err);
+	return err;
+}
+
+static int report_silence(struct rd_board *board, int64_t waited_ms, int peer, const char *where)
+{
+	struct rondo_comm *comm = board->comm;
+
+	rd_fail(RONDO_TIMEOUT, "rank %d waited %lld ms for rank %d %s", comm->rank,
+		(long long)waited_ms, peer, where);
+	rd_comm_fail(comm, RONDO_TIMEOUT, peer);
+	return watch(board);
+}
+
+/* Waits for a word; peer: whose silence has a bound, -1: nobody's. */
+static int await(struct rd_board *board, const uint32_t *word, uint32_t value, int peer)
+{
+	int64_t began = rd_clock_ns();
+
+	for (int round = 0; !rd_word_reached(word, value); round++) {
+		uint32_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+		int64_t waited_ms = (rd_clock_ns() - began) / 1000000;
+		int err = watch(board);
+
+		if (err)
+			return err;
+		if (peer >= 0 && waited_ms > board->comm->settings.timeout_ms)
+			return report_silence(board, waited_ms, peer, "to join a call on devices");
+		if (round < YIELDS)
+			sched_yield();
+		else if (!rd_word_reached(word, value))
+			rd_word_sleep(word, seen, WORD_NS);
+	}
+	return 0;
+}
+
+/* The peer that is behind in the calls told so far; -1: it does not show. */
+static int missing_peer(const struct rd_board *board)
+{
+	const struct rd_page *page = board->page;
+
+	for (int peer = 0; peer < board->comm->size && peer < RD_WORK_RANKS; peer++)
+		if (peer != board->comm->rank && board->kernel == RD_KERNEL_STEPPED &&
+			!rd_word_reached(&page->left[peer], board->agent->calls))
+			return peer;
+	return -1;
+}
+
+/* While nothing else is to be done: are the streams that wait still being served? */
+static void watch_launched(struct rd_agent *agent)
+{
+	struct rd_board *board = agent->board;
+	uint32_t finished = __atomic_load_n(&board->words->finished, __ATOMIC_ACQUIRE);
+	int64_t now_ms = rd_clock_ns() / 1000000;
+
+	if (watch(board))
+		return;
+	/* Its own stream's earlier work may take as long as it likes. */
+	if (agent->since_ms == 0 || finished == agent->launched || finished != agent->seen ||
+		!rd_word_reached(rd_ready(board->words, finished + 1), finished + 1)) {
+		agent->seen = finished;
+		agent->since_ms = now_ms;
+	} else if (now_ms - agent->since_ms > board->comm->settings.timeout_ms) {
+		report_silence(board, now_ms - agent->since_ms, missing_peer(board),
+			"in a call on devices");
+	}
+}
+
+int rd_agent_drain(struct rd_board *board)
+{
+	uint32_t marker = ++board->marker;
+	int err =
+		board->ops->write_word(board->device, board->stream, &board->page->marker, marker);
+
+	return err ? err : await(board, &board->page->marker, marker, -1);
+}
+
+/* After a failure: until the board's stream has come to its end. */
+static void drain_failed(struct rd_board *board)
+{
+	uint32_t marker = ++board->marker;
+	int64_t until = rd_clock_ns() + LETTING_GO_MS * INT64_C(1000000);
+
+	if (board->ops->write_word(board->device, board->stream, &board->page->marker, marker))
+		return;
+	while (!rd_word_reached(&board->page->marker, marker) && rd_clock_ns() < until) {
+		let_go(board);
+		/* What was handed over waits on its own stream for these. */
+		rd_word_sleep(&board->page->marker, marker - 1, WORD_NS);
+	}
+}
+
+/* ---- Direct -------------------------------------------------------------------------------- */
+
+static int mismatch(struct rd_board *board, int peer, const struct rd_signature *theirs,
+	const struct rd_signature *ours)
+{
+	char there[128], here[128];
+
+	rd_signature_print(theirs, there, sizeof(there));
+	rd_signature_print(ours, here, sizeof(here));
+	rd_fail(RONDO_MISMATCH, "rank %d is in %s, rank %d in %s", peer, there, board->comm->rank,
+		here);
+	return rd_comm_fail(board->comm, RONDO_MISMATCH, peer);
+}
+
+static struct rd_post *post_of(struct rd_board *board, int rank, uint32_t number)
+{
+	return &board->pages[rank]->posts[number % 2];
+}
+
+static void write_post(struct rd_board *board, const struct rd_call *call, uint32_t number)
+{
+	int rank = board->comm->rank;
+	struct rd_post *post = post_of(board, rank, number);
+
+	post->signature = rd_exec_signature(call);
+	rd_board_describe(board, call->in, rd_board_in_size(call, rank), &post->in);
+	rd_board_describe(board, call->out, rd_board_out_size(call, rank), &post->out);
+	rd_word_write(&post->number, number);
+}
+
+/* Until all have posted; they must have made the same call. */
+static int read_posts(struct rd_board *board, const struct rd_call *call, uint32_t number)
+{
+	struct rd_signature ours = rd_exec_signature(call);
+
+	for (int peer = 0; peer < board->comm->size; peer++) {
+		const struct rd_post *post = post_of(board, peer, number);
+		int err = await(board, &post->number, number, peer);
+
+		if (err)
+			return err;
+		if (memcmp(&post->signature, &ours, sizeof(ours)) != 0)
+			return mismatch(board, peer, &post->signature, &ours);
+	}
+	return 0;
+}
+
+/* All ranks see the same posts, and decide alike. */
+static bool can_reach_all(struct rd_board *board, const struct rd_call *call, uint32_t number)
+{
+	for (int rank = 0; rank < board->comm->size; rank++) {
+		const struct rd_post *post = post_of(board, rank, number);
+
+		if ((rd_board_in_size(call, rank) > 0 && !post->in.id) ||
+			(rd_board_out_size(call, rank) > 0 && !post->out.id))
+			return false;
+	}
+	return true;
+}
+
+static int fill_in(
+	struct rd_board *board, const struct rd_call *call, uint32_t number, struct rd_work *work)
+{
+	for (int rank = 0; rank < work->size; rank++) {
+		const struct rd_post *post = post_of(board, rank, number);
+		size_t in_size = rd_board_in_size(call, rank);
+		size_t out_size = rd_board_out_size(call, rank);
+
+		if (rank == work->rank)
+			continue;
+		if (in_size > 0) {
+			work->in[rank] = rd_board_reach(board, rank, &post->in, in_size);
+			if (!work->in[rank])
+				return RONDO_SYSTEM;
+		}
+		if (out_size > 0) {
+			work->out[rank] = rd_board_reach(board, rank, &post->out, out_size);
+			if (!work->out[rank])
+				return RONDO_SYSTEM;
+		}
+	}
+	work->in[work->rank] = call->in;
+	work->out[work->rank] = call->out;
+	return 0;
+}
+
+/* A barrier on the board's stream: words in the pages of all, then all words of our own. */
+static int queue_barrier(struct rd_board *board, size_t word_at, uint32_t number)
+{
+	const struct rd_device_ops *ops = board->ops;
+	int rank = board->comm->rank, size = board->comm->size, err = 0;
+
+	for (int peer = 0; peer < size && !err; peer++)
+		if (peer != rank)
+			err = ops->write_word(board->device, board->stream,
+				(uint32_t *)((char *)board->pages[peer] + word_at) + rank, number);
+	for (int peer = 0; peer < size && !err; peer++)
+		if (peer != rank)
+			err = ops->wait_word(board->device, board->stream,
+				(uint32_t *)((char *)board->page + word_at) + peer, number);
+	return err;
+}
+
+static int queue_work(struct rd_board *board, struct rd_work *work, uint32_t number)
+{
+	int err = 0;
+
+	if (!work->fused)
+		err = queue_barrier(board, offsetof(struct rd_page, entered), number);
+	if (!err)
+		err = board->ops->run(board->device, board->stream, work);
+	if (!err && !work->fused)
+		err = queue_barrier(board, offsetof(struct rd_page, left), number);
+	return err;
+}
+
+/* *direct: false when it turned out that some buffer cannot be reached. */
+static int run_direct(
+	struct rd_agent *agent, struct rd_task *task, struct rd_work *work, bool *direct)
+{
+	struct rd_board *board = agent->board;
+	uint32_t number = ++agent->calls;
+	int err;
+
+	write_post(board, &task->call, number);
+	err = read_posts(board, &task->call, number);
+	if (err)
+		return err;
+	*direct = can_reach_all(board, &task->call, number);
+	if (!*direct)
+		return 0;
+	if (board->kernel == RD_KERNEL_FUSED)
+		rd_board_fuse(board, &task->call, work);
+	err = fill_in(board, &task->call, number, work);
+	return err ? err : queue_work(board, work, number);
+}
+
+/* ---- Staged -------------------------------------------------------------------------------- */
+
+static size_t padded(size_t size)
+{
+	return (size + 4095) / 4096 * 4096;
+}
+
+static size_t in_bytes(const struct rd_call *call)
+{
+	return call->in ? rd_in_blocks(&call->problem) * call->count * rondo_type_size(call->type)
+			: 0;
+}
+
+static size_t out_bytes(const struct rd_call *call)
+{
+	return call->out ? rd_out_blocks(&call->problem) * call->count * rondo_type_size(call->type)
+			 : 0;
+}
+
+static void free_staging(struct rd_agent *agent)
+{
+	if (!agent->staging)
+		return;
+	agent->board->ops->unshare(agent->staging);
+	free(agent->staging);
+	agent->staging = NULL;
+	agent->staging_size = 0;
+}
+
+static int grow_staging(struct rd_agent *agent, size_t size)
+{
+	int err;
+
+	if (size <= agent->staging_size)
+		return 0;
+	err = rd_agent_drain(agent->board);
+	if (err)
+		return err;
+	free_staging(agent);
+	agent->staging = aligned_alloc(4096, size);
+	if (!agent->staging)
+		return rd_fail(RONDO_MEMORY, "no memory to stage %zu bytes", size);
+	err = agent->board->ops->share(agent->staging, size);
+	if (err) {
+		free(agent->staging);
+		agent->staging = NULL;
+		return err;
+	}
+	agent->staging_size = size;
+	return 0;
+}
+
+static int copy(struct rd_board *board, void *to, const void *from, size_t size)
+{
+	if (size == 0)
+		return 0;
+	return board->ops->copy(board->device, board->stream, to, from, size);
+}
+
+/* The calls are made on host memory: tasks' buffers become staging, and outs keeps where theirs
+ * were. */
+static int stage_in(struct rd_agent *agent, struct rd_task *tasks, int count, void **outs)
+{
+	char *at = agent->staging;
+	int err = 0;
+
+	for (int i = 0; i < count && !err; i++) {
+		struct rd_call *call = &tasks[i].call;
+		size_t in = in_bytes(call), out = out_bytes(call);
+
+		outs[i] = call->out;
+		err = copy(agent->board, at, call->in, in);
+		if (in > 0)
+			call->in = at;
+		at += padded(in);
+		if (out > 0)
+			call->out = at;
+		at += padded(out);
+	}
+	return err ? err : rd_agent_drain(agent->board);
+}
+
+static int run_staged(struct rd_agent *agent, struct rd_task *tasks, int count)
+{
+	void **outs = calloc((size_t)count, sizeof(*outs));
+	size_t size = 0;
+	int err;
+
+	if (!outs)
+		return rd_fail(RONDO_MEMORY, "no memory to stage %d calls", count);
+	for (int i = 0; i < count; i++)
+		size += padded(in_bytes(&tasks[i].call)) + padded(out_bytes(&tasks[i].call));
+	err = grow_staging(agent, size);
+	if (!err)
+		err = stage_in(agent, tasks, count, outs);
+	if (err)
+		rd_comm_fail(agent->board->comm, err, agent->board->comm->rank);
+	/* Also after a failure: the comm must see its turns end. */
+	err = rd_run(tasks, count);
+	for (int i = 0; i < count && !err; i++)
+		err = copy(agent->board, outs[i], tasks[i].call.out, out_bytes(&tasks[i].call));
+	free(outs);
+	return err;
+}
+
+/* ---- Jobs ---------------------------------------------------------------------------------- */
+
+static int run_collective(struct rd_agent *agent, struct rd_task *task)
+{
+	struct rd_work work;
+	bool direct = rd_board_work(agent->board, &task->call, &work);
+	int err = 0;
+
+	if (direct) {
+		rd_run_begin(task);
+		err = watch(agent->board);
+		if (!err)
+			err = run_direct(agent, task, &work, &direct);
+		if (err && !atomic_load(&agent->board->comm->failed))
+			rd_comm_fail(agent->board->comm, err, agent->board->comm->rank);
+		if (err || direct)
+			rd_run_end(task);
+	}
+	if (!err && !direct)
+		err = run_staged(agent, task, 1);
+	return err;
+}
+
+static int run_tasks(struct rd_agent *agent, struct job *job)
+{
+	struct rd_board *board = agent->board;
+	/* Nobody's silence: the caller's stream may have much to do before. */
+	int err = await(board, rd_ready(board->words, job->number), job->number, -1);
+
+	if (err)
+		return rd_run(job->tasks, job->count);
+	if (job->tasks[0].call.problem.collective != RD_TRANSFER)
+		err = run_collective(agent, &job->tasks[0]);
+	else
+		err = run_staged(agent, job->tasks, job->count);
+	if (!err)
+		err = board->ops->write_word(
+			board->device, board->stream, &board->words->finished, job->number);
+	return err;
+}
+
+static void run_job(struct rd_agent *agent, struct job *job)
+{
+	struct rd_board *board = agent->board;
+	int err = run_tasks(agent, job);
+
+	agent->launched = job->number;
+	agent->since_ms = 0;
+	if (!err)
+		return;
+	/* The board's stream ends, then the caller's goes on; what it finds is garbage, and it will
+	   be told so when it is synchronised. */
+	if (!atomic_load(&board->comm->failed))
+		rd_comm_fail(board->comm, err, board->comm->rank);
+	watch(board);
+	drain_failed(board);
+	rd_word_write(&board->words->finished, job->number);
+}
+
+static bool is_pending(const struct rd_agent *agent)
+{
+	return agent->board->kernel != RD_KERNEL_STAGED ||
+	       !rd_word_reached(&agent->board->words->finished, agent->launched);
+}
+
+/* Also after a failure that came when nothing was left to do but wait for streams. */
+static void end_launched(struct rd_agent *agent)
+{
+	struct rd_board *board = agent->board;
+
+	if (!atomic_load(&board->comm->failed) ||
+		rd_word_reached(&board->words->finished, agent->launched))
+		return;
+	drain_failed(board);
+	if (!rd_word_reached(&board->words->finished, agent->launched))
+		rd_word_write(&board->words->finished, agent->launched);
+}
+
+static void wait_a_moment(struct rd_agent *agent)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += LOOK_MS * 1000000L;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	pthread_cond_timedwait(&agent->change, &agent->lock, &until);
+}
+
+/* With the lock held, and again on return. */
+static void idle(struct rd_agent *agent)
+{
+	if (!is_pending(agent)) {
+		pthread_cond_wait(&agent->change, &agent->lock);
+		return;
+	}
+	wait_a_moment(agent);
+	pthread_mutex_unlock(&agent->lock);
+	watch_launched(agent);
+	end_launched(agent);
+	pthread_mutex_lock(&agent->lock);
+}
+
+static void *work_off(void *argument)
+{
+	struct rd_agent *agent = argument;
+
+	rd_log_rank(agent->board->comm->rank);
+	pthread_mutex_lock(&agent->lock);
+	while (agent->first || !agent->closing) {
+		struct job *job = agent->first;
+
+		if (!job) {
+			idle(agent);
+			continue;
+		}
+		agent->first = job->next;
+		if (!agent->first)
+			agent->last = &agent->first;
+		agent->busy = true;
+		pthread_mutex_unlock(&agent->lock);
+		run_job(agent, job);
+		free(job);
+		pthread_mutex_lock(&agent->lock);
+		agent->busy = false;
+		pthread_cond_broadcast(&agent->change);
+	}
+	pthread_mutex_unlock(&agent->lock);
+	return NULL;
+}
+
+/* ---- Life ---------------------------------------------------------------------------------- */
+
+static int start_thread(struct rd_agent *agent)
+{
+	sigset_t all, before;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+
+	int err = pthread_create(&agent->thread, NULL, work_off, agent);
+
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return err;
+}
+
+int rd_agent_create(struct rd_board *board)
+{
+	struct rd_agent *agent = calloc(1, sizeof(*agent));
+	pthread_condattr_t monotonic;
+
+	if (!agent)
+		return rd_fail(RONDO_MEMORY, "no memory for a comm's device");
+	agent->board = board;
+	agent->last = &agent->first;
+	agent->launched = agent->seen = board->number;
+	pthread_mutex_init(&agent->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&agent->change, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	board->agent = agent;
+
+	int err = start_thread(agent);
+
+	if (!err)
+		return 0;
+	board->agent = NULL;
+	free(agent);
+	return rd_fail(RONDO_SYSTEM, "cannot start a comm's thread: %s", strerror(err));
+}
+
+int rd_agent_queue(struct rd_agent *agent, const struct rd_task *tasks, int count, uint32_t number)
+{
+	struct job *job = calloc(1, sizeof(*job) + (size_t)count * sizeof(*tasks));
+
+	if (!job)
+		return rd_fail(RONDO_MEMORY, "no memory to queue %d calls", count);
+	job->number = number;
+	job->count = count;
+	memcpy(job->tasks, tasks, (size_t)count * sizeof(*tasks));
+	pthread_mutex_lock(&agent->lock);
+	*agent->last = job;
+	agent->last = &job->next;
+	pthread_cond_broadcast(&agent->change);
+	pthread_mutex_unlock(&agent->lock);
+	return 0;
+}
+
+/* The agent watches meanwhile: a dead peer ends this too. */
+void rd_agent_await(struct rd_agent *agent, uint32_t number)
+{
+	const uint32_t *finished = &agent->board->words->finished;
+
+	while (!rd_word_reached(finished, number))
+		rd_word_sleep(finished, __atomic_load_n(finished, __ATOMIC_ACQUIRE), WORD_NS);
+}
+
+static void finish(struct rd_agent *agent)
+{
+	struct rd_board *board = agent->board;
+
+	pthread_mutex_lock(&agent->lock);
+	while (agent->first || agent->busy)
+		pthread_cond_wait(&agent->change, &agent->lock);
+	pthread_mutex_unlock(&agent->lock);
+	rd_agent_await(agent, agent->launched);
+	/* What the caller launched on its own streams. */
+	if (board->one_process)
+		board->ops->stream_synchronize(board->device, board->stream);
+}
+
+void rd_agent_destroy(struct rd_agent *agent)
+{
+	if (!agent)
+		return;
+	finish(agent);
+	pthread_mutex_lock(&agent->lock);
+	agent->closing = true;
+	pthread_cond_broadcast(&agent->change);
+	pthread_mutex_unlock(&agent->lock);
+	pthread_join(agent->thread, NULL);
+	free_staging(agent);
+	pthread_mutex_destroy(&agent->lock);
+	pthread_cond_destroy(&agent->change);
+	free(agent);
+}

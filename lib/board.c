@@ -1,0 +1,919 @@
+#include "board.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "agent.h"
+#include "error.h"
+#include "group.h"
+#include "log.h"
+#include "memory.h"
+#include "mesh/mapped.h"
+#include "stream.h"
+
+/* Comms with devices in one process, at one time. */
+#define WORDS 256
+
+/* ---- Settings ------------------------------------------------------------------------------ */
+
+static const char *kernel_name(enum rd_kernel kernel)
+{
+	static const char *const names[] = {
+#define NAME(name, text) text,
+		RD_KERNELS(NAME)
+#undef NAME
+	};
+
+	return names[kernel];
+}
+
+int rd_kernel_read(const char *text, enum rd_kernel *kernel)
+{
+	for (int i = 0; i < RD_KERNEL_COUNT; i++) {
+		if (strcmp(text, kernel_name(i)) != 0)
+			continue;
+		*kernel = i;
+		return 0;
+	}
+	return rd_fail(RONDO_SETTING,
+		"RONDO_KERNEL is \"%.40s\": choose auto, fused, stepped or staged", text);
+}
+
+int rd_board_device(const struct rd_settings *settings, int *device, uint32_t *pci)
+{
+	enum rd_kernel kernel;
+	int emulated, err = rd_device_read(settings->device, &emulated);
+
+	*device = -1;
+	if (!err)
+		err = rd_kernel_read(settings->kernel, &kernel);
+	if (err)
+		return err;
+
+	const struct rd_device_ops *ops = rd_device(settings->gpu >= 0);
+
+	if (!ops)
+		return settings->gpu >= 0 ? RONDO_UNSUPPORTED : 0;
+	*device = settings->gpu >= 0 ? settings->gpu : ops->current();
+	if (*device < 0 && emulated)
+		*device = settings->rank % emulated;
+	if (*device >= ops->count())
+		return rd_fail(RONDO_SETTING, "rank %d is to use device %d, but there are %d here",
+			settings->rank, *device, ops->count());
+	*pci = *device >= 0 ? ops->pci(*device) : 0;
+	return 0;
+}
+
+/* ---- Words --------------------------------------------------------------------------------- */
+
+static pthread_mutex_t words_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Alignas(4096) struct rd_words all_words[WORDS];
+
+static int take_words(struct rd_board *board)
+{
+	static bool shared;
+	int err = 0;
+
+	pthread_mutex_lock(&words_lock);
+	if (!shared)
+		err = board->ops->share(all_words, sizeof(all_words));
+	shared |= !err;
+	for (int i = 0; i < WORDS && !err && !board->words; i++) {
+		if (all_words[i].taken)
+			continue;
+		board->words = &all_words[i];
+		board->words->taken = true;
+	}
+	pthread_mutex_unlock(&words_lock);
+	if (!err && !board->words)
+		err = rd_fail(
+			RONDO_UNSUPPORTED, "at most %d comms of a process have a device", WORDS);
+	return err;
+}
+
+static void give_words_back(struct rd_board *board)
+{
+	if (!board->words)
+		return;
+	pthread_mutex_lock(&words_lock);
+	board->words->taken = false;
+	pthread_mutex_unlock(&words_lock);
+}
+
+/* ---- Meeting ------------------------------------------------------------------------------- */
+
+/* What ranks tell each other when the board is made. */
+struct card {
+	uint64_t page_id; /* of the region that holds the page */
+	uint64_t desk_address;
+	struct rd_handle desk_handle;
+	int32_t able; /* to be reached directly */
+	int32_t kernel; /* asked for */
+	int32_t at_once; /* processes run on its device at the same time */
+	int32_t blocks;
+};
+
+static int gather(struct rondo_comm *comm, const void *mine, void *all, size_t size)
+{
+	struct rd_task task = {
+		.comm = comm,
+		.call = {
+			.problem = { .collective = RD_ALL_GATHER,
+				.rank = comm->rank,
+				.size = comm->size,
+				.layout = comm->layouts[0] },
+			.type = RONDO_U8,
+			.count = size,
+			.in = mine,
+			.out = all,
+		},
+	};
+
+	if (comm->size == 1) {
+		memcpy(all, mine, size);
+		return 0;
+	}
+	rd_run_issue(&task, 1);
+	return rd_run(&task, 1);
+}
+
+/* Whether it is so on all ranks. */
+static int all_agree(struct rondo_comm *comm, bool mine, bool *all)
+{
+	unsigned char one = mine, answers[RD_WORK_RANKS];
+	int err = gather(comm, &one, answers, 1);
+
+	*all = !err;
+	for (int rank = 0; rank < comm->size && !err; rank++)
+		*all &= answers[rank];
+	return err;
+}
+
+static bool offer_page(struct rd_board *board, uint64_t *id)
+{
+	struct rondo_comm *comm = board->comm;
+	struct rd_region region;
+
+	if (!comm->introduction.possible ||
+		!rd_region_find(board->page, sizeof(*board->page), &region))
+		return false;
+	*id = region.id;
+	for (int i = 0; i < comm->endpoint_count; i++)
+		if (comm->endpoints[i]->transport->offer &&
+			!comm->endpoints[i]->transport->offer(
+				comm->endpoints[i], region.id, region.fd, region.size))
+			return false;
+	return true;
+}
+
+/* What stands in the way is told, and costs direct access alone. */
+static void write_card(struct rd_board *board, struct card *card)
+{
+	struct rondo_comm *comm = board->comm;
+	void *desk = NULL;
+
+	memset(card, 0, sizeof(*card));
+	rd_kernel_read(comm->settings.kernel, &board->kernel);
+	card->kernel = board->kernel;
+	card->at_once = board->ops->shared_at_once(board->device);
+	card->blocks = board->ops->blocks(board->device);
+	if (comm->size == 1 || board->kernel == RD_KERNEL_STAGED)
+		return;
+	if (board->ops->alloc(board->device, sizeof(*board->desk), &desk) == 0)
+		board->desk = board->desks[comm->rank % RD_WORK_RANKS] = desk;
+	card->desk_address = (uintptr_t)desk;
+	card->able = desk && board->ops->export(desk, &card->desk_handle) == 0 &&
+		     offer_page(board, &card->page_id);
+	if (!card->able)
+		rd_log(RD_INFO, RD_ROUTE, "device memory of rank %d is not for others: %s",
+			comm->rank,
+			comm->introduction.possible ? rondo_last_error()
+						    : "its links map no memory");
+}
+
+static bool same_process(const struct rd_place *a, const struct rd_place *b)
+{
+	return a->pid == b->pid && rd_place_same_host(a, b);
+}
+
+static bool map_page(struct rd_board *board, int peer, const struct card *card)
+{
+	struct rd_link *link = board->comm->links[peer * board->comm->channels];
+	size_t size = 0;
+	void *page = link->transport->map(link, card->page_id, &size);
+
+	if (!page || size < sizeof(struct rd_page) || board->ops->share(page, size))
+		return false;
+	board->pages[peer] = page;
+	return true;
+}
+
+static bool map_desk(struct rd_board *board, int peer, const struct card *card, int there)
+{
+	void *base;
+	size_t size;
+
+	if (board->same_process[peer]) {
+		board->desks[peer] = (struct rd_desk *)(uintptr_t)card->desk_address;
+		return there == board->device || board->ops->peer(board->device, there) == 0;
+	}
+	if (board->ops->import(board->device, &card->desk_handle, &base, &size))
+		return false;
+	board->desks[peer] = base;
+	return size >= sizeof(struct rd_desk);
+}
+
+static bool map_peers(struct rd_board *board, const struct card *cards)
+{
+	const struct rd_member *members = rd_lifeline_members(board->comm->lifeline);
+	const struct rondo_comm *comm = board->comm;
+
+	for (int peer = 0; peer < comm->size; peer++) {
+		const struct rd_place *there = &members[peer].place;
+
+		if (peer == comm->rank)
+			continue;
+		board->same_process[peer] = same_process(there, &members[comm->rank].place);
+		if (!map_page(board, peer, &cards[peer]) ||
+			!map_desk(board, peer, &cards[peer], there->device)) {
+			rd_log(RD_INFO, RD_ROUTE, "rank %d cannot map device memory of rank %d: %s",
+				comm->rank, peer, rondo_last_error());
+			return false;
+		}
+	}
+	return true;
+}
+
+static uint32_t check_of(const struct rd_board *board, int from, int to)
+{
+	return (uint32_t)board->comm->local.comm_id ^ ((uint32_t)from * 256 + (uint32_t)to + 1);
+}
+
+/* Real bytes: every rank writes a word into every desk. */
+static bool write_checks(struct rd_board *board)
+{
+	int rank = board->comm->rank;
+
+	for (int peer = 0; peer < board->comm->size; peer++) {
+		board->page->check = check_of(board, rank, peer);
+		if (board->ops->copy(board->device, board->stream,
+			    &board->desks[peer]->checked[rank], &board->page->check,
+			    sizeof(uint32_t)) ||
+			board->ops->stream_synchronize(board->device, board->stream))
+			return false;
+	}
+	return true;
+}
+
+static bool read_checks(struct rd_board *board)
+{
+	for (int peer = 0; peer < board->comm->size; peer++) {
+		if (board->ops->copy(board->device, board->stream, &board->page->check,
+			    &board->desk->checked[peer], sizeof(uint32_t)) ||
+			board->ops->stream_synchronize(board->device, board->stream) ||
+			board->page->check != check_of(board, peer, board->comm->rank))
+			return false;
+	}
+	return true;
+}
+
+/* Whether every rank reaches every other's device memory: tried, not assumed. */
+static int try_direct(struct rd_board *board, const struct card *cards, bool *direct)
+{
+	struct rondo_comm *comm = board->comm;
+	int err;
+
+	*direct = comm->size <= RD_WORK_RANKS && comm->size > 1;
+	for (int rank = 0; rank < comm->size && *direct; rank++)
+		*direct = cards[rank].able;
+	if (!*direct)
+		return 0;
+	err = all_agree(comm, map_peers(board, cards) && write_checks(board), direct);
+	if (!err && *direct)
+		err = all_agree(comm, read_checks(board), direct);
+	return err;
+}
+
+/* ---- How kernels run ----------------------------------------------------------------------- */
+
+/* Ranks on one device, in different processes that do not run at the same time: what spins there
+   starves the peer that it waits for. */
+static bool takes_turns(const struct rd_board *board, const struct card *cards)
+{
+	const struct rd_member *members = rd_lifeline_members(board->comm->lifeline);
+
+	for (int a = 0; a < board->comm->size; a++)
+		for (int b = 0; b < a; b++)
+			if (members[a].place.device_pci == members[b].place.device_pci &&
+				!same_process(&members[a].place, &members[b].place) &&
+				!(cards[a].at_once && cards[b].at_once))
+				return true;
+	return false;
+}
+
+static int ranks_on(const struct rd_board *board, uint32_t device_pci)
+{
+	const struct rd_member *members = rd_lifeline_members(board->comm->lifeline);
+	int ranks = 0;
+
+	for (int rank = 0; rank < board->comm->size; rank++)
+		ranks += members[rank].place.device_pci == device_pci;
+	return ranks;
+}
+
+/* All fused kernels that meet on a device must find room on it at once. */
+static void share_out_blocks(struct rd_board *board, const struct card *cards)
+{
+	const struct rd_member *members = rd_lifeline_members(board->comm->lifeline);
+
+	board->blocks = RD_WORK_BLOCKS;
+	for (int rank = 0; rank < board->comm->size; rank++) {
+		int share = cards[rank].blocks / ranks_on(board, members[rank].place.device_pci);
+
+		if (share < board->blocks)
+			board->blocks = share > 1 ? share : 1;
+	}
+}
+
+static bool is_one_process(const struct rd_board *board)
+{
+	for (int peer = 0; peer < board->comm->size; peer++)
+		if (peer != board->comm->rank && !board->same_process[peer])
+			return false;
+	return true;
+}
+
+static void choose_kernel(struct rd_board *board, const struct card *cards, bool direct)
+{
+	const struct rondo_comm *comm = board->comm;
+	bool turns = direct && takes_turns(board, cards);
+
+	if (!direct)
+		board->kernel = RD_KERNEL_STAGED;
+	else if (board->kernel == RD_KERNEL_AUTO)
+		board->kernel = turns ? RD_KERNEL_STEPPED : RD_KERNEL_FUSED;
+	if (board->kernel == RD_KERNEL_FUSED) {
+		share_out_blocks(board, cards);
+		board->one_process = is_one_process(board);
+	}
+	rd_log(RD_INFO, RD_ROUTE, "rank %d on %s device %d: %s (%s)", comm->rank, board->ops->name,
+		board->device, kernel_name(board->kernel),
+		!direct ? "through host memory: not all ranks reach each other's device memory"
+		: turns ? "processes take turns on one device"
+		: board->one_process ? "all ranks in one process"
+				     : "all ranks run at the same time");
+}
+
+/* ---- Making -------------------------------------------------------------------------------- */
+
+static int check_kernels(const struct rondo_comm *comm, const struct card *cards)
+{
+	for (int rank = 1; rank < comm->size; rank++)
+		if (cards[rank].kernel != cards[0].kernel)
+			return rd_fail(RONDO_MISMATCH,
+				"RONDO_KERNEL is \"%s\" on rank %d and \"%s\" on rank 0: give it "
+				"the "
+				"same value on every rank",
+				kernel_name(cards[rank].kernel), rank,
+				kernel_name(cards[0].kernel));
+	return 0;
+}
+
+/* What making the board took in calls is not the user's. */
+static void forget_calls(struct rondo_comm *comm)
+{
+	comm->calls = 0;
+	comm->digest = 0;
+	atomic_store(&comm->doing.calls, 0);
+	atomic_store(&comm->doing.done, 0);
+	atomic_store(&comm->doing.collective, -1);
+}
+
+static int meet(struct rd_board *board)
+{
+	struct rondo_comm *comm = board->comm;
+	struct card card, *cards = calloc((size_t)comm->size, sizeof(*cards));
+	bool direct = false;
+	int err;
+
+	if (!cards)
+		return rd_fail(RONDO_MEMORY, "no memory for the cards of %d ranks", comm->size);
+	write_card(board, &card);
+	err = gather(comm, &card, cards, sizeof(card));
+	for (int rank = 0; rank < comm->size && !err; rank++)
+		if ((unsigned)cards[rank].kernel >= RD_KERNEL_COUNT)
+			err = rd_fail(
+				RONDO_PROTOCOL, "rank %d sent a card that makes no sense", rank);
+	if (!err)
+		err = check_kernels(comm, cards);
+	if (!err)
+		err = try_direct(board, cards, &direct);
+	if (!err)
+		choose_kernel(board, cards, direct);
+	free(cards);
+	forget_calls(comm);
+	return err;
+}
+
+static int open_board(struct rd_board *board)
+{
+	void *page;
+	int err = take_words(board);
+
+	if (!err)
+		err = rondo_mem_alloc(&page, sizeof(*board->page));
+	if (err)
+		return err;
+	err = board->ops->share(page, sizeof(*board->page));
+	if (err) {
+		rondo_mem_free(page);
+		return err;
+	}
+	board->number = board->words->finished;
+	board->page = board->pages[board->comm->rank % RD_WORK_RANKS] = page;
+	board->fault = rd_fault_create(&board->page->halt);
+	if (!board->fault)
+		return rd_fail(RONDO_MEMORY, "no memory for a comm's device");
+	return board->ops->stream_create(board->device, &board->stream);
+}
+
+static bool all_have_devices(const struct rondo_comm *comm)
+{
+	const struct rd_member *members =
+		comm->lifeline ? rd_lifeline_members(comm->lifeline) : NULL;
+
+	for (int rank = 0; rank < comm->size && members; rank++) {
+		if (members[rank].place.device >= 0)
+			continue;
+		rd_log(RD_INFO, RD_ROUTE, "rank %d has no device: all handle host memory alone",
+			rank);
+		return false;
+	}
+	return true;
+}
+
+int rd_board_create(struct rondo_comm *comm)
+{
+	if (comm->local.place.device < 0 || !all_have_devices(comm))
+		return 0;
+
+	struct rd_board *board = calloc(1, sizeof(*board));
+
+	if (!board)
+		return rd_fail(RONDO_MEMORY, "no memory for a comm's device");
+	comm->board = board;
+	board->comm = comm;
+	board->ops = rd_device(true);
+	board->device = comm->local.place.device;
+
+	int err = open_board(board);
+
+	if (!err)
+		err = meet(board);
+	return err ? err : rd_agent_create(board);
+}
+
+/* ---- Ending -------------------------------------------------------------------------------- */
+
+void rd_board_finish(struct rd_board *board)
+{
+	if (!board)
+		return;
+	rd_agent_destroy(board->agent);
+	board->agent = NULL;
+}
+
+static void unmap_peers(struct rd_board *board)
+{
+	for (int i = 0; i < RD_IMPORTS; i++)
+		if (board->imports[i].base)
+			board->ops->drop(board->device, board->imports[i].base);
+	for (int peer = 0; peer < RD_WORK_RANKS; peer++) {
+		if (board->pages[peer] && board->pages[peer] != board->page)
+			board->ops->unshare(board->pages[peer]);
+		if (board->desks[peer] && board->desks[peer] != board->desk &&
+			!board->same_process[peer])
+			board->ops->drop(board->device, board->desks[peer]);
+	}
+}
+
+void rd_board_destroy(struct rd_board *board)
+{
+	if (!board)
+		return;
+	rd_board_finish(board);
+	if (board->fault)
+		rd_fault_close(board->fault);
+	rd_lane_destroy(board->lane);
+	if (board->stream)
+		board->ops->stream_destroy(board->device, board->stream);
+	unmap_peers(board);
+	if (board->desk)
+		board->ops->free(board->desk);
+	if (board->page) {
+		board->ops->unshare(board->page);
+		rondo_mem_free(board->page);
+	}
+	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++)
+		for (int root = 0; root < RD_WORK_RANKS; root++)
+			rd_plan_destroy(board->plans[i][root]);
+	rd_fault_release(board->fault);
+	give_words_back(board);
+	free(board);
+}
+
+/* ---- Work ---------------------------------------------------------------------------------- */
+
+static const struct rd_plan *plan_for(struct rd_board *board, const struct rd_problem *asked)
+{
+	struct rd_plan **plan = &board->plans[asked->collective][asked->root];
+	struct rd_problem problem = *asked;
+
+	problem.layout = NULL;
+	if (!*plan && rd_plan_create(plan, &rd_mapped, &problem))
+		*plan = NULL;
+	return *plan;
+}
+
+/* By what all ranks know alike, so that they all do the same. */
+bool rd_board_work(struct rd_board *board, const struct rd_call *call, struct rd_work *work)
+{
+	if (board->kernel == RD_KERNEL_STAGED || call->count == 0 ||
+		(unsigned)call->op >= RONDO_OP_COUNT ||
+		!(rd_mapped.collectives >> call->problem.collective & 1))
+		return false;
+
+	const struct rd_plan *plan = plan_for(board, &call->problem);
+
+	memset(work, 0, sizeof(*work));
+	work->halt = &board->page->halt;
+	/* What one rank can do, all can: `mapped` writes such plans for every rank. */
+	bool works = plan && rd_work_plan(work, plan, call);
+
+	assert(works);
+	return works;
+}
+
+/* A block for so many bytes, as long as there are blocks. */
+#define BYTES_A_BLOCK (32 << 10)
+
+static uint32_t hash_signature(const struct rd_call *call)
+{
+	struct rd_signature signature = rd_exec_signature(call);
+	unsigned char bytes[sizeof(signature)];
+	uint32_t hash = 2166136261u;
+
+	memcpy(bytes, &signature, sizeof(bytes));
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		hash = (hash ^ bytes[i]) * 16777619u;
+	return hash;
+}
+
+void rd_board_fuse(struct rd_board *board, const struct rd_call *call, struct rd_work *work)
+{
+	size_t size = rd_blocks(&call->problem) * call->count * rondo_type_size(call->type);
+	size_t blocks = size / BYTES_A_BLOCK + 1;
+
+	work->fused = 1;
+	work->small = call->problem.collective == RD_ALL_REDUCE && size <= RD_WORK_INBOX - 8;
+	work->blocks = blocks < (size_t)board->blocks ? (int)blocks : board->blocks;
+	work->signature = hash_signature(call);
+	work->timeout_ns = board->comm->settings.timeout_ms * UINT64_C(1000000);
+	memcpy(work->desks, board->desks, sizeof(work->desks));
+}
+
+size_t rd_board_in_size(const struct rd_call *call, int rank)
+{
+	struct rd_problem there = call->problem;
+
+	there.rank = rank;
+	return rd_in_blocks(&there) * call->count * rondo_type_size(call->type);
+}
+
+/* Only these write into others' outputs. */
+size_t rd_board_out_size(const struct rd_call *call, int rank)
+{
+	struct rd_problem there = call->problem;
+
+	there.rank = rank;
+	if (there.collective != RD_ALL_REDUCE && there.collective != RD_REDUCE)
+		return 0;
+	return rd_out_blocks(&there) * call->count * rondo_type_size(call->type);
+}
+
+/* ---- Where buffers lie --------------------------------------------------------------------- */
+
+void rd_board_describe(struct rd_board *board, const void *at, size_t size, struct rd_lying *lying)
+{
+	struct rd_allocation allocation;
+
+	memset(lying, 0, sizeof(*lying));
+	if (size == 0 || !board->ops->find(at, &allocation) ||
+		board->ops->export(allocation.base, &lying->handle))
+		return;
+	lying->id = allocation.id;
+	lying->address = (uintptr_t)at;
+	lying->offset = (uint64_t)((const char *)at - allocation.base);
+	lying->size = allocation.size;
+}
+
+/* Its place in the cache: where it is already, or is to be. A peer's newer allocation at the same
+   address says that the older one is gone. */
+static struct rd_import *import_slot(struct rd_board *board, int peer, const struct rd_lying *lying)
+{
+	struct rd_import *oldest = &board->imports[0];
+
+	for (int i = 0; i < RD_IMPORTS; i++) {
+		struct rd_import *import = &board->imports[i];
+
+		if (import->base && import->peer == peer &&
+			import->address == lying->address - lying->offset)
+			return import;
+		if (import->used < oldest->used)
+			oldest = import;
+	}
+	return oldest;
+}
+
+static int import(
+	struct rd_board *board, struct rd_import *slot, int peer, const struct rd_lying *lying)
+{
+	void *base;
+	size_t size;
+	int err = 0;
+
+	if (slot->base) {
+		err = rd_agent_drain(board);
+		board->ops->drop(board->device, slot->base);
+		slot->base = NULL;
+	}
+	if (!err)
+		err = board->ops->import(board->device, &lying->handle, &base, &size);
+	if (!err)
+		*slot = (struct rd_import){ .peer = peer,
+			.id = lying->id,
+			.address = lying->address - lying->offset,
+			.base = base,
+			.size = size };
+	return err;
+}
+
+char *rd_board_reach(struct rd_board *board, int peer, const struct rd_lying *lying, size_t size)
+{
+	if (board->same_process[peer])
+		return (char *)(uintptr_t)lying->address;
+
+	struct rd_import *slot = import_slot(board, peer, lying);
+
+	if ((!slot->base || slot->peer != peer || slot->id != lying->id) &&
+		import(board, slot, peer, lying))
+		return NULL;
+	slot->used = ++board->imports_used;
+	if (size <= slot->size && lying->offset <= slot->size - size)
+		return slot->base + lying->offset;
+	rd_fail(RONDO_PROTOCOL, "rank %d says its buffer lies where it has no memory", peer);
+	return NULL;
+}
+
+/* ---- Taking calls -------------------------------------------------------------------------- */
+
+static int refuse(const struct rd_call *call, const char *name, const char *why)
+{
+	return rd_fail(RONDO_INVALID, "%s: %s %s", rd_collective_name(call->problem.collective),
+		name, why);
+}
+
+static int check_device_buffer(const struct rd_board *board, const struct rd_call *call,
+	const char *name, const char *at, size_t size, const struct rd_allocation *allocation)
+{
+	const char *collective = rd_collective_name(call->problem.collective);
+
+	if (allocation->device != board->device)
+		return rd_fail(RONDO_INVALID,
+			"%s: %s lies on device %d, but this comm's calls use device %d", collective,
+			name, allocation->device, board->device);
+	if (size > (size_t)(allocation->base + allocation->size - at))
+		return rd_fail(RONDO_INVALID, "%s: %s is %zu bytes, but its memory ends after %zu",
+			collective, name, size, (size_t)(allocation->base + allocation->size - at));
+	return 0;
+}
+
+/* Device memory that this call can use on this stream? */
+static int check_buffer(const struct rondo_comm *comm, const struct rd_call *call,
+	const struct rondo_stream *stream, const char *name, const void *at, size_t size,
+	bool *on_device)
+{
+	struct rd_allocation allocation;
+	struct rd_lane *lane = rd_stream_lane(stream);
+
+	*on_device = size > 0 && rd_is_device_memory(at, &allocation);
+	if (size == 0 || (!*on_device && !lane))
+		return 0;
+	if (!*on_device)
+		return refuse(call, name,
+			"is no device memory (or was freed), but the stream is a device's: give it "
+			"host "
+			"memory on a host stream, or none");
+	if (allocation.device < 0)
+		return refuse(call, name, "is device memory, and this build of Rondo has no CUDA");
+	if (!comm->board)
+		return refuse(call, name,
+			"is device memory, but not every rank of this comm has a device: set gpu "
+			"in "
+			"struct rondo_config, RONDO_GPU, or the current CUDA device before it is "
+			"made");
+	if (stream && !lane)
+		return refuse(call, name,
+			"is device memory, but the stream is a host stream: use "
+			"rondo_stream_wrap() or "
+			"rondo_stream_create_on()");
+	return check_device_buffer(comm->board, call, name, at, size, &allocation);
+}
+
+static int check_lane(const struct rondo_comm *comm, const struct rd_lane *lane)
+{
+	if (!comm->board)
+		return rd_fail(RONDO_INVALID, "the stream is a device's, but not every rank of "
+					      "this comm has a device: set gpu "
+					      "in struct rondo_config, RONDO_GPU, or the current "
+					      "CUDA device before it is made");
+	if (lane->device != comm->board->device)
+		return rd_fail(RONDO_INVALID,
+			"the stream is of device %d, but this comm's calls use device %d",
+			lane->device, comm->board->device);
+	return 0;
+}
+
+int rd_board_takes(struct rondo_comm *comm, const struct rd_call *call, struct rondo_stream *stream,
+	bool *takes)
+{
+	size_t block = call->count * rondo_type_size(call->type);
+	size_t in_size = rd_in_blocks(&call->problem) * block;
+	size_t out_size = rd_out_blocks(&call->problem) * block;
+	const struct rd_lane *lane = rd_stream_lane(stream);
+	struct rd_allocation allocation;
+	bool in = false, out = false;
+	int err = 0;
+
+	*takes = false;
+	if (!lane && !comm->board && !comm->meets_devices)
+		return 0;
+	if (call->terms && (lane || rd_is_device_memory(call->in, &allocation) ||
+				   rd_is_device_memory(call->out, &allocation)))
+		return rd_fail(RONDO_UNSUPPORTED,
+			"%s: blocks of different lengths and operations of the program's own are "
+			"for "
+			"host memory alone",
+			rd_collective_name(call->problem.collective));
+	if (lane)
+		err = check_lane(comm, lane);
+	if (!err)
+		err = check_buffer(
+			comm, call, stream, "send", call->in, call->in ? in_size : 0, &in);
+	if (!err)
+		err = check_buffer(
+			comm, call, stream, "recv", call->out, call->out ? out_size : 0, &out);
+	if (!err && !lane && in != out && call->in && call->out && in_size > 0 && out_size > 0)
+		err = refuse(call, in ? "send" : "recv",
+			"is device memory, and the other buffer is not: give it both of one kind");
+	if (!err && !lane && (in || out) && rd_group_open())
+		err = refuse(call, in ? "send" : "recv",
+			"is device memory: in a group, give the call a stream of its device");
+	*takes = !err && (lane || in || out);
+	return err;
+}
+
+/* ---- Submitting ---------------------------------------------------------------------------- */
+
+/* Alone, a rank's output is its input. */
+static int run_alone(struct rd_lane *lane, const struct rd_task *task)
+{
+	const struct rd_call *call = &task->call;
+	size_t size = rd_out_blocks(&call->problem) * call->count * rondo_type_size(call->type);
+
+	if (size == 0 || call->in == call->out)
+		return 0;
+	return lane->ops->copy(lane->device, lane->stream, call->out, call->in, size);
+}
+
+/* One kernel on the caller's stream, after what earlier calls on other streams have queued. */
+static int launch(
+	struct rd_board *board, struct rd_lane *lane, struct rd_task *task, struct rd_work *work)
+{
+	const struct rd_device_ops *ops = board->ops;
+	bool captures = ops->stream_captures(lane->stream);
+	int err = 0;
+
+	rd_run_name(task);
+	rd_board_fuse(board, &task->call, work);
+	work->exchanges = 1;
+	work->in[work->rank] = task->call.in;
+	work->out[work->rank] = task->call.out;
+	if (!captures && board->last_stream != lane->stream)
+		err = ops->stream_follow(board->device, lane->stream, board->stream);
+	if (!err)
+		err = ops->run(board->device, lane->stream, work);
+	if (!err && !captures)
+		err = ops->stream_follow(board->device, board->stream, lane->stream);
+	board->last_stream = captures ? NULL : lane->stream;
+	return err ? rd_comm_fail(board->comm, err, board->comm->rank) : 0;
+}
+
+/* The stream says when it has come this far; the rest is the agent's. */
+static int hand_over(struct rd_board *board, struct rd_lane *lane, struct rd_task *tasks, int count)
+{
+	uint32_t number = ++board->number;
+
+	if (board->ops->stream_captures(lane->stream))
+		return rd_fail(RONDO_UNSUPPORTED,
+			"%s: only calls that run as one kernel can be captured in a graph: "
+			"reductions, "
+			"gathers, scatters and broadcasts among threads of one process",
+			rd_collective_name(tasks->call.problem.collective));
+
+	rd_agent_await(board->agent, number - RD_READY);
+
+	int err = board->ops->write_word(
+		board->device, lane->stream, rd_ready(board->words, number), number);
+
+	if (err)
+		return err;
+	rd_run_issue(tasks, count);
+	for (int i = 0; i < count; i++)
+		tasks[i].queued = true;
+	return rd_agent_queue(board->agent, tasks, count, number);
+}
+
+static int wait_on(struct rd_board *board, struct rd_lane *lane)
+{
+	return board->ops->wait_word(
+		board->device, lane->stream, &board->words->finished, board->number);
+}
+
+static bool is_transfer(const struct rd_task *task)
+{
+	return task->call.problem.collective == RD_TRANSFER;
+}
+
+/* Transfers that follow each other run side by side: how many of them begin here. */
+static int batch_at(const struct rd_task *tasks, int count)
+{
+	int batch = 1;
+
+	while (is_transfer(tasks) && batch < count && is_transfer(&tasks[batch]) &&
+		tasks[batch].comm == tasks->comm)
+		batch++;
+	return batch;
+}
+
+static int submit(struct rd_lane *lane, struct rd_task *tasks, int count, bool *handed)
+{
+	struct rd_board *board = tasks->comm->board;
+	struct rd_work work;
+	int err = rd_lane_hold(lane, board->fault);
+
+	if (!err && atomic_load(&board->comm->failed))
+		err = rd_comm_failure(board->comm);
+	if (err)
+		return err;
+	if (board->comm->size == 1 && !is_transfer(tasks))
+		return run_alone(lane, tasks);
+	if (board->one_process && rd_board_work(board, &tasks->call, &work))
+		return launch(board, lane, tasks, &work);
+	*handed = true;
+	return hand_over(board, lane, tasks, count);
+}
+
+/* Calls on several comms proceed together: the stream waits for none before all are under way. */
+int rd_board_submit(struct rd_lane *lane, struct rd_task *tasks, int count)
+{
+	bool *handed = calloc((size_t)count, sizeof(*handed));
+	int err = 0;
+
+	if (!handed)
+		return rd_fail(RONDO_MEMORY, "no memory for a group of %d calls", count);
+	for (int i = 0, batch; i < count && !err; i += batch) {
+		batch = batch_at(&tasks[i], count - i);
+		err = submit(lane, &tasks[i], batch, &handed[i]);
+	}
+	for (int i = 0; i < count && !err; i++)
+		if (handed[i])
+			err = wait_on(tasks[i].comm->board, lane);
+	free(handed);
+	return err;
+}
+
+int rd_board_run(struct rd_task *task)
+{
+	struct rd_board *board = task->comm->board;
+	int err = 0;
+
+	if (!board->lane)
+		err = rd_lane_create(&board->lane, board->device, true, NULL);
+	if (!err)
+		err = rd_board_submit(board->lane, task, 1);
+	return err ? err : rd_lane_synchronize(board->lane);
+}

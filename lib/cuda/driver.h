@@ -1,0 +1,69 @@
+/*
+ * The CUDA driver, found at run time: this library is linked to nothing of CUDA's. A function of
+ * the driver's is called as driver.cuInit(0); its name is what cuda.h makes of it (cuMemAlloc_v2).
+ */
+#ifndef RD_DRIVER_H
+#define RD_DRIVER_H
+
+#include <cuda.h>
+#include <stdbool.h>
+
+#define RD_DRIVER_FUNCTIONS(X) \
+	X(cuInit) \
+	X(cuDriverGetVersion) \
+	X(cuGetErrorString) \
+	X(cuDeviceGet) \
+	X(cuDeviceGetCount) \
+	X(cuDeviceGetName) \
+	X(cuDeviceGetAttribute) \
+	X(cuDeviceCanAccessPeer) \
+	X(cuDevicePrimaryCtxRetain) \
+	X(cuCtxGetCurrent) \
+	X(cuCtxGetDevice) \
+	X(cuCtxPushCurrent) \
+	X(cuCtxPopCurrent) \
+	X(cuCtxEnablePeerAccess) \
+	X(cuMemAlloc) \
+	X(cuMemFree) \
+	X(cuMemsetD8) \
+	X(cuMemcpyAsync) \
+	X(cuMemGetAddressRange) \
+	X(cuMemHostRegister) \
+	X(cuMemHostUnregister) \
+	X(cuMemHostGetDevicePointer) \
+	X(cuPointerGetAttributes) \
+	X(cuIpcGetMemHandle) \
+	X(cuIpcOpenMemHandle) \
+	X(cuIpcCloseMemHandle) \
+	X(cuStreamCreate) \
+	X(cuStreamDestroy) \
+	X(cuStreamSynchronize) \
+	X(cuStreamGetCtx) \
+	X(cuStreamIsCapturing) \
+	X(cuStreamWaitEvent) \
+	X(cuStreamWaitValue32) \
+	X(cuStreamWriteValue32) \
+	X(cuEventCreate) \
+	X(cuEventRecord) \
+	X(cuEventDestroy) \
+	X(cuModuleLoadData) \
+	X(cuModuleGetFunction) \
+	X(cuFuncGetAttribute) \
+	X(cuOccupancyMaxActiveBlocksPerMultiprocessor) \
+	X(cuLaunchKernel)
+
+struct rd_driver {
+#define RD_DRIVER_FIELD(name) __typeof__(name) *name;
+	RD_DRIVER_FUNCTIONS(RD_DRIVER_FIELD)
+#undef RD_DRIVER_FIELD
+};
+
+extern struct rd_driver driver;
+
+/* Loads it, once. Devices; 0, with the story of what is missing, where there are none. */
+int rd_driver_load(void);
+
+/* 0, or RONDO_SYSTEM with the story: "cannot WHAT: out of memory". */
+int rd_driver_check(CUresult result, const char *what);
+
+#endif

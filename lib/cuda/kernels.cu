@@ -1,0 +1,592 @@
+/*
+ * Kernels that do work (lib/work.h): one for each type, which combines shares of all ranks' buffers
+ * and fetches blocks, by direct access, 16 bytes at a time.
+ *
+ * Fused kernels have their barriers inside: block b of a rank meets block b of every peer, by flags
+ * in the desks. All blocks of all ranks must find room on their devices at once; the board sees to
+ * that. A peer's data is read only after its flag has been seen and a fence passed, and never through
+ * the read-only cache: no pointer here is __restrict__.
+ *
+ * Small all-reduces have no barrier: each rank stores its data into every peer's inbox, 8 bytes of
+ * data between two copies of the epoch in one 16-byte store, so that data and flag come together. Two
+ * inboxes in turn are enough: who is in call e + 2 has got all data of call e + 1, whose senders had
+ * finished call e. The idea is NCCL's "LL" protocol.
+ */
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <stdint.h>
+
+#include "work.h"
+
+#define THREADS 512
+/* Polls between looks at the clock and at the host's memory, which lies far away. */
+#define POLLS_A_LOOK 1024
+
+/* ---- Elements ------------------------------------------------------------------------------ */
+
+/* What an element is added up in: f16 and bf16 in f32, rounded once, at the end. */
+template <typename T> struct element {
+	using sum = T;
+	static __device__ T widen(T value) { return value; }
+	static __device__ T narrow(T value) { return value; }
+};
+
+template <> struct element<__half> {
+	using sum = float;
+	static __device__ float widen(__half value) { return __half2float(value); }
+	static __device__ __half narrow(float value) { return __float2half_rn(value); }
+};
+
+template <> struct element<__nv_bfloat16> {
+	using sum = float;
+	static __device__ float widen(__nv_bfloat16 value) { return __bfloat162float(value); }
+	static __device__ __nv_bfloat16 narrow(float value) { return __float2bfloat16_rn(value); }
+};
+
+/* Signed sums and products wrap, as unsigned ones do. */
+template <typename T> __device__ T add(T a, T b) { return a + b; }
+template <> __device__ int32_t add(int32_t a, int32_t b) { return (uint32_t)a + (uint32_t)b; }
+template <> __device__ int64_t add(int64_t a, int64_t b) { return (uint64_t)a + (uint64_t)b; }
+template <typename T> __device__ T multiply(T a, T b) { return a * b; }
+template <> __device__ int32_t multiply(int32_t a, int32_t b) { return (uint32_t)a * (uint32_t)b; }
+template <> __device__ int64_t multiply(int64_t a, int64_t b) { return (uint64_t)a * (uint64_t)b; }
+
+template <typename T> __device__ T least(T a, T b) { return b < a ? b : a; }
+template <typename T> __device__ T greatest(T a, T b) { return a < b ? b : a; }
+
+/* A NaN wins, and -0 is less than +0. */
+template <> __device__ float least(float a, float b)
+{
+	float result;
+
+	asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+	return result;
+}
+
+template <> __device__ float greatest(float a, float b)
+{
+	float result;
+
+	asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+	return result;
+}
+
+template <> __device__ double least(double a, double b)
+{
+	if (a != a || b != b)
+		return a != a ? a : b;
+	return b < a || (a == b && signbit(b)) ? b : a;
+}
+
+template <> __device__ double greatest(double a, double b)
+{
+	if (a != a || b != b)
+		return a != a ? a : b;
+	return a < b || (a == b && signbit(a)) ? b : a;
+}
+
+template <int op, typename T> __device__ T combine_two(T a, T b)
+{
+	if (op == RONDO_PROD)
+		return multiply(a, b);
+	if (op == RONDO_MIN)
+		return least(a, b);
+	if (op == RONDO_MAX)
+		return greatest(a, b);
+	return add(a, b);
+}
+
+/* Integers are divided as what they have become in their own width, towards zero. */
+template <typename T>
+__device__ T finish(typename element<T>::sum sum, int divide_by)
+{
+	if (divide_by > 1)
+		sum = sum / (typename element<T>::sum)divide_by;
+	return element<T>::narrow(sum);
+}
+
+/* 16 bytes as elements. */
+template <typename T> union vector {
+	uint4 words;
+	T elements[16 / sizeof(T)];
+};
+
+/* ---- What the block knows ------------------------------------------------------------------ */
+
+struct block {
+	const char *in[RD_WORK_RANKS];
+	char *out[RD_WORK_RANKS];
+	uint32_t epoch;
+	int failed;
+};
+
+static __device__ void store_words(uint32_t *at, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
+{
+	asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(a), "r"(b),
+		     "r"(c), "r"(d)
+		     : "memory");
+}
+
+static __device__ uint4 load_words(const uint32_t *at)
+{
+	uint4 words;
+
+	asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+		     : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+		     : "l"(at)
+		     : "memory");
+	return words;
+}
+
+static __device__ uint64_t clock_ns()
+{
+	uint64_t now;
+
+	asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+	return now;
+}
+
+/* Between polls: whether to give up, because the host says so or the peer is silent for too long. */
+struct patience {
+	uint32_t polls;
+	uint64_t since;
+};
+
+static __device__ bool is_over(const struct rd_work &work, struct patience &patience, int peer)
+{
+	if (++patience.polls % POLLS_A_LOOK != 0)
+		return false;
+	if (*(volatile uint32_t *)&work.halt->stop)
+		return true;
+	if (patience.since == 0)
+		patience.since = clock_ns();
+	if (clock_ns() - patience.since < work.timeout_ns)
+		return false;
+	*(volatile uint32_t *)&work.halt->peer = peer;
+	__threadfence_system();
+	*(volatile uint32_t *)&work.halt->error = RD_HALT_SILENCE;
+	return true;
+}
+
+static __device__ void say_mismatch(const struct rd_work &work, int peer)
+{
+	*(volatile uint32_t *)&work.halt->peer = peer;
+	__threadfence_system();
+	*(volatile uint32_t *)&work.halt->error = RD_HALT_MISMATCH;
+}
+
+/* ---- Barriers ------------------------------------------------------------------------------ */
+
+static __device__ void announce(const struct rd_work &work, int peer, uint32_t epoch)
+{
+	struct rd_desk_entry *entry = &work.desks[peer]->entered[work.rank][blockIdx.x];
+	uint64_t in = (uint64_t)work.in[work.rank], out = (uint64_t)work.out[work.rank];
+
+	store_words(&entry->in_low, (uint32_t)in, epoch, (uint32_t)(in >> 32), epoch);
+	store_words(&entry->out_low, (uint32_t)out, epoch, (uint32_t)(out >> 32), epoch);
+	store_words(&entry->signature, work.signature, epoch, 0, epoch);
+}
+
+static __device__ bool has_come(uint4 words, uint32_t epoch)
+{
+	return words.y == epoch && words.w == epoch;
+}
+
+static __device__ bool meet(const struct rd_work &work, struct block &block, int peer)
+{
+	const struct rd_desk_entry *entry = &work.desks[work.rank]->entered[peer][blockIdx.x];
+	struct patience patience = { 0, 0 };
+	uint4 in, out, rest;
+
+	do {
+		in = load_words(&entry->in_low);
+		out = load_words(&entry->out_low);
+		rest = load_words(&entry->signature);
+		if (is_over(work, patience, peer))
+			return false;
+	} while (!has_come(in, block.epoch) || !has_come(out, block.epoch) ||
+		 !has_come(rest, block.epoch));
+	if (rest.x != work.signature) {
+		say_mismatch(work, peer);
+		return false;
+	}
+	if (work.exchanges) {
+		block.in[peer] = (const char *)((uint64_t)in.z << 32 | in.x);
+		block.out[peer] = (char *)((uint64_t)out.z << 32 | out.x);
+	}
+	return true;
+}
+
+/* One thread a peer. What earlier kernels on the stream wrote goes before our flags, by the fence. */
+static __device__ void enter(const struct rd_work &work, struct block &block)
+{
+	int peer = threadIdx.x;
+
+	if (peer < work.size && peer != work.rank) {
+		__threadfence_system();
+		announce(work, peer, block.epoch);
+		if (!meet(work, block, peer))
+			block.failed = 1;
+		__threadfence_system();
+	}
+	__syncthreads();
+}
+
+static __device__ void leave(const struct rd_work &work, struct block &block)
+{
+	int peer = threadIdx.x;
+	struct patience patience = { 0, 0 };
+
+	__syncthreads();
+	if (peer < work.size && peer != work.rank) {
+		volatile uint32_t *theirs = &work.desks[peer]->left[work.rank][blockIdx.x];
+		volatile uint32_t *ours = &work.desks[work.rank]->left[peer][blockIdx.x];
+
+		__threadfence_system();
+		*theirs = block.epoch;
+		while (*ours != block.epoch && !is_over(work, patience, peer))
+			;
+		__threadfence_system();
+	}
+	__syncthreads();
+}
+
+/* ---- Steps --------------------------------------------------------------------------------- */
+
+static __device__ bool is_aligned(const void *at)
+{
+	return (uint64_t)at % 16 == 0;
+}
+
+static __device__ bool all_aligned(
+	const struct rd_work &work, const struct block &block, const struct rd_work_step &step)
+{
+	bool aligned = true;
+
+#pragma unroll 1
+	for (int rank = 0; rank < work.size; rank++) {
+		aligned &= is_aligned(block.in[rank] + step.in_at);
+		if (step.peer < 0 || step.peer == rank)
+			aligned &= is_aligned(block.out[rank] + step.out_at);
+	}
+	return aligned;
+}
+
+/* To all who want it: what is written is not read again here. */
+template <int at_once, typename T>
+static __device__ void spread(const struct rd_work &work, const struct block &block,
+	const struct rd_work_step &step, size_t first, size_t stride, const vector<T> (&made)[at_once])
+{
+	int from = step.peer < 0 ? 0 : step.peer, to = step.peer < 0 ? work.size : step.peer + 1;
+
+#pragma unroll 1
+	for (int rank = from; rank < to; rank++) {
+		uint4 *out = (uint4 *)(block.out[rank] + step.out_at);
+
+#pragma unroll
+		for (int k = 0; k < at_once; k++)
+			__stcs(out + first + k * stride, made[k].words);
+	}
+}
+
+template <typename T, int op, int at_once>
+static __device__ void add_up(typename element<T>::sum (&sums)[at_once][16 / sizeof(T)],
+	const vector<T> (&got)[at_once])
+{
+	using E = element<T>;
+
+#pragma unroll
+	for (int k = 0; k < at_once; k++)
+#pragma unroll
+		for (int e = 0; e < (int)(16 / sizeof(T)); e++)
+			sums[k][e] = combine_two<op, typename E::sum>(
+				sums[k][e], E::widen(got[k].elements[e]));
+}
+
+/* One switch for many elements: they are all of one operation. */
+template <typename T, int at_once>
+static __device__ void add_up_by(int op, typename element<T>::sum (&sums)[at_once][16 / sizeof(T)],
+	const vector<T> (&got)[at_once])
+{
+	switch (op) {
+	case RONDO_PROD:
+		add_up<T, RONDO_PROD>(sums, got);
+		break;
+	case RONDO_MIN:
+		add_up<T, RONDO_MIN>(sums, got);
+		break;
+	case RONDO_MAX:
+		add_up<T, RONDO_MAX>(sums, got);
+		break;
+	default:
+		add_up<T, RONDO_SUM>(sums, got);
+	}
+}
+
+template <int at_once, typename T>
+static __device__ void load(
+	vector<T> (&got)[at_once], const struct block &block, const struct rd_work_step &step, int rank,
+	size_t first, size_t stride)
+{
+	const uint4 *in = (const uint4 *)(block.in[rank] + step.in_at);
+
+#pragma unroll
+	for (int k = 0; k < at_once; k++)
+		got[k].words = __ldcs(in + first + k * stride);
+}
+
+/* `at_once` vectors of a rank are on their way together: with all threads of a multiprocessor, that
+   is more than its memory's delay needs. */
+template <typename T, int at_once>
+static __device__ void combine_vectors(const struct rd_work &work, const struct block &block,
+	const struct rd_work_step &step, size_t first, size_t stride, int divide_by)
+{
+	using E = element<T>;
+	typename E::sum sums[at_once][16 / sizeof(T)];
+	vector<T> got[at_once];
+
+	load<at_once>(got, block, step, 0, first, stride);
+#pragma unroll
+	for (int k = 0; k < at_once; k++)
+#pragma unroll
+		for (int e = 0; e < (int)(16 / sizeof(T)); e++)
+			sums[k][e] = E::widen(got[k].elements[e]);
+#pragma unroll 1
+	for (int rank = 1; rank < work.size; rank++) {
+		load<at_once>(got, block, step, rank, first, stride);
+		add_up_by<T>(work.op, sums, got);
+	}
+#pragma unroll
+	for (int k = 0; k < at_once; k++)
+#pragma unroll
+		for (int e = 0; e < (int)(16 / sizeof(T)); e++)
+			got[k].elements[e] = finish<T>(sums[k][e], divide_by);
+	spread<at_once>(work, block, step, first, stride, got);
+}
+
+template <typename T>
+static __device__ typename element<T>::sum combine_any(
+	int op, typename element<T>::sum a, typename element<T>::sum b)
+{
+	using sum = typename element<T>::sum;
+
+	switch (op) {
+	case RONDO_PROD:
+		return combine_two<RONDO_PROD, sum>(a, b);
+	case RONDO_MIN:
+		return combine_two<RONDO_MIN, sum>(a, b);
+	case RONDO_MAX:
+		return combine_two<RONDO_MAX, sum>(a, b);
+	}
+	return combine_two<RONDO_SUM, sum>(a, b);
+}
+
+template <typename T>
+static __device__ void combine_element(const struct rd_work &work, const struct block &block,
+	const struct rd_work_step &step, size_t at, int divide_by)
+{
+	using E = element<T>;
+	typename E::sum sum = E::widen(((const T *)(block.in[0] + step.in_at))[at]);
+
+#pragma unroll 1
+	for (int rank = 1; rank < work.size; rank++)
+		sum = combine_any<T>(work.op, sum,
+			E::widen(((const T *)(block.in[rank] + step.in_at))[at]));
+#pragma unroll 1
+	for (int rank = 0; rank < work.size; rank++)
+		if (step.peer < 0 || step.peer == rank)
+			((T *)(block.out[rank] + step.out_at))[at] = finish<T>(sum, divide_by);
+}
+
+template <typename T>
+static __device__ void combine(
+	const struct rd_work &work, const struct block &block, const struct rd_work_step &step)
+{
+	constexpr int at_once = sizeof(T) >= 4 ? 4 : 2;
+	size_t thread = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+	size_t stride = (size_t)gridDim.x * blockDim.x;
+	int divide_by = step.last && work.op == RONDO_AVG ? work.size : 1;
+	size_t vectors = 0, at = thread;
+
+	if (all_aligned(work, block, step))
+		vectors = step.count * sizeof(T) / 16;
+#pragma unroll 1
+	for (; at + (at_once - 1) * stride < vectors; at += at_once * stride)
+		combine_vectors<T, at_once>(work, block, step, at, stride, divide_by);
+#pragma unroll 1
+	for (; at < vectors; at += stride)
+		combine_vectors<T, 1>(work, block, step, at, stride, divide_by);
+#pragma unroll 1
+	for (at = vectors * 16 / sizeof(T) + thread; at < step.count; at += stride)
+		combine_element<T>(work, block, step, at, divide_by);
+}
+
+static __device__ void fetch(
+	const struct rd_work &work, const struct block &block, const struct rd_work_step &step, size_t size)
+{
+	const char *from = block.in[step.peer] + step.in_at;
+	char *to = block.out[work.rank] + step.out_at;
+	size_t thread = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+	size_t stride = (size_t)gridDim.x * blockDim.x;
+	size_t vectors = is_aligned(from) && is_aligned(to) ? size / 16 : 0, at = thread;
+
+	if (from == to)
+		return;
+	for (; at + 3 * stride < vectors; at += 4 * stride) {
+		uint4 got[4];
+
+#pragma unroll
+		for (int k = 0; k < 4; k++)
+			got[k] = __ldcs((const uint4 *)from + at + k * stride);
+#pragma unroll
+		for (int k = 0; k < 4; k++)
+			__stcs((uint4 *)to + at + k * stride, got[k]);
+	}
+	for (; at < vectors; at += stride)
+		__stcs((uint4 *)to + at, __ldcs((const uint4 *)from + at));
+	for (at = vectors * 16 + thread; at < size; at += stride)
+		to[at] = from[at];
+}
+
+template <typename T>
+static __device__ void run_step(
+	const struct rd_work &work, const struct block &block, const struct rd_work_step &step)
+{
+	if (step.kind == RD_WORK_FETCH)
+		fetch(work, block, step, step.count * sizeof(T));
+	else
+		combine<T>(work, block, step);
+}
+
+/* ---- Small all-reduces --------------------------------------------------------------------- */
+
+/* 8 bytes of data, as they travel. */
+template <typename T> union unit {
+	uint64_t bits;
+	unsigned char bytes[8];
+	T elements[8 / sizeof(T)];
+};
+
+static __device__ void post(uint32_t *inbox, size_t at, uint64_t bits, uint32_t epoch)
+{
+	store_words(inbox + at * 4, (uint32_t)bits, epoch, (uint32_t)(bits >> 32), epoch);
+}
+
+static __device__ bool collect(const struct rd_work &work, const uint32_t *inbox, size_t at, int peer,
+	uint32_t epoch, uint64_t &bits)
+{
+	struct patience patience = { 0, 0 };
+	uint4 words = load_words(inbox + at * 4);
+
+	while (!has_come(words, epoch)) {
+		if (is_over(work, patience, peer))
+			return false;
+		words = load_words(inbox + at * 4);
+	}
+	bits = (uint64_t)words.z << 32 | words.x;
+	return true;
+}
+
+/* Unit 0 is the signature; the data follows. In rank order, as everywhere: the same bits for all. */
+template <typename T>
+static __device__ void run_small(const struct rd_work &work, uint32_t epoch, size_t size)
+{
+	using sum = typename element<T>::sum;
+	constexpr int width = 8 / sizeof(T);
+	size_t units = (size + 7) / 8;
+	const char *in = work.in[work.rank];
+	char *out = work.out[work.rank];
+
+#pragma unroll 1
+	for (size_t at = threadIdx.x; at <= units; at += blockDim.x) {
+		size_t first = (at - 1) * 8;
+		unit<T> own = { 0 }, got;
+		sum sums[width];
+
+		if (at == 0)
+			own.bits = work.signature;
+		for (int i = 0; at > 0 && i < 8; i++)
+			if (first + i < size)
+				own.bytes[i] = in[first + i];
+#pragma unroll 1
+		for (int peer = 0; peer < work.size; peer++)
+			if (peer != work.rank)
+				post(work.desks[peer]->inbox[epoch & 1][work.rank], at, own.bits, epoch);
+#pragma unroll 1
+		for (int rank = 0; rank < work.size; rank++) {
+			got = own;
+			if (rank != work.rank &&
+				!collect(work, work.desks[work.rank]->inbox[epoch & 1][rank], at, rank,
+					epoch, got.bits))
+				return;
+			if (at == 0 && got.bits != own.bits) {
+				say_mismatch(work, rank);
+				return;
+			}
+			for (int e = 0; e < width; e++) {
+				sum value = element<T>::widen(got.elements[e]);
+
+				sums[e] = rank == 0 ? value : combine_any<T>(work.op, sums[e], value);
+			}
+		}
+		for (int e = 0; e < width; e++)
+			got.elements[e] = finish<T>(sums[e], work.op == RONDO_AVG ? work.size : 1);
+		for (int i = 0; at > 0 && i < 8; i++)
+			if (first + i < size)
+				out[first + i] = got.bytes[i];
+	}
+}
+
+/* ---- The whole ----------------------------------------------------------------------------- */
+
+/* The first thread's, before any other looks. */
+static __device__ void begin(const struct rd_work &work, struct block &block)
+{
+	block.failed = !work.fused && *(volatile uint32_t *)&work.halt->stop;
+	block.epoch = work.fused ? work.desks[work.rank]->epochs[blockIdx.x] + 1 : 0;
+}
+
+template <typename T> static __device__ void run(const struct rd_work &work)
+{
+	__shared__ struct block block;
+
+	if (threadIdx.x == 0)
+		begin(work, block);
+	if (threadIdx.x < RD_WORK_RANKS) {
+		block.in[threadIdx.x] = work.in[threadIdx.x];
+		block.out[threadIdx.x] = work.out[threadIdx.x];
+	}
+	__syncthreads();
+	if (work.small) {
+		run_small<T>(work, block.epoch, work.count * sizeof(T));
+	} else {
+		if (work.fused)
+			enter(work, block);
+#pragma unroll 1
+		for (int i = 0; i < work.step_count && !block.failed; i++)
+			run_step<T>(work, block, work.steps[i]);
+		if (work.fused && !block.failed)
+			leave(work, block);
+	}
+	__syncthreads();
+	if (work.fused && threadIdx.x == 0)
+		work.desks[work.rank]->epochs[blockIdx.x] = block.epoch;
+}
+
+#define KERNEL(name, type)                                                                         \
+	extern "C" __global__ void __launch_bounds__(THREADS, 2)                                   \
+		rondo_work_##name(const __grid_constant__ struct rd_work work)                     \
+	{                                                                                          \
+		run<type>(work);                                                                   \
+	}
+
+KERNEL(i8, int8_t)
+KERNEL(u8, uint8_t)
+KERNEL(i32, int32_t)
+KERNEL(u32, uint32_t)
+KERNEL(i64, int64_t)
+KERNEL(u64, uint64_t)
+KERNEL(f16, __half)
+KERNEL(bf16, __nv_bfloat16)
+KERNEL(f32, float)
+KERNEL(f64, double)

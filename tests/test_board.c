@@ -1,0 +1,645 @@
+/* Calls on device memory, on pretend GPUs: every way of running them gives what the host's gives.
+ */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "board.h"
+#include "lane.h"
+#include "stream.h"
+#include "word.h"
+#include "world.h"
+
+/* One way: threads or processes, RONDO_DEVICE, RONDO_KERNEL. */
+struct way {
+	const char *device, *kernel;
+	bool threads;
+	const char *transport;
+	enum rd_kernel becomes;
+};
+
+static const struct way ways[] = {
+	{ "emulated:1", "auto", true, NULL, RD_KERNEL_FUSED },
+	{ "emulated:4", "auto", true, NULL, RD_KERNEL_FUSED },
+	{ "emulated:1", "auto", false, NULL, RD_KERNEL_STEPPED },
+	{ "emulated:4", "auto", false, NULL, RD_KERNEL_FUSED },
+	{ "emulated:2", "stepped", true, NULL, RD_KERNEL_STEPPED },
+	{ "emulated:2", "staged", false, NULL, RD_KERNEL_STAGED },
+	{ "emulated:2,no-handles", "auto", false, NULL, RD_KERNEL_STAGED },
+	{ "emulated:2", "auto", false, "tcp", RD_KERNEL_STAGED },
+	{ "emulated:2", "auto", false, "mixed", RD_KERNEL_STAGED },
+};
+#define WAYS (sizeof(ways) / sizeof(*ways))
+
+static int go(const struct way *way, int size, int (*body)(struct citizen *), int timeout_ms)
+{
+	struct world world = { .size = size,
+		.threads = way->threads,
+		.transport = way->transport,
+		.timeout_ms = timeout_ms };
+	struct fate fates[WORLD_MAX];
+	int failed = 0;
+
+	setenv("RONDO_DEVICE", way->device, 1);
+	setenv("RONDO_KERNEL", way->kernel, 1);
+	world_run(&world, body, (void *)way, fates);
+	/* Who is to die does so with 128 + SIGKILL. */
+	for (int i = 0; i < size; i++)
+		failed += fates[i].status != 0 && fates[i].status != 128 + SIGKILL;
+	return failed;
+}
+
+/* Each way in a process of its own, for RONDO_DEVICE is read once. */
+static int in_child(int (*run)(void *argument), void *argument)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(run(argument));
+	if (waitpid(pid, &status, 0) != pid)
+		return -1;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+struct trial {
+	const struct way *way;
+	int size;
+	int (*body)(struct citizen *citizen);
+	int timeout_ms; /* 0: the default */
+};
+
+static int run_trial(void *argument)
+{
+	const struct trial *trial = argument;
+
+	return go(trial->way, trial->size, trial->body, trial->timeout_ms);
+}
+
+/* ---- Values -------------------------------------------------------------------------------- */
+
+/* Small whole numbers: sums and products are exact in every type. */
+static float value(int rank, size_t i)
+{
+	return (float)((i * 7 + (size_t)rank * 3) % 5 + 1);
+}
+
+static void fill_floats(float *at, int rank, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		at[i] = value(rank, i);
+}
+
+/* What element i of block `block` of this rank's output is to be. */
+static float expected(enum rd_collective collective, rondo_op op, int rank, int size, int root,
+	size_t count, size_t at)
+{
+	size_t block = at / count, i = at % count;
+	float result;
+
+	switch (collective) {
+	case RD_BROADCAST:
+		return value(root, i);
+	case RD_ALL_GATHER:
+	case RD_GATHER:
+		return value((int)block, i);
+	case RD_SCATTER:
+		return value(root, (size_t)rank * count + i);
+	case RD_ALL_TO_ALL:
+		return value((int)block, (size_t)rank * count + i);
+	case RD_REDUCE_SCATTER:
+		i += (size_t)rank * count;
+		break;
+	default:
+		break;
+	}
+	result = value(0, i);
+	for (int k = 1; k < size; k++) {
+		float other = value(k, i);
+
+		if (op == RONDO_SUM || op == RONDO_AVG)
+			result += other;
+		else if (op == RONDO_PROD)
+			result *= other;
+		else if (op == RONDO_MIN)
+			result = other < result ? other : result;
+		else
+			result = other > result ? other : result;
+	}
+	return op == RONDO_AVG ? result / (float)size : result;
+}
+
+static int call(rondo_comm *comm, enum rd_collective collective, rondo_op op, int root,
+	const float *in, float *out, size_t count, rondo_stream *stream)
+{
+	switch (collective) {
+	case RD_ALL_REDUCE:
+		return rondo_all_reduce(comm, in, out, count, RONDO_F32, op, stream);
+	case RD_REDUCE:
+		return rondo_reduce(comm, in, out, count, RONDO_F32, op, root, stream);
+	case RD_BROADCAST:
+		return rondo_broadcast(comm, in, out, count, RONDO_F32, root, stream);
+	case RD_REDUCE_SCATTER:
+		return rondo_reduce_scatter(comm, in, out, count, RONDO_F32, op, stream);
+	case RD_ALL_GATHER:
+		return rondo_all_gather(comm, in, out, count, RONDO_F32, stream);
+	case RD_GATHER:
+		return rondo_gather(comm, in, out, count, RONDO_F32, root, stream);
+	case RD_SCATTER:
+		return rondo_scatter(comm, in, out, count, RONDO_F32, root, stream);
+	case RD_ALL_TO_ALL:
+		return rondo_all_to_all(comm, in, out, count, RONDO_F32, stream);
+	default:
+		return rondo_barrier(comm, stream);
+	}
+}
+
+#define COUNT_MAX 3001
+
+/* Buffers of a rank: device memory, with a guard behind the output. */
+struct memory {
+	float *in, *out;
+	rondo_stream *stream;
+};
+
+static int open_memory(struct citizen *citizen, struct memory *memory)
+{
+	size_t bytes = (size_t)citizen->size * (COUNT_MAX + 1) * sizeof(float);
+	int device = citizen->rank % rondo_device_count();
+
+	if (citizen->create_error)
+		return world_say(citizen, "create: %s", rondo_last_error());
+	if (rondo_mem_alloc_on((void **)&memory->in, bytes, device) ||
+		rondo_mem_alloc_on((void **)&memory->out, bytes, device) ||
+		rondo_stream_create_on(&memory->stream, device))
+		return world_say(citizen, "memory: %s", rondo_last_error());
+	return 0;
+}
+
+static void close_memory(struct memory *memory)
+{
+	rondo_stream_destroy(memory->stream);
+	rondo_mem_free(memory->in);
+	rondo_mem_free(memory->out);
+}
+
+static struct rd_problem problem_of(
+	const struct citizen *citizen, enum rd_collective collective, int root)
+{
+	return (struct rd_problem){ .collective = collective,
+		.rank = citizen->rank,
+		.size = citizen->size,
+		.root = rd_collective_has_root(collective) ? root : 0 };
+}
+
+static int check_output(struct citizen *citizen, const struct memory *memory, const float *out,
+	enum rd_collective collective, rondo_op op, int root, size_t count)
+{
+	struct rd_problem problem = problem_of(citizen, collective, root);
+	size_t total = collective == RD_BARRIER ? 0 : (size_t)rd_out_blocks(&problem) * count;
+
+	for (size_t i = 0; i < total; i++) {
+		float wanted =
+			expected(collective, op, citizen->rank, citizen->size, root, count, i);
+
+		if (out[i] != wanted)
+			return world_say(citizen, "%s of %zu, root %d: element %zu is %g, not %g",
+				rd_collective_name(collective), count, root, i, out[i], wanted);
+	}
+	if (collective != RD_BARRIER && out == memory->out && out[total] != -1.0f)
+		return world_say(citizen, "%s of %zu wrote behind its output",
+			rd_collective_name(collective), count);
+	return 0;
+}
+
+/* Whether the smaller buffer is at its block of the larger one. */
+static float *out_in_place(const struct rd_problem *problem, float *in, size_t count)
+{
+	if (problem->collective == RD_REDUCE_SCATTER || problem->collective == RD_SCATTER)
+		return in + (size_t)problem->rank * count;
+	return in;
+}
+
+static int try_call(struct citizen *citizen, struct memory *memory, enum rd_collective collective,
+	rondo_op op, size_t count, bool in_place, bool on_stream)
+{
+	int root = citizen->size - 1, err;
+	struct rd_problem problem = problem_of(citizen, collective, root);
+	float *in = memory->in, *out = in_place ? out_in_place(&problem, in, count) : memory->out;
+	size_t ins = (size_t)rd_in_blocks(&problem) * count;
+
+	if (in_place && (collective == RD_ALL_GATHER || collective == RD_GATHER)) {
+		out = in;
+		in += (size_t)citizen->rank * count;
+	}
+	for (size_t i = 0; i <= (size_t)citizen->size * count; i++)
+		memory->out[i] = -1.0f;
+	fill_floats(in, citizen->rank, ins);
+	err = call(citizen->comm, collective, op, root, in, out, count,
+		on_stream ? memory->stream : NULL);
+	if (!err && on_stream)
+		err = rondo_stream_synchronize(memory->stream);
+	if (err)
+		return world_say(
+			citizen, "%s: %s", rd_collective_name(collective), rondo_last_error());
+	return check_output(citizen, memory, out, collective, op, root, count);
+}
+
+static int all_collectives(struct citizen *citizen)
+{
+	static const size_t counts[] = { 1, 5, 64, COUNT_MAX, 0 };
+	const struct way *way = citizen->argument;
+	struct memory memory;
+	int wrong = open_memory(citizen, &memory);
+
+	if (wrong)
+		return wrong;
+	if (citizen->comm->board->kernel != way->becomes)
+		return world_say(citizen, "runs by way %d", citizen->comm->board->kernel);
+	for (int collective = 0; collective < RD_COLLECTIVE_COUNT && !wrong; collective++) {
+		if (collective == RD_TRANSFER)
+			continue;
+		for (int i = 0; i < 5 && !wrong; i++)
+			for (int variant = 0; variant < 4 && !wrong; variant++)
+				wrong = try_call(citizen, &memory, collective, RONDO_SUM, counts[i],
+					variant & 1, variant & 2);
+	}
+	for (int op = 0; op < RONDO_OP_COUNT && !wrong; op++)
+		wrong = try_call(citizen, &memory, RD_ALL_REDUCE, op, 1000, false, true);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(board, all_collectives_are_right_by_every_way, .timeout = 240)
+{
+	for (size_t i = 0; i < WAYS; i++) {
+		struct trial trial = { &ways[i], 4, all_collectives, 0 };
+
+		cr_expect_eq(in_child(run_trial, &trial), 0, "%s %s %s %s", ways[i].device,
+			ways[i].kernel, ways[i].threads ? "threads" : "processes",
+			ways[i].transport ? ways[i].transport : "");
+	}
+}
+
+Test(board, two_and_three_ranks_are_right_too, .timeout = 120)
+{
+	for (size_t i = 0; i < 5; i++)
+		for (int size = 1; size <= 3; size++) {
+			struct way way = ways[i];
+			struct trial trial = { &way, size, all_collectives, 0 };
+
+			if (size == 1)
+				way.becomes = RD_KERNEL_STAGED;
+			cr_expect_eq(in_child(run_trial, &trial), 0, "%d ranks, way %zu", size, i);
+		}
+}
+
+static void try_ways(
+	int size, int (*body)(struct citizen *citizen), int timeout_ms, bool threads_too)
+{
+	for (size_t i = 0; i < WAYS; i++) {
+		struct trial trial = { &ways[i], size, body, timeout_ms };
+
+		if (ways[i].threads && !threads_too)
+			continue;
+		cr_expect_eq(in_child(run_trial, &trial), 0, "%s %s %s %s", ways[i].device,
+			ways[i].kernel, ways[i].threads ? "threads" : "processes",
+			ways[i].transport ? ways[i].transport : "");
+	}
+}
+
+/* ---- Streams ------------------------------------------------------------------------------- */
+
+static int expect_floats(struct citizen *citizen, const float *at, size_t count, float wanted)
+{
+	for (size_t i = 0; i < count; i++)
+		if (at[i] != wanted)
+			return world_say(citizen, "element %zu is %g, not %g", i, at[i], wanted);
+	return 0;
+}
+
+/* The stream is shut when the calls are made, which return at once; what is queued before comes
+   before, and what is queued after comes after. */
+static int in_the_streams_order(struct citizen *citizen)
+{
+	static _Thread_local uint32_t gate;
+	float ones[1000], back[1000] = { 0 }, sums[1000] = { 0 };
+	struct memory memory;
+	int wrong = open_memory(citizen, &memory);
+
+	if (wrong)
+		return wrong;
+
+	struct rd_lane *lane = rd_stream_lane(memory.stream);
+
+	for (int i = 0; i < 1000; i++)
+		ones[i] = 1;
+	if (lane->ops->wait_word(lane->device, lane->stream, &gate, 1) ||
+		rondo_copy(memory.in, ones, sizeof(ones), memory.stream) ||
+		rondo_all_reduce(citizen->comm, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM,
+			memory.stream) ||
+		rondo_copy(sums, memory.out, sizeof(sums), memory.stream) ||
+		rondo_all_reduce(citizen->comm, memory.out, memory.out, 1000, RONDO_F32, RONDO_SUM,
+			memory.stream) ||
+		rondo_copy(back, memory.out, sizeof(back), memory.stream))
+		return world_say(citizen, "%s", rondo_last_error());
+	wrong = expect_floats(citizen, memory.out, 1000, 0);
+	rd_word_write(&gate, 1);
+	if (rondo_stream_synchronize(memory.stream))
+		return world_say(citizen, "%s", rondo_last_error());
+	if (!wrong)
+		wrong = expect_floats(citizen, sums, 1000, (float)citizen->size);
+	if (!wrong)
+		wrong = expect_floats(citizen, back, 1000, (float)(citizen->size * citizen->size));
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(board, calls_return_at_once_and_run_in_the_streams_order, .timeout = 120)
+{
+	try_ways(3, in_the_streams_order, 0, true);
+}
+
+/* Calls of one comm on two streams in turn, many of them under way. */
+static int on_two_streams(struct citizen *citizen)
+{
+	enum { CALLS = 100, COUNT = 33 };
+	struct memory memory;
+	rondo_stream *other;
+	int wrong = open_memory(citizen, &memory);
+
+	if (wrong)
+		return wrong;
+	if (rondo_stream_create_on(&other, citizen->rank % rondo_device_count()))
+		return world_say(citizen, "%s", rondo_last_error());
+	for (int i = 0; i < CALLS * COUNT; i++)
+		memory.in[i] = (float)(i % 7 + citizen->rank);
+	for (int i = 0; i < CALLS && !wrong; i++) {
+		size_t at = (size_t)i * COUNT;
+
+		if (rondo_all_reduce(citizen->comm, memory.in + at, memory.out + at, COUNT,
+			    RONDO_F32, RONDO_SUM, i % 3 ? memory.stream : other))
+			wrong = world_say(citizen, "%s", rondo_last_error());
+	}
+	if (rondo_stream_synchronize(memory.stream) || rondo_stream_synchronize(other))
+		wrong = world_say(citizen, "%s", rondo_last_error());
+	for (int i = 0; i < CALLS * COUNT && !wrong; i++)
+		if (memory.out[i] != (float)(4 * (i % 7) + 6))
+			wrong = world_say(citizen, "element %d is %g", i, memory.out[i]);
+	rondo_stream_destroy(other);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(board, calls_on_several_streams_are_right, .timeout = 120)
+{
+	cr_assert_leq(100 * 33, COUNT_MAX * 2);
+	try_ways(4, on_two_streams, 0, true);
+}
+
+/* Buffers come and go, mostly at the same address: what a peer has mapped of them must follow. */
+static int with_buffers_that_change(struct citizen *citizen)
+{
+	struct memory memory;
+	int wrong = open_memory(citizen, &memory), device = citizen->rank % rondo_device_count();
+
+	for (int i = 0; i < 100 && !wrong; i++) {
+		float *buffer;
+
+		if (rondo_mem_alloc_on((void **)&buffer, 4096, device))
+			return world_say(citizen, "%s", rondo_last_error());
+		for (int k = 0; k < 1000; k++)
+			buffer[k] = (float)(i + citizen->rank);
+		if (rondo_all_reduce(
+			    citizen->comm, buffer, buffer, 1000, RONDO_F32, RONDO_MAX, NULL))
+			wrong = world_say(citizen, "%s", rondo_last_error());
+		if (!wrong)
+			wrong = expect_floats(
+				citizen, buffer, 1000, (float)(i + citizen->size - 1));
+		rondo_mem_free(buffer);
+	}
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(board, buffers_may_come_and_go, .timeout = 120)
+{
+	try_ways(3, with_buffers_that_change, 0, true);
+}
+
+static int exchange_in_a_ring(struct citizen *citizen)
+{
+	int next = (citizen->rank + 1) % citizen->size;
+	int before = (citizen->rank + citizen->size - 1) % citizen->size, err;
+	struct memory memory;
+	int wrong = open_memory(citizen, &memory);
+
+	if (wrong)
+		return wrong;
+	fill_floats(memory.in, citizen->rank, 1000);
+	rondo_group_start();
+	rondo_send(citizen->comm, memory.in, 1000, RONDO_F32, next, memory.stream);
+	rondo_recv(citizen->comm, memory.out, 1000, RONDO_F32, before, memory.stream);
+	rondo_all_reduce(citizen->comm, memory.in + 1000, memory.in + 1000, 1000, RONDO_F32,
+		RONDO_SUM, memory.stream);
+	err = rondo_group_end();
+	if (!err)
+		err = rondo_stream_synchronize(memory.stream);
+	if (err)
+		wrong = world_say(citizen, "%s", rondo_last_error());
+	for (size_t i = 0; i < 1000 && !wrong; i++)
+		if (memory.out[i] != value(before, i))
+			wrong = world_say(citizen, "element %zu is %g", i, memory.out[i]);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(board, groups_send_and_receive_device_memory, .timeout = 120)
+{
+	try_ways(3, exchange_in_a_ring, 0, true);
+}
+
+/* ---- Failures ------------------------------------------------------------------------------ */
+
+static int one_call(struct citizen *citizen, struct memory *memory, size_t count)
+{
+	int err = rondo_all_reduce(citizen->comm, memory->in, memory->out, count, RONDO_F32,
+		RONDO_SUM, memory->stream);
+
+	return err ? err : rondo_stream_synchronize(memory->stream);
+}
+
+static int expect_error(struct citizen *citizen, int err, int wanted)
+{
+	if (err == wanted)
+		return 0;
+	return world_say(citizen, "%s, not %s: %s", rondo_error_name(err), rondo_error_name(wanted),
+		err ? rondo_last_error() : "");
+}
+
+/* Rank 1 makes one call and then does something else; the news of that may come to others when they
+   are still in the first call. */
+static int call_until_it_fails(struct citizen *citizen, struct memory *memory)
+{
+	int err = one_call(citizen, memory, 1000);
+
+	if (err == 0 && citizen->rank != 1)
+		err = one_call(citizen, memory, 1000);
+	return err;
+}
+
+static int when_a_peer_dies(struct citizen *citizen)
+{
+	struct memory memory;
+	int wrong = open_memory(citizen, &memory);
+
+	if (wrong)
+		return wrong;
+	int err = call_until_it_fails(citizen, &memory);
+
+	if (citizen->rank == 1)
+		raise(SIGKILL);
+	wrong = expect_error(citizen, err, RONDO_DIED);
+	/* Later calls are refused, or end at once. */
+	if (!wrong)
+		wrong = expect_error(citizen, one_call(citizen, &memory, 1000), RONDO_DIED);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(board, the_death_of_a_peer_frees_the_streams_that_wait_for_it, .timeout = 120)
+{
+	try_ways(3, when_a_peer_dies, 0, false);
+}
+
+static int when_one_aborts(struct citizen *citizen)
+{
+	struct memory memory;
+	int wrong = open_memory(citizen, &memory);
+
+	if (wrong)
+		return wrong;
+	int err = call_until_it_fails(citizen, &memory);
+
+	if (citizen->rank == 1)
+		rondo_comm_abort(citizen->comm, "enough");
+	wrong = expect_error(citizen, err, citizen->rank == 1 ? 0 : RONDO_ABORTED);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(board, an_abort_frees_the_streams_that_wait, .timeout = 120)
+{
+	try_ways(3, when_one_aborts, 0, true);
+}
+
+/* Rank 1 makes no second call; it waits, bounded, for the comm to end. */
+static int when_one_is_silent(struct citizen *citizen)
+{
+	struct memory memory;
+	int wrong = open_memory(citizen, &memory), err;
+
+	if (wrong)
+		return wrong;
+	err = call_until_it_fails(citizen, &memory);
+	if (citizen->rank == 1)
+		for (int i = 0; i < 20000 && err == 0; i++) {
+			usleep(1000);
+			err = rondo_comm_error(citizen->comm);
+		}
+	wrong = expect_error(citizen, err, RONDO_TIMEOUT);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(board, silence_has_a_bound, .timeout = 120)
+{
+	try_ways(3, when_one_is_silent, 1000, true);
+}
+
+static int when_calls_differ(struct citizen *citizen)
+{
+	struct memory memory;
+	int wrong = open_memory(citizen, &memory);
+
+	if (wrong)
+		return wrong;
+	wrong = expect_error(citizen, one_call(citizen, &memory, citizen->rank == 1 ? 999 : 1000),
+		RONDO_MISMATCH);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(board, different_calls_are_a_mismatch_on_every_rank, .timeout = 120)
+{
+	try_ways(3, when_calls_differ, 0, true);
+}
+
+/* ---- Mixed-up use -------------------------------------------------------------------------- */
+
+static int refused(
+	struct citizen *citizen, const void *in, void *out, rondo_stream *stream, const char *words)
+{
+	int err = rondo_all_reduce(citizen->comm, in, out, 1000, RONDO_F32, RONDO_SUM, stream);
+
+	if (err == RONDO_INVALID && strstr(rondo_last_error(), words))
+		return 0;
+	return world_say(citizen, "not \"%s\": %s %s", words, rondo_error_name(err),
+		err ? rondo_last_error() : "");
+}
+
+static int mixed_up(struct citizen *citizen)
+{
+	static float host[1000];
+	float *elsewhere, *freed;
+	rondo_stream *host_stream, *other_stream;
+	struct memory memory;
+	int other = (citizen->rank + 1) % 2, wrong = open_memory(citizen, &memory);
+
+	if (wrong)
+		return wrong;
+	rondo_mem_alloc_on((void **)&elsewhere, 4096, other);
+	rondo_mem_alloc_on((void **)&freed, 4096, citizen->rank % 2);
+	rondo_mem_free(freed);
+	rondo_stream_create(&host_stream);
+	rondo_stream_create_on(&other_stream, other);
+	wrong |= refused(citizen, host, memory.out, memory.stream, "send is no device memory");
+	wrong |= refused(citizen, memory.in, host, memory.stream, "recv is no device memory");
+	wrong |= refused(citizen, freed, memory.out, memory.stream, "or was freed");
+	wrong |=
+		refused(citizen, memory.in, memory.out, host_stream, "the stream is a host stream");
+	wrong |= refused(citizen, memory.in, host, NULL, "the other buffer is not");
+	wrong |= refused(citizen, host, memory.out, NULL, "the other buffer is not");
+	wrong |= refused(citizen, elsewhere, memory.out, memory.stream, "send lies on device");
+	wrong |= refused(citizen, memory.in, memory.out, other_stream, "the stream is of device");
+	wrong |= refused(citizen, elsewhere + 100, memory.out, NULL, "send lies on device");
+	wrong |= refused(citizen, memory.in + (size_t)citizen->size * (COUNT_MAX + 1) - 10,
+		memory.out, memory.stream, "its memory ends after");
+	/* None of these harmed the comm, on which host memory is as good as ever. */
+	if (!wrong)
+		wrong = expect_error(citizen, one_call(citizen, &memory, 1000), 0);
+	if (!wrong)
+		wrong = expect_error(citizen,
+			rondo_all_reduce(
+				citizen->comm, host, host, 1000, RONDO_F32, RONDO_SUM, NULL),
+			0);
+	rondo_stream_destroy(host_stream);
+	rondo_stream_destroy(other_stream);
+	rondo_mem_free(elsewhere);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(board, mixed_up_buffers_and_streams_are_refused_with_the_reason, .timeout = 60)
+{
+	struct way way = ways[3];
+	struct trial trial = { &way, 2, mixed_up, 0 };
+
+	way.device = "emulated:2";
+	cr_expect_eq(in_child(run_trial, &trial), 0);
+}
