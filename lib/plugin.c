@@ -307,6 +307,34 @@ static int probe(const struct plugin *plugin)
 	return 0;
 }
 
+/* Writes this rank's plan of one collective: whether it is right is for the checker to say. */
+static void rehearse_one(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
+{
+	struct rd_plan *plan;
+
+	rd_trial_stage("write_plan() of %s, %s on %d ranks", algorithm->name,
+		rd_collective_name(problem->collective), problem->size);
+	if (algorithm->may_run && !algorithm->may_run(problem))
+		return;
+	if (!rd_plan_create(&plan, algorithm, problem))
+		rd_plan_destroy(plan);
+}
+
+static void rehearse(const struct plugin *plugin)
+{
+	const struct rd_algorithm *const *it = (const void *)plugin->description->brought;
+	struct rd_problem problem = { .rank = plugin->settings->rank,
+		.size = plugin->settings->size };
+
+	for (; plugin->kind == RD_PLUGIN_ALGORITHM && *it; it++)
+		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++) {
+			problem.collective = (enum rd_collective)c;
+			problem.target = c == RD_TRANSFER ? problem.size - 1 : 0;
+			if ((*it)->collectives >> c & 1)
+				rehearse_one(*it, &problem);
+		}
+}
+
 /* All that can go wrong with it, in a process of its own. */
 static int try_plugin(void *argument)
 {
@@ -320,6 +348,7 @@ static int try_plugin(void *argument)
 	if (err)
 		return err;
 	*plugin->description->calls = kinds[plugin->kind].calls;
+	rehearse(plugin);
 	return probe(plugin);
 }
 

@@ -13,10 +13,11 @@ enum rd_plugin_kind { RD_PLUGIN_TRANSPORT, RD_PLUGIN_ALGORITHM };
 
 /*
  * Loads what the settings name, unless this process has tried it before. Each is tried in a forked
- * process first: loaded, and its transports probed. One that is not to be used (not there, of
- * another version, crashes, hangs, its names are taken) gets one line of WARN that says why, and is
- * left out. Then settings->plugins says which algorithms plug-ins have brought, for ranks to
- * compare: their names, and a hash of the files that they came from.
+ * process first: loaded, its transports probed, and its algorithms' plans written for this rank.
+ * One that is not to be used (not there, of another version, crashes, hangs, its names are taken)
+ * gets one line of WARN that says why, and is left out. Then settings->plugins says which
+ * algorithms plug-ins have brought, for ranks to compare: their names, and a hash of the files that
+ * they came from.
  */
 void rd_plugins_load(struct rd_settings *settings);
 

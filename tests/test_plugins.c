@@ -118,6 +118,12 @@ Test(plugins, that_crash_or_end_the_process_are_skipped, .timeout = LIMIT_S)
 	expect_skipped(PLUGINS "transport_LEAVES.so", "", "ended the process in probe() of gate");
 }
 
+Test(plugins, whose_algorithms_crash_are_skipped, .timeout = LIMIT_S)
+{
+	expect_skipped("", PLUGINS "algorithm_CRASHES.so",
+		"crashed (Aborted) in write_plan() of tilted, all_reduce on 1 ranks");
+}
+
 Test(plugins, that_hang_are_skipped, .timeout = LIMIT_S)
 {
 	expect_skipped(PLUGINS "transport_HANGS.so", "", "hung for 5.0 s in probe() of gate");

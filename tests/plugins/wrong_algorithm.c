@@ -43,6 +43,9 @@ static void write_plan(struct rd_plan *plan)
 {
 	const struct rd_problem *problem = rd_problem_of(plan);
 
+#ifdef CRASHES
+	abort();
+#endif
 	if (problem->collective == RD_ALL_REDUCE)
 		all_reduce(plan, problem->rank, problem->size);
 	else
