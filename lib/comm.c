@@ -125,16 +125,34 @@ int rondo_comm_abort(rondo_comm *comm, const char *reason)
 
 /* ---- Making -------------------------------------------------------------------------------- */
 
-static bool is_crowded(const struct rondo_comm *comm, const struct rd_member *members)
+/* Whether an earlier rank of this host says that it begins at the same core. */
+static bool is_core_counted(const struct rd_member *members, int rank, const struct rd_place *here)
 {
-	cpu_set_t cores;
-	int ranks = 0;
+	for (int i = 0; i < rank; i++)
+		if (rd_place_same_host(&members[i].place, here) &&
+			members[i].place.core == members[rank].place.core)
+			return true;
+	return false;
+}
 
-	for (int i = 0; i < comm->size; i++)
-		ranks += rd_place_same_host(&members[i].place, &members[comm->rank].place);
-	if (sched_getaffinity(0, sizeof(cores), &cores) < 0)
-		return true;
-	return ranks > CPU_COUNT(&cores);
+/* The ranks of this host and the cores that they have together: those that this rank may run on, or where
+   each is bound to one of its own, those. */
+static void count_cores(struct rondo_comm *comm, const struct rd_member *members)
+{
+	const struct rd_place *here = &members[comm->rank].place;
+	int ranks = 0, bound = 0;
+	cpu_set_t cores;
+
+	for (int i = 0; i < comm->size; i++) {
+		if (!rd_place_same_host(&members[i].place, here))
+			continue;
+		ranks++;
+		bound += !is_core_counted(members, i, here);
+	}
+	comm->cores = sched_getaffinity(0, sizeof(cores), &cores) < 0 ? 1 : CPU_COUNT(&cores);
+	if (bound > comm->cores)
+		comm->cores = bound;
+	comm->crowded = ranks > comm->cores;
 }
 
 /* How the ranks lie to each other; channels of one order share its layout. */
@@ -241,7 +259,7 @@ static int join(struct rondo_comm *comm)
 
 	rd_log(RD_INFO, RD_BOOTSTRAP, "Bootstrap : Using %s", rd_lifeline_where(comm->lifeline));
 	comm->local.comm_id = rd_lifeline_comm_id(comm->lifeline);
-	comm->crowded = is_crowded(comm, members);
+	count_cores(comm, members);
 	err = lay_out(comm, members);
 	if (!err)
 		err = rd_route_connect(comm, members);

@@ -54,6 +54,7 @@ struct rondo_comm {
 
 	/* Sleeping: wake_fd is written when the comm fails. */
 	int epoll_fd, wake_fd;
+	int cores; /* that the ranks of this host have together */
 	bool crowded; /* more ranks here than cores: do not spin */
 	unsigned sleeps;
 	int64_t spin_ns; /* how long to spin before sleeping: less after spinning was in vain */

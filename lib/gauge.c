@@ -1,6 +1,5 @@
 #include "gauge.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -469,13 +468,6 @@ static void describe(const struct rondo_comm *comm, char key[RD_TUNE_KEY_SIZE])
 			*c = '?';
 }
 
-static uint32_t count_cores(void)
-{
-	cpu_set_t cores;
-
-	return sched_getaffinity(0, sizeof(cores), &cores) < 0 ? 1 : (uint32_t)CPU_COUNT(&cores);
-}
-
 /* What rank 0 says at first. */
 struct opening {
 	struct rd_costs costs;
@@ -514,7 +506,7 @@ int rd_gauge(struct rondo_comm *comm)
 	int err;
 
 	if (comm->rank == 0) {
-		comm->costs.cores = count_cores();
+		comm->costs.cores = (uint32_t)comm->cores;
 		describe(comm, key);
 		opening.costs = comm->costs;
 		opening.known = rd_tune_find(comm->settings.tune_file, key, &opening.costs);
