@@ -538,11 +538,10 @@ static const struct rd_plan *plan_for(struct rd_board *board, const struct rd_pr
 	return *plan;
 }
 
-/* By what all ranks know alike, so that they all do the same. */
+/* By what all ranks know alike, so that they all do the same. Kernels know the first operations. */
 bool rd_board_work(struct rd_board *board, const struct rd_call *call, struct rd_work *work)
 {
-	if (board->kernel == RD_KERNEL_STAGED || call->count == 0 ||
-		(unsigned)call->op >= RONDO_OP_COUNT ||
+	if (board->kernel == RD_KERNEL_STAGED || call->count == 0 || call->op > RONDO_AVG ||
 		!(rd_mapped.collectives >> call->problem.collective & 1))
 		return false;
 
