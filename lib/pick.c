@@ -316,6 +316,12 @@ int rd_picker_list(struct rd_picker *picker, enum rd_collective collective, uint
 	struct rd_choice priced[ALGORITHMS_MAX];
 	struct rondo_way all[ALGORITHMS_MAX];
 	int count = price_all(picker, collective, least_of(block_size), type, within_reach, priced);
+
+	/* What is not asked for is not known: direct access costs the asking, too. */
+	for (int i = 0; i < count; i++)
+		if (priced[i].algorithm->mapped)
+			priced[i].price_ns += asking_ns(picker);
+
 	const struct rd_choice *best = best_of(picker, collective, within_reach, priced, count);
 
 	for (int i = 0; i < count; i++) {
