@@ -351,9 +351,9 @@ bool hosts_slow(const struct hosts *hosts, int host, int network, const char *ra
 {
 	struct script there = { .size = 0 }, back = { .size = 0 };
 
-	add(&there, "qdisc add dev h%dn%d root tbf rate %s burst 64kb limit 16mb\n", host, network,
+	add(&there, "qdisc add dev h%dn%d root tbf rate %s burst 16kb limit 16mb\n", host, network,
 		rate);
-	add(&back, "qdisc add dev eth%d root tbf rate %s burst 64kb limit 16mb\n", network, rate);
+	add(&back, "qdisc add dev eth%d root tbf rate %s burst 16kb limit 16mb\n", network, rate);
 	return run_script("tc", hosts->switches, &there) &&
 	       run_script("tc", hosts->fds[host][NET], &back);
 }

@@ -100,7 +100,7 @@ static void cross_slowly(const struct world *ranks, double times)
 	struct crossing crossing = { .times = times };
 
 	world.hosts = hosts;
-	cr_assert(hosts_slow(hosts, 0, 0, "200mbit"));
+	cr_assert(hosts_slow(hosts, 0, 0, "50mbit"));
 	cr_assert_eq(world_run(&world, cross, &crossing, NULL), 0);
 	hosts_destroy(hosts);
 }
