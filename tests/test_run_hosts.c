@@ -187,6 +187,7 @@ static const struct kind kinds[] = {
 	{ "^NET/Socket : Using \\[0\\]eth0:10\\.7\\.0\\.[12]:[0-9]+$", 1, 1 },
 	{ "^Channel 00 : [0-7]\\[[0-9]+\\] -> [0-7]\\[[0-9]+\\] via [a-zA-Z/]+$", JOB_RANKS - 1,
 		JOB_RANKS - 1 },
+	{ "^Plugin : none ", 1, 1 },
 	{ "^Using network tcp$", 1, 1 },
 	{ "^Channel 00/01 : 0( [1-7]){7}$", 1, 0 },
 	{ "^Ring 00 : [0-7] -> [0-7] -> [0-7]$", 1, 1 },
