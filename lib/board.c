@@ -811,13 +811,12 @@ static int launch(
 	work->exchanges = 1;
 	work->in[work->rank] = task->call.in;
 	work->out[work->rank] = task->call.out;
-	if (!captures && board->last_stream != lane->stream)
+	if (!captures)
 		err = ops->stream_follow(board->device, lane->stream, board->stream);
 	if (!err)
 		err = ops->run(board->device, lane->stream, work);
 	if (!err && !captures)
 		err = ops->stream_follow(board->device, board->stream, lane->stream);
-	board->last_stream = captures ? NULL : lane->stream;
 	return err ? rd_comm_fail(board->comm, err, board->comm->rank) : 0;
 }
 

@@ -103,7 +103,6 @@ struct rd_board {
 	struct rd_import imports[RD_IMPORTS];
 	uint64_t imports_used;
 	struct rd_plan *plans[RD_COLLECTIVE_COUNT][RD_WORK_RANKS]; /* by root */
-	void *last_stream; /* that the caller launched on */
 	struct rd_agent *agent;
 };
 

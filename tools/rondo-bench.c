@@ -10,6 +10,7 @@
 #include "bench/json.h"
 #include "bench/measure.h"
 #include "bench/memory.h"
+#include "bench/mirror.h"
 #include "bench/plot.h"
 #include "bench/table.h"
 #include "bench/world.h"
@@ -61,6 +62,7 @@ struct rank {
 	rondo_comm *comm;
 	rondo_stream *stream;
 	void *send, *recv;
+	struct bench_mirror mirror; /* --device */
 	bool prints;
 	struct results results;
 };
@@ -81,7 +83,8 @@ static int run_size(struct rank *rank, rondo_type type, rondo_op op, int root, s
 		.root = root,
 	};
 	int err = bench_measure(
-		rank->options, rank->comm, rank->stream, rank->send, rank->recv, &row);
+		rank->options, rank->comm, rank->stream, rank->send, rank->recv,
+		rank->options->device ? &rank->mirror : NULL, &row);
 
 	if (err)
 		return err;
@@ -300,14 +303,19 @@ static int run_rank(rondo_comm *comm, void *argument)
 	struct rank rank = {
 		.options = options, .comm = comm, .prints = rondo_comm_rank(comm) == 0
 	};
+	int device = options->device ? rondo_comm_rank(comm) % rondo_device_count() : 0;
 	int err = 0, status = 1;
 
 	rank.send = create_buffer(options);
 	rank.recv = create_buffer(options);
 	if (!rank.send || !rank.recv)
 		err = RONDO_MEMORY;
+	if (!err && options->device)
+		err = bench_mirror_create(
+			&rank.mirror, rank.send, rank.recv, options->most, device);
 	if (!err && !options->blocking)
-		err = rondo_stream_create(&rank.stream);
+		err = options->device ? rondo_stream_create_on(&rank.stream, device)
+				      : rondo_stream_create(&rank.stream);
 	if (!err)
 		err = measure_all(&rank);
 	if (err)
@@ -315,6 +323,7 @@ static int run_rank(rondo_comm *comm, void *argument)
 	else
 		status = options->contest ? 0 : conclude(bench, &rank);
 	rondo_stream_destroy(rank.stream);
+	bench_mirror_destroy(&rank.mirror);
 	destroy_buffer(options, rank.send);
 	destroy_buffer(options, rank.recv);
 	free(rank.results.rows);

@@ -33,6 +33,7 @@ struct bench_call {
 	int root;
 	int rank, size;
 	unsigned seed; /* of the numbers that it sends */
+	const struct bench_mirror *mirror; /* NULL: the buffers are what is measured */
 };
 
 struct bench_collective {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "mirror.h"
 #include "values.h"
 
 /* A batch lasts at least this long, so that neither the clock nor the ranks' leaving the barrier
@@ -14,8 +15,10 @@
 
 static int run_back_to_back(const struct bench_call *call, long iterations)
 {
+	struct bench_call there = bench_mirror_call(call->mirror, call);
+
 	for (long i = 0; i < iterations; i++) {
-		int err = call->collective->run(call);
+		int err = call->collective->run(&there);
 		if (err)
 			return err;
 	}
@@ -157,7 +160,11 @@ static int check_it(struct bench_call *call, int checks, struct bench_timing *ti
 		call->seed = 1 + (unsigned)round;
 		spoil(call);
 		bench_collective_fill(call);
-		int err = run_back_to_back(call, 1);
+		int err = bench_mirror_upload(call->mirror);
+		if (!err)
+			err = run_back_to_back(call, 1);
+		if (!err)
+			err = bench_mirror_download(call->mirror);
 		if (err)
 			return err;
 		wrong += call->collective->wrong(call);
@@ -177,7 +184,9 @@ static int measure_one(struct bench_call *call, const struct bench_options *opti
 			bench_collective_send_count(call->collective, call->count, call->size));
 	else
 		bench_collective_fill(call);
-	int err = time_it(call, options, timing);
+	int err = bench_mirror_upload(call->mirror);
+	if (!err)
+		err = time_it(call, options, timing);
 	if (!err)
 		err = check_it(call, options->checks, timing);
 	timing->ran = true;
@@ -187,7 +196,7 @@ static int measure_one(struct bench_call *call, const struct bench_options *opti
 }
 
 int bench_measure(const struct bench_options *options, rondo_comm *comm, rondo_stream *stream,
-	void *send, void *recv, struct bench_row *row)
+	void *send, void *recv, const struct bench_mirror *mirror, struct bench_row *row)
 {
 	struct bench_call call = {
 		.collective = row->collective,
@@ -195,6 +204,7 @@ int bench_measure(const struct bench_options *options, rondo_comm *comm, rondo_s
 		.stream = stream,
 		.send = send,
 		.recv = recv,
+		.mirror = mirror,
 		.count = row->count,
 		.type = row->type,
 		.op = row->op,

@@ -121,7 +121,7 @@ static bool parse_root(const char *text, struct bench_options *options)
 	return options->every_root || parse_number(text, 0, INT_MAX, &options->root);
 }
 
-enum { RANKS = 256, TRANSPORT, ALGO, REGISTERED, SVG, QUICK, EXPLAIN, SWEEP, VERSION };
+enum { RANKS = 256, TRANSPORT, ALGO, REGISTERED, DEVICE, SVG, QUICK, EXPLAIN, SWEEP, VERSION };
 
 static const struct option long_options[] = {
 	{ "minbytes", required_argument, NULL, 'b' },
@@ -144,6 +144,7 @@ static const struct option long_options[] = {
 	{ "transport", required_argument, NULL, TRANSPORT },
 	{ "algo", required_argument, NULL, ALGO },
 	{ "registered", no_argument, NULL, REGISTERED },
+	{ "device", no_argument, NULL, DEVICE },
 	{ "svg", required_argument, NULL, SVG },
 	{ "quick", no_argument, NULL, QUICK },
 	{ "explain", no_argument, NULL, EXPLAIN },
@@ -222,6 +223,9 @@ static const char *take(struct bench_options *options, int letter, const char *v
 		return NULL;
 	case REGISTERED:
 		options->registered = true;
+		return NULL;
+	case DEVICE:
+		options->device = true;
 		return NULL;
 	case 'J':
 		options->json = value;
@@ -385,6 +389,7 @@ static const char help_text[] =
 	"      --transport LIST     transports that may be used, e.g. shm or tcp\n"
 	"      --algo NAME          algorithm to use\n"
 	"      --registered         buffers from rondo_mem_alloc(), which local ranks address directly\n"
+	"      --device             buffers in GPU memory; rank r on GPU r modulo their number\n"
 	"Choices\n"
 	"      --explain            print what links cost, and for each size the ways to run it, what "
 	"the\n"

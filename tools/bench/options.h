@@ -28,6 +28,7 @@ struct bench_options {
 	enum bench_average average;
 	bool percentiles;
 	const char *transport, *algo; /* NULL: the library's setting */
+	bool device; /* buffers in GPU memory */
 	bool registered; /* buffers from rondo_mem_alloc() */
 	const char *json, *svg; /* files to write, or NULL */
 	bool quick; /* floor: a tenth of the time; contest: half the rounds */

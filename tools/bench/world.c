@@ -104,6 +104,7 @@ static int run_process(const struct world *world)
 {
 	const struct bench_options *options = world->options;
 	int threads = options->threads * options->gpus, process = 0, processes = 1, status = 1;
+	int devices = options->device ? rondo_device_count() : -1;
 	bool alone = !getenv("WORLD_SIZE");
 	struct rondo_config config = RONDO_CONFIG_INIT;
 
@@ -123,6 +124,10 @@ static int run_process(const struct world *world)
 				"numbers\n");
 		return 1;
 	}
+	if (devices == 0) {
+		fprintf(stderr, "rondo-bench: --device: %s\n", rondo_last_error());
+		return 1;
+	}
 	config.transport = options->transport;
 	config.algo = options->algo;
 	config.size = processes * threads;
@@ -131,6 +136,8 @@ static int run_process(const struct world *world)
 		for (int i = 0; i < threads; i++) {
 			members[i] = (struct member){ .world = world, .config = config };
 			members[i].config.rank = process * threads + i;
+			if (options->device)
+				members[i].config.gpu = members[i].config.rank % devices;
 			if (i > 0)
 				members[i].config.rendezvous_fd =
 					-1; /* rank 0's alone, which closes it */

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# usage: tests/gpu.sh   on a machine with a GPU, from a checkout: builds from scratch into build-gpu, runs every test
+# and benchmark that needs a GPU, and prints a short table last. No network; under 8 minutes. What the machine lacks
+# (Criterion, OpenBLAS, ...) is taken from .gpu/, if that is there. Fails when a test fails; not when a figure is missed.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+[ -e .gpu/env.sh ] && . .gpu/env.sh
+export PATH=$PATH:/usr/local/cuda/bin RONDO_DEVICE=${RONDO_DEVICE:-cuda}
+build=${BUILD:-build-gpu}
+began=$SECONDS
+failed=0
+table=()
+
+say() { printf '\n== %s (at %d s)\n' "$*" $((SECONDS - began)); }
+
+# NAME LIMIT_S COMMAND...: one line of the table.
+test_line() {
+	local name=$1 limit=$2
+	shift 2
+	say "$name"
+	if timeout "$limit" "$@"; then
+		table+=("$(printf '%-58s ok' "$name")")
+	else
+		table+=("$(printf '%-58s FAILED (status %d)' "$name" $?)")
+		failed=1
+	fi
+}
+
+# NAME FACTOR ENVIRONMENT... -- rondo-bench's arguments: the time of one size, and what part of the bound that is.
+# FACTOR times the size is what the ranks read and write; a copy within the device moves TB_S of it a second.
+TB_S=${TB_S:-4.3}
+bench_line() {
+	local name=$1 factor=$2 variables=() output
+	shift 2
+	while [ "$1" != -- ]; do variables+=("$1"); shift; done
+	shift
+	say "$name"
+	output=$(timeout 60 env "${variables[@]}" "$build/rondo-bench" "$@" --device 2>&1)
+	local status=$?
+	printf '%s\n' "$output"
+	[ $status -eq 0 ] || failed=1
+	table+=("$(printf '%s\n' "$output" | awk -v name="$name" -v factor="$factor" -v tb="$TB_S" -v status=$status '
+		/^ +[0-9]/ { size = $1; us = $6 }
+		END {
+			if (status || !us) { printf "%-58s FAILED (status %d)", name, status; exit }
+			printf "%-58s %10.2f us", name, us
+			if (factor) printf "  %5.1f %% of the bound", 100 * factor * size / (tb * 1e6) / us
+		}')")
+}
+
+say "building into $build"
+rm -rf "$build"
+generator=()
+command -v ninja >/dev/null && generator=(-G Ninja)
+cmake -S . -B "$build" "${generator[@]}" -DRONDO_CUDA=ON >"$build.log" 2>&1 &&
+	cmake --build "$build" -j "$(nproc)" --target rondo-bench test_device test_board test_gpu >>"$build.log" 2>&1 ||
+	{ tail -40 "$build.log"; exit 1; }
+nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || true
+
+test_line "devices, pretended" 60 env -u RONDO_DEVICE "$build/test_device"
+test_line "boards, pretended" 120 env -u RONDO_DEVICE "$build/test_board"
+test_line "calls on GPUs, graphs, types" 150 "$build/test_gpu" --verbose --filter 'gpu/!(eight*)'
+test_line "100,000 mixed calls of 8 ranks" 120 env GPU_CALLS=${GPU_CALLS:-100000} "$build/test_gpu" --filter 'gpu/eight*on_gpus'
+
+big=${BIG:-419430400} # 104,857,600 f32
+bench_line "all_reduce 419 MB, 4 threads" 8 -- all_reduce -t 4 -b $big -e $big -n 20
+# Sizes are of the larger buffer, as nccl-tests has them; each byte is read once, and written once to each who wants it.
+bench_line "reduce_scatter 419 MB, 4 threads" 5 -- reduce_scatter -t 4 -b $big -e $big -n 20
+bench_line "all_gather 419 MB, 4 threads" 5 -- all_gather -t 4 -b $big -e $big -n 20
+bench_line "all_reduce 419 MB, 4 processes" 8 -- all_reduce --ranks 4 -b $big -e $big -n 20
+bench_line "all_reduce 419 MB, 4 processes, staged" 8 RONDO_KERNEL=staged -- all_reduce --ranks 4 -b $big -e $big -n 3 -w 1
+bench_line "all_reduce 64 MB, 4 threads" 8 -- all_reduce -t 4 -b 64M -e 64M -n 50
+bench_line "all_reduce 8 B, 2 threads, no graph" 0 -- all_reduce -t 2 -b 8 -e 8 -n 2000
+bench_line "all_reduce 8 B, 4 processes, 10,000 iterations" 0 -- all_reduce --ranks 4 -b 8 -e 8 -n 10000
+
+if command -v compute-sanitizer >/dev/null; then
+	for tool in memcheck racecheck; do
+		test_line "compute-sanitizer $tool" 60 compute-sanitizer --tool $tool --error-exitcode 3 \
+			"$build/rondo-bench" all_reduce --device -t 2 -b 8 -e 64K -f 64 -n 2 -w 1
+	done
+else
+	table+=("$(printf '%-58s not run: it is not installed' compute-sanitizer)")
+fi
+
+printf '\n%s, %s, %d s\n' "$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | sort | uniq -c | xargs)" \
+	"$(date -u +%F)" $((SECONDS - began))
+printf '%s\n' "${table[@]}"
+exit $failed

@@ -1,0 +1,409 @@
+/*
+ * Many mixed calls on devices, through the public header alone: on real GPUs where there are some
+ * (tests/gpu.sh has these run longer, by GPU_CALLS), and on pretend ones everywhere.
+ */
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "world.h"
+
+#define COUNT_MAX 20000
+
+/* A world that may take so long is for many calls. */
+#define LONG_MS 400000
+
+static int calls_to_make(int otherwise)
+{
+	const char *text = getenv("GPU_CALLS");
+
+	return text && atoi(text) > 0 ? atoi(text) : otherwise;
+}
+
+/* ---- A world in a process of its own: devices are found once a process --------------------- */
+
+struct trial {
+	const char *device, *kernel;
+	struct world world;
+	int (*body)(struct citizen *citizen);
+};
+
+static int run_trial(const struct trial *trial)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		setenv("RONDO_DEVICE", trial->device, 1);
+		setenv("RONDO_KERNEL", trial->kernel, 1);
+		_exit(world_run(&trial->world, trial->body, NULL, NULL));
+	}
+	if (waitpid(pid, &status, 0) != pid)
+		return -1;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static bool has_gpu(void)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		setenv("RONDO_DEVICE", "cuda", 1);
+		_exit(rondo_device_count() > 0 ? 0 : 1);
+	}
+	return waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+/* ---- Mixed calls --------------------------------------------------------------------------- */
+
+struct buffers {
+	float *in, *out; /* on the device */
+	float *host; /* [size * COUNT_MAX] */
+	rondo_stream *stream;
+};
+
+static int open_buffers(struct citizen *citizen, struct buffers *buffers)
+{
+	size_t bytes = (size_t)citizen->size * COUNT_MAX * sizeof(float);
+	int device;
+
+	memset(buffers, 0, sizeof(*buffers));
+	if (citizen->create_error)
+		return world_say(citizen, "create: %s", rondo_last_error());
+	device = citizen->rank % rondo_device_count();
+	buffers->host = malloc(bytes);
+	if (!buffers->host || rondo_mem_alloc_on((void **)&buffers->in, bytes, device) ||
+		rondo_mem_alloc_on((void **)&buffers->out, bytes, device) ||
+		rondo_stream_create_on(&buffers->stream, device))
+		return world_say(citizen, "buffers: %s", rondo_last_error());
+	return 0;
+}
+
+static void close_buffers(struct buffers *buffers)
+{
+	rondo_stream_destroy(buffers->stream);
+	rondo_mem_free(buffers->in);
+	rondo_mem_free(buffers->out);
+	free(buffers->host);
+}
+
+static float value(int rank, size_t i, int call)
+{
+	return (float)((i * 7 + (size_t)rank * 3 + (size_t)call) % 11);
+}
+
+static float sum(int size, size_t i, int call)
+{
+	float all = 0;
+
+	for (int rank = 0; rank < size; rank++)
+		all += value(rank, i, call);
+	return all;
+}
+
+/* The same dice on every rank. */
+static uint32_t dice(int call, int which)
+{
+	uint32_t x = (uint32_t)call * 2654435761u + (uint32_t)which * 40503u + 17;
+
+	x ^= x >> 15;
+	x *= 2246822519u;
+	return x ^ x >> 13;
+}
+
+static size_t count_of(int call)
+{
+	return dice(call, 1) % 4 ? dice(call, 2) % 300 + 1 : dice(call, 2) % COUNT_MAX + 1;
+}
+
+static int make_call(struct citizen *citizen, const struct buffers *b, int call, size_t count)
+{
+	rondo_comm *comm = citizen->comm;
+	int root = (int)(dice(call, 3) % (uint32_t)citizen->size);
+
+	switch (dice(call, 4) % 6) {
+	case 0:
+		return rondo_all_gather(comm, b->in, b->out, count, RONDO_F32, b->stream);
+	case 1:
+		return rondo_reduce_scatter(
+			comm, b->in, b->out, count, RONDO_F32, RONDO_SUM, b->stream);
+	case 2:
+		return rondo_broadcast(comm, b->in, b->out, count, RONDO_F32, root, b->stream);
+	case 3:
+		return rondo_all_to_all(comm, b->in, b->out, count, RONDO_F32, b->stream);
+	}
+	return rondo_all_reduce(comm, b->in, b->out, count, RONDO_F32, RONDO_SUM, b->stream);
+}
+
+static float wanted(struct citizen *citizen, int call, size_t count, size_t at)
+{
+	int root = (int)(dice(call, 3) % (uint32_t)citizen->size);
+	size_t ours = (size_t)citizen->rank * count;
+
+	switch (dice(call, 4) % 6) {
+	case 0:
+		return value((int)(at / count), at % count, call);
+	case 1:
+		return sum(citizen->size, ours + at, call);
+	case 2:
+		return value(root, at, call);
+	case 3:
+		return value((int)(at / count), ours + at % count, call);
+	}
+	return sum(citizen->size, at, call);
+}
+
+static size_t out_count(struct citizen *citizen, int call, size_t count)
+{
+	uint32_t which = dice(call, 4) % 6;
+
+	return which == 0 || which == 3 ? count * (size_t)citizen->size : count;
+}
+
+static int check_call(struct citizen *citizen, struct buffers *b, int call, size_t count)
+{
+	size_t total = out_count(citizen, call, count);
+
+	if (rondo_copy(b->host, b->out, total * sizeof(float), b->stream) ||
+		rondo_stream_synchronize(b->stream))
+		return world_say(citizen, "call %d: %s", call, rondo_last_error());
+	for (size_t at = 0; at < total; at++) {
+		float right = wanted(citizen, call, count, at);
+
+		if (b->host[at] != right)
+			return world_say(citizen, "call %d of %zu: element %zu is %g, not %g", call,
+				count, at, b->host[at], right);
+	}
+	return 0;
+}
+
+static int mixed_calls(struct citizen *citizen)
+{
+	struct buffers b;
+	int calls = citizen->world->limit_ms == LONG_MS ? calls_to_make(2000) : 100;
+	int wrong = open_buffers(citizen, &b);
+
+	for (int call = 0; call < calls && !wrong; call++) {
+		size_t count = count_of(call);
+
+		for (size_t i = 0; i < count * (size_t)citizen->size; i++)
+			b.host[i] = value(citizen->rank, i, call);
+		if (rondo_copy(b.in, b.host, count * (size_t)citizen->size * sizeof(float),
+			    b.stream) ||
+			make_call(citizen, &b, call, count))
+			wrong = world_say(citizen, "call %d: %s", call, rondo_last_error());
+		if (!wrong)
+			wrong = check_call(citizen, &b, call, count);
+	}
+	close_buffers(&b);
+	return wrong;
+}
+
+static void try_worlds(const char *device, int (*body)(struct citizen *citizen), int size)
+{
+	static const char *const kernels[] = { "auto", "stepped", "staged" };
+
+	for (int threads = 0; threads < 2; threads++)
+		for (size_t i = 0; i < 3; i++) {
+			struct trial trial = { device, kernels[i],
+				{ .size = size, .threads = threads, .limit_ms = 280000 }, body };
+
+			cr_expect_eq(run_trial(&trial), 0, "%s %s %s", device, kernels[i],
+				threads ? "threads" : "processes");
+		}
+}
+
+Test(gpu, mixed_calls_are_right_on_pretend_gpus, .timeout = 240)
+{
+	try_worlds("emulated:2", mixed_calls, 4);
+}
+
+Test(gpu, mixed_calls_are_right_on_gpus, .timeout = 600)
+{
+	if (!has_gpu())
+		cr_skip_test("there is no GPU here, or no CUDA driver, or this build has no CUDA");
+	try_worlds("cuda", mixed_calls, 4);
+	try_worlds("cuda", mixed_calls, 8);
+}
+
+static void try_many(const char *device, int size)
+{
+	struct trial trial = { device, "auto",
+		{ .size = size, .threads = true, .limit_ms = LONG_MS }, mixed_calls };
+
+	cr_expect_eq(run_trial(&trial), 0);
+}
+
+Test(gpu, eight_ranks_make_many_mixed_calls_on_pretend_gpus, .timeout = 240)
+{
+	try_many("emulated:2", 8);
+}
+
+Test(gpu, eight_ranks_make_many_mixed_calls_on_gpus, .timeout = 420)
+{
+	if (!has_gpu())
+		cr_skip_test("there is no GPU here, or no CUDA driver, or this build has no CUDA");
+	try_many("cuda", 8);
+}
+
+/* ---- Types and operations, against the host's ---------------------------------------------- */
+
+static int same_as_on_the_host(struct citizen *citizen)
+{
+	enum { COUNT = 1003 };
+	struct buffers b;
+	int wrong = open_buffers(citizen, &b);
+	char *host = (char *)b.host, *right = malloc(COUNT * 8), *got = malloc(COUNT * 8);
+
+	for (int type = 0; type < RONDO_TYPE_COUNT && !wrong; type++)
+		for (int op = 0; op < RONDO_OP_COUNT && !wrong; op++) {
+			size_t bytes = COUNT * rondo_type_size(type);
+			bool floats = type == RONDO_F16 || type == RONDO_BF16 ||
+				      type == RONDO_F32 || type == RONDO_F64;
+
+			if (floats && op > RONDO_AVG)
+				continue;
+			/* As halves, these are small numbers, exact in sums of four. */
+			memset(host, 0, bytes);
+			for (size_t i = 0; i < COUNT; i++)
+				if (type == RONDO_F32)
+					((float *)host)[i] = (float)(i % 5) + 1;
+				else if (type == RONDO_F64)
+					((double *)host)[i] = (double)(i % 5) + 1;
+				else if (type == RONDO_F16)
+					((uint16_t *)host)[i] =
+						(uint16_t)(0x3c00 + 0x400 * (i % 3));
+				else if (type == RONDO_BF16)
+					((uint16_t *)host)[i] = (uint16_t)(0x3f80 + 0x80 * (i % 3));
+				else
+					host[i * rondo_type_size(type)] =
+						(char)(i * 13 + (size_t)citizen->rank * 5);
+			if (rondo_all_reduce(citizen->comm, host, right, COUNT, type, op, NULL) ||
+				rondo_copy(b.in, host, bytes, b.stream) ||
+				rondo_all_reduce(
+					citizen->comm, b.in, b.out, COUNT, type, op, b.stream) ||
+				rondo_copy(got, b.out, bytes, b.stream) ||
+				rondo_stream_synchronize(b.stream))
+				wrong = world_say(citizen, "%s", rondo_last_error());
+			else if (memcmp(got, right, bytes) != 0)
+				wrong = world_say(citizen, "%s %s differs from the host's",
+					rondo_type_name(type), rondo_op_name(op));
+		}
+	free(right);
+	free(got);
+	close_buffers(&b);
+	return wrong;
+}
+
+Test(gpu, all_types_and_operations_give_the_hosts_bits_on_pretend_gpus, .timeout = 120)
+{
+	try_worlds("emulated:2", same_as_on_the_host, 4);
+}
+
+Test(gpu, all_types_and_operations_give_the_hosts_bits_on_gpus, .timeout = 120)
+{
+	if (!has_gpu())
+		cr_skip_test("there is no GPU here, or no CUDA driver, or this build has no CUDA");
+	try_worlds("cuda", same_as_on_the_host, 4);
+}
+
+/* ---- Graphs -------------------------------------------------------------------------------- */
+
+/* Of the driver, by the names it has had for long. */
+struct graphs {
+	int (*begin)(void *stream, int mode);
+	int (*end)(void *stream, void **graph);
+	int (*instantiate)(void **exec, void *graph, unsigned long long flags);
+	int (*launch)(void *exec, void *stream);
+	int (*create)(void **stream, unsigned flags);
+	int (*synchronize)(void *stream);
+	int (*retain)(void **context, int device);
+	int (*set)(void *context);
+};
+
+static bool find_graphs(struct graphs *graphs)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_LAZY);
+	struct {
+		void *at;
+		const char *name;
+	} wants[] = { { &graphs->begin, "cuStreamBeginCapture_v2" },
+		{ &graphs->end, "cuStreamEndCapture" },
+		{ &graphs->instantiate, "cuGraphInstantiateWithFlags" },
+		{ &graphs->launch, "cuGraphLaunch" }, { &graphs->create, "cuStreamCreate" },
+		{ &graphs->synchronize, "cuStreamSynchronize" },
+		{ &graphs->retain, "cuDevicePrimaryCtxRetain" },
+		{ &graphs->set, "cuCtxSetCurrent" } };
+
+	for (size_t i = 0; i < sizeof(wants) / sizeof(*wants); i++) {
+		*(void **)wants[i].at = driver ? dlsym(driver, wants[i].name) : NULL;
+		if (!*(void **)wants[i].at)
+			return false;
+	}
+	return true;
+}
+
+static double now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
+static int replay(struct citizen *citizen)
+{
+	enum { CALLS = 1000, REPLAYS = 20 };
+	struct graphs cu;
+	struct buffers b;
+	void *context, *stream, *graph, *exec;
+	rondo_stream *wrapped;
+	float ones[2] = { 1, 1 }, got[2];
+	double began = 0;
+	int wrong = open_buffers(citizen, &b), err = 0;
+
+	if (wrong || !find_graphs(&cu))
+		return wrong ? wrong : world_say(citizen, "the driver lacks graphs");
+	/* 1: not after the null stream; captured by this thread alone. */
+	if (cu.retain(&context, 0) || cu.set(context) || cu.create(&stream, 1) ||
+		rondo_stream_wrap(&wrapped, stream, 0) || rondo_copy(b.in, ones, 8, NULL) ||
+		cu.begin(stream, 1))
+		return world_say(citizen, "capturing: %s", rondo_last_error());
+	for (int i = 0; i < CALLS && !err; i++)
+		err = rondo_all_reduce(
+			citizen->comm, b.in, b.out, 2, RONDO_F32, RONDO_SUM, wrapped);
+	if (err || cu.end(stream, &graph) || cu.instantiate(&exec, graph, 0))
+		return world_say(citizen, "captured: %s", rondo_last_error());
+	for (int i = 0; i <= REPLAYS && !err; i++) {
+		if (i == 1)
+			began = now_us();
+		err = cu.launch(exec, stream) || cu.synchronize(stream);
+	}
+	if (citizen->rank == 0)
+		printf("%d ranks, 8 B all_reduce in a captured graph: %.2f us a call\n",
+			citizen->size, (now_us() - began) / REPLAYS / CALLS);
+	if (err || rondo_stream_synchronize(wrapped) || rondo_copy(got, b.out, 8, NULL))
+		wrong = world_say(citizen, "replayed: %s", rondo_last_error());
+	else if (got[0] != (float)citizen->size || got[1] != got[0])
+		wrong = world_say(citizen, "replayed: %g %g", got[0], got[1]);
+	rondo_stream_destroy(wrapped);
+	close_buffers(&b);
+	return wrong;
+}
+
+Test(gpu, calls_among_threads_are_captured_in_a_graph_and_replayed, .timeout = 120)
+{
+	if (!has_gpu())
+		cr_skip_test("there is no GPU here, or no CUDA driver, or this build has no CUDA");
+
+	struct trial trial = { "cuda", "auto", { .size = 2, .threads = true }, replay };
+
+	cr_expect_eq(run_trial(&trial), 0);
+}
