@@ -58,8 +58,8 @@ int rd_board_device(const struct rd_settings *settings, int *device, uint32_t *p
 	if (!ops)
 		return settings->gpu >= 0 ? RONDO_UNSUPPORTED : 0;
 	*device = settings->gpu >= 0 ? settings->gpu : ops->current();
-	if (*device < 0 && emulated)
-		*device = settings->rank % emulated;
+	if (*device < 0 && strcmp(settings->device, "auto") != 0)
+		*device = settings->rank % ops->count();
 	if (*device >= ops->count())
 		return rd_fail(RONDO_SETTING, "rank %d is to use device %d, but there are %d here",
 			settings->rank, *device, ops->count());

@@ -48,7 +48,7 @@
 	X(device, STRING, "RONDO_DEVICE", "auto", 0, 127,                                            \
 		"GPUs: auto (the CUDA driver, if the program uses it), cuda, none, or emulated:N")   \
 	X(gpu, INT, "RONDO_GPU", -1, -1, 1023,                                                      \
-		"device whose memory this rank's calls may use; -1: the one current to its thread")  \
+		"device of this rank's calls; -1: the current one, else rank modulo devices where RONDO_DEVICE is set")  \
 	X(kernel, STRING, "RONDO_KERNEL", "auto", 0, 127,                                            \
 		"how GPUs run collectives: auto, fused, stepped, or staged through host memory")
 

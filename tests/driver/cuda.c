@@ -1,0 +1,422 @@
+/*
+ * A pretend libcuda.so.1, on top of the pretend GPUs: what lib/cuda/cuda.c asks of the driver is
+ * done by lib/emulated.c, and what it gets wrong (a context that is not current, a word that was
+ * never registered, a kernel of another type) is an error. So all of lib/cuda but the kernels runs
+ * in tests.
+ */
+#include <cuda.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device.h"
+#include "emulated.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define DEVICES 2
+#define DEPTH 8
+#define SHARED_MAX 1024
+
+struct CUctx_st {
+	int device;
+};
+
+struct CUevent_st {
+	void *stream;
+};
+
+/* A kernel is the number of its type, plus one. */
+struct CUfunc_st {
+	int type;
+};
+
+static struct CUctx_st contexts[DEVICES] = { { 0 }, { 1 } };
+static struct CUfunc_st kernels[RONDO_TYPE_COUNT];
+static bool retained[DEVICES], started;
+static _Thread_local CUcontext stack[DEPTH];
+static _Thread_local int depth;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+	char *at;
+	size_t size;
+} shared[SHARED_MAX];
+
+static CUresult done(int err)
+{
+	return err ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+/* -1: no context is current. */
+static int current(void)
+{
+	return depth > 0 ? stack[depth - 1]->device : -1;
+}
+
+/* ---- The driver and its devices ------------------------------------------------------------ */
+
+EXPORT CUresult cuInit(unsigned flags)
+{
+	started = flags == 0;
+	rd_emulated_set(DEVICES, true);
+	return done(flags);
+}
+
+EXPORT CUresult cuDriverGetVersion(int *version)
+{
+	*version = CUDA_VERSION;
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuGetErrorString(CUresult error, const char **text)
+{
+	*text = error == CUDA_ERROR_INVALID_CONTEXT ? "no context is current"
+						    : "the pretend driver refuses";
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
+{
+	*device = ordinal;
+	return done(!started || ordinal < 0 || ordinal >= DEVICES);
+}
+
+EXPORT CUresult cuDeviceGetCount(int *count)
+{
+	*count = DEVICES;
+	return done(!started);
+}
+
+EXPORT CUresult cuDeviceGetName(char *name, int size, CUdevice device)
+{
+	strncpy(name, "pretend GPU", (size_t)size);
+	return done(device < 0 || device >= DEVICES);
+}
+
+EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+	*value = 0;
+	if (attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+		*value = 4;
+	if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
+		*value = 0x10 + device;
+	return done(device < 0 || device >= DEVICES);
+}
+
+EXPORT CUresult cuDeviceCanAccessPeer(int *able, CUdevice device, CUdevice peer)
+{
+	*able = device != peer;
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
+{
+	if (device < 0 || device >= DEVICES)
+		return CUDA_ERROR_INVALID_DEVICE;
+	retained[device] = true;
+	*context = &contexts[device];
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuCtxGetCurrent(CUcontext *context)
+{
+	*context = depth > 0 ? stack[depth - 1] : NULL;
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuCtxGetDevice(CUdevice *device)
+{
+	*device = current();
+	return current() < 0 ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuCtxPushCurrent(CUcontext context)
+{
+	if (depth == DEPTH || !retained[context->device])
+		return CUDA_ERROR_INVALID_CONTEXT;
+	stack[depth++] = context;
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuCtxPopCurrent(CUcontext *context)
+{
+	if (depth == 0)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	*context = stack[--depth];
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
+{
+	return done(flags || current() < 0 || peer->device == current());
+}
+
+/* ---- Memory -------------------------------------------------------------------------------- */
+
+EXPORT CUresult cuMemAlloc(CUdeviceptr *memory, size_t size)
+{
+	if (current() < 0)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return done(rd_emulated.alloc(current(), size, (void **)memory));
+}
+
+EXPORT CUresult cuMemFree(CUdeviceptr memory)
+{
+	return current() < 0 ? CUDA_ERROR_INVALID_CONTEXT : done(rd_emulated.free((void *)memory));
+}
+
+EXPORT CUresult cuMemsetD8(CUdeviceptr memory, unsigned char byte, size_t size)
+{
+	memset((void *)memory, byte, size);
+	return done(current() < 0);
+}
+
+EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
+{
+	if (current() < 0)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return done(rd_emulated.copy(current(), stream, (void *)to, (void *)from, size));
+}
+
+EXPORT CUresult cuMemGetAddressRange(CUdeviceptr *base, size_t *size, CUdeviceptr at)
+{
+	struct rd_allocation allocation;
+
+	if (!rd_emulated.find((void *)at, &allocation))
+		return CUDA_ERROR_NOT_FOUND;
+	*base = (CUdeviceptr)allocation.base;
+	*size = allocation.size;
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuPointerGetAttributes(
+	unsigned count, CUpointer_attribute *attributes, void **values, CUdeviceptr at)
+{
+	struct rd_allocation allocation = { .device = -1 };
+	bool found = rd_emulated.find((void *)at, &allocation);
+
+	for (unsigned i = 0; i < count; i++)
+		switch (attributes[i]) {
+		case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+			*(unsigned *)values[i] = found ? CU_MEMORYTYPE_DEVICE : 0;
+			break;
+		case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+			*(int *)values[i] = allocation.device;
+			break;
+		case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+			*(void **)values[i] = allocation.base;
+			break;
+		case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+			*(size_t *)values[i] = allocation.size;
+			break;
+		case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+			*(unsigned long long *)values[i] = allocation.id;
+			break;
+		default:
+			return CUDA_ERROR_INVALID_VALUE;
+		}
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr memory)
+{
+	struct rd_handle made;
+	int err = rd_emulated.export((void *)memory, &made);
+
+	memcpy(handle, &made, sizeof(*handle));
+	return done(err || current() < 0);
+}
+
+EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *memory, CUipcMemHandle handle, unsigned flags)
+{
+	struct rd_handle theirs;
+	size_t size;
+
+	memcpy(&theirs, &handle, sizeof(theirs));
+	if (current() < 0 || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return done(rd_emulated.import(current(), &theirs, (void **)memory, &size));
+}
+
+EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr memory)
+{
+	rd_emulated.drop(current(), (void *)memory);
+	return done(current() < 0);
+}
+
+EXPORT CUresult cuMemHostRegister(void *memory, size_t size, unsigned flags)
+{
+	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+
+	if (current() < 0 || !(flags & CU_MEMHOSTREGISTER_PORTABLE))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < SHARED_MAX && result; i++) {
+		if (shared[i].at)
+			continue;
+		shared[i].at = memory;
+		shared[i].size = size;
+		result = CUDA_SUCCESS;
+	}
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+EXPORT CUresult cuMemHostUnregister(void *memory)
+{
+	CUresult result = CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < SHARED_MAX && result; i++) {
+		if (shared[i].at != memory)
+			continue;
+		shared[i].at = NULL;
+		result = CUDA_SUCCESS;
+	}
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+static bool is_shared(const void *at)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < SHARED_MAX && !found; i++)
+		found = shared[i].at && (const char *)at >= shared[i].at &&
+			(const char *)at < shared[i].at + shared[i].size;
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+EXPORT CUresult cuMemHostGetDevicePointer(CUdeviceptr *seen, void *memory, unsigned flags)
+{
+	*seen = (CUdeviceptr)memory;
+	return done(flags || !is_shared(memory));
+}
+
+/* ---- Streams and events -------------------------------------------------------------------- */
+
+EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned flags)
+{
+	if (current() < 0 || flags != CU_STREAM_NON_BLOCKING)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return done(rd_emulated.stream_create(current(), (void **)stream));
+}
+
+EXPORT CUresult cuStreamDestroy(CUstream stream)
+{
+	rd_emulated.stream_destroy(current(), stream);
+	return done(current() < 0);
+}
+
+EXPORT CUresult cuStreamSynchronize(CUstream stream)
+{
+	/* The null stream's work is done at once here. */
+	return stream ? done(rd_emulated.stream_synchronize(current(), stream)) : CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
+{
+	for (int device = 0; device < DEVICES; device++)
+		if (rd_emulated.stream_check(device, stream) == 0) {
+			*context = &contexts[device];
+			return CUDA_SUCCESS;
+		}
+	return CUDA_ERROR_INVALID_HANDLE;
+}
+
+EXPORT CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
+{
+	*status = CU_STREAM_CAPTURE_STATUS_NONE;
+	return done(!stream);
+}
+
+EXPORT CUresult cuEventCreate(CUevent *event, unsigned flags)
+{
+	*event = calloc(1, sizeof(**event));
+	return done(current() < 0 || flags != CU_EVENT_DISABLE_TIMING || !*event);
+}
+
+EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
+{
+	event->stream = stream;
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
+{
+	return done(flags || rd_emulated.stream_follow(current(), stream, event->stream));
+}
+
+EXPORT CUresult cuEventDestroy(CUevent event)
+{
+	free(event);
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuStreamWaitValue32(
+	CUstream stream, CUdeviceptr word, cuuint32_t value, unsigned flags)
+{
+	if (current() < 0 || flags != CU_STREAM_WAIT_VALUE_GEQ || !is_shared((void *)word))
+		return CUDA_ERROR_INVALID_VALUE;
+	return done(rd_emulated.wait_word(current(), stream, (uint32_t *)word, value));
+}
+
+EXPORT CUresult cuStreamWriteValue32(
+	CUstream stream, CUdeviceptr word, cuuint32_t value, unsigned flags)
+{
+	if (current() < 0 || flags || !is_shared((void *)word))
+		return CUDA_ERROR_INVALID_VALUE;
+	return done(rd_emulated.write_word(current(), stream, (uint32_t *)word, value));
+}
+
+/* ---- Kernels ------------------------------------------------------------------------------- */
+
+EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
+{
+	/* Of a fatbin's beginning. */
+	*module = (CUmodule)kernels;
+	return done(current() < 0 || *(const uint32_t *)image != 0xba55ed50);
+}
+
+EXPORT CUresult cuModuleGetFunction(CUfunction *kernel, CUmodule module, const char *name)
+{
+	for (int type = 0; type < RONDO_TYPE_COUNT; type++) {
+		if (strncmp(name, "rondo_work_", 11) != 0 ||
+			strcmp(name + 11, rondo_type_name(type)) != 0)
+			continue;
+		kernels[type].type = type;
+		*kernel = &kernels[type];
+		return done((void *)module != kernels);
+	}
+	return CUDA_ERROR_NOT_FOUND;
+}
+
+EXPORT CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction kernel)
+{
+	*value = 56;
+	return done(!kernel || attribute != CU_FUNC_ATTRIBUTE_NUM_REGS);
+}
+
+EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(
+	int *blocks, CUfunction kernel, int threads, size_t memory)
+{
+	*blocks = 2;
+	return done(!kernel || threads != 512 || memory);
+}
+
+EXPORT CUresult cuLaunchKernel(CUfunction kernel, unsigned grid, unsigned grid_y, unsigned grid_z,
+	unsigned block, unsigned block_y, unsigned block_z, unsigned memory, CUstream stream,
+	void **parameters, void **extra)
+{
+	const struct rd_work *work = parameters[0];
+
+	/* Fused kernels of all ranks on a device must find room on it. */
+	if (current() < 0 || work->type != kernel->type || grid < 1 || grid_y != 1 || grid_z != 1 ||
+		block != 512 || block_y != 1 || block_z != 1 || memory || extra ||
+		(work->fused && (int)grid != work->blocks) || !is_shared(work->halt))
+		return CUDA_ERROR_INVALID_VALUE;
+	return done(rd_emulated.run(current(), stream, work));
+}
