@@ -89,7 +89,7 @@ struct rd_work {
 	struct rd_work_step steps[RD_WORK_STEPS];
 };
 
-#ifndef __CUDACC__
+#ifndef __cplusplus
 #include "exec.h"
 
 /*

@@ -18,9 +18,10 @@
 
 #include "work.h"
 
-#define THREADS 512
-/* Polls between looks at the clock and at the host's memory, which lies far away. */
-#define POLLS_A_LOOK 1024
+#ifndef RONDO_MACHINE
+#define RONDO_MACHINE "machine.cuh"
+#endif
+#include RONDO_MACHINE
 
 /* ---- Elements ------------------------------------------------------------------------------ */
 
@@ -54,23 +55,10 @@ template <> __device__ int64_t multiply(int64_t a, int64_t b) { return (uint64_t
 template <typename T> __device__ T least(T a, T b) { return b < a ? b : a; }
 template <typename T> __device__ T greatest(T a, T b) { return a < b ? b : a; }
 
+template <> __device__ float least(float a, float b) { return least_of(a, b); }
+template <> __device__ float greatest(float a, float b) { return greatest_of(a, b); }
+
 /* A NaN wins, and -0 is less than +0. */
-template <> __device__ float least(float a, float b)
-{
-	float result;
-
-	asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
-	return result;
-}
-
-template <> __device__ float greatest(float a, float b)
-{
-	float result;
-
-	asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
-	return result;
-}
-
 template <> __device__ double least(double a, double b)
 {
 	if (a != a || b != b)
@@ -119,32 +107,6 @@ struct block {
 	uint32_t epoch;
 	int failed;
 };
-
-static __device__ void store_words(uint32_t *at, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
-{
-	asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(a), "r"(b),
-		     "r"(c), "r"(d)
-		     : "memory");
-}
-
-static __device__ uint4 load_words(const uint32_t *at)
-{
-	uint4 words;
-
-	asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-		     : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
-		     : "l"(at)
-		     : "memory");
-	return words;
-}
-
-static __device__ uint64_t clock_ns()
-{
-	uint64_t now;
-
-	asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
-	return now;
-}
 
 /* Between polls: whether to give up, because the host says so or the peer is silent for too long. */
 struct patience {
@@ -501,7 +463,7 @@ static __device__ void run_small(const struct rd_work &work, uint32_t epoch, siz
 	for (size_t at = threadIdx.x; at <= units; at += blockDim.x) {
 		size_t first = (at - 1) * 8;
 		unit<T> own = { 0 }, got;
-		sum sums[width];
+		sum sums[width] = {};
 
 		if (at == 0)
 			own.bits = work.signature;
@@ -548,7 +510,7 @@ static __device__ void begin(const struct rd_work &work, struct block &block)
 
 template <typename T> static __device__ void run(const struct rd_work &work)
 {
-	__shared__ struct block block;
+	BLOCK_MEMORY(struct block, block);
 
 	if (threadIdx.x == 0)
 		begin(work, block);

@@ -403,7 +403,7 @@ EXPORT CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, C
 EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(
 	int *blocks, CUfunction kernel, int threads, size_t memory)
 {
-	*blocks = 2;
+	*blocks = 1;
 	return done(!kernel || threads != 512 || memory);
 }
 

@@ -1,0 +1,88 @@
+/* A GPU made of threads: what lib/cuda/machine.cuh and nvcc give to kernels. */
+#ifndef MACHINE_H
+#define MACHINE_H
+
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+#include <time.h>
+
+#undef __launch_bounds__
+#define __launch_bounds__(...)
+
+/* Few, for each is a thread. */
+#define THREADS 16
+#define POLLS_A_LOOK 16
+
+struct place {
+	unsigned x;
+};
+
+extern thread_local struct place threadIdx, blockIdx;
+extern thread_local struct place blockDim, gridDim;
+extern thread_local pthread_barrier_t *block_barrier;
+extern thread_local void *block_memory;
+
+#define BLOCK_MEMORY(type, name) type &name = *(type *)block_memory
+
+static inline void __syncthreads()
+{
+	pthread_barrier_wait(block_barrier);
+}
+
+static inline void __threadfence_system()
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+static inline uint4 __ldcs(const uint4 *at)
+{
+	return *at;
+}
+
+static inline void __stcs(uint4 *at, uint4 words)
+{
+	*at = words;
+}
+
+/* Each half has a flag of its own, and need not come with the other. */
+static inline void store_words(uint32_t *at, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
+{
+	__atomic_store_n((uint64_t *)at + 1, (uint64_t)d << 32 | c, __ATOMIC_RELEASE);
+	__atomic_store_n((uint64_t *)at, (uint64_t)b << 32 | a, __ATOMIC_RELEASE);
+}
+
+static inline uint4 load_words(const uint32_t *at)
+{
+	uint64_t low = __atomic_load_n((const uint64_t *)at, __ATOMIC_ACQUIRE);
+	uint64_t high = __atomic_load_n((const uint64_t *)at + 1, __ATOMIC_ACQUIRE);
+
+	return { (uint32_t)low, (uint32_t)(low >> 32), (uint32_t)high, (uint32_t)(high >> 32) };
+}
+
+/* Asked for between polls: others may need this core. */
+static inline uint64_t clock_ns()
+{
+	struct timespec now;
+
+	sched_yield();
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static inline float least_of(float a, float b)
+{
+	if (a != a || b != b)
+		return a != a ? a : b;
+	return b < a || (a == b && std::signbit(b)) ? b : a;
+}
+
+static inline float greatest_of(float a, float b)
+{
+	if (a != a || b != b)
+		return a != a ? a : b;
+	return a < b || (a == b && std::signbit(a)) ? b : a;
+}
+
+#endif
