@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "algorithms.h"
 #include "error.h"
@@ -228,6 +229,20 @@ static int explain_no_description(const struct plugin *plugin)
 		kind->noun, kind->abi, kind->macro);
 }
 
+/* dlerror() begins with the path, which is named anyway. */
+static int explain_not_opened(const char *path)
+{
+	const char *why = dlerror();
+	size_t length = strlen(path);
+
+	if (strncmp(why, path, length) == 0 && strncmp(why + length, ": ", 2) == 0)
+		why += length + 2;
+	if (!strchr(path, '/') && access(path, F_OK) == 0)
+		return rd_fail(RONDO_SYSTEM, "%s (a name without / is looked for among the "
+			"system's libraries; the file that is here is ./%s)", why, path);
+	return rd_fail(RONDO_SYSTEM, "%s", why);
+}
+
 static int open_plugin(struct plugin *plugin)
 {
 	const struct kind *kind = &kinds[plugin->kind];
@@ -235,7 +250,7 @@ static int open_plugin(struct plugin *plugin)
 	rd_trial_stage("what it runs on being loaded");
 	plugin->handle = dlopen(plugin->path, RTLD_NOW | RTLD_LOCAL);
 	if (!plugin->handle)
-		return rd_fail(RONDO_SYSTEM, "%s", dlerror());
+		return explain_not_opened(plugin->path);
 	plugin->description = find_description(plugin->handle, kind, kind->abi);
 	if (!plugin->description)
 		return explain_no_description(plugin);

@@ -86,6 +86,12 @@ timeout=3 algorithm 's/^	int others =.*/	if (problem->size == 3) for (;;) ; &/' 
 # What is no plug-in is said in one line.
 ! "$check" --transport "$work/none.so" 2>"$work/out" || fail "what is not there was taken"
 grep -q 'rondo-check: .*none.so: .*No such file' "$work/out" || fail "$(cat "$work/out")"
+[ "$(grep -o none.so "$work/out" | wc -l)" = 1 ] || fail "named twice: $(cat "$work/out")"
+echo text >"$work/here.so"
+! (cd "$work" && "$check" --transport here.so) 2>"$work/out" || fail "what is no plug-in was taken"
+grep -q 'the file that is here is ./here.so' "$work/out" || fail "$(cat "$work/out")"
+! "$check" --transport '' 2>"$work/out" || fail "an empty path was taken"
+grep -q 'empty' "$work/out" || fail "$(cat "$work/out")"
 ! "$check" --algorithm "$build/plugins/plugin_transport.so" 2>"$work/out" || fail "the wrong kind was taken"
 [ "$(wc -l <"$work/out")" = 1 ] || fail "$(cat "$work/out")"
 status=0

@@ -63,6 +63,8 @@ static bool add_path(const char **paths, const char *path)
 {
 	int count = 0;
 
+	if (!*path)
+		return refuse("the path of a plug-in is empty");
 	while (paths[count])
 		count++;
 	if (count == PATHS_MAX - 1)
