@@ -267,7 +267,8 @@ static int choose(struct rd_picker *picker, enum rd_collective collective, uint6
 	*choice = *best;
 	choice->worth_asking =
 		within_reach && is_worth_asking(picker, collective, best, priced, count);
-	if (rd_log_on(RD_INFO, RD_PICK))
+	/* Direct access that is not worth asking for: the choice without it counts, and is told. */
+	if (rd_log_on(RD_INFO, RD_PICK) && (!within_reach || choice->worth_asking))
 		log_choice(collective, least, picker->market.size, choice, priced, count);
 	return 0;
 }

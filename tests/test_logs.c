@@ -121,6 +121,32 @@ Test(logs, of_one_host_they_say_that_no_network_is_used, .timeout = 60)
 	expect_from_all(said("INFO", "NET", "shm"), "Using no network : all ranks are on one host");
 }
 
+/* How many lines of this rank hold this text. */
+static int count(const char *text, int rank, const char *part)
+{
+	char from[16];
+	int lines = 0;
+
+	snprintf(from, sizeof(from), " [%d] ", rank);
+	for (const char *line = text; line && *line; line = strchr(line, '\n')) {
+		const char *at = strstr(++line, part), *sender = strstr(line, from);
+		const char *end = line + strcspn(line, "\n");
+
+		lines += at && at < end && sender && sender < end;
+	}
+	return lines;
+}
+
+/* Also where direct access was thought of, and not worth the asking. */
+Test(logs, the_choice_of_an_algorithm_is_told_once, .timeout = 60)
+{
+	const char *text = said("INFO", "PICK", "shm");
+
+	for (int rank = 0; rank < RANKS; rank++)
+		cr_expect_eq(count(text, rank, " all_reduce of 4 bytes on 4 ranks: "), 1, "%s",
+			text);
+}
+
 Test(logs, calls_are_traced, .timeout = 60)
 {
 	const char *text = said("TRACE", "COLL", "shm");
