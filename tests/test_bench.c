@@ -513,7 +513,7 @@ Test(bench, bad_input_gives_one_line_that_names_it, .timeout = 60)
 	refused("all_reduce -b 8M -e 4M", "-b 8388608 is more than -e 4194304");
 	refused("all_reduce -n 0", "--iters: '0' should be a whole number from 1 up");
 	refused("all_reduce -n 5x", "--iters: '5x'");
-	refused("all_reduce -o xor", "--op: 'xor' should be sum, prod, min, max, avg or all");
+	refused("all_reduce -o xor", "--op: 'xor' should be sum, prod, min, max, avg, band, ");
 	refused("all_reduce -d float8", "--datatype: 'float8' should be");
 	refused("all_reduce -f 0", "--stepfactor: '0' should be");
 	refused("all_reduce -i 0", "--stepbytes: '0' should be");
@@ -613,4 +613,6 @@ Test(bench, a_sweep_of_what_cannot_be_swept_is_refused, .timeout = 30)
 {
 	refused("all_reduce --sweep", "--sweep needs ranks in processes");
 	refused("sendrecv --ranks 2 --sweep", "there are no algorithms of sendrecv");
+	refused("sendrecv --ranks 2 --explain", "there are no algorithms of sendrecv");
+	refused("init --ranks 2 --sweep", "--sweep and --explain go with a collective, not with init");
 }

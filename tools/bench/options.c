@@ -185,7 +185,8 @@ static const char *take(struct bench_options *options, int letter, const char *v
 			       ? NULL
 			       : "a whole number from 0 up";
 	case 'o':
-		return parse_op(value, options) ? NULL : "sum, prod, min, max, avg or all";
+		return parse_op(value, options) ? NULL : "sum, prod, min, max, avg, band, bor, bxor, "
+							   "land, lor, lxor or all";
 	case 'd':
 		return parse_type(value, options)
 			       ? NULL
@@ -259,6 +260,8 @@ static const char *option_name(int letter)
 
 static enum bench_verdict check(const struct bench_options *options, struct complaint complaint)
 {
+	const char *name = options->collective ? options->collective->name : "init";
+
 	if (options->floor)
 		return BENCH_RUN;
 	if (options->init && !options->ranks && !getenv("WORLD_SIZE"))
@@ -274,9 +277,11 @@ static enum bench_verdict check(const struct bench_options *options, struct comp
 	if (options->contest && !options->ranks && !getenv("WORLD_SIZE"))
 		return refuse(complaint, "--sweep needs ranks in processes: give --ranks N, or use "
 					 "rondo-run");
-	if (options->contest && strcmp(options->collective->name, "sendrecv") == 0)
-		return refuse(complaint, "there are no algorithms of %s to compare",
-			options->collective->name);
+	if ((options->contest || options->explains) && strcmp(name, "sendrecv") == 0)
+		return refuse(complaint, "there are no algorithms of %s to compare", name);
+	if ((options->contest || options->explains) && !options->collective)
+		return refuse(complaint, "--sweep and --explain go with a collective, not with %s",
+			name);
 	if ((long)options->threads * options->gpus * (options->ranks ? options->ranks : 1) >
 		MOST_RANKS)
 		return refuse(complaint, "more than %d ranks", MOST_RANKS);
@@ -369,7 +374,9 @@ static const char help_text[] =
 	"  -d, --datatype TYPE      int8 uint8 int32 uint32 int64 uint64 half bfloat16 float "
 	"double\n"
 	"                           or all (default float)\n"
-	"  -o, --op OP              sum prod min max avg or all (default sum)\n"
+	"  -o, --op OP              sum prod min max avg, of integers also band bor bxor land lor "
+	"lxor,\n"
+	"                           or all (default sum)\n"
 	"  -r, --root RANK          root of broadcast, reduce, gather, scatter; -1: each (default "
 	"0)\n"
 	"  -z, --blocking 0|1       1: in the caller (default); 0: queued on a stream\n"
