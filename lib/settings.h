@@ -29,7 +29,7 @@
 	X(debug, STRING, "RONDO_DEBUG", "WARN", 0, 127, "log level: NONE, WARN, INFO or TRACE")      \
 	X(debug_subsys, STRING, "RONDO_DEBUG_SUBSYS", "ALL", 0, 127,                                 \
 		"subsystems to log, with commas; ^ before a name leaves it out")                   \
-	X(tune_file, STRING, "RONDO_TUNE_FILE", "", 0, 127,                                          \
+	X(tune_file, PATHS, "RONDO_TUNE_FILE", "", 0, 1023,                                          \
 		"file that rank 0 keeps measured costs in, and reads them from; empty: none")      \
 	X(rendezvous_fd, INT, "RONDO_RENDEZVOUS_FD", -1, -1, 1 << 20,                              \
 		"rank 0: listening socket that the launcher opened for it; -1: none")              \
