@@ -2,7 +2,7 @@
  * Rondo: collectives in C, from scratch.
  *
  * N ranks (processes, or threads of one process) each hold a buffer; Rondo combines and moves those
- * buffers. This is the one installed header.
+ * buffers. Programs need this header alone; rondo/transport.h and rondo/algorithm.h are for plug-ins.
  *
  * Errors: every function that returns int returns 0 or a negative `enum rondo_error`, unless its
  * comment says otherwise. rondo_last_error() then tells the story: which rank failed, and why.
