@@ -253,7 +253,7 @@ int rondo_gather_bytes(
 	bool is_root = !err && comm->rank == root;
 	void *room = NULL;
 
-	if (recv && !err)
+	if (recv)
 		*recv = NULL;
 	if (!err)
 		err = rondo_gather(comm, &size, sizes, 1, RONDO_U64, root, NULL);

@@ -651,7 +651,10 @@ static int ask_wrongly(struct citizen *citizen)
 		"counts is NULL");
 	REFUSED(rondo_gather_v(comm, data, 4, more, counts, NULL, RONDO_I32, 2, NULL),
 		"rank 2 is not in 0..1");
+	gathered = data;
 	REFUSED(rondo_gather_bytes(comm, NULL, 4, &gathered, counts, 0), "send is NULL");
+	if (gathered)
+		return world_say(citizen, "recv is not NULL after an error");
 	if (citizen->rank == 0)
 		REFUSED(rondo_gather_bytes(comm, data, 4, NULL, counts, 0), "recv is NULL");
 	TRY(rondo_group_start());
