@@ -421,8 +421,11 @@ static int meet(struct rd_board *board)
 static int open_board(struct rd_board *board)
 {
 	void *page;
-	int err = take_words(board);
+	/* The stream first: sharing memory would open another device, had none been opened yet. */
+	int err = board->ops->stream_create(board->device, &board->stream);
 
+	if (!err)
+		err = take_words(board);
 	if (!err)
 		err = rondo_mem_alloc(&page, sizeof(*board->page));
 	if (err)
@@ -435,9 +438,7 @@ static int open_board(struct rd_board *board)
 	board->number = board->words->finished;
 	board->page = board->pages[board->comm->rank % RD_WORK_RANKS] = page;
 	board->fault = rd_fault_create(&board->page->halt);
-	if (!board->fault)
-		return rd_fail(RONDO_MEMORY, "no memory for a comm's device");
-	return board->ops->stream_create(board->device, &board->stream);
+	return board->fault ? 0 : rd_fail(RONDO_MEMORY, "no memory for a comm's device");
 }
 
 static bool all_have_devices(const struct rondo_comm *comm)

@@ -6,6 +6,8 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 [ -e .gpu/env.sh ] && . .gpu/env.sh
 export PATH=$PATH:/usr/local/cuda/bin RONDO_DEVICE=${RONDO_DEVICE:-cuda}
+# Some images have the driver's libraries where the loader does not look.
+[ -e /usr/local/nvidia/lib64 ] && export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/usr/local/nvidia/lib64
 build=${BUILD:-build-gpu}
 began=$SECONDS
 failed=0
@@ -35,7 +37,7 @@ bench_line() {
 	while [ "$1" != -- ]; do variables+=("$1"); shift; done
 	shift
 	say "$name"
-	output=$(timeout 60 env "${variables[@]}" "$build/rondo-bench" "$@" --device 2>&1)
+	output=$(timeout 60 env "${variables[@]}" "$build/rondo-bench" "$@" -z 0 --device 2>&1)
 	local status=$?
 	printf '%s\n' "$output"
 	[ $status -eq 0 ] || failed=1

@@ -143,7 +143,8 @@ static int run_all(struct rank *rank)
 }
 
 /* Every rank's line under "Using devices", on rank 0; to be freed. */
-static int gather_devices(rondo_comm *comm, char **devices)
+static int gather_devices(
+	const struct bench_options *options, rondo_comm *comm, char **devices)
 {
 	int ranks = rondo_comm_size(comm);
 	char line[DEVICE_LINE] = "", host[64] = "";
@@ -153,8 +154,10 @@ static int gather_devices(rondo_comm *comm, char **devices)
 		return RONDO_MEMORY;
 	gethostname(host, sizeof(host) - 1);
 	snprintf(line, sizeof(line),
-		"#  Rank %2d Group  0 Pid %6d on %10s device  0 [host memory]\n",
-		rondo_comm_rank(comm), (int)getpid(), host);
+		"#  Rank %2d Group  0 Pid %6d on %10s device %2d [%s memory]\n",
+		rondo_comm_rank(comm), (int)getpid(), host,
+		options->device ? rondo_comm_rank(comm) % rondo_device_count() : 0,
+		options->device ? "GPU" : "host");
 	int err = rondo_gather(comm, line, lines, DEVICE_LINE, RONDO_U8, 0, NULL);
 	/* Close up the lines: what follows each one's end is zeros. */
 	char *end = lines;
@@ -269,7 +272,7 @@ static int measure_all(struct rank *rank)
 		return bench_contest_run(
 			stdout, rank->options, rank->comm, rank->send, rank->recv);
 	if (!err)
-		err = gather_devices(rank->comm, &devices);
+		err = gather_devices(rank->options, rank->comm, &devices);
 
 	if (!err && rank->prints)
 		bench_table_head(stdout, rank->options, devices);
