@@ -72,7 +72,8 @@ Test(logs, all_ranks_say_how_they_meet_and_what_they_found, .timeout = 60)
 {
 	const char *text = said("INFO", "ALL", "mixed");
 
-	expect_from_all(text, "Plugin : none \\(RONDO_TRANSPORT_PLUGIN and RONDO_ALGO_PLUGIN are.*");
+	expect_from_all(
+		text, "Plugin : none \\(RONDO_TRANSPORT_PLUGIN and RONDO_ALGO_PLUGIN are.*");
 	expect_from_all(text, "NUMA nodes [0-9]+, GPUs [0-9]+, RDMA devices .*");
 	expect_from_all(text, "on host .*: core .*, NUMA node .*, slot .*");
 	expect_from_all(text, "NET/Socket : Using \\[0\\][^:]+:[^ ]+:[0-9]+");
@@ -81,8 +82,9 @@ Test(logs, all_ranks_say_how_they_meet_and_what_they_found, .timeout = 60)
 	expect_from_all(text, "Using network tcp");
 	expect_from_all(text, "2 coll channels, 2 p2p channels per peer, 4 ranks on 2 hosts");
 	expect_from_all(text, "all_reduce of 4 bytes on 4 ranks: .*");
-	expect_from_all(text, "all_reduce of 4 bytes and up: [a-z]+, 1 calls, predicted [0-9.]+ us, "
-			      "measured [0-9.]+ us on average");
+	expect_from_all(text,
+		"all_reduce of 4 bytes and up: [a-z]+, 1 calls, predicted [0-9.]+ us, "
+		"measured [0-9.]+ us on average");
 	expect_from_all(text, "comm 0x[0-9a-f]+ rank [0-3] nranks 4 - Init COMPLETE in [0-9.]+ ms");
 	cr_expect(says(text, 0, "INFO", "costs .*"), "%s", text);
 	cr_expect_null(strstr(text, " RONDO WARN "), "%s", text);

@@ -178,8 +178,8 @@ static bool settle(struct options *options, const struct given *given)
 	if (!alone && !given->address)
 		return refuse("--nnodes %d needs --master-addr", options->nodes);
 	if (given->node >= options->nodes)
-		return refuse("--node-rank %d: the %d node%s count from 0", given->node,
-			options->nodes, alone ? "" : "s");
+		return refuse("--node-rank %d: the %d node%s from 0", given->node, options->nodes,
+			alone ? " counts" : "s count");
 	if ((long)options->nodes * options->local_size > RANKS_MAX)
 		return refuse("%d nodes of %d ranks are more than %d ranks", options->nodes,
 			options->local_size, RANKS_MAX);
