@@ -24,8 +24,8 @@ static void prove(const struct rd_algorithm *algorithm, enum rd_collective colle
 {
 	if (!can(algorithm, collective, size, root, target))
 		return;
-	cr_expect_eq(rd_check_algorithm(algorithm, collective, size, root, target, layout),
-		0, "%s", rondo_last_error());
+	cr_expect_eq(rd_check_algorithm(algorithm, collective, size, root, target, layout), 0, "%s",
+		rondo_last_error());
 }
 
 /* All pairs where they are few; else a few of each distance. */
@@ -60,12 +60,34 @@ Test(plans, of_every_algorithm_are_right_for_every_size_and_root, .timeout = 180
 
 static struct any_layout any;
 
+static void write_alone(const struct rd_algorithm *algorithm, enum rd_collective collective)
+{
+	struct rd_problem alone = { .collective = collective, .size = 1, .layout = layout };
+	struct rd_plan *plan;
+
+	cr_expect_eq(rd_plan_create(&plan, algorithm, &alone), 0, "%s", rondo_last_error());
+	for (int i = 0; plan && i < plan->step_count; i++)
+		cr_expect(!rd_step_puts(&plan->steps[i]) && !rd_step_takes(&plan->steps[i]));
+	rd_plan_destroy(plan);
+}
+
+/* Also by those that say they may not run: rondo-topo draws what they write. */
+Test(plans, of_one_rank_are_written_by_every_algorithm_and_send_nothing)
+{
+	layout = layout_any(&any, 1, 1, 1);
+	for (int i = 0; rd_algorithms[i]; i++)
+		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
+			if (rd_algorithms[i]->collectives >> c & 1)
+				write_alone(rd_algorithms[i], c);
+}
+
 static void prove_layout(int size, int most, unsigned seed)
 {
 	layout = layout_any(&any, size, most, seed);
 	for (int i = 0; rd_algorithms[i]; i++)
 		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
-			prove(rd_algorithms[i], c, size, rd_collective_has_root(c) ? seed % size : 0,
+			prove(rd_algorithms[i], c, size,
+				rd_collective_has_root(c) ? seed % size : 0,
 				c == RD_TRANSFER ? seed / 3 % size : 0);
 }
 

@@ -118,6 +118,8 @@ static void all_reduce(struct rd_plan *plan)
 	int each = 4 * deepest;
 	struct place places[2] = { place_in(0, rank, size), place_in(1, rank, size) };
 
+	if (size == 1)
+		return;
 	rd_plan_parts(plan, 2 * each);
 	for (int step = 0; step < each + 2 * deepest; step++) {
 		for (int tree = 0; tree < 2; tree++) {
@@ -174,7 +176,7 @@ static void from_or_to_root(
    tree and what comes down in the other, both at once. */
 static bool may_run(const struct rd_problem *problem)
 {
-	return problem->collective != RD_ALL_REDUCE || problem->size > 3;
+	return problem->collective != RD_ALL_REDUCE || problem->size == 1 || problem->size > 3;
 }
 
 static void write_plan(struct rd_plan *plan)

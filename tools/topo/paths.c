@@ -90,7 +90,7 @@ static int follow_plans(struct topo_paths *paths, const struct rd_layout *layout
 			paths->parents[tree][rank] = -1;
 	for (int rank = 0; rank < paths->size && !err; rank++) {
 		err = follow_ring(paths, layout, rank);
-		if (!err && paths->size > 1)
+		if (!err)
 			err = follow_trees(paths, layout, rank);
 	}
 	return err;
