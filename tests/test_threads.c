@@ -567,10 +567,13 @@ static int left(struct citizen *citizen)
 	int err;
 
 	TRY(citizen->create_error);
-	TRY(rondo_barrier(citizen->comm, NULL));
-	if (citizen->rank == 1)
-		return 0;
 	err = rondo_barrier(citizen->comm, NULL);
+	if (citizen->rank == 1)
+		return err;
+	/* Who is slow may hear of it in the first call already: the others know that all have come to
+	   it, not that all are done. */
+	if (!err)
+		err = rondo_barrier(citizen->comm, NULL);
 	return err == RONDO_LEFT
 		       ? 0
 		       : world_say(citizen, "%s: %s", rondo_error_name(err), rondo_last_error());
