@@ -1,16 +1,19 @@
 /* What shm promises beyond the contract. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "log.h"
 #include "party.h"
 
 static const struct shape shape = { .size = 2, .channels = 1, .slots = 4, .piece = 4096 };
@@ -191,6 +194,36 @@ Test(shm, what_may_not_be_read_from_its_memory_comes_as_a_copy, .timeout = 60)
 {
 	forbid(SYS_process_vm_readv);
 	party_pair("shm", &shape, PROCESSES, lender, borrower);
+}
+
+static int count(const char *text, const char *part)
+{
+	int found = 0;
+
+	for (; (text = strstr(text, part)); text++)
+		found++;
+	return found;
+}
+
+Test(shm, each_says_once_that_the_other_may_not_read_its_memory, .timeout = 60)
+{
+	int file = memfd_create("stderr", MFD_CLOEXEC), kept = dup(STDERR_FILENO);
+	char text[16 << 10];
+	ssize_t size;
+
+	cr_assert(file >= 0 && kept >= 0);
+	cr_assert_eq(fcntl(file, F_SETFL, O_APPEND), 0);
+	forbid(SYS_process_vm_readv);
+	rd_log_set(RD_INFO, 1u << RD_NET);
+	dup2(file, STDERR_FILENO);
+	party_pair("shm", &shape, PROCESSES, lender, borrower);
+	dup2(kept, STDERR_FILENO);
+	close(kept);
+	size = pread(file, text, sizeof(text) - 1, 0);
+	close(file);
+	text[size > 0 ? size : 0] = '\0';
+	cr_expect_eq(count(text, "rank 0 may not read this process's memory"), 1, "%s", text);
+	cr_expect_eq(count(text, "rank 1 may not read this process's memory"), 1, "%s", text);
 }
 
 /* ---- Memory that a peer has spoilt ---------------------------------------------------------- */

@@ -114,6 +114,7 @@ struct pair {
 	struct card card;
 	int memory_fd; /* until the peer has it */
 	struct rd_shm_peer common; /* what its links need of it */
+	bool refused;
 	void *memory;
 	size_t memory_size;
 	uint32_t slots;
@@ -874,6 +875,7 @@ static struct pair *pair_new(struct shm_endpoint *endpoint, int peer, const stru
 	pair->memory_fd = pair->common.bell = -1;
 	pair->common.armed = &endpoint->armed;
 	pair->common.posting = &endpoint->posting;
+	pair->common.refused = &pair->refused;
 	return pair;
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "error.h"
+#include "log.h"
 
 _Static_assert(sizeof(struct rd_shm_line) == 64, "a short message is one cache line");
 
@@ -250,6 +251,19 @@ static void copy_to_room(struct rd_shm_link *link, const struct rd_shm_post *pos
 	publish(link, &post->line->size, post->size | IN_ROOM, &link->outbound->reader_waits);
 }
 
+/* Once is enough to know, and to say. */
+__attribute__((noinline, cold)) static void note_refusal(struct rd_shm_link *link)
+{
+	link->base.send_min = SIZE_MAX;
+	if (*link->peer->refused)
+		return;
+	*link->peer->refused = true;
+	rd_log(RD_INFO, RD_NET,
+		"NET/SHM : rank %d may not read this process's memory: messages to it are copied "
+		"through shared memory instead",
+		link->base.peer);
+}
+
 /* The peer has not read it yet, and may not for long. True: it need not any more. */
 static bool leave_in_room(struct rd_shm_link *link, const struct rd_shm_post *post, bool at_once)
 {
@@ -257,8 +271,7 @@ static bool leave_in_room(struct rd_shm_link *link, const struct rd_shm_post *po
 	uint32_t word = atomic_load(&post->line->size);
 
 	if (word == (post->size | REFUSED)) {
-		/* Once is enough to know. */
-		link->base.send_min = SIZE_MAX;
+		note_refusal(link);
 		copy_to_room(link, post);
 		return true;
 	}

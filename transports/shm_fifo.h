@@ -72,6 +72,7 @@ struct rd_shm_peer {
 	bool ended, goodbye; /* it is gone; it said so */
 	const bool *armed; /* this rank is about to sleep */
 	unsigned *posting; /* links of this rank with posts under way */
+	bool *refused; /* the peer may not read this process's memory, which has been said */
 };
 
 /* A message that send() has accepted, until its memory is no longer needed. */
