@@ -80,8 +80,8 @@ void rd_plan_parts(struct rd_plan *plan, int parts)
 	if (plan->error || rd_view_parts(plan, parts))
 		return;
 	if (parts < 1 || plan->step_count > 0) {
-		rd_plan_refuse(plan, "parts must be at least 1, and set before the first step", -1,
-			parts);
+		rd_plan_refuse(
+			plan, "parts must be at least 1, and set before the first step", -1, parts);
 		return;
 	}
 	plan->parts = parts;
@@ -200,7 +200,8 @@ void rd_fetch(struct rd_plan *plan, int peer, int chunk)
 	struct rd_where into = place_at(plan, RD_OUT, plan->real.rank, chunk);
 
 	if (from.memory == RD_NOWHERE || into.memory == RD_NOWHERE) {
-		rd_plan_refuse(plan, "fetches what is not there, or has no place here", peer, chunk);
+		rd_plan_refuse(
+			plan, "fetches what is not there, or has no place here", peer, chunk);
 		return;
 	}
 	struct rd_step *step = append(plan, RD_STEP_FETCH);
@@ -260,8 +261,7 @@ void rd_expect(struct rd_plan *plan, int chunk)
 void rd_signal(struct rd_plan *plan, int peer)
 {
 	int none = 0;
-	struct rd_step *step =
-		sound(plan, &peer, &none) ? append(plan, RD_STEP_SIGNAL) : NULL;
+	struct rd_step *step = sound(plan, &peer, &none) ? append(plan, RD_STEP_SIGNAL) : NULL;
 
 	if (step)
 		step->to = peer;
@@ -270,19 +270,13 @@ void rd_signal(struct rd_plan *plan, int peer)
 void rd_await(struct rd_plan *plan, int peer)
 {
 	int none = 0;
-	struct rd_step *step =
-		sound(plan, &peer, &none) ? append(plan, RD_STEP_AWAIT) : NULL;
+	struct rd_step *step = sound(plan, &peer, &none) ? append(plan, RD_STEP_AWAIT) : NULL;
 
 	if (step)
 		step->peer = peer;
 }
 
 /* ---- Finishing ----------------------------------------------------------------------------- */
-
-static bool same(struct rd_where a, struct rd_where b)
-{
-	return a.memory == b.memory && a.chunk == b.chunk;
-}
 
 /* A receive whose chunk the very next step sends becomes one step: the value is sent on as it
  * comes. */
@@ -306,31 +300,68 @@ static void fuse(struct rd_plan *plan)
 	plan->step_count = kept;
 }
 
-/* Whether anyone wants what step i stores: a later step, or, in the output, the user. */
-static bool wanted(const struct rd_plan *plan, int i)
-{
-	struct rd_where stored = plan->steps[i].into;
+/* What comes next to each place, going by the steps that have been looked at, the last first. */
+enum fate { UNTOUCHED, READ, WRITTEN };
 
-	for (int k = i + 1; k < plan->step_count; k++) {
-		if (same(plan->steps[k].from, stored))
-			return true;
-		if (same(plan->steps[k].into, stored))
-			return false;
+struct fates {
+	enum fate *scratch, *in, *out;
+};
+
+static enum fate *fate_at(const struct fates *fates, struct rd_where where)
+{
+	switch (where.memory) {
+	case RD_IN:
+		return &fates->in[where.chunk];
+	case RD_OUT:
+		return &fates->out[where.chunk];
+	case RD_SCRATCH:
+		return &fates->scratch[where.chunk];
+	default:
+		return NULL;
 	}
-	return stored.memory == RD_OUT;
 }
 
-/* A value that is sent on as it comes need not be stored, unless it is wanted later. */
-static void drop_stores(struct rd_plan *plan)
+/* Whether anyone wants what is stored there: a later step, or, in the output, the user. */
+static bool wanted(const struct fates *fates, struct rd_where stored)
+{
+	const enum fate *fate = fate_at(fates, stored);
+
+	return fate && (*fate == READ || (*fate == UNTOUCHED && stored.memory == RD_OUT));
+}
+
+static void drop_stores_with(struct rd_plan *plan, const struct fates *fates)
 {
 	for (int i = plan->step_count - 1; i >= 0; i--) {
 		struct rd_step *step = &plan->steps[i];
 		bool forwards =
 			step->kind == RD_STEP_FORWARD || step->kind == RD_STEP_REDUCE_FORWARD;
+		enum fate *from, *into;
 
-		if (forwards && !wanted(plan, i))
+		if (forwards && !wanted(fates, step->into))
 			step->into = (struct rd_where){ RD_NOWHERE, 0 };
+		into = fate_at(fates, step->into);
+		if (into)
+			*into = WRITTEN;
+		from = fate_at(fates, step->from);
+		if (from)
+			*from = READ;
 	}
+}
+
+/* A value that is sent on as it comes need not be stored, unless it is wanted later. */
+static int drop_stores(struct rd_plan *plan)
+{
+	/* A step of direct access names places of other ranks, too, where there may be more. */
+	size_t chunks = (size_t)plan->real.size * plan->parts;
+	enum fate *all = calloc(plan->scratch_chunks + 2 * chunks, sizeof(*all));
+	struct fates fates = { all, all + plan->scratch_chunks,
+		all + plan->scratch_chunks + chunks };
+
+	if (!all)
+		return rd_fail(RONDO_MEMORY, "no memory to finish a plan");
+	drop_stores_with(plan, &fates);
+	free(all);
+	return 0;
 }
 
 /* Numbers the scratch chunks that are still in use from 0. */
@@ -370,7 +401,8 @@ static void add_copies(struct rd_plan *plan)
 		if (block < 0 || plan->now[chunk].memory == RD_OUT)
 			continue;
 		if (plan->now[chunk].memory == RD_NOWHERE) {
-			rd_plan_refuse(plan, "never gets a chunk that its output must hold", -1, chunk);
+			rd_plan_refuse(
+				plan, "never gets a chunk that its output must hold", -1, chunk);
 			return;
 		}
 		struct rd_step *step = append(plan, RD_STEP_COPY);
@@ -512,8 +544,7 @@ static int finish(struct rd_plan *plan)
 	if (plan->error)
 		return plan->error;
 	fuse(plan);
-	drop_stores(plan);
-	if (pack_scratch(plan))
+	if (drop_stores(plan) || pack_scratch(plan))
 		return RONDO_MEMORY;
 	add_copies(plan);
 	if (plan->error)
