@@ -138,10 +138,13 @@ static void price_algorithm(const struct rd_picker *picker, const struct rd_scor
 
 		if (halved > 0 && (piece_size < PIECE_LEAST || piece_size > block_size))
 			continue;
+
+		struct rd_cut cut = { block_size, type,
+			choice->algorithm->mapped ? SIZE_MAX : piece_size, 1 };
+		struct rd_tempo tempo = rd_tempo(score, &market->costs, &cut);
+
 		for (int channels = 1; channels <= market->channels; channels++) {
-			struct rd_cut cut = { block_size, type,
-				choice->algorithm->mapped ? SIZE_MAX : piece_size, channels };
-			int64_t price = rd_price(score, &market->costs, &cut);
+			int64_t price = rd_tempo_price(&tempo, channels);
 
 			if (choice->price_ns >= 0 && !clearly_less(price, choice->price_ns))
 				continue;

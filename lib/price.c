@@ -8,8 +8,13 @@
 
 /* Pieces that are played one by one; what follows takes as long as the last of them. */
 #define PLAYED_PIECES 3
-/* Ranks that are looked at where there are too many to play. */
+/* Ranks whose plans are looked at first, and the only ones where all together are too long to be
+   played: so many notes. */
 #define SAMPLED 8
+#define NOTES_MAX 6144
+/* Of 64 ranks on two cores that are played, one in 4 to 40 messages makes its taker wait for a
+   turn: where they are not played, one in so many, which was within twice of what playing said. */
+#define TURNS_ONE_IN 8
 /* What never ends takes longer than anything else. */
 #define NEVER (INT64_MAX / 4)
 /* An executor begins chunks at multiples of this (exec.c). */
@@ -37,7 +42,8 @@ struct voice {
 struct rd_score {
 	int size; /* ranks of the problem */
 	int parts;
-	int voice_count; /* the same, or SAMPLED where they are too many */
+	bool sampled; /* not played, but added up */
+	int voice_count; /* the same, or SAMPLED */
 	struct voice *voices;
 	struct note *notes;
 	int note_count;
@@ -67,17 +73,16 @@ struct core {
 
 /* ---- Making it ------------------------------------------------------------------------------ */
 
-static bool too_many(int size)
+/* Evenly spread over the ranks, first and last among them. */
+static int sample(int size, int index)
 {
-	return size > RD_PLAYED_MAX;
+	return (int)((int64_t)index * (size - 1) / (SAMPLED - 1));
 }
 
-/* Evenly spread over the ranks, first and last among them. */
+/* The rank that plays a voice. */
 static int rank_of(const struct rd_score *score, int voice)
 {
-	if (!too_many(score->size))
-		return voice;
-	return (int)((int64_t)voice * (score->size - 1) / (SAMPLED - 1));
+	return score->sampled ? sample(score->size, voice) : voice;
 }
 
 static int host_of(const struct rd_problem *problem, int rank)
@@ -211,7 +216,7 @@ static int fill_score(
 	int err = count_hosts(score, problem);
 
 	for (int i = 0; i < score->voice_count; i++)
-		score->note_count += plans[i]->step_count;
+		score->note_count += plans[rank_of(score, i)]->step_count;
 	score->voices = calloc(score->voice_count, sizeof(*score->voices));
 	score->players = calloc(score->voice_count, sizeof(*score->players));
 	score->cores = calloc(score->voice_count, sizeof(*score->cores));
@@ -228,21 +233,53 @@ static int fill_score(
 	int at = 0;
 
 	for (int i = 0; i < score->voice_count; i++) {
-		score->voices[i] = (struct voice){ at, plans[i]->step_count,
-			host_of(problem, rank_of(score, i)) };
-		for (int k = 0; k < plans[i]->step_count; k++)
-			score->notes[at++] = note_of(plans[i], k, score->voices[i].first);
+		int rank = rank_of(score, i);
+
+		score->voices[i] =
+			(struct voice){ at, plans[rank]->step_count, host_of(problem, rank) };
+		for (int k = 0; k < plans[rank]->step_count; k++)
+			score->notes[at++] = note_of(plans[rank], k, score->voices[i].first);
 	}
 	score->parts = plans[0]->parts;
-	return err || too_many(score->size) ? err : match_messages(score, plans);
+	return err || score->sampled ? err : match_messages(score, plans);
+}
+
+static int write_plan(struct rd_plan **plans, const struct rd_algorithm *algorithm,
+	const struct rd_problem *problem, int rank)
+{
+	struct rd_problem there = *problem;
+
+	there.rank = rank;
+	return plans[rank] ? 0 : rd_plan_create(&plans[rank], algorithm, &there);
+}
+
+/* A few ranks' plans, and then all of them where those are not too long. */
+static int write_plans(struct rd_score *score, struct rd_plan **plans,
+	const struct rd_algorithm *algorithm, const struct rd_problem *problem)
+{
+	int err = 0, longest = 0;
+
+	for (int i = 0; i < SAMPLED && !err; i++) {
+		int rank = sample(score->size, i);
+
+		err = write_plan(plans, algorithm, problem, rank);
+		if (!err && plans[rank]->step_count > longest)
+			longest = plans[rank]->step_count;
+	}
+	score->sampled = score->size > SAMPLED &&
+			 (score->size > RD_PLAYED_MAX || longest * score->size > NOTES_MAX);
+	score->voice_count = score->sampled ? SAMPLED : score->size;
+	for (int rank = 0; rank < score->size && !score->sampled && !err; rank++)
+		err = write_plan(plans, algorithm, problem, rank);
+	return err;
 }
 
 int rd_score_create(struct rd_score **score_out, const struct rd_algorithm *algorithm,
 	const struct rd_problem *problem)
 {
 	struct rd_score *score = calloc(1, sizeof(*score));
-	int count = too_many(problem->size) ? SAMPLED : problem->size, err = 0;
-	struct rd_plan **plans = calloc(count, sizeof(*plans));
+	struct rd_plan **plans = calloc(problem->size, sizeof(*plans));
+	int err;
 
 	*score_out = NULL;
 	if (!score || !plans) {
@@ -251,17 +288,11 @@ int rd_score_create(struct rd_score **score_out, const struct rd_algorithm *algo
 		return rd_fail(RONDO_MEMORY, "no memory to price a plan");
 	}
 	score->size = problem->size;
-	score->voice_count = count;
-	for (int i = 0; i < count && !err; i++) {
-		struct rd_problem there = *problem;
-
-		there.rank = rank_of(score, i);
-		err = rd_plan_create(&plans[i], algorithm, &there);
-	}
+	err = write_plans(score, plans, algorithm, problem);
 	if (!err)
 		err = fill_score(score, plans, problem);
-	for (int i = 0; i < count; i++)
-		rd_plan_destroy(plans[i]);
+	for (int rank = 0; rank < problem->size; rank++)
+		rd_plan_destroy(plans[rank]);
 	free(plans);
 	if (err)
 		rd_score_destroy(score);
@@ -643,29 +674,52 @@ static int64_t voice_ns(const struct rd_score *score, const struct tariff *tarif
 	return sum;
 }
 
+static int takes_count(const struct rd_score *score, int voice)
+{
+	int count = 0;
+
+	for (int i = 0; i < score->voices[voice].count; i++) {
+		const struct note *note = &score->notes[score->voices[voice].first + i];
+
+		count += rd_step_takes(&(struct rd_step){ .kind = note->kind });
+	}
+	return count;
+}
+
+/* A host's cores share the work of its ranks, those that are not looked at being as busy as those
+   that are; each message that one takes costs so much more. */
+static int64_t host_ns(
+	const struct rd_score *score, const struct tariff *tariff, int host, int64_t more_ns)
+{
+	int64_t sum = 0;
+	int voices = 0;
+
+	for (int i = 0; i < score->voice_count; i++) {
+		if (score->voices[i].host != host)
+			continue;
+		voices++;
+		sum += voice_ns(score, tariff, i);
+		if (more_ns > 0)
+			sum += more_ns * takes_count(score, i);
+	}
+	return voices ? sum * score->host_ranks[host] / voices / (int)tariff->costs->cores : 0;
+}
+
 /* The least that a piece takes however many are under way: the busiest rank, or where ranks share
    cores, the busiest host. */
 static int64_t busy_ns(const struct rd_score *score, const struct tariff *tariff)
 {
-	int cores = (int)tariff->costs->cores;
 	int64_t busiest = 0;
 
-	for (int host = 0; host < score->host_count; host++) {
-		int64_t sum = 0;
-
-		for (int i = 0; i < score->voice_count; i++) {
-			int64_t busy =
-				score->voices[i].host == host ? voice_ns(score, tariff, i) : 0;
-
-			sum += busy;
-			busiest = most(busiest, busy);
-		}
-		busiest = most(busiest, sum / cores);
-	}
+	for (int i = 0; i < score->voice_count; i++)
+		busiest = most(busiest, voice_ns(score, tariff, i));
+	for (int host = 0; host < score->host_count; host++)
+		busiest = most(busiest, host_ns(score, tariff, host, 0));
 	return busiest;
 }
 
-/* Too many to play: as if each message were waited for from the moment it is sent. */
+/* Too many to play: as if each message were waited for from the moment it is sent, and where ranks
+   share cores, with a switch now and then. */
 static int64_t sampled_ns(const struct rd_score *score, const struct tariff *tariff)
 {
 	int64_t longest = 0;
@@ -682,6 +736,10 @@ static int64_t sampled_ns(const struct rd_score *score, const struct tariff *tar
 		}
 		longest = most(longest, sum);
 	}
+	for (int host = 0; host < score->host_count; host++)
+		if (score->host_ranks[host] > (int)tariff->costs->cores)
+			longest = most(longest, host_ns(score, tariff, host,
+							tariff->costs->switch_ns / TURNS_ONE_IN));
 	return longest;
 }
 
@@ -702,35 +760,48 @@ static void cut(
 	*slice = (chunk + *pieces - 1) / *pieces;
 }
 
-int64_t rd_price(
+struct rd_tempo rd_tempo(
 	const struct rd_score *score, const struct rd_costs *costs, const struct rd_cut *how)
 {
-	uint64_t slice, pieces;
+	struct rd_tempo tempo = { 0 };
+	uint64_t slice;
 
-	cut(score, how, &slice, &pieces);
+	cut(score, how, &slice, &tempo.pieces);
 
 	struct tariff tariff = tariff_of(costs, slice, how->type);
 	struct performance performance = { .score = score, .tariff = &tariff };
 
-	if (too_many(score->size)) {
-		int64_t first = sampled_ns(score, &tariff);
-
-		return first +
-		       (int64_t)(pieces - 1) * most(first / how->channels, busy_ns(score, &tariff));
+	tempo.busy_ns = busy_ns(score, &tariff);
+	if (score->sampled) {
+		tempo.first_ns = most(sampled_ns(score, &tariff), tempo.busy_ns);
+		tempo.each_ns = tempo.first_ns;
+		return tempo;
 	}
-	performance.pieces = pieces < PLAYED_PIECES ? (int)pieces : PLAYED_PIECES;
-	if (!play(&performance))
-		return NEVER;
+	performance.pieces = tempo.pieces < PLAYED_PIECES ? (int)tempo.pieces : PLAYED_PIECES;
+	if (!play(&performance)) {
+		tempo.first_ns = NEVER;
+		tempo.pieces = 1;
+		return tempo;
+	}
+	tempo.first_ns = performance.ends_ns[0];
+	if (performance.pieces > 1)
+		tempo.each_ns = (performance.ends_ns[performance.pieces - 1] - tempo.first_ns) /
+				(performance.pieces - 1);
+	return tempo;
+}
 
-	int64_t first = performance.ends_ns[0], last = performance.ends_ns[performance.pieces - 1];
-
-	if (performance.pieces == 1)
-		return first;
-
+int64_t rd_tempo_price(const struct rd_tempo *tempo, int channels)
+{
 	/* Channels hide each other's waiting, but not each other's work. */
-	int64_t each = (last - first) / (performance.pieces - 1);
+	int64_t each = most(tempo->each_ns / channels, channels > 1 ? tempo->busy_ns : 0);
 
-	return first +
-	       (int64_t)(pieces - 1) *
-		       most(each / how->channels, how->channels > 1 ? busy_ns(score, &tariff) : 0);
+	return tempo->first_ns + (int64_t)(tempo->pieces - 1) * each;
+}
+
+int64_t rd_price(
+	const struct rd_score *score, const struct rd_costs *costs, const struct rd_cut *how)
+{
+	struct rd_tempo tempo = rd_tempo(score, costs, how);
+
+	return rd_tempo_price(&tempo, how->channels);
 }

@@ -12,7 +12,8 @@
 #include "cost.h"
 #include "plan.h"
 
-/* Beyond so many ranks the plans are not played but added up, for a few of the ranks. */
+/* Beyond so many ranks, and before that where plans are long, they are not played but added up, for a
+   few of the ranks: the others' are not even written. */
 #define RD_PLAYED_MAX 64
 
 /* An algorithm's plans for one collective, on all ranks, ready to be priced at any size. */
@@ -31,6 +32,18 @@ struct rd_cut {
 	size_t piece_size; /* bytes a message carries at most; SIZE_MAX for direct access */
 	int channels;
 };
+
+/* How long pieces take, whatever the number of channels. */
+struct rd_tempo {
+	uint64_t pieces;
+	int64_t first_ns, each_ns; /* the first, and each after it on one channel */
+	int64_t busy_ns; /* the least that each takes on however many channels */
+};
+
+/* Playing is what takes time: once for all numbers of channels. */
+struct rd_tempo rd_tempo(
+	const struct rd_score *score, const struct rd_costs *costs, const struct rd_cut *cut);
+int64_t rd_tempo_price(const struct rd_tempo *tempo, int channels);
 
 /* Nanoseconds until the last rank is done. */
 int64_t rd_price(

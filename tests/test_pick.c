@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "algorithms.h"
 #include "error.h"
 #include "layouts.h"
 #include "pick.h"
@@ -191,6 +192,38 @@ Test(pick, has_a_choice_for_every_collective_and_size)
 				bytes = 7 * bytes + 1)
 				cr_assert_not_null(choice_of(&market, c, bytes, false).algorithm);
 	}
+}
+
+/* ---- What choosing costs -------------------------------------------------------------------- */
+
+static int written;
+
+static void write_and_count(struct rd_plan *plan)
+{
+	written++;
+	rd_algorithm_named("ring")->write_plan(plan);
+}
+
+static const struct rd_algorithm counting = {
+	.name = "counting",
+	.collectives = 1 << RD_ALL_REDUCE,
+	.write_plan = write_and_count,
+};
+
+Test(pick, writes_plans_once_for_all_sizes_and_few_of_them_at_many_ranks)
+{
+	struct rd_market market = market_of(64, 1000, 100);
+	struct rd_picker *picker = rd_picker_create(&market);
+	struct rd_choice *choice;
+
+	cr_assert_eq(rd_algorithm_add(&counting), 0);
+	for (int type = 0; type < RD_TYPE_CLASS_COUNT; type++)
+		for (uint64_t bytes = 1; bytes < 1 << 30; bytes *= 2)
+			cr_assert_eq(rd_picker_choose(
+					     picker, RD_ALL_REDUCE, bytes, type, false, &choice),
+				0);
+	cr_assert_eq(written, 8, "%d", written);
+	rd_picker_destroy(picker);
 }
 
 /* ---- On real links -------------------------------------------------------------------------- */

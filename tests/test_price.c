@@ -263,3 +263,66 @@ Test(price, of_what_never_ends_is_more_than_any_other)
 	cr_assert_geq(rd_price(score, &costs, &cut), INT64_MAX / 4);
 	rd_score_destroy(score);
 }
+
+/* ---- What pricing costs ---------------------------------------------------------------------- */
+
+/* A ring that counts the plans that it writes. */
+static int written;
+
+static void write_and_count(struct rd_plan *plan)
+{
+	written++;
+	algorithm("ring")->write_plan(plan);
+}
+
+static const struct rd_algorithm counting = {
+	.name = "counting",
+	.collectives = 1 << RD_ALL_REDUCE | 1 << RD_BROADCAST,
+	.write_plan = write_and_count,
+};
+
+static int plans_for(enum rd_collective collective, int size)
+{
+	struct rd_problem problem = { .collective = collective, .size = size };
+	struct rd_score *score;
+
+	written = 0;
+	cr_assert_eq(rd_score_create(&score, &counting, &problem), 0, "%s", rondo_last_error());
+	rd_score_destroy(score);
+	return written;
+}
+
+Test(price, is_of_all_ranks_plans_where_those_are_few_or_short)
+{
+	for (int size = 2; size <= 16; size++)
+		cr_expect_eq(plans_for(RD_ALL_REDUCE, size), size);
+	cr_expect_eq(plans_for(RD_BROADCAST, 64), 64);
+}
+
+Test(price, is_of_a_few_ranks_plans_where_those_are_long)
+{
+	cr_expect_eq(plans_for(RD_ALL_REDUCE, 64), 8);
+	cr_expect_eq(plans_for(RD_ALL_REDUCE, 300), 8);
+	cr_expect_eq(plans_for(RD_BROADCAST, 65), 8);
+}
+
+Test(price, of_a_few_ranks_is_near_that_of_all)
+{
+	struct rd_costs costs = plain();
+	struct rd_cut cut = { 1 << 20, RD_WHOLE, 1 << 20, 1 };
+	struct rd_problem all = { .collective = RD_ALL_REDUCE, .size = 54 };
+	struct rd_problem few = { .collective = RD_ALL_REDUCE, .size = 58 };
+	int64_t played = price_with(&costs, "ring", all, &cut);
+	int64_t added_up = price_with(&costs, "ring", few, &cut);
+
+	cr_expect_eq(plans_for(RD_ALL_REDUCE, 54), 54);
+	cr_expect_eq(plans_for(RD_ALL_REDUCE, 58), 8);
+	cr_expect_gt(added_up, played);
+	cr_expect_lt(added_up, 2 * played);
+	/* Where they share two cores, those that are not looked at have work to do, too. */
+	costs.cores = 2;
+	played = price_with(&costs, "ring", all, &cut);
+	added_up = price_with(&costs, "ring", few, &cut);
+	cr_expect_gt(added_up, played / 2);
+	cr_expect_lt(added_up, 2 * played);
+}
