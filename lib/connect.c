@@ -17,6 +17,9 @@
 /* How long a pair may stay silent before it takes another transport, if there is one. */
 #define SILENCE_MS 5000
 
+/* An executor cuts at multiples of this. */
+#define PIECE_LEAST 64
+
 #define GREETING_MAGIC 0x74656572672d6472u /* "rd-greet" */
 
 /* The first message on each link, in both directions. */
@@ -381,8 +384,29 @@ static int wait_until_open(struct connecting *all)
 	}
 }
 
+/* The longest message that every link of this rank carries. */
+static int find_piece(const struct rondo_comm *comm, uint64_t *piece_size)
+{
+	*piece_size = comm->settings.piece_size;
+	for (int i = 0; i < comm->size * comm->channels; i++) {
+		const struct rd_link *link = comm->links[i];
+
+		if (!link || link->message_max >= *piece_size)
+			continue;
+		*piece_size = link->message_max;
+		if (*piece_size < PIECE_LEAST)
+			return rd_fail(RONDO_UNSUPPORTED,
+				"rank %d: transport %s carries messages of %zu bytes to rank %d, "
+				"and must carry at least %d",
+				comm->rank, link->transport->name, link->message_max,
+				i / comm->channels, PIECE_LEAST);
+	}
+	return 0;
+}
+
 static int connect_all(struct connecting *all)
 {
+	uint64_t piece_size = all->comm->settings.piece_size;
 	int err = 0;
 
 	for (int peer = 0; peer < all->comm->size && !err; peer++)
@@ -390,12 +414,16 @@ static int connect_all(struct connecting *all)
 			err = open_pair(all, peer);
 	for (int another = 1; !err && another;) {
 		err = wait_until_open(all);
+		if (!err)
+			err = find_piece(all->comm, &piece_size);
 		if (err)
-			break;
-		another = rd_lifeline_ready(all->comm->lifeline, all->detours);
+			return err;
+		another = rd_lifeline_ready(all->comm->lifeline, all->detours, &piece_size);
 		if (another < 0)
 			err = another;
 	}
+	if (!err)
+		all->comm->piece_size = (size_t)piece_size;
 	return err;
 }
 
@@ -414,10 +442,5 @@ int rd_route_connect(struct rondo_comm *comm, const struct rd_member *members)
 		return rd_fail(RONDO_MEMORY, "no memory for links to %d ranks", comm->size);
 	err = connect_all(&all);
 	free(all.pairs);
-	if (err)
-		return rd_comm_fail(comm, err, all.culprit);
-	for (int i = 0; i < comm->size * comm->channels; i++)
-		if (comm->links[i] && comm->links[i]->message_max < comm->piece_size)
-			comm->piece_size = comm->links[i]->message_max;
-	return 0;
+	return err ? rd_comm_fail(comm, err, all.culprit) : 0;
 }

@@ -35,6 +35,7 @@ struct seat {
 	int line; /* -1: none, not yet or no longer */
 	bool came, ready, left, answered;
 	uint32_t detours; /* that concern it */
+	uint64_t piece_size; /* that its links carry, once it is ready */
 	struct rd_member member;
 	uint32_t calls; /* from its ANSWER or BYE */
 	uint32_t done;
@@ -463,11 +464,22 @@ static bool take_lost(struct rd_hub *hub, int rank, const struct rd_loss *loss)
 	return true;
 }
 
-static void take_ready(struct rd_hub *hub, struct seat *seat, uint32_t detours)
+static uint64_t least_piece(const struct rd_hub *hub)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (int rank = 0; rank < hub->size; rank++)
+		if (hub->seats[rank].piece_size < least)
+			least = hub->seats[rank].piece_size;
+	return least;
+}
+
+static void take_ready(struct rd_hub *hub, struct seat *seat, const struct rd_note *note)
 {
 	/* Said before it heard of the latest detour: it will say so again. */
-	if (detours != seat->detours)
+	if (note->ready.detours != seat->detours)
 		return;
+	seat->piece_size = note->ready.piece_size;
 	seat->ready = true;
 	if (++hub->ready < hub->size)
 		return;
@@ -742,7 +754,7 @@ void rd_hub_take(struct rd_hub *hub, int index, const struct rd_note *note, int6
 	case RD_NOTE_READY:
 		if (hub->phase != OPENING || seat->ready)
 			break;
-		take_ready(hub, seat, note->ready.detours);
+		take_ready(hub, seat, note);
 		return;
 	case RD_NOTE_LOST:
 		if (!take_lost(hub, line->rank, &note->lost))
@@ -941,6 +953,7 @@ bool rd_hub_next(struct rd_hub *hub, int index, struct rd_note *note)
 		return true;
 	} else if (spend(line, SAY_GO)) {
 		note->kind = RD_NOTE_GO;
+		note->go.piece_size = least_piece(hub);
 	} else if (line->leavers_told < hub->leaver_count) {
 		say_left(hub, line, note);
 	} else if (spend(line, SAY_QUERY)) {

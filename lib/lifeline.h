@@ -86,10 +86,11 @@ int rd_lifeline_lose(struct rd_lifeline *lifeline, const struct rd_loss *loss);
 bool rd_lifeline_detour(struct rd_lifeline *lifeline, int number, struct rd_loss *detour);
 
 /*
- * Says that this rank's links are open, after so many detours. Returns 0 when all ranks' are, 1 when
- * there is a detour more and links have to be opened again, or the verdict.
+ * Says that this rank's links are open, after so many detours, and carry messages of *piece_size.
+ * Returns 0 when all ranks' are, and *piece_size is what all of them carry; 1 when there is a
+ * detour more and links have to be opened again; or the verdict.
  */
-int rd_lifeline_ready(struct rd_lifeline *lifeline, int detours);
+int rd_lifeline_ready(struct rd_lifeline *lifeline, int detours, uint64_t *piece_size);
 
 /*
  * Reports a failure seen here and waits (bounded, about a second) for the hub's verdict, which is

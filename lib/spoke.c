@@ -49,6 +49,7 @@ struct rd_spoke {
 	struct rd_losses losses, detours; /* ours, to be told; the hub's word on them */
 	int losses_told;
 	uint64_t comm_id;
+	uint64_t piece_size; /* that our links carry; then, that all ranks' do */
 	uint32_t query;
 	int leaver; /* with the fewest calls, leaver_calls; -1: none has left */
 	uint32_t leaver_calls;
@@ -122,6 +123,11 @@ const struct rd_member *rd_spoke_members(const struct rd_spoke *spoke)
 uint64_t rd_spoke_comm_id(const struct rd_spoke *spoke)
 {
 	return spoke->comm_id;
+}
+
+uint64_t rd_spoke_piece_size(const struct rd_spoke *spoke)
+{
+	return spoke->piece_size;
 }
 
 const struct rd_losses *rd_spoke_detours(const struct rd_spoke *spoke)
@@ -257,11 +263,12 @@ void rd_spoke_lose(struct rd_spoke *spoke, const struct rd_loss *loss)
 		keep(spoke, &spoke->losses, loss);
 }
 
-void rd_spoke_ready(struct rd_spoke *spoke, int detours)
+void rd_spoke_ready(struct rd_spoke *spoke, int detours, uint64_t piece_size)
 {
 	if (spoke->phase != RD_SPOKE_MET || spoke->ready || detours != spoke->detours.count)
 		return;
 	spoke->ready = true;
+	spoke->piece_size = piece_size;
 	spoke->say |= SAY_READY;
 }
 
@@ -310,12 +317,14 @@ static void take_table(struct rd_spoke *spoke, const struct rd_note *note)
 	spoke->phase = RD_SPOKE_MET;
 }
 
-static void take_go(struct rd_spoke *spoke)
+static void take_go(struct rd_spoke *spoke, uint64_t piece_size)
 {
-	if (spoke->phase != RD_SPOKE_MET || !spoke->ready)
+	if (spoke->phase != RD_SPOKE_MET || !spoke->ready || piece_size > spoke->piece_size) {
 		rd_spoke_garbled(spoke);
-	else
-		spoke->phase = RD_SPOKE_OPEN;
+		return;
+	}
+	spoke->piece_size = piece_size;
+	spoke->phase = RD_SPOKE_OPEN;
 }
 
 /* Whatever was ready is so no more. */
@@ -396,7 +405,7 @@ void rd_spoke_take(struct rd_spoke *spoke, const struct rd_note *note, int64_t n
 		take_detour(spoke, &note->detour);
 		return;
 	case RD_NOTE_GO:
-		take_go(spoke);
+		take_go(spoke, note->go.piece_size);
 		return;
 	case RD_NOTE_QUERY:
 		spoke->query = note->query.number;
@@ -578,6 +587,7 @@ bool rd_spoke_next(struct rd_spoke *spoke, struct rd_note *note)
 	} else if (spend(spoke, SAY_READY)) {
 		note->kind = RD_NOTE_READY;
 		note->ready.detours = (uint32_t)spoke->detours.count;
+		note->ready.piece_size = spoke->piece_size;
 	} else if (spend(spoke, SAY_ANSWER)) {
 		say_answer(spoke, note);
 	} else if (spend(spoke, SAY_REPORT)) {

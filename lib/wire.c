@@ -242,6 +242,7 @@ static void walk_note(struct cursor *at, struct rd_note *note)
 		return;
 	case RD_NOTE_READY:
 		walk_u32(at, &note->ready.detours);
+		walk_u64(at, &note->ready.piece_size);
 		return;
 	case RD_NOTE_LOST:
 		walk_loss(at, &note->lost);
@@ -250,6 +251,8 @@ static void walk_note(struct cursor *at, struct rd_note *note)
 		walk_loss(at, &note->detour);
 		return;
 	case RD_NOTE_GO:
+		walk_u64(at, &note->go.piece_size);
+		return;
 	case RD_NOTE_FAREWELL:
 		return;
 	}

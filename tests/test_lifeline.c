@@ -120,11 +120,23 @@ static int join(struct rank *rank)
 	return keep_error(rank, error);
 }
 
+/* The links of rank r, if it had any, would carry messages of 1000 - r bytes. */
+static int ready(struct rank *rank)
+{
+	uint64_t piece_size = (uint64_t)(1000 - rank->rank);
+	int error = rd_lifeline_ready(rank->lifeline, 0, &piece_size);
+
+	if (!error && piece_size != (uint64_t)(1001 - rank->size))
+		error = rd_fail(
+			RONDO_INVALID, "pieces of %llu bytes", (unsigned long long)piece_size);
+	return error;
+}
+
 static int join_and_open(struct rank *rank)
 {
 	int error = join(rank);
 
-	return error ? error : keep_error(rank, rd_lifeline_ready(rank->lifeline, 0));
+	return error ? error : keep_error(rank, ready(rank));
 }
 
 static int leave(struct rank *rank)
@@ -216,7 +228,7 @@ static int check_members(struct rank *rank)
 	for (int i = 0; i < rank->size; i++)
 		if (members[i].cards[0].bytes[0] != 100 + i || members[i].place.pid != getpid())
 			rank->error = 1;
-	if (keep_error(rank, rd_lifeline_ready(rank->lifeline, 0)))
+	if (keep_error(rank, ready(rank)))
 		return rank->error;
 	return leave(rank);
 }
@@ -754,7 +766,7 @@ static void live(struct rank *rank, const struct fate *fate)
 		raise(SIGKILL);
 	if (dies(rank, fate, WHILE_OPENING))
 		ualarm(500000, 0);
-	if (!lags && keep_error(rank, rd_lifeline_ready(rank->lifeline, 0)))
+	if (!lags && keep_error(rank, ready(rank)))
 		return;
 	if (dies(rank, fate, RUNNING))
 		raise(SIGKILL);

@@ -390,7 +390,7 @@ static void open_links(struct node *node)
 			lose_route(node, peer, route);
 	}
 	if (open)
-		rd_spoke_ready(node->spoke, detours);
+		rd_spoke_ready(node->spoke, detours, (uint64_t)(1000 - (node - net.nodes)));
 }
 
 static void act(struct node *node)
@@ -676,6 +676,9 @@ Test(rendezvous, both_of_a_pair_take_the_first_transport_that_fails_neither, .ti
 		stagger(100);
 		break_links();
 		cr_assert(run_until(all_open), "seed %u: %s", seed, net.hub_story);
+		for (int i = 0; i < net.size; i++)
+			cr_assert_eq(rd_spoke_piece_size(net.nodes[i].spoke),
+				(uint64_t)(1001 - net.size));
 		for (int i = 0; i < net.size; i++) {
 			for (int peer = 0; peer < net.size; peer++) {
 				unsigned broken = net.nodes[i].broken[peer] |
@@ -1238,7 +1241,7 @@ Test(rendezvous, a_loss_between_others_is_nonsense)
 Test(rendezvous, a_loss_by_a_rank_that_is_ready_is_nonsense)
 {
 	meet_lagging(3);
-	rd_spoke_ready(net.nodes[1].spoke, 0);
+	rd_spoke_ready(net.nodes[1].spoke, 0, 1000);
 	run_steps(50);
 	tell_loss(0, 1, 1);
 	expect_verdict(RONDO_PROTOCOL, "rank 1 (host h1, pid 101) sent bytes that make no sense");

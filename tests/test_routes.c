@@ -178,6 +178,52 @@ static int listen_second(struct rd_endpoint **result, const struct rd_local *loc
 	return listen_as(&second, result, local, card_size);
 }
 
+/* ---- One that carries short messages only -------------------------------------------------- */
+
+static size_t width;
+static struct rd_transport narrow;
+
+static int narrow_open(struct rd_endpoint *endpoint, int peer, int channel,
+	const unsigned char *card, size_t card_size, struct rd_link **link)
+{
+	int err = rd_transport_shm.open(endpoint, peer, channel, card, card_size, link);
+
+	if (!err)
+		(*link)->transport = &narrow;
+	return err;
+}
+
+static int narrow_listen(struct rd_endpoint **result, const struct rd_local *local,
+	unsigned char *card, size_t *card_size)
+{
+	static struct rd_settings settings;
+	static struct rd_local own;
+	int err;
+
+	if (local->rank > 1)
+		return rd_fail(RONDO_UNSUPPORTED, "not on this rank");
+	settings = *local->settings;
+	settings.piece_size = width;
+	own = *local;
+	own.settings = &settings;
+	err = rd_transport_shm.listen(result, &own, card, card_size);
+	if (!err)
+		(*result)->transport = &narrow;
+	return err;
+}
+
+/* It is shm with pieces of its own, between ranks 0 and 1. */
+static void add_narrow(size_t bytes)
+{
+	width = bytes;
+	narrow = rd_transport_shm;
+	narrow.name = "narrow";
+	narrow.reach = broken_reach;
+	narrow.listen = narrow_listen;
+	narrow.open = narrow_open;
+	cr_assert_eq(rd_transport_add(&narrow), 0);
+}
+
 /* ---- Worlds with them ---------------------------------------------------------------------- */
 
 static int sum_up(struct citizen *citizen)
@@ -326,4 +372,53 @@ Test(routes, a_healthy_world_warns_of_nothing, .timeout = 60)
 	text = run_world(&world, &failed, fates);
 	cr_expect_eq(failed, 0, "%s", text);
 	cr_expect_eq(count(text, " RONDO "), 0, "%s", text);
+}
+
+/* Ranks 0 and 1 have such a link, rank 2 has not: messages must be as long on all. */
+static int sum_up_much(struct citizen *citizen)
+{
+	static int32_t numbers[50000];
+	size_t count = sizeof(numbers) / sizeof(*numbers);
+	struct rondo_way way;
+
+	if (citizen->create_error)
+		return world_say(citizen, "%s", rondo_last_error());
+	for (size_t i = 0; i < count; i++)
+		numbers[i] = citizen->rank + (int32_t)i;
+	if (rondo_all_reduce(citizen->comm, numbers, numbers, count, RONDO_I32, RONDO_SUM, NULL))
+		return world_say(citizen, "%s", rondo_last_error());
+	for (size_t i = 0; i < count; i++)
+		if (numbers[i] != 3 + 3 * (int32_t)i)
+			return world_say(citizen, "element %zu is %d", i, (int)numbers[i]);
+	if (rondo_explain(citizen->comm, "all_reduce", count, RONDO_I32, 0, &way, 1) < 1 ||
+		way.piece_size > width)
+		return world_say(citizen, "pieces of %zu bytes", way.piece_size);
+	return 0;
+}
+
+Test(routes, the_shortest_message_that_any_link_carries_is_what_all_ranks_send, .timeout = 60)
+{
+	static const char *const algorithms[] = { "ring", "doubling", "" };
+	struct fate fates[WORLD_MAX];
+
+	add_narrow(1024);
+	for (int i = 0; i < 3; i++) {
+		struct world world = { .size = 3, .timeout_ms = 5000, .algo = algorithms[i] };
+
+		cr_expect_eq(world_run(&world, sum_up_much, NULL, fates), 0, "%s", fates[2].text);
+	}
+}
+
+Test(routes, a_link_that_carries_next_to_nothing_is_an_error_that_names_it, .timeout = 60)
+{
+	struct world world = { .size = 3 };
+	struct fate fates[WORLD_MAX];
+	int failed;
+
+	add_narrow(32);
+	run_world(&world, &failed, fates);
+	cr_expect_eq(failed, 3);
+	for (int rank = 0; rank < 3; rank++)
+		cr_expect(strstr(fates[rank].text, "transport narrow carries messages of 32 bytes"),
+			"%s", fates[rank].text);
 }

@@ -84,7 +84,8 @@ struct rd_link {
 	int peer;            /* rank at the other end */
 	int channel;
 	bool ready;          /* open() has finished: both directions work */
-	size_t message_max;  /* most bytes in one message */
+	/* Most bytes in one message, 64 or more. All ranks cut what they send by the least of any link. */
+	size_t message_max;
 	size_t send_min;     /* of fewer bytes than this, reserve() and a copy cost less than send() */
 	bool lends;          /* what send() accepts is lent to the peer, and back when it has been read */
 	uint64_t posted;     /* messages ever accepted by send() */
