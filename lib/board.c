@@ -750,17 +750,19 @@ static int check_lane(const struct rondo_comm *comm, const struct rd_lane *lane)
 int rd_board_takes(struct rondo_comm *comm, const struct rd_call *call, struct rondo_stream *stream,
 	bool *takes)
 {
-	size_t block = call->count * rondo_type_size(call->type);
-	size_t in_size = rd_in_blocks(&call->problem) * block;
-	size_t out_size = rd_out_blocks(&call->problem) * block;
 	const struct rd_lane *lane = rd_stream_lane(stream);
-	struct rd_allocation allocation;
-	bool in = false, out = false;
-	int err = 0;
 
 	*takes = false;
 	if (!lane && !comm->board && !comm->meets_devices)
 		return 0;
+
+	size_t block = call->count * rondo_type_size(call->type);
+	size_t in_size = rd_in_blocks(&call->problem) * block;
+	size_t out_size = rd_out_blocks(&call->problem) * block;
+	struct rd_allocation allocation;
+	bool in = false, out = false;
+	int err = 0;
+
 	if (call->terms && (lane || rd_is_device_memory(call->in, &allocation) ||
 				   rd_is_device_memory(call->out, &allocation)))
 		return rd_fail(RONDO_UNSUPPORTED,

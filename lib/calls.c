@@ -21,19 +21,17 @@ static int check_pointer(
 }
 
 /* Input and output may be one, or one block of the other (alias), or lie apart. */
-static int check_overlap(
-	const struct rd_request *request, const struct rd_problem *problem, size_t block_size)
+static int check_overlap(const struct rd_request *request, int rank, size_t in_size, size_t out_size,
+	size_t block_size)
 {
 	const char *in = request->send, *out = request->recv;
-	size_t in_size = rd_in_blocks(problem) * block_size;
-	size_t out_size = rd_out_blocks(problem) * block_size;
 
 	if (in_size == 0 || out_size == 0 || in + in_size <= out || out + out_size <= in)
 		return 0;
 
 	/* Where the input begins, counted from the output's start, when the call is in place. */
-	size_t ahead = in_size < out_size ? problem->rank * block_size : 0;
-	size_t behind = in_size > out_size ? problem->rank * block_size : 0;
+	size_t ahead = in_size < out_size ? rank * block_size : 0;
+	size_t behind = in_size > out_size ? rank * block_size : 0;
 
 	if (in + behind == out + ahead)
 		return 0;
@@ -132,12 +130,16 @@ static int check(const struct rd_request *request)
 	}
 	if (request->terms && request->terms->in)
 		return check_extents(request, &problem);
-	err = check_pointer(request, "send", request->send, rd_in_blocks(&problem));
+
+	size_t block_size = request->count * rondo_type_size(request->type);
+	int ins = rd_in_blocks(&problem), outs = rd_out_blocks(&problem);
+
+	err = check_pointer(request, "send", request->send, ins);
 	if (!err)
-		err = check_pointer(request, "recv", request->recv, rd_out_blocks(&problem));
+		err = check_pointer(request, "recv", request->recv, outs);
 	if (!err)
-		err = check_overlap(
-			request, &problem, request->count * rondo_type_size(request->type));
+		err = check_overlap(request, problem.rank, ins * block_size, outs * block_size,
+			block_size);
 	return err;
 }
 
