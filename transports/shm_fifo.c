@@ -218,6 +218,21 @@ static void *shm_reserve(struct rd_link *base, size_t size)
 	return large ? (void *)room_at(link, link->outbound, link->out_room) : link->out->near;
 }
 
+/*
+ * Fetches a line that is to be written next, while there is other work. Stores leave a core in order: one
+ * that waits for its line to come from the core that polls it holds up all that follow, and 8 bytes in one
+ * direction take 170 ns instead of 100 where a line takes 120.
+ */
+static inline void own(const void *line)
+{
+#if defined(__x86_64__)
+	/* The compiler's builtin is a prefetch for reading there, as long as it must run on anything. */
+	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
+#else
+	__builtin_prefetch(line, 1);
+#endif
+}
+
 /* The message is in place, whatever it is. */
 static void put(struct rd_shm_link *link, const struct rd_tag *tag, uint32_t word)
 {
@@ -233,6 +248,7 @@ static void put(struct rd_shm_link *link, const struct rd_tag *tag, uint32_t wor
 	}
 	link->out = line_at(link->outbound, link->out_count);
 	publish(link, &line->stamp, stamp, &link->outbound->reader_waits);
+	own(link->out);
 }
 
 static void shm_commit(struct rd_link *base, const struct rd_tag *tag, size_t size)
