@@ -346,6 +346,20 @@ static bool is_one_process(const struct rd_board *board)
 	return true;
 }
 
+/* The way from here to each peer's device memory, by the numbers that people know a device by. */
+static void tell_routes(const struct rd_board *board)
+{
+	const struct rd_member *members = rd_lifeline_members(board->comm->lifeline);
+	int rank = board->comm->rank;
+
+	for (int peer = 0; peer < board->comm->size; peer++)
+		if (peer != rank)
+			rd_log(RD_INFO, RD_ROUTE, "Channel 00 : %d[%x] -> %d[%x] via P2P/%s", rank,
+				members[rank].place.device_pci, peer,
+				members[peer].place.device_pci,
+				board->same_process[peer] ? "direct pointer" : "IPC");
+}
+
 static void choose_kernel(struct rd_board *board, const struct card *cards, bool direct)
 {
 	const struct rondo_comm *comm = board->comm;
@@ -359,6 +373,8 @@ static void choose_kernel(struct rd_board *board, const struct card *cards, bool
 		share_out_blocks(board, cards);
 		board->one_process = is_one_process(board);
 	}
+	if (direct)
+		tell_routes(board);
 	rd_log(RD_INFO, RD_ROUTE, "rank %d on %s device %d: %s (%s)", comm->rank, board->ops->name,
 		board->device, kernel_name(board->kernel),
 		!direct ? "through host memory: not all ranks reach each other's device memory"

@@ -163,3 +163,13 @@ Test(logs, calls_are_traced, .timeout = 60)
 				  "out 0x[0-9a-f]+"),
 			"%s", text);
 }
+
+Test(logs, ranks_with_devices_say_how_these_reach_each_other, .timeout = 60)
+{
+	setenv("RONDO_DEVICE", "emulated:4", 1);
+
+	const char *text = said("INFO", "ROUTE", "shm");
+
+	expect_from_all(text, "Channel 00 : [0-3]\\[[0-9a-f]+\\] -> [0-3]\\[[0-9a-f]+\\] via P2P/IPC");
+	expect_from_all(text, "rank [0-3] on emulated device [0-3]: fused .*");
+}
