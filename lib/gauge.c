@@ -102,6 +102,15 @@ static int send_one(struct rondo_comm *comm, struct pair pair, bool back, void *
 		bytes, size);
 }
 
+/* What is sent stays as it is, like a call's input: what comes is put behind it. */
+static int pass_one(struct rondo_comm *comm, struct pair pair, bool back, char *bytes, size_t size)
+{
+	bool sends = comm->rank == (back ? pair.other : pair.leader);
+
+	return send_one(
+		comm, pair, back, sends ? bytes : bytes + points[RD_COST_POINT_COUNT - 1], size);
+}
+
 /* Half the quickest round trip. */
 static int ping(struct rondo_comm *comm, struct pair pair, void *bytes, size_t size, int count,
 	int64_t *way_ns)
@@ -112,9 +121,9 @@ static int ping(struct rondo_comm *comm, struct pair pair, void *bytes, size_t s
 	for (int i = 0; i <= count && !err; i++) {
 		int64_t began = rd_clock_ns(), took;
 
-		err = send_one(comm, pair, false, bytes, size);
+		err = pass_one(comm, pair, false, bytes, size);
 		if (!err)
-			err = send_one(comm, pair, true, bytes, size);
+			err = pass_one(comm, pair, true, bytes, size);
 		took = (rd_clock_ns() - began) / 2;
 		if (i > 0 && took < *way_ns)
 			*way_ns = took;
@@ -130,9 +139,9 @@ static int burst(struct rondo_comm *comm, struct pair pair, void *bytes, size_t 
 	int err = 0;
 
 	for (int k = 0; k < length && !err; k++)
-		err = send_one(comm, pair, false, bytes, size);
+		err = pass_one(comm, pair, false, bytes, size);
 	if (!err)
-		err = send_one(comm, pair, true, bytes, 0);
+		err = pass_one(comm, pair, true, bytes, 0);
 	took = (rd_clock_ns() - began) / (length + 1);
 	if (took < *busy_ns)
 		*busy_ns = took;
@@ -319,7 +328,7 @@ static int gauge_links(struct rondo_comm *comm)
 	int err = 0;
 
 	if (takes_part(comm, near) || takes_part(comm, far)) {
-		bytes = calloc(1, size);
+		bytes = calloc(2, size);
 		if (!bytes)
 			return rd_comm_fail(comm,
 				rd_fail(RONDO_MEMORY, "no memory to measure links"), comm->rank);

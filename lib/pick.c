@@ -1,3 +1,4 @@
+#include <limits.h>
 #include "pick.h"
 
 #include <stdio.h>
@@ -18,6 +19,19 @@
 #define PIECE_LEAST (4 << 10)
 /* A price is no better than this part of it: so much must more channels or shorter pieces save. */
 #define DOUBT 32
+/*
+ * What the model does not know: caches, and how clumsily ranks that share cores wake each other. So of
+ * algorithms that cost the same but for this part of it, and bring each rank no more bytes, the calmest is
+ * taken: for less than ALIKE_MOST bytes, and where messages go through the kernel, the one of the fewest
+ * rounds; else the one of the fewest peers, each of whose links has memory of its own. Where ranks have
+ * cores of their own, beyond ALIKE_MOST neither matters.
+ */
+#define ALIKE 8
+#define ALIKE_IN_KERNEL 4
+#define ALIKE_MOST (512 << 10)
+#define KERNEL_WAY_NS 2000 /* an empty message that takes longer goes through the kernel */
+/* Where ranks share cores, bytes cost more than the model thinks, from so many on. */
+#define HEAVY_LEAST (64 << 10)
 
 struct rd_picker {
 	struct rd_market market;
@@ -197,15 +211,98 @@ static int price_all(struct rd_picker *picker, enum rd_collective collective, ui
 		score = score_of(picker, collective, i);
 		if (!score)
 			continue;
-		priced[count] = (struct rd_choice){ .algorithm = rd_algorithms[i] };
+		priced[count] = (struct rd_choice){
+			.algorithm = rd_algorithms[i],
+			.rounds = rd_score_rounds(score),
+			.peers = rd_score_peers(score),
+			.load = rd_score_load(score),
+		};
 		price_algorithm(picker, score, block_size, type, &priced[count++]);
 	}
 	return count;
 }
 
+static bool is_crowded(const struct rd_market *market)
+{
+	int groups = market->layout ? market->layout->group_count : 1;
+
+	for (int group = 0; group < groups; group++) {
+		uint32_t ranks = 0;
+
+		for (int rank = 0; rank < market->size; rank++)
+			ranks += !market->layout || market->layout->group[rank] == group;
+		if (ranks > market->costs.cores)
+			return true;
+	}
+	return false;
+}
+
+/* The cheapest of those that bring each rank the fewest bytes, or nearly so. */
+static const struct rd_choice *lightest_of(const struct rd_choice *priced, int count)
+{
+	const struct rd_choice *lightest = NULL;
+	int load = INT_MAX;
+
+	for (int i = 0; i < count; i++)
+		if (priced[i].load < load)
+			load = priced[i].load;
+	for (int i = 0; i < count; i++)
+		if (priced[i].load <= load + load / 5 &&
+			(!lightest || priced[i].price_ns < lightest->price_ns))
+			lightest = &priced[i];
+	return lightest;
+}
+
+/* How much unrest an algorithm makes, beyond what its price knows of. */
+static int unrest(const struct rd_choice *choice, bool by_peers)
+{
+	return by_peers ? choice->peers : choice->rounds;
+}
+
+/* Of those that cost about as little as `best`, and bring no more bytes, the one of least unrest. */
+static const struct rd_choice *calmest_of(const struct rd_choice *best, int alike, bool by_peers,
+	const struct rd_choice *priced, int count)
+{
+	const struct rd_choice *calmest = best;
+
+	for (int i = 0; i < count; i++)
+		if (priced[i].price_ns <= best->price_ns + best->price_ns / alike &&
+			priced[i].load <= best->load &&
+			unrest(&priced[i], by_peers) < unrest(calmest, by_peers))
+			calmest = &priced[i];
+	return calmest;
+}
+
+static const struct rd_choice *preferred_crowded(const struct rd_picker *picker,
+	uint64_t block_size, const struct rd_choice *best, const struct rd_choice *priced,
+	int count)
+{
+	const struct rd_choice *lightest = lightest_of(priced, count);
+	bool in_kernel = picker->market.costs.links[RD_NEAR].way_ns[0] > KERNEL_WAY_NS;
+
+	if (block_size >= HEAVY_LEAST && lightest->price_ns < 2 * best->price_ns)
+		best = lightest;
+	if (in_kernel)
+		return calmest_of(best, ALIKE_IN_KERNEL, false, priced, count);
+	return calmest_of(best, ALIKE, block_size >= ALIKE_MOST, priced, count);
+}
+
+/* The cheapest, corrected by what the model does not know. */
+static const struct rd_choice *preferred(const struct rd_picker *picker, uint64_t block_size,
+	const struct rd_choice *cheapest, const struct rd_choice *priced, int count)
+{
+	if (cheapest->algorithm->mapped)
+		return cheapest;
+	if (is_crowded(&picker->market))
+		return preferred_crowded(picker, block_size, cheapest, priced, count);
+	return block_size < ALIKE_MOST ? calmest_of(cheapest, ALIKE, false, priced, count)
+				       : cheapest;
+}
+
 /* The cheapest, or the one that RONDO_ALGO names. */
 static const struct rd_choice *best_of(const struct rd_picker *picker,
-	enum rd_collective collective, bool within_reach, const struct rd_choice *priced, int count)
+	enum rd_collective collective, uint64_t block_size, bool within_reach,
+	const struct rd_choice *priced, int count)
 {
 	const struct rd_choice *best = NULL;
 	int index;
@@ -217,7 +314,7 @@ static const struct rd_choice *best_of(const struct rd_picker *picker,
 		if (!best || priced[i].price_ns < best->price_ns)
 			best = &priced[i];
 	}
-	return best;
+	return best ? preferred(picker, block_size, best, priced, count) : NULL;
 }
 
 /* Whether direct access pays for the asking, which comes before it; by its own name, always. */
@@ -262,7 +359,8 @@ static int choose(struct rd_picker *picker, enum rd_collective collective, uint6
 	struct rd_choice priced[ALGORITHMS_MAX];
 	uint64_t least = least_of(block_size);
 	int count = price_all(picker, collective, least, type, within_reach, priced);
-	const struct rd_choice *best = best_of(picker, collective, within_reach, priced, count);
+	const struct rd_choice *best =
+		best_of(picker, collective, least, within_reach, priced, count);
 
 	if (!best)
 		return rd_fail(RONDO_UNSUPPORTED, "no algorithm does %s on %d ranks",
@@ -326,7 +424,8 @@ int rd_picker_list(struct rd_picker *picker, enum rd_collective collective, uint
 		if (priced[i].algorithm->mapped)
 			priced[i].price_ns += asking_ns(picker);
 
-	const struct rd_choice *best = best_of(picker, collective, within_reach, priced, count);
+	const struct rd_choice *best = best_of(
+		picker, collective, least_of(block_size), within_reach, priced, count);
 
 	for (int i = 0; i < count; i++) {
 		all[i] = (struct rondo_way){

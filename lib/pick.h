@@ -26,6 +26,7 @@ struct rd_choice {
 	int channels;
 	size_t piece_size;
 	int64_t price_ns;
+	int rounds, peers, load; /* of the algorithm (price.h) */
 	/* In a choice with buffers within reach: whether it is so much better that it pays to ask
 	   all ranks where their buffers are. */
 	bool worth_asking;

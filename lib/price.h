@@ -24,6 +24,12 @@ struct rd_score;
 int rd_score_create(struct rd_score **score, const struct rd_algorithm *algorithm,
 	const struct rd_problem *problem);
 void rd_score_destroy(struct rd_score *score);
+/* Messages that must follow each other, at most; as many as it takes where messages alone take time. */
+int rd_score_rounds(const struct rd_score *score);
+/* The most ranks that any sends to. */
+int rd_score_peers(const struct rd_score *score);
+/* The most that any rank takes in, in thousandths of a block. */
+int rd_score_load(const struct rd_score *score);
 
 /* How a call is cut, and what of. */
 struct rd_cut {
