@@ -858,17 +858,18 @@ int rd_score_peers(const struct rd_score *score)
 
 int rd_score_load(const struct rd_score *score)
 {
-	int most = 0;
+	int64_t heaviest = 0;
 
 	for (int v = 0; v < score->voice_count; v++) {
 		const struct voice *voice = &score->voices[v];
-		int taken = 0;
+		int taken = 0, put = 0;
 
-		for (int i = voice->first; i < voice->first + voice->count; i++)
+		for (int i = voice->first; i < voice->first + voice->count; i++) {
 			taken += score->notes[i].sender >= 0 &&
 				 score->notes[i].kind != RD_STEP_FLUSH;
-		if (taken > most)
-			most = taken;
+			put += puts_message(&score->notes[i]);
+		}
+		heaviest = most(heaviest, most(taken, put));
 	}
-	return most * 1000 / score->parts;
+	return (int)heaviest * 1000 / score->parts;
 }

@@ -28,7 +28,7 @@ void rd_score_destroy(struct rd_score *score);
 int rd_score_rounds(const struct rd_score *score);
 /* The most ranks that any sends to. */
 int rd_score_peers(const struct rd_score *score);
-/* The most that any rank takes in, in thousandths of a block. */
+/* The most that any rank takes in, or sends, in thousandths of a block. */
 int rd_score_load(const struct rd_score *score);
 
 /* How a call is cut, and what of. */
