@@ -79,7 +79,23 @@ Test(pick, takes_few_bytes_where_bytes_are_dear)
 	cr_assert_str_neq(choice.algorithm->name, "tree");
 }
 
-Test(pick, takes_the_cheapest_of_its_own_list)
+/* Ring, halving and pat move the same bytes, and their prices differ by little. */
+Test(pick, takes_the_calmest_of_what_costs_alike_where_ranks_share_cores)
+{
+	struct rd_market market = market_of(4, 5000, 150);
+	struct rd_choice choice;
+
+	market.costs.cores = 2;
+	market.costs.switch_ns = 1000;
+	choice = choice_of(&market, RD_ALL_REDUCE, 8 << 20, false);
+	cr_assert_leq(choice.rounds, 4, "%s", choice.algorithm->name);
+	/* Over memory that ranks share, the fewest links. */
+	market.costs.links[RD_NEAR] = link_of(200, 150);
+	choice = choice_of(&market, RD_ALL_REDUCE, 8 << 20, false);
+	expect(&choice, "ring");
+}
+
+Test(pick, takes_what_costs_about_as_little_as_the_cheapest_of_its_list)
 {
 	struct rd_market market = market_of(6, 1000, 200);
 	struct rd_picker *picker = rd_picker_create(&market);
@@ -101,7 +117,7 @@ Test(pick, takes_the_cheapest_of_its_own_list)
 				cr_assert_str_eq(ways[i].algorithm, choice->algorithm->name);
 		}
 		cr_assert_eq(chosen, 1);
-		cr_assert_eq(ways[0].predicted_us * 1e3, (double)choice->price_ns);
+		cr_assert_leq((double)choice->price_ns, ways[0].predicted_us * 1.125e3);
 	}
 	rd_picker_destroy(picker);
 }
