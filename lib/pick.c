@@ -30,6 +30,9 @@
 #define ALIKE_IN_KERNEL 4
 #define ALIKE_MOST (512 << 10)
 #define KERNEL_WAY_NS 2000 /* an empty message that takes longer goes through the kernel */
+/* The price of direct access is the most that it may cost: what lies in the caches of both ranks is not
+   priced. So from so many bytes on it is taken unless it seems to cost twice as much as anything else. */
+#define DIRECT_LEAST (4 << 10)
 /* Where ranks share cores, bytes cost more than the model thinks, from so many on. */
 #define HEAVY_LEAST (64 << 10)
 
@@ -244,10 +247,10 @@ static const struct rd_choice *lightest_of(const struct rd_choice *priced, int c
 	int load = INT_MAX;
 
 	for (int i = 0; i < count; i++)
-		if (priced[i].load < load)
+		if (!priced[i].algorithm->mapped && priced[i].load < load)
 			load = priced[i].load;
 	for (int i = 0; i < count; i++)
-		if (priced[i].load <= load + load / 5 &&
+		if (!priced[i].algorithm->mapped && priced[i].load <= load + load / 5 &&
 			(!lightest || priced[i].price_ns < lightest->price_ns))
 			lightest = &priced[i];
 	return lightest;
@@ -266,7 +269,8 @@ static const struct rd_choice *calmest_of(const struct rd_choice *best, int alik
 	const struct rd_choice *calmest = best;
 
 	for (int i = 0; i < count; i++)
-		if (priced[i].price_ns <= best->price_ns + best->price_ns / alike &&
+		if (!priced[i].algorithm->mapped &&
+			priced[i].price_ns <= best->price_ns + best->price_ns / alike &&
 			priced[i].load <= best->load &&
 			unrest(&priced[i], by_peers) < unrest(calmest, by_peers))
 			calmest = &priced[i];
@@ -291,12 +295,23 @@ static const struct rd_choice *preferred_crowded(const struct rd_picker *picker,
 static const struct rd_choice *preferred(const struct rd_picker *picker, uint64_t block_size,
 	const struct rd_choice *cheapest, const struct rd_choice *priced, int count)
 {
-	if (cheapest->algorithm->mapped)
-		return cheapest;
 	if (is_crowded(&picker->market))
 		return preferred_crowded(picker, block_size, cheapest, priced, count);
 	return block_size < ALIKE_MOST ? calmest_of(cheapest, ALIKE, false, priced, count)
 				       : cheapest;
+}
+
+/* The cheapest of those of direct access, or of the others. */
+static const struct rd_choice *cheapest_of(
+	const struct rd_choice *priced, int count, bool mapped)
+{
+	const struct rd_choice *best = NULL;
+
+	for (int i = 0; i < count; i++)
+		if (priced[i].algorithm->mapped == mapped &&
+			(!best || priced[i].price_ns < best->price_ns))
+			best = &priced[i];
+	return best;
 }
 
 /* The cheapest, or the one that RONDO_ALGO names. */
@@ -304,34 +319,34 @@ static const struct rd_choice *best_of(const struct rd_picker *picker,
 	enum rd_collective collective, uint64_t block_size, bool within_reach,
 	const struct rd_choice *priced, int count)
 {
-	const struct rd_choice *best = NULL;
+	const struct rd_choice *direct = cheapest_of(priced, count, true);
+	const struct rd_choice *other = cheapest_of(priced, count, false);
+	int64_t most = other ? other->price_ns * (block_size >= DIRECT_LEAST ? 2 : 1) : INT64_MAX;
 	int index;
 	bool named = is_named(picker, collective, within_reach, &index);
 
-	for (int i = 0; i < count; i++) {
-		if (named && priced[i].algorithm == rd_algorithms[index])
+	for (int i = 0; i < count && named; i++)
+		if (priced[i].algorithm == rd_algorithms[index])
 			return &priced[i];
-		if (!best || priced[i].price_ns < best->price_ns)
-			best = &priced[i];
-	}
-	return best ? preferred(picker, block_size, best, priced, count) : NULL;
+	if (direct && direct->price_ns < most)
+		return direct;
+	return other ? preferred(picker, block_size, other, priced, count) : NULL;
 }
 
 /* Whether direct access pays for the asking, which comes before it; by its own name, always. */
 static bool is_worth_asking(struct rd_picker *picker, enum rd_collective collective,
-	const struct rd_choice *best, const struct rd_choice *priced, int count)
+	uint64_t block_size, const struct rd_choice *best, const struct rd_choice *priced,
+	int count)
 {
-	int64_t other_ns = INT64_MAX;
+	const struct rd_choice *other = cheapest_of(priced, count, false);
 	int index;
 
 	if (!best->algorithm->mapped)
 		return false;
 	if (is_named(picker, collective, true, &index))
 		return true;
-	for (int i = 0; i < count; i++)
-		if (!priced[i].algorithm->mapped && priced[i].price_ns < other_ns)
-			other_ns = priced[i].price_ns;
-	return best->price_ns + asking_ns(picker) < other_ns;
+	return block_size >= DIRECT_LEAST || !other ||
+	       best->price_ns + asking_ns(picker) < other->price_ns;
 }
 
 static void log_choice(enum rd_collective collective, uint64_t block_size, int size,
@@ -367,7 +382,7 @@ static int choose(struct rd_picker *picker, enum rd_collective collective, uint6
 			rd_collective_name(collective), picker->market.size);
 	*choice = *best;
 	choice->worth_asking =
-		within_reach && is_worth_asking(picker, collective, best, priced, count);
+		within_reach && is_worth_asking(picker, collective, least, best, priced, count);
 	/* Direct access that is not worth asking for: the choice without it counts, and is told. */
 	if (rd_log_on(RD_INFO, RD_PICK) && (!within_reach || choice->worth_asking))
 		log_choice(collective, least, picker->market.size, choice, priced, count);
