@@ -28,6 +28,11 @@ static int64_t most(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
 /* One step of one rank, with all that its price depends on. */
 struct note {
 	enum rd_step_kind kind;
@@ -380,8 +385,11 @@ static struct tariff tariff_of(
 	}
 	tariff.copy_ns = (int64_t)(slice * costs->copy_ps / 1000);
 	tariff.reduce_ns = (int64_t)(slice * costs->reduce_ps[type] / 1000);
-	tariff.reach_ns = most(
-		tariff.copy_ns, tariff.copied[RD_NEAR].recv_ns - tariff.empty[RD_NEAR].recv_ns);
+	tariff.reach_ns = tariff.copied[RD_NEAR].recv_ns - tariff.empty[RD_NEAR].recv_ns;
+	/* A single copy is as good, but for the call that makes it. */
+	if (costs->links[RD_NEAR].lends && tariff.posts[RD_NEAR])
+		tariff.reach_ns = least(tariff.reach_ns, tariff.posted[RD_NEAR].recv_ns);
+	tariff.reach_ns = most(tariff.copy_ns, tariff.reach_ns);
 	return tariff;
 }
 
