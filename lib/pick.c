@@ -225,21 +225,6 @@ static int price_all(struct rd_picker *picker, enum rd_collective collective, ui
 	return count;
 }
 
-static bool is_crowded(const struct rd_market *market)
-{
-	int groups = market->layout ? market->layout->group_count : 1;
-
-	for (int group = 0; group < groups; group++) {
-		uint32_t ranks = 0;
-
-		for (int rank = 0; rank < market->size; rank++)
-			ranks += !market->layout || market->layout->group[rank] == group;
-		if (ranks > market->costs.cores)
-			return true;
-	}
-	return false;
-}
-
 /* The cheapest of those that bring each rank the fewest bytes, or nearly so. */
 static const struct rd_choice *lightest_of(const struct rd_choice *priced, int count)
 {
@@ -291,11 +276,15 @@ static const struct rd_choice *preferred_crowded(const struct rd_picker *picker,
 	return calmest_of(best, ALIKE, block_size >= ALIKE_MOST, priced, count);
 }
 
-/* The cheapest, corrected by what the model does not know. */
+/* The cheapest, corrected by what the model does not know. Between hosts the network outweighs that. */
 static const struct rd_choice *preferred(const struct rd_picker *picker, uint64_t block_size,
 	const struct rd_choice *cheapest, const struct rd_choice *priced, int count)
 {
-	if (is_crowded(&picker->market))
+	const struct rd_market *market = &picker->market;
+
+	if (market->layout && market->layout->group_count > 1)
+		return cheapest;
+	if ((uint32_t)market->size > market->costs.cores)
 		return preferred_crowded(picker, block_size, cheapest, priced, count);
 	return block_size < ALIKE_MOST ? calmest_of(cheapest, ALIKE, false, priced, count)
 				       : cheapest;
