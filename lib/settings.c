@@ -52,6 +52,7 @@ enum {
 	NOT_IN_CONFIG(debug),
 	NOT_IN_CONFIG(debug_subsys),
 	NOT_IN_CONFIG(tune_file),
+	NOT_IN_CONFIG(reproducible),
 	IN_CONFIG(rendezvous_fd),
 	IN_CONFIG(channels),
 	IN_CONFIG(piece_size),

@@ -29,6 +29,8 @@
 	X(debug, STRING, "RONDO_DEBUG", "WARN", 0, 127, "log level: NONE, WARN, INFO or TRACE")      \
 	X(debug_subsys, STRING, "RONDO_DEBUG_SUBSYS", "ALL", 0, 127,                                 \
 		"subsystems to log, with commas; ^ before a name leaves it out")                   \
+	X(reproducible, INT, "RONDO_REPRODUCIBLE", 0, 0, 1,                                        \
+		"1: choose algorithms by built-in costs and measure none: the same bits in every run") \
 	X(tune_file, PATHS, "RONDO_TUNE_FILE", "", 0, 1023,                                          \
 		"file that rank 0 keeps measured costs in, and reads them from; empty: none")      \
 	X(rendezvous_fd, INT, "RONDO_RENDEZVOUS_FD", -1, -1, 1 << 20,                              \

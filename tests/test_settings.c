@@ -68,6 +68,7 @@ Test(settings, the_environment_sets_every_field)
 #define SET(name, kind, variable, ...) SET_##kind(variable);
 	RD_SETTINGS(SET)
 	setenv("RONDO_CHANNELS", "8", 1);
+	setenv("RONDO_REPRODUCIBLE", "1", 1);
 	setenv("RONDO_DEBUG_SUBSYS", "^net,ring", 1);
 	cr_assert_eq(rd_settings_read(&settings, NULL), 0, "%s", rondo_last_error());
 	cr_assert_eq(settings.size, 65536);
@@ -78,6 +79,7 @@ Test(settings, the_environment_sets_every_field)
 	cr_assert_str_eq(settings.interface, "x");
 	cr_assert_str_eq(settings.host, "x");
 	cr_assert_str_eq(settings.topo_file, "x");
+	cr_assert_eq(settings.reproducible, 1);
 	cr_assert_eq(settings.local_rank, 7);
 	cr_assert_str_eq(settings.debug, "NONE");
 	cr_assert_str_eq(settings.debug_subsys, "^net,ring");
@@ -388,7 +390,7 @@ static void default_and_range_SIZE(char *text, int64_t standard, int64_t least, 
 static const char *config_field(const char *field)
 {
 	static const char *const without[] = { "transport_plugin", "algo_plugin", "debug",
-		"debug_subsys", "topo_file", "slots", "tune_file", "single_copy", "spin_us", "device", "kernel" };
+		"debug_subsys", "topo_file", "slots", "tune_file", "reproducible", "single_copy", "spin_us", "device", "kernel" };
 
 	for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++)
 		if (!strcmp(field, without[i]))

@@ -223,3 +223,32 @@ Test(tune, ranks_take_from_the_file_what_it_says, .timeout = 60)
 	cr_assert_eq(fates[0].number, 54321);
 	cr_assert_eq(fates[1].number, 54321);
 }
+
+/* 1: the costs of this comm are the built-in ones, but for the cores. */
+static int compare_costs(struct citizen *citizen)
+{
+	struct rd_costs costs;
+	char text[2048], built_in[2048];
+
+	if (!citizen->comm)
+		return world_say(citizen, "no comm: %s", rondo_last_error());
+	rondo_costs(citizen->comm, text, sizeof(text));
+	rd_costs_default(&costs);
+	rd_costs_print(&costs, built_in, sizeof(built_in));
+	*strstr(text, "cores ") = *strstr(built_in, "cores ") = '\0';
+	*citizen->number = strcmp(text, built_in) == 0;
+	return 0;
+}
+
+Test(tune, ranks_that_must_be_reproducible_measure_nothing, .timeout = 60)
+{
+	struct world world = { .size = 2, .transport = "shm" };
+	struct fate fates[WORLD_MAX];
+
+	for (unsigned wanted = 0; wanted < 2; wanted++) {
+		setenv("RONDO_REPRODUCIBLE", wanted ? "1" : "0", 1);
+		cr_assert_eq(world_run(&world, compare_costs, NULL, fates), 0);
+		cr_assert_eq(fates[0].number, wanted);
+		cr_assert_eq(fates[1].number, wanted);
+	}
+}

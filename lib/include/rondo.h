@@ -296,7 +296,9 @@ RONDO_API int rondo_op_destroy(rondo_comm *comm, rondo_op op);
  *   - in place means send == recv, or where the counts differ, that the smaller buffer is this
  *     rank's block of the larger one; no other overlap is allowed;
  *   - any count, also 0, and any pointer alignment;
- *   - results are the same bits on every rank, and from run to run;
+ *   - results are the same bits on every rank; and from run to run, where RONDO_REPRODUCIBLE is 1:
+ *     else the algorithm, and with it the order in which floats are added, is chosen by what links were
+ *     measured to cost when the comm was made;
  *   - send and recv are host memory, on every rank; or device memory on every rank of a comm whose
  *     ranks all have a device (struct rondo_config), with stream NULL or a stream of that device.
  */
