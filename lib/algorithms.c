@@ -7,6 +7,7 @@
 #include "mesh/doubling.h"
 #include "mesh/halving.h"
 #include "mesh/mapped.h"
+#include "mesh/one_shot.h"
 #include "mesh/pat.h"
 #include "proof.h"
 #include "ring/chain.h"
@@ -21,6 +22,7 @@ const struct rd_algorithm *_Atomic rd_algorithms[RD_ALGORITHMS_KNOWN + 1] = {
 	&rd_direct,
 	&rd_doubling,
 	&rd_mapped,
+	&rd_one_shot,
 	&rd_tree,
 	&rd_binomial,
 	&rd_halving,

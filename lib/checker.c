@@ -133,6 +133,14 @@ static int check_signal(const struct rd_plan *plan, int i)
 	return check_peer(plan, i, step->kind == RD_STEP_SIGNAL ? step->to : step->peer);
 }
 
+/* In an output; or what a rank combines for itself alone, in memory of its own. */
+static bool may_land(const struct rd_plan *plan, const struct rd_step *step)
+{
+	return step->into.memory == RD_OUT ||
+	       (step->into.memory == RD_SCRATCH && step->kind == RD_STEP_COMBINE &&
+		       step->to == plan->problem.rank);
+}
+
 /* What it touches at other ranks is looked at when it is run. */
 static int check_direct(const struct rd_plan *plan, int i)
 {
@@ -142,7 +150,7 @@ static int check_direct(const struct rd_plan *plan, int i)
 
 	if (step->from.memory != RD_IN || step->from.chunk < 0)
 		return rd_step_wrong(plan, i, "it reads what is no input");
-	if (step->into.memory != RD_OUT || step->into.chunk < 0)
+	if (!may_land(plan, step) || step->into.chunk < 0)
 		return rd_step_wrong(plan, i, "it writes to what is no output");
 	if (plan->problem.size < 2)
 		return rd_step_wrong(plan, i, "there is no second rank");
@@ -467,7 +475,7 @@ static int combine(struct check *check, const struct runner *runner, const struc
 
 		if (step->to >= 0 && step->to != rank)
 			continue;
-		if (step->into.chunk >= owner->out_chunks)
+		if (step->into.memory == RD_OUT && step->into.chunk >= owner->out_chunks)
 			return rd_step_wrong(runner->plan, runner->step,
 				"rank %d has %d output chunks", rank, owner->out_chunks);
 		store(check, owner, step->into, value);

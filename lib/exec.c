@@ -642,11 +642,18 @@ static void spread_block(struct rd_exec *exec, const struct rd_step *step, const
 	}
 }
 
-static void run_combine(struct rd_exec *exec, size_t piece, const struct rd_step *step)
+static void run_combine(
+	struct rd_exec *exec, int channel, size_t piece, const struct rd_step *step)
 {
 	_Alignas(ALIGNMENT) char block[BLOCK];
 	size_t count = slice_count(exec, step->chunk, piece), most = BLOCK / exec->element;
 	size_t in = offset(exec, step->from, piece);
+
+	if (step->into.memory == RD_SCRATCH) {
+		combine_block(exec, step, locate(exec, step->into, channel, piece), in, count);
+		return;
+	}
+
 	size_t out = offset(exec, step->into, piece);
 	bool past = count * exec->element >= PAST_CACHE_MIN;
 
@@ -703,7 +710,7 @@ static int run_step(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
 		run_fetch(exec, cursor->piece, step);
 		return RD_MOVED;
 	case RD_STEP_COMBINE:
-		run_combine(exec, cursor->piece, step);
+		run_combine(exec, channel, cursor->piece, step);
 		return RD_MOVED;
 	}
 	return RD_MOVED;

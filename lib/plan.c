@@ -215,18 +215,9 @@ void rd_fetch(struct rd_plan *plan, int peer, int chunk)
 	plan->now[chunk] = into;
 }
 
-void rd_combine(struct rd_plan *plan, int to, int chunk)
+static void combine(struct rd_plan *plan, int to, int chunk, struct rd_where into)
 {
-	int rank = plan->problem.rank, size = plan->problem.size;
-
-	if (plan->error || rd_view_hides_others(plan))
-		return;
-	if (to < -1 || to >= size || chunk < 0 || chunk >= chunk_count(plan)) {
-		rd_plan_refuse(plan, "no such rank or chunk", to, chunk);
-		return;
-	}
-	struct rd_where from = place_at(plan, RD_IN, rank, chunk);
-	struct rd_where into = place_at(plan, RD_OUT, to < 0 ? rank : to, chunk);
+	struct rd_where from = place_at(plan, RD_IN, plan->problem.rank, chunk);
 
 	if (from.memory == RD_NOWHERE || into.memory == RD_NOWHERE) {
 		rd_plan_refuse(
@@ -242,8 +233,32 @@ void rd_combine(struct rd_plan *plan, int to, int chunk)
 	step->from = from;
 	step->into = into;
 	step->last = true;
-	if (to < 0 || to == rank)
+	if (to < 0 || to == plan->problem.rank)
 		plan->now[chunk] = into;
+}
+
+static bool may_combine(struct rd_plan *plan, int to, int chunk)
+{
+	if (plan->error || rd_view_hides_others(plan))
+		return false;
+	if (to >= -1 && to < plan->problem.size && chunk >= 0 && chunk < chunk_count(plan))
+		return true;
+	rd_plan_refuse(plan, "no such rank or chunk", to, chunk);
+	return false;
+}
+
+void rd_combine(struct rd_plan *plan, int to, int chunk)
+{
+	if (may_combine(plan, to, chunk))
+		combine(plan, to, chunk,
+			place_at(plan, RD_OUT, to < 0 ? plan->problem.rank : to, chunk));
+}
+
+void rd_combine_aside(struct rd_plan *plan, int chunk)
+{
+	if (may_combine(plan, plan->problem.rank, chunk))
+		combine(plan, plan->problem.rank, chunk,
+			(struct rd_where){ RD_SCRATCH, plan->scratch_chunks++ });
 }
 
 void rd_expect(struct rd_plan *plan, int chunk)

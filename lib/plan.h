@@ -36,6 +36,7 @@ enum rd_step_kind {
 	RD_STEP_AWAIT,        /* an empty message from `peer` */
 	RD_STEP_FETCH,        /* `into` = `from` of rank `peer` */
 	RD_STEP_COMBINE,      /* all ranks' `from`, in rank order, into `into` of rank `to`; -1: of all */
+	                      /* (scratch memory is this rank's alone) */
 };
 
 struct rd_step {

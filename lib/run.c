@@ -369,13 +369,14 @@ static int start_plan(struct rd_task *task, bool within_reach)
 
 	if (err)
 		return err;
-	/* Direct access needs no pieces: what is worked on at a time is not as long as a message.
-	 */
+	/* Direct access needs no pieces, but for what is put aside: what is worked on at a time is
+	   not as long as a message. */
 	bool mapped = prepared->plans[0]->mapped;
+	bool whole = mapped && prepared->plans[0]->scratch_chunks == 0;
 
 	task->prepared = prepared;
 	rd_exec_init(&task->exec, prepared->plans, &task->call, comm->links, prepared->channels,
-		mapped ? SIZE_MAX : prepared->piece_size, prepared->scratch, prepared->tickets);
+		whole ? SIZE_MAX : prepared->piece_size, prepared->scratch, prepared->tickets);
 	task->exec.stride = comm->channels;
 	if (mapped)
 		task->exec.reached = comm->introduction.reached;

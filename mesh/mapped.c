@@ -8,20 +8,19 @@
  * Source: the "two-shot" all-reduce for GPUs that map each other's memory (NVIDIA's
  * FasterTransformer and vLLM's custom all-reduce have it); ours is for any number of ranks, in both
  * memories, and takes its second shot in the same pass: a block is written out while it is still in
- * the first-level cache. So it meets the others no more often than "one-shot" would, in which each
- * rank combines everything for itself; that would read n times as much.
+ * the first-level cache. So it meets the others no more often than one_shot.c does.
  *
  * A rank may not return while others still use its buffers: all signal all when they are done.
  */
 #include "mapped.h"
 
 /* Alone there is nobody to reach for. */
-static bool may_run(const struct rd_problem *problem)
+bool rd_mapped_may_run(const struct rd_problem *problem)
 {
 	return problem->size > 1;
 }
 
-static void part(struct rd_plan *plan)
+void rd_mapped_part(struct rd_plan *plan)
 {
 	for (int peer = 0; peer < plan->problem.size; peer++)
 		if (peer != plan->problem.rank)
@@ -75,14 +74,14 @@ static void write_plan(struct rd_plan *plan)
 	default:
 		fetch_all(plan);
 	}
-	part(plan);
+	rd_mapped_part(plan);
 }
 
 const struct rd_algorithm rd_mapped = {
 	.name = "mapped",
 	.collectives = 1 << RD_ALL_REDUCE | 1 << RD_REDUCE | 1 << RD_REDUCE_SCATTER |
 		       1 << RD_BROADCAST | 1 << RD_ALL_GATHER | 1 << RD_GATHER | 1 << RD_SCATTER,
-	.may_run = may_run,
+	.may_run = rd_mapped_may_run,
 	.mapped = true,
 	.write_plan = write_plan,
 };

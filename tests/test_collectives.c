@@ -662,10 +662,21 @@ ParameterizedTest(int *number, collectives, are_right_for_every_type_operation_c
 	run_everything(&world);
 }
 
-/* Hosts of three ranks and of two, or of two and two; over links that two channels share. */
-static struct world worlds_of_an_algorithm[] = {
-	{ .size = 5, .transport = "mixed", .channels = 2, .piece_size = 1024 },
-	{ .size = 4, .transport = "mixed" },
+/* Hosts of three ranks and of two, or of two and two; over links that two channels share. For direct
+   access one host, and memory that all of it reaches. */
+static struct world worlds_of_an_algorithm[][2] = {
+	{
+		{ .size = 5, .transport = "mixed", .channels = 2, .piece_size = 1024 },
+		{ .size = 4, .transport = "mixed" },
+	},
+	{
+		{ .size = 5,
+			.transport = "shm",
+			.channels = 2,
+			.piece_size = 1024,
+			.memory = REGISTERED },
+		{ .size = 4, .transport = "shm", .memory = REGISTERED },
+	},
 };
 
 ParameterizedTestParameters(collectives, are_right_by_every_algorithm)
@@ -674,16 +685,17 @@ ParameterizedTestParameters(collectives, are_right_by_every_algorithm)
 	size_t count = 0;
 
 	for (int i = 0; rd_algorithms[i] && !ONLY_THREADS; i++)
-		for (int w = 0; w < 2 && !rd_algorithms[i]->mapped; w++)
+		for (int w = 0; w < 2; w++)
 			numbers[count++] = 2 * i + w;
 	return cr_make_param_array(int, numbers, count);
 }
 
 ParameterizedTest(int *number, collectives, are_right_by_every_algorithm, .timeout = 300)
 {
-	struct world world = worlds_of_an_algorithm[*number % 2];
+	const struct rd_algorithm *algorithm = rd_algorithms[*number / 2];
+	struct world world = worlds_of_an_algorithm[algorithm->mapped][*number % 2];
 
-	world.algo = rd_algorithms[*number / 2]->name;
+	world.algo = algorithm->name;
 	world.limit_ms = 240000;
 	run_everything(&world);
 }

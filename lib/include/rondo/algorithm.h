@@ -86,6 +86,9 @@ RD_CALL void rd_recv_reduce_last(struct rd_plan *plan, int peer, int chunk);
 RD_CALL void rd_fetch(struct rd_plan *plan, int peer, int chunk);
 /* Combines the chunk of all ranks' inputs, completely, into the output of one rank, or of all (-1). */
 RD_CALL void rd_combine(struct rd_plan *plan, int to, int chunk);
+/* The same into memory of this rank's own, whence its output gets it when the plan ends: until then
+   others may read the input, which in place is the output. */
+RD_CALL void rd_combine_aside(struct rd_plan *plan, int chunk);
 /* Another rank writes this chunk into the output here. */
 RD_CALL void rd_expect(struct rd_plan *plan, int chunk);
 RD_CALL void rd_signal(struct rd_plan *plan, int peer);
@@ -150,7 +153,8 @@ RD_CALL rd_algorithm_known rd_algorithm_named(const char *name);
 	X(void, rd_view_partial, (struct rd_plan * plan), (plan)) \
 	X(void, rd_view_write, (struct rd_plan * plan, const struct rd_algorithm *algorithm), \
 		(plan, algorithm)) \
-	X(rd_algorithm_known, rd_algorithm_named, (const char *name), (name))
+	X(rd_algorithm_known, rd_algorithm_named, (const char *name), (name)) \
+	X(void, rd_combine_aside, (struct rd_plan * plan, int chunk), (plan, chunk))
 
 struct rd_algorithm_calls {
 #define RD_CALL_FIELD(result, name, parameters, arguments) result(*name) parameters;
