@@ -2,8 +2,8 @@
  * shm: ranks of one user on one host, processes or threads, over memory that both map.
  *
  * Memory. Each pair of ranks shares one memfd, made by the higher rank, sealed against resizing,
- * and passed over a Unix socket. It holds one FIFO a direction and channel (shm_fifo.h), each from a
- * page on (a page that no message has touched costs nothing):
+ * and passed over a Unix socket. It holds one FIFO a direction and channel (shm_fifo.h), each from
+ * a page on (a page that no message has touched costs nothing):
  *
  *   segment   up[channels] (higher to lower rank), down[channels]
  *
@@ -29,18 +29,18 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "error.h"
 #include "shm_fifo.h"
+#include "shm_region.h"
+#include "shm_socket.h"
 #include "transports.h"
 
 #define CARD_MAGIC 0x6d687372u /* "rshm" */
 #define GREET_MAGIC 0x6d687367u /* "gshm" */
-#define NOTICE_MAGIC 0x6d68736eu /* "nshm" */
 #define SHM_VERSION 1
 #define KEY_SIZE 16
 #define STRANGERS_MAX 32 /* connections that have not been matched with a pair yet */
@@ -62,21 +62,6 @@ struct greeting {
 	uint64_t piece_size;
 	uint32_t barriers; /* 1: the sender has membarrier(2), and calls it before it sleeps */
 	uint32_t reserved;
-};
-
-/* On an open connection: here is a region of mine (with its memfd), or there it goes. */
-struct notice {
-	uint32_t magic;
-	uint32_t offers; /* 1: offered; 0: withdrawn */
-	uint64_t id, size;
-};
-
-/* A region that the peer has offered. */
-struct mapping {
-	uint64_t id;
-	void *base;
-	size_t size;
-	struct mapping *next;
 };
 
 struct shm_endpoint;
@@ -119,7 +104,7 @@ struct pair {
 	size_t memory_size;
 	uint32_t slots;
 	bool reset;
-	struct mapping *mappings;
+	struct rd_shm_region *regions; /* of the peer's, mapped here */
 	struct rd_shm_link *links[]; /* [channels]; NULL: not opened */
 };
 
@@ -145,8 +130,7 @@ struct shm_endpoint {
 
 static size_t segment_size(const struct rd_settings *settings, uint32_t slots)
 {
-	return 2 * (size_t)settings->channels *
-	       rd_shm_fifo_size(settings->piece_size, slots);
+	return 2 * (size_t)settings->channels * rd_shm_fifo_size(settings->piece_size, slots);
 }
 
 /* A sealed memfd of this size: nobody can shrink it under the other's feet. */
@@ -165,16 +149,6 @@ static int segment_create(size_t size)
 		return err;
 	}
 	return fd;
-}
-
-/* Is it what segment_create() makes? */
-static bool segment_sound(int fd, size_t size)
-{
-	int seals = fcntl(fd, F_GET_SEALS);
-	struct stat status;
-
-	return seals >= 0 && seals & F_SEAL_SHRINK && fstat(fd, &status) == 0 &&
-	       (size_t)status.st_size == size;
 }
 
 static bool pair_map(struct pair *pair, int fd)
@@ -272,40 +246,7 @@ static void pair_start(struct pair *pair)
 			link_start(pair, channel);
 }
 
-/* Whose process is at the other end? False: not one of this user. pid 0: not to be seen from here. */
-static bool is_own_user(int socket, pid_t *pid)
-{
-	struct ucred peer;
-	socklen_t size = sizeof(peer);
-
-	if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) || peer.uid != geteuid())
-		return false;
-	*pid = peer.pid;
-	return true;
-}
-
 /* ---- Greetings ------------------------------------------------------------------------------- */
-
-static bool packet_send(
-	int socket, const void *packet, size_t size, const int *fds, size_t fd_count)
-{
-	struct iovec bytes = { (void *)packet, size };
-	union {
-		struct cmsghdr header;
-		char room[CMSG_SPACE(2 * sizeof(int))];
-	} control = { 0 };
-	struct msghdr message = { .msg_iov = &bytes, .msg_iovlen = 1 };
-
-	if (fd_count > 0) {
-		message.msg_control = &control;
-		message.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
-		control.header.cmsg_level = SOL_SOCKET;
-		control.header.cmsg_type = SCM_RIGHTS;
-		control.header.cmsg_len = CMSG_LEN(fd_count * sizeof(int));
-		memcpy(CMSG_DATA(&control.header), fds, fd_count * sizeof(int));
-	}
-	return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)size;
-}
 
 static bool greeting_send(const struct pair *pair, int socket, const int *fds, size_t fd_count)
 {
@@ -323,56 +264,16 @@ static bool greeting_send(const struct pair *pair, int socket, const int *fds, s
 	};
 
 	memcpy(greeting.key, pair->card.key, KEY_SIZE);
-	return packet_send(socket, &greeting, sizeof(greeting), fds, fd_count);
-}
-
-static size_t take_fds(struct msghdr *packet, int fds[2])
-{
-	struct cmsghdr *header = CMSG_FIRSTHDR(packet);
-
-	if (!header || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
-		return 0;
-	size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-
-	memcpy(fds, CMSG_DATA(header), count * sizeof(int));
-	return count;
+	return rd_shm_packet_send(socket, &greeting, sizeof(greeting), fds, fd_count);
 }
 
 enum heard { HEARD_NOTHING, HEARD_GREETING, HEARD_RUBBISH };
-
-/* What came, or -1 with errno. Descriptors that came with it are the caller's to close; -1: none.
- */
-static ssize_t packet_recv(int socket, void *packet, size_t size, int fds[2])
-{
-	struct iovec bytes = { packet, size };
-	union {
-		struct cmsghdr header;
-		char room[CMSG_SPACE(2 * sizeof(int))];
-	} control;
-	struct msghdr message = {
-		.msg_iov = &bytes,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control),
-	};
-
-	fds[0] = fds[1] = -1;
-
-	ssize_t got = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-
-	if (got < 0)
-		return got;
-	take_fds(&message, fds);
-	/* Cut short it makes no sense, and must not be taken for what does. Descriptors alone may
-	   be missing, when this process can have no more of them. */
-	return message.msg_flags & MSG_TRUNC ? 1 : got;
-}
 
 /* One packet with exactly fd_count descriptors (in fds; else -1). The end of the line is rubbish.
  */
 static enum heard greeting_recv(int socket, struct greeting *greeting, int fds[2], size_t fd_count)
 {
-	ssize_t size = packet_recv(socket, greeting, sizeof(*greeting), fds);
+	ssize_t size = rd_shm_packet_recv(socket, greeting, sizeof(*greeting), fds);
 
 	if (size < 0)
 		return errno == EAGAIN || errno == EINTR ? HEARD_NOTHING : HEARD_RUBBISH;
@@ -431,7 +332,7 @@ static void pair_adopt(struct pair *pair, struct stranger *stranger)
 	pair->common.bell = stranger->fds[1];
 	stranger->source.fd = stranger->fds[0] = stranger->fds[1] = -1;
 	stranger->greeted = false;
-	if (!segment_sound(pair->memory_fd, pair->memory_size) || !bell_sound(pair->common.bell))
+	if (!rd_shm_sealed(pair->memory_fd, pair->memory_size) || !bell_sound(pair->common.bell))
 		pair_fail(pair, RONDO_PROTOCOL, "offered memory that is not what was agreed");
 	else if (!pair_map(pair, pair->memory_fd))
 		pair_fail(pair, RONDO_MEMORY, "shares memory that cannot be mapped here");
@@ -514,7 +415,7 @@ static bool listener_ready(struct shm_endpoint *endpoint, struct source *source)
 		return false;
 	stranger->source.fd = fd;
 	stranger->age = endpoint->age++;
-	if (!is_own_user(fd, &stranger->pid) || watch(endpoint, &stranger->source))
+	if (!rd_shm_is_own_user(fd, &stranger->pid) || watch(endpoint, &stranger->source))
 		stranger_drop(endpoint, stranger);
 	else
 		stranger_ready(endpoint, &stranger->source);
@@ -545,7 +446,7 @@ static void pair_connect(struct pair *pair)
 		if (errno == EAGAIN || errno == EINTR)
 			return;
 		pair_fail(pair, RONDO_BROKEN, "does not listen for shm any more");
-	} else if (!is_own_user(pair->source.fd, &pair->common.pid)) {
+	} else if (!rd_shm_is_own_user(pair->source.fd, &pair->common.pid)) {
 		pair_fail(pair, RONDO_BROKEN, "belongs to another user");
 	} else if (!greeting_send(pair, pair->source.fd, fds, 2) ||
 		   watch(endpoint, &pair->source)) {
@@ -587,8 +488,8 @@ static bool pair_welcomed(struct pair *pair)
 	if (heard == HEARD_NOTHING)
 		return false;
 	pair->common.bell = heard == HEARD_GREETING ? fds[0] : -1;
-	pair->common.fenced = heard != HEARD_GREETING || !greeting.barriers ||
-			      !pair->endpoint->barriers;
+	pair->common.fenced =
+		heard != HEARD_GREETING || !greeting.barriers || !pair->endpoint->barriers;
 	if (heard == HEARD_RUBBISH)
 		pair_fail(pair, RONDO_BROKEN, "closed its connection before the link was open");
 	else if (!greeting_sound(pair->endpoint, &greeting) ||
@@ -602,82 +503,25 @@ static bool pair_welcomed(struct pair *pair)
 
 /* ---- Regions --------------------------------------------------------------------------------- */
 
-static void mapping_add(struct pair *pair, const struct notice *notice, int fd)
-{
-	struct mapping *mapping = calloc(1, sizeof(*mapping));
-
-	if (!mapping)
-		return;
-	mapping->id = notice->id;
-	mapping->size = notice->size;
-	mapping->base = MAP_FAILED;
-	if (segment_sound(fd, notice->size))
-		mapping->base = mmap(NULL, notice->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	mapping->next = pair->mappings;
-	pair->mappings = mapping;
-}
-
-static void mapping_drop(struct mapping **at)
-{
-	struct mapping *mapping = *at;
-
-	*at = mapping->next;
-	if (mapping->base != MAP_FAILED)
-		munmap(mapping->base, mapping->size);
-	free(mapping);
-}
-
-static void mapping_remove(struct pair *pair, uint64_t id)
-{
-	for (struct mapping **at = &pair->mappings; *at; at = &(*at)->next) {
-		if ((*at)->id == id) {
-			mapping_drop(at);
-			return;
-		}
-	}
-}
-
-/* False: that is no notice. */
-static bool notice_heed(struct pair *pair, const struct notice *notice, size_t size, int fd)
-{
-	if (size != sizeof(*notice) || notice->magic != NOTICE_MAGIC)
-		return false;
-	if (notice->offers && fd >= 0)
-		mapping_add(pair, notice, fd);
-	else if (!notice->offers)
-		mapping_remove(pair, notice->id);
-	return true;
-}
-
 static bool shm_offer(struct rd_endpoint *base, uint64_t id, int fd, size_t size)
 {
 	struct shm_endpoint *endpoint = (struct shm_endpoint *)base;
-	struct notice notice = { NOTICE_MAGIC, 1, id, size };
 	bool told = true;
 
 	for (struct pair *pair = endpoint->pairs; pair; pair = pair->next)
 		if (pair->state == PAIR_OPEN)
-			told &= packet_send(pair->source.fd, &notice, sizeof(notice), &fd, 1);
+			told &= rd_shm_region_offer(pair->source.fd, id, fd, size);
 	return told;
 }
 
 static void shm_withdraw(struct rd_endpoint *base, uint64_t id)
 {
 	struct shm_endpoint *endpoint = (struct shm_endpoint *)base;
-	struct notice notice = { NOTICE_MAGIC, 0, id, 0 };
 
 	/* A peer that is told nothing, because it never looks, keeps the memory until it leaves. */
 	for (struct pair *pair = endpoint->pairs; pair; pair = pair->next)
 		if (pair->state == PAIR_OPEN)
-			packet_send(pair->source.fd, &notice, sizeof(notice), NULL, 0);
-}
-
-static const struct mapping *mapping_find(const struct pair *pair, uint64_t id)
-{
-	for (const struct mapping *at = pair->mappings; at; at = at->next)
-		if (at->id == id)
-			return at;
-	return NULL;
+			rd_shm_region_withdraw(pair->source.fd, id);
 }
 
 static struct pair *pair_of(struct rd_link *base)
@@ -690,14 +534,14 @@ static struct pair *pair_of(struct rd_link *base)
 static void *shm_map(struct rd_link *base, uint64_t id, size_t *size)
 {
 	struct pair *pair = pair_of(base);
-	const struct mapping *mapping = mapping_find(pair, id);
+	const struct rd_shm_region *region = rd_shm_region_find(pair->regions, id);
 
-	while (!mapping && pair->state == PAIR_OPEN && pair_ready(pair->endpoint, &pair->source))
-		mapping = mapping_find(pair, id);
-	if (!mapping || mapping->base == MAP_FAILED)
+	while (!region && pair->state == PAIR_OPEN && pair_ready(pair->endpoint, &pair->source))
+		region = rd_shm_region_find(pair->regions, id);
+	if (!region || !region->base)
 		return NULL;
-	*size = mapping->size;
-	return mapping->base;
+	*size = region->size;
+	return region->base;
 }
 
 static bool pair_ready(struct shm_endpoint *endpoint, struct source *source)
@@ -705,7 +549,7 @@ static bool pair_ready(struct shm_endpoint *endpoint, struct source *source)
 	struct pair *pair = (struct pair *)source;
 	union {
 		char word[sizeof(GOODBYE)];
-		struct notice notice;
+		struct rd_shm_notice notice;
 	} said;
 	int fds[2];
 
@@ -714,11 +558,12 @@ static bool pair_ready(struct shm_endpoint *endpoint, struct source *source)
 		return pair_welcomed(pair);
 	if (pair->state != PAIR_OPEN)
 		return false;
-	ssize_t size = packet_recv(source->fd, &said, sizeof(said), fds);
+	ssize_t size = rd_shm_packet_recv(source->fd, &said, sizeof(said), fds);
 
 	if (size < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
-	bool heeded = size > 0 && notice_heed(pair, &said.notice, (size_t)size, fds[0]);
+	bool heeded =
+		size > 0 && rd_shm_region_heed(&pair->regions, &said.notice, (size_t)size, fds[0]);
 
 	fd_close(&fds[0]);
 	fd_close(&fds[1]);
@@ -853,8 +698,7 @@ static void pair_destroy(struct pair *pair)
 	fd_close(&pair->common.bell);
 	if (pair->memory)
 		munmap(pair->memory, pair->memory_size);
-	while (pair->mappings)
-		mapping_drop(&pair->mappings);
+	rd_shm_regions_finish(&pair->regions);
 	for (int channel = 0; channel < channels; channel++)
 		free(pair->links[channel]);
 	free(pair);
