@@ -33,6 +33,16 @@ static void combine(const struct rd_work *work, const struct rd_work_step *step)
 	}
 }
 
+/* In place there is nothing to move, and a peer may be reading it. */
+static void fetch(const struct rd_work *work, const struct rd_work_step *step)
+{
+	const char *from = work->in[step->peer] + step->in_at;
+	char *to = work->out[work->rank] + step->out_at;
+
+	if (from != to)
+		memmove(to, from, step->count * rondo_type_size(work->type));
+}
+
 static void run_steps(const struct rd_work *work)
 {
 	for (int i = 0; i < work->step_count; i++) {
@@ -43,9 +53,7 @@ static void run_steps(const struct rd_work *work)
 		if (step->kind == RD_WORK_COMBINE)
 			combine(work, step);
 		else
-			memmove(work->out[work->rank] + step->out_at,
-				work->in[step->peer] + step->in_at,
-				step->count * rondo_type_size(work->type));
+			fetch(work, step);
 	}
 }
 

@@ -14,13 +14,19 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "alias.h"
+
 static inline bool rd_word_reached(const uint32_t *word, uint32_t value)
 {
-	return (int32_t)(__atomic_load_n(word, __ATOMIC_ACQUIRE) - value) >= 0;
+	if ((int32_t)(__atomic_load_n(word, __ATOMIC_ACQUIRE) - value) < 0)
+		return false;
+	rd_alias_acquire(word);
+	return true;
 }
 
 static inline void rd_word_write(uint32_t *word, uint32_t value)
 {
+	rd_alias_release(word);
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
 	syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }

@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "alias.h"
 #include "error.h"
 #include "log.h"
 
@@ -57,18 +58,6 @@ static char *room_at(const struct rd_shm_link *link, struct rd_shm_fifo *fifo, u
 {
 	return (char *)fifo->lines + RD_SHM_LINES * RD_SHM_LINE_STRIDE + index * link->stride;
 }
-
-/*
- * Two ranks of one process map the same memory twice, so that ThreadSanitizer does not see that the
- * words in it order what they do to memory that is lent. Here it is told.
- */
-#ifdef __SANITIZE_THREAD__
-void __tsan_acquire(void *at);
-void __tsan_release(void *at);
-#else
-#define __tsan_acquire(at) ((void)(at))
-#define __tsan_release(at) ((void)(at))
-#endif
 
 /* ---- Failing --------------------------------------------------------------------------------- */
 
@@ -134,6 +123,7 @@ __attribute__((noinline, cold)) static void ring(struct rd_shm_link *link, _Atom
 static inline void publish(
 	struct rd_shm_link *link, _Atomic uint32_t *word, uint32_t value, _Atomic uint32_t *waits)
 {
+	rd_alias_release(word);
 	if (link->peer->fenced) {
 		atomic_store(word, value);
 	} else {
@@ -172,7 +162,10 @@ static bool learn_consumed(struct rd_shm_link *link, uint32_t count)
 
 static bool look_consumed(struct rd_shm_link *link)
 {
-	if (learn_consumed(link, atomic_load(&link->outbound->consumed)))
+	uint32_t consumed = atomic_load(&link->outbound->consumed);
+
+	rd_alias_acquire(&link->outbound->consumed);
+	if (learn_consumed(link, consumed))
 		return true;
 	rd_shm_link_fail(link, RONDO_PROTOCOL, "released messages that it was never sent");
 	return false;
@@ -314,7 +307,6 @@ static bool settle(struct rd_shm_link *link, bool at_once)
 
 		if (!is_consumed(link, post->number) && !leave_in_room(link, post, at_once))
 			break;
-		__tsan_acquire((void *)post->from);
 		link->post_first = (link->post_first + 1) % RD_SHM_SLOTS_MAX;
 		if (--link->post_count == 0)
 			--*link->peer->posting;
@@ -345,7 +337,6 @@ static bool shm_send(
 		(struct rd_shm_post){ link->out, link->out_count + 1, (uint32_t)size, from,
 			room_at(link, link->outbound, link->out_room) };
 	base->posted++;
-	__tsan_release((void *)from);
 	put(link, tag, (uint32_t)size | POSTED);
 	/* About to sleep: see arm(). */
 	if (*link->peer->armed && rd_shm_link_arm(link)) {
@@ -379,10 +370,8 @@ static bool read_peer(const struct rd_shm_link *link, void *into, uint64_t addre
 	pid_t pid = link->peer->pid;
 
 	if (pid == getpid()) {
-		__tsan_acquire((void *)(uintptr_t)address);
 		if (size > 0)
 			memcpy(into, (const void *)(uintptr_t)address, size);
-		__tsan_release((void *)(uintptr_t)address);
 		return true;
 	}
 	for (size_t done = 0; done < size;) {
@@ -447,6 +436,8 @@ static bool show(struct rd_shm_link *link, uint32_t stamp, void *into, size_t si
 	uint32_t word = atomic_load_explicit(&line->size, memory_order_acquire);
 	uint32_t bytes = word & BYTES;
 
+	rd_alias_acquire(&line->stamp);
+	rd_alias_acquire(&line->size);
 	if (bytes > (word & ~BYTES ? link->base.message_max : RD_SHM_NEAR_MAX)) {
 		rd_shm_link_fail(link, RONDO_PROTOCOL,
 			"sent a message of %u bytes, more than there can be", bytes);
