@@ -40,7 +40,8 @@ function(rondo_add_cuda target)
 		COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -fatbin -std=c++17 -O3 ${rondo_architectures}
 			-I${PROJECT_SOURCE_DIR}/lib -I${PROJECT_SOURCE_DIR}/lib/include
 			-o ${fatbin} ${source}/kernels.cu
-		DEPENDS ${source}/kernels.cu ${source}/reduce.cuh ${source}/machine.cuh ${PROJECT_SOURCE_DIR}/lib/work.h
+		DEPENDS ${source}/kernels.cu ${source}/reduce.cuh ${source}/machine.cuh
+			${PROJECT_SOURCE_DIR}/lib/work.h ${PROJECT_SOURCE_DIR}/lib/f8.h
 			${PROJECT_SOURCE_DIR}/lib/include/rondo.h
 		COMMENT "Compiling CUDA kernels" VERBATIM)
 	target_sources(${target} PRIVATE ${source}/cuda.c ${source}/driver.c ${source}/fatbin.S)

@@ -30,7 +30,7 @@ enum rd_link_class {
 /* X(name, text): what a reduction's cost depends on most. */
 #define RD_TYPE_CLASSES(X) \
 	X(RD_WHOLE, "whole") /* integers, f32 and f64 */ \
-	X(RD_HALF, "half") /* f16 and bf16, which are combined in f32 */
+	X(RD_HALF, "half") /* f16, bf16 and f8, which are combined in f32 */
 
 enum rd_type_class {
 #define RD_TYPE_CLASS_ENUM(name, text) name,

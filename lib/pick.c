@@ -62,7 +62,15 @@ int rd_pick_check(const char *name)
 
 enum rd_type_class rd_type_class_of(rondo_type type)
 {
-	return type == RONDO_F16 || type == RONDO_BF16 ? RD_HALF : RD_WHOLE;
+	switch (type) {
+	case RONDO_F16:
+	case RONDO_BF16:
+	case RONDO_F8E4M3:
+	case RONDO_F8E5M2:
+		return RD_HALF;
+	default:
+		return RD_WHOLE;
+	}
 }
 
 struct rd_picker *rd_picker_create(const struct rd_market *market)

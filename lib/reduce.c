@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "f8.h"
 #include "half.h"
 #include "reduce_variant.h"
 
@@ -102,4 +103,24 @@ float rd_bf16_to_f32(uint16_t value)
 uint16_t rd_f32_to_bf16(float value)
 {
 	return bf16_narrow(value);
+}
+
+float rd_f8e4m3_to_f32(uint8_t value)
+{
+	return f8e4m3_widen(value);
+}
+
+uint8_t rd_f32_to_f8e4m3(float value)
+{
+	return f8e4m3_narrow(value);
+}
+
+float rd_f8e5m2_to_f32(uint8_t value)
+{
+	return f8e5m2_widen(value);
+}
+
+uint8_t rd_f32_to_f8e5m2(float value)
+{
+	return f8e5m2_narrow(value);
 }

@@ -19,7 +19,7 @@ typedef void (*rd_reduce_function)(void *into, const void *a, const void *b, siz
 /* NULL where rondo_op_applies() says no, else never. Takes no lock: the table is filled in at load time. */
 rd_reduce_function rd_reduce(rondo_type type, rondo_op op);
 
-/* into[i] = into[i] / by; integers towards zero; f16 and bf16 through f32. */
+/* into[i] = into[i] / by; integers towards zero; f16, bf16 and f8 through f32. */
 void rd_average(void *into, size_t count, rondo_type type, int by);
 
 /* Which instructions are in use: "plain", "avx2" or "avx512". RONDO_ has no setting for it: tests
@@ -33,5 +33,9 @@ float rd_f16_to_f32(uint16_t value);
 uint16_t rd_f32_to_f16(float value);
 float rd_bf16_to_f32(uint16_t value);
 uint16_t rd_f32_to_bf16(float value);
+float rd_f8e4m3_to_f32(uint8_t value);
+uint8_t rd_f32_to_f8e4m3(float value);
+float rd_f8e5m2_to_f32(uint8_t value);
+uint8_t rd_f32_to_f8e5m2(float value);
 
 #endif

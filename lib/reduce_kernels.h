@@ -10,6 +10,7 @@
  * All else are plain loops that the compiler vectorises. `into` may be a or b, so the compiler is
  * told that iterations do not depend on each other, which holds, and not that the buffers differ.
  */
+#include "f8.h"
 #include "half.h"
 #include "reduce_variant.h"
 
@@ -168,6 +169,18 @@ static void bf16_avg(void *into, size_t count, int by)
 		bf16_avg_last((char *)into + count / 2 * 4, 1, by);
 }
 
+/* ---- f8 ---- */
+
+#define F8(type) \
+	KERNEL(type##_sum, uint8_t, type##_narrow(type##_widen(x) + type##_widen(y))) \
+	KERNEL(type##_prod, uint8_t, type##_narrow(type##_widen(x) * type##_widen(y))) \
+	KERNEL(type##_min, uint8_t, type##_narrow(f32_lesser(type##_widen(x), type##_widen(y)))) \
+	KERNEL(type##_max, uint8_t, type##_narrow(f32_greater(type##_widen(x), type##_widen(y)))) \
+	AVERAGE(type##_avg, uint8_t, type##_narrow(type##_widen(x) / (float)by))
+
+F8(f8e4m3)
+F8(f8e5m2)
+
 /* ---- f16 ---- */
 
 #ifndef LANES
@@ -240,6 +253,8 @@ const struct rd_reduce_variant VARIANT = {
 		[RONDO_BF16] = FLOAT_OPS(bf16),
 		[RONDO_F32] = FLOAT_OPS(f32),
 		[RONDO_F64] = FLOAT_OPS(f64),
+		[RONDO_F8E4M3] = FLOAT_OPS(f8e4m3),
+		[RONDO_F8E5M2] = FLOAT_OPS(f8e5m2),
 	},
 	.average = {
 		[RONDO_I8] = i8_avg,
@@ -252,5 +267,7 @@ const struct rd_reduce_variant VARIANT = {
 		[RONDO_BF16] = bf16_avg,
 		[RONDO_F32] = f32_avg,
 		[RONDO_F64] = f64_avg,
+		[RONDO_F8E4M3] = f8e4m3_avg,
+		[RONDO_F8E5M2] = f8e5m2_avg,
 	},
 };

@@ -103,6 +103,10 @@ static void store(void *at, rondo_type type, uint64_t integer, double real)
 		half = type == RONDO_F16 ? rd_f32_to_f16(f) : rd_f32_to_bf16(f);
 		memcpy(at, &half, 2);
 		return;
+	case RONDO_F8E4M3:
+	case RONDO_F8E5M2:
+		*(uint8_t *)at = type == RONDO_F8E4M3 ? rd_f32_to_f8e4m3(f) : rd_f32_to_f8e5m2(f);
+		return;
 	default:
 		memcpy(at, &integer, rondo_type_size(type));
 	}
@@ -122,6 +126,10 @@ static double load_float(const void *at, rondo_type type)
 		memcpy(&f, at, 4);
 		return f;
 	}
+	if (type == RONDO_F8E4M3)
+		return rd_f8e4m3_to_f32(*(const uint8_t *)at);
+	if (type == RONDO_F8E5M2)
+		return rd_f8e5m2_to_f32(*(const uint8_t *)at);
 	memcpy(&half, at, 2);
 	return type == RONDO_F16 ? rd_f16_to_f32(half) : rd_bf16_to_f32(half);
 }
@@ -219,7 +227,13 @@ static double combine_floats(const struct trial *trial, size_t i, double *slack)
 	static const double epsilons[RONDO_TYPE_COUNT] = { [RONDO_F16] = 0x1p-11,
 		[RONDO_BF16] = 0x1p-8,
 		[RONDO_F32] = 0x1p-24,
-		[RONDO_F64] = 0x1p-53 };
+		[RONDO_F64] = 0x1p-53,
+		[RONDO_F8E4M3] = 0x1p-4,
+		[RONDO_F8E5M2] = 0x1p-3 };
+	/* The smallest numbers of a narrow type are rounded absolutely. */
+	static const double leasts[RONDO_TYPE_COUNT] = {
+		[RONDO_F16] = 0x1p-24, [RONDO_F8E4M3] = 0x1p-10, [RONDO_F8E5M2] = 0x1p-17
+	};
 	double total = rounded_input(trial, 0, i), magnitude = fabs(total);
 
 	for (int rank = 1; rank < trial->size; rank++) {
@@ -241,9 +255,7 @@ static double combine_floats(const struct trial *trial, size_t i, double *slack)
 		total /= trial->size;
 		magnitude /= trial->size;
 	}
-	/* The smallest f16 numbers are rounded absolutely. */
-	*slack = (trial->size + 1) *
-		 (epsilons[trial->type] * magnitude + (trial->type == RONDO_F16 ? 0x1p-24 : 0));
+	*slack = (trial->size + 1) * (epsilons[trial->type] * magnitude + leasts[trial->type]);
 	if (trial->op == RONDO_MIN || trial->op == RONDO_MAX || trial->size == 1)
 		*slack = 0;
 	return total;
@@ -598,8 +610,8 @@ static void run_everything(const struct world *world)
 {
 	struct fate fates[WORLD_MAX];
 
-	cr_assert_eq(world_run(world, world->algo ? try_algorithm : try_everything, NULL, fates),
-		0);
+	cr_assert_eq(
+		world_run(world, world->algo ? try_algorithm : try_everything, NULL, fates), 0);
 	for (int i = 1; i < world->size; i++)
 		cr_assert_eq(fates[i].number, fates[0].number,
 			"ranks 0 and %d of %d hold different bits", i, world->size);
@@ -662,8 +674,8 @@ ParameterizedTest(int *number, collectives, are_right_for_every_type_operation_c
 	run_everything(&world);
 }
 
-/* Hosts of three ranks and of two, or of two and two; over links that two channels share. For direct
-   access one host, and memory that all of it reaches. */
+/* Hosts of three ranks and of two, or of two and two; over links that two channels share. For
+   direct access one host, and memory that all of it reaches. */
 static struct world worlds_of_an_algorithm[][2] = {
 	{
 		{ .size = 5, .transport = "mixed", .channels = 2, .piece_size = 1024 },

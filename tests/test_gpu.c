@@ -265,8 +265,7 @@ static int same_as_on_the_host(struct citizen *citizen)
 	for (int type = 0; type < RONDO_TYPE_COUNT && !wrong; type++)
 		for (int op = 0; op < RONDO_OP_COUNT && !wrong; op++) {
 			size_t bytes = COUNT * rondo_type_size(type);
-			bool floats = type == RONDO_F16 || type == RONDO_BF16 ||
-				      type == RONDO_F32 || type == RONDO_F64;
+			bool floats = type >= RONDO_F16;
 
 			if (floats && op > RONDO_AVG)
 				continue;
@@ -282,6 +281,9 @@ static int same_as_on_the_host(struct citizen *citizen)
 						(uint16_t)(0x3c00 + 0x400 * (i % 3));
 				else if (type == RONDO_BF16)
 					((uint16_t *)host)[i] = (uint16_t)(0x3f80 + 0x80 * (i % 3));
+				else if (type == RONDO_F8E4M3 || type == RONDO_F8E5M2)
+					host[i] = (char)(type == RONDO_F8E4M3 ? 0x38 + 8 * (i % 3)
+									      : 0x3c + 4 * (i % 3));
 				else
 					host[i * rondo_type_size(type)] =
 						(char)(i * 13 + (size_t)citizen->rank * 5);

@@ -308,6 +308,10 @@ static int multiply_each(struct citizen *citizen)
 				memcpy(into[i], &numbers[i], 8);
 			else if (type == RONDO_F32)
 				memcpy(into[i], &f, 4);
+			else if (type == RONDO_F8E4M3)
+				into[i][0] = rd_f32_to_f8e4m3(f);
+			else if (type == RONDO_F8E5M2)
+				into[i][0] = rd_f32_to_f8e5m2(f);
 			else if (type >= RONDO_F16)
 				memcpy(into[i], &half, 2);
 			else

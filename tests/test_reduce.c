@@ -3,6 +3,7 @@
  * the vectors' sizes, misaligned, in place of either argument, with canaries around the result.
  */
 #include <criterion/criterion.h>
+#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -52,6 +53,40 @@ static uint16_t encode(double value, int mantissa, int exponent)
 	double units = rint(ldexp(size, mantissa - power));
 	long bits = ((long)(power - (1 - bias)) << mantissa) + (long)units;
 	return (uint16_t)(sign | (bits > infinity ? infinity : bits));
+}
+
+/* As the specification's table has them: e5m2 is the upper byte of an f16; e4m3 has no infinity,
+   and its bias of 7 makes room for as many numbers as fit. */
+static double decode_f8(uint8_t code, rondo_type type)
+{
+	int field = code >> 3 & 15, fraction = code & 7;
+	double value = field ? ldexp(8 + fraction, field - 10) : ldexp(fraction, -9);
+
+	if (type == RONDO_F8E5M2)
+		return decode((uint16_t)(code << 8), 10, 5);
+	if (field == 15 && fraction == 7)
+		value = NAN;
+	return code & 0x80 ? -value : value;
+}
+
+/* The nearest finite number of all there are, of two the one whose last bit is 0. */
+static uint8_t encode_f8(double value, rondo_type type)
+{
+	int finite = type == RONDO_F8E4M3 ? 0x7f : 0x7c;
+	uint8_t sign = signbit(value) ? 0x80 : 0, best = 0;
+
+	if (isnan(value))
+		return 0x7f;
+	/* As far from the greatest as infinity is, all others are no nearer. */
+	double size = fmin(fabs(value), 1e6);
+	for (int code = 1; code < finite; code++) {
+		double far = fabs(decode_f8((uint8_t)code, type) - size);
+		double least = fabs(decode_f8(best, type) - size);
+
+		if (far < least || (far == least && code % 2 == 0))
+			best = (uint8_t)code;
+	}
+	return sign | best;
 }
 
 static double combined_f64(double x, double y, rondo_op op)
@@ -142,6 +177,11 @@ static void reference(
 		EACH(uint16_t,
 			encode(combined_f32((float)decode(x, 7, 8), (float)decode(y, 7, 8), op), 7,
 				8));
+	case RONDO_F8E4M3:
+	case RONDO_F8E5M2:
+		EACH(uint8_t, encode_f8(combined_f32((float)decode_f8(x, type),
+						(float)decode_f8(y, type), op),
+				      type));
 	case RONDO_F32:
 		EACH(float, combined_f32(x, y, op));
 	default:
@@ -170,6 +210,9 @@ static void reference_average(void *into, const void *a, size_t count, rondo_typ
 		EACH(uint16_t, encode((float)(decode(x, 10, 5) / by), 10, 5));
 	case RONDO_BF16:
 		EACH(uint16_t, encode((float)(decode(x, 7, 8) / by), 7, 8));
+	case RONDO_F8E4M3:
+	case RONDO_F8E5M2:
+		EACH(uint8_t, encode_f8((float)(decode_f8(x, type) / by), type));
 	case RONDO_F32:
 		EACH(float, (float)((double)x / by));
 	default:
@@ -193,6 +236,9 @@ static bool is_nan(const void *element, rondo_type type)
 	case RONDO_F32:
 		memcpy(&f32, element, 4);
 		return isnan(f32);
+	case RONDO_F8E4M3:
+	case RONDO_F8E5M2:
+		return isnan(decode_f8(*(const uint8_t *)element, type));
 	case RONDO_F64:
 		memcpy(&f64, element, 8);
 		return isnan(f64);
@@ -242,6 +288,10 @@ static void put_number(char *element, rondo_type type, double number)
 		break;
 	case RONDO_F32:
 		memcpy(element, &f32, 4);
+		break;
+	case RONDO_F8E4M3:
+	case RONDO_F8E5M2:
+		*(uint8_t *)element = encode_f8(number, type);
 		break;
 	case RONDO_F64:
 		memcpy(element, &number, 8);
@@ -543,6 +593,67 @@ Test(half, every_bf16_converts_and_every_tie_rounds_to_even)
 	check_conversions(rd_bf16_to_f32, rd_f32_to_bf16, 7, 8);
 }
 
+static void check_f8(
+	float widen(uint8_t), uint8_t narrow(float), rondo_type type, int greatest, int infinity)
+{
+	for (int code = 0; code < 256; code++) {
+		double right = decode_f8((uint8_t)code, type);
+		float got = widen((uint8_t)code);
+
+		cr_assert(isnan(right) ? isnan(got)
+				       : right == (double)got && !signbit(right) == !signbit(got),
+			"%#x became %g", code, (double)got);
+		int back = isnan(right)                ? 0x7f
+			   : (code & 0x7f) == infinity ? (code & 0x80) | greatest
+						       : code;
+		cr_assert_eq(narrow(got), back, "%#x", code);
+	}
+	for (int code = 0; code < greatest; code++) {
+		float low = widen((uint8_t)code), high = widen((uint8_t)(code + 1));
+		float middle = (low + high) / 2;
+		const float values[] = { low, nextafterf(low, high), nextafterf(middle, low),
+			middle, nextafterf(middle, high), nextafterf(high, low) };
+
+		for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+			uint8_t right = encode_f8((double)values[i], type);
+
+			cr_assert_eq(narrow(values[i]), right, "%a", (double)values[i]);
+			cr_assert_eq(narrow(-values[i]), 0x80 | right, "%a", -(double)values[i]);
+		}
+	}
+	for (uint64_t bits = 0; bits <= UINT32_MAX; bits += 99991) {
+		uint32_t word = (uint32_t)bits;
+		float value;
+
+		memcpy(&value, &word, 4);
+		cr_assert_eq(narrow(value), encode_f8((double)value, type), "%a", (double)value);
+	}
+	/* What no format holds becomes the greatest number it does hold. */
+	static const float beyond[] = { 464, 480, 61440, 65536, FLT_MAX, INFINITY };
+
+	for (size_t i = type == RONDO_F8E4M3 ? 0 : 2; i < sizeof(beyond) / sizeof(beyond[0]); i++) {
+		cr_assert_eq(narrow(beyond[i]), greatest, "%a", (double)beyond[i]);
+		cr_assert_eq(narrow(-beyond[i]), 0x80 | greatest, "%a", -(double)beyond[i]);
+	}
+}
+
+Test(half, every_f8e4m3_converts_rounds_to_even_and_stops_at_448)
+{
+	cr_assert_eq(rd_f8e4m3_to_f32(0x7e), 448);
+	cr_assert_eq(rd_f8e4m3_to_f32(0x01), 0x1p-9f);
+	cr_assert_eq(rd_f8e4m3_to_f32(0x38), 1);
+	check_f8(rd_f8e4m3_to_f32, rd_f32_to_f8e4m3, RONDO_F8E4M3, 0x7e, -1);
+}
+
+Test(half, every_f8e5m2_converts_rounds_to_even_and_stops_at_57344)
+{
+	cr_assert_eq(rd_f8e5m2_to_f32(0x7b), 57344);
+	cr_assert_eq(rd_f8e5m2_to_f32(0x01), 0x1p-16f);
+	cr_assert_eq(rd_f8e5m2_to_f32(0x3c), 1);
+	cr_assert_eq(rd_f8e5m2_to_f32(0x7c), INFINITY);
+	check_f8(rd_f8e5m2_to_f32, rd_f32_to_f8e5m2, RONDO_F8E5M2, 0x7b, 0x7c);
+}
+
 /* The kernels' instructions convert as our own code does: x * 1 is x, but for signalling NaNs. */
 Test(half, every_f16_passes_every_variant_unchanged)
 {
@@ -570,7 +681,9 @@ Test(type, types_and_operations_have_sizes_and_names)
 	cr_assert_eq(rondo_type_size(RONDO_BF16), 2);
 	cr_assert_eq(rondo_type_size(RONDO_F32), 4);
 	cr_assert_eq(rondo_type_size(RONDO_U64), 8);
+	cr_assert_eq(rondo_type_size(RONDO_F8E4M3), 1);
 	cr_assert_str_eq(rondo_type_name(RONDO_BF16), "bf16");
+	cr_assert_str_eq(rondo_type_name(RONDO_F8E5M2), "f8e5m2");
 	cr_assert_str_eq(rondo_op_name(RONDO_AVG), "avg");
 }
 

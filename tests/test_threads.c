@@ -46,6 +46,10 @@ static double load(const void *at, rondo_type type)
 	case RONDO_BF16:
 		memcpy(&half, at, 2);
 		return type == RONDO_F16 ? rd_f16_to_f32(half) : rd_bf16_to_f32(half);
+	case RONDO_F8E4M3:
+		return rd_f8e4m3_to_f32(*(const uint8_t *)at);
+	case RONDO_F8E5M2:
+		return rd_f8e5m2_to_f32(*(const uint8_t *)at);
 	case RONDO_I8:
 	case RONDO_U8:
 		return *(const unsigned char *)at;
@@ -75,16 +79,24 @@ static void store(void *at, rondo_type type, int value)
 		half = type == RONDO_F16 ? rd_f32_to_f16(f32) : rd_f32_to_bf16(f32);
 		memcpy(at, &half, 2);
 		return;
+	case RONDO_F8E4M3:
+		*(uint8_t *)at = rd_f32_to_f8e4m3(f32);
+		return;
+	case RONDO_F8E5M2:
+		*(uint8_t *)at = rd_f32_to_f8e5m2(f32);
+		return;
 	default:
 		memcpy(at, &integer, rondo_type_size(type));
 	}
 }
 
-/* Element i of rank `rank`'s input: 1 or 2 for a product, small otherwise. */
-static int input(int rank, size_t i, rondo_op op)
+/* Element i of rank `rank`'s input: 1 or 2 for a product, small otherwise, for an f8 very small. */
+static int input(int rank, size_t i, rondo_type type, rondo_op op)
 {
+	size_t most = type == RONDO_F8E4M3 || type == RONDO_F8E5M2 ? 2 : 23;
+
 	return op == RONDO_PROD ? 1 + (int)((i / 3 + (size_t)rank) % 2)
-				: (int)((i * 7 + (size_t)rank * 5) % 23);
+				: (int)((i * 7 + (size_t)rank * 5) % most);
 }
 
 static int combined_bits(rondo_op op, int a, int b)
@@ -106,12 +118,12 @@ static int combined_bits(rondo_op op, int a, int b)
 }
 
 /* Element i of all ranks' inputs together. */
-static double combined(int size, size_t i, rondo_op op)
+static double combined(int size, size_t i, rondo_type type, rondo_op op)
 {
-	double total = input(0, i, op);
+	double total = input(0, i, type, op);
 
 	for (int rank = 1; rank < size; rank++) {
-		double x = input(rank, i, op);
+		double x = input(rank, i, type, op);
 
 		if (op == RONDO_PROD)
 			total *= x;
@@ -137,7 +149,8 @@ struct buffers {
 static void refill(const struct citizen *citizen, struct buffers *b, char *at, size_t blocks)
 {
 	for (size_t i = 0; i < blocks * b->count; i++)
-		store(at + i * rondo_type_size(b->type), b->type, input(citizen->rank, i, b->op));
+		store(at + i * rondo_type_size(b->type), b->type,
+			input(citizen->rank, i, b->type, b->op));
 }
 
 /* Block `block` of the output against block `from` of rank `rank`'s input; -1: of all combined. */
@@ -148,8 +161,8 @@ static bool right(
 		size_t at = (block * b->count + i) * rondo_type_size(b->type);
 		double got = load(b->out + at, b->type), wanted;
 
-		wanted = rank < 0 ? combined(citizen->size, from * b->count + i, b->op)
-				  : input(rank, from * b->count + i, b->op);
+		wanted = rank < 0 ? combined(citizen->size, from * b->count + i, b->type, b->op)
+				  : input(rank, from * b->count + i, b->type, b->op);
 		/* An average is cut or rounded. */
 		if (rank < 0 && b->op == RONDO_AVG ? got - wanted > 0.2 || wanted - got >= 1
 						   : got != wanted)
@@ -570,8 +583,8 @@ static int left(struct citizen *citizen)
 	err = rondo_barrier(citizen->comm, NULL);
 	if (citizen->rank == 1)
 		return err;
-	/* Who is slow may hear of it in the first call already: the others know that all have come to
-	   it, not that all are done. */
+	/* Who is slow may hear of it in the first call already: the others know that all have come
+	   to it, not that all are done. */
 	if (!err)
 		err = rondo_barrier(citizen->comm, NULL);
 	return err == RONDO_LEFT

@@ -9,6 +9,7 @@
 #include <cuda_fp16.h>
 #include <stdint.h>
 
+#include "f8.h"
 #include "rondo.h"
 
 #ifndef RONDO_MACHINE
@@ -27,11 +28,13 @@
 	X(f16, __half) \
 	X(bf16, __nv_bfloat16) \
 	X(f32, float) \
-	X(f64, double)
+	X(f64, double) \
+	X(f8e4m3, struct f8e4m3) \
+	X(f8e5m2, struct f8e5m2)
 
 /* ---- Elements ------------------------------------------------------------------------------ */
 
-/* What an element is added up in: f16 and bf16 in f32, rounded once, at the end. */
+/* What an element is added up in: f16, bf16 and f8 in f32, rounded once, at the end. */
 template <typename T> struct element {
 	using sum = T;
 	static __device__ T widen(T value) { return value; }
@@ -48,6 +51,26 @@ template <> struct element<__nv_bfloat16> {
 	using sum = float;
 	static __device__ float widen(__nv_bfloat16 value) { return __bfloat162float(value); }
 	static __device__ __nv_bfloat16 narrow(float value) { return __float2bfloat16_rn(value); }
+};
+
+struct f8e4m3 {
+	uint8_t code;
+};
+
+template <> struct element<f8e4m3> {
+	using sum = float;
+	static __device__ float widen(f8e4m3 value) { return f8e4m3_widen(value.code); }
+	static __device__ f8e4m3 narrow(float value) { return { f8e4m3_narrow(value) }; }
+};
+
+struct f8e5m2 {
+	uint8_t code;
+};
+
+template <> struct element<f8e5m2> {
+	using sum = float;
+	static __device__ float widen(f8e5m2 value) { return f8e5m2_widen(value.code); }
+	static __device__ f8e5m2 narrow(float value) { return { f8e5m2_narrow(value) }; }
 };
 
 /* Signed sums and products wrap, as unsigned ones do. */

@@ -87,7 +87,9 @@ RONDO_API const char *rondo_last_error(void);
 	X(RONDO_F16, uint16_t, "f16")                                                              \
 	X(RONDO_BF16, uint16_t, "bf16")                                                            \
 	X(RONDO_F32, float, "f32")                                                                 \
-	X(RONDO_F64, double, "f64")
+	X(RONDO_F64, double, "f64")                                                                \
+	X(RONDO_F8E4M3, uint8_t, "f8e4m3")                                                         \
+	X(RONDO_F8E5M2, uint8_t, "f8e5m2")
 
 typedef enum rondo_type {
 #define RONDO_TYPE_ENUM(name, ctype, text) name,
@@ -99,9 +101,12 @@ typedef enum rondo_type {
 /*
  * Signed sums and products wrap as unsigned ones do. An average of integers is the sum divided by
  * the number of ranks, rounded towards zero. min and max give NaN when any rank's element is NaN.
- * f16 and bf16 are combined in f32 and rounded to nearest even after each combination. The bitwise
- * (b) and logical (l) ones are for integers; a logical one gives 1 or 0, where there is more than one
- * rank.
+ * f16, bf16 and the two f8 are combined in f32 and rounded to nearest even: in host memory after each
+ * combination, in device memory once at the end. The f8 are those of the Open Compute Project, as
+ * NCCL's ncclFloat8e4m3 and ncclFloat8e5m2: f8e4m3 has no infinity; what is combined and lies beyond the
+ * greatest finite number (448; f8e5m2: 57344), infinity too, becomes that; NaN becomes 0x7f.
+ * The bitwise (b) and logical (l) ones are for integers; a logical one gives 1 or 0, where there is
+ * more than one rank.
  */
 #define RONDO_OPS(X)                                                                               \
 	X(RONDO_SUM, "sum")                                                                        \

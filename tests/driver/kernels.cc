@@ -44,6 +44,8 @@ static void run_kernel(const struct rd_work &work)
 #define kernel_of_RONDO_BF16 rondo_work_bf16
 #define kernel_of_RONDO_F32 rondo_work_f32
 #define kernel_of_RONDO_F64 rondo_work_f64
+#define kernel_of_RONDO_F8E4M3 rondo_work_f8e4m3
+#define kernel_of_RONDO_F8E5M2 rondo_work_f8e5m2
 		RONDO_TYPES(RUN)
 	}
 }

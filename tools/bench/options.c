@@ -39,6 +39,8 @@ static const char *const type_names[RONDO_TYPE_COUNT] = {
 	[RONDO_BF16] = "bfloat16",
 	[RONDO_F32] = "float",
 	[RONDO_F64] = "double",
+	[RONDO_F8E4M3] = "f8e4m3",
+	[RONDO_F8E5M2] = "f8e5m2",
 };
 
 const char *bench_type_name(rondo_type type)
@@ -191,7 +193,7 @@ static const char *take(struct bench_options *options, int letter, const char *v
 		return parse_type(value, options)
 			       ? NULL
 			       : "int8, uint8, int32, uint32, int64, uint64, half, "
-				 "bfloat16, float, double or all";
+				 "bfloat16, float, double, f8e4m3, f8e5m2 or all";
 	case 'r':
 		return parse_root(value, options) ? NULL : "a rank, or -1 for each in turn";
 	case 'g':
@@ -373,7 +375,7 @@ static const char help_text[] =
 	"What to run\n"
 	"  -d, --datatype TYPE      int8 uint8 int32 uint32 int64 uint64 half bfloat16 float "
 	"double\n"
-	"                           or all (default float)\n"
+	"                           f8e4m3 f8e5m2 or all (default float)\n"
 	"  -o, --op OP              sum prod min max avg, of integers also band bor bxor land lor "
 	"lxor,\n"
 	"                           or all (default sum)\n"

@@ -23,6 +23,10 @@ static int64_t limit_of(rondo_type type)
 		return 1 << 11;
 	case RONDO_BF16:
 		return 1 << 8;
+	case RONDO_F8E4M3:
+		return 1 << 4;
+	case RONDO_F8E5M2:
+		return 1 << 3;
 	case RONDO_F32:
 		return 1 << 24;
 	case RONDO_F64:
@@ -34,7 +38,7 @@ static int64_t limit_of(rondo_type type)
 
 static bool is_float(rondo_type type)
 {
-	return type == RONDO_F16 || type == RONDO_BF16 || type == RONDO_F32 || type == RONDO_F64;
+	return type >= RONDO_F16;
 }
 
 static bool is_unsigned(rondo_type type)
@@ -75,7 +79,9 @@ static int64_t whole(const struct bench_values *values, int rank, size_t index)
 static double factor(const struct bench_values *values, int rank, size_t index)
 {
 	uint64_t h = hash(values, rank, index);
-	int movers = values->type == RONDO_F16 ? 14 : 126;
+	int movers = values->type == RONDO_F8E4M3                                ? 6
+		     : values->type == RONDO_F16 || values->type == RONDO_F8E5M2 ? 14
+										 : 126;
 	int exponent = rank < movers ? (int)(h % 3) - 1 : 0;
 
 	return ldexp(h >> 63 ? -1 : 1, exponent);
@@ -107,20 +113,34 @@ static int64_t combine_whole(rondo_op op, int64_t a, int64_t b)
 	}
 }
 
-/* Rounds to nearest even. */
-static uint16_t f16_bits(double value)
+/* The bits without a sign, of a format whose least normal number is 2^least. Rounds to nearest
+ * even.
+ */
+static int magnitude_bits(double magnitude, int mantissa, int least)
 {
-	uint16_t sign = signbit(value) ? 0x8000 : 0;
-	double magnitude = fabs(value);
 	int exponent;
 
 	if (magnitude == 0)
-		return sign;
+		return 0;
 	frexp(magnitude, &exponent); /* magnitude = [0.5, 1) * 2^exponent */
-	exponent = exponent - 1 < -14 ? -14 : exponent - 1;
-	/* In units of the last place: 1024..2048, where 2048 carries into the exponent by itself.
-	 */
-	return sign + ((exponent + 14) << 10) + (int)nearbyint(ldexp(magnitude, 10 - exponent));
+	exponent = exponent - 1 < least ? least : exponent - 1;
+	/* In units of the last place: of f16, 1024..2048, where 2048 carries into the exponent by
+	   itself. */
+	return ((exponent - least) << mantissa) +
+	       (int)nearbyint(ldexp(magnitude, mantissa - exponent));
+}
+
+static uint16_t f16_bits(double value)
+{
+	return (uint16_t)((signbit(value) ? 0x8000 : 0) + magnitude_bits(fabs(value), 10, -14));
+}
+
+static uint8_t f8_bits(double value, rondo_type type)
+{
+	int bits = type == RONDO_F8E4M3 ? magnitude_bits(fabs(value), 3, -6)
+					: magnitude_bits(fabs(value), 2, -14);
+
+	return (uint8_t)((signbit(value) ? 0x80 : 0) + bits);
 }
 
 /* Through f32: rounding twice is harmless for quotients, f32 having over twice the bits and two. */
@@ -138,7 +158,9 @@ static void store_float(rondo_type type, void *into, double value)
 	float narrow = (float)value;
 	uint16_t bits = type == RONDO_F16 ? f16_bits(value) : bf16_bits(value);
 
-	if (type == RONDO_F64)
+	if (rondo_type_size(type) == 1)
+		*(unsigned char *)into = f8_bits(value, type);
+	else if (type == RONDO_F64)
 		memcpy(into, &value, sizeof(value));
 	else if (type == RONDO_F32)
 		memcpy(into, &narrow, sizeof(narrow));
