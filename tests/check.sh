@@ -91,7 +91,7 @@ echo text >"$work/here.so"
 ! (cd "$work" && "$check" --transport here.so) 2>"$work/out" || fail "what is no plug-in was taken"
 grep -q 'the file that is here is ./here.so' "$work/out" || fail "$(cat "$work/out")"
 ! "$check" --transport '' 2>"$work/out" || fail "an empty path was taken"
-grep -q 'empty' "$work/out" || fail "$(cat "$work/out")"
+grep -q "wants a value, not ''" "$work/out" || fail "$(cat "$work/out")"
 ! "$check" --algorithm "$build/plugins/plugin_transport.so" 2>"$work/out" || fail "the wrong kind was taken"
 [ "$(wc -l <"$work/out")" = 1 ] || fail "$(cat "$work/out")"
 status=0

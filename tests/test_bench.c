@@ -508,22 +508,22 @@ Test(bench, bad_input_gives_one_line_that_names_it, .timeout = 60)
 {
 	refused("", "which collective?");
 	refused("all_reduced", "'all_reduced' is no collective");
-	refused("all_reduce -b 1X", "--minbytes: '1X' should be a size");
-	refused("all_reduce -e -5", "--maxbytes: '-5' should be a size");
+	refused("all_reduce -b 1X", "--minbytes wants a size such as 8, 64K, 128M or 1G, not '1X'");
+	refused("all_reduce -e -5", "--maxbytes wants a size");
 	refused("all_reduce -b 8M -e 4M", "-b 8388608 is more than -e 4194304");
-	refused("all_reduce -n 0", "--iters: '0' should be a whole number from 1 up");
-	refused("all_reduce -n 5x", "--iters: '5x'");
-	refused("all_reduce -o xor", "--op: 'xor' should be sum, prod, min, max, avg, band, ");
-	refused("all_reduce -d float8", "--datatype: 'float8' should be");
-	refused("all_reduce -f 0", "--stepfactor: '0' should be");
-	refused("all_reduce -i 0", "--stepbytes: '0' should be");
-	refused("broadcast -r x", "--root: 'x' should be a rank");
-	refused("all_reduce -a 4", "--average: '4' should be");
+	refused("all_reduce -n 0", "--iters wants a number from 1 to 100000000, not '0'");
+	refused("all_reduce -n 5x", "not '5x'");
+	refused("all_reduce -o xor", "--op wants sum, prod, min, max, avg, band, ");
+	refused("all_reduce -d float8", "--datatype wants");
+	refused("all_reduce -f 0", "--stepfactor wants");
+	refused("all_reduce -i 0", "--stepbytes wants a size above 0, not '0'");
+	refused("broadcast -r x", "--root wants a number from -1 to ");
+	refused("all_reduce -a 4", "--average wants a number from 0 to 3, not '4'");
 	refused("all_reduce -q", "-q is no option here");
 	refused("all_reduce --bogus", "--bogus is no option here");
 	refused("all_reduce -b", "-b needs a value");
 	refused("all_reduce 8", "'8' is left over");
-	refused("all_reduce --ranks 5000", "--ranks: '5000' should be");
+	refused("all_reduce --ranks 5000", "--ranks wants");
 }
 
 Test(bench, help_succeeds, .timeout = 30)
@@ -531,7 +531,7 @@ Test(bench, help_succeeds, .timeout = 30)
 	struct outcome *outcome = run_bench("--help");
 
 	cr_assert_eq(outcome->status, 0);
-	cr_assert_eq(strncmp(outcome->text, "Usage: rondo-bench COLLECTIVE", 29), 0);
+	cr_assert_eq(strncmp(outcome->text, "usage: rondo-bench COLLECTIVE", 29), 0);
 }
 
 Test(bench, a_call_that_the_library_refuses_fails_with_its_story, .timeout = 60)

@@ -37,10 +37,8 @@ Test(bench_options, what_is_no_size_is_refused)
 static struct bench_options options_of(int argc, char **argv)
 {
 	struct bench_options options;
-	char complaint[256] = "";
 
-	cr_assert_eq(bench_options_read(&options, argc, argv, complaint, sizeof(complaint)),
-		BENCH_RUN, "%s", complaint);
+	cr_assert(bench_options_read(&options, argc, argv));
 	return options;
 }
 

@@ -680,7 +680,7 @@ Test(run, bad_arguments_get_one_clear_line_and_2, .timeout = 30)
 			"rondo-run: --standalone goes with no other node, no --master-addr and no "
 			"--master-port (see rondo-run --help)\n" },
 		{ { "rondo-run", "--frobnicate", "true" },
-			"rondo-run: unrecognized option '--frobnicate'\n" },
+			"rondo-run: --frobnicate is no option here (see rondo-run --help)\n" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

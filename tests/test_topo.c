@@ -389,13 +389,13 @@ static void assert_refused(struct run refused, int status, const char *line)
 Test(topo, bad_arguments_are_refused_in_one_line)
 {
 	assert_refused(
-		run("--ranks", "0", NULL), 2, "--ranks wants a number from 1 to 1024, not 0");
-	assert_refused(run("--ranks", "1025", NULL), 2, "not 1025");
-	assert_refused(run("--ranks", "8x", NULL), 2, "not 8x");
+		run("--ranks", "0", NULL), 2, "--ranks wants a number from 1 to 1024, not '0'");
+	assert_refused(run("--ranks", "1025", NULL), 2, "not '1025'");
+	assert_refused(run("--ranks", "8x", NULL), 2, "not '8x'");
 	assert_refused(run("--ranks", "", NULL), 2, "--ranks wants a number");
-	assert_refused(run("--load", "", NULL), 2, "--load wants the name of a file");
-	assert_refused(run("here.json", NULL), 2, "what is meant by here.json");
-	assert_refused(run("--lood", "x", NULL), 2, "lood");
+	assert_refused(run("--load", "", NULL), 2, "--load wants a value");
+	assert_refused(run("here.json", NULL), 2, "what is meant by 'here.json'?");
+	assert_refused(run("--lood", "x", NULL), 2, "--lood is no option here");
 	assert_refused(run("--json", "--dump", "-", NULL), 2, "standard output");
 }
 

@@ -82,8 +82,7 @@ static int run_size(struct rank *rank, rondo_type type, rondo_op op, int root, s
 		.op = op,
 		.root = root,
 	};
-	int err = bench_measure(
-		rank->options, rank->comm, rank->stream, rank->send, rank->recv,
+	int err = bench_measure(rank->options, rank->comm, rank->stream, rank->send, rank->recv,
 		rank->options->device ? &rank->mirror : NULL, &row);
 
 	if (err)
@@ -91,8 +90,8 @@ static int run_size(struct rank *rank, rondo_type type, rondo_op op, int root, s
 	if (rank->prints)
 		bench_table_row(stdout, rank->options, &row);
 	if (rank->prints && rank->options->explains) {
-		err = bench_contest_explain(stdout, rank->options, rank->comm, count, type,
-			row.out_of_place.time_us);
+		err = bench_contest_explain(
+			stdout, rank->options, rank->comm, count, type, row.out_of_place.time_us);
 		if (err)
 			return err;
 	}
@@ -143,8 +142,7 @@ static int run_all(struct rank *rank)
 }
 
 /* Every rank's line under "Using devices", on rank 0; to be freed. */
-static int gather_devices(
-	const struct bench_options *options, rondo_comm *comm, char **devices)
+static int gather_devices(const struct bench_options *options, rondo_comm *comm, char **devices)
 {
 	int ranks = rondo_comm_size(comm);
 	char line[DEVICE_LINE] = "", host[64] = "";
@@ -269,8 +267,7 @@ static int measure_all(struct rank *rank)
 	int err = explain_costs(rank);
 
 	if (!err && rank->options->contest)
-		return bench_contest_run(
-			stdout, rank->options, rank->comm, rank->send, rank->recv);
+		return bench_contest_run(stdout, rank->options, rank->comm, rank->send, rank->recv);
 	if (!err)
 		err = gather_devices(rank->options, rank->comm, &devices);
 
@@ -337,21 +334,9 @@ int main(int argc, char **argv)
 {
 	struct bench_options options;
 	struct bench bench = { &options, argv };
-	char complaint[512];
 
-	switch (bench_options_read(&options, argc, argv, complaint, sizeof(complaint))) {
-	case BENCH_HELP:
-		bench_options_help(stdout);
-		return 0;
-	case BENCH_VERSION:
-		printf("rondo-bench %s\n", rondo_version());
-		return 0;
-	case BENCH_REFUSE:
-		fprintf(stderr, "rondo-bench: %s\n", complaint);
+	if (!bench_options_read(&options, argc, argv))
 		return 2;
-	case BENCH_RUN:
-		break;
-	}
 	if (options.floor)
 		return bench_floor_run(&options);
 	if (options.init)

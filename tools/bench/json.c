@@ -77,7 +77,7 @@ static void write_config(FILE *out, const struct bench_options *options, int ran
 	fprintf(out, ", \"minimum_bytes\": %zu, \"maximum_bytes\": %zu", options->least,
 		options->most);
 	if (options->factor > 1)
-		fprintf(out, ", \"step_factor\": %zu", options->factor);
+		fprintf(out, ", \"step_factor\": %d", options->factor);
 	else
 		fprintf(out, ", \"step_bytes\": %zu", options->step);
 	fprintf(out,

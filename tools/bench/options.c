@@ -1,32 +1,13 @@
 #include "options.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <getopt.h>
-#include <limits.h>
-#include <stdarg.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "arguments.h"
+
 #define MOST_RANKS 4096
-
-struct complaint {
-	char *text;
-	size_t size;
-};
-
-static enum bench_verdict refuse(struct complaint complaint, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static enum bench_verdict refuse(struct complaint complaint, const char *format, ...)
-{
-	va_list values;
-
-	va_start(values, format);
-	vsnprintf(complaint.text, complaint.size, format, values);
-	va_end(values);
-	return BENCH_REFUSE;
-}
 
 static const char *const type_names[RONDO_TYPE_COUNT] = {
 	[RONDO_I8] = "int8",
@@ -71,7 +52,7 @@ bool bench_size_parse(const char *text, size_t *size)
 
 size_t bench_size_next(const struct bench_options *options, size_t size)
 {
-	size_t next = options->factor > 1 ? size * options->factor : size + options->step;
+	size_t next = options->factor > 1 ? size * (size_t)options->factor : size + options->step;
 
 	if (next == 0)
 		next = rondo_type_size(options->type); /* a factor leads nowhere from 0 */
@@ -80,249 +61,203 @@ size_t bench_size_next(const struct bench_options *options, size_t size)
 	return next;
 }
 
-static bool parse_number(const char *text, long least, long most, int *number)
+static bool read_size(const struct argument *argument, void *target, const char *text)
 {
-	char *end;
-	errno = 0;
-	long value = strtol(text, &end, 10);
-
-	if (errno || end == text || *end || value < least || value > most)
-		return false;
-	*number = (int)value;
-	return true;
+	return bench_size_parse(text, target) ||
+	       arguments_refuse_value(argument, "a size such as 8, 64K, 128M or 1G", text);
 }
 
-static bool parse_type(const char *text, struct bench_options *options)
+static bool read_step(const struct argument *argument, void *target, const char *text)
 {
+	if (!read_size(argument, target, text))
+		return false;
+	return *(size_t *)target > 0 || arguments_refuse_value(argument, "a size above 0", text);
+}
+
+static bool read_type(const struct argument *argument, void *target, const char *text)
+{
+	struct bench_options *options = target;
+
 	options->every_type = strcmp(text, "all") == 0;
-	for (int type = 0; type < RONDO_TYPE_COUNT && !options->every_type; type++) {
+	for (int type = 0; type < RONDO_TYPE_COUNT; type++) {
 		if (strcmp(text, type_names[type]) == 0 ||
 			strcmp(text, rondo_type_name(type)) == 0) {
 			options->type = type;
 			return true;
 		}
 	}
-	return options->every_type;
+	return options->every_type ||
+	       arguments_refuse_value(argument,
+		       "int8, uint8, int32, uint32, int64, uint64, half, bfloat16, float, double, "
+		       "f8e4m3, f8e5m2 or all",
+		       text);
 }
 
-static bool parse_op(const char *text, struct bench_options *options)
+static bool read_op(const struct argument *argument, void *target, const char *text)
 {
+	struct bench_options *options = target;
+
 	options->every_op = strcmp(text, "all") == 0;
-	for (int op = 0; op < RONDO_OP_COUNT && !options->every_op; op++) {
+	for (int op = 0; op < RONDO_OP_COUNT; op++) {
 		if (strcmp(text, rondo_op_name(op)) == 0) {
 			options->op = op;
 			return true;
 		}
 	}
-	return options->every_op;
+	return options->every_op ||
+	       arguments_refuse_value(argument,
+		       "sum, prod, min, max, avg, band, bor, bxor, land, lor, lxor or all", text);
 }
 
-static bool parse_root(const char *text, struct bench_options *options)
+static bool read_root(const struct argument *argument, void *target, const char *text)
 {
+	struct bench_options *options = target;
+
 	options->every_root = strcmp(text, "all") == 0 || strcmp(text, "-1") == 0;
-	return options->every_root || parse_number(text, 0, INT_MAX, &options->root);
+	return options->every_root || arguments_number(argument, &options->root, text);
 }
 
-enum { RANKS = 256, TRANSPORT, ALGO, REGISTERED, DEVICE, SVG, QUICK, EXPLAIN, SWEEP, VERSION };
+#define AT(member) offsetof(struct bench_options, member)
+#define WHOLE 0 /* the reader sets more than one member */
 
-static const struct option long_options[] = {
-	{ "minbytes", required_argument, NULL, 'b' },
-	{ "maxbytes", required_argument, NULL, 'e' },
-	{ "stepbytes", required_argument, NULL, 'i' },
-	{ "stepfactor", required_argument, NULL, 'f' },
-	{ "iters", required_argument, NULL, 'n' },
-	{ "warmup_iters", required_argument, NULL, 'w' },
-	{ "check", required_argument, NULL, 'c' },
-	{ "op", required_argument, NULL, 'o' },
-	{ "datatype", required_argument, NULL, 'd' },
-	{ "root", required_argument, NULL, 'r' },
-	{ "ngpus", required_argument, NULL, 'g' },
-	{ "nthreads", required_argument, NULL, 't' },
-	{ "blocking", required_argument, NULL, 'z' },
-	{ "average", required_argument, NULL, 'a' },
-	{ "output_file", required_argument, NULL, 'J' },
-	{ "percentiles", no_argument, NULL, 'I' },
-	{ "ranks", required_argument, NULL, RANKS },
-	{ "transport", required_argument, NULL, TRANSPORT },
-	{ "algo", required_argument, NULL, ALGO },
-	{ "registered", no_argument, NULL, REGISTERED },
-	{ "device", no_argument, NULL, DEVICE },
-	{ "svg", required_argument, NULL, SVG },
-	{ "quick", no_argument, NULL, QUICK },
-	{ "explain", no_argument, NULL, EXPLAIN },
-	{ "sweep", no_argument, NULL, SWEEP },
-	{ "help", no_argument, NULL, 'h' },
-	{ "version", no_argument, NULL, VERSION },
-	{ NULL, 0, NULL, 0 },
+static const struct argument table[] = {
+	{ "minbytes", 'b', AT(least), read_size, 0, 0 },
+	{ "maxbytes", 'e', AT(most), read_size, 0, 0 },
+	{ "stepbytes", 'i', AT(step), read_step, 0, 0 },
+	{ "stepfactor", 'f', AT(factor), arguments_number, 1, 1 << 20 },
+	{ "iters", 'n', AT(iterations), arguments_number, 1, 100000000 },
+	{ "warmup_iters", 'w', AT(warmup), arguments_number, 0, 100000000 },
+	{ "check", 'c', AT(checks), arguments_number, 0, 100000 },
+	{ "op", 'o', WHOLE, read_op, 0, 0 },
+	{ "datatype", 'd', WHOLE, read_type, 0, 0 },
+	{ "root", 'r', WHOLE, read_root, -1, MOST_RANKS - 1 },
+	{ "ngpus", 'g', AT(gpus), arguments_number, 1, MOST_RANKS },
+	{ "nthreads", 't', AT(threads), arguments_number, 1, MOST_RANKS },
+	{ "blocking", 'z', AT(blocking), arguments_number, 0, 1 },
+	{ "average", 'a', AT(average), arguments_number, BENCH_RANK0, BENCH_SLOWEST },
+	{ "output_file", 'J', AT(json), arguments_text, 0, 0 },
+	{ "percentiles", 'I', AT(percentiles), NULL, 0, 0 },
+	{ "ranks", 0, AT(ranks), arguments_number, 1, MOST_RANKS },
+	{ "transport", 0, AT(transport), arguments_text, 0, 0 },
+	{ "algo", 0, AT(algo), arguments_text, 0, 0 },
+	{ "registered", 0, AT(registered), NULL, 0, 0 },
+	{ "device", 0, AT(device), NULL, 0, 0 },
+	{ "svg", 0, AT(svg), arguments_text, 0, 0 },
+	{ "quick", 0, AT(quick), NULL, 0, 0 },
+	{ "explain", 0, AT(explains), NULL, 0, 0 },
+	{ "sweep", 0, AT(contest), NULL, 0, 0 },
+	{ 0 },
 };
 
-/* Reads one option's value; returns what it should have been when it is wrong, else NULL. */
-static const char *take(struct bench_options *options, int letter, const char *value)
-{
-	static const char *const size = "a size such as 8, 64K, 128M or 1G";
-	int number;
-
-	switch (letter) {
-	case 'b':
-		return bench_size_parse(value, &options->least) ? NULL : size;
-	case 'e':
-		return bench_size_parse(value, &options->most) ? NULL : size;
-	case 'i':
-		return bench_size_parse(value, &options->step) && options->step ? NULL : size;
-	case 'f':
-		if (!parse_number(value, 1, 1 << 20, &number))
-			return "a whole number from 1 (which means: step by -i) up";
-		options->factor = (size_t)number;
-		return NULL;
-	case 'n':
-		return parse_number(value, 1, 100000000, &options->iterations)
-			       ? NULL
-			       : "a whole number from 1 up";
-	case 'w':
-		return parse_number(value, 0, 100000000, &options->warmup)
-			       ? NULL
-			       : "a whole number from 0 up";
-	case 'c':
-		return parse_number(value, 0, 100000, &options->checks)
-			       ? NULL
-			       : "a whole number from 0 up";
-	case 'o':
-		return parse_op(value, options) ? NULL : "sum, prod, min, max, avg, band, bor, bxor, "
-							   "land, lor, lxor or all";
-	case 'd':
-		return parse_type(value, options)
-			       ? NULL
-			       : "int8, uint8, int32, uint32, int64, uint64, half, "
-				 "bfloat16, float, double, f8e4m3, f8e5m2 or all";
-	case 'r':
-		return parse_root(value, options) ? NULL : "a rank, or -1 for each in turn";
-	case 'g':
-		return parse_number(value, 1, MOST_RANKS, &options->gpus)
-			       ? NULL
-			       : "a whole number from 1 up";
-	case 't':
-		return parse_number(value, 1, MOST_RANKS, &options->threads)
-			       ? NULL
-			       : "a whole number from 1 up";
-	case 'z':
-		if (!parse_number(value, 0, 1, &number))
-			return "0 (on a stream) or 1 (in the caller)";
-		options->blocking = number;
-		return NULL;
-	case 'a':
-		if (!parse_number(value, 0, 3, &number))
-			return "0 (rank 0), 1 (average), 2 (fastest) or 3 (slowest)";
-		options->average = (enum bench_average)number;
-		return NULL;
-	case RANKS:
-		return parse_number(value, 1, MOST_RANKS, &options->ranks)
-			       ? NULL
-			       : "a whole number from 1 up";
-	case TRANSPORT:
-		options->transport = value;
-		return NULL;
-	case ALGO:
-		options->algo = value;
-		return NULL;
-	case REGISTERED:
-		options->registered = true;
-		return NULL;
-	case DEVICE:
-		options->device = true;
-		return NULL;
-	case 'J':
-		options->json = value;
-		return NULL;
-	case SVG:
-		options->svg = value;
-		return NULL;
-	case QUICK:
-		options->quick = true;
-		return NULL;
-	case EXPLAIN:
-		options->explains = true;
-		return NULL;
-	case SWEEP:
-		options->contest = true;
-		return NULL;
-	default: /* 'I' */
-		options->percentiles = true;
-		return NULL;
-	}
-}
-
-static const char *option_name(int letter)
-{
-	for (const struct option *option = long_options; option->name; option++) {
-		if (option->val == letter)
-			return option->name;
-	}
-	return "?";
-}
-
-static enum bench_verdict check(const struct bench_options *options, struct complaint complaint)
+/* What is compared with --sweep and --explain? */
+static bool check_contest(const struct bench_options *options, bool launched)
 {
 	const char *name = options->collective ? options->collective->name : "init";
 
+	if (options->contest && !options->ranks && !launched)
+		return arguments_refuse(
+			"--sweep needs ranks in processes: give --ranks N, or use rondo-run");
+	if (strcmp(name, "sendrecv") == 0)
+		return arguments_refuse("there are no algorithms of %s to compare", name);
+	return options->collective ||
+	       arguments_refuse("--sweep and --explain go with a collective, not with %s", name);
+}
+
+/* Do the options make sense together? */
+static bool check(const struct bench_options *options)
+{
+	bool launched = getenv("WORLD_SIZE") != NULL;
+
 	if (options->floor)
-		return BENCH_RUN;
-	if (options->init && !options->ranks && !getenv("WORLD_SIZE"))
-		return refuse(complaint,
-			"init takes processes: give --ranks N, or use a launcher");
+		return true;
+	if (options->init && !options->ranks && !launched)
+		return arguments_refuse("init takes processes: give --ranks N, or use a launcher");
 	if (options->least > options->most)
-		return refuse(
-			complaint, "-b %zu is more than -e %zu", options->least, options->most);
-	if (options->ranks && getenv("WORLD_SIZE"))
-		return refuse(complaint,
-			"--ranks forks its own ranks, but a launcher has set WORLD_SIZE; "
-			"use one of the two");
-	if (options->contest && !options->ranks && !getenv("WORLD_SIZE"))
-		return refuse(complaint, "--sweep needs ranks in processes: give --ranks N, or use "
-					 "rondo-run");
-	if ((options->contest || options->explains) && strcmp(name, "sendrecv") == 0)
-		return refuse(complaint, "there are no algorithms of %s to compare", name);
-	if ((options->contest || options->explains) && !options->collective)
-		return refuse(complaint, "--sweep and --explain go with a collective, not with %s",
-			name);
+		return arguments_refuse(
+			"-b %zu is more than -e %zu", options->least, options->most);
+	if (options->ranks && launched)
+		return arguments_refuse("--ranks forks its own ranks, but a launcher has set "
+					"WORLD_SIZE; use one of the two");
+	if ((options->contest || options->explains) && !check_contest(options, launched))
+		return false;
 	if ((long)options->threads * options->gpus * (options->ranks ? options->ranks : 1) >
 		MOST_RANKS)
-		return refuse(complaint, "more than %d ranks", MOST_RANKS);
-	return BENCH_RUN;
+		return arguments_refuse("more than %d ranks", MOST_RANKS);
+	return true;
 }
 
-static enum bench_verdict read_flags(
-	struct bench_options *options, int argc, char **argv, struct complaint complaint)
+static bool read_words(struct bench_options *options, char **words)
 {
-	int letter;
-
-	optind = 0; /* GNU: start afresh, also the second time in one process */
-	opterr = 0;
-	while ((letter = getopt_long(argc, argv, "+:b:e:i:f:n:w:c:o:d:r:g:t:z:a:J:Ih", long_options,
-			NULL)) != -1) {
-		const char *bad = optind > 0 && optind <= argc ? argv[optind - 1] : "";
-
-		if (letter == 'h')
-			return BENCH_HELP;
-		if (letter == VERSION)
-			return BENCH_VERSION;
-		if (letter == ':')
-			return refuse(complaint, "%s needs a value", bad);
-		if (letter == '?')
-			return refuse(complaint, "%s is no option here; --help lists them", bad);
-		const char *wanted = take(options, letter, optarg);
-		if (wanted)
-			return refuse(complaint, "--%s: '%s' should be %s", option_name(letter),
-				optarg, wanted);
-	}
-	if (optind < argc)
-		return refuse(complaint, "'%s' is left over; --help shows the usage", argv[optind]);
-	return check(options, complaint);
+	if (!words[0])
+		return arguments_refuse("which collective?");
+	options->collective = bench_collective_find(words[0]);
+	options->floor = strcmp(words[0], "floor") == 0;
+	options->init = strcmp(words[0], "init") == 0;
+	if (!options->collective && !options->floor && !options->init)
+		return arguments_refuse("'%s' is no collective", words[0]);
+	return !words[1] || arguments_refuse("'%s' is left over", words[1]);
 }
 
-enum bench_verdict bench_options_read(
-	struct bench_options *options, int argc, char **argv, char *text, size_t text_size)
+static const char help[] =
+	"usage: rondo-bench COLLECTIVE [OPTION]...\n"
+	"       rondo-bench floor [--quick]\n"
+	"       rondo-bench init --ranks N [--transport LIST] [-n N]\n"
+	"\n"
+	"Times a collective over a range of sizes and checks its results, like nccl-tests.\n"
+	"`floor` measures what this machine can do at best: memory, cores, loopback.\n"
+	"`init` measures what a communicator costs: the time to make it, and its memory.\n"
+	"\n"
+	"Collectives: all_reduce reduce_scatter all_gather broadcast reduce alltoall gather\n"
+	"             scatter sendrecv barrier\n"
+	"\n"
+	"Sizes (suffixes K, M, G are powers of 1024)\n"
+	"  -b, --minbytes SIZE      first size (default 32M)\n"
+	"  -e, --maxbytes SIZE      last size (default 32M)\n"
+	"  -f, --stepfactor N       multiply by N from one size to the next (default 1: add\n"
+	"                           -i instead)\n"
+	"  -i, --stepbytes SIZE     add SIZE from one size to the next (default 1M)\n"
+	"What to run\n"
+	"  -d, --datatype TYPE      int8 uint8 int32 uint32 int64 uint64 half bfloat16 float\n"
+	"                           double f8e4m3 f8e5m2 or all (default float)\n"
+	"  -o, --op OP              sum prod min max avg, of integers also band bor bxor land\n"
+	"                           lor lxor, or all (default sum)\n"
+	"  -r, --root RANK          root of broadcast, reduce, gather, scatter; -1: each\n"
+	"                           (default 0)\n"
+	"  -z, --blocking 0|1       1: in the caller (default); 0: queued on a stream\n"
+	"How to measure\n"
+	"  -n, --iters N            timed iterations, at least (default 20)\n"
+	"  -w, --warmup_iters N     untimed iterations before (default 5)\n"
+	"  -c, --check N            rounds of checking the results; 0: none (default 1)\n"
+	"  -a, --average 0|1|2|3    report the time of rank 0, the average, the fastest or\n"
+	"                           the slowest rank (default 3)\n"
+	"  -I, --percentiles        time each iteration; add columns p50, p99 and max\n"
+	"Ranks (default: RANK and WORLD_SIZE as a launcher sets them, else one)\n"
+	"      --ranks N            fork N processes\n"
+	"  -t, --nthreads N         ranks in each process, as threads (default 1)\n"
+	"  -g, --ngpus N            taken as -t: the buffers are host memory, there are no\n"
+	"                           GPUs to count\n"
+	"      --transport LIST     transports that may be used, e.g. shm or tcp\n"
+	"      --algo NAME          algorithm to use\n"
+	"      --registered         buffers from rondo_mem_alloc(), which local ranks\n"
+	"                           address directly\n"
+	"      --device             buffers in GPU memory; rank r on GPU r modulo their number\n"
+	"Choices\n"
+	"      --explain            print what links cost, and for each size the ways to run\n"
+	"                           it, what the library expects of each, and what it chooses\n"
+	"      --sweep              set every algorithm beside the library's choice, in turns;\n"
+	"                           with --quick, in fewer of them\n"
+	"Output\n"
+	"  -J, --output_file FILE   the results as JSON as well\n"
+	"      --svg FILE           a plot of time and bus bandwidth over size\n"
+	"  -h, --help    --version\n"
+	"\n"
+	"Exit status: 0; 1 when a value was wrong or a call failed; 2 for a bad command line.\n"
+	"\n"
+	"  rondo-bench all_reduce --ranks 2 -b 8 -e 128M -f 2\n";
+
+bool bench_options_read(struct bench_options *options, int argc, char **argv)
 {
-	struct complaint complaint = { text, text_size };
+	static const struct arguments known = { help, table, false };
 
 	*options = (struct bench_options){
 		.least = 32 << 20,
@@ -336,86 +271,11 @@ enum bench_verdict bench_options_read(
 		.type = RONDO_F32,
 		.threads = 1,
 		.gpus = 1,
-		.blocking = true,
+		.blocking = 1,
 		.average = BENCH_SLOWEST,
 	};
-	if (argc < 2)
-		return refuse(complaint, "which collective? --help lists them");
-	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
-		return BENCH_HELP;
-	if (strcmp(argv[1], "--version") == 0)
-		return BENCH_VERSION;
-	options->collective = bench_collective_find(argv[1]);
-	options->floor = strcmp(argv[1], "floor") == 0;
-	options->init = strcmp(argv[1], "init") == 0;
-	if (!options->collective && !options->floor && !options->init)
-		return refuse(complaint, "'%s' is no collective; --help lists them", argv[1]);
-	return read_flags(options, argc - 1, argv + 1, complaint);
-}
 
-static const char help_text[] =
-	"Usage: rondo-bench COLLECTIVE [options]\n"
-	"       rondo-bench floor [--quick]\n"
-	"       rondo-bench init --ranks N [--transport LIST] [-n N]\n"
-	"\n"
-	"Times a collective over a range of sizes and checks its results, like nccl-tests.\n"
-	"`floor` measures what this machine can do at best: memory, cores, loopback.\n"
-	"`init` measures what a communicator costs: the time to make it, and its memory.\n"
-	"\n"
-	"Collectives: all_reduce reduce_scatter all_gather broadcast reduce alltoall gather "
-	"scatter\n"
-	"             sendrecv barrier\n"
-	"\n"
-	"Sizes (suffixes K, M, G are powers of 1024)\n"
-	"  -b, --minbytes SIZE      first size (default 32M)\n"
-	"  -e, --maxbytes SIZE      last size (default 32M)\n"
-	"  -f, --stepfactor N       multiply by N from one size to the next (default 1: add -i "
-	"instead)\n"
-	"  -i, --stepbytes SIZE     add SIZE from one size to the next (default 1M)\n"
-	"What to run\n"
-	"  -d, --datatype TYPE      int8 uint8 int32 uint32 int64 uint64 half bfloat16 float "
-	"double\n"
-	"                           f8e4m3 f8e5m2 or all (default float)\n"
-	"  -o, --op OP              sum prod min max avg, of integers also band bor bxor land lor "
-	"lxor,\n"
-	"                           or all (default sum)\n"
-	"  -r, --root RANK          root of broadcast, reduce, gather, scatter; -1: each (default "
-	"0)\n"
-	"  -z, --blocking 0|1       1: in the caller (default); 0: queued on a stream\n"
-	"How to measure\n"
-	"  -n, --iters N            timed iterations, at least (default 20)\n"
-	"  -w, --warmup_iters N     untimed iterations before (default 5)\n"
-	"  -c, --check N            rounds of checking the results; 0: none (default 1)\n"
-	"  -a, --average 0|1|2|3    report the time of rank 0, the average, the fastest or the "
-	"slowest\n"
-	"                           rank (default 3)\n"
-	"  -I, --percentiles        time each iteration; add columns p50, p99 and max\n"
-	"Ranks (default: RANK and WORLD_SIZE as a launcher sets them, else one)\n"
-	"      --ranks N            fork N processes\n"
-	"  -t, --nthreads N         ranks in each process, as threads (default 1)\n"
-	"  -g, --ngpus N            taken as -t: the buffers are host memory, there are no GPUs to "
-	"count\n"
-	"      --transport LIST     transports that may be used, e.g. shm or tcp\n"
-	"      --algo NAME          algorithm to use\n"
-	"      --registered         buffers from rondo_mem_alloc(), which local ranks address directly\n"
-	"      --device             buffers in GPU memory; rank r on GPU r modulo their number\n"
-	"Choices\n"
-	"      --explain            print what links cost, and for each size the ways to run it, what "
-	"the\n"
-	"                           library expects of each, and what it chooses\n"
-	"      --sweep              set every algorithm beside the library's choice, in turns; with "
-	"--quick,\n"
-	"                           in fewer of them\n"
-	"Output\n"
-	"  -J, --output_file FILE   the results as JSON as well\n"
-	"      --svg FILE           a plot of time and bus bandwidth over size\n"
-	"  -h, --help    --version\n"
-	"\n"
-	"Exit status: 0; 1 when a value was wrong or a call failed; 2 for a bad command line.\n"
-	"\n"
-	"Example: rondo-bench all_reduce --ranks 2 -b 8 -e 128M -f 2\n";
+	int left = arguments_read(&known, options, argc, argv);
 
-void bench_options_help(FILE *out)
-{
-	fputs(help_text, out);
+	return left >= 0 && read_words(options, argv + left) && check(options);
 }

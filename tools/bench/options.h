@@ -14,7 +14,7 @@ struct bench_options {
 	bool floor, init; /* measure the machine's floor; what a comm costs */
 	size_t least, most; /* bytes */
 	size_t step; /* bytes; used where factor < 2 */
-	size_t factor;
+	int factor;
 	int iterations, warmup;
 	int checks; /* rounds of checking a size; 0: none */
 	bool every_op, every_type, every_root;
@@ -24,8 +24,8 @@ struct bench_options {
 	int threads; /* ranks in each process */
 	int ranks; /* processes to fork; 0: a launcher started this process, or none */
 	int gpus; /* of -g; taken as threads */
-	bool blocking; /* else on a stream */
-	enum bench_average average;
+	int blocking; /* 1: in the caller; 0: on a stream */
+	int average; /* enum bench_average */
 	bool percentiles;
 	const char *transport, *algo; /* NULL: the library's setting */
 	bool device; /* buffers in GPU memory */
@@ -36,17 +36,9 @@ struct bench_options {
 	bool contest; /* every algorithm against the library's choice */
 };
 
-/* What to do after reading the command line. */
-enum bench_verdict { BENCH_RUN, BENCH_HELP, BENCH_VERSION, BENCH_REFUSE };
-
-/*
- * Fills in the options, defaults first. On BENCH_REFUSE, `complaint` holds one line that says what
- * is wrong and what would be right. The options point into argv.
- */
-enum bench_verdict bench_options_read(struct bench_options *options, int argc, char **argv,
-	char *complaint, size_t complaint_size);
-
-void bench_options_help(FILE *out);
+/* Returns false, having said so in one line, where the arguments make no sense. --help and
+   --version are answered here, and exit. Texts point into argv. */
+bool bench_options_read(struct bench_options *options, int argc, char **argv);
 
 /* "128M" -> bytes, K, M and G being powers of 1024; false when it is no size. */
 bool bench_size_parse(const char *text, size_t *size);

@@ -50,7 +50,7 @@ void bench_table_head(FILE *out, const struct bench_options *options, const char
 		"iters: %d "
 		"agg iters: 1 validation: %d graph: 0\n",
 		options->threads, options->gpus, options->least, options->most,
-		factor ? options->factor : options->step, factor ? "factor" : "bytes",
+		factor ? (size_t)options->factor : options->step, factor ? "factor" : "bytes",
 		options->warmup, options->iterations, options->checks);
 	fprintf(out, "# rondo %s, %s; time of %s\n", rondo_version(),
 		options->blocking ? "called in the rank's own thread" : "queued on a stream",

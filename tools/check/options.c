@@ -1,13 +1,12 @@
 #include "check/options.h"
 
-#include <getopt.h>
-#include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "arguments.h"
 #include "contract.h"
-#include "rondo.h"
 
 #define RANKS_MAX 1024
 #define TIMEOUT_MAX_S 86400
@@ -34,43 +33,16 @@ static const char help[] =
 	"  rondo-check --transport ./libnearby.so\n"
 	"  rondo-check --algorithm ./libstar.so --ranks 16\n";
 
-static bool refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static bool refuse(const char *format, ...)
+static bool read_path(const struct argument *argument, void *target, const char *text)
 {
-	char text[512];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	fprintf(stderr, "rondo-check: %s (see rondo-check --help)\n", text);
-	return false;
-}
-
-static bool read_number(const char *name, const char *text, long most, int *number)
-{
-	char *end;
-	long value = strtol(text, &end, 10);
-
-	if (*text == '\0' || *end != '\0' || value < 1 || value > most)
-		return refuse("--%s wants a number from 1 to %ld, not '%s'", name, most, text);
-	*number = (int)value;
-	return true;
-}
-
-static bool add_path(const char **paths, const char *path)
-{
+	const char **paths = target;
 	int count = 0;
 
-	if (!*path)
-		return refuse("the path of a plug-in is empty");
 	while (paths[count])
 		count++;
 	if (count == PATHS_MAX - 1)
-		return refuse("more than %d plug-ins of a kind", PATHS_MAX - 1);
-	paths[count] = path;
-	return true;
+		return arguments_refuse("more than %d plug-ins of a kind", PATHS_MAX - 1);
+	return arguments_text(argument, &paths[count], text);
 }
 
 static void list_cases(void)
@@ -84,61 +56,42 @@ static bool is_case(const char *name)
 	for (int i = 0; contract_cases[i].name; i++)
 		if (strcmp(contract_cases[i].name, name) == 0)
 			return true;
-	return refuse("the contract suite has no case '%s' (rondo-check --list)", name);
+	return arguments_refuse("the contract suite has no case '%s': --list lists them", name);
 }
 
-enum { TRANSPORT = 1, ALGORITHM, RANKS, TIMEOUT, LIST, HELP, VERSION };
+#define AT(member) offsetof(struct options, member)
 
-static bool take(struct options *options, int option)
-{
-	switch (option) {
-	case TRANSPORT:
-		return add_path(options->transports, optarg);
-	case ALGORITHM:
-		return add_path(options->algorithms, optarg);
-	case RANKS:
-		return read_number("ranks", optarg, RANKS_MAX, &options->ranks);
-	case TIMEOUT:
-		return read_number("timeout", optarg, TIMEOUT_MAX_S, &options->timeout_s);
-	case LIST:
-		list_cases();
-		exit(0);
-	case HELP:
-		fputs(help, stdout);
-		exit(0);
-	case VERSION:
-		printf("rondo-check %s\n", rondo_version());
-		exit(0);
-	}
-	fprintf(stderr, "rondo-check: see rondo-check --help\n");
-	return false;
-}
+static const struct argument table[] = {
+	{ "transport", 0, AT(transports), read_path, 0, 0 },
+	{ "algorithm", 0, AT(algorithms), read_path, 0, 0 },
+	{ "ranks", 0, AT(ranks), arguments_number, 1, RANKS_MAX },
+	{ "timeout", 0, AT(timeout_s), arguments_number, 1, TIMEOUT_MAX_S },
+	{ "list", 0, AT(lists), NULL, 0, 0 },
+	{ 0 },
+};
 
 bool options_read(struct options *options, int argc, char **argv)
 {
-	static const struct option known[] = {
-		{ "transport", required_argument, NULL, TRANSPORT },
-		{ "algorithm", required_argument, NULL, ALGORITHM },
-		{ "ranks", required_argument, NULL, RANKS },
-		{ "timeout", required_argument, NULL, TIMEOUT },
-		{ "list", no_argument, NULL, LIST },
-		{ "help", no_argument, NULL, HELP },
-		{ "version", no_argument, NULL, VERSION },
-		{ NULL, 0, NULL, 0 },
-	};
-	int option;
+	static const struct arguments known = { help, table, false };
 
 	*options = (struct options){ .ranks = 64 };
-	while ((option = getopt_long(argc, argv, "", known, NULL)) != -1)
-		if (!take(options, option))
-			return false;
-	options->cases = argv + optind;
+
+	int left = arguments_read(&known, options, argc, argv);
+
+	if (left < 0)
+		return false;
+	if (options->lists) {
+		list_cases();
+		exit(0);
+	}
+	options->cases = argv + left;
 	for (char **name = options->cases; *name; name++)
 		if (!is_case(*name))
 			return false;
 	if (!options->transports[0] && !options->algorithms[0])
-		return refuse("name a plug-in, with --transport or --algorithm");
+		return arguments_refuse("name a plug-in, with --transport or --algorithm");
 	if (options->cases[0] && !options->transports[0])
-		return refuse("the cases are those of transports: name one with --transport");
+		return arguments_refuse(
+			"the cases are those of transports: name one with --transport");
 	return true;
 }

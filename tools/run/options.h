@@ -14,6 +14,7 @@ struct options {
 	const char *address; /* where rank 0 listens */
 	int port; /* 0: any that is free (one node only) */
 	int grace_s; /* from SIGTERM to SIGKILL */
+	bool standalone; /* this node is the whole job */
 	bool tag; /* each line begins with its rank */
 	char **command; /* the program and its arguments, NULL at the end */
 };

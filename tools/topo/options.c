@@ -1,11 +1,9 @@
 #include "options.h"
 
-#include <getopt.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <stddef.h>
 #include <string.h>
 
-#include "rondo.h"
+#include "arguments.h"
 
 static const char help[] =
 	"usage: rondo-topo [OPTION]...\n"
@@ -27,74 +25,16 @@ static const char help[] =
 	"  rondo-topo --dump here.json\n"
 	"  rondo-topo --load here.json --ranks 8 --svg here.svg\n";
 
-static bool refuse(const char *what, const char *value)
-{
-	fprintf(stderr, "rondo-topo: %s%s%s (see rondo-topo --help)\n", what, value ? " " : "",
-		value ? value : "");
-	return false;
-}
+#define AT(member) offsetof(struct topo_options, member)
 
-static bool read_ranks(int *ranks, const char *text)
-{
-	char *end;
-	long value = strtol(text, &end, 10);
-
-	if (*text < '0' || *text > '9' || *end || value < 1 || value > TOPO_RANKS_MAX)
-		return refuse("--ranks wants a number from 1 to 1024, not", text);
-	*ranks = (int)value;
-	return true;
-}
-
-enum { OPT_LOAD = 1, OPT_DUMP, OPT_SVG, OPT_JSON, OPT_RANKS, OPT_HELP, OPT_VERSION };
-
-static const struct option long_options[] = {
-	{ "load", required_argument, NULL, OPT_LOAD },
-	{ "dump", required_argument, NULL, OPT_DUMP },
-	{ "svg", required_argument, NULL, OPT_SVG },
-	{ "json", no_argument, NULL, OPT_JSON },
-	{ "ranks", required_argument, NULL, OPT_RANKS },
-	{ "help", no_argument, NULL, OPT_HELP },
-	{ "version", no_argument, NULL, OPT_VERSION },
-	{ NULL, 0, NULL, 0 },
+static const struct argument table[] = {
+	{ "load", 0, AT(load), arguments_text, 0, 0 },
+	{ "dump", 0, AT(dump), arguments_text, 0, 0 },
+	{ "svg", 0, AT(svg), arguments_text, 0, 0 },
+	{ "json", 0, AT(json), NULL, 0, 0 },
+	{ "ranks", 0, AT(ranks), arguments_number, 1, TOPO_RANKS_MAX },
+	{ 0 },
 };
-
-static void answer_and_exit(const char *format, const char *text)
-{
-	bool said = printf(format, text) >= 0 && fflush(stdout) == 0;
-
-	exit(said ? EXIT_SUCCESS : EXIT_FAILURE);
-}
-
-static bool read_file(const char **file, const char *name)
-{
-	*file = optarg;
-	return *optarg || refuse(name, "wants the name of a file");
-}
-
-static bool read_option(struct topo_options *options, int option)
-{
-	switch (option) {
-	case OPT_LOAD:
-		return read_file(&options->load, "--load");
-	case OPT_DUMP:
-		return read_file(&options->dump, "--dump");
-	case OPT_SVG:
-		return read_file(&options->svg, "--svg");
-	case OPT_JSON:
-		options->json = true;
-		return true;
-	case OPT_RANKS:
-		return read_ranks(&options->ranks, optarg);
-	case OPT_HELP:
-		answer_and_exit("%s", help);
-		return true;
-	case OPT_VERSION:
-		answer_and_exit("rondo-topo %s\n", rondo_version());
-		return true;
-	default:
-		return false; /* getopt has said why */
-	}
-}
 
 static bool is_stdout(const char *file)
 {
@@ -103,16 +43,18 @@ static bool is_stdout(const char *file)
 
 bool topo_options_read(struct topo_options *options, int argc, char **argv)
 {
-	int option;
+	static const struct arguments known = { help, table, false };
 
 	*options = (struct topo_options){ 0 };
-	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
-		if (!read_option(options, option))
-			return false;
-	}
-	if (optind < argc)
-		return refuse("what is meant by", argv[optind]);
+
+	int left = arguments_read(&known, options, argc, argv);
+
+	if (left < 0)
+		return false;
+	if (left < argc)
+		return arguments_refuse("what is meant by '%s'?", argv[left]);
 	if (options->json + is_stdout(options->dump) + is_stdout(options->svg) > 1)
-		return refuse("standard output can be given one of --json, --dump and --svg", NULL);
+		return arguments_refuse(
+			"standard output can be given one of --json, --dump and --svg");
 	return true;
 }
