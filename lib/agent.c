@@ -220,12 +220,14 @@ static struct rd_post *post_of(struct rd_board *board, int rank, uint32_t number
 	return &board->pages[rank]->posts[number % 2];
 }
 
-static void write_post(struct rd_board *board, const struct rd_call *call, uint32_t number)
+static void write_post(
+	struct rd_board *board, const struct rd_call *call, uint64_t factor, uint32_t number)
 {
 	int rank = board->comm->rank;
 	struct rd_post *post = post_of(board, rank, number);
 
 	post->signature = rd_exec_signature(call);
+	post->factor = factor;
 	rd_board_describe(board, call->in, rd_board_in_size(call, rank), &post->in);
 	rd_board_describe(board, call->out, rd_board_out_size(call, rank), &post->out);
 	rd_word_write(&post->number, number);
@@ -271,6 +273,7 @@ static int fill_in(
 
 		if (rank == work->rank)
 			continue;
+		work->factors[rank] = post->factor;
 		if (in_size > 0) {
 			work->in[rank] = rd_board_reach(board, rank, &post->in, in_size);
 			if (!work->in[rank])
@@ -325,7 +328,7 @@ static int run_direct(
 	uint32_t number = ++agent->calls;
 	int err;
 
-	write_post(board, &task->call, number);
+	write_post(board, &task->call, work->factors[work->rank], number);
 	err = read_posts(board, &task->call, number);
 	if (err)
 		return err;
@@ -347,14 +350,12 @@ static size_t padded(size_t size)
 
 static size_t in_bytes(const struct rd_call *call)
 {
-	return call->in ? rd_in_blocks(&call->problem) * call->count * rondo_type_size(call->type)
-			: 0;
+	return call->in ? rd_call_in_size(call) : 0;
 }
 
 static size_t out_bytes(const struct rd_call *call)
 {
-	return call->out ? rd_out_blocks(&call->problem) * call->count * rondo_type_size(call->type)
-			 : 0;
+	return call->out ? rd_call_out_size(call) : 0;
 }
 
 static void free_staging(struct rd_agent *agent)
@@ -420,6 +421,20 @@ static int stage_in(struct rd_agent *agent, struct rd_task *tasks, int count, vo
 	return err ? err : rd_agent_drain(agent->board);
 }
 
+/* What lies between blocks is not the call's to write. */
+static int stage_out(struct rd_board *board, char *out, const struct rd_call *call)
+{
+	const struct rd_extent *extents = call->terms ? call->terms->out : NULL;
+	int blocks = rd_out_blocks(&call->problem), err = 0;
+
+	if (!extents)
+		return copy(board, out, call->out, out_bytes(call));
+	for (int i = 0; i < blocks && !err; i++)
+		err = copy(board, out + extents[i].offset,
+			(const char *)call->out + extents[i].offset, extents[i].size);
+	return err;
+}
+
 static int run_staged(struct rd_agent *agent, struct rd_task *tasks, int count)
 {
 	void **outs = calloc((size_t)count, sizeof(*outs));
@@ -438,7 +453,7 @@ static int run_staged(struct rd_agent *agent, struct rd_task *tasks, int count)
 	/* Also after a failure: the comm must see its turns end. */
 	err = rd_run(tasks, count);
 	for (int i = 0; i < count && !err; i++)
-		err = copy(agent->board, outs[i], tasks[i].call.out, out_bytes(&tasks[i].call));
+		err = stage_out(agent->board, outs[i], &tasks[i].call);
 	free(outs);
 	return err;
 }
@@ -565,6 +580,7 @@ static void *work_off(void *argument)
 		agent->busy = true;
 		pthread_mutex_unlock(&agent->lock);
 		run_job(agent, job);
+		rd_run_forget(job->tasks, job->count);
 		free(job);
 		pthread_mutex_lock(&agent->lock);
 		agent->busy = false;

@@ -555,10 +555,12 @@ static const struct rd_plan *plan_for(struct rd_board *board, const struct rd_pr
 	return *plan;
 }
 
-/* By what all ranks know alike, so that they all do the same. Kernels know the first operations. */
+/* By what all ranks know alike, so that they all do the same. */
 bool rd_board_work(struct rd_board *board, const struct rd_call *call, struct rd_work *work)
 {
-	if (board->kernel == RD_KERNEL_STAGED || call->count == 0 || call->op > RONDO_AVG ||
+	/* A function of the program's runs on no device. */
+	if (board->kernel == RD_KERNEL_STAGED || call->count == 0 ||
+		(call->terms && (call->terms->in || call->terms->op.combine)) ||
 		!(rd_mapped.collectives >> call->problem.collective & 1))
 		return false;
 
@@ -772,20 +774,10 @@ int rd_board_takes(struct rondo_comm *comm, const struct rd_call *call, struct r
 	if (!lane && !comm->board && !comm->meets_devices)
 		return 0;
 
-	size_t block = call->count * rondo_type_size(call->type);
-	size_t in_size = rd_in_blocks(&call->problem) * block;
-	size_t out_size = rd_out_blocks(&call->problem) * block;
-	struct rd_allocation allocation;
+	size_t in_size = rd_call_in_size(call), out_size = rd_call_out_size(call);
 	bool in = false, out = false;
 	int err = 0;
 
-	if (call->terms && (lane || rd_is_device_memory(call->in, &allocation) ||
-				   rd_is_device_memory(call->out, &allocation)))
-		return rd_fail(RONDO_UNSUPPORTED,
-			"%s: blocks of different lengths and operations of the program's own are "
-			"for "
-			"host memory alone",
-			rd_collective_name(call->problem.collective));
 	if (lane)
 		err = check_lane(comm, lane);
 	if (!err)
@@ -896,7 +888,7 @@ static int submit(struct rd_lane *lane, struct rd_task *tasks, int count, bool *
 		err = rd_comm_failure(board->comm);
 	if (err)
 		return err;
-	if (board->comm->size == 1 && !is_transfer(tasks))
+	if (board->comm->size == 1 && !is_transfer(tasks) && !tasks->call.terms)
 		return run_alone(lane, tasks);
 	if (board->one_process && rd_board_work(board, &tasks->call, &work))
 		return launch(board, lane, tasks, &work);
@@ -904,17 +896,23 @@ static int submit(struct rd_lane *lane, struct rd_task *tasks, int count, bool *
 	return hand_over(board, lane, tasks, count);
 }
 
-/* Calls on several comms proceed together: the stream waits for none before all are under way. */
+/* Calls on several comms proceed together: the stream waits for none before all are under way. The
+   agent frees the terms of what is handed to it. */
 int rd_board_submit(struct rd_lane *lane, struct rd_task *tasks, int count)
 {
 	bool *handed = calloc((size_t)count, sizeof(*handed));
 	int err = 0;
 
-	if (!handed)
+	if (!handed) {
+		rd_run_forget(tasks, count);
 		return rd_fail(RONDO_MEMORY, "no memory for a group of %d calls", count);
-	for (int i = 0, batch; i < count && !err; i += batch) {
+	}
+	for (int i = 0, batch; i < count; i += batch) {
 		batch = batch_at(&tasks[i], count - i);
-		err = submit(lane, &tasks[i], batch, &handed[i]);
+		if (!err)
+			err = submit(lane, &tasks[i], batch, &handed[i]);
+		if (err || !handed[i])
+			rd_run_forget(&tasks[i], batch);
 	}
 	for (int i = 0; i < count && !err; i++)
 		if (handed[i])
@@ -930,7 +928,9 @@ int rd_board_run(struct rd_task *task)
 
 	if (!board->lane)
 		err = rd_lane_create(&board->lane, board->device, true, NULL);
-	if (!err)
+	if (err)
+		rd_run_forget(task, 1);
+	else
 		err = rd_board_submit(board->lane, task, 1);
 	return err ? err : rd_lane_synchronize(board->lane);
 }

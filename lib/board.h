@@ -48,6 +48,7 @@ struct rd_post {
 	uint32_t number;
 	struct rd_signature signature;
 	struct rd_lying in, out;
+	uint64_t factor; /* of a premultiplied sum */
 };
 
 /* Written by peers, but for halt and posts, which are this rank's. A rank posts call n + 2 only
@@ -133,7 +134,7 @@ void rd_board_destroy(struct rd_board *board);
  */
 int rd_board_takes(struct rondo_comm *comm, const struct rd_call *call, struct rondo_stream *stream,
 	bool *takes);
-/* Runs a checked call on no stream: now. */
+/* Runs a checked call on no stream: now. Takes over its terms, as rd_board_submit() does. */
 int rd_board_run(struct rd_task *task);
 /* Queues checked calls, of one comm or several. */
 int rd_board_submit(struct rd_lane *lane, struct rd_task *tasks, int count);

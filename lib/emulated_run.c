@@ -12,9 +12,24 @@
 /* Between looks, where a peer's thread may need this one's core. */
 #define LOOK_NS 50000
 
+/* One rank's elements, times its factor if there is one: where they lie, or in `scaled`. */
+static const char *input(
+	const struct rd_work *work, int rank, size_t at, size_t count, char *scaled)
+{
+	_Alignas(64) char factors[PART];
+	size_t element = rondo_type_size(work->type);
+
+	if (!work->scales)
+		return work->in[rank] + at;
+	for (size_t i = 0; i < count; i++)
+		memcpy(factors + i * element, &work->factors[rank], element);
+	rd_reduce(work->type, RONDO_PROD)(scaled, work->in[rank] + at, factors, count);
+	return scaled;
+}
+
 static void combine(const struct rd_work *work, const struct rd_work_step *step)
 {
-	_Alignas(64) char part[PART];
+	_Alignas(64) char part[PART], scaled[PART];
 	size_t element = rondo_type_size(work->type), most = PART / element;
 	rd_reduce_function reduce = rd_reduce(work->type, work->op);
 
@@ -22,9 +37,9 @@ static void combine(const struct rd_work *work, const struct rd_work_step *step)
 		size_t n = step->count - done < most ? step->count - done : most;
 		size_t in = step->in_at + done * element, out = step->out_at + done * element;
 
-		memcpy(part, work->in[0] + in, n * element);
+		memcpy(part, input(work, 0, in, n, scaled), n * element);
 		for (int rank = 1; rank < work->size; rank++)
-			reduce(part, part, work->in[rank] + in, n);
+			reduce(part, part, input(work, rank, in, n, scaled), n);
 		if (step->last && work->op == RONDO_AVG)
 			rd_average(part, n, work->type, work->size);
 		for (int rank = 0; rank < work->size; rank++)
@@ -92,6 +107,8 @@ static void announce(const struct rd_work *work, int peer, uint32_t epoch)
 	entry->in_high = (uint32_t)(in >> 32);
 	entry->out_low = (uint32_t)out;
 	entry->out_high = (uint32_t)(out >> 32);
+	entry->factor_low = (uint32_t)work->factors[work->rank];
+	entry->factor_high = (uint32_t)(work->factors[work->rank] >> 32);
 	entry->signature = work->signature;
 	rd_word_write(&entry->epoch_a, epoch);
 }
@@ -109,6 +126,7 @@ static bool meet(struct rd_work *work, int peer, uint32_t epoch)
 			(const char *)(uintptr_t)((uint64_t)entry->in_high << 32 | entry->in_low);
 		work->out[peer] =
 			(char *)(uintptr_t)((uint64_t)entry->out_high << 32 | entry->out_low);
+		work->factors[peer] = (uint64_t)entry->factor_high << 32 | entry->factor_low;
 	}
 	return true;
 }

@@ -114,19 +114,6 @@ int rd_op_check(const struct rd_own_op *op, rondo_type type, size_t size, size_t
 	return 0;
 }
 
-static size_t input_size(const struct rd_call *call)
-{
-	int blocks = rd_in_blocks(&call->problem);
-	size_t size = 0;
-
-	if (!call->terms->in)
-		return blocks * call->count * rondo_type_size(call->type);
-	for (int i = 0; i < blocks; i++)
-		if (size < call->terms->in[i].offset + call->terms->in[i].size)
-			size = call->terms->in[i].offset + call->terms->in[i].size;
-	return size;
-}
-
 /* Its own memory where the output has no room for the input. */
 static void *room_for_input(const struct rd_call *call, size_t size)
 {
@@ -144,7 +131,7 @@ int rd_op_scale(struct rd_call *call)
 {
 	_Alignas(64) char factors[BLOCK];
 	rd_reduce_function multiply = rd_reduce(call->type, RONDO_PROD);
-	size_t size = input_size(call), element = rondo_type_size(call->type);
+	size_t size = rd_call_in_size(call), element = rondo_type_size(call->type);
 
 	if (size == 0)
 		return 0;

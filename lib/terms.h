@@ -44,6 +44,11 @@ struct rd_call;
 struct rd_terms *rd_terms_create(int in_blocks, int out_blocks);
 void rd_terms_destroy(const struct rd_terms *terms);
 
+/* Bytes from the start of this rank's input, or output, to the end of its last block; of any call.
+ */
+size_t rd_call_in_size(const struct rd_call *call);
+size_t rd_call_out_size(const struct rd_call *call);
+
 /* Bytes of a block of the collective's space that this rank has or wants. */
 size_t rd_terms_block_size(const struct rd_call *call, int block);
 

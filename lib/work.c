@@ -75,6 +75,10 @@ bool rd_work_plan(struct rd_work *work, const struct rd_plan *plan, const struct
 	work->type = call->type;
 	work->op = call->op;
 	work->count = call->count;
+	work->scales = call->terms && call->terms->has_op;
+	if (work->scales)
+		memcpy(&work->factors[work->rank], &call->terms->op.factor,
+			sizeof(work->factors[0]));
 	work->step_count = 0;
 	if (work->size > RD_WORK_RANKS || !plan->mapped)
 		return false;

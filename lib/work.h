@@ -44,7 +44,7 @@ struct rd_desk_entry {
 	uint32_t in_low, epoch_a, in_high, epoch_b;
 	uint32_t out_low, epoch_c, out_high, epoch_d;
 	uint32_t signature, epoch_e, unused, epoch_f;
-	uint32_t pad[4];
+	uint32_t factor_low, epoch_g, factor_high, epoch_h;
 };
 
 struct rd_desk {
@@ -77,6 +77,7 @@ struct rd_work {
 	int exchanges; /* fused: peers' addresses come through the desks; in and out hold our own
 			  alone */
 	int small; /* fused, an all-reduce of few bytes: through the inboxes, with no barriers */
+	int scales; /* each rank's elements times its factor, before they are combined */
 	size_t count; /* elements in a block */
 	int blocks; /* the same on every rank */
 	uint32_t signature; /* fused: must be equal on all ranks */
@@ -84,6 +85,8 @@ struct rd_work {
 	struct rd_halt *halt;
 	const char *in[RD_WORK_RANKS];
 	char *out[RD_WORK_RANKS];
+	uint64_t
+		factors[RD_WORK_RANKS]; /* the bytes of one element; unknown where in and out are */
 	struct rd_desk *desks[RD_WORK_RANKS]; /* fused */
 	int step_count;
 	struct rd_work_step steps[RD_WORK_STEPS];

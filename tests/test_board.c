@@ -583,6 +583,65 @@ Test(board, different_calls_are_a_mismatch_on_every_rank, .timeout = 120)
 	try_ways(3, when_calls_differ, 0, true);
 }
 
+/* ---- Operations ---------------------------------------------------------------------------- */
+
+static void subtract(
+	void *into, const void *a, const void *b, size_t count, rondo_type type, void *argument)
+{
+	(void)type;
+	(void)argument;
+	for (size_t i = 0; i < count; i++)
+		((float *)into)[i] = ((const float *)a)[i] - ((const float *)b)[i];
+}
+
+static int one_own_call(struct citizen *citizen, struct memory *memory, rondo_op op, size_t count,
+	const float factors[3])
+{
+	fill_floats(memory->in, citizen->rank, count);
+	if (rondo_all_reduce(
+		    citizen->comm, memory->in, memory->out, count, RONDO_F32, op, memory->stream) ||
+		rondo_stream_synchronize(memory->stream))
+		return world_say(citizen, "%s", rondo_last_error());
+	for (size_t i = 0; i < count; i++) {
+		float wanted = factors[0] * value(0, i) + factors[1] * value(1, i) +
+			       factors[2] * value(2, i);
+
+		if (memory->out[i] != wanted)
+			return world_say(citizen, "element %zu of %zu is %g, not %g", i, count,
+				memory->out[i], wanted);
+	}
+	return 0;
+}
+
+/* The user's own function runs on the host; a factor on the device. */
+static int own_operations(struct citizen *citizen)
+{
+	static const float weights[3] = { 2, 3, 5 }, signs[3] = { 1, -1, -1 };
+	struct memory memory;
+	rondo_op weighed, own;
+	int wrong = open_memory(citizen, &memory);
+
+	if (wrong)
+		return wrong;
+	if (rondo_op_create_premul(citizen->comm, &weighed, &weights[citizen->rank], RONDO_F32) ||
+		rondo_op_create(citizen->comm, &own, subtract, 0, NULL))
+		return world_say(citizen, "%s", rondo_last_error());
+	for (int big = 0; big < 2 && !wrong; big++) {
+		size_t count = big ? 2 * COUNT_MAX : 5;
+
+		wrong = one_own_call(citizen, &memory, weighed, count, weights);
+		if (!wrong)
+			wrong = one_own_call(citizen, &memory, own, count, signs);
+	}
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(board, factors_and_functions_of_the_programs_own_are_applied, .timeout = 120)
+{
+	try_ways(3, own_operations, 0, true);
+}
+
 /* ---- Mixed-up use -------------------------------------------------------------------------- */
 
 static int refused(

@@ -255,51 +255,83 @@ Test(gpu, eight_ranks_make_many_mixed_calls_on_gpus, .timeout = 420)
 
 /* ---- Types and operations, against the host's ---------------------------------------------- */
 
-static int same_as_on_the_host(struct citizen *citizen)
+/* Small numbers, exact in sums and products of four also as the narrowest floats; of integers, any.
+ */
+static void put_element(void *at, rondo_type type, size_t i, int rank)
 {
-	enum { COUNT = 1003 };
-	struct buffers b;
-	int wrong = open_buffers(citizen, &b);
-	char *host = (char *)b.host, *right = malloc(COUNT * 8), *got = malloc(COUNT * 8);
+	static const uint16_t one[RONDO_TYPE_COUNT] = { [RONDO_F16] = 0x3c00,
+		[RONDO_BF16] = 0x3f80,
+		[RONDO_F8E4M3] = 0x38,
+		[RONDO_F8E5M2] = 0x3c };
+	static const uint16_t twice[RONDO_TYPE_COUNT] = {
+		[RONDO_F16] = 0x400, [RONDO_BF16] = 0x80, [RONDO_F8E4M3] = 8, [RONDO_F8E5M2] = 4
+	};
+	uint64_t bits = i * 13 + (uint64_t)rank * 5;
+	float f32 = (float)(i % 5) + 1;
+	double f64 = (double)(i % 5) + 1;
 
-	for (int type = 0; type < RONDO_TYPE_COUNT && !wrong; type++)
-		for (int op = 0; op < RONDO_OP_COUNT && !wrong; op++) {
-			size_t bytes = COUNT * rondo_type_size(type);
-			bool floats = type >= RONDO_F16;
+	/* Zeros, for logical operations. */
+	if (i % 7 == 0)
+		bits = rank % 2;
+	if (one[type])
+		bits = one[type] + twice[type] * (i % 3);
+	memcpy(at,
+		type == RONDO_F32   ? (void *)&f32
+		: type == RONDO_F64 ? (void *)&f64
+				    : (void *)&bits,
+		rondo_type_size(type));
+}
 
-			if (floats && op > RONDO_AVG)
-				continue;
-			/* As halves, these are small numbers, exact in sums of four. */
-			memset(host, 0, bytes);
-			for (size_t i = 0; i < COUNT; i++)
-				if (type == RONDO_F32)
-					((float *)host)[i] = (float)(i % 5) + 1;
-				else if (type == RONDO_F64)
-					((double *)host)[i] = (double)(i % 5) + 1;
-				else if (type == RONDO_F16)
-					((uint16_t *)host)[i] =
-						(uint16_t)(0x3c00 + 0x400 * (i % 3));
-				else if (type == RONDO_BF16)
-					((uint16_t *)host)[i] = (uint16_t)(0x3f80 + 0x80 * (i % 3));
-				else if (type == RONDO_F8E4M3 || type == RONDO_F8E5M2)
-					host[i] = (char)(type == RONDO_F8E4M3 ? 0x38 + 8 * (i % 3)
-									      : 0x3c + 4 * (i % 3));
-				else
-					host[i * rondo_type_size(type)] =
-						(char)(i * 13 + (size_t)citizen->rank * 5);
-			if (rondo_all_reduce(citizen->comm, host, right, COUNT, type, op, NULL) ||
-				rondo_copy(b.in, host, bytes, b.stream) ||
-				rondo_all_reduce(
-					citizen->comm, b.in, b.out, COUNT, type, op, b.stream) ||
-				rondo_copy(got, b.out, bytes, b.stream) ||
-				rondo_stream_synchronize(b.stream))
-				wrong = world_say(citizen, "%s", rondo_last_error());
-			else if (memcmp(got, right, bytes) != 0)
-				wrong = world_say(citizen, "%s %s differs from the host's",
-					rondo_type_name(type), rondo_op_name(op));
-		}
+static int compare_with_host(struct citizen *citizen, const struct buffers *b, rondo_type type,
+	rondo_op op, size_t count)
+{
+	size_t size = rondo_type_size(type), bytes = count * size;
+	char *host = (char *)b->host, *right = malloc(bytes), *got = malloc(bytes);
+	int wrong = 0;
+
+	for (size_t i = 0; i < count; i++)
+		put_element(host + i * size, type, i, citizen->rank);
+	if (rondo_all_reduce(citizen->comm, host, right, count, type, op, NULL) ||
+		rondo_copy(b->in, host, bytes, b->stream) ||
+		rondo_all_reduce(citizen->comm, b->in, b->out, count, type, op, b->stream) ||
+		rondo_copy(got, b->out, bytes, b->stream) || rondo_stream_synchronize(b->stream))
+		wrong = world_say(citizen, "%s", rondo_last_error());
+	else if (memcmp(got, right, bytes) != 0)
+		wrong = world_say(citizen, "%zu %s %s differ from the host's", count,
+			rondo_type_name(type), rondo_op_name(op));
 	free(right);
 	free(got);
+	return wrong;
+}
+
+/* Through inboxes, and with barriers. */
+static int compare_both(
+	struct citizen *citizen, const struct buffers *b, rondo_type type, rondo_op op)
+{
+	int wrong = compare_with_host(citizen, b, type, op, 1003);
+
+	return wrong ? wrong : compare_with_host(citizen, b, type, op, COUNT_MAX / 2 + 1);
+}
+
+static int same_as_on_the_host(struct citizen *citizen)
+{
+	struct buffers b;
+	int wrong = open_buffers(citizen, &b);
+
+	for (int type = 0; type < RONDO_TYPE_COUNT && !wrong; type++) {
+		unsigned char factor[8] = { 0 };
+		rondo_op weighed;
+
+		for (int op = 0; op < RONDO_OP_COUNT && !wrong; op++)
+			if (rondo_op_applies(op, type))
+				wrong = compare_both(citizen, &b, type, op);
+		/* Each rank its own; of floats, a power of two. */
+		put_element(factor, type, (size_t)citizen->rank % 3 + 15, 0);
+		if (!wrong && rondo_op_create_premul(citizen->comm, &weighed, factor, type))
+			wrong = world_say(citizen, "%s", rondo_last_error());
+		if (!wrong)
+			wrong = compare_both(citizen, &b, type, weighed);
+	}
 	close_buffers(&b);
 	return wrong;
 }

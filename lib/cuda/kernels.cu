@@ -20,6 +20,7 @@
 struct block {
 	const char *in[RD_WORK_RANKS];
 	char *out[RD_WORK_RANKS];
+	uint64_t factors[RD_WORK_RANKS];
 	uint32_t epoch;
 	int failed;
 };
@@ -59,9 +60,11 @@ static __device__ void announce(const struct rd_work &work, int peer, uint32_t e
 {
 	struct rd_desk_entry *entry = &work.desks[peer]->entered[work.rank][blockIdx.x];
 	uint64_t in = (uint64_t)work.in[work.rank], out = (uint64_t)work.out[work.rank];
+	uint64_t factor = work.factors[work.rank];
 
 	store_words(&entry->in_low, (uint32_t)in, epoch, (uint32_t)(in >> 32), epoch);
 	store_words(&entry->out_low, (uint32_t)out, epoch, (uint32_t)(out >> 32), epoch);
+	store_words(&entry->factor_low, (uint32_t)factor, epoch, (uint32_t)(factor >> 32), epoch);
 	store_words(&entry->signature, work.signature, epoch, 0, epoch);
 }
 
@@ -74,16 +77,17 @@ static __device__ bool meet(const struct rd_work &work, struct block &block, int
 {
 	const struct rd_desk_entry *entry = &work.desks[work.rank]->entered[peer][blockIdx.x];
 	struct patience patience = { 0, 0 };
-	uint4 in, out, rest;
+	uint4 in, out, factor, rest;
 
 	do {
 		in = load_words(&entry->in_low);
 		out = load_words(&entry->out_low);
+		factor = load_words(&entry->factor_low);
 		rest = load_words(&entry->signature);
 		if (is_over(work, patience, peer))
 			return false;
 	} while (!has_come(in, block.epoch) || !has_come(out, block.epoch) ||
-		 !has_come(rest, block.epoch));
+		 !has_come(factor, block.epoch) || !has_come(rest, block.epoch));
 	if (rest.x != work.signature) {
 		say_mismatch(work, peer);
 		return false;
@@ -91,6 +95,7 @@ static __device__ bool meet(const struct rd_work &work, struct block &block, int
 	if (work.exchanges) {
 		block.in[peer] = (const char *)((uint64_t)in.z << 32 | in.x);
 		block.out[peer] = (char *)((uint64_t)out.z << 32 | out.x);
+		block.factors[peer] = (uint64_t)factor.z << 32 | factor.x;
 	}
 	return true;
 }
@@ -162,16 +167,39 @@ static __device__ void spread(const struct rd_work &work, const struct block &bl
 	}
 }
 
+/* 8 bytes of data, as they travel. */
+template <typename T> union unit {
+	uint64_t bits;
+	unsigned char bytes[8];
+	T elements[8 / sizeof(T)];
+};
+
+/* Rounded to the type at once, as in host memory. */
+template <typename T> static __device__ T scaled(T value, uint64_t factor)
+{
+	using E = element<T>;
+	unit<T> by = { factor };
+
+	return E::narrow(multiply(E::widen(value), E::widen(by.elements[0])));
+}
+
 template <int at_once, typename T>
-static __device__ void load(
-	vector<T> (&got)[at_once], const struct block &block, const struct rd_work_step &step, int rank,
-	size_t first, size_t stride)
+static __device__ void load(vector<T> (&got)[at_once], const struct rd_work &work,
+	const struct block &block, const struct rd_work_step &step, int rank, size_t first,
+	size_t stride)
 {
 	const uint4 *in = (const uint4 *)(block.in[rank] + step.in_at);
 
 #pragma unroll
 	for (int k = 0; k < at_once; k++)
 		got[k].words = __ldcs(in + first + k * stride);
+	if (!work.scales)
+		return;
+#pragma unroll
+	for (int k = 0; k < at_once; k++)
+#pragma unroll
+		for (int e = 0; e < (int)(16 / sizeof(T)); e++)
+			got[k].elements[e] = scaled(got[k].elements[e], block.factors[rank]);
 }
 
 /* `at_once` vectors of a rank are on their way together: with all threads of a multiprocessor, that
@@ -184,7 +212,7 @@ static __device__ void combine_vectors(const struct rd_work &work, const struct 
 	typename E::sum sums[at_once][16 / sizeof(T)];
 	vector<T> got[at_once];
 
-	load<at_once>(got, block, step, 0, first, stride);
+	load<at_once>(got, work, block, step, 0, first, stride);
 #pragma unroll
 	for (int k = 0; k < at_once; k++)
 #pragma unroll
@@ -192,7 +220,7 @@ static __device__ void combine_vectors(const struct rd_work &work, const struct 
 			sums[k][e] = E::widen(got[k].elements[e]);
 #pragma unroll 1
 	for (int rank = 1; rank < work.size; rank++) {
-		load<at_once>(got, block, step, rank, first, stride);
+		load<at_once>(got, work, block, step, rank, first, stride);
 		add_up_by<T>(work.op, sums, got);
 	}
 #pragma unroll
@@ -204,16 +232,23 @@ static __device__ void combine_vectors(const struct rd_work &work, const struct 
 }
 
 template <typename T>
+static __device__ typename element<T>::sum load_element(const struct rd_work &work,
+	const struct block &block, const struct rd_work_step &step, int rank, size_t at)
+{
+	T value = ((const T *)(block.in[rank] + step.in_at))[at];
+
+	return element<T>::widen(work.scales ? scaled(value, block.factors[rank]) : value);
+}
+
+template <typename T>
 static __device__ void combine_element(const struct rd_work &work, const struct block &block,
 	const struct rd_work_step &step, size_t at, int divide_by)
 {
-	using E = element<T>;
-	typename E::sum sum = E::widen(((const T *)(block.in[0] + step.in_at))[at]);
+	typename element<T>::sum sum = load_element<T>(work, block, step, 0, at);
 
 #pragma unroll 1
 	for (int rank = 1; rank < work.size; rank++)
-		sum = combine_any<T>(work.op, sum,
-			E::widen(((const T *)(block.in[rank] + step.in_at))[at]));
+		sum = combine_any<T>(work.op, sum, load_element<T>(work, block, step, rank, at));
 #pragma unroll 1
 	for (int rank = 0; rank < work.size; rank++)
 		if (step.peer < 0 || step.peer == rank)
@@ -282,13 +317,6 @@ static __device__ void run_step(
 
 /* ---- Small all-reduces --------------------------------------------------------------------- */
 
-/* 8 bytes of data, as they travel. */
-template <typename T> union unit {
-	uint64_t bits;
-	unsigned char bytes[8];
-	T elements[8 / sizeof(T)];
-};
-
 static __device__ void post(uint32_t *inbox, size_t at, uint64_t bits, uint32_t epoch)
 {
 	store_words(inbox + at * 4, (uint32_t)bits, epoch, (uint32_t)(bits >> 32), epoch);
@@ -330,6 +358,8 @@ static __device__ void run_small(const struct rd_work &work, uint32_t epoch, siz
 		for (int i = 0; at > 0 && i < 8; i++)
 			if (first + i < size)
 				own.bytes[i] = in[first + i];
+		for (int e = 0; at > 0 && work.scales && e < width; e++)
+			own.elements[e] = scaled(own.elements[e], work.factors[work.rank]);
 #pragma unroll 1
 		for (int peer = 0; peer < work.size; peer++)
 			if (peer != work.rank)
@@ -377,6 +407,7 @@ template <typename T> static __device__ void run(const struct rd_work &work)
 	if (threadIdx.x < RD_WORK_RANKS) {
 		block.in[threadIdx.x] = work.in[threadIdx.x];
 		block.out[threadIdx.x] = work.out[threadIdx.x];
+		block.factors[threadIdx.x] = work.factors[threadIdx.x];
 	}
 	__syncthreads();
 	if (work.small) {

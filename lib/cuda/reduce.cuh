@@ -8,6 +8,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <stdint.h>
+#include <type_traits>
 
 #include "f8.h"
 #include "rondo.h"
@@ -102,6 +103,25 @@ template <> __device__ double greatest(double a, double b)
 	return a < b || (a == b && signbit(a)) ? b : a;
 }
 
+/* For integers alone: floats have no instance that is run. */
+template <int op, typename T> __device__ T combine_bits(T a, T b)
+{
+	if constexpr (std::is_integral<T>::value) {
+		if (op == RONDO_BAND)
+			return a & b;
+		if (op == RONDO_BOR)
+			return a | b;
+		if (op == RONDO_BXOR)
+			return a ^ b;
+		if (op == RONDO_LAND)
+			return a && b;
+		if (op == RONDO_LOR)
+			return a || b;
+		return !a != !b;
+	}
+	return a;
+}
+
 template <int op, typename T> __device__ T combine_two(T a, T b)
 {
 	if (op == RONDO_PROD)
@@ -110,7 +130,43 @@ template <int op, typename T> __device__ T combine_two(T a, T b)
 		return least(a, b);
 	if (op == RONDO_MAX)
 		return greatest(a, b);
+	if (op > RONDO_AVG)
+		return combine_bits<op>(a, b);
 	return add(a, b);
+}
+
+/* One switch for many elements, which are all of one operation: `run` is given it as a type's value. */
+template <int number> struct op_of {
+	static constexpr int value = number;
+};
+
+template <typename T, typename Run> static __device__ void by_op(int op, Run run)
+{
+	if constexpr (std::is_integral<T>::value) {
+		switch (op) {
+		case RONDO_BAND:
+			return run(op_of<RONDO_BAND>());
+		case RONDO_BOR:
+			return run(op_of<RONDO_BOR>());
+		case RONDO_BXOR:
+			return run(op_of<RONDO_BXOR>());
+		case RONDO_LAND:
+			return run(op_of<RONDO_LAND>());
+		case RONDO_LOR:
+			return run(op_of<RONDO_LOR>());
+		case RONDO_LXOR:
+			return run(op_of<RONDO_LXOR>());
+		}
+	}
+	switch (op) {
+	case RONDO_PROD:
+		return run(op_of<RONDO_PROD>());
+	case RONDO_MIN:
+		return run(op_of<RONDO_MIN>());
+	case RONDO_MAX:
+		return run(op_of<RONDO_MAX>());
+	}
+	run(op_of<RONDO_SUM>());
 }
 
 /* Integers are divided as what they have become in their own width, towards zero. */
@@ -147,41 +203,21 @@ static __device__ void add_up(typename element<T>::sum (&sums)[at_once][16 / siz
 				sums[k][e], E::widen(got[k].elements[e]));
 }
 
-/* One switch for many elements: they are all of one operation. */
 template <typename T, int at_once>
 static __device__ void add_up_by(int op, typename element<T>::sum (&sums)[at_once][16 / sizeof(T)],
 	const vector<T> (&got)[at_once])
 {
-	switch (op) {
-	case RONDO_PROD:
-		add_up<T, RONDO_PROD>(sums, got);
-		break;
-	case RONDO_MIN:
-		add_up<T, RONDO_MIN>(sums, got);
-		break;
-	case RONDO_MAX:
-		add_up<T, RONDO_MAX>(sums, got);
-		break;
-	default:
-		add_up<T, RONDO_SUM>(sums, got);
-	}
+	by_op<T>(op, [&](auto known) { add_up<T, known.value>(sums, got); });
 }
 
 template <typename T>
 static __device__ typename element<T>::sum combine_any(
 	int op, typename element<T>::sum a, typename element<T>::sum b)
 {
-	using sum = typename element<T>::sum;
+	typename element<T>::sum combined;
 
-	switch (op) {
-	case RONDO_PROD:
-		return combine_two<RONDO_PROD, sum>(a, b);
-	case RONDO_MIN:
-		return combine_two<RONDO_MIN, sum>(a, b);
-	case RONDO_MAX:
-		return combine_two<RONDO_MAX, sum>(a, b);
-	}
-	return combine_two<RONDO_SUM, sum>(a, b);
+	by_op<T>(op, [&](auto known) { combined = combine_two<known.value>(a, b); });
+	return combined;
 }
 
 #endif
