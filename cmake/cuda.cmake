@@ -35,18 +35,26 @@ set(rondo_architectures -gencode=arch=compute_80,code=sm_80 -gencode=arch=comput
 
 function(rondo_add_cuda target)
 	set(source ${PROJECT_SOURCE_DIR}/lib/cuda)
-	set(fatbin ${PROJECT_BINARY_DIR}/cuda/kernels.fatbin)
-	add_custom_command(OUTPUT ${fatbin}
-		COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -fatbin -std=c++17 -O3 ${rondo_architectures}
-			-I${PROJECT_SOURCE_DIR}/lib -I${PROJECT_SOURCE_DIR}/lib/include
-			-o ${fatbin} ${source}/kernels.cu
-		DEPENDS ${source}/kernels.cu ${source}/reduce.cuh ${source}/machine.cuh
-			${PROJECT_SOURCE_DIR}/lib/work.h ${PROJECT_SOURCE_DIR}/lib/f8.h
-			${PROJECT_SOURCE_DIR}/lib/include/rondo.h
-		COMMENT "Compiling CUDA kernels" VERBATIM)
+	set(fatbins)
+	set(fatbin_names)
+	file(GLOB headers CONFIGURE_DEPENDS ${source}/*.cuh)
+	foreach(name kernels plans)
+		set(fatbin ${PROJECT_BINARY_DIR}/cuda/${name}.fatbin)
+		add_custom_command(OUTPUT ${fatbin}
+			COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -fatbin -std=c++17 -O3 ${rondo_architectures}
+				-I${PROJECT_SOURCE_DIR}/lib -I${PROJECT_SOURCE_DIR}/lib/include
+				-o ${fatbin} ${source}/${name}.cu
+			DEPENDS ${source}/${name}.cu ${headers} ${PROJECT_SOURCE_DIR}/lib/work.h
+				${PROJECT_SOURCE_DIR}/lib/steps.h ${PROJECT_SOURCE_DIR}/lib/steps_run.h
+				${PROJECT_SOURCE_DIR}/lib/f8.h ${PROJECT_SOURCE_DIR}/lib/include/rondo.h
+			COMMENT "Compiling CUDA kernels: ${name}" VERBATIM)
+		list(APPEND fatbins ${fatbin})
+		string(TOUPPER ${name} upper)
+		list(APPEND fatbin_names "RONDO_${upper}_FATBIN=\"${fatbin}\"")
+	endforeach()
 	target_sources(${target} PRIVATE ${source}/cuda.c ${source}/driver.c ${source}/fatbin.S)
-	set_source_files_properties(${source}/fatbin.S PROPERTIES OBJECT_DEPENDS ${fatbin}
-		COMPILE_DEFINITIONS "RONDO_FATBIN=\"${fatbin}\"")
+	set_source_files_properties(${source}/fatbin.S PROPERTIES OBJECT_DEPENDS "${fatbins}"
+		COMPILE_DEFINITIONS "${fatbin_names}")
 	set_source_files_properties(${source}/cuda.c ${source}/driver.c PROPERTIES
 		COMPILE_OPTIONS "-isystem;${CUDAToolkit_INCLUDE_DIRS}")
 	target_compile_definitions(${target} PRIVATE RONDO_HAS_CUDA=1)

@@ -12,6 +12,7 @@
 #include "log.h"
 #include "memory.h"
 #include "mesh/mapped.h"
+#include "steps.h"
 #include "stream.h"
 
 /* Comms with devices in one process, at one time. */
@@ -578,18 +579,6 @@ bool rd_board_work(struct rd_board *board, const struct rd_call *call, struct rd
 /* A block for so many bytes, as long as there are blocks. */
 #define BYTES_A_BLOCK (32 << 10)
 
-static uint32_t hash_signature(const struct rd_call *call)
-{
-	struct rd_signature signature = rd_exec_signature(call);
-	unsigned char bytes[sizeof(signature)];
-	uint32_t hash = 2166136261u;
-
-	memcpy(bytes, &signature, sizeof(bytes));
-	for (size_t i = 0; i < sizeof(bytes); i++)
-		hash = (hash ^ bytes[i]) * 16777619u;
-	return hash;
-}
-
 void rd_board_fuse(struct rd_board *board, const struct rd_call *call, struct rd_work *work)
 {
 	size_t size = rd_blocks(&call->problem) * call->count * rondo_type_size(call->type);
@@ -598,7 +587,7 @@ void rd_board_fuse(struct rd_board *board, const struct rd_call *call, struct rd
 	work->fused = 1;
 	work->small = call->problem.collective == RD_ALL_REDUCE && size <= RD_WORK_INBOX - 8;
 	work->blocks = blocks < (size_t)board->blocks ? (int)blocks : board->blocks;
-	work->signature = hash_signature(call);
+	work->signature = rd_call_hash(call);
 	work->timeout_ns = board->comm->settings.timeout_ms * UINT64_C(1000000);
 	memcpy(work->desks, board->desks, sizeof(work->desks));
 }

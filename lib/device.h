@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "steps.h"
 #include "work.h"
 
 /* Device memory as one allocation; what a pointer lies in. */
@@ -75,6 +76,7 @@ struct rd_device_ops {
 	/* Any memory; host memory from share(). */
 	int (*copy)(int device, void *stream, void *to, const void *from, size_t size);
 	int (*run)(int device, void *stream, const struct rd_work *work);
+	int (*run_steps)(int device, void *stream, const struct rd_steps *steps);
 	/* Blocks of a fused kernel for which the device surely has room at once. */
 	int (*blocks)(int device);
 };

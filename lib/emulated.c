@@ -296,7 +296,7 @@ struct mark {
 	uint32_t passed;
 };
 
-enum item_kind { WAIT, WRITE, COPY, RUN, PASS, FOLLOW };
+enum item_kind { WAIT, WRITE, COPY, RUN, RUN_STEPS, PASS, FOLLOW };
 
 struct item {
 	struct item *next;
@@ -306,7 +306,7 @@ struct item {
 	const void *from;
 	size_t size;
 	struct mark *mark;
-	struct rd_work work[]; /* RUN: one */
+	_Alignas(16) char what[]; /* RUN: struct rd_work; RUN_STEPS: struct rd_steps */
 };
 
 struct lane {
@@ -348,7 +348,10 @@ static void run_item(struct item *item)
 		memmove(item->to, item->from, item->size);
 		break;
 	case RUN:
-		rd_emulated_run(item->work);
+		rd_emulated_run((const struct rd_work *)item->what);
+		break;
+	case RUN_STEPS:
+		rd_emulated_steps((const struct rd_steps *)item->what);
 		break;
 	case PASS:
 		rd_word_write(&item->mark->passed, 1);
@@ -473,16 +476,16 @@ static bool stream_captures(void *stream)
 	return false;
 }
 
-static int enqueue(void *stream, const struct item *what, const struct rd_work *work)
+static int enqueue_with(void *stream, const struct item *how, const void *what, size_t size)
 {
 	struct lane *lane = stream;
-	struct item *item = calloc(1, sizeof(*item) + (work ? sizeof(*work) : 0));
+	struct item *item = calloc(1, sizeof(*item) + size);
 
 	if (!item)
 		return rd_fail(RONDO_MEMORY, "no memory to queue work on a stream");
-	*item = *what;
-	if (work)
-		*item->work = *work;
+	*item = *how;
+	if (size > 0)
+		memcpy(item->what, what, size);
 	pthread_mutex_lock(&lane->lock);
 	*lane->last = item;
 	lane->last = &item->next;
@@ -490,6 +493,11 @@ static int enqueue(void *stream, const struct item *what, const struct rd_work *
 	pthread_cond_broadcast(&lane->change);
 	pthread_mutex_unlock(&lane->lock);
 	return 0;
+}
+
+static int enqueue(void *stream, const struct item *how)
+{
+	return enqueue_with(stream, how, NULL, 0);
 }
 
 static int stream_follow(int device, void *stream, void *earlier)
@@ -501,13 +509,13 @@ static int stream_follow(int device, void *stream, void *earlier)
 		return rd_fail(RONDO_MEMORY, "no memory to queue work on a stream");
 	mark->holders = 2;
 
-	int err = enqueue(earlier, &(struct item){ .kind = PASS, .mark = mark }, NULL);
+	int err = enqueue(earlier, &(struct item){ .kind = PASS, .mark = mark });
 
 	if (err) {
 		free(mark);
 		return err;
 	}
-	err = enqueue(stream, &(struct item){ .kind = FOLLOW, .mark = mark }, NULL);
+	err = enqueue(stream, &(struct item){ .kind = FOLLOW, .mark = mark });
 	if (err)
 		let_go(mark);
 	return err;
@@ -516,26 +524,32 @@ static int stream_follow(int device, void *stream, void *earlier)
 static int wait_word(int device, void *stream, uint32_t *word, uint32_t value)
 {
 	(void)device;
-	return enqueue(stream, &(struct item){ .kind = WAIT, .word = word, .value = value }, NULL);
+	return enqueue(stream, &(struct item){ .kind = WAIT, .word = word, .value = value });
 }
 
 static int write_word(int device, void *stream, uint32_t *word, uint32_t value)
 {
 	(void)device;
-	return enqueue(stream, &(struct item){ .kind = WRITE, .word = word, .value = value }, NULL);
+	return enqueue(stream, &(struct item){ .kind = WRITE, .word = word, .value = value });
 }
 
 static int copy(int device, void *stream, void *to, const void *from, size_t size)
 {
 	(void)device;
 	return enqueue(
-		stream, &(struct item){ .kind = COPY, .to = to, .from = from, .size = size }, NULL);
+		stream, &(struct item){ .kind = COPY, .to = to, .from = from, .size = size });
 }
 
 static int run(int device, void *stream, const struct rd_work *work)
 {
 	(void)device;
-	return enqueue(stream, &(struct item){ .kind = RUN }, work);
+	return enqueue_with(stream, &(struct item){ .kind = RUN }, work, sizeof(*work));
+}
+
+static int run_steps(int device, void *stream, const struct rd_steps *steps)
+{
+	(void)device;
+	return enqueue_with(stream, &(struct item){ .kind = RUN_STEPS }, steps, sizeof(*steps));
 }
 
 static int blocks(int device)
@@ -569,5 +583,6 @@ const struct rd_device_ops rd_emulated = {
 	.write_word = write_word,
 	.copy = copy,
 	.run = run,
+	.run_steps = run_steps,
 	.blocks = blocks,
 };

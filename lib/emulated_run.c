@@ -74,28 +74,31 @@ static void run_steps(const struct rd_work *work)
 
 /* ---- Barriers ------------------------------------------------------------------------------ */
 
-/* The first to complain is heard. */
-static bool give_up(const struct rd_work *work, uint32_t error, int peer)
+bool rd_emulated_give_up(struct rd_halt *halt, uint32_t error, int peer)
 {
-	struct rd_halt *halt = work->halt;
-
 	__atomic_store_n(&halt->peer, (uint32_t)peer, __ATOMIC_RELAXED);
 	__atomic_store_n(&halt->error, error, __ATOMIC_RELEASE);
 	return false;
 }
 
-static bool wait_for(const struct rd_work *work, const uint32_t *flag, uint32_t epoch, int peer)
+bool rd_emulated_await(
+	struct rd_halt *halt, uint64_t timeout_ns, const uint32_t *word, uint32_t number, int peer)
 {
 	int64_t began = rd_clock_ns();
 
-	while (!rd_word_reached(flag, epoch)) {
-		if (__atomic_load_n(&work->halt->stop, __ATOMIC_ACQUIRE))
+	while (!rd_word_reached(word, number)) {
+		if (__atomic_load_n(&halt->stop, __ATOMIC_ACQUIRE))
 			return false;
-		if ((uint64_t)(rd_clock_ns() - began) > work->timeout_ns)
-			return give_up(work, RD_HALT_SILENCE, peer);
-		rd_word_sleep(flag, __atomic_load_n(flag, __ATOMIC_ACQUIRE), LOOK_NS);
+		if ((uint64_t)(rd_clock_ns() - began) > timeout_ns)
+			return rd_emulated_give_up(halt, RD_HALT_SILENCE, peer);
+		rd_word_sleep(word, __atomic_load_n(word, __ATOMIC_ACQUIRE), LOOK_NS);
 	}
 	return true;
+}
+
+static bool wait_for(const struct rd_work *work, const uint32_t *flag, uint32_t epoch, int peer)
+{
+	return rd_emulated_await(work->halt, work->timeout_ns, flag, epoch, peer);
 }
 
 static void announce(const struct rd_work *work, int peer, uint32_t epoch)
@@ -120,7 +123,7 @@ static bool meet(struct rd_work *work, int peer, uint32_t epoch)
 	if (!wait_for(work, &entry->epoch_a, epoch, peer))
 		return false;
 	if (entry->signature != work->signature)
-		return give_up(work, RD_HALT_MISMATCH, peer);
+		return rd_emulated_give_up(work->halt, RD_HALT_MISMATCH, peer);
 	if (work->exchanges) {
 		work->in[peer] =
 			(const char *)(uintptr_t)((uint64_t)entry->in_high << 32 | entry->in_low);

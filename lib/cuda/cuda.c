@@ -9,7 +9,7 @@
 #include "error.h"
 #include "log.h"
 
-/* As lib/cuda/kernels.cu has it. */
+/* As lib/cuda/machine.cuh has it. */
 #define THREADS 512
 #define DEVICES_MAX 64
 /* Blocks of a kernel that has the device to itself, by multiprocessor. */
@@ -18,12 +18,12 @@
 _Static_assert(sizeof(struct rd_handle) >= sizeof(CUipcMemHandle), "a handle fits");
 _Static_assert(sizeof(struct rd_work) <= 4096, "work is passed to a kernel by value");
 
-/* Kernels for all architectures, from kernels.fatbin. */
-extern const unsigned char rd_cuda_kernels[];
+/* Kernels for all architectures, from kernels.fatbin and plans.fatbin. */
+extern const unsigned char rd_cuda_kernels[], rd_cuda_plans[];
 
 struct device {
 	CUcontext context;
-	CUfunction kernels[RONDO_TYPE_COUNT];
+	CUfunction work[RONDO_TYPE_COUNT], steps[RONDO_TYPE_COUNT]; /* kernels */
 	int processors;
 	int blocks; /* for which there is room at once */
 	int error; /* why it cannot be used, if it cannot */
@@ -40,35 +40,35 @@ static _Thread_local int opening;
  * A kernel is loaded now, and not when it is first run: loading waits for the device, on which a
  * peer's kernel may be waiting for this one.
  */
-static int load_kernel(struct device *device, CUmodule module, int type)
+static int load_kernel(
+	struct device *device, CUmodule module, const char *kind, int type, CUfunction *kernel)
 {
 	char name[32];
 	int registers, blocks, err;
 
-	snprintf(name, sizeof(name), "rondo_work_%s", rondo_type_name(type));
-	err = rd_driver_check(
-		driver.cuModuleGetFunction(&device->kernels[type], module, name), "find a kernel");
+	snprintf(name, sizeof(name), "rondo_%s_%s", kind, rondo_type_name(type));
+	err = rd_driver_check(driver.cuModuleGetFunction(kernel, module, name), "find a kernel");
 	if (!err)
-		err = rd_driver_check(driver.cuFuncGetAttribute(&registers,
-					      CU_FUNC_ATTRIBUTE_NUM_REGS, device->kernels[type]),
+		err = rd_driver_check(
+			driver.cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, *kernel),
 			"load a kernel");
 	if (!err)
 		err = rd_driver_check(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
-					      &blocks, device->kernels[type], THREADS, 0),
+					      &blocks, *kernel, THREADS, 0),
 			"size a kernel");
 	if (!err && (device->blocks == 0 || blocks * device->processors < device->blocks))
 		device->blocks = blocks * device->processors;
 	return err;
 }
 
-static int load_kernels(struct device *device)
+static int load_kernels(
+	struct device *device, const unsigned char *image, const char *kind, CUfunction *kernels)
 {
 	CUmodule module;
-	int err = rd_driver_check(
-		driver.cuModuleLoadData(&module, rd_cuda_kernels), "load the kernels");
+	int err = rd_driver_check(driver.cuModuleLoadData(&module, image), "load the kernels");
 
 	for (int type = 0; type < RONDO_TYPE_COUNT && !err; type++)
-		err = load_kernel(device, module, type);
+		err = load_kernel(device, module, kind, type, &kernels[type]);
 	return err;
 }
 
@@ -89,7 +89,9 @@ static void open_device(void)
 	if (!err)
 		err = rd_driver_check(driver.cuCtxPushCurrent(device->context), "use a device");
 	if (!err) {
-		err = load_kernels(device);
+		err = load_kernels(device, rd_cuda_kernels, "work", device->work);
+		if (!err)
+			err = load_kernels(device, rd_cuda_plans, "steps", device->steps);
 		driver.cuCtxPopCurrent(&(CUcontext){ NULL });
 		driver.cuDeviceGetName(name, sizeof(name), handle);
 		rd_log(RD_INFO, RD_PROBE, "device %d is a %s with %d multiprocessors", opening,
@@ -428,16 +430,32 @@ static int copy(int device, void *stream, void *to, const void *from, size_t siz
 			     "copy");
 }
 
+/* The kernel's only parameter. */
+static CUresult launch(CUfunction kernel, int grid, void *stream, const void *parameter)
+{
+	void *parameters[] = { (void *)parameter };
+
+	return driver.cuLaunchKernel(
+		kernel, (unsigned)grid, 1, 1, THREADS, 1, 1, 0, stream, parameters, NULL);
+}
+
 static int run(int device, void *stream, const struct rd_work *work)
 {
-	void *parameters[] = { (void *)work };
 	int grid, err = enter(device);
 
 	if (err)
 		return err;
 	grid = work->fused ? work->blocks : devices[device].processors * BLOCKS_A_PROCESSOR;
-	return leave(driver.cuLaunchKernel(devices[device].kernels[work->type], (unsigned)grid, 1,
-			     1, THREADS, 1, 1, 0, stream, parameters, NULL),
+	return leave(launch(devices[device].work[work->type], grid, stream, work), "run a kernel");
+}
+
+static int run_steps(int device, void *stream, const struct rd_steps *steps)
+{
+	int err = enter(device);
+
+	if (err)
+		return err;
+	return leave(launch(devices[device].steps[steps->type], steps->channels, stream, steps),
 		"run a kernel");
 }
 
@@ -466,5 +484,6 @@ const struct rd_device_ops rd_cuda = {
 	.write_word = write_word,
 	.copy = copy,
 	.run = run,
+	.run_steps = run_steps,
 	.blocks = blocks,
 };

@@ -4,5 +4,10 @@
 	.hidden rd_cuda_kernels
 	.balign 64
 rd_cuda_kernels:
-	.incbin RONDO_FATBIN
+	.incbin RONDO_KERNELS_FATBIN
+	.globl rd_cuda_plans
+	.hidden rd_cuda_plans
+	.balign 64
+rd_cuda_plans:
+	.incbin RONDO_PLANS_FATBIN
 	.section .note.GNU-stack, "", %progbits

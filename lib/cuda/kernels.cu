@@ -12,6 +12,7 @@
  * inboxes in turn are enough: who is in call e + 2 has got all data of call e + 1, whose senders had
  * finished call e. The idea is NCCL's "LL" protocol.
  */
+#include "halt.cuh"
 #include "reduce.cuh"
 #include "work.h"
 
@@ -24,35 +25,6 @@ struct block {
 	uint32_t epoch;
 	int failed;
 };
-
-/* Between polls: whether to give up, because the host says so or the peer is silent for too long. */
-struct patience {
-	uint32_t polls;
-	uint64_t since;
-};
-
-static __device__ bool is_over(const struct rd_work &work, struct patience &patience, int peer)
-{
-	if (++patience.polls % POLLS_A_LOOK != 0)
-		return false;
-	if (*(volatile uint32_t *)&work.halt->stop)
-		return true;
-	if (patience.since == 0)
-		patience.since = clock_ns();
-	if (clock_ns() - patience.since < work.timeout_ns)
-		return false;
-	*(volatile uint32_t *)&work.halt->peer = peer;
-	__threadfence_system();
-	*(volatile uint32_t *)&work.halt->error = RD_HALT_SILENCE;
-	return true;
-}
-
-static __device__ void say_mismatch(const struct rd_work &work, int peer)
-{
-	*(volatile uint32_t *)&work.halt->peer = peer;
-	__threadfence_system();
-	*(volatile uint32_t *)&work.halt->error = RD_HALT_MISMATCH;
-}
 
 /* ---- Barriers ------------------------------------------------------------------------------ */
 
@@ -135,6 +107,11 @@ static __device__ void leave(const struct rd_work &work, struct block &block)
 }
 
 /* ---- Steps --------------------------------------------------------------------------------- */
+
+static __device__ bool is_aligned(const void *at)
+{
+	return (uint64_t)at % 16 == 0;
+}
 
 static __device__ bool all_aligned(
 	const struct rd_work &work, const struct block &block, const struct rd_work_step &step)

@@ -76,27 +76,27 @@ template <> struct element<f8e5m2> {
 
 /* Signed sums and products wrap, as unsigned ones do. */
 template <typename T> __device__ T add(T a, T b) { return a + b; }
-template <> __device__ int32_t add(int32_t a, int32_t b) { return (uint32_t)a + (uint32_t)b; }
-template <> __device__ int64_t add(int64_t a, int64_t b) { return (uint64_t)a + (uint64_t)b; }
+template <> inline __device__ int32_t add(int32_t a, int32_t b) { return (uint32_t)a + (uint32_t)b; }
+template <> inline __device__ int64_t add(int64_t a, int64_t b) { return (uint64_t)a + (uint64_t)b; }
 template <typename T> __device__ T multiply(T a, T b) { return a * b; }
-template <> __device__ int32_t multiply(int32_t a, int32_t b) { return (uint32_t)a * (uint32_t)b; }
-template <> __device__ int64_t multiply(int64_t a, int64_t b) { return (uint64_t)a * (uint64_t)b; }
+template <> inline __device__ int32_t multiply(int32_t a, int32_t b) { return (uint32_t)a * (uint32_t)b; }
+template <> inline __device__ int64_t multiply(int64_t a, int64_t b) { return (uint64_t)a * (uint64_t)b; }
 
 template <typename T> __device__ T least(T a, T b) { return b < a ? b : a; }
 template <typename T> __device__ T greatest(T a, T b) { return a < b ? b : a; }
 
-template <> __device__ float least(float a, float b) { return least_of(a, b); }
-template <> __device__ float greatest(float a, float b) { return greatest_of(a, b); }
+template <> inline __device__ float least(float a, float b) { return least_of(a, b); }
+template <> inline __device__ float greatest(float a, float b) { return greatest_of(a, b); }
 
 /* A NaN wins, and -0 is less than +0. */
-template <> __device__ double least(double a, double b)
+template <> inline __device__ double least(double a, double b)
 {
 	if (a != a || b != b)
 		return a != a ? a : b;
 	return b < a || (a == b && signbit(b)) ? b : a;
 }
 
-template <> __device__ double greatest(double a, double b)
+template <> inline __device__ double greatest(double a, double b)
 {
 	if (a != a || b != b)
 		return a != a ? a : b;
@@ -183,11 +183,6 @@ template <typename T> union vector {
 	uint4 words;
 	T elements[16 / sizeof(T)];
 };
-
-static __device__ bool is_aligned(const void *at)
-{
-	return (uint64_t)at % 16 == 0;
-}
 
 template <typename T, int op, int at_once>
 static __device__ void add_up(typename element<T>::sum (&sums)[at_once][16 / sizeof(T)],

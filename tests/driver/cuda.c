@@ -7,6 +7,7 @@
 #include <cuda.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,13 +27,13 @@ struct CUevent_st {
 	void *stream;
 };
 
-/* A kernel is the number of its type, plus one. */
 struct CUfunc_st {
 	int type;
+	bool steps; /* else work */
 };
 
 static struct CUctx_st contexts[DEVICES] = { { 0 }, { 1 } };
-static struct CUfunc_st kernels[RONDO_TYPE_COUNT];
+static struct CUfunc_st kernels[2][RONDO_TYPE_COUNT];
 static bool retained[DEVICES], started;
 static _Thread_local CUcontext stack[DEPTH];
 static _Thread_local int depth;
@@ -383,14 +384,19 @@ EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
 
 EXPORT CUresult cuModuleGetFunction(CUfunction *kernel, CUmodule module, const char *name)
 {
-	for (int type = 0; type < RONDO_TYPE_COUNT; type++) {
-		if (strncmp(name, "rondo_work_", 11) != 0 ||
-			strcmp(name + 11, rondo_type_name(type)) != 0)
-			continue;
-		kernels[type].type = type;
-		*kernel = &kernels[type];
-		return done((void *)module != kernels);
-	}
+	static const char *const kinds[] = { "work", "steps" };
+	char known[32];
+
+	for (int kind = 0; kind < 2; kind++)
+		for (int type = 0; type < RONDO_TYPE_COUNT; type++) {
+			snprintf(known, sizeof(known), "rondo_%s_%s", kinds[kind],
+				rondo_type_name(type));
+			if (strcmp(name, known) != 0)
+				continue;
+			kernels[kind][type] = (struct CUfunc_st){ type, kind };
+			*kernel = &kernels[kind][type];
+			return done((void *)module != kernels);
+		}
 	return CUDA_ERROR_NOT_FOUND;
 }
 
@@ -412,11 +418,20 @@ EXPORT CUresult cuLaunchKernel(CUfunction kernel, unsigned grid, unsigned grid_y
 	void **parameters, void **extra)
 {
 	const struct rd_work *work = parameters[0];
+	const struct rd_steps *steps = parameters[0];
 
+	if (current() < 0 || grid < 1 || grid_y != 1 || grid_z != 1 || block != 512 ||
+		block_y != 1 || block_z != 1 || memory || extra)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (kernel->steps) {
+		if (steps->type != kernel->type || (int)grid != steps->channels ||
+			!is_shared(steps->halt))
+			return CUDA_ERROR_INVALID_VALUE;
+		return done(rd_emulated.run_steps(current(), stream, steps));
+	}
 	/* Fused kernels of all ranks on a device must find room on it. */
-	if (current() < 0 || work->type != kernel->type || grid < 1 || grid_y != 1 || grid_z != 1 ||
-		block != 512 || block_y != 1 || block_z != 1 || memory || extra ||
-		(work->fused && (int)grid != work->blocks) || !is_shared(work->halt))
+	if (work->type != kernel->type || (work->fused && (int)grid != work->blocks) ||
+		!is_shared(work->halt))
 		return CUDA_ERROR_INVALID_VALUE;
 	return done(rd_emulated.run(current(), stream, work));
 }

@@ -46,6 +46,16 @@ static inline void __stcs(uint4 *at, uint4 words)
 	*at = words;
 }
 
+static inline uint4 __ldcg(const uint4 *at)
+{
+	return *at;
+}
+
+static inline void __stcg(uint4 *at, uint4 words)
+{
+	*at = words;
+}
+
 /* Each half has a flag of its own, and need not come with the other. */
 static inline void store_words(uint32_t *at, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
 {

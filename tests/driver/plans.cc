@@ -1,0 +1,30 @@
+/* The kernels of lib/cuda/plans.cu, compiled for threads. */
+#include <cmath>
+#include <cuda_runtime_api.h>
+
+using std::signbit;
+
+#include "grid.h"
+
+#define RONDO_MACHINE "machine.h"
+#include "lib/cuda/plans.cu"
+
+extern "C" void rd_emulated_steps(const struct rd_steps *steps);
+
+static void run_kernel(const void *parameter)
+{
+	const struct rd_steps &steps = *(const struct rd_steps *)parameter;
+
+	switch (steps.type) {
+#define RUN(name, ctype, text) \
+	case name: \
+		return KERNEL_OF(rondo_steps_, name)(steps);
+		RONDO_TYPES(RUN)
+	}
+}
+
+/* In place of the one of lib/emulated_steps.c. */
+void rd_emulated_steps(const struct rd_steps *steps)
+{
+	run_grid<struct channel>((unsigned)steps->channels, run_kernel, steps);
+}

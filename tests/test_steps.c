@@ -1,0 +1,508 @@
+/*
+ * Plans of messages as devices run them: every algorithm, on pretend GPUs' kernels, beside what the
+ * collective is defined to give. A rank is a thread that makes one call after the other.
+ */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "algorithms.h"
+#include "emulated.h"
+#include "f8.h"
+#include "reduce.h"
+
+#define RANKS 8
+#define CHANNELS 3
+#define SLOT_SIZE RD_MAIL_SLOT_MIN
+
+/* ---- Elements ------------------------------------------------------------------------------ */
+
+static double element_at(const void *at, size_t i, rondo_type type)
+{
+	switch (type) {
+	case RONDO_I8:
+		return ((const int8_t *)at)[i];
+	case RONDO_U8:
+		return ((const uint8_t *)at)[i];
+	case RONDO_I32:
+		return ((const int32_t *)at)[i];
+	case RONDO_U32:
+		return ((const uint32_t *)at)[i];
+	case RONDO_I64:
+		return (double)((const int64_t *)at)[i];
+	case RONDO_U64:
+		return (double)((const uint64_t *)at)[i];
+	case RONDO_F16:
+		return rd_f16_to_f32(((const uint16_t *)at)[i]);
+	case RONDO_BF16:
+		return rd_bf16_to_f32(((const uint16_t *)at)[i]);
+	case RONDO_F32:
+		return ((const float *)at)[i];
+	case RONDO_F64:
+		return ((const double *)at)[i];
+	case RONDO_F8E4M3:
+		return f8e4m3_widen(((const uint8_t *)at)[i]);
+	default:
+		return f8e5m2_widen(((const uint8_t *)at)[i]);
+	}
+}
+
+static void put_element(void *at, size_t i, rondo_type type, double value)
+{
+	switch (type) {
+	case RONDO_I8:
+	case RONDO_U8:
+		((uint8_t *)at)[i] = (uint8_t)value;
+		break;
+	case RONDO_I32:
+	case RONDO_U32:
+		((uint32_t *)at)[i] = (uint32_t)value;
+		break;
+	case RONDO_I64:
+	case RONDO_U64:
+		((uint64_t *)at)[i] = (uint64_t)value;
+		break;
+	case RONDO_F16:
+		((uint16_t *)at)[i] = rd_f32_to_f16((float)value);
+		break;
+	case RONDO_BF16:
+		((uint16_t *)at)[i] = rd_f32_to_bf16((float)value);
+		break;
+	case RONDO_F32:
+		((float *)at)[i] = (float)value;
+		break;
+	case RONDO_F64:
+		((double *)at)[i] = value;
+		break;
+	case RONDO_F8E4M3:
+		((uint8_t *)at)[i] = f8e4m3_narrow((float)value);
+		break;
+	default:
+		((uint8_t *)at)[i] = f8e5m2_narrow((float)value);
+		break;
+	}
+}
+
+/* Small whole numbers, whose results are exact in every type and in any order. */
+static double value_of(rondo_op op, int size, int rank, int block, size_t i)
+{
+	size_t dice = i * 7 + (size_t)rank * 3 + (size_t)block * 5;
+
+	switch (op) {
+	case RONDO_PROD:
+		return dice % 7 == 0 ? 2 : 1;
+	case RONDO_MIN:
+	case RONDO_MAX:
+		return (double)(dice % 8);
+	case RONDO_AVG:
+		return (i + (size_t)block) % (size_t)size == (size_t)rank && i % 2 ? size : 0;
+	case RONDO_SUM:
+		return (double)(dice % 2);
+	default:
+		return (double)(dice % 4);
+	}
+}
+
+static double combined(rondo_op op, double a, double b)
+{
+	switch (op) {
+	case RONDO_PROD:
+		return a * b;
+	case RONDO_MIN:
+		return a < b ? a : b;
+	case RONDO_MAX:
+		return a > b ? a : b;
+	case RONDO_BAND:
+		return (int)a & (int)b;
+	case RONDO_BOR:
+		return (int)a | (int)b;
+	case RONDO_BXOR:
+		return (int)a ^ (int)b;
+	case RONDO_LAND:
+		return a != 0 && b != 0;
+	case RONDO_LOR:
+		return a != 0 || b != 0;
+	case RONDO_LXOR:
+		return (a != 0) != (b != 0);
+	default:
+		return a + b;
+	}
+}
+
+/* Who has a block of a collective that combines nothing. */
+static int owner_of(const struct rd_problem *problem, int block)
+{
+	struct rd_problem there = *problem;
+
+	for (there.rank = 0; there.rank < there.size; there.rank++)
+		if (rd_in_block(&there, block) >= 0)
+			return there.rank;
+	return 0;
+}
+
+static double wanted(const struct rd_problem *problem, rondo_op op, int block, size_t i)
+{
+	double result;
+
+	if (!rd_collective_reduces(problem->collective))
+		return value_of(op, problem->size, owner_of(problem, block), block, i);
+	result = value_of(op, problem->size, 0, block, i);
+	for (int rank = 1; rank < problem->size; rank++)
+		result = combined(op, result, value_of(op, problem->size, rank, block, i));
+	return op == RONDO_AVG ? result / problem->size : result;
+}
+
+/* ---- A world ------------------------------------------------------------------------------- */
+
+struct world {
+	const struct rd_algorithm *algorithm;
+	struct rd_problem problem; /* of no rank in particular */
+	struct rd_mail *mails[RANKS];
+	struct rd_halt halts[RANKS];
+	uint64_t timeout_ns;
+	uint32_t calls; /* made by earlier worlds */
+};
+
+struct citizen {
+	struct world *world;
+	int rank;
+	pthread_t thread;
+	struct rd_plan *plan;
+	struct rd_move *moves;
+	int move_count;
+	char *scratch;
+	char text[256];
+};
+
+struct call {
+	rondo_type type;
+	rondo_op op;
+	size_t count;
+	bool in_place;
+	uint32_t number;
+};
+
+static struct rd_problem problem_of(const struct citizen *citizen)
+{
+	struct rd_problem problem = citizen->world->problem;
+
+	problem.rank = citizen->rank;
+	return problem;
+}
+
+static void run_call(struct citizen *citizen, const struct call *call, const void *in, void *out)
+{
+	const struct world *world = citizen->world;
+	struct rd_call made = {
+		.problem = problem_of(citizen),
+		.type = call->type,
+		.op = call->op,
+		.count = call->count,
+		.in = in,
+		.out = out,
+		.number = call->number,
+	};
+	struct rd_steps steps;
+
+	rd_steps_cut(&steps, citizen->plan, &made, CHANNELS, SLOT_SIZE);
+	steps.moves = citizen->moves;
+	steps.move_count = citizen->move_count;
+	steps.scratch = citizen->scratch;
+	steps.halt = (struct rd_halt *)&world->halts[citizen->rank];
+	steps.timeout_ns = world->timeout_ns;
+	memcpy(steps.mails, world->mails, sizeof(world->mails));
+	rd_emulated_steps(&steps);
+}
+
+/* In place: how many blocks the output lies behind the input. */
+static int blocks_between(const struct rd_problem *problem)
+{
+	for (int block = 0; block < rd_out_blocks(problem); block++)
+		if (rd_alias_block(problem, block) >= 0)
+			return rd_alias_block(problem, block) - block;
+	return 0;
+}
+
+static void fill(const struct citizen *citizen, const struct call *call, char *in)
+{
+	struct rd_problem problem = problem_of(citizen);
+
+	for (int block = 0; block < rd_blocks(&problem); block++) {
+		int there = rd_in_block(&problem, block);
+
+		for (size_t i = 0; there >= 0 && i < call->count; i++)
+			put_element(in, (size_t)there * call->count + i, call->type,
+				value_of(call->op, problem.size, problem.rank, block, i));
+	}
+}
+
+static bool is_right(struct citizen *citizen, const struct call *call, const char *out)
+{
+	struct rd_problem problem = problem_of(citizen);
+
+	for (int block = 0; block < rd_blocks(&problem); block++) {
+		int there = rd_out_block(&problem, block);
+
+		for (size_t i = 0; there >= 0 && i < call->count; i++) {
+			double got = element_at(out, (size_t)there * call->count + i, call->type);
+			double right = wanted(&problem, call->op, block, i);
+
+			if (got == right)
+				continue;
+			snprintf(citizen->text, sizeof(citizen->text),
+				"%zu %s %s%s: element %zu of block %d is %g, not %g", call->count,
+				rondo_type_name(call->type), rondo_op_name(call->op),
+				call->in_place ? " in place" : "", i, block, got, right);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Guards before and behind what is written. */
+#define GUARD 64
+
+static bool try_call(struct citizen *citizen, const struct call *call)
+{
+	struct rd_problem problem = problem_of(citizen);
+	size_t block = call->count * rondo_type_size(call->type);
+	size_t ins = (size_t)rd_in_blocks(&problem), outs = (size_t)rd_out_blocks(&problem);
+	size_t room = (ins + outs) * block + 2 * GUARD;
+	char *one = malloc(room), *two = malloc(room), *in = two + GUARD, *out = one + GUARD;
+	int between = blocks_between(&problem);
+	bool right;
+
+	memset(one, 0x5a, room);
+	if (call->in_place) {
+		in = between < 0 ? out + (size_t)-between * block : out;
+		out = between > 0 ? in + (size_t)between * block : out;
+	}
+	fill(citizen, call, in);
+	run_call(citizen, call, in, out);
+	right = is_right(citizen, call, out);
+	for (size_t i = 0; i < GUARD && right; i++) {
+		right = one[i] == 0x5a && one[room - 1 - i] == 0x5a;
+		if (!right)
+			snprintf(citizen->text, sizeof(citizen->text), "wrote beyond its output");
+	}
+	free(one);
+	free(two);
+	return right;
+}
+
+/* One after the other in a world, so that numbers count on; the next world goes on with other types
+   and operations. */
+static void *make_calls(void *argument)
+{
+	static const size_t counts[] = { 1, 3, 257, 5003, 0 };
+	struct citizen *citizen = argument;
+	struct call call = { .number = citizen->world->calls };
+	bool barrier = citizen->world->problem.collective == RD_BARRIER;
+
+	for (int i = 0; i < 5; i++)
+		for (int in_place = 0; in_place < 2; in_place++) {
+			call.number++;
+			call.type = call.number % RONDO_TYPE_COUNT;
+			call.op = call.number / 3 % RONDO_OP_COUNT;
+			if (!rondo_op_applies(call.op, call.type))
+				call.op %= RONDO_AVG + 1;
+			call.count = barrier ? 0 : counts[i];
+			call.in_place = in_place;
+			if (!try_call(citizen, &call))
+				return NULL;
+		}
+	return NULL;
+}
+
+static void open_citizen(struct citizen *citizen, struct world *world, int rank)
+{
+	struct rd_problem problem;
+
+	memset(citizen, 0, sizeof(*citizen));
+	citizen->world = world;
+	citizen->rank = rank;
+	problem = problem_of(citizen);
+	cr_assert_eq(rd_plan_create(&citizen->plan, world->algorithm, &problem), 0, "%s",
+		rondo_last_error());
+	citizen->moves = calloc((size_t)citizen->plan->step_count + 1, sizeof(*citizen->moves));
+	citizen->move_count = rd_steps_flatten(citizen->plan, citizen->moves);
+	cr_assert_geq(citizen->move_count, 0);
+	citizen->scratch = malloc(rd_steps_scratch_size(citizen->plan, CHANNELS, SLOT_SIZE) + 1);
+	world->mails[rank] =
+		aligned_alloc(64, (rd_mail_size(problem.size, CHANNELS) + 63) / 64 * 64);
+	memset(world->mails[rank], 0, rd_mail_size(problem.size, CHANNELS));
+}
+
+static void close_citizen(struct citizen *citizen)
+{
+	free(citizen->world->mails[citizen->rank]);
+	free(citizen->scratch);
+	free(citizen->moves);
+	rd_plan_destroy(citizen->plan);
+}
+
+static void run_world(struct world *world, void *(*life)(void *))
+{
+	struct citizen citizens[RANKS];
+	int size = world->problem.size;
+
+	for (int rank = 0; rank < size; rank++)
+		open_citizen(&citizens[rank], world, rank);
+	for (int rank = 0; rank < size; rank++)
+		pthread_create(&citizens[rank].thread, NULL, life, &citizens[rank]);
+	for (int rank = 0; rank < size; rank++)
+		pthread_join(citizens[rank].thread, NULL);
+	for (int rank = 0; rank < size; rank++) {
+		cr_expect_str_empty(citizens[rank].text, "%s, %s, %d ranks, root %d, rank %d: %s",
+			world->algorithm->name, rd_collective_name(world->problem.collective), size,
+			world->problem.root, rank, citizens[rank].text);
+		close_citizen(&citizens[rank]);
+	}
+}
+
+static void try_algorithm(const char *name)
+{
+	struct world world = { .algorithm = rd_algorithm_named(name), .timeout_ns = 20000000000u };
+	struct rd_problem *problem = &world.problem;
+
+	for (int collective = 0; collective < RD_COLLECTIVE_COUNT; collective++)
+		for (int size = 1; size <= RANKS; size++)
+			for (int root = 0; root<size; root += size> 1 ? size - 1 : 1) {
+				*problem = (struct rd_problem){
+					.collective = collective, .size = size, .root = root
+				};
+				if ((root > 0 && !rd_collective_has_root(collective)) ||
+					!rd_algorithm_can(world.algorithm, problem))
+					continue;
+				run_world(&world, make_calls);
+				world.calls += 11;
+			}
+}
+
+#define RIGHT(name) \
+	Test(steps, name##_is_right, .timeout = 120) \
+	{ \
+		try_algorithm(#name); \
+	}
+
+RIGHT(ring)
+RIGHT(direct)
+RIGHT(doubling)
+RIGHT(tree)
+RIGHT(binomial)
+RIGHT(halving)
+RIGHT(pat)
+RIGHT(hierarchical)
+RIGHT(leaders)
+RIGHT(chain)
+
+Test(steps, every_algorithm_of_messages_is_tried)
+{
+	int tried = 0;
+
+	for (int i = 0; rd_algorithms[i]; i++)
+		tried += !rd_algorithms[i]->mapped;
+	cr_expect_eq(tried, 10, "a new algorithm: give it a line above");
+}
+
+/* ---- Failures ------------------------------------------------------------------------------ */
+
+/* Of four ranks, rank 2 makes no call, or another one. */
+static void *all_but_one(void *argument)
+{
+	struct citizen *citizen = argument;
+	struct call call = { .type = RONDO_F32, .op = RONDO_SUM, .count = 1000, .number = 1 };
+	char buffer[8000];
+
+	memset(buffer, 0, sizeof(buffer));
+	if (citizen->rank != 2)
+		run_call(citizen, &call, buffer, buffer);
+	return NULL;
+}
+
+Test(steps, silence_ends_the_kernel_and_names_the_peer, .timeout = 20)
+{
+	struct world world = { .algorithm = rd_algorithm_named("ring"),
+		.problem = { .collective = RD_ALL_REDUCE, .size = 4 },
+		.timeout_ns = 50000000 };
+
+	run_world(&world, all_but_one);
+	cr_expect_eq(world.halts[3].error, RD_HALT_SILENCE);
+	cr_expect_eq(world.halts[3].peer, 2);
+}
+
+static void *all_but_one_and_stop(void *argument)
+{
+	struct citizen *citizen = argument;
+
+	if (citizen->rank != 2)
+		return all_but_one(citizen);
+	for (int rank = 0; rank < 4; rank++)
+		__atomic_store_n(&citizen->world->halts[rank].stop, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* Without the halt word, the timeout would outlast the test. */
+Test(steps, the_halt_word_ends_the_kernel, .timeout = 20)
+{
+	struct world world = { .algorithm = rd_algorithm_named("ring"),
+		.problem = { .collective = RD_ALL_REDUCE, .size = 4 },
+		.timeout_ns = UINT64_C(3600000000000) };
+
+	run_world(&world, all_but_one_and_stop);
+	for (int rank = 0; rank < 4; rank++)
+		cr_expect_eq(world.halts[rank].error, 0);
+}
+
+static void *one_calls_otherwise(void *argument)
+{
+	struct citizen *citizen = argument;
+	struct call call = { .type = RONDO_F32, .op = RONDO_SUM, .count = 1000, .number = 1 };
+	char buffer[8000];
+
+	memset(buffer, 0, sizeof(buffer));
+	call.op = citizen->rank == 2 ? RONDO_MAX : RONDO_SUM;
+	run_call(citizen, &call, buffer, buffer);
+	return NULL;
+}
+
+Test(steps, another_call_is_a_mismatch_that_names_the_peer, .timeout = 20)
+{
+	struct world world = { .algorithm = rd_algorithm_named("ring"),
+		.problem = { .collective = RD_ALL_REDUCE, .size = 4 },
+		.timeout_ns = 100000000 };
+
+	run_world(&world, one_calls_otherwise);
+	cr_expect_eq(world.halts[3].error, RD_HALT_MISMATCH);
+	cr_expect_eq(world.halts[3].peer, 2);
+	cr_expect_eq(world.halts[2].error, RD_HALT_MISMATCH);
+	cr_expect_eq(world.halts[2].peer, 1);
+}
+
+/* ---- Plans and memory ---------------------------------------------------------------------- */
+
+Test(steps, a_plan_of_direct_access_has_no_steps)
+{
+	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 4 };
+	struct rd_move moves[64];
+	struct rd_plan *plan;
+
+	cr_assert_eq(rd_plan_create(&plan, rd_algorithm_named("mapped"), &problem), 0);
+	cr_assert_leq(plan->step_count, 64);
+	cr_expect_eq(rd_steps_flatten(plan, moves), -1);
+	rd_plan_destroy(plan);
+}
+
+Test(steps, mail_stays_within_its_bound)
+{
+	for (int size = 2; size <= RD_WORK_RANKS; size++)
+		for (int channels = 1; channels <= RD_MAIL_CHANNELS; channels++) {
+			size_t slot = rd_mail_slot_size(size, channels);
+
+			cr_expect_geq(slot, RD_MAIL_SLOT_MIN);
+			cr_expect_leq(slot, RD_MAIL_SLOT_MAX);
+			cr_expect_leq(rd_mail_size(size, channels), RD_MAIL_SIZE + (1 << 20));
+		}
+}
