@@ -1,6 +1,6 @@
-#include <limits.h>
 #include "pick.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,6 @@
 #include "error.h"
 #include "introduce.h"
 #include "log.h"
-#include "price.h"
 
 #define ALGORITHMS_MAX RD_ALGORITHMS_KNOWN
 #define CLASSES_AN_OCTAVE 4
@@ -20,18 +19,19 @@
 /* A price is no better than this part of it: so much must more channels or shorter pieces save. */
 #define DOUBT 32
 /*
- * What the model does not know: caches, and how clumsily ranks that share cores wake each other. So of
- * algorithms that cost the same but for this part of it, and bring each rank no more bytes, the calmest is
- * taken: for less than ALIKE_MOST bytes, and where messages go through the kernel, the one of the fewest
- * rounds; else the one of the fewest peers, each of whose links has memory of its own. Where ranks have
- * cores of their own, beyond ALIKE_MOST neither matters.
+ * What the model does not know: caches, and how clumsily ranks that share cores wake each other. So
+ * of algorithms that cost the same but for this part of it, and bring each rank no more bytes, the
+ * calmest is taken: for less than ALIKE_MOST bytes, and where messages go through the kernel, the
+ * one of the fewest rounds; else the one of the fewest peers, each of whose links has memory of its
+ * own. Where ranks have cores of their own, beyond ALIKE_MOST neither matters.
  */
 #define ALIKE 8
 #define ALIKE_IN_KERNEL 4
 #define ALIKE_MOST (512 << 10)
 #define KERNEL_WAY_NS 2000 /* an empty message that takes longer goes through the kernel */
-/* The price of direct access is the most that it may cost: what lies in the caches of both ranks is not
-   priced. So from so many bytes on it is taken unless it seems to cost twice as much as anything else. */
+/* The price of direct access is the most that it may cost: what lies in the caches of both ranks is
+   not priced. So from so many bytes on it is taken unless it seems to cost twice as much as
+   anything else. */
 #define DIRECT_LEAST (4 << 10)
 /* Where ranks share cores, bytes cost more than the model thinks, from so many on. */
 #define HEAVY_LEAST (64 << 10)
@@ -40,6 +40,7 @@ struct rd_picker {
 	struct rd_market market;
 	/* [RD_COLLECTIVE_COUNT][ALGORITHMS_MAX], made when first asked for. */
 	struct rd_score *scores[RD_COLLECTIVE_COUNT][ALGORITHMS_MAX];
+	struct rd_shape shapes[RD_COLLECTIVE_COUNT][ALGORITHMS_MAX]; /* theirs */
 	bool refused[RD_COLLECTIVE_COUNT][ALGORITHMS_MAX]; /* writes no sound plan */
 	struct rd_score *asking; /* the introduction that direct access begins with */
 	/* [2][RD_TYPE_CLASS_COUNT][SIZE_CLASSES] a collective, made when first asked for. */
@@ -141,7 +142,9 @@ static struct rd_score *score_of(struct rd_picker *picker, enum rd_collective co
 		rd_log(RD_WARN, RD_PICK, "algorithm %s is not used for %s: %s",
 			rd_algorithms[index]->name, rd_collective_name(collective),
 			rondo_last_error());
+		return NULL;
 	}
+	picker->shapes[collective][index] = rd_score_shape(*score);
 	return *score;
 }
 
@@ -224,9 +227,7 @@ static int price_all(struct rd_picker *picker, enum rd_collective collective, ui
 			continue;
 		priced[count] = (struct rd_choice){
 			.algorithm = rd_algorithms[i],
-			.rounds = rd_score_rounds(score),
-			.peers = rd_score_peers(score),
-			.load = rd_score_load(score),
+			.shape = picker->shapes[collective][i],
 		};
 		price_algorithm(picker, score, block_size, type, &priced[count++]);
 	}
@@ -240,10 +241,10 @@ static const struct rd_choice *lightest_of(const struct rd_choice *priced, int c
 	int load = INT_MAX;
 
 	for (int i = 0; i < count; i++)
-		if (!priced[i].algorithm->mapped && priced[i].load < load)
-			load = priced[i].load;
+		if (!priced[i].algorithm->mapped && priced[i].shape.load < load)
+			load = priced[i].shape.load;
 	for (int i = 0; i < count; i++)
-		if (!priced[i].algorithm->mapped && priced[i].load <= load + load / 5 &&
+		if (!priced[i].algorithm->mapped && priced[i].shape.load <= load + load / 5 &&
 			(!lightest || priced[i].price_ns < lightest->price_ns))
 			lightest = &priced[i];
 	return lightest;
@@ -252,10 +253,11 @@ static const struct rd_choice *lightest_of(const struct rd_choice *priced, int c
 /* How much unrest an algorithm makes, beyond what its price knows of. */
 static int unrest(const struct rd_choice *choice, bool by_peers)
 {
-	return by_peers ? choice->peers : choice->rounds;
+	return by_peers ? choice->shape.peers : choice->shape.rounds;
 }
 
-/* Of those that cost about as little as `best`, and bring no more bytes, the one of least unrest. */
+/* Of those that cost about as little as `best`, and bring no more bytes, the one of least unrest.
+ */
 static const struct rd_choice *calmest_of(const struct rd_choice *best, int alike, bool by_peers,
 	const struct rd_choice *priced, int count)
 {
@@ -264,7 +266,7 @@ static const struct rd_choice *calmest_of(const struct rd_choice *best, int alik
 	for (int i = 0; i < count; i++)
 		if (!priced[i].algorithm->mapped &&
 			priced[i].price_ns <= best->price_ns + best->price_ns / alike &&
-			priced[i].load <= best->load &&
+			priced[i].shape.load <= best->shape.load &&
 			unrest(&priced[i], by_peers) < unrest(calmest, by_peers))
 			calmest = &priced[i];
 	return calmest;
@@ -284,7 +286,8 @@ static const struct rd_choice *preferred_crowded(const struct rd_picker *picker,
 	return calmest_of(best, ALIKE, block_size >= ALIKE_MOST, priced, count);
 }
 
-/* The cheapest, corrected by what the model does not know. Between hosts the network outweighs that. */
+/* The cheapest, corrected by what the model does not know. Between hosts the network outweighs
+ * that. */
 static const struct rd_choice *preferred(const struct rd_picker *picker, uint64_t block_size,
 	const struct rd_choice *cheapest, const struct rd_choice *priced, int count)
 {
@@ -299,8 +302,7 @@ static const struct rd_choice *preferred(const struct rd_picker *picker, uint64_
 }
 
 /* The cheapest of those of direct access, or of the others. */
-static const struct rd_choice *cheapest_of(
-	const struct rd_choice *priced, int count, bool mapped)
+static const struct rd_choice *cheapest_of(const struct rd_choice *priced, int count, bool mapped)
 {
 	const struct rd_choice *best = NULL;
 
@@ -436,8 +438,8 @@ int rd_picker_list(struct rd_picker *picker, enum rd_collective collective, uint
 		if (priced[i].algorithm->mapped)
 			priced[i].price_ns += asking_ns(picker);
 
-	const struct rd_choice *best = best_of(
-		picker, collective, least_of(block_size), within_reach, priced, count);
+	const struct rd_choice *best =
+		best_of(picker, collective, least_of(block_size), within_reach, priced, count);
 
 	for (int i = 0; i < count; i++) {
 		all[i] = (struct rondo_way){

@@ -9,6 +9,7 @@
 
 #include "cost.h"
 #include "plan.h"
+#include "price.h"
 #include "rondo.h"
 
 /* What a picker is made for; copied, but for the pointers, which outlive it. */
@@ -26,7 +27,7 @@ struct rd_choice {
 	int channels;
 	size_t piece_size;
 	int64_t price_ns;
-	int rounds, peers, load; /* of the algorithm (price.h) */
+	struct rd_shape shape; /* of the algorithm's plans */
 	/* In a choice with buffers within reach: whether it is so much better that it pays to ask
 	   all ranks where their buffers are. */
 	bool worth_asking;

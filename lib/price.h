@@ -12,8 +12,8 @@
 #include "cost.h"
 #include "plan.h"
 
-/* Beyond so many ranks, and before that where plans are long, they are not played but added up, for a
-   few of the ranks: the others' are not even written. */
+/* Beyond so many ranks, and before that where plans are long, they are not played but added up, for
+   a few of the ranks: the others' are not even written. */
 #define RD_PLAYED_MAX 64
 
 /* An algorithm's plans for one collective, on all ranks, ready to be priced at any size. */
@@ -24,12 +24,17 @@ struct rd_score;
 int rd_score_create(struct rd_score **score, const struct rd_algorithm *algorithm,
 	const struct rd_problem *problem);
 void rd_score_destroy(struct rd_score *score);
-/* Messages that must follow each other, at most; as many as it takes where messages alone take time. */
-int rd_score_rounds(const struct rd_score *score);
-/* The most ranks that any sends to. */
-int rd_score_peers(const struct rd_score *score);
-/* The most that any rank takes in, or sends, in thousandths of a block. */
-int rd_score_load(const struct rd_score *score);
+
+/* What of it does not depend on costs. */
+struct rd_shape {
+	int rounds; /* messages that must follow each other: what it takes where they alone take
+		       time */
+	int peers; /* the most ranks that any sends to */
+	int load; /* the most that any rank takes in, or sends, in thousandths of a block */
+};
+
+/* Plays the plans: to be kept. */
+struct rd_shape rd_score_shape(const struct rd_score *score);
 
 /* How a call is cut, and what of. */
 struct rd_cut {

@@ -264,6 +264,33 @@ Test(price, of_what_never_ends_is_more_than_any_other)
 	rd_score_destroy(score);
 }
 
+/* ---- Shapes ---------------------------------------------------------------------------------- */
+
+static struct rd_shape shape_of(const char *name, int size)
+{
+	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = size };
+	struct rd_score *score;
+	struct rd_shape shape;
+
+	cr_assert_eq(
+		rd_score_create(&score, algorithm(name), &problem), 0, "%s", rondo_last_error());
+	shape = rd_score_shape(score);
+	rd_score_destroy(score);
+	return shape;
+}
+
+Test(price, the_shape_says_rounds_peers_and_load)
+{
+	struct rd_shape ring = shape_of("ring", 8), doubling = shape_of("doubling", 8);
+
+	cr_expect_eq(ring.rounds, 14, "%d", ring.rounds);
+	cr_expect_eq(ring.peers, 1, "%d", ring.peers);
+	cr_expect_eq(ring.load, 1750, "%d", ring.load);
+	cr_expect_eq(doubling.rounds, 3, "%d", doubling.rounds);
+	cr_expect_eq(doubling.peers, 3, "%d", doubling.peers);
+	cr_expect_eq(doubling.load, 3000, "%d", doubling.load);
+}
+
 /* ---- What pricing costs ---------------------------------------------------------------------- */
 
 /* A ring that counts the plans that it writes. */
