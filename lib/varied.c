@@ -131,15 +131,21 @@ static int submit_pairwise(struct rd_request *request, struct lengths in, struct
 	return rd_submit(request);
 }
 
-int rondo_all_gather_v(rondo_comm *comm, const void *send, void *recv, const size_t counts[],
-	const size_t displs[], rondo_type type, rondo_stream *stream)
+static struct rd_request request_of(rondo_comm *comm, enum rd_collective collective,
+	const void *send, void *recv, rondo_type type, rondo_stream *stream)
 {
-	struct rd_request request = { .comm = comm,
-		.collective = RD_ALL_GATHER,
+	return (struct rd_request){ .comm = comm,
+		.collective = collective,
 		.send = send,
 		.recv = recv,
 		.type = type,
 		.stream = stream };
+}
+
+int rondo_all_gather_v(rondo_comm *comm, const void *send, void *recv, const size_t counts[],
+	const size_t displs[], rondo_type type, rondo_stream *stream)
+{
+	struct rd_request request = request_of(comm, RD_ALL_GATHER, send, recv, type, stream);
 	struct lengths mine = { counts && comm ? &counts[comm->rank] : NULL, NULL };
 
 	return submit_known(&request, counts, mine, (struct lengths){ counts, displs });
@@ -148,15 +154,10 @@ int rondo_all_gather_v(rondo_comm *comm, const void *send, void *recv, const siz
 int rondo_reduce_scatter_v(rondo_comm *comm, const void *send, void *recv, const size_t counts[],
 	rondo_type type, rondo_op op, rondo_stream *stream)
 {
-	struct rd_request request = { .comm = comm,
-		.collective = RD_REDUCE_SCATTER,
-		.send = send,
-		.recv = recv,
-		.type = type,
-		.op = op,
-		.stream = stream };
+	struct rd_request request = request_of(comm, RD_REDUCE_SCATTER, send, recv, type, stream);
 	struct lengths mine = { counts && comm ? &counts[comm->rank] : NULL, NULL };
 
+	request.op = op;
 	return submit_known(&request, counts, (struct lengths){ counts, NULL }, mine);
 }
 
@@ -164,12 +165,7 @@ int rondo_all_to_all_v(rondo_comm *comm, const void *send, const size_t send_cou
 	const size_t send_displs[], void *recv, const size_t recv_counts[],
 	const size_t recv_displs[], rondo_type type, rondo_stream *stream)
 {
-	struct rd_request request = { .comm = comm,
-		.collective = RD_ALL_TO_ALL,
-		.send = send,
-		.recv = recv,
-		.type = type,
-		.stream = stream };
+	struct rd_request request = request_of(comm, RD_ALL_TO_ALL, send, recv, type, stream);
 
 	return submit_pairwise(&request, (struct lengths){ send_counts, send_displs },
 		(struct lengths){ recv_counts, recv_displs });
@@ -179,14 +175,9 @@ int rondo_gather_v(rondo_comm *comm, const void *send, size_t count, void *recv,
 	const size_t counts[], const size_t displs[], rondo_type type, int root,
 	rondo_stream *stream)
 {
-	struct rd_request request = { .comm = comm,
-		.collective = RD_GATHER,
-		.send = send,
-		.recv = recv,
-		.type = type,
-		.root = root,
-		.stream = stream };
+	struct rd_request request = request_of(comm, RD_GATHER, send, recv, type, stream);
 
+	request.root = root;
 	return submit_pairwise(
 		&request, (struct lengths){ &count, NULL }, (struct lengths){ counts, displs });
 }
@@ -195,14 +186,9 @@ int rondo_scatter_v(rondo_comm *comm, const void *send, const size_t counts[],
 	const size_t displs[], void *recv, size_t count, rondo_type type, int root,
 	rondo_stream *stream)
 {
-	struct rd_request request = { .comm = comm,
-		.collective = RD_SCATTER,
-		.send = send,
-		.recv = recv,
-		.type = type,
-		.root = root,
-		.stream = stream };
+	struct rd_request request = request_of(comm, RD_SCATTER, send, recv, type, stream);
 
+	request.root = root;
 	return submit_pairwise(
 		&request, (struct lengths){ counts, displs }, (struct lengths){ &count, NULL });
 }
