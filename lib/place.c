@@ -11,23 +11,11 @@
 #include "error.h"
 #include "log.h"
 #include "probe.h"
+#include "sysfs.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "places travel in little endian");
 _Static_assert(sizeof(struct rd_place) == 2 * RD_HOST_SIZE + 8 + 8 * 4 + RD_NIC_SIZE,
 	"no padding to leak");
-
-/* The first line of a small file; false where there is none. */
-static bool read_line(char *line, size_t size, const char *path)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	ssize_t got = read(fd, line, size - 1);
-	close(fd);
-	line[got > 0 ? got : 0] = '\0';
-	line[strcspn(line, "\n")] = '\0';
-	return line[0] != '\0';
-}
 
 static void name_host(char name[RD_HOST_SIZE])
 {
@@ -46,8 +34,8 @@ static void identify_host(char id[RD_HOST_SIZE], const char *name)
 	char kernel[40]; /* a boot id has 36 characters, a machine id 32 */
 	struct stat space;
 
-	if (!read_line(kernel, sizeof(kernel), "/proc/sys/kernel/random/boot_id") &&
-		!read_line(kernel, sizeof(kernel), "/etc/machine-id"))
+	if (!rd_sysfs_line(kernel, sizeof(kernel), "", "proc/sys/kernel/random/boot_id") &&
+		!rd_sysfs_line(kernel, sizeof(kernel), "", "etc/machine-id"))
 		snprintf(kernel, sizeof(kernel), "%s", name);
 	if (stat("/proc/self/ns/net", &space))
 		space.st_ino = 0;
