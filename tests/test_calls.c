@@ -1,5 +1,4 @@
 /* Sends and receives, groups, streams, several comms, and calls that are refused. */
-#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -8,14 +7,6 @@
 #include <unistd.h>
 
 #include "world.h"
-
-#define TRY(call) \
-	do { \
-		int err_ = (call); \
-		if (err_) \
-			return world_say(citizen, "%s: %s: %s", #call, rondo_error_name(err_), \
-				rondo_last_error()); \
-	} while (0)
 
 static void run(int size, const char *transport, int (*body)(struct citizen *citizen))
 {
@@ -223,37 +214,11 @@ Test(streams, run_groups, .timeout = 60)
 
 /* ---- Several comms ------------------------------------------------------------------------- */
 
-/* Another comm of the same ranks, which they agree on over the first. */
-static int second_comm(struct citizen *citizen, rondo_comm **comm)
-{
-	struct sockaddr_in address = { .sin_family = AF_INET };
-	socklen_t size = sizeof(address);
-	struct rondo_config config = RONDO_CONFIG_INIT;
-	int port = 0, fd = -1;
-
-	if (citizen->rank == 0) {
-		fd = socket(AF_INET, SOCK_STREAM, 0);
-		address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-		if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) < 0 || listen(fd, 8) < 0)
-			return world_say(citizen, "cannot listen");
-		getsockname(fd, (struct sockaddr *)&address, &size);
-		port = ntohs(address.sin_port);
-	}
-	TRY(rondo_broadcast(citizen->comm, &port, &port, 1, RONDO_I32, 0, NULL));
-	config.rank = citizen->rank;
-	config.size = citizen->size;
-	config.address = "127.0.0.1";
-	config.port = port;
-	config.rendezvous_fd = fd;
-	TRY(rondo_comm_create(comm, &config));
-	return 0;
-}
-
 static int two_comms(struct citizen *citizen)
 {
 	rondo_comm *other;
 	static double a[10000], b[10000];
-	int wrong = second_comm(citizen, &other);
+	int wrong = world_second_comm(citizen, &other);
 
 	if (wrong)
 		return wrong;
@@ -287,7 +252,7 @@ static int two_streams(struct citizen *citizen)
 	rondo_stream *streams[2];
 	rondo_comm *comms[2] = { citizen->comm, NULL };
 	static float buffers[2][100000];
-	int wrong = second_comm(citizen, &comms[1]);
+	int wrong = world_second_comm(citizen, &comms[1]);
 
 	if (wrong)
 		return wrong;

@@ -10,6 +10,7 @@
 
 #include "algorithms.h"
 #include "comm.h"
+#include "elements.h"
 #include "reduce.h"
 #include "world.h"
 
@@ -68,11 +69,6 @@ static uint64_t mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
-static bool is_float(rondo_type type)
-{
-	return type >= RONDO_F16;
-}
-
 /* What rank `rank` has in element i of its input, before rounding to the type. */
 static double float_input(const struct trial *trial, int rank, size_t i)
 {
@@ -84,71 +80,6 @@ static double float_input(const struct trial *trial, int rank, size_t i)
 static uint64_t integer_input(int rank, size_t i)
 {
 	return mix((uint64_t)rank << 40 ^ i);
-}
-
-static void store(void *at, rondo_type type, uint64_t integer, double real)
-{
-	float f = (float)real;
-	uint16_t half;
-
-	switch (type) {
-	case RONDO_F64:
-		memcpy(at, &real, 8);
-		return;
-	case RONDO_F32:
-		memcpy(at, &f, 4);
-		return;
-	case RONDO_F16:
-	case RONDO_BF16:
-		half = type == RONDO_F16 ? rd_f32_to_f16(f) : rd_f32_to_bf16(f);
-		memcpy(at, &half, 2);
-		return;
-	case RONDO_F8E4M3:
-	case RONDO_F8E5M2:
-		*(uint8_t *)at = type == RONDO_F8E4M3 ? rd_f32_to_f8e4m3(f) : rd_f32_to_f8e5m2(f);
-		return;
-	default:
-		memcpy(at, &integer, rondo_type_size(type));
-	}
-}
-
-static double load_float(const void *at, rondo_type type)
-{
-	double real;
-	float f;
-	uint16_t half;
-
-	if (type == RONDO_F64) {
-		memcpy(&real, at, 8);
-		return real;
-	}
-	if (type == RONDO_F32) {
-		memcpy(&f, at, 4);
-		return f;
-	}
-	if (type == RONDO_F8E4M3)
-		return rd_f8e4m3_to_f32(*(const uint8_t *)at);
-	if (type == RONDO_F8E5M2)
-		return rd_f8e5m2_to_f32(*(const uint8_t *)at);
-	memcpy(&half, at, 2);
-	return type == RONDO_F16 ? rd_f16_to_f32(half) : rd_bf16_to_f32(half);
-}
-
-/* Sign- or zero-extended to 64 bits. */
-static uint64_t widen(uint64_t value, rondo_type type)
-{
-	switch (type) {
-	case RONDO_I8:
-		return (uint64_t)(int8_t)value;
-	case RONDO_U8:
-		return (uint8_t)value;
-	case RONDO_I32:
-		return (uint64_t)(int32_t)value;
-	case RONDO_U32:
-		return (uint32_t)value;
-	default:
-		return value;
-	}
 }
 
 static bool is_signed(rondo_type type)
@@ -163,37 +94,19 @@ static void fill_inputs(const struct trial *trial, struct tables *tables)
 
 	for (int rank = 0; rank < trial->size; rank++)
 		for (size_t i = 0; i < trial->count * trial->size; i++)
-			store(tables->inputs[rank] + i * element, trial->type,
+			element_store(tables->inputs[rank] + i * element, trial->type,
 				integer_input(rank, i),
-				is_float(trial->type) ? float_input(trial, rank, i) : 0);
+				element_is_float(trial->type) ? float_input(trial, rank, i) : 0);
 }
 
 /* ---- The reference ------------------------------------------------------------------------- */
 
-static uint64_t combine_bits(rondo_op op, uint64_t a, uint64_t b)
-{
-	switch (op) {
-	case RONDO_BAND:
-		return a & b;
-	case RONDO_BOR:
-		return a | b;
-	case RONDO_BXOR:
-		return a ^ b;
-	case RONDO_LAND:
-		return a && b;
-	case RONDO_LOR:
-		return a || b;
-	default:
-		return !a != !b;
-	}
-}
-
 static uint64_t combine_integers(const struct trial *trial, size_t i)
 {
-	uint64_t total = widen(integer_input(0, i), trial->type);
+	uint64_t total = element_widen(integer_input(0, i), trial->type);
 
 	for (int rank = 1; rank < trial->size; rank++) {
-		uint64_t x = widen(integer_input(rank, i), trial->type);
+		uint64_t x = element_widen(integer_input(rank, i), trial->type);
 		bool less = is_signed(trial->type) ? (int64_t)x < (int64_t)total : x < total;
 
 		if (trial->op == RONDO_PROD)
@@ -203,11 +116,11 @@ static uint64_t combine_integers(const struct trial *trial, size_t i)
 		else if (trial->op == RONDO_MAX)
 			total = less ? total : x;
 		else if (trial->op > RONDO_AVG)
-			total = combine_bits(trial->op, total, x);
+			total = element_combine_bits(trial->op, total, x);
 		else
 			total += x;
 	}
-	total = widen(total, trial->type);
+	total = element_widen(total, trial->type);
 	if (trial->op == RONDO_AVG)
 		total = is_signed(trial->type) ? (uint64_t)((int64_t)total / trial->size)
 					       : total / trial->size;
@@ -217,7 +130,7 @@ static uint64_t combine_integers(const struct trial *trial, size_t i)
 /* As the type has rounded it on its way into memory. */
 static double rounded_input(const struct trial *trial, int rank, size_t i)
 {
-	return load_float(
+	return element_float(
 		trial->tables->inputs[rank] + i * rondo_type_size(trial->type), trial->type);
 }
 
@@ -265,7 +178,7 @@ static double combine_floats(const struct trial *trial, size_t i, double *slack)
 static void combine(const struct trial *trial, struct tables *tables, size_t first, size_t at)
 {
 	for (size_t i = 0; i < trial->count; i++) {
-		if (is_float(trial->type))
+		if (element_is_float(trial->type))
 			tables->total[at + i] =
 				combine_floats(trial, first + i, &tables->slack[at + i]);
 		else
@@ -307,9 +220,10 @@ static bool right(const struct trial *trial, const char *out, size_t i)
 	}
 	if (trial->kind == REDUCE_SCATTER)
 		element = trial->count + i;
-	if (!is_float(trial->type))
+	if (!element_is_float(trial->type))
 		return memcmp(at, &tables->integers[element], size) == 0;
-	return fabs(load_float(at, trial->type) - tables->total[element]) <= tables->slack[element];
+	return fabs(element_float(at, trial->type) - tables->total[element]) <=
+	       tables->slack[element];
 }
 
 /* ---- One trial ----------------------------------------------------------------------------- */

@@ -10,16 +10,6 @@
 #include "comm.h"
 #include "world.h"
 
-static struct hosts *need_hosts(const struct hosts_shape *shape)
-{
-	const char *reason;
-	struct hosts *hosts = hosts_create(shape, &reason);
-
-	if (!hosts)
-		cr_skip_test("no hosts: %s", reason);
-	return hosts;
-}
-
 /* ---- Every collective ---------------------------------------------------------------------- */
 
 enum kind {
@@ -208,7 +198,7 @@ ParameterizedTest(int *number, hosts, share_memory_within_and_sockets_between_an
 	.timeout = 120)
 {
 	const struct layout *layout = &layouts[*number];
-	struct hosts *hosts = need_hosts(
+	struct hosts *hosts = world_hosts(
 		&(struct hosts_shape){ .count = layout->hosts, .v6_only = layout->v6_only });
 	struct world world = { .size = layout->size, .hosts = hosts };
 

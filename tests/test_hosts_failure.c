@@ -13,16 +13,6 @@
 /* Until every rank has ended: the bound, and what a loaded machine needs to start and end ranks. */
 #define LIMIT_MS 15000
 
-static struct hosts *need_hosts(int count)
-{
-	const char *reason;
-	struct hosts *hosts = hosts_create(&(struct hosts_shape){ .count = count }, &reason);
-
-	if (!hosts)
-		cr_skip_test("no hosts: %s", reason);
-	return hosts;
-}
-
 enum way { KILLED, UNPLUGGED, SWITCHED_OFF };
 
 /* How the host goes, done by its ranks in their fourth call. */
@@ -85,7 +75,7 @@ static int go_on_until_it_fails(struct citizen *citizen)
 
 static void lose(int host, enum way way)
 {
-	struct hosts *hosts = need_hosts(2);
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2 });
 	struct world world = { .size = RANKS,
 		.timeout_ms = TIMEOUT_MS,
 		.limit_ms = LIMIT_MS,
@@ -153,7 +143,7 @@ static int go_on_until_divided(struct citizen *citizen)
 
 Test(hosts_failure, hosts_that_lose_each_other_are_named, .timeout = 60)
 {
-	struct hosts *hosts = need_hosts(3);
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 3 });
 	struct world world = { .size = 3,
 		.timeout_ms = TIMEOUT_MS,
 		.limit_ms = LIMIT_MS,

@@ -14,16 +14,6 @@
 #include "comm.h"
 #include "world.h"
 
-static struct hosts *need_hosts(const struct hosts_shape *shape)
-{
-	const char *reason;
-	struct hosts *hosts = hosts_create(shape, &reason);
-
-	if (!hosts)
-		cr_skip_test("no hosts: %s", reason);
-	return hosts;
-}
-
 static int all_reduce_once(struct citizen *citizen, float *values, size_t count)
 {
 	float sum = (float)(citizen->size * (citizen->size + 1)) / 2;
@@ -95,7 +85,7 @@ static int cross(struct citizen *citizen)
 
 static void cross_slowly(const struct world *ranks, double times)
 {
-	struct hosts *hosts = need_hosts(&(struct hosts_shape){ .count = 2 });
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2 });
 	struct world world = *ranks;
 	struct crossing crossing = { .times = times };
 
@@ -140,7 +130,7 @@ Test(hosts_network, a_ring_enters_and_leaves_each_host_once_however_ranks_lie, .
 
 static void run_with_eth1(int network, double times)
 {
-	struct hosts *hosts = need_hosts(&(struct hosts_shape){ .count = 2, .networks = 2 });
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2, .networks = 2 });
 	struct world world = { .size = 2, .hosts = hosts, .host_of = { 0, 1 } };
 	struct crossing crossing = { .network = network, .times = times };
 
@@ -170,7 +160,7 @@ static int meet(struct citizen *citizen)
 
 Test(hosts_network, a_dead_interface_beside_the_one_in_use_harms_nothing, .timeout = 60)
 {
-	struct hosts *hosts = need_hosts(&(struct hosts_shape){ .count = 2, .networks = 2 });
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2, .networks = 2 });
 	struct world world = { .size = 4, .hosts = hosts, .host_of = { 0, 0, 1, 1 } };
 
 	cr_assert(hosts_unplug(hosts, 1, 1));
@@ -180,7 +170,7 @@ Test(hosts_network, a_dead_interface_beside_the_one_in_use_harms_nothing, .timeo
 
 Test(hosts_network, an_interface_that_leads_nowhere_falls_back_to_one_that_does, .timeout = 60)
 {
-	struct hosts *hosts = need_hosts(&(struct hosts_shape){ .count = 2, .networks = 2 });
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2, .networks = 2 });
 	struct world world = { .size = 4, .hosts = hosts, .host_of = { 0, 0, 1, 1 } };
 
 	setenv("RONDO_INTERFACE", "eth1,eth0", 1);
@@ -202,7 +192,7 @@ static int miss_the_other_host(struct citizen *citizen)
 
 Test(hosts_network, where_no_other_may_be_used_the_error_says_what_cannot_be_reached, .timeout = 60)
 {
-	struct hosts *hosts = need_hosts(&(struct hosts_shape){ .count = 2, .networks = 2 });
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2, .networks = 2 });
 	struct world world = { .size = 2, .hosts = hosts, .host_of = { 0, 1 } };
 
 	setenv("RONDO_INTERFACE", "eth1", 1);
@@ -213,7 +203,7 @@ Test(hosts_network, where_no_other_may_be_used_the_error_says_what_cannot_be_rea
 
 Test(hosts_network, hosts_that_do_not_reach_each_other_here_meet_elsewhere, .timeout = 60)
 {
-	struct hosts *hosts = need_hosts(&(struct hosts_shape){ .count = 3, .networks = 2 });
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 3, .networks = 2 });
 	struct world world = { .size = 3, .hosts = hosts, .host_of = { 0, 1, 2 } };
 
 	cr_assert(hosts_divide(hosts, 1, 2, 0));
@@ -248,7 +238,7 @@ static void be_hosts_until_killed(pid_t watcher, int ready)
 Test(hosts_network, a_test_that_is_killed_leaves_no_hosts, .timeout = 60)
 {
 	/* In a namespace of its own, so that nothing of the machine's is touched. */
-	struct hosts *hosts = need_hosts(&(struct hosts_shape){ .count = 1 });
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 1 });
 	int ready[2];
 	char byte;
 

@@ -6,22 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "said.h"
 #include "world.h"
-
-static struct hosts *need_hosts(int count)
-{
-	const char *reason;
-	struct hosts *hosts =
-		hosts_create(&(struct hosts_shape){ .count = count, .networks = 2 }, &reason);
-
-	if (!hosts)
-		cr_skip_test("no hosts: %s", reason);
-	return hosts;
-}
 
 #define COUNT (1 << 20)
 
@@ -48,41 +37,25 @@ static int all_reduce(struct citizen *citizen)
 /* Runs the world; what it wrote to standard error comes back as text. */
 static const char *run_world(const struct world *world, int (*body)(struct citizen *))
 {
-	static char text[64 << 10];
-	int file = memfd_create("stderr", MFD_CLOEXEC), kept = dup(STDERR_FILENO), failed;
-	ssize_t size;
+	const char *text;
+	int failed;
 
-	cr_assert(file >= 0 && kept >= 0);
-	cr_assert_eq(fcntl(file, F_SETFL, O_APPEND), 0);
-	dup2(file, STDERR_FILENO);
+	said_begin();
 	failed = world_run(world, body, NULL, NULL);
-	dup2(kept, STDERR_FILENO);
-	close(kept);
-	size = pread(file, text, sizeof(text) - 1, 0);
-	close(file);
-	text[size > 0 ? size : 0] = '\0';
+	text = said_end();
 	cr_expect_eq(failed, 0, "%s", text);
 	return text;
 }
 
-static int count(const char *text, const char *part)
-{
-	int found = 0;
-
-	for (; (text = strstr(text, part)); text++)
-		found++;
-	return found;
-}
-
 Test(hosts_routes, a_pair_goes_by_another_network_where_its_own_is_cut, .timeout = 60)
 {
-	struct hosts *hosts = need_hosts(3);
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 3, .networks = 2 });
 	struct world world = { .size = 3, .hosts = hosts, .host_of = { 0, 1, 2 } };
 	const char *text;
 
 	cr_assert(hosts_divide(hosts, 1, 2, 0));
 	text = run_world(&world, all_reduce);
-	cr_expect_eq(count(text, " WARN "), 1, "%s", text);
+	cr_expect_eq(said_times(text, " WARN "), 1, "%s", text);
 	cr_expect(strstr(text, "[2] RONDO WARN NET/Socket : rank 2 does not reach rank 1 at 10."),
 		"%s", text);
 	cr_expect(strstr(text, " by eth0 ("), "%s", text);
@@ -91,14 +64,14 @@ Test(hosts_routes, a_pair_goes_by_another_network_where_its_own_is_cut, .timeout
 
 Test(hosts_routes, of_two_interfaces_that_are_named_a_dead_one_is_done_without, .timeout = 60)
 {
-	struct hosts *hosts = need_hosts(2);
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2, .networks = 2 });
 	struct world world = { .size = 2, .channels = 2, .hosts = hosts, .host_of = { 0, 1 } };
 	const char *text;
 
 	cr_assert(hosts_unplug(hosts, 0, 1));
 	setenv("RONDO_INTERFACE", "eth1,eth0", 1);
 	text = run_world(&world, all_reduce);
-	cr_expect_eq(count(text, " WARN "), 1, "%s", text);
+	cr_expect_eq(said_times(text, " WARN "), 1, "%s", text);
 	cr_expect(strstr(text, " by eth1 ("), "%s", text);
 	hosts_destroy(hosts);
 }
@@ -141,10 +114,10 @@ static int count_links(struct citizen *citizen)
 
 Test(hosts_routes, channels_spread_over_the_interfaces_that_are_named, .timeout = 60)
 {
-	struct hosts *hosts = need_hosts(2);
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2, .networks = 2 });
 	struct world world = { .size = 2, .channels = 3, .hosts = hosts, .host_of = { 0, 1 } };
 
 	setenv("RONDO_INTERFACE", "eth0,eth1", 1);
-	cr_expect_eq(count(run_world(&world, count_links), " RONDO "), 0);
+	cr_expect_eq(said_times(run_world(&world, count_links), " RONDO "), 0);
 	hosts_destroy(hosts);
 }

@@ -5,9 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
+#include "said.h"
 #include "world.h"
 
 #define RANKS 4
@@ -24,24 +23,17 @@ static int sum_up(struct citizen *citizen)
 
 /* What the ranks of a world say, at a level and of some subsystems: two hosts of two ranks where it
    is "mixed". */
-static char *said(const char *level, const char *subsystems, const char *transport)
+static const char *said(const char *level, const char *subsystems, const char *transport)
 {
-	static char text[256 << 10];
 	struct world world = { .size = RANKS, .channels = 2, .transport = transport };
-	int file = memfd_create("stderr", MFD_CLOEXEC), kept = dup(STDERR_FILENO), failed;
-	ssize_t size;
+	const char *text;
+	int failed;
 
 	setenv("RONDO_DEBUG", level, 1);
 	setenv("RONDO_DEBUG_SUBSYS", subsystems, 1);
-	cr_assert(file >= 0 && kept >= 0);
-	cr_assert_eq(fcntl(file, F_SETFL, O_APPEND), 0);
-	dup2(file, STDERR_FILENO);
+	said_begin();
 	failed = world_run(&world, sum_up, NULL, NULL);
-	dup2(kept, STDERR_FILENO);
-	close(kept);
-	size = pread(file, text, sizeof(text) - 1, 0);
-	close(file);
-	text[size > 0 ? size : 0] = '\0';
+	text = said_end();
 	cr_assert_eq(failed, 0, "%s", text);
 	return text;
 }
@@ -148,8 +140,8 @@ Test(logs, the_choice_of_an_algorithm_is_told_once, .timeout = 60)
 	const char *text = said("INFO", "PICK", "shm");
 
 	for (int rank = 0; rank < RANKS; rank++)
-		cr_expect_eq(count(text, rank, " all_reduce of 4 bytes on 4 ranks: "), 1, "%s",
-			text);
+		cr_expect_eq(
+			count(text, rank, " all_reduce of 4 bytes on 4 ranks: "), 1, "%s", text);
 }
 
 Test(logs, calls_are_traced, .timeout = 60)
@@ -170,6 +162,7 @@ Test(logs, ranks_with_devices_say_how_these_reach_each_other, .timeout = 60)
 
 	const char *text = said("INFO", "ROUTE", "shm");
 
-	expect_from_all(text, "Channel 00 : [0-3]\\[[0-9a-f]+\\] -> [0-3]\\[[0-9a-f]+\\] via P2P/IPC");
+	expect_from_all(
+		text, "Channel 00 : [0-3]\\[[0-9a-f]+\\] -> [0-3]\\[[0-9a-f]+\\] via P2P/IPC");
 	expect_from_all(text, "rank [0-3] on emulated device [0-3]: fused .*");
 }

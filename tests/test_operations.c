@@ -6,14 +6,6 @@
 #include "reduce.h"
 #include "world.h"
 
-#define TRY(call) \
-	do { \
-		int err_ = (call); \
-		if (err_) \
-			return world_say(citizen, "%s: %s: %s", #call, rondo_error_name(err_), \
-				rondo_last_error()); \
-	} while (0)
-
 static void run(int size, const char *transport, int (*body)(struct citizen *citizen))
 {
 	struct world world = { .size = size, .transport = transport };

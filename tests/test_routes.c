@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "error.h"
 #include "transports/transports.h"
+#include "said.h"
 #include "world.h"
 
 /* ---- Transports that break their promise --------------------------------------------------- */
@@ -240,29 +240,9 @@ static int sum_up(struct citizen *citizen)
 /* Runs the world; what it wrote to standard error comes back as text. */
 static const char *run_world(const struct world *world, int *failed, struct fate *fates)
 {
-	static char text[64 << 10];
-	int file = memfd_create("stderr", MFD_CLOEXEC), kept = dup(STDERR_FILENO);
-	ssize_t size;
-
-	cr_assert(file >= 0 && kept >= 0);
-	cr_assert_eq(fcntl(file, F_SETFL, O_APPEND), 0);
-	dup2(file, STDERR_FILENO);
+	said_begin();
 	*failed = world_run(world, sum_up, NULL, fates);
-	dup2(kept, STDERR_FILENO);
-	close(kept);
-	size = pread(file, text, sizeof(text) - 1, 0);
-	close(file);
-	text[size > 0 ? size : 0] = '\0';
-	return text;
-}
-
-static int count(const char *text, const char *part)
-{
-	int found = 0;
-
-	for (; (text = strstr(text, part)); text++)
-		found++;
-	return found;
+	return said_end();
 }
 
 static void expect_detour(enum fault of, int rank, const char *line)
@@ -278,7 +258,7 @@ static void expect_detour(enum fault of, int rank, const char *line)
 	setenv("RONDO_INIT_TIMEOUT_MS", "8000", 1);
 	text = run_world(&world, &failed, fates);
 	cr_expect_eq(failed, 0, "%s", text);
-	cr_expect_eq(count(text, " WARN "), 1, "%s", text);
+	cr_expect_eq(said_times(text, " WARN "), 1, "%s", text);
 	cr_expect(strstr(text, line), "%s", text);
 }
 
@@ -331,11 +311,11 @@ Test(routes, each_pair_says_so_once_however_many_there_are, .timeout = 60)
 	cr_assert_eq(rd_transport_add(&second), 0);
 	text = run_world(&world, &failed, fates);
 	cr_expect_eq(failed, 0, "%s", text);
-	cr_expect_eq(count(text, " WARN "), 20, "%s", text);
-	cr_expect_eq(count(text, "over first (rank "), 10, "%s", text);
-	cr_expect_eq(count(text, "and go on over second"), 10, "%s", text);
-	cr_expect_eq(count(text, "over second (rank "), 10, "%s", text);
-	cr_expect_eq(count(text, "and go on over shm"), 10, "%s", text);
+	cr_expect_eq(said_times(text, " WARN "), 20, "%s", text);
+	cr_expect_eq(said_times(text, "over first (rank "), 10, "%s", text);
+	cr_expect_eq(said_times(text, "and go on over second"), 10, "%s", text);
+	cr_expect_eq(said_times(text, "over second (rank "), 10, "%s", text);
+	cr_expect_eq(said_times(text, "and go on over shm"), 10, "%s", text);
 }
 
 Test(routes, where_none_is_left_all_that_was_tried_is_named, .timeout = 60)
@@ -371,7 +351,7 @@ Test(routes, a_healthy_world_warns_of_nothing, .timeout = 60)
 
 	text = run_world(&world, &failed, fates);
 	cr_expect_eq(failed, 0, "%s", text);
-	cr_expect_eq(count(text, " RONDO "), 0, "%s", text);
+	cr_expect_eq(said_times(text, " RONDO "), 0, "%s", text);
 }
 
 /* Ranks 0 and 1 have such a link, rank 2 has not: messages must be as long on all. */

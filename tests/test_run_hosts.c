@@ -9,20 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "hosts.h"
+#include "world.h"
 
 #define LIMIT_MS 60000
 #define COMMAND_MAX 16
-
-static struct hosts *need_hosts(const struct hosts_shape *shape)
-{
-	const char *reason;
-	struct hosts *hosts = hosts_create(shape, &reason);
-
-	if (!hosts)
-		cr_skip_test("no hosts: %s", reason);
-	return hosts;
-}
 
 /* What is the same on every node. */
 struct job {
@@ -104,7 +94,7 @@ static void assert_sums(const struct hosts_program *launcher, int first, int ran
 
 static void assert_two_nodes_work(const struct hosts_shape *shape, char *address)
 {
-	struct hosts *hosts = need_hosts(shape);
+	struct hosts *hosts = world_hosts(shape);
 	struct job job = {
 		.nodes = 2, .local_size = "2", .address = address, .program = { RONDO_EXAMPLE }
 	};
@@ -139,7 +129,7 @@ Test(run_hosts, or_without_brackets, .timeout = 120)
 
 Test(run_hosts, a_name_may_come_to_be_known_later, .timeout = 120)
 {
-	struct hosts *hosts = need_hosts(&(struct hosts_shape){ .count = 2 });
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2 });
 	struct job here = {
 		.nodes = 2, .local_size = "1", .address = "10.7.0.1", .program = { RONDO_EXAMPLE }
 	};
@@ -247,7 +237,7 @@ static void check_line(const char *line, int node, struct reading *reading)
 /* The demo: two machines of four ranks each. */
 static void run_demo(struct hosts_program launchers[NODES])
 {
-	struct hosts *hosts = need_hosts(&(struct hosts_shape){ .count = NODES });
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = NODES });
 	struct job job = {
 		.nodes = NODES, .local_size = "4", .address = "host0", .program = { RONDO_EXAMPLE }
 	};
@@ -352,7 +342,7 @@ static void assert_sum_of_all(const struct hosts_program *programs, const char *
 
 static void run_page(const char *page, int least)
 {
-	struct hosts *hosts = need_hosts(&(struct hosts_shape){ .count = 2, .networks = 2 });
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2, .networks = 2 });
 	struct block blocks[BLOCKS_MAX] = { 0 };
 	int count = read_page(page, blocks);
 	char path[1024];
@@ -388,7 +378,7 @@ Test(run_hosts, so_do_those_of_the_launchers_page, .timeout = 120)
 /* Ranks go on by the next interface, and each says once why. */
 Test(run_hosts, an_interface_that_is_dead_costs_a_line, .timeout = 120)
 {
-	struct hosts *hosts = need_hosts(&(struct hosts_shape){ .count = 2, .networks = 2 });
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2, .networks = 2 });
 	struct job job = {
 		.nodes = 2, .local_size = "1", .address = "host0", .program = { RONDO_EXAMPLE }
 	};
@@ -411,7 +401,7 @@ Test(run_hosts, an_interface_that_is_dead_costs_a_line, .timeout = 120)
 /* A job that goes on until something ends it, and says so once it has begun. */
 static struct hosts *start_endless_job(struct job *job, struct hosts_program launchers[HOSTS_MAX])
 {
-	struct hosts *hosts = need_hosts(&(struct hosts_shape){ .count = 2 });
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2 });
 
 	*job = (struct job){ .nodes = 2,
 		.local_size = "2",
@@ -503,7 +493,7 @@ Test(run_hosts, a_cable_that_is_pulled_ends_the_launchers_on_both_sides, .timeou
 Test(run_hosts, a_master_whose_name_one_host_does_not_know_is_said_there_and_missed_here,
 	.timeout = 120)
 {
-	struct hosts *hosts = need_hosts(&(struct hosts_shape){ .count = 2 });
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2 });
 	struct job here = {
 		.nodes = 2, .local_size = "1", .address = "10.7.0.1", .program = { RONDO_EXAMPLE }
 	};
@@ -524,7 +514,7 @@ Test(run_hosts, a_master_whose_name_one_host_does_not_know_is_said_there_and_mis
 
 Test(run_hosts, nodes_with_different_numbers_of_ranks_are_told_so, .timeout = 120)
 {
-	struct hosts *hosts = need_hosts(&(struct hosts_shape){ .count = 2 });
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2 });
 	struct job here = {
 		.nodes = 2, .local_size = "2", .address = "host0", .program = { RONDO_EXAMPLE }
 	};
@@ -543,7 +533,7 @@ Test(run_hosts, nodes_with_different_numbers_of_ranks_are_told_so, .timeout = 12
 
 Test(run_hosts, a_name_that_leads_nobody_but_node_0_to_itself_is_said, .timeout = 120)
 {
-	struct hosts *hosts = need_hosts(&(struct hosts_shape){ .count = 1, .nameless = true });
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 1, .nameless = true });
 	struct job job = {
 		.nodes = 2, .local_size = "1", .address = "debian", .program = { RONDO_EXAMPLE }
 	};

@@ -167,7 +167,8 @@ Test(simulator, the_same_seed_gives_the_same_run_and_another_seed_another)
 	}
 }
 
-Test(simulator, a_byte_occupies_its_link_direction_for_its_time)
+/* 4 KiB from one rank to another, in 16 messages. */
+static struct rd_simulated transfer(int slots, double byte_ns)
 {
 	struct rd_simulation set = plain;
 	struct world world = {
@@ -176,9 +177,17 @@ Test(simulator, a_byte_occupies_its_link_direction_for_its_time)
 	struct rd_simulated simulated;
 
 	set.size = 2;
-	set.slots = 100; /* never waits for room */
-	set.byte_ns = 3;
+	set.slots = slots;
+	set.byte_ns = byte_ns;
 	run(world, NULL, &set, &simulated);
+	return simulated;
+}
+
+Test(simulator, a_byte_occupies_its_link_direction_for_its_time)
+{
+	/* So many slots that it never waits for room. */
+	struct rd_simulated simulated = transfer(100, 3);
+
 	cr_expect_eq(simulated.messages, 16);
 	cr_expect_eq(simulated.bytes, 4096);
 	cr_expect_eq(simulated.end_ns, 4096 * 3 + 1000);
@@ -187,16 +196,8 @@ Test(simulator, a_byte_occupies_its_link_direction_for_its_time)
 
 Test(simulator, a_sender_waits_for_room)
 {
-	struct rd_simulation set = plain;
-	struct world world = {
-		.collective = RD_TRANSFER, .size = 2, .target = 1, .type = RONDO_F32, .count = 1024
-	};
-	struct rd_simulated simulated;
+	struct rd_simulated simulated = transfer(2, 0);
 
-	set.size = 2;
-	set.slots = 2;
-	set.byte_ns = 0;
-	run(world, NULL, &set, &simulated);
 	/* 16 messages, 2 at a time: 8 times there, 7 times back. */
 	cr_expect_eq(simulated.end_ns, 15 * 1000);
 	rd_simulated_finish(&simulated);

@@ -9,14 +9,6 @@
 
 #include "world.h"
 
-#define TRY(call) \
-	do { \
-		int err_ = (call); \
-		if (err_) \
-			return world_say(citizen, "%s: %s: %s", #call, rondo_error_name(err_), \
-				rondo_last_error()); \
-	} while (0)
-
 #define REFUSED(call, error, story) \
 	do { \
 		int err_ = (call); \

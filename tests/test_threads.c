@@ -5,7 +5,6 @@
  * What it cannot see: the threads of a world map a pair's shared memory twice, at two addresses, so
  * that it finds nothing between the two sides of a FIFO.
  */
-#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -13,16 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "reduce.h"
+#include "elements.h"
 #include "world.h"
-
-#define TRY(call) \
-	do { \
-		int err_ = (call); \
-		if (err_) \
-			return world_say(citizen, "%s: %s: %s", #call, rondo_error_name(err_), \
-				rondo_last_error()); \
-	} while (0)
 
 /* ---- Every collective ---------------------------------------------------------------------- */
 
@@ -30,64 +21,8 @@
 
 static double load(const void *at, rondo_type type)
 {
-	double f64;
-	float f32;
-	uint16_t half;
-	uint32_t word;
-
-	switch (type) {
-	case RONDO_F64:
-		memcpy(&f64, at, 8);
-		return f64;
-	case RONDO_F32:
-		memcpy(&f32, at, 4);
-		return f32;
-	case RONDO_F16:
-	case RONDO_BF16:
-		memcpy(&half, at, 2);
-		return type == RONDO_F16 ? rd_f16_to_f32(half) : rd_bf16_to_f32(half);
-	case RONDO_F8E4M3:
-		return rd_f8e4m3_to_f32(*(const uint8_t *)at);
-	case RONDO_F8E5M2:
-		return rd_f8e5m2_to_f32(*(const uint8_t *)at);
-	case RONDO_I8:
-	case RONDO_U8:
-		return *(const unsigned char *)at;
-	default:
-		memcpy(&word, at, 4);
-		return word;
-	}
-}
-
-/* Small whole numbers only, which are the same bits in every type of integer. */
-static void store(void *at, rondo_type type, int value)
-{
-	double f64 = value;
-	float f32 = (float)value;
-	int64_t integer = value;
-	uint16_t half;
-
-	switch (type) {
-	case RONDO_F64:
-		memcpy(at, &f64, 8);
-		return;
-	case RONDO_F32:
-		memcpy(at, &f32, 4);
-		return;
-	case RONDO_F16:
-	case RONDO_BF16:
-		half = type == RONDO_F16 ? rd_f32_to_f16(f32) : rd_f32_to_bf16(f32);
-		memcpy(at, &half, 2);
-		return;
-	case RONDO_F8E4M3:
-		*(uint8_t *)at = rd_f32_to_f8e4m3(f32);
-		return;
-	case RONDO_F8E5M2:
-		*(uint8_t *)at = rd_f32_to_f8e5m2(f32);
-		return;
-	default:
-		memcpy(at, &integer, rondo_type_size(type));
-	}
+	return element_is_float(type) ? element_float(at, type)
+				      : (double)(int64_t)element_integer(at, type);
 }
 
 /* Element i of rank `rank`'s input: 1 or 2 for a product, small otherwise, for an f8 very small. */
@@ -97,24 +32,6 @@ static int input(int rank, size_t i, rondo_type type, rondo_op op)
 
 	return op == RONDO_PROD ? 1 + (int)((i / 3 + (size_t)rank) % 2)
 				: (int)((i * 7 + (size_t)rank * 5) % most);
-}
-
-static int combined_bits(rondo_op op, int a, int b)
-{
-	switch (op) {
-	case RONDO_BAND:
-		return a & b;
-	case RONDO_BOR:
-		return a | b;
-	case RONDO_BXOR:
-		return a ^ b;
-	case RONDO_LAND:
-		return a && b;
-	case RONDO_LOR:
-		return a || b;
-	default:
-		return !a != !b;
-	}
 }
 
 /* Element i of all ranks' inputs together. */
@@ -132,7 +49,7 @@ static double combined(int size, size_t i, rondo_type type, rondo_op op)
 		else if (op == RONDO_MAX)
 			total = x > total ? x : total;
 		else if (op > RONDO_AVG)
-			total = combined_bits(op, (int)total, (int)x);
+			total = (double)element_combine_bits(op, (uint64_t)total, (uint64_t)x);
 		else
 			total += x;
 	}
@@ -148,9 +65,11 @@ struct buffers {
 
 static void refill(const struct citizen *citizen, struct buffers *b, char *at, size_t blocks)
 {
-	for (size_t i = 0; i < blocks * b->count; i++)
-		store(at + i * rondo_type_size(b->type), b->type,
-			input(citizen->rank, i, b->type, b->op));
+	for (size_t i = 0; i < blocks * b->count; i++) {
+		int value = input(citizen->rank, i, b->type, b->op);
+
+		element_store(at + i * rondo_type_size(b->type), b->type, (uint64_t)value, value);
+	}
 }
 
 /* Block `block` of the output against block `from` of rank `rank`'s input; -1: of all combined. */
@@ -402,39 +321,11 @@ static int groups(struct citizen *citizen)
 
 /* ---- Several comms ------------------------------------------------------------------------- */
 
-/* Another comm of the same ranks, which they agree on over the first. */
-static int second_comm(struct citizen *citizen, rondo_comm **comm)
-{
-	struct sockaddr_in address = { .sin_family = AF_INET };
-	socklen_t size = sizeof(address);
-	struct rondo_config config = RONDO_CONFIG_INIT;
-	int port = 0, fd = -1;
-
-	if (citizen->rank == 0) {
-		fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-		if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) < 0 || listen(fd, 8) < 0)
-			return world_say(citizen, "cannot listen");
-		getsockname(fd, (struct sockaddr *)&address, &size);
-		port = ntohs(address.sin_port);
-	}
-	TRY(rondo_broadcast(citizen->comm, &port, &port, 1, RONDO_I32, 0, NULL));
-	config.rank = citizen->rank;
-	config.size = citizen->size;
-	config.address = "127.0.0.1";
-	config.port = port;
-	config.rendezvous_fd = fd;
-	config.transport =
-		strcmp(citizen->world->transport, "mixed") == 0 ? NULL : citizen->world->transport;
-	TRY(rondo_comm_create(comm, &config));
-	return 0;
-}
-
 static int run_two_comms(struct citizen *citizen, struct buffers *b, rondo_stream *stream)
 {
 	float *values = (float *)b->out, *more = (float *)b->in;
 	rondo_comm *other = NULL;
-	int wrong = second_comm(citizen, &other);
+	int wrong = world_second_comm(citizen, &other);
 
 	if (wrong)
 		return wrong;
@@ -479,7 +370,7 @@ static int many_comms(struct citizen *citizen)
 	TRY(citizen->create_error);
 	for (int round = 0; round < 8; round++) {
 		rondo_comm *other = NULL;
-		int one = 1, sum = 0, wrong = second_comm(citizen, &other);
+		int one = 1, sum = 0, wrong = world_second_comm(citizen, &other);
 
 		if (wrong)
 			return wrong;

@@ -203,15 +203,22 @@ static int try_all_to_all(struct trial *t)
 	return 0;
 }
 
-static int try_gather(struct trial *t)
+/* A block for each rank, all of which lie at the root. */
+static struct layout rooted_layout(const struct trial *t)
 {
-	int root = t->pattern % t->size;
 	struct layout all;
-	size_t mine = length(t->pattern, t->size, t->rank, 0);
 
 	for (int k = 0; k < t->size; k++)
 		all.counts[k] = length(t->pattern, t->size, k, 0);
 	lay_out(&all, t->size, t->gaps);
+	return all;
+}
+
+static int try_gather(struct trial *t)
+{
+	int root = t->pattern % t->size;
+	struct layout all = rooted_layout(t);
+	size_t mine = all.counts[t->rank];
 
 	char *recv = t->rank == root ? fresh(&t->out, all.total, t->odd_address) : NULL;
 	char *send = fresh(&t->in, mine, t->odd_address);
@@ -230,12 +237,8 @@ static int try_gather(struct trial *t)
 static int try_scatter(struct trial *t)
 {
 	int root = t->pattern % t->size;
-	struct layout all;
-	size_t mine = length(t->pattern, t->size, t->rank, 0);
-
-	for (int k = 0; k < t->size; k++)
-		all.counts[k] = length(t->pattern, t->size, k, 0);
-	lay_out(&all, t->size, t->gaps);
+	struct layout all = rooted_layout(t);
+	size_t mine = all.counts[t->rank];
 
 	char *send = t->rank == root ? fresh(&t->in, all.total, t->odd_address) : NULL;
 	char *recv = fresh(&t->out, mine, t->odd_address);
@@ -481,12 +484,6 @@ Test(variable, every_algorithm_takes_blocks_of_all_lengths_over_simulated_links,
 }
 
 /* ---- On streams and in groups --------------------------------------------------------------- */
-
-#define TRY(call) \
-	do { \
-		if (call) \
-			return world_say(citizen, "%s: %s", #call, rondo_last_error()); \
-	} while (0)
 
 /* The arrays are gone before the calls run. */
 static int queue_and_group(struct citizen *citizen)

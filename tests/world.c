@@ -1,6 +1,7 @@
 #include "world.h"
 
 #include <arpa/inet.h>
+#include <criterion/criterion.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -234,4 +235,41 @@ int world_run(const struct world *world, int (*body)(struct citizen *citizen), v
 	}
 	munmap(lives, bytes);
 	return failed;
+}
+
+int world_second_comm(struct citizen *citizen, rondo_comm **comm)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET };
+	socklen_t size = sizeof(address);
+	struct rondo_config config = RONDO_CONFIG_INIT;
+	int port = 0, fd = -1;
+
+	if (citizen->rank == 0) {
+		fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+		if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) < 0 || listen(fd, 8) < 0)
+			return world_say(citizen, "cannot listen");
+		getsockname(fd, (struct sockaddr *)&address, &size);
+		port = ntohs(address.sin_port);
+	}
+	TRY(rondo_broadcast(citizen->comm, &port, &port, 1, RONDO_I32, 0, NULL));
+	config.rank = citizen->rank;
+	config.size = citizen->size;
+	config.address = "127.0.0.1";
+	config.port = port;
+	config.rendezvous_fd = fd;
+	config.transport =
+		strcmp(citizen->world->transport, "mixed") == 0 ? NULL : citizen->world->transport;
+	TRY(rondo_comm_create(comm, &config));
+	return 0;
+}
+
+struct hosts *world_hosts(const struct hosts_shape *shape)
+{
+	const char *reason;
+	struct hosts *hosts = hosts_create(shape, &reason);
+
+	if (!hosts)
+		cr_skip_test("no hosts: %s", reason);
+	return hosts;
 }

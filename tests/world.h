@@ -64,4 +64,20 @@ int world_free_port(void);
 int world_say(struct citizen *citizen, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* In a body: what fails is what the rank says. */
+#define TRY(call) \
+	do { \
+		int err_ = (call); \
+		if (err_) \
+			return world_say(citizen, "%s: %s: %s", #call, rondo_error_name(err_), \
+				rondo_last_error()); \
+	} while (0)
+
+/* In a body, on all ranks: another comm of the same ranks, over the same transports. Returns as a
+   body does. */
+int world_second_comm(struct citizen *citizen, rondo_comm **comm);
+
+/* Hosts, or a test that is skipped with the reason. */
+struct hosts *world_hosts(const struct hosts_shape *shape);
+
 #endif

@@ -1,0 +1,101 @@
+#include "elements.h"
+
+#include <string.h>
+
+#include "reduce.h"
+
+bool element_is_float(rondo_type type)
+{
+	return type >= RONDO_F16;
+}
+
+void element_store(void *at, rondo_type type, uint64_t integer, double real)
+{
+	float f = (float)real;
+	uint16_t half;
+
+	switch (type) {
+	case RONDO_F64:
+		memcpy(at, &real, 8);
+		return;
+	case RONDO_F32:
+		memcpy(at, &f, 4);
+		return;
+	case RONDO_F16:
+	case RONDO_BF16:
+		half = type == RONDO_F16 ? rd_f32_to_f16(f) : rd_f32_to_bf16(f);
+		memcpy(at, &half, 2);
+		return;
+	case RONDO_F8E4M3:
+	case RONDO_F8E5M2:
+		*(uint8_t *)at = type == RONDO_F8E4M3 ? rd_f32_to_f8e4m3(f) : rd_f32_to_f8e5m2(f);
+		return;
+	default:
+		memcpy(at, &integer, rondo_type_size(type));
+	}
+}
+
+double element_float(const void *at, rondo_type type)
+{
+	double real;
+	float f;
+	uint16_t half;
+
+	switch (type) {
+	case RONDO_F64:
+		memcpy(&real, at, 8);
+		return real;
+	case RONDO_F32:
+		memcpy(&f, at, 4);
+		return f;
+	case RONDO_F8E4M3:
+		return rd_f8e4m3_to_f32(*(const uint8_t *)at);
+	case RONDO_F8E5M2:
+		return rd_f8e5m2_to_f32(*(const uint8_t *)at);
+	default:
+		memcpy(&half, at, 2);
+		return type == RONDO_F16 ? rd_f16_to_f32(half) : rd_bf16_to_f32(half);
+	}
+}
+
+uint64_t element_widen(uint64_t value, rondo_type type)
+{
+	switch (type) {
+	case RONDO_I8:
+		return (uint64_t)(int8_t)value;
+	case RONDO_U8:
+		return (uint8_t)value;
+	case RONDO_I32:
+		return (uint64_t)(int32_t)value;
+	case RONDO_U32:
+		return (uint32_t)value;
+	default:
+		return value;
+	}
+}
+
+uint64_t element_integer(const void *at, rondo_type type)
+{
+	uint64_t value = 0;
+
+	memcpy(&value, at, rondo_type_size(type));
+	return element_widen(value, type);
+}
+
+uint64_t element_combine_bits(rondo_op op, uint64_t a, uint64_t b)
+{
+	switch (op) {
+	case RONDO_BAND:
+		return a & b;
+	case RONDO_BOR:
+		return a | b;
+	case RONDO_BXOR:
+		return a ^ b;
+	case RONDO_LAND:
+		return a && b;
+	case RONDO_LOR:
+		return a || b;
+	default:
+		return !a != !b;
+	}
+}

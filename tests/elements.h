@@ -1,0 +1,29 @@
+/*
+ * Elements of every type: into memory, and out of it.
+ */
+#ifndef ELEMENTS_H
+#define ELEMENTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "rondo.h"
+
+bool element_is_float(rondo_type type);
+
+/* The one value or the other, by the type: an integer's low bits, or the nearest float. */
+void element_store(void *at, rondo_type type, uint64_t integer, double real);
+
+/* A float of any type. */
+double element_float(const void *at, rondo_type type);
+
+/* An integer of any type, sign- or zero-extended. */
+uint64_t element_integer(const void *at, rondo_type type);
+
+/* As the type sees these bits: sign- or zero-extended from its width. */
+uint64_t element_widen(uint64_t value, rondo_type type);
+
+/* Of the bitwise and the logical operations. */
+uint64_t element_combine_bits(rondo_op op, uint64_t a, uint64_t b);
+
+#endif
