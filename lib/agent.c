@@ -8,6 +8,7 @@
 #include "clock.h"
 #include "error.h"
 #include "log.h"
+#include "stage.h"
 #include "word.h"
 
 /* How often the agent looks whether the comm still stands, while streams are under way. */
@@ -40,10 +41,7 @@ struct rd_agent {
 	uint32_t seen; /* of words->finished, and since when it is that */
 	int64_t since_ms; /* 0: not looked yet */
 	uint32_t calls; /* that were told to peers */
-
-	/* Host memory that calls are staged through. */
-	char *staging;
-	size_t staging_size;
+	struct rd_stage *stage; /* NULL: nothing has been staged yet */
 };
 
 /* ---- Watching ------------------------------------------------------------------------------ */
@@ -341,123 +339,6 @@ static int run_direct(
 	return err ? err : queue_work(board, work, number);
 }
 
-/* ---- Staged -------------------------------------------------------------------------------- */
-
-static size_t padded(size_t size)
-{
-	return (size + 4095) / 4096 * 4096;
-}
-
-static size_t in_bytes(const struct rd_call *call)
-{
-	return call->in ? rd_call_in_size(call) : 0;
-}
-
-static size_t out_bytes(const struct rd_call *call)
-{
-	return call->out ? rd_call_out_size(call) : 0;
-}
-
-static void free_staging(struct rd_agent *agent)
-{
-	if (!agent->staging)
-		return;
-	agent->board->ops->unshare(agent->staging);
-	free(agent->staging);
-	agent->staging = NULL;
-	agent->staging_size = 0;
-}
-
-static int grow_staging(struct rd_agent *agent, size_t size)
-{
-	int err;
-
-	if (size <= agent->staging_size)
-		return 0;
-	err = rd_agent_drain(agent->board);
-	if (err)
-		return err;
-	free_staging(agent);
-	agent->staging = aligned_alloc(4096, size);
-	if (!agent->staging)
-		return rd_fail(RONDO_MEMORY, "no memory to stage %zu bytes", size);
-	err = agent->board->ops->share(agent->staging, size);
-	if (err) {
-		free(agent->staging);
-		agent->staging = NULL;
-		return err;
-	}
-	agent->staging_size = size;
-	return 0;
-}
-
-static int copy(struct rd_board *board, void *to, const void *from, size_t size)
-{
-	if (size == 0)
-		return 0;
-	return board->ops->copy(board->device, board->stream, to, from, size);
-}
-
-/* The calls are made on host memory: tasks' buffers become staging, and outs keeps where theirs
- * were. */
-static int stage_in(struct rd_agent *agent, struct rd_task *tasks, int count, void **outs)
-{
-	char *at = agent->staging;
-	int err = 0;
-
-	for (int i = 0; i < count && !err; i++) {
-		struct rd_call *call = &tasks[i].call;
-		size_t in = in_bytes(call), out = out_bytes(call);
-
-		outs[i] = call->out;
-		err = copy(agent->board, at, call->in, in);
-		if (in > 0)
-			call->in = at;
-		at += padded(in);
-		if (out > 0)
-			call->out = at;
-		at += padded(out);
-	}
-	return err ? err : rd_agent_drain(agent->board);
-}
-
-/* What lies between blocks is not the call's to write. */
-static int stage_out(struct rd_board *board, char *out, const struct rd_call *call)
-{
-	const struct rd_extent *extents = call->terms ? call->terms->out : NULL;
-	int blocks = rd_out_blocks(&call->problem), err = 0;
-
-	if (!extents)
-		return copy(board, out, call->out, out_bytes(call));
-	for (int i = 0; i < blocks && !err; i++)
-		err = copy(board, out + extents[i].offset,
-			(const char *)call->out + extents[i].offset, extents[i].size);
-	return err;
-}
-
-static int run_staged(struct rd_agent *agent, struct rd_task *tasks, int count)
-{
-	void **outs = calloc((size_t)count, sizeof(*outs));
-	size_t size = 0;
-	int err;
-
-	if (!outs)
-		return rd_fail(RONDO_MEMORY, "no memory to stage %d calls", count);
-	for (int i = 0; i < count; i++)
-		size += padded(in_bytes(&tasks[i].call)) + padded(out_bytes(&tasks[i].call));
-	err = grow_staging(agent, size);
-	if (!err)
-		err = stage_in(agent, tasks, count, outs);
-	if (err)
-		rd_comm_fail(agent->board->comm, err, agent->board->comm->rank);
-	/* Also after a failure: the comm must see its turns end. */
-	err = rd_run(tasks, count);
-	for (int i = 0; i < count && !err; i++)
-		err = stage_out(agent->board, outs[i], &tasks[i].call);
-	free(outs);
-	return err;
-}
-
 /* ---- Jobs ---------------------------------------------------------------------------------- */
 
 static int run_collective(struct rd_agent *agent, struct rd_task *task)
@@ -477,7 +358,7 @@ static int run_collective(struct rd_agent *agent, struct rd_task *task)
 			rd_run_end(task);
 	}
 	if (!err && !direct)
-		err = run_staged(agent, task, 1);
+		err = rd_stage_run(&agent->stage, agent->board, task, 1);
 	return err;
 }
 
@@ -492,7 +373,7 @@ static int run_tasks(struct rd_agent *agent, struct job *job)
 	if (job->tasks[0].call.problem.collective != RD_TRANSFER)
 		err = run_collective(agent, &job->tasks[0]);
 	else
-		err = run_staged(agent, job->tasks, job->count);
+		err = rd_stage_run(&agent->stage, board, job->tasks, job->count);
 	if (!err)
 		err = board->ops->write_word(
 			board->device, board->stream, &board->words->finished, job->number);
@@ -681,7 +562,7 @@ void rd_agent_destroy(struct rd_agent *agent)
 	pthread_cond_broadcast(&agent->change);
 	pthread_mutex_unlock(&agent->lock);
 	pthread_join(agent->thread, NULL);
-	free_staging(agent);
+	rd_stage_destroy(agent->stage);
 	pthread_mutex_destroy(&agent->lock);
 	pthread_cond_destroy(&agent->change);
 	free(agent);

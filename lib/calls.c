@@ -219,6 +219,7 @@ int rd_submit(const struct rd_request *request)
 		.terms = request->terms,
 	};
 	task.queued = task.started = task.done = false;
+	task.feed = NULL;
 	if ((request->stream || rd_group_open()) && request->comm->finalized)
 		return refuse(request, rd_comm_failure(request->comm));
 	err = rd_board_takes(task.comm, &task.call, request->stream, &on_device);

@@ -733,7 +733,7 @@ static void sign_terms(struct rd_signature *signature, const struct rd_terms *te
 static inline struct rd_signature sign(const struct rd_call *call)
 {
 	return (struct rd_signature){
-		.count = call->count,
+		.count = call->whole ? call->whole : call->count,
 		.number = call->number,
 		.root = call->problem.root,
 		.collective = call->problem.collective,

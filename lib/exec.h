@@ -38,6 +38,7 @@ struct rd_call {
 	void *out;
 	uint32_t number;
 	const struct rd_terms *terms; /* NULL: an ordinary call; outlives the exec */
+	size_t whole; /* elements in a block of the call that this is a part of; 0: of none */
 };
 
 enum rd_progress {

@@ -121,6 +121,8 @@ static void *room_for_input(const struct rd_call *call, size_t size)
 
 	if (!terms->in && rd_out_blocks(&call->problem) == rd_in_blocks(&call->problem))
 		return call->out;
+	/* Of the call's part before. */
+	free(terms->scaled);
 	terms->scaled = malloc(size);
 	return terms->scaled;
 }

@@ -252,6 +252,19 @@ static bool one_comm(const struct rd_task *tasks, int count)
 }
 
 static int step_all(struct rd_task *tasks, int count, int *left);
+static bool lacks_part(const struct rd_task *tasks, const struct rd_task *task);
+
+/* Devices wake nobody: who waits for them looks again soon. */
+static bool pause_for_part(struct rd_task *tasks, int count)
+{
+	for (int i = 0; i < count; i++) {
+		if (!lacks_part(tasks, &tasks[i]))
+			continue;
+		tasks[i].feed->pause(tasks[i].feed);
+		return true;
+	}
+	return false;
+}
 
 /* Links are looked at once more after they were armed: what came before that would not wake us. */
 static int sleep_until_news(struct rd_task *tasks, int count, int *left, int timeout_ms)
@@ -325,6 +338,8 @@ static int idle(struct rd_task *tasks, int count, int *left, struct idleness *id
 		return err;
 	if (advance_links(tasks, count))
 		return RD_MOVED;
+	if (pause_for_part(tasks, count))
+		return 0;
 	idleness->rounds++;
 	if (comm->crowded && idleness->rounds < YIELDS) {
 		sched_yield();
@@ -440,17 +455,30 @@ static bool may_start(const struct rd_task *tasks, const struct rd_task *task)
 	return task->after < 0 || tasks[task->after].done;
 }
 
+/* Whether all that keeps a task from starting is that its next part has not come. */
+static bool lacks_part(const struct rd_task *tasks, const struct rd_task *task)
+{
+	return task->feed && !task->started && !task->done && may_start(tasks, task);
+}
+
+/* The task has started, unless this returns an error, or there is nothing to start with yet. */
+static int try_to_start(struct rd_task *tasks, struct rd_task *task)
+{
+	int fed = RD_MOVED;
+
+	if (!may_start(tasks, task))
+		return RD_IDLE;
+	if (task->feed)
+		fed = task->feed->next(task->feed, &task->call);
+	return fed == RD_MOVED ? start_task(task) : fed;
+}
+
 static int step_task(struct rd_task *tasks, struct rd_task *task, int *left)
 {
-	int moved = 0;
+	int moved = task->started ? 0 : try_to_start(tasks, task);
 
-	if (!task->started) {
-		if (!may_start(tasks, task))
-			return 0;
-		moved = start_task(task);
-		if (moved < 0)
-			return moved;
-	}
+	if (!task->started)
+		return moved;
 	moved = rd_exec_step(&task->exec);
 	if (moved == RD_DONE && task->introducing) {
 		int err = go_on(task);
@@ -459,9 +487,13 @@ static int step_task(struct rd_task *tasks, struct rd_task *task, int *left)
 		if (moved == RD_IDLE)
 			moved = RD_MOVED;
 	}
+	if (moved == RD_DONE && task->comm->times_calls)
+		note_time(task);
+	if (moved == RD_DONE && task->feed) {
+		moved = task->feed->take(task->feed);
+		task->started = false;
+	}
 	if (moved == RD_DONE) {
-		if (task->comm->times_calls)
-			note_time(task);
 		task->done = true;
 		task->comm->ended++;
 		--*left;

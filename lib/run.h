@@ -8,9 +8,23 @@
 
 #include "comm.h"
 
+/*
+ * Where a call's memory comes from if it comes part by part: the task is run anew for each, with
+ * the same number. next() and take() return an rd_progress or an error, with its story recorded.
+ */
+struct rd_feed {
+	/* RD_MOVED: the next part is in the call; RD_IDLE: it has not come yet. */
+	int (*next)(struct rd_feed *feed, struct rd_call *call);
+	/* The part has been run: RD_DONE if it was the last. */
+	int (*take)(struct rd_feed *feed);
+	/* A little time passes while the next part has not come. */
+	void (*pause)(struct rd_feed *feed);
+};
+
 struct rd_task {
 	struct rondo_comm *comm;
 	struct rd_call call;
+	struct rd_feed *feed; /* NULL: the call is what it is */
 	uint64_t turn; /* its place in the comm's order of calls */
 	int ordinal; /* its place among the batch's tasks on the same comm */
 	int after; /* task of the batch that must be done before this one starts; -1: none */
