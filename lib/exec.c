@@ -403,8 +403,8 @@ static bool is_wanted_back(const struct rd_exec *exec, const struct rd_link *lin
 
 static void copy(void *into, const void *from, size_t size)
 {
-	if (into != from && size > 0)
-		memcpy(into, from, size);
+	if (into != from)
+		rd_copy(into, from, size);
 }
 
 static int run_send(struct rd_exec *exec, int channel, size_t piece, int index)
