@@ -230,14 +230,6 @@ static int create_picker(struct rondo_comm *comm)
 	return err;
 }
 
-/* Who borrows must run to give back: where ranks wait for each other's core, a copy is quicker. */
-static void lend_only_between_cores(struct rondo_comm *comm)
-{
-	for (int i = 0; i < comm->size * comm->channels && comm->crowded; i++)
-		if (comm->links[i] && comm->links[i]->lends)
-			comm->links[i]->send_min = SIZE_MAX;
-}
-
 /* Meets the other ranks and connects to each. */
 static int join(struct rondo_comm *comm)
 {
@@ -273,7 +265,6 @@ static int join(struct rondo_comm *comm)
 		err = rd_route_connect(comm, members);
 	if (!err)
 		rd_tell_comm(comm, members);
-	lend_only_between_cores(comm);
 	if (!err)
 		err = rd_introduction_create(comm);
 	if (!err)

@@ -9,9 +9,10 @@
 #define RD_COPY_WIDE_MIN (2 << 10)
 
 /*
- * For RD_COPY_WIDE_MIN bytes and more: by the widest ordinary stores that this processor has. The C library
- * copies so much by `rep movsb`, which writes lines that another core has read at 13 GB/s where these do it
- * at 21 (and reads them from there at 14 against 17; cores 200 ns apart). Sanitizers do not see it.
+ * For RD_COPY_WIDE_MIN bytes and more: by the widest ordinary stores that this processor has. The C
+ * library copies so much by `rep movsb`, which writes lines that another core has read at 13 GB/s
+ * where these do it at 21 (and reads them from there at 14 against 17; cores 200 ns apart).
+ * Sanitizers do not see it.
  */
 extern void (*rd_copy_wide)(void *into, const void *from, size_t size);
 
@@ -26,8 +27,8 @@ static inline void rd_copy(void *into, const void *from, size_t size)
 
 /*
  * Copies past this core's caches, to memory that another core reads next: the line is not fetched
- * from that core first, and does not have to be fetched from here later. For small sizes memcpy() is
- * better. The two must not overlap.
+ * from that core first, and does not have to be fetched from here later. For small sizes memcpy()
+ * is better. The two must not overlap.
  */
 void rd_copy_past(void *into, const void *from, size_t size);
 

@@ -20,6 +20,7 @@ void rd_costs_default(struct rd_costs *costs)
 			.posts = 1 },
 		.copy_ps = 60,
 		.reduce_ps = { [RD_WHOLE] = 90, [RD_HALF] = 250 },
+		.lend_min = { [RD_REDUCES] = RD_LEND_NEVER },
 		.switch_ns = 3000,
 		.cores = 1,
 	};
@@ -52,41 +53,22 @@ static struct rd_message_cost measured(const struct rd_link_cost *link, uint64_t
 	return (struct rd_message_cost){ busy, busy, way - 2 * busy };
 }
 
-/* The last point at which messages were still written into the link's room, but for the first. */
-static int last_copied(const struct rd_link_cost *link)
-{
-	int i = 1;
-
-	while (i < RD_COST_POINT_COUNT - 1 && points[i + 1] < link->posts_min)
-		i++;
-	return i;
-}
-
 struct rd_message_cost rd_message_cost(const struct rd_link_cost *link, uint64_t size, bool posted)
 {
-	struct rd_message_cost empty = measured(link, 0), cost = measured(link, size);
+	if (!link->lends || size < link->posts_min || !posted)
+		return measured(link, size);
 
-	if (!link->lends || size < link->posts_min)
-		return cost;
-	if (posted) {
-		/* The receiver does all the work. */
-		int64_t rest = between(link->way_ns, size) - empty.send_ns - empty.flight_ns;
+	/* The receiver does all the work. */
+	struct rd_message_cost empty = measured(link, 0);
+	int64_t rest = between(link->lent_ns, size) - empty.send_ns - empty.flight_ns;
 
-		return (struct rd_message_cost){ empty.send_ns,
-			rest > empty.recv_ns ? rest : empty.recv_ns, empty.flight_ns };
-	}
-
-	int last = last_copied(link);
-	int64_t rise = measured(link, points[last]).send_ns - empty.send_ns;
-	int64_t bytes_ns = (int64_t)(size / 64) * rise / (int64_t)(points[last] / 64);
-
-	return (struct rd_message_cost){ empty.send_ns + bytes_ns, empty.recv_ns + bytes_ns,
+	return (struct rd_message_cost){ empty.send_ns, rest > empty.recv_ns ? rest : empty.recv_ns,
 		empty.flight_ns };
 }
 
 /* ---- As text -------------------------------------------------------------------------------- */
 
-#define LINES_MAX 16
+#define LINES_MAX 24
 #define NUMBER_MAX UINT32_C(4000000000)
 
 /* A line: its name, and where its numbers lie. */
@@ -122,9 +104,12 @@ static int list_lines(struct rd_costs *costs, struct line lines[LINES_MAX])
 		lines[count++] = line(prefixes[class], "posts", &link->posts, 1);
 		lines[count++] = line(prefixes[class], "posts_min", &link->posts_min, 1);
 		lines[count++] = line(prefixes[class], "lends", &link->lends, 1);
+		lines[count++] =
+			line(prefixes[class], "lent_ns", link->lent_ns, RD_COST_POINT_COUNT);
 	}
 	lines[count++] = line("", "copy_ps", &costs->copy_ps, 1);
 	lines[count++] = line("", "reduce_ps", costs->reduce_ps, RD_TYPE_CLASS_COUNT);
+	lines[count++] = line("", "lend_min", costs->lend_min, RD_DEALING_COUNT);
 	lines[count++] = line("", "switch_ns", &costs->switch_ns, 1);
 	lines[count++] = line("", "cores", &costs->cores, 1);
 	return count;

@@ -366,9 +366,11 @@ static int post(struct rd_exec *exec, int channel, int index, const char *from, 
 }
 
 /* Scratch is used again by the next piece, so what lies there is copied out. */
-static bool may_post(const struct rd_link *link, struct rd_where from, size_t size)
+static bool may_post(const struct rd_exec *exec, const struct rd_link *link, struct rd_where from,
+	size_t size)
 {
 	return link->ops->send && size >= link->send_min &&
+	       (!link->lends || size >= exec->lend_min) &&
 	       (from.memory == RD_IN || from.memory == RD_OUT);
 }
 
@@ -414,7 +416,7 @@ static int run_send(struct rd_exec *exec, int channel, size_t piece, int index)
 	size_t size = slice_count(exec, step->chunk, piece) * exec->element;
 	const char *from = locate(exec, step->from, channel, piece);
 
-	if (may_post(link, step->from, size) && !is_wanted_back(exec, link, index))
+	if (may_post(exec, link, step->from, size) && !is_wanted_back(exec, link, index))
 		return post(exec, channel, index, from, size);
 
 	void *room = link->ops->reserve(link, size);
@@ -543,7 +545,7 @@ static int run_forward(struct rd_exec *exec, int channel, struct rd_cursor *curs
 	size_t size = count * exec->element;
 	struct rd_message message;
 
-	if (may_post(to_link, step->into, size))
+	if (may_post(exec, to_link, step->into, size))
 		return run_forward_stored(exec, channel, cursor);
 
 	char *into = locate(exec, step->into, channel, cursor->piece);
@@ -787,6 +789,7 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
 	exec->error = 0;
 	exec->waiting_for = -1;
 	exec->lingers = false;
+	exec->lend_min = 0;
 	exec->running = 0;
 	exec->varied = false;
 	exec->whole = plans[0]->parts == 1;

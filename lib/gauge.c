@@ -9,6 +9,7 @@
 #include "error.h"
 #include "log.h"
 #include "price.h"
+#include "rehearse.h"
 #include "run.h"
 #include "tune.h"
 
@@ -18,6 +19,10 @@ static const size_t points[RD_COST_POINT_COUNT] = { RD_COST_POINTS(POINT) };
 
 /* In this order: the ends soon, so that what is not reached lies between two that are. */
 static const int points_order[RD_COST_POINT_COUNT] = { 0, 1, 3, 5, 2, 4 };
+
+/* What two ranks do at a point: messages written into the link's room, to and fro and in bursts; or
+   lent ones, to and fro. */
+enum measurement { COPIED, LENT, MEASUREMENT_COUNT };
 
 /* How much is measured at a point: round trips, of which the quickest counts, after one for the
    caches; and bursts of so many messages each. The first that there is time for. */
@@ -38,10 +43,26 @@ static int host_of(const struct rondo_comm *comm, int rank)
 	return comm->layouts[0]->group[rank];
 }
 
+/* The ranks of a host follow each other along the line. */
+static bool is_crowded(const struct rondo_comm *comm)
+{
+	const int *order = comm->layouts[0]->order;
+	int here = 0;
+
+	for (int i = 0; i < comm->size; i++) {
+		bool same = i > 0 && host_of(comm, order[i]) == host_of(comm, order[i - 1]);
+
+		here = same ? here + 1 : 1;
+		if (here > (int)comm->costs.cores)
+			return true;
+	}
+	return false;
+}
+
 /* ---- Calls ---------------------------------------------------------------------------------- */
 
 /* All are number 0, and not counted: another rank may be in its user's first call already. */
-static int call(struct rondo_comm *comm, struct rd_call call)
+int rd_gauge_call(struct rondo_comm *comm, struct rd_call call)
 {
 	struct rd_task task = { .comm = comm, .call = call, .turn = comm->issued++, .after = -1 };
 
@@ -50,19 +71,19 @@ static int call(struct rondo_comm *comm, struct rd_call call)
 
 static int transfer(struct rondo_comm *comm, int from, int to, void *bytes, size_t size)
 {
-	return call(comm, (struct rd_call){
-				  .problem = { RD_TRANSFER, comm->rank, comm->size, from, to,
-					  comm->layouts[0] },
-				  .type = RONDO_U8,
-				  .count = size,
-				  .in = comm->rank == from ? bytes : NULL,
-				  .out = comm->rank == to ? bytes : NULL,
-			  });
+	return rd_gauge_call(comm, (struct rd_call){
+					   .problem = { RD_TRANSFER, comm->rank, comm->size, from,
+						   to, comm->layouts[0] },
+					   .type = RONDO_U8,
+					   .count = size,
+					   .in = comm->rank == from ? bytes : NULL,
+					   .out = comm->rank == to ? bytes : NULL,
+				   });
 }
 
 static int meet(struct rondo_comm *comm)
 {
-	return call(comm,
+	return rd_gauge_call(comm,
 		(struct rd_call){
 			.problem = { RD_BARRIER, comm->rank, comm->size, 0, 0, comm->layouts[0] },
 			.type = RONDO_U8,
@@ -70,7 +91,7 @@ static int meet(struct rondo_comm *comm)
 }
 
 /* Rank 0's bytes go to everybody, down a binomial tree. */
-static int tell(struct rondo_comm *comm, void *bytes, size_t size)
+int rd_gauge_tell(struct rondo_comm *comm, void *bytes, size_t size)
 {
 	int rank = comm->rank, err = 0, step = 1;
 
@@ -82,6 +103,13 @@ static int tell(struct rondo_comm *comm, void *bytes, size_t size)
 		if (rank + step < comm->size)
 			err = transfer(comm, rank, rank + step, bytes, size);
 	return err;
+}
+
+/* Only what is lent, where it can be; or nothing. */
+void rd_gauge_lend(struct rondo_comm *comm, bool lends)
+{
+	for (int dealing = 0; dealing < RD_DEALING_COUNT; dealing++)
+		comm->costs.lend_min[dealing] = lends ? 0 : RD_LEND_NEVER;
 }
 
 /* ---- A pair of ranks ------------------------------------------------------------------------ */
@@ -149,11 +177,17 @@ static int burst(struct rondo_comm *comm, struct pair pair, void *bytes, size_t 
 }
 
 static int measure_point(struct rondo_comm *comm, struct pair pair, void *bytes, int point,
-	const struct effort *effort, struct rd_link_cost *cost)
+	enum measurement what, const struct effort *effort, struct rd_link_cost *cost)
 {
 	int64_t way_ns, busy_ns = UINT32_MAX;
-	int err = ping(comm, pair, bytes, points[point], effort->pings, &way_ns);
+	int err;
 
+	rd_gauge_lend(comm, what == LENT);
+	err = ping(comm, pair, bytes, points[point], effort->pings, &way_ns);
+	if (what == LENT) {
+		cost->lent_ns[point] = (uint32_t)way_ns;
+		return err;
+	}
 	for (int i = 0; i < effort->bursts && !err; i++)
 		err = burst(comm, pair, bytes, points[point], effort->length, &busy_ns);
 	cost->way_ns[point] = (uint32_t)way_ns;
@@ -229,9 +263,11 @@ static int affordable(int64_t message_ns, int64_t left_ns)
 }
 
 /* The leader says which point comes next, and with what effort; -1: no more. */
-static int say_next(struct rondo_comm *comm, struct pair pair, int point, int effort)
+static int say_next(
+	struct rondo_comm *comm, struct pair pair, int point, enum measurement what, int effort)
 {
-	int32_t next = point < 0 ? -1 : point * EFFORT_COUNT + effort;
+	int32_t next =
+		point < 0 ? -1 : (point * MEASUREMENT_COUNT + (int)what) * EFFORT_COUNT + effort;
 
 	return send_one(comm, pair, false, &next, sizeof(next));
 }
@@ -243,53 +279,69 @@ static void note_kind(const struct rd_link *link, struct rd_link_cost *cost)
 	cost->lends = cost->posts && link->lends;
 }
 
+/* The points that there was time for, in *measured. */
+static int lead_through(struct rondo_comm *comm, struct pair pair, void *bytes, int64_t budget_ns,
+	enum measurement what, struct rd_link_cost *cost, unsigned *measured)
+{
+	int64_t deadline = rd_clock_ns() + budget_ns;
+	int err = 0;
+
+	*measured = 0;
+	for (int i = 0; i < RD_COST_POINT_COUNT && !err; i++) {
+		int point = points_order[i];
+		int64_t message_ns =
+			what == LENT ? cost->way_ns[point] : expected_ns(cost, *measured, point);
+		int effort = affordable(message_ns, deadline - rd_clock_ns());
+
+		if (effort < 0 || points[point] > comm->piece_size ||
+			(what == LENT && points[point] < cost->posts_min))
+			continue;
+		err = say_next(comm, pair, point, what, effort);
+		if (!err)
+			err = measure_point(comm, pair, bytes, point, what, &efforts[effort], cost);
+		*measured |= 1u << point;
+	}
+	return err;
+}
+
 static int lead(struct rondo_comm *comm, struct pair pair, void *bytes, int64_t budget_ns,
 	struct rd_link_cost *cost)
 {
 	const struct rd_link_cost standard = *cost;
-	int64_t deadline = rd_clock_ns() + budget_ns;
-	unsigned measured = 0;
-	int err = 0;
+	unsigned measured, lent = 0;
+	int err = lead_through(comm, pair, bytes, budget_ns, COPIED, cost, &measured);
 
-	for (int i = 0; i < RD_COST_POINT_COUNT && !err; i++) {
-		int point = points_order[i];
-		int effort =
-			affordable(expected_ns(cost, measured, point), deadline - rd_clock_ns());
-
-		if (effort < 0 || points[point] > comm->piece_size)
-			continue;
-		err = say_next(comm, pair, point, effort);
-		if (!err)
-			err = measure_point(comm, pair, bytes, point, &efforts[effort], cost);
-		measured |= 1u << point;
-	}
-	if (!err)
-		err = say_next(comm, pair, -1, 0);
 	straighten(cost->way_ns, measured);
 	straighten(cost->busy_ns, measured);
 	fill_gaps(cost->way_ns, measured, standard.way_ns);
 	fill_gaps(cost->busy_ns, measured, standard.busy_ns);
 	note_kind(comm->links[pair.other * comm->channels], cost);
-	return err;
+	if (!err && cost->lends && !is_crowded(comm))
+		err = lead_through(comm, pair, bytes, budget_ns, LENT, cost, &lent);
+	for (int point = 0; point < RD_COST_POINT_COUNT; point++)
+		if (!(lent >> point & 1))
+			cost->lent_ns[point] = cost->way_ns[point];
+	return err ? err : say_next(comm, pair, -1, COPIED, 0);
 }
 
 static int follow(struct rondo_comm *comm, struct pair pair, void *bytes)
 {
 	struct rd_link_cost ignored;
 	int32_t next;
-	int err;
+	int err, what;
 
 	for (;;) {
 		err = send_one(comm, pair, false, &next, sizeof(next));
 		if (err || next < 0)
 			return err;
-		if (next >= RD_COST_POINT_COUNT * EFFORT_COUNT)
+		if (next >= RD_COST_POINT_COUNT * MEASUREMENT_COUNT * EFFORT_COUNT)
 			return rd_comm_fail(comm,
 				rd_fail(RONDO_PROTOCOL, "rank %d asked rank %d for measurement %d",
 					pair.leader, comm->rank, (int)next),
 				pair.leader);
-		err = measure_point(comm, pair, bytes, next / EFFORT_COUNT,
-			&efforts[next % EFFORT_COUNT], &ignored);
+		what = next / EFFORT_COUNT % MEASUREMENT_COUNT;
+		err = measure_point(comm, pair, bytes, next / EFFORT_COUNT / MEASUREMENT_COUNT,
+			(enum measurement)what, &efforts[next % EFFORT_COUNT], &ignored);
 		if (err)
 			return err;
 	}
@@ -388,22 +440,6 @@ static void gauge_memory(struct rd_costs *costs)
 
 /* ---- Cores that ranks share ----------------------------------------------------------------- */
 
-/* The ranks of a host follow each other along the line. */
-static bool is_crowded(const struct rondo_comm *comm)
-{
-	const int *order = comm->layouts[0]->order;
-	int here = 0;
-
-	for (int i = 0; i < comm->size; i++) {
-		bool same = i > 0 && host_of(comm, order[i]) == host_of(comm, order[i - 1]);
-
-		here = same ? here + 1 : 1;
-		if (here > (int)comm->costs.cores)
-			return true;
-	}
-	return false;
-}
-
 /* Finds what a switch must cost for a barrier to cost what it did. */
 static void fit_switch(struct rondo_comm *comm, int64_t measured_ns)
 {
@@ -485,15 +521,23 @@ struct opening {
 
 static int measure(struct rondo_comm *comm, const char *key)
 {
-	int err = gauge_links(comm);
+	uint32_t lend_min[RD_DEALING_COUNT];
+	int err;
 
+	memcpy(lend_min, comm->costs.lend_min, sizeof(lend_min));
+	err = gauge_links(comm);
 	if (!err && comm->rank == 0)
 		gauge_memory(&comm->costs);
 	if (!err && is_crowded(comm))
 		err = gauge_switch(comm);
+	memcpy(comm->costs.lend_min, lend_min, sizeof(lend_min));
+	if (!err)
+		err = rd_gauge_tell(comm, &comm->costs, sizeof(comm->costs));
+	if (!err)
+		err = rd_rehearse(comm);
 	if (!err && comm->rank == 0)
 		rd_tune_keep(comm->settings.tune_file, key, &comm->costs);
-	return err ? err : tell(comm, &comm->costs, sizeof(comm->costs));
+	return err;
 }
 
 static void log_costs(const struct rondo_comm *comm, const char *key, bool known, int64_t took_ns)
@@ -516,12 +560,16 @@ int rd_gauge(struct rondo_comm *comm)
 
 	if (comm->rank == 0) {
 		comm->costs.cores = (uint32_t)comm->cores;
+		/* Who borrows must run to give back: where ranks wait for each other's core, a copy
+		   is quicker. */
+		if (is_crowded(comm))
+			rd_gauge_lend(comm, false);
 		describe(comm, key);
 		opening.costs = comm->costs;
 		opening.known = comm->settings.reproducible ||
 				rd_tune_find(comm->settings.tune_file, key, &opening.costs);
 	}
-	err = tell(comm, &opening, sizeof(opening));
+	err = rd_gauge_tell(comm, &opening, sizeof(opening));
 	if (err)
 		return err;
 	comm->costs = opening.costs;

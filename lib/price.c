@@ -56,6 +56,7 @@ struct voice {
 
 struct rd_score {
 	int size; /* ranks of the problem */
+	enum rd_dealing dealing;
 	int parts;
 	int peers; /* the most that any rank sends to */
 	bool sampled; /* not played, but added up */
@@ -329,6 +330,7 @@ int rd_score_create(struct rd_score **score_out, const struct rd_algorithm *algo
 		return rd_fail(RONDO_MEMORY, "no memory to price a plan");
 	}
 	score->size = problem->size;
+	score->dealing = rd_dealing_of(problem->collective);
 	err = write_plans(score, plans, algorithm, problem);
 	if (!err)
 		err = fill_score(score, plans, problem);
@@ -365,13 +367,13 @@ struct tariff {
 	struct rd_message_cost copied[RD_LINK_CLASS_COUNT]; /* a slice, by the link's room */
 	struct rd_message_cost posted[RD_LINK_CLASS_COUNT]; /* from where it lies */
 	struct rd_message_cost empty[RD_LINK_CLASS_COUNT];
-	bool posts[RD_LINK_CLASS_COUNT]; /* a slice is long enough for that */
+	bool posts[RD_LINK_CLASS_COUNT]; /* a slice may be, and is long enough for that */
 	int64_t copy_ns, reduce_ns; /* a slice */
 	int64_t reach_ns; /* the bytes of a slice from another rank's memory */
 };
 
 static struct tariff tariff_of(
-	const struct rd_costs *costs, uint64_t slice, enum rd_type_class type)
+	const struct rd_costs *costs, enum rd_dealing dealing, uint64_t slice, enum rd_type_class type)
 {
 	struct tariff tariff = { .costs = costs };
 
@@ -381,13 +383,14 @@ static struct tariff tariff_of(
 		tariff.copied[class] = rd_message_cost(link, slice, false);
 		tariff.posted[class] = rd_message_cost(link, slice, true);
 		tariff.empty[class] = rd_message_cost(link, 0, false);
-		tariff.posts[class] = link->posts && slice >= link->posts_min;
+		tariff.posts[class] = link->posts && slice >= link->posts_min &&
+				      (!link->lends || slice >= costs->lend_min[dealing]);
 	}
 	tariff.copy_ns = (int64_t)(slice * costs->copy_ps / 1000);
 	tariff.reduce_ns = (int64_t)(slice * costs->reduce_ps[type] / 1000);
 	tariff.reach_ns = tariff.copied[RD_NEAR].recv_ns - tariff.empty[RD_NEAR].recv_ns;
 	/* A single copy is as good, but for the call that makes it. */
-	if (costs->links[RD_NEAR].lends && tariff.posts[RD_NEAR])
+	if (costs->links[RD_NEAR].lends && slice >= costs->links[RD_NEAR].posts_min)
 		tariff.reach_ns = least(tariff.reach_ns, tariff.posted[RD_NEAR].recv_ns);
 	tariff.reach_ns = most(tariff.copy_ns, tariff.reach_ns);
 	return tariff;
@@ -808,7 +811,7 @@ struct rd_tempo rd_tempo(
 
 	cut(score, how, &slice, &tempo.pieces);
 
-	struct tariff tariff = tariff_of(costs, slice, how->type);
+	struct tariff tariff = tariff_of(costs, score->dealing, slice, how->type);
 	struct performance performance = { .score = score, .tariff = &tariff };
 
 	tempo.busy_ns = busy_ns(score, &tariff);

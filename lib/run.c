@@ -393,6 +393,7 @@ static int start_plan(struct rd_task *task, bool within_reach)
 	rd_exec_init(&task->exec, prepared->plans, &task->call, comm->links, prepared->channels,
 		whole ? SIZE_MAX : prepared->piece_size, prepared->scratch, prepared->tickets);
 	task->exec.stride = comm->channels;
+	task->exec.lend_min = comm->costs.lend_min[rd_dealing_of(task->call.problem.collective)];
 	if (mapped)
 		task->exec.reached = comm->introduction.reached;
 	return 0;

@@ -159,15 +159,39 @@ Test(price, of_a_message_lent_is_one_copy_and_of_one_wanted_back_two)
 
 	link->posts = link->lends = 1;
 	link->posts_min = 8192;
-	/* What was measured from there on is one copy. */
-	for (int i = 3; i < RD_COST_POINT_COUNT; i++)
-		link->way_ns[i] = 1200 + (link->way_ns[i] - 1200) / 2;
+	for (int i = 0; i < RD_COST_POINT_COUNT; i++)
+		link->lent_ns[i] = 1200 + (link->way_ns[i] - 1200) / 2;
 	posted = rd_message_cost(link, 16384, true);
 	copied = rd_message_cost(link, 16384, false);
 	cr_assert_eq(posted.send_ns, 100);
 	cr_assert_eq(posted.recv_ns, 100 + 16384);
 	cr_assert_eq(copied.send_ns, 100 + 16384);
 	cr_assert_eq(copied.recv_ns, 100 + 16384);
+}
+
+Test(price, of_lending_counts_where_that_is_allowed)
+{
+	struct rd_costs costs = plain();
+	struct rd_link_cost *link = &costs.links[RD_NEAR];
+	struct rd_problem moves = { .collective = RD_ALL_GATHER, .size = 2 };
+	struct rd_problem reduces = { .collective = RD_REDUCE_SCATTER, .size = 2 };
+	struct rd_cut cut = { 16384, RD_WHOLE, 1 << 20, 1 };
+	int64_t moved = price_with(&costs, "ring", moves, &cut);
+	int64_t reduced = price_with(&costs, "ring", reduces, &cut);
+
+	link->posts = link->lends = 1;
+	link->posts_min = 8192;
+	for (int i = 0; i < RD_COST_POINT_COUNT; i++)
+		link->lent_ns[i] = 1200 + (link->way_ns[i] - 1200) / 8;
+	costs.lend_min[RD_MOVES] = 16384;
+	costs.lend_min[RD_REDUCES] = RD_LEND_NEVER;
+	cr_assert_lt(price_with(&costs, "ring", moves, &cut), moved);
+	cr_assert_eq(price_with(&costs, "ring", reduces, &cut), reduced);
+
+	costs.lend_min[RD_MOVES] = 16385;
+	costs.lend_min[RD_REDUCES] = 0;
+	cr_assert_eq(price_with(&costs, "ring", moves, &cut), moved);
+	cr_assert_lt(price_with(&costs, "ring", reduces, &cut), reduced);
 }
 
 /* ---- Of all --------------------------------------------------------------------------------- */
