@@ -23,12 +23,11 @@ static uint64_t hash_of(const struct checkpoint *checkpoint, const float *parame
 /* ---- Saving ---- */
 
 static int write_draft(const char *path, FILE *file, const struct checkpoint *checkpoint,
-	const struct model *model)
+	const float *parameters, size_t count)
 {
-	uint64_t hash = hash_of(checkpoint, model->parameters, model->parameter_count);
+	uint64_t hash = hash_of(checkpoint, parameters, count);
 	if (fwrite(checkpoint, sizeof(*checkpoint), 1, file) != 1 ||
-		fwrite(model->parameters, sizeof(float), model->parameter_count, file) !=
-			model->parameter_count ||
+		fwrite(parameters, sizeof(float), count, file) != count ||
 		fwrite(&hash, sizeof(hash), 1, file) != 1 || fflush(file) || fsync(fileno(file)))
 		return fail("%s: cannot write: %s", path, strerror(errno));
 	return 0;
@@ -59,20 +58,17 @@ int checkpoint_writable(const char *path)
 	return 0;
 }
 
-int checkpoint_save(const char *path, struct checkpoint *checkpoint, const struct model *model)
+/* Writes the whole file, or leaves what was there. */
+static int write_file(const char *path, const struct checkpoint *checkpoint,
+	const float *parameters, size_t count)
 {
 	char draft[PATH_MAX];
-	checkpoint->magic = CHECKPOINT_MAGIC;
-	checkpoint->version = CHECKPOINT_VERSION;
-	checkpoint->tensor_count = model->tensor_count;
-	for (int t = 0; t < model->tensor_count; t++)
-		checkpoint->counts[t] = model->tensors[t].count;
 	if (snprintf(draft, sizeof(draft), "%s.draft", path) >= PATH_MAX)
 		return fail("%s: the name is too long", path);
 	FILE *file = fopen(draft, "wb");
 	if (!file)
 		return fail("%s: cannot write: %s", path, strerror(errno));
-	int err = write_draft(path, file, checkpoint, model);
+	int err = write_draft(path, file, checkpoint, parameters, count);
 	if (fclose(file) && !err)
 		err = fail("%s: cannot write: %s", path, strerror(errno));
 	if (!err && rename(draft, path))
@@ -81,6 +77,23 @@ int checkpoint_save(const char *path, struct checkpoint *checkpoint, const struc
 		unlink(draft);
 	else
 		sync_directory(path);
+	return err;
+}
+
+int checkpoint_save(const char *path, struct checkpoint *checkpoint, const struct model *model)
+{
+	float *parameters = malloc(model->parameter_count * sizeof(float));
+	checkpoint->magic = CHECKPOINT_MAGIC;
+	checkpoint->version = CHECKPOINT_VERSION;
+	checkpoint->tensor_count = model->tensor_count;
+	for (int t = 0; t < model->tensor_count; t++)
+		checkpoint->counts[t] = model->tensors[t].count;
+	int err = parameters ? model_read(model, parameters)
+			     : fail("%s: out of memory for %zu parameters", path,
+				       model->parameter_count);
+	if (!err)
+		err = write_file(path, checkpoint, parameters, model->parameter_count);
+	free(parameters);
 	return err;
 }
 
@@ -165,6 +178,6 @@ int checkpoint_restore(const char *path, const struct checkpoint *checkpoint,
 		same = checkpoint->counts[t] == model->tensors[t].count;
 	if (!same)
 		return fail("%s: is of another model", path);
-	memcpy(model->parameters, parameters, model->parameter_count * sizeof(float));
+	model_write(model, parameters);
 	return 0;
 }

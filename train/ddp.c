@@ -3,11 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
 #include "fail.h"
 
 /* The first bucket is this much smaller than the others, so that communication starts early. */
 #define FIRST_BUCKET_PART 25
+
+/* What a step notes: of each bucket, and of the computation. */
+enum { STARTED, ENDED, BUCKET_MOMENTS };
+enum { PAUSED = BUCKET_MOMENTS * MODEL_TENSORS_MAX, RESUMED, STEP_MOMENTS };
+
+_Static_assert(2 * STEP_MOMENTS <= DEVICE_MOMENTS, "two steps' moments have room");
 
 static bool is_order(const int *order, int count)
 {
@@ -43,40 +48,43 @@ static void lay_out(struct ddp *ddp)
 	}
 }
 
-int ddp_create(struct ddp **out, const struct world *world, struct tensor *tensors,
-	int tensor_count, size_t bucket_size, const int *order)
+static int place_gradients(struct ddp *ddp)
+{
+	size_t count = 0;
+	for (int t = 0; t < ddp->tensor_count; t++)
+		count += ddp->tensors[t].count;
+	int err = ddp->device->ops->alloc(
+		ddp->device, (void **)&ddp->gradients, count * sizeof(float));
+	if (!err)
+		lay_out(ddp);
+	return err;
+}
+
+int ddp_create(struct ddp **out, const struct world *world, struct device *device,
+	struct tensor *tensors, int tensor_count, size_t bucket_size, const int *order)
 {
 	*out = NULL;
 	if (order && !is_order(order, tensor_count))
 		return fail("the order of the gradients is none");
 	struct ddp *ddp = calloc(1, sizeof(*ddp));
-	size_t count = 0;
 	if (!ddp)
 		return fail("out of memory");
 	*ddp = (struct ddp){ .world = world,
+		.device = device,
 		.tensors = tensors,
 		.tensor_count = tensor_count,
 		.bucket_size = bucket_size,
 		.settled = order };
-	for (int t = 0; t < tensor_count; t++) {
-		count += tensors[t].count;
+	for (int t = 0; t < tensor_count; t++)
 		ddp->order[t] = order ? order[t] : tensor_count - 1 - t;
-	}
-	ddp->gradients = calloc(count, sizeof(float));
-	if (!ddp->gradients) {
+	int err = place_gradients(ddp);
+	if (!err && world->comm)
+		err = device->ops->stream(device, &ddp->stream);
+	if (err)
 		ddp_destroy(ddp);
-		return fail("out of memory for %zu gradients", count);
-	}
-	lay_out(ddp);
-	if (world->comm) {
-		int err = rondo_stream_create(&ddp->stream);
-		if (err) {
-			ddp_destroy(ddp);
-			return fail_comm(err, "cannot start a stream");
-		}
-	}
-	*out = ddp;
-	return 0;
+	else
+		*out = ddp;
+	return err;
 }
 
 void ddp_destroy(struct ddp *ddp)
@@ -84,7 +92,7 @@ void ddp_destroy(struct ddp *ddp)
 	if (!ddp)
 		return;
 	rondo_stream_destroy(ddp->stream);
-	free(ddp->gradients);
+	ddp->device->ops->free(ddp->device, ddp->gradients);
 	free(ddp);
 }
 
@@ -104,6 +112,45 @@ static int settle(struct ddp *ddp)
 	return 0;
 }
 
+/* ---- Times ---- */
+
+static void note(struct ddp *ddp, enum track track, int moment)
+{
+	ddp->device->ops->note(ddp->device, track, ddp->turn * STEP_MOMENTS + moment);
+}
+
+static double between(struct ddp *ddp, int turn, int from, int to)
+{
+	return ddp->device->ops->between(
+		ddp->device, turn * STEP_MOMENTS + from, turn * STEP_MOMENTS + to);
+}
+
+/* Adds up what the last step of this turn noted. Waits for the end of that step. */
+static void add_times(struct ddp *ddp, int turn)
+{
+	if (ddp->noted[turn])
+		ddp->wait_s += between(ddp, turn, PAUSED, RESUMED);
+	for (int b = 0; b < ddp->noted[turn]; b++)
+		ddp->busy_s += between(
+			ddp, turn, BUCKET_MOMENTS * b + STARTED, BUCKET_MOMENTS * b + ENDED);
+	ddp->noted[turn] = 0;
+}
+
+int ddp_times(struct ddp *ddp, double *busy_s, double *wait_s)
+{
+	int err = ddp->stream ? rondo_stream_synchronize(ddp->stream) : 0;
+	if (err)
+		return fail_comm(err, "average of gradients");
+	add_times(ddp, 0);
+	add_times(ddp, 1);
+	*busy_s = ddp->busy_s;
+	*wait_s = ddp->wait_s;
+	ddp->busy_s = ddp->wait_s = 0;
+	return 0;
+}
+
+/* ---- A step ---- */
+
 int ddp_begin(struct ddp *ddp)
 {
 	/* Not at the end of the first step: the optimizer still reads the old places then. */
@@ -112,30 +159,24 @@ int ddp_begin(struct ddp *ddp)
 		if (err)
 			return err;
 	}
+	ddp->turn = !ddp->turn;
+	add_times(ddp, ddp->turn);
 	ddp->launched = 0;
 	for (int b = 0; b < ddp->bucket_count; b++)
 		ddp->buckets[b].pending = ddp->buckets[b].tensors;
 	return 0;
 }
 
-static void note_start(void *bucket)
+static int launch(struct ddp *ddp, int number)
 {
-	((struct bucket *)bucket)->start_s = clock_seconds();
-}
-
-static void note_end(void *bucket)
-{
-	((struct bucket *)bucket)->end_s = clock_seconds();
-}
-
-static int launch(struct ddp *ddp, struct bucket *bucket)
-{
-	int err = rondo_stream_call(ddp->stream, note_start, bucket);
-	if (!err)
-		err = rondo_all_reduce(ddp->world->comm, bucket->grad, bucket->grad, bucket->count,
-			RONDO_F32, RONDO_AVG, ddp->stream);
-	if (!err)
-		err = rondo_stream_call(ddp->stream, note_end, bucket);
+	const struct bucket *bucket = &ddp->buckets[number];
+	int err = ddp->device->ops->join(ddp->device, COMMUNICATION);
+	if (err)
+		return err;
+	note(ddp, COMMUNICATION, BUCKET_MOMENTS * number + STARTED);
+	err = rondo_all_reduce(ddp->world->comm, bucket->grad, bucket->grad, bucket->count,
+		RONDO_F32, RONDO_AVG, ddp->stream);
+	note(ddp, COMMUNICATION, BUCKET_MOMENTS * number + ENDED);
 	return err ? fail_comm(err, "average of gradients") : 0;
 }
 
@@ -148,10 +189,10 @@ int ddp_ready(void *argument, int tensor)
 	/* Every rank must make the same calls in the same order: a full bucket waits for its turn.
 	 */
 	while (ddp->launched < ddp->bucket_count && !ddp->buckets[ddp->launched].pending) {
-		struct bucket *bucket = &ddp->buckets[ddp->launched++];
-		int err = ddp->stream ? launch(ddp, bucket) : 0;
+		int err = ddp->stream ? launch(ddp, ddp->launched) : 0;
 		if (err)
 			return err;
+		ddp->launched++;
 	}
 	return 0;
 }
@@ -162,12 +203,9 @@ int ddp_wait(struct ddp *ddp)
 		return fail("backward left a gradient out");
 	if (!ddp->stream)
 		return 0;
-	double start_s = clock_seconds();
-	int err = rondo_stream_synchronize(ddp->stream);
-	if (err)
-		return fail_comm(err, "average of gradients");
-	ddp->wait_s += clock_seconds() - start_s;
-	for (int b = 0; b < ddp->bucket_count; b++)
-		ddp->busy_s += ddp->buckets[b].end_s - ddp->buckets[b].start_s;
-	return 0;
+	note(ddp, COMPUTATION, PAUSED);
+	int err = ddp->device->ops->join(ddp->device, COMPUTATION);
+	note(ddp, COMPUTATION, RESUMED);
+	ddp->noted[ddp->turn] = ddp->bucket_count;
+	return err;
 }

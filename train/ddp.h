@@ -7,6 +7,9 @@
  * goes on below (Li et al.: "PyTorch Distributed: Experiences on Accelerating Data Parallel
  * Training", 2020). No copy is made: buckets and tensors' gradients are views of that buffer.
  *
+ * On a GPU all of this is queued, and the host runs ahead of it by two steps at most: a bucket
+ * follows its gradients, and the optimizer the last bucket, by events.
+ *
  *     ddp_begin(ddp);
  *     model_backward(..., ddp_ready, ddp);
  *     ddp_wait(ddp);
@@ -29,11 +32,11 @@ struct bucket {
 	size_t count;
 	int tensors; /* how many lie in it */
 	int pending; /* how many of them backward still owes */
-	double start_s, end_s; /* of its all-reduce; the stream writes them */
 };
 
 struct ddp {
 	const struct world *world;
+	struct device *device;
 	rondo_stream *stream; /* NULL: alone */
 	struct tensor *tensors; /* [tensor_count], the model's */
 	int tensor_count;
@@ -47,8 +50,9 @@ struct ddp {
 	int bucket_count;
 	int bucket_of[MODEL_TENSORS_MAX]; /* of each tensor */
 	int launched; /* buckets whose all-reduce was started in this step */
-	double busy_s; /* the stream spent on all-reduces, since somebody set it to 0 */
-	double wait_s; /* ddp_wait() stood still, since somebody set it to 0 */
+	int turn; /* 0 or 1: the moments that this step notes */
+	int noted[2]; /* by turn: the buckets whose moments are still to be added up */
+	double busy_s, wait_s; /* since ddp_times() was asked */
 };
 
 /*
@@ -56,8 +60,8 @@ struct ddp {
  * first step corrects. `order` is what ddp->order was in an earlier run (its sums come out the same
  * to the bit only when they are cut the same way); NULL: none.
  */
-int ddp_create(struct ddp **ddp, const struct world *world, struct tensor *tensors,
-	int tensor_count, size_t bucket_size, const int *order);
+int ddp_create(struct ddp **ddp, const struct world *world, struct device *device,
+	struct tensor *tensors, int tensor_count, size_t bucket_size, const int *order);
 /* Waits for what is on its way. NULL is fine. */
 void ddp_destroy(struct ddp *ddp);
 
@@ -65,7 +69,12 @@ void ddp_destroy(struct ddp *ddp);
 int ddp_begin(struct ddp *ddp);
 /* A tensor's gradient is final: a model_ready, to be handed to backward. `ddp` is a struct ddp. */
 int ddp_ready(void *ddp, int tensor);
-/* After backward: returns when every gradient is the average over all ranks. */
+/* After backward: what is computed next finds every gradient the average over all ranks. */
 int ddp_wait(struct ddp *ddp);
+/*
+ * Seconds that the all-reduces took since this was asked last, and how long the computation stood
+ * still for them. Waits for what is on its way.
+ */
+int ddp_times(struct ddp *ddp, double *busy_s, double *wait_s);
 
 #endif

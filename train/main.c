@@ -13,36 +13,49 @@
 #include "options.h"
 #include "train.h"
 
-/* The ranks on this machine. Who starts ranks by hand may not say: then, as if all were here. */
-static int local_size(const struct world *world)
+/* A number that launchers set. Who starts ranks by hand may not say: then, as if all were here. */
+static int number_of(const char *local, const char *global)
 {
-	const char *text = getenv("LOCAL_WORLD_SIZE");
-	int size = text ? atoi(text) : 0;
-	return size > 0 ? size : world->size;
+	const char *text = getenv(local) ? getenv(local) : getenv(global);
+	int number = text ? atoi(text) : 0;
+	return number > 0 ? number : 0;
 }
 
-/* The cores, shared by the ranks of this machine, unless the user has said. Returns the threads. */
-static int set_threads(const struct world *world)
+/* The cores, shared by the ranks of this machine, unless the user has said. */
+static void set_threads(void)
 {
+	int ranks = number_of("LOCAL_WORLD_SIZE", "WORLD_SIZE");
 	cpu_set_t cores;
 	if (!getenv("OPENBLAS_NUM_THREADS") && !getenv("OMP_NUM_THREADS") &&
 		!sched_getaffinity(0, sizeof(cores), &cores)) {
-		int threads = CPU_COUNT(&cores) / local_size(world);
+		int threads = CPU_COUNT(&cores) / (ranks > 0 ? ranks : 1);
 		openblas_set_num_threads(threads > 0 ? threads : 1);
 	}
-	return openblas_get_num_threads();
 }
 
-static int train(const struct options *options, const struct world *world)
+static void report_device(
+	struct report *report, const struct device *device, const struct world *world)
+{
+	const char *many = world->size > 1 ? "s" : "";
+	if (device->number >= 0) {
+		report_line(report, "Using cuda device: %d rank%s, the first on %s (device %d)",
+			world->size, many, device->name, device->number);
+		return;
+	}
+	int threads = openblas_get_num_threads();
+	report_line(report, "Using cpu device: %d rank%s of %d thread%s", world->size, many,
+		threads, threads > 1 ? "s" : "");
+}
+
+static int train(const struct options *options, const struct world *world, struct device *device)
 {
 	struct train *run;
 	struct report report;
 	uint64_t hash;
 	report_init(&report, world->rank ? NULL : stdout);
-	int threads = set_threads(world);
-	report_line(&report, "Using cpu device: %d rank%s of %d thread%s", world->size,
-		world->size > 1 ? "s" : "", threads, threads > 1 ? "s" : "");
-	int err = train_create(&run, options, world, &report);
+	set_threads();
+	report_device(&report, device, world);
+	int err = train_create(&run, options, world, device, &report);
 	if (err)
 		return err;
 	report_model(&report, run->model);
@@ -60,12 +73,21 @@ static int train(const struct options *options, const struct world *world)
 }
 
 /* One rank, from beginning to end; returns its exit status. */
-static int run_rank(void *options)
+static int run_rank(void *argument)
 {
+	const struct options *options = argument;
 	struct world world;
-	int err = world_open(&world);
-	if (!err)
-		err = world_close(&world, train(options, &world));
+	struct device *device;
+	int lacks = device_create(&device, options->device, number_of("LOCAL_RANK", "RANK"));
+	/* A rank without a device meets the others all the same, to tell them. */
+	int err = world_open(&world, device ? device->number : -1);
+	if (!err) {
+		err = world_agree(&world, lacks);
+		if (!err)
+			err = train(options, &world, device);
+		err = world_close(&world, err);
+	}
+	device_destroy(device);
 	/* The rank that aborted says why. */
 	if (err && err != RONDO_ABORTED)
 		fprintf(stderr, "rondo-train: %s\n", failure());

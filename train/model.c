@@ -1,9 +1,7 @@
 #include "model.h"
 
-#include <cblas.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "fail.h"
 #include "rng.h"
@@ -29,39 +27,35 @@ static void linear_print(const struct layer *layer, FILE *out)
 static void linear_forward(
 	const struct model *model, const struct layer *layer, const float *input, int batch)
 {
+	struct device *device = model->device;
 	int in = layer->in, out = layer->out;
 	const float *weight = model->tensors[layer->weight].value; /* [out][in] */
 	const float *bias = model->tensors[layer->bias].value; /* [out] */
-	for (int row = 0; row < batch; row++)
-		memcpy(layer->output + (size_t)row * out, bias, out * sizeof(float));
-	cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, batch, out, in, 1.0f, input, in,
-		weight, in, 1.0f, layer->output, out);
+	device->ops->spread(device, batch, out, bias, layer->output);
+	device->ops->product(
+		device, batch, out, in, input, AS_IS, weight, TRANSPOSED, 1, layer->output);
 }
 
 static int linear_backward(const struct model *model, const struct layer *layer, const float *input,
 	float *input_grad, int batch, model_ready *ready, void *argument)
 {
+	struct device *device = model->device;
 	int in = layer->in, out = layer->out;
 	const float *weight = model->tensors[layer->weight].value; /* [out][in] */
 	float *weight_grad = model->tensors[layer->weight].grad; /* [out][in] */
 	float *bias_grad = model->tensors[layer->bias].grad; /* [out] */
 	/* The parameters' gradients first: they travel while the input's is computed. */
-	cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, out, in, batch, 1.0f,
-		layer->output_grad, out, input, in, 0.0f, weight_grad, in);
+	device->ops->product(device, out, in, batch, layer->output_grad, TRANSPOSED, input, AS_IS,
+		0, weight_grad);
 	int err = ready(argument, layer->weight);
 	if (err)
 		return err;
-	memset(bias_grad, 0, out * sizeof(float));
-	for (int row = 0; row < batch; row++)
-		for (int o = 0; o < out; o++)
-			bias_grad[o] += layer->output_grad[(size_t)row * out + o];
+	device->ops->column_sums(device, batch, out, layer->output_grad, bias_grad);
 	err = ready(argument, layer->bias);
-	if (err)
-		return err;
-	if (input_grad)
-		cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, batch, in, out, 1.0f,
-			layer->output_grad, out, weight, in, 0.0f, input_grad, in);
-	return 0;
+	if (!err && input_grad)
+		device->ops->product(device, batch, in, out, layer->output_grad, AS_IS, weight,
+			AS_IS, 0, input_grad);
+	return err;
 }
 
 static const struct layer_kind linear = { linear_print, linear_forward, linear_backward };
@@ -77,17 +71,17 @@ static void relu_print(const struct layer *layer, FILE *out)
 static void relu_forward(
 	const struct model *model, const struct layer *layer, const float *input, int batch)
 {
-	(void)model;
-	for (size_t i = 0; i < (size_t)batch * layer->out; i++)
-		layer->output[i] = input[i] > 0 ? input[i] : 0;
+	struct device *device = model->device;
+	device->ops->relu(device, (size_t)batch * layer->out, input, layer->output);
 }
 
 static int relu_backward(const struct model *model, const struct layer *layer, const float *input,
 	float *input_grad, int batch, model_ready *ready, void *argument)
 {
-	(void)model, (void)ready, (void)argument;
-	for (size_t i = 0; i < (size_t)batch * layer->out; i++)
-		input_grad[i] = input[i] > 0 ? layer->output_grad[i] : 0;
+	struct device *device = model->device;
+	(void)ready, (void)argument;
+	device->ops->relu_grad(
+		device, (size_t)batch * layer->out, input, layer->output_grad, input_grad);
 	return 0;
 }
 
@@ -117,9 +111,10 @@ static int place_activations(struct model *model)
 	size_t count = 0;
 	for (int l = 0; l < model->layer_count; l++)
 		count += 2 * (size_t)model->batch_max * model->layers[l].out;
-	model->activations = calloc(count, sizeof(float));
-	if (!model->activations)
-		return fail("out of memory for a batch of %d", model->batch_max);
+	int err = model->device->ops->alloc(
+		model->device, (void **)&model->activations, count * sizeof(float));
+	if (err)
+		return err;
 	float *next = model->activations;
 	for (int l = 0; l < model->layer_count; l++) {
 		size_t size = (size_t)model->batch_max * model->layers[l].out;
@@ -127,25 +122,29 @@ static int place_activations(struct model *model)
 		model->layers[l].output_grad = next + size;
 		next += 2 * size;
 	}
-	return 0;
+	return model->device->ops->alloc(
+		model->device, (void **)&model->sums, 2 * sizeof(*model->sums));
 }
 
 static int place_parameters(struct model *model)
 {
-	model->parameters = calloc(model->parameter_count, sizeof(float));
-	if (!model->parameters)
-		return fail("out of memory for %zu parameters", model->parameter_count);
+	int err = model->device->ops->alloc(
+		model->device, (void **)&model->parameters, model->parameter_count * sizeof(float));
 	float *next = model->parameters;
-	for (int t = 0; t < model->tensor_count; t++) {
+	for (int t = 0; !err && t < model->tensor_count; t++) {
 		model->tensors[t].value = next;
 		next += model->tensors[t].count;
 	}
-	return 0;
+	return err;
 }
 
-static void draw_parameters(struct model *model, uint64_t seed)
+/* Drawn on the host, so that they are the same on every device. */
+static int draw_parameters(struct model *model, uint64_t seed)
 {
 	struct rng rng = rng_make(seed, 0);
+	float *drawn = malloc(model->parameter_count * sizeof(float)), *next = drawn;
+	if (!drawn)
+		return fail("out of memory for %zu parameters", model->parameter_count);
 	for (int l = 0; l < model->layer_count; l++) {
 		const struct layer *layer = &model->layers[l];
 		float bound = 1.0f / sqrtf((float)layer->in);
@@ -153,17 +152,21 @@ static void draw_parameters(struct model *model, uint64_t seed)
 			continue;
 		for (int t = layer->weight; t <= layer->bias; t++)
 			for (size_t i = 0; i < model->tensors[t].count; i++)
-				model->tensors[t].value[i] = rng_between(&rng, -bound, bound);
+				*next++ = rng_between(&rng, -bound, bound);
 	}
+	model_write(model, drawn);
+	free(drawn);
+	return 0;
 }
 
-int model_create(
-	struct model **out, const int *widths, int width_count, int batch_max, uint64_t seed)
+int model_create(struct model **out, struct device *device, const int *widths, int width_count,
+	int batch_max, uint64_t seed)
 {
 	struct model *model = calloc(1, sizeof(*model));
 	*out = NULL;
 	if (!model)
 		return fail("out of memory");
+	model->device = device;
 	model->in = widths[0];
 	model->classes = widths[width_count - 1];
 	model->batch_max = batch_max;
@@ -175,21 +178,22 @@ int model_create(
 	int err = place_parameters(model);
 	if (!err)
 		err = place_activations(model);
-	if (err) {
+	if (!err)
+		err = draw_parameters(model, seed);
+	if (err)
 		model_destroy(model);
-		return err;
-	}
-	draw_parameters(model, seed);
-	*out = model;
-	return 0;
+	else
+		*out = model;
+	return err;
 }
 
 void model_destroy(struct model *model)
 {
 	if (!model)
 		return;
-	free(model->parameters);
-	free(model->activations);
+	model->device->ops->free(model->device, model->parameters);
+	model->device->ops->free(model->device, model->activations);
+	model->device->ops->free(model->device, model->sums);
 	free(model);
 }
 
@@ -205,6 +209,18 @@ void model_print(const struct model *model, FILE *out)
 	fprintf(out, "  )\n)\n");
 }
 
+int model_read(const struct model *model, float *parameters)
+{
+	return model->device->ops->get(model->device, parameters, model->parameters,
+		model->parameter_count * sizeof(float));
+}
+
+void model_write(struct model *model, const float *parameters)
+{
+	model->device->ops->put(model->device, model->parameters, parameters,
+		model->parameter_count * sizeof(float));
+}
+
 const float *model_forward(struct model *model, const float *images, int batch)
 {
 	const float *input = images;
@@ -216,55 +232,25 @@ const float *model_forward(struct model *model, const float *images, int batch)
 	return input;
 }
 
-/* ---- Softmax cross-entropy ---- */
-
-static int largest(const float *logits /* [classes] */, int classes)
-{
-	int best = 0;
-	for (int c = 1; c < classes; c++)
-		if (logits[c] > logits[best])
-			best = c;
-	return best;
-}
-
-/* log(sum of exp(logit)), safe from overflow: the largest exponent is 0. */
-static double log_sum_exp(const float *logits /* [classes] */, int classes)
-{
-	double top = logits[largest(logits, classes)], sum = 0;
-	for (int c = 0; c < classes; c++)
-		sum += exp(logits[c] - top);
-	return top + log(sum);
-}
-
-double model_loss(const struct model *model, const uint8_t *labels, int batch, int *correct)
-{
-	const float *logits = model->layers[model->layer_count - 1].output; /* [batch][classes] */
-	double loss = 0;
-	*correct = 0;
-	for (int row = 0; row < batch; row++, logits += model->classes) {
-		loss += log_sum_exp(logits, model->classes) - logits[labels[row]];
-		*correct += largest(logits, model->classes) == labels[row];
-	}
-	return loss;
-}
-
-/* The gradient of a row's loss by its logits: softmax, less 1 at the label. */
-static void loss_backward(const struct model *model, const uint8_t *labels, int batch, float scale)
+int model_loss(
+	const struct model *model, const uint8_t *labels, int batch, double *loss, int *correct)
 {
 	const struct layer *top = &model->layers[model->layer_count - 1];
-	for (int row = 0; row < batch; row++) {
-		const float *logits = top->output + (size_t)row * model->classes; /* [classes] */
-		float *grad = top->output_grad + (size_t)row * model->classes; /* [classes] */
-		double norm = log_sum_exp(logits, model->classes);
-		for (int c = 0; c < model->classes; c++)
-			grad[c] = scale * (float)(exp(logits[c] - norm) - (c == labels[row]));
-	}
+	struct device *device = model->device;
+	double sums[2] = { 0 };
+	device->ops->loss(device, batch, model->classes, top->output, labels, model->sums);
+	int err = device->ops->get(device, sums, model->sums, sizeof(sums));
+	*loss = sums[0];
+	*correct = (int)sums[1];
+	return err;
 }
 
 int model_backward(struct model *model, const float *images, const uint8_t *labels, int batch,
 	float scale, model_ready *ready, void *argument)
 {
-	loss_backward(model, labels, batch, scale);
+	const struct layer *top = &model->layers[model->layer_count - 1];
+	model->device->ops->loss_grad(
+		model->device, batch, model->classes, top->output, labels, scale, top->output_grad);
 	for (int l = model->layer_count - 1; l >= 0; l--) {
 		const struct layer *layer = &model->layers[l];
 		const float *input = l ? model->layers[l - 1].output : images;

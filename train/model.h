@@ -1,9 +1,11 @@
 /*
  * The model: a stack of layers over rows of floats, and the loss on top of it.
  *
- * Every matrix is row-major; its shape stands beside its pointer. The parameters of all layers lie
- * one after the other in one buffer. Where the gradients lie is the caller's choice: set
- * tensors[].grad before the first backward (ddp_create() does).
+ * Every matrix is row-major; its shape stands beside its pointer. All of them lie in the device's
+ * memory: what happens to them is device.h's operations, so a failure may show later, in
+ * device_failure(). The parameters of all layers lie one after the other in one buffer. Where the
+ * gradients lie is the caller's choice: set tensors[].grad before the first backward (ddp_create()
+ * does).
  */
 #ifndef TRAIN_MODEL_H
 #define TRAIN_MODEL_H
@@ -11,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+
+#include "device.h"
 
 #define MODEL_LAYERS_MAX 16
 #define MODEL_TENSORS_MAX 32
@@ -33,6 +37,7 @@ struct layer {
 };
 
 struct model {
+	struct device *device;
 	int in, classes;
 	int batch_max; /* rows there is room for */
 	int layer_count;
@@ -42,6 +47,7 @@ struct model {
 	size_t parameter_count;
 	float *parameters; /* [parameter_count] */
 	float *activations; /* outputs and their gradients, layer by layer */
+	double *sums; /* [2], of the loss: see device.h */
 };
 
 /* Told when the gradient of a tensor is final, in the order in which backward gets there. */
@@ -50,20 +56,24 @@ typedef int model_ready(void *argument, int tensor);
 /*
  * Linear layers from widths[0] to widths[1], ... with ReLU between them: { 784, 512, 512, 10 } is
  * the classifier of the PyTorch quickstart. The parameters are drawn from the seed, uniform within
- * 1 / sqrt(in) either side of zero, as PyTorch does.
+ * 1 / sqrt(in) either side of zero, as PyTorch does. The device must outlive the model.
  */
-int model_create(
-	struct model **model, const int *widths, int width_count, int batch_max, uint64_t seed);
+int model_create(struct model **model, struct device *device, const int *widths, int width_count,
+	int batch_max, uint64_t seed);
 void model_destroy(struct model *model);
 /* As PyTorch prints it. */
 void model_print(const struct model *model, FILE *out);
 
+/* All parameters, from and to the host's memory. Reading waits for what is computed. */
+int model_read(const struct model *model, float *parameters /* [parameter_count] */);
+void model_write(struct model *model, const float *parameters /* [parameter_count] */);
+
 /* The logits [batch][classes] of images [batch][in]; they stay valid until the next forward. */
 const float *model_forward(struct model *model, const float *images, int batch);
 
-/* Of the last forward: the sum of the cross-entropies, and how many guesses were right. */
-double model_loss(
-	const struct model *model, const uint8_t *labels /* [batch] */, int batch, int *correct);
+/* Of the last forward: the sum of the cross-entropies, and how many guesses were right. Waits. */
+int model_loss(const struct model *model, const uint8_t *labels /* [batch] */, int batch,
+	double *loss, int *correct);
 
 /*
  * The gradient of `scale` times that sum, into tensors[].grad. batch 0 gives zeros. Returns what

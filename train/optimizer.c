@@ -1,11 +1,11 @@
 #include "optimizer.h"
 
-void optimizer_step(struct tensor *tensors, int count, float learning_rate)
+void optimizer_step(const struct model *model, float learning_rate)
 {
-	for (int t = 0; t < count; t++) {
-		float *value = tensors[t].value; /* [tensors[t].count] */
-		const float *grad = tensors[t].grad; /* [tensors[t].count] */
-		for (size_t i = 0; i < tensors[t].count; i++)
-			value[i] -= learning_rate * grad[i];
+	struct device *device = model->device;
+	for (int t = 0; t < model->tensor_count; t++) {
+		const struct tensor *tensor = &model->tensors[t];
+		device->ops->descend(
+			device, tensor->count, learning_rate, tensor->grad, tensor->value);
 	}
 }

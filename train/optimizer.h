@@ -4,6 +4,6 @@
 
 #include "model.h"
 
-void optimizer_step(struct tensor *tensors /* [count] */, int count, float learning_rate);
+void optimizer_step(const struct model *model, float learning_rate);
 
 #endif

@@ -38,6 +38,9 @@ static const char usage[] =
 	"\n"
 	"Training\n"
 	"  --ranks N         start N ranks here. Default: 1\n"
+	"  --device NAME     cpu, or cuda: each rank on a GPU, rank's number among those of its "
+	"machine\n"
+	"                    modulo GPUs; several ranks may share one. Default: cpu\n"
 	"  --epochs N        stop after epoch N. Default: 5\n"
 	"  --batch N         images a rank takes in a step. Default: 64\n"
 	"  --global-batch N  images all ranks together take in a step; the loss is then the same\n"
@@ -63,6 +66,7 @@ enum {
 	OPTION_DATASET,
 	OPTION_FETCH,
 	OPTION_RANKS,
+	OPTION_DEVICE,
 	OPTION_EPOCHS,
 	OPTION_BATCH,
 	OPTION_GLOBAL_BATCH,
@@ -80,6 +84,7 @@ static const struct option longs[] = {
 	{ "dataset", required_argument, NULL, OPTION_DATASET },
 	{ "fetch", optional_argument, NULL, OPTION_FETCH },
 	{ "ranks", required_argument, NULL, OPTION_RANKS },
+	{ "device", required_argument, NULL, OPTION_DEVICE },
 	{ "epochs", required_argument, NULL, OPTION_EPOCHS },
 	{ "batch", required_argument, NULL, OPTION_BATCH },
 	{ "global-batch", required_argument, NULL, OPTION_GLOBAL_BATCH },
@@ -123,6 +128,14 @@ static int parse_real(const char *name, double high, double *real)
 	return 0;
 }
 
+static int parse_device(enum device_kind *device)
+{
+	if (strcmp(optarg, "cpu") && strcmp(optarg, "cuda"))
+		return fail("--device %s: not one of cpu, cuda", optarg);
+	*device = strcmp(optarg, "cuda") ? DEVICE_CPU : DEVICE_CUDA;
+	return 0;
+}
+
 static int parse_option(struct options *options, int option, const char *name)
 {
 	switch (option) {
@@ -140,6 +153,8 @@ static int parse_option(struct options *options, int option, const char *name)
 		return 0;
 	case OPTION_RANKS:
 		return parse_count(name, 4096, &options->ranks);
+	case OPTION_DEVICE:
+		return parse_device(&options->device);
 	case OPTION_EPOCHS:
 		return parse_count(name, 1000000, &options->epochs);
 	case OPTION_BATCH:

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "device.h"
 #include "sets.h"
 
 /* What was not given is negative, and comes from the checkpoint, then from the default. */
@@ -13,6 +14,7 @@ struct options {
 	const struct set *set; /* NULL: whichever is there */
 	bool fetch;
 	const char *mirror; /* NULL: where the set is published */
+	enum device_kind device; /* where each rank computes */
 	int ranks; /* to start here */
 	int epochs; /* in all, with those that a resumed checkpoint has behind it */
 	int batch; /* images a rank takes in a step */

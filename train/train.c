@@ -109,14 +109,36 @@ static int create_model(
 {
 	int pixels = train->train_data->rows * train->train_data->columns;
 	int widths[] = { pixels, 512, 512, DATA_CLASSES };
-	int err = model_create(&train->model, widths, 4, train->options.batch, train->options.seed);
+	int err = model_create(
+		&train->model, train->device, widths, 4, train->options.batch, train->options.seed);
 	if (!err && parameters)
 		err = checkpoint_restore(
 			train->options.resume, checkpoint, parameters, train->model);
+	if (!err)
+		err = train->device->ops->wait(train->device);
 	if (err)
 		return err;
 	return world_broadcast(train->world, train->model->parameters,
 		train->model->parameter_count * sizeof(float));
+}
+
+/* Where the device is the host, a batch is gathered right where it is used. */
+static int place_batch(struct train *train)
+{
+	struct device *device = train->device;
+	size_t batch = train->options.batch;
+	size_t size = batch * train->model->in * sizeof(float);
+	int err = device->ops->alloc(device, (void **)&train->images, size);
+	if (!err)
+		err = device->ops->alloc(device, (void **)&train->labels, batch);
+	if (err)
+		return err;
+	bool apart = device->number >= 0;
+	train->host_images = apart ? malloc(size) : train->images;
+	train->host_labels = apart ? malloc(batch) : train->labels;
+	if (!train->host_images || !train->host_labels)
+		return fail("out of memory for a batch of %zu", batch);
+	return 0;
 }
 
 static int create_rest(struct train *train, const struct checkpoint *checkpoint)
@@ -124,8 +146,8 @@ static int create_rest(struct train *train, const struct checkpoint *checkpoint)
 	const struct options *options = &train->options;
 	const struct world *world = train->world;
 	const struct data *data = train->train_data;
-	int err = ddp_create(&train->ddp, world, train->model->tensors, train->model->tensor_count,
-		(size_t)(options->bucket_mb * (1 << 20)),
+	int err = ddp_create(&train->ddp, world, train->device, train->model->tensors,
+		train->model->tensor_count, (size_t)(options->bucket_mb * (1 << 20)),
 		options->resume ? checkpoint->order : NULL);
 	if (!err)
 		err = sampler_create(&train->train_sampler, data->count, options->global_batch,
@@ -133,17 +155,11 @@ static int create_rest(struct train *train, const struct checkpoint *checkpoint)
 	if (!err)
 		err = sampler_create(&train->test_sampler, train->test_data->count,
 			options->global_batch, world->rank, world->size);
-	if (err)
-		return err;
-	train->images = malloc(options->batch * data->rows * data->columns * sizeof(float));
-	train->labels = malloc(options->batch);
-	if (!train->images || !train->labels)
-		return fail("out of memory for a batch of %d", options->batch);
-	return 0;
+	return err ? err : place_batch(train);
 }
 
 int train_create(struct train **out, const struct options *options, const struct world *world,
-	struct report *report)
+	struct device *device, struct report *report)
 {
 	struct checkpoint checkpoint;
 	float *parameters = NULL; /* of the checkpoint */
@@ -153,6 +169,7 @@ int train_create(struct train **out, const struct options *options, const struct
 		return fail("out of memory");
 	train->options = *options;
 	train->world = world;
+	train->device = device;
 	train->report = report;
 	int err = 0;
 	if (options->checkpoint && world->rank == 0)
@@ -185,46 +202,62 @@ void train_destroy(struct train *train)
 	sampler_destroy(train->test_sampler);
 	data_destroy(train->train_data);
 	data_destroy(train->test_data);
-	free(train->images);
-	free(train->labels);
+	if (train->host_images != train->images)
+		free(train->host_images);
+	if (train->host_labels != train->labels)
+		free(train->host_labels);
+	train->device->ops->free(train->device, train->images);
+	train->device->ops->free(train->device, train->labels);
 	free(train);
 }
 
 /* ---- Training ---- */
 
-/* Runs this rank's share of a step forward, and adds what came out; returns how many images. */
+/* Runs this rank's share of a step forward; *batch: how many images that is. */
 static int forward(struct train *train, const struct data *data, struct sampler *sampler,
-	size_t step, struct score *score)
+	size_t step, struct score *score, int *batch)
 {
-	int correct, batch = sampler_pick(sampler, step);
-	data_gather(data, sampler->picks, batch, train->images, train->labels);
-	model_forward(train->model, train->images, batch);
-	score->loss += model_loss(train->model, train->labels, batch, &correct);
+	const struct device_ops *ops = train->device->ops;
+	size_t count = sampler_pick(sampler, step);
+	double loss;
+	int correct;
+	data_gather(data, sampler->picks, count, train->host_images, train->host_labels);
+	ops->put(train->device, train->images, train->host_images,
+		count * train->model->in * sizeof(float));
+	ops->put(train->device, train->labels, train->host_labels, count);
+	model_forward(train->model, train->images, count);
+	*batch = count;
+	if (!score)
+		return 0;
+	int err = model_loss(train->model, train->labels, count, &loss, &correct);
+	if (err)
+		return err;
+	score->loss += loss;
 	score->correct += correct;
-	score->count += batch;
-	return batch;
+	score->count += count;
+	return 0;
 }
 
 int train_step(struct train *train, size_t step, struct score *score)
 {
-	struct model *model = train->model;
-	int batch = forward(train, train->train_data, train->train_sampler, step, score);
+	int batch;
+	int err = forward(train, train->train_data, train->train_sampler, step, score, &batch);
 	/*
 	 * The mean over all ranks of what each scales so is the mean over all images of the step,
 	 * also in the last one, where some ranks have an image more than others.
 	 */
 	float scale =
 		(float)train->world->size / (float)sampler_global_count(train->train_sampler, step);
-	int err = ddp_begin(train->ddp);
 	if (!err)
-		err = model_backward(
-			model, train->images, train->labels, batch, scale, ddp_ready, train->ddp);
+		err = ddp_begin(train->ddp);
+	if (!err)
+		err = model_backward(train->model, train->images, train->labels, batch, scale,
+			ddp_ready, train->ddp);
 	if (!err)
 		err = ddp_wait(train->ddp);
 	if (!err)
-		optimizer_step(
-			model->tensors, model->tensor_count, (float)train->options.learning_rate);
-	return err;
+		optimizer_step(train->model, (float)train->options.learning_rate);
+	return err ? err : device_failure(train->device);
 }
 
 static int sum_score(struct train *train, struct score *score)
@@ -257,13 +290,14 @@ static int train_steps(struct train *train)
 	size_t done = 0;
 	for (size_t step = 0; step < sampler_steps(sampler); step++) {
 		struct score score = { 0 };
-		int err = train_step(train, step, &score);
+		bool reports = step % REPORT_EVERY == 0;
+		int err = train_step(train, step, reports ? &score : NULL);
 		done += sampler_global_count(sampler, step);
-		if (!err && step % REPORT_EVERY == 0)
+		if (!err && reports)
 			err = sum_score(train, &score);
 		if (err)
 			return err;
-		if (step % REPORT_EVERY == 0)
+		if (reports)
 			report_loss(train->report, &score, done, sampler->count);
 		report_progress(train->report, done, sampler->count);
 	}
@@ -273,14 +307,17 @@ static int train_steps(struct train *train)
 int train_epoch(struct train *train)
 {
 	struct score score;
-	struct ddp *ddp = train->ddp;
+	double busy_s, wait_s;
 	report_epoch(train->report, train->epochs + 1);
 	sampler_shuffle(train->train_sampler, train->options.seed, train->epochs);
-	ddp->busy_s = ddp->wait_s = 0;
 	int err = train_steps(train);
+	if (!err)
+		err = train->device->ops->wait(train->device);
+	if (!err)
+		err = ddp_times(train->ddp, &busy_s, &wait_s);
 	if (err)
 		return err;
-	report_speed(train->report, train->train_sampler->count, ddp->busy_s, ddp->wait_s);
+	report_speed(train->report, train->train_sampler->count, busy_s, wait_s);
 	err = train_test(train, &score);
 	if (err)
 		return err;
@@ -291,15 +328,21 @@ int train_epoch(struct train *train)
 
 int train_test(struct train *train, struct score *score)
 {
+	struct sampler *sampler = train->test_sampler;
+	int err = 0, batch;
 	*score = (struct score){ 0 };
-	for (size_t step = 0; step < sampler_steps(train->test_sampler); step++)
-		forward(train, train->test_data, train->test_sampler, step, score);
-	return sum_score(train, score);
+	for (size_t step = 0; !err && step < sampler_steps(sampler); step++)
+		err = forward(train, train->test_data, sampler, step, score, &batch);
+	return err ? err : sum_score(train, score);
 }
 
 int train_hash(struct train *train, uint64_t *hash)
 {
 	const struct model *model = train->model;
-	*hash = hash_bytes(HASH_START, model->parameters, model->parameter_count * sizeof(float));
-	return world_compare(train->world, *hash, "parameters");
+	float *parameters = malloc(model->parameter_count * sizeof(float));
+	int err = parameters ? model_read(model, parameters) : fail("out of memory");
+	if (!err)
+		*hash = hash_bytes(HASH_START, parameters, model->parameter_count * sizeof(float));
+	free(parameters);
+	return err ? err : world_compare(train->world, *hash, "parameters");
 }

@@ -13,13 +13,16 @@
 struct train {
 	struct options options; /* with nothing left open */
 	const struct world *world;
+	struct device *device;
 	struct report *report;
 	struct data *train_data, *test_data;
 	struct sampler *train_sampler, *test_sampler;
 	struct model *model;
 	struct ddp *ddp;
-	float *images; /* this rank's share of a step, [sampler_batch_max()][rows * columns] */
-	uint8_t *labels; /* [sampler_batch_max()] */
+	/* This rank's share of a step, [batch][rows * columns] and [batch]: on the host, and on the
+	   device, which are the same where the device is the host. */
+	float *host_images, *images;
+	uint8_t *host_labels, *labels;
 	uint64_t epochs; /* done so far */
 };
 
@@ -28,10 +31,11 @@ struct train {
  * Collective, as is all that follows.
  */
 int train_create(struct train **train, const struct options *options, const struct world *world,
-	struct report *report);
+	struct device *device, struct report *report);
 void train_destroy(struct train *train);
 
-/* One step on all ranks; adds this rank's share of it to *score. */
+/* One step on all ranks; adds this rank's share of it to *score, unless that is NULL. A score has
+   to be waited for. */
 int train_step(struct train *train, size_t step, struct score *score);
 /* One epoch: every step, the reports, the test, the checkpoint. */
 int train_epoch(struct train *train);

@@ -9,15 +9,17 @@ bool world_launched(void)
 	return getenv("WORLD_SIZE") != NULL;
 }
 
-int world_open(struct world *world)
+int world_open(struct world *world, int gpu)
 {
+	struct rondo_config config = RONDO_CONFIG_INIT;
 	*world = (struct world){ .size = 1 };
 	if (!world_launched())
 		return 0;
 	/* A run can be repeated, and resumed, to the bit: that is worth more here than the quickest
 	   algorithm for each bucket. Whoever sets it otherwise means it. */
 	setenv("RONDO_REPRODUCIBLE", "1", 0);
-	int err = rondo_comm_create(&world->comm, NULL);
+	config.gpu = gpu;
+	int err = rondo_comm_create(&world->comm, &config);
 	if (err)
 		return fail_comm(err, "cannot meet the other ranks");
 	world->rank = rondo_comm_rank(world->comm);
@@ -36,6 +38,20 @@ int world_close(struct world *world, int err)
 	if (left && !err)
 		err = fail_comm(left, "leaving the other ranks");
 	return err;
+}
+
+int world_agree(const struct world *world, int err)
+{
+	int32_t mine = err ? world->rank : world->size, first = mine;
+	int failed = 0;
+	if (world->comm)
+		failed =
+			rondo_all_reduce(world->comm, &mine, &first, 1, RONDO_I32, RONDO_MIN, NULL);
+	if (failed)
+		return fail_comm(failed, "what the ranks came to");
+	if (first == world->size)
+		return 0;
+	return first == world->rank ? err : RONDO_ABORTED;
 }
 
 int world_broadcast(const struct world *world, void *bytes, size_t size)

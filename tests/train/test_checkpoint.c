@@ -9,14 +9,28 @@
 #include "fail.h"
 #include "scratch.h"
 
-TestSuite(checkpoint, .init = scratch_make, .fini = scratch_remove);
+static struct device *cpu;
+
+static void begin(void)
+{
+	scratch_make();
+	cr_assert_eq(device_create(&cpu, DEVICE_CPU, 0), 0, "%s", failure());
+}
+
+static void end(void)
+{
+	device_destroy(cpu);
+	scratch_remove();
+}
+
+TestSuite(checkpoint, .init = begin, .fini = end);
 
 #define SIZE_MAX_HERE 4096
 
 static struct model *make_model(uint64_t seed)
 {
 	struct model *model;
-	cr_assert_eq(model_create(&model, (int[]){ 9, 8, 7 }, 3, 1, seed), 0);
+	cr_assert_eq(model_create(&model, cpu, (int[]){ 9, 8, 7 }, 3, 1, seed), 0);
 	return model;
 }
 
@@ -117,7 +131,7 @@ Test(checkpoint, another_model_is_refused_and_keeps_its_parameters)
 	struct model *model = make_model(1), *other;
 	struct checkpoint checkpoint;
 	float *parameters;
-	cr_assert_eq(model_create(&other, (int[]){ 9, 9, 7 }, 3, 1, 2), 0);
+	cr_assert_eq(model_create(&other, cpu, (int[]){ 9, 9, 7 }, 3, 1, 2), 0);
 	float first = other->parameters[0];
 	save(model, 1);
 	cr_assert_eq(checkpoint_load(scratch_path("it"), &checkpoint, &parameters), 0);

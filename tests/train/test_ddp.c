@@ -8,7 +8,20 @@
 #define TENSORS 6
 
 static struct tensor tensors[TENSORS];
+static struct device *cpu;
 static const struct world alone = { .size = 1 };
+
+static void open_cpu(void)
+{
+	cr_assert_eq(device_create(&cpu, DEVICE_CPU, 0), 0, "%s", failure());
+}
+
+static void close_cpu(void)
+{
+	device_destroy(cpu);
+}
+
+TestSuite(ddp, .init = open_cpu, .fini = close_cpu);
 
 static struct ddp *make_ddp(size_t bucket_size, const int *order)
 {
@@ -16,8 +29,8 @@ static struct ddp *make_ddp(size_t bucket_size, const int *order)
 	struct ddp *ddp;
 	for (int t = 0; t < TENSORS; t++)
 		tensors[t] = (struct tensor){ .count = counts[t] };
-	cr_assert_eq(
-		ddp_create(&ddp, &alone, tensors, TENSORS, bucket_size, order), 0, "%s", failure());
+	cr_assert_eq(ddp_create(&ddp, &alone, cpu, tensors, TENSORS, bucket_size, order), 0, "%s",
+		failure());
 	return ddp;
 }
 
@@ -102,10 +115,12 @@ Test(ddp, an_order_that_is_none_is_refused)
 {
 	struct ddp *ddp;
 	cr_assert_neq(
-		ddp_create(&ddp, &alone, tensors, TENSORS, 100, (int[]){ 0, 1, 2, 3, 4, 4 }), 0);
+		ddp_create(&ddp, &alone, cpu, tensors, TENSORS, 100, (int[]){ 0, 1, 2, 3, 4, 4 }),
+		0);
 	cr_assert_null(ddp);
 	cr_assert_neq(
-		ddp_create(&ddp, &alone, tensors, TENSORS, 100, (int[]){ 0, 1, 2, 3, 4, 6 }), 0);
+		ddp_create(&ddp, &alone, cpu, tensors, TENSORS, 100, (int[]){ 0, 1, 2, 3, 4, 6 }),
+		0);
 }
 
 Test(ddp, buckets_start_in_order_when_they_are_full)

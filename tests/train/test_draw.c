@@ -59,13 +59,14 @@ static double accuracy(struct model *model, const struct data *data)
 	static float images[100 * PIXELS];
 	static uint8_t labels[100];
 	uint32_t picks[100];
+	double loss;
 	int correct, sum = 0;
 	for (size_t first = 0; first < data->count; first += 100) {
 		for (int i = 0; i < 100; i++)
 			picks[i] = first + i;
 		data_gather(data, picks, 100, images, labels);
 		model_forward(model, images, 100);
-		model_loss(model, labels, 100, &correct);
+		cr_assert_eq(model_loss(model, labels, 100, &loss, &correct), 0);
 		sum += correct;
 	}
 	return (double)sum / data->count;
@@ -85,13 +86,14 @@ static void train_epoch_of(
 			model_backward(model, images, labels, count, 1.0f / count, ddp_ready, ddp),
 			0);
 		cr_assert_eq(ddp_wait(ddp), 0);
-		optimizer_step(model->tensors, model->tensor_count, 0.1f);
+		optimizer_step(model, 0.1f);
 	}
 }
 
 Test(draw, an_untrained_model_guesses_and_a_trained_one_knows_most, .timeout = 120)
 {
 	struct data *train, *test;
+	struct device *cpu;
 	struct model *model;
 	struct sampler *sampler;
 	struct ddp *ddp;
@@ -99,9 +101,11 @@ Test(draw, an_untrained_model_guesses_and_a_trained_one_knows_most, .timeout = 1
 	openblas_set_num_threads(1);
 	cr_assert_eq(draw_digits(&train, 6000, 1, 0), 0);
 	cr_assert_eq(draw_digits(&test, 1000, 1, 6000), 0);
-	cr_assert_eq(model_create(&model, (int[]){ PIXELS, 128, DATA_CLASSES }, 3, 100, 1), 0);
+	cr_assert_eq(device_create(&cpu, DEVICE_CPU, 0), 0);
+	cr_assert_eq(model_create(&model, cpu, (int[]){ PIXELS, 128, DATA_CLASSES }, 3, 100, 1), 0);
 	cr_assert_eq(
-		ddp_create(&ddp, &alone, model->tensors, model->tensor_count, 1 << 20, NULL), 0);
+		ddp_create(&ddp, &alone, cpu, model->tensors, model->tensor_count, 1 << 20, NULL),
+		0);
 	cr_assert_eq(sampler_create(&sampler, train->count, 32, 0, 1), 0);
 	cr_assert_lt(accuracy(model, test), 0.25);
 	for (int epoch = 0; epoch < 8; epoch++) {
@@ -114,6 +118,7 @@ Test(draw, an_untrained_model_guesses_and_a_trained_one_knows_most, .timeout = 1
 	ddp_destroy(ddp);
 	sampler_destroy(sampler);
 	model_destroy(model);
+	device_destroy(cpu);
 	data_destroy(train);
 	data_destroy(test);
 }

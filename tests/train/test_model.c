@@ -16,6 +16,7 @@
 static const int widths[] = { 7, 6, 5, 4 };
 #define COUNT (7 * 6 + 6 + 6 * 5 + 5 + 5 * 4 + 4)
 
+static struct device *cpu;
 static float images[BATCH * 7];
 static uint8_t labels[BATCH];
 static float gradients[COUNT];
@@ -33,11 +34,23 @@ static int refuse(void *argument, int tensor)
 	return tensor == *(int *)argument ? -77 : 0;
 }
 
+static void open_cpu(void)
+{
+	cr_assert_eq(device_create(&cpu, DEVICE_CPU, 0), 0, "%s", failure());
+}
+
+static void close_cpu(void)
+{
+	device_destroy(cpu);
+}
+
+TestSuite(model, .init = open_cpu, .fini = close_cpu);
+
 static struct model *make_model(void)
 {
 	struct model *model;
 	struct rng rng = rng_make(3, 0);
-	cr_assert_eq(model_create(&model, widths, 4, BATCH, 11), 0);
+	cr_assert_eq(model_create(&model, cpu, widths, 4, BATCH, 11), 0);
 	cr_assert_eq(model->parameter_count, COUNT);
 	for (int i = 0; i < BATCH * 7; i++)
 		images[i] = rng_between(&rng, -1, 1);
@@ -86,14 +99,14 @@ static double plain_loss(const double *parameters /* [COUNT] */)
 Test(model, the_loss_is_the_cross_entropy)
 {
 	struct model *model = make_model();
-	double parameters[COUNT];
+	double parameters[COUNT], loss;
 	int correct;
 	for (int i = 0; i < COUNT; i++)
 		parameters[i] = model->parameters[i];
 	model_forward(model, images, BATCH);
 	/* Sums of seven floats at most, three deep: a few units in the last place of 1. */
-	cr_assert_float_eq(
-		model_loss(model, labels, BATCH, &correct), plain_loss(parameters), 1e-5);
+	cr_assert_eq(model_loss(model, labels, BATCH, &loss, &correct), 0);
+	cr_assert_float_eq(loss, plain_loss(parameters), 1e-5);
 	model_destroy(model);
 }
 
@@ -144,10 +157,12 @@ Test(model, backward_returns_what_ready_returns)
 Test(model, no_images_give_gradients_of_zero)
 {
 	struct model *model = make_model();
+	double loss = 1;
 	int correct = 1;
 	memset(gradients, 1, sizeof(gradients));
 	model_forward(model, images, 0);
-	cr_assert_eq(model_loss(model, labels, 0, &correct), 0.0);
+	cr_assert_eq(model_loss(model, labels, 0, &loss, &correct), 0);
+	cr_assert_eq(loss, 0.0);
 	cr_assert_eq(correct, 0);
 	cr_assert_eq(model_backward(model, images, labels, 0, 1, note_ready, NULL), 0);
 	for (int i = 0; i < COUNT; i++)
@@ -159,6 +174,7 @@ Test(model, right_guesses_are_counted)
 {
 	struct model *model = make_model();
 	const float *logits = model_forward(model, images, BATCH); /* [BATCH][4] */
+	double loss;
 	int correct, expected = 0;
 	for (int row = 0; row < BATCH; row++) {
 		int best = 0;
@@ -168,7 +184,7 @@ Test(model, right_guesses_are_counted)
 		labels[row] = row % 2 ? best : (best + 1) % 4;
 		expected += row % 2;
 	}
-	model_loss(model, labels, BATCH, &correct);
+	model_loss(model, labels, BATCH, &loss, &correct);
 	cr_assert_eq(correct, expected);
 	model_destroy(model);
 }
@@ -176,11 +192,13 @@ Test(model, right_guesses_are_counted)
 Test(model, large_logits_do_not_overflow)
 {
 	struct model *model = make_model();
+	double loss;
 	int correct;
 	for (size_t i = 0; i < model->parameter_count; i++)
 		model->parameters[i] *= 300;
 	model_forward(model, images, BATCH);
-	cr_assert(isfinite(model_loss(model, labels, BATCH, &correct)));
+	cr_assert_eq(model_loss(model, labels, BATCH, &loss, &correct), 0);
+	cr_assert(isfinite(loss));
 	cr_assert_eq(model_backward(model, images, labels, BATCH, 1, note_ready, NULL), 0);
 	for (int i = 0; i < COUNT; i++)
 		cr_assert(isfinite(gradients[i]));
@@ -190,7 +208,7 @@ Test(model, large_logits_do_not_overflow)
 Test(model, parameters_follow_from_the_seed)
 {
 	struct model *one = make_model(), *same = make_model(), *other;
-	cr_assert_eq(model_create(&other, widths, 4, BATCH, 12), 0);
+	cr_assert_eq(model_create(&other, cpu, widths, 4, BATCH, 12), 0);
 	cr_assert_arr_eq(one->parameters, same->parameters, COUNT * sizeof(float));
 	cr_assert_arr_neq(one->parameters, other->parameters, COUNT * sizeof(float));
 	model_destroy(one);

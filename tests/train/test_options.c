@@ -50,6 +50,11 @@ Test(options, all_are_understood)
 	cr_assert_eq(PARSE("--batch", "32", "--fetch"), 0);
 	cr_assert_eq(options.batch, 32);
 	cr_assert_null(options.mirror);
+	cr_assert_eq(options.device, DEVICE_CPU);
+	cr_assert_eq(PARSE("--device", "cuda"), 0);
+	cr_assert_eq(options.device, DEVICE_CUDA);
+	cr_assert_eq(PARSE("--device=cpu"), 0);
+	cr_assert_eq(options.device, DEVICE_CPU);
 }
 
 Test(options, numbers_out_of_range_are_refused)
@@ -73,6 +78,7 @@ Test(options, what_makes_no_sense_is_refused)
 	REFUSE("-x", "-x");
 	REFUSE("stray", "--epochs", "2", "stray");
 	REFUSE("--dataset cats", "--dataset", "cats");
+	REFUSE("--device gpu: not one of cpu, cuda", "--device", "gpu");
 	REFUSE("--global-batch", "--batch", "1", "--global-batch", "2");
 	REFUSE("--fetch", "--fetch", "--dataset", "drawn");
 }

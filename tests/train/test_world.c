@@ -34,7 +34,7 @@ static int run_rank(void *work)
 {
 	struct world world;
 	/* By the environment: a rank may learn of a failure while it still meets the others. */
-	int err = world_open(&world), rank = atoi(getenv("RANK"));
+	int err = world_open(&world, -1), rank = atoi(getenv("RANK"));
 	if (!err)
 		err = world_close(&world, ((int (*)(const struct world *))work)(&world));
 	if (err)
@@ -82,6 +82,18 @@ static int fail_on_rank_1(const struct world *world)
 	return world->rank == 1 ? fail("rank 1 has no more paper") : world_barrier(world);
 }
 
+/* Rank 0 is well, and the other two have found the same. */
+static int agree_on_failure(const struct world *world)
+{
+	int err = world->rank ? fail("rank %d lacks ink", world->rank) : 0;
+	return world_agree(world, err);
+}
+
+static int agree_on_success(const struct world *world)
+{
+	return world_agree(world, 0);
+}
+
 Test(world, sums_and_broadcasts_reach_all)
 {
 	cr_assert_eq(rondo_spawn(SIZE, run_rank, sum), 0);
@@ -102,11 +114,13 @@ Test(world, alone_there_is_nothing_to_do)
 {
 	struct world world;
 	double value = 5;
-	cr_assert_eq(world_open(&world), 0);
+	cr_assert_eq(world_open(&world, -1), 0);
 	cr_assert_eq(world.size, 1);
 	cr_assert_eq(world_sum(&world, &value, 1), 0);
 	cr_assert_eq(value, 5);
 	cr_assert_eq(world_barrier(&world), 0);
+	cr_assert_eq(world_agree(&world, 0), 0);
+	cr_assert_eq(world_agree(&world, 7), 7);
 	cr_assert_eq(world_compare(&world, 1, "numbers"), 0);
 	cr_assert_eq(world_close(&world, 0), 0);
 	cr_assert_eq(world_close(&world, 1), 1);
@@ -118,4 +132,12 @@ Test(world, why_one_failed_is_told_to_the_others)
 	cr_assert_str_eq(shared->stories[1], "rank 1 has no more paper");
 	cr_assert(strstr(shared->stories[0], "no more paper"), "%s", shared->stories[0]);
 	cr_assert(strstr(shared->stories[2], "no more paper"), "%s", shared->stories[2]);
+}
+
+Test(world, what_many_find_wrong_one_says)
+{
+	cr_assert_eq(rondo_spawn(SIZE, run_rank, agree_on_success), 0);
+	cr_assert_neq(rondo_spawn(SIZE, run_rank_and_stay, agree_on_failure), 0);
+	cr_assert_str_eq(shared->stories[1], "rank 1 lacks ink");
+	cr_assert_null(strstr(shared->stories[2], "rank 2 lacks ink"), "%s", shared->stories[2]);
 }

@@ -1,0 +1,206 @@
+#include "job.h"
+
+#include <cblas.h>
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "draw.h"
+#include "fail.h"
+#include "scratch.h"
+
+void make_data(void)
+{
+	scratch_make();
+	openblas_set_num_threads(1);
+	cr_assert_eq(draw_set(scratch_path("drawn"), IMAGES, TESTS, 3), 0, "%s", failure());
+}
+
+struct job make_job(void)
+{
+	struct job job = { .hosts = 1,
+		.options = { .data = scratch_path(""),
+			.ranks = -1,
+			.epochs = 2,
+			.batch = -1,
+			.global_batch = GLOBAL_BATCH,
+
+			.learning_rate = 0.5,
+			.seed = -1,
+			.bucket_mb = -1 } };
+	job.outcome = mmap(NULL, sizeof(*job.outcome), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	cr_assert_neq(job.outcome, MAP_FAILED);
+	return job;
+}
+
+void finish_job(struct job *job)
+{
+	munmap(job->outcome, sizeof(*job->outcome));
+}
+
+/* train_epoch(), but with every step's loss noted. */
+static int note_epoch(struct train *train, struct outcome *outcome)
+{
+	int err = 0;
+	size_t steps = sampler_steps(train->train_sampler);
+	sampler_shuffle(train->train_sampler, train->options.seed, train->epochs);
+	for (size_t step = 0; !err && step < steps; step++) {
+		struct score score = { 0 };
+		err = train_step(train, step, &score);
+		double sums[2] = { score.loss, score.count };
+		if (!err)
+			err = world_sum(train->world, sums, 2);
+		outcome->losses[train->epochs * steps + step] = sums[0] / sums[1];
+	}
+	train->epochs++;
+	return err;
+}
+
+static int train_all(const struct job *job, struct train *train)
+{
+	struct outcome *outcome = job->outcome;
+	int err = 0;
+	while (!err && train->epochs < (uint64_t)job->options.epochs)
+		err = job->options.checkpoint || job->reports ? train_epoch(train)
+							      : note_epoch(train, outcome);
+	if (!err)
+		err = train_hash(train, &outcome->hashes[train->world->rank]);
+	struct score test;
+	if (!err)
+		err = train_test(train, &test);
+	if (err || train->world->rank)
+		return err;
+	outcome->test = test;
+	return model_read(train->model, outcome->parameters);
+}
+
+static int run_world(const struct job *job, const struct world *world, struct device *device)
+{
+	struct train *train;
+	struct report report;
+	FILE *out = NULL;
+	if (job->reports && !world->rank)
+		out = fmemopen(job->outcome->report, sizeof(job->outcome->report), "w");
+	report_init(&report, out);
+	int err = train_create(&train, &job->options, world, device, &report);
+	if (!err)
+		err = train_all(job, train);
+	train_destroy(train);
+	if (out)
+		fclose(out);
+	return err;
+}
+
+static int nod(void *argument, int tensor)
+{
+	(void)argument, (void)tensor;
+	return 0;
+}
+
+int run_rank(void *argument)
+{
+	struct job *job = argument;
+	struct world world;
+	struct device *device;
+	const char *rank = getenv("RANK");
+	if (job->prepare)
+		job->prepare(rank ? atoi(rank) : 0);
+	if (job->hosts > 1)
+		setenv("RONDO_HOST", atoi(rank) % job->hosts ? "odd" : "even", 1);
+	int err = device_create(&device, job->options.device, rank ? atoi(rank) : 0);
+	if (!err)
+		err = world_open(&world, device->number);
+	if (!err)
+		err = world_close(&world, run_world(job, &world, device));
+	device_destroy(device);
+	if (err && err != RONDO_ABORTED)
+		snprintf(job->outcome->story, sizeof(job->outcome->story), "%s", failure());
+	return err != 0;
+}
+
+void run_plain(struct job *job)
+{
+	struct data *data, *test;
+	struct device *cpu;
+	struct model *model;
+	struct sampler *sampler;
+	static float images[GLOBAL_BATCH * 784], gradients[PARAMETERS];
+	uint8_t labels[GLOBAL_BATCH];
+	float *next = gradients;
+	double loss;
+	int correct;
+	cr_assert_eq(device_create(&cpu, DEVICE_CPU, 0), 0);
+	cr_assert_eq(data_read(&data, scratch_path("drawn"), "train"), 0);
+	cr_assert_eq(data_read(&test, scratch_path("drawn"), "t10k"), 0);
+	cr_assert_eq(sampler_create(&sampler, IMAGES, GLOBAL_BATCH, 0, 1), 0);
+	cr_assert_eq(model_create(&model, cpu, (int[]){ 784, 512, 512, 10 }, 4, 50, 1), 0);
+	for (int t = 0; t < model->tensor_count; t++) {
+		model->tensors[t].grad = next;
+		next += model->tensors[t].count;
+	}
+	for (int step = 0; step < STEPS; step++) {
+		if (step % EPOCH_STEPS == 0)
+			sampler_shuffle(sampler, 1, step / EPOCH_STEPS);
+		int count = sampler_pick(sampler, step % EPOCH_STEPS);
+		data_gather(data, sampler->picks, count, images, labels);
+		model_forward(model, images, count);
+		model_loss(model, labels, count, &loss, &correct);
+		job->outcome->losses[step] = loss / count;
+		model_backward(model, images, labels, count, 1.0f / count, nod, NULL);
+		for (int i = 0; i < PARAMETERS; i++)
+			model->parameters[i] -= 0.5f * gradients[i];
+	}
+	/* There is room for 48. */
+	for (uint32_t first = 0; first < TESTS; first += TESTS / 2) {
+		uint32_t picks[TESTS / 2];
+		for (uint32_t i = 0; i < TESTS / 2; i++)
+			picks[i] = first + i;
+		data_gather(test, picks, TESTS / 2, images, labels);
+		model_forward(model, images, TESTS / 2);
+		model_loss(model, labels, TESTS / 2, &loss, &correct);
+		job->outcome->test.loss += loss;
+		job->outcome->test.correct += correct;
+	}
+	memcpy(job->outcome->parameters, model->parameters, sizeof(job->outcome->parameters));
+	model_destroy(model);
+	device_destroy(cpu);
+	sampler_destroy(sampler);
+	data_destroy(data);
+	data_destroy(test);
+}
+
+void run_ranks(struct job *job, int size)
+{
+	cr_assert_eq(
+		rondo_spawn(size, run_rank, job), 0, "%d ranks: %s", size, job->outcome->story);
+	for (int rank = 1; rank < size; rank++)
+		cr_assert_eq(job->outcome->hashes[rank], job->outcome->hashes[0]);
+}
+
+void expect_near(const struct outcome *many, const struct outcome *one, int size)
+{
+	double furthest = 0;
+	for (int step = 0; step < STEPS; step++)
+		cr_assert(fabs(many->losses[step] - one->losses[step]) < 1e-6,
+			"%d ranks, step %d: loss %.9f, alone %.9f", size, step, many->losses[step],
+			one->losses[step]);
+	for (int i = 0; i < PARAMETERS; i++)
+		furthest = fmax(furthest, fabs(many->parameters[i] - one->parameters[i]));
+	cr_assert_lt(furthest, 3e-7, "%d ranks: a parameter is off by %g", size, furthest);
+	cr_assert_eq(many->test.count, TESTS);
+	/* One of fifty may have been a toss-up. */
+	cr_assert_float_eq(many->test.correct, one->test.correct, 1);
+	cr_assert_float_eq(many->test.loss, one->test.loss, TESTS * 1e-6);
+}
+
+void expect_failure(struct job *job, int size, const char *story)
+{
+	cr_assert_gt(rondo_spawn(size, run_rank, job), 0);
+	cr_assert(strstr(job->outcome->story, story), "'%s' is not in: %s", story,
+		job->outcome->story);
+	finish_job(job);
+}
