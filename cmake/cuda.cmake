@@ -33,29 +33,43 @@ endif()
 set(rondo_architectures -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90
 	-gencode=arch=compute_90,code=compute_90)
 
-function(rondo_add_cuda target)
-	set(source ${PROJECT_SOURCE_DIR}/lib/cuda)
+# Compiles a file of kernels into NAME.fatbin. What follows is what it includes.
+function(rondo_add_fatbin name source)
+	set(fatbin ${PROJECT_BINARY_DIR}/cuda/${name}.fatbin)
+	add_custom_command(OUTPUT ${fatbin}
+		COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -fatbin -std=c++17 -O3 ${rondo_architectures}
+			-I${PROJECT_SOURCE_DIR}/lib -I${PROJECT_SOURCE_DIR}/lib/include -o ${fatbin} ${source}
+		DEPENDS ${source} ${ARGN}
+		COMMENT "Compiling CUDA kernels: ${name}" VERBATIM)
+endfunction()
+
+# Puts the fatbins of these names into a target, by its fatbin.S, which knows each as RONDO_NAME_FATBIN; and C sources
+# that see CUDA's headers.
+function(rondo_add_cuda_parts target directory)
+	cmake_parse_arguments(arg "" "" "FATBINS;SOURCES" ${ARGN})
 	set(fatbins)
 	set(fatbin_names)
+	foreach(name ${arg_FATBINS})
+		list(APPEND fatbins ${PROJECT_BINARY_DIR}/cuda/${name}.fatbin)
+		string(TOUPPER ${name} upper)
+		list(APPEND fatbin_names "RONDO_${upper}_FATBIN=\"${PROJECT_BINARY_DIR}/cuda/${name}.fatbin\"")
+	endforeach()
+	list(TRANSFORM arg_SOURCES PREPEND ${directory}/)
+	target_sources(${target} PRIVATE ${arg_SOURCES} ${directory}/fatbin.S)
+	set_source_files_properties(${directory}/fatbin.S PROPERTIES OBJECT_DEPENDS "${fatbins}"
+		COMPILE_DEFINITIONS "${fatbin_names}")
+	set_source_files_properties(${arg_SOURCES} PROPERTIES
+		COMPILE_OPTIONS "-isystem;${CUDAToolkit_INCLUDE_DIRS}")
+endfunction()
+
+function(rondo_add_cuda target)
+	set(source ${PROJECT_SOURCE_DIR}/lib/cuda)
 	file(GLOB headers CONFIGURE_DEPENDS ${source}/*.cuh)
 	foreach(name kernels plans)
-		set(fatbin ${PROJECT_BINARY_DIR}/cuda/${name}.fatbin)
-		add_custom_command(OUTPUT ${fatbin}
-			COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -fatbin -std=c++17 -O3 ${rondo_architectures}
-				-I${PROJECT_SOURCE_DIR}/lib -I${PROJECT_SOURCE_DIR}/lib/include
-				-o ${fatbin} ${source}/${name}.cu
-			DEPENDS ${source}/${name}.cu ${headers} ${PROJECT_SOURCE_DIR}/lib/work.h
-				${PROJECT_SOURCE_DIR}/lib/steps.h ${PROJECT_SOURCE_DIR}/lib/steps_run.h
-				${PROJECT_SOURCE_DIR}/lib/f8.h ${PROJECT_SOURCE_DIR}/lib/include/rondo.h
-			COMMENT "Compiling CUDA kernels: ${name}" VERBATIM)
-		list(APPEND fatbins ${fatbin})
-		string(TOUPPER ${name} upper)
-		list(APPEND fatbin_names "RONDO_${upper}_FATBIN=\"${fatbin}\"")
+		rondo_add_fatbin(${name} ${source}/${name}.cu ${headers} ${PROJECT_SOURCE_DIR}/lib/work.h
+			${PROJECT_SOURCE_DIR}/lib/steps.h ${PROJECT_SOURCE_DIR}/lib/steps_run.h
+			${PROJECT_SOURCE_DIR}/lib/f8.h ${PROJECT_SOURCE_DIR}/lib/include/rondo.h)
 	endforeach()
-	target_sources(${target} PRIVATE ${source}/cuda.c ${source}/driver.c ${source}/fatbin.S)
-	set_source_files_properties(${source}/fatbin.S PROPERTIES OBJECT_DEPENDS "${fatbins}"
-		COMPILE_DEFINITIONS "${fatbin_names}")
-	set_source_files_properties(${source}/cuda.c ${source}/driver.c PROPERTIES
-		COMPILE_OPTIONS "-isystem;${CUDAToolkit_INCLUDE_DIRS}")
+	rondo_add_cuda_parts(${target} ${source} FATBINS kernels plans SOURCES cuda.c driver.c)
 	target_compile_definitions(${target} PRIVATE RONDO_HAS_CUDA=1)
 endfunction()

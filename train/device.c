@@ -8,8 +8,8 @@ int cuda_create(struct device **device, int local_rank)
 	(void)local_rank;
 	*device = NULL;
 	return fail("--device cuda: this rondo-train was built without CUDA: build it where the "
-		    "CUDA toolkit with cuBLAS is (cmake -DRONDO_CUDA=ON says what is missing), or "
-		    "train with --device cpu");
+		    "CUDA toolkit and cuBLAS's header are (cmake says what it misses), or train "
+		    "with --device cpu");
 }
 #endif
 

@@ -1,18 +1,24 @@
 /*
- * A pretend libcuda.so.1, on top of the pretend GPUs: what lib/cuda/cuda.c asks of the driver is
- * done by lib/emulated.c, and what it gets wrong (a context that is not current, a word that was
- * never registered, a kernel of another type) is an error. So all of lib/cuda but the kernels runs
- * in tests.
+ * A pretend libcuda.so.1, on top of the pretend GPUs: what lib/cuda/cuda.c and train/cuda/cuda.c
+ * ask of the driver is done by lib/emulated.c, and what they get wrong (a context that is not
+ * current, a word that was never registered, a kernel of another type) is an error. So all of both
+ * runs in tests; their kernels as threads (kernels.cc, train.cc).
+ *
+ * PRETEND_LAUNCHES=N: the device is lost after so many kernels.
  */
 #include <cuda.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "device.h"
 #include "emulated.h"
+#include "pretend.h"
+#include "word.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define DEVICES 2
@@ -23,13 +29,19 @@ struct CUctx_st {
 	int device;
 };
 
+/* Where the stream was recorded last; how often it was, and has got there since; and when. */
 struct CUevent_st {
 	void *stream;
+	uint32_t recorded, passed;
+	double seconds;
+	_Atomic int holders;
 };
 
+/* One of the library's, for a type, or one of the trainer's. */
 struct CUfunc_st {
 	int type;
 	bool steps; /* else work */
+	int own; /* 1 + the number of the trainer's */
 };
 
 static struct CUctx_st contexts[DEVICES] = { { 0 }, { 1 } };
@@ -44,8 +56,18 @@ static struct {
 	size_t size;
 } shared[SHARED_MAX];
 
+/* Kernels that may still be launched before the device is lost; negative: any number. */
+static _Atomic int launches_left = -1;
+
+static bool is_lost(void)
+{
+	return launches_left == 0;
+}
+
 static CUresult done(int err)
 {
+	if (is_lost())
+		return CUDA_ERROR_LAUNCH_FAILED;
 	return err ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
@@ -59,6 +81,10 @@ static int current(void)
 
 EXPORT CUresult cuInit(unsigned flags)
 {
+	const char *launches = getenv("PRETEND_LAUNCHES");
+
+	if (launches && !started)
+		launches_left = atoi(launches);
 	started = flags == 0;
 	rd_emulated_set(DEVICES, true);
 	return done(flags);
@@ -73,6 +99,7 @@ EXPORT CUresult cuDriverGetVersion(int *version)
 EXPORT CUresult cuGetErrorString(CUresult error, const char **text)
 {
 	*text = error == CUDA_ERROR_INVALID_CONTEXT ? "no context is current"
+		: error == CUDA_ERROR_LAUNCH_FAILED ? "the pretend device is lost"
 						    : "the pretend driver refuses";
 	return CUDA_SUCCESS;
 }
@@ -120,6 +147,11 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 	return CUDA_SUCCESS;
 }
 
+EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device)
+{
+	return done(device < 0 || device >= DEVICES || !retained[device]);
+}
+
 EXPORT CUresult cuCtxGetCurrent(CUcontext *context)
 {
 	*context = depth > 0 ? stack[depth - 1] : NULL;
@@ -164,6 +196,9 @@ EXPORT CUresult cuMemAlloc(CUdeviceptr *memory, size_t size)
 
 EXPORT CUresult cuMemFree(CUdeviceptr memory)
 {
+	/* What is queued on a lost device may still come to it. */
+	if (is_lost())
+		return CUDA_ERROR_LAUNCH_FAILED;
 	return current() < 0 ? CUDA_ERROR_INVALID_CONTEXT : done(rd_emulated.free((void *)memory));
 }
 
@@ -171,6 +206,54 @@ EXPORT CUresult cuMemsetD8(CUdeviceptr memory, unsigned char byte, size_t size)
 {
 	memset((void *)memory, byte, size);
 	return done(current() < 0);
+}
+
+EXPORT CUresult cuMemAllocHost(void **memory, size_t size)
+{
+	*memory = current() < 0 || is_lost() ? NULL : malloc(size);
+	return done(!*memory);
+}
+
+/* Of a lost device: so that no tool takes it for a leak. */
+EXPORT void *pretend_kept[16];
+
+EXPORT CUresult cuMemFreeHost(void *memory)
+{
+	if (is_lost()) {
+		for (int i = 0; i < 16 && memory; i++)
+			if (!pretend_kept[i]) {
+				pretend_kept[i] = memory;
+				memory = NULL;
+			}
+		return CUDA_ERROR_LAUNCH_FAILED;
+	}
+	free(memory);
+	return done(current() < 0 || !memory);
+}
+
+struct fill {
+	void *at;
+	unsigned char byte;
+	size_t size;
+};
+
+static void fill_now(void *argument)
+{
+	struct fill *fill = argument;
+
+	memset(fill->at, fill->byte, fill->size);
+	free(fill);
+}
+
+EXPORT CUresult cuMemsetD8Async(
+	CUdeviceptr memory, unsigned char byte, size_t size, CUstream stream)
+{
+	struct fill *fill = malloc(sizeof(*fill));
+
+	if (!fill)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*fill = (struct fill){ (void *)memory, byte, size };
+	return cuLaunchHostFunc(stream, fill_now, fill);
 }
 
 EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
@@ -334,16 +417,79 @@ EXPORT CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *stat
 	return done(!stream);
 }
 
+/* Of a pretend device: work whose type is none is a call. */
+EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *argument)
+{
+	struct rd_work work = {
+		.type = PRETEND_CALL, .in = { (const char *)function }, .out = { argument }
+	};
+
+	if (current() < 0 || !stream)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	/* Nothing is queued, so whoever hears of it may free the argument. */
+	if (is_lost())
+		return CUDA_ERROR_LAUNCH_FAILED;
+	return rd_emulated.run(current(), stream, &work) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
 EXPORT CUresult cuEventCreate(CUevent *event, unsigned flags)
 {
 	*event = calloc(1, sizeof(**event));
-	return done(current() < 0 || flags != CU_EVENT_DISABLE_TIMING || !*event);
+	if (*event)
+		(*event)->holders = 1;
+	return done(current() < 0 || flags & ~(unsigned)CU_EVENT_DISABLE_TIMING || !*event);
+}
+
+static void let_go(CUevent event)
+{
+	if (atomic_fetch_sub(&event->holders, 1) == 1)
+		free(event);
+}
+
+static void pass(void *argument)
+{
+	CUevent event = argument;
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	event->seconds = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+	rd_word_write(&event->passed, event->passed + 1);
+	let_go(event);
 }
 
 EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
 {
+	CUresult result;
+
 	event->stream = stream;
-	return CUDA_SUCCESS;
+	atomic_fetch_add(&event->holders, 1);
+	result = cuLaunchHostFunc(stream, pass, event);
+	if (result == CUDA_SUCCESS)
+		event->recorded++;
+	else
+		let_go(event);
+	return result;
+}
+
+/* One that was never recorded has nothing to wait for. */
+EXPORT CUresult cuEventSynchronize(CUevent event)
+{
+	while (!rd_word_reached(&event->passed, event->recorded)) {
+		uint32_t seen = __atomic_load_n(&event->passed, __ATOMIC_ACQUIRE);
+
+		if (!rd_word_reached(&event->passed, event->recorded))
+			rd_word_sleep(&event->passed, seen, 1000000);
+	}
+	return done(0);
+}
+
+EXPORT CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to)
+{
+	if (!from->recorded || !to->recorded || !rd_word_reached(&from->passed, from->recorded) ||
+		!rd_word_reached(&to->passed, to->recorded))
+		return CUDA_ERROR_NOT_READY;
+	*ms = (float)(1e3 * (to->seconds - from->seconds));
+	return done(0);
 }
 
 EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
@@ -353,7 +499,7 @@ EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags
 
 EXPORT CUresult cuEventDestroy(CUevent event)
 {
-	free(event);
+	let_go(event);
 	return CUDA_SUCCESS;
 }
 
@@ -382,22 +528,37 @@ EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
 	return done(current() < 0 || *(const uint32_t *)image != 0xba55ed50);
 }
 
+/* Whichever module it is asked of has all kernels. */
 EXPORT CUresult cuModuleGetFunction(CUfunction *kernel, CUmodule module, const char *name)
 {
 	static const char *const kinds[] = { "work", "steps" };
+	static struct CUfunc_st own[PRETEND_KERNELS];
+	int number = pretend_find(name);
 	char known[32];
 
+	if ((void *)module != kernels)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (number >= 0) {
+		own[number].own = 1 + number;
+		*kernel = &own[number];
+		return done(0);
+	}
 	for (int kind = 0; kind < 2; kind++)
 		for (int type = 0; type < RONDO_TYPE_COUNT; type++) {
 			snprintf(known, sizeof(known), "rondo_%s_%s", kinds[kind],
 				rondo_type_name(type));
 			if (strcmp(name, known) != 0)
 				continue;
-			kernels[kind][type] = (struct CUfunc_st){ type, kind };
+			kernels[kind][type] = (struct CUfunc_st){ type, kind, 0 };
 			*kernel = &kernels[kind][type];
-			return done((void *)module != kernels);
+			return done(0);
 		}
 	return CUDA_ERROR_NOT_FOUND;
+}
+
+EXPORT CUresult cuModuleUnload(CUmodule module)
+{
+	return done((void *)module != kernels);
 }
 
 EXPORT CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction kernel)
@@ -420,9 +581,17 @@ EXPORT CUresult cuLaunchKernel(CUfunction kernel, unsigned grid, unsigned grid_y
 	const struct rd_work *work = parameters[0];
 	const struct rd_steps *steps = parameters[0];
 
-	if (current() < 0 || grid < 1 || grid_y != 1 || grid_z != 1 || block != 512 ||
-		block_y != 1 || block_z != 1 || memory || extra)
+	if (launches_left > 0)
+		launches_left--;
+	if (is_lost())
+		return CUDA_ERROR_LAUNCH_FAILED;
+	if (current() < 0 || grid < 1 || grid_y != 1 || grid_z != 1 ||
+		block != (kernel->own ? 256 : 512) || block_y != 1 || block_z != 1 || memory ||
+		extra)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (kernel->own)
+		return cuLaunchHostFunc(
+			stream, pretend_run, pretend_bind(kernel->own - 1, grid, parameters));
 	if (kernel->steps) {
 		if (steps->type != kernel->type || (int)grid != steps->channels ||
 			!is_shared(steps->halt))

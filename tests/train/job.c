@@ -43,13 +43,16 @@ void finish_job(struct job *job)
 }
 
 /* train_epoch(), but with every step's loss noted. */
-static int note_epoch(struct train *train, struct outcome *outcome)
+static int note_epoch(struct train *train, const struct job *job)
 {
+	struct outcome *outcome = job->outcome;
 	int err = 0;
 	size_t steps = sampler_steps(train->train_sampler);
 	sampler_shuffle(train->train_sampler, train->options.seed, train->epochs);
 	for (size_t step = 0; !err && step < steps; step++) {
 		struct score score = { 0 };
+		if (job->before_step)
+			job->before_step(train->world->rank, (int)step);
 		err = train_step(train, step, &score);
 		double sums[2] = { score.loss, score.count };
 		if (!err)
@@ -66,7 +69,7 @@ static int train_all(const struct job *job, struct train *train)
 	int err = 0;
 	while (!err && train->epochs < (uint64_t)job->options.epochs)
 		err = job->options.checkpoint || job->reports ? train_epoch(train)
-							      : note_epoch(train, outcome);
+							      : note_epoch(train, job);
 	if (!err)
 		err = train_hash(train, &outcome->hashes[train->world->rank]);
 	struct score test;

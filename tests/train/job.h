@@ -37,6 +37,7 @@ struct job {
 	int hosts; /* ranks pretend to be on that many */
 	bool reports;
 	void (*prepare)(int rank); /* NULL, or called in each rank before all else */
+	void (*before_step)(int rank, int step); /* likewise; not with checkpoints or reports */
 	struct outcome *outcome;
 };
 

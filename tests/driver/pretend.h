@@ -1,0 +1,25 @@
+/* What the parts of the pretend driver know of each other. */
+#ifndef PRETEND_H
+#define PRETEND_H
+
+/* The type of work that is a call: of in[0], with out[0]. */
+#define PRETEND_CALL (-1)
+
+/* The trainer's kernels, at most. */
+#define PRETEND_KERNELS 32
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Of the trainer's kernels, the number of the one with this name; -1: there is none. */
+int pretend_find(const char *name);
+/* A launch of it with these parameters, which are copied; to be run once. */
+void *pretend_bind(int number, unsigned blocks, void **parameters);
+void pretend_run(void *launch);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

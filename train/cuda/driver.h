@@ -1,0 +1,58 @@
+/*
+ * The CUDA driver and cuBLAS, found at run time: rondo-train is linked to nothing of CUDA's, and
+ * the same binary runs where there is no GPU. A function is called as cuda.cuStreamCreate(...); its
+ * name is what the headers make of it (cuStreamDestroy_v2).
+ */
+#ifndef TRAIN_CUDA_DRIVER_H
+#define TRAIN_CUDA_DRIVER_H
+
+#include <cublas_v2.h>
+#include <cuda.h>
+
+#define TRAIN_CUDA_FUNCTIONS(X) \
+	X(cuInit) \
+	X(cuGetErrorString) \
+	X(cuDeviceGet) \
+	X(cuDeviceGetName) \
+	X(cuDevicePrimaryCtxRetain) \
+	X(cuDevicePrimaryCtxRelease) \
+	X(cuCtxPushCurrent) \
+	X(cuCtxPopCurrent) \
+	X(cuMemAllocHost) \
+	X(cuMemFreeHost) \
+	X(cuMemcpyAsync) \
+	X(cuMemsetD8Async) \
+	X(cuStreamCreate) \
+	X(cuStreamDestroy) \
+	X(cuStreamSynchronize) \
+	X(cuStreamWaitEvent) \
+	X(cuEventCreate) \
+	X(cuEventRecord) \
+	X(cuEventSynchronize) \
+	X(cuEventElapsedTime) \
+	X(cuEventDestroy) \
+	X(cuModuleLoadData) \
+	X(cuModuleUnload) \
+	X(cuModuleGetFunction) \
+	X(cuLaunchKernel)
+
+#define TRAIN_CUBLAS_FUNCTIONS(X) \
+	X(cublasCreate) \
+	X(cublasDestroy) \
+	X(cublasSetStream) \
+	X(cublasSgemm) \
+	X(cublasGetStatusString)
+
+struct cuda_functions {
+#define TRAIN_FIELD(name) __typeof__(name) *name;
+	TRAIN_CUDA_FUNCTIONS(TRAIN_FIELD)
+	TRAIN_CUBLAS_FUNCTIONS(TRAIN_FIELD)
+#undef TRAIN_FIELD
+};
+
+extern struct cuda_functions cuda;
+
+/* Finds both. What is missing fails, in a line that says what to do. */
+int cuda_load(void);
+
+#endif

@@ -1,0 +1,24 @@
+/* What the kernels and those who launch them agree on. */
+#ifndef TRAIN_CUDA_KERNELS_H
+#define TRAIN_CUDA_KERNELS_H
+
+/* In a block, of every kernel; a power of two. */
+#ifndef TRAIN_THREADS
+#define TRAIN_THREADS 256
+#endif
+
+/* A block of column_sums() adds up so many columns, each by so many threads. */
+#define TRAIN_SUM_LANES 8
+#define TRAIN_SUM_COLUMNS (TRAIN_THREADS / TRAIN_SUM_LANES)
+
+/* X(name): the kernel train_name() */
+#define TRAIN_KERNELS(X) \
+	X(spread) \
+	X(column_sums) \
+	X(relu) \
+	X(relu_grad) \
+	X(loss) \
+	X(loss_grad) \
+	X(descend)
+
+#endif
