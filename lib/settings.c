@@ -9,7 +9,7 @@
 #include "hash.h"
 #include "log.h"
 
-enum kind { STRING, INT, SIZE, PATHS = STRING };
+enum kind { INT, SIZE, STRING, PATH = STRING, NAMES, PATHS = NAMES };
 
 /* A row of the table, as data. */
 struct setting {
@@ -19,7 +19,7 @@ struct setting {
 	size_t config; /* in struct rondo_config; 0: it has no such field */
 	int64_t least, most;
 	int64_t number; /* the default of an INT or SIZE, */
-	const char *text; /* and that of a STRING */
+	const char *text; /* and that of a text */
 };
 
 /* What the launcher says. Rank and size have no default: what is no rank is refused at the end. */
@@ -65,6 +65,8 @@ enum {
 
 static const struct setting table[] = {
 #define DEFAULT_STRING(value) .text = (value)
+#define DEFAULT_NAMES(value) .text = (value)
+#define DEFAULT_PATH(value) .text = (value)
 #define DEFAULT_PATHS(value) .text = (value)
 #define DEFAULT_INT(value) .number = (value)
 #define DEFAULT_SIZE(value) .number = (value)
@@ -90,6 +92,11 @@ static const char *const other_variables[] = {
 
 /* ---- One value ---- */
 
+static bool is_text(const struct setting *setting)
+{
+	return setting->kind == STRING || setting->kind == NAMES;
+}
+
 /* For a story, which is one line: short, and without control characters. */
 static const char *quotable(char quote[41], const char *text)
 {
@@ -107,7 +114,7 @@ static int refuse(const struct setting *setting, const char *name, const char *v
 	long long least = setting->least, most = setting->most;
 
 	quotable(quote, value);
-	if (setting->kind == STRING)
+	if (is_text(setting))
 		return rd_fail(RONDO_SETTING, "%s is \"%s%s\": give %lld to %lld characters", name,
 			quote, strlen(value) > 40 ? "..." : "", least, most);
 	if (setting->kind == SIZE)
@@ -167,19 +174,39 @@ static void store_number(struct rd_settings *settings, const struct setting *set
 		*(int *)field = (int)value;
 }
 
+/* Whether nothing stands before, between or after commas. */
+static bool lacks_a_name(const char *list)
+{
+	size_t length = strlen(list);
+
+	return length > 0 && (list[0] == ',' || strstr(list, ",,") || list[length - 1] == ',');
+}
+
+static int store_text(struct rd_settings *settings, const struct setting *setting, const char *name,
+	const char *value)
+{
+	size_t length = strlen(value);
+	char quote[41];
+
+	if (length < (size_t)setting->least || length > (size_t)setting->most)
+		return refuse(setting, name, value);
+	if (setting->kind == NAMES && lacks_a_name(value))
+		return rd_fail(RONDO_SETTING,
+			"%s is \"%s\": a name is missing beside a comma; give names with one comma "
+			"between two of them",
+			name, quotable(quote, value));
+	memcpy((char *)settings + setting->offset, value, length + 1);
+	return 0;
+}
+
 /* `name` is what the value is called where it comes from. */
 static int take_text(struct rd_settings *settings, const struct setting *setting, const char *name,
 	const char *value)
 {
 	int64_t number;
 
-	if (setting->kind == STRING) {
-		size_t length = strlen(value);
-		if (length < (size_t)setting->least || length > (size_t)setting->most)
-			return refuse(setting, name, value);
-		memcpy((char *)settings + setting->offset, value, length + 1);
-		return 0;
-	}
+	if (is_text(setting))
+		return store_text(settings, setting, name, value);
 	if (!read_number(&number, setting->kind, value) || number < setting->least ||
 		number > setting->most)
 		return refuse(setting, name, value);
@@ -191,7 +218,7 @@ static int take_text(struct rd_settings *settings, const struct setting *setting
 
 static void take_default(struct rd_settings *settings, const struct setting *setting)
 {
-	if (setting->kind == STRING)
+	if (is_text(setting))
 		strcpy((char *)settings + setting->offset, setting->text);
 	else
 		store_number(settings, setting, setting->number);
@@ -220,7 +247,7 @@ static const char *configured(
 	if (!config || !setting->config)
 		return NULL;
 	const char *field = (const char *)config + setting->config;
-	if (setting->kind == STRING)
+	if (is_text(setting))
 		return *(const char *const *)field;
 	if (setting->kind == SIZE) {
 		if (*(const size_t *)field == *(const size_t *)unset)
@@ -267,7 +294,7 @@ int64_t rd_settings_number(const struct rd_settings *settings, const char *varia
 	const struct setting *setting = find(variable);
 	const char *field = (const char *)settings;
 
-	if (!setting || setting->kind == STRING)
+	if (!setting || is_text(setting))
 		return -1;
 	field += setting->offset;
 	return setting->kind == SIZE ? (int64_t) * (const size_t *)field : *(const int *)field;
@@ -277,7 +304,7 @@ const char *rd_settings_text(const struct rd_settings *settings, const char *var
 {
 	const struct setting *setting = find(variable);
 
-	if (!setting || setting->kind != STRING)
+	if (!setting || !is_text(setting))
 		return NULL;
 	return (const char *)settings + setting->offset;
 }

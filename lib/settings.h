@@ -7,12 +7,12 @@
 
 #include "rondo.h"
 
-/* X(field, kind, variable, default, least, most, meaning); kind is STRING, INT or SIZE, or PATHS, which
-   is a STRING with more room. Numbers are in the unit the meaning names; SIZE takes the suffixes K, M
-   and G (powers of 1024). least and most bound the number, or the length of a STRING. A variable that is
-   empty counts as not set. */
+/* X(field, kind, variable, default, least, most, meaning); kind is INT or SIZE, or of text: STRING, NAMES
+   (with commas between), PATH or PATHS (with commas between). Numbers are in the unit the meaning names;
+   SIZE takes the suffixes K, M and G (powers of 1024). least and most bound the number, or the length of
+   a text. A variable that is empty counts as not set. */
 #define RD_SETTINGS(X)                                                                             \
-	X(transport, STRING, "RONDO_TRANSPORT", "", 0, 127,                                          \
+	X(transport, NAMES, "RONDO_TRANSPORT", "", 0, 127,                                          \
 		"transports that may be used, by name, with commas; empty: all")                   \
 	X(algo, STRING, "RONDO_ALGO", "", 0, 127,                                                    \
 		"algorithm to use wherever it can do the collective; empty: the picker chooses")   \
@@ -20,18 +20,18 @@
 		"shared objects that bring transports, by path, with commas")                      \
 	X(algo_plugin, PATHS, "RONDO_ALGO_PLUGIN", "", 0, 1023,                                      \
 		"shared objects that bring algorithms, by path, with commas; the same on every rank") \
-	X(interface, STRING, "RONDO_INTERFACE", "", 0, 127,                                          \
+	X(interface, NAMES, "RONDO_INTERFACE", "", 0, 127,                                          \
 		"network interfaces that tcp binds, with commas; empty: the one that reaches MASTER_ADDR") \
 	X(host, STRING, "RONDO_HOST", "", 0, 63,                                                    \
 		"pretend to be on this host (ranks of different hosts share no memory)")           \
-	X(topo_file, PATHS, "RONDO_TOPO_FILE", "", 0, 1023,                                          \
+	X(topo_file, PATH, "RONDO_TOPO_FILE", "", 0, 1023,                                          \
 		"topology file to believe instead of probing this host (docs/rondo-topo.md)")      \
 	X(debug, STRING, "RONDO_DEBUG", "WARN", 0, 127, "log level: NONE, WARN, INFO or TRACE")      \
-	X(debug_subsys, STRING, "RONDO_DEBUG_SUBSYS", "ALL", 0, 127,                                 \
+	X(debug_subsys, NAMES, "RONDO_DEBUG_SUBSYS", "ALL", 0, 127,                                 \
 		"subsystems to log, with commas; ^ before a name leaves it out")                   \
 	X(reproducible, INT, "RONDO_REPRODUCIBLE", 0, 0, 1,                                        \
 		"1: choose algorithms by built-in costs and measure none: the same bits in every run") \
-	X(tune_file, PATHS, "RONDO_TUNE_FILE", "", 0, 1023,                                          \
+	X(tune_file, PATH, "RONDO_TUNE_FILE", "", 0, 1023,                                          \
 		"file that rank 0 keeps measured costs in, and reads them from; empty: none")      \
 	X(rendezvous_fd, INT, "RONDO_RENDEZVOUS_FD", -1, -1, 1 << 20,                              \
 		"rank 0: listening socket that the launcher opened for it; -1: none")              \
@@ -67,6 +67,8 @@ struct rd_settings {
 	int port; /* MASTER_PORT */
 	int local_rank; /* LOCAL_RANK; -1: not said */
 #define RD_FIELD_STRING(name) char name[RD_STRING_MAX];
+#define RD_FIELD_NAMES(name) char name[RD_STRING_MAX];
+#define RD_FIELD_PATH(name) char name[RD_PATHS_MAX];
 #define RD_FIELD_PATHS(name) char name[RD_PATHS_MAX];
 #define RD_FIELD_INT(name) int name;
 #define RD_FIELD_SIZE(name) size_t name;
@@ -76,6 +78,8 @@ struct rd_settings {
 #undef RD_FIELD_SIZE
 #undef RD_FIELD_INT
 #undef RD_FIELD_PATHS
+#undef RD_FIELD_PATH
+#undef RD_FIELD_NAMES
 #undef RD_FIELD_STRING
 	char plugins[RD_STRING_MAX]; /* the algorithms that plug-ins brought (plugin.h) */
 };

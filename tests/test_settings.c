@@ -36,6 +36,8 @@ Test(settings, defaults_hold_where_nothing_is_set)
 #define IS_STRING(name, standard) cr_assert_str_eq(settings.name, standard);
 #define IS_INT(name, standard) cr_assert_eq(settings.name, standard);
 #define IS_SIZE IS_INT
+#define IS_NAMES IS_STRING
+#define IS_PATH IS_STRING
 #define IS_PATHS IS_STRING
 #define IS_DEFAULT(name, kind, variable, standard, ...) IS_##kind(name, standard)
 	RD_SETTINGS(IS_DEFAULT)
@@ -62,6 +64,8 @@ Test(settings, the_environment_sets_every_field)
 	setenv("LOCAL_RANK", "7", 1);
 #define SET_STRING(variable) \
 	setenv(variable, !strncmp(variable, "RONDO_DEBUG", 11) ? "NONE" : "x", 1)
+#define SET_NAMES SET_STRING
+#define SET_PATH SET_STRING
 #define SET_PATHS SET_STRING
 #define SET_INT(variable) setenv(variable, "20", 1)
 #define SET_SIZE(variable) setenv(variable, "2k", 1)
@@ -241,6 +245,30 @@ Test(settings, texts_that_are_too_long_are_refused)
 	assert_refused("RONDO_ALGO");
 }
 
+Test(settings, lists_in_which_a_name_is_missing_are_refused)
+{
+	static const char *const variables[] = { "RONDO_INTERFACE", "RONDO_TRANSPORT",
+		"RONDO_DEBUG_SUBSYS", "RONDO_TRANSPORT_PLUGIN", "RONDO_ALGO_PLUGIN" };
+	static const char *const lists[] = { ",", ",,,", ",net", "net,", "net,,coll" };
+	char story[160];
+
+	launch_as("0", "1");
+	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+		for (size_t k = 0; k < sizeof(lists) / sizeof(lists[0]); k++) {
+			setenv(variables[i], lists[k], 1);
+			snprintf(story, sizeof(story),
+				"%s is \"%s\": a name is missing beside a comma", variables[i],
+				lists[k]);
+			assert_refused(story);
+		}
+		setenv(variables[i], "net,coll", 1);
+		cr_assert_eq(rd_settings_read(&settings, NULL), 0, "%s", rondo_last_error());
+	}
+	/* One name of a file may hold commas. */
+	setenv("RONDO_TOPO_FILE", ",,", 1);
+	cr_assert_eq(rd_settings_read(&settings, NULL), 0, "%s", rondo_last_error());
+}
+
 Test(settings, an_unknown_variable_is_refused_and_the_nearest_named)
 {
 	launch_as("0", "1");
@@ -371,6 +399,8 @@ static void default_and_range_STRING(char *text, const char *standard, int64_t l
 		(long long)most);
 }
 
+#define default_and_range_NAMES default_and_range_STRING
+#define default_and_range_PATH default_and_range_STRING
 #define default_and_range_PATHS default_and_range_STRING
 
 static void default_and_range_INT(char *text, int64_t standard, int64_t least, int64_t most)
@@ -390,7 +420,8 @@ static void default_and_range_SIZE(char *text, int64_t standard, int64_t least, 
 static const char *config_field(const char *field)
 {
 	static const char *const without[] = { "transport_plugin", "algo_plugin", "debug",
-		"debug_subsys", "topo_file", "slots", "tune_file", "reproducible", "single_copy", "spin_us", "device", "kernel" };
+		"debug_subsys", "topo_file", "slots", "tune_file", "reproducible", "single_copy",
+		"spin_us", "device", "kernel" };
 
 	for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++)
 		if (!strcmp(field, without[i]))
