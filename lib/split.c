@@ -1,7 +1,8 @@
 /*
- * Parting a comm. The ranks tell each other their color and key, so each knows who is in its part.
- * The first of each part listens and tells where; the parts meet there as any comm does. Last, all
- * ranks of the old comm hear from all how it went, so that all return the same.
+ * Parting a comm. Where no rank lacks memory, all tell each other their color and key, so each
+ * knows who is in its part. The first of each part listens and tells where; the parts meet there as
+ * any comm does. Last, all ranks of the old comm hear from all how it went, so that all return the
+ * same.
  */
 #include <netdb.h>
 #include <netinet/in.h>
@@ -171,6 +172,20 @@ static int make_part(struct split *split)
 	return exchange(split);
 }
 
+/* Whether all ranks have the memory for what follows. To learn that takes none. */
+static int check_memory(const struct split *split)
+{
+	const rondo_comm *comm = split->comm;
+	/* Of those that lack it the lowest is named. */
+	int32_t lacks = split->wishes && split->all ? 0 : comm->size - comm->rank;
+	int err = rondo_all_reduce(split->comm, &lacks, &lacks, 1, RONDO_I32, RONDO_MAX, NULL);
+
+	if (!err && lacks)
+		err = rd_fail(RONDO_MEMORY, "rank %d has no memory to split a comm of %d ranks",
+			comm->size - lacks, comm->size);
+	return err;
+}
+
 static int run(struct split *split, int color, int key)
 {
 	rondo_comm *comm = split->comm;
@@ -179,8 +194,9 @@ static int run(struct split *split, int color, int key)
 
 	split->wishes = calloc(comm->size, sizeof(*split->wishes));
 	split->all = calloc(comm->size, sizeof(*split->all));
-	if (!split->wishes || !split->all)
-		return rd_fail(RONDO_MEMORY, "no memory to split a comm of %d ranks", comm->size);
+	err = check_memory(split);
+	if (err)
+		return err;
 	err = rondo_all_gather(comm, &wish, split->wishes, sizeof(wish), RONDO_U8, NULL);
 	return err ? err : make_part(split);
 }

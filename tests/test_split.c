@@ -134,6 +134,41 @@ Test(split, who_has_no_color_is_in_no_part, .timeout = 60)
 	run(4, "tcp", keep_out);
 }
 
+/* The linker has the library call this one in this program: CMakeLists.txt. */
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+
+static bool memory_is_short;
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+	return memory_is_short ? NULL : __real_calloc(count, size);
+}
+
+/* The last two ranks lack it, all hear of the first of these, and the comm goes on. */
+static int lack_memory(struct citizen *citizen)
+{
+	int rank = citizen->rank, size = citizen->size;
+	rondo_comm *mine = citizen->comm;
+
+	TRY(rondo_barrier(citizen->comm, NULL)); /* what calls need is there */
+	TRY(rondo_all_reduce(citizen->comm, &rank, &rank, 1, RONDO_I32, RONDO_MAX, NULL));
+	memory_is_short = citizen->rank >= size - 2;
+	int err = rondo_comm_split(citizen->comm, 0, 0, &mine);
+
+	memory_is_short = false;
+	if (err != RONDO_MEMORY || mine || !strstr(rondo_last_error(), "rank 1 has no memory"))
+		return world_say(citizen, "%d: %s", err, err ? rondo_last_error() : "");
+	TRY(rondo_comm_split(citizen->comm, 0, 0, &mine));
+	TRY(rondo_comm_destroy(mine));
+	return 0;
+}
+
+Test(split, a_rank_without_memory_is_named_to_all, .timeout = 60)
+{
+	run(3, "shm", lack_memory);
+}
+
 /* A new comm's links are of its own: two threads use the two at the same time. */
 static int use_both(struct citizen *citizen)
 {
