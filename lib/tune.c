@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -135,54 +136,96 @@ static int search(
 	return found;
 }
 
-/* As search(); -1 also where it cannot be read. */
-static int search_file(const char *path, const char *key, struct rd_costs *costs, bool warns)
+static int write_all(int fd, const char *text, size_t size)
 {
-	const char *wrong;
-	char *text = read_file(path, &wrong);
-	int found = 0;
+	while (size > 0) {
+		ssize_t written = write(fd, text, size);
 
-	if (wrong) {
-		rd_log(warns ? RD_WARN : RD_TRACE, RD_PICK, "RONDO_TUNE_FILE %s is not used: %s",
-			path, wrong);
-		return -1;
+		if (written < 0)
+			return -1;
+		text += written;
+		size -= (size_t)written;
 	}
-	if (text)
-		found = search(path, text, key, costs, warns);
-	free(text);
-	return found;
+	return 0;
 }
 
-/* Appends a section in one write, so that jobs that end at the same time do not mix theirs. */
-static void append(const char *path, const char *key, const struct rd_costs *costs)
+/* The file as it was, and a section more; -1 with errno. */
+static int write_file(int fd, const char *text, const char *section)
 {
-	char text[RD_TUNE_KEY_SIZE + TEXT_MAX];
-	int length = snprintf(text, sizeof(text), "[%s]\n", key);
-	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644);
+	size_t length = strlen(text);
+	bool ends = length == 0 || text[length - 1] == '\n';
 
-	length += rd_costs_print(costs, text + length, sizeof(text) - (size_t)length);
-	if (fd < 0 || write(fd, text, (size_t)length) != length)
+	if (write_all(fd, text, length) || write_all(fd, "\n", !ends))
+		return -1;
+	return write_all(fd, section, strlen(section));
+}
+
+/*
+ * Written beside, it then takes the file's place: so nobody reads half of it, and what was there
+ * stays where there is no room. Of jobs that end at the same time, one may not see what another
+ * adds: that is then measured once more.
+ */
+static int replace(const char *path, const char *text, const char *section)
+{
+	char beside[PATH_MAX];
+	int fd, length = snprintf(beside, sizeof(beside), "%s.%d", path, (int)gettid());
+
+	if (length >= (int)sizeof(beside)) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	unlink(beside); /* of one that was killed */
+	fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return -1;
+
+	int err = write_file(fd, text, section) ? errno : 0;
+
+	if (close(fd) && !err)
+		err = errno;
+	if (!err && rename(beside, path))
+		err = errno;
+	if (err)
+		unlink(beside);
+	errno = err;
+	return err ? -1 : 0;
+}
+
+static void add_section(
+	const char *path, const char *text, const char *key, const struct rd_costs *costs)
+{
+	char section[RD_TUNE_KEY_SIZE + TEXT_MAX];
+	int length = snprintf(section, sizeof(section), "[%s]\n", key);
+
+	rd_costs_print(costs, section + length, sizeof(section) - (size_t)length);
+	if (replace(path, text, section))
 		rd_log(RD_WARN, RD_PICK, "cannot write RONDO_TUNE_FILE %s: %s", path,
 			strerror(errno));
-	if (fd >= 0)
-		close(fd);
 }
 
 /* ---- Both ----------------------------------------------------------------------------------- */
 
 bool rd_tune_find(const char *path, const char *key, struct rd_costs *costs)
 {
+	const char *wrong = NULL;
+	char *text = *path ? read_file(path, &wrong) : NULL;
 	/* The file goes first: who wrote it means it. */
-	if (*path && search_file(path, key, costs, true) > 0)
-		return true;
-	return recall(key, costs);
+	bool found = text && search(path, text, key, costs, true) > 0;
+
+	if (wrong)
+		rd_log(RD_WARN, RD_PICK, "RONDO_TUNE_FILE %s is not used: %s", path, wrong);
+	free(text);
+	return found || recall(key, costs);
 }
 
 void rd_tune_keep(const char *path, const char *key, const struct rd_costs *costs)
 {
+	const char *wrong = NULL;
+	char *text = *path ? read_file(path, &wrong) : NULL;
 	struct rd_costs there;
 
 	remember(key, costs);
-	if (*path && search_file(path, key, &there, false) == 0)
-		append(path, key, costs);
+	if (*path && !wrong && search(path, text ? text : "", key, &there, false) == 0)
+		add_section(path, text ? text : "", key, costs);
+	free(text);
 }

@@ -1,11 +1,15 @@
 /* Costs as text, and in a file. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <glob.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include "said.h"
 #include "tune.h"
 #include "world.h"
 
@@ -179,6 +183,65 @@ Test(tune, a_file_that_is_no_list_of_costs_is_left_as_it_is)
 	}
 	cr_assert_not(rd_tune_find("/", "a", &found));
 	cr_assert_not(rd_tune_find("/dev/zero", "a", &found));
+}
+
+static int files_beside(void)
+{
+	char pattern[sizeof(path) + 1];
+	glob_t found = { 0 };
+	int count;
+
+	snprintf(pattern, sizeof(pattern), "%s*", path);
+	cr_assert_eq(glob(pattern, 0, NULL, &found), 0);
+	count = (int)found.gl_pathc;
+	globfree(&found);
+	return count;
+}
+
+Test(tune, a_file_that_cannot_grow_stays_as_it_was_and_the_reason_is_said)
+{
+	struct rd_costs one = made_up(7), other = made_up(100), found;
+	struct rlimit limit;
+	const char *log;
+	char *before;
+
+	rd_tune_keep(path, "a", &one);
+	before = strdup(read_text());
+	signal(SIGXFSZ, SIG_IGN);
+	getrlimit(RLIMIT_FSIZE, &limit);
+	limit.rlim_cur = strlen(before) + 100;
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	said_begin();
+	rd_tune_keep(path, "b", &other);
+	log = said_end();
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_FSIZE, &limit);
+	cr_expect_str_eq(read_text(), before);
+	cr_expect(strstr(log, "cannot write RONDO_TUNE_FILE /tmp/rondo-tune-") &&
+			  strstr(log, ": File too large\n"),
+		"%s", log);
+	cr_expect_eq(files_beside(), 1, "%d files", files_beside());
+	/* And when there is room again, it grows. */
+	rd_tune_keep(path, "b", &other);
+	cr_expect_eq(strncmp(read_text(), before, strlen(before)), 0);
+	cr_expect_not_null(strstr(read_text(), "\n[b]\n"));
+	cr_expect(rd_tune_find(path, "a", &found) && equal(&found, &one));
+	cr_expect_eq(files_beside(), 1);
+	free(before);
+}
+
+Test(tune, a_file_whose_last_line_has_no_end_gets_one)
+{
+	struct rd_costs costs = made_up(7), found;
+	char *text;
+
+	rd_tune_keep(path, "a", &costs);
+	text = read_text();
+	text[strlen(text) - 1] = '\0';
+	write_text(text);
+	rd_tune_keep(path, "b", &costs);
+	cr_expect(rd_tune_find(path, "b", &found) && equal(&found, &costs), "%s", read_text());
+	cr_expect_not_null(strstr(read_text(), "\n[b]\n"));
 }
 
 /* ---- A world -------------------------------------------------------------------------------- */
