@@ -1,5 +1,8 @@
-/* The kinds of lines that docs/logs.md lists are what ranks say at INFO and TRACE. */
+/* The kinds of lines that docs/logs.md lists are those that the sources can say, and what ranks say
+   at INFO and TRACE. */
 #include <criterion/criterion.h>
+#include <ctype.h>
+#include <glob.h>
 #include <fcntl.h>
 #include <regex.h>
 #include <stdio.h>
@@ -165,4 +168,183 @@ Test(logs, ranks_with_devices_say_how_these_reach_each_other, .timeout = 60)
 	expect_from_all(
 		text, "Channel 00 : [0-3]\\[[0-9a-f]+\\] -> [0-3]\\[[0-9a-f]+\\] via P2P/IPC");
 	expect_from_all(text, "rank [0-3] on emulated device [0-3]: fused .*");
+}
+
+/* ---- The page, and the sources --------------------------------------------------------------- */
+
+#define KINDS_MAX 256
+#define KIND_TEXT 256
+#define ANYTHING '\1' /* in a kind's text: any characters */
+
+/* What rd_log() is called for, or a row of the page. */
+struct kind {
+	char text[KIND_TEXT];
+	char said_as[96]; /* "RD_INFO, RD_NET, " */
+	bool found;
+};
+
+static struct kind calls[KINDS_MAX], rows[KINDS_MAX];
+static int call_count, row_count;
+
+static char *read_source(const char *path)
+{
+	static char text[256 << 10];
+	FILE *file = fopen(path, "r");
+
+	cr_assert_not_null(file, "no %s", path);
+	text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+	fclose(file);
+	return text;
+}
+
+/* A string literal's characters, with what a conversion or an escape prints as ANYTHING; behind it.
+ */
+static const char *add_literal(struct kind *kind, const char *at)
+{
+	size_t length = strlen(kind->text);
+
+	for (at++; *at && *at != '"'; at++) {
+		char c = *at;
+
+		cr_assert_lt(length, (size_t)KIND_TEXT - 1);
+		if (c == '\\')
+			c = *++at;
+		if (c == '%') {
+			at += 1 + strspn(at + 1, "-+ #0123456789.*lzh");
+			c = ANYTHING;
+		}
+		kind->text[length++] = c;
+	}
+	kind->text[length] = '\0';
+	return *at ? at + 1 : at;
+}
+
+static bool has_words(const char *text)
+{
+	int letters = 0;
+
+	for (; *text; text++)
+		letters += isalpha((unsigned char)*text) != 0;
+	return letters > 2;
+}
+
+static void list_calls(const char *path)
+{
+	for (const char *at = read_source(path); (at = strstr(at, "rd_log(")); at++) {
+		struct kind *kind = &calls[call_count];
+		size_t length = strcspn(at, "\";");
+
+		if (at[length] == ';')
+			continue; /* its declaration */
+		cr_assert_lt(call_count, KINDS_MAX - 1);
+		*kind = (struct kind){ 0 };
+		snprintf(kind->said_as, sizeof(kind->said_as), "%.*s", (int)length - 7, at + 7);
+		for (at += length; *at == '"'; at += strspn(at, " \t\n"))
+			at = add_literal(kind, at);
+		call_count += has_words(kind->text);
+	}
+}
+
+static void list_all_calls(void)
+{
+	static const char *const patterns[] = { "/lib/*.c", "/lib/cuda/*.c", "/transports/*.c",
+		"/ring/*.c", "/tree/*.c", "/mesh/*.c" };
+	char pattern[512];
+
+	for (size_t i = 0; i < sizeof(patterns) / sizeof(*patterns); i++) {
+		glob_t found = { 0 };
+
+		snprintf(pattern, sizeof(pattern), "%s%s", RONDO_SOURCE, patterns[i]);
+		cr_assert_eq(glob(pattern, 0, NULL, &found), 0, "%s", pattern);
+		for (size_t k = 0; k < found.gl_pathc; k++)
+			list_calls(found.gl_pathv[k]);
+		globfree(&found);
+	}
+}
+
+/* "| NET | `line` | ...": what stands between backquotes, "..." being ANYTHING. */
+static void list_row(const char *line, const char *level)
+{
+	struct kind *row = &rows[row_count];
+	const char *at = strstr(line, "| `"), *end;
+	size_t length = 0;
+
+	cr_assert_not_null(at, "%.60s", line);
+	cr_assert_lt(row_count, KINDS_MAX - 1);
+	*row = (struct kind){ 0 };
+	snprintf(row->said_as, sizeof(row->said_as), "%s RD_%.*s,", level,
+		(int)strcspn(line + 2, " "), line + 2);
+	at += 3;
+	end = strchr(at, '`');
+	cr_assert(end && end - at < KIND_TEXT);
+	for (; at < end; at++) {
+		bool dots = strncmp(at, "...", 3) == 0;
+
+		row->text[length++] = dots ? ANYTHING : *at;
+		at += dots ? 2 : 0;
+	}
+	row_count++;
+}
+
+static void list_rows(void)
+{
+	const char *level = "RD_INFO,";
+
+	for (const char *line = read_source(RONDO_SOURCE "/docs/logs.md"); line;
+		line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (strncmp(line, "`RONDO_DEBUG=TRACE` adds", 24) == 0)
+			level = "RD_TRACE,";
+		else if (strncmp(line, "At WARN ", 8) == 0)
+			level = "RD_WARN,";
+		else if (strncmp(line, "| ", 2) == 0 && isupper((unsigned char)line[3]))
+			list_row(line, level);
+	}
+}
+
+/* Whether some text is one of both kinds. */
+static bool agree(const char *a, const char *b)
+{
+	/* From here on: [a's character][b's]; the ends agree. */
+	static bool from[KIND_TEXT + 1][KIND_TEXT + 1];
+	int la = (int)strlen(a), lb = (int)strlen(b);
+
+	for (int i = la; i >= 0; i--)
+		for (int k = lb; k >= 0; k--) {
+			bool ends = i == la && k == lb;
+
+			from[i][k] =
+				ends || (i < la && k < lb && a[i] == b[k] && from[i + 1][k + 1]);
+			if (i < la && a[i] == ANYTHING)
+				from[i][k] |= from[i + 1][k] || (k < lb && from[i][k + 1]);
+			if (k < lb && b[k] == ANYTHING)
+				from[i][k] |= from[i][k + 1] || (i < la && from[i + 1][k]);
+		}
+	return from[0][0];
+}
+
+/* A row is "RD_INFO, RD_NET,"; a call may have a choice of both. */
+static bool said_alike(const struct kind *call, const struct kind *row)
+{
+	char level[16], subsystem[32];
+
+	cr_assert_eq(sscanf(row->said_as, "%15[^,], %31[^,]", level, subsystem), 2);
+	return strstr(call->said_as, level) && strstr(call->said_as, subsystem);
+}
+
+Test(logs, the_page_lists_what_the_sources_can_say)
+{
+	list_all_calls();
+	list_rows();
+	cr_assert(call_count > 40 && row_count > 40, "%d calls, %d rows", call_count, row_count);
+	for (int i = 0; i < call_count; i++)
+		for (int k = 0; k < row_count; k++)
+			if (said_alike(&calls[i], &rows[k]) && agree(calls[i].text, rows[k].text))
+				calls[i].found = rows[k].found = true;
+	for (int i = 0; i < call_count; i++)
+		cr_expect(calls[i].found, "docs/logs.md lacks: %s \"%s\"", calls[i].said_as,
+			calls[i].text);
+	for (int k = 0; k < row_count; k++)
+		cr_expect(rows[k].found, "docs/logs.md has what nobody says: %s \"%s\"",
+			rows[k].said_as, rows[k].text);
 }

@@ -369,11 +369,7 @@ static char page[65536];
 
 static void read_page(void)
 {
-	/* Beside this file's folder. */
-	char path[sizeof(__FILE__) + 32] = __FILE__;
-	char *folder = strstr(path, "tests/test_settings.c");
-	cr_assert_not_null(folder);
-	strcpy(folder, "docs/environment.md");
+	const char *path = RONDO_SOURCE "/docs/environment.md";
 	FILE *file = fopen(path, "r");
 	cr_assert_not_null(file, "no %s", path);
 	size_t size = fread(page, 1, sizeof(page) - 1, file);
