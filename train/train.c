@@ -158,6 +158,29 @@ static int create_rest(struct train *train, const struct checkpoint *checkpoint)
 	return err ? err : place_batch(train);
 }
 
+static int nod(void *argument, int tensor)
+{
+	(void)argument, (void)tensor;
+	return 0;
+}
+
+/*
+ * A GPU may load code where it runs first, and wait for that until nothing else runs there, which a
+ * bucket on its way does for as long as a peer does the same. So all that a step computes, also the
+ * smaller last one, is computed once before there is a bucket.
+ */
+static int warm_up(struct train *train)
+{
+	struct sampler *sampler = train->train_sampler;
+	size_t steps[] = { 0, sampler_steps(sampler) - 1 };
+	for (int i = 0; i < 2; i++) {
+		int batch = sampler_pick(sampler, steps[i]);
+		model_forward(train->model, train->images, batch);
+		model_backward(train->model, train->images, train->labels, batch, 0, nod, NULL);
+	}
+	return train->device->ops->wait(train->device);
+}
+
 int train_create(struct train **out, const struct options *options, const struct world *world,
 	struct device *device, struct report *report)
 {
@@ -184,6 +207,8 @@ int train_create(struct train **out, const struct options *options, const struct
 		err = create_model(train, &checkpoint, parameters);
 	if (!err)
 		err = create_rest(train, &checkpoint);
+	if (!err && device->number >= 0)
+		err = warm_up(train);
 	free(parameters);
 	if (err)
 		train_destroy(train);

@@ -358,14 +358,20 @@ static bool open_context(struct gpu *gpu)
 	return gpu->context;
 }
 
+/* Asking for an attribute has a kernel loaded now, and not amid communication: see warm_up(). */
 static bool load_kernels(struct gpu *gpu)
 {
 	bool well = check(
 		gpu, cuda.cuModuleLoadData(&gpu->module, train_cuda_kernels), "load the kernels");
-	for (int k = 0; well && k < KERNEL_COUNT; k++)
+	for (int k = 0, registers; well && k < KERNEL_COUNT; k++)
 		well = check(gpu,
-			cuda.cuModuleGetFunction(&gpu->kernels[k], gpu->module, kernel_names[k]),
-			"find a kernel");
+			       cuda.cuModuleGetFunction(
+				       &gpu->kernels[k], gpu->module, kernel_names[k]),
+			       "find a kernel") &&
+		       check(gpu,
+			       cuda.cuFuncGetAttribute(
+				       &registers, CU_FUNC_ATTRIBUTE_NUM_REGS, gpu->kernels[k]),
+			       "load a kernel");
 	return well;
 }
 

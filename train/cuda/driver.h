@@ -34,6 +34,7 @@
 	X(cuModuleLoadData) \
 	X(cuModuleUnload) \
 	X(cuModuleGetFunction) \
+	X(cuFuncGetAttribute) \
 	X(cuLaunchKernel)
 
 #define TRAIN_CUBLAS_FUNCTIONS(X) \
