@@ -264,7 +264,7 @@ static int counts_differ(struct rd_exec *exec, int peer, const struct rd_signatu
 			"rank %d sends %llu %s to rank %d in %s_v #%u, which expects %llu", peer,
 			(unsigned long long)theirs->count, type, rank, name, ours->number,
 			(unsigned long long)ours->count);
-	if (theirs->count != ours->count)
+	if (theirs->chunk == ours->chunk && theirs->count != ours->count)
 		return rd_fail(RONDO_MISMATCH,
 			"%s_v #%u: rank %d was told that rank %d's block has %llu %s, rank %d that "
 			"it has %llu",
@@ -282,8 +282,10 @@ static int mismatch(struct rd_exec *exec, int peer, const struct rd_signature *t
 	rd_signature_print(theirs, there, sizeof(there));
 	rd_signature_print(ours, here, sizeof(here));
 	exec->waiting_for = peer;
-	if (strcmp(there, here) == 0 && exec->varied && theirs->chunk == ours->chunk &&
-		(theirs->count != ours->count || theirs->root != ours->root))
+	/* By the digests, or of the same block. Other counts may have led to another plan. */
+	if (strcmp(there, here) == 0 && exec->varied &&
+		(theirs->root != ours->root ||
+			(theirs->chunk == ours->chunk && theirs->count != ours->count)))
 		return counts_differ(exec, peer, theirs, ours);
 	if (strcmp(there, here) != 0)
 		return rd_fail(RONDO_MISMATCH, "ranks made different calls: rank %d %s, rank %d %s",

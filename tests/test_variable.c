@@ -597,6 +597,36 @@ Test(variable, counts_that_differ_are_an_error_everywhere, .timeout = 120)
 	expect_misfit(SCATTERED, "reduce_scatter_v #1: rank ", "rank 1");
 }
 
+/*
+ * Counts choose the algorithm, too: for long blocks the ring, for short ones pat, whose chunks go
+ * another way. So messages meet that are not of the same block; why, only the digest of all counts
+ * tells.
+ */
+static int take_another_way(struct citizen *citizen)
+{
+	enum { MANY = 4 << 20 };
+	static int in[MANY + 64], out[MANY + 64];
+	size_t counts[4] = { 4, 5, 6, citizen->rank == 1 ? MANY : 7 };
+	int err =
+		rondo_reduce_scatter_v(citizen->comm, in, out, counts, RONDO_I32, RONDO_SUM, NULL);
+
+	world_say(citizen, "%s", rondo_last_error());
+	return err == RONDO_MISMATCH ? 0 : 1;
+}
+
+Test(variable, counts_that_lead_to_another_algorithm_are_said_to_be_the_reason, .timeout = 60)
+{
+	struct fork_world set = { .size = 4, .transport = "shm", .timeout_ms = 20000 };
+	struct fate fates[WORLD_MAX];
+
+	setenv("RONDO_REPRODUCIBLE", "1", 1);
+	cr_expect_eq(world_run(&set, take_another_way, NULL, fates), 0);
+	for (int i = 0; i < 4; i++)
+		cr_expect(strstr(fates[i].text, "reduce_scatter_v #1: rank ") &&
+				  strstr(fates[i].text, " were given different counts"),
+			"%s", fates[i].text);
+}
+
 Test(variable, a_pair_that_disagrees_is_named_with_its_numbers, .timeout = 120)
 {
 	expect_misfit(EXCHANGED, "rank 1 sends 6 i32 to rank 2", "which expects 5");
