@@ -7,6 +7,7 @@
 #include "mesh/doubling.h"
 #include "mesh/halving.h"
 #include "mesh/mapped.h"
+#include "mesh/one_round.h"
 #include "mesh/one_shot.h"
 #include "mesh/pat.h"
 #include "proof.h"
@@ -27,6 +28,7 @@ const struct rd_algorithm *_Atomic rd_algorithms[RD_ALGORITHMS_KNOWN + 1] = {
 	&rd_binomial,
 	&rd_halving,
 	&rd_pat,
+	&rd_one_round,
 	&rd_hierarchical,
 	&rd_leaders,
 	&rd_chain,

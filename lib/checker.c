@@ -93,7 +93,7 @@ static int check_into(const struct rd_plan *plan, int i)
 {
 	const struct rd_step *step = &plan->steps[i];
 
-	if (step->kind == RD_STEP_SEND || step->kind == RD_STEP_FLUSH)
+	if (step->kind == RD_STEP_SEND || step->kind == RD_STEP_HOLD)
 		return 0;
 	/* What is only passed on need not be kept. */
 	if (step->into.memory == RD_NOWHERE && rd_step_sends(step))
@@ -121,6 +121,44 @@ static int check_flush(const struct rd_plan *plan, int i)
 	if (plan->steps[i].to != plan->steps[sender].to)
 		return rd_step_wrong(plan, i, "step %d sends to rank %d, not to %d", sender,
 			plan->steps[sender].to, plan->steps[i].to);
+	return 0;
+}
+
+static bool is_between_holds(const struct rd_step *step)
+{
+	return step->kind == RD_STEP_HOLD || step->kind == RD_STEP_FLUSH;
+}
+
+/* What is held is merged before any other message is taken. */
+static int check_hold(const struct rd_plan *plan, int i)
+{
+	int merge = i + 1;
+
+	while (merge < plan->step_count && is_between_holds(&plan->steps[merge]))
+		merge++;
+	if (merge == plan->step_count || plan->steps[merge].kind != RD_STEP_MERGE ||
+		plan->steps[merge].chunk != plan->steps[i].chunk)
+		return rd_step_wrong(plan, i, "what it holds is not merged next");
+	for (int k = i + 1; k < merge; k++)
+		if (plan->steps[k].kind == RD_STEP_HOLD &&
+			plan->steps[k].peer == plan->steps[i].peer)
+			return rd_step_wrong(plan, k, "step %d already holds rank %d's message", i,
+				plan->steps[i].peer);
+	return 0;
+}
+
+/* One from each, since no two are of the same rank. */
+static int check_merge(const struct rd_plan *plan, int i)
+{
+	int held = 0;
+
+	if (plan->problem.size > RD_MERGE_MOST)
+		return rd_step_wrong(plan, i, "more than %d ranks", RD_MERGE_MOST);
+	for (int k = i - 1; k >= 0 && is_between_holds(&plan->steps[k]); k--)
+		held += plan->steps[k].kind == RD_STEP_HOLD;
+	if (held == 0 || held != plan->problem.size - 1)
+		return rd_step_wrong(plan, i, "it merges the messages of %d ranks, and %d are held",
+			plan->problem.size - 1, held);
 	return 0;
 }
 
@@ -178,7 +216,7 @@ static int check_step(const struct rd_plan *plan, int i)
 	bool reduces = rd_step_reduces(step) || step->kind == RD_STEP_COMBINE;
 	int err = 0;
 
-	if ((unsigned)step->kind > RD_STEP_COMBINE || (unsigned)step->from.memory > RD_SCRATCH ||
+	if ((unsigned)step->kind > RD_STEP_MERGE || (unsigned)step->from.memory > RD_SCRATCH ||
 		(unsigned)step->into.memory > RD_SCRATCH)
 		return rd_fail(RONDO_INVALID, "rank %d, step %d: no such kind of step or memory",
 			plan->problem.rank, i);
@@ -203,6 +241,10 @@ static int check_step(const struct rd_plan *plan, int i)
 		err = check_peer(plan, i, step->to);
 	if (!err && rd_step_reads(step))
 		err = check_where(plan, i, step->from, "reads");
+	if (!err && step->kind == RD_STEP_HOLD)
+		err = check_hold(plan, i);
+	if (!err && step->kind == RD_STEP_MERGE)
+		err = check_merge(plan, i);
 	return err ? err : check_into(plan, i);
 }
 
@@ -329,7 +371,8 @@ static int push(struct check *check, const struct runner *runner, int i, struct 
 	return err;
 }
 
-static int pop(struct check *check, const struct runner *runner, int i, struct rd_symbol *value)
+/* The message that a step takes is the one that it expects. */
+static int look(struct check *check, const struct runner *runner, int i)
 {
 	const struct rd_step *step = &runner->plan->steps[i];
 	int rank = runner->plan->problem.rank;
@@ -343,10 +386,18 @@ static int pop(struct check *check, const struct runner *runner, int i, struct r
 	if (chunk != step->chunk)
 		return rd_step_wrong(runner->plan, i, "rank %d, step %d, sends it chunk %d",
 			pipe->from, message->step, chunk);
-	*value = message->value;
-	pipe->popped++;
-	wake(check, pipe->from);
 	return rd_races_receive(&check->races, rank, i, pipe->from, message->step, message->clock);
+}
+
+/* Its room is free. */
+static struct rd_symbol pop(struct check *check, const struct runner *runner, int peer)
+{
+	struct pipe *pipe = pipe_between(check, peer, runner->plan->problem.rank);
+	struct rd_symbol value = oldest(pipe)->value;
+
+	pipe->popped++;
+	wake(check, peer);
+	return value;
 }
 
 static struct rd_symbol *stored(const struct runner *runner, struct rd_where where)
@@ -409,15 +460,13 @@ static int check_last(
 		rd_symbol_missing(&check->symbols, value));
 }
 
-/* *value, which came in a message, becomes the result. */
-static int reduce(struct check *check, const struct runner *runner, struct rd_symbol *value)
+/* *value becomes what it is with `mine` combined into it. */
+static int add_to(struct check *check, const struct runner *runner, struct rd_symbol *value,
+	struct rd_symbol mine)
 {
-	struct rd_symbol mine, result;
-	int err = read_value(runner, runner->step, &mine);
-	int twice;
+	struct rd_symbol result;
+	int twice, err;
 
-	if (err)
-		return err;
 	twice = rd_symbol_common(&check->symbols, *value, mine);
 	if (twice >= 0 && check->collective != RD_BARRIER)
 		return rd_step_wrong(runner->plan, runner->step,
@@ -427,7 +476,41 @@ static int reduce(struct check *check, const struct runner *runner, struct rd_sy
 		return err;
 	rd_symbol_drop(&check->symbols, *value);
 	*value = result;
-	return check_last(check, runner, result);
+	return 0;
+}
+
+/* *value, which came in a message, becomes the result. */
+static int reduce(struct check *check, const struct runner *runner, struct rd_symbol *value)
+{
+	struct rd_symbol mine;
+	int err = read_value(runner, runner->step, &mine);
+
+	if (!err)
+		err = add_to(check, runner, value, mine);
+	return err ? err : check_last(check, runner, *value);
+}
+
+/* What is held and what is here, rank by rank. Held once. */
+static int merge(struct check *check, const struct runner *runner, struct rd_symbol *value)
+{
+	struct rd_symbol mine;
+	int rank = runner->plan->problem.rank;
+	int err = read_value(runner, runner->step, &mine);
+
+	if (err)
+		return err;
+	rd_symbol_hold(&check->symbols, mine);
+	for (int peer = 0; peer < check->size && !err; peer++) {
+		struct rd_symbol theirs = peer == rank ? mine : pop(check, runner, peer);
+
+		if (peer == 0) {
+			*value = theirs;
+			continue;
+		}
+		err = add_to(check, runner, value, theirs);
+		rd_symbol_drop(&check->symbols, theirs);
+	}
+	return err ? err : check_last(check, runner, *value);
 }
 
 static int fetch(struct check *check, const struct runner *runner, const struct rd_step *step)
@@ -496,7 +579,7 @@ static int run_alone(struct check *check, const struct runner *runner, struct rd
 		err = fetch(check, runner, step);
 	else if (step->kind == RD_STEP_COMBINE)
 		err = combine(check, runner, step);
-	else if (rd_step_reads(step))
+	else if (rd_step_reads(step) && step->kind != RD_STEP_MERGE)
 		err = read_value(runner, runner->step, value);
 	rd_symbol_hold(&check->symbols, *value);
 	return err ? err : rd_races_step(&check->races, runner->plan->problem.rank, runner->step);
@@ -505,14 +588,18 @@ static int run_alone(struct check *check, const struct runner *runner, struct rd
 static int run_step(struct check *check, struct runner *runner)
 {
 	const struct rd_step *step = &runner->plan->steps[runner->step];
-	struct rd_symbol value;
+	struct rd_symbol value = { .chunk = -1 };
 	int err;
 
+	err = rd_step_takes(step) ? look(check, runner, runner->step)
+				  : run_alone(check, runner, &value);
+	if (err || step->kind == RD_STEP_HOLD)
+		return err;
 	if (rd_step_takes(step))
-		err = pop(check, runner, runner->step, &value);
-	else
-		err = run_alone(check, runner, &value);
-	if (!err && rd_step_reduces(step))
+		value = pop(check, runner, step->peer);
+	if (step->kind == RD_STEP_MERGE)
+		err = merge(check, runner, &value);
+	else if (rd_step_reduces(step))
 		err = reduce(check, runner, &value);
 	if (err)
 		return err;

@@ -583,6 +583,57 @@ static int run_flush(struct rd_exec *exec, int channel, const struct rd_step *st
 	return wait_for(exec, link);
 }
 
+/* ---- One message from every other rank ------------------------------------------------------- */
+
+/* What has come stays where it lies until the MERGE. */
+static int run_hold(struct rd_exec *exec, int channel, size_t piece, const struct rd_step *step)
+{
+	size_t size = slice_count(exec, step->chunk, piece) * exec->element;
+	struct rd_message message;
+
+	return take(exec, link_to(exec, step->peer, channel), step, NULL, size, &message);
+}
+
+/* Ours may lie where the result goes: so the rest is put aside until it has been read. */
+static void merge_block(struct rd_exec *exec, const struct rd_step *step, char *into,
+	const char *const *sources, size_t at, size_t count)
+{
+	_Alignas(ALIGNMENT) char aside[BLOCK];
+	int last = exec->call.problem.size - 1;
+
+	reduce(exec, last == 1 ? into : aside, sources[0] + at, sources[1] + at, count);
+	for (int rank = 2; rank <= last; rank++)
+		reduce(exec, rank == last ? into : aside, aside, sources[rank] + at, count);
+	if (step->last && exec->call.op == RONDO_AVG)
+		rd_average(into, count, exec->call.type, last + 1);
+}
+
+static int run_merge(struct rd_exec *exec, int channel, size_t piece, const struct rd_step *step)
+{
+	size_t count = slice_count(exec, step->chunk, piece), most = BLOCK / exec->element;
+	int rank = exec->call.problem.rank, size = exec->call.problem.size;
+	char *into = locate(exec, step->into, channel, piece);
+	const char *sources[RD_MERGE_MOST];
+
+	for (int peer = 0; peer < size; peer++) {
+		struct rd_link *link = peer == rank ? NULL : link_to(exec, peer, channel);
+		struct rd_message message = { .data = NULL };
+
+		if (link && !link->ops->recv(link, NULL, count * exec->element, &message))
+			return wait_for(exec, link);
+		sources[peer] = link ? message.data : locate(exec, step->from, channel, piece);
+	}
+	for (size_t done = 0; done < count; done += most) {
+		size_t at = done * exec->element;
+
+		merge_block(exec, step, into + at, sources, at, min(most, count - done));
+	}
+	for (int peer = 0; peer < size; peer++)
+		if (peer != rank)
+			link_to(exec, peer, channel)->ops->release(link_to(exec, peer, channel));
+	return RD_MOVED;
+}
+
 /* ---- Steps with direct access to peers' memory ---------------------------------------------- */
 
 static int run_signal(struct rd_exec *exec, int channel, const struct rd_step *step)
@@ -699,6 +750,10 @@ static int run_step(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
 	case RD_STEP_FORWARD:
 	case RD_STEP_REDUCE_FORWARD:
 		return run_forward(exec, channel, cursor);
+	case RD_STEP_HOLD:
+		return run_hold(exec, channel, cursor->piece, step);
+	case RD_STEP_MERGE:
+		return run_merge(exec, channel, cursor->piece, step);
 	case RD_STEP_COPY:
 		copy(locate(exec, step->into, channel, cursor->piece),
 			locate(exec, step->from, channel, cursor->piece),

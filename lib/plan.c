@@ -143,7 +143,7 @@ static void receive(struct rd_plan *plan, enum rd_step_kind kind, int peer, int 
 	step->peer = peer;
 	step->chunk = chunk;
 	step->last = last && !rd_view_is_partial(plan);
-	if (kind == RD_STEP_RECV_REDUCE)
+	if (kind != RD_STEP_RECV)
 		step->from = plan->now[chunk];
 	step->into = home(plan, chunk);
 	plan->now[chunk] = step->into;
@@ -173,6 +173,38 @@ void rd_recv_reduce(struct rd_plan *plan, int peer, int chunk)
 void rd_recv_reduce_last(struct rd_plan *plan, int peer, int chunk)
 {
 	recv_reduce(plan, peer, chunk, true);
+}
+
+/* Whether there is a step to be written in which all ranks take part, where no view is allowed. */
+static bool sound_for_all(struct rd_plan *plan, int chunk)
+{
+	if (plan->error || rd_view_hides_others(plan))
+		return false;
+	if (plan->problem.size > RD_MERGE_MOST)
+		rd_plan_refuse(plan, "merges messages of more ranks than it may", -1, chunk);
+	else if (chunk < 0 || chunk >= chunk_count(plan))
+		rd_plan_refuse(plan, "no such chunk", -1, chunk);
+	else if (plan->now[chunk].memory == RD_NOWHERE)
+		rd_plan_refuse(plan, "merges into a chunk that it does not have", -1, chunk);
+	return !plan->error;
+}
+
+/* Beginning with the next rank, as ranks do who send to all. */
+void rd_recv_merge(struct rd_plan *plan, int chunk)
+{
+	int rank = plan->problem.rank, size = plan->problem.size;
+
+	if (!sound_for_all(plan, chunk) || size == 1)
+		return;
+	for (int s = 1; s < size; s++) {
+		struct rd_step *hold = append(plan, RD_STEP_HOLD);
+
+		if (!hold)
+			return;
+		hold->peer = rd_wrap(rank + s, size);
+		hold->chunk = chunk;
+	}
+	receive(plan, RD_STEP_MERGE, -1, chunk, true);
 }
 
 /* ---- Direct access -------------------------------------------------------------------------- */
@@ -678,6 +710,12 @@ int rd_step_print(const struct rd_step *step, char *text, size_t size)
 		return snprintf(text, size, "combine chunk %d, %s of all, into %s of %d",
 			step->chunk, where_text(step->from, from), where_text(step->into, into),
 			step->to);
+	case RD_STEP_HOLD:
+		return snprintf(text, size, "hold chunk %d from %d", step->chunk, step->peer);
+	case RD_STEP_MERGE:
+		return snprintf(text, size, "merge%s chunk %d from all with %s into %s",
+			step->last ? "_last" : "", step->chunk, where_text(step->from, from),
+			where_text(step->into, into));
 	}
 	return 0;
 }

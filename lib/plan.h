@@ -24,36 +24,40 @@ struct rd_where {
 };
 
 enum rd_step_kind {
-	RD_STEP_SEND,         /* send `from` to `to` */
-	RD_STEP_RECV,         /* `into` = message from `peer` */
-	RD_STEP_RECV_REDUCE,  /* `into` = message from `peer` op `from` */
-	RD_STEP_FORWARD,      /* RECV, and the same value on to `to`; `into` may be nowhere */
+	RD_STEP_SEND, /* send `from` to `to` */
+	RD_STEP_RECV, /* `into` = message from `peer` */
+	RD_STEP_RECV_REDUCE, /* `into` = message from `peer` op `from` */
+	RD_STEP_FORWARD, /* RECV, and the same value on to `to`; `into` may be nowhere */
 	RD_STEP_REDUCE_FORWARD, /* RECV_REDUCE, and the result on to `to`; `into` may be nowhere */
-	RD_STEP_COPY,         /* `into` = `from` (nothing to do in place, where they are one) */
-	RD_STEP_FLUSH,        /* wait until step `sender`'s message has left the memory it came from */
+	RD_STEP_COPY, /* `into` = `from` (nothing to do in place, where they are one) */
+	RD_STEP_FLUSH, /* wait until step `sender`'s message has left the memory it came from */
 	/* Direct access to peers' memory, in plans of algorithms that are `mapped`: */
-	RD_STEP_SIGNAL,       /* an empty message to `to` */
-	RD_STEP_AWAIT,        /* an empty message from `peer` */
-	RD_STEP_FETCH,        /* `into` = `from` of rank `peer` */
-	RD_STEP_COMBINE,      /* all ranks' `from`, in rank order, into `into` of rank `to`; -1: of all */
-	                      /* (scratch memory is this rank's alone) */
+	RD_STEP_SIGNAL, /* an empty message to `to` */
+	RD_STEP_AWAIT, /* an empty message from `peer` */
+	RD_STEP_FETCH, /* `into` = `from` of rank `peer` */
+	RD_STEP_COMBINE, /* all ranks' `from`, in rank order, into `into` of rank `to`; -1: of all
+			  */
+	/* (scratch memory is this rank's alone) */
+	/* One message from every other rank at once: a HOLD for each, then a MERGE. */
+	RD_STEP_HOLD, /* a message from `peer`, which stays in its link */
+	RD_STEP_MERGE, /* `into` = all that is held and `from`, in rank order; releases them */
 };
 
 struct rd_step {
 	enum rd_step_kind kind;
-	bool last;     /* the value is complete: an average divides here */
-	int peer;      /* receives: from whom */
-	int to;        /* sends: to whom */
-	int sender;    /* FLUSH: index of the step that sent */
-	int chunk;     /* the chunk's number in the collective's space, the same on every rank */
+	bool last; /* the value is complete: an average divides here */
+	int peer; /* receives: from whom */
+	int to; /* sends: to whom */
+	int sender; /* FLUSH: index of the step that sent */
+	int chunk; /* the chunk's number in the collective's space, the same on every rank */
 	struct rd_where from, into;
 };
 
 struct rd_plan {
 	struct rd_problem problem; /* first: rd_problem_of() */
 	const char *algorithm;
-	bool mapped;        /* the algorithm's: the executor must be given everybody's buffers */
-	int parts;          /* chunks a block is cut into */
+	bool mapped; /* the algorithm's: the executor must be given everybody's buffers */
+	int parts; /* chunks a block is cut into */
 	int scratch_chunks; /* scratch memory the executor must bring: so many slices */
 	int step_count;
 	struct rd_step *steps;
@@ -86,14 +90,16 @@ int rd_plan_chunks(const struct rd_plan *plan, enum rd_memory memory);
 int rd_plan_print(const struct rd_plan *plan, char *text, size_t size);
 int rd_step_print(const struct rd_step *step, char *text, size_t size);
 
-/* RONDO_INVALID, with the story of what is wrong with this step, after its rank, number and text. */
+/* RONDO_INVALID, with the story of what is wrong with this step, after its rank, number and text.
+ */
 int rd_step_wrong(const struct rd_plan *plan, int step, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
 static inline bool rd_step_receives(const struct rd_step *step)
 {
 	return step->kind == RD_STEP_RECV || step->kind == RD_STEP_RECV_REDUCE ||
-	       step->kind == RD_STEP_FORWARD || step->kind == RD_STEP_REDUCE_FORWARD;
+	       step->kind == RD_STEP_FORWARD || step->kind == RD_STEP_REDUCE_FORWARD ||
+	       step->kind == RD_STEP_HOLD;
 }
 
 static inline bool rd_step_sends(const struct rd_step *step)
@@ -115,7 +121,8 @@ static inline bool rd_step_takes(const struct rd_step *step)
 
 static inline bool rd_step_reduces(const struct rd_step *step)
 {
-	return step->kind == RD_STEP_RECV_REDUCE || step->kind == RD_STEP_REDUCE_FORWARD;
+	return step->kind == RD_STEP_RECV_REDUCE || step->kind == RD_STEP_REDUCE_FORWARD ||
+	       step->kind == RD_STEP_MERGE;
 }
 
 /* Whether it has a `from`. */
@@ -127,7 +134,8 @@ static inline bool rd_step_reads(const struct rd_step *step)
 /* Whether it has an `into`, and that is somewhere. */
 static inline bool rd_step_writes(const struct rd_step *step)
 {
-	return (step->kind == RD_STEP_COPY || rd_step_receives(step)) &&
+	return (step->kind == RD_STEP_COPY || step->kind == RD_STEP_MERGE ||
+		       rd_step_receives(step)) &&
 	       step->into.memory != RD_NOWHERE;
 }
 

@@ -417,7 +417,8 @@ static int64_t send_ns(const struct tariff *tariff, const struct note *note)
    in a second where it has to be fetched first. */
 static int64_t recv_ns(const struct tariff *tariff, const struct note *note, const struct note *put)
 {
-	bool reduces = note->kind == RD_STEP_RECV_REDUCE || note->kind == RD_STEP_REDUCE_FORWARD;
+	bool reduces = note->kind == RD_STEP_RECV_REDUCE || note->kind == RD_STEP_REDUCE_FORWARD ||
+		       note->kind == RD_STEP_HOLD;
 
 	if (put && is_lent(tariff, put))
 		return tariff->posted[note->from].recv_ns * (put->fresh ? FRESH : 2) / 2 +
@@ -444,6 +445,7 @@ static int64_t note_ns(
 		return send_ns(tariff, note);
 	case RD_STEP_RECV:
 	case RD_STEP_RECV_REDUCE:
+	case RD_STEP_HOLD: /* and its part of the MERGE, which takes nothing more */
 		return recv_ns(tariff, note, put);
 	case RD_STEP_FORWARD:
 	case RD_STEP_REDUCE_FORWARD:

@@ -192,7 +192,7 @@ bool rd_view_is_partial(const struct rd_plan *plan)
 bool rd_view_hides_others(struct rd_plan *plan)
 {
 	if (plan->view)
-		rd_plan_refuse(plan, "reaches into all ranks' memory, in a view", -1, -1);
+		rd_plan_refuse(plan, "has to do with all ranks, in a view", -1, -1);
 	return plan->view;
 }
 

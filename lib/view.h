@@ -15,7 +15,7 @@ void rd_view_along_line(struct rd_plan *plan, const struct rd_algorithm *algorit
 /* Whether a view of chosen chunks is in force, so that the parts were its alone. */
 bool rd_view_parts(struct rd_plan *plan, int parts);
 bool rd_view_is_partial(const struct rd_plan *plan);
-/* Whether a view is in force; then that is the plan's error, for what needs every rank's memory. */
+/* Whether a view is in force; then that is the plan's error, for what needs every rank. */
 bool rd_view_hides_others(struct rd_plan *plan);
 
 /* Chunks that there are, in the numbers of what is in force. */

@@ -96,6 +96,17 @@ Test(algorithms, that_are_for_short_messages_take_a_logarithm_of_rounds, .timeou
 	}
 }
 
+Test(algorithms, of_one_round_take_one_round)
+{
+	for (int size = 3; size <= 16; size++) {
+		expect_rounds(world_of("one_round", RD_ALL_REDUCE, size, 0, NULL), "one_round", 1);
+		expect_rounds(world_of("one_round", RD_REDUCE, size, 1, NULL), "one_round", 1);
+		expect_rounds(
+			world_of("one_round", RD_REDUCE_SCATTER, size, 0, NULL), "one_round", 1);
+		expect_rounds(world_of("one_round", RD_ALL_GATHER, size, 0, NULL), "one_round", 1);
+	}
+}
+
 /* Beyond the largest power of two, a rank hands over first, and is told last. */
 Test(algorithms, that_halve_or_double_take_two_rounds_more_where_ranks_are_left_over, .timeout = 60)
 {

@@ -291,10 +291,14 @@ static int count_first_call(struct citizen *citizen)
 
 	if (!citizen->comm)
 		return world_say(citizen, "no comm: %s", rondo_last_error());
+	/* Nobody may learn of the failure before it has its comm. */
+	err = rondo_barrier(citizen->comm, NULL);
+	if (err)
+		return world_say(citizen, "barrier: %s", rondo_last_error());
 	/* A mismatch, whose story has the call's number. */
 	err = rondo_all_reduce(citizen->comm, &value, &value, 1,
 		citizen->rank ? RONDO_F32 : RONDO_I32, RONDO_SUM, NULL);
-	if (err != RONDO_MISMATCH || !strstr(rondo_last_error(), "all_reduce #1 "))
+	if (err != RONDO_MISMATCH || !strstr(rondo_last_error(), "all_reduce #2 "))
 		return world_say(citizen, "%d: %s", err, rondo_last_error());
 	return 0;
 }

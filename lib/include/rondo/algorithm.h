@@ -76,6 +76,14 @@ RD_CALL void rd_recv(struct rd_plan *plan, int peer, int chunk);
 RD_CALL void rd_recv_reduce(struct rd_plan *plan, int peer, int chunk);
 /* The same, where the result holds every rank's contribution. */
 RD_CALL void rd_recv_reduce_last(struct rd_plan *plan, int peer, int chunk);
+/*
+ * One message with this chunk from every other rank: when all have come, the chunk becomes what
+ * they and this rank have, combined in the order of the ranks, completely. So all who merge the
+ * same have the same bits. Until then each stays in its link, and takes one of its two places. For
+ * RD_MERGE_MOST ranks at most, and not in a view.
+ */
+#define RD_MERGE_MOST 64
+RD_CALL void rd_recv_merge(struct rd_plan *plan, int chunk);
 
 /*
  * For algorithms that are `mapped`: every rank's input and output can be addressed from here, and all
@@ -154,7 +162,8 @@ RD_CALL rd_algorithm_known rd_algorithm_named(const char *name);
 	X(void, rd_view_write, (struct rd_plan * plan, const struct rd_algorithm *algorithm), \
 		(plan, algorithm)) \
 	X(rd_algorithm_known, rd_algorithm_named, (const char *name), (name)) \
-	X(void, rd_combine_aside, (struct rd_plan * plan, int chunk), (plan, chunk))
+	X(void, rd_combine_aside, (struct rd_plan * plan, int chunk), (plan, chunk)) \
+	X(void, rd_recv_merge, (struct rd_plan * plan, int chunk), (plan, chunk))
 
 struct rd_algorithm_calls {
 #define RD_CALL_FIELD(result, name, parameters, arguments) result(*name) parameters;

@@ -1,0 +1,9 @@
+/* Each rank sends what it has to all who need it: one round of messages. */
+#ifndef RD_ONE_ROUND_H
+#define RD_ONE_ROUND_H
+
+#include "plan.h"
+
+extern const struct rd_algorithm rd_one_round;
+
+#endif
