@@ -6,6 +6,7 @@
 #include "error.h"
 #include "mesh/direct.h"
 #include "mesh/mapped.h"
+#include "mesh/one_round.h"
 #include "ring/chain.h"
 
 void rd_prepared_destroy(struct rd_prepared *prepared)
@@ -105,37 +106,9 @@ static struct rd_choice simplest(const struct rondo_comm *comm, const struct rd_
 	};
 }
 
-/* What the call's terms leave no choice about; NULL: they leave it open. */
-static const struct rd_algorithm *bound_by(const struct rd_terms *terms, bool within_reach)
-{
-	/* Whoever else passed a block on would not know its length. */
-	if (terms->in && terms->pairwise)
-		return &rd_direct;
-	/* In rank order, and each element by one rank at a time. */
-	if (terms->has_op && terms->op.combine)
-		return within_reach ? &rd_mapped : &rd_chain;
-	return NULL;
-}
-
-/* Between two ranks there is one way; and where a rank is alone, none. */
-static bool choose_simply(const struct rondo_comm *comm, const struct rd_call *call,
-	bool within_reach, struct rd_choice *choice)
-{
-	const struct rd_problem *problem = &call->problem;
-	const struct rd_algorithm *bound =
-		call->terms ? bound_by(call->terms, within_reach) : NULL;
-
-	if (!bound && problem->collective != RD_TRANSFER && problem->size > 1)
-		return false;
-	*choice = simplest(comm, problem);
-	if (bound)
-		choice->algorithm = bound;
-	return true;
-}
-
 /*
- * Blocks of different lengths are priced as short or as long ones, and nothing between: ranks that were
- * told different lengths then still run the same plans, whose messages say so at once.
+ * Blocks of different lengths are priced as short or as long ones, and nothing between: ranks that
+ * were told different lengths then still run the same plans, whose messages say so at once.
  */
 #define VARIED_SHORT (16 << 10)
 #define VARIED_LONG (4 << 20)
@@ -147,6 +120,47 @@ static uint64_t block_size(const struct rd_call *call)
 	if (call->terms && call->terms->in)
 		return size <= VARIED_SHORT * 16 ? VARIED_SHORT : VARIED_LONG;
 	return size;
+}
+
+/* Below this each rank had better combine all ranks' elements for itself than wait for its turn. */
+#define IN_TURN_LEAST (4 << 10)
+
+/* In rank order: by one rank after the other, or by each rank for itself. */
+static const struct rd_algorithm *in_rank_order(const struct rd_call *call, bool within_reach)
+{
+	if (within_reach)
+		return &rd_mapped;
+	if (block_size(call) < IN_TURN_LEAST && rd_algorithm_can(&rd_one_round, &call->problem))
+		return &rd_one_round;
+	return &rd_chain;
+}
+
+/* What the call's terms leave no choice about; NULL: they leave it open. */
+static const struct rd_algorithm *bound_by(const struct rd_call *call, bool within_reach)
+{
+	const struct rd_terms *terms = call->terms;
+
+	/* Whoever else passed a block on would not know its length. */
+	if (terms->in && terms->pairwise)
+		return &rd_direct;
+	if (terms->has_op && terms->op.combine)
+		return in_rank_order(call, within_reach);
+	return NULL;
+}
+
+/* Between two ranks there is one way; and where a rank is alone, none. */
+static bool choose_simply(const struct rondo_comm *comm, const struct rd_call *call,
+	bool within_reach, struct rd_choice *choice)
+{
+	const struct rd_problem *problem = &call->problem;
+	const struct rd_algorithm *bound = call->terms ? bound_by(call, within_reach) : NULL;
+
+	if (!bound && problem->collective != RD_TRANSFER && problem->size > 1)
+		return false;
+	*choice = simplest(comm, problem);
+	if (bound)
+		choice->algorithm = bound;
+	return true;
 }
 
 static struct rd_prepared *find(const struct rondo_comm *comm, const struct rd_problem *problem,

@@ -95,6 +95,25 @@ Test(pick, takes_the_calmest_of_what_costs_alike_where_ranks_share_cores)
 	expect(&choice, "ring");
 }
 
+/* Messages are dear by the gauge, and turns cheap; but with eight ranks one round takes too many. */
+Test(pick, takes_one_round_for_few_bytes_where_ranks_share_cores)
+{
+	struct rd_market market = market_of(4, 500, 150);
+	struct rd_choice choice;
+
+	market.costs.cores = 2;
+	market.costs.switch_ns = 200;
+	choice = choice_of(&market, RD_ALL_REDUCE, 512, false);
+	expect(&choice, "one_round");
+	choice = choice_of(&market, RD_ALL_REDUCE, 8 << 10, false);
+	expect(&choice, "doubling");
+	market.size = 8;
+	choice = choice_of(&market, RD_ALL_REDUCE, 512, false);
+	expect(&choice, "doubling");
+	choice = choice_of(&market, RD_ALL_GATHER, 512, false);
+	expect(&choice, "one_round");
+}
+
 Test(pick, takes_what_costs_about_as_little_as_the_cheapest_of_its_list)
 {
 	struct rd_market market = market_of(6, 1000, 200);
