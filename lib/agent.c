@@ -218,17 +218,45 @@ static struct rd_post *post_of(struct rd_board *board, int rank, uint32_t number
 	return &board->pages[rank]->posts[number % 2];
 }
 
-static void write_post(
-	struct rd_board *board, const struct rd_call *call, uint64_t factor, uint32_t number)
+static bool is_pairwise(const struct rd_call *call)
+{
+	return call->terms && call->terms->in && call->terms->pairwise;
+}
+
+static void write_post(struct rd_board *board, const struct rd_call *call,
+	const struct rd_work *work, uint32_t number)
 {
 	int rank = board->comm->rank;
 	struct rd_post *post = post_of(board, rank, number);
 
+	size_t in_size = rd_board_in_size(call, rank), out_size = rd_board_out_size(call, rank);
+
 	post->signature = rd_exec_signature(call);
-	post->factor = factor;
-	rd_board_describe(board, call->in, rd_board_in_size(call, rank), &post->in);
-	rd_board_describe(board, call->out, rd_board_out_size(call, rank), &post->out);
+	post->factor = work->factors[rank];
+	rd_board_describe(board, call->in, in_size, &post->in);
+	rd_board_describe(board, call->out, out_size, &post->out);
+	post->reachable = (in_size == 0 || post->in.id) && (out_size == 0 || post->out.id);
+	for (int peer = 0; peer < work->size; peer++) {
+		post->gives[peer].in_at = work->in_for[peer];
+		post->gives[peer].out_at = work->out_for[peer];
+		post->gives[peer].size =
+			is_pairwise(call) ? rd_work_pair_size(call, rank, peer) : 0;
+	}
 	rd_word_write(&post->number, number);
+}
+
+static int check_length(
+	struct rd_board *board, const struct rd_call *call, int peer, const struct rd_post *post)
+{
+	int rank = board->comm->rank;
+	size_t wanted = rd_work_pair_size(call, peer, rank);
+
+	if (post->gives[rank].size == wanted)
+		return 0;
+	rd_fail(RONDO_MISMATCH, "%s: rank %d has %llu bytes for rank %d, which expects %zu",
+		rd_collective_name(call->problem.collective), peer,
+		(unsigned long long)post->gives[rank].size, rank, wanted);
+	return rd_comm_fail(board->comm, RONDO_MISMATCH, peer);
 }
 
 /* Until all have posted; they must have made the same call. */
@@ -244,21 +272,33 @@ static int read_posts(struct rd_board *board, const struct rd_call *call, uint32
 			return err;
 		if (memcmp(&post->signature, &ours, sizeof(ours)) != 0)
 			return mismatch(board, peer, &post->signature, &ours);
+		if (is_pairwise(call) && peer != board->comm->rank)
+			err = check_length(board, call, peer, post);
+		if (err)
+			return err;
 	}
 	return 0;
 }
 
 /* All ranks see the same posts, and decide alike. */
-static bool can_reach_all(struct rd_board *board, const struct rd_call *call, uint32_t number)
+static bool can_reach_all(struct rd_board *board, uint32_t number)
 {
-	for (int rank = 0; rank < board->comm->size; rank++) {
-		const struct rd_post *post = post_of(board, rank, number);
-
-		if ((rd_board_in_size(call, rank) > 0 && !post->in.id) ||
-			(rd_board_out_size(call, rank) > 0 && !post->out.id))
+	for (int rank = 0; rank < board->comm->size; rank++)
+		if (!post_of(board, rank, number)->reachable)
 			return false;
-	}
 	return true;
+}
+
+/* What of a peer's buffer is for us; NULL with the story. */
+static char *reach(
+	struct rd_board *board, int peer, const struct rd_lying *lying, uint64_t at, size_t size)
+{
+	char *base =
+		at > SIZE_MAX - size ? NULL : rd_board_reach(board, peer, lying, (size_t)at + size);
+
+	if (at > SIZE_MAX - size)
+		rd_fail(RONDO_PROTOCOL, "rank %d says its buffer is longer than memory", peer);
+	return base ? base + at : NULL;
 }
 
 static int fill_in(
@@ -273,12 +313,14 @@ static int fill_in(
 			continue;
 		work->factors[rank] = post->factor;
 		if (in_size > 0) {
-			work->in[rank] = rd_board_reach(board, rank, &post->in, in_size);
+			work->in[rank] = reach(
+				board, rank, &post->in, post->gives[work->rank].in_at, in_size);
 			if (!work->in[rank])
 				return RONDO_SYSTEM;
 		}
 		if (out_size > 0) {
-			work->out[rank] = rd_board_reach(board, rank, &post->out, out_size);
+			work->out[rank] = reach(
+				board, rank, &post->out, post->gives[work->rank].out_at, out_size);
 			if (!work->out[rank])
 				return RONDO_SYSTEM;
 		}
@@ -326,11 +368,11 @@ static int run_direct(
 	uint32_t number = ++agent->calls;
 	int err;
 
-	write_post(board, &task->call, work->factors[work->rank], number);
+	write_post(board, &task->call, work, number);
 	err = read_posts(board, &task->call, number);
 	if (err)
 		return err;
-	*direct = can_reach_all(board, &task->call, number);
+	*direct = can_reach_all(board, number);
 	if (!*direct)
 		return 0;
 	if (board->kernel == RD_KERNEL_FUSED)

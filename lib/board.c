@@ -559,18 +559,21 @@ static const struct rd_plan *plan_for(struct rd_board *board, const struct rd_pr
 /* By what all ranks know alike, so that they all do the same. */
 bool rd_board_work(struct rd_board *board, const struct rd_call *call, struct rd_work *work)
 {
+	bool meets = call->problem.collective == RD_BARRIER;
+	bool empty = call->count == 0 && !(call->terms && call->terms->in) && !meets;
+
 	/* A function of the program's runs on no device. */
-	if (board->kernel == RD_KERNEL_STAGED || call->count == 0 ||
-		(call->terms && (call->terms->in || call->terms->op.combine)) ||
-		!(rd_mapped.collectives >> call->problem.collective & 1))
+	if (board->kernel == RD_KERNEL_STAGED || empty ||
+		(call->terms && call->terms->op.combine) ||
+		(!meets && !(rd_mapped.collectives >> call->problem.collective & 1)))
 		return false;
 
-	const struct rd_plan *plan = plan_for(board, &call->problem);
+	const struct rd_plan *plan = meets ? NULL : plan_for(board, &call->problem);
 
 	memset(work, 0, sizeof(*work));
 	work->halt = &board->page->halt;
 	/* What one rank can do, all can: `mapped` writes such plans for every rank. */
-	bool works = plan && rd_work_plan(work, plan, call);
+	bool works = (plan || meets) && rd_work_plan(work, plan, call);
 
 	assert(works);
 	return works;
@@ -579,15 +582,41 @@ bool rd_board_work(struct rd_board *board, const struct rd_call *call, struct rd
 /* A block for so many bytes, as long as there are blocks. */
 #define BYTES_A_BLOCK (32 << 10)
 
+/* Where two ranks alone know how long their blocks are, these go into what they compare. */
+static uint32_t sign_pair(const struct rd_call *call, uint32_t hash, int peer)
+{
+	int rank = call->problem.rank, first = rank < peer ? rank : peer;
+	uint64_t there = rd_work_pair_size(call, first, rank + peer - first);
+	uint64_t back = rd_work_pair_size(call, rank + peer - first, first);
+
+	for (int shift = 0; shift < 64; shift += 8) {
+		hash = (hash ^ (there >> shift & 0xff)) * 16777619u;
+		hash = (hash ^ (back >> shift & 0xff)) * 16777619u;
+	}
+	return hash;
+}
+
+static void sign(struct rd_work *work, const struct rd_call *call)
+{
+	bool pairwise = call->terms && call->terms->in && call->terms->pairwise;
+	uint32_t hash = rd_call_hash(call);
+
+	for (int peer = 0; peer < work->size; peer++)
+		work->signatures[peer] =
+			pairwise && peer != work->rank ? sign_pair(call, hash, peer) : hash;
+}
+
 void rd_board_fuse(struct rd_board *board, const struct rd_call *call, struct rd_work *work)
 {
+	bool pairwise = call->terms && call->terms->in && call->terms->pairwise;
 	size_t size = rd_blocks(&call->problem) * call->count * rondo_type_size(call->type);
 	size_t blocks = size / BYTES_A_BLOCK + 1;
 
 	work->fused = 1;
 	work->small = call->problem.collective == RD_ALL_REDUCE && size <= RD_WORK_INBOX - 8;
-	work->blocks = blocks < (size_t)board->blocks ? (int)blocks : board->blocks;
-	work->signature = rd_call_hash(call);
+	/* Nobody knows how much the others move: as many blocks as there may be. */
+	work->blocks = blocks < (size_t)board->blocks && !pairwise ? (int)blocks : board->blocks;
+	sign(work, call);
 	work->timeout_ns = board->comm->settings.timeout_ms * UINT64_C(1000000);
 	memcpy(work->desks, board->desks, sizeof(work->desks));
 }
@@ -595,19 +624,26 @@ void rd_board_fuse(struct rd_board *board, const struct rd_call *call, struct rd
 size_t rd_board_in_size(const struct rd_call *call, int rank)
 {
 	struct rd_problem there = call->problem;
+	bool varied = call->terms && call->terms->in;
 
+	if (varied && rank != there.rank && there.collective != RD_REDUCE_SCATTER)
+		return rd_work_pair_size(call, rank, there.rank);
+	if (varied)
+		return rd_call_in_size(call);
 	there.rank = rank;
 	return rd_in_blocks(&there) * call->count * rondo_type_size(call->type);
 }
 
-/* Only these write into others' outputs. */
 size_t rd_board_out_size(const struct rd_call *call, int rank)
 {
 	struct rd_problem there = call->problem;
 
-	there.rank = rank;
-	if (there.collective != RD_ALL_REDUCE && there.collective != RD_REDUCE)
+	if (!rd_collective_writes_far(there.collective))
 		return 0;
+	if (call->terms && call->terms->in)
+		return rank == there.rank ? rd_call_out_size(call)
+					  : rd_work_pair_size(call, there.rank, rank);
+	there.rank = rank;
 	return rd_out_blocks(&there) * call->count * rondo_type_size(call->type);
 }
 

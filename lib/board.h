@@ -49,6 +49,11 @@ struct rd_post {
 	struct rd_signature signature;
 	struct rd_lying in, out;
 	uint64_t factor; /* of a premultiplied sum */
+	bool reachable; /* all that others address of its buffers */
+	/* Where two ranks alone know: what is there for each peer, in bytes. */
+	struct {
+		uint64_t in_at, out_at, size;
+	} gives[RD_WORK_RANKS];
 };
 
 /* Written by peers, but for halt and posts, which are this rank's. A rank posts call n + 2 only
@@ -123,8 +128,8 @@ int rd_board_device(const struct rd_settings *settings, int *device, uint32_t *p
  * and the comm handles host memory alone.
  */
 int rd_board_create(struct rondo_comm *comm);
-/* Waits for the calls under way (when the comm has failed, lets their streams go), and ends the agent,
-   which needs the comm's lifeline. */
+/* Waits for the calls under way (when the comm has failed, lets their streams go), and ends the
+   agent, which needs the comm's lifeline. */
 void rd_board_finish(struct rd_board *board);
 void rd_board_destroy(struct rd_board *board);
 
@@ -145,7 +150,8 @@ int rd_board_submit(struct rd_lane *lane, struct rd_task *tasks, int count);
 bool rd_board_work(struct rd_board *board, const struct rd_call *call, struct rd_work *work);
 /* Fills in what a fused kernel needs beyond its steps. */
 void rd_board_fuse(struct rd_board *board, const struct rd_call *call, struct rd_work *work);
-/* Bytes of a rank's buffers that others address in this call. */
+/* Bytes of a rank's buffers that others address in this call; of a peer's, from where it says that
+   those for us begin. */
 size_t rd_board_in_size(const struct rd_call *call, int rank);
 size_t rd_board_out_size(const struct rd_call *call, int rank);
 /* Where a buffer of ours lies. */

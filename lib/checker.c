@@ -183,7 +183,7 @@ static bool may_land(const struct rd_plan *plan, const struct rd_step *step)
 static int check_direct(const struct rd_plan *plan, int i)
 {
 	const struct rd_step *step = &plan->steps[i];
-	bool fetches = step->kind == RD_STEP_FETCH;
+	bool fetches = step->kind != RD_STEP_COMBINE;
 	int err;
 
 	if (step->from.memory != RD_IN || step->from.chunk < 0)
@@ -197,12 +197,19 @@ static int check_direct(const struct rd_plan *plan, int i)
 	err = fetches ? check_peer(plan, i, step->peer) : check_where(plan, i, step->from, "reads");
 	if (!err && (fetches || step->to < 0 || step->to == plan->problem.rank))
 		err = check_where(plan, i, step->into, "writes to");
+	if (!err && step->kind == RD_STEP_SWAP &&
+		(step->other < 0 || step->other >= rd_blocks(&plan->problem) * plan->parts))
+		err = rd_step_wrong(plan, i, "there is no chunk to go the other way");
+	if (!err && step->kind == RD_STEP_SWAP)
+		err = check_where(
+			plan, i, (struct rd_where){ RD_IN, step->into.chunk }, "reads");
 	return err;
 }
 
 static bool is_direct(const struct rd_step *step)
 {
-	return step->kind == RD_STEP_FETCH || step->kind == RD_STEP_COMBINE;
+	return step->kind == RD_STEP_FETCH || step->kind == RD_STEP_COMBINE ||
+	       step->kind == RD_STEP_SWAP;
 }
 
 static bool is_signal(const struct rd_step *step)
@@ -216,7 +223,7 @@ static int check_step(const struct rd_plan *plan, int i)
 	bool reduces = rd_step_reduces(step) || step->kind == RD_STEP_COMBINE;
 	int err = 0;
 
-	if ((unsigned)step->kind > RD_STEP_MERGE || (unsigned)step->from.memory > RD_SCRATCH ||
+	if ((unsigned)step->kind > RD_STEP_SWAP || (unsigned)step->from.memory > RD_SCRATCH ||
 		(unsigned)step->into.memory > RD_SCRATCH)
 		return rd_fail(RONDO_INVALID, "rank %d, step %d: no such kind of step or memory",
 			plan->problem.rank, i);
@@ -524,6 +531,22 @@ static int fetch(struct check *check, const struct runner *runner, const struct 
 	return 0;
 }
 
+/* Each of the two chunks takes the other's place. */
+static int swap(struct check *check, const struct runner *runner, const struct rd_step *step)
+{
+	const struct runner *peer = &check->runners[step->peer];
+	struct rd_symbol ours = { .chunk = step->other, .who = runner->plan->problem.rank };
+
+	if (!is_in_chunk(runner->plan, step->into.chunk, step->other))
+		return rd_step_wrong(runner->plan, runner->step,
+			"chunk %d does not lie there", step->other);
+	if (step->from.chunk >= peer->out_chunks)
+		return rd_step_wrong(runner->plan, runner->step, "rank %d has %d output chunks",
+			step->peer, peer->out_chunks);
+	store(check, peer, (struct rd_where){ RD_OUT, step->from.chunk }, ours);
+	return fetch(check, runner, step);
+}
+
 /* The chunk of all ranks' inputs, one after the other. Held once. */
 static int combine_all(struct check *check, const struct runner *runner, const struct rd_step *step,
 	struct rd_symbol *value)
@@ -577,6 +600,8 @@ static int run_alone(struct check *check, const struct runner *runner, struct rd
 	*value = (struct rd_symbol){ .chunk = -1 };
 	if (step->kind == RD_STEP_FETCH)
 		err = fetch(check, runner, step);
+	else if (step->kind == RD_STEP_SWAP)
+		err = swap(check, runner, step);
 	else if (step->kind == RD_STEP_COMBINE)
 		err = combine(check, runner, step);
 	else if (rd_step_reads(step) && step->kind != RD_STEP_MERGE)

@@ -28,6 +28,12 @@ bool rd_collective_has_root(enum rd_collective collective)
 	       collective == RD_SCATTER || collective == RD_TRANSFER;
 }
 
+bool rd_collective_writes_far(enum rd_collective collective)
+{
+	return collective == RD_ALL_REDUCE || collective == RD_REDUCE ||
+	       collective == RD_ALL_TO_ALL;
+}
+
 int rd_blocks(const struct rd_problem *problem)
 {
 	switch (problem->collective) {

@@ -58,6 +58,22 @@ static void fetch(const struct rd_work *work, const struct rd_work_step *step)
 		memmove(to, from, step->count * rondo_type_size(work->type));
 }
 
+static void swap(const struct rd_work *work, const struct rd_work_step *step)
+{
+	char part[PART];
+	const char *theirs = work->in[step->peer] + step->in_at;
+	const char *ours = work->in[work->rank] + step->ours_at;
+	size_t size = step->count * rondo_type_size(work->type);
+
+	for (size_t at = 0; at < size; at += PART) {
+		size_t n = size - at < PART ? size - at : PART;
+
+		memcpy(part, theirs + at, n);
+		memmove(work->out[step->peer] + step->theirs_at + at, ours + at, n);
+		memcpy(work->out[work->rank] + step->out_at + at, part, n);
+	}
+}
+
 static void run_steps(const struct rd_work *work)
 {
 	for (int i = 0; i < work->step_count; i++) {
@@ -67,6 +83,8 @@ static void run_steps(const struct rd_work *work)
 			continue;
 		if (step->kind == RD_WORK_COMBINE)
 			combine(work, step);
+		else if (step->kind == RD_WORK_SWAP)
+			swap(work, step);
 		else
 			fetch(work, step);
 	}
@@ -104,7 +122,8 @@ static bool wait_for(const struct rd_work *work, const uint32_t *flag, uint32_t 
 static void announce(const struct rd_work *work, int peer, uint32_t epoch)
 {
 	struct rd_desk_entry *entry = &work->desks[peer]->entered[work->rank][0];
-	uint64_t in = (uintptr_t)work->in[work->rank], out = (uintptr_t)work->out[work->rank];
+	uint64_t in = (uintptr_t)work->in[work->rank] + work->in_for[peer];
+	uint64_t out = (uintptr_t)work->out[work->rank] + work->out_for[peer];
 
 	entry->in_low = (uint32_t)in;
 	entry->in_high = (uint32_t)(in >> 32);
@@ -112,7 +131,7 @@ static void announce(const struct rd_work *work, int peer, uint32_t epoch)
 	entry->out_high = (uint32_t)(out >> 32);
 	entry->factor_low = (uint32_t)work->factors[work->rank];
 	entry->factor_high = (uint32_t)(work->factors[work->rank] >> 32);
-	entry->signature = work->signature;
+	entry->signature = work->signatures[peer];
 	rd_word_write(&entry->epoch_a, epoch);
 }
 
@@ -122,7 +141,7 @@ static bool meet(struct rd_work *work, int peer, uint32_t epoch)
 
 	if (!wait_for(work, &entry->epoch_a, epoch, peer))
 		return false;
-	if (entry->signature != work->signature)
+	if (entry->signature != work->signatures[peer])
 		return rd_emulated_give_up(work->halt, RD_HALT_MISMATCH, peer);
 	if (work->exchanges) {
 		work->in[peer] =

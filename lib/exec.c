@@ -665,6 +665,23 @@ static void run_fetch(struct rd_exec *exec, size_t piece, const struct rd_step *
 		exec->reached[step->peer].in + offset(exec, step->from, piece), size);
 }
 
+/* Through a block of our own: in place, each takes the room of the other. */
+static void run_swap(struct rd_exec *exec, size_t piece, const struct rd_step *step)
+{
+	_Alignas(ALIGNMENT) char block[BLOCK];
+	size_t size = slice_count(exec, step->chunk, piece) * exec->element;
+	size_t ours = offset(exec, step->into, piece), theirs = offset(exec, step->from, piece);
+	const struct rd_reached *peer = &exec->reached[step->peer];
+
+	for (size_t done = 0; done < size; done += sizeof(block)) {
+		size_t part = min(sizeof(block), size - done);
+
+		memcpy(block, peer->in + theirs + done, part);
+		memmove(peer->out + theirs + done, (const char *)exec->call.in + ours + done, part);
+		memcpy((char *)exec->call.out + ours + done, block, part);
+	}
+}
+
 /* A share of this many bytes no longer fits a cache anyway: others' copies are written past it. */
 #define PAST_CACHE_MIN (8 << 20)
 
@@ -767,6 +784,9 @@ static int run_step(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
 		return run_await(exec, channel, step);
 	case RD_STEP_FETCH:
 		run_fetch(exec, cursor->piece, step);
+		return RD_MOVED;
+	case RD_STEP_SWAP:
+		run_swap(exec, cursor->piece, step);
 		return RD_MOVED;
 	case RD_STEP_COMBINE:
 		run_combine(exec, channel, cursor->piece, step);

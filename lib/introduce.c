@@ -205,13 +205,12 @@ static size_t in_size(const struct rd_call *call, int rank)
 	return rd_in_blocks(&there) * call->count * rondo_type_size(call->type);
 }
 
-/* Only reductions write into others' outputs. */
 static size_t out_size(const struct rd_call *call, int rank)
 {
 	struct rd_problem there = call->problem;
 
 	there.rank = rank;
-	if (there.collective != RD_ALL_REDUCE && there.collective != RD_REDUCE)
+	if (!rd_collective_writes_far(there.collective))
 		return 0;
 	return rd_out_blocks(&there) * call->count * rondo_type_size(call->type);
 }

@@ -41,7 +41,7 @@ static bool writes_here(const struct rd_plan *plan, const struct rd_step *step)
 {
 	if (step->kind == RD_STEP_COMBINE)
 		return step->to < 0 || step->to == plan->problem.rank;
-	return rd_step_writes(step) || step->kind == RD_STEP_FETCH;
+	return rd_step_writes(step) || step->kind == RD_STEP_FETCH || step->kind == RD_STEP_SWAP;
 }
 
 static int check_read(const struct memory *memory, int i)

@@ -247,6 +247,45 @@ void rd_fetch(struct rd_plan *plan, int peer, int chunk)
 	plan->now[chunk] = into;
 }
 
+static bool same_where(struct rd_where a, struct rd_where b)
+{
+	return a.memory != RD_NOWHERE && b.memory != RD_NOWHERE && a.chunk == b.chunk;
+}
+
+/* What comes takes the place of what goes: on both ranks, where the call is in place. */
+void rd_swap(struct rd_plan *plan, int peer, int theirs, int ours)
+{
+	int most = chunk_count(plan);
+
+	if (plan->error || rd_view_hides_others(plan))
+		return;
+	if (peer < 0 || peer >= plan->problem.size || peer == plan->problem.rank || theirs < 0 ||
+		theirs >= most || ours < 0 || ours >= most) {
+		rd_plan_refuse(plan, "no such rank or chunk", peer, theirs);
+		return;
+	}
+
+	int rank = plan->real.rank;
+	struct rd_where from = place_at(plan, RD_IN, peer, theirs);
+	struct rd_where into = place_at(plan, RD_OUT, rank, theirs);
+
+	if (!same_where(from, place_at(plan, RD_OUT, peer, ours)) ||
+		!same_where(into, place_at(plan, RD_IN, rank, ours))) {
+		rd_plan_refuse(plan, "swaps what does not lie in the same place", peer, theirs);
+		return;
+	}
+	struct rd_step *step = append(plan, RD_STEP_SWAP);
+
+	if (!step)
+		return;
+	step->peer = peer;
+	step->chunk = theirs;
+	step->other = ours;
+	step->from = from;
+	step->into = into;
+	plan->now[theirs] = into;
+}
+
 static void combine(struct rd_plan *plan, int to, int chunk, struct rd_where into)
 {
 	struct rd_where from = place_at(plan, RD_IN, plan->problem.rank, chunk);
@@ -536,12 +575,13 @@ static void add_flushes_with(
 	struct rd_plan *plan, struct senders *senders, const struct rd_step *steps, int count)
 {
 	for (int i = 0; i < count && !plan->error; i++) {
-		/* A COMBINE may write at another rank; what orders that are signals, not messages.
-		 */
-		if (steps[i].kind != RD_STEP_COMBINE)
+		/* What may write at another rank is ordered by signals, not by messages. */
+		bool far = steps[i].kind == RD_STEP_COMBINE || steps[i].kind == RD_STEP_SWAP;
+
+		if (!far)
 			flush_senders(plan, senders, steps[i].into);
 		/* In place, a copy's two ends are one and the same: it writes nothing. */
-		if (steps[i].kind != RD_STEP_COMBINE && steps[i].kind != RD_STEP_COPY)
+		if (!far && steps[i].kind != RD_STEP_COPY)
 			flush_senders(plan, senders, alias(plan, steps[i].into));
 
 		int index = append_step(plan, steps[i]);
@@ -702,6 +742,10 @@ int rd_step_print(const struct rd_step *step, char *text, size_t size)
 	case RD_STEP_FETCH:
 		return snprintf(text, size, "fetch chunk %d, %s of %d, to %s", step->chunk,
 			where_text(step->from, from), step->peer, where_text(step->into, into));
+	case RD_STEP_SWAP:
+		return snprintf(text, size, "swap chunk %d, %s of %d, with chunk %d, to %s",
+			step->chunk, where_text(step->from, from), step->peer, step->other,
+			where_text(step->into, into));
 	case RD_STEP_COMBINE:
 		if (step->to < 0)
 			return snprintf(text, size, "combine chunk %d, %s of all, into %s of all",

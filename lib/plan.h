@@ -41,6 +41,9 @@ enum rd_step_kind {
 	/* One message from every other rank at once: a HOLD for each, then a MERGE. */
 	RD_STEP_HOLD, /* a message from `peer`, which stays in its link */
 	RD_STEP_MERGE, /* `into` = all that is held and `from`, in rank order; releases them */
+	/* Of plans of direct access again: */
+	RD_STEP_SWAP, /* `into` = `from` of rank `peer`, whose output there = our input here; both are
+			 read before either is written */
 };
 
 struct rd_step {
@@ -50,6 +53,7 @@ struct rd_step {
 	int to; /* sends: to whom */
 	int sender; /* FLUSH: index of the step that sent */
 	int chunk; /* the chunk's number in the collective's space, the same on every rank */
+	int other; /* SWAP: the chunk that goes the other way */
 	struct rd_where from, into;
 };
 
@@ -69,6 +73,12 @@ struct rd_plan {
 	struct rd_problem real; /* what `problem` is when no view is in force */
 	struct rd_view *view, *draft; /* in force, and being made; NULL: none */
 };
+
+/*
+ * All_to_all by direct access, in place or not: chunk `theirs` of `peer`'s input comes here, and `ours`
+ * of our input goes there. One of the two ranks does it for both.
+ */
+void rd_swap(struct rd_plan *plan, int peer, int theirs, int ours);
 
 /* ---- For those who run plans --------------------------------------------------------------- */
 

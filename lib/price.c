@@ -144,7 +144,7 @@ static struct note note_of(const struct rd_plan *plan, int index, int first)
 	note.lies = is_users(step->kind == RD_STEP_SEND ? step->from : step->into);
 	note.wanted = is_wanted_back(plan, index);
 	note.fresh = may_be_overwritten(step);
-	if (rd_step_takes(step) || step->kind == RD_STEP_FETCH)
+	if (rd_step_takes(step) || step->kind == RD_STEP_FETCH || step->kind == RD_STEP_SWAP)
 		note.from = class_of(problem, rank, step->peer);
 	if (rd_step_puts(step)) {
 		note.to = class_of(problem, rank, step->to);
@@ -458,6 +458,8 @@ static int64_t note_ns(
 		return tariff->empty[note->from].recv_ns;
 	case RD_STEP_FETCH:
 		return tariff->reach_ns;
+	case RD_STEP_SWAP:
+		return 2 * tariff->reach_ns + tariff->copy_ns;
 	case RD_STEP_COMBINE:
 		/* All inputs but our own come from elsewhere, and all outputs but our own go there.
 		 */

@@ -218,6 +218,22 @@ static int note_fetch(struct rd_races *races, int rank, int i)
 	return err ? err : note(races, access, rank, step->into);
 }
 
+/* Reads both before it writes either. */
+static int note_swap(struct rd_races *races, int rank, int i)
+{
+	const struct rd_step *step = &races->plans[rank]->steps[i];
+	struct rd_access access = { .rank = rank, .step = i, .over = i };
+	const struct rd_where there = { RD_OUT, step->from.chunk }, here = { RD_IN, step->into.chunk };
+	int err = note(races, access, step->peer, step->from);
+
+	if (!err)
+		err = note(races, access, rank, here);
+	access.writes = true;
+	if (!err)
+		err = note(races, access, step->peer, there);
+	return err ? err : note(races, access, rank, step->into);
+}
+
 /* Reads all before it writes any: block by block, but each in the same place. */
 static int note_combine(struct rd_races *races, int rank, int i)
 {
@@ -244,6 +260,8 @@ int rd_races_step(struct rd_races *races, int rank, int step)
 		return 0;
 	case RD_STEP_FETCH:
 		return note_fetch(races, rank, step);
+	case RD_STEP_SWAP:
+		return note_swap(races, rank, step);
 	case RD_STEP_COMBINE:
 		return note_combine(races, rank, step);
 	default:

@@ -463,7 +463,8 @@ static int check_peers(const struct rd_plan *plan)
 		const struct rd_step *step = &plan->steps[i];
 		int err = 0;
 
-		if (rd_step_takes(step) || step->kind == RD_STEP_FETCH)
+		if (rd_step_takes(step) || step->kind == RD_STEP_FETCH ||
+			step->kind == RD_STEP_SWAP)
 			err = check_peer(plan, i, step->peer);
 		if (!err && rd_step_puts(step))
 			err = check_peer(plan, i, step->to);

@@ -23,13 +23,16 @@
 enum rd_work_kind {
 	RD_WORK_COMBINE, /* all ranks' inputs at in_at, in rank order, into outputs at out_at */
 	RD_WORK_FETCH, /* our output at out_at = rank peer's input at in_at */
+	RD_WORK_SWAP, /* the same, and its output at theirs_at = our input at ours_at: both are read
+			 before either is written */
 };
 
 struct rd_work_step {
 	uint8_t kind;
-	int8_t peer; /* COMBINE: into whose output, -1: all; FETCH: from whose input */
+	int8_t peer; /* COMBINE: into whose output, -1: all; FETCH, SWAP: from whose input */
 	uint8_t last; /* COMBINE: an average divides here */
 	size_t in_at, out_at; /* bytes */
+	size_t ours_at, theirs_at; /* SWAP */
 	size_t count; /* elements */
 };
 
@@ -80,11 +83,14 @@ struct rd_work {
 	int scales; /* each rank's elements times its factor, before they are combined */
 	size_t count; /* elements in a block */
 	int blocks; /* the same on every rank */
-	uint32_t signature; /* fused: must be equal on all ranks */
+	uint32_t signatures[RD_WORK_RANKS]; /* fused: ours for that peer must equal its for us */
 	uint64_t timeout_ns; /* fused: silence, before it gives up */
 	struct rd_halt *halt;
+	/* Of a peer, those of its buffers' bytes that are there for us; and where, in our buffers,
+	   those for each peer begin (0 where all ranks know). */
 	const char *in[RD_WORK_RANKS];
 	char *out[RD_WORK_RANKS];
+	size_t in_for[RD_WORK_RANKS], out_for[RD_WORK_RANKS];
 	uint64_t
 		factors[RD_WORK_RANKS]; /* the bytes of one element; unknown where in and out are */
 	struct rd_desk *desks[RD_WORK_RANKS]; /* fused */
@@ -96,10 +102,14 @@ struct rd_work {
 #include "exec.h"
 
 /*
- * The steps of this plan for a call; false where it holds what no device does (messages, signals
- * amid the work, too many ranks). The rest of the work is the caller's to fill in.
+ * The steps of this plan for a call (NULL: a barrier, which has none); false where it holds what no
+ * device does (messages, signals amid the work, too many ranks). The rest of the work is the
+ * caller's to fill in.
  */
 bool rd_work_plan(struct rd_work *work, const struct rd_plan *plan, const struct rd_call *call);
+
+/* Bytes that one rank has for another in a call that moves blocks; one of the two is this rank. */
+size_t rd_work_pair_size(const struct rd_call *call, int from, int to);
 #endif
 
 #endif

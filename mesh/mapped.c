@@ -3,7 +3,7 @@
  * signals. For a reduction each rank takes one share of the buffer, reads it from all ranks,
  * combines it, and writes the result to all who want it: each byte of input is read once, and each
  * byte of output written once, which is the least possible. What only moves is fetched by who needs
- * it.
+ * it, or, all to all, swapped.
  *
  * Source: the "two-shot" all-reduce for GPUs that map each other's memory (NVIDIA's
  * FasterTransformer and vLLM's custom all-reduce have it); ours is for any number of ranks, in both
@@ -59,6 +59,29 @@ static void fetch_all(struct rd_plan *plan)
 	}
 }
 
+/*
+ * In place, a block that is fetched takes the room of one that its peer still wants. So blocks are not
+ * fetched but swapped, by one of the two ranks for both; and so that both have as much to do, each does
+ * it for one half.
+ */
+static void swap_all(struct rd_plan *plan)
+{
+	int rank = plan->problem.rank, size = plan->problem.size;
+
+	rd_plan_parts(plan, 2);
+	for (int s = 1; s < size; s++) {
+		int peer = rd_wrap(rank + s, size), half = rank > peer;
+
+		rd_swap(plan, peer, 2 * (peer * size + rank) + half,
+			2 * (rank * size + peer) + half);
+	}
+	for (int s = 1; s < size; s++) {
+		int peer = rd_wrap(rank + s, size), half = rank < peer;
+
+		rd_expect(plan, 2 * (peer * size + rank) + half);
+	}
+}
+
 static void write_plan(struct rd_plan *plan)
 {
 	switch (plan->problem.collective) {
@@ -71,6 +94,9 @@ static void write_plan(struct rd_plan *plan)
 	case RD_REDUCE_SCATTER:
 		rd_combine(plan, plan->problem.rank, plan->problem.rank);
 		break;
+	case RD_ALL_TO_ALL:
+		swap_all(plan);
+		break;
 	default:
 		fetch_all(plan);
 	}
@@ -80,7 +106,8 @@ static void write_plan(struct rd_plan *plan)
 const struct rd_algorithm rd_mapped = {
 	.name = "mapped",
 	.collectives = 1 << RD_ALL_REDUCE | 1 << RD_REDUCE | 1 << RD_REDUCE_SCATTER |
-		       1 << RD_BROADCAST | 1 << RD_ALL_GATHER | 1 << RD_GATHER | 1 << RD_SCATTER,
+		       1 << RD_BROADCAST | 1 << RD_ALL_GATHER | 1 << RD_GATHER | 1 << RD_SCATTER |
+		       1 << RD_ALL_TO_ALL,
 	.may_run = rd_mapped_may_run,
 	.mapped = true,
 	.write_plan = write_plan,

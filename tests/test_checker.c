@@ -1043,6 +1043,7 @@ enum change {
 	PEER,
 	TO,
 	CHUNK,
+	OTHER,
 	KIND,
 	LAST,
 	FROM,
@@ -1055,12 +1056,13 @@ enum change {
 	CHANGES
 };
 
-static const char *const change_names[CHANGES] = { "peer", "to", "chunk", "kind", "last", "from",
+static const char *const change_names[CHANGES] = { "peer", "to", "chunk", "other", "kind", "last", "from",
 	"from memory", "into", "into memory", "sender", "drop", "swap" };
 
 static bool is_direct(const struct rd_step *step)
 {
-	return step->kind == RD_STEP_FETCH || step->kind == RD_STEP_COMBINE;
+	return step->kind == RD_STEP_FETCH || step->kind == RD_STEP_COMBINE ||
+	       step->kind == RD_STEP_SWAP;
 }
 
 /* Ways to make a change to a step: how many values there are to go round. */
@@ -1070,15 +1072,20 @@ static int ways(const struct rd_plan *plan, int i, enum change change)
 
 	switch (change) {
 	case PEER:
-		return rd_step_takes(step) || step->kind == RD_STEP_FETCH ? plan->problem.size : 0;
+		return rd_step_takes(step) || step->kind == RD_STEP_FETCH ||
+				       step->kind == RD_STEP_SWAP
+			       ? plan->problem.size
+			       : 0;
 	case TO:
 		if (step->kind == RD_STEP_COMBINE)
 			return plan->problem.size + 1;
 		return rd_step_puts(step) ? plan->problem.size : 0;
 	case CHUNK:
 		return step->kind == RD_STEP_FLUSH ? 0 : rd_blocks(&plan->problem) * plan->parts;
+	case OTHER:
+		return step->kind == RD_STEP_SWAP ? rd_blocks(&plan->problem) * plan->parts : 0;
 	case KIND:
-		return RD_STEP_MERGE + 1;
+		return RD_STEP_SWAP + 1;
 	case LAST:
 		return rd_step_reduces(step) || step->kind == RD_STEP_COMBINE ? 2 : 0;
 	case FROM:
@@ -1128,6 +1135,9 @@ static void mutate(struct rd_plan *plan, int i, enum change change, int way)
 		break;
 	case CHUNK:
 		step->chunk = turned(step->chunk, way, values);
+		break;
+	case OTHER:
+		step->other = turned(step->other, way, values);
 		break;
 	case KIND:
 		step->kind = turned(step->kind, way, values);

@@ -4,13 +4,13 @@
  *
  * Fused kernels have their barriers inside: block b of a rank meets block b of every peer, by flags
  * in the desks. All blocks of all ranks must find room on their devices at once; the board sees to
- * that. A peer's data is read only after its flag has been seen and a fence passed, and never through
- * the read-only cache: no pointer here is __restrict__.
+ * that. A peer's data is read only after its flag has been seen and a fence passed, and never
+ * through the read-only cache: no pointer here is __restrict__.
  *
  * Small all-reduces have no barrier: each rank stores its data into every peer's inbox, 8 bytes of
- * data between two copies of the epoch in one 16-byte store, so that data and flag come together. Two
- * inboxes in turn are enough: who is in call e + 2 has got all data of call e + 1, whose senders had
- * finished call e. The idea is NCCL's "LL" protocol.
+ * data between two copies of the epoch in one 16-byte store, so that data and flag come together.
+ * Two inboxes in turn are enough: who is in call e + 2 has got all data of call e + 1, whose
+ * senders had finished call e. The idea is NCCL's "LL" protocol.
  */
 #include "halt.cuh"
 #include "reduce.cuh"
@@ -31,13 +31,14 @@ struct block {
 static __device__ void announce(const struct rd_work &work, int peer, uint32_t epoch)
 {
 	struct rd_desk_entry *entry = &work.desks[peer]->entered[work.rank][blockIdx.x];
-	uint64_t in = (uint64_t)work.in[work.rank], out = (uint64_t)work.out[work.rank];
+	uint64_t in = (uint64_t)work.in[work.rank] + work.in_for[peer];
+	uint64_t out = (uint64_t)work.out[work.rank] + work.out_for[peer];
 	uint64_t factor = work.factors[work.rank];
 
 	store_words(&entry->in_low, (uint32_t)in, epoch, (uint32_t)(in >> 32), epoch);
 	store_words(&entry->out_low, (uint32_t)out, epoch, (uint32_t)(out >> 32), epoch);
 	store_words(&entry->factor_low, (uint32_t)factor, epoch, (uint32_t)(factor >> 32), epoch);
-	store_words(&entry->signature, work.signature, epoch, 0, epoch);
+	store_words(&entry->signature, work.signatures[peer], epoch, 0, epoch);
 }
 
 static __device__ bool has_come(uint4 words, uint32_t epoch)
@@ -60,7 +61,7 @@ static __device__ bool meet(const struct rd_work &work, struct block &block, int
 			return false;
 	} while (!has_come(in, block.epoch) || !has_come(out, block.epoch) ||
 		 !has_come(factor, block.epoch) || !has_come(rest, block.epoch));
-	if (rest.x != work.signature) {
+	if (rest.x != work.signatures[peer]) {
 		say_mismatch(work, peer);
 		return false;
 	}
@@ -72,7 +73,8 @@ static __device__ bool meet(const struct rd_work &work, struct block &block, int
 	return true;
 }
 
-/* One thread a peer. What earlier kernels on the stream wrote goes before our flags, by the fence. */
+/* One thread a peer. What earlier kernels on the stream wrote goes before our flags, by the fence.
+ */
 static __device__ void enter(const struct rd_work &work, struct block &block)
 {
 	int peer = threadIdx.x;
@@ -130,7 +132,8 @@ static __device__ bool all_aligned(
 /* To all who want it: what is written is not read again here. */
 template <int at_once, typename T>
 static __device__ void spread(const struct rd_work &work, const struct block &block,
-	const struct rd_work_step &step, size_t first, size_t stride, const vector<T> (&made)[at_once])
+	const struct rd_work_step &step, size_t first, size_t stride,
+	const vector<T> (&made)[at_once])
 {
 	int from = step.peer < 0 ? 0 : step.peer, to = step.peer < 0 ? work.size : step.peer + 1;
 
@@ -255,8 +258,8 @@ static __device__ void combine(
 		combine_element<T>(work, block, step, at, divide_by);
 }
 
-static __device__ void fetch(
-	const struct rd_work &work, const struct block &block, const struct rd_work_step &step, size_t size)
+static __device__ void fetch(const struct rd_work &work, const struct block &block,
+	const struct rd_work_step &step, size_t size)
 {
 	const char *from = block.in[step.peer] + step.in_at;
 	char *to = block.out[work.rank] + step.out_at;
@@ -282,12 +285,56 @@ static __device__ void fetch(
 		to[at] = from[at];
 }
 
+static __device__ void swap(const struct rd_work &work, const struct block &block,
+	const struct rd_work_step &step, size_t size)
+{
+	const char *theirs = block.in[step.peer] + step.in_at,
+		   *ours = block.in[work.rank] + step.ours_at;
+	char *here = block.out[work.rank] + step.out_at,
+	     *there = block.out[step.peer] + step.theirs_at;
+	size_t thread = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+	size_t stride = (size_t)gridDim.x * blockDim.x;
+	bool aligned =
+		is_aligned(theirs) && is_aligned(ours) && is_aligned(here) && is_aligned(there);
+	size_t vectors = aligned ? size / 16 : 0, at = thread;
+
+	for (; at + stride < vectors; at += 2 * stride) {
+		uint4 come[2], go[2];
+
+#pragma unroll
+		for (int k = 0; k < 2; k++) {
+			come[k] = __ldcs((const uint4 *)theirs + at + k * stride);
+			go[k] = __ldcs((const uint4 *)ours + at + k * stride);
+		}
+#pragma unroll
+		for (int k = 0; k < 2; k++) {
+			__stcs((uint4 *)here + at + k * stride, come[k]);
+			__stcs((uint4 *)there + at + k * stride, go[k]);
+		}
+	}
+	if (at < vectors) {
+		uint4 come = __ldcs((const uint4 *)theirs + at),
+		      go = __ldcs((const uint4 *)ours + at);
+
+		__stcs((uint4 *)here + at, come);
+		__stcs((uint4 *)there + at, go);
+	}
+	for (at = vectors * 16 + thread; at < size; at += stride) {
+		char come = theirs[at], go = ours[at];
+
+		here[at] = come;
+		there[at] = go;
+	}
+}
+
 template <typename T>
 static __device__ void run_step(
 	const struct rd_work &work, const struct block &block, const struct rd_work_step &step)
 {
 	if (step.kind == RD_WORK_FETCH)
 		fetch(work, block, step, step.count * sizeof(T));
+	else if (step.kind == RD_WORK_SWAP)
+		swap(work, block, step, step.count * sizeof(T));
 	else
 		combine<T>(work, block, step);
 }
@@ -299,8 +346,8 @@ static __device__ void post(uint32_t *inbox, size_t at, uint64_t bits, uint32_t 
 	store_words(inbox + at * 4, (uint32_t)bits, epoch, (uint32_t)(bits >> 32), epoch);
 }
 
-static __device__ bool collect(const struct rd_work &work, const uint32_t *inbox, size_t at, int peer,
-	uint32_t epoch, uint64_t &bits)
+static __device__ bool collect(const struct rd_work &work, const uint32_t *inbox, size_t at,
+	int peer, uint32_t epoch, uint64_t &bits)
 {
 	struct patience patience = { 0, 0 };
 	uint4 words = load_words(inbox + at * 4);
@@ -314,7 +361,8 @@ static __device__ bool collect(const struct rd_work &work, const uint32_t *inbox
 	return true;
 }
 
-/* Unit 0 is the signature; the data follows. In rank order, as everywhere: the same bits for all. */
+/* Unit 0 is the signature; the data follows. In rank order, as everywhere: the same bits for all.
+ */
 template <typename T>
 static __device__ void run_small(const struct rd_work &work, uint32_t epoch, size_t size)
 {
@@ -331,7 +379,7 @@ static __device__ void run_small(const struct rd_work &work, uint32_t epoch, siz
 		sum sums[width] = {};
 
 		if (at == 0)
-			own.bits = work.signature;
+			own.bits = work.signatures[work.rank];
 		for (int i = 0; at > 0 && i < 8; i++)
 			if (first + i < size)
 				own.bytes[i] = in[first + i];
@@ -340,13 +388,14 @@ static __device__ void run_small(const struct rd_work &work, uint32_t epoch, siz
 #pragma unroll 1
 		for (int peer = 0; peer < work.size; peer++)
 			if (peer != work.rank)
-				post(work.desks[peer]->inbox[epoch & 1][work.rank], at, own.bits, epoch);
+				post(work.desks[peer]->inbox[epoch & 1][work.rank], at, own.bits,
+					epoch);
 #pragma unroll 1
 		for (int rank = 0; rank < work.size; rank++) {
 			got = own;
 			if (rank != work.rank &&
-				!collect(work, work.desks[work.rank]->inbox[epoch & 1][rank], at, rank,
-					epoch, got.bits))
+				!collect(work, work.desks[work.rank]->inbox[epoch & 1][rank], at,
+					rank, epoch, got.bits))
 				return;
 			if (at == 0 && got.bits != own.bits) {
 				say_mismatch(work, rank);
@@ -355,7 +404,8 @@ static __device__ void run_small(const struct rd_work &work, uint32_t epoch, siz
 			for (int e = 0; e < width; e++) {
 				sum value = element<T>::widen(got.elements[e]);
 
-				sums[e] = rank == 0 ? value : combine_any<T>(work.op, sums[e], value);
+				sums[e] =
+					rank == 0 ? value : combine_any<T>(work.op, sums[e], value);
 			}
 		}
 		for (int e = 0; e < width; e++)
@@ -403,11 +453,11 @@ template <typename T> static __device__ void run(const struct rd_work &work)
 		work.desks[work.rank]->epochs[blockIdx.x] = block.epoch;
 }
 
-#define KERNEL(name, type)                                                                         \
-	extern "C" __global__ void __launch_bounds__(THREADS, 2)                                   \
-		rondo_work_##name(const __grid_constant__ struct rd_work work)                     \
-	{                                                                                          \
-		run<type>(work);                                                                   \
+#define KERNEL(name, type) \
+	extern "C" __global__ void __launch_bounds__(THREADS, 2) \
+		rondo_work_##name(const __grid_constant__ struct rd_work work) \
+	{ \
+		run<type>(work); \
 	}
 
 RD_ELEMENTS(KERNEL)
