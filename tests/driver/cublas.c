@@ -1,6 +1,7 @@
 /*
  * A pretend libcublas, on top of the pretend driver: products by OpenBLAS, in the order of the
- * handle's stream. What train/cuda/cuda.c could get wrong and cuBLAS refuses is refused.
+ * handle's stream. What train/cuda/cuda.c could get wrong and cuBLAS refuses is refused. Each shape
+ * of a product has code of its own, which is loaded when it comes first.
  */
 #include <cblas.h>
 #include <cublas_v2.h>
@@ -8,7 +9,12 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "pretend.h"
+
 #define EXPORT __attribute__((visibility("default")))
+
+/* Shapes of products that one process has. */
+#define SHAPES_MAX 256
 
 struct cublasContext {
 	CUcontext context;
@@ -60,7 +66,9 @@ EXPORT cublasStatus_t cublasSetPointerMode(cublasHandle_t handle, cublasPointerM
 EXPORT const char *cublasGetStatusString(cublasStatus_t status)
 {
 	return status == CUBLAS_STATUS_EXECUTION_FAILED ? "the pretend device is lost"
-							: "the pretend cuBLAS refuses";
+	       : status == CUBLAS_STATUS_INTERNAL_ERROR
+		       ? "code was to be loaded while streams wait for another"
+		       : "the pretend cuBLAS refuses";
 }
 
 static void multiply(void *argument)
@@ -71,6 +79,22 @@ static void multiply(void *argument)
 		p->alpha_at ? *p->alpha_at : p->alpha, p->a, p->lda, p->b, p->ldb,
 		p->beta_at ? *p->beta_at : p->beta, p->c, p->ldc);
 	free(p);
+}
+
+/* Whether a product of that shape has been seen before, and so its code is there. */
+static bool is_loaded(const struct product *p)
+{
+	static struct product seen[SHAPES_MAX];
+	static int count;
+
+	for (int i = 0; i < count; i++)
+		if (seen[i].transpose_a == p->transpose_a &&
+			seen[i].transpose_b == p->transpose_b && seen[i].m == p->m &&
+			seen[i].n == p->n && seen[i].k == p->k)
+			return true;
+	if (count < SHAPES_MAX)
+		seen[count++] = *p;
+	return false;
 }
 
 static bool is_device_memory(const void *at)
@@ -129,6 +153,10 @@ EXPORT cublasStatus_t cublasSgemm(cublasHandle_t handle, cublasOperation_t trans
 	if (!makes_sense(handle, product)) {
 		free(product);
 		return CUBLAS_STATUS_INVALID_VALUE;
+	}
+	if (!is_loaded(product) && pretend_load()) {
+		free(product);
+		return CUBLAS_STATUS_INTERNAL_ERROR;
 	}
 	if (cuLaunchHostFunc(handle->stream, multiply, product) != CUDA_SUCCESS) {
 		free(product);

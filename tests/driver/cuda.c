@@ -4,6 +4,9 @@
  * current, a word that was never registered, a kernel of another type) is an error. So all of both
  * runs in tests; their kernels as threads (kernels.cc, train.cc).
  *
+ * Code is loaded late, as CUDA does: what runs for the first time waits until nothing else runs,
+ * and meanwhile nothing can be queued. When that takes too long it is an error.
+ *
  * PRETEND_LAUNCHES=N: the device is lost after so many kernels.
  */
 #include <cuda.h>
@@ -24,6 +27,8 @@
 #define DEVICES 2
 #define DEPTH 8
 #define SHARED_MAX 1024
+#define STREAMS_MAX 64
+#define LOADING_MS 5000
 
 struct CUctx_st {
 	int device;
@@ -41,6 +46,7 @@ struct CUevent_st {
 struct CUfunc_st {
 	int type;
 	bool steps; /* else work */
+	bool loaded;
 	int own; /* 1 + the number of the trainer's */
 };
 
@@ -100,7 +106,9 @@ EXPORT CUresult cuGetErrorString(CUresult error, const char **text)
 {
 	*text = error == CUDA_ERROR_INVALID_CONTEXT ? "no context is current"
 		: error == CUDA_ERROR_LAUNCH_FAILED ? "the pretend device is lost"
-						    : "the pretend driver refuses";
+		: error == CUDA_ERROR_LAUNCH_TIMEOUT
+			? "code was to be loaded while streams wait for another"
+			: "the pretend driver refuses";
 	return CUDA_SUCCESS;
 }
 
@@ -380,17 +388,82 @@ EXPORT CUresult cuMemHostGetDevicePointer(CUdeviceptr *seen, void *memory, unsig
 	return done(flags || !is_shared(memory));
 }
 
+/* ---- Loading ------------------------------------------------------------------------------- */
+
+static pthread_mutex_t driver_lock = PTHREAD_MUTEX_INITIALIZER;
+static CUstream streams[STREAMS_MAX];
+
+/* Before something is queued: not while another thread loads. */
+static void let_load(void)
+{
+	pthread_mutex_lock(&driver_lock);
+	pthread_mutex_unlock(&driver_lock);
+}
+
+static void note_stream(CUstream before, CUstream after)
+{
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < STREAMS_MAX; i++)
+		if (streams[i] == before) {
+			streams[i] = after;
+			break;
+		}
+	pthread_mutex_unlock(&lock);
+}
+
+static void pass_flag(void *flag)
+{
+	rd_word_write(flag, 1);
+}
+
+/* Until all that is queued there has run, or too long. */
+static bool runs_dry(CUstream stream)
+{
+	static uint32_t flags[STREAMS_MAX];
+	static int turn;
+	uint32_t *flag = &flags[turn++ % STREAMS_MAX];
+	struct rd_work work = {
+		.type = PRETEND_CALL, .in = { (const char *)pass_flag }, .out = { (char *)flag }
+	};
+
+	*flag = 0;
+	if (rd_emulated.run(current(), stream, &work))
+		return false;
+	for (int ms = 0; ms < LOADING_MS && !rd_word_reached(flag, 1); ms++)
+		rd_word_sleep(flag, 0, 1000000);
+	return rd_word_reached(flag, 1);
+}
+
+EXPORT int pretend_load(void)
+{
+	CUstream running[STREAMS_MAX];
+	int err = 0;
+
+	pthread_mutex_lock(&lock);
+	memcpy(running, streams, sizeof(running));
+	pthread_mutex_unlock(&lock);
+	pthread_mutex_lock(&driver_lock);
+	for (int i = 0; i < STREAMS_MAX && !err; i++)
+		err = running[i] && !runs_dry(running[i]);
+	pthread_mutex_unlock(&driver_lock);
+	return err;
+}
+
 /* ---- Streams and events -------------------------------------------------------------------- */
 
 EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned flags)
 {
 	if (current() < 0 || flags != CU_STREAM_NON_BLOCKING)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	return done(rd_emulated.stream_create(current(), (void **)stream));
+	if (rd_emulated.stream_create(current(), (void **)stream))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	note_stream(NULL, *stream);
+	return done(0);
 }
 
 EXPORT CUresult cuStreamDestroy(CUstream stream)
 {
+	note_stream(stream, NULL);
 	rd_emulated.stream_destroy(current(), stream);
 	return done(current() < 0);
 }
@@ -506,6 +579,7 @@ EXPORT CUresult cuEventDestroy(CUevent event)
 EXPORT CUresult cuStreamWaitValue32(
 	CUstream stream, CUdeviceptr word, cuuint32_t value, unsigned flags)
 {
+	let_load();
 	if (current() < 0 || flags != CU_STREAM_WAIT_VALUE_GEQ || !is_shared((void *)word))
 		return CUDA_ERROR_INVALID_VALUE;
 	return done(rd_emulated.wait_word(current(), stream, (uint32_t *)word, value));
@@ -514,6 +588,7 @@ EXPORT CUresult cuStreamWaitValue32(
 EXPORT CUresult cuStreamWriteValue32(
 	CUstream stream, CUdeviceptr word, cuuint32_t value, unsigned flags)
 {
+	let_load();
 	if (current() < 0 || flags || !is_shared((void *)word))
 		return CUDA_ERROR_INVALID_VALUE;
 	return done(rd_emulated.write_word(current(), stream, (uint32_t *)word, value));
@@ -549,7 +624,7 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *kernel, CUmodule module, const c
 				rondo_type_name(type));
 			if (strcmp(name, known) != 0)
 				continue;
-			kernels[kind][type] = (struct CUfunc_st){ type, kind, 0 };
+			kernels[kind][type] = (struct CUfunc_st){ .type = type, .steps = kind };
 			*kernel = &kernels[kind][type];
 			return done(0);
 		}
@@ -563,6 +638,7 @@ EXPORT CUresult cuModuleUnload(CUmodule module)
 
 EXPORT CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction kernel)
 {
+	kernel->loaded = true;
 	*value = 56;
 	return done(!kernel || attribute != CU_FUNC_ATTRIBUTE_NUM_REGS);
 }
@@ -589,6 +665,10 @@ EXPORT CUresult cuLaunchKernel(CUfunction kernel, unsigned grid, unsigned grid_y
 		block != (kernel->own ? 256 : 512) || block_y != 1 || block_z != 1 || memory ||
 		extra)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!kernel->loaded && pretend_load())
+		return CUDA_ERROR_LAUNCH_TIMEOUT;
+	kernel->loaded = true;
+	let_load();
 	if (kernel->own)
 		return cuLaunchHostFunc(
 			stream, pretend_run, pretend_bind(kernel->own - 1, grid, parameters));

@@ -12,6 +12,9 @@
 extern "C" {
 #endif
 
+/* Loads code: waits until nothing runs; not 0 where something runs on for too long. */
+int pretend_load(void);
+
 /* Of the trainer's kernels, the number of the one with this name; -1: there is none. */
 int pretend_find(const char *name);
 /* A launch of it with these parameters, which are copied; to be run once. */
