@@ -212,6 +212,7 @@ static int set_picker(struct rondo_comm *comm)
 		return RONDO_MEMORY;
 	rd_picker_destroy(comm->picker);
 	comm->picker = picker;
+	memset(comm->memos, 0, sizeof(comm->memos));
 	return 0;
 }
 

@@ -15,15 +15,27 @@
 #include "settings.h"
 #include "rondo/transport.h"
 
-/* A plan for each channel (one and the same where their layouts are), with the memory that their one
-   exec at a time needs. */
+/* A plan for each channel (one and the same where their layouts are), with what runs them, one call
+   at a time. */
 struct rd_prepared {
 	const struct rd_plan *plans[RD_CHANNELS_MAX];
 	int channels;
 	size_t piece_size;
 	void *scratch;
 	uint64_t *tickets;
+	struct rd_exec exec;
 	struct rd_prepared *next;
+};
+
+/* A collective's last call. One just like it, but for its buffers, needs no thought: programs make
+   the same few calls again and again, and of a small one most would be spent on thinking. */
+struct rd_memo {
+	struct rd_prepared *prepared; /* whose exec has run that call last; NULL: think */
+	struct rd_choice *choice;
+	size_t count;
+	rondo_type type;
+	rondo_op op;
+	int root;
 };
 
 struct rd_board;
@@ -43,8 +55,8 @@ struct rondo_comm {
 	int endpoint_count;
 	struct rd_local local;
 
-	/* How the ranks lie to each other, by channel: one and the same where the order is. NULL where
-	   this rank is alone. */
+	/* How the ranks lie to each other, by channel: one and the same where the order is. NULL
+	   where this rank is alone. */
 	struct rd_layout *layouts[RD_CHANNELS_MAX];
 
 	/* The other ranks' fate; lifeline is NULL where this rank is alone. */
@@ -72,6 +84,7 @@ struct rondo_comm {
 	uint64_t digest; /* of the collectives issued */
 
 	struct rd_prepared *prepared[RD_COLLECTIVE_COUNT];
+	struct rd_memo memos[RD_COLLECTIVE_COUNT];
 	struct rd_costs costs;
 	struct rd_picker *picker;
 	bool times_calls; /* the log wants to know what calls took */
@@ -88,7 +101,8 @@ struct rondo_comm {
 int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings);
 
 /* The plan for a call and what it needs, from the cache or made now (prepared.c). within_reach: all
-   ranks' buffers can be addressed from all others. *choice: NULL where there was nothing to choose. */
+   ranks' buffers can be addressed from all others. *choice: NULL where there was nothing to choose.
+ */
 int rd_prepare(struct rondo_comm *comm, const struct rd_call *call, bool within_reach,
 	struct rd_prepared **prepared, struct rd_choice **choice);
 void rd_prepared_destroy(struct rd_prepared *prepared);
@@ -97,8 +111,8 @@ void rd_prepared_destroy(struct rd_prepared *prepared);
 int rd_route_listen(struct rondo_comm *comm, struct rd_card cards[RD_TRANSPORTS_MAX]);
 /*
  * A link to every peer over the cheapest transport that reaches it, tried with a message in each
- * direction (connect.c). One that does not come about gives way to the next transport, on both sides.
- * Waits until all ranks have got so far: from then on links stay as they are.
+ * direction (connect.c). One that does not come about gives way to the next transport, on both
+ * sides. Waits until all ranks have got so far: from then on links stay as they are.
  */
 int rd_route_connect(struct rondo_comm *comm, const struct rd_member *members);
 void rd_route_close(struct rondo_comm *comm);

@@ -43,7 +43,8 @@ static size_t piece_bytes(size_t piece_size)
 	return piece_size / ALIGNMENT * ALIGNMENT;
 }
 
-/* Of the channels' plans, the most scratch chunks, and the most steps: what each channel is given. */
+/* Of the channels' plans, the most scratch chunks, and the most steps: what each channel is given.
+ */
 static int most_scratch(const struct rd_plan *const *plans, int channels)
 {
 	int most = 0;
@@ -186,7 +187,8 @@ __attribute__((noinline)) static size_t offset_of_part(
 	const struct rd_exec *exec, struct rd_where where, size_t piece)
 {
 	const struct rd_terms *terms = exec->call.terms;
-	size_t block = where.chunk / exec->plans[0]->parts, part = where.chunk % exec->plans[0]->parts;
+	size_t block = where.chunk / exec->plans[0]->parts,
+	       part = where.chunk % exec->plans[0]->parts;
 	size_t begin = block * exec->call.count * exec->element, most = exec->chunk_count;
 
 	if (exec->varied) {
@@ -368,8 +370,8 @@ static int post(struct rd_exec *exec, int channel, int index, const char *from, 
 }
 
 /* Scratch is used again by the next piece, so what lies there is copied out. */
-static bool may_post(const struct rd_exec *exec, const struct rd_link *link, struct rd_where from,
-	size_t size)
+static bool may_post(
+	const struct rd_exec *exec, const struct rd_link *link, struct rd_where from, size_t size)
 {
 	return link->ops->send && size >= link->send_min &&
 	       (!link->lends || size >= exec->lend_min) &&
@@ -387,15 +389,15 @@ static bool is_apart(const struct rd_exec *exec)
 				       out + rd_out_blocks(&call->problem) * block <= in);
 }
 
-/* A FLUSH is in a plan for calls in place as well: what lies in the input waits for nothing where the
-   two are apart. */
+/* A FLUSH is in a plan for calls in place as well: what lies in the input waits for nothing where
+   the two are apart. */
 static bool may_be_overwritten(const struct rd_exec *exec, const struct rd_step *sender)
 {
 	return sender->kind != RD_STEP_SEND || sender->from.memory != RD_IN || !is_apart(exec);
 }
 
-/* Whether the plan waits at once until a message that is lent is back: then a copy is quicker than the
-   peer, who may be waiting likewise. */
+/* Whether the plan waits at once until a message that is lent is back: then a copy is quicker than
+   the peer, who may be waiting likewise. */
 static bool is_wanted_back(const struct rd_exec *exec, const struct rd_link *link, int index)
 {
 	const struct rd_plan *plan = exec->plans[link->channel];
@@ -714,8 +716,7 @@ static void spread_block(struct rd_exec *exec, const struct rd_step *step, const
 	}
 }
 
-static void run_combine(
-	struct rd_exec *exec, int channel, size_t piece, const struct rd_step *step)
+static void run_combine(struct rd_exec *exec, int channel, size_t piece, const struct rd_step *step)
 {
 	_Alignas(ALIGNMENT) char block[BLOCK];
 	size_t count = slice_count(exec, step->chunk, piece), most = BLOCK / exec->element;
@@ -846,9 +847,24 @@ __attribute__((noinline)) static void take_terms(struct rd_exec *exec)
 	exec->whole = exec->whole && !exec->varied;
 }
 
+/* Every channel stands before its first piece. */
+static void begin(struct rd_exec *exec)
+{
+	exec->waiting_for = -1;
+	exec->lingers = false;
+	exec->running = 0;
+	for (int channel = 0; channel < exec->channels; channel++) {
+		exec->cursors[channel] = (struct rd_cursor){ .piece = channel };
+		if (exec->plans[channel]->step_count == 0)
+			exec->cursors[channel].piece = exec->pieces;
+		else if ((size_t)channel < exec->pieces)
+			exec->running++;
+	}
+}
+
 void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
-	const struct rd_call *call, struct rd_link *const *links, int channels, size_t piece_size, void *scratch,
-	uint64_t *tickets)
+	const struct rd_call *call, struct rd_link *const *links, int channels, size_t piece_size,
+	void *scratch, uint64_t *tickets)
 {
 	exec->plans = plans;
 	exec->call = *call;
@@ -864,25 +880,25 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
 	exec->steps_most = most_steps(plans, channels);
 	exec->signature = sign(call);
 	exec->error = 0;
-	exec->waiting_for = -1;
-	exec->lingers = false;
 	exec->lend_min = 0;
-	exec->running = 0;
 	exec->varied = false;
 	exec->whole = plans[0]->parts == 1;
 	if (call->terms)
 		take_terms(exec);
 	cut(exec, piece_size);
-	for (int channel = 0; channel < channels; channel++) {
-		exec->cursors[channel] = (struct rd_cursor){ .piece = channel };
-		if (plans[channel]->step_count == 0)
-			exec->cursors[channel].piece = exec->pieces;
-		else if ((size_t)channel < exec->pieces)
-			exec->running++;
-	}
+	begin(exec);
 	/* A step that an empty slice skips must not leave an old ticket for its FLUSH. */
 	for (int i = 0; i < channels * exec->steps_most; i++)
 		tickets[i] = 0;
+}
+
+/* Tickets stay: all that was sent then has left. */
+void rd_exec_again(struct rd_exec *exec, const void *in, void *out, uint32_t number)
+{
+	exec->call.in = in;
+	exec->call.out = out;
+	exec->call.number = exec->signature.number = number;
+	begin(exec);
 }
 
 /* Runs one channel until it must wait: true in *moved if any step was taken. */
@@ -952,16 +968,16 @@ int rd_exec_step(struct rd_exec *exec)
 	return drained == RD_IDLE && moved ? RD_MOVED : drained;
 }
 
-/* An introduction and what follows it are one call; blocks that differ in length have messages that do;
-   transfers have numbers of their own. */
+/* An introduction and what follows it are one call; blocks that differ in length have messages that
+   do; transfers have numbers of their own. */
 static bool is_odd(const struct rd_signature *theirs, const struct rd_signature *ours)
 {
 	bool varied = ours->form & RD_FORM_VARIED;
 
 	return theirs->number == ours->number && theirs->collective != RD_TRANSFER &&
 	       (theirs->collective != ours->collective ||
-		       (theirs->form ^ ours->form) & RD_FORM_VARIED ||
-		       theirs->type != ours->type || theirs->op != ours->op ||
+		       (theirs->form ^ ours->form) & RD_FORM_VARIED || theirs->type != ours->type ||
+		       theirs->op != ours->op ||
 		       (!varied && (theirs->count != ours->count || theirs->root != ours->root)));
 }
 

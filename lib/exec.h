@@ -107,6 +107,9 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
 	const struct rd_call *call, struct rd_link *const *links, int channels, size_t piece_size, void *scratch,
 	uint64_t *tickets);
 
+/* The same once more, after its end, with other buffers and another number. Not for calls with terms. */
+void rd_exec_again(struct rd_exec *exec, const void *in, void *out, uint32_t number);
+
 /*
  * For who has waited long. Ranks whose calls differ may run different algorithms, so that each waits for
  * a rank that sends to another: looks at what every link holds. 0, or RONDO_MISMATCH, with its

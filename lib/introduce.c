@@ -54,8 +54,9 @@ int rd_introduction_create(struct rondo_comm *comm)
 		return err;
 	for (int channel = 0; channel < comm->channels; channel++)
 		introduction->plans[channel] = introduction->plan;
-	introduction->tickets = calloc(rd_exec_ticket_count(introduction->plans, comm->channels) + 1,
-		sizeof(*introduction->tickets));
+	introduction->tickets =
+		calloc(rd_exec_ticket_count(introduction->plans, comm->channels) + 1,
+			sizeof(*introduction->tickets));
 	introduction->all = calloc(comm->size, sizeof(*introduction->all));
 	introduction->reached = calloc(comm->size, sizeof(*introduction->reached));
 	introduction->ins = calloc(comm->size, sizeof(*introduction->ins));
@@ -184,7 +185,7 @@ static bool is_hopeful(struct rd_introduction *introduction)
 	return false;
 }
 
-bool rd_introduces(struct rondo_comm *comm, const struct rd_call *call)
+bool rd_may_introduce(struct rondo_comm *comm, const struct rd_call *call)
 {
 	struct rd_choice *choice;
 
@@ -194,7 +195,12 @@ bool rd_introduces(struct rondo_comm *comm, const struct rd_call *call)
 	return !rd_picker_choose(comm->picker, call->problem.collective,
 		       call->count * rondo_type_size(call->type), rd_type_class_of(call->type),
 		       true, &choice) &&
-	       choice->worth_asking && is_hopeful(&comm->introduction);
+	       choice->worth_asking;
+}
+
+bool rd_introduces(struct rondo_comm *comm, const struct rd_call *call)
+{
+	return rd_may_introduce(comm, call) && is_hopeful(&comm->introduction);
 }
 
 static size_t in_size(const struct rd_call *call, int rank)
@@ -215,9 +221,10 @@ static size_t out_size(const struct rd_call *call, int rank)
 	return rd_out_blocks(&there) * call->count * rondo_type_size(call->type);
 }
 
-void rd_introduce(struct rondo_comm *comm, const struct rd_call *call, struct rd_exec *exec)
+struct rd_exec *rd_introduce(struct rondo_comm *comm, const struct rd_call *call)
 {
 	struct rd_introduction *introduction = &comm->introduction;
+	struct rd_exec *exec = &introduction->exec;
 	struct rd_call exchange_call = *call;
 	uint64_t version = rd_regions_version();
 
@@ -243,6 +250,7 @@ void rd_introduce(struct rondo_comm *comm, const struct rd_call *call, struct rd
 	/* What the ranks compare is the call that the user made. */
 	exec->signature = rd_exec_signature(call);
 	exec->signature.form = RD_FORM_INTRODUCES;
+	return exec;
 }
 
 static bool has_buffers(const struct rondo_comm *comm, const struct rd_call *call, int rank)

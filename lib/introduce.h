@@ -30,6 +30,7 @@ struct rd_introduction {
 	struct rd_plan *plan;
 	const struct rd_plan *plans[RD_CHANNELS_MAX]; /* that, on every channel */
 	uint64_t *tickets;
+	struct rd_exec exec;
 	struct rd_buffers mine, *all; /* [size] */
 	struct rd_reached *reached; /* [size] */
 	struct rd_mapped_region *ins, *outs; /* [size] */
@@ -50,11 +51,13 @@ void rd_introduction_destroy(struct rondo_comm *comm);
 /* The exchange of cards, as a plan; for the picker, which weighs what it costs. */
 extern const struct rd_algorithm rd_introduction_exchange;
 
-/* Whether this call begins with an introduction: the same answer on every rank. */
+/* Whether this call, or one like it, may begin with an introduction; whether it does. The same answers on
+   every rank. */
+bool rd_may_introduce(struct rondo_comm *comm, const struct rd_call *call);
 bool rd_introduces(struct rondo_comm *comm, const struct rd_call *call);
 
-/* Begins it: the exec is to be run to its end. */
-void rd_introduce(struct rondo_comm *comm, const struct rd_call *call, struct rd_exec *exec);
+/* Begins it; what is returned is to be run to its end. */
+struct rd_exec *rd_introduce(struct rondo_comm *comm, const struct rd_call *call);
 
 /* After its end. Whether all buffers are within reach: the same answer on every rank; or an error.
  */

@@ -159,10 +159,16 @@ static int fail_others(struct rd_task *tasks, int count, const struct rd_task *f
 	return rd_fail(error, "%s", story);
 }
 
+/* The peer that it waits for; -1: none. */
+static int waiting_for(const struct rd_task *task)
+{
+	return task->started ? task->exec->waiting_for : -1;
+}
+
 /* A call that failed half-way leaves its links unusable: the comm is over, on every rank. */
 static int fail_task(struct rd_task *tasks, int count, struct rd_task *task, int error)
 {
-	int culprit = task->started ? task->exec.waiting_for : -1;
+	int culprit = waiting_for(task);
 	int verdict = rd_comm_fail(task->comm, error, culprit);
 
 	return fail_others(tasks, count, task, verdict);
@@ -182,7 +188,8 @@ static int failed_already(struct rd_task *tasks, int count)
 /* How long nothing has moved. */
 struct idleness {
 	int rounds;
-	int64_t looked_ns; /* of the time since then: when links were searched for odd messages last */
+	int64_t looked_ns; /* of the time since then: when links were searched for odd messages last
+			    */
 	int64_t since_ns; /* 0: the clock has not been looked at */
 	bool slept;
 };
@@ -302,7 +309,7 @@ static int silence(struct rd_task *tasks, int count, int64_t waited_ms)
 	struct rd_task *task = stuck_task(tasks, count);
 
 	rd_fail(RONDO_TIMEOUT, "rank %d waited %lld ms for rank %d in %s #%u", task->comm->rank,
-		(long long)waited_ms, task->exec.waiting_for,
+		(long long)waited_ms, waiting_for(task),
 		rd_collective_name(task->call.problem.collective), task->call.number);
 	return fail_task(tasks, count, task, RONDO_TIMEOUT);
 }
@@ -321,7 +328,7 @@ static int look_for_odd(
 		int err = 0;
 
 		if (tasks[i].started && !tasks[i].done && is_collective(&tasks[i]))
-			err = rd_exec_find_odd(&tasks[i].exec);
+			err = rd_exec_find_odd(tasks[i].exec);
 		if (err)
 			return fail_task(tasks, count, &tasks[i], err);
 	}
@@ -370,11 +377,47 @@ static int idle(struct rd_task *tasks, int count, int *left, struct idleness *id
 	struct rd_task *stuck = stuck_task(tasks, count);
 
 	atomic_store_explicit(
-		&stuck->comm->doing.waiting_for, stuck->exec.waiting_for, memory_order_relaxed);
+		&stuck->comm->doing.waiting_for, waiting_for(stuck), memory_order_relaxed);
 	return sleep_until_news(tasks, count, left, left_ms < LOOK_MS ? (int)left_ms : LOOK_MS);
 }
 
 /* ---- Running ------------------------------------------------------------------------------- */
+
+static struct rd_memo *memo_of(const struct rd_task *task)
+{
+	return &task->comm->memos[task->call.problem.collective];
+}
+
+/* What will do for the next call, if that is just like this one. */
+static void note_memo(const struct rd_task *task, struct rd_prepared *prepared)
+{
+	const struct rd_call *call = &task->call;
+
+	*memo_of(task) = (struct rd_memo){ .prepared = prepared,
+		.choice = task->choice,
+		.count = call->count,
+		.type = call->type,
+		.op = call->op,
+		.root = call->problem.root };
+	if (!is_collective(task) || call->terms || rd_may_introduce(task->comm, call))
+		memo_of(task)->prepared = NULL;
+}
+
+/* False: there was no call before, or another one. */
+static bool start_again(struct rd_task *task)
+{
+	const struct rd_memo *memo = memo_of(task);
+	const struct rd_call *call = &task->call;
+
+	if (!memo->prepared || memo->count != call->count || memo->type != call->type ||
+		memo->op != call->op || memo->root != call->problem.root || call->terms)
+		return false;
+	task->choice = memo->choice;
+	task->exec = &memo->prepared->exec;
+	task->exec->lend_min = task->comm->costs.lend_min[rd_dealing_of(call->problem.collective)];
+	rd_exec_again(task->exec, call->in, call->out, call->number);
+	return true;
+}
 
 static int start_plan(struct rd_task *task, bool within_reach)
 {
@@ -389,13 +432,14 @@ static int start_plan(struct rd_task *task, bool within_reach)
 	bool mapped = prepared->plans[0]->mapped;
 	bool whole = mapped && prepared->plans[0]->scratch_chunks == 0;
 
-	task->prepared = prepared;
-	rd_exec_init(&task->exec, prepared->plans, &task->call, comm->links, prepared->channels,
+	task->exec = &prepared->exec;
+	rd_exec_init(task->exec, prepared->plans, &task->call, comm->links, prepared->channels,
 		whole ? SIZE_MAX : prepared->piece_size, prepared->scratch, prepared->tickets);
-	task->exec.stride = comm->channels;
-	task->exec.lend_min = comm->costs.lend_min[rd_dealing_of(task->call.problem.collective)];
+	task->exec->stride = comm->channels;
+	task->exec->lend_min = comm->costs.lend_min[rd_dealing_of(task->call.problem.collective)];
 	if (mapped)
-		task->exec.reached = comm->introduction.reached;
+		task->exec->reached = comm->introduction.reached;
+	note_memo(task, prepared);
 	return 0;
 }
 
@@ -417,13 +461,18 @@ static int start_task(struct rd_task *task)
 		tell_call(task);
 	if (task->comm->times_calls)
 		task->began_ns = rd_clock_ns();
+	if (start_again(task)) {
+		task->introducing = false;
+		task->started = true;
+		return 0;
+	}
 	if (task->call.terms && task->call.terms->has_op && !task->call.terms->op.combine)
 		err = rd_op_scale(&task->call);
 	if (err)
 		return err;
 	task->introducing = rd_introduces(task->comm, &task->call);
 	if (task->introducing)
-		rd_introduce(task->comm, &task->call, &task->exec);
+		task->exec = rd_introduce(task->comm, &task->call);
 	else
 		err = start_plan(task, false);
 	task->started = !err;
@@ -480,11 +529,11 @@ static int step_task(struct rd_task *tasks, struct rd_task *task, int *left)
 
 	if (!task->started)
 		return moved;
-	moved = rd_exec_step(&task->exec);
+	moved = rd_exec_step(task->exec);
 	if (moved == RD_DONE && task->introducing) {
 		int err = go_on(task);
 
-		moved = err ? err : rd_exec_step(&task->exec);
+		moved = err ? err : rd_exec_step(task->exec);
 		if (moved == RD_IDLE)
 			moved = RD_MOVED;
 	}

@@ -31,10 +31,9 @@ struct rd_task {
 	bool queued; /* on a stream: later calls may wait for its turn to end */
 	bool introducing; /* its exec exchanges cards (introduce.h); the call itself comes next */
 	bool started, done;
-	struct rd_prepared *prepared;
 	struct rd_choice *choice;
 	int64_t began_ns; /* where calls are timed */
-	struct rd_exec exec;
+	struct rd_exec *exec; /* once it is started */
 };
 
 /* Whether a transfer is this rank's sending side. */

@@ -361,3 +361,65 @@ Test(calls, of_no_elements_need_no_buffers, .timeout = 60)
 	run(2, "shm", empty_ones);
 	run(1, NULL, empty_ones);
 }
+
+/* ---- Again and again ------------------------------------------------------------------------- */
+
+static int add(struct citizen *citizen, int count, rondo_op op, int wanted)
+{
+	int in[3] = { 1, 2, 3 }, out[4] = { -1, -1, -1, -1 };
+
+	TRY(rondo_all_reduce(citizen->comm, in, out, count, RONDO_I32, op, NULL));
+	for (int i = 0; i < 4; i++)
+		if (out[i] != (i < count ? in[i] * wanted : -1))
+			return world_say(
+				citizen, "%d of %d of %s: %d", i, count, rondo_op_name(op), out[i]);
+	return 0;
+}
+
+static int add_doubles(struct citizen *citizen)
+{
+	double in[2] = { 0.5, 0.25 }, out[2];
+
+	TRY(rondo_all_reduce(citizen->comm, in, out, 2, RONDO_F64, RONDO_SUM, NULL));
+	if (out[0] != 0.5 * citizen->size || out[1] != 0.25 * citizen->size)
+		return world_say(citizen, "the doubles are %g and %g", out[0], out[1]);
+	return 0;
+}
+
+static int say(struct citizen *citizen, int root)
+{
+	int said = citizen->rank == root ? 100 + root : -1;
+
+	TRY(rondo_broadcast(citizen->comm, &said, &said, 1, RONDO_I32, root, NULL));
+	return said == 100 + root ? 0 : world_say(citizen, "rank %d said %d", root, said);
+}
+
+/* Each call differs from the one before in one thing, and is made twice. */
+static int vary_one_thing(struct citizen *citizen)
+{
+	int size = citizen->size, err = 0;
+
+	for (int i = 0; i < 20 && !err; i++) {
+		int twice = i / 2 % 5;
+
+		if (twice == 0)
+			err = add(citizen, 2, RONDO_SUM, size);
+		else if (twice == 1)
+			err = add(citizen, 3, RONDO_SUM, size);
+		else if (twice == 2)
+			err = add(citizen, 3, RONDO_MAX, 1);
+		else if (twice == 3)
+			err = add_doubles(citizen);
+		else
+			err = add(citizen, 2, RONDO_MIN, 1);
+		if (!err)
+			err = say(citizen, i / 2 % size);
+	}
+	return err;
+}
+
+Test(calls, that_differ_from_the_last_in_one_thing_are_not_taken_for_it, .timeout = 60)
+{
+	run(2, "shm", vary_one_thing);
+	run(3, "mixed", vary_one_thing);
+}
