@@ -405,11 +405,11 @@ static int vary_one_thing(struct citizen *citizen)
 		if (twice == 0)
 			err = add(citizen, 2, RONDO_SUM, size);
 		else if (twice == 1)
-			err = add(citizen, 3, RONDO_SUM, size);
-		else if (twice == 2)
-			err = add(citizen, 3, RONDO_MAX, 1);
-		else if (twice == 3)
 			err = add_doubles(citizen);
+		else if (twice == 2)
+			err = add(citizen, 3, RONDO_SUM, size);
+		else if (twice == 3)
+			err = add(citizen, 3, RONDO_MAX, 1);
 		else
 			err = add(citizen, 2, RONDO_MIN, 1);
 		if (!err)
