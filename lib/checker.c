@@ -124,17 +124,12 @@ static int check_flush(const struct rd_plan *plan, int i)
 	return 0;
 }
 
-static bool is_between_holds(const struct rd_step *step)
-{
-	return step->kind == RD_STEP_HOLD || step->kind == RD_STEP_FLUSH;
-}
-
 /* What is held is merged before any other message is taken. */
 static int check_hold(const struct rd_plan *plan, int i)
 {
 	int merge = i + 1;
 
-	while (merge < plan->step_count && is_between_holds(&plan->steps[merge]))
+	while (merge < plan->step_count && rd_step_is_before_merge(&plan->steps[merge]))
 		merge++;
 	if (merge == plan->step_count || plan->steps[merge].kind != RD_STEP_MERGE ||
 		plan->steps[merge].chunk != plan->steps[i].chunk)
@@ -154,12 +149,24 @@ static int check_merge(const struct rd_plan *plan, int i)
 
 	if (plan->problem.size > RD_MERGE_MOST)
 		return rd_step_wrong(plan, i, "more than %d ranks", RD_MERGE_MOST);
-	for (int k = i - 1; k >= 0 && is_between_holds(&plan->steps[k]); k--)
+	for (int k = i - 1; k >= 0 && rd_step_is_before_merge(&plan->steps[k]); k--)
 		held += plan->steps[k].kind == RD_STEP_HOLD;
 	if (held == 0 || held != plan->problem.size - 1)
 		return rd_step_wrong(plan, i, "it merges the messages of %d ranks, and %d are held",
 			plan->problem.size - 1, held);
 	return 0;
+}
+
+int rd_check_merge(const struct rd_plan *plan, int step)
+{
+	switch (plan->steps[step].kind) {
+	case RD_STEP_HOLD:
+		return check_hold(plan, step);
+	case RD_STEP_MERGE:
+		return check_merge(plan, step);
+	default:
+		return 0;
+	}
 }
 
 static int check_signal(const struct rd_plan *plan, int i)
@@ -248,10 +255,8 @@ static int check_step(const struct rd_plan *plan, int i)
 		err = check_peer(plan, i, step->to);
 	if (!err && rd_step_reads(step))
 		err = check_where(plan, i, step->from, "reads");
-	if (!err && step->kind == RD_STEP_HOLD)
-		err = check_hold(plan, i);
-	if (!err && step->kind == RD_STEP_MERGE)
-		err = check_merge(plan, i);
+	if (!err)
+		err = rd_check_merge(plan, i);
 	return err ? err : check_into(plan, i);
 }
 

@@ -1,7 +1,7 @@
 /*
  * The checker: proves a set of plans right, symbolically, with no I/O, for one collective on `size`
- * ranks, by running them over links that hold two messages in each direction (rondo/transport.h): one at
- * the sender, in the memory it came from, and one at the receiver.
+ * ranks, by running them over links that hold two messages in each direction (rondo/transport.h):
+ * one at the sender, in the memory it came from, and one at the receiver.
  *
  * What it proves, of the finished plans (the very steps that the executors run):
  *   - at the end each output chunk that the collective promises holds each rank's contribution
@@ -28,5 +28,9 @@ int rd_check_plans(struct rd_plan *const *plans, int size);
 /* Writes the algorithm's plans for every rank and checks them. The layout may be NULL. */
 int rd_check_algorithm(const struct rd_algorithm *algorithm, enum rd_collective collective,
 	int size, int root, int target, const struct rd_layout *layout);
+
+/* Of a HOLD or MERGE, whether it stands where one may: one message of each other rank is held,
+   right before they are merged. 0 for any other step. For who runs plans that are not proved. */
+int rd_check_merge(const struct rd_plan *plan, int step);
 
 #endif

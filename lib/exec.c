@@ -587,13 +587,17 @@ static int run_flush(struct rd_exec *exec, int channel, const struct rd_step *st
 
 /* ---- One message from every other rank ------------------------------------------------------- */
 
-/* What has come stays where it lies until the MERGE. */
-static int run_hold(struct rd_exec *exec, int channel, size_t piece, const struct rd_step *step)
+/* What has come stays where it lies until the MERGE, which is told where that is. */
+static int run_hold(struct rd_exec *exec, int channel, size_t piece, int index)
 {
+	const struct rd_step *step = step_at(exec, channel, index);
 	size_t size = slice_count(exec, step->chunk, piece) * exec->element;
 	struct rd_message message;
+	int moved = take(exec, link_to(exec, step->peer, channel), step, NULL, size, &message);
 
-	return take(exec, link_to(exec, step->peer, channel), step, NULL, size, &message);
+	if (moved > 0)
+		*ticket_of(exec, channel, index) = (uintptr_t)message.data;
+	return moved;
 }
 
 /* Ours may lie where the result goes: so the rest is put aside until it has been read. */
@@ -610,21 +614,29 @@ static void merge_block(struct rd_exec *exec, const struct rd_step *step, char *
 		rd_average(into, count, exec->call.type, last + 1);
 }
 
-static int run_merge(struct rd_exec *exec, int channel, size_t piece, const struct rd_step *step)
+/* By rank: where its value lies. The HOLDs, and flushes of what was sent, are right before the MERGE. */
+static void find_sources(const struct rd_exec *exec, int channel, int merge, const char **sources)
 {
+	for (int i = merge - 1, held = 1; held < exec->call.problem.size; i--) {
+		const struct rd_step *step = step_at(exec, channel, i);
+
+		if (step->kind != RD_STEP_HOLD)
+			continue;
+		sources[step->peer] = (const char *)(uintptr_t)*ticket_of(exec, channel, i);
+		held++;
+	}
+}
+
+static void run_merge(struct rd_exec *exec, int channel, size_t piece, int index)
+{
+	const struct rd_step *step = step_at(exec, channel, index);
 	size_t count = slice_count(exec, step->chunk, piece), most = BLOCK / exec->element;
 	int rank = exec->call.problem.rank, size = exec->call.problem.size;
 	char *into = locate(exec, step->into, channel, piece);
 	const char *sources[RD_MERGE_MOST];
 
-	for (int peer = 0; peer < size; peer++) {
-		struct rd_link *link = peer == rank ? NULL : link_to(exec, peer, channel);
-		struct rd_message message = { .data = NULL };
-
-		if (link && !link->ops->recv(link, NULL, count * exec->element, &message))
-			return wait_for(exec, link);
-		sources[peer] = link ? message.data : locate(exec, step->from, channel, piece);
-	}
+	find_sources(exec, channel, index, sources);
+	sources[rank] = locate(exec, step->from, channel, piece);
 	for (size_t done = 0; done < count; done += most) {
 		size_t at = done * exec->element;
 
@@ -633,7 +645,6 @@ static int run_merge(struct rd_exec *exec, int channel, size_t piece, const stru
 	for (int peer = 0; peer < size; peer++)
 		if (peer != rank)
 			link_to(exec, peer, channel)->ops->release(link_to(exec, peer, channel));
-	return RD_MOVED;
 }
 
 /* ---- Steps with direct access to peers' memory ---------------------------------------------- */
@@ -769,9 +780,10 @@ static int run_step(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
 	case RD_STEP_REDUCE_FORWARD:
 		return run_forward(exec, channel, cursor);
 	case RD_STEP_HOLD:
-		return run_hold(exec, channel, cursor->piece, step);
+		return run_hold(exec, channel, cursor->piece, cursor->step);
 	case RD_STEP_MERGE:
-		return run_merge(exec, channel, cursor->piece, step);
+		run_merge(exec, channel, cursor->piece, cursor->step);
+		return RD_MOVED;
 	case RD_STEP_COPY:
 		copy(locate(exec, step->into, channel, cursor->piece),
 			locate(exec, step->from, channel, cursor->piece),

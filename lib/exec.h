@@ -77,7 +77,8 @@ struct rd_exec {
 	char *scratch;         /* [channels][scratch_chunks][scratch_slice] */
 	int scratch_chunks;    /* the most of any channel's plan, as are steps_most */
 	size_t scratch_slice;  /* bytes */
-	uint64_t *tickets;     /* [channels][steps_most]: link->posted when the step had sent */
+	/* [channels][steps_most]: link->posted when the step had sent; of a HOLD, where its message lies. */
+	uint64_t *tickets;
 	int steps_most;
 	struct rd_signature signature; /* all but the chunk */
 	struct rd_cursor cursors[RD_CHANNELS_MAX];

@@ -118,6 +118,12 @@ static inline bool rd_step_sends(const struct rd_step *step)
 	       step->kind == RD_STEP_REDUCE_FORWARD;
 }
 
+/* What may stand between a HOLD and its MERGE. */
+static inline bool rd_step_is_before_merge(const struct rd_step *step)
+{
+	return step->kind == RD_STEP_HOLD || step->kind == RD_STEP_FLUSH;
+}
+
 /* Whether it puts a message on a link to `to`: data or a signal; and takes one from `peer`. */
 static inline bool rd_step_puts(const struct rd_step *step)
 {

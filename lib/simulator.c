@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "checker.h"
 #include "error.h"
 #include "event.h"
 
@@ -468,11 +469,10 @@ static int check_peers(const struct rd_plan *plan)
 			err = check_peer(plan, i, step->peer);
 		if (!err && rd_step_puts(step))
 			err = check_peer(plan, i, step->to);
-		if (!err && (step->kind == RD_STEP_COMBINE || step->kind == RD_STEP_MERGE) &&
-			plan->problem.size < 2)
+		if (!err && step->kind == RD_STEP_COMBINE && plan->problem.size < 2)
 			err = rd_step_wrong(plan, i, "there is no second rank");
-		if (!err && step->kind == RD_STEP_MERGE && plan->problem.size > RD_MERGE_MOST)
-			err = rd_step_wrong(plan, i, "more than %d ranks", RD_MERGE_MOST);
+		if (!err)
+			err = rd_check_merge(plan, i);
 		if (err)
 			return err;
 	}
@@ -494,9 +494,6 @@ static void mark_pairs(const struct simulator *simulator, char *used)
 				used[rank * size + step->peer] = used[step->peer * size + rank] = 1;
 			if (rd_step_puts(step))
 				used[rank * size + step->to] = used[step->to * size + rank] = 1;
-			for (int peer = 0; step->kind == RD_STEP_MERGE && peer < size; peer++)
-				if (peer != rank)
-					used[rank * size + peer] = used[peer * size + rank] = 1;
 		}
 	}
 }

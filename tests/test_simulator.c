@@ -507,3 +507,21 @@ Test(simulator, refuses_what_cannot_be_simulated)
 		"rank 1, step 0 (fetch chunk 0, in[0] of 2, to out[0]): no link leads to rank 2");
 	world_destroy(&world);
 }
+
+/* It would look for a message where none is known to lie. */
+Test(simulator, refuses_to_merge_what_is_not_held)
+{
+	struct world world = {
+		.collective = RD_REDUCE, .size = 3, .type = RONDO_I32, .op = RONDO_SUM, .count = 4
+	};
+	struct rd_simulation set = plain;
+	struct rd_simulated simulated;
+
+	set.size = 3;
+	cr_assert(world_create(&world, "one_round"), "%s", rondo_last_error());
+	world.plans[0]->steps[1].peer = 1;
+	cr_expect_eq(world_simulate(&world, &set, &simulated), RONDO_INVALID);
+	cr_expect_str_eq(rondo_last_error(),
+		"rank 0, step 1 (hold chunk 0 from 1): step 0 already holds rank 1's message");
+	world_destroy(&world);
+}

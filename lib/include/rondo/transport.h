@@ -46,7 +46,7 @@ struct rd_tag {
 struct rd_message {
 	const void *data; /* in place, or `into`; 8-byte aligned unless it is `into` */
 	size_t size;
-	const struct rd_tag *tag; /* valid until release() */
+	const struct rd_tag *tag; /* both stay where they are until release() */
 };
 
 struct rd_link;
