@@ -261,7 +261,8 @@ static int measure_nothing(void *argument)
 
 	(void)argument;
 	idle.run = do_nothing;
-	if (rondo_comm_create(&comm, NULL) || bench_measure(&options, comm, NULL, send, recv, NULL, &row))
+	if (rondo_comm_create(&comm, NULL) ||
+		bench_measure(&options, comm, NULL, send, recv, NULL, &row))
 		return 2;
 	rondo_comm_destroy(comm);
 	/* Two rounds of checking; in place, one rank's sum is what it sent. */
@@ -558,16 +559,36 @@ Test(bench, the_floor_measures_what_it_promises, .timeout = 120)
 	cr_assert_null(strstr(outcome->text, "nan"), "%s", outcome->text);
 }
 
+/* The number behind this text. */
+static double number_after(const char *text, const char *words)
+{
+	const char *at = strstr(text, words);
+
+	cr_assert_not_null(at, "no '%s' in:\n%s", words, text);
+	return strtod(at + strlen(words), NULL);
+}
+
 Test(bench, init_tells_the_time_and_the_memory_of_a_comm, .timeout = 120)
 {
-	static const char *const parts[] = { "a comm of 2 ranks", "3 times, the slowest rank",
-		"once made", "after calls of 8 B", "after calls of 16 MiB" };
 	struct outcome *outcome = run_bench("init --ranks 2 -n 3");
+	const char *text = outcome->text;
 
-	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
-	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
-		cr_assert(strstr(outcome->text, parts[i]), "no '%s' in:\n%s", parts[i],
-			outcome->text);
+	cr_assert_eq(outcome->status, 0, "%s", text);
+	cr_expect_not_null(strstr(text, "a comm of 2 ranks"), "%s", text);
+
+	double median = number_after(text, "3 times, the slowest rank: median ");
+	double least = number_after(text, ", least "), most = number_after(text, ", most ");
+
+	/* In milliseconds: to make a comm is a matter of some, and of no minute. */
+	cr_expect(0 < least && least <= median && median <= most && most < 60e3, "%s", text);
+
+	double made = number_after(text, "once made: "), used;
+
+	cr_expect(0 < made && made < 1 << 20, "%s", text);
+	cr_expect_geq(number_after(text, "after calls of 8 B: "), made, "%s", text);
+	/* The links' rooms are filled, at the least: some messages of 128 KiB. */
+	used = number_after(text, "after calls of 16 MiB: ");
+	cr_expect(used >= made + 128 && used < 1 << 20, "%s", text);
 }
 
 Test(bench, init_without_processes_says_how_to_have_some)
@@ -598,8 +619,8 @@ Test(bench, a_sweep_compares_what_is_chosen_with_the_best, .timeout = 120)
 		"barrier" };
 
 	for (size_t i = 0; i < sizeof(collectives) / sizeof(*collectives); i++) {
-		struct outcome *outcome = run_bench(
-			"%s --ranks 2 -b 8 -e 512 -f 8 --sweep --quick", collectives[i]);
+		struct outcome *outcome =
+			run_bench("%s --ranks 2 -b 8 -e 512 -f 8 --sweep --quick", collectives[i]);
 		int points = strcmp(collectives[i], "barrier") == 0 ? 1 : 3;
 		char footer[32];
 
@@ -615,5 +636,6 @@ Test(bench, a_sweep_of_what_cannot_be_swept_is_refused, .timeout = 30)
 	refused("all_reduce --sweep", "--sweep needs ranks in processes");
 	refused("sendrecv --ranks 2 --sweep", "there are no algorithms of sendrecv");
 	refused("sendrecv --ranks 2 --explain", "there are no algorithms of sendrecv");
-	refused("init --ranks 2 --sweep", "--sweep and --explain go with a collective, not with init");
+	refused("init --ranks 2 --sweep",
+		"--sweep and --explain go with a collective, not with init");
 }

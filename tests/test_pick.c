@@ -89,9 +89,10 @@ Test(pick, takes_the_calmest_of_what_costs_alike_where_ranks_share_cores)
 	market.costs.switch_ns = 1000;
 	choice = choice_of(&market, RD_ALL_REDUCE, 8 << 20, false);
 	cr_assert_leq(choice.shape.rounds, 4, "%s", choice.algorithm->name);
-	/* Over memory that ranks share, the fewest links. */
-	market.costs.links[RD_NEAR] = link_of(200, 150);
-	choice = choice_of(&market, RD_ALL_REDUCE, 8 << 20, false);
+	/* Over memory that ranks share, the fewest links; halving would have the fewest rounds. */
+	market.costs.links[RD_NEAR] = link_of(100, 20);
+	market.costs.switch_ns = 3000;
+	choice = choice_of(&market, RD_ALL_REDUCE, 4 << 20, false);
 	expect(&choice, "ring");
 }
 

@@ -318,6 +318,7 @@ Test(topo, a_picture_has_every_device_rank_and_edge, .init = begin_folder, .fini
 	cr_assert_eq(count(svg, "class=\"gpu\""), 8);
 	cr_assert_eq(count(svg, "class=\"nic\""), 11);
 	cr_assert_eq(count(svg, "class=\"switch\""), 8);
+	cr_assert_eq(count(svg, "class=\"bridge\""), 11);
 	cr_assert_eq(count(svg, "class=\"nvswitch\""), 1);
 	cr_assert_eq(count(svg, "class=\"numa\""), 2);
 	cr_assert_eq(count(svg, "class=\"core\""), 112);
