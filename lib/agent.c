@@ -590,7 +590,7 @@ static void finish(struct rd_agent *agent)
 	pthread_mutex_unlock(&agent->lock);
 	rd_agent_await(agent, agent->launched);
 	/* What the caller launched on its own streams. */
-	if (board->one_process)
+	if (board->one_process || board->messages)
 		board->ops->stream_synchronize(board->device, board->stream);
 }
 

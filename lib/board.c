@@ -7,11 +7,13 @@
 #include <unistd.h>
 
 #include "agent.h"
+#include "algorithms.h"
 #include "error.h"
 #include "group.h"
 #include "log.h"
 #include "memory.h"
 #include "mesh/mapped.h"
+#include "messages.h"
 #include "steps.h"
 #include "stream.h"
 
@@ -40,7 +42,7 @@ int rd_kernel_read(const char *text, enum rd_kernel *kernel)
 		return 0;
 	}
 	return rd_fail(RONDO_SETTING,
-		"RONDO_KERNEL is \"%.40s\": choose auto, fused, stepped or staged", text);
+		"RONDO_KERNEL is \"%.40s\": choose auto, fused, stepped, messages or staged", text);
 }
 
 int rd_board_device(const struct rd_settings *settings, int *device, uint32_t *pci)
@@ -117,8 +119,9 @@ struct card {
 	int32_t blocks;
 };
 
-static int gather(struct rondo_comm *comm, const void *mine, void *all, size_t size)
+int rd_board_gather(struct rd_board *board, const void *mine, void *all, size_t size)
 {
+	struct rondo_comm *comm = board->comm;
 	struct rd_task task = {
 		.comm = comm,
 		.call = {
@@ -141,14 +144,13 @@ static int gather(struct rondo_comm *comm, const void *mine, void *all, size_t s
 	return rd_run(&task, 1);
 }
 
-/* Whether it is so on all ranks. */
-static int all_agree(struct rondo_comm *comm, bool mine, bool *all)
+int rd_board_agree(struct rd_board *board, bool mine, bool *all)
 {
 	unsigned char one = mine, answers[RD_WORK_RANKS];
-	int err = gather(comm, &one, answers, 1);
+	int err = rd_board_gather(board, &one, answers, 1);
 
 	*all = !err;
-	for (int rank = 0; rank < comm->size && !err; rank++)
+	for (int rank = 0; rank < board->comm->size && !err; rank++)
 		*all &= answers[rank];
 	return err;
 }
@@ -181,7 +183,8 @@ static void write_card(struct rd_board *board, struct card *card)
 	card->kernel = board->kernel;
 	card->at_once = board->ops->shared_at_once(board->device);
 	card->blocks = board->ops->blocks(board->device);
-	if (comm->size == 1 || board->kernel == RD_KERNEL_STAGED)
+	if (comm->size == 1 || board->kernel == RD_KERNEL_STAGED ||
+		board->kernel == RD_KERNEL_MESSAGES)
 		return;
 	if (board->ops->alloc(board->device, sizeof(*board->desk), &desk) == 0)
 		board->desk = board->desks[comm->rank % RD_WORK_RANKS] = desk;
@@ -227,6 +230,15 @@ static bool map_desk(struct rd_board *board, int peer, const struct card *card, 
 	return size >= sizeof(struct rd_desk);
 }
 
+static void find_own_process(struct rd_board *board)
+{
+	const struct rd_member *members = rd_lifeline_members(board->comm->lifeline);
+
+	for (int peer = 0; peer < board->comm->size && peer < RD_WORK_RANKS; peer++)
+		board->same_process[peer] =
+			same_process(&members[peer].place, &members[board->comm->rank].place);
+}
+
 static bool map_peers(struct rd_board *board, const struct card *cards)
 {
 	const struct rd_member *members = rd_lifeline_members(board->comm->lifeline);
@@ -237,7 +249,6 @@ static bool map_peers(struct rd_board *board, const struct card *cards)
 
 		if (peer == comm->rank)
 			continue;
-		board->same_process[peer] = same_process(there, &members[comm->rank].place);
 		if (!map_page(board, peer, &cards[peer]) ||
 			!map_desk(board, peer, &cards[peer], there->device)) {
 			rd_log(RD_INFO, RD_ROUTE, "rank %d cannot map device memory of rank %d: %s",
@@ -292,9 +303,9 @@ static int try_direct(struct rd_board *board, const struct card *cards, bool *di
 		*direct = cards[rank].able;
 	if (!*direct)
 		return 0;
-	err = all_agree(comm, map_peers(board, cards) && write_checks(board), direct);
+	err = rd_board_agree(board, map_peers(board, cards) && write_checks(board), direct);
 	if (!err && *direct)
-		err = all_agree(comm, read_checks(board), direct);
+		err = rd_board_agree(board, read_checks(board), direct);
 	return err;
 }
 
@@ -354,34 +365,74 @@ static void tell_routes(const struct rd_board *board)
 	int rank = board->comm->rank;
 
 	for (int peer = 0; peer < board->comm->size; peer++)
-		if (peer != rank)
+		if (peer != rank &&
+			(!board->messages || rd_messages_link(board->messages, rank, peer)))
 			rd_log(RD_INFO, RD_ROUTE, "Channel 00 : %d[%x] -> %d[%x] via P2P/%s", rank,
 				members[rank].place.device_pci, peer,
 				members[peer].place.device_pci,
 				board->same_process[peer] ? "direct pointer" : "IPC");
 }
 
-static void choose_kernel(struct rd_board *board, const struct card *cards, bool direct)
+/* RONDO_ALGO names one that sends messages. */
+static bool asks_for_messages(const struct rondo_comm *comm)
+{
+	const struct rd_algorithm *named = rd_algorithm_named(comm->settings.algo);
+
+	return named && !named->mapped;
+}
+
+/*
+ * How this comm's calls run, and why. By direct access where all ranks reach each other; by
+ * messages where some do not, or RONDO_ALGO wants it so; through host memory where neither can be.
+ * On a device that processes share in turns every rank reaches every other, and nothing may spin:
+ * there are no messages.
+ */
+static const char *choose_kernel(struct rd_board *board, bool direct, bool turns, int *err)
 {
 	const struct rondo_comm *comm = board->comm;
-	bool turns = direct && takes_turns(board, cards);
+	enum rd_kernel asked = board->kernel;
+	bool named = asks_for_messages(comm), automatic = asked == RD_KERNEL_AUTO;
 
-	if (!direct)
-		board->kernel = RD_KERNEL_STAGED;
-	else if (board->kernel == RD_KERNEL_AUTO)
-		board->kernel = turns ? RD_KERNEL_STEPPED : RD_KERNEL_FUSED;
-	if (board->kernel == RD_KERNEL_FUSED) {
-		share_out_blocks(board, cards);
-		board->one_process = is_one_process(board);
+	board->kernel = RD_KERNEL_STAGED;
+	if (asked == RD_KERNEL_STAGED)
+		return "RONDO_KERNEL";
+	if (asked == RD_KERNEL_MESSAGES || (automatic && !turns && (named || !direct)))
+		*err = comm->size <= RD_WORK_RANKS ? rd_messages_create(board) : 0;
+	if (board->messages) {
+		board->kernel = RD_KERNEL_MESSAGES;
+		return !automatic ? "RONDO_KERNEL"
+		       : named    ? "RONDO_ALGO names an algorithm of messages"
+				  : "not all ranks reach each other's device memory";
 	}
-	if (direct)
+	if (!direct)
+		return "through host memory: not all ranks reach each other's device memory";
+	if (asked == RD_KERNEL_STEPPED || (turns && asked != RD_KERNEL_FUSED)) {
+		board->kernel = RD_KERNEL_STEPPED;
+		return turns ? "processes take turns on one device" : "RONDO_KERNEL";
+	}
+	board->kernel = RD_KERNEL_FUSED;
+	board->one_process = is_one_process(board);
+	return board->one_process ? "all ranks in one process" : "all ranks run at the same time";
+}
+
+static int find_kernel(struct rd_board *board, const struct card *cards)
+{
+	const char *why = NULL;
+	bool direct;
+	int err;
+
+	find_own_process(board);
+	share_out_blocks(board, cards);
+	err = try_direct(board, cards, &direct);
+	if (!err)
+		why = choose_kernel(board, direct, takes_turns(board, cards), &err);
+	if (err)
+		return err;
+	if (direct || board->messages)
 		tell_routes(board);
-	rd_log(RD_INFO, RD_ROUTE, "rank %d on %s device %d: %s (%s)", comm->rank, board->ops->name,
-		board->device, kernel_name(board->kernel),
-		!direct ? "through host memory: not all ranks reach each other's device memory"
-		: turns ? "processes take turns on one device"
-		: board->one_process ? "all ranks in one process"
-				     : "all ranks run at the same time");
+	rd_log(RD_INFO, RD_ROUTE, "rank %d on %s device %d: %s (%s)", board->comm->rank,
+		board->ops->name, board->device, kernel_name(board->kernel), why);
+	return 0;
 }
 
 /* ---- Making -------------------------------------------------------------------------------- */
@@ -413,23 +464,22 @@ static int meet(struct rd_board *board)
 {
 	struct rondo_comm *comm = board->comm;
 	struct card card, *cards = calloc((size_t)comm->size, sizeof(*cards));
-	bool direct = false;
 	int err;
 
 	if (!cards)
 		return rd_fail(RONDO_MEMORY, "no memory for the cards of %d ranks", comm->size);
 	write_card(board, &card);
-	err = gather(comm, &card, cards, sizeof(card));
+	err = rd_board_gather(board, &card, cards, sizeof(card));
 	for (int rank = 0; rank < comm->size && !err; rank++)
 		if ((unsigned)cards[rank].kernel >= RD_KERNEL_COUNT)
 			err = rd_fail(
 				RONDO_PROTOCOL, "rank %d sent a card that makes no sense", rank);
 	if (!err)
 		err = check_kernels(comm, cards);
-	if (!err)
-		err = try_direct(board, cards, &direct);
-	if (!err)
-		choose_kernel(board, cards, direct);
+	if (!err && comm->size == 1)
+		board->kernel = RD_KERNEL_STAGED;
+	else if (!err)
+		err = find_kernel(board, cards);
 	free(cards);
 	forget_calls(comm);
 	return err;
@@ -529,6 +579,7 @@ void rd_board_destroy(struct rd_board *board)
 	if (board->stream)
 		board->ops->stream_destroy(board->device, board->stream);
 	unmap_peers(board);
+	rd_messages_destroy(board->messages);
 	if (board->desk)
 		board->ops->free(board->desk);
 	if (board->page) {
@@ -563,7 +614,7 @@ bool rd_board_work(struct rd_board *board, const struct rd_call *call, struct rd
 	bool empty = call->count == 0 && !(call->terms && call->terms->in) && !meets;
 
 	/* A function of the program's runs on no device. */
-	if (board->kernel == RD_KERNEL_STAGED || empty ||
+	if (board->kernel == RD_KERNEL_STAGED || board->messages || empty ||
 		(call->terms && call->terms->op.combine) ||
 		(!meets && !(rd_mapped.collectives >> call->problem.collective & 1)))
 		return false;
@@ -834,26 +885,51 @@ static int run_alone(struct rd_lane *lane, const struct rd_task *task)
 	return lane->ops->copy(lane->device, lane->stream, call->out, call->in, size);
 }
 
-/* One kernel on the caller's stream, after what earlier calls on other streams have queued. */
-static int launch(
-	struct rd_board *board, struct rd_lane *lane, struct rd_task *task, struct rd_work *work)
+/* One kernel on the caller's stream, after what earlier calls on other streams have queued: work,
+   or steps. */
+static int queue_kernel(struct rd_board *board, struct rd_lane *lane, const struct rd_work *work,
+	const struct rd_steps *steps)
 {
 	const struct rd_device_ops *ops = board->ops;
 	bool captures = ops->stream_captures(lane->stream);
 	int err = 0;
 
+	if (!captures)
+		err = ops->stream_follow(board->device, lane->stream, board->stream);
+	if (!err)
+		err = work ? ops->run(board->device, lane->stream, work)
+			   : ops->run_steps(board->device, lane->stream, steps);
+	if (!err && !captures)
+		err = ops->stream_follow(board->device, board->stream, lane->stream);
+	return err ? rd_comm_fail(board->comm, err, board->comm->rank) : 0;
+}
+
+static int launch(
+	struct rd_board *board, struct rd_lane *lane, struct rd_task *task, struct rd_work *work)
+{
 	rd_run_name(task);
 	rd_board_fuse(board, &task->call, work);
 	work->exchanges = 1;
 	work->in[work->rank] = task->call.in;
 	work->out[work->rank] = task->call.out;
-	if (!captures)
-		err = ops->stream_follow(board->device, lane->stream, board->stream);
-	if (!err)
-		err = ops->run(board->device, lane->stream, work);
-	if (!err && !captures)
-		err = ops->stream_follow(board->device, board->stream, lane->stream);
-	return err ? rd_comm_fail(board->comm, err, board->comm->rank) : 0;
+	return queue_kernel(board, lane, work, NULL);
+}
+
+/* *launched: false where the call is for the agent, to stage. */
+static int launch_messages(
+	struct rd_board *board, struct rd_lane *lane, struct rd_task *task, bool *launched)
+{
+	bool captures = board->ops->stream_captures(lane->stream);
+	struct rd_steps steps;
+	int err = rd_messages_prepare(board->messages, &task->call.problem, captures, launched);
+
+	if (err)
+		return captures ? err : rd_comm_fail(board->comm, err, board->comm->rank);
+	if (!*launched)
+		return 0;
+	rd_run_name(task);
+	rd_messages_steps(board->messages, &task->call, &steps);
+	return queue_kernel(board, lane, NULL, &steps);
 }
 
 /* The stream says when it has come this far; the rest is the agent's. */
@@ -907,6 +983,7 @@ static int submit(struct rd_lane *lane, struct rd_task *tasks, int count, bool *
 {
 	struct rd_board *board = tasks->comm->board;
 	struct rd_work work;
+	bool launched = false;
 	int err = rd_lane_hold(lane, board->fault);
 
 	if (!err && atomic_load(&board->comm->failed))
@@ -917,6 +994,12 @@ static int submit(struct rd_lane *lane, struct rd_task *tasks, int count, bool *
 		return run_alone(lane, tasks);
 	if (board->one_process && rd_board_work(board, &tasks->call, &work))
 		return launch(board, lane, tasks, &work);
+	/* Blocks of different lengths and factors are the host's. */
+	if (board->messages && !is_transfer(tasks) && !tasks->call.terms) {
+		err = launch_messages(board, lane, tasks, &launched);
+		if (err || launched)
+			return err;
+	}
 	*handed = true;
 	return hand_over(board, lane, tasks, count);
 }

@@ -11,7 +11,9 @@
  *     kernel that has its own (fused);
  *   - elsewhere copies to host memory, makes the call there, and copies back (staged).
  * Where all ranks are threads of one process and fused, no agent is needed: kernels tell each other
- * the addresses, the call is one launch on the user's stream, and may be captured in a graph.
+ * the addresses, the call is one launch on the user's stream, and may be captured in a graph. So it
+ * is where kernels exchange messages (messages.h), for which not all ranks need to reach each
+ * other.
  *
  * All ranks decide alike: by what they told each other when the board was made.
  */
@@ -27,7 +29,8 @@
 	X(RD_KERNEL_AUTO, "auto") \
 	X(RD_KERNEL_STAGED, "staged") \
 	X(RD_KERNEL_STEPPED, "stepped") \
-	X(RD_KERNEL_FUSED, "fused")
+	X(RD_KERNEL_FUSED, "fused") \
+	X(RD_KERNEL_MESSAGES, "messages")
 
 enum rd_kernel {
 #define RD_KERNEL_ENUM(name, text) name,
@@ -78,6 +81,7 @@ struct rd_words {
 };
 
 struct rd_agent;
+struct rd_messages;
 
 #define RD_IMPORTS 64
 
@@ -96,6 +100,7 @@ struct rd_board {
 	int device;
 	enum rd_kernel kernel;
 	bool one_process; /* fused, and the caller launches */
+	struct rd_messages *messages; /* RD_KERNEL_MESSAGES: the caller launches; else NULL */
 	int blocks; /* of a fused kernel, at most */
 	void *stream;
 	struct rd_lane *lane; /* for calls on no stream, made when first needed */
@@ -143,6 +148,13 @@ int rd_board_takes(struct rondo_comm *comm, const struct rd_call *call, struct r
 int rd_board_run(struct rd_task *task);
 /* Queues checked calls, of one comm or several. */
 int rd_board_submit(struct rd_lane *lane, struct rd_task *tasks, int count);
+
+/* ---- For messages, while the board is made --------------------------------------------------- */
+
+/* What each rank has of so many bytes, by rank, on all ranks. */
+int rd_board_gather(struct rd_board *board, const void *mine, void *all, size_t size);
+/* Whether it is so on all ranks. */
+int rd_board_agree(struct rd_board *board, bool mine, bool *all);
 
 /* ---- For the agent ------------------------------------------------------------------------- */
 

@@ -52,7 +52,7 @@
 	X(gpu, INT, "RONDO_GPU", -1, -1, 1023,                                                      \
 		"device of this rank's calls; -1: the current one, else rank modulo devices where RONDO_DEVICE is set")  \
 	X(kernel, STRING, "RONDO_KERNEL", "auto", 0, 127,                                            \
-		"how GPUs run collectives: auto, fused, stepped, or staged through host memory")
+		"how GPUs run collectives: auto, fused, stepped, messages, or staged through host memory")
 
 /* X(variable): RONDO_ variables that are no settings but that something else of ours reads, say the
    launcher. They are not refused as unknown. */

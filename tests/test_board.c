@@ -34,6 +34,8 @@ static const struct way ways[] = {
 	{ "emulated:2,no-handles", "auto", false, NULL, RD_KERNEL_STAGED },
 	{ "emulated:2", "auto", false, "tcp", RD_KERNEL_STAGED },
 	{ "emulated:2", "auto", false, "mixed", RD_KERNEL_STAGED },
+	{ "emulated:4", "messages", true, NULL, RD_KERNEL_MESSAGES },
+	{ "emulated:4", "messages", false, "tcp", RD_KERNEL_MESSAGES },
 };
 #define WAYS (sizeof(ways) / sizeof(*ways))
 
