@@ -15,14 +15,27 @@
 /* Pretend GPUs of one process. */
 #define EMULATED_MAX 64
 
+#define EMULATED "emulated:"
+
 #define DRIVER "libcuda.so.1"
+
+/* "emulated:machine.json". */
+static bool is_file(const char *text)
+{
+	size_t length = strlen(text);
+
+	return !strncmp(text, EMULATED, strlen(EMULATED)) && length > strlen(EMULATED ".json") &&
+	       !strcmp(text + length - strlen(".json"), ".json");
+}
 
 int rd_device_read(const char *text, int *emulated)
 {
 	char end[16] = "";
 	int devices = 0;
 
-	*emulated = 0;
+	*emulated = is_file(text) ? -1 : 0;
+	if (*emulated)
+		return 0;
 	if (!*text || !strcmp(text, "auto") || !strcmp(text, "cuda") || !strcmp(text, "none"))
 		return 0;
 	if (sscanf(text, "emulated:%3d%15s", &devices, end) >= 1 && devices >= 1 &&
@@ -32,7 +45,7 @@ int rd_device_read(const char *text, int *emulated)
 	}
 	return rd_fail(RONDO_SETTING,
 		"RONDO_DEVICE is \"%.40s\": choose auto, cuda, none or emulated:N with N from 1 to "
-		"%d",
+		"%d, or emulated:FILE.json with a topology",
 		text, EMULATED_MAX);
 }
 
@@ -76,6 +89,8 @@ static const struct rd_device_ops *choose(bool load)
 
 	if (rd_device_read(text, &emulated))
 		return NULL;
+	if (emulated < 0)
+		return rd_emulated_load(text + strlen(EMULATED)) ? NULL : &rd_emulated;
 	if (emulated) {
 		rd_emulated_set(emulated, !strstr(text, "no-handles"));
 		return &rd_emulated;

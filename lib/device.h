@@ -96,7 +96,8 @@ const struct rd_device_ops *rd_device(bool load);
 /* Whether this process can have got device memory from anywhere so far. */
 bool rd_device_met(void);
 
-/* RONDO_SETTING where the text of RONDO_DEVICE makes no sense; *emulated: pretend GPUs, or 0. */
+/* RONDO_SETTING where the text of RONDO_DEVICE makes no sense; *emulated: pretend GPUs, 0 for none, -1 where
+   a file says how many. */
 int rd_device_read(const char *text, int *emulated);
 
 /* Whether `at` is device memory. Also where this build has no CUDA: then the story says so. */

@@ -21,29 +21,9 @@
 /* A stream that waits looks at its word again after so long, also when nobody woke it. */
 #define LOOK_NS 1000000
 
-static int device_count;
-static bool has_handles = true;
-
-void rd_emulated_set(int count, bool handles)
-{
-	device_count = count;
-	has_handles = handles;
-}
-
-static int count(void)
-{
-	return device_count;
-}
-
 static int current(void)
 {
 	return -1;
-}
-
-/* Bus 0xe0 upwards: no machine's own. */
-static uint32_t pci(int device)
-{
-	return (uint32_t)(0xe0 + device) << 8;
 }
 
 /* Streams are threads: all run at once. What that decides is tested by RONDO_KERNEL. */
@@ -55,10 +35,10 @@ static bool shared_at_once(int device)
 
 static int check_device(int device)
 {
-	if (device >= 0 && device < device_count)
+	if (device >= 0 && device < rd_emulated_count())
 		return 0;
 	return rd_fail(RONDO_INVALID, "there is no device %d: this process sees %d (RONDO_DEVICE)",
-		device, device_count);
+		device, rd_emulated_count());
 }
 
 /* ---- Memory -------------------------------------------------------------------------------- */
@@ -200,7 +180,7 @@ static int export(const void *base, struct rd_handle *handle)
 {
 	struct ticket ticket = { .pid = getpid(), .fd = -1 };
 
-	if (!has_handles)
+	if (!rd_emulated_has_handles())
 		return rd_fail(RONDO_UNSUPPORTED, "these pretend GPUs have no IPC handles");
 	pthread_mutex_lock(&lock);
 	for (const struct block *block = blocks_known; block; block = block->next) {
@@ -243,17 +223,22 @@ static int open_ticket(struct block *block, const struct ticket *ticket)
 static int import(int device, const struct rd_handle *handle, void **base, size_t *size)
 {
 	struct ticket ticket;
+
+	memcpy(&ticket, handle, sizeof(ticket));
+
+	int err = rd_emulated_reach(device, (int)ticket.device);
+
+	if (err)
+		return err;
+
 	struct block *block = calloc(1, sizeof(*block));
 
-	(void)device;
-	memcpy(&ticket, handle, sizeof(ticket));
 	if (!block)
 		return rd_fail(RONDO_MEMORY, "no memory for a mapping");
 	block->imported = true;
 	block->allocation.device = (int)ticket.device;
 
-	int err = open_ticket(block, &ticket);
-
+	err = open_ticket(block, &ticket);
 	if (err) {
 		free_block(block);
 		return err;
@@ -267,13 +252,6 @@ static void drop(int device, void *base)
 {
 	(void)device;
 	unmap(forget(base, true));
-}
-
-static int peer(int device, int other)
-{
-	(void)device;
-	(void)other;
-	return 0;
 }
 
 static int share(void *memory, size_t size)
@@ -560,9 +538,9 @@ static int blocks(int device)
 
 const struct rd_device_ops rd_emulated = {
 	.name = "emulated",
-	.count = count,
+	.count = rd_emulated_count,
 	.current = current,
-	.pci = pci,
+	.pci = rd_emulated_pci,
 	.shared_at_once = shared_at_once,
 	.find = find,
 	.alloc = alloc,
@@ -570,7 +548,7 @@ const struct rd_device_ops rd_emulated = {
 	.export = export,
 	.import = import,
 	.drop = drop,
-	.peer = peer,
+	.peer = rd_emulated_reach,
 	.share = share,
 	.unshare = stop_sharing,
 	.stream_create = stream_create,

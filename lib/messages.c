@@ -1,5 +1,6 @@
 #include "messages.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +23,7 @@ struct rd_messages {
 	struct rd_mail *mail, *mails[RD_WORK_RANKS];
 	bool imported[RD_WORK_RANKS];
 	uint32_t reach[RD_WORK_RANKS]; /* by rank: bit p: there is a line between it and rank p */
-	struct rd_layout line;
+	struct rd_layout round;
 	int order[RD_WORK_RANKS], group[RD_WORK_RANKS];
 	struct shipped shipped[RD_COLLECTIVE_COUNT][RD_WORK_RANKS]; /* by root */
 };
@@ -38,6 +39,65 @@ int rd_messages_channels(const struct rd_messages *messages)
 }
 
 /* ---- Mail ---------------------------------------------------------------------------------- */
+
+/*
+ * When a comm fails, kernels of this rank may still be writing to the mail of another rank in this
+ * process, which is at its end already: so whoever reaches a mail holds it, and the last to let go
+ * frees it. (Another process's is mapped here, and stays until it is dropped.)
+ */
+struct held {
+	struct held *next;
+	struct rd_mail *mail;
+	int holders;
+};
+
+static pthread_mutex_t held_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct held *all_held;
+
+static struct held **find_held(const struct rd_mail *mail)
+{
+	struct held **at = &all_held;
+
+	while (*at && (*at)->mail != mail)
+		at = &(*at)->next;
+	return at;
+}
+
+/* is_new: it was just made; else false where it has gone. */
+static bool hold(struct rd_mail *mail, bool is_new)
+{
+	struct held *held;
+
+	pthread_mutex_lock(&held_lock);
+	held = *find_held(mail);
+	if (!held && is_new) {
+		held = calloc(1, sizeof(*held));
+		if (held) {
+			*held = (struct held){ .next = all_held, .mail = mail };
+			all_held = held;
+		}
+	}
+	if (held)
+		held->holders++;
+	pthread_mutex_unlock(&held_lock);
+	return held;
+}
+
+static void let_go(struct rd_board *board, struct rd_mail *mail)
+{
+	struct held **at, *gone = NULL;
+
+	pthread_mutex_lock(&held_lock);
+	at = find_held(mail);
+	if (--(*at)->holders == 0) {
+		gone = *at;
+		*at = gone->next;
+	}
+	pthread_mutex_unlock(&held_lock);
+	if (gone)
+		board->ops->free(mail);
+	free(gone);
+}
 
 /* What ranks tell each other of their mail. */
 struct card {
@@ -58,6 +118,10 @@ static void write_card(struct rd_messages *messages, struct card *card)
 			board->comm->rank, rondo_last_error());
 		return;
 	}
+	if (!hold(mail, true)) {
+		board->ops->free(mail);
+		return;
+	}
 	messages->mail = messages->mails[board->comm->rank] = mail;
 	card->address = (uintptr_t)mail;
 	card->able = board->ops->export(mail, &card->handle) ? 1 : 2;
@@ -72,6 +136,8 @@ static bool map_mail(struct rd_messages *messages, int peer, const struct card *
 	if (board->same_process[peer]) {
 		if (!card->able ||
 			(there != board->device && board->ops->peer(board->device, there)))
+			return false;
+		if (!hold((struct rd_mail *)(uintptr_t)card->address, false))
 			return false;
 		messages->mails[peer] = (struct rd_mail *)(uintptr_t)card->address;
 		return true;
@@ -134,49 +200,45 @@ static uint32_t read_checks(struct rd_messages *messages)
 	return met;
 }
 
-/* ---- The line ------------------------------------------------------------------------------ */
+/* ---- The round ----------------------------------------------------------------------------- */
 
-/* Puts ranks at the line's places from `at` on, each within reach of the one before; the first
-   choices are those of `wish`. Steps are counted: a puzzle of 16 ranks may take long. */
-static bool lay_line(struct rd_messages *messages, const int *wish, int at, uint32_t laid,
-	bool closed, int *patience)
+/* Puts ranks at the round's places from `at` on, each within reach of the one before; the first
+   choices are those of `wish`. Tries are counted: a puzzle of 16 ranks may take long. */
+static bool lay_round(
+	struct rd_messages *messages, const int *wish, int at, uint32_t laid, int *tries)
 {
-	int size = messages->line.size, *order = messages->order;
+	int size = messages->round.size, *order = messages->order;
 
 	if (at == size)
-		return !closed || size <= 2 ||
-		       rd_messages_link(messages, order[size - 1], order[0]);
-	for (int i = 0; i < size && --*patience > 0; i++) {
+		return size <= 2 || rd_messages_link(messages, order[size - 1], order[0]);
+	for (int i = 0; i < size && --*tries > 0; i++) {
 		int rank = wish[i];
 
 		if (laid >> rank & 1 ||
 			(at > 0 && !rd_messages_link(messages, order[at - 1], rank)))
 			continue;
 		order[at] = rank;
-		if (lay_line(messages, wish, at + 1, laid | 1u << rank, closed, patience))
+		if (lay_round(messages, wish, at + 1, laid | 1u << rank, tries))
 			return true;
 	}
 	return false;
 }
 
-#define PATIENCE 100000
+#define TRIES 100000
 
-/* The comm's own line where its neighbours reach each other; else a round, or at least a line,
-   along which they do. Every rank comes to the same. */
-static void make_line(struct rd_messages *messages)
+/* The comm's own order where its neighbours reach each other; else a round along which they do, if
+   there is one. Every rank comes to the same. */
+static void make_round(struct rd_messages *messages)
 {
 	const struct rondo_comm *comm = messages->board->comm;
 	const int *wish = comm->layouts[0]->order;
-	int patience = PATIENCE;
+	int tries = TRIES;
 
-	messages->line = (struct rd_layout){ .size = comm->size,
+	messages->round = (struct rd_layout){ .size = comm->size,
 		.group_count = 1,
 		.order = messages->order,
 		.group = messages->group };
-	if (lay_line(messages, wish, 0, 0, true, &patience))
-		return;
-	patience = PATIENCE;
-	if (!lay_line(messages, wish, 0, 0, false, &patience))
+	if (!lay_round(messages, wish, 0, 0, &tries))
 		memcpy(messages->order, wish, (size_t)comm->size * sizeof(*wish));
 }
 
@@ -231,7 +293,7 @@ static struct rd_plan *find_plan(struct rd_messages *messages, const struct rd_p
 	struct rd_problem problem = *asked;
 	struct rd_plan *plan = NULL;
 
-	problem.layout = &messages->line;
+	problem.layout = &messages->round;
 	for (int round = *named ? 0 : 1; round < 2 && !plan; round++)
 		for (int i = 0; rd_algorithms[i] && !plan; i++)
 			if (round == 1 || strcmp(named, rd_algorithms[i]->name) == 0)
@@ -363,7 +425,7 @@ int rd_messages_create(struct rd_board *board)
 		rd_messages_destroy(messages);
 		return err;
 	}
-	make_line(messages);
+	make_round(messages);
 	board->messages = messages;
 	return 0;
 }
@@ -381,10 +443,10 @@ void rd_messages_destroy(struct rd_messages *messages)
 			if (messages->shipped[i][root].memory)
 				board->ops->free(messages->shipped[i][root].memory);
 		}
-	for (int peer = 0; peer < RD_WORK_RANKS; peer++)
-		if (messages->imported[peer])
-			board->ops->drop(board->device, messages->mails[peer]);
-	if (messages->mail)
-		board->ops->free(messages->mail);
+	for (int rank = 0; rank < RD_WORK_RANKS; rank++)
+		if (messages->imported[rank])
+			board->ops->drop(board->device, messages->mails[rank]);
+		else if (messages->mails[rank])
+			let_go(board, messages->mails[rank]);
 	free(messages);
 }

@@ -47,8 +47,8 @@
 		"milliseconds of silence after which a peer counts as lost")                       \
 	X(init_timeout_ms, INT, "RONDO_INIT_TIMEOUT_MS", 30000, 10, 86400000,                      \
 		"milliseconds in which all ranks must have met and connected")                     \
-	X(device, STRING, "RONDO_DEVICE", "auto", 0, 127,                                            \
-		"GPUs: auto (the CUDA driver, if the program uses it), cuda, none, or emulated:N")   \
+	X(device, PATHS, "RONDO_DEVICE", "auto", 0, 1023,                                            \
+		"GPUs: auto (the CUDA driver, if the program uses it), cuda, none, emulated:N or emulated:FILE.json")   \
 	X(gpu, INT, "RONDO_GPU", -1, -1, 1023,                                                      \
 		"device of this rank's calls; -1: the current one, else rank modulo devices where RONDO_DEVICE is set")  \
 	X(kernel, STRING, "RONDO_KERNEL", "auto", 0, 127,                                            \

@@ -139,6 +139,8 @@ static ON_DEVICE void begin_channel(
 	TOGETHER();
 }
 
+/* The call is over when all that was sent has been taken: then no peer writes to our mail any more,
+   which may be gone once the comm is. */
 static ON_DEVICE void end_channel(
 	const struct rd_steps *steps, const struct channel *shared, int channel)
 {
@@ -146,8 +148,12 @@ static ON_DEVICE void end_channel(
 
 	TOGETHER();
 	for (int peer = THREAD; peer < steps->size; peer += THREADS_HERE) {
-		mail->lines[peer][channel].sent = shared->sent[peer];
-		mail->lines[peer][channel].received = shared->received[peer];
+		struct rd_mail_line *line = &mail->lines[peer][channel];
+
+		line->sent = shared->sent[peer];
+		line->received = shared->received[peer];
+		if (!await(steps, &line->taken, shared->sent[peer], peer))
+			return;
 	}
 }
 

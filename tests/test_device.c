@@ -11,6 +11,7 @@
 
 #include "contract.h"
 #include "device.h"
+#include "emulated.h"
 #include "rondo.h"
 #include "word.h"
 
@@ -57,11 +58,56 @@ Test(device, a_setting_that_makes_no_sense_is_refused_with_the_choices)
 		cr_expect_eq(rd_device_read(wrong[i], &emulated), RONDO_SETTING, "%s", wrong[i]);
 		cr_expect(strstr(rondo_last_error(), "choose auto, cuda, none or emulated:N"));
 	}
+	cr_expect_eq(rd_device_read("emulated:.json", &emulated), RONDO_SETTING);
+	cr_expect_eq(rd_device_read("emulated:a.json", &emulated), 0);
+	cr_expect_eq(emulated, -1);
 	cr_expect_eq(rd_device_read("emulated:64", &emulated), 0);
 	cr_expect_eq(emulated, 64);
 	cr_expect_eq(rd_device_read("", &emulated), 0);
 	cr_expect_eq(rd_device_read("auto", &emulated), 0);
 	cr_expect_eq(emulated, 0);
+}
+
+#define MACHINE(name) "emulated:" RONDO_TOPOLOGIES "/" name ".json"
+
+/* Eight GPUs in a ring of NVLinks, each the third from its neighbours by number. */
+Test(device, a_machine_from_a_file_says_how_many_there_are_and_who_reaches_whom)
+{
+	const struct rd_device_ops *ops = pretend(MACHINE("neighbours"));
+	struct rd_handle handle;
+	void *memory = alloc_on(7, 100), *mapped;
+	size_t size;
+
+	cr_expect_eq(rondo_device_count(), 8);
+	cr_expect_eq(ops->pci(0), 0x1b00);
+	cr_expect_eq(ops->pci(7), 0xdb00);
+	for (int a = 0; a < 8; a++)
+		for (int b = 0; b < 8; b++)
+			cr_expect_eq(ops->peer(a, b) == 0,
+				a == b || (a - b + 8) % 8 == 3 || (a - b + 8) % 8 == 5, "%d %d", a,
+				b);
+	cr_assert_eq(ops->export(memory, &handle), 0);
+	cr_expect_eq(ops->import(3, &handle, &mapped, &size), RONDO_UNSUPPORTED);
+	cr_expect(strstr(rondo_last_error(), "device 3 cannot reach the memory of device 7"), "%s",
+		rondo_last_error());
+	cr_assert_eq(ops->import(2, &handle, &mapped, &size), 0, "%s", rondo_last_error());
+	ops->drop(2, mapped);
+	rondo_mem_free(memory);
+}
+
+Test(device, a_machine_that_cannot_be_had_is_an_error_that_says_why)
+{
+	static const char *const files[][2] = { { "/no/such.json", "no/such.json" },
+		{ RONDO_TOPOLOGIES "/vm.json", "has no GPU" },
+		{ RONDO_TOPOLOGIES "/two_nodes.json", "has 2 hosts" } };
+
+	for (int i = 0; i < 3; i++) {
+		cr_expect_neq(rd_emulated_load(files[i][0]), 0);
+		cr_expect(strstr(rondo_last_error(), files[i][1]), "%s", rondo_last_error());
+	}
+	setenv("RONDO_HOST", "node1", 1);
+	cr_expect_eq(rd_emulated_load(files[2][0]), 0, "%s", rondo_last_error());
+	cr_expect_eq(rd_emulated_count(), 4);
 }
 
 Test(device, none_means_none_and_says_so)
@@ -185,7 +231,7 @@ Test(device, a_handle_that_is_none_is_refused_and_leaves_nothing)
 	cr_assert_eq(ops->export(memory, &handle), 0);
 	cr_expect_neq(ops->export(memory + 1, &broken), 0);
 	rondo_mem_free(memory);
-	cr_expect_neq(ops->import(0, &handle, &base, &size), 0);
+	cr_expect_neq(ops->import(2, &handle, &base, &size), 0);
 	memset(&broken, 0xff, sizeof(broken));
 	cr_expect_neq(ops->import(0, &broken, &base, &size), 0);
 	cr_expect_eq(contract_open_files(), files);

@@ -208,10 +208,11 @@ static int mixed_calls(struct citizen *citizen)
 
 static void try_worlds(const char *device, int (*body)(struct citizen *citizen), int size)
 {
-	static const char *const kernels[] = { "auto", "stepped", "staged" };
+	static const char *const kernels[] = { "auto", "stepped", "staged", "messages" };
 
 	for (int threads = 0; threads < 2; threads++)
-		for (size_t i = 0; i < 3; i++) {
+		/* Between processes on one GPU, messages would spin. */
+		for (size_t i = 0; i < (threads ? 4 : 3); i++) {
 			struct trial trial = { device, kernels[i],
 				{ .size = size, .threads = threads, .limit_ms = 280000 }, body };
 

@@ -24,7 +24,9 @@
 #include "word.h"
 
 #define EXPORT __attribute__((visibility("default")))
+/* As many as there are, where PRETEND_TOPOLOGY does not name a topology file. */
 #define DEVICES 2
+#define DEVICES_MAX 32
 #define DEPTH 8
 #define SHARED_MAX 1024
 #define STREAMS_MAX 64
@@ -50,9 +52,9 @@ struct CUfunc_st {
 	int own; /* 1 + the number of the trainer's */
 };
 
-static struct CUctx_st contexts[DEVICES] = { { 0 }, { 1 } };
+static struct CUctx_st contexts[DEVICES_MAX];
 static struct CUfunc_st kernels[2][RONDO_TYPE_COUNT];
-static bool retained[DEVICES], started;
+static bool retained[DEVICES_MAX], started;
 static _Thread_local CUcontext stack[DEPTH];
 static _Thread_local int depth;
 
@@ -88,12 +90,15 @@ static int current(void)
 EXPORT CUresult cuInit(unsigned flags)
 {
 	const char *launches = getenv("PRETEND_LAUNCHES");
+	const char *topology = getenv("PRETEND_TOPOLOGY");
 
 	if (launches && !started)
 		launches_left = atoi(launches);
 	started = flags == 0;
+	for (int device = 0; device < DEVICES_MAX; device++)
+		contexts[device].device = device;
 	rd_emulated_set(DEVICES, true);
-	return done(flags);
+	return done(flags || (topology && rd_emulated_load(topology)));
 }
 
 EXPORT CUresult cuDriverGetVersion(int *version)
@@ -115,19 +120,19 @@ EXPORT CUresult cuGetErrorString(CUresult error, const char **text)
 EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
 {
 	*device = ordinal;
-	return done(!started || ordinal < 0 || ordinal >= DEVICES);
+	return done(!started || ordinal < 0 || ordinal >= rd_emulated_count());
 }
 
 EXPORT CUresult cuDeviceGetCount(int *count)
 {
-	*count = DEVICES;
+	*count = rd_emulated_count();
 	return done(!started);
 }
 
 EXPORT CUresult cuDeviceGetName(char *name, int size, CUdevice device)
 {
 	strncpy(name, "pretend GPU", (size_t)size);
-	return done(device < 0 || device >= DEVICES);
+	return done(device < 0 || device >= rd_emulated_count());
 }
 
 EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
@@ -135,20 +140,22 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, C
 	*value = 0;
 	if (attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
 		*value = 4;
+	if (attribute == CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID)
+		*value = (int)(rd_emulated_pci(device) >> 16);
 	if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
-		*value = 0x10 + device;
-	return done(device < 0 || device >= DEVICES);
+		*value = (int)(rd_emulated_pci(device) >> 8 & 0xff);
+	return done(device < 0 || device >= rd_emulated_count());
 }
 
 EXPORT CUresult cuDeviceCanAccessPeer(int *able, CUdevice device, CUdevice peer)
 {
-	*able = device != peer;
+	*able = device != peer && rd_emulated_reach(device, peer) == 0;
 	return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
-	if (device < 0 || device >= DEVICES)
+	if (device < 0 || device >= rd_emulated_count())
 		return CUDA_ERROR_INVALID_DEVICE;
 	retained[device] = true;
 	*context = &contexts[device];
@@ -157,7 +164,7 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 
 EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device)
 {
-	return done(device < 0 || device >= DEVICES || !retained[device]);
+	return done(device < 0 || device >= rd_emulated_count() || !retained[device]);
 }
 
 EXPORT CUresult cuCtxGetCurrent(CUcontext *context)
@@ -476,7 +483,7 @@ EXPORT CUresult cuStreamSynchronize(CUstream stream)
 
 EXPORT CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
 {
-	for (int device = 0; device < DEVICES; device++)
+	for (int device = 0; device < rd_emulated_count(); device++)
 		if (rd_emulated.stream_check(device, stream) == 0) {
 			*context = &contexts[device];
 			return CUDA_SUCCESS;
