@@ -244,11 +244,14 @@ static void make_round(struct rd_messages *messages)
 
 /* ---- Plans --------------------------------------------------------------------------------- */
 
-/* Whether all that one rank's plan exchanges goes over links that are there. */
+/* Whether all that one rank's plan exchanges goes over links that are there, and by steps that
+   devices have. */
 static bool links_are_there(const struct rd_messages *messages, const struct rd_plan *plan)
 {
 	int rank = plan->problem.rank;
 
+	if (!rd_steps_can(plan))
+		return false;
 	for (int i = 0; i < plan->step_count; i++) {
 		const struct rd_step *step = &plan->steps[i];
 

@@ -44,6 +44,14 @@ static struct rd_spot spot_of(struct rd_where where)
 	return (struct rd_spot){ .memory = where.memory, .chunk = where.chunk };
 }
 
+bool rd_steps_can(const struct rd_plan *plan)
+{
+	for (int i = 0; i < plan->step_count; i++)
+		if (plan->steps[i].kind > RD_STEP_FLUSH)
+			return false;
+	return true;
+}
+
 /* What is sent is copied into the peer's slot, so no FLUSH is needed. */
 int rd_steps_flatten(const struct rd_plan *plan, struct rd_move *moves)
 {
@@ -54,8 +62,6 @@ int rd_steps_flatten(const struct rd_plan *plan, struct rd_move *moves)
 
 		if (step->kind == RD_STEP_FLUSH)
 			continue;
-		if (step->kind > RD_STEP_FLUSH)
-			return -1;
 		moves[count++] = (struct rd_move){
 			.peer = (int16_t)(rd_step_receives(step) ? step->peer : -1),
 			.to = (int16_t)(rd_step_sends(step) ? step->to : -1),

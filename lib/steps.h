@@ -97,8 +97,10 @@ struct rd_steps {
 size_t rd_mail_slot_size(int size, int channels);
 size_t rd_mail_size(int size, int channels);
 
-/* The moves of a plan: at most step_count. Returns how many; -1 where it holds what is no message.
- */
+/* Whether devices have all steps of this plan: those of messages that are taken one by one. */
+bool rd_steps_can(const struct rd_plan *plan);
+
+/* The moves of such a plan: at most step_count. Returns how many. */
 int rd_steps_flatten(const struct rd_plan *plan, struct rd_move *moves);
 
 /*

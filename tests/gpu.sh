@@ -87,13 +87,14 @@ rm -rf "$build"
 generator=()
 command -v ninja >/dev/null && generator=(-G Ninja)
 cmake -S . -B "$build" "${generator[@]}" -DRONDO_CUDA=ON >"$build.log" 2>&1 &&
-	cmake --build "$build" -j "$(nproc)" --target rondo-bench test_device test_board test_gpu >>"$build.log" 2>&1 ||
+	cmake --build "$build" -j "$(nproc)" --target rondo-bench test_device test_board test_steps test_gpu >>"$build.log" 2>&1 ||
 	{ tail -40 "$build.log"; exit 1; }
 # The trainer is left out where OpenBLAS or zlib is missing.
 cmake --build "$build" -j "$(nproc)" --target rondo-train test_train_cuda >>"$build.log" 2>&1 || tail -5 "$build.log"
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || true
 
 test_line "devices, pretended" 60 env -u RONDO_DEVICE "$build/test_device"
+test_line "plans of messages, pretended" 60 env -u RONDO_DEVICE "$build/test_steps"
 test_line "boards, pretended" 120 env -u RONDO_DEVICE "$build/test_board"
 test_line "calls on GPUs, graphs, types" 150 "$build/test_gpu" --verbose --filter 'gpu/!(eight*)'
 test_line "100,000 mixed calls of 8 ranks" 120 env GPU_CALLS=${GPU_CALLS:-100000} "$build/test_gpu" --filter 'gpu/eight*on_gpus'
@@ -106,6 +107,9 @@ bench_line "all_gather 419 MB, 4 threads" 5 -- all_gather -t 4 -b $big -e $big -
 bench_line "all_reduce 419 MB, 4 processes" 8 -- all_reduce --ranks 4 -b $big -e $big -n 20
 bench_line "all_reduce 419 MB, 4 processes, staged" 8 RONDO_KERNEL=staged -- all_reduce --ranks 4 -b $big -e $big -n 3 -w 1
 bench_line "all_reduce 64 MB, 4 threads" 8 -- all_reduce -t 4 -b 64M -e 64M -n 50
+# The ring on one GPU: each byte is sent, received and combined there by kernels that exchange messages.
+bench_line "all_reduce 419 MB, 4 threads, ring" 8 RONDO_ALGO=ring -- all_reduce -t 4 -b $big -e $big -n 5
+bench_line "all_reduce 64 MB, 4 threads, ring" 8 RONDO_ALGO=ring -- all_reduce -t 4 -b 64M -e 64M -n 20
 bench_line "all_reduce 64 MB, 4 processes" 8 -- all_reduce --ranks 4 -b 64M -e 64M -n 50
 gloo_line "the same by PyTorch's gloo" "$us" --ranks 4 --size $((64 << 20))
 bench_line "all_reduce 8 B, 2 threads, no graph" 0 -- all_reduce -t 2 -b 8 -e 8 -n 2000
