@@ -382,8 +382,8 @@ static int expect_plan(
 		found ? "has a plan" : "has no plan");
 }
 
-/* GPUs in a ring: all of them, or one too few to close it. What cannot go from neighbour to neighbour goes
-   through host memory, and all is right. */
+/* GPUs in a ring: all of them, or one too few to close it. What cannot go from neighbour to
+   neighbour goes through host memory, and all is right. */
 static int among_neighbours(struct citizen *citizen)
 {
 	int wrong = all_collectives(citizen), size = citizen->size;
@@ -1199,7 +1199,8 @@ Test(board, lengths_that_two_ranks_disagree_about_are_a_mismatch, .timeout = 120
 	try_ways(2, lengths_that_differ, 0, true);
 }
 
-/* Nothing but the program's own functions goes through host memory where it need not. */
+/* Nothing but the program's own functions goes through host memory where all reach all. (What
+   messages do is said above.) */
 static int only_functions_are_staged(struct citizen *citizen)
 {
 	const struct way *way = citizen->argument;
@@ -1215,7 +1216,7 @@ static int only_functions_are_staged(struct citizen *citizen)
 			.count = 100 };
 
 		if (rd_board_work(citizen->comm->board, &asked, &work) !=
-			(way->becomes != RD_KERNEL_STAGED))
+			(way->becomes == RD_KERNEL_FUSED || way->becomes == RD_KERNEL_STEPPED))
 			return world_say(citizen, "%s", rd_collective_name(collective));
 		asked.terms = &function;
 		if (rd_board_work(citizen->comm->board, &asked, &work))
