@@ -39,11 +39,18 @@ static enum gpus find_gpus(void)
 	return WEXITSTATUS(status);
 }
 
+/* Skipping passes over what ends a test. */
+static void skip(const char *reason)
+{
+	scratch_remove();
+	cr_skip_test("%s", reason);
+}
+
 static void need_gpus(void)
 {
 	if (find_gpus() == NO_GPU)
-		cr_skip_test("there is no GPU here, or no CUDA driver, or no cuBLAS, or this build "
-			     "has no CUDA");
+		skip("there is no GPU here, or no CUDA driver, or no cuBLAS, or this build has no "
+		     "CUDA");
 }
 
 /* Of something that runs in a process of its own. */
@@ -433,7 +440,7 @@ Test(cuda, a_lost_device_ends_all_ranks_and_is_named)
 {
 	struct job job = make_cuda_job();
 	if (find_gpus() != PRETEND_GPUS)
-		cr_skip_test("only pretended devices get lost on demand");
+		skip("only pretended devices get lost on demand");
 	job.prepare = lose_device_of_rank_1;
 	expect_failure(
 		&job, 3, "GPU 1 (pretend GPU): cannot run a kernel: the pretend device is lost");
