@@ -40,7 +40,7 @@
 		"bytes a message carries at most")                                                 \
 	X(slots, INT, "RONDO_SLOTS", 4, 2, 64, "large messages in flight a link direction over shm") \
 	X(single_copy, SIZE, "RONDO_SINGLE_COPY", 8 << 10, 0, 1 << 30,                             \
-		"bytes from which a message over shm is read straight from the sender's memory")   \
+		"bytes from which a message over shm may be read straight from the sender's memory")   \
 	X(spin_us, INT, "RONDO_SPIN_US", 20, 0, 1000000,                                           \
 		"microseconds to spin before sleeping, where each rank has a core to itself")      \
 	X(timeout_ms, INT, "RONDO_TIMEOUT_MS", 30000, 10, 86400000,                                \
