@@ -70,6 +70,13 @@ struct rd_device_ops {
 	/* What is queued on `stream` from now on comes after what is queued on `earlier` now. */
 	int (*stream_follow)(int device, void *stream, void *earlier);
 
+	/* Points in streams' work, and the time between two of them, by the device's clock. */
+	int (*event_create)(int device, void **event);
+	void (*event_destroy)(int device, void *event); /* once it has been reached, if recorded */
+	int (*event_record)(int device, void *stream, void *event);
+	/* Waits until both, recorded before, have been reached. */
+	int (*event_elapsed)(int device, void *from, void *to, double *us);
+
 	/* Words lie in memory from share(). Cyclic: waits until (int32_t)(*word - value) >= 0. */
 	int (*wait_word)(int device, void *stream, uint32_t *word, uint32_t value);
 	int (*write_word)(int device, void *stream, uint32_t *word, uint32_t value);

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "clock.h"
 #include "device.h"
 #include "emulated.h"
 #include "error.h"
@@ -274,7 +275,12 @@ struct mark {
 	uint32_t passed;
 };
 
-enum item_kind { WAIT, WRITE, COPY, RUN, RUN_STEPS, PASS, FOLLOW };
+struct event {
+	uint32_t recorded, reached; /* how often */
+	int64_t at_ns;
+};
+
+enum item_kind { WAIT, WRITE, COPY, RUN, RUN_STEPS, PASS, FOLLOW, STAMP };
 
 struct item {
 	struct item *next;
@@ -284,6 +290,7 @@ struct item {
 	const void *from;
 	size_t size;
 	struct mark *mark;
+	struct event *event; /* STAMP */
 	_Alignas(16) char what[]; /* RUN: struct rd_work; RUN_STEPS: struct rd_steps */
 };
 
@@ -336,6 +343,10 @@ static void run_item(struct item *item)
 		break;
 	case FOLLOW:
 		wait_for(&item->mark->passed, 1);
+		break;
+	case STAMP:
+		item->event->at_ns = rd_clock_ns();
+		rd_word_write(&item->event->reached, item->value);
 		break;
 	}
 	let_go(item->mark);
@@ -499,6 +510,46 @@ static int stream_follow(int device, void *stream, void *earlier)
 	return err;
 }
 
+static int event_create(int device, void **event)
+{
+	int err = check_device(device);
+
+	if (err)
+		return err;
+	*event = calloc(1, sizeof(struct event));
+	return *event ? 0 : rd_fail(RONDO_MEMORY, "no memory for an event");
+}
+
+static void event_destroy(int device, void *event)
+{
+	struct event *gone = event;
+
+	(void)device;
+	wait_for(&gone->reached, gone->recorded);
+	free(gone);
+}
+
+static int event_record(int device, void *stream, void *event)
+{
+	struct event *stamped = event;
+
+	(void)device;
+	stamped->recorded++;
+	return enqueue(stream,
+		&(struct item){ .kind = STAMP, .event = stamped, .value = stamped->recorded });
+}
+
+static int event_elapsed(int device, void *from, void *to, double *us)
+{
+	const struct event *first = from, *last = to;
+
+	(void)device;
+	wait_for(&first->reached, first->recorded);
+	wait_for(&last->reached, last->recorded);
+	*us = (double)(last->at_ns - first->at_ns) / 1e3;
+	return 0;
+}
+
 static int wait_word(int device, void *stream, uint32_t *word, uint32_t value)
 {
 	(void)device;
@@ -557,6 +608,10 @@ const struct rd_device_ops rd_emulated = {
 	.stream_check = stream_check,
 	.stream_captures = stream_captures,
 	.stream_follow = stream_follow,
+	.event_create = event_create,
+	.event_destroy = event_destroy,
+	.event_record = event_record,
+	.event_elapsed = event_elapsed,
 	.wait_word = wait_word,
 	.write_word = write_word,
 	.copy = copy,

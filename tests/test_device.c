@@ -9,10 +9,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "contract.h"
 #include "device.h"
 #include "emulated.h"
+#include "lane.h"
 #include "rondo.h"
+#include "stream.h"
 #include "word.h"
 
 static const struct rd_device_ops *pretend(const char *text)
@@ -313,6 +316,53 @@ Test(device, a_stream_that_follows_another_comes_after_it)
 	rd_word_write(&go, 2);
 	ops->stream_destroy(0, first);
 	ops->stream_destroy(0, second);
+}
+
+/* Two events, and in between a gate that is shut for two milliseconds at least. */
+Test(device, events_time_what_runs_between_them, .timeout = 60)
+{
+	const struct rd_device_ops *ops = pretend("emulated:2");
+	rondo_event *first, *last, *never;
+	rondo_stream *stream, *other, *host;
+	uint32_t gate = 0, reached = 0;
+	double us = -1;
+
+	cr_assert_eq(rondo_stream_create_on(&stream, 1), 0);
+	cr_assert_eq(rondo_stream_create_on(&other, 0), 0);
+	cr_assert_eq(rondo_stream_create(&host), 0);
+	cr_assert_eq(rondo_event_create(&first, 1), 0);
+	cr_assert_eq(rondo_event_create(&last, 1), 0);
+	cr_assert_eq(rondo_event_create(&never, 1), 0);
+
+	struct rd_lane *lane = rd_stream_lane(stream);
+
+	for (int round = 1; round <= 2; round++) {
+		int64_t began = rd_clock_ns(), shut;
+
+		cr_assert_eq(rondo_event_record(first, stream), 0);
+		ops->write_word(1, lane->stream, &reached, (uint32_t)round);
+		ops->wait_word(1, lane->stream, &gate, (uint32_t)round);
+		cr_assert_eq(rondo_event_record(last, stream), 0);
+		while (!rd_word_reached(&reached, (uint32_t)round))
+			rd_word_sleep(&reached, (uint32_t)round - 1, 1000000);
+		for (shut = rd_clock_ns(); rd_clock_ns() - shut < 2000000;)
+			;
+		rd_word_write(&gate, (uint32_t)round);
+		cr_assert_eq(rondo_event_elapsed(first, last, &us), 0);
+		cr_expect_geq(us, 2000);
+		cr_expect_leq(us, (double)(rd_clock_ns() - began) / 1e3);
+	}
+	cr_expect_eq(rondo_event_elapsed(first, never, &us), RONDO_INVALID);
+	cr_expect_eq(rondo_event_record(first, other), RONDO_INVALID);
+	cr_expect_eq(rondo_event_record(first, host), RONDO_INVALID);
+	rondo_event_destroy(first);
+	cr_expect_eq(rondo_event_create(&first, 2), RONDO_INVALID);
+	cr_expect_null(first);
+	rondo_event_destroy(last);
+	rondo_event_destroy(never);
+	rondo_stream_destroy(stream);
+	rondo_stream_destroy(other);
+	rondo_stream_destroy(host);
 }
 
 Test(device, streams_leave_nothing_behind)

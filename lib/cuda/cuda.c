@@ -401,6 +401,48 @@ static int stream_follow(int device, void *stream, void *earlier)
 	return leave(result, "order two streams");
 }
 
+static int event_create(int device, void **event)
+{
+	CUevent made;
+	int err = enter(device);
+
+	if (!err)
+		err = leave(driver.cuEventCreate(&made, CU_EVENT_DEFAULT), "make an event");
+	if (!err)
+		*event = made;
+	return err;
+}
+
+static void event_destroy(int device, void *event)
+{
+	if (enter(device) == 0)
+		leave(driver.cuEventDestroy(event), "end an event");
+}
+
+static int event_record(int device, void *stream, void *event)
+{
+	int err = enter(device);
+
+	return err ? err : leave(driver.cuEventRecord(event, stream), "record an event");
+}
+
+static int event_elapsed(int device, void *from, void *to, double *us)
+{
+	CUresult result;
+	float ms = 0;
+	int err = enter(device);
+
+	if (err)
+		return err;
+	result = driver.cuEventSynchronize(from);
+	if (result == CUDA_SUCCESS)
+		result = driver.cuEventSynchronize(to);
+	if (result == CUDA_SUCCESS)
+		result = driver.cuEventElapsedTime(&ms, from, to);
+	*us = (double)ms * 1e3;
+	return leave(result, "time what ran between two events");
+}
+
 static int wait_word(int device, void *stream, uint32_t *word, uint32_t value)
 {
 	int err = enter(device);
@@ -480,6 +522,10 @@ const struct rd_device_ops rd_cuda = {
 	.stream_check = stream_check,
 	.stream_captures = stream_captures,
 	.stream_follow = stream_follow,
+	.event_create = event_create,
+	.event_destroy = event_destroy,
+	.event_record = event_record,
+	.event_elapsed = event_elapsed,
 	.wait_word = wait_word,
 	.write_word = write_word,
 	.copy = copy,

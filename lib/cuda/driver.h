@@ -45,6 +45,8 @@
 	X(cuStreamWriteValue32) \
 	X(cuEventCreate) \
 	X(cuEventRecord) \
+	X(cuEventSynchronize) \
+	X(cuEventElapsedTime) \
 	X(cuEventDestroy) \
 	X(cuModuleLoadData) \
 	X(cuModuleGetFunction) \

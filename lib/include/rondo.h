@@ -443,6 +443,21 @@ RONDO_API int rondo_stream_wrap(rondo_stream **stream, void *cuda_stream, int de
    host memory that is not pinned, it may also be done before it returns. */
 RONDO_API int rondo_copy(void *to, const void *from, size_t size, rondo_stream *stream);
 
+/*
+ * Events time what runs on a device's streams, by the device's clock: recorded on a stream, an event
+ * notes when the stream has come so far. An event may be recorded again once it has been reached; one
+ * thread at a time uses it.
+ */
+typedef struct rondo_event rondo_event;
+
+RONDO_API int rondo_event_create(rondo_event **event, int device);
+/* Waits until it has been reached, if it was recorded. NULL is fine. */
+RONDO_API void rondo_event_destroy(rondo_event *event);
+/* RONDO_INVALID where the stream is not of the event's device. */
+RONDO_API int rondo_event_record(rondo_event *event, rondo_stream *stream);
+/* Waits until both, of one device, have been reached; *us: microseconds from the one to the other. */
+RONDO_API int rondo_event_elapsed(rondo_event *from, rondo_event *to, double *us);
+
 /* ---- Streams: work in order, on a thread of its own ---------------------------------------- */
 
 /*

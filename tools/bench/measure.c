@@ -12,17 +12,24 @@
    one after the other counts for much. */
 #define BATCH_NS 1e6
 #define GROWTH_MAX 1000
+/* On a device's stream a batch is timed in so many parts, of which the median counts. */
+#define PARTS 9
+
+static int issue(const struct bench_call *call, long iterations)
+{
+	struct bench_call there = bench_mirror_call(call->mirror, call);
+	int err = 0;
+
+	for (long i = 0; i < iterations && !err; i++)
+		err = call->collective->run(&there);
+	return err;
+}
 
 static int run_back_to_back(const struct bench_call *call, long iterations)
 {
-	struct bench_call there = bench_mirror_call(call->mirror, call);
+	int err = issue(call, iterations);
 
-	for (long i = 0; i < iterations; i++) {
-		int err = call->collective->run(&there);
-		if (err)
-			return err;
-	}
-	return call->stream ? rondo_stream_synchronize(call->stream) : 0;
+	return !err && call->stream ? rondo_stream_synchronize(call->stream) : err;
 }
 
 /* As above, and the time of each, in microseconds, into each_us. */
@@ -39,6 +46,68 @@ static int run_one_by_one(const struct bench_call *call, long iterations, double
 		before = after;
 	}
 	return 0;
+}
+
+static int ascending(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+/* Queues the parts back to back, an event between each two. */
+static int issue_parts(
+	const struct bench_call *call, long iterations, rondo_event *const *events, int parts)
+{
+	int err = rondo_event_record(events[0], call->stream);
+
+	for (int i = 0; i < parts && !err; i++) {
+		err = issue(call, iterations * (i + 1) / parts - iterations * i / parts);
+		if (!err)
+			err = rondo_event_record(events[i + 1], call->stream);
+	}
+	return err ? err : rondo_stream_synchronize(call->stream);
+}
+
+/* Of an iteration in each part, in microseconds. */
+static int read_parts(long iterations, rondo_event *const *events, int parts, double *each_us)
+{
+	int err = 0;
+
+	for (int i = 0; i < parts && !err; i++) {
+		err = rondo_event_elapsed(events[i], events[i + 1], &each_us[i]);
+		each_us[i] /= (double)(iterations * (i + 1) / parts - iterations * i / parts);
+	}
+	return err;
+}
+
+/* By the device's clock: the median of parts, or of each iteration. */
+static int run_by_events(
+	const struct bench_call *call, long iterations, double *each_us, double *elapsed_ns)
+{
+	int parts = each_us || iterations < PARTS ? (int)iterations : PARTS, err = 0;
+	rondo_event **events = calloc((size_t)parts + 1, sizeof(rondo_event *));
+	double *sorted = calloc((size_t)parts, sizeof(*sorted));
+
+	if (!events || !sorted)
+		err = RONDO_MEMORY;
+	for (int i = 0; i <= parts && !err; i++)
+		err = rondo_event_create(&events[i], call->mirror->gpu);
+	if (!err)
+		err = issue_parts(call, iterations, events, parts);
+	if (!err)
+		err = read_parts(iterations, events, parts, sorted);
+	if (!err && each_us)
+		memcpy(each_us, sorted, (size_t)parts * sizeof(*sorted));
+	if (!err) {
+		qsort(sorted, (size_t)parts, sizeof(*sorted), ascending);
+		*elapsed_ns =
+			bench_percentile(sorted, (size_t)parts, 50) * (double)iterations * 1e3;
+	}
+	for (int i = 0; events && i <= parts; i++)
+		rondo_event_destroy(events[i]);
+	free(events);
+	free(sorted);
+	return err;
 }
 
 static int slowest(rondo_comm *comm, double *values, size_t count)
@@ -66,17 +135,13 @@ static int timed_batch(
 	int err = rondo_barrier(call->comm, NULL);
 	if (err)
 		return err;
+	if (call->stream && call->mirror && call->mirror->size > 0)
+		return run_by_events(call, iterations, each_us, elapsed_ns);
 	int64_t start = bench_now_ns();
 	err = each_us ? run_one_by_one(call, iterations, each_us)
 		      : run_back_to_back(call, iterations);
 	*elapsed_ns = (double)(bench_now_ns() - start);
 	return err;
-}
-
-static int ascending(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
 }
 
 double bench_percentile(const double *sorted, size_t count, int percent)

@@ -3,7 +3,7 @@
 int bench_mirror_create(
 	struct bench_mirror *mirror, void *send, void *recv, size_t size, int device)
 {
-	*mirror = (struct bench_mirror){ .host = { send, recv }, .size = size };
+	*mirror = (struct bench_mirror){ .host = { send, recv }, .size = size, .gpu = device };
 
 	int err = rondo_mem_alloc_on(&mirror->device[0], size, device);
 

@@ -10,6 +10,7 @@
 struct bench_mirror {
 	void *host[2], *device[2]; /* send and recv */
 	size_t size; /* of each */
+	int gpu; /* the device's number */
 };
 
 /* send and recv hold `size` bytes in host memory. Returns a rondo_error; destroy it all the same.
