@@ -141,6 +141,7 @@ Test(plugins, that_are_not_what_they_should_be_are_skipped, .timeout = LIMIT_S)
 		PLUGINS "transport_CANNOT_CLOSE.so", "", "transport gate lacks one of reach");
 	expect_skipped(
 		PLUGINS "transport_NAMEshm.so", "", "there is a transport called shm already");
+	expect_skipped(PLUGINS "transport_OTHER_ABI.so", "", "transport gate has abi ");
 	expect_skipped(PLUGINS "transport_NAMEGate.so", "", "a name of a transport has 1 to 15");
 }
 

@@ -82,7 +82,11 @@ static void closes(struct rd_endpoint *endpoint)
 #endif
 
 static const struct rd_transport gate = {
+#ifdef OTHER_ABI
+	.abi = RD_TRANSPORT_ABI + 1,
+#else
 	.abi = RD_TRANSPORT_ABI,
+#endif
 	.name = NAME,
 	.probe = probe,
 	.reach = reach,
