@@ -2,6 +2,7 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,8 +23,17 @@
 /* Added to words to let go of whoever waits for them: beyond any number in use. */
 #define BEYOND (1u << 30)
 
+/* What the caller waits for, of a call that is captured. */
+struct capture {
+	struct rd_work *work;
+	bool done;
+	int error;
+	char story[RD_STORY_SIZE];
+};
+
 struct job {
 	struct job *next;
+	struct capture *capture; /* NULL: the call is to be run */
 	uint32_t number;
 	int count;
 	struct rd_task tasks[];
@@ -223,7 +233,17 @@ static bool is_pairwise(const struct rd_call *call)
 	return call->terms && call->terms->in && call->terms->pairwise;
 }
 
-static void write_post(struct rd_board *board, const struct rd_call *call,
+/* What the ranks compare. */
+static struct rd_signature signature_of(const struct rd_call *call, bool captured)
+{
+	struct rd_signature signature = rd_exec_signature(call);
+
+	if (captured)
+		signature.form |= RD_FORM_CAPTURED;
+	return signature;
+}
+
+static void write_post(struct rd_board *board, const struct rd_call *call, bool captured,
 	const struct rd_work *work, uint32_t number)
 {
 	int rank = board->comm->rank;
@@ -231,7 +251,7 @@ static void write_post(struct rd_board *board, const struct rd_call *call,
 
 	size_t in_size = rd_board_in_size(call, rank), out_size = rd_board_out_size(call, rank);
 
-	post->signature = rd_exec_signature(call);
+	post->signature = signature_of(call, captured);
 	post->factor = work->factors[rank];
 	rd_board_describe(board, call->in, in_size, &post->in);
 	rd_board_describe(board, call->out, out_size, &post->out);
@@ -260,9 +280,10 @@ static int check_length(
 }
 
 /* Until all have posted; they must have made the same call. */
-static int read_posts(struct rd_board *board, const struct rd_call *call, uint32_t number)
+static int read_posts(
+	struct rd_board *board, const struct rd_call *call, bool captured, uint32_t number)
 {
-	struct rd_signature ours = rd_exec_signature(call);
+	struct rd_signature ours = signature_of(call, captured);
 
 	for (int peer = 0; peer < board->comm->size; peer++) {
 		const struct rd_post *post = post_of(board, peer, number);
@@ -290,19 +311,20 @@ static bool can_reach_all(struct rd_board *board, uint32_t number)
 }
 
 /* What of a peer's buffer is for us; NULL with the story. */
-static char *reach(
-	struct rd_board *board, int peer, const struct rd_lying *lying, uint64_t at, size_t size)
+static char *reach(struct rd_board *board, int peer, const struct rd_lying *lying, uint64_t at,
+	size_t size, bool keep)
 {
-	char *base =
-		at > SIZE_MAX - size ? NULL : rd_board_reach(board, peer, lying, (size_t)at + size);
+	char *base = at > SIZE_MAX - size
+			     ? NULL
+			     : rd_board_reach(board, peer, lying, (size_t)at + size, keep);
 
 	if (at > SIZE_MAX - size)
 		rd_fail(RONDO_PROTOCOL, "rank %d says its buffer is longer than memory", peer);
 	return base ? base + at : NULL;
 }
 
-static int fill_in(
-	struct rd_board *board, const struct rd_call *call, uint32_t number, struct rd_work *work)
+static int fill_in(struct rd_board *board, const struct rd_call *call, bool captured,
+	uint32_t number, struct rd_work *work)
 {
 	for (int rank = 0; rank < work->size; rank++) {
 		const struct rd_post *post = post_of(board, rank, number);
@@ -313,14 +335,14 @@ static int fill_in(
 			continue;
 		work->factors[rank] = post->factor;
 		if (in_size > 0) {
-			work->in[rank] = reach(
-				board, rank, &post->in, post->gives[work->rank].in_at, in_size);
+			work->in[rank] = reach(board, rank, &post->in,
+				post->gives[work->rank].in_at, in_size, captured);
 			if (!work->in[rank])
 				return RONDO_SYSTEM;
 		}
 		if (out_size > 0) {
-			work->out[rank] = reach(
-				board, rank, &post->out, post->gives[work->rank].out_at, out_size);
+			work->out[rank] = reach(board, rank, &post->out,
+				post->gives[work->rank].out_at, out_size, captured);
 			if (!work->out[rank])
 				return RONDO_SYSTEM;
 		}
@@ -360,25 +382,24 @@ static int queue_work(struct rd_board *board, struct rd_work *work, uint32_t num
 	return err;
 }
 
-/* *direct: false when it turned out that some buffer cannot be reached. */
-static int run_direct(
-	struct rd_agent *agent, struct rd_task *task, struct rd_work *work, bool *direct)
+/* All ranks tell each other where their buffers lie. *direct: false when some cannot be reached. */
+static int exchange(struct rd_agent *agent, const struct rd_call *call, bool captured,
+	struct rd_work *work, bool *direct)
 {
 	struct rd_board *board = agent->board;
 	uint32_t number = ++agent->calls;
 	int err;
 
-	write_post(board, &task->call, work, number);
-	err = read_posts(board, &task->call, number);
+	write_post(board, call, captured, work, number);
+	err = read_posts(board, call, captured, number);
 	if (err)
 		return err;
 	*direct = can_reach_all(board, number);
 	if (!*direct)
 		return 0;
 	if (board->kernel == RD_KERNEL_FUSED)
-		rd_board_fuse(board, &task->call, work);
-	err = fill_in(board, &task->call, number, work);
-	return err ? err : queue_work(board, work, number);
+		rd_board_fuse(board, call, work);
+	return fill_in(board, call, captured, number, work);
 }
 
 /* ---- Jobs ---------------------------------------------------------------------------------- */
@@ -393,7 +414,9 @@ static int run_collective(struct rd_agent *agent, struct rd_task *task)
 		rd_run_begin(task);
 		err = watch(agent->board);
 		if (!err)
-			err = run_direct(agent, task, &work, &direct);
+			err = exchange(agent, &task->call, false, &work, &direct);
+		if (!err && direct)
+			err = queue_work(agent->board, &work, agent->calls);
 		if (err && !atomic_load(&agent->board->comm->failed))
 			rd_comm_fail(agent->board->comm, err, agent->board->comm->rank);
 		if (err || direct)
@@ -402,6 +425,42 @@ static int run_collective(struct rd_agent *agent, struct rd_task *task)
 	if (!err && !direct)
 		err = rd_stage_run(&agent->stage, agent->board, task, 1);
 	return err;
+}
+
+/* Replays of the graph need no host: what the kernel must know goes into it now. */
+static int prepare_capture(struct rd_agent *agent, struct rd_task *task, struct rd_work *work)
+{
+	struct rd_board *board = agent->board;
+	bool direct = true;
+	int err;
+
+	rd_run_begin(task);
+	err = watch(board);
+	if (!err)
+		err = exchange(agent, &task->call, true, work, &direct);
+	if (err && !atomic_load(&board->comm->failed))
+		rd_comm_fail(board->comm, err, board->comm->rank);
+	rd_run_end(task);
+	if (!err && !direct)
+		err = rd_fail(RONDO_UNSUPPORTED,
+			"%s cannot be captured in a graph: some rank's buffer cannot be mapped by "
+			"other processes, and would go through host memory",
+			rd_collective_name(task->call.problem.collective));
+	return err;
+}
+
+static void run_capture(struct rd_agent *agent, struct job *job)
+{
+	struct capture *capture = job->capture;
+	int err = prepare_capture(agent, &job->tasks[0], capture->work);
+
+	if (err)
+		snprintf(capture->story, sizeof(capture->story), "%s", rondo_last_error());
+	pthread_mutex_lock(&agent->lock);
+	capture->error = err;
+	capture->done = true;
+	pthread_cond_broadcast(&agent->change);
+	pthread_mutex_unlock(&agent->lock);
 }
 
 static int run_tasks(struct rd_agent *agent, struct job *job)
@@ -489,6 +548,8 @@ static void *work_off(void *argument)
 	struct rd_agent *agent = argument;
 
 	rd_log_rank(agent->board->comm->rank);
+	/* It maps peers' memory while the program's threads capture. */
+	agent->board->ops->ignore_captures();
 	pthread_mutex_lock(&agent->lock);
 	while (agent->first || !agent->closing) {
 		struct job *job = agent->first;
@@ -502,8 +563,12 @@ static void *work_off(void *argument)
 			agent->last = &agent->first;
 		agent->busy = true;
 		pthread_mutex_unlock(&agent->lock);
-		run_job(agent, job);
-		rd_run_forget(job->tasks, job->count);
+		if (job->capture) {
+			run_capture(agent, job);
+		} else {
+			run_job(agent, job);
+			rd_run_forget(job->tasks, job->count);
+		}
 		free(job);
 		pthread_mutex_lock(&agent->lock);
 		agent->busy = false;
@@ -554,13 +619,15 @@ int rd_agent_create(struct rd_board *board)
 	return rd_fail(RONDO_SYSTEM, "cannot start a comm's thread: %s", strerror(err));
 }
 
-int rd_agent_queue(struct rd_agent *agent, const struct rd_task *tasks, int count, uint32_t number)
+static int queue_job(struct rd_agent *agent, const struct rd_task *tasks, int count,
+	uint32_t number, struct capture *capture)
 {
 	struct job *job = calloc(1, sizeof(*job) + (size_t)count * sizeof(*tasks));
 
 	if (!job)
 		return rd_fail(RONDO_MEMORY, "no memory to queue %d calls", count);
 	job->number = number;
+	job->capture = capture;
 	job->count = count;
 	memcpy(job->tasks, tasks, (size_t)count * sizeof(*tasks));
 	pthread_mutex_lock(&agent->lock);
@@ -569,6 +636,25 @@ int rd_agent_queue(struct rd_agent *agent, const struct rd_task *tasks, int coun
 	pthread_cond_broadcast(&agent->change);
 	pthread_mutex_unlock(&agent->lock);
 	return 0;
+}
+
+int rd_agent_queue(struct rd_agent *agent, const struct rd_task *tasks, int count, uint32_t number)
+{
+	return queue_job(agent, tasks, count, number, NULL);
+}
+
+int rd_agent_capture(struct rd_agent *agent, const struct rd_task *task, struct rd_work *work)
+{
+	struct capture capture = { .work = work };
+	int err = queue_job(agent, task, 1, 0, &capture);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&agent->lock);
+	while (!capture.done)
+		pthread_cond_wait(&agent->change, &agent->lock);
+	pthread_mutex_unlock(&agent->lock);
+	return capture.error ? rd_fail(capture.error, "%s", capture.story) : 0;
 }
 
 /* The agent watches meanwhile: a dead peer ends this too. */

@@ -19,6 +19,10 @@ void rd_agent_await(struct rd_agent *agent, uint32_t number);
    and to wait for words->finished. */
 int rd_agent_queue(struct rd_agent *agent, const struct rd_task *tasks, int count, uint32_t number);
 
+/* For an issued call that is captured: has all ranks tell each other where their buffers lie, and
+   waits for that. The work, a fused kernel's, is then complete; what it reaches stays mapped. */
+int rd_agent_capture(struct rd_agent *agent, const struct rd_task *task, struct rd_work *work);
+
 /* Waits until the board's stream has done what is queued on it; or an error of the comm's. */
 int rd_agent_drain(struct rd_board *board);
 

@@ -715,10 +715,10 @@ void rd_board_describe(struct rd_board *board, const void *at, size_t size, stru
 }
 
 /* Its place in the cache: where it is already, or is to be. A peer's newer allocation at the same
-   address says that the older one is gone. */
+   address says that the older one is gone. NULL: graphs have it all. */
 static struct rd_import *import_slot(struct rd_board *board, int peer, const struct rd_lying *lying)
 {
-	struct rd_import *oldest = &board->imports[0];
+	struct rd_import *oldest = NULL;
 
 	for (int i = 0; i < RD_IMPORTS; i++) {
 		struct rd_import *import = &board->imports[i];
@@ -726,7 +726,7 @@ static struct rd_import *import_slot(struct rd_board *board, int peer, const str
 		if (import->base && import->peer == peer &&
 			import->address == lying->address - lying->offset)
 			return import;
-		if (import->used < oldest->used)
+		if (!import->kept && (!oldest || import->used < oldest->used))
 			oldest = import;
 	}
 	return oldest;
@@ -755,16 +755,24 @@ static int import(
 	return err;
 }
 
-char *rd_board_reach(struct rd_board *board, int peer, const struct rd_lying *lying, size_t size)
+char *rd_board_reach(
+	struct rd_board *board, int peer, const struct rd_lying *lying, size_t size, bool keep)
 {
 	if (board->same_process[peer])
 		return (char *)(uintptr_t)lying->address;
 
 	struct rd_import *slot = import_slot(board, peer, lying);
 
+	if (!slot) {
+		rd_fail(RONDO_UNSUPPORTED,
+			"rank %d cannot map more memory of rank %d: graphs hold %d buffers",
+			board->comm->rank, peer, RD_IMPORTS);
+		return NULL;
+	}
 	if ((!slot->base || slot->peer != peer || slot->id != lying->id) &&
 		import(board, slot, peer, lying))
 		return NULL;
+	slot->kept |= keep;
 	slot->used = ++board->imports_used;
 	if (size <= slot->size && lying->offset <= slot->size - size)
 		return slot->base + lying->offset;
@@ -932,17 +940,39 @@ static int launch_messages(
 	return queue_kernel(board, lane, NULL, &steps);
 }
 
+/* Why a call cannot be captured; NULL: it can. */
+static const char *why_not_captured(const struct rd_board *board, bool works)
+{
+	if (board->kernel == RD_KERNEL_STAGED)
+		return "calls go through host memory, by the host";
+	if (board->kernel == RD_KERNEL_STEPPED)
+		return "the words by which processes take turns on a device are counted by the "
+		       "host (they need not where MPS runs, or each has a device of its own)";
+	return works && board->kernel == RD_KERNEL_FUSED
+		       ? NULL
+		       : "devices have no kernel for it, and the host takes part";
+}
+
+/* One kernel on the caller's stream, which is recorded. */
+static int capture(struct rd_board *board, struct rd_lane *lane, struct rd_task *task)
+{
+	struct rd_work work;
+	const char *why = why_not_captured(board, rd_board_work(board, &task->call, &work));
+	int err;
+
+	if (why)
+		return rd_fail(RONDO_UNSUPPORTED, "%s cannot be captured in a graph: %s",
+			rd_collective_name(task->call.problem.collective), why);
+	rd_run_issue(task, 1);
+	task->queued = true;
+	err = rd_agent_capture(board->agent, task, &work);
+	return err ? err : board->ops->run(board->device, lane->stream, &work);
+}
+
 /* The stream says when it has come this far; the rest is the agent's. */
 static int hand_over(struct rd_board *board, struct rd_lane *lane, struct rd_task *tasks, int count)
 {
 	uint32_t number = ++board->number;
-
-	if (board->ops->stream_captures(lane->stream))
-		return rd_fail(RONDO_UNSUPPORTED,
-			"%s: only calls that run as one kernel can be captured in a graph: "
-			"reductions, "
-			"gathers, scatters and broadcasts among threads of one process",
-			rd_collective_name(tasks->call.problem.collective));
 
 	rd_agent_await(board->agent, number - RD_READY);
 
@@ -1000,6 +1030,8 @@ static int submit(struct rd_lane *lane, struct rd_task *tasks, int count, bool *
 		if (err || launched)
 			return err;
 	}
+	if (board->ops->stream_captures(lane->stream))
+		return capture(board, lane, tasks);
 	*handed = true;
 	return hand_over(board, lane, tasks, count);
 }

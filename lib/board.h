@@ -11,9 +11,12 @@
  *     kernel that has its own (fused);
  *   - elsewhere copies to host memory, makes the call there, and copies back (staged).
  * Where all ranks are threads of one process and fused, no agent is needed: kernels tell each other
- * the addresses, the call is one launch on the user's stream, and may be captured in a graph. So it
- * is where kernels exchange messages (messages.h), for which not all ranks need to reach each
- * other.
+ * the addresses, and the call is one launch on the user's stream. So it is where kernels exchange
+ * messages (messages.h), for which not all ranks need to reach each other.
+ *
+ * What is one launch may be captured in a graph, and fused calls among processes too. The agents then
+ * exchange what the kernel must know when it is captured, once, and its launch is on the user's
+ * stream; what orders the ranks' kernels is counted in the desks, so that replays need no host.
  *
  * All ranks decide alike: by what they told each other when the board was made.
  */
@@ -92,6 +95,7 @@ struct rd_import {
 	char *base;
 	size_t size;
 	uint64_t used; /* when last */
+	bool kept; /* in some graph: as long as the board */
 };
 
 struct rd_board {
@@ -168,7 +172,9 @@ size_t rd_board_in_size(const struct rd_call *call, int rank);
 size_t rd_board_out_size(const struct rd_call *call, int rank);
 /* Where a buffer of ours lies. */
 void rd_board_describe(struct rd_board *board, const void *at, size_t size, struct rd_lying *lying);
-/* A peer's buffer as it is addressed here; NULL with the story. May wait for the board's stream. */
-char *rd_board_reach(struct rd_board *board, int peer, const struct rd_lying *lying, size_t size);
+/* A peer's buffer as it is addressed here; NULL with the story. May wait for the board's stream.
+   keep: it stays so as long as the board. */
+char *rd_board_reach(
+	struct rd_board *board, int peer, const struct rd_lying *lying, size_t size, bool keep);
 
 #endif

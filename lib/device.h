@@ -67,6 +67,8 @@ struct rd_device_ops {
 	int (*stream_check)(int device, void *stream);
 	/* Whether what is queued is only recorded, to be run later (a CUDA graph). */
 	bool (*stream_captures)(void *stream);
+	/* What the calling thread does from now on is allowed whatever other threads capture. */
+	void (*ignore_captures)(void);
 	/* What is queued on `stream` from now on comes after what is queued on `earlier` now. */
 	int (*stream_follow)(int device, void *stream, void *earlier);
 

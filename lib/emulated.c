@@ -1,26 +1,21 @@
 /*
- * Pretend GPUs: memory in memfds, streams as threads, handles by which other processes map that
- * memory. What a kernel does is done by the stream's thread, with the host's reductions.
+ * Pretend GPUs: memory in memfds, handles by which other processes map that memory, streams as
+ * threads (emulated_stream.c). What a kernel does is done by the stream's thread, with the host's
+ * reductions (emulated_run.c).
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-#include "clock.h"
 #include "device.h"
 #include "emulated.h"
 #include "error.h"
-#include "word.h"
-
-/* A stream that waits looks at its word again after so long, also when nobody woke it. */
-#define LOOK_NS 1000000
 
 static int current(void)
 {
@@ -34,7 +29,7 @@ static bool shared_at_once(int device)
 	return false;
 }
 
-static int check_device(int device)
+int rd_emulated_check_device(int device)
 {
 	if (device >= 0 && device < rd_emulated_count())
 		return 0;
@@ -120,7 +115,7 @@ static void free_block(struct block *block)
 static int alloc(int device, size_t size, void **memory)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	int err = check_device(device);
+	int err = rd_emulated_check_device(device);
 
 	if (err)
 		return err;
@@ -267,320 +262,6 @@ static void stop_sharing(void *memory)
 	(void)memory;
 }
 
-/* ---- Streams ------------------------------------------------------------------------------- */
-
-/* What one stream says to another: it has come this far. */
-struct mark {
-	_Atomic int holders;
-	uint32_t passed;
-};
-
-struct event {
-	uint32_t recorded, reached; /* how often */
-	int64_t at_ns;
-};
-
-enum item_kind { WAIT, WRITE, COPY, RUN, RUN_STEPS, PASS, FOLLOW, STAMP };
-
-struct item {
-	struct item *next;
-	enum item_kind kind;
-	uint32_t *word, value;
-	void *to;
-	const void *from;
-	size_t size;
-	struct mark *mark;
-	struct event *event; /* STAMP */
-	_Alignas(16) char what[]; /* RUN: struct rd_work; RUN_STEPS: struct rd_steps */
-};
-
-struct lane {
-	pthread_t thread;
-	int device;
-	pthread_mutex_t lock;
-	pthread_cond_t change;
-	struct item *first, **last;
-	uint64_t queued, done;
-	bool closing;
-};
-
-static void wait_for(const uint32_t *word, uint32_t value)
-{
-	while (!rd_word_reached(word, value)) {
-		uint32_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
-
-		if ((int32_t)(seen - value) < 0)
-			rd_word_sleep(word, seen, LOOK_NS);
-	}
-}
-
-static void let_go(struct mark *mark)
-{
-	if (mark && atomic_fetch_sub(&mark->holders, 1) == 1)
-		free(mark);
-}
-
-static void run_item(struct item *item)
-{
-	switch (item->kind) {
-	case WAIT:
-		wait_for(item->word, item->value);
-		break;
-	case WRITE:
-		rd_word_write(item->word, item->value);
-		break;
-	case COPY:
-		memmove(item->to, item->from, item->size);
-		break;
-	case RUN:
-		rd_emulated_run((const struct rd_work *)item->what);
-		break;
-	case RUN_STEPS:
-		rd_emulated_steps((const struct rd_steps *)item->what);
-		break;
-	case PASS:
-		rd_word_write(&item->mark->passed, 1);
-		break;
-	case FOLLOW:
-		wait_for(&item->mark->passed, 1);
-		break;
-	case STAMP:
-		item->event->at_ns = rd_clock_ns();
-		rd_word_write(&item->event->reached, item->value);
-		break;
-	}
-	let_go(item->mark);
-	free(item);
-}
-
-static void *work_off(void *argument)
-{
-	struct lane *lane = argument;
-
-	pthread_mutex_lock(&lane->lock);
-	while (lane->first || !lane->closing) {
-		struct item *item = lane->first;
-
-		if (!item) {
-			pthread_cond_wait(&lane->change, &lane->lock);
-			continue;
-		}
-		lane->first = item->next;
-		if (!lane->first)
-			lane->last = &lane->first;
-		pthread_mutex_unlock(&lane->lock);
-		run_item(item);
-		pthread_mutex_lock(&lane->lock);
-		lane->done++;
-		pthread_cond_broadcast(&lane->change);
-	}
-	pthread_mutex_unlock(&lane->lock);
-	return NULL;
-}
-
-static int start_thread(struct lane *lane)
-{
-	sigset_t all, before;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-
-	int err = pthread_create(&lane->thread, NULL, work_off, lane);
-
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return err;
-}
-
-static int stream_create(int device, void **stream)
-{
-	int err = check_device(device);
-
-	if (err)
-		return err;
-
-	struct lane *lane = calloc(1, sizeof(*lane));
-
-	if (!lane)
-		return rd_fail(RONDO_MEMORY, "no memory for a stream");
-	lane->device = device;
-	lane->last = &lane->first;
-	pthread_mutex_init(&lane->lock, NULL);
-	pthread_cond_init(&lane->change, NULL);
-	err = start_thread(lane);
-	if (err) {
-		free(lane);
-		return rd_fail(RONDO_SYSTEM, "cannot start a stream's thread: %s", strerror(err));
-	}
-	*stream = lane;
-	return 0;
-}
-
-static void stream_destroy(int device, void *stream)
-{
-	struct lane *lane = stream;
-
-	(void)device;
-	if (!lane)
-		return;
-	pthread_mutex_lock(&lane->lock);
-	lane->closing = true;
-	pthread_cond_broadcast(&lane->change);
-	pthread_mutex_unlock(&lane->lock);
-	pthread_join(lane->thread, NULL);
-	pthread_mutex_destroy(&lane->lock);
-	pthread_cond_destroy(&lane->change);
-	free(lane);
-}
-
-static int stream_synchronize(int device, void *stream)
-{
-	struct lane *lane = stream;
-
-	(void)device;
-	pthread_mutex_lock(&lane->lock);
-
-	uint64_t until = lane->queued;
-
-	while (lane->done < until)
-		pthread_cond_wait(&lane->change, &lane->lock);
-	pthread_mutex_unlock(&lane->lock);
-	return 0;
-}
-
-static int stream_check(int device, void *stream)
-{
-	const struct lane *lane = stream;
-	int err = check_device(device);
-
-	if (err)
-		return err;
-	if (lane && lane->device == device)
-		return 0;
-	return rd_fail(RONDO_INVALID, "this stream is not of device %d", device);
-}
-
-static bool stream_captures(void *stream)
-{
-	(void)stream;
-	return false;
-}
-
-static int enqueue_with(void *stream, const struct item *how, const void *what, size_t size)
-{
-	struct lane *lane = stream;
-	struct item *item = calloc(1, sizeof(*item) + size);
-
-	if (!item)
-		return rd_fail(RONDO_MEMORY, "no memory to queue work on a stream");
-	*item = *how;
-	if (size > 0)
-		memcpy(item->what, what, size);
-	pthread_mutex_lock(&lane->lock);
-	*lane->last = item;
-	lane->last = &item->next;
-	lane->queued++;
-	pthread_cond_broadcast(&lane->change);
-	pthread_mutex_unlock(&lane->lock);
-	return 0;
-}
-
-static int enqueue(void *stream, const struct item *how)
-{
-	return enqueue_with(stream, how, NULL, 0);
-}
-
-static int stream_follow(int device, void *stream, void *earlier)
-{
-	struct mark *mark = calloc(1, sizeof(*mark));
-
-	(void)device;
-	if (!mark)
-		return rd_fail(RONDO_MEMORY, "no memory to queue work on a stream");
-	mark->holders = 2;
-
-	int err = enqueue(earlier, &(struct item){ .kind = PASS, .mark = mark });
-
-	if (err) {
-		free(mark);
-		return err;
-	}
-	err = enqueue(stream, &(struct item){ .kind = FOLLOW, .mark = mark });
-	if (err)
-		let_go(mark);
-	return err;
-}
-
-static int event_create(int device, void **event)
-{
-	int err = check_device(device);
-
-	if (err)
-		return err;
-	*event = calloc(1, sizeof(struct event));
-	return *event ? 0 : rd_fail(RONDO_MEMORY, "no memory for an event");
-}
-
-static void event_destroy(int device, void *event)
-{
-	struct event *gone = event;
-
-	(void)device;
-	wait_for(&gone->reached, gone->recorded);
-	free(gone);
-}
-
-static int event_record(int device, void *stream, void *event)
-{
-	struct event *stamped = event;
-
-	(void)device;
-	stamped->recorded++;
-	return enqueue(stream,
-		&(struct item){ .kind = STAMP, .event = stamped, .value = stamped->recorded });
-}
-
-static int event_elapsed(int device, void *from, void *to, double *us)
-{
-	const struct event *first = from, *last = to;
-
-	(void)device;
-	wait_for(&first->reached, first->recorded);
-	wait_for(&last->reached, last->recorded);
-	*us = (double)(last->at_ns - first->at_ns) / 1e3;
-	return 0;
-}
-
-static int wait_word(int device, void *stream, uint32_t *word, uint32_t value)
-{
-	(void)device;
-	return enqueue(stream, &(struct item){ .kind = WAIT, .word = word, .value = value });
-}
-
-static int write_word(int device, void *stream, uint32_t *word, uint32_t value)
-{
-	(void)device;
-	return enqueue(stream, &(struct item){ .kind = WRITE, .word = word, .value = value });
-}
-
-static int copy(int device, void *stream, void *to, const void *from, size_t size)
-{
-	(void)device;
-	return enqueue(
-		stream, &(struct item){ .kind = COPY, .to = to, .from = from, .size = size });
-}
-
-static int run(int device, void *stream, const struct rd_work *work)
-{
-	(void)device;
-	return enqueue_with(stream, &(struct item){ .kind = RUN }, work, sizeof(*work));
-}
-
-static int run_steps(int device, void *stream, const struct rd_steps *steps)
-{
-	(void)device;
-	return enqueue_with(stream, &(struct item){ .kind = RUN_STEPS }, steps, sizeof(*steps));
-}
-
 static int blocks(int device)
 {
 	(void)device;
@@ -602,20 +283,17 @@ const struct rd_device_ops rd_emulated = {
 	.peer = rd_emulated_reach,
 	.share = share,
 	.unshare = stop_sharing,
-	.stream_create = stream_create,
-	.stream_destroy = stream_destroy,
-	.stream_synchronize = stream_synchronize,
-	.stream_check = stream_check,
-	.stream_captures = stream_captures,
-	.stream_follow = stream_follow,
-	.event_create = event_create,
-	.event_destroy = event_destroy,
-	.event_record = event_record,
-	.event_elapsed = event_elapsed,
-	.wait_word = wait_word,
-	.write_word = write_word,
-	.copy = copy,
-	.run = run,
-	.run_steps = run_steps,
+	.stream_create = rd_emulated_stream_create,
+	.stream_destroy = rd_emulated_stream_destroy,
+	.stream_synchronize = rd_emulated_stream_synchronize,
+	.stream_check = rd_emulated_stream_check,
+	.stream_captures = rd_emulated_stream_captures,
+	.ignore_captures = rd_emulated_ignore_captures,
+	.stream_follow = rd_emulated_stream_follow,
+	.wait_word = rd_emulated_wait_word,
+	.write_word = rd_emulated_write_word,
+	.copy = rd_emulated_copy,
+	.run = rd_emulated_launch,
+	.run_steps = rd_emulated_launch_steps,
 	.blocks = blocks,
 };

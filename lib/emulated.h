@@ -5,8 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "steps.h"
-#include "work.h"
+#include "device.h"
 
 /* So many devices; without handles, no other process can map their memory. */
 void rd_emulated_set(int count, bool handles);
@@ -31,5 +30,33 @@ bool rd_emulated_await(
 	struct rd_halt *halt, uint64_t timeout_ns, const uint32_t *word, uint32_t number, int peer);
 /* Tells the host why a kernel gives up: false. */
 bool rd_emulated_give_up(struct rd_halt *halt, uint32_t error, int peer);
+
+int rd_emulated_check_device(int device);
+
+/* Of the table, where struct rd_device_ops says what they do. */
+int rd_emulated_stream_create(int device, void **stream);
+void rd_emulated_stream_destroy(int device, void *stream);
+int rd_emulated_stream_synchronize(int device, void *stream);
+int rd_emulated_stream_check(int device, void *stream);
+bool rd_emulated_stream_captures(void *stream);
+void rd_emulated_ignore_captures(void);
+int rd_emulated_stream_follow(int device, void *stream, void *earlier);
+int rd_emulated_event_create(int device, void **event);
+void rd_emulated_event_destroy(int device, void *event);
+int rd_emulated_event_record(int device, void *stream, void *event);
+int rd_emulated_event_elapsed(int device, void *from, void *to, double *us);
+int rd_emulated_wait_word(int device, void *stream, uint32_t *word, uint32_t value);
+int rd_emulated_write_word(int device, void *stream, uint32_t *word, uint32_t value);
+int rd_emulated_copy(int device, void *stream, void *to, const void *from, size_t size);
+int rd_emulated_launch(int device, void *stream, const struct rd_work *work);
+int rd_emulated_launch_steps(int device, void *stream, const struct rd_steps *steps);
+
+/* As a CUDA graph: what is queued on the stream from now on is recorded, until the end, and no more
+   than that; then it can be queued, on this stream or others, any number of times. */
+struct rd_emulated_graph;
+int rd_emulated_capture(void *stream);
+int rd_emulated_capture_end(void *stream, struct rd_emulated_graph **graph);
+int rd_emulated_replay(const struct rd_emulated_graph *graph, void *stream);
+void rd_emulated_graph_destroy(struct rd_emulated_graph *graph);
 
 #endif

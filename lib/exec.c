@@ -241,7 +241,8 @@ static int describe_op(uint8_t op, char *text, size_t size)
 void rd_signature_print(const struct rd_signature *s, char *text, size_t size)
 {
 	bool varied = s->form & RD_FORM_VARIED;
-	int used = snprintf(text, size, "%s%s #%u of ", rd_collective_name(s->collective),
+	int used = snprintf(text, size, "%s%s%s #%u of ",
+		s->form & RD_FORM_CAPTURED ? "a captured " : "", rd_collective_name(s->collective),
 		varied ? "_v" : "", s->number);
 
 	if (!varied)

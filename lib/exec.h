@@ -28,6 +28,7 @@ struct rd_signature {
 
 #define RD_FORM_INTRODUCES 1 /* the ranks' buffers are being introduced (introduce.h) */
 #define RD_FORM_VARIED 2     /* blocks differ in length (terms.h) */
+#define RD_FORM_CAPTURED 4   /* in a device's graph, to be run later (agent.h) */
 
 struct rd_call {
 	struct rd_problem problem;

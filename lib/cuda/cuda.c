@@ -382,6 +382,14 @@ static bool stream_captures(void *stream)
 	       status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
+static void ignore_captures(void)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+
+	if (rd_driver_load() > 0)
+		driver.cuThreadExchangeStreamCaptureMode(&mode);
+}
+
 static int stream_follow(int device, void *stream, void *earlier)
 {
 	CUevent event;
@@ -521,6 +529,7 @@ const struct rd_device_ops rd_cuda = {
 	.stream_synchronize = stream_synchronize,
 	.stream_check = stream_check,
 	.stream_captures = stream_captures,
+	.ignore_captures = ignore_captures,
 	.stream_follow = stream_follow,
 	.event_create = event_create,
 	.event_destroy = event_destroy,

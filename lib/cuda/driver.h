@@ -40,6 +40,7 @@
 	X(cuStreamSynchronize) \
 	X(cuStreamGetCtx) \
 	X(cuStreamIsCapturing) \
+	X(cuThreadExchangeStreamCaptureMode) \
 	X(cuStreamWaitEvent) \
 	X(cuStreamWaitValue32) \
 	X(cuStreamWriteValue32) \

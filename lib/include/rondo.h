@@ -439,6 +439,16 @@ RONDO_API int rondo_stream_create_on(rondo_stream **stream, int device);
  * leaves the cudaStream_t alone, which must outlive it.
  */
 RONDO_API int rondo_stream_wrap(rondo_stream **stream, void *cuda_stream, int device);
+/*
+ * Graphs. While the program captures such a stream, calls on it are recorded, on every rank (else
+ * RONDO_MISMATCH), and run whenever the graph does: any number of times, with other calls in between, but
+ * on all ranks in one order, to which the program's streams must see. Among processes, a call that is
+ * captured waits until all ranks capture it, and its buffers stay mapped by them as long as the comm.
+ * RONDO_UNSUPPORTED, with the reason, where the host has a part in the call: transfers, the program's
+ * own functions, calls of no elements, calls among processes that take turns on a device, and all calls
+ * where not all ranks reach each other's device memory. Replays must be over before the comm is
+ * destroyed.
+ */
 /* Copies between any memory of host and devices, in a device stream's order; NULL: now. From or to
    host memory that is not pinned, it may also be done before it returns. */
 RONDO_API int rondo_copy(void *to, const void *from, size_t size, rondo_stream *stream);

@@ -57,6 +57,7 @@ static struct CUfunc_st kernels[2][RONDO_TYPE_COUNT];
 static bool retained[DEVICES_MAX], started;
 static _Thread_local CUcontext stack[DEPTH];
 static _Thread_local int depth;
+static _Thread_local CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
@@ -170,6 +171,15 @@ EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device)
 EXPORT CUresult cuCtxGetCurrent(CUcontext *context)
 {
 	*context = depth > 0 ? stack[depth - 1] : NULL;
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuCtxSetCurrent(CUcontext context)
+{
+	if (!retained[context->device])
+		return CUDA_ERROR_INVALID_CONTEXT;
+	depth = depth > 0 ? depth : 1;
+	stack[depth - 1] = context;
 	return CUDA_SUCCESS;
 }
 
@@ -493,7 +503,8 @@ EXPORT CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
 
 EXPORT CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
 {
-	*status = CU_STREAM_CAPTURE_STATUS_NONE;
+	*status = rd_emulated_stream_captures(stream) ? CU_STREAM_CAPTURE_STATUS_ACTIVE
+						      : CU_STREAM_CAPTURE_STATUS_NONE;
 	return done(!stream);
 }
 
@@ -510,6 +521,50 @@ EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *argum
 	if (is_lost())
 		return CUDA_ERROR_LAUNCH_FAILED;
 	return rd_emulated.run(current(), stream, &work) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+	CUstreamCaptureMode before = capture_mode;
+
+	capture_mode = *mode;
+	*mode = before;
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode)
+{
+	return done(mode != CU_STREAM_CAPTURE_MODE_THREAD_LOCAL || rd_emulated_capture(stream));
+}
+
+EXPORT CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
+{
+	return done(rd_emulated_capture_end(stream, (struct rd_emulated_graph **)graph));
+}
+
+/* A graph that can be run is the graph. */
+EXPORT CUresult cuGraphInstantiateWithFlags(
+	CUgraphExec *exec, CUgraph graph, unsigned long long flags)
+{
+	*exec = (CUgraphExec)graph;
+	return done(flags != 0);
+}
+
+EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
+{
+	return done(rd_emulated_replay((struct rd_emulated_graph *)exec, stream));
+}
+
+EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec)
+{
+	rd_emulated_graph_destroy((struct rd_emulated_graph *)exec);
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuGraphDestroy(CUgraph graph)
+{
+	(void)graph;
+	return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuEventCreate(CUevent *event, unsigned flags)
