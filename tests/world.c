@@ -16,12 +16,59 @@
 #include <time.h>
 #include <unistd.h>
 
+/*
+ * Where those who have made their comm wait until all have: a comm that fails while some rank still
+ * makes it is not made there, and bodies may begin with what fails. Who could not make it waits for
+ * nobody.
+ */
+struct gate {
+	pthread_mutex_t lock;
+	pthread_cond_t change;
+	int come;
+};
+
+#define GATE_S 20 /* a rank that is killed never comes */
+
+static void gate_init(struct gate *gate)
+{
+	pthread_mutexattr_t mutex;
+	pthread_condattr_t cond;
+
+	pthread_mutexattr_init(&mutex);
+	pthread_mutexattr_setpshared(&mutex, PTHREAD_PROCESS_SHARED);
+	pthread_mutex_init(&gate->lock, &mutex);
+	pthread_condattr_init(&cond);
+	pthread_condattr_setpshared(&cond, PTHREAD_PROCESS_SHARED);
+	pthread_cond_init(&gate->change, &cond);
+}
+
+static void gate_pass(struct gate *gate, int size, bool waits)
+{
+	struct timespec end;
+	int err = 0;
+
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += GATE_S;
+	pthread_mutex_lock(&gate->lock);
+	gate->come++;
+	pthread_cond_broadcast(&gate->change);
+	while (waits && !err && gate->come < size)
+		err = pthread_cond_timedwait(&gate->change, &gate->lock, &end);
+	pthread_mutex_unlock(&gate->lock);
+}
+
 /* One rank's life, shared between it and the parent. */
 struct life {
 	struct citizen citizen;
 	struct fate fate;
 	int (*body)(struct citizen *citizen);
 	int port, listen_fd;
+	struct gate *gate;
+};
+
+struct shared {
+	struct gate gate;
+	struct life lives[WORLD_MAX];
 };
 
 int world_say(struct citizen *citizen, const char *format, ...)
@@ -111,6 +158,7 @@ static int live(struct life *life)
 	struct rondo_config config = config_of(life);
 
 	citizen->create_error = rondo_comm_create(&citizen->comm, &config);
+	gate_pass(life->gate, citizen->size, citizen->create_error == 0);
 
 	int status = life->body(citizen);
 	int err = rondo_comm_destroy(citizen->comm);
@@ -200,15 +248,17 @@ static void run_threads(struct life *lives, int size)
 int world_run(const struct world *world, int (*body)(struct citizen *citizen), void *argument,
 	struct fate fates[WORLD_MAX])
 {
-	size_t bytes = WORLD_MAX * sizeof(struct life);
-	struct life *lives =
-		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct shared *shared = mmap(
+		NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct life *lives = shared->lives;
 	int64_t deadline = now_ms() + (world->limit_ms ? world->limit_ms : 60000);
 	int port = 0, fd = listen_somewhere(&port), failed = 0;
 
+	gate_init(&shared->gate);
 	for (int i = 0; i < world->size; i++) {
 		struct life *life = &lives[i];
 
+		life->gate = &shared->gate;
 		life->citizen = (struct citizen){ .world = world,
 			.rank = i,
 			.size = world->size,
@@ -233,7 +283,7 @@ int world_run(const struct world *world, int (*body)(struct citizen *citizen), v
 		if (fates)
 			fates[i] = *fate;
 	}
-	munmap(lives, bytes);
+	munmap(shared, sizeof(*shared));
 	return failed;
 }
 
