@@ -32,7 +32,7 @@ struct rd_prepared {
 struct rd_memo {
 	struct rd_prepared *prepared; /* whose exec has run that call last; NULL: think */
 	struct rd_choice *choice;
-	size_t count;
+	size_t count, whole;
 	rondo_type type;
 	rondo_op op;
 	int root;

@@ -109,7 +109,7 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
 	const struct rd_call *call, struct rd_link *const *links, int channels, size_t piece_size, void *scratch,
 	uint64_t *tickets);
 
-/* The same once more, after its end, with other buffers and another number. Not for calls with terms. */
+/* The same call once more, after its end, but for its buffers and its number. Not for one with terms. */
 void rd_exec_again(struct rd_exec *exec, const void *in, void *out, uint32_t number);
 
 /*

@@ -81,7 +81,7 @@ static int rehearse_dealing(struct rondo_comm *comm, struct rehearsal *rehearsal
 /* Rank 0's times decide. */
 static int rehearse_all(struct rondo_comm *comm, struct rehearsal *rehearsal)
 {
-	uint32_t lend_min[RD_DEALING_COUNT];
+	uint32_t lend_min[RD_DEALING_COUNT] = { 0 };
 	bool possible = comm->introduction.possible;
 	int err = 0;
 

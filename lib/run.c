@@ -9,8 +9,9 @@
 #include "log.h"
 #include "op.h"
 
-/* How often a rank that shares its core yields it before it sleeps. It yields at once: to look once to
-   eight times first made 8 bytes among 4 or 8 ranks on 2 cores no quicker, 20 times half as slow again. */
+/* How often a rank that shares its core yields it before it sleeps. It yields at once: to look once
+   to eight times first made 8 bytes among 4 or 8 ranks on 2 cores no quicker, 20 times half as slow
+   again. */
 #define YIELDS 50
 /* The least that is spun, in nanoseconds, however often it was in vain. */
 #define SPIN_LEAST_NS 1000
@@ -397,6 +398,7 @@ static void note_memo(const struct rd_task *task, struct rd_prepared *prepared)
 	*memo_of(task) = (struct rd_memo){ .prepared = prepared,
 		.choice = task->choice,
 		.count = call->count,
+		.whole = call->whole,
 		.type = call->type,
 		.op = call->op,
 		.root = call->problem.root };
@@ -410,8 +412,9 @@ static bool start_again(struct rd_task *task)
 	const struct rd_memo *memo = memo_of(task);
 	const struct rd_call *call = &task->call;
 
-	if (!memo->prepared || memo->count != call->count || memo->type != call->type ||
-		memo->op != call->op || memo->root != call->problem.root || call->terms)
+	if (!memo->prepared || memo->count != call->count || memo->whole != call->whole ||
+		memo->type != call->type || memo->op != call->op ||
+		memo->root != call->problem.root || call->terms)
 		return false;
 	task->choice = memo->choice;
 	task->exec = &memo->prepared->exec;

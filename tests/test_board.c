@@ -884,6 +884,28 @@ Test(board, different_calls_in_parts_are_a_mismatch_too, .timeout = 60)
 	try_staged(3, when_long_calls_differ, 0);
 }
 
+/* The same, after a call that all made alike, and whose parts are as long. */
+static int when_long_calls_come_to_differ(struct citizen *citizen)
+{
+	struct memory memory;
+	size_t count = 4 << 20;
+	int wrong = open_room(citizen, &memory, count), err;
+
+	if (wrong)
+		return wrong;
+	err = one_call(citizen, &memory, count);
+	if (!err)
+		err = one_call(citizen, &memory, citizen->rank == 1 ? count / 2 : count);
+	wrong = expect_error(citizen, err, RONDO_MISMATCH);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(board, calls_in_parts_that_come_to_differ_are_a_mismatch_as_well, .timeout = 60)
+{
+	try_staged(3, when_long_calls_come_to_differ, 0);
+}
+
 /* ---- Operations ---------------------------------------------------------------------------- */
 
 static void subtract(
