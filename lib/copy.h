@@ -12,8 +12,9 @@
  * For RD_COPY_WIDE_MIN bytes and more: by the widest ordinary stores that this processor has. The C
  * library copies so much by `rep movsb`, which writes lines that another core has read at 13 GB/s
  * where these do it at 21 (and reads them from there at 14 against 17; cores 200 ns apart).
+ * Chosen with the reductions (reduce.c), which have such stores too.
  */
-extern void (*rd_copy_wide)(void *into, const void *from, size_t size);
+void rd_copy_wide(void *into, const void *from, size_t size);
 
 /* The two must not overlap. */
 static inline void rd_copy(void *into, const void *from, size_t size)

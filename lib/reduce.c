@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "copy.h"
 #include "f8.h"
 #include "half.h"
 #include "reduce_variant.h"
@@ -70,6 +71,11 @@ rd_reduce_function rd_reduce(rondo_type type, rondo_op op)
 void rd_average(void *into, size_t count, rondo_type type, int by)
 {
 	chosen->average[type](into, count, by);
+}
+
+void rd_copy_wide(void *into, const void *from, size_t size)
+{
+	chosen->copy(into, from, size);
 }
 
 const char *rd_reduce_instructions(void)

@@ -31,6 +31,15 @@ static inline void narrow(void *half, __m256 x)
 	_mm_storeu_si128(half, _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
 }
 
+static inline void copy_line(void *to, const void *at)
+{
+	__m256i a = _mm256_loadu_si256(at);
+	__m256i b = _mm256_loadu_si256((const __m256i *)at + 1);
+
+	_mm256_store_si256(to, a);
+	_mm256_store_si256((__m256i *)to + 1, b);
+}
+
 static inline __m256 lesser(__m256 x, __m256 y)
 {
 	return _mm256_or_ps(_mm256_min_ps(x, y), _mm256_min_ps(y, x));

@@ -32,6 +32,11 @@ static inline void narrow(void *half, __m512 x)
 	_mm256_storeu_si256(half, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
 }
 
+static inline void copy_line(void *to, const void *at)
+{
+	_mm512_store_si512(to, _mm512_loadu_si512(at));
+}
+
 static inline __m512 lesser(__m512 x, __m512 y)
 {
 	return _mm512_or_ps(_mm512_min_ps(x, y), _mm512_min_ps(y, x));

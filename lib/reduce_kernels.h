@@ -3,6 +3,7 @@
  *   VARIANT, VARIANT_NAME       the table's name, and what it is called
  * and where f16 has instructions
  *   floats, LANES               a vector of f32, and how many it holds
+ *   copy_line(to, at)           64 bytes, to the start of a cache line
  *   widen(p), narrow(p, x)      LANES f16 from memory to floats, and back
  *   widen_one(), narrow_one()   one f16 to lane 0, and back
  *   lesser(x, y)                as f32_lesser() below, in each lane
@@ -240,8 +241,30 @@ static void f16_avg(void *into_, size_t count, int by)
 	}
 #define FLOAT_OPS(type) { OPS(type##_sum, type##_prod, type##_min, type##_max) }
 
+/* ---- Copies ---- */
+
+#define LINE 64
+
+/* At least a line. Stores cross no line; the first ones may come twice. */
+static void copy(void *into, const void *from, size_t size)
+{
+#ifdef LANES
+	char *to = into;
+	const char *at = from;
+	size_t head = -(uintptr_t)to % LINE;
+
+	memcpy(to, at, LINE);
+	for (size_t done = head; size - done >= LINE; done += LINE)
+		copy_line(to + done, at + done);
+	memcpy(to + size - LINE, at + size - LINE, LINE);
+#else
+	memcpy(into, from, size);
+#endif
+}
+
 const struct rd_reduce_variant VARIANT = {
 	.name = VARIANT_NAME,
+	.copy = copy,
 	.reduce = {
 		[RONDO_I8] = INTEGER_OPS(i, 8),
 		[RONDO_U8] = INTEGER_OPS(u, 8),

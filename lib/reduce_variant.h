@@ -10,6 +10,7 @@ typedef void (*rd_average_function)(void *into, size_t count, int by);
 
 struct rd_reduce_variant {
 	const char *name;
+	void (*copy)(void *into, const void *from, size_t size); /* rd_copy_wide() */
 	rd_reduce_function reduce[RONDO_TYPE_COUNT][RONDO_OP_COUNT];
 	rd_average_function average[RONDO_TYPE_COUNT];
 };

@@ -493,18 +493,43 @@ static void check_average(const struct rd_reduce_variant *variant, rondo_type ty
 	}
 }
 
+static const struct rd_reduce_variant *const variants[] = { &rd_reduce_plain,
+#if defined(__x86_64__)
+	&rd_reduce_avx2, &rd_reduce_avx512
+#endif
+};
+
+#define VARIANT_COUNT (sizeof(variants) / sizeof(variants[0]))
+
+static void check_copy(const struct rd_reduce_variant *variant, size_t size, size_t shift)
+{
+	static unsigned char from[5000], into[5000];
+
+	for (size_t i = 0; i < sizeof(from); i++)
+		from[i] = (unsigned char)(i * 7 + i / 256 + 1);
+	memset(into, 0, sizeof(into));
+	variant->copy(into + 64 + shift, from + 64 + size % 5, size);
+	cr_assert_arr_eq(into + 64 + shift, from + 64 + size % 5, size);
+	for (size_t i = 0; i < sizeof(into); i++)
+		cr_assert(into[i] == 0 || (i >= 64 + shift && i < 64 + shift + size),
+			"%s, %zu bytes: byte %zu", variant->name, size, i);
+}
+
+Test(reduce, copies_by_every_variant_are_whole_and_no_more)
+{
+	static const size_t sizes[] = { 64, 65, 127, 128, 129, 200, 2048, 2111, 4097 };
+
+	for (size_t set = 0; set < VARIANT_COUNT && here(variants[set]->name); set++)
+		for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+			for (size_t shift = 0; shift < 65; shift++)
+				check_copy(variants[set], sizes[i], shift);
+}
+
 Test(reduce, averages_are_right)
 {
-	static const struct rd_reduce_variant *const variants[] = {
-		&rd_reduce_plain,
-#if defined(__x86_64__)
-		&rd_reduce_avx2,
-		&rd_reduce_avx512
-#endif
-	};
 	static const int by[] = { 1, 2, 3, 7, 300, 65536 };
 
-	for (size_t set = 0; set < sizeof(variants) / sizeof(variants[0]); set++)
+	for (size_t set = 0; set < VARIANT_COUNT; set++)
 		for (int type = 0; type < RONDO_TYPE_COUNT && here(variants[set]->name); type++)
 			for (size_t i = 0; i < 6; i++)
 				check_average(variants[set], (rondo_type)type, by[i]);
