@@ -21,8 +21,8 @@ static int check_pointer(
 }
 
 /* Input and output may be one, or one block of the other (alias), or lie apart. */
-static int check_overlap(const struct rd_request *request, int rank, size_t in_size, size_t out_size,
-	size_t block_size)
+static int check_overlap(const struct rd_request *request, int rank, size_t in_size,
+	size_t out_size, size_t block_size)
 {
 	const char *in = request->send, *out = request->recv;
 
@@ -37,16 +37,6 @@ static int check_overlap(const struct rd_request *request, int rank, size_t in_s
 		return 0;
 	return rd_fail(RONDO_INVALID, "%s: send and recv overlap, and not as an operation in place",
 		rd_collective_name(request->collective));
-}
-
-static size_t end_of(const struct rd_extent *extents, int blocks)
-{
-	size_t end = 0;
-
-	for (int i = 0; i < blocks; i++)
-		if (end < extents[i].offset + extents[i].size)
-			end = extents[i].offset + extents[i].size;
-	return end;
 }
 
 /* Whether input and output meet as they do in place: where one block of the one is the other. */
@@ -67,12 +57,12 @@ static int check_extents(const struct rd_request *request, const struct rd_probl
 {
 	const char *name = rd_collective_name(request->collective);
 	const char *in = request->send, *out = request->recv;
-	size_t in_size = end_of(request->terms->in, rd_in_blocks(problem));
-	size_t out_size = end_of(request->terms->out, rd_out_blocks(problem));
+	size_t in_size = rd_extents_end(request->terms->in, rd_in_blocks(problem));
+	size_t out_size = rd_extents_end(request->terms->out, rd_out_blocks(problem));
 
 	if ((in_size > 0 && !in) || (out_size > 0 && !out))
-		return rd_fail(
-			RONDO_INVALID, "%s_v: %s is NULL", name, in_size > 0 && !in ? "send" : "recv");
+		return rd_fail(RONDO_INVALID, "%s_v: %s is NULL", name,
+			in_size > 0 && !in ? "send" : "recv");
 	if (in_size == 0 || out_size == 0 || in + in_size <= out || out + out_size <= in ||
 		problem->size == 1)
 		return 0;
@@ -138,8 +128,8 @@ static int check(const struct rd_request *request)
 	if (!err)
 		err = check_pointer(request, "recv", request->recv, outs);
 	if (!err)
-		err = check_overlap(request, problem.rank, ins * block_size, outs * block_size,
-			block_size);
+		err = check_overlap(
+			request, problem.rank, ins * block_size, outs * block_size, block_size);
 	return err;
 }
 
@@ -174,8 +164,8 @@ static int submit_own_op(const struct rd_request *request)
 		return refuse(request, rd_fail(RONDO_INVALID, "%s: comm is NULL", name));
 	if (!op || (unsigned)own.type >= RONDO_TYPE_COUNT)
 		return refuse(request,
-			rd_fail(RONDO_INVALID, "%s: %d is no %s", name, op ? (int)own.type : (int)own.op,
-				op ? "type" : "operation"));
+			rd_fail(RONDO_INVALID, "%s: %d is no %s", name,
+				op ? (int)own.type : (int)own.op, op ? "type" : "operation"));
 
 	int err = check_own_op(request, op);
 

@@ -40,7 +40,7 @@ size_t rd_terms_block_size(const struct rd_call *call, int block)
 	return out >= 0 ? call->terms->out[out].size : 0;
 }
 
-static size_t end_of(const struct rd_extent *extents, int blocks)
+size_t rd_extents_end(const struct rd_extent *extents, int blocks)
 {
 	size_t end = 0;
 
@@ -55,7 +55,7 @@ size_t rd_call_in_size(const struct rd_call *call)
 	int blocks = rd_in_blocks(&call->problem);
 
 	if (call->terms && call->terms->in)
-		return end_of(call->terms->in, blocks);
+		return rd_extents_end(call->terms->in, blocks);
 	return (size_t)blocks * call->count * rondo_type_size(call->type);
 }
 
@@ -64,6 +64,6 @@ size_t rd_call_out_size(const struct rd_call *call)
 	int blocks = rd_out_blocks(&call->problem);
 
 	if (call->terms && call->terms->out)
-		return end_of(call->terms->out, blocks);
+		return rd_extents_end(call->terms->out, blocks);
 	return (size_t)blocks * call->count * rondo_type_size(call->type);
 }

@@ -14,6 +14,9 @@ struct rd_extent {
 	size_t offset, size;
 };
 
+/* Where the furthest of them ends; 0 where there are none. */
+size_t rd_extents_end(const struct rd_extent *extents, int blocks);
+
 /* An operation that the user made; its handle is RONDO_OP_OWN + serial. */
 struct rd_own_op {
 	unsigned serial; /* the number of its making in this comm: the same on every rank */
