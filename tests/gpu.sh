@@ -84,10 +84,11 @@ train_line() {
 
 say "building into $build"
 rm -rf "$build"
+boards=(test_board test_board_{failures,graphs,messages,staging,variable})
 generator=()
 command -v ninja >/dev/null && generator=(-G Ninja)
 cmake -S . -B "$build" "${generator[@]}" -DRONDO_CUDA=ON >"$build.log" 2>&1 &&
-	cmake --build "$build" -j "$(nproc)" --target rondo-bench test_device test_board test_steps test_gpu >>"$build.log" 2>&1 ||
+	cmake --build "$build" -j "$(nproc)" --target rondo-bench test_device test_steps test_gpu "${boards[@]}" >>"$build.log" 2>&1 ||
 	{ tail -40 "$build.log"; exit 1; }
 # The trainer is left out where OpenBLAS or zlib is missing.
 cmake --build "$build" -j "$(nproc)" --target rondo-train test_train_cuda >>"$build.log" 2>&1 || tail -5 "$build.log"
@@ -95,7 +96,9 @@ nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || true
 
 test_line "devices, pretended" 60 env -u RONDO_DEVICE "$build/test_device"
 test_line "plans of messages, pretended" 60 env -u RONDO_DEVICE "$build/test_steps"
-test_line "boards, pretended" 120 env -u RONDO_DEVICE "$build/test_board"
+for board in "${boards[@]}"; do
+	test_line "${board#test_}, pretended" 120 env -u RONDO_DEVICE "$build/$board"
+done
 test_line "calls on GPUs, graphs, types" 150 "$build/test_gpu" --verbose --filter 'gpu/!(eight*)'
 test_line "100,000 mixed calls of 8 ranks" 120 env GPU_CALLS=${GPU_CALLS:-100000} "$build/test_gpu" --filter 'gpu/eight*on_gpus'
 

@@ -1,0 +1,164 @@
+/* Calls on device memory that are captured in graphs, and what cannot be. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "emulated.h"
+#include "lane.h"
+#include "stream.h"
+#include "ways.h"
+
+/* What is captured: the sum of all inputs, and then the beginning of everybody's. */
+static int capture_calls(
+	struct citizen *citizen, struct memory *memory, struct rd_emulated_graph **graph)
+{
+	void *stream = rd_stream_lane(memory->stream)->stream;
+	int err = rd_emulated_capture(stream), ended;
+
+	if (!err)
+		err = rondo_all_reduce(citizen->comm, memory->in, memory->out, COUNT_MAX, RONDO_F32,
+			RONDO_SUM, memory->stream);
+	if (!err)
+		err = rondo_all_gather(citizen->comm, memory->out, memory->out + COUNT_MAX, 100,
+			RONDO_F32, memory->stream);
+	ended = rd_emulated_capture_end(stream, graph);
+	return err ? err : ended;
+}
+
+static int check_replay(struct citizen *citizen, const struct memory *memory, float added)
+{
+	for (size_t i = 0; i < COUNT_MAX; i++) {
+		float sum = value(0, i) + value(1, i) + value(2, i) + 3 * added;
+
+		if (memory->out[i] != sum ||
+			(i < 300 && memory->out[COUNT_MAX + i] != memory->out[i % 100]))
+			return world_say(
+				citizen, "element %zu is %g, not %g", i, memory->out[i], sum);
+	}
+	return 0;
+}
+
+/* Other calls come in between, with so many buffers that peers forget what they had mapped first.
+ */
+static int make_other_calls(struct citizen *citizen, struct memory *memory)
+{
+	float *others[40];
+	int device = citizen->rank % rondo_device_count(), err = 0;
+
+	for (int i = 0; i < 40 && !err; i++) {
+		err = rondo_mem_alloc_on((void **)&others[i], 4096, device);
+		if (!err)
+			err = rondo_all_reduce(citizen->comm, others[i], others[i], 1000, RONDO_F32,
+				RONDO_SUM, memory->stream);
+	}
+	if (!err)
+		err = rondo_stream_synchronize(memory->stream);
+	for (int i = 0; i < 40 && !err; i++)
+		err = rondo_mem_free(others[i]);
+	return err;
+}
+
+static int capture_and_replay(struct citizen *citizen)
+{
+	struct rd_emulated_graph *graph = NULL;
+	struct memory memory;
+	int wrong = open_memory(citizen, &memory);
+
+	if (wrong)
+		return wrong;
+	if (capture_calls(citizen, &memory, &graph))
+		wrong = world_say(citizen, "%s", rondo_last_error());
+	/* Nothing has run yet. */
+	if (!wrong)
+		wrong = expect_floats(citizen, memory.out, COUNT_MAX, 0);
+	for (int replay = 0; replay < 60 && !wrong; replay++) {
+		for (size_t i = 0; i < COUNT_MAX; i++)
+			memory.in[i] = value(citizen->rank, i) + (float)replay;
+		if (rd_emulated_replay(graph, rd_stream_lane(memory.stream)->stream) ||
+			rondo_stream_synchronize(memory.stream) ||
+			(replay % 20 == 5 && make_other_calls(citizen, &memory)))
+			wrong = world_say(citizen, "%s", rondo_last_error());
+		if (!wrong)
+			wrong = check_replay(citizen, &memory, (float)replay);
+	}
+	rd_emulated_graph_destroy(graph);
+	close_memory(&memory);
+	return wrong;
+}
+
+static const struct way fused_ways[] = {
+	{ "emulated:4", "auto", true, NULL, RD_KERNEL_FUSED },
+	{ "emulated:4", "auto", false, NULL, RD_KERNEL_FUSED },
+};
+
+Test(board_graphs, fused_calls_are_captured_and_replayed_any_number_of_times, .timeout = 120)
+{
+	for (int i = 0; i < 2; i++) {
+		struct trial trial = { &fused_ways[i], 3, capture_and_replay, 0 };
+
+		cr_expect_eq(in_child(run_trial, &trial), 0, "%s",
+			fused_ways[i].threads ? "threads" : "processes");
+	}
+}
+
+static int capture_in_vain(struct citizen *citizen)
+{
+	const struct way *way = citizen->argument;
+	const char *reason = way->becomes == RD_KERNEL_STAGED    ? "go through host memory"
+			     : way->becomes == RD_KERNEL_STEPPED ? "take turns on a device"
+								 : "have no kernel for it";
+	struct rd_emulated_graph *graph;
+	struct memory memory;
+	rondo_op own;
+	int wrong = open_memory(citizen, &memory), err;
+	void *stream;
+
+	if (wrong)
+		return wrong;
+	stream = rd_stream_lane(memory.stream)->stream;
+	rondo_op_create(citizen->comm, &own, subtract, 0, NULL);
+	rd_emulated_capture(stream);
+	err = rondo_all_reduce(
+		citizen->comm, memory.in, memory.out, 10, RONDO_F32, own, memory.stream);
+	if (err != RONDO_UNSUPPORTED || !strstr(rondo_last_error(), reason))
+		wrong = world_say(citizen, "%s: %s", rondo_error_name(err), rondo_last_error());
+	rd_emulated_capture_end(stream, &graph);
+	rd_emulated_graph_destroy(graph);
+	/* And does no harm. */
+	if (!wrong)
+		wrong = expect_error(citizen, one_call(citizen, &memory, 1000), 0);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(board_graphs, what_cannot_be_captured_says_why, .timeout = 120)
+{
+	try_ways(3, capture_in_vain, 0, true);
+}
+
+static int capture_on_rank_1(struct citizen *citizen, struct memory *memory)
+{
+	struct rd_emulated_graph *graph;
+	int err;
+
+	if (citizen->rank != 1)
+		return one_call(citizen, memory, COUNT_MAX);
+	err = capture_calls(citizen, memory, &graph);
+	rd_emulated_graph_destroy(graph);
+	return err;
+}
+
+static int capture_on_one(struct citizen *citizen)
+{
+	int wrong = expect_mismatch(citizen, COUNT_MAX, capture_on_rank_1);
+
+	if (!wrong && !strstr(rondo_last_error(), "captured all_reduce"))
+		wrong = world_say(citizen, "%s", rondo_last_error());
+	return wrong;
+}
+
+Test(board_graphs, a_call_that_only_some_capture_is_a_mismatch, .timeout = 60)
+{
+	struct trial trial = { &fused_ways[1], 3, capture_on_one, 0 };
+
+	cr_expect_eq(in_child(run_trial, &trial), 0);
+}

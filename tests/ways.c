@@ -1,0 +1,314 @@
+#include "ways.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "comm.h"
+
+const struct way ways[WAYS] = {
+	{ "emulated:1", "auto", true, NULL, RD_KERNEL_FUSED },
+	{ "emulated:4", "auto", true, NULL, RD_KERNEL_FUSED },
+	{ "emulated:1", "auto", false, NULL, RD_KERNEL_STEPPED },
+	{ "emulated:4", "auto", false, NULL, RD_KERNEL_FUSED },
+	{ "emulated:2", "stepped", true, NULL, RD_KERNEL_STEPPED },
+	{ "emulated:2", "staged", false, NULL, RD_KERNEL_STAGED },
+	{ "emulated:2,no-handles", "auto", false, NULL, RD_KERNEL_STAGED },
+	{ "emulated:2", "auto", false, "tcp", RD_KERNEL_STAGED },
+	{ "emulated:2", "auto", false, "mixed", RD_KERNEL_STAGED },
+	{ "emulated:4", "messages", true, NULL, RD_KERNEL_MESSAGES },
+	{ "emulated:4", "messages", false, "tcp", RD_KERNEL_MESSAGES },
+};
+
+static int go(const struct way *way, int size, int (*body)(struct citizen *), int timeout_ms)
+{
+	struct world world = { .size = size,
+		.threads = way->threads,
+		.transport = way->transport,
+		.timeout_ms = timeout_ms };
+	struct fate fates[WORLD_MAX];
+	int failed = 0;
+
+	setenv("RONDO_DEVICE", way->device, 1);
+	setenv("RONDO_KERNEL", way->kernel, 1);
+	world_run(&world, body, (void *)way, fates);
+	/* Who is to die does so with 128 + SIGKILL. */
+	for (int i = 0; i < size; i++)
+		failed += fates[i].status != 0 && fates[i].status != 128 + SIGKILL;
+	return failed;
+}
+
+/* Each way in a process of its own, for RONDO_DEVICE is read once. */
+int in_child(int (*run)(void *argument), void *argument)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(run(argument));
+	if (waitpid(pid, &status, 0) != pid)
+		return -1;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int run_trial(void *argument)
+{
+	const struct trial *trial = argument;
+
+	return go(trial->way, trial->size, trial->body, trial->timeout_ms);
+}
+
+/* ---- Values -------------------------------------------------------------------------------- */
+
+/* Small whole numbers: sums and products are exact in every type. */
+float value(int rank, size_t i)
+{
+	return (float)((i * 7 + (size_t)rank * 3) % 5 + 1);
+}
+
+void fill_floats(float *at, int rank, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		at[i] = value(rank, i);
+}
+
+/* What element i of block `block` of this rank's output is to be. */
+float expected(enum rd_collective collective, rondo_op op, int rank, int size, int root,
+	size_t count, size_t at)
+{
+	size_t block = at / count, i = at % count;
+	float result;
+
+	switch (collective) {
+	case RD_BROADCAST:
+		return value(root, i);
+	case RD_ALL_GATHER:
+	case RD_GATHER:
+		return value((int)block, i);
+	case RD_SCATTER:
+		return value(root, (size_t)rank * count + i);
+	case RD_ALL_TO_ALL:
+		return value((int)block, (size_t)rank * count + i);
+	case RD_REDUCE_SCATTER:
+		i += (size_t)rank * count;
+		break;
+	default:
+		break;
+	}
+	result = value(0, i);
+	for (int k = 1; k < size; k++) {
+		float other = value(k, i);
+
+		if (op == RONDO_SUM || op == RONDO_AVG)
+			result += other;
+		else if (op == RONDO_PROD)
+			result *= other;
+		else if (op == RONDO_MIN)
+			result = other < result ? other : result;
+		else
+			result = other > result ? other : result;
+	}
+	return op == RONDO_AVG ? result / (float)size : result;
+}
+
+static int call(rondo_comm *comm, enum rd_collective collective, rondo_op op, int root,
+	const float *in, float *out, size_t count, rondo_stream *stream)
+{
+	switch (collective) {
+	case RD_ALL_REDUCE:
+		return rondo_all_reduce(comm, in, out, count, RONDO_F32, op, stream);
+	case RD_REDUCE:
+		return rondo_reduce(comm, in, out, count, RONDO_F32, op, root, stream);
+	case RD_BROADCAST:
+		return rondo_broadcast(comm, in, out, count, RONDO_F32, root, stream);
+	case RD_REDUCE_SCATTER:
+		return rondo_reduce_scatter(comm, in, out, count, RONDO_F32, op, stream);
+	case RD_ALL_GATHER:
+		return rondo_all_gather(comm, in, out, count, RONDO_F32, stream);
+	case RD_GATHER:
+		return rondo_gather(comm, in, out, count, RONDO_F32, root, stream);
+	case RD_SCATTER:
+		return rondo_scatter(comm, in, out, count, RONDO_F32, root, stream);
+	case RD_ALL_TO_ALL:
+		return rondo_all_to_all(comm, in, out, count, RONDO_F32, stream);
+	default:
+		return rondo_barrier(comm, stream);
+	}
+}
+
+int open_room(struct citizen *citizen, struct memory *memory, size_t count)
+{
+	size_t bytes = (size_t)citizen->size * (count + 1) * sizeof(float);
+	int device = citizen->rank % rondo_device_count();
+
+	if (citizen->create_error)
+		return world_say(citizen, "create: %s", rondo_last_error());
+	if (rondo_mem_alloc_on((void **)&memory->in, bytes, device) ||
+		rondo_mem_alloc_on((void **)&memory->out, bytes, device) ||
+		rondo_stream_create_on(&memory->stream, device))
+		return world_say(citizen, "memory: %s", rondo_last_error());
+	return 0;
+}
+
+int open_memory(struct citizen *citizen, struct memory *memory)
+{
+	return open_room(citizen, memory, COUNT_MAX);
+}
+
+void close_memory(struct memory *memory)
+{
+	rondo_stream_destroy(memory->stream);
+	rondo_mem_free(memory->in);
+	rondo_mem_free(memory->out);
+}
+
+struct rd_problem problem_of(const struct citizen *citizen, enum rd_collective collective, int root)
+{
+	return (struct rd_problem){ .collective = collective,
+		.rank = citizen->rank,
+		.size = citizen->size,
+		.root = rd_collective_has_root(collective) ? root : 0 };
+}
+
+static int check_output(struct citizen *citizen, const struct memory *memory, const float *out,
+	enum rd_collective collective, rondo_op op, int root, size_t count)
+{
+	struct rd_problem problem = problem_of(citizen, collective, root);
+	size_t total = collective == RD_BARRIER ? 0 : (size_t)rd_out_blocks(&problem) * count;
+
+	for (size_t i = 0; i < total; i++) {
+		float wanted =
+			expected(collective, op, citizen->rank, citizen->size, root, count, i);
+
+		if (out[i] != wanted)
+			return world_say(citizen, "%s of %zu, root %d: element %zu is %g, not %g",
+				rd_collective_name(collective), count, root, i, out[i], wanted);
+	}
+	if (collective != RD_BARRIER && out == memory->out && out[total] != -1.0f)
+		return world_say(citizen, "%s of %zu wrote behind its output",
+			rd_collective_name(collective), count);
+	return 0;
+}
+
+/* Whether the smaller buffer is at its block of the larger one. */
+static float *out_in_place(const struct rd_problem *problem, float *in, size_t count)
+{
+	if (problem->collective == RD_REDUCE_SCATTER || problem->collective == RD_SCATTER)
+		return in + (size_t)problem->rank * count;
+	return in;
+}
+
+int try_call(struct citizen *citizen, struct memory *memory, enum rd_collective collective,
+	rondo_op op, size_t count, bool in_place, bool on_stream)
+{
+	int root = citizen->size - 1, err;
+	struct rd_problem problem = problem_of(citizen, collective, root);
+	float *in = memory->in, *out = in_place ? out_in_place(&problem, in, count) : memory->out;
+	size_t ins = (size_t)rd_in_blocks(&problem) * count;
+
+	if (in_place && (collective == RD_ALL_GATHER || collective == RD_GATHER)) {
+		out = in;
+		in += (size_t)citizen->rank * count;
+	}
+	for (size_t i = 0; i <= (size_t)citizen->size * count; i++)
+		memory->out[i] = -1.0f;
+	fill_floats(in, citizen->rank, ins);
+	err = call(citizen->comm, collective, op, root, in, out, count,
+		on_stream ? memory->stream : NULL);
+	if (!err && on_stream)
+		err = rondo_stream_synchronize(memory->stream);
+	if (err)
+		return world_say(
+			citizen, "%s: %s", rd_collective_name(collective), rondo_last_error());
+	return check_output(citizen, memory, out, collective, op, root, count);
+}
+
+int all_collectives(struct citizen *citizen)
+{
+	static const size_t counts[] = { 1, 5, 64, COUNT_MAX, 0 };
+	const struct way *way = citizen->argument;
+	struct memory memory;
+	int wrong = open_memory(citizen, &memory);
+
+	if (wrong)
+		return wrong;
+	if (citizen->comm->board->kernel != way->becomes)
+		return world_say(citizen, "runs by way %d", citizen->comm->board->kernel);
+	for (int collective = 0; collective < RD_COLLECTIVE_COUNT && !wrong; collective++) {
+		if (collective == RD_TRANSFER)
+			continue;
+		for (int i = 0; i < 5 && !wrong; i++)
+			for (int variant = 0; variant < 4 && !wrong; variant++)
+				wrong = try_call(citizen, &memory, collective, RONDO_SUM, counts[i],
+					variant & 1, variant & 2);
+	}
+	for (int op = 0; op <= RONDO_AVG && !wrong; op++)
+		wrong = try_call(citizen, &memory, RD_ALL_REDUCE, op, 1000, false, true);
+	close_memory(&memory);
+	return wrong;
+}
+
+void try_ways(int size, int (*body)(struct citizen *citizen), int timeout_ms, bool threads_too)
+{
+	for (size_t i = 0; i < WAYS; i++) {
+		struct trial trial = { &ways[i], size, body, timeout_ms };
+
+		if (ways[i].threads && !threads_too)
+			continue;
+		cr_expect_eq(in_child(run_trial, &trial), 0, "%s %s %s %s", ways[i].device,
+			ways[i].kernel, ways[i].threads ? "threads" : "processes",
+			ways[i].transport ? ways[i].transport : "");
+	}
+}
+
+int expect_floats(struct citizen *citizen, const float *at, size_t count, float wanted)
+{
+	for (size_t i = 0; i < count; i++)
+		if (at[i] != wanted)
+			return world_say(citizen, "element %zu is %g, not %g", i, at[i], wanted);
+	return 0;
+}
+
+int one_call(struct citizen *citizen, struct memory *memory, size_t count)
+{
+	int err = rondo_all_reduce(citizen->comm, memory->in, memory->out, count, RONDO_F32,
+		RONDO_SUM, memory->stream);
+
+	return err ? err : rondo_stream_synchronize(memory->stream);
+}
+
+int expect_error(struct citizen *citizen, int err, int wanted)
+{
+	if (err == wanted)
+		return 0;
+	return world_say(citizen, "%s, not %s: %s", rondo_error_name(err), rondo_error_name(wanted),
+		err ? rondo_last_error() : "");
+}
+
+int expect_mismatch(struct citizen *citizen, size_t count,
+	int (*call_otherwise)(struct citizen *citizen, struct memory *memory))
+{
+	struct memory memory;
+	int wrong = open_room(citizen, &memory, count), err;
+
+	if (wrong)
+		return wrong;
+	/* The news may come to who is still in the barrier; but not to who is still being made. */
+	err = rondo_barrier(citizen->comm, NULL);
+	if (!err)
+		err = call_otherwise(citizen, &memory);
+	wrong = expect_error(citizen, err, RONDO_MISMATCH);
+	close_memory(&memory);
+	return wrong;
+}
+
+void subtract(
+	void *into, const void *a, const void *b, size_t count, rondo_type type, void *argument)
+{
+	(void)type;
+	(void)argument;
+	for (size_t i = 0; i < count; i++)
+		((float *)into)[i] = ((const float *)a)[i] - ((const float *)b)[i];
+}

@@ -1,0 +1,89 @@
+/*
+ * Every way of running a call on device memory, on pretend GPUs, and what tests of them share:
+ * buffers there, calls with known numbers, and the check of what comes out.
+ */
+#ifndef WAYS_H
+#define WAYS_H
+
+#include "board.h"
+#include "collective.h"
+#include "world.h"
+
+/* One way: threads or processes, RONDO_DEVICE, RONDO_KERNEL. */
+struct way {
+	const char *device, *kernel;
+	bool threads;
+	const char *transport;
+	enum rd_kernel becomes;
+};
+
+#define WAYS 11
+extern const struct way ways[WAYS];
+
+struct trial {
+	const struct way *way;
+	int size;
+	int (*body)(struct citizen *citizen);
+	int timeout_ms; /* 0: the default */
+};
+
+/* Each trial is run in a process of its own, for RONDO_DEVICE is read once:
+   in_child(run_trial, &trial) is 0 if it went well. A body finds the way in citizen->argument. */
+int in_child(int (*run)(void *argument), void *argument);
+int run_trial(void *argument);
+
+/* In a test: the body by every way. */
+void try_ways(int size, int (*body)(struct citizen *citizen), int timeout_ms, bool threads_too);
+
+/* ---- Values -------------------------------------------------------------------------------- */
+
+/* Element i of a rank's input. Small whole numbers: sums and products are exact in every type. */
+float value(int rank, size_t i);
+void fill_floats(float *at, int rank, size_t count);
+
+/* What element `at` of this rank's output is to be. */
+float expected(enum rd_collective collective, rondo_op op, int rank, int size, int root,
+	size_t count, size_t at);
+
+struct rd_problem problem_of(
+	const struct citizen *citizen, enum rd_collective collective, int root);
+
+/* ---- Bodies -------------------------------------------------------------------------------- */
+
+#define COUNT_MAX 3001
+
+/* Buffers of a rank: device memory, with a guard behind the output. */
+struct memory {
+	float *in, *out;
+	rondo_stream *stream;
+};
+
+/* For so many elements from and to each rank, or for COUNT_MAX. As bodies, these say what is wrong
+   and return non-zero; so they do where the comm could not be made. */
+int open_room(struct citizen *citizen, struct memory *memory, size_t count);
+int open_memory(struct citizen *citizen, struct memory *memory);
+void close_memory(struct memory *memory);
+
+/* One call, and the check of its output. The root is the last rank. */
+int try_call(struct citizen *citizen, struct memory *memory, enum rd_collective collective,
+	rondo_op op, size_t count, bool in_place, bool on_stream);
+
+/* A body: each collective, with several counts, in place and not, on a stream and not. */
+int all_collectives(struct citizen *citizen);
+
+int expect_floats(struct citizen *citizen, const float *at, size_t count, float wanted);
+
+/* A sum over all ranks, on the stream, which has come to its end; what the calls return. */
+int one_call(struct citizen *citizen, struct memory *memory, size_t count);
+
+int expect_error(struct citizen *citizen, int err, int wanted);
+
+/* A body: a call that differs among the ranks is a mismatch on each. */
+int expect_mismatch(struct citizen *citizen, size_t count,
+	int (*call_otherwise)(struct citizen *citizen, struct memory *memory));
+
+/* A function of the program's own: the first rank's number less all others. */
+void subtract(
+	void *into, const void *a, const void *b, size_t count, rondo_type type, void *argument);
+
+#endif
