@@ -4,8 +4,6 @@
 #include <string.h>
 
 #include "copy.h"
-#include "f8.h"
-#include "half.h"
 #include "reduce_variant.h"
 
 #if defined(__x86_64__)
@@ -89,44 +87,4 @@ rd_reduce_function rd_reduce_variant(const char *instructions, rondo_type type, 
 		if (!strcmp(variants[i].variant->name, instructions) && variants[i].runs_here())
 			return variants[i].variant->reduce[type][op];
 	return NULL;
-}
-
-float rd_f16_to_f32(uint16_t value)
-{
-	return f16_widen(value);
-}
-
-uint16_t rd_f32_to_f16(float value)
-{
-	return f16_narrow(value);
-}
-
-float rd_bf16_to_f32(uint16_t value)
-{
-	return bf16_widen(value);
-}
-
-uint16_t rd_f32_to_bf16(float value)
-{
-	return bf16_narrow(value);
-}
-
-float rd_f8e4m3_to_f32(uint8_t value)
-{
-	return f8e4m3_widen(value);
-}
-
-uint8_t rd_f32_to_f8e4m3(float value)
-{
-	return f8e4m3_narrow(value);
-}
-
-float rd_f8e5m2_to_f32(uint8_t value)
-{
-	return f8e5m2_widen(value);
-}
-
-uint8_t rd_f32_to_f8e5m2(float value)
-{
-	return f8e5m2_narrow(value);
 }

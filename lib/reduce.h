@@ -16,7 +16,8 @@
  */
 typedef void (*rd_reduce_function)(void *into, const void *a, const void *b, size_t count);
 
-/* NULL where rondo_op_applies() says no, else never. Takes no lock: the table is filled in at load time. */
+/* NULL where rondo_op_applies() says no, else never. Takes no lock: the table is filled in at load
+ * time. */
 rd_reduce_function rd_reduce(rondo_type type, rondo_op op);
 
 /* into[i] = into[i] / by; integers towards zero; f16, bf16 and f8 through f32. */
@@ -28,14 +29,5 @@ const char *rd_reduce_instructions(void);
 
 /* The function of one variant by name; NULL where this processor lacks it. For tests. */
 rd_reduce_function rd_reduce_variant(const char *instructions, rondo_type type, rondo_op op);
-
-float rd_f16_to_f32(uint16_t value);
-uint16_t rd_f32_to_f16(float value);
-float rd_bf16_to_f32(uint16_t value);
-uint16_t rd_f32_to_bf16(float value);
-float rd_f8e4m3_to_f32(uint8_t value);
-uint8_t rd_f32_to_f8e4m3(float value);
-float rd_f8e5m2_to_f32(uint8_t value);
-uint8_t rd_f32_to_f8e5m2(float value);
 
 #endif

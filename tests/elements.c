@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-#include "reduce.h"
+#include "f8.h"
+#include "half.h"
 
 bool element_is_float(rondo_type type)
 {
@@ -23,12 +24,12 @@ void element_store(void *at, rondo_type type, uint64_t integer, double real)
 		return;
 	case RONDO_F16:
 	case RONDO_BF16:
-		half = type == RONDO_F16 ? rd_f32_to_f16(f) : rd_f32_to_bf16(f);
+		half = type == RONDO_F16 ? f16_narrow(f) : bf16_narrow(f);
 		memcpy(at, &half, 2);
 		return;
 	case RONDO_F8E4M3:
 	case RONDO_F8E5M2:
-		*(uint8_t *)at = type == RONDO_F8E4M3 ? rd_f32_to_f8e4m3(f) : rd_f32_to_f8e5m2(f);
+		*(uint8_t *)at = type == RONDO_F8E4M3 ? f8e4m3_narrow(f) : f8e5m2_narrow(f);
 		return;
 	default:
 		memcpy(at, &integer, rondo_type_size(type));
@@ -49,12 +50,12 @@ double element_float(const void *at, rondo_type type)
 		memcpy(&f, at, 4);
 		return f;
 	case RONDO_F8E4M3:
-		return rd_f8e4m3_to_f32(*(const uint8_t *)at);
+		return f8e4m3_widen(*(const uint8_t *)at);
 	case RONDO_F8E5M2:
-		return rd_f8e5m2_to_f32(*(const uint8_t *)at);
+		return f8e5m2_widen(*(const uint8_t *)at);
 	default:
 		memcpy(&half, at, 2);
-		return type == RONDO_F16 ? rd_f16_to_f32(half) : rd_bf16_to_f32(half);
+		return type == RONDO_F16 ? f16_widen(half) : bf16_widen(half);
 	}
 }
 
@@ -97,5 +98,22 @@ uint64_t element_combine_bits(rondo_op op, uint64_t a, uint64_t b)
 		return a || b;
 	default:
 		return !a != !b;
+	}
+}
+
+double element_combine(rondo_op op, double a, double b)
+{
+	switch (op) {
+	case RONDO_SUM:
+	case RONDO_AVG:
+		return a + b;
+	case RONDO_PROD:
+		return a * b;
+	case RONDO_MIN:
+		return a < b ? a : b;
+	case RONDO_MAX:
+		return a > b ? a : b;
+	default:
+		return (double)element_combine_bits(op, (uint64_t)a, (uint64_t)b);
 	}
 }

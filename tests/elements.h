@@ -26,4 +26,7 @@ uint64_t element_widen(uint64_t value, rondo_type type);
 /* Of the bitwise and the logical operations. */
 uint64_t element_combine_bits(rondo_op op, uint64_t a, uint64_t b);
 
+/* Of all operations, on numbers that a double has exactly; for RONDO_AVG this adds. */
+double element_combine(rondo_op op, double a, double b);
+
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "algorithms.h"
+#include "elements.h"
 #include "error.h"
 #include "simulator.h"
 
@@ -55,20 +56,6 @@ static inline void world_set(const struct world *world, void *memory, size_t i, 
 		((float *)memory)[i] = number;
 }
 
-static inline double world_combine(rondo_op op, double a, double b)
-{
-	switch (op) {
-	case RONDO_PROD:
-		return a * b;
-	case RONDO_MIN:
-		return a < b ? a : b;
-	case RONDO_MAX:
-		return a > b ? a : b;
-	default:
-		return a + b;
-	}
-}
-
 /* What element i of a block of the space must be in the end. */
 static inline double world_expected(const struct world *world, int block, size_t i)
 {
@@ -81,7 +68,7 @@ static inline double world_expected(const struct world *world, int block, size_t
 
 		if (rd_in_block(&problem, block) < 0)
 			continue;
-		result = first ? number : world_combine(world->op, result, number);
+		result = first ? number : element_combine(world->op, result, number);
 		first = false;
 	}
 	if (!rd_collective_reduces(world->collective) || world->op != RONDO_AVG)

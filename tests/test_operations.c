@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reduce.h"
+#include "elements.h"
 #include "world.h"
 
 static void run(int size, const char *transport, int (*body)(struct citizen *citizen))
@@ -291,24 +291,9 @@ static int multiply_each(struct citizen *citizen)
 
 		const double numbers[] = { citizen->rank + 1, citizen->rank + 2, sum };
 
-		for (int i = 0; i < 3; i++) {
-			int64_t whole = (int64_t)numbers[i];
-			float f = (float)numbers[i];
-			uint16_t half = type == RONDO_F16 ? rd_f32_to_f16(f) : rd_f32_to_bf16(f);
+		for (int i = 0; i < 3; i++)
+			element_store(into[i], type, (uint64_t)numbers[i], numbers[i]);
 
-			if (type == RONDO_F64)
-				memcpy(into[i], &numbers[i], 8);
-			else if (type == RONDO_F32)
-				memcpy(into[i], &f, 4);
-			else if (type == RONDO_F8E4M3)
-				into[i][0] = rd_f32_to_f8e4m3(f);
-			else if (type == RONDO_F8E5M2)
-				into[i][0] = rd_f32_to_f8e5m2(f);
-			else if (type >= RONDO_F16)
-				memcpy(into[i], &half, 2);
-			else
-				memcpy(into[i], &whole, rondo_type_size(type));
-		}
 		TRY(rondo_op_create_premul(citizen->comm, &op, factor, type));
 		TRY(rondo_all_reduce(citizen->comm, in, out, 1, type, op, NULL));
 		if (memcmp(out, wanted, rondo_type_size(type)) != 0)

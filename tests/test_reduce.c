@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "f8.h"
+#include "half.h"
 #include "reduce.h"
 #include "reduce_variant.h"
 
@@ -610,12 +612,12 @@ static void check_conversions(
 
 Test(half, every_f16_converts_and_every_tie_rounds_to_even)
 {
-	check_conversions(rd_f16_to_f32, rd_f32_to_f16, 10, 5);
+	check_conversions(f16_widen, f16_narrow, 10, 5);
 }
 
 Test(half, every_bf16_converts_and_every_tie_rounds_to_even)
 {
-	check_conversions(rd_bf16_to_f32, rd_f32_to_bf16, 7, 8);
+	check_conversions(bf16_widen, bf16_narrow, 7, 8);
 }
 
 static void check_f8(
@@ -664,19 +666,19 @@ static void check_f8(
 
 Test(half, every_f8e4m3_converts_rounds_to_even_and_stops_at_448)
 {
-	cr_assert_eq(rd_f8e4m3_to_f32(0x7e), 448);
-	cr_assert_eq(rd_f8e4m3_to_f32(0x01), 0x1p-9f);
-	cr_assert_eq(rd_f8e4m3_to_f32(0x38), 1);
-	check_f8(rd_f8e4m3_to_f32, rd_f32_to_f8e4m3, RONDO_F8E4M3, 0x7e, -1);
+	cr_assert_eq(f8e4m3_widen(0x7e), 448);
+	cr_assert_eq(f8e4m3_widen(0x01), 0x1p-9f);
+	cr_assert_eq(f8e4m3_widen(0x38), 1);
+	check_f8(f8e4m3_widen, f8e4m3_narrow, RONDO_F8E4M3, 0x7e, -1);
 }
 
 Test(half, every_f8e5m2_converts_rounds_to_even_and_stops_at_57344)
 {
-	cr_assert_eq(rd_f8e5m2_to_f32(0x7b), 57344);
-	cr_assert_eq(rd_f8e5m2_to_f32(0x01), 0x1p-16f);
-	cr_assert_eq(rd_f8e5m2_to_f32(0x3c), 1);
-	cr_assert_eq(rd_f8e5m2_to_f32(0x7c), INFINITY);
-	check_f8(rd_f8e5m2_to_f32, rd_f32_to_f8e5m2, RONDO_F8E5M2, 0x7b, 0x7c);
+	cr_assert_eq(f8e5m2_widen(0x7b), 57344);
+	cr_assert_eq(f8e5m2_widen(0x01), 0x1p-16f);
+	cr_assert_eq(f8e5m2_widen(0x3c), 1);
+	cr_assert_eq(f8e5m2_widen(0x7c), INFINITY);
+	check_f8(f8e5m2_widen, f8e5m2_narrow, RONDO_F8E5M2, 0x7b, 0x7c);
 }
 
 /* The kernels' instructions convert as our own code does: x * 1 is x, but for signalling NaNs. */
@@ -693,7 +695,7 @@ Test(half, every_f16_passes_every_variant_unchanged)
 			continue;
 		rd_reduce_variant(instructions[set], RONDO_F16, RONDO_PROD)(got, all, ones, 65536);
 		for (int i = 0; i < 65536; i++)
-			cr_assert_eq(got[i], rd_f32_to_f16(rd_f16_to_f32(all[i])), "%s: %#x",
+			cr_assert_eq(got[i], f16_narrow(f16_widen(all[i])), "%s: %#x",
 				instructions[set], i);
 	}
 }

@@ -9,9 +9,8 @@
 #include <string.h>
 
 #include "algorithms.h"
+#include "elements.h"
 #include "emulated.h"
-#include "f8.h"
-#include "reduce.h"
 
 #define RANKS 8
 #define CHANNELS 3
@@ -21,68 +20,13 @@
 
 static double element_at(const void *at, size_t i, rondo_type type)
 {
-	switch (type) {
-	case RONDO_I8:
-		return ((const int8_t *)at)[i];
-	case RONDO_U8:
-		return ((const uint8_t *)at)[i];
-	case RONDO_I32:
-		return ((const int32_t *)at)[i];
-	case RONDO_U32:
-		return ((const uint32_t *)at)[i];
-	case RONDO_I64:
-		return (double)((const int64_t *)at)[i];
-	case RONDO_U64:
-		return (double)((const uint64_t *)at)[i];
-	case RONDO_F16:
-		return rd_f16_to_f32(((const uint16_t *)at)[i]);
-	case RONDO_BF16:
-		return rd_bf16_to_f32(((const uint16_t *)at)[i]);
-	case RONDO_F32:
-		return ((const float *)at)[i];
-	case RONDO_F64:
-		return ((const double *)at)[i];
-	case RONDO_F8E4M3:
-		return f8e4m3_widen(((const uint8_t *)at)[i]);
-	default:
-		return f8e5m2_widen(((const uint8_t *)at)[i]);
-	}
+	at = (const char *)at + i * rondo_type_size(type);
+	return element_is_float(type) ? element_float(at, type) : (double)element_integer(at, type);
 }
 
 static void put_element(void *at, size_t i, rondo_type type, double value)
 {
-	switch (type) {
-	case RONDO_I8:
-	case RONDO_U8:
-		((uint8_t *)at)[i] = (uint8_t)value;
-		break;
-	case RONDO_I32:
-	case RONDO_U32:
-		((uint32_t *)at)[i] = (uint32_t)value;
-		break;
-	case RONDO_I64:
-	case RONDO_U64:
-		((uint64_t *)at)[i] = (uint64_t)value;
-		break;
-	case RONDO_F16:
-		((uint16_t *)at)[i] = rd_f32_to_f16((float)value);
-		break;
-	case RONDO_BF16:
-		((uint16_t *)at)[i] = rd_f32_to_bf16((float)value);
-		break;
-	case RONDO_F32:
-		((float *)at)[i] = (float)value;
-		break;
-	case RONDO_F64:
-		((double *)at)[i] = value;
-		break;
-	case RONDO_F8E4M3:
-		((uint8_t *)at)[i] = f8e4m3_narrow((float)value);
-		break;
-	default:
-		((uint8_t *)at)[i] = f8e5m2_narrow((float)value);
-		break;
-	}
+	element_store((char *)at + i * rondo_type_size(type), type, (uint64_t)value, value);
 }
 
 /* Small whole numbers, whose results are exact in every type and in any order. */
@@ -105,32 +49,6 @@ static double value_of(rondo_op op, int size, int rank, int block, size_t i)
 	}
 }
 
-static double combined(rondo_op op, double a, double b)
-{
-	switch (op) {
-	case RONDO_PROD:
-		return a * b;
-	case RONDO_MIN:
-		return a < b ? a : b;
-	case RONDO_MAX:
-		return a > b ? a : b;
-	case RONDO_BAND:
-		return (int)a & (int)b;
-	case RONDO_BOR:
-		return (int)a | (int)b;
-	case RONDO_BXOR:
-		return (int)a ^ (int)b;
-	case RONDO_LAND:
-		return a != 0 && b != 0;
-	case RONDO_LOR:
-		return a != 0 || b != 0;
-	case RONDO_LXOR:
-		return (a != 0) != (b != 0);
-	default:
-		return a + b;
-	}
-}
-
 /* Who has a block of a collective that combines nothing. */
 static int owner_of(const struct rd_problem *problem, int block)
 {
@@ -150,7 +68,7 @@ static double wanted(const struct rd_problem *problem, rondo_op op, int block, s
 		return value_of(op, problem->size, owner_of(problem, block), block, i);
 	result = value_of(op, problem->size, 0, block, i);
 	for (int rank = 1; rank < problem->size; rank++)
-		result = combined(op, result, value_of(op, problem->size, rank, block, i));
+		result = element_combine(op, result, value_of(op, problem->size, rank, block, i));
 	return op == RONDO_AVG ? result / problem->size : result;
 }
 
@@ -427,16 +345,22 @@ Test(steps, every_algorithm_of_messages_is_tried)
 
 /* ---- Failures ------------------------------------------------------------------------------ */
 
+static void call_with_zeros(struct citizen *citizen, rondo_op op)
+{
+	struct call call = { .type = RONDO_F32, .op = op, .count = 1000, .number = 1 };
+	char buffer[8000];
+
+	memset(buffer, 0, sizeof(buffer));
+	run_call(citizen, &call, buffer, buffer);
+}
+
 /* Of four ranks, rank 2 makes no call, or another one. */
 static void *all_but_one(void *argument)
 {
 	struct citizen *citizen = argument;
-	struct call call = { .type = RONDO_F32, .op = RONDO_SUM, .count = 1000, .number = 1 };
-	char buffer[8000];
 
-	memset(buffer, 0, sizeof(buffer));
 	if (citizen->rank != 2)
-		run_call(citizen, &call, buffer, buffer);
+		call_with_zeros(citizen, RONDO_SUM);
 	return NULL;
 }
 
@@ -477,12 +401,8 @@ Test(steps, the_halt_word_ends_the_kernel, .timeout = 20)
 static void *one_calls_otherwise(void *argument)
 {
 	struct citizen *citizen = argument;
-	struct call call = { .type = RONDO_F32, .op = RONDO_SUM, .count = 1000, .number = 1 };
-	char buffer[8000];
 
-	memset(buffer, 0, sizeof(buffer));
-	call.op = citizen->rank == 2 ? RONDO_MAX : RONDO_SUM;
-	run_call(citizen, &call, buffer, buffer);
+	call_with_zeros(citizen, citizen->rank == 2 ? RONDO_MAX : RONDO_SUM);
 	return NULL;
 }
 

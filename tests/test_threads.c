@@ -39,20 +39,8 @@ static double combined(int size, size_t i, rondo_type type, rondo_op op)
 {
 	double total = input(0, i, type, op);
 
-	for (int rank = 1; rank < size; rank++) {
-		double x = input(rank, i, type, op);
-
-		if (op == RONDO_PROD)
-			total *= x;
-		else if (op == RONDO_MIN)
-			total = x < total ? x : total;
-		else if (op == RONDO_MAX)
-			total = x > total ? x : total;
-		else if (op > RONDO_AVG)
-			total = (double)element_combine_bits(op, (uint64_t)total, (uint64_t)x);
-		else
-			total += x;
-	}
+	for (int rank = 1; rank < size; rank++)
+		total = element_combine(op, total, input(rank, i, type, op));
 	return op == RONDO_AVG ? total / size : total;
 }
 

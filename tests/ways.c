@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "comm.h"
+#include "elements.h"
 
 const struct way ways[WAYS] = {
 	{ "emulated:1", "auto", true, NULL, RD_KERNEL_FUSED },
@@ -98,18 +99,8 @@ float expected(enum rd_collective collective, rondo_op op, int rank, int size, i
 		break;
 	}
 	result = value(0, i);
-	for (int k = 1; k < size; k++) {
-		float other = value(k, i);
-
-		if (op == RONDO_SUM || op == RONDO_AVG)
-			result += other;
-		else if (op == RONDO_PROD)
-			result *= other;
-		else if (op == RONDO_MIN)
-			result = other < result ? other : result;
-		else
-			result = other > result ? other : result;
-	}
+	for (int k = 1; k < size; k++)
+		result = (float)element_combine(op, result, value(k, i));
 	return op == RONDO_AVG ? result / (float)size : result;
 }
 
