@@ -20,6 +20,9 @@
 #define YIELDS 100
 /* What is let go is given so long to end. */
 #define LETTING_GO_MS 10000
+/* A fused kernel waits twice: to enter, and to leave. It has so long to begin. */
+#define KERNEL_WAITS 2
+#define KERNEL_BEGINS_MS 10000
 /* Added to words to let go of whoever waits for them: beyond any number in use. */
 #define BEYOND (1u << 30)
 
@@ -153,7 +156,7 @@ static int await(struct rd_board *board, const uint32_t *word, uint32_t value, i
 	return 0;
 }
 
-/* The peer that is behind in the calls told so far; -1: it does not show. */
+/* The peer that is behind in the calls told so far; this rank itself: none is. */
 static int missing_peer(const struct rd_board *board)
 {
 	const struct rd_page *page = board->page;
@@ -162,7 +165,32 @@ static int missing_peer(const struct rd_board *board)
 		if (peer != board->comm->rank && board->kernel == RD_KERNEL_STEPPED &&
 			!rd_word_reached(&page->left[peer], board->agent->calls))
 			return peer;
-	return -1;
+	return board->comm->rank;
+}
+
+/* How long what is launched may take with nothing finished. A fused kernel knows for whom it waits
+   too long, and says so; the host does not, and so speaks only after it. */
+static int64_t patience_ms(const struct rd_board *board)
+{
+	int64_t timeout_ms = board->comm->settings.timeout_ms;
+
+	return board->kernel == RD_KERNEL_FUSED ? KERNEL_WAITS * timeout_ms + KERNEL_BEGINS_MS
+						: timeout_ms;
+}
+
+static void report_unfinished(struct rd_board *board, int64_t waited_ms)
+{
+	struct rondo_comm *comm = board->comm;
+	int peer = missing_peer(board);
+
+	if (peer != comm->rank) {
+		report_silence(board, waited_ms, peer, "in a call on devices");
+		return;
+	}
+	rd_fail(RONDO_TIMEOUT, "rank %d's own device has not finished a call for %lld ms",
+		comm->rank, (long long)waited_ms);
+	rd_comm_fail(comm, RONDO_TIMEOUT, comm->rank);
+	watch(board);
 }
 
 /* While nothing else is to be done: are the streams that wait still being served? */
@@ -179,9 +207,8 @@ static void watch_launched(struct rd_agent *agent)
 		!rd_word_reached(rd_ready(board->words, finished + 1), finished + 1)) {
 		agent->seen = finished;
 		agent->since_ms = now_ms;
-	} else if (now_ms - agent->since_ms > board->comm->settings.timeout_ms) {
-		report_silence(board, now_ms - agent->since_ms, missing_peer(board),
-			"in a call on devices");
+	} else if (now_ms - agent->since_ms > patience_ms(board)) {
+		report_unfinished(board, now_ms - agent->since_ms);
 	}
 }
 
