@@ -23,12 +23,16 @@ const struct way ways[WAYS] = {
 	{ "emulated:4", "messages", false, "tcp", RD_KERNEL_MESSAGES },
 };
 
+/* Of a world without a timeout. */
+#define LIMIT_MS 20000
+
 static int go(const struct way *way, int size, int (*body)(struct citizen *), int timeout_ms)
 {
 	struct world world = { .size = size,
 		.threads = way->threads,
 		.transport = way->transport,
-		.timeout_ms = timeout_ms };
+		.timeout_ms = timeout_ms,
+		.limit_ms = timeout_ms == NEVER_MS ? LIMIT_MS : 0 };
 	struct fate fates[WORLD_MAX];
 	int failed = 0;
 

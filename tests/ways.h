@@ -20,6 +20,9 @@ struct way {
 #define WAYS 11
 extern const struct way ways[WAYS];
 
+/* A timeout that ends no call: what is to end has another reason to. The world still has a limit. */
+#define NEVER_MS 3600000
+
 struct trial {
 	const struct way *way;
 	int size;
