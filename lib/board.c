@@ -20,6 +20,11 @@
 /* Comms with devices in one process, at one time. */
 #define WORDS 256
 
+/* Of a process on a CUDA device, where CUDA_DEVICE_MAX_CONNECTIONS is not set. */
+#define USUAL_QUEUES 8
+/* The one that it calls on, and one for what it computes meanwhile. */
+#define STREAMS_OF_A_RANK 2
+
 /* ---- Settings ------------------------------------------------------------------------------ */
 
 static const char *kernel_name(enum rd_kernel kernel)
@@ -415,6 +420,41 @@ static const char *choose_kernel(struct rd_board *board, bool direct, bool turns
 	return board->one_process ? "all ranks in one process" : "all ranks run at the same time";
 }
 
+/* Ranks of this process on this board's device; 0: a lower one than this speaks for them. */
+static int speaks_for(const struct rd_board *board)
+{
+	const struct rd_member *members = rd_lifeline_members(board->comm->lifeline);
+	int rank = board->comm->rank, ranks = 1;
+
+	for (int peer = 0; peer < board->comm->size; peer++) {
+		if (peer == rank || !board->same_process[peer] ||
+			members[peer].place.device_pci != members[rank].place.device_pci)
+			continue;
+		if (peer < rank)
+			return 0;
+		ranks++;
+	}
+	return ranks;
+}
+
+/*
+ * A process's streams on a CUDA device share its queues, and wait for what is before them there: a
+ * kernel may then be behind the one that waits for it. The driver reads the variable when it
+ * starts, and a library does not write a running program's environment.
+ */
+static void warn_of_few_queues(const struct rd_board *board)
+{
+	const char *set = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+	int queues = set ? atoi(set) : USUAL_QUEUES, ranks = speaks_for(board);
+
+	if (board->ops != &rd_emulated && ranks > 1 && STREAMS_OF_A_RANK * ranks > queues)
+		rd_log(RD_WARN, RD_ROUTE,
+			"%d ranks of this process share CUDA device %d, where its streams have %d "
+			"queues: set CUDA_DEVICE_MAX_CONNECTIONS=32 before the program starts, or "
+			"they may wait for each other in vain",
+			ranks, board->device, queues);
+}
+
 static int find_kernel(struct rd_board *board, const struct card *cards)
 {
 	const char *why = NULL;
@@ -432,6 +472,7 @@ static int find_kernel(struct rd_board *board, const struct card *cards)
 		tell_routes(board);
 	rd_log(RD_INFO, RD_ROUTE, "rank %d on %s device %d: %s (%s)", board->comm->rank,
 		board->ops->name, board->device, kernel_name(board->kernel), why);
+	warn_of_few_queues(board);
 	return 0;
 }
 

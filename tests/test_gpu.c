@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "said.h"
 #include "world.h"
 
 #define COUNT_MAX 20000
@@ -42,6 +43,7 @@ static int run_trial(const struct trial *trial)
 	if (pid == 0) {
 		setenv("RONDO_DEVICE", trial->device, 1);
 		setenv("RONDO_KERNEL", trial->kernel, 1);
+		setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 		_exit(world_run(&trial->world, trial->body, NULL, NULL));
 	}
 	if (waitpid(pid, &status, 0) != pid)
@@ -462,4 +464,27 @@ Test(gpu, calls_are_captured_in_a_graph_and_replayed, .timeout = 120)
 		trial.world.threads = false;
 		cr_expect_eq(run_trial(&trial), 0, "processes");
 	}
+}
+
+static int call_nothing(struct citizen *citizen)
+{
+	(void)citizen;
+	return 0;
+}
+
+Test(gpu, ranks_that_share_too_few_queues_are_warned, .timeout = 60)
+{
+	struct trial trial = { "cuda", "auto", { .size = 8, .threads = true }, call_nothing };
+	const char *text;
+
+	if (!has_gpu())
+		cr_skip_test("there is no GPU here, or no CUDA driver, or this build has no CUDA");
+	said_begin();
+	cr_expect_eq(run_trial(&trial), 0);
+	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
+	cr_expect_eq(run_trial(&trial), 0);
+	text = said_end();
+	/* Once a GPU, and by the second world alone. */
+	cr_expect(strstr(text, "share CUDA device 0, where its streams have 1 queues"), "%s", text);
+	cr_expect_null(strstr(text, "have 32 queues"), "%s", text);
 }

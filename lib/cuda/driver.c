@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "error.h"
 
@@ -49,15 +48,6 @@ static void count_devices(void)
 	snprintf(missing, sizeof(missing), "the CUDA driver does not start: %s", text);
 }
 
-/*
- * Ranks that are threads of one process wait for each other on the device. Streams that share one
- * of its queues would wait for each other too: so there shall be as many queues as can be.
- */
-static void want_many_queues(void)
-{
-	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-}
-
 static void load(void)
 {
 	void *library = dlopen(LIBRARY, RTLD_LAZY | RTLD_LOCAL);
@@ -66,7 +56,6 @@ static void load(void)
 		snprintf(missing, sizeof(missing), "there is no CUDA driver here (%s)", LIBRARY);
 		return;
 	}
-	want_many_queues();
 	if (find_functions(library))
 		count_devices();
 }
