@@ -50,6 +50,21 @@ int rd_kernel_read(const char *text, enum rd_kernel *kernel)
 		"RONDO_KERNEL is \"%.40s\": choose auto, fused, stepped, messages or staged", text);
 }
 
+/* There is no device, of which the story tells: an error where one was asked for. */
+static int refuse_without(const struct rd_settings *settings)
+{
+	if (settings->gpu >= 0)
+		return rd_fail(RONDO_UNSUPPORTED,
+			"rank %d is to use device %d (RONDO_GPU, or gpu in struct rondo_config), "
+			"but %s",
+			settings->rank, settings->gpu, rondo_last_error());
+	if (!strcmp(settings->device, "auto") || !strcmp(settings->device, "none"))
+		return 0;
+	return rd_fail(RONDO_UNSUPPORTED,
+		"RONDO_DEVICE is \"%s\", but %s; without it, host memory alone is used",
+		settings->device, rondo_last_error());
+}
+
 int rd_board_device(const struct rd_settings *settings, int *device, uint32_t *pci)
 {
 	enum rd_kernel kernel;
@@ -64,13 +79,15 @@ int rd_board_device(const struct rd_settings *settings, int *device, uint32_t *p
 	const struct rd_device_ops *ops = rd_device(settings->gpu >= 0);
 
 	if (!ops)
-		return settings->gpu >= 0 ? RONDO_UNSUPPORTED : 0;
+		return refuse_without(settings);
 	*device = settings->gpu >= 0 ? settings->gpu : ops->current();
 	if (*device < 0 && strcmp(settings->device, "auto") != 0)
 		*device = settings->rank % ops->count();
 	if (*device >= ops->count())
-		return rd_fail(RONDO_SETTING, "rank %d is to use device %d, but there are %d here",
-			settings->rank, *device, ops->count());
+		return rd_fail(RONDO_SETTING,
+			"rank %d is to use device %d, but there are %d here: set RONDO_GPU, or gpu "
+			"in struct rondo_config, to one of 0 to %d",
+			settings->rank, *device, ops->count(), ops->count() - 1);
 	*pci = *device >= 0 ? ops->pci(*device) : 0;
 	return 0;
 }
@@ -860,8 +877,11 @@ static int check_buffer(const struct rondo_comm *comm, const struct rd_call *cal
 			"is no device memory (or was freed), but the stream is a device's: give it "
 			"host "
 			"memory on a host stream, or none");
-	if (allocation.device < 0)
-		return refuse(call, name, "is device memory, and this build of Rondo has no CUDA");
+	if (allocation.device < 0) {
+		rd_device(false);
+		return rd_fail(RONDO_INVALID, "%s: %s is device memory, but %s",
+			rd_collective_name(call->problem.collective), name, rondo_last_error());
+	}
 	if (!comm->board)
 		return refuse(call, name,
 			"is device memory, but not every rank of this comm has a device: set gpu "

@@ -77,8 +77,8 @@ static int check_numbers(const struct rd_request *request)
 	const char *name = rd_collective_name(request->collective);
 	int size = request->comm->size;
 
-	if ((unsigned)request->type >= RONDO_TYPE_COUNT)
-		return rd_fail(RONDO_INVALID, "%s: %d is no type", name, (int)request->type);
+	if (rd_type_check(request->type, name, ""))
+		return RONDO_INVALID;
 	if (request->op > RONDO_AVG && request->type >= RONDO_F16)
 		return rd_fail(RONDO_INVALID, "%s: %s is for integers, not for %s", name,
 			rondo_op_name(request->op), rondo_type_name(request->type));
@@ -162,12 +162,19 @@ static int submit_own_op(const struct rd_request *request)
 
 	if (!own.comm)
 		return refuse(request, rd_fail(RONDO_INVALID, "%s: comm is NULL", name));
-	if (!op || (unsigned)own.type >= RONDO_TYPE_COUNT)
-		return refuse(request,
-			rd_fail(RONDO_INVALID, "%s: %d is no %s", name,
-				op ? (int)own.type : (int)own.op, op ? "type" : "operation"));
+	if (!op)
+		return refuse(
+			request, rd_fail(RONDO_INVALID,
+					 "%s: %d is no operation: give one of enum rondo_op, 0 "
+					 "(%s) to %d (%s), or "
+					 "one that was made on this comm",
+					 name, (int)own.op, rondo_op_name(0), RONDO_OP_COUNT - 1,
+					 rondo_op_name(RONDO_OP_COUNT - 1)));
 
-	int err = check_own_op(request, op);
+	int err = rd_type_check(own.type, name, "");
+
+	if (!err)
+		err = check_own_op(request, op);
 
 	if (!err && !own.terms) {
 		own.terms = rd_terms_create(0, 0);

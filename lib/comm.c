@@ -135,8 +135,8 @@ static bool is_core_counted(const struct rd_member *members, int rank, const str
 	return false;
 }
 
-/* The ranks of this host and the cores that they have together: those that this rank may run on, or where
-   each is bound to one of its own, those. */
+/* The ranks of this host and the cores that they have together: those that this rank may run on, or
+   where each is bound to one of its own, those. */
 static void count_cores(struct rondo_comm *comm, const struct rd_member *members)
 {
 	const struct rd_place *here = &members[comm->rank].place;
@@ -361,11 +361,11 @@ static int start(struct rondo_comm *comm)
 	};
 	err = rd_place_here(&comm->local.place, &comm->settings);
 	if (!err)
-		err = rd_board_device(&comm->settings, &comm->local.place.device,
-		&comm->local.place.device_pci);
-	comm->meets_devices = rd_device_met();
+		err = rd_board_device(
+			&comm->settings, &comm->local.place.device, &comm->local.place.device_pci);
 	if (err)
 		return err;
+	comm->meets_devices = rd_device_met();
 	if (comm->size > 1)
 		err = join(comm);
 	else if (comm->settings.rendezvous_fd >= 0)

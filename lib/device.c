@@ -76,8 +76,8 @@ static const struct rd_device_ops *cuda(void)
 static const struct rd_device_ops *cuda(void)
 {
 	rd_fail(RONDO_UNSUPPORTED,
-		"this build of Rondo has no CUDA (it was built without the CUDA "
-		"toolkit, or with RONDO_CUDA=OFF): it handles host memory alone");
+		"this build of Rondo has no CUDA, and handles host memory alone: build it where "
+		"the CUDA toolkit is, with RONDO_CUDA=ON");
 	return NULL;
 }
 #endif
@@ -127,30 +127,23 @@ bool rd_device_met(void)
 
 /* ---- Whose memory it is -------------------------------------------------------------------- */
 
-#if RONDO_HAS_CUDA
+/* CUDA's memory where Rondo uses no device, by what the program has brought in; without the
+   toolkit's header: cuPointerGetAttribute(), CU_POINTER_ATTRIBUTE_MEMORY_TYPE (2), which is
+   CU_MEMORYTYPE_DEVICE (2). Looked for once: the driver stays. */
 static bool is_unknown_device_memory(const void *at)
 {
-	(void)at;
-	return false;
-}
-#else
-/* Without the toolkit's header: cuPointerGetAttribute(), CU_POINTER_ATTRIBUTE_MEMORY_TYPE (2),
-   which is CU_MEMORYTYPE_DEVICE (2). */
-static bool is_unknown_device_memory(const void *at)
-{
-	void *library = dlopen(DRIVER, RTLD_LAZY | RTLD_NOLOAD);
+	static _Atomic(int (*)(void *, int, unsigned long long)) found;
+	int (*ask)(void *, int, unsigned long long) = found;
 	unsigned memory_type = 0;
-	int (*ask)(void *, int, unsigned long long) = NULL;
 
-	if (!library)
-		return false;
-	*(void **)&ask = dlsym(library, "cuPointerGetAttribute");
-	if (ask && ask(&memory_type, 2, (unsigned long long)(uintptr_t)at))
-		memory_type = 0;
-	dlclose(library);
-	return memory_type == 2;
+	if (!ask) {
+		void *library = dlopen(DRIVER, RTLD_LAZY | RTLD_NOLOAD);
+
+		*(void **)&ask = library ? dlsym(library, "cuPointerGetAttribute") : NULL;
+		found = ask;
+	}
+	return ask && !ask(&memory_type, 2, (unsigned long long)(uintptr_t)at) && memory_type == 2;
 }
-#endif
 
 bool rd_is_device_memory(const void *at, struct rd_allocation *allocation)
 {

@@ -105,11 +105,12 @@ const struct rd_device_ops *rd_device(bool load);
 /* Whether this process can have got device memory from anywhere so far. */
 bool rd_device_met(void);
 
-/* RONDO_SETTING where the text of RONDO_DEVICE makes no sense; *emulated: pretend GPUs, 0 for none, -1 where
-   a file says how many. */
+/* RONDO_SETTING where the text of RONDO_DEVICE makes no sense; *emulated: pretend GPUs, 0 for none,
+   -1 where a file says how many. */
 int rd_device_read(const char *text, int *emulated);
 
-/* Whether `at` is device memory. Also where this build has no CUDA: then the story says so. */
+/* Whether `at` is device memory. Also where rd_device() is NULL, since this build has no CUDA, say:
+   then the allocation's device is -1, and no more is known. */
 bool rd_is_device_memory(const void *at, struct rd_allocation *allocation);
 
 #endif

@@ -6,6 +6,16 @@
 #include "comm.h"
 #include "error.h"
 
+int rd_type_check(rondo_type type, const char *name, const char *variant)
+{
+	if ((unsigned)type < RONDO_TYPE_COUNT)
+		return 0;
+	return rd_fail(RONDO_INVALID,
+		"%s%s: %d is no type: give one of enum rondo_type, 0 (%s) to %d (%s)", name,
+		variant, (int)type, rondo_type_name(0), RONDO_TYPE_COUNT - 1,
+		rondo_type_name(RONDO_TYPE_COUNT - 1));
+}
+
 /* ---- Handles ------------------------------------------------------------------------------- */
 
 const struct rd_own_op *rd_op_find(const struct rondo_comm *comm, rondo_op handle)
@@ -56,8 +66,8 @@ int rondo_op_create_premul(rondo_comm *comm, rondo_op *op, const void *factor, r
 			!comm ? "comm"
 			: !op ? "op"
 			      : "factor");
-	if ((unsigned)type >= RONDO_TYPE_COUNT)
-		return rd_fail(RONDO_INVALID, "rondo_op_create_premul: %d is no type", (int)type);
+	if (rd_type_check(type, "rondo_op_create_premul", ""))
+		return RONDO_INVALID;
 	memcpy(&made.factor, factor, rondo_type_size(type));
 	return add(comm, op, &made);
 }

@@ -6,6 +6,7 @@
 #include "comm.h"
 #include "error.h"
 #include "group.h"
+#include "op.h"
 #include "request.h"
 
 /* What a user says of the blocks of one buffer, in elements. */
@@ -65,8 +66,8 @@ static int check_comm(const struct rd_request *request)
 
 	if (!request->comm)
 		return rd_fail(RONDO_INVALID, "%s_v: comm is NULL", name);
-	if ((unsigned)request->type >= RONDO_TYPE_COUNT)
-		return rd_fail(RONDO_INVALID, "%s_v: %d is no type", name, (int)request->type);
+	if (rd_type_check(request->type, name, "_v"))
+		return RONDO_INVALID;
 	if (request->root < 0 || request->root >= request->comm->size)
 		return rd_fail(RONDO_INVALID, "%s_v: rank %d is not in 0..%d", name, request->root,
 			request->comm->size - 1);

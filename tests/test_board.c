@@ -298,6 +298,12 @@ static int mixed_up(struct citizen *citizen)
 	wrong |= refused(citizen, elsewhere, memory.out, memory.stream, "send lies on device");
 	wrong |= refused(citizen, memory.in, memory.out, other_stream, "the stream is of device");
 	wrong |= refused(citizen, elsewhere + 100, memory.out, NULL, "send lies on device");
+	wrong |= expect_error(citizen,
+		rondo_all_reduce(
+			citizen->comm, memory.in, memory.out, 1000, 77, RONDO_SUM, memory.stream),
+		RONDO_INVALID);
+	if (!strstr(rondo_last_error(), "77 is no type: give one of enum rondo_type, 0 (i8) to "))
+		wrong |= world_say(citizen, "%s", rondo_last_error());
 	wrong |= refused(citizen, memory.in + (size_t)citizen->size * (COUNT_MAX + 1) - 10,
 		memory.out, memory.stream, "its memory ends after");
 	/* None of these harmed the comm, on which host memory is as good as ever. */

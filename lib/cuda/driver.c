@@ -41,10 +41,13 @@ static void count_devices(void)
 	if (result == CUDA_SUCCESS && device_count > 0)
 		return;
 	device_count = 0;
-	if (result == CUDA_SUCCESS)
-		text = "it sees no device";
-	else
-		driver.cuGetErrorString(result, &text);
+	if (result == CUDA_SUCCESS || result == CUDA_ERROR_NO_DEVICE) {
+		snprintf(missing, sizeof(missing),
+			"the CUDA driver sees no device (look at nvidia-smi, and at "
+			"CUDA_VISIBLE_DEVICES)");
+		return;
+	}
+	driver.cuGetErrorString(result, &text);
 	snprintf(missing, sizeof(missing), "the CUDA driver does not start: %s", text);
 }
 
@@ -53,7 +56,8 @@ static void load(void)
 	void *library = dlopen(LIBRARY, RTLD_LAZY | RTLD_LOCAL);
 
 	if (!library) {
-		snprintf(missing, sizeof(missing), "there is no CUDA driver here (%s)", LIBRARY);
+		snprintf(missing, sizeof(missing),
+			"there is no CUDA driver here (%s): install NVIDIA's", LIBRARY);
 		return;
 	}
 	if (find_functions(library))

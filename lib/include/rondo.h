@@ -424,7 +424,9 @@ RONDO_API int rondo_mem_free(void *memory);
  * GPUs, through the CUDA driver, which is looked for at run time; or pretend ones (RONDO_DEVICE). A
  * rank whose comm has a device may hand its calls that device's memory: all ranks of a call then do.
  * Ranks on one host reach each other's device memory directly (CUDA IPC, peer access), where that
- * works between all of them; otherwise such a call goes through host memory.
+ * works between all of them; otherwise such a call goes through host memory. A comm that was made
+ * before CUDA's driver came into the process looks at no buffer: use CUDA before that, or RONDO_DEVICE.
+ * Device memory where no device is used (a build without CUDA, say) is RONDO_INVALID, with the reason.
  */
 
 /* Devices here; 0 where there is none, and rondo_last_error() says what is missing. */

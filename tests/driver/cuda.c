@@ -92,9 +92,13 @@ EXPORT CUresult cuInit(unsigned flags)
 {
 	const char *launches = getenv("PRETEND_LAUNCHES");
 	const char *topology = getenv("PRETEND_TOPOLOGY");
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
 
 	if (launches && !started)
 		launches_left = atoi(launches);
+	/* As on a machine with none. */
+	if (visible && !*visible)
+		return CUDA_ERROR_NO_DEVICE;
 	started = flags == 0;
 	for (int device = 0; device < DEVICES_MAX; device++)
 		contexts[device].device = device;

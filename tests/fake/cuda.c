@@ -1,5 +1,6 @@
 /* What the probe uses of CUDA's driver, for a machine that is made up: two GPUs, the faster first.
- */
+   And the question whether memory is a device's: that of fake_device_memory is. */
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -54,4 +55,15 @@ int cuDeviceTotalMem_v2(size_t *size, int device)
 	(void)device;
 	*size = (size_t)8 << 30;
 	return 0;
+}
+
+char fake_device_memory[4096];
+
+int cuPointerGetAttribute(unsigned *value, int attribute, unsigned long long at);
+int cuPointerGetAttribute(unsigned *value, int attribute, unsigned long long at)
+{
+	unsigned long long base = (unsigned long long)(uintptr_t)fake_device_memory;
+
+	*value = 2;
+	return attribute == 2 && at >= base && at < base + sizeof(fake_device_memory) ? 0 : 1;
 }

@@ -1,0 +1,136 @@
+/* Devices that are asked for and are not there, and device memory that Rondo can do nothing with:
+   each is one line that says what is missing. */
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rondo.h"
+
+/* A comm of one rank. */
+static int create(rondo_comm **comm, int gpu)
+{
+	struct rondo_config config = RONDO_CONFIG_INIT;
+
+	config.rank = 0;
+	config.size = 1;
+	config.gpu = gpu;
+	return rondo_comm_create(comm, &config);
+}
+
+static void expect_said(const char *words)
+{
+	cr_expect(strstr(rondo_last_error(), words), "\"%s\" is not in \"%s\"", words,
+		rondo_last_error());
+}
+
+/* The story of a machine without a GPU: what is missing first. */
+static void expect_what_is_missing(void)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_LAZY);
+
+	if (strstr(rondo_last_error(), "this build of Rondo has no CUDA"))
+		expect_said("build it where the CUDA toolkit is");
+	else if (driver)
+		expect_said("sees no device (look at nvidia-smi, and at CUDA_VISIBLE_DEVICES)");
+	else
+		expect_said("there is no CUDA driver here (libcuda.so.1): install NVIDIA's");
+}
+
+/* No driver, or (cuda_without_a_device) one that sees none. */
+Test(device_missing, cuda_that_is_asked_for_and_is_not_there_is_an_error)
+{
+	rondo_comm *comm;
+	void *memory;
+
+	setenv("CUDA_VISIBLE_DEVICES", "", 1);
+	setenv("RONDO_DEVICE", "cuda", 1);
+	cr_expect_eq(rondo_device_count(), 0);
+	expect_what_is_missing();
+	cr_expect_eq(rondo_mem_alloc_on(&memory, 8, 0), RONDO_UNSUPPORTED);
+	expect_what_is_missing();
+	cr_expect_eq(create(&comm, -1), RONDO_UNSUPPORTED);
+	cr_expect_null(comm);
+	expect_said("RONDO_DEVICE is \"cuda\", but ");
+	expect_what_is_missing();
+}
+
+Test(device_missing, a_rank_that_is_given_a_device_where_there_is_none_is_refused)
+{
+	rondo_comm *comm;
+
+	setenv("RONDO_DEVICE", "none", 1);
+	cr_expect_eq(create(&comm, 0), RONDO_UNSUPPORTED);
+	expect_said("rank 0 is to use device 0 (RONDO_GPU, or gpu in struct rondo_config), but "
+		    "RONDO_DEVICE is \"none\"");
+	cr_assert_eq(create(&comm, -1), 0, "%s", rondo_last_error());
+	cr_expect_eq(rondo_comm_destroy(comm), 0);
+}
+
+Test(device_missing, a_device_beyond_the_last_is_refused_with_those_there_are)
+{
+	rondo_comm *comm;
+
+	setenv("RONDO_DEVICE", "emulated:2", 1);
+	cr_expect_eq(create(&comm, 2), RONDO_SETTING);
+	expect_said(
+		"rank 0 is to use device 2, but there are 2 here: set RONDO_GPU, or gpu in struct "
+		"rondo_config, to one of 0 to 1");
+}
+
+Test(device_missing, a_machine_that_cannot_be_had_ends_the_making_of_a_comm)
+{
+	rondo_comm *comm;
+
+	setenv("RONDO_DEVICE", "emulated:/no/such.json", 1);
+	cr_expect_eq(create(&comm, -1), RONDO_UNSUPPORTED);
+	expect_said("RONDO_DEVICE is \"emulated:/no/such.json\", but ");
+}
+
+/* ---- Device memory that is not for us ------------------------------------------------------ */
+
+/* As of a program that has brought in a driver by itself. */
+static char *foreign_memory(void)
+{
+	void *driver = dlopen(FAKE_CUDA, RTLD_LAZY);
+
+	cr_assert(driver, "%s", dlerror());
+	return dlsym(driver, "fake_device_memory");
+}
+
+static void expect_refused(const char *why)
+{
+	char *memory = foreign_memory(), host[64] = "";
+	rondo_comm *comm;
+
+	cr_assert_eq(create(&comm, -1), 0, "%s", rondo_last_error());
+	cr_expect_eq(rondo_all_reduce(comm, memory, memory + 64, 16, RONDO_F32, RONDO_SUM, NULL),
+		RONDO_INVALID);
+	expect_said("all_reduce: send is device memory, but ");
+	expect_said(why);
+	cr_expect_eq(rondo_broadcast(comm, host, memory, 16, RONDO_F32, 0, NULL), RONDO_INVALID);
+	expect_said("broadcast: recv is device memory, but ");
+	cr_expect_eq(rondo_copy(host, memory, 64, NULL), RONDO_UNSUPPORTED);
+	expect_said(why);
+	/* Host memory is as good as ever. */
+	cr_expect_eq(rondo_broadcast(comm, host, host, 16, RONDO_F32, 0, NULL), 0);
+	cr_expect_eq(rondo_comm_destroy(comm), 0);
+}
+
+/* A build without CUDA; in one with it, a driver of which we know nothing but that. */
+Test(device_missing, device_memory_is_refused_where_there_is_no_cuda)
+{
+	unsetenv("RONDO_DEVICE");
+	foreign_memory();
+	rondo_device_count();
+
+	bool has_cuda = !strstr(rondo_last_error(), "this build of Rondo has no CUDA");
+
+	expect_refused(has_cuda ? "the CUDA driver is too old" : "this build of Rondo has no CUDA");
+}
+
+Test(device_missing, device_memory_is_refused_where_no_device_is_used)
+{
+	setenv("RONDO_DEVICE", "none", 1);
+	expect_refused("RONDO_DEVICE is \"none\"");
+}
