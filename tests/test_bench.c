@@ -547,7 +547,8 @@ Test(bench, a_call_that_the_library_refuses_fails_with_its_story, .timeout = 60)
 Test(bench, the_floor_measures_what_it_promises, .timeout = 120)
 {
 	static const char *const parts[] = { "cache line, there and back", "copy      ordinary",
-		"add      ordinary", "stream, both ways, each", "8-byte round trip, polling" };
+		"add      ordinary", "stream of 256K, both ways, each",
+		"stream of  64M, both ways, each", "8-byte round trip, polling" };
 	struct outcome *outcome = run_bench("floor --quick");
 
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)

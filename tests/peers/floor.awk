@@ -1,11 +1,11 @@
 # From the tables and the floor of one run: what part of the floor Rondo's long calls reach.
 # Over shared memory every byte of an input must be read, and every byte of an output written, once: at best at the
-# rate of a copy past the caches by all cores. Over tcp what must cross does so at the rate of streams in both
-# directions (a broadcast of two ranks: in one).
+# rate of a copy past the caches by all cores. Over tcp what must cross does so at the rate of streams, from memory to
+# memory, in both directions (a broadcast of two ranks: in one).
 /^### / { transport = $2; sub(",", "", transport); ranks = $3 }
 /copy  non-temporal +256M/ { memory = $NF }
-/stream, one way/ { one_way = $(NF - 1) }
-/stream, both ways/ { both_ways = 2 * $(NF - 1) }
+/stream of +64M, one way/ { one_way = $(NF - 1) }
+/stream of +64M, both ways/ { both_ways = 2 * $(NF - 1) }
 /^\| (all_reduce|reduce_scatter|all_gather|broadcast) \| (16M|64M) / {
 	gsub(/[ ~*]/, "")
 	split($0, cell, "|")

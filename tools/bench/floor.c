@@ -15,6 +15,9 @@
 /* One operand; the last is out of any cache, memory permitting. */
 static const size_t sizes[] = { 16 << 10, 512 << 10, 8 << 20, 256 << 20 };
 
+/* What a stream sends again and again: from cache to cache, and from memory to memory. */
+static const size_t streamed[] = { 256 << 10, 64 << 20 };
+
 struct swept {
 	bench_sweep sweep;
 	size_t size; /* bytes in one operand */
@@ -96,10 +99,15 @@ static void report_memory(double seconds, size_t most)
 static void report_loopback(double seconds, int rounds)
 {
 	printf("#\n# loopback, one TCP connection\n");
-	printf("  stream, one way                    %8.2f GB/s\n",
-		bench_loopback_stream(false, seconds));
-	printf("  stream, both ways, each            %8.2f GB/s\n",
-		bench_loopback_stream(true, seconds));
+	for (size_t i = 0; i < sizeof(streamed) / sizeof(*streamed); i++) {
+		char size[32];
+
+		bench_plot_size_text(size, sizeof(size), (double)streamed[i]);
+		printf("  stream of %4s, one way            %8.2f GB/s\n", size,
+			bench_loopback_stream(false, streamed[i], seconds));
+		printf("  stream of %4s, both ways, each    %8.2f GB/s\n", size,
+			bench_loopback_stream(true, streamed[i], seconds));
+	}
 	printf("  8-byte round trip, polling         %8.2f us\n",
 		bench_loopback_round_trip_us(true, rounds));
 	printf("  8-byte round trip, asleep in recv  %8.2f us\n",

@@ -21,6 +21,7 @@
 struct connection {
 	int fds[2];
 	bool both_ways, polling;
+	size_t operand; /* bytes that are sent, and received, again and again */
 	double seconds;
 	int rounds;
 	double results[2]; /* of each side; NAN until it succeeds */
@@ -70,6 +71,14 @@ static bool nothing_now(ssize_t moved)
 	return moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
 }
 
+/* Bytes of the operand from here on that one call is given. */
+static size_t stretch(const struct connection *connection, size_t at)
+{
+	size_t left = connection->operand - at;
+
+	return left < CHUNK ? left : CHUNK;
+}
+
 /* Sends and receives in turn, whatever goes, until the time is up; the result is what arrived. */
 static void stream_side(int side, void *argument)
 {
@@ -77,18 +86,23 @@ static void stream_side(int side, void *argument)
 	int fd = connection->fds[side];
 	bool sends = side == 0 || connection->both_ways,
 	     receives = side == 1 || connection->both_ways;
-	char *out = bench_memory_create(CHUNK), *in = bench_memory_create(CHUNK);
+	size_t operand = connection->operand, sent = 0, got = 0;
+	char *out = bench_memory_create(operand), *in = bench_memory_create(operand);
 	int64_t start = bench_now_ns(), now = start,
 		end = start + (int64_t)(connection->seconds * 1e9);
 	double arrived = 0;
 
 	for (; out && in && now < end; now = bench_now_ns()) {
-		ssize_t moved = sends ? send(fd, out, CHUNK, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
+		ssize_t moved = sends ? send(fd, out + sent, stretch(connection, sent),
+						MSG_DONTWAIT | MSG_NOSIGNAL)
+				      : 0;
 		if (moved < 0 && !nothing_now(moved))
 			break;
-		moved = receives ? recv(fd, in, CHUNK, MSG_DONTWAIT) : 0;
+		sent = moved > 0 ? (sent + (size_t)moved) % operand : sent;
+		moved = receives ? recv(fd, in + got, stretch(connection, got), MSG_DONTWAIT) : 0;
 		if (moved < 0 && !nothing_now(moved))
 			break;
+		got = moved > 0 ? (got + (size_t)moved) % operand : got;
 		arrived += moved > 0 ? (double)moved : 0;
 	}
 	if (now >= end)
@@ -134,11 +148,12 @@ static void bounce_side(int side, void *argument)
 	connection->results[side] = (double)(bench_now_ns() - start) / connection->rounds / 1e3;
 }
 
-double bench_loopback_stream(bool both_ways, double seconds)
+double bench_loopback_stream(bool both_ways, size_t operand, double seconds)
 {
-	struct connection connection = {
-		.both_ways = both_ways, .seconds = seconds, .results = { NAN, NAN }
-	};
+	struct connection connection = { .both_ways = both_ways,
+		.operand = operand,
+		.seconds = seconds,
+		.results = { NAN, NAN } };
 	bool ran = connect_pair(&connection) && bench_pair_run(stream_side, &connection);
 
 	disconnect(&connection);

@@ -3,10 +3,12 @@
 #define BENCH_LOOPBACK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
-/* GB/s (1e9) in each direction; with both_ways, of the slower direction while both are busy. NAN on
+/* GB/s (1e9) in each direction; with both_ways, of the slower direction while both are busy. Each
+   side sends an operand of so many bytes again and again, and receives into another. NAN on
    failure. */
-double bench_loopback_stream(bool both_ways, double seconds);
+double bench_loopback_stream(bool both_ways, size_t operand, double seconds);
 
 /* Round trip of 8 bytes, in microseconds: asking again and again, or asleep in recv(). NAN on
  * failure. */
