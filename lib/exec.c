@@ -679,6 +679,23 @@ static void run_fetch(struct rd_exec *exec, size_t piece, const struct rd_step *
 		exec->reached[step->peer].in + offset(exec, step->from, piece), size);
 }
 
+/* A share of this many bytes no longer fits a cache anyway: others' copies are written past it. */
+#define PAST_CACHE_MIN (8 << 20)
+
+static void run_store(struct rd_exec *exec, size_t piece, const struct rd_step *step)
+{
+	size_t size = slice_count(exec, step->chunk, piece) * exec->element;
+	const char *from = locate(exec, step->from, 0, piece);
+	char *into = exec->reached[step->to].out + offset(exec, step->into, piece);
+
+	if (size < PAST_CACHE_MIN) {
+		copy(into, from, size);
+	} else {
+		rd_copy_past(into, from, size);
+		rd_copy_past_end();
+	}
+}
+
 /* Through a block of our own: in place, each takes the room of the other. */
 static void run_swap(struct rd_exec *exec, size_t piece, const struct rd_step *step)
 {
@@ -695,9 +712,6 @@ static void run_swap(struct rd_exec *exec, size_t piece, const struct rd_step *s
 		memcpy((char *)exec->call.out + ours + done, block, part);
 	}
 }
-
-/* A share of this many bytes no longer fits a cache anyway: others' copies are written past it. */
-#define PAST_CACHE_MIN (8 << 20)
 
 /* One block of all ranks' inputs, combined in rank order; the same bits whoever does it. */
 static void combine_block(
@@ -801,6 +815,9 @@ static int run_step(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
 		return RD_MOVED;
 	case RD_STEP_SWAP:
 		run_swap(exec, cursor->piece, step);
+		return RD_MOVED;
+	case RD_STEP_STORE:
+		run_store(exec, cursor->piece, step);
 		return RD_MOVED;
 	case RD_STEP_COMBINE:
 		run_combine(exec, channel, cursor->piece, step);

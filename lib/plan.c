@@ -286,6 +286,29 @@ void rd_swap(struct rd_plan *plan, int peer, int theirs, int ours)
 	plan->now[theirs] = into;
 }
 
+void rd_store(struct rd_plan *plan, int peer, int chunk)
+{
+	if (!sound(plan, &peer, &chunk))
+		return;
+
+	struct rd_where from = place_at(plan, RD_IN, plan->real.rank, chunk);
+	struct rd_where into = place_at(plan, RD_OUT, peer, chunk);
+
+	if (from.memory == RD_NOWHERE || into.memory == RD_NOWHERE) {
+		rd_plan_refuse(
+			plan, "stores what is not here, or has no place there", peer, chunk);
+		return;
+	}
+	struct rd_step *step = append(plan, RD_STEP_STORE);
+
+	if (!step)
+		return;
+	step->to = peer;
+	step->chunk = chunk;
+	step->from = from;
+	step->into = into;
+}
+
 static void combine(struct rd_plan *plan, int to, int chunk, struct rd_where into)
 {
 	struct rd_where from = place_at(plan, RD_IN, plan->problem.rank, chunk);
@@ -576,7 +599,8 @@ static void add_flushes_with(
 {
 	for (int i = 0; i < count && !plan->error; i++) {
 		/* What may write at another rank is ordered by signals, not by messages. */
-		bool far = steps[i].kind == RD_STEP_COMBINE || steps[i].kind == RD_STEP_SWAP;
+		bool far = steps[i].kind == RD_STEP_COMBINE ||
+			   steps[i].kind == RD_STEP_SWAP || steps[i].kind == RD_STEP_STORE;
 
 		if (!far)
 			flush_senders(plan, senders, steps[i].into);
@@ -746,6 +770,9 @@ int rd_step_print(const struct rd_step *step, char *text, size_t size)
 		return snprintf(text, size, "swap chunk %d, %s of %d, with chunk %d, to %s",
 			step->chunk, where_text(step->from, from), step->peer, step->other,
 			where_text(step->into, into));
+	case RD_STEP_STORE:
+		return snprintf(text, size, "store chunk %d, %s, to %s of %d", step->chunk,
+			where_text(step->from, from), where_text(step->into, into), step->to);
 	case RD_STEP_COMBINE:
 		if (step->to < 0)
 			return snprintf(text, size, "combine chunk %d, %s of all, into %s of all",

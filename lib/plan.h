@@ -44,6 +44,7 @@ enum rd_step_kind {
 	/* Of plans of direct access again: */
 	RD_STEP_SWAP, /* `into` = `from` of rank `peer`, whose output there = our input here; both are
 			 read before either is written */
+	RD_STEP_STORE, /* `into` of rank `to` = `from` */
 };
 
 struct rd_step {
@@ -79,6 +80,8 @@ struct rd_plan {
  * of our input goes there. One of the two ranks does it for both.
  */
 void rd_swap(struct rd_plan *plan, int peer, int theirs, int ours);
+/* Direct access: the output of `peer`, who expects it, gets the chunk from our input. */
+void rd_store(struct rd_plan *plan, int peer, int chunk);
 
 /* ---- For those who run plans --------------------------------------------------------------- */
 
@@ -141,10 +144,11 @@ static inline bool rd_step_reduces(const struct rd_step *step)
 	       step->kind == RD_STEP_MERGE;
 }
 
-/* Whether it has a `from`. */
+/* Whether it has a `from` of this rank's alone. */
 static inline bool rd_step_reads(const struct rd_step *step)
 {
-	return step->kind == RD_STEP_SEND || step->kind == RD_STEP_COPY || rd_step_reduces(step);
+	return step->kind == RD_STEP_SEND || step->kind == RD_STEP_COPY ||
+	       step->kind == RD_STEP_STORE || rd_step_reduces(step);
 }
 
 /* Whether it has an `into`, and that is somewhere. */

@@ -457,6 +457,7 @@ static int64_t note_ns(
 	case RD_STEP_AWAIT:
 		return tariff->empty[note->from].recv_ns;
 	case RD_STEP_FETCH:
+	case RD_STEP_STORE:
 		return tariff->reach_ns;
 	case RD_STEP_SWAP:
 		return 2 * tariff->reach_ns + tariff->copy_ns;

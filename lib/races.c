@@ -218,12 +218,23 @@ static int note_fetch(struct rd_races *races, int rank, int i)
 	return err ? err : note(races, access, rank, step->into);
 }
 
+static int note_store(struct rd_races *races, int rank, int i)
+{
+	const struct rd_step *step = &races->plans[rank]->steps[i];
+	struct rd_access access = { .rank = rank, .step = i, .over = i };
+	int err = note(races, access, rank, step->from);
+
+	access.writes = true;
+	return err ? err : note(races, access, step->to, step->into);
+}
+
 /* Reads both before it writes either. */
 static int note_swap(struct rd_races *races, int rank, int i)
 {
 	const struct rd_step *step = &races->plans[rank]->steps[i];
 	struct rd_access access = { .rank = rank, .step = i, .over = i };
-	const struct rd_where there = { RD_OUT, step->from.chunk }, here = { RD_IN, step->into.chunk };
+	const struct rd_where there = { RD_OUT, step->from.chunk },
+			      here = { RD_IN, step->into.chunk };
 	int err = note(races, access, step->peer, step->from);
 
 	if (!err)
@@ -262,6 +273,8 @@ int rd_races_step(struct rd_races *races, int rank, int step)
 		return note_fetch(races, rank, step);
 	case RD_STEP_SWAP:
 		return note_swap(races, rank, step);
+	case RD_STEP_STORE:
+		return note_store(races, rank, step);
 	case RD_STEP_COMBINE:
 		return note_combine(races, rank, step);
 	default:

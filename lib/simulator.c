@@ -412,7 +412,8 @@ static void describe(const struct rd_exec *exec, char *text, size_t size)
 		if (cursor->piece >= exec->pieces)
 			continue;
 		length = snprintf(text, size, "piece %zu, step %d: ", cursor->piece, cursor->step);
-		rd_step_print(&exec->plans[channel]->steps[cursor->step], text + length, size - length);
+		rd_step_print(
+			&exec->plans[channel]->steps[cursor->step], text + length, size - length);
 		return;
 	}
 	snprintf(text, size, "all steps done");
@@ -467,7 +468,7 @@ static int check_peers(const struct rd_plan *plan)
 		if (rd_step_takes(step) || step->kind == RD_STEP_FETCH ||
 			step->kind == RD_STEP_SWAP)
 			err = check_peer(plan, i, step->peer);
-		if (!err && rd_step_puts(step))
+		if (!err && (rd_step_puts(step) || step->kind == RD_STEP_STORE))
 			err = check_peer(plan, i, step->to);
 		if (!err && step->kind == RD_STEP_COMBINE && plan->problem.size < 2)
 			err = rd_step_wrong(plan, i, "there is no second rank");

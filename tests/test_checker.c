@@ -1062,7 +1062,7 @@ static const char *const change_names[CHANGES] = { "peer", "to", "chunk", "other
 static bool is_direct(const struct rd_step *step)
 {
 	return step->kind == RD_STEP_FETCH || step->kind == RD_STEP_COMBINE ||
-	       step->kind == RD_STEP_SWAP;
+	       step->kind == RD_STEP_SWAP || step->kind == RD_STEP_STORE;
 }
 
 /* Ways to make a change to a step: how many values there are to go round. */
@@ -1079,13 +1079,13 @@ static int ways(const struct rd_plan *plan, int i, enum change change)
 	case TO:
 		if (step->kind == RD_STEP_COMBINE)
 			return plan->problem.size + 1;
-		return rd_step_puts(step) ? plan->problem.size : 0;
+		return rd_step_puts(step) || step->kind == RD_STEP_STORE ? plan->problem.size : 0;
 	case CHUNK:
 		return step->kind == RD_STEP_FLUSH ? 0 : rd_blocks(&plan->problem) * plan->parts;
 	case OTHER:
 		return step->kind == RD_STEP_SWAP ? rd_blocks(&plan->problem) * plan->parts : 0;
 	case KIND:
-		return RD_STEP_SWAP + 1;
+		return RD_STEP_STORE + 1;
 	case LAST:
 		return rd_step_reduces(step) || step->kind == RD_STEP_COMBINE ? 2 : 0;
 	case FROM:
