@@ -722,7 +722,8 @@ void rd_board_fuse(struct rd_board *board, const struct rd_call *call, struct rd
 	size_t blocks = size / BYTES_A_BLOCK + 1;
 
 	work->fused = 1;
-	work->small = call->problem.collective == RD_ALL_REDUCE && size <= RD_WORK_INBOX - 8;
+	if (size <= RD_WORK_INBOX - 8 && !(call->terms && call->terms->in))
+		rd_work_small(work, call);
 	/* Nobody knows how much the others move: as many blocks as there may be. */
 	work->blocks = blocks < (size_t)board->blocks && !pairwise ? (int)blocks : board->blocks;
 	sign(work, call);

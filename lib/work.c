@@ -167,3 +167,18 @@ bool rd_work_plan(struct rd_work *work, const struct rd_plan *plan, const struct
 	}
 	return true;
 }
+
+void rd_work_small(struct rd_work *work, const struct rd_call *call)
+{
+	const struct rd_problem *problem = &call->problem;
+	bool spreads = problem->collective == RD_BROADCAST || problem->collective == RD_SCATTER;
+	bool collects = problem->collective == RD_REDUCE || problem->collective == RD_GATHER;
+	size_t block = call->count * rondo_type_size(call->type);
+
+	work->small = 1;
+	work->from = spreads ? problem->root : -1;
+	work->to = collects ? problem->root : -1;
+	work->combines = rd_collective_reduces(problem->collective);
+	work->in_stride = rd_in_blocks(problem) > 1 ? block : 0;
+	work->out_stride = rd_out_blocks(problem) > 1 ? block : 0;
+}

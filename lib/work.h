@@ -17,7 +17,8 @@
 #define RD_WORK_RANKS 16
 #define RD_WORK_STEPS (RD_WORK_RANKS + 1)
 #define RD_WORK_BLOCKS 128
-/* Inputs of up to this many bytes go through the desks' inboxes, data and flag together. */
+/* Calls of up to this many bytes, over all blocks, go through the desks' inboxes, data and flag
+   together. */
 #define RD_WORK_INBOX (16 << 10)
 
 enum rd_work_kind {
@@ -79,7 +80,12 @@ struct rd_work {
 	int fused;
 	int exchanges; /* fused: peers' addresses come through the desks; in and out hold our own
 			  alone */
-	int small; /* fused, an all-reduce of few bytes: through the inboxes, with no barriers */
+	int small; /* fused, a call of few bytes: through the inboxes, with no barriers */
+	/* Of a small call: which rank has data for others, and which gets it (-1: all); whether
+	   what a rank gets is combined, or lies side by side; and how many bytes apart is what we
+	   have for each rank, and what we get of each (0: the same for all). */
+	int from, to, combines;
+	size_t in_stride, out_stride;
 	int scales; /* each rank's elements times its factor, before they are combined */
 	size_t count; /* elements in a block */
 	int blocks; /* the same on every rank */
@@ -107,6 +113,10 @@ struct rd_work {
  * caller's to fill in.
  */
 bool rd_work_plan(struct rd_work *work, const struct rd_plan *plan, const struct rd_call *call);
+
+/* Makes it a small one, whatever its steps are: of a call whose blocks have one length, and all of
+   them no more than RD_WORK_INBOX - 8 bytes. */
+void rd_work_small(struct rd_work *work, const struct rd_call *call);
 
 /* Bytes that one rank has for another in a call that moves blocks; one of the two is this rank. */
 size_t rd_work_pair_size(const struct rd_call *call, int from, int to);

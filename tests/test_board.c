@@ -260,6 +260,46 @@ Test(board, only_functions_of_the_programs_own_go_through_host_memory, .timeout 
 	try_ways(2, only_functions_are_staged, 0, true);
 }
 
+/* As fused kernels are told. Elements a block has: one too many for all of them, or as many as can
+ * be. */
+static bool is_small(struct citizen *citizen, int collective, bool too_many, struct rd_terms *terms)
+{
+	struct rd_problem problem = problem_of(citizen, collective, 0);
+	struct rd_call asked = { .problem = problem,
+		.type = RONDO_F64,
+		.count = (RD_WORK_INBOX / 8 - 1) / (size_t)rd_blocks(&problem) + too_many,
+		.terms = terms };
+	struct rd_work work;
+
+	rd_board_work(citizen->comm->board, &asked, &work);
+	rd_board_fuse(citizen->comm->board, &asked, &work);
+	return work.small;
+}
+
+static int few_bytes_are_small(struct citizen *citizen)
+{
+	struct rd_terms *varied = rd_terms_create(citizen->size, citizen->size);
+
+	if (citizen->create_error)
+		return world_say(citizen, "create: %s", rondo_last_error());
+	for (int collective = 0; collective < RD_TRANSFER; collective++)
+		if (!is_small(citizen, collective, false, NULL) ||
+			is_small(citizen, collective, true, NULL))
+			return world_say(citizen, "%s", rd_collective_name(collective));
+	/* Of blocks that differ in length, a rank knows its own alone. */
+	if (is_small(citizen, RD_ALL_GATHER, false, varied))
+		return world_say(citizen, "all_gather_v");
+	rd_terms_destroy(varied);
+	return expect_error(citizen, rondo_barrier(citizen->comm, NULL), 0);
+}
+
+Test(board, calls_of_few_bytes_are_small_whatever_the_collective, .timeout = 60)
+{
+	struct trial trial = { &ways[1], 4, few_bytes_are_small, 0 };
+
+	cr_expect_eq(in_child(run_trial, &trial), 0);
+}
+
 /* ---- Mixed-up use -------------------------------------------------------------------------- */
 
 static int refused(

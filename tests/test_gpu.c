@@ -3,17 +3,14 @@
  * (tests/gpu.sh has these run longer, by GPU_CALLS), and on pretend ones everywhere.
  */
 #include <criterion/criterion.h>
-#include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "gpus.h"
 #include "said.h"
-#include "world.h"
 
 #define COUNT_MAX 20000
 
@@ -25,47 +22,6 @@ static int calls_to_make(int otherwise)
 	const char *text = getenv("GPU_CALLS");
 
 	return text && atoi(text) > 0 ? atoi(text) : otherwise;
-}
-
-/* ---- A world in a process of its own: devices are found once a process --------------------- */
-
-struct trial {
-	const char *device, *kernel;
-	struct world world;
-	int (*body)(struct citizen *citizen);
-};
-
-static int run_trial(const struct trial *trial)
-{
-	int status;
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		setenv("RONDO_DEVICE", trial->device, 1);
-		setenv("RONDO_KERNEL", trial->kernel, 1);
-		setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-		_exit(world_run(&trial->world, trial->body, NULL, NULL));
-	}
-	if (waitpid(pid, &status, 0) != pid)
-		return -1;
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-static bool has_gpus(int count)
-{
-	int status;
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		setenv("RONDO_DEVICE", "cuda", 1);
-		_exit(rondo_device_count() >= count ? 0 : 1);
-	}
-	return waitpid(pid, &status, 0) == pid && status == 0;
-}
-
-static bool has_gpu(void)
-{
-	return has_gpus(1);
 }
 
 /* ---- Mixed calls --------------------------------------------------------------------------- */
@@ -220,10 +176,10 @@ static void try_worlds(const char *device, int (*body)(struct citizen *citizen),
 	for (int threads = 0; threads < 2; threads++)
 		/* Between processes on one GPU, messages would spin. */
 		for (size_t i = 0; i < (threads ? 4 : 3); i++) {
-			struct trial trial = { device, kernels[i],
+			struct gpu_trial trial = { device, kernels[i],
 				{ .size = size, .threads = threads, .limit_ms = 280000 }, body };
 
-			cr_expect_eq(run_trial(&trial), 0, "%s %s %s", device, kernels[i],
+			cr_expect_eq(gpu_trial_run(&trial), 0, "%s %s %s", device, kernels[i],
 				threads ? "threads" : "processes");
 		}
 }
@@ -235,18 +191,18 @@ Test(gpu, mixed_calls_are_right_on_pretend_gpus, .timeout = 240)
 
 Test(gpu, mixed_calls_are_right_on_gpus, .timeout = 600)
 {
-	if (!has_gpu())
-		cr_skip_test("there is no GPU here, or no CUDA driver, or this build has no CUDA");
+	if (!has_gpus(1))
+		cr_skip_test(NO_GPU);
 	try_worlds("cuda", mixed_calls, 4);
 	try_worlds("cuda", mixed_calls, 8);
 }
 
 static void try_many(const char *device, int size)
 {
-	struct trial trial = { device, "auto",
+	struct gpu_trial trial = { device, "auto",
 		{ .size = size, .threads = true, .limit_ms = LONG_MS }, mixed_calls };
 
-	cr_expect_eq(run_trial(&trial), 0);
+	cr_expect_eq(gpu_trial_run(&trial), 0);
 }
 
 Test(gpu, eight_ranks_make_many_mixed_calls_on_pretend_gpus, .timeout = 240)
@@ -256,39 +212,12 @@ Test(gpu, eight_ranks_make_many_mixed_calls_on_pretend_gpus, .timeout = 240)
 
 Test(gpu, eight_ranks_make_many_mixed_calls_on_gpus, .timeout = 420)
 {
-	if (!has_gpu())
-		cr_skip_test("there is no GPU here, or no CUDA driver, or this build has no CUDA");
+	if (!has_gpus(1))
+		cr_skip_test(NO_GPU);
 	try_many("cuda", 8);
 }
 
 /* ---- Types and operations, against the host's ---------------------------------------------- */
-
-/* Small numbers, exact in sums and products of four also as the narrowest floats; of integers, any.
- */
-static void put_element(void *at, rondo_type type, size_t i, int rank)
-{
-	static const uint16_t one[RONDO_TYPE_COUNT] = { [RONDO_F16] = 0x3c00,
-		[RONDO_BF16] = 0x3f80,
-		[RONDO_F8E4M3] = 0x38,
-		[RONDO_F8E5M2] = 0x3c };
-	static const uint16_t twice[RONDO_TYPE_COUNT] = {
-		[RONDO_F16] = 0x400, [RONDO_BF16] = 0x80, [RONDO_F8E4M3] = 8, [RONDO_F8E5M2] = 4
-	};
-	uint64_t bits = i * 13 + (uint64_t)rank * 5;
-	float f32 = (float)(i % 5) + 1;
-	double f64 = (double)(i % 5) + 1;
-
-	/* Zeros, for logical operations. */
-	if (i % 7 == 0)
-		bits = rank % 2;
-	if (one[type])
-		bits = one[type] + twice[type] * (i % 3);
-	memcpy(at,
-		type == RONDO_F32   ? (void *)&f32
-		: type == RONDO_F64 ? (void *)&f64
-				    : (void *)&bits,
-		rondo_type_size(type));
-}
 
 static int compare_with_host(struct citizen *citizen, const struct buffers *b, rondo_type type,
 	rondo_op op, size_t count)
@@ -298,7 +227,7 @@ static int compare_with_host(struct citizen *citizen, const struct buffers *b, r
 	int wrong = 0;
 
 	for (size_t i = 0; i < count; i++)
-		put_element(host + i * size, type, i, citizen->rank);
+		gpu_put_element(host + i * size, type, i, citizen->rank);
 	if (rondo_all_reduce(citizen->comm, host, right, count, type, op, NULL) ||
 		rondo_copy(b->in, host, bytes, b->stream) ||
 		rondo_all_reduce(citizen->comm, b->in, b->out, count, type, op, b->stream) ||
@@ -334,7 +263,7 @@ static int same_as_on_the_host(struct citizen *citizen)
 			if (rondo_op_applies(op, type))
 				wrong = compare_both(citizen, &b, type, op);
 		/* Each rank its own; of floats, a power of two. */
-		put_element(factor, type, (size_t)citizen->rank % 3 + 15, 0);
+		gpu_put_element(factor, type, (size_t)citizen->rank % 3 + 15, 0);
 		if (!wrong && rondo_op_create_premul(citizen->comm, &weighed, factor, type))
 			wrong = world_say(citizen, "%s", rondo_last_error());
 		if (!wrong)
@@ -351,52 +280,12 @@ Test(gpu, all_types_and_operations_give_the_hosts_bits_on_pretend_gpus, .timeout
 
 Test(gpu, all_types_and_operations_give_the_hosts_bits_on_gpus, .timeout = 120)
 {
-	if (!has_gpu())
-		cr_skip_test("there is no GPU here, or no CUDA driver, or this build has no CUDA");
+	if (!has_gpus(1))
+		cr_skip_test(NO_GPU);
 	try_worlds("cuda", same_as_on_the_host, 4);
 }
 
 /* ---- Graphs -------------------------------------------------------------------------------- */
-
-/* Of the driver, by the names it has had for long. */
-struct graphs {
-	int (*begin)(void *stream, int mode);
-	int (*end)(void *stream, void **graph);
-	int (*instantiate)(void **exec, void *graph, unsigned long long flags);
-	int (*launch)(void *exec, void *stream);
-	int (*create)(void **stream, unsigned flags);
-	int (*synchronize)(void *stream);
-	int (*retain)(void **context, int device);
-	int (*set)(void *context);
-	int (*destroy_exec)(void *exec);
-	int (*destroy_graph)(void *graph);
-	int (*destroy)(void *stream);
-};
-
-static bool find_graphs(struct graphs *graphs)
-{
-	void *driver = dlopen("libcuda.so.1", RTLD_LAZY);
-	struct {
-		void *at;
-		const char *name;
-	} wants[] = { { &graphs->begin, "cuStreamBeginCapture_v2" },
-		{ &graphs->end, "cuStreamEndCapture" },
-		{ &graphs->instantiate, "cuGraphInstantiateWithFlags" },
-		{ &graphs->launch, "cuGraphLaunch" }, { &graphs->create, "cuStreamCreate" },
-		{ &graphs->synchronize, "cuStreamSynchronize" },
-		{ &graphs->retain, "cuDevicePrimaryCtxRetain" },
-		{ &graphs->set, "cuCtxSetCurrent" },
-		{ &graphs->destroy_exec, "cuGraphExecDestroy" },
-		{ &graphs->destroy_graph, "cuGraphDestroy" },
-		{ &graphs->destroy, "cuStreamDestroy_v2" } };
-
-	for (size_t i = 0; i < sizeof(wants) / sizeof(*wants); i++) {
-		*(void **)wants[i].at = driver ? dlsym(driver, wants[i].name) : NULL;
-		if (!*(void **)wants[i].at)
-			return false;
-	}
-	return true;
-}
 
 static double now_us(void)
 {
@@ -410,20 +299,18 @@ static int replay(struct citizen *citizen)
 {
 	enum { REPLAYS = 20 };
 	int calls = calls_to_make(1000), device = citizen->rank % rondo_device_count();
-	struct graphs cu;
+	struct gpu_graphs cu;
 	struct buffers b;
-	void *context, *stream, *graph, *exec;
+	void *stream, *graph, *exec;
 	rondo_stream *wrapped;
 	float ones[2] = { 1, 1 }, got[2];
 	double began = 0;
 	int wrong = open_buffers(citizen, &b), err = 0;
 
-	if (wrong || !find_graphs(&cu))
+	if (wrong || !gpu_find_graphs(&cu))
 		return wrong ? wrong : world_say(citizen, "the driver lacks graphs");
-	/* 1: not after the null stream; captured by this thread alone. */
-	if (cu.retain(&context, device) || cu.set(context) || cu.create(&stream, 1) ||
-		rondo_stream_wrap(&wrapped, stream, device) || rondo_copy(b.in, ones, 8, NULL) ||
-		cu.begin(stream, 1))
+	if (gpu_open_stream(&cu, device, &stream, &wrapped) || rondo_copy(b.in, ones, 8, NULL) ||
+		gpu_begin(&cu, stream))
 		return world_say(citizen, "capturing: %s", rondo_last_error());
 	for (int i = 0; i < calls && !err; i++)
 		err = rondo_all_reduce(
@@ -453,16 +340,16 @@ static int replay(struct citizen *citizen)
 
 Test(gpu, calls_are_captured_in_a_graph_and_replayed, .timeout = 120)
 {
-	if (!has_gpu())
-		cr_skip_test("there is no GPU here, or no CUDA driver, or this build has no CUDA");
+	if (!has_gpus(1))
+		cr_skip_test(NO_GPU);
 
-	struct trial trial = { "cuda", "auto", { .size = 2, .threads = true }, replay };
+	struct gpu_trial trial = { "cuda", "auto", { .size = 2, .threads = true }, replay };
 
-	cr_expect_eq(run_trial(&trial), 0, "threads");
+	cr_expect_eq(gpu_trial_run(&trial), 0, "threads");
 	/* Where processes take turns on a device, they cannot. */
 	if (has_gpus(2)) {
 		trial.world.threads = false;
-		cr_expect_eq(run_trial(&trial), 0, "processes");
+		cr_expect_eq(gpu_trial_run(&trial), 0, "processes");
 	}
 }
 
@@ -474,15 +361,15 @@ static int call_nothing(struct citizen *citizen)
 
 Test(gpu, ranks_that_share_too_few_queues_are_warned, .timeout = 60)
 {
-	struct trial trial = { "cuda", "auto", { .size = 8, .threads = true }, call_nothing };
+	struct gpu_trial trial = { "cuda", "auto", { .size = 8, .threads = true }, call_nothing };
 	const char *text;
 
-	if (!has_gpu())
-		cr_skip_test("there is no GPU here, or no CUDA driver, or this build has no CUDA");
+	if (!has_gpus(1))
+		cr_skip_test(NO_GPU);
 	said_begin();
-	cr_expect_eq(run_trial(&trial), 0);
+	cr_expect_eq(gpu_trial_run(&trial), 0);
 	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
-	cr_expect_eq(run_trial(&trial), 0);
+	cr_expect_eq(gpu_trial_run(&trial), 0);
 	text = said_end();
 	/* Once a GPU, and by the second world alone. */
 	cr_expect(strstr(text, "share CUDA device 0, where its streams have 1 queues"), "%s", text);

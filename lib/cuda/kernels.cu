@@ -7,10 +7,12 @@
  * that. A peer's data is read only after its flag has been seen and a fence passed, and never
  * through the read-only cache: no pointer here is __restrict__.
  *
- * Small all-reduces have no barrier: each rank stores its data into every peer's inbox, 8 bytes of
- * data between two copies of the epoch in one 16-byte store, so that data and flag come together.
- * Two inboxes in turn are enough: who is in call e + 2 has got all data of call e + 1, whose
- * senders had finished call e. The idea is NCCL's "LL" protocol.
+ * Small calls have no barrier: each rank stores what a peer needs of it into that peer's inbox, 8 bytes
+ * of data between two copies of the epoch in one 16-byte store, so that data and flag come together; and
+ * makes its output of what it has got. All collectives are that; they differ in who has something for
+ * whom, and in whether it is combined. A signature goes from all to all, so that two inboxes in turn are
+ * enough: who is in call e + 2 has heard in call e + 1 from all, who had finished call e. The idea is
+ * NCCL's "LL" protocol.
  */
 #include "halt.cuh"
 #include "reduce.cuh"
@@ -339,7 +341,7 @@ static __device__ void run_step(
 		combine<T>(work, block, step);
 }
 
-/* ---- Small all-reduces --------------------------------------------------------------------- */
+/* ---- Small calls ---------------------------------------------------------------------------- */
 
 static __device__ void post(uint32_t *inbox, size_t at, uint64_t bits, uint32_t epoch)
 {
@@ -361,59 +363,103 @@ static __device__ bool collect(const struct rd_work &work, const uint32_t *inbox
 	return true;
 }
 
-/* Unit 0 is the signature; the data follows. In rank order, as everywhere: the same bits for all.
- */
+/* Of a small call. The signature is for all. */
+static __device__ bool has_data(const struct rd_work &work, int from, int to)
+{
+	return (work.from < 0 || work.from == from) && (work.to < 0 || work.to == to);
+}
+
+/* What we have for a rank: unit 0 is the signature, the data follows. */
 template <typename T>
-static __device__ void run_small(const struct rd_work &work, uint32_t epoch, size_t size)
+static __device__ unit<T> unit_for(const struct rd_work &work, int rank, size_t at)
+{
+	const char *in = work.in[work.rank] + rank * work.in_stride;
+	size_t size = work.count * sizeof(T), first = (at - 1) * 8;
+	unit<T> made = { 0 };
+
+	if (at == 0)
+		made.bits = work.signatures[rank];
+#pragma unroll
+	for (int i = 0; at > 0 && i < 8; i++)
+		if (first + i < size)
+			made.bytes[i] = in[first + i];
+	for (int e = 0; at > 0 && work.scales && e < (int)(8 / sizeof(T)); e++)
+		made.elements[e] = scaled(made.elements[e], work.factors[work.rank]);
+	return made;
+}
+
+/* Into our output, where what comes of that rank belongs. */
+template <typename T>
+static __device__ void keep(const struct rd_work &work, int rank, size_t at, const unit<T> &got)
+{
+	char *out = work.out[work.rank] + rank * work.out_stride;
+	size_t size = work.count * sizeof(T), first = (at - 1) * 8;
+
+#pragma unroll
+	for (int i = 0; i < 8; i++)
+		if (first + i < size)
+			out[first + i] = got.bytes[i];
+}
+
+/* In rank order, as everywhere: the same bits for all. In place, no other thread wants what is written
+   here: a thread has its unit of every block. */
+template <typename T>
+static __device__ bool make_unit(const struct rd_work &work, uint32_t epoch, size_t at)
 {
 	using sum = typename element<T>::sum;
 	constexpr int width = 8 / sizeof(T);
-	size_t units = (size + 7) / 8;
-	const char *in = work.in[work.rank];
-	char *out = work.out[work.rank];
+	sum sums[width] = {};
+	unit<T> got;
 
+#pragma unroll 1
+	for (int rank = 0; rank < work.size; rank++) {
+		if (at > 0 && !has_data(work, rank, work.rank))
+			continue;
+		if (rank == work.rank)
+			got = unit_for<T>(work, rank, at);
+		else if (!collect(work, work.desks[work.rank]->inbox[epoch & 1][rank], at, rank, epoch,
+				 got.bits))
+			return false;
+		if (at == 0 && got.bits != work.signatures[rank]) {
+			say_mismatch(work, rank);
+			return false;
+		}
+		if (at > 0 && !work.combines)
+			keep(work, rank, at, got);
+		for (int e = 0; work.combines && e < width; e++) {
+			sum value = element<T>::widen(got.elements[e]);
+
+			sums[e] = rank == 0 ? value : combine_any<T>(work.op, sums[e], value);
+		}
+	}
+	if (at == 0 || !work.combines || !has_data(work, 0, work.rank))
+		return true;
+	for (int e = 0; e < width; e++)
+		got.elements[e] = finish<T>(sums[e], work.op == RONDO_AVG ? work.size : 1);
+	keep(work, 0, at, got);
+	return true;
+}
+
+template <typename T>
+static __device__ void run_small(const struct rd_work &work, uint32_t epoch)
+{
+	size_t units = (work.count * sizeof(T) + 7) / 8;
+	bool orders = work.count == 0; /* a barrier: also what ranks did to each other's memory */
+
+	if (orders)
+		__threadfence_system();
 #pragma unroll 1
 	for (size_t at = threadIdx.x; at <= units; at += blockDim.x) {
-		size_t first = (at - 1) * 8;
-		unit<T> own = { 0 }, got;
-		sum sums[width] = {};
-
-		if (at == 0)
-			own.bits = work.signatures[work.rank];
-		for (int i = 0; at > 0 && i < 8; i++)
-			if (first + i < size)
-				own.bytes[i] = in[first + i];
-		for (int e = 0; at > 0 && work.scales && e < width; e++)
-			own.elements[e] = scaled(own.elements[e], work.factors[work.rank]);
 #pragma unroll 1
 		for (int peer = 0; peer < work.size; peer++)
-			if (peer != work.rank)
-				post(work.desks[peer]->inbox[epoch & 1][work.rank], at, own.bits,
-					epoch);
-#pragma unroll 1
-		for (int rank = 0; rank < work.size; rank++) {
-			got = own;
-			if (rank != work.rank &&
-				!collect(work, work.desks[work.rank]->inbox[epoch & 1][rank], at,
-					rank, epoch, got.bits))
-				return;
-			if (at == 0 && got.bits != own.bits) {
-				say_mismatch(work, rank);
-				return;
-			}
-			for (int e = 0; e < width; e++) {
-				sum value = element<T>::widen(got.elements[e]);
-
-				sums[e] =
-					rank == 0 ? value : combine_any<T>(work.op, sums[e], value);
-			}
-		}
-		for (int e = 0; e < width; e++)
-			got.elements[e] = finish<T>(sums[e], work.op == RONDO_AVG ? work.size : 1);
-		for (int i = 0; at > 0 && i < 8; i++)
-			if (first + i < size)
-				out[first + i] = got.bytes[i];
+			if (peer != work.rank && (at == 0 || has_data(work, work.rank, peer)))
+				post(work.desks[peer]->inbox[epoch & 1][work.rank], at,
+					unit_for<T>(work, peer, at).bits, epoch);
+		if (!make_unit<T>(work, epoch, at))
+			return;
 	}
+	if (orders)
+		__threadfence_system();
 }
 
 /* ---- The whole ----------------------------------------------------------------------------- */
@@ -438,7 +484,7 @@ template <typename T> static __device__ void run(const struct rd_work &work)
 	}
 	__syncthreads();
 	if (work.small) {
-		run_small<T>(work, block.epoch, work.count * sizeof(T));
+		run_small<T>(work, block.epoch);
 	} else {
 		if (work.fused)
 			enter(work, block);

@@ -1,0 +1,101 @@
+#include "gpus.h"
+
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+int gpu_trial_run(const struct gpu_trial *trial)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		setenv("RONDO_DEVICE", trial->device, 1);
+		setenv("RONDO_KERNEL", trial->kernel, 1);
+		setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+		_exit(world_run(&trial->world, trial->body, NULL, NULL));
+	}
+	if (waitpid(pid, &status, 0) != pid)
+		return -1;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+bool has_gpus(int count)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		setenv("RONDO_DEVICE", "cuda", 1);
+		_exit(rondo_device_count() >= count ? 0 : 1);
+	}
+	return waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+void gpu_put_element(void *at, rondo_type type, size_t i, int rank)
+{
+	static const uint16_t one[RONDO_TYPE_COUNT] = { [RONDO_F16] = 0x3c00,
+		[RONDO_BF16] = 0x3f80,
+		[RONDO_F8E4M3] = 0x38,
+		[RONDO_F8E5M2] = 0x3c };
+	static const uint16_t twice[RONDO_TYPE_COUNT] = {
+		[RONDO_F16] = 0x400, [RONDO_BF16] = 0x80, [RONDO_F8E4M3] = 8, [RONDO_F8E5M2] = 4
+	};
+	uint64_t bits = i * 13 + (uint64_t)rank * 5;
+	float f32 = (float)(i % 5) + 1;
+	double f64 = (double)(i % 5) + 1;
+
+	/* Zeros, for logical operations. */
+	if (i % 7 == 0)
+		bits = rank % 2;
+	if (one[type])
+		bits = one[type] + twice[type] * (i % 3);
+	memcpy(at,
+		type == RONDO_F32   ? (void *)&f32
+		: type == RONDO_F64 ? (void *)&f64
+				    : (void *)&bits,
+		rondo_type_size(type));
+}
+
+bool gpu_find_graphs(struct gpu_graphs *graphs)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_LAZY);
+	struct {
+		void *at;
+		const char *name;
+	} wants[] = { { &graphs->begin, "cuStreamBeginCapture_v2" },
+		{ &graphs->end, "cuStreamEndCapture" },
+		{ &graphs->instantiate, "cuGraphInstantiateWithFlags" },
+		{ &graphs->launch, "cuGraphLaunch" }, { &graphs->create, "cuStreamCreate" },
+		{ &graphs->synchronize, "cuStreamSynchronize" },
+		{ &graphs->retain, "cuDevicePrimaryCtxRetain" },
+		{ &graphs->set, "cuCtxSetCurrent" },
+		{ &graphs->destroy_exec, "cuGraphExecDestroy" },
+		{ &graphs->destroy_graph, "cuGraphDestroy" },
+		{ &graphs->destroy, "cuStreamDestroy_v2" } };
+
+	for (size_t i = 0; i < sizeof(wants) / sizeof(*wants); i++) {
+		*(void **)wants[i].at = driver ? dlsym(driver, wants[i].name) : NULL;
+		if (!*(void **)wants[i].at)
+			return false;
+	}
+	return true;
+}
+
+int gpu_open_stream(const struct gpu_graphs *cu, int device, void **stream, rondo_stream **wrapped)
+{
+	void *context;
+
+	/* 1: not after the null stream. */
+	return cu->retain(&context, device) || cu->set(context) || cu->create(stream, 1) ||
+	       rondo_stream_wrap(wrapped, *stream, device);
+}
+
+int gpu_begin(const struct gpu_graphs *cu, void *stream)
+{
+	/* 1: captured by this thread alone. */
+	return cu->begin(stream, 1);
+}

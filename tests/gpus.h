@@ -1,0 +1,50 @@
+/*
+ * What tests of real GPUs share, that run on pretend ones as well: worlds in processes of their
+ * own, numbers of every type, and CUDA's graphs.
+ */
+#ifndef GPUS_H
+#define GPUS_H
+
+#include "world.h"
+
+/* A world on this RONDO_DEVICE, with this RONDO_KERNEL. */
+struct gpu_trial {
+	const char *device, *kernel;
+	struct world world;
+	int (*body)(struct citizen *citizen);
+};
+
+/* In a process of its own, for devices are found once a process: 0, or how many ranks failed. */
+int gpu_trial_run(const struct gpu_trial *trial);
+
+/* By the CUDA driver, or what pretends to be it. */
+bool has_gpus(int count);
+#define NO_GPU "there is no GPU here, or no CUDA driver, or this build has no CUDA"
+
+/* Element i of a rank's input. Small numbers, exact in sums and products of four also as the
+   narrowest floats; of integers, any. */
+void gpu_put_element(void *at, rondo_type type, size_t i, int rank);
+
+/* Of the driver, by the names it has had for long. Its functions return 0, or an error. */
+struct gpu_graphs {
+	int (*begin)(void *stream, int mode);
+	int (*end)(void *stream, void **graph);
+	int (*instantiate)(void **exec, void *graph, unsigned long long flags);
+	int (*launch)(void *exec, void *stream);
+	int (*create)(void **stream, unsigned flags);
+	int (*synchronize)(void *stream);
+	int (*retain)(void **context, int device);
+	int (*set)(void *context);
+	int (*destroy_exec)(void *exec);
+	int (*destroy_graph)(void *graph);
+	int (*destroy)(void *stream);
+};
+
+bool gpu_find_graphs(struct gpu_graphs *graphs);
+
+/* A stream of the program's own on this device, as Rondo's too; non-zero: it could not be had. */
+int gpu_open_stream(const struct gpu_graphs *cu, int device, void **stream, rondo_stream **wrapped);
+/* What this thread queues there is only recorded, until cu->end(). */
+int gpu_begin(const struct gpu_graphs *cu, void *stream);
+
+#endif

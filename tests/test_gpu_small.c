@@ -1,0 +1,424 @@
+/*
+ * Calls of few bytes on devices, whose data comes with its flag: each collective, beside the same
+ * call in host memory; ranks that do not keep step; failures; graphs. On real GPUs where there are
+ * some.
+ */
+#include <criterion/criterion.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "collective.h"
+#include "gpus.h"
+#include "work.h"
+
+/* Bytes of a buffer; a call has no more for all ranks than half of them. */
+#define ROOM (2 * RD_WORK_INBOX)
+/* Longer than any test. */
+#define NEVER_MS 300000
+
+struct asked {
+	enum rd_collective collective;
+	rondo_type type;
+	rondo_op op;
+	size_t count;
+	int root;
+	bool in_place;
+};
+
+static int call(rondo_comm *comm, const struct asked *asked, const void *in, void *out,
+	rondo_stream *stream)
+{
+	size_t count = asked->count;
+	rondo_type type = asked->type;
+
+	switch (asked->collective) {
+	case RD_ALL_REDUCE:
+		return rondo_all_reduce(comm, in, out, count, type, asked->op, stream);
+	case RD_REDUCE:
+		return rondo_reduce(comm, in, out, count, type, asked->op, asked->root, stream);
+	case RD_BROADCAST:
+		return rondo_broadcast(comm, in, out, count, type, asked->root, stream);
+	case RD_REDUCE_SCATTER:
+		return rondo_reduce_scatter(comm, in, out, count, type, asked->op, stream);
+	case RD_ALL_GATHER:
+		return rondo_all_gather(comm, in, out, count, type, stream);
+	case RD_GATHER:
+		return rondo_gather(comm, in, out, count, type, asked->root, stream);
+	case RD_SCATTER:
+		return rondo_scatter(comm, in, out, count, type, asked->root, stream);
+	case RD_ALL_TO_ALL:
+		return rondo_all_to_all(comm, in, out, count, type, stream);
+	default:
+		return rondo_barrier(comm, stream);
+	}
+}
+
+/* The call in a buffer of ROOM bytes for the input, and another for the output. */
+static int call_in(
+	rondo_comm *comm, const struct asked *asked, char *in, char *out, rondo_stream *stream)
+{
+	size_t ours = rondo_comm_rank(comm) * asked->count * rondo_type_size(asked->type);
+
+	if (!asked->in_place)
+		return call(comm, asked, in, out, stream);
+	if (asked->collective == RD_ALL_GATHER || asked->collective == RD_GATHER)
+		return call(comm, asked, in + ours, in, stream);
+	if (asked->collective == RD_REDUCE_SCATTER || asked->collective == RD_SCATTER)
+		return call(comm, asked, in, in + ours, stream);
+	return call(comm, asked, in, in, stream);
+}
+
+/* ---- Beside the host ----------------------------------------------------------------------- */
+
+struct both {
+	char *in, *out; /* on the device */
+	char host_in[ROOM], host_out[ROOM], got[ROOM];
+	rondo_stream *stream;
+};
+
+static int open_both(struct citizen *citizen, struct both **both)
+{
+	*both = calloc(1, sizeof(**both));
+	if (citizen->create_error)
+		return world_say(citizen, "create: %s", rondo_last_error());
+
+	int device = citizen->rank % rondo_device_count();
+
+	TRY(rondo_mem_alloc_on((void **)&(*both)->in, ROOM, device));
+	TRY(rondo_mem_alloc_on((void **)&(*both)->out, ROOM, device));
+	TRY(rondo_stream_create_on(&(*both)->stream, device));
+	return 0;
+}
+
+static void close_both(struct both *both)
+{
+	rondo_stream_destroy(both->stream);
+	rondo_mem_free(both->in);
+	rondo_mem_free(both->out);
+	free(both);
+}
+
+/* Of floats, ranks have the same where they are added: such sums are exact. */
+static void fill_in(struct citizen *citizen, const struct asked *asked, char *in)
+{
+	size_t size = rondo_type_size(asked->type);
+	size_t shift = rd_collective_reduces(asked->collective) ? 0 : (size_t)citizen->rank;
+
+	for (size_t i = 0; i < ROOM / size; i++)
+		gpu_put_element(in + i * size, asked->type, i + shift, citizen->rank);
+}
+
+/* The whole buffers are compared, with what no call is to touch. */
+static int beside_the_host(struct citizen *citizen, struct both *both, const struct asked *asked)
+{
+	char *where = asked->in_place ? both->in : both->out;
+	char *right = asked->in_place ? both->host_in : both->host_out;
+
+	fill_in(citizen, asked, both->host_in);
+	memset(both->host_out, 0x55, ROOM);
+	TRY(rondo_copy(both->in, both->host_in, ROOM, both->stream));
+	TRY(rondo_copy(both->out, both->host_out, ROOM, both->stream));
+	TRY(call_in(citizen->comm, asked, both->in, both->out, both->stream));
+	TRY(rondo_copy(both->got, where, ROOM, both->stream));
+	TRY(rondo_stream_synchronize(both->stream));
+	TRY(call_in(citizen->comm, asked, both->host_in, both->host_out, NULL));
+	for (size_t i = 0; i < ROOM; i++)
+		if (both->got[i] != right[i])
+			return world_say(citizen,
+				"%s of %zu %s %s, root %d%s: byte %zu is %d, not %d",
+				rd_collective_name(asked->collective), asked->count,
+				rondo_type_name(asked->type), rondo_op_name(asked->op), asked->root,
+				asked->in_place ? ", in place" : "", i, both->got[i], right[i]);
+	return 0;
+}
+
+/* Elements of the longest small call. */
+static size_t most(struct citizen *citizen, const struct asked *asked)
+{
+	struct rd_problem problem = { .collective = asked->collective, .size = citizen->size };
+
+	return (RD_WORK_INBOX - 8) / (rd_blocks(&problem) * rondo_type_size(asked->type));
+}
+
+static int try_type(struct citizen *citizen, struct both *both, rondo_type type)
+{
+	int wrong = 0, turn = type;
+
+	for (int collective = 0; collective < RD_COLLECTIVE_COUNT; collective++)
+		for (int i = 0; i < 4 && !wrong && collective != RD_TRANSFER; i++, turn++) {
+			struct asked asked = { .collective = collective,
+				.type = type,
+				.root = turn % citizen->size,
+				.in_place = (type + i) % 2 };
+			size_t counts[] = { 1, 37, most(citizen, &asked),
+				most(citizen, &asked) + 1 };
+
+			asked.count = counts[i];
+			do
+				asked.op = (rondo_op)((asked.op + turn) % RONDO_OP_COUNT);
+			while (!rondo_op_applies(asked.op, type) && ++turn);
+			wrong = beside_the_host(citizen, both, &asked);
+		}
+	return wrong;
+}
+
+static int as_on_the_host(struct citizen *citizen)
+{
+	struct both *both;
+	int wrong = open_both(citizen, &both);
+
+	for (int type = 0; type < RONDO_TYPE_COUNT && !wrong; type++)
+		wrong = try_type(citizen, both, type);
+	close_both(both);
+	return wrong;
+}
+
+static void try_sizes(const char *device, int (*body)(struct citizen *citizen))
+{
+	for (int size = 2; size <= 4; size++) {
+		struct gpu_trial trial = { device, "auto", { .size = size, .threads = true },
+			body };
+
+		cr_expect_eq(gpu_trial_run(&trial), 0, "%d threads", size);
+	}
+	/* Those that share a device take turns on it. */
+	if (has_gpus(2) || strcmp(device, "cuda") != 0) {
+		struct gpu_trial trial = { device, "auto", { .size = 2 }, body };
+
+		cr_expect_eq(gpu_trial_run(&trial), 0, "processes");
+	}
+}
+
+Test(gpu_small, every_collective_gives_the_hosts_bits_on_pretend_gpus, .timeout = 240)
+{
+	try_sizes("emulated:4", as_on_the_host);
+}
+
+Test(gpu_small, every_collective_gives_the_hosts_bits_on_gpus, .timeout = 240)
+{
+	if (!has_gpus(1))
+		cr_skip_test(NO_GPU);
+	try_sizes("cuda", as_on_the_host);
+}
+
+/* ---- Out of step --------------------------------------------------------------------------- */
+
+/*
+ * Rank 0 has many calls under way, and gets nothing from anybody, before rank 1 makes its first: it
+ * must not put the third call's data where rank 1 has yet to find the first's.
+ */
+static int run_ahead(struct citizen *citizen)
+{
+	enum { CALLS = 12 };
+	static atomic_int queued;
+	struct both *both;
+	struct asked asked = { RD_BROADCAST, RONDO_I32, RONDO_SUM, 3, 0, false };
+	int wrong = open_both(citizen, &both), *host;
+
+	if (wrong)
+		return wrong;
+	host = (int *)both->host_in;
+	for (int i = 0; i < CALLS * 3; i++)
+		host[i] = citizen->rank * 1000 + i;
+	TRY(rondo_copy(both->in, host, CALLS * 12, NULL));
+	while (citizen->rank == 1 && queued < CALLS)
+		usleep(100);
+	/* So that it would have done them all, did it not wait for rank 1. */
+	if (citizen->rank == 1)
+		usleep(50000);
+	for (int i = 0; i < CALLS; i++, queued += citizen->rank == 0) {
+		asked.collective = i % 2 ? RD_SCATTER : RD_BROADCAST;
+		asked.count = i % 2 ? 1 : 3;
+		TRY(call(citizen->comm, &asked, both->in + i * 12, both->out + i * 12,
+			both->stream));
+	}
+	TRY(rondo_copy(both->got, both->out, CALLS * 12, both->stream));
+	TRY(rondo_stream_synchronize(both->stream));
+	for (int i = 0; i < CALLS && !wrong; i++) {
+		int right = 3 * i + (i % 2 ? citizen->rank : 0), got = ((int *)both->got)[3 * i];
+
+		if (got != right)
+			wrong = world_say(citizen, "call %d gives %d, not %d", i, got, right);
+	}
+	close_both(both);
+	return wrong;
+}
+
+static void try_running_ahead(const char *device)
+{
+	struct gpu_trial trial = { device, "auto", { .size = 2, .threads = true }, run_ahead };
+
+	cr_expect_eq(gpu_trial_run(&trial), 0);
+}
+
+Test(gpu_small, a_root_does_not_run_away_from_the_others_on_pretend_gpus, .timeout = 60)
+{
+	try_running_ahead("emulated:2");
+}
+
+Test(gpu_small, a_root_does_not_run_away_from_the_others_on_gpus, .timeout = 60)
+{
+	if (!has_gpus(1))
+		cr_skip_test(NO_GPU);
+	try_running_ahead("cuda");
+}
+
+/* ---- Failures ------------------------------------------------------------------------------ */
+
+/* Of one call, on the stream, which has come to its end. */
+static int one_call(struct citizen *citizen, struct both *both, enum rd_collective collective)
+{
+	struct asked asked = { collective, RONDO_F32, RONDO_SUM, 3, 0, false };
+	int err = call(citizen->comm, &asked, both->in, both->out, both->stream);
+
+	return err ? err : rondo_stream_synchronize(both->stream);
+}
+
+static int expect_error(struct citizen *citizen, int err, int wanted)
+{
+	return err == wanted ? 0
+			     : world_say(citizen, "%s, not %s: %s", rondo_error_name(err),
+				       rondo_error_name(wanted), rondo_last_error());
+}
+
+/* Who gets nothing in either call (in the one it has, in the other it is the root) hears of it too.
+ */
+static int call_otherwise(struct citizen *citizen)
+{
+	struct both *both;
+	int wrong = open_both(citizen, &both), err;
+
+	if (wrong)
+		return wrong;
+	/* News may come to who is in a call; but not to who is still being made. */
+	TRY(rondo_barrier(citizen->comm, NULL));
+	err = one_call(citizen, both, citizen->rank == 1 ? RD_BROADCAST : RD_GATHER);
+	wrong = expect_error(citizen, err, RONDO_MISMATCH);
+	close_both(both);
+	return wrong;
+}
+
+/* Rank 1 makes no second call. */
+static int be_silent(struct citizen *citizen)
+{
+	bool aborts = citizen->world->timeout_ms == NEVER_MS;
+	struct both *both;
+	int wrong = open_both(citizen, &both), err;
+
+	if (wrong)
+		return wrong;
+	err = one_call(citizen, both, RD_BARRIER);
+	if (!err && citizen->rank != 1)
+		err = one_call(citizen, both, RD_BROADCAST);
+	if (aborts && citizen->rank == 1)
+		rondo_comm_abort(citizen->comm, "enough");
+	for (int i = 0; i < 20000 && err == 0 && citizen->rank == 1; i++) {
+		usleep(1000);
+		err = rondo_comm_error(citizen->comm);
+	}
+	wrong = expect_error(citizen, err, aborts ? RONDO_ABORTED : RONDO_TIMEOUT);
+	close_both(both);
+	return wrong;
+}
+
+static void try_failures(const char *device)
+{
+	struct gpu_trial differ = { device, "auto", { .size = 3, .threads = true },
+		call_otherwise };
+	struct gpu_trial silent = { device, "auto",
+		{ .size = 3, .threads = true, .timeout_ms = 1000 }, be_silent };
+	struct gpu_trial aborts = { device, "auto",
+		{ .size = 3, .threads = true, .timeout_ms = NEVER_MS }, be_silent };
+
+	cr_expect_eq(gpu_trial_run(&differ), 0, "mismatch");
+	cr_expect_eq(gpu_trial_run(&silent), 0, "silence");
+	cr_expect_eq(gpu_trial_run(&aborts), 0, "abort");
+}
+
+Test(gpu_small, failures_reach_all_ranks_on_pretend_gpus, .timeout = 120)
+{
+	try_failures("emulated:2");
+}
+
+Test(gpu_small, failures_reach_all_ranks_on_gpus, .timeout = 120)
+{
+	if (!has_gpus(1))
+		cr_skip_test(NO_GPU);
+	try_failures("cuda");
+}
+
+/* ---- Graphs -------------------------------------------------------------------------------- */
+
+/* Each collective in a slot of its own. */
+#define SLOT (ROOM / RD_COLLECTIVE_COUNT / 64 * 64)
+
+static int call_all(struct citizen *citizen, const char *in, char *out, rondo_stream *stream)
+{
+	int err = 0;
+
+	for (int collective = 0; collective < RD_COLLECTIVE_COUNT && !err; collective++) {
+		struct asked asked = { collective, RONDO_I32, RONDO_SUM, 5, 1, false };
+
+		if (collective != RD_TRANSFER)
+			err = call(citizen->comm, &asked, in, out + collective * SLOT, stream);
+	}
+	return err;
+}
+
+/* Between replays, calls outside of the graph, an odd number of them. */
+static int replay_once(struct citizen *citizen, struct both *both, const struct gpu_graphs *cu,
+	void *exec, void *stream, rondo_stream *wrapped, int round)
+{
+	struct asked asked = { RD_ALL_REDUCE, RONDO_I32, RONDO_SUM, 5, 1, false };
+	int *host = (int *)both->host_in;
+
+	for (int i = 0; i < 100; i++)
+		host[i] = 1000 * citizen->rank + 17 * i + round;
+	memset(both->host_out, 0, ROOM);
+	TRY(rondo_copy(both->in, host, 400, wrapped));
+	TRY(cu->launch(exec, stream));
+	TRY(rondo_copy(both->got, both->out, ROOM, wrapped));
+	TRY(rondo_stream_synchronize(wrapped));
+	TRY(call_all(citizen, both->host_in, both->host_out, NULL));
+	if (memcmp(both->got, both->host_out, ROOM) != 0)
+		return world_say(citizen, "replay %d differs", round);
+	for (int i = 0; i < round % 4; i++)
+		TRY(call(citizen->comm, &asked, both->in, both->in + ROOM / 2, both->stream));
+	TRY(rondo_stream_synchronize(both->stream));
+	return 0;
+}
+
+static int replay_all(struct citizen *citizen)
+{
+	struct gpu_graphs cu;
+	struct both *both;
+	void *stream, *graph, *exec;
+	rondo_stream *wrapped;
+	int wrong = open_both(citizen, &both), device = citizen->rank % rondo_device_count(), err;
+
+	if (wrong || !gpu_find_graphs(&cu))
+		return wrong ? wrong : world_say(citizen, "the driver lacks graphs");
+	if (gpu_open_stream(&cu, device, &stream, &wrapped) || gpu_begin(&cu, stream))
+		return world_say(citizen, "capturing: %s", rondo_last_error());
+	err = call_all(citizen, both->in, both->out, wrapped);
+	if (err || cu.end(stream, &graph) || cu.instantiate(&exec, graph, 0))
+		return world_say(citizen, "captured: %s", rondo_last_error());
+	for (int round = 0; round < 10 && !wrong; round++)
+		wrong = replay_once(citizen, both, &cu, exec, stream, wrapped, round);
+	cu.destroy_exec(exec);
+	cu.destroy_graph(graph);
+	rondo_stream_destroy(wrapped);
+	cu.destroy(stream);
+	close_both(both);
+	return wrong;
+}
+
+Test(gpu_small, every_collective_is_captured_in_a_graph_and_replayed, .timeout = 120)
+{
+	if (!has_gpus(1))
+		cr_skip_test(NO_GPU);
+	try_sizes("cuda", replay_all);
+}
