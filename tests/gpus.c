@@ -35,6 +35,30 @@ bool has_gpus(int count)
 	return waitpid(pid, &status, 0) == pid && status == 0;
 }
 
+/* CU_DEVICE_ATTRIBUTE_MPS_ENABLED */
+#define MPS_ENABLED 133
+
+static bool ask_for_mps(void)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_LAZY);
+	int (*start)(unsigned), (*ask)(int *, int, int), active = 0;
+
+	*(void **)&start = driver ? dlsym(driver, "cuInit") : NULL;
+	*(void **)&ask = driver ? dlsym(driver, "cuDeviceGetAttribute") : NULL;
+	return start && ask && !start(0) && !ask(&active, MPS_ENABLED, 0) && active == 1;
+}
+
+/* Not in this process, which is to fork. */
+bool has_mps(void)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(ask_for_mps() ? 0 : 1);
+	return waitpid(pid, &status, 0) == pid && status == 0;
+}
+
 void gpu_put_element(void *at, rondo_type type, size_t i, int rank)
 {
 	static const uint16_t one[RONDO_TYPE_COUNT] = { [RONDO_F16] = 0x3c00,

@@ -21,6 +21,10 @@ int gpu_trial_run(const struct gpu_trial *trial);
 bool has_gpus(int count);
 #define NO_GPU "there is no GPU here, or no CUDA driver, or this build has no CUDA"
 
+/* Whether processes that share a GPU run at the same time; the pretended one says what PRETEND_MPS
+ * does. */
+bool has_mps(void);
+
 /* Element i of a rank's input. Small numbers, exact in sums and products of four also as the
    narrowest floats; of integers, any. */
 void gpu_put_element(void *at, rondo_type type, size_t i, int rank);

@@ -88,15 +88,17 @@ static int capture_and_replay(struct citizen *citizen)
 static const struct way fused_ways[] = {
 	{ "emulated:4", "auto", true, NULL, RD_KERNEL_FUSED },
 	{ "emulated:4", "auto", false, NULL, RD_KERNEL_FUSED },
+	/* As under MPS, where processes on one device run at the same time. */
+	{ "emulated:1", "fused", false, NULL, RD_KERNEL_FUSED },
 };
 
 Test(board_graphs, fused_calls_are_captured_and_replayed_any_number_of_times, .timeout = 120)
 {
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 3; i++) {
 		struct trial trial = { &fused_ways[i], 3, capture_and_replay, 0 };
 
-		cr_expect_eq(in_child(run_trial, &trial), 0, "%s",
-			fused_ways[i].threads ? "threads" : "processes");
+		cr_expect_eq(in_child(run_trial, &trial), 0, "%s, %s",
+			fused_ways[i].threads ? "threads" : "processes", fused_ways[i].device);
 	}
 }
 

@@ -422,3 +422,18 @@ Test(gpu_small, every_collective_is_captured_in_a_graph_and_replayed, .timeout =
 		cr_skip_test(NO_GPU);
 	try_sizes("cuda", replay_all);
 }
+
+/* Processes that share a GPU: their kernels are as those on GPUs of their own. */
+Test(gpu_small, so_it_is_among_processes_under_mps, .timeout = 120)
+{
+	struct gpu_trial trial = { "cuda", "auto", { .size = 4 }, replay_all };
+
+	setenv("PRETEND_MPS", "1", 1);
+	if (!has_gpus(1))
+		cr_skip_test(NO_GPU);
+	if (!has_mps())
+		cr_skip_test("MPS is not active here");
+	cr_expect_eq(gpu_trial_run(&trial), 0, "replays");
+	trial.body = as_on_the_host;
+	cr_expect_eq(gpu_trial_run(&trial), 0, "beside the host");
+}

@@ -7,7 +7,7 @@
  * Code is loaded late, as CUDA does: what runs for the first time waits until nothing else runs,
  * and meanwhile nothing can be queued. When that takes too long it is an error.
  *
- * PRETEND_LAUNCHES=N: the device is lost after so many kernels.
+ * PRETEND_LAUNCHES=N: the device is lost after so many kernels. PRETEND_MPS=1: MPS is active.
  */
 #include <cuda.h>
 #include <pthread.h>
@@ -145,6 +145,8 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, C
 	*value = 0;
 	if (attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
 		*value = 4;
+	if (attribute == CU_DEVICE_ATTRIBUTE_MPS_ENABLED)
+		*value = getenv("PRETEND_MPS") != NULL;
 	if (attribute == CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID)
 		*value = (int)(rd_emulated_pci(device) >> 16);
 	if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
