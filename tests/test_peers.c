@@ -17,12 +17,12 @@ static struct comparison read_text(const char *text)
 
 Test(peers, medians_are_taken_where_all_programs_met_the_cores_at_one_distance)
 {
-	struct comparison c = read_text("shm 2 rondo all_reduce 8 30 0.20 31\n"
-					"shm 2 rondo all_reduce 8 31 0.24 30\n"
-					"shm 2 rondo all_reduce 8 150 0.90 150\n"
-					"shm 2 rondo all_reduce 8 150 0.90 150\n"
-					"shm 2 rondo all_reduce 8 150 0.90 150\n"
-					"shm 2 openmpi all_reduce 8 32 0.40 32\n");
+	struct comparison c = read_text("shm 2 rondo all_reduce 8 30 900 0.20 31 900\n"
+					"shm 2 rondo all_reduce 8 31 900 0.24 30 900\n"
+					"shm 2 rondo all_reduce 8 150 900 0.90 150 900\n"
+					"shm 2 rondo all_reduce 8 150 900 0.90 150 900\n"
+					"shm 2 rondo all_reduce 8 150 900 0.90 150 900\n"
+					"shm 2 openmpi all_reduce 8 32 900 0.40 32 900\n");
 
 	cr_assert_eq(c.count, 1);
 	cr_assert_float_eq(c.points[0].time_us[RONDO], 0.22, 1e-9);
@@ -34,19 +34,44 @@ Test(peers, medians_are_taken_where_all_programs_met_the_cores_at_one_distance)
 
 Test(peers, a_sample_during_which_the_cores_moved_does_not_count)
 {
-	struct comparison c = read_text("shm 2 rondo all_reduce 8 30 0.20 30\n"
-					"shm 2 rondo all_reduce 8 30 9.00 60\n"
-					"shm 2 rondo all_reduce 8 60 9.00 30\n");
+	struct comparison c = read_text("shm 2 rondo all_reduce 8 30 900 0.20 30 900\n"
+					"shm 2 rondo all_reduce 8 30 900 9.00 60 900\n"
+					"shm 2 rondo all_reduce 8 60 900 9.00 30 900\n");
 
 	cr_assert_float_eq(c.points[0].time_us[RONDO], 0.20, 1e-9);
 	comparison_finish(&c);
 }
 
+Test(peers, programs_are_compared_where_the_cores_were_equally_fast)
+{
+	struct comparison c = read_text("tcp 2 rondo all_gather 8 30 1800 8.0 30 1800\n"
+					"tcp 2 rondo all_gather 8 30 1800 8.2 30 1800\n"
+					"tcp 2 rondo all_gather 8 30 1800 8.2 30 1800\n"
+					"tcp 2 rondo all_gather 8 30 900 4.6 30 950\n"
+					"tcp 2 mpich all_gather 8 30 950 5.3 30 900\n"
+					"tcp 2 mpich all_gather 8 30 900 5.5 30 900\n");
+
+	cr_assert_float_eq(c.points[0].time_us[RONDO], 4.6, 1e-9);
+	cr_assert_float_eq(c.points[0].time_us[MPICH], 5.4, 1e-9);
+	cr_assert_lt(c.points[0].pace_ns, 1000);
+	comparison_finish(&c);
+}
+
+Test(peers, a_sample_during_which_a_core_slowed_down_does_not_count)
+{
+	struct comparison c = read_text("tcp 2 rondo all_gather 8 30 900 4.6 30 900\n"
+					"tcp 2 rondo all_gather 8 30 900 9.0 30 1800\n"
+					"tcp 2 rondo all_gather 8 30 1800 9.0 30 900\n");
+
+	cr_assert_float_eq(c.points[0].time_us[RONDO], 4.6, 1e-9);
+	comparison_finish(&c);
+}
+
 Test(peers, a_program_that_was_never_met_at_the_distance_is_marked)
 {
-	struct comparison c = read_text("tcp 2 openmpi broadcast 8 30 5 30\n"
-					"tcp 2 mpich broadcast 8 30 4 30\n"
-					"tcp 2 gloo broadcast 8 150 60 150\n");
+	struct comparison c = read_text("tcp 2 openmpi broadcast 8 30 900 5 30 900\n"
+					"tcp 2 mpich broadcast 8 30 900 4 30 900\n"
+					"tcp 2 gloo broadcast 8 150 900 60 150 900\n");
 
 	cr_assert(c.points[0].paired[OPENMPI] && c.points[0].paired[MPICH]);
 	cr_assert_not(c.points[0].paired[GLOO]);
@@ -57,12 +82,12 @@ Test(peers, a_program_that_was_never_met_at_the_distance_is_marked)
 
 Test(peers, points_differ_in_transport_ranks_collective_and_size)
 {
-	struct comparison c = read_text("shm 2 rondo all_reduce 8 30 1 30\n"
-					"tcp 2 rondo all_reduce 8 30 1 30\n"
-					"shm 4 rondo all_reduce 8 30 1 30\n"
-					"shm 2 rondo broadcast 8 30 1 30\n"
-					"shm 2 rondo all_reduce 16 30 1 30\n"
-					"shm 2 rondo all_reduce 8 30 1 30\n");
+	struct comparison c = read_text("shm 2 rondo all_reduce 8 30 900 1 30 900\n"
+					"tcp 2 rondo all_reduce 8 30 900 1 30 900\n"
+					"shm 4 rondo all_reduce 8 30 900 1 30 900\n"
+					"shm 2 rondo broadcast 8 30 900 1 30 900\n"
+					"shm 2 rondo all_reduce 16 30 900 1 30 900\n"
+					"shm 2 rondo all_reduce 8 30 900 1 30 900\n");
 
 	cr_assert_eq(c.count, 5);
 	cr_assert_eq(c.points[0].counts[RONDO], 2);
@@ -72,9 +97,9 @@ Test(peers, points_differ_in_transport_ranks_collective_and_size)
 
 Test(peers, a_line_that_is_no_sample_is_refused)
 {
-	static const char *const lines[] = { "shm 2 rondo all_reduce 8 30 1\n",
-		"shm two rondo all_reduce 8 30 1 30\n", "shm 2 nobody all_reduce 8 30 1 30\n",
-		"\n" };
+	static const char *const lines[] = { "shm 2 rondo all_reduce 8 30 1 30\n",
+		"shm two rondo all_reduce 8 30 900 1 30 900\n",
+		"shm 2 nobody all_reduce 8 30 900 1 30 900\n", "\n" };
 
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
 		struct comparison comparison;

@@ -20,6 +20,7 @@
 #include "bench/line.h"
 #include "bench/memory.h"
 #include "bench/pair.h"
+#include "pace.h"
 
 #define BATCH_NS 2e6
 #define WARMUP 4
@@ -30,7 +31,14 @@
 /* What ranks 0 and 1 play with, in the line file. */
 struct table {
 	struct bench_line line;
+	_Atomic double pace_ns; /* of rank 1's core; 0: not measured yet */
 	_Atomic unsigned games; /* finished */
+};
+
+/* What the machine is like at the moment; rank 0 knows. */
+struct machine {
+	double line_ns; /* a cache line between the two cores, there and back */
+	double pace_ns; /* of the two cores, the mean (pace.h) */
 };
 
 struct run {
@@ -60,7 +68,7 @@ static size_t blocks(const struct run *run, bool several)
 	return several ? run->count * (size_t)run->library->size : run->count;
 }
 
-/* ---- The distance of the cores ---- */
+/* ---- What the machine is like ---- */
 
 static bool sleep_through_game(struct run *run)
 {
@@ -75,11 +83,28 @@ static bool sleep_through_game(struct run *run)
 	return true;
 }
 
-/* On rank 0: nanoseconds of a round trip. Others spin in no library meanwhile. */
-static double measure_line(struct run *run)
+/* Both cores at once, since each may slow down the other. On rank 0: the mean; NAN when the other
+   did not come. */
+static double measure_pace(struct table *table, int rank)
+{
+	int64_t deadline = bench_now_ns() + PATIENCE_NS;
+	double pace_ns = peers_pace_ns(), other_ns = 0;
+
+	if (rank == 1) {
+		atomic_store(&table->pace_ns, pace_ns);
+		return pace_ns;
+	}
+	while ((other_ns = atomic_exchange(&table->pace_ns, 0)) == 0)
+		if (bench_now_ns() > deadline)
+			return NAN;
+	return (pace_ns + other_ns) / 2;
+}
+
+/* Ranks 0 and 1 play, each on a core of its own. Others spin in no library meanwhile. */
+static struct machine measure_machine(struct run *run)
 {
 	int rank = run->library->rank, processors[2];
-	double ns = NAN;
+	struct machine machine = { NAN, NAN };
 	cpu_set_t before;
 
 	run->games++;
@@ -89,7 +114,8 @@ static double measure_line(struct run *run)
 		/* Ranks that already are bound each to a core of its own stay there. */
 		if (CPU_COUNT(&before) > 1)
 			bench_pair_pin(processors[rank]);
-		ns = bench_line_play(&run->table->line, rank, LINE_ROUNDS);
+		machine.line_ns = bench_line_play(&run->table->line, rank, LINE_ROUNDS);
+		machine.pace_ns = measure_pace(run->table, rank);
 		sched_setaffinity(0, sizeof(before), &before);
 		if (rank == 0)
 			atomic_store(&run->table->games, run->games);
@@ -98,7 +124,7 @@ static double measure_line(struct run *run)
 		fprintf(stderr, "rank %d waited in vain for ranks 0 and 1\n", rank);
 		exit(1);
 	}
-	return ns;
+	return machine;
 }
 
 static struct table *map_table(const char *path)
@@ -171,11 +197,13 @@ static void fill(const struct run *run)
 		run->recv[i] = run->collective == PEERS_BROADCAST ? sent_by(run->library->rank) : 0;
 }
 
-static void report(const struct run *run, size_t size, double before, double time_us, double after)
+static void report(const struct run *run, size_t size, struct machine before, double time_us,
+	struct machine after)
 {
 	if (run->library->rank != 0)
 		return;
-	printf("%s %zu %.1f %.4f %.1f\n", names[run->collective], size, before, time_us, after);
+	printf("%s %zu %.1f %.1f %.4f %.1f %.1f\n", names[run->collective], size, before.line_ns,
+		before.pace_ns, time_us, after.line_ns, after.pace_ns);
 	fflush(stdout);
 }
 
@@ -200,10 +228,10 @@ static int measure_size(struct run *run, size_t size, int batches)
 	for (int i = 0; i < WARMUP; i++)
 		call(run);
 	long iterations = choose_iterations(run);
-	double before = measure_line(run);
+	struct machine before = measure_machine(run);
 	for (int i = 0; i < batches; i++) {
 		double time_us = batch_ns(run, iterations) / (double)iterations / 1e3;
-		double after = measure_line(run);
+		struct machine after = measure_machine(run);
 		report(run, size, before, time_us, after);
 		before = after;
 	}

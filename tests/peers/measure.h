@@ -4,7 +4,8 @@
  *
  * For each collective and size: warm-up; then batches of calls back to back, each batch long enough
  * for the clock. A batch's time is its slowest rank's mean. Before and after every batch ranks 0
- * and 1 measure how far their two cores are apart (bench/line.h), while the others sleep.
+ * and 1 measure how far their two cores are apart (bench/line.h) and how fast they are (pace.h),
+ * while the others sleep.
  */
 #ifndef PEERS_MEASURE_H
 #define PEERS_MEASURE_H
@@ -45,8 +46,8 @@ struct peers_library {
 
 /*
  * The program's body: reads the command line (usage in measure.c), measures, and on rank 0 prints
- * lines `collective bytes line_before_ns time_us line_after_ns`. Returns the exit status; 3 when a
- * result was wrong.
+ * lines `collective bytes line_ns pace_ns time_us line_ns pace_ns`. Returns the exit status; 3 when
+ * a result was wrong.
  */
 int peers_measure(const struct peers_library *library, int argc, char **argv);
 

@@ -3,7 +3,7 @@
  *
  * Usage: report table    Markdown: a table for each transport and number of ranks
  *        report plot     SVG: a panel for each collective, transport and number of ranks
- *        report missing  one line `transport ranks` where programs were not met at one distance
+ *        report missing  one line `transport ranks` where programs were not met on a machine alike
  */
 #include <math.h>
 #include <stdlib.h>
@@ -78,7 +78,7 @@ static void print_row(const struct comparison *comparison, const struct point *p
 		if (measured(comparison, program))
 			print_ratio(point, program);
 	}
-	printf(" %.0f |\n", point->line_ns);
+	printf(" %.0f | %.0f |\n", point->line_ns, point->pace_ns);
 }
 
 static void print_heads(const struct comparison *comparison, const struct point *world)
@@ -93,7 +93,7 @@ static void print_heads(const struct comparison *comparison, const struct point 
 		if (measured(comparison, program))
 			printf(" best peer / %s |", program_title(program));
 	}
-	printf(" line (ns) |\n");
+	printf(" line (ns) | pace (ns) |\n");
 }
 
 /* The line under the heads: texts to the left, numbers to the right. */
@@ -105,7 +105,7 @@ static void print_alignment(const struct comparison *comparison)
 	printf(":---|");
 	for (int program = RONDO; program <= RONDO_REGISTERED; program++)
 		printf("%s", measured(comparison, program) ? "---:|" : "");
-	printf("---:|\n");
+	printf("---:|---:|\n");
 }
 
 static void print_table(const struct comparison *comparison)

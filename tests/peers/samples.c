@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEADY 1.5 /* greater changes of distance than by this factor spoil a sample */
+#define STEADY 1.5 /* greater changes of distance or pace than by this factor spoil a sample */
 
 static const char *const names[PROGRAMS] = { "rondo", "rondo-registered", "openmpi", "mpich",
 	"gloo" };
@@ -74,66 +74,77 @@ static bool add_sample(struct point *point, int program, struct sample sample)
 
 static bool read_line(struct comparison *comparison, const char *line)
 {
-	struct point wanted = { .line_ns = NAN };
-	double before, time_us, after;
+	struct point wanted = { .line_ns = NAN, .pace_ns = NAN };
+	double line_ns[2], pace_ns[2], time_us;
 	char name[32];
 
-	if (sscanf(line, "%15s %d %31s %31s %zu %lf %lf %lf", wanted.transport, &wanted.ranks, name,
-		    wanted.collective, &wanted.size, &before, &time_us, &after) != 8)
+	if (sscanf(line, "%15s %d %31s %31s %zu %lf %lf %lf %lf %lf", wanted.transport,
+		    &wanted.ranks, name, wanted.collective, &wanted.size, &line_ns[0], &pace_ns[0],
+		    &time_us, &line_ns[1], &pace_ns[1]) != 10)
 		return false;
 	int program = program_of(name);
 	struct point *point = program < 0 ? NULL : find_or_add(comparison, &wanted);
-	struct sample sample = { (before + after) / 2, !apart(before, after), time_us };
+	struct sample sample = {
+		.line_ns = (line_ns[0] + line_ns[1]) / 2,
+		.pace_ns = (pace_ns[0] + pace_ns[1]) / 2,
+		.steady = !apart(line_ns[0], line_ns[1]) && !apart(pace_ns[0], pace_ns[1]),
+		.time_us = time_us,
+	};
 	return point && add_sample(point, program, sample);
 }
 
 /* ---- Pairing ---- */
 
-static bool near(const struct sample *sample, double line_ns)
+/* Within the square root of the factor on either side: any two in it are not apart. */
+static bool alike(double a, double b)
 {
-	/* Within the square root of the factor on either side: any two in it are not apart. */
-	return sample->steady && sample->line_ns <= line_ns * sqrt(STEADY) &&
-	       sample->line_ns >= line_ns / sqrt(STEADY);
+	return fmax(a, b) <= sqrt(STEADY) * fmin(a, b);
 }
 
-static size_t samples_near(const struct point *point, int program, double line_ns)
+static bool near(const struct sample *sample, double line_ns, double pace_ns)
+{
+	return sample->steady && alike(sample->line_ns, line_ns) && alike(sample->pace_ns, pace_ns);
+}
+
+static size_t samples_near(const struct point *point, int program, double line_ns, double pace_ns)
 {
 	size_t found = 0;
 
 	for (size_t i = 0; i < point->counts[program]; i++)
-		found += near(&point->samples[program][i], line_ns);
+		found += near(&point->samples[program][i], line_ns, pace_ns);
 	return found;
 }
 
-/* How good it would be to compare at this distance: first the programs that were met there, then
-   the samples of the one that was met least. */
-static double merit(const struct point *point, double line_ns)
+/* How good it would be to compare where this sample was taken: first the programs that were met
+   there, then the samples of the one that was met least. */
+static double merit(const struct point *point, const struct sample *sample)
 {
 	double programs = 0, least = 1e6;
 
 	for (int program = 0; program < PROGRAMS; program++) {
-		double found = (double)samples_near(point, program, line_ns);
+		double found =
+			(double)samples_near(point, program, sample->line_ns, sample->pace_ns);
 		programs += found > 0;
 		least = found > 0 ? fmin(least, found) : least;
 	}
 	return programs * 1e6 + least;
 }
 
-static double choose_distance(const struct point *point)
+static void choose_machine(struct point *point)
 {
-	double best = NAN, best_merit = -1;
+	double best_merit = -1;
 
 	for (int program = 0; program < PROGRAMS; program++) {
 		for (size_t i = 0; i < point->counts[program]; i++) {
-			double line_ns = point->samples[program][i].line_ns,
-			       worth = merit(point, line_ns);
+			const struct sample *sample = &point->samples[program][i];
+			double worth = merit(point, sample);
 			if (worth > best_merit) {
-				best = line_ns;
+				point->line_ns = sample->line_ns;
+				point->pace_ns = sample->pace_ns;
 				best_merit = worth;
 			}
 		}
 	}
-	return best;
 }
 
 static int ascending(const void *a, const void *b)
@@ -149,10 +160,10 @@ static bool take_median(struct point *point, int program)
 
 	if (!times)
 		return false;
-	point->paired[program] = samples_near(point, program, point->line_ns) > 0;
+	point->paired[program] = samples_near(point, program, point->line_ns, point->pace_ns) > 0;
 	for (size_t i = 0; i < count; i++) {
 		const struct sample *sample = &point->samples[program][i];
-		if (!point->paired[program] || near(sample, point->line_ns))
+		if (!point->paired[program] || near(sample, point->line_ns, point->pace_ns))
 			times[kept++] = sample->time_us;
 	}
 	qsort(times, kept, sizeof(*times), ascending);
@@ -163,7 +174,7 @@ static bool take_median(struct point *point, int program)
 
 static bool conclude(struct point *point)
 {
-	point->line_ns = choose_distance(point);
+	choose_machine(point);
 	for (int program = 0; program < PROGRAMS; program++) {
 		if (!take_median(point, program))
 			return false;

@@ -2,10 +2,10 @@
  * The samples of a comparison, and what they come to: for each point (transport, ranks, collective,
  * size) and program the median time.
  *
- * A sample knows how far the two cores were apart before and after it. Virtual machines move their
- * cores about, so programs are compared at one distance: of each point's samples those count that
- * lie closest to the distance at which most programs were met, and that did not change while they
- * ran.
+ * A sample knows how far the two cores were apart, and how fast they were, before and after it.
+ * Virtual machines move their cores about, and share them, so programs are compared where the
+ * machine was alike: of each point's samples those count that lie closest to the distance and pace
+ * at which most programs were met, and during which neither changed.
  */
 #ifndef PEERS_SAMPLES_H
 #define PEERS_SAMPLES_H
@@ -16,8 +16,9 @@
 enum program { RONDO, RONDO_REGISTERED, OPENMPI, MPICH, GLOO, PROGRAMS };
 
 struct sample {
-	double line_ns; /* there and back; the mean of before and after */
-	bool steady; /* before and after differ by less than half */
+	/* The means of before and after: of a cache line there and back, and of the cores' pace. */
+	double line_ns, pace_ns;
+	bool steady; /* before and after differ by less than half, in both */
 	double time_us;
 };
 
@@ -30,9 +31,8 @@ struct point {
 
 	/* What they come to. */
 	double time_us[PROGRAMS]; /* NAN: none */
-	double line_ns; /* the distance at which they were compared */
-	bool paired[PROGRAMS]; /* false: no steady sample at that distance; the median of all then
-				*/
+	double line_ns, pace_ns; /* the distance and pace at which they were compared */
+	bool paired[PROGRAMS]; /* false: no steady sample there; the median of all then */
 };
 
 struct comparison {
@@ -41,8 +41,8 @@ struct comparison {
 };
 
 /*
- * Reads lines `transport ranks program collective bytes line_ns time_us line_ns` to the end. False,
- * having said why on standard error, when a line is none or memory is short.
+ * Reads lines `transport ranks program collective bytes line_ns pace_ns time_us line_ns pace_ns` to
+ * the end. False, having said why on standard error, when a line is none or memory is short.
  */
 bool comparison_read(struct comparison *comparison, FILE *in);
 void comparison_finish(struct comparison *comparison);
