@@ -711,8 +711,7 @@ Test(tcp, channels_begin_with_one_shared_address_after_the_other, .timeout = 60)
 		cr_assert_eq(rd_transport_tcp.open(rank.endpoint, 0, channel,
 				     (unsigned char *)&card, sizeof(card), &link),
 			0);
-		AWAIT((fd = accept4(here, NULL, NULL, SOCK_NONBLOCK)) >= 0,
-			rank_advance(&rank));
+		AWAIT((fd = accept4(here, NULL, NULL, SOCK_NONBLOCK)) >= 0, rank_advance(&rank));
 		close(fd);
 		/* One for each: nothing came to the other. */
 		cr_assert_lt(accept4(there, NULL, NULL, SOCK_NONBLOCK), 0);
@@ -1394,6 +1393,26 @@ Test(tcp, closing_does_not_wait_long_for_one_who_does_not_read, .timeout = 60)
 	rank_close(&pair.one);
 }
 
+/* However much a caller says that it expects, and although the socket holds more. */
+Test(tcp, no_more_is_read_than_there_is_room_for, .timeout = 60)
+{
+	enum { LEAST = 4096, MESSAGES = 8 };
+	struct rd_message message;
+	struct pair pair;
+
+	pair_open_for(&pair, "127.0.0.1", LEAST);
+	for (unsigned key = 0; key < MESSAGES; key++)
+		cr_assert(commit(pair.one.link, key, LEAST));
+	for (unsigned key = 0; key < MESSAGES; key++) {
+		AWAIT(pair.zero.link->ops->recv(pair.zero.link, NULL, 64 * LEAST, &message),
+			rank_advance(&pair.one));
+		cr_assert_eq(message.size, LEAST);
+		cr_assert(is_filled(message.data, LEAST, key));
+		pair.zero.link->ops->release(pair.zero.link);
+	}
+	pair_close(&pair);
+}
+
 /* ---- Sleeping, and what is left ------------------------------------------------------------ */
 
 /* As a driver sleeps: until woken, or this is a failure. */
@@ -1458,6 +1477,64 @@ Test(tcp, arming_takes_in_what_lies_there, .timeout = 60)
 	take(&pair.zero, 1, LARGE, NULL, 0);
 	pair_close(&pair);
 	free(memory);
+}
+
+/* Descriptors that wake the driver. */
+static int count_watched(const struct rank *rank)
+{
+	char path[64], line[256];
+	int watched = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", rank->local.epoll_fd);
+	file = fopen(path, "r");
+	cr_assert_not_null(file);
+	while (fgets(line, sizeof(line), file))
+		watched += strncmp(line, "tfd:", 4) == 0;
+	fclose(file);
+	return watched;
+}
+
+/* So long that links are no more watched. */
+static void stay_awake(struct rank *rank)
+{
+	for (int i = 0; i < 2000; i++)
+		rank_advance(rank);
+}
+
+Test(tcp, links_of_a_rank_that_does_not_sleep_are_watched_by_nobody, .timeout = 60)
+{
+	struct pair pair;
+	int watched;
+
+	pair_open(&pair, "127.0.0.1");
+	rd_transport_tcp.arm(pair.zero.endpoint);
+	watched = count_watched(&pair.zero);
+	rd_transport_tcp.disarm(pair.zero.endpoint);
+	stay_awake(&pair.zero);
+	cr_assert_eq(count_watched(&pair.zero), watched - 1);
+	rd_transport_tcp.arm(pair.zero.endpoint);
+	cr_assert_eq(count_watched(&pair.zero), watched);
+	rd_transport_tcp.disarm(pair.zero.endpoint);
+	pair_close(&pair);
+}
+
+Test(tcp, a_rank_that_was_long_awake_is_woken_too, .timeout = 60)
+{
+	struct epoll_event event;
+	struct staged staged;
+
+	staged_open(&staged);
+	stay_awake(&staged.rank);
+	rd_transport_tcp.arm(staged.rank.endpoint);
+	/* The one ring for nothing. */
+	while (epoll_wait(staged.rank.local.epoll_fd, &event, 1, 0) > 0)
+		;
+	staged_hang_up(&staged);
+	sleep_until_woken(&staged.rank);
+	rank_advance(&staged.rank);
+	cr_assert_eq(staged.rank.link->error, RONDO_BROKEN);
+	staged_close(&staged);
 }
 
 Test(tcp, waking_asks_for_news, .timeout = 60)

@@ -6,17 +6,17 @@
  * All numbers are little endian, all structs travel as they lie in memory, without gaps.
  *
  * A rank listens on one socket an interface, bound to one address there: on each interface that
- * RONDO_INTERFACE names, or on the one that leads to MASTER_ADDR and, in reserve, on the others that lead
- * out. Its card says where, and carries a key that is drawn at random for each endpoint; cards travel by
- * the rendezvous, so whoever knows the key was told by this very job.
+ * RONDO_INTERFACE names, or on the one that leads to MASTER_ADDR and, in reserve, on the others
+ * that lead out. Its card says where, and carries a key that is drawn at random for each endpoint;
+ * cards travel by the rendezvous, so whoever knows the key was told by this very job.
  *
  *   card      magic 4 | version 2 | addresses 1 | of which shared 1 | key 16 | address[8]
  *   address   family 2 (4, 6) | port 2 | 0 4 | bytes 16
  *
- * Of two ranks the higher connects to the lower, one connection a channel: to the lower one's addresses in
- * turn until one answers. Channel c begins with shared address c modulo their number, so the channels
- * spread over the interfaces that were named. Each side proves itself by the key of the other's card,
- * before either sends a message:
+ * Of two ranks the higher connects to the lower, one connection a channel: to the lower one's
+ * addresses in turn until one answers. Channel c begins with shared address c modulo their number,
+ * so the channels spread over the interfaces that were named. Each side proves itself by the key of
+ * the other's card, before either sends a message:
  *
  *   connector                                                acceptor
  *     hello (acceptor's key)  ------------------------------>  key, comm, ranks and channel right?
@@ -42,6 +42,10 @@
  * which the listener, the unfinished connections and, for their hang-up alone, the links live. It
  * is asked while connections are being made, before a sleep, and otherwise once in a while: a link
  * that someone waits for is read anyway, and finds out by itself.
+ *
+ * To be watched costs: each segment that arrives takes the locks of all that watch its socket,
+ * whose lines come over from the other core. So after a time without a sleep the links leave both
+ * epolls, and are put back before the next one.
  *
  * Taking in
  * ---------
@@ -80,6 +84,10 @@
 
 /* Calls of advance() for one look at the news, while all is well. */
 #define NEWS_INTERVAL 32
+
+/* Calls of advance() without a sleep after which links are watched no more: so many that to watch
+   them again, two microseconds each, is little beside them. */
+#define AWAKE_CALLS 256
 
 /* What close() gives queued messages to leave, when their reader is slow. */
 #define LINGER_MS 1000
@@ -128,6 +136,7 @@ struct link {
 	struct rd_tcp_hello hello; /* the peer's, as far as it has come */
 	size_t hello_size;
 	bool hung_up;
+	bool watched; /* by the driver's epoll and ours */
 	struct link *next_queued;
 	bool queued; /* is on the endpoint's list of links with output to push */
 	struct rd_wire wire; /* wire.fd is the link's socket from the start */
@@ -149,6 +158,7 @@ struct endpoint {
 	struct source timer_source;
 	int timer, news;
 	unsigned calls; /* of advance() since the last look at the news */
+	unsigned awake; /* calls of advance() since the links were watched */
 	struct link *links;
 	struct link *taking; /* the one to take in from next; NULL: the first */
 	struct link *queued;
@@ -343,22 +353,39 @@ static bool hello_fits(const struct link *link, const struct rd_tcp_hello *hello
 	       hello->comm_id == link->endpoint->local->comm_id;
 }
 
+/* In the news only for its end: both are edge-triggered, so neither tells of it twice. */
+static int link_watch(struct link *link)
+{
+	const struct endpoint *endpoint = link->endpoint;
+	struct epoll_event wake = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET };
+
+	link->watched = true;
+	if (watch(endpoint->news, EPOLL_CTL_ADD, link->wire.fd, EPOLLRDHUP | EPOLLET,
+		    &link->source))
+		return -1;
+	return epoll_ctl(endpoint->local->epoll_fd, EPOLL_CTL_ADD, link->wire.fd, &wake);
+}
+
+static void link_unwatch(struct link *link)
+{
+	link->watched = false;
+	epoll_ctl(link->endpoint->local->epoll_fd, EPOLL_CTL_DEL, link->wire.fd, NULL);
+	watch(link->endpoint->news, EPOLL_CTL_DEL, link->wire.fd, 0, NULL);
+}
+
 /* Both sides have proved themselves: messages may flow. */
 static void link_open(struct link *link, int fd)
 {
 	struct endpoint *endpoint = link->endpoint;
-	struct epoll_event wake = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET };
 	int number = 0, yes = 1;
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-	/* In the news only for its end: both are edge-triggered, so neither tells of it twice. */
 	watch(endpoint->news, EPOLL_CTL_DEL, fd, 0, NULL);
-	if (watch(endpoint->news, EPOLL_CTL_ADD, fd, EPOLLRDHUP | EPOLLET, &link->source) ||
-		epoll_ctl(endpoint->local->epoll_fd, EPOLL_CTL_ADD, fd, &wake))
-		number = errno;
-	else if (rd_wire_init(&link->wire, fd, &link->base))
+	if (rd_wire_init(&link->wire, fd, &link->base))
 		number = ENOMEM;
 	link->wire.fd = fd;
+	if (!number && link_watch(link))
+		number = errno;
 	if (number) {
 		link_fail(link, RONDO_SYSTEM, "could not be set up", number);
 		return;
@@ -509,8 +536,8 @@ static int64_t now_ms(void)
 	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Which of the card's addresses is tried as which: the shared ones first, each channel beginning with
-   another of them. */
+/* Which of the card's addresses is tried as which: the shared ones first, each channel beginning
+   with another of them. */
 static int address_of_attempt(const struct link *link, int attempt)
 {
 	int shared = link->card.shared;
@@ -518,8 +545,8 @@ static int address_of_attempt(const struct link *link, int attempt)
 	return attempt < shared ? (link->base.channel + attempt) % shared : attempt;
 }
 
-/* Where an interface leads out, connections leave by it, whatever the routing table prefers: by the one
-   on the address's own network; else by the one that is tried as this one is. */
+/* Where an interface leads out, connections leave by it, whatever the routing table prefers: by the
+   one on the address's own network; else by the one that is tried as this one is. */
 static const struct rd_interface *way_out(const struct link *link)
 {
 	const struct rd_interfaces *ours = &link->endpoint->interfaces;
@@ -566,8 +593,7 @@ static int attempt_connect(struct link *link)
 	struct endpoint *endpoint = link->endpoint;
 	int index = address_of_attempt(link, link->attempt), family, fd;
 
-	rd_tcp_card_address(
-		&link->card, index, endpoint->interfaces.at[0].name, &link->address);
+	rd_tcp_card_address(&link->card, index, endpoint->interfaces.at[0].name, &link->address);
 	family = link->address.ss_family;
 	fd = link->wire.fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	link->state = CONNECTING;
@@ -615,7 +641,8 @@ static void abandon_attempt(struct link *link, const char *why)
 	link->attempt++;
 }
 
-/* The present attempt has failed: goes on to the peer's next address; after the last, so has the link. */
+/* The present attempt has failed: goes on to the peer's next address; after the last, so has the
+ * link. */
 static void link_retry(struct link *link, int error, const char *doing, int number)
 {
 	while (link->attempt + 1 < link->card.count) {
@@ -725,6 +752,26 @@ static bool take_news(struct endpoint *endpoint)
 	return moved;
 }
 
+/* Before a sleep. Those that are put back ring once for nothing, for there is room to write. */
+static void watch_links(struct endpoint *endpoint)
+{
+	for (struct link *link = endpoint->links; link; link = link->next) {
+		if (link->watched || link->state != OPEN || link->base.error || !link_watch(link))
+			continue;
+		link->base.error = RONDO_SYSTEM;
+		snprintf(link->base.story, sizeof(link->base.story), "cannot be watched: %s",
+			strerror(errno));
+	}
+	endpoint->awake = 0;
+}
+
+static void unwatch_links(struct endpoint *endpoint)
+{
+	for (struct link *link = endpoint->links; link; link = link->next)
+		if (link->watched && link->state == OPEN)
+			link_unwatch(link);
+}
+
 static bool tcp_advance(struct rd_endpoint *base)
 {
 	struct endpoint *endpoint = endpoint_of(base);
@@ -739,6 +786,8 @@ static bool tcp_advance(struct rd_endpoint *base)
 		moved |= take_news(endpoint);
 	if (endpoint->hung_up)
 		moved |= check_hung_up(endpoint);
+	if (++endpoint->awake == AWAKE_CALLS)
+		unwatch_links(endpoint);
 	return moved;
 }
 
@@ -747,6 +796,7 @@ static void tcp_arm(struct rd_endpoint *base)
 {
 	struct endpoint *endpoint = endpoint_of(base);
 
+	watch_links(endpoint);
 	take_news(endpoint);
 	take_in_all(endpoint);
 	if (endpoint->hung_up)
@@ -807,9 +857,8 @@ static int tcp_open(struct rd_endpoint *base, int peer, int channel, const unsig
 	link->endpoint = endpoint;
 	link->wire.fd = -1;
 	link->card = card;
-	rd_tcp_card_address(
-		&card, link->base.channel % card.shared, endpoint->interfaces.at[0].name,
-		&link->address);
+	rd_tcp_card_address(&card, link->base.channel % card.shared,
+		endpoint->interfaces.at[0].name, &link->address);
 	link->next = endpoint->links;
 	endpoint->links = link;
 	endpoint->unfinished++;
@@ -912,6 +961,7 @@ static void linger(struct endpoint *endpoint)
 	int64_t deadline = now_ms() + LINGER_MS, left;
 	struct epoll_event event;
 
+	watch_links(endpoint);
 	for (struct link *link = endpoint->queued; link; link = link->next_queued)
 		watch(endpoint->news, EPOLL_CTL_MOD, link->wire.fd,
 			EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, &link->source);

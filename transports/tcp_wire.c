@@ -375,7 +375,7 @@ static bool read_expected(struct rd_wire *wire, void *into, size_t size, bool *d
 static bool read_more(struct rd_wire *wire, void *into, size_t size, bool *dry)
 {
 	struct iovec iov;
-	size_t got;
+	size_t wanted = HEADER_SIZE, got;
 
 	if (wire->begun && wire->landing) {
 		iov.iov_base = wire->landing + wire->landed;
@@ -390,9 +390,14 @@ static bool read_more(struct rd_wire *wire, void *into, size_t size, bool *dry)
 		if (wire->end == 0 && into && size > AHEAD && size <= wire->link->message_max)
 			return read_expected(wire, into, size, dry);
 	}
+	/* What is expected here is read in one call, header and all; what may land, no further than
+	   its header. */
+	if (wire->begun)
+		wanted = wire->header.size;
+	else if (!into && size <= wire->link->message_max)
+		wanted += size;
 	iov.iov_base = wire->in + wire->end;
-	iov.iov_len =
-		(wire->begun ? wire->header.size : HEADER_SIZE) + AHEAD - (wire->end - wire->start);
+	iov.iov_len = wanted + AHEAD - (wire->end - wire->start);
 	got = read_some(wire, &iov, 1);
 	wire->end += got;
 	*dry = got < iov.iov_len;

@@ -72,6 +72,7 @@ struct rd_link_ops {
 	 * again until release(). A transport that can lands a message of exactly `size` bytes in
 	 * `into` (may be NULL) and says so with message->data == into; the caller passes the same
 	 * `into` and `size` until the message has come. Otherwise it shows the message where it lies.
+	 * With no `into`, `size` is what the caller expects, or 0: a hint of how much to read.
 	 */
 	bool (*recv)(struct rd_link *link, void *into, size_t size, struct rd_message *message);
 	/* Done with the message that recv() showed: its room goes back to the sender. */
