@@ -323,7 +323,7 @@ static int mixed_up(struct citizen *citizen)
 
 	if (wrong)
 		return wrong;
-	rondo_mem_alloc_on((void **)&elsewhere, 4096, other);
+	rondo_mem_alloc_on((void **)&elsewhere, 8192, other);
 	rondo_mem_alloc_on((void **)&freed, 4096, citizen->rank % 2);
 	rondo_mem_free(freed);
 	rondo_stream_create(&host_stream);
