@@ -427,13 +427,17 @@ static const char *choose_kernel(struct rd_board *board, bool direct, bool turns
 				  : "not all ranks reach each other's device memory";
 	}
 	if (!direct)
-		return "through host memory: not all ranks reach each other's device memory";
-	if (asked == RD_KERNEL_STEPPED || (turns && asked != RD_KERNEL_FUSED)) {
-		board->kernel = RD_KERNEL_STEPPED;
-		return turns ? "processes take turns on one device" : "RONDO_KERNEL";
-	}
-	board->kernel = RD_KERNEL_FUSED;
-	board->one_process = is_one_process(board);
+		return comm->size > RD_WORK_RANKS
+			       ? "more ranks than kernels know"
+			       : "not all ranks reach each other's device memory";
+	board->kernel = asked == RD_KERNEL_STEPPED || (turns && asked != RD_KERNEL_FUSED)
+				? RD_KERNEL_STEPPED
+				: RD_KERNEL_FUSED;
+	board->one_process = board->kernel == RD_KERNEL_FUSED && is_one_process(board);
+	if (asked == board->kernel)
+		return "RONDO_KERNEL";
+	if (turns)
+		return "processes take turns on one device";
 	return board->one_process ? "all ranks in one process" : "all ranks run at the same time";
 }
 

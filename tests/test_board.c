@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lane.h"
+#include "said.h"
 #include "stream.h"
 #include "ways.h"
 #include "word.h"
@@ -32,6 +33,48 @@ Test(board, two_and_three_ranks_are_right_too, .timeout = 120)
 				way.becomes = RD_KERNEL_STAGED;
 			cr_expect_eq(in_child(run_trial, &trial), 0, "%d ranks, way %zu", size, i);
 		}
+}
+
+static int meet_once(struct citizen *citizen)
+{
+	TRY(citizen->create_error);
+	TRY(rondo_barrier(citizen->comm, NULL));
+	return 0;
+}
+
+/* One line says how a comm's calls run on devices, and what has decided it. */
+Test(board, the_way_that_is_taken_is_told_with_its_reason, .timeout = 60)
+{
+	static const struct {
+		struct way way;
+		const char *words;
+	} told[] = {
+		{ { "emulated:4", "auto", true, NULL, 0 }, "fused (all ranks in one process)" },
+		{ { "emulated:4", "auto", false, NULL, 0 },
+			"fused (all ranks run at the same time)" },
+		{ { "emulated:1", "auto", false, NULL, 0 },
+			"stepped (processes take turns on one device)" },
+		{ { "emulated:1", "fused", false, NULL, 0 }, "fused (RONDO_KERNEL)" },
+		{ { "emulated:2", "stepped", true, NULL, 0 }, "stepped (RONDO_KERNEL)" },
+		{ { "emulated:2", "messages", true, NULL, 0 }, "messages (RONDO_KERNEL)" },
+		{ { "emulated:2", "staged", true, NULL, 0 }, "staged (RONDO_KERNEL)" },
+		{ { "emulated:2,no-handles", "auto", false, NULL, 0 },
+			"staged (not all ranks reach each other's device memory)" },
+	};
+
+	setenv("RONDO_DEBUG", "INFO", 1);
+	setenv("RONDO_DEBUG_SUBSYS", "ROUTE", 1);
+	for (size_t i = 0; i < sizeof(told) / sizeof(*told); i++) {
+		struct trial trial = { &told[i].way, 2, meet_once, 0 };
+		const char *text;
+		int failed;
+
+		said_begin();
+		failed = in_child(run_trial, &trial);
+		text = said_end();
+		cr_expect_eq(failed, 0);
+		cr_expect_eq(said_times(text, told[i].words), 2, "%s: %s", told[i].words, text);
+	}
 }
 
 /* ---- Streams ------------------------------------------------------------------------------- */
