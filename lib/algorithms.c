@@ -10,7 +10,7 @@
 #include "mesh/one_round.h"
 #include "mesh/one_shot.h"
 #include "mesh/pat.h"
-#include "mesh/push_pull.h"
+#include "mesh/spread.h"
 #include "proof.h"
 #include "ring/chain.h"
 #include "ring/ring.h"
@@ -25,7 +25,7 @@ const struct rd_algorithm *_Atomic rd_algorithms[RD_ALGORITHMS_KNOWN + 1] = {
 	&rd_doubling,
 	&rd_mapped,
 	&rd_one_shot,
-	&rd_push_pull,
+	&rd_spreading,
 	&rd_tree,
 	&rd_binomial,
 	&rd_halving,

@@ -191,7 +191,7 @@ static int check_direct(const struct rd_plan *plan, int i)
 {
 	const struct rd_step *step = &plan->steps[i];
 	bool fetches = step->kind == RD_STEP_FETCH || step->kind == RD_STEP_SWAP;
-	bool stores = step->kind == RD_STEP_STORE;
+	bool spreads = step->kind == RD_STEP_SPREAD;
 	int err;
 
 	if (step->from.memory != RD_IN || step->from.chunk < 0)
@@ -200,12 +200,13 @@ static int check_direct(const struct rd_plan *plan, int i)
 		return rd_step_wrong(plan, i, "it writes to what is no output");
 	if (plan->problem.size < 2)
 		return rd_step_wrong(plan, i, "there is no second rank");
-	if (!fetches && !stores && (step->to < -1 || step->to >= plan->problem.size))
+	if (!fetches && !spreads && (step->to < -1 || step->to >= plan->problem.size))
 		return rd_step_wrong(plan, i, "there is no rank %d", step->to);
-	err = fetches ? check_peer(plan, i, step->peer) : check_where(plan, i, step->from, "reads");
-	if (!err && stores)
-		err = check_peer(plan, i, step->to);
-	if (!err && (fetches || step->to < 0 || step->to == plan->problem.rank))
+	if (fetches || (spreads && step->peer != plan->problem.rank))
+		err = check_peer(plan, i, step->peer);
+	else
+		err = check_where(plan, i, step->from, "reads");
+	if (!err && (fetches || spreads || step->to < 0 || step->to == plan->problem.rank))
 		err = check_where(plan, i, step->into, "writes to");
 	if (!err && step->kind == RD_STEP_SWAP &&
 		(step->other < 0 || step->other >= rd_blocks(&plan->problem) * plan->parts))
@@ -218,7 +219,7 @@ static int check_direct(const struct rd_plan *plan, int i)
 static bool is_direct(const struct rd_step *step)
 {
 	return step->kind == RD_STEP_FETCH || step->kind == RD_STEP_COMBINE ||
-	       step->kind == RD_STEP_SWAP || step->kind == RD_STEP_STORE;
+	       step->kind == RD_STEP_SWAP || step->kind == RD_STEP_SPREAD;
 }
 
 static bool is_signal(const struct rd_step *step)
@@ -232,7 +233,7 @@ static int check_step(const struct rd_plan *plan, int i)
 	bool reduces = rd_step_reduces(step) || step->kind == RD_STEP_COMBINE;
 	int err = 0;
 
-	if ((unsigned)step->kind > RD_STEP_STORE || (unsigned)step->from.memory > RD_SCRATCH ||
+	if ((unsigned)step->kind > RD_STEP_SPREAD || (unsigned)step->from.memory > RD_SCRATCH ||
 		(unsigned)step->into.memory > RD_SCRATCH)
 		return rd_fail(RONDO_INVALID, "rank %d, step %d: no such kind of step or memory",
 			plan->problem.rank, i);
@@ -538,18 +539,23 @@ static int fetch(struct check *check, const struct runner *runner, const struct 
 	return 0;
 }
 
-static int store_there(struct check *check, const struct runner *runner, const struct rd_step *step)
+static int spread(struct check *check, const struct runner *runner, const struct rd_step *step)
 {
-	const struct runner *owner = &check->runners[step->to];
-	struct rd_symbol value = { .chunk = step->chunk, .who = runner->plan->problem.rank };
+	struct rd_symbol value = { .chunk = step->chunk, .who = step->peer };
 
-	if (!is_in_chunk(runner->plan, step->from.chunk, step->chunk))
-		return rd_step_wrong(
-			runner->plan, runner->step, "chunk %d does not lie there", step->chunk);
-	if (step->into.chunk >= owner->out_chunks)
-		return rd_step_wrong(runner->plan, runner->step, "rank %d has %d output chunks",
-			step->to, owner->out_chunks);
-	store(check, owner, step->into, value);
+	if (!is_in_chunk(check->runners[step->peer].plan, step->from.chunk, step->chunk))
+		return rd_step_wrong(runner->plan, runner->step,
+			"rank %d does not have chunk %d there", step->peer, step->chunk);
+	for (int rank = 0; rank < check->size; rank++) {
+		const struct runner *owner = &check->runners[rank];
+
+		if (!rd_spread_reaches(runner->plan, step, rank))
+			continue;
+		if (step->into.chunk >= owner->out_chunks)
+			return rd_step_wrong(runner->plan, runner->step,
+				"rank %d has %d output chunks", rank, owner->out_chunks);
+		store(check, owner, step->into, value);
+	}
 	return 0;
 }
 
@@ -626,8 +632,8 @@ static int run_alone(struct check *check, const struct runner *runner, struct rd
 		err = swap(check, runner, step);
 	else if (step->kind == RD_STEP_COMBINE)
 		err = combine(check, runner, step);
-	else if (step->kind == RD_STEP_STORE)
-		err = store_there(check, runner, step);
+	else if (step->kind == RD_STEP_SPREAD)
+		err = spread(check, runner, step);
 	else if (rd_step_reads(step) && step->kind != RD_STEP_MERGE)
 		err = read_value(runner, runner->step, value);
 	rd_symbol_hold(&check->symbols, *value);

@@ -682,18 +682,30 @@ static void run_fetch(struct rd_exec *exec, size_t piece, const struct rd_step *
 /* A share of this many bytes no longer fits a cache anyway: others' copies are written past it. */
 #define PAST_CACHE_MIN (8 << 20)
 
-static void run_store(struct rd_exec *exec, size_t piece, const struct rd_step *step)
+/* Block by block, which is read once and then lies in our first-level cache. */
+static void run_spread(struct rd_exec *exec, size_t piece, const struct rd_step *step)
 {
 	size_t size = slice_count(exec, step->chunk, piece) * exec->element;
-	const char *from = locate(exec, step->from, 0, piece);
-	char *into = exec->reached[step->to].out + offset(exec, step->into, piece);
+	const char *from = exec->reached[step->peer].in + offset(exec, step->from, piece);
+	size_t into = offset(exec, step->into, piece);
+	bool past = size >= PAST_CACHE_MIN;
 
-	if (size < PAST_CACHE_MIN) {
-		copy(into, from, size);
-	} else {
-		rd_copy_past(into, from, size);
-		rd_copy_past_end();
+	for (size_t done = 0; done < size; done += BLOCK) {
+		size_t part = min(BLOCK, size - done);
+
+		for (int i = 0; i < exec->call.problem.size; i++) {
+			int rank = (exec->call.problem.rank + i) % exec->call.problem.size;
+			char *out = exec->reached[rank].out + into + done;
+
+			if (!rd_spread_reaches(exec->plans[0], step, rank))
+				continue;
+			if (past && rank != exec->call.problem.rank)
+				rd_copy_past(out, from + done, part);
+			else
+				copy(out, from + done, part);
+		}
 	}
+	rd_copy_past_end();
 }
 
 /* Through a block of our own: in place, each takes the room of the other. */
@@ -816,8 +828,8 @@ static int run_step(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
 	case RD_STEP_SWAP:
 		run_swap(exec, cursor->piece, step);
 		return RD_MOVED;
-	case RD_STEP_STORE:
-		run_store(exec, cursor->piece, step);
+	case RD_STEP_SPREAD:
+		run_spread(exec, cursor->piece, step);
 		return RD_MOVED;
 	case RD_STEP_COMBINE:
 		run_combine(exec, channel, cursor->piece, step);

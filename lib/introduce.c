@@ -216,8 +216,9 @@ static size_t out_size(const struct rd_call *call, int rank)
 	struct rd_problem there = call->problem;
 
 	there.rank = rank;
-	/* push_pull stores into outputs too; no device runs it. */
-	if (!rd_collective_writes_far(there.collective) && there.collective != RD_BROADCAST)
+	/* What spread.c runs, which devices do not. */
+	if (!rd_collective_writes_far(there.collective) && there.collective != RD_BROADCAST &&
+		there.collective != RD_ALL_GATHER)
 		return 0;
 	return rd_out_blocks(&there) * call->count * rondo_type_size(call->type);
 }

@@ -41,7 +41,8 @@ static bool writes_here(const struct rd_plan *plan, const struct rd_step *step)
 {
 	if (step->kind == RD_STEP_COMBINE)
 		return step->to < 0 || step->to == plan->problem.rank;
-	return rd_step_writes(step) || step->kind == RD_STEP_FETCH || step->kind == RD_STEP_SWAP;
+	return rd_step_writes(step) || step->kind == RD_STEP_FETCH || step->kind == RD_STEP_SWAP ||
+	       step->kind == RD_STEP_SPREAD;
 }
 
 static int check_read(const struct memory *memory, int i)
@@ -64,7 +65,9 @@ static int check_write(struct memory *memory, int i)
 	const struct rd_step *step = &plan->steps[i];
 	int cell = cell_of(memory, step->into);
 	/* Nothing moves in place; out of place, sends from the input are no matter. */
-	bool onto_itself = step->kind == RD_STEP_COPY && cell_of(memory, step->from) == cell;
+	bool own = step->kind == RD_STEP_COPY ||
+		   (step->kind == RD_STEP_SPREAD && step->peer == plan->problem.rank);
+	bool onto_itself = own && cell_of(memory, step->from) == cell;
 
 	for (int s = memory->readers[cell]; s >= 0; s = memory->next_readers[s]) {
 		const struct rd_step *sender = &plan->steps[s];

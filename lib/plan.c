@@ -286,27 +286,32 @@ void rd_swap(struct rd_plan *plan, int peer, int theirs, int ours)
 	plan->now[theirs] = into;
 }
 
-void rd_store(struct rd_plan *plan, int peer, int chunk)
+void rd_spread(struct rd_plan *plan, int peer, int chunk)
 {
-	if (!sound(plan, &peer, &chunk))
+	if (plan->error || rd_view_hides_others(plan))
 		return;
+	if (peer < 0 || peer >= plan->problem.size || chunk < 0 || chunk >= chunk_count(plan)) {
+		rd_plan_refuse(plan, "no such rank or chunk", peer, chunk);
+		return;
+	}
 
-	struct rd_where from = place_at(plan, RD_IN, plan->real.rank, chunk);
-	struct rd_where into = place_at(plan, RD_OUT, peer, chunk);
+	struct rd_where from = place_at(plan, RD_IN, peer, chunk);
+	struct rd_where into = place_at(plan, RD_OUT, plan->real.rank, chunk);
 
 	if (from.memory == RD_NOWHERE || into.memory == RD_NOWHERE) {
 		rd_plan_refuse(
-			plan, "stores what is not here, or has no place there", peer, chunk);
+			plan, "spreads what is not there, or has no place here", peer, chunk);
 		return;
 	}
-	struct rd_step *step = append(plan, RD_STEP_STORE);
+	struct rd_step *step = append(plan, RD_STEP_SPREAD);
 
 	if (!step)
 		return;
-	step->to = peer;
+	step->peer = peer;
 	step->chunk = chunk;
 	step->from = from;
 	step->into = into;
+	plan->now[chunk] = into;
 }
 
 static void combine(struct rd_plan *plan, int to, int chunk, struct rd_where into)
@@ -600,7 +605,7 @@ static void add_flushes_with(
 	for (int i = 0; i < count && !plan->error; i++) {
 		/* What may write at another rank is ordered by signals, not by messages. */
 		bool far = steps[i].kind == RD_STEP_COMBINE ||
-			   steps[i].kind == RD_STEP_SWAP || steps[i].kind == RD_STEP_STORE;
+			   steps[i].kind == RD_STEP_SWAP || steps[i].kind == RD_STEP_SPREAD;
 
 		if (!far)
 			flush_senders(plan, senders, steps[i].into);
@@ -770,9 +775,9 @@ int rd_step_print(const struct rd_step *step, char *text, size_t size)
 		return snprintf(text, size, "swap chunk %d, %s of %d, with chunk %d, to %s",
 			step->chunk, where_text(step->from, from), step->peer, step->other,
 			where_text(step->into, into));
-	case RD_STEP_STORE:
-		return snprintf(text, size, "store chunk %d, %s, to %s of %d", step->chunk,
-			where_text(step->from, from), where_text(step->into, into), step->to);
+	case RD_STEP_SPREAD:
+		return snprintf(text, size, "spread chunk %d, %s of %d, to %s of all", step->chunk,
+			where_text(step->from, from), step->peer, where_text(step->into, into));
 	case RD_STEP_COMBINE:
 		if (step->to < 0)
 			return snprintf(text, size, "combine chunk %d, %s of all, into %s of all",

@@ -44,7 +44,7 @@ enum rd_step_kind {
 	/* Of plans of direct access again: */
 	RD_STEP_SWAP, /* `into` = `from` of rank `peer`, whose output there = our input here; both are
 			 read before either is written */
-	RD_STEP_STORE, /* `into` of rank `to` = `from` */
+	RD_STEP_SPREAD, /* `into` of all ranks = `from` of rank `peer`; not of `peer`, where that is another */
 };
 
 struct rd_step {
@@ -80,8 +80,11 @@ struct rd_plan {
  * of our input goes there. One of the two ranks does it for both.
  */
 void rd_swap(struct rd_plan *plan, int peer, int theirs, int ours);
-/* Direct access: the output of `peer`, who expects it, gets the chunk from our input. */
-void rd_store(struct rd_plan *plan, int peer, int chunk);
+/*
+ * Direct access: the chunk of one rank's input, which may be our own, goes to the outputs of all; but where
+ * it is another's, not to its own, which in place is what we read. The others expect it.
+ */
+void rd_spread(struct rd_plan *plan, int peer, int chunk);
 
 /* ---- For those who run plans --------------------------------------------------------------- */
 
@@ -138,6 +141,13 @@ static inline bool rd_step_takes(const struct rd_step *step)
 	return rd_step_receives(step) || step->kind == RD_STEP_AWAIT;
 }
 
+/* Whether a SPREAD of this plan writes to the output of `rank`. */
+static inline bool rd_spread_reaches(
+	const struct rd_plan *plan, const struct rd_step *step, int rank)
+{
+	return rank != step->peer || rank == plan->problem.rank;
+}
+
 static inline bool rd_step_reduces(const struct rd_step *step)
 {
 	return step->kind == RD_STEP_RECV_REDUCE || step->kind == RD_STEP_REDUCE_FORWARD ||
@@ -147,8 +157,7 @@ static inline bool rd_step_reduces(const struct rd_step *step)
 /* Whether it has a `from` of this rank's alone. */
 static inline bool rd_step_reads(const struct rd_step *step)
 {
-	return step->kind == RD_STEP_SEND || step->kind == RD_STEP_COPY ||
-	       step->kind == RD_STEP_STORE || rd_step_reduces(step);
+	return step->kind == RD_STEP_SEND || step->kind == RD_STEP_COPY || rd_step_reduces(step);
 }
 
 /* Whether it has an `into`, and that is somewhere. */

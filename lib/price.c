@@ -372,8 +372,8 @@ struct tariff {
 	int64_t reach_ns; /* the bytes of a slice from another rank's memory */
 };
 
-static struct tariff tariff_of(
-	const struct rd_costs *costs, enum rd_dealing dealing, uint64_t slice, enum rd_type_class type)
+static struct tariff tariff_of(const struct rd_costs *costs, enum rd_dealing dealing,
+	uint64_t slice, enum rd_type_class type)
 {
 	struct tariff tariff = { .costs = costs };
 
@@ -457,8 +457,9 @@ static int64_t note_ns(
 	case RD_STEP_AWAIT:
 		return tariff->empty[note->from].recv_ns;
 	case RD_STEP_FETCH:
-	case RD_STEP_STORE:
 		return tariff->reach_ns;
+	case RD_STEP_SPREAD:
+		return tariff->copy_ns + (size - 1) * tariff->reach_ns;
 	case RD_STEP_SWAP:
 		return 2 * tariff->reach_ns + tariff->copy_ns;
 	case RD_STEP_COMBINE:

@@ -218,14 +218,18 @@ static int note_fetch(struct rd_races *races, int rank, int i)
 	return err ? err : note(races, access, rank, step->into);
 }
 
-static int note_store(struct rd_races *races, int rank, int i)
+static int note_spread(struct rd_races *races, int rank, int i)
 {
-	const struct rd_step *step = &races->plans[rank]->steps[i];
+	const struct rd_plan *plan = races->plans[rank];
+	const struct rd_step *step = &plan->steps[i];
 	struct rd_access access = { .rank = rank, .step = i, .over = i };
-	int err = note(races, access, rank, step->from);
+	int err = note(races, access, step->peer, step->from);
 
 	access.writes = true;
-	return err ? err : note(races, access, step->to, step->into);
+	for (int owner = 0; owner < races->size && !err; owner++)
+		if (rd_spread_reaches(plan, step, owner))
+			err = note(races, access, owner, step->into);
+	return err;
 }
 
 /* Reads both before it writes either. */
@@ -273,8 +277,8 @@ int rd_races_step(struct rd_races *races, int rank, int step)
 		return note_fetch(races, rank, step);
 	case RD_STEP_SWAP:
 		return note_swap(races, rank, step);
-	case RD_STEP_STORE:
-		return note_store(races, rank, step);
+	case RD_STEP_SPREAD:
+		return note_spread(races, rank, step);
 	case RD_STEP_COMBINE:
 		return note_combine(races, rank, step);
 	default:

@@ -468,8 +468,10 @@ static int check_peers(const struct rd_plan *plan)
 		if (rd_step_takes(step) || step->kind == RD_STEP_FETCH ||
 			step->kind == RD_STEP_SWAP)
 			err = check_peer(plan, i, step->peer);
-		if (!err && (rd_step_puts(step) || step->kind == RD_STEP_STORE))
+		if (!err && rd_step_puts(step))
 			err = check_peer(plan, i, step->to);
+		if (!err && step->kind == RD_STEP_SPREAD && step->peer != plan->problem.rank)
+			err = check_peer(plan, i, step->peer);
 		if (!err && step->kind == RD_STEP_COMBINE && plan->problem.size < 2)
 			err = rd_step_wrong(plan, i, "there is no second rank");
 		if (!err)

@@ -1056,13 +1056,13 @@ enum change {
 	CHANGES
 };
 
-static const char *const change_names[CHANGES] = { "peer", "to", "chunk", "other", "kind", "last", "from",
-	"from memory", "into", "into memory", "sender", "drop", "swap" };
+static const char *const change_names[CHANGES] = { "peer", "to", "chunk", "other", "kind", "last",
+	"from", "from memory", "into", "into memory", "sender", "drop", "swap" };
 
 static bool is_direct(const struct rd_step *step)
 {
 	return step->kind == RD_STEP_FETCH || step->kind == RD_STEP_COMBINE ||
-	       step->kind == RD_STEP_SWAP || step->kind == RD_STEP_STORE;
+	       step->kind == RD_STEP_SWAP || step->kind == RD_STEP_SPREAD;
 }
 
 /* Ways to make a change to a step: how many values there are to go round. */
@@ -1073,19 +1073,19 @@ static int ways(const struct rd_plan *plan, int i, enum change change)
 	switch (change) {
 	case PEER:
 		return rd_step_takes(step) || step->kind == RD_STEP_FETCH ||
-				       step->kind == RD_STEP_SWAP
+				       step->kind == RD_STEP_SWAP || step->kind == RD_STEP_SPREAD
 			       ? plan->problem.size
 			       : 0;
 	case TO:
 		if (step->kind == RD_STEP_COMBINE)
 			return plan->problem.size + 1;
-		return rd_step_puts(step) || step->kind == RD_STEP_STORE ? plan->problem.size : 0;
+		return rd_step_puts(step) ? plan->problem.size : 0;
 	case CHUNK:
 		return step->kind == RD_STEP_FLUSH ? 0 : rd_blocks(&plan->problem) * plan->parts;
 	case OTHER:
 		return step->kind == RD_STEP_SWAP ? rd_blocks(&plan->problem) * plan->parts : 0;
 	case KIND:
-		return RD_STEP_STORE + 1;
+		return RD_STEP_SPREAD + 1;
 	case LAST:
 		return rd_step_reduces(step) || step->kind == RD_STEP_COMBINE ? 2 : 0;
 	case FROM:
@@ -1231,12 +1231,15 @@ static bool is_right_on_numbers(struct world *world)
 	return world->collective != RD_BARRIER || waits_for_everyone(world);
 }
 
-/* Two steps that do not meet may change places, nothing is averaged in a barrier, and what is passed on
-   may be stored as well where nobody looks. All else is wrong, whatever numbers come of it. */
+/* Two steps that do not meet may change places, nothing is averaged in a barrier, and what is
+   passed on may be stored as well where nobody looks; and of two ranks, who spreads what is the
+   other's fetches it. All else is wrong, whatever numbers come of it. */
 static bool may_be_accepted(
 	const struct world *world, enum change change, const struct rd_step *original)
 {
 	return change == SWAP || (change == LAST && world->collective == RD_BARRIER) ||
+	       (change == KIND && world->size == 2 &&
+		       (original->kind == RD_STEP_SPREAD || original->kind == RD_STEP_FETCH)) ||
 	       (change == INTO_MEMORY && original->into.memory == RD_NOWHERE);
 }
 

@@ -1,0 +1,33 @@
+/*
+ * Direct access for what all are to have: each rank reads one share of it, once, and writes it into
+ * everybody's output while it lies in the first-level cache. Where every rank fetches all for
+ * itself (mapped.c), n ranks read n times as much; and in a broadcast the root, who has nothing to
+ * fetch, does nothing.
+ *
+ * All_gather: a rank's share is its own block. Broadcast: a part of the root's.
+ */
+#include "spread.h"
+
+#include "mapped.h"
+
+static void write_plan(struct rd_plan *plan)
+{
+	const struct rd_problem *problem = &plan->problem;
+	bool gathers = problem->collective == RD_ALL_GATHER,
+	     is_root = problem->rank == problem->root;
+
+	rd_plan_parts(plan, gathers ? 1 : problem->size);
+	rd_spread(plan, gathers ? problem->rank : problem->root, problem->rank);
+	for (int share = 0; share < problem->size && (gathers || !is_root); share++)
+		if (share != problem->rank)
+			rd_expect(plan, share);
+	rd_mapped_part(plan);
+}
+
+const struct rd_algorithm rd_spreading = {
+	.name = "spread",
+	.collectives = 1 << RD_BROADCAST | 1 << RD_ALL_GATHER,
+	.may_run = rd_mapped_may_run,
+	.mapped = true,
+	.write_plan = write_plan,
+};

@@ -1,0 +1,9 @@
+/* An all-gather and a broadcast by direct access, in which each rank serves all. */
+#ifndef RD_SPREAD_H
+#define RD_SPREAD_H
+
+#include "plan.h"
+
+extern const struct rd_algorithm rd_spreading;
+
+#endif
