@@ -280,9 +280,13 @@ static void write_post(struct rd_board *board, const struct rd_call *call, bool 
 
 	post->signature = signature_of(call, captured);
 	post->factor = work->factors[rank];
-	rd_board_describe(board, call->in, in_size, &post->in);
-	rd_board_describe(board, call->out, out_size, &post->out);
-	post->reachable = (in_size == 0 || post->in.id) && (out_size == 0 || post->out.id);
+	/* A small call leaves peers' buffers alone. */
+	if (!work->small) {
+		rd_board_describe(board, call->in, in_size, &post->in);
+		rd_board_describe(board, call->out, out_size, &post->out);
+	}
+	post->reachable =
+		work->small || ((in_size == 0 || post->in.id) && (out_size == 0 || post->out.id));
 	for (int peer = 0; peer < work->size; peer++) {
 		post->gives[peer].in_at = work->in_for[peer];
 		post->gives[peer].out_at = work->out_for[peer];
@@ -358,7 +362,7 @@ static int fill_in(struct rd_board *board, const struct rd_call *call, bool capt
 		size_t in_size = rd_board_in_size(call, rank);
 		size_t out_size = rd_board_out_size(call, rank);
 
-		if (rank == work->rank)
+		if (rank == work->rank || work->small)
 			continue;
 		work->factors[rank] = post->factor;
 		if (in_size > 0) {
@@ -417,6 +421,8 @@ static int exchange(struct rd_agent *agent, const struct rd_call *call, bool cap
 	uint32_t number = ++agent->calls;
 	int err;
 
+	if (board->kernel == RD_KERNEL_FUSED)
+		rd_board_fuse(board, call, work);
 	write_post(board, call, captured, work, number);
 	err = read_posts(board, call, captured, number);
 	if (err)
@@ -424,8 +430,6 @@ static int exchange(struct rd_agent *agent, const struct rd_call *call, bool cap
 	*direct = can_reach_all(board, number);
 	if (!*direct)
 		return 0;
-	if (board->kernel == RD_KERNEL_FUSED)
-		rd_board_fuse(board, call, work);
 	return fill_in(board, call, captured, number, work);
 }
 

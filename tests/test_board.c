@@ -343,6 +343,49 @@ Test(board, calls_of_few_bytes_are_small_whatever_the_collective, .timeout = 60)
 	cr_expect_eq(in_child(run_trial, &trial), 0);
 }
 
+static float sum_of_firsts(int size)
+{
+	float sum = 0;
+
+	for (int rank = 0; rank < size; rank++)
+		sum += value(rank, 0);
+	return sum;
+}
+
+/* Whether this many elements have a peer's memory mapped. */
+static int maps(struct citizen *citizen, struct memory *memory, size_t count, bool wanted)
+{
+	uint64_t before = citizen->comm->board->imports_used;
+
+	TRY(one_call(citizen, memory, count));
+	if ((citizen->comm->board->imports_used > before) != wanted)
+		return world_say(
+			citizen, "a call of %zu maps %s", count, wanted ? "nothing" : "buffers");
+	return expect_floats(citizen, memory->out, 1, sum_of_firsts(citizen->size));
+}
+
+static int small_calls_map_nothing(struct citizen *citizen)
+{
+	struct memory memory;
+	int wrong = open_room(citizen, &memory, 10000);
+
+	if (wrong)
+		return wrong;
+	fill_floats(memory.in, citizen->rank, 1);
+	wrong = maps(citizen, &memory, 1000, false);
+	if (!wrong)
+		wrong = maps(citizen, &memory, 10000, true);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(board, small_calls_leave_the_buffers_of_other_processes_alone, .timeout = 60)
+{
+	struct trial trial = { &ways[3], 4, small_calls_map_nothing, 0 };
+
+	cr_expect_eq(in_child(run_trial, &trial), 0);
+}
+
 /* ---- Mixed-up use -------------------------------------------------------------------------- */
 
 static int refused(
