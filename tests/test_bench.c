@@ -526,6 +526,8 @@ Test(bench, bad_input_gives_one_line_that_names_it, .timeout = 60)
 	refused("all_reduce -b", "-b needs a value");
 	refused("all_reduce 8", "'8' is left over");
 	refused("all_reduce --ranks 5000", "--ranks wants");
+	refused("all_reduce -o band", "band is for integers, not for float: give -d int32");
+	refused("sendrecv --ranks 2 --device", "sendrecv takes GPU memory on a stream: give -z 0");
 }
 
 Test(bench, help_succeeds, .timeout = 30)
@@ -536,12 +538,21 @@ Test(bench, help_succeeds, .timeout = 30)
 	cr_assert_eq(strncmp(outcome->text, "usage: rondo-bench COLLECTIVE", 29), 0);
 }
 
-Test(bench, a_call_that_the_library_refuses_fails_with_its_story, .timeout = 60)
+Test(bench, a_root_that_is_no_rank_is_one_line, .timeout = 60)
 {
 	struct outcome *outcome = run_bench("broadcast --ranks 2 -b 8 -e 8 -r 7");
 
 	cr_assert_eq(outcome->status, 1, "%s", outcome->text);
-	cr_assert(strstr(outcome->text, "rondo-bench: rank 0: broadcast: "), "%s", outcome->text);
+	cr_assert_str_eq(
+		outcome->text, "rondo-bench: --root 7 is not among the 2 ranks: give 0 to 1\n");
+}
+
+Test(bench, an_operation_does_not_matter_to_what_does_not_reduce, .timeout = 60)
+{
+	struct outcome *outcome = run_bench("all_gather --ranks 2 -b 8 -e 8 -o band");
+
+	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
+	cr_assert_eq(rows_of(outcome), 1, "%s", outcome->text);
 }
 
 Test(bench, the_floor_measures_what_it_promises, .timeout = 120)
@@ -637,6 +648,8 @@ Test(bench, a_sweep_of_what_cannot_be_swept_is_refused, .timeout = 30)
 	refused("all_reduce --sweep", "--sweep needs ranks in processes");
 	refused("sendrecv --ranks 2 --sweep", "there are no algorithms of sendrecv");
 	refused("sendrecv --ranks 2 --explain", "there are no algorithms of sendrecv");
+	refused("all_reduce --ranks 2 --device --sweep", "leave out --device");
+	refused("all_reduce --ranks 2 --device --explain", "leave out --device");
 	refused("init --ranks 2 --sweep",
 		"--sweep and --explain go with a collective, not with init");
 }

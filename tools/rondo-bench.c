@@ -134,7 +134,8 @@ static int run_all(struct rank *rank)
 		if (!types && type != (int)options->type)
 			continue;
 		for (int op = 0; op < RONDO_OP_COUNT && !err; op++) {
-			if ((ops || op == (int)options->op) && rondo_op_applies(op, type))
+			if ((ops || op == (int)options->op) &&
+				(!options->collective->reduces || rondo_op_applies(op, type)))
 				err = run_roots(rank, type, op);
 		}
 	}
@@ -277,6 +278,20 @@ static int measure_all(struct rank *rank)
 	return err ? err : run_all(rank);
 }
 
+/* How many ranks there are is known only now. */
+static bool has_root(const struct rank *rank)
+{
+	const struct bench_options *options = rank->options;
+	int ranks = rondo_comm_size(rank->comm);
+
+	if (!options->collective->rooted || options->every_root || options->root < ranks)
+		return true;
+	if (rank->prints)
+		fprintf(stderr, "rondo-bench: --root %d is not among the %d ranks: give 0 to %d\n",
+			options->root, ranks, ranks - 1);
+	return false;
+}
+
 static void *create_buffer(const struct bench_options *options)
 {
 	void *memory = NULL;
@@ -306,6 +321,8 @@ static int run_rank(rondo_comm *comm, void *argument)
 	int device = options->device ? rondo_comm_rank(comm) % rondo_device_count() : 0;
 	int err = 0, status = 1;
 
+	if (!has_root(&rank))
+		return 1;
 	rank.send = create_buffer(options);
 	rank.recv = create_buffer(options);
 	if (!rank.send || !rank.recv)
@@ -337,7 +354,8 @@ int main(int argc, char **argv)
 
 	if (!bench_options_read(&options, argc, argv))
 		return 2;
-	/* Ranks that are threads each have a stream that waits for the others': a queue for each. */
+	/* Ranks that are threads each have a stream that waits for the others': a queue for each.
+	 */
 	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 	if (options.floor)
 		return bench_floor_run(&options);

@@ -159,8 +159,27 @@ static bool check_contest(const struct bench_options *options, bool launched)
 			"--sweep needs ranks in processes: give --ranks N, or use rondo-run");
 	if (strcmp(name, "sendrecv") == 0)
 		return arguments_refuse("there are no algorithms of %s to compare", name);
+	if (options->device)
+		return arguments_refuse("--sweep and --explain compare ways through host memory: "
+					"leave out --device");
 	return options->collective ||
 	       arguments_refuse("--sweep and --explain go with a collective, not with %s", name);
+}
+
+/* Is there anything to run? */
+static bool check_collective(const struct bench_options *options)
+{
+	const struct bench_collective *collective = options->collective;
+
+	if (!collective)
+		return true;
+	if (collective->reduces && !options->every_op && !options->every_type &&
+		!rondo_op_applies(options->op, options->type))
+		return arguments_refuse("%s is for integers, not for %s: give -d int32, or another",
+			rondo_op_name(options->op), bench_type_name(options->type));
+	if (options->device && options->blocking && strcmp(collective->name, "sendrecv") == 0)
+		return arguments_refuse("sendrecv takes GPU memory on a stream: give -z 0");
+	return true;
 }
 
 /* Do the options make sense together? */
@@ -179,6 +198,8 @@ static bool check(const struct bench_options *options)
 		return arguments_refuse("--ranks forks its own ranks, but a launcher has set "
 					"WORLD_SIZE; use one of the two");
 	if ((options->contest || options->explains) && !check_contest(options, launched))
+		return false;
+	if (!check_collective(options))
 		return false;
 	if ((long)options->threads * options->gpus * (options->ranks ? options->ranks : 1) >
 		MOST_RANKS)
@@ -234,8 +255,8 @@ static const char help[] =
 	"Ranks (default: RANK and WORLD_SIZE as a launcher sets them, else one)\n"
 	"      --ranks N            fork N processes\n"
 	"  -t, --nthreads N         ranks in each process, as threads (default 1)\n"
-	"  -g, --ngpus N            taken as -t: the buffers are host memory, there are no\n"
-	"                           GPUs to count\n"
+	"  -g, --ngpus N            taken as -t: a thread has one rank, and a rank one GPU at\n"
+	"                           most\n"
 	"      --transport LIST     transports that may be used, e.g. shm or tcp\n"
 	"      --algo NAME          algorithm to use\n"
 	"      --registered         buffers from rondo_mem_alloc(), which local ranks\n"
