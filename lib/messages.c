@@ -33,11 +33,6 @@ bool rd_messages_link(const struct rd_messages *messages, int a, int b)
 	return messages->reach[a] >> b & messages->reach[b] >> a & 1;
 }
 
-int rd_messages_channels(const struct rd_messages *messages)
-{
-	return messages->channels;
-}
-
 /* ---- Mail ---------------------------------------------------------------------------------- */
 
 /*

@@ -25,7 +25,6 @@ void rd_messages_destroy(struct rd_messages *messages); /* NULL is fine */
 
 /* Whether the two ranks of this comm exchange messages on devices. */
 bool rd_messages_link(const struct rd_messages *messages, int a, int b);
-int rd_messages_channels(const struct rd_messages *messages);
 
 /*
  * Has the plan of a collective on the device, by the algorithm that RONDO_ALGO names or else the

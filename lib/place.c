@@ -230,9 +230,3 @@ bool rd_place_same_host(const struct rd_place *a, const struct rd_place *b)
 {
 	return strncmp(a->host_id, b->host_id, RD_HOST_SIZE) == 0;
 }
-
-bool rd_place_sound(const struct rd_place *place)
-{
-	return memchr(place->host_name, '\0', RD_HOST_SIZE) &&
-	       memchr(place->host_id, '\0', RD_HOST_SIZE) && memchr(place->nic, '\0', RD_NIC_SIZE);
-}

@@ -19,7 +19,4 @@ void rd_place_identify(struct rd_place *place);
 
 bool rd_place_same_host(const struct rd_place *a, const struct rd_place *b);
 
-/* False where a string is not terminated: bytes off a wire are not trusted. */
-bool rd_place_sound(const struct rd_place *place);
-
 #endif

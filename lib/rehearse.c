@@ -118,10 +118,10 @@ int rd_rehearse(struct rondo_comm *comm)
 	if (size == 0)
 		return 0;
 	rehearsal.in = calloc(2, size);
-	rehearsal.out = rehearsal.in + size;
 	if (!rehearsal.in)
 		return rd_comm_fail(
 			comm, rd_fail(RONDO_MEMORY, "no memory to measure links"), comm->rank);
+	rehearsal.out = rehearsal.in + size;
 	err = rehearse_all(comm, &rehearsal);
 	free(rehearsal.in);
 	return err;

@@ -1,15 +1,15 @@
 /*
  * How a device runs steps: what one block of a kernel does for its channel, but for the loop and
- *the elements themselves. nvcc makes kernels of it (cuda/plans.cu), the C compiler what pretend
- *GPUs do (emulated_steps.c). Whoever includes it has said before:
- *
- *	ON_DEVICE	what a function is declared with
- *	THREAD, THREADS_HERE	the calling thread's number in the block, and how many there are
- *	TOGETHER()	waits for all threads of the block
- *	await()		waits until a peer's word has reached a number, and sees what came before
- *it; false: it gave up, and has said so publish()	what the block has written so far goes
- *before the words that follow set_word()	writes a word that a peer waits for say_mismatch()
- *tells the host that a peer makes another call
+ * the elements themselves. nvcc makes kernels of it (cuda/plans.cu), the C compiler what pretend
+ * GPUs do (emulated_steps.c). Whoever includes it has said before:
+ *   - ON_DEVICE: what a function is declared with;
+ *   - THREAD, THREADS_HERE: the calling thread's number in the block, and how many there are;
+ *   - TOGETHER(): waits for all threads of the block;
+ *   - await(): waits until a peer's word has reached a number, and sees what came before it; false:
+ *     it gave up, and has said so;
+ *   - publish(): what the block has written so far goes before the words that follow;
+ *   - set_word(): writes a word that a peer waits for;
+ *   - say_mismatch(): tells the host that a peer makes another call.
  */
 #ifndef RD_STEPS_RUN_H
 #define RD_STEPS_RUN_H

@@ -187,7 +187,9 @@ static bool is_terminated(const char *text, size_t size)
 
 static void check_member(const struct rd_member *member)
 {
-	cr_assert(rd_place_sound(&member->place));
+	cr_assert(is_terminated(member->place.host_name, RD_HOST_SIZE));
+	cr_assert(is_terminated(member->place.host_id, RD_HOST_SIZE));
+	cr_assert(is_terminated(member->place.nic, RD_NIC_SIZE));
 	for (int i = 0; i < RD_TRANSPORTS_MAX; i++) {
 		cr_assert(is_terminated(member->cards[i].transport, 16));
 		cr_assert_leq(member->cards[i].size, RD_CARD_MAX);
