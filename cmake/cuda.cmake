@@ -65,11 +65,12 @@ endfunction()
 function(rondo_add_cuda target)
 	set(source ${PROJECT_SOURCE_DIR}/lib/cuda)
 	file(GLOB headers CONFIGURE_DEPENDS ${source}/*.cuh)
-	foreach(name kernels plans)
+	foreach(name kernels plans transfers)
 		rondo_add_fatbin(${name} ${source}/${name}.cu ${headers} ${PROJECT_SOURCE_DIR}/lib/work.h
 			${PROJECT_SOURCE_DIR}/lib/steps.h ${PROJECT_SOURCE_DIR}/lib/steps_run.h
+			${PROJECT_SOURCE_DIR}/lib/transfer_work.h ${PROJECT_SOURCE_DIR}/lib/transfer_run.h
 			${PROJECT_SOURCE_DIR}/lib/f8.h ${PROJECT_SOURCE_DIR}/lib/include/rondo.h)
 	endforeach()
-	rondo_add_cuda_parts(${target} ${source} FATBINS kernels plans SOURCES cuda.c driver.c)
+	rondo_add_cuda_parts(${target} ${source} FATBINS kernels plans transfers SOURCES cuda.c driver.c)
 	target_compile_definitions(${target} PRIVATE RONDO_HAS_CUDA=1)
 endfunction()

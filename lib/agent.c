@@ -10,6 +10,7 @@
 #include "error.h"
 #include "log.h"
 #include "stage.h"
+#include "transfers.h"
 #include "word.h"
 
 /* How often the agent looks whether the comm still stands, while streams are under way. */
@@ -29,6 +30,7 @@
 /* What the caller waits for, of a call that is captured. */
 struct capture {
 	struct rd_work *work;
+	const char **from; /* of transfers */
 	bool done;
 	int error;
 	char story[RD_STORY_SIZE];
@@ -54,6 +56,7 @@ struct rd_agent {
 	uint32_t seen; /* of words->finished, and since when it is that */
 	int64_t since_ms; /* 0: not looked yet */
 	uint32_t calls; /* that were told to peers */
+	bool transfers[RD_READY]; /* by number: what the job is */
 	struct rd_stage *stage; /* NULL: nothing has been staged yet */
 };
 
@@ -81,6 +84,7 @@ static void let_go(struct rd_board *board)
 	for (int peer = 0; peer < board->comm->size && peer < RD_WORK_RANKS; peer++) {
 		rd_word_write(&page->entered[peer], beyond);
 		rd_word_write(&page->left[peer], beyond);
+		rd_word_write(&page->taken[peer], board->sent[peer] + BEYOND);
 	}
 }
 
@@ -96,13 +100,16 @@ static void report_halt(struct rd_board *board, uint32_t error)
 		rd_comm_fail(comm, RONDO_MISMATCH, peer);
 		return;
 	}
+	if (error == RD_HALT_TRANSFER) {
+		rd_transfers_differ(board, peer);
+		return;
+	}
 	rd_fail(RONDO_TIMEOUT, "rank %d's kernel waited %d ms for rank %d", comm->rank,
 		comm->settings.timeout_ms, peer);
 	rd_comm_fail(comm, RONDO_TIMEOUT, peer);
 }
 
-/* 0 while the comm stands; else its error, and what waits has been let go. */
-static int watch(struct rd_board *board)
+int rd_agent_watch(struct rd_board *board)
 {
 	struct rondo_comm *comm = board->comm;
 	uint32_t error = __atomic_load_n(&board->page->halt.error, __ATOMIC_ACQUIRE);
@@ -131,7 +138,7 @@ static int report_silence(struct rd_board *board, int64_t waited_ms, int peer, c
 	rd_fail(RONDO_TIMEOUT, "rank %d waited %lld ms for rank %d %s", comm->rank,
 		(long long)waited_ms, peer, where);
 	rd_comm_fail(comm, RONDO_TIMEOUT, peer);
-	return watch(board);
+	return rd_agent_watch(board);
 }
 
 /* Waits for a word; peer: whose silence has a bound, -1: nobody's. */
@@ -142,7 +149,7 @@ static int await(struct rd_board *board, const uint32_t *word, uint32_t value, i
 	for (int round = 0; !rd_word_reached(word, value); round++) {
 		uint32_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
 		int64_t waited_ms = (rd_clock_ns() - began) / 1000000;
-		int err = watch(board);
+		int err = rd_agent_watch(board);
 
 		if (err)
 			return err;
@@ -156,11 +163,13 @@ static int await(struct rd_board *board, const uint32_t *word, uint32_t value, i
 	return 0;
 }
 
-/* The peer that is behind in the calls told so far; this rank itself: none is. */
-static int missing_peer(const struct rd_board *board)
+/* The peer that is behind in this job, or in the calls told so far; this rank itself: none is. */
+static int missing_peer(const struct rd_board *board, uint32_t job)
 {
 	const struct rd_page *page = board->page;
 
+	if (board->agent->transfers[job % RD_READY])
+		return rd_transfers_owed(board);
 	for (int peer = 0; peer < board->comm->size && peer < RD_WORK_RANKS; peer++)
 		if (peer != board->comm->rank && board->kernel == RD_KERNEL_STEPPED &&
 			!rd_word_reached(&page->left[peer], board->agent->calls))
@@ -169,19 +178,21 @@ static int missing_peer(const struct rd_board *board)
 }
 
 /* How long what is launched may take with nothing finished. A fused kernel knows for whom it waits
-   too long, and says so; the host does not, and so speaks only after it. */
-static int64_t patience_ms(const struct rd_board *board)
+   too long, and says so; the host does not, and so speaks only after it. Transfers' copies wait for
+   nobody. */
+static int64_t patience_ms(const struct rd_board *board, uint32_t job)
 {
 	int64_t timeout_ms = board->comm->settings.timeout_ms;
 
-	return board->kernel == RD_KERNEL_FUSED ? KERNEL_WAITS * timeout_ms + KERNEL_BEGINS_MS
-						: timeout_ms;
+	if (board->kernel != RD_KERNEL_FUSED || board->agent->transfers[job % RD_READY])
+		return timeout_ms;
+	return KERNEL_WAITS * timeout_ms + KERNEL_BEGINS_MS;
 }
 
-static void report_unfinished(struct rd_board *board, int64_t waited_ms)
+static void report_unfinished(struct rd_board *board, uint32_t job, int64_t waited_ms)
 {
 	struct rondo_comm *comm = board->comm;
-	int peer = missing_peer(board);
+	int peer = missing_peer(board, job);
 
 	if (peer != comm->rank) {
 		report_silence(board, waited_ms, peer, "in a call on devices");
@@ -190,7 +201,7 @@ static void report_unfinished(struct rd_board *board, int64_t waited_ms)
 	rd_fail(RONDO_TIMEOUT, "rank %d's own device has not finished a call for %lld ms",
 		comm->rank, (long long)waited_ms);
 	rd_comm_fail(comm, RONDO_TIMEOUT, comm->rank);
-	watch(board);
+	rd_agent_watch(board);
 }
 
 /* While nothing else is to be done: are the streams that wait still being served? */
@@ -200,15 +211,15 @@ static void watch_launched(struct rd_agent *agent)
 	uint32_t finished = __atomic_load_n(&board->words->finished, __ATOMIC_ACQUIRE);
 	int64_t now_ms = rd_clock_ns() / 1000000;
 
-	if (watch(board))
+	if (rd_agent_watch(board))
 		return;
 	/* Its own stream's earlier work may take as long as it likes. */
 	if (agent->since_ms == 0 || finished == agent->launched || finished != agent->seen ||
 		!rd_word_reached(rd_ready(board->words, finished + 1), finished + 1)) {
 		agent->seen = finished;
 		agent->since_ms = now_ms;
-	} else if (now_ms - agent->since_ms > patience_ms(board)) {
-		report_unfinished(board, now_ms - agent->since_ms);
+	} else if (now_ms - agent->since_ms > patience_ms(board, finished + 1)) {
+		report_unfinished(board, finished + 1, now_ms - agent->since_ms);
 	}
 }
 
@@ -443,7 +454,7 @@ static int run_collective(struct rd_agent *agent, struct rd_task *task)
 
 	if (direct) {
 		rd_run_begin(task);
-		err = watch(agent->board);
+		err = rd_agent_watch(agent->board);
 		if (!err)
 			err = exchange(agent, &task->call, false, &work, &direct);
 		if (!err && direct)
@@ -454,7 +465,7 @@ static int run_collective(struct rd_agent *agent, struct rd_task *task)
 			rd_run_end(task);
 	}
 	if (!err && !direct)
-		err = rd_stage_run(&agent->stage, agent->board, task, 1);
+		err = rd_stage_run(&agent->stage, agent->board, task);
 	return err;
 }
 
@@ -466,7 +477,7 @@ static int prepare_capture(struct rd_agent *agent, struct rd_task *task, struct 
 	int err;
 
 	rd_run_begin(task);
-	err = watch(board);
+	err = rd_agent_watch(board);
 	if (!err)
 		err = exchange(agent, &task->call, true, work, &direct);
 	if (err && !atomic_load(&board->comm->failed))
@@ -483,7 +494,9 @@ static int prepare_capture(struct rd_agent *agent, struct rd_task *task, struct 
 static void run_capture(struct rd_agent *agent, struct job *job)
 {
 	struct capture *capture = job->capture;
-	int err = prepare_capture(agent, &job->tasks[0], capture->work);
+	int err = capture->from ? rd_transfers_exchange(&agent->stage, agent->board, job->tasks,
+					  job->count, capture->from)
+				: prepare_capture(agent, &job->tasks[0], capture->work);
 
 	if (err)
 		snprintf(capture->story, sizeof(capture->story), "%s", rondo_last_error());
@@ -497,15 +510,17 @@ static void run_capture(struct rd_agent *agent, struct job *job)
 static int run_tasks(struct rd_agent *agent, struct job *job)
 {
 	struct rd_board *board = agent->board;
+	bool transfers = job->tasks[0].call.problem.collective == RD_TRANSFER;
 	/* Nobody's silence: the caller's stream may have much to do before. */
 	int err = await(board, rd_ready(board->words, job->number), job->number, -1);
 
 	if (err)
 		return rd_run(job->tasks, job->count);
-	if (job->tasks[0].call.problem.collective != RD_TRANSFER)
-		err = run_collective(agent, &job->tasks[0]);
+	agent->transfers[job->number % RD_READY] = transfers;
+	if (transfers)
+		err = rd_transfers_run(&agent->stage, board, job->tasks, job->count);
 	else
-		err = rd_stage_run(&agent->stage, board, job->tasks, job->count);
+		err = run_collective(agent, &job->tasks[0]);
 	if (!err)
 		err = board->ops->write_word(
 			board->device, board->stream, &board->words->finished, job->number);
@@ -525,7 +540,7 @@ static void run_job(struct rd_agent *agent, struct job *job)
 	   be told so when it is synchronised. */
 	if (!atomic_load(&board->comm->failed))
 		rd_comm_fail(board->comm, err, board->comm->rank);
-	watch(board);
+	rd_agent_watch(board);
 	drain_failed(board);
 	rd_word_write(&board->words->finished, job->number);
 }
@@ -674,18 +689,29 @@ int rd_agent_queue(struct rd_agent *agent, const struct rd_task *tasks, int coun
 	return queue_job(agent, tasks, count, number, NULL);
 }
 
-int rd_agent_capture(struct rd_agent *agent, const struct rd_task *task, struct rd_work *work)
+static int queue_capture(
+	struct rd_agent *agent, const struct rd_task *tasks, int count, struct capture *capture)
 {
-	struct capture capture = { .work = work };
-	int err = queue_job(agent, task, 1, 0, &capture);
+	int err = queue_job(agent, tasks, count, 0, capture);
 
 	if (err)
 		return err;
 	pthread_mutex_lock(&agent->lock);
-	while (!capture.done)
+	while (!capture->done)
 		pthread_cond_wait(&agent->change, &agent->lock);
 	pthread_mutex_unlock(&agent->lock);
-	return capture.error ? rd_fail(capture.error, "%s", capture.story) : 0;
+	return capture->error ? rd_fail(capture->error, "%s", capture->story) : 0;
+}
+
+int rd_agent_capture(struct rd_agent *agent, const struct rd_task *task, struct rd_work *work)
+{
+	return queue_capture(agent, task, 1, &(struct capture){ .work = work });
+}
+
+int rd_agent_capture_transfers(
+	struct rd_agent *agent, const struct rd_task *tasks, int count, const char *from[])
+{
+	return queue_capture(agent, tasks, count, &(struct capture){ .from = from });
 }
 
 /* The agent watches meanwhile: a dead peer ends this too. */
@@ -707,8 +733,8 @@ static void finish(struct rd_agent *agent)
 	pthread_mutex_unlock(&agent->lock);
 	rd_agent_await(agent, agent->launched);
 	/* What the caller launched on its own streams. */
-	if (board->one_process || board->messages)
-		board->ops->stream_synchronize(board->device, board->stream);
+	if (board->chain)
+		board->ops->stream_synchronize(board->device, board->chain);
 }
 
 void rd_agent_destroy(struct rd_agent *agent)

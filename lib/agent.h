@@ -23,7 +23,15 @@ int rd_agent_queue(struct rd_agent *agent, const struct rd_task *tasks, int coun
    waits for that. The work, a fused kernel's, is then complete; what it reaches stays mapped. */
 int rd_agent_capture(struct rd_agent *agent, const struct rd_task *task, struct rd_work *work);
 
+/* The same for transfers: from[count] is where each receive's bytes lie, as addressed here. */
+int rd_agent_capture_transfers(
+	struct rd_agent *agent, const struct rd_task *tasks, int count, const char *from[]);
+
+/* ---- In the agent's thread ------------------------------------------------------------------- */
+
 /* Waits until the board's stream has done what is queued on it; or an error of the comm's. */
 int rd_agent_drain(struct rd_board *board);
+/* 0 while the comm stands; else its error, and what waits has been let go. */
+int rd_agent_watch(struct rd_board *board);
 
 #endif

@@ -16,6 +16,7 @@
 #include "messages.h"
 #include "steps.h"
 #include "stream.h"
+#include "transfers.h"
 
 /* Comms with devices in one process, at one time. */
 #define WORDS 256
@@ -542,6 +543,10 @@ static int meet(struct rd_board *board)
 		board->kernel = RD_KERNEL_STAGED;
 	else if (!err)
 		err = find_kernel(board, cards);
+	/* Not the agent's stream: what it queues late must not come after what callers launched
+	   since, which may wait for it. */
+	if (!err && (board->one_process || board->messages))
+		err = board->ops->stream_create(board->device, &board->chain);
 	free(cards);
 	forget_calls(comm);
 	return err;
@@ -638,9 +643,12 @@ void rd_board_destroy(struct rd_board *board)
 	if (board->fault)
 		rd_fault_close(board->fault);
 	rd_lane_destroy(board->lane);
+	if (board->chain)
+		board->ops->stream_destroy(board->device, board->chain);
 	if (board->stream)
 		board->ops->stream_destroy(board->device, board->stream);
 	unmap_peers(board);
+	rd_transfers_forget(board);
 	rd_messages_destroy(board->messages);
 	if (board->desk)
 		board->ops->free(board->desk);
@@ -959,22 +967,31 @@ static int run_alone(struct rd_lane *lane, const struct rd_task *task)
 	return lane->ops->copy(lane->device, lane->stream, call->out, call->in, size);
 }
 
-/* One kernel on the caller's stream, after what earlier calls on other streams have queued: work,
-   or steps. */
-static int queue_kernel(struct rd_board *board, struct rd_lane *lane, const struct rd_work *work,
-	const struct rd_steps *steps)
+static int run_kernel(struct rd_board *board, void *stream, const struct rd_launch *launch)
+{
+	const struct rd_device_ops *ops = board->ops;
+
+	if (launch->work)
+		return ops->run(board->device, stream, launch->work);
+	if (launch->steps)
+		return ops->run_steps(board->device, stream, launch->steps);
+	return ops->run_transfers(board->device, stream, launch->transfers);
+}
+
+int rd_board_launch(struct rd_board *board, struct rd_lane *lane, const struct rd_launch *launch)
 {
 	const struct rd_device_ops *ops = board->ops;
 	bool captures = ops->stream_captures(lane->stream);
 	int err = 0;
 
 	if (!captures)
-		err = ops->stream_follow(board->device, lane->stream, board->stream);
+		err = ops->stream_follow(board->device, lane->stream, board->chain);
 	if (!err)
-		err = work ? ops->run(board->device, lane->stream, work)
-			   : ops->run_steps(board->device, lane->stream, steps);
+		err = run_kernel(board, lane->stream, launch);
+	if (!err && launch->done)
+		err = ops->write_word(board->device, lane->stream, launch->done, launch->number);
 	if (!err && !captures)
-		err = ops->stream_follow(board->device, board->stream, lane->stream);
+		err = ops->stream_follow(board->device, board->chain, lane->stream);
 	return err ? rd_comm_fail(board->comm, err, board->comm->rank) : 0;
 }
 
@@ -986,7 +1003,7 @@ static int launch(
 	work->exchanges = 1;
 	work->in[work->rank] = task->call.in;
 	work->out[work->rank] = task->call.out;
-	return queue_kernel(board, lane, work, NULL);
+	return rd_board_launch(board, lane, &(struct rd_launch){ .work = work });
 }
 
 /* *launched: false where the call is for the agent, to stage. */
@@ -1003,7 +1020,7 @@ static int launch_messages(
 		return 0;
 	rd_run_name(task);
 	rd_messages_steps(board->messages, &task->call, &steps);
-	return queue_kernel(board, lane, NULL, &steps);
+	return rd_board_launch(board, lane, &(struct rd_launch){ .steps = &steps });
 }
 
 /* Why a call cannot be captured; NULL: it can. */
@@ -1017,6 +1034,31 @@ static const char *why_not_captured(const struct rd_board *board, bool works)
 	return works && board->kernel == RD_KERNEL_FUSED
 		       ? NULL
 		       : "devices have no kernel for it, and the host takes part";
+}
+
+/* Between processes those of fused kernels are captured, when the ranks have told each other where
+   their buffers lie. */
+static int capture_transfers(
+	struct rd_board *board, struct rd_lane *lane, struct rd_task *tasks, int count)
+{
+	const char *why = why_not_captured(board, true);
+	const char **from;
+	int err;
+
+	if (why)
+		return rd_fail(
+			RONDO_UNSUPPORTED, "a transfer cannot be captured in a graph: %s", why);
+	from = calloc((size_t)count, sizeof(*from));
+	if (!from)
+		return rd_fail(RONDO_MEMORY, "no memory for %d transfers", count);
+	rd_run_issue(tasks, count);
+	for (int i = 0; i < count; i++)
+		tasks[i].queued = true;
+	err = rd_agent_capture_transfers(board->agent, tasks, count, from);
+	if (!err)
+		err = rd_transfers_launch(board, lane, tasks, count, from);
+	free(from);
+	return err;
 }
 
 /* One kernel on the caller's stream, which is recorded. */
@@ -1088,6 +1130,8 @@ static int submit(struct rd_lane *lane, struct rd_task *tasks, int count, bool *
 		return err;
 	if (board->comm->size == 1 && !is_transfer(tasks) && !tasks->call.terms)
 		return run_alone(lane, tasks);
+	if (board->one_process && is_transfer(tasks))
+		return rd_transfers_launch(board, lane, tasks, count, NULL);
 	if (board->one_process && rd_board_work(board, &tasks->call, &work))
 		return launch(board, lane, tasks, &work);
 	/* Blocks of different lengths and factors are the host's. */
@@ -1097,22 +1141,16 @@ static int submit(struct rd_lane *lane, struct rd_task *tasks, int count, bool *
 			return err;
 	}
 	if (board->ops->stream_captures(lane->stream))
-		return capture(board, lane, tasks);
+		return is_transfer(tasks) ? capture_transfers(board, lane, tasks, count)
+					  : capture(board, lane, tasks);
 	*handed = true;
 	return hand_over(board, lane, tasks, count);
 }
 
-/* Calls on several comms proceed together: the stream waits for none before all are under way. The
-   agent frees the terms of what is handed to it. */
-int rd_board_submit(struct rd_lane *lane, struct rd_task *tasks, int count)
+static int submit_all(struct rd_lane *lane, struct rd_task *tasks, int count, bool *handed)
 {
-	bool *handed = calloc((size_t)count, sizeof(*handed));
 	int err = 0;
 
-	if (!handed) {
-		rd_run_forget(tasks, count);
-		return rd_fail(RONDO_MEMORY, "no memory for a group of %d calls", count);
-	}
 	for (int i = 0, batch; i < count; i += batch) {
 		batch = batch_at(&tasks[i], count - i);
 		if (!err)
@@ -1123,7 +1161,59 @@ int rd_board_submit(struct rd_lane *lane, struct rd_task *tasks, int count)
 	for (int i = 0; i < count && !err; i++)
 		if (handed[i])
 			err = wait_on(tasks[i].comm->board, lane);
+	return err;
+}
+
+static bool one_comm(const struct rd_task *tasks, int count)
+{
+	for (int i = 1; i < count; i++)
+		if (tasks[i].comm != tasks[0].comm)
+			return false;
+	return true;
+}
+
+/* Each comm's calls in their order, the comms in one that is the same on all ranks: kernels of
+   several comms follow each other on the stream, and must not wait for peers that have them the
+   other way round. */
+static void sort_by_comm(const struct rd_task *tasks, int count, struct rd_task *sorted)
+{
+	uint64_t least = 0;
+
+	for (int done = 0; done < count;) {
+		uint64_t next = UINT64_MAX;
+
+		for (int i = 0; i < count; i++) {
+			uint64_t id = tasks[i].comm->local.comm_id;
+
+			if (id >= least && id < next)
+				next = id;
+		}
+		for (int i = 0; i < count; i++)
+			if (tasks[i].comm->local.comm_id == next)
+				sorted[done++] = tasks[i];
+		least = next + 1;
+	}
+}
+
+/* Calls on several comms proceed together: the stream waits for none before all are under way. The
+   agent frees the terms of what is handed to it. */
+int rd_board_submit(struct rd_lane *lane, struct rd_task *tasks, int count)
+{
+	bool several = !one_comm(tasks, count);
+	bool *handed = calloc((size_t)count, sizeof(*handed));
+	struct rd_task *sorted = several ? calloc((size_t)count, sizeof(*sorted)) : NULL;
+	int err;
+
+	if (!handed || (several && !sorted)) {
+		rd_run_forget(tasks, count);
+		err = rd_fail(RONDO_MEMORY, "no memory for a group of %d calls", count);
+	} else {
+		if (several)
+			sort_by_comm(tasks, count, sorted);
+		err = submit_all(lane, several ? sorted : tasks, count, handed);
+	}
 	free(handed);
+	free(sorted);
 	return err;
 }
 

@@ -12,11 +12,13 @@
  *   - elsewhere copies to host memory, makes the call there, and copies back (staged).
  * Where all ranks are threads of one process and fused, no agent is needed: kernels tell each other
  * the addresses, and the call is one launch on the user's stream. So it is where kernels exchange
- * messages (messages.h), for which not all ranks need to reach each other.
+ * messages (messages.h), for which not all ranks need to reach each other. Transfers are the
+ * business of two ranks alone (transfers.h).
  *
- * What is one launch may be captured in a graph, and fused calls among processes too. The agents then
- * exchange what the kernel must know when it is captured, once, and its launch is on the user's
- * stream; what orders the ranks' kernels is counted in the desks, so that replays need no host.
+ * What is one launch may be captured in a graph, and fused calls among processes too. The agents
+ * then exchange what the kernel must know when it is captured, once, and its launch is on the
+ * user's stream; what orders the ranks' kernels is counted in the desks, so that replays need no
+ * host.
  *
  * All ranks decide alike: by what they told each other when the board was made.
  */
@@ -62,8 +64,17 @@ struct rd_post {
 	} gives[RD_WORK_RANKS];
 };
 
-/* Written by peers, but for halt and posts, which are this rank's. A rank posts call n + 2 only
-   when all have posted n + 1, and so have read n: two posts suffice. */
+/* What a rank tells the one that it sends to, when its stream has come so far: the bytes may be
+   read from now on. The next one only when this one has been taken. */
+struct rd_offer {
+	uint32_t number; /* of what this rank has sent that one on devices */
+	struct rd_signature signature;
+	struct rd_lying in;
+	bool reachable;
+};
+
+/* Written by peers, but for halt, posts and offers, which are this rank's. A rank posts call n + 2
+   only when all have posted n + 1, and so have read n: two posts suffice. */
 struct rd_page {
 	_Alignas(64) uint32_t entered[RD_WORK_RANKS];
 	_Alignas(64) uint32_t left[RD_WORK_RANKS];
@@ -71,6 +82,8 @@ struct rd_page {
 	_Alignas(64) uint32_t marker; /* how far the board's own stream is */
 	_Alignas(64) uint32_t check; /* what is written into peers' desks to try them */
 	_Alignas(64) struct rd_post posts[2];
+	_Alignas(64) uint32_t taken[RD_WORK_RANKS]; /* of what was sent to each */
+	_Alignas(64) struct rd_offer offers[RD_WORK_RANKS]; /* to each */
 };
 
 /* Calls of a comm that may be under way on streams; more wait to be made. */
@@ -85,6 +98,7 @@ struct rd_words {
 
 struct rd_agent;
 struct rd_messages;
+struct rd_roll;
 
 #define RD_IMPORTS 64
 
@@ -106,7 +120,8 @@ struct rd_board {
 	bool one_process; /* fused, and the caller launches */
 	struct rd_messages *messages; /* RD_KERNEL_MESSAGES: the caller launches; else NULL */
 	int blocks; /* of a fused kernel, at most */
-	void *stream;
+	void *stream; /* the agent's */
+	void *chain; /* where callers launch: orders what they launch on their streams; else NULL */
 	struct rd_lane *lane; /* for calls on no stream, made when first needed */
 	struct rd_fault *fault;
 	struct rd_words *words;
@@ -118,6 +133,8 @@ struct rd_board {
 	struct rd_import imports[RD_IMPORTS];
 	uint64_t imports_used;
 	struct rd_plan *plans[RD_COLLECTIVE_COUNT][RD_WORK_RANKS]; /* by root */
+	uint32_t sent[RD_WORK_RANKS], received[RD_WORK_RANKS]; /* offers, by peer (transfers.h) */
+	struct rd_roll *rolls; /* long groups of transfers */
 	struct rd_agent *agent;
 };
 
@@ -152,6 +169,19 @@ int rd_board_takes(struct rondo_comm *comm, const struct rd_call *call, struct r
 int rd_board_run(struct rd_task *task);
 /* Queues checked calls, of one comm or several. */
 int rd_board_submit(struct rd_lane *lane, struct rd_task *tasks, int count);
+
+/* ---- For transfers --------------------------------------------------------------------------- */
+
+/* One kernel: what of these is not NULL. */
+struct rd_launch {
+	const struct rd_work *work;
+	const struct rd_steps *steps;
+	const struct rd_transfer_work *transfers;
+	uint32_t *done, number; /* done: what is written when it has run, or NULL */
+};
+
+/* Queues it on the caller's stream, after what earlier calls on other streams have queued. */
+int rd_board_launch(struct rd_board *board, struct rd_lane *lane, const struct rd_launch *launch);
 
 /* ---- For messages, while the board is made --------------------------------------------------- */
 

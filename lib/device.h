@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "steps.h"
+#include "transfer_work.h"
 #include "work.h"
 
 /* Device memory as one allocation; what a pointer lies in. */
@@ -86,6 +87,7 @@ struct rd_device_ops {
 	int (*copy)(int device, void *stream, void *to, const void *from, size_t size);
 	int (*run)(int device, void *stream, const struct rd_work *work);
 	int (*run_steps)(int device, void *stream, const struct rd_steps *steps);
+	int (*run_transfers)(int device, void *stream, const struct rd_transfer_work *work);
 	/* Blocks of a fused kernel for which the device surely has room at once. */
 	int (*blocks)(int device);
 };

@@ -299,5 +299,6 @@ const struct rd_device_ops rd_emulated = {
 	.copy = rd_emulated_copy,
 	.run = rd_emulated_launch,
 	.run_steps = rd_emulated_launch_steps,
+	.run_transfers = rd_emulated_launch_transfers,
 	.blocks = blocks,
 };

@@ -23,6 +23,7 @@ int rd_emulated_reach(int device, int other);
 /* What the kernels do, by the calling thread. */
 void rd_emulated_run(const struct rd_work *work);
 void rd_emulated_steps(const struct rd_steps *steps);
+void rd_emulated_transfers(const struct rd_transfer_work *work);
 
 /* As kernels wait: until the word has reached the number; false once the halt word says so, or
    after so long a silence of this peer, of which the host is told. */
@@ -30,6 +31,9 @@ bool rd_emulated_await(
 	struct rd_halt *halt, uint64_t timeout_ns, const uint32_t *word, uint32_t number, int peer);
 /* Tells the host why a kernel gives up: false. */
 bool rd_emulated_give_up(struct rd_halt *halt, uint32_t error, int peer);
+/* The same where a peer sends something else than is received. */
+void rd_emulated_differ(struct rd_halt *halt, int peer, const struct rd_transfer *theirs,
+	const struct rd_transfer *ours);
 
 int rd_emulated_check_device(int device);
 
@@ -50,6 +54,7 @@ int rd_emulated_write_word(int device, void *stream, uint32_t *word, uint32_t va
 int rd_emulated_copy(int device, void *stream, void *to, const void *from, size_t size);
 int rd_emulated_launch(int device, void *stream, const struct rd_work *work);
 int rd_emulated_launch_steps(int device, void *stream, const struct rd_steps *steps);
+int rd_emulated_launch_transfers(int device, void *stream, const struct rd_transfer_work *work);
 
 /* As a CUDA graph: what is queued on the stream from now on is recorded, until the end, and no more
    than that; then it can be queued, on this stream or others, any number of times. */

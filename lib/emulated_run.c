@@ -99,6 +99,16 @@ bool rd_emulated_give_up(struct rd_halt *halt, uint32_t error, int peer)
 	return false;
 }
 
+void rd_emulated_differ(struct rd_halt *halt, int peer, const struct rd_transfer *theirs,
+	const struct rd_transfer *ours)
+{
+	halt->types[0] = theirs->type;
+	halt->types[1] = ours->type;
+	halt->counts[0] = theirs->count;
+	halt->counts[1] = ours->count;
+	rd_emulated_give_up(halt, RD_HALT_TRANSFER, peer);
+}
+
 bool rd_emulated_await(
 	struct rd_halt *halt, uint64_t timeout_ns, const uint32_t *word, uint32_t number, int peer)
 {

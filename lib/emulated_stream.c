@@ -25,7 +25,7 @@ struct event {
 	int64_t at_ns;
 };
 
-enum item_kind { WAIT, WRITE, COPY, RUN, RUN_STEPS, PASS, FOLLOW, STAMP };
+enum item_kind { WAIT, WRITE, COPY, RUN, RUN_STEPS, RUN_TRANSFERS, PASS, FOLLOW, STAMP };
 
 struct item {
 	struct item *next;
@@ -37,7 +37,9 @@ struct item {
 	struct mark *mark;
 	struct event *event; /* STAMP */
 	size_t what_size;
-	_Alignas(16) char what[]; /* RUN: struct rd_work; RUN_STEPS: struct rd_steps */
+	/* RUN: struct rd_work; RUN_STEPS: struct rd_steps; RUN_TRANSFERS: struct rd_transfer_work
+	 */
+	_Alignas(16) char what[];
 };
 
 struct rd_emulated_graph {
@@ -89,6 +91,9 @@ static void run_item(struct item *item)
 		break;
 	case RUN_STEPS:
 		rd_emulated_steps((const struct rd_steps *)item->what);
+		break;
+	case RUN_TRANSFERS:
+		rd_emulated_transfers((const struct rd_transfer_work *)item->what);
 		break;
 	case PASS:
 		rd_word_write(&item->mark->passed, 1);
@@ -313,6 +318,12 @@ int rd_emulated_launch_steps(int device, void *stream, const struct rd_steps *st
 {
 	(void)device;
 	return enqueue_with(stream, &(struct item){ .kind = RUN_STEPS }, steps, sizeof(*steps));
+}
+
+int rd_emulated_launch_transfers(int device, void *stream, const struct rd_transfer_work *work)
+{
+	(void)device;
+	return enqueue_with(stream, &(struct item){ .kind = RUN_TRANSFERS }, work, sizeof(*work));
 }
 
 int rd_emulated_event_create(int device, void **event)

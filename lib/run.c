@@ -527,13 +527,10 @@ static int try_to_start(struct rd_task *tasks, struct rd_task *task)
 	return fed == RD_MOVED ? start_task(task) : fed;
 }
 
-static int step_task(struct rd_task *tasks, struct rd_task *task, int *left)
+static int step_started(struct rd_task *task)
 {
-	int moved = task->started ? 0 : try_to_start(tasks, task);
+	int moved = rd_exec_step(task->exec);
 
-	if (!task->started)
-		return moved;
-	moved = rd_exec_step(task->exec);
 	if (moved == RD_DONE && task->introducing) {
 		int err = go_on(task);
 
@@ -547,6 +544,15 @@ static int step_task(struct rd_task *tasks, struct rd_task *task, int *left)
 		moved = task->feed->take(task->feed);
 		task->started = false;
 	}
+	return moved;
+}
+
+static int step_task(struct rd_task *tasks, struct rd_task *task, int *left)
+{
+	int moved = task->started ? 0 : try_to_start(tasks, task);
+
+	if (task->started)
+		moved = step_started(task);
 	if (moved == RD_DONE) {
 		task->done = true;
 		task->comm->ended++;

@@ -13,7 +13,8 @@
  * the same number. next() and take() return an rd_progress or an error, with its story recorded.
  */
 struct rd_feed {
-	/* RD_MOVED: the next part is in the call; RD_IDLE: it has not come yet. */
+	/* RD_MOVED: the next part is in the call; RD_IDLE: it has not come yet; RD_DONE: nothing is
+	   to be run any more. */
 	int (*next)(struct rd_feed *feed, struct rd_call *call);
 	/* The part has been run: RD_DONE if it was the last. */
 	int (*take)(struct rd_feed *feed);
@@ -51,7 +52,8 @@ int rd_run(struct rd_task *tasks, int count);
 /* Frees what the calls' terms hold, after rd_run() or in its place. */
 void rd_run_forget(struct rd_task *tasks, int count);
 
-/* The turn of one issued collective that something else than rd_run() runs: waits for it, ends it. */
+/* The turn of one issued collective that something else than rd_run() runs: waits for it, ends it.
+ */
 void rd_run_begin(const struct rd_task *task);
 void rd_run_end(const struct rd_task *task);
 

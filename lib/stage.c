@@ -38,12 +38,13 @@ struct feed {
 struct rd_stage {
 	struct rd_board *board;
 	void *stream; /* brings parts here while the board's takes them back */
-	void *bringing; /* that, or the board's where nothing is in more than one part */
+	void *bringing; /* that, or the board's where nothing is in more than one part; NULL:
+			   nothing has begun */
 	uint32_t *came, called; /* how many parts have come; how many were called for */
 	char *memory; /* the word has its first page */
 	size_t size;
-	struct feed *feeds;
-	int feed_count;
+	struct feed *feeds; /* of the calls that are run: so many of them are used */
+	int feed_count, used;
 };
 
 static size_t min(size_t a, size_t b)
@@ -322,17 +323,12 @@ static int grow(struct rd_stage *stage, size_t size)
 static int create(struct rd_stage **stage, struct rd_board *board)
 {
 	struct rd_stage *made = calloc(1, sizeof(*made));
-	int err;
 
 	if (!made)
 		return rd_fail(RONDO_MEMORY, "no memory to stage calls");
 	made->board = board;
-	err = board->ops->stream_create(board->device, &made->stream);
-	if (err)
-		free(made);
-	else
-		*stage = made;
-	return err;
+	*stage = made;
+	return 0;
 }
 
 void rd_stage_destroy(struct rd_stage *stage)
@@ -340,7 +336,8 @@ void rd_stage_destroy(struct rd_stage *stage)
 	if (!stage)
 		return;
 	free_memory(stage);
-	stage->board->ops->stream_destroy(stage->board->device, stage->stream);
+	if (stage->stream)
+		stage->board->ops->stream_destroy(stage->board->device, stage->stream);
 	free(stage->feeds);
 	free(stage);
 }
@@ -357,63 +354,93 @@ static int give_feeds(struct rd_stage *stage, struct rd_task *tasks, int count)
 		stage->feeds = grown;
 		stage->feed_count = count;
 	}
-	stage->bringing = stage->board->stream;
+	stage->used = count;
+	stage->bringing = NULL;
 	for (int i = 0; i < count; i++) {
 		struct feed *feed = &stage->feeds[i];
 
 		*feed = (struct feed){ .base = feeding, .stage = stage, .call = tasks[i].call };
 		tasks[i].feed = &feed->base;
 		cut(feed);
-		if (feed->parts > 1)
-			stage->bringing = stage->stream;
 	}
 	return 0;
 }
 
-static int give_slots(struct rd_stage *stage, int count)
+/* Which stream brings parts here; its own is made when first needed. */
+static int choose_stream(struct rd_stage *stage)
+{
+	struct rd_board *board = stage->board;
+	bool parted = false;
+	int err = 0;
+
+	for (int i = 0; i < stage->used; i++)
+		parted |= stage->feeds[i].parts > 1;
+	if (!stage->stream)
+		err = board->ops->stream_create(board->device, &stage->stream);
+	stage->bringing = parted ? stage->stream : board->stream;
+	return err;
+}
+
+/* For all of them, also those that may come to nothing. */
+static int give_slots(struct rd_stage *stage)
 {
 	size_t size = PAGE, at = PAGE;
 	int err;
 
-	for (int i = 0; i < count; i++)
+	for (int i = 0; i < stage->used; i++)
 		size += slot_count(&stage->feeds[i]) * stage->feeds[i].slot_size;
 	err = grow(stage, size > PAGE + SLOTS * PART_SIZE ? size : PAGE + SLOTS * PART_SIZE);
-	for (int i = 0; i < count && !err; i++) {
+	for (int i = 0; i < stage->used && !err; i++) {
 		stage->feeds[i].slots = stage->memory + at;
 		at += slot_count(&stage->feeds[i]) * stage->feeds[i].slot_size;
 	}
 	return err;
 }
 
-/* The first parts of all, in turns. */
-static int begin(struct rd_stage *stage, int count)
-{
-	int err = 0;
-
-	for (size_t part = 0; part < SLOTS; part++)
-		for (int i = 0; i < count && !err; i++)
-			if (part < stage->feeds[i].parts)
-				err = bring(&stage->feeds[i]);
-	return err;
-}
-
-int rd_stage_run(struct rd_stage **stage, struct rd_board *board, struct rd_task *tasks, int count)
+int rd_stage_prepare(
+	struct rd_stage **stage, struct rd_board *board, struct rd_task *tasks, int count)
 {
 	int err = *stage ? 0 : create(stage, board);
 
+	return err ? err : give_feeds(*stage, tasks, count);
+}
+
+int rd_stage_begin(struct rd_stage *stage, int index)
+{
+	struct feed *feed = &stage->feeds[index];
+	int err = 0;
+
+	if (!stage->bringing) {
+		err = choose_stream(stage);
+		if (!err)
+			err = give_slots(stage);
+	}
+	while (!err && feed->brought < SLOTS && feed->brought < feed->parts)
+		err = bring(feed);
+	return err;
+}
+
+void rd_stage_end(struct rd_stage *stage, int err)
+{
+	struct rd_board *board = stage->board;
+
+	/* Then parts are still on their way from memory that the program may free after the call.
+	 */
+	if (err && stage->bringing)
+		board->ops->stream_follow(board->device, board->stream, stage->bringing);
+}
+
+int rd_stage_run(struct rd_stage **stage, struct rd_board *board, struct rd_task *task)
+{
+	int err = rd_stage_prepare(stage, board, task, 1);
+
 	if (!err)
-		err = give_feeds(*stage, tasks, count);
-	if (!err)
-		err = give_slots(*stage, count);
-	if (!err)
-		err = begin(*stage, count);
+		err = rd_stage_begin(*stage, 0);
 	if (err)
 		rd_comm_fail(board->comm, err, board->comm->rank);
 	/* Also after a failure: the comm must see its turns end. */
-	err = rd_run(tasks, count);
-	/* Then parts are still on their way from memory that the program may free after the call.
-	 */
-	if (err && *stage && (*stage)->bringing)
-		board->ops->stream_follow(board->device, board->stream, (*stage)->bringing);
+	err = rd_run(task, 1);
+	if (*stage)
+		rd_stage_end(*stage, err);
 	return err;
 }

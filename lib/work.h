@@ -51,26 +51,42 @@ struct rd_desk_entry {
 	uint32_t factor_low, epoch_g, factor_high, epoch_h;
 };
 
+/* What a rank sends, as its kernel tells the receiver's (transfer_work.h). As above, the number
+   thrice. */
+struct rd_desk_offer {
+	uint32_t address_low, number_a, address_high, number_b;
+	uint32_t count_low, number_c, count_high, number_d;
+	uint32_t type, number_e, unused, number_f;
+	uint32_t pad[4];
+};
+
 struct rd_desk {
 	/* Written by peers: */
 	struct rd_desk_entry entered[RD_WORK_RANKS][RD_WORK_BLOCKS];
 	uint32_t left[RD_WORK_RANKS][RD_WORK_BLOCKS];
 	/* By peer and by an epoch's parity: 8 bytes of data and the epoch twice, over and over. */
 	uint32_t inbox[2][RD_WORK_RANKS][RD_WORK_INBOX / 2];
+	/* By peer and block: what it sends us, and how much of what we sent it has taken. */
+	struct rd_desk_offer offers[RD_WORK_RANKS][RD_WORK_BLOCKS];
+	uint32_t taken[RD_WORK_RANKS][RD_WORK_BLOCKS];
 	/* Our own: */
 	uint32_t epochs[RD_WORK_BLOCKS];
+	uint32_t sent[RD_WORK_RANKS][RD_WORK_BLOCKS], received[RD_WORK_RANKS][RD_WORK_BLOCKS];
 	uint32_t checked[RD_WORK_RANKS]; /* what peers wrote when the desks were tried */
 };
 
 /* What a kernel that waits in vain says, and where it is told to give up. In shared host memory. */
 #define RD_HALT_SILENCE 1
 #define RD_HALT_MISMATCH 2
+#define RD_HALT_TRANSFER 3 /* the peer sends something else than we receive */
 
 struct rd_halt {
 	uint32_t stop; /* not 0: give up; where the barriers are the stream's, touch nothing */
 	uint32_t error; /* RD_HALT_ something, of this peer */
 	uint32_t peer;
 	uint32_t warned; /* 1 + the peer that has given up a call of ours: its part is missing */
+	uint32_t types[2]; /* RD_HALT_TRANSFER: what it sends, and what we receive */
+	uint64_t counts[2];
 };
 
 struct rd_work {

@@ -143,6 +143,9 @@ gloo_line "the same by PyTorch's gloo" "$us" --ranks 4 --size $((64 << 20))
 bench_line "alltoall 419 MB, 4 threads" 8 -- alltoall -t 4 -b "$big" -e "$big" -n 20
 bench_line "broadcast 419 MB, 4 threads" 5 -- broadcast -t 4 -b "$big" -e "$big" -n 20
 bench_line "sendrecv 64 MB, 4 threads" 8 -- sendrecv -t 4 -b 64M -e 64M -n 20
+# Each rank reads from the one before it: a byte is read once and written once, on each rank.
+bench_line "sendrecv 64 MB, 2 threads" 4 -- sendrecv -t 2 -b 64M -e 64M -n 50
+bench_line "sendrecv 64 MB, 2 processes" 4 -- sendrecv --ranks 2 -b 64M -e 64M -n 50
 for type in f8e4m3 f8e5m2 half bfloat16; do
 	bench_line "all_reduce 64 MB of $type, 4 threads" 8 -- all_reduce -d $type -t 4 -b 64M -e 64M -n 20
 done

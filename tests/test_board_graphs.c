@@ -102,6 +102,118 @@ Test(board_graphs, fused_calls_are_captured_and_replayed_any_number_of_times, .t
 	}
 }
 
+/* From each rank to the next, and to itself; then the sum of what came. */
+static int call_around(struct citizen *citizen, struct memory *memory)
+{
+	int rank = citizen->rank, size = citizen->size;
+	float *in = memory->in, *out = memory->out;
+	rondo_comm *comm = citizen->comm;
+
+	rondo_group_start();
+	rondo_recv(comm, out, COUNT_MAX, RONDO_F32, (rank + size - 1) % size, memory->stream);
+	rondo_send(comm, in, COUNT_MAX, RONDO_F32, (rank + 1) % size, memory->stream);
+	rondo_send(comm, in, 100, RONDO_F32, rank, memory->stream);
+	rondo_recv(comm, out + COUNT_MAX, 100, RONDO_F32, rank, memory->stream);
+	int err = rondo_group_end();
+
+	return err ? err
+		   : rondo_all_reduce(
+			     comm, out, in + COUNT_MAX, 100, RONDO_F32, RONDO_SUM, memory->stream);
+}
+
+static int check_around(struct citizen *citizen, const struct memory *memory, float added)
+{
+	int previous = (citizen->rank + citizen->size - 1) % citizen->size;
+
+	for (size_t i = 0; i < COUNT_MAX; i++) {
+		float sum = value(0, i) + value(1, i) + value(2, i) + 3 * added;
+
+		if (memory->out[i] != value(previous, i) + added ||
+			(i < 100 &&
+				(memory->out[COUNT_MAX + i] != value(citizen->rank, i) + added ||
+					memory->in[COUNT_MAX + i] != sum)))
+			return world_say(citizen, "element %zu is %g", i, memory->out[i]);
+	}
+	return 0;
+}
+
+static int capture_transfers(struct citizen *citizen)
+{
+	struct rd_emulated_graph *graph = NULL;
+	struct memory memory;
+	int wrong = open_memory(citizen, &memory);
+	void *stream;
+
+	if (wrong)
+		return wrong;
+	stream = rd_stream_lane(memory.stream)->stream;
+	TRY(rd_emulated_capture(stream));
+	TRY(call_around(citizen, &memory));
+	TRY(rd_emulated_capture_end(stream, &graph));
+	wrong = expect_floats(citizen, memory.out, COUNT_MAX, 0);
+	for (int replay = 0; replay < 60 && !wrong; replay++) {
+		for (size_t i = 0; i < COUNT_MAX; i++)
+			memory.in[i] = value(citizen->rank, i) + (float)replay;
+		/* Others in between are counted apart, or together. */
+		if (rd_emulated_replay(graph, stream) || rondo_stream_synchronize(memory.stream) ||
+			(replay % 20 == 5 && (make_other_calls(citizen, &memory) ||
+						     call_around(citizen, &memory) ||
+						     rondo_stream_synchronize(memory.stream))))
+			wrong = world_say(citizen, "%s", rondo_last_error());
+		if (!wrong)
+			wrong = check_around(citizen, &memory, (float)replay);
+	}
+	rd_emulated_graph_destroy(graph);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(board_graphs, transfers_are_captured_and_replayed_too, .timeout = 120)
+{
+	for (int i = 0; i < 2; i++) {
+		struct trial trial = { &fused_ways[i], 3, capture_transfers, 0 };
+
+		cr_expect_eq(in_child(run_trial, &trial), 0, "%s",
+			fused_ways[i].threads ? "threads" : "processes");
+	}
+}
+
+/* Stepped and staged they are not, and it does no harm. */
+static int capture_transfers_in_vain(struct citizen *citizen)
+{
+	const struct way *way = citizen->argument;
+	struct rd_emulated_graph *graph;
+	struct memory memory;
+	int wrong, err;
+	void *stream;
+
+	if (way->becomes == RD_KERNEL_FUSED)
+		return 0;
+	wrong = open_memory(citizen, &memory);
+	if (wrong)
+		return wrong;
+	stream = rd_stream_lane(memory.stream)->stream;
+	TRY(rd_emulated_capture(stream));
+	err = call_around(citizen, &memory);
+	if (err != RONDO_UNSUPPORTED ||
+		!strstr(rondo_last_error(), "a transfer cannot be captured"))
+		wrong = world_say(citizen, "%s: %s", rondo_error_name(err), rondo_last_error());
+	TRY(rd_emulated_capture_end(stream, &graph));
+	rd_emulated_graph_destroy(graph);
+	fill_floats(memory.in, citizen->rank, COUNT_MAX);
+	TRY(call_around(citizen, &memory));
+	TRY(rondo_stream_synchronize(memory.stream));
+	if (!wrong)
+		wrong = check_around(citizen, &memory, 0);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(board_graphs, transfers_that_cannot_be_captured_say_why, .timeout = 120)
+{
+	try_ways(3, capture_transfers_in_vain, 0, true);
+}
+
 static int capture_in_vain(struct citizen *citizen)
 {
 	const struct way *way = citizen->argument;
@@ -161,6 +273,39 @@ static int capture_on_one(struct citizen *citizen)
 Test(board_graphs, a_call_that_only_some_capture_is_a_mismatch, .timeout = 60)
 {
 	struct trial trial = { &fused_ways[1], 3, capture_on_one, 0 };
+
+	cr_expect_eq(in_child(run_trial, &trial), 0);
+}
+
+static int capture_a_transfer_on_rank_1(struct citizen *citizen, struct memory *memory)
+{
+	void *stream = rd_stream_lane(memory->stream)->stream;
+	struct rd_emulated_graph *graph;
+	int err = 0;
+
+	if (citizen->rank == 1)
+		err = rd_emulated_capture(stream);
+	if (!err)
+		err = call_around(citizen, memory);
+	if (citizen->rank != 1)
+		return err ? err : rondo_stream_synchronize(memory->stream);
+	rd_emulated_capture_end(stream, &graph);
+	rd_emulated_graph_destroy(graph);
+	return err;
+}
+
+static int capture_a_transfer_on_one(struct citizen *citizen)
+{
+	int wrong = expect_mismatch(citizen, COUNT_MAX, capture_a_transfer_on_rank_1);
+
+	if (!wrong && !strstr(rondo_last_error(), "a captured transfer"))
+		wrong = world_say(citizen, "%s", rondo_last_error());
+	return wrong;
+}
+
+Test(board_graphs, a_transfer_that_only_one_side_captures_is_a_mismatch, .timeout = 60)
+{
+	struct trial trial = { &fused_ways[1], 3, capture_a_transfer_on_one, 0 };
 
 	cr_expect_eq(in_child(run_trial, &trial), 0);
 }

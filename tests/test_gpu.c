@@ -86,12 +86,23 @@ static size_t count_of(int call)
 	return dice(call, 1) % 4 ? dice(call, 2) % 300 + 1 : dice(call, 2) % COUNT_MAX + 1;
 }
 
+/* To the rank so many further, and from the one so many before. */
+static int shift(struct citizen *citizen, const struct buffers *b, size_t count, int by)
+{
+	int rank = citizen->rank, size = citizen->size;
+
+	rondo_group_start();
+	rondo_send(citizen->comm, b->in, count, RONDO_F32, (rank + by) % size, b->stream);
+	rondo_recv(citizen->comm, b->out, count, RONDO_F32, (rank + size - by) % size, b->stream);
+	return rondo_group_end();
+}
+
 static int make_call(struct citizen *citizen, const struct buffers *b, int call, size_t count)
 {
 	rondo_comm *comm = citizen->comm;
 	int root = (int)(dice(call, 3) % (uint32_t)citizen->size);
 
-	switch (dice(call, 4) % 6) {
+	switch (dice(call, 4) % 7) {
 	case 0:
 		return rondo_all_gather(comm, b->in, b->out, count, RONDO_F32, b->stream);
 	case 1:
@@ -101,6 +112,8 @@ static int make_call(struct citizen *citizen, const struct buffers *b, int call,
 		return rondo_broadcast(comm, b->in, b->out, count, RONDO_F32, root, b->stream);
 	case 3:
 		return rondo_all_to_all(comm, b->in, b->out, count, RONDO_F32, b->stream);
+	case 4:
+		return shift(citizen, b, count, root);
 	}
 	return rondo_all_reduce(comm, b->in, b->out, count, RONDO_F32, RONDO_SUM, b->stream);
 }
@@ -110,7 +123,7 @@ static float wanted(struct citizen *citizen, int call, size_t count, size_t at)
 	int root = (int)(dice(call, 3) % (uint32_t)citizen->size);
 	size_t ours = (size_t)citizen->rank * count;
 
-	switch (dice(call, 4) % 6) {
+	switch (dice(call, 4) % 7) {
 	case 0:
 		return value((int)(at / count), at % count, call);
 	case 1:
@@ -119,13 +132,15 @@ static float wanted(struct citizen *citizen, int call, size_t count, size_t at)
 		return value(root, at, call);
 	case 3:
 		return value((int)(at / count), ours + at % count, call);
+	case 4:
+		return value((citizen->rank + citizen->size - root) % citizen->size, at, call);
 	}
 	return sum(citizen->size, at, call);
 }
 
 static size_t out_count(struct citizen *citizen, int call, size_t count)
 {
-	uint32_t which = dice(call, 4) % 6;
+	uint32_t which = dice(call, 4) % 7;
 
 	return which == 0 || which == 3 ? count * (size_t)citizen->size : count;
 }
@@ -217,6 +232,64 @@ Test(gpu, eight_ranks_make_many_mixed_calls_on_gpus, .timeout = 420)
 	try_many("cuda", 8);
 }
 
+/* ---- Transfers, wherever they lie --------------------------------------------------------------
+ */
+
+static int shift_bytes(
+	struct citizen *citizen, const struct buffers *b, size_t size, size_t in_at, size_t out_at)
+{
+	unsigned char *host = (unsigned char *)b->host;
+	int rank = citizen->rank, ranks = citizen->size, before = (rank + ranks - 1) % ranks;
+	char *in = (char *)b->in + in_at, *out = (char *)b->out + out_at;
+
+	for (size_t i = 0; i < size + 2; i++)
+		host[i] = (unsigned char)(i * 31 + i / 251 + (size_t)rank * 7);
+	TRY(rondo_copy(in, host, size, NULL));
+	memset(host, 0, size + 2);
+	TRY(rondo_copy(out - 1, host, size + 2, NULL));
+	rondo_group_start();
+	rondo_recv(citizen->comm, out, size, RONDO_U8, before, b->stream);
+	rondo_send(citizen->comm, in, size, RONDO_U8, (rank + 1) % ranks, b->stream);
+	TRY(rondo_group_end());
+	TRY(rondo_copy(host, out - 1, size + 2, b->stream));
+	TRY(rondo_stream_synchronize(b->stream));
+	for (size_t i = 0; i < size; i++)
+		if (host[i + 1] != (unsigned char)(i * 31 + i / 251 + (size_t)before * 7))
+			return world_say(citizen, "%zu bytes from %zu to %zu: byte %zu is %d", size,
+				in_at, out_at, i, host[i + 1]);
+	if (host[0] || host[size + 1])
+		return world_say(citizen, "%zu bytes: more was written", size);
+	return 0;
+}
+
+/* Of no vector, of some, and of many for each thread of several blocks; alike and not. */
+static int odd_transfers(struct citizen *citizen)
+{
+	static const size_t sizes[] = { 0, 1, 15, 16, 4097, 4 * COUNT_MAX - 100,
+		4 * COUNT_MAX * 3 + 5 };
+	struct buffers b;
+	int wrong = open_buffers(citizen, &b);
+
+	for (int i = 0; i < 7 && !wrong; i++)
+		for (size_t at = 0; at < 4 && !wrong; at++)
+			wrong = shift_bytes(
+				citizen, &b, sizes[i], at * 5, 1 + at * (at == 2 ? 4 : 5));
+	close_buffers(&b);
+	return wrong;
+}
+
+Test(gpu, transfers_arrive_wherever_they_lie_on_pretend_gpus, .timeout = 120)
+{
+	try_worlds("emulated:2", odd_transfers, 4);
+}
+
+Test(gpu, transfers_arrive_wherever_they_lie_on_gpus, .timeout = 120)
+{
+	if (!has_gpus(1))
+		cr_skip_test(NO_GPU);
+	try_worlds("cuda", odd_transfers, 4);
+}
+
 /* ---- Types and operations, against the host's ---------------------------------------------- */
 
 static int compare_with_host(struct citizen *citizen, const struct buffers *b, rondo_type type,
@@ -303,7 +376,7 @@ static int replay(struct citizen *citizen)
 	struct buffers b;
 	void *stream, *graph, *exec;
 	rondo_stream *wrapped;
-	float ones[2] = { 1, 1 }, got[2];
+	float ones[2] = { 1, 1 }, got[2], come[2];
 	double began = 0;
 	int wrong = open_buffers(citizen, &b), err = 0;
 
@@ -315,6 +388,9 @@ static int replay(struct citizen *citizen)
 	for (int i = 0; i < calls && !err; i++)
 		err = rondo_all_reduce(
 			citizen->comm, b.in, b.out, 2, RONDO_F32, RONDO_SUM, wrapped);
+	if (!err)
+		err = shift(citizen,
+			&(struct buffers){ .in = b.out, .out = b.in + 2, .stream = wrapped }, 2, 1);
 	if (err || cu.end(stream, &graph) || cu.instantiate(&exec, graph, 0))
 		return world_say(citizen, "captured: %s", rondo_last_error());
 	for (int i = 0; i <= REPLAYS && !err; i++) {
@@ -326,10 +402,13 @@ static int replay(struct citizen *citizen)
 		printf("%d %s, 8 B all_reduce in a captured graph: %.2f us a call\n", citizen->size,
 			citizen->world->threads ? "threads" : "processes",
 			(now_us() - began) / REPLAYS / calls);
-	if (err || rondo_stream_synchronize(wrapped) || rondo_copy(got, b.out, 8, NULL))
+	if (err || rondo_stream_synchronize(wrapped) || rondo_copy(got, b.out, 8, NULL) ||
+		rondo_copy(come, b.in + 2, 8, NULL))
 		wrong = world_say(citizen, "replayed: %s", rondo_last_error());
-	else if (got[0] != (float)citizen->size || got[1] != got[0])
-		wrong = world_say(citizen, "replayed: %g %g", got[0], got[1]);
+	else if (got[0] != (float)citizen->size || got[1] != got[0] || come[0] != got[0] ||
+		 come[1] != got[0])
+		wrong = world_say(
+			citizen, "replayed: %g %g, came %g %g", got[0], got[1], come[0], come[1]);
 	cu.destroy_exec(exec);
 	cu.destroy_graph(graph);
 	rondo_stream_destroy(wrapped);

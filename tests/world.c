@@ -308,8 +308,9 @@ int world_second_comm(struct citizen *citizen, rondo_comm **comm)
 	config.address = "127.0.0.1";
 	config.port = port;
 	config.rendezvous_fd = fd;
-	config.transport =
-		strcmp(citizen->world->transport, "mixed") == 0 ? NULL : citizen->world->transport;
+	config.transport = citizen->world->transport;
+	if (config.transport && strcmp(config.transport, "mixed") == 0)
+		config.transport = NULL;
 	TRY(rondo_comm_create(comm, &config));
 	return 0;
 }

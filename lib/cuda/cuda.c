@@ -16,14 +16,15 @@
 #define BLOCKS_A_PROCESSOR 4
 
 _Static_assert(sizeof(struct rd_handle) >= sizeof(CUipcMemHandle), "a handle fits");
-_Static_assert(sizeof(struct rd_work) <= 4096, "work is passed to a kernel by value");
+_Static_assert(sizeof(struct rd_work) <= 4096 && sizeof(struct rd_transfer_work) <= 4096,
+	"work is passed to a kernel by value");
 
-/* Kernels for all architectures, from kernels.fatbin and plans.fatbin. */
-extern const unsigned char rd_cuda_kernels[], rd_cuda_plans[];
+/* Kernels for all architectures, from kernels.fatbin, plans.fatbin and transfers.fatbin. */
+extern const unsigned char rd_cuda_kernels[], rd_cuda_plans[], rd_cuda_transfers[];
 
 struct device {
 	CUcontext context;
-	CUfunction work[RONDO_TYPE_COUNT], steps[RONDO_TYPE_COUNT]; /* kernels */
+	CUfunction work[RONDO_TYPE_COUNT], steps[RONDO_TYPE_COUNT], transfers; /* kernels */
 	int processors;
 	int blocks; /* for which there is room at once */
 	int error; /* why it cannot be used, if it cannot */
@@ -40,13 +41,10 @@ static _Thread_local int opening;
  * A kernel is loaded now, and not when it is first run: loading waits for the device, on which a
  * peer's kernel may be waiting for this one.
  */
-static int load_kernel(
-	struct device *device, CUmodule module, const char *kind, int type, CUfunction *kernel)
+static int load_kernel(struct device *device, CUmodule module, const char *name, CUfunction *kernel)
 {
-	char name[32];
 	int registers, blocks, err;
 
-	snprintf(name, sizeof(name), "rondo_%s_%s", kind, rondo_type_name(type));
 	err = rd_driver_check(driver.cuModuleGetFunction(kernel, module, name), "find a kernel");
 	if (!err)
 		err = rd_driver_check(
@@ -65,11 +63,23 @@ static int load_kernels(
 	struct device *device, const unsigned char *image, const char *kind, CUfunction *kernels)
 {
 	CUmodule module;
+	char name[32];
 	int err = rd_driver_check(driver.cuModuleLoadData(&module, image), "load the kernels");
 
-	for (int type = 0; type < RONDO_TYPE_COUNT && !err; type++)
-		err = load_kernel(device, module, kind, type, &kernels[type]);
+	for (int type = 0; type < RONDO_TYPE_COUNT && !err; type++) {
+		snprintf(name, sizeof(name), "rondo_%s_%s", kind, rondo_type_name(type));
+		err = load_kernel(device, module, name, &kernels[type]);
+	}
 	return err;
+}
+
+static int load_transfers(struct device *device)
+{
+	CUmodule module;
+	int err = rd_driver_check(
+		driver.cuModuleLoadData(&module, rd_cuda_transfers), "load the kernels");
+
+	return err ? err : load_kernel(device, module, "rondo_transfers", &device->transfers);
 }
 
 static void open_device(void)
@@ -92,6 +102,8 @@ static void open_device(void)
 		err = load_kernels(device, rd_cuda_kernels, "work", device->work);
 		if (!err)
 			err = load_kernels(device, rd_cuda_plans, "steps", device->steps);
+		if (!err)
+			err = load_transfers(device);
 		driver.cuCtxPopCurrent(&(CUcontext){ NULL });
 		driver.cuDeviceGetName(name, sizeof(name), handle);
 		rd_log(RD_INFO, RD_PROBE, "device %d is a %s with %d multiprocessors", opening,
@@ -509,6 +521,15 @@ static int run_steps(int device, void *stream, const struct rd_steps *steps)
 		"run a kernel");
 }
 
+static int run_transfers(int device, void *stream, const struct rd_transfer_work *work)
+{
+	int err = enter(device);
+
+	if (err)
+		return err;
+	return leave(launch(devices[device].transfers, work->blocks, stream, work), "run a kernel");
+}
+
 const struct rd_device_ops rd_cuda = {
 	.name = "CUDA",
 	.count = rd_driver_load,
@@ -540,5 +561,6 @@ const struct rd_device_ops rd_cuda = {
 	.copy = copy,
 	.run = run,
 	.run_steps = run_steps,
+	.run_transfers = run_transfers,
 	.blocks = blocks,
 };

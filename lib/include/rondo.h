@@ -385,7 +385,8 @@ RONDO_API int rondo_gather_bytes(rondo_comm *comm, const void *send, size_t size
 /*
  * Sends to, or receives from, one peer. Sends to a peer arrive in the order in which they were
  * made. Two ranks that exchange data put both calls in one group, or one of them receives first.
- * A rank may send to itself within a group that also receives it.
+ * A rank may send to itself within a group that also receives it. Both ranks have it in device memory,
+ * or both in the host's.
  */
 RONDO_API int rondo_send(rondo_comm *comm, const void *send, size_t count, rondo_type type,
 	int peer, rondo_stream *stream);
@@ -446,9 +447,10 @@ RONDO_API int rondo_stream_wrap(rondo_stream **stream, void *cuda_stream, int de
  * RONDO_MISMATCH), and run whenever the graph does: any number of times, with other calls in between, but
  * on all ranks in one order, to which the program's streams must see. Among processes, a call that is
  * captured waits until all ranks capture it, and its buffers stay mapped by them as long as the comm.
- * RONDO_UNSUPPORTED, with the reason, where the host has a part in the call: transfers, the program's
- * own functions, calls of no elements, calls among processes that take turns on a device, and all calls
- * where not all ranks reach each other's device memory. Replays must be over before the comm is
+ * RONDO_UNSUPPORTED, with the reason, where the host has a part in the call: the program's own functions,
+ * collectives of no elements, calls among processes that take turns on a device, and all calls where not
+ * all ranks reach each other's device memory; so is a group of more than 96 sends and receives. A
+ * transfer must be captured by its two ranks, and no other. Replays must be over before the comm is
  * destroyed.
  */
 /* Copies between any memory of host and devices, in a device stream's order; NULL: now. From or to

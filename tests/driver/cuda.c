@@ -47,13 +47,13 @@ struct CUevent_st {
 /* One of the library's, for a type, or one of the trainer's. */
 struct CUfunc_st {
 	int type;
-	bool steps; /* else work */
+	bool steps, transfers; /* else work */
 	bool loaded;
 	int own; /* 1 + the number of the trainer's */
 };
 
 static struct CUctx_st contexts[DEVICES_MAX];
-static struct CUfunc_st kernels[2][RONDO_TYPE_COUNT];
+static struct CUfunc_st kernels[2][RONDO_TYPE_COUNT], transfers = { .transfers = true };
 static bool retained[DEVICES_MAX], started;
 static _Thread_local CUcontext stack[DEPTH];
 static _Thread_local int depth;
@@ -686,6 +686,10 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *kernel, CUmodule module, const c
 		*kernel = &own[number];
 		return done(0);
 	}
+	if (strcmp(name, "rondo_transfers") == 0) {
+		*kernel = &transfers;
+		return done(0);
+	}
 	for (int kind = 0; kind < 2; kind++)
 		for (int type = 0; type < RONDO_TYPE_COUNT; type++) {
 			snprintf(known, sizeof(known), "rondo_%s_%s", kinds[kind],
@@ -724,6 +728,7 @@ EXPORT CUresult cuLaunchKernel(CUfunction kernel, unsigned grid, unsigned grid_y
 {
 	const struct rd_work *work = parameters[0];
 	const struct rd_steps *steps = parameters[0];
+	const struct rd_transfer_work *moves = parameters[0];
 
 	if (launches_left > 0)
 		launches_left--;
@@ -745,6 +750,12 @@ EXPORT CUresult cuLaunchKernel(CUfunction kernel, unsigned grid, unsigned grid_y
 			!is_shared(steps->halt))
 			return CUDA_ERROR_INVALID_VALUE;
 		return done(rd_emulated.run_steps(current(), stream, steps));
+	}
+	if (kernel->transfers) {
+		if ((int)grid != moves->blocks || !is_shared(moves->halt) ||
+			(moves->more && !is_shared(moves->more)))
+			return CUDA_ERROR_INVALID_VALUE;
+		return done(rd_emulated.run_transfers(current(), stream, moves));
 	}
 	/* Fused kernels of all ranks on a device must find room on it. */
 	if (work->type != kernel->type || (work->fused && (int)grid != work->blocks) ||

@@ -1,0 +1,20 @@
+/* The kernel of lib/cuda/transfers.cu, compiled for threads. */
+#include <cuda_runtime_api.h>
+
+#include "grid.h"
+
+#define RONDO_MACHINE "machine.h"
+#include "lib/cuda/transfers.cu"
+
+extern "C" void rd_emulated_transfers(const struct rd_transfer_work *work);
+
+static void run_kernel(const void *parameter)
+{
+	rondo_transfers(*(const struct rd_transfer_work *)parameter);
+}
+
+/* In place of the one of lib/emulated_transfers.c. */
+void rd_emulated_transfers(const struct rd_transfer_work *work)
+{
+	run_grid<struct transfer_block>((unsigned)work->blocks, run_kernel, work);
+}
