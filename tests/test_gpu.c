@@ -273,7 +273,7 @@ static int odd_transfers(struct citizen *citizen)
 	for (int i = 0; i < 7 && !wrong; i++)
 		for (size_t at = 0; at < 4 && !wrong; at++)
 			wrong = shift_bytes(
-				citizen, &b, sizes[i], at * 5, 1 + at * (at == 2 ? 4 : 5));
+				citizen, &b, sizes[i], at * 5, at * 5 + (at % 2 ? 1 : 16));
 	close_buffers(&b);
 	return wrong;
 }
