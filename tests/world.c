@@ -130,8 +130,9 @@ static struct rondo_config config_of(const struct life *life)
 }
 
 /* A forked rank leaves by _exit(), so that leaks must be looked for before. LeakSanitizer knows a
-   forked process by its parent's number, and does not look at its stack ("was not suspended"): what
-   nothing but the stack holds counts as leaked. */
+   forked process by its parent's number, says that this one "was not suspended", and does not look
+   at its stack: what nothing but the stack holds counts as leaked. What it says is shown where
+   there are leaks. */
 #if defined(__SANITIZE_ADDRESS__)
 #define LEAKS 1
 #elif defined(__has_feature)
@@ -140,13 +141,26 @@ static struct rondo_config config_of(const struct life *life)
 #endif
 #endif
 #if LEAKS
+#include <sanitizer/common_interface_defs.h>
 #include <sanitizer/lsan_interface.h>
 #endif
 
 static bool leaks(void)
 {
 #if LEAKS
-	return __lsan_do_recoverable_leak_check();
+	int report = memfd_create("leaks", MFD_CLOEXEC);
+	char text[4096];
+	off_t at = 0;
+	ssize_t got;
+	bool found;
+
+	__sanitizer_set_report_fd((void *)(intptr_t)report);
+	found = __lsan_do_recoverable_leak_check() != 0;
+	__sanitizer_set_report_fd((void *)(intptr_t)STDERR_FILENO);
+	for (; found && (got = pread(report, text, sizeof(text), at)) > 0; at += got)
+		fwrite(text, 1, (size_t)got, stderr);
+	close(report);
+	return found;
 #else
 	return false;
 #endif
