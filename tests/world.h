@@ -10,6 +10,13 @@
 #include "hosts.h"
 #include "rondo.h"
 
+/* ThreadSanitizer sees what the threads of one process do to each other, and is slow at it. */
+#ifdef __SANITIZE_THREAD__
+#define ONLY_THREADS true
+#else
+#define ONLY_THREADS false
+#endif
+
 #define WORLD_MAX 16
 #define WORLD_TEXT 512
 
