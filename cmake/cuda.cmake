@@ -29,9 +29,14 @@ if(NOT RONDO_CUDA STREQUAL OFF)
 	endif()
 endif()
 
-# sm_80 (A100), sm_90 (H100, H200), and code that the driver compiles for later ones.
-set(rondo_architectures -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90
-	-gencode=arch=compute_90,code=compute_90)
+# sm_80 (A100), sm_90 (H100, H200), and code that the driver compiles for later ones. The sanitizers change
+# nothing of a kernel: beside them there is but code that the driver compiles, for all of these, quickly made.
+if(RONDO_SANITIZE)
+	set(rondo_architectures -gencode=arch=compute_80,code=compute_80)
+else()
+	set(rondo_architectures -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90
+		-gencode=arch=compute_90,code=compute_90)
+endif()
 
 # Compiles a file of kernels into NAME.fatbin. What follows is what it includes.
 function(rondo_add_fatbin name source)

@@ -25,7 +25,7 @@ Test(board_messages, every_algorithm_of_messages_is_right_on_devices, .timeout =
 		"pat", "chain", "leaders", "hierarchical", "direct" };
 
 	for (size_t i = 0; i < sizeof(algorithms) / sizeof(*algorithms); i++)
-		for (int threads = 0; threads < 2; threads++) {
+		for (int threads = ONLY_THREADS; threads < 2; threads++) {
 			struct way way = { "emulated:5", "auto", threads, NULL,
 				RD_KERNEL_MESSAGES };
 			struct named named = { algorithms[i], { &way, 5, all_collectives, 0 } };
@@ -38,7 +38,7 @@ Test(board_messages, every_algorithm_of_messages_is_right_on_devices, .timeout =
 /* Pieces by the hundred: every slot is used again and again. */
 static int long_calls(struct citizen *citizen)
 {
-	const size_t count = 3000001;
+	const size_t count = ONLY_THREADS ? 1000001 : 3000001;
 	struct memory memory = { NULL, NULL, NULL };
 	int device = citizen->rank % rondo_device_count(), wrong = 0;
 
@@ -61,7 +61,7 @@ static int long_calls(struct citizen *citizen)
 
 Test(board_messages, long_messages_go_in_many_pieces, .timeout = 120)
 {
-	for (int threads = 0; threads < 2; threads++) {
+	for (int threads = ONLY_THREADS; threads < 2; threads++) {
 		struct way way = { "emulated:3", "messages", threads, NULL, RD_KERNEL_MESSAGES };
 		struct trial trial = { &way, 3, long_calls, 0 };
 
@@ -111,7 +111,7 @@ static int among_neighbours(struct citizen *citizen)
 Test(board_messages, messages_go_where_only_neighbours_reach_each_other, .timeout = 240)
 {
 	for (int size = 7; size <= 8; size++)
-		for (int threads = 0; threads < 2; threads++) {
+		for (int threads = ONLY_THREADS; threads < 2; threads++) {
 			struct way way = { neighbours(), "auto", threads, NULL,
 				RD_KERNEL_MESSAGES };
 			struct trial trial = { &way, size, among_neighbours, 0 };
