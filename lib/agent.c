@@ -88,11 +88,19 @@ static void let_go(struct rd_board *board)
 	}
 }
 
+/* A rank as the page names it, which peers can write; this rank where there is none of that number. */
+static int rank_named(const struct rd_board *board, uint32_t number)
+{
+	const struct rondo_comm *comm = board->comm;
+
+	return number < (uint32_t)comm->size ? (int)number : comm->rank;
+}
+
 /* A kernel has given up. */
 static void report_halt(struct rd_board *board, uint32_t error)
 {
 	struct rondo_comm *comm = board->comm;
-	int peer = (int)board->page->halt.peer;
+	int peer = rank_named(board, board->page->halt.peer);
 
 	if (error == RD_HALT_MISMATCH) {
 		rd_fail(RONDO_MISMATCH, "rank %d made another call on its device than rank %d",
@@ -118,8 +126,10 @@ int rd_agent_watch(struct rd_board *board)
 	if (error && !atomic_load(&comm->failed))
 		report_halt(board, error);
 	if (warned && !atomic_load(&comm->failed)) {
-		rd_fail(RONDO_BROKEN, "rank %u gave up a call on devices", warned - 1);
-		rd_comm_fail(comm, RONDO_BROKEN, (int)warned - 1);
+		int peer = rank_named(board, warned - 1);
+
+		rd_fail(RONDO_BROKEN, "rank %d gave up a call on devices", peer);
+		rd_comm_fail(comm, RONDO_BROKEN, peer);
 	}
 	if (!atomic_load(&comm->failed))
 		return 0;
@@ -665,13 +675,18 @@ int rd_agent_create(struct rd_board *board)
 	return rd_fail(RONDO_SYSTEM, "cannot start a comm's thread: %s", strerror(err));
 }
 
-static int queue_job(struct rd_agent *agent, const struct rd_task *tasks, int count,
-	uint32_t number, struct capture *capture)
+static int queue_job(struct rd_agent *agent, struct rd_task *tasks, int count, uint32_t number,
+	struct capture *capture)
 {
+	struct rondo_comm *comm = agent->board->comm;
 	struct job *job = calloc(1, sizeof(*job) + (size_t)count * sizeof(*tasks));
 
-	if (!job)
-		return rd_fail(RONDO_MEMORY, "no memory to queue %d calls", count);
+	if (!job) {
+		rd_fail(RONDO_MEMORY, "no memory to queue %d calls", count);
+		rd_comm_fail(comm, RONDO_MEMORY, comm->rank);
+		/* The comm must see their turns end. */
+		return rd_run(tasks, count);
+	}
 	job->number = number;
 	job->capture = capture;
 	job->count = count;
@@ -684,13 +699,13 @@ static int queue_job(struct rd_agent *agent, const struct rd_task *tasks, int co
 	return 0;
 }
 
-int rd_agent_queue(struct rd_agent *agent, const struct rd_task *tasks, int count, uint32_t number)
+int rd_agent_queue(struct rd_agent *agent, struct rd_task *tasks, int count, uint32_t number)
 {
 	return queue_job(agent, tasks, count, number, NULL);
 }
 
 static int queue_capture(
-	struct rd_agent *agent, const struct rd_task *tasks, int count, struct capture *capture)
+	struct rd_agent *agent, struct rd_task *tasks, int count, struct capture *capture)
 {
 	int err = queue_job(agent, tasks, count, 0, capture);
 
@@ -703,13 +718,13 @@ static int queue_capture(
 	return capture->error ? rd_fail(capture->error, "%s", capture->story) : 0;
 }
 
-int rd_agent_capture(struct rd_agent *agent, const struct rd_task *task, struct rd_work *work)
+int rd_agent_capture(struct rd_agent *agent, struct rd_task *task, struct rd_work *work)
 {
 	return queue_capture(agent, task, 1, &(struct capture){ .work = work });
 }
 
 int rd_agent_capture_transfers(
-	struct rd_agent *agent, const struct rd_task *tasks, int count, const char *from[])
+	struct rd_agent *agent, struct rd_task *tasks, int count, const char *from[])
 {
 	return queue_capture(agent, tasks, count, &(struct capture){ .from = from });
 }

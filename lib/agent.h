@@ -17,15 +17,15 @@ void rd_agent_await(struct rd_agent *agent, uint32_t number);
 
 /* Queues issued tasks of this comm: on a lane that has been told to write words->ready = number,
    and to wait for words->finished. */
-int rd_agent_queue(struct rd_agent *agent, const struct rd_task *tasks, int count, uint32_t number);
+int rd_agent_queue(struct rd_agent *agent, struct rd_task *tasks, int count, uint32_t number);
 
 /* For an issued call that is captured: has all ranks tell each other where their buffers lie, and
    waits for that. The work, a fused kernel's, is then complete; what it reaches stays mapped. */
-int rd_agent_capture(struct rd_agent *agent, const struct rd_task *task, struct rd_work *work);
+int rd_agent_capture(struct rd_agent *agent, struct rd_task *task, struct rd_work *work);
 
 /* The same for transfers: from[count] is where each receive's bytes lie, as addressed here. */
 int rd_agent_capture_transfers(
-	struct rd_agent *agent, const struct rd_task *tasks, int count, const char *from[]);
+	struct rd_agent *agent, struct rd_task *tasks, int count, const char *from[]);
 
 /* ---- In the agent's thread ------------------------------------------------------------------- */
 
