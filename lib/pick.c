@@ -39,10 +39,13 @@
  * Where ranks share cores, turns cost more than the model thinks, and messages less: what the gauge
  * takes for a message's cost has turns in it. So for fewer bytes than this, and over shared memory,
  * the fewest rounds are taken, though priced twice as much, and though each rank sends half as much
- * again. Measured, all-reduce by one_round and doubling (7 messages for 3 are too many): 4
- * ranks 5.2 and 6.1 us, 8 ranks 21 and 18 us.
+ * again; for fewer than FEW_MOST, three times as much, and two and a half times. Measured on two
+ * cores, all-reduce by one_round and doubling: 4 ranks 5.2 and 6.1 us; 8 ranks (7 messages for 3)
+ * 8 bytes 8.0 and 10.9 us, 256 bytes 12.3 and 14.2, 1 KiB 18.6 and 18.2; 16 ranks (15 for 4) 62 and
+ * 48.
  */
 #define LIGHT_MOST (4 << 10)
+#define FEW_MOST 512
 
 struct rd_picker {
 	struct rd_market market;
@@ -297,9 +300,12 @@ static const struct rd_choice *preferred_crowded(const struct rd_picker *picker,
 		best = lightest;
 	if (in_kernel)
 		return calmest_alike(best, ALIKE_IN_KERNEL, false, priced, count);
+	if (block_size < FEW_MOST)
+		return calmest_of(
+			best, 3 * best->price_ns, best->shape.load * 5 / 2, false, priced, count);
 	if (block_size < LIGHT_MOST)
-		return calmest_of(best, 2 * best->price_ns, best->shape.load + best->shape.load / 2,
-			false, priced, count);
+		return calmest_of(
+			best, 2 * best->price_ns, best->shape.load * 3 / 2, false, priced, count);
 	return calmest_alike(best, ALIKE, block_size >= ALIKE_MOST, priced, count);
 }
 

@@ -96,7 +96,8 @@ Test(pick, takes_the_calmest_of_what_costs_alike_where_ranks_share_cores)
 	expect(&choice, "ring");
 }
 
-/* Messages are dear by the gauge, and turns cheap; but with eight ranks one round takes too many. */
+/* Messages are dear by the gauge, and turns cheap; but with eight ranks one round takes too many of
+   more than a few bytes, with sixteen of any. */
 Test(pick, takes_one_round_for_few_bytes_where_ranks_share_cores)
 {
 	struct rd_market market = market_of(4, 500, 150);
@@ -114,6 +115,14 @@ Test(pick, takes_one_round_for_few_bytes_where_ranks_share_cores)
 	/* Priced about half as much again: it is the messages that are too many. */
 	market.costs.switch_ns = 3200;
 	choice = choice_of(&market, RD_ALL_REDUCE, 512, false);
+	expect(&choice, "doubling");
+	choice = choice_of(&market, RD_ALL_REDUCE, 256, false);
+	expect(&choice, "one_round");
+	market.costs.switch_ns = 200;
+	choice = choice_of(&market, RD_ALL_REDUCE, 8, false);
+	expect(&choice, "one_round");
+	market.size = 16;
+	choice = choice_of(&market, RD_ALL_REDUCE, 8, false);
 	expect(&choice, "doubling");
 }
 
