@@ -10,6 +10,7 @@
 #include "algorithms.h"
 #include "error.h"
 #include "group.h"
+#include "held.h"
 #include "log.h"
 #include "memory.h"
 #include "mesh/mapped.h"
@@ -199,7 +200,7 @@ static bool offer_page(struct rd_board *board, uint64_t *id)
 static void write_card(struct rd_board *board, struct card *card)
 {
 	struct rondo_comm *comm = board->comm;
-	void *desk = NULL;
+	void *desk;
 
 	memset(card, 0, sizeof(*card));
 	rd_kernel_read(comm->settings.kernel, &board->kernel);
@@ -209,8 +210,8 @@ static void write_card(struct rd_board *board, struct card *card)
 	if (comm->size == 1 || board->kernel == RD_KERNEL_STAGED ||
 		board->kernel == RD_KERNEL_MESSAGES)
 		return;
-	if (board->ops->alloc(board->device, sizeof(*board->desk), &desk) == 0)
-		board->desk = board->desks[comm->rank % RD_WORK_RANKS] = desk;
+	rd_held_create(board->ops, board->device, sizeof(*board->desk), &desk);
+	board->desk = board->desks[comm->rank % RD_WORK_RANKS] = desk;
 	card->desk_address = (uintptr_t)desk;
 	card->able = desk && board->ops->export(desk, &card->desk_handle) == 0 &&
 		     offer_page(board, &card->page_id);
@@ -244,7 +245,11 @@ static bool map_desk(struct rd_board *board, int peer, const struct card *card, 
 	size_t size;
 
 	if (board->same_process[peer]) {
-		board->desks[peer] = (struct rd_desk *)(uintptr_t)card->desk_address;
+		struct rd_desk *desk = (struct rd_desk *)(uintptr_t)card->desk_address;
+
+		if (!rd_held_hold(desk))
+			return false;
+		board->desks[peer] = desk;
 		return there == board->device || board->ops->peer(board->device, there) == 0;
 	}
 	if (board->ops->import(board->device, &card->desk_handle, &base, &size))
@@ -629,8 +634,11 @@ static void unmap_peers(struct rd_board *board)
 	for (int peer = 0; peer < RD_WORK_RANKS; peer++) {
 		if (board->pages[peer] && board->pages[peer] != board->page)
 			board->ops->unshare(board->pages[peer]);
-		if (board->desks[peer] && board->desks[peer] != board->desk &&
-			!board->same_process[peer])
+		if (!board->desks[peer])
+			continue;
+		if (board->desks[peer] == board->desk || board->same_process[peer])
+			rd_held_release(board->desks[peer]);
+		else
 			board->ops->drop(board->device, board->desks[peer]);
 	}
 }
@@ -650,8 +658,6 @@ void rd_board_destroy(struct rd_board *board)
 	unmap_peers(board);
 	rd_transfers_forget(board);
 	rd_messages_destroy(board->messages);
-	if (board->desk)
-		board->ops->free(board->desk);
 	if (board->page) {
 		board->ops->unshare(board->page);
 		rondo_mem_free(board->page);

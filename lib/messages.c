@@ -1,11 +1,11 @@
 #include "messages.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "algorithms.h"
 #include "error.h"
+#include "held.h"
 #include "log.h"
 
 /* A plan as it lies on the device. */
@@ -35,65 +35,6 @@ bool rd_messages_link(const struct rd_messages *messages, int a, int b)
 
 /* ---- Mail ---------------------------------------------------------------------------------- */
 
-/*
- * When a comm fails, kernels of this rank may still be writing to the mail of another rank in this
- * process, which is at its end already: so whoever reaches a mail holds it, and the last to let go
- * frees it. (Another process's is mapped here, and stays until it is dropped.)
- */
-struct held {
-	struct held *next;
-	struct rd_mail *mail;
-	int holders;
-};
-
-static pthread_mutex_t held_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct held *all_held;
-
-static struct held **find_held(const struct rd_mail *mail)
-{
-	struct held **at = &all_held;
-
-	while (*at && (*at)->mail != mail)
-		at = &(*at)->next;
-	return at;
-}
-
-/* is_new: it was just made; else false where it has gone. */
-static bool hold(struct rd_mail *mail, bool is_new)
-{
-	struct held *held;
-
-	pthread_mutex_lock(&held_lock);
-	held = *find_held(mail);
-	if (!held && is_new) {
-		held = calloc(1, sizeof(*held));
-		if (held) {
-			*held = (struct held){ .next = all_held, .mail = mail };
-			all_held = held;
-		}
-	}
-	if (held)
-		held->holders++;
-	pthread_mutex_unlock(&held_lock);
-	return held;
-}
-
-static void let_go(struct rd_board *board, struct rd_mail *mail)
-{
-	struct held **at, *gone = NULL;
-
-	pthread_mutex_lock(&held_lock);
-	at = find_held(mail);
-	if (--(*at)->holders == 0) {
-		gone = *at;
-		*at = gone->next;
-	}
-	pthread_mutex_unlock(&held_lock);
-	if (gone)
-		board->ops->free(mail);
-	free(gone);
-}
-
 /* What ranks tell each other of their mail. */
 struct card {
 	uint64_t address;
@@ -108,13 +49,9 @@ static void write_card(struct rd_messages *messages, struct card *card)
 	void *mail = NULL;
 
 	memset(card, 0, sizeof(*card));
-	if (board->ops->alloc(board->device, size, &mail)) {
+	if (rd_held_create(board->ops, board->device, size, &mail)) {
 		rd_log(RD_INFO, RD_ROUTE, "rank %d has no mail on its device: %s",
 			board->comm->rank, rondo_last_error());
-		return;
-	}
-	if (!hold(mail, true)) {
-		board->ops->free(mail);
 		return;
 	}
 	messages->mail = messages->mails[board->comm->rank] = mail;
@@ -132,7 +69,7 @@ static bool map_mail(struct rd_messages *messages, int peer, const struct card *
 		if (!card->able ||
 			(there != board->device && board->ops->peer(board->device, there)))
 			return false;
-		if (!hold((struct rd_mail *)(uintptr_t)card->address, false))
+		if (!rd_held_hold((void *)(uintptr_t)card->address))
 			return false;
 		messages->mails[peer] = (struct rd_mail *)(uintptr_t)card->address;
 		return true;
@@ -445,6 +382,6 @@ void rd_messages_destroy(struct rd_messages *messages)
 		if (messages->imported[rank])
 			board->ops->drop(board->device, messages->mails[rank]);
 		else if (messages->mails[rank])
-			let_go(board, messages->mails[rank]);
+			rd_held_release(messages->mails[rank]);
 	free(messages);
 }
