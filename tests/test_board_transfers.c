@@ -9,6 +9,15 @@
 #include "emulated.h"
 #include "ways.h"
 
+/* ThreadSanitizer sees the agents of processes in test_board.c, which takes long enough. */
+static void try_here(int size, int (*body)(struct citizen *citizen), int timeout_ms)
+{
+	if (ONLY_THREADS)
+		try_threads(size, body, timeout_ms);
+	else
+		try_ways(size, body, timeout_ms, true);
+}
+
 /* Bytes of a rank's buffers here. */
 #define ROOM (64 << 10)
 
@@ -95,7 +104,7 @@ static int shift_everything(struct citizen *citizen)
 
 Test(board_transfers, every_type_and_length_arrives_wherever_it_lies, .timeout = 120)
 {
-	try_ways(3, shift_everything, 0, true);
+	try_here(3, shift_everything, 0);
 }
 
 static int shift_much(struct citizen *citizen)
@@ -112,7 +121,7 @@ static int shift_much(struct citizen *citizen)
 
 Test(board_transfers, long_messages_arrive, .timeout = 120)
 {
-	try_ways(2, shift_much, 0, true);
+	try_here(2, shift_much, 0);
 }
 
 /* On no stream, a call at a time: the first rank sends before it receives, the others wait. */
@@ -144,7 +153,7 @@ static int pass_on(struct citizen *citizen)
 
 Test(board_transfers, calls_on_no_stream_wait_for_their_peer, .timeout = 120)
 {
-	try_ways(3, pass_on, 0, true);
+	try_here(3, pass_on, 0);
 }
 
 /* ---- Groups -------------------------------------------------------------------------------- */
@@ -205,7 +214,7 @@ static int exchange_all(struct citizen *citizen)
 Test(board_transfers, all_pairs_exchange_in_one_group_in_any_order, .timeout = 120)
 {
 	/* 2 * size and 5 have no common factor: every call is made. */
-	try_ways(4, exchange_all, 0, true);
+	try_here(4, exchange_all, 0);
 }
 
 /*
@@ -248,7 +257,7 @@ static int against_the_order(struct citizen *citizen)
 
 Test(board_transfers, receives_of_a_group_end_in_the_order_in_which_they_can, .timeout = 120)
 {
-	try_ways(3, against_the_order, 5000, true);
+	try_here(3, against_the_order, 5000);
 }
 
 /* ---- Pairs --------------------------------------------------------------------------------- */
@@ -283,7 +292,7 @@ static int two_alone(struct citizen *citizen)
 
 Test(board_transfers, two_ranks_exchange_while_others_do_nothing, .timeout = 120)
 {
-	try_ways(4, two_alone, 0, true);
+	try_here(4, two_alone, 0);
 }
 
 /* ---- With collectives ---------------------------------------------------------------------- */
@@ -322,7 +331,7 @@ static int in_turn_with_collectives(struct citizen *citizen)
 
 Test(board_transfers, transfers_and_collectives_take_turns_on_a_stream, .timeout = 120)
 {
-	try_ways(3, in_turn_with_collectives, 0, true);
+	try_here(3, in_turn_with_collectives, 0);
 }
 
 /* In one group, and on two streams by turns, many under way. */
@@ -368,7 +377,7 @@ static int beside_collectives(struct citizen *citizen)
 
 Test(board_transfers, transfers_run_beside_collectives_and_on_several_streams, .timeout = 120)
 {
-	try_ways(3, beside_collectives, 0, true);
+	try_here(3, beside_collectives, 0);
 }
 
 /* ---- Several comms, and many transfers ----------------------------------------------------------
@@ -410,7 +419,7 @@ static int on_two_comms(struct citizen *citizen)
 
 Test(board_transfers, a_group_on_several_comms_is_right_in_any_order, .timeout = 120)
 {
-	try_ways(2, on_two_comms, 0, true);
+	try_here(2, on_two_comms, 0);
 }
 
 /* As many as a group holds, twice: more than a kernel is passed. */
@@ -443,7 +452,7 @@ static int as_many_as_there_may_be(struct citizen *citizen)
 
 Test(board_transfers, a_group_holds_as_many_as_it_may, .timeout = 120)
 {
-	try_ways(2, as_many_as_there_may_be, 0, true);
+	try_here(2, as_many_as_there_may_be, 0);
 }
 
 /* ---- Which way ----------------------------------------------------------------------------- */
@@ -481,7 +490,7 @@ static int see_the_way(struct citizen *citizen)
 
 Test(board_transfers, nothing_is_staged_where_all_ranks_reach_each_other, .timeout = 120)
 {
-	try_ways(3, see_the_way, 0, true);
+	try_here(3, see_the_way, 0);
 }
 
 /* What rank 1 has cannot be mapped by others, and is staged, amid what is not. */
@@ -592,9 +601,9 @@ static int another_type(struct citizen *citizen)
 
 Test(board_transfers, other_lengths_and_types_than_the_peers_are_a_mismatch, .timeout = 240)
 {
-	try_ways(3, fewer_elements, 0, true);
-	try_ways(3, no_elements, 0, true);
-	try_ways(3, another_type, 0, true);
+	try_here(3, fewer_elements, 0);
+	try_here(3, no_elements, 0);
+	try_here(3, another_type, 0);
 }
 
 /* Rank 1 goes, by a death or an abort, or stays silent, while rank 0 and 2 exchange with it. */
@@ -662,7 +671,7 @@ static int when_one_aborts(struct citizen *citizen)
 
 Test(board_transfers, an_abort_frees_who_sends_and_who_receives, .timeout = 120)
 {
-	try_ways(3, when_one_aborts, 0, true);
+	try_here(3, when_one_aborts, 0);
 }
 
 static void say_nothing(struct citizen *citizen)
@@ -681,5 +690,5 @@ static int when_one_is_silent(struct citizen *citizen)
 
 Test(board_transfers, silence_has_a_bound_and_a_name, .timeout = 120)
 {
-	try_ways(3, when_one_is_silent, 1000, true);
+	try_here(3, when_one_is_silent, 1000);
 }

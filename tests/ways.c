@@ -245,17 +245,27 @@ int all_collectives(struct citizen *citizen)
 	return wrong;
 }
 
+static void try_way(
+	const struct way *way, int size, int (*body)(struct citizen *citizen), int timeout_ms)
+{
+	struct trial trial = { way, size, body, timeout_ms };
+
+	cr_expect_eq(in_child(run_trial, &trial), 0, "%s %s %s %s", way->device, way->kernel,
+		way->threads ? "threads" : "processes", way->transport ? way->transport : "");
+}
+
 void try_ways(int size, int (*body)(struct citizen *citizen), int timeout_ms, bool threads_too)
 {
-	for (size_t i = 0; i < WAYS; i++) {
-		struct trial trial = { &ways[i], size, body, timeout_ms };
+	for (size_t i = 0; i < WAYS; i++)
+		if (!ways[i].threads || threads_too)
+			try_way(&ways[i], size, body, timeout_ms);
+}
 
-		if (ways[i].threads && !threads_too)
-			continue;
-		cr_expect_eq(in_child(run_trial, &trial), 0, "%s %s %s %s", ways[i].device,
-			ways[i].kernel, ways[i].threads ? "threads" : "processes",
-			ways[i].transport ? ways[i].transport : "");
-	}
+void try_threads(int size, int (*body)(struct citizen *citizen), int timeout_ms)
+{
+	for (size_t i = 0; i < WAYS; i++)
+		if (ways[i].threads)
+			try_way(&ways[i], size, body, timeout_ms);
 }
 
 int expect_floats(struct citizen *citizen, const float *at, size_t count, float wanted)

@@ -37,6 +37,8 @@ int run_trial(void *argument);
 
 /* In a test: the body by every way. */
 void try_ways(int size, int (*body)(struct citizen *citizen), int timeout_ms, bool threads_too);
+/* By those whose ranks are threads. */
+void try_threads(int size, int (*body)(struct citizen *citizen), int timeout_ms);
 
 /* ---- Values -------------------------------------------------------------------------------- */
 

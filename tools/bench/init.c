@@ -12,16 +12,18 @@
 /* KiB, by the stage that a comm has come to. */
 enum { MADE, SHORT_CALLS, LONG_CALLS, STAGES };
 
-/* Of this process, in KiB; -1: not to be had. */
+/* Of this process, in KiB; 0: not to be had. Without what is mapped from files, of which a process
+   has the less the more others run the same program. */
 static double memory_now(void)
 {
 	FILE *file = fopen("/proc/self/smaps_rollup", "re");
 	char line[256];
-	double size = -1;
+	double size = 0, part;
 
-	while (file && size < 0 && fgets(line, sizeof(line), file))
-		if (sscanf(line, "Pss: %lf kB", &size) != 1)
-			size = -1;
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "Pss_Anon: %lf kB", &part) == 1 ||
+			sscanf(line, "Pss_Shmem: %lf kB", &part) == 1)
+			size += part;
 	if (file)
 		fclose(file);
 	return size;
@@ -60,8 +62,8 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static int time_making(const struct bench_options *options, rondo_comm *comm,
-	const struct rondo_config *config)
+static int time_making(
+	const struct bench_options *options, rondo_comm *comm, const struct rondo_config *config)
 {
 	double *times_ms = calloc((size_t)options->iterations, sizeof(*times_ms));
 	int err = times_ms ? 0 : RONDO_MEMORY, count = options->iterations;
@@ -83,15 +85,15 @@ static int call_all(rondo_comm *comm, void *send, void *recv, size_t count)
 	int err = rondo_all_reduce(comm, send, recv, count, RONDO_F32, RONDO_SUM, NULL);
 
 	if (!err)
-		err = rondo_all_gather(comm, send, recv, count / (size_t)rondo_comm_size(comm),
-			RONDO_F32, NULL);
+		err = rondo_all_gather(
+			comm, send, recv, count / (size_t)rondo_comm_size(comm), RONDO_F32, NULL);
 	if (!err)
 		err = rondo_broadcast(comm, send, recv, count, RONDO_F32, 0, NULL);
 	return err ? err : rondo_barrier(comm, NULL);
 }
 
-static int weigh_stages(rondo_comm *comm, const struct rondo_config *config, void *send,
-	void *recv, double sizes[STAGES])
+static int weigh_stages(rondo_comm *comm, const struct rondo_config *config, void *send, void *recv,
+	double sizes[STAGES])
 {
 	double before;
 	rondo_comm *made = NULL;
