@@ -223,21 +223,18 @@ static struct rd_where place_at(
 	return (struct rd_where){ memory, block * plan->parts + chunk % plan->parts };
 }
 
-void rd_fetch(struct rd_plan *plan, int peer, int chunk)
+/* Appends a step that brings a chunk of a rank's input into our output. */
+static void reach(
+	struct rd_plan *plan, enum rd_step_kind kind, int peer, int chunk, const char *refusal)
 {
-	if (!sound(plan, &peer, &chunk))
-		return;
-
 	struct rd_where from = place_at(plan, RD_IN, peer, chunk);
 	struct rd_where into = place_at(plan, RD_OUT, plan->real.rank, chunk);
+	struct rd_step *step = NULL;
 
-	if (from.memory == RD_NOWHERE || into.memory == RD_NOWHERE) {
-		rd_plan_refuse(
-			plan, "fetches what is not there, or has no place here", peer, chunk);
-		return;
-	}
-	struct rd_step *step = append(plan, RD_STEP_FETCH);
-
+	if (from.memory == RD_NOWHERE || into.memory == RD_NOWHERE)
+		rd_plan_refuse(plan, refusal, peer, chunk);
+	else
+		step = append(plan, kind);
 	if (!step)
 		return;
 	step->peer = peer;
@@ -245,6 +242,13 @@ void rd_fetch(struct rd_plan *plan, int peer, int chunk)
 	step->from = from;
 	step->into = into;
 	plan->now[chunk] = into;
+}
+
+void rd_fetch(struct rd_plan *plan, int peer, int chunk)
+{
+	if (sound(plan, &peer, &chunk))
+		reach(plan, RD_STEP_FETCH, peer, chunk,
+			"fetches what is not there, or has no place here");
 }
 
 static bool same_where(struct rd_where a, struct rd_where b)
@@ -294,24 +298,7 @@ void rd_spread(struct rd_plan *plan, int peer, int chunk)
 		rd_plan_refuse(plan, "no such rank or chunk", peer, chunk);
 		return;
 	}
-
-	struct rd_where from = place_at(plan, RD_IN, peer, chunk);
-	struct rd_where into = place_at(plan, RD_OUT, plan->real.rank, chunk);
-
-	if (from.memory == RD_NOWHERE || into.memory == RD_NOWHERE) {
-		rd_plan_refuse(
-			plan, "spreads what is not there, or has no place here", peer, chunk);
-		return;
-	}
-	struct rd_step *step = append(plan, RD_STEP_SPREAD);
-
-	if (!step)
-		return;
-	step->peer = peer;
-	step->chunk = chunk;
-	step->from = from;
-	step->into = into;
-	plan->now[chunk] = into;
+	reach(plan, RD_STEP_SPREAD, peer, chunk, "spreads what is not there, or has no place here");
 }
 
 static void combine(struct rd_plan *plan, int to, int chunk, struct rd_where into)
@@ -604,8 +591,8 @@ static void add_flushes_with(
 {
 	for (int i = 0; i < count && !plan->error; i++) {
 		/* What may write at another rank is ordered by signals, not by messages. */
-		bool far = steps[i].kind == RD_STEP_COMBINE ||
-			   steps[i].kind == RD_STEP_SWAP || steps[i].kind == RD_STEP_SPREAD;
+		bool far = steps[i].kind == RD_STEP_COMBINE || steps[i].kind == RD_STEP_SWAP ||
+			   steps[i].kind == RD_STEP_SPREAD;
 
 		if (!far)
 			flush_senders(plan, senders, steps[i].into);
