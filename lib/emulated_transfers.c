@@ -95,7 +95,7 @@ static void say_difference(const struct rd_transfer_work *work, int peer,
 	rd_emulated_differ(work->halt, peer, theirs, ours);
 }
 
-static void copy_share(char *to, const char *from, size_t size, int blocks)
+static void copy_bytes(char *to, const char *from, size_t size, int blocks)
 {
 	(void)blocks;
 	if (to != from)

@@ -12,7 +12,7 @@
  *	put_offer(), get_offer()	of this number; true: it has come, and so has all before it
  *	has_reached(), publish(), set_word()	words, as in steps_run.h
  *	say_difference()	tells the host that a peer sends something else
- *	copy_share()	the block's share of so many bytes
+ *	copy_bytes()	the thread's share of so many bytes, of so many blocks
  */
 #ifndef RD_TRANSFER_RUN_H
 #define RD_TRANSFER_RUN_H
@@ -163,7 +163,7 @@ static ON_DEVICE void copy_what_came(
 		const struct rd_transfer *transfer = transfer_at(work, line->receive);
 
 		if (line->come && size_of(transfer) > 0)
-			copy_share(transfer->at, line->from, size_of(transfer),
+			copy_bytes(transfer->at, line->from, size_of(transfer),
 				blocks_of(work, transfer));
 	}
 }

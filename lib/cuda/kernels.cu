@@ -14,8 +14,9 @@
  * enough: who is in call e + 2 has heard in call e + 1 from all, who had finished call e. The idea is
  * NCCL's "LL" protocol.
  */
-#include "halt.cuh"
+#include "copy.cuh"
 #include "reduce.cuh"
+#include "words.cuh"
 #include "work.h"
 
 /* ---- What the block knows ------------------------------------------------------------------ */
@@ -41,11 +42,6 @@ static __device__ void announce(const struct rd_work &work, int peer, uint32_t e
 	store_words(&entry->out_low, (uint32_t)out, epoch, (uint32_t)(out >> 32), epoch);
 	store_words(&entry->factor_low, (uint32_t)factor, epoch, (uint32_t)(factor >> 32), epoch);
 	store_words(&entry->signature, work.signatures[peer], epoch, 0, epoch);
-}
-
-static __device__ bool has_come(uint4 words, uint32_t epoch)
-{
-	return words.y == epoch && words.w == epoch;
 }
 
 static __device__ bool meet(const struct rd_work &work, struct block &block, int peer)
@@ -263,28 +259,7 @@ static __device__ void combine(
 static __device__ void fetch(const struct rd_work &work, const struct block &block,
 	const struct rd_work_step &step, size_t size)
 {
-	const char *from = block.in[step.peer] + step.in_at;
-	char *to = block.out[work.rank] + step.out_at;
-	size_t thread = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-	size_t stride = (size_t)gridDim.x * blockDim.x;
-	size_t vectors = is_aligned(from) && is_aligned(to) ? size / 16 : 0, at = thread;
-
-	if (from == to)
-		return;
-	for (; at + 3 * stride < vectors; at += 4 * stride) {
-		uint4 got[4];
-
-#pragma unroll
-		for (int k = 0; k < 4; k++)
-			got[k] = __ldcs((const uint4 *)from + at + k * stride);
-#pragma unroll
-		for (int k = 0; k < 4; k++)
-			__stcs((uint4 *)to + at + k * stride, got[k]);
-	}
-	for (; at < vectors; at += stride)
-		__stcs((uint4 *)to + at, __ldcs((const uint4 *)from + at));
-	for (at = vectors * 16 + thread; at < size; at += stride)
-		to[at] = from[at];
+	copy_bytes(block.out[work.rank] + step.out_at, block.in[step.peer] + step.in_at, size, gridDim.x);
 }
 
 static __device__ void swap(const struct rd_work &work, const struct block &block,

@@ -8,9 +8,9 @@
  * the bytes. These are read past the first-level cache, and no pointer is __restrict__: the same slot
  * is written again and again.
  */
-#include "halt.cuh"
 #include "reduce.cuh"
 #include "steps.h"
+#include "words.cuh"
 
 #define ON_DEVICE __device__
 #define THREAD ((int)threadIdx.x)
@@ -20,24 +20,12 @@
 static __device__ bool await(
 	const struct rd_steps *steps, const uint32_t *word, uint32_t number, int peer)
 {
-	const volatile uint32_t *watched = word;
 	struct patience patience = { 0, 0 };
 
-	while ((int32_t)(*watched - number) < 0)
+	while (!has_reached(word, number))
 		if (is_over(*steps, patience, peer))
 			return false;
-	__threadfence_system();
 	return true;
-}
-
-static __device__ void publish()
-{
-	__threadfence_system();
-}
-
-static __device__ void set_word(uint32_t *word, uint32_t number)
-{
-	*(volatile uint32_t *)word = number;
 }
 
 static __device__ void say_mismatch(const struct rd_steps *steps, int peer)

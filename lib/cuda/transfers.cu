@@ -7,8 +7,9 @@
  * before goes before it, by a fence. That a block's threads have read all goes before the word that says
  * so, by the block's barrier and another fence.
  */
-#include "halt.cuh"
+#include "copy.cuh"
 #include "transfer_work.h"
+#include "words.cuh"
 
 #define ON_DEVICE __device__
 #define THREAD ((int)threadIdx.x)
@@ -41,11 +42,6 @@ static __device__ void put_offer(
 	store_words(&offer->type, transfer->type, number, 0, number);
 }
 
-static __device__ bool has_come(uint4 words, uint32_t number)
-{
-	return words.y == number && words.w == number;
-}
-
 static __device__ bool get_offer(
 	const struct rd_desk_offer *offer, uint32_t number, struct rd_transfer *transfer)
 {
@@ -61,24 +57,6 @@ static __device__ bool get_offer(
 	return true;
 }
 
-static __device__ bool has_reached(const uint32_t *word, uint32_t number)
-{
-	if ((int32_t)(*(const volatile uint32_t *)word - number) < 0)
-		return false;
-	__threadfence_system();
-	return true;
-}
-
-static __device__ void publish()
-{
-	__threadfence_system();
-}
-
-static __device__ void set_word(uint32_t *word, uint32_t number)
-{
-	*(volatile uint32_t *)word = number;
-}
-
 static __device__ void say_difference(const struct rd_transfer_work *work, int peer,
 	const struct rd_transfer *theirs, const struct rd_transfer *ours)
 {
@@ -91,43 +69,6 @@ static __device__ void say_difference(const struct rd_transfer_work *work, int p
 	halt->peer = peer;
 	__threadfence_system();
 	halt->error = RD_HALT_TRANSFER;
-}
-
-/* Bytes before the first whole vector; all of them where the two do not lie alike. */
-static __device__ size_t head_of(const char *to, const char *from, size_t size)
-{
-	size_t head = (16 - (uint64_t)to % 16) % 16;
-
-	return (uint64_t)to % 16 != (uint64_t)from % 16 || head > size ? size : head;
-}
-
-/* Four vectors of a thread are on their way together. */
-static __device__ void copy_share(char *to, const char *from, size_t size, int blocks)
-{
-	size_t thread = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-	size_t stride = (size_t)blocks * blockDim.x, head = head_of(to, from, size);
-	size_t vectors = (size - head) / 16, at = thread;
-	const uint4 *in = (const uint4 *)(from + head);
-	uint4 *out = (uint4 *)(to + head);
-
-	if (to == from)
-		return;
-	for (; at + 3 * stride < vectors; at += 4 * stride) {
-		uint4 got[4];
-
-#pragma unroll
-		for (int k = 0; k < 4; k++)
-			got[k] = __ldcs(in + at + k * stride);
-#pragma unroll
-		for (int k = 0; k < 4; k++)
-			__stcs(out + at + k * stride, got[k]);
-	}
-	for (; at < vectors; at += stride)
-		__stcs(out + at, __ldcs(in + at));
-	for (at = thread; at < head; at += stride)
-		to[at] = from[at];
-	for (at = head + vectors * 16 + thread; at < size; at += stride)
-		to[at] = from[at];
 }
 
 #include "transfer_run.h"
