@@ -17,19 +17,25 @@
 static const size_t points[RD_COST_POINT_COUNT] = { RD_COST_POINTS(POINT) };
 #undef POINT
 
-/* In this order: the ends soon, so that what is not reached lies between two that are. */
-static const int points_order[RD_COST_POINT_COUNT] = { 0, 1, 3, 5, 2, 4 };
+/* The least point that says what bytes cost: below it they hide in what a message costs. */
+#define TELLING 3
+/* In this order: the ends soon, so that what is not reached lies between two that are. The telling
+   one first with the least effort, whatever the time: it says whether there is time for more. */
+static const int points_order[] = { 0, 1, TELLING, TELLING, 5, 2, 4 };
+#define POINTS_ORDER_COUNT ((int)(sizeof(points_order) / sizeof(points_order[0])))
 
 /* What two ranks do at a point: messages written into the link's room, to and fro and in bursts; or
    lent ones, to and fro. */
 enum measurement { COPIED, LENT, MEASUREMENT_COUNT };
 
 /* How much is measured at a point: round trips, of which the quickest counts, after one for the
-   caches; and bursts of so many messages each. The first that there is time for. */
+   caches; and bursts of so many messages each. The first that there is time for; the last is for
+   the telling point alone. */
 static const struct effort {
 	int pings, bursts, length;
-} efforts[] = { { 8, 3, 8 }, { 2, 1, 4 } };
-#define EFFORT_COUNT 2
+} efforts[] = { { 8, 3, 8 }, { 2, 1, 4 }, { 1, 0, 0 } };
+#define LEAST_EFFORT 2
+#define EFFORT_COUNT 3
 
 #define BUDGET_NS INT64_C(8000000)
 #define FAR_BUDGET_NS INT64_C(20000000)
@@ -205,7 +211,22 @@ static int nearest(unsigned measured, int point, int step)
 	return -1;
 }
 
-/* Between measured points a straight line; beyond the last, as steep as the default. */
+/* What the bytes from the last measured point to the next one cost: as much as those up to it, and
+   no less than by default. */
+static uint32_t step_beyond(const uint32_t costs[RD_COST_POINT_COUNT], int last, int point,
+	const uint32_t standard[RD_COST_POINT_COUNT])
+{
+	uint64_t step = standard[point] - standard[point - 1], alike = 0;
+
+	if (last >= TELLING)
+		alike = (uint64_t)(costs[last] - costs[0]) * (points[point] - points[point - 1]) /
+			points[last];
+	step = alike > step ? alike : step;
+	return step < UINT32_MAX - costs[point - 1] ? (uint32_t)step
+						    : UINT32_MAX - costs[point - 1];
+}
+
+/* Between measured points a straight line; beyond the last, as steep as before it. */
 static void fill_gaps(uint32_t costs[RD_COST_POINT_COUNT], unsigned measured,
 	const uint32_t standard[RD_COST_POINT_COUNT])
 {
@@ -215,7 +236,7 @@ static void fill_gaps(uint32_t costs[RD_COST_POINT_COUNT], unsigned measured,
 		if (low == i)
 			continue;
 		if (high < 0)
-			costs[i] = costs[i - 1] + (standard[i] - standard[i - 1]);
+			costs[i] = costs[i - 1] + step_beyond(costs, low, i, standard);
 		else
 			costs[i] = costs[low] + (uint32_t)((uint64_t)(costs[high] - costs[low]) *
 							   (points[i] - points[low]) /
@@ -243,8 +264,7 @@ static int64_t expected_ns(const struct rd_link_cost *cost, unsigned measured, i
 
 	if (low < 0)
 		return 0;
-	/* What is nearly empty says nothing of bytes. */
-	if (low < 2)
+	if (low < TELLING)
 		return cost->way_ns[low] + points[point] / 4;
 	return cost->way_ns[low] * (int64_t)(points[point] / points[low]);
 }
@@ -252,11 +272,11 @@ static int64_t expected_ns(const struct rd_link_cost *cost, unsigned measured, i
 /* The effort for a point; -1: there is no time for it. */
 static int affordable(int64_t message_ns, int64_t left_ns)
 {
-	for (int i = 0; i < EFFORT_COUNT; i++) {
+	for (int i = 0; i < LEAST_EFFORT; i++) {
 		const struct effort *effort = &efforts[i];
 		int messages = 2 * (effort->pings + 1) + effort->bursts * (effort->length + 1);
 
-		if (messages * message_ns < left_ns / 2)
+		if (messages * message_ns <= (left_ns > 0 ? left_ns / 2 : 0))
 			return i;
 	}
 	return -1;
@@ -287,11 +307,13 @@ static int lead_through(struct rondo_comm *comm, struct pair pair, void *bytes, 
 	int err = 0;
 
 	*measured = 0;
-	for (int i = 0; i < RD_COST_POINT_COUNT && !err; i++) {
+	for (int i = 0; i < POINTS_ORDER_COUNT && !err; i++) {
 		int point = points_order[i];
+		bool first = point == TELLING && !(*measured >> point & 1) && what == COPIED;
 		int64_t message_ns =
 			what == LENT ? cost->way_ns[point] : expected_ns(cost, *measured, point);
-		int effort = affordable(message_ns, deadline - rd_clock_ns());
+		int effort =
+			first ? LEAST_EFFORT : affordable(message_ns, deadline - rd_clock_ns());
 
 		if (effort < 0 || points[point] > comm->piece_size ||
 			(what == LENT && points[point] < cost->posts_min))
