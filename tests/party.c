@@ -245,6 +245,22 @@ void fill(unsigned char *bytes, size_t size, uint64_t key)
 		bytes[i] = (unsigned char)(byte + i * 7 + (i >> 8) * 3);
 }
 
+size_t intact(const void *message, size_t size, uint64_t key)
+{
+	unsigned char byte = (unsigned char)(key * 37 + (key >> 8)), expected[256];
+	const unsigned char *bytes = message;
+
+	for (size_t at = 0; at < size; at += sizeof(expected)) {
+		size_t part = size - at < sizeof(expected) ? size - at : sizeof(expected);
+
+		for (size_t i = at; i < at + part; i++)
+			expected[i - at] = (unsigned char)(byte + i * 7 + (i >> 8) * 3);
+		if (memcmp(bytes + at, expected, part) != 0)
+			return at;
+	}
+	return size;
+}
+
 struct rd_tag tag_of(uint64_t key)
 {
 	struct rd_tag tag;
@@ -293,27 +309,17 @@ bool put(struct party *party, struct rd_link *link, uint64_t key, size_t size)
 
 bool check(struct party *party, const struct rd_message *message, uint64_t key, size_t size)
 {
-	const unsigned char *bytes = message->data;
-	unsigned char expected[256];
 	struct rd_tag tag = tag_of(key);
+	size_t right;
 
 	if (!ok(party, message->size == size, "message %lu has %zu bytes, not %zu", key,
 		    message->size, size))
 		return false;
 	if (!ok(party, memcmp(message->tag, &tag, sizeof(tag)) == 0, "message %lu: tag", key))
 		return false;
-	unsigned char byte = (unsigned char)(key * 37 + (key >> 8));
-
-	for (size_t at = 0; at < size; at += sizeof(expected)) {
-		size_t part = size - at < sizeof(expected) ? size - at : sizeof(expected);
-
-		for (size_t i = at; i < at + part; i++)
-			expected[i - at] = (unsigned char)(byte + i * 7 + (i >> 8) * 3);
-		if (!ok(party, memcmp(bytes + at, expected, part) == 0,
-			    "message %lu of %zu bytes is damaged near byte %zu", key, size, at))
-			return false;
-	}
-	return true;
+	right = intact(message->data, size, key);
+	return ok(party, right == size, "message %lu of %zu bytes is damaged near byte %zu", key,
+		size, right);
 }
 
 bool accept_one(struct party *party, struct rd_link *link, uint64_t key, size_t size)

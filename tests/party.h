@@ -98,6 +98,8 @@ void world_close(struct party *parties);
 /* ---- Traffic: message `key` of a link; what it holds follows from the key. */
 
 void fill(unsigned char *bytes, size_t size, uint64_t key);
+/* How many bytes of it are right before the first that may not be; size: all are. */
+size_t intact(const void *message, size_t size, uint64_t key);
 struct rd_tag tag_of(uint64_t key);
 /* A size for message `key`, up to `most`, with the small ones as likely as the large. */
 size_t size_of(uint64_t key, size_t most);

@@ -5,7 +5,6 @@
  */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
@@ -19,13 +18,13 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "contract.h"
 #include "error.h"
+#include "party.h"
 #include "transports/transports.h"
 
-#define WAIT_MS 20000
 #define COMM 0x1122334455667788u
 #define PIECE 65536
 
@@ -58,18 +57,10 @@ struct header {
 	struct rd_tag tag;
 };
 
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Asserts that the condition comes true in time, while `step` is done again and again. */
 #define AWAIT(condition, step) \
 	do { \
-		int64_t deadline = now_ms() + WAIT_MS; \
+		uint64_t deadline = now_ms() + PARTY_WAIT_MS; \
 		while (!(condition)) { \
 			cr_assert(now_ms() < deadline, "waited in vain for " #condition); \
 			step; \
@@ -165,45 +156,9 @@ static void pair_close(struct pair *pair)
 
 /* ---- Messages ------------------------------------------------------------------------------ */
 
-static void fill(unsigned char *bytes, size_t size, unsigned key)
-{
-	for (size_t i = 0; i < size; i++)
-		bytes[i] = (unsigned char)(key * 41 + i * 7 + (i >> 8) * 3);
-}
-
-static bool is_filled(const void *bytes, size_t size, unsigned key)
-{
-	const unsigned char *at = bytes;
-
-	for (size_t i = 0; i < size; i++)
-		if (at[i] != (unsigned char)(key * 41 + i * 7 + (i >> 8) * 3))
-			return false;
-	return true;
-}
-
-static struct rd_tag tag_of(unsigned key)
-{
-	struct rd_tag tag;
-
-	memset(&tag, (int)(key & 0xff), sizeof(tag));
-	return tag;
-}
-
-/* Commits message `key`; false: no room. */
-static bool commit(struct rd_link *link, unsigned key, size_t size)
-{
-	struct rd_tag tag = tag_of(key);
-	void *room = link->ops->reserve(link, size);
-
-	if (!room)
-		return false;
-	fill(room, size, key);
-	link->ops->commit(link, &tag, size);
-	return true;
-}
-
 /* Waits for message `key`, which may land in `into`, and checks it. Returns where it was shown. */
-static const void *take(struct rank *rank, unsigned key, size_t size, void *into, size_t into_size)
+static const void *rank_take(
+	struct rank *rank, unsigned key, size_t size, void *into, size_t into_size)
 {
 	struct rd_tag tag = tag_of(key);
 	struct rd_message message = { 0 };
@@ -211,13 +166,13 @@ static const void *take(struct rank *rank, unsigned key, size_t size, void *into
 	AWAIT(rank->link->ops->recv(rank->link, into, into_size, &message), rank_advance(rank));
 	cr_assert_eq(message.size, size, "message %u: %zu bytes, not %zu", key, message.size, size);
 	cr_assert(memcmp(message.tag, &tag, sizeof(tag)) == 0, "tag of message %u", key);
-	cr_assert(is_filled(message.data, size, key), "payload of message %u", key);
+	cr_assert(intact(message.data, size, key) == size, "payload of message %u", key);
 	cr_assert(message.data == into || (uintptr_t)message.data % 8 == 0);
 	rank->link->ops->release(rank->link);
 	return message.data;
 }
 
-static bool has_message(struct rank *rank)
+static bool rank_has_message(struct rank *rank)
 {
 	struct rd_message message;
 
@@ -385,14 +340,14 @@ static void staged_fails(struct staged *staged, int error, const char *story)
 	AWAIT(link->error, rank_advance(&staged->rank));
 	cr_assert_eq(link->error, error, "%s", rondo_error_name(link->error));
 	cr_assert_str_eq(link->story, story);
-	cr_assert(!has_message(&staged->rank));
+	cr_assert(!rank_has_message(&staged->rank));
 	cr_assert_null(link->ops->reserve(link, 8));
 }
 
 /* The same, while the layer above waits for a message. */
 static void staged_recv_fails(struct staged *staged, int error, const char *story)
 {
-	AWAIT(staged->rank.link->error, cr_assert(!has_message(&staged->rank)));
+	AWAIT(staged->rank.link->error, cr_assert(!rank_has_message(&staged->rank)));
 	staged_fails(staged, error, story);
 }
 
@@ -525,10 +480,10 @@ static void try_address(const char *address)
 	struct pair pair;
 
 	pair_open(&pair, address);
-	cr_assert(commit(pair.zero.link, 1, 1000));
-	cr_assert(commit(pair.one.link, 2, PIECE));
-	take(&pair.one, 1, 1000, NULL, 0);
-	take(&pair.zero, 2, PIECE, NULL, 0);
+	cr_assert(offer(pair.zero.link, 1, 1000));
+	cr_assert(offer(pair.one.link, 2, PIECE));
+	rank_take(&pair.one, 1, 1000, NULL, 0);
+	rank_take(&pair.zero, 2, PIECE, NULL, 0);
 	pair_close(&pair);
 }
 
@@ -652,8 +607,8 @@ static void meet_by_second(int first)
 			close(fd);
 		pair_advance(&pair);
 	});
-	cr_assert(commit(pair.one.link, 1, 1000));
-	take(&pair.zero, 1, 1000, NULL, 0);
+	cr_assert(offer(pair.one.link, 1, 1000));
+	rank_take(&pair.zero, 1, 1000, NULL, 0);
 	pair_close(&pair);
 	close(first);
 }
@@ -750,7 +705,7 @@ Test(tcp, a_listener_that_says_nothing_blocks_nobody, .timeout = 60)
 	for (int i = 0; i < 1000; i++)
 		rank_advance(&rank);
 	cr_assert(!rank.link->ready && !rank.link->error, "%s", rank.link->story);
-	cr_assert(!has_message(&rank));
+	cr_assert(!rank_has_message(&rank));
 	cr_assert_null(rank.link->ops->reserve(rank.link, 1));
 	close(fd);
 	rank_close(&rank);
@@ -888,17 +843,6 @@ Test(tcp, a_second_connection_for_a_link_is_turned_away, .timeout = 60)
 	staged_close(&staged);
 }
 
-static int open_files(void)
-{
-	DIR *directory = opendir("/proc/self/fd");
-	int count = 0;
-
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
-}
-
 Test(tcp, silent_strangers_are_few_and_in_nobodys_way, .timeout = 60)
 {
 	enum { STRANGERS = 200 };
@@ -907,7 +851,7 @@ Test(tcp, silent_strangers_are_few_and_in_nobodys_way, .timeout = 60)
 
 	cr_assert_eq(rank_listen(&zero, 0, "127.0.0.1", ""), 0);
 	cr_assert_eq(rank_listen(&one, 1, "127.0.0.1", ""), 0);
-	before = open_files();
+	before = contract_open_files();
 	for (int i = 0; i < STRANGERS; i++) {
 		fds[i] = fake_connect(&zero);
 		/* Some say half a hello. */
@@ -919,11 +863,12 @@ Test(tcp, silent_strangers_are_few_and_in_nobodys_way, .timeout = 60)
 	AWAIT(zero.link->ready && one.link->ready, (rank_advance(&zero), rank_advance(&one)));
 	for (int i = 0; i < 1000; i++)
 		rank_advance(&zero);
-	cr_assert(open_files() - before - STRANGERS < 80, "%d", open_files() - before - STRANGERS);
+	cr_assert(contract_open_files() - before - STRANGERS < 80, "%d",
+		contract_open_files() - before - STRANGERS);
 	for (int i = 0; i < STRANGERS; i++)
 		close(fds[i]);
 	/* Those that leave make room. */
-	AWAIT(open_files() - before == 2, rank_advance(&zero));
+	AWAIT(contract_open_files() - before == 2, rank_advance(&zero));
 	rank_close(&zero);
 	rank_close(&one);
 }
@@ -1052,7 +997,7 @@ Test(tcp, a_reset_amid_a_large_message_says_so, .timeout = 60)
 	staged_open(&staged);
 	fake_message(bytes, 0, 1, PIECE);
 	fake_write(staged.fd, bytes, 10000);
-	cr_assert(!has_message(&staged.rank));
+	cr_assert(!rank_has_message(&staged.rank));
 	staged_reset(&staged);
 	staged_recv_fails(&staged, RONDO_BROKEN, "reset the connection");
 	staged_close(&staged);
@@ -1074,17 +1019,17 @@ Test(tcp, what_came_before_the_end_is_received_first, .timeout = 60)
 	for (int i = 0; i < 1000; i++)
 		rank_advance(&staged.rank);
 	cr_assert_eq(staged.rank.link->error, 0);
-	take(&staged.rank, 1, 100, NULL, 0);
+	rank_take(&staged.rank, 1, 100, NULL, 0);
 	for (int i = 0; i < 1000; i++)
 		rank_advance(&staged.rank);
 	cr_assert_eq(staged.rank.link->error, 0);
-	take(&staged.rank, 2, 0, NULL, 0);
+	rank_take(&staged.rank, 2, 0, NULL, 0);
 	/* Nor does one that is being looked at go away. */
-	cr_assert(has_message(&staged.rank));
+	cr_assert(rank_has_message(&staged.rank));
 	for (int i = 0; i < 1000; i++)
 		rank_advance(&staged.rank);
 	cr_assert_eq(staged.rank.link->error, 0);
-	take(&staged.rank, 3, 333, NULL, 0);
+	rank_take(&staged.rank, 3, 333, NULL, 0);
 	staged_fails(&staged, RONDO_BROKEN, "closed its connection");
 	staged_close(&staged);
 }
@@ -1110,7 +1055,7 @@ Test(tcp, what_a_dead_peer_left_can_be_had, .timeout = 60)
 
 	staged_open(&staged);
 	staged_go_deaf(&staged, bytes);
-	take(&staged.rank, 1, 100, NULL, 0);
+	rank_take(&staged.rank, 1, 100, NULL, 0);
 	AWAIT(staged.rank.link->error, rank_advance(&staged.rank));
 	cr_assert_eq(staged.rank.link->error, RONDO_BROKEN);
 	staged_close(&staged);
@@ -1205,17 +1150,17 @@ Test(tcp, a_wanted_message_lands_in_place, .timeout = 60)
 		/* Before it comes, or after. */
 		if (key & 1)
 			cr_assert(!pair.one.link->ops->recv(pair.one.link, into, size, &message));
-		cr_assert(commit(pair.zero.link, key, size));
-		cr_assert_eq(take(&pair.one, key, size, into, size), into, "%zu bytes", size);
+		cr_assert(offer(pair.zero.link, key, size));
+		cr_assert_eq(rank_take(&pair.one, key, size, into, size), into, "%zu bytes", size);
 	}
 	/* One that has company, of another size than wanted, is shown where it lies. */
 	for (unsigned key = 0; key < 90; key++) {
-		cr_assert(commit(pair.zero.link, key, 8));
-		cr_assert(commit(pair.zero.link, key + 1, 777));
-		cr_assert(commit(pair.zero.link, key + 2, 10000));
-		cr_assert_neq(take(&pair.one, key, 8, into, sizes[key % 9]), into);
-		cr_assert_neq(take(&pair.one, key + 1, 777, into, sizes[key % 9]), into);
-		cr_assert_eq(take(&pair.one, key + 2, 10000, into, 10000), into);
+		cr_assert(offer(pair.zero.link, key, 8));
+		cr_assert(offer(pair.zero.link, key + 1, 777));
+		cr_assert(offer(pair.zero.link, key + 2, 10000));
+		cr_assert_neq(rank_take(&pair.one, key, 8, into, sizes[key % 9]), into);
+		cr_assert_neq(rank_take(&pair.one, key + 1, 777, into, sizes[key % 9]), into);
+		cr_assert_eq(rank_take(&pair.one, key + 2, 10000, into, 10000), into);
 	}
 	pair_close(&pair);
 	free(into);
@@ -1273,10 +1218,10 @@ Test(tcp, a_stream_may_be_cut_anywhere, .timeout = 120)
 			got = send(staged.fd, stream + sent, part, MSG_DONTWAIT);
 			sent += got > 0 ? (size_t)got : 0;
 		}
-		take(&staged.rank, i, sizes[i], place, wanted);
+		rank_take(&staged.rank, i, sizes[i], place, wanted);
 		cr_assert_eq(message.data == into, place && wanted == sizes[i]);
 	}
-	cr_assert(!has_message(&staged.rank));
+	cr_assert(!rank_has_message(&staged.rank));
 	staged_close(&staged);
 	free(stream);
 	free(into);
@@ -1306,7 +1251,7 @@ Test(tcp, a_slow_reader_gets_every_byte, .timeout = 120)
 			struct rd_tag tag = tag_of(posted);
 
 			fill(memory + posted * 7000, size, posted);
-			if (posted % 3 == 0 ? !commit(link, posted, size)
+			if (posted % 3 == 0 ? !offer(link, posted, size)
 					    : !link->ops->send(
 						      link, &tag, memory + posted * 7000, size)) {
 				was_full = true;
@@ -1338,13 +1283,13 @@ static void *read_slowly(void *argument)
 	struct rank *rank = argument;
 	struct rd_message message;
 	uintptr_t taken = 0;
-	int64_t deadline = now_ms() + WAIT_MS;
+	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
 
 	while (now_ms() < deadline && !rank->link->error) {
 		rank_advance(rank);
 		if (!rank->link->ops->recv(rank->link, NULL, 0, &message))
 			continue;
-		if (!is_filled(message.data, message.size, (unsigned)taken))
+		if (intact(message.data, message.size, taken) != message.size)
 			break;
 		taken++;
 		rank->link->ops->release(rank->link);
@@ -1361,12 +1306,12 @@ Test(tcp, closing_waits_for_a_reader, .timeout = 60)
 
 	pair_open(&pair, "127.0.0.1");
 	for (int full = 0; full < 100; full++) {
-		while (commit(pair.zero.link, sent, PIECE))
+		while (offer(pair.zero.link, sent, PIECE))
 			sent++;
 		rank_advance(&pair.zero);
 	}
 	/* What the peer never read must not spoil it. */
-	cr_assert(commit(pair.one.link, 0, 100));
+	cr_assert(offer(pair.one.link, 0, 100));
 	cr_assert_eq(pthread_create(&thread, NULL, read_slowly, &pair.one), 0);
 	rank_close(&pair.zero);
 	pthread_join(thread, &taken);
@@ -1379,11 +1324,11 @@ Test(tcp, closing_waits_for_a_reader, .timeout = 60)
 Test(tcp, closing_does_not_wait_long_for_one_who_does_not_read, .timeout = 60)
 {
 	struct pair pair;
-	int64_t start;
+	uint64_t start;
 
 	pair_open(&pair, "127.0.0.1");
 	for (int full = 0; full < 100; full++) {
-		while (commit(pair.zero.link, 1, PIECE))
+		while (offer(pair.zero.link, 1, PIECE))
 			;
 		rank_advance(&pair.zero);
 	}
@@ -1402,12 +1347,12 @@ Test(tcp, no_more_is_read_than_there_is_room_for, .timeout = 60)
 
 	pair_open_for(&pair, "127.0.0.1", LEAST);
 	for (unsigned key = 0; key < MESSAGES; key++)
-		cr_assert(commit(pair.one.link, key, LEAST));
+		cr_assert(offer(pair.one.link, key, LEAST));
 	for (unsigned key = 0; key < MESSAGES; key++) {
 		AWAIT(pair.zero.link->ops->recv(pair.zero.link, NULL, 64 * LEAST, &message),
 			rank_advance(&pair.one));
 		cr_assert_eq(message.size, LEAST);
-		cr_assert(is_filled(message.data, LEAST, key));
+		cr_assert(intact(message.data, LEAST, key) == LEAST);
 		pair.zero.link->ops->release(pair.zero.link);
 	}
 	pair_close(&pair);
@@ -1420,7 +1365,7 @@ static void sleep_until_woken(struct rank *rank)
 {
 	struct epoll_event event;
 
-	cr_assert_eq(epoll_wait(rank->local.epoll_fd, &event, 1, WAIT_MS), 1, "nobody rang");
+	cr_assert_eq(epoll_wait(rank->local.epoll_fd, &event, 1, PARTY_WAIT_MS), 1, "nobody rang");
 	rd_transport_tcp.disarm(rank->endpoint);
 }
 
@@ -1428,7 +1373,7 @@ static void *send_one(void *argument)
 {
 	struct rank *rank = argument;
 
-	commit(rank->link, 5, 100);
+	offer(rank->link, 5, 100);
 	return NULL;
 }
 
@@ -1444,7 +1389,7 @@ static void staged_hang_up(struct staged *staged)
 	struct pollfd end = { .fd = fake_peer(staged->fd), .events = POLLRDHUP };
 
 	close(staged->fd);
-	cr_assert_eq(poll(&end, 1, WAIT_MS), 1);
+	cr_assert_eq(poll(&end, 1, PARTY_WAIT_MS), 1);
 }
 
 Test(tcp, arming_has_heard_all_news, .timeout = 60)
@@ -1474,7 +1419,7 @@ Test(tcp, arming_takes_in_what_lies_there, .timeout = 60)
 	AWAIT(pair.one.link->sent == 1,
 		(rd_transport_tcp.arm(pair.zero.endpoint),
 			rd_transport_tcp.disarm(pair.zero.endpoint), rank_advance(&pair.one)));
-	take(&pair.zero, 1, LARGE, NULL, 0);
+	rank_take(&pair.zero, 1, LARGE, NULL, 0);
 	pair_close(&pair);
 	free(memory);
 }
@@ -1582,7 +1527,7 @@ Test(tcp, a_sleeper_is_woken_by_a_message_and_by_the_end, .timeout = 60)
 
 Test(tcp, leaves_nothing_to_children_and_nothing_behind, .timeout = 60)
 {
-	int before = open_files();
+	int before = contract_open_files();
 	struct pair pair;
 	struct staged staged;
 
@@ -1599,7 +1544,7 @@ Test(tcp, leaves_nothing_to_children_and_nothing_behind, .timeout = 60)
 	staged_open(&staged);
 	close(fake_connect(&staged.rank));
 	staged_close(&staged);
-	cr_assert_eq(open_files(), before);
+	cr_assert_eq(contract_open_files(), before);
 }
 
 /* ---- Two threads --------------------------------------------------------------------------- */
@@ -1625,7 +1570,7 @@ static void *run(void *argument)
 			sent++;
 		if (link->ops->recv(link, taken % 3 ? into : NULL, PIECE - taken % 2, &message)) {
 			if (message.size != PIECE - taken % 2 ||
-				!is_filled(message.data, message.size, 3))
+				intact(message.data, message.size, 3) != message.size)
 				break;
 			taken++;
 			link->ops->release(link);
