@@ -1,0 +1,285 @@
+/*
+ * Each step of each right plan is changed in each of these ways. The checker must refuse the
+ * mutant; where it does not, the mutant must be right on real numbers all the same.
+ */
+#include <criterion/criterion.h>
+
+#include "checker.h"
+#include "spoiled.h"
+
+enum change {
+	PEER,
+	TO,
+	CHUNK,
+	OTHER,
+	KIND,
+	LAST,
+	FROM,
+	FROM_MEMORY,
+	INTO,
+	INTO_MEMORY,
+	SENDER,
+	DROP,
+	SWAP, /* with the next */
+	CHANGES
+};
+
+static const char *const change_names[CHANGES] = { "peer", "to", "chunk", "other", "kind", "last",
+	"from", "from memory", "into", "into memory", "sender", "drop", "swap" };
+
+static bool is_direct(const struct rd_step *step)
+{
+	return step->kind == RD_STEP_FETCH || step->kind == RD_STEP_COMBINE ||
+	       step->kind == RD_STEP_SWAP || step->kind == RD_STEP_SPREAD;
+}
+
+/* Ways to make a change to a step: how many values there are to go round. */
+static int ways(const struct rd_plan *plan, int i, enum change change)
+{
+	const struct rd_step *step = &plan->steps[i];
+
+	switch (change) {
+	case PEER:
+		return rd_step_takes(step) || step->kind == RD_STEP_FETCH ||
+				       step->kind == RD_STEP_SWAP || step->kind == RD_STEP_SPREAD
+			       ? plan->problem.size
+			       : 0;
+	case TO:
+		if (step->kind == RD_STEP_COMBINE)
+			return plan->problem.size + 1;
+		return rd_step_puts(step) ? plan->problem.size : 0;
+	case CHUNK:
+		return step->kind == RD_STEP_FLUSH ? 0 : rd_blocks(&plan->problem) * plan->parts;
+	case OTHER:
+		return step->kind == RD_STEP_SWAP ? rd_blocks(&plan->problem) * plan->parts : 0;
+	case KIND:
+		return RD_STEP_SPREAD + 1;
+	case LAST:
+		return rd_step_reduces(step) || step->kind == RD_STEP_COMBINE ? 2 : 0;
+	case FROM:
+		/* An input of another rank may have more chunks than ours. */
+		if (is_direct(step))
+			return rd_blocks(&plan->problem) * plan->parts + 1;
+		return rd_step_reads(step) ? rd_plan_chunks(plan, step->from.memory) : 0;
+	case FROM_MEMORY:
+		return rd_step_reads(step) || is_direct(step) ? RD_SCRATCH + 1 : 0;
+	case INTO:
+		if (is_direct(step))
+			return rd_blocks(&plan->problem) * plan->parts + 1;
+		return rd_step_writes(step) ? rd_plan_chunks(plan, step->into.memory) : 0;
+	case INTO_MEMORY:
+		return rd_step_receives(step) || step->kind == RD_STEP_COPY || is_direct(step)
+			       ? RD_SCRATCH + 1
+			       : 0;
+	case SENDER:
+		return step->kind == RD_STEP_FLUSH ? plan->step_count : 0;
+	case DROP:
+		return 2;
+	default:
+		return i + 1 < plan->step_count ? 2 : 0;
+	}
+}
+
+static int turned(int value, int way, int values)
+{
+	return (value + way) % values;
+}
+
+/* way: 1 to ways() - 1; 0 would leave the step as it is. */
+static void mutate(struct rd_plan *plan, int i, enum change change, int way)
+{
+	struct rd_step *step = &plan->steps[i];
+	int values = ways(plan, i, change);
+
+	switch (change) {
+	case PEER:
+		step->peer = turned(step->peer, way, values);
+		break;
+	case TO:
+		if (step->kind == RD_STEP_COMBINE)
+			step->to = turned(step->to + 1, way, values) - 1;
+		else
+			step->to = turned(step->to, way, values);
+		break;
+	case CHUNK:
+		step->chunk = turned(step->chunk, way, values);
+		break;
+	case OTHER:
+		step->other = turned(step->other, way, values);
+		break;
+	case KIND:
+		step->kind = turned(step->kind, way, values);
+		break;
+	case LAST:
+		step->last = !step->last;
+		break;
+	case FROM:
+		step->from.chunk = turned(step->from.chunk, way, values);
+		break;
+	case FROM_MEMORY:
+		step->from.memory = turned(step->from.memory, way, values);
+		break;
+	case INTO:
+		step->into.chunk = turned(step->into.chunk, way, values);
+		break;
+	case INTO_MEMORY:
+		step->into.memory = turned(step->into.memory, way, values);
+		break;
+	case SENDER:
+		step->sender = turned(step->sender, way, values);
+		break;
+	case DROP:
+		drop_step(plan, i);
+		break;
+	default:
+		swap_steps(plan, i);
+	}
+}
+
+static bool runs_right(struct world *world, bool zero_copy, uint64_t seed)
+{
+	struct rd_simulation set = {
+		.size = world->size,
+		.channels = 2,
+		.piece_size = 64,
+		.slots = 2,
+		.zero_copy = zero_copy,
+		.seed = seed,
+		.latency_ns = 1000,
+		.jitter_ns = 100000,
+		.dead_rank = -1,
+	};
+	struct rd_simulated simulated;
+	bool right = !world_simulate(world, &set, &simulated);
+
+	for (int rank = 0; rank < world->size && simulated.errors; rank++)
+		right &= !simulated.errors[rank];
+	rd_simulated_finish(&simulated);
+	return right && world_is_right(world);
+}
+
+/* Nobody may get out of a barrier that one rank never enters. */
+static bool waits_for_everyone(struct world *world)
+{
+	struct rd_simulation set = {
+		.size = world->size, .channels = 1, .piece_size = 64, .slots = 2, .latency_ns = 1000
+	};
+	bool all_failed = true;
+
+	for (int absent = 0; absent < world->size; absent++) {
+		struct rd_simulated simulated;
+
+		set.dead_rank = absent;
+		world_simulate(world, &set, &simulated);
+		for (int rank = 0; rank < world->size; rank++)
+			all_failed &= simulated.errors[rank] != 0;
+		rd_simulated_finish(&simulated);
+	}
+	return all_failed;
+}
+
+/* The world's memory is laid out anew for each run: in place the input does not survive. */
+static void lay_out_again(struct world *world, bool in_place)
+{
+	world->in_place = in_place;
+	for (int rank = 0; rank < world->size; rank++) {
+		free(world->memory[2 * rank]);
+		free(world->memory[2 * rank + 1]);
+		world_lay_out(world, rank);
+	}
+}
+
+static bool is_right_on_numbers(struct world *world)
+{
+	for (int times = 0; times < 16; times++) {
+		lay_out_again(world, times & 1);
+		if (!runs_right(world, times >> 1 & 1, times))
+			return false;
+	}
+	return world->collective != RD_BARRIER || waits_for_everyone(world);
+}
+
+/* Two steps that do not meet may change places, nothing is averaged in a barrier, and what is
+   passed on may be stored as well where nobody looks; and of two ranks, who spreads what is the
+   other's fetches it. All else is wrong, whatever numbers come of it. */
+static bool may_be_accepted(
+	const struct world *world, enum change change, const struct rd_step *original)
+{
+	return change == SWAP || (change == LAST && world->collective == RD_BARRIER) ||
+	       (change == KIND && world->size == 2 &&
+		       (original->kind == RD_STEP_SPREAD || original->kind == RD_STEP_FETCH)) ||
+	       (change == INTO_MEMORY && original->into.memory == RD_NOWHERE);
+}
+
+struct tally {
+	int mutants, accepted;
+};
+
+static void try_mutant(
+	struct world *world, int rank, int i, enum change change, int way, struct tally *tally)
+{
+	struct rd_plan *plan = world->plans[rank];
+	struct rd_step saved[256];
+	int step_count = plan->step_count;
+
+	memcpy(saved, plan->steps, step_count * sizeof(*saved));
+	mutate(plan, i, change, way);
+	tally->mutants++;
+	if (!rd_check_plans(world->plans, world->size)) {
+		tally->accepted++;
+		cr_expect(may_be_accepted(world, change, &saved[i]),
+			"accepted: %s of %d, rank %d, step %d, %s",
+			rd_collective_name(world->collective), world->size, rank, i,
+			change_names[change]);
+		cr_expect(is_right_on_numbers(world),
+			"accepted: %s of %d, root %d, rank %d, step %d, %s changed by %d: %s",
+			rd_collective_name(world->collective), world->size, world->root, rank, i,
+			change_names[change], way, world->story);
+	}
+	memcpy(plan->steps, saved, step_count * sizeof(*saved));
+	plan->step_count = step_count;
+}
+
+static void try_mutants_of(struct world *world, struct tally *tally)
+{
+	for (int rank = 0; rank < world->size; rank++)
+		for (int i = 0; i < world->plans[rank]->step_count; i++)
+			for (int change = 0; change < CHANGES; change++)
+				for (int way = 1; way < ways(world->plans[rank], i, change); way++)
+					try_mutant(world, rank, i, change, way, tally);
+}
+
+static void try_mutants(const struct rd_algorithm *algorithm, enum rd_collective collective,
+	int size, int root, struct tally *tally)
+{
+	struct world world = { .collective = collective,
+		.size = size,
+		.root = root,
+		.type = RONDO_I64,
+		.op = RONDO_AVG,
+		.count = collective == RD_BARRIER ? 0 : 50 };
+	struct rd_problem problem;
+
+	if (collective == RD_TRANSFER)
+		world.target = rd_wrap(root + 1, size);
+	problem = world_problem(&world, 0);
+	if (!rd_algorithm_can(algorithm, &problem))
+		return;
+	cr_assert(world_create(&world, algorithm->name), "%s", rondo_last_error());
+	cr_assert(is_right_on_numbers(&world), "%s", world.story);
+	try_mutants_of(&world, tally);
+	world_destroy(&world);
+}
+
+Test(checker, refuses_every_mutant_of_a_right_plan_that_gives_wrong_numbers, .timeout = 120)
+{
+	struct tally tally = { 0 };
+
+	for (int i = 0; rd_algorithms[i]; i++)
+		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
+			for (int size = 2; size <= 5; size++)
+				for (int root = 0; root < size; root += size - 1)
+					try_mutants(rd_algorithms[i], c, size, root, &tally);
+	cr_expect_gt(tally.mutants, 10000);
+	cr_expect_lt(tally.accepted, tally.mutants / 20, "%d of %d", tally.accepted, tally.mutants);
+}
