@@ -216,17 +216,6 @@ static int check_direct(const struct rd_plan *plan, int i)
 	return err;
 }
 
-static bool is_direct(const struct rd_step *step)
-{
-	return step->kind == RD_STEP_FETCH || step->kind == RD_STEP_COMBINE ||
-	       step->kind == RD_STEP_SWAP || step->kind == RD_STEP_SPREAD;
-}
-
-static bool is_signal(const struct rd_step *step)
-{
-	return step->kind == RD_STEP_SIGNAL || step->kind == RD_STEP_AWAIT;
-}
-
 static int check_step(const struct rd_plan *plan, int i)
 {
 	const struct rd_step *step = &plan->steps[i];
@@ -239,9 +228,9 @@ static int check_step(const struct rd_plan *plan, int i)
 			plan->problem.rank, i);
 	if (step->kind == RD_STEP_FLUSH)
 		return check_flush(plan, i);
-	if ((is_signal(step) || is_direct(step)) && !plan->mapped)
+	if ((rd_step_is_signal(step) || rd_step_is_direct(step)) && !plan->mapped)
 		return rd_step_wrong(plan, i, "its algorithm is not marked `mapped`");
-	if (is_signal(step))
+	if (rd_step_is_signal(step))
 		return check_signal(plan, i);
 	if (step->chunk < 0 || step->chunk >= rd_blocks(&plan->problem) * plan->parts)
 		return rd_step_wrong(plan, i, "there is no such chunk");
@@ -250,7 +239,7 @@ static int check_step(const struct rd_plan *plan, int i)
 			rd_collective_name(plan->problem.collective));
 	if (step->last && !reduces)
 		return rd_step_wrong(plan, i, "`last` stands on a step that reduces nothing");
-	if (is_direct(step))
+	if (rd_step_is_direct(step))
 		return check_direct(plan, i);
 	if (rd_step_receives(step))
 		err = check_peer(plan, i, step->peer);
@@ -755,7 +744,7 @@ static int check_left_over(struct check *check)
 			continue;
 		step = oldest(pipe)->step;
 		return rd_step_wrong(plan, step, "rank %d has finished and never %s it", pipe->to,
-			is_signal(&plan->steps[step]) ? "awaits" : "receives");
+			rd_step_is_signal(&plan->steps[step]) ? "awaits" : "receives");
 	}
 	return 0;
 }
@@ -793,8 +782,8 @@ static int deadlock(struct check *check, int rank)
 		if (finished(&check->runners[next]))
 			return rd_step_wrong(runner->plan, runner->step,
 				"rank %d has finished and never %s it", next,
-				is_signal(&runner->plan->steps[runner->step]) ? "signals"
-									      : "sends");
+				rd_step_is_signal(&runner->plan->steps[runner->step]) ? "signals"
+										      : "sends");
 		runner->queued = true;
 		rank = next;
 	}

@@ -141,6 +141,18 @@ static inline bool rd_step_takes(const struct rd_step *step)
 	return rd_step_receives(step) || step->kind == RD_STEP_AWAIT;
 }
 
+static inline bool rd_step_is_signal(const struct rd_step *step)
+{
+	return step->kind == RD_STEP_SIGNAL || step->kind == RD_STEP_AWAIT;
+}
+
+/* Whether it reaches into other ranks' memory. */
+static inline bool rd_step_is_direct(const struct rd_step *step)
+{
+	return step->kind == RD_STEP_FETCH || step->kind == RD_STEP_COMBINE ||
+	       step->kind == RD_STEP_SWAP || step->kind == RD_STEP_SPREAD;
+}
+
 /* Whether a SPREAD of this plan writes to the output of `rank`. */
 static inline bool rd_spread_reaches(
 	const struct rd_plan *plan, const struct rd_step *step, int rank)

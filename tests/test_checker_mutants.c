@@ -27,12 +27,6 @@ enum change {
 static const char *const change_names[CHANGES] = { "peer", "to", "chunk", "other", "kind", "last",
 	"from", "from memory", "into", "into memory", "sender", "drop", "swap" };
 
-static bool is_direct(const struct rd_step *step)
-{
-	return step->kind == RD_STEP_FETCH || step->kind == RD_STEP_COMBINE ||
-	       step->kind == RD_STEP_SWAP || step->kind == RD_STEP_SPREAD;
-}
-
 /* Ways to make a change to a step: how many values there are to go round. */
 static int ways(const struct rd_plan *plan, int i, enum change change)
 {
@@ -58,17 +52,18 @@ static int ways(const struct rd_plan *plan, int i, enum change change)
 		return rd_step_reduces(step) || step->kind == RD_STEP_COMBINE ? 2 : 0;
 	case FROM:
 		/* An input of another rank may have more chunks than ours. */
-		if (is_direct(step))
+		if (rd_step_is_direct(step))
 			return rd_blocks(&plan->problem) * plan->parts + 1;
 		return rd_step_reads(step) ? rd_plan_chunks(plan, step->from.memory) : 0;
 	case FROM_MEMORY:
-		return rd_step_reads(step) || is_direct(step) ? RD_SCRATCH + 1 : 0;
+		return rd_step_reads(step) || rd_step_is_direct(step) ? RD_SCRATCH + 1 : 0;
 	case INTO:
-		if (is_direct(step))
+		if (rd_step_is_direct(step))
 			return rd_blocks(&plan->problem) * plan->parts + 1;
 		return rd_step_writes(step) ? rd_plan_chunks(plan, step->into.memory) : 0;
 	case INTO_MEMORY:
-		return rd_step_receives(step) || step->kind == RD_STEP_COPY || is_direct(step)
+		return rd_step_receives(step) || step->kind == RD_STEP_COPY ||
+				       rd_step_is_direct(step)
 			       ? RD_SCRATCH + 1
 			       : 0;
 	case SENDER:
