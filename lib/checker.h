@@ -29,8 +29,4 @@ int rd_check_plans(struct rd_plan *const *plans, int size);
 int rd_check_algorithm(const struct rd_algorithm *algorithm, enum rd_collective collective,
 	int size, int root, int target, const struct rd_layout *layout);
 
-/* Of a HOLD or MERGE, whether it stands where one may: one message of each other rank is held,
-   right before they are merged. 0 for any other step. For who runs plans that are not proved. */
-int rd_check_merge(const struct rd_plan *plan, int step);
-
 #endif

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "checker.h"
 #include "error.h"
 #include "event.h"
+#include "fields.h"
 
 #define NOISE 0xa5
 
