@@ -24,12 +24,12 @@
 /* An executor begins chunks at multiples of this (exec.c). */
 #define ALIGNMENT 64
 
-static int64_t most(int64_t a, int64_t b)
+static int64_t longer(int64_t a, int64_t b)
 {
 	return a > b ? a : b;
 }
 
-static int64_t least(int64_t a, int64_t b)
+static int64_t shorter(int64_t a, int64_t b)
 {
 	return a < b ? a : b;
 }
@@ -37,6 +37,7 @@ static int64_t least(int64_t a, int64_t b)
 /* One step of one rank, with all that its price depends on. */
 struct note {
 	enum rd_step_kind kind;
+	bool puts, takes, receives; /* a message, as the step does */
 	bool stores; /* a value that is passed on is stored here as well */
 	bool lies; /* what it sends lies in the user's memory, and may be sent from there, */
 	bool wanted; /* but is wanted back at once */
@@ -87,6 +88,12 @@ struct core {
 	int last; /* the rank that it ran last; -1: none yet */
 	int64_t free_ns;
 };
+
+/* What puts the message that this one takes; NULL: it takes none, or that is not known. */
+static const struct note *put_of(const struct rd_score *score, const struct note *note)
+{
+	return note->takes && note->sender >= 0 ? &score->notes[note->sender] : NULL;
+}
 
 /* ---- Making it ------------------------------------------------------------------------------ */
 
@@ -140,13 +147,16 @@ static struct note note_of(const struct rd_plan *plan, int index, int first)
 	int rank = problem->rank;
 	struct note note = { .kind = step->kind, .sender = -1 };
 
+	note.puts = rd_step_puts(step);
+	note.takes = rd_step_takes(step);
+	note.receives = rd_step_receives(step);
 	note.stores = step->into.memory != RD_NOWHERE;
 	note.lies = is_users(step->kind == RD_STEP_SEND ? step->from : step->into);
 	note.wanted = is_wanted_back(plan, index);
 	note.fresh = may_be_overwritten(step);
-	if (rd_step_takes(step) || step->kind == RD_STEP_FETCH || step->kind == RD_STEP_SWAP)
+	if (note.takes || step->kind == RD_STEP_FETCH || step->kind == RD_STEP_SWAP)
 		note.from = class_of(problem, rank, step->peer);
-	if (rd_step_puts(step)) {
+	if (note.puts) {
 		note.to = class_of(problem, rank, step->to);
 		note.taker = step->to;
 	}
@@ -274,11 +284,12 @@ static int fill_score(
 	int at = 0;
 
 	for (int i = 0; i < score->voice_count; i++) {
-		int rank = rank_of(score, i);
+		int rank = rank_of(score, i), peers;
 
 		score->voices[i] =
 			(struct voice){ at, plans[rank]->step_count, host_of(problem, rank) };
-		score->peers = (int)most(score->peers, count_peers(plans[rank]));
+		peers = count_peers(plans[rank]);
+		score->peers = peers > score->peers ? peers : score->peers;
 		for (int k = 0; k < plans[rank]->step_count; k++)
 			score->notes[at++] = note_of(plans[rank], k, score->voices[i].first);
 	}
@@ -391,8 +402,8 @@ static struct tariff tariff_of(const struct rd_costs *costs, enum rd_dealing dea
 	tariff.reach_ns = tariff.copied[RD_NEAR].recv_ns - tariff.empty[RD_NEAR].recv_ns;
 	/* A single copy is as good, but for the call that makes it. */
 	if (costs->links[RD_NEAR].lends && slice >= costs->links[RD_NEAR].posts_min)
-		tariff.reach_ns = least(tariff.reach_ns, tariff.posted[RD_NEAR].recv_ns);
-	tariff.reach_ns = most(tariff.copy_ns, tariff.reach_ns);
+		tariff.reach_ns = shorter(tariff.reach_ns, tariff.posted[RD_NEAR].recv_ns);
+	tariff.reach_ns = longer(tariff.copy_ns, tariff.reach_ns);
 	return tariff;
 }
 
@@ -424,7 +435,7 @@ static int64_t recv_ns(const struct tariff *tariff, const struct note *note, con
 		return tariff->posted[note->from].recv_ns * (put->fresh ? FRESH : 2) / 2 +
 		       (reduces ? tariff->reduce_ns : 0);
 	return tariff->copied[note->from].recv_ns +
-	       (reduces ? most(0, tariff->reduce_ns - tariff->copy_ns) : 0);
+	       (reduces ? longer(0, tariff->reduce_ns - tariff->copy_ns) : 0);
 }
 
 /* A value that came in goes out again: from memory where the link sends from there, else it is
@@ -465,17 +476,11 @@ static int64_t note_ns(
 	case RD_STEP_COMBINE:
 		/* All inputs but our own come from elsewhere, and all outputs but our own go there.
 		 */
-		return (size - 1) * most(tariff->reduce_ns, tariff->reach_ns) + tariff->copy_ns +
+		return (size - 1) * longer(tariff->reduce_ns, tariff->reach_ns) + tariff->copy_ns +
 		       (note->outs - 1) * tariff->reach_ns;
 	default:
 		return 0;
 	}
-}
-
-static bool puts_message(const struct note *note)
-{
-	return note->kind == RD_STEP_SEND || note->kind == RD_STEP_FORWARD ||
-	       note->kind == RD_STEP_REDUCE_FORWARD || note->kind == RD_STEP_SIGNAL;
 }
 
 static int64_t flight_ns(const struct tariff *tariff, const struct note *note)
@@ -486,6 +491,14 @@ static int64_t flight_ns(const struct tariff *tariff, const struct note *note)
 				       : tariff->copied[note->to].flight_ns;
 }
 
+/* What it takes to make a copy of what was lent and is wanted back; 0: it was not lent. */
+static int64_t copy_lent_ns(const struct tariff *tariff, const struct note *put)
+{
+	if (!is_lent(tariff, put))
+		return 0;
+	return tariff->copied[put->to].send_ns - tariff->empty[put->to].send_ns;
+}
+
 /* ---- Playing -------------------------------------------------------------------------------- */
 
 /* A performance: some pieces of a score, at one tariff. */
@@ -494,7 +507,7 @@ struct performance {
 	const struct tariff *tariff;
 	int pieces;
 	int core_count, free_count; /* of the score's */
-	int64_t ends_ns[PLAYED_PIECES]; /* when the last rank was done with a piece */
+	int64_t *ends_ns; /* [pieces]: when the last rank was done with each */
 };
 
 static bool crowded(const struct performance *performance, int host)
@@ -553,7 +566,7 @@ static void put_message(struct performance *performance, int piece, int index, i
 	if (!player->waits || player->piece != piece ||
 		next_note(performance, taker)->sender != index)
 		return;
-	player->ready_ns = most(player->ready_ns, arrives);
+	player->ready_ns = longer(player->ready_ns, arrives);
 	release(performance, taker);
 }
 
@@ -562,16 +575,8 @@ static void finish_piece(struct performance *performance, struct player *player,
 {
 	int64_t *end = &performance->ends_ns[player->piece++];
 
-	*end = most(*end, now);
+	*end = longer(*end, now);
 	player->note = 0;
-}
-
-/* The note that puts the message which this one takes; NULL: it takes none. */
-static const struct note *taken_by(const struct performance *performance, const struct note *note)
-{
-	if (note->sender < 0 || note->kind == RD_STEP_FLUSH)
-		return NULL;
-	return &performance->score->notes[note->sender];
 }
 
 /* When its next note can begin; -1 where that is not known yet. */
@@ -580,7 +585,7 @@ static int64_t begin_ns(const struct performance *performance, int voice, int64_
 	const struct rd_score *score = performance->score;
 	const struct note *note = next_note(performance, voice);
 
-	if (!taken_by(performance, note))
+	if (!put_of(score, note))
 		return now;
 	return score->sent_ns[place_of(score, score->players[voice].piece, note->sender)];
 }
@@ -591,20 +596,18 @@ static int64_t take_back_ns(
 	const struct performance *performance, int piece, int sender, int64_t now)
 {
 	const struct rd_score *score = performance->score;
-	const struct tariff *tariff = performance->tariff;
-	const struct note *put = &score->notes[sender];
 	int64_t taken = score->taken_ns[place_of(score, piece, sender)];
 
-	if (!is_lent(tariff, put) || (taken >= 0 && taken <= now))
+	if (taken >= 0 && taken <= now)
 		return 0;
-	return tariff->copied[put->to].send_ns - tariff->empty[put->to].send_ns;
+	return copy_lent_ns(performance->tariff, &score->notes[sender]);
 }
 
 static int64_t play_note(struct performance *performance, int voice, int64_t now)
 {
 	const struct rd_score *score = performance->score;
 	const struct note *note = next_note(performance, voice);
-	const struct note *put = taken_by(performance, note);
+	const struct note *put = put_of(score, note);
 	int piece = score->players[voice].piece;
 
 	if (note->kind == RD_STEP_FLUSH && note->sender >= 0)
@@ -613,7 +616,7 @@ static int64_t play_note(struct performance *performance, int voice, int64_t now
 		now += note_ns(performance->tariff, note, put, score->size);
 	if (put)
 		score->taken_ns[place_of(score, piece, note->sender)] = now;
-	if (puts_message(note))
+	if (note->puts)
 		put_message(performance, piece, (int)(note - score->notes),
 			now + flight_ns(performance->tariff, note));
 	score->players[voice].note++;
@@ -638,10 +641,10 @@ static int64_t play_voice(struct performance *performance, int voice, int64_t no
 		/* With a core to itself it waits there; else it makes room for others. */
 		if (begin < 0 || (shares && begin > now)) {
 			player->waits = begin < 0;
-			player->ready_ns = most(begin, now);
+			player->ready_ns = longer(begin, now);
 			return now;
 		}
-		now = play_note(performance, voice, most(now, begin));
+		now = play_note(performance, voice, longer(now, begin));
 	}
 	return now;
 }
@@ -657,7 +660,7 @@ static bool next_turn(const struct performance *performance, int *voice, int *co
 			continue;
 		for (int k = 0; k < performance->core_count; k++) {
 			const struct core *place = &score->cores[k];
-			int64_t begin = most(place->free_ns, score->players[i].ready_ns);
+			int64_t begin = longer(place->free_ns, score->players[i].ready_ns);
 
 			/* To go on where it was costs nothing. */
 			if (place->last != i)
@@ -682,27 +685,33 @@ static void play_free(struct performance *performance)
 	}
 }
 
-/* False: nothing can go on, and not all is done. The plans are not sound, then. */
-static bool play(struct performance *performance)
+/* ends_ns: when the last rank was done with each piece. False: nothing can go on, and not all is
+   done. The plans are not sound, then. */
+static bool play(const struct rd_score *score, const struct tariff *tariff, int pieces,
+	int64_t ends_ns[PLAYED_PIECES])
 {
-	const struct rd_score *score = performance->score;
+	struct performance performance = {
+		.score = score, .tariff = tariff, .pieces = pieces, .ends_ns = ends_ns
+	};
 	int voice = 0, core = 0;
 	int64_t at = 0;
 
-	seat(performance);
-	for (size_t i = 0; i < (size_t)performance->pieces * score->note_count; i++)
+	seat(&performance);
+	for (size_t i = 0; i < (size_t)pieces * score->note_count; i++)
 		score->sent_ns[i] = score->taken_ns[i] = -1;
 	memset(score->players, 0, score->voice_count * sizeof(*score->players));
+	for (int piece = 0; piece < pieces; piece++)
+		ends_ns[piece] = 0;
 	for (int i = 0; i < score->voice_count; i++)
-		release(performance, i);
-	play_free(performance);
-	while (next_turn(performance, &voice, &core, &at)) {
+		release(&performance, i);
+	play_free(&performance);
+	while (next_turn(&performance, &voice, &core, &at)) {
 		score->cores[core].last = voice;
-		score->cores[core].free_ns = play_voice(performance, voice, at);
-		play_free(performance);
+		score->cores[core].free_ns = play_voice(&performance, voice, at);
+		play_free(&performance);
 	}
 	for (int i = 0; i < score->voice_count; i++)
-		if (!is_done(performance, i))
+		if (!is_done(&performance, i))
 			return false;
 	return true;
 }
@@ -715,10 +724,8 @@ static int64_t voice_ns(const struct rd_score *score, const struct tariff *tarif
 
 	for (int i = 0; i < score->voices[voice].count; i++) {
 		const struct note *note = &score->notes[score->voices[voice].first + i];
-		bool takes = note->sender >= 0 && note->kind != RD_STEP_FLUSH;
 
-		sum += note_ns(
-			tariff, note, takes ? &score->notes[note->sender] : NULL, score->size);
+		sum += note_ns(tariff, note, put_of(score, note), score->size);
 	}
 	return sum;
 }
@@ -727,11 +734,8 @@ static int takes_count(const struct rd_score *score, int voice)
 {
 	int count = 0;
 
-	for (int i = 0; i < score->voices[voice].count; i++) {
-		const struct note *note = &score->notes[score->voices[voice].first + i];
-
-		count += rd_step_takes(&(struct rd_step){ .kind = note->kind });
-	}
+	for (int i = 0; i < score->voices[voice].count; i++)
+		count += score->notes[score->voices[voice].first + i].takes;
 	return count;
 }
 
@@ -761,9 +765,9 @@ static int64_t busy_ns(const struct rd_score *score, const struct tariff *tariff
 	int64_t busiest = 0;
 
 	for (int i = 0; i < score->voice_count; i++)
-		busiest = most(busiest, voice_ns(score, tariff, i));
+		busiest = longer(busiest, voice_ns(score, tariff, i));
 	for (int host = 0; host < score->host_count; host++)
-		busiest = most(busiest, host_ns(score, tariff, host, 0));
+		busiest = longer(busiest, host_ns(score, tariff, host, 0));
 	return busiest;
 }
 
@@ -779,16 +783,16 @@ static int64_t sampled_ns(const struct rd_score *score, const struct tariff *tar
 		for (int k = 0; k < score->voices[i].count; k++) {
 			const struct note *note = &score->notes[score->voices[i].first + k];
 
-			if (rd_step_receives(&(struct rd_step){ .kind = note->kind }))
+			if (note->receives)
 				sum += tariff->copied[note->from].flight_ns +
 				       tariff->copied[note->from].send_ns;
 		}
-		longest = most(longest, sum);
+		longest = longer(longest, sum);
 	}
 	for (int host = 0; host < score->host_count; host++)
 		if (score->host_ranks[host] > (int)tariff->costs->cores)
-			longest = most(longest, host_ns(score, tariff, host,
-							tariff->costs->switch_ns / TURNS_ONE_IN));
+			longest = longer(longest, host_ns(score, tariff, host,
+							  tariff->costs->switch_ns / TURNS_ONE_IN));
 	return longest;
 }
 
@@ -818,31 +822,30 @@ struct rd_tempo rd_tempo(
 	cut(score, how, &slice, &tempo.pieces);
 
 	struct tariff tariff = tariff_of(costs, score->dealing, slice, how->type);
-	struct performance performance = { .score = score, .tariff = &tariff };
+	int64_t ends_ns[PLAYED_PIECES];
+	int played = (int)(tempo.pieces < PLAYED_PIECES ? tempo.pieces : PLAYED_PIECES);
 
 	tempo.busy_ns = busy_ns(score, &tariff);
 	if (score->sampled) {
-		tempo.first_ns = most(sampled_ns(score, &tariff), tempo.busy_ns);
+		tempo.first_ns = longer(sampled_ns(score, &tariff), tempo.busy_ns);
 		tempo.each_ns = tempo.first_ns;
 		return tempo;
 	}
-	performance.pieces = tempo.pieces < PLAYED_PIECES ? (int)tempo.pieces : PLAYED_PIECES;
-	if (!play(&performance)) {
+	if (!play(score, &tariff, played, ends_ns)) {
 		tempo.first_ns = NEVER;
 		tempo.pieces = 1;
 		return tempo;
 	}
-	tempo.first_ns = performance.ends_ns[0];
-	if (performance.pieces > 1)
-		tempo.each_ns = (performance.ends_ns[performance.pieces - 1] - tempo.first_ns) /
-				(performance.pieces - 1);
+	tempo.first_ns = ends_ns[0];
+	if (played > 1)
+		tempo.each_ns = (ends_ns[played - 1] - tempo.first_ns) / (played - 1);
 	return tempo;
 }
 
 int64_t rd_tempo_price(const struct rd_tempo *tempo, int channels)
 {
 	/* Channels hide each other's waiting, but not each other's work. */
-	int64_t each = most(tempo->each_ns / channels, channels > 1 ? tempo->busy_ns : 0);
+	int64_t each = longer(tempo->each_ns / channels, channels > 1 ? tempo->busy_ns : 0);
 
 	return tempo->first_ns + (int64_t)(tempo->pieces - 1) * each;
 }
@@ -870,20 +873,20 @@ static int rounds_of(const struct rd_score *score)
 
 static int load_of(const struct rd_score *score)
 {
-	int64_t heaviest = 0;
+	int heaviest = 0;
 
 	for (int v = 0; v < score->voice_count; v++) {
 		const struct voice *voice = &score->voices[v];
 		int taken = 0, put = 0;
 
 		for (int i = voice->first; i < voice->first + voice->count; i++) {
-			taken += score->notes[i].sender >= 0 &&
-				 score->notes[i].kind != RD_STEP_FLUSH;
-			put += puts_message(&score->notes[i]);
+			taken += put_of(score, &score->notes[i]) != NULL;
+			put += score->notes[i].puts;
 		}
-		heaviest = most(heaviest, most(taken, put));
+		taken = taken > put ? taken : put;
+		heaviest = taken > heaviest ? taken : heaviest;
 	}
-	return (int)heaviest * 1000 / score->parts;
+	return heaviest * 1000 / score->parts;
 }
 
 struct rd_shape rd_score_shape(const struct rd_score *score)
