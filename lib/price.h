@@ -9,23 +9,9 @@
 #ifndef RD_PRICE_H
 #define RD_PRICE_H
 
-#include "cost.h"
-#include "plan.h"
+#include "score.h"
 
-/* Beyond so many ranks, and before that where plans are long, they are not played but added up, for
-   a few of the ranks: the others' are not even written. */
-#define RD_PLAYED_MAX 64
-
-/* An algorithm's plans for one collective, on all ranks, ready to be priced at any size. */
-struct rd_score;
-
-/* The groups of the problem's layout are hosts; its rank does not matter. An error, with its story,
-   where the algorithm writes no sound plan. */
-int rd_score_create(struct rd_score **score, const struct rd_algorithm *algorithm,
-	const struct rd_problem *problem);
-void rd_score_destroy(struct rd_score *score);
-
-/* What of it does not depend on costs. */
+/* What of a score does not depend on costs. */
 struct rd_shape {
 	int rounds; /* messages that must follow each other: what it takes where they alone take
 		       time */
