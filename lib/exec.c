@@ -6,13 +6,6 @@
 #include "copy.h"
 #include "error.h"
 
-_Static_assert(sizeof(struct rd_signature) == RD_TAG_SIZE, "a signature is a link's whole tag");
-
-/* How a signature's op names one that the user made. */
-#define OP_OWN 0x80
-#define OP_SCALES 0x40 /* it is a pre-multiplied sum */
-#define OP_SERIAL 0x3f
-
 /* Pieces begin at multiples of this, so that chunks of one buffer share no cache line. */
 #define ALIGNMENT 64
 
@@ -230,74 +223,11 @@ static char *locate(const struct rd_exec *exec, struct rd_where where, int chann
 
 /* ---- Signatures ---------------------------------------------------------------------------- */
 
-static int describe_op(uint8_t op, char *text, size_t size)
-{
-	if (op < RONDO_OP_COUNT)
-		return snprintf(text, size, " %s", rondo_op_name(op));
-	return snprintf(text, size, " with %s #%u",
-		op & OP_SCALES ? "pre-multiplied sum" : "operation", (op & OP_SERIAL) + 1u);
-}
-
-void rd_signature_print(const struct rd_signature *s, char *text, size_t size)
-{
-	bool varied = s->form & RD_FORM_VARIED;
-	int used = snprintf(text, size, "%s%s%s #%u of ",
-		s->form & RD_FORM_CAPTURED ? "a captured " : "", rd_collective_name(s->collective),
-		varied ? "_v" : "", s->number);
-
-	if (!varied)
-		used += snprintf(text + used, size - used, "%llu ", (unsigned long long)s->count);
-	used += snprintf(text + used, size - used, "%s", rondo_type_name(s->type));
-	if (rd_collective_reduces(s->collective))
-		used += describe_op(s->op, text + used, size - used);
-	if (rd_collective_has_root(s->collective) && !varied)
-		snprintf(text + used, size - used, " root %u", s->root);
-}
-
-/* The same call, with lengths that do not fit each other. */
-static int counts_differ(struct rd_exec *exec, int peer, const struct rd_signature *theirs,
-	const struct rd_signature *ours)
-{
-	const char *name = rd_collective_name(ours->collective);
-	const char *type = rondo_type_name(ours->type);
-	int rank = exec->call.problem.rank, block = ours->chunk / exec->plans[0]->parts;
-
-	if (exec->call.terms->pairwise)
-		return rd_fail(RONDO_MISMATCH,
-			"rank %d sends %llu %s to rank %d in %s_v #%u, which expects %llu", peer,
-			(unsigned long long)theirs->count, type, rank, name, ours->number,
-			(unsigned long long)ours->count);
-	if (theirs->chunk == ours->chunk && theirs->count != ours->count)
-		return rd_fail(RONDO_MISMATCH,
-			"%s_v #%u: rank %d was told that rank %d's block has %llu %s, rank %d that "
-			"it has %llu",
-			name, ours->number, peer, block, (unsigned long long)theirs->count, type,
-			rank, (unsigned long long)ours->count);
-	return rd_fail(RONDO_MISMATCH, "%s_v #%u: rank %d and rank %d were given different counts",
-		name, ours->number, peer, rank);
-}
-
 static int mismatch(struct rd_exec *exec, int peer, const struct rd_signature *theirs,
 	const struct rd_signature *ours, size_t size)
 {
-	char there[128], here[128];
-
-	rd_signature_print(theirs, there, sizeof(there));
-	rd_signature_print(ours, here, sizeof(here));
 	exec->waiting_for = peer;
-	/* By the digests, or of the same block. Other counts may have led to another plan. */
-	if (strcmp(there, here) == 0 && exec->varied &&
-		(theirs->root != ours->root ||
-			(theirs->chunk == ours->chunk && theirs->count != ours->count)))
-		return counts_differ(exec, peer, theirs, ours);
-	if (strcmp(there, here) != 0)
-		return rd_fail(RONDO_MISMATCH, "ranks made different calls: rank %d %s, rank %d %s",
-			peer, there, exec->call.problem.rank, here);
-	return rd_fail(RONDO_MISMATCH,
-		"rank %d sent chunk %u (%zu bytes) where rank %d expects chunk %u in %s: their "
-		"plans "
-		"differ (are RONDO_ALGO, RONDO_PIECE and the library the same?)",
-		peer, theirs->chunk, size, exec->call.problem.rank, ours->chunk, here);
+	return rd_signature_mismatch(&exec->call, exec->plans[0]->parts, peer, theirs, ours, size);
 }
 
 __attribute__((noinline)) static size_t count_to_sign(const struct rd_exec *exec, int chunk)
@@ -615,7 +545,8 @@ static void merge_block(struct rd_exec *exec, const struct rd_step *step, char *
 		rd_average(into, count, exec->call.type, last + 1);
 }
 
-/* By rank: where its value lies. The HOLDs, and flushes of what was sent, are right before the MERGE. */
+/* By rank: where its value lies. The HOLDs, and flushes of what was sent, are right before the
+ * MERGE. */
 static void find_sources(const struct rd_exec *exec, int channel, int merge, const char **sources)
 {
 	for (int i = merge - 1, held = 1; held < exec->call.problem.size; i--) {
@@ -840,44 +771,11 @@ static int run_step(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
 
 /* ---- The whole ----------------------------------------------------------------------------- */
 
-static void sign_terms(struct rd_signature *signature, const struct rd_terms *terms)
-{
-	if (terms->has_op)
-		signature->op = OP_OWN | (terms->op.combine ? 0 : OP_SCALES) |
-				(terms->op.serial & OP_SERIAL);
-	if (!terms->in)
-		return;
-	signature->form = RD_FORM_VARIED;
-	if (!terms->pairwise)
-		signature->root = terms->digest;
-}
-
-static inline struct rd_signature sign(const struct rd_call *call)
-{
-	return (struct rd_signature){
-		.count = call->whole ? call->whole : call->count,
-		.number = call->number,
-		.root = call->problem.root,
-		.collective = call->problem.collective,
-		.type = call->type,
-		.op = call->op,
-	};
-}
-
-struct rd_signature rd_exec_signature(const struct rd_call *call)
-{
-	struct rd_signature signature = sign(call);
-
-	if (call->terms)
-		sign_terms(&signature, call->terms);
-	return signature;
-}
-
 __attribute__((noinline)) static void take_terms(struct rd_exec *exec)
 {
 	const struct rd_terms *terms = exec->call.terms;
 
-	sign_terms(&exec->signature, terms);
+	rd_signature_add_terms(&exec->signature, terms);
 	if (terms->in)
 		exec->varied = true;
 	if (terms->has_op && terms->op.combine)
@@ -920,7 +818,7 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
 	exec->scratch_chunks = most_scratch(plans, channels);
 	exec->tickets = tickets;
 	exec->steps_most = most_steps(plans, channels);
-	exec->signature = sign(call);
+	exec->signature = rd_signature_of_ordinary(call);
 	exec->error = 0;
 	exec->lend_min = 0;
 	exec->varied = false;
@@ -1010,19 +908,6 @@ int rd_exec_step(struct rd_exec *exec)
 	return drained == RD_IDLE && moved ? RD_MOVED : drained;
 }
 
-/* An introduction and what follows it are one call; blocks that differ in length have messages that
-   do; transfers have numbers of their own. */
-static bool is_odd(const struct rd_signature *theirs, const struct rd_signature *ours)
-{
-	bool varied = ours->form & RD_FORM_VARIED;
-
-	return theirs->number == ours->number && theirs->collective != RD_TRANSFER &&
-	       (theirs->collective != ours->collective ||
-		       (theirs->form ^ ours->form) & RD_FORM_VARIED || theirs->type != ours->type ||
-		       theirs->op != ours->op ||
-		       (!varied && (theirs->count != ours->count || theirs->root != ours->root)));
-}
-
 int rd_exec_find_odd(struct rd_exec *exec)
 {
 	struct rd_signature ours = signature(exec, 0), theirs;
@@ -1034,7 +919,7 @@ int rd_exec_find_odd(struct rd_exec *exec)
 		if (!link || link->error || !link->ops->recv(link, NULL, 0, &message))
 			continue;
 		memcpy(&theirs, message.tag, sizeof(theirs));
-		if (!is_odd(&theirs, &ours))
+		if (!rd_signature_is_odd(&theirs, &ours))
 			continue;
 		exec->error = mismatch(exec, link->peer, &theirs, &ours, message.size);
 		return exec->error;

@@ -12,35 +12,9 @@
 #include "plan.h"
 #include "reduce.h"
 #include "rondo/transport.h"
-#include "terms.h"
+#include "signature.h"
 
 #define RD_CHANNELS_MAX 8
-
-/* What travels in each message's tag, and must be the same on both sides. 24 bytes. */
-struct rd_signature {
-	uint64_t count;  /* of the message's own block, where blocks differ in length */
-	uint32_t number; /* of the call; of the transfer between this pair, for a transfer */
-	uint32_t root;   /* the digest of all lengths, where blocks differ in length */
-	uint8_t collective, type, op;
-	uint8_t form;    /* RD_FORM_ bits */
-	uint32_t chunk;  /* of the plan: a plan that differs between ranks shows here */
-};
-
-#define RD_FORM_INTRODUCES 1 /* the ranks' buffers are being introduced (introduce.h) */
-#define RD_FORM_VARIED 2     /* blocks differ in length (terms.h) */
-#define RD_FORM_CAPTURED 4   /* in a device's graph, to be run later (agent.h) */
-
-struct rd_call {
-	struct rd_problem problem;
-	rondo_type type;
-	rondo_op op;  /* what the executor does: a sum, where the terms have an operation of their own */
-	size_t count; /* elements in a block; about as many, where the terms give each its length */
-	const void *in;
-	void *out;
-	uint32_t number;
-	const struct rd_terms *terms; /* NULL: an ordinary call; outlives the exec */
-	size_t whole; /* elements in a block of the call that this is a part of; 0: of none */
-};
 
 enum rd_progress {
 	RD_IDLE = 0,  /* nothing could move: wait for a link */
@@ -94,11 +68,6 @@ struct rd_exec {
    entries. */
 size_t rd_exec_scratch_size(const struct rd_plan *const *plans, int channels, size_t piece_size);
 size_t rd_exec_ticket_count(const struct rd_plan *const *plans, int channels);
-
-/* What the ranks compare of a call; chunk is 0. */
-struct rd_signature rd_exec_signature(const struct rd_call *call);
-/* "all_reduce #17 of 100 f32 sum". */
-void rd_signature_print(const struct rd_signature *signature, char *text, size_t size);
 
 /*
  * plans: [channels], outlive the exec: one algorithm's for one problem, but that the ranks may lie to
