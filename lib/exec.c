@@ -1,39 +1,14 @@
 #include "exec.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "copy.h"
 #include "error.h"
-
-/* Pieces begin at multiples of this, so that chunks of one buffer share no cache line. */
-#define ALIGNMENT 64
-
-/* ---- Geometry ------------------------------------------------------------------------------ */
-
-static size_t round_up(size_t value, size_t unit)
-{
-	return (value + unit - 1) / unit * unit;
-}
-
-static size_t less(size_t a, size_t b)
-{
-	return a > b ? a - b : 0;
-}
+#include "slice.h"
 
 static size_t min(size_t a, size_t b)
 {
 	return a < b ? a : b;
-}
-
-static size_t max(size_t a, size_t b)
-{
-	return a > b ? a : b;
-}
-
-static size_t piece_bytes(size_t piece_size)
-{
-	return piece_size / ALIGNMENT * ALIGNMENT;
 }
 
 /* Of the channels' plans, the most scratch chunks, and the most steps: what each channel is given.
@@ -60,7 +35,7 @@ static int most_steps(const struct rd_plan *const *plans, int channels)
 
 size_t rd_exec_scratch_size(const struct rd_plan *const *plans, int channels, size_t piece_size)
 {
-	return (size_t)channels * most_scratch(plans, channels) * piece_bytes(piece_size);
+	return (size_t)channels * most_scratch(plans, channels) * rd_slice_most(piece_size);
 }
 
 size_t rd_exec_ticket_count(const struct rd_plan *const *plans, int channels)
@@ -76,149 +51,6 @@ static const struct rd_step *step_at(const struct rd_exec *exec, int channel, in
 static uint64_t *ticket_of(const struct rd_exec *exec, int channel, int step)
 {
 	return &exec->tickets[(size_t)channel * exec->steps_most + step];
-}
-
-/* Elements in a cache line; 1 where they do not fit one. */
-static size_t line_count(const struct rd_exec *exec)
-{
-	return exec->element < ALIGNMENT ? ALIGNMENT / exec->element : 1;
-}
-
-/* Elements in a chunk of a block of so many. */
-static size_t part_count(const struct rd_exec *exec, size_t block_count)
-{
-	size_t parts = exec->plans[0]->parts;
-
-	return parts == 1 ? block_count
-			  : round_up((block_count + parts - 1) / parts, line_count(exec));
-}
-
-static size_t most_pieces(const struct rd_exec *exec, const struct rd_extent *extents, int blocks)
-{
-	size_t most = 0;
-
-	for (int i = 0; i < blocks; i++) {
-		size_t count = part_count(exec, extents[i].size / exec->element);
-
-		most = max(most, (count + exec->piece_count - 1) / exec->piece_count);
-	}
-	return most;
-}
-
-/*
- * Blocks of different lengths are all cut at the same places, wherever they end, for not every rank
- * knows the longest. The number of pieces is this rank's own: what is beyond a block's end is sent
- * by nobody and expected by nobody.
- */
-static void cut_varied(struct rd_exec *exec, size_t piece_size)
-{
-	const struct rd_terms *terms = exec->call.terms;
-	const struct rd_problem *problem = &exec->call.problem;
-	size_t line = line_count(exec), most = piece_bytes(piece_size) / exec->element;
-
-	exec->chunk_count = 0;
-	exec->piece_count = most - most % line;
-	exec->pieces = max(1, max(most_pieces(exec, terms->in, rd_in_blocks(problem)),
-				      most_pieces(exec, terms->out, rd_out_blocks(problem))));
-}
-
-/* Cuts a block into the plan's parts, and a part into pieces of equal length that fit a message. */
-static void cut(struct rd_exec *exec, size_t piece_size)
-{
-	exec->chunk_count = exec->piece_count = exec->call.count;
-	exec->pieces = 1;
-	/* The short calls, to which every division would show. */
-	if (exec->whole && exec->call.count * exec->element <= piece_bytes(piece_size))
-		return;
-
-	size_t line = line_count(exec);
-	size_t most = piece_bytes(piece_size) / exec->element;
-
-	if (exec->varied) {
-		cut_varied(exec, piece_size);
-		return;
-	}
-	exec->chunk_count = part_count(exec, exec->call.count);
-	exec->piece_count = exec->chunk_count;
-	if (exec->chunk_count > most) {
-		exec->pieces = (exec->chunk_count + most - 1) / most;
-		exec->piece_count =
-			round_up((exec->chunk_count + exec->pieces - 1) / exec->pieces, line);
-		exec->pieces = (exec->chunk_count + exec->piece_count - 1) / exec->piece_count;
-	}
-}
-
-/* The length of a block of the collective's space. */
-static size_t block_count(const struct rd_exec *exec, int block)
-{
-	if (!exec->varied)
-		return exec->call.count;
-	return rd_terms_block_size(&exec->call, block) / exec->element;
-}
-
-/* Kept apart, so that the short way is short enough to be inlined. */
-__attribute__((noinline)) static size_t slice_of_part(
-	const struct rd_exec *exec, int chunk, size_t piece)
-{
-	int parts = exec->plans[0]->parts, part = chunk % parts;
-	size_t count = block_count(exec, chunk / parts);
-	size_t most = exec->varied ? part_count(exec, count) : exec->chunk_count;
-	size_t in_chunk = min(most, less(count, part * most));
-
-	return min(exec->piece_count, less(in_chunk, piece * exec->piece_count));
-}
-
-/* Elements of a chunk that lie in a piece. */
-static size_t slice_count(const struct rd_exec *exec, int chunk, size_t piece)
-{
-	if (!exec->whole)
-		return slice_of_part(exec, chunk, piece);
-	return min(exec->piece_count, less(exec->call.count, piece * exec->piece_count));
-}
-
-__attribute__((noinline)) static size_t offset_of_part(
-	const struct rd_exec *exec, struct rd_where where, size_t piece)
-{
-	const struct rd_terms *terms = exec->call.terms;
-	size_t block = where.chunk / exec->plans[0]->parts,
-	       part = where.chunk % exec->plans[0]->parts;
-	size_t begin = block * exec->call.count * exec->element, most = exec->chunk_count;
-
-	if (exec->varied) {
-		const struct rd_extent *extent =
-			where.memory == RD_IN ? &terms->in[block] : &terms->out[block];
-
-		begin = extent->offset;
-		most = part_count(exec, extent->size / exec->element);
-	}
-	return begin + (part * most + piece * exec->piece_count) * exec->element;
-}
-
-/* Bytes from the start of an input or output to a slice of one of its chunks. */
-static size_t offset(const struct rd_exec *exec, struct rd_where where, size_t piece)
-{
-	if (!exec->whole)
-		return offset_of_part(exec, where, piece);
-	return (where.chunk * exec->call.count + piece * exec->piece_count) * exec->element;
-}
-
-static char *locate(const struct rd_exec *exec, struct rd_where where, int channel, size_t piece)
-{
-	char *base = exec->call.out;
-
-	if (where.memory == RD_NOWHERE)
-		return NULL;
-	if (where.memory == RD_SCRATCH) {
-		size_t chunk = (size_t)channel * exec->scratch_chunks + where.chunk;
-
-		return exec->scratch + chunk * exec->scratch_slice;
-	}
-	if (where.memory == RD_IN)
-		base = (char *)exec->call.in;
-	/* No bytes may come with no buffer, as in a barrier; NULL + 0 is undefined in C. */
-	if (!base)
-		return NULL;
-	return base + offset(exec, where, piece);
 }
 
 /* ---- Signatures ---------------------------------------------------------------------------- */
@@ -348,8 +180,8 @@ static int run_send(struct rd_exec *exec, int channel, size_t piece, int index)
 {
 	const struct rd_step *step = step_at(exec, channel, index);
 	struct rd_link *link = link_to(exec, step->to, channel);
-	size_t size = slice_count(exec, step->chunk, piece) * exec->element;
-	const char *from = locate(exec, step->from, channel, piece);
+	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
+	const char *from = rd_slice_at(exec, step->from, channel, piece);
 
 	if (may_post(exec, link, step->from, size) && !is_wanted_back(exec, link, index))
 		return post(exec, channel, index, from, size);
@@ -366,8 +198,8 @@ static int run_send(struct rd_exec *exec, int channel, size_t piece, int index)
 static int run_recv(struct rd_exec *exec, int channel, size_t piece, const struct rd_step *step)
 {
 	struct rd_link *link = link_to(exec, step->peer, channel);
-	size_t size = slice_count(exec, step->chunk, piece) * exec->element;
-	char *into = locate(exec, step->into, channel, piece);
+	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
+	char *into = rd_slice_at(exec, step->into, channel, piece);
 	struct rd_message message;
 	int moved = take(exec, link, step, into, size, &message);
 
@@ -431,14 +263,14 @@ static int run_recv_reduce(
 	struct rd_exec *exec, int channel, size_t piece, const struct rd_step *step)
 {
 	struct rd_link *link = link_to(exec, step->peer, channel);
-	size_t count = slice_count(exec, step->chunk, piece);
+	size_t count = rd_slice_count(exec, step->chunk, piece);
 	struct rd_message message;
 	int moved = take(exec, link, step, NULL, count * exec->element, &message);
 
 	if (moved <= 0)
 		return moved;
-	combine(exec, step, locate(exec, step->into, channel, piece), message.data,
-		locate(exec, step->from, channel, piece), count);
+	combine(exec, step, rd_slice_at(exec, step->into, channel, piece), message.data,
+		rd_slice_at(exec, step->from, channel, piece), count);
 	link->ops->release(link);
 	return RD_MOVED;
 }
@@ -451,7 +283,7 @@ static int run_recv_reduce(
 static int run_forward_stored(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
 {
 	const struct rd_step *step = step_at(exec, channel, cursor->step);
-	size_t size = slice_count(exec, step->chunk, cursor->piece) * exec->element;
+	size_t size = rd_slice_count(exec, step->chunk, cursor->piece) * exec->element;
 
 	if (!cursor->received) {
 		int moved = step->kind == RD_STEP_FORWARD
@@ -464,7 +296,7 @@ static int run_forward_stored(struct rd_exec *exec, int channel, struct rd_curso
 	}
 
 	int moved = post(exec, channel, cursor->step,
-		locate(exec, step->into, channel, cursor->piece), size);
+		rd_slice_at(exec, step->into, channel, cursor->piece), size);
 
 	if (moved > 0)
 		cursor->received = false;
@@ -476,14 +308,14 @@ static int run_forward(struct rd_exec *exec, int channel, struct rd_cursor *curs
 	const struct rd_step *step = step_at(exec, channel, cursor->step);
 	struct rd_link *from_link = link_to(exec, step->peer, channel);
 	struct rd_link *to_link = link_to(exec, step->to, channel);
-	size_t count = slice_count(exec, step->chunk, cursor->piece);
+	size_t count = rd_slice_count(exec, step->chunk, cursor->piece);
 	size_t size = count * exec->element;
 	struct rd_message message;
 
 	if (may_post(exec, to_link, step->into, size))
 		return run_forward_stored(exec, channel, cursor);
 
-	char *into = locate(exec, step->into, channel, cursor->piece);
+	char *into = rd_slice_at(exec, step->into, channel, cursor->piece);
 	bool reduces = step->kind == RD_STEP_REDUCE_FORWARD;
 	int moved = take(exec, from_link, step, reduces ? NULL : into, size, &message);
 
@@ -495,7 +327,7 @@ static int run_forward(struct rd_exec *exec, int channel, struct rd_cursor *curs
 		return wait_for(exec, to_link);
 	if (reduces) {
 		combine_to_room(exec, step, room, into, message.data,
-			locate(exec, step->from, channel, cursor->piece), count);
+			rd_slice_at(exec, step->from, channel, cursor->piece), count);
 	} else {
 		copy(room, message.data, size);
 		if (into)
@@ -522,7 +354,7 @@ static int run_flush(struct rd_exec *exec, int channel, const struct rd_step *st
 static int run_hold(struct rd_exec *exec, int channel, size_t piece, int index)
 {
 	const struct rd_step *step = step_at(exec, channel, index);
-	size_t size = slice_count(exec, step->chunk, piece) * exec->element;
+	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
 	struct rd_message message;
 	int moved = take(exec, link_to(exec, step->peer, channel), step, NULL, size, &message);
 
@@ -535,7 +367,7 @@ static int run_hold(struct rd_exec *exec, int channel, size_t piece, int index)
 static void merge_block(struct rd_exec *exec, const struct rd_step *step, char *into,
 	const char *const *sources, size_t at, size_t count)
 {
-	_Alignas(ALIGNMENT) char aside[BLOCK];
+	_Alignas(RD_ALIGNMENT) char aside[BLOCK];
 	int last = exec->call.problem.size - 1;
 
 	reduce(exec, last == 1 ? into : aside, sources[0] + at, sources[1] + at, count);
@@ -562,13 +394,13 @@ static void find_sources(const struct rd_exec *exec, int channel, int merge, con
 static void run_merge(struct rd_exec *exec, int channel, size_t piece, int index)
 {
 	const struct rd_step *step = step_at(exec, channel, index);
-	size_t count = slice_count(exec, step->chunk, piece), most = BLOCK / exec->element;
+	size_t count = rd_slice_count(exec, step->chunk, piece), most = BLOCK / exec->element;
 	int rank = exec->call.problem.rank, size = exec->call.problem.size;
-	char *into = locate(exec, step->into, channel, piece);
+	char *into = rd_slice_at(exec, step->into, channel, piece);
 	const char *sources[RD_MERGE_MOST];
 
 	find_sources(exec, channel, index, sources);
-	sources[rank] = locate(exec, step->from, channel, piece);
+	sources[rank] = rd_slice_at(exec, step->from, channel, piece);
 	for (size_t done = 0; done < count; done += most) {
 		size_t at = done * exec->element;
 
@@ -604,10 +436,10 @@ static int run_await(struct rd_exec *exec, int channel, const struct rd_step *st
 
 static void run_fetch(struct rd_exec *exec, size_t piece, const struct rd_step *step)
 {
-	size_t size = slice_count(exec, step->chunk, piece) * exec->element;
+	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
 
-	copy(locate(exec, step->into, 0, piece),
-		exec->reached[step->peer].in + offset(exec, step->from, piece), size);
+	copy(rd_slice_at(exec, step->into, 0, piece),
+		exec->reached[step->peer].in + rd_slice_offset(exec, step->from, piece), size);
 }
 
 /* A share of this many bytes no longer fits a cache anyway: others' copies are written past it. */
@@ -616,9 +448,9 @@ static void run_fetch(struct rd_exec *exec, size_t piece, const struct rd_step *
 /* Block by block, which is read once and then lies in our first-level cache. */
 static void run_spread(struct rd_exec *exec, size_t piece, const struct rd_step *step)
 {
-	size_t size = slice_count(exec, step->chunk, piece) * exec->element;
-	const char *from = exec->reached[step->peer].in + offset(exec, step->from, piece);
-	size_t into = offset(exec, step->into, piece);
+	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
+	const char *from = exec->reached[step->peer].in + rd_slice_offset(exec, step->from, piece);
+	size_t into = rd_slice_offset(exec, step->into, piece);
 	bool past = size >= PAST_CACHE_MIN;
 
 	for (size_t done = 0; done < size; done += BLOCK) {
@@ -642,9 +474,10 @@ static void run_spread(struct rd_exec *exec, size_t piece, const struct rd_step 
 /* Through a block of our own: in place, each takes the room of the other. */
 static void run_swap(struct rd_exec *exec, size_t piece, const struct rd_step *step)
 {
-	_Alignas(ALIGNMENT) char block[BLOCK];
-	size_t size = slice_count(exec, step->chunk, piece) * exec->element;
-	size_t ours = offset(exec, step->into, piece), theirs = offset(exec, step->from, piece);
+	_Alignas(RD_ALIGNMENT) char block[BLOCK];
+	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
+	size_t ours = rd_slice_offset(exec, step->into, piece),
+	       theirs = rd_slice_offset(exec, step->from, piece);
 	const struct rd_reached *peer = &exec->reached[step->peer];
 
 	for (size_t done = 0; done < size; done += sizeof(block)) {
@@ -687,16 +520,16 @@ static void spread_block(struct rd_exec *exec, const struct rd_step *step, const
 
 static void run_combine(struct rd_exec *exec, int channel, size_t piece, const struct rd_step *step)
 {
-	_Alignas(ALIGNMENT) char block[BLOCK];
-	size_t count = slice_count(exec, step->chunk, piece), most = BLOCK / exec->element;
-	size_t in = offset(exec, step->from, piece);
+	_Alignas(RD_ALIGNMENT) char block[BLOCK];
+	size_t count = rd_slice_count(exec, step->chunk, piece), most = BLOCK / exec->element;
+	size_t in = rd_slice_offset(exec, step->from, piece);
 
 	if (step->into.memory == RD_SCRATCH) {
-		combine_block(exec, step, locate(exec, step->into, channel, piece), in, count);
+		combine_block(exec, step, rd_slice_at(exec, step->into, channel, piece), in, count);
 		return;
 	}
 
-	size_t out = offset(exec, step->into, piece);
+	size_t out = rd_slice_offset(exec, step->into, piece);
 	bool past = count * exec->element >= PAST_CACHE_MIN;
 
 	for (size_t done = 0; done < count; done += most) {
@@ -718,7 +551,7 @@ static bool empty(const struct rd_exec *exec, const struct rd_step *step, size_t
 	if (step->kind == RD_STEP_FLUSH || step->kind == RD_STEP_SIGNAL ||
 		step->kind == RD_STEP_AWAIT)
 		return false;
-	return piece > 0 && slice_count(exec, step->chunk, piece) == 0;
+	return piece > 0 && rd_slice_count(exec, step->chunk, piece) == 0;
 }
 
 static int run_step(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
@@ -743,9 +576,9 @@ static int run_step(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
 		run_merge(exec, channel, cursor->piece, cursor->step);
 		return RD_MOVED;
 	case RD_STEP_COPY:
-		copy(locate(exec, step->into, channel, cursor->piece),
-			locate(exec, step->from, channel, cursor->piece),
-			slice_count(exec, step->chunk, cursor->piece) * exec->element);
+		copy(rd_slice_at(exec, step->into, channel, cursor->piece),
+			rd_slice_at(exec, step->from, channel, cursor->piece),
+			rd_slice_count(exec, step->chunk, cursor->piece) * exec->element);
 		return RD_MOVED;
 	case RD_STEP_FLUSH:
 		return run_flush(exec, channel, step);
@@ -814,7 +647,7 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
 	exec->element = rondo_type_size(call->type);
 	exec->reduce = rd_reduce(call->type, call->op);
 	exec->scratch = scratch;
-	exec->scratch_slice = piece_bytes(piece_size);
+	exec->scratch_slice = rd_slice_most(piece_size);
 	exec->scratch_chunks = most_scratch(plans, channels);
 	exec->tickets = tickets;
 	exec->steps_most = most_steps(plans, channels);
@@ -825,7 +658,7 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
 	exec->whole = plans[0]->parts == 1;
 	if (call->terms)
 		take_terms(exec);
-	cut(exec, piece_size);
+	rd_slices_cut(exec, piece_size);
 	begin(exec);
 	/* A step that an empty slice skips must not leave an old ticket for its FLUSH. */
 	for (int i = 0; i < channels * exec->steps_most; i++)
