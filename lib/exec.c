@@ -367,7 +367,7 @@ static int run_hold(struct rd_exec *exec, int channel, size_t piece, int index)
 static void merge_block(struct rd_exec *exec, const struct rd_step *step, char *into,
 	const char *const *sources, size_t at, size_t count)
 {
-	_Alignas(RD_ALIGNMENT) char aside[BLOCK];
+	_Alignas(RD_SLICE_ALIGNMENT) char aside[BLOCK];
 	int last = exec->call.problem.size - 1;
 
 	reduce(exec, last == 1 ? into : aside, sources[0] + at, sources[1] + at, count);
@@ -474,7 +474,7 @@ static void run_spread(struct rd_exec *exec, size_t piece, const struct rd_step 
 /* Through a block of our own: in place, each takes the room of the other. */
 static void run_swap(struct rd_exec *exec, size_t piece, const struct rd_step *step)
 {
-	_Alignas(RD_ALIGNMENT) char block[BLOCK];
+	_Alignas(RD_SLICE_ALIGNMENT) char block[BLOCK];
 	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
 	size_t ours = rd_slice_offset(exec, step->into, piece),
 	       theirs = rd_slice_offset(exec, step->from, piece);
@@ -520,7 +520,7 @@ static void spread_block(struct rd_exec *exec, const struct rd_step *step, const
 
 static void run_combine(struct rd_exec *exec, int channel, size_t piece, const struct rd_step *step)
 {
-	_Alignas(RD_ALIGNMENT) char block[BLOCK];
+	_Alignas(RD_SLICE_ALIGNMENT) char block[BLOCK];
 	size_t count = rd_slice_count(exec, step->chunk, piece), most = BLOCK / exec->element;
 	size_t in = rd_slice_offset(exec, step->from, piece);
 

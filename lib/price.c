@@ -1,14 +1,13 @@
 #include "price.h"
 
 #include "performance.h"
+#include "slice.h"
 
 /* Of 64 ranks on two cores that are played, one in 4 to 40 messages makes its taker wait for a
    turn: where they are not played, one in so many, which was within twice of what playing said. */
 #define TURNS_ONE_IN 8
 /* What never ends takes longer than anything else. */
 #define NEVER (INT64_MAX / 4)
-/* An executor begins chunks at multiples of this (exec.c). */
-#define ALIGNMENT 64
 
 /* ---- Adding up ------------------------------------------------------------------------------ */
 
@@ -94,7 +93,7 @@ static int64_t sampled_ns(const struct rd_score *score, const struct rd_tariff *
 
 /* ---- The price ------------------------------------------------------------------------------ */
 
-/* How the executor cuts a block: slices of equal length that fit a message. */
+/* How the executor cuts a block (slice.h): slices of equal length that fit a message. */
 static void cut(
 	const struct rd_score *score, const struct rd_cut *how, uint64_t *slice, uint64_t *pieces)
 {
@@ -102,7 +101,7 @@ static void cut(
 
 	if (score->parts > 1) {
 		chunk = (chunk + score->parts - 1) / score->parts;
-		chunk = (chunk + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+		chunk = (chunk + RD_SLICE_ALIGNMENT - 1) / RD_SLICE_ALIGNMENT * RD_SLICE_ALIGNMENT;
 		chunk = chunk < how->block_size ? chunk : how->block_size;
 	}
 	*pieces = chunk <= how->piece_size ? 1 : (chunk + how->piece_size - 1) / how->piece_size;

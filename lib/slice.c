@@ -23,7 +23,7 @@ static size_t max(size_t a, size_t b)
 /* Elements in a cache line; 1 where they do not fit one. */
 static size_t line_count(const struct rd_exec *exec)
 {
-	return exec->element < RD_ALIGNMENT ? RD_ALIGNMENT / exec->element : 1;
+	return exec->element < RD_SLICE_ALIGNMENT ? RD_SLICE_ALIGNMENT / exec->element : 1;
 }
 
 /* Elements in a chunk of a block of so many. */

@@ -10,12 +10,12 @@
 #include "exec.h"
 
 /* Pieces begin at multiples of this, so that chunks of one buffer share no cache line. */
-#define RD_ALIGNMENT 64
+#define RD_SLICE_ALIGNMENT 64
 
 /* Bytes of a slice at most, where so many fit a message. */
 static inline size_t rd_slice_most(size_t piece_size)
 {
-	return piece_size / RD_ALIGNMENT * RD_ALIGNMENT;
+	return piece_size / RD_SLICE_ALIGNMENT * RD_SLICE_ALIGNMENT;
 }
 
 /* What the inline functions below leave to be called: a plan of several parts, blocks of different

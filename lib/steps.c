@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* As exec.c has it: pieces and shares begin at multiples of so many bytes. */
-#define ALIGNMENT 64
+#include "slice.h"
+
 /* A piece of fewer bytes is not worth a message: better to leave channels idle. */
 #define PIECE_MIN (4 << 10)
 
@@ -101,7 +101,7 @@ static void cut_chunk(struct rd_steps *steps, size_t line)
 void rd_steps_cut(struct rd_steps *steps, const struct rd_plan *plan, const struct rd_call *call,
 	int mail_channels, size_t slot_size)
 {
-	size_t element = rondo_type_size(call->type), line = ALIGNMENT / element;
+	size_t element = rondo_type_size(call->type), line = RD_SLICE_ALIGNMENT / element;
 
 	memset(steps, 0, sizeof(*steps));
 	steps->rank = call->problem.rank;

@@ -32,7 +32,7 @@ struct channel {
 	struct haul haul; /* the move that is under way */
 };
 
-/* ---- Geometry: as exec.c cuts ---------------------------------------------------------------- */
+/* ---- Slices: as slice.h cuts ----------------------------------------------------------------- */
 
 /* Elements of a chunk's slice in this piece. */
 static ON_DEVICE size_t slice_count(const struct rd_steps *steps, int chunk, size_t piece)
