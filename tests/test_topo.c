@@ -106,6 +106,32 @@ Test(topo, the_matrix_of_each_fixture_is_the_text_beside_it)
 	}
 }
 
+Test(topo, the_file_that_ranks_would_believe_is_shown_unless_another_is_named)
+{
+	struct run named = run("--load", FIXTURE("vm"), NULL);
+
+	setenv("RONDO_TOPO_FILE", FIXTURE("vm"), 1);
+	struct run believed = run(NULL), other = run("--load", FIXTURE("dgx"), NULL);
+	assert_went_well(&believed);
+	cr_assert_str_eq(believed.out, named.out);
+	cr_assert_str_neq(other.out, named.out);
+	setenv("RONDO_TOPO_FILE", "", 1);
+	struct run here = run(NULL);
+	assert_went_well(&here);
+	cr_assert_str_neq(here.out, named.out);
+	setenv("RONDO_TOPO_FILE", "/nowhere.json", 1);
+	struct run missing = run(NULL);
+	cr_assert_eq(missing.status, 1);
+	cr_assert_str_empty(missing.out);
+	cr_assert_not_null(strstr(missing.err, "RONDO_TOPO_FILE: "), "%s", missing.err);
+	cr_assert_not_null(strstr(missing.err, "/nowhere.json"), "%s", missing.err);
+	run_free(&named);
+	run_free(&believed);
+	run_free(&other);
+	run_free(&here);
+	run_free(&missing);
+}
+
 Test(topo, with_ranks_their_places_ring_and_trees_are_shown)
 {
 	struct run shown = run("--load", FIXTURE("two_nodes"), "--ranks", "8", NULL);

@@ -20,7 +20,7 @@ static int fail(void)
 	return EXIT_FAILURE;
 }
 
-/* The tool has no ranks, and so none of the other settings. */
+/* The tool has no ranks, and so none of the other settings but RONDO_TOPO_FILE. */
 static int read_debug(void)
 {
 	const char *text = getenv("RONDO_DEBUG");
@@ -32,14 +32,26 @@ static int read_debug(void)
 	return err;
 }
 
-static int get_topology(struct rd_topology *topology, const char *file)
+static int probe_here(struct rd_topology *topology)
 {
-	if (file)
-		return rd_topology_load(topology, file);
 	int err = rd_topology_init(topology, 1);
+
 	if (!err)
 		err = rd_probe_host(&topology->hosts[0], &rd_probe_full);
 	return err;
+}
+
+/* What ranks started here would believe, unless another file is named. */
+static int get_topology(struct rd_topology *topology, const char *file)
+{
+	const char *believed = getenv("RONDO_TOPO_FILE");
+
+	if (file)
+		return rd_topology_load(topology, file);
+	if (!believed || !*believed)
+		return probe_here(topology);
+	int err = rd_topology_load(topology, believed);
+	return err ? rd_fail(err, "RONDO_TOPO_FILE: %s", rondo_last_error()) : 0;
 }
 
 /* ---- Files ---- */

@@ -8,7 +8,8 @@
 static const char help[] =
 	"usage: rondo-topo [OPTION]...\n"
 	"\n"
-	"Shows what this host holds, and how near its GPUs and NICs are to each other.\n"
+	"Shows what this host holds, and how near its GPUs and NICs are to each other; or what\n"
+	"the file holds that RONDO_TOPO_FILE names, which ranks started here would believe.\n"
 	"\n"
 	"  --load FILE    show the topology in FILE instead\n"
 	"  --ranks N      also show the places that N ranks would have, and their ring and trees\n"
