@@ -9,7 +9,7 @@
 #include <time.h>
 
 /* Long enough for rank 0 to have come, and to be waiting. */
-#define LATE_NS 20000000
+#define LATE_NS 50000000
 
 /* The first calls write plans. */
 #define WARMUP 4
