@@ -1,6 +1,8 @@
 /* rondo-bench as people run it: its columns, its files, its exit status. */
 #include <criterion/criterion.h>
 #include <ctype.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -10,6 +12,7 @@
 #include <unistd.h>
 
 #include "bench/measure.h"
+#include "world.h"
 
 #define OUTPUT_MAX (1 << 18)
 
@@ -19,26 +22,46 @@ struct outcome {
 	char text[OUTPUT_MAX];
 };
 
-/* Runs `rondo-bench ARGUMENTS` with its errors among its output. */
+/* Runs a shell's command with its errors among its output. */
+static struct outcome *run_script(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Runs `rondo-bench ARGUMENTS` so. */
 static struct outcome *run_bench(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-static struct outcome *run_bench(const char *format, ...)
+static struct outcome *run_command(const char *command)
 {
 	static struct outcome outcome;
-	char arguments[1024], command[2048];
-	va_list values;
-
-	va_start(values, format);
-	vsnprintf(arguments, sizeof(arguments), format, values);
-	va_end(values);
-	snprintf(command, sizeof(command), "'%s' %s 2>&1", RONDO_TOOL, arguments);
 	FILE *pipe = popen(command, "r");
+
 	cr_assert_not_null(pipe);
 	size_t length = fread(outcome.text, 1, OUTPUT_MAX - 1, pipe);
 	outcome.text[length] = '\0';
 	int status = pclose(pipe);
 	outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 	return &outcome;
+}
+
+static struct outcome *run_script(const char *format, ...)
+{
+	char script[1024], command[2048];
+	va_list values;
+
+	va_start(values, format);
+	vsnprintf(script, sizeof(script), format, values);
+	va_end(values);
+	snprintf(command, sizeof(command), "exec 2>&1; %s", script);
+	return run_command(command);
+}
+
+static struct outcome *run_bench(const char *format, ...)
+{
+	char arguments[1024], command[2048];
+	va_list values;
+
+	va_start(values, format);
+	vsnprintf(arguments, sizeof(arguments), format, values);
+	va_end(values);
+	snprintf(command, sizeof(command), "'%s' 2>&1 %s", RONDO_TOOL, arguments);
+	return run_command(command);
 }
 
 /* The n-th line that is no comment, from 0; NULL when there are fewer. */
@@ -484,14 +507,54 @@ Test(bench, the_plot_is_well_formed_and_has_a_curve_a_half, .timeout = 60)
 	remove_scratch(path);
 }
 
-Test(bench, a_file_that_cannot_be_written_is_a_failure, .timeout = 60)
+Test(bench, a_file_that_cannot_be_written_is_known_before_anything_is_measured, .timeout = 60)
 {
-	struct outcome *outcome = run_bench("barrier -J /nonexistent/x.json");
+	static const char *const options[] = { "-J", "--svg" };
 
-	cr_assert_eq(outcome->status, 1);
-	cr_assert(strstr(outcome->text,
-			  "cannot write /nonexistent/x.json: No such file or directory"),
-		"%s", outcome->text);
+	for (int i = 0; i < 2; i++) {
+		struct outcome *outcome = run_bench("barrier --ranks 2 %s /nowhere/x", options[i]);
+
+		cr_assert_eq(outcome->status, 1);
+		cr_assert_str_eq(outcome->text,
+			"rondo-bench: cannot write /nowhere/x: No such file or directory\n");
+		outcome = run_bench("barrier %s /tmp", options[i]);
+		cr_assert_eq(outcome->status, 1);
+		cr_assert_str_eq(outcome->text, "rondo-bench: cannot write /tmp: Is a directory\n");
+		outcome = run_bench("barrier %s /dev/full", options[i]);
+		cr_assert_eq(outcome->status, 1);
+		cr_assert(
+			strstr(outcome->text, "cannot write /dev/full: No space left on device\n"),
+			"%s", outcome->text);
+	}
+}
+
+Test(bench, a_file_keeps_what_it_holds_until_there_are_results, .timeout = 60)
+{
+	const char *path = scratch_path("old.json");
+	FILE *file = fopen(path, "w");
+
+	for (int i = 0; i < 10000; i++)
+		fputs("old\n", file);
+	fclose(file);
+	cr_assert_eq(run_bench("barrier -J '%s' --svg /nowhere/x", path)->status, 1);
+	cr_assert_eq(strncmp(read_file(path), "old\n", 4), 0);
+	cr_assert_eq(run_bench("barrier -J '%s'", path)->status, 0);
+	cr_assert(is_json(read_file(path)), "%s", read_file(path));
+	remove_scratch(path);
+}
+
+Test(bench, a_table_that_nobody_can_read_is_a_failure, .timeout = 60)
+{
+	static const char *const runs[] = { "barrier --ranks 2", "init --ranks 2 -n 1",
+		"barrier --ranks 2 --sweep --quick", "floor --quick" };
+
+	for (size_t i = 0; i < sizeof(runs) / sizeof(*runs); i++) {
+		struct outcome *outcome = run_bench("%s 3>&1 >/dev/full 2>&3", runs[i]);
+
+		cr_assert_eq(outcome->status, 1, "%s: %s", runs[i], outcome->text);
+		cr_assert(strstr(outcome->text, "cannot write standard output"), "%s: %s", runs[i],
+			outcome->text);
+	}
 }
 
 /* ---- The command line ---- */
@@ -528,6 +591,124 @@ Test(bench, bad_input_gives_one_line_that_names_it, .timeout = 60)
 	refused("all_reduce --ranks 5000", "--ranks wants");
 	refused("all_reduce -o band", "band is for integers, not for float: give -d int32");
 	refused("sendrecv --ranks 2 --device", "sendrecv takes GPU memory on a stream: give -z 0");
+	refused("init --ranks 2 -J x",
+		"--output_file and --svg go with a collective, not with init");
+	refused("floor --svg x", "go with a collective, not with floor");
+	refused("all_reduce --ranks 2 --sweep -J x", "go with a collective, not with --sweep");
+}
+
+Test(bench, buffers_that_this_host_cannot_hold_are_refused, .timeout = 30)
+{
+	refused("all_reduce --ranks 2 -b 8 -e 1000000G",
+		"two buffers of -e 1073741824000000 bytes for each of 2 ranks take 4000000.0 GiB, "
+		"and "
+		"this host has ");
+}
+
+/* ---- Ranks ---- */
+
+Test(bench, processes_that_mpirun_started_are_the_ranks, .timeout = 60)
+{
+	static const char *const mpis[] = { "OMPI_COMM_WORLD", "PMI" };
+
+	for (int i = 0; i < 2; i++) {
+		const char *mpi = mpis[i];
+		struct outcome *outcome =
+			run_script("export MASTER_PORT=%d %s_SIZE=2; "
+				   "%s_RANK=1 '%s' barrier & %s_RANK=0 '%s' barrier && wait $!",
+				world_free_port(), mpi, mpi, RONDO_TOOL, mpi, RONDO_TOOL);
+
+		cr_assert_eq(outcome->status, 0, "%s", outcome->text);
+		cr_assert(strstr(outcome->text, "#  Rank  1 Group  0 Pid"), "%s", outcome->text);
+		cr_assert_eq(rows_of(outcome), 1, "%s", outcome->text);
+	}
+}
+
+Test(bench, a_launcher_that_makes_no_sense_is_one_line, .timeout = 30)
+{
+	static const char *const settings[] = { "WORLD_SIZE=2", "WORLD_SIZE=2 RANK=2",
+		"WORLD_SIZE=2 RANK=x", "WORLD_SIZE=0 RANK=0" };
+
+	for (int i = 0; i < 4; i++) {
+		struct outcome *outcome = run_script("%s '%s' barrier", settings[i], RONDO_TOOL);
+
+		cr_assert_eq(outcome->status, 1, "%s", outcome->text);
+		cr_assert_str_eq(outcome->text,
+			"rondo-bench: WORLD_SIZE is set, so it should be a number of "
+			"processes, and RANK one below it\n");
+	}
+	cr_assert_eq(
+		run_script("PMI_SIZE=2 PMI_RANK=0 '%s' barrier --ranks 2", RONDO_TOOL)->status, 2);
+}
+
+Test(bench, a_comm_is_weighed_among_threads_of_processes, .timeout = 60)
+{
+	struct outcome *outcome = run_bench("init --ranks 2 -t 2 -n 1");
+
+	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
+	cr_assert(strstr(outcome->text, "a comm of 4 ranks"), "%s", outcome->text);
+}
+
+/* Starts `rondo-bench all_reduce` for hours in a group of its own, and waits for its first row. */
+static pid_t start_long_run(int *out)
+{
+	char *arguments[] = { "rondo-bench", "all_reduce", "--ranks", "4", "-b", "8", "-e", "8M",
+		"-i", "8", "-n", "1000", NULL };
+	char text[1 << 16];
+	size_t length = 0;
+	int ends[2];
+
+	cr_assert_eq(pipe2(ends, O_CLOEXEC), 0);
+	pid_t child = fork();
+	if (child == 0) {
+		setpgid(0, 0);
+		dup2(ends[1], STDOUT_FILENO);
+		execv(RONDO_TOOL, arguments);
+		_exit(99);
+	}
+	cr_assert_gt(child, 0);
+	close(ends[1]);
+	do {
+		ssize_t got = read(ends[0], text + length, sizeof(text) - 1 - length);
+		cr_assert_gt(got, 0, "it ended early");
+		length += (size_t)got;
+		text[length] = '\0';
+	} while (!strstr(text, "  float  "));
+	*out = ends[0];
+	return child;
+}
+
+/* To the whole group, as a terminal does it; then to the process that forked the ranks alone. */
+Test(bench, an_interrupted_run_leaves_no_process, .timeout = 60)
+{
+	for (int alone = 0; alone < 2; alone++) {
+		char text[4096];
+		int out, status;
+		pid_t child = start_long_run(&out);
+
+		cr_assert_eq(kill(alone ? child : -child, SIGINT), 0);
+		cr_assert_eq(waitpid(child, &status, 0), child);
+		cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+		/* The pipe ends when the last process that could write to it has. */
+		while (read(out, text, sizeof(text)) > 0)
+			;
+		close(out);
+	}
+}
+
+Test(bench, what_is_wrong_on_every_rank_is_said_once, .timeout = 30)
+{
+	static const char *const options[] = { "--ranks 3 --algo bogus",
+		"--ranks 2 -t 2 --algo bogus", "-t 3 --algo bogus", "--ranks 3 --device" };
+
+	setenv("RONDO_DEVICE", "none", 1);
+	for (int i = 0; i < 4; i++) {
+		struct outcome *outcome = run_bench("barrier %s", options[i]);
+		char *newline = strchr(outcome->text, '\n');
+
+		cr_assert_eq(outcome->status, 1, "%s", outcome->text);
+		cr_assert(newline && newline[1] == '\0', "not one line: %s", outcome->text);
+	}
 }
 
 Test(bench, help_succeeds, .timeout = 30)
@@ -645,6 +826,10 @@ Test(bench, a_sweep_compares_what_is_chosen_with_the_best, .timeout = 120)
 
 Test(bench, a_sweep_of_what_cannot_be_swept_is_refused, .timeout = 30)
 {
+	refused("floor --sweep", "--sweep and --explain go with a collective, not with floor");
+	refused("all_reduce --ranks 2 --sweep -d all",
+		"one type, operation and root, in the caller");
+	refused("all_reduce --ranks 2 --sweep -z 0", "one type, operation and root, in the caller");
 	refused("all_reduce --sweep", "--sweep needs ranks in processes");
 	refused("sendrecv --ranks 2 --sweep", "there are no algorithms of sendrecv");
 	refused("sendrecv --ranks 2 --explain", "there are no algorithms of sendrecv");

@@ -49,12 +49,12 @@ Test(bench_options, sizes_multiply_by_the_factor_or_add_the_step)
 	char *by_step[] = { "rondo-bench", "all_reduce", "-b", "0", "-e", "20", "-i", "10", NULL };
 	struct bench_options factor = options_of(8, by_factor), step = options_of(8, by_step);
 
-	cr_assert_eq(bench_size_next(&factor, 8), 24);
-	cr_assert_eq(bench_size_next(&factor, 24), 72);
-	cr_assert_eq(bench_size_next(&factor, 72), 0);
-	cr_assert_eq(bench_size_next(&step, 0), 10);
-	cr_assert_eq(bench_size_next(&step, 10), 20);
-	cr_assert_eq(bench_size_next(&step, 20), 0);
+	cr_assert_eq(bench_size_next(&factor, RONDO_F32, 8), 24);
+	cr_assert_eq(bench_size_next(&factor, RONDO_F32, 24), 72);
+	cr_assert_eq(bench_size_next(&factor, RONDO_F32, 72), 0);
+	cr_assert_eq(bench_size_next(&step, RONDO_F32, 0), 10);
+	cr_assert_eq(bench_size_next(&step, RONDO_F32, 10), 20);
+	cr_assert_eq(bench_size_next(&step, RONDO_F32, 20), 0);
 }
 
 Test(bench_options, a_factor_gets_away_from_zero)
@@ -63,8 +63,9 @@ Test(bench_options, a_factor_gets_away_from_zero)
 		"double", NULL };
 	struct bench_options options = options_of(10, arguments);
 
-	cr_assert_eq(bench_size_next(&options, 0), 8);
-	cr_assert_eq(bench_size_next(&options, 8), 16);
+	cr_assert_eq(bench_size_next(&options, RONDO_F64, 0), 8);
+	cr_assert_eq(bench_size_next(&options, RONDO_I8, 0), 1);
+	cr_assert_eq(bench_size_next(&options, RONDO_F64, 8), 16);
 }
 
 Test(bench_options, without_options_they_are_those_of_nccl_tests)

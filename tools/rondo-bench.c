@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "bench/contest.h"
@@ -63,6 +64,7 @@ struct rank {
 	rondo_stream *stream;
 	void *send, *recv;
 	struct bench_mirror mirror; /* --device */
+	FILE *json, *svg; /* NULL: not asked for, or another rank's */
 	bool prints;
 	struct results results;
 };
@@ -105,7 +107,7 @@ static int run_sizes(struct rank *rank, rondo_type type, rondo_op op, int root)
 
 	do {
 		err = run_size(rank, type, op, root, size);
-		size = bench_size_next(rank->options, size);
+		size = bench_size_next(rank->options, type, size);
 	} while (!err && size);
 	return err;
 }
@@ -170,21 +172,57 @@ static int gather_devices(const struct bench_options *options, rondo_comm *comm,
 	return err;
 }
 
-static FILE *open_output(const char *path)
-{
-	FILE *file = fopen(path, "w");
+/* ---- Files ---- */
 
-	if (!file)
-		fprintf(stderr, "rondo-bench: cannot write %s: %s\n", path, strerror(errno));
-	return file;
-}
-
-static bool close_output(FILE *file, const char *path)
+static bool fail_output(const char *path)
 {
-	if (fclose(file) == 0)
-		return true;
 	fprintf(stderr, "rondo-bench: cannot write %s: %s\n", path, strerror(errno));
 	return false;
+}
+
+/* What is there stays until there is something to put in its place: see replace(). */
+static bool open_output(FILE **file, const char *path)
+{
+	*file = path ? fopen(path, "ae") : NULL;
+	return *file || !path || fail_output(path);
+}
+
+/* Before anything is measured, so that no measurement is lost for want of a file. */
+static bool open_outputs(struct rank *rank)
+{
+	const struct bench_options *options = rank->options;
+	int opened = !rank->prints || (open_output(&rank->json, options->json) &&
+					      open_output(&rank->svg, options->svg));
+	int err = rondo_broadcast(rank->comm, &opened, &opened, 1, RONDO_I32, 0, NULL);
+
+	if (err)
+		bench_report_failure(rondo_comm_rank(rank->comm), "starting", err);
+	return !err && opened;
+}
+
+static void replace(FILE *file)
+{
+	struct stat status;
+
+	if (fstat(fileno(file), &status) == 0 && S_ISREG(status.st_mode))
+		(void)!ftruncate(fileno(file), 0);
+}
+
+static bool close_output(FILE **file, const char *path)
+{
+	bool written = !ferror(*file);
+
+	written = fclose(*file) == 0 && written;
+	*file = NULL;
+	return written || fail_output(path);
+}
+
+static void close_outputs(struct rank *rank)
+{
+	if (rank->json)
+		fclose(rank->json);
+	if (rank->svg)
+		fclose(rank->svg);
 }
 
 static void set_points(const struct results *results, double *points[5])
@@ -199,16 +237,15 @@ static void set_points(const struct results *results, double *points[5])
 	}
 }
 
-static bool write_svg(const struct bench_options *options, const struct results *results, int ranks)
+static bool write_svg(struct rank *rank, int ranks)
 {
+	const struct bench_options *options = rank->options;
+	const struct results *results = &rank->results;
 	double *numbers = calloc(5 * results->count + 1, sizeof(*numbers)), *points[5];
-	FILE *file = numbers ? open_output(options->svg) : NULL;
 	char title[128];
 
-	if (!file) {
-		free(numbers);
-		return false;
-	}
+	if (!numbers)
+		return fail_output(options->svg);
 	for (int i = 0; i < 5; i++)
 		points[i] = numbers + (size_t)i * results->count;
 	set_points(results, points);
@@ -222,23 +259,23 @@ static bool write_svg(const struct bench_options *options, const struct results 
 		{ "Bus bandwidth", "bus bandwidth (GB/s)", busbw, 2 } };
 	snprintf(title, sizeof(title), "%s, %d ranks, rondo %s", options->collective->name, ranks,
 		rondo_version());
-	bench_plot_write(file, title, panels, 2, 2);
+	replace(rank->svg);
+	bench_plot_write(rank->svg, title, panels, 2, 2);
 	free(numbers);
-	return close_output(file, options->svg);
+	return close_output(&rank->svg, options->svg);
 }
 
-static bool write_json(const struct bench *bench, const struct results *results, int ranks)
+static bool write_json(const struct bench *bench, struct rank *rank, int ranks)
 {
-	FILE *file = open_output(bench->options->json);
+	const struct results *results = &rank->results;
 
-	if (!file)
-		return false;
-	bench_json_write(file, bench->options, bench->argv, ranks, results->rows, results->count,
-		results->bad, average_busbw(results));
-	return close_output(file, bench->options->json);
+	replace(rank->json);
+	bench_json_write(rank->json, bench->options, bench->argv, ranks, results->rows,
+		results->count, results->bad, average_busbw(results));
+	return close_output(&rank->json, bench->options->json);
 }
 
-static int conclude(const struct bench *bench, const struct rank *rank)
+static int conclude(const struct bench *bench, struct rank *rank)
 {
 	const struct results *results = &rank->results;
 	int ranks = rondo_comm_size(rank->comm);
@@ -246,10 +283,10 @@ static int conclude(const struct bench *bench, const struct rank *rank)
 
 	if (rank->prints) {
 		bench_table_foot(stdout, results->bad, average_busbw(results));
-		if (bench->options->json)
-			written = write_json(bench, results, ranks);
-		if (bench->options->svg)
-			written = write_svg(bench->options, results, ranks) && written;
+		if (rank->json)
+			written = write_json(bench, rank, ranks);
+		if (rank->svg)
+			written = write_svg(rank, ranks) && written;
 	}
 	return results->bad || !written;
 }
@@ -321,8 +358,10 @@ static int run_rank(rondo_comm *comm, void *argument)
 	int device = options->device ? rondo_comm_rank(comm) % rondo_device_count() : 0;
 	int err = 0, status = 1;
 
-	if (!has_root(&rank))
+	if (!has_root(&rank) || !open_outputs(&rank)) {
+		close_outputs(&rank);
 		return 1;
+	}
 	rank.send = create_buffer(options);
 	rank.recv = create_buffer(options);
 	if (!rank.send || !rank.recv)
@@ -343,6 +382,7 @@ static int run_rank(rondo_comm *comm, void *argument)
 	bench_mirror_destroy(&rank.mirror);
 	destroy_buffer(options, rank.send);
 	destroy_buffer(options, rank.recv);
+	close_outputs(&rank);
 	free(rank.results.rows);
 	return status;
 }
@@ -358,7 +398,7 @@ int main(int argc, char **argv)
 	 */
 	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 	if (options.floor)
-		return bench_floor_run(&options);
+		return bench_floor_run(&options) || !bench_printed();
 	if (options.init)
 		return bench_init_run(&options);
 	return bench_world_run(&options, run_rank, &bench);

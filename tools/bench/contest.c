@@ -139,7 +139,7 @@ static int enter_all(struct contest *contest)
 		for (int i = 0; i < found && !err; i++)
 			if (!find(contest, ways[i].algorithm))
 				err = enter(contest, ways[i].algorithm);
-		size = bench_size_next(contest->options, size);
+		size = bench_size_next(contest->options, contest->options->type, size);
 	} while (!err && size);
 	return err;
 }
@@ -302,7 +302,7 @@ static int play_sizes(struct contest *contest)
 			judge(contest, size, ways, found);
 		if (contest->out)
 			fflush(contest->out);
-		size = bench_size_next(contest->options, size);
+		size = bench_size_next(contest->options, contest->options->type, size);
 	} while (!err && size);
 	return err;
 }

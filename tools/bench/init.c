@@ -148,6 +148,8 @@ static int run_rank(rondo_comm *comm, void *argument)
 	const struct bench_options *options = argument;
 	struct rondo_config config = RONDO_CONFIG_INIT;
 
+	config.rank = rondo_comm_rank(comm);
+	config.size = rondo_comm_size(comm);
 	config.transport = options->transport;
 
 	/* Weighed first: what the next ones leave behind in the heap would hide part of it. */

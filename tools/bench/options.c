@@ -4,8 +4,10 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "arguments.h"
+#include "launcher.h"
 
 #define MOST_RANKS 4096
 
@@ -50,12 +52,12 @@ bool bench_size_parse(const char *text, size_t *size)
 	return true;
 }
 
-size_t bench_size_next(const struct bench_options *options, size_t size)
+size_t bench_size_next(const struct bench_options *options, rondo_type type, size_t size)
 {
 	size_t next = options->factor > 1 ? size * (size_t)options->factor : size + options->step;
 
 	if (next == 0)
-		next = rondo_type_size(options->type); /* a factor leads nowhere from 0 */
+		next = rondo_type_size(type); /* a factor leads nowhere from 0 */
 	if (next <= size || next > options->most || options->collective->shape == BENCH_EMPTY)
 		return 0;
 	return next;
@@ -149,21 +151,61 @@ static const struct argument table[] = {
 	{ 0 },
 };
 
-/* What is compared with --sweep and --explain? */
-static bool check_contest(const struct bench_options *options, bool launched)
+static const char *subject(const struct bench_options *options)
 {
-	const char *name = options->collective ? options->collective->name : "init";
+	return options->collective ? options->collective->name : options->init ? "init" : "floor";
+}
 
-	if (options->contest && !options->ranks && !launched)
+/* What is compared with --sweep and --explain? */
+static bool check_contest(const struct bench_options *options)
+{
+	const char *name = subject(options);
+
+	if (!options->contest && !options->explains)
+		return true;
+	if (!options->collective)
 		return arguments_refuse(
-			"--sweep needs ranks in processes: give --ranks N, or use rondo-run");
+			"--sweep and --explain go with a collective, not with %s", name);
+	if (options->contest && !options->ranks && !bench_launcher_variable())
+		return arguments_refuse(
+			"--sweep needs ranks in processes: give --ranks N, or use a launcher");
+	if (options->contest && (options->every_type || options->every_op || options->every_root ||
+					!options->blocking))
+		return arguments_refuse("--sweep compares calls of one type, operation and root, "
+					"in the caller");
 	if (strcmp(name, "sendrecv") == 0)
 		return arguments_refuse("there are no algorithms of %s to compare", name);
-	if (options->device)
-		return arguments_refuse("--sweep and --explain compare ways through host memory: "
-					"leave out --device");
-	return options->collective ||
-	       arguments_refuse("--sweep and --explain go with a collective, not with %s", name);
+	return !options->device ||
+	       arguments_refuse("--sweep and --explain compare ways through host memory: "
+				"leave out --device");
+}
+
+/* Is there something to be written to the files? */
+static bool check_files(const struct bench_options *options)
+{
+	if ((!options->json && !options->svg) || (options->collective && !options->contest))
+		return true;
+	return arguments_refuse("--output_file and --svg go with a collective, not with %s",
+		options->contest ? "--sweep" : subject(options));
+}
+
+/* As far as is known here: what a launcher started besides this process is not counted. */
+static long count_ranks(const struct bench_options *options)
+{
+	return (long)options->threads * options->gpus * (options->ranks ? options->ranks : 1);
+}
+
+/* Without this check the kernel would end something to have the memory, and not always us. */
+static bool check_memory(const struct bench_options *options)
+{
+	double gib = 1 << 30,
+	       needed = 2.0 * (double)options->most * (double)count_ranks(options) / gib;
+	double there = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / gib;
+
+	return !options->collective || needed <= there ||
+	       arguments_refuse("two buffers of -e %zu bytes for each of %ld ranks take %.1f GiB, "
+				"and this host has %.1f",
+		       options->most, count_ranks(options), needed, there);
 }
 
 /* Is there anything to run? */
@@ -182,29 +224,32 @@ static bool check_collective(const struct bench_options *options)
 	return true;
 }
 
+/* Where do the ranks come from? */
+static bool check_ranks(const struct bench_options *options)
+{
+	const char *launched = bench_launcher_variable();
+
+	if (options->init && !options->ranks && !launched)
+		return arguments_refuse("init takes processes: give --ranks N, or use a launcher");
+	if (options->ranks && launched)
+		return arguments_refuse("--ranks forks its own ranks, but a launcher has set %s; "
+					"use one of the two",
+			launched);
+	return count_ranks(options) <= MOST_RANKS ||
+	       arguments_refuse("more than %d ranks", MOST_RANKS);
+}
+
 /* Do the options make sense together? */
 static bool check(const struct bench_options *options)
 {
-	bool launched = getenv("WORLD_SIZE") != NULL;
-
+	if (!check_files(options) || !check_contest(options))
+		return false;
 	if (options->floor)
 		return true;
-	if (options->init && !options->ranks && !launched)
-		return arguments_refuse("init takes processes: give --ranks N, or use a launcher");
 	if (options->least > options->most)
 		return arguments_refuse(
 			"-b %zu is more than -e %zu", options->least, options->most);
-	if (options->ranks && launched)
-		return arguments_refuse("--ranks forks its own ranks, but a launcher has set "
-					"WORLD_SIZE; use one of the two");
-	if ((options->contest || options->explains) && !check_contest(options, launched))
-		return false;
-	if (!check_collective(options))
-		return false;
-	if ((long)options->threads * options->gpus * (options->ranks ? options->ranks : 1) >
-		MOST_RANKS)
-		return arguments_refuse("more than %d ranks", MOST_RANKS);
-	return true;
+	return check_collective(options) && check_ranks(options) && check_memory(options);
 }
 
 static bool read_words(struct bench_options *options, char **words)
@@ -252,7 +297,7 @@ static const char help[] =
 	"  -a, --average 0|1|2|3    report the time of rank 0, the average, the fastest or\n"
 	"                           the slowest rank (default 3)\n"
 	"  -I, --percentiles        time each iteration; add columns p50, p99 and max\n"
-	"Ranks (default: RANK and WORLD_SIZE as a launcher sets them, else one)\n"
+	"Ranks (default: those that rondo-run, torchrun or mpirun started, else one)\n"
 	"      --ranks N            fork N processes\n"
 	"  -t, --nthreads N         ranks in each process, as threads (default 1)\n"
 	"  -g, --ngpus N            taken as -t: a thread has one rank, and a rank one GPU at\n"

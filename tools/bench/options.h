@@ -43,8 +43,8 @@ bool bench_options_read(struct bench_options *options, int argc, char **argv);
 /* "128M" -> bytes, K, M and G being powers of 1024; false when it is no size. */
 bool bench_size_parse(const char *text, size_t *size);
 
-/* The size that follows; 0 after the last. */
-size_t bench_size_next(const struct bench_options *options, size_t size);
+/* The size that follows, of elements of this type; 0 after the last. */
+size_t bench_size_next(const struct bench_options *options, rondo_type type, size_t size);
 
 /* nccl-tests' name of a type, which the table prints: "float" for RONDO_F32. */
 const char *bench_type_name(rondo_type type);

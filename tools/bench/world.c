@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "launcher.h"
+
 struct world {
 	const struct bench_options *options;
 	bench_rank_function rank;
@@ -19,7 +21,8 @@ struct member {
 	const struct world *world;
 	struct rondo_config config;
 	pthread_t thread;
-	int status;
+	bool speaks; /* the first of those that have one environment */
+	int status; /* 1 until it has run */
 };
 
 int bench_report_failure(int rank, const char *what, int err)
@@ -31,12 +34,22 @@ int bench_report_failure(int rank, const char *what, int err)
 	return 1;
 }
 
+bool bench_printed(void)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return true;
+	fprintf(stderr, "rondo-bench: cannot write standard output\n");
+	return false;
+}
+
 static void *live(void *argument)
 {
 	struct member *member = argument;
 	rondo_comm *comm;
 	int err = rondo_comm_create(&comm, &member->config);
 
+	if (err == RONDO_SETTING && !member->speaks)
+		return NULL;
 	if (err) {
 		member->status = bench_report_failure(member->config.rank, "cannot join", err);
 		return NULL;
@@ -90,62 +103,71 @@ static int listen_on_loopback(int *port)
 	return fd;
 }
 
-static int number_in(const char *variable)
+/* Whether this process tells of what is wrong in all that were forked with it alike. */
+static bool speaks(const struct bench_options *options, int process)
 {
-	const char *text = getenv(variable);
-	char *end;
-	long value = text ? strtol(text, &end, 10) : -1;
-
-	return text && *text && !*end && value >= 0 && value <= 1 << 20 ? (int)value : -1;
+	return process == 0 || !options->ranks;
 }
 
-/* One process of the world; its ranks are `threads` neighbours. */
+/* The ranks of one process, which are neighbours. */
+static void set_members(struct member *members, int count, const struct world *world,
+	const struct rondo_config *config, int process)
+{
+	int devices = world->options->device ? rondo_device_count() : 0;
+
+	for (int i = 0; i < count; i++) {
+		struct member *member = &members[i];
+
+		member->world = world;
+		member->config = *config;
+		member->speaks = i == 0 && speaks(world->options, process);
+		member->status = 1;
+		member->config.rank = process * count + i;
+		if (devices)
+			member->config.gpu = member->config.rank % devices;
+		if (i > 0)
+			member->config.rendezvous_fd = -1; /* rank 0's alone, which closes it */
+	}
+}
+
+/* Where no launcher says it, all ranks are in this process. */
+static bool set_meeting(struct rondo_config *config)
+{
+	if (bench_launcher_variable())
+		return true;
+	config->address = "127.0.0.1";
+	config->rendezvous_fd = listen_on_loopback(&config->port);
+	if (config->rendezvous_fd < 0)
+		fprintf(stderr, "rondo-bench: cannot listen on 127.0.0.1\n");
+	return config->rendezvous_fd >= 0;
+}
+
 static int run_process(const struct world *world)
 {
 	const struct bench_options *options = world->options;
-	int threads = options->threads * options->gpus, process = 0, processes = 1, status = 1;
-	int devices = options->device ? rondo_device_count() : -1;
-	bool alone = !getenv("WORLD_SIZE");
+	int threads = options->threads * options->gpus, process, processes;
 	struct rondo_config config = RONDO_CONFIG_INIT;
 
-	if (alone) {
-		config.address = "127.0.0.1";
-		config.rendezvous_fd = listen_on_loopback(&config.port);
-		if (config.rendezvous_fd < 0) {
-			fprintf(stderr, "rondo-bench: cannot listen on 127.0.0.1\n");
-			return 1;
-		}
-	} else {
-		process = number_in("RANK");
-		processes = number_in("WORLD_SIZE");
-	}
-	if (process < 0 || processes < 1) {
-		fprintf(stderr, "rondo-bench: WORLD_SIZE is set, so RANK and WORLD_SIZE should be "
-				"numbers\n");
+	if (!bench_launcher_read(&process, &processes))
+		return 1;
+	if (options->device && !rondo_device_count()) {
+		if (speaks(options, process))
+			fprintf(stderr, "rondo-bench: --device: %s\n", rondo_last_error());
 		return 1;
 	}
-	if (devices == 0) {
-		fprintf(stderr, "rondo-bench: --device: %s\n", rondo_last_error());
-		return 1;
-	}
+	struct member *members = calloc((size_t)threads, sizeof(*members));
+	if (!members)
+		return bench_report_failure(process, "starting", RONDO_MEMORY);
 	config.transport = options->transport;
 	config.algo = options->algo;
 	config.size = processes * threads;
-	struct member *members = calloc((size_t)threads, sizeof(*members));
-	if (members) {
-		for (int i = 0; i < threads; i++) {
-			members[i] = (struct member){ .world = world, .config = config };
-			members[i].config.rank = process * threads + i;
-			if (options->device)
-				members[i].config.gpu = members[i].config.rank % devices;
-			if (i > 0)
-				members[i].config.rendezvous_fd =
-					-1; /* rank 0's alone, which closes it */
-		}
+	int status = 1;
+	if (set_meeting(&config)) {
+		set_members(members, threads, world, &config, process);
 		status = run_members(members, threads);
 	}
 	free(members);
-	return status;
+	return status || !bench_printed();
 }
 
 static int run_forked(void *argument)

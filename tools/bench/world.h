@@ -13,6 +13,9 @@ typedef int (*bench_rank_function)(rondo_comm *comm, void *argument);
 /* Runs `rank` on every rank; returns the exit status of the whole, having reported failures. */
 int bench_world_run(const struct bench_options *options, bench_rank_function rank, void *argument);
 
+/* Whether all that was printed got out; if not, one line on standard error says so. */
+bool bench_printed(void);
+
 /* One line on standard error, with the rank and the library's story. Returns exit status 1. */
 int bench_report_failure(int rank, const char *what, int err);
 
