@@ -66,9 +66,9 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "error.h"
 #include "log.h"
 #include "tcp_card.h"
@@ -76,14 +76,18 @@
 #include "tcp_wire.h"
 #include "transports.h"
 
-/* Connections that have not proved themselves, beyond those that this comm may make: when there
-   are more, the oldest goes. */
 /* Fewer bytes are copied behind their header: one stretch costs the kernel less than two. */
 #define GATHER_MIN 1024
+
+/* Connections that have not proved themselves, beyond those that this comm may make: when there
+   are more, the oldest goes. */
 #define STRANGERS_MAX 64
 
 /* Calls of advance() for one look at the news, while all is well. */
 #define NEWS_INTERVAL 32
+
+/* Pieces of news that one call takes. */
+#define NEWS_MAX 64
 
 /* Calls of advance() without a sleep after which links are watched no more: so many that to watch
    them again, two microseconds each, is little beside them. */
@@ -341,12 +345,6 @@ static bool hello_send(const struct link *link, int fd)
 	return size == sizeof(hello);
 }
 
-static bool hello_proves(const struct endpoint *endpoint, const struct rd_tcp_hello *hello)
-{
-	return rd_tcp_hello_sound(hello, endpoint->card.key) &&
-	       hello->to == endpoint->local->rank && hello->from < endpoint->local->size;
-}
-
 static bool hello_fits(const struct link *link, const struct rd_tcp_hello *hello)
 {
 	return hello->from == link->base.peer && hello->channel == link->base.channel &&
@@ -484,7 +482,7 @@ static void stranger_news(void *owner)
 	stranger_unlink(endpoint, stranger);
 	if (size <= 0)
 		stranger_drop(stranger, "it left before its hello");
-	else if (!hello_proves(endpoint, &stranger->hello))
+	else if (!rd_tcp_hello_proves(&stranger->hello, endpoint->card.key, endpoint->local))
 		stranger_drop(stranger, "not a rank of this job");
 	else
 		stranger_welcome(endpoint, stranger);
@@ -527,14 +525,6 @@ static void listener_news(void *owner)
 }
 
 /* ---- Connecting ---------------------------------------------------------------------------- */
-
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* Which of the card's addresses is tried as which: the shared ones first, each channel beginning
    with another of them. */
@@ -579,7 +569,7 @@ static void set_timer(struct endpoint *endpoint)
 			least_ms = link->until_ms;
 	if (least_ms == INT64_MAX)
 		return;
-	left_ms = least_ms - now_ms();
+	left_ms = least_ms - rd_clock_ms();
 	if (left_ms < 1)
 		left_ms = 1;
 	when.it_value.tv_sec = left_ms / 1000;
@@ -605,7 +595,7 @@ static int attempt_connect(struct link *link)
 		watch(endpoint->news, EPOLL_CTL_ADD, fd, EPOLLOUT, &link->source))
 		return errno;
 	if (link->attempt + 1 < link->card.count) {
-		link->until_ms = now_ms() + ATTEMPT_MS;
+		link->until_ms = rd_clock_ms() + ATTEMPT_MS;
 		set_timer(endpoint);
 	}
 	return 0;
@@ -672,7 +662,8 @@ static void timer_news(void *owner)
 	if (read(endpoint->timer, &rings, sizeof(rings)) < 0)
 		return;
 	for (struct link *link = endpoint->links; link; link = link->next)
-		if (link->state == CONNECTING && !link->base.error && now_ms() >= link->until_ms)
+		if (link->state == CONNECTING && !link->base.error &&
+			rd_clock_ms() >= link->until_ms)
 			link_retry(link, RONDO_UNREACHABLE, "cannot be reached", ETIMEDOUT);
 	set_timer(endpoint);
 }
@@ -709,7 +700,8 @@ static void answer_read(struct link *link)
 	link->hello_size += (size_t)size;
 	if (link->hello_size < sizeof(link->hello))
 		return;
-	if (hello_proves(link->endpoint, &link->hello) && hello_fits(link, &link->hello))
+	if (rd_tcp_hello_proves(&link->hello, link->endpoint->card.key, link->endpoint->local) &&
+		hello_fits(link, &link->hello))
 		link_open(link, link->wire.fd);
 	else
 		link_retry(link, RONDO_PROTOCOL, "someone else answers", 0);
@@ -742,7 +734,7 @@ static bool take_news(struct endpoint *endpoint)
 	bool moved = false;
 
 	endpoint->calls = 0;
-	for (int i = 0; i < STRANGERS_MAX; i++) {
+	for (int i = 0; i < NEWS_MAX; i++) {
 		if (epoll_wait(endpoint->news, &event, 1, 0) != 1)
 			break;
 		source = event.data.ptr;
@@ -958,14 +950,14 @@ static bool output_waits(struct endpoint *endpoint)
 
 static void linger(struct endpoint *endpoint)
 {
-	int64_t deadline = now_ms() + LINGER_MS, left;
+	int64_t deadline = rd_clock_ms() + LINGER_MS, left;
 	struct epoll_event event;
 
 	watch_links(endpoint);
 	for (struct link *link = endpoint->queued; link; link = link->next_queued)
 		watch(endpoint->news, EPOLL_CTL_MOD, link->wire.fd,
 			EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, &link->source);
-	while (output_waits(endpoint) && (left = deadline - now_ms()) > 0)
+	while (output_waits(endpoint) && (left = deadline - rd_clock_ms()) > 0)
 		epoll_wait(endpoint->news, &event, 1, (int)left);
 }
 

@@ -97,9 +97,11 @@ static bool same_key(const uint8_t a[RD_TCP_KEY_SIZE], const uint8_t b[RD_TCP_KE
 	return difference == 0;
 }
 
-bool rd_tcp_hello_sound(const struct rd_tcp_hello *hello, const uint8_t key[RD_TCP_KEY_SIZE])
+bool rd_tcp_hello_proves(const struct rd_tcp_hello *hello, const uint8_t key[RD_TCP_KEY_SIZE],
+	const struct rd_local *local)
 {
 	return hello->magic == RD_TCP_HELLO_MAGIC && hello->version == RD_TCP_VERSION &&
-	       hello->stripe == 0 && hello->zero == 0 && hello->from >= 0 && hello->channel >= 0 &&
+	       hello->stripe == 0 && hello->zero == 0 && hello->from >= 0 &&
+	       hello->from < local->size && hello->to == local->rank && hello->channel >= 0 &&
 	       hello->channel < RD_TCP_CHANNELS_MAX && same_key(hello->key, key);
 }

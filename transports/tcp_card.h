@@ -55,7 +55,9 @@ int rd_tcp_card_read(struct rd_tcp_card *card, const unsigned char *bytes, size_
 void rd_tcp_card_address(const struct rd_tcp_card *card, int index, const char *interface,
 	struct sockaddr_storage *address);
 
-/* Can this hello be one, and did its sender know the key? from and channel are at least 0. */
-bool rd_tcp_hello_sound(const struct rd_tcp_hello *hello, const uint8_t key[RD_TCP_KEY_SIZE]);
+/* Can this hello be one, from a rank of this comm to this one, and did its sender know the key of our
+   card? channel is at least 0. */
+bool rd_tcp_hello_proves(const struct rd_tcp_hello *hello, const uint8_t key[RD_TCP_KEY_SIZE],
+	const struct rd_local *local);
 
 #endif
