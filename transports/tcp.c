@@ -73,15 +73,13 @@
 #include "log.h"
 #include "tcp_card.h"
 #include "tcp_interface.h"
+#include "tcp_news.h"
+#include "tcp_strangers.h"
 #include "tcp_wire.h"
 #include "transports.h"
 
 /* Fewer bytes are copied behind their header: one stretch costs the kernel less than two. */
 #define GATHER_MIN 1024
-
-/* Connections that have not proved themselves, beyond those that this comm may make: when there
-   are more, the oldest goes. */
-#define STRANGERS_MAX 64
 
 /* Calls of advance() for one look at the news, while all is well. */
 #define NEWS_INTERVAL 32
@@ -103,22 +101,6 @@
 #define COST_HERE 400
 #define COST_THERE 800
 
-/* What to do when the epoll of our own has news of a socket. */
-struct source {
-	void (*take)(void *owner);
-	void *owner;
-};
-
-/* A connection on which a hello is due. */
-struct stranger {
-	struct source source;
-	struct endpoint *endpoint;
-	int fd;
-	struct stranger *next;
-	size_t size; /* bytes of hello that have come; all: the key was right */
-	struct rd_tcp_hello hello;
-};
-
 enum state {
 	AWAITED, /* the peer will connect */
 	CONNECTING, /* to the peer */
@@ -129,7 +111,7 @@ enum state {
 struct link {
 	struct rd_link base;
 	struct endpoint *endpoint;
-	struct source source;
+	struct rd_tcp_source source;
 	struct link *next;
 	enum state state;
 	struct rd_tcp_card card; /* the peer's */
@@ -148,7 +130,7 @@ struct link {
 
 /* On one of our interfaces. */
 struct listener {
-	struct source source;
+	struct rd_tcp_source source;
 	struct endpoint *endpoint;
 	int fd;
 };
@@ -159,7 +141,7 @@ struct endpoint {
 	struct rd_interfaces interfaces;
 	struct rd_tcp_card card;
 	struct listener listeners[RD_INTERFACES_MAX]; /* of each interface */
-	struct source timer_source;
+	struct rd_tcp_source timer_source;
 	int timer, news;
 	unsigned calls; /* of advance() since the last look at the news */
 	unsigned awake; /* calls of advance() since the links were watched */
@@ -168,9 +150,7 @@ struct endpoint {
 	struct link *queued;
 	int unfinished; /* links neither open nor failed */
 	bool hung_up; /* some link is, and may have messages left */
-	struct stranger *strangers; /* the oldest first */
-	int stranger_count;
-	struct stranger *early; /* proved; open() has not been called for them */
+	struct rd_tcp_strangers strangers;
 };
 
 static struct link *link_of(struct rd_link *base)
@@ -298,13 +278,6 @@ static bool check_hung_up(struct endpoint *endpoint)
 
 /* ---- Connections being made --------------------------------------------------------------- */
 
-static int watch(int epoll_fd, int operation, int fd, uint32_t events, struct source *source)
-{
-	struct epoll_event event = { .events = events, .data.ptr = source };
-
-	return epoll_ctl(epoll_fd, operation, fd, &event);
-}
-
 /* The link fails before it was open. */
 static void link_fail(struct link *link, int error, const char *doing, int number)
 {
@@ -316,7 +289,7 @@ static void link_fail(struct link *link, int error, const char *doing, int numbe
 		number ? strerror(number) : "");
 	link->endpoint->unfinished--;
 	if (link->wire.fd >= 0)
-		watch(link->endpoint->news, EPOLL_CTL_DEL, link->wire.fd, 0, NULL);
+		rd_tcp_watch(link->endpoint->news, EPOLL_CTL_DEL, link->wire.fd, 0, NULL);
 }
 
 static void hello_fill(const struct link *link, struct rd_tcp_hello *hello)
@@ -358,7 +331,7 @@ static int link_watch(struct link *link)
 	struct epoll_event wake = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET };
 
 	link->watched = true;
-	if (watch(endpoint->news, EPOLL_CTL_ADD, link->wire.fd, EPOLLRDHUP | EPOLLET,
+	if (rd_tcp_watch(endpoint->news, EPOLL_CTL_ADD, link->wire.fd, EPOLLRDHUP | EPOLLET,
 		    &link->source))
 		return -1;
 	return epoll_ctl(endpoint->local->epoll_fd, EPOLL_CTL_ADD, link->wire.fd, &wake);
@@ -368,7 +341,7 @@ static void link_unwatch(struct link *link)
 {
 	link->watched = false;
 	epoll_ctl(link->endpoint->local->epoll_fd, EPOLL_CTL_DEL, link->wire.fd, NULL);
-	watch(link->endpoint->news, EPOLL_CTL_DEL, link->wire.fd, 0, NULL);
+	rd_tcp_watch(link->endpoint->news, EPOLL_CTL_DEL, link->wire.fd, 0, NULL);
 }
 
 /* Both sides have proved themselves: messages may flow. */
@@ -378,7 +351,7 @@ static void link_open(struct link *link, int fd)
 	int number = 0, yes = 1;
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-	watch(endpoint->news, EPOLL_CTL_DEL, fd, 0, NULL);
+	rd_tcp_watch(endpoint->news, EPOLL_CTL_DEL, fd, 0, NULL);
 	if (rd_wire_init(&link->wire, fd, &link->base))
 		number = ENOMEM;
 	link->wire.fd = fd;
@@ -406,122 +379,24 @@ static bool link_accept(struct link *link, int fd, const struct rd_tcp_hello *he
 	return false;
 }
 
-static void stranger_free(struct stranger *stranger)
+/* A stranger has proved itself: its link, if that is open, takes the connection or refuses it. */
+static enum rd_tcp_welcome welcome(void *owner, int fd, const struct rd_tcp_hello *hello)
 {
-	if (stranger->fd >= 0)
-		close(stranger->fd);
-	free(stranger);
-}
+	struct endpoint *endpoint = owner;
 
-/* Turns the connection away. */
-static void stranger_drop(struct stranger *stranger, const char *why)
-{
-	struct sockaddr_storage address = { 0 };
-	socklen_t size = sizeof(address);
-	char where[RD_ADDRESS_TEXT];
-
-	if (rd_log_on(RD_INFO, RD_NET) &&
-		getpeername(stranger->fd, (struct sockaddr *)&address, &size) == 0)
-		rd_log(RD_INFO, RD_NET, "NET/Socket : Dropped a connection from %s: %s",
-			rd_address_text(&address, where), why);
-	stranger_free(stranger);
-}
-
-static void stranger_unlink(struct endpoint *endpoint, struct stranger *stranger)
-{
-	struct stranger **at = &endpoint->strangers;
-
-	while (*at != stranger)
-		at = &(*at)->next;
-	*at = stranger->next;
-	endpoint->stranger_count--;
-	/* By hand: a fork may hold the socket, and with it its place in the epoll. */
-	watch(endpoint->news, EPOLL_CTL_DEL, stranger->fd, 0, NULL);
-}
-
-/* A stranger has proved itself: it gets its link, or waits until open() makes that. */
-static void stranger_welcome(struct endpoint *endpoint, struct stranger *stranger)
-{
-	const struct rd_tcp_hello *hello = &stranger->hello;
-
-	for (struct link *link = endpoint->links; link; link = link->next) {
-		if (link->base.peer != hello->from || link->base.channel != hello->channel)
-			continue;
-		if (link_accept(link, stranger->fd, hello)) {
-			stranger->fd = -1;
-			stranger_free(stranger);
-		} else {
-			stranger_drop(stranger, "not awaited");
-		}
-		return;
-	}
-	for (struct stranger *other = endpoint->early; other; other = other->next) {
-		if (other->hello.from == hello->from && other->hello.channel == hello->channel) {
-			stranger_drop(stranger, "it is here already");
-			return;
-		}
-	}
-	stranger->next = endpoint->early;
-	endpoint->early = stranger;
-}
-
-static void stranger_news(void *owner)
-{
-	struct stranger *stranger = owner;
-	struct endpoint *endpoint = stranger->endpoint;
-	ssize_t size = recv(stranger->fd, (char *)&stranger->hello + stranger->size,
-		sizeof(stranger->hello) - stranger->size, MSG_DONTWAIT);
-
-	if (size < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (size > 0) {
-		stranger->size += (size_t)size;
-		if (stranger->size < sizeof(stranger->hello))
-			return;
-	}
-	stranger_unlink(endpoint, stranger);
-	if (size <= 0)
-		stranger_drop(stranger, "it left before its hello");
-	else if (!rd_tcp_hello_proves(&stranger->hello, endpoint->card.key, endpoint->local))
-		stranger_drop(stranger, "not a rank of this job");
-	else
-		stranger_welcome(endpoint, stranger);
-}
-
-static int strangers_most(const struct endpoint *endpoint)
-{
-	return STRANGERS_MAX + endpoint->local->size * endpoint->local->settings->channels;
+	for (struct link *link = endpoint->links; link; link = link->next)
+		if (link->base.peer == hello->from && link->base.channel == hello->channel)
+			return link_accept(link, fd, hello) ? RD_TCP_TAKEN : RD_TCP_REFUSED;
+	return RD_TCP_EARLY;
 }
 
 static void listener_news(void *owner)
 {
 	const struct listener *listener = owner;
-	struct endpoint *endpoint = listener->endpoint;
 	int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	struct stranger *stranger, **last = &endpoint->strangers;
 
-	if (fd < 0)
-		return;
-	stranger = calloc(1, sizeof(*stranger));
-	if (!stranger || watch(endpoint->news, EPOLL_CTL_ADD, fd, EPOLLIN, &stranger->source)) {
-		free(stranger);
-		close(fd);
-		return;
-	}
-	if (endpoint->stranger_count >= strangers_most(endpoint)) {
-		struct stranger *oldest = endpoint->strangers;
-
-		stranger_unlink(endpoint, oldest);
-		stranger_drop(oldest, "too many that have not said who they are");
-	}
-	stranger->source = (struct source){ stranger_news, stranger };
-	stranger->endpoint = endpoint;
-	stranger->fd = fd;
-	while (*last)
-		last = &(*last)->next;
-	*last = stranger;
-	endpoint->stranger_count++;
-	stranger_news(stranger);
+	if (fd >= 0)
+		rd_tcp_strangers_add(&listener->endpoint->strangers, fd);
 }
 
 /* ---- Connecting ---------------------------------------------------------------------------- */
@@ -592,7 +467,7 @@ static int attempt_connect(struct link *link)
 	if (fd < 0 || bind_outgoing(way_out(link), fd, family) ||
 		(connect(fd, (struct sockaddr *)&link->address, rd_address_size(family)) &&
 			errno != EINPROGRESS) ||
-		watch(endpoint->news, EPOLL_CTL_ADD, fd, EPOLLOUT, &link->source))
+		rd_tcp_watch(endpoint->news, EPOLL_CTL_ADD, fd, EPOLLOUT, &link->source))
 		return errno;
 	if (link->attempt + 1 < link->card.count) {
 		link->until_ms = rd_clock_ms() + ATTEMPT_MS;
@@ -624,7 +499,7 @@ static void abandon_attempt(struct link *link, const char *why)
 			rd_address_text(&link->address, where), way_out(link)->name, why);
 	link->failed |= 1u << index;
 	if (link->wire.fd >= 0) {
-		watch(link->endpoint->news, EPOLL_CTL_DEL, link->wire.fd, 0, NULL);
+		rd_tcp_watch(link->endpoint->news, EPOLL_CTL_DEL, link->wire.fd, 0, NULL);
 		close(link->wire.fd);
 		link->wire.fd = -1;
 	}
@@ -682,7 +557,7 @@ static void connect_done(struct link *link)
 		return;
 	}
 	link->state = GREETED;
-	watch(link->endpoint->news, EPOLL_CTL_MOD, link->wire.fd, EPOLLIN, &link->source);
+	rd_tcp_watch(link->endpoint->news, EPOLL_CTL_MOD, link->wire.fd, EPOLLIN, &link->source);
 }
 
 static void answer_read(struct link *link)
@@ -730,7 +605,7 @@ static void link_news(void *owner)
 static bool take_news(struct endpoint *endpoint)
 {
 	struct epoll_event event;
-	const struct source *source;
+	const struct rd_tcp_source *source;
 	bool moved = false;
 
 	endpoint->calls = 0;
@@ -806,21 +681,12 @@ static void tcp_disarm(struct rd_endpoint *base)
 /* The peer may have been quicker. */
 static void take_early(struct link *link)
 {
-	for (struct stranger **at = &link->endpoint->early; *at; at = &(*at)->next) {
-		struct stranger *stranger = *at;
+	struct rd_tcp_hello hello;
+	int fd = rd_tcp_strangers_take(
+		&link->endpoint->strangers, link->base.peer, link->base.channel, &hello);
 
-		if (stranger->hello.from != link->base.peer ||
-			stranger->hello.channel != link->base.channel)
-			continue;
-		*at = stranger->next;
-		if (link_accept(link, stranger->fd, &stranger->hello)) {
-			stranger->fd = -1;
-			stranger_free(stranger);
-		} else {
-			stranger_drop(stranger, "not awaited");
-		}
-		return;
-	}
+	if (fd >= 0 && !link_accept(link, fd, &hello))
+		rd_tcp_turn_away(fd, "not awaited");
 }
 
 static int tcp_open(struct rd_endpoint *base, int peer, int channel, const unsigned char *bytes,
@@ -845,7 +711,7 @@ static int tcp_open(struct rd_endpoint *base, int peer, int channel, const unsig
 		.message_max = endpoint->local->settings->piece_size,
 		.send_min = GATHER_MIN,
 	};
-	link->source = (struct source){ link_news, link };
+	link->source = (struct rd_tcp_source){ link_news, link };
 	link->endpoint = endpoint;
 	link->wire.fd = -1;
 	link->card = card;
@@ -879,7 +745,7 @@ static int listen_at(struct endpoint *endpoint, int index)
 		getsockname(listener->fd, (struct sockaddr *)&address, &size))
 		return rd_fail_errno("cannot listen at %s (%s)", rd_address_text(&address, where),
 			interface->name);
-	if (watch(endpoint->news, EPOLL_CTL_ADD, listener->fd, EPOLLIN, &listener->source))
+	if (rd_tcp_watch(endpoint->news, EPOLL_CTL_ADD, listener->fd, EPOLLIN, &listener->source))
 		return rd_fail_errno("cannot watch a socket");
 	rd_tcp_card_add(&endpoint->card, &address);
 	rd_log(RD_INFO, RD_NET, "NET/Socket : %s [%d]%s:%s",
@@ -925,9 +791,10 @@ static int start_listening(struct endpoint *endpoint, const struct rd_local *loc
 		return err;
 	listen_in_reserve(endpoint);
 	endpoint->card.shared = (uint8_t)endpoint->interfaces.shared;
-	if (watch(endpoint->news, EPOLL_CTL_ADD, endpoint->timer, EPOLLIN,
+	if (rd_tcp_watch(endpoint->news, EPOLL_CTL_ADD, endpoint->timer, EPOLLIN,
 		    &endpoint->timer_source) ||
-		watch(local->epoll_fd, EPOLL_CTL_ADD, endpoint->news, EPOLLIN | EPOLLET, NULL))
+		rd_tcp_watch(
+			local->epoll_fd, EPOLL_CTL_ADD, endpoint->news, EPOLLIN | EPOLLET, NULL))
 		return rd_fail_errno("cannot watch a socket");
 	if (getrandom(endpoint->card.key, RD_TCP_KEY_SIZE, 0) != RD_TCP_KEY_SIZE)
 		return rd_fail_errno("cannot draw a random key");
@@ -955,20 +822,10 @@ static void linger(struct endpoint *endpoint)
 
 	watch_links(endpoint);
 	for (struct link *link = endpoint->queued; link; link = link->next_queued)
-		watch(endpoint->news, EPOLL_CTL_MOD, link->wire.fd,
+		rd_tcp_watch(endpoint->news, EPOLL_CTL_MOD, link->wire.fd,
 			EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, &link->source);
 	while (output_waits(endpoint) && (left = deadline - rd_clock_ms()) > 0)
 		epoll_wait(endpoint->news, &event, 1, (int)left);
-}
-
-static void strangers_free(struct stranger *stranger)
-{
-	while (stranger) {
-		struct stranger *next = stranger->next;
-
-		stranger_free(stranger);
-		stranger = next;
-	}
 }
 
 static void links_free(struct link *link)
@@ -998,8 +855,7 @@ static void tcp_close(struct rd_endpoint *base)
 		if (endpoint->listeners[i].fd >= 0)
 			close(endpoint->listeners[i].fd);
 	linger(endpoint);
-	strangers_free(endpoint->strangers);
-	strangers_free(endpoint->early);
+	rd_tcp_strangers_finish(&endpoint->strangers);
 	links_free(endpoint->links);
 	if (endpoint->timer >= 0)
 		close(endpoint->timer);
@@ -1027,12 +883,19 @@ static int tcp_listen(struct rd_endpoint **result, const struct rd_local *local,
 	endpoint->local = local;
 	for (int i = 0; i < RD_INTERFACES_MAX; i++) {
 		endpoint->listeners[i].source =
-			(struct source){ listener_news, &endpoint->listeners[i] };
+			(struct rd_tcp_source){ listener_news, &endpoint->listeners[i] };
 		endpoint->listeners[i].endpoint = endpoint;
 		endpoint->listeners[i].fd = -1;
 	}
-	endpoint->timer_source = (struct source){ timer_news, endpoint };
+	endpoint->timer_source = (struct rd_tcp_source){ timer_news, endpoint };
 	endpoint->timer = endpoint->news = -1;
+	endpoint->strangers = (struct rd_tcp_strangers){
+		.local = local,
+		.key = endpoint->card.key,
+		.news = &endpoint->news,
+		.welcome = welcome,
+		.owner = endpoint,
+	};
 	err = rd_interfaces_choose(&endpoint->interfaces, local->settings);
 	if (!err)
 		err = start_listening(endpoint, local);

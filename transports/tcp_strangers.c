@@ -1,0 +1,174 @@
+#include "tcp_strangers.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "tcp_interface.h"
+#include "tcp_news.h"
+
+/* Connections that have not proved themselves, beyond those that this comm may make: when there
+   are more, the oldest goes. */
+#define STRANGERS_MAX 64
+
+struct rd_tcp_stranger {
+	struct rd_tcp_source source;
+	struct rd_tcp_strangers *strangers;
+	int fd;
+	struct rd_tcp_stranger *next;
+	size_t size; /* bytes of hello that have come; all: the key was right */
+	struct rd_tcp_hello hello;
+};
+
+void rd_tcp_turn_away(int fd, const char *why)
+{
+	struct sockaddr_storage address = { 0 };
+	socklen_t size = sizeof(address);
+	char where[RD_ADDRESS_TEXT];
+
+	if (rd_log_on(RD_INFO, RD_NET) && getpeername(fd, (struct sockaddr *)&address, &size) == 0)
+		rd_log(RD_INFO, RD_NET, "NET/Socket : Dropped a connection from %s: %s",
+			rd_address_text(&address, where), why);
+	close(fd);
+}
+
+static void drop(struct rd_tcp_stranger *stranger, const char *why)
+{
+	rd_tcp_turn_away(stranger->fd, why);
+	free(stranger);
+}
+
+static void unlink_due(struct rd_tcp_stranger *stranger)
+{
+	struct rd_tcp_strangers *strangers = stranger->strangers;
+	struct rd_tcp_stranger **at = &strangers->due;
+
+	while (*at != stranger)
+		at = &(*at)->next;
+	*at = stranger->next;
+	strangers->due_count--;
+	/* By hand: a fork may hold the socket, and with it its place in the epoll. */
+	rd_tcp_watch(*strangers->news, EPOLL_CTL_DEL, stranger->fd, 0, NULL);
+}
+
+/* Where one of these is in the list of those that came early; NULL in it: none is. */
+static struct rd_tcp_stranger **find_early(
+	struct rd_tcp_strangers *strangers, int from, int channel)
+{
+	struct rd_tcp_stranger **at = &strangers->early;
+
+	while (*at && ((*at)->hello.from != from || (*at)->hello.channel != channel))
+		at = &(*at)->next;
+	return at;
+}
+
+/* It has proved itself. */
+static void welcome(struct rd_tcp_stranger *stranger)
+{
+	struct rd_tcp_strangers *strangers = stranger->strangers;
+	const struct rd_tcp_hello *hello = &stranger->hello;
+
+	switch (strangers->welcome(strangers->owner, stranger->fd, hello)) {
+	case RD_TCP_TAKEN:
+		free(stranger);
+		break;
+	case RD_TCP_REFUSED:
+		drop(stranger, "not awaited");
+		break;
+	case RD_TCP_EARLY:
+		if (*find_early(strangers, hello->from, hello->channel)) {
+			drop(stranger, "it is here already");
+			break;
+		}
+		stranger->next = strangers->early;
+		strangers->early = stranger;
+	}
+}
+
+static void take_news(void *owner)
+{
+	struct rd_tcp_stranger *stranger = owner;
+	const struct rd_tcp_strangers *strangers = stranger->strangers;
+	ssize_t size = recv(stranger->fd, (char *)&stranger->hello + stranger->size,
+		sizeof(stranger->hello) - stranger->size, MSG_DONTWAIT);
+
+	if (size < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (size > 0) {
+		stranger->size += (size_t)size;
+		if (stranger->size < sizeof(stranger->hello))
+			return;
+	}
+	unlink_due(stranger);
+	if (size <= 0)
+		drop(stranger, "it left before its hello");
+	else if (!rd_tcp_hello_proves(&stranger->hello, strangers->key, strangers->local))
+		drop(stranger, "not a rank of this job");
+	else
+		welcome(stranger);
+}
+
+static int most_due(const struct rd_tcp_strangers *strangers)
+{
+	return STRANGERS_MAX + strangers->local->size * strangers->local->settings->channels;
+}
+
+void rd_tcp_strangers_add(struct rd_tcp_strangers *strangers, int fd)
+{
+	struct rd_tcp_stranger *stranger = calloc(1, sizeof(*stranger)), **last = &strangers->due;
+
+	if (!stranger ||
+		rd_tcp_watch(*strangers->news, EPOLL_CTL_ADD, fd, EPOLLIN, &stranger->source)) {
+		free(stranger);
+		close(fd);
+		return;
+	}
+	if (strangers->due_count >= most_due(strangers)) {
+		struct rd_tcp_stranger *oldest = strangers->due;
+
+		unlink_due(oldest);
+		drop(oldest, "too many that have not said who they are");
+	}
+	stranger->source = (struct rd_tcp_source){ take_news, stranger };
+	stranger->strangers = strangers;
+	stranger->fd = fd;
+	while (*last)
+		last = &(*last)->next;
+	*last = stranger;
+	strangers->due_count++;
+	take_news(stranger);
+}
+
+int rd_tcp_strangers_take(
+	struct rd_tcp_strangers *strangers, int from, int channel, struct rd_tcp_hello *hello)
+{
+	struct rd_tcp_stranger **at = find_early(strangers, from, channel), *early = *at;
+	int fd;
+
+	if (!early)
+		return -1;
+	*at = early->next;
+	*hello = early->hello;
+	fd = early->fd;
+	free(early);
+	return fd;
+}
+
+static void close_all(struct rd_tcp_stranger *stranger)
+{
+	while (stranger) {
+		struct rd_tcp_stranger *next = stranger->next;
+
+		close(stranger->fd);
+		free(stranger);
+		stranger = next;
+	}
+}
+
+void rd_tcp_strangers_finish(struct rd_tcp_strangers *strangers)
+{
+	close_all(strangers->due);
+	close_all(strangers->early);
+}
