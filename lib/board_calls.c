@@ -238,25 +238,35 @@ static int capture(struct rd_board *board, struct rd_lane *lane, struct rd_task 
 /* The stream says when it has come this far; the rest is the agent's. */
 static int hand_over(struct rd_board *board, struct rd_lane *lane, struct rd_task *tasks, int count)
 {
-	uint32_t number = ++board->number;
+	uint32_t number = board->number + 1;
+	int err;
 
 	rd_agent_await(board->agent, number - RD_READY);
-
-	int err = board->ops->write_word(
+	err = board->ops->write_word(
 		board->device, lane->stream, rd_ready(board->words, number), number);
-
 	if (err)
-		return err;
+		return rd_comm_fail(board->comm, err, board->comm->rank);
 	rd_run_issue(tasks, count);
 	for (int i = 0; i < count; i++)
 		tasks[i].queued = true;
-	return rd_agent_queue(board->agent, tasks, count, number);
+	err = rd_agent_queue(board->agent, tasks, count, number);
+	if (!err)
+		board->number = number;
+	return err;
 }
 
+/* The stream goes on when all that was handed over is done. If it cannot wait, this thread does:
+   the buffers are in use until then, and its comm is over, which ends that soon. */
 static int wait_on(struct rd_board *board, struct rd_lane *lane)
 {
-	return board->ops->wait_word(
+	int err = board->ops->wait_word(
 		board->device, lane->stream, &board->words->finished, board->number);
+
+	if (!err)
+		return 0;
+	err = rd_comm_fail(board->comm, err, board->comm->rank);
+	rd_agent_await(board->agent, board->number);
+	return err;
 }
 
 static bool is_transfer(const struct rd_task *task)
@@ -301,8 +311,9 @@ static int submit(struct rd_lane *lane, struct rd_task *tasks, int count, bool *
 	if (board->ops->stream_captures(lane->stream))
 		return is_transfer(tasks) ? capture_transfers(board, lane, tasks, count)
 					  : capture(board, lane, tasks);
-	*handed = true;
-	return hand_over(board, lane, tasks, count);
+	err = hand_over(board, lane, tasks, count);
+	*handed = !err;
+	return err;
 }
 
 static int submit_all(struct rd_lane *lane, struct rd_task *tasks, int count, bool *handed)
@@ -313,12 +324,15 @@ static int submit_all(struct rd_lane *lane, struct rd_task *tasks, int count, bo
 		batch = batch_at(&tasks[i], count - i);
 		if (!err)
 			err = submit(lane, &tasks[i], batch, &handed[i]);
-		if (err || !handed[i])
+		if (!handed[i])
 			rd_run_forget(&tasks[i], batch);
 	}
-	for (int i = 0; i < count && !err; i++)
-		if (handed[i])
-			err = wait_on(tasks[i].comm->board, lane);
+	/* Also when a later one failed: these are at work all the same. */
+	for (int i = 0; i < count; i++) {
+		int late = handed[i] ? wait_on(tasks[i].comm->board, lane) : 0;
+
+		err = err ? err : late;
+	}
 	return err;
 }
 

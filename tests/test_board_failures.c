@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include "emulated.h"
+#include "error.h"
+#include "stream.h"
 #include "ways.h"
 #include "word.h"
 
@@ -142,4 +144,158 @@ static int when_calls_differ(struct citizen *citizen)
 Test(board_failures, different_calls_are_a_mismatch_on_every_rank, .timeout = 120)
 {
 	try_ways(3, when_calls_differ, 0, true);
+}
+
+/* ---- Groups -------------------------------------------------------------------------------- */
+
+/* What is wrong shows at once, or hardly ever. */
+#define MOMENT_MS 200
+
+/* Ends it on all ranks, and waits until this one has heard. */
+static int end_comm(struct citizen *citizen, rondo_comm *comm)
+{
+	int err = 0;
+
+	if (citizen->rank == 0)
+		rondo_comm_abort(comm, "enough");
+	for (int i = 0; i < 20000 && err == 0; i++) {
+		usleep(1000);
+		err = rondo_comm_error(comm);
+	}
+	return expect_error(citizen, err, RONDO_ABORTED);
+}
+
+/* The device does not get to what a comm's agent queues before `go`: does the caller's stream go on
+   before that? */
+static bool goes_on(const struct memory *memory, uint32_t *passed)
+{
+	const struct rd_lane *lane = rd_stream_lane(memory->stream);
+
+	rd_emulated_write_word(lane->device, lane->stream, passed, 1);
+	for (int i = 0; i < MOMENT_MS && !rd_word_reached(passed, 1); i++)
+		usleep(1000);
+	return rd_word_reached(passed, 1);
+}
+
+/*
+ * Of a group's two calls the second is refused, for its comm is over. The first is under way by
+ * then, and its buffers in use: the stream waits for it all the same.
+ */
+static int when_a_later_call_is_refused(struct citizen *citizen)
+{
+	static uint32_t go, passed;
+	struct memory memory;
+	rondo_comm *first, *second, *swapped;
+	int wrong = open_memory(citizen, &memory), size = citizen->size;
+
+	if (!wrong)
+		wrong = world_second_comm(citizen, &second);
+	if (wrong)
+		return wrong;
+	/* In the order in which a group's comms are gone through. */
+	first = citizen->comm;
+	if (second->local.comm_id < first->local.comm_id) {
+		swapped = first;
+		first = second;
+		second = swapped;
+	}
+	wrong = end_comm(citizen, second);
+	for (int i = 0; i < 1000; i++)
+		memory.in[i] = 1;
+	rd_emulated_wait_word(0, first->board->stream, &go, 1);
+	rondo_group_start();
+	rondo_all_reduce(first, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM, memory.stream);
+	rondo_all_reduce(second, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM, memory.stream);
+	if (!wrong)
+		wrong = expect_error(citizen, rondo_group_end(), RONDO_ABORTED);
+	if (!wrong && goes_on(&memory, &passed))
+		wrong = world_say(citizen, "the stream goes on while a call is under way");
+	rd_word_write(&go, 1);
+	/* With the news of the second comm. */
+	rondo_stream_synchronize(memory.stream);
+	if (!wrong)
+		wrong = expect_floats(citizen, memory.out, 1000, (float)size);
+	close_memory(&memory);
+	rondo_comm_destroy(first == citizen->comm ? second : first);
+	return wrong;
+}
+
+Test(board_failures, a_stream_waits_for_the_calls_of_a_group_before_the_one_that_is_refused,
+	.timeout = 60)
+{
+	struct trial trial = { &ways[2], 2, when_a_later_call_is_refused, 0 };
+
+	cr_expect_eq(in_child(run_trial, &trial), 0);
+}
+
+/* Of this thread, so many words may still be written by streams before the device fails. */
+static _Thread_local int words_left = -1;
+
+static int write_or_fail(int device, void *stream, uint32_t *word, uint32_t value)
+{
+	if (words_left == 0)
+		return rd_fail(RONDO_SYSTEM, "the device is lost");
+	if (words_left > 0)
+		words_left--;
+	return rd_emulated_write_word(device, stream, word, value);
+}
+
+static int wait_never(int device, void *stream, uint32_t *word, uint32_t value)
+{
+	(void)device, (void)stream, (void)word, (void)value;
+	return rd_fail(RONDO_SYSTEM, "the device is lost");
+}
+
+/* Rank 1's device fails between a group's two calls, or when it is to wait for both. */
+static int when_a_device_is_lost(struct citizen *citizen, bool waits)
+{
+	static struct rd_device_ops ops;
+	struct memory memory;
+	int wrong = open_memory(citizen, &memory), err;
+
+	if (wrong)
+		return wrong;
+	ops = rd_emulated;
+	if (waits)
+		ops.wait_word = wait_never;
+	else
+		ops.write_word = write_or_fail;
+	rondo_group_start();
+	for (int i = 0; i < 2; i++)
+		rondo_all_reduce(citizen->comm, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM,
+			memory.stream);
+	if (citizen->rank == 1) {
+		words_left = 1;
+		citizen->comm->board->ops = &ops;
+	}
+	err = rondo_group_end();
+	if (!err)
+		err = rondo_stream_synchronize(memory.stream);
+	wrong = expect_error(citizen, err, RONDO_SYSTEM);
+	if (!wrong && !strstr(rondo_last_error(), "the device is lost"))
+		wrong = world_say(citizen, "says: %s", rondo_last_error());
+	/* All that is under way has ended by now: rank 1's stream waits for nothing that never
+	   comes. */
+	rondo_stream_synchronize(memory.stream);
+	close_memory(&memory);
+	return wrong;
+}
+
+static int lost_between(struct citizen *citizen)
+{
+	return when_a_device_is_lost(citizen, false);
+}
+
+static int lost_at_the_end(struct citizen *citizen)
+{
+	return when_a_device_is_lost(citizen, true);
+}
+
+Test(board_failures, a_device_that_is_lost_amid_a_group_ends_the_comm, .timeout = 60)
+{
+	struct trial trials[] = { { &ways[5], 2, lost_between, NEVER_MS },
+		{ &ways[5], 2, lost_at_the_end, NEVER_MS } };
+
+	for (int i = 0; i < 2; i++)
+		cr_expect_eq(in_child(run_trial, &trials[i]), 0, "%d", i);
 }
