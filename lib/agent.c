@@ -58,6 +58,9 @@ struct rd_agent {
 	uint32_t calls; /* that were told to peers */
 	bool transfers[RD_READY]; /* by number: what the job is */
 	struct rd_stage *stage; /* NULL: nothing has been staged yet */
+	/* Of the present call. Each is read once: a peer may write to its page when it likes, and
+	   what has been checked must be what is used. */
+	struct rd_post posts[RD_WORK_RANKS];
 };
 
 /* ---- Watching ------------------------------------------------------------------------------ */
@@ -88,7 +91,8 @@ static void let_go(struct rd_board *board)
 	}
 }
 
-/* A rank as the page names it, which peers can write; this rank where there is none of that number. */
+/* A rank as the page names it, which peers can write; this rank where there is none of that number.
+ */
 static int rank_named(const struct rd_board *board, uint32_t number)
 {
 	const struct rondo_comm *comm = board->comm;
@@ -333,16 +337,19 @@ static int check_length(
 
 /* Until all have posted; they must have made the same call. */
 static int read_posts(
-	struct rd_board *board, const struct rd_call *call, bool captured, uint32_t number)
+	struct rd_agent *agent, const struct rd_call *call, bool captured, uint32_t number)
 {
+	struct rd_board *board = agent->board;
 	struct rd_signature ours = signature_of(call, captured);
 
 	for (int peer = 0; peer < board->comm->size; peer++) {
-		const struct rd_post *post = post_of(board, peer, number);
-		int err = await(board, &post->number, number, peer);
+		const struct rd_post *posted = post_of(board, peer, number);
+		struct rd_post *post = &agent->posts[peer];
+		int err = await(board, &posted->number, number, peer);
 
 		if (err)
 			return err;
+		*post = *posted;
 		if (memcmp(&post->signature, &ours, sizeof(ours)) != 0)
 			return mismatch(board, peer, &post->signature, &ours);
 		if (is_pairwise(call) && peer != board->comm->rank)
@@ -354,10 +361,10 @@ static int read_posts(
 }
 
 /* All ranks see the same posts, and decide alike. */
-static bool can_reach_all(struct rd_board *board, uint32_t number)
+static bool can_reach_all(const struct rd_agent *agent)
 {
-	for (int rank = 0; rank < board->comm->size; rank++)
-		if (!post_of(board, rank, number)->reachable)
+	for (int rank = 0; rank < agent->board->comm->size; rank++)
+		if (!agent->posts[rank].reachable)
 			return false;
 	return true;
 }
@@ -375,11 +382,13 @@ static char *reach(struct rd_board *board, int peer, const struct rd_lying *lyin
 	return base ? base + at : NULL;
 }
 
-static int fill_in(struct rd_board *board, const struct rd_call *call, bool captured,
-	uint32_t number, struct rd_work *work)
+static int fill_in(
+	struct rd_agent *agent, const struct rd_call *call, bool captured, struct rd_work *work)
 {
+	struct rd_board *board = agent->board;
+
 	for (int rank = 0; rank < work->size; rank++) {
-		const struct rd_post *post = post_of(board, rank, number);
+		const struct rd_post *post = &agent->posts[rank];
 		size_t in_size = rd_board_in_size(call, rank);
 		size_t out_size = rd_board_out_size(call, rank);
 
@@ -445,13 +454,13 @@ static int exchange(struct rd_agent *agent, const struct rd_call *call, bool cap
 	if (board->kernel == RD_KERNEL_FUSED)
 		rd_board_fuse(board, call, work);
 	write_post(board, call, captured, work, number);
-	err = read_posts(board, call, captured, number);
+	err = read_posts(agent, call, captured, number);
 	if (err)
 		return err;
-	*direct = can_reach_all(board, number);
+	*direct = can_reach_all(agent);
 	if (!*direct)
 		return 0;
-	return fill_in(board, call, captured, number, work);
+	return fill_in(agent, call, captured, work);
 }
 
 /* ---- Jobs ---------------------------------------------------------------------------------- */

@@ -57,7 +57,7 @@ struct rd_post {
 	struct rd_signature signature;
 	struct rd_lying in, out;
 	uint64_t factor; /* of a premultiplied sum */
-	bool reachable; /* all that others address of its buffers */
+	uint32_t reachable; /* not 0: all that others address of its buffers */
 	/* Where two ranks alone know: what is there for each peer, in bytes. */
 	struct {
 		uint64_t in_at, out_at, size;
@@ -70,7 +70,7 @@ struct rd_offer {
 	uint32_t number; /* of what this rank has sent that one on devices */
 	struct rd_signature signature;
 	struct rd_lying in;
-	bool reachable;
+	uint32_t reachable; /* not 0: yes */
 };
 
 /* Written by peers, but for halt, posts and offers, which are this rank's. A rank posts call n + 2
@@ -202,7 +202,8 @@ size_t rd_board_in_size(const struct rd_call *call, int rank);
 size_t rd_board_out_size(const struct rd_call *call, int rank);
 /* Where a buffer of ours lies. */
 void rd_board_describe(struct rd_board *board, const void *at, size_t size, struct rd_lying *lying);
-/* A peer's buffer as it is addressed here; NULL with the story. May wait for the board's stream.
+/* A peer's buffer as it is addressed here; NULL with the story. lying: a copy that the peer cannot
+   write to, for it is checked before it is used. May wait for the board's stream.
    keep: it stays so as long as the board. */
 char *rd_board_reach(
 	struct rd_board *board, int peer, const struct rd_lying *lying, size_t size, bool keep);

@@ -230,22 +230,22 @@ static int take_offer(struct transfer *transfer, struct rd_call *call)
 {
 	struct rd_board *board = transfer->board;
 	int peer = peer_of(transfer), moved = look(transfer), err = 0;
-	const struct rd_offer *offer = &board->pages[peer]->offers[board->comm->rank];
 	struct rd_signature ours = sign(transfer);
-	bool reachable;
+	struct rd_offer offer;
 
 	if (moved != RD_MOVED)
 		return moved;
-	if (memcmp(&offer->signature, &ours, sizeof(ours)) != 0)
-		return mismatch(board, peer, &offer->signature, &ours);
-	reachable = offer->reachable;
-	if (call->count > 0 && reachable)
-		err = fetch(transfer, offer);
+	/* Once: what has been checked must be what is used, and the sender may write there. */
+	offer = board->pages[peer]->offers[board->comm->rank];
+	if (memcmp(&offer.signature, &ours, sizeof(ours)) != 0)
+		return mismatch(board, peer, &offer.signature, &ours);
+	if (call->count > 0 && offer.reachable)
+		err = fetch(transfer, &offer);
 	if (!err)
-		err = say_taken(transfer, transfer->from || !reachable);
+		err = say_taken(transfer, transfer->from || !offer.reachable);
 	if (err)
 		return err;
-	return reachable ? RD_DONE : go_unreachable(transfer, call);
+	return offer.reachable ? RD_DONE : go_unreachable(transfer, call);
 }
 
 /* ---- Feeding ------------------------------------------------------------------------------- */
