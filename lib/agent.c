@@ -158,12 +158,17 @@ static int report_silence(struct rd_board *board, int64_t waited_ms, int peer, c
 /* Waits for a word; peer: whose silence has a bound, -1: nobody's. */
 static int await(struct rd_board *board, const uint32_t *word, uint32_t value, int peer)
 {
-	int64_t began = rd_clock_ns();
+	int64_t began = rd_clock_ns(), look_ms = LOOK_MS;
 
 	for (int round = 0; !rd_word_reached(word, value); round++) {
 		uint32_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
 		int64_t waited_ms = (rd_clock_ns() - began) / 1000000;
 		int err = rd_agent_watch(board);
+
+		if (!err && waited_ms >= look_ms) {
+			look_ms = waited_ms + LOOK_MS;
+			err = rd_begun_compare(board) ? rd_agent_watch(board) : 0;
+		}
 
 		if (err)
 			return err;
@@ -227,6 +232,10 @@ static void watch_launched(struct rd_agent *agent)
 
 	if (rd_agent_watch(board))
 		return;
+	if (rd_begun_compare(board)) {
+		rd_agent_watch(board);
+		return;
+	}
 	/* Its own stream's earlier work may take as long as it likes. */
 	if (agent->since_ms == 0 || finished == agent->launched || finished != agent->seen ||
 		!rd_word_reached(rd_ready(board->words, finished + 1), finished + 1)) {
@@ -451,6 +460,7 @@ static int exchange(struct rd_agent *agent, const struct rd_call *call, bool cap
 	uint32_t number = ++agent->calls;
 	int err;
 
+	rd_begun_note(board->comm, call, true);
 	if (board->kernel == RD_KERNEL_FUSED)
 		rd_board_fuse(board, call, work);
 	write_post(board, call, captured, work, number);

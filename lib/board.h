@@ -25,6 +25,7 @@
 #ifndef RD_BOARD_H
 #define RD_BOARD_H
 
+#include "begun.h"
 #include "comm.h"
 #include "lane.h"
 #include "run.h"
@@ -73,8 +74,8 @@ struct rd_offer {
 	uint32_t reachable; /* not 0: yes */
 };
 
-/* Written by peers, but for halt, posts and offers, which are this rank's. A rank posts call n + 2
-   only when all have posted n + 1, and so have read n: two posts suffice. */
+/* Written by peers, but for halt, posts, offers and begun, which are this rank's. A rank posts call
+   n + 2 only when all have posted n + 1, and so have read n: two posts suffice. */
 struct rd_page {
 	_Alignas(64) uint32_t entered[RD_WORK_RANKS];
 	_Alignas(64) uint32_t left[RD_WORK_RANKS];
@@ -84,6 +85,7 @@ struct rd_page {
 	_Alignas(64) struct rd_post posts[2];
 	_Alignas(64) uint32_t taken[RD_WORK_RANKS]; /* of what was sent to each */
 	_Alignas(64) struct rd_offer offers[RD_WORK_RANKS]; /* to each */
+	_Alignas(64) struct rd_begun begun; /* this rank's, too */
 };
 
 /* Calls of a comm that may be under way on streams; more wait to be made. */
@@ -141,6 +143,12 @@ struct rd_board {
 static inline uint32_t *rd_ready(struct rd_words *words, uint32_t number)
 {
 	return &words->ready[number % RD_READY];
+}
+
+/* Whether calls go from device to device; all ranks' pages are then mapped. */
+static inline bool rd_board_goes_directly(const struct rd_board *board)
+{
+	return board->kernel == RD_KERNEL_STEPPED || board->kernel == RD_KERNEL_FUSED;
 }
 
 /* RONDO_SETTING where the text of RONDO_KERNEL is none. */

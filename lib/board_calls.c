@@ -157,6 +157,7 @@ static int launch(
 	struct rd_board *board, struct rd_lane *lane, struct rd_task *task, struct rd_work *work)
 {
 	rd_run_name(task);
+	rd_begun_note(board->comm, &task->call, true);
 	rd_board_fuse(board, &task->call, work);
 	work->exchanges = 1;
 	work->in[work->rank] = task->call.in;

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdio.h>
 
+#include "begun.h"
 #include "clock.h"
 #include "error.h"
 #include "log.h"
@@ -463,6 +464,9 @@ static int start_task(struct rd_task *task)
 
 	if (rd_log_on(RD_TRACE, RD_COLL))
 		tell_call(task);
+	/* What is fed is a device's call, whichever way it goes. */
+	if (task->comm->board && !task->feed)
+		rd_begun_note(task->comm, &task->call, false);
 	if (task->comm->times_calls)
 		task->began_ns = rd_clock_ns();
 	if (start_again(task)) {

@@ -12,6 +12,8 @@
 /* Rounds of yielding before it sleeps for a peer's word, and how long: devices wake nobody. */
 #define YIELDS 100
 #define WORD_NS 50000
+/* Rounds, mostly of sleeping, between looks at whether the peer goes another way. */
+#define ROUNDS_A_LOOK 200
 
 /* One of them, as run.h feeds it: there is nothing to be run, unless it is staged. */
 struct transfer {
@@ -250,11 +252,6 @@ static int take_offer(struct transfer *transfer, struct rd_call *call)
 
 /* ---- Feeding ------------------------------------------------------------------------------- */
 
-static bool goes_directly(const struct rd_board *board)
-{
-	return board->kernel == RD_KERNEL_STEPPED || board->kernel == RD_KERNEL_FUSED;
-}
-
 static int next(struct rd_feed *base, struct rd_call *call)
 {
 	struct transfer *transfer = (struct transfer *)base;
@@ -263,8 +260,10 @@ static int next(struct rd_feed *base, struct rd_call *call)
 		return transfer->staging->next(transfer->staging, call);
 	if (call->problem.root == call->problem.target)
 		return transfer->from ? RD_DONE : copy_to_itself(transfer);
-	if (!goes_directly(transfer->board))
+	if (!rd_board_goes_directly(transfer->board))
 		return go_staged(transfer, call);
+	if (transfer->since_ns == 0)
+		rd_begun_note(transfer->board->comm, call, true);
 	return sends(transfer) ? offer(transfer, call) : take_offer(transfer, call);
 }
 
@@ -288,7 +287,10 @@ static void pause_a_moment(struct rd_feed *base)
 	rd_agent_watch(transfer->board);
 	word = word_of(transfer, &number);
 	seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
-	if (transfer->rounds++ < YIELDS)
+	transfer->rounds++;
+	if (transfer->rounds % ROUNDS_A_LOOK == 0)
+		rd_begun_compare(transfer->board);
+	if (transfer->rounds < YIELDS)
 		sched_yield();
 	else if (!rd_word_reached(word, number))
 		rd_word_sleep(word, seen, WORD_NS);
@@ -321,7 +323,8 @@ static int queue_waits(struct rd_board *board, const struct rd_task *tasks, int 
 {
 	int err = 0;
 
-	for (int peer = 0; peer < board->comm->size && goes_directly(board) && !err; peer++) {
+	for (int peer = 0; peer < board->comm->size && rd_board_goes_directly(board) && !err;
+		peer++) {
 		bool sent = false;
 
 		for (int i = 0; i < count; i++)
@@ -508,8 +511,10 @@ int rd_transfers_launch(struct rd_board *board, struct rd_lane *lane, struct rd_
 		err = copy_own(board, lane, tasks, count);
 	if (err)
 		return rd_comm_fail(board->comm, err, board->comm->rank);
-	for (int i = 0; i < count && !from; i++)
+	for (int i = 0; i < count && !from; i++) {
 		rd_run_name(&tasks[i]);
+		rd_begun_note(board->comm, &tasks[i].call, true);
+	}
 	memcpy(work.desks, board->desks, sizeof(work.desks));
 	listed = sort(&work, roll ? roll->list : work.list, tasks, count, from);
 	work.blocks = blocks_for(board, roll ? roll->list : work.list, listed);

@@ -606,6 +606,107 @@ Test(board_transfers, other_lengths_and_types_than_the_peers_are_a_mismatch, .ti
 	try_here(3, another_type, 0);
 }
 
+/* Of the ways; those before it go from device to device. */
+#define FIRST_STAGED 5
+
+/* Each says where the memory of both lies. */
+static int expect_both_kinds(struct citizen *citizen, int err)
+{
+	int wrong = expect_error(citizen, err, RONDO_MISMATCH);
+
+	if (!wrong && (!strstr(rondo_last_error(), "device memory") ||
+			      !strstr(rondo_last_error(), "host memory") ||
+			      !strstr(rondo_last_error(), "rank 1")))
+		wrong = world_say(citizen, "says: %s", rondo_last_error());
+	return wrong;
+}
+
+/* Both have device memory in one call, host memory in the next, and then rank 1 alone does. */
+static int of_two_kinds(struct citizen *citizen,
+	int (*one)(struct citizen *, float *in, float *out, bool host, rondo_stream *stream))
+{
+	static _Thread_local float host_in[1000], host_out[1000];
+	struct memory memory;
+	int wrong = open_memory(citizen, &memory), err;
+	bool host = citizen->rank == 1;
+
+	if (wrong)
+		return wrong;
+	err = one(citizen, memory.in, memory.out, false, memory.stream);
+	if (!err)
+		err = one(citizen, host_in, host_out, true, NULL);
+	if (!err)
+		err = rondo_stream_synchronize(memory.stream);
+	wrong = expect_error(citizen, err, 0);
+	if (!wrong && host)
+		err = one(citizen, host_in, host_out, true, NULL);
+	else if (!wrong)
+		err = one(citizen, memory.in, memory.out, false, memory.stream);
+	if (!wrong && !err)
+		err = rondo_stream_synchronize(memory.stream);
+	/* What is sent from host memory may have left before anybody looks for it. */
+	if (!wrong && !err && goes_directly(citizen))
+		err = wait_for_the_end(citizen);
+	if (!wrong)
+		wrong = goes_directly(citizen) ? expect_both_kinds(citizen, err)
+					       : expect_error(citizen, err, 0);
+	close_memory(&memory);
+	return wrong;
+}
+
+static int send_on(struct citizen *citizen, float *in, float *out, bool host, rondo_stream *stream)
+{
+	(void)host;
+	if (citizen->rank == 0)
+		return rondo_send(citizen->comm, in, 1000, RONDO_F32, 1, stream);
+	return rondo_recv(citizen->comm, out, 1000, RONDO_F32, 0, stream);
+}
+
+static int send_back(
+	struct citizen *citizen, float *in, float *out, bool host, rondo_stream *stream)
+{
+	(void)host;
+	if (citizen->rank == 1)
+		return rondo_send(citizen->comm, in, 1000, RONDO_F32, 0, stream);
+	return rondo_recv(citizen->comm, out, 1000, RONDO_F32, 1, stream);
+}
+
+static int reduce_all(
+	struct citizen *citizen, float *in, float *out, bool host, rondo_stream *stream)
+{
+	(void)host;
+	return rondo_all_reduce(citizen->comm, in, out, 1000, RONDO_F32, RONDO_SUM, stream);
+}
+
+static int into_host_memory(struct citizen *citizen)
+{
+	return of_two_kinds(citizen, send_on);
+}
+
+static int from_host_memory(struct citizen *citizen)
+{
+	return of_two_kinds(citizen, send_back);
+}
+
+static int with_host_memory(struct citizen *citizen)
+{
+	return of_two_kinds(citizen, reduce_all);
+}
+
+/* What is staged goes over the links that host memory goes over, and meets it there. */
+Test(board_transfers, memory_of_another_kind_than_the_peers_is_a_mismatch, .timeout = 120)
+{
+	static int (*const bodies[])(
+		struct citizen *) = { into_host_memory, from_host_memory, with_host_memory };
+
+	for (int i = 0; i <= FIRST_STAGED; i++)
+		for (int k = 0; k < 3 && (ways[i].threads || !ONLY_THREADS); k++) {
+			struct trial trial = { &ways[i], 2, bodies[k], NEVER_MS };
+
+			cr_expect_eq(in_child(run_trial, &trial), 0, "way %d, body %d", i, k);
+		}
+}
+
 /* Rank 1 goes, by a death or an abort, or stays silent, while rank 0 and 2 exchange with it. */
 static int leave_in_the_lurch(struct citizen *citizen, int wanted, void (*go)(struct citizen *))
 {
