@@ -255,6 +255,8 @@ static int when_a_device_is_lost(struct citizen *citizen, bool waits)
 
 	if (wrong)
 		return wrong;
+	/* The agent has nothing more to do then, and does not look at the table. */
+	TRY(one_call(citizen, &memory, 1000));
 	ops = rd_emulated;
 	if (waits)
 		ops.wait_word = wait_never;
