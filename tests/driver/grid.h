@@ -1,54 +1,44 @@
-/* A grid of threads, as a launch makes it. */
+/* The threads of a kernel, as a launch makes them: coroutines of the thread that runs it (grid.cc).
+ */
 #ifndef GRID_H
 #define GRID_H
 
-#include "machine.h"
-
+#include <stddef.h>
 #include <vector>
 
-/* One thread of a kernel, and what it is given. */
-struct thread {
-	pthread_t id;
-	void (*kernel)(const void *parameter);
-	const void *parameter;
-	unsigned thread, block, blocks;
-	pthread_barrier_t *barrier;
-	void *memory;
+struct place {
+	unsigned x;
 };
 
-static void *live(void *argument)
-{
-	const struct thread *thread = (const struct thread *)argument;
+extern thread_local struct place threadIdx, blockIdx, blockDim, gridDim;
+/* What the calling thread's block shares. */
+extern thread_local void *block_memory;
 
-	threadIdx.x = thread->thread;
-	blockIdx.x = thread->block;
-	blockDim.x = THREADS;
-	gridDim.x = thread->blocks;
-	block_barrier = thread->barrier;
-	block_memory = thread->memory;
-	thread->kernel(thread->parameter);
-	return NULL;
-}
+/* Waits for all threads of the block. */
+void grid_meet();
+/* Lets others go on, where one polls for what a peer does. */
+void grid_yield();
 
-/* Runs it to its end. Memory: what a block's threads share. */
+struct grid {
+	unsigned blocks, threads; /* threads of a block */
+	void (*kernel)(const void *parameter);
+	const void *parameter;
+	char *memory; /* of all blocks */
+	size_t memory_size; /* of one */
+};
+
+/* Runs some of a grid's blocks to their end. */
+void grid_run(const struct grid &grid, unsigned first, unsigned count);
+
+/* Runs it all. Memory: what a block's threads share. */
 template <typename Memory>
-static void run_grid(unsigned blocks, void (*kernel)(const void *), const void *parameter)
+static void run_grid(
+	unsigned blocks, unsigned threads, void (*kernel)(const void *), const void *parameter)
 {
-	std::vector<struct thread> threads(blocks * THREADS);
-	std::vector<pthread_barrier_t> barriers(blocks);
 	std::vector<Memory> memories(blocks);
 
-	for (unsigned i = 0; i < blocks; i++)
-		pthread_barrier_init(&barriers[i], NULL, THREADS);
-	for (unsigned i = 0; i < blocks * THREADS; i++) {
-		threads[i] = { 0, kernel, parameter, i % THREADS, i / THREADS, blocks,
-			&barriers[i / THREADS], &memories[i / THREADS] };
-		pthread_create(&threads[i].id, NULL, live, &threads[i]);
-	}
-	for (unsigned i = 0; i < blocks * THREADS; i++)
-		pthread_join(threads[i].id, NULL);
-	for (unsigned i = 0; i < blocks; i++)
-		pthread_barrier_destroy(&barriers[i]);
+	grid_run({ blocks, threads, kernel, parameter, (char *)memories.data(), sizeof(Memory) }, 0,
+		blocks);
 }
 
 /* The kernel of each type, by the prefix of its name. */

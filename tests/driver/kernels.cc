@@ -4,12 +4,8 @@
 
 using std::signbit;
 
-#include "grid.h"
+#include "machine.h"
 #include "pretend.h"
-
-thread_local struct place threadIdx, blockIdx, blockDim, gridDim;
-thread_local pthread_barrier_t *block_barrier;
-thread_local void *block_memory;
 
 #define RONDO_MACHINE "machine.h"
 #include "lib/cuda/kernels.cu"
@@ -35,8 +31,8 @@ static void run_kernel(const void *parameter)
 void rd_emulated_run(const struct rd_work *work)
 {
 	if (work->type == PRETEND_CALL)
-		return reinterpret_cast<void (*)(void *)>(
-			reinterpret_cast<uintptr_t>(work->in[0]))(work->out[0]);
+		return reinterpret_cast<void (*)(void *)>(reinterpret_cast<uintptr_t>(work->in[0]))(
+			work->out[0]);
 	run_grid<struct block>(
-		work->fused ? (unsigned)work->blocks : STEPPED_BLOCKS, run_kernel, work);
+		work->fused ? (unsigned)work->blocks : STEPPED_BLOCKS, THREADS, run_kernel, work);
 }

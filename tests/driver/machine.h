@@ -3,32 +3,23 @@
 #define MACHINE_H
 
 #include <math.h>
-#include <pthread.h>
-#include <sched.h>
 #include <stdint.h>
 #include <time.h>
+
+#include "grid.h"
 
 #undef __launch_bounds__
 #define __launch_bounds__(...)
 
-/* Few, for each is a thread. */
+/* One for each rank, and no more. */
 #define THREADS 16
 #define POLLS_A_LOOK 16
-
-struct place {
-	unsigned x;
-};
-
-extern thread_local struct place threadIdx, blockIdx;
-extern thread_local struct place blockDim, gridDim;
-extern thread_local pthread_barrier_t *block_barrier;
-extern thread_local void *block_memory;
 
 #define BLOCK_MEMORY(type, name) type &name = *(type *)block_memory
 
 static inline void __syncthreads()
 {
-	pthread_barrier_wait(block_barrier);
+	grid_meet();
 }
 
 static inline void __threadfence_system()
@@ -71,12 +62,12 @@ static inline uint4 load_words(const uint32_t *at)
 	return { (uint32_t)low, (uint32_t)(low >> 32), (uint32_t)high, (uint32_t)(high >> 32) };
 }
 
-/* Asked for between polls: others may need this core. */
+/* Asked for between polls. */
 static inline uint64_t clock_ns()
 {
 	struct timespec now;
 
-	sched_yield();
+	grid_yield();
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }

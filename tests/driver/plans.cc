@@ -4,7 +4,7 @@
 
 using std::signbit;
 
-#include "grid.h"
+#include "machine.h"
 
 #define RONDO_MACHINE "machine.h"
 #include "lib/cuda/plans.cu"
@@ -26,5 +26,5 @@ static void run_kernel(const void *parameter)
 /* In place of the one of lib/emulated_steps.c. */
 void rd_emulated_steps(const struct rd_steps *steps)
 {
-	run_grid<struct channel>((unsigned)steps->channels, run_kernel, steps);
+	run_grid<struct channel>((unsigned)steps->channels, THREADS, run_kernel, steps);
 }

@@ -1,6 +1,6 @@
 /*
  * The trainer's kernels, compiled for threads: blocks run one after the other, and no more of them
- * than shows whether kernels stride over what there is. The threads stay for the next launch.
+ * than shows whether kernels stride over what there is.
  */
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,6 @@
 #include <cstring>
 #include <functional>
 #include <mutex>
-#include <pthread.h>
 #include <tuple>
 
 #include "machine.h"
@@ -46,8 +45,7 @@ static std::function<void()> bind_at(
 	return [kernel, values] { std::apply(kernel, values); };
 }
 
-template <typename... A>
-static std::function<void()> bind(void (*kernel)(A...), void **parameters)
+template <typename... A> static std::function<void()> bind(void (*kernel)(A...), void **parameters)
 {
 	return bind_at(kernel, parameters, std::index_sequence_for<A...>());
 }
@@ -74,52 +72,17 @@ void *pretend_bind(int number, unsigned blocks, void **parameters)
 	return new launch{ kernels[number].bind(parameters), std::min(blocks, BLOCKS_MAX) };
 }
 
-/* A block's threads; who launches it is one more. */
-static struct {
-	pthread_barrier_t starts, meets, ends;
-	const struct launch *launch;
-	unsigned block;
-} crew;
-
-static void *live(void *number)
+static void run_kernel(const void *parameter)
 {
-	threadIdx.x = static_cast<unsigned>(reinterpret_cast<uintptr_t>(number));
-	blockDim.x = TRAIN_THREADS;
-	block_barrier = &crew.meets;
-	for (;;) {
-		pthread_barrier_wait(&crew.starts);
-		blockIdx.x = crew.block;
-		gridDim.x = crew.launch->blocks;
-		crew.launch->run();
-		pthread_barrier_wait(&crew.ends);
-	}
-	return NULL;
-}
-
-static bool gather_crew()
-{
-	pthread_barrier_init(&crew.starts, NULL, TRAIN_THREADS + 1);
-	pthread_barrier_init(&crew.meets, NULL, TRAIN_THREADS);
-	pthread_barrier_init(&crew.ends, NULL, TRAIN_THREADS + 1);
-	for (uintptr_t i = 0; i < TRAIN_THREADS; i++) {
-		pthread_t id;
-
-		pthread_create(&id, NULL, live, reinterpret_cast<void *>(i));
-		pthread_detach(id);
-	}
-	return true;
+	static_cast<const struct launch *>(parameter)->run();
 }
 
 void pretend_run(void *argument)
 {
 	struct launch *launch = static_cast<struct launch *>(argument);
-	static const bool gathered = gather_crew();
 	std::lock_guard<std::mutex> guard(one_block);
 
-	crew.launch = launch;
-	for (crew.block = 0; gathered && crew.block < launch->blocks; crew.block++) {
-		pthread_barrier_wait(&crew.starts);
-		pthread_barrier_wait(&crew.ends);
-	}
+	for (unsigned block = 0; block < launch->blocks; block++)
+		grid_run({ launch->blocks, TRAIN_THREADS, run_kernel, launch, NULL, 0 }, block, 1);
 	delete launch;
 }

@@ -1,7 +1,7 @@
 /* The kernel of lib/cuda/transfers.cu, compiled for threads. */
 #include <cuda_runtime_api.h>
 
-#include "grid.h"
+#include "machine.h"
 
 #define RONDO_MACHINE "machine.h"
 #include "lib/cuda/transfers.cu"
@@ -16,5 +16,5 @@ static void run_kernel(const void *parameter)
 /* In place of the one of lib/emulated_transfers.c. */
 void rd_emulated_transfers(const struct rd_transfer_work *work)
 {
-	run_grid<struct transfer_block>((unsigned)work->blocks, run_kernel, work);
+	run_grid<struct transfer_block>((unsigned)work->blocks, THREADS, run_kernel, work);
 }
