@@ -29,9 +29,16 @@ if(NOT RONDO_CUDA STREQUAL OFF)
 	endif()
 endif()
 
+set(RONDO_KERNELS_DIR "" CACHE PATH "Where compiled kernels are, for several builds to share; empty: in this one")
+set(rondo_kernels_dir ${PROJECT_BINARY_DIR}/cuda)
+if(RONDO_KERNELS_DIR)
+	set(rondo_kernels_dir ${RONDO_KERNELS_DIR})
+endif()
+file(MAKE_DIRECTORY ${rondo_kernels_dir})
+
 # sm_80 (A100), sm_90 (H100, H200), and code that the driver compiles for later ones. The sanitizers change
 # nothing of a kernel: beside them there is but code that the driver compiles, for all of these, quickly made.
-if(RONDO_SANITIZE)
+if(RONDO_SANITIZE AND NOT RONDO_KERNELS_DIR)
 	set(rondo_architectures -gencode=arch=compute_80,code=compute_80)
 else()
 	set(rondo_architectures -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90
@@ -40,11 +47,14 @@ endif()
 
 # Compiles a file of kernels into NAME.fatbin. What follows is what it includes.
 function(rondo_add_fatbin name source)
-	set(fatbin ${PROJECT_BINARY_DIR}/cuda/${name}.fatbin)
+	set(fatbin ${rondo_kernels_dir}/${name}.fatbin)
+	set(script ${PROJECT_SOURCE_DIR}/cmake/fatbin.cmake)
+	set(compile ${CUDAToolkit_NVCC_EXECUTABLE} -fatbin -std=c++17 -O3 ${rondo_architectures}
+		-I${PROJECT_SOURCE_DIR}/lib -I${PROJECT_SOURCE_DIR}/lib/include ${source})
 	add_custom_command(OUTPUT ${fatbin}
-		COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -fatbin -std=c++17 -O3 ${rondo_architectures}
-			-I${PROJECT_SOURCE_DIR}/lib -I${PROJECT_SOURCE_DIR}/lib/include -o ${fatbin} ${source}
-		DEPENDS ${source} ${ARGN}
+		COMMAND ${CMAKE_COMMAND} "-DFATBIN=${fatbin}" "-DCOMPILE=${compile}" "-DDEPENDS=${script};${source};${ARGN}"
+			-P ${script}
+		DEPENDS ${script} ${source} ${ARGN}
 		COMMENT "Compiling CUDA kernels: ${name}" VERBATIM)
 endfunction()
 
@@ -55,9 +65,9 @@ function(rondo_add_cuda_parts target directory)
 	set(fatbins)
 	set(fatbin_names)
 	foreach(name ${arg_FATBINS})
-		list(APPEND fatbins ${PROJECT_BINARY_DIR}/cuda/${name}.fatbin)
+		list(APPEND fatbins ${rondo_kernels_dir}/${name}.fatbin)
 		string(TOUPPER ${name} upper)
-		list(APPEND fatbin_names "RONDO_${upper}_FATBIN=\"${PROJECT_BINARY_DIR}/cuda/${name}.fatbin\"")
+		list(APPEND fatbin_names "RONDO_${upper}_FATBIN=\"${rondo_kernels_dir}/${name}.fatbin\"")
 	endforeach()
 	list(TRANSFORM arg_SOURCES PREPEND ${directory}/)
 	target_sources(${target} PRIVATE ${arg_SOURCES} ${directory}/fatbin.S)

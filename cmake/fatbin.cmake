@@ -1,0 +1,27 @@
+# cmake -DFATBIN=... -DCOMPILE=... -DDEPENDS=... -P fatbin.cmake: makes the fatbin by the command COMPILE,
+# unless another build that shares it has already: by the same command, and since DEPENDS changed.
+set(made OFF)
+if(EXISTS ${FATBIN} AND EXISTS ${FATBIN}.command)
+	file(READ ${FATBIN}.command command)
+	if(command STREQUAL COMPILE)
+		set(made ON)
+	endif()
+endif()
+foreach(source ${DEPENDS})
+	if(${source} IS_NEWER_THAN ${FATBIN})
+		set(made OFF)
+	endif()
+endforeach()
+if(made)
+	return()
+endif()
+
+# Under another name first: another build may be reading it, or making it too.
+string(RANDOM name)
+execute_process(COMMAND ${COMPILE} -o ${FATBIN}.${name} RESULT_VARIABLE fails)
+if(fails)
+	file(REMOVE ${FATBIN}.${name})
+	message(FATAL_ERROR "nvcc: ${fails}")
+endif()
+file(RENAME ${FATBIN}.${name} ${FATBIN})
+file(WRITE ${FATBIN}.command "${COMPILE}")
