@@ -426,11 +426,14 @@ static int try_kinds(struct citizen *citizen, struct trial trial, struct memory 
 	return 0;
 }
 
-/* Of a world of one algorithm: the types and operations are other worlds' business. And the
-   smallest floats, which are combined one by one, have no ways of their own for much data. */
+/* Much data is for a type of each size: the others of that size go the same ways. Of a world of one
+   algorithm, the types and operations are other worlds' business. */
 static bool passes_over(const struct citizen *citizen, size_t count, rondo_type type, rondo_op op)
 {
-	if ((type == RONDO_F8E4M3 || type == RONDO_F8E5M2) && count > 1023)
+	bool is_one_of_its_size =
+		type == RONDO_I8 || type == RONDO_BF16 || type == RONDO_F32 || type == RONDO_I64;
+
+	if (count > 1023 && !is_one_of_its_size)
 		return true;
 	return citizen->world->algo &&
 	       ((type != RONDO_I32 && type != RONDO_F32 && type != RONDO_BF16) ||

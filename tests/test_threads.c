@@ -17,7 +17,15 @@
 
 /* ---- Every collective ---------------------------------------------------------------------- */
 
-#define COUNT 40000 /* f32: two pieces */
+/* Elements, and bytes of a piece; 0: the default. f32 are two pieces. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define COUNT 5000
+#define PIECE 16000
+#else
+#define COUNT 40000
+#define PIECE 0
+#endif
+#define BLOCK (COUNT * 8) /* bytes of the largest elements */
 
 static double load(const void *at, rondo_type type)
 {
@@ -147,7 +155,7 @@ static void put_memory(bool registered, char *memory)
 static int with_buffers(struct citizen *citizen, rondo_stream *stream,
 	int (*run)(struct citizen *citizen, struct buffers *b, rondo_stream *stream))
 {
-	size_t bytes = (size_t)citizen->size * COUNT * 8;
+	size_t bytes = (size_t)citizen->size * BLOCK;
 	bool registered = citizen->world->memory == REGISTERED;
 	struct buffers b = { 0 };
 	int wrong;
@@ -281,20 +289,20 @@ static int run_groups(struct citizen *citizen, struct buffers *b, rondo_stream *
 	int size = citizen->size, rank = citizen->rank, one = 1, sum = 0;
 
 	for (int round = 0; round < 10; round++) {
-		memset(b->in, rank + round, (size_t)size * COUNT);
+		memset(b->in, rank + round, (size_t)size * BLOCK);
 		TRY(rondo_group_start());
 		for (int i = 0; i < size; i++)
-			TRY(rondo_send(citizen->comm, b->in + i * COUNT, 1000 + 9000 * (size_t)rank,
+			TRY(rondo_send(citizen->comm, b->in + i * BLOCK, 1000 + 9000 * (size_t)rank,
 				RONDO_I8, (rank + i) % size, stream));
 		for (int i = size - 1; i >= 0; i--)
-			TRY(rondo_recv(citizen->comm, b->out + i * COUNT, 1000 + 9000 * (size_t)i,
+			TRY(rondo_recv(citizen->comm, b->out + i * BLOCK, 1000 + 9000 * (size_t)i,
 				RONDO_I8, i, stream));
 		TRY(rondo_all_reduce(citizen->comm, &one, &sum, 1, RONDO_I32, RONDO_SUM, stream));
 		TRY(rondo_group_end());
 		if (stream)
 			TRY(rondo_stream_synchronize(stream));
 		for (int i = 0; i < size; i++)
-			if (b->out[i * COUNT + 999 + 9000 * i] != i + round)
+			if (b->out[i * BLOCK + 999 + 9000 * i] != i + round)
 				return world_say(citizen, "the bytes of rank %d", i);
 		if (sum != size)
 			return world_say(citizen, "the sum is %d", sum);
@@ -512,6 +520,7 @@ static void run(int (*body)(struct citizen *citizen), int channels, enum world_m
 			.transport = shapes[i].transport,
 			.threads = true,
 			.channels = channels,
+			.piece_size = PIECE,
 			.memory = memory };
 
 		cr_assert_eq(world_run(&world, body, NULL, NULL), 0, "%d over %s", shapes[i].size,
