@@ -1,7 +1,6 @@
 #include "agent.h"
 
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "log.h"
 #include "stage.h"
 #include "transfers.h"
+#include "thread.h"
 #include "word.h"
 
 /* How often the agent looks whether the comm still stands, while streams are under way. */
@@ -663,23 +663,9 @@ static void *work_off(void *argument)
 
 /* ---- Life ---------------------------------------------------------------------------------- */
 
-static int start_thread(struct rd_agent *agent)
-{
-	sigset_t all, before;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-
-	int err = pthread_create(&agent->thread, NULL, work_off, agent);
-
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return err;
-}
-
 int rd_agent_create(struct rd_board *board)
 {
 	struct rd_agent *agent = calloc(1, sizeof(*agent));
-	pthread_condattr_t monotonic;
 
 	if (!agent)
 		return rd_fail(RONDO_MEMORY, "no memory for a comm's device");
@@ -687,13 +673,10 @@ int rd_agent_create(struct rd_board *board)
 	agent->last = &agent->first;
 	agent->launched = agent->seen = board->number;
 	pthread_mutex_init(&agent->lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&agent->change, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	rd_condition_init(&agent->change);
 	board->agent = agent;
 
-	int err = start_thread(agent);
+	int err = rd_thread_start(&agent->thread, 0, work_off, agent);
 
 	if (!err)
 		return 0;

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "thread.h"
+
 /* What a kernel said becomes a fault when the comm's agent has seen it: at most so long. */
 #define AGENT_SECONDS 5
 
@@ -14,17 +16,13 @@
 struct rd_fault *rd_fault_create(const struct rd_halt *halt)
 {
 	struct rd_fault *fault = calloc(1, sizeof(*fault));
-	pthread_condattr_t monotonic;
 
 	if (!fault)
 		return NULL;
 	fault->holders = 1;
 	fault->halt = halt;
 	pthread_mutex_init(&fault->lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&fault->change, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	rd_condition_init(&fault->change);
 	return fault;
 }
 

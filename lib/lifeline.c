@@ -12,7 +12,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +23,7 @@
 #include "dial.h"
 #include "log.h"
 #include "rendezvous.h"
+#include "thread.h"
 
 #define STACK_SIZE (128 << 10)
 #define EVENTS_MAX 64
@@ -231,7 +231,8 @@ static void finish_dialling(struct rd_lifeline *lifeline, int64_t now_ms)
 	rd_tune(own->fd, lifeline->settings.timeout_ms);
 	watch_line(lifeline, own, EPOLLIN);
 	rd_where(lifeline->where, own->fd);
-	getsockname(own->fd, (struct sockaddr *)&lifeline->near, &(socklen_t){ sizeof(lifeline->near) });
+	getsockname(own->fd, (struct sockaddr *)&lifeline->near,
+		&(socklen_t){ sizeof(lifeline->near) });
 	rd_spoke_connected(lifeline->spoke, now_ms);
 }
 
@@ -442,8 +443,7 @@ static void follow_orders(struct rd_lifeline *lifeline, int64_t now_ms)
 	pthread_mutex_lock(&lifeline->lock);
 	orders = lifeline->orders;
 	while (lifeline->losses_followed < lifeline->losses.count)
-		rd_spoke_lose(
-			lifeline->spoke, &lifeline->losses.at[lifeline->losses_followed++]);
+		rd_spoke_lose(lifeline->spoke, &lifeline->losses.at[lifeline->losses_followed++]);
 	pthread_mutex_unlock(&lifeline->lock);
 	if (orders.ready)
 		rd_spoke_ready(lifeline->spoke, orders.detours, orders.piece_size);
@@ -613,20 +613,10 @@ static void *run(void *argument)
 	return NULL;
 }
 
-/* Signals are for the program's own threads. */
 static int start_thread(struct rd_lifeline *lifeline)
 {
-	pthread_attr_t attributes;
-	sigset_t all, before;
-	int error;
+	int error = rd_thread_start(&lifeline->thread, STACK_SIZE, run, lifeline);
 
-	pthread_attr_init(&attributes);
-	pthread_attr_setstacksize(&attributes, STACK_SIZE);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&lifeline->thread, &attributes, run, lifeline);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attributes);
 	if (!error)
 		return 0;
 	errno = error;
@@ -718,17 +708,6 @@ static int open_sockets(struct rd_lifeline *lifeline, int64_t deadline_ms)
 	return 0;
 }
 
-static void init_sync(struct rd_lifeline *lifeline)
-{
-	pthread_condattr_t attributes;
-
-	pthread_mutex_init(&lifeline->lock, NULL);
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(&lifeline->news, &attributes);
-	pthread_condattr_destroy(&attributes);
-}
-
 /* After the thread, or in place of it. */
 static void destroy(struct rd_lifeline *lifeline)
 {
@@ -809,7 +788,8 @@ int rd_lifeline_create(struct rd_lifeline **created, const struct rd_lifeline_co
 	lifeline->wake_fd = config->wake_fd;
 	lifeline->epoll_fd = lifeline->bell_fd = lifeline->door_fd = -1;
 	lifeline->linger_ms = RD_NEVER;
-	init_sync(lifeline);
+	pthread_mutex_init(&lifeline->lock, NULL);
+	rd_condition_init(&lifeline->news);
 	error = start(lifeline, config);
 	if (error) {
 		destroy(lifeline);

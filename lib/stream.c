@@ -1,7 +1,6 @@
 #include "stream.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include "error.h"
 #include "lane.h"
 #include "log.h"
+#include "thread.h"
 
 /* One piece of queued work: tasks, or a call of the user's function. */
 struct item {
@@ -82,20 +82,6 @@ static void *work(void *argument)
 	return NULL;
 }
 
-/* Signals are the application's: its own threads handle them. */
-static int start_thread(struct rondo_stream *stream)
-{
-	sigset_t all, before;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-
-	int err = pthread_create(&stream->thread, NULL, work, stream);
-
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return err;
-}
-
 int rondo_stream_create(rondo_stream **stream)
 {
 	if (!stream)
@@ -110,7 +96,7 @@ int rondo_stream_create(rondo_stream **stream)
 	pthread_mutex_init(&made->lock, NULL);
 	pthread_cond_init(&made->change, NULL);
 
-	int err = start_thread(made);
+	int err = rd_thread_start(&made->thread, 0, work, made);
 
 	if (err) {
 		free(made);
@@ -210,9 +196,9 @@ int rondo_stream_call(rondo_stream *stream, void (*run)(void *argument), void *a
 		return rd_fail(
 			RONDO_INVALID, "rondo_stream_call: %s is NULL", stream ? "run" : "stream");
 	if (stream->lane)
-		return rd_fail(RONDO_UNSUPPORTED,
-			"rondo_stream_call: a device's stream runs no calls of the host's: use a host "
-			"stream");
+		return rd_fail(RONDO_UNSUPPORTED, "rondo_stream_call: a device's stream runs no "
+						  "calls of the host's: use a host "
+						  "stream");
 
 	struct item *item = calloc(1, sizeof(*item));
 
