@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 
 #include "checker.h"
+#include "mesh/mapped.h"
 #include "spoiled.h"
 
 static struct rd_algorithm mapped_by(void (*write_plan)(struct rd_plan *plan))
@@ -194,16 +195,6 @@ Test(checker, refuses_to_combine_where_there_is_one_rank)
 		"second rank");
 }
 
-static void all_signal_all(struct rd_plan *plan)
-{
-	for (int peer = 0; peer < plan->problem.size; peer++)
-		if (peer != plan->problem.rank)
-			rd_signal(plan, peer);
-	for (int peer = 0; peer < plan->problem.size; peer++)
-		if (peer != plan->problem.rank)
-			rd_await(plan, peer);
-}
-
 static void await_then_signal(struct rd_plan *plan)
 {
 	int peer = !plan->problem.rank;
@@ -224,7 +215,7 @@ static void combine_and_expect_nothing(struct rd_plan *plan)
 {
 	rd_plan_parts(plan, plan->problem.size);
 	rd_combine(plan, -1, plan->problem.rank);
-	all_signal_all(plan);
+	rd_mapped_part(plan);
 }
 
 Test(checker, refuses_to_copy_the_input_over_what_another_rank_wrote)
@@ -240,7 +231,7 @@ static void expect_too_much(struct rd_plan *plan)
 		rd_combine(plan, -1, plan->problem.rank);
 	for (int share = 0; share < plan->problem.size; share++)
 		rd_expect(plan, share);
-	all_signal_all(plan);
+	rd_mapped_part(plan);
 }
 
 Test(checker, refuses_to_expect_what_nobody_writes)
@@ -264,7 +255,7 @@ Test(checker, refuses_two_ranks_that_write_to_the_same_memory)
 static void combine_for_oneself(struct rd_plan *plan)
 {
 	rd_combine(plan, plan->problem.rank, 0);
-	all_signal_all(plan);
+	rd_mapped_part(plan);
 }
 
 Test(checker, refuses_a_race_that_exists_in_place_alone)
@@ -283,7 +274,7 @@ static void combine_in_turn(struct rd_plan *plan)
 	rd_combine(plan, plan->problem.rank, 0);
 	if (plan->problem.rank == 0)
 		rd_signal(plan, 1);
-	all_signal_all(plan);
+	rd_mapped_part(plan);
 }
 
 Test(checker, refuses_to_read_another_ranks_input_that_is_overwritten_in_place)
@@ -308,7 +299,7 @@ static void copy_too_early(struct rd_plan *plan)
 		rd_expect(plan, 1);
 		rd_send(plan, 0, 0);
 	}
-	all_signal_all(plan);
+	rd_mapped_part(plan);
 }
 
 Test(checker, refuses_to_send_what_another_rank_may_still_be_writing)
@@ -371,7 +362,7 @@ static void send_then_combine(struct rd_plan *plan)
 	} else {
 		rd_recv(plan, 0, 0);
 	}
-	all_signal_all(plan);
+	rd_mapped_part(plan);
 }
 
 Test(checker, refuses_to_combine_over_what_the_rank_may_still_be_sending)
@@ -390,7 +381,7 @@ static void send_then_fetch(struct rd_plan *plan)
 	} else {
 		rd_recv(plan, 0, 1);
 	}
-	all_signal_all(plan);
+	rd_mapped_part(plan);
 }
 
 Test(checker, refuses_to_fetch_over_what_the_rank_may_still_be_sending)
