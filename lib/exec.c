@@ -434,6 +434,20 @@ static int run_await(struct rd_exec *exec, int channel, const struct rd_step *st
 	return moved;
 }
 
+/* From our memory to our memory, which is in no other core's cache: there `rep movsb`, as the C
+   library has it, need not fetch the lines that it writes (1 MiB beyond the second-level cache: 59
+   us for 77). */
+static void run_copy(
+	const struct rd_exec *exec, int channel, size_t piece, const struct rd_step *step)
+{
+	char *into = rd_slice_at(exec, step->into, channel, piece);
+	const char *from = rd_slice_at(exec, step->from, channel, piece);
+	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
+
+	if (into != from && size > 0)
+		memcpy(into, from, size);
+}
+
 static void run_fetch(struct rd_exec *exec, size_t piece, const struct rd_step *step)
 {
 	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
@@ -576,9 +590,7 @@ static int run_step(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
 		run_merge(exec, channel, cursor->piece, cursor->step);
 		return RD_MOVED;
 	case RD_STEP_COPY:
-		copy(rd_slice_at(exec, step->into, channel, cursor->piece),
-			rd_slice_at(exec, step->from, channel, cursor->piece),
-			rd_slice_count(exec, step->chunk, cursor->piece) * exec->element);
+		run_copy(exec, channel, cursor->piece, step);
 		return RD_MOVED;
 	case RD_STEP_FLUSH:
 		return run_flush(exec, channel, step);

@@ -23,6 +23,8 @@ struct rd_call;
 
 /* Runs a call that is not counted: another rank may be in its user's first call already. */
 int rd_gauge_call(struct rondo_comm *comm, struct rd_call call);
+/* A barrier that is not counted. */
+int rd_gauge_meet(struct rondo_comm *comm);
 /* Rank 0's bytes go to everybody, down a binomial tree. */
 int rd_gauge_tell(struct rondo_comm *comm, void *bytes, size_t size);
 /* From now on all that links can lend is lent, or nothing. On all ranks that measure together. */
