@@ -5,7 +5,8 @@
  * becomes that number (the specification's saturating mode, which is NCCL's and CUDA's); a NaN
  * becomes 0x7f.
  *
- * No branches, so that loops over them vectorise. Kernels for GPUs include this as well.
+ * No branches, so that loops over them vectorise: a compiler makes one of ?: where a side of it may
+ * trap, as floats may, hence rd_either(). Kernels for GPUs include this as well.
  */
 #ifndef RD_F8_H
 #define RD_F8_H
@@ -33,6 +34,13 @@ RD_F8 float f8_of_bits(uint32_t bits)
 	return value;
 }
 
+RD_F8 uint32_t rd_either(uint32_t condition, uint32_t yes, uint32_t no)
+{
+	const uint32_t mask = 0u - condition;
+
+	return (yes & mask) | (no & ~mask);
+}
+
 /* `bits`: the code's exponent and mantissa, put where an f32 has them; `bias`: what an f32's
    exponent has more. A subnormal is normalised by the FPU. */
 RD_F8 uint32_t f8_finite(uint32_t bits, uint32_t bias)
@@ -40,7 +48,7 @@ RD_F8 uint32_t f8_finite(uint32_t bits, uint32_t bias)
 	const uint32_t least = (bias + 1) << 23; /* the least normal number */
 	const uint32_t subnormal = f8_bits(f8_of_bits(bits + least) - f8_of_bits(least));
 
-	return bits < 1u << 23 ? subnormal : bits + (bias << 23);
+	return rd_either(bits < 1u << 23, subnormal, bits + (bias << 23));
 }
 
 /* `shift`: the mantissa bits that an f32 has more. Adding `magic`, whose last bit weighs as much as
@@ -54,16 +62,16 @@ RD_F8 uint8_t f8_narrow(float value, uint32_t bias, uint32_t shift, uint32_t gre
 	const uint32_t subnormal = f8_bits(f8_of_bits(bits) + f8_of_bits(magic)) - magic;
 	const uint32_t below = (1u << (shift - 1)) - 1 + (bits >> shift & 1);
 	const uint32_t normal = (bits - (bias << 23) + below) >> shift;
-	const uint32_t finite = sign | (bits < (bias + 1) << 23 ? subnormal : normal);
+	const uint32_t finite = sign | rd_either(bits < (bias + 1) << 23, subnormal, normal);
 
-	return (uint8_t)(size > 255u << 23 ? 0x7f : finite);
+	return (uint8_t)rd_either(size > 255u << 23, 0x7f, finite);
 }
 
 RD_F8 float f8e4m3_widen(uint8_t code)
 {
 	const uint32_t sign = (code & 0x80u) << 24, size = code & 0x7fu;
 
-	return f8_of_bits(sign | (size == 0x7f ? 0x7fc00000u : f8_finite(size << 20, 120)));
+	return f8_of_bits(sign | rd_either(size == 0x7f, 0x7fc00000u, f8_finite(size << 20, 120)));
 }
 
 RD_F8 uint8_t f8e4m3_narrow(float value)
@@ -76,7 +84,7 @@ RD_F8 float f8e5m2_widen(uint8_t code)
 	const uint32_t sign = (code & 0x80u) << 24, size = code & 0x7fu;
 	const uint32_t infinite = size > 0x7c ? 0x7fc00000u : 255u << 23;
 
-	return f8_of_bits(sign | (size < 0x7c ? f8_finite(size << 21, 112) : infinite));
+	return f8_of_bits(sign | rd_either(size < 0x7c, f8_finite(size << 21, 112), infinite));
 }
 
 RD_F8 uint8_t f8e5m2_narrow(float value)

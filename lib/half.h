@@ -1,6 +1,7 @@
 /*
  * f16 (IEEE 754 binary16) and bf16 (the upper half of an f32), to f32 and back, rounding to nearest
- * even. No branches, so that loops over them vectorise; the same bits as F16C's instructions.
+ * even. No branches (see f8.h), so that loops over them vectorise; the same bits as F16C's
+ * instructions.
  *
  * The f16 conversions follow Fabian Giesen's "Float->half variants" and "Half->float"
  * (gist.github.com/rygorous): the FPU itself rounds and normalises what is subnormal, by adding or
@@ -11,6 +12,8 @@
 
 #include <stdint.h>
 #include <string.h>
+
+#include "f8.h"
 
 static inline uint32_t f32_bits(float value)
 {
@@ -37,9 +40,9 @@ static inline float f16_widen(uint16_t half)
 	const uint32_t least = F16_BIAS + (1u << 23); /* 2^-14, the least normal f16 */
 	const uint32_t infinite = bits | F32_INFINITY | ((bits & ((1u << 23) - 1)) ? F32_QUIET : 0);
 	const uint32_t subnormal = f32_bits(f32_of_bits(bits + least) - f32_of_bits(least));
-	const uint32_t finite = bits < 1u << 23 ? subnormal : bits + F16_BIAS;
+	const uint32_t finite = rd_either(bits < 1u << 23, subnormal, bits + F16_BIAS);
 
-	return f32_of_bits(sign | (bits >= 31u << 23 ? infinite : finite));
+	return f32_of_bits(sign | rd_either(bits >= 31u << 23, infinite, finite));
 }
 
 static inline uint16_t f16_narrow(float value)
@@ -50,11 +53,12 @@ static inline uint16_t f16_narrow(float value)
 			       << 23; /* 0.5: its last bit weighs 2^-24, as a subnormal f16's */
 	const uint32_t subnormal = f32_bits(f32_of_bits(bits) + f32_of_bits(magic)) - magic;
 	const uint32_t normal = (bits - F16_BIAS + 0xfff + (bits >> 13 & 1)) >> 13;
-	const uint32_t finite = bits < 113u << 23 ? subnormal : normal;
+	const uint32_t finite = rd_either(bits < 113u << 23, subnormal, normal);
 	const uint32_t nan = 0x7e00 | (bits >> 13 & 0x3ff);
 	const uint32_t infinite = bits > F32_INFINITY ? nan : 0x7c00;
 
-	return (uint16_t)(sign | (bits >= 143u << 23 ? infinite : finite)); /* 143: 2^16 */
+	/* 143: 2^16 */
+	return (uint16_t)(sign | rd_either(bits >= 143u << 23, infinite, finite));
 }
 
 static inline float bf16_widen(uint16_t half)
