@@ -1,6 +1,7 @@
 /* How a comparison with the peers pairs its samples. */
 #include <criterion/criterion.h>
 #include <math.h>
+#include <sys/wait.h>
 
 /* The comparison is built by itself, on the machine where it runs; here its core is. */
 #include "peers/samples.c"
@@ -93,6 +94,28 @@ Test(peers, points_differ_in_transport_ranks_collective_and_size)
 	cr_assert_eq(c.points[0].counts[RONDO], 2);
 	cr_assert_eq(point_best_peer(&c.points[0]), -1);
 	comparison_finish(&c);
+}
+
+Test(peers, what_cannot_be_measured_is_refused_before_anything_is, .timeout = 60)
+{
+	static const char *const words[] = { "--sizes 7x", "--sizes 0", "--worlds shm:1",
+		"--worlds ib:2", "--programs nobody", "--rounds x", "--minutes 0",
+		"--collectives all_reduced", "--sizes ''", "--bogus", "--sizes" };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+		char command[512], said[512] = "";
+
+		snprintf(command, sizeof(command), "'%s/tests/peers/run' %s 2>&1", RONDO_SOURCE,
+			words[i]);
+		FILE *pipe = popen(command, "r");
+		cr_assert_not_null(pipe);
+		said[fread(said, 1, sizeof(said) - 1, pipe)] = '\0';
+		int status = pclose(pipe);
+		char *newline = strchr(said, '\n');
+		cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 1, "%s: %s", words[i], said);
+		cr_assert_eq(strncmp(said, "peers: --", 9), 0, "%s: %s", words[i], said);
+		cr_assert(newline && !newline[1], "not one line: %s: %s", words[i], said);
+	}
 }
 
 Test(peers, a_line_that_is_no_sample_is_refused)
