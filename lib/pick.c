@@ -42,7 +42,8 @@
  * again; for fewer than FEW_MOST, three times as much, and two and a half times. Measured on two
  * cores, all-reduce by one_round and doubling: 4 ranks 5.2 and 6.1 us; 8 ranks (7 messages for 3)
  * 8 bytes 8.0 and 10.9 us, 256 bytes 12.3 and 14.2, 1 KiB 18.6 and 18.2; 16 ranks (15 for 4) 62 and
- * 48.
+ * 48. Not where one rank has it all: it waits for nobody, and others for few (a broadcast of 8
+ * bytes among 8 ranks by binomial 2 us, by tree, which has fewer rounds, 20).
  */
 #define LIGHT_MOST (4 << 10)
 #define FEW_MOST 512
@@ -290,9 +291,10 @@ static const struct rd_choice *calmest_alike(const struct rd_choice *best, int a
 }
 
 static const struct rd_choice *preferred_crowded(const struct rd_picker *picker,
-	uint64_t block_size, const struct rd_choice *best, const struct rd_choice *priced,
-	int count)
+	enum rd_collective collective, uint64_t block_size, const struct rd_choice *best,
+	const struct rd_choice *priced, int count)
 {
+	bool from_all = !rd_collective_has_root(collective);
 	const struct rd_choice *lightest = lightest_of(priced, count);
 	bool in_kernel = picker->market.costs.links[RD_NEAR].way_ns[0] > KERNEL_WAY_NS;
 
@@ -300,10 +302,10 @@ static const struct rd_choice *preferred_crowded(const struct rd_picker *picker,
 		best = lightest;
 	if (in_kernel)
 		return calmest_alike(best, ALIKE_IN_KERNEL, false, priced, count);
-	if (block_size < FEW_MOST)
+	if (from_all && block_size < FEW_MOST)
 		return calmest_of(
 			best, 3 * best->price_ns, best->shape.load * 5 / 2, false, priced, count);
-	if (block_size < LIGHT_MOST)
+	if (from_all && block_size < LIGHT_MOST)
 		return calmest_of(
 			best, 2 * best->price_ns, best->shape.load * 3 / 2, false, priced, count);
 	return calmest_alike(best, ALIKE, block_size >= ALIKE_MOST, priced, count);
@@ -311,15 +313,16 @@ static const struct rd_choice *preferred_crowded(const struct rd_picker *picker,
 
 /* The cheapest, corrected by what the model does not know. Between hosts the network outweighs
  * that. */
-static const struct rd_choice *preferred(const struct rd_picker *picker, uint64_t block_size,
-	const struct rd_choice *cheapest, const struct rd_choice *priced, int count)
+static const struct rd_choice *preferred(const struct rd_picker *picker,
+	enum rd_collective collective, uint64_t block_size, const struct rd_choice *cheapest,
+	const struct rd_choice *priced, int count)
 {
 	const struct rd_market *market = &picker->market;
 
 	if (market->layout && market->layout->group_count > 1)
 		return cheapest;
 	if ((uint32_t)market->size > market->costs.cores)
-		return preferred_crowded(picker, block_size, cheapest, priced, count);
+		return preferred_crowded(picker, collective, block_size, cheapest, priced, count);
 	return block_size < ALIKE_MOST ? calmest_alike(cheapest, ALIKE, false, priced, count)
 				       : cheapest;
 }
@@ -352,7 +355,7 @@ static const struct rd_choice *best_of(const struct rd_picker *picker,
 			return &priced[i];
 	if (direct && direct->price_ns < most)
 		return direct;
-	return other ? preferred(picker, block_size, other, priced, count) : NULL;
+	return other ? preferred(picker, collective, block_size, other, priced, count) : NULL;
 }
 
 /* Whether direct access pays for the asking, which comes before it; by its own name, always. */

@@ -126,6 +126,20 @@ Test(pick, takes_one_round_for_few_bytes_where_ranks_share_cores)
 	expect(&choice, "doubling");
 }
 
+/* By the tree, which has the fewest rounds and twice the price, it took ten times as long. */
+Test(pick, takes_what_is_cheap_where_one_rank_sends_few_bytes_and_ranks_share_cores)
+{
+	struct rd_market market = market_of(8, 500, 150);
+	struct rd_choice choice;
+
+	market.costs.cores = 2;
+	for (uint32_t switch_ns = 200; switch_ns <= 6400; switch_ns *= 2) {
+		market.costs.switch_ns = switch_ns;
+		choice = choice_of(&market, RD_BROADCAST, 8, false);
+		cr_assert_str_neq(choice.algorithm->name, "tree");
+	}
+}
+
 Test(pick, takes_what_costs_about_as_little_as_the_cheapest_of_its_list)
 {
 	struct rd_market market = market_of(6, 1000, 200);
