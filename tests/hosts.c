@@ -66,6 +66,8 @@ static void add(struct script *script, const char *format, ...)
 		abort();
 }
 
+/* Processes that write at once must append: the kernel keeps no two from the same place in a file
+   that has no path. */
 static int file_of(const char *text)
 {
 	int fd = memfd_create("text", MFD_CLOEXEC);
@@ -73,6 +75,8 @@ static int file_of(const char *text)
 	if (fd >= 0 && *text && write(fd, text, strlen(text)) < 0)
 		abort();
 	lseek(fd, 0, SEEK_SET);
+	if (fcntl(fd, F_SETFL, O_APPEND) < 0)
+		abort();
 	return fd;
 }
 
