@@ -57,7 +57,6 @@ struct rd_agent {
 	int64_t since_ms; /* 0: not looked yet */
 	uint32_t calls; /* that were told to peers */
 	bool transfers[RD_READY]; /* by number: what the job is */
-	bool captured; /* something has been, ever */
 	struct rd_stage *stage; /* NULL: nothing has been staged yet */
 	/* Of the present call. Each is read once: a peer may write to its page when it likes, and
 	   what has been checked must be what is used. */
@@ -524,12 +523,9 @@ static int prepare_capture(struct rd_agent *agent, struct rd_task *task, struct 
 static void run_capture(struct rd_agent *agent, struct job *job)
 {
 	struct capture *capture = job->capture;
-	int err;
-
-	agent->captured = true;
-	err = capture->from ? rd_transfers_exchange(&agent->stage, agent->board, job->tasks,
-				      job->count, capture->from)
-			    : prepare_capture(agent, &job->tasks[0], capture->work);
+	int err = capture->from ? rd_transfers_exchange(&agent->stage, agent->board, job->tasks,
+					  job->count, capture->from)
+				: prepare_capture(agent, &job->tasks[0], capture->work);
 
 	if (err)
 		snprintf(capture->story, sizeof(capture->story), "%s", rondo_last_error());
@@ -578,14 +574,10 @@ static void run_job(struct rd_agent *agent, struct job *job)
 	rd_word_write(&board->words->finished, job->number);
 }
 
-/* Whether something may be under way that must be let go if the comm fails. What callers launch, or
-   replay, ends without a word to the host. */
 static bool is_pending(const struct rd_agent *agent)
 {
-	const struct rd_board *board = agent->board;
-
-	return board->one_process || board->messages || agent->captured ||
-	       !rd_word_reached(&board->words->finished, agent->launched);
+	return agent->board->kernel != RD_KERNEL_STAGED ||
+	       !rd_word_reached(&agent->board->words->finished, agent->launched);
 }
 
 /* Also after a failure that came when nothing was left to do but wait for streams. */

@@ -4,8 +4,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "lane.h"
 #include "said.h"
@@ -158,46 +156,6 @@ Test(board, calls_on_several_streams_are_right, .timeout = 120)
 {
 	cr_assert_leq(100 * 33, COUNT_MAX * 2);
 	try_ways(4, on_two_streams, 0, true);
-}
-
-#define ASLEEP_MS 400
-
-static long switches(void)
-{
-	struct rusage usage;
-
-	getrusage(RUSAGE_SELF, &usage);
-	return usage.ru_nvcsw;
-}
-
-/* Not even now and then: that would be 40 times. The lifeline has its heartbeats. */
-static int sleep_when_all_is_done(struct citizen *citizen)
-{
-	struct memory memory;
-	int wrong = open_memory(citizen, &memory);
-	long before;
-
-	if (wrong)
-		return wrong;
-	TRY(one_call(citizen, &memory, 1000));
-	before = switches();
-	usleep(ASLEEP_MS * 1000);
-	if (switches() - before > ASLEEP_MS / 20)
-		wrong = world_say(citizen, "threads have slept %ld times", switches() - before);
-	TRY(one_call(citizen, &memory, 1000));
-	close_memory(&memory);
-	return wrong;
-}
-
-Test(board, an_agent_sleeps_while_there_is_nothing_to_do, .timeout = 60)
-{
-	static const int chosen[] = { 2, 3, 5 };
-
-	for (int i = 0; i < 3; i++) {
-		struct trial trial = { &ways[chosen[i]], 2, sleep_when_all_is_done, 0 };
-
-		cr_expect_eq(in_child(run_trial, &trial), 0, "way %d", chosen[i]);
-	}
 }
 
 /* Buffers come and go, mostly at the same address: what a peer has mapped of them must follow. */
