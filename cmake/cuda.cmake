@@ -52,7 +52,8 @@ function(rondo_add_fatbin name source)
 	set(compile ${CUDAToolkit_NVCC_EXECUTABLE} -fatbin -std=c++17 -O3 ${rondo_architectures}
 		-I${PROJECT_SOURCE_DIR}/lib -I${PROJECT_SOURCE_DIR}/lib/include ${source})
 	add_custom_command(OUTPUT ${fatbin}
-		COMMAND ${CMAKE_COMMAND} "-DFATBIN=${fatbin}" "-DCOMPILE=${compile}" "-DDEPENDS=${script};${source};${ARGN}"
+		COMMAND ${CMAKE_COMMAND} "-DFATBIN=${fatbin}" "-DCOMPILE=${compile}" "-DVERSION=${CUDAToolkit_VERSION}"
+			"-DDEPENDS=${script};${source};${ARGN}"
 			-P ${script}
 		DEPENDS ${script} ${source} ${ARGN}
 		COMMENT "Compiling CUDA kernels: ${name}" VERBATIM)

@@ -15,7 +15,8 @@
 #include "run.h"
 #include "work.h"
 
-/* Calls of a kind that are remembered: as many as may have been launched meanwhile. */
+/* Calls of a kind that are remembered. Where more were begun before a peer began the odd one, the
+   timeout alone ends it. */
 #define RD_BEGUN_CALLS 64
 
 /* By number, modulo so many: twice the number, and one more where it goes from device to device.

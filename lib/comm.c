@@ -75,8 +75,10 @@ int rd_comm_fail(struct rondo_comm *comm, int error, int culprit)
 {
 	char story[RD_STORY_SIZE];
 
-	if (!comm->lifeline)
+	if (!comm->lifeline) {
+		atomic_store(&comm->failed, error);
 		return error;
+	}
 	strncpy(story, rondo_last_error(), sizeof(story) - 1);
 	story[sizeof(story) - 1] = '\0';
 	rd_log(RD_INFO, RD_COLL, "reports: %s", story);

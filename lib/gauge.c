@@ -316,7 +316,8 @@ static int lead_through(struct rondo_comm *comm, struct pair pair, void *bytes, 
 			first ? LEAST_EFFORT : affordable(message_ns, deadline - rd_clock_ns());
 
 		if (effort < 0 || points[point] > comm->piece_size ||
-			(what == LENT && points[point] < cost->posts_min))
+			(what == LENT &&
+				(points[point] < cost->posts_min || *measured >> point & 1)))
 			continue;
 		err = say_next(comm, pair, point, what, effort);
 		if (!err)

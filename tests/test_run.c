@@ -32,6 +32,8 @@ static int new_file(void)
 	int fd = memfd_create("output", MFD_CLOEXEC);
 
 	cr_assert_geq(fd, 0);
+	/* Ranks write to it side by side. */
+	cr_assert_eq(fcntl(fd, F_SETFL, O_APPEND), 0);
 	return fd;
 }
 
