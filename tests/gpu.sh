@@ -33,6 +33,15 @@ within() {
 	timeout "$limit" "$@"
 }
 
+# STATUS: what the table says of a command that did not end with 0.
+outcome() {
+	if [ "$1" -eq 124 ] && [ "$(left)" -le 0 ]; then
+		echo "CUT OFF: the $BUDGET_S s are over"
+	else
+		echo "FAILED (status $1)"
+	fi
+}
+
 say() { printf '\n== %s (at %d s)\n' "$*" $((SECONDS - began)); }
 
 # NAME LIMIT_S COMMAND...: one line of the table.
@@ -44,7 +53,7 @@ test_line() {
 	if within "$limit" "$@"; then
 		table+=("$(printf '%-58s ok' "$name")")
 	else
-		table+=("$(printf '%-58s FAILED (status %d)' "$name" $?)")
+		table+=("$(printf '%-58s %s' "$name" "$(outcome $?)")")
 		failed=1
 	fi
 }
@@ -67,10 +76,11 @@ bench_line() {
 	printf '%s\n' "$output"
 	[ $status -eq 0 ] || failed=1
 	us=$(printf '%s\n' "$output" | awk '/^ +[0-9]/ { us = $6 } END { print us }')
-	table+=("$(printf '%s\n' "$output" | awk -v name="$name" -v factor="$factor" -v tb="$TB_S" -v status=$status '
+	table+=("$(printf '%s\n' "$output" | awk -v name="$name" -v factor="$factor" -v tb="$TB_S" -v status=$status \
+		-v outcome="$(outcome $status)" '
 		/^ +[0-9]/ { size = $1; us = $6 }
 		END {
-			if (status || !us) { printf "%-58s FAILED (status %d)", name, status; exit }
+			if (status || !us) { printf "%-58s %s", name, outcome; exit }
 			printf "%-58s %10.2f us", name, us
 			if (factor) printf "  %5.1f %% of the bound", 100 * factor * size / (tb * 1e6) / us
 		}')")
@@ -102,9 +112,10 @@ train_line() {
 	local status=$?
 	printf '%s\n' "$output"
 	[ $status -eq 0 ] || failed=1
-	table+=("$(printf '%s\n' "$output" | awk -v name="$name" -v status=$status '
+	table+=("$(printf '%s\n' "$output" | awk -v name="$name" -v status=$status \
+		-v outcome="$(outcome $status)" '
 		/ images\/s/ { line = $0 }
-		END { if (status || !line) line = "FAILED (status " status ")"; printf "%-58s %s", name, line }')")
+		END { if (status || !line) line = outcome; printf "%-58s %s", name, line }')")
 }
 
 say "building into $build"
