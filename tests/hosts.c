@@ -350,14 +350,14 @@ bool hosts_switch_off(const struct hosts *hosts, int host, int network)
 }
 
 /* Room to wait for more than any window holds: what is dropped would be sent, and counted, twice.
- */
+   And little that passes at once after a pause, so that no message of some length does. */
 bool hosts_slow(const struct hosts *hosts, int host, int network, const char *rate)
 {
 	struct script there = { .size = 0 }, back = { .size = 0 };
 
-	add(&there, "qdisc add dev h%dn%d root tbf rate %s burst 16kb limit 16mb\n", host, network,
+	add(&there, "qdisc add dev h%dn%d root tbf rate %s burst 4kb limit 16mb\n", host, network,
 		rate);
-	add(&back, "qdisc add dev eth%d root tbf rate %s burst 16kb limit 16mb\n", network, rate);
+	add(&back, "qdisc add dev eth%d root tbf rate %s burst 4kb limit 16mb\n", network, rate);
 	return run_script("tc", hosts->switches, &there) &&
 	       run_script("tc", hosts->fds[host][NET], &back);
 }
