@@ -9,8 +9,8 @@
 #include "error.h"
 #include "log.h"
 #include "stage.h"
-#include "transfers.h"
 #include "thread.h"
+#include "transfers.h"
 #include "word.h"
 
 /* How often the agent looks whether the comm still stands, while streams are under way. */
@@ -297,7 +297,7 @@ static bool is_pairwise(const struct rd_call *call)
 /* What the ranks compare. */
 static struct rd_signature signature_of(const struct rd_call *call, bool captured)
 {
-	struct rd_signature signature = rd_exec_signature(call);
+	struct rd_signature signature = rd_signature_of(call);
 
 	if (captured)
 		signature.form |= RD_FORM_CAPTURED;

@@ -52,9 +52,8 @@ static int transfer_differs(struct rd_board *board, int from, int to, uint32_t s
 	int rank = board->comm->rank, peer = rank == from ? to : from;
 
 	rd_fail(RONDO_MISMATCH,
-		"rank %d sends #%u to rank %d from %s, which receives it into %s: give both "
-		"memory of "
-		"one kind",
+		"rank %d sends #%u to rank %d from %s, which receives it into %s: give both memory "
+		"of one kind",
 		from, sent >> 1, to, memory_of(sent), memory_of(sent ^ 1));
 	return rd_comm_fail(board->comm, RONDO_MISMATCH, peer);
 }

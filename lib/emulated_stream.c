@@ -1,7 +1,6 @@
 /* Streams of pretend GPUs: each a queue and a thread that works it off. And graphs: what was queued
    on a stream while it was captured, to be queued again. */
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include "clock.h"
 #include "emulated.h"
 #include "error.h"
+#include "thread.h"
 #include "word.h"
 
 /* A stream that waits looks at its word again after so long, also when nobody woke it. */
@@ -135,19 +135,6 @@ static void *work_off(void *argument)
 	return NULL;
 }
 
-static int start_thread(struct lane *lane)
-{
-	sigset_t all, before;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-
-	int err = pthread_create(&lane->thread, NULL, work_off, lane);
-
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return err;
-}
-
 int rd_emulated_stream_create(int device, void **stream)
 {
 	int err = rd_emulated_check_device(device);
@@ -163,7 +150,7 @@ int rd_emulated_stream_create(int device, void **stream)
 	lane->last = &lane->first;
 	pthread_mutex_init(&lane->lock, NULL);
 	pthread_cond_init(&lane->change, NULL);
-	err = start_thread(lane);
+	err = rd_thread_start(&lane->thread, 0, work_off, lane);
 	if (err) {
 		free(lane);
 		return rd_fail(RONDO_SYSTEM, "cannot start a stream's thread: %s", strerror(err));

@@ -250,7 +250,7 @@ struct rd_exec *rd_introduce(struct rondo_comm *comm, const struct rd_call *call
 	rd_exec_init(exec, introduction->plans, &exchange_call, comm->links, comm->channels,
 		sizeof(struct rd_buffers) * 2, NULL, introduction->tickets);
 	/* What the ranks compare is the call that the user made. */
-	exec->signature = rd_exec_signature(call);
+	exec->signature = rd_signature_of(call);
 	exec->signature.form = RD_FORM_INTRODUCES;
 	return exec;
 }

@@ -9,9 +9,10 @@
 struct rondo_comm;
 
 /*
- * Fills in comm->costs.lend_min, the same on every rank, in a few milliseconds at most. Collective. Leaves
- * it as it is where no link lends, on several hosts, where ranks share cores (who borrows must run
- * to give back: nothing is lent there), and where ranks are so many that it would take long.
+ * Fills in comm->costs.lend_min, the same on every rank, in a few milliseconds at most.
+ * Collective. Leaves it as it is where no link lends, on several hosts, where ranks share cores
+ * (who borrows must run to give back: nothing is lent there), and where ranks are so many that it
+ * would take long.
  */
 int rd_rehearse(struct rondo_comm *comm);
 

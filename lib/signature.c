@@ -25,7 +25,7 @@ void rd_signature_add_terms(struct rd_signature *signature, const struct rd_term
 		signature->root = terms->digest;
 }
 
-struct rd_signature rd_exec_signature(const struct rd_call *call)
+struct rd_signature rd_signature_of(const struct rd_call *call)
 {
 	struct rd_signature signature = rd_signature_of_ordinary(call);
 

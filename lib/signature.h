@@ -22,12 +22,12 @@ struct rd_signature {
 #define RD_FORM_CAPTURED 4 /* in a device's graph, to be run later (agent.h) */
 
 /* What the ranks compare of a call; chunk is 0. */
-struct rd_signature rd_exec_signature(const struct rd_call *call);
+struct rd_signature rd_signature_of(const struct rd_call *call);
 
 /* "all_reduce #17 of 100 f32 sum". */
 void rd_signature_print(const struct rd_signature *signature, char *text, size_t size);
 
-/* What an ordinary call's is, and what terms add to it: the two parts of rd_exec_signature(), for
+/* What an ordinary call's is, and what terms add to it: the two parts of rd_signature_of(), for
    the executor, where a test between them would be one for each call. */
 static inline struct rd_signature rd_signature_of_ordinary(const struct rd_call *call)
 {

@@ -129,7 +129,7 @@ size_t rd_steps_scratch_size(const struct rd_plan *plan, int channels, size_t sl
 
 uint32_t rd_call_hash(const struct rd_call *call)
 {
-	struct rd_signature signature = rd_exec_signature(call);
+	struct rd_signature signature = rd_signature_of(call);
 	unsigned char bytes[sizeof(signature)];
 	uint32_t hash = 2166136261u;
 

@@ -196,9 +196,9 @@ int rondo_stream_call(rondo_stream *stream, void (*run)(void *argument), void *a
 		return rd_fail(
 			RONDO_INVALID, "rondo_stream_call: %s is NULL", stream ? "run" : "stream");
 	if (stream->lane)
-		return rd_fail(RONDO_UNSUPPORTED, "rondo_stream_call: a device's stream runs no "
-						  "calls of the host's: use a host "
-						  "stream");
+		return rd_fail(RONDO_UNSUPPORTED,
+			"rondo_stream_call: a device's stream runs no calls of the host's: use a "
+			"host stream");
 
 	struct item *item = calloc(1, sizeof(*item));
 

@@ -122,7 +122,7 @@ static int copy_to_itself(const struct transfer *transfer)
 
 static struct rd_signature sign(const struct transfer *transfer)
 {
-	struct rd_signature signature = rd_exec_signature(transfer->call);
+	struct rd_signature signature = rd_signature_of(transfer->call);
 
 	if (transfer->from)
 		signature.form |= RD_FORM_CAPTURED;

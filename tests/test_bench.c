@@ -42,7 +42,7 @@ static struct outcome *run_command(const char *command)
 
 static struct outcome *run_script(const char *format, ...)
 {
-	char script[1024], command[2048];
+	char script[2048], command[2064];
 	va_list values;
 
 	va_start(values, format);
@@ -54,14 +54,13 @@ static struct outcome *run_script(const char *format, ...)
 
 static struct outcome *run_bench(const char *format, ...)
 {
-	char arguments[1024], command[2048];
+	char arguments[1024];
 	va_list values;
 
 	va_start(values, format);
 	vsnprintf(arguments, sizeof(arguments), format, values);
 	va_end(values);
-	snprintf(command, sizeof(command), "'%s' 2>&1 %s", RONDO_TOOL, arguments);
-	return run_command(command);
+	return run_script("'%s' %s", RONDO_TOOL, arguments);
 }
 
 /* The n-th line that is no comment, from 0; NULL when there are fewer. */
