@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "comm.h"
+#include "error.h"
 #include "world.h"
 
 static int64_t now_ms(void)
@@ -324,6 +326,23 @@ Test(failure, an_abort_reaches_every_rank_with_its_reason, .timeout = 90)
 	struct world world = { .size = 3, .limit_ms = 10000 };
 
 	cr_assert_eq(world_run(&world, abort_it, &expected, NULL), 0);
+}
+
+/* There is nobody to tell, but whoever waits for the comm's calls must hear of it. */
+Test(failure, a_rank_alone_stays_failed, .timeout = 30)
+{
+	struct rondo_config config = RONDO_CONFIG_INIT;
+	rondo_comm *comm;
+
+	config.rank = 0;
+	config.size = 1;
+	cr_assert_eq(rondo_comm_create(&comm, &config), 0, "%s", rondo_last_error());
+	cr_assert_eq(rd_comm_failure(comm), 0);
+	cr_assert_eq(
+		rd_comm_fail(comm, rd_fail(RONDO_SYSTEM, "the device is lost"), 0), RONDO_SYSTEM);
+	cr_assert_eq(rd_comm_failure(comm), RONDO_SYSTEM);
+	cr_assert_eq(rondo_comm_error(comm), RONDO_SYSTEM);
+	rondo_comm_destroy(comm);
 }
 
 /* ---- Addresses ----------------------------------------------------------------------------- */
