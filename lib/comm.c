@@ -155,6 +155,9 @@ static void count_cores(struct rondo_comm *comm, const struct rd_member *members
 	if (bound > comm->cores)
 		comm->cores = bound;
 	comm->crowded = ranks > comm->cores;
+	/* Who borrows must run to give back: where ranks wait for each other's core, a copy is
+	   quicker. */
+	comm->lends = comm->crowded ? RD_LENDS_NOTHING : RD_LENDS_AS_LEARNED;
 }
 
 /* How the ranks lie to each other; channels of one order share its layout. */

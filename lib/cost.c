@@ -20,7 +20,6 @@ void rd_costs_default(struct rd_costs *costs)
 			.posts = 1 },
 		.copy_ps = 60,
 		.reduce_ps = { [RD_WHOLE] = 90, [RD_HALF] = 250 },
-		.lend_min = { [RD_REDUCES] = RD_LEND_NEVER },
 		.switch_ns = 3000,
 		.cores = 1,
 	};
@@ -44,7 +43,7 @@ static int64_t between(const uint32_t costs[RD_COST_POINT_COUNT], uint64_t size)
 }
 
 /* The busier side is taken for both: who of the two it is nobody measures, and they take turns. */
-static struct rd_message_cost measured(const struct rd_link_cost *link, uint64_t size)
+struct rd_message_cost rd_message_cost(const struct rd_link_cost *link, uint64_t size)
 {
 	int64_t way = between(link->way_ns, size), busy = between(link->busy_ns, size);
 
@@ -53,17 +52,15 @@ static struct rd_message_cost measured(const struct rd_link_cost *link, uint64_t
 	return (struct rd_message_cost){ busy, busy, way - 2 * busy };
 }
 
-struct rd_message_cost rd_message_cost(const struct rd_link_cost *link, uint64_t size, bool posted)
+int64_t rd_reading_ns(const struct rd_link_cost *link, uint64_t size)
 {
-	if (!link->lends || size < link->posts_min || !posted)
-		return measured(link, size);
+	if (!link->lends || size < link->posts_min)
+		return -1;
 
-	/* The receiver does all the work. */
-	struct rd_message_cost empty = measured(link, 0);
+	struct rd_message_cost empty = rd_message_cost(link, 0);
 	int64_t rest = between(link->lent_ns, size) - empty.send_ns - empty.flight_ns;
 
-	return (struct rd_message_cost){ empty.send_ns, rest > empty.recv_ns ? rest : empty.recv_ns,
-		empty.flight_ns };
+	return rest > empty.recv_ns ? rest : empty.recv_ns;
 }
 
 /* ---- As text -------------------------------------------------------------------------------- */
@@ -109,7 +106,6 @@ static int list_lines(struct rd_costs *costs, struct line lines[LINES_MAX])
 	}
 	lines[count++] = line("", "copy_ps", &costs->copy_ps, 1);
 	lines[count++] = line("", "reduce_ps", costs->reduce_ps, RD_TYPE_CLASS_COUNT);
-	lines[count++] = line("", "lend_min", costs->lend_min, RD_DEALING_COUNT);
 	lines[count++] = line("", "switch_ns", &costs->switch_ns, 1);
 	lines[count++] = line("", "cores", &costs->cores, 1);
 	return count;

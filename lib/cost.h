@@ -29,18 +29,6 @@ enum rd_link_class {
 		RD_LINK_CLASS_COUNT
 };
 
-/* X(name, text): what a call does with what it receives. */
-#define RD_DEALINGS(X) \
-	X(RD_MOVES, "moves") /* passes it on, or leaves it where it is */ \
-	X(RD_REDUCES, "reduces") /* combines it with its own */
-
-enum rd_dealing {
-#define RD_DEALING_ENUM(name, text) name,
-	RD_DEALINGS(RD_DEALING_ENUM)
-#undef RD_DEALING_ENUM
-		RD_DEALING_COUNT
-};
-
 /* X(name, text): what a reduction's cost depends on most. */
 #define RD_TYPE_CLASSES(X) \
 	X(RD_WHOLE, "whole") /* integers, f32 and f64 */ \
@@ -61,31 +49,20 @@ struct rd_link_cost {
 	/* 1: from so many bytes on a message is sent from where it lies (rd_link_ops.send); 0: all
 	   are written into the link's own room. */
 	uint32_t posts, posts_min;
-	/* 1: what is sent so is lent: the receiver reads it there, and the sender may have to wait.
-	   Then the costs above are those of messages that are not. */
+	/* 1: what is sent so is lent: the receiver reads it there. Then the costs above are those
+	   of messages that are not, and calls are priced so: what lending is worth they tell
+	   themselves (lending.h). */
 	uint32_t lends;
 	uint32_t lent_ns[RD_COST_POINT_COUNT]; /* as way_ns, of a message that is */
 };
-
-/* A lend_min that no message reaches. */
-#define RD_LEND_NEVER UINT32_C(4000000000)
 
 struct rd_costs {
 	struct rd_link_cost links[RD_LINK_CLASS_COUNT];
 	uint32_t copy_ps; /* a byte, in cache */
 	uint32_t reduce_ps[RD_TYPE_CLASS_COUNT]; /* a byte of the result, in cache */
-	/* From so many bytes on, lending a message is quicker than writing it into the link's room,
-	   where the link can do both. */
-	uint32_t lend_min[RD_DEALING_COUNT];
 	uint32_t switch_ns; /* from one rank to the next on a core that they share */
 	uint32_t cores; /* of a host */
 };
-
-/* What a call of this collective does. */
-static inline enum rd_dealing rd_dealing_of(enum rd_collective collective)
-{
-	return rd_collective_reduces(collective) ? RD_REDUCES : RD_MOVES;
-}
 
 /* Plausible numbers for a machine that nobody has measured. */
 void rd_costs_default(struct rd_costs *costs);
@@ -96,8 +73,9 @@ struct rd_message_cost {
 	int64_t flight_ns; /* between them */
 };
 
-/* posted: sent from where it lies; else written into the link's room. */
-struct rd_message_cost rd_message_cost(const struct rd_link_cost *link, uint64_t size, bool posted);
+struct rd_message_cost rd_message_cost(const struct rd_link_cost *link, uint64_t size);
+/* What it takes to read so many bytes of a peer's memory; -1: the link does not. */
+int64_t rd_reading_ns(const struct rd_link_cost *link, uint64_t size);
 
 /* The costs as text, "NAME NUMBER...\n" a line; returns the length it would have, as snprintf. */
 int rd_costs_print(const struct rd_costs *costs, char *text, size_t size);

@@ -137,7 +137,7 @@ static bool may_post(
 	const struct rd_exec *exec, const struct rd_link *link, struct rd_where from, size_t size)
 {
 	return link->ops->send && size >= link->send_min &&
-	       (!link->lends || size >= exec->lend_min) &&
+	       (!link->lends || exec->lends) &&
 	       (from.memory == RD_IN || from.memory == RD_OUT);
 }
 
@@ -665,7 +665,7 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
 	exec->steps_most = most_steps(plans, channels);
 	exec->signature = rd_signature_of_ordinary(call);
 	exec->error = 0;
-	exec->lend_min = 0;
+	exec->lends = false;
 	exec->varied = false;
 	exec->whole = plans[0]->parts == 1;
 	if (call->terms)

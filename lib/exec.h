@@ -58,7 +58,7 @@ struct rd_exec {
 	struct rd_signature signature; /* all but the chunk */
 	struct rd_cursor cursors[RD_CHANNELS_MAX];
 	int running;           /* channels that have pieces left */
-	size_t lend_min;       /* of fewer bytes than this, nothing is lent (link->lends); 0 unless set */
+	bool lends;            /* where links can (link->lends); false unless set */
 	bool lingers;          /* some message may not have left yet */
 	int error;             /* the first failure; the exec is over then */
 	int waiting_for;       /* peer whose link it last waited for; -1: none yet */

@@ -9,7 +9,6 @@
 #include "error.h"
 #include "log.h"
 #include "price.h"
-#include "rehearse.h"
 #include "run.h"
 #include "tune.h"
 
@@ -68,7 +67,7 @@ static bool is_crowded(const struct rondo_comm *comm)
 /* ---- Calls ---------------------------------------------------------------------------------- */
 
 /* All are number 0, and not counted: another rank may be in its user's first call already. */
-int rd_gauge_call(struct rondo_comm *comm, struct rd_call call)
+static int call_now(struct rondo_comm *comm, struct rd_call call)
 {
 	struct rd_task task = { .comm = comm, .call = call, .turn = comm->issued++, .after = -1 };
 
@@ -77,19 +76,19 @@ int rd_gauge_call(struct rondo_comm *comm, struct rd_call call)
 
 static int transfer(struct rondo_comm *comm, int from, int to, void *bytes, size_t size)
 {
-	return rd_gauge_call(comm, (struct rd_call){
-					   .problem = { RD_TRANSFER, comm->rank, comm->size, from,
-						   to, comm->layouts[0] },
-					   .type = RONDO_U8,
-					   .count = size,
-					   .in = comm->rank == from ? bytes : NULL,
-					   .out = comm->rank == to ? bytes : NULL,
-				   });
+	return call_now(comm, (struct rd_call){
+				      .problem = { RD_TRANSFER, comm->rank, comm->size, from, to,
+					      comm->layouts[0] },
+				      .type = RONDO_U8,
+				      .count = size,
+				      .in = comm->rank == from ? bytes : NULL,
+				      .out = comm->rank == to ? bytes : NULL,
+			      });
 }
 
-int rd_gauge_meet(struct rondo_comm *comm)
+static int meet(struct rondo_comm *comm)
 {
-	return rd_gauge_call(comm,
+	return call_now(comm,
 		(struct rd_call){
 			.problem = { RD_BARRIER, comm->rank, comm->size, 0, 0, comm->layouts[0] },
 			.type = RONDO_U8,
@@ -97,7 +96,7 @@ int rd_gauge_meet(struct rondo_comm *comm)
 }
 
 /* Rank 0's bytes go to everybody, down a binomial tree. */
-int rd_gauge_tell(struct rondo_comm *comm, void *bytes, size_t size)
+static int tell(struct rondo_comm *comm, void *bytes, size_t size)
 {
 	int rank = comm->rank, err = 0, step = 1;
 
@@ -109,13 +108,6 @@ int rd_gauge_tell(struct rondo_comm *comm, void *bytes, size_t size)
 		if (rank + step < comm->size)
 			err = transfer(comm, rank, rank + step, bytes, size);
 	return err;
-}
-
-/* Only what is lent, where it can be; or nothing. */
-void rd_gauge_lend(struct rondo_comm *comm, bool lends)
-{
-	for (int dealing = 0; dealing < RD_DEALING_COUNT; dealing++)
-		comm->costs.lend_min[dealing] = lends ? 0 : RD_LEND_NEVER;
 }
 
 /* ---- A pair of ranks ------------------------------------------------------------------------ */
@@ -188,7 +180,7 @@ static int measure_point(struct rondo_comm *comm, struct pair pair, void *bytes,
 	int64_t way_ns, busy_ns = UINT32_MAX;
 	int err;
 
-	rd_gauge_lend(comm, what == LENT);
+	comm->lends = what == LENT ? RD_LENDS_ALL : RD_LENDS_NOTHING;
 	err = ping(comm, pair, bytes, points[point], effort->pings, &way_ns);
 	if (what == LENT) {
 		cost->lent_ns[point] = (uint32_t)way_ns;
@@ -497,7 +489,7 @@ static int gauge_switch(struct rondo_comm *comm)
 	for (int i = 0; i <= MEETINGS && !err; i++) {
 		int64_t began = rd_clock_ns();
 
-		err = rd_gauge_meet(comm);
+		err = meet(comm);
 		took = rd_clock_ns() - began;
 		/* Sorted as they come; the first is for getting together. */
 		int k = i - 1;
@@ -546,20 +538,16 @@ struct opening {
 
 static int measure(struct rondo_comm *comm, const char *key)
 {
-	uint32_t lend_min[RD_DEALING_COUNT];
-	int err;
+	enum rd_lends lends = comm->lends;
+	int err = gauge_links(comm);
 
-	memcpy(lend_min, comm->costs.lend_min, sizeof(lend_min));
-	err = gauge_links(comm);
 	if (!err && comm->rank == 0)
 		gauge_memory(&comm->costs);
 	if (!err && is_crowded(comm))
 		err = gauge_switch(comm);
-	memcpy(comm->costs.lend_min, lend_min, sizeof(lend_min));
+	comm->lends = lends;
 	if (!err)
-		err = rd_gauge_tell(comm, &comm->costs, sizeof(comm->costs));
-	if (!err)
-		err = rd_rehearse(comm);
+		err = tell(comm, &comm->costs, sizeof(comm->costs));
 	if (!err && comm->rank == 0)
 		rd_tune_keep(comm->settings.tune_file, key, &comm->costs);
 	return err;
@@ -585,16 +573,12 @@ int rd_gauge(struct rondo_comm *comm)
 
 	if (comm->rank == 0) {
 		comm->costs.cores = (uint32_t)comm->cores;
-		/* Who borrows must run to give back: where ranks wait for each other's core, a copy
-		   is quicker. */
-		if (is_crowded(comm))
-			rd_gauge_lend(comm, false);
 		describe(comm, key);
 		opening.costs = comm->costs;
 		opening.known = comm->settings.reproducible ||
 				rd_tune_find(comm->settings.tune_file, key, &opening.costs);
 	}
-	err = rd_gauge_tell(comm, &opening, sizeof(opening));
+	err = tell(comm, &opening, sizeof(opening));
 	if (err)
 		return err;
 	comm->costs = opening.costs;

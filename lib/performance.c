@@ -91,34 +91,14 @@ static int64_t begin_ns(const struct performance *performance, int voice, int64_
 	return score->sent_ns[place_of(score, score->players[voice].piece, note->sender)];
 }
 
-/* A rank that wants back what it has lent does not wait for who has not read it yet: it makes the
-   copy. */
-static int64_t take_back_ns(
-	const struct performance *performance, int piece, int sender, int64_t now)
-{
-	const struct rd_score *score = performance->score;
-	int64_t taken = score->taken_ns[place_of(score, piece, sender)];
-
-	if (taken >= 0 && taken <= now)
-		return 0;
-	return rd_tariff_copy_ns(performance->tariff, &score->notes[sender]);
-}
-
 static int64_t play_note(struct performance *performance, int voice, int64_t now)
 {
 	const struct rd_score *score = performance->score;
 	const struct rd_score_note *note = next_note(performance, voice);
-	const struct rd_score_note *put = rd_score_put(score, note);
-	int piece = score->players[voice].piece;
 
-	if (note->kind == RD_STEP_FLUSH && note->sender >= 0)
-		now += take_back_ns(performance, piece, note->sender, now);
-	else
-		now += rd_tariff_note_ns(performance->tariff, note, put, score->size);
-	if (put)
-		score->taken_ns[place_of(score, piece, note->sender)] = now;
+	now += rd_tariff_note_ns(performance->tariff, note, score->size);
 	if (note->puts)
-		put_message(performance, piece, (int)(note - score->notes),
+		put_message(performance, score->players[voice].piece, (int)(note - score->notes),
 			now + rd_tariff_flight_ns(performance->tariff, note));
 	score->players[voice].note++;
 	return now;
@@ -197,7 +177,7 @@ bool rd_play(const struct rd_score *score, const struct rd_tariff *tariff, int p
 
 	seat(&performance);
 	for (size_t i = 0; i < (size_t)pieces * score->note_count; i++)
-		score->sent_ns[i] = score->taken_ns[i] = -1;
+		score->sent_ns[i] = -1;
 	memset(score->players, 0, score->voice_count * sizeof(*score->players));
 	for (int piece = 0; piece < pieces; piece++)
 		ends_ns[piece] = 0;

@@ -499,10 +499,11 @@ static void log_measured(const struct rd_picker *picker, enum rd_collective coll
 			least = (4ull + class % CLASSES_AN_OCTAVE) << (top - 2);
 		rd_log(RD_INFO, RD_PICK,
 			"%s of %llu bytes and up: %s, %llu calls, predicted %.1f us, measured %.1f "
-			"us on average",
+			"us on average%s",
 			rd_collective_name(collective), least, table[i].algorithm->name,
 			(unsigned long long)table[i].calls, (double)table[i].price_ns / 1e3,
-			(double)table[i].measured_ns / 1e3 / (double)table[i].calls);
+			(double)table[i].measured_ns / 1e3 / (double)table[i].calls,
+			table[i].lending.wins ? ", by single copy" : "");
 	}
 }
 

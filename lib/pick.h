@@ -8,6 +8,7 @@
 #define RD_PICK_H
 
 #include "cost.h"
+#include "lending.h"
 #include "plan.h"
 #include "price.h"
 #include "rondo.h"
@@ -31,6 +32,7 @@ struct rd_choice {
 	/* In a choice with buffers within reach: whether it is so much better that it pays to ask
 	   all ranks where their buffers are. */
 	bool worth_asking;
+	struct rd_lending lending; /* how its messages best go */
 	/* Kept where the log wants to know: what calls really took. */
 	uint64_t calls;
 	int64_t measured_ns; /* all of them together */

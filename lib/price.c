@@ -18,7 +18,7 @@ static int64_t voice_ns(const struct rd_score *score, const struct rd_tariff *ta
 	for (int i = 0; i < score->voices[voice].count; i++) {
 		const struct rd_score_note *note = &score->notes[score->voices[voice].first + i];
 
-		sum += rd_tariff_note_ns(tariff, note, rd_score_put(score, note), score->size);
+		sum += rd_tariff_note_ns(tariff, note, score->size);
 	}
 	return sum;
 }
@@ -78,8 +78,8 @@ static int64_t sampled_ns(const struct rd_score *score, const struct rd_tariff *
 				&score->notes[score->voices[i].first + k];
 
 			if (note->receives)
-				sum += tariff->copied[note->from].flight_ns +
-				       tariff->copied[note->from].send_ns;
+				sum += tariff->message[note->from].flight_ns +
+				       tariff->message[note->from].send_ns;
 		}
 		longest = rd_longer(longest, sum);
 	}
@@ -116,7 +116,7 @@ struct rd_tempo rd_tempo(
 
 	cut(score, how, &slice, &tempo.pieces);
 
-	struct rd_tariff tariff = rd_tariff_of(costs, score->dealing, slice, how->type);
+	struct rd_tariff tariff = rd_tariff_of(costs, slice, how->type);
 	int64_t ends_ns[RD_PLAYED_PIECES];
 	int played = (int)(tempo.pieces < RD_PLAYED_PIECES ? tempo.pieces : RD_PLAYED_PIECES);
 

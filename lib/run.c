@@ -407,6 +407,24 @@ static void note_memo(const struct rd_task *task, struct rd_prepared *prepared)
 		memo_of(task)->prepared = NULL;
 }
 
+static uint64_t block_size(const struct rd_task *task)
+{
+	return task->call.count * task->exec->element;
+}
+
+static void set_lending(struct rd_task *task)
+{
+	const struct rondo_comm *comm = task->comm;
+
+	task->exec->lends = comm->lends == RD_LENDS_ALL;
+	if (comm->lends != RD_LENDS_AS_LEARNED || !task->choice ||
+		block_size(task) < RD_LENDING_LEAST)
+		return;
+	task->exec->lends = rd_lending_next(&task->choice->lending, block_size(task), &task->tried);
+	if (task->tried)
+		task->began_ns = rd_clock_ns();
+}
+
 /* False: there was no call before, or another one. */
 static bool start_again(struct rd_task *task)
 {
@@ -419,7 +437,7 @@ static bool start_again(struct rd_task *task)
 		return false;
 	task->choice = memo->choice;
 	task->exec = &memo->prepared->exec;
-	task->exec->lend_min = task->comm->costs.lend_min[rd_dealing_of(call->problem.collective)];
+	set_lending(task);
 	rd_exec_again(task->exec, call->in, call->out, call->number);
 	return true;
 }
@@ -441,9 +459,10 @@ static int start_plan(struct rd_task *task, bool within_reach)
 	rd_exec_init(task->exec, prepared->plans, &task->call, comm->links, prepared->channels,
 		whole ? SIZE_MAX : prepared->piece_size, prepared->scratch, prepared->tickets);
 	task->exec->stride = comm->channels;
-	task->exec->lend_min = comm->costs.lend_min[rd_dealing_of(task->call.problem.collective)];
 	if (mapped)
 		task->exec->reached = comm->introduction.reached;
+	else
+		set_lending(task);
 	note_memo(task, prepared);
 	return 0;
 }
@@ -467,6 +486,7 @@ static int start_task(struct rd_task *task)
 	/* What is fed is a device's call, whichever way it goes. */
 	if (task->comm->board && !task->feed)
 		rd_begun_note(task->comm, &task->call, false);
+	task->tried = false;
 	if (task->comm->times_calls)
 		task->began_ns = rd_clock_ns();
 	if (start_again(task)) {
@@ -489,10 +509,15 @@ static int start_task(struct rd_task *task)
 
 static void note_time(const struct rd_task *task)
 {
-	if (!task->choice)
+	int64_t took_ns = rd_clock_ns() - task->began_ns;
+
+	if (task->tried)
+		rd_lending_note(
+			&task->choice->lending, task->exec->lends, block_size(task), took_ns);
+	if (!task->comm->times_calls || !task->choice)
 		return;
 	task->choice->calls++;
-	task->choice->measured_ns += rd_clock_ns() - task->began_ns;
+	task->choice->measured_ns += took_ns;
 }
 
 /* The cards are exchanged. */
@@ -542,7 +567,7 @@ static int step_started(struct rd_task *task)
 		if (moved == RD_IDLE)
 			moved = RD_MOVED;
 	}
-	if (moved == RD_DONE && task->comm->times_calls)
+	if (moved == RD_DONE && (task->tried || task->comm->times_calls))
 		note_time(task);
 	if (moved == RD_DONE && task->feed) {
 		moved = task->feed->take(task->feed);

@@ -33,7 +33,8 @@ struct rd_task {
 	bool introducing; /* its exec exchanges cards (introduce.h); the call itself comes next */
 	bool started, done;
 	struct rd_choice *choice;
-	int64_t began_ns; /* where calls are timed */
+	bool tried; /* it is one of a trial (lending.h) */
+	int64_t began_ns; /* where calls are timed, and in trials */
 	struct rd_exec *exec; /* once it is started */
 };
 

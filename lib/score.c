@@ -38,23 +38,7 @@ static bool is_users(struct rd_where where)
 	return where.memory == RD_IN || where.memory == RD_OUT;
 }
 
-/* As the executor decides it, of a call that is not in place. */
-static bool is_wanted_back(const struct rd_plan *plan, int index)
-{
-	const struct rd_step *step = &plan->steps[index], *next = step + 1;
-
-	return step->kind == RD_STEP_SEND && step->from.memory == RD_OUT &&
-	       index + 1 < plan->step_count && next->kind == RD_STEP_FLUSH && next->sender == index;
-}
-
-/* As the executor decides it: out of place, what lies in the input stays as it is. */
-static bool may_be_overwritten(const struct rd_step *sender)
-{
-	return sender->kind != RD_STEP_SEND || sender->from.memory != RD_IN;
-}
-
-/* first: the number of the plan's first note. */
-static struct rd_score_note note_of(const struct rd_plan *plan, int index, int first)
+static struct rd_score_note note_of(const struct rd_plan *plan, int index)
 {
 	const struct rd_problem *problem = &plan->problem;
 	const struct rd_step *step = &plan->steps[index];
@@ -66,16 +50,12 @@ static struct rd_score_note note_of(const struct rd_plan *plan, int index, int f
 	note.receives = rd_step_receives(step);
 	note.stores = step->into.memory != RD_NOWHERE;
 	note.lies = is_users(step->kind == RD_STEP_SEND ? step->from : step->into);
-	note.wanted = is_wanted_back(plan, index);
-	note.fresh = may_be_overwritten(step);
 	if (note.takes || step->kind == RD_STEP_FETCH || step->kind == RD_STEP_SWAP)
 		note.from = class_of(problem, rank, step->peer);
 	if (note.puts) {
 		note.to = class_of(problem, rank, step->to);
 		note.taker = step->to;
 	}
-	if (step->kind == RD_STEP_FLUSH && may_be_overwritten(&plan->steps[step->sender]))
-		note.sender = first + step->sender;
 	if (step->kind == RD_STEP_COMBINE)
 		note.outs = step->to < 0 ? problem->size : 1;
 	return note;
@@ -189,10 +169,8 @@ static int fill_score(
 	score->notes = calloc(score->note_count + 1, sizeof(*score->notes));
 	score->sent_ns =
 		calloc((size_t)RD_PLAYED_PIECES * (score->note_count + 1), sizeof(*score->sent_ns));
-	score->taken_ns = calloc(
-		(size_t)RD_PLAYED_PIECES * (score->note_count + 1), sizeof(*score->taken_ns));
-	if (!score->taken_ns || !score->voices || !score->players || !score->cores ||
-		!score->free || !score->notes || !score->sent_ns)
+	if (!score->voices || !score->players || !score->cores || !score->free || !score->notes ||
+		!score->sent_ns)
 		return rd_fail(RONDO_MEMORY, "no memory to price a plan");
 
 	int at = 0;
@@ -205,7 +183,7 @@ static int fill_score(
 		peers = count_peers(plans[rank]);
 		score->peers = peers > score->peers ? peers : score->peers;
 		for (int k = 0; k < plans[rank]->step_count; k++)
-			score->notes[at++] = note_of(plans[rank], k, score->voices[i].first);
+			score->notes[at++] = note_of(plans[rank], k);
 	}
 	score->parts = plans[0]->parts;
 	return err || score->sampled ? err : match_messages(score, plans);
@@ -255,7 +233,6 @@ int rd_score_create(struct rd_score **score_out, const struct rd_algorithm *algo
 		return rd_fail(RONDO_MEMORY, "no memory to price a plan");
 	}
 	score->size = problem->size;
-	score->dealing = rd_dealing_of(problem->collective);
 	err = write_plans(score, plans, algorithm, problem);
 	if (!err)
 		err = fill_score(score, plans, problem);
@@ -277,7 +254,6 @@ void rd_score_destroy(struct rd_score *score)
 	free(score->notes);
 	free(score->host_ranks);
 	free(score->sent_ns);
-	free(score->taken_ns);
 	free(score->players);
 	free(score->cores);
 	free(score->free);

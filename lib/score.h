@@ -20,12 +20,9 @@ struct rd_score_note {
 	enum rd_step_kind kind;
 	bool puts, takes, receives; /* a message, as the step does */
 	bool stores; /* a value that is passed on is stored here as well */
-	bool lies; /* what it sends lies in the user's memory, and may be sent from there, */
-	bool wanted; /* but is wanted back at once */
-	bool fresh; /* what it sends has just been written here */
+	bool lies; /* what it sends lies in the user's memory, and may be sent from there */
 	enum rd_link_class from, to; /* the links that it uses */
-	/* The note that puts the message that it takes, or that FLUSH waits for; else -1. */
-	int sender;
+	int sender; /* the note that puts the message that it takes; else -1 */
 	int taker; /* puts: the rank that takes it */
 	int outs; /* COMBINE: ranks that get the result */
 };
@@ -52,7 +49,6 @@ struct rd_core {
 
 struct rd_score {
 	int size; /* ranks of the problem */
-	enum rd_dealing dealing;
 	int parts;
 	int peers; /* the most that any rank sends to */
 	bool sampled; /* not played, but added up */
@@ -63,9 +59,8 @@ struct rd_score {
 	int host_count;
 	int *host_ranks; /* [host_count] */
 	/* For playing, one at a time: */
-	/* [RD_PLAYED_PIECES][notes]: when a note's message arrives (-1: it is not yet sent), and
-	   when it has been taken. */
-	int64_t *sent_ns, *taken_ns;
+	/* [RD_PLAYED_PIECES][notes]: when a note's message arrives; -1: it is not yet sent. */
+	int64_t *sent_ns;
 	struct rd_player *players; /* [voices] */
 	struct rd_core *cores; /* [voices] */
 	int *free; /* [voices]: a stack of those that can go on, and have a core to themselves */

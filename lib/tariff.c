@@ -1,63 +1,41 @@
 #include "tariff.h"
 
-/* Half so many times as long as an input, which no one has written for a while, takes what the peer
-   has just written: its lines must come out of the peer's cache. Measured: 10.6 against 6.5 us for
-   64 KiB. */
-#define FRESH 3
+/* What direct access to another rank's memory takes, besides what copying within one's own does. */
+static int64_t reach_ns(const struct rd_tariff *tariff, uint64_t slice)
+{
+	int64_t by_room = tariff->message[RD_NEAR].recv_ns - tariff->empty[RD_NEAR].recv_ns;
+	int64_t by_reading = rd_reading_ns(&tariff->costs->links[RD_NEAR], slice);
 
-struct rd_tariff rd_tariff_of(const struct rd_costs *costs, enum rd_dealing dealing, uint64_t slice,
-	enum rd_type_class type)
+	/* A single copy is as good, but for the call that makes it. */
+	if (by_reading >= 0)
+		by_room = rd_shorter(by_room, by_reading);
+	return rd_longer(tariff->copy_ns, by_room);
+}
+
+struct rd_tariff rd_tariff_of(const struct rd_costs *costs, uint64_t slice, enum rd_type_class type)
 {
 	struct rd_tariff tariff = { .costs = costs };
 
 	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++) {
 		const struct rd_link_cost *link = &costs->links[class];
 
-		tariff.copied[class] = rd_message_cost(link, slice, false);
-		tariff.posted[class] = rd_message_cost(link, slice, true);
-		tariff.empty[class] = rd_message_cost(link, 0, false);
-		tariff.posts[class] = link->posts && slice >= link->posts_min &&
-				      (!link->lends || slice >= costs->lend_min[dealing]);
+		tariff.message[class] = rd_message_cost(link, slice);
+		tariff.empty[class] = rd_message_cost(link, 0);
+		tariff.posts[class] = link->posts && !link->lends && slice >= link->posts_min;
 	}
 	tariff.copy_ns = (int64_t)(slice * costs->copy_ps / 1000);
 	tariff.reduce_ns = (int64_t)(slice * costs->reduce_ps[type] / 1000);
-	tariff.reach_ns = tariff.copied[RD_NEAR].recv_ns - tariff.empty[RD_NEAR].recv_ns;
-	/* A single copy is as good, but for the call that makes it. */
-	if (costs->links[RD_NEAR].lends && slice >= costs->links[RD_NEAR].posts_min)
-		tariff.reach_ns = rd_shorter(tariff.reach_ns, tariff.posted[RD_NEAR].recv_ns);
-	tariff.reach_ns = rd_longer(tariff.copy_ns, tariff.reach_ns);
+	tariff.reach_ns = reach_ns(&tariff, slice);
 	return tariff;
 }
 
-static bool is_posted(const struct rd_tariff *tariff, const struct rd_score_note *note)
-{
-	return tariff->posts[note->to] && note->lies &&
-	       !(tariff->costs->links[note->to].lends && note->wanted);
-}
-
-static bool is_lent(const struct rd_tariff *tariff, const struct rd_score_note *note)
-{
-	return tariff->costs->links[note->to].lends && is_posted(tariff, note);
-}
-
-static int64_t send_ns(const struct rd_tariff *tariff, const struct rd_score_note *note)
-{
-	return is_posted(tariff, note) ? tariff->posted[note->to].send_ns
-				       : tariff->copied[note->to].send_ns;
-}
-
-/* Taking it, and combining where that is done: in one pass over what lies in the link's room, but
-   in a second where it has to be fetched first. */
-static int64_t recv_ns(const struct rd_tariff *tariff, const struct rd_score_note *note,
-	const struct rd_score_note *put)
+/* Taking it, and combining where that is done: in one pass over what has come. */
+static int64_t recv_ns(const struct rd_tariff *tariff, const struct rd_score_note *note)
 {
 	bool reduces = note->kind == RD_STEP_RECV_REDUCE || note->kind == RD_STEP_REDUCE_FORWARD ||
 		       note->kind == RD_STEP_HOLD;
 
-	if (put && is_lent(tariff, put))
-		return tariff->posted[note->from].recv_ns * (put->fresh ? FRESH : 2) / 2 +
-		       (reduces ? tariff->reduce_ns : 0);
-	return tariff->copied[note->from].recv_ns +
+	return tariff->message[note->from].recv_ns +
 	       (reduces ? rd_longer(0, tariff->reduce_ns - tariff->copy_ns) : 0);
 }
 
@@ -65,24 +43,24 @@ static int64_t recv_ns(const struct rd_tariff *tariff, const struct rd_score_not
    written straight into the outgoing room. */
 static int64_t pass_on_ns(const struct rd_tariff *tariff, const struct rd_score_note *note)
 {
-	if (is_posted(tariff, note))
-		return tariff->posted[note->to].send_ns;
+	if (tariff->posts[note->to] && note->lies)
+		return tariff->message[note->to].send_ns;
 	return tariff->empty[note->to].send_ns + (note->stores ? tariff->copy_ns : 0);
 }
 
-int64_t rd_tariff_note_ns(const struct rd_tariff *tariff, const struct rd_score_note *note,
-	const struct rd_score_note *put, int size)
+int64_t rd_tariff_note_ns(
+	const struct rd_tariff *tariff, const struct rd_score_note *note, int size)
 {
 	switch (note->kind) {
 	case RD_STEP_SEND:
-		return send_ns(tariff, note);
+		return tariff->message[note->to].send_ns;
 	case RD_STEP_RECV:
 	case RD_STEP_RECV_REDUCE:
 	case RD_STEP_HOLD: /* and its part of the MERGE, which takes nothing more */
-		return recv_ns(tariff, note, put);
+		return recv_ns(tariff, note);
 	case RD_STEP_FORWARD:
 	case RD_STEP_REDUCE_FORWARD:
-		return recv_ns(tariff, note, put) + pass_on_ns(tariff, note);
+		return recv_ns(tariff, note) + pass_on_ns(tariff, note);
 	case RD_STEP_COPY:
 		return tariff->copy_ns;
 	case RD_STEP_SIGNAL:
@@ -109,13 +87,5 @@ int64_t rd_tariff_flight_ns(const struct rd_tariff *tariff, const struct rd_scor
 {
 	if (note->kind == RD_STEP_SIGNAL)
 		return tariff->empty[note->to].flight_ns;
-	return is_posted(tariff, note) ? tariff->posted[note->to].flight_ns
-				       : tariff->copied[note->to].flight_ns;
-}
-
-int64_t rd_tariff_copy_ns(const struct rd_tariff *tariff, const struct rd_score_note *put)
-{
-	if (!is_lent(tariff, put))
-		return 0;
-	return tariff->copied[put->to].send_ns - tariff->empty[put->to].send_ns;
+	return tariff->message[note->to].flight_ns;
 }

@@ -139,7 +139,7 @@ static int is_priced_as_slow(struct citizen *citizen)
 	const struct rd_link_cost *far = &citizen->comm->costs.links[RD_FAR];
 
 	for (uint64_t size = 64 << 10; size <= 4 << 20; size *= 2) {
-		struct rd_message_cost cost = rd_message_cost(far, size, true);
+		struct rd_message_cost cost = rd_message_cost(far, size);
 		int64_t ns = cost.send_ns + cost.flight_ns + cost.recv_ns;
 
 		if (ns < (int64_t)size * 80)

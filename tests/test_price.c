@@ -60,9 +60,9 @@ static int64_t price(const char *name, enum rd_collective collective, int size, 
 Test(price, of_a_message_is_its_way)
 {
 	struct rd_costs costs = plain();
-	struct rd_message_cost empty = rd_message_cost(&costs.links[RD_NEAR], 0, false);
-	struct rd_message_cost long_one = rd_message_cost(&costs.links[RD_NEAR], 1 << 20, false);
-	struct rd_message_cost odd = rd_message_cost(&costs.links[RD_NEAR], 3000, false);
+	struct rd_message_cost empty = rd_message_cost(&costs.links[RD_NEAR], 0);
+	struct rd_message_cost long_one = rd_message_cost(&costs.links[RD_NEAR], 1 << 20);
+	struct rd_message_cost odd = rd_message_cost(&costs.links[RD_NEAR], 3000);
 
 	cr_assert_eq(empty.send_ns, 100);
 	cr_assert_eq(empty.flight_ns, 1000);
@@ -151,47 +151,28 @@ Test(price, between_hosts_is_that_of_far_links)
 	cr_assert_eq(price_with(&costs, "doubling", problem, &cut), 2 * 1200 + 50000);
 }
 
-Test(price, of_a_message_lent_is_one_copy_and_of_one_wanted_back_two)
+/* What lending is worth, calls learn for themselves. */
+Test(price, knows_single_copy_only_as_the_price_of_reading_a_peers_memory)
 {
 	struct rd_costs costs = plain();
 	struct rd_link_cost *link = &costs.links[RD_NEAR];
-	struct rd_message_cost posted, copied;
-
-	link->posts = link->lends = 1;
-	link->posts_min = 8192;
-	for (int i = 0; i < RD_COST_POINT_COUNT; i++)
-		link->lent_ns[i] = 1200 + (link->way_ns[i] - 1200) / 2;
-	posted = rd_message_cost(link, 16384, true);
-	copied = rd_message_cost(link, 16384, false);
-	cr_assert_eq(posted.send_ns, 100);
-	cr_assert_eq(posted.recv_ns, 100 + 16384);
-	cr_assert_eq(copied.send_ns, 100 + 16384);
-	cr_assert_eq(copied.recv_ns, 100 + 16384);
-}
-
-Test(price, of_lending_counts_where_that_is_allowed)
-{
-	struct rd_costs costs = plain();
-	struct rd_link_cost *link = &costs.links[RD_NEAR];
-	struct rd_problem moves = { .collective = RD_ALL_GATHER, .size = 2 };
-	struct rd_problem reduces = { .collective = RD_REDUCE_SCATTER, .size = 2 };
+	struct rd_problem problem = { .collective = RD_ALL_GATHER, .size = 2 };
 	struct rd_cut cut = { 16384, RD_WHOLE, 1 << 20, 1 };
-	int64_t moved = price_with(&costs, "ring", moves, &cut);
-	int64_t reduced = price_with(&costs, "ring", reduces, &cut);
+	struct rd_cut whole = { 16384, RD_WHOLE, SIZE_MAX, 1 };
+	int64_t by_messages, directly;
 
+	costs.copy_ps = 100;
+	by_messages = price_with(&costs, "ring", problem, &cut);
+	directly = price_with(&costs, "spread", problem, &whole);
+	cr_assert_eq(rd_reading_ns(link, 16384), -1);
 	link->posts = link->lends = 1;
 	link->posts_min = 8192;
 	for (int i = 0; i < RD_COST_POINT_COUNT; i++)
 		link->lent_ns[i] = 1200 + (link->way_ns[i] - 1200) / 8;
-	costs.lend_min[RD_MOVES] = 16384;
-	costs.lend_min[RD_REDUCES] = RD_LEND_NEVER;
-	cr_assert_lt(price_with(&costs, "ring", moves, &cut), moved);
-	cr_assert_eq(price_with(&costs, "ring", reduces, &cut), reduced);
-
-	costs.lend_min[RD_MOVES] = 16385;
-	costs.lend_min[RD_REDUCES] = 0;
-	cr_assert_eq(price_with(&costs, "ring", moves, &cut), moved);
-	cr_assert_lt(price_with(&costs, "ring", reduces, &cut), reduced);
+	cr_assert_eq(rd_reading_ns(link, 16384), 100 + 16384 / 4);
+	cr_assert_eq(rd_reading_ns(link, 4096), -1);
+	cr_assert_eq(price_with(&costs, "ring", problem, &cut), by_messages);
+	cr_assert_lt(price_with(&costs, "spread", problem, &whole), directly);
 }
 
 /* ---- Of all --------------------------------------------------------------------------------- */
