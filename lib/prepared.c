@@ -110,7 +110,7 @@ static struct rd_choice simplest(const struct rondo_comm *comm, const struct rd_
  * Blocks of different lengths are priced as short or as long ones, and nothing between: ranks that
  * were told different lengths then still run the same plans, whose messages say so at once.
  */
-#define VARIED_SHORT (16 << 10)
+#define VARIED_SHORT (4 << 10)
 #define VARIED_LONG (4 << 20)
 
 static uint64_t block_size(const struct rd_call *call)

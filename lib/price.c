@@ -139,8 +139,8 @@ struct rd_tempo rd_tempo(
 
 int64_t rd_tempo_price(const struct rd_tempo *tempo, int channels)
 {
-	/* Channels hide each other's waiting, but not each other's work. */
-	int64_t each = rd_longer(tempo->each_ns / channels, channels > 1 ? tempo->busy_ns : 0);
+	/* Pieces and channels hide each other's waiting, but not each other's work. */
+	int64_t each = rd_longer(tempo->each_ns / channels, tempo->busy_ns);
 
 	return tempo->first_ns + (int64_t)(tempo->pieces - 1) * each;
 }
@@ -168,20 +168,11 @@ static int rounds_of(const struct rd_score *score)
 
 static int load_of(const struct rd_score *score)
 {
-	int heaviest = 0;
+	int64_t taken = 0;
 
-	for (int v = 0; v < score->voice_count; v++) {
-		const struct rd_voice *voice = &score->voices[v];
-		int taken = 0, put = 0;
-
-		for (int i = voice->first; i < voice->first + voice->count; i++) {
-			taken += rd_score_put(score, &score->notes[i]) != NULL;
-			put += score->notes[i].puts;
-		}
-		taken = taken > put ? taken : put;
-		heaviest = taken > heaviest ? taken : heaviest;
-	}
-	return heaviest * 1000 / score->parts;
+	for (int i = 0; i < score->note_count; i++)
+		taken += rd_score_put(score, &score->notes[i]) != NULL;
+	return (int)(taken * 1000 / score->parts / score->voice_count);
 }
 
 struct rd_shape rd_score_shape(const struct rd_score *score)

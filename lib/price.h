@@ -16,7 +16,7 @@ struct rd_shape {
 	int rounds; /* messages that must follow each other: what it takes where they alone take
 		       time */
 	int peers; /* the most ranks that any sends to */
-	int load; /* the most that any rank takes in, or sends, in thousandths of a block */
+	int load; /* what a rank takes in, the mean of all, in thousandths of a block */
 };
 
 /* Plays the plans: to be kept. */

@@ -87,6 +87,7 @@ Test(pick, takes_the_calmest_of_what_costs_alike_where_ranks_share_cores)
 
 	market.costs.cores = 2;
 	market.costs.switch_ns = 1000;
+	market.costs.links[RD_NEAR].posts = 1;
 	choice = choice_of(&market, RD_ALL_REDUCE, 8 << 20, false);
 	cr_assert_leq(choice.shape.rounds, 4, "%s", choice.algorithm->name);
 	/* Over memory that ranks share, the fewest links; halving would have the fewest rounds. */
@@ -94,6 +95,38 @@ Test(pick, takes_the_calmest_of_what_costs_alike_where_ranks_share_cores)
 	market.costs.switch_ns = 3000;
 	choice = choice_of(&market, RD_ALL_REDUCE, 4 << 20, false);
 	expect(&choice, "ring");
+}
+
+/* However long a message takes there, for it has turns in it: shared memory is no kernel. */
+Test(pick, takes_the_fewest_peers_for_many_bytes_where_ranks_share_cores_and_memory)
+{
+	struct rd_market market = market_of(8, 900, 70);
+	struct rd_choice choice;
+
+	market.costs.cores = 2;
+	market.costs.switch_ns = 150;
+	market.costs.links[RD_NEAR].posts = market.costs.links[RD_NEAR].lends = 1;
+	choice = choice_of(&market, RD_ALL_GATHER, 128 << 10, false);
+	expect(&choice, "ring");
+	choice = choice_of(&market, RD_BROADCAST, 1 << 20, false);
+	expect(&choice, "ring");
+	/* Nothing is lent: then all go to the kernel, and fewest rounds count. */
+	market.costs.links[RD_NEAR].lends = 0;
+	choice = choice_of(&market, RD_ALL_GATHER, 128 << 10, false);
+	expect(&choice, "one_round");
+}
+
+/* Eight ranks on two cores, each message of 64 KiB 4 us of work for either side: however many
+   pieces are under way, a MiB is 7 x 16 x 8 us of work for two. */
+Test(pick, knows_that_pieces_do_not_hide_each_others_work)
+{
+	struct rd_market market = market_of(8, 100, 60);
+	struct rd_choice choice;
+
+	market.costs.cores = 2;
+	market.costs.switch_ns = 150;
+	choice = choice_of(&market, RD_BROADCAST, 1 << 20, false);
+	cr_assert_geq(choice.price_ns, 7 * 16 * 4000 / 2);
 }
 
 /* Messages are dear by the gauge, and turns cheap; but with eight ranks one round takes too many of
