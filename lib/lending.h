@@ -32,9 +32,7 @@ struct rd_lending {
 	int64_t best_ps[2]; /* and the best of those that copied, and lent; 0: none yet */
 };
 
-/* Whether the next call, of so many bytes, lends. *tried: it is one of a trial, and
- * rd_lending_note() must hear of it.
- */
+/* Whether the next call, of so many bytes, lends. *tried: rd_lending_note() must hear of it. */
 bool rd_lending_next(struct rd_lending *lending, uint64_t bytes, bool *tried);
 
 /* The call that was asked for last took so long. */
