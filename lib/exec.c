@@ -129,6 +129,7 @@ static int post(struct rd_exec *exec, int channel, int index, const char *from, 
 		return wait_for(exec, link);
 	*ticket_of(exec, channel, index) = link->posted;
 	exec->lingers = true;
+	exec->lent |= link->lends;
 	return RD_MOVED;
 }
 
@@ -136,8 +137,7 @@ static int post(struct rd_exec *exec, int channel, int index, const char *from, 
 static bool may_post(
 	const struct rd_exec *exec, const struct rd_link *link, struct rd_where from, size_t size)
 {
-	return link->ops->send && size >= link->send_min &&
-	       (!link->lends || exec->lends) &&
+	return link->ops->send && size >= link->send_min && (!link->lends || exec->lends) &&
 	       (from.memory == RD_IN || from.memory == RD_OUT);
 }
 
@@ -636,7 +636,7 @@ __attribute__((noinline)) static void take_terms(struct rd_exec *exec)
 static void begin(struct rd_exec *exec)
 {
 	exec->waiting_for = -1;
-	exec->lingers = false;
+	exec->lingers = exec->lent = false;
 	exec->running = 0;
 	for (int channel = 0; channel < exec->channels; channel++) {
 		exec->cursors[channel] = (struct rd_cursor){ .piece = channel };

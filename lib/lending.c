@@ -60,6 +60,11 @@ void rd_lending_note(struct rd_lending *lending, bool lent, uint64_t bytes, int6
 {
 	size_t noted = lending->calls % PERIOD;
 
+	if (stretches[(noted - 1) / lending->stretch] && !lent) {
+		lending->best_ps[true] = INT64_MAX;
+		settle(lending);
+		return;
+	}
 	if (noted % lending->stretch != 1)
 		lending->stretch_ps += took_ns * 1000 / (int64_t)bytes + 1;
 	if (noted % lending->stretch != 0)

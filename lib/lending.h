@@ -5,7 +5,9 @@
  * and loses by a tenth where the program has just written it.
  *
  * Calls alike (of one choice of the picker's) are tried both ways at first, and now and then again.
- * Each rank learns for itself what it sends, from its own times.
+ * Each rank learns for itself what it sends, from its own times. Transfers, and calls that leave
+ * the picker no choice, go through rooms: a sender's own time does not say when its receiver was
+ * done.
  */
 #ifndef RD_LENDING_H
 #define RD_LENDING_H
@@ -35,7 +37,8 @@ struct rd_lending {
 /* Whether the next call, of so many bytes, lends. *tried: rd_lending_note() must hear of it. */
 bool rd_lending_next(struct rd_lending *lending, uint64_t bytes, bool *tried);
 
-/* The call that was asked for last took so long. */
+/* The call that was asked for last took so long. lent: something was; where nothing could be, the
+   trial is over. */
 void rd_lending_note(struct rd_lending *lending, bool lent, uint64_t bytes, int64_t took_ns);
 
 #endif

@@ -118,7 +118,7 @@ static uint64_t block_size(const struct rd_call *call)
 	uint64_t size = call->count * rondo_type_size(call->type);
 
 	if (call->terms && call->terms->in)
-		return size <= VARIED_SHORT * 16 ? VARIED_SHORT : VARIED_LONG;
+		return size <= VARIED_SHORT * 32 ? VARIED_SHORT : VARIED_LONG;
 	return size;
 }
 

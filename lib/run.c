@@ -422,7 +422,7 @@ static void set_lending(struct rd_task *task)
 		return;
 	task->exec->lends = rd_lending_next(&task->choice->lending, block_size(task), &task->tried);
 	if (task->tried)
-		task->began_ns = rd_clock_ns();
+		task->tried_ns = rd_clock_ns();
 }
 
 /* False: there was no call before, or another one. */
@@ -509,15 +509,15 @@ static int start_task(struct rd_task *task)
 
 static void note_time(const struct rd_task *task)
 {
-	int64_t took_ns = rd_clock_ns() - task->began_ns;
+	int64_t now_ns = rd_clock_ns();
 
 	if (task->tried)
-		rd_lending_note(
-			&task->choice->lending, task->exec->lends, block_size(task), took_ns);
+		rd_lending_note(&task->choice->lending, task->exec->lent, block_size(task),
+			now_ns - task->tried_ns);
 	if (!task->comm->times_calls || !task->choice)
 		return;
 	task->choice->calls++;
-	task->choice->measured_ns += took_ns;
+	task->choice->measured_ns += now_ns - task->began_ns;
 }
 
 /* The cards are exchanged. */

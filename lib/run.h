@@ -33,8 +33,9 @@ struct rd_task {
 	bool introducing; /* its exec exchanges cards (introduce.h); the call itself comes next */
 	bool started, done;
 	struct rd_choice *choice;
-	bool tried; /* it is one of a trial (lending.h) */
-	int64_t began_ns; /* where calls are timed, and in trials */
+	bool tried; /* it is one of a trial (lending.h), */
+	int64_t tried_ns; /* since then */
+	int64_t began_ns; /* where calls are timed */
 	struct rd_exec *exec; /* once it is started */
 };
 

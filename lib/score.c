@@ -49,7 +49,7 @@ static struct rd_score_note note_of(const struct rd_plan *plan, int index)
 	note.takes = rd_step_takes(step);
 	note.receives = rd_step_receives(step);
 	note.stores = step->into.memory != RD_NOWHERE;
-	note.lies = is_users(step->kind == RD_STEP_SEND ? step->from : step->into);
+	note.lies = is_users(step->into);
 	if (note.takes || step->kind == RD_STEP_FETCH || step->kind == RD_STEP_SWAP)
 		note.from = class_of(problem, rank, step->peer);
 	if (note.puts) {

@@ -20,7 +20,7 @@ struct rd_score_note {
 	enum rd_step_kind kind;
 	bool puts, takes, receives; /* a message, as the step does */
 	bool stores; /* a value that is passed on is stored here as well */
-	bool lies; /* what it sends lies in the user's memory, and may be sent from there */
+	bool lies; /* what it passes on lies in the user's memory, and may be sent from there */
 	enum rd_link_class from, to; /* the links that it uses */
 	int sender; /* the note that puts the message that it takes; else -1 */
 	int taker; /* puts: the rank that takes it */

@@ -87,6 +87,21 @@ Test(learning, of_long_calls_is_over_after_two_lost_ones)
 	cr_assert_eq(lent, 2);
 }
 
+Test(learning, gives_up_where_nothing_could_be_lent)
+{
+	struct rd_lending lending = { 0 };
+	int asked = 0;
+
+	for (int i = 0; i < 100; i++) {
+		bool tried, lends = rd_lending_next(&lending, COUNT, &tried);
+
+		asked += lends;
+		if (tried)
+			rd_lending_note(&lending, false, COUNT, lends ? 1000 : 20000);
+	}
+	cr_assert_eq(asked, 1);
+}
+
 /* ---- Lending -------------------------------------------------------------------------------- */
 
 static int share(struct citizen *citizen, size_t count, const char *in, char *out, uint64_t *lent)
@@ -126,12 +141,12 @@ static int share_often(struct citizen *citizen, size_t count, enum rd_lends lend
 static int lend_and_not(struct citizen *citizen)
 {
 	int learned, always, never, small;
-	int err = share_often(citizen, COUNT, RD_LENDS_AS_LEARNED, &learned);
+	int err = share_often(citizen, COUNT, RD_LENDS_NOTHING, &never);
 
 	if (!err)
-		err = share_often(citizen, COUNT, RD_LENDS_ALL, &always);
+		err = share_often(citizen, COUNT, RD_LENDS_AS_LEARNED, &learned);
 	if (!err)
-		err = share_often(citizen, COUNT, RD_LENDS_NOTHING, &never);
+		err = share_often(citizen, COUNT, RD_LENDS_ALL, &always);
 	if (!err)
 		err = share_often(citizen, RD_LENDING_LEAST - 1, RD_LENDS_AS_LEARNED, &small);
 	if (err)
@@ -153,18 +168,59 @@ Test(lending, is_tried_and_then_done_or_not)
 	cr_assert_eq(world_run(&world, lend_and_not, NULL, NULL), 0);
 }
 
+/* What is left when a comm has been made, and measured; and whether calls keep to it. */
 static int expect_crowd(struct citizen *citizen)
 {
-	if (citizen->comm->crowded != (citizen->comm->lends == RD_LENDS_NOTHING))
-		return world_say(citizen, "ranks that share cores lend, or others do not");
+	const struct rondo_comm *comm = citizen->comm;
+	char *in = calloc(1, COUNT), *out = calloc(comm->size, COUNT);
+	uint64_t posted = 0;
+	int err = comm->lends != (comm->crowded ? RD_LENDS_NOTHING : RD_LENDS_AS_LEARNED);
+
+	for (int i = 0; i < CALLS && !err; i++)
+		err = rondo_all_gather(citizen->comm, in, out, COUNT, RONDO_U8, NULL);
+	for (int rank = 0; rank < comm->size; rank++)
+		if (rank != comm->rank)
+			posted += comm->links[rank]->posted;
+	free(in);
+	free(out);
+	if (err || (posted > 0) == comm->crowded)
+		return world_say(citizen, "%d (%s), lent %llu messages", err, rondo_last_error(),
+			(unsigned long long)posted);
 	return 0;
 }
 
-Test(lending, is_not_for_ranks_that_share_cores)
+/* On the cores that this process has: so is each of the two worlds, or the one or the other. */
+Test(lending, is_not_for_ranks_that_share_cores, .timeout = 60)
 {
-	struct world few = { .size = 2, .transport = "shm" };
-	struct world many = { .size = 8, .transport = "shm" };
+	struct world few = { .size = 2, .transport = "shm", .algo = "ring" };
+	struct world many = { .size = 8, .transport = "shm", .algo = "ring" };
 
 	cr_assert_eq(world_run(&few, expect_crowd, NULL, NULL), 0);
 	cr_assert_eq(world_run(&many, expect_crowd, NULL, NULL), 0);
+}
+
+static int expect_no_trial(struct citizen *citizen)
+{
+	char *in = calloc(1, COUNT), *out = calloc(2, COUNT);
+	struct rd_choice *choice;
+	int err = 0;
+
+	for (int i = 0; i < CALLS && !err; i++)
+		err = rondo_all_gather(citizen->comm, in, out, COUNT, RONDO_U8, NULL);
+	free(in);
+	free(out);
+	if (!err)
+		err = rd_picker_choose(
+			citizen->comm->picker, RD_ALL_GATHER, COUNT, RD_WHOLE, false, &choice);
+	if (err || !choice->lending.settled || choice->lending.wins)
+		return world_say(
+			citizen, "%s", err ? rondo_last_error() : "lending is thought to win");
+	return 0;
+}
+
+Test(lending, never_wins_where_no_link_lends)
+{
+	struct world world = { .size = 2, .transport = "tcp", .algo = "ring" };
+
+	cr_assert_eq(world_run(&world, expect_no_trial, NULL, NULL), 0);
 }

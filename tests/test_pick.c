@@ -116,8 +116,8 @@ Test(pick, takes_the_fewest_peers_for_many_bytes_where_ranks_share_cores_and_mem
 	expect(&choice, "one_round");
 }
 
-/* Eight ranks on two cores, each message of 64 KiB 4 us of work for either side: however many
-   pieces are under way, a MiB is 7 x 16 x 8 us of work for two. */
+/* Eight ranks on two cores, each message of 64 KiB 4 us of work for who takes it, and what passes
+   it on: however many pieces are under way, a MiB is 7 x 16 x 4 us of work for two, and more. */
 Test(pick, knows_that_pieces_do_not_hide_each_others_work)
 {
 	struct rd_market market = market_of(8, 100, 60);

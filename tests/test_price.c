@@ -296,6 +296,13 @@ Test(price, the_shape_says_rounds_peers_and_load)
 	cr_expect_eq(doubling.load, 3000, "%d", doubling.load);
 }
 
+/* Of many ranks a few are looked at; they say the same. */
+Test(price, the_shape_of_many_ranks_has_their_load)
+{
+	cr_expect_eq(shape_of("ring", 80).load, 2000 * 79 / 80);
+	cr_expect_eq(shape_of("doubling", 128).load, 7000);
+}
+
 /* ---- What pricing costs ---------------------------------------------------------------------- */
 
 /* A ring that counts the plans that it writes. */

@@ -149,6 +149,29 @@ Test(shm, memory_that_is_lent_comes_back_though_the_peer_is_late)
 	meeting_end(meeting);
 }
 
+/* A copy of 64 KiB takes some microseconds: as long as that the reader may yet come. */
+Test(shm, who_lends_much_does_not_copy_it_at_once)
+{
+	struct meeting *meeting = meeting_create();
+	struct party parties[2];
+	struct shape large = shape;
+	static unsigned char memory[64 << 10];
+
+	large.piece = sizeof(memory);
+	if (world_open(parties, meeting, "shm", &large)) {
+		struct rd_link *to = parties[1].links[0][0], *from = parties[0].links[1][0];
+
+		lend(parties, to, 0, memory, sizeof(memory));
+		for (int i = 0; i < 200; i++)
+			party_advance(&parties[1]);
+		ok(parties, to->sent == 0, "copied at once");
+		get_back(&parties[1], to);
+		take(parties, from, 0, sizeof(memory));
+	}
+	world_close(parties);
+	meeting_end(meeting);
+}
+
 /* Both lend, and want their memory back before they look at what has come: at every distance
    between the one's reading and the other's copying. */
 static void lender(struct party *party, struct rd_link **links)
