@@ -155,9 +155,6 @@ static void count_cores(struct rondo_comm *comm, const struct rd_member *members
 	if (bound > comm->cores)
 		comm->cores = bound;
 	comm->crowded = ranks > comm->cores;
-	/* Who borrows must run to give back: where ranks wait for each other's core, a copy is
-	   quicker. */
-	comm->lends = comm->crowded ? RD_LENDS_NOTHING : RD_LENDS_AS_LEARNED;
 }
 
 /* How the ranks lie to each other; channels of one order share its layout. */
@@ -266,6 +263,9 @@ static int join(struct rondo_comm *comm)
 	rd_log(RD_INFO, RD_BOOTSTRAP, "Bootstrap : Using %s", rd_lifeline_where(comm->lifeline));
 	comm->local.comm_id = rd_lifeline_comm_id(comm->lifeline);
 	count_cores(comm, members);
+	/* Who borrows must run to give back: where ranks wait for each other's core, a copy is
+	   quicker. */
+	comm->lends = comm->crowded ? RD_LENDS_NOTHING : RD_LENDS_AS_LEARNED;
 	err = lay_out(comm, members);
 	if (!err)
 		err = rd_route_connect(comm, members);

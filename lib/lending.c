@@ -60,6 +60,8 @@ void rd_lending_note(struct rd_lending *lending, bool lent, uint64_t bytes, int6
 {
 	size_t noted = lending->calls % PERIOD;
 
+	/* No link lends, or this rank sends nothing: both ways are one, and noise must not choose.
+	 */
 	if (stretches[(noted - 1) / lending->stretch] && !lent) {
 		lending->best_ps[true] = INT64_MAX;
 		settle(lending);

@@ -108,7 +108,8 @@ static struct rd_choice simplest(const struct rondo_comm *comm, const struct rd_
 
 /*
  * Blocks of different lengths are priced as short or as long ones, and nothing between: ranks that
- * were told different lengths then still run the same plans, whose messages say so at once.
+ * were told different lengths then still run the same plans, whose messages say so at once. The
+ * border is as many times the one as the other is that: a mean of 128 KiB.
  */
 #define VARIED_SHORT (4 << 10)
 #define VARIED_LONG (4 << 20)

@@ -1,5 +1,4 @@
-/* What is lent to a peer and what is written into a link's room: calls learn it from their own
- * times. */
+/* What is lent, and what is written into a link's room: calls learn it from their own times. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,8 +151,7 @@ static int lend_and_not(struct citizen *citizen)
 	if (err)
 		return err;
 	/* Eight are tried each way, or four where lending loses clearly; what the rest did depends
-	 * on the machine, but they all did it.
-	 */
+	   on the machine, but they all did it. */
 	if ((learned != 4 && learned != 8 && learned != CALLS - 8) || always != CALLS || never ||
 		small)
 		return world_say(
@@ -168,7 +166,8 @@ Test(lending, is_tried_and_then_done_or_not)
 	cr_assert_eq(world_run(&world, lend_and_not, NULL, NULL), 0);
 }
 
-/* What is left when a comm has been made, and measured; and whether calls keep to it. */
+/* What is left when a comm has been made, and measured (which lends too); and whether calls keep to
+   it. */
 static int expect_crowd(struct citizen *citizen)
 {
 	const struct rondo_comm *comm = citizen->comm;
@@ -199,7 +198,7 @@ Test(lending, is_not_for_ranks_that_share_cores, .timeout = 60)
 	cr_assert_eq(world_run(&many, expect_crowd, NULL, NULL), 0);
 }
 
-static int expect_no_trial(struct citizen *citizen)
+static int lend_over_tcp(struct citizen *citizen)
 {
 	char *in = calloc(1, COUNT), *out = calloc(2, COUNT);
 	struct rd_choice *choice;
@@ -222,5 +221,5 @@ Test(lending, never_wins_where_no_link_lends)
 {
 	struct world world = { .size = 2, .transport = "tcp", .algo = "ring" };
 
-	cr_assert_eq(world_run(&world, expect_no_trial, NULL, NULL), 0);
+	cr_assert_eq(world_run(&world, lend_over_tcp, NULL, NULL), 0);
 }

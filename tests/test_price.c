@@ -151,12 +151,12 @@ Test(price, between_hosts_is_that_of_far_links)
 	cr_assert_eq(price_with(&costs, "doubling", problem, &cut), 2 * 1200 + 50000);
 }
 
-/* What lending is worth, calls learn for themselves. */
+/* What lending is worth, calls learn for themselves. Of four ranks, some pass on what they got. */
 Test(price, knows_single_copy_only_as_the_price_of_reading_a_peers_memory)
 {
 	struct rd_costs costs = plain();
 	struct rd_link_cost *link = &costs.links[RD_NEAR];
-	struct rd_problem problem = { .collective = RD_ALL_GATHER, .size = 2 };
+	struct rd_problem problem = { .collective = RD_ALL_GATHER, .size = 4 };
 	struct rd_cut cut = { 16384, RD_WHOLE, 1 << 20, 1 };
 	struct rd_cut whole = { 16384, RD_WHOLE, SIZE_MAX, 1 };
 	int64_t by_messages, directly;
