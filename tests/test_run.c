@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -512,6 +513,72 @@ Test(run, the_ranks_stop_and_continue_with_the_launcher, .timeout = 30)
 	cr_assert_eq(write(go, "\n", 1), 1);
 	finish(&run);
 	cr_assert_eq(run.status, 0);
+}
+
+/* ---- The limit on open files ----------------------------------------------------------------- */
+
+static void limit_files(rlim_t soft, rlim_t hard)
+{
+	struct rlimit limit = { soft, hard };
+
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+static rlim_t hard_limit_on_files(void)
+{
+	struct rlimit limit;
+
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	return limit.rlim_max;
+}
+
+Test(run, more_ranks_than_the_soft_limit_on_open_files_allows_run_with_that_limit, .timeout = 60)
+{
+	struct run run = files();
+	char *text;
+
+	limit_files(64, hard_limit_on_files());
+	start(&run, "--nproc-per-node", "40", SH("ulimit -Sn"), NULL);
+	finish(&run);
+	cr_assert_eq(run.status, 0);
+	text = text_of(run.out);
+	cr_assert_eq(count_lines(text, "64"), 40, "%s", text);
+	free(text);
+}
+
+Test(run, more_ranks_than_the_hard_limit_on_open_files_allows_are_refused, .timeout = 60)
+{
+	struct run run = files();
+
+	limit_files(64, 64);
+	start(&run, "--nproc-per-node", "40", SH("echo ran"), NULL);
+	finish(&run);
+	cr_assert_eq(run.status, 1);
+	assert_contains(run.err, "rondo-run: 40 ranks on this node need 1");
+	assert_contains(run.err,
+		" open files, and the hard limit is 64: raise it (ulimit -Hn), or start fewer "
+		"ranks here\n");
+	cr_assert_eq(lseek(run.out, 0, SEEK_END), 0);
+}
+
+/* The line that a rank prints ends the poll() that runs; the next one is refused. */
+Test(run, ranks_that_cannot_be_waited_for_are_killed_and_it_says_why, .timeout = 60)
+{
+	struct run run = files();
+	int out = pipe_from(&run.out), go = pipe_to_fd_8();
+	struct rlimit low = { 3, 3 };
+	struct pollfd ends[2];
+
+	start(&run, "--nproc-per-node", "2",
+		SH("trap '' TERM; echo $$; read go <&8; echo on; exec sleep 1000"), NULL);
+	watch(out, ends, 2);
+	cr_assert_eq(prlimit(run.pid, RLIMIT_NOFILE, &low, NULL), 0);
+	cr_assert_eq(write(go, "\n\n", 2), 2);
+	cr_assert(all_end(ends, 2), "a rank goes on");
+	finish(&run);
+	cr_assert_eq(run.status, 1);
+	assert_contains(run.err,
+		"rondo-run: cannot wait for the ranks: poll: Invalid argument: killing them\n");
 }
 
 /* ---- Output and input ------------------------------------------------------------------------ */

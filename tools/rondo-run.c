@@ -5,6 +5,7 @@
  * One thread, one loop: poll() over the ranks' ends (pidfd), what they print, our own signals
  * (signalfd) and the place we print to.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -28,6 +30,8 @@
 
 /* When one rank has failed, the others have this long to say what they saw of it. */
 #define LAST_WORDS_MS 2000
+/* Open files while a rank is being started: the rank's ends of its output, and its report's pipe. */
+#define START_FILES 4
 
 struct job {
 	struct options options;
@@ -40,11 +44,13 @@ struct job {
 	sigset_t mask; /* signals blocked before ours were */
 	int rendezvous_fd; /* listening for rank 0; -1: rank 0 does that itself */
 	char run_id[33];
-	bool abandoned; /* a rank could not be started */
+	bool abandoned; /* a rank could not be started, or the ranks not be waited for */
 	int signal; /* that ended the job; 0: none */
 	const struct rank *culprit; /* whose status is the job's */
 	int64_t term_at, kill_at; /* deadlines on the monotonic clock, in ms; 0: none */
-	struct pollfd *polls; /* [WATCH_RANKS + 3 * options.local_size] */
+	int rank_files; /* open files a rank: its pidfd, and our ends of what it prints */
+	struct rlimit files; /* the limit on open files that we were given, and the ranks are */
+	struct pollfd *polls; /* [WATCH_RANKS + rank_files * options.local_size] */
 };
 
 enum { WATCH_SIGNALS, WATCH_OUT, WATCH_ERR, WATCH_RANKS };
@@ -332,13 +338,15 @@ static int fill_polls(const struct job *job)
 	polls[WATCH_ERR] = sink_poll(&job->err);
 	for (int i = 0; i < job->started; i++) {
 		const struct rank *rank = &job->ranks[i];
-		struct pollfd *own = polls + WATCH_RANKS + 3 * i;
+		struct pollfd *own = polls + WATCH_RANKS + job->rank_files * i;
 
 		own[0] = (struct pollfd){ .fd = rank->pidfd, .events = POLLIN };
-		own[1] = lines_poll(&rank->out);
-		own[2] = lines_poll(&rank->err);
+		if (job->rank_files > 1)
+			own[1] = lines_poll(&rank->out);
+		if (job->rank_files > 2)
+			own[2] = lines_poll(&rank->err);
 	}
-	return WATCH_RANKS + 3 * job->started;
+	return WATCH_RANKS + job->rank_files * job->started;
 }
 
 static void take_polls(struct job *job)
@@ -350,11 +358,11 @@ static void take_polls(struct job *job)
 	if (polls[WATCH_ERR].revents)
 		sink_flush(&job->err);
 	for (int i = 0; i < job->started; i++) {
-		const struct pollfd *own = polls + WATCH_RANKS + 3 * i;
+		const struct pollfd *own = polls + WATCH_RANKS + job->rank_files * i;
 
-		if (own[1].revents)
+		if (job->rank_files > 1 && own[1].revents)
 			lines_read(&job->ranks[i].out);
-		if (own[2].revents)
+		if (job->rank_files > 2 && own[2].revents)
 			lines_read(&job->ranks[i].err);
 		if (own[0].revents)
 			on_end(job, &job->ranks[i]);
@@ -379,11 +387,30 @@ static void finish_lines(struct job *job)
 	}
 }
 
+/* Without poll() nobody could end this job but by SIGKILL. */
+static void abandon(struct job *job, int error)
+{
+	fprintf(stderr, "rondo-run: cannot wait for the ranks: poll: %s: killing them\n",
+		strerror(error));
+	job->abandoned = true;
+	signal_all(job, SIGKILL);
+	for (int i = 0; i < job->started; i++)
+		if (!job->ranks[i].ended)
+			on_end(job, &job->ranks[i]);
+	finish_lines(job);
+}
+
 static void run(struct job *job)
 {
 	while (unfinished(job)) {
-		if (poll(job->polls, (nfds_t)fill_polls(job), poll_timeout(job)) > 0)
+		int ready = poll(job->polls, (nfds_t)fill_polls(job), poll_timeout(job));
+
+		if (ready > 0)
 			take_polls(job);
+		if (ready < 0 && errno != EINTR && errno != EAGAIN) {
+			abandon(job, errno);
+			return;
+		}
 		on_clock(job);
 		if (job->alive == 0)
 			finish_lines(job);
@@ -431,6 +458,50 @@ static bool same_place(int a, int b)
 	       at.st_ino == bt.st_ino;
 }
 
+static int count_open_files(void)
+{
+	DIR *directory = opendir("/proc/self/fd");
+	int count = 0;
+
+	if (!directory)
+		return START_FILES + WATCH_RANKS;
+	while (readdir(directory))
+		count++;
+	closedir(directory);
+	return count - 3; /* ".", "..", and the directory itself */
+}
+
+/* The ranks get back the limit that we were given: programs with select() count on it. */
+static bool make_room_for_files(struct job *job)
+{
+	int size = job->options.local_size;
+	rlim_t needed = (rlim_t)size * (rlim_t)job->rank_files + START_FILES +
+			(rlim_t)count_open_files();
+	struct rlimit raised;
+
+	if (getrlimit(RLIMIT_NOFILE, &job->files) < 0) {
+		fprintf(stderr, "rondo-run: cannot read the limit on open files: %m\n");
+		return false;
+	}
+	if (needed <= job->files.rlim_cur)
+		return true;
+	raised = (struct rlimit){ needed, job->files.rlim_max };
+	if (needed <= job->files.rlim_max && setrlimit(RLIMIT_NOFILE, &raised) == 0)
+		return true;
+	fprintf(stderr,
+		"rondo-run: %d rank%s on this node need%s %llu open files, and the hard limit is "
+		"%llu: raise it (ulimit -Hn), or start fewer ranks here\n",
+		size, size > 1 ? "s" : "", size > 1 ? "" : "s", (unsigned long long)needed,
+		(unsigned long long)job->files.rlim_max);
+	return false;
+}
+
+/* One rank's lines mix with nobody's: it has our stdout and stderr to itself. */
+static bool is_alone(const struct options *options)
+{
+	return options->local_size == 1 && !options->tag;
+}
+
 static bool job_init(struct job *job)
 {
 	size_t size = (size_t)job->options.local_size;
@@ -439,14 +510,16 @@ static bool job_init(struct job *job)
 	sink_init(&job->out, STDOUT_FILENO);
 	sink_init(&job->err, STDERR_FILENO);
 	job->messages = same_place(STDOUT_FILENO, STDERR_FILENO) ? &job->out : &job->err;
+	job->rank_files = is_alone(&job->options) ? 1 : job->messages == &job->out ? 2 : 3;
 	job->ranks = calloc(size, sizeof(*job->ranks));
-	job->polls = calloc(WATCH_RANKS + 3 * size, sizeof(*job->polls));
+	job->polls = calloc(WATCH_RANKS + (size_t)job->rank_files * size, sizeof(*job->polls));
 	if (!job->ranks || !job->polls) {
 		fprintf(stderr, "rondo-run: out of memory\n");
 		return false;
 	}
 	draw_run_id(job);
-	return catch_signals(job) && (job->options.node > 0 || open_rendezvous(job));
+	return catch_signals(job) && make_room_for_files(job) &&
+	       (job->options.node > 0 || open_rendezvous(job));
 }
 
 static void job_finish(struct job *job)
@@ -462,13 +535,13 @@ static bool start_rank(struct job *job, int local_rank, int *status)
 	const struct options *options = &job->options;
 	struct rank *rank = &job->ranks[local_rank];
 	int number = options->node * options->local_size + local_rank;
-	bool alone = options->local_size == 1 && !options->tag;
+	bool alone = is_alone(options);
 	char tag[16] = "";
 	struct rank_start start = {
 		.command = options->command,
 		.rendezvous_fd = number == 0 ? job->rendezvous_fd : -1,
 		.mask = &job->mask,
-		/* One rank's lines mix with nobody's: it has our stdout and stderr to itself. */
+		.files = &job->files,
 		.out = alone ? NULL : &job->out,
 		.err = alone ? NULL : job->messages,
 		.tag = tag,
@@ -509,8 +582,8 @@ static int start_and_run(struct job *job)
 	if (job->abandoned)
 		signal_all(job, SIGKILL);
 	run(job);
-	if (status != 0)
-		return status;
+	if (job->abandoned)
+		return status ? status : 1;
 	if (job->signal)
 		return 128 + job->signal;
 	return job->culprit ? job->culprit->status : 0;

@@ -94,6 +94,7 @@ static void become_rank(
 	signal(SIGQUIT, SIG_DFL);
 	signal(SIGHUP, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
+	setrlimit(RLIMIT_NOFILE, start->files);
 	sigprocmask(SIG_SETMASK, start->mask, NULL);
 	execvp(start->command[0], start->command);
 }

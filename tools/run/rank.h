@@ -7,6 +7,7 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "run/lines.h"
@@ -26,6 +27,7 @@ struct rank_start {
 	char **command;
 	int rendezvous_fd; /* inherited by this rank; -1: none */
 	const sigset_t *mask; /* signals it starts with blocked */
+	const struct rlimit *files; /* its limit on open files */
 	struct sink *out, *err; /* NULL: it inherits ours */
 	const char *tag;
 	bool reads_input; /* our stdin is its own; else /dev/null */
