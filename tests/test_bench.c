@@ -640,6 +640,29 @@ Test(bench, a_launcher_that_makes_no_sense_is_one_line, .timeout = 30)
 		run_script("PMI_SIZE=2 PMI_RANK=0 '%s' barrier --ranks 2", RONDO_TOOL)->status, 2);
 }
 
+Test(bench, a_launcher_that_it_cannot_read_is_one_line_and_not_many_worlds, .timeout = 30)
+{
+	static const char *const options[] = { "", "--ranks 2", "-t 2" };
+
+	for (int i = 0; i < 3; i++) {
+		struct outcome *outcome = run_script(
+			"SLURM_NTASKS=4 SLURM_PROCID=1 '%s' barrier %s", RONDO_TOOL, options[i]);
+
+		cr_assert_eq(outcome->status, 2, "%s", outcome->text);
+		cr_assert_str_eq(outcome->text,
+			"rondo-bench: a launcher started several processes (SLURM_NTASKS=4), but "
+			"RANK and WORLD_SIZE are not set, and each would run alone: start it with "
+			"rondo-run, or set RANK=$SLURM_PROCID, WORLD_SIZE=$SLURM_NTASKS and "
+			"MASTER_ADDR in each (RANK=0 WORLD_SIZE=1 where each is to run alone) (see "
+			"rondo-bench --help)\n");
+	}
+	cr_assert_eq(run_script("SLURM_NTASKS=4 '%s' barrier", RONDO_TOOL)->status, 0);
+	cr_assert_eq(run_script("SLURM_NTASKS=4 SLURM_PROCID=1 RANK=0 WORLD_SIZE=1 '%s' barrier",
+			     RONDO_TOOL)
+			     ->status,
+		0);
+}
+
 Test(bench, a_comm_is_weighed_among_threads_of_processes, .timeout = 60)
 {
 	struct outcome *outcome = run_bench("init --ranks 2 -t 2 -n 1");

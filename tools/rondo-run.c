@@ -30,7 +30,8 @@
 
 /* When one rank has failed, the others have this long to say what they saw of it. */
 #define LAST_WORDS_MS 2000
-/* Open files while a rank is being started: the rank's ends of its output, and its report's pipe. */
+/* Open files while a rank is being started: the rank's ends of its output, and its report's pipe.
+ */
 #define START_FILES 4
 
 struct job {
@@ -475,8 +476,8 @@ static int count_open_files(void)
 static bool make_room_for_files(struct job *job)
 {
 	int size = job->options.local_size;
-	rlim_t needed = (rlim_t)size * (rlim_t)job->rank_files + START_FILES +
-			(rlim_t)count_open_files();
+	rlim_t needed =
+		(rlim_t)size * (rlim_t)job->rank_files + START_FILES + (rlim_t)count_open_files();
 	struct rlimit raised;
 
 	if (getrlimit(RLIMIT_NOFILE, &job->files) < 0) {

@@ -12,6 +12,7 @@
 
 #include "checkpoint.h"
 #include "fail.h"
+#include "launch.h"
 #include "world.h"
 
 static const char usage[] =
@@ -185,6 +186,9 @@ static int parse_option(struct options *options, int option, const char *name)
 
 static int check(const struct options *options)
 {
+	char line[LAUNCH_LINE];
+	if (launch_unclear(line))
+		return fail("%s", line);
 	if (options->batch > 0 && options->global_batch > 0)
 		return fail("--batch and --global-batch: give one of them");
 	if (options->ranks > 0 && world_launched())

@@ -91,6 +91,19 @@ Test(options, ranks_are_not_started_by_two)
 	cr_assert_eq(PARSE("--epochs", "1"), 0);
 }
 
+Test(options, a_launcher_that_gives_no_rank_is_refused)
+{
+	setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
+	REFUSE("(OMPI_COMM_WORLD_SIZE=2), but RANK and WORLD_SIZE are not set", "--epochs", "1");
+	REFUSE("(OMPI_COMM_WORLD_SIZE=2)", "--ranks", "2");
+	setenv("OMPI_COMM_WORLD_SIZE", "1", 1);
+	cr_assert_eq(PARSE("--epochs", "1"), 0, "%s", failure());
+	setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
+	setenv("RANK", "1", 1);
+	setenv("WORLD_SIZE", "2", 1);
+	cr_assert_eq(PARSE("--epochs", "1"), 0, "%s", failure());
+}
+
 Test(options, help_leaves_nothing_to_do)
 {
 	cr_assert_eq(PARSE("--help"), -1);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "arguments.h"
+#include "launch.h"
 #include "launcher.h"
 
 #define MOST_RANKS 4096
@@ -229,7 +230,10 @@ static bool check_collective(const struct bench_options *options)
 static bool check_ranks(const struct bench_options *options)
 {
 	const char *launched = bench_launcher_variable();
+	char line[LAUNCH_LINE];
 
+	if (!launched && launch_unclear(line))
+		return arguments_refuse("%s", line);
 	if (options->init && !options->ranks && !launched)
 		return arguments_refuse("init takes processes: give --ranks N, or use a launcher");
 	if (options->ranks && launched)
