@@ -27,6 +27,7 @@ struct line {
 	int detours_told; /* of hub->detours: all up to here that concern its rank */
 	int leavers_told; /* of hub->leavers */
 	uint32_t timeout_ms; /* of the rank at the other end */
+	uint64_t number; /* in the order in which connections were made */
 	int64_t opened_ms, heard_ms, beat_ms;
 };
 
@@ -56,6 +57,7 @@ struct rd_hub {
 	enum phase phase;
 	int came, ready, turned_away;
 	int strangers;
+	uint64_t opened; /* connections, ever */
 	struct rd_losses detours; /* in the order in which they were heard of */
 	int *leavers; /* ranks, in the order in which they left */
 	int leaver_count;
@@ -250,6 +252,26 @@ bool rd_hub_has_room(const struct rd_hub *hub)
 	return hub->strangers < RD_STRANGERS_MAX;
 }
 
+static bool goes_before(const struct line *a, const struct line *b)
+{
+	if (a->turned_away != b->turned_away)
+		return b->turned_away;
+	return a->number < b->number;
+}
+
+int rd_hub_oldest_stranger(const struct rd_hub *hub)
+{
+	const struct line *oldest = NULL;
+
+	for (int i = 0; i < hub->line_count; i++) {
+		const struct line *line = &hub->lines[i];
+		if (line->open && line->rank < 0 && !line->say &&
+			(!oldest || goes_before(line, oldest)))
+			oldest = line;
+	}
+	return oldest ? (int)(oldest - hub->lines) : -1;
+}
+
 int rd_hub_open(struct rd_hub *hub, int64_t now_ms)
 {
 	if (!rd_hub_has_room(hub))
@@ -258,7 +280,9 @@ int rd_hub_open(struct rd_hub *hub, int64_t now_ms)
 		struct line *line = &hub->lines[i];
 		if (line->open)
 			continue;
-		*line = (struct line){ .open = true, .rank = -1, .opened_ms = now_ms };
+		*line = (struct line){
+			.open = true, .rank = -1, .number = hub->opened++, .opened_ms = now_ms
+		};
 		hub->strangers++;
 		return i;
 	}

@@ -78,7 +78,6 @@ struct rd_lifeline {
 	/* The thread's own: */
 	pthread_t thread;
 	int epoll_fd, bell_fd, door_fd;
-	bool door_watched;
 	struct rd_spoke *spoke;
 	struct line *own; /* to the hub; NULL in rank 0 */
 	struct rd_addresses addresses;
@@ -340,57 +339,83 @@ static void serve_line(struct rd_lifeline *lifeline, int index)
 
 static void close_door(struct rd_lifeline *lifeline)
 {
+	if (lifeline->door_fd < 0)
+		return;
+	/* As in close_line(): a launcher may hold a copy, which epoll would go on to report. */
+	epoll_ctl(lifeline->epoll_fd, EPOLL_CTL_DEL, lifeline->door_fd, NULL);
 	close(lifeline->door_fd);
 	lifeline->door_fd = -1;
 }
 
-/* Where rank 0 is out of descriptors, say, nobody can join any more. */
-static void fail_door(struct rd_lifeline *lifeline, int error)
+/* Closes the connection that has been silent for longest, unless its HELLO has just come. False:
+   there is none to close. */
+static bool close_oldest(struct rd_lifeline *lifeline, int64_t now_ms)
 {
-	if (error != EMFILE && error != ENFILE && error != ENOMEM && error != ENOBUFS)
-		return;
+	int index = rd_hub_oldest_stranger(lifeline->hub);
+
+	if (index < 0)
+		return false;
+	hear_line(lifeline, index, now_ms);
+	if (rd_hub_oldest_stranger(lifeline->hub) == index)
+		lose_line(lifeline, index, 0);
+	return true;
+}
+
+static bool lacks_resources(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
+
+/* Where rank 0 is out of descriptors, say, and no silent connection holds one, nobody can join. */
+static bool free_descriptor(struct rd_lifeline *lifeline, int error, int64_t now_ms)
+{
+	if (!lacks_resources(error))
+		return false;
+	if (close_oldest(lifeline, now_ms))
+		return rd_hub_listening(lifeline->hub);
 	errno = error;
 	rd_fail_errno("rank 0 cannot accept a connection");
 	rd_hub_fail(lifeline->hub, RONDO_SYSTEM, rondo_last_error());
 	close_door(lifeline);
+	return false;
 }
 
+/* Most ranks have sent their HELLO before they are accepted, so it is read at once: no silent
+   connection, however many there are, comes between. */
+static void open_next(struct rd_lifeline *lifeline, int fd, int64_t now_ms)
+{
+	int index = rd_hub_open(lifeline->hub, now_ms);
+
+	if (index < 0) {
+		close(fd);
+		return;
+	}
+	rd_tune(fd, lifeline->settings.timeout_ms);
+	lifeline->lines[index] = open_line(lifeline, fd, (uint64_t)index, EPOLLIN);
+	if (lifeline->lines[index])
+		hear_line(lifeline, index, now_ms);
+	else
+		rd_hub_closed(lifeline->hub, index, 0);
+}
+
+/* A few at a time, so that a crowd does not keep the others waiting. */
 static void open_door(struct rd_lifeline *lifeline, int64_t now_ms)
 {
-	/* Who comes once all are here has come for the next comm, which may share the socket. */
-	while (lifeline->door_fd >= 0 && rd_hub_listening(lifeline->hub) &&
-		rd_hub_has_room(lifeline->hub)) {
-		int fd = rd_accept(lifeline->door_fd), index;
-		if (fd < 0) {
-			fail_door(lifeline, errno);
-			return;
-		}
-		index = rd_hub_open(lifeline->hub, now_ms);
-		if (index < 0) {
-			close(fd);
-			return;
-		}
-		rd_tune(fd, lifeline->settings.timeout_ms);
-		lifeline->lines[index] = open_line(lifeline, fd, (uint64_t)index, EPOLLIN);
-		if (!lifeline->lines[index])
-			rd_hub_closed(lifeline->hub, index, 0);
-	}
-}
+	for (int i = 0; i < RD_STRANGERS_MAX; i++) {
+		int fd;
 
-/* Looks at the door while there is room; closes it once nobody can join any more. */
-static void tend_door(struct rd_lifeline *lifeline)
-{
-	struct epoll_event event = { .events = EPOLLIN, .data.u64 = DOOR };
-	bool watch = rd_hub_has_room(lifeline->hub);
-
-	if (lifeline->door_fd < 0)
-		return;
-	if (!rd_hub_listening(lifeline->hub)) {
-		close_door(lifeline);
-	} else if (watch != lifeline->door_watched) {
-		epoll_ctl(lifeline->epoll_fd, watch ? EPOLL_CTL_ADD : EPOLL_CTL_DEL,
-			lifeline->door_fd, &event);
-		lifeline->door_watched = watch;
+		while (!rd_hub_has_room(lifeline->hub))
+			if (!close_oldest(lifeline, now_ms))
+				return;
+		/* Connections made once all are here are for the next comm, which may share the
+		   socket. */
+		if (lifeline->door_fd < 0 || !rd_hub_listening(lifeline->hub))
+			return;
+		fd = rd_accept(lifeline->door_fd);
+		if (fd >= 0)
+			open_next(lifeline, fd, now_ms);
+		else if (!free_descriptor(lifeline, errno, now_ms))
+			return;
 	}
 }
 
@@ -429,7 +454,8 @@ static void serve_hub(struct rd_lifeline *lifeline, int64_t now_ms)
 	}
 	/* The door closes before anyone hears that all are here: who then comes for the next comm
 	   must not be let into this one. */
-	tend_door(lifeline);
+	if (!rd_hub_listening(lifeline->hub))
+		close_door(lifeline);
 	for (int i = 0; i < rd_hub_line_count(lifeline->hub); i++)
 		serve_line(lifeline, i);
 }
@@ -678,6 +704,21 @@ static int open_alone(struct rd_lifeline *lifeline)
 	return 0;
 }
 
+/* Where the ranks of this comm connect to rank 0. */
+static int open_listener(struct rd_lifeline *lifeline)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = DOOR };
+	int error = rd_listen(&lifeline->door_fd, &lifeline->addresses, &lifeline->settings);
+
+	if (error) {
+		lifeline->door_fd = -1;
+		return error;
+	}
+	if (epoll_ctl(lifeline->epoll_fd, EPOLL_CTL_ADD, lifeline->door_fd, &event))
+		return rd_fail_errno("cannot watch the lifeline's sockets");
+	return 0;
+}
+
 static int open_sockets(struct rd_lifeline *lifeline, int64_t deadline_ms)
 {
 	const struct rd_settings *settings = &lifeline->settings;
@@ -694,11 +735,9 @@ static int open_sockets(struct rd_lifeline *lifeline, int64_t deadline_ms)
 		address = lifeline->addresses.at[0];
 	}
 	if (settings->rank == 0) {
-		error = rd_listen(&lifeline->door_fd, &lifeline->addresses, settings);
-		if (error) {
-			lifeline->door_fd = -1;
+		error = open_listener(lifeline);
+		if (error)
 			return error;
-		}
 		if (getsockname(lifeline->door_fd, (struct sockaddr *)&address, &size))
 			return rd_fail_errno("rank 0 does not know where it listens");
 		rd_where(lifeline->where, lifeline->door_fd);

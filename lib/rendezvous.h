@@ -33,8 +33,8 @@
 #include "lifeline.h"
 #include "wire.h"
 
-#define RD_STRANGERS_MAX 64 /* connections without a HELLO yet, at a time */
-#define RD_STRANGER_MS 5000 /* and for how long one may stay so */
+#define RD_STRANGERS_MAX 128 /* connections without a HELLO yet, at a time */
+#define RD_STRANGER_MS 2000 /* and for how long one may stay so */
 #define RD_CASE_MS 500 /* how long the hub collects answers before it blames */
 #define RD_REPORT_MS 2000 /* how long a spoke waits for the verdict on its report */
 #define RD_BEAT_MOST_MS 5000
@@ -61,9 +61,12 @@ void rd_hub_destroy(struct rd_hub *hub);
 
 /* Connections are numbered from 0 to this, exclusively. */
 int rd_hub_line_count(const struct rd_hub *hub);
-/* Whether anyone may still join, and whether one more unproved connection is welcome now. */
+/* Whether anyone may still join, and whether there is room for one more unproved connection. */
 bool rd_hub_listening(const struct rd_hub *hub);
 bool rd_hub_has_room(const struct rd_hub *hub);
+/* The connection to close first where room is short: of those without a HELLO the oldest, else of
+   those that have been sent why they are refused. -1: none. */
+int rd_hub_oldest_stranger(const struct rd_hub *hub);
 /* A connection was made: its number; -1: no room. */
 int rd_hub_open(struct rd_hub *hub, int64_t now_ms);
 

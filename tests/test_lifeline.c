@@ -8,11 +8,15 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -54,7 +58,7 @@ static int listen_anywhere(int *port)
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 
 	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	if (bind(fd, (struct sockaddr *)&address, size) || listen(fd, 128) ||
+	if (bind(fd, (struct sockaddr *)&address, size) || listen(fd, 1024) ||
 		getsockname(fd, (struct sockaddr *)&address, &size))
 		return -1;
 	*port = ntohs(address.sin_port);
@@ -492,21 +496,158 @@ Test(lifeline, strangers_do_not_disturb, .timeout = 30)
 		close(mute[i]);
 }
 
-Test(lifeline, a_crowd_at_the_door_passes, .timeout = 30)
+#define CROWD 400
+
+/* Descriptors for a crowd, at both ends. */
+static void allow_files(void)
 {
-	int port = prepare(2, no_call), crowd[100];
+	struct rlimit limit;
+
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	if (limit.rlim_cur >= 4 * CROWD)
+		return;
+	limit.rlim_cur = limit.rlim_max < 4 * CROWD ? limit.rlim_max : 4 * CROWD;
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+static void connect_crowd(int port, int crowd[CROWD])
+{
+	for (int i = 0; i < CROWD; i++)
+		crowd[i] = connect_to(port);
+	cr_assert_geq(crowd[CROWD - 1], 0);
+}
+
+static void close_crowd(int crowd[CROWD])
+{
+	for (int i = 0; i < CROWD; i++)
+		close(crowd[i]);
+}
+
+Test(lifeline, a_silent_crowd_before_the_ranks_keeps_nobody_out, .timeout = 60)
+{
+	int port = prepare(3, no_call), crowd[CROWD];
 
 	clock_t spent = clock();
 
-	for (int i = 0; i < 100; i++)
-		crowd[i] = connect_to(port);
+	allow_files();
+	connect_crowd(port, crowd);
+	run_all(3);
+	expect_everywhere(0, 3, 0, "");
+	cr_expect_lt(clock() - spent, CLOCKS_PER_SEC, "rank 0 spun instead of waiting");
+	close_crowd(crowd);
+}
+
+static int crowd_port;
+static atomic_bool crowd_ends;
+
+/* Goes on to connect, in the place of those that rank 0 closes, until it is stopped. */
+static void *crowd_in(void *argument)
+{
+	int fds[CROWD], oldest = 0;
+
+	connect_crowd(crowd_port, fds);
+	pthread_barrier_wait(argument);
+	while (!atomic_load(&crowd_ends)) {
+		struct pollfd closed = { .fd = fds[oldest], .events = POLLIN };
+
+		if (poll(&closed, 1, 10) < 1)
+			continue;
+		close(fds[oldest]);
+		fds[oldest] = connect_to(crowd_port);
+		oldest = (oldest + 1) % CROWD;
+	}
+	close_crowd(fds);
+	return NULL;
+}
+
+Test(lifeline, a_silent_crowd_that_goes_on_keeps_nobody_out, .timeout = 60)
+{
+	pthread_barrier_t begun;
+	pthread_t crowd;
+
+	allow_files();
+	crowd_port = prepare(3, no_call);
+	pthread_barrier_init(&begun, NULL, 2);
+	cr_assert_eq(pthread_create(&crowd, NULL, crowd_in, &begun), 0);
+	start_ranks(0, 1);
+	pthread_barrier_wait(&begun);
+	start_ranks(1, 3);
+	join_ranks(0, 3);
+	atomic_store(&crowd_ends, true);
+	pthread_join(crowd, NULL);
+	expect_everywhere(0, 3, 0, "");
+	pthread_barrier_destroy(&begun);
+}
+
+/* Rank 0 has descriptors for itself and a few connections. */
+static int join_with_few_files(struct rank *rank)
+{
+	struct rlimit limit = { 0 };
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = (rlim_t)count_files() + 16;
+	return setrlimit(RLIMIT_NOFILE, &limit) ? -1 : no_call(rank);
+}
+
+Test(lifeline, a_silent_crowd_takes_no_descriptor_that_a_rank_needs, .timeout = 60)
+{
+	int port = prepare(2, no_call), crowd[CROWD], status;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(join_with_few_files(&ranks[0]) ? 1 : 0);
+	allow_files();
+	connect_crowd(port, crowd);
+	start_ranks(1, 2);
+	join_ranks(1, 2);
+	expect_everywhere(1, 2, 0, "");
+	waitpid(pid, &status, 0);
+	cr_expect_eq(status, 0);
+	close_crowd(crowd);
+	close(ranks[0].settings.rendezvous_fd);
+}
+
+/* How often any thread of this program has waited for events: see CMakeLists.txt. */
+static atomic_int epoll_waits;
+
+int __real_epoll_wait(int fd, struct epoll_event *events, int most, int timeout_ms);
+int __wrap_epoll_wait(int fd, struct epoll_event *events, int most, int timeout_ms);
+
+int __wrap_epoll_wait(int fd, struct epoll_event *events, int most, int timeout_ms)
+{
+	atomic_fetch_add(&epoll_waits, 1);
+	return __real_epoll_wait(fd, events, most, timeout_ms);
+}
+
+static int stay_for_a_while(struct rank *rank)
+{
+	if (join_and_open(rank))
+		return rank->error;
+	pthread_barrier_wait(&together);
+	pthread_barrier_wait(&together);
+	return leave(rank);
+}
+
+/* As under a launcher, which keeps the listening socket open. */
+Test(lifeline, a_connection_after_the_meeting_wakes_nobody, .timeout = 60)
+{
+	int port = prepare(2, stay_for_a_while), launchers, late, before;
+
+	launchers = dup(ranks[0].settings.rendezvous_fd);
+	pthread_barrier_init(&together, NULL, 3);
 	start_ranks(0, 2);
-	/* The first 64 go when their time is over, and then there is room for rank 1. */
+	pthread_barrier_wait(&together);
+	late = connect_to(port);
+	cr_expect_geq(late, 0);
+	before = atomic_load(&epoll_waits);
+	/* The time in which to see whether a thread spins. */
+	poll(NULL, 0, 500);
+	cr_expect_lt(atomic_load(&epoll_waits) - before, 50);
+	pthread_barrier_wait(&together);
 	join_ranks(0, 2);
 	expect_everywhere(0, 2, 0, "");
-	cr_expect_lt(clock() - spent, CLOCKS_PER_SEC, "rank 0 spun instead of waiting");
-	for (int i = 0; i < 100; i++)
-		close(crowd[i]);
+	close(late);
+	close(launchers);
 }
 
 /* ---- Failures later ------------------------------------------------------------------------ */

@@ -967,6 +967,42 @@ Test(rendezvous, strangers_are_few_and_for_a_short_time)
 	finish_net();
 }
 
+/* All come at one moment, and yet each in its turn: whoever has just come stays. */
+Test(rendezvous, the_stranger_that_has_been_silent_for_longest_goes_first)
+{
+	struct rd_hub *hub = bare_hub();
+	int lines[2 * RD_STRANGERS_MAX];
+
+	cr_expect_eq(rd_hub_oldest_stranger(hub), -1);
+	for (int i = 0; i < RD_STRANGERS_MAX; i++)
+		lines[i] = rd_hub_open(hub, 0);
+	for (int i = RD_STRANGERS_MAX; i < 2 * RD_STRANGERS_MAX; i++) {
+		int oldest = rd_hub_oldest_stranger(hub);
+
+		cr_assert_eq(oldest, lines[i - RD_STRANGERS_MAX]);
+		rd_hub_closed(hub, oldest, 0);
+		lines[i] = rd_hub_open(hub, 0);
+		cr_assert_geq(lines[i], 0);
+	}
+	finish_net();
+}
+
+/* It has yet to be told why; until then it is not closed for another. */
+Test(rendezvous, a_rank_that_is_refused_goes_after_the_strangers)
+{
+	struct rd_hub *hub = bare_hub();
+	struct rd_note note = { .kind = RD_NOTE_HELLO, .hello.version = RD_WIRE_VERSION + 1 };
+	int refused = rd_hub_open(hub, 0), silent = rd_hub_open(hub, 0);
+
+	rd_hub_take(hub, refused, &note, 0);
+	cr_expect_eq(rd_hub_oldest_stranger(hub), silent);
+	rd_hub_closed(hub, silent, 0);
+	cr_expect_eq(rd_hub_oldest_stranger(hub), -1);
+	cr_expect(rd_hub_next(hub, refused, &note) && note.kind == RD_NOTE_VERDICT);
+	cr_expect_eq(rd_hub_oldest_stranger(hub), refused);
+	finish_net();
+}
+
 Test(rendezvous, a_stranger_that_talks_nonsense_is_dropped_without_a_word)
 {
 	struct rd_hub *hub = bare_hub();
