@@ -50,6 +50,7 @@ struct rondo_comm {
 	/* Links: [peer * channels + channel]. */
 	int channels;
 	size_t piece_size;
+	bool maps; /* every link of every rank can map the peer's memory */
 	struct rd_link **links;
 	struct rd_endpoint *endpoints[RD_TRANSPORTS_MAX];
 	int endpoint_count;

@@ -384,17 +384,20 @@ static int wait_until_open(struct connecting *all)
 	}
 }
 
-/* The longest message that every link of this rank carries. */
-static int find_piece(const struct rondo_comm *comm, uint64_t *piece_size)
+/* What every link of this rank can do. */
+static int find_limits(const struct rondo_comm *comm, struct rd_link_limits *limits)
 {
-	*piece_size = comm->settings.piece_size;
+	*limits = (struct rd_link_limits){ comm->settings.piece_size, true };
 	for (int i = 0; i < comm->size * comm->channels; i++) {
 		const struct rd_link *link = comm->links[i];
 
-		if (!link || link->message_max >= *piece_size)
+		if (!link)
 			continue;
-		*piece_size = link->message_max;
-		if (*piece_size < PIECE_LEAST)
+		limits->maps &= link->transport->map != NULL;
+		if (link->message_max >= limits->piece_size)
+			continue;
+		limits->piece_size = link->message_max;
+		if (limits->piece_size < PIECE_LEAST)
 			return rd_fail(RONDO_UNSUPPORTED,
 				"rank %d: transport %s carries messages of %zu bytes to rank %d, "
 				"and must carry at least %d",
@@ -406,7 +409,7 @@ static int find_piece(const struct rondo_comm *comm, uint64_t *piece_size)
 
 static int connect_all(struct connecting *all)
 {
-	uint64_t piece_size = all->comm->settings.piece_size;
+	struct rd_link_limits limits;
 	int err = 0;
 
 	for (int peer = 0; peer < all->comm->size && !err; peer++)
@@ -415,16 +418,18 @@ static int connect_all(struct connecting *all)
 	for (int another = 1; !err && another;) {
 		err = wait_until_open(all);
 		if (!err)
-			err = find_piece(all->comm, &piece_size);
+			err = find_limits(all->comm, &limits);
 		if (err)
 			return err;
-		another = rd_lifeline_ready(all->comm->lifeline, all->detours, &piece_size);
+		another = rd_lifeline_ready(all->comm->lifeline, all->detours, &limits);
 		if (another < 0)
 			err = another;
 	}
-	if (!err)
-		all->comm->piece_size = (size_t)piece_size;
-	return err;
+	if (err)
+		return err;
+	all->comm->piece_size = (size_t)limits.piece_size;
+	all->comm->maps = limits.maps;
+	return 0;
 }
 
 int rd_route_connect(struct rondo_comm *comm, const struct rd_member *members)

@@ -36,7 +36,7 @@ struct seat {
 	int line; /* -1: none, not yet or no longer */
 	bool came, ready, left, answered;
 	uint32_t detours; /* that concern it */
-	uint64_t piece_size; /* that its links carry, once it is ready */
+	struct rd_link_limits limits; /* of its links, once it is ready */
 	struct rd_member member;
 	uint32_t calls; /* from its ANSWER or BYE */
 	uint32_t done;
@@ -488,13 +488,18 @@ static bool take_lost(struct rd_hub *hub, int rank, const struct rd_loss *loss)
 	return true;
 }
 
-static uint64_t least_piece(const struct rd_hub *hub)
+/* What the links of all ranks can do. */
+static struct rd_link_limits least_limits(const struct rd_hub *hub)
 {
-	uint64_t least = UINT64_MAX;
+	struct rd_link_limits least = { UINT64_MAX, true };
 
-	for (int rank = 0; rank < hub->size; rank++)
-		if (hub->seats[rank].piece_size < least)
-			least = hub->seats[rank].piece_size;
+	for (int rank = 0; rank < hub->size; rank++) {
+		const struct rd_link_limits *limits = &hub->seats[rank].limits;
+
+		if (limits->piece_size < least.piece_size)
+			least.piece_size = limits->piece_size;
+		least.maps &= limits->maps;
+	}
 	return least;
 }
 
@@ -503,7 +508,7 @@ static void take_ready(struct rd_hub *hub, struct seat *seat, const struct rd_no
 	/* Said before it heard of the latest detour: it will say so again. */
 	if (note->ready.detours != seat->detours)
 		return;
-	seat->piece_size = note->ready.piece_size;
+	seat->limits = note->ready.limits;
 	seat->ready = true;
 	if (++hub->ready < hub->size)
 		return;
@@ -977,7 +982,7 @@ bool rd_hub_next(struct rd_hub *hub, int index, struct rd_note *note)
 		return true;
 	} else if (spend(line, SAY_GO)) {
 		note->kind = RD_NOTE_GO;
-		note->go.piece_size = least_piece(hub);
+		note->go.limits = least_limits(hub);
 	} else if (line->leavers_told < hub->leaver_count) {
 		say_left(hub, line, note);
 	} else if (spend(line, SAY_QUERY)) {

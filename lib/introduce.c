@@ -29,14 +29,6 @@ const struct rd_algorithm rd_introduction_exchange = {
 	.write_plan = write_exchange,
 };
 
-static bool all_links_map(const struct rondo_comm *comm)
-{
-	for (int i = 0; i < comm->size * comm->channels; i++)
-		if (comm->links[i] && !comm->links[i]->transport->map)
-			return false;
-	return comm->size > 1;
-}
-
 int rd_introduction_create(struct rondo_comm *comm)
 {
 	struct rd_introduction *introduction = &comm->introduction;
@@ -44,7 +36,7 @@ int rd_introduction_create(struct rondo_comm *comm)
 		.collective = RD_ALL_GATHER, .rank = comm->rank, .size = comm->size
 	};
 
-	introduction->possible = all_links_map(comm);
+	introduction->possible = comm->maps;
 	if (!introduction->possible)
 		return 0;
 

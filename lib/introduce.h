@@ -26,7 +26,7 @@ struct rd_mapped_region {
 };
 
 struct rd_introduction {
-	bool possible; /* every peer can be reached by a link that maps memory */
+	bool possible; /* every link of every rank maps memory: the same on every rank */
 	struct rd_plan *plan;
 	const struct rd_plan *plans[RD_CHANNELS_MAX]; /* that, on every channel */
 	uint64_t *tickets;
@@ -44,7 +44,7 @@ struct rd_introduction {
 	int offered_count, offered_capacity;
 };
 
-/* Once the links are open. */
+/* Once the links of all ranks are open. */
 int rd_introduction_create(struct rondo_comm *comm);
 void rd_introduction_destroy(struct rondo_comm *comm);
 

@@ -50,7 +50,7 @@ struct line {
 struct orders {
 	bool ready, report, leave, quit;
 	int detours; /* that `ready` comes after, */
-	uint64_t piece_size; /* and what links carry then */
+	struct rd_link_limits limits; /* and what links can do then */
 	int error, culprit;
 	uint64_t digest;
 	char story[RD_STORY_SIZE];
@@ -70,7 +70,7 @@ struct rd_lifeline {
 	struct rd_losses losses, detours; /* under the lock: lost here; the hub's word on them */
 	_Atomic int detour_count;
 	enum rd_spoke_phase phase; /* under the lock */
-	uint64_t piece_size; /* under the lock: what all ranks' links carry */
+	struct rd_link_limits limits; /* under the lock: what all ranks' links can do */
 	bool over; /* under the lock: the thread has ended */
 	_Atomic int verdict;
 	char story[RD_STORY_SIZE];
@@ -472,7 +472,7 @@ static void follow_orders(struct rd_lifeline *lifeline, int64_t now_ms)
 		rd_spoke_lose(lifeline->spoke, &lifeline->losses.at[lifeline->losses_followed++]);
 	pthread_mutex_unlock(&lifeline->lock);
 	if (orders.ready)
-		rd_spoke_ready(lifeline->spoke, orders.detours, orders.piece_size);
+		rd_spoke_ready(lifeline->spoke, orders.detours, &orders.limits);
 	if (orders.report)
 		rd_spoke_report(
 			lifeline->spoke, orders.error, orders.culprit, orders.story, now_ms);
@@ -536,7 +536,7 @@ static void publish(struct rd_lifeline *lifeline, bool over)
 	if (store_detours(lifeline))
 		wake(lifeline);
 	lifeline->phase = phase;
-	lifeline->piece_size = rd_spoke_piece_size(lifeline->spoke);
+	lifeline->limits = *rd_spoke_limits(lifeline->spoke);
 	lifeline->over = over;
 	if (error)
 		store_verdict(lifeline, error, story);
@@ -897,21 +897,21 @@ bool rd_lifeline_detour(struct rd_lifeline *lifeline, int number, struct rd_loss
 	return true;
 }
 
-int rd_lifeline_ready(struct rd_lifeline *lifeline, int detours, uint64_t *piece_size)
+int rd_lifeline_ready(struct rd_lifeline *lifeline, int detours, struct rd_link_limits *limits)
 {
 	bool another;
 
 	pthread_mutex_lock(&lifeline->lock);
 	lifeline->orders.ready = true;
 	lifeline->orders.detours = detours;
-	lifeline->orders.piece_size = *piece_size;
+	lifeline->orders.limits = *limits;
 	ring(lifeline);
 	while (lifeline->detours.count <= detours && lifeline->phase < RD_SPOKE_OPEN &&
 		!atomic_load(&lifeline->verdict) && !lifeline->over)
 		pthread_cond_wait(&lifeline->news, &lifeline->lock);
 	another = lifeline->detours.count > detours;
 	if (lifeline->phase == RD_SPOKE_OPEN)
-		*piece_size = lifeline->piece_size;
+		*limits = lifeline->limits;
 	pthread_mutex_unlock(&lifeline->lock);
 
 	int verdict = rd_lifeline_verdict(lifeline);

@@ -45,6 +45,12 @@ struct rd_doing {
 	_Atomic int32_t waiting_for;  /* peer it waits for; -1: none */
 };
 
+/* What every link can do: of one rank, or of all ranks. */
+struct rd_link_limits {
+	uint64_t piece_size; /* the longest message */
+	bool maps; /* peers' memory can be mapped */
+};
+
 struct rd_lifeline;
 
 struct rd_lifeline_config {
@@ -86,11 +92,11 @@ int rd_lifeline_lose(struct rd_lifeline *lifeline, const struct rd_loss *loss);
 bool rd_lifeline_detour(struct rd_lifeline *lifeline, int number, struct rd_loss *detour);
 
 /*
- * Says that this rank's links are open, after so many detours, and carry messages of *piece_size.
- * Returns 0 when all ranks' are, and *piece_size is what all of them carry; 1 when there is a
+ * Says that this rank's links are open, after so many detours, and what all of them can do. Returns
+ * 0 when all ranks' are open, and *limits is what the links of all ranks can do; 1 when there is a
  * detour more and links have to be opened again; or the verdict.
  */
-int rd_lifeline_ready(struct rd_lifeline *lifeline, int detours, uint64_t *piece_size);
+int rd_lifeline_ready(struct rd_lifeline *lifeline, int detours, struct rd_link_limits *limits);
 
 /*
  * Reports a failure seen here and waits (bounded, about a second) for the hub's verdict, which is

@@ -13,8 +13,9 @@
  *   LOST ->, <- DETOUR           a link over some transport did not come about: both ranks of the
  *                                pair are told, and take another
  *   READY ->                     my links are open, after so many detours: stale once there is
- *                                another; and carry messages so long
- *   <- GO                        once everyone's are; and the least of those lengths
+ *                                another; how long messages all of them carry, and whether all
+ *                                of them map memory
+ *   <- GO                        once everyone's are; and what the links of all ranks can do
  *   REPORT ->                    something failed here
  *   <- QUERY, ANSWER ->          what are you doing?
  *   <- VERDICT                   the comm is over: who is to blame; nothing follows
@@ -127,9 +128,9 @@ bool rd_spoke_next(struct rd_spoke *spoke, struct rd_note *note);
 int64_t rd_spoke_deadline(const struct rd_spoke *spoke);
 
 /* What this rank does: a link to a peer did not come about; its links are open, after so many
-   detours, and carry messages of piece_size; it saw a failure; it leaves. */
+   detours, and can do so much; it saw a failure; it leaves. */
 void rd_spoke_lose(struct rd_spoke *spoke, const struct rd_loss *loss);
-void rd_spoke_ready(struct rd_spoke *spoke, int detours, uint64_t piece_size);
+void rd_spoke_ready(struct rd_spoke *spoke, int detours, const struct rd_link_limits *limits);
 void rd_spoke_report(
 	struct rd_spoke *spoke, int error, int culprit, const char *story, int64_t now_ms);
 void rd_spoke_leave(struct rd_spoke *spoke, uint64_t digest, int64_t now_ms);
@@ -141,8 +142,8 @@ int rd_spoke_verdict(const struct rd_spoke *spoke, const char **story);
 /* From RD_SPOKE_MET on. */
 const struct rd_member *rd_spoke_members(const struct rd_spoke *spoke);
 uint64_t rd_spoke_comm_id(const struct rd_spoke *spoke);
-/* From RD_SPOKE_OPEN on: the longest message that every link of every rank carries. */
-uint64_t rd_spoke_piece_size(const struct rd_spoke *spoke);
+/* From RD_SPOKE_OPEN on: what every link of every rank can do. */
+const struct rd_link_limits *rd_spoke_limits(const struct rd_spoke *spoke);
 /* So far: the losses of this rank's pairs, in the hub's order. */
 const struct rd_losses *rd_spoke_detours(const struct rd_spoke *spoke);
 

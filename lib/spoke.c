@@ -49,7 +49,7 @@ struct rd_spoke {
 	struct rd_losses losses, detours; /* ours, to be told; the hub's word on them */
 	int losses_told;
 	uint64_t comm_id;
-	uint64_t piece_size; /* that our links carry; then, that all ranks' do */
+	struct rd_link_limits limits; /* of our links; then, of all ranks' */
 	uint32_t query;
 	int leaver; /* with the fewest calls, leaver_calls; -1: none has left */
 	uint32_t leaver_calls;
@@ -125,9 +125,9 @@ uint64_t rd_spoke_comm_id(const struct rd_spoke *spoke)
 	return spoke->comm_id;
 }
 
-uint64_t rd_spoke_piece_size(const struct rd_spoke *spoke)
+const struct rd_link_limits *rd_spoke_limits(const struct rd_spoke *spoke)
 {
-	return spoke->piece_size;
+	return &spoke->limits;
 }
 
 const struct rd_losses *rd_spoke_detours(const struct rd_spoke *spoke)
@@ -263,12 +263,12 @@ void rd_spoke_lose(struct rd_spoke *spoke, const struct rd_loss *loss)
 		keep(spoke, &spoke->losses, loss);
 }
 
-void rd_spoke_ready(struct rd_spoke *spoke, int detours, uint64_t piece_size)
+void rd_spoke_ready(struct rd_spoke *spoke, int detours, const struct rd_link_limits *limits)
 {
 	if (spoke->phase != RD_SPOKE_MET || spoke->ready || detours != spoke->detours.count)
 		return;
 	spoke->ready = true;
-	spoke->piece_size = piece_size;
+	spoke->limits = *limits;
 	spoke->say |= SAY_READY;
 }
 
@@ -317,13 +317,15 @@ static void take_table(struct rd_spoke *spoke, const struct rd_note *note)
 	spoke->phase = RD_SPOKE_MET;
 }
 
-static void take_go(struct rd_spoke *spoke, uint64_t piece_size)
+static void take_go(struct rd_spoke *spoke, const struct rd_link_limits *limits)
 {
-	if (spoke->phase != RD_SPOKE_MET || !spoke->ready || piece_size > spoke->piece_size) {
+	if (spoke->phase != RD_SPOKE_MET || !spoke->ready ||
+		limits->piece_size > spoke->limits.piece_size ||
+		(limits->maps && !spoke->limits.maps)) {
 		rd_spoke_garbled(spoke);
 		return;
 	}
-	spoke->piece_size = piece_size;
+	spoke->limits = *limits;
 	spoke->phase = RD_SPOKE_OPEN;
 }
 
@@ -405,7 +407,7 @@ void rd_spoke_take(struct rd_spoke *spoke, const struct rd_note *note, int64_t n
 		take_detour(spoke, &note->detour);
 		return;
 	case RD_NOTE_GO:
-		take_go(spoke, note->go.piece_size);
+		take_go(spoke, &note->go.limits);
 		return;
 	case RD_NOTE_QUERY:
 		spoke->query = note->query.number;
@@ -587,7 +589,7 @@ bool rd_spoke_next(struct rd_spoke *spoke, struct rd_note *note)
 	} else if (spend(spoke, SAY_READY)) {
 		note->kind = RD_NOTE_READY;
 		note->ready.detours = (uint32_t)spoke->detours.count;
-		note->ready.piece_size = spoke->piece_size;
+		note->ready.limits = spoke->limits;
 	} else if (spend(spoke, SAY_ANSWER)) {
 		say_answer(spoke, note);
 	} else if (spend(spoke, SAY_REPORT)) {

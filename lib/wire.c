@@ -153,6 +153,17 @@ static void walk_member(struct cursor *at, struct rd_member *member)
 		walk_card(at, &member->cards[i]);
 }
 
+static void walk_limits(struct cursor *at, struct rd_link_limits *limits)
+{
+	uint64_t maps;
+
+	walk_u64(at, &limits->piece_size);
+	maps = walk_number(at, limits->maps, 1);
+	if (maps > 1)
+		at->bad = true;
+	limits->maps = maps;
+}
+
 static void walk_error(struct cursor *at, int32_t *error)
 {
 	walk_i32(at, error, -128, -1);
@@ -242,7 +253,7 @@ static void walk_note(struct cursor *at, struct rd_note *note)
 		return;
 	case RD_NOTE_READY:
 		walk_u32(at, &note->ready.detours);
-		walk_u64(at, &note->ready.piece_size);
+		walk_limits(at, &note->ready.limits);
 		return;
 	case RD_NOTE_LOST:
 		walk_loss(at, &note->lost);
@@ -251,7 +262,7 @@ static void walk_note(struct cursor *at, struct rd_note *note)
 		walk_loss(at, &note->detour);
 		return;
 	case RD_NOTE_GO:
-		walk_u64(at, &note->go.piece_size);
+		walk_limits(at, &note->go.limits);
 		return;
 	case RD_NOTE_FAREWELL:
 		return;

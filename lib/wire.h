@@ -18,7 +18,7 @@
 #include "lifeline.h"
 #include "loss.h"
 
-#define RD_WIRE_VERSION 3
+#define RD_WIRE_VERSION 4
 #define RD_FRAME_MAX 5120
 
 enum rd_note_kind {
@@ -64,10 +64,10 @@ struct rd_note {
 		} table;
 		struct {
 			uint32_t detours; /* that I know of */
-			uint64_t piece_size; /* the longest message that all my links carry */
+			struct rd_link_limits limits; /* of all my links */
 		} ready;
 		struct {
-			uint64_t piece_size; /* the least of those */
+			struct rd_link_limits limits; /* of everyone's */
 		} go;
 		struct {
 			int32_t error, culprit; /* culprit: -1: none */

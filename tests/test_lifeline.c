@@ -124,15 +124,18 @@ static int join(struct rank *rank)
 	return keep_error(rank, error);
 }
 
-/* The links of rank r, if it had any, would carry messages of 1000 - r bytes. */
+/* The links of rank r, if it had any, would carry messages of 1000 - r bytes; those of rank 1 would
+   map no memory. */
 static int ready(struct rank *rank)
 {
-	uint64_t piece_size = (uint64_t)(1000 - rank->rank);
-	int error = rd_lifeline_ready(rank->lifeline, 0, &piece_size);
+	struct rd_link_limits limits = { (uint64_t)(1000 - rank->rank), rank->rank != 1 };
+	int error = rd_lifeline_ready(rank->lifeline, 0, &limits);
 
-	if (!error && piece_size != (uint64_t)(1001 - rank->size))
-		error = rd_fail(
-			RONDO_INVALID, "pieces of %llu bytes", (unsigned long long)piece_size);
+	if (!error && limits.piece_size != (uint64_t)(1001 - rank->size))
+		error = rd_fail(RONDO_INVALID, "pieces of %llu bytes",
+			(unsigned long long)limits.piece_size);
+	if (!error && limits.maps != (rank->size == 1))
+		error = rd_fail(RONDO_INVALID, "links that map memory: %d", limits.maps);
 	return error;
 }
 

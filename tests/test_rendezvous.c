@@ -372,10 +372,12 @@ static void lose_route(struct node *node, int peer, int route)
 	rd_spoke_lose(node->spoke, &loss);
 }
 
-/* Opens links over the first transport that is left for each pair, and says what became of it. */
+/* Opens links over the first transport that is left for each pair, and says what became of it. The
+   first transport alone maps memory. */
 static void open_links(struct node *node)
 {
 	int detours = rd_spoke_detours(node->spoke)->count;
+	struct rd_link_limits limits = { (uint64_t)(1000 - (node - net.nodes)), true };
 	bool open = true;
 
 	for (int peer = 0; peer < net.size; peer++) {
@@ -383,6 +385,7 @@ static void open_links(struct node *node)
 		unsigned bit = 1u << route;
 
 		node->route[peer] = route;
+		limits.maps &= route == 0;
 		if (!(node->broken[peer] & bit))
 			continue;
 		open = false;
@@ -390,7 +393,7 @@ static void open_links(struct node *node)
 			lose_route(node, peer, route);
 	}
 	if (open)
-		rd_spoke_ready(node->spoke, detours, (uint64_t)(1000 - (node - net.nodes)));
+		rd_spoke_ready(node->spoke, detours, &limits);
 }
 
 static void act(struct node *node)
@@ -669,6 +672,22 @@ static void break_links(void)
 				net.nodes[i].broken[peer] = draw(4);
 }
 
+/* On every rank those of all ranks' links, over the transports that they took in the end. */
+static void expect_limits(uint32_t seed)
+{
+	bool maps = true;
+
+	for (int i = 0; i < net.size; i++)
+		for (int peer = 0; peer < net.size; peer++)
+			maps &= peer == i || net.nodes[i].route[peer] == 0;
+	for (int i = 0; i < net.size; i++) {
+		const struct rd_link_limits *limits = rd_spoke_limits(net.nodes[i].spoke);
+
+		cr_assert_eq(limits->piece_size, (uint64_t)(1001 - net.size), "seed %u", seed);
+		cr_assert_eq(limits->maps, maps, "seed %u", seed);
+	}
+}
+
 Test(rendezvous, both_of_a_pair_take_the_first_transport_that_fails_neither, .timeout = 60)
 {
 	for (uint32_t seed = 1; seed <= 500; seed++) {
@@ -676,9 +695,7 @@ Test(rendezvous, both_of_a_pair_take_the_first_transport_that_fails_neither, .ti
 		stagger(100);
 		break_links();
 		cr_assert(run_until(all_open), "seed %u: %s", seed, net.hub_story);
-		for (int i = 0; i < net.size; i++)
-			cr_assert_eq(rd_spoke_piece_size(net.nodes[i].spoke),
-				(uint64_t)(1001 - net.size));
+		expect_limits(seed);
 		for (int i = 0; i < net.size; i++) {
 			for (int peer = 0; peer < net.size; peer++) {
 				unsigned broken = net.nodes[i].broken[peer] |
@@ -1276,8 +1293,10 @@ Test(rendezvous, a_loss_between_others_is_nonsense)
 
 Test(rendezvous, a_loss_by_a_rank_that_is_ready_is_nonsense)
 {
+	struct rd_link_limits limits = { 1000, true };
+
 	meet_lagging(3);
-	rd_spoke_ready(net.nodes[1].spoke, 0, 1000);
+	rd_spoke_ready(net.nodes[1].spoke, 0, &limits);
 	run_steps(50);
 	tell_loss(0, 1, 1);
 	expect_verdict(RONDO_PROTOCOL, "rank 1 (host h1, pid 101) sent bytes that make no sense");

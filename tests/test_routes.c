@@ -9,6 +9,7 @@
 #include "error.h"
 #include "transports/transports.h"
 #include "said.h"
+#include "ways.h"
 #include "world.h"
 
 /* ---- Transports that break their promise --------------------------------------------------- */
@@ -224,6 +225,15 @@ static void add_narrow(size_t bytes)
 	cr_assert_eq(rd_transport_add(&narrow), 0);
 }
 
+/* The same with pieces of 128 KiB, which maps no memory. */
+static void add_unmapped(void)
+{
+	add_narrow(128 << 10);
+	narrow.offer = NULL;
+	narrow.withdraw = NULL;
+	narrow.map = NULL;
+}
+
 /* ---- Worlds with them ---------------------------------------------------------------------- */
 
 static int sum_up(struct citizen *citizen)
@@ -401,4 +411,59 @@ Test(routes, a_link_that_carries_next_to_nothing_is_an_error_that_names_it, .tim
 	for (int rank = 0; rank < 3; rank++)
 		cr_expect(strstr(fates[rank].text, "transport narrow carries messages of 32 bytes"),
 			"%s", fates[rank].text);
+}
+
+/* ---- One pair whose links map no memory ----------------------------------------------------- */
+
+#define UNMAPPED_MOST (100 << 10)
+
+/* Each collective on memory from rondo_mem_alloc(), which all other links map. */
+static int call_all(struct citizen *citizen)
+{
+	static const size_t counts[] = { 1, 64, 1000, 1024, 5000, 40000, UNMAPPED_MOST };
+	size_t bytes = (size_t)citizen->size * (UNMAPPED_MOST + 1) * sizeof(float);
+	struct memory memory = { NULL, NULL, NULL };
+	int wrong = 0;
+
+	if (citizen->create_error)
+		return world_say(citizen, "%s", rondo_last_error());
+	TRY(rondo_mem_alloc((void **)&memory.in, bytes));
+	TRY(rondo_mem_alloc((void **)&memory.out, bytes));
+	for (int collective = 0; collective < RD_COLLECTIVE_COUNT && !wrong; collective++)
+		for (size_t i = 0; i < sizeof(counts) / sizeof(*counts) && !wrong; i++)
+			for (int in_place = 0; in_place < 2 && !wrong; in_place++)
+				if (collective != RD_TRANSFER)
+					wrong = try_call(citizen, &memory, collective, RONDO_SUM,
+						counts[i], in_place, false);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(routes, one_pair_that_maps_no_memory_keeps_no_call_from_being_right, .timeout = 120)
+{
+	static const char *const algorithms[] = { "", "mapped" };
+	struct fate fates[WORLD_MAX];
+
+	add_unmapped();
+	for (int i = 0; i < 2; i++) {
+		struct world world = { .size = 3, .timeout_ms = 20000, .algo = algorithms[i] };
+
+		cr_expect_eq(world_run(&world, call_all, NULL, fates), 0, "\"%s\"", algorithms[i]);
+	}
+}
+
+Test(routes, one_pair_that_maps_no_memory_leaves_devices_messages_or_the_host, .timeout = 120)
+{
+	static const struct way through[] = {
+		{ "emulated:3", "auto", false, NULL, RD_KERNEL_MESSAGES },
+		{ "emulated:3", "staged", false, NULL, RD_KERNEL_STAGED },
+		{ "emulated:3", "stepped", false, NULL, RD_KERNEL_STAGED },
+	};
+
+	add_unmapped();
+	for (int i = 0; i < 3; i++) {
+		struct trial trial = { &through[i], 3, all_collectives, 20000 };
+
+		cr_expect_eq(in_child(run_trial, &trial), 0, "%s", through[i].kernel);
+	}
 }

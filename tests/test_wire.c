@@ -75,9 +75,11 @@ static void fill_note(struct rd_note *note, enum rd_note_kind kind)
 		note->left.calls = 17;
 	} else if (kind == RD_NOTE_READY) {
 		note->ready.detours = 3;
-		note->ready.piece_size = 1 << 20;
+		note->ready.limits.piece_size = 1 << 20;
+		note->ready.limits.maps = true;
 	} else if (kind == RD_NOTE_GO) {
-		note->go.piece_size = 1 << 10;
+		note->go.limits.piece_size = 1 << 10;
+		note->go.limits.maps = true;
 	} else if (kind == RD_NOTE_LOST || kind == RD_NOTE_DETOUR) {
 		note->lost = (struct rd_loss){ .low = 2, .high = 65535, .by = 2 };
 		memset(note->lost.transport, 't', RD_LOSS_NAME - 1);
