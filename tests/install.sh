@@ -37,6 +37,20 @@ flags=(-Wall -Wextra -Werror)
 soname=$(readelf -d "$libdir/librondo.so" | sed -n 's/.*soname: \[\(.*\)\]/\1/p')
 [ "$soname" = librondo.so.0 ] || fail "the shared library's name is '$soname'"
 
+# The licence, and the pages with whatever they link to.
+docs=$prefix/share/doc/rondo
+cmp "$source/LICENSE" "$docs/LICENSE" || fail "the licence is not installed"
+grep -q 'Apache License.*(LICENSE)' "$source/README.md" || fail "the README does not name the licence"
+for page in "$source"/docs/*.md; do
+	[ -e "$docs/$(basename "$page")" ] || fail "$(basename "$page") is not installed"
+done
+while IFS=: read -r page target; do
+	[ -e "$docs/$target" ] || fail "$page links to $target, which is not installed"
+done < <(cd "$docs" && grep -oE '\]\([^)#]+' ./*.md | sed 's/](//' | grep -v ':http')
+read -ra installed <<<"$(pkg-config --cflags --libs rondo)"
+"$compiler" "${flags[@]}" "$docs/examples/all_reduce.c" "${installed[@]}" -o "$work/example"
+LD_LIBRARY_PATH=$libdir run_and_check "an installed example" "$work/example"
+
 # As the README says it; the shared library is not where the loader looks by itself.
 read -ra shared <<<"$(pkg-config --cflags --libs rondo)"
 "$compiler" "${flags[@]}" "$work/all_reduce.c" "${shared[@]}" -o "$work/shared"
@@ -47,6 +61,28 @@ read -ra static <<<"$(pkg-config --static --cflags --libs rondo)"
 "$compiler" "${flags[@]}" "$work/all_reduce.c" "${static[@]/#-lrondo/-l:librondo.a}" -o "$work/static"
 ! readelf -d "$work/static" | grep -q 'NEEDED.*librondo' || fail "the program is not linked statically"
 run_and_check "pkg-config --static" "$work/static"
+
+# The README's own commands, of which ./rondo install puts in place what has been built.
+mkdir -p "$work/readme/home"
+cp "$work/all_reduce.c" "$work/readme"
+cat >"$work/readme/rondo" <<END
+#!/bin/sh
+[ "\$*" = "install --prefix \$HOME/rondo" ] && cmake --install "$build" --prefix "\$3" >/dev/null
+END
+chmod +x "$work/readme/rondo"
+sed -n '/^Install, build and run it/,/^To link\|^(in which/{/^    /p}' "$source/README.md" | sed 's/^    //' >"$work/block"
+grep -v '^rank ' "$work/block" >"$work/readme/commands"
+(
+	cd "$work/readme"
+	export HOME=$work/readme/home
+	# shellcheck disable=SC2317
+	cc() { "$compiler" "${flags[@]}" "$@"; }
+	set -e
+	# shellcheck disable=SC1091
+	. ./commands
+) >"$work/log" 2>"$work/errors" || fail "the README's commands: $(cat "$work/errors" "$work/log")"
+diff <(sort "$work/log") <(grep '^rank ' "$work/block") >&2 || fail "the README's commands print something else"
+echo "ok: the README's commands"
 
 mkdir "$work/project"
 cp "$work/all_reduce.c" "$work/project"
@@ -64,6 +100,18 @@ cmake -S "$work/project" -B "$work/project/build" -G Ninja -DCMAKE_C_COMPILER="$
 cmake --build "$work/project/build" >"$work/log" || fail "$(cat "$work/log")"
 run_and_check "find_package, rondo::rondo" "$work/project/build/static"
 run_and_check "find_package, rondo::shared" "$work/project/build/shared"
+
+# finds COMPONENTS...: configures a project that asks for them.
+finds() {
+	sed -i "s/find_package(.*/find_package(Rondo 0.1 REQUIRED COMPONENTS $*)/" "$work/project/CMakeLists.txt"
+	cmake -S "$work/project" -B "$work/project/build" >"$work/log" 2>&1
+}
+finds shared || fail "COMPONENTS shared: $(cat "$work/log")"
+finds static OPTIONAL_COMPONENTS fast || fail "COMPONENTS static: $(cat "$work/log")"
+! finds shard || fail "COMPONENTS shard was found"
+tr -s ' \n' ' ' <"$work/log" | grep -q "Rondo has no component 'shard': its components are static and shared" ||
+	fail "COMPONENTS shard: $(cat "$work/log")"
+echo "ok: find_package, COMPONENTS"
 
 # plug_in EXAMPLE LIBRARY KIND: as its page says, and past the installed rondo-check.
 plug_in() {

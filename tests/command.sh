@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# command.sh SOURCE BUILD: ./rondo asks for the packages and builds the targets that each command needs, and no
+# more; and installs what BUILD has built. A copy of the script runs among pretended apt-get, cmake, ninja, ctest and
+# programs, which write down how they were called.
+set -euo pipefail
+
+# The script has a variable build of its own.
+source=$1 tree=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+	echo "command: $*" >&2
+	exit 1
+}
+
+mkdir "$work/bin" "$work/home" "$work/clone"
+cp "$source/rondo" "$work/clone"
+real_cmake=$(command -v cmake)
+export work tree real_cmake
+export PATH=$work/bin:$PATH HOME=$work/home
+
+# shellcheck disable=SC2016
+# pretend NAME: a program that writes down its arguments, then does what stands on stdin.
+pretend() {
+	{
+		printf '#!/bin/sh\necho "%s $*" >>"$work/calls"\n' "$1"
+		cat -
+	} >"$work/bin/$1"
+	chmod +x "$work/bin/$1"
+}
+for name in ninja ctest rondo-run rondo-bench; do
+	pretend $name </dev/null
+done
+pretend id <<'DO'
+echo 0
+DO
+pretend apt-get <<'DO'
+case "$*" in *" install "*) touch "$work/packages" ;; esac
+DO
+pretend pkg-config <<'DO'
+[ -e "$work/packages" ] # libraries are there once they have been installed
+DO
+pretend cmake <<'DO'
+if [ "$1" = --install ]; then
+	shift 2
+	exec "$real_cmake" --install "$tree" "$@"
+fi
+cp "$tree/CMakeCache.txt" "$work/bin/rondo-run" "$work/bin/rondo-bench" "$work/clone/build"
+DO
+
+# runs COMMAND...: of the script, in a directory that is not the script's, from a machine without packages.
+runs() {
+	rm -f "$work/calls" "$work/packages"
+	(cd "$work" && "$work/clone/rondo" "$@") >"$work/out" 2>&1 || fail "rondo $*: $(cat "$work/out" "$work/calls")"
+}
+has() { grep -q -e "$1" "$work/calls" || fail "no '$1' in: $(cat "$work/calls")"; }
+has_no() { ! grep -q -e "$1" "$work/calls" || fail "'$1' in: $(cat "$work/calls")"; }
+refuses() { # WHAT COMMAND...
+	local what=$1
+	shift
+	rm -f "$work/calls"
+	! (cd "$work" && "$work/clone/rondo" "$@") >"$work/out" 2>&1 || fail "rondo $*: is no failure"
+	grep -q -e "$what" "$work/out" || fail "rondo $*: no '$what' in: $(cat "$work/out")"
+	[ ! -e "$work/calls" ] || fail "rondo $*: began with $(cat "$work/calls")"
+}
+
+runs demo --epochs 1
+has '^apt-get .* install .*libopenblas-dev zlib1g-dev$'
+has_no criterion
+has_no WERROR
+has '^ninja -C build rondo-run rondo-train$'
+has '^rondo-run --standalone .* build/train/rondo-train --epochs 5 --epochs 1$'
+
+runs bench all_gather
+has_no 'openblas\|criterion'
+has '^ninja -C build rondo rondo-bench rondo-run$'
+has '^rondo-bench --ranks 2 all_gather$'
+
+runs test -R ring
+has '^apt-get .* libopenblas-dev zlib1g-dev libcriterion-dev'
+has '^cmake .* -DRONDO_WERROR=ON$'
+has '^ninja -C build$'
+has '^ctest .*-R ring$'
+echo "ok: each command installs and builds what it needs"
+
+# What is built for the demo holds no test and no tool but these.
+ninja=$(PATH=${PATH#*:} command -v ninja)
+if [ -e "$tree/build.ninja" ] && [ -x "$tree/train/rondo-train" ]; then
+	"$ninja" -C "$tree" -t commands rondo-run rondo-train >"$work/commands"
+	grep -q 'train/main\.c' "$work/commands" || fail "the demo does not build the trainer"
+	! grep -nE '[ /](tests|docs)/[a-z_/]*\.c|/rondo-(bench|check|topo)\.c' "$work/commands" ||
+		fail "the demo builds these too"
+	echo "ok: the demo builds $(wc -l <"$work/commands") of $("$ninja" -C "$tree" -t commands all | wc -l)"
+fi
+
+# Installing: to where it is said, seen from the caller, or to ~/.local.
+runs install --prefix here
+has '^ninja -C build rondo_installed$'
+has_no criterion
+[ -x "$work/here/bin/rondo-run" ] || fail "install --prefix here: $(cat "$work/out")"
+grep -q "PKG_CONFIG_PATH=$work/here/lib" "$work/out" || fail "install does not say where: $(cat "$work/out")"
+runs install '--prefix=~/rondo'
+[ -e "$work/home/rondo/share/doc/rondo/LICENSE" ] || fail "install '--prefix=~/rondo': $(cat "$work/out")"
+runs install
+[ -e "$work/home/.local/include/rondo.h" ] || fail "install: $(cat "$work/out")"
+refuses 'needs a directory' install --prefix
+refuses 'is no option here' install --perfix x
+refuses 'is no directory' install --prefix clone/rondo/x
+echo "ok: install"
+"$source/rondo" help | grep -q '^  install ' || fail "./rondo help does not know install"
