@@ -84,10 +84,10 @@ static const struct setting table[] = {
 
 #define TABLE_SIZE (sizeof(table) / sizeof(table[0]))
 
-static const char *const other_variables[] = {
-#define VARIABLE(name) name,
-	RD_OTHER_VARIABLES(VARIABLE) NULL
-#undef VARIABLE
+static const char *const install_words[] = {
+#define WORD(word) #word,
+	RD_INSTALL_WORDS(WORD) NULL
+#undef WORD
 };
 
 /* ---- One value ---- */
@@ -359,10 +359,30 @@ static bool is_known(const char *name)
 	for (size_t i = 0; i < TABLE_SIZE; i++)
 		if (!strcmp(name, table[i].variable))
 			return true;
-	for (size_t i = 0; other_variables[i]; i++)
-		if (!strcmp(name, other_variables[i]))
+	return false;
+}
+
+static bool is_install_word(const char *word, size_t length)
+{
+	for (size_t i = 0; install_words[i]; i++)
+		if (strlen(install_words[i]) == length && !memcmp(install_words[i], word, length))
 			return true;
 	return false;
+}
+
+/* Whether nothing but such words, with a _ between two of them, follows RONDO_. */
+static bool describes_an_installation(const char *name)
+{
+	const char *word = name + strlen("RONDO_");
+
+	for (;;) {
+		size_t length = strcspn(word, "_");
+		if (!is_install_word(word, length))
+			return false;
+		if (!word[length])
+			return true;
+		word += length + 1;
+	}
 }
 
 static int refuse_unknown_variables(void)
@@ -372,7 +392,7 @@ static int refuse_unknown_variables(void)
 		if (strncmp(*entry, "RONDO_", 6))
 			continue;
 		snprintf(name, sizeof(name), "%.*s", (int)strcspn(*entry, "="), *entry);
-		if (!is_known(name))
+		if (!is_known(name) && !describes_an_installation(name))
 			return rd_fail(RONDO_SETTING,
 				"%s is no setting of Rondo; the nearest is %s. Correct or unset it "
 				"(docs/environment.md lists all)",

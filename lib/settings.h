@@ -54,9 +54,12 @@
 	X(kernel, STRING, "RONDO_KERNEL", "auto", 0, 127,                                            \
 		"how GPUs run collectives: auto, fused, stepped, messages, or staged through host memory")
 
-/* X(variable): RONDO_ variables that are no settings but that something else of ours reads, say the
-   launcher. They are not refused as unknown. */
-#define RD_OTHER_VARIABLES(X)
+/* X(word): a variable RONDO_WORD[_WORD...] of these words alone is where somebody installed Rondo, as
+   modules, Spack, CMake and autoconf set it. It is no setting, and not refused as an unknown one. */
+#define RD_INSTALL_WORDS(X)                                                                        \
+	X(ROOT) X(DIR) X(HOME) X(PREFIX) X(BASE) X(PATH) X(VERSION) X(INSTALL) X(BIN) X(INC) X(INCDIR) \
+	X(INCLUDE) X(INCLUDES) X(INCLUDEDIR) X(LIB) X(LIB64) X(LIBS) X(LIBDIR) X(LIBRARY) X(LIBRARIES) \
+	X(DIRS) X(CFLAGS) X(CPPFLAGS) X(LDFLAGS) X(PKGCONFIG) X(SHARE) X(DOC) X(EXAMPLES) X(SRC) X(SOURCE)
 
 #define RD_STRING_MAX 128
 #define RD_PATHS_MAX 1024
@@ -87,8 +90,9 @@ struct rd_settings {
 /*
  * Fills in every field from config (may be NULL), environ and the defaults. RONDO_SETTING, with a
  * story that names the variable and says what to do, for an unknown RONDO_ variable (names the
- * nearest known one), a value that is no number or out of range, or a rank or size that is missing
- * or makes no sense (rank outside 0..size-1; size outside 1..RD_SIZE_MAX).
+ * nearest known one) unless it is of RD_INSTALL_WORDS, a value that is no number or out of range,
+ * or a rank or size that is missing or makes no sense (rank outside 0..size-1; size outside
+ * 1..RD_SIZE_MAX).
  */
 int rd_settings_read(struct rd_settings *settings, const struct rondo_config *config);
 

@@ -287,6 +287,40 @@ Test(settings, an_unknown_variable_is_refused_and_the_nearest_named)
 	assert_refused("RONDO_an_unknown_name");
 }
 
+Test(settings, variables_that_describe_an_installation_are_left_alone)
+{
+	static const char *const variables[] = { "RONDO_ROOT", "RONDO_DIR", "RONDO_HOME",
+		"RONDO_PREFIX", "RONDO_VERSION", "RONDO_INC", "RONDO_LIB", "RONDO_BASE",
+		"RONDO_BIN", "RONDO_PATH", "RONDO_INCLUDE_DIR", "RONDO_LIBRARY_DIR",
+		"RONDO_LIBRARIES", "RONDO_CFLAGS", "RONDO_LIBS", "RONDO_INSTALL_DIR",
+		"RONDO_LIB_DIR" };
+
+	launch_as("0", "1");
+	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+		setenv(variables[i], "/opt/rondo/0.1", 1);
+		cr_assert_eq(rd_settings_read(&settings, NULL), 0, "%s", rondo_last_error());
+	}
+	setenv("RONDO_CHANELS", "2", 1);
+	assert_refused("RONDO_CHANELS is no setting of Rondo; the nearest is RONDO_CHANNELS.");
+}
+
+Test(settings, a_variable_that_only_begins_or_ends_like_one_of_an_installation_is_refused)
+{
+	static const char *const pairs[][2] = { { "RONDO_DIRR", "" }, { "RONDO_", "" },
+		{ "RONDO_ROOT_", "" }, { "RONDO__DIR", "" }, { "RONDO_root", "" },
+		{ "RONDO_TUNE_PATH", "the nearest is RONDO_TUNE_FILE." },
+		{ "RONDO_PLUGIN_DIR", "" }, { "RONDO_LI", "" },
+		{ "RONDO_TOPO_DIR", "the nearest is RONDO_TOPO_FILE." } };
+
+	launch_as("0", "1");
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+		setenv(pairs[i][0], "x", 1);
+		assert_refused(pairs[i][0]);
+		assert_refused(pairs[i][1]);
+		unsetenv(pairs[i][0]);
+	}
+}
+
 Test(settings, an_empty_variable_counts_as_not_set)
 {
 	launch_as("0", "1");
@@ -464,6 +498,12 @@ Test(settings, the_page_lists_the_launchers_variables)
 		snprintf(row, sizeof(row), "\n| `%s` |", variables[i]);
 		cr_assert(strstr(page, row), "docs/environment.md should list %s", variables[i]);
 	}
-#define OTHER(variable) cr_assert(strstr(page, "`" variable "`"));
-	RD_OTHER_VARIABLES(OTHER)
+}
+
+Test(settings, the_page_lists_the_words_that_describe_an_installation)
+{
+	read_page();
+#define LISTS(word) \
+	cr_assert(strstr(page, "`" #word "`"), "docs/environment.md should list " #word);
+	RD_INSTALL_WORDS(LISTS)
 }
