@@ -4,6 +4,10 @@
  * of the pair, and both open their links again over the next transport; a rank that was ready
  * before is not so any more (rendezvous.h). So both sides go over the same transports in the same
  * order, and each loss costs one of the few transports there are: it ends.
+ *
+ * Silence says that a transport does not deliver only where both sides had the time to use it: on a
+ * host of many ranks and few cores a peer may not have run for long. So silence is measured in
+ * rounds: a round ends when all ranks have looked at their links since the last one (rendezvous.h).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +18,10 @@
 #include "log.h"
 #include "route.h"
 
-/* How long a pair may stay silent before it takes another transport, if there is one. */
+/* How long a pair may stay silent before it takes another transport, if there is one: so many
+   rounds, each a part of that time or more. */
 #define SILENCE_MS 5000
+#define SILENT_ROUNDS 8
 
 /* An executor cuts at multiples of this. */
 #define PIECE_LEAST 64
@@ -34,7 +40,7 @@ struct pair {
 	unsigned barred; /* endpoints that have failed it, as in rd_route_cheapest() */
 	bool lost; /* the hub has been told, and will say so */
 	bool open;
-	int64_t since_ms; /* when its links were opened */
+	int since; /* how many rounds had ended when its links were opened */
 	unsigned greeted, heard; /* by channel */
 };
 
@@ -43,6 +49,9 @@ struct connecting {
 	const struct rd_member *members;
 	struct pair *pairs; /* [size] */
 	int detours; /* that have been taken */
+	int rounds; /* that have ended, as far as is known */
+	int64_t round_ms; /* when that was heard of */
+	bool looked; /* since then, as the hub has been told */
 	int64_t deadline_ms;
 	int culprit; /* the peer that is waited for, or has failed */
 };
@@ -144,7 +153,7 @@ static int open_pair(struct connecting *all, int peer)
 	int err = 0;
 
 	all->culprit = peer;
-	*pair = (struct pair){ .barred = pair->barred, .since_ms = rd_clock_ms() };
+	*pair = (struct pair){ .barred = pair->barred, .since = all->rounds };
 	pair->endpoint = rd_route_cheapest(comm, all->members, peer, pair->barred);
 	if (!pair->endpoint)
 		return no_way(all, peer);
@@ -255,7 +264,7 @@ static int64_t silence_ms(const struct connecting *all)
 	return most < SILENCE_MS ? most : SILENCE_MS;
 }
 
-static int try_pair(struct connecting *all, int peer, int64_t now_ms)
+static int try_pair(struct connecting *all, int peer)
 {
 	struct pair *pair = &all->pairs[peer];
 	char why[RD_LOSS_REASON];
@@ -271,7 +280,7 @@ static int try_pair(struct connecting *all, int peer, int64_t now_ms)
 	if (pair->lost)
 		return moved;
 	pair->open = is_through(all, peer);
-	if (pair->open || now_ms < pair->since_ms + silence_ms(all) || !has_another(all, peer))
+	if (pair->open || all->rounds - pair->since < SILENT_ROUNDS || !has_another(all, peer))
 		return moved;
 	snprintf(why, sizeof(why), "nothing came through within %lld ms",
 		(long long)silence_ms(all));
@@ -281,7 +290,6 @@ static int try_pair(struct connecting *all, int peer, int64_t now_ms)
 /* 1: something moved; 0: nothing did, and *waits says whether any pair is not open. */
 static int try_all(struct connecting *all, bool *waits)
 {
-	int64_t now_ms = rd_clock_ms();
 	int moved = 0;
 
 	*waits = false;
@@ -291,7 +299,7 @@ static int try_all(struct connecting *all, bool *waits)
 		if (peer == all->comm->rank || pair->open)
 			continue;
 
-		int some = pair->lost ? 0 : try_pair(all, peer, now_ms);
+		int some = pair->lost ? 0 : try_pair(all, peer);
 
 		if (some < 0)
 			return some;
@@ -339,12 +347,36 @@ static int take_detours(struct connecting *all)
 	return err;
 }
 
+/* ---- Rounds -------------------------------------------------------------------------------- */
+
+/* Before detours are taken and links looked at: what is done after that is done in the next round.
+ */
+static void note_round(struct connecting *all)
+{
+	int rounds = rd_lifeline_rounds(all->comm->lifeline);
+
+	if (rounds == all->rounds)
+		return;
+	all->rounds = rounds;
+	all->round_ms = rd_clock_ms();
+	all->looked = false;
+}
+
+/* All links have been looked at. */
+static void end_look(struct connecting *all)
+{
+	if (all->looked || rd_clock_ms() < all->round_ms + silence_ms(all) / SILENT_ROUNDS)
+		return;
+	all->looked = true;
+	rd_lifeline_look(all->comm->lifeline);
+}
+
 /* ---- The whole ----------------------------------------------------------------------------- */
 
-/* Sleeps until something may have changed; no longer than until a pair has been silent for long. */
+/* Sleeps until something may have changed; no longer than until this rank is to look again. */
 static int rest(struct connecting *all, int64_t left_ms)
 {
-	int64_t most_ms = silence_ms(all);
+	int64_t most_ms = silence_ms(all) / SILENT_ROUNDS + 1;
 	bool waits;
 	int moved;
 
@@ -359,6 +391,8 @@ static int rest(struct connecting *all, int64_t left_ms)
 static int wait_until_open(struct connecting *all)
 {
 	for (;;) {
+		note_round(all);
+
 		bool waits, advanced = rd_comm_advance(all->comm);
 		int err = take_detours(all);
 		int moved = err ? err : try_all(all, &waits);
@@ -367,6 +401,7 @@ static int wait_until_open(struct connecting *all)
 			return moved;
 		if (!waits)
 			return 0;
+		end_look(all);
 		if (atomic_load(&all->comm->failed))
 			return rd_comm_failure(all->comm);
 
@@ -439,6 +474,7 @@ int rd_route_connect(struct rondo_comm *comm, const struct rd_member *members)
 		.members = members,
 		.pairs = calloc((size_t)comm->size, sizeof(*all.pairs)),
 		.deadline_ms = rd_clock_ms() + comm->settings.init_timeout_ms,
+		.round_ms = rd_clock_ms(),
 		.culprit = -1,
 	};
 	int err;

@@ -15,7 +15,14 @@
 #define NAMED_RANKS_MAX 6
 
 /* What a connection has still to be told. */
-enum { SAY_BEAT = 1, SAY_GO = 2, SAY_QUERY = 4, SAY_FAREWELL = 8, SAY_VERDICT = 16 };
+enum {
+	SAY_BEAT = 1,
+	SAY_GO = 2,
+	SAY_QUERY = 4,
+	SAY_FAREWELL = 8,
+	SAY_VERDICT = 16,
+	SAY_ALL_LOOKED = 32,
+};
 
 struct line {
 	bool open;
@@ -35,6 +42,7 @@ struct line {
 struct seat {
 	int line; /* -1: none, not yet or no longer */
 	bool came, ready, left, answered;
+	bool looked; /* in this round, and it is not ready */
 	uint32_t detours; /* that concern it */
 	struct rd_link_limits limits; /* of its links, once it is ready */
 	struct rd_member member;
@@ -55,7 +63,7 @@ struct rd_hub {
 	const char *where;
 	uint64_t comm_id;
 	enum phase phase;
-	int came, ready, turned_away;
+	int came, ready, looked, turned_away;
 	int strangers;
 	uint64_t opened; /* connections, ever */
 	struct rd_losses detours; /* in the order in which they were heard of */
@@ -503,6 +511,24 @@ static struct rd_link_limits least_limits(const struct rd_hub *hub)
 	return least;
 }
 
+/* Begins another round of looks where all have looked in this one. */
+static void end_round(struct rd_hub *hub)
+{
+	if (hub->looked == 0 || hub->looked + hub->ready < hub->size)
+		return;
+	for (int rank = 0; rank < hub->size; rank++)
+		hub->seats[rank].looked = false;
+	hub->looked = 0;
+	tell_all(hub, SAY_ALL_LOOKED);
+}
+
+static void take_looked(struct rd_hub *hub, struct seat *seat)
+{
+	hub->looked += !seat->looked;
+	seat->looked = true;
+	end_round(hub);
+}
+
 static void take_ready(struct rd_hub *hub, struct seat *seat, const struct rd_note *note)
 {
 	/* Said before it heard of the latest detour: it will say so again. */
@@ -510,8 +536,12 @@ static void take_ready(struct rd_hub *hub, struct seat *seat, const struct rd_no
 		return;
 	seat->limits = note->ready.limits;
 	seat->ready = true;
-	if (++hub->ready < hub->size)
+	hub->looked -= seat->looked;
+	seat->looked = false;
+	if (++hub->ready < hub->size) {
+		end_round(hub);
 		return;
+	}
 	hub->phase = RUNNING;
 	tell_all(hub, SAY_GO);
 }
@@ -785,6 +815,11 @@ void rd_hub_take(struct rd_hub *hub, int index, const struct rd_note *note, int6
 			break;
 		take_ready(hub, seat, note);
 		return;
+	case RD_NOTE_LOOKED:
+		if (hub->phase != OPENING || seat->ready)
+			break;
+		take_looked(hub, seat);
+		return;
 	case RD_NOTE_LOST:
 		if (!take_lost(hub, line->rank, &note->lost))
 			break;
@@ -980,6 +1015,8 @@ bool rd_hub_next(struct rd_hub *hub, int index, struct rd_note *note)
 		say_member(hub, line, note);
 	} else if (hub->phase == OPENING && say_detour(hub, line, note)) {
 		return true;
+	} else if (hub->phase == OPENING && spend(line, SAY_ALL_LOOKED)) {
+		note->kind = RD_NOTE_ALL_LOOKED;
 	} else if (spend(line, SAY_GO)) {
 		note->kind = RD_NOTE_GO;
 		note->go.limits = least_limits(hub);

@@ -49,6 +49,7 @@ struct line {
 /* What callers want of the thread. */
 struct orders {
 	bool ready, report, leave, quit;
+	int looks; /* so far */
 	int detours; /* that `ready` comes after, */
 	struct rd_link_limits limits; /* and what links can do then */
 	int error, culprit;
@@ -68,7 +69,7 @@ struct rd_lifeline {
 	pthread_cond_t news;
 	struct orders orders; /* under the lock */
 	struct rd_losses losses, detours; /* under the lock: lost here; the hub's word on them */
-	_Atomic int detour_count;
+	_Atomic int detour_count, rounds;
 	enum rd_spoke_phase phase; /* under the lock */
 	struct rd_link_limits limits; /* under the lock: what all ranks' links can do */
 	bool over; /* under the lock: the thread has ended */
@@ -86,7 +87,7 @@ struct rd_lifeline {
 	struct rd_hub *hub; /* NULL but in rank 0 */
 	bool seated; /* the spoke here is the hub's line 0 */
 	struct line **lines; /* the hub's; NULL where there is none */
-	int losses_followed;
+	int losses_followed, looks_followed;
 	bool leaving, quitting;
 	int64_t linger_ms;
 };
@@ -471,6 +472,9 @@ static void follow_orders(struct rd_lifeline *lifeline, int64_t now_ms)
 	while (lifeline->losses_followed < lifeline->losses.count)
 		rd_spoke_lose(lifeline->spoke, &lifeline->losses.at[lifeline->losses_followed++]);
 	pthread_mutex_unlock(&lifeline->lock);
+	if (orders.looks > lifeline->looks_followed)
+		rd_spoke_look(lifeline->spoke);
+	lifeline->looks_followed = orders.looks;
 	if (orders.ready)
 		rd_spoke_ready(lifeline->spoke, orders.detours, &orders.limits);
 	if (orders.report)
@@ -520,6 +524,14 @@ static bool store_detours(struct rd_lifeline *lifeline)
 	return lifeline->detours.count > before;
 }
 
+/* After the detours that were heard of before. True: it has changed. */
+static bool store_rounds(struct rd_lifeline *lifeline)
+{
+	int rounds = rd_spoke_rounds(lifeline->spoke);
+
+	return atomic_exchange(&lifeline->rounds, rounds) != rounds;
+}
+
 static void publish(struct rd_lifeline *lifeline, bool over)
 {
 	enum rd_spoke_phase phase = rd_spoke_phase(lifeline->spoke);
@@ -530,10 +542,13 @@ static void publish(struct rd_lifeline *lifeline, bool over)
 	if (atomic_load(&lifeline->verdict))
 		error = 0;
 	if (phase == lifeline->phase && !error && !over &&
-		rd_spoke_detours(lifeline->spoke)->count == lifeline->detours.count)
+		rd_spoke_detours(lifeline->spoke)->count == lifeline->detours.count &&
+		rd_spoke_rounds(lifeline->spoke) == atomic_load(&lifeline->rounds))
 		return;
 	pthread_mutex_lock(&lifeline->lock);
-	if (store_detours(lifeline))
+	bool news = store_detours(lifeline);
+
+	if (store_rounds(lifeline) || news)
 		wake(lifeline);
 	lifeline->phase = phase;
 	lifeline->limits = *rd_spoke_limits(lifeline->spoke);
@@ -895,6 +910,19 @@ bool rd_lifeline_detour(struct rd_lifeline *lifeline, int number, struct rd_loss
 	*detour = lifeline->detours.at[number];
 	pthread_mutex_unlock(&lifeline->lock);
 	return true;
+}
+
+void rd_lifeline_look(struct rd_lifeline *lifeline)
+{
+	pthread_mutex_lock(&lifeline->lock);
+	lifeline->orders.looks++;
+	ring(lifeline);
+	pthread_mutex_unlock(&lifeline->lock);
+}
+
+int rd_lifeline_rounds(const struct rd_lifeline *lifeline)
+{
+	return atomic_load(&lifeline->rounds);
 }
 
 int rd_lifeline_ready(struct rd_lifeline *lifeline, int detours, struct rd_link_limits *limits)

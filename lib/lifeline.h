@@ -92,6 +92,15 @@ int rd_lifeline_lose(struct rd_lifeline *lifeline, const struct rd_loss *loss);
 bool rd_lifeline_detour(struct rd_lifeline *lifeline, int number, struct rd_loss *detour);
 
 /*
+ * While links are not open: says that this rank has looked at all of them since the last round
+ * ended. A round ends when all ranks have, or are ready; each end writes wake_fd.
+ * rd_lifeline_rounds() is how many have ended; read it before rd_lifeline_detour(), which then has
+ * all that came earlier.
+ */
+void rd_lifeline_look(struct rd_lifeline *lifeline);
+int rd_lifeline_rounds(const struct rd_lifeline *lifeline);
+
+/*
  * Says that this rank's links are open, after so many detours, and what all of them can do. Returns
  * 0 when all ranks' are open, and *limits is what the links of all ranks can do; 1 when there is a
  * detour more and links have to be opened again; or the verdict.

@@ -12,6 +12,8 @@
  *   <- MEMBER * size, TABLE      once all are here
  *   LOST ->, <- DETOUR           a link over some transport did not come about: both ranks of the
  *                                pair are told, and take another
+ *   LOOKED ->                    I have looked at all my links, and some are not open yet
+ *   <- ALL_LOOKED                everyone has, or is ready: a round, by which silence is measured
  *   READY ->                     my links are open, after so many detours: stale once there is
  *                                another; how long messages all of them carry, and whether all
  *                                of them map memory
@@ -127,9 +129,11 @@ void rd_spoke_tick(struct rd_spoke *spoke, int64_t now_ms);
 bool rd_spoke_next(struct rd_spoke *spoke, struct rd_note *note);
 int64_t rd_spoke_deadline(const struct rd_spoke *spoke);
 
-/* What this rank does: a link to a peer did not come about; its links are open, after so many
-   detours, and can do so much; it saw a failure; it leaves. */
+/* What this rank does: a link to a peer did not come about; it has looked at its links, and some
+   are not open; its links are open, after so many detours, and can do so much; it saw a failure; it
+   leaves. */
 void rd_spoke_lose(struct rd_spoke *spoke, const struct rd_loss *loss);
+void rd_spoke_look(struct rd_spoke *spoke);
 void rd_spoke_ready(struct rd_spoke *spoke, int detours, const struct rd_link_limits *limits);
 void rd_spoke_report(
 	struct rd_spoke *spoke, int error, int culprit, const char *story, int64_t now_ms);
@@ -144,6 +148,8 @@ const struct rd_member *rd_spoke_members(const struct rd_spoke *spoke);
 uint64_t rd_spoke_comm_id(const struct rd_spoke *spoke);
 /* From RD_SPOKE_OPEN on: what every link of every rank can do. */
 const struct rd_link_limits *rd_spoke_limits(const struct rd_spoke *spoke);
+/* How many rounds of looks have ended. */
+int rd_spoke_rounds(const struct rd_spoke *spoke);
 /* So far: the losses of this rank's pairs, in the hub's order. */
 const struct rd_losses *rd_spoke_detours(const struct rd_spoke *spoke);
 

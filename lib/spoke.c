@@ -25,6 +25,7 @@ enum {
 	SAY_ANSWER = 8,
 	SAY_REPORT = 16,
 	SAY_BYE = 32,
+	SAY_LOOKED = 64,
 };
 
 struct rd_spoke {
@@ -48,6 +49,7 @@ struct rd_spoke {
 	int member_count; /* that have been told so far */
 	struct rd_losses losses, detours; /* ours, to be told; the hub's word on them */
 	int losses_told;
+	int rounds; /* in which all ranks have looked at their links */
 	uint64_t comm_id;
 	struct rd_link_limits limits; /* of our links; then, of all ranks' */
 	uint32_t query;
@@ -128,6 +130,11 @@ uint64_t rd_spoke_comm_id(const struct rd_spoke *spoke)
 const struct rd_link_limits *rd_spoke_limits(const struct rd_spoke *spoke)
 {
 	return &spoke->limits;
+}
+
+int rd_spoke_rounds(const struct rd_spoke *spoke)
+{
+	return spoke->rounds;
 }
 
 const struct rd_losses *rd_spoke_detours(const struct rd_spoke *spoke)
@@ -263,6 +270,12 @@ void rd_spoke_lose(struct rd_spoke *spoke, const struct rd_loss *loss)
 		keep(spoke, &spoke->losses, loss);
 }
 
+void rd_spoke_look(struct rd_spoke *spoke)
+{
+	if (spoke->phase == RD_SPOKE_MET && !spoke->ready)
+		spoke->say |= SAY_LOOKED;
+}
+
 void rd_spoke_ready(struct rd_spoke *spoke, int detours, const struct rd_link_limits *limits)
 {
 	if (spoke->phase != RD_SPOKE_MET || spoke->ready || detours != spoke->detours.count)
@@ -327,6 +340,14 @@ static void take_go(struct rd_spoke *spoke, const struct rd_link_limits *limits)
 	}
 	spoke->limits = *limits;
 	spoke->phase = RD_SPOKE_OPEN;
+}
+
+static void take_all_looked(struct rd_spoke *spoke)
+{
+	if (spoke->phase == RD_SPOKE_MET)
+		spoke->rounds++;
+	else
+		rd_spoke_garbled(spoke);
 }
 
 /* Whatever was ready is so no more. */
@@ -405,6 +426,9 @@ void rd_spoke_take(struct rd_spoke *spoke, const struct rd_note *note, int64_t n
 		return;
 	case RD_NOTE_DETOUR:
 		take_detour(spoke, &note->detour);
+		return;
+	case RD_NOTE_ALL_LOOKED:
+		take_all_looked(spoke);
 		return;
 	case RD_NOTE_GO:
 		take_go(spoke, &note->go.limits);
@@ -586,6 +610,8 @@ bool rd_spoke_next(struct rd_spoke *spoke, struct rd_note *note)
 	} else if (spoke->losses_told < spoke->losses.count) {
 		note->kind = RD_NOTE_LOST;
 		note->lost = spoke->losses.at[spoke->losses_told++];
+	} else if (spend(spoke, SAY_LOOKED)) {
+		note->kind = RD_NOTE_LOOKED;
 	} else if (spend(spoke, SAY_READY)) {
 		note->kind = RD_NOTE_READY;
 		note->ready.detours = (uint32_t)spoke->detours.count;

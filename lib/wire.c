@@ -265,6 +265,8 @@ static void walk_note(struct cursor *at, struct rd_note *note)
 		walk_limits(at, &note->go.limits);
 		return;
 	case RD_NOTE_FAREWELL:
+	case RD_NOTE_LOOKED:
+	case RD_NOTE_ALL_LOOKED:
 		return;
 	}
 	at->bad = true;
@@ -305,7 +307,7 @@ int rd_wire_get(const unsigned char *bytes, size_t size, struct rd_note *note)
 		return 0;
 	kind = get_u16(bytes + 4);
 	at.left = get_u16(bytes + 6);
-	if (kind < RD_NOTE_HELLO || kind > RD_NOTE_DETOUR)
+	if (kind < RD_NOTE_HELLO || kind > RD_NOTE_ALL_LOOKED)
 		return rd_fail(RONDO_PROTOCOL, "there is no note of kind %zu", kind);
 	if (at.left > PAYLOAD_MAX)
 		return rd_fail(RONDO_PROTOCOL, "a note of %zu bytes is too long", at.left);

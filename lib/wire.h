@@ -37,6 +37,8 @@ enum rd_note_kind {
 	RD_NOTE_LEFT, /* to each: this rank has left */
 	RD_NOTE_LOST, /* to the hub: a link of mine did not come about */
 	RD_NOTE_DETOUR, /* to both of the pair: theirs did not; take another transport */
+	RD_NOTE_LOOKED, /* to the hub: I have looked at my links, of which some are not open */
+	RD_NOTE_ALL_LOOKED, /* to each: everyone has since this was said last, or is ready */
 };
 
 struct rd_note {

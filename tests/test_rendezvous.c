@@ -111,7 +111,7 @@ static void send_packet(struct pipe *pipe, const unsigned char *bytes, size_t si
 
 static void babble(unsigned char *bytes, size_t size)
 {
-	struct rd_note note = { .kind = RD_NOTE_HELLO + (int)draw(RD_NOTE_DETOUR) };
+	struct rd_note note = { .kind = RD_NOTE_HELLO + (int)draw(RD_NOTE_ALL_LOOKED) };
 	unsigned char frame[RD_FRAME_MAX];
 	size_t other;
 
@@ -394,6 +394,8 @@ static void open_links(struct node *node)
 	}
 	if (open)
 		rd_spoke_ready(node->spoke, detours, &limits);
+	else
+		rd_spoke_look(node->spoke);
 }
 
 static void act(struct node *node)
@@ -1300,6 +1302,47 @@ Test(rendezvous, a_loss_by_a_rank_that_is_ready_is_nonsense)
 	run_steps(50);
 	tell_loss(0, 1, 1);
 	expect_verdict(RONDO_PROTOCOL, "rank 1 (host h1, pid 101) sent bytes that make no sense");
+}
+
+/* How many rounds all of them know of, a moment later; -1: some know of others. */
+static int rounds_known(void)
+{
+	int64_t until_ms = net.now_ms + 100;
+	int rounds;
+
+	while (net.now_ms < until_ms)
+		run_steps(1);
+	rounds = rd_spoke_rounds(net.nodes[0].spoke);
+	for (int i = 1; i < net.size; i++)
+		if (rd_spoke_rounds(net.nodes[i].spoke) != rounds)
+			return -1;
+	return rounds;
+}
+
+Test(rendezvous, a_round_of_looks_ends_when_all_have_looked_or_are_ready)
+{
+	struct rd_link_limits limits = { 1000, true };
+
+	meet_lagging(3);
+	rd_spoke_look(net.nodes[0].spoke);
+	rd_spoke_look(net.nodes[1].spoke);
+	cr_expect_eq(rounds_known(), 0);
+	rd_spoke_look(net.nodes[0].spoke);
+	cr_expect_eq(rounds_known(), 0);
+	rd_spoke_look(net.nodes[2].spoke);
+	cr_expect_eq(rounds_known(), 1);
+	rd_spoke_look(net.nodes[0].spoke);
+	rd_spoke_look(net.nodes[2].spoke);
+	cr_expect_eq(rounds_known(), 1);
+	rd_spoke_ready(net.nodes[1].spoke, 0, &limits);
+	cr_expect_eq(rounds_known(), 2);
+	rd_spoke_look(net.nodes[2].spoke);
+	cr_expect_eq(rounds_known(), 2);
+	rd_spoke_ready(net.nodes[2].spoke, 0, &limits);
+	cr_expect_eq(rounds_known(), 2);
+	rd_spoke_look(net.nodes[0].spoke);
+	cr_expect_eq(rounds_known(), 3);
+	finish_net();
 }
 
 Test(rendezvous, losses_without_end_are_nonsense)

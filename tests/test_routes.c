@@ -234,6 +234,46 @@ static void add_unmapped(void)
 	narrow.map = NULL;
 }
 
+/* ---- One whose rank 1 does not run for a while ---------------------------------------------- */
+
+#define LATE_MS 3000
+
+static struct rd_transport late;
+
+static int late_open(struct rd_endpoint *endpoint, int peer, int channel, const unsigned char *card,
+	size_t card_size, struct rd_link **link)
+{
+	int err;
+
+	/* Ranks are processes of the test. */
+	if (peer == 0)
+		usleep(LATE_MS * 1000);
+	err = rd_transport_shm.open(endpoint, peer, channel, card, card_size, link);
+	if (!err)
+		(*link)->transport = &late;
+	return err;
+}
+
+static int late_listen(struct rd_endpoint **result, const struct rd_local *local,
+	unsigned char *card, size_t *card_size)
+{
+	int err = rd_transport_shm.listen(result, local, card, card_size);
+
+	if (!err)
+		(*result)->transport = &late;
+	return err;
+}
+
+static void add_late(void)
+{
+	late = rd_transport_shm;
+	late.name = "late";
+	late.reach = broken_reach;
+	late.listen = late_listen;
+	late.open = late_open;
+	cr_assert_eq(rd_transport_add(&late), 0);
+}
+
 /* ---- Worlds with them ---------------------------------------------------------------------- */
 
 static int sum_up(struct citizen *citizen)
@@ -307,6 +347,21 @@ Test(routes, a_link_that_is_never_ready_gives_way, .timeout = 60)
 {
 	expect_detour(NEVER_READY, -1,
 		" says: nothing came through within 2000 ms), and go on over shm\n");
+}
+
+/* Rank 0 waits for longer than it would for a link over which nothing comes. */
+Test(routes, a_peer_that_has_not_run_yet_is_waited_for, .timeout = 60)
+{
+	struct world world = { .size = 2 };
+	struct fate fates[WORLD_MAX];
+	const char *text;
+	int failed;
+
+	add_late();
+	setenv("RONDO_INIT_TIMEOUT_MS", "8000", 1);
+	text = run_world(&world, &failed, fates);
+	cr_expect_eq(failed, 0, "%s", text);
+	cr_expect_eq(said_times(text, " WARN "), 0, "%s", text);
 }
 
 Test(routes, each_pair_says_so_once_however_many_there_are, .timeout = 60)

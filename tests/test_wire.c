@@ -89,7 +89,7 @@ static void fill_note(struct rd_note *note, enum rd_note_kind kind)
 
 Test(wire, every_note_comes_back_as_it_went)
 {
-	for (int kind = RD_NOTE_HELLO; kind <= RD_NOTE_DETOUR; kind++) {
+	for (int kind = RD_NOTE_HELLO; kind <= RD_NOTE_ALL_LOOKED; kind++) {
 		unsigned char frame[RD_FRAME_MAX];
 		struct rd_note note, back;
 		size_t size;
@@ -128,7 +128,7 @@ static int get_exactly(const unsigned char *frame, size_t size, struct rd_note *
 
 Test(wire, a_note_that_has_not_arrived_whole_is_waited_for)
 {
-	for (int kind = RD_NOTE_HELLO; kind <= RD_NOTE_DETOUR; kind++) {
+	for (int kind = RD_NOTE_HELLO; kind <= RD_NOTE_ALL_LOOKED; kind++) {
 		unsigned char frame[RD_FRAME_MAX];
 		struct rd_note note;
 		size_t size;
@@ -143,7 +143,7 @@ Test(wire, a_note_that_has_not_arrived_whole_is_waited_for)
 
 Test(wire, a_note_that_claims_another_length_is_refused)
 {
-	for (int kind = RD_NOTE_HELLO; kind <= RD_NOTE_DETOUR; kind++) {
+	for (int kind = RD_NOTE_HELLO; kind <= RD_NOTE_ALL_LOOKED; kind++) {
 		unsigned char frame[RD_FRAME_MAX + 1] = { 0 };
 		struct rd_note note;
 		size_t size;
@@ -219,7 +219,7 @@ Test(wire, flipped_bits_never_get_past_the_checks, .timeout = 60)
 {
 	uint32_t seed = 1;
 
-	for (int kind = RD_NOTE_HELLO; kind <= RD_NOTE_DETOUR; kind++) {
+	for (int kind = RD_NOTE_HELLO; kind <= RD_NOTE_ALL_LOOKED; kind++) {
 		unsigned char frame[RD_FRAME_MAX];
 		struct rd_note note;
 		size_t size;
