@@ -50,33 +50,53 @@ void data_destroy(struct data *data)
 
 /* ---- Reading ---- */
 
+#define LABELS_HEADER 8 /* bytes before the first label */
+
+static const char *file_of(const char *part, int labels)
+{
+	return data_files[(strcmp(part, "train") ? 2 : 0) + labels];
+}
+
 struct idx {
 	uint32_t dimensions[3];
 	uint8_t *bytes; /* [dimensions[0]]..., malloc'ed */
 };
 
-/* Finds dir/name or dir/name.gz. */
+/* Finds dir/name or dir/name.gz; an empty path where neither is there. */
 static int find_file(char path[PATH_MAX], const char *dir, const char *name)
 {
 	static const char *const endings[] = { "", ".gz" };
 	for (int i = 0; i < 2; i++) {
 		int length = snprintf(path, PATH_MAX, "%s/%s%s", dir, name, endings[i]);
-		if (length < PATH_MAX && !access(path, F_OK))
+		if (length >= PATH_MAX)
+			return fail("%s: the name is too long", dir);
+		if (!access(path, F_OK))
 			return 0;
+		if (errno != ENOENT && errno != ENOTDIR)
+			return fail("%s: %s", path, strerror(errno));
 	}
-	return fail("%s: neither %s nor %s.gz is there", dir, name, name);
+	path[0] = '\0';
+	return 0;
+}
+
+/* Of a compressed file, offsets are those of the bytes that it unpacks to. */
+static const char *unpacked(gzFile file)
+{
+	return gzdirect(file) ? "" : " (unpacked)";
 }
 
 /* What ended a read that gave less than was asked for. */
 static int fail_read(gzFile file, const char *path)
 {
 	int error = 0;
+	long long offset = gztell(file);
 	gzerror(file, &error);
 	if (error == Z_ERRNO)
-		return fail("%s: %s", path, strerror(errno));
+		return fail("%s: %s, at byte %lld", path, strerror(errno), offset);
 	if (error == Z_DATA_ERROR)
-		return fail("%s: its compressed data is damaged", path);
-	return fail("%s: ends too early", path);
+		return fail("%s: its compressed data is damaged, at byte %lld", path,
+			(long long)gzoffset(file));
+	return fail("%s: ends too early, at byte %lld%s", path, offset, unpacked(file));
 }
 
 /* Reads exactly `size` bytes. */
@@ -93,9 +113,13 @@ static int read_header(gzFile file, const char *path, int dimensions, struct idx
 	int err = read_bytes(file, path, magic, sizeof(magic));
 	if (err)
 		return err;
-	if (magic[0] || magic[1] || magic[2] != 8 || magic[3] != dimensions)
-		return fail("%s: not an IDX file of bytes in %d dimension%s", path, dimensions,
-			dimensions > 1 ? "s" : "");
+	for (int i = 0; i < 4; i++) {
+		int right = i == 3 ? dimensions : i == 2 ? 8 : 0;
+		if (magic[i] != right)
+			return fail("%s: not an IDX file of bytes in %d dimension%s: byte %d is "
+				    "%d, not %d",
+				path, dimensions, dimensions > 1 ? "s" : "", i, magic[i], right);
+	}
 	for (int i = 0; i < dimensions; i++) {
 		err = read_bytes(file, path, number, sizeof(number));
 		if (err)
@@ -104,7 +128,8 @@ static int read_header(gzFile file, const char *path, int dimensions, struct idx
 				     (uint32_t)number[2] << 8 | number[3];
 		/* Bounded before each product, so that none overflows. */
 		if (!idx->dimensions[i] || idx->dimensions[i] > SIZE_MAX_OF_FILE / size)
-			return fail("%s: its header asks for an impossible size", path);
+			return fail("%s: its header asks for an impossible size: %u at byte %d",
+				path, idx->dimensions[i], 4 + 4 * i);
 		size *= idx->dimensions[i];
 	}
 	idx->bytes = malloc(size);
@@ -125,7 +150,8 @@ static int read_elements(gzFile file, const char *path, int dimensions, struct i
 	/* Reading on also makes zlib look at the checksum that ends a gzip file. */
 	int more = gzread(file, &extra, 1);
 	if (more > 0)
-		return fail("%s: is longer than its header says", path);
+		return fail("%s: is longer than its header says, at byte %zu%s", path,
+			4 + 4 * (size_t)dimensions + size, unpacked(file));
 	return more < 0 ? fail_read(file, path) : 0;
 }
 
@@ -137,6 +163,8 @@ static int read_idx(struct idx *idx, const char *dir, const char *name, int dime
 	int err = find_file(path, dir, name);
 	if (err)
 		return err;
+	if (!path[0])
+		return fail("%s: neither %s nor %s.gz is there", dir, name, name);
 	gzFile file = gzopen(path, "rb");
 	if (!file)
 		return fail("%s: %s", path, strerror(errno ? errno : ENOMEM));
@@ -144,10 +172,11 @@ static int read_idx(struct idx *idx, const char *dir, const char *name, int dime
 	err = read_header(file, path, dimensions, idx);
 	if (!err)
 		err = read_elements(file, path, dimensions, idx);
+	long long end = gztell(file);
 	/* Says Z_BUF_ERROR when the file ended within the gzip trailer. */
 	int closed = gzclose_r(file);
 	if (!err && closed != Z_OK)
-		err = fail("%s: ends too early", path);
+		err = fail("%s: ends too early, behind byte %lld (unpacked)", path, end);
 	if (err) {
 		free(idx->bytes);
 		idx->bytes = NULL;
@@ -155,31 +184,38 @@ static int read_idx(struct idx *idx, const char *dir, const char *name, int dime
 	return err;
 }
 
-static int check_labels(const struct data *data, const char *dir, const char *part)
+/* The file of labels, for a story; its plain name where it is gone again. */
+static const char *name_labels(char path[PATH_MAX], const char *dir, const char *part)
 {
-	for (size_t i = 0; i < data->count; i++) {
-		if (data->labels[i] >= DATA_CLASSES)
-			return fail("%s: label %d of %s image %zu is not one of %d classes", dir,
-				data->labels[i], part, i, DATA_CLASSES);
-	}
-	return 0;
+	const char *name = file_of(part, 1);
+	return find_file(path, dir, name) || !path[0] ? name : path;
 }
 
-static const char *file_of(const char *part, int labels)
+static int check_labels(const struct data *data, const char *dir, const char *part)
 {
-	return data_files[(strcmp(part, "train") ? 2 : 0) + labels];
+	char path[PATH_MAX];
+	for (size_t i = 0; i < data->count; i++) {
+		if (data->labels[i] >= DATA_CLASSES)
+			return fail("%s: label %d of %s image %zu, at byte %zu, is not one of %d "
+				    "classes",
+				name_labels(path, dir, part), data->labels[i], part, i,
+				LABELS_HEADER + i, DATA_CLASSES);
+	}
+	return 0;
 }
 
 int data_read(struct data **out, const char *dir, const char *part)
 {
 	struct idx images = { 0 }, labels = { 0 };
 	struct data *data = NULL;
+	char path[PATH_MAX];
 	*out = NULL;
 	int err = read_idx(&images, dir, file_of(part, 0), 3);
 	if (!err)
 		err = read_idx(&labels, dir, file_of(part, 1), 1);
 	if (!err && images.dimensions[0] != labels.dimensions[0])
-		err = fail("%s: %u %s images, but %u labels", dir, images.dimensions[0], part,
+		err = fail("%s: there are %u %s images, but %u labels, at byte 4",
+			name_labels(path, dir, part), images.dimensions[0], part,
 			labels.dimensions[0]);
 	if (!err && !(data = calloc(1, sizeof(*data))))
 		err = fail("out of memory");
@@ -199,14 +235,33 @@ out:
 	return err;
 }
 
+int data_find(bool *found, const char *dir)
+{
+	char path[PATH_MAX], missing[256] = "";
+	int count = 0;
+	*found = false;
+	for (int i = 0; i < 4; i++) {
+		size_t length = strlen(missing);
+		int err = find_file(path, dir, data_files[i]);
+		if (err)
+			return err;
+		count += path[0] != '\0';
+		if (!path[0])
+			snprintf(missing + length, sizeof(missing) - length, "%s%s",
+				length ? ", " : "", data_files[i]);
+	}
+	*found = count == 4;
+	if (count > 0 && count < 4)
+		return fail("%s: holds %d of the 4 files of a data set, and lacks %s (or .gz): add "
+			    "what is missing, or give another directory with --data",
+			dir, count, missing);
+	return 0;
+}
+
 bool data_present(const char *dir)
 {
-	char path[PATH_MAX];
-	for (int i = 0; i < 4; i++) {
-		if (find_file(path, dir, data_files[i]))
-			return false;
-	}
-	return true;
+	bool found;
+	return !data_find(&found, dir) && found;
 }
 
 /* ---- Writing ---- */

@@ -1,5 +1,6 @@
 #include "sets.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <spawn.h>
@@ -45,22 +46,53 @@ const struct set *set_named(const char *name)
 	return NULL;
 }
 
-bool set_find(char *dir, size_t dir_size, const char *root, const struct set *set)
+int set_find(char *dir, size_t dir_size, const char *root, const struct set *set)
 {
 	static const char *const endings[] = { "", "/raw" };
+	bool found;
 	snprintf(dir, dir_size, "%s", root);
-	if (data_present(dir))
-		return true;
+	int err = data_find(&found, dir);
 	for (int i = 0; i < SET_COUNT; i++) {
 		for (int e = 0; e < 2; e++) {
+			if (err || found)
+				return err;
 			if (set && set != &sets[i])
 				continue;
 			snprintf(dir, dir_size, "%s/%s%s", root, sets[i].title, endings[e]);
-			if (data_present(dir))
-				return true;
+			err = data_find(&found, dir);
 		}
 	}
-	return false;
+	if (!found)
+		dir[0] = '\0';
+	return err;
+}
+
+/* Hidden, or a set's directory, or a draft of one (draw.h). */
+static bool is_of_sets(const char *name)
+{
+	for (int i = 0; i < SET_COUNT; i++) {
+		if (!strcmp(name, sets[i].title))
+			return true;
+	}
+	return name[0] == '.' || !strncmp(name, "drawn.", strlen("drawn."));
+}
+
+int set_may_draw(const char *root)
+{
+	DIR *directory = opendir(root);
+	struct dirent *entry;
+	int err = 0;
+	if (!directory)
+		return errno == ENOENT ? 0 : fail("%s: %s", root, strerror(errno));
+	while (!err && (entry = readdir(directory))) {
+		if (!is_of_sets(entry->d_name))
+			err = fail(
+				"%s: holds %s, but none of the 4 files of a data set, such as %s "
+				"(--dataset drawn draws digits there)",
+				root, entry->d_name, data_files[0]);
+	}
+	closedir(directory);
+	return err;
 }
 
 static int make_directory(const char *path)

@@ -22,9 +22,14 @@ const struct set *set_named(const char *name);
 
 /*
  * Looks for the four files in root, root/TITLE and root/TITLE/raw (as torchvision lays them out).
- * set NULL: any set. Writes where they are into dir.
+ * set NULL: any set. Writes where they are into dir; nothing ("") where none of them is anywhere.
+ * Fails where a directory on the way holds some of them alone.
  */
-bool set_find(char *dir, size_t dir_size, const char *root, const struct set *set);
+int set_find(char *dir, size_t dir_size, const char *root, const struct set *set);
+
+/* Fails where root holds something else than sets, hidden files aside: it is not ours to draw into
+ * unasked. */
+int set_may_draw(const char *root);
 
 /* Draws a set of these sizes, into root/drawn. */
 #define SET_DRAWN_TRAIN 60000

@@ -23,16 +23,23 @@ static int find_data(struct train *train, char dir[PATH_MAX])
 {
 	const struct options *options = &train->options;
 	const struct set *set = options->set, *drawn = set_named("drawn");
-	if (set_find(dir, PATH_MAX, options->data, set))
-		return 0;
+	int err = set_find(dir, PATH_MAX, options->data, set);
+	if (err || dir[0])
+		return err;
 	if (set && set != drawn)
 		return fail("%s: holds no %s (--fetch fetches it, --dataset drawn does without)",
 			options->data, set->title);
+	if (!set)
+		err = set_may_draw(options->data);
+	if (err)
+		return err;
 	report_line(train->report,
 		"No data set in %s: drawing %d + %d digits (--fetch gets FashionMNIST)",
 		options->data, SET_DRAWN_TRAIN, SET_DRAWN_TEST);
-	int err = set_draw(options->data);
-	if (!err && !set_find(dir, PATH_MAX, options->data, drawn))
+	err = set_draw(options->data);
+	if (!err)
+		err = set_find(dir, PATH_MAX, options->data, drawn);
+	if (!err && !dir[0])
 		err = fail("%s: the drawn set is gone again", options->data);
 	return err;
 }
@@ -57,8 +64,8 @@ static int load_data(struct train *train)
 		return err;
 	const struct data *data = train->train_data, *test = train->test_data;
 	if (data->rows != test->rows || data->columns != test->columns)
-		return fail("%s: trains on %zu x %zu images, but tests on %zu x %zu", dir,
-			data->rows, data->columns, test->rows, test->columns);
+		return fail("%s: trains on %zu x %zu images, but tests on %zu x %zu (%s, at byte 8)",
+			dir, data->rows, data->columns, test->rows, test->columns, data_files[2]);
 	report_line(train->report, "%s: %zu images to train on, %zu to test, %zu x %zu", dir,
 		data->count, test->count, data->rows, data->columns);
 	return 0;

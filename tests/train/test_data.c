@@ -119,10 +119,12 @@ Test(data, a_missing_file_is_named)
 
 Test(data, a_file_cut_anywhere_is_refused)
 {
+	char story[64];
 	scratch_write(LABELS, labels, sizeof(labels));
 	for (size_t size = 0; size < sizeof(images); size++) {
 		scratch_write(IMAGES, images, size);
-		expect_failure(IMAGES, "ends too early");
+		snprintf(story, sizeof(story), "ends too early, at byte %zu", size);
+		expect_failure(IMAGES, story);
 	}
 }
 
@@ -150,7 +152,10 @@ Test(data, a_gzip_file_with_a_wrong_checksum_is_refused)
 	fclose(file);
 	bytes[size - 8] ^= 1;
 	scratch_write(IMAGES ".gz", bytes, size);
-	expect_failure(IMAGES, "damaged");
+	/* The checksum and the length end the file. */
+	expect_failure(IMAGES ".gz", "damaged, at byte ");
+	size_t offset = strtoul(strstr(failure(), "at byte ") + 8, NULL, 10);
+	cr_assert(offset >= size - 8 && offset <= size, "of %zu bytes: %s", size, failure());
 }
 
 Test(data, a_file_longer_than_its_header_says_is_refused)
@@ -159,18 +164,22 @@ Test(data, a_file_longer_than_its_header_says_is_refused)
 	memcpy(longer, images, sizeof(images));
 	scratch_write(IMAGES, longer, sizeof(longer));
 	scratch_write(LABELS, labels, sizeof(labels));
-	expect_failure(IMAGES, "longer");
+	expect_failure(IMAGES, "longer than its header says, at byte 28");
 }
 
 Test(data, another_type_or_number_of_dimensions_is_refused)
 {
 	unsigned char other[sizeof(images)];
+	char story[128];
 	scratch_write(LABELS, labels, sizeof(labels));
 	for (int byte = 0; byte < 4; byte++) {
 		memcpy(other, images, sizeof(images));
 		other[byte] ^= 1;
 		scratch_write(IMAGES, other, sizeof(other));
-		expect_failure(IMAGES, "not an IDX file");
+		snprintf(story, sizeof(story),
+			"not an IDX file of bytes in 3 dimensions: byte %d is %d", byte,
+			other[byte]);
+		expect_failure(IMAGES, story);
 	}
 }
 
@@ -183,10 +192,13 @@ Test(data, a_header_that_asks_for_the_world_is_refused_before_any_memory_is)
 		{ 0, 0, 8, 3, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 3 },
 		{ 0, 0, 8, 3, 0, 0x10, 0, 0, 0, 0, 4, 0, 0, 0, 0, 2 },
 	};
+	static const char *const where[] = { "4294967295 at byte 4", "2147483648 at byte 4",
+		"0 at byte 4", "2 at byte 12" };
 	scratch_write(LABELS, labels, sizeof(labels));
 	for (size_t i = 0; i < sizeof(huge) / sizeof(huge[0]); i++) {
 		scratch_write(IMAGES, huge[i], sizeof(huge[i]));
 		expect_failure(IMAGES, "impossible size");
+		expect_failure(IMAGES, where[i]);
 	}
 }
 
@@ -194,12 +206,12 @@ Test(data, another_number_of_labels_than_images_is_refused)
 {
 	scratch_write(IMAGES, images, sizeof(images));
 	scratch_write(LABELS, (unsigned char[]){ 0, 0, 8, 1, 0, 0, 0, 1, 9 }, 9);
-	expect_failure("", "2 train images, but 1 labels");
+	expect_failure(LABELS, "2 train images, but 1 labels, at byte 4");
 }
 
 Test(data, a_label_beyond_the_classes_is_refused)
 {
 	scratch_write(IMAGES, images, sizeof(images));
 	scratch_write(LABELS, (unsigned char[]){ 0, 0, 8, 1, 0, 0, 0, 2, 9, 10 }, 10);
-	expect_failure("", "label 10 of train image 1");
+	expect_failure(LABELS, "label 10 of train image 1, at byte 9");
 }

@@ -1,8 +1,11 @@
 /* Whole training runs: ranks that share a global batch train as one rank alone does. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "data.h"
 #include "fail.h"
 #include "job.h"
 #include "scratch.h"
@@ -136,6 +139,23 @@ Test(train, what_one_rank_finds_wrong_ends_all_with_one_story)
 	expect_failure(&uneven, 3, "does not divide by 3 ranks");
 	lost.options.resume = scratch_path("lost");
 	expect_failure(&lost, 3, "lost: No such file");
+}
+
+Test(train, a_data_set_that_lacks_a_file_is_not_replaced_by_a_drawn_one)
+{
+	struct job lacking = make_job(), foreign = make_job();
+	cr_assert_eq(mkdir(scratch_path("mine"), 0755), 0);
+	for (int i = 0; i < 3; i++) {
+		char name[64];
+		snprintf(name, sizeof(name), "mine/%s", data_files[i]);
+		scratch_write(name, "", 0);
+	}
+	lacking.options.data = scratch_path("mine");
+	expect_failure(&lacking, 2, "lacks t10k-labels-idx1-ubyte");
+	cr_assert_eq(mkdir(scratch_path("theirs"), 0755), 0);
+	scratch_write("theirs/photo.png", "", 0);
+	foreign.options.data = scratch_path("theirs");
+	expect_failure(&foreign, 2, "holds photo.png, but none of the 4 files");
 }
 
 Test(train, a_checkpoint_that_cannot_be_saved_ends_all_ranks)
