@@ -735,6 +735,20 @@ static void give_up(struct rd_hub *hub)
 	}
 }
 
+/* Its connection may stay open, if a child of its holds the socket; nobody waits for that. One that
+   had left may end as it likes. */
+static void bury(struct rd_hub *hub, int rank)
+{
+	const struct seat *seat = &hub->seats[rank];
+	char name[NAME_SIZE];
+
+	if (seat->left)
+		return;
+	decide(hub, RONDO_DIED, "%s died", name_rank(hub, rank, name));
+	if (seat->line >= 0)
+		hub->lines[seat->line].dropped = true;
+}
+
 static void take_report(struct rd_hub *hub, int rank, const struct rd_note *note, int64_t now_ms)
 {
 	int error = note->report.error, culprit = note->report.culprit;
@@ -744,6 +758,8 @@ static void take_report(struct rd_hub *hub, int rank, const struct rd_note *note
 	if (culprit >= hub->size) {
 		decide(hub, RONDO_PROTOCOL, "%s blames rank %d of %d", name_rank(hub, rank, name),
 			culprit, hub->size);
+	} else if (error == RONDO_DIED && culprit > 0) {
+		bury(hub, culprit);
 	} else if (error == RONDO_TIMEOUT && culprit < 0 && hub->phase != RUNNING) {
 		give_up(hub);
 	} else if (culprit >= 0 && hub->seats[culprit].left) {

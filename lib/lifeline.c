@@ -11,6 +11,7 @@
 #include "lifeline.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@
 #include "log.h"
 #include "rendezvous.h"
 #include "thread.h"
+#include "watch.h"
 
 #define STACK_SIZE (128 << 10)
 #define EVENTS_MAX 64
@@ -34,6 +36,7 @@
 #define BELL UINT64_MAX
 #define DOOR (UINT64_MAX - 1)
 #define OWN (UINT64_MAX - 2)
+#define WATCH (UINT64_MAX - 3)
 
 /* A control connection, at this end. */
 struct line {
@@ -88,6 +91,9 @@ struct rd_lifeline {
 	bool seated; /* the spoke here is the hub's line 0 */
 	struct line **lines; /* the hub's; NULL where there is none */
 	int losses_followed, looks_followed;
+	struct rd_watch *watch; /* NULL: none */
+	bool watches; /* there is one, or none to be had */
+	int dead; /* as the watch reported it with the latest events; -1: none */
 	bool leaving, quitting;
 	int64_t linger_ms;
 };
@@ -461,6 +467,59 @@ static void serve_hub(struct rd_lifeline *lifeline, int64_t now_ms)
 		serve_line(lifeline, i);
 }
 
+/* ---- The watch over this host -------------------------------------------------------------- */
+
+static void create_watch(struct rd_lifeline *lifeline)
+{
+	struct rd_watch_config config = { lifeline->settings.rank, lifeline->settings.size,
+		rd_spoke_members(lifeline->spoke), rd_spoke_comm_id(lifeline->spoke),
+		lifeline->bell_fd };
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = WATCH };
+
+	lifeline->watches = true;
+	lifeline->watch = rd_watch_create(&config);
+	if (lifeline->watch)
+		epoll_ctl(lifeline->epoll_fd, EPOLL_CTL_ADD, rd_watch_fd(lifeline->watch), &event);
+}
+
+/* What rank 0 said last: its verdict may be here, and not be read. */
+static void hear_hub_out(struct rd_lifeline *lifeline, int64_t now_ms)
+{
+	struct pollfd fd = { .events = POLLIN };
+
+	while (lifeline->own) {
+		fd.fd = lifeline->own->fd;
+		if (poll(&fd, 1, 0) <= 0)
+			return;
+		hear_own(lifeline, now_ms);
+	}
+}
+
+static void follow_death(struct rd_lifeline *lifeline, int64_t now_ms)
+{
+	int dead = lifeline->dead;
+
+	lifeline->dead = -1;
+	if (dead < 0 || rd_spoke_phase(lifeline->spoke) != RD_SPOKE_OPEN)
+		return;
+	if (dead == 0) {
+		rd_watch_spread(lifeline->watch);
+		hear_hub_out(lifeline, now_ms);
+	}
+	rd_spoke_died(lifeline->spoke, dead);
+}
+
+/* Each rank that is ready has made its watch; so once all are, all have. */
+static void tend_watch(struct rd_lifeline *lifeline)
+{
+	enum rd_spoke_phase phase = rd_spoke_phase(lifeline->spoke);
+
+	if (phase == RD_SPOKE_MET && !lifeline->watches)
+		create_watch(lifeline);
+	if (phase == RD_SPOKE_OPEN && lifeline->watch)
+		rd_watch_start(lifeline->watch);
+}
+
 /* ---- The thread ---------------------------------------------------------------------------- */
 
 static void follow_orders(struct rd_lifeline *lifeline, int64_t now_ms)
@@ -599,10 +658,15 @@ static void take_event(struct rd_lifeline *lifeline, uint64_t mark, int64_t now_
 		hear_own(lifeline, now_ms);
 	else if (mark == DOOR)
 		open_door(lifeline, now_ms);
+	else if (mark == WATCH)
+		rd_watch_receive(lifeline->watch);
 	else if (mark != BELL)
 		hear_line(lifeline, (int)mark, now_ms);
 	else if (read(lifeline->bell_fd, &rings, sizeof(rings)) < 0)
 		return; /* it has been read before */
+	/* Not looked for elsewhere: what the rank said before it died is heard first. */
+	if ((mark == WATCH || mark == BELL) && lifeline->watch)
+		lifeline->dead = rd_watch_dead(lifeline->watch);
 }
 
 /*
@@ -635,6 +699,7 @@ static void *run(void *argument)
 	for (;;) {
 		int64_t now_ms = rd_now_ms();
 		follow_orders(lifeline, now_ms);
+		follow_death(lifeline, now_ms);
 		rd_spoke_tick(lifeline->spoke, now_ms);
 		if (lifeline->hub) {
 			rd_hub_tick(lifeline->hub, now_ms);
@@ -642,6 +707,7 @@ static void *run(void *argument)
 		} else {
 			serve_own(lifeline, now_ms);
 		}
+		tend_watch(lifeline);
 		publish(lifeline, false);
 		if (is_finished(lifeline, now_ms))
 			break;
@@ -650,6 +716,7 @@ static void *run(void *argument)
 			break;
 		}
 	}
+	rd_watch_destroy(lifeline->watch);
 	publish(lifeline, true);
 	return NULL;
 }
@@ -842,6 +909,7 @@ int rd_lifeline_create(struct rd_lifeline **created, const struct rd_lifeline_co
 	lifeline->wake_fd = config->wake_fd;
 	lifeline->epoll_fd = lifeline->bell_fd = lifeline->door_fd = -1;
 	lifeline->linger_ms = RD_NEVER;
+	lifeline->dead = -1;
 	pthread_mutex_init(&lifeline->lock, NULL);
 	rd_condition_init(&lifeline->news);
 	error = start(lifeline, config);

@@ -8,7 +8,8 @@
  *
  * One verdict a comm: the first failure that the hub learns of. The hub tells every rank, so that all
  * of them name the same culprit for the same reason. A dead rank's control connection closes: that
- * is a verdict at once. A rank that reports a broken link waits for the hub's word on it: the hub
+ * is a verdict at once. So is the death of a process whose connection stays open, or closes late,
+ * where another rank of its host watches over it (watch.h). A rank that reports a broken link waits for the hub's word on it: the hub
  * prefers "rank 2 died" to "rank 1 closed its connection", which may be a mere consequence.
  * A rank that reports silence has the hub ask every rank what it is doing; the verdict names the rank
  * that does not answer (stopped, cut off), or the one that has not joined the call.

@@ -138,6 +138,8 @@ void rd_spoke_ready(struct rd_spoke *spoke, int detours, const struct rd_link_li
 void rd_spoke_report(
 	struct rd_spoke *spoke, int error, int culprit, const char *story, int64_t now_ms);
 void rd_spoke_leave(struct rd_spoke *spoke, uint64_t digest, int64_t now_ms);
+/* The kernel has reported the death of a rank of this host (watch.h). */
+void rd_spoke_died(struct rd_spoke *spoke, int rank);
 /* This rank's lifeline itself cannot go on. */
 void rd_spoke_fail(struct rd_spoke *spoke, int error, const char *story);
 

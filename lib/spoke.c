@@ -26,6 +26,7 @@ enum {
 	SAY_REPORT = 16,
 	SAY_BYE = 32,
 	SAY_LOOKED = 64,
+	SAY_DEATH = 128,
 };
 
 struct rd_spoke {
@@ -59,6 +60,7 @@ struct rd_spoke {
 
 	int report, culprit; /* ours */
 	char report_story[RD_STORY_SIZE];
+	int dead; /* a rank whose death the kernel has reported */
 
 	int error; /* the verdict */
 	char story[RD_STORY_SIZE];
@@ -173,16 +175,21 @@ void rd_spoke_fail(struct rd_spoke *spoke, int error, const char *story)
 	fail(spoke, error, "%s", story);
 }
 
+static const char *name_member(const struct rd_spoke *spoke, int rank, char name[NAME_SIZE])
+{
+	const struct rd_place *place = &spoke->members[rank].place;
+
+	snprintf(name, NAME_SIZE, "rank %d (host %s, pid %lld)", rank, place->host_name,
+		(long long)place->pid);
+	return name;
+}
+
 /* Before the table has come only the address is known. */
 static const char *name_hub(const struct rd_spoke *spoke, char name[NAME_SIZE])
 {
-	const struct rd_place *place = &spoke->members[0].place;
-
 	if (spoke->member_count > 0)
-		snprintf(name, NAME_SIZE, "rank 0 (host %s, pid %lld)", place->host_name,
-			(long long)place->pid);
-	else
-		snprintf(name, NAME_SIZE, "rank 0 (at %s)", spoke->where);
+		return name_member(spoke, 0, name);
+	snprintf(name, NAME_SIZE, "rank 0 (at %s)", spoke->where);
 	return name;
 }
 
@@ -296,6 +303,21 @@ void rd_spoke_report(
 	snprintf(spoke->report_story, sizeof(spoke->report_story), "%s", story);
 	spoke->report_ms = now_ms + RD_REPORT_MS;
 	spoke->say |= SAY_REPORT;
+}
+
+/* The hub knows whether the rank had left before. Of its own death nobody else can tell. */
+void rd_spoke_died(struct rd_spoke *spoke, int rank)
+{
+	char name[NAME_SIZE];
+
+	if (spoke->phase != RD_SPOKE_OPEN)
+		return;
+	if (rank == 0) {
+		fail(spoke, RONDO_DIED, "%s died", name_hub(spoke, name));
+		return;
+	}
+	spoke->dead = rank;
+	spoke->say |= SAY_DEATH;
 }
 
 void rd_spoke_leave(struct rd_spoke *spoke, uint64_t digest, int64_t now_ms)
@@ -590,6 +612,17 @@ static void say_report(const struct rd_spoke *spoke, struct rd_note *note)
 	memcpy(note->report.story, spoke->report_story, sizeof(note->report.story));
 }
 
+static void say_death(const struct rd_spoke *spoke, struct rd_note *note)
+{
+	char name[NAME_SIZE];
+
+	note->kind = RD_NOTE_REPORT;
+	note->report.error = RONDO_DIED;
+	note->report.culprit = spoke->dead;
+	snprintf(note->report.story, sizeof(note->report.story), "%s died",
+		name_member(spoke, spoke->dead, name));
+}
+
 static bool spend(struct rd_spoke *spoke, unsigned what)
 {
 	bool due = spoke->say & what;
@@ -618,6 +651,8 @@ bool rd_spoke_next(struct rd_spoke *spoke, struct rd_note *note)
 		note->ready.limits = spoke->limits;
 	} else if (spend(spoke, SAY_ANSWER)) {
 		say_answer(spoke, note);
+	} else if (spend(spoke, SAY_DEATH)) {
+		say_death(spoke, note);
 	} else if (spend(spoke, SAY_REPORT)) {
 		say_report(spoke, note);
 	} else if (spend(spoke, SAY_BYE)) {

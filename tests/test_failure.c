@@ -2,8 +2,10 @@
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -136,6 +138,95 @@ Test(failure, a_rank_killed_at_teardown_hangs_nobody, .timeout = 90)
 Test(failure, nor_does_rank_0, .timeout = 90)
 {
 	run_deaths(die_at_teardown, 0, RONDO_DIED, "rank 0");
+}
+
+/* ---- Deaths that sockets show late --------------------------------------------------------- */
+
+/* The victim leaves a child behind that holds all its sockets, and has memory to be freed. */
+struct inheritance {
+	struct expectation expected; /* first: fails_as_expected() reads it */
+	int pipe[2]; /* its end is the child's end */
+	size_t memory; /* of the victim, in bytes */
+};
+
+static void leave_child(const struct inheritance *inheritance)
+{
+	char byte;
+
+	/* Not fork(): no handler of ours runs in the child. */
+	if (_Fork() != 0)
+		return;
+	close(inheritance->pipe[1]);
+	while (read(inheritance->pipe[0], &byte, 1) > 0)
+		;
+	_exit(0);
+}
+
+static int die_and_leave_child(struct citizen *citizen)
+{
+	const struct inheritance *inheritance = citizen->argument;
+	int err = citizen->create_error;
+
+	if (!err)
+		err = rondo_barrier(citizen->comm, NULL);
+	if (!err && citizen->rank == inheritance->expected.victim) {
+		if (inheritance->memory > 0)
+			mmap(NULL, inheritance->memory, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+		leave_child(inheritance);
+		*citizen->number = (uint64_t)now_ms();
+		raise(SIGKILL);
+	}
+	if (!err)
+		err = rondo_barrier(citizen->comm, NULL);
+	*citizen->number = (uint64_t)now_ms();
+	return fails_as_expected(citizen, err);
+}
+
+/* The world's timeout is the default, many times the bound here. */
+static void run_inheritance(const char *transport, int victim, const char *words, size_t memory)
+{
+	struct inheritance inheritance = {
+		.expected = { .victim = victim, .error = RONDO_DIED, .words = words },
+		.memory = memory,
+	};
+	struct world world = { .size = 4, .transport = transport, .limit_ms = 20000 };
+	struct fate fates[WORLD_MAX];
+
+	cr_assert_eq(pipe(inheritance.pipe), 0);
+	world_run(&world, die_and_leave_child, &inheritance, fates);
+	close(inheritance.pipe[0]);
+	close(inheritance.pipe[1]);
+	for (int rank = 0; rank < 4; rank++) {
+		int64_t took = (int64_t)(fates[rank].number - fates[victim].number);
+
+		cr_assert_eq(fates[rank].status, rank == victim ? 128 + SIGKILL : 0,
+			"%s: rank %d: %d: %s", transport, rank, fates[rank].status,
+			fates[rank].text);
+		if (rank == victim)
+			continue;
+		fprintf(stderr, "over %s rank %d failed %lld ms after rank %d with %zu MiB died\n",
+			transport, rank, (long long)took, victim, memory >> 20);
+		cr_assert_lt(took, 5000, "%s: the death of rank %d was not seen at once", transport,
+			victim);
+	}
+}
+
+Test(failure, a_dead_rank_whose_child_holds_its_sockets_is_named_at_once, .timeout = 90)
+{
+	run_inheritance("shm", 2, "rank 2", 0);
+	run_inheritance("tcp", 2, "rank 2", 0);
+}
+
+Test(failure, so_is_a_dead_rank_0_whose_child_holds_its_sockets, .timeout = 90)
+{
+	run_inheritance("shm", 0, "rank 0", 0);
+	run_inheritance("tcp", 0, "rank 0", 0);
+}
+
+Test(failure, and_one_with_much_memory_to_free, .timeout = 90)
+{
+	run_inheritance("shm", 1, "rank 1", (size_t)1 << 30);
 }
 
 /* ---- Silence ------------------------------------------------------------------------------- */

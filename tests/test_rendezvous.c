@@ -1245,6 +1245,41 @@ Test(rendezvous, a_process_that_was_stopped_itself_blames_nobody)
 	finish_net();
 }
 
+Test(rendezvous, a_death_that_the_kernel_reports_needs_no_closed_connection)
+{
+	meet(3);
+	net.nodes[2].dead = true;
+	rd_spoke_died(net.nodes[1].spoke, 2);
+	expect_verdict(RONDO_DIED, "rank 2 (host h2, pid 102) died");
+}
+
+Test(rendezvous, the_death_of_rank_0_is_each_ranks_own_news)
+{
+	const char *story;
+
+	meet(3);
+	rd_spoke_died(net.nodes[1].spoke, 0);
+	cr_expect_eq(rd_spoke_verdict(net.nodes[1].spoke, &story), RONDO_DIED);
+	cr_expect_str_eq(story, "rank 0 (host h0, pid 100) died");
+	finish_net();
+}
+
+Test(rendezvous, a_rank_that_has_left_may_die)
+{
+	meet(3);
+	rd_spoke_leave(net.nodes[2].spoke, 0, net.now_ms);
+	run_steps(50);
+	rd_spoke_died(net.nodes[1].spoke, 2);
+	run_steps(50);
+	rd_spoke_leave(net.nodes[1].spoke, 0, net.now_ms);
+	rd_spoke_leave(net.nodes[0].spoke, 0, net.now_ms);
+	run_steps(50);
+	cr_expect_eq(net.hub_error, 0, "%s", net.hub_story);
+	for (int i = 0; i < 3; i++)
+		cr_expect_eq(rd_spoke_phase(net.nodes[i].spoke), RD_SPOKE_GONE);
+	finish_net();
+}
+
 Test(rendezvous, a_connection_that_fails_is_no_death)
 {
 	meet(3);
