@@ -159,8 +159,13 @@ int rd_board_gather(struct rd_board *board, const void *mine, void *all, size_t 
 		memcpy(all, mine, size);
 		return 0;
 	}
+	comm->calls_itself = true;
 	rd_run_issue(&task, 1);
-	return rd_run(&task, 1);
+
+	int err = rd_run(&task, 1);
+
+	comm->calls_itself = false;
+	return err;
 }
 
 int rd_board_agree(struct rd_board *board, bool mine, bool *all)
@@ -673,8 +678,12 @@ static const struct rd_plan *plan_for(struct rd_board *board, const struct rd_pr
 	struct rd_problem problem = *asked;
 
 	problem.layout = NULL;
-	if (!*plan && rd_plan_create(plan, &rd_mapped, &problem))
+	if (*plan)
+		return *plan;
+	if (rd_plan_create(plan, &rd_mapped, &problem))
 		*plan = NULL;
+	rd_warn_of_replacement(board->comm, asked->collective, rd_mapped.name,
+		"kernels run by direct access (RONDO_KERNEL)");
 	return *plan;
 }
 

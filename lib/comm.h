@@ -86,6 +86,9 @@ struct rondo_comm {
 	uint64_t digest; /* of the collectives issued */
 
 	struct rd_prepared *prepared[RD_COLLECTIVE_COUNT];
+	_Atomic bool calls_itself; /* a call is the library's own: nobody asked for its algorithm */
+	_Atomic uint32_t
+		replaced; /* bit 1 << collective: that RONDO_ALGO does not run it is logged */
 	struct rd_memo memos[RD_COLLECTIVE_COUNT];
 	struct rd_costs costs;
 	struct rd_picker *picker;
@@ -108,6 +111,10 @@ int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings);
 int rd_prepare(struct rondo_comm *comm, const struct rd_call *call, bool within_reach,
 	struct rd_prepared **prepared, struct rd_choice **choice);
 void rd_prepared_destroy(struct rd_prepared *prepared);
+/* The algorithm `runs` has been chosen: where RONDO_ALGO names another, rank 0 warns of it, once a
+   collective. */
+void rd_warn_of_replacement(
+	struct rondo_comm *comm, enum rd_collective collective, const char *runs, const char *why);
 
 /* Endpoints on every transport that may be used here, and their cards (route.c). */
 int rd_route_listen(struct rondo_comm *comm, struct rd_card cards[RD_TRANSPORTS_MAX]);

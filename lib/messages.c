@@ -236,6 +236,9 @@ static struct rd_plan *find_plan(struct rd_messages *messages, const struct rd_p
 	rd_log(RD_INFO, RD_PICK, "%s on devices: %s", rd_collective_name(problem.collective),
 		plan ? plan->algorithm
 		     : "through host memory: no algorithm keeps to pairs that reach each other");
+	if (plan)
+		rd_warn_of_replacement(messages->board->comm, problem.collective, plan->algorithm,
+			"it does not run on these devices");
 	return plan;
 }
 

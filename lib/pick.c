@@ -460,27 +460,38 @@ static int by_price(const void *a, const void *b)
 	       (one->predicted_us < other->predicted_us);
 }
 
+/* What a call comes to: direct access where it is worth asking for, else the best without it. */
+static int choose_as_called(struct rd_picker *picker, enum rd_collective collective,
+	uint64_t block_size, enum rd_type_class type, bool within_reach, struct rd_choice **choice)
+{
+	int err = rd_picker_choose(picker, collective, block_size, type, within_reach, choice);
+
+	if (!err && within_reach && !(*choice)->worth_asking)
+		err = rd_picker_choose(picker, collective, block_size, type, false, choice);
+	return err;
+}
+
 int rd_picker_list(struct rd_picker *picker, enum rd_collective collective, uint64_t block_size,
 	enum rd_type_class type, bool within_reach, struct rondo_way *ways, int most)
 {
 	struct rd_choice priced[ALGORITHMS_MAX];
 	struct rondo_way all[ALGORITHMS_MAX];
 	int count = price_all(picker, collective, least_of(block_size), type, within_reach, priced);
+	struct rd_choice *best = NULL;
+	int err = choose_as_called(picker, collective, block_size, type, within_reach, &best);
 
+	if (err)
+		return err;
 	/* What is not asked for is not known: direct access costs the asking, too. */
 	for (int i = 0; i < count; i++)
 		if (priced[i].algorithm->mapped)
 			priced[i].price_ns += asking_ns(picker);
-
-	const struct rd_choice *best =
-		best_of(picker, collective, least_of(block_size), within_reach, priced, count);
-
 	for (int i = 0; i < count; i++) {
 		all[i] = (struct rondo_way){
 			.channels = priced[i].channels,
 			.piece_size = priced[i].algorithm->mapped ? 0 : priced[i].piece_size,
 			.predicted_us = (double)priced[i].price_ns / 1e3,
-			.chosen = &priced[i] == best,
+			.chosen = priced[i].algorithm == best->algorithm,
 		};
 		snprintf(all[i].algorithm, sizeof(all[i].algorithm), "%s",
 			priced[i].algorithm->name);

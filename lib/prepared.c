@@ -1,9 +1,11 @@
 /* Plans that are written once and kept, with the memory that running them takes. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "algorithms.h"
 #include "comm.h"
 #include "error.h"
+#include "log.h"
 #include "mesh/direct.h"
 #include "mesh/mapped.h"
 #include "mesh/one_round.h"
@@ -174,7 +176,39 @@ static struct rd_prepared *find(const struct rondo_comm *comm, const struct rd_p
 	return prepared;
 }
 
-int rd_prepare(struct rondo_comm *comm, const struct rd_call *call, bool within_reach,
+/* ---- What RONDO_ALGO names, and does not run ------------------------------------------------- */
+
+/* No algorithm is named for a barrier or a transfer, which each program also has. */
+void rd_warn_of_replacement(
+	struct rondo_comm *comm, enum rd_collective collective, const char *runs, const char *why)
+{
+	const char *named = comm->settings.algo;
+
+	if (!*named || strcmp(named, runs) == 0 || comm->rank > 0 || comm->size == 1 ||
+		collective == RD_BARRIER || collective == RD_TRANSFER || comm->calls_itself ||
+		atomic_fetch_or(&comm->replaced, 1u << collective) >> collective & 1)
+		return;
+	rd_log(RD_WARN, RD_PICK, "RONDO_ALGO=%s is not used for %s on %d ranks: %s; %s runs it",
+		named, rd_collective_name(collective), comm->size, why, runs);
+}
+
+static const char *why_not(
+	const struct rondo_comm *comm, const struct rd_call *call, bool within_reach)
+{
+	const struct rd_algorithm *named = rd_algorithm_named(comm->settings.algo);
+
+	if (!named || !(named->collectives >> call->problem.collective & 1))
+		return "it has no such collective";
+	if (call->terms && bound_by(call, within_reach))
+		return call->terms->has_op
+			       ? "the program's own operation combines in the order of ranks"
+			       : "blocks of different lengths go directly";
+	if (named->mapped && !within_reach)
+		return "not all buffers can be addressed from all ranks (rondo_mem_alloc())";
+	return "it does not run with so many ranks, this root, or hosts like these";
+}
+
+static int prepare(struct rondo_comm *comm, const struct rd_call *call, bool within_reach,
 	struct rd_prepared **prepared, struct rd_choice **choice)
 {
 	struct rd_prepared **list = &comm->prepared[call->problem.collective];
@@ -207,4 +241,15 @@ int rd_prepare(struct rondo_comm *comm, const struct rd_call *call, bool within_
 	(*prepared)->next = *list;
 	*list = *prepared;
 	return 0;
+}
+
+int rd_prepare(struct rondo_comm *comm, const struct rd_call *call, bool within_reach,
+	struct rd_prepared **prepared, struct rd_choice **choice)
+{
+	int err = prepare(comm, call, within_reach, prepared, choice);
+
+	if (!err && *comm->settings.algo)
+		rd_warn_of_replacement(comm, call->problem.collective,
+			(*prepared)->plans[0]->algorithm, why_not(comm, call, within_reach));
+	return err;
 }

@@ -216,8 +216,11 @@ static int check(const rondo_comm *comm, rondo_comm **part, const char *name)
 static int split_comm(rondo_comm *comm, int color, int key, rondo_comm **part)
 {
 	struct split split = { .comm = comm, .listen_fd = -1 };
-	int err = run(&split, color, key);
+	int err;
 
+	comm->calls_itself = true;
+	err = run(&split, color, key);
+	comm->calls_itself = false;
 	if (split.listen_fd >= 0)
 		close(split.listen_fd);
 	free(split.wishes);

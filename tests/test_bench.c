@@ -100,7 +100,7 @@ Test(bench, the_header_has_the_columns_of_nccl_tests, .timeout = 60)
 					"              in-place          \n"
 					"#       size         count      type   redop    root     "
 					"time   algbw   busbw  "
-					"#wrong     time   algbw   busbw  #wrong\n"
+					"#wrong     time   algbw   busbw  #wrong  algorithm\n"
 					"#        (B)    (elements)                               "
 					"(us)  (GB/s)  (GB/s)       "
 					"      (us)  (GB/s)  (GB/s)        \n"),
@@ -109,21 +109,21 @@ Test(bench, the_header_has_the_columns_of_nccl_tests, .timeout = 60)
 		outcome->text, "\n# Out of bounds values : 0 OK\n# Avg bus bandwidth    : "));
 }
 
-Test(bench, rows_parse_as_thirteen_columns, .timeout = 60)
+Test(bench, rows_parse_as_the_thirteen_columns_of_nccl_tests_and_the_algorithm, .timeout = 60)
 {
 	struct outcome *outcome = run_bench("all_reduce --ranks 2 -b 8 -e 64K -f 8");
 	size_t size, count, expected = 8;
 
 	cr_assert_eq(rows_of(outcome), 5, "%s", outcome->text);
 	for (int i = 0; i < 5; i++, expected *= 8) {
-		char type[16], op[16], rest[16];
+		char type[16], op[16], algorithm[16], rest[16];
 		int root;
 		double time[2], algbw[2], busbw[2], wrong[2];
 		int found = sscanf(row_at(outcome, i),
-			"%zu %zu %15s %15s %d %lf %lf %lf %lf %lf %lf %lf %lf%15[ ]", &size, &count,
-			type, op, &root, &time[0], &algbw[0], &busbw[0], &wrong[0], &time[1],
-			&algbw[1], &busbw[1], &wrong[1], rest);
-		cr_assert_eq(found, 13, "%s", outcome->text);
+			"%zu %zu %15s %15s %d %lf %lf %lf %lf %lf %lf %lf %lf %15s%15[ ]", &size,
+			&count, type, op, &root, &time[0], &algbw[0], &busbw[0], &wrong[0],
+			&time[1], &algbw[1], &busbw[1], &wrong[1], algorithm, rest);
+		cr_assert_eq(found, 14, "%s", outcome->text);
 		cr_assert_eq(size, expected);
 		cr_assert_eq(count, expected / 4);
 		cr_assert_str_eq(type, "float");
@@ -146,7 +146,8 @@ Test(bench, columns_end_under_their_heads, .timeout = 60)
 
 	for (int i = 0; i < rows_of(outcome); i++) {
 		const char *row = row_at(outcome, i);
-		cr_assert_eq(strcspn(row, "\n"), 118, "%s", outcome->text);
+		cr_assert_geq(strcspn(row, "\n"), 122, "%s", outcome->text);
+		cr_assert(isgraph((unsigned char)row[120]), "%s", row);
 		for (size_t k = 0; k < sizeof(ends) / sizeof(*ends); k++) {
 			cr_assert(
 				isgraph((unsigned char)row[ends[k] - 1]), "column %zu: %s", k, row);
@@ -235,6 +236,43 @@ Test(bench, root_minus_one_takes_each_rank_in_turn, .timeout = 60)
 	}
 }
 
+/* The last word of the last row. */
+static void expect_algorithm(const struct outcome *outcome, const char *name)
+{
+	const char *row = row_at(outcome, rows_of(outcome) - 1), *end;
+
+	cr_assert_not_null(row, "%s", outcome->text);
+	end = row + strcspn(row, "\n");
+	cr_assert(strncmp(end - strlen(name) - 1, " ", 1) == 0 &&
+			  strncmp(end - strlen(name), name, strlen(name)) == 0,
+		"no %s in:\n%s", name, outcome->text);
+}
+
+/* Standard error is in the text, too: it warns of what is measured, and of nothing else. */
+Test(bench, a_row_names_the_algorithm_that_ran_and_a_warning_the_one_that_did_not, .timeout = 120)
+{
+	struct outcome *outcome = run_bench("all_reduce --ranks 4 -b 64 -e 64 --algo ring");
+
+	expect_algorithm(outcome, "ring");
+	cr_assert_null(strstr(outcome->text, "WARN"), "%s", outcome->text);
+	outcome = run_bench("broadcast --ranks 4 -b 64 -e 64 --algo binomial -I -a 1");
+	expect_algorithm(outcome, "binomial");
+	cr_assert_null(strstr(outcome->text, "WARN"), "%s", outcome->text);
+
+	outcome = run_bench("alltoall --ranks 4 -b 64 -e 64 --algo binomial");
+	expect_algorithm(outcome, "direct");
+	cr_assert(strstr(outcome->text,
+			  "[0] RONDO WARN RONDO_ALGO=binomial is not used for all_to_all on 4 "
+			  "ranks: it has no such collective; direct runs it\n"),
+		"%s", outcome->text);
+	cr_assert_null(strstr(strstr(outcome->text, "WARN") + 1, "WARN"), "%s", outcome->text);
+
+	expect_algorithm(run_bench("sendrecv --ranks 2 -b 64 -e 64"), "-");
+	expect_algorithm(run_bench("all_reduce -b 64 -e 64"), "-");
+	expect_algorithm(
+		run_bench("all_reduce --ranks 2 -b 1M -e 1M --registered --algo mapped"), "mapped");
+}
+
 Test(bench, ranks_may_be_threads_or_both, .timeout = 60)
 {
 	struct outcome *outcome = run_bench("all_reduce -t 3 -b 64 -e 64");
@@ -259,7 +297,8 @@ Test(bench, calls_can_be_queued_on_a_stream, .timeout = 60)
 Test(bench, what_cannot_run_in_place_says_so, .timeout = 60)
 {
 	struct outcome *outcome = run_bench("sendrecv --ranks 2 -b 64 -e 64");
-	cr_assert(strstr(row_at(outcome, 0), "N/A     N/A     N/A     N/A\n"), "%s", outcome->text);
+	cr_assert(strstr(row_at(outcome, 0), "N/A     N/A     N/A     N/A  -\n"), "%s",
+		outcome->text);
 }
 
 /* ---- Wrong values ---- */
@@ -485,6 +524,7 @@ Test(bench, json_without_checks_has_null_for_wrong, .timeout = 60)
 	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
 	cr_assert(is_json(text), "%s", text);
 	cr_assert(strstr(text, "\"nwrong\": null"));
+	cr_assert(strstr(text, "\"algorithm\": \""), "%s", text);
 	remove_scratch(path);
 }
 

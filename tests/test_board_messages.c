@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "messages.h"
+#include "said.h"
 #include "ways.h"
 
 struct named {
@@ -17,6 +18,17 @@ static int run_named(void *argument)
 
 	setenv("RONDO_ALGO", named->algo, 1);
 	return run_trial(&named->trial);
+}
+
+static int two_sums(struct citizen *citizen)
+{
+	struct memory memory;
+	int wrong = open_memory(citizen, &memory);
+
+	for (int i = 0; i < 2 && !wrong; i++)
+		wrong = one_call(citizen, &memory, 8);
+	close_memory(&memory);
+	return wrong;
 }
 
 Test(board_messages, every_algorithm_of_messages_is_right_on_devices, .timeout = 240)
@@ -33,6 +45,35 @@ Test(board_messages, every_algorithm_of_messages_is_right_on_devices, .timeout =
 			cr_expect_eq(in_child(run_named, &named), 0, "%s, %s", algorithms[i],
 				threads ? "threads" : "processes");
 		}
+}
+
+/* One call by direct access, and one by messages, of an algorithm that does neither. */
+Test(board_messages, an_algorithm_that_devices_do_not_run_is_one_warning, .timeout = 120)
+{
+	struct way fused = { "emulated:3", "fused", ONLY_THREADS, NULL, RD_KERNEL_FUSED };
+	struct way messages = { "emulated:3", "messages", ONLY_THREADS, NULL, RD_KERNEL_MESSAGES };
+	struct named by_kernel = { "ring", { &fused, 3, two_sums, 0 } };
+	struct named by_messages = { "binomial", { &messages, 3, two_sums, 0 } };
+	const char *text;
+	int wrong;
+
+	said_begin();
+	wrong = in_child(run_named, &by_kernel);
+	text = said_end();
+	cr_expect_eq(wrong, 0);
+	cr_expect_eq(said_times(text, " RONDO WARN "), 1, "%s", text);
+	cr_expect(strstr(text,
+			  "[0] RONDO WARN RONDO_ALGO=ring is not used for all_reduce on 3 ranks: "
+			  "kernels run by direct access (RONDO_KERNEL); mapped runs it\n"),
+		"%s", text);
+	said_begin();
+	wrong = in_child(run_named, &by_messages);
+	text = said_end();
+	cr_expect_eq(wrong, 0);
+	cr_expect_eq(said_times(text, " RONDO WARN "), 1, "%s", text);
+	cr_expect(strstr(text, "[0] RONDO WARN RONDO_ALGO=binomial is not used for all_reduce on 3 "
+			       "ranks: it does not run on these devices; ring runs it\n"),
+		"%s", text);
 }
 
 /* Pieces by the hundred: every slot is used again and again. */

@@ -170,6 +170,77 @@ Test(logs, ranks_with_devices_say_how_these_reach_each_other, .timeout = 60)
 	expect_from_all(text, "rank [0-3] on emulated device [0-3]: fused .*");
 }
 
+/* Short and long ones, of memory that ranks do not share. */
+static int sum_up_several_times(struct citizen *citizen)
+{
+	static float numbers[64 << 10];
+	rondo_comm *again;
+
+	if (citizen->create_error)
+		return world_say(citizen, "%s", rondo_last_error());
+	TRY(rondo_barrier(citizen->comm, NULL));
+	for (size_t count = 1; count <= 64 << 10; count *= 16)
+		TRY(rondo_all_reduce(
+			citizen->comm, numbers, numbers, count, RONDO_F32, RONDO_SUM, NULL));
+	TRY(rondo_broadcast(citizen->comm, numbers, numbers, 4, RONDO_F32, 0, NULL));
+	if (!citizen->argument)
+		return 0;
+	/* For which the library calls all_gather, which is no concern of the user's. */
+	TRY(rondo_comm_duplicate(citizen->comm, &again));
+	TRY(rondo_all_reduce(again, numbers, numbers, 1, RONDO_F32, RONDO_SUM, NULL));
+	TRY(rondo_comm_destroy(again));
+	return 0;
+}
+
+static const char *said_with_algorithm(const char *algo, bool twice)
+{
+	struct world world = { .size = 3, .transport = "shm", .algo = algo };
+	const char *text;
+	int failed;
+
+	setenv("RONDO_DEBUG", "WARN", 1);
+	said_begin();
+	failed = world_run(&world, sum_up_several_times, twice ? &world : NULL, NULL);
+	text = said_end();
+	cr_assert_eq(failed, 0, "%s", text);
+	return text;
+}
+
+Test(logs, an_algorithm_that_is_asked_for_and_cannot_run_is_one_warning_a_collective, .timeout = 60)
+{
+	/* All-reduces by tree take four ranks; broadcasts do not. */
+	const char *text = said_with_algorithm("tree", false);
+
+	cr_expect_eq(said_times(text, " RONDO WARN "), 1, "%s", text);
+	cr_expect(says(text, 0, "WARN",
+			  "RONDO_ALGO=tree is not used for all_reduce on 3 ranks: it does not run "
+			  "with so many ranks, .*; [a-z_]+ runs it"),
+		"%s", text);
+	text = said_with_algorithm("mapped", false);
+	cr_expect(says(text, 0, "WARN",
+			  "RONDO_ALGO=mapped is not used for all_reduce on 3 ranks: not all "
+			  "buffers can be addressed from all ranks \\(rondo_mem_alloc\\(\\)\\); "
+			  "[a-z_]+ runs it"),
+		"%s", text);
+	cr_expect_eq(said_times(text, " RONDO WARN "), 2, "all_reduce and broadcast: %s", text);
+	text = said_with_algorithm("doubling", false);
+	cr_expect(
+		says(text, 0, "WARN",
+			"RONDO_ALGO=doubling is not used for broadcast on 3 ranks: it has no such "
+			"collective; [a-z_]+ runs it"),
+		"%s", text);
+	cr_expect_eq(said_times(text, " RONDO WARN "), 1, "%s", text);
+	cr_expect_eq(said_times(said_with_algorithm("ring", false), " RONDO WARN "), 0);
+}
+
+Test(logs, another_communicator_warns_again, .timeout = 60)
+{
+	const char *text = said_with_algorithm("tree", true);
+
+	cr_expect_geq(
+		said_times(text, "RONDO_ALGO=tree is not used for all_reduce"), 2, "%s", text);
+}
+
 /* ---- The page, and the sources --------------------------------------------------------------- */
 
 #define KINDS_MAX 256

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bench/agree.h"
 #include "bench/contest.h"
 #include "bench/floor.h"
 #include "bench/init.h"
@@ -87,6 +88,8 @@ static int run_size(struct rank *rank, rondo_type type, rondo_op op, int root, s
 	int err = bench_measure(rank->options, rank->comm, rank->stream, rank->send, rank->recv,
 		rank->options->device ? &rank->mirror : NULL, &row);
 
+	if (!err)
+		err = bench_contest_chosen(rank->options, rank->comm, &row);
 	if (err)
 		return err;
 	if (rank->prints)
@@ -159,7 +162,7 @@ static int gather_devices(const struct bench_options *options, rondo_comm *comm,
 		rondo_comm_rank(comm), (int)getpid(), host,
 		options->device ? rondo_comm_rank(comm) % rondo_device_count() : 0,
 		options->device ? "GPU" : "host");
-	int err = rondo_gather(comm, line, lines, DEVICE_LINE, RONDO_U8, 0, NULL);
+	int err = bench_collect(comm, line, lines, DEVICE_LINE);
 	/* Close up the lines: what follows each one's end is zeros. */
 	char *end = lines;
 	for (int i = 0; i < ranks; i++) {
@@ -191,13 +194,13 @@ static bool open_output(FILE **file, const char *path)
 static bool open_outputs(struct rank *rank)
 {
 	const struct bench_options *options = rank->options;
-	int opened = !rank->prints || (open_output(&rank->json, options->json) &&
-					      open_output(&rank->svg, options->svg));
-	int err = rondo_broadcast(rank->comm, &opened, &opened, 1, RONDO_I32, 0, NULL);
+	double opened = !rank->prints || (open_output(&rank->json, options->json) &&
+						 open_output(&rank->svg, options->svg));
+	int err = bench_agree_on_first(rank->comm, &opened, 1);
 
 	if (err)
 		bench_report_failure(rondo_comm_rank(rank->comm), "starting", err);
-	return !err && opened;
+	return !err && opened > 0;
 }
 
 static void replace(FILE *file)

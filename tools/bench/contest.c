@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agree.h"
 #include "clock.h"
 #include "measure.h"
 
@@ -49,6 +50,23 @@ static int explain(const struct bench_options *options, rondo_comm *comm, size_t
 		options->registered, ways, WAYS_MAX);
 
 	return found < WAYS_MAX ? found : WAYS_MAX;
+}
+
+int bench_contest_chosen(
+	const struct bench_options *options, rondo_comm *comm, struct bench_row *row)
+{
+	struct rondo_way ways[WAYS_MAX];
+
+	/* Kernels are not chosen so, and sends and receives not at all. */
+	if (options->device || strcmp(options->collective->name, "sendrecv") == 0)
+		return 0;
+
+	int found = explain(options, comm, row->count, row->type, ways);
+
+	for (int i = 0; i < found; i++)
+		if (ways[i].chosen)
+			memcpy(row->algorithm, ways[i].algorithm, sizeof(row->algorithm));
+	return found < 0 ? found : 0;
 }
 
 /* ---- Explaining ---- */
@@ -181,8 +199,7 @@ static int take_turn(
 		err = options->collective->run(&call);
 	*time_us = (double)(bench_now_ns() - began) / (double)calls / 1e3;
 	if (!err)
-		err = rondo_all_reduce(
-			contest->comm, time_us, time_us, 1, RONDO_F64, RONDO_MAX, NULL);
+		err = bench_agree(contest->comm, time_us, 1, RONDO_MAX);
 	return err;
 }
 

@@ -5,7 +5,7 @@
 #ifndef BENCH_CONTEST_H
 #define BENCH_CONTEST_H
 
-#include "options.h"
+#include "measure.h"
 
 /*
  * Runs on every rank, `comm` being the library's own choice; rank 0 prints the table to `out`.
@@ -13,6 +13,10 @@
  */
 int bench_contest_run(
 	FILE *out, const struct bench_options *options, rondo_comm *comm, void *send, void *recv);
+
+/* Sets row->algorithm to what the library runs this row's calls by, where it has a choice. */
+int bench_contest_chosen(
+	const struct bench_options *options, rondo_comm *comm, struct bench_row *row);
 
 /* The ways in which the library could run a call, and what it expects of each, as comment lines. */
 int bench_contest_explain(FILE *out, const struct bench_options *options, rondo_comm *comm,

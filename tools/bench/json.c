@@ -61,6 +61,11 @@ static void write_row(FILE *out, const struct bench_row *row, bool percentiles)
 		"\"root\": %d",
 		row->size, row->count, data ? bench_type_name(row->type) : "none",
 		row->collective->reduces ? rondo_op_name(row->op) : "none", row->root);
+	fprintf(out, ", \"algorithm\": ");
+	if (*row->algorithm)
+		bench_json_string(out, row->algorithm);
+	else
+		fprintf(out, "null");
 	write_timing(out, "out_of_place", &row->out_of_place, percentiles);
 	write_timing(out, "in_place", &row->in_place, percentiles);
 	fprintf(out, "}");

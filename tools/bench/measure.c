@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agree.h"
 #include "clock.h"
 #include "mirror.h"
 #include "values.h"
@@ -110,23 +111,20 @@ static int run_by_events(
 	return err;
 }
 
-static int slowest(rondo_comm *comm, double *values, size_t count)
-{
-	return rondo_all_reduce(comm, values, values, count, RONDO_F64, RONDO_MAX, NULL);
-}
-
 /* The value that -a asks for, on every rank. */
 static int agree(rondo_comm *comm, enum bench_average average, double *values, size_t count)
 {
 	static const rondo_op ops[] = {
-		[BENCH_AVERAGE] = RONDO_AVG,
+		[BENCH_AVERAGE] = RONDO_SUM,
 		[BENCH_FASTEST] = RONDO_MIN,
 		[BENCH_SLOWEST] = RONDO_MAX,
 	};
+	int err = average == BENCH_RANK0 ? bench_agree_on_first(comm, values, count)
+					 : bench_agree(comm, values, count, ops[average]);
 
-	if (average == BENCH_RANK0)
-		return rondo_broadcast(comm, values, values, count, RONDO_F64, 0, NULL);
-	return rondo_all_reduce(comm, values, values, count, RONDO_F64, ops[average], NULL);
+	for (size_t i = 0; i < count && average == BENCH_AVERAGE; i++)
+		values[i] /= rondo_comm_size(comm);
+	return err;
 }
 
 static int timed_batch(
@@ -174,7 +172,7 @@ static int choose_iterations(const struct bench_call *call, const struct bench_o
 	if (err)
 		return err;
 	double longest = *elapsed_ns;
-	err = slowest(call->comm, &longest, 1);
+	err = agree(call->comm, BENCH_SLOWEST, &longest, 1);
 	if (err || longest >= BATCH_NS)
 		return err;
 	*iterations *= (long)fmin(ceil(1.2 * BATCH_NS / fmax(longest, 1)), GROWTH_MAX);
@@ -234,10 +232,11 @@ static int check_it(struct bench_call *call, int checks, struct bench_timing *ti
 			return err;
 		wrong += call->collective->wrong(call);
 	}
+	double all = (double)wrong; /* exact up to 2^53 elements */
+	int err = bench_agree(call->comm, &all, 1, RONDO_SUM);
 	timing->checked = checks > 0;
-	timing->wrong = wrong;
-	return rondo_all_reduce(
-		call->comm, &timing->wrong, &timing->wrong, 1, RONDO_U64, RONDO_SUM, NULL);
+	timing->wrong = (uint64_t)all;
+	return err;
 }
 
 static int measure_one(struct bench_call *call, const struct bench_options *options, bool in_place,

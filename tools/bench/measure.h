@@ -25,6 +25,7 @@ struct bench_row {
 	rondo_type type;
 	rondo_op op;
 	int root; /* -1: has none */
+	char algorithm[32]; /* by which the library runs it; "": not known */
 	struct bench_timing out_of_place, in_place;
 };
 

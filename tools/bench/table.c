@@ -35,7 +35,7 @@ static void column_heads(FILE *out, const struct bench_options *options)
 	fprintf(out, "# %10s  %12s  %8s  %6s  %6s", "size", "count", "type", "redop", "root");
 	half_head(out, options, names, "", percentiles);
 	half_head(out, options, names, "", percentiles);
-	fprintf(out, "\n# %10s  %12s  %8s  %6s  %6s", "(B)", "(elements)", "", "", "");
+	fprintf(out, "  algorithm\n# %10s  %12s  %8s  %6s  %6s", "(B)", "(elements)", "", "", "");
 	half_head(out, options, units, "(us)", percentiles);
 	half_head(out, options, units, "(us)", percentiles);
 	fprintf(out, "\n");
@@ -112,7 +112,7 @@ void bench_table_row(FILE *out, const struct bench_options *options, const struc
 		row->collective->reduces ? rondo_op_name(row->op) : "none", row->root);
 	half_row(out, options, &row->out_of_place);
 	half_row(out, options, &row->in_place);
-	fprintf(out, "\n");
+	fprintf(out, "  %s\n", *row->algorithm ? row->algorithm : "-");
 	fflush(out);
 }
 
