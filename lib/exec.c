@@ -56,10 +56,11 @@ static uint64_t *ticket_of(const struct rd_exec *exec, int channel, int step)
 /* ---- Signatures ---------------------------------------------------------------------------- */
 
 static int mismatch(struct rd_exec *exec, int peer, const struct rd_signature *theirs,
-	const struct rd_signature *ours, size_t size)
+	const struct rd_signature *ours, size_t sent, size_t wanted)
 {
 	exec->waiting_for = peer;
-	return rd_signature_mismatch(&exec->call, exec->plans[0]->parts, peer, theirs, ours, size);
+	return rd_signature_mismatch(
+		&exec->call, exec->plans[0]->parts, peer, theirs, ours, sent, wanted);
 }
 
 __attribute__((noinline)) static size_t count_to_sign(const struct rd_exec *exec, int chunk)
@@ -105,7 +106,7 @@ static int take(struct rd_exec *exec, struct rd_link *link, const struct rd_step
 
 	memcpy(&theirs, message->tag, sizeof(theirs));
 	if (memcmp(&theirs, &ours, sizeof(ours)) != 0 || message->size != size)
-		return mismatch(exec, link->peer, &theirs, &ours, message->size);
+		return mismatch(exec, link->peer, &theirs, &ours, message->size, size);
 	return RD_MOVED;
 }
 
@@ -670,6 +671,7 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
 	exec->whole = plans[0]->parts == 1;
 	if (call->terms)
 		take_terms(exec);
+	exec->signature.form |= plans[0]->mark * RD_FORM_ALGORITHM;
 	rd_slices_cut(exec, piece_size);
 	begin(exec);
 	/* A step that an empty slice skips must not leave an old ticket for its FLUSH. */
@@ -766,7 +768,8 @@ int rd_exec_find_odd(struct rd_exec *exec)
 		memcpy(&theirs, message.tag, sizeof(theirs));
 		if (!rd_signature_is_odd(&theirs, &ours))
 			continue;
-		exec->error = mismatch(exec, link->peer, &theirs, &ours, message.size);
+		exec->error =
+			mismatch(exec, link->peer, &theirs, &ours, message.size, message.size);
 		return exec->error;
 	}
 	return 0;

@@ -376,7 +376,11 @@ static void check_settings(
 {
 	const struct rd_settings *settings = hub->settings;
 
-	if (hello->hello.channels != settings->channels)
+	if (strcmp(hello->hello.library, rondo_version()) != 0)
+		decide(hub, RONDO_PROTOCOL,
+			"%s runs Rondo %s, %s runs %s: all ranks must run the same Rondo", name,
+			hello->hello.library, ours, rondo_version());
+	else if (hello->hello.channels != settings->channels)
 		decide(hub, RONDO_SETTING, "%s has RONDO_CHANNELS %d, %s has %d", name,
 			hello->hello.channels, ours, settings->channels);
 	else if (hello->hello.piece_size != settings->piece_size)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "signature.h"
 #include "view.h"
 
 _Static_assert(offsetof(struct rd_plan, problem) == 0, "rd_problem_of()");
@@ -667,6 +668,7 @@ int rd_plan_create(struct rd_plan **plan_out, const struct rd_algorithm *algorit
 		return rd_fail(RONDO_MEMORY, "no memory for a plan");
 	plan->problem = plan->real = *problem;
 	plan->algorithm = algorithm->name;
+	plan->mark = rd_algorithm_mark(algorithm->name);
 	plan->mapped = algorithm->mapped;
 	plan->parts = 1;
 	place_chunks(plan);

@@ -61,6 +61,7 @@ struct rd_step {
 struct rd_plan {
 	struct rd_problem problem; /* first: rd_problem_of() */
 	const char *algorithm;
+	uint8_t mark; /* the algorithm's, in signatures */
 	bool mapped; /* the algorithm's: the executor must be given everybody's buffers */
 	int parts; /* chunks a block is cut into */
 	int scratch_chunks; /* scratch memory the executor must bring: so many slices */

@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "algorithms.h"
 #include "error.h"
+#include "hash.h"
 #include "rondo/transport.h"
 
 _Static_assert(sizeof(struct rd_signature) == RD_TAG_SIZE, "a signature is a link's whole tag");
@@ -12,6 +14,17 @@ _Static_assert(sizeof(struct rd_signature) == RD_TAG_SIZE, "a signature is a lin
 #define OP_OWN 0x80
 #define OP_SCALES 0x40 /* it is a pre-multiplied sum */
 #define OP_SERIAL 0x3f
+
+/* A shift that gives each algorithm of Rondo's own a mark of its own. */
+#define MARK_SHIFT 27
+#define MARKS 31
+
+uint8_t rd_algorithm_mark(const char *name)
+{
+	uint64_t hash = rd_hash(RD_HASH_INIT, name, strlen(name));
+
+	return (uint8_t)((hash >> MARK_SHIFT) % MARKS + 1);
+}
 
 void rd_signature_add_terms(struct rd_signature *signature, const struct rd_terms *terms)
 {
@@ -81,8 +94,50 @@ static int counts_differ(const struct rd_call *call, int parts, int peer,
 		name, ours->number, peer, rank);
 }
 
+static const char *algorithm_of(const struct rd_signature *signature)
+{
+	int mark = signature->form / RD_FORM_ALGORITHM;
+
+	for (int i = 0; rd_algorithms[i]; i++)
+		if (rd_algorithm_mark(rd_algorithms[i]->name) == mark)
+			return rd_algorithms[i]->name;
+	return mark ? "an algorithm that is not known here" : "no algorithm";
+}
+
+/* What could have led to it was compared when the ranks met. */
+#define ONE_BUILD "their settings are the same, so check that all ranks run one build of Rondo"
+
+/* The same call, which the two ranks run in different ways. */
+static int plans_differ(const struct rd_call *call, int peer, const struct rd_signature *theirs,
+	const struct rd_signature *ours, size_t sent, size_t wanted)
+{
+	int rank = call->problem.rank;
+	bool asks = theirs->form & RD_FORM_INTRODUCES;
+	char name[128];
+
+	rd_signature_print(ours, name, sizeof(name));
+	if ((theirs->form ^ ours->form) & RD_FORM_INTRODUCES)
+		return rd_fail(RONDO_MISMATCH,
+			"rank %d first asks all ranks in %s where their buffers lie, for direct "
+			"access, and rank %d does not: " ONE_BUILD,
+			asks ? peer : rank, name, asks ? rank : peer);
+	if (theirs->form != ours->form)
+		return rd_fail(RONDO_MISMATCH, "rank %d runs %s by %s, rank %d by %s: " ONE_BUILD,
+			peer, name, algorithm_of(theirs), rank, algorithm_of(ours));
+	if (theirs->chunk != ours->chunk)
+		return rd_fail(RONDO_MISMATCH,
+			"rank %d sent chunk %u where rank %d expects chunk %u in %s, both by "
+			"%s: " ONE_BUILD,
+			peer, theirs->chunk, rank, ours->chunk, name, algorithm_of(ours));
+	return rd_fail(RONDO_MISMATCH,
+		"rank %d sent %zu bytes where rank %d expects %zu of chunk %u in %s, both by "
+		"%s: " ONE_BUILD,
+		peer, sent, rank, wanted, ours->chunk, name, algorithm_of(ours));
+}
+
 int rd_signature_mismatch(const struct rd_call *call, int parts, int peer,
-	const struct rd_signature *theirs, const struct rd_signature *ours, size_t size)
+	const struct rd_signature *theirs, const struct rd_signature *ours, size_t sent,
+	size_t wanted)
 {
 	char there[128], here[128];
 
@@ -96,10 +151,7 @@ int rd_signature_mismatch(const struct rd_call *call, int parts, int peer,
 	if (strcmp(there, here) != 0)
 		return rd_fail(RONDO_MISMATCH, "ranks made different calls: rank %d %s, rank %d %s",
 			peer, there, call->problem.rank, here);
-	return rd_fail(RONDO_MISMATCH,
-		"rank %d sent chunk %u (%zu bytes) where rank %d expects chunk %u in %s: their "
-		"plans differ (are RONDO_ALGO, RONDO_PIECE and the library the same?)",
-		peer, theirs->chunk, size, call->problem.rank, ours->chunk, here);
+	return plans_differ(call, peer, theirs, ours, sent, wanted);
 }
 
 bool rd_signature_is_odd(const struct rd_signature *theirs, const struct rd_signature *ours)

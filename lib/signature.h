@@ -20,6 +20,11 @@ struct rd_signature {
 #define RD_FORM_INTRODUCES 1 /* the ranks' buffers are being introduced (introduce.h) */
 #define RD_FORM_VARIED 2 /* blocks differ in length (terms.h) */
 #define RD_FORM_CAPTURED 4 /* in a device's graph, to be run later (agent.h) */
+#define RD_FORM_ALGORITHM 8 /* times the mark of the algorithm whose plan is run; 0: none */
+
+/* What stands for an algorithm in a signature: 1 to 31, by its name. It differs among Rondo's own.
+ */
+uint8_t rd_algorithm_mark(const char *name);
 
 /* What the ranks compare of a call; chunk is 0. */
 struct rd_signature rd_signature_of(const struct rd_call *call);
@@ -43,10 +48,11 @@ static inline struct rd_signature rd_signature_of_ordinary(const struct rd_call 
 
 void rd_signature_add_terms(struct rd_signature *signature, const struct rd_terms *terms);
 
-/* The story of a message of so many bytes that does not carry what it should: who differs from
-   whom in what. parts: of the plan. Returns RONDO_MISMATCH. */
+/* The story of a message that does not carry what it should, or not as many bytes as wanted: who
+   differs from whom in what. parts: of the plan. Returns RONDO_MISMATCH. */
 int rd_signature_mismatch(const struct rd_call *call, int parts, int peer,
-	const struct rd_signature *theirs, const struct rd_signature *ours, size_t size);
+	const struct rd_signature *theirs, const struct rd_signature *ours, size_t sent,
+	size_t wanted);
 
 /* Whether theirs is of this very call, and says that it is another one. An introduction and what
    follows it are one call; blocks that differ in length have messages that do; transfers have

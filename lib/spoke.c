@@ -586,6 +586,7 @@ static void say_hello(const struct rd_spoke *spoke, struct rd_note *note)
 	note->hello.version = RD_WIRE_VERSION;
 	note->hello.rank = settings->rank;
 	note->hello.size = settings->size;
+	snprintf(note->hello.library, sizeof(note->hello.library), "%s", rondo_version());
 	note->hello.digest = rd_settings_digest(settings);
 	note->hello.channels = settings->channels;
 	note->hello.piece_size = settings->piece_size;

@@ -184,6 +184,7 @@ static void walk_hello(struct cursor *at, struct rd_note *note)
 		at->left = 0;
 		return;
 	}
+	walk_text(at, note->hello.library, sizeof(note->hello.library));
 	walk_u64(at, &note->hello.digest);
 	walk_i32(at, &note->hello.channels, 0, INT32_MAX);
 	walk_u64(at, &note->hello.piece_size);

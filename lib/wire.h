@@ -18,7 +18,8 @@
 #include "lifeline.h"
 #include "loss.h"
 
-#define RD_WIRE_VERSION 4
+#define RD_LIBRARY_SIZE 32
+#define RD_WIRE_VERSION 5
 #define RD_FRAME_MAX 5120
 
 enum rd_note_kind {
@@ -47,6 +48,7 @@ struct rd_note {
 		struct {
 			uint32_t version;
 			int32_t rank, size;
+			char library[RD_LIBRARY_SIZE]; /* its version */
 			uint64_t digest; /* of the settings; then those that it is made of */
 			int32_t channels;
 			uint64_t piece_size;

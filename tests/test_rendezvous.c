@@ -895,6 +895,35 @@ Test(rendezvous, settings_that_differ_are_named)
 	expect_verdict(RONDO_SETTING, "has the plug-in algorithms \"star 0a1b2c3d\", rank 0");
 }
 
+static struct rd_hub *bare_hub(void)
+{
+	init_net(2, 1);
+	cr_assert_eq(rd_hub_create(&net.hub, &net.nodes[0].settings, "here", 1, 0), 0);
+	return net.hub;
+}
+
+Test(rendezvous, a_library_of_another_version_is_named)
+{
+	struct rd_hub *hub = bare_hub();
+	struct rd_note hello = { .kind = RD_NOTE_HELLO,
+		.hello = { .version = RD_WIRE_VERSION,
+			.rank = 1,
+			.size = 2,
+			.library = "0.0.9",
+			.channels = 1,
+			.piece_size = 4096,
+			.member = net.nodes[1].self } };
+	const char *story;
+	int line = rd_hub_open(hub, 0);
+
+	hello.hello.digest = rd_settings_digest(&net.nodes[1].settings);
+	rd_hub_take(hub, line, &hello, 0);
+	cr_expect_eq(rd_hub_verdict(hub, &story), RONDO_PROTOCOL);
+	cr_expect(strstr(story, "rank 1 (host h1, pid 101) runs Rondo 0.0.9, rank 0 runs "), "%s",
+		story);
+	finish_net();
+}
+
 Test(rendezvous, who_comes_after_the_failure_learns_of_it)
 {
 	init_net(4, 1);
@@ -956,13 +985,6 @@ Test(rendezvous, a_table_that_makes_no_sense_is_refused)
 	cr_expect_eq(hear_members(1, 0), RONDO_PROTOCOL);
 	cr_expect_eq(hear_members(0, 0), RONDO_PROTOCOL);
 	cr_expect_eq(hear_members(0, 2), RONDO_PROTOCOL);
-}
-
-static struct rd_hub *bare_hub(void)
-{
-	init_net(2, 1);
-	cr_assert_eq(rd_hub_create(&net.hub, &net.nodes[0].settings, "here", 1, 0), 0);
-	return net.hub;
 }
 
 Test(rendezvous, strangers_are_few_and_for_a_short_time)

@@ -39,6 +39,7 @@ static void fill_note(struct rd_note *note, enum rd_note_kind kind)
 		note->hello.version = RD_WIRE_VERSION;
 		note->hello.rank = 3;
 		note->hello.size = 4;
+		memset(note->hello.library, '1', RD_LIBRARY_SIZE - 1);
 		note->hello.digest = 0x0123456789abcdef;
 		note->hello.channels = 2;
 		note->hello.piece_size = 1 << 20;
