@@ -234,7 +234,7 @@ static int create_picker(struct rondo_comm *comm)
 }
 
 /* Meets the other ranks and connects to each. */
-static int join(struct rondo_comm *comm)
+static int join(struct rondo_comm *comm, const struct rondo_comm *parent)
 {
 	struct rd_member *self = calloc(1, sizeof(*self));
 	struct rd_lifeline_config config = {
@@ -243,6 +243,7 @@ static int join(struct rondo_comm *comm)
 		.doing = &comm->doing,
 		.failed = &comm->failed,
 		.wake_fd = comm->wake_fd,
+		.parent = parent ? parent->lifeline : NULL,
 	};
 	int err;
 
@@ -350,7 +351,7 @@ static struct rondo_comm *create(const struct rd_settings *settings)
 }
 
 /* Where this rank is alone, nobody needs to be met. */
-static int start(struct rondo_comm *comm)
+static int start(struct rondo_comm *comm, const struct rondo_comm *parent)
 {
 	int err = create_tables(comm);
 
@@ -372,7 +373,7 @@ static int start(struct rondo_comm *comm)
 		return err;
 	comm->meets_devices = rd_device_met();
 	if (comm->size > 1)
-		err = join(comm);
+		err = join(comm, parent);
 	else if (comm->settings.rendezvous_fd >= 0)
 		close(comm->settings.rendezvous_fd);
 	return err ? err : rd_board_create(comm);
@@ -395,7 +396,8 @@ static void share_rendezvous(struct rd_settings *settings, const struct rondo_co
 		settings->rendezvous_fd = copy;
 }
 
-int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings)
+int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings,
+	const struct rondo_comm *parent)
 {
 	int64_t began = rd_clock_ns();
 	struct rondo_comm *made = create(settings);
@@ -403,12 +405,14 @@ int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings)
 	if (!made)
 		return rd_fail(RONDO_MEMORY, "no memory for a comm");
 
-	int err = start(made);
+	int err = start(made, parent);
 
 	if (err) {
 		destroy(made);
 		return err;
 	}
+	if (made->lifeline)
+		rd_lifeline_detach(made->lifeline);
 	rd_log(RD_INFO, RD_BOOTSTRAP, "comm %p rank %d nranks %d - Init COMPLETE in %.1f ms",
 		(void *)made, made->rank, made->size, (rd_clock_ns() - began) / 1e6);
 	*comm = made;
@@ -435,7 +439,7 @@ int rondo_comm_create(rondo_comm **comm, const struct rondo_config *config)
 		return err;
 	share_rendezvous(&settings, config);
 
-	return rd_comm_make(comm, &settings);
+	return rd_comm_make(comm, &settings, NULL);
 }
 
 /* ---- Leaving ------------------------------------------------------------------------------- */

@@ -102,8 +102,12 @@ struct rondo_comm {
 	bool finalized; /* by rondo_comm_finalize(): what is left is to destroy it */
 };
 
-/* A comm of these settings, which are complete; takes over their rendezvous_fd. */
-int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings);
+/*
+ * A comm of these settings, which are complete; takes over their rendezvous_fd. parent: the comm of
+ * whose ranks it is made, and whose failure ends the making; NULL: none.
+ */
+int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings,
+	const struct rondo_comm *parent);
 
 /* The plan for a call and what it needs, from the cache or made now (prepared.c). within_reach: all
    ranks' buffers can be addressed from all others. *choice: NULL where there was nothing to choose.

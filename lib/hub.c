@@ -63,6 +63,7 @@ struct rd_hub {
 	const char *where;
 	uint64_t comm_id;
 	enum phase phase;
+	bool closed; /* to ranks that have not come */
 	int came, ready, looked, turned_away;
 	int strangers;
 	uint64_t opened; /* connections, ever */
@@ -190,6 +191,7 @@ decide(struct rd_hub *hub, int error, const char *format, ...)
 
 void rd_hub_fail(struct rd_hub *hub, int error, const char *story)
 {
+	hub->closed = true;
 	decide(hub, error, "%s", story);
 }
 
@@ -252,7 +254,7 @@ int rd_hub_line_count(const struct rd_hub *hub)
    is better refused, and so told to come back, than heard. A failed gathering still tells why. */
 bool rd_hub_listening(const struct rd_hub *hub)
 {
-	return hub->phase == GATHERING;
+	return hub->phase == GATHERING && !hub->closed;
 }
 
 bool rd_hub_has_room(const struct rd_hub *hub)
@@ -355,7 +357,7 @@ bool rd_hub_settled(const struct rd_hub *hub)
 /* A failed gathering is kept for those who are on their way, unless they have had their time. */
 static bool expects_more(const struct rd_hub *hub)
 {
-	return hub->phase == GATHERING && hub->error != RONDO_TIMEOUT &&
+	return rd_hub_listening(hub) && hub->error != RONDO_TIMEOUT &&
 	       hub->came + hub->turned_away < hub->size;
 }
 

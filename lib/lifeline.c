@@ -58,6 +58,8 @@ struct orders {
 	int error, culprit;
 	uint64_t digest;
 	char story[RD_STORY_SIZE];
+	int parent_error; /* the parent's verdict; 0: none */
+	char parent_story[RD_STORY_SIZE];
 };
 
 struct rd_lifeline {
@@ -78,6 +80,9 @@ struct rd_lifeline {
 	bool over; /* under the lock: the thread has ended */
 	_Atomic int verdict;
 	char story[RD_STORY_SIZE];
+	struct rd_lifeline *children; /* under the lock: those made from it just now */
+	struct rd_lifeline *next_child; /* under the parent's lock */
+	struct rd_lifeline *parent; /* the caller's; NULL: none, or no longer */
 
 	/* The thread's own: */
 	pthread_t thread;
@@ -541,6 +546,12 @@ static void follow_orders(struct rd_lifeline *lifeline, int64_t now_ms)
 			lifeline->spoke, orders.error, orders.culprit, orders.story, now_ms);
 	if (orders.leave)
 		rd_spoke_leave(lifeline->spoke, orders.digest, now_ms);
+	if (orders.parent_error) {
+		/* All ranks hear it from the parent's hub: there is nobody to wait for here. */
+		rd_spoke_fail(lifeline->spoke, orders.parent_error, orders.parent_story);
+		if (lifeline->hub)
+			rd_hub_fail(lifeline->hub, orders.parent_error, orders.parent_story);
+	}
 	lifeline->leaving = orders.leave;
 	lifeline->quitting = orders.quit;
 }
@@ -561,12 +572,33 @@ static void wake(struct rd_lifeline *lifeline)
 		rd_log(RD_INFO, RD_BOOTSTRAP, "the wake-up was not written: %m");
 }
 
+static void ring(struct rd_lifeline *lifeline)
+{
+	uint64_t one = 1;
+
+	/* It can only fail when it rings already. */
+	if (write(lifeline->bell_fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+/* Under the parent's lock, and so before the child can detach itself. */
+static void end_child(struct rd_lifeline *child, int error, const char *story)
+{
+	pthread_mutex_lock(&child->lock);
+	child->orders.parent_error = error;
+	snprintf(child->orders.parent_story, sizeof(child->orders.parent_story), "%s", story);
+	ring(child);
+	pthread_mutex_unlock(&child->lock);
+}
+
 static void store_verdict(struct rd_lifeline *lifeline, int error, const char *story)
 {
 	snprintf(lifeline->story, sizeof(lifeline->story), "%s", story);
 	atomic_store(&lifeline->verdict, error);
 	atomic_store(lifeline->failed, error);
 	wake(lifeline);
+	for (struct rd_lifeline *at = lifeline->children; at; at = at->next_child)
+		end_child(at, error, story);
 	rd_log(RD_INFO, RD_BOOTSTRAP, "%s: %s", rondo_error_name(error), story);
 }
 
@@ -877,13 +909,34 @@ static int start(struct rd_lifeline *lifeline, const struct rd_lifeline_config *
 	return error ? error : start_thread(lifeline);
 }
 
-static void ring(struct rd_lifeline *lifeline)
+static void attach(struct rd_lifeline *lifeline, struct rd_lifeline *parent)
 {
-	uint64_t one = 1;
+	int error;
 
-	/* It can only fail when it rings already. */
-	if (write(lifeline->bell_fd, &one, sizeof(one)) < 0)
+	if (!parent)
 		return;
+	lifeline->parent = parent;
+	pthread_mutex_lock(&parent->lock);
+	lifeline->next_child = parent->children;
+	parent->children = lifeline;
+	error = atomic_load(&parent->verdict);
+	if (error)
+		end_child(lifeline, error, parent->story);
+	pthread_mutex_unlock(&parent->lock);
+}
+
+void rd_lifeline_detach(struct rd_lifeline *lifeline)
+{
+	struct rd_lifeline *parent = lifeline->parent, **at;
+
+	if (!parent)
+		return;
+	pthread_mutex_lock(&parent->lock);
+	for (at = &parent->children; *at != lifeline;)
+		at = &(*at)->next_child;
+	*at = lifeline->next_child;
+	pthread_mutex_unlock(&parent->lock);
+	lifeline->parent = NULL;
 }
 
 /* Waits, under the lock, until the rank is so far or nothing more will come. */
@@ -917,6 +970,7 @@ int rd_lifeline_create(struct rd_lifeline **created, const struct rd_lifeline_co
 		destroy(lifeline);
 		return error;
 	}
+	attach(lifeline, config->parent);
 	pthread_mutex_lock(&lifeline->lock);
 	wait_for(lifeline, RD_SPOKE_MET);
 	pthread_mutex_unlock(&lifeline->lock);
@@ -1044,6 +1098,7 @@ int rd_lifeline_leave(struct rd_lifeline *lifeline, uint64_t digest)
 	ring(lifeline);
 	pthread_mutex_unlock(&lifeline->lock);
 	pthread_join(lifeline->thread, NULL);
+	rd_lifeline_detach(lifeline);
 	verdict = rd_lifeline_verdict(lifeline);
 	destroy(lifeline);
 	return verdict;
@@ -1058,5 +1113,6 @@ void rd_lifeline_destroy(struct rd_lifeline *lifeline)
 	ring(lifeline);
 	pthread_mutex_unlock(&lifeline->lock);
 	pthread_join(lifeline->thread, NULL);
+	rd_lifeline_detach(lifeline);
 	destroy(lifeline);
 }

@@ -60,6 +60,7 @@ struct rd_lifeline_config {
 	struct rd_doing *doing;             /* outlives the lifeline */
 	_Atomic int *failed;                /* set to the verdict's error; outlives the lifeline */
 	int wake_fd;                        /* eventfd, written after *failed is set */
+	struct rd_lifeline *parent;         /* of the comm that this one is made from; NULL: none */
 };
 
 /*
@@ -72,6 +73,10 @@ struct rd_lifeline_config {
  * On an error *lifeline is NULL and nothing is left behind.
  */
 int rd_lifeline_create(struct rd_lifeline **lifeline, const struct rd_lifeline_config *config);
+
+/* From here on a verdict on config->parent is none on this comm, and the parent may go. Until then no
+   rank waits here for one that has died since it was in the parent. */
+void rd_lifeline_detach(struct rd_lifeline *lifeline);
 
 /* The members, [size], once create has returned; owned by the lifeline. */
 const struct rd_member *rd_lifeline_members(const struct rd_lifeline *lifeline);

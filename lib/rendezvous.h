@@ -79,7 +79,7 @@ void rd_hub_garbled(struct rd_hub *hub, int line, int64_t now_ms);
 /* The connection is gone: error is its errno, 0 for an end of file. The number may be used again.
  */
 void rd_hub_closed(struct rd_hub *hub, int line, int error);
-/* Something that the hub cannot do without has failed in rank 0. */
+/* Something that the hub cannot do without has failed in rank 0: nobody can join any more. */
 void rd_hub_fail(struct rd_hub *hub, int error, const char *story);
 void rd_hub_tick(struct rd_hub *hub, int64_t now_ms);
 

@@ -1,8 +1,8 @@
 /*
  * Parting a comm. Where no rank lacks memory, all tell each other their color and key, so each
  * knows who is in its part. The first of each part listens and tells where; the parts meet there as
- * any comm does. Last, all ranks of the old comm hear from all how it went, so that all return the
- * same.
+ * any comm does, and a failure of the old comm ends that. Last, all ranks of the old comm hear from
+ * all how it went, so that all return the same.
  */
 #include <netdb.h>
 #include <netinet/in.h>
@@ -125,7 +125,7 @@ static int join_part(struct split *split)
 			where->text);
 		settings.port = where->port;
 	}
-	return rd_comm_make(&split->made, &settings);
+	return rd_comm_make(&split->made, &settings, split->comm);
 }
 
 /* ---- The course of it ----------------------------------------------------------------------- */

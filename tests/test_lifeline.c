@@ -113,7 +113,7 @@ static int keep_error(struct rank *rank, int error)
 static int join(struct rank *rank)
 {
 	struct rd_lifeline_config config = { &rank->settings, &rank->self, &rank->doing,
-		&rank->failed, -1 };
+		&rank->failed, -1, NULL };
 	int error;
 
 	rank->wake_fd = eventfd(0, EFD_CLOEXEC);

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -139,9 +140,12 @@ void *__real_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 
 static bool memory_is_short;
+static _Atomic int calls_to_live; /* how many calls after this process is killed; 0: not counted */
 
 void *__wrap_calloc(size_t count, size_t size)
 {
+	if (calls_to_live > 0 && --calls_to_live == 0)
+		raise(SIGKILL);
 	return memory_is_short ? NULL : __real_calloc(count, size);
 }
 
@@ -227,6 +231,83 @@ Test(split, a_death_ends_it_on_every_rank, .timeout = 60)
 	cr_assert_eq(fates[2].status, 128 + SIGKILL);
 	for (int i = 0; i < 4; i++)
 		cr_assert(i == 2 || strstr(fates[i].text, "rank 2"), "%s", fates[i].text);
+}
+
+/* Who dies, at which of its calls of calloc(), and whether all are in one part. */
+struct death {
+	int victim, call;
+	bool together;
+};
+
+/* Ranks 0 and 2, and 1 and 3, make a part each; or all one. */
+static int die_at(struct citizen *citizen)
+{
+	const struct death *death = citizen->argument;
+	bool dies = citizen->rank == death->victim;
+	rondo_comm *mine = citizen->comm;
+	char name[32];
+	int err;
+
+	/* Makes the plans of the old comm's calls, so that what counts below is the making. */
+	TRY(rondo_comm_duplicate(citizen->comm, &mine));
+	TRY(rondo_comm_destroy(mine));
+	if (dies)
+		calls_to_live = death->call;
+	err = rondo_comm_split(citizen->comm, death->together ? 0 : citizen->rank % 2, 0, &mine);
+	if (dies && !err && calls_to_live > 0) {
+		*citizen->number = 1;
+		calls_to_live = 0;
+		return rondo_comm_destroy(mine);
+	}
+	if (dies)
+		raise(SIGKILL);
+	snprintf(name, sizeof(name), "rank %d (host", death->victim);
+	/* It may have done its part before it died. Then the old comm says so next. */
+	if (!err && mine)
+		rondo_comm_destroy(mine);
+	if (!err)
+		err = rondo_barrier(citizen->comm, NULL);
+	else if (mine)
+		return world_say(citizen, "a comm that was not made is not NULL");
+	if (err != RONDO_DIED || !strstr(rondo_last_error(), name))
+		return world_say(citizen, "%d: %s", err, err ? rondo_last_error() : "no error");
+	return 0;
+}
+
+/* False: the victim survived, for a split takes fewer calls. */
+static bool kill_at(struct death *death, const char *transport)
+{
+	/* Both timeouts are 30 s. */
+	struct world world = { .size = 4, .transport = transport, .limit_ms = 20000 };
+	struct fate fates[WORLD_MAX];
+
+	world_run(&world, die_at, death, fates);
+	if (fates[death->victim].number)
+		return false;
+	cr_assert_eq(fates[death->victim].status, 128 + SIGKILL, "call %d: %s", death->call,
+		fates[death->victim].text);
+	for (int i = 0; i < 4; i++)
+		cr_assert(i == death->victim || fates[i].status == 0, "call %d, rank %d: %d: %s",
+			death->call, i, fates[i].status, fates[i].text);
+	return true;
+}
+
+static void kill_at_every_call(int victim, bool together, const char *transport)
+{
+	struct death death = { .victim = victim, .call = 1, .together = together };
+
+	/* The first are those while ranks meet; what is measured then makes hundreds. */
+	while (kill_at(&death, transport))
+		death.call += death.call < 32 && !ONLY_THREADS ? 1 : 1 + death.call / 4;
+	cr_assert_gt(death.call, 30, "a split makes more calls than that");
+}
+
+Test(split, a_death_at_any_moment_ends_it_at_once_on_every_rank, .timeout = 300)
+{
+	kill_at_every_call(0, true, "shm");
+	kill_at_every_call(1, true, "tcp");
+	kill_at_every_call(1, false, "shm");
+	kill_at_every_call(2, false, "tcp");
 }
 
 static int split_wrongly(struct citizen *citizen)

@@ -182,9 +182,9 @@ RONDO_API int rondo_comm_create(rondo_comm **comm, const struct rondo_config *co
  * Parts the ranks of a comm: those with the same color make a new comm among themselves, numbered by
  * key, and where keys are equal as they are in this one. A rank whose color is negative joins none and
  * gets NULL. Collective: every rank of this comm calls it, and it succeeds on all of them or returns
- * an error on all of them (within init_timeout_ms, where a rank dies meanwhile). The new comm has
- * this one's settings and links of its own, is independent of it, and must be destroyed on its own.
- * Not within a group.
+ * an error on all of them, at once where this comm fails meanwhile. The new comm has this one's
+ * settings and links of its own, is independent of it, and must be destroyed on its own. Not within a
+ * group.
  */
 RONDO_API int rondo_comm_split(rondo_comm *comm, int color, int key, rondo_comm **part);
 /* A new comm of the same ranks: rondo_comm_split() with one color. */
