@@ -10,17 +10,16 @@
 #include "log.h"
 #include "price.h"
 #include "run.h"
+#include "samples.h"
 #include "tune.h"
 
 #define POINT(bytes) (bytes),
 static const size_t points[RD_COST_POINT_COUNT] = { RD_COST_POINTS(POINT) };
 #undef POINT
 
-/* The least point that says what bytes cost: below it they hide in what a message costs. */
-#define TELLING 3
 /* In this order: the ends soon, so that what is not reached lies between two that are. The telling
    one first with the least effort, whatever the time: it says whether there is time for more. */
-static const int points_order[] = { 0, 1, TELLING, TELLING, 5, 2, 4 };
+static const int points_order[] = { 0, 1, RD_SAMPLES_TELLING, RD_SAMPLES_TELLING, 5, 2, 4 };
 #define POINTS_ORDER_COUNT ((int)(sizeof(points_order) / sizeof(points_order[0])))
 
 /* What two ranks do at a point: messages written into the link's room, to and fro and in bursts; or
@@ -35,6 +34,8 @@ static const struct effort {
 } efforts[] = { { 8, 3, 8 }, { 2, 1, 4 }, { 1, 0, 0 } };
 #define LEAST_EFFORT 2
 #define EFFORT_COUNT 3
+/* How often at most what is out of line is measured again, with the least effort. */
+#define REPEATS 3
 
 #define BUDGET_NS INT64_C(8000000)
 #define FAR_BUDGET_NS INT64_C(20000000)
@@ -193,74 +194,6 @@ static int measure_point(struct rondo_comm *comm, struct pair pair, void *bytes,
 	return err;
 }
 
-/* The nearest point at or below (step -1), or at or above (1), that was measured; -1: there is
- * none. */
-static int nearest(unsigned measured, int point, int step)
-{
-	for (; point >= 0 && point < RD_COST_POINT_COUNT; point += step)
-		if (measured >> point & 1)
-			return point;
-	return -1;
-}
-
-/* What the bytes from the last measured point to the next one cost: as much as those up to it, and
-   no less than by default. */
-static uint32_t step_beyond(const uint32_t costs[RD_COST_POINT_COUNT], int last, int point,
-	const uint32_t standard[RD_COST_POINT_COUNT])
-{
-	uint64_t step = standard[point] - standard[point - 1], alike = 0;
-
-	if (last >= TELLING)
-		alike = (uint64_t)(costs[last] - costs[0]) * (points[point] - points[point - 1]) /
-			points[last];
-	step = alike > step ? alike : step;
-	return step < UINT32_MAX - costs[point - 1] ? (uint32_t)step
-						    : UINT32_MAX - costs[point - 1];
-}
-
-/* Between measured points a straight line; beyond the last, as steep as before it. */
-static void fill_gaps(uint32_t costs[RD_COST_POINT_COUNT], unsigned measured,
-	const uint32_t standard[RD_COST_POINT_COUNT])
-{
-	for (int i = 1; i < RD_COST_POINT_COUNT; i++) {
-		int low = nearest(measured, i, -1), high = nearest(measured, i, 1);
-
-		if (low == i)
-			continue;
-		if (high < 0)
-			costs[i] = costs[i - 1] + step_beyond(costs, low, i, standard);
-		else
-			costs[i] = costs[low] + (uint32_t)((uint64_t)(costs[high] - costs[low]) *
-							   (points[i] - points[low]) /
-							   (points[high] - points[low]));
-	}
-}
-
-/* More bytes never cost less: a disturbance at one size does not make the next one cheap. */
-static void straighten(uint32_t costs[RD_COST_POINT_COUNT], unsigned measured)
-{
-	uint32_t least = UINT32_MAX;
-
-	for (int i = RD_COST_POINT_COUNT - 1; i >= 0; i--) {
-		if (!(measured >> i & 1))
-			continue;
-		costs[i] = costs[i] < least ? costs[i] : least;
-		least = costs[i];
-	}
-}
-
-/* What a message will take there, going by the nearest smaller one that was measured. */
-static int64_t expected_ns(const struct rd_link_cost *cost, unsigned measured, int point)
-{
-	int low = nearest(measured, point, -1);
-
-	if (low < 0)
-		return 0;
-	if (low < TELLING)
-		return cost->way_ns[low] + points[point] / 4;
-	return cost->way_ns[low] * (int64_t)(points[point] / points[low]);
-}
-
 /* The effort for a point; -1: there is no time for it. */
 static int affordable(int64_t message_ns, int64_t left_ns)
 {
@@ -291,30 +224,67 @@ static void note_kind(const struct rd_link *link, struct rd_link_cost *cost)
 	cost->lends = cost->posts && link->lends;
 }
 
-/* The points that there was time for, in *measured. */
-static int lead_through(struct rondo_comm *comm, struct pair pair, void *bytes, int64_t budget_ns,
-	enum measurement what, struct rd_link_cost *cost, unsigned *measured)
+/* What a leader measures: way_ns and busy_ns, or lent_ns in `ways`. */
+struct study {
+	enum measurement what;
+	struct rd_samples ways, busy;
+	int64_t deadline_ns, latest_ns;
+};
+
+static int take_sample(struct rondo_comm *comm, struct pair pair, void *bytes, int point,
+	int effort, struct study *study)
 {
-	int64_t deadline = rd_clock_ns() + budget_ns;
+	struct rd_link_cost cost;
+	int err = say_next(comm, pair, point, study->what, effort);
+
+	if (!err)
+		err = measure_point(comm, pair, bytes, point, study->what, &efforts[effort], &cost);
+	if (err)
+		return err;
+	rd_samples_add(&study->ways, point,
+		study->what == LENT ? cost.lent_ns[point] : cost.way_ns[point]);
+	if (study->what == COPIED)
+		rd_samples_add(&study->busy, point, cost.busy_ns[point]);
+	return 0;
+}
+
+/* What is out of line is measured again, whatever the time. What a disturbance took is given back,
+   so that it does not leave the other sizes unmeasured. */
+static int study_point(struct rondo_comm *comm, struct pair pair, void *bytes, int point,
+	int effort, struct study *study)
+{
+	int64_t began = rd_clock_ns();
+	int err = take_sample(comm, pair, bytes, point, effort, study);
+	uint32_t first = study->ways.least[point];
+
+	for (int i = 0; i < REPEATS && !err && rd_samples_doubt(&study->ways, point); i++)
+		err = take_sample(comm, pair, bytes, point, LEAST_EFFORT, study);
+	if (first / 2 > study->ways.least[point])
+		study->deadline_ns += rd_clock_ns() - began;
+	if (study->deadline_ns > study->latest_ns)
+		study->deadline_ns = study->latest_ns;
+	return err;
+}
+
+static int study_all(struct rondo_comm *comm, struct pair pair, void *bytes, int64_t budget_ns,
+	const struct rd_link_cost *cost, struct study *study)
+{
 	int err = 0;
 
-	*measured = 0;
+	study->deadline_ns = rd_clock_ns() + budget_ns;
+	study->latest_ns = study->deadline_ns + budget_ns;
 	for (int i = 0; i < POINTS_ORDER_COUNT && !err; i++) {
 		int point = points_order[i];
-		bool first = point == TELLING && !(*measured >> point & 1) && what == COPIED;
+		bool lent = study->what == LENT, known = study->ways.measured >> point & 1;
+		bool first = point == RD_SAMPLES_TELLING && !known && !lent;
 		int64_t message_ns =
-			what == LENT ? cost->way_ns[point] : expected_ns(cost, *measured, point);
-		int effort =
-			first ? LEAST_EFFORT : affordable(message_ns, deadline - rd_clock_ns());
+			lent ? cost->way_ns[point] : rd_samples_expect(&study->ways, point);
+		int effort = first ? LEAST_EFFORT
+				   : affordable(message_ns, study->deadline_ns - rd_clock_ns());
 
-		if (effort < 0 || points[point] > comm->piece_size ||
-			(what == LENT &&
-				(points[point] < cost->posts_min || *measured >> point & 1)))
-			continue;
-		err = say_next(comm, pair, point, what, effort);
-		if (!err)
-			err = measure_point(comm, pair, bytes, point, what, &efforts[effort], cost);
-		*measured |= 1u << point;
+		if (effort >= 0 && points[point] <= comm->piece_size &&
+			!(lent && (known || points[point] < cost->posts_min)))
+			err = study_point(comm, pair, bytes, point, effort, study);
 	}
 	return err;
 }
@@ -323,19 +293,22 @@ static int lead(struct rondo_comm *comm, struct pair pair, void *bytes, int64_t 
 	struct rd_link_cost *cost)
 {
 	const struct rd_link_cost standard = *cost;
-	unsigned measured, lent = 0;
-	int err = lead_through(comm, pair, bytes, budget_ns, COPIED, cost, &measured);
+	struct study copied = { .what = COPIED };
+	int err = study_all(comm, pair, bytes, budget_ns, cost, &copied);
 
-	straighten(cost->way_ns, measured);
-	straighten(cost->busy_ns, measured);
-	fill_gaps(cost->way_ns, measured, standard.way_ns);
-	fill_gaps(cost->busy_ns, measured, standard.busy_ns);
+	rd_samples_settle(&copied.ways, standard.way_ns, cost->way_ns);
+	rd_samples_settle(&copied.busy, standard.busy_ns, cost->busy_ns);
 	note_kind(comm->links[pair.other * comm->channels], cost);
+
+	struct study lent = { .what = LENT, .ways.alike = cost->way_ns };
+
 	if (!err && cost->lends && !is_crowded(comm))
-		err = lead_through(comm, pair, bytes, budget_ns, LENT, cost, &lent);
+		err = study_all(comm, pair, bytes, budget_ns, cost, &lent);
 	for (int point = 0; point < RD_COST_POINT_COUNT; point++)
-		if (!(lent >> point & 1))
-			cost->lent_ns[point] = cost->way_ns[point];
+		cost->lent_ns[point] =
+			lent.ways.measured >> point & 1 && !rd_samples_doubt(&lent.ways, point)
+				? lent.ways.least[point]
+				: cost->way_ns[point];
 	return err ? err : say_next(comm, pair, -1, COPIED, 0);
 }
 

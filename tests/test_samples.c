@@ -1,0 +1,118 @@
+/* Which measured costs are believed, where a rank was preempted while it measured. */
+#include <criterion/criterion.h>
+
+#include "price.h"
+#include "ring/ring.h"
+#include "samples.h"
+#include "score.h"
+
+#define SPOILED 4000000 /* ns: a turn of the scheduler */
+
+/* Shared memory of a quick host, by size. */
+static const uint32_t quick[RD_COST_POINT_COUNT] = { 400, 600, 1100, 3600, 13000, 26000 };
+
+/* The sizes from 0 to the last, but for one that the test adds. */
+static struct rd_samples all_but(int point, int last)
+{
+	struct rd_samples samples = { 0 };
+
+	for (int i = 0; i <= last; i++)
+		if (i != point)
+			rd_samples_add(&samples, i, quick[i]);
+	return samples;
+}
+
+static struct rd_costs settle(const struct rd_samples *samples)
+{
+	struct rd_costs costs;
+	struct rd_link_cost *link = &costs.links[RD_NEAR];
+
+	rd_costs_default(&costs);
+
+	const struct rd_link_cost standard = *link;
+
+	rd_samples_settle(samples, standard.way_ns, link->way_ns);
+	rd_samples_settle(samples, standard.busy_ns, link->busy_ns);
+	return costs;
+}
+
+/* Of an all-reduce of 1 MiB by two ranks. */
+static int64_t price_of(const struct rd_costs *costs)
+{
+	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 2 };
+	struct rd_cut cut = { 1 << 20, RD_WHOLE, 128 << 10, 1 };
+	struct rd_score *score;
+
+	cr_assert_eq(rd_score_create(&score, &rd_ring, &problem), 0);
+
+	int64_t price = rd_price(score, costs, &cut);
+
+	rd_score_destroy(score);
+	return price;
+}
+
+/* No more than twice what it is where nothing was disturbed, and no less than half. */
+static void expect_sane(const struct rd_samples *samples, const char *what)
+{
+	struct rd_samples undisturbed = all_but(-1, RD_COST_POINT_COUNT - 1);
+	struct rd_costs wanted = settle(&undisturbed), costs = settle(samples);
+
+	cr_expect(price_of(&costs) < 2 * price_of(&wanted) &&
+			  price_of(&costs) > price_of(&wanted) / 2,
+		"%s: %lld, undisturbed %lld", what, (long long)price_of(&costs),
+		(long long)price_of(&wanted));
+}
+
+Test(samples, one_that_is_out_of_line_is_doubted_until_it_is_measured_again)
+{
+	for (int point = 1; point < RD_COST_POINT_COUNT; point++) {
+		struct rd_samples samples = all_but(point, point);
+
+		rd_samples_add(&samples, point, SPOILED);
+		cr_expect(rd_samples_doubt(&samples, point), "point %d", point);
+		rd_samples_add(&samples, point, quick[point]);
+		cr_expect_not(rd_samples_doubt(&samples, point), "point %d", point);
+		cr_expect_eq(rd_samples_expect(&samples, point), quick[point]);
+	}
+}
+
+Test(samples, a_size_that_stays_in_doubt_does_not_move_prices)
+{
+	/* Each size with all others, and as the last that there was time for. */
+	for (int point = 1; point < RD_COST_POINT_COUNT; point++)
+		for (int last = point; last < RD_COST_POINT_COUNT; last++) {
+			struct rd_samples samples = all_but(point, last);
+
+			rd_samples_add(&samples, point, SPOILED);
+			rd_samples_add(&samples, point, 3 * SPOILED);
+			rd_samples_add(&samples, point, 10 * SPOILED);
+			cr_expect(rd_samples_doubt(&samples, point));
+			cr_expect_leq(rd_samples_expect(&samples, point), 4 * quick[point]);
+			expect_sane(&samples, "in doubt");
+		}
+}
+
+Test(samples, what_is_spoiled_at_the_least_size_is_straightened)
+{
+	struct rd_samples samples = all_but(0, RD_COST_POINT_COUNT - 1);
+
+	rd_samples_add(&samples, 0, SPOILED);
+	expect_sane(&samples, "at no bytes");
+}
+
+Test(samples, a_slow_network_confirms_itself)
+{
+	struct rd_samples samples = { 0 };
+	struct rd_costs costs;
+
+	/* 100 Mbit/s. */
+	rd_samples_add(&samples, 0, 60000);
+	rd_samples_add(&samples, 1, 140000);
+	rd_samples_add(&samples, 3, 1400000);
+	cr_expect(rd_samples_doubt(&samples, 3));
+	rd_samples_add(&samples, 3, 1500000);
+	cr_expect_not(rd_samples_doubt(&samples, 3));
+	costs = settle(&samples);
+	cr_expect_eq(costs.links[RD_NEAR].way_ns[3], 1400000);
+	cr_expect_geq(costs.links[RD_NEAR].way_ns[5], 8000000);
+}
