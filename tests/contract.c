@@ -25,6 +25,7 @@ struct pair {
 	struct party parties[2];
 	struct party *party; /* speaks for both */
 	struct rd_link *from, *to;
+	size_t most; /* bytes in a message: of a piece, as many as the links carry */
 };
 
 static bool pair_open(struct pair *pair, const char *transport, struct shape shape)
@@ -40,8 +41,8 @@ static bool pair_open(struct pair *pair, const char *transport, struct shape sha
 		return false;
 	pair->from = pair->parties[0].links[last][0];
 	pair->to = pair->parties[last].links[0][0];
-	return ok(pair->party, pair->from->message_max >= shape.piece,
-		"message_max is %zu, piece_size %zu", pair->from->message_max, shape.piece);
+	pair->most = party_fit(pair->party, shape.piece);
+	return true;
 }
 
 static void pair_close(struct pair *pair)
@@ -51,9 +52,10 @@ static void pair_close(struct pair *pair)
 }
 
 /* Bursts of changing length, taken in gulps of changing length. */
-static void run_bursts(struct pair *pair, uint64_t count, size_t most)
+static void run_bursts(struct pair *pair, uint64_t count)
 {
 	uint64_t sent = 0, taken = 0;
+	size_t most = pair->most;
 
 	for (uint64_t round = 0; taken < count; round++) {
 		uint64_t burst = sent + size_of(round, 7), gulp = taken + 1 + size_of(~round, 7);
@@ -73,7 +75,7 @@ void contract_messages_arrive_in_order_through_many_wraps(const char *transport)
 	struct pair pair;
 
 	if (pair_open(&pair, transport, small))
-		run_bursts(&pair, 5000, small.piece);
+		run_bursts(&pair, 5000);
 	pair_close(&pair);
 }
 
@@ -81,7 +83,7 @@ static void run_sizes(struct pair *pair)
 {
 	static const size_t sizes[] = { 0, 1, 7, 8, 31, 32, 33, 63, 64, 65, 127, 128, 129, 4095,
 		4096, 4097, 65535, 65536 };
-	size_t most = pair->from->message_max;
+	size_t most = pair->most;
 	uint64_t key = 0;
 
 	for (size_t i = 0; i < LENGTH(sizes); i++, key++)
@@ -116,7 +118,7 @@ void contract_reserving_twice_gives_the_same_room(const char *transport)
 		return;
 	}
 	for (uint64_t key = 0; key < 20; key++) {
-		size_t size = size_of(key, small.piece);
+		size_t size = size_of(key, pair.most);
 		void *room = pair.from->ops->reserve(pair.from, size);
 
 		ok(pair.party, room != NULL, "no room on an empty link");
@@ -152,7 +154,7 @@ void contract_receiving_twice_shows_the_same_message(const char *transport)
 	bool sound = pair_open(&pair, transport, small);
 
 	for (uint64_t key = 0; sound && key < 40; key += 2) {
-		size_t size = size_of(key, small.piece);
+		size_t size = size_of(key, pair.most);
 
 		sound = put(pair.party, pair.from, key, size) && await(&pair, NULL, 0, &message) &&
 			/* A second message changes nothing about the first. */
@@ -193,10 +195,10 @@ void contract_a_link_that_is_full_says_so_and_recovers(const char *transport)
 	bool sound = pair_open(&pair, transport, shape);
 
 	for (int round = 0; sound && round < 2; round++) {
-		sent = flood(pair.party, pair.from, sent, shape.piece);
+		sent = flood(pair.party, pair.from, sent, pair.most);
 		ok(pair.party, pair.from->error == 0, "full is no error: %s", pair.from->story);
 		ok(pair.party, sent > taken, "no room at all");
-		while (taken < sent && take(pair.party, pair.to, taken, shape.piece))
+		while (taken < sent && take(pair.party, pair.to, taken, pair.most))
 			taken++;
 		sound = put(pair.party, pair.from, sent, 8) && take(pair.party, pair.to, sent, 8);
 		taken = ++sent;
@@ -282,13 +284,15 @@ static void lender_run(struct lender *lender)
 
 void contract_sent_memory_comes_back_in_order(const char *transport)
 {
-	struct lender lender = { .room = 32 << 10 };
+	struct lender lender = { .room = 0 };
 	struct shape shape = small;
 
-	shape.piece = lender.room;
-	lender.memory = malloc(LENT * lender.room);
-	if (pair_open(&lender.pair, transport, shape) && lender.pair.from->ops->send)
+	shape.piece = 32 << 10;
+	if (pair_open(&lender.pair, transport, shape) && lender.pair.from->ops->send) {
+		lender.room = lender.pair.most;
+		lender.memory = malloc(LENT * lender.room);
 		lender_run(&lender);
+	}
 	pair_close(&lender.pair);
 	free(lender.memory);
 }
@@ -323,8 +327,9 @@ void contract_a_message_lands_where_it_is_wanted(const char *transport)
 	bool sound = pair_open(&pair, transport, small);
 
 	for (uint64_t key = 0; sound && key < 84; key++) {
-		size_t size = sizes[key % LENGTH(sizes)];
-		size_t wanted = key % 3 == 0 ? sizes[(key + 3) % LENGTH(sizes)] : size;
+		size_t size = party_fit(pair.party, sizes[key % LENGTH(sizes)]);
+		size_t other = party_fit(pair.party, sizes[(key + 3) % LENGTH(sizes)]);
+		size_t wanted = key % 3 == 0 ? other : size;
 
 		sound = land(&pair, key, size, wanted, key % 2);
 	}
@@ -377,7 +382,7 @@ void contract_nothing_is_left_behind(const char *transport)
 			maps = contract_shared_maps();
 		}
 		if (pair_open(&pair, transport, shape))
-			run_bursts(&pair, 20, small.piece);
+			run_bursts(&pair, 20);
 		pair_close(&pair);
 	}
 	insist(contract_open_files() == files, "files stay open");
@@ -392,7 +397,7 @@ static void send_and_take(struct party *party, struct rd_link **links)
 {
 	uint64_t mine = (uint64_t)party->local.rank << 32, theirs = mine ^ (1ull << 32);
 	uint64_t sent = 0, taken = 0, deadline = now_ms() + PARTY_WAIT_MS;
-	size_t most = links[0]->message_max;
+	size_t most = party_fit(party, small.piece);
 
 	while (sent < BOTH_WAYS || taken < BOTH_WAYS) {
 		uint64_t before = sent + taken;
@@ -443,10 +448,11 @@ static bool mesh_step(struct mesh *mesh, int rank, int peer, int channel, uint64
 	uint64_t *taken = &mesh->taken[rank][peer][channel];
 	uint64_t out = mesh_key(rank, peer, channel, *sent);
 	uint64_t in = mesh_key(peer, rank, channel, *taken);
+	size_t most = party_fit(party, 4096);
 
-	if (*sent < count && offer(link, out, size_of(out, 4096)))
+	if (*sent < count && offer(link, out, size_of(out, most)))
 		(*sent)++;
-	if (*taken < count && accept_one(party, link, in, size_of(in, 4096)))
+	if (*taken < count && accept_one(party, link, in, size_of(in, most)))
 		(*taken)++;
 	return *sent == count && *taken == count;
 }
@@ -488,14 +494,15 @@ void contract_channels_do_not_mix(const char *transport)
 	if (pair_open(&pair, transport, shape)) {
 		struct rd_link *from = pair.parties[0].links[1][1];
 		struct rd_link *to = pair.parties[1].links[0][1];
-		uint64_t sent = flood(pair.party, pair.from, 0, shape.piece);
+		uint64_t sent = flood(pair.party, pair.from, 0, pair.most);
+		size_t size = party_fit(pair.party, 100);
 
 		/* One channel is full; the other works all the same. */
 		for (uint64_t key = 0; key < 20; key++)
-			if (!put(pair.party, from, ~key, 100) || !take(pair.party, to, ~key, 100))
+			if (!put(pair.party, from, ~key, size) || !take(pair.party, to, ~key, size))
 				break;
 		for (uint64_t key = 0; key < sent; key++)
-			if (!take(pair.party, pair.to, key, shape.piece))
+			if (!take(pair.party, pair.to, key, pair.most))
 				break;
 	}
 	pair_close(&pair);
@@ -503,7 +510,8 @@ void contract_channels_do_not_mix(const char *transport)
 
 /* ---- Taking in what nobody asked for --------------------------------------------------------- */
 
-/* More than lies between two ranks in any transport, so that it arrives only if it is taken in. */
+/* More than lies between two ranks in any transport, so that it arrives only if it is taken in.
+   Over links that carry shorter messages alone, as much as they carry. */
 static const struct shape large = { .size = 2, .channels = 1, .slots = 2, .piece = 16 << 20 };
 
 /* Sends from memory, where the link can, else as put() does. */
@@ -511,11 +519,12 @@ static bool post(struct party *party, struct rd_link *link, uint64_t key, unsign
 {
 	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
 	struct rd_tag tag = tag_of(key);
+	size_t size = party_fit(party, large.piece);
 
 	if (!link->ops->send)
-		return put(party, link, key, large.piece);
-	fill(memory, large.piece, key);
-	while (!link->ops->send(link, &tag, memory, large.piece))
+		return put(party, link, key, size);
+	fill(memory, size, key);
+	while (!link->ops->send(link, &tag, memory, size))
 		if (!party_wait(party, deadline, "room to send"))
 			return false;
 	return true;
@@ -549,7 +558,7 @@ static void pass(struct party *party, struct rd_link *link, bool sleepy)
 	if (post(party, link, rank, memory) &&
 		(sleepy ? sleep_until(party, look_gone, link) : until_gone(party, link))) {
 		memset(memory, 0xee, large.piece);
-		take(party, link, 1 - rank, large.piece);
+		take(party, link, 1 - rank, party_fit(party, large.piece));
 	}
 	free(memory);
 }
@@ -578,12 +587,13 @@ void contract_sleepers_take_in_what_they_did_not_ask_for(const char *transport)
 static void put_two_and_take(struct party *party, struct rd_link **links)
 {
 	uint64_t mine = 2 * (uint64_t)party->local.rank, theirs = 2 - mine;
+	size_t size = party_fit(party, large.piece);
 
 	for (uint64_t i = 0; i < 2; i++)
-		if (!put(party, links[0], mine + i, large.piece))
+		if (!put(party, links[0], mine + i, size))
 			return;
 	for (uint64_t i = 0; i < 2; i++)
-		if (!take(party, links[0], theirs + i, large.piece))
+		if (!take(party, links[0], theirs + i, size))
 			return;
 }
 
@@ -614,7 +624,7 @@ static void sleep_for_first(struct party *party, struct rd_link **links)
 
 	if (sleep_until(party, look_landed, &landing) &&
 		check(party, &landing.message, 1, sizeof(landing.into)))
-		take(party, links[1], 2, large.piece);
+		take(party, links[1], 2, party_fit(party, large.piece));
 }
 
 static void send_second_first(struct party *party, struct rd_link **links)
@@ -673,7 +683,7 @@ void contract_messages_that_fill_the_way_go_round_unasked(const char *transport)
 		sound = until_gone(parties, parties[rank].links[(rank + 1) % 3][0]);
 	for (int rank = 0; rank < 3 && sound; rank++)
 		sound = take(parties, parties[rank].links[(rank + 2) % 3][0],
-			(uint64_t)(rank + 2) % 3, large.piece);
+			(uint64_t)(rank + 2) % 3, party_fit(parties, large.piece));
 	three_close(&three);
 }
 
@@ -695,7 +705,7 @@ void contract_who_awaits_one_rank_takes_in_what_another_sends(const char *transp
 			put(parties, parties[1].links[0][0], 1, sizeof(into)) &&
 			await_from(parties, from_one, into, sizeof(into), &message) &&
 			check(parties, &message, 1, sizeof(into)))
-			take(parties, parties[0].links[2][0], 2, large.piece);
+			take(parties, parties[0].links[2][0], 2, party_fit(parties, large.piece));
 	}
 	three_close(&three);
 }
@@ -721,6 +731,7 @@ static void advance_long(struct party *party)
 
 #define FEW 3
 #define MANY 40
+#define MANY_SIZE (64 << 10)
 
 /* Few messages, which lie somewhere on their way when close() returns. */
 static void leave_few(struct party *party, struct rd_link **links)
@@ -728,7 +739,7 @@ static void leave_few(struct party *party, struct rd_link **links)
 	if (!until_stage(party, 1))
 		return;
 	for (uint64_t key = 0; key < FEW; key++)
-		if (!put(party, links[0], key, size_of(key, 4096)))
+		if (!put(party, links[0], key, size_of(key, party_fit(party, 4096))))
 			return;
 	/* Messages of the other side that were not read must not take ours with them. */
 	party_close(party);
@@ -737,14 +748,15 @@ static void leave_few(struct party *party, struct rd_link **links)
 
 static void outlive_few(struct party *party, struct rd_link **links)
 {
-	bool sound = put(party, links[0], 100, 64) && put(party, links[0], 101, 4000);
+	bool sound =
+		put(party, links[0], 100, 64) && put(party, links[0], 101, party_fit(party, 4000));
 
 	party->meeting->stage = 1;
 	if (!sound || !until_stage(party, 2))
 		return;
 	advance_long(party);
 	for (uint64_t key = 0; key < FEW; key++)
-		if (!take(party, links[0], key, size_of(key, 4096)))
+		if (!take(party, links[0], key, size_of(key, party_fit(party, 4096))))
 			return;
 	until_broken(party, links[0], PARTY_WAIT_MS);
 }
@@ -752,15 +764,17 @@ static void outlive_few(struct party *party, struct rd_link **links)
 /* Many messages: the last are still being pushed out when close() is called. */
 static void leave_many(struct party *party, struct rd_link **links)
 {
+	size_t size = party_fit(party, MANY_SIZE);
+
 	for (uint64_t key = 0; key < MANY; key++)
-		if (!put(party, links[0], key, links[0]->message_max))
+		if (!put(party, links[0], key, size))
 			return;
 	party_close(party);
 }
 
 static void outlive_many(struct party *party, struct rd_link **links)
 {
-	size_t size = links[0]->message_max;
+	size_t size = party_fit(party, MANY_SIZE);
 
 	for (uint64_t key = 0; key < MANY; key++)
 		if (!take(party, links[0], key, size))
@@ -774,7 +788,7 @@ static void run_leavers(const char *transport, enum sides sides)
 
 	party_pair(transport, &shape, sides, outlive_few, leave_few);
 	party_pair(transport, &shape, sides, leave_few, outlive_few);
-	shape.piece = 64 << 10;
+	shape.piece = MANY_SIZE;
 	party_pair(transport, &shape, sides, outlive_many, leave_many);
 	party_pair(transport, &shape, sides, leave_many, outlive_many);
 }
@@ -792,7 +806,7 @@ void contract_messages_outlive_their_sender_in_processes(const char *transport)
 /* Sends two messages, sees them off, and waits for the end. */
 static void send_two_and_wait(struct party *party, struct rd_link **links)
 {
-	if (!put(party, links[0], 0, 64) || !put(party, links[0], 1, 4000))
+	if (!put(party, links[0], 0, 64) || !put(party, links[0], 1, party_fit(party, 4000)))
 		return;
 	for (int i = 0; i < 100; i++)
 		party_advance(party);
@@ -802,6 +816,7 @@ static void send_two_and_wait(struct party *party, struct rd_link **links)
 
 static void kill_and_take_two(struct party *party, struct rd_link **links)
 {
+	size_t size = party_fit(party, 4000);
 	siginfo_t death;
 
 	if (!until_stage(party, 1))
@@ -809,7 +824,7 @@ static void kill_and_take_two(struct party *party, struct rd_link **links)
 	kill(party->meeting->child, SIGKILL);
 	waitid(P_PID, (id_t)party->meeting->child, &death, WEXITED | WNOWAIT);
 	advance_long(party);
-	if (take(party, links[0], 0, 64) && take(party, links[0], 1, 4000))
+	if (take(party, links[0], 0, 64) && take(party, links[0], 1, size))
 		until_broken(party, links[0], PARTY_WAIT_MS);
 }
 
@@ -850,13 +865,14 @@ void contract_a_killed_peer_wakes_a_sleeper(const char *transport)
 static void kill_when_full(struct party *party, struct rd_link **links)
 {
 	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+	size_t size = party_fit(party, small.piece);
 
 	if (!until_stage(party, 1))
 		return;
-	flood(party, links[0], 0, links[0]->message_max);
+	flood(party, links[0], 0, size);
 	kill(party->meeting->child, SIGKILL);
 	while (!links[0]->error && party_wait(party, deadline, "an error"))
-		offer(links[0], 0, links[0]->message_max);
+		offer(links[0], 0, size);
 	ok(party, links[0]->error == RONDO_BROKEN, "%s", links[0]->story);
 }
 
@@ -1039,10 +1055,12 @@ void contract_strangers_do_not_get_in_the_way(const char *transport)
 		sound = party_open(&parties[rank], 1 - rank, parties[1 - rank].card,
 			parties[1 - rank].card_size);
 	if (sound && party_until_ready(parties)) {
+		size_t size = party_fit(parties, 100);
+
 		strangers_come_to_all(&strangers, 10);
 		for (uint64_t key = 0; key < 100; key++)
-			if (!put(parties, parties[0].links[1][0], key, 100) ||
-				!take(parties, parties[1].links[0][0], key, 100))
+			if (!put(parties, parties[0].links[1][0], key, size) ||
+				!take(parties, parties[1].links[0][0], key, size))
 				break;
 	}
 	world_close(parties);
@@ -1120,9 +1138,9 @@ void contract_sleeping_processes_are_woken_by_messages(const char *transport)
 }
 
 /* Small ones for links of few slots, then large ones for those that count bytes. */
-static size_t stream_size(uint64_t key)
+static size_t stream_size(struct party *party, uint64_t key)
 {
-	return key < SLEEPS ? 16 : 64 << 10;
+	return key < SLEEPS ? 16 : party_fit(party, 64 << 10);
 }
 
 #define STREAM (SLEEPS + 300)
@@ -1130,7 +1148,7 @@ static size_t stream_size(uint64_t key)
 static void stream_out(struct party *party, struct rd_link **links)
 {
 	for (uint64_t key = 0; key < STREAM; key++)
-		if (!sleepy_put(party, links[0], key, stream_size(key)))
+		if (!sleepy_put(party, links[0], key, stream_size(party, key)))
 			return;
 	sleepy_take(party, links[0], 7, 8);
 }
@@ -1138,7 +1156,7 @@ static void stream_out(struct party *party, struct rd_link **links)
 static void stream_in(struct party *party, struct rd_link **links)
 {
 	for (uint64_t key = 0; key < STREAM; key++)
-		if (!sleepy_take(party, links[0], key, stream_size(key)))
+		if (!sleepy_take(party, links[0], key, stream_size(party, key)))
 			return;
 	put(party, links[0], 7, 8);
 	/* Until it has gone out, where it takes more than a commit. */
@@ -1190,7 +1208,7 @@ static void stream_in_awake(struct party *party, struct rd_link **links)
 {
 	for (uint64_t key = 0; key < STREAM; key++) {
 		dawdle(key);
-		if (!take(party, links[0], key, stream_size(key)))
+		if (!take(party, links[0], key, stream_size(party, key)))
 			return;
 	}
 	put(party, links[0], 7, 8);

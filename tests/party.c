@@ -15,6 +15,8 @@
 
 #include "transports/transports.h"
 
+#define MESSAGE_LEAST 64 /* what every link must carry */
+
 void insist(bool holds, const char *format, ...)
 {
 	char story[512];
@@ -127,6 +129,7 @@ bool party_listen(struct party *party, struct meeting *meeting, const char *tran
 	/* As in life: the comm gets its number after its ranks have cards. */
 	party->local.comm_id = shape->comm_id ? shape->comm_id : 0x1234567890abcdef;
 	return ok(party, err == 0, "listen: %s", rondo_last_error()) &&
+	       ok(party, party->endpoint != NULL, "listen made no endpoint") &&
 	       ok(party, party->card_size <= RD_CARD_MAX, "a card too large");
 }
 
@@ -137,10 +140,16 @@ bool party_open(struct party *party, int peer, const unsigned char *card, size_t
 		int err = party->transport->open(
 			party->endpoint, peer, channel, card, card_size, link);
 
-		if (!ok(party, err == 0, "open rank %d: %s", peer, rondo_last_error()))
+		if (!ok(party, err == 0, "open rank %d: %s", peer, rondo_last_error()) ||
+			!ok(party, *link != NULL, "open rank %d made no link", peer))
 			return false;
 		if (!ok(party, (*link)->peer == peer && (*link)->channel == channel,
 			    "the link has another peer or channel"))
+			return false;
+		const struct rd_link_ops *ops = (*link)->ops;
+
+		if (!ok(party, ops && ops->reserve && ops->commit && ops->recv && ops->release,
+			    "the link lacks one of reserve, commit, recv and release"))
 			return false;
 	}
 	return true;
@@ -183,6 +192,36 @@ static bool is_ready(struct party *party)
 	return true;
 }
 
+static void lower_message_max(struct meeting *meeting, size_t message_max)
+{
+	size_t least = meeting->message_max;
+
+	while ((least == 0 || message_max < least) &&
+		!atomic_compare_exchange_weak(&meeting->message_max, &least, message_max))
+		;
+}
+
+/* Its links are ready: what they carry is known from now on. */
+static bool count_ready(struct party *party)
+{
+	for (int peer = 0; peer < party->settings.size; peer++)
+		for (int channel = 0; channel < party->settings.channels; channel++) {
+			const struct rd_link *link = party->links[peer][channel];
+
+			if (!link)
+				continue;
+			if (!ok(party, link->message_max >= MESSAGE_LEAST,
+				    "message_max is %zu: a link must carry messages of %d bytes",
+				    link->message_max, MESSAGE_LEAST))
+				return false;
+			lower_message_max(party->meeting, link->message_max);
+		}
+	if (!party->counted)
+		party->meeting->ready++;
+	party->counted = true;
+	return true;
+}
+
 bool party_until_ready(struct party *party)
 {
 	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
@@ -191,7 +230,23 @@ bool party_until_ready(struct party *party)
 		while (!is_ready(&party->world[i]))
 			if (!party_wait(party, deadline, "links to be ready"))
 				return false;
+	for (int i = 0; i < party->world_count; i++)
+		if (!count_ready(&party->world[i]))
+			return false;
 	return true;
+}
+
+size_t party_fit(struct party *party, size_t size)
+{
+	struct meeting *meeting = party->meeting;
+	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+
+	if (size <= MESSAGE_LEAST)
+		return size;
+	while (meeting->ready < party->settings.size)
+		if (!party_wait(party, deadline, "the other's links to be ready"))
+			return MESSAGE_LEAST;
+	return size < meeting->message_max ? size : meeting->message_max;
 }
 
 void party_close(struct party *party)
@@ -435,7 +490,9 @@ static bool look_ready(struct party *party, void *argument)
 
 static bool side_until_ready(struct party *party, const struct shape *shape)
 {
-	return shape->sleepy ? sleep_until(party, look_ready, NULL) : party_until_ready(party);
+	if (!shape->sleepy)
+		return party_until_ready(party);
+	return sleep_until(party, look_ready, NULL) && count_ready(party);
 }
 
 static void *side_run(void *argument)

@@ -32,6 +32,8 @@ struct meeting {
 	char report[512];
 	_Atomic int stage; /* for scripts that must agree on a moment */
 	_Atomic int met; /* parties whose cards are there */
+	_Atomic size_t message_max; /* the least of the links of those that are ready; 0: of none */
+	_Atomic int ready; /* parties whose links are ready */
 	size_t card_sizes[PARTIES_MAX];
 	unsigned char cards[PARTIES_MAX][RD_CARD_MAX];
 	pid_t child; /* the forked side; 0: sides are threads */
@@ -53,6 +55,7 @@ struct party {
 	unsigned char card[RD_CARD_MAX];
 	size_t card_size;
 	struct rd_link *links[PARTIES_MAX][PARTY_CHANNELS_MAX];
+	bool counted; /* in meeting->ready */
 	struct party *world; /* the parties in this thread, this one among them */
 	int world_count;
 };
@@ -84,6 +87,9 @@ bool party_listen(struct party *party, struct meeting *meeting, const char *tran
 bool party_open(struct party *party, int peer, const unsigned char *card, size_t card_size);
 /* Until all links in this thread are ready. */
 bool party_until_ready(struct party *party);
+/* `size`, or the longest message that all ranks' links carry where that is less: ranks cut what
+   they send so (rd_link.message_max). Beyond 64 bytes, waits until all ranks' links are ready. */
+size_t party_fit(struct party *party, size_t size);
 /* Advances every endpoint in this thread once; yields when nothing moved. */
 void party_advance(struct party *party);
 /* True until the deadline, advancing; then records that `what` did not come. */

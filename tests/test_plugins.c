@@ -284,6 +284,91 @@ Test(plugins, take_part_in_routing_by_what_they_cost, .timeout = LIMIT_S)
 	cr_expect_geq(lines_with("\"nearby\", which is no transport"), 1, "%s", said);
 }
 
+/* ---- Short messages -------------------------------------------------------------------------- */
+
+#define ODD 5003 /* bytes: many messages, and the last not full */
+
+static unsigned char byte_of(int from, int to, size_t i)
+{
+	return (unsigned char)(i * 11 + (size_t)from * 31 + (size_t)to * 57);
+}
+
+/* Every rank sends another block to each. */
+static int exchange_bytes(struct citizen *citizen)
+{
+	unsigned char *in = malloc((size_t)citizen->size * ODD);
+	unsigned char *out = malloc((size_t)citizen->size * ODD);
+	int wrong = 0;
+
+	for (int to = 0; to < citizen->size; to++)
+		for (size_t i = 0; i < ODD; i++)
+			in[(size_t)to * ODD + i] = byte_of(citizen->rank, to, i);
+	if (rondo_all_to_all(citizen->comm, in, out, ODD, RONDO_U8, NULL))
+		wrong = world_say(citizen, "all_to_all: %s", rondo_last_error());
+	for (int from = 0; from < citizen->size && !wrong; from++)
+		for (size_t i = 0; i < ODD && !wrong; i++)
+			if (out[(size_t)from * ODD + i] != byte_of(from, citizen->rank, i))
+				wrong = world_say(
+					citizen, "byte %zu of rank %d's is wrong", i, from);
+	free(in);
+	free(out);
+	return wrong;
+}
+
+static int reduce_broadcast_and_exchange(struct citizen *citizen)
+{
+	int wrong = reduce_and_broadcast(citizen);
+
+	return wrong ? wrong : exchange_bytes(citizen);
+}
+
+static int run_short_messages(void)
+{
+	return world_run(&plugged, reduce_broadcast_and_exchange, NULL, NULL);
+}
+
+/* By each algorithm that passes messages. The transport ends a process that asks for more. */
+Test(plugins, whose_messages_are_short_carry_all_algorithms, .timeout = LIMIT_S)
+{
+	static const char *const algorithms[] = { "", "ring", "tree", "binomial", "doubling",
+		"halving", "pat", "one_round", "hierarchical", "leaders", "chain" };
+	static const char *const paths[] = { PLUGINS "packets_1400.so", PLUGINS "packets_64.so" };
+
+	setenv("RONDO_DEBUG", "INFO", 1);
+	for (size_t i = 0; i < sizeof(algorithms) / sizeof(*algorithms); i++) {
+		plugged = (struct world){
+			.size = 3, .transport = "packets", .algo = algorithms[i], .channels = 2
+		};
+		cr_expect_eq(run_with(paths[i % 2], "", run_short_messages), 0, "%s over %s: %s",
+			algorithms[i], paths[i % 2], said);
+		cr_expect_geq(lines_with("via packets"), 6, "%s", said);
+		cr_expect_eq(lines_with("pieces of 131072"), 0, "%s", said);
+	}
+}
+
+static int expect_unsupported(struct citizen *citizen)
+{
+	const char *why = "transport packets carries messages of 32 bytes to rank ";
+
+	if (citizen->create_error == RONDO_UNSUPPORTED && strstr(rondo_last_error(), why))
+		return 0;
+	return world_say(
+		citizen, "%s: %s", rondo_error_name(citizen->create_error), rondo_last_error());
+}
+
+static int run_too_short(void)
+{
+	return world_run(&plugged, expect_unsupported, NULL, NULL);
+}
+
+Test(plugins, whose_messages_are_too_short_are_refused_with_the_reason, .timeout = LIMIT_S)
+{
+	plugged = (struct world){ .size = 2, .transport = "packets" };
+	cr_expect_eq(run_with(PLUGINS "packets_32.so", "", run_too_short), 0, "%s", said);
+}
+
+/* ---- Plans that are wrong -------------------------------------------------------------------- */
+
 Test(plugins, whose_plans_are_wrong_are_not_run, .timeout = LIMIT_S)
 {
 	setenv("RONDO_ALGO", "tilted", 1);
