@@ -88,15 +88,22 @@ static int judge(struct report *report, bool ended, int status, int timeout_ms)
 {
 	report->story[sizeof(report->story) - 1] = '\0';
 	report->stage[sizeof(report->stage) - 1] = '\0';
+
+	const char *in = *report->stage ? " in " : "";
+
 	if (!ended)
-		return rd_fail(
-			RONDO_SYSTEM, "hung for %.1f s in %s", timeout_ms / 1000.0, report->stage);
+		return rd_fail(RONDO_TIMEOUT, "hung for %.1f s%s%s", timeout_ms / 1000.0, in,
+			report->stage);
 	if (atomic_load(&report->done))
 		return report->error ? rd_fail(report->error, "%s", report->story) : 0;
+	/* Nothing in it sends this signal: the kernel does, to whom it has no memory for. */
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+		return rd_fail(RONDO_MEMORY, "was killed from outside%s%s: out of memory, perhaps",
+			in, report->stage);
 	if (WIFSIGNALED(status))
-		return rd_fail(RONDO_SYSTEM, "crashed (%s) in %s", strsignal(WTERMSIG(status)),
+		return rd_fail(RONDO_SYSTEM, "crashed (%s)%s%s", strsignal(WTERMSIG(status)), in,
 			report->stage);
-	return rd_fail(RONDO_SYSTEM, "ended the process in %s", report->stage);
+	return rd_fail(RONDO_SYSTEM, "ended the process%s%s", in, report->stage);
 }
 
 int rd_trial(int (*body)(void *argument), void *argument, int timeout_ms)

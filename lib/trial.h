@@ -4,10 +4,11 @@
 
 /*
  * Runs body(argument) in a forked process, which is killed when it takes longer than timeout_ms,
- * and returns what that returned, with its story recorded. Else RONDO_SYSTEM, with a story that
- * says what it was doing: "crashed (Segmentation fault) in probe() of gate". What the body changes
- * in memory is lost. In a process with threads, the body must make do with what a forked child may
- * call there.
+ * and returns what that returned, with its story recorded. Else a story that says what it was
+ * doing, if rd_trial_stage() did: "crashed (Segmentation fault) in probe() of gate" or "ended the
+ * process" with RONDO_SYSTEM, "hung for 5.0 s" with RONDO_TIMEOUT, "was killed from outside" with
+ * RONDO_MEMORY. What the body changes in memory is lost. In a process with threads, the body must
+ * make do with what a forked child may call there.
  */
 int rd_trial(int (*body)(void *argument), void *argument, int timeout_ms);
 

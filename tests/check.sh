@@ -28,15 +28,22 @@ build() {
 	"$compiler" -shared -fPIC -w -I "$source/lib/include" "$work/broken.c" -o "$work/broken.so"
 }
 
+# prints STATUS LINE ARGUMENTS...: a line like LINE is among those printed, and that is the status.
+prints() {
+	local expected=$1 line=$2 status=0
+	shift 2
+	"$check" "$@" >"$work/out" 2>&1 || status=$?
+	[ "$status" = "$expected" ] || fail "$*: status $status: $(cat "$work/out")"
+	grep -Eq "$line" "$work/out" || fail "$*: no '$line' in: $(cat "$work/out")"
+	echo "ok: $*: $(grep -E -m 1 "$line" "$work/out")"
+}
+
 # refuses KIND EXAMPLE EDIT LINE CASES...: a line like LINE is among those printed, and the status is 1.
 refuses() {
-	local kind=$1 example=$2 edit=$3 line=$4 status=0
+	local kind=$1 example=$2 edit=$3 line=$4
 	shift 4
 	build "$example" "$edit"
-	"$check" "--$kind" "$work/broken.so" --timeout "${timeout:-15}" "$@" >"$work/out" 2>&1 || status=$?
-	[ "$status" = 1 ] || fail "$edit: status $status: $(cat "$work/out")"
-	grep -Eq "REFUSED $line" "$work/out" || fail "$edit: no '$line' in: $(cat "$work/out")"
-	echo "ok: $edit: $(grep -E -m 1 "REFUSED $line" "$work/out")"
+	prints 1 "REFUSED $line" "--$kind" "$work/broken.so" --timeout "${timeout:-15}" "$@"
 }
 
 passes "34 ok, 0 refused, 7 skipped" --transport "$build/plugins/plugin_transport.so"
@@ -63,10 +70,41 @@ transport 's/if \(card_size != .*/if (0)/' 'a_bad_card_is_an_error: .*was taken'
 transport 's/close\(endpoint->listener\);/;/' 'nothing_is_left_behind: files stay open' \
 	nothing_is_left_behind
 # It crashes; it hangs.
-transport 's/link->in_got = 0;$/abort();/' '.*crashed \(Aborted\) in this case' \
+transport 's/link->in_got = 0;$/abort();/' \
+	'.*crashed \(Aborted\) in this case, in a function of the plug-in$' \
 	reserving_twice_gives_the_same_room
 timeout=3 transport 's/^	return moved;$/	for (;;) ;/' '.*hung for 3.0 s in this case' \
 	reserving_twice_gives_the_same_room
+
+# A crash of the suite is not laid to the plug-in.
+transport 's/link->out \+ sizeof\(struct header\);/(void *)4096;/' \
+	'.*crashed \(Segmentation fault\) in this case, in the suite and in no function of the plug-in' \
+	messages_arrive_in_order_through_many_wraps
+
+# Messages that are short keep to the contract as well, and those that are too short do not.
+passes "34 ok, 0 refused, 7 skipped" --transport "$build/plugins/packets_1400.so"
+for packets in 64 64K; do
+	passes "7 ok, 0 refused, 0 skipped" --transport "$build/plugins/packets_$packets.so" \
+		every_size_keeps_its_payload_and_tag two_messages_each_way_find_room_unasked \
+		messages_that_fill_the_way_pass_each_other_unasked \
+		sleepers_take_in_what_they_did_not_ask_for \
+		a_sleeper_takes_in_what_it_does_not_wait_for \
+		messages_that_fill_the_way_go_round_unasked \
+		who_awaits_one_rank_takes_in_what_another_sends
+done
+prints 1 'message_max is 32: a link must carry messages of 64 bytes' \
+	--transport "$build/plugins/packets_32.so" every_size_keeps_its_payload_and_tag
+
+# The hint for a debugger is right: the case then runs in rondo-check itself.
+cuts=$build/plugins/packets_CUTS.so
+prints 1 "^To debug: gdb --args $check --transport $cuts --no-fork every_size_keeps_its_payload_and_tag$" \
+	--transport "$cuts" receiving_twice_shows_the_same_message every_size_keeps_its_payload_and_tag
+prints 1 'REFUSED every_size.*: message [0-9]+ has 63 bytes, not 64' \
+	--transport "$cuts" --no-fork every_size_keeps_its_payload_and_tag
+build plugin_transport.c 's/link->in_got = 0;$/abort();/'
+ASAN_OPTIONS=handle_abort=0 prints 134 '^transport nearby' \
+	--transport "$work/broken.so" --no-fork reserving_twice_gives_the_same_room
+prints 2 'no-fork runs one case of the suite' --transport "$cuts" --no-fork
 
 algorithm() {
 	refuses algorithm plugin_algorithm.c "$@" --ranks 8
@@ -79,9 +117,35 @@ algorithm 's/problem->root \+ i/i/g' 'broadcast: star, broadcast, 2 ranks, root 
 algorithm 's/^	int others =.*/	rd_recv(plan, rd_wrap(problem->rank + 1, problem->size), 0); &/' \
 	'all_reduce: star, all_reduce, [12] ranks'
 algorithm 's/^	int others =.*/	if (problem->size == 5) __builtin_trap(); &/' \
-	'all_reduce: crashed \(.*\) in write_plan\(\) or may_run\(\), for all_reduce on 5 ranks, root 0'
+	'all_reduce: crashed \(.*\) in write_plan\(\), for all_reduce on 5 ranks, root 0, rank 0'
 timeout=3 algorithm 's/^	int others =.*/	if (problem->size == 3) for (;;) ; &/' \
-	'all_reduce: hung for 3.0 s in write_plan\(\) or may_run\(\), for all_reduce on 3 ranks, root 0'
+	'all_reduce: hung for 3.0 s in write_plan\(\), for all_reduce on 3 ranks, root 0, rank 0'
+
+# may_run SIZES: broken.so is the star, for all_reduce and where this holds of problem->size.
+may_run() {
+	build plugin_algorithm.c "s/^static const struct rd_algorithm star.*/static bool may_run(\
+const struct rd_problem *problem) { return $1; } &/
+		s/\.collectives =.*/.collectives = 1 << RD_ALL_REDUCE, .may_run = may_run,/"
+}
+# More ranks than any layout of the tests has; and how many were proved, and how many declined.
+may_run 'problem->size == 3 || problem->size == 1030 || problem->size == 1031'
+prints 0 'ok      all_reduce: proved for 3, 1030..1031 ranks: 3 sizes; declined 1032$' \
+	--algorithm "$work/broken.so" --ranks 1032
+may_run 'problem->size == 3 \&\& !problem->layout'
+prints 0 'all_reduce: proved for 3 ranks: 1 size; declined 10, and of 1 some roots or orders of ranks$' \
+	--algorithm "$work/broken.so" --ranks 8
+may_run 'problem->size > 100'
+prints 0 'skipped all_reduce: nothing was proved: may_run\(\) declined 1\.\.[89], ' \
+	--algorithm "$work/broken.so" --ranks 8
+may_run 'problem->rank == 2'
+prints 1 'REFUSED all_reduce: .*may_run\(\) says no to rank 0, yes to rank 2' \
+	--algorithm "$work/broken.so" --ranks 8
+# A crash of rondo-check itself, or its slowness, is not laid to the plug-in. (This plan is no plan.)
+build plugin_algorithm.c 's/^	if \(problem->collective != RD_REDUCE\)/	if (problem->size == 4) __builtin_memset(plan, 0x55, 512); else &/'
+prints 3 'unknown all_reduce: rondo-check itself crashed \(.*\), in no function of the plug-in, for all_reduce on 4 ranks, root 0$' \
+	--algorithm "$work/broken.so" --ranks 8
+prints 3 'unknown broadcast: not done within 1 s, at broadcast on [0-9]+ ranks, root [0-9]+: proved for 1\.\.[0-9]+ ranks; give more by --timeout, or fewer --ranks$' \
+	--algorithm "$build/plugins/plugin_algorithm.so" --ranks 20000 --timeout 1
 
 # What is no plug-in is said in one line.
 ! "$check" --transport "$work/none.so" 2>"$work/out" || fail "what is not there was taken"
@@ -114,7 +178,7 @@ while IFS= read -r line; do
 	esac
 done <"$source/docs/writing-a-transport.md"
 [ "$blocks" -ge 5 ] || fail "docs/writing-a-transport.md shows $blocks pieces of code"
-"$check" --help | grep -oE '^  --[a-z]+' | while read -r option; do
+"$check" --help | grep -oE '^  --[a-z-]+' | while read -r option; do
 	grep -q "^\`$option" "$source/docs/rondo-check.md" || fail "docs/rondo-check.md lacks $option"
 done
 summary=$(grep -oE '[0-9]+ ok, 0 refused, [0-9]+ skipped' "$source/docs/writing-a-transport.md")

@@ -6,6 +6,7 @@
 
 #include "rondo/layout.h"
 
+/* What most tests need: a layout with memory of its own. */
 #define LAYOUT_MOST 1024
 
 struct any_layout {
@@ -22,41 +23,40 @@ static inline unsigned layout_random(unsigned *seed, unsigned most)
 	return *seed % most;
 }
 
-static inline void layout_shuffle(struct any_layout *any, unsigned *seed)
+static inline void layout_shuffle(struct rd_layout *layout, unsigned *seed)
 {
-	for (int i = any->layout.size - 1; i > 0; i--) {
-		int k = layout_random(seed, i + 1), rank = any->order[i];
+	for (int i = layout->size - 1; i > 0; i--) {
+		int k = layout_random(seed, i + 1), rank = layout->order[i];
 
-		any->order[i] = any->order[k];
-		any->order[k] = rank;
+		layout->order[i] = layout->order[k];
+		layout->order[k] = rank;
 	}
 }
 
-/* Groups of these sizes (0 at the end), the ranks shuffled, or (seed 0) in order. */
-static inline const struct rd_layout *layout_of(
-	struct any_layout *any, const int *sizes, unsigned seed)
+/* Groups of these sizes (0 at the end), the ranks shuffled, or (seed 0) in order. The layout's
+   arrays have room for all of them. */
+static inline void layout_fill(struct rd_layout *layout, const int *sizes, unsigned seed)
 {
-	int size = 0, group = 0, place = 0;
+	int group = 0, place = 0;
 
+	layout->size = 0;
 	for (int i = 0; sizes[i]; i++)
-		size += sizes[i];
-	any->layout = (struct rd_layout){ .size = size, .order = any->order, .group = any->group };
-	for (int rank = 0; rank < size; rank++)
-		any->order[rank] = rank;
+		layout->size += sizes[i];
+	for (int rank = 0; rank < layout->size; rank++)
+		layout->order[rank] = rank;
 	if (seed)
-		layout_shuffle(any, &seed);
+		layout_shuffle(layout, &seed);
 	for (; sizes[group]; group++)
 		for (int i = 0; i < sizes[group]; i++)
-			any->group[any->order[place++]] = group;
-	any->layout.group_count = group;
-	return &any->layout;
+			layout->group[layout->order[place++]] = group;
+	layout->group_count = group;
 }
 
-/* Groups of 1 to `most` ranks; the last may be cut short. */
-static inline const struct rd_layout *layout_any(
-	struct any_layout *any, int size, int most, unsigned seed)
+/* Groups of 1 to `most` ranks; the last may be cut short. `sizes` has room for size + 1. */
+static inline void layout_draw(
+	struct rd_layout *layout, int *sizes, int size, int most, unsigned seed)
 {
-	int sizes[LAYOUT_MOST + 1], count = 0;
+	int count = 0;
 
 	for (int left = size; left > 0; left -= sizes[count++]) {
 		sizes[count] = 1 + (int)layout_random(&seed, most);
@@ -64,7 +64,33 @@ static inline const struct rd_layout *layout_any(
 			sizes[count] = left;
 	}
 	sizes[count] = 0;
-	return layout_of(any, sizes, seed);
+	layout_fill(layout, sizes, seed);
+}
+
+static inline const struct rd_layout *layout_of(
+	struct any_layout *any, const int *sizes, unsigned seed)
+{
+	int size = 0;
+
+	for (int i = 0; sizes[i]; i++)
+		size += sizes[i];
+	if (size > LAYOUT_MOST)
+		abort();
+	any->layout = (struct rd_layout){ .order = any->order, .group = any->group };
+	layout_fill(&any->layout, sizes, seed);
+	return &any->layout;
+}
+
+static inline const struct rd_layout *layout_any(
+	struct any_layout *any, int size, int most, unsigned seed)
+{
+	int sizes[LAYOUT_MOST + 1];
+
+	if (size > LAYOUT_MOST)
+		abort();
+	any->layout = (struct rd_layout){ .order = any->order, .group = any->group };
+	layout_draw(&any->layout, sizes, size, most, seed);
+	return &any->layout;
 }
 
 #endif

@@ -1,7 +1,8 @@
 /*
  * rondo-check: tries plug-ins. Transports are held against the transport contract by the suite that
  * Rondo's own pass (tests/contract.h); the plans of algorithms are proved by the checker
- * (lib/checker.h). Each case runs in a process of its own (lib/trial.h), and may crash or hang.
+ * (lib/checker.h). Each case runs in a process of its own (lib/trial.h), and may crash or hang; or,
+ * for a debugger, one runs in this process.
  */
 #include <stdio.h>
 
@@ -47,7 +48,8 @@ int main(int argc, char **argv)
 	for (int i = 0; options.algorithms[i]; i++)
 		if (!check_algorithms(options.algorithms[i], &options, &settings, &report))
 			return complain_of(options.algorithms[i]);
-	printf("%d ok, %d refused, %d skipped\n", report.count[KEPT], report.count[REFUSED],
-		report.count[SKIPPED]);
-	return report.count[REFUSED] > 0 ? 1 : 0;
+	report_end(&report, argv[0]);
+	if (report.count[REFUSED] > 0)
+		return 1;
+	return report.count[UNKNOWN] > 0 ? 3 : 0;
 }

@@ -1,9 +1,14 @@
 #include "check/algorithm.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
+#include "check/crash.h"
+#include "check/progress.h"
+#include "clock.h"
 #include "collective.h"
 #include "error.h"
 #include "layouts.h"
@@ -14,15 +19,22 @@
 #define TIMEOUT_S 600
 #define LARGER 3 /* numbers of ranks beyond those that are all tried */
 #define LAYOUTS 3 /* ranks as they are numbered, and in two other orders and groups */
+/* A function of the plug-in that has run for so long hangs; or for half of the time there is. */
+#define HANGS_MS 10000
 
 /* One collective of one algorithm: what a line is about. */
 struct proof {
 	const struct rd_algorithm *algorithm;
 	enum rd_collective collective;
 	int ranks;
-	int larger[LARGER];
+	int larger[LARGER], larger_count;
 	unsigned seed; /* of layouts */
+	bool here; /* in this process */
+	struct progress *progress;
+	int held, declined; /* problems of the size at hand */
 };
+
+/* ---- Proving -------------------------------------------------------------------------------- */
 
 static int target_of(const struct rd_problem *problem, int which)
 {
@@ -32,25 +44,48 @@ static int target_of(const struct rd_problem *problem, int which)
 						  : 0;
 }
 
-static int prove_targets(const struct proof *proof, struct rd_problem *problem)
+/* It says no to rank 0: then to all, or some would run another algorithm. */
+static int check_declined(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
+{
+	struct rd_problem there = *problem;
+
+	for (there.rank = 1; there.rank < problem->size; there.rank++)
+		if (algorithm->may_run(&there))
+			return rd_fail(RONDO_INVALID,
+				"%s, %s, %d ranks, root %d: may_run() says no to rank 0, yes to "
+				"rank %d",
+				algorithm->name, rd_collective_name(problem->collective),
+				problem->size, problem->root, there.rank);
+	return 0;
+}
+
+static int prove_problem(struct proof *proof, const struct rd_problem *problem)
+{
+	const struct rd_algorithm watched = progress_watch(proof->progress, proof->algorithm);
+	bool runs = !watched.may_run || watched.may_run(problem);
+	int err = runs ? rd_prove(&watched, problem) : check_declined(&watched, problem);
+
+	proof->held += runs;
+	proof->declined += !runs;
+	if (err && problem->layout)
+		err = rd_fail(err, "%s (ranks in groups, not in order)", rondo_last_error());
+	return err;
+}
+
+static int prove_targets(struct proof *proof, struct rd_problem *problem)
 {
 	int targets = problem->collective == RD_TRANSFER ? 3 : 1, err = 0;
 
 	for (int which = 0; which < targets && !err; which++) {
 		problem->target = target_of(problem, which);
-		rd_trial_stage("write_plan() or may_run(), for %s on %d ranks, root %d",
-			rd_collective_name(problem->collective), problem->size, problem->root);
-		if (!proof->algorithm->may_run || proof->algorithm->may_run(problem))
-			err = rd_prove(proof->algorithm, problem);
-		if (err && problem->layout)
-			err = rd_fail(
-				err, "%s (ranks in groups, not in order)", rondo_last_error());
+		proof->progress->problem = *problem;
+		err = prove_problem(proof, problem);
 	}
 	return err;
 }
 
 /* Every root, or, where that would be too many, the first and the last. */
-static int prove_roots(const struct proof *proof, struct rd_problem *problem)
+static int prove_roots(struct proof *proof, struct rd_problem *problem)
 {
 	bool has_root = rd_collective_has_root(problem->collective);
 	int step = problem->size > proof->ranks || problem->layout ? problem->size - 1 : 1;
@@ -64,57 +99,200 @@ static int prove_roots(const struct proof *proof, struct rd_problem *problem)
 	return err;
 }
 
-static int prove_size(const struct proof *proof, int size)
+/* `memory` has room for three numbers a rank, and one. */
+static int prove_layouts(struct proof *proof, int size, int *memory)
 {
+	struct rd_layout layout = { .order = memory, .group = memory + size };
 	struct rd_problem problem = { .collective = proof->collective, .size = size };
-	struct any_layout any;
 	int err = prove_roots(proof, &problem);
 
 	for (int i = 1; i < LAYOUTS && size > 1 && !err; i++) {
-		problem.layout =
-			layout_any(&any, size, i == 1 ? 4 : size, proof->seed + (unsigned)i);
+		layout_draw(&layout, memory + 2 * size, size, i == 1 ? 4 : size,
+			proof->seed + (unsigned)i);
+		problem.layout = &layout;
 		err = prove_roots(proof, &problem);
 	}
 	return err;
 }
 
+static int prove_size(struct proof *proof, int size)
+{
+	/* Of an all_to_all there are size² blocks, and an int counts them. */
+	if (proof->collective == RD_ALL_TO_ALL && size > INT_MAX / size)
+		return rd_fail(
+			RONDO_UNSUPPORTED, "an all_to_all of %d ranks has too many blocks", size);
+
+	int *memory = malloc((3 * (size_t)size + 1) * sizeof(*memory)), err;
+
+	if (!memory)
+		return rd_fail(RONDO_MEMORY, "no memory for layouts of %d ranks", size);
+	proof->held = proof->declined = 0;
+	err = prove_layouts(proof, size, memory);
+	free(memory);
+	return err;
+}
+
 static int prove_all(void *argument)
 {
-	const struct proof *proof = argument;
+	struct proof *proof = argument;
+	struct progress *progress = proof->progress;
 	int err = 0;
 
-	for (int size = 1; size <= proof->ranks && !err; size++)
-		err = prove_size(proof, size);
-	for (int i = 0; i < LARGER && !err; i++)
-		err = prove_size(proof, proof->larger[i]);
+	if (!proof->here)
+		crash_watch(&progress->crash, proof->algorithm);
+	for (int i = 0; i < progress->count && !err; i++) {
+		err = prove_size(proof, progress->sizes[i].ranks);
+		if (!err)
+			progress->sizes[i].state = proof->declined == 0 ? PROOF_HOLDS
+						   : proof->held == 0   ? PROOF_DECLINED
+									: PROOF_IN_PART;
+	}
+	progress->ended = true;
 	return err;
+}
+
+/* ---- Reporting it --------------------------------------------------------------------------- */
+
+#define RANGES 120
+#define TEXT 512
+
+static void report_proved(const struct proof *proof, struct report *report)
+{
+	const char *name = rd_collective_name(proof->collective);
+	const struct progress *progress = proof->progress;
+	int declined = progress_count(progress, PROOF_DECLINED);
+	int in_part = progress_count(progress, PROOF_IN_PART), proved;
+	char ranges[RANGES], roots[40] = "", text[TEXT];
+	size_t used;
+
+	proved = progress_print(progress, PROOF_HOLDS, PROOF_IN_PART, ranges, sizeof(ranges));
+	if (rd_collective_has_root(proof->collective))
+		snprintf(roots, sizeof(roots), ", every root up to %d", proof->ranks);
+	snprintf(text, sizeof(text), "proved for %s ranks%s: %d size%s; declined %d", ranges, roots,
+		proved, proved == 1 ? "" : "s", declined);
+	used = strlen(text);
+	if (in_part > 0)
+		snprintf(text + used, sizeof(text) - used,
+			", and of %d some roots or orders of ranks", in_part);
+	if (proved > 0) {
+		report_line(report, KEPT, name, text);
+		return;
+	}
+	progress_print(progress, PROOF_DECLINED, PROOF_DECLINED, ranges, sizeof(ranges));
+	snprintf(text, sizeof(text), "nothing was proved: may_run() declined %s ranks", ranges);
+	report_line(report, SKIPPED, name, text);
+}
+
+/* Where it was: "all_reduce on 5 ranks, root 0". */
+static void print_problem(const struct progress *progress, char *text, size_t size)
+{
+	const struct rd_problem *problem = &progress->problem;
+
+	snprintf(text, size, "%s on %d ranks, root %d", rd_collective_name(problem->collective),
+		problem->size, problem->root);
+}
+
+/* It crashed, or ended the process. */
+static void report_crash(const struct proof *proof, struct report *report)
+{
+	const char *name = rd_collective_name(proof->collective);
+	const char *running = proof->progress->running;
+	enum crash_place place = (enum crash_place)proof->progress->crash;
+	char story[RD_STORY_SIZE], problem[80], text[RD_STORY_SIZE + TEXT];
+
+	snprintf(story, sizeof(story), "%s", rondo_last_error());
+	print_problem(proof->progress, problem, sizeof(problem));
+	if (place == CRASH_UNKNOWN)
+		place = running ? CRASH_IN_PLUGIN : CRASH_IN_RONDO;
+	if (place == CRASH_IN_PLUGIN && running)
+		snprintf(text, sizeof(text), "%s in %s, for %s, rank %d", story, running, problem,
+			proof->progress->problem.rank);
+	else if (place == CRASH_IN_PLUGIN)
+		snprintf(text, sizeof(text), "%s in the plug-in, for %s", story, problem);
+	else if (place == CRASH_UNDER_PLUGIN)
+		snprintf(text, sizeof(text), "Rondo itself %s, called by %s, for %s, rank %d",
+			story, running ? running : "the plug-in", problem,
+			proof->progress->problem.rank);
+	else
+		snprintf(text, sizeof(text),
+			"rondo-check itself %s, in no function of the plug-in, for %s", story,
+			problem);
+	report_line(report, place == CRASH_IN_PLUGIN ? REFUSED : UNKNOWN, name, text);
+}
+
+static void report_timeout(const struct proof *proof, int timeout_ms, struct report *report)
+{
+	const char *name = rd_collective_name(proof->collective);
+	const struct progress *progress = proof->progress;
+	int64_t ran_ms = rd_clock_ms() - progress->since_ms;
+	char ranges[RANGES], problem[80], text[TEXT];
+
+	print_problem(progress, problem, sizeof(problem));
+	if (progress->running && (ran_ms >= HANGS_MS || ran_ms >= timeout_ms / 2)) {
+		snprintf(text, sizeof(text), "hung for %.1f s in %s, for %s, rank %d",
+			timeout_ms / 1000.0, progress->running, problem, progress->problem.rank);
+		report_line(report, REFUSED, name, text);
+		return;
+	}
+	progress_print(progress, PROOF_HOLDS, PROOF_IN_PART, ranges, sizeof(ranges));
+	snprintf(text, sizeof(text),
+		"not done within %d s, at %s: proved for %s ranks; give more by --timeout, or "
+		"fewer --ranks",
+		timeout_ms / 1000, problem, *ranges ? ranges : "no");
+	report_line(report, UNKNOWN, name, text);
+}
+
+static void report_failure(const struct proof *proof, int err, int timeout_ms, struct report *report)
+{
+	const char *name = rd_collective_name(proof->collective);
+
+	if (err == RONDO_MEMORY || (proof->progress->ended && err == RONDO_UNSUPPORTED))
+		report_line(report, UNKNOWN, name, rondo_last_error());
+	else if (proof->progress->ended)
+		report_line(report, REFUSED, name, rondo_last_error());
+	else if (err == RONDO_TIMEOUT)
+		report_timeout(proof, timeout_ms, report);
+	else
+		report_crash(proof, report);
 }
 
 static void check_collective(struct proof *proof, int timeout_ms, struct report *report)
 {
-	const char *name = rd_collective_name(proof->collective);
-	char text[160];
+	int err;
 
-	if (rd_trial(prove_all, proof, timeout_ms)) {
-		report_line(report, REFUSED, name, rondo_last_error());
+	proof->progress = progress_create(proof->ranks, proof->larger, proof->larger_count);
+	if (!proof->progress) {
+		report_line(report, UNKNOWN, rd_collective_name(proof->collective),
+			"no memory to try it");
 		return;
 	}
-	snprintf(text, sizeof(text), "1 to %d ranks%s, and %d, %d, %d", proof->ranks,
-		rd_collective_has_root(proof->collective) ? ", every root" : "", proof->larger[0],
-		proof->larger[1], proof->larger[2]);
-	report_line(report, KEPT, name, text);
+	err = proof->here ? prove_all(proof) : rd_trial(prove_all, proof, timeout_ms);
+	if (err)
+		report_failure(proof, err, timeout_ms, report);
+	else
+		report_proved(proof, report);
+	progress_destroy(proof->progress);
 }
 
-/* Beyond `ranks`, and up to three times as many. */
+/* ---- All of them ---------------------------------------------------------------------------- */
+
+/* Beyond `ranks`, and up to three times as many: one of each third of these. */
 static void draw(struct proof *proof)
 {
 	unsigned seed[LARGER + 1] = { 1, 2, 3, 4 };
+	int most = proof->ranks > RD_SIZE_MAX / 3 ? RD_SIZE_MAX : 3 * proof->ranks;
+	int span = most - proof->ranks;
 
 	if (getrandom(seed, sizeof(seed), 0) < 0)
 		fprintf(stderr, "rondo-check: no random numbers: %m\n");
-	for (int i = 0; i < LARGER; i++)
+	proof->larger_count = span < LARGER ? span : LARGER;
+	for (int i = 0; i < proof->larger_count; i++) {
+		int begin = span * i / proof->larger_count;
+		int end = span * (i + 1) / proof->larger_count;
+
 		proof->larger[i] =
-			proof->ranks + 1 + (int)(seed[i] % (2u * (unsigned)proof->ranks));
+			proof->ranks + 1 + begin + (int)(seed[i] % (unsigned)(end - begin));
+	}
 	proof->seed = seed[LARGER] | 4;
 }
 
@@ -122,14 +300,16 @@ bool check_algorithms(const char *path, const struct options *options,
 	const struct rd_settings *settings, struct report *report)
 {
 	int timeout_ms = (options->timeout_s ? options->timeout_s : TIMEOUT_S) * 1000;
-	struct proof proof = { .ranks = options->ranks };
+	struct proof proof = { .ranks = options->ranks, .here = options->no_fork };
 	const struct rd_algorithm *const *at;
+	int refused = report->count[REFUSED];
 
 	if (rd_plugin_load(RD_PLUGIN_ALGORITHM, path, settings))
 		return false;
 	draw(&proof);
 	for (at = rd_plugin_algorithms(path); *at; at++) {
 		printf("algorithm %s, from %s\n", (*at)->name, path);
+		fflush(stdout);
 		proof.algorithm = *at;
 		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++) {
 			proof.collective = (enum rd_collective)c;
@@ -137,5 +317,7 @@ bool check_algorithms(const char *path, const struct options *options,
 				check_collective(&proof, timeout_ms, report);
 		}
 	}
+	if (report->count[REFUSED] > refused)
+		report_hint(report, "--algorithm %s --ranks %d --no-fork", path, options->ranks);
 	return true;
 }

@@ -7,8 +7,8 @@
 
 #include "arguments.h"
 #include "contract.h"
+#include "settings.h"
 
-#define RANKS_MAX 1024
 #define TIMEOUT_MAX_S 86400
 
 static const char help[] =
@@ -25,6 +25,8 @@ static const char help[] =
 	"                       (default 64)\n"
 	"  --timeout SECONDS    the longest that one line may take (default 60 for a transport's,\n"
 	"                       600 for an algorithm's)\n"
+	"  --no-fork            run one CASE, or the proofs, in rondo-check's own process, for a\n"
+	"                       debugger; waits may then take 20 minutes, or a third of --timeout\n"
 	"  --list               the cases of the contract suite\n"
 	"  --help, --version\n"
 	"\n"
@@ -64,8 +66,9 @@ static bool is_case(const char *name)
 static const struct argument table[] = {
 	{ "transport", 0, AT(transports), read_path, 0, 0 },
 	{ "algorithm", 0, AT(algorithms), read_path, 0, 0 },
-	{ "ranks", 0, AT(ranks), arguments_number, 1, RANKS_MAX },
+	{ "ranks", 0, AT(ranks), arguments_number, 1, RD_SIZE_MAX },
 	{ "timeout", 0, AT(timeout_s), arguments_number, 1, TIMEOUT_MAX_S },
+	{ "no-fork", 0, AT(no_fork), NULL, 0, 0 },
 	{ "list", 0, AT(lists), NULL, 0, 0 },
 	{ 0 },
 };
@@ -93,5 +96,7 @@ bool options_read(struct options *options, int argc, char **argv)
 	if (options->cases[0] && !options->transports[0])
 		return arguments_refuse(
 			"the cases are those of transports: name one with --transport");
+	if (options->no_fork && options->transports[0] && (!options->cases[0] || options->cases[1]))
+		return arguments_refuse("--no-fork runs one case of the suite: name it");
 	return true;
 }

@@ -12,6 +12,7 @@ struct options {
 	const char *transports[PATHS_MAX], *algorithms[PATHS_MAX]; /* plug-ins; NULL at the end */
 	int ranks; /* algorithms are proved for 1 to so many, and some more */
 	int timeout_s; /* for one line; 0: the default of its kind */
+	bool no_fork; /* one case, or the proofs, in rondo-check's own process */
 	bool lists; /* the cases of the contract suite; it is done before options_read() returns */
 	char **cases; /* of the contract suite, NULL at the end; none: all */
 };

@@ -3,7 +3,9 @@
 #include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
+#include "check/crash.h"
 #include "contract.h"
 #include "error.h"
 #include "party.h"
@@ -11,6 +13,7 @@
 #include "trial.h"
 
 #define TIMEOUT_S 60
+#define DEBUGGER_TIMEOUT_S 3600
 
 /* A case that fails is left from where it is: its process ends anyway. */
 static jmp_buf failed_case;
@@ -23,7 +26,10 @@ void complain(const char *story)
 
 struct run {
 	const struct contract_case *what;
-	const char *transport;
+	const struct rd_transport *transport;
+	const char *path;
+	_Atomic int *crash; /* enum crash_place, in shared memory */
+	bool here; /* in this process */
 };
 
 static int run_case(void *argument)
@@ -33,7 +39,9 @@ static int run_case(void *argument)
 	if (setjmp(failed_case))
 		return RONDO_INVALID;
 	rd_trial_stage("this case");
-	run->what->run(run->transport);
+	if (!run->here)
+		crash_watch(run->crash, run->transport);
+	run->what->run(run->transport->name);
 	return 0;
 }
 
@@ -47,24 +55,65 @@ static bool is_wanted(const struct options *options, const char *name)
 	return false;
 }
 
-static void check_transport(
-	const struct rd_transport *transport, const struct options *options, struct report *report)
+/* The suite crashes as well where a function of the plug-in gave it memory that is none. */
+static const char *place_text(enum crash_place place)
 {
-	int timeout_ms = (options->timeout_s ? options->timeout_s : TIMEOUT_S) * 1000;
+	static const char *const texts[] = {
+		[CRASH_UNKNOWN] = "",
+		[CRASH_IN_PLUGIN] = ", in a function of the plug-in",
+		[CRASH_UNDER_PLUGIN] = ", in Rondo, called by the plug-in",
+		[CRASH_IN_RONDO] = ", in the suite and in no function of the plug-in: memory that "
+				   "one of them gave it, or a fault of rondo-check",
+	};
+
+	return texts[place];
+}
+
+static void report_failure(const struct run *run, int err, struct report *report)
+{
+	char text[RD_STORY_SIZE + 160];
+
+	snprintf(text, sizeof(text), "%s%s", rondo_last_error(),
+		place_text((enum crash_place) * run->crash));
+	report_line(report, err == RONDO_MEMORY ? UNKNOWN : REFUSED, run->what->name, text);
+	if (!run->here)
+		report_hint(report, "--transport %s --no-fork %s", run->path, run->what->name);
+}
+
+static void check_case(struct run *run, int timeout_ms, struct report *report)
+{
+	const struct contract_case *what = run->what;
+	int err;
+
+	if (what->needs == CONTRACT_REGION && !run->transport->offer) {
+		report_line(report, SKIPPED, what->name, "it offers no memory");
+		return;
+	}
+	*run->crash = CRASH_UNKNOWN;
+	err = run->here ? run_case(run) : rd_trial(run_case, run, timeout_ms);
+	if (err)
+		report_failure(run, err, report);
+	else
+		report_line(report, KEPT, what->name, "");
+}
+
+static int timeout_of(const struct options *options)
+{
+	if (options->timeout_s)
+		return options->timeout_s * 1000;
+	return (options->no_fork ? DEBUGGER_TIMEOUT_S : TIMEOUT_S) * 1000;
+}
+
+static void check_transport(struct run *run, const struct options *options, struct report *report)
+{
+	int timeout_ms = timeout_of(options);
 
 	/* A wait within a case ends first, and tells more. */
 	party_wait_ms = timeout_ms / 3;
 	for (const struct contract_case *one = contract_cases; one->name; one++) {
-		struct run run = { one, transport->name };
-
-		if (!is_wanted(options, one->name))
-			continue;
-		if (one->needs == CONTRACT_REGION && !transport->offer)
-			report_line(report, SKIPPED, one->name, "it offers no memory");
-		else if (rd_trial(run_case, &run, timeout_ms))
-			report_line(report, REFUSED, one->name, rondo_last_error());
-		else
-			report_line(report, KEPT, one->name, "");
+		run->what = one;
+		if (is_wanted(options, one->name))
+			check_case(run, timeout_ms, report);
 	}
 }
 
@@ -72,12 +121,20 @@ bool check_transports(const char *path, const struct options *options,
 	const struct rd_settings *settings, struct report *report)
 {
 	const struct rd_transport *const *transports;
+	struct run run = { .path = path, .here = options->no_fork };
 
 	if (rd_plugin_load(RD_PLUGIN_TRANSPORT, path, settings))
 		return false;
+	run.crash = mmap(NULL, sizeof(*run.crash), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (run.crash == MAP_FAILED)
+		return !rd_fail(RONDO_MEMORY, "no memory to try it");
 	for (transports = rd_plugin_transports(path); *transports; transports++) {
 		printf("transport %s, from %s\n", (*transports)->name, path);
-		check_transport(*transports, options, report);
+		fflush(stdout);
+		run.transport = *transports;
+		check_transport(&run, options, report);
 	}
+	munmap(run.crash, sizeof(*run.crash));
 	return true;
 }

@@ -1,0 +1,135 @@
+#include "check/crash.h"
+
+#include <execinfo.h>
+#include <link.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <ucontext.h>
+
+#define FRAMES 64
+#define STACK_SIZE (64 << 10)
+
+/* The addresses of a shared object, or of the program. */
+struct object {
+	uintptr_t inside; /* what it was found by */
+	uintptr_t begin, end;
+};
+
+static struct object plugin, rondo;
+static _Atomic int *crashed_at;
+static char stack[STACK_SIZE]; /* the usual one may have overflowed */
+
+static int look_at_object(struct dl_phdr_info *info, size_t size, void *argument)
+{
+	struct object *object = argument;
+	uintptr_t begin = UINTPTR_MAX, end = 0;
+
+	(void)size;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+		uintptr_t at = info->dlpi_addr + segment->p_vaddr;
+
+		if (segment->p_type != PT_LOAD)
+			continue;
+		begin = at < begin ? at : begin;
+		end = at + segment->p_memsz > end ? at + segment->p_memsz : end;
+	}
+	if (object->inside < begin || object->inside >= end)
+		return 0;
+	object->begin = begin;
+	object->end = end;
+	return 1;
+}
+
+static struct object object_of(const void *inside)
+{
+	struct object object = { .inside = (uintptr_t)inside };
+
+	dl_iterate_phdr(look_at_object, &object);
+	return object;
+}
+
+static bool lies_in(const void *address, const struct object *object)
+{
+	return (uintptr_t)address >= object->begin && (uintptr_t)address < object->end;
+}
+
+/* The innermost function that is Rondo's or the plug-in's, and whether the plug-in had called it.
+ */
+static enum crash_place place_of(void *const *frames, int count)
+{
+	enum crash_place place = CRASH_UNKNOWN;
+
+	for (int i = 0; i < count; i++) {
+		if (lies_in(frames[i], &plugin))
+			return place == CRASH_UNKNOWN ? CRASH_IN_PLUGIN : CRASH_UNDER_PLUGIN;
+		if (lies_in(frames[i], &rondo))
+			place = CRASH_IN_RONDO;
+	}
+	return place;
+}
+
+/* The instruction at which it crashed; and where the return address lies if that was a call of an
+   address at which there is no function. */
+static void read_context(const ucontext_t *context, void **at, void *const **caller)
+{
+#if defined(__x86_64__)
+	*at = (void *)context->uc_mcontext.gregs[REG_RIP];
+	*caller = (void *const *)context->uc_mcontext.gregs[REG_RSP];
+#elif defined(__aarch64__)
+	*at = (void *)context->uc_mcontext.pc;
+	*caller = (void *const *)&context->uc_mcontext.regs[30];
+#else
+	(void)context;
+	*at = NULL;
+	*caller = NULL;
+#endif
+}
+
+/* The surest comes first: the handler may itself crash, and what is said then stands. */
+static void note_place(const ucontext_t *context)
+{
+	void *frames[FRAMES], *at;
+	void *const *caller;
+	int first = 0, count;
+
+	read_context(context, &at, &caller);
+	*crashed_at = lies_in(at, &plugin) ? CRASH_IN_PLUGIN : CRASH_UNKNOWN;
+	count = backtrace(frames, FRAMES);
+	/* The handler's own come before. */
+	while (first < count && frames[first] != at)
+		first++;
+	*crashed_at = place_of(frames + first, count - first);
+	if (*crashed_at == CRASH_UNKNOWN)
+		*crashed_at = place_of(&at, 1);
+	if (*crashed_at == CRASH_UNKNOWN && caller)
+		*crashed_at = place_of(caller, 1);
+}
+
+/* The signal again, with nobody to handle it: SA_RESETHAND. */
+static void on_crash(int number, siginfo_t *info, void *context)
+{
+	(void)info;
+	note_place(context);
+	raise(number);
+}
+
+void crash_watch(_Atomic int *place, const void *of_plugin)
+{
+	static const int deadly[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS };
+	stack_t aside = { .ss_sp = stack, .ss_size = sizeof(stack) };
+	struct sigaction action = { .sa_sigaction = on_crash,
+		.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESETHAND | SA_NODEFER };
+	void *frame;
+
+	crashed_at = place;
+	plugin = object_of(of_plugin);
+	rondo = object_of(&rondo);
+	/* The first call loads a library. */
+	backtrace(&frame, 1);
+	sigaltstack(&aside, NULL);
+	for (size_t i = 0; i < sizeof(deadly) / sizeof(deadly[0]); i++)
+		sigaction(deadly[i], &action, NULL);
+}
