@@ -87,6 +87,13 @@ const struct rd_card *rd_route_card(
 	return NULL;
 }
 
+/* Plug-ins stand in the table in the order in which a process has met them, which may be another on
+   another rank: so of those that cost alike the name decides. */
+static bool is_cheaper(const struct rd_endpoint *a, int cost, const struct rd_endpoint *b, int than)
+{
+	return cost < than || (cost == than && strcmp(a->transport->name, b->transport->name) < 0);
+}
+
 /* Both sides of a pair ask the same question, from the lower rank to the higher, so they agree. */
 struct rd_endpoint *rd_route_cheapest(
 	const struct rondo_comm *comm, const struct rd_member *members, int peer, unsigned barred)
@@ -103,7 +110,7 @@ struct rd_endpoint *rd_route_cheapest(
 		if (barred >> i & 1 || cost < 0 ||
 			!rd_route_card(&members[peer], endpoint->transport))
 			continue;
-		if (!best || cost < best_cost) {
+		if (!best || is_cheaper(endpoint, cost, best, best_cost)) {
 			best = endpoint;
 			best_cost = cost;
 		}

@@ -274,6 +274,68 @@ static void add_late(void)
 	cr_assert_eq(rd_transport_add(&late), 0);
 }
 
+/* ---- Two that cost alike, which the ranks have in different order --------------------------- */
+
+static struct rd_transport twins[2], opener;
+
+static int twin_listen(int twin, struct rd_endpoint **result, const struct rd_local *local,
+	unsigned char *card, size_t *card_size)
+{
+	int err = rd_transport_shm.listen(result, local, card, card_size);
+
+	if (!err)
+		(*result)->transport = &twins[twin];
+	return err;
+}
+
+static int listen_castor(struct rd_endpoint **result, const struct rd_local *local,
+	unsigned char *card, size_t *card_size)
+{
+	return twin_listen(0, result, local, card, card_size);
+}
+
+static int listen_pollux(struct rd_endpoint **result, const struct rd_local *local,
+	unsigned char *card, size_t *card_size)
+{
+	return twin_listen(1, result, local, card, card_size);
+}
+
+static int twin_open(struct rd_endpoint *endpoint, int peer, int channel, const unsigned char *card,
+	size_t card_size, struct rd_link **link)
+{
+	int err = rd_transport_shm.open(endpoint, peer, channel, card, card_size, link);
+
+	if (!err)
+		(*link)->transport = endpoint->transport;
+	return err;
+}
+
+/* The ranks go over the table of transports from its beginning, and this is in it: each has the
+   twins behind it, in its own order. */
+static int add_twins(const struct rd_settings *settings)
+{
+	int err = rd_transport_add(&twins[settings->rank & 1]);
+
+	if (!err)
+		err = rd_transport_add(&twins[!(settings->rank & 1)]);
+	return err ? err : rd_fail(RONDO_UNSUPPORTED, "it adds others");
+}
+
+static void add_opener(void)
+{
+	for (int i = 0; i < 2; i++) {
+		twins[i] = rd_transport_shm;
+		twins[i].name = i == 0 ? "castor" : "pollux";
+		twins[i].reach = broken_reach;
+		twins[i].listen = i == 0 ? listen_castor : listen_pollux;
+		twins[i].open = twin_open;
+	}
+	opener = rd_transport_shm;
+	opener.name = "opener";
+	opener.probe = add_twins;
+	cr_assert_eq(rd_transport_add(&opener), 0);
+}
+
 /* ---- Worlds with them ---------------------------------------------------------------------- */
 
 static int sum_up(struct citizen *citizen)
@@ -359,6 +421,19 @@ Test(routes, a_peer_that_has_not_run_yet_is_waited_for, .timeout = 60)
 
 	add_late();
 	setenv("RONDO_INIT_TIMEOUT_MS", "8000", 1);
+	text = run_world(&world, &failed, fates);
+	cr_expect_eq(failed, 0, "%s", text);
+	cr_expect_eq(said_times(text, " WARN "), 0, "%s", text);
+}
+
+Test(routes, of_transports_that_cost_alike_both_of_a_pair_take_the_same, .timeout = 60)
+{
+	struct world world = { .size = 3 };
+	struct fate fates[WORLD_MAX];
+	const char *text;
+	int failed;
+
+	add_opener();
 	text = run_world(&world, &failed, fates);
 	cr_expect_eq(failed, 0, "%s", text);
 	cr_expect_eq(said_times(text, " WARN "), 0, "%s", text);
