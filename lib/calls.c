@@ -101,6 +101,9 @@ static int check(const struct rd_request *request)
 		return rd_fail(
 			RONDO_INVALID, "%s: comm is NULL", rd_collective_name(request->collective));
 
+	if (rd_is_inherited(request->comm->forks))
+		return rd_refuse_inherited(rd_collective_name(request->collective), "communicator");
+
 	int err = check_numbers(request);
 
 	if (err)

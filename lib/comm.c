@@ -109,6 +109,11 @@ int rondo_comm_error(rondo_comm *comm)
 {
 	if (!comm)
 		return rd_fail(RONDO_INVALID, "rondo_comm_error: comm is NULL");
+
+	int err = rd_comm_check_process(comm, "rondo_comm_error");
+
+	if (err)
+		return err;
 	return !comm->finalized && atomic_load(&comm->failed) ? rd_comm_failure(comm) : 0;
 }
 
@@ -116,6 +121,11 @@ int rondo_comm_abort(rondo_comm *comm, const char *reason)
 {
 	if (!comm)
 		return rd_fail(RONDO_INVALID, "rondo_comm_abort: comm is NULL");
+
+	int err = rd_comm_check_process(comm, "rondo_comm_abort");
+
+	if (err)
+		return err;
 	rd_fail(RONDO_ABORTED, "rank %d aborted the communicator%s%s", comm->rank,
 		reason ? ": " : "", reason ? reason : "");
 	if (!comm->lifeline)
@@ -300,14 +310,10 @@ static void drop_messages(struct rondo_comm *comm)
 			comm->links[i]->error = failed;
 }
 
-/* Frees everything but the goodbye; also what is half made. */
-static void destroy(struct rondo_comm *comm)
+/* What is this rank's alone. */
+static void free_own(struct rondo_comm *comm)
 {
-	rd_board_destroy(comm->board);
-	rd_lifeline_destroy(comm->lifeline);
-	drop_messages(comm);
 	rd_introduction_destroy(comm);
-	rd_route_close(comm);
 	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++) {
 		while (comm->prepared[i]) {
 			struct rd_prepared *next = comm->prepared[i]->next;
@@ -325,9 +331,30 @@ static void destroy(struct rondo_comm *comm)
 		close(comm->wake_fd);
 	free(comm->sends);
 	free(comm->recvs);
+	free(comm);
+}
+
+/* Frees everything but the goodbye; also what is half made. */
+static void destroy(struct rondo_comm *comm)
+{
+	rd_board_destroy(comm->board);
+	rd_lifeline_destroy(comm->lifeline);
+	drop_messages(comm);
+	rd_route_close(comm);
 	pthread_mutex_destroy(&comm->turn_lock);
 	pthread_cond_destroy(&comm->turn_change);
-	free(comm);
+	free_own(comm);
+}
+
+/*
+ * In a forked child: the comm goes on in the parent. Locks may be held by threads that do not run
+ * here, and are left as they are; so is the board, for no device driver survives a fork.
+ */
+static void abandon(struct rondo_comm *comm)
+{
+	rd_lifeline_abandon(comm->lifeline);
+	rd_route_abandon(comm);
+	free_own(comm);
 }
 
 static struct rondo_comm *create(const struct rd_settings *settings)
@@ -336,6 +363,7 @@ static struct rondo_comm *create(const struct rd_settings *settings)
 
 	if (!comm)
 		return NULL;
+	comm->forks = rd_forks;
 	comm->settings = *settings;
 	comm->rank = settings->rank;
 	comm->size = settings->size;
@@ -405,7 +433,10 @@ int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings,
 	if (!made)
 		return rd_fail(RONDO_MEMORY, "no memory for a comm");
 
-	int err = start(made, parent);
+	int err = rd_forks_watch();
+
+	if (!err)
+		err = start(made, parent);
 
 	if (err) {
 		destroy(made);
@@ -458,6 +489,9 @@ int rondo_comm_finalize(rondo_comm *comm)
 
 	if (!comm)
 		return rd_fail(RONDO_INVALID, "rondo_comm_finalize: comm is NULL");
+	err = rd_comm_check_process(comm, "rondo_comm_finalize");
+	if (err)
+		return err;
 	if (rd_group_open())
 		return rd_fail(RONDO_INVALID, "rondo_comm_finalize: end the group first");
 	wait_for_calls(comm);
@@ -480,6 +514,10 @@ int rondo_comm_destroy(rondo_comm *comm)
 
 	if (!comm)
 		return 0;
+	if (rd_is_inherited(comm->forks)) {
+		abandon(comm);
+		return 0;
+	}
 	wait_for_calls(comm);
 	rd_board_finish(comm->board);
 	if (comm->lifeline && !atomic_load(&comm->failed)) {

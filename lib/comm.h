@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "exec.h"
+#include "inherited.h"
 #include "introduce.h"
 #include "lifeline.h"
 #include "order.h"
@@ -42,6 +43,7 @@ struct rd_board;
 
 struct rondo_comm {
 	int rank, size;
+	unsigned forks; /* rd_forks in the process that made it */
 	struct rd_settings settings;
 
 	struct rd_board *board; /* for calls on device memory (board.h); NULL: host memory alone */
@@ -129,6 +131,9 @@ int rd_route_listen(struct rondo_comm *comm, struct rd_card cards[RD_TRANSPORTS_
  */
 int rd_route_connect(struct rondo_comm *comm, const struct rd_member *members);
 void rd_route_close(struct rondo_comm *comm);
+/* The same in a forked child: closes descriptors, and neither sends nor changes what the parent
+   uses. */
+void rd_route_abandon(struct rondo_comm *comm);
 
 /* Sleeps until a link, the lifeline or the timeout wakes this rank. The links must have been armed.
  */
@@ -145,5 +150,11 @@ bool rd_comm_advance(struct rondo_comm *comm);
 int rd_comm_fail(struct rondo_comm *comm, int error, int culprit);
 /* The error that ended the comm, with its story recorded. */
 int rd_comm_failure(struct rondo_comm *comm);
+
+/* 0 where this process made the comm; in a child that it forked, `function` is refused. */
+static inline int rd_comm_check_process(const struct rondo_comm *comm, const char *function)
+{
+	return rd_is_inherited(comm->forks) ? rd_refuse_inherited(function, "communicator") : 0;
+}
 
 #endif

@@ -9,6 +9,7 @@
 
 struct group {
 	int depth;
+	unsigned forks; /* rd_forks where it was started */
 	int count, capacity;
 	struct rd_task *tasks;
 	struct rondo_stream *stream;
@@ -18,9 +19,10 @@ struct group {
 
 static _Thread_local struct group group;
 
+/* One that was open at a fork is the parent's: this child has none. */
 bool rd_group_open(void)
 {
-	return group.depth > 0;
+	return group.depth > 0 && !rd_is_inherited(group.forks);
 }
 
 int rd_group_refuse(int error)
@@ -65,8 +67,19 @@ int rd_group_add(const struct rd_task *task, struct rondo_stream *stream)
 	return 0;
 }
 
+/* Its calls are the parent's, who still has them. */
+static void forget_inherited(void)
+{
+	rd_run_forget(group.tasks, group.count);
+	free(group.tasks);
+	memset(&group, 0, sizeof(group));
+}
+
 int rondo_group_start(void)
 {
+	if (group.depth > 0 && !rd_group_open())
+		forget_inherited();
+	group.forks = rd_forks;
 	group.depth++;
 	return 0;
 }
@@ -153,6 +166,10 @@ int rondo_group_end(void)
 {
 	if (group.depth == 0)
 		return rd_fail(RONDO_INVALID, "rondo_group_end without rondo_group_start");
+	if (!rd_group_open()) {
+		forget_inherited();
+		return rd_refuse_inherited("rondo_group_end", "group");
+	}
 	if (--group.depth > 0)
 		return 0;
 

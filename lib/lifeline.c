@@ -861,6 +861,23 @@ static int open_sockets(struct rd_lifeline *lifeline, int64_t deadline_ms)
 	return 0;
 }
 
+static void close_fds(const struct rd_lifeline *lifeline)
+{
+	close_fd(lifeline->door_fd);
+	close_fd(lifeline->bell_fd);
+	close_fd(lifeline->epoll_fd);
+}
+
+static void free_all(struct rd_lifeline *lifeline)
+{
+	free(lifeline->lines);
+	rd_losses_finish(&lifeline->losses);
+	rd_losses_finish(&lifeline->detours);
+	rd_hub_destroy(lifeline->hub);
+	rd_spoke_destroy(lifeline->spoke);
+	free(lifeline);
+}
+
 /* After the thread, or in place of it. */
 static void destroy(struct rd_lifeline *lifeline)
 {
@@ -868,17 +885,10 @@ static void destroy(struct rd_lifeline *lifeline)
 		for (int i = 0; i < rd_hub_line_count(lifeline->hub); i++)
 			close_line(lifeline, &lifeline->lines[i]);
 	close_line(lifeline, &lifeline->own);
-	close_fd(lifeline->door_fd);
-	close_fd(lifeline->bell_fd);
-	close_fd(lifeline->epoll_fd);
-	free(lifeline->lines);
-	rd_losses_finish(&lifeline->losses);
-	rd_losses_finish(&lifeline->detours);
-	rd_hub_destroy(lifeline->hub);
-	rd_spoke_destroy(lifeline->spoke);
+	close_fds(lifeline);
 	pthread_cond_destroy(&lifeline->news);
 	pthread_mutex_destroy(&lifeline->lock);
-	free(lifeline);
+	free_all(lifeline);
 }
 
 static int check_config(const struct rd_lifeline_config *config)
@@ -1115,4 +1125,26 @@ void rd_lifeline_destroy(struct rd_lifeline *lifeline)
 	pthread_join(lifeline->thread, NULL);
 	rd_lifeline_detach(lifeline);
 	destroy(lifeline);
+}
+
+static void abandon_line(struct line *line)
+{
+	if (!line)
+		return;
+	/* No shutdown(), no epoll_ctl(): socket and epoll are the parent's as well. */
+	close(line->fd);
+	free(line);
+}
+
+void rd_lifeline_abandon(struct rd_lifeline *lifeline)
+{
+	if (!lifeline)
+		return;
+	if (lifeline->lines)
+		for (int i = 0; i < rd_hub_line_count(lifeline->hub); i++)
+			abandon_line(lifeline->lines[i]);
+	abandon_line(lifeline->own);
+	rd_watch_abandon(lifeline->watch);
+	close_fds(lifeline);
+	free_all(lifeline);
 }

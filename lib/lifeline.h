@@ -141,4 +141,8 @@ int rd_lifeline_leave(struct rd_lifeline *lifeline, uint64_t digest);
  */
 void rd_lifeline_destroy(struct rd_lifeline *lifeline);
 
+/* Frees in a forked child, where the thread does not run: closes this process's descriptors, and sends
+   nothing. */
+void rd_lifeline_abandon(struct rd_lifeline *lifeline);
+
 #endif

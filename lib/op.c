@@ -48,6 +48,8 @@ int rondo_op_create(
 			!comm ? "comm"
 			: !op ? "op"
 			      : "combine");
+	if (rd_comm_check_process(comm, "rondo_op_create"))
+		return RONDO_INVALID;
 	if (element_size > RD_ELEMENT_MAX)
 		return rd_fail(RONDO_INVALID,
 			"rondo_op_create: an element of %zu bytes: at most %d are possible",
@@ -66,7 +68,8 @@ int rondo_op_create_premul(rondo_comm *comm, rondo_op *op, const void *factor, r
 			!comm ? "comm"
 			: !op ? "op"
 			      : "factor");
-	if (rd_type_check(type, "rondo_op_create_premul", ""))
+	if (rd_comm_check_process(comm, "rondo_op_create_premul") ||
+		rd_type_check(type, "rondo_op_create_premul", ""))
 		return RONDO_INVALID;
 	memcpy(&made.factor, factor, rondo_type_size(type));
 	return add(comm, op, &made);
@@ -78,6 +81,8 @@ int rondo_op_destroy(rondo_comm *comm, rondo_op op)
 
 	if (!comm)
 		return rd_fail(RONDO_INVALID, "rondo_op_destroy: comm is NULL");
+	if (rd_comm_check_process(comm, "rondo_op_destroy"))
+		return RONDO_INVALID;
 	for (at = &comm->ops; *at; at = &(*at)->next) {
 		struct rd_made_op *made = *at;
 

@@ -126,3 +126,13 @@ void rd_route_close(struct rondo_comm *comm)
 	free(comm->links);
 	comm->links = NULL;
 }
+
+void rd_route_abandon(struct rondo_comm *comm)
+{
+	for (int i = 0; i < comm->endpoint_count; i++)
+		if (comm->endpoints[i]->transport->abandon)
+			comm->endpoints[i]->transport->abandon(comm->endpoints[i]);
+	comm->endpoint_count = 0;
+	free(comm->links);
+	comm->links = NULL;
+}

@@ -210,7 +210,7 @@ static int check(const rondo_comm *comm, rondo_comm **part, const char *name)
 		return rd_fail(RONDO_INVALID, "%s: comm is NULL", name);
 	if (rd_group_open())
 		return rd_fail(RONDO_INVALID, "%s: end the group first", name);
-	return 0;
+	return rd_comm_check_process(comm, name);
 }
 
 static int split_comm(rondo_comm *comm, int color, int key, rondo_comm **part)

@@ -21,6 +21,7 @@ struct item {
 };
 
 struct rondo_stream {
+	unsigned forks; /* rd_forks in the process that made it */
 	struct rd_lane *lane; /* a device's stream: the rest is not used */
 	pthread_t thread;
 	pthread_mutex_t lock;
@@ -31,6 +32,11 @@ struct rondo_stream {
 	int error; /* the first failure, and its story */
 	char story[RD_STORY_SIZE];
 };
+
+static int check_process(const struct rondo_stream *stream, const char *function)
+{
+	return rd_is_inherited(stream->forks) ? rd_refuse_inherited(function, "stream") : 0;
+}
 
 static void run_item(struct rondo_stream *stream, struct item *item)
 {
@@ -87,11 +93,14 @@ int rondo_stream_create(rondo_stream **stream)
 	if (!stream)
 		return rd_fail(RONDO_INVALID, "rondo_stream_create: stream is NULL");
 	*stream = NULL;
+	if (rd_forks_watch())
+		return RONDO_MEMORY;
 
 	struct rondo_stream *made = calloc(1, sizeof(*made));
 
 	if (!made)
 		return rd_fail(RONDO_MEMORY, "no memory for a stream");
+	made->forks = rd_forks;
 	made->last = &made->first;
 	pthread_mutex_init(&made->lock, NULL);
 	pthread_cond_init(&made->change, NULL);
@@ -112,11 +121,14 @@ static int create_on_device(
 	if (!stream)
 		return rd_fail(RONDO_INVALID, "%s: stream is NULL", name);
 	*stream = NULL;
+	if (rd_forks_watch())
+		return RONDO_MEMORY;
 
 	struct rondo_stream *made = calloc(1, sizeof(*made));
 
 	if (!made)
 		return rd_fail(RONDO_MEMORY, "no memory for a stream");
+	made->forks = rd_forks;
 
 	int err = rd_lane_create(&made->lane, device, owned, handle);
 
@@ -146,6 +158,12 @@ void rondo_stream_destroy(rondo_stream *stream)
 {
 	if (!stream)
 		return;
+	/* In a forked child its thread does not run, nor is its device there; its lock may be held,
+	   and its queue half changed. */
+	if (rd_is_inherited(stream->forks)) {
+		free(stream);
+		return;
+	}
 	if (stream->lane) {
 		rd_lane_destroy(stream->lane);
 		free(stream);
@@ -165,6 +183,8 @@ int rondo_stream_synchronize(rondo_stream *stream)
 {
 	if (!stream)
 		return rd_fail(RONDO_INVALID, "rondo_stream_synchronize: stream is NULL");
+	if (check_process(stream, "rondo_stream_synchronize"))
+		return RONDO_INVALID;
 	if (stream->lane)
 		return rd_lane_synchronize(stream->lane);
 	pthread_mutex_lock(&stream->lock);
@@ -195,6 +215,8 @@ int rondo_stream_call(rondo_stream *stream, void (*run)(void *argument), void *a
 	if (!stream || !run)
 		return rd_fail(
 			RONDO_INVALID, "rondo_stream_call: %s is NULL", stream ? "run" : "stream");
+	if (check_process(stream, "rondo_stream_call"))
+		return RONDO_INVALID;
 	if (stream->lane)
 		return rd_fail(RONDO_UNSUPPORTED,
 			"rondo_stream_call: a device's stream runs no calls of the host's: use a "
@@ -212,6 +234,10 @@ int rondo_stream_call(rondo_stream *stream, void (*run)(void *argument), void *a
 
 int rd_stream_run(struct rondo_stream *stream, struct rd_task *tasks, int count)
 {
+	if (check_process(stream, rd_collective_name(tasks->call.problem.collective))) {
+		rd_run_forget(tasks, count);
+		return RONDO_INVALID;
+	}
 	if (stream->lane)
 		return rd_board_submit(stream->lane, tasks, count);
 

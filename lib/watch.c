@@ -361,6 +361,15 @@ struct rd_watch *rd_watch_create(const struct rd_watch_config *config)
 	return watch;
 }
 
+static void free_own(struct rd_watch *watch)
+{
+	if (watch->own_fd >= 0)
+		close(watch->own_fd);
+	if (watch->socket >= 0)
+		close(watch->socket);
+	free(watch);
+}
+
 void rd_watch_destroy(struct rd_watch *watch)
 {
 	if (!watch)
@@ -371,9 +380,16 @@ void rd_watch_destroy(struct rd_watch *watch)
 		pthread_join(watch->thread, NULL);
 		munmap(watch->watched, sizeof(*watch->watched));
 	}
-	if (watch->own_fd >= 0)
-		close(watch->own_fd);
-	if (watch->socket >= 0)
-		close(watch->socket);
-	free(watch);
+	free_own(watch);
+}
+
+void rd_watch_abandon(struct rd_watch *watch)
+{
+	if (!watch)
+		return;
+	if (watch->own)
+		munmap(watch->own, sizeof(*watch->own));
+	if (watch->watched)
+		munmap(watch->watched, sizeof(*watch->watched));
+	free_own(watch);
 }

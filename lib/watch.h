@@ -31,6 +31,8 @@ struct rd_watch_config {
 struct rd_watch *rd_watch_create(const struct rd_watch_config *config);
 /* From then on this rank's death is nobody's news. */
 void rd_watch_destroy(struct rd_watch *watch);
+/* Frees it in a forked child, where neither thread runs: futexes and socket stay the parent's. */
+void rd_watch_abandon(struct rd_watch *watch);
 
 /* Readable when rd_watch_receive() has something to do. */
 int rd_watch_fd(const struct rd_watch *watch);

@@ -226,4 +226,5 @@ const struct rd_transport rd_transport_loop = {
 	.open = loop_open,
 	.advance = loop_advance,
 	.close = loop_close,
+	.abandon = loop_close, /* it has no descriptor */
 };

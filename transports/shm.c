@@ -944,6 +944,43 @@ static void shm_close(struct rd_endpoint *base)
 	free(endpoint);
 }
 
+static void pair_abandon(struct pair *pair)
+{
+	int channels = pair->endpoint->local->settings->channels;
+
+	fd_close(&pair->source.fd);
+	fd_close(&pair->memory_fd);
+	fd_close(&pair->common.bell);
+	if (pair->memory)
+		munmap(pair->memory, pair->memory_size);
+	rd_shm_regions_finish(&pair->regions);
+	for (int channel = 0; channel < channels; channel++)
+		if (pair->links[channel])
+			rd_shm_link_abandon(pair->links[channel]);
+	free(pair);
+}
+
+static void shm_abandon(struct rd_endpoint *base)
+{
+	struct shm_endpoint *endpoint = (struct shm_endpoint *)base;
+
+	while (endpoint->pairs) {
+		struct pair *pair = endpoint->pairs;
+
+		endpoint->pairs = pair->next;
+		pair_abandon(pair);
+	}
+	for (int i = 0; i < STRANGERS_MAX; i++) {
+		fd_close(&endpoint->strangers[i].source.fd);
+		fd_close(&endpoint->strangers[i].fds[0]);
+		fd_close(&endpoint->strangers[i].fds[1]);
+	}
+	fd_close(&endpoint->listener.fd);
+	fd_close(&endpoint->bell);
+	fd_close(&endpoint->watch);
+	free(endpoint);
+}
+
 const struct rd_transport rd_transport_shm = {
 	.abi = RD_TRANSPORT_ABI,
 	.name = "shm",
@@ -957,4 +994,5 @@ const struct rd_transport rd_transport_shm = {
 	.withdraw = shm_withdraw,
 	.map = shm_map,
 	.close = shm_close,
+	.abandon = shm_abandon,
 };

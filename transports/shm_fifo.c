@@ -541,6 +541,12 @@ void rd_shm_link_finish(struct rd_shm_link *link)
 	link->stage = NULL;
 }
 
+void rd_shm_link_abandon(struct rd_shm_link *link)
+{
+	free(link->stage);
+	free(link);
+}
+
 bool rd_shm_link_arm(struct rd_shm_link *link)
 {
 	/* Who is asleep cannot copy. */

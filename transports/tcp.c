@@ -864,6 +864,27 @@ static void tcp_close(struct rd_endpoint *base)
 	free(endpoint);
 }
 
+/* No shutdown(), and no epoll_ctl(): sockets and epolls are the parent's as well. */
+static void tcp_abandon(struct rd_endpoint *base)
+{
+	struct endpoint *endpoint = endpoint_of(base);
+
+	for (int i = 0; i < RD_INTERFACES_MAX; i++)
+		if (endpoint->listeners[i].fd >= 0)
+			close(endpoint->listeners[i].fd);
+	rd_tcp_strangers_finish(&endpoint->strangers);
+	while (endpoint->links) {
+		struct link *link = endpoint->links;
+
+		endpoint->links = link->next;
+		rd_wire_finish(&link->wire);
+		free(link);
+	}
+	close(endpoint->timer);
+	close(endpoint->news);
+	free(endpoint);
+}
+
 /* ---- The transport ------------------------------------------------------------------------ */
 
 static int tcp_reach(const struct rd_place *here, const struct rd_place *there)
@@ -919,4 +940,5 @@ const struct rd_transport rd_transport_tcp = {
 	.arm = tcp_arm,
 	.disarm = tcp_disarm,
 	.close = tcp_close,
+	.abandon = tcp_abandon,
 };

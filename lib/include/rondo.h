@@ -14,6 +14,11 @@
  *
  * Threading: a comm may be used by one thread at a time; calls on one comm run in the order in which
  * they were issued, also when they were issued on several streams. Different comms are independent.
+ *
+ * fork(): comms, streams and open groups are the process's that made them. A child that it forks is
+ * refused all use of them (RONDO_INVALID), but for rondo_comm_rank(), rondo_comm_size(), rondo_costs()
+ * and rondo_explain(), which send nothing. rondo_comm_destroy() and rondo_stream_destroy() there close
+ * the child's descriptors and free its memory; the parent's calls go on. A child may make its own.
  */
 #ifndef RONDO_H
 #define RONDO_H

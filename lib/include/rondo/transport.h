@@ -156,6 +156,13 @@ struct rd_transport {
 	/* Frees endpoint and links. Messages already committed or sent still reach a peer that reads;
 	   it sees link->error RONDO_BROKEN ("closed its connection") only after the last of them. */
 	void (*close)(struct rd_endpoint *endpoint);
+	/*
+	 * Optional. Frees endpoint and links in a forked child, whose parent goes on using them: closes
+	 * this process's descriptors, and that is all. Sockets, epolls and shared memory are the parent's
+	 * too: nothing is sent, shut down, taken out of an epoll or written. NULL: descriptors stay open
+	 * until the child ends.
+	 */
+	void (*abandon)(struct rd_endpoint *endpoint);
 };
 
 /* ---- Plug-ins ------------------------------------------------------------------------------- */

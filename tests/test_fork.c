@@ -1,0 +1,281 @@
+/* A child that a rank forks: what it may not touch, and that its parent's calls come out right. */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "world.h"
+
+#define CALLS 50
+#define COUNT 3000
+/* A child that hangs must not outlive the test. */
+#define CHILD_S 40
+
+/* What a child tells of itself, in memory that it shares with its parent. */
+struct told {
+	char text[WORLD_TEXT];
+};
+
+static struct told *shared(void)
+{
+	void *memory = mmap(NULL, sizeof(struct told), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* In a child: 1, with what is wrong, unless it was refused as it should be. */
+static int refused(struct told *told, const char *what, int err)
+{
+	const char *story = rondo_last_error();
+
+	if (err == RONDO_INVALID && strstr(story, "was made before fork()"))
+		return 0;
+	snprintf(told->text, sizeof(told->text), "%s: %s: %s", what, rondo_error_name(err), story);
+	return 1;
+}
+
+#define REFUSED(call) \
+	do { \
+		if (refused(told, #call, (call))) \
+			return 1; \
+	} while (0)
+
+static int said(struct told *told, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static int said(struct told *told, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(told->text, sizeof(told->text), format, args);
+	va_end(args);
+	return 1;
+}
+
+/* Descriptors of this process. */
+static int count_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int count = 0;
+
+	while (dir && readdir(dir))
+		count++;
+	closedir(dir);
+	return count;
+}
+
+/* What a rank has when it forks. */
+struct estate {
+	rondo_comm *comm, *second;
+	rondo_stream *stream;
+	int fds; /* before it made the second comm */
+};
+
+static float values[COUNT];
+
+static int use_the_parents(const struct estate *estate, struct told *told)
+{
+	rondo_comm *comm = estate->comm, *part;
+	float from[COUNT] = { 0 };
+	size_t sizes[2];
+	rondo_op op;
+
+	for (int i = 0; i < CALLS; i++)
+		REFUSED(rondo_all_reduce(comm, from, values, COUNT, RONDO_F32, RONDO_SUM, NULL));
+	REFUSED(rondo_barrier(comm, NULL));
+	REFUSED(rondo_send(comm, from, 1, RONDO_F32, 1 - rondo_comm_rank(comm), NULL));
+	REFUSED(rondo_recv(comm, values, 1, RONDO_F32, 1 - rondo_comm_rank(comm), NULL));
+	REFUSED(rondo_gather_bytes(comm, "", 1, NULL, sizes, 1 - rondo_comm_rank(comm)));
+	REFUSED(rondo_barrier(comm, estate->stream));
+	REFUSED(rondo_comm_split(comm, 0, 0, &part));
+	REFUSED(rondo_comm_duplicate(comm, &part));
+	REFUSED(rondo_op_create_premul(comm, &op, from, RONDO_F32));
+	REFUSED(rondo_comm_error(comm));
+	REFUSED(rondo_comm_abort(comm, "a child's wish"));
+	REFUSED(rondo_comm_finalize(comm));
+	rondo_group_start();
+	REFUSED(rondo_barrier(comm, NULL));
+	REFUSED(rondo_group_end());
+	return 0;
+}
+
+static void nothing(void *argument)
+{
+	(void)argument;
+}
+
+static int destroy_the_parents(const struct estate *estate, struct told *told)
+{
+	int fds;
+
+	REFUSED(rondo_stream_call(estate->stream, nothing, NULL));
+	REFUSED(rondo_stream_synchronize(estate->stream));
+	rondo_stream_destroy(estate->stream);
+	if (rondo_comm_destroy(estate->second))
+		return said(told, "destroy: %s", rondo_last_error());
+	fds = count_fds();
+	if (fds != estate->fds)
+		return said(told, "%d descriptors after destroy, %d before", fds, estate->fds);
+	return rondo_comm_destroy(estate->comm) ? said(told, "destroy: %s", rondo_last_error()) : 0;
+}
+
+/* Alone, but with a stream and a group: all that a process can make anew. */
+static int make_own(struct told *told)
+{
+	struct rondo_config config = RONDO_CONFIG_INIT;
+	rondo_comm *comm;
+	rondo_stream *stream;
+	int32_t value = 7;
+	void *memory;
+	int err;
+
+	config.rank = 0;
+	config.size = 1;
+	config.address = "127.0.0.1";
+	config.port = world_free_port();
+	err = rondo_comm_create(&comm, &config);
+	if (!err)
+		err = rondo_stream_create(&stream);
+	if (err)
+		return said(told, "create: %s", rondo_last_error());
+	rondo_group_start();
+	err = rondo_all_reduce(comm, &value, &value, 1, RONDO_I32, RONDO_SUM, stream);
+	if (rondo_group_end() || err || rondo_stream_synchronize(stream) || value != 7)
+		return said(told, "its own call: %s", rondo_last_error());
+	if (rondo_mem_alloc(&memory, 4096) || rondo_mem_free(memory))
+		return said(told, "its own memory: %s", rondo_last_error());
+	rondo_stream_destroy(stream);
+	return rondo_comm_destroy(comm) ? said(told, "its own comm: %s", rondo_last_error()) : 0;
+}
+
+static int child(const struct estate *estate, struct told *told)
+{
+	int err = make_own(told);
+
+	if (!err)
+		err = use_the_parents(estate, told);
+	return err ? err : destroy_the_parents(estate, told);
+}
+
+/* All ranks' sums, while a child of rank 0 does what it likes. */
+static int add_up(struct citizen *citizen)
+{
+	for (int i = 0; i < CALLS; i++) {
+		for (int k = 0; k < COUNT; k++)
+			values[k] = (float)(i + citizen->rank + k % 5);
+		TRY(rondo_all_reduce(
+			citizen->comm, values, values, COUNT, RONDO_F32, RONDO_SUM, NULL));
+		for (int k = 0; k < COUNT; k++)
+			if (values[k] != (float)(2 * i + 1 + 2 * (k % 5)))
+				return world_say(citizen, "sum %d is wrong", i);
+	}
+	return 0;
+}
+
+static int end_of(struct citizen *citizen, pid_t pid, const struct told *told)
+{
+	int status;
+
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		return world_say(citizen, "cannot fork, or wait");
+	if (status != 0)
+		return world_say(citizen, "the child: status %x: %s", status, told->text);
+	return 0;
+}
+
+static int fork_amid_calls(struct citizen *citizen)
+{
+	struct estate estate = { .comm = citizen->comm, .fds = count_fds() };
+	struct told *told = shared();
+	pid_t pid = 0;
+	int err;
+
+	err = world_second_comm(citizen, &estate.second);
+	if (err)
+		return err;
+	TRY(rondo_stream_create(&estate.stream));
+	TRY(rondo_barrier(estate.comm, estate.stream));
+	TRY(rondo_stream_synchronize(estate.stream));
+	if (citizen->rank == 0)
+		pid = fork();
+	if (citizen->rank == 0 && pid == 0) {
+		alarm(CHILD_S);
+		_exit(child(&estate, told));
+	}
+	err = add_up(citizen);
+	if (citizen->rank == 0 && !err)
+		err = end_of(citizen, pid, told);
+	/* What the child destroyed is here all the same. */
+	if (!err)
+		err = add_up(citizen);
+	if (err)
+		return err;
+	TRY(rondo_barrier(estate.comm, estate.stream));
+	TRY(rondo_stream_synchronize(estate.stream));
+	rondo_stream_destroy(estate.stream);
+	TRY(rondo_barrier(estate.second, NULL));
+	TRY(rondo_comm_destroy(estate.second));
+	munmap(told, sizeof(*told));
+	return 0;
+}
+
+static void run(const char *transport, int (*body)(struct citizen *citizen))
+{
+	struct world world = { .size = 2, .transport = transport, .timeout_ms = 20000 };
+
+	cr_assert_eq(world_run(&world, body, NULL, NULL), 0);
+}
+
+Test(fork, a_child_is_refused_its_parents_comm_and_harms_no_call_of_it, .timeout = 120)
+{
+	run("shm", fork_amid_calls);
+	run("tcp", fork_amid_calls);
+}
+
+static int end_the_parents_group(struct citizen *citizen, struct told *told)
+{
+	REFUSED(rondo_group_end());
+	if (rondo_group_end() != RONDO_INVALID)
+		return said(told, "a group is open");
+	(void)citizen;
+	return make_own(told);
+}
+
+static int own_beside_the_parents_group(struct citizen *citizen, struct told *told)
+{
+	(void)citizen;
+	return make_own(told);
+}
+
+static int fork_within_a_group(struct citizen *citizen)
+{
+	struct told *told = shared();
+	int32_t sum = 1;
+	pid_t pids[2];
+
+	rondo_group_start();
+	TRY(rondo_all_reduce(citizen->comm, &sum, &sum, 1, RONDO_I32, RONDO_SUM, NULL));
+	for (int i = 0; i < 2; i++) {
+		pids[i] = fork();
+		if (pids[i] == 0) {
+			alarm(CHILD_S);
+			_exit(i ? end_the_parents_group(citizen, told)
+				: own_beside_the_parents_group(citizen, told));
+		}
+		if (end_of(citizen, pids[i], told))
+			return 1;
+	}
+	TRY(rondo_group_end());
+	munmap(told, sizeof(*told));
+	return sum == 2 ? 0 : world_say(citizen, "the group's sum is %d", sum);
+}
+
+Test(fork, a_group_that_was_open_stays_the_parents, .timeout = 120)
+{
+	run("shm", fork_within_a_group);
+}
