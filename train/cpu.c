@@ -8,6 +8,9 @@
 #include "device.h"
 #include "fail.h"
 
+/* A cache line's. */
+#define ALIGNMENT 64
+
 struct cpu {
 	struct device base;
 	rondo_stream *stream; /* ddp's */
@@ -24,8 +27,12 @@ static void cpu_destroy(struct device *device)
 static int cpu_alloc(struct device *device, void **memory, size_t size)
 {
 	(void)device;
-	*memory = calloc(1, size);
-	return *memory || !size ? 0 : fail("out of memory for %zu bytes", size);
+	if (posix_memalign(memory, ALIGNMENT, size)) {
+		*memory = NULL;
+		return fail("out of memory for %zu bytes", size);
+	}
+	memset(*memory, 0, size);
+	return 0;
 }
 
 static void cpu_free(struct device *device, void *memory)

@@ -25,6 +25,14 @@ static bool is_order(const int *order, int count)
 	return true;
 }
 
+/* Buckets begin at multiples of so many elements: 64 bytes, from which devices copy fastest. */
+#define ALIGNMENT (64 / sizeof(float))
+
+static size_t align(size_t count)
+{
+	return (count + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
 /* Cuts the gradients into buckets, and gives each tensor its view. */
 static void lay_out(struct ddp *ddp)
 {
@@ -35,8 +43,10 @@ static void lay_out(struct ddp *ddp)
 	for (int i = 0; i < ddp->tensor_count; i++) {
 		struct tensor *tensor = &ddp->tensors[ddp->order[i]];
 		if (!bucket || bucket->count + tensor->count > limit) {
-			if (bucket)
+			if (bucket) {
 				limit = ddp->bucket_size / sizeof(float);
+				next = bucket->grad + align(bucket->count);
+			}
 			bucket = &ddp->buckets[ddp->bucket_count++];
 			*bucket = (struct bucket){ .grad = next };
 		}
@@ -51,8 +61,9 @@ static void lay_out(struct ddp *ddp)
 static int place_gradients(struct ddp *ddp)
 {
 	size_t count = 0;
+	/* As if each tensor had a bucket of its own: in whichever order there is room. */
 	for (int t = 0; t < ddp->tensor_count; t++)
-		count += ddp->tensors[t].count;
+		count += align(ddp->tensors[t].count);
 	int err = ddp->device->ops->alloc(
 		ddp->device, (void **)&ddp->gradients, count * sizeof(float));
 	if (!err)

@@ -2,7 +2,8 @@
  * Data-parallel training over Rondo's public header: every rank holds the model, computes gradients
  * on its own images, and all ranks average them.
  *
- * The gradients lie in one buffer, in the order in which backward produces them, cut into buckets.
+ * The gradients lie in one buffer, in the order in which backward produces them, cut into buckets,
+ * each of which begins at a multiple of 64 bytes.
  * A bucket's all-reduce starts on a stream the moment its last gradient is there, while backward
  * goes on below (Li et al.: "PyTorch Distributed: Experiences on Accelerating Data Parallel
  * Training", 2020). No copy is made: buckets and tensors' gradients are views of that buffer.
@@ -40,7 +41,7 @@ struct ddp {
 	rondo_stream *stream; /* NULL: alone */
 	struct tensor *tensors; /* [tensor_count], the model's */
 	int tensor_count;
-	float *gradients; /* [sum of the tensors' counts] */
+	float *gradients; /* the buckets', in their order */
 	size_t bucket_size; /* bytes a bucket holds at most, unless one tensor alone is larger */
 	int order[MODEL_TENSORS_MAX]; /* tensors, as they lie in gradients */
 	int seen[MODEL_TENSORS_MAX]; /* tensors, as the first backward produced them */
