@@ -41,6 +41,12 @@ static void cpu_free(struct device *device, void *memory)
 	free(memory);
 }
 
+static int cpu_reserve(struct device *device, size_t size)
+{
+	(void)device, (void)size;
+	return 0;
+}
+
 static void cpu_put(struct device *device, void *to, const void *from, size_t size)
 {
 	(void)device;
@@ -202,6 +208,7 @@ static const struct device_ops cpu_ops = {
 	.destroy = cpu_destroy,
 	.alloc = cpu_alloc,
 	.free = cpu_free,
+	.reserve = cpu_reserve,
 	.put = cpu_put,
 	.get = cpu_get,
 	.wait = cpu_wait,

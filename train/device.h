@@ -43,9 +43,13 @@ struct device {
 struct device_ops {
 	void (*destroy)(struct device *device);
 
-	/* Memory, zeroed. Freed when nothing that is queued uses it; NULL is fine. */
+	/* Memory, zeroed, at a multiple of 64 bytes. Freed when nothing that is queued uses it;
+	 * NULL is fine. */
 	int (*alloc)(struct device *device, void **memory, size_t size);
 	void (*free)(struct device *device, void *memory);
+	/* Room for puts of up to this size: none of them allocates later. Before anything is queued
+	   on the stream for communication. */
+	int (*reserve)(struct device *device, size_t size);
 	/* To the device's memory. `from` may be changed as soon as this returns. */
 	void (*put)(struct device *device, void *to, const void *from, size_t size);
 	/* From the device's memory, what is computed so far. Waits for it. */

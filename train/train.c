@@ -138,6 +138,8 @@ static int place_batch(struct train *train)
 	int err = device->ops->alloc(device, (void **)&train->images, size);
 	if (!err)
 		err = device->ops->alloc(device, (void **)&train->labels, batch);
+	if (!err)
+		err = device->ops->reserve(device, size);
 	if (err)
 		return err;
 	bool apart = device->number >= 0;

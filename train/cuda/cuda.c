@@ -18,6 +18,9 @@
 /* Puts that may be under way: the images and labels of two steps. */
 #define SLOTS 4
 
+/* Bytes of a get that come at once. */
+#define LANDING_SIZE (256 << 10)
+
 enum kernel {
 #define TRAIN_KERNEL(name) KERNEL_##name,
 	TRAIN_KERNELS(TRAIN_KERNEL)
@@ -51,6 +54,7 @@ struct gpu {
 	CUevent moments[DEVICE_MOMENTS];
 	struct slot slots[SLOTS];
 	unsigned puts;
+	void *landing; /* [LANDING_SIZE] of pinned memory, through which gets come */
 };
 
 /* kernels.cu for all architectures. */
@@ -128,6 +132,16 @@ static bool take_slot(struct gpu *gpu, struct slot *slot, size_t size)
 	return true;
 }
 
+/* The driver may hold its lock while it waits for the device, to pin memory or to unpin it. A
+   bucket on its way there waits for a peer, and that may wait for a thread that needs the lock. */
+static int gpu_reserve(struct device *device, size_t size)
+{
+	struct gpu *gpu = (struct gpu *)device;
+	for (int s = 0; s < SLOTS && !device->error; s++)
+		take_slot(gpu, &gpu->slots[s], size);
+	return device_failure(device);
+}
+
 static void gpu_put(struct device *device, void *to, const void *from, size_t size)
 {
 	struct gpu *gpu = (struct gpu *)device;
@@ -141,14 +155,21 @@ static void gpu_put(struct device *device, void *to, const void *from, size_t si
 		check(gpu, cuda.cuEventRecord(slot->copied, stream), "copy to it");
 }
 
+/* Through pinned memory: a copy to other memory may hold the driver's lock while it waits for the
+   computation. That may wait for a bucket, and the bucket for a thread that needs the lock. */
 static int gpu_get(struct device *device, void *to, const void *from, size_t size)
 {
 	struct gpu *gpu = (struct gpu *)device;
-	if (!device->error && size)
-		check(gpu,
-			cuda.cuMemcpyAsync(
-				(CUdeviceptr)to, (CUdeviceptr)from, size, gpu->tracks[COMPUTATION]),
-			"copy from it");
+	CUstream stream = gpu->tracks[COMPUTATION];
+	for (size_t at = 0, part; at < size && !device->error; at += part) {
+		part = size - at < LANDING_SIZE ? size - at : LANDING_SIZE;
+		if (check(gpu,
+			    cuda.cuMemcpyAsync((CUdeviceptr)gpu->landing, (CUdeviceptr)from + at,
+				    part, stream),
+			    "copy from it") &&
+			check(gpu, cuda.cuStreamSynchronize(stream), "compute"))
+			memcpy((char *)to + at, gpu->landing, part);
+	}
 	return gpu_wait(device);
 }
 
@@ -303,6 +324,8 @@ static void gpu_destroy(struct device *device)
 		if (gpu->slots[s].copied)
 			cuda.cuEventDestroy(gpu->slots[s].copied);
 	}
+	if (gpu->landing)
+		cuda.cuMemFreeHost(gpu->landing);
 	if (gpu->blas)
 		cuda.cublasDestroy(gpu->blas);
 	for (int track = 0; track < 2; track++) {
@@ -324,6 +347,7 @@ static const struct device_ops gpu_ops = {
 	.destroy = gpu_destroy,
 	.alloc = gpu_alloc,
 	.free = gpu_free,
+	.reserve = gpu_reserve,
 	.put = gpu_put,
 	.get = gpu_get,
 	.wait = gpu_wait,
@@ -391,7 +415,8 @@ static bool make_tracks(struct gpu *gpu)
 		well = make_event(gpu, &gpu->slots[s].copied, CU_EVENT_DISABLE_TIMING);
 	for (int m = 0; well && m < DEVICE_MOMENTS; m++)
 		well = make_event(gpu, &gpu->moments[m], CU_EVENT_DEFAULT);
-	return well;
+	return well && check(gpu, cuda.cuMemAllocHost(&gpu->landing, LANDING_SIZE),
+			       "pin host memory for it");
 }
 
 static bool start_blas(struct gpu *gpu)
