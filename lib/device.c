@@ -195,6 +195,21 @@ static int copy_now(
 	return err;
 }
 
+/*
+ * A driver may hold its context's lock while a copy from or to pageable memory waits for the
+ * stream. A call in the stream may wait for another thread of this process, which needs that lock
+ * to make its part of the call. So this waits for the stream first, without the lock.
+ */
+static int copy_on(struct rd_lane *lane, void *to, const void *from, size_t size)
+{
+	const struct rd_device_ops *ops = lane->ops;
+	int err = 0;
+
+	if ((ops->pageable(to) || ops->pageable(from)) && !ops->stream_captures(lane->stream))
+		err = ops->stream_synchronize(lane->device, lane->stream);
+	return err ? err : ops->copy(lane->device, lane->stream, to, from, size);
+}
+
 int rondo_copy(void *to, const void *from, size_t size, rondo_stream *stream)
 {
 	struct rd_lane *lane = rd_stream_lane(stream);
@@ -207,7 +222,7 @@ int rondo_copy(void *to, const void *from, size_t size, rondo_stream *stream)
 	if (stream && !lane)
 		return rd_fail(RONDO_INVALID, "rondo_copy: the stream is not a device's");
 	if (lane)
-		return lane->ops->copy(lane->device, lane->stream, to, from, size);
+		return copy_on(lane, to, from, size);
 	if (!rd_is_device_memory(to, &allocation) && !rd_is_device_memory(from, &allocation)) {
 		memmove(to, from, size);
 		return 0;

@@ -48,6 +48,9 @@ struct rd_device_ops {
 
 	/* Whether `at` lies in device memory, and in which. False also for what has been freed. */
 	bool (*find)(const void *at, struct rd_allocation *allocation);
+	/* Host memory that is not pinned: a copy from or to it waits for what is queued before it,
+	   and meanwhile no other thread can queue anything on the device. */
+	bool (*pageable)(const void *at);
 	int (*alloc)(int device, size_t size, void **memory); /* zeroed */
 	int (*free)(void *memory);
 	/* For another process to map the allocation that begins at base: fails for memory that has

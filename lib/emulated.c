@@ -76,6 +76,13 @@ static bool find(const void *at, struct rd_allocation *allocation)
 	return found;
 }
 
+/* A stream is a thread, which copies any memory when its turn has come. */
+static bool pageable(const void *at)
+{
+	(void)at;
+	return false;
+}
+
 static int map_block(struct block *block)
 {
 	struct rd_allocation *allocation = &block->allocation;
@@ -275,6 +282,7 @@ const struct rd_device_ops rd_emulated = {
 	.pci = rd_emulated_pci,
 	.shared_at_once = shared_at_once,
 	.find = find,
+	.pageable = pageable,
 	.alloc = alloc,
 	.free = emulated_free,
 	.export = export,

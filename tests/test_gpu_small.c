@@ -266,6 +266,50 @@ Test(gpu_small, a_root_does_not_run_away_from_the_others_on_gpus, .timeout = 60)
 	try_running_ahead("cuda");
 }
 
+/* ---- Copies -------------------------------------------------------------------------------- */
+
+/*
+ * Rank 2, on rank 0's device, makes its call when rank 0 has begun to copy the result: to memory
+ * that is not pinned, for which a driver may let nobody queue anything until the copy is done.
+ */
+static int copy_before_the_last_has_called(struct citizen *citizen)
+{
+	static atomic_bool copies;
+	struct both *both;
+	int *host, wrong = open_both(citizen, &both);
+
+	if (wrong)
+		return wrong;
+	host = (int *)both->host_in;
+	host[0] = 1 + citizen->rank;
+	TRY(rondo_copy(both->in, host, sizeof(int), both->stream));
+	while (citizen->rank == 2 && !copies)
+		usleep(100);
+	if (citizen->rank == 2)
+		usleep(50000);
+	TRY(rondo_all_reduce(
+		citizen->comm, both->in, both->out, 1, RONDO_I32, RONDO_SUM, both->stream));
+	copies = copies || citizen->rank == 0;
+	TRY(rondo_copy(host, both->out, sizeof(int), both->stream));
+	TRY(rondo_stream_synchronize(both->stream));
+	if (host[0] != 1 + 2 + 3)
+		wrong = world_say(citizen, "the sum is %d", host[0]);
+	close_both(both);
+	return wrong;
+}
+
+Test(gpu_small, a_copy_to_memory_that_is_not_pinned_holds_up_no_peer, .timeout = 60)
+{
+	struct gpu_trial trial = { "cuda", "auto", { .size = 3, .threads = true },
+		copy_before_the_last_has_called };
+
+	if (!has_gpus(1))
+		cr_skip_test(NO_GPU);
+	cr_expect_eq(gpu_trial_run(&trial), 0, "fused");
+	trial.kernel = "stepped";
+	cr_expect_eq(gpu_trial_run(&trial), 0, "stepped");
+}
+
 /* ---- Failures ------------------------------------------------------------------------------ */
 
 /* Of one call, on the stream, which has come to its end. */

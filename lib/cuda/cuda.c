@@ -204,6 +204,16 @@ static bool find(const void *at, struct rd_allocation *allocation)
 	return true;
 }
 
+static bool pageable(const void *at)
+{
+	CUmemorytype type = 0;
+	CUpointer_attribute asked[] = { CU_POINTER_ATTRIBUTE_MEMORY_TYPE };
+	void *answers[] = { &type };
+
+	return driver.cuPointerGetAttributes(1, asked, answers, (CUdeviceptr)at) != CUDA_SUCCESS ||
+	       type == 0;
+}
+
 static int alloc(int device, size_t size, void **memory)
 {
 	CUdeviceptr made;
@@ -537,6 +547,7 @@ const struct rd_device_ops rd_cuda = {
 	.pci = pci,
 	.shared_at_once = shared_at_once,
 	.find = find,
+	.pageable = pageable,
 	.alloc = alloc,
 	.free = cuda_free,
 	.export = export,

@@ -458,8 +458,9 @@ RONDO_API int rondo_stream_wrap(rondo_stream **stream, void *cuda_stream, int de
  * transfer must be captured by its two ranks, and no other. Replays must be over before the comm is
  * destroyed.
  */
-/* Copies between any memory of host and devices, in a device stream's order; NULL: now. From or to
-   host memory that is not pinned, it may also be done before it returns. */
+/* Copies between any memory of host and devices, in a device stream's order; NULL: now. Where a side is
+   host memory that is not pinned, it waits for what is queued on the stream, unless that is being
+   captured; and the copy may be done before it returns. */
 RONDO_API int rondo_copy(void *to, const void *from, size_t size, rondo_stream *stream);
 
 /*

@@ -5,7 +5,9 @@
  * runs in tests; their kernels as threads (kernels.cc, train.cc).
  *
  * Code is loaded late, as CUDA does: what runs for the first time waits until nothing else runs,
- * and meanwhile nothing can be queued. When that takes too long it is an error.
+ * and meanwhile nothing can be queued. When that takes too long it is an error. So it is with the
+ * context's lock, which others report of CUDA: a copy from or to pageable memory holds it while it
+ * waits for its stream, and cuMemAllocHost() and cuMemFreeHost() while they wait for the device.
  *
  * PRETEND_LAUNCHES=N: the device is lost after so many kernels. PRETEND_MPS=1: MPS is active.
  */
@@ -34,6 +36,7 @@
 
 struct CUctx_st {
 	int device;
+	pthread_mutex_t lock; /* whoever queues something takes it for a moment */
 };
 
 /* Where the stream was recorded last; how often it was, and has got there since; and when. */
@@ -118,6 +121,8 @@ EXPORT CUresult cuGetErrorString(CUresult error, const char **text)
 		: error == CUDA_ERROR_LAUNCH_FAILED ? "the pretend device is lost"
 		: error == CUDA_ERROR_LAUNCH_TIMEOUT
 			? "code was to be loaded while streams wait for another"
+		: error == CUDA_ERROR_TIMEOUT
+			? "a call waits with the context's lock for streams that wait for another"
 			: "the pretend driver refuses";
 	return CUDA_SUCCESS;
 }
@@ -216,6 +221,135 @@ EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
 	return done(flags || current() < 0 || peer->device == current());
 }
 
+/* ---- Pinned memory ------------------------------------------------------------------------- */
+
+static CUresult note_pinned(void *memory, size_t size)
+{
+	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < SHARED_MAX && result; i++) {
+		if (shared[i].at)
+			continue;
+		shared[i].at = memory;
+		shared[i].size = size;
+		result = CUDA_SUCCESS;
+	}
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+static CUresult forget_pinned(void *memory)
+{
+	CUresult result = CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < SHARED_MAX && result; i++) {
+		if (shared[i].at != memory)
+			continue;
+		shared[i].at = NULL;
+		result = CUDA_SUCCESS;
+	}
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+static bool is_shared(const void *at)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < SHARED_MAX && !found; i++)
+		found = shared[i].at && (const char *)at >= shared[i].at &&
+			(const char *)at < shared[i].at + shared[i].size;
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+/* ---- Locks --------------------------------------------------------------------------------- */
+
+static pthread_mutex_t driver_lock = PTHREAD_MUTEX_INITIALIZER;
+static CUstream streams[STREAMS_MAX];
+
+/* Before something is queued: not while another thread loads, or waits with the context's lock. */
+static void let_load(void)
+{
+	pthread_mutex_lock(&driver_lock);
+	pthread_mutex_unlock(&driver_lock);
+	if (current() < 0)
+		return;
+	pthread_mutex_lock(&stack[depth - 1]->lock);
+	pthread_mutex_unlock(&stack[depth - 1]->lock);
+}
+
+static void note_stream(CUstream before, CUstream after)
+{
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < STREAMS_MAX; i++)
+		if (streams[i] == before) {
+			streams[i] = after;
+			break;
+		}
+	pthread_mutex_unlock(&lock);
+}
+
+static void pass_flag(void *flag)
+{
+	rd_word_write(flag, 1);
+}
+
+/* Until all that is queued there has run, or too long. */
+static bool runs_dry(CUstream stream)
+{
+	static uint32_t flags[STREAMS_MAX];
+	static _Atomic int turn;
+	uint32_t *flag = &flags[turn++ % STREAMS_MAX];
+	struct rd_work work = {
+		.type = PRETEND_CALL, .in = { (const char *)pass_flag }, .out = { (char *)flag }
+	};
+
+	*flag = 0;
+	if (rd_emulated.run(current(), stream, &work))
+		return false;
+	for (int ms = 0; ms < LOADING_MS && !rd_word_reached(flag, 1); ms++)
+		rd_word_sleep(flag, 0, 1000000);
+	return rd_word_reached(flag, 1);
+}
+
+static bool all_run_dry(void)
+{
+	CUstream running[STREAMS_MAX];
+	bool dry = true;
+
+	pthread_mutex_lock(&lock);
+	memcpy(running, streams, sizeof(running));
+	pthread_mutex_unlock(&lock);
+	for (int i = 0; i < STREAMS_MAX && dry; i++)
+		dry = !running[i] || runs_dry(running[i]);
+	return dry;
+}
+
+EXPORT int pretend_load(void)
+{
+	bool dry;
+
+	pthread_mutex_lock(&driver_lock);
+	dry = all_run_dry();
+	pthread_mutex_unlock(&driver_lock);
+	return !dry;
+}
+
+/* Holds the context's lock until the device has nothing to do. */
+static bool wait_for_device(void)
+{
+	bool dry;
+
+	pthread_mutex_lock(&stack[depth - 1]->lock);
+	dry = all_run_dry();
+	pthread_mutex_unlock(&stack[depth - 1]->lock);
+	return dry;
+}
+
 /* ---- Memory -------------------------------------------------------------------------------- */
 
 EXPORT CUresult cuMemAlloc(CUdeviceptr *memory, size_t size)
@@ -241,8 +375,13 @@ EXPORT CUresult cuMemsetD8(CUdeviceptr memory, unsigned char byte, size_t size)
 
 EXPORT CUresult cuMemAllocHost(void **memory, size_t size)
 {
-	*memory = current() < 0 || is_lost() ? NULL : malloc(size);
-	return done(!*memory);
+	*memory = NULL;
+	if (current() < 0 || is_lost())
+		return done(1);
+	if (!wait_for_device())
+		return CUDA_ERROR_TIMEOUT;
+	*memory = malloc(size);
+	return *memory ? note_pinned(*memory, size) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* Of a lost device: so that no tool takes it for a leak. */
@@ -258,8 +397,12 @@ EXPORT CUresult cuMemFreeHost(void *memory)
 			}
 		return CUDA_ERROR_LAUNCH_FAILED;
 	}
+	if (current() < 0 || !wait_for_device())
+		return current() < 0 ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_TIMEOUT;
+	if (forget_pinned(memory))
+		return CUDA_ERROR_INVALID_VALUE;
 	free(memory);
-	return done(current() < 0 || !memory);
+	return CUDA_SUCCESS;
 }
 
 struct fill {
@@ -287,10 +430,35 @@ EXPORT CUresult cuMemsetD8Async(
 	return cuLaunchHostFunc(stream, fill_now, fill);
 }
 
+static bool is_pageable(CUdeviceptr at)
+{
+	struct rd_allocation allocation;
+
+	return !is_shared((void *)at) && !rd_emulated.find((void *)at, &allocation);
+}
+
+/* Holds the context's lock from before the stream's earlier work is done until the copy is. */
+static CUresult copy_pageable(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&stack[depth - 1]->lock);
+	if (!runs_dry(stream))
+		result = CUDA_ERROR_TIMEOUT;
+	else if (rd_emulated.copy(current(), stream, (void *)to, (void *)from, size) ||
+		 !runs_dry(stream))
+		result = CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_unlock(&stack[depth - 1]->lock);
+	return result ? result : done(0);
+}
+
 EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
 {
 	if (current() < 0)
 		return CUDA_ERROR_INVALID_CONTEXT;
+	let_load();
+	if ((is_pageable(to) || is_pageable(from)) && !rd_emulated_stream_captures(stream))
+		return copy_pageable(to, from, size, stream);
 	return done(rd_emulated.copy(current(), stream, (void *)to, (void *)from, size));
 }
 
@@ -314,7 +482,9 @@ EXPORT CUresult cuPointerGetAttributes(
 	for (unsigned i = 0; i < count; i++)
 		switch (attributes[i]) {
 		case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-			*(unsigned *)values[i] = found ? CU_MEMORYTYPE_DEVICE : 0;
+			*(unsigned *)values[i] = found                   ? CU_MEMORYTYPE_DEVICE
+						 : is_shared((void *)at) ? CU_MEMORYTYPE_HOST
+									 : 0;
 			break;
 		case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
 			*(int *)values[i] = allocation.device;
@@ -362,114 +532,20 @@ EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr memory)
 
 EXPORT CUresult cuMemHostRegister(void *memory, size_t size, unsigned flags)
 {
-	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-
 	if (current() < 0 || !(flags & CU_MEMHOSTREGISTER_PORTABLE))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	pthread_mutex_lock(&lock);
-	for (int i = 0; i < SHARED_MAX && result; i++) {
-		if (shared[i].at)
-			continue;
-		shared[i].at = memory;
-		shared[i].size = size;
-		result = CUDA_SUCCESS;
-	}
-	pthread_mutex_unlock(&lock);
-	return result;
+	return note_pinned(memory, size);
 }
 
 EXPORT CUresult cuMemHostUnregister(void *memory)
 {
-	CUresult result = CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
-
-	pthread_mutex_lock(&lock);
-	for (int i = 0; i < SHARED_MAX && result; i++) {
-		if (shared[i].at != memory)
-			continue;
-		shared[i].at = NULL;
-		result = CUDA_SUCCESS;
-	}
-	pthread_mutex_unlock(&lock);
-	return result;
-}
-
-static bool is_shared(const void *at)
-{
-	bool found = false;
-
-	pthread_mutex_lock(&lock);
-	for (int i = 0; i < SHARED_MAX && !found; i++)
-		found = shared[i].at && (const char *)at >= shared[i].at &&
-			(const char *)at < shared[i].at + shared[i].size;
-	pthread_mutex_unlock(&lock);
-	return found;
+	return forget_pinned(memory);
 }
 
 EXPORT CUresult cuMemHostGetDevicePointer(CUdeviceptr *seen, void *memory, unsigned flags)
 {
 	*seen = (CUdeviceptr)memory;
 	return done(flags || !is_shared(memory));
-}
-
-/* ---- Loading ------------------------------------------------------------------------------- */
-
-static pthread_mutex_t driver_lock = PTHREAD_MUTEX_INITIALIZER;
-static CUstream streams[STREAMS_MAX];
-
-/* Before something is queued: not while another thread loads. */
-static void let_load(void)
-{
-	pthread_mutex_lock(&driver_lock);
-	pthread_mutex_unlock(&driver_lock);
-}
-
-static void note_stream(CUstream before, CUstream after)
-{
-	pthread_mutex_lock(&lock);
-	for (int i = 0; i < STREAMS_MAX; i++)
-		if (streams[i] == before) {
-			streams[i] = after;
-			break;
-		}
-	pthread_mutex_unlock(&lock);
-}
-
-static void pass_flag(void *flag)
-{
-	rd_word_write(flag, 1);
-}
-
-/* Until all that is queued there has run, or too long. */
-static bool runs_dry(CUstream stream)
-{
-	static uint32_t flags[STREAMS_MAX];
-	static int turn;
-	uint32_t *flag = &flags[turn++ % STREAMS_MAX];
-	struct rd_work work = {
-		.type = PRETEND_CALL, .in = { (const char *)pass_flag }, .out = { (char *)flag }
-	};
-
-	*flag = 0;
-	if (rd_emulated.run(current(), stream, &work))
-		return false;
-	for (int ms = 0; ms < LOADING_MS && !rd_word_reached(flag, 1); ms++)
-		rd_word_sleep(flag, 0, 1000000);
-	return rd_word_reached(flag, 1);
-}
-
-EXPORT int pretend_load(void)
-{
-	CUstream running[STREAMS_MAX];
-	int err = 0;
-
-	pthread_mutex_lock(&lock);
-	memcpy(running, streams, sizeof(running));
-	pthread_mutex_unlock(&lock);
-	pthread_mutex_lock(&driver_lock);
-	for (int i = 0; i < STREAMS_MAX && !err; i++)
-		err = running[i] && !runs_dry(running[i]);
-	pthread_mutex_unlock(&driver_lock);
-	return err;
 }
 
 /* ---- Streams and events -------------------------------------------------------------------- */
@@ -523,6 +599,7 @@ EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *argum
 
 	if (current() < 0 || !stream)
 		return CUDA_ERROR_INVALID_CONTEXT;
+	let_load();
 	/* Nothing is queued, so whoever hears of it may free the argument. */
 	if (is_lost())
 		return CUDA_ERROR_LAUNCH_FAILED;
@@ -558,6 +635,7 @@ EXPORT CUresult cuGraphInstantiateWithFlags(
 
 EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
+	let_load();
 	return done(rd_emulated_replay((struct rd_emulated_graph *)exec, stream));
 }
 
@@ -635,6 +713,7 @@ EXPORT CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to)
 
 EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 {
+	let_load();
 	return done(flags || rd_emulated.stream_follow(current(), stream, event->stream));
 }
 
