@@ -11,16 +11,23 @@
 
 /* ---- Taking calls -------------------------------------------------------------------------- */
 
+/* As the caller knows it: a transfer is a send or a receive. */
+static const char *name_of(const struct rd_call *call)
+{
+	if (call->problem.collective != RD_TRANSFER)
+		return rd_collective_name(call->problem.collective);
+	return call->in ? "send" : "recv";
+}
+
 static int refuse(const struct rd_call *call, const char *name, const char *why)
 {
-	return rd_fail(RONDO_INVALID, "%s: %s %s", rd_collective_name(call->problem.collective),
-		name, why);
+	return rd_fail(RONDO_INVALID, "%s: %s %s", name_of(call), name, why);
 }
 
 static int check_device_buffer(const struct rd_board *board, const struct rd_call *call,
 	const char *name, const char *at, size_t size, const struct rd_allocation *allocation)
 {
-	const char *collective = rd_collective_name(call->problem.collective);
+	const char *collective = name_of(call);
 
 	if (allocation->device != board->device)
 		return rd_fail(RONDO_INVALID,
@@ -50,8 +57,8 @@ static int check_buffer(const struct rondo_comm *comm, const struct rd_call *cal
 			"memory on a host stream, or none");
 	if (allocation.device < 0) {
 		rd_device(false);
-		return rd_fail(RONDO_INVALID, "%s: %s is device memory, but %s",
-			rd_collective_name(call->problem.collective), name, rondo_last_error());
+		return rd_fail(RONDO_INVALID, "%s: %s is device memory, but %s", name_of(call),
+			name, rondo_last_error());
 	}
 	if (!comm->board)
 		return refuse(call, name,

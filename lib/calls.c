@@ -11,13 +11,20 @@
 #include "run.h"
 #include "stream.h"
 
+/* As the caller knows it. */
+static const char *name_of(const struct rd_request *request)
+{
+	if (request->collective != RD_TRANSFER)
+		return rd_collective_name(request->collective);
+	return request->sends ? "send" : "recv";
+}
+
 static int check_pointer(
 	const struct rd_request *request, const char *name, const void *buffer, int blocks)
 {
 	if (buffer || blocks == 0 || request->count == 0)
 		return 0;
-	return rd_fail(
-		RONDO_INVALID, "%s: %s is NULL", rd_collective_name(request->collective), name);
+	return rd_fail(RONDO_INVALID, "%s: %s is NULL", name_of(request), name);
 }
 
 /* Input and output may be one, or one block of the other (alias), or lie apart. */
@@ -74,7 +81,7 @@ static int check_extents(const struct rd_request *request, const struct rd_probl
 
 static int check_numbers(const struct rd_request *request)
 {
-	const char *name = rd_collective_name(request->collective);
+	const char *name = name_of(request);
 	int size = request->comm->size;
 	ptrdiff_t most;
 
@@ -98,8 +105,7 @@ static int check_numbers(const struct rd_request *request)
 static int check(const struct rd_request *request)
 {
 	if (!request->comm)
-		return rd_fail(
-			RONDO_INVALID, "%s: comm is NULL", rd_collective_name(request->collective));
+		return rd_fail(RONDO_INVALID, "%s: comm is NULL", name_of(request));
 
 	if (rd_is_inherited(request->comm->forks))
 		return rd_refuse_inherited(rd_collective_name(request->collective), "communicator");
@@ -322,6 +328,7 @@ int rondo_send(rondo_comm *comm, const void *send, size_t count, rondo_type type
 {
 	return rd_submit(&(struct rd_request){ .comm = comm,
 		.collective = RD_TRANSFER,
+		.sends = true,
 		.send = send || count ? send : &nothing,
 		.count = count,
 		.type = type,

@@ -738,8 +738,9 @@ int rd_check_algorithm(const struct rd_algorithm *algorithm, enum rd_collective 
 	if (!err)
 		err = rd_check_plans(plans, size);
 	if (err)
-		err = rd_fail(err, "%s, %s, %d ranks, root %d, target %d: %s", algorithm->name,
-			rd_collective_name(collective), size, root, target, rondo_last_error());
+		err = rd_fail(err, "%s, %s, %d rank%s, root %d, target %d: %s", algorithm->name,
+			rd_collective_name(collective), size, RD_PLURAL(size), root, target,
+			rondo_last_error());
 	for (int rank = 0; rank < size; rank++)
 		rd_plan_destroy(plans[rank]);
 	free(plans);

@@ -1,5 +1,7 @@
 #include "collective.h"
 
+#include "nearest.h"
+
 const char *rd_collective_name(enum rd_collective collective)
 {
 	static const char *const names[] = {
@@ -9,6 +11,14 @@ const char *rd_collective_name(enum rd_collective collective)
 	};
 
 	return (unsigned)collective < RD_COLLECTIVE_COUNT ? names[collective] : "?";
+}
+
+int rd_collective_named(const char *name)
+{
+	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++)
+		if (rd_same_name(name, rd_collective_name(i)))
+			return i;
+	return -1;
 }
 
 bool rd_collective_reduces(enum rd_collective collective)

@@ -7,6 +7,8 @@
 #include "rondo/collective.h"
 
 const char *rd_collective_name(enum rd_collective collective);
+/* By its name, in whichever spelling (all_reduce, allreduce, AllReduce); -1: none. */
+int rd_collective_named(const char *name);
 bool rd_collective_reduces(enum rd_collective collective);
 bool rd_collective_has_root(enum rd_collective collective);
 /* Whether plans of direct access write into the outputs of other ranks, which must be known then. */

@@ -17,6 +17,7 @@
 #include "gauge.h"
 #include "group.h"
 #include "log.h"
+#include "nearest.h"
 #include "op.h"
 #include "plugin.h"
 #include "tell.h"
@@ -545,25 +546,33 @@ int rondo_costs(const rondo_comm *comm, char *text, size_t size)
 	return rd_costs_print(&comm->costs, text, size);
 }
 
-/* Its number by its name; -1 where it is none that can be asked about. */
-static int collective_named(const char *name)
+static int refuse_collective(const char *name)
 {
+	struct rd_nearest nearest = RD_NEAREST(name);
+	char meant[RD_NEAREST_TEXT];
+
 	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++)
-		if (i != RD_TRANSFER && strcmp(rd_collective_name(i), name) == 0)
-			return i;
-	return -1;
+		if (i != RD_TRANSFER)
+			rd_nearest_try(&nearest, rd_collective_name(i));
+	return rd_fail(RONDO_INVALID, "rondo_explain: %.40s is no collective%s", name,
+		rd_nearest_text(&nearest, meant));
 }
 
 int rondo_explain(rondo_comm *comm, const char *collective, size_t count, rondo_type type,
 	int registered, struct rondo_way *ways, int most)
 {
-	int number = collective ? collective_named(collective) : -1;
+	int number;
 
-	if (!comm || (!ways && most > 0))
-		return rd_fail(RONDO_INVALID, "rondo_explain: %s is NULL", comm ? "ways" : "comm");
-	if (number < 0 || (unsigned)type >= RONDO_TYPE_COUNT)
-		return rd_fail(RONDO_INVALID, "rondo_explain: %s is no collective, or %d no type",
-			collective ? collective : "NULL", (int)type);
+	if (!comm || !collective || (!ways && most > 0))
+		return rd_fail(RONDO_INVALID, "rondo_explain: %s is NULL",
+			!comm        ? "comm"
+			: collective ? "ways"
+				     : "collective");
+	number = rd_collective_named(collective);
+	if (number < 0 || number == RD_TRANSFER)
+		return refuse_collective(collective);
+	if (rd_type_check(type, "rondo_explain", ""))
+		return RONDO_INVALID;
 	if (comm->size == 1)
 		return 0;
 	return rd_picker_list(comm->picker, number, count * rondo_type_size(type),

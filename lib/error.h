@@ -9,6 +9,9 @@
 
 #define RD_STORY_SIZE 512
 
+/* The end of a noun: "%d rank%s", count, RD_PLURAL(count). */
+#define RD_PLURAL(count) ((count) == 1 ? "" : "s")
+
 /* Records the story (printf style, one line, no newline) for this thread, and returns `error`. */
 int rd_fail(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -689,9 +689,9 @@ static void judge_silence(struct rd_hub *hub, int reporter)
 
 	tell_wait(hub, reporter, wait);
 	if (laggard >= 0)
-		decide(hub, RONDO_TIMEOUT, "%s has not joined %s (it has made %u calls); %s",
+		decide(hub, RONDO_TIMEOUT, "%s has not joined %s (it has made %u call%s); %s",
 			name_rank(hub, laggard, name), name_call(seat->collective, number, call),
-			hub->seats[laggard].calls, wait);
+			hub->seats[laggard].calls, RD_PLURAL(hub->seats[laggard].calls), wait);
 	else if (seat->calls != seat->done && idler >= 0 && idler != reporter)
 		decide(hub, RONDO_TIMEOUT, "%s holds up %s, waiting for nobody; %s",
 			name_rank(hub, idler, name), name_call(seat->collective, number, call),

@@ -9,6 +9,7 @@
 #include "error.h"
 #include "introduce.h"
 #include "log.h"
+#include "nearest.h"
 
 #define ALGORITHMS_MAX RD_ALGORITHMS_KNOWN
 #define CLASSES_AN_OCTAVE 4
@@ -64,16 +65,19 @@ struct rd_picker {
 
 int rd_pick_check(const char *name)
 {
-	char known[128] = "";
+	struct rd_nearest nearest = RD_NEAREST(name);
+	char known[256] = "", meant[RD_NEAREST_TEXT];
 
 	for (int i = 0; rd_algorithms[i]; i++) {
 		if (!*name || strcmp(name, rd_algorithms[i]->name) == 0)
 			return 0;
+		rd_nearest_try(&nearest, rd_algorithms[i]->name);
 		strncat(known, i ? ", " : "", sizeof(known) - strlen(known) - 1);
 		strncat(known, rd_algorithms[i]->name, sizeof(known) - strlen(known) - 1);
 	}
 	return rd_fail(RONDO_SETTING,
-		"RONDO_ALGO is \"%s\", which is no algorithm: choose among %s", name, known);
+		"RONDO_ALGO is \"%s\", which is no algorithm: choose among %s%s", name, known,
+		rd_nearest_text(&nearest, meant));
 }
 
 enum rd_type_class rd_type_class_of(rondo_type type)
@@ -517,10 +521,12 @@ static void log_measured(const struct rd_picker *picker, enum rd_collective coll
 		if (class >= 2 * CLASSES_AN_OCTAVE)
 			least = (4ull + class % CLASSES_AN_OCTAVE) << (top - 2);
 		rd_log(RD_INFO, RD_PICK,
-			"%s of %llu bytes and up: %s, %llu calls, predicted %.1f us, measured %.1f "
+			"%s of %llu bytes and up: %s, %llu call%s, predicted %.1f us, measured "
+			"%.1f "
 			"us on average%s",
 			rd_collective_name(collective), least, table[i].algorithm->name,
-			(unsigned long long)table[i].calls, (double)table[i].price_ns / 1e3,
+			(unsigned long long)table[i].calls, RD_PLURAL(table[i].calls),
+			(double)table[i].price_ns / 1e3,
 			(double)table[i].measured_ns / 1e3 / (double)table[i].calls,
 			table[i].lending.wins ? ", by single copy" : "");
 	}

@@ -185,9 +185,10 @@ static int place_in_file(struct rd_place *place, const struct rd_settings *setti
 		place_on(place, host, settings);
 	else
 		err = rd_fail(RONDO_SETTING,
-			"RONDO_TOPO_FILE is %s, which has %d hosts and none named %s: name one of "
+			"RONDO_TOPO_FILE is %s, which has %d host%s and none named %s: name one of "
 			"them by RONDO_HOST",
-			settings->topo_file, topology.host_count, place->host_name);
+			settings->topo_file, topology.host_count, RD_PLURAL(topology.host_count),
+			place->host_name);
 	rd_topology_finish(&topology);
 	return err;
 }

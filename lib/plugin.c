@@ -278,8 +278,9 @@ static int check_name(const struct plugin *plugin, int number)
 
 	if (!is_name(name))
 		return rd_fail(RONDO_INVALID,
-			"a name of a %s has 1 to %d small letters, digits and _: not \"%.40s\"",
-			kind->noun, NAME_MAX_LENGTH, name ? name : "");
+			"the name of a%s %s has 1 to %d small letters, digits and _: not \"%.40s\"",
+			plugin->kind == RD_PLUGIN_ALGORITHM ? "n" : "", kind->noun, NAME_MAX_LENGTH,
+			name ? name : "");
 	for (int i = 0; i < number; i++)
 		taken |= strcmp(kind->name_of(brought[i]), name) == 0;
 	if (taken || kind->known(name))
@@ -327,8 +328,8 @@ static void rehearse_one(const struct rd_algorithm *algorithm, const struct rd_p
 {
 	struct rd_plan *plan;
 
-	rd_trial_stage("write_plan() of %s, %s on %d ranks", algorithm->name,
-		rd_collective_name(problem->collective), problem->size);
+	rd_trial_stage("write_plan() of %s, %s on %d rank%s", algorithm->name,
+		rd_collective_name(problem->collective), problem->size, RD_PLURAL(problem->size));
 	if (algorithm->may_run && !algorithm->may_run(problem))
 		return;
 	if (!rd_plan_create(&plan, algorithm, problem))

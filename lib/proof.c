@@ -68,10 +68,11 @@ static int check_claim(const struct rd_algorithm *algorithm, const struct rd_pro
 	for (there.rank = 0; there.rank < problem->size; there.rank++)
 		if (!algorithm->may_run(&there))
 			return rd_fail(RONDO_INVALID,
-				"%s, %s, %d ranks, root %d: may_run() says yes to rank %d, no to "
+				"%s, %s, %d rank%s, root %d: may_run() says yes to rank %d, no to "
 				"rank %d",
 				algorithm->name, rd_collective_name(problem->collective),
-				problem->size, problem->root, problem->rank, there.rank);
+				problem->size, RD_PLURAL(problem->size), problem->root,
+				problem->rank, there.rank);
 	return 0;
 }
 
@@ -92,9 +93,9 @@ static bool prove(const struct rd_algorithm *algorithm, const struct rd_problem 
 		rd_log(RD_WARN, RD_PICK, "algorithm %s is not used for this: %s", algorithm->name,
 			rondo_last_error());
 	else
-		rd_log(RD_INFO, RD_PICK, "algorithm %s is proved: %s on %d ranks, root %d",
+		rd_log(RD_INFO, RD_PICK, "algorithm %s is proved: %s on %d rank%s, root %d",
 			algorithm->name, rd_collective_name(problem->collective), problem->size,
-			problem->root);
+			RD_PLURAL(problem->size), problem->root);
 	return !err;
 }
 

@@ -7,6 +7,7 @@
 struct rd_request {
 	struct rondo_comm *comm;
 	enum rd_collective collective;
+	bool sends; /* of a transfer: this is its rondo_send() */
 	const void *send;
 	void *recv;
 	size_t count;

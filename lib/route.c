@@ -5,6 +5,7 @@
 #include "comm.h"
 #include "error.h"
 #include "log.h"
+#include "nearest.h"
 #include "route.h"
 #include "transports/transports.h"
 
@@ -24,7 +25,7 @@ static bool listed(const char *list, const char *name)
 /* Every name in RONDO_TRANSPORT must be one of ours. */
 static int check_names(const char *list)
 {
-	char text[RD_STRING_MAX], known[128] = "", *rest = NULL;
+	char text[RD_STRING_MAX], known[128] = "", meant[RD_NEAREST_TEXT], *rest = NULL;
 
 	for (int i = 0; rd_transports[i]; i++) {
 		strncat(known, i ? ", " : "", sizeof(known) - strlen(known) - 1);
@@ -33,11 +34,16 @@ static int check_names(const char *list)
 	strncpy(text, list, sizeof(text) - 1);
 	text[sizeof(text) - 1] = '\0';
 	for (char *name = strtok_r(text, ",", &rest); name; name = strtok_r(NULL, ",", &rest))
-		if (!rd_transport_find(name))
+		if (!rd_transport_find(name)) {
+			struct rd_nearest nearest = RD_NEAREST(name);
+
+			for (int i = 0; rd_transports[i]; i++)
+				rd_nearest_try(&nearest, rd_transports[i]->name);
 			return rd_fail(RONDO_SETTING,
 				"RONDO_TRANSPORT names \"%s\", which is no transport: choose among "
-				"%s",
-				name, known);
+				"%s%s",
+				name, known, rd_nearest_text(&nearest, meant));
+		}
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 #include "error.h"
 #include "hash.h"
 #include "log.h"
+#include "nearest.h"
 
 enum kind { INT, SIZE, STRING, PATH = STRING, NAMES, PATHS = NAMES };
 
@@ -311,47 +312,13 @@ const char *rd_settings_text(const struct rd_settings *settings, const char *var
 
 /* ---- Unknown variables ---- */
 
-static char upper(char c)
-{
-	return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
-}
-
-/* Insertions, deletions and changes of one letter that lead from a to b, in either case
-   (Levenshtein). One row of the table is kept: the distances from the start of a to every start of
-   b. */
-static unsigned edit_distance(const char *a, const char *b)
-{
-	unsigned row[65];
-	size_t width = strnlen(b, 64);
-
-	for (unsigned i = 0; i <= width; i++)
-		row[i] = i;
-	for (unsigned line = 1; *a && line <= 64; a++, line++) {
-		unsigned corner = row[0]; /* of the line above, one to the left */
-		row[0] = line;
-		for (size_t i = 1; i <= width; i++) {
-			unsigned change = corner + (upper(*a) != upper(b[i - 1]));
-			unsigned step = (row[i] < row[i - 1] ? row[i] : row[i - 1]) + 1;
-			corner = row[i];
-			row[i] = change < step ? change : step;
-		}
-	}
-	return row[width];
-}
-
 static const char *nearest_variable(const char *name)
 {
-	const char *nearest = "";
-	unsigned least = ~0u;
+	struct rd_nearest nearest = RD_NEAREST(name);
 
-	for (size_t i = 0; i < TABLE_SIZE; i++) {
-		unsigned distance = edit_distance(name, table[i].variable);
-		if (distance < least) {
-			least = distance;
-			nearest = table[i].variable;
-		}
-	}
-	return nearest;
+	for (size_t i = 0; i < TABLE_SIZE; i++)
+		rd_nearest_try(&nearest, table[i].variable);
+	return nearest.name;
 }
 
 static bool is_known(const char *name)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cpus.h"
+#include "error.h"
 #include "log.h"
 #include "tree/tree.h"
 
@@ -143,7 +144,8 @@ static void tell_trees(const struct rondo_comm *comm)
 	if (!rd_log_on(RD_INFO, RD_TREE))
 		return;
 	if (!rd_tree.may_run(&problem)) {
-		rd_log(RD_INFO, RD_TREE, "Trees : none for %d ranks", comm->size);
+		rd_log(RD_INFO, RD_TREE, "Trees : none for %d rank%s", comm->size,
+			RD_PLURAL(comm->size));
 		return;
 	}
 	for (int channel = 0; channel < comm->channels && at < sizeof(line); channel++)
@@ -155,11 +157,16 @@ static void tell_trees(const struct rondo_comm *comm)
 
 void rd_tell_comm(const struct rondo_comm *comm, const struct rd_member *members)
 {
+	int hosts = comm->layouts[0]->group_count;
+
 	tell_affinity(comm);
 	tell_links(comm, members);
 	tell_network(comm);
 	tell_rings(comm);
 	tell_trees(comm);
-	rd_log(RD_INFO, RD_COLL, "%d coll channels, %d p2p channels per peer, %d ranks on %d hosts",
-		comm->channels, comm->channels, comm->size, comm->layouts[0]->group_count);
+	rd_log(RD_INFO, RD_COLL,
+		"%d coll channel%s, %d p2p channel%s per peer, %d rank%s on %d host%s",
+		comm->channels, RD_PLURAL(comm->channels), comm->channels,
+		RD_PLURAL(comm->channels), comm->size, RD_PLURAL(comm->size), hosts,
+		RD_PLURAL(hosts));
 }

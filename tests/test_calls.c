@@ -42,6 +42,30 @@ Test(transfers, in_a_group_go_both_ways_at_once, .timeout = 60)
 	run(5, "mixed", pass_round);
 }
 
+static int call_badly(struct citizen *citizen)
+{
+	float number = 0;
+
+	if (rondo_send(citizen->comm, &number, 1, RONDO_F32, 7, NULL) != RONDO_INVALID ||
+		strcmp(rondo_last_error(), "send: rank 7 is not in 0..1") != 0)
+		return world_say(citizen, "%s", rondo_last_error());
+	if (rondo_recv(citizen->comm, &number, 1, RONDO_F32, -1, NULL) != RONDO_INVALID ||
+		strcmp(rondo_last_error(), "recv: rank -1 is not in 0..1") != 0)
+		return world_say(citizen, "%s", rondo_last_error());
+	if (rondo_send(NULL, &number, 1, RONDO_F32, 0, NULL) != RONDO_INVALID ||
+		strcmp(rondo_last_error(), "send: comm is NULL") != 0)
+		return world_say(citizen, "%s", rondo_last_error());
+	if (rondo_recv(citizen->comm, NULL, 1, RONDO_F32, 0, NULL) != RONDO_INVALID ||
+		strcmp(rondo_last_error(), "recv: the buffer is NULL") != 0)
+		return world_say(citizen, "%s", rondo_last_error());
+	return 0;
+}
+
+Test(transfers, that_are_refused_are_called_send_and_recv, .timeout = 60)
+{
+	run(2, "shm", call_badly);
+}
+
 Test(transfers, of_a_rank_to_itself_are_copies, .timeout = 60)
 {
 	run(1, NULL, pass_round);

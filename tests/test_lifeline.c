@@ -762,8 +762,7 @@ Test(lifeline, of_a_silence_the_rank_that_did_not_join_is_the_reason, .timeout =
 {
 	prepare(3, idle_in_1);
 	run_all(3);
-	expect_everywhere(
-		0, 3, RONDO_TIMEOUT, "has not joined all_reduce #2 (it has made 1 calls)");
+	expect_everywhere(0, 3, RONDO_TIMEOUT, "has not joined all_reduce #2 (it has made 1 call)");
 }
 
 /* ---- Leaving ------------------------------------------------------------------------------- */

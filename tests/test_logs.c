@@ -77,9 +77,8 @@ Test(logs, all_ranks_say_how_they_meet_and_what_they_found, .timeout = 60)
 	expect_from_all(text, "Using network tcp");
 	expect_from_all(text, "2 coll channels, 2 p2p channels per peer, 4 ranks on 2 hosts");
 	expect_from_all(text, "all_reduce of 4 bytes on 4 ranks: .*");
-	expect_from_all(text,
-		"all_reduce of 4 bytes and up: [a-z]+, 1 calls, predicted [0-9.]+ us, "
-		"measured [0-9.]+ us on average");
+	expect_from_all(text, "all_reduce of 4 bytes and up: [a-z]+, 1 call, predicted [0-9.]+ us, "
+			      "measured [0-9.]+ us on average");
 	expect_from_all(text, "comm 0x[0-9a-f]+ rank [0-3] nranks 4 - Init COMPLETE in [0-9.]+ ms");
 	cr_expect(says(text, 0, "INFO", "costs .*"), "%s", text);
 	cr_expect_null(strstr(text, " RONDO WARN "), "%s", text);
@@ -119,6 +118,20 @@ Test(logs, rings_and_trees_are_those_of_each_channel, .timeout = 60)
 Test(logs, of_one_host_they_say_that_no_network_is_used, .timeout = 60)
 {
 	expect_from_all(said("INFO", "NET", "shm"), "Using no network : all ranks are on one host");
+}
+
+Test(logs, of_one_channel_they_say_so_in_the_singular, .timeout = 60)
+{
+	struct world world = { .size = 2, .transport = "shm" };
+	const char *text;
+
+	setenv("RONDO_DEBUG", "INFO", 1);
+	said_begin();
+	cr_expect_eq(world_run(&world, sum_up, NULL, NULL), 0);
+	text = said_end();
+	cr_expect(
+		says(text, 0, "INFO", "1 coll channel, 1 p2p channel per peer, 2 ranks on 1 host"),
+		"%s", text);
 }
 
 /* How many lines of this rank hold this text. */

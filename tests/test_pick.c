@@ -346,7 +346,43 @@ static int compare(struct citizen *citizen)
 		return world_say(citizen, "%d ways", count);
 	if (rondo_explain(citizen->comm, "all_produce", 1, RONDO_F32, 0, ways, 16) != RONDO_INVALID)
 		return world_say(citizen, "all_produce is no collective");
+	if (!strstr(rondo_last_error(), "all_produce is no collective; did you mean all_reduce?"))
+		return world_say(citizen, "%s", rondo_last_error());
 	return 0;
+}
+
+static int spell(struct citizen *citizen)
+{
+	static const char *const spellings[] = { "all_to_all", "alltoall", "AllToAll", "ALL-TO-ALL",
+		"allreduce", "ReduceScatter", "BROADCAST" };
+	struct rondo_way way;
+
+	for (size_t i = 0; i < sizeof(spellings) / sizeof(*spellings); i++)
+		if (rondo_explain(citizen->comm, spellings[i], 1, RONDO_F32, 0, &way, 1) < 1)
+			return world_say(citizen, "%s: %s", spellings[i], rondo_last_error());
+	if (rondo_explain(citizen->comm, "transfer", 1, RONDO_F32, 0, &way, 1) != RONDO_INVALID ||
+		rondo_explain(citizen->comm, "all", 1, RONDO_F32, 0, &way, 1) != RONDO_INVALID ||
+		rondo_explain(citizen->comm, "reduces", 1, RONDO_F32, 0, &way, 1) != RONDO_INVALID)
+		return world_say(citizen, "what is no collective is explained");
+	return 0;
+}
+
+Test(pick, knows_a_collective_in_every_spelling, .timeout = 60)
+{
+	struct world world = { .size = 2, .transport = "shm" };
+
+	cr_assert_eq(world_run(&world, spell, NULL, NULL), 0);
+}
+
+Test(pick, suggests_the_algorithm_that_may_have_been_meant)
+{
+	cr_assert_eq(rd_pick_check("dubling"), RONDO_SETTING);
+	cr_assert(strstr(rondo_last_error(), "RONDO_ALGO is \"dubling\", which is no algorithm: "
+					     "choose among ring, "),
+		"%s", rondo_last_error());
+	cr_assert(strstr(rondo_last_error(), "; did you mean doubling?"), "%s", rondo_last_error());
+	cr_assert_eq(rd_pick_check("bogus"), RONDO_SETTING);
+	cr_assert_null(strstr(rondo_last_error(), "did you mean"), "%s", rondo_last_error());
 }
 
 Test(pick, stands_on_costs_that_are_the_same_on_every_rank, .timeout = 120)

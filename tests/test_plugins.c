@@ -121,7 +121,7 @@ Test(plugins, that_crash_or_end_the_process_are_skipped, .timeout = LIMIT_S)
 Test(plugins, whose_algorithms_crash_are_skipped, .timeout = LIMIT_S)
 {
 	expect_skipped("", PLUGINS "algorithm_CRASHES.so",
-		"crashed (Aborted) in write_plan() of tilted, all_reduce on 1 ranks");
+		"crashed (Aborted) in write_plan() of tilted, all_reduce on 1 rank");
 }
 
 Test(plugins, that_hang_are_skipped, .timeout = LIMIT_S)
@@ -142,7 +142,7 @@ Test(plugins, that_are_not_what_they_should_be_are_skipped, .timeout = LIMIT_S)
 	expect_skipped(
 		PLUGINS "transport_NAMEshm.so", "", "there is a transport called shm already");
 	expect_skipped(PLUGINS "transport_OTHER_ABI.so", "", "transport gate has abi ");
-	expect_skipped(PLUGINS "transport_NAMEGate.so", "", "a name of a transport has 1 to 15");
+	expect_skipped(PLUGINS "transport_NAMEGate.so", "", "the name of a transport has 1 to 15");
 }
 
 Test(plugins, that_are_no_shared_objects_are_skipped, .timeout = LIMIT_S)

@@ -238,9 +238,9 @@ struct rondo_way {
 
 /*
  * The ways in which a call could be run on this comm, one an algorithm, the cheapest first: writes
- * `most` of them at most, and returns how many there are. `collective` is its name here
- * ("all_reduce", "all_to_all"); `registered` says whether all ranks' buffers are from
- * rondo_mem_alloc(). Not while a call runs on the comm. It sends nothing: each rank may ask.
+ * `most` of them at most, and returns how many there are. `collective` is its name, in whichever
+ * spelling ("all_reduce", "alltoall", "AllGather"); `registered` says whether all ranks' buffers are
+ * from rondo_mem_alloc(). Not while a call runs on the comm. It sends nothing: each rank may ask.
  */
 RONDO_API int rondo_explain(rondo_comm *comm, const char *collective, size_t count, rondo_type type,
 	int registered, struct rondo_way *ways, int most);

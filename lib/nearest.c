@@ -1,0 +1,71 @@
+#include "nearest.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LENGTH_MAX 64
+
+/* Not toupper(): the same text must mean the same in every locale. */
+static char upper(char c)
+{
+	return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
+}
+
+/* One row of the table is kept: the distances from the start of a to every start of b. */
+static unsigned edit_distance(const char *a, const char *b)
+{
+	unsigned row[LENGTH_MAX + 1];
+	size_t width = strnlen(b, LENGTH_MAX);
+
+	for (unsigned i = 0; i <= width; i++)
+		row[i] = i;
+	for (unsigned line = 1; *a && line <= LENGTH_MAX; a++, line++) {
+		unsigned corner = row[0]; /* of the line above, one to the left */
+		row[0] = line;
+		for (size_t i = 1; i <= width; i++) {
+			unsigned change = corner + (upper(*a) != upper(b[i - 1]));
+			unsigned step = (row[i] < row[i - 1] ? row[i] : row[i - 1]) + 1;
+			corner = row[i];
+			row[i] = change < step ? change : step;
+		}
+	}
+	return row[width];
+}
+
+void rd_nearest_try(struct rd_nearest *nearest, const char *name)
+{
+	unsigned distance = edit_distance(nearest->wanted, name);
+
+	if (distance >= nearest->distance)
+		return;
+	nearest->distance = distance;
+	nearest->name = name;
+}
+
+const char *rd_nearest_text(const struct rd_nearest *nearest, char text[RD_NEAREST_TEXT])
+{
+	text[0] = '\0';
+	/* A third of the letters may be wrong, and one of few. */
+	if (nearest->distance <= (strlen(nearest->wanted) + 2) / 3)
+		snprintf(text, RD_NEAREST_TEXT, "; did you mean %.40s?", nearest->name);
+	return text;
+}
+
+static const char *next_letter(const char *at)
+{
+	return at + strspn(at, "_-");
+}
+
+bool rd_same_name(const char *a, const char *b)
+{
+	for (;;) {
+		a = next_letter(a);
+		b = next_letter(b);
+		if (upper(*a) != upper(*b))
+			return false;
+		if (!*a)
+			return true;
+		a++;
+		b++;
+	}
+}
