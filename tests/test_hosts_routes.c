@@ -112,12 +112,80 @@ static int count_links(struct citizen *citizen)
 	return world_say(citizen, "%d connections over eth0, %d over eth1", first, second);
 }
 
-Test(hosts_routes, channels_spread_over_the_interfaces_that_are_named, .timeout = 60)
+Test(hosts_routes, channels_are_connected_over_the_interfaces_that_are_named, .timeout = 60)
 {
 	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2, .networks = 2 });
 	struct world world = { .size = 2, .channels = 3, .hosts = hosts, .host_of = { 0, 1 } };
 
 	setenv("RONDO_INTERFACE", "eth0,eth1", 1);
 	cr_expect_eq(said_times(run_world(&world, count_links), " RONDO "), 0);
+	hosts_destroy(hosts);
+}
+
+#define CALLS 8
+#define INTERFACES 2
+
+/* Bytes out and in at each interface, while nobody is in a call but this. */
+static bool read_traffic(const struct citizen *citizen, uint64_t bytes[INTERFACES])
+{
+	bool sound = citizen->comm && !rondo_barrier(citizen->comm, NULL);
+
+	for (int i = 0; i < INTERFACES && sound; i++) {
+		struct hosts_traffic traffic;
+
+		sound = hosts_traffic(i, &traffic);
+		bytes[i] = traffic.sent + traffic.received;
+	}
+	return sound && !rondo_barrier(citizen->comm, NULL);
+}
+
+/* Its number: how many per cent of the bytes of some long calls went by eth1. */
+static int measure_share(struct citizen *citizen)
+{
+	uint64_t before[INTERFACES], after[INTERFACES];
+
+	if (!read_traffic(citizen, before))
+		return world_say(citizen, "before: %s", rondo_last_error());
+	for (int i = 0; i < CALLS; i++)
+		if (all_reduce(citizen))
+			return 1;
+	if (!read_traffic(citizen, after))
+		return world_say(citizen, "after: %s", rondo_last_error());
+
+	uint64_t first = after[0] - before[0], second = after[1] - before[1];
+
+	if (first + second < CALLS * sizeof(values))
+		return world_say(citizen, "only %llu bytes went by both interfaces",
+			(unsigned long long)(first + second));
+	*citizen->number = second * 100 / (first + second);
+	return 0;
+}
+
+/*
+ * EXPECTED TO FAIL: both interfaces are named and connected, and the first carries all bytes. The test
+ * passes as long as that is so, and fails once the second carries one per cent. On that day it is to
+ * be turned over: each then carries LEAST_SHARE per cent or more.
+ */
+#define LEAST_SHARE 25
+
+Test(hosts_routes, bytes_spread_over_the_interfaces_that_are_named, .timeout = 60)
+{
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2, .networks = 2 });
+	struct world world = { .size = 2, .channels = 2, .hosts = hosts, .host_of = { 0, 1 } };
+	struct fate fates[WORLD_MAX];
+
+	setenv("RONDO_INTERFACE", "eth0,eth1", 1);
+	cr_assert_eq(world_run(&world, measure_share, NULL, fates), 0);
+	for (int rank = 0; rank < world.size; rank++) {
+		int share = (int)fates[rank].number;
+
+		fprintf(stderr,
+			"expected to fail: eth1 carried %d %% of rank %d's bytes, not %d or more\n",
+			share, rank, LEAST_SHARE);
+		cr_expect_eq(share, 0,
+			"expected to fail, and eth1 carried %d %% of rank %d's bytes: turn this "
+			"test over",
+			share, rank);
+	}
 	hosts_destroy(hosts);
 }
