@@ -1,5 +1,6 @@
 #include "cost.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,6 +28,11 @@ void rd_costs_default(struct rd_costs *costs)
 
 /* ---- A message ------------------------------------------------------------------------------ */
 
+static int64_t bounded(int64_t ns)
+{
+	return ns < RD_STEP_NS_MAX ? ns : RD_STEP_NS_MAX;
+}
+
 static int64_t between(const uint32_t costs[RD_COST_POINT_COUNT], uint64_t size)
 {
 	int i = 1;
@@ -35,11 +41,21 @@ static int64_t between(const uint32_t costs[RD_COST_POINT_COUNT], uint64_t size)
 		i++;
 
 	int64_t rise = (int64_t)costs[i] - costs[i - 1];
-	int64_t run = (int64_t)(points[i] - points[i - 1]);
-	int64_t past = (int64_t)size - (int64_t)points[i - 1];
+	uint64_t run = points[i] - points[i - 1], past = size - points[i - 1];
 
-	/* In two parts: past all points the product could exceed 64 bits. */
-	return costs[i - 1] + past / run * rise + past % run * rise / run;
+	if (past <= run)
+		return costs[i - 1] + (int64_t)past * rise / (int64_t)run;
+	/* Past all points, where more bytes never cost less. */
+	if (rise <= 0)
+		return costs[i];
+	return bounded(costs[i - 1] + rd_ns_product(past / run, (uint64_t)rise) +
+		       (int64_t)(past % run) * rise / (int64_t)run);
+}
+
+int64_t rd_bytes_ns(uint64_t size, uint32_t byte_ps)
+{
+	return bounded(
+		rd_ns_product(size / 1000, byte_ps) + (int64_t)(size % 1000 * byte_ps / 1000));
 }
 
 /* The busier side is taken for both: who of the two it is nobody measures, and they take turns. */
@@ -66,49 +82,75 @@ int64_t rd_reading_ns(const struct rd_link_cost *link, uint64_t size)
 /* ---- As text -------------------------------------------------------------------------------- */
 
 #define LINES_MAX 24
-#define NUMBER_MAX UINT32_C(4000000000)
 
-/* A line: its name, and where its numbers lie. */
+/* A line: its name, where its numbers lie, and what bounds each of them. */
 struct line {
 	char name[24];
 	uint32_t *numbers;
 	int count;
+	uint32_t least, most;
 };
 
-static struct line line(const char *prefix, const char *name, uint32_t *numbers, int count)
-{
-	struct line made = { .numbers = numbers, .count = count };
+struct lines {
+	struct line of[LINES_MAX];
+	int count;
+};
 
-	snprintf(made.name, sizeof(made.name), "%s%s", prefix, name);
-	return made;
+static void add_line(struct lines *lines, const char *prefix, struct line made)
+{
+	struct line *line = &lines->of[lines->count++];
+
+	*line = made;
+	snprintf(line->name, sizeof(line->name), "%s%s", prefix, made.name);
 }
 
-static int list_lines(struct rd_costs *costs, struct line lines[LINES_MAX])
+static void add_link(struct lines *lines, const char *prefix, struct rd_link_cost *link)
+{
+	const int points_count = RD_COST_POINT_COUNT;
+
+	add_line(lines, prefix,
+		(struct line){ "way_ns", link->way_ns, points_count, 0, RD_COST_NS_MAX });
+	add_line(lines, prefix,
+		(struct line){ "busy_ns", link->busy_ns, points_count, 0, RD_COST_NS_MAX });
+	add_line(lines, prefix, (struct line){ "posts", &link->posts, 1, 0, 1 });
+	add_line(lines, prefix, (struct line){ "posts_min", &link->posts_min, 1, 0, UINT32_MAX });
+	add_line(lines, prefix, (struct line){ "lends", &link->lends, 1, 0, 1 });
+	add_line(lines, prefix,
+		(struct line){ "lent_ns", link->lent_ns, points_count, 0, RD_COST_NS_MAX });
+}
+
+static void list_lines(struct rd_costs *costs, struct lines *lines)
 {
 	static const char *const prefixes[] = {
 #define PREFIX(name, text) text "_",
 		RD_LINK_CLASSES(PREFIX)
 #undef PREFIX
 	};
-	int count = 0;
 
-	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++) {
-		struct rd_link_cost *link = &costs->links[class];
+	lines->count = 0;
+	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++)
+		add_link(lines, prefixes[class], &costs->links[class]);
+	add_line(lines, "", (struct line){ "copy_ps", &costs->copy_ps, 1, 0, RD_COST_PS_MAX });
+	add_line(lines, "",
+		(struct line){
+			"reduce_ps", costs->reduce_ps, RD_TYPE_CLASS_COUNT, 0, RD_COST_PS_MAX });
+	add_line(lines, "", (struct line){ "switch_ns", &costs->switch_ns, 1, 0, RD_COST_NS_MAX });
+	add_line(lines, "", (struct line){ "cores", &costs->cores, 1, 1, RD_COST_CORES_MAX });
+}
 
-		lines[count++] = line(prefixes[class], "way_ns", link->way_ns, RD_COST_POINT_COUNT);
-		lines[count++] =
-			line(prefixes[class], "busy_ns", link->busy_ns, RD_COST_POINT_COUNT);
-		lines[count++] = line(prefixes[class], "posts", &link->posts, 1);
-		lines[count++] = line(prefixes[class], "posts_min", &link->posts_min, 1);
-		lines[count++] = line(prefixes[class], "lends", &link->lends, 1);
-		lines[count++] =
-			line(prefixes[class], "lent_ns", link->lent_ns, RD_COST_POINT_COUNT);
-	}
-	lines[count++] = line("", "copy_ps", &costs->copy_ps, 1);
-	lines[count++] = line("", "reduce_ps", costs->reduce_ps, RD_TYPE_CLASS_COUNT);
-	lines[count++] = line("", "switch_ns", &costs->switch_ns, 1);
-	lines[count++] = line("", "cores", &costs->cores, 1);
-	return count;
+void rd_costs_bound(struct rd_costs *costs)
+{
+	struct lines lines;
+
+	list_lines(costs, &lines);
+	for (int i = 0; i < lines.count; i++)
+		for (int k = 0; k < lines.of[i].count; k++) {
+			uint32_t *number = &lines.of[i].numbers[k];
+
+			*number = *number < lines.of[i].least  ? lines.of[i].least
+				  : *number > lines.of[i].most ? lines.of[i].most
+							       : *number;
+		}
 }
 
 /* What snprintf() can still write behind `length`. */
@@ -120,89 +162,129 @@ static size_t left(int length, size_t size)
 int rd_costs_print(const struct rd_costs *costs, char *text, size_t size)
 {
 	struct rd_costs copy = *costs;
-	struct line lines[LINES_MAX];
-	int count = list_lines(&copy, lines), length = 0;
+	struct lines lines;
+	int length = 0;
 
-	for (int i = 0; i < count; i++) {
+	list_lines(&copy, &lines);
+	for (int i = 0; i < lines.count; i++) {
 		length += snprintf(left(length, size) ? text + length : NULL, left(length, size),
-			"%s", lines[i].name);
-		for (int k = 0; k < lines[i].count; k++)
+			"%s", lines.of[i].name);
+		for (int k = 0; k < lines.of[i].count; k++)
 			length += snprintf(left(length, size) ? text + length : NULL,
-				left(length, size), " %u", lines[i].numbers[k]);
+				left(length, size), " %u", lines.of[i].numbers[k]);
 		length += snprintf(
 			left(length, size) ? text + length : NULL, left(length, size), "\n");
 	}
 	return length;
 }
 
-/* The next number of a line; false where there is none, or it is out of range. */
-static bool read_number(const char **at, uint32_t *number)
+/* Where a complaint goes. */
+struct complaint {
+	char *text;
+	size_t size;
+};
+
+static bool complain(const struct complaint *wrong, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static bool complain(const struct complaint *wrong, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(wrong->text, wrong->size, format, args);
+	va_end(args);
+	return false;
+}
+
+/* For a complaint: no more of a word than this. */
+static int shown(size_t length)
+{
+	return length < 40 ? (int)length : 40;
+}
+
+/* A word of digits alone, `length` of them. */
+static bool read_number(const char *word, size_t length, const struct line *line, uint32_t *number)
 {
 	uint64_t value = 0;
 
-	while (**at == ' ')
-		++*at;
-	if (**at < '0' || **at > '9')
-		return false;
-	for (; **at >= '0' && **at <= '9'; ++*at) {
-		value = value * 10 + (uint64_t)(**at - '0');
-		if (value > NUMBER_MAX)
+	for (size_t i = 0; i < length; i++) {
+		if (word[i] < '0' || word[i] > '9')
+			return false;
+		value = value * 10 + (uint64_t)(word[i] - '0');
+		if (value > line->most)
 			return false;
 	}
 	*number = (uint32_t)value;
+	return length > 0 && value >= line->least;
+}
+
+/* The numbers behind a line's name. */
+static bool read_numbers(const struct line *line, const char *at, const struct complaint *wrong)
+{
+	int count = 0;
+
+	for (at += strspn(at, " "); *at && *at != '\n'; at += strspn(at, " ")) {
+		size_t length = strcspn(at, " \n");
+		uint32_t number;
+
+		if (!read_number(at, length, line, &number))
+			return complain(wrong, "%s is \"%.*s\": each is a whole number, %u to %u",
+				line->name, shown(length), at, line->least, line->most);
+		if (count < line->count)
+			line->numbers[count] = number;
+		count++;
+		at += length;
+	}
+	if (count != line->count)
+		return complain(wrong, "%s has %d number%s, not %d", line->name, count,
+			count == 1 ? "" : "s", line->count);
 	return true;
 }
 
-static bool read_line(struct line *read, const char *at)
-{
-	for (int i = 0; i < read->count; i++)
-		if (!read_number(&at, &read->numbers[i]))
-			return false;
-	return *at == '\n' || *at == '\0';
-}
-
-/* Which line it is, and its numbers; -1 where it is none of ours, or its numbers are none. */
-static int read_any(struct line *lines, int count, const char *text)
+/* Which line it is, by its name; -1: none of ours. */
+static int find_line(const struct lines *lines, const char *text)
 {
 	size_t length = strcspn(text, " \n");
 
-	for (int i = 0; i < count; i++)
-		if (strlen(lines[i].name) == length && strncmp(lines[i].name, text, length) == 0)
-			return read_line(&lines[i], text + length) ? i : -1;
+	for (int i = 0; i < lines->count; i++)
+		if (strlen(lines->of[i].name) == length &&
+			strncmp(lines->of[i].name, text, length) == 0)
+			return i;
 	return -1;
 }
 
-static bool sound(const struct rd_costs *costs)
+static bool read_line(
+	const struct lines *lines, const char *text, unsigned *seen, const struct complaint *wrong)
 {
-	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++)
-		if (costs->links[class].posts > 1 || costs->links[class].lends > 1)
-			return false;
-	return costs->cores > 0;
+	int i = find_line(lines, text);
+
+	if (i < 0)
+		return complain(
+			wrong, "\"%.*s\" is no line of costs", shown(strcspn(text, "\n")), text);
+	if (*seen >> i & 1)
+		return complain(wrong, "%s comes twice", lines->of[i].name);
+	*seen |= 1u << i;
+	return read_numbers(&lines->of[i], text + strlen(lines->of[i].name), wrong);
 }
 
-bool rd_costs_read(struct rd_costs *costs, const char *text, char *wrong, size_t wrong_size)
+bool rd_costs_read(
+	struct rd_costs *costs, const char *text, int *line, char *wrong, size_t wrong_size)
 {
-	struct line lines[LINES_MAX];
-	int count = list_lines(costs, lines);
+	const struct complaint complaint = { wrong, wrong_size };
+	struct lines lines;
 	unsigned seen = 0;
 
-	for (; *text; text += strcspn(text, "\n"), text += *text == '\n') {
-		int length = (int)strcspn(text, "\n");
-		int i = read_any(lines, count, text);
-
-		if (i < 0 || seen >> i & 1) {
-			snprintf(wrong, wrong_size, "\"%.*s\" %s", length < 40 ? length : 40, text,
-				i < 0 ? "is no line of costs" : "comes twice");
+	list_lines(costs, &lines);
+	for (*line = 1; *text; ++*line) {
+		if (!read_line(&lines, text, &seen, &complaint))
 			return false;
-		}
-		seen |= 1u << i;
+		text += strcspn(text, "\n");
+		text += *text == '\n';
 	}
-	for (int i = 0; i < count; i++)
-		if (!(seen >> i & 1)) {
-			snprintf(wrong, wrong_size, "%s is missing", lines[i].name);
-			return false;
-		}
-	if (!sound(costs))
-		snprintf(wrong, wrong_size, "cores must be 1 or more, posts and lends 0 or 1");
-	return sound(costs);
+	*line = 0;
+	for (int i = 0; i < lines.count; i++)
+		if (!(seen >> i & 1))
+			return complain(&complaint, "%s is missing", lines.of[i].name);
+	return true;
 }

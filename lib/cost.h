@@ -41,6 +41,29 @@ enum rd_type_class {
 		RD_TYPE_CLASS_COUNT
 };
 
+/* Bounds of what is read, which rd_costs_bound() keeps what is measured within. */
+#define RD_COST_NS_MAX UINT32_C(4000000000)
+#define RD_COST_PS_MAX UINT32_C(1000000) /* a byte */
+#define RD_COST_CORES_MAX 65536
+
+/*
+ * Bounds of what is reckoned from them, whatever the costs are and however many the bytes: a step
+ * takes this long at most, and a call. A score has far fewer than 2^22 steps, so that no sum leaves
+ * 64 bits.
+ */
+#define RD_STEP_NS_MAX (INT64_C(1) << 38)
+#define RD_CALL_NS_MAX (INT64_MAX / 8)
+
+/* a times b, or RD_CALL_NS_MAX where that is less. */
+static inline int64_t rd_ns_product(uint64_t a, uint64_t b)
+{
+	uint64_t product;
+
+	if (__builtin_mul_overflow(a, b, &product) || product > RD_CALL_NS_MAX)
+		return RD_CALL_NS_MAX;
+	return (int64_t)product;
+}
+
 struct rd_link_cost {
 	/* From the moment a rank begins to send until its peer has the bytes in its own memory. */
 	uint32_t way_ns[RD_COST_POINT_COUNT];
@@ -79,8 +102,15 @@ int64_t rd_reading_ns(const struct rd_link_cost *link, uint64_t size);
 
 /* The costs as text, "NAME NUMBER...\n" a line; returns the length it would have, as snprintf. */
 int rd_costs_print(const struct rd_costs *costs, char *text, size_t size);
-/* Reads what rd_costs_print() wrote, all of it: false, and `wrong` says what is wrong in which
- * line. */
-bool rd_costs_read(struct rd_costs *costs, const char *text, char *wrong, size_t wrong_size);
+/* What takes so many picoseconds a byte; RD_STEP_NS_MAX at most. */
+int64_t rd_bytes_ns(uint64_t size, uint32_t byte_ps);
+
+/* Moves each number that is out of its bounds to the nearest that is not. */
+void rd_costs_bound(struct rd_costs *costs);
+
+/* Reads what rd_costs_print() wrote, all of it, each number within its bounds: false, and `wrong`
+   says what is wrong, in line *line of the text, from 1 on; 0: not in any one line. */
+bool rd_costs_read(
+	struct rd_costs *costs, const char *text, int *line, char *wrong, size_t wrong_size);
 
 #endif

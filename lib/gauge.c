@@ -519,6 +519,7 @@ static int measure(struct rondo_comm *comm, const char *key)
 	if (!err && is_crowded(comm))
 		err = gauge_switch(comm);
 	comm->lends = lends;
+	rd_costs_bound(&comm->costs);
 	if (!err)
 		err = tell(comm, &comm->costs, sizeof(comm->costs));
 	if (!err && comm->rank == 0)

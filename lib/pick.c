@@ -318,7 +318,7 @@ static const struct rd_choice *preferred_crowded(const struct rd_picker *picker,
 	if (from_all && block_size < LIGHT_MOST)
 		return calmest_of(
 			best, 2 * best->price_ns, best->shape.load * 3 / 2, false, priced, count);
-	if (block_size * best->shape.load / 1000 > PEERS_ABOVE)
+	if (rd_ns_product(block_size, (uint64_t)best->shape.load) / 1000 > PEERS_ABOVE)
 		return calmest_alike(best, ALIKE_BY_PEERS, true, priced, count);
 	return calmest_alike(best, ALIKE, false, priced, count);
 }

@@ -6,8 +6,10 @@
 /* Of 64 ranks on two cores that are played, one in 4 to 40 messages makes its taker wait for a
    turn: where they are not played, one in so many, which was within twice of what playing said. */
 #define TURNS_ONE_IN 8
-/* What never ends takes longer than anything else. */
+/* A call that never ends takes longer than any other (RD_CALL_NS_MAX). */
 #define NEVER (INT64_MAX / 4)
+/* No memory has more bytes; reckoning with more would leave 64 bits. */
+#define BLOCK_MAX (UINT64_C(1) << 62)
 
 /* ---- Adding up ------------------------------------------------------------------------------ */
 
@@ -48,7 +50,10 @@ static int64_t host_ns(
 		if (more_ns > 0)
 			sum += more_ns * takes_count(score, i);
 	}
-	return voices ? sum * score->host_ranks[host] / voices / (int)tariff->costs->cores : 0;
+	if (voices == 0)
+		return 0;
+	return rd_ns_product((uint64_t)sum, (uint64_t)score->host_ranks[host]) / voices /
+	       tariff->costs->cores;
 }
 
 /* The least that a piece takes however many are under way: the busiest rank, or where ranks share
@@ -97,12 +102,12 @@ static int64_t sampled_ns(const struct rd_score *score, const struct rd_tariff *
 static void cut(
 	const struct rd_score *score, const struct rd_cut *how, uint64_t *slice, uint64_t *pieces)
 {
-	uint64_t chunk = how->block_size;
+	uint64_t block = how->block_size < BLOCK_MAX ? how->block_size : BLOCK_MAX, chunk = block;
 
 	if (score->parts > 1) {
 		chunk = (chunk + score->parts - 1) / score->parts;
 		chunk = (chunk + RD_SLICE_ALIGNMENT - 1) / RD_SLICE_ALIGNMENT * RD_SLICE_ALIGNMENT;
-		chunk = chunk < how->block_size ? chunk : how->block_size;
+		chunk = chunk < block ? chunk : block;
 	}
 	*pieces = chunk <= how->piece_size ? 1 : (chunk + how->piece_size - 1) / how->piece_size;
 	*slice = (chunk + *pieces - 1) / *pieces;
@@ -142,7 +147,9 @@ int64_t rd_tempo_price(const struct rd_tempo *tempo, int channels)
 	/* Pieces and channels hide each other's waiting, but not each other's work. */
 	int64_t each = rd_longer(tempo->each_ns / channels, tempo->busy_ns);
 
-	return tempo->first_ns + (int64_t)(tempo->pieces - 1) * each;
+	int64_t all = tempo->first_ns + rd_ns_product(tempo->pieces - 1, (uint64_t)each);
+
+	return rd_longer(tempo->first_ns, rd_shorter(all, RD_CALL_NS_MAX));
 }
 
 int64_t rd_price(

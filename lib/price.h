@@ -40,6 +40,7 @@ struct rd_tempo {
 /* Playing is what takes time: once for all numbers of channels. */
 struct rd_tempo rd_tempo(
 	const struct rd_score *score, const struct rd_costs *costs, const struct rd_cut *cut);
+/* RD_CALL_NS_MAX at most; more where a plan never ends. */
 int64_t rd_tempo_price(const struct rd_tempo *tempo, int channels);
 
 /* Nanoseconds until the last rank is done. */

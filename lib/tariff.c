@@ -23,8 +23,8 @@ struct rd_tariff rd_tariff_of(const struct rd_costs *costs, uint64_t slice, enum
 		tariff.empty[class] = rd_message_cost(link, 0);
 		tariff.posts[class] = link->posts && !link->lends && slice >= link->posts_min;
 	}
-	tariff.copy_ns = (int64_t)(slice * costs->copy_ps / 1000);
-	tariff.reduce_ns = (int64_t)(slice * costs->reduce_ps[type] / 1000);
+	tariff.copy_ns = rd_bytes_ns(slice, costs->copy_ps);
+	tariff.reduce_ns = rd_bytes_ns(slice, costs->reduce_ps[type]);
 	tariff.reach_ns = reach_ns(&tariff, slice);
 	return tariff;
 }
@@ -48,8 +48,7 @@ static int64_t pass_on_ns(const struct rd_tariff *tariff, const struct rd_score_
 	return tariff->empty[note->to].send_ns + (note->stores ? tariff->copy_ns : 0);
 }
 
-int64_t rd_tariff_note_ns(
-	const struct rd_tariff *tariff, const struct rd_score_note *note, int size)
+static int64_t note_ns(const struct rd_tariff *tariff, const struct rd_score_note *note, int size)
 {
 	switch (note->kind) {
 	case RD_STEP_SEND:
@@ -81,6 +80,12 @@ int64_t rd_tariff_note_ns(
 	default:
 		return 0;
 	}
+}
+
+int64_t rd_tariff_note_ns(
+	const struct rd_tariff *tariff, const struct rd_score_note *note, int size)
+{
+	return rd_shorter(note_ns(tariff, note, size), RD_STEP_NS_MAX);
 }
 
 int64_t rd_tariff_flight_ns(const struct rd_tariff *tariff, const struct rd_score_note *note)

@@ -30,7 +30,7 @@ struct rd_tariff {
 struct rd_tariff rd_tariff_of(
 	const struct rd_costs *costs, uint64_t slice, enum rd_type_class type);
 
-/* For its rank. size: ranks. */
+/* For its rank; RD_STEP_NS_MAX at most. size: ranks. */
 int64_t rd_tariff_note_ns(
 	const struct rd_tariff *tariff, const struct rd_score_note *note, int size);
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,32 +85,80 @@ static char *read_file(const char *path, const char **wrong)
 	return text;
 }
 
-/* Reads the section at text ("[key]\n" and its lines), and moves on behind it. */
-static bool read_section(const char **text, char key[RD_TUNE_KEY_SIZE], struct rd_costs *costs,
-	char *wrong, size_t size)
-{
-	char lines[TEXT_MAX];
-	size_t length = strcspn(*text, "\n"), body;
-	const char *end;
+/* A file that is being read: what is left of it, and the number of the line at which that begins.
+ */
+struct reader {
+	const char *text;
+	int line;
+	char wrong[200]; /* what makes no sense, in `line`; empty: all does, so far */
+};
 
-	if (length < 2 || length >= RD_TUNE_KEY_SIZE + 2 || (*text)[0] != '[' ||
-		(*text)[length - 1] != ']') {
-		snprintf(wrong, size, "\"%.*s\" should be [a key]", length < 40 ? (int)length : 40,
-			*text);
+static bool complain(struct reader *reader, int line, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static bool complain(struct reader *reader, int line, const char *format, ...)
+{
+	va_list args;
+
+	reader->line = line;
+	va_start(args, format);
+	vsnprintf(reader->wrong, sizeof(reader->wrong), format, args);
+	va_end(args);
+	return false;
+}
+
+static int lines_in(const char *text, size_t length)
+{
+	int lines = 0;
+
+	for (size_t i = 0; i < length; i++)
+		lines += text[i] == '\n';
+	return lines;
+}
+
+static void move_on(struct reader *reader, size_t length)
+{
+	reader->line += lines_in(reader->text, length);
+	reader->text += length;
+}
+
+/* "[key]\n" */
+static bool read_key(struct reader *reader, char key[RD_TUNE_KEY_SIZE])
+{
+	const char *text = reader->text;
+	size_t length = strcspn(text, "\n");
+
+	if (length < 2 || length >= RD_TUNE_KEY_SIZE + 2 || text[0] != '[' ||
+		text[length - 1] != ']')
+		return complain(reader, reader->line, "\"%.*s\" should be [a key]",
+			length < 40 ? (int)length : 40, text);
+	snprintf(key, RD_TUNE_KEY_SIZE, "%.*s", (int)length - 2, text + 1);
+	move_on(reader, length + (text[length] == '\n'));
+	return true;
+}
+
+/* Reads a section, its key and its lines, and moves on behind it. */
+static bool read_section(struct reader *reader, char key[RD_TUNE_KEY_SIZE], struct rd_costs *costs)
+{
+	char lines[TEXT_MAX], wrong[sizeof(reader->wrong)];
+	int begin = reader->line, line;
+	const char *end;
+	size_t body;
+
+	if (!read_key(reader, key))
 		return false;
-	}
-	snprintf(key, RD_TUNE_KEY_SIZE, "%.*s", (int)length - 2, *text + 1);
-	*text += length + ((*text)[length] == '\n');
-	end = strstr(*text, "\n[");
-	body = **text == '[' ? 0 : end ? (size_t)(end - *text) + 1 : strlen(*text);
-	if (body >= TEXT_MAX) {
-		snprintf(wrong, size, "[%.60s] is too long", key);
-		return false;
-	}
-	memcpy(lines, *text, body);
+	end = strstr(reader->text, "\n[");
+	body = *reader->text == '[' ? 0
+	       : end                ? (size_t)(end - reader->text) + 1
+				    : strlen(reader->text);
+	if (body >= TEXT_MAX)
+		return complain(reader, begin, "[%.60s] is too long", key);
+	memcpy(lines, reader->text, body);
 	lines[body] = '\0';
-	*text += body;
-	return rd_costs_read(costs, lines, wrong, size);
+	if (!rd_costs_read(costs, lines, &line, wrong, sizeof(wrong)))
+		return complain(reader, line > 0 ? begin + line : begin, "%s", wrong);
+	move_on(reader, body);
+	return true;
 }
 
 /* 1: found, 0: not there, -1: the file makes no sense. All of it is read, so that it is known
@@ -117,15 +166,16 @@ static bool read_section(const char **text, char key[RD_TUNE_KEY_SIZE], struct r
 static int search(
 	const char *path, const char *text, const char *key, struct rd_costs *costs, bool warns)
 {
-	char wrong[120], there[RD_TUNE_KEY_SIZE];
+	struct reader reader = { .text = text, .line = 1 };
+	char there[RD_TUNE_KEY_SIZE];
 	struct rd_costs read = { 0 };
 	int found = 0;
 
-	while (*text) {
-		if (!read_section(&text, there, &read, wrong, sizeof(wrong))) {
+	while (*reader.text) {
+		if (!read_section(&reader, there, &read)) {
 			rd_log(warns ? RD_WARN : RD_TRACE, RD_PICK,
-				"RONDO_TUNE_FILE %s is not used: %s. Correct or remove it", path,
-				wrong);
+				"RONDO_TUNE_FILE %s is not used: line %d: %s. Correct or remove it",
+				path, reader.line, reader.wrong);
 			return -1;
 		}
 		if (strcmp(there, key) == 0) {

@@ -60,6 +60,41 @@ static void expect(const struct rd_choice *choice, const char *name)
 	cr_assert_str_eq(choice->algorithm->name, name);
 }
 
+/* At the bounds of what a file may say, and of what rondo_explain() may be asked. */
+Test(pick, stays_within_its_bounds_whatever_the_costs_and_bytes, .timeout = 60)
+{
+	struct rd_market market = market_of(8, 1, 1);
+	struct rondo_way ways[16];
+
+	for (unsigned which = 0; which < 4; which++) {
+		memset(&market.costs, 0xff, sizeof(market.costs));
+		market.costs.cores = which & 1 ? 1 : UINT32_MAX;
+		market.costs.links[RD_NEAR].lends = which & 2;
+		rd_costs_bound(&market.costs);
+
+		struct rd_picker *picker = rd_picker_create(&market);
+
+		for (int bit = 0; bit < 64; bit++)
+			for (int c = 0; c < RD_COLLECTIVE_COUNT; c++) {
+				struct rd_choice *choice;
+				uint64_t bytes = UINT64_MAX >> bit;
+
+				cr_assert_eq(
+					rd_picker_choose(picker, c, bytes, RD_HALF, true, &choice),
+					0, "%s", rondo_last_error());
+				cr_expect_geq(choice->price_ns, 0);
+				cr_expect_leq(choice->price_ns, RD_CALL_NS_MAX);
+				for (int i = rd_picker_list(
+						     picker, c, bytes, RD_HALF, true, ways, 16) -
+					     1;
+					i >= 0; i--)
+					cr_expect_geq(
+						ways[i].predicted_us, 0, "%s", ways[i].algorithm);
+			}
+		rd_picker_destroy(picker);
+	}
+}
+
 Test(pick, takes_few_messages_where_messages_are_dear)
 {
 	struct rd_market market = market_of(8, 10000, 100);

@@ -1,5 +1,6 @@
 /* Prices: small cases worked out by hand, and what must hold of all. */
 #include <criterion/criterion.h>
+#include <string.h>
 
 #include "algorithms.h"
 #include "error.h"
@@ -242,6 +243,61 @@ Test(price, is_the_same_whichever_rank_asks)
 
 	for (problem.rank = 1; problem.rank < 7; problem.rank++)
 		cr_assert_eq(price_with(&costs, "ring", problem, &cut), first);
+}
+
+/* Every number is at one of its bounds, as a file may say. */
+static struct rd_costs extreme(unsigned which)
+{
+	struct rd_costs costs;
+
+	memset(&costs, which & 1 ? 0xff : 0, sizeof(costs));
+	for (int i = 0; i < RD_COST_POINT_COUNT; i++)
+		if (which & 2 && i % 2)
+			costs.links[RD_NEAR].way_ns[i] = costs.links[RD_NEAR].busy_ns[i] =
+				costs.links[RD_NEAR].lent_ns[i] = which & 1 ? 0 : UINT32_MAX;
+	costs.cores = which & 4 ? UINT32_MAX : 1;
+	rd_costs_bound(&costs);
+	return costs;
+}
+
+static void price_extremely(const struct rd_algorithm *one, enum rd_collective collective, int size)
+{
+	static const uint64_t sizes[] = { 0, 1, 1 << 20, UINT64_C(1) << 40, UINT64_C(1) << 62,
+		UINT64_C(1) << 63, UINT64_MAX };
+	struct rd_problem problem = { .collective = collective, .size = size };
+	struct rd_score *score;
+
+	if (!rd_algorithm_can(one, &problem))
+		return;
+	cr_assert_eq(rd_score_create(&score, one, &problem), 0, "%s", rondo_last_error());
+	for (unsigned which = 0; which < 8; which++)
+		for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+			struct rd_costs costs = extreme(which);
+			struct rd_cut cut = { sizes[i], RD_HALF,
+				one->mapped ? SIZE_MAX
+				: i % 2     ? 64
+					    : 128 << 10,
+				2 };
+			int64_t now = rd_price(score, &costs, &cut);
+
+			cr_expect(now >= 0 && now <= RD_CALL_NS_MAX,
+				"%s, %s of %llu bytes on %d ranks, %u: %lld ns", one->name,
+				rd_collective_name(collective), (unsigned long long)sizes[i], size,
+				which, (long long)now);
+		}
+	rd_score_destroy(score);
+}
+
+/* A sum or product that leaves 64 bits is also what UBSan stops at. */
+Test(price, stays_within_its_bounds_whatever_the_costs_and_bytes, .timeout = 120)
+{
+	static const int sizes[] = { 2, 5, 16, 100 };
+
+	for (int i = 0; rd_algorithms[i]; i++)
+		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
+			for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++)
+				if (c != RD_TRANSFER)
+					price_extremely(rd_algorithms[i], c, sizes[s]);
 }
 
 /* Two ranks that both wait for the other first. */

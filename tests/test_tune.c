@@ -78,9 +78,10 @@ Test(tune, costs_are_read_as_they_were_printed)
 {
 	struct rd_costs costs = made_up(7), read = { 0 };
 	char text[2048], wrong[120];
+	int line;
 
 	cr_assert_lt(rd_costs_print(&costs, text, sizeof(text)), (int)sizeof(text));
-	cr_assert(rd_costs_read(&read, text, wrong, sizeof(wrong)), "%s", wrong);
+	cr_assert(rd_costs_read(&read, text, &line, wrong, sizeof(wrong)), "%s", wrong);
 	cr_assert(equal(&costs, &read));
 }
 
@@ -103,27 +104,30 @@ Test(tune, every_line_that_is_missing_or_bad_is_named)
 {
 	struct rd_costs costs = made_up(7), read;
 	char text[2048], bad[2200], wrong[120];
+	int at_line = 0, line;
 
 	rd_costs_print(&costs, text, sizeof(text));
-	for (char *line = text; *line; line = strchr(line, '\n') + 1) {
-		int length = (int)(strchr(line, '\n') - line), name = (int)strcspn(line, " ");
+	for (char *at = text; *at; at = strchr(at, '\n') + 1) {
+		int length = (int)(strchr(at, '\n') - at), name = (int)strcspn(at, " ");
 
+		at_line++;
 		/* left out */
-		snprintf(bad, sizeof(bad), "%.*s%s", (int)(line - text), text, line + length + 1);
-		cr_assert_not(rd_costs_read(&read, bad, wrong, sizeof(wrong)));
-		cr_assert(strncmp(wrong, line, name) == 0 && strstr(wrong, "missing"), "%s", wrong);
+		snprintf(bad, sizeof(bad), "%.*s%s", (int)(at - text), text, at + length + 1);
+		cr_assert_not(rd_costs_read(&read, bad, &line, wrong, sizeof(wrong)));
+		cr_assert(strncmp(wrong, at, name) == 0 && strstr(wrong, "missing"), "%s", wrong);
+		cr_assert_eq(line, 0);
 		/* one number too many, a letter, a number too large, twice */
-		snprintf(bad, sizeof(bad), "%.*s 1%s", (int)(line - text) + length, text,
-			line + length);
-		cr_assert_not(rd_costs_read(&read, bad, wrong, sizeof(wrong)));
-		snprintf(bad, sizeof(bad), "%.*sx%s", (int)(line - text) + length, text,
-			line + length);
-		cr_assert_not(rd_costs_read(&read, bad, wrong, sizeof(wrong)));
-		snprintf(bad, sizeof(bad), "%.*s0000099999999999%s", (int)(line - text) + length,
-			text, line + length);
-		cr_assert_not(rd_costs_read(&read, bad, wrong, sizeof(wrong)));
-		snprintf(bad, sizeof(bad), "%s%.*s\n", text, length, line);
-		cr_assert_not(rd_costs_read(&read, bad, wrong, sizeof(wrong)));
+		snprintf(
+			bad, sizeof(bad), "%.*s 1%s", (int)(at - text) + length, text, at + length);
+		cr_assert_not(rd_costs_read(&read, bad, &line, wrong, sizeof(wrong)));
+		snprintf(bad, sizeof(bad), "%.*sx%s", (int)(at - text) + length, text, at + length);
+		cr_assert_not(rd_costs_read(&read, bad, &line, wrong, sizeof(wrong)));
+		snprintf(bad, sizeof(bad), "%.*s0000099999999999%s", (int)(at - text) + length,
+			text, at + length);
+		cr_assert_not(rd_costs_read(&read, bad, &line, wrong, sizeof(wrong)));
+		cr_assert_eq(line, at_line, "%d, not %d: %s", line, at_line, wrong);
+		snprintf(bad, sizeof(bad), "%s%.*s\n", text, length, at);
+		cr_assert_not(rd_costs_read(&read, bad, &line, wrong, sizeof(wrong)));
 		cr_assert(strstr(wrong, "twice"), "%s", wrong);
 	}
 }
@@ -183,6 +187,96 @@ Test(tune, a_file_that_is_no_list_of_costs_is_left_as_it_is)
 	}
 	cr_assert_not(rd_tune_find("/", "a", &found));
 	cr_assert_not(rd_tune_find("/dev/zero", "a", &found));
+}
+
+/* The costs of made_up(7), with this line for the one of its name. */
+static void write_with(const char *line)
+{
+	struct rd_costs costs = made_up(7);
+	char text[2048], changed[4096], name[32];
+	int length = (int)strcspn(line, " ");
+	char *at;
+
+	rd_costs_print(&costs, text, sizeof(text));
+	snprintf(name, sizeof(name), "\n%.*s ", length, line);
+	at = strstr(text, name);
+	cr_assert_not_null(at, "%s", line);
+	snprintf(changed, sizeof(changed), "[z]\n%s[a]\n%.*s\n%s%s", text, (int)(at - text), text,
+		line, strchr(at + 1, '\n'));
+	write_text(changed);
+}
+
+/* Line numbers are those of the file: 18 lines are before the section [a]. */
+Test(tune, a_number_out_of_bounds_is_named_with_its_line_and_its_bounds)
+{
+	static const struct {
+		const char *line, *said;
+	} tries[] = {
+		{ "cores 0", "line 34: cores is \"0\": each is a whole number, 1 to 65536." },
+		{ "cores 65537", "line 34: cores is \"65537\"" },
+		{ "cores 4294967296", "line 34: cores is \"4294967296\"" },
+		{ "cores", "line 34: cores has 0 numbers, not 1." },
+		{ "copy_ps -1",
+			"line 31: copy_ps is \"-1\": each is a whole number, 0 to 1000000." },
+		{ "copy_ps 1000001", "line 31: copy_ps is \"1000001\"" },
+		{ "copy_ps nan", "line 31: copy_ps is \"nan\"" },
+		{ "copy_ps 1e300", "line 31: copy_ps is \"1e300\"" },
+		{ "copy_ps 1.5", "line 31: copy_ps is \"1.5\"" },
+		{ "copy_ps 5 6", "line 31: copy_ps has 2 numbers, not 1." },
+		{ "reduce_ps 7 9223372036854775808",
+			"line 32: reduce_ps is \"9223372036854775808\"" },
+		{ "switch_ns 99999999999999999999999999", "line 33: switch_ns is \"9999999" },
+		{ "near_posts 2", "line 21: near_posts is \"2\": each is a whole number, 0 to 1." },
+		{ "far_lends 4294967295", "line 29: far_lends is \"4294967295\"" },
+		{ "far_way_ns 1 2 3 4 5 4000000001",
+			"line 25: far_way_ns is \"4000000001\": each is a whole number, 0 to "
+			"4000000000." },
+	};
+
+	for (size_t i = 0; i < sizeof(tries) / sizeof(*tries); i++) {
+		struct rd_costs found;
+		const char *log;
+
+		write_with(tries[i].line);
+		said_begin();
+		cr_expect_not(rd_tune_find(path, "a", &found), "%s", tries[i].line);
+		log = said_end();
+		cr_expect_eq(said_times(log, "\n"), 1, "%s", log);
+		cr_expect(strstr(log, tries[i].said) && strstr(log, path), "%s should say %s: %s",
+			tries[i].line, tries[i].said, log);
+	}
+}
+
+Test(tune, numbers_at_their_bounds_are_taken)
+{
+	static const char *const lines[] = { "cores 65536", "copy_ps 1000000", "copy_ps 0",
+		"reduce_ps 0 1000000", "switch_ns 4000000000", "near_posts_min 4294967295",
+		"far_way_ns 4000000000 0 4000000000 0 4000000000 0" };
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
+		struct rd_costs found;
+
+		write_with(lines[i]);
+		cr_expect(rd_tune_find(path, "a", &found), "%s", lines[i]);
+	}
+}
+
+/* Or a machine so slow could not read its own file. */
+Test(tune, costs_beyond_their_bounds_are_kept_at_these)
+{
+	struct rd_costs costs, read;
+	char text[2048], wrong[120];
+	int line;
+
+	memset(&costs, 0xff, sizeof(costs));
+	rd_costs_print(&costs, text, sizeof(text));
+	cr_expect_not(rd_costs_read(&read, text, &line, wrong, sizeof(wrong)));
+	rd_costs_bound(&costs);
+	rd_costs_print(&costs, text, sizeof(text));
+	cr_expect(rd_costs_read(&read, text, &line, wrong, sizeof(wrong)), "%s", wrong);
+	costs.cores = 0;
+	rd_costs_bound(&costs);
+	cr_expect_eq(costs.cores, 1);
 }
 
 static int files_beside(void)
