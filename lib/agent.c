@@ -55,6 +55,8 @@ struct rd_agent {
 	uint32_t launched; /* the last job whose end is queued on the board's stream */
 	uint32_t seen; /* of words->finished, and since when it is that */
 	int64_t since_ms; /* 0: not looked yet */
+	int reported_ms; /* of that wait, as slow */
+	uint32_t slow_call; /* the call of the latest kernel that was reported as slow */
 	uint32_t calls; /* that were told to peers */
 	bool transfers[RD_READY]; /* by number: what the job is */
 	struct rd_stage *stage; /* NULL: nothing has been staged yet */
@@ -159,6 +161,7 @@ static int report_silence(struct rd_board *board, int64_t waited_ms, int peer, c
 static int await(struct rd_board *board, const uint32_t *word, uint32_t value, int peer)
 {
 	int64_t began = rd_clock_ns(), look_ms = LOOK_MS;
+	int reported_ms = 0;
 
 	for (int round = 0; !rd_word_reached(word, value); round++) {
 		uint32_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
@@ -168,6 +171,9 @@ static int await(struct rd_board *board, const uint32_t *word, uint32_t value, i
 		if (!err && waited_ms >= look_ms) {
 			look_ms = waited_ms + LOOK_MS;
 			err = rd_begun_compare(board) ? rd_agent_watch(board) : 0;
+			if (peer >= 0)
+				rd_comm_slow(board->comm, &reported_ms, waited_ms, peer,
+					"to join a call on devices");
 		}
 
 		if (err)
@@ -223,6 +229,30 @@ static void report_unfinished(struct rd_board *board, uint32_t job, int64_t wait
 	rd_agent_watch(board);
 }
 
+static void report_slow(struct rd_agent *agent, uint32_t job, int64_t waited_ms)
+{
+	struct rondo_comm *comm = agent->board->comm;
+	int peer = missing_peer(agent->board, job);
+
+	rd_comm_slow(comm, &agent->reported_ms, waited_ms, peer == comm->rank ? -1 : peer,
+		"in a call on devices");
+}
+
+/* A kernel that the caller launched, which nobody else here watches. It says so while it waits. */
+static void report_slow_kernel(struct rd_agent *agent)
+{
+	struct rd_board *board = agent->board;
+	uint32_t slow = __atomic_exchange_n(&board->page->halt.slow, 0, __ATOMIC_RELAXED);
+	uint32_t call = atomic_load(&board->comm->doing.calls);
+	int reported_ms = 0;
+
+	if (!slow || call == agent->slow_call)
+		return;
+	agent->slow_call = call;
+	rd_comm_slow(board->comm, &reported_ms, RD_SLOW_MS, rank_named(board, slow - 1),
+		"in a call on devices");
+}
+
 /* While nothing else is to be done: are the streams that wait still being served? */
 static void watch_launched(struct rd_agent *agent)
 {
@@ -236,13 +266,17 @@ static void watch_launched(struct rd_agent *agent)
 		rd_agent_watch(board);
 		return;
 	}
+	report_slow_kernel(agent);
 	/* Its own stream's earlier work may take as long as it likes. */
 	if (agent->since_ms == 0 || finished == agent->launched || finished != agent->seen ||
 		!rd_word_reached(rd_ready(board->words, finished + 1), finished + 1)) {
 		agent->seen = finished;
 		agent->since_ms = now_ms;
+		agent->reported_ms = 0;
 	} else if (now_ms - agent->since_ms > patience_ms(board, finished + 1)) {
 		report_unfinished(board, finished + 1, now_ms - agent->since_ms);
+	} else {
+		report_slow(agent, finished + 1, now_ms - agent->since_ms);
 	}
 }
 

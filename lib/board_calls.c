@@ -324,6 +324,15 @@ static int submit(struct rd_lane *lane, struct rd_task *tasks, int count, bool *
 	return err;
 }
 
+/* The host is done with them: a rank that has not issued the latest is the one that is behind. */
+static void note_launched(const struct rd_task *tasks, int count)
+{
+	for (int i = 0; i < count; i++)
+		if (!is_transfer(&tasks[i]))
+			atomic_store_explicit(&tasks[i].comm->doing.done, tasks[i].call.number,
+				memory_order_relaxed);
+}
+
 static int submit_all(struct rd_lane *lane, struct rd_task *tasks, int count, bool *handed)
 {
 	int err = 0;
@@ -332,8 +341,10 @@ static int submit_all(struct rd_lane *lane, struct rd_task *tasks, int count, bo
 		batch = batch_at(&tasks[i], count - i);
 		if (!err)
 			err = submit(lane, &tasks[i], batch, &handed[i]);
-		if (!handed[i])
+		if (!handed[i]) {
+			note_launched(&tasks[i], batch);
 			rd_run_forget(&tasks[i], batch);
+		}
 	}
 	/* Also when a later one failed: these are at work all the same. */
 	for (int i = 0; i < count; i++) {

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -88,6 +89,24 @@ int rd_comm_fail(struct rondo_comm *comm, int error, int culprit)
 
 	atomic_store(&comm->failed, verdict);
 	return verdict;
+}
+
+void rd_comm_slow(
+	struct rondo_comm *comm, int *reported_ms, int64_t waited_ms, int culprit, const char *what)
+{
+	int every_ms = comm->settings.heartbeat_timeout_ms;
+	int first_ms = RD_SLOW_MS < every_ms ? RD_SLOW_MS : every_ms;
+	int due_ms = *reported_ms == 0 ? first_ms : (*reported_ms / every_ms + 1) * every_ms;
+	char story[RD_STORY_SIZE], peer[32] = "others";
+
+	if (waited_ms < due_ms || !comm->lifeline)
+		return;
+	if (culprit >= 0)
+		snprintf(peer, sizeof(peer), "rank %d", culprit);
+	snprintf(story, sizeof(story), "rank %d has waited %lld ms for %s %s", comm->rank,
+		(long long)waited_ms, peer, what);
+	rd_lifeline_slow(comm->lifeline, *reported_ms == 0, culprit, story);
+	*reported_ms = (int)waited_ms;
 }
 
 int rd_comm_failure(struct rondo_comm *comm)
@@ -283,10 +302,18 @@ static int join(struct rondo_comm *comm, const struct rondo_comm *parent)
 		err = rd_route_connect(comm, members);
 	if (!err)
 		rd_tell_comm(comm, members);
-	if (!err)
-		err = rd_introduction_create(comm);
+	if (err)
+		return err;
+
+	/* Calls made by the library itself, before the comm is: no rank computes meanwhile. */
+	int timeout_ms = comm->settings.timeout_ms;
+
+	if (timeout_ms > comm->settings.init_timeout_ms)
+		comm->settings.timeout_ms = comm->settings.init_timeout_ms;
+	err = rd_introduction_create(comm);
 	if (!err)
 		err = create_picker(comm);
+	comm->settings.timeout_ms = timeout_ms;
 	return err;
 }
 

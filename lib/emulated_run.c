@@ -109,6 +109,13 @@ void rd_emulated_differ(struct rd_halt *halt, int peer, const struct rd_transfer
 	rd_emulated_give_up(halt, RD_HALT_TRANSFER, peer);
 }
 
+bool rd_emulated_waited(struct rd_halt *halt, uint64_t waited_ns, uint64_t timeout_ns, int peer)
+{
+	if (waited_ns > RD_HALT_SLOW_NS)
+		__atomic_store_n(&halt->slow, (uint32_t)peer + 1, __ATOMIC_RELAXED);
+	return waited_ns > timeout_ns;
+}
+
 bool rd_emulated_await(
 	struct rd_halt *halt, uint64_t timeout_ns, const uint32_t *word, uint32_t number, int peer)
 {
@@ -117,7 +124,7 @@ bool rd_emulated_await(
 	while (!rd_word_reached(word, number)) {
 		if (__atomic_load_n(&halt->stop, __ATOMIC_ACQUIRE))
 			return false;
-		if ((uint64_t)(rd_clock_ns() - began) > timeout_ns)
+		if (rd_emulated_waited(halt, (uint64_t)(rd_clock_ns() - began), timeout_ns, peer))
 			return rd_emulated_give_up(halt, RD_HALT_SILENCE, peer);
 		rd_word_sleep(word, __atomic_load_n(word, __ATOMIC_ACQUIRE), LOOK_NS);
 	}

@@ -45,7 +45,8 @@ static bool gave_up(const struct rd_transfer_work *work, struct patience *patien
 		return true;
 	if (patience->since_ns == 0)
 		patience->since_ns = now_ns;
-	return (uint64_t)(now_ns - patience->since_ns) > work->timeout_ns &&
+	return rd_emulated_waited(work->halt, (uint64_t)(now_ns - patience->since_ns),
+		       work->timeout_ns, peer) &&
 	       !rd_emulated_give_up(work->halt, RD_HALT_SILENCE, peer);
 }
 

@@ -49,8 +49,10 @@ struct seat {
 	uint32_t calls; /* from its ANSWER or BYE */
 	uint32_t done;
 	int collective, waiting_for;
+	uint32_t waited_ms; /* for that one */
 	uint64_t digest; /* of its calls */
-	int blames; /* its latest report of the open case: the culprit; */
+	bool lags; /* has not joined the call that is asked about */
+	int blames; /* its latest report of the open case, or of a slow call: the culprit; */
 	int report; /* the error, 0: none; */
 	char story[RD_STORY_SIZE]; /* and what it tells */
 };
@@ -77,6 +79,13 @@ struct rd_hub {
 	bool broken; /* one of its reports is of a broken link */
 	uint32_t query;
 	int64_t case_ms;
+
+	/* The inquiry: a slow call that all ranks are asked about, while there is no case. */
+	int inquirer, next_inquirer; /* whose calls are slow; -1: none */
+	bool inquires_first; /* the inquirer's first of this wait: to be logged */
+	bool noticed; /* the notice is to be logged */
+	char notice[RD_STORY_SIZE];
+	uint32_t noticed_call; /* the latest collective of which that was logged */
 
 	int error; /* the verdict, once there is one */
 	char story[RD_STORY_SIZE];
@@ -186,6 +195,7 @@ decide(struct rd_hub *hub, int error, const char *format, ...)
 	vsnprintf(hub->story, sizeof(hub->story), format, args);
 	va_end(args);
 	hub->reporter = -1;
+	hub->inquirer = hub->next_inquirer = -1;
 	tell_all(hub, SAY_VERDICT);
 }
 
@@ -218,6 +228,7 @@ int rd_hub_create(struct rd_hub **created, const struct rd_settings *settings, c
 	hub->init_ms = now_ms + settings->init_timeout_ms;
 	hub->leave_ms = RD_NEVER;
 	hub->reporter = -1;
+	hub->inquirer = hub->next_inquirer = -1;
 	hub->line_count = settings->size + RD_STRANGERS_MAX;
 	hub->lines = calloc((size_t)hub->line_count, sizeof(*hub->lines));
 	hub->seats = calloc((size_t)hub->size, sizeof(*hub->seats));
@@ -622,10 +633,8 @@ static int last_reporter(const struct rd_hub *hub)
 }
 
 /* A rank that does not answer, the one that is blamed before others; -1: all answer. */
-static int find_mute(const struct rd_hub *hub)
+static int find_mute(const struct rd_hub *hub, int blamed)
 {
-	int blamed = hub->seats[last_reporter(hub)].blames;
-
 	if (blamed >= 0 && !hub->seats[blamed].left && !hub->seats[blamed].answered)
 		return blamed;
 	for (int rank = 0; rank < hub->size; rank++)
@@ -663,7 +672,7 @@ static int find_idler(const struct rd_hub *hub, int rank)
 	return -1;
 }
 
-/* How the story of a rank's silence ends: "rank 0 (...) waited 30 s for it in all_reduce #17". */
+/* How the story of a rank's silence ends: "rank 0 (...) waited 600 s for it in all_reduce #17". */
 static const char *tell_wait(const struct rd_hub *hub, int reporter, char text[RD_STORY_SIZE])
 {
 	const struct seat *seat = &hub->seats[reporter];
@@ -679,10 +688,16 @@ static const char *tell_wait(const struct rd_hub *hub, int reporter, char text[R
 	return text;
 }
 
+/* The collective that a rank is in, or was last. */
+static uint32_t present_call(const struct seat *seat)
+{
+	return seat->calls == seat->done ? seat->calls : seat->done + 1;
+}
+
 static void judge_silence(struct rd_hub *hub, int reporter)
 {
 	const struct seat *seat = &hub->seats[reporter];
-	uint32_t number = seat->calls == seat->done ? seat->calls : seat->done + 1;
+	uint32_t number = present_call(seat);
 	int laggard = find_laggard(hub, number, seat->blames);
 	int idler = find_idler(hub, reporter);
 	char name[NAME_SIZE], call[NAME_SIZE], wait[RD_STORY_SIZE];
@@ -702,8 +717,8 @@ static void judge_silence(struct rd_hub *hub, int reporter)
 
 static void judge(struct rd_hub *hub)
 {
-	int mute = find_mute(hub);
 	int last = last_reporter(hub);
+	int mute = find_mute(hub, hub->seats[last].blames);
 	char name[NAME_SIZE], text[RD_STORY_SIZE];
 
 	if (mute >= 0)
@@ -715,15 +730,154 @@ static void judge(struct rd_hub *hub)
 		judge_silence(hub, last);
 }
 
-static void open_case(struct rd_hub *hub, int reporter, int64_t now_ms)
+static void ask_all(struct rd_hub *hub, int64_t now_ms)
 {
-	hub->reporter = reporter;
 	hub->query++;
 	hub->case_ms = now_ms + RD_CASE_MS;
 	for (int rank = 0; rank < hub->size; rank++)
 		hub->seats[rank].answered = false;
 	tell_all(hub, SAY_QUERY);
 }
+
+static void open_case(struct rd_hub *hub, int reporter, int64_t now_ms)
+{
+	hub->reporter = reporter;
+	hub->inquirer = hub->next_inquirer = -1;
+	ask_all(hub, now_ms);
+}
+
+/* ---- Slow calls ---------------------------------------------------------------------------- */
+
+static bool has_not_joined(const struct seat *seat)
+{
+	return seat->lags;
+}
+
+static int count_laggards(struct rd_hub *hub, uint32_t number)
+{
+	int count = 0;
+
+	for (int rank = 0; rank < hub->size; rank++) {
+		struct seat *seat = &hub->seats[rank];
+
+		seat->lags = !seat->left && seat->answered && seat->calls < number;
+		count += seat->lags;
+	}
+	return count;
+}
+
+static void __attribute__((format(printf, 2, 3)))
+notice(struct rd_hub *hub, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(hub->notice, sizeof(hub->notice), format, args);
+	va_end(args);
+	hub->noticed = true;
+}
+
+/* Once for each collective, however many wait in it. */
+static void notice_slow_call(struct rd_hub *hub)
+{
+	const struct seat *seat = &hub->seats[hub->inquirer];
+	int mute = find_mute(hub, seat->blames);
+	uint32_t number = present_call(seat);
+	char name[NAME_SIZE], call[NAME_SIZE];
+
+	if (!seat->answered || (seat->calls != seat->done && number == hub->noticed_call))
+		return;
+	if (mute >= 0) {
+		notice(hub, "%s does not answer; %s", name_rank(hub, mute, name), seat->story);
+	} else if (count_laggards(hub, number) > 0) {
+		name_ranks(hub, has_not_joined, name, sizeof(name));
+		notice(hub, "%s not joined %s; %s", name, name_call(seat->collective, number, call),
+			seat->story);
+	}
+	if (hub->noticed)
+		hub->noticed_call = number;
+}
+
+bool rd_hub_slow_call(struct rd_hub *hub, char text[RD_STORY_SIZE])
+{
+	if (!hub->noticed)
+		return false;
+	hub->noticed = false;
+	memcpy(text, hub->notice, RD_STORY_SIZE);
+	return true;
+}
+
+/* The next in a circle of ranks that wait for each other, all of them for long; -1: no circle. */
+static int follow_circle(const struct rd_hub *hub, int rank)
+{
+	const struct seat *seat = &hub->seats[rank];
+	int next = seat->waiting_for;
+
+	if (!seat->answered || seat->left || next < 0 || next >= hub->size ||
+		seat->waited_ms < (uint32_t)hub->settings->heartbeat_timeout_ms)
+		return -1;
+	return next;
+}
+
+/* No rank of a circle can ever go on: a network does not carry what their links sent, say. */
+static void judge_circle(struct rd_hub *hub)
+{
+	char name[NAME_SIZE], next_name[NAME_SIZE], call[NAME_SIZE], duration[RD_DURATION_SIZE];
+	int rank = hub->inquirer, next;
+
+	for (int i = 0; i < hub->size && rank >= 0; i++)
+		rank = follow_circle(hub, rank);
+	next = rank < 0 ? -1 : follow_circle(hub, rank);
+	if (next < 0)
+		return;
+
+	const struct seat *seat = &hub->seats[rank];
+
+	decide(hub, RONDO_TIMEOUT,
+		"%s waited %s for %s in %s: ranks wait for each other, and nothing comes through",
+		name_rank(hub, rank, name),
+		rd_duration(duration, hub->settings->heartbeat_timeout_ms),
+		name_rank(hub, next, next_name),
+		seat->calls == seat->done ? "a transfer"
+					  : name_call(seat->collective, seat->done + 1, call));
+}
+
+static void open_inquiry(struct rd_hub *hub, int rank, bool first, int64_t now_ms)
+{
+	hub->inquirer = rank;
+	hub->next_inquirer = -1;
+	hub->inquires_first = first;
+	ask_all(hub, now_ms);
+}
+
+static void close_inquiry(struct rd_hub *hub, int64_t now_ms)
+{
+	int next = hub->next_inquirer;
+
+	if (hub->inquires_first)
+		notice_slow_call(hub);
+	judge_circle(hub);
+	hub->inquirer = -1;
+	if (next >= 0 && !hub->error)
+		open_inquiry(hub, next, false, now_ms);
+}
+
+/* Of those that come while one is looked into, one more is: they are likely of the same call. */
+static void take_slow(struct rd_hub *hub, int rank, const struct rd_note *note, int64_t now_ms)
+{
+	struct seat *seat = &hub->seats[rank];
+
+	if (seat->report || hub->reporter >= 0)
+		return;
+	seat->blames = note->slow.culprit < hub->size ? note->slow.culprit : -1;
+	memcpy(seat->story, note->slow.story, sizeof(seat->story));
+	if (hub->inquirer < 0)
+		open_inquiry(hub, rank, note->slow.first, now_ms);
+	else
+		hub->next_inquirer = rank;
+}
+
+/* ---- Reports ------------------------------------------------------------------------------- */
 
 /* A spoke that has waited long enough for the others: so have we, then. */
 static void give_up(struct rd_hub *hub)
@@ -784,16 +938,22 @@ static void take_report(struct rd_hub *hub, int rank, const struct rd_note *note
 
 /* Mere silence is judged as soon as all have answered. Where a link broke, the rest of the time
    is for the news of a death, which may be slower over this connection. */
-static void take_answer(struct rd_hub *hub, struct seat *seat, const struct rd_note *note)
+static void take_answer(
+	struct rd_hub *hub, struct seat *seat, const struct rd_note *note, int64_t now_ms)
 {
-	if (hub->reporter < 0 || note->answer.number != hub->query)
+	if ((hub->reporter < 0 && hub->inquirer < 0) || note->answer.number != hub->query)
 		return;
 	seat->answered = true;
 	seat->calls = note->answer.calls;
 	seat->done = note->answer.done;
 	seat->collective = note->answer.collective;
 	seat->waiting_for = note->answer.waiting_for;
-	if (!hub->broken && find_mute(hub) < 0)
+	seat->waited_ms = note->answer.waited_ms;
+	if (find_mute(hub, -1) >= 0)
+		return;
+	if (hub->inquirer >= 0)
+		close_inquiry(hub, now_ms);
+	else if (!hub->broken)
 		judge(hub);
 }
 
@@ -830,7 +990,12 @@ void rd_hub_take(struct rd_hub *hub, int index, const struct rd_note *note, int6
 		take_report(hub, line->rank, note, now_ms);
 		return;
 	case RD_NOTE_ANSWER:
-		take_answer(hub, seat, note);
+		take_answer(hub, seat, note, now_ms);
+		return;
+	case RD_NOTE_SLOW:
+		if (hub->phase != RUNNING)
+			break;
+		take_slow(hub, line->rank, note, now_ms);
 		return;
 	case RD_NOTE_READY:
 		if (hub->phase != OPENING || seat->ready)
@@ -865,7 +1030,7 @@ static void forgive(struct rd_hub *hub, int64_t now_ms)
 	int64_t gap_ms = now_ms - hub->ticked_ms;
 
 	hub->ticked_ms = now_ms;
-	if (gap_ms <= hub->settings->timeout_ms / 2)
+	if (gap_ms <= hub->settings->heartbeat_timeout_ms / 2)
 		return;
 	for (int i = 0; i < hub->line_count; i++)
 		hub->lines[i].heard_ms += gap_ms;
@@ -888,10 +1053,10 @@ static void tick_line(struct rd_hub *hub, struct line *line, int64_t now_ms)
 		line->say |= SAY_BEAT;
 		line->beat_ms = now_ms + rd_beat_ms(line->timeout_ms);
 	}
-	if (now_ms > line->heard_ms + hub->settings->timeout_ms)
+	if (now_ms > line->heard_ms + hub->settings->heartbeat_timeout_ms)
 		decide(hub, RONDO_TIMEOUT, "%s has not been heard of for %s: stopped or cut off",
 			name_rank(hub, line->rank, name),
-			rd_duration(duration, hub->settings->timeout_ms));
+			rd_duration(duration, hub->settings->heartbeat_timeout_ms));
 }
 
 static void tick_leave(struct rd_hub *hub)
@@ -915,6 +1080,8 @@ void rd_hub_tick(struct rd_hub *hub, int64_t now_ms)
 		give_up(hub);
 	else if (hub->reporter >= 0 && now_ms >= hub->case_ms)
 		judge(hub);
+	else if (hub->inquirer >= 0 && now_ms >= hub->case_ms)
+		close_inquiry(hub, now_ms);
 	else if (hub->leaver_count < hub->size && now_ms >= hub->leave_ms)
 		tick_leave(hub);
 }
@@ -932,7 +1099,7 @@ static int64_t line_deadline(const struct rd_hub *hub, const struct line *line)
 		return line->opened_ms + RD_STRANGER_MS;
 	if (hub->error || hub->seats[line->rank].left)
 		return RD_NEVER;
-	return sooner(line->beat_ms, line->heard_ms + hub->settings->timeout_ms + 1);
+	return sooner(line->beat_ms, line->heard_ms + hub->settings->heartbeat_timeout_ms + 1);
 }
 
 int64_t rd_hub_deadline(const struct rd_hub *hub)
@@ -944,11 +1111,11 @@ int64_t rd_hub_deadline(const struct rd_hub *hub)
 	if (hub->error)
 		return deadline;
 	/* Often enough that a gap shows when it is this process that was stopped. */
-	deadline =
-		sooner(deadline, hub->ticked_ms + rd_beat_ms((uint32_t)hub->settings->timeout_ms));
+	deadline = sooner(deadline,
+		hub->ticked_ms + rd_beat_ms((uint32_t)hub->settings->heartbeat_timeout_ms));
 	if (hub->phase != RUNNING)
 		deadline = sooner(deadline, hub->init_ms);
-	if (hub->reporter >= 0)
+	if (hub->reporter >= 0 || hub->inquirer >= 0)
 		deadline = sooner(deadline, hub->case_ms);
 	if (hub->leaver_count < hub->size)
 		deadline = sooner(deadline, hub->leave_ms);
@@ -1032,7 +1199,7 @@ bool rd_hub_next(struct rd_hub *hub, int index, struct rd_note *note)
 		return false;
 	if (spend(line, SAY_BEAT)) {
 		note->kind = RD_NOTE_BEAT;
-		note->beat.timeout_ms = (uint32_t)hub->settings->timeout_ms;
+		note->beat.timeout_ms = (uint32_t)hub->settings->heartbeat_timeout_ms;
 	} else if (hub->phase != GATHERING && line->members_told <= hub->size) {
 		say_member(hub, line, note);
 	} else if (hub->phase == OPENING && say_detour(hub, line, note)) {

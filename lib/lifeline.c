@@ -51,7 +51,7 @@ struct line {
 
 /* What callers want of the thread. */
 struct orders {
-	bool ready, report, leave, quit;
+	bool ready, report, slow, leave, quit;
 	int looks; /* so far */
 	int detours; /* that `ready` comes after, */
 	struct rd_link_limits limits; /* and what links can do then */
@@ -60,6 +60,9 @@ struct orders {
 	char story[RD_STORY_SIZE];
 	int parent_error; /* the parent's verdict; 0: none */
 	char parent_story[RD_STORY_SIZE];
+	bool slow_first;
+	int slow_culprit;
+	char slow_story[RD_STORY_SIZE];
 };
 
 struct rd_lifeline {
@@ -94,6 +97,7 @@ struct rd_lifeline {
 	int64_t attempt_ms; /* until when */
 	struct rd_hub *hub; /* NULL but in rank 0 */
 	bool seated; /* the spoke here is the hub's line 0 */
+	bool warned; /* of a slow call */
 	struct line **lines; /* the hub's; NULL where there is none */
 	int losses_followed, looks_followed;
 	struct rd_watch *watch; /* NULL: none */
@@ -239,7 +243,7 @@ static void finish_dialling(struct rd_lifeline *lifeline, int64_t now_ms)
 		return;
 	}
 	own->connecting = false;
-	rd_tune(own->fd, lifeline->settings.timeout_ms);
+	rd_tune(own->fd, lifeline->settings.heartbeat_timeout_ms);
 	watch_line(lifeline, own, EPOLLIN);
 	rd_where(lifeline->where, own->fd);
 	getsockname(own->fd, (struct sockaddr *)&lifeline->near,
@@ -402,7 +406,7 @@ static void open_next(struct rd_lifeline *lifeline, int fd, int64_t now_ms)
 		close(fd);
 		return;
 	}
-	rd_tune(fd, lifeline->settings.timeout_ms);
+	rd_tune(fd, lifeline->settings.heartbeat_timeout_ms);
 	lifeline->lines[index] = open_line(lifeline, fd, (uint64_t)index, EPOLLIN);
 	if (lifeline->lines[index])
 		hear_line(lifeline, index, now_ms);
@@ -533,6 +537,7 @@ static void follow_orders(struct rd_lifeline *lifeline, int64_t now_ms)
 
 	pthread_mutex_lock(&lifeline->lock);
 	orders = lifeline->orders;
+	lifeline->orders.slow = false;
 	while (lifeline->losses_followed < lifeline->losses.count)
 		rd_spoke_lose(lifeline->spoke, &lifeline->losses.at[lifeline->losses_followed++]);
 	pthread_mutex_unlock(&lifeline->lock);
@@ -544,6 +549,9 @@ static void follow_orders(struct rd_lifeline *lifeline, int64_t now_ms)
 	if (orders.report)
 		rd_spoke_report(
 			lifeline->spoke, orders.error, orders.culprit, orders.story, now_ms);
+	if (orders.slow)
+		rd_spoke_slow(
+			lifeline->spoke, orders.slow_first, orders.slow_culprit, orders.slow_story);
 	if (orders.leave)
 		rd_spoke_leave(lifeline->spoke, orders.digest, now_ms);
 	if (orders.parent_error) {
@@ -723,6 +731,18 @@ static int wait_for_events(struct rd_lifeline *lifeline, int timeout_ms)
 	return 0;
 }
 
+/* A user sees the first at once, for who computes for long knows why; the others where they look.
+ */
+static void log_slow_call(struct rd_lifeline *lifeline)
+{
+	char text[RD_STORY_SIZE];
+
+	if (!rd_hub_slow_call(lifeline->hub, text))
+		return;
+	rd_log(lifeline->warned ? RD_INFO : RD_WARN, RD_COLL, "slow call: %s", text);
+	lifeline->warned = true;
+}
+
 static void *run(void *argument)
 {
 	struct rd_lifeline *lifeline = argument;
@@ -736,6 +756,7 @@ static void *run(void *argument)
 		if (lifeline->hub) {
 			rd_hub_tick(lifeline->hub, now_ms);
 			serve_hub(lifeline, now_ms);
+			log_slow_call(lifeline);
 		} else {
 			serve_own(lifeline, now_ms);
 		}
@@ -899,7 +920,8 @@ static int check_config(const struct rd_lifeline_config *config)
 		settings->rank >= settings->size)
 		return rd_fail(
 			RONDO_SETTING, "there is no rank %d of %d", settings->rank, settings->size);
-	if (settings->timeout_ms < 1 || settings->init_timeout_ms < 1)
+	if (settings->timeout_ms < 1 || settings->heartbeat_timeout_ms < 1 ||
+		settings->init_timeout_ms < 1)
 		return rd_fail(RONDO_SETTING, "timeouts must be positive");
 	return 0;
 }
@@ -1096,6 +1118,19 @@ int rd_lifeline_report(struct rd_lifeline *lifeline, int error, int culprit, con
 	pthread_mutex_unlock(&lifeline->lock);
 	verdict = rd_lifeline_verdict(lifeline);
 	return verdict ? verdict : rd_fail(error, "%s", story);
+}
+
+void rd_lifeline_slow(struct rd_lifeline *lifeline, bool first, int culprit, const char *story)
+{
+	struct orders *orders = &lifeline->orders;
+
+	pthread_mutex_lock(&lifeline->lock);
+	orders->slow = true;
+	orders->slow_first = first;
+	orders->slow_culprit = culprit;
+	snprintf(orders->slow_story, sizeof(orders->slow_story), "%s", story);
+	ring(lifeline);
+	pthread_mutex_unlock(&lifeline->lock);
 }
 
 int rd_lifeline_leave(struct rd_lifeline *lifeline, uint64_t digest)

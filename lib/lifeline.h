@@ -6,13 +6,15 @@
  * What is said over it is decided by two state machines, events in and actions out, that make no
  * system call and read no clock: rendezvous.h. This file is their sockets and their thread.
  *
- * One verdict a comm: the first failure that the hub learns of. The hub tells every rank, so that all
- * of them name the same culprit for the same reason. A dead rank's control connection closes: that
- * is a verdict at once. So is the death of a process whose connection stays open, or closes late,
- * where another rank of its host watches over it (watch.h). A rank that reports a broken link waits for the hub's word on it: the hub
- * prefers "rank 2 died" to "rank 1 closed its connection", which may be a mere consequence.
- * A rank that reports silence has the hub ask every rank what it is doing; the verdict names the rank
- * that does not answer (stopped, cut off), or the one that has not joined the call.
+ * One verdict a comm: the first failure that the hub learns of. The hub tells every rank, so that
+ * all of them name the same culprit for the same reason. A dead rank's control connection closes:
+ * that is a verdict at once. So is the death of a process whose connection stays open, or closes
+ * late, where another rank of its host watches over it (watch.h). A rank that reports a broken link
+ * waits for the hub's word on it: the hub prefers "rank 2 died" to "rank 1 closed its connection",
+ * which may be a mere consequence. A rank that reports silence has the hub ask every rank what it
+ * is doing; the verdict names the rank that does not answer (stopped, cut off), or the one that has
+ * not joined the call. Two bounds: a rank whose heartbeat is missing for heartbeat_timeout_ms is
+ * lost, whatever it was to do; one that beats may take timeout_ms to join a call.
  */
 #ifndef RD_LIFELINE_H
 #define RD_LIFELINE_H
@@ -44,7 +46,15 @@ struct rd_doing {
 	_Atomic uint32_t done;        /* of those, finished */
 	_Atomic int32_t collective;   /* enum rd_collective of the latest call; -1: none yet */
 	_Atomic int32_t waiting_for;  /* peer it waits for; -1: none */
+	/* By rd_clock_ms(): when that wait began, and when it was last seen to last. It is over
+	   where the latter is older than RD_WAIT_SEEN_MS. */
+	_Atomic int64_t waiting_since_ms, waiting_seen_ms;
 };
+
+/* More than sleeps take (run.c). */
+#define RD_WAIT_SEEN_MS 1000
+/* A call that has waited for so long is looked into, and a line logged. */
+#define RD_SLOW_MS 3000
 
 /* What every link can do: of one rank, or of all ranks. */
 struct rd_link_limits {
@@ -122,6 +132,13 @@ int rd_lifeline_ready(struct rd_lifeline *lifeline, int detours, struct rd_link_
  * Where no verdict comes (the hub is gone), the reported error and story stand.
  */
 int rd_lifeline_report(struct rd_lifeline *lifeline, int error, int culprit, const char *story);
+
+/*
+ * A call of this rank has waited for long, and goes on. The hub asks all ranks what they do. Where
+ * they wait for each other, and have for heartbeat_timeout_ms, that is a verdict. Else rank 0 logs
+ * who holds the call up, if this is the `first` report of the wait. Waits for nothing.
+ */
+void rd_lifeline_slow(struct rd_lifeline *lifeline, bool first, int culprit, const char *story);
 
 /* The verdict so far: 0, or its error, with the story recorded in this thread. */
 int rd_lifeline_verdict(struct rd_lifeline *lifeline);

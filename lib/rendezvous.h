@@ -21,8 +21,9 @@
  *   REPORT ->                    something failed here
  *   <- QUERY, ANSWER ->          what are you doing?
  *   <- VERDICT                   the comm is over: who is to blame; nothing follows
+ *   SLOW ->                      a call waits for long, and goes on: answered by a QUERY to all
  *   BYE ->, <- FAREWELL          nothing follows; the others hear LEFT
- *   BEAT, both ways              four times in the other side's timeout_ms, or each 5 s
+ *   BEAT, both ways              four times in the other side's heartbeat_timeout_ms, or each 5 s
  *
  * Nothing is queued: each connection has a few bits for what it has still to be told, so that
  * memory does not grow with a peer that does not read. Losses are kept once, however many are told.
@@ -90,6 +91,9 @@ bool rd_hub_dropped(const struct rd_hub *hub, int line);
 /* When rd_hub_tick() must be called next, at the latest. */
 int64_t rd_hub_deadline(const struct rd_hub *hub);
 
+/* True: a call waits for a rank that has not been named for it before; to be logged. */
+bool rd_hub_slow_call(struct rd_hub *hub, char text[RD_STORY_SIZE]);
+
 /* The verdict: 0, or its error; *story is the hub's. */
 int rd_hub_verdict(const struct rd_hub *hub, const char **story);
 /* Nothing more will happen: there is a verdict, or all have left. */
@@ -138,6 +142,8 @@ void rd_spoke_ready(struct rd_spoke *spoke, int detours, const struct rd_link_li
 void rd_spoke_report(
 	struct rd_spoke *spoke, int error, int culprit, const char *story, int64_t now_ms);
 void rd_spoke_leave(struct rd_spoke *spoke, uint64_t digest, int64_t now_ms);
+/* A call here has waited for long, and goes on; first: not reported before. */
+void rd_spoke_slow(struct rd_spoke *spoke, bool first, int culprit, const char *story);
 /* The kernel has reported the death of a rank of this host (watch.h). */
 void rd_spoke_died(struct rd_spoke *spoke, int rank);
 /* This rank's lifeline itself cannot go on. */

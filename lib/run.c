@@ -191,6 +191,7 @@ static int failed_already(struct rd_task *tasks, int count)
 /* How long nothing has moved. */
 struct idleness {
 	int rounds;
+	int reported_ms; /* when it was reported as slow; 0: it was not */
 	int64_t looked_ns; /* of the time since then: when links were searched for odd messages last
 			    */
 	int64_t since_ns; /* 0: the clock has not been looked at */
@@ -338,6 +339,24 @@ static int look_for_odd(
 	return 0;
 }
 
+/* For the hub's question, and its answer where nobody asked: this rank waits, and for whom. */
+static void note_wait(struct rd_task *tasks, int count, struct idleness *idleness, int64_t now_ns)
+{
+	struct rd_task *stuck = stuck_task(tasks, count);
+	struct rd_doing *doing = &stuck->comm->doing;
+	int64_t since_ms = idleness->since_ns / 1000000, waited_ms = now_ns / 1000000 - since_ms;
+	char what[64];
+
+	atomic_store_explicit(&doing->waiting_for, waiting_for(stuck), memory_order_relaxed);
+	atomic_store_explicit(&doing->waiting_since_ms, since_ms, memory_order_relaxed);
+	atomic_store_explicit(&doing->waiting_seen_ms, now_ns / 1000000, memory_order_relaxed);
+	if (waited_ms < LOOK_MS)
+		return;
+	snprintf(what, sizeof(what), "in %s #%u",
+		rd_collective_name(stuck->call.problem.collective), stuck->call.number);
+	rd_comm_slow(stuck->comm, &idleness->reported_ms, waited_ms, waiting_for(stuck), what);
+}
+
 /* One round in which nothing moved: spins, yields or sleeps. Returns what moved, or an error. */
 static int idle(struct rd_task *tasks, int count, int *left, struct idleness *idleness)
 {
@@ -376,11 +395,7 @@ static int idle(struct rd_task *tasks, int count, int *left, struct idleness *id
 	err = look_for_odd(tasks, count, idleness, idle_ns);
 	if (err)
 		return err;
-
-	struct rd_task *stuck = stuck_task(tasks, count);
-
-	atomic_store_explicit(
-		&stuck->comm->doing.waiting_for, waiting_for(stuck), memory_order_relaxed);
+	note_wait(tasks, count, idleness, now_ns);
 	return sleep_until_news(tasks, count, left, left_ms < LOOK_MS ? (int)left_ms : LOOK_MS);
 }
 

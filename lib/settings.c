@@ -61,6 +61,7 @@ enum {
 	NOT_IN_CONFIG(single_copy),
 	NOT_IN_CONFIG(spin_us),
 	IN_CONFIG(timeout_ms),
+	NOT_IN_CONFIG(heartbeat_timeout_ms),
 	IN_CONFIG(init_timeout_ms),
 };
 
@@ -418,6 +419,9 @@ int rd_settings_read(struct rd_settings *settings, const struct rondo_config *co
 	for (size_t i = 0; i < TABLE_SIZE && !err; i++)
 		err = read_setting(settings, &table[i], config);
 	strip_brackets(settings->address);
+	/* One who wants to wait for less wants to wait for less whatever the reason. */
+	if (settings->heartbeat_timeout_ms > settings->timeout_ms)
+		settings->heartbeat_timeout_ms = settings->timeout_ms;
 	if (!err)
 		err = check_debug(settings);
 	if (!err)

@@ -27,6 +27,7 @@ enum {
 	SAY_BYE = 32,
 	SAY_LOOKED = 64,
 	SAY_DEATH = 128,
+	SAY_SLOW = 256,
 };
 
 struct rd_spoke {
@@ -61,6 +62,9 @@ struct rd_spoke {
 	int report, culprit; /* ours */
 	char report_story[RD_STORY_SIZE];
 	int dead; /* a rank whose death the kernel has reported */
+	bool slow_first; /* our call that waits for long */
+	int slow_culprit;
+	char slow_story[RD_STORY_SIZE];
 
 	int error; /* the verdict */
 	char story[RD_STORY_SIZE];
@@ -83,7 +87,7 @@ int rd_spoke_create(struct rd_spoke **created, const struct rd_settings *setting
 	spoke->ticked_ms = now_ms;
 	spoke->dial_ms = now_ms;
 	spoke->dial_wait_ms = DIAL_LEAST_MS;
-	spoke->beat_wait_ms = rd_beat_ms((uint32_t)settings->timeout_ms);
+	spoke->beat_wait_ms = rd_beat_ms((uint32_t)settings->heartbeat_timeout_ms);
 	spoke->report_ms = RD_NEVER;
 	spoke->leave_ms = RD_NEVER;
 	spoke->leaver = -1;
@@ -305,6 +309,16 @@ void rd_spoke_report(
 	spoke->say |= SAY_REPORT;
 }
 
+void rd_spoke_slow(struct rd_spoke *spoke, bool first, int culprit, const char *story)
+{
+	if (spoke->phase != RD_SPOKE_OPEN || spoke->reported || spoke->leaving)
+		return;
+	spoke->slow_first = first;
+	spoke->slow_culprit = culprit;
+	snprintf(spoke->slow_story, sizeof(spoke->slow_story), "%s", story);
+	spoke->say |= SAY_SLOW;
+}
+
 /* The hub knows whether the rank had left before. Of its own death nobody else can tell. */
 void rd_spoke_died(struct rd_spoke *spoke, int rank)
 {
@@ -326,7 +340,7 @@ void rd_spoke_leave(struct rd_spoke *spoke, uint64_t digest, int64_t now_ms)
 		return;
 	spoke->leaving = true;
 	spoke->digest = digest;
-	spoke->leave_ms = now_ms + spoke->settings->timeout_ms;
+	spoke->leave_ms = now_ms + spoke->settings->heartbeat_timeout_ms;
 	spoke->say |= SAY_BYE;
 }
 
@@ -494,7 +508,7 @@ static int64_t silence_deadline(const struct rd_spoke *spoke)
 	/* A connection may wait unseen in rank 0's backlog, for as long as a rendezvous lasts. */
 	if (!is_connected(spoke) || !spoke->welcome)
 		return RD_NEVER;
-	return spoke->heard_ms + spoke->settings->timeout_ms + 1;
+	return spoke->heard_ms + spoke->settings->heartbeat_timeout_ms + 1;
 }
 
 static void give_up(struct rd_spoke *spoke, int64_t now_ms)
@@ -524,7 +538,7 @@ static void forgive(struct rd_spoke *spoke, int64_t now_ms)
 	int64_t gap_ms = now_ms - spoke->ticked_ms;
 
 	spoke->ticked_ms = now_ms;
-	if (gap_ms > spoke->settings->timeout_ms / 2)
+	if (gap_ms > spoke->settings->heartbeat_timeout_ms / 2)
 		spoke->heard_ms += gap_ms;
 }
 
@@ -539,10 +553,12 @@ void rd_spoke_tick(struct rd_spoke *spoke, int64_t now_ms)
 		fail(spoke, spoke->report, "%s", spoke->report_story);
 	if (now_ms >= silence_deadline(spoke))
 		fail(spoke, RONDO_TIMEOUT, "%s has not been heard of for %s: stopped or cut off",
-			name_hub(spoke, name), rd_duration(duration, spoke->settings->timeout_ms));
+			name_hub(spoke, name),
+			rd_duration(duration, spoke->settings->heartbeat_timeout_ms));
 	if (now_ms >= spoke->leave_ms)
 		fail(spoke, RONDO_TIMEOUT, "%s did not answer a goodbye within %s",
-			name_hub(spoke, name), rd_duration(duration, spoke->settings->timeout_ms));
+			name_hub(spoke, name),
+			rd_duration(duration, spoke->settings->heartbeat_timeout_ms));
 	if (!is_connected(spoke))
 		return;
 	check_calls(spoke, now_ms);
@@ -568,7 +584,8 @@ int64_t rd_spoke_deadline(const struct rd_spoke *spoke)
 	/* Often enough that a gap shows when it is this process that was stopped. */
 	if (is_connected(spoke))
 		deadline = sooner(sooner(deadline, spoke->beat_ms),
-			spoke->ticked_ms + rd_beat_ms((uint32_t)spoke->settings->timeout_ms));
+			spoke->ticked_ms +
+				rd_beat_ms((uint32_t)spoke->settings->heartbeat_timeout_ms));
 	else if (!spoke->dialling)
 		deadline = sooner(deadline, spoke->dial_ms);
 	if (spoke->leaver >= 0 && !spoke->leaving && !spoke->reported)
@@ -595,6 +612,26 @@ static void say_hello(const struct rd_spoke *spoke, struct rd_note *note)
 	note->hello.member = spoke->self;
 }
 
+/* For how long our call has waited for one and the same peer; 0: it does not. */
+static uint32_t waited_ms(const struct rd_spoke *spoke)
+{
+	int64_t since_ms = atomic_load(&spoke->doing->waiting_since_ms);
+	int64_t seen_ms = atomic_load(&spoke->doing->waiting_seen_ms);
+	int64_t now_ms = spoke->ticked_ms;
+
+	return now_ms - seen_ms > RD_WAIT_SEEN_MS || now_ms < since_ms
+		       ? 0
+		       : (uint32_t)(now_ms - since_ms);
+}
+
+static void say_slow(const struct rd_spoke *spoke, struct rd_note *note)
+{
+	note->kind = RD_NOTE_SLOW;
+	note->slow.first = spoke->slow_first;
+	note->slow.culprit = spoke->slow_culprit;
+	memcpy(note->slow.story, spoke->slow_story, sizeof(note->slow.story));
+}
+
 static void say_answer(const struct rd_spoke *spoke, struct rd_note *note)
 {
 	note->kind = RD_NOTE_ANSWER;
@@ -603,6 +640,7 @@ static void say_answer(const struct rd_spoke *spoke, struct rd_note *note)
 	note->answer.done = atomic_load(&spoke->doing->done);
 	note->answer.collective = atomic_load(&spoke->doing->collective);
 	note->answer.waiting_for = atomic_load(&spoke->doing->waiting_for);
+	note->answer.waited_ms = waited_ms(spoke);
 }
 
 static void say_report(const struct rd_spoke *spoke, struct rd_note *note)
@@ -640,7 +678,7 @@ bool rd_spoke_next(struct rd_spoke *spoke, struct rd_note *note)
 		say_hello(spoke, note);
 	} else if (spend(spoke, SAY_BEAT)) {
 		note->kind = RD_NOTE_BEAT;
-		note->beat.timeout_ms = (uint32_t)spoke->settings->timeout_ms;
+		note->beat.timeout_ms = (uint32_t)spoke->settings->heartbeat_timeout_ms;
 	} else if (spoke->losses_told < spoke->losses.count) {
 		note->kind = RD_NOTE_LOST;
 		note->lost = spoke->losses.at[spoke->losses_told++];
@@ -652,6 +690,8 @@ bool rd_spoke_next(struct rd_spoke *spoke, struct rd_note *note)
 		note->ready.limits = spoke->limits;
 	} else if (spend(spoke, SAY_ANSWER)) {
 		say_answer(spoke, note);
+	} else if (spend(spoke, SAY_SLOW)) {
+		say_slow(spoke, note);
 	} else if (spend(spoke, SAY_DEATH)) {
 		say_death(spoke, note);
 	} else if (spend(spoke, SAY_REPORT)) {

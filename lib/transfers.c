@@ -28,6 +28,7 @@ struct transfer {
 		*from; /* captured: the peers only tell each other where it lies, which goes here */
 	bool unreachable; /* captured */
 	int64_t since_ns; /* it has waited for its peer; 0: it has not */
+	int reported_ms; /* of that wait, as slow */
 	int rounds;
 };
 
@@ -95,6 +96,8 @@ static int look(struct transfer *transfer)
 	waited_ms = (now_ns - transfer->since_ns) / 1000000;
 	if (waited_ms > transfer->board->comm->settings.timeout_ms)
 		return report_silence(transfer, waited_ms);
+	rd_comm_slow(transfer->board->comm, &transfer->reported_ms, waited_ms, peer_of(transfer),
+		"in a transfer between devices");
 	return RD_IDLE;
 }
 

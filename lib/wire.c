@@ -200,6 +200,7 @@ static void walk_answer(struct cursor *at, struct rd_note *note)
 	walk_u32(at, &note->answer.done);
 	walk_i32(at, &note->answer.collective, -1, RD_COLLECTIVE_COUNT - 1);
 	walk_rank(at, &note->answer.waiting_for, -1);
+	walk_u32(at, &note->answer.waited_ms);
 }
 
 static void walk_loss(struct cursor *at, struct rd_loss *loss)
@@ -228,6 +229,11 @@ static void walk_note(struct cursor *at, struct rd_note *note)
 		return;
 	case RD_NOTE_TABLE:
 		walk_u64(at, &note->table.comm_id);
+		return;
+	case RD_NOTE_SLOW:
+		walk_u32(at, &note->slow.first);
+		walk_rank(at, &note->slow.culprit, -1);
+		walk_text(at, note->slow.story, sizeof(note->slow.story));
 		return;
 	case RD_NOTE_REPORT:
 		walk_error(at, &note->report.error);
@@ -308,7 +314,7 @@ int rd_wire_get(const unsigned char *bytes, size_t size, struct rd_note *note)
 		return 0;
 	kind = get_u16(bytes + 4);
 	at.left = get_u16(bytes + 6);
-	if (kind < RD_NOTE_HELLO || kind > RD_NOTE_ALL_LOOKED)
+	if (kind < RD_NOTE_HELLO || kind > RD_NOTE_SLOW)
 		return rd_fail(RONDO_PROTOCOL, "there is no note of kind %zu", kind);
 	if (at.left > PAYLOAD_MAX)
 		return rd_fail(RONDO_PROTOCOL, "a note of %zu bytes is too long", at.left);

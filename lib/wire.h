@@ -19,7 +19,7 @@
 #include "loss.h"
 
 #define RD_LIBRARY_SIZE 32
-#define RD_WIRE_VERSION 5
+#define RD_WIRE_VERSION 6
 #define RD_FRAME_MAX 5120
 
 enum rd_note_kind {
@@ -40,6 +40,7 @@ enum rd_note_kind {
 	RD_NOTE_DETOUR, /* to both of the pair: theirs did not; take another transport */
 	RD_NOTE_LOOKED, /* to the hub: I have looked at my links, of which some are not open */
 	RD_NOTE_ALL_LOOKED, /* to each: everyone has since this was said last, or is ready */
+	RD_NOTE_SLOW, /* to the hub: a call of mine waits for long */
 };
 
 struct rd_note {
@@ -84,7 +85,13 @@ struct rd_note {
 			uint32_t number; /* of the query */
 			uint32_t calls, done;
 			int32_t collective, waiting_for;
+			uint32_t waited_ms; /* for waiting_for; 0: it does not wait */
 		} answer;
+		struct {
+			uint32_t first; /* 1: the first of this wait */
+			int32_t culprit; /* -1: none */
+			char story[RD_STORY_SIZE];
+		} slow;
 		struct {
 			int32_t error;
 			char story[RD_STORY_SIZE];

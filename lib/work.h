@@ -79,6 +79,8 @@ struct rd_desk {
 #define RD_HALT_SILENCE 1
 #define RD_HALT_MISMATCH 2
 #define RD_HALT_TRANSFER 3 /* the peer sends something else than we receive */
+/* A kernel that waits for so long reports it, and goes on (RD_SLOW_MS). */
+#define RD_HALT_SLOW_NS 3000000000u
 
 struct rd_halt {
 	uint32_t stop; /* not 0: give up; where the barriers are the stream's, touch nothing */
@@ -87,6 +89,8 @@ struct rd_halt {
 	uint32_t warned; /* 1 + the peer that has given up a call of ours: its part is missing */
 	uint32_t types[2]; /* RD_HALT_TRANSFER: what it sends, and what we receive */
 	uint64_t counts[2];
+	uint32_t slow; /* 1 + the peer that a kernel has waited for */
+	uint32_t reserved;
 };
 
 struct rd_work {

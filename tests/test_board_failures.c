@@ -1,11 +1,14 @@
 /* Calls on device memory that fail: every rank hears of it, by every way. */
 #include <criterion/criterion.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "emulated.h"
 #include "error.h"
+#include "said.h"
 #include "stream.h"
 #include "ways.h"
 #include "word.h"
@@ -105,6 +108,53 @@ static int shorten_by_one(struct citizen *citizen, struct memory *memory)
  * All ranks' agents have met in the call, but rank 1's device does not get to it until the comm has
  * failed. The others' kernels begin late: what they say must come before their agents' word.
  */
+/* Rank 1 stays away until a line of the log names it, for longer than it may be silent. */
+static int when_one_comes_late(struct citizen *citizen)
+{
+	off_t from = lseek(STDERR_FILENO, 0, SEEK_END);
+	struct memory memory;
+	char text[4096] = "";
+	int wrong = open_memory(citizen, &memory), err = 0;
+
+	if (wrong)
+		return wrong;
+	err = one_call(citizen, &memory, 1000);
+	for (int i = 0; citizen->rank == 1 && !strstr(text, "rank 1 of 3 has not joined "); i++) {
+		if (i == 2000 || pread(STDERR_FILENO, text, sizeof(text) - 1, from) < 0)
+			return world_say(citizen, "no line, but: %s", text);
+		poll(NULL, 0, 10);
+	}
+	if (!err)
+		err = one_call(citizen, &memory, 1000);
+	wrong = expect_error(citizen, err, 0);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(board_failures, a_rank_that_lives_may_come_late_to_a_call_on_devices, .timeout = 120)
+{
+	const char *text;
+
+	static const struct way late_ways[] = {
+		{ "emulated:4", "auto", true, NULL, RD_KERNEL_FUSED },
+		{ "emulated:4", "stepped", false, NULL, RD_KERNEL_STEPPED },
+		{ "emulated:4", "messages", false, "tcp", RD_KERNEL_MESSAGES },
+		{ "emulated:2", "auto", false, "tcp", RD_KERNEL_STAGED },
+	};
+
+	setenv("RONDO_HEARTBEAT_TIMEOUT_MS", "1500", 1);
+	for (size_t i = 0; i < sizeof(late_ways) / sizeof(*late_ways); i++) {
+		struct trial trial = { &late_ways[i], 3, when_one_comes_late, 0 };
+		int failed;
+
+		said_begin();
+		failed = in_child(run_trial, &trial);
+		text = said_end();
+		cr_expect_eq(
+			failed, 0, "%s %s: %s", late_ways[i].device, late_ways[i].kernel, text);
+	}
+}
+
 static int when_a_device_is_silent(struct citizen *citizen)
 {
 	static uint32_t go;

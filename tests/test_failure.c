@@ -11,6 +11,7 @@
 
 #include "comm.h"
 #include "error.h"
+#include "said.h"
 #include "world.h"
 
 static int64_t now_ms(void)
@@ -288,6 +289,45 @@ Test(failure, a_rank_that_does_not_join_a_call_is_named, .timeout = 90)
 	struct world world = { .size = 3, .timeout_ms = 500, .limit_ms = 10000 };
 
 	cr_assert_eq(world_run(&world, stay_away, &expected, NULL), 0);
+}
+
+/* Stays away until a line of the log names it. */
+static int come_late(struct citizen *citizen)
+{
+	static char text[64 << 10];
+	const int *file = citizen->argument;
+	int64_t end = now_ms() + 20000;
+
+	if (citizen->create_error)
+		return world_say(citizen, "%s", rondo_last_error());
+	TRY(rondo_barrier(citizen->comm, NULL));
+	while (citizen->rank == 1 && !strstr(text, "slow call: ")) {
+		if (now_ms() > end)
+			return world_say(citizen, "no line, but: %s", text);
+		poll(NULL, 0, 10);
+		if (pread(*file, text, sizeof(text) - 1, 0) < 0)
+			return world_say(citizen, "the log cannot be read");
+	}
+	TRY(rondo_barrier(citizen->comm, NULL));
+	return 0;
+}
+
+Test(failure, a_rank_that_lives_may_come_late_and_is_named_in_the_log, .timeout = 90)
+{
+	for (size_t i = 0; i < sizeof(transports) / sizeof(*transports); i++) {
+		struct world world = { .size = 3, .transport = transports[i], .limit_ms = 40000 };
+		const char *text;
+		int failed, file;
+
+		setenv("RONDO_HEARTBEAT_TIMEOUT_MS", "1500", 1);
+		said_begin();
+		file = STDERR_FILENO;
+		failed = world_run(&world, come_late, &file, NULL);
+		text = said_end();
+		cr_assert_eq(failed, 0, "%s", text);
+		cr_expect(strstr(text, "rank 1 of 3 has not joined barrier #2; rank "), "%s", text);
+		cr_expect_eq(said_times(text, "slow call: "), 1, "%s", text);
+	}
 }
 
 /* ---- Leaving early ------------------------------------------------------------------------- */

@@ -9,7 +9,7 @@
 #include "world.h"
 
 #define RANKS 4
-#define TIMEOUT_MS 1500
+#define HEARTBEAT_TIMEOUT_MS "1500"
 /* Until every rank has ended: the bound, and what a loaded machine needs to start and end ranks. */
 #define LIMIT_MS 15000
 
@@ -76,14 +76,13 @@ static int go_on_until_it_fails(struct citizen *citizen)
 static void lose(int host, enum way way)
 {
 	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2 });
-	struct world world = { .size = RANKS,
-		.timeout_ms = TIMEOUT_MS,
-		.limit_ms = LIMIT_MS,
-		.hosts = hosts,
-		.host_of = { 0, 0, 1, 1 } };
+	struct world world = {
+		.size = RANKS, .limit_ms = LIMIT_MS, .hosts = hosts, .host_of = { 0, 0, 1, 1 }
+	};
 	struct end end = { .host = host, .way = way };
 	struct fate fates[WORLD_MAX];
 
+	setenv("RONDO_HEARTBEAT_TIMEOUT_MS", HEARTBEAT_TIMEOUT_MS, 1);
 	world_run(&world, go_on_until_it_fails, &end, fates);
 	for (int rank = 0; rank < RANKS; rank++) {
 		bool killed = way == KILLED && world.host_of[rank] == host;
@@ -144,12 +143,11 @@ static int go_on_until_divided(struct citizen *citizen)
 Test(hosts_failure, hosts_that_lose_each_other_are_named, .timeout = 60)
 {
 	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 3 });
-	struct world world = { .size = 3,
-		.timeout_ms = TIMEOUT_MS,
-		.limit_ms = LIMIT_MS,
-		.hosts = hosts,
-		.host_of = { 0, 1, 2 } };
+	struct world world = {
+		.size = 3, .limit_ms = LIMIT_MS, .hosts = hosts, .host_of = { 0, 1, 2 }
+	};
 
+	setenv("RONDO_HEARTBEAT_TIMEOUT_MS", HEARTBEAT_TIMEOUT_MS, 1);
 	setenv("RONDO_ALGO", "ring", 1);
 	cr_assert_eq(world_run(&world, go_on_until_divided, NULL, NULL), 0);
 	hosts_destroy(hosts);

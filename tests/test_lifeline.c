@@ -78,6 +78,7 @@ static void prepare_rank(struct rank *rank, int number, int size, int port)
 	rank->settings.channels = 1;
 	rank->settings.piece_size = 4096;
 	rank->settings.timeout_ms = 10000;
+	rank->settings.heartbeat_timeout_ms = 10000;
 	rank->settings.init_timeout_ms = 10000;
 	rd_place_here(&rank->self.place, &rank->settings);
 	strcpy(rank->self.cards[0].transport, "test");
@@ -948,7 +949,7 @@ static int run_with_death(struct fate fate)
 	prepare(fate.size, NULL);
 	for (int i = 0; i < fate.size; i++) {
 		if (fate.death == STOPPED)
-			ranks[i].settings.timeout_ms = 1000;
+			ranks[i].settings.heartbeat_timeout_ms = 1000;
 		if (fate.death == BEFORE_JOINING)
 			ranks[i].settings.init_timeout_ms = 1000;
 		if (i != fate.absent)

@@ -111,7 +111,7 @@ static void send_packet(struct pipe *pipe, const unsigned char *bytes, size_t si
 
 static void babble(unsigned char *bytes, size_t size)
 {
-	struct rd_note note = { .kind = RD_NOTE_HELLO + (int)draw(RD_NOTE_ALL_LOOKED) };
+	struct rd_note note = { .kind = RD_NOTE_HELLO + (int)draw(RD_NOTE_SLOW) };
 	unsigned char frame[RD_FRAME_MAX];
 	size_t other;
 
@@ -566,6 +566,7 @@ static void init_net(int size, uint32_t seed)
 		node->settings.channels = 1;
 		node->settings.piece_size = 4096;
 		node->settings.timeout_ms = TIMEOUT_MS;
+		node->settings.heartbeat_timeout_ms = TIMEOUT_MS;
 		node->settings.init_timeout_ms = INIT_TIMEOUT_MS;
 		snprintf(node->self.place.host_name, RD_HOST_SIZE, "h%d", i);
 		node->self.place.pid = 100 + i;
@@ -1210,7 +1211,7 @@ Test(rendezvous, a_report_that_nobody_hears_stands_by_itself)
 	int64_t began_ms;
 
 	meet(2);
-	net.nodes[1].settings.timeout_ms = 20000;
+	net.nodes[1].settings.heartbeat_timeout_ms = 20000;
 	net.nodes[0].stopped = true;
 	report(1, RONDO_MISMATCH, 0, "rank 0 made another call");
 	began_ms = net.now_ms;
@@ -1299,6 +1300,70 @@ Test(rendezvous, a_rank_that_has_left_may_die)
 	cr_expect_eq(net.hub_error, 0, "%s", net.hub_story);
 	for (int i = 0; i < 3; i++)
 		cr_expect_eq(rd_spoke_phase(net.nodes[i].spoke), RD_SPOKE_GONE);
+	finish_net();
+}
+
+/* This rank waits in call `number`, which it has begun, for another rank, for so long. */
+static void waits_for(int rank, uint32_t number, int other, int64_t waited_ms)
+{
+	struct rd_doing *doing = &net.nodes[rank].doing;
+
+	atomic_store(&doing->calls, number);
+	atomic_store(&doing->done, number - 1);
+	atomic_store(&doing->collective, RD_ALL_REDUCE);
+	atomic_store(&doing->waiting_for, other);
+	atomic_store(&doing->waiting_since_ms, net.now_ms - waited_ms);
+	atomic_store(&doing->waiting_seen_ms, net.now_ms);
+}
+
+Test(rendezvous, a_call_that_waits_for_long_is_looked_into_and_goes_on)
+{
+	char text[RD_STORY_SIZE];
+
+	meet(4);
+	for (int i = 0; i < 4; i++)
+		has_made(i, 5);
+	waits_for(0, 6, 2, 300);
+	waits_for(2, 6, 3, 300);
+	rd_spoke_slow(net.nodes[0].spoke, true, 2, "rank 0 has waited 300 ms");
+	rd_spoke_slow(net.nodes[2].spoke, true, 3, "rank 2 has waited 300 ms");
+	run_steps(200);
+	cr_assert(rd_hub_slow_call(net.hub, text));
+	cr_expect(strstr(text, "ranks 1 and 3 of 4 have not joined all_reduce #6; rank "), "%s",
+		text);
+	/* Once. */
+	rd_spoke_slow(net.nodes[0].spoke, true, 2, "rank 0 has waited 400 ms");
+	run_steps(200);
+	cr_expect_not(rd_hub_slow_call(net.hub, text), "%s", text);
+	/* A rank that beats may take longer than a heartbeat may. */
+	waits_for(0, 6, 2, 3 * TIMEOUT_MS);
+	waits_for(2, 6, 3, 3 * TIMEOUT_MS);
+	rd_spoke_slow(net.nodes[0].spoke, false, 2, "rank 0 has waited 3 s");
+	run_steps(200);
+	cr_expect_eq(net.hub_error, 0, "%s", net.hub_story);
+	finish_net();
+}
+
+Test(rendezvous, ranks_that_wait_for_each_other_are_named)
+{
+	meet(4);
+	waits_for(1, 6, 2, TIMEOUT_MS);
+	waits_for(2, 6, 3, TIMEOUT_MS);
+	waits_for(3, 6, 2, TIMEOUT_MS);
+	rd_spoke_slow(net.nodes[1].spoke, false, 2, "rank 1 has waited 1000 ms");
+	expect_verdict(RONDO_TIMEOUT,
+		"rank 3 (host h3, pid 103) waited 1 s for rank 2 (host h2, pid 102) in all_reduce "
+		"#6: ranks wait for each other, and nothing comes through");
+}
+
+Test(rendezvous, ranks_that_have_just_begun_to_wait_are_not)
+{
+	meet(3);
+	waits_for(1, 6, 2, TIMEOUT_MS);
+	waits_for(2, 6, 1, TIMEOUT_MS / 2);
+	rd_spoke_slow(net.nodes[1].spoke, false, 2, "rank 1 has waited 1000 ms");
+	run_steps(100);
+	cr_expect_eq(net.hub_error, 0, "%s", net.hub_story);
 	finish_net();
 }
 

@@ -96,6 +96,17 @@ Test(settings, the_environment_sets_every_field)
 	cr_assert_eq(settings.init_timeout_ms, 20);
 }
 
+Test(settings, no_heartbeat_is_waited_for_longer_than_a_call_waits)
+{
+	launch_as("0", "4");
+	cr_assert_eq(rd_settings_read(&settings, NULL), 0, "%s", rondo_last_error());
+	cr_assert_eq(settings.timeout_ms, 600000);
+	cr_assert_eq(settings.heartbeat_timeout_ms, 30000);
+	setenv("RONDO_TIMEOUT_MS", "700", 1);
+	cr_assert_eq(rd_settings_read(&settings, NULL), 0, "%s", rondo_last_error());
+	cr_assert_eq(settings.heartbeat_timeout_ms, 700);
+}
+
 Test(settings, a_config_goes_before_the_environment)
 {
 	struct rondo_config config = RONDO_CONFIG_INIT;
@@ -451,7 +462,7 @@ static const char *config_field(const char *field)
 {
 	static const char *const without[] = { "transport_plugin", "algo_plugin", "debug",
 		"debug_subsys", "topo_file", "slots", "tune_file", "reproducible", "single_copy",
-		"spin_us", "device", "kernel" };
+		"spin_us", "heartbeat_timeout_ms", "device", "kernel" };
 
 	for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++)
 		if (!strcmp(field, without[i]))

@@ -65,6 +65,11 @@ static void fill_note(struct rd_note *note, enum rd_note_kind kind)
 		note->answer.done = 16;
 		note->answer.collective = -1;
 		note->answer.waiting_for = 1;
+		note->answer.waited_ms = 30000;
+	} else if (kind == RD_NOTE_SLOW) {
+		note->slow.first = 1;
+		note->slow.culprit = 2;
+		memset(note->slow.story, 's', RD_STORY_SIZE - 1);
 	} else if (kind == RD_NOTE_VERDICT) {
 		note->verdict.error = RONDO_DIED;
 		strcpy(note->verdict.story, "rank 2 died");
@@ -90,7 +95,7 @@ static void fill_note(struct rd_note *note, enum rd_note_kind kind)
 
 Test(wire, every_note_comes_back_as_it_went)
 {
-	for (int kind = RD_NOTE_HELLO; kind <= RD_NOTE_ALL_LOOKED; kind++) {
+	for (int kind = RD_NOTE_HELLO; kind <= RD_NOTE_SLOW; kind++) {
 		unsigned char frame[RD_FRAME_MAX];
 		struct rd_note note, back;
 		size_t size;
@@ -129,7 +134,7 @@ static int get_exactly(const unsigned char *frame, size_t size, struct rd_note *
 
 Test(wire, a_note_that_has_not_arrived_whole_is_waited_for)
 {
-	for (int kind = RD_NOTE_HELLO; kind <= RD_NOTE_ALL_LOOKED; kind++) {
+	for (int kind = RD_NOTE_HELLO; kind <= RD_NOTE_SLOW; kind++) {
 		unsigned char frame[RD_FRAME_MAX];
 		struct rd_note note;
 		size_t size;
@@ -144,7 +149,7 @@ Test(wire, a_note_that_has_not_arrived_whole_is_waited_for)
 
 Test(wire, a_note_that_claims_another_length_is_refused)
 {
-	for (int kind = RD_NOTE_HELLO; kind <= RD_NOTE_ALL_LOOKED; kind++) {
+	for (int kind = RD_NOTE_HELLO; kind <= RD_NOTE_SLOW; kind++) {
 		unsigned char frame[RD_FRAME_MAX + 1] = { 0 };
 		struct rd_note note;
 		size_t size;
@@ -220,7 +225,7 @@ Test(wire, flipped_bits_never_get_past_the_checks, .timeout = 60)
 {
 	uint32_t seed = 1;
 
-	for (int kind = RD_NOTE_HELLO; kind <= RD_NOTE_ALL_LOOKED; kind++) {
+	for (int kind = RD_NOTE_HELLO; kind <= RD_NOTE_SLOW; kind++) {
 		unsigned char frame[RD_FRAME_MAX];
 		struct rd_note note;
 		size_t size;

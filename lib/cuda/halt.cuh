@@ -27,7 +27,12 @@ static __device__ bool is_over(const Work &work, struct patience &patience, int 
 		return true;
 	if (patience.since == 0)
 		patience.since = clock_ns();
-	if (clock_ns() - patience.since < work.timeout_ns)
+
+	uint64_t waited = clock_ns() - patience.since;
+
+	if (waited > RD_HALT_SLOW_NS)
+		*(volatile uint32_t *)&work.halt->slow = peer + 1;
+	if (waited < work.timeout_ns)
 		return false;
 	*(volatile uint32_t *)&work.halt->peer = peer;
 	__threadfence_system();

@@ -165,7 +165,7 @@ struct rondo_config {
 	const char *algo;        /* algorithm to use where it can; NULL: RONDO_ALGO */
 	int channels;            /* links a pair, run side by side; 0: RONDO_CHANNELS */
 	size_t piece_size;       /* bytes a message carries at most; 0: RONDO_PIECE */
-	int timeout_ms;          /* silence after which a peer counts as lost; 0: RONDO_TIMEOUT_MS */
+	int timeout_ms; /* bound on a call's wait for a rank that lives; 0: RONDO_TIMEOUT_MS */
 	int init_timeout_ms;     /* bound on making the comm; 0: RONDO_INIT_TIMEOUT_MS */
 	int gpu;                 /* device whose memory calls may use; -1: RONDO_GPU, else the current one */
 };
