@@ -8,7 +8,24 @@
 static const uint64_t points[RD_COST_POINT_COUNT] = { RD_COST_POINTS(POINT) };
 #undef POINT
 
+/* A core's own caches, where their size is not known. */
+#define CACHE_BYTES (1 << 20)
+
 /* ---- Numbers that somebody measured, once --------------------------------------------------- */
+
+static void raise_to(uint32_t *number, uint32_t least)
+{
+	if (*number < least)
+		*number = least;
+}
+
+/* Memory never costs less than a cache: where it seems to, the cache's samples were disturbed. */
+static void raise_memory(struct rd_costs *costs)
+{
+	raise_to(&costs->memory_copy_ps, costs->copy_ps);
+	for (int type = 0; type < RD_TYPE_CLASS_COUNT; type++)
+		raise_to(&costs->memory_reduce_ps[type], costs->reduce_ps[type]);
+}
 
 void rd_costs_default(struct rd_costs *costs)
 {
@@ -23,7 +40,9 @@ void rd_costs_default(struct rd_costs *costs)
 		.reduce_ps = { [RD_WHOLE] = 90, [RD_HALF] = 250 },
 		.switch_ns = 3000,
 		.cores = 1,
+		.cache_bytes = CACHE_BYTES,
 	};
+	raise_memory(costs);
 }
 
 /* ---- A message ------------------------------------------------------------------------------ */
@@ -94,6 +113,7 @@ struct line {
 struct lines {
 	struct line of[LINES_MAX];
 	int count;
+	int required; /* the first of them; the others may be missing */
 };
 
 static void add_line(struct lines *lines, const char *prefix, struct line made)
@@ -136,6 +156,13 @@ static void list_lines(struct rd_costs *costs, struct lines *lines)
 			"reduce_ps", costs->reduce_ps, RD_TYPE_CLASS_COUNT, 0, RD_COST_PS_MAX });
 	add_line(lines, "", (struct line){ "switch_ns", &costs->switch_ns, 1, 0, RD_COST_NS_MAX });
 	add_line(lines, "", (struct line){ "cores", &costs->cores, 1, 1, RD_COST_CORES_MAX });
+	lines->required = lines->count;
+	add_line(lines, "",
+		(struct line){ "memory_copy_ps", &costs->memory_copy_ps, 1, 0, RD_COST_PS_MAX });
+	add_line(lines, "",
+		(struct line){ "memory_reduce_ps", costs->memory_reduce_ps, RD_TYPE_CLASS_COUNT, 0,
+			RD_COST_PS_MAX });
+	add_line(lines, "", (struct line){ "cache_bytes", &costs->cache_bytes, 1, 0, UINT32_MAX });
 }
 
 void rd_costs_bound(struct rd_costs *costs)
@@ -151,6 +178,7 @@ void rd_costs_bound(struct rd_costs *costs)
 				  : *number > lines.of[i].most ? lines.of[i].most
 							       : *number;
 		}
+	raise_memory(costs);
 }
 
 /* What snprintf() can still write behind `length`. */
@@ -275,6 +303,10 @@ bool rd_costs_read(
 	struct lines lines;
 	unsigned seen = 0;
 
+	/* Older files have no lines of memory. */
+	costs->memory_copy_ps = 0;
+	memset(costs->memory_reduce_ps, 0, sizeof(costs->memory_reduce_ps));
+	costs->cache_bytes = CACHE_BYTES;
 	list_lines(costs, &lines);
 	for (*line = 1; *text; ++*line) {
 		if (!read_line(&lines, text, &seen, &complaint))
@@ -283,8 +315,9 @@ bool rd_costs_read(
 		text += *text == '\n';
 	}
 	*line = 0;
-	for (int i = 0; i < lines.count; i++)
+	for (int i = 0; i < lines.required; i++)
 		if (!(seen >> i & 1))
 			return complain(&complaint, "%s is missing", lines.of[i].name);
+	raise_memory(costs);
 	return true;
 }

@@ -85,9 +85,14 @@ struct rd_costs {
 	uint32_t reduce_ps[RD_TYPE_CLASS_COUNT]; /* a byte of the result, in cache */
 	uint32_t switch_ns; /* from one rank to the next on a core that they share */
 	uint32_t cores; /* of a host */
+	/* As copy_ps and reduce_ps, beyond a core's own caches, and never less: for calls in which
+	   a rank has more bytes of input and output than those hold. */
+	uint32_t memory_copy_ps;
+	uint32_t memory_reduce_ps[RD_TYPE_CLASS_COUNT];
+	uint32_t cache_bytes;
 };
 
-/* Plausible numbers for a machine that nobody has measured. */
+/* Plausible numbers for a machine that nobody has measured: memory costs as much as a cache. */
 void rd_costs_default(struct rd_costs *costs);
 
 /* What a message of so many bytes takes on its way, and of its sender and receiver, in ns. */
@@ -105,11 +110,13 @@ int rd_costs_print(const struct rd_costs *costs, char *text, size_t size);
 /* What takes so many picoseconds a byte; RD_STEP_NS_MAX at most. */
 int64_t rd_bytes_ns(uint64_t size, uint32_t byte_ps);
 
-/* Moves each number that is out of its bounds to the nearest that is not. */
+/* Moves each number that is out of its bounds to the nearest that is not, and memory to no less
+   than a cache. */
 void rd_costs_bound(struct rd_costs *costs);
 
 /* Reads what rd_costs_print() wrote, all of it, each number within its bounds: false, and `wrong`
-   says what is wrong, in line *line of the text, from 1 on; 0: not in any one line. */
+   says what is wrong, in line *line of the text, from 1 on; 0: not in any one line. The lines of
+   memory may be missing: it costs as much as a cache, then, and never less. */
 bool rd_costs_read(
 	struct rd_costs *costs, const char *text, int *line, char *wrong, size_t wrong_size);
 

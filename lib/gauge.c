@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "comm.h"
@@ -11,6 +13,7 @@
 #include "price.h"
 #include "run.h"
 #include "samples.h"
+#include "sysfs.h"
 #include "tune.h"
 
 #define POINT(bytes) (bytes),
@@ -37,12 +40,17 @@ static const struct effort {
 /* How often at most what is out of line is measured again, with the least effort. */
 #define REPEATS 3
 
-#define BUDGET_NS INT64_C(8000000)
+#define BUDGET_NS INT64_C(7000000)
 #define FAR_BUDGET_NS INT64_C(20000000)
 #define MEETINGS 12
 /* Bytes in cache, and how often they are gone over. */
 #define BLOCK (64 << 10)
 #define ROUNDS 5
+/* A block's result and its operands. */
+#define OPERANDS 3
+/* The most time and bytes for memory beyond the caches, which takes about a millisecond. */
+#define MEMORY_BUDGET_NS INT64_C(2000000)
+#define MEMORY_MOST (16 << 20)
 
 static int host_of(const struct rondo_comm *comm, int rank)
 {
@@ -385,19 +393,26 @@ static int gauge_links(struct rondo_comm *comm)
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
-static uint32_t quickest_ps(void (*run)(char *into, const char *a, const char *b), char *memory)
+typedef void block_work(char *into, const char *a, const char *b);
+
+static uint32_t time_ps(block_work *run, char *memory)
 {
-	int64_t best = INT64_MAX;
+	int64_t began = rd_clock_ns();
+
+	run(memory, memory + BLOCK, memory + 2 * BLOCK);
+	return (uint32_t)((rd_clock_ns() - began) * 1000 / BLOCK);
+}
+
+static uint32_t quickest_ps(block_work *run, char *memory)
+{
+	uint32_t best = UINT32_MAX, took;
 
 	for (int i = 0; i <= ROUNDS; i++) {
-		int64_t began = rd_clock_ns(), took;
-
-		run(memory, memory + BLOCK, memory + 2 * BLOCK);
-		took = rd_clock_ns() - began;
+		took = time_ps(run, memory);
 		if (i > 0 && took < best)
 			best = took;
 	}
-	return (uint32_t)(best * 1000 / BLOCK);
+	return best;
 }
 
 static void copy_block(char *into, const char *a, const char *b)
@@ -416,15 +431,93 @@ static void add_halves(char *into, const char *a, const char *b)
 	rd_reduce(RONDO_BF16, RONDO_SUM)(into, a, b, BLOCK / 2);
 }
 
-static void gauge_memory(struct rd_costs *costs)
+static void gauge_cache(struct rd_costs *costs)
 {
-	char *memory = calloc(3, BLOCK);
+	char *memory = calloc(OPERANDS, BLOCK);
 
 	if (!memory)
 		return;
 	costs->copy_ps = quickest_ps(copy_block, memory);
 	costs->reduce_ps[RD_WHOLE] = quickest_ps(add_floats, memory);
 	costs->reduce_ps[RD_HALF] = quickest_ps(add_halves, memory);
+	free(memory);
+}
+
+/* The second-level cache, by far the largest that a core has to itself; 0 or less: not known. */
+static long cache_bytes(void)
+{
+	long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+
+	if (bytes > 0)
+		return bytes;
+	/* The file has KiB: "1024K". */
+	return rd_sysfs_number(0, "", "/sys/devices/system/cpu/cpu0/cache/index2/size") * 1024;
+}
+
+/* Processor time: on a busy machine others would use up the budget, and memory beyond the caches
+   would seldom be measured. */
+static int64_t spent_ns(void)
+{
+	struct timespec spent;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
+	return spent.tv_sec * INT64_C(1000000000) + spent.tv_nsec;
+}
+
+/* False: the time is over before all of it has pages. */
+static bool write_pages(char *memory, size_t size, int64_t deadline_ns)
+{
+	for (size_t at = 0; at < size; at += BLOCK) {
+		if (spent_ns() > deadline_ns)
+			return false;
+		memset(memory + at, 1, BLOCK);
+	}
+	return true;
+}
+
+/* Each work runs on blocks that others have displaced from the caches since they were last used.
+   The quickest counts, as in cache. */
+static bool go_round(
+	char *memory, size_t size, int64_t deadline_ns, uint32_t best[RD_TYPE_CLASS_COUNT + 1])
+{
+	static block_work *const works[] = { copy_block, add_floats, /* as RD_TYPE_CLASSES */
+		add_halves };
+	size_t at = 0;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		if (spent_ns() > deadline_ns)
+			return false;
+		for (int k = 0; k < RD_TYPE_CLASS_COUNT + 1; k++) {
+			uint32_t took = time_ps(works[k], memory + at);
+
+			best[k] = i == 0 || took < best[k] ? took : best[k];
+			at = (at + OPERANDS * BLOCK) % size;
+		}
+	}
+	return true;
+}
+
+/* In half as much again as the caches hold. Where there is no time or memory for that, memory costs
+   as much as a cache. */
+static void gauge_memory(struct rd_costs *costs)
+{
+	int64_t deadline_ns = spent_ns() + MEMORY_BUDGET_NS;
+	uint32_t best[RD_TYPE_CLASS_COUNT + 1];
+	long bytes = cache_bytes();
+	size_t size;
+	char *memory;
+
+	if (bytes > 0 && bytes <= UINT32_MAX)
+		costs->cache_bytes = (uint32_t)bytes;
+	size = (3 * (size_t)costs->cache_bytes / 2 / (OPERANDS * BLOCK) + 1) * OPERANDS * BLOCK;
+	memory = size <= MEMORY_MOST ? malloc(size) : NULL;
+	costs->memory_copy_ps = costs->copy_ps;
+	memcpy(costs->memory_reduce_ps, costs->reduce_ps, sizeof(costs->reduce_ps));
+	if (memory && write_pages(memory, size, deadline_ns) &&
+		go_round(memory, size, deadline_ns, best)) {
+		costs->memory_copy_ps = best[0];
+		memcpy(costs->memory_reduce_ps, best + 1, sizeof(costs->memory_reduce_ps));
+	}
 	free(memory);
 }
 
@@ -514,8 +607,10 @@ static int measure(struct rondo_comm *comm, const char *key)
 	enum rd_lends lends = comm->lends;
 	int err = gauge_links(comm);
 
-	if (!err && comm->rank == 0)
+	if (!err && comm->rank == 0) {
+		gauge_cache(&comm->costs);
 		gauge_memory(&comm->costs);
+	}
 	if (!err && is_crowded(comm))
 		err = gauge_switch(comm);
 	comm->lends = lends;

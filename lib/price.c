@@ -113,6 +113,13 @@ static void cut(
 	*slice = (chunk + *pieces - 1) / *pieces;
 }
 
+/* Whether a rank's input and output are more than a core's own caches hold. */
+static bool is_in_memory(
+	const struct rd_score *score, const struct rd_costs *costs, const struct rd_cut *how)
+{
+	return how->block_size > costs->cache_bytes / (unsigned)score->blocks;
+}
+
 struct rd_tempo rd_tempo(
 	const struct rd_score *score, const struct rd_costs *costs, const struct rd_cut *how)
 {
@@ -121,7 +128,8 @@ struct rd_tempo rd_tempo(
 
 	cut(score, how, &slice, &tempo.pieces);
 
-	struct rd_tariff tariff = rd_tariff_of(costs, slice, how->type);
+	struct rd_tariff tariff =
+		rd_tariff_of(costs, slice, how->type, is_in_memory(score, costs, how));
 	int64_t ends_ns[RD_PLAYED_PIECES];
 	int played = (int)(tempo.pieces < RD_PLAYED_PIECES ? tempo.pieces : RD_PLAYED_PIECES);
 

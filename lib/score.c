@@ -219,6 +219,15 @@ static int write_plans(struct rd_score *score, struct rd_plan **plans,
 	return err;
 }
 
+/* The root has the most, where there is one. */
+static int count_blocks(const struct rd_problem *problem)
+{
+	struct rd_problem there = *problem;
+
+	there.rank = problem->root;
+	return rd_in_blocks(&there) + rd_out_blocks(&there);
+}
+
 int rd_score_create(struct rd_score **score_out, const struct rd_algorithm *algorithm,
 	const struct rd_problem *problem)
 {
@@ -233,6 +242,7 @@ int rd_score_create(struct rd_score **score_out, const struct rd_algorithm *algo
 		return rd_fail(RONDO_MEMORY, "no memory to price a plan");
 	}
 	score->size = problem->size;
+	score->blocks = count_blocks(problem);
 	err = write_plans(score, plans, algorithm, problem);
 	if (!err)
 		err = fill_score(score, plans, problem);

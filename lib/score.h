@@ -50,6 +50,7 @@ struct rd_core {
 struct rd_score {
 	int size; /* ranks of the problem */
 	int parts;
+	int blocks; /* in the input and output of the rank that has the most */
 	int peers; /* the most that any rank sends to */
 	bool sampled; /* not played, but added up */
 	int voice_count; /* as many as ranks, or a few where it is sampled */

@@ -9,10 +9,11 @@ static int64_t reach_ns(const struct rd_tariff *tariff, uint64_t slice)
 	/* A single copy is as good, but for the call that makes it. */
 	if (by_reading >= 0)
 		by_room = rd_shorter(by_room, by_reading);
-	return rd_longer(tariff->copy_ns, by_room);
+	return rd_longer(tariff->memory_copy_ns, by_room);
 }
 
-struct rd_tariff rd_tariff_of(const struct rd_costs *costs, uint64_t slice, enum rd_type_class type)
+struct rd_tariff rd_tariff_of(
+	const struct rd_costs *costs, uint64_t slice, enum rd_type_class type, bool in_memory)
 {
 	struct rd_tariff tariff = { .costs = costs };
 
@@ -25,8 +26,24 @@ struct rd_tariff rd_tariff_of(const struct rd_costs *costs, uint64_t slice, enum
 	}
 	tariff.copy_ns = rd_bytes_ns(slice, costs->copy_ps);
 	tariff.reduce_ns = rd_bytes_ns(slice, costs->reduce_ps[type]);
+	tariff.memory_copy_ns =
+		in_memory ? rd_bytes_ns(slice, costs->memory_copy_ps) : tariff.copy_ns;
+	tariff.memory_reduce_ns =
+		in_memory ? rd_bytes_ns(slice, costs->memory_reduce_ps[type]) : tariff.reduce_ns;
 	tariff.reach_ns = reach_ns(&tariff, slice);
 	return tariff;
+}
+
+/* Between a message's room, which stays in a cache, and a buffer that does not: half of what the
+   same takes more where both are in memory. */
+static int64_t more_ns(int64_t memory_ns, int64_t cache_ns)
+{
+	return (memory_ns - cache_ns) / 2;
+}
+
+static int64_t send_ns(const struct rd_tariff *tariff, const struct rd_score_note *note)
+{
+	return tariff->message[note->to].send_ns + more_ns(tariff->memory_copy_ns, tariff->copy_ns);
 }
 
 /* Taking it, and combining where that is done: in one pass over what has come. */
@@ -35,8 +52,12 @@ static int64_t recv_ns(const struct rd_tariff *tariff, const struct rd_score_not
 	bool reduces = note->kind == RD_STEP_RECV_REDUCE || note->kind == RD_STEP_REDUCE_FORWARD ||
 		       note->kind == RD_STEP_HOLD;
 
-	return tariff->message[note->from].recv_ns +
-	       (reduces ? rd_longer(0, tariff->reduce_ns - tariff->copy_ns) : 0);
+	int64_t ns = tariff->message[note->from].recv_ns;
+
+	if (reduces)
+		return ns + rd_longer(0, tariff->reduce_ns - tariff->copy_ns) +
+		       more_ns(tariff->memory_reduce_ns, tariff->reduce_ns);
+	return ns + (note->stores ? more_ns(tariff->memory_copy_ns, tariff->copy_ns) : 0);
 }
 
 /* A value that came in goes out again: from memory where the link sends from there, else it is
@@ -52,7 +73,7 @@ static int64_t note_ns(const struct rd_tariff *tariff, const struct rd_score_not
 {
 	switch (note->kind) {
 	case RD_STEP_SEND:
-		return tariff->message[note->to].send_ns;
+		return send_ns(tariff, note);
 	case RD_STEP_RECV:
 	case RD_STEP_RECV_REDUCE:
 	case RD_STEP_HOLD: /* and its part of the MERGE, which takes nothing more */
@@ -61,7 +82,7 @@ static int64_t note_ns(const struct rd_tariff *tariff, const struct rd_score_not
 	case RD_STEP_REDUCE_FORWARD:
 		return recv_ns(tariff, note) + pass_on_ns(tariff, note);
 	case RD_STEP_COPY:
-		return tariff->copy_ns;
+		return tariff->memory_copy_ns;
 	case RD_STEP_SIGNAL:
 		return tariff->empty[note->to].send_ns;
 	case RD_STEP_AWAIT:
@@ -69,14 +90,14 @@ static int64_t note_ns(const struct rd_tariff *tariff, const struct rd_score_not
 	case RD_STEP_FETCH:
 		return tariff->reach_ns;
 	case RD_STEP_SPREAD:
-		return tariff->copy_ns + (size - 1) * tariff->reach_ns;
+		return tariff->memory_copy_ns + (size - 1) * tariff->reach_ns;
 	case RD_STEP_SWAP:
-		return 2 * tariff->reach_ns + tariff->copy_ns;
+		return 2 * tariff->reach_ns + tariff->memory_copy_ns;
 	case RD_STEP_COMBINE:
 		/* All inputs but our own come from elsewhere, and all outputs but our own go there.
 		 */
-		return (size - 1) * rd_longer(tariff->reduce_ns, tariff->reach_ns) +
-		       tariff->copy_ns + (note->outs - 1) * tariff->reach_ns;
+		return (size - 1) * rd_longer(tariff->memory_reduce_ns, tariff->reach_ns) +
+		       tariff->memory_copy_ns + (note->outs - 1) * tariff->reach_ns;
 	default:
 		return 0;
 	}

@@ -23,12 +23,15 @@ struct rd_tariff {
 	struct rd_message_cost message[RD_LINK_CLASS_COUNT]; /* a slice */
 	struct rd_message_cost empty[RD_LINK_CLASS_COUNT];
 	bool posts[RD_LINK_CLASS_COUNT]; /* a slice is sent from where it lies */
-	int64_t copy_ns, reduce_ns; /* a slice */
+	int64_t copy_ns, reduce_ns; /* a slice, in cache */
+	/* A slice, between the call's buffers, wherever those are. */
+	int64_t memory_copy_ns, memory_reduce_ns;
 	int64_t reach_ns; /* the bytes of a slice from another rank's memory */
 };
 
+/* in_memory: the call's buffers do not fit a core's own caches. */
 struct rd_tariff rd_tariff_of(
-	const struct rd_costs *costs, uint64_t slice, enum rd_type_class type);
+	const struct rd_costs *costs, uint64_t slice, enum rd_type_class type, bool in_memory);
 
 /* For its rank; RD_STEP_NS_MAX at most. size: ranks. */
 int64_t rd_tariff_note_ns(

@@ -5,7 +5,7 @@
  *
  *   [host1, 8 ranks on 1 host, 2 cores, near shm, far none]
  *   near_way_ns 310 450 ...
- *   ...                         (the lines of rd_costs_print(), all of them)
+ *   ...                         (the lines of rd_costs_print(), all that are not optional)
  */
 #ifndef RD_TUNE_H
 #define RD_TUNE_H

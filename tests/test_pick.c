@@ -31,7 +31,11 @@ static struct rd_market market_of(int size, uint32_t message_ns, uint32_t byte_p
 {
 	struct rd_market market = {
 		.size = size,
-		.costs = { .copy_ps = 10, .reduce_ps = { 20, 40 }, .cores = 64 },
+		.costs = { .copy_ps = 10,
+			.reduce_ps = { 20, 40 },
+			.cores = 64,
+			.memory_copy_ps = 10,
+			.memory_reduce_ps = { 20, 40 } },
 		.channels = 1,
 		.piece_size = 128 << 10,
 		.algo = "",

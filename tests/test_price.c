@@ -8,7 +8,7 @@
 #include "price.h"
 
 /* Costs that are easy to reckon with: messages 1000 ns under way, 100 ns for either side and 1 ns a
-   byte more; a byte copied 1 ns, reduced 2 ns. */
+   byte more; a byte copied 1 ns, reduced 2 ns, wherever it lies. */
 static struct rd_costs plain(void)
 {
 	static const uint32_t sizes[] = {
@@ -16,7 +16,12 @@ static struct rd_costs plain(void)
 		RD_COST_POINTS(SIZE)
 #undef SIZE
 	};
-	struct rd_costs costs = { .copy_ps = 1000, .reduce_ps = { 2000, 4000 }, .cores = 64 };
+	struct rd_costs costs = { .copy_ps = 1000,
+		.reduce_ps = { 2000, 4000 },
+		.cores = 64,
+		.memory_copy_ps = 1000,
+		.memory_reduce_ps = { 2000, 4000 },
+		.cache_bytes = 1 << 20 };
 
 	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++)
 		for (int i = 0; i < RD_COST_POINT_COUNT; i++) {
@@ -174,6 +179,73 @@ Test(price, knows_single_copy_only_as_the_price_of_reading_a_peers_memory)
 	cr_assert_eq(rd_reading_ns(link, 4096), -1);
 	cr_assert_eq(price_with(&costs, "ring", problem, &cut), by_messages);
 	cr_assert_lt(price_with(&costs, "spread", problem, &whole), directly);
+}
+
+/* ---- Of memory beyond the caches ------------------------------------------------------------ */
+
+/* A byte more than it is in cache: copied 2 ns, reduced 6 ns. */
+static struct rd_costs with_slow_memory(void)
+{
+	struct rd_costs costs = plain();
+
+	costs.memory_copy_ps = 3000;
+	costs.memory_reduce_ps[RD_WHOLE] = 8000;
+	costs.memory_reduce_ps[RD_HALF] = 10000;
+	return costs;
+}
+
+/* What slow memory adds to the price. */
+static int64_t added(const char *name, enum rd_collective collective, int size, uint64_t bytes)
+{
+	struct rd_costs costs = plain(), slow = with_slow_memory();
+	struct rd_problem problem = { .collective = collective, .size = size };
+	struct rd_cut cut = { bytes, RD_WHOLE,
+		algorithm(name)->mapped ? SIZE_MAX : (size_t)16 << 20, 1 };
+
+	return price_with(&slow, name, problem, &cut) - price_with(&costs, name, problem, &cut);
+}
+
+Test(price, of_memory_is_paid_from_the_first_byte_that_caches_do_not_hold)
+{
+	/* Input and output: half of a cache each. Sent from memory, and reduced into memory, both
+	   with a room in a cache: half of 2 and of 6 ns a byte. */
+	cr_expect_eq(added("doubling", RD_ALL_REDUCE, 2, 1 << 19), 0);
+	cr_expect_eq(added("doubling", RD_ALL_REDUCE, 2, (1 << 19) + 1), ((1 << 19) + 1) * 4);
+	/* Sent, kept, and sent on from the room that it came in; nothing is combined. */
+	cr_expect_eq(added("ring", RD_BROADCAST, 3, 1 << 20), (1 << 20) * 3);
+}
+
+Test(price, of_memory_is_for_all_blocks_of_input_and_output)
+{
+	/* One and eight blocks; eight and eight; at the root, eight and one. */
+	cr_expect_eq(added("ring", RD_ALL_GATHER, 8, (1 << 20) / 9), 0);
+	cr_expect_gt(added("ring", RD_ALL_GATHER, 8, (1 << 20) / 9 + 1), 0);
+	cr_expect_eq(added("ring", RD_REDUCE_SCATTER, 8, (1 << 20) / 9), 0);
+	cr_expect_gt(added("ring", RD_REDUCE_SCATTER, 8, (1 << 20) / 9 + 1), 0);
+	cr_expect_eq(added("direct", RD_ALL_TO_ALL, 8, (1 << 20) / 16), 0);
+	cr_expect_gt(added("direct", RD_ALL_TO_ALL, 8, (1 << 20) / 16 + 1), 0);
+	cr_expect_eq(added("direct", RD_GATHER, 8, (1 << 20) / 9), 0);
+	cr_expect_gt(added("direct", RD_GATHER, 8, (1 << 20) / 9 + 1), 0);
+}
+
+/* By messages or by direct access. */
+Test(price, of_every_algorithm_rises_with_that_of_memory_for_large_calls_alone, .timeout = 60)
+{
+	static const int sizes[] = { 2, 7, 8, 100 };
+
+	for (int i = 0; rd_algorithms[i]; i++)
+		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
+			for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++) {
+				struct rd_problem problem = { .collective = c, .size = sizes[s] };
+
+				if (c == RD_TRANSFER || c == RD_BARRIER ||
+					!rd_algorithm_can(rd_algorithms[i], &problem))
+					continue;
+				cr_expect_eq(added(rd_algorithms[i]->name, c, sizes[s], 4096), 0,
+					"%s, %s", rd_algorithms[i]->name, rd_collective_name(c));
+				cr_expect_gt(added(rd_algorithms[i]->name, c, sizes[s], 8 << 20), 0,
+					"%s, %s", rd_algorithms[i]->name, rd_collective_name(c));
+			}
 }
 
 /* ---- Of all --------------------------------------------------------------------------------- */

@@ -26,7 +26,11 @@ static struct rd_costs made_up(uint32_t first)
 		}
 	costs.copy_ps = first++;
 	costs.switch_ns = first++;
-	costs.cores = first;
+	costs.cores = first++;
+	costs.memory_copy_ps = first++;
+	for (int type = 0; type < RD_TYPE_CLASS_COUNT; type++)
+		costs.memory_reduce_ps[type] = costs.reduce_ps[type] + first++;
+	costs.cache_bytes = first;
 	return costs;
 }
 
@@ -100,21 +104,28 @@ Test(tune, printing_says_how_long_the_text_is_and_writes_no_further)
 	cr_assert_eq(strncmp(small, text, 29), 0);
 }
 
+/* Those of memory; all lines from this one on. */
+#define OPTIONAL "memory_copy_ps"
+
 Test(tune, every_line_that_is_missing_or_bad_is_named)
 {
 	struct rd_costs costs = made_up(7), read;
 	char text[2048], bad[2200], wrong[120];
 	int at_line = 0, line;
+	bool optional = false;
 
 	rd_costs_print(&costs, text, sizeof(text));
 	for (char *at = text; *at; at = strchr(at, '\n') + 1) {
 		int length = (int)(strchr(at, '\n') - at), name = (int)strcspn(at, " ");
 
 		at_line++;
+		optional |= strncmp(at, OPTIONAL, strlen(OPTIONAL)) == 0;
 		/* left out */
 		snprintf(bad, sizeof(bad), "%.*s%s", (int)(at - text), text, at + length + 1);
-		cr_assert_not(rd_costs_read(&read, bad, &line, wrong, sizeof(wrong)));
-		cr_assert(strncmp(wrong, at, name) == 0 && strstr(wrong, "missing"), "%s", wrong);
+		cr_assert_eq(rd_costs_read(&read, bad, &line, wrong, sizeof(wrong)), optional, "%s",
+			bad);
+		cr_assert(optional || (strncmp(wrong, at, name) == 0 && strstr(wrong, "missing")),
+			"%s", wrong);
 		cr_assert_eq(line, 0);
 		/* one number too many, a letter, a number too large, twice */
 		snprintf(
@@ -130,6 +141,47 @@ Test(tune, every_line_that_is_missing_or_bad_is_named)
 		cr_assert_not(rd_costs_read(&read, bad, &line, wrong, sizeof(wrong)));
 		cr_assert(strstr(wrong, "twice"), "%s", wrong);
 	}
+}
+
+static void expect_memory_as_cache(const struct rd_costs *costs, const char *text)
+{
+	cr_expect_eq(costs->memory_copy_ps, costs->copy_ps, "%s", text);
+	cr_expect_arr_eq(
+		costs->memory_reduce_ps, costs->reduce_ps, sizeof(costs->reduce_ps), "%s", text);
+	cr_expect_gt(costs->cache_bytes, 0);
+}
+
+/* A section before it that has them is of another machine. */
+Test(tune, memory_of_which_a_file_has_no_lines_costs_as_much_as_a_cache)
+{
+	struct rd_costs costs = made_up(7), found = made_up(100);
+	char text[2048], file[2 * 2048];
+
+	rd_costs_print(&costs, text, sizeof(text));
+	snprintf(file, sizeof(file), "[z]\n%s[a]\n%.*s", text, (int)(strstr(text, OPTIONAL) - text),
+		text);
+	write_text(file);
+	cr_assert(rd_tune_find(path, "a", &found));
+	expect_memory_as_cache(&found, file);
+	cr_expect_eq(found.copy_ps, costs.copy_ps);
+	cr_expect(rd_tune_find(path, "z", &found) && equal(&found, &costs));
+}
+
+Test(tune, memory_that_costs_less_than_a_cache_costs_as_much)
+{
+	struct rd_costs costs = made_up(7), bounded = costs, read;
+	char text[2048], wrong[120];
+	int line;
+
+	costs.memory_copy_ps = costs.copy_ps - 1;
+	for (int type = 0; type < RD_TYPE_CLASS_COUNT; type++)
+		costs.memory_reduce_ps[type] = costs.reduce_ps[type] - 1;
+	bounded = costs;
+	rd_costs_bound(&bounded);
+	expect_memory_as_cache(&bounded, "bounded");
+	rd_costs_print(&costs, text, sizeof(text));
+	cr_assert(rd_costs_read(&read, text, &line, wrong, sizeof(wrong)), "%s", wrong);
+	cr_expect(equal(&read, &bounded));
 }
 
 Test(tune, what_is_kept_is_found_under_its_key_alone)
@@ -206,30 +258,32 @@ static void write_with(const char *line)
 	write_text(changed);
 }
 
-/* Line numbers are those of the file: 18 lines are before the section [a]. */
+/* Line numbers are those of the file: 21 lines are before the section [a]. */
 Test(tune, a_number_out_of_bounds_is_named_with_its_line_and_its_bounds)
 {
 	static const struct {
 		const char *line, *said;
 	} tries[] = {
-		{ "cores 0", "line 34: cores is \"0\": each is a whole number, 1 to 65536." },
-		{ "cores 65537", "line 34: cores is \"65537\"" },
-		{ "cores 4294967296", "line 34: cores is \"4294967296\"" },
-		{ "cores", "line 34: cores has 0 numbers, not 1." },
+		{ "cores 0", "line 37: cores is \"0\": each is a whole number, 1 to 65536." },
+		{ "cores 65537", "line 37: cores is \"65537\"" },
+		{ "cores 4294967296", "line 37: cores is \"4294967296\"" },
+		{ "cores", "line 37: cores has 0 numbers, not 1." },
 		{ "copy_ps -1",
-			"line 31: copy_ps is \"-1\": each is a whole number, 0 to 1000000." },
-		{ "copy_ps 1000001", "line 31: copy_ps is \"1000001\"" },
-		{ "copy_ps nan", "line 31: copy_ps is \"nan\"" },
-		{ "copy_ps 1e300", "line 31: copy_ps is \"1e300\"" },
-		{ "copy_ps 1.5", "line 31: copy_ps is \"1.5\"" },
-		{ "copy_ps 5 6", "line 31: copy_ps has 2 numbers, not 1." },
+			"line 34: copy_ps is \"-1\": each is a whole number, 0 to 1000000." },
+		{ "copy_ps 1000001", "line 34: copy_ps is \"1000001\"" },
+		{ "copy_ps nan", "line 34: copy_ps is \"nan\"" },
+		{ "copy_ps 1e300", "line 34: copy_ps is \"1e300\"" },
+		{ "copy_ps 1.5", "line 34: copy_ps is \"1.5\"" },
+		{ "copy_ps 5 6", "line 34: copy_ps has 2 numbers, not 1." },
 		{ "reduce_ps 7 9223372036854775808",
-			"line 32: reduce_ps is \"9223372036854775808\"" },
-		{ "switch_ns 99999999999999999999999999", "line 33: switch_ns is \"9999999" },
-		{ "near_posts 2", "line 21: near_posts is \"2\": each is a whole number, 0 to 1." },
-		{ "far_lends 4294967295", "line 29: far_lends is \"4294967295\"" },
+			"line 35: reduce_ps is \"9223372036854775808\"" },
+		{ "switch_ns 99999999999999999999999999", "line 36: switch_ns is \"9999999" },
+		{ "memory_reduce_ps 1 1000001", "line 39: memory_reduce_ps is \"1000001\"" },
+		{ "cache_bytes 4294967296", "line 40: cache_bytes is \"4294967296\"" },
+		{ "near_posts 2", "line 24: near_posts is \"2\": each is a whole number, 0 to 1." },
+		{ "far_lends 4294967295", "line 32: far_lends is \"4294967295\"" },
 		{ "far_way_ns 1 2 3 4 5 4000000001",
-			"line 25: far_way_ns is \"4000000001\": each is a whole number, 0 to "
+			"line 28: far_way_ns is \"4000000001\": each is a whole number, 0 to "
 			"4000000000." },
 	};
 
@@ -250,7 +304,8 @@ Test(tune, a_number_out_of_bounds_is_named_with_its_line_and_its_bounds)
 Test(tune, numbers_at_their_bounds_are_taken)
 {
 	static const char *const lines[] = { "cores 65536", "copy_ps 1000000", "copy_ps 0",
-		"reduce_ps 0 1000000", "switch_ns 4000000000", "near_posts_min 4294967295",
+		"reduce_ps 0 1000000", "memory_copy_ps 1000000", "cache_bytes 0",
+		"cache_bytes 4294967295", "switch_ns 4000000000", "near_posts_min 4294967295",
 		"far_way_ns 4000000000 0 4000000000 0 4000000000 0" };
 
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
@@ -379,6 +434,39 @@ Test(tune, ranks_take_from_the_file_what_it_says, .timeout = 60)
 	run_world(fates);
 	cr_assert_eq(fates[0].number, 54321);
 	cr_assert_eq(fates[1].number, 54321);
+}
+
+static uint32_t number_of(const char *text, const char *name)
+{
+	const char *at = strstr(text, name);
+
+	return at ? (uint32_t)strtoul(at + strlen(name), NULL, 10) : 0;
+}
+
+/* 1: memory costs no less than a cache, whose size is known. */
+static int check_memory(struct citizen *citizen)
+{
+	char text[2048];
+
+	if (!citizen->comm)
+		return world_say(citizen, "no comm: %s", rondo_last_error());
+	rondo_costs(citizen->comm, text, sizeof(text));
+	*citizen->number =
+		number_of(text, "\ncopy_ps ") > 0 &&
+		number_of(text, "\nmemory_copy_ps ") >= number_of(text, "\ncopy_ps ") &&
+		number_of(text, "\nmemory_reduce_ps ") >= number_of(text, "\nreduce_ps ") &&
+		number_of(text, "\ncache_bytes ") > 0;
+	return *citizen->number ? 0 : world_say(citizen, "%s", text);
+}
+
+Test(tune, memory_that_is_measured_costs_no_less_than_a_cache, .timeout = 60)
+{
+	struct world world = { .size = 2, .transport = "shm" };
+	struct fate fates[WORLD_MAX];
+
+	cr_assert_eq(world_run(&world, check_memory, NULL, fates), 0, "%s", fates[0].text);
+	cr_assert_eq(fates[0].number, 1);
+	cr_assert_eq(fates[1].number, 1);
 }
 
 /* 1: the costs of this comm are the built-in ones, but for the cores. */
