@@ -188,8 +188,8 @@ static void print_problem(const struct progress *progress, char *text, size_t si
 {
 	const struct rd_problem *problem = &progress->problem;
 
-	snprintf(text, size, "%s on %d ranks, root %d", rd_collective_name(problem->collective),
-		problem->size, problem->root);
+	snprintf(text, size, "%s on %d rank%s, root %d", rd_collective_name(problem->collective),
+		problem->size, problem->size == 1 ? "" : "s", problem->root);
 }
 
 /* It crashed, or ended the process. */
