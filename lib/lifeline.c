@@ -25,6 +25,7 @@
 #include "log.h"
 #include "rendezvous.h"
 #include "thread.h"
+#include "unshared.h"
 #include "watch.h"
 
 #define STACK_SIZE (128 << 10)
@@ -40,7 +41,8 @@
 
 /* A control connection, at this end. */
 struct line {
-	int fd;
+	int fd; /* -1: in a forked child */
+	struct rd_unshared unshared;
 	uint64_t mark;
 	uint32_t watched; /* epoll events */
 	bool connecting;
@@ -120,6 +122,7 @@ static struct line *open_line(struct rd_lifeline *lifeline, int fd, uint64_t mar
 		return NULL;
 	}
 	line->fd = fd;
+	rd_unshared_add(&line->unshared, &line->fd);
 	line->mark = mark;
 	line->watched = watch;
 	return line;
@@ -132,6 +135,7 @@ static void close_line(struct rd_lifeline *lifeline, struct line **line)
 	/* Said outright, and not left to close(): a child of this process may hold a copy. */
 	epoll_ctl(lifeline->epoll_fd, EPOLL_CTL_DEL, (*line)->fd, NULL);
 	shutdown((*line)->fd, SHUT_WR);
+	rd_unshared_remove(&(*line)->unshared);
 	close((*line)->fd);
 	free(*line);
 	*line = NULL;
@@ -1166,8 +1170,7 @@ static void abandon_line(struct line *line)
 {
 	if (!line)
 		return;
-	/* No shutdown(), no epoll_ctl(): socket and epoll are the parent's as well. */
-	close(line->fd);
+	/* The socket was closed by the fork. No epoll_ctl(): the epoll is the parent's as well. */
 	free(line);
 }
 

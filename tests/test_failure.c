@@ -148,14 +148,14 @@ struct inheritance {
 	struct expectation expected; /* first: fails_as_expected() reads it */
 	int pipe[2]; /* its end is the child's end */
 	size_t memory; /* of the victim, in bytes */
+	pid_t (*fork)(void);
 };
 
 static void leave_child(const struct inheritance *inheritance)
 {
 	char byte;
 
-	/* Not fork(): no handler of ours runs in the child. */
-	if (_Fork() != 0)
+	if (inheritance->fork() != 0)
 		return;
 	close(inheritance->pipe[1]);
 	while (read(inheritance->pipe[0], &byte, 1) > 0)
@@ -185,20 +185,17 @@ static int die_and_leave_child(struct citizen *citizen)
 }
 
 /* The world's timeout is the default, many times the bound here. */
-static void run_inheritance(const char *transport, int victim, const char *words, size_t memory)
+static void run_world_with_child(struct inheritance inheritance, int size, const char *transport)
 {
-	struct inheritance inheritance = {
-		.expected = { .victim = victim, .error = RONDO_DIED, .words = words },
-		.memory = memory,
-	};
-	struct world world = { .size = 4, .transport = transport, .limit_ms = 20000 };
+	struct world world = { .size = size, .transport = transport, .limit_ms = 20000 };
+	int victim = inheritance.expected.victim;
 	struct fate fates[WORLD_MAX];
 
 	cr_assert_eq(pipe(inheritance.pipe), 0);
 	world_run(&world, die_and_leave_child, &inheritance, fates);
 	close(inheritance.pipe[0]);
 	close(inheritance.pipe[1]);
-	for (int rank = 0; rank < 4; rank++) {
+	for (int rank = 0; rank < size; rank++) {
 		int64_t took = (int64_t)(fates[rank].number - fates[victim].number);
 
 		cr_assert_eq(fates[rank].status, rank == victim ? 128 + SIGKILL : 0,
@@ -207,9 +204,38 @@ static void run_inheritance(const char *transport, int victim, const char *words
 		if (rank == victim)
 			continue;
 		fprintf(stderr, "over %s rank %d failed %lld ms after rank %d with %zu MiB died\n",
-			transport, rank, (long long)took, victim, memory >> 20);
+			transport, rank, (long long)took, victim, inheritance.memory >> 20);
 		cr_assert_lt(took, 5000, "%s: the death of rank %d was not seen at once", transport,
 			victim);
+	}
+}
+
+/* Ranks of one host; not fork(), whose child closes some of its sockets. */
+static void run_inheritance(const char *transport, int victim, const char *words, size_t memory)
+{
+	struct inheritance inheritance = {
+		.expected = { .victim = victim, .error = RONDO_DIED, .words = words },
+		.memory = memory,
+		.fork = _Fork,
+	};
+
+	run_world_with_child(inheritance, 4, transport);
+}
+
+/* Each alone on its host, so that nobody there watches over it. */
+Test(failure, nor_does_a_forked_child_hide_the_death_of_a_rank_alone_on_its_host, .timeout = 90)
+{
+	static const char *const names[] = { "rank 0 (", "rank 1 (" };
+
+	for (int victim = 0; victim < 2; victim++) {
+		struct inheritance inheritance = {
+			.expected = { .victim = victim,
+				.error = RONDO_DIED,
+				.words = names[victim] },
+			.fork = fork,
+		};
+
+		run_world_with_child(inheritance, 2, "mixed");
 	}
 }
 

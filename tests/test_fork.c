@@ -119,7 +119,7 @@ static int destroy_the_parents(const struct estate *estate, struct told *told)
 	if (rondo_comm_destroy(estate->second))
 		return said(told, "destroy: %s", rondo_last_error());
 	fds = count_fds();
-	if (fds != estate->fds)
+	if (fds > estate->fds) /* fewer: fork() closed connections of the first comm */
 		return said(told, "%d descriptors after destroy, %d before", fds, estate->fds);
 	return rondo_comm_destroy(estate->comm) ? said(told, "destroy: %s", rondo_last_error()) : 0;
 }
