@@ -45,11 +45,12 @@ else()
 		-gencode=arch=compute_90,code=compute_90)
 endif()
 
-# Compiles a file of kernels into NAME.fatbin. What follows is what it includes.
+# Compiles a file of kernels into NAME.fatbin. What follows is what it includes. A product is rounded before it is
+# added to something, as the host's are: a value must be the same bits wherever it was computed.
 function(rondo_add_fatbin name source)
 	set(fatbin ${rondo_kernels_dir}/${name}.fatbin)
 	set(script ${PROJECT_SOURCE_DIR}/cmake/fatbin.cmake)
-	set(compile ${CUDAToolkit_NVCC_EXECUTABLE} -fatbin -std=c++17 -O3 ${rondo_architectures}
+	set(compile ${CUDAToolkit_NVCC_EXECUTABLE} -fatbin -std=c++17 -O3 -fmad=false ${rondo_architectures}
 		-I${PROJECT_SOURCE_DIR}/lib -I${PROJECT_SOURCE_DIR}/lib/include ${source})
 	add_custom_command(OUTPUT ${fatbin}
 		COMMAND ${CMAKE_COMMAND} "-DFATBIN=${fatbin}" "-DCOMPILE=${compile}" "-DVERSION=${CUDAToolkit_VERSION}"
