@@ -38,12 +38,21 @@ file(MAKE_DIRECTORY ${rondo_kernels_dir})
 
 # sm_80 (A100), sm_90 (H100, H200), and code that the driver compiles for later ones. The sanitizers change
 # nothing of a kernel: beside them there is but code that the driver compiles, for all of these, quickly made.
+set(RONDO_CUDA_ARCHITECTURES 80 90 CACHE STRING
+	"GPUs that kernels are compiled for, as 90 for compute capability 9.0; the last one's serve later GPUs, too")
+list(SORT RONDO_CUDA_ARCHITECTURES COMPARE NATURAL)
+list(GET RONDO_CUDA_ARCHITECTURES 0 rondo_first_architecture)
+list(GET RONDO_CUDA_ARCHITECTURES -1 rondo_last_architecture)
+set(rondo_architectures)
 if(RONDO_SANITIZE AND NOT RONDO_KERNELS_DIR)
-	set(rondo_architectures -gencode=arch=compute_80,code=compute_80)
+	set(rondo_last_architecture ${rondo_first_architecture})
 else()
-	set(rondo_architectures -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90
-		-gencode=arch=compute_90,code=compute_90)
+	foreach(architecture ${RONDO_CUDA_ARCHITECTURES})
+		list(APPEND rondo_architectures -gencode=arch=compute_${architecture},code=sm_${architecture})
+	endforeach()
 endif()
+list(APPEND rondo_architectures
+	-gencode=arch=compute_${rondo_last_architecture},code=compute_${rondo_last_architecture})
 
 # Compiles a file of kernels into NAME.fatbin. What follows is what it includes. A product is rounded before it is
 # added to something, as the host's are: a value must be the same bits wherever it was computed.
@@ -89,5 +98,7 @@ function(rondo_add_cuda target)
 			${PROJECT_SOURCE_DIR}/lib/f8.h ${PROJECT_SOURCE_DIR}/lib/include/rondo.h)
 	endforeach()
 	rondo_add_cuda_parts(${target} ${source} FATBINS kernels plans transfers SOURCES cuda.c driver.c)
+	set_source_files_properties(${source}/driver.c PROPERTIES
+		COMPILE_DEFINITIONS RONDO_FIRST_ARCHITECTURE=${rondo_first_architecture})
 	target_compile_definitions(${target} PRIVATE RONDO_HAS_CUDA=1)
 endfunction()

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "rondo.h"
+#include "said.h"
 
 /* A comm of one rank. */
 static int create(rondo_comm **comm, int gpu)
@@ -85,6 +86,86 @@ Test(device_missing, a_machine_that_cannot_be_had_ends_the_making_of_a_comm)
 	setenv("RONDO_DEVICE", "emulated:/no/such.json", 1);
 	cr_expect_eq(create(&comm, -1), RONDO_UNSUPPORTED);
 	expect_said("RONDO_DEVICE is \"emulated:/no/such.json\", but ");
+}
+
+/* ---- GPUs for which there are no kernels --------------------------------------------------- */
+
+struct program {
+	int (*start)(unsigned);
+	int (*retain)(void **, int);
+	int (*set)(void *);
+	int (*alloc)(void **, size_t);
+};
+
+/* A program that uses the first GPU by itself, of the tests' driver: they are of these compute
+   capabilities. */
+static void use_gpus_of(struct program *program, const char *capabilities)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_LAZY), *context;
+
+	if (!driver || !dlsym(driver, "pretend_load"))
+		cr_skip_test("the tests' driver is not here");
+	setenv("PRETEND_CAPABILITY", capabilities, 1);
+	unsetenv("RONDO_DEVICE");
+	*(void **)&program->start = dlsym(driver, "cuInit");
+	*(void **)&program->retain = dlsym(driver, "cuDevicePrimaryCtxRetain");
+	*(void **)&program->set = dlsym(driver, "cuCtxPushCurrent_v2");
+	*(void **)&program->alloc = dlsym(driver, "cuMemAlloc_v2");
+	cr_assert_eq(program->start(0), 0);
+	cr_assert_eq(program->retain(&context, 0), 0);
+	cr_assert_eq(program->set(context), 0);
+}
+
+Test(device_missing, a_gpu_for_which_there_are_no_kernels_counts_as_none)
+{
+	struct program program;
+	char host[64] = "", *memory;
+	const char *text;
+	rondo_comm *comm;
+
+	use_gpus_of(&program, "7.5");
+	setenv("RONDO_DEBUG", "INFO", 1);
+	said_begin();
+	cr_assert_eq(create(&comm, -1), 0, "%s", rondo_last_error());
+	cr_expect_eq(rondo_broadcast(comm, host, host, 16, RONDO_F32, 0, NULL), 0);
+	cr_assert_eq(program.alloc((void **)&memory, 64), 0);
+	cr_expect_eq(rondo_broadcast(comm, memory, memory, 16, RONDO_F32, 0, NULL), RONDO_INVALID);
+	expect_said("is device memory, but device 0 has compute capability 7.5, and this build's "
+		    "kernels need ");
+	cr_expect_eq(rondo_comm_destroy(comm), 0);
+	cr_expect_eq(rondo_device_count(), 0);
+	cr_expect_eq(create(&comm, 0), RONDO_UNSUPPORTED);
+	expect_said("is to use device 0 (RONDO_GPU, or gpu in struct rondo_config), but device 0 "
+		    "has compute capability 7.5");
+	text = said_end();
+	cr_expect_eq(said_times(text, "capability"), 1, "%s", text);
+	cr_expect(strstr(text, "2 of 2 GPUs are not used: device 0 has "), "%s", text);
+}
+
+Test(device_missing, gpus_beside_one_without_kernels_keep_their_numbers)
+{
+	struct program program;
+	void *memory;
+	rondo_comm *comm;
+
+	use_gpus_of(&program, "7.5,9.0");
+	cr_expect_eq(rondo_device_count(), 2);
+	cr_assert_eq(create(&comm, -1), 0, "%s", rondo_last_error());
+	cr_expect_eq(rondo_comm_destroy(comm), 0);
+	cr_assert_eq(create(&comm, 1), 0, "%s", rondo_last_error());
+	cr_expect_eq(rondo_comm_destroy(comm), 0);
+	cr_expect_eq(rondo_mem_alloc_on(&memory, 64, 0), RONDO_UNSUPPORTED);
+	expect_said("device 0 has compute capability 7.5");
+	cr_assert_eq(rondo_mem_alloc_on(&memory, 64, 1), 0, "%s", rondo_last_error());
+	cr_expect_eq(rondo_mem_free(memory), 0);
+}
+
+Test(device_missing, gpus_without_kernels_behind_the_others_are_not_counted)
+{
+	struct program program;
+
+	use_gpus_of(&program, "9.0,7.5");
+	cr_expect_eq(rondo_device_count(), 1);
 }
 
 /* ---- Device memory that is not for us ------------------------------------------------------ */

@@ -87,8 +87,10 @@ static void open_device(void)
 	struct device *device = &devices[opening];
 	char name[96] = "";
 	CUdevice handle;
-	int err = rd_driver_check(driver.cuDeviceGet(&handle, opening), "find a device");
+	int err = rd_driver_serves(opening);
 
+	if (!err)
+		err = rd_driver_check(driver.cuDeviceGet(&handle, opening), "find a device");
 	if (!err)
 		err = rd_driver_check(
 			driver.cuDevicePrimaryCtxRetain(&device->context, handle), "use a device");
@@ -144,7 +146,7 @@ static int current(void)
 	CUdevice device;
 
 	if (rd_driver_load() == 0 || driver.cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context ||
-		driver.cuCtxGetDevice(&device) != CUDA_SUCCESS)
+		driver.cuCtxGetDevice(&device) != CUDA_SUCCESS || rd_driver_serves((int)device))
 		return -1;
 	return (int)device;
 }

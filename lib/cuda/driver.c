@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "error.h"
+#include "log.h"
 
 #define LIBRARY "libcuda.so.1"
 
@@ -31,16 +32,61 @@ static bool find_functions(void *library)
 	return true;
 }
 
+/* Of its compute capability: 75 is 7.5. 0 where the driver does not say. */
+static int capability(int number)
+{
+	CUdevice device;
+	int major = 0, minor = 0;
+
+	if (driver.cuDeviceGet(&device, number) != CUDA_SUCCESS ||
+		driver.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+			device) != CUDA_SUCCESS ||
+		driver.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+			device) != CUDA_SUCCESS)
+		return 0;
+	return 10 * major + minor;
+}
+
+int rd_driver_serves(int number)
+{
+	int found = capability(number);
+
+	if (found >= RONDO_FIRST_ARCHITECTURE)
+		return 0;
+	return rd_fail(RONDO_UNSUPPORTED,
+		"device %d has compute capability %d.%d, and this build's kernels need %d.%d",
+		number, found / 10, found % 10, RONDO_FIRST_ARCHITECTURE / 10,
+		RONDO_FIRST_ARCHITECTURE % 10);
+}
+
+/* The numbers are CUDA's: one that cannot be used leaves no gap but where it is the last. */
+static void leave_out_unserved(int count)
+{
+	int unserved = 0;
+
+	for (int number = 0; number < count; number++) {
+		if (rd_driver_serves(number) == 0)
+			device_count = number + 1;
+		else if (unserved++ == 0)
+			snprintf(missing, sizeof(missing), "%s", rondo_last_error());
+	}
+	if (unserved > 0)
+		rd_log(RD_INFO, RD_PROBE, "%d of %d GPUs are not used: %s", unserved, count,
+			missing);
+}
+
 static void count_devices(void)
 {
 	CUresult result = driver.cuInit(0);
 	const char *text = "unknown error";
+	int count = 0;
 
 	if (result == CUDA_SUCCESS)
-		result = driver.cuDeviceGetCount(&device_count);
-	if (result == CUDA_SUCCESS && device_count > 0)
+		result = driver.cuDeviceGetCount(&count);
+	if (result == CUDA_SUCCESS && count > 0) {
+		leave_out_unserved(count);
 		return;
-	device_count = 0;
+	}
 	if (result == CUDA_SUCCESS || result == CUDA_ERROR_NO_DEVICE) {
 		snprintf(missing, sizeof(missing),
 			"the CUDA driver sees no device (look at nvidia-smi, and at "

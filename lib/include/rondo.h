@@ -435,7 +435,8 @@ RONDO_API int rondo_mem_free(void *memory);
  * Device memory where no device is used (a build without CUDA, say) is RONDO_INVALID, with the reason.
  */
 
-/* Devices here; 0 where there is none, and rondo_last_error() says what is missing. */
+/* Devices here; 0 where there is none, and rondo_last_error() says what is missing. A GPU for which this
+   build has no kernels (of a compute capability below 8.0) is none. */
 RONDO_API int rondo_device_count(void);
 /* As rondo_mem_alloc(), on a device: zeroed. rondo_mem_free() frees it. */
 RONDO_API int rondo_mem_alloc_on(void **memory, size_t size, int device);

@@ -10,6 +10,8 @@
  * waits for its stream, and cuMemAllocHost() and cuMemFreeHost() while they wait for the device.
  *
  * PRETEND_LAUNCHES=N: the device is lost after so many kernels. PRETEND_MPS=1: MPS is active.
+ * PRETEND_CAPABILITY=9.0,7.5: the compute capability of each device, and the last one's of those
+ * after.
  */
 #include <cuda.h>
 #include <pthread.h>
@@ -123,7 +125,8 @@ EXPORT CUresult cuGetErrorString(CUresult error, const char **text)
 			? "code was to be loaded while streams wait for another"
 		: error == CUDA_ERROR_TIMEOUT
 			? "a call waits with the context's lock for streams that wait for another"
-			: "the pretend driver refuses";
+		: error == CUDA_ERROR_NO_BINARY_FOR_GPU ? "there are no kernels for this device"
+							: "the pretend driver refuses";
 	return CUDA_SUCCESS;
 }
 
@@ -145,11 +148,27 @@ EXPORT CUresult cuDeviceGetName(char *name, int size, CUdevice device)
 	return done(device < 0 || device >= rd_emulated_count());
 }
 
+/* Ten times it: 90. */
+static int capability(CUdevice device)
+{
+	const char *text = getenv("PRETEND_CAPABILITY");
+
+	if (!text)
+		return 90;
+	for (const char *next; device > 0 && (next = strchr(text, ',')); device--)
+		text = next + 1;
+	return (int)(10 * strtod(text, NULL) + 0.5);
+}
+
 EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
 	*value = 0;
 	if (attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
 		*value = 4;
+	if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
+		*value = capability(device) / 10;
+	if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
+		*value = capability(device) % 10;
 	if (attribute == CU_DEVICE_ATTRIBUTE_MPS_ENABLED)
 		*value = getenv("PRETEND_MPS") != NULL;
 	if (attribute == CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID)
@@ -504,6 +523,18 @@ EXPORT CUresult cuPointerGetAttributes(
 	return CUDA_SUCCESS;
 }
 
+EXPORT CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdeviceptr at)
+{
+	unsigned type = 0;
+	void *answer = attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE ? &type : value;
+
+	if (cuPointerGetAttributes(1, &attribute, &answer, at) != CUDA_SUCCESS)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (answer == &type)
+		*(unsigned *)value = type;
+	return answer == &type && type == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
 EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr memory)
 {
 	struct rd_handle made;
@@ -745,6 +776,8 @@ EXPORT CUresult cuStreamWriteValue32(
 
 EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
 {
+	if (current() >= 0 && capability(current()) < 80)
+		return CUDA_ERROR_NO_BINARY_FOR_GPU;
 	/* Of a fatbin's beginning. */
 	*module = (CUmodule)kernels;
 	return done(current() < 0 || *(const uint32_t *)image != 0xba55ed50);
