@@ -1,22 +1,36 @@
 #include "gpus.h"
 
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+void gpu_die_with_parent(void)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
 
 int gpu_trial_run(const struct gpu_trial *trial)
 {
 	int status;
-	pid_t pid = fork();
+	pid_t pid;
 
+	fflush(NULL);
+	pid = fork();
 	if (pid == 0) {
+		gpu_die_with_parent();
 		setenv("RONDO_DEVICE", trial->device, 1);
 		setenv("RONDO_KERNEL", trial->kernel, 1);
 		setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-		_exit(world_run(&trial->world, trial->body, NULL, NULL));
+		status = world_run(&trial->world, trial->body, NULL, NULL);
+		/* What its ranks printed. */
+		fflush(stdout);
+		_exit(status);
 	}
 	if (waitpid(pid, &status, 0) != pid)
 		return -1;

@@ -14,6 +14,10 @@ struct gpu_trial {
 	int (*body)(struct citizen *citizen);
 };
 
+/* A suite's init: its tests end with who runs them. They are in sessions of their own, which no
+   signal to the program's process group reaches, and would go on using the GPU. */
+void gpu_die_with_parent(void);
+
 /* In a process of its own, for devices are found once a process: 0, or how many ranks failed. */
 int gpu_trial_run(const struct gpu_trial *trial);
 

@@ -12,6 +12,8 @@
 #include "gpus.h"
 #include "said.h"
 
+TestSuite(gpu, .init = gpu_die_with_parent);
+
 #define COUNT_MAX 20000
 
 /* A world that may take so long is for many calls. */

@@ -14,6 +14,8 @@
 #include "gpus.h"
 #include "work.h"
 
+TestSuite(gpu_small, .init = gpu_die_with_parent);
+
 /* Bytes of a buffer; a call has no more for all ranks than half of them. */
 #define ROOM (2 * RD_WORK_INBOX)
 /* Longer than any test. */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -230,8 +231,14 @@ static void run_processes(struct life *lives, int size, int64_t deadline)
 	fflush(NULL);
 	for (int i = 0; i < size; i++) {
 		pids[i] = fork();
-		if (pids[i] == 0)
-			_exit(live_alone(&lives[i]));
+		if (pids[i] == 0) {
+			int status;
+
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			status = live_alone(&lives[i]);
+			fflush(stdout);
+			_exit(status);
+		}
 	}
 	close(lives[0].listen_fd);
 	for (int i = 0; i < size; i++)
