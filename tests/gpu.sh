@@ -1,216 +1,465 @@
 #!/usr/bin/env bash
-# usage: tests/gpu.sh   on a machine with a GPU, from a checkout: builds from scratch into build-gpu, runs every test
-# and benchmark that needs a GPU, and prints a short table last. No network; under 8 minutes, after which the rest is left
-# out, and said to be. What the machine lacks (Criterion, OpenBLAS, ...) is taken from .gpu/, if that is there. Fails when a
-# test fails, or was left out; not when a figure is missed.
+# usage: tests/gpu.sh [--small] [PART...]
+# On a machine with a GPU, from a checkout, without a network: builds into build-gpu, measures, tests, and prints a
+# table last, whatever failed or ended it; every line of it is shown, too, when it is known. All output is kept in
+# build-gpu.log. Fails when anything failed, was skipped or was left out; not when a figure is missed.
+#
+# The parts, in this order where none is named: figures (those most wanted first, from rondo-bench alone), tests,
+# more (figures), training, sanitizers, mps, pretended. What the machine lacks (Criterion, OpenBLAS, ...) is taken from
+# .gpu/, if that is there.
+#
+#   BUILD=DIR     where to build                     BUDGET_S=480  after so many seconds the rest is left out
+#   PROGRAMS=DIR  takes the programs of this build, and builds none
+#   LIMIT_S=N     gives each step so many seconds
+#   --small       short buffers and few calls, to try this script on the tests' driver:
+#                 PROGRAMS=build LD_LIBRARY_PATH=build/driver tests/gpu.sh --small figures
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
+# shellcheck source=/dev/null
 [ -e .gpu/env.sh ] && . .gpu/env.sh
 export PATH=$PATH:/usr/local/cuda/bin RONDO_DEVICE=${RONDO_DEVICE:-cuda}
 # Some images have the driver's libraries where the loader does not look.
 [ -e /usr/local/nvidia/lib64 ] && export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/usr/local/nvidia/lib64
+
 build=${BUILD:-build-gpu}
+programs=${PROGRAMS:-$build}
+BUDGET_S=${BUDGET_S:-480}
+# Buffers, and what the table calls the longest; how often calls are made.
+big=419430400 big_name='419 MB' # 104,857,600 f32
+medium=64M
+few=3 some=20 many=2000 calls=${GPU_CALLS:-100000}
+if [ "${1:-}" = --small ]; then
+	shift
+	big=65536 big_name='64 KB' medium=32K few=1 some=2 many=20 calls=20
+fi
+parts=${*:-figures tests more training sanitizers mps pretended}
+
+# ---- The table ---------------------------------------------------------------------------------
+
 began=$SECONDS
 failed=0
 table=()
+log=$build.log
+[ -n "${PROGRAMS:-}" ] || rm -rf "$build"
+mkdir -p "$build" || exit
+output=$build/step # of the present step
+# The log is written to the end also when who reads the output has gone.
+exec > >(trap '' INT TERM HUP && exec tee -p "$log") 2>&1
+logger=$!
 
-BUDGET_S=${BUDGET_S:-480}
-left() { echo $((BUDGET_S - (SECONDS - began))); }
+# NAME TEXT: a line of the table.
+line() {
+	table+=("$(printf '%-58s %s' "$1" "$2")")
+	printf '%s\n' "${table[-1]}"
+}
 
-# NAME: whether there is time left for it; otherwise its line of the table says so.
+print_table() {
+	printf '\n%s, %s, %d s\n' "$(git rev-parse --short HEAD 2>/dev/null || echo 'no commit')" "$(date -u +%F)" \
+		$((SECONDS - began))
+	printf '%s\n' "${table[@]}"
+}
+
+finish() {
+	local status=$?
+	trap '' INT TERM HUP
+	end_step
+	end_mps
+	print_table
+	# All of it is in the log when this script has ended.
+	exec >&- 2>&-
+	wait "$logger"
+	exit $((status ? status : failed))
+}
+trap finish EXIT
+
+# SIGNAL NUMBER: the step that it ends is in the table.
+cut_off() {
+	[ -n "$step" ] && cat "$output"
+	line "${name:-$0}" "CUT OFF by SIG$1"
+	exit $((128 + $2))
+}
+trap 'cut_off INT 2' INT
+trap 'cut_off TERM 15' TERM
+trap 'cut_off HUP 1' HUP
+
+# ---- Steps -------------------------------------------------------------------------------------
+
+# NAME: begins a step, whose line of the table says so where there is no time left for it.
+name=
 has_time() {
-	[ "$(left)" -gt 0 ] && return
-	table+=("$(printf '%-58s NOT RUN: the %d s are over' "$1" "$BUDGET_S")")
+	name=$1
+	printf '\n== %s (at %d s)\n' "$name" $((SECONDS - began))
+	[ $((BUDGET_S - (SECONDS - began))) -gt 0 ] && return
+	line "$name" "NOT RUN: the $BUDGET_S s are over"
 	failed=1
 	return 1
 }
 
-# LIMIT_S COMMAND...: as timeout, and no longer than there is time.
-within() {
-	local limit=$1
-	shift
-	[ "$limit" -lt "$(left)" ] || limit=$(left)
-	timeout "$limit" "$@"
+# The processes that the step began, wherever they went: all have its mark in their environment.
+marked() {
+	# Others' files cannot be read, or are gone.
+	grep -lzxF "GPU_SH_STEP=$mark" /proc/[0-9]*/environ 2>/dev/null | tr -dc '0-9\n'
+	return 0
 }
 
-# STATUS: what the table says of a command that did not end with 0.
+# Ends what is left of the step: a process group alone would spare the workers of test programs.
+step=
+mark=
+end_step() {
+	local left rounds=5
+	[ -n "$mark" ] || return
+	while left=$(marked) && [ -n "$left" ] && [ $((rounds--)) -gt 0 ]; do
+		# shellcheck disable=SC2086
+		kill -KILL $left 2>/dev/null
+	done
+	mark='' step=''
+}
+
+# LIMIT_S COMMAND...: its output is in $output, too; with its status. Not longer than there is time.
+run() {
+	local limit=$1 left=$((BUDGET_S - (SECONDS - began))) status
+	shift
+	limit=${LIMIT_S:-$limit}
+	[ "$limit" -lt "$left" ] || limit=$((left > 0 ? left : 1))
+	mark=$$.$SECONDS.$RANDOM
+	# In the background, so that a signal to this script does not wait for its end.
+	GPU_SH_STEP=$mark setsid timeout -k 5 "$limit" "$@" >"$output" 2>&1 </dev/null &
+	step=$!
+	wait "$step"
+	status=$?
+	end_step
+	cat "$output"
+	return $status
+}
+
+# STATUS: what the table says of a command that did not end with 0; and what that said last.
 outcome() {
-	if [ "$1" -eq 124 ] && [ "$(left)" -le 0 ]; then
+	local words
+	words=$(grep -hE '^(rondo|nvcc|CMake Error)|RONDO WARN|rror:' "$output" | grep -v '^\[' | tail -1 | cut -c1-120)
+	if [ "$1" -ne 124 ] && [ "$1" -ne 137 ]; then
+		echo "FAILED (status $1)${words:+: $words}"
+	elif [ $((BUDGET_S - (SECONDS - began))) -le 0 ]; then
 		echo "CUT OFF: the $BUDGET_S s are over"
 	else
-		echo "FAILED (status $1)"
+		echo "TIMED OUT${words:+: $words}"
 	fi
 }
 
-say() { printf '\n== %s (at %d s)\n' "$*" $((SECONDS - began)); }
-
-# NAME LIMIT_S COMMAND...: one line of the table.
-test_line() {
-	local name=$1 limit=$2
-	shift 2
-	has_time "$name" || return
-	say "$name"
-	if within "$limit" "$@"; then
-		table+=("$(printf '%-58s ok' "$name")")
-	else
-		table+=("$(printf '%-58s %s' "$name" "$(outcome $?)")")
-		failed=1
-	fi
-}
+# ---- Figures -----------------------------------------------------------------------------------
 
 # NAME FACTOR ENVIRONMENT... -- rondo-bench's arguments: the time of one size, and what part of the bound that is.
-# FACTOR times the size is what the ranks read and write; a copy within the device moves TB_S of it a second.
+# FACTOR times the size is what the ranks read and write; a copy within the device moves copy_tb_s of it a second.
 # Leaves the time in us, empty where there is none.
-TB_S=${TB_S:-4.3}
 us=
+copy_tb_s=
 bench_line() {
-	local name=$1 factor=$2 variables=() output
+	local factor=$2 variables=() status size
+	has_time "$1" || return
 	shift 2
 	while [ "$1" != -- ]; do variables+=("$1"); shift; done
 	shift
 	us=
-	has_time "$name" || return
-	say "$name"
-	output=$(within 60 env "${variables[@]}" "$build/rondo-bench" "$@" -z 0 --device 2>&1)
-	local status=$?
-	printf '%s\n' "$output"
-	[ $status -eq 0 ] || failed=1
-	us=$(printf '%s\n' "$output" | awk '/^ +[0-9]/ { us = $6 } END { print us }')
-	table+=("$(printf '%s\n' "$output" | awk -v name="$name" -v factor="$factor" -v tb="$TB_S" -v status=$status \
-		-v outcome="$(outcome $status)" '
-		/^ +[0-9]/ { size = $1; us = $6 }
-		END {
-			if (status || !us) { printf "%-58s %s", name, outcome; exit }
-			printf "%-58s %10.2f us", name, us
-			if (factor) printf "  %5.1f %% of the bound", 100 * factor * size / (tb * 1e6) / us
-		}')")
+	if [ ! -x "$programs/rondo-bench" ]; then
+		failed=1
+		line "$name" "NOT RUN: rondo-bench was not built (see $log)"
+		return
+	fi
+	run 40 env RONDO_TIMEOUT_MS=8000 "${variables[@]}" "$programs/rondo-bench" "$@" -z 0 --device
+	status=$?
+	[ $status -eq 0 ] && read -r size us < <(awk '/^ +[0-9]/ { size = $1; us = $6 } END { print size, us }' "$output")
+	if [ -z "$us" ]; then
+		failed=1
+		line "$name" "$(outcome $status)"
+		return
+	fi
+	line "$name" "$(awk -v us="$us" -v bytes="$((factor * size))" -v copy="${copy_tb_s:-0}" 'BEGIN {
+		printf "%10.2f us", us
+		if (bytes && us > 0) printf "  %6.3f TB/s", bytes / us / 1e6
+		if (bytes && us > 0 && copy > 0) printf "  %5.1f %% of a copy", 100 * bytes / us / 1e6 / copy }')"
 }
 
-# The all-reduce of bench_line just before, by PyTorch's gloo on CUDA tensors; OURS is that one's time.
+# A rank alone copies its part within the device, by the driver's own copy: the bound of all that moves bytes there.
+copy_line() {
+	bench_line "a copy within the device, $big_name" 2 -- all_gather -t 1 -b $big -e $big -n $some
+	[ -n "$us" ] && copy_tb_s=$(awk -v us="$us" -v bytes=$((2 * big)) 'BEGIN { if (us > 0) print bytes / us / 1e6 }')
+}
+
+figures() {
+	copy_line
+	bench_line "barrier, 2 threads" 0 -- barrier -t 2 -n $many
+	bench_line "all_reduce 8 B, 2 threads" 0 -- all_reduce -t 2 -b 8 -e 8 -n $many
+	bench_line "all_reduce 64 KB, 2 threads" 0 -- all_reduce -t 2 -b 64K -e 64K -n $some
+	bench_line "all_reduce $medium, 4 threads" 8 -- all_reduce -t 4 -b $medium -e $medium -n $some
+	bench_line "all_reduce $big_name, 4 threads" 8 -- all_reduce -t 4 -b $big -e $big -n $some
+	# Sizes are of the larger buffer, as nccl-tests has them; each byte is read once, and written once to each who
+	# wants it.
+	bench_line "reduce_scatter $big_name, 4 threads" 5 -- reduce_scatter -t 4 -b $big -e $big -n $some
+	bench_line "all_gather $big_name, 4 threads" 5 -- all_gather -t 4 -b $big -e $big -n $some
+	bench_line "all_reduce 8 B, 4 processes" 0 -- all_reduce --ranks 4 -b 8 -e 8 -n $many
+	bench_line "all_reduce $medium, 4 processes" 8 -- all_reduce --ranks 4 -b $medium -e $medium -n $some
+	medium_us=$us
+	bench_line "all_reduce $big_name, 4 processes" 8 -- all_reduce --ranks 4 -b $big -e $big -n $some
+}
+
+# The last all-reduce of processes, by PyTorch's gloo on CUDA tensors.
 gloo_line() {
-	local name=$1 ours=$2 theirs
-	shift 2
-	has_time "$name" || return
-	say "$name"
-	if theirs=$(within 120 python3 tests/peers/torch_gloo.py "$@" 2>"$build/gloo.log"); then
-		table+=("$(awk -v name="$name" -v ours="$ours" -v theirs="$theirs" 'BEGIN {
-			printf "%-58s %10.2f us", name, theirs
-			if (ours) printf "  %5.1f times ours", theirs / ours }')")
+	has_time "all_reduce 64M, 4 processes, by PyTorch's gloo" || return
+	if run 90 python3 tests/peers/torch_gloo.py --ranks 4 --size $((64 << 20)); then
+		line "$name" "$(awk -v ours="${medium_us:-0}" -v theirs="$(tail -1 "$output")" 'BEGIN {
+			printf "%10.2f us", theirs
+			if (ours > 0) printf "  %5.1f times ours", theirs / ours }')"
 	else
-		cat "$build/gloo.log"
-		table+=("$(printf '%-58s not run: %s' "$name" "$(tail -1 "$build/gloo.log")")")
+		line "$name" "not run: $(tail -1 "$output")"
 	fi
 }
 
-# RANKS: the second epoch of rondo-train, in images/s, and how much of the communication was hidden.
-train_line() {
-	local name="rondo-train, $1 rank(s) of 512 images" output
-	has_time "$name" || return
-	say "$name"
-	output=$(within 60 "$build/train/rondo-train" --device cuda --ranks "$1" --batch 512 --epochs 2 \
-		--data "$build/data" --dataset drawn 2>&1)
-	local status=$?
-	printf '%s\n' "$output"
-	[ $status -eq 0 ] || failed=1
-	table+=("$(printf '%s\n' "$output" | awk -v name="$name" -v status=$status \
-		-v outcome="$(outcome $status)" '
-		/ images\/s/ { line = $0 }
-		END { if (status || !line) line = outcome; printf "%-58s %s", name, line }')")
+more() {
+	local type call
+	gloo_line
+	bench_line "all_reduce $big_name, 4 processes, staged" 8 RONDO_KERNEL=staged -- \
+		all_reduce --ranks 4 -b $big -e $big -n $few -w 1
+	# The ring on one GPU: each byte is sent, received and combined there by kernels that exchange messages.
+	bench_line "all_reduce $big_name, 4 threads, ring" 8 RONDO_ALGO=ring -- all_reduce -t 4 -b $big -e $big -n $few
+	bench_line "all_reduce $medium, 4 threads, ring" 8 RONDO_ALGO=ring -- all_reduce -t 4 -b $medium -e $medium -n $some
+	bench_line "alltoall $big_name, 4 threads" 8 -- alltoall -t 4 -b $big -e $big -n $some
+	bench_line "broadcast $big_name, 4 threads" 5 -- broadcast -t 4 -b $big -e $big -n $some
+	bench_line "sendrecv $medium, 4 threads" 8 -- sendrecv -t 4 -b $medium -e $medium -n $some
+	# Each rank reads from the one before it: a byte is read once and written once, on each rank.
+	bench_line "sendrecv $medium, 2 threads" 4 -- sendrecv -t 2 -b $medium -e $medium -n $some
+	bench_line "sendrecv $medium, 2 processes" 4 -- sendrecv --ranks 2 -b $medium -e $medium -n $some
+	for type in f8e4m3 f8e5m2 half bfloat16; do
+		bench_line "all_reduce $medium of $type, 4 threads" 8 -- \
+			all_reduce -d $type -t 4 -b $medium -e $medium -n $some
+	done
+	# Data with its flag, as the all-reduce; 16 KiB is the longest such call, and 32 KiB has barriers.
+	for call in "broadcast -b 8 -e 8" "all_gather -b 1K -e 1K" "reduce_scatter -b 1K -e 1K" "alltoall -b 1K -e 1K" \
+		"all_reduce -b 8K -e 8K" "all_reduce -b 32K -e 32K"; do
+		# shellcheck disable=SC2086
+		bench_line "${call%% -e*}, 2 threads, no graph" 0 -- $call -t 2 -n $many
+	done
+	bench_line "all_reduce 8 B, 4 processes, $((5 * many)) calls" 0 -- all_reduce --ranks 4 -b 8 -e 8 -n $((5 * many))
+	test_line "$calls mixed calls of 8 ranks" 120 GPU_CALLS="$calls" -- test_gpu --filter 'gpu/eight*on_gpus'
 }
 
-say "building into $build"
-rm -rf "$build"
-boards=(tests/test_board*.c)
-boards=("${boards[@]##*/}")
-boards=("${boards[@]%.c}")
-generator=()
-command -v ninja >/dev/null && generator=(-G Ninja)
-cmake -S . -B "$build" "${generator[@]}" -DRONDO_CUDA=ON >"$build.log" 2>&1 &&
-	cmake --build "$build" -j "$(nproc)" --target rondo-bench test_device test_device_missing test_steps test_gpu test_gpu_small \
-		"${boards[@]}" >>"$build.log" 2>&1 ||
-	{ tail -40 "$build.log"; exit 1; }
-# The trainer is left out where OpenBLAS or zlib is missing.
-cmake --build "$build" -j "$(nproc)" --target rondo-train test_train_cuda >>"$build.log" 2>&1 || tail -5 "$build.log"
-nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || true
+# ---- Tests -------------------------------------------------------------------------------------
 
-test_line "no device, and memory that is not ours" 30 env -u RONDO_DEVICE "$build/test_device_missing"
-test_line "small calls: all types, failures, graphs" 90 "$build/test_gpu_small" --verbose --filter 'gpu_small/!(*pretend*)'
-test_line "calls on GPUs, graphs, types" 150 "$build/test_gpu" --verbose --filter 'gpu/!(eight*)'
-test_line "100,000 mixed calls of 8 ranks" 120 env GPU_CALLS="${GPU_CALLS:-100000}" "$build/test_gpu" --filter 'gpu/eight*on_gpus'
+# What the table says of a test program, by its own report: how many passed, and which did not.
+summary() {
+	awk '
+		/^\[PASS\]/ { passed++ }
+		/^\[SKIP\]/ && !/: Test is disabled/ { skipped++; reason = $0; sub(/^[^:]*::[^:]*: /, "", reason) }
+		/^\[(FAIL|CRASH)\]/ { which = $2; sub(/.*::/, "", which); sub(/:$/, "", which); wrong = wrong " " which }
+		/^\[RUN *\]/ { begun = $NF; sub(/.*::/, "", begun) }
+		/^\[(PASS|FAIL|CRASH|SKIP)\]/ { begun = "" }
+		END {
+			printf "%d passed", passed
+			if (skipped) printf ", %d SKIPPED: %s", skipped, reason
+			if (wrong) printf ", failed:%s", wrong
+			if (begun) printf ", not ended: %s", begun
+		}' "$output"
+}
 
-big=${BIG:-419430400} # 104,857,600 f32
-bench_line "all_reduce 419 MB, 4 threads" 8 -- all_reduce -t 4 -b "$big" -e "$big" -n 20
-# Sizes are of the larger buffer, as nccl-tests has them; each byte is read once, and written once to each who wants it.
-bench_line "reduce_scatter 419 MB, 4 threads" 5 -- reduce_scatter -t 4 -b "$big" -e "$big" -n 20
-bench_line "all_gather 419 MB, 4 threads" 5 -- all_gather -t 4 -b "$big" -e "$big" -n 20
-bench_line "all_reduce 419 MB, 4 processes" 8 -- all_reduce --ranks 4 -b "$big" -e "$big" -n 20
-bench_line "all_reduce 419 MB, 4 processes, staged" 8 RONDO_KERNEL=staged -- all_reduce --ranks 4 -b "$big" -e "$big" -n 3 -w 1
-bench_line "all_reduce 64 MB, 4 threads" 8 -- all_reduce -t 4 -b 64M -e 64M -n 50
-# The ring on one GPU: each byte is sent, received and combined there by kernels that exchange messages.
-bench_line "all_reduce 419 MB, 4 threads, ring" 8 RONDO_ALGO=ring -- all_reduce -t 4 -b "$big" -e "$big" -n 5
-bench_line "all_reduce 64 MB, 4 threads, ring" 8 RONDO_ALGO=ring -- all_reduce -t 4 -b 64M -e 64M -n 20
-bench_line "all_reduce 64 MB, 4 processes" 8 -- all_reduce --ranks 4 -b 64M -e 64M -n 50
-gloo_line "the same by PyTorch's gloo" "$us" --ranks 4 --size $((64 << 20))
-bench_line "alltoall 419 MB, 4 threads" 8 -- alltoall -t 4 -b "$big" -e "$big" -n 20
-bench_line "broadcast 419 MB, 4 threads" 5 -- broadcast -t 4 -b "$big" -e "$big" -n 20
-bench_line "sendrecv 64 MB, 4 threads" 8 -- sendrecv -t 4 -b 64M -e 64M -n 20
-# Each rank reads from the one before it: a byte is read once and written once, on each rank.
-bench_line "sendrecv 64 MB, 2 threads" 4 -- sendrecv -t 2 -b 64M -e 64M -n 50
-bench_line "sendrecv 64 MB, 2 processes" 4 -- sendrecv --ranks 2 -b 64M -e 64M -n 50
-for type in f8e4m3 f8e5m2 half bfloat16; do
-	bench_line "all_reduce 64 MB of $type, 4 threads" 8 -- all_reduce -d $type -t 4 -b 64M -e 64M -n 20
-done
-# Data with its flag, as the all-reduce; 16 KiB is the longest such call, and 32 KiB has barriers.
-for call in barrier "broadcast -b 8 -e 8" "all_gather -b 1K -e 1K" "reduce_scatter -b 1K -e 1K" "alltoall -b 1K -e 1K" \
-	"all_reduce -b 8K -e 8K" "all_reduce -b 32K -e 32K"; do
-	# shellcheck disable=SC2086
-	bench_line "${call%% -e*}, 2 threads, no graph" 0 -- $call -t 2 -n 2000
-done
-bench_line "all_reduce 8 B, 2 threads, no graph" 0 -- all_reduce -t 2 -b 8 -e 8 -n 2000
-bench_line "all_reduce 8 B, 4 processes, 10,000 iterations" 0 -- all_reduce --ranks 4 -b 8 -e 8 -n 10000
+# NAME LIMIT_S ENVIRONMENT... -- PROGRAM ARGUMENTS...: one test at a time, for they share the GPU.
+test_line() {
+	local limit=$2 variables=() program status text
+	has_time "$1" || return
+	shift 2
+	while [ "$1" != -- ]; do variables+=("$1"); shift; done
+	program=$programs/$2
+	shift 2
+	if [ ! -x "$program" ]; then
+		failed=1
+		line "$name" "NOT RUN: $program was not built (see $log)"
+		return
+	fi
+	run "$limit" env "${variables[@]}" "$program" -j1 --verbose --color=never --encoding=C "$@"
+	status=$?
+	text=$(summary)
+	if [ $status -ne 0 ]; then
+		text="$(outcome $status), $text"
+	elif [[ $text != *SKIPPED* ]] && [[ $text != 0\ * ]]; then
+		line "$name" "ok, $text"
+		return
+	fi
+	failed=1
+	line "$name" "$text"
+}
 
-if command -v nvidia-cuda-mps-control >/dev/null; then
-	pipes=$(mktemp -d)
-	export CUDA_MPS_PIPE_DIRECTORY=$pipes CUDA_MPS_LOG_DIRECTORY=$pipes
-	nvidia-cuda-mps-control -d
-	test_line "graphs, and small calls, among processes under MPS" 60 "$build/test_gpu_small" --verbose --filter 'gpu_small/so_it*'
-	bench_line "all_reduce 419 MB, 4 processes, MPS" 8 -- all_reduce --ranks 4 -b "$big" -e "$big" -n 20
-	bench_line "all_reduce 8 B, 4 processes, MPS" 0 -- all_reduce --ranks 4 -b 8 -e 8 -n 2000
+tests() {
+	local ranks kind us
+	[ -n "${PROGRAMS:-}" ] || build_step "tests built" 150 test_device test_device_missing test_steps test_gpu \
+		test_gpu_small "${boards[@]}"
+	test_line "small calls: all types, failures, graphs" 90 -- test_gpu_small \
+		--filter 'gpu_small/!(*pretend*|so_it_is_among_processes_under_mps)'
+	test_line "calls captured in graphs" 40 -- test_gpu --filter 'gpu/calls_are_captured*'
+	while read -r ranks kind us; do
+		line "all_reduce 8 B in a captured graph, $ranks $kind" "$(printf '%10.2f us' "$us")"
+	done < <(sed -nE 's/.*([0-9]+) (threads|processes), 8 B all_reduce in a captured graph: ([0-9.]+) us.*/\1 \2 \3/p' "$output")
+	test_line "calls on GPUs: types, transfers" 150 -- test_gpu --filter 'gpu/!(eight*|calls_are_captured*|*pretend*)'
+	test_line "no device, and memory that is not ours" 30 -u RONDO_DEVICE -- test_device_missing
+}
+
+pretended() {
+	local board
+	test_line "devices, pretended" 60 -u RONDO_DEVICE -- test_device
+	test_line "plans of messages, pretended" 60 -u RONDO_DEVICE -- test_steps
+	for board in "${boards[@]}"; do
+		test_line "${board#test_}, pretended" 60 -u RONDO_DEVICE -- "$board"
+	done
+}
+
+# TOOL CALL: of two processes that take turns. The tools run one kernel at a time, so kernels that wait for each other
+# would never meet under them.
+sanitizer_line() {
+	has_time "compute-sanitizer $1, $2, stepped" || return
+	run 60 env RONDO_KERNEL=stepped RONDO_TIMEOUT_MS=30000 compute-sanitizer --tool "$1" --target-processes all \
+		--error-exitcode 3 "$programs/rondo-bench" "$2" --device --ranks 2 -b 8 -e 64K -f 64 -n 2 -w 1
+	local status=$?
+	if grep -q 'Device not supported' "$output"; then
+		line "$name" "not run: $(grep -m1 -o 'Device not supported.*' "$output")"
+	elif [ $status -eq 0 ]; then
+		line "$name" "ok, $(grep -c 'ERROR SUMMARY: 0 errors' "$output") processes"
+	else
+		failed=1
+		line "$name" "$(outcome $status)"
+	fi
+}
+
+sanitizers() {
+	local tool call
+	if ! command -v compute-sanitizer >/dev/null; then
+		line compute-sanitizer "not run: it is not installed"
+		return
+	fi
+	for tool in memcheck racecheck; do
+		for call in all_reduce alltoall; do
+			sanitizer_line $tool $call
+		done
+	done
+}
+
+# ---- MPS ---------------------------------------------------------------------------------------
+
+mps=
+end_mps() {
+	[ -n "$mps" ] || return
 	echo quit | timeout 20 nvidia-cuda-mps-control
 	unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
-	rm -rf "$pipes"
-else
-	table+=("$(printf '%-58s not run: nvidia-cuda-mps-control is not installed' MPS)")
-fi
+	rm -rf "$mps"
+	mps=
+}
 
-if [ -x "$build/train/rondo-train" ]; then
-	test_line "training on GPUs, as on the CPU" 90 "$build/train/test_train_cuda"
+# Whether processes run side by side now: else the lines would be of something else.
+has_mps() {
+	run 30 env RONDO_DEBUG=INFO RONDO_DEBUG_SUBSYS=ROUTE "$programs/rondo-bench" barrier --ranks 2 --device -n 1 -w 0 &&
+		grep -q 'device [0-9]*: fused' "$output"
+}
+
+mps() {
+	has_time MPS || return
+	if ! command -v nvidia-cuda-mps-control >/dev/null; then
+		line MPS "not run: nvidia-cuda-mps-control is not installed"
+		return
+	fi
+	mps=$(mktemp -d)
+	export CUDA_MPS_PIPE_DIRECTORY=$mps CUDA_MPS_LOG_DIRECTORY=$mps
+	timeout 20 nvidia-cuda-mps-control -d
+	if has_mps; then
+		bench_line "all_reduce $big_name, 4 processes, MPS" 8 -- all_reduce --ranks 4 -b $big -e $big -n $some
+		bench_line "all_reduce 8 B, 4 processes, MPS" 0 -- all_reduce --ranks 4 -b 8 -e 8 -n $many
+		test_line "graphs, and small calls, among processes under MPS" 60 -- test_gpu_small --filter 'gpu_small/so_it*'
+	else
+		line MPS "not run: $(cat "$mps"/*.log 2>/dev/null | grep -iE 'error|fail|not' | tail -1 | cut -c1-90)"
+	fi
+	end_mps
+}
+
+# ---- Training ----------------------------------------------------------------------------------
+
+# RANKS: the second epoch of rondo-train, in images/s, and how much of the communication was hidden.
+train_line() {
+	local status text
+	has_time "rondo-train, $1 rank(s) of 512 images" || return
+	run 60 env RONDO_TIMEOUT_MS=8000 "$programs/train/rondo-train" --device cuda --ranks "$1" --batch 512 --epochs 2 \
+		--data "$build/data" --dataset drawn
+	status=$?
+	text=$(grep ' images/s' "$output" | tail -1)
+	if [ $status -ne 0 ] || [ -z "$text" ]; then
+		failed=1
+		text=$(outcome $status)
+	fi
+	line "$name" "$text"
+}
+
+training() {
+	local ranks
+	# It is left out where OpenBLAS or zlib is missing.
+	[ -n "${PROGRAMS:-}" ] || build_step "rondo-train built" 90 rondo-train
+	if [ ! -x "$programs/train/rondo-train" ]; then
+		line rondo-train "NOT RUN: it was not built (see $log)"
+		failed=1
+		return
+	fi
 	for ranks in 1 2 4 8; do
 		train_line $ranks
 	done
-else
-	table+=("$(printf '%-58s not run: it was not built (%s)' rondo-train "see $build.log")")
-fi
+	[ -n "${PROGRAMS:-}" ] || build_step "the trainer's test built" 90 test_train_cuda
+	test_line "training on GPUs, as on the CPU" 90 -- train/test_train_cuda
+}
 
-if command -v compute-sanitizer >/dev/null; then
-	for tool in memcheck racecheck; do
-		for call in all_reduce alltoall; do
-			test_line "compute-sanitizer $tool, $call" 40 compute-sanitizer --tool $tool --error-exitcode 3 \
-				"$build/rondo-bench" $call --device -t 2 -b 8 -e 64K -f 64 -n 2 -w 1
-		done
-	done
-else
-	table+=("$(printf '%-58s not run: it is not installed' compute-sanitizer)")
-fi
+# ---- Building ----------------------------------------------------------------------------------
 
-# What runs everywhere comes last: CI has it, too.
-test_line "devices, pretended" 60 env -u RONDO_DEVICE "$build/test_device"
-test_line "plans of messages, pretended" 60 env -u RONDO_DEVICE "$build/test_steps"
-for board in "${boards[@]}"; do
-	test_line "${board#test_}, pretended" 60 env -u RONDO_DEVICE "$build/$board"
+boards=(tests/test_board*.c)
+boards=("${boards[@]##*/}")
+boards=("${boards[@]%.c}")
+
+# NAME LIMIT_S TARGET...: configured for tests from the first target on that is one.
+testing=OFF
+build_step() {
+	local limit=$2 status
+	has_time "$1" || return
+	shift 2
+	[[ " $* " == *" test_"* ]] && testing=ON
+	run "$limit" cmake -S . -B "$build" "${generator[@]}" -DRONDO_CUDA=ON -DBUILD_TESTING=$testing "${architectures[@]}" &&
+		run "$limit" cmake --build "$build" -j "$(nproc)" --target "$@"
+	status=$?
+	if [ $status -eq 0 ]; then
+		line "$name" "ok, $((SECONDS - began)) s since the beginning"
+	else
+		failed=1
+		line "$name" "$(outcome $status)"
+	fi
+	return $status
+}
+
+# What the machine is. For its GPUs alone kernels are compiled.
+generator=()
+architectures=()
+probe() {
+	local capability
+	has_time "the machine" || return
+	run 60 bash -c 'uname -srm; nproc; free -g; df -h .; ldd --version | head -1; gcc --version | head -1
+		cmake --version | head -1; nvcc --version | tail -2; nvidia-smi; env | grep -E "^(CUDA|RONDO)"'
+	command -v ninja >/dev/null && generator=(-G Ninja)
+	capability=$(timeout 20 nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sort -uV | tr -d '. ' |
+		paste -sd';')
+	[[ $capability =~ ^([89]|1[0-9])[0-9](;([89]|1[0-9])[0-9])*$ ]] &&
+		architectures=("-DRONDO_CUDA_ARCHITECTURES=$capability")
+	line "the machine" "$(timeout 20 nvidia-smi --query-gpu=name,driver_version,compute_cap --format=csv,noheader 2>/dev/null |
+		sort | uniq -c | xargs), $(nproc) cores"
+}
+
+# ---- All of it ---------------------------------------------------------------------------------
+
+probe
+[ -n "${PROGRAMS:-}" ] || build_step "rondo-bench built" 200 rondo-bench
+for part in $parts; do
+	case $part in
+	figures | tests | more | training | sanitizers | mps | pretended) "$part" ;;
+	*)
+		line "$part" "is no part (figures, tests, more, training, sanitizers, mps or pretended)"
+		failed=1
+		;;
+	esac
 done
-
-printf '\n%s, %s, %d s\n' "$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | sort | uniq -c | xargs)" \
-	"$(date -u +%F)" $((SECONDS - began))
-printf '%s\n' "${table[@]}"
-exit $failed
+name=
