@@ -830,28 +830,31 @@ static void endpoint_meet(struct shm_endpoint *endpoint)
 			stranger_settle(endpoint, &endpoint->strangers[i]);
 }
 
-/* True: something moved. */
+/* Rounds of news that one look takes, lest strangers hold it up. */
+#define LOOK_ROUNDS 64
+
+/* True: a pair has moved. What a stranger does is nothing that a waiting call may count as a sign
+   of life. */
 static bool endpoint_look(struct shm_endpoint *endpoint)
 {
 	struct epoll_event events[16];
-	bool moved = false;
-	int count;
+	bool moved = false, stirred = true;
 
-	endpoint->news = false;
-	do {
-		bool stirred = false;
+	for (int round = 0; stirred && round < LOOK_ROUNDS; round++) {
+		int count = epoll_wait(endpoint->watch, events, 16, 0);
 
-		count = epoll_wait(endpoint->watch, events, 16, 0);
+		stirred = false;
 		for (int i = 0; i < count; i++) {
 			struct source *source = events[i].data.ptr;
 
-			if (source->fd >= 0 && source->ready(endpoint, source))
-				stirred = true;
+			if (source->fd < 0 || !source->ready(endpoint, source))
+				continue;
+			stirred = true;
+			moved |= source->ready == pair_ready;
 		}
-		moved |= stirred;
-		if (!stirred)
-			break;
-	} while (count > 0);
+	}
+	/* Where rounds ran out there is more to be had. */
+	endpoint->news = stirred;
 	return moved;
 }
 

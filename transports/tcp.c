@@ -94,6 +94,11 @@
 /* What close() gives queued messages to leave, when their reader is slow. */
 #define LINGER_MS 1000
 
+/* How long a listener rests that has no descriptor for who comes; and how long peers are awaited
+   while there is none. */
+#define REST_MS 100
+#define ACCEPT_MS 1000
+
 /* What one of a peer's addresses is given before the next is tried. */
 #define ATTEMPT_MS 1000
 
@@ -133,6 +138,8 @@ struct listener {
 	struct rd_tcp_source source;
 	struct endpoint *endpoint;
 	int fd;
+	int64_t until_ms; /* it is not in the news; 0: it is */
+	int64_t since_ms; /* it could accept nobody; 0: it can */
 };
 
 struct endpoint {
@@ -390,13 +397,61 @@ static enum rd_tcp_welcome welcome(void *owner, int fd, const struct rd_tcp_hell
 	return RD_TCP_EARLY;
 }
 
-static void listener_news(void *owner)
+static void set_timer(struct endpoint *endpoint);
+
+/* Who is awaited cannot come in. */
+static void fail_awaited(struct endpoint *endpoint, int number)
 {
-	const struct listener *listener = owner;
+	for (struct link *link = endpoint->links; link; link = link->next) {
+		if (link->state != AWAITED || link->base.error)
+			continue;
+		link_fail(link, RONDO_SYSTEM, "", number);
+		snprintf(link->base.story, sizeof(link->base.story),
+			"its connection could not be accepted: %s", strerror(number));
+	}
+}
+
+/* Out of descriptors, say: who waits in the backlog would ring without end. */
+static void rest_listener(struct listener *listener, int number)
+{
+	struct endpoint *endpoint = listener->endpoint;
+	int64_t now_ms = rd_clock_ms();
+
+	if (listener->since_ms == 0) {
+		rd_log(RD_WARN, RD_NET, "NET/Socket : rank %d cannot accept a connection: %s",
+			endpoint->local->rank, strerror(number));
+		listener->since_ms = now_ms;
+	}
+	if (now_ms - listener->since_ms >= ACCEPT_MS)
+		fail_awaited(endpoint, number);
+	rd_tcp_watch(endpoint->news, EPOLL_CTL_DEL, listener->fd, 0, NULL);
+	listener->until_ms = now_ms + REST_MS;
+	set_timer(endpoint);
+}
+
+static void wake_listener(struct listener *listener)
+{
+	if (listener->until_ms == 0 || rd_clock_ms() < listener->until_ms)
+		return;
+	if (rd_tcp_watch(listener->endpoint->news, EPOLL_CTL_ADD, listener->fd, EPOLLIN,
+		    &listener->source))
+		listener->until_ms = rd_clock_ms() + REST_MS;
+	else
+		listener->until_ms = 0;
+}
+
+static bool listener_news(void *owner)
+{
+	struct listener *listener = owner;
 	int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-	if (fd >= 0)
-		rd_tcp_strangers_add(&listener->endpoint->strangers, fd);
+	if (fd >= 0) {
+		listener->since_ms = 0;
+		return rd_tcp_strangers_add(&listener->endpoint->strangers, fd);
+	}
+	if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+		rest_listener(listener, errno);
+	return false;
 }
 
 /* ---- Connecting ---------------------------------------------------------------------------- */
@@ -433,7 +488,8 @@ static int bind_outgoing(const struct rd_interface *interface, int fd, int famil
 	return bind(fd, (const struct sockaddr *)&interface->address, interface->address_size);
 }
 
-/* Has the timer ring once the oldest attempt that may be followed by another has had its time. */
+/* Has the timer ring once the oldest attempt that may be followed by another has had its time, or a
+   listener its rest. */
 static void set_timer(struct endpoint *endpoint)
 {
 	struct itimerspec when = { 0 };
@@ -442,6 +498,9 @@ static void set_timer(struct endpoint *endpoint)
 	for (const struct link *link = endpoint->links; link; link = link->next)
 		if (link->state == CONNECTING && !link->base.error && link->until_ms < least_ms)
 			least_ms = link->until_ms;
+	for (int i = 0; i < RD_INTERFACES_MAX; i++)
+		if (endpoint->listeners[i].until_ms && endpoint->listeners[i].until_ms < least_ms)
+			least_ms = endpoint->listeners[i].until_ms;
 	if (least_ms == INT64_MAX)
 		return;
 	left_ms = least_ms - rd_clock_ms();
@@ -529,18 +588,22 @@ static void link_connect(struct link *link)
 		link_retry(link, RONDO_UNREACHABLE, "cannot be reached", number);
 }
 
-static void timer_news(void *owner)
+static bool timer_news(void *owner)
 {
 	struct endpoint *endpoint = owner;
+	int unfinished = endpoint->unfinished;
 	uint64_t rings;
 
 	if (read(endpoint->timer, &rings, sizeof(rings)) < 0)
-		return;
+		return false;
+	for (int i = 0; i < RD_INTERFACES_MAX; i++)
+		wake_listener(&endpoint->listeners[i]);
 	for (struct link *link = endpoint->links; link; link = link->next)
 		if (link->state == CONNECTING && !link->base.error &&
 			rd_clock_ms() >= link->until_ms)
 			link_retry(link, RONDO_UNREACHABLE, "cannot be reached", ETIMEDOUT);
 	set_timer(endpoint);
+	return unfinished > 0;
 }
 
 static void connect_done(struct link *link)
@@ -582,7 +645,7 @@ static void answer_read(struct link *link)
 		link_retry(link, RONDO_PROTOCOL, "someone else answers", 0);
 }
 
-static void link_news(void *owner)
+static bool link_news(void *owner)
 {
 	struct link *link = owner;
 
@@ -599,9 +662,11 @@ static void link_news(void *owner)
 		link->hung_up = link->endpoint->hung_up = true;
 		break;
 	}
+	return true;
 }
 
-/* One event at a time: what an event leads to may free what the next one is about. */
+/* One event at a time: what an event leads to may free what the next one is about. True: a link has
+   moved. */
 static bool take_news(struct endpoint *endpoint)
 {
 	struct epoll_event event;
@@ -613,8 +678,7 @@ static bool take_news(struct endpoint *endpoint)
 		if (epoll_wait(endpoint->news, &event, 1, 0) != 1)
 			break;
 		source = event.data.ptr;
-		source->take(source->owner);
-		moved = true;
+		moved |= source->take(source->owner);
 	}
 	return moved;
 }

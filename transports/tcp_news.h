@@ -4,12 +4,14 @@
 #ifndef RD_TCP_NEWS_H
 #define RD_TCP_NEWS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/epoll.h>
 
-/* Whom news of a socket is for. */
+/* Whom news of a socket is for. take(): whether a link has moved; what a stranger does is nothing
+   that a waiting call may count as a sign of life. */
 struct rd_tcp_source {
-	void (*take)(void *owner);
+	bool (*take)(void *owner);
 	void *owner;
 };
 

@@ -64,8 +64,8 @@ static struct rd_tcp_stranger **find_early(
 	return at;
 }
 
-/* It has proved itself. */
-static void welcome(struct rd_tcp_stranger *stranger)
+/* It has proved itself. True: a link has taken it. */
+static bool welcome(struct rd_tcp_stranger *stranger)
 {
 	struct rd_tcp_strangers *strangers = stranger->strangers;
 	const struct rd_tcp_hello *hello = &stranger->hello;
@@ -73,7 +73,7 @@ static void welcome(struct rd_tcp_stranger *stranger)
 	switch (strangers->welcome(strangers->owner, stranger->fd, hello)) {
 	case RD_TCP_TAKEN:
 		free(stranger);
-		break;
+		return true;
 	case RD_TCP_REFUSED:
 		drop(stranger, "not awaited");
 		break;
@@ -85,9 +85,10 @@ static void welcome(struct rd_tcp_stranger *stranger)
 		stranger->next = strangers->early;
 		strangers->early = stranger;
 	}
+	return false;
 }
 
-static void take_news(void *owner)
+static bool take_news(void *owner)
 {
 	struct rd_tcp_stranger *stranger = owner;
 	const struct rd_tcp_strangers *strangers = stranger->strangers;
@@ -95,11 +96,11 @@ static void take_news(void *owner)
 		sizeof(stranger->hello) - stranger->size, MSG_DONTWAIT);
 
 	if (size < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
+		return false;
 	if (size > 0) {
 		stranger->size += (size_t)size;
 		if (stranger->size < sizeof(stranger->hello))
-			return;
+			return false;
 	}
 	unlink_due(stranger);
 	if (size <= 0)
@@ -107,7 +108,8 @@ static void take_news(void *owner)
 	else if (!rd_tcp_hello_proves(&stranger->hello, strangers->key, strangers->local))
 		drop(stranger, "not a rank of this job");
 	else
-		welcome(stranger);
+		return welcome(stranger);
+	return false;
 }
 
 static int most_due(const struct rd_tcp_strangers *strangers)
@@ -115,7 +117,7 @@ static int most_due(const struct rd_tcp_strangers *strangers)
 	return STRANGERS_MAX + strangers->local->size * strangers->local->settings->channels;
 }
 
-void rd_tcp_strangers_add(struct rd_tcp_strangers *strangers, int fd)
+bool rd_tcp_strangers_add(struct rd_tcp_strangers *strangers, int fd)
 {
 	struct rd_tcp_stranger *stranger = calloc(1, sizeof(*stranger)), **last = &strangers->due;
 
@@ -123,7 +125,7 @@ void rd_tcp_strangers_add(struct rd_tcp_strangers *strangers, int fd)
 		rd_tcp_watch(*strangers->news, EPOLL_CTL_ADD, fd, EPOLLIN, &stranger->source)) {
 		free(stranger);
 		close(fd);
-		return;
+		return false;
 	}
 	if (strangers->due_count >= most_due(strangers)) {
 		struct rd_tcp_stranger *oldest = strangers->due;
@@ -138,7 +140,7 @@ void rd_tcp_strangers_add(struct rd_tcp_strangers *strangers, int fd)
 		last = &(*last)->next;
 	*last = stranger;
 	strangers->due_count++;
-	take_news(stranger);
+	return take_news(stranger);
 }
 
 int rd_tcp_strangers_take(

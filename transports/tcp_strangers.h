@@ -30,8 +30,8 @@ struct rd_tcp_strangers {
 	struct rd_tcp_stranger *early;
 };
 
-/* Takes possession of a connection that has just come. */
-void rd_tcp_strangers_add(struct rd_tcp_strangers *strangers, int fd);
+/* Takes possession of a connection that has just come. True: a link has taken it. */
+bool rd_tcp_strangers_add(struct rd_tcp_strangers *strangers, int fd);
 
 /* Hands over the one that came too early for this link, with its hello; -1: none has. */
 int rd_tcp_strangers_take(

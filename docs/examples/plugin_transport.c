@@ -379,7 +379,7 @@ static bool nearby_advance(struct rd_endpoint *base)
 	bool moved = false;
 
 	while (accept_one(endpoint))
-		moved = true;
+		;
 	while (*at) {
 		if (hear(endpoint, *at))
 			stranger_free(at);

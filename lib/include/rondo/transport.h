@@ -131,8 +131,9 @@ struct rd_transport {
 	 */
 	int (*open)(struct rd_endpoint *endpoint, int peer, int channel, const unsigned char *card,
 		size_t card_size, struct rd_link **link);
-	/* Moves what can be moved without being asked: handshakes, queued output, news of deaths. True:
-	   something moved. */
+	/* Moves what can be moved without being asked: handshakes, queued output, news of deaths. True: a
+	   link moved, or failed: a call that waits counts that as a sign of life. What connects and is no
+	   peer does not count. */
 	bool (*advance)(struct rd_endpoint *endpoint);
 
 	/*

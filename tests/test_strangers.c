@@ -1,0 +1,205 @@
+/* Strangers at the sockets of a communicator that is at work: they are no sign of life of a peer.
+ */
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "world.h"
+
+#define SILENCE_MS 1500
+#define NOBODY 65534
+#define FDS 1024
+
+/* Where rank 0 listens. */
+struct door {
+	struct sockaddr_storage address;
+	uint64_t size; /* 0: nowhere */
+};
+
+static bool is_data_socket(int fd, const struct sockaddr_storage *address)
+{
+	const struct sockaddr_un *local = (const struct sockaddr_un *)address;
+	socklen_t size = sizeof(int);
+	int listens = 0;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) || !listens)
+		return false;
+	return address->ss_family == AF_INET ||
+	       (address->ss_family == AF_UNIX && !memcmp(local->sun_path, "\0rondo-", 7));
+}
+
+/* Of this process. */
+static struct door find_door(void)
+{
+	struct door door = { .size = 0 };
+
+	for (int fd = 0; fd < FDS; fd++) {
+		struct sockaddr_storage address = { 0 };
+		socklen_t size = sizeof(address);
+
+		if (getsockname(fd, (struct sockaddr *)&address, &size) == 0 &&
+			is_data_socket(fd, &address))
+			door = (struct door){ address, size };
+	}
+	return door;
+}
+
+static int find_doors(struct citizen *citizen, struct door *door)
+{
+	*door = find_door();
+	TRY(rondo_broadcast(citizen->comm, door, door, sizeof(*door), RONDO_U8, 0, NULL));
+	return door->size ? 0 : world_say(citizen, "rank 0 listens nowhere");
+}
+
+static int connect_to(const struct door *door)
+{
+	int type = door->address.ss_family == AF_UNIX ? SOCK_SEQPACKET : SOCK_STREAM;
+	int fd = socket(door->address.ss_family, type | SOCK_CLOEXEC, 0);
+
+	if (fd >= 0)
+		connect(fd, (const struct sockaddr *)&door->address, (socklen_t)door->size);
+	return fd;
+}
+
+/* Until the pipe is closed: now as a stranger who says nothing, now as one who hangs up. */
+static void be_strangers(const struct door *door, int pipe_fd)
+{
+	struct pollfd end = { .fd = pipe_fd, .events = POLLIN };
+	int silent = -1;
+
+	if (geteuid() == 0 && setuid(NOBODY))
+		_exit(1);
+	while (poll(&end, 1, 50) == 0) {
+		close(connect_to(door));
+		close(silent);
+		silent = connect_to(door);
+	}
+	_exit(0);
+}
+
+/* Rank 1 stays away from a call, in good health, until rank 0 has noticed. */
+static int stay_away(struct citizen *citizen)
+{
+	while (rondo_comm_error(citizen->comm) == 0)
+		poll(NULL, 0, 20);
+	return 0;
+}
+
+static int call_in_vain(struct citizen *citizen)
+{
+	int err = rondo_barrier(citizen->comm, NULL);
+
+	if (err != RONDO_TIMEOUT || !strstr(rondo_last_error(), "rank 1"))
+		return world_say(citizen, "%s: %s", rondo_error_name(err), rondo_last_error());
+	return 0;
+}
+
+static int wait_among_strangers(struct citizen *citizen)
+{
+	struct door door;
+	int ends[2], status, err = find_doors(citizen, &door);
+	pid_t pid;
+
+	if (err)
+		return err;
+	if (citizen->rank == 0)
+		return call_in_vain(citizen);
+	if (pipe(ends))
+		return world_say(citizen, "no pipe");
+	pid = fork();
+	if (pid == 0) {
+		close(ends[1]);
+		be_strangers(&door, ends[0]);
+	}
+	close(ends[0]);
+	err = stay_away(citizen);
+	close(ends[1]);
+	if (waitpid(pid, &status, 0) != pid || status != 0)
+		return world_say(citizen, "the strangers ended with %x", status);
+	return err;
+}
+
+static void run(const char *transport, int (*body)(struct citizen *citizen))
+{
+	struct world world = {
+		.size = 2, .transport = transport, .timeout_ms = SILENCE_MS, .limit_ms = 20000
+	};
+
+	cr_assert_eq(world_run(&world, body, NULL, NULL), 0);
+}
+
+Test(strangers, at_a_data_port_are_no_sign_of_life, .timeout = 60)
+{
+	run("tcp", wait_among_strangers);
+}
+
+Test(strangers, at_an_abstract_socket_are_no_sign_of_life, .timeout = 60)
+{
+	run("shm", wait_among_strangers);
+}
+
+/* ---- Out of descriptors -------------------------------------------------------------------- */
+
+static int64_t ms_of(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
+
+static bool leave_no_descriptor(void)
+{
+	int lowest = dup(STDERR_FILENO);
+	struct rlimit limit;
+
+	close(lowest);
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return false;
+	limit.rlim_cur = (rlim_t)lowest;
+	return setrlimit(RLIMIT_NOFILE, &limit) == 0 && dup(STDERR_FILENO) < 0;
+}
+
+/* Somebody waits in the backlog all the while. */
+static int wait_without_descriptors(struct citizen *citizen)
+{
+	struct door door;
+	int64_t began_ms, used_ms;
+	int fd = -1, err = find_doors(citizen, &door);
+
+	if (!err && citizen->rank == 0 && !leave_no_descriptor())
+		err = world_say(citizen, "there are descriptors left");
+	if (err)
+		return err;
+	TRY(rondo_barrier(citizen->comm, NULL));
+	if (citizen->rank == 1)
+		fd = connect_to(&door);
+	TRY(rondo_barrier(citizen->comm, NULL));
+	if (citizen->rank == 1) {
+		err = stay_away(citizen);
+		close(fd);
+		return err;
+	}
+	began_ms = ms_of(CLOCK_MONOTONIC);
+	used_ms = ms_of(CLOCK_PROCESS_CPUTIME_ID);
+	err = call_in_vain(citizen);
+	began_ms = ms_of(CLOCK_MONOTONIC) - began_ms;
+	used_ms = ms_of(CLOCK_PROCESS_CPUTIME_ID) - used_ms;
+	/* It slept for most of the time. */
+	if (!err && used_ms > began_ms / 2)
+		err = world_say(citizen, "%lld ms of a core in %lld ms", (long long)used_ms,
+			(long long)began_ms);
+	return err;
+}
+
+Test(strangers, who_cannot_be_let_in_cost_no_core_and_no_time, .timeout = 90)
+{
+	run("tcp", wait_without_descriptors);
+	run("shm", wait_without_descriptors);
+}
