@@ -199,6 +199,22 @@ static int submit_own_op(const struct rd_request *request)
 	return rd_submit(&own);
 }
 
+/* A checked call that is in no group. */
+static int run(const struct rd_request *request, struct rd_task *task, bool on_device)
+{
+	int err;
+
+	if (request->stream)
+		return rd_stream_run(request->stream, task, 1);
+	if (on_device)
+		return rd_board_run(task);
+	rd_run_issue(task, 1);
+	err = rd_run(task, 1);
+	if (request->terms)
+		rd_run_forget(task, 1);
+	return err;
+}
+
 int rd_submit(const struct rd_request *request)
 {
 	struct rd_task task;
@@ -239,14 +255,11 @@ int rd_submit(const struct rd_request *request)
 		return rd_fail(RONDO_INVALID,
 			"rank %d sends to itself: put the send and the receive in one group",
 			request->comm->rank);
-	if (request->stream)
-		return rd_stream_run(request->stream, &task, 1);
-	if (on_device)
-		return rd_board_run(&task);
-	rd_run_issue(&task, 1);
-	err = rd_run(&task, 1);
-	if (request->terms)
-		rd_run_forget(&task, 1);
+	if (!rd_run_enter(task.comm))
+		return refuse(request,
+			rd_run_refuse_second(task.comm, rd_collective_name(request->collective)));
+	err = run(request, &task, on_device);
+	rd_run_exit(task.comm);
 	return err;
 }
 

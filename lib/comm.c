@@ -21,7 +21,9 @@
 #include "nearest.h"
 #include "op.h"
 #include "plugin.h"
+#include "run.h"
 #include "tell.h"
+#include "thread.h"
 
 /* ---- Sleeping ------------------------------------------------------------------------------ */
 
@@ -402,7 +404,7 @@ static struct rondo_comm *create(const struct rd_settings *settings)
 	comm->doing.collective = -1;
 	comm->doing.waiting_for = -1;
 	pthread_mutex_init(&comm->turn_lock, NULL);
-	pthread_cond_init(&comm->turn_change, NULL);
+	rd_condition_init(&comm->turn_change);
 	return comm;
 }
 
@@ -507,7 +509,7 @@ static void wait_for_calls(struct rondo_comm *comm)
 {
 	pthread_mutex_lock(&comm->turn_lock);
 	while (atomic_load(&comm->finished) != comm->issued)
-		pthread_cond_wait(&comm->turn_change, &comm->turn_lock);
+		rd_run_pause_for_turn(comm);
 	pthread_mutex_unlock(&comm->turn_lock);
 }
 
@@ -522,6 +524,8 @@ int rondo_comm_finalize(rondo_comm *comm)
 		return err;
 	if (rd_group_open())
 		return rd_fail(RONDO_INVALID, "rondo_comm_finalize: end the group first");
+	if (atomic_load(&comm->used))
+		return rd_run_refuse_second(comm, "rondo_comm_finalize");
 	wait_for_calls(comm);
 	rd_board_finish(comm->board);
 	err = comm->finalized || atomic_load(&comm->failed) ? rd_comm_failure(comm) : 0;
@@ -546,6 +550,8 @@ int rondo_comm_destroy(rondo_comm *comm)
 		abandon(comm);
 		return 0;
 	}
+	if (rd_group_open())
+		return rd_fail(RONDO_INVALID, "rondo_comm_destroy: end the group first");
 	wait_for_calls(comm);
 	rd_board_finish(comm->board);
 	if (comm->lifeline && !atomic_load(&comm->failed)) {

@@ -76,6 +76,7 @@ struct rondo_comm {
 	int64_t spin_ns; /* how long to spin before sleeping: less after spinning was in vain */
 
 	/* Turns: calls run one after the other, in the order of issue. */
+	_Atomic bool used; /* some thread of the program's is in a call, or issues one */
 	uint64_t issued;
 	_Atomic uint64_t finished;
 	int ended; /* tasks of the batch at turn that are done */

@@ -25,6 +25,14 @@ bool rd_group_open(void)
 	return group.depth > 0 && !rd_is_inherited(group.forks);
 }
 
+void rd_group_lose_stream(const struct rondo_stream *stream)
+{
+	if (rd_group_open() && group.count > 0 && group.stream == stream)
+		rd_group_refuse(rd_fail(RONDO_INVALID,
+			"rondo_stream_destroy: calls of the open group are on this stream: end the "
+			"group first"));
+}
+
 int rd_group_refuse(int error)
 {
 	if (!group.error) {
@@ -144,6 +152,29 @@ static int join_halves(void)
 	return 0;
 }
 
+/* All of them, or none. */
+static int enter_comms(void)
+{
+	for (int i = 0; i < group.count; i++)
+		if (atomic_load_explicit(&group.tasks[i].comm->used, memory_order_relaxed))
+			return rd_run_refuse_second(group.tasks[i].comm, "rondo_group_end");
+	for (int i = 0; i < group.count; i++)
+		rd_run_enter(group.tasks[i].comm);
+	return 0;
+}
+
+static int run_tasks(void)
+{
+	int err;
+
+	if (group.stream)
+		return rd_stream_run(group.stream, group.tasks, group.count);
+	rd_run_issue(group.tasks, group.count);
+	err = rd_run(group.tasks, group.count);
+	rd_run_forget(group.tasks, group.count);
+	return err;
+}
+
 static int run_group(void)
 {
 	int err = 0;
@@ -152,13 +183,15 @@ static int run_group(void)
 		err = rd_fail(group.error, "%s", group.story);
 	if (!err)
 		err = join_halves();
-	if (!err && group.stream && group.count > 0)
-		return rd_stream_run(group.stream, group.tasks, group.count);
-	if (!err && group.count > 0) {
-		rd_run_issue(group.tasks, group.count);
-		err = rd_run(group.tasks, group.count);
+	if (!err)
+		err = enter_comms();
+	if (err || group.count == 0) {
+		rd_run_forget(group.tasks, group.count);
+		return err;
 	}
-	rd_run_forget(group.tasks, group.count);
+	err = run_tasks();
+	for (int i = 0; i < group.count; i++)
+		rd_run_exit(group.tasks[i].comm);
 	return err;
 }
 

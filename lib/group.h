@@ -12,4 +12,7 @@ int rd_group_add(const struct rd_task *task, struct rondo_stream *stream);
 /* A call in the open group was refused: so will be the whole group. Returns error. */
 int rd_group_refuse(int error);
 
+/* A stream is about to be destroyed: where the open group has calls on it, the group is refused. */
+void rd_group_lose_stream(const struct rondo_stream *stream);
+
 #endif

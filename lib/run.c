@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "begun.h"
 #include "clock.h"
@@ -99,25 +100,68 @@ void rd_run_issue(struct rd_task *tasks, int count)
 	}
 }
 
+int rd_run_refuse_second(const struct rondo_comm *comm, const char *function)
+{
+	int collective = atomic_load(&comm->doing.collective);
+
+	return rd_fail(RONDO_INVALID,
+		"%s: rank %d is in another call on this communicator (its latest collective: %s "
+		"#%u): one thread at a time may call, and no operation of the program's",
+		function, comm->rank, collective < 0 ? "none," : rd_collective_name(collective),
+		atomic_load(&comm->doing.calls));
+}
+
 /* ---- Turns --------------------------------------------------------------------------------- */
 
-static void take_turn(const struct rd_task *task)
+/* A comm's failure, and the end of a call that took no lock, wake nobody who waits for a turn: so
+   often such a one looks for them. */
+#define TURN_LOOK_MS 20
+
+void rd_run_pause_for_turn(struct rondo_comm *comm)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += TURN_LOOK_MS * 1000000L;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	pthread_cond_timedwait(&comm->turn_change, &comm->turn_lock, &until);
+}
+
+/* False: the comm failed before the turn came. An earlier call may be behind this very one, on a
+   stream whose function makes it, and so never come to its end. */
+static bool wait_for_turn(const struct rd_task *task)
+{
+	struct rondo_comm *comm = task->comm;
+	bool ours;
+
+	pthread_mutex_lock(&comm->turn_lock);
+	for (;;) {
+		ours = atomic_load(&comm->finished) == task->turn;
+		if (ours || atomic_load(&comm->failed))
+			break;
+		rd_run_pause_for_turn(comm);
+	}
+	pthread_mutex_unlock(&comm->turn_lock);
+	return ours;
+}
+
+/* False: the comm has failed, and the task must not be run. */
+static bool take_turn(const struct rd_task *task)
 {
 	struct rondo_comm *comm = task->comm;
 
 	if (task->ordinal > 0)
-		return;
-	if (atomic_load_explicit(&comm->finished, memory_order_acquire) != task->turn) {
-		pthread_mutex_lock(&comm->turn_lock);
-		while (atomic_load(&comm->finished) != task->turn)
-			pthread_cond_wait(&comm->turn_change, &comm->turn_lock);
-		pthread_mutex_unlock(&comm->turn_lock);
-	}
+		return true;
+	if (atomic_load_explicit(&comm->finished, memory_order_acquire) != task->turn &&
+		!wait_for_turn(task))
+		return false;
 	comm->ended = 0;
+	return true;
 }
 
 /* Nobody can be waiting for the next turn unless it was issued, so the common case takes no lock.
- */
+   Turns are counted: those that a failed comm's calls gave up end in any order. */
 static void end_turn(const struct rd_task *task, bool alone)
 {
 	struct rondo_comm *comm = task->comm;
@@ -129,7 +173,7 @@ static void end_turn(const struct rd_task *task, bool alone)
 		return;
 	}
 	pthread_mutex_lock(&comm->turn_lock);
-	atomic_store(&comm->finished, task->turn + 1);
+	atomic_fetch_add(&comm->finished, 1);
 	pthread_cond_broadcast(&comm->turn_change);
 	pthread_mutex_unlock(&comm->turn_lock);
 }
@@ -652,18 +696,17 @@ void rd_run_forget(struct rd_task *tasks, int count)
 
 int rd_run(struct rd_task *tasks, int count)
 {
-	bool alone = count == 1;
+	bool alone = count == 1 && !tasks->queued;
 
+	/* What was issued meanwhile may be waiting, on a stream's thread. */
 	for (int i = 0; i < count; i++)
-		take_turn(&tasks[i]);
+		alone &= take_turn(&tasks[i]);
 
 	int err = failed_already(tasks, count);
 
 	if (!err)
 		err = run_all(tasks, count);
-	for (int i = 0; i < count; i++) {
-		/* What was issued meanwhile may be waiting, on a stream's thread. */
-		end_turn(&tasks[i], alone && !tasks[i].queued);
-	}
+	for (int i = 0; i < count; i++)
+		end_turn(&tasks[i], alone);
 	return err;
 }

@@ -54,8 +54,31 @@ int rd_run(struct rd_task *tasks, int count);
 /* Frees what the calls' terms hold, after rd_run() or in its place. */
 void rd_run_forget(struct rd_task *tasks, int count);
 
-/* The turn of one issued collective that something else than rd_run() runs: waits for it, ends it.
+/*
+ * One thread at a time uses a comm: false where another does. Found by a load and a store, for no
+ * call is to pay for a lock: two threads that enter within the same few instructions are not found.
  */
+static inline bool rd_run_enter(struct rondo_comm *comm)
+{
+	if (__builtin_expect(atomic_load_explicit(&comm->used, memory_order_relaxed), false))
+		return false;
+	atomic_store_explicit(&comm->used, true, memory_order_relaxed);
+	return true;
+}
+
+/* Records the refusal of one that could not enter; returns RONDO_INVALID. */
+int rd_run_refuse_second(const struct rondo_comm *comm, const char *function);
+
+static inline void rd_run_exit(struct rondo_comm *comm)
+{
+	atomic_store_explicit(&comm->used, false, memory_order_relaxed);
+}
+
+/* With turn_lock held: until a turn ends, or a moment has passed. */
+void rd_run_pause_for_turn(struct rondo_comm *comm);
+
+/* The turn of one issued collective that something else than rd_run() runs: waits for it (or until
+   the comm has failed), ends it. */
 void rd_run_begin(const struct rd_task *task);
 void rd_run_end(const struct rd_task *task);
 

@@ -7,6 +7,7 @@
 
 #include "board.h"
 #include "error.h"
+#include "group.h"
 #include "lane.h"
 #include "log.h"
 #include "thread.h"
@@ -164,6 +165,7 @@ void rondo_stream_destroy(rondo_stream *stream)
 		free(stream);
 		return;
 	}
+	rd_group_lose_stream(stream);
 	if (stream->lane) {
 		rd_lane_destroy(stream->lane);
 		free(stream);

@@ -1,9 +1,13 @@
 /* Sends and receives, groups, streams, several comms, and calls that are refused. */
 #include <criterion/criterion.h>
 #include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "world.h"
@@ -363,6 +367,166 @@ static int refusals(struct citizen *citizen)
 Test(calls, that_make_no_sense_are_refused_and_harm_nothing, .timeout = 60)
 {
 	run(2, "shm", refusals);
+}
+
+/* ---- Two threads --------------------------------------------------------------------------- */
+
+/* A second thread calls while the first is in an operation of the program's. */
+struct intrusion {
+	rondo_comm *comm;
+	sem_t inside, tried;
+	bool met;
+	int own, second; /* what the operation itself got, and the second thread */
+	char text[WORLD_TEXT];
+};
+
+static bool wait_soon(sem_t *sem)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 20;
+	return sem_timedwait(sem, &until) == 0;
+}
+
+static void add_and_meet(
+	void *into, const void *a, const void *b, size_t count, rondo_type type, void *argument)
+{
+	struct intrusion *intrusion = argument;
+
+	for (size_t i = 0; i < count; i++)
+		((int32_t *)into)[i] = ((const int32_t *)a)[i] + ((const int32_t *)b)[i];
+	if (intrusion->met || type != RONDO_I32)
+		return;
+	intrusion->met = true;
+	intrusion->own = rondo_barrier(intrusion->comm, NULL);
+	sem_post(&intrusion->inside);
+	wait_soon(&intrusion->tried);
+}
+
+static void *intrude(void *argument)
+{
+	struct intrusion *intrusion = argument;
+
+	if (!wait_soon(&intrusion->inside) || !intrusion->met)
+		return NULL;
+	intrusion->second = rondo_barrier(intrusion->comm, NULL);
+	snprintf(intrusion->text, sizeof(intrusion->text), "%s", rondo_last_error());
+	sem_post(&intrusion->tried);
+	return NULL;
+}
+
+static int call_from_two_threads(struct citizen *citizen)
+{
+	struct intrusion intrusion = { .comm = citizen->comm };
+	pthread_t thread;
+	int32_t sum = 1;
+	rondo_op op;
+
+	sem_init(&intrusion.inside, 0, 0);
+	sem_init(&intrusion.tried, 0, 0);
+	TRY(rondo_op_create(citizen->comm, &op, add_and_meet, 0, &intrusion));
+	pthread_create(&thread, NULL, intrude, &intrusion);
+	TRY(rondo_all_reduce(citizen->comm, &sum, &sum, 1, RONDO_I32, op, NULL));
+	sem_post(&intrusion.inside);
+	pthread_join(thread, NULL);
+	/* What was refused has harmed nothing. */
+	TRY(rondo_barrier(citizen->comm, NULL));
+	/* It is one rank that combines, or both. */
+	if (!intrusion.met && citizen->rank == 0)
+		return 0;
+	if (!intrusion.met || intrusion.own != RONDO_INVALID || intrusion.second != RONDO_INVALID ||
+		!strstr(intrusion.text, "all_reduce #1"))
+		return world_say(citizen, "%d: %s, and %s: %s", intrusion.met,
+			rondo_error_name(intrusion.own), rondo_error_name(intrusion.second),
+			intrusion.text);
+	return sum == 2 ? 0 : world_say(citizen, "the sum is %d", sum);
+}
+
+static void run_soon(int (*body)(struct citizen *citizen))
+{
+	struct world world = { .size = 2, .transport = "shm", .limit_ms = 30000 };
+
+	cr_assert_eq(world_run(&world, body, NULL, NULL), 0);
+}
+
+Test(calls, of_a_second_thread_are_refused_while_the_first_is_in_one, .timeout = 90)
+{
+	run_soon(call_from_two_threads);
+}
+
+/* A stream's function calls, and waits for a call that is behind it on the same stream. */
+struct knot {
+	rondo_comm *comm;
+	sem_t queued;
+	int err;
+	char text[WORLD_TEXT];
+};
+
+static void call_ahead(void *argument)
+{
+	struct knot *knot = argument;
+
+	wait_soon(&knot->queued);
+	knot->err = rondo_barrier(knot->comm, NULL);
+	snprintf(knot->text, sizeof(knot->text), "%s", rondo_last_error());
+}
+
+static int abort_a_knot(struct citizen *citizen)
+{
+	struct knot knot = { .comm = citizen->comm };
+	rondo_stream *stream;
+
+	sem_init(&knot.queued, 0, 0);
+	TRY(rondo_stream_create(&stream));
+	TRY(rondo_stream_call(stream, call_ahead, &knot));
+	TRY(rondo_barrier(citizen->comm, stream));
+	sem_post(&knot.queued);
+	TRY(rondo_comm_abort(citizen->comm, "a knot"));
+	rondo_stream_synchronize(stream);
+	rondo_stream_destroy(stream);
+	if (knot.err != RONDO_ABORTED || !strstr(knot.text, "a knot"))
+		return world_say(citizen, "%s: %s", rondo_error_name(knot.err), knot.text);
+	return 0;
+}
+
+Test(calls, that_wait_for_a_turn_that_never_comes_end_by_an_abort, .timeout = 90)
+{
+	run_soon(abort_a_knot);
+}
+
+/* ---- Groups -------------------------------------------------------------------------------- */
+
+static int leave_within_a_group(struct citizen *citizen)
+{
+	rondo_comm *comm = citizen->comm, *part;
+	rondo_stream *stream;
+	int32_t sum = 1;
+	int wrong = 0;
+
+	TRY(rondo_stream_create(&stream));
+	TRY(rondo_group_start());
+	TRY(rondo_all_reduce(comm, &sum, &sum, 1, RONDO_I32, RONDO_SUM, NULL));
+	wrong |= expect(citizen, rondo_comm_destroy(comm), RONDO_INVALID, "end the group first");
+	wrong |= expect(citizen, rondo_comm_finalize(comm), RONDO_INVALID, "end the group first");
+	wrong |= expect(
+		citizen, rondo_comm_split(comm, 0, 0, &part), RONDO_INVALID, "end the group first");
+	if (wrong)
+		return wrong;
+	TRY(rondo_group_end());
+	if (sum != 2)
+		return world_say(citizen, "the sum is %d", sum);
+	TRY(rondo_group_start());
+	TRY(rondo_all_reduce(comm, &sum, &sum, 1, RONDO_I32, RONDO_SUM, stream));
+	rondo_stream_destroy(stream);
+	wrong |= expect(citizen, rondo_group_end(), RONDO_INVALID, "rondo_stream_destroy");
+	TRY(rondo_barrier(comm, NULL));
+	return wrong;
+}
+
+Test(groups, keep_what_their_calls_need, .timeout = 60)
+{
+	run_soon(leave_within_a_group);
 }
 
 static int empty_ones(struct citizen *citizen)

@@ -14,6 +14,9 @@
  *
  * Threading: a comm may be used by one thread at a time; calls on one comm run in the order in which
  * they were issued, also when they were issued on several streams. Different comms are independent.
+ * A call is refused (RONDO_INVALID) while another thread is in one on the same comm; two that begin at
+ * the very same moment may not be noticed, and their results are undefined. rondo_comm_abort() and
+ * rondo_comm_error() are for any thread.
  *
  * fork(): comms, streams and open groups are the process's that made them. A child that it forks is
  * refused all use of them (RONDO_INVALID), but for rondo_comm_rank(), rondo_comm_size(), rondo_costs()
@@ -198,14 +201,15 @@ RONDO_API int rondo_comm_duplicate(rondo_comm *comm, rondo_comm **copy);
 /*
  * Says goodbye: waits for this comm's calls on streams, then leaves. Collective as
  * rondo_comm_destroy() is, and with its news; that is then local and waits for nobody. Every other
- * call on the comm is refused from then on (RONDO_INVALID).
+ * call on the comm is refused from then on (RONDO_INVALID). Not within a group.
  */
 RONDO_API int rondo_comm_finalize(rondo_comm *comm);
 
 /*
  * Leaves and frees. Waits for this comm's calls on streams. Collective in that rank 0 stays until
  * every rank has left or died (bounded by timeout_ms). NULL is fine. An error here is news about
- * the other ranks (say, that they made different calls); the comm is freed all the same.
+ * the other ranks (say, that they made different calls); the comm is freed all the same. But within a
+ * group it is refused (RONDO_INVALID), and the comm stays: the group may have calls on it.
  */
 RONDO_API int rondo_comm_destroy(rondo_comm *comm);
 
@@ -405,7 +409,8 @@ RONDO_API int rondo_barrier(rondo_comm *comm, rondo_stream *stream);
  * Calls between start and end are collected, and run side by side by end: sends and receives do not
  * wait for each other, and calls on different comms proceed together. All must be on one stream (or
  * all on none). Groups nest: the outermost end runs them. Of this thread alone. At most
- * RONDO_GROUP_MAX calls. When a call in a group is refused, so is the whole group, at its end.
+ * RONDO_GROUP_MAX calls. When a call in a group is refused, so is the whole group, at its end; so it is
+ * when a stream is destroyed that it has calls on.
  */
 #define RONDO_GROUP_MAX 4096
 RONDO_API int rondo_group_start(void);
