@@ -50,6 +50,7 @@ struct seat {
 	uint32_t done;
 	int collective, waiting_for;
 	uint32_t waited_ms; /* for that one */
+	struct rd_signature slept_in; /* from its ANSWER; number 0: none */
 	uint64_t digest; /* of its calls */
 	bool lags; /* has not joined the call that is asked about */
 	int blames; /* its latest report of the open case, or of a slow call: the culprit; */
@@ -694,6 +695,29 @@ static uint32_t present_call(const struct seat *seat)
 	return seat->calls == seat->done ? seat->calls : seat->done + 1;
 }
 
+/* Two that wait in calls of one number which are not one call: each for what the other never sends.
+   False: there are none. */
+static bool judge_calls(struct rd_hub *hub)
+{
+	char there[128], here[128];
+
+	for (int rank = 1; rank < hub->size; rank++) {
+		const struct seat *seat = &hub->seats[rank];
+
+		for (int other = 0; other < rank && seat->slept_in.number > 0; other++) {
+			if (!rd_signature_is_odd(&seat->slept_in, &hub->seats[other].slept_in))
+				continue;
+			rd_signature_print(&seat->slept_in, there, sizeof(there));
+			rd_signature_print(&hub->seats[other].slept_in, here, sizeof(here));
+			decide(hub, RONDO_MISMATCH,
+				"ranks made different calls: rank %d %s, rank %d %s", rank, there,
+				other, here);
+			return true;
+		}
+	}
+	return false;
+}
+
 static void judge_silence(struct rd_hub *hub, int reporter)
 {
 	const struct seat *seat = &hub->seats[reporter];
@@ -703,6 +727,8 @@ static void judge_silence(struct rd_hub *hub, int reporter)
 	char name[NAME_SIZE], call[NAME_SIZE], wait[RD_STORY_SIZE];
 
 	tell_wait(hub, reporter, wait);
+	if (judge_calls(hub))
+		return;
 	if (laggard >= 0)
 		decide(hub, RONDO_TIMEOUT, "%s has not joined %s (it has made %u call%s); %s",
 			name_rank(hub, laggard, name), name_call(seat->collective, number, call),
@@ -856,7 +882,8 @@ static void close_inquiry(struct rd_hub *hub, int64_t now_ms)
 
 	if (hub->inquires_first)
 		notice_slow_call(hub);
-	judge_circle(hub);
+	if (!judge_calls(hub))
+		judge_circle(hub);
 	hub->inquirer = -1;
 	if (next >= 0 && !hub->error)
 		open_inquiry(hub, next, false, now_ms);
@@ -949,6 +976,7 @@ static void take_answer(
 	seat->collective = note->answer.collective;
 	seat->waiting_for = note->answer.waiting_for;
 	seat->waited_ms = note->answer.waited_ms;
+	seat->slept_in = note->answer.slept_in;
 	if (find_mute(hub, -1) >= 0)
 		return;
 	if (hub->inquirer >= 0)

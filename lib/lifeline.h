@@ -27,6 +27,7 @@
 #include "rondo/transport.h"
 
 #define RD_TRANSPORTS_MAX 8
+#define RD_SIGNATURE_WORDS 3
 
 /* What a rank says of itself when it joins, and learns of every other rank. */
 struct rd_card {
@@ -49,6 +50,10 @@ struct rd_doing {
 	/* By rd_clock_ms(): when that wait began, and when it was last seen to last. It is over
 	   where the latter is older than RD_WAIT_SEEN_MS. */
 	_Atomic int64_t waiting_since_ms, waiting_seen_ms;
+	/* The collective in which it has last gone to sleep: a struct rd_signature, and its number, which
+	   is 0 while the rest changes. */
+	_Atomic uint32_t slept_in;
+	_Atomic uint64_t slept_call[RD_SIGNATURE_WORDS];
 };
 
 /* More than sleeps take (run.c). */

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "begun.h"
@@ -21,6 +22,9 @@
 #define SLEEPS_A_SPIN 16
 /* Idle rounds between looks at the clock. */
 #define ROUNDS_A_LOOK 32
+
+_Static_assert(sizeof(struct rd_signature) == RD_SIGNATURE_WORDS * sizeof(uint64_t),
+	"the lifeline carries a signature as words");
 
 /* ---- Issuing ------------------------------------------------------------------------------- */
 
@@ -383,6 +387,22 @@ static int look_for_odd(
 	return 0;
 }
 
+/* The call that this rank waits in, for the hub's question. */
+static void note_call(const struct rd_task *stuck)
+{
+	struct rd_doing *doing = &stuck->comm->doing;
+	struct rd_signature signature = rd_signature_of(&stuck->call);
+	uint64_t words[RD_SIGNATURE_WORDS];
+
+	if (!is_collective(stuck) || atomic_load(&doing->slept_in) == stuck->call.number)
+		return;
+	memcpy(words, &signature, sizeof(words));
+	atomic_store(&doing->slept_in, 0);
+	for (int i = 0; i < RD_SIGNATURE_WORDS; i++)
+		atomic_store(&doing->slept_call[i], words[i]);
+	atomic_store(&doing->slept_in, stuck->call.number);
+}
+
 /* For the hub's question, and its answer where nobody asked: this rank waits, and for whom. */
 static void note_wait(struct rd_task *tasks, int count, struct idleness *idleness, int64_t now_ns)
 {
@@ -394,6 +414,7 @@ static void note_wait(struct rd_task *tasks, int count, struct idleness *idlenes
 	atomic_store_explicit(&doing->waiting_for, waiting_for(stuck), memory_order_relaxed);
 	atomic_store_explicit(&doing->waiting_since_ms, since_ms, memory_order_relaxed);
 	atomic_store_explicit(&doing->waiting_seen_ms, now_ns / 1000000, memory_order_relaxed);
+	note_call(stuck);
 	if (waited_ms < LOOK_MS)
 		return;
 	snprintf(what, sizeof(what), "in %s #%u",

@@ -632,6 +632,20 @@ static void say_slow(const struct rd_spoke *spoke, struct rd_note *note)
 	memcpy(note->slow.story, spoke->slow_story, sizeof(note->slow.story));
 }
 
+/* What is being changed at this moment is none. */
+static void load_slept_in(struct rd_doing *doing, struct rd_signature *signature)
+{
+	uint32_t number = atomic_load(&doing->slept_in);
+	uint64_t words[RD_SIGNATURE_WORDS];
+
+	for (int i = 0; i < RD_SIGNATURE_WORDS; i++)
+		words[i] = atomic_load(&doing->slept_call[i]);
+	memcpy(signature, words, sizeof(*signature));
+	signature->chunk = 0;
+	if (number == 0 || number != atomic_load(&doing->slept_in))
+		*signature = (struct rd_signature){ .number = 0 };
+}
+
 static void say_answer(const struct rd_spoke *spoke, struct rd_note *note)
 {
 	note->kind = RD_NOTE_ANSWER;
@@ -641,6 +655,7 @@ static void say_answer(const struct rd_spoke *spoke, struct rd_note *note)
 	note->answer.collective = atomic_load(&spoke->doing->collective);
 	note->answer.waiting_for = atomic_load(&spoke->doing->waiting_for);
 	note->answer.waited_ms = waited_ms(spoke);
+	load_slept_in(spoke->doing, &note->answer.slept_in);
 }
 
 static void say_report(const struct rd_spoke *spoke, struct rd_note *note)

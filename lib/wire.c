@@ -193,6 +193,19 @@ static void walk_hello(struct cursor *at, struct rd_note *note)
 	walk_member(at, &note->hello.member);
 }
 
+static void walk_signature(struct cursor *at, struct rd_signature *signature)
+{
+	walk_u64(at, &signature->count);
+	walk_u32(at, &signature->number);
+	walk_u32(at, &signature->root);
+	signature->collective = (uint8_t)walk_number(at, signature->collective, 1);
+	signature->type = (uint8_t)walk_number(at, signature->type, 1);
+	signature->op = (uint8_t)walk_number(at, signature->op, 1);
+	signature->form = (uint8_t)walk_number(at, signature->form, 1);
+	if (signature->collective >= RD_COLLECTIVE_COUNT)
+		at->bad = true;
+}
+
 static void walk_answer(struct cursor *at, struct rd_note *note)
 {
 	walk_u32(at, &note->answer.number);
@@ -201,6 +214,7 @@ static void walk_answer(struct cursor *at, struct rd_note *note)
 	walk_i32(at, &note->answer.collective, -1, RD_COLLECTIVE_COUNT - 1);
 	walk_rank(at, &note->answer.waiting_for, -1);
 	walk_u32(at, &note->answer.waited_ms);
+	walk_signature(at, &note->answer.slept_in);
 }
 
 static void walk_loss(struct cursor *at, struct rd_loss *loss)

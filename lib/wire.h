@@ -17,9 +17,10 @@
 #include "error.h"
 #include "lifeline.h"
 #include "loss.h"
+#include "signature.h"
 
 #define RD_LIBRARY_SIZE 32
-#define RD_WIRE_VERSION 6
+#define RD_WIRE_VERSION 7
 #define RD_FRAME_MAX 5120
 
 enum rd_note_kind {
@@ -86,6 +87,7 @@ struct rd_note {
 			uint32_t calls, done;
 			int32_t collective, waiting_for;
 			uint32_t waited_ms; /* for waiting_for; 0: it does not wait */
+			struct rd_signature slept_in; /* number 0: none is known */
 		} answer;
 		struct {
 			uint32_t first; /* 1: the first of this wait */

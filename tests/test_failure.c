@@ -533,3 +533,38 @@ Test(failure, a_rank_that_never_comes_is_named, .timeout = 30)
 	cr_assert_eq(rondo_comm_create(&comm, &config), RONDO_TIMEOUT);
 	cr_assert(strstr(rondo_last_error(), "rank 1"), "%s", rondo_last_error());
 }
+
+/* ---- Roots that differ --------------------------------------------------------------------- */
+
+/* Two ranks think that they are the root: each waits for the other, and no message says so. */
+static int be_root_as_well(struct citizen *citizen)
+{
+	int root = citizen->rank == 1 ? 1 : 0;
+	int err = citizen->create_error;
+
+	if (!err)
+		err = rondo_barrier(citizen->comm, NULL);
+	if (!err)
+		err = rondo_reduce(
+			citizen->comm, values, values, 4, RONDO_F32, RONDO_SUM, root, NULL);
+	/* A rank that only sends is through, and waits in its next call. */
+	if (!err)
+		err = rondo_barrier(citizen->comm, NULL);
+	if (!err || !strstr(rondo_last_error(), "rank 0 reduce #2 of 4 f32 sum root 0"))
+		return world_say(citizen, "%s: %s", rondo_error_name(err), rondo_last_error());
+	return fails_as_expected(citizen, err);
+}
+
+Test(failure, two_roots_of_a_reduce_are_a_mismatch, .timeout = 90)
+{
+	struct expectation expected = { .error = RONDO_MISMATCH,
+		.words = "rank 1 reduce #2 of 4 f32 sum root 1" };
+
+	for (int size = 2; size <= 3; size++) {
+		struct world world = {
+			.size = size, .transport = "shm", .timeout_ms = 2000, .limit_ms = 20000
+		};
+
+		cr_assert_eq(world_run(&world, be_root_as_well, &expected, NULL), 0);
+	}
+}

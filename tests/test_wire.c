@@ -66,6 +66,13 @@ static void fill_note(struct rd_note *note, enum rd_note_kind kind)
 		note->answer.collective = -1;
 		note->answer.waiting_for = 1;
 		note->answer.waited_ms = 30000;
+		note->answer.slept_in = (struct rd_signature){ .count = 5,
+			.number = 17,
+			.root = 3,
+			.collective = 1,
+			.type = 2,
+			.op = 4,
+			.form = 2 };
 	} else if (kind == RD_NOTE_SLOW) {
 		note->slow.first = 1;
 		note->slow.culprit = 2;

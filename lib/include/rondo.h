@@ -304,7 +304,10 @@ RONDO_API int rondo_op_destroy(rondo_comm *comm, rondo_op op);
 /*
  * What all of these share:
  *   - every rank of the comm makes the same calls in the same order, with the same count, type, op
- *     and root; a rank that differs is an error (RONDO_MISMATCH) that says who differs in what;
+ *     and root; a rank that differs is an error (RONDO_MISMATCH) that says who differs in what: at the
+ *     first message that does not fit. Where none shows it, as with two ranks that both think that they
+ *     are the root, it is found when both have waited for some seconds (at the latest, timeout_ms); or,
+ *     where both only sent, at a later call between them, or by rondo_comm_destroy();
  *   - stream NULL runs now, in the caller, and returns when this rank's part is done; otherwise the
  *     call is queued on the stream and 0 means only that it was;
  *   - in place means send == recv, or where the counts differ, that the smaller buffer is this
