@@ -67,6 +67,8 @@ struct rd_device_ops {
 	int (*stream_create)(int device, void **stream);
 	void (*stream_destroy)(int device, void *stream); /* finishes the queued work first */
 	int (*stream_synchronize)(int device, void *stream);
+	/* Whether all that was queued is done. Not while it captures. */
+	int (*stream_query)(int device, void *stream, bool *done);
 	/* Checks a stream of somebody else's: that it is of this device. */
 	int (*stream_check)(int device, void *stream);
 	/* Whether what is queued is only recorded, to be run later (a CUDA graph). */

@@ -294,6 +294,7 @@ const struct rd_device_ops rd_emulated = {
 	.stream_create = rd_emulated_stream_create,
 	.stream_destroy = rd_emulated_stream_destroy,
 	.stream_synchronize = rd_emulated_stream_synchronize,
+	.stream_query = rd_emulated_stream_query,
 	.stream_check = rd_emulated_stream_check,
 	.stream_captures = rd_emulated_stream_captures,
 	.ignore_captures = rd_emulated_ignore_captures,

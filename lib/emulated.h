@@ -43,6 +43,7 @@ int rd_emulated_check_device(int device);
 int rd_emulated_stream_create(int device, void **stream);
 void rd_emulated_stream_destroy(int device, void *stream);
 int rd_emulated_stream_synchronize(int device, void *stream);
+int rd_emulated_stream_query(int device, void *stream, bool *done);
 int rd_emulated_stream_check(int device, void *stream);
 bool rd_emulated_stream_captures(void *stream);
 void rd_emulated_ignore_captures(void);

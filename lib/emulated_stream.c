@@ -193,6 +193,17 @@ int rd_emulated_stream_synchronize(int device, void *stream)
 			: 0;
 }
 
+int rd_emulated_stream_query(int device, void *stream, bool *done)
+{
+	struct lane *lane = stream;
+
+	(void)device;
+	pthread_mutex_lock(&lane->lock);
+	*done = lane->done == lane->queued;
+	pthread_mutex_unlock(&lane->lock);
+	return 0;
+}
+
 int rd_emulated_stream_check(int device, void *stream)
 {
 	const struct lane *lane = stream;

@@ -43,6 +43,8 @@ const char *rondo_error_text(int error)
 	switch (error) {
 	case RONDO_OK:
 		return "success";
+	case RONDO_PENDING:
+		return "work is not done yet";
 #define TEXT_CASE(name, value, text)                                                               \
 	case name:                                                                                 \
 		return text;
@@ -57,6 +59,8 @@ const char *rondo_error_name(int error)
 	switch (error) {
 	case RONDO_OK:
 		return "RONDO_OK";
+	case RONDO_PENDING:
+		return "RONDO_PENDING";
 #define NAME_CASE(name, value, text)                                                               \
 	case name:                                                                                 \
 		return #name;

@@ -132,6 +132,43 @@ int rd_lane_synchronize(struct rd_lane *lane)
 	return fault ? fault : err;
 }
 
+/* The comms' first failure; *due: one is about to be known. */
+static int find_fault(struct rd_lane *lane, bool *due)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&lane->lock);
+	for (int i = 0; i < lane->fault_count && !err; i++) {
+		struct rd_fault *fault = lane->faults[i];
+
+		pthread_mutex_lock(&fault->lock);
+		*due |= is_due(fault);
+		if (fault->error)
+			err = rd_fail(fault->error, "%s", fault->story);
+		pthread_mutex_unlock(&fault->lock);
+	}
+	pthread_mutex_unlock(&lane->lock);
+	return err;
+}
+
+int rd_lane_query(struct rd_lane *lane)
+{
+	bool done = false, due = false;
+	int err, fault;
+
+	/* CUDA would end the capture. */
+	if (lane->ops->stream_captures(lane->stream))
+		return rd_fail(RONDO_UNSUPPORTED,
+			"rondo_stream_query: the stream is being captured, and does no work");
+	err = lane->ops->stream_query(lane->device, lane->stream, &done);
+	if (!err && !done)
+		return RONDO_PENDING;
+	fault = find_fault(lane, &due);
+	if (fault || err)
+		return fault ? fault : err;
+	return due ? RONDO_PENDING : 0;
+}
+
 static bool is_over(struct rd_fault *fault)
 {
 	pthread_mutex_lock(&fault->lock);

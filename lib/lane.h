@@ -43,6 +43,8 @@ int rd_lane_create(struct rd_lane **lane, int device, bool owned, void *stream);
 void rd_lane_destroy(struct rd_lane *lane);
 /* Waits; returns the first fault of a comm that this lane carried calls of. */
 int rd_lane_synchronize(struct rd_lane *lane);
+/* RONDO_PENDING, or what that would return. */
+int rd_lane_query(struct rd_lane *lane);
 /* From now on this fault is the lane's as well. */
 int rd_lane_hold(struct rd_lane *lane, struct rd_fault *fault);
 

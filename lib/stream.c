@@ -39,6 +39,21 @@ static int check_process(const struct rondo_stream *stream, const char *function
 	return rd_is_inherited(stream->forks) ? rd_refuse_inherited(function, "stream") : 0;
 }
 
+/* Behind a failure the call's input may be garbage: what its peers made of it they would take for a
+   result. */
+static void skip_calls(const struct rondo_stream *stream, const struct item *item)
+{
+	for (int i = 0; i < item->count; i++) {
+		struct rondo_comm *comm = item->tasks[i].comm;
+
+		if (atomic_load(&comm->failed))
+			continue;
+		rd_fail(RONDO_ABORTED, "rank %d skipped a call behind a failure on its stream: %s",
+			comm->rank, stream->story);
+		rd_comm_fail(comm, RONDO_ABORTED, comm->rank);
+	}
+}
+
 static void run_item(struct rondo_stream *stream, struct item *item)
 {
 	int err = 0;
@@ -48,6 +63,9 @@ static void run_item(struct rondo_stream *stream, struct item *item)
 		return;
 	}
 	rd_log_rank(item->tasks[0].comm->rank);
+	/* This thread alone writes it. */
+	if (stream->error)
+		skip_calls(stream, item);
 	/* Also after a failure: the comm must see its turns end. A failed comm returns at once. */
 	err = rd_run(item->tasks, item->count);
 	rd_run_forget(item->tasks, item->count);
@@ -181,6 +199,12 @@ void rondo_stream_destroy(rondo_stream *stream)
 	free(stream);
 }
 
+/* Whether the caller is a function that the stream calls. */
+static bool is_own_thread(const struct rondo_stream *stream)
+{
+	return pthread_equal(pthread_self(), stream->thread);
+}
+
 int rondo_stream_synchronize(rondo_stream *stream)
 {
 	if (!stream)
@@ -189,6 +213,9 @@ int rondo_stream_synchronize(rondo_stream *stream)
 		return RONDO_INVALID;
 	if (stream->lane)
 		return rd_lane_synchronize(stream->lane);
+	if (is_own_thread(stream))
+		return rd_fail(RONDO_INVALID,
+			"rondo_stream_synchronize: a function of the stream would wait for itself");
 	pthread_mutex_lock(&stream->lock);
 
 	uint64_t until = stream->queued;
@@ -200,6 +227,25 @@ int rondo_stream_synchronize(rondo_stream *stream)
 
 	pthread_mutex_unlock(&stream->lock);
 	return err;
+}
+
+int rondo_stream_query(rondo_stream *stream)
+{
+	int status = 0;
+
+	if (!stream)
+		return rd_fail(RONDO_INVALID, "rondo_stream_query: stream is NULL");
+	if (check_process(stream, "rondo_stream_query"))
+		return RONDO_INVALID;
+	if (stream->lane)
+		return rd_lane_query(stream->lane);
+	pthread_mutex_lock(&stream->lock);
+	if (stream->done < stream->queued && !is_own_thread(stream))
+		status = RONDO_PENDING;
+	else if (stream->error)
+		status = rd_fail(stream->error, "%s", stream->story);
+	pthread_mutex_unlock(&stream->lock);
+	return status;
 }
 
 static void enqueue(struct rondo_stream *stream, struct item *item)

@@ -369,6 +369,92 @@ Test(calls, that_make_no_sense_are_refused_and_harm_nothing, .timeout = 60)
 	run(2, "shm", refusals);
 }
 
+/* ---- Bounded ---------------------------------------------------------------------------- */
+
+static bool wait_soon(sem_t *sem)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 20;
+	return sem_timedwait(sem, &until) == 0;
+}
+
+static void run_soon(int (*body)(struct citizen *citizen))
+{
+	struct world world = { .size = 2, .transport = "shm", .limit_ms = 30000 };
+
+	cr_assert_eq(world_run(&world, body, NULL, NULL), 0);
+}
+
+/* ---- Streams that have failed -------------------------------------------------------------- */
+
+/* What a stream's function sees of the work before it. */
+struct sight {
+	rondo_stream *stream;
+	sem_t *wait; /* NULL: it waits for nothing */
+	int calls, query, synchronize;
+};
+
+static void look_back(void *argument)
+{
+	struct sight *sight = argument;
+
+	if (sight->wait)
+		wait_soon(sight->wait);
+	sight->calls++;
+	sight->query = rondo_stream_query(sight->stream);
+	sight->synchronize = rondo_stream_synchronize(sight->stream);
+}
+
+static int skip_behind_a_failure(struct citizen *citizen)
+{
+	struct sight before = { 0 }, after = { 0 };
+	rondo_stream *stream;
+	rondo_comm *other;
+	sem_t go;
+	int err = world_second_comm(citizen, &other), wrong = 0;
+
+	if (err)
+		return err;
+	/* Rank 1 calls on the other comm in good faith. */
+	if (citizen->rank == 1) {
+		wrong |= expect(citizen, rondo_barrier(other, NULL), RONDO_ABORTED,
+			"rank 0 skipped a call behind a failure");
+		rondo_comm_destroy(other);
+		return wrong;
+	}
+	sem_init(&go, 0, 0);
+	TRY(rondo_stream_create(&stream));
+	before = (struct sight){ .stream = stream, .wait = &go };
+	after = (struct sight){ .stream = stream };
+	TRY(rondo_stream_query(stream));
+	TRY(rondo_stream_call(stream, look_back, &before));
+	if (rondo_stream_query(stream) != RONDO_PENDING)
+		return world_say(citizen, "the work is done before it was let begin");
+	TRY(rondo_barrier(citizen->comm, stream));
+	TRY(rondo_barrier(other, stream));
+	TRY(rondo_stream_call(stream, look_back, &after));
+	TRY(rondo_comm_abort(citizen->comm, "enough"));
+	sem_post(&go);
+	wrong |= expect(citizen, rondo_stream_synchronize(stream), RONDO_ABORTED, "enough");
+	wrong |= expect(citizen, rondo_stream_query(stream), RONDO_ABORTED, "enough");
+	rondo_stream_destroy(stream);
+	rondo_comm_destroy(other);
+	if (before.calls != 1 || before.query != 0 || before.synchronize != RONDO_INVALID)
+		return world_say(citizen, "before: %d, %d, %d", before.calls, before.query,
+			before.synchronize);
+	if (after.calls != 1 || after.query != RONDO_ABORTED || after.synchronize != RONDO_INVALID)
+		return world_say(
+			citizen, "after: %d, %d, %d", after.calls, after.query, after.synchronize);
+	return wrong;
+}
+
+Test(streams, skip_calls_behind_a_failure_and_call_functions, .timeout = 90)
+{
+	run_soon(skip_behind_a_failure);
+}
+
 /* ---- Two threads --------------------------------------------------------------------------- */
 
 /* A second thread calls while the first is in an operation of the program's. */
@@ -379,15 +465,6 @@ struct intrusion {
 	int own, second; /* what the operation itself got, and the second thread */
 	char text[WORLD_TEXT];
 };
-
-static bool wait_soon(sem_t *sem)
-{
-	struct timespec until;
-
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += 20;
-	return sem_timedwait(sem, &until) == 0;
-}
 
 static void add_and_meet(
 	void *into, const void *a, const void *b, size_t count, rondo_type type, void *argument)
@@ -441,13 +518,6 @@ static int call_from_two_threads(struct citizen *citizen)
 			rondo_error_name(intrusion.own), rondo_error_name(intrusion.second),
 			intrusion.text);
 	return sum == 2 ? 0 : world_say(citizen, "the sum is %d", sum);
-}
-
-static void run_soon(int (*body)(struct citizen *citizen))
-{
-	struct world world = { .size = 2, .transport = "shm", .limit_ms = 30000 };
-
-	cr_assert_eq(world_run(&world, body, NULL, NULL), 0);
 }
 
 Test(calls, of_a_second_thread_are_refused_while_the_first_is_in_one, .timeout = 90)

@@ -381,6 +381,24 @@ Test(device, streams_leave_nothing_behind)
 	cr_expect_eq(contract_open_files(), files);
 }
 
+Test(device, a_stream_that_is_asked_does_not_wait)
+{
+	const struct rd_device_ops *ops = pretend("emulated:1");
+	void *stream = stream_on(ops, 0);
+	rondo_stream *wrapped;
+	uint32_t go = 0;
+
+	cr_assert_eq(rondo_stream_wrap(&wrapped, stream, 0), 0);
+	cr_expect_eq(rondo_stream_query(wrapped), 0);
+	cr_assert_eq(ops->wait_word(0, stream, &go, 1), 0);
+	cr_expect_eq(rondo_stream_query(wrapped), RONDO_PENDING);
+	rd_word_write(&go, 1);
+	cr_assert_eq(rondo_stream_synchronize(wrapped), 0);
+	cr_expect_eq(rondo_stream_query(wrapped), 0);
+	rondo_stream_destroy(wrapped);
+	ops->stream_destroy(0, stream);
+}
+
 Test(device, copies_go_between_all_memory_in_a_streams_order)
 {
 	const struct rd_device_ops *ops = pretend("emulated:2");

@@ -115,6 +115,7 @@ static int destroy_the_parents(const struct estate *estate, struct told *told)
 
 	REFUSED(rondo_stream_call(estate->stream, nothing, NULL));
 	REFUSED(rondo_stream_synchronize(estate->stream));
+	REFUSED(rondo_stream_query(estate->stream));
 	rondo_stream_destroy(estate->stream);
 	if (rondo_comm_destroy(estate->second))
 		return said(told, "destroy: %s", rondo_last_error());

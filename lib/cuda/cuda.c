@@ -384,6 +384,18 @@ static int stream_synchronize(int device, void *stream)
 	return err ? err : leave(driver.cuStreamSynchronize(stream), "wait for a stream");
 }
 
+static int stream_query(int device, void *stream, bool *done)
+{
+	CUresult result;
+	int err = enter(device);
+
+	if (err)
+		return err;
+	result = driver.cuStreamQuery(stream);
+	*done = result != CUDA_ERROR_NOT_READY;
+	return leave(*done ? result : CUDA_SUCCESS, "ask a stream");
+}
+
 static int stream_check(int device, void *stream)
 {
 	CUcontext context;
@@ -561,6 +573,7 @@ const struct rd_device_ops rd_cuda = {
 	.stream_create = stream_create,
 	.stream_destroy = stream_destroy,
 	.stream_synchronize = stream_synchronize,
+	.stream_query = stream_query,
 	.stream_check = stream_check,
 	.stream_captures = stream_captures,
 	.ignore_captures = ignore_captures,

@@ -38,6 +38,7 @@
 	X(cuStreamCreate) \
 	X(cuStreamDestroy) \
 	X(cuStreamSynchronize) \
+	X(cuStreamQuery) \
 	X(cuStreamGetCtx) \
 	X(cuStreamIsCapturing) \
 	X(cuThreadExchangeStreamCaptureMode) \

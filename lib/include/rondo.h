@@ -65,6 +65,7 @@ RONDO_API const char *rondo_version(void);
 	X(RONDO_ABORTED, -13, "the communicator was aborted")
 
 enum rondo_error {
+	RONDO_PENDING = 1, /* no error: rondo_stream_query() alone returns it */
 	RONDO_OK = 0,
 #define RONDO_ERROR_ENUM(name, value, text) name = (value),
 	RONDO_ERRORS(RONDO_ERROR_ENUM)
@@ -491,15 +492,28 @@ RONDO_API int rondo_event_elapsed(rondo_event *from, rondo_event *to, double *us
 
 /*
  * A host stream is a queue and the thread that works it off, so that communication goes on while
- * the caller computes. The first failure on a stream sticks: later work on it is skipped, and
- * rondo_stream_synchronize() returns it.
+ * the caller computes. The first failure on a stream sticks, and rondo_stream_synchronize() returns it.
+ * Collectives and transfers behind it are skipped, which ends their comms (RONDO_ABORTED), for peers
+ * would wait in vain. Functions behind it are called all the same.
  */
 RONDO_API int rondo_stream_create(rondo_stream **stream);
 /* Finishes the queued work first. NULL is fine. */
 RONDO_API void rondo_stream_destroy(rondo_stream *stream);
-/* Waits until all work queued so far is done; returns the first failure on this stream. */
+/* Waits until all work queued so far is done; returns the first failure on this stream. Refused
+   (RONDO_INVALID) in a function that this stream calls. */
 RONDO_API int rondo_stream_synchronize(rondo_stream *stream);
-/* Queues a call of run(argument), on the stream's thread. */
+/*
+ * The same without waiting: RONDO_PENDING, which is positive, while some work queued so far is not
+ * done; then 0, or the first failure on this stream. In a function that this stream calls, it is about
+ * the work before that: never pending. Also for a device's stream, but not while it is captured
+ * (RONDO_UNSUPPORTED).
+ */
+RONDO_API int rondo_stream_query(rondo_stream *stream);
+/*
+ * Queues a call of run(argument), on the stream's thread. It is called once in any case, also when work
+ * before it has failed: so it may free what that work used, and wake who waits. What is of use after
+ * success alone asks rondo_stream_query() first.
+ */
 RONDO_API int rondo_stream_call(rondo_stream *stream, void (*run)(void *argument), void *argument);
 
 #ifdef __cplusplus

@@ -604,6 +604,15 @@ EXPORT CUresult cuStreamSynchronize(CUstream stream)
 	return stream ? done(rd_emulated.stream_synchronize(current(), stream)) : CUDA_SUCCESS;
 }
 
+EXPORT CUresult cuStreamQuery(CUstream stream)
+{
+	bool is_done = true;
+
+	if (stream && rd_emulated.stream_query(current(), stream, &is_done))
+		return CUDA_ERROR_INVALID_VALUE;
+	return is_done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
 EXPORT CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
 {
 	for (int device = 0; device < rd_emulated_count(); device++)
