@@ -492,8 +492,11 @@ int rondo_comm_create(rondo_comm **comm, const struct rondo_config *config)
 
 	if (err)
 		return err;
-	rd_settings_log(&settings);
+	/* Which may be in the name of the log's file. */
 	rd_log_rank(settings.rank);
+	rd_settings_log(&settings);
+	if (settings.rank == 0)
+		rd_log(RD_INFO, RD_BOOTSTRAP, "Rondo version %s", rondo_version());
 	rd_plugins_load(&settings);
 	err = rd_pick_check(settings.algo);
 	if (err)

@@ -1,15 +1,19 @@
 #include "log.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "error.h"
 
 #define LINE_SIZE 1024
+#define PATH_SIZE 4096
 #define ALL_SUBSYSTEMS ((1u << RD_SUBSYSTEM_COUNT) - 1)
 
 /* Level and subsystems in one word, so that the check is one load: the level is the low two bits.
@@ -34,6 +38,193 @@ void rd_log_rank(int rank)
 {
 	thread_rank = rank;
 }
+
+/* ---- Files --------------------------------------------------------------------------------- */
+
+enum { OPENING = -1 };
+
+/* One that is open, for the lines of a process (a forked one opens its own) and rank. */
+struct file {
+	struct file *next;
+	pid_t pid;
+	int rank; /* -1: of all, or of none */
+	_Atomic int fd;
+};
+
+/* A name that RONDO_DEBUG_FILE had, and its files. Never freed: other threads may write to them. */
+struct target {
+	struct target *next;
+	_Atomic(struct file *) files;
+	bool by_rank;
+	char name[];
+};
+
+static _Atomic(struct target *) targets; /* all that there ever were */
+static _Atomic(struct target *) target; /* the one in force; NULL: stderr */
+
+static void write_host(char host[65])
+{
+	memset(host, 0, 65);
+	if (gethostname(host, 64) != 0)
+		strcpy(host, "?");
+	host[strcspn(host, ".")] = '\0';
+}
+
+/* host:pid:tid [rank] RONDO INFO; returns its length. */
+static size_t write_head(char *line, enum rd_log_level level)
+{
+	char host[65];
+	char rank[16] = "";
+
+	write_host(host);
+	if (thread_rank >= 0)
+		snprintf(rank, sizeof(rank), "[%d] ", thread_rank);
+	return (size_t)snprintf(line, LINE_SIZE, "%s:%d:%d %sRONDO %s ", host, getpid(), gettid(),
+		rank, level_names[level]);
+}
+
+static void write_line(int fd, char line[LINE_SIZE])
+{
+	size_t length = strlen(line);
+
+	line[length++] = '\n'; /* where the terminator was */
+	while (write(fd, line, length) < 0 && errno == EINTR)
+		;
+}
+
+/* What a letter after % stands for; NULL: nothing. */
+static const char *meaning(char letter, char text[65])
+{
+	switch (letter) {
+	case 'h':
+		write_host(text);
+		return text;
+	case 'p':
+		snprintf(text, 65, "%d", getpid());
+		return text;
+	case 'r':
+		snprintf(text, 65, thread_rank < 0 ? "-" : "%d", thread_rank);
+		return text;
+	case '%':
+		return "%";
+	}
+	return NULL;
+}
+
+static void expand(char path[PATH_SIZE], const char *name)
+{
+	size_t used = 0;
+
+	for (; *name && used < PATH_SIZE - 1; name++) {
+		char text[65], plain[2] = { *name };
+		const char *part = *name == '%' ? meaning(name[1], text) : NULL;
+
+		name += part != NULL;
+		used += (size_t)snprintf(path + used, PATH_SIZE - used, "%s", part ? part : plain);
+	}
+	path[used < PATH_SIZE ? used : PATH_SIZE - 1] = '\0';
+}
+
+static int open_file(const char *name)
+{
+	char path[PATH_SIZE], line[LINE_SIZE];
+	int fd;
+
+	expand(path, name);
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666);
+	if (fd >= 0)
+		return fd;
+
+	int error = errno;
+	size_t head = write_head(line, RD_WARN);
+
+	snprintf(line + head, sizeof(line) - head,
+		"RONDO_DEBUG_FILE: cannot open %.512s: %s: the log goes to standard error", path,
+		strerror(error));
+	write_line(STDERR_FILENO, line);
+	return STDERR_FILENO;
+}
+
+static struct file *find_file(struct file *at, pid_t pid, int rank)
+{
+	while (at && (at->pid != pid || at->rank != rank))
+		at = at->next;
+	return at;
+}
+
+/* The file of this thread's lines, opened by whoever needs it first. NULL: no memory. */
+static struct file *file_of(struct target *to)
+{
+	int rank = to->by_rank ? thread_rank : -1;
+	struct file *head = atomic_load(&to->files), *found, *own;
+
+	found = find_file(head, getpid(), rank);
+	if (found)
+		return found;
+	own = calloc(1, sizeof(*own));
+	if (!own)
+		return NULL;
+	own->pid = getpid();
+	own->rank = rank;
+	atomic_init(&own->fd, OPENING);
+	do {
+		found = find_file(head, own->pid, rank);
+		own->next = head;
+	} while (!found && !atomic_compare_exchange_weak(&to->files, &head, own));
+	if (found) {
+		free(own);
+		return found;
+	}
+	atomic_store(&own->fd, open_file(to->name));
+	return own;
+}
+
+static int log_fd(void)
+{
+	struct target *to = atomic_load(&target);
+	struct file *file = to ? file_of(to) : NULL;
+	int fd = STDERR_FILENO;
+
+	while (file && (fd = atomic_load(&file->fd)) == OPENING)
+		sched_yield();
+	return fd;
+}
+
+static struct target *find_target(struct target *at, const char *name)
+{
+	while (at && strcmp(at->name, name) != 0)
+		at = at->next;
+	return at;
+}
+
+static struct target *add_target(const char *name)
+{
+	struct target *own = calloc(1, sizeof(*own) + strlen(name) + 1), *found, *head;
+
+	if (!own)
+		return NULL;
+	strcpy(own->name, name);
+	own->by_rank = strstr(name, "%r") != NULL;
+	head = atomic_load(&targets);
+	do {
+		found = find_target(head, name);
+		own->next = head;
+	} while (!found && !atomic_compare_exchange_weak(&targets, &head, own));
+	if (found)
+		free(own);
+	return found ? found : own;
+}
+
+void rd_log_to(const char *name)
+{
+	struct target *found = *name ? find_target(atomic_load(&targets), name) : NULL;
+
+	atomic_store(&target, *name && !found ? add_target(name) : found);
+	/* Now, so that what is wrong with it is known at once. */
+	log_fd();
+}
+
+/* ---- Settings ------------------------------------------------------------------------------ */
 
 /* Not strncasecmp(): the same text must mean the same in every locale. */
 static bool same_name(const char *text, size_t length, const char *name)
@@ -106,20 +297,6 @@ bool rd_log_on(enum rd_log_level level, enum rd_subsystem subsystem)
 	return level <= (now & 3) && (level == RD_WARN || now >> 2 >> subsystem & 1);
 }
 
-/* host:pid:tid [rank] RONDO INFO; returns its length. */
-static size_t write_head(char *line, enum rd_log_level level)
-{
-	char host[65] = "?";
-	char rank[16] = "";
-
-	if (gethostname(host, sizeof(host) - 1) == 0)
-		host[strcspn(host, ".")] = '\0';
-	if (thread_rank >= 0)
-		snprintf(rank, sizeof(rank), "[%d] ", thread_rank);
-	return (size_t)snprintf(line, LINE_SIZE, "%s:%d:%d %sRONDO %s ", host, getpid(), gettid(),
-		rank, level_names[level]);
-}
-
 void rd_log(enum rd_log_level level, enum rd_subsystem subsystem, const char *format, ...)
 {
 	if (!rd_log_on(level, subsystem))
@@ -135,9 +312,6 @@ void rd_log(enum rd_log_level level, enum rd_subsystem subsystem, const char *fo
 	vsnprintf(line + head, sizeof(line) - head, format, args);
 	va_end(args);
 
-	size_t length = strlen(line);
-	line[length++] = '\n'; /* where the terminator was */
-	while (write(STDERR_FILENO, line, length) < 0 && errno == EINTR)
-		;
+	write_line(log_fd(), line);
 	errno = saved;
 }

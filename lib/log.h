@@ -1,5 +1,6 @@
 /*
- * Log lines as people know them from NCCL: `host:pid:tid [rank] RONDO INFO text`, on stderr.
+ * Log lines as people know them from NCCL: `host:pid:tid [rank] RONDO INFO text`, on stderr, or in
+ * the file that RONDO_DEBUG_FILE names.
  * RONDO_DEBUG=WARN|INFO|TRACE sets the level (default WARN), RONDO_DEBUG_SUBSYS the subsystems.
  * A warning is shown whatever its subsystem. Each line is one write(2), so that lines of several
  * threads and processes do not mix; a line that is too long is cut. errno is kept.
@@ -32,6 +33,14 @@ enum rd_subsystem {
 
 /* Sets level and subsystems (bit 1 << enum rd_subsystem), for the whole process. */
 void rd_log_set(enum rd_log_level level, unsigned subsystems);
+
+/*
+ * From now on the process logs to the file of this name, "": to stderr. In the name %h is the host,
+ * %p the process, %r the rank ("-" in lines of none), and %% is %. Each file is opened, at its end,
+ * with its first line, and stays open. One that cannot be opened is one line on stderr, where its
+ * lines go from then on.
+ */
+void rd_log_to(const char *name);
 
 /* The rank that this thread speaks for, shown in brackets; -1 (the default): none. */
 void rd_log_rank(int rank);

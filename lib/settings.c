@@ -52,6 +52,7 @@ enum {
 	NOT_IN_CONFIG(topo_file),
 	NOT_IN_CONFIG(debug),
 	NOT_IN_CONFIG(debug_subsys),
+	NOT_IN_CONFIG(debug_file),
 	NOT_IN_CONFIG(tune_file),
 	NOT_IN_CONFIG(reproducible),
 	IN_CONFIG(rendezvous_fd),
@@ -437,6 +438,7 @@ void rd_settings_log(const struct rd_settings *settings)
 	if (!rd_log_read_level(&level, settings->debug) &&
 		!rd_log_read_subsystems(&subsystems, settings->debug_subsys))
 		rd_log_set(level, subsystems);
+	rd_log_to(settings->debug_file);
 }
 
 /* ---- Digest ---- */

@@ -31,6 +31,9 @@
 	X(debug, STRING, "RONDO_DEBUG", "WARN", 0, 127, "log level: NONE, WARN, INFO or TRACE") \
 	X(debug_subsys, NAMES, "RONDO_DEBUG_SUBSYS", "ALL", 0, 127, \
 		"subsystems to log, with commas; ^ before a name leaves it out") \
+	X(debug_file, PATH, "RONDO_DEBUG_FILE", "", 0, 1023, \
+		"file to log to, at its end; %h, %p and %r in its name are host, process and " \
+		"rank") \
 	X(reproducible, INT, "RONDO_REPRODUCIBLE", 0, 0, 1, \
 		"1: choose algorithms by built-in costs and measure none: the same bits in every " \
 		"run") \
@@ -109,7 +112,7 @@ int rd_settings_read(struct rd_settings *settings, const struct rondo_config *co
 
 #define RD_SIZE_MAX 65536
 
-/* Sets the log's level and subsystems, which rd_settings_read() has checked. */
+/* Sets the log's level, subsystems and file, which rd_settings_read() has checked. */
 void rd_settings_log(const struct rd_settings *settings);
 
 /* By its variable; -1, or NULL, where that is none or is of the other kind. */

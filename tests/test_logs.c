@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "said.h"
 #include "world.h"
@@ -38,6 +39,17 @@ static const char *said(const char *level, const char *subsystems, const char *t
 	failed = world_run(&world, sum_up, NULL, NULL);
 	text = said_end();
 	cr_assert_eq(failed, 0, "%s", text);
+	return text;
+}
+
+static char *read_source(const char *path)
+{
+	static char text[256 << 10];
+	FILE *file = fopen(path, "r");
+
+	cr_assert_not_null(file, "no %s", path);
+	text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+	fclose(file);
 	return text;
 }
 
@@ -81,6 +93,8 @@ Test(logs, all_ranks_say_how_they_meet_and_what_they_found, .timeout = 60)
 			      "measured [0-9.]+ us on average");
 	expect_from_all(text, "comm 0x[0-9a-f]+ rank [0-3] nranks 4 - Init COMPLETE in [0-9.]+ ms");
 	cr_expect(says(text, 0, "INFO", "costs .*"), "%s", text);
+	cr_expect(says(text, 0, "INFO", "Rondo version [0-9]+\\.[0-9]+\\.[0-9]+"), "%s", text);
+	cr_expect_eq(said_times(text, "Rondo version "), 1, "%s", text);
 	cr_expect_null(strstr(text, " RONDO WARN "), "%s", text);
 }
 
@@ -132,6 +146,63 @@ Test(logs, of_one_channel_they_say_so_in_the_singular, .timeout = 60)
 	cr_expect(
 		says(text, 0, "INFO", "1 coll channel, 1 p2p channel per peer, 2 ranks on 1 host"),
 		"%s", text);
+}
+
+/* Each rank has its file; its lines, and no others, are there, and none on standard error. */
+static void expect_files(bool threads)
+{
+	struct world world = { .size = 2, .transport = "shm", .threads = threads };
+	char dir[] = "/tmp/rondo-log-XXXXXX", path[64];
+
+	cr_assert_not_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/%%h.%%r.100%%%%", dir);
+	setenv("RONDO_DEBUG", "INFO", 1);
+	setenv("RONDO_DEBUG_FILE", path, 1);
+	said_begin();
+	cr_expect_eq(world_run(&world, sum_up, NULL, NULL), 0);
+	cr_expect_str_eq(said_end(), "");
+	for (int rank = 0; rank < 2; rank++) {
+		char host[65] = "", file[256];
+
+		gethostname(host, sizeof(host) - 1);
+		host[strcspn(host, ".")] = '\0';
+		snprintf(file, sizeof(file), "%s/%s.%d.100%%", dir, host, rank);
+
+		const char *text = read_source(file);
+
+		cr_expect(says(text, rank, "INFO", "comm .* Init COMPLETE .*"), "%s", text);
+		cr_expect_eq(says(text, 0, "INFO", "Rondo version .*"), rank == 0, "%s", text);
+		cr_expect_not(says(text, 1 - rank, "INFO", ".*"), "%s", text);
+		unlink(file);
+	}
+	cr_expect_eq(rmdir(dir), 0, "there are other files");
+}
+
+Test(logs, each_rank_may_log_to_a_file_of_its_own, .timeout = 60)
+{
+	if (!ONLY_THREADS)
+		expect_files(false);
+	expect_files(true);
+}
+
+Test(logs, a_file_that_cannot_be_opened_is_one_line, .timeout = 60)
+{
+	struct world world = { .size = 2, .transport = "shm", .threads = true };
+	const char *text;
+
+	setenv("RONDO_DEBUG", "INFO", 1);
+	setenv("RONDO_DEBUG_FILE", "/no/such/directory/%p", 1);
+	said_begin();
+	cr_expect_eq(world_run(&world, sum_up, NULL, NULL), 0);
+	text = said_end();
+	cr_expect_eq(said_times(text, " RONDO WARN "), 1, "%s", text);
+	cr_expect_eq(
+		said_times(text, "RONDO WARN RONDO_DEBUG_FILE: cannot open /no/such/directory/"), 1,
+		"%s", text);
+	cr_expect_eq(
+		said_times(text, ": No such file or directory: the log goes to standard error\n"),
+		1, "%s", text);
+	cr_expect_eq(said_times(text, " Init COMPLETE "), 2, "%s", text);
 }
 
 /* How many lines of this rank hold this text. */
@@ -269,17 +340,6 @@ struct kind {
 
 static struct kind calls[KINDS_MAX], rows[KINDS_MAX];
 static int call_count, row_count;
-
-static char *read_source(const char *path)
-{
-	static char text[256 << 10];
-	FILE *file = fopen(path, "r");
-
-	cr_assert_not_null(file, "no %s", path);
-	text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
-	fclose(file);
-	return text;
-}
 
 /* A string literal's characters, with what a conversion or an escape prints as ANYTHING; behind it.
  */

@@ -461,8 +461,8 @@ static void default_and_range_SIZE(char *text, int64_t standard, int64_t least, 
 static const char *config_field(const char *field)
 {
 	static const char *const without[] = { "transport_plugin", "algo_plugin", "debug",
-		"debug_subsys", "topo_file", "slots", "tune_file", "reproducible", "single_copy",
-		"spin_us", "heartbeat_timeout_ms", "device", "kernel" };
+		"debug_subsys", "debug_file", "topo_file", "slots", "tune_file", "reproducible",
+		"single_copy", "spin_us", "heartbeat_timeout_ms", "device", "kernel" };
 
 	for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++)
 		if (!strcmp(field, without[i]))
