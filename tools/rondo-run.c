@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -561,21 +562,25 @@ static bool start_rank(struct job *job, int local_rank, int *status)
 	return true;
 }
 
-static void say_threads(const struct job *job)
+/* Where there is one processor, a program would have one thread anyhow. */
+static bool limits_threads(const struct job *job)
 {
-	if (job->options.local_size > 1 && !getenv("OMP_NUM_THREADS"))
-		fprintf(stderr,
-			"rondo-run: OMP_NUM_THREADS=1 for each of the %d ranks; set it to choose\n",
-			job->options.local_size);
+	cpu_set_t mine;
+
+	return job->options.local_size > 1 && !getenv("OMP_NUM_THREADS") &&
+	       (sched_getaffinity(0, sizeof(mine), &mine) < 0 || CPU_COUNT(&mine) > 1);
 }
 
 static int start_and_run(struct job *job)
 {
 	int status = 0;
 
-	say_threads(job);
 	for (int i = 0; i < job->options.local_size && status == 0; i++)
 		start_rank(job, i, &status);
+	if (status == 0 && limits_threads(job))
+		sink_print(job->messages,
+			"rondo-run: OMP_NUM_THREADS=1 for each of the %d ranks; set it to choose",
+			job->options.local_size);
 	/* From now on it is rank 0's alone: when that dies, those who come are refused. */
 	if (job->rendezvous_fd >= 0)
 		close(job->rendezvous_fd);
