@@ -314,7 +314,11 @@ static int save(struct train *train)
 		return 0;
 	for (int t = 0; t < train->model->tensor_count; t++)
 		checkpoint.order[t] = train->ddp->order[t];
-	return checkpoint_save(options->checkpoint, &checkpoint, train->model);
+	int err = checkpoint_save(options->checkpoint, &checkpoint, train->model);
+	if (!err)
+		report_line(train->report, "Saved checkpoint %s after epoch %llu",
+			options->checkpoint, (unsigned long long)train->epochs);
+	return err;
 }
 
 /* All steps of an epoch, and the loss of every hundredth. */

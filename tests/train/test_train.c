@@ -93,13 +93,18 @@ Test(train, a_resumed_run_goes_on_to_the_bit)
 {
 	for (int size = 1; size <= 3; size += 2) {
 		struct job whole = make_job(), half = make_job(), rest = make_job();
+		char line[512];
 		whole.options.epochs = half.options.epochs = 3;
 		whole.options.seed = half.options.seed = 77;
 		whole.options.checkpoint = scratch_path("whole");
 		run_ranks(&whole, size);
 		half.options.epochs = 1;
 		half.options.checkpoint = rest.options.checkpoint = scratch_path("half");
+		half.reports = true;
 		run_ranks(&half, size);
+		snprintf(line, sizeof(line), "\nSaved checkpoint %s after epoch 1\n",
+			scratch_path("half"));
+		cr_assert(strstr(half.outcome->report, line), "%s", half.outcome->report);
 		/* Seed and global batch come from the checkpoint. */
 		rest.options.resume = scratch_path("half");
 		rest.options.global_batch = -1;
