@@ -11,25 +11,35 @@ static char upper(char c)
 	return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
 }
 
-/* One row of the table is kept: the distances from the start of a to every start of b. */
+static unsigned least(unsigned a, unsigned b)
+{
+	return a < b ? a : b;
+}
+
+/* Of the table only three rows are kept: the distances from the start of a to every start of b. */
 static unsigned edit_distance(const char *a, const char *b)
 {
-	unsigned row[LENGTH_MAX + 1];
-	size_t width = strnlen(b, LENGTH_MAX);
+	unsigned rows[3][LENGTH_MAX + 1];
+	size_t width = strnlen(b, LENGTH_MAX), height = strnlen(a, LENGTH_MAX);
 
 	for (unsigned i = 0; i <= width; i++)
-		row[i] = i;
-	for (unsigned line = 1; *a && line <= LENGTH_MAX; a++, line++) {
-		unsigned corner = row[0]; /* of the line above, one to the left */
+		rows[0][i] = i;
+	for (unsigned line = 1; line <= height; line++) {
+		unsigned *row = rows[line % 3], *above = rows[(line + 2) % 3];
+		const unsigned *before = rows[(line + 1) % 3];
+		const char *at = a + line - 1;
+
 		row[0] = line;
 		for (size_t i = 1; i <= width; i++) {
-			unsigned change = corner + (upper(*a) != upper(b[i - 1]));
-			unsigned step = (row[i] < row[i - 1] ? row[i] : row[i - 1]) + 1;
-			corner = row[i];
-			row[i] = change < step ? change : step;
+			bool same = upper(at[0]) == upper(b[i - 1]);
+
+			row[i] = least(above[i - 1] + !same, least(above[i], row[i - 1]) + 1);
+			if (line > 1 && i > 1 && upper(at[0]) == upper(b[i - 2]) &&
+				upper(at[-1]) == upper(b[i - 1]))
+				row[i] = least(row[i], before[i - 2] + 1);
 		}
 	}
-	return row[width];
+	return rows[height % 3][width];
 }
 
 void rd_nearest_try(struct rd_nearest *nearest, const char *name)

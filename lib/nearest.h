@@ -1,6 +1,6 @@
 /*
- * The name that somebody may have meant: the nearest of those there are, by insertions, deletions
- * and changes of a letter (Levenshtein), in either case of letters.
+ * The name that somebody may have meant: the nearest of those there are, by letters that are
+ * inserted, left out, changed, or swapped with the next, in either case.
  */
 #ifndef RD_NEAREST_H
 #define RD_NEAREST_H

@@ -178,6 +178,7 @@ while IFS= read -r line; do
 	esac
 done <"$source/docs/writing-a-transport.md"
 [ "$blocks" -ge 5 ] || fail "docs/writing-a-transport.md shows $blocks pieces of code"
+[ "$("$check" -h)" = "$("$check" --help)" ] || fail "rondo-check -h is not rondo-check --help"
 "$check" --help | grep -oE '^  --[a-z-]+' | while read -r option; do
 	grep -q "^\`$option" "$source/docs/rondo-check.md" || fail "docs/rondo-check.md lacks $option"
 done

@@ -611,7 +611,16 @@ static void refused(const char *arguments, const char *reason)
 Test(bench, bad_input_gives_one_line_that_names_it, .timeout = 60)
 {
 	refused("", "which collective?");
-	refused("all_reduced", "'all_reduced' is no collective");
+	refused("all_reduced", "'all_reduced' is no collective; did you mean all_reduce? (see");
+	refused("al_to_al", "'al_to_al' is no collective; did you mean all_to_all? (see");
+	refused("flor", "'flor' is no collective; did you mean floor? (see");
+	refused("zzz", "'zzz' is no collective (see");
+	refused("all_reduce -d flaot", "or all, not 'flaot'; did you mean float? (see");
+	refused("all_reduce -o summ", "or all, not 'summ'; did you mean sum? (see");
+	refused("all_reduce --rank 2 --minbyte 8 --itters 3",
+		"--itters is no option here; did you mean --iters? (see");
+	refused("all_reduce --nonsense=3", "--nonsense=3 is no option here (see");
+	refused("all_reduce --quick=3", "--quick takes no value (see");
 	refused("all_reduce -b 1X", "--minbytes wants a size such as 8, 64K, 128M or 1G, not '1X'");
 	refused("all_reduce -e -5", "--maxbytes wants a size");
 	refused("all_reduce -b 8M -e 4M", "-b 8388608 is more than -e 4194304");
@@ -775,10 +784,38 @@ Test(bench, what_is_wrong_on_every_rank_is_said_once, .timeout = 30)
 
 Test(bench, help_succeeds, .timeout = 30)
 {
-	struct outcome *outcome = run_bench("--help");
+	static const char *const options[] = { "--help", "-h" };
 
-	cr_assert_eq(outcome->status, 0);
-	cr_assert_eq(strncmp(outcome->text, "usage: rondo-bench COLLECTIVE", 29), 0);
+	for (int i = 0; i < 2; i++) {
+		struct outcome *outcome = run_bench("%s", options[i]);
+
+		cr_assert_eq(outcome->status, 0);
+		cr_assert_eq(strncmp(outcome->text, "usage: rondo-bench COLLECTIVE", 29), 0);
+	}
+}
+
+Test(bench, names_may_be_spelled_as_elsewhere, .timeout = 60)
+{
+	static const char *const calls[] = { "all_to_all", "AllToAll", "allreduce -d FLOAT -o SUM",
+		"reducescatter -d F32", "send_recv", "all-gather" };
+
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
+		struct outcome *outcome = run_bench("%s --ranks 2 -b 64 -e 64", calls[i]);
+
+		cr_assert_eq(outcome->status, 0, "%s: %s", calls[i], outcome->text);
+	}
+	cr_assert_eq(run_bench("all_to_all --ranks 2 -b 64 -e 64 --explain")->status, 0);
+}
+
+Test(bench, an_algorithm_or_transport_that_may_have_been_meant_is_suggested, .timeout = 30)
+{
+	struct outcome *outcome = run_bench("all_reduce --ranks 2 --algo dubling");
+
+	cr_assert_eq(outcome->status, 1);
+	cr_assert(strstr(outcome->text, "; did you mean doubling?\n"), "%s", outcome->text);
+	outcome = run_bench("all_reduce --ranks 2 --transport tpc");
+	cr_assert_eq(outcome->status, 1);
+	cr_assert(strstr(outcome->text, "; did you mean tcp?"), "%s", outcome->text);
 }
 
 Test(bench, a_root_that_is_no_rank_is_one_line, .timeout = 60)
@@ -787,7 +824,7 @@ Test(bench, a_root_that_is_no_rank_is_one_line, .timeout = 60)
 
 	cr_assert_eq(outcome->status, 1, "%s", outcome->text);
 	cr_assert_str_eq(
-		outcome->text, "rondo-bench: --root 7 is not among the 2 ranks: give 0 to 1\n");
+		outcome->text, "rondo-bench: --root 7 is no rank: give a number from 0 to 1\n");
 }
 
 Test(bench, an_operation_does_not_matter_to_what_does_not_reduce, .timeout = 60)
@@ -879,7 +916,7 @@ Test(bench, a_sweep_compares_what_is_chosen_with_the_best, .timeout = 120)
 		int points = strcmp(collectives[i], "barrier") == 0 ? 1 : 3;
 		char footer[32];
 
-		snprintf(footer, sizeof(footer), "of %d points\n", points);
+		snprintf(footer, sizeof(footer), "of %d point%s\n", points, points == 1 ? "" : "s");
 		cr_assert_eq(outcome->status, 0, "%s", outcome->text);
 		cr_assert_eq(rows_of(outcome), points, "%s", outcome->text);
 		cr_assert(strstr(outcome->text, footer), "%s", outcome->text);

@@ -109,6 +109,14 @@ static void assert_contains(int fd, const char *part)
 	free(text);
 }
 
+static int processors(void)
+{
+	cpu_set_t mine;
+
+	cr_assert_eq(sched_getaffinity(0, sizeof(mine), &mine), 0);
+	return CPU_COUNT(&mine);
+}
+
 Test(run, ranks_find_torchruns_environment, .timeout = 30)
 {
 	struct run run = files();
@@ -134,7 +142,8 @@ Test(run, ranks_find_torchruns_environment, .timeout = 30)
 	cr_assert_eq(count_lines(text, "2 2 3 3 0 1 2 3 default 127.0.0.1 0 0 1 port id"), 1, "%s",
 		text);
 	free(text);
-	assert_contains(run.err, "OMP_NUM_THREADS=1 for each of the 3 ranks");
+	if (processors() > 1)
+		assert_contains(run.err, "OMP_NUM_THREADS=1 for each of the 3 ranks");
 }
 
 Test(run, a_choice_of_threads_is_respected, .timeout = 30)
@@ -149,6 +158,28 @@ Test(run, a_choice_of_threads_is_respected, .timeout = 30)
 	cr_assert_str_eq(text, "3\n3\n");
 	free(text);
 	cr_assert_eq(lseek(run.err, 0, SEEK_END), 0, "there was nothing to say");
+}
+
+Test(run, one_thread_on_one_processor_is_nothing_to_tell_of, .timeout = 30)
+{
+	struct run run = files();
+	cpu_set_t all, one;
+	char *text;
+	int cpu = 0;
+
+	cr_assert_eq(sched_getaffinity(0, sizeof(all), &all), 0);
+	while (!CPU_ISSET(cpu, &all))
+		cpu++;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	cr_assert_eq(sched_setaffinity(0, sizeof(one), &one), 0);
+	unsetenv("OMP_NUM_THREADS");
+	start(&run, "--nproc-per-node", "2", SH("echo $OMP_NUM_THREADS"), NULL);
+	finish(&run);
+	text = text_of(run.out);
+	cr_assert_str_eq(text, "1\n1\n");
+	free(text);
+	cr_assert_eq(lseek(run.err, 0, SEEK_END), 0);
 }
 
 Test(run, rank_0_inherits_the_socket_that_listens_at_the_masters_port, .timeout = 30)
@@ -750,6 +781,13 @@ Test(run, bad_arguments_get_one_clear_line_and_2, .timeout = 30)
 			"--master-port (see rondo-run --help)\n" },
 		{ { "rondo-run", "--frobnicate", "true" },
 			"rondo-run: --frobnicate is no option here (see rondo-run --help)\n" },
+		{ { "rondo-run", "--npoc-per-node=2", "true" },
+			"rondo-run: --npoc-per-node=2 is no option here; did you mean "
+			"--nproc-per-node? (see rondo-run --help)\n" },
+		{ { "rondo-run", "--tag=yes", "true" },
+			"rondo-run: --tag takes no value (see rondo-run --help)\n" },
+		{ { "rondo-run", "-x", "true" },
+			"rondo-run: -x is no option here (see rondo-run --help)\n" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -770,7 +808,8 @@ Test(run, a_program_that_is_not_there_is_said_once_as_a_shell_would, .timeout = 
 	struct run run = files();
 	char *text;
 
-	setenv("OMP_NUM_THREADS", "1", 1);
+	/* Nor is there a line about the threads that it would have had. */
+	unsetenv("OMP_NUM_THREADS");
 	start(&run, "--nproc-per-node", "4", "./no-such-program", NULL);
 	finish(&run);
 	cr_assert_eq(run.status, 127);
@@ -791,12 +830,16 @@ Test(run, what_follows_the_program_is_the_programs, .timeout = 30)
 
 Test(run, help_and_version_answer, .timeout = 30)
 {
-	struct run help = files(), version = files();
+	struct run version = files();
 
-	start(&help, "--help", NULL);
-	finish(&help);
-	cr_assert_eq(help.status, 0);
-	assert_contains(help.out, "--nproc-per-node N");
+	for (int i = 0; i < 2; i++) {
+		struct run help = files();
+
+		start(&help, i ? "-h" : "--help", NULL);
+		finish(&help);
+		cr_assert_eq(help.status, 0);
+		assert_contains(help.out, "--nproc-per-node N");
+	}
 	start(&version, "--version", NULL);
 	finish(&version);
 	assert_contains(version.out, "rondo-run " RONDO_VERSION "\n");

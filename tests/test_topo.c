@@ -455,8 +455,12 @@ Test(topo, a_full_disk_is_told)
 Test(topo, help_and_version_answer)
 {
 	struct run help = run("--help", NULL), version = run("--version", NULL);
+	struct run short_help = run("-h", NULL);
 
 	assert_went_well(&help);
+	assert_went_well(&short_help);
+	cr_assert_str_eq(short_help.out, help.out);
+	run_free(&short_help);
 	assert_went_well(&version);
 	cr_assert(!strncmp(help.out, "usage: rondo-topo", 17));
 	cr_assert(!strncmp(version.out, "rondo-topo ", 11));

@@ -7,7 +7,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "nearest.h"
 #include "rondo.h"
 
 /* What getopt_long() returns for the option at index i is FIRST + i; no letter is so large. */
@@ -29,6 +31,15 @@ bool arguments_refuse(const char *format, ...)
 bool arguments_refuse_value(const struct argument *argument, const char *wanted, const char *text)
 {
 	return arguments_refuse("--%s wants %s, not '%s'", argument->name, wanted, text);
+}
+
+bool arguments_refuse_name(
+	const struct argument *argument, const char *wanted, const struct nearest *nearest)
+{
+	char meant[NEAREST_TEXT];
+
+	return arguments_refuse("--%s wants %s, not '%s'%s", argument->name, wanted,
+		nearest->wanted, nearest_text(nearest, meant));
 }
 
 bool arguments_number(const struct argument *argument, void *target, const char *text)
@@ -97,6 +108,32 @@ static void answer_and_exit(const char *format, const char *text)
 	exit(said ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
+/* An option that there is not; or a flag with a value. */
+static bool refuse_option(const struct arguments *known, const char *word)
+{
+	char name[64], meant[NEAREST_TEXT] = "";
+	struct nearest nearest = NEAREST(name);
+
+	if (strncmp(word, "--", 2) != 0)
+		return arguments_refuse("%s is no option here", word);
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
+	for (const struct argument *at = known->table; at->name; at++) {
+		char option[64];
+
+		snprintf(option, sizeof(option), "--%s", at->name);
+		if (strcmp(option, name) == 0)
+			return arguments_refuse("%s takes no value", name);
+	}
+	memmove(name, name + 2, strlen(name + 2) + 1);
+	for (const struct argument *at = known->table; at->name; at++)
+		nearest_try(&nearest, at->name);
+	nearest_try(&nearest, "help");
+	nearest_try(&nearest, "version");
+	nearest_text(&nearest, meant);
+	return arguments_refuse("%s is no option here%s%s%s", word,
+		*meant ? "; did you mean --" : "", *meant ? nearest.name : "", *meant ? "?" : "");
+}
+
 static bool take(const struct arguments *known, void *options, int found, const char *word)
 {
 	switch (found) {
@@ -111,7 +148,7 @@ static bool take(const struct arguments *known, void *options, int found, const 
 	case ':':
 		return arguments_refuse("%s needs a value", word);
 	case '?':
-		return arguments_refuse("%s is no option here", word);
+		return refuse_option(known, word);
 	}
 	const struct argument *argument = find(known, found);
 	void *target = (char *)options + argument->offset;

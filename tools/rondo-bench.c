@@ -260,8 +260,8 @@ static bool write_svg(struct rank *rank, int ranks)
 		{ "in place", 1, true, results->count, points[0], points[4] } };
 	const struct bench_panel panels[] = { { "Time", "time (us)", time, 2 },
 		{ "Bus bandwidth", "bus bandwidth (GB/s)", busbw, 2 } };
-	snprintf(title, sizeof(title), "%s, %d ranks, rondo %s", options->collective->name, ranks,
-		rondo_version());
+	snprintf(title, sizeof(title), "%s, %d rank%s, rondo %s", options->collective->name, ranks,
+		ranks == 1 ? "" : "s", rondo_version());
 	replace(rank->svg);
 	bench_plot_write(rank->svg, title, panels, 2, 2);
 	free(numbers);
@@ -327,8 +327,8 @@ static bool has_root(const struct rank *rank)
 	if (!options->collective->rooted || options->every_root || options->root < ranks)
 		return true;
 	if (rank->prints)
-		fprintf(stderr, "rondo-bench: --root %d is not among the %d ranks: give 0 to %d\n",
-			options->root, ranks, ranks - 1);
+		fprintf(stderr, "rondo-bench: --root %d is no rank: give a number from 0 to %d\n",
+			options->root, ranks - 1);
 	return false;
 }
 

@@ -13,6 +13,7 @@
 #include "checkpoint.h"
 #include "fail.h"
 #include "launch.h"
+#include "nearest.h"
 #include "world.h"
 
 static const char usage[] =
@@ -56,7 +57,7 @@ static const char usage[] =
 	"buckets\n"
 	"                    it was made with where none are given\n"
 	"\n"
-	"  --help, --version\n"
+	"  -h, --help, --version\n"
 	"\n"
 	"OPENBLAS_NUM_THREADS sets the threads a rank computes with. Default: the cores, shared "
 	"by\n"
@@ -129,12 +130,54 @@ static int parse_real(const char *name, double high, double *real)
 	return 0;
 }
 
+/* A name that is none of those that there are, which end with NULL. */
+static int fail_name(const char *option, const char *wanted, const char *const names[])
+{
+	struct nearest nearest = NEAREST(optarg);
+	char meant[NEAREST_TEXT];
+	for (; *names; names++)
+		nearest_try(&nearest, *names);
+	return fail(
+		"--%s %s: not one of %s%s", option, optarg, wanted, nearest_text(&nearest, meant));
+}
+
 static int parse_device(enum device_kind *device)
 {
+	static const char *const names[] = { "cpu", "cuda", NULL };
 	if (strcmp(optarg, "cpu") && strcmp(optarg, "cuda"))
-		return fail("--device %s: not one of cpu, cuda", optarg);
+		return fail_name("device", "cpu, cuda", names);
 	*device = strcmp(optarg, "cuda") ? DEVICE_CPU : DEVICE_CUDA;
 	return 0;
+}
+
+static int parse_set(const struct set **set)
+{
+	static const char *const names[] = { "fashion", "digits", "drawn", NULL };
+	*set = set_named(optarg);
+	return *set ? 0 : fail_name("dataset", "fashion, digits, drawn", names);
+}
+
+/* `word` is no option, or lacks its value. */
+static int fail_option(const char *word)
+{
+	char name[64];
+	struct nearest nearest = NEAREST(name);
+	char meant[NEAREST_TEXT];
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
+	for (const struct option *at = longs; strncmp(name, "--", 2) == 0 && at->name; at++) {
+		if (!strcmp(name + 2, at->name))
+			return fail(
+				"%s: its value is missing, or it takes none (--help lists them)",
+				name);
+	}
+	if (strncmp(name, "--", 2) == 0)
+		memmove(name, name + 2, strlen(name + 2) + 1);
+	for (const struct option *at = longs; at->name; at++)
+		nearest_try(&nearest, at->name);
+	if (strncmp(word, "--", 2) || !*nearest_text(&nearest, meant))
+		return fail("%s: no such option (--help lists them)", word);
+	return fail(
+		"%s: no such option; did you mean --%s? (--help lists them)", word, nearest.name);
 }
 
 static int parse_option(struct options *options, int option, const char *name)
@@ -144,10 +187,7 @@ static int parse_option(struct options *options, int option, const char *name)
 		options->data = optarg;
 		return 0;
 	case OPTION_DATASET:
-		options->set = set_named(optarg);
-		return options->set
-			       ? 0
-			       : fail("--dataset %s: not one of fashion, digits, drawn", optarg);
+		return parse_set(&options->set);
 	case OPTION_FETCH:
 		options->fetch = true;
 		options->mirror = optarg;
@@ -175,13 +215,14 @@ static int parse_option(struct options *options, int option, const char *name)
 		options->resume = optarg;
 		return 0;
 	case OPTION_HELP:
+	case 'h':
 		fputs(usage, stdout);
 		return -1;
 	case OPTION_VERSION:
 		printf("rondo-train %s\n", rondo_version());
 		return -1;
 	}
-	return fail("%s: no such option, or its value is missing (--help lists them)", name);
+	return fail_option(name);
 }
 
 static int check(const struct options *options)
@@ -214,8 +255,8 @@ int options_parse(struct options *options, int argc, char **argv)
 	int option, index = 0, err;
 	opterr = 0;
 	optind = 1;
-	while ((option = getopt_long(argc, argv, "", longs, &index)) != -1) {
-		bool known = option != '?' && option != ':';
+	while ((option = getopt_long(argc, argv, "h", longs, &index)) != -1) {
+		bool known = option != '?' && option != ':' && option != 'h';
 		err = parse_option(options, option, known ? longs[index].name : argv[optind - 1]);
 		if (err)
 			return err;

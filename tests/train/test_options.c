@@ -75,7 +75,13 @@ Test(options, what_makes_no_sense_is_refused)
 {
 	REFUSE("--nonsense", "--nonsense");
 	REFUSE("--epochs", "--epochs");
-	REFUSE("-x", "-x");
+	REFUSE("-x: no such option (--help", "-x");
+	REFUSE("--epoch-s: no such option; did you mean --epochs?", "--epoch-s");
+	REFUSE("--batchh=3: no such option; did you mean --batch?", "--batchh=3");
+	REFUSE("--epochs: its value is missing", "--epochs");
+	REFUSE("--dataset fashon: not one of fashion, digits, drawn; did you mean fashion?",
+		"--dataset", "fashon");
+	REFUSE("--device cudo: not one of cpu, cuda; did you mean cuda?", "--device", "cudo");
 	REFUSE("stray", "--epochs", "2", "stray");
 	REFUSE("--dataset cats", "--dataset", "cats");
 	REFUSE("--device gpu: not one of cpu, cuda", "--device", "gpu");
@@ -108,4 +114,6 @@ Test(options, help_leaves_nothing_to_do)
 {
 	cr_assert_eq(PARSE("--help"), -1);
 	cr_assert_eq(PARSE("--version"), -1);
+	cr_assert_eq(PARSE("-h"), -1);
+	cr_assert_eq(PARSE("--epochs", "1", "-h"), -1);
 }

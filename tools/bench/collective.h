@@ -48,7 +48,7 @@ struct bench_collective {
 	double (*factor)(int size);
 };
 
-/* NULL when there is none of that name. */
+/* By its name, in whichever spelling (all_to_all, alltoall); NULL: there is none. */
 const struct bench_collective *bench_collective_find(const char *name);
 /* The i-th; NULL past the last. */
 const struct bench_collective *bench_collective_at(int i);

@@ -37,17 +37,11 @@ struct contest {
 	int points, close;
 };
 
-/* What the library calls it. */
-static const char *library_name(const struct bench_collective *collective)
-{
-	return strcmp(collective->name, "alltoall") == 0 ? "all_to_all" : collective->name;
-}
-
 static int explain(const struct bench_options *options, rondo_comm *comm, size_t count,
 	rondo_type type, struct rondo_way ways[WAYS_MAX])
 {
-	int found = rondo_explain(comm, library_name(options->collective), count, type,
-		options->registered, ways, WAYS_MAX);
+	int found = rondo_explain(
+		comm, options->collective->name, count, type, options->registered, ways, WAYS_MAX);
 
 	return found < WAYS_MAX ? found : WAYS_MAX;
 }
@@ -349,8 +343,8 @@ int bench_contest_run(
 	if (!err)
 		err = play_sizes(&contest);
 	if (!err && contest.out)
-		fprintf(contest.out, "# within %.0f %%: %d of %d points\n", (CLOSE - 1) * 100,
-			contest.close, contest.points);
+		fprintf(contest.out, "# within %.0f %%: %d of %d point%s\n", (CLOSE - 1) * 100,
+			contest.close, contest.points, contest.points == 1 ? "" : "s");
 	leave_all(&contest);
 	return err;
 }

@@ -72,9 +72,10 @@ static int time_making(
 		err = time_once(comm, config, &times_ms[i]);
 	if (!err && rondo_comm_rank(comm) == 0) {
 		qsort(times_ms, (size_t)count, sizeof(*times_ms), by_value);
-		printf("#   time to make it (ms), %d times, the slowest rank: median %.2f, least "
+		printf("#   time to make it (ms), %d time%s, the slowest rank: median %.2f, least "
 		       "%.2f, most %.2f\n",
-			count, times_ms[count / 2], times_ms[0], times_ms[count - 1]);
+			count, count == 1 ? "" : "s", times_ms[count / 2], times_ms[0],
+			times_ms[count - 1]);
 	}
 	free(times_ms);
 	return err;
@@ -134,7 +135,8 @@ static int weigh(rondo_comm *comm, const struct rondo_config *config)
 	if (!err)
 		err = rondo_all_reduce(comm, sizes, most, STAGES, RONDO_F64, RONDO_MAX, NULL);
 	if (!err && rondo_comm_rank(comm) == 0) {
-		printf("# rondo-bench init: a comm of %d ranks\n", rondo_comm_size(comm));
+		printf("# rondo-bench init: a comm of %d rank%s\n", rondo_comm_size(comm),
+			rondo_comm_size(comm) == 1 ? "" : "s");
 		for (int i = 0; i < STAGES; i++)
 			printf("#   memory a rank (KiB), %s: %.0f\n", names[i], most[i]);
 	}

@@ -9,6 +9,7 @@
 #include "arguments.h"
 #include "launch.h"
 #include "launcher.h"
+#include "nearest.h"
 
 #define MOST_RANKS 4096
 
@@ -80,36 +81,42 @@ static bool read_step(const struct argument *argument, void *target, const char 
 static bool read_type(const struct argument *argument, void *target, const char *text)
 {
 	struct bench_options *options = target;
+	struct nearest nearest = NEAREST(text);
 
-	options->every_type = strcmp(text, "all") == 0;
+	options->every_type = nearest_same(text, "all");
 	for (int type = 0; type < RONDO_TYPE_COUNT; type++) {
-		if (strcmp(text, type_names[type]) == 0 ||
-			strcmp(text, rondo_type_name(type)) == 0) {
+		if (nearest_same(text, type_names[type]) ||
+			nearest_same(text, rondo_type_name(type))) {
 			options->type = type;
 			return true;
 		}
+		nearest_try(&nearest, type_names[type]);
+		nearest_try(&nearest, rondo_type_name(type));
 	}
 	return options->every_type ||
-	       arguments_refuse_value(argument,
+	       arguments_refuse_name(argument,
 		       "int8, uint8, int32, uint32, int64, uint64, half, bfloat16, float, double, "
 		       "f8e4m3, f8e5m2 or all",
-		       text);
+		       &nearest);
 }
 
 static bool read_op(const struct argument *argument, void *target, const char *text)
 {
 	struct bench_options *options = target;
+	struct nearest nearest = NEAREST(text);
 
-	options->every_op = strcmp(text, "all") == 0;
+	options->every_op = nearest_same(text, "all");
 	for (int op = 0; op < RONDO_OP_COUNT; op++) {
-		if (strcmp(text, rondo_op_name(op)) == 0) {
+		if (nearest_same(text, rondo_op_name(op))) {
 			options->op = op;
 			return true;
 		}
+		nearest_try(&nearest, rondo_op_name(op));
 	}
 	return options->every_op ||
-	       arguments_refuse_value(argument,
-		       "sum, prod, min, max, avg, band, bor, bxor, land, lor, lxor or all", text);
+	       arguments_refuse_name(argument,
+		       "sum, prod, min, max, avg, band, bor, bxor, land, lor, lxor or all",
+		       &nearest);
 }
 
 static bool read_root(const struct argument *argument, void *target, const char *text)
@@ -205,9 +212,10 @@ static bool check_memory(const struct bench_options *options)
 
 	return !options->collective || options->collective->shape == BENCH_EMPTY ||
 	       needed <= there ||
-	       arguments_refuse("two buffers of -e %zu bytes for each of %ld ranks take %.1f GiB, "
+	       arguments_refuse("two buffers of -e %zu bytes for each of %ld rank%s take %.1f GiB, "
 				"and this host has %.1f",
-		       options->most, count_ranks(options), needed, there);
+		       options->most, count_ranks(options), count_ranks(options) == 1 ? "" : "s",
+		       needed, there);
 }
 
 /* Is there anything to run? */
@@ -257,6 +265,20 @@ static bool check(const struct bench_options *options)
 	return check_collective(options) && check_ranks(options) && check_memory(options);
 }
 
+static bool refuse_collective(const char *word)
+{
+	const struct bench_collective *collective;
+	struct nearest nearest = NEAREST(word);
+	char meant[NEAREST_TEXT];
+
+	for (int i = 0; (collective = bench_collective_at(i)); i++)
+		nearest_try(&nearest, collective->name);
+	nearest_try(&nearest, "all_to_all");
+	nearest_try(&nearest, "floor");
+	nearest_try(&nearest, "init");
+	return arguments_refuse("'%s' is no collective%s", word, nearest_text(&nearest, meant));
+}
+
 static bool read_words(struct bench_options *options, char **words)
 {
 	if (!words[0])
@@ -265,7 +287,7 @@ static bool read_words(struct bench_options *options, char **words)
 	options->floor = strcmp(words[0], "floor") == 0;
 	options->init = strcmp(words[0], "init") == 0;
 	if (!options->collective && !options->floor && !options->init)
-		return arguments_refuse("'%s' is no collective", words[0]);
+		return refuse_collective(words[0]);
 	return !words[1] || arguments_refuse("'%s' is left over", words[1]);
 }
 

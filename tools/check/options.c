@@ -28,7 +28,7 @@ static const char help[] =
 	"  --no-fork            run one CASE, or the proofs, in rondo-check's own process, for a\n"
 	"                       debugger; waits may then take 20 minutes, or a third of --timeout\n"
 	"  --list               the cases of the contract suite\n"
-	"  --help, --version\n"
+	"  -h, --help, --version\n"
 	"\n"
 	"With CASEs, only those of the contract suite are run.\n"
 	"\n"

@@ -26,7 +26,7 @@ static const char help[] =
 	"  --master-port PORT      the port it listens on (default 29500)\n"
 	"  --tag                   begin each line that rank 3 prints with \"[3] \"\n"
 	"  --grace SECONDS         from SIGTERM to SIGKILL, when ranks must end (default 5)\n"
-	"  --help, --version\n"
+	"  -h, --help, --version\n"
 	"\n"
 	"Names may be written with _ for -, and values after = or a space.\n"
 	"\n"

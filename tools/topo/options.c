@@ -19,7 +19,7 @@ static const char help[] =
 	"  --dump FILE    write the topology to FILE, for --load and RONDO_TOPO_FILE\n"
 	"  --svg FILE     draw it, and with --ranks the ring and trees over it, to FILE\n"
 	"\n"
-	"  --help, --version\n"
+	"  -h, --help, --version\n"
 	"\n"
 	"FILE may be - for standard output. RONDO_DEBUG=INFO tells what was not found.\n"
 	"\n"
