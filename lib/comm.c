@@ -266,9 +266,9 @@ static int create_picker(struct rondo_comm *comm)
 }
 
 /* Meets the other ranks and connects to each. */
-static int join(struct rondo_comm *comm, const struct rondo_comm *parent)
+static int join(
+	struct rondo_comm *comm, const struct rd_member *self, const struct rondo_comm *parent)
 {
-	struct rd_member *self = calloc(1, sizeof(*self));
 	struct rd_lifeline_config config = {
 		.settings = &comm->settings,
 		.self = self,
@@ -277,17 +277,8 @@ static int join(struct rondo_comm *comm, const struct rondo_comm *parent)
 		.wake_fd = comm->wake_fd,
 		.parent = parent ? parent->lifeline : NULL,
 	};
-	int err;
+	int err = rd_lifeline_create(&comm->lifeline, &config);
 
-	if (!self)
-		return rd_fail(RONDO_MEMORY, "no memory for a comm");
-	self->place = comm->local.place;
-	err = await_master(&comm->settings);
-	if (!err)
-		err = rd_route_listen(comm, self->cards);
-	if (!err)
-		err = rd_lifeline_create(&comm->lifeline, &config);
-	free(self);
 	if (err)
 		return err;
 
@@ -367,6 +358,8 @@ static void free_own(struct rondo_comm *comm)
 /* Frees everything but the goodbye; also what is half made. */
 static void destroy(struct rondo_comm *comm)
 {
+	if (!comm)
+		return;
 	rd_board_destroy(comm->board);
 	rd_lifeline_destroy(comm->lifeline);
 	drop_messages(comm);
@@ -408,11 +401,13 @@ static struct rondo_comm *create(const struct rd_settings *settings)
 	return comm;
 }
 
-/* Where this rank is alone, nobody needs to be met. */
-static int start(struct rondo_comm *comm, const struct rondo_comm *parent)
+/* What this rank does by itself, before it meets the others. */
+static int prepare(struct rondo_comm *comm, struct rd_member *self)
 {
-	int err = create_tables(comm);
+	int err = rd_forks_watch();
 
+	if (!err)
+		err = create_tables(comm);
 	if (!err)
 		err = create_waiting(comm);
 	if (err)
@@ -430,11 +425,36 @@ static int start(struct rondo_comm *comm, const struct rondo_comm *parent)
 	if (err)
 		return err;
 	comm->meets_devices = rd_device_met();
+	self->place = comm->local.place;
+	if (comm->size == 1)
+		return 0;
+	err = await_master(&comm->settings);
+	return err ? err : rd_route_listen(comm, self->cards);
+}
+
+/* The others wait for this rank, or would report it dead: sends them the reason. */
+static int fail_while_joining(struct rondo_comm *comm, int err)
+{
+	if (!comm->lifeline || atomic_load(&comm->failed))
+		return err;
+	rd_fail(err, "rank %d of %d could not take part: %s", comm->rank, comm->size,
+		rondo_last_error());
+	return rd_comm_fail(comm, err, comm->rank);
+}
+
+/* Where this rank is alone, nobody needs to be met. */
+static int start(
+	struct rondo_comm *comm, const struct rd_member *self, const struct rondo_comm *parent)
+{
+	int err = 0;
+
 	if (comm->size > 1)
-		err = join(comm, parent);
+		err = join(comm, self, parent);
 	else if (comm->settings.rendezvous_fd >= 0)
 		close(comm->settings.rendezvous_fd);
-	return err ? err : rd_board_create(comm);
+	if (!err)
+		err = rd_board_create(comm);
+	return err ? fail_while_joining(comm, err) : 0;
 }
 
 /*
@@ -454,23 +474,32 @@ static void share_rendezvous(struct rd_settings *settings, const struct rondo_co
 		settings->rendezvous_fd = copy;
 }
 
+/* This rank fails before it meets the others: sends them the reason. */
+static int decline(const struct rd_settings *settings, int err)
+{
+	char story[RD_STORY_SIZE];
+
+	snprintf(story, sizeof(story), "%s", rondo_last_error());
+	rd_lifeline_decline(settings, err, story);
+	return rd_fail(err, "%s", story);
+}
+
 int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings,
 	const struct rondo_comm *parent)
 {
 	int64_t began = rd_clock_ns();
 	struct rondo_comm *made = create(settings);
+	struct rd_member *self = calloc(1, sizeof(*self));
+	int err =
+		made && self ? prepare(made, self) : rd_fail(RONDO_MEMORY, "no memory for a comm");
+	bool prepared = !err;
 
-	if (!made)
-		return rd_fail(RONDO_MEMORY, "no memory for a comm");
-
-	int err = rd_forks_watch();
-
-	if (!err)
-		err = start(made, parent);
-
+	if (prepared)
+		err = start(made, self, parent);
+	free(self);
 	if (err) {
 		destroy(made);
-		return err;
+		return prepared ? err : decline(settings, err);
 	}
 	if (made->lifeline)
 		rd_lifeline_detach(made->lifeline);
@@ -478,6 +507,18 @@ int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings,
 		(void *)made, made->rank, made->size, (rd_clock_ns() - began) / 1e6);
 	*comm = made;
 	return 0;
+}
+
+/* With settings that are not sound, the caller's socket stays the caller's: a copy is used. */
+static int decline_settings(
+	struct rd_settings *settings, const struct rondo_config *config, int err)
+{
+	if (settings->rank < 0)
+		return err;
+	share_rendezvous(settings, config);
+	if (config && config->rendezvous_fd >= 0 && settings->rendezvous_fd >= 0)
+		settings->rendezvous_fd = fcntl(settings->rendezvous_fd, F_DUPFD_CLOEXEC, 0);
+	return decline(settings, err);
 }
 
 int rondo_comm_create(rondo_comm **comm, const struct rondo_config *config)
@@ -491,7 +532,7 @@ int rondo_comm_create(rondo_comm **comm, const struct rondo_config *config)
 	int err = rd_settings_read(&settings, config);
 
 	if (err)
-		return err;
+		return decline_settings(&settings, config, err);
 	/* Which may be in the name of the log's file. */
 	rd_log_rank(settings.rank);
 	rd_settings_log(&settings);
@@ -500,7 +541,7 @@ int rondo_comm_create(rondo_comm **comm, const struct rondo_config *config)
 	rd_plugins_load(&settings);
 	err = rd_pick_check(settings.algo);
 	if (err)
-		return err;
+		return decline_settings(&settings, config, err);
 	share_rendezvous(&settings, config);
 
 	return rd_comm_make(comm, &settings, NULL);

@@ -206,6 +206,16 @@ void rd_hub_fail(struct rd_hub *hub, int error, const char *story)
 	decide(hub, error, "%s", story);
 }
 
+static void decline(struct rd_hub *hub, int rank, int error, const char *story)
+{
+	decide(hub, error, "rank %d of %d could not take part: %s", rank, hub->size, story);
+}
+
+void rd_hub_decline(struct rd_hub *hub, int error, const char *story)
+{
+	decline(hub, 0, error, story);
+}
+
 int rd_hub_verdict(const struct rd_hub *hub, const char **story)
 {
 	*story = hub->story;
@@ -469,21 +479,38 @@ static void sit_down(struct rd_hub *hub, struct line *line, const struct rd_note
 		start_opening(hub);
 }
 
-static void take_hello(struct rd_hub *hub, struct line *line, const struct rd_note *note)
+static void turn_away(struct rd_hub *hub, struct line *line)
 {
-	if (note->kind != RD_NOTE_HELLO || hub->phase != GATHERING) {
-		line->dropped = true;
-		return;
-	}
-	if (!hub->error)
-		check_hello(hub, note);
-	if (!hub->error) {
-		sit_down(hub, line, note);
-		return;
-	}
 	hub->turned_away++;
 	line->turned_away = true;
 	line->say = SAY_VERDICT;
+}
+
+static void take_hello(struct rd_hub *hub, struct line *line, const struct rd_note *note)
+{
+	if (!hub->error)
+		check_hello(hub, note);
+	if (hub->error)
+		turn_away(hub, line);
+	else
+		sit_down(hub, line, note);
+}
+
+/* What comes first over a connection: a HELLO, or from a rank that cannot take part a REPORT. */
+static void take_first(struct rd_hub *hub, struct line *line, const struct rd_note *note)
+{
+	int rank = note->kind == RD_NOTE_REPORT ? note->report.culprit : -1;
+
+	if (hub->phase != GATHERING) {
+		line->dropped = true;
+	} else if (note->kind == RD_NOTE_HELLO) {
+		take_hello(hub, line, note);
+	} else if (rank >= 0 && rank < hub->size) {
+		decline(hub, rank, note->report.error, note->report.story);
+		turn_away(hub, line);
+	} else {
+		line->dropped = true;
+	}
 }
 
 /* ---- Opening links ------------------------------------------------------------------------- */
@@ -1004,7 +1031,7 @@ void rd_hub_take(struct rd_hub *hub, int index, const struct rd_note *note, int6
 		return;
 	line->heard_ms = now_ms;
 	if (line->rank < 0) {
-		take_hello(hub, line, note);
+		take_first(hub, line, note);
 		return;
 	}
 	seat = &hub->seats[line->rank];

@@ -930,19 +930,87 @@ static int check_config(const struct rd_lifeline_config *config)
 	return 0;
 }
 
-static int start(struct rd_lifeline *lifeline, const struct rd_lifeline_config *config)
-{
-	int64_t now_ms = rd_now_ms();
-	int error = watch_bell(lifeline);
+/* Why this rank cannot take part. */
+struct refusal {
+	int error;
+	const char *story;
+};
 
-	if (!error)
-		error = open_sockets(lifeline, now_ms + lifeline->settings.init_timeout_ms);
-	if (!error && lifeline->settings.rank == 0)
+static void decline(struct rd_lifeline *lifeline, const struct refusal *refusal, int64_t now_ms)
+{
+	if (lifeline->hub)
+		rd_hub_decline(lifeline->hub, refusal->error, refusal->story);
+	else
+		rd_spoke_report(lifeline->spoke, refusal->error, lifeline->settings.rank,
+			refusal->story, now_ms);
+}
+
+static int start(struct rd_lifeline *lifeline, const struct rd_lifeline_config *config,
+	const struct refusal *refusal, int64_t now_ms)
+{
+	int error = 0;
+
+	if (lifeline->settings.rank == 0)
 		error = init_hub(lifeline, now_ms);
 	if (!error)
 		error = rd_spoke_create(&lifeline->spoke, &lifeline->settings, config->self,
 			config->doing, lifeline->address, now_ms);
-	return error ? error : start_thread(lifeline);
+	if (error)
+		return error;
+	if (refusal)
+		decline(lifeline, refusal, now_ms);
+	return start_thread(lifeline);
+}
+
+static struct rd_lifeline *allocate(const struct rd_lifeline_config *config)
+{
+	struct rd_lifeline *lifeline = calloc(1, sizeof(*lifeline));
+
+	if (!lifeline) {
+		rd_fail(RONDO_MEMORY, "no memory for a lifeline");
+		return NULL;
+	}
+	lifeline->settings = *config->settings;
+	lifeline->failed = config->failed;
+	lifeline->wake_fd = config->wake_fd;
+	lifeline->epoll_fd = lifeline->bell_fd = lifeline->door_fd = -1;
+	lifeline->linger_ms = RD_NEVER;
+	lifeline->dead = -1;
+	pthread_mutex_init(&lifeline->lock, NULL);
+	rd_condition_init(&lifeline->news);
+	return lifeline;
+}
+
+/*
+ * A lifeline with its thread, and its sockets open. On an error *fd is the listening socket that
+ * was to be taken over, or -1 where that has been closed; *cut_off: no socket reaches the others.
+ */
+static int begin(struct rd_lifeline **begun, const struct rd_lifeline_config *config,
+	const struct refusal *refusal, int *fd, bool *cut_off)
+{
+	struct rd_lifeline *lifeline = allocate(config);
+	int64_t now_ms = rd_now_ms();
+	int error = lifeline ? watch_bell(lifeline) : RONDO_MEMORY;
+
+	*fd = config->settings->rendezvous_fd;
+	*cut_off = false;
+	*begun = lifeline;
+	if (!error) {
+		error = open_sockets(lifeline, now_ms + lifeline->settings.init_timeout_ms);
+		*cut_off = error != 0;
+		*fd = -1;
+	}
+	if (!error)
+		error = start(lifeline, config, refusal, now_ms);
+	if (!error || !lifeline)
+		return error;
+	if (!*cut_off && lifeline->door_fd >= 0 && lifeline->settings.rendezvous_fd >= 0) {
+		*fd = lifeline->door_fd;
+		lifeline->door_fd = -1;
+	}
+	destroy(lifeline);
+	*begun = NULL;
+	return error;
 }
 
 static void attach(struct rd_lifeline *lifeline, struct rd_lifeline *parent)
@@ -982,41 +1050,71 @@ static void wait_for(struct rd_lifeline *lifeline, enum rd_spoke_phase phase)
 		pthread_cond_wait(&lifeline->news, &lifeline->lock);
 }
 
+static void await_meeting(struct rd_lifeline *lifeline)
+{
+	pthread_mutex_lock(&lifeline->lock);
+	wait_for(lifeline, RD_SPOKE_MET);
+	pthread_mutex_unlock(&lifeline->lock);
+}
+
+/* What is no listening socket is somebody else's. */
+static void close_listener(const struct rd_settings *settings)
+{
+	struct rd_addresses none = { 0 };
+	int fd;
+
+	if (settings->rank == 0 && settings->rendezvous_fd >= 0 && !rd_listen(&fd, &none, settings))
+		close(fd);
+}
+
+void rd_lifeline_decline(const struct rd_settings *settings, int error, const char *story)
+{
+	struct rd_settings mine = *settings;
+	struct rd_member nobody = { 0 };
+	struct rd_doing nothing = { .collective = -1, .waiting_for = -1 };
+	_Atomic int failed = 0;
+	struct rd_lifeline_config config = { &mine, &nobody, &nothing, &failed, -1, NULL };
+	struct refusal refusal = { error, story };
+	struct rd_lifeline *lifeline = NULL;
+	bool cut_off;
+
+	/* Bounds how long a name is looked up. */
+	mine.init_timeout_ms = RD_REPORT_MS;
+	if (mine.size < 2 || check_config(&config) ||
+		begin(&lifeline, &config, &refusal, &mine.rendezvous_fd, &cut_off)) {
+		close_listener(&mine);
+		return;
+	}
+	await_meeting(lifeline);
+	rd_lifeline_destroy(lifeline);
+}
+
 int rd_lifeline_create(struct rd_lifeline **created, const struct rd_lifeline_config *config)
 {
-	struct rd_lifeline *lifeline;
+	struct rd_settings settings = *config->settings;
 	int error = check_config(config);
+	char story[RD_STORY_SIZE];
+	bool cut_off;
 
 	*created = NULL;
 	if (error)
 		return error;
-	lifeline = calloc(1, sizeof(*lifeline));
-	if (!lifeline)
-		return rd_fail(RONDO_MEMORY, "no memory for a lifeline");
-	lifeline->settings = *config->settings;
-	lifeline->failed = config->failed;
-	lifeline->wake_fd = config->wake_fd;
-	lifeline->epoll_fd = lifeline->bell_fd = lifeline->door_fd = -1;
-	lifeline->linger_ms = RD_NEVER;
-	lifeline->dead = -1;
-	pthread_mutex_init(&lifeline->lock, NULL);
-	rd_condition_init(&lifeline->news);
-	error = start(lifeline, config);
-	if (error) {
-		destroy(lifeline);
-		return error;
+	error = begin(created, config, NULL, &settings.rendezvous_fd, &cut_off);
+	if (error && !cut_off) {
+		snprintf(story, sizeof(story), "%s", rondo_last_error());
+		rd_lifeline_decline(&settings, error, story);
+		rd_fail(error, "%s", story);
 	}
-	attach(lifeline, config->parent);
-	pthread_mutex_lock(&lifeline->lock);
-	wait_for(lifeline, RD_SPOKE_MET);
-	pthread_mutex_unlock(&lifeline->lock);
-	error = rd_lifeline_verdict(lifeline);
-	if (error) {
-		rd_lifeline_destroy(lifeline);
+	if (error)
 		return error;
-	}
-	*created = lifeline;
-	return 0;
+	attach(*created, config->parent);
+	await_meeting(*created);
+	error = rd_lifeline_verdict(*created);
+	if (!error)
+		return 0;
+	rd_lifeline_destroy(*created);
+	*created = NULL;
+	return error;
 }
 
 /* ---- The rest of the interface ------------------------------------------------------------- */

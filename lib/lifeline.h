@@ -85,9 +85,17 @@ struct rd_lifeline_config {
  * 10.0.0.1:29500 (connection refused, tried for 30 s)", "rank 2 has not come within 30 s (3 of 4
  * ranks are here)", "rank 2 was started with WORLD_SIZE 3, here 4", "two processes say they are
  * rank 1 (host a pid 17, host a pid 18)", "rank 1 has RONDO_PIECE ... " (settings digest differs).
- * On an error *lifeline is NULL and nothing is left behind.
+ * On an error *lifeline is NULL, nothing is left behind, and the other ranks get the reason, as by
+ * rd_lifeline_decline(). Takes over settings->rendezvous_fd.
  */
 int rd_lifeline_create(struct rd_lifeline **lifeline, const struct rd_lifeline_config *config);
+
+/*
+ * For a rank that has failed before it could create a lifeline: sends the others the reason, so that
+ * they do not wait for it. Best effort: returns within some two seconds, whether they got it or not.
+ * Takes over settings->rendezvous_fd.
+ */
+void rd_lifeline_decline(const struct rd_settings *settings, int error, const char *story);
 
 /* From here on a verdict on config->parent is none on this comm, and the parent may go. Until then no
    rank waits here for one that has died since it was in the parent. */

@@ -18,7 +18,7 @@
  *                                another; how long messages all of them carry, and whether all
  *                                of them map memory
  *   <- GO                        once everyone's are; and what the links of all ranks can do
- *   REPORT ->                    something failed here
+ *   REPORT ->                    something failed here; instead of HELLO: I cannot take part
  *   <- QUERY, ANSWER ->          what are you doing?
  *   <- VERDICT                   the comm is over: who is to blame; nothing follows
  *   SLOW ->                      a call waits for long, and goes on: answered by a QUERY to all
@@ -80,6 +80,8 @@ void rd_hub_garbled(struct rd_hub *hub, int line, int64_t now_ms);
 /* The connection is gone: error is its errno, 0 for an end of file. The number may be used again.
  */
 void rd_hub_closed(struct rd_hub *hub, int line, int error);
+/* Rank 0 cannot take part: ranks that come are sent the reason. */
+void rd_hub_decline(struct rd_hub *hub, int error, const char *story);
 /* Something that the hub cannot do without has failed in rank 0: nobody can join any more. */
 void rd_hub_fail(struct rd_hub *hub, int error, const char *story);
 void rd_hub_tick(struct rd_hub *hub, int64_t now_ms);

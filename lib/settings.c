@@ -406,28 +406,62 @@ static void strip_brackets(char *address)
 	address[length - 2] = '\0';
 }
 
-int rd_settings_read(struct rd_settings *settings, const struct rondo_config *config)
+/* Whether it says where ranks meet, and as whom. */
+static bool is_where(const struct setting *setting)
+{
+	return setting->offset <= offsetof(struct rd_settings, port);
+}
+
+/* Every field: what cannot be read has its default, and the first such is the error. */
+static int read_all(struct rd_settings *settings, const struct rondo_config *config)
+{
+	char story[RD_STORY_SIZE];
+	bool lost = false;
+	int err = 0;
+
+	for (size_t i = 0; i < TABLE_SIZE; i++) {
+		int one = read_setting(settings, &table[i], config);
+
+		if (!one)
+			continue;
+		if (!err)
+			snprintf(story, sizeof(story), "%s", rondo_last_error());
+		err = err ? err : one;
+		lost |= is_where(&table[i]);
+		take_default(settings, &table[i]);
+	}
+	if (lost)
+		settings->rank = -1;
+	return err ? rd_fail(err, "%s", story) : 0;
+}
+
+static int check_all(const struct rd_settings *settings)
 {
 	int err = refuse_unknown_variables();
 
+	if (!err)
+		err = check_debug(settings);
+	return err ? err : check_launch(settings);
+}
+
+int rd_settings_read(struct rd_settings *settings, const struct rondo_config *config)
+{
 	memset(settings, 0, sizeof(*settings));
+	settings->rank = -1;
 	if (config && config->struct_size != sizeof(*config))
 		return rd_fail(RONDO_SETTING,
 			"struct_size in struct rondo_config is %zu, not %zu: start from "
 			"RONDO_CONFIG_INIT, "
 			"and build against the header of this library",
 			config->struct_size, sizeof(*config));
-	for (size_t i = 0; i < TABLE_SIZE && !err; i++)
-		err = read_setting(settings, &table[i], config);
+
+	int err = read_all(settings, config);
+
 	strip_brackets(settings->address);
 	/* One who wants to wait for less wants to wait for less whatever the reason. */
 	if (settings->heartbeat_timeout_ms > settings->timeout_ms)
 		settings->heartbeat_timeout_ms = settings->timeout_ms;
-	if (!err)
-		err = check_debug(settings);
-	if (!err)
-		err = check_launch(settings);
-	return err;
+	return err ? err : check_all(settings);
 }
 
 void rd_settings_log(const struct rd_settings *settings)

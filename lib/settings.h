@@ -106,7 +106,8 @@ struct rd_settings {
  * story that names the variable and says what to do, for an unknown RONDO_ variable (names the
  * nearest known one) unless it is of RD_INSTALL_WORDS, a value that is no number or out of range,
  * or a rank or size that is missing or makes no sense (rank outside 0..size-1; size outside
- * 1..RD_SIZE_MAX).
+ * 1..RD_SIZE_MAX). Then too every field is filled in, with its default where it cannot be read; rank
+ * is -1 where it is not known who this rank is, or where the ranks meet.
  */
 int rd_settings_read(struct rd_settings *settings, const struct rondo_config *config);
 

@@ -213,7 +213,8 @@ void rd_spoke_connected(struct rd_spoke *spoke, int64_t now_ms)
 		return;
 	spoke->dialling = false;
 	spoke->phase = RD_SPOKE_JOINING;
-	spoke->say = SAY_HELLO | SAY_BEAT;
+	/* A rank that failed before it got here cannot take part: it only sends the reason. */
+	spoke->say = spoke->reported ? SAY_REPORT : SAY_HELLO | SAY_BEAT;
 	spoke->heard_ms = now_ms;
 	spoke->beat_ms = now_ms + spoke->beat_wait_ms;
 }

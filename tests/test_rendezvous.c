@@ -49,6 +49,7 @@ struct node {
 
 	/* What it does: */
 	bool lags; /* it never gets its links open */
+	bool declines; /* it cannot take part */
 	bool idle; /* nothing by itself, once all links are open */
 	unsigned broken[RANKS_MAX]; /* by peer: transports (bits) whose link it sees fail */
 	unsigned lost[RANKS_MAX]; /* of those, which it has said */
@@ -425,6 +426,11 @@ static void start_node(struct node *node)
 		cr_assert_eq(
 			rd_hub_create(&net.hub, &node->settings, "10.0.0.1:29500", 42, net.now_ms),
 			0);
+	if (node->declines && node == &net.nodes[0])
+		rd_hub_decline(net.hub, RONDO_MEMORY, "no memory");
+	else if (node->declines)
+		rd_spoke_report(node->spoke, RONDO_MEMORY, (int)(node - net.nodes), "no memory",
+			net.now_ms);
 }
 
 static void run_node(struct node *node)
@@ -1030,6 +1036,45 @@ Test(rendezvous, the_stranger_that_has_been_silent_for_longest_goes_first)
 }
 
 /* It has yet to be told why; until then it is not closed for another. */
+/* Rank 2 cannot take part: its report comes before the others, between them, or last. */
+Test(rendezvous, a_rank_that_cannot_take_part_sends_the_reason)
+{
+	for (int64_t start_ms = 0; start_ms <= 400; start_ms += 100) {
+		init_net(4, 1);
+		net.nodes[1].start_ms += 100;
+		net.nodes[3].start_ms += 300;
+		net.nodes[2].start_ms += start_ms;
+		net.nodes[2].declines = true;
+		expect_verdict(RONDO_MEMORY, "rank 2 of 4 could not take part: no memory");
+	}
+}
+
+Test(rendezvous, rank_0_that_cannot_take_part_sends_the_reason)
+{
+	init_net(3, 1);
+	net.nodes[0].declines = true;
+	net.nodes[2].start_ms += 500;
+	expect_verdict(RONDO_MEMORY, "rank 0 of 3 could not take part: no memory");
+}
+
+Test(rendezvous, a_rank_that_is_none_cannot_decline)
+{
+	static const int ranks[] = { -1, 2, INT32_MAX };
+	struct rd_hub *hub = bare_hub();
+	const char *story;
+
+	for (int i = 0; i < 3; i++) {
+		struct rd_note note = { .kind = RD_NOTE_REPORT,
+			.report = { .error = RONDO_MEMORY, .culprit = ranks[i] } };
+		int line = rd_hub_open(hub, 0);
+
+		rd_hub_take(hub, line, &note, 0);
+		cr_expect(rd_hub_dropped(hub, line));
+	}
+	cr_expect_eq(rd_hub_verdict(hub, &story), 0);
+	finish_net();
+}
+
 Test(rendezvous, a_rank_that_is_refused_goes_after_the_strangers)
 {
 	struct rd_hub *hub = bare_hub();

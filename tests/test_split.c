@@ -140,12 +140,15 @@ void *__real_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 
 static bool memory_is_short;
-static _Atomic int calls_to_live; /* how many calls after this process is killed; 0: not counted */
+static _Atomic int calls_to_live; /* after so many calls this process is killed; 0: never */
+static _Atomic int calls_to_fail; /* after so many, one call fails; 0: none */
 
 void *__wrap_calloc(size_t count, size_t size)
 {
 	if (calls_to_live > 0 && --calls_to_live == 0)
 		raise(SIGKILL);
+	if (calls_to_fail > 0 && --calls_to_fail == 0)
+		return NULL;
 	return memory_is_short ? NULL : __real_calloc(count, size);
 }
 
@@ -171,6 +174,92 @@ static int lack_memory(struct citizen *citizen)
 Test(split, a_rank_without_memory_is_named_to_all, .timeout = 60)
 {
 	run(3, "shm", lack_memory);
+}
+
+/* Which call of calloc() fails, on which rank, and how the comm is made. */
+struct lack {
+	int victim, call;
+	bool splits;
+};
+
+#define EARLY 8 /* so many calls come before ranks meet */
+
+enum { MADE, FAILED, SURVIVED };
+
+/* Says what failed, if it did. */
+static int make_another(struct citizen *citizen, bool splits, rondo_comm **comm)
+{
+	int err;
+
+	*comm = NULL;
+	if (!splits)
+		return world_second_comm(citizen, comm);
+	err = rondo_comm_split(citizen->comm, 0, 0, comm);
+	if (err)
+		world_say(citizen, "%s: %s", rondo_error_name(err), rondo_last_error());
+	return err;
+}
+
+/* What lacks memory may be done without; what may not fails on all ranks, with the reason. */
+static int lack_memory_once(struct citizen *citizen)
+{
+	const struct lack *lack = citizen->argument;
+	bool lacks = citizen->rank == lack->victim;
+	rondo_comm *mine;
+	int failed;
+
+	/* Makes the plans of the old comm's calls, so that what counts below is the making. */
+	if (make_another(citizen, lack->splits, &mine))
+		return 1;
+	TRY(rondo_comm_destroy(mine));
+	if (lacks)
+		calls_to_fail = lack->call;
+	failed = make_another(citizen, lack->splits, &mine);
+	*citizen->number = lacks && calls_to_fail > 0 ? SURVIVED : failed ? FAILED : MADE;
+	calls_to_fail = 0;
+	if (mine)
+		rondo_comm_destroy(mine);
+	if (!failed)
+		return 0;
+	/* Once ranks connect, the reason may be that a connection failed. */
+	return lack->call <= EARLY ? !strstr(citizen->text, "RONDO_MEMORY")
+				   : strstr(citizen->text, "RONDO_DIED") ||
+					     strstr(citizen->text, "RONDO_TIMEOUT");
+}
+
+/* False: the making takes fewer calls. */
+static bool lack_at(struct lack *lack, const char *transport)
+{
+	/* Both timeouts are 30 s. */
+	struct world world = { .size = 3, .transport = transport, .limit_ms = 20000 };
+	struct fate fates[WORLD_MAX];
+	int failed = world_run(&world, lack_memory_once, lack, fates);
+
+	cr_assert_eq(failed, 0, "call %d of rank %d", lack->call, lack->victim);
+	if (fates[lack->victim].number == SURVIVED)
+		return false;
+	/* Once all are connected a rank may return before another fails. */
+	for (int i = 0; i < 3 && (lack->splits || lack->call <= EARLY); i++)
+		cr_assert_eq(fates[i].number, fates[0].number, "call %d of rank %d: %s", lack->call,
+			lack->victim, fates[i].text);
+	return true;
+}
+
+static void lack_at_every_call(int victim, bool splits, const char *transport)
+{
+	struct lack lack = { .victim = victim, .call = 1, .splits = splits };
+
+	while (lack_at(&lack, transport))
+		lack.call += lack.call < 32 && !ONLY_THREADS ? 1 : 1 + lack.call / 4;
+	cr_assert_gt(lack.call, 20, "a comm takes more calls than that");
+}
+
+Test(split, memory_that_one_rank_lacks_once_is_the_error_of_all, .timeout = 300)
+{
+	lack_at_every_call(0, true, "shm");
+	lack_at_every_call(1, true, "tcp");
+	lack_at_every_call(0, false, "tcp");
+	lack_at_every_call(1, false, "shm");
 }
 
 /* A new comm's links are of its own: two threads use the two at the same time. */

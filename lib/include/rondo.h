@@ -183,7 +183,8 @@ struct rondo_config {
 /*
  * Meets the other ranks and connects to each of them. Collective: returns on every rank when all
  * are connected, or on every rank with an error within init_timeout_ms. config may be NULL: all from
- * RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. On failure *comm is NULL.
+ * RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. On failure *comm is NULL. A rank that cannot take part
+ * (for a setting, say, or for lack of memory) sends the others the reason, for two seconds at most.
  */
 RONDO_API int rondo_comm_create(rondo_comm **comm, const struct rondo_config *config);
 
