@@ -134,7 +134,7 @@ void rd_run_pause_for_turn(struct rondo_comm *comm)
 
 /* False: the comm failed before the turn came. An earlier call may be behind this very one, on a
    stream whose function makes it, and so never come to its end. */
-static bool wait_for_turn(const struct rd_task *task)
+static __attribute__((cold, noinline)) bool wait_for_turn(const struct rd_task *task)
 {
 	struct rondo_comm *comm = task->comm;
 	bool ours;
@@ -151,7 +151,7 @@ static bool wait_for_turn(const struct rd_task *task)
 }
 
 /* False: the comm has failed, and the task must not be run. */
-static bool take_turn(const struct rd_task *task)
+static inline __attribute__((always_inline)) bool take_turn(const struct rd_task *task)
 {
 	struct rondo_comm *comm = task->comm;
 
