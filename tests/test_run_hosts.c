@@ -173,6 +173,7 @@ struct kind {
 
 /* Of the subsystems that are asked for below: these, and no others. */
 static const struct kind kinds[] = {
+	{ "^Rondo version [0-9.]+$", 1, 0 },
 	{ "^Bootstrap : Using eth0:10\\.7\\.0\\.[12]<[0-9]+>$", 1, 1 },
 	{ "^NET/Socket : Using \\[0\\]eth0:10\\.7\\.0\\.[12]:[0-9]+$", 1, 1 },
 	{ "^Channel 00 : [0-7]\\[[0-9]+\\] -> [0-7]\\[[0-9]+\\] via [a-zA-Z/]+$", JOB_RANKS - 1,
@@ -182,7 +183,7 @@ static const struct kind kinds[] = {
 	{ "^Channel 00/01 : 0( [1-7]){7}$", 1, 0 },
 	{ "^Ring 00 : [0-7] -> [0-7] -> [0-7]$", 1, 1 },
 	{ "^Trees( \\[[01]\\] (-1|[0-7])/(-1|[0-7])->[0-7]->(-1|[0-7])){2}$", 1, 1 },
-	{ "^1 coll channels, 1 p2p channels per peer, 8 ranks on 2 hosts$", 1, 1 },
+	{ "^1 coll channel, 1 p2p channel per peer, 8 ranks on 2 hosts$", 1, 1 },
 	{ "^comm 0x[0-9a-f]+ rank [0-7] nranks 8 - Init COMPLETE in [0-9.]+ ms$", 1, 1 },
 };
 
