@@ -526,6 +526,7 @@ static void forget_calls(struct rondo_comm *comm)
 	atomic_store(&comm->doing.calls, 0);
 	atomic_store(&comm->doing.done, 0);
 	atomic_store(&comm->doing.collective, -1);
+	atomic_store(&comm->doing.slept_in, 0); /* its number names another call from now on */
 }
 
 static int meet(struct rd_board *board)
