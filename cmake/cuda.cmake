@@ -89,13 +89,13 @@ function(rondo_add_cuda_parts target directory)
 endfunction()
 
 function(rondo_add_cuda target)
-	set(source ${PROJECT_SOURCE_DIR}/lib/cuda)
+	set(source ${PROJECT_SOURCE_DIR}/lib/device/cuda)
 	file(GLOB headers CONFIGURE_DEPENDS ${source}/*.cuh)
 	foreach(name kernels plans transfers)
-		rondo_add_fatbin(${name} ${source}/${name}.cu ${headers} ${PROJECT_SOURCE_DIR}/lib/work.h
-			${PROJECT_SOURCE_DIR}/lib/steps.h ${PROJECT_SOURCE_DIR}/lib/steps_run.h
-			${PROJECT_SOURCE_DIR}/lib/transfer_work.h ${PROJECT_SOURCE_DIR}/lib/transfer_run.h
-			${PROJECT_SOURCE_DIR}/lib/f8.h ${PROJECT_SOURCE_DIR}/lib/include/rondo.h)
+		rondo_add_fatbin(${name} ${source}/${name}.cu ${headers} ${PROJECT_SOURCE_DIR}/lib/device/work.h
+			${PROJECT_SOURCE_DIR}/lib/device/steps.h ${PROJECT_SOURCE_DIR}/lib/device/steps_run.h
+			${PROJECT_SOURCE_DIR}/lib/device/transfer_work.h ${PROJECT_SOURCE_DIR}/lib/device/transfer_run.h
+			${PROJECT_SOURCE_DIR}/lib/exec/f8.h ${PROJECT_SOURCE_DIR}/lib/include/rondo.h)
 	endforeach()
 	rondo_add_cuda_parts(${target} ${source} FATBINS kernels plans transfers SOURCES cuda.c driver.c)
 	set_source_files_properties(${source}/driver.c PROPERTIES

@@ -8,7 +8,7 @@
  * n is no power of two the ranks beyond the largest one hand their share to a partner first, and
  * get the result from it last. Ours begins with the nearest partner along the layout's line.
  */
-#include "doubling.h"
+#include "mesh/doubling.h"
 
 static int largest_power(int size)
 {

@@ -1,4 +1,4 @@
-#include "exchange.h"
+#include "mesh/exchange.h"
 
 /* What a link takes in whether or not the other side asks for it. */
 #define ROOM 2

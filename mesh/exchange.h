@@ -8,7 +8,7 @@
 #ifndef RD_EXCHANGE_H
 #define RD_EXCHANGE_H
 
-#include "plan.h"
+#include "plan/plan.h"
 
 enum rd_taking { RD_TAKE, RD_TAKE_REDUCE, RD_TAKE_REDUCE_LAST };
 

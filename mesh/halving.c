@@ -11,9 +11,9 @@
  * 1/n: the dear links carry least. As in doubling, the ranks beyond the largest power of two have
  * partners do their part.
  */
-#include "halving.h"
+#include "mesh/halving.h"
 
-#include "exchange.h"
+#include "mesh/exchange.h"
 
 static int largest_power(int size)
 {

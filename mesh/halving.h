@@ -2,7 +2,7 @@
 #ifndef RD_HALVING_H
 #define RD_HALVING_H
 
-#include "plan.h"
+#include "plan/plan.h"
 
 extern const struct rd_algorithm rd_halving;
 

@@ -12,7 +12,7 @@
  *
  * A rank may not return while others still use its buffers: all signal all when they are done.
  */
-#include "mapped.h"
+#include "mesh/mapped.h"
 
 /* Alone there is nobody to reach for. */
 bool rd_mapped_may_run(const struct rd_problem *problem)

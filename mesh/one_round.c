@@ -9,7 +9,7 @@
  * the time. Ours sends to the next rank first, so that not all send to the same one at once, and
  * looks at all messages where they lie: they are combined in one pass, straight into the result.
  */
-#include "one_round.h"
+#include "mesh/one_round.h"
 
 /* Of more ranks, each would send more messages than it takes to do without. */
 #define RANKS_MOST 16

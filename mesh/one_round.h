@@ -2,7 +2,7 @@
 #ifndef RD_ONE_ROUND_H
 #define RD_ONE_ROUND_H
 
-#include "plan.h"
+#include "plan/plan.h"
 
 extern const struct rd_algorithm rd_one_round;
 

@@ -9,9 +9,9 @@
  * bits, and puts the result aside until all have read: in place it would overwrite what others
  * still combine. So it goes by pieces, of which one is aside at a time.
  */
-#include "one_shot.h"
+#include "mesh/one_shot.h"
 
-#include "mapped.h"
+#include "mesh/mapped.h"
 
 static void write_plan(struct rd_plan *plan)
 {

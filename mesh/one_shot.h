@@ -2,7 +2,7 @@
 #ifndef RD_ONE_SHOT_H
 #define RD_ONE_SHOT_H
 
-#include "plan.h"
+#include "plan/plan.h"
 
 extern const struct rd_algorithm rd_one_shot;
 

@@ -17,9 +17,9 @@
  * There is no all-to-all of this kind: each block is a message of its own here, so to send blocks
  * by way of others would add messages and save none.
  */
-#include "pat.h"
+#include "mesh/pat.h"
 
-#include "exchange.h"
+#include "mesh/exchange.h"
 
 /*
  * Between two rounds a rank has, or has combined, the chunks of those at multiples of 2 far above

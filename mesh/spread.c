@@ -6,9 +6,9 @@
  *
  * All_gather: a rank's share is its own block. Broadcast: a part of the root's.
  */
-#include "spread.h"
+#include "mesh/spread.h"
 
-#include "mapped.h"
+#include "mesh/mapped.h"
 
 static void write_plan(struct rd_plan *plan)
 {

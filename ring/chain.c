@@ -8,7 +8,7 @@
  * Source: the "pipeline" of the textbooks. Ours lets several chunks follow each other up the chain
  * before the first is awaited back. The order of ranks is their numbers', not the layout's.
  */
-#include "chain.h"
+#include "ring/chain.h"
 
 /* The chunk is complete on the last rank. */
 static void combine(struct rd_plan *plan, int chunk)

@@ -12,7 +12,7 @@
  * Reduce and broadcast are chains: pieces follow each other along the ring, so a long buffer takes
  * hardly more time than one hop.
  */
-#include "ring.h"
+#include "ring/ring.h"
 
 static int next_of(const struct rd_problem *problem)
 {

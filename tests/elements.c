@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "f8.h"
-#include "half.h"
+#include "exec/f8.h"
+#include "exec/half.h"
 
 bool element_is_float(rondo_type type)
 {

@@ -15,9 +15,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "place.h"
+#include "topo/place.h"
 #include "rondo/transport.h"
-#include "settings.h"
+#include "base/settings.h"
 
 #define PARTIES_MAX 8
 #define PARTY_CHANNELS_MAX 2

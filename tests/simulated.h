@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algorithms.h"
+#include "tuner/algorithms.h"
 #include "elements.h"
-#include "error.h"
-#include "simulator.h"
+#include "base/error.h"
+#include "check/simulator.h"
 
 struct world {
 	enum rd_collective collective;

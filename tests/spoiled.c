@@ -2,7 +2,7 @@
 
 #include <criterion/criterion.h>
 
-#include "checker.h"
+#include "check/checker.h"
 
 struct world three(const char *algorithm, enum rd_collective collective)
 {

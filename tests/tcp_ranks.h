@@ -7,7 +7,7 @@
 #include <criterion/criterion.h>
 #include <sched.h>
 
-#include "error.h"
+#include "base/error.h"
 #include "party.h"
 #include "transports/transports.h"
 

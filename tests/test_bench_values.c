@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "bench/values.h"
-#include "reduce.h"
+#include "exec/reduce.h"
 
 #define COUNT 5000 /* more than one period of the numbers */
 

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lane.h"
+#include "device/device_stream.h"
 #include "said.h"
-#include "stream.h"
+#include "api/stream.h"
 #include "ways.h"
-#include "word.h"
+#include "base/futex.h"
 
 Test(board, all_collectives_are_right_by_every_way, .timeout = 240)
 {

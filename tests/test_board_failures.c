@@ -6,12 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "emulated.h"
-#include "error.h"
+#include "device/emulated/emulated.h"
+#include "base/error.h"
 #include "said.h"
-#include "stream.h"
+#include "api/stream.h"
 #include "ways.h"
-#include "word.h"
+#include "base/futex.h"
 
 /* Rank 1 makes one call and then does something else; the news of that may come to others when they
    are still in the first call. */

@@ -2,9 +2,9 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "emulated.h"
-#include "lane.h"
-#include "stream.h"
+#include "device/emulated/emulated.h"
+#include "device/device_stream.h"
+#include "api/stream.h"
 #include "ways.h"
 
 /* What is captured: the sum of all inputs, and then the beginning of everybody's. */

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "messages.h"
+#include "gpu/messages.h"
 #include "said.h"
 #include "ways.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "emulated.h"
+#include "device/emulated/emulated.h"
 #include "ways.h"
 
 /* ThreadSanitizer sees the agents of processes in test_board.c, which takes long enough. */

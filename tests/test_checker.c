@@ -1,7 +1,7 @@
 /* Plans that the checker refuses, one a kind. */
 #include <criterion/criterion.h>
 
-#include "checker.h"
+#include "check/checker.h"
 #include "spoiled.h"
 
 Test(checker, refuses_a_peer_that_does_not_exist)

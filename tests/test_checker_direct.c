@@ -1,7 +1,7 @@
 /* Plans of direct access that are refused. */
 #include <criterion/criterion.h>
 
-#include "checker.h"
+#include "check/checker.h"
 #include "mesh/mapped.h"
 #include "spoiled.h"
 

@@ -1,7 +1,7 @@
 /* Plans that merge, and are refused. */
 #include <criterion/criterion.h>
 
-#include "checker.h"
+#include "check/checker.h"
 #include "spoiled.h"
 
 /* Of each rank: two sends, two holds, a flush of each send, since in place the input is

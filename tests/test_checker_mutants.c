@@ -4,7 +4,7 @@
  */
 #include <criterion/criterion.h>
 
-#include "checker.h"
+#include "check/checker.h"
 #include "spoiled.h"
 
 enum change {

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algorithms.h"
-#include "comm.h"
+#include "tuner/algorithms.h"
+#include "comm/comm.h"
 #include "elements.h"
-#include "reduce.h"
+#include "exec/reduce.h"
 #include "world.h"
 
 enum kind {

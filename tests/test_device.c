@@ -9,14 +9,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "base/clock.h"
 #include "contract.h"
-#include "device.h"
-#include "emulated.h"
-#include "lane.h"
+#include "device/device.h"
+#include "device/emulated/emulated.h"
+#include "device/device_stream.h"
 #include "rondo.h"
-#include "stream.h"
-#include "word.h"
+#include "api/stream.h"
+#include "base/futex.h"
 
 static const struct rd_device_ops *pretend(const char *text)
 {

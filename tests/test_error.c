@@ -1,7 +1,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 
-#include "error.h"
+#include "base/error.h"
 
 Test(error, a_failure_records_its_story_and_returns_its_code)
 {

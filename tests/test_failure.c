@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "comm.h"
-#include "error.h"
+#include "comm/comm.h"
+#include "base/error.h"
 #include "said.h"
 #include "world.h"
 

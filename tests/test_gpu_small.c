@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "collective.h"
+#include "plan/collective.h"
 #include "gpus.h"
-#include "work.h"
+#include "device/work.h"
 
 TestSuite(gpu_small, .init = gpu_die_with_parent);
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "comm.h"
+#include "comm/comm.h"
 #include "world.h"
 
 /* ---- Every collective ---------------------------------------------------------------------- */

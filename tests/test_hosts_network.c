@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "comm.h"
+#include "comm/comm.h"
 #include "said.h"
 #include "world.h"
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm.h"
-#include "lending.h"
+#include "comm/comm.h"
+#include "tuner/single_copy.h"
 #include "world.h"
 
 #define COUNT (64 << 10) /* bytes a rank brings */

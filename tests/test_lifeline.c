@@ -22,10 +22,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "collective.h"
-#include "dial.h"
-#include "error.h"
-#include "lifeline.h"
+#include "plan/collective.h"
+#include "bootstrap/socket.h"
+#include "base/error.h"
+#include "bootstrap/control.h"
 
 #define RANKS_MAX 8
 

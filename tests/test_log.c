@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "base/log.h"
 #include "rondo.h"
 
 #define ALL_BITS ~0u

@@ -391,7 +391,7 @@ static void list_calls(const char *path)
 
 static void list_all_calls(void)
 {
-	static const char *const patterns[] = { "/lib/*.c", "/lib/cuda/*.c", "/transports/*.c",
+	static const char *const patterns[] = { "/lib/*/*.c", "/lib/device/*/*.c", "/transports/*.c",
 		"/ring/*.c", "/tree/*.c", "/mesh/*.c" };
 	char pattern[512];
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "contract.h"
-#include "memory.h"
+#include "device/region.h"
 #include "rondo.h"
 
 static size_t page(void)

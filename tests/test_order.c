@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "error.h"
-#include "order.h"
-#include "topology.h"
+#include "base/error.h"
+#include "topo/rank_order.h"
+#include "topo/topology.h"
 
 #define MOST 64
 

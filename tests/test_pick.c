@@ -2,10 +2,10 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "algorithms.h"
-#include "error.h"
+#include "tuner/algorithms.h"
+#include "base/error.h"
 #include "layouts.h"
-#include "pick.h"
+#include "tuner/pick.h"
 #include "world.h"
 
 /* Messages cost so much each, and so much a byte; memory next to nothing. */

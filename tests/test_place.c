@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "place.h"
+#include "topo/place.h"
 
 static const struct rd_settings plain;
 

@@ -1,9 +1,9 @@
 /* Every algorithm in the registry, proved for every size that we promise. */
 #include <criterion/criterion.h>
 
-#include "algorithms.h"
-#include "checker.h"
-#include "error.h"
+#include "tuner/algorithms.h"
+#include "check/checker.h"
+#include "base/error.h"
 #include "layouts.h"
 
 /* Sanitizers see the same code run with fewer. */

@@ -2,10 +2,10 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "algorithms.h"
-#include "error.h"
+#include "tuner/algorithms.h"
+#include "base/error.h"
 #include "layouts.h"
-#include "price.h"
+#include "tuner/predict.h"
 
 /* Costs that are easy to reckon with: messages 1000 ns under way, 100 ns for either side and 1 ns a
    byte more; a byte copied 1 ns, reduced 2 ns, wherever it lies. */

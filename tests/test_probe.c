@@ -12,10 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "log.h"
-#include "probe.h"
+#include "base/log.h"
+#include "topo/probe.h"
 #include "said.h"
-#include "sysfs.h"
+#include "topo/sysfs.h"
 
 /* ---- Trees ---- */
 

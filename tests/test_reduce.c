@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "f8.h"
-#include "half.h"
-#include "reduce.h"
-#include "reduce_variant.h"
+#include "exec/f8.h"
+#include "exec/half.h"
+#include "exec/reduce.h"
+#include "exec/reduce_variant.h"
 
 #define COUNT_MAX 20011
 #define MARGIN 64

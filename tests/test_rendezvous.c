@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collective.h"
-#include "rendezvous.h"
+#include "plan/collective.h"
+#include "bootstrap/rendezvous.h"
 
 #define RANKS_MAX 9
 #define TIMEOUT_MS 1000

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "error.h"
+#include "base/error.h"
 #include "transports/transports.h"
 #include "said.h"
 #include "ways.h"

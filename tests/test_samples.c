@@ -1,10 +1,10 @@
 /* Which measured costs are believed, where a rank was preempted while it measured. */
 #include <criterion/criterion.h>
 
-#include "price.h"
+#include "tuner/predict.h"
 #include "ring/ring.h"
-#include "samples.h"
-#include "score.h"
+#include "tuner/samples.h"
+#include "tuner/schedule.h"
 
 #define SPOILED 4000000 /* ns: a turn of the scheduler */
 

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "log.h"
-#include "settings.h"
+#include "base/log.h"
+#include "base/settings.h"
 
 /* Each test is a process of its own, so what one sets no other sees. */
 static void launch_as(const char *rank, const char *size)

@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "base/log.h"
 #include "party.h"
 #include "said.h"
 

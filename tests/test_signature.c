@@ -2,9 +2,9 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "algorithms.h"
-#include "comm.h"
-#include "signature.h"
+#include "tuner/algorithms.h"
+#include "comm/comm.h"
+#include "exec/signature.h"
 #include "world.h"
 
 Test(signature, each_algorithm_has_a_mark_of_its_own)

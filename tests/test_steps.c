@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algorithms.h"
+#include "tuner/algorithms.h"
 #include "elements.h"
-#include "emulated.h"
+#include "device/emulated/emulated.h"
 
 #define RANKS 8
 #define CHANNELS 3

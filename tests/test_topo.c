@@ -10,9 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "json.h"
+#include "base/json.h"
 #include "topo/paths.h"
-#include "topology.h"
+#include "topo/topology.h"
 
 #define FIXTURE(name) RONDO_TOPOLOGIES "/" name ".json"
 #define ARGS_MAX 16

@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "error.h"
-#include "topology.h"
+#include "base/error.h"
+#include "topo/topology.h"
 
 #define FIXTURE(name) RONDO_TOPOLOGIES "/" name ".json"
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "said.h"
-#include "tune.h"
+#include "tuner/cost_file.h"
 #include "world.h"
 
 /* Costs of which no two numbers are equal. */

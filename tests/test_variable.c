@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "simulated.h"
-#include "terms.h"
+#include "exec/vcounts.h"
 /* Both have a `struct world`. */
 #define world fork_world
 #include "world.h"

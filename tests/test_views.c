@@ -2,8 +2,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "checker.h"
-#include "error.h"
+#include "check/checker.h"
+#include "base/error.h"
 #include "layouts.h"
 #include "mesh/doubling.h"
 #include "mesh/mapped.h"

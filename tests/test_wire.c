@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire.h"
+#include "bootstrap/control_message.h"
 
 static uint32_t draw(uint32_t *state)
 {

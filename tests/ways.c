@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "comm.h"
+#include "comm/comm.h"
 #include "elements.h"
 
 const struct way ways[WAYS] = {

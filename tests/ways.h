@@ -5,8 +5,8 @@
 #ifndef WAYS_H
 #define WAYS_H
 
-#include "board.h"
-#include "collective.h"
+#include "gpu/gpu.h"
+#include "plan/collective.h"
 #include "world.h"
 
 /* One way: threads or processes, RONDO_DEVICE, RONDO_KERNEL. */

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
-#include "log.h"
-#include "probe.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "topo/probe.h"
 #include "topo/document.h"
 #include "topo/matrix.h"
 #include "topo/options.h"

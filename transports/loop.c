@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
-#include "transports.h"
+#include "base/error.h"
+#include "transports/transports.h"
 
 struct slot {
 	struct rd_tag tag;

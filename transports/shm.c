@@ -33,11 +33,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "error.h"
-#include "shm_fifo.h"
-#include "shm_region.h"
-#include "shm_socket.h"
-#include "transports.h"
+#include "base/error.h"
+#include "transports/shm_fifo.h"
+#include "transports/shm_region.h"
+#include "transports/shm_socket.h"
+#include "transports/transports.h"
 
 #define CARD_MAGIC 0x6d687372u /* "rshm" */
 #define GREET_MAGIC 0x6d687367u /* "gshm" */

@@ -1,4 +1,4 @@
-#include "shm_fifo.h"
+#include "transports/shm_fifo.h"
 
 #include <linux/membarrier.h>
 #include <stdarg.h>
@@ -9,9 +9,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "alias.h"
-#include "error.h"
-#include "log.h"
+#include "base/tsan.h"
+#include "base/error.h"
+#include "base/log.h"
 
 _Static_assert(sizeof(struct rd_shm_line) == 64, "a short message is one cache line");
 

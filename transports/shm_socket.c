@@ -1,4 +1,4 @@
-#include "shm_socket.h"
+#include "transports/shm_socket.h"
 
 #include <string.h>
 #include <sys/socket.h>

@@ -68,15 +68,15 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "error.h"
-#include "log.h"
-#include "tcp_card.h"
-#include "tcp_interface.h"
-#include "tcp_news.h"
-#include "tcp_strangers.h"
-#include "tcp_wire.h"
-#include "transports.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "transports/tcp_card.h"
+#include "transports/tcp_interface.h"
+#include "transports/tcp_news.h"
+#include "transports/tcp_strangers.h"
+#include "transports/tcp_stream.h"
+#include "transports/transports.h"
 
 /* Fewer bytes are copied behind their header: one stretch costs the kernel less than two. */
 #define GATHER_MIN 1024

@@ -1,11 +1,11 @@
-#include "tcp_card.h"
+#include "transports/tcp_card.h"
 
 #include <endian.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <string.h>
 
-#include "error.h"
+#include "base/error.h"
 
 #define MAGIC 0x63646f72u /* "rodc" */
 

@@ -7,9 +7,9 @@
 
 #include <sys/socket.h>
 
-#include "place.h"
+#include "topo/place.h"
 #include "rondo/transport.h"
-#include "settings.h"
+#include "base/settings.h"
 
 #define RD_TCP_VERSION 2
 #define RD_TCP_KEY_SIZE 16

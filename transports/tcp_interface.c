@@ -1,4 +1,4 @@
-#include "tcp_interface.h"
+#include "transports/tcp_interface.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "error.h"
+#include "base/error.h"
 
 socklen_t rd_address_size(int family)
 {

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
-#include "settings.h"
+#include "base/settings.h"
 
 #define RD_ADDRESS_TEXT 72
 #define RD_INTERFACES_MAX 8

@@ -1,13 +1,13 @@
-#include "tcp_strangers.h"
+#include "transports/tcp_strangers.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "log.h"
-#include "tcp_interface.h"
-#include "tcp_news.h"
+#include "base/log.h"
+#include "transports/tcp_interface.h"
+#include "transports/tcp_news.h"
 
 /* Connections that have not proved themselves, beyond those that this comm may make: when there
    are more, the oldest goes. */

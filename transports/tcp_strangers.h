@@ -6,10 +6,10 @@
 #ifndef RD_TCP_STRANGERS_H
 #define RD_TCP_STRANGERS_H
 
-#include "place.h"
+#include "topo/place.h"
 #include "rondo/transport.h"
-#include "settings.h"
-#include "tcp_card.h"
+#include "base/settings.h"
+#include "transports/tcp_card.h"
 
 /* What becomes of a connection: its link has it, wants none, or is not open yet. */
 enum rd_tcp_welcome { RD_TCP_TAKEN, RD_TCP_REFUSED, RD_TCP_EARLY };

@@ -1,8 +1,8 @@
-#include "transports.h"
+#include "transports/transports.h"
 
 #include <string.h>
 
-#include "error.h"
+#include "base/error.h"
 
 /* Loop comes first, though it is never chosen by cost: only its open() knows a rank from itself. */
 const struct rd_transport *_Atomic rd_transports[RD_TRANSPORTS_KNOWN + 1] = {

@@ -5,9 +5,9 @@
 #ifndef RD_TRANSPORTS_H
 #define RD_TRANSPORTS_H
 
-#include "place.h"
+#include "topo/place.h"
 #include "rondo/transport.h"
-#include "settings.h"
+#include "base/settings.h"
 
 extern const struct rd_transport rd_transport_loop;
 extern const struct rd_transport rd_transport_shm;

@@ -11,7 +11,7 @@
  * There is no gather or scatter of this kind: each block is a message of its own here, so to pass
  * blocks on for others would add messages and save none at the root.
  */
-#include "binomial.h"
+#include "tree/binomial.h"
 
 /* The rank's distance from the root, along the line. */
 static int from_root(const struct rd_problem *problem)

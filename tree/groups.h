@@ -3,7 +3,7 @@
 #ifndef RD_GROUPS_H
 #define RD_GROUPS_H
 
-#include "plan.h"
+#include "plan/plan.h"
 
 static inline bool rd_groups_exist(const struct rd_problem *problem)
 {

@@ -13,10 +13,10 @@
  * numbers of ranks as well: the members of a smaller host take turns at being the counterparts of a
  * larger one's.
  */
-#include "hierarchical.h"
+#include "tree/hierarchical.h"
 
-#include "groups.h"
-#include "leaders.h"
+#include "tree/groups.h"
+#include "tree/leaders.h"
 #include "mesh/doubling.h"
 #include "ring/ring.h"
 

@@ -8,10 +8,10 @@
  * area systems", PPoPP 1999. Ours differs in that a root leads its own host, so nothing is passed
  * on there.
  */
-#include "leaders.h"
+#include "tree/leaders.h"
 
-#include "binomial.h"
-#include "groups.h"
+#include "tree/binomial.h"
+#include "tree/groups.h"
 #include "mesh/direct.h"
 #include "mesh/doubling.h"
 

@@ -2,7 +2,7 @@
 #ifndef RD_LEADERS_H
 #define RD_LEADERS_H
 
-#include "plan.h"
+#include "plan/plan.h"
 
 extern const struct rd_algorithm rd_leaders;
 

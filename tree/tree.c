@@ -12,7 +12,7 @@
  * The trees stand along the layout's line, in
  * which the nodes of a subtree follow each other.
  */
-#include "tree.h"
+#include "tree/tree.h"
 
 /* Where a node of a tree stands. */
 struct place {

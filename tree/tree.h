@@ -2,7 +2,7 @@
 #ifndef RD_TREE_H
 #define RD_TREE_H
 
-#include "plan.h"
+#include "plan/plan.h"
 
 extern const struct rd_algorithm rd_tree;
 

@@ -1,6 +1,6 @@
 /*
- * A pretend libcuda.so.1, on top of the pretend GPUs: what lib/cuda/cuda.c and train/cuda/cuda.c
- * ask of the driver is done by lib/emulated.c, and what they get wrong (a context that is not
+ * A pretend libcuda.so.1, on top of the pretend GPUs: what lib/device/cuda/cuda.c and train/cuda/cuda.c
+ * ask of the driver is done by lib/device/emulated/emulated.c, and what they get wrong (a context that is not
  * current, a word that was never registered, a kernel of another type) is an error. So all of both
  * runs in tests; their kernels as threads (kernels.cc, train.cc).
  *
@@ -22,10 +22,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "device.h"
-#include "emulated.h"
+#include "device/device.h"
+#include "device/emulated/emulated.h"
 #include "pretend.h"
-#include "word.h"
+#include "base/futex.h"
 
 #define EXPORT __attribute__((visibility("default")))
 /* As many as there are, where PRETEND_TOPOLOGY does not name a topology file. */

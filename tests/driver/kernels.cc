@@ -1,4 +1,4 @@
-/* The kernels of lib/cuda/kernels.cu, compiled for threads. */
+/* The kernels of lib/device/cuda/kernels.cu, compiled for threads. */
 #include <cmath>
 #include <cuda_runtime_api.h>
 
@@ -8,7 +8,7 @@ using std::signbit;
 #include "pretend.h"
 
 #define RONDO_MACHINE "machine.h"
-#include "lib/cuda/kernels.cu"
+#include "device/cuda/kernels.cu"
 
 extern "C" void rd_emulated_run(const struct rd_work *work);
 
@@ -27,7 +27,7 @@ static void run_kernel(const void *parameter)
 	}
 }
 
-/* In place of the one of lib/emulated_run.c. */
+/* In place of the one of lib/device/emulated/run.c. */
 void rd_emulated_run(const struct rd_work *work)
 {
 	if (work->type == PRETEND_CALL)

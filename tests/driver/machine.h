@@ -1,4 +1,4 @@
-/* A GPU made of threads: what lib/cuda/machine.cuh and nvcc give to kernels. */
+/* A GPU made of threads: what lib/device/cuda/machine.cuh and nvcc give to kernels. */
 #ifndef MACHINE_H
 #define MACHINE_H
 

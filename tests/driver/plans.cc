@@ -1,4 +1,4 @@
-/* The kernels of lib/cuda/plans.cu, compiled for threads. */
+/* The kernels of lib/device/cuda/plans.cu, compiled for threads. */
 #include <cmath>
 #include <cuda_runtime_api.h>
 
@@ -7,7 +7,7 @@ using std::signbit;
 #include "machine.h"
 
 #define RONDO_MACHINE "machine.h"
-#include "lib/cuda/plans.cu"
+#include "device/cuda/plans.cu"
 
 extern "C" void rd_emulated_steps(const struct rd_steps *steps);
 
@@ -23,7 +23,7 @@ static void run_kernel(const void *parameter)
 	}
 }
 
-/* In place of the one of lib/emulated_steps.c. */
+/* In place of the one of lib/device/emulated/steps.c. */
 void rd_emulated_steps(const struct rd_steps *steps)
 {
 	run_grid<struct channel>((unsigned)steps->channels, THREADS, run_kernel, steps);

@@ -8,13 +8,13 @@
 
 #include "check/crash.h"
 #include "check/progress.h"
-#include "clock.h"
-#include "collective.h"
-#include "error.h"
+#include "base/clock.h"
+#include "plan/collective.h"
+#include "base/error.h"
 #include "layouts.h"
-#include "plugin.h"
-#include "proof.h"
-#include "trial.h"
+#include "api/plugin.h"
+#include "check/proof.h"
+#include "base/trial.h"
 
 #define TIMEOUT_S 600
 #define LARGER 3 /* numbers of ranks beyond those that are all tried */

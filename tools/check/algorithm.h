@@ -4,7 +4,7 @@
 
 #include "check/options.h"
 #include "check/report.h"
-#include "lib/settings.h"
+#include "base/settings.h"
 
 /* False, with a story (rd_fail), where the plug-in cannot be loaded. */
 bool check_algorithms(const char *path, const struct options *options,

@@ -7,7 +7,7 @@
 
 #include "arguments.h"
 #include "contract.h"
-#include "settings.h"
+#include "base/settings.h"
 
 #define TIMEOUT_MAX_S 86400
 

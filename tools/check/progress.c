@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "clock.h"
+#include "base/clock.h"
 
 static size_t size_of(int count)
 {

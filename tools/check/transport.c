@@ -7,10 +7,10 @@
 
 #include "check/crash.h"
 #include "contract.h"
-#include "error.h"
+#include "base/error.h"
 #include "party.h"
-#include "plugin.h"
-#include "trial.h"
+#include "api/plugin.h"
+#include "base/trial.h"
 
 #define TIMEOUT_S 60
 #define DEBUGGER_TIMEOUT_S 3600

@@ -1,6 +1,6 @@
 #include "document.h"
 
-#include "json.h"
+#include "base/json.h"
 #include "matrix.h"
 
 static void write_labels(const struct rd_host *host, FILE *out)

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algorithms.h"
-#include "error.h"
-#include "order.h"
-#include "plan.h"
+#include "tuner/algorithms.h"
+#include "base/error.h"
+#include "topo/rank_order.h"
+#include "plan/plan.h"
 
 static int alloc(struct topo_paths *paths, int size)
 {

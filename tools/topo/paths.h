@@ -3,7 +3,7 @@
 #ifndef TOPO_PATHS_H
 #define TOPO_PATHS_H
 
-#include "topology.h"
+#include "topo/topology.h"
 
 #define TOPO_TREES 2
 

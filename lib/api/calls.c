@@ -1,0 +1,364 @@
+/* The collectives of the public header: each is checked, then run now, queued, or added to a group.
+ */
+#include <stdint.h>
+#include <string.h>
+
+#include "gpu/gpu.h"
+#include "base/error.h"
+#include "api/group.h"
+#include "comm/user_op.h"
+#include "api/request.h"
+#include "comm/run.h"
+#include "api/stream.h"
+
+/* As the caller knows it. */
+static const char *name_of(const struct rd_request *request)
+{
+	if (request->collective != RD_TRANSFER)
+		return rd_collective_name(request->collective);
+	return request->sends ? "send" : "recv";
+}
+
+static int check_pointer(
+	const struct rd_request *request, const char *name, const void *buffer, int blocks)
+{
+	if (buffer || blocks == 0 || request->count == 0)
+		return 0;
+	return rd_fail(RONDO_INVALID, "%s: %s is NULL", name_of(request), name);
+}
+
+/* Input and output may be one, or one block of the other (alias), or lie apart. */
+static int check_overlap(const struct rd_request *request, int rank, size_t in_size,
+	size_t out_size, size_t block_size)
+{
+	const char *in = request->send, *out = request->recv;
+
+	if (in_size == 0 || out_size == 0 || in + in_size <= out || out + out_size <= in)
+		return 0;
+
+	/* Where the input begins, counted from the output's start, when the call is in place. */
+	size_t ahead = in_size < out_size ? rank * block_size : 0;
+	size_t behind = in_size > out_size ? rank * block_size : 0;
+
+	if (in + behind == out + ahead)
+		return 0;
+	return rd_fail(RONDO_INVALID, "%s: send and recv overlap, and not as an operation in place",
+		rd_collective_name(request->collective));
+}
+
+/* Whether input and output meet as they do in place: where one block of the one is the other. */
+static bool is_in_place(const struct rd_request *request, const struct rd_problem *problem)
+{
+	const struct rd_extent *ins = request->terms->in, *outs = request->terms->out;
+	int in_blocks = rd_in_blocks(problem), rank = problem->rank;
+	const char *in = request->send, *out = request->recv;
+
+	if (in_blocks > 1 && rd_out_blocks(problem) > 1)
+		return in == out && memcmp(ins, outs, in_blocks * sizeof(*ins)) == 0;
+	return in + (in_blocks > 1 ? ins[rank].offset : 0) ==
+	       out + (in_blocks > 1 ? 0 : outs[rank].offset);
+}
+
+/* The same for blocks of different lengths. */
+static int check_extents(const struct rd_request *request, const struct rd_problem *problem)
+{
+	const char *name = rd_collective_name(request->collective);
+	const char *in = request->send, *out = request->recv;
+	size_t in_size = rd_extents_end(request->terms->in, rd_in_blocks(problem));
+	size_t out_size = rd_extents_end(request->terms->out, rd_out_blocks(problem));
+
+	if ((in_size > 0 && !in) || (out_size > 0 && !out))
+		return rd_fail(RONDO_INVALID, "%s_v: %s is NULL", name,
+			in_size > 0 && !in ? "send" : "recv");
+	if (in_size == 0 || out_size == 0 || in + in_size <= out || out + out_size <= in ||
+		problem->size == 1)
+		return 0;
+	if (is_in_place(request, problem))
+		return 0;
+	return rd_fail(RONDO_INVALID,
+		"%s_v: send and recv overlap, and not as an operation in place", name);
+}
+
+static int check_numbers(const struct rd_request *request)
+{
+	const char *name = name_of(request);
+	int size = request->comm->size;
+	ptrdiff_t most;
+
+	if (rd_type_check(request->type, name, ""))
+		return RONDO_INVALID;
+	if (request->op > RONDO_AVG && request->type >= RONDO_F16)
+		return rd_fail(RONDO_INVALID, "%s: %s is for integers, not for %s", name,
+			rondo_op_name(request->op), rondo_type_name(request->type));
+	if (request->root < 0 || request->root >= size || request->target < 0 ||
+		request->target >= size)
+		return rd_fail(RONDO_INVALID, "%s: rank %d is not in 0..%d", name,
+			request->root < 0 || request->root >= size ? request->root
+								   : request->target,
+			size - 1);
+	/* By a product: a quotient would take a tenth of a short call. */
+	if (__builtin_mul_overflow(request->count, (ptrdiff_t)(sizeof(double) * size), &most))
+		return rd_fail(RONDO_INVALID, "%s: count %zu is too large", name, request->count);
+	return 0;
+}
+
+static int check(const struct rd_request *request)
+{
+	if (!request->comm)
+		return rd_fail(RONDO_INVALID, "%s: comm is NULL", name_of(request));
+
+	if (rd_is_inherited(request->comm->forks))
+		return rd_refuse_inherited(rd_collective_name(request->collective), "communicator");
+
+	int err = check_numbers(request);
+
+	if (err)
+		return err;
+
+	struct rd_problem problem = {
+		.collective = request->collective,
+		.rank = request->comm->rank,
+		.size = request->comm->size,
+		.root = request->root,
+		.target = request->target,
+	};
+
+	/* The two halves of a transfer to itself are checked where they are joined. */
+	if (request->collective == RD_TRANSFER) {
+		const void *buffer = request->send ? request->send : request->recv;
+
+		return check_pointer(request, "the buffer", buffer, 1);
+	}
+	if (request->terms && request->terms->in)
+		return check_extents(request, &problem);
+
+	size_t block_size = request->count * rondo_type_size(request->type);
+	int ins = rd_in_blocks(&problem), outs = rd_out_blocks(&problem);
+
+	err = check_pointer(request, "send", request->send, ins);
+	if (!err)
+		err = check_pointer(request, "recv", request->recv, outs);
+	if (!err)
+		err = check_overlap(
+			request, problem.rank, ins * block_size, outs * block_size, block_size);
+	return err;
+}
+
+/* Nothing has been sent: what was refused harms nobody. */
+static int refuse(const struct rd_request *request, int err)
+{
+	rd_terms_destroy(request->terms);
+	return rd_group_open() ? rd_group_refuse(err) : err;
+}
+
+static int check_own_op(const struct rd_request *request, const struct rd_own_op *op)
+{
+	const struct rondo_comm *comm = request->comm;
+	size_t size = request->count * rondo_type_size(request->type);
+	int err = 0;
+
+	if (!request->terms)
+		return rd_op_check(op, request->type, size, comm->piece_size);
+	for (int i = 0; i < comm->size && !err; i++)
+		err = rd_op_check(op, request->type, request->terms->in[i].size, comm->piece_size);
+	return err;
+}
+
+/* The same call by an operation that the user made: it becomes part of the call's terms. */
+static int submit_own_op(const struct rd_request *request)
+{
+	const char *name = rd_collective_name(request->collective);
+	struct rd_request own = *request;
+	const struct rd_own_op *op = own.comm ? rd_op_find(own.comm, own.op) : NULL;
+
+	if (!own.comm)
+		return refuse(request, rd_fail(RONDO_INVALID, "%s: comm is NULL", name));
+	if (!op)
+		return refuse(
+			request, rd_fail(RONDO_INVALID,
+					 "%s: %d is no operation: give one of enum rondo_op, 0 "
+					 "(%s) to %d (%s), or "
+					 "one that was made on this comm",
+					 name, (int)own.op, rondo_op_name(0), RONDO_OP_COUNT - 1,
+					 rondo_op_name(RONDO_OP_COUNT - 1)));
+
+	int err = rd_type_check(own.type, name, "");
+
+	if (!err)
+		err = check_own_op(request, op);
+
+	if (!err && !own.terms) {
+		own.terms = rd_terms_create(0, 0);
+		err = own.terms ? 0 : rd_fail(RONDO_MEMORY, "no memory for %s", name);
+	}
+	if (err)
+		return refuse(request, err);
+	own.terms->has_op = true;
+	own.terms->op = *op;
+	own.op = RONDO_SUM;
+	return rd_submit(&own);
+}
+
+/* A checked call that is in no group. */
+static int run(const struct rd_request *request, struct rd_task *task, bool on_device)
+{
+	int err;
+
+	if (request->stream)
+		return rd_stream_run(request->stream, task, 1);
+	if (on_device)
+		return rd_board_run(task);
+	rd_run_issue(task, 1);
+	err = rd_run(task, 1);
+	if (request->terms)
+		rd_run_forget(task, 1);
+	return err;
+}
+
+int rd_submit(const struct rd_request *request)
+{
+	struct rd_task task;
+	bool on_device;
+
+	if ((unsigned)request->op >= RONDO_OP_COUNT)
+		return submit_own_op(request);
+
+	int err = check(request);
+
+	if (err)
+		return refuse(request, err);
+	task.comm = request->comm;
+	task.call = (struct rd_call){
+		.problem = { .collective = request->collective,
+			.rank = request->comm->rank,
+			.size = request->comm->size,
+			.root = request->root,
+			.target = request->target,
+			.layout = request->comm->layouts[0] },
+		.type = request->type,
+		.op = request->op,
+		.count = request->count,
+		.in = request->send,
+		.out = request->recv,
+		.terms = request->terms,
+	};
+	task.queued = task.started = task.done = false;
+	task.feed = NULL;
+	if ((request->stream || rd_group_open()) && request->comm->finalized)
+		return refuse(request, rd_comm_failure(request->comm));
+	err = rd_board_takes(task.comm, &task.call, request->stream, &on_device);
+	if (err)
+		return refuse(request, err);
+	if (rd_group_open())
+		return rd_group_add(&task, request->stream);
+	if (request->collective == RD_TRANSFER && request->root == request->target)
+		return rd_fail(RONDO_INVALID,
+			"rank %d sends to itself: put the send and the receive in one group",
+			request->comm->rank);
+	if (!rd_run_enter(task.comm))
+		return refuse(request,
+			rd_run_refuse_second(task.comm, rd_collective_name(request->collective)));
+	err = run(request, &task, on_device);
+	rd_run_exit(task.comm);
+	return err;
+}
+
+/* What all but transfers are made of; op and root are ignored, and 0, where there is none. */
+static int submit_collective(enum rd_collective collective, rondo_comm *comm, const void *send,
+	void *recv, size_t count, rondo_type type, rondo_op op, int root, rondo_stream *stream)
+{
+	struct rd_request request = { .comm = comm,
+		.collective = collective,
+		.send = send,
+		.recv = recv,
+		.count = count,
+		.type = type,
+		.op = op,
+		.root = root,
+		.stream = stream };
+
+	return rd_submit(&request);
+}
+
+int rondo_all_reduce(rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type,
+	rondo_op op, rondo_stream *stream)
+{
+	return submit_collective(RD_ALL_REDUCE, comm, send, recv, count, type, op, 0, stream);
+}
+
+int rondo_reduce(rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type,
+	rondo_op op, int root, rondo_stream *stream)
+{
+	return submit_collective(RD_REDUCE, comm, send, recv, count, type, op, root, stream);
+}
+
+int rondo_broadcast(rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type,
+	int root, rondo_stream *stream)
+{
+	return submit_collective(RD_BROADCAST, comm, send, recv, count, type, 0, root, stream);
+}
+
+int rondo_reduce_scatter(rondo_comm *comm, const void *send, void *recv, size_t count,
+	rondo_type type, rondo_op op, rondo_stream *stream)
+{
+	return submit_collective(RD_REDUCE_SCATTER, comm, send, recv, count, type, op, 0, stream);
+}
+
+int rondo_all_gather(rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type,
+	rondo_stream *stream)
+{
+	return submit_collective(RD_ALL_GATHER, comm, send, recv, count, type, 0, 0, stream);
+}
+
+int rondo_all_to_all(rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type,
+	rondo_stream *stream)
+{
+	return submit_collective(RD_ALL_TO_ALL, comm, send, recv, count, type, 0, 0, stream);
+}
+
+int rondo_gather(rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type,
+	int root, rondo_stream *stream)
+{
+	return submit_collective(RD_GATHER, comm, send, recv, count, type, 0, root, stream);
+}
+
+int rondo_scatter(rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type,
+	int root, rondo_stream *stream)
+{
+	return submit_collective(RD_SCATTER, comm, send, recv, count, type, 0, root, stream);
+}
+
+int rondo_barrier(rondo_comm *comm, rondo_stream *stream)
+{
+	return submit_collective(RD_BARRIER, comm, NULL, NULL, 0, 0, 0, 0, stream);
+}
+
+/* Which of its buffers a transfer has tells its two sides apart, also when nothing is moved. */
+static char nothing;
+
+int rondo_send(rondo_comm *comm, const void *send, size_t count, rondo_type type, int peer,
+	rondo_stream *stream)
+{
+	return rd_submit(&(struct rd_request){ .comm = comm,
+		.collective = RD_TRANSFER,
+		.sends = true,
+		.send = send || count ? send : &nothing,
+		.count = count,
+		.type = type,
+		.root = comm ? comm->rank : 0,
+		.target = peer,
+		.stream = stream });
+}
+
+int rondo_recv(
+	rondo_comm *comm, void *recv, size_t count, rondo_type type, int peer, rondo_stream *stream)
+{
+	return rd_submit(&(struct rd_request){ .comm = comm,
+		.collective = RD_TRANSFER,
+		.recv = recv || count ? recv : &nothing,
+		.count = count,
+		.type = type,
+		.root = peer,
+		.target = comm ? comm->rank : 0,
+		.stream = stream });
+}

@@ -1,0 +1,531 @@
+#include "api/plugin.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tuner/algorithms.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "topo/place.h"
+#include "check/proof.h"
+#include "transports/transports.h"
+#include "base/trial.h"
+
+#define TRIAL_MS 5000
+#define NAME_MAX_LENGTH 15
+#define OTHER_VERSIONS 32 /* that are looked for, to say which one a plug-in speaks */
+
+/* ---- What a plug-in may call ---------------------------------------------------------------- */
+
+static void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void info(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static void warn(const char *format, ...)
+{
+	char text[RD_STORY_SIZE];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	rd_log(RD_WARN, RD_NET, "%s", text);
+}
+
+static void info(const char *format, ...)
+{
+	char text[RD_STORY_SIZE];
+	va_list args;
+
+	if (!rd_log_on(RD_INFO, RD_NET))
+		return;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	rd_log(RD_INFO, RD_NET, "%s", text);
+}
+
+static const struct rd_transport_calls transport_calls = {
+	.fail = rd_fail,
+	.fail_errno = rd_fail_errno,
+	.warn = warn,
+	.info = info,
+	.same_host = rd_place_same_host,
+	.number = rd_settings_number,
+	.text = rd_settings_text,
+};
+
+static const struct rd_algorithm_calls algorithm_calls = {
+#define CALL(result, name, parameters, arguments) .name = name,
+	RD_ALGORITHM_CALLS(CALL)
+#undef CALL
+};
+
+/* ---- Kinds ---------------------------------------------------------------------------------- */
+
+/* Both descriptions begin alike. */
+struct description {
+	unsigned abi;
+	uint64_t layout;
+	const void *const *brought; /* NULL at the end */
+	const void **calls;
+};
+
+#define BEGINS_ALIKE(kind) \
+	_Static_assert(sizeof(struct kind) == sizeof(struct description), "struct description"); \
+	_Static_assert(offsetof(struct kind, layout) == offsetof(struct description, layout), \
+		"struct description"); \
+	_Static_assert(offsetof(struct kind, calls) == offsetof(struct description, calls), \
+		"struct description")
+BEGINS_ALIKE(rd_transport_plugin);
+BEGINS_ALIKE(rd_algorithm_plugin);
+
+struct kind {
+	const char *noun, *variable, *header, *macro;
+	unsigned abi;
+	uint64_t layout;
+	const void *calls;
+	const char *(*name_of)(const void *brought);
+	bool (*known)(const char *name);
+	int (*check)(const void *brought); /* beyond its name */
+	int (*add)(const void *brought);
+};
+
+static const char *transport_name(const void *brought)
+{
+	return ((const struct rd_transport *)brought)->name;
+}
+
+static bool transport_known(const char *name)
+{
+	return rd_transport_find(name) != NULL;
+}
+
+static int transport_check(const void *brought)
+{
+	const struct rd_transport *it = brought;
+
+	if (it->abi != RD_TRANSPORT_ABI)
+		return rd_fail(RONDO_UNSUPPORTED, "transport %s has abi %u, not %d", it->name,
+			it->abi, RD_TRANSPORT_ABI);
+	if (!it->reach || !it->listen || !it->open || !it->advance || !it->close)
+		return rd_fail(RONDO_INVALID,
+			"transport %s lacks one of reach, listen, open, advance and close",
+			it->name);
+	if (!it->arm != !it->disarm || !it->offer != !it->withdraw || !it->offer != !it->map)
+		return rd_fail(RONDO_INVALID,
+			"transport %s has arm without disarm, or some but not all of offer, "
+			"withdraw and map",
+			it->name);
+	return 0;
+}
+
+static int transport_add(const void *brought)
+{
+	return rd_transport_add(brought);
+}
+
+static const char *algorithm_name(const void *brought)
+{
+	return ((const struct rd_algorithm *)brought)->name;
+}
+
+static bool algorithm_known(const char *name)
+{
+	return rd_algorithm_named(name) != NULL;
+}
+
+static int algorithm_check(const void *brought)
+{
+	const struct rd_algorithm *it = brought;
+
+	if (!it->write_plan)
+		return rd_fail(RONDO_INVALID, "algorithm %s lacks write_plan", it->name);
+	if (!it->collectives || it->collectives >> RD_COLLECTIVE_COUNT)
+		return rd_fail(RONDO_INVALID, "algorithm %s claims collectives 0x%x", it->name,
+			it->collectives);
+	return 0;
+}
+
+static int algorithm_add(const void *brought)
+{
+	int err = rd_proof_demand(brought);
+
+	return err ? err : rd_algorithm_add(brought);
+}
+
+static const struct kind kinds[] = {
+	[RD_PLUGIN_TRANSPORT] = {
+		.noun = "transport",
+		.variable = "RONDO_TRANSPORT_PLUGIN",
+		.header = "rondo/transport.h",
+		.macro = "RONDO_PLUGIN_TRANSPORTS",
+		.abi = RD_TRANSPORT_ABI,
+		.layout = RD_TRANSPORT_LAYOUT,
+		.calls = &transport_calls,
+		.name_of = transport_name,
+		.known = transport_known,
+		.check = transport_check,
+		.add = transport_add,
+	},
+	[RD_PLUGIN_ALGORITHM] = {
+		.noun = "algorithm",
+		.variable = "RONDO_ALGO_PLUGIN",
+		.header = "rondo/algorithm.h",
+		.macro = "RONDO_PLUGIN_ALGORITHMS",
+		.abi = RD_ALGORITHM_ABI,
+		.layout = RD_ALGORITHM_LAYOUT,
+		.calls = &algorithm_calls,
+		.name_of = algorithm_name,
+		.known = algorithm_known,
+		.check = algorithm_check,
+		.add = algorithm_add,
+	},
+};
+
+/* ---- One plug-in ---------------------------------------------------------------------------- */
+
+struct plugin {
+	struct plugin *next;
+	enum rd_plugin_kind kind;
+	char path[RD_PATHS_MAX];
+	bool used; /* false: it was tried and refused */
+	uint64_t hash; /* of its file */
+	void *handle;
+	const struct description *description;
+	const struct rd_settings *settings; /* while it is loaded */
+};
+
+static const struct description *find_description(
+	void *handle, const struct kind *kind, unsigned version)
+{
+	char symbol[64];
+
+	snprintf(symbol, sizeof(symbol), "rondo_%s_v%u", kind->noun, version);
+	return dlsym(handle, symbol);
+}
+
+/* Why there is no description of ours in it. */
+static int explain_no_description(const struct plugin *plugin)
+{
+	const struct kind *kind = &kinds[plugin->kind], *other = &kinds[!plugin->kind];
+
+	for (unsigned version = 0; version < OTHER_VERSIONS; version++)
+		if (find_description(plugin->handle, kind, version))
+			return rd_fail(RONDO_UNSUPPORTED,
+				"it speaks version %u of the %s interface, this Rondo version %u: "
+				"build "
+				"it with this Rondo's %s",
+				version, kind->noun, kind->abi, kind->header);
+	if (find_description(plugin->handle, other, other->abi))
+		return rd_fail(RONDO_INVALID, "it is a plug-in of %ss: name it in %s", other->noun,
+			other->variable);
+	return rd_fail(RONDO_INVALID, "it has no symbol rondo_%s_v%u: end one of its files in %s()",
+		kind->noun, kind->abi, kind->macro);
+}
+
+/* dlerror() begins with the path, which is named anyway. */
+static int explain_not_opened(const char *path)
+{
+	const char *why = dlerror();
+	size_t length = strlen(path);
+
+	if (strncmp(why, path, length) == 0 && strncmp(why + length, ": ", 2) == 0)
+		why += length + 2;
+	if (!strchr(path, '/') && access(path, F_OK) == 0)
+		return rd_fail(RONDO_SYSTEM, "%s (a name without / is looked for among the "
+			"system's libraries; the file that is here is ./%s)", why, path);
+	return rd_fail(RONDO_SYSTEM, "%s", why);
+}
+
+static int open_plugin(struct plugin *plugin)
+{
+	const struct kind *kind = &kinds[plugin->kind];
+
+	rd_trial_stage("what it runs on being loaded");
+	plugin->handle = dlopen(plugin->path, RTLD_NOW | RTLD_LOCAL);
+	if (!plugin->handle)
+		return explain_not_opened(plugin->path);
+	plugin->description = find_description(plugin->handle, kind, kind->abi);
+	if (!plugin->description)
+		return explain_no_description(plugin);
+	if (plugin->description->abi != kind->abi || plugin->description->layout != kind->layout)
+		return rd_fail(RONDO_UNSUPPORTED,
+			"it was built with another %s of version %u: build it with this Rondo's",
+			kind->header, kind->abi);
+	return 0;
+}
+
+static bool is_name(const char *name)
+{
+	size_t length = name ? strlen(name) : 0;
+
+	return length > 0 && length <= NAME_MAX_LENGTH &&
+	       strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == length;
+}
+
+static int check_name(const struct plugin *plugin, int number)
+{
+	const struct kind *kind = &kinds[plugin->kind];
+	const void *const *brought = plugin->description->brought;
+	const char *name = kind->name_of(brought[number]);
+	bool taken = false;
+
+	if (!is_name(name))
+		return rd_fail(RONDO_INVALID,
+			"the name of a%s %s has 1 to %d small letters, digits and _: not \"%.40s\"",
+			plugin->kind == RD_PLUGIN_ALGORITHM ? "n" : "", kind->noun, NAME_MAX_LENGTH,
+			name ? name : "");
+	for (int i = 0; i < number; i++)
+		taken |= strcmp(kind->name_of(brought[i]), name) == 0;
+	if (taken || kind->known(name))
+		return rd_fail(RONDO_INVALID, "there is a%s %s called %s already",
+			plugin->kind == RD_PLUGIN_ALGORITHM ? "n" : "", kind->noun, name);
+	return 0;
+}
+
+static int check_brought(const struct plugin *plugin)
+{
+	const void *const *brought = plugin->description->brought;
+
+	if (!brought[0])
+		return rd_fail(RONDO_INVALID, "it brings nothing");
+	for (int i = 0; brought[i]; i++) {
+		int err = check_name(plugin, i);
+
+		if (!err)
+			err = kinds[plugin->kind].check(brought[i]);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int probe(const struct plugin *plugin)
+{
+	const struct rd_transport *const *it;
+
+	if (plugin->kind != RD_PLUGIN_TRANSPORT)
+		return 0;
+	for (it = (const void *)plugin->description->brought; *it; it++) {
+		rd_trial_stage("probe() of %s", (*it)->name);
+
+		int err = (*it)->probe ? (*it)->probe(plugin->settings) : 0;
+
+		if (err)
+			return rd_fail(err, "transport %s: %s", (*it)->name, rondo_last_error());
+	}
+	return 0;
+}
+
+/* Writes this rank's plan of one collective: whether it is right is for the checker to say. */
+static void rehearse_one(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
+{
+	struct rd_plan *plan;
+
+	rd_trial_stage("write_plan() of %s, %s on %d rank%s", algorithm->name,
+		rd_collective_name(problem->collective), problem->size, RD_PLURAL(problem->size));
+	if (algorithm->may_run && !algorithm->may_run(problem))
+		return;
+	if (!rd_plan_create(&plan, algorithm, problem))
+		rd_plan_destroy(plan);
+}
+
+static void rehearse(const struct plugin *plugin)
+{
+	const struct rd_algorithm *const *it = (const void *)plugin->description->brought;
+	struct rd_problem problem = { .rank = plugin->settings->rank,
+		.size = plugin->settings->size };
+
+	for (; plugin->kind == RD_PLUGIN_ALGORITHM && *it; it++)
+		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++) {
+			problem.collective = (enum rd_collective)c;
+			problem.target = c == RD_TRANSFER ? problem.size - 1 : 0;
+			if ((*it)->collectives >> c & 1)
+				rehearse_one(*it, &problem);
+		}
+}
+
+/* All that can go wrong with it, in a process of its own. */
+static int try_plugin(void *argument)
+{
+	struct plugin *plugin = argument;
+	int err = open_plugin(plugin);
+
+	if (err)
+		return err;
+	rd_trial_stage("the data that it brought");
+	err = check_brought(plugin);
+	if (err)
+		return err;
+	*plugin->description->calls = kinds[plugin->kind].calls;
+	rehearse(plugin);
+	return probe(plugin);
+}
+
+/* Of the file that the symbol came from: dlopen() may have searched for it. */
+static uint64_t hash_file(const struct plugin *plugin)
+{
+	uint64_t hash = RD_HASH_INIT;
+	char bytes[4096];
+	Dl_info from;
+	FILE *file;
+	size_t got;
+
+	if (!dladdr(plugin->description, &from))
+		return hash;
+	file = fopen(from.dli_fname, "re");
+	if (!file)
+		return hash;
+	while ((got = fread(bytes, 1, sizeof(bytes), file)) > 0)
+		hash = rd_hash(hash, bytes, got);
+	fclose(file);
+	return hash;
+}
+
+static int add_brought(struct plugin *plugin)
+{
+	const struct kind *kind = &kinds[plugin->kind];
+	const void *const *brought = plugin->description->brought;
+
+	*plugin->description->calls = kind->calls;
+	for (; *brought; brought++) {
+		int err = kind->add(*brought);
+
+		if (err)
+			return err;
+		rd_log(RD_INFO, plugin->kind == RD_PLUGIN_TRANSPORT ? RD_NET : RD_PICK,
+			"Plugin : %s brings %s %s", plugin->path, kind->noun,
+			kind->name_of(*brought));
+	}
+	plugin->hash = hash_file(plugin);
+	plugin->used = true;
+	return 0;
+}
+
+static int load(struct plugin *plugin)
+{
+	int err = rd_trial(try_plugin, plugin, TRIAL_MS);
+
+	if (!err)
+		err = open_plugin(plugin);
+	return err ? err : add_brought(plugin);
+}
+
+/* ---- All of them ---------------------------------------------------------------------------- */
+
+static struct plugin *plugins; /* in the order in which they were loaded; kept for good */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of plugins, and of what they add to */
+
+static struct plugin **find(enum rd_plugin_kind kind, const char *path)
+{
+	struct plugin **at = &plugins;
+
+	while (*at && ((*at)->kind != kind || strcmp((*at)->path, path) != 0))
+		at = &(*at)->next;
+	return at;
+}
+
+/* *fresh: it has not been tried before. */
+static int load_once(
+	enum rd_plugin_kind kind, const char *path, const struct rd_settings *settings, bool *fresh)
+{
+	struct plugin **at = find(kind, path), *plugin;
+
+	*fresh = !*at;
+	if (!*fresh)
+		return (*at)->used ? 0 : rd_fail(RONDO_INVALID, "it was refused before");
+	plugin = calloc(1, sizeof(*plugin));
+	if (!plugin)
+		return rd_fail(RONDO_MEMORY, "no memory for a plug-in");
+	plugin->kind = kind;
+	snprintf(plugin->path, sizeof(plugin->path), "%s", path);
+	plugin->settings = settings;
+	*at = plugin;
+
+	int err = load(plugin);
+
+	plugin->settings = NULL;
+	return err;
+}
+
+int rd_plugin_load(enum rd_plugin_kind kind, const char *path, const struct rd_settings *settings)
+{
+	bool fresh;
+
+	pthread_mutex_lock(&lock);
+	int err = load_once(kind, path, settings, &fresh);
+
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+static void load_list(
+	enum rd_plugin_kind kind, const char *list, const struct rd_settings *settings)
+{
+	char paths[RD_PATHS_MAX], *rest = NULL;
+	bool fresh;
+
+	snprintf(paths, sizeof(paths), "%s", list);
+	for (char *path = strtok_r(paths, ",", &rest); path; path = strtok_r(NULL, ",", &rest))
+		if (load_once(kind, path, settings, &fresh) && fresh)
+			rd_log(RD_WARN, RD_BOOTSTRAP, "%s: %s is not used: %s",
+				kinds[kind].variable, path, rondo_last_error());
+}
+
+/* "star,chain 0a1b2c3d": names, as far as there is room, and a hash of the files. */
+static void name_algorithms(char text[RD_STRING_MAX])
+{
+	uint64_t hash = RD_HASH_INIT;
+	size_t length = 0, room = RD_STRING_MAX - 10;
+
+	text[0] = '\0';
+	for (const struct plugin *plugin = plugins; plugin; plugin = plugin->next) {
+		if (plugin->kind != RD_PLUGIN_ALGORITHM || !plugin->used)
+			continue;
+		hash = rd_hash(hash, &plugin->hash, sizeof(plugin->hash));
+		for (const void *const *it = plugin->description->brought; *it; it++) {
+			snprintf(text + length, room - length, "%s%s", length ? "," : "",
+				algorithm_name(*it));
+			length = strlen(text);
+		}
+	}
+	if (length)
+		snprintf(text + length, 10, " %08x", (unsigned)(hash ^ hash >> 32));
+}
+
+void rd_plugins_load(struct rd_settings *settings)
+{
+	if (!settings->transport_plugin[0] && !settings->algo_plugin[0])
+		rd_log(RD_INFO, RD_BOOTSTRAP, "Plugin : none (%s and %s are not set)",
+			kinds[RD_PLUGIN_TRANSPORT].variable, kinds[RD_PLUGIN_ALGORITHM].variable);
+	pthread_mutex_lock(&lock);
+	load_list(RD_PLUGIN_TRANSPORT, settings->transport_plugin, settings);
+	load_list(RD_PLUGIN_ALGORITHM, settings->algo_plugin, settings);
+	name_algorithms(settings->plugins);
+	pthread_mutex_unlock(&lock);
+}
+
+static const void *brought_by(enum rd_plugin_kind kind, const char *path)
+{
+	pthread_mutex_lock(&lock);
+	const struct plugin *plugin = *find(kind, path);
+
+	pthread_mutex_unlock(&lock);
+	return plugin && plugin->used ? plugin->description->brought : NULL;
+}
+
+const struct rd_transport *const *rd_plugin_transports(const char *path)
+{
+	return brought_by(RD_PLUGIN_TRANSPORT, path);
+}
+
+const struct rd_algorithm *const *rd_plugin_algorithms(const char *path)
+{
+	return brought_by(RD_PLUGIN_ALGORITHM, path);
+}

@@ -1,0 +1,25 @@
+/* What the user asked for: a call of the public header, before it is checked. */
+#ifndef RD_REQUEST_H
+#define RD_REQUEST_H
+
+#include "exec/exec.h"
+
+struct rd_request {
+	struct rondo_comm *comm;
+	enum rd_collective collective;
+	bool sends; /* of a transfer: this is its rondo_send() */
+	const void *send;
+	void *recv;
+	size_t count;
+	rondo_type type;
+	rondo_op op; /* 0 where there is none */
+	int root, target; /* 0 where there is none */
+	struct rondo_stream *stream;
+	struct rd_terms
+		*terms; /* NULL: an ordinary call; rd_submit() takes them over in any case */
+};
+
+/* Checks it, then runs it now, queues it, or adds it to the open group. */
+int rd_submit(const struct rd_request *request);
+
+#endif

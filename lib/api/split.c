@@ -1,0 +1,253 @@
+/*
+ * Parting a comm. Where no rank lacks memory, all tell each other their color and key, so each
+ * knows who is in its part. The first of each part listens and tells where; the parts meet there as
+ * any comm does, and a failure of the old comm ends that. Last, all ranks of the old comm hear from
+ * all how it went, so that all return the same.
+ */
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "comm/comm.h"
+#include "bootstrap/socket.h"
+#include "base/error.h"
+#include "api/group.h"
+
+struct wish {
+	int32_t color, key;
+};
+
+/* How it goes at a rank: an error and its story; else, of a part's first rank, where it listens. */
+struct report {
+	int32_t error, port;
+	char text[RD_STORY_SIZE];
+};
+
+struct split {
+	rondo_comm *comm;
+	struct wish *wishes; /* [size of the old comm] */
+	struct report mine, *all; /* the same */
+	int rank, size, first; /* in the new comm; its first rank, in the old one; -1: in none */
+	int listen_fd;
+	rondo_comm *made;
+};
+
+/* ---- Who is in which part ------------------------------------------------------------------- */
+
+/* Whether rank a comes before rank b in the part that both are in. */
+static bool before(const struct wish *wishes, int a, int b)
+{
+	return wishes[a].key != wishes[b].key ? wishes[a].key < wishes[b].key : a < b;
+}
+
+static void find_part(struct split *split)
+{
+	const struct wish *wishes = split->wishes;
+	int self = split->comm->rank;
+
+	split->first = -1;
+	for (int i = 0; i < split->comm->size && wishes[self].color >= 0; i++) {
+		if (wishes[i].color != wishes[self].color)
+			continue;
+		split->size++;
+		split->rank += before(wishes, i, self);
+		if (split->first < 0 || before(wishes, i, split->first))
+			split->first = i;
+	}
+}
+
+/* ---- Where it meets ------------------------------------------------------------------------- */
+
+static bool is_anywhere(const struct sockaddr_storage *address)
+{
+	if (address->ss_family == AF_INET6)
+		return IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)address)->sin6_addr);
+	return ((const struct sockaddr_in *)address)->sin_addr.s_addr == INADDR_ANY;
+}
+
+static void clear_port(struct sockaddr_storage *address)
+{
+	if (address->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)address)->sin6_port = 0;
+	else
+		((struct sockaddr_in *)address)->sin_port = 0;
+}
+
+static int say_where(struct split *split, const struct sockaddr_storage *near)
+{
+	struct sockaddr_storage bound = { 0 };
+	socklen_t size = sizeof(bound);
+	char host[RD_STRING_MAX] = "", port[8] = "";
+
+	if (getsockname(split->listen_fd, (struct sockaddr *)&bound, &size) ||
+		getnameinfo((struct sockaddr *)&bound, size, host, sizeof(host), port, sizeof(port),
+			NI_NUMERICHOST | NI_NUMERICSERV))
+		return rd_fail_errno("rank %d does not know where it listens", split->comm->rank);
+	split->mine.port = atoi(port);
+	snprintf(split->mine.text, sizeof(split->mine.text), "%s",
+		is_anywhere(near) ? split->comm->settings.address : host);
+	return 0;
+}
+
+static int listen_for_part(struct split *split)
+{
+	struct rd_settings settings = split->comm->settings;
+	struct rd_addresses addresses = { .count = 1 };
+
+	rd_lifeline_address(split->comm->lifeline, &addresses.at[0]);
+	clear_port(&addresses.at[0]);
+	addresses.size[0] = addresses.at[0].ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+								  : sizeof(struct sockaddr_in);
+	settings.rendezvous_fd = -1;
+
+	int err = rd_listen(&split->listen_fd, &addresses, &settings);
+
+	if (!err)
+		return say_where(split, &addresses.at[0]);
+	split->listen_fd = -1;
+	return err;
+}
+
+static int join_part(struct split *split)
+{
+	struct rd_settings settings = split->comm->settings;
+	const struct report *where = &split->all[split->first];
+
+	settings.rank = split->rank;
+	settings.size = split->size;
+	settings.rendezvous_fd = split->listen_fd;
+	split->listen_fd = -1;
+	if (split->size > 1) {
+		snprintf(settings.address, sizeof(settings.address), "%.*s", RD_STRING_MAX - 1,
+			where->text);
+		settings.port = where->port;
+	}
+	return rd_comm_make(&split->made, &settings, split->comm);
+}
+
+/* ---- The course of it ----------------------------------------------------------------------- */
+
+static void record(struct split *split, int err)
+{
+	memset(&split->mine, 0, sizeof(split->mine));
+	split->mine.error = err;
+	snprintf(split->mine.text, sizeof(split->mine.text), "%s", rondo_last_error());
+}
+
+/* All ranks of the old comm hear each other's report: the first that tells of an error counts. */
+static int exchange(struct split *split)
+{
+	int err = rondo_all_gather(
+		split->comm, &split->mine, split->all, sizeof(split->mine), RONDO_U8, NULL);
+
+	for (int i = 0; i < split->comm->size && !err; i++) {
+		struct report *report = &split->all[i];
+
+		report->text[sizeof(report->text) - 1] = '\0';
+		if (report->error)
+			err = rd_fail(report->error, "rank %d could not join its part: %s", i,
+				report->text);
+	}
+	return err;
+}
+
+static int make_part(struct split *split)
+{
+	int err;
+
+	find_part(split);
+	if (split->first == split->comm->rank && split->size > 1) {
+		err = listen_for_part(split);
+		if (err)
+			record(split, err);
+	}
+	err = exchange(split);
+	if (err)
+		return err;
+	err = split->first >= 0 ? join_part(split) : 0;
+	record(split, err);
+	return exchange(split);
+}
+
+/* Whether all ranks have the memory for what follows. To learn that takes none. */
+static int check_memory(const struct split *split)
+{
+	const rondo_comm *comm = split->comm;
+	/* Of those that lack it the lowest is named. */
+	int32_t lacks = split->wishes && split->all ? 0 : comm->size - comm->rank;
+	int err = rondo_all_reduce(split->comm, &lacks, &lacks, 1, RONDO_I32, RONDO_MAX, NULL);
+
+	if (!err && lacks)
+		err = rd_fail(RONDO_MEMORY, "rank %d has no memory to split a comm of %d ranks",
+			comm->size - lacks, comm->size);
+	return err;
+}
+
+static int run(struct split *split, int color, int key)
+{
+	rondo_comm *comm = split->comm;
+	struct wish wish = { color, key };
+	int err;
+
+	split->wishes = calloc(comm->size, sizeof(*split->wishes));
+	split->all = calloc(comm->size, sizeof(*split->all));
+	err = check_memory(split);
+	if (err)
+		return err;
+	err = rondo_all_gather(comm, &wish, split->wishes, sizeof(wish), RONDO_U8, NULL);
+	return err ? err : make_part(split);
+}
+
+static int check(const rondo_comm *comm, rondo_comm **part, const char *name)
+{
+	if (!part)
+		return rd_fail(RONDO_INVALID, "%s: the place for the new comm is NULL", name);
+	*part = NULL;
+	if (!comm)
+		return rd_fail(RONDO_INVALID, "%s: comm is NULL", name);
+	if (rd_group_open())
+		return rd_fail(RONDO_INVALID, "%s: end the group first", name);
+	return rd_comm_check_process(comm, name);
+}
+
+static int split_comm(rondo_comm *comm, int color, int key, rondo_comm **part)
+{
+	struct split split = { .comm = comm, .listen_fd = -1 };
+	int err;
+
+	comm->calls_itself = true;
+	err = run(&split, color, key);
+	comm->calls_itself = false;
+	if (split.listen_fd >= 0)
+		close(split.listen_fd);
+	free(split.wishes);
+	free(split.all);
+	if (err && split.made) {
+		char story[RD_STORY_SIZE];
+
+		/* So that nobody waits for anybody. */
+		snprintf(story, sizeof(story), "%s", rondo_last_error());
+		rondo_comm_abort(split.made, story);
+		rondo_comm_destroy(split.made);
+		return rd_fail(err, "%s", story);
+	}
+	*part = split.made;
+	return err;
+}
+
+int rondo_comm_split(rondo_comm *comm, int color, int key, rondo_comm **part)
+{
+	int err = check(comm, part, "rondo_comm_split");
+
+	return err ? err : split_comm(comm, color, key, part);
+}
+
+int rondo_comm_duplicate(rondo_comm *comm, rondo_comm **copy)
+{
+	int err = check(comm, copy, "rondo_comm_duplicate");
+
+	return err ? err : split_comm(comm, 0, comm->rank, copy);
+}

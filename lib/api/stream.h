@@ -1,0 +1,16 @@
+/* A stream: a host's, which is a queue and the thread that works it off, or a device's (device_stream.h). */
+#ifndef RD_STREAM_H
+#define RD_STREAM_H
+
+#include "comm/run.h"
+
+struct rd_lane;
+
+/* NULL: a host stream, or no stream at all. */
+struct rd_lane *rd_stream_lane(const struct rondo_stream *stream);
+
+/* Issues the tasks, and queues a copy of them to be run together. Takes over their
+   terms. */
+int rd_stream_run(struct rondo_stream *stream, struct rd_task *tasks, int count);
+
+#endif

@@ -1,0 +1,263 @@
+/* The collectives of the public header whose blocks differ in length. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/comm.h"
+#include "base/error.h"
+#include "api/group.h"
+#include "comm/user_op.h"
+#include "api/request.h"
+
+/* What a user says of the blocks of one buffer, in elements. */
+struct lengths {
+	const size_t *counts;
+	const size_t *displs; /* NULL: one after the other */
+};
+
+#define SIZE_MOST ((size_t)PTRDIFF_MAX)
+
+/* Into extents; false: more bytes than there can be. */
+static bool lay(struct rd_extent *extents, int blocks, struct lengths lengths, size_t element)
+{
+	size_t most = SIZE_MOST / element, next = 0;
+
+	for (int i = 0; i < blocks; i++) {
+		size_t begin = lengths.displs ? lengths.displs[i] : next;
+
+		if (lengths.counts[i] > most || begin > most - lengths.counts[i])
+			return false;
+		next = begin + lengths.counts[i];
+		extents[i].offset = begin * element;
+		extents[i].size = lengths.counts[i] * element;
+	}
+	return true;
+}
+
+/* FNV-1a. Collisions harm nothing: no block is taken whose own length differs. */
+static uint32_t digest(const size_t *counts, int size)
+{
+	uint32_t hash = 2166136261u;
+
+	for (int i = 0; i < size; i++)
+		for (int shift = 0; shift < 64; shift += 8)
+			hash = (hash ^ ((uint64_t)counts[i] >> shift & 0xff)) * 16777619u;
+	return hash;
+}
+
+/* About as many elements as a block has; the same on every rank. */
+static size_t mean(const size_t *counts, int size)
+{
+	size_t mean = 0;
+
+	for (int i = 0; i < size; i++)
+		mean += counts[i] / size + (counts[i] % size != 0);
+	return mean;
+}
+
+static int refuse(int err)
+{
+	return rd_group_open() ? rd_group_refuse(err) : err;
+}
+
+static int check_comm(const struct rd_request *request)
+{
+	const char *name = rd_collective_name(request->collective);
+
+	if (!request->comm)
+		return rd_fail(RONDO_INVALID, "%s_v: comm is NULL", name);
+	if (rd_type_check(request->type, name, "_v"))
+		return RONDO_INVALID;
+	if (request->root < 0 || request->root >= request->comm->size)
+		return rd_fail(RONDO_INVALID, "%s_v: rank %d is not in 0..%d", name, request->root,
+			request->comm->size - 1);
+	return 0;
+}
+
+/* Gives the request its terms: the lengths of this rank's blocks of in and out. */
+static int give_terms(struct rd_request *request, struct lengths in, struct lengths out)
+{
+	const struct rd_problem problem = { .collective = request->collective,
+		.rank = request->comm->rank,
+		.size = request->comm->size,
+		.root = request->root };
+	const char *name = rd_collective_name(request->collective);
+	int in_blocks = rd_in_blocks(&problem), out_blocks = rd_out_blocks(&problem);
+	size_t element = rondo_type_size(request->type);
+
+	if ((in_blocks > 0 && !in.counts) || (out_blocks > 0 && !out.counts))
+		return rd_fail(RONDO_INVALID, "%s_v: counts is NULL", name);
+
+	struct rd_terms *terms = rd_terms_create(in_blocks, out_blocks);
+
+	if (!terms)
+		return rd_fail(RONDO_MEMORY, "no memory for %s_v", name);
+	if (!lay((struct rd_extent *)terms->in, in_blocks, in, element) ||
+		!lay((struct rd_extent *)terms->out, out_blocks, out, element)) {
+		rd_terms_destroy(terms);
+		return rd_fail(RONDO_INVALID, "%s_v: the counts are too large", name);
+	}
+	request->terms = terms;
+	return 0;
+}
+
+/* All ranks know all lengths. */
+static int submit_known(
+	struct rd_request *request, const size_t *counts, struct lengths in, struct lengths out)
+{
+	int err = check_comm(request);
+
+	if (!err && !counts)
+		err = rd_fail(RONDO_INVALID, "%s_v: counts is NULL",
+			rd_collective_name(request->collective));
+	if (!err)
+		err = give_terms(request, in, out);
+	if (err)
+		return refuse(err);
+	request->terms->digest = digest(counts, request->comm->size);
+	request->count = mean(counts, request->comm->size);
+	return rd_submit(request);
+}
+
+/* Only who has a block, and who wants it, know its length. */
+static int submit_pairwise(struct rd_request *request, struct lengths in, struct lengths out)
+{
+	int err = check_comm(request);
+
+	if (!err)
+		err = give_terms(request, in, out);
+	if (err)
+		return refuse(err);
+	request->terms->pairwise = true;
+	return rd_submit(request);
+}
+
+static struct rd_request request_of(rondo_comm *comm, enum rd_collective collective,
+	const void *send, void *recv, rondo_type type, rondo_stream *stream)
+{
+	return (struct rd_request){ .comm = comm,
+		.collective = collective,
+		.send = send,
+		.recv = recv,
+		.type = type,
+		.stream = stream };
+}
+
+int rondo_all_gather_v(rondo_comm *comm, const void *send, void *recv, const size_t counts[],
+	const size_t displs[], rondo_type type, rondo_stream *stream)
+{
+	struct rd_request request = request_of(comm, RD_ALL_GATHER, send, recv, type, stream);
+	struct lengths mine = { counts && comm ? &counts[comm->rank] : NULL, NULL };
+
+	return submit_known(&request, counts, mine, (struct lengths){ counts, displs });
+}
+
+int rondo_reduce_scatter_v(rondo_comm *comm, const void *send, void *recv, const size_t counts[],
+	rondo_type type, rondo_op op, rondo_stream *stream)
+{
+	struct rd_request request = request_of(comm, RD_REDUCE_SCATTER, send, recv, type, stream);
+	struct lengths mine = { counts && comm ? &counts[comm->rank] : NULL, NULL };
+
+	request.op = op;
+	return submit_known(&request, counts, (struct lengths){ counts, NULL }, mine);
+}
+
+int rondo_all_to_all_v(rondo_comm *comm, const void *send, const size_t send_counts[],
+	const size_t send_displs[], void *recv, const size_t recv_counts[],
+	const size_t recv_displs[], rondo_type type, rondo_stream *stream)
+{
+	struct rd_request request = request_of(comm, RD_ALL_TO_ALL, send, recv, type, stream);
+
+	return submit_pairwise(&request, (struct lengths){ send_counts, send_displs },
+		(struct lengths){ recv_counts, recv_displs });
+}
+
+int rondo_gather_v(rondo_comm *comm, const void *send, size_t count, void *recv,
+	const size_t counts[], const size_t displs[], rondo_type type, int root,
+	rondo_stream *stream)
+{
+	struct rd_request request = request_of(comm, RD_GATHER, send, recv, type, stream);
+
+	request.root = root;
+	return submit_pairwise(
+		&request, (struct lengths){ &count, NULL }, (struct lengths){ counts, displs });
+}
+
+int rondo_scatter_v(rondo_comm *comm, const void *send, const size_t counts[],
+	const size_t displs[], void *recv, size_t count, rondo_type type, int root,
+	rondo_stream *stream)
+{
+	struct rd_request request = request_of(comm, RD_SCATTER, send, recv, type, stream);
+
+	request.root = root;
+	return submit_pairwise(
+		&request, (struct lengths){ counts, displs }, (struct lengths){ &count, NULL });
+}
+
+/* ---- Bytes of lengths that nobody else knows ------------------------------------------------ */
+
+static int check_gather_bytes(
+	const rondo_comm *comm, const void *send, size_t size, void **recv, size_t *sizes, int root)
+{
+	if (!comm)
+		return rd_fail(RONDO_INVALID, "gather_bytes: comm is NULL");
+	if (rd_group_open())
+		return rd_group_refuse(rd_fail(
+			RONDO_INVALID, "gather_bytes: it takes two steps, and fits in no group"));
+	if (root < 0 || root >= comm->size)
+		return rd_fail(RONDO_INVALID, "gather_bytes: rank %d is not in 0..%d", root,
+			comm->size - 1);
+	if (size > 0 && !send)
+		return rd_fail(RONDO_INVALID, "gather_bytes: send is NULL");
+	if (comm->rank == root && (!recv || !sizes))
+		return rd_fail(RONDO_INVALID, "gather_bytes: %s is NULL on the root",
+			recv ? "sizes" : "recv");
+	return 0;
+}
+
+/* Room for all, and one byte that ends a text. */
+static void *make_room(rondo_comm *comm, const size_t *sizes)
+{
+	size_t total = 0;
+	char *room;
+
+	for (int i = 0; i < comm->size; i++) {
+		if (sizes[i] >= SIZE_MOST - total)
+			return NULL;
+		total += sizes[i];
+	}
+	room = malloc(total + 1);
+	if (room)
+		room[total] = '\0';
+	return room;
+}
+
+int rondo_gather_bytes(
+	rondo_comm *comm, const void *send, size_t size, void **recv, size_t sizes[], int root)
+{
+	_Static_assert(sizeof(size_t) == sizeof(uint64_t), "a size travels as u64");
+	int err = check_gather_bytes(comm, send, size, recv, sizes, root);
+	bool is_root = !err && comm->rank == root;
+	void *room = NULL;
+
+	if (recv)
+		*recv = NULL;
+	if (!err)
+		err = rondo_gather(comm, &size, sizes, 1, RONDO_U64, root, NULL);
+	if (err)
+		return err;
+	if (is_root) {
+		room = make_room(comm, sizes);
+		/* The others are on their way into the second step. */
+		if (!room) {
+			rondo_comm_abort(comm, "no memory for what it gathers");
+			return rd_fail(RONDO_MEMORY, "gather_bytes: no memory on the root");
+		}
+	}
+	err = rondo_gather_v(comm, send, size, room, sizes, NULL, RONDO_U8, root, NULL);
+	if (err)
+		free(room);
+	else if (is_root)
+		*recv = room;
+	return err;
+}

@@ -1,0 +1,71 @@
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static _Thread_local char story[RD_STORY_SIZE];
+
+int rd_fail(int error, const char *format, ...)
+{
+	/* Into another buffer first: the arguments may quote the story that is there now. */
+	char text[RD_STORY_SIZE];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	memcpy(story, text, sizeof(text));
+	return error;
+}
+
+int rd_fail_errno(const char *format, ...)
+{
+	int saved = errno;
+	char text[RD_STORY_SIZE];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	errno = saved;
+	return rd_fail(RONDO_SYSTEM, "%s: %m", text);
+}
+
+const char *rondo_last_error(void)
+{
+	return story;
+}
+
+const char *rondo_error_text(int error)
+{
+	switch (error) {
+	case RONDO_OK:
+		return "success";
+	case RONDO_PENDING:
+		return "work is not done yet";
+#define TEXT_CASE(name, value, text)                                                               \
+	case name:                                                                                 \
+		return text;
+		RONDO_ERRORS(TEXT_CASE)
+#undef TEXT_CASE
+	}
+	return "unknown error";
+}
+
+const char *rondo_error_name(int error)
+{
+	switch (error) {
+	case RONDO_OK:
+		return "RONDO_OK";
+	case RONDO_PENDING:
+		return "RONDO_PENDING";
+#define NAME_CASE(name, value, text)                                                               \
+	case name:                                                                                 \
+		return #name;
+		RONDO_ERRORS(NAME_CASE)
+#undef NAME_CASE
+	}
+	return "unknown error";
+}

@@ -1,0 +1,317 @@
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+#define LINE_SIZE 1024
+#define PATH_SIZE 4096
+#define ALL_SUBSYSTEMS ((1u << RD_SUBSYSTEM_COUNT) - 1)
+
+/* Level and subsystems in one word, so that the check is one load: the level is the low two bits.
+ */
+#define PACK(level, subsystems) ((unsigned)(level) | (subsystems) << 2)
+
+static atomic_uint enabled = PACK(RD_WARN, ALL_SUBSYSTEMS);
+static _Thread_local int thread_rank = -1;
+
+static const char *const level_names[] = { "NONE", "WARN", "INFO", "TRACE" };
+#define SUBSYSTEM_NAME(name, text) text,
+static const char *const subsystem_names[] = { RD_SUBSYSTEMS(SUBSYSTEM_NAME) };
+#undef SUBSYSTEM_NAME
+
+void rd_log_set(enum rd_log_level level, unsigned subsystems)
+{
+	atomic_store_explicit(
+		&enabled, PACK(level, subsystems & ALL_SUBSYSTEMS), memory_order_relaxed);
+}
+
+void rd_log_rank(int rank)
+{
+	thread_rank = rank;
+}
+
+/* ---- Files --------------------------------------------------------------------------------- */
+
+enum { OPENING = -1 };
+
+/* One that is open, for the lines of a process (a forked one opens its own) and rank. */
+struct file {
+	struct file *next;
+	pid_t pid;
+	int rank; /* -1: of all, or of none */
+	_Atomic int fd;
+};
+
+/* A name that RONDO_DEBUG_FILE had, and its files. Never freed: other threads may write to them. */
+struct target {
+	struct target *next;
+	_Atomic(struct file *) files;
+	bool by_rank;
+	char name[];
+};
+
+static _Atomic(struct target *) targets; /* all that there ever were */
+static _Atomic(struct target *) target; /* the one in force; NULL: stderr */
+
+static void write_host(char host[65])
+{
+	memset(host, 0, 65);
+	if (gethostname(host, 64) != 0)
+		strcpy(host, "?");
+	host[strcspn(host, ".")] = '\0';
+}
+
+/* host:pid:tid [rank] RONDO INFO; returns its length. */
+static size_t write_head(char *line, enum rd_log_level level)
+{
+	char host[65];
+	char rank[16] = "";
+
+	write_host(host);
+	if (thread_rank >= 0)
+		snprintf(rank, sizeof(rank), "[%d] ", thread_rank);
+	return (size_t)snprintf(line, LINE_SIZE, "%s:%d:%d %sRONDO %s ", host, getpid(), gettid(),
+		rank, level_names[level]);
+}
+
+static void write_line(int fd, char line[LINE_SIZE])
+{
+	size_t length = strlen(line);
+
+	line[length++] = '\n'; /* where the terminator was */
+	while (write(fd, line, length) < 0 && errno == EINTR)
+		;
+}
+
+/* What a letter after % stands for; NULL: nothing. */
+static const char *meaning(char letter, char text[65])
+{
+	switch (letter) {
+	case 'h':
+		write_host(text);
+		return text;
+	case 'p':
+		snprintf(text, 65, "%d", getpid());
+		return text;
+	case 'r':
+		snprintf(text, 65, thread_rank < 0 ? "-" : "%d", thread_rank);
+		return text;
+	case '%':
+		return "%";
+	}
+	return NULL;
+}
+
+static void expand(char path[PATH_SIZE], const char *name)
+{
+	size_t used = 0;
+
+	for (; *name && used < PATH_SIZE - 1; name++) {
+		char text[65], plain[2] = { *name };
+		const char *part = *name == '%' ? meaning(name[1], text) : NULL;
+
+		name += part != NULL;
+		used += (size_t)snprintf(path + used, PATH_SIZE - used, "%s", part ? part : plain);
+	}
+	path[used < PATH_SIZE ? used : PATH_SIZE - 1] = '\0';
+}
+
+static int open_file(const char *name)
+{
+	char path[PATH_SIZE], line[LINE_SIZE];
+	int fd;
+
+	expand(path, name);
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666);
+	if (fd >= 0)
+		return fd;
+
+	int error = errno;
+	size_t head = write_head(line, RD_WARN);
+
+	snprintf(line + head, sizeof(line) - head,
+		"RONDO_DEBUG_FILE: cannot open %.512s: %s: the log goes to standard error", path,
+		strerror(error));
+	write_line(STDERR_FILENO, line);
+	return STDERR_FILENO;
+}
+
+static struct file *find_file(struct file *at, pid_t pid, int rank)
+{
+	while (at && (at->pid != pid || at->rank != rank))
+		at = at->next;
+	return at;
+}
+
+/* The file of this thread's lines, opened by whoever needs it first. NULL: no memory. */
+static struct file *file_of(struct target *to)
+{
+	int rank = to->by_rank ? thread_rank : -1;
+	struct file *head = atomic_load(&to->files), *found, *own;
+
+	found = find_file(head, getpid(), rank);
+	if (found)
+		return found;
+	own = calloc(1, sizeof(*own));
+	if (!own)
+		return NULL;
+	own->pid = getpid();
+	own->rank = rank;
+	atomic_init(&own->fd, OPENING);
+	do {
+		found = find_file(head, own->pid, rank);
+		own->next = head;
+	} while (!found && !atomic_compare_exchange_weak(&to->files, &head, own));
+	if (found) {
+		free(own);
+		return found;
+	}
+	atomic_store(&own->fd, open_file(to->name));
+	return own;
+}
+
+static int log_fd(void)
+{
+	struct target *to = atomic_load(&target);
+	struct file *file = to ? file_of(to) : NULL;
+	int fd = STDERR_FILENO;
+
+	while (file && (fd = atomic_load(&file->fd)) == OPENING)
+		sched_yield();
+	return fd;
+}
+
+static struct target *find_target(struct target *at, const char *name)
+{
+	while (at && strcmp(at->name, name) != 0)
+		at = at->next;
+	return at;
+}
+
+static struct target *add_target(const char *name)
+{
+	struct target *own = calloc(1, sizeof(*own) + strlen(name) + 1), *found, *head;
+
+	if (!own)
+		return NULL;
+	strcpy(own->name, name);
+	own->by_rank = strstr(name, "%r") != NULL;
+	head = atomic_load(&targets);
+	do {
+		found = find_target(head, name);
+		own->next = head;
+	} while (!found && !atomic_compare_exchange_weak(&targets, &head, own));
+	if (found)
+		free(own);
+	return found ? found : own;
+}
+
+void rd_log_to(const char *name)
+{
+	struct target *found = *name ? find_target(atomic_load(&targets), name) : NULL;
+
+	atomic_store(&target, *name && !found ? add_target(name) : found);
+	/* Now, so that what is wrong with it is known at once. */
+	log_fd();
+}
+
+/* ---- Settings ------------------------------------------------------------------------------ */
+
+/* Not strncasecmp(): the same text must mean the same in every locale. */
+static bool same_name(const char *text, size_t length, const char *name)
+{
+	if (strlen(name) != length)
+		return false;
+	for (size_t i = 0; i < length; i++) {
+		char c = text[i];
+		if (c >= 'a' && c <= 'z')
+			c -= 'a' - 'A';
+		if (c != name[i])
+			return false;
+	}
+	return true;
+}
+
+int rd_log_read_level(enum rd_log_level *level, const char *text)
+{
+	for (int i = RD_LOG_NONE; i <= RD_TRACE; i++) {
+		if (same_name(text, strlen(text), level_names[i])) {
+			*level = (enum rd_log_level)i;
+			return 0;
+		}
+	}
+	return rd_fail(RONDO_SETTING,
+		"RONDO_DEBUG is \"%.40s\": give one of NONE, WARN, INFO and TRACE", text);
+}
+
+/* The bits of one subsystem, or of ALL; 0 for neither. */
+static unsigned subsystem_bits(const char *text, size_t length)
+{
+	if (same_name(text, length, "ALL"))
+		return ALL_SUBSYSTEMS;
+	for (int i = 0; i < RD_SUBSYSTEM_COUNT; i++)
+		if (same_name(text, length, subsystem_names[i]))
+			return 1u << i;
+	return 0;
+}
+
+#define SUBSYSTEM_LIST(name, text) " " text
+
+int rd_log_read_subsystems(unsigned *subsystems, const char *text)
+{
+	/* A list that begins by leaving something out means all the others. */
+	unsigned found = text[0] == '^' ? ALL_SUBSYSTEMS : 0;
+
+	for (const char *name = text;;) {
+		bool out = name[0] == '^';
+		name += out;
+		size_t length = strcspn(name, ",");
+		unsigned bits = subsystem_bits(name, length);
+		if (!bits)
+			return rd_fail(RONDO_SETTING,
+				"RONDO_DEBUG_SUBSYS names \"%.*s\": give ALL or, with commas, some "
+				"of" RD_SUBSYSTEMS(SUBSYSTEM_LIST),
+				length < 40 ? (int)length : 40, name);
+		found = out ? found & ~bits : found | bits;
+		if (!name[length])
+			break;
+		name += length + 1;
+	}
+	*subsystems = found;
+	return 0;
+}
+
+bool rd_log_on(enum rd_log_level level, enum rd_subsystem subsystem)
+{
+	unsigned now = atomic_load_explicit(&enabled, memory_order_relaxed);
+
+	return level <= (now & 3) && (level == RD_WARN || now >> 2 >> subsystem & 1);
+}
+
+void rd_log(enum rd_log_level level, enum rd_subsystem subsystem, const char *format, ...)
+{
+	if (!rd_log_on(level, subsystem))
+		return;
+
+	int saved = errno;
+	char line[LINE_SIZE];
+	size_t head = write_head(line, level);
+	va_list args;
+
+	va_start(args, format);
+	errno = saved; /* for %m */
+	vsnprintf(line + head, sizeof(line) - head, format, args);
+	va_end(args);
+
+	write_line(log_fd(), line);
+	errno = saved;
+}

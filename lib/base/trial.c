@@ -1,0 +1,133 @@
+#include "base/trial.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+/* What parent and child share. The child may write anything into it: texts are cut when read. */
+struct report {
+	_Atomic int done;
+	int error;
+	char story[RD_STORY_SIZE];
+	char stage[128];
+};
+
+static struct report *mine; /* in the child; else NULL */
+
+void rd_trial_stage(const char *format, ...)
+{
+	va_list args;
+
+	if (!mine)
+		return;
+	va_start(args, format);
+	vsnprintf(mine->stage, sizeof(mine->stage), format, args);
+	va_end(args);
+}
+
+/* A crash is expected here: no handler of the program's, no core file, and gone with the parent. */
+static void prepare_to_crash(pid_t parent)
+{
+	static const int deadly[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS };
+	struct rlimit none = { 0, 0 };
+
+	for (size_t i = 0; i < sizeof(deadly) / sizeof(deadly[0]); i++)
+		signal(deadly[i], SIG_DFL);
+	setrlimit(RLIMIT_CORE, &none);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+}
+
+static void run_child(struct report *report, int (*body)(void *argument), void *argument)
+{
+	mine = report;
+	report->error = body(argument);
+	if (report->error)
+		strncpy(report->story, rondo_last_error(), sizeof(report->story) - 1);
+	atomic_store(&report->done, 1);
+}
+
+/* True: it has ended, in *status (0 where the program has its children reaped for it). */
+static bool wait_for(pid_t child, int timeout_ms, int *status)
+{
+	struct pollfd watch = { .fd = pidfd_open(child, 0), .events = POLLIN };
+	int64_t deadline = rd_clock_ms() + timeout_ms;
+	int ready;
+
+	*status = 0;
+	do {
+		int64_t left = deadline - rd_clock_ms();
+
+		ready = poll(&watch, 1, left > 0 ? (int)left : 0);
+	} while (ready < 0 && errno == EINTR);
+	if (watch.fd >= 0)
+		close(watch.fd);
+	if (ready <= 0)
+		kill(child, SIGKILL);
+	while (waitpid(child, status, 0) < 0 && errno == EINTR)
+		;
+	return ready > 0;
+}
+
+static int judge(struct report *report, bool ended, int status, int timeout_ms)
+{
+	report->story[sizeof(report->story) - 1] = '\0';
+	report->stage[sizeof(report->stage) - 1] = '\0';
+
+	const char *in = *report->stage ? " in " : "";
+
+	if (!ended)
+		return rd_fail(RONDO_TIMEOUT, "hung for %.1f s%s%s", timeout_ms / 1000.0, in,
+			report->stage);
+	if (atomic_load(&report->done))
+		return report->error ? rd_fail(report->error, "%s", report->story) : 0;
+	/* Nothing in it sends this signal: the kernel does, to whom it has no memory for. */
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+		return rd_fail(RONDO_MEMORY, "was killed from outside%s%s: out of memory, perhaps",
+			in, report->stage);
+	if (WIFSIGNALED(status))
+		return rd_fail(RONDO_SYSTEM, "crashed (%s)%s%s", strsignal(WTERMSIG(status)), in,
+			report->stage);
+	return rd_fail(RONDO_SYSTEM, "ended the process%s%s", in, report->stage);
+}
+
+int rd_trial(int (*body)(void *argument), void *argument, int timeout_ms)
+{
+	struct report *report = mmap(
+		NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid_t parent = getpid(), child;
+	int status, err;
+
+	if (report == MAP_FAILED)
+		return rd_fail(RONDO_MEMORY, "no memory for a trial");
+	child = fork();
+	if (child == 0) {
+		prepare_to_crash(parent);
+		run_child(report, body, argument);
+		_exit(0);
+	}
+	if (child < 0) {
+		err = rd_fail_errno("cannot fork for a trial");
+	} else {
+		bool ended = wait_for(child, timeout_ms, &status);
+
+		err = judge(report, ended, status, timeout_ms);
+	}
+	munmap(report, sizeof(*report));
+	return err;
+}

@@ -1,0 +1,345 @@
+#include "bootstrap/control_message.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "plan/collective.h"
+
+#define HEAD_SIZE 8
+#define PAYLOAD_MAX (RD_FRAME_MAX - HEAD_SIZE)
+
+static const unsigned char magic[4] = "RNDO";
+
+_Static_assert(PAYLOAD_MAX >= 32 + 2 + RD_STRING_MAX + sizeof(struct rd_member) + 256,
+	"the largest note, HELLO, fits a frame");
+
+/* One walk over the fields serves both ways, so that they cannot disagree. */
+struct cursor {
+	bool writing;
+	bool bad;
+	unsigned char *out;
+	const unsigned char *in;
+	size_t left;
+};
+
+static bool have(struct cursor *at, size_t size)
+{
+	if (at->left < size)
+		at->bad = true;
+	return !at->bad;
+}
+
+static void walk_bytes(struct cursor *at, void *bytes, size_t size)
+{
+	if (!have(at, size))
+		return;
+	if (at->writing) {
+		memcpy(at->out, bytes, size);
+		at->out += size;
+	} else {
+		memcpy(bytes, at->in, size);
+		at->in += size;
+	}
+	at->left -= size;
+}
+
+static uint64_t walk_number(struct cursor *at, uint64_t value, size_t size)
+{
+	unsigned char bytes[8] = { 0 };
+
+	for (size_t i = 0; i < size; i++)
+		bytes[i] = (unsigned char)(value >> (8 * i));
+	walk_bytes(at, bytes, size);
+	value = 0;
+	for (size_t i = 0; i < size; i++)
+		value |= (uint64_t)bytes[i] << (8 * i);
+	return at->bad ? 0 : value;
+}
+
+static void walk_u16(struct cursor *at, uint16_t *value)
+{
+	*value = (uint16_t)walk_number(at, *value, 2);
+}
+
+static void walk_u32(struct cursor *at, uint32_t *value)
+{
+	*value = (uint32_t)walk_number(at, *value, 4);
+}
+
+static void walk_u64(struct cursor *at, uint64_t *value)
+{
+	*value = walk_number(at, *value, 8);
+}
+
+static void walk_i32(struct cursor *at, int32_t *value, int32_t least, int32_t most)
+{
+	*value = (int32_t)(uint32_t)walk_number(at, (uint32_t)*value, 4);
+	if (*value < least || *value > most)
+		at->bad = true;
+}
+
+/* What ends up on a terminal or in a log must not steer it. */
+static void disarm_text(char *text, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		if ((unsigned char)text[i] < ' ' || text[i] == 127)
+			text[i] = '?';
+}
+
+static void walk_text(struct cursor *at, char *text, size_t capacity)
+{
+	uint16_t length = at->writing ? (uint16_t)strnlen(text, capacity - 1) : 0;
+
+	walk_u16(at, &length);
+	if (length >= capacity)
+		at->bad = true;
+	if (!have(at, length))
+		return;
+	walk_bytes(at, text, length);
+	if (at->writing)
+		return;
+	text[length] = '\0';
+	disarm_text(text, length);
+}
+
+static void walk_place(struct cursor *at, struct rd_place *place)
+{
+	uint64_t pid = (uint64_t)place->pid;
+
+	walk_text(at, place->host_name, sizeof(place->host_name));
+	walk_text(at, place->host_id, sizeof(place->host_id));
+	walk_u64(at, &pid);
+	place->pid = (int64_t)pid;
+	walk_u32(at, &place->uid);
+	walk_i32(at, &place->numa_node, -1, INT32_MAX);
+	walk_i32(at, &place->core, -1, INT32_MAX);
+	walk_i32(at, &place->slot, 0, INT32_MAX);
+	walk_i32(at, &place->gpu, -1, INT32_MAX);
+	walk_u32(at, &place->gpu_pci);
+	walk_i32(at, &place->device, -1, INT32_MAX);
+	walk_u32(at, &place->device_pci);
+	walk_text(at, place->nic, sizeof(place->nic));
+}
+
+static void walk_card(struct cursor *at, struct rd_card *card)
+{
+	walk_text(at, card->transport, sizeof(card->transport));
+	walk_u16(at, &card->size);
+	if (card->transport[0] == '\0' || card->size > sizeof(card->bytes))
+		at->bad = true;
+	if (have(at, card->size))
+		walk_bytes(at, card->bytes, card->size);
+}
+
+static int count_cards(const struct rd_card *cards)
+{
+	int count = 0;
+
+	while (count < RD_TRANSPORTS_MAX && cards[count].transport[0] != '\0')
+		count++;
+	return count;
+}
+
+static void walk_member(struct cursor *at, struct rd_member *member)
+{
+	unsigned count;
+
+	walk_place(at, &member->place);
+	count = (unsigned)walk_number(
+		at, at->writing ? (uint64_t)count_cards(member->cards) : 0, 1);
+	if (count > RD_TRANSPORTS_MAX)
+		at->bad = true;
+	for (unsigned i = 0; i < count && !at->bad; i++)
+		walk_card(at, &member->cards[i]);
+}
+
+static void walk_limits(struct cursor *at, struct rd_link_limits *limits)
+{
+	uint64_t maps;
+
+	walk_u64(at, &limits->piece_size);
+	maps = walk_number(at, limits->maps, 1);
+	if (maps > 1)
+		at->bad = true;
+	limits->maps = maps;
+}
+
+static void walk_error(struct cursor *at, int32_t *error)
+{
+	walk_i32(at, error, -128, -1);
+}
+
+static void walk_rank(struct cursor *at, int32_t *rank, int32_t least)
+{
+	walk_i32(at, rank, least, RD_SIZE_MAX - 1);
+}
+
+static void walk_hello(struct cursor *at, struct rd_note *note)
+{
+	walk_u32(at, &note->hello.version);
+	/* Any number: that a rank makes no sense is the hub's to say. */
+	walk_i32(at, &note->hello.rank, INT32_MIN, INT32_MAX);
+	walk_i32(at, &note->hello.size, INT32_MIN, INT32_MAX);
+	if (note->hello.version != RD_WIRE_VERSION) {
+		at->left = 0;
+		return;
+	}
+	walk_text(at, note->hello.library, sizeof(note->hello.library));
+	walk_u64(at, &note->hello.digest);
+	walk_i32(at, &note->hello.channels, 0, INT32_MAX);
+	walk_u64(at, &note->hello.piece_size);
+	walk_text(at, note->hello.algo, sizeof(note->hello.algo));
+	walk_text(at, note->hello.plugins, sizeof(note->hello.plugins));
+	walk_member(at, &note->hello.member);
+}
+
+static void walk_signature(struct cursor *at, struct rd_signature *signature)
+{
+	walk_u64(at, &signature->count);
+	walk_u32(at, &signature->number);
+	walk_u32(at, &signature->root);
+	signature->collective = (uint8_t)walk_number(at, signature->collective, 1);
+	signature->type = (uint8_t)walk_number(at, signature->type, 1);
+	signature->op = (uint8_t)walk_number(at, signature->op, 1);
+	signature->form = (uint8_t)walk_number(at, signature->form, 1);
+	if (signature->collective >= RD_COLLECTIVE_COUNT)
+		at->bad = true;
+}
+
+static void walk_answer(struct cursor *at, struct rd_note *note)
+{
+	walk_u32(at, &note->answer.number);
+	walk_u32(at, &note->answer.calls);
+	walk_u32(at, &note->answer.done);
+	walk_i32(at, &note->answer.collective, -1, RD_COLLECTIVE_COUNT - 1);
+	walk_rank(at, &note->answer.waiting_for, -1);
+	walk_u32(at, &note->answer.waited_ms);
+	walk_signature(at, &note->answer.slept_in);
+}
+
+static void walk_loss(struct cursor *at, struct rd_loss *loss)
+{
+	walk_rank(at, &loss->low, 0);
+	walk_rank(at, &loss->high, 0);
+	walk_rank(at, &loss->by, 0);
+	walk_text(at, loss->transport, sizeof(loss->transport));
+	walk_text(at, loss->reason, sizeof(loss->reason));
+	if (loss->low >= loss->high || (loss->by != loss->low && loss->by != loss->high))
+		at->bad = true;
+}
+
+static void walk_note(struct cursor *at, struct rd_note *note)
+{
+	switch (note->kind) {
+	case RD_NOTE_HELLO:
+		walk_hello(at, note);
+		return;
+	case RD_NOTE_BEAT:
+		walk_u32(at, &note->beat.timeout_ms);
+		return;
+	case RD_NOTE_MEMBER:
+		walk_rank(at, &note->member.rank, 0);
+		walk_member(at, &note->member.member);
+		return;
+	case RD_NOTE_TABLE:
+		walk_u64(at, &note->table.comm_id);
+		return;
+	case RD_NOTE_SLOW:
+		walk_u32(at, &note->slow.first);
+		walk_rank(at, &note->slow.culprit, -1);
+		walk_text(at, note->slow.story, sizeof(note->slow.story));
+		return;
+	case RD_NOTE_REPORT:
+		walk_error(at, &note->report.error);
+		walk_rank(at, &note->report.culprit, -1);
+		walk_text(at, note->report.story, sizeof(note->report.story));
+		return;
+	case RD_NOTE_QUERY:
+		walk_u32(at, &note->query.number);
+		return;
+	case RD_NOTE_ANSWER:
+		walk_answer(at, note);
+		return;
+	case RD_NOTE_VERDICT:
+		walk_error(at, &note->verdict.error);
+		walk_text(at, note->verdict.story, sizeof(note->verdict.story));
+		return;
+	case RD_NOTE_BYE:
+		walk_u32(at, &note->bye.calls);
+		walk_u64(at, &note->bye.digest);
+		return;
+	case RD_NOTE_LEFT:
+		walk_rank(at, &note->left.rank, 0);
+		walk_u32(at, &note->left.calls);
+		return;
+	case RD_NOTE_READY:
+		walk_u32(at, &note->ready.detours);
+		walk_limits(at, &note->ready.limits);
+		return;
+	case RD_NOTE_LOST:
+		walk_loss(at, &note->lost);
+		return;
+	case RD_NOTE_DETOUR:
+		walk_loss(at, &note->detour);
+		return;
+	case RD_NOTE_GO:
+		walk_limits(at, &note->go.limits);
+		return;
+	case RD_NOTE_FAREWELL:
+	case RD_NOTE_LOOKED:
+	case RD_NOTE_ALL_LOOKED:
+		return;
+	}
+	at->bad = true;
+}
+
+static void put_u16(unsigned char *bytes, size_t value)
+{
+	bytes[0] = (unsigned char)value;
+	bytes[1] = (unsigned char)(value >> 8);
+}
+
+static size_t get_u16(const unsigned char *bytes)
+{
+	return bytes[0] | (size_t)bytes[1] << 8;
+}
+
+size_t rd_wire_put(struct rd_note *note, unsigned char frame[RD_FRAME_MAX])
+{
+	struct cursor at = { .writing = true, .out = frame + HEAD_SIZE, .left = PAYLOAD_MAX };
+	size_t size;
+
+	walk_note(&at, note);
+	size = (size_t)(at.out - frame);
+	memcpy(frame, magic, sizeof(magic));
+	put_u16(frame + 4, note->kind);
+	put_u16(frame + 6, size - HEAD_SIZE);
+	return size;
+}
+
+int rd_wire_get(const unsigned char *bytes, size_t size, struct rd_note *note)
+{
+	struct cursor at = { 0 };
+	size_t kind;
+
+	if (memcmp(bytes, magic, size < sizeof(magic) ? size : sizeof(magic)) != 0)
+		return rd_fail(RONDO_PROTOCOL, "no note starts with these bytes");
+	if (size < HEAD_SIZE)
+		return 0;
+	kind = get_u16(bytes + 4);
+	at.left = get_u16(bytes + 6);
+	if (kind < RD_NOTE_HELLO || kind > RD_NOTE_SLOW)
+		return rd_fail(RONDO_PROTOCOL, "there is no note of kind %zu", kind);
+	if (at.left > PAYLOAD_MAX)
+		return rd_fail(RONDO_PROTOCOL, "a note of %zu bytes is too long", at.left);
+	if (size < HEAD_SIZE + at.left)
+		return 0;
+	size = HEAD_SIZE + at.left;
+	at.in = bytes + HEAD_SIZE;
+	memset(note, 0, sizeof(*note));
+	note->kind = (enum rd_note_kind)kind;
+	walk_note(&at, note);
+	if (at.bad || at.left > 0)
+		return rd_fail(RONDO_PROTOCOL, "a note of kind %zu makes no sense", kind);
+	return (int)size;
+}

@@ -1,0 +1,124 @@
+/*
+ * What is said over a control connection: notes, and how they look as bytes.
+ *
+ *   u32 "RNDO", u16 kind, u16 size of what follows, then the note's fields in the order below;
+ *   little endian throughout. A text is u16 length and its bytes, without a NUL; a member's cards
+ *   are a u8 count, then each card's name, u16 size and bytes.
+ *
+ * A frame is at most RD_FRAME_MAX bytes, so both ends read into fixed buffers. The first three
+ * fields of HELLO stay where they are in every version: they suffice to say who speaks another one.
+ */
+#ifndef RD_CONTROL_MESSAGE_H
+#define RD_CONTROL_MESSAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "bootstrap/control.h"
+#include "bootstrap/link_failure.h"
+#include "exec/signature.h"
+
+#define RD_LIBRARY_SIZE 32
+#define RD_WIRE_VERSION 7
+#define RD_FRAME_MAX 5120
+
+enum rd_note_kind {
+	RD_NOTE_HELLO = 1, /* to the hub: who I am */
+	RD_NOTE_BEAT, /* both ways: I am here. The hub's first one welcomes */
+	RD_NOTE_MEMBER, /* to each: who a rank is; every rank in turn, then TABLE */
+	RD_NOTE_TABLE, /* to each: that was all */
+	RD_NOTE_READY, /* to the hub: my links are open */
+	RD_NOTE_GO, /* to each: everyone's are */
+	RD_NOTE_REPORT, /* to the hub: something failed here */
+	RD_NOTE_QUERY, /* to each: what are you doing? */
+	RD_NOTE_ANSWER, /* to the hub: this */
+	RD_NOTE_VERDICT, /* to each: the comm is over, and why; the last word on a connection */
+	RD_NOTE_BYE, /* to the hub: I leave */
+	RD_NOTE_FAREWELL, /* to the leaver: heard; the last word on a connection */
+	RD_NOTE_LEFT, /* to each: this rank has left */
+	RD_NOTE_LOST, /* to the hub: a link of mine did not come about */
+	RD_NOTE_DETOUR, /* to both of the pair: theirs did not; take another transport */
+	RD_NOTE_LOOKED, /* to the hub: I have looked at my links, of which some are not open */
+	RD_NOTE_ALL_LOOKED, /* to each: everyone has since this was said last, or is ready */
+	RD_NOTE_SLOW, /* to the hub: a call of mine waits for long */
+};
+
+struct rd_note {
+	enum rd_note_kind kind;
+	union {
+		struct {
+			uint32_t version;
+			int32_t rank, size;
+			char library[RD_LIBRARY_SIZE]; /* its version */
+			uint64_t digest; /* of the settings; then those that it is made of */
+			int32_t channels;
+			uint64_t piece_size;
+			char algo[RD_STRING_MAX];
+			char plugins[RD_STRING_MAX];
+			struct rd_member member;
+		} hello;
+		struct {
+			uint32_t timeout_ms; /* the silence after which I count you as lost */
+		} beat;
+		struct {
+			int32_t rank;
+			struct rd_member member;
+		} member;
+		struct {
+			uint64_t comm_id;
+		} table;
+		struct {
+			uint32_t detours; /* that I know of */
+			struct rd_link_limits limits; /* of all my links */
+		} ready;
+		struct {
+			struct rd_link_limits limits; /* of everyone's */
+		} go;
+		struct {
+			int32_t error, culprit; /* culprit: -1: none */
+			char story[RD_STORY_SIZE];
+		} report;
+		struct {
+			uint32_t number;
+		} query;
+		struct {
+			uint32_t number; /* of the query */
+			uint32_t calls, done;
+			int32_t collective, waiting_for;
+			uint32_t waited_ms; /* for waiting_for; 0: it does not wait */
+			struct rd_signature slept_in; /* number 0: none is known */
+		} answer;
+		struct {
+			uint32_t first; /* 1: the first of this wait */
+			int32_t culprit; /* -1: none */
+			char story[RD_STORY_SIZE];
+		} slow;
+		struct {
+			int32_t error;
+			char story[RD_STORY_SIZE];
+		} verdict;
+		struct {
+			uint32_t calls;
+			uint64_t digest;
+		} bye;
+		struct {
+			int32_t rank;
+			uint32_t calls;
+		} left;
+		struct rd_loss lost, detour;
+	};
+};
+
+/* Writes the note, which stays as it is, as a frame; returns its size. */
+size_t rd_wire_put(struct rd_note *note, unsigned char frame[RD_FRAME_MAX]);
+
+/*
+ * Reads the first frame in bytes[size]: the number of bytes it took; 0: it is not all there yet
+ * (and nothing so far speaks against it); RONDO_PROTOCOL with a story: this is no note. Texts come
+ * out terminated, control characters as '?'; numbers that have a range of their own (codes, counts,
+ * a collective) lie in it; ranks are at least not negative.
+ */
+int rd_wire_get(const unsigned char *bytes, size_t size, struct rd_note *note);
+
+#endif

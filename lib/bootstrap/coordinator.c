@@ -1,0 +1,1276 @@
+/*
+ * The hub: seats the ranks, tells everyone who is there, and judges failures. See rendezvous.h.
+ */
+#include "bootstrap/rendezvous.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/collective.h"
+
+#define NAME_SIZE (RD_HOST_SIZE + 64)
+#define NAMED_RANKS_MAX 6
+
+/* What a connection has still to be told. */
+enum {
+	SAY_BEAT = 1,
+	SAY_GO = 2,
+	SAY_QUERY = 4,
+	SAY_FAREWELL = 8,
+	SAY_VERDICT = 16,
+	SAY_ALL_LOOKED = 32,
+};
+
+struct line {
+	bool open;
+	bool dropped;
+	bool turned_away; /* stays until it has read why */
+	int rank; /* -1: a stranger, or one that was turned away */
+	unsigned say;
+	int members_told; /* of size; and one more, TABLE */
+	int detours_told; /* of hub->detours: all up to here that concern its rank */
+	int leavers_told; /* of hub->leavers */
+	uint32_t timeout_ms; /* of the rank at the other end */
+	uint64_t number; /* in the order in which connections were made */
+	int64_t opened_ms, heard_ms, beat_ms;
+};
+
+/* A rank, as the hub knows it. */
+struct seat {
+	int line; /* -1: none, not yet or no longer */
+	bool came, ready, left, answered;
+	bool looked; /* in this round, and it is not ready */
+	uint32_t detours; /* that concern it */
+	struct rd_link_limits limits; /* of its links, once it is ready */
+	struct rd_member member;
+	uint32_t calls; /* from its ANSWER or BYE */
+	uint32_t done;
+	int collective, waiting_for;
+	uint32_t waited_ms; /* for that one */
+	struct rd_signature slept_in; /* from its ANSWER; number 0: none */
+	uint64_t digest; /* of its calls */
+	bool lags; /* has not joined the call that is asked about */
+	int blames; /* its latest report of the open case, or of a slow call: the culprit; */
+	int report; /* the error, 0: none; */
+	char story[RD_STORY_SIZE]; /* and what it tells */
+};
+
+enum phase { GATHERING, OPENING, RUNNING };
+
+struct rd_hub {
+	const struct rd_settings *settings;
+	int size;
+	const char *where;
+	uint64_t comm_id;
+	enum phase phase;
+	bool closed; /* to ranks that have not come */
+	int came, ready, looked, turned_away;
+	int strangers;
+	uint64_t opened; /* connections, ever */
+	struct rd_losses detours; /* in the order in which they were heard of */
+	int *leavers; /* ranks, in the order in which they left */
+	int leaver_count;
+	int64_t ticked_ms, init_ms, leave_ms; /* the latter two: deadlines */
+
+	/* The case: reports that are being looked into. reporter -1: none. */
+	int reporter;
+	bool broken; /* one of its reports is of a broken link */
+	uint32_t query;
+	int64_t case_ms;
+
+	/* The inquiry: a slow call that all ranks are asked about, while there is no case. */
+	int inquirer, next_inquirer; /* whose calls are slow; -1: none */
+	bool inquires_first; /* the inquirer's first of this wait: to be logged */
+	bool noticed; /* the notice is to be logged */
+	char notice[RD_STORY_SIZE];
+	uint32_t noticed_call; /* the latest collective of which that was logged */
+
+	int error; /* the verdict, once there is one */
+	char story[RD_STORY_SIZE];
+
+	int line_count;
+	struct line *lines;
+	struct seat *seats;
+};
+
+/* ---- Words --------------------------------------------------------------------------------- */
+
+const char *rd_duration(char text[RD_DURATION_SIZE], int64_t ms)
+{
+	if (ms % 1000 == 0)
+		snprintf(text, RD_DURATION_SIZE, "%lld s", (long long)ms / 1000);
+	else
+		snprintf(text, RD_DURATION_SIZE, "%lld ms", (long long)ms);
+	return text;
+}
+
+int rd_beat_ms(uint32_t timeout_ms)
+{
+	if (timeout_ms / 4 > RD_BEAT_MOST_MS)
+		return RD_BEAT_MOST_MS;
+	return timeout_ms < 4 ? 1 : (int)(timeout_ms / 4);
+}
+
+static const char *name_rank(const struct rd_hub *hub, int rank, char name[NAME_SIZE])
+{
+	const struct rd_place *place = &hub->seats[rank].member.place;
+
+	snprintf(name, NAME_SIZE, "rank %d (host %s, pid %lld)", rank, place->host_name,
+		(long long)place->pid);
+	return name;
+}
+
+/* "all_reduce #17". */
+static const char *name_call(int collective, uint32_t number, char name[NAME_SIZE])
+{
+	snprintf(name, NAME_SIZE, "%s #%u",
+		collective < 0 ? "call" : rd_collective_name((enum rd_collective)collective),
+		number);
+	return name;
+}
+
+static bool has_not_come(const struct seat *seat)
+{
+	return !seat->came;
+}
+
+static bool is_not_ready(const struct seat *seat)
+{
+	return !seat->ready;
+}
+
+static bool has_not_left(const struct seat *seat)
+{
+	return !seat->left;
+}
+
+/* "rank 2 of 4 has", "ranks 2, 3 and 5 of 8 have". */
+static void name_ranks(
+	const struct rd_hub *hub, bool (*which)(const struct seat *), char *text, size_t size)
+{
+	int ranks[NAMED_RANKS_MAX], count = 0;
+	size_t at;
+
+	for (int rank = 0; rank < hub->size; rank++) {
+		if (!which(&hub->seats[rank]))
+			continue;
+		if (count < NAMED_RANKS_MAX)
+			ranks[count] = rank;
+		count++;
+	}
+	at = (size_t)snprintf(text, size, count == 1 ? "rank" : "ranks");
+	for (int i = 0; i < count && i < NAMED_RANKS_MAX; i++) {
+		const char *before = i == 0 ? " " : i == count - 1 ? " and " : ", ";
+		at += (size_t)snprintf(text + at, size - at, "%s%d", before, ranks[i]);
+	}
+	if (count > NAMED_RANKS_MAX)
+		at += (size_t)snprintf(
+			text + at, size - at, " and %d more", count - NAMED_RANKS_MAX);
+	snprintf(text + at, size - at, " of %d %s", hub->size, count == 1 ? "has" : "have");
+}
+
+/* ---- The verdict --------------------------------------------------------------------------- */
+
+static void tell_all(struct rd_hub *hub, unsigned what)
+{
+	for (int i = 0; i < hub->line_count; i++) {
+		struct line *line = &hub->lines[i];
+		if (line->open && line->rank >= 0 && !hub->seats[line->rank].left)
+			line->say |= what;
+	}
+}
+
+/* The first verdict stands; what comes later is likely its consequence. */
+static void __attribute__((format(printf, 3, 4)))
+decide(struct rd_hub *hub, int error, const char *format, ...)
+{
+	va_list args;
+
+	if (hub->error)
+		return;
+	hub->error = error;
+	va_start(args, format);
+	vsnprintf(hub->story, sizeof(hub->story), format, args);
+	va_end(args);
+	hub->reporter = -1;
+	hub->inquirer = hub->next_inquirer = -1;
+	tell_all(hub, SAY_VERDICT);
+}
+
+void rd_hub_fail(struct rd_hub *hub, int error, const char *story)
+{
+	hub->closed = true;
+	decide(hub, error, "%s", story);
+}
+
+static void decline(struct rd_hub *hub, int rank, int error, const char *story)
+{
+	decide(hub, error, "rank %d of %d could not take part: %s", rank, hub->size, story);
+}
+
+void rd_hub_decline(struct rd_hub *hub, int error, const char *story)
+{
+	decline(hub, 0, error, story);
+}
+
+int rd_hub_verdict(const struct rd_hub *hub, const char **story)
+{
+	*story = hub->story;
+	return hub->error;
+}
+
+/* ---- Life ---------------------------------------------------------------------------------- */
+
+int rd_hub_create(struct rd_hub **created, const struct rd_settings *settings, const char *where,
+	uint64_t comm_id, int64_t now_ms)
+{
+	struct rd_hub *hub = calloc(1, sizeof(*hub));
+
+	if (!hub)
+		goto no_memory;
+	hub->settings = settings;
+	hub->size = settings->size;
+	hub->where = where;
+	hub->comm_id = comm_id;
+	hub->ticked_ms = now_ms;
+	hub->init_ms = now_ms + settings->init_timeout_ms;
+	hub->leave_ms = RD_NEVER;
+	hub->reporter = -1;
+	hub->inquirer = hub->next_inquirer = -1;
+	hub->line_count = settings->size + RD_STRANGERS_MAX;
+	hub->lines = calloc((size_t)hub->line_count, sizeof(*hub->lines));
+	hub->seats = calloc((size_t)hub->size, sizeof(*hub->seats));
+	hub->leavers = calloc((size_t)hub->size, sizeof(*hub->leavers));
+	if (!hub->lines || !hub->seats || !hub->leavers)
+		goto no_memory;
+	for (int rank = 0; rank < hub->size; rank++)
+		hub->seats[rank].line = -1;
+	*created = hub;
+	return 0;
+
+no_memory:
+	rd_hub_destroy(hub);
+	return rd_fail(RONDO_MEMORY, "no memory for a hub of %d ranks", settings->size);
+}
+
+void rd_hub_destroy(struct rd_hub *hub)
+{
+	if (!hub)
+		return;
+	free(hub->lines);
+	free(hub->seats);
+	free(hub->leavers);
+	rd_losses_finish(&hub->detours);
+	free(hub);
+}
+
+int rd_hub_line_count(const struct rd_hub *hub)
+{
+	return hub->line_count;
+}
+
+/* Once all are here a newcomer can only be a stray, or early for the next comm at this address: it
+   is better refused, and so told to come back, than heard. A failed gathering still tells why. */
+bool rd_hub_listening(const struct rd_hub *hub)
+{
+	return hub->phase == GATHERING && !hub->closed;
+}
+
+bool rd_hub_has_room(const struct rd_hub *hub)
+{
+	return hub->strangers < RD_STRANGERS_MAX;
+}
+
+static bool goes_before(const struct line *a, const struct line *b)
+{
+	if (a->turned_away != b->turned_away)
+		return b->turned_away;
+	return a->number < b->number;
+}
+
+int rd_hub_oldest_stranger(const struct rd_hub *hub)
+{
+	const struct line *oldest = NULL;
+
+	for (int i = 0; i < hub->line_count; i++) {
+		const struct line *line = &hub->lines[i];
+		if (line->open && line->rank < 0 && !line->say &&
+			(!oldest || goes_before(line, oldest)))
+			oldest = line;
+	}
+	return oldest ? (int)(oldest - hub->lines) : -1;
+}
+
+int rd_hub_open(struct rd_hub *hub, int64_t now_ms)
+{
+	if (!rd_hub_has_room(hub))
+		return -1;
+	for (int i = 0; i < hub->line_count; i++) {
+		struct line *line = &hub->lines[i];
+		if (line->open)
+			continue;
+		*line = (struct line){
+			.open = true, .rank = -1, .number = hub->opened++, .opened_ms = now_ms
+		};
+		hub->strangers++;
+		return i;
+	}
+	return -1;
+}
+
+bool rd_hub_dropped(const struct rd_hub *hub, int line)
+{
+	return hub->lines[line].dropped;
+}
+
+static bool means_death(int error)
+{
+	return error == 0 || error == ECONNRESET || error == EPIPE;
+}
+
+void rd_hub_closed(struct rd_hub *hub, int index, int error)
+{
+	static const char *const when[] = {
+		[GATHERING] = " before all ranks had come",
+		[OPENING] = " while the ranks connected",
+		[RUNNING] = "",
+	};
+	struct line *line = &hub->lines[index];
+	int rank = line->rank;
+	char name[NAME_SIZE];
+
+	line->open = false;
+	if (rank < 0) {
+		hub->strangers--;
+		return;
+	}
+	hub->seats[rank].line = -1;
+	if (hub->seats[rank].left)
+		return;
+	name_rank(hub, rank, name);
+	if (means_death(error))
+		decide(hub, RONDO_DIED, "%s died%s", name, when[hub->phase]);
+	else
+		decide(hub, RONDO_BROKEN, "the connection to %s failed%s: %s", name,
+			when[hub->phase], strerror(error));
+}
+
+void rd_hub_garbled(struct rd_hub *hub, int index, int64_t now_ms)
+{
+	struct line *line = &hub->lines[index];
+	char name[NAME_SIZE];
+
+	line->heard_ms = now_ms;
+	if (line->rank < 0)
+		line->dropped = true;
+	else
+		decide(hub, RONDO_PROTOCOL, "%s sent bytes that make no sense",
+			name_rank(hub, line->rank, name));
+}
+
+bool rd_hub_settled(const struct rd_hub *hub)
+{
+	return hub->error || hub->leaver_count == hub->size;
+}
+
+/* A failed gathering is kept for those who are on their way, unless they have had their time. */
+static bool expects_more(const struct rd_hub *hub)
+{
+	return rd_hub_listening(hub) && hub->error != RONDO_TIMEOUT &&
+	       hub->came + hub->turned_away < hub->size;
+}
+
+bool rd_hub_over(const struct rd_hub *hub)
+{
+	if (expects_more(hub))
+		return false;
+	for (int rank = 0; rank < hub->size; rank++)
+		if (hub->seats[rank].line >= 0)
+			return false;
+	return rd_hub_settled(hub);
+}
+
+/* ---- Seating ------------------------------------------------------------------------------- */
+
+static void check_settings(
+	struct rd_hub *hub, const struct rd_note *hello, const char *name, const char *ours)
+{
+	const struct rd_settings *settings = hub->settings;
+
+	if (strcmp(hello->hello.library, rondo_version()) != 0)
+		decide(hub, RONDO_PROTOCOL,
+			"%s runs Rondo %s, %s runs %s: all ranks must run the same Rondo", name,
+			hello->hello.library, ours, rondo_version());
+	else if (hello->hello.channels != settings->channels)
+		decide(hub, RONDO_SETTING, "%s has RONDO_CHANNELS %d, %s has %d", name,
+			hello->hello.channels, ours, settings->channels);
+	else if (hello->hello.piece_size != settings->piece_size)
+		decide(hub, RONDO_SETTING, "%s has RONDO_PIECE %llu, %s has %zu", name,
+			(unsigned long long)hello->hello.piece_size, ours, settings->piece_size);
+	else if (strcmp(hello->hello.algo, settings->algo) != 0)
+		decide(hub, RONDO_SETTING, "%s has RONDO_ALGO \"%.60s\", %s has \"%.60s\"", name,
+			hello->hello.algo, ours, settings->algo);
+	else if (strcmp(hello->hello.plugins, settings->plugins) != 0)
+		decide(hub, RONDO_SETTING,
+			"%s has the plug-in algorithms \"%.60s\", %s has \"%.60s\": RONDO_ALGO_PLUGIN "
+			"must bring the same to every rank",
+			name, hello->hello.plugins, ours, settings->plugins);
+	else if (hello->hello.digest != rd_settings_digest(settings))
+		decide(hub, RONDO_SETTING, "%s and %s were started with different settings", name,
+			ours);
+}
+
+/* May this one sit down? If not there is a verdict. Before our own rank 0 has, "rank 0" will do. */
+static void check_hello(struct rd_hub *hub, const struct rd_note *hello)
+{
+	const struct rd_place *place = &hello->hello.member.place;
+	int rank = hello->hello.rank;
+	char name[NAME_SIZE], other[NAME_SIZE] = "rank 0";
+
+	if (hub->seats[0].came)
+		name_rank(hub, 0, other);
+	if (hello->hello.version != RD_WIRE_VERSION) {
+		decide(hub, RONDO_PROTOCOL,
+			"rank %d speaks version %u of the protocol, %s speaks %d: all ranks must "
+			"run "
+			"the same Rondo",
+			rank, hello->hello.version, other, RD_WIRE_VERSION);
+		return;
+	}
+	snprintf(name, sizeof(name), "rank %d (host %s, pid %lld)", rank, place->host_name,
+		(long long)place->pid);
+	if (hello->hello.size != hub->size)
+		decide(hub, RONDO_SETTING, "%s was started with WORLD_SIZE %d, %s with %d", name,
+			hello->hello.size, other, hub->size);
+	else if (rank < 0 || rank >= hub->size)
+		decide(hub, RONDO_SETTING, "%s is not one of 0 to %d", name, hub->size - 1);
+	else if (hub->seats[rank].came)
+		decide(hub, RONDO_SETTING, "two processes say they are rank %d: %s and %s", rank,
+			name_rank(hub, rank, other), name);
+	else
+		check_settings(hub, hello, name, other);
+}
+
+static void start_opening(struct rd_hub *hub)
+{
+	hub->phase = OPENING;
+	for (int i = 0; i < hub->line_count; i++)
+		if (hub->lines[i].open && hub->lines[i].rank < 0)
+			hub->lines[i].dropped = true;
+}
+
+static void sit_down(struct rd_hub *hub, struct line *line, const struct rd_note *hello)
+{
+	struct seat *seat = &hub->seats[hello->hello.rank];
+
+	line->rank = hello->hello.rank;
+	line->say = SAY_BEAT;
+	line->beat_ms = line->heard_ms + RD_BEAT_MOST_MS; /* its BEAT, next, says better */
+	hub->strangers--;
+	seat->line = (int)(line - hub->lines);
+	seat->came = true;
+	seat->member = hello->hello.member;
+	seat->collective = -1;
+	seat->waiting_for = -1;
+	if (++hub->came == hub->size)
+		start_opening(hub);
+}
+
+static void turn_away(struct rd_hub *hub, struct line *line)
+{
+	hub->turned_away++;
+	line->turned_away = true;
+	line->say = SAY_VERDICT;
+}
+
+static void take_hello(struct rd_hub *hub, struct line *line, const struct rd_note *note)
+{
+	if (!hub->error)
+		check_hello(hub, note);
+	if (hub->error)
+		turn_away(hub, line);
+	else
+		sit_down(hub, line, note);
+}
+
+/* What comes first over a connection: a HELLO, or from a rank that cannot take part a REPORT. */
+static void take_first(struct rd_hub *hub, struct line *line, const struct rd_note *note)
+{
+	int rank = note->kind == RD_NOTE_REPORT ? note->report.culprit : -1;
+
+	if (hub->phase != GATHERING) {
+		line->dropped = true;
+	} else if (note->kind == RD_NOTE_HELLO) {
+		take_hello(hub, line, note);
+	} else if (rank >= 0 && rank < hub->size) {
+		decline(hub, rank, note->report.error, note->report.story);
+		turn_away(hub, line);
+	} else {
+		line->dropped = true;
+	}
+}
+
+/* ---- Opening links ------------------------------------------------------------------------- */
+
+static void send_round(struct rd_hub *hub, struct seat *seat)
+{
+	seat->detours++;
+	hub->ready -= seat->ready;
+	seat->ready = false;
+}
+
+/* False: it makes no sense. Of the two of a pair each may lose the link; once is enough. */
+static bool take_lost(struct rd_hub *hub, int rank, const struct rd_loss *loss)
+{
+	uint32_t most = (uint32_t)hub->size * RD_TRANSPORTS_MAX;
+
+	if (hub->phase != OPENING || hub->seats[rank].ready || loss->by != rank ||
+		loss->high >= hub->size || hub->seats[rank].detours >= most)
+		return false;
+	if (rd_losses_have(&hub->detours, loss))
+		return true;
+	if (!rd_losses_add(&hub->detours, loss)) {
+		decide(hub, RONDO_MEMORY, "rank 0 has no memory for a loss");
+		return true;
+	}
+	send_round(hub, &hub->seats[loss->low]);
+	send_round(hub, &hub->seats[loss->high]);
+	return true;
+}
+
+/* What the links of all ranks can do. */
+static struct rd_link_limits least_limits(const struct rd_hub *hub)
+{
+	struct rd_link_limits least = { UINT64_MAX, true };
+
+	for (int rank = 0; rank < hub->size; rank++) {
+		const struct rd_link_limits *limits = &hub->seats[rank].limits;
+
+		if (limits->piece_size < least.piece_size)
+			least.piece_size = limits->piece_size;
+		least.maps &= limits->maps;
+	}
+	return least;
+}
+
+/* Begins another round of looks where all have looked in this one. */
+static void end_round(struct rd_hub *hub)
+{
+	if (hub->looked == 0 || hub->looked + hub->ready < hub->size)
+		return;
+	for (int rank = 0; rank < hub->size; rank++)
+		hub->seats[rank].looked = false;
+	hub->looked = 0;
+	tell_all(hub, SAY_ALL_LOOKED);
+}
+
+static void take_looked(struct rd_hub *hub, struct seat *seat)
+{
+	hub->looked += !seat->looked;
+	seat->looked = true;
+	end_round(hub);
+}
+
+static void take_ready(struct rd_hub *hub, struct seat *seat, const struct rd_note *note)
+{
+	/* Said before it heard of the latest detour: it will say so again. */
+	if (note->ready.detours != seat->detours)
+		return;
+	seat->limits = note->ready.limits;
+	seat->ready = true;
+	hub->looked -= seat->looked;
+	seat->looked = false;
+	if (++hub->ready < hub->size) {
+		end_round(hub);
+		return;
+	}
+	hub->phase = RUNNING;
+	tell_all(hub, SAY_GO);
+}
+
+/* ---- Leaving ------------------------------------------------------------------------------- */
+
+static void blame_leaver(struct rd_hub *hub, int leaver, const char *story)
+{
+	char name[NAME_SIZE];
+
+	decide(hub, RONDO_LEFT, "%s left after call #%u; %s", name_rank(hub, leaver, name),
+		hub->seats[leaver].calls, story);
+}
+
+/* All leavers so far made the same calls; does this one agree with the first of them? */
+static void compare_calls(struct rd_hub *hub, int rank)
+{
+	const struct seat *seat = &hub->seats[rank];
+	int first = hub->leavers[0];
+	const struct seat *other = &hub->seats[first];
+	char name[NAME_SIZE], other_name[NAME_SIZE];
+
+	name_rank(hub, rank, name);
+	name_rank(hub, first, other_name);
+	if (seat->calls != other->calls)
+		decide(hub, RONDO_LEFT, "%s left after call #%u; %s after call #%u", other_name,
+			other->calls, name, seat->calls);
+	else if (seat->digest != other->digest)
+		decide(hub, RONDO_MISMATCH,
+			"%s and %s both left after call #%u, but did not make the same calls",
+			other_name, name, seat->calls);
+}
+
+static void take_bye(struct rd_hub *hub, struct line *line, const struct rd_note *note)
+{
+	struct seat *seat = &hub->seats[line->rank];
+	char name[NAME_SIZE];
+
+	seat->calls = note->bye.calls;
+	seat->digest = note->bye.digest;
+	if (hub->phase != RUNNING)
+		decide(hub, RONDO_LEFT, "%s left before all links were open",
+			name_rank(hub, line->rank, name));
+	else if (hub->leaver_count > 0)
+		compare_calls(hub, line->rank);
+	if (hub->error)
+		return;
+	seat->left = true;
+	hub->leavers[hub->leaver_count++] = line->rank;
+	line->say = SAY_FAREWELL;
+	if (line->rank == 0)
+		hub->leave_ms = line->heard_ms + hub->settings->timeout_ms;
+	for (int rank = 0; rank < hub->size; rank++)
+		if (hub->seats[rank].report && hub->seats[rank].blames == line->rank)
+			blame_leaver(hub, line->rank, hub->seats[rank].story);
+}
+
+/* ---- Judging ------------------------------------------------------------------------------- */
+
+/* Whom the reports lead to: the culprit's own report tells more than those about it. */
+static int last_reporter(const struct rd_hub *hub)
+{
+	int rank = hub->reporter;
+
+	for (int i = 0; i < hub->size; i++) {
+		int next = hub->seats[rank].blames;
+		if (next < 0 || !hub->seats[next].report)
+			return rank;
+		rank = next;
+	}
+	return hub->reporter; /* they blame each other */
+}
+
+/* A rank that does not answer, the one that is blamed before others; -1: all answer. */
+static int find_mute(const struct rd_hub *hub, int blamed)
+{
+	if (blamed >= 0 && !hub->seats[blamed].left && !hub->seats[blamed].answered)
+		return blamed;
+	for (int rank = 0; rank < hub->size; rank++)
+		if (!hub->seats[rank].left && !hub->seats[rank].answered)
+			return rank;
+	return -1;
+}
+
+/* The rank that has made the fewest calls, if they are fewer than this; else -1. */
+static int find_laggard(const struct rd_hub *hub, uint32_t number, int blamed)
+{
+	int found = -1;
+
+	if (blamed >= 0 && !hub->seats[blamed].left && hub->seats[blamed].calls < number)
+		return blamed;
+	for (int rank = 0; rank < hub->size; rank++) {
+		const struct seat *seat = &hub->seats[rank];
+		if (seat->left || seat->calls >= number)
+			continue;
+		if (found < 0 || seat->calls < hub->seats[found].calls)
+			found = rank;
+	}
+	return found;
+}
+
+/* Follows who waits for whom, to one who waits for nobody; -1: they wait in a circle. */
+static int find_idler(const struct rd_hub *hub, int rank)
+{
+	for (int i = 0; i < hub->size; i++) {
+		int next = hub->seats[rank].waiting_for;
+		if (next < 0 || next >= hub->size || hub->seats[next].left)
+			return rank;
+		rank = next;
+	}
+	return -1;
+}
+
+/* How the story of a rank's silence ends: "rank 0 (...) waited 600 s for it in all_reduce #17". */
+static const char *tell_wait(const struct rd_hub *hub, int reporter, char text[RD_STORY_SIZE])
+{
+	const struct seat *seat = &hub->seats[reporter];
+	char name[NAME_SIZE], call[NAME_SIZE], duration[RD_DURATION_SIZE];
+
+	if (!seat->answered || seat->calls == seat->done) {
+		snprintf(text, RD_STORY_SIZE, "%s", seat->story);
+		return text;
+	}
+	snprintf(text, RD_STORY_SIZE, "%s waited %s for it in %s", name_rank(hub, reporter, name),
+		rd_duration(duration, hub->settings->timeout_ms),
+		name_call(seat->collective, seat->done + 1, call));
+	return text;
+}
+
+/* The collective that a rank is in, or was last. */
+static uint32_t present_call(const struct seat *seat)
+{
+	return seat->calls == seat->done ? seat->calls : seat->done + 1;
+}
+
+/* Two that wait in calls of one number which are not one call: each for what the other never sends.
+   False: there are none. */
+static bool judge_calls(struct rd_hub *hub)
+{
+	char there[128], here[128];
+
+	for (int rank = 1; rank < hub->size; rank++) {
+		const struct seat *seat = &hub->seats[rank];
+
+		for (int other = 0; other < rank && seat->slept_in.number > 0; other++) {
+			if (!rd_signature_is_odd(&seat->slept_in, &hub->seats[other].slept_in))
+				continue;
+			rd_signature_print(&seat->slept_in, there, sizeof(there));
+			rd_signature_print(&hub->seats[other].slept_in, here, sizeof(here));
+			decide(hub, RONDO_MISMATCH,
+				"ranks made different calls: rank %d %s, rank %d %s", rank, there,
+				other, here);
+			return true;
+		}
+	}
+	return false;
+}
+
+static void judge_silence(struct rd_hub *hub, int reporter)
+{
+	const struct seat *seat = &hub->seats[reporter];
+	uint32_t number = present_call(seat);
+	int laggard = find_laggard(hub, number, seat->blames);
+	int idler = find_idler(hub, reporter);
+	char name[NAME_SIZE], call[NAME_SIZE], wait[RD_STORY_SIZE];
+
+	tell_wait(hub, reporter, wait);
+	if (judge_calls(hub))
+		return;
+	if (laggard >= 0)
+		decide(hub, RONDO_TIMEOUT, "%s has not joined %s (it has made %u call%s); %s",
+			name_rank(hub, laggard, name), name_call(seat->collective, number, call),
+			hub->seats[laggard].calls, RD_PLURAL(hub->seats[laggard].calls), wait);
+	else if (seat->calls != seat->done && idler >= 0 && idler != reporter)
+		decide(hub, RONDO_TIMEOUT, "%s holds up %s, waiting for nobody; %s",
+			name_rank(hub, idler, name), name_call(seat->collective, number, call),
+			wait);
+	else
+		decide(hub, RONDO_TIMEOUT, "%s", seat->story);
+}
+
+static void judge(struct rd_hub *hub)
+{
+	int last = last_reporter(hub);
+	int mute = find_mute(hub, hub->seats[last].blames);
+	char name[NAME_SIZE], text[RD_STORY_SIZE];
+
+	if (mute >= 0)
+		decide(hub, RONDO_TIMEOUT, "%s does not answer: stopped or cut off; %s",
+			name_rank(hub, mute, name), tell_wait(hub, last, text));
+	else if (hub->seats[last].report == RONDO_BROKEN)
+		decide(hub, RONDO_BROKEN, "%s (seen by rank %d)", hub->seats[last].story, last);
+	else
+		judge_silence(hub, last);
+}
+
+static void ask_all(struct rd_hub *hub, int64_t now_ms)
+{
+	hub->query++;
+	hub->case_ms = now_ms + RD_CASE_MS;
+	for (int rank = 0; rank < hub->size; rank++)
+		hub->seats[rank].answered = false;
+	tell_all(hub, SAY_QUERY);
+}
+
+static void open_case(struct rd_hub *hub, int reporter, int64_t now_ms)
+{
+	hub->reporter = reporter;
+	hub->inquirer = hub->next_inquirer = -1;
+	ask_all(hub, now_ms);
+}
+
+/* ---- Slow calls ---------------------------------------------------------------------------- */
+
+static bool has_not_joined(const struct seat *seat)
+{
+	return seat->lags;
+}
+
+static int count_laggards(struct rd_hub *hub, uint32_t number)
+{
+	int count = 0;
+
+	for (int rank = 0; rank < hub->size; rank++) {
+		struct seat *seat = &hub->seats[rank];
+
+		seat->lags = !seat->left && seat->answered && seat->calls < number;
+		count += seat->lags;
+	}
+	return count;
+}
+
+static void __attribute__((format(printf, 2, 3)))
+notice(struct rd_hub *hub, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(hub->notice, sizeof(hub->notice), format, args);
+	va_end(args);
+	hub->noticed = true;
+}
+
+/* Once for each collective, however many wait in it. */
+static void notice_slow_call(struct rd_hub *hub)
+{
+	const struct seat *seat = &hub->seats[hub->inquirer];
+	int mute = find_mute(hub, seat->blames);
+	uint32_t number = present_call(seat);
+	char name[NAME_SIZE], call[NAME_SIZE];
+
+	if (!seat->answered || (seat->calls != seat->done && number == hub->noticed_call))
+		return;
+	if (mute >= 0) {
+		notice(hub, "%s does not answer; %s", name_rank(hub, mute, name), seat->story);
+	} else if (count_laggards(hub, number) > 0) {
+		name_ranks(hub, has_not_joined, name, sizeof(name));
+		notice(hub, "%s not joined %s; %s", name, name_call(seat->collective, number, call),
+			seat->story);
+	}
+	if (hub->noticed)
+		hub->noticed_call = number;
+}
+
+bool rd_hub_slow_call(struct rd_hub *hub, char text[RD_STORY_SIZE])
+{
+	if (!hub->noticed)
+		return false;
+	hub->noticed = false;
+	memcpy(text, hub->notice, RD_STORY_SIZE);
+	return true;
+}
+
+/* The next in a circle of ranks that wait for each other, all of them for long; -1: no circle. */
+static int follow_circle(const struct rd_hub *hub, int rank)
+{
+	const struct seat *seat = &hub->seats[rank];
+	int next = seat->waiting_for;
+
+	if (!seat->answered || seat->left || next < 0 || next >= hub->size ||
+		seat->waited_ms < (uint32_t)hub->settings->heartbeat_timeout_ms)
+		return -1;
+	return next;
+}
+
+/* No rank of a circle can ever go on: a network does not carry what their links sent, say. */
+static void judge_circle(struct rd_hub *hub)
+{
+	char name[NAME_SIZE], next_name[NAME_SIZE], call[NAME_SIZE], duration[RD_DURATION_SIZE];
+	int rank = hub->inquirer, next;
+
+	for (int i = 0; i < hub->size && rank >= 0; i++)
+		rank = follow_circle(hub, rank);
+	next = rank < 0 ? -1 : follow_circle(hub, rank);
+	if (next < 0)
+		return;
+
+	const struct seat *seat = &hub->seats[rank];
+
+	decide(hub, RONDO_TIMEOUT,
+		"%s waited %s for %s in %s: ranks wait for each other, and nothing comes through",
+		name_rank(hub, rank, name),
+		rd_duration(duration, hub->settings->heartbeat_timeout_ms),
+		name_rank(hub, next, next_name),
+		seat->calls == seat->done ? "a transfer"
+					  : name_call(seat->collective, seat->done + 1, call));
+}
+
+static void open_inquiry(struct rd_hub *hub, int rank, bool first, int64_t now_ms)
+{
+	hub->inquirer = rank;
+	hub->next_inquirer = -1;
+	hub->inquires_first = first;
+	ask_all(hub, now_ms);
+}
+
+static void close_inquiry(struct rd_hub *hub, int64_t now_ms)
+{
+	int next = hub->next_inquirer;
+
+	if (hub->inquires_first)
+		notice_slow_call(hub);
+	if (!judge_calls(hub))
+		judge_circle(hub);
+	hub->inquirer = -1;
+	if (next >= 0 && !hub->error)
+		open_inquiry(hub, next, false, now_ms);
+}
+
+/* Of those that come while one is looked into, one more is: they are likely of the same call. */
+static void take_slow(struct rd_hub *hub, int rank, const struct rd_note *note, int64_t now_ms)
+{
+	struct seat *seat = &hub->seats[rank];
+
+	if (seat->report || hub->reporter >= 0)
+		return;
+	seat->blames = note->slow.culprit < hub->size ? note->slow.culprit : -1;
+	memcpy(seat->story, note->slow.story, sizeof(seat->story));
+	if (hub->inquirer < 0)
+		open_inquiry(hub, rank, note->slow.first, now_ms);
+	else
+		hub->next_inquirer = rank;
+}
+
+/* ---- Reports ------------------------------------------------------------------------------- */
+
+/* A spoke that has waited long enough for the others: so have we, then. */
+static void give_up(struct rd_hub *hub)
+{
+	char ranks[NAME_SIZE], duration[RD_DURATION_SIZE];
+
+	rd_duration(duration, hub->settings->init_timeout_ms);
+	if (hub->phase == GATHERING) {
+		name_ranks(hub, has_not_come, ranks, sizeof(ranks));
+		decide(hub, RONDO_TIMEOUT, "%s not come to %s within %s", ranks, hub->where,
+			duration);
+	} else if (hub->phase == OPENING) {
+		name_ranks(hub, is_not_ready, ranks, sizeof(ranks));
+		decide(hub, RONDO_TIMEOUT, "%s not opened all links within %s", ranks, duration);
+	}
+}
+
+/* Its connection may stay open, if a child of its holds the socket; nobody waits for that. One that
+   had left may end as it likes. */
+static void bury(struct rd_hub *hub, int rank)
+{
+	const struct seat *seat = &hub->seats[rank];
+	char name[NAME_SIZE];
+
+	if (seat->left)
+		return;
+	decide(hub, RONDO_DIED, "%s died", name_rank(hub, rank, name));
+	if (seat->line >= 0)
+		hub->lines[seat->line].dropped = true;
+}
+
+static void take_report(struct rd_hub *hub, int rank, const struct rd_note *note, int64_t now_ms)
+{
+	int error = note->report.error, culprit = note->report.culprit;
+	struct seat *seat = &hub->seats[rank];
+	char name[NAME_SIZE];
+
+	if (culprit >= hub->size) {
+		decide(hub, RONDO_PROTOCOL, "%s blames rank %d of %d", name_rank(hub, rank, name),
+			culprit, hub->size);
+	} else if (error == RONDO_DIED && culprit > 0) {
+		bury(hub, culprit);
+	} else if (error == RONDO_TIMEOUT && culprit < 0 && hub->phase != RUNNING) {
+		give_up(hub);
+	} else if (culprit >= 0 && hub->seats[culprit].left) {
+		blame_leaver(hub, culprit, note->report.story);
+	} else if (error == RONDO_TIMEOUT || (error == RONDO_BROKEN && culprit >= 0)) {
+		seat->report = error;
+		seat->blames = culprit;
+		memcpy(seat->story, note->report.story, sizeof(seat->story));
+		hub->broken |= error == RONDO_BROKEN;
+		if (hub->reporter < 0)
+			open_case(hub, rank, now_ms);
+	} else {
+		decide(hub, error, "%s", note->report.story);
+	}
+}
+
+/* Mere silence is judged as soon as all have answered. Where a link broke, the rest of the time
+   is for the news of a death, which may be slower over this connection. */
+static void take_answer(
+	struct rd_hub *hub, struct seat *seat, const struct rd_note *note, int64_t now_ms)
+{
+	if ((hub->reporter < 0 && hub->inquirer < 0) || note->answer.number != hub->query)
+		return;
+	seat->answered = true;
+	seat->calls = note->answer.calls;
+	seat->done = note->answer.done;
+	seat->collective = note->answer.collective;
+	seat->waiting_for = note->answer.waiting_for;
+	seat->waited_ms = note->answer.waited_ms;
+	seat->slept_in = note->answer.slept_in;
+	if (find_mute(hub, -1) >= 0)
+		return;
+	if (hub->inquirer >= 0)
+		close_inquiry(hub, now_ms);
+	else if (!hub->broken)
+		judge(hub);
+}
+
+/* ---- Events -------------------------------------------------------------------------------- */
+
+static void take_beat(struct line *line, uint32_t timeout_ms)
+{
+	if (line->timeout_ms == timeout_ms)
+		return;
+	line->timeout_ms = timeout_ms;
+	line->beat_ms = line->heard_ms + rd_beat_ms(timeout_ms);
+}
+
+void rd_hub_take(struct rd_hub *hub, int index, const struct rd_note *note, int64_t now_ms)
+{
+	struct line *line = &hub->lines[index];
+	struct seat *seat;
+
+	if (line->dropped || line->turned_away)
+		return;
+	line->heard_ms = now_ms;
+	if (line->rank < 0) {
+		take_first(hub, line, note);
+		return;
+	}
+	seat = &hub->seats[line->rank];
+	if (hub->error || seat->left)
+		return;
+	switch (note->kind) {
+	case RD_NOTE_BEAT:
+		take_beat(line, note->beat.timeout_ms);
+		return;
+	case RD_NOTE_REPORT:
+		take_report(hub, line->rank, note, now_ms);
+		return;
+	case RD_NOTE_ANSWER:
+		take_answer(hub, seat, note, now_ms);
+		return;
+	case RD_NOTE_SLOW:
+		if (hub->phase != RUNNING)
+			break;
+		take_slow(hub, line->rank, note, now_ms);
+		return;
+	case RD_NOTE_READY:
+		if (hub->phase != OPENING || seat->ready)
+			break;
+		take_ready(hub, seat, note);
+		return;
+	case RD_NOTE_LOOKED:
+		if (hub->phase != OPENING || seat->ready)
+			break;
+		take_looked(hub, seat);
+		return;
+	case RD_NOTE_LOST:
+		if (!take_lost(hub, line->rank, &note->lost))
+			break;
+		return;
+	case RD_NOTE_BYE:
+		if (hub->phase == GATHERING)
+			break;
+		take_bye(hub, line, note);
+		return;
+	default:
+		break;
+	}
+	rd_hub_garbled(hub, index, now_ms);
+}
+
+/* ---- Time ---------------------------------------------------------------------------------- */
+
+/* Where this very process was stopped for a while, the silence was ours. */
+static void forgive(struct rd_hub *hub, int64_t now_ms)
+{
+	int64_t gap_ms = now_ms - hub->ticked_ms;
+
+	hub->ticked_ms = now_ms;
+	if (gap_ms <= hub->settings->heartbeat_timeout_ms / 2)
+		return;
+	for (int i = 0; i < hub->line_count; i++)
+		hub->lines[i].heard_ms += gap_ms;
+	if (hub->reporter >= 0 && hub->case_ms < now_ms)
+		hub->case_ms = now_ms + RD_CASE_MS;
+}
+
+static void tick_line(struct rd_hub *hub, struct line *line, int64_t now_ms)
+{
+	char name[NAME_SIZE], duration[RD_DURATION_SIZE];
+
+	if (line->rank < 0) {
+		if (now_ms >= line->opened_ms + RD_STRANGER_MS)
+			line->dropped = true;
+		return;
+	}
+	if (hub->seats[line->rank].left || hub->error)
+		return;
+	if (now_ms >= line->beat_ms) {
+		line->say |= SAY_BEAT;
+		line->beat_ms = now_ms + rd_beat_ms(line->timeout_ms);
+	}
+	if (now_ms > line->heard_ms + hub->settings->heartbeat_timeout_ms)
+		decide(hub, RONDO_TIMEOUT, "%s has not been heard of for %s: stopped or cut off",
+			name_rank(hub, line->rank, name),
+			rd_duration(duration, hub->settings->heartbeat_timeout_ms));
+}
+
+static void tick_leave(struct rd_hub *hub)
+{
+	char name[NAME_SIZE], ranks[NAME_SIZE], duration[RD_DURATION_SIZE];
+
+	name_ranks(hub, has_not_left, ranks, sizeof(ranks));
+	decide(hub, RONDO_TIMEOUT, "%s not left %s after %s has", ranks,
+		rd_duration(duration, hub->settings->timeout_ms), name_rank(hub, 0, name));
+}
+
+void rd_hub_tick(struct rd_hub *hub, int64_t now_ms)
+{
+	forgive(hub, now_ms);
+	for (int i = 0; i < hub->line_count; i++)
+		if (hub->lines[i].open)
+			tick_line(hub, &hub->lines[i], now_ms);
+	if (hub->error)
+		return;
+	if (hub->phase != RUNNING && now_ms >= hub->init_ms)
+		give_up(hub);
+	else if (hub->reporter >= 0 && now_ms >= hub->case_ms)
+		judge(hub);
+	else if (hub->inquirer >= 0 && now_ms >= hub->case_ms)
+		close_inquiry(hub, now_ms);
+	else if (hub->leaver_count < hub->size && now_ms >= hub->leave_ms)
+		tick_leave(hub);
+}
+
+static int64_t sooner(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int64_t line_deadline(const struct rd_hub *hub, const struct line *line)
+{
+	if (!line->open || line->dropped)
+		return RD_NEVER;
+	if (line->rank < 0)
+		return line->opened_ms + RD_STRANGER_MS;
+	if (hub->error || hub->seats[line->rank].left)
+		return RD_NEVER;
+	return sooner(line->beat_ms, line->heard_ms + hub->settings->heartbeat_timeout_ms + 1);
+}
+
+int64_t rd_hub_deadline(const struct rd_hub *hub)
+{
+	int64_t deadline = RD_NEVER;
+
+	for (int i = 0; i < hub->line_count; i++)
+		deadline = sooner(deadline, line_deadline(hub, &hub->lines[i]));
+	if (hub->error)
+		return deadline;
+	/* Often enough that a gap shows when it is this process that was stopped. */
+	deadline = sooner(deadline,
+		hub->ticked_ms + rd_beat_ms((uint32_t)hub->settings->heartbeat_timeout_ms));
+	if (hub->phase != RUNNING)
+		deadline = sooner(deadline, hub->init_ms);
+	if (hub->reporter >= 0 || hub->inquirer >= 0)
+		deadline = sooner(deadline, hub->case_ms);
+	if (hub->leaver_count < hub->size)
+		deadline = sooner(deadline, hub->leave_ms);
+	return deadline;
+}
+
+/* ---- What is said -------------------------------------------------------------------------- */
+
+static bool spend(struct line *line, unsigned what)
+{
+	bool due = line->say & what;
+
+	line->say &= ~what;
+	return due;
+}
+
+static void say_member(const struct rd_hub *hub, struct line *line, struct rd_note *note)
+{
+	int rank = line->members_told++;
+
+	if (rank == hub->size) {
+		note->kind = RD_NOTE_TABLE;
+		note->table.comm_id = hub->comm_id;
+		return;
+	}
+	note->kind = RD_NOTE_MEMBER;
+	note->member.rank = rank;
+	note->member.member = hub->seats[rank].member;
+}
+
+static void say_left(const struct rd_hub *hub, struct line *line, struct rd_note *note)
+{
+	note->kind = RD_NOTE_LEFT;
+	note->left.rank = hub->leavers[line->leavers_told++];
+	note->left.calls = hub->seats[note->left.rank].calls;
+}
+
+/* The next loss of which this rank is one end, if there is one. */
+static bool say_detour(const struct rd_hub *hub, struct line *line, struct rd_note *note)
+{
+	while (line->detours_told < hub->detours.count) {
+		const struct rd_loss *loss = &hub->detours.at[line->detours_told++];
+
+		if (loss->low != line->rank && loss->high != line->rank)
+			continue;
+		note->kind = RD_NOTE_DETOUR;
+		note->detour = *loss;
+		return true;
+	}
+	return false;
+}
+
+static bool say_verdict(const struct rd_hub *hub, struct line *line, struct rd_note *note)
+{
+	if (!spend(line, SAY_VERDICT))
+		return false;
+	note->kind = RD_NOTE_VERDICT;
+	note->verdict.error = hub->error;
+	memcpy(note->verdict.story, hub->story, sizeof(note->verdict.story));
+	return true;
+}
+
+/* The last word to one who leaves. */
+static bool say_farewell(struct line *line, struct rd_note *note)
+{
+	note->kind = RD_NOTE_FAREWELL;
+	return spend(line, SAY_FAREWELL);
+}
+
+bool rd_hub_next(struct rd_hub *hub, int index, struct rd_note *note)
+{
+	struct line *line = &hub->lines[index];
+
+	if (!line->open || line->dropped)
+		return false;
+	if (line->rank >= 0 && hub->seats[line->rank].left)
+		return say_farewell(line, note);
+	if (hub->error)
+		return say_verdict(hub, line, note);
+	if (line->rank < 0)
+		return false;
+	if (spend(line, SAY_BEAT)) {
+		note->kind = RD_NOTE_BEAT;
+		note->beat.timeout_ms = (uint32_t)hub->settings->heartbeat_timeout_ms;
+	} else if (hub->phase != GATHERING && line->members_told <= hub->size) {
+		say_member(hub, line, note);
+	} else if (hub->phase == OPENING && say_detour(hub, line, note)) {
+		return true;
+	} else if (hub->phase == OPENING && spend(line, SAY_ALL_LOOKED)) {
+		note->kind = RD_NOTE_ALL_LOOKED;
+	} else if (spend(line, SAY_GO)) {
+		note->kind = RD_NOTE_GO;
+		note->go.limits = least_limits(hub);
+	} else if (line->leavers_told < hub->leaver_count) {
+		say_left(hub, line, note);
+	} else if (spend(line, SAY_QUERY)) {
+		note->kind = RD_NOTE_QUERY;
+		note->query.number = hub->query;
+	} else {
+		return false;
+	}
+	return true;
+}

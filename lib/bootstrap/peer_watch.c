@@ -1,0 +1,395 @@
+#include "bootstrap/peer_watch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/thread.h"
+
+#define STACK_SIZE (128 << 10)
+#define PACKET_MAGIC 0x64617772u /* "rwad" */
+
+/*
+ * What the kernel reads when the owner's thread ends, all of it in shared memory: the private
+ * memory of a process that runs out of memory may be gone by then. The pointers are the owner's.
+ */
+struct segment {
+	struct robust_list_head head;
+	struct robust_list entry;
+	/* The owner's thread, with FUTEX_WAITERS; FUTEX_OWNER_DIED; 0: one of the two has left. */
+	_Atomic uint32_t word;
+};
+
+enum kind { SHARES = 1, REPORTS_0 };
+
+struct packet {
+	uint32_t magic, kind;
+	uint64_t comm_id;
+	int32_t from;
+	uint32_t reserved;
+};
+
+struct rd_watch {
+	struct rd_watch_config config;
+	int next, previous; /* waited for, and waiting; -1: none */
+	int socket;
+	_Atomic int dead;
+
+	struct segment *own; /* where there is a previous */
+	int own_fd; /* until it is shared */
+	struct robust_list_head *replaced; /* the C library's */
+	size_t replaced_size;
+
+	struct segment *watched; /* the next rank's, once it is here */
+	pthread_t thread;
+};
+
+/* ---- The ring of a host -------------------------------------------------------------------- */
+
+static bool is_here(const struct rd_watch *watch, int rank)
+{
+	const struct rd_member *members = watch->config.members;
+
+	return rd_place_same_host(&members[rank].place, &members[watch->config.rank].place);
+}
+
+/* The nearest rank of this host in this direction, 1 or -1; -1: it is of this very process. */
+static int neighbor(const struct rd_watch *watch, int direction)
+{
+	const struct rd_watch_config *config = &watch->config;
+	int rank = config->rank;
+
+	do
+		rank = (rank + direction + config->size) % config->size;
+	while (!is_here(watch, rank));
+	return config->members[rank].place.pid == config->members[config->rank].place.pid ? -1
+											  : rank;
+}
+
+/* ---- The futex ----------------------------------------------------------------------------- */
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t value)
+{
+	syscall(SYS_futex, word, FUTEX_WAIT, value, NULL, NULL, 0);
+}
+
+static void futex_clear(_Atomic uint32_t *word)
+{
+	atomic_store(word, 0);
+	syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static struct segment *map_segment(int fd)
+{
+	void *memory =
+		mmap(NULL, sizeof(struct segment), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* Sealed, so that it does not shrink under the other's feet. */
+static bool make_segment(struct rd_watch *watch)
+{
+	watch->own_fd = memfd_create("rondo", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (watch->own_fd < 0 || ftruncate(watch->own_fd, sizeof(struct segment)) ||
+		fcntl(watch->own_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		return false;
+	watch->own = map_segment(watch->own_fd);
+	return watch->own;
+}
+
+/* The calling thread owns the futex from now on. */
+static bool own_segment(struct rd_watch *watch)
+{
+	struct segment *own = watch->own;
+
+	own->entry.next = &own->head.list;
+	own->head.list.next = &own->entry;
+	own->head.futex_offset =
+		(long)offsetof(struct segment, word) - (long)offsetof(struct segment, entry);
+	atomic_store(&own->word, (uint32_t)syscall(SYS_gettid) | FUTEX_WAITERS);
+	return !syscall(SYS_get_robust_list, 0, &watch->replaced, &watch->replaced_size) &&
+	       !syscall(SYS_set_robust_list, &own->head, sizeof(own->head));
+}
+
+static void disown_segment(struct rd_watch *watch)
+{
+	if (!watch->own)
+		return;
+	futex_clear(&watch->own->word);
+	if (watch->replaced_size > 0)
+		syscall(SYS_set_robust_list, watch->replaced, watch->replaced_size);
+	munmap(watch->own, sizeof(*watch->own));
+}
+
+static void ring(const struct rd_watch *watch)
+{
+	uint64_t one = 1;
+
+	/* It can only fail when it rings already. */
+	if (write(watch->config.bell_fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+/* A thread of its own: a futex cannot be waited for together with sockets. */
+static void *wait_for_death(void *argument)
+{
+	struct rd_watch *watch = argument;
+	uint32_t value;
+
+	while ((value = atomic_load(&watch->watched->word)) & FUTEX_TID_MASK)
+		futex_wait(&watch->watched->word, value);
+	if (value & FUTEX_OWNER_DIED) {
+		atomic_store(&watch->dead, watch->next);
+		ring(watch);
+	}
+	return NULL;
+}
+
+/* ---- Packets ------------------------------------------------------------------------------- */
+
+/* A zero first byte: abstract, nothing in the file system. */
+static socklen_t fill_name(struct sockaddr_un *address, uint64_t comm_id, int rank)
+{
+	int length = sprintf(
+		address->sun_path + 1, "rondo-watch-%016llx-%d", (unsigned long long)comm_id, rank);
+
+	address->sun_family = AF_UNIX;
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+}
+
+static bool open_socket(struct rd_watch *watch)
+{
+	const struct rd_watch_config *config = &watch->config;
+	struct sockaddr_un address = { 0 };
+	socklen_t size = fill_name(&address, config->comm_id, config->rank);
+
+	watch->socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	return watch->socket >= 0 &&
+	       !setsockopt(watch->socket, SOL_SOCKET, SO_PASSCRED, &(int){ 1 }, sizeof(int)) &&
+	       !bind(watch->socket, (struct sockaddr *)&address, size);
+}
+
+union control {
+	struct cmsghdr header;
+	char room[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
+};
+
+/* fd: goes along; -1: none. */
+static bool send_packet(const struct rd_watch *watch, int rank, enum kind kind, int fd)
+{
+	const struct rd_watch_config *config = &watch->config;
+	struct packet packet = { PACKET_MAGIC, kind, config->comm_id, config->rank, 0 };
+	struct sockaddr_un address = { 0 };
+	socklen_t size = fill_name(&address, config->comm_id, rank);
+	struct iovec bytes = { &packet, sizeof(packet) };
+	union control control = { 0 };
+	struct msghdr message = {
+		.msg_name = &address, .msg_namelen = size, .msg_iov = &bytes, .msg_iovlen = 1
+	};
+
+	if (fd >= 0) {
+		message.msg_control = &control;
+		message.msg_controllen = CMSG_SPACE(sizeof(fd));
+		control.header.cmsg_level = SOL_SOCKET;
+		control.header.cmsg_type = SCM_RIGHTS;
+		control.header.cmsg_len = CMSG_LEN(sizeof(fd));
+		memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+	}
+	return sendmsg(watch->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) ==
+	       (ssize_t)sizeof(packet);
+}
+
+/* All but the first are of no use, whoever sent them. */
+static void take_fds(const struct cmsghdr *header, int *fd)
+{
+	size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	int fds[sizeof(union control) / sizeof(int)];
+
+	memcpy(fds, CMSG_DATA(header), count * sizeof(int));
+	for (size_t i = 1; i < count; i++)
+		close(fds[i]);
+	*fd = fds[0];
+}
+
+/* The descriptor that came along (-1: none), and the user who sent it. */
+static void read_control(struct msghdr *message, int *fd, uid_t *uid)
+{
+	struct ucred sender;
+
+	for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header;
+		header = CMSG_NXTHDR(message, header)) {
+		if (header->cmsg_level != SOL_SOCKET)
+			continue;
+		if (header->cmsg_type == SCM_RIGHTS) {
+			take_fds(header, fd);
+		} else if (header->cmsg_type == SCM_CREDENTIALS) {
+			memcpy(&sender, CMSG_DATA(header), sizeof(sender));
+			*uid = sender.uid;
+		}
+	}
+}
+
+/* 1: one that makes sense; 0: one that does not; -1: none has come. *fd is the caller's. */
+static int recv_packet(const struct rd_watch *watch, struct packet *packet, int *fd)
+{
+	struct iovec bytes = { packet, sizeof(*packet) };
+	union control control;
+	struct msghdr message = { .msg_iov = &bytes,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control) };
+	ssize_t got = recvmsg(watch->socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	uid_t uid = (uid_t)-1;
+
+	*fd = -1;
+	if (got < 0)
+		return errno == EINTR ? 0 : -1;
+	read_control(&message, fd, &uid);
+	return got == (ssize_t)sizeof(*packet) && !(message.msg_flags & MSG_TRUNC) &&
+	       packet->magic == PACKET_MAGIC && packet->comm_id == watch->config.comm_id &&
+	       uid == getuid();
+}
+
+/* ---- News ---------------------------------------------------------------------------------- */
+
+static bool is_sealed(int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat status;
+
+	return seals >= 0 && seals & F_SEAL_SHRINK && !fstat(fd, &status) &&
+	       status.st_size >= (off_t)sizeof(struct segment);
+}
+
+static void start_waiting(struct rd_watch *watch, int fd)
+{
+	int error;
+
+	watch->watched = is_sealed(fd) ? map_segment(fd) : NULL;
+	error = watch->watched ? rd_thread_start(&watch->thread, STACK_SIZE, wait_for_death, watch)
+			       : EINVAL;
+	if (!error)
+		return;
+	rd_log(RD_INFO, RD_BOOTSTRAP, "no watch over the process of rank %d: %s", watch->next,
+		strerror(error));
+	if (watch->watched)
+		munmap(watch->watched, sizeof(*watch->watched));
+	watch->watched = NULL;
+}
+
+void rd_watch_receive(struct rd_watch *watch)
+{
+	struct packet packet;
+	int fd, sound;
+
+	while ((sound = recv_packet(watch, &packet, &fd)) >= 0) {
+		if (sound && packet.kind == SHARES && fd >= 0 && packet.from == watch->next &&
+			!watch->watched)
+			start_waiting(watch, fd);
+		else if (sound && packet.kind == REPORTS_0)
+			atomic_store(&watch->dead, 0);
+		if (fd >= 0)
+			close(fd);
+	}
+}
+
+void rd_watch_start(struct rd_watch *watch)
+{
+	if (watch->own_fd < 0)
+		return;
+	if (!send_packet(watch, watch->previous, SHARES, watch->own_fd))
+		rd_log(RD_INFO, RD_BOOTSTRAP, "rank %d does not watch over this process: %m",
+			watch->previous);
+	close(watch->own_fd);
+	watch->own_fd = -1;
+}
+
+int rd_watch_fd(const struct rd_watch *watch)
+{
+	return watch->socket;
+}
+
+int rd_watch_dead(const struct rd_watch *watch)
+{
+	return atomic_load(&watch->dead);
+}
+
+void rd_watch_spread(const struct rd_watch *watch)
+{
+	/* One that does not listen has left, or has a full queue of other packets. */
+	for (int rank = 1; watch->next == 0 && rank < watch->config.size; rank++)
+		if (rank != watch->config.rank && is_here(watch, rank))
+			send_packet(watch, rank, REPORTS_0, -1);
+}
+
+/* ---- Life ---------------------------------------------------------------------------------- */
+
+struct rd_watch *rd_watch_create(const struct rd_watch_config *config)
+{
+	struct rd_watch *watch = calloc(1, sizeof(*watch));
+
+	if (!watch)
+		return NULL;
+	watch->config = *config;
+	watch->socket = watch->own_fd = watch->dead = -1;
+	watch->next = neighbor(watch, 1);
+	watch->previous = neighbor(watch, -1);
+	if (watch->next < 0 && watch->previous < 0) {
+		rd_watch_destroy(watch);
+		return NULL;
+	}
+	if (!open_socket(watch) ||
+		(watch->previous >= 0 && (!make_segment(watch) || !own_segment(watch)))) {
+		rd_log(RD_INFO, RD_BOOTSTRAP, "no watch over the processes of this host: %m");
+		rd_watch_destroy(watch);
+		return NULL;
+	}
+	return watch;
+}
+
+static void free_own(struct rd_watch *watch)
+{
+	if (watch->own_fd >= 0)
+		close(watch->own_fd);
+	if (watch->socket >= 0)
+		close(watch->socket);
+	free(watch);
+}
+
+void rd_watch_destroy(struct rd_watch *watch)
+{
+	if (!watch)
+		return;
+	disown_segment(watch);
+	if (watch->watched) {
+		futex_clear(&watch->watched->word);
+		pthread_join(watch->thread, NULL);
+		munmap(watch->watched, sizeof(*watch->watched));
+	}
+	free_own(watch);
+}
+
+void rd_watch_abandon(struct rd_watch *watch)
+{
+	if (!watch)
+		return;
+	if (watch->own)
+		munmap(watch->own, sizeof(*watch->own));
+	if (watch->watched)
+		munmap(watch->watched, sizeof(*watch->watched));
+	free_own(watch);
+}

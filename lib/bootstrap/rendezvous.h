@@ -1,0 +1,166 @@
+/*
+ * How ranks meet, and how failure reaches all of them, as two state machines: the hub (one a comm,
+ * in rank 0) and the spoke (one a rank). Events go in by calls; what they want said comes out when
+ * asked for. They make no system call, read no clock and do no I/O: time comes in as now_ms, and
+ * only ever moves forward. control.c is their sockets and their thread; a test runs them over a
+ * network of its own with delays from a seed.
+ *
+ * The course of things, a spoke on the left and the hub on the right:
+ *
+ *   HELLO ->                     who I am, what I was started with
+ *   <- BEAT                      welcome
+ *   <- MEMBER * size, TABLE      once all are here
+ *   LOST ->, <- DETOUR           a link over some transport did not come about: both ranks of the
+ *                                pair are told, and take another
+ *   LOOKED ->                    I have looked at all my links, and some are not open yet
+ *   <- ALL_LOOKED                everyone has, or is ready: a round, by which silence is measured
+ *   READY ->                     my links are open, after so many detours: stale once there is
+ *                                another; how long messages all of them carry, and whether all
+ *                                of them map memory
+ *   <- GO                        once everyone's are; and what the links of all ranks can do
+ *   REPORT ->                    something failed here; instead of HELLO: I cannot take part
+ *   <- QUERY, ANSWER ->          what are you doing?
+ *   <- VERDICT                   the comm is over: who is to blame; nothing follows
+ *   SLOW ->                      a call waits for long, and goes on: answered by a QUERY to all
+ *   BYE ->, <- FAREWELL          nothing follows; the others hear LEFT
+ *   BEAT, both ways              four times in the other side's heartbeat_timeout_ms, or each 5 s
+ *
+ * Nothing is queued: each connection has a few bits for what it has still to be told, so that
+ * memory does not grow with a peer that does not read. Losses are kept once, however many are told.
+ */
+#ifndef RD_RENDEZVOUS_H
+#define RD_RENDEZVOUS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bootstrap/control.h"
+#include "bootstrap/control_message.h"
+
+#define RD_STRANGERS_MAX 128 /* connections without a HELLO yet, at a time */
+#define RD_STRANGER_MS 2000 /* and for how long one may stay so */
+#define RD_CASE_MS 500 /* how long the hub collects answers before it blames */
+#define RD_REPORT_MS 2000 /* how long a spoke waits for the verdict on its report */
+#define RD_BEAT_MOST_MS 5000
+#define RD_NEVER INT64_MAX
+
+/* How often to beat for one who counts us as lost after so much silence. */
+int rd_beat_ms(uint32_t timeout_ms);
+
+/* "30 s", "250 ms". */
+#define RD_DURATION_SIZE 24
+const char *rd_duration(char text[RD_DURATION_SIZE], int64_t ms);
+
+/* ---- The hub ------------------------------------------------------------------------------- */
+
+struct rd_hub;
+
+/*
+ * settings: of rank 0; outlive the hub. where: the address the hub listens at, for stories. Draws
+ * no random numbers: comm_id is given.
+ */
+int rd_hub_create(struct rd_hub **hub, const struct rd_settings *settings, const char *where,
+	uint64_t comm_id, int64_t now_ms);
+void rd_hub_destroy(struct rd_hub *hub);
+
+/* Connections are numbered from 0 to this, exclusively. */
+int rd_hub_line_count(const struct rd_hub *hub);
+/* Whether anyone may still join, and whether there is room for one more unproved connection. */
+bool rd_hub_listening(const struct rd_hub *hub);
+bool rd_hub_has_room(const struct rd_hub *hub);
+/* The connection to close first where room is short: of those without a HELLO the oldest, else of
+   those that have been sent why they are refused. -1: none. */
+int rd_hub_oldest_stranger(const struct rd_hub *hub);
+/* A connection was made: its number; -1: no room. */
+int rd_hub_open(struct rd_hub *hub, int64_t now_ms);
+
+void rd_hub_take(struct rd_hub *hub, int line, const struct rd_note *note, int64_t now_ms);
+/* Bytes came that are no note. */
+void rd_hub_garbled(struct rd_hub *hub, int line, int64_t now_ms);
+/* The connection is gone: error is its errno, 0 for an end of file. The number may be used again.
+ */
+void rd_hub_closed(struct rd_hub *hub, int line, int error);
+/* Rank 0 cannot take part: ranks that come are sent the reason. */
+void rd_hub_decline(struct rd_hub *hub, int error, const char *story);
+/* Something that the hub cannot do without has failed in rank 0: nobody can join any more. */
+void rd_hub_fail(struct rd_hub *hub, int error, const char *story);
+void rd_hub_tick(struct rd_hub *hub, int64_t now_ms);
+
+/* The next note to say to this connection; false: none now. */
+bool rd_hub_next(struct rd_hub *hub, int line, struct rd_note *note);
+/* The hub wants nothing more to do with this connection: close it (and call rd_hub_closed()). */
+bool rd_hub_dropped(const struct rd_hub *hub, int line);
+/* When rd_hub_tick() must be called next, at the latest. */
+int64_t rd_hub_deadline(const struct rd_hub *hub);
+
+/* True: a call waits for a rank that has not been named for it before; to be logged. */
+bool rd_hub_slow_call(struct rd_hub *hub, char text[RD_STORY_SIZE]);
+
+/* The verdict: 0, or its error; *story is the hub's. */
+int rd_hub_verdict(const struct rd_hub *hub, const char **story);
+/* Nothing more will happen: there is a verdict, or all have left. */
+bool rd_hub_settled(const struct rd_hub *hub);
+/* And nobody listens to the hub any more: all have left, or heard the verdict, and hung up. A
+   gathering that failed early goes on until each rank has come to hear of it: bound the wait. */
+bool rd_hub_over(const struct rd_hub *hub);
+
+/* ---- The spoke ----------------------------------------------------------------------------- */
+
+enum rd_spoke_phase {
+	RD_SPOKE_AWAY, /* to dial, or dialling */
+	RD_SPOKE_JOINING, /* connected; not all are here yet */
+	RD_SPOKE_MET, /* the members are known */
+	RD_SPOKE_OPEN, /* all links are open */
+	RD_SPOKE_GONE, /* has left: hang up */
+	RD_SPOKE_FAILED, /* there is a verdict: hang up */
+};
+
+struct rd_spoke;
+
+/* settings, doing: outlive the spoke. self: copied. where: the address it dials, for stories. */
+int rd_spoke_create(struct rd_spoke **spoke, const struct rd_settings *settings,
+	const struct rd_member *self, struct rd_doing *doing, const char *where, int64_t now_ms);
+void rd_spoke_destroy(struct rd_spoke *spoke);
+
+/* True: dial now, and say how it went by rd_spoke_connected() or rd_spoke_refused(). */
+bool rd_spoke_dials(struct rd_spoke *spoke, int64_t now_ms);
+void rd_spoke_connected(struct rd_spoke *spoke, int64_t now_ms);
+/* refused: nobody listens there (anything else may be a fault of the network). reason: in words. */
+void rd_spoke_refused(struct rd_spoke *spoke, bool refused, const char *reason, int64_t now_ms);
+
+void rd_spoke_take(struct rd_spoke *spoke, const struct rd_note *note, int64_t now_ms);
+void rd_spoke_garbled(struct rd_spoke *spoke);
+void rd_spoke_closed(struct rd_spoke *spoke, int error, int64_t now_ms);
+void rd_spoke_tick(struct rd_spoke *spoke, int64_t now_ms);
+bool rd_spoke_next(struct rd_spoke *spoke, struct rd_note *note);
+int64_t rd_spoke_deadline(const struct rd_spoke *spoke);
+
+/* What this rank does: a link to a peer did not come about; it has looked at its links, and some
+   are not open; its links are open, after so many detours, and can do so much; it saw a failure; it
+   leaves. */
+void rd_spoke_lose(struct rd_spoke *spoke, const struct rd_loss *loss);
+void rd_spoke_look(struct rd_spoke *spoke);
+void rd_spoke_ready(struct rd_spoke *spoke, int detours, const struct rd_link_limits *limits);
+void rd_spoke_report(
+	struct rd_spoke *spoke, int error, int culprit, const char *story, int64_t now_ms);
+void rd_spoke_leave(struct rd_spoke *spoke, uint64_t digest, int64_t now_ms);
+/* A call here has waited for long, and goes on; first: not reported before. */
+void rd_spoke_slow(struct rd_spoke *spoke, bool first, int culprit, const char *story);
+/* The kernel has reported the death of a rank of this host (peer_watch.h). */
+void rd_spoke_died(struct rd_spoke *spoke, int rank);
+/* This rank's lifeline itself cannot go on. */
+void rd_spoke_fail(struct rd_spoke *spoke, int error, const char *story);
+
+enum rd_spoke_phase rd_spoke_phase(const struct rd_spoke *spoke);
+int rd_spoke_verdict(const struct rd_spoke *spoke, const char **story);
+/* From RD_SPOKE_MET on. */
+const struct rd_member *rd_spoke_members(const struct rd_spoke *spoke);
+uint64_t rd_spoke_comm_id(const struct rd_spoke *spoke);
+/* From RD_SPOKE_OPEN on: what every link of every rank can do. */
+const struct rd_link_limits *rd_spoke_limits(const struct rd_spoke *spoke);
+/* How many rounds of looks have ended. */
+int rd_spoke_rounds(const struct rd_spoke *spoke);
+/* So far: the losses of this rank's pairs, in the hub's order. */
+const struct rd_losses *rd_spoke_detours(const struct rd_spoke *spoke);
+
+#endif

@@ -1,0 +1,301 @@
+#include "bootstrap/socket.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+
+#define BACKLOG 4096
+#define RESOLVE_LEAST_MS 50
+#define RESOLVE_MOST_MS 1000
+
+int64_t rd_now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* ---- Addresses ----------------------------------------------------------------------------- */
+
+static void keep_addresses(struct rd_addresses *addresses, const struct addrinfo *list)
+{
+	addresses->count = 0;
+	for (; list && addresses->count < RD_ADDRESSES_MAX; list = list->ai_next) {
+		int i = addresses->count;
+		if (list->ai_addrlen > sizeof(addresses->at[i]))
+			continue;
+		memset(&addresses->at[i], 0, sizeof(addresses->at[i]));
+		memcpy(&addresses->at[i], list->ai_addr, list->ai_addrlen);
+		addresses->size[i] = list->ai_addrlen;
+		addresses->count++;
+	}
+}
+
+static int resolve_once(struct rd_addresses *addresses, const struct rd_settings *settings)
+{
+	struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
+	struct addrinfo *list = NULL;
+	char port[16];
+	int error;
+
+	snprintf(port, sizeof(port), "%d", settings->port);
+	error = getaddrinfo(settings->address, port, &hints, &list);
+	if (error)
+		return error;
+	keep_addresses(addresses, list);
+	freeaddrinfo(list);
+	return addresses->count > 0 ? 0 : EAI_NONAME;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+int rd_resolve(
+	struct rd_addresses *addresses, const struct rd_settings *settings, int64_t deadline_ms)
+{
+	int64_t wait_ms = RESOLVE_LEAST_MS;
+	int error;
+
+	while ((error = resolve_once(addresses, settings))) {
+		const char *reason =
+			error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error);
+		int64_t left_ms = deadline_ms - rd_now_ms();
+		if (left_ms <= 0)
+			return rd_fail(RONDO_UNREACHABLE,
+				"rank %d: MASTER_ADDR \"%s\" has no address here (%s)",
+				settings->rank, settings->address, reason);
+		if (wait_ms == RESOLVE_LEAST_MS)
+			rd_log(RD_INFO, RD_BOOTSTRAP,
+				"MASTER_ADDR \"%s\" has no address here yet (%s): asking again",
+				settings->address, reason);
+		poll(NULL, 0, (int)smaller(wait_ms, left_ms));
+		wait_ms = smaller(wait_ms * 2, RESOLVE_MOST_MS);
+	}
+	return 0;
+}
+
+static int port_of(const struct sockaddr_storage *address)
+{
+	if (address->ss_family == AF_INET6)
+		return ntohs(((const struct sockaddr_in6 *)address)->sin6_port);
+	return ntohs(((const struct sockaddr_in *)address)->sin_port);
+}
+
+static void host_text(char text[INET6_ADDRSTRLEN], const struct sockaddr_storage *address)
+{
+	const void *bytes = &((const struct sockaddr_in *)address)->sin_addr;
+
+	if (address->ss_family == AF_INET6)
+		bytes = &((const struct sockaddr_in6 *)address)->sin6_addr;
+	if (!inet_ntop(address->ss_family, bytes, text, INET6_ADDRSTRLEN))
+		strcpy(text, "?");
+}
+
+void rd_dial_text(char text[RD_WHERE_SIZE], const struct sockaddr_storage *address)
+{
+	char host[INET6_ADDRSTRLEN];
+
+	host_text(host, address);
+	snprintf(text, RD_WHERE_SIZE, address->ss_family == AF_INET6 ? "[%s]:%d" : "%s:%d", host,
+		port_of(address));
+}
+
+static bool same_host_address(const struct sockaddr *a, const struct sockaddr_storage *b)
+{
+	if (!a || a->sa_family != b->ss_family)
+		return false;
+	if (a->sa_family == AF_INET)
+		return ((const struct sockaddr_in *)a)->sin_addr.s_addr ==
+		       ((const struct sockaddr_in *)b)->sin_addr.s_addr;
+	return a->sa_family == AF_INET6 &&
+	       IN6_ARE_ADDR_EQUAL(&((const struct sockaddr_in6 *)a)->sin6_addr,
+		       &((const struct sockaddr_in6 *)b)->sin6_addr);
+}
+
+static void interface_of(char name[IF_NAMESIZE], const struct sockaddr_storage *address)
+{
+	struct ifaddrs *list = NULL;
+
+	strcpy(name, "?");
+	if (getifaddrs(&list))
+		return;
+	for (const struct ifaddrs *at = list; at; at = at->ifa_next) {
+		if (!same_host_address(at->ifa_addr, address))
+			continue;
+		snprintf(name, IF_NAMESIZE, "%s", at->ifa_name);
+		break;
+	}
+	freeifaddrs(list);
+}
+
+void rd_where(char where[RD_WHERE_SIZE], int fd)
+{
+	struct sockaddr_storage address = { 0 };
+	socklen_t size = sizeof(address);
+	char host[INET6_ADDRSTRLEN], interface[IF_NAMESIZE];
+
+	if (getsockname(fd, (struct sockaddr *)&address, &size)) {
+		strcpy(where, "?");
+		return;
+	}
+	host_text(host, &address);
+	interface_of(interface, &address);
+	snprintf(where, RD_WHERE_SIZE, "%s:%s<%d>", interface, host, port_of(&address));
+}
+
+/* ---- Listening ----------------------------------------------------------------------------- */
+
+static int take_over(int fd)
+{
+	int listens = 0;
+	socklen_t size = sizeof(listens);
+	int flags = fcntl(fd, F_GETFL);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) || !listens)
+		return rd_fail(
+			RONDO_SETTING, "RONDO_RENDEZVOUS_FD %d is not a listening socket", fd);
+	if (flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) >= 0 &&
+		fcntl(fd, F_SETFD, FD_CLOEXEC) >= 0)
+		return 0;
+	rd_fail_errno("cannot use RONDO_RENDEZVOUS_FD %d", fd);
+	close(fd);
+	return RONDO_SYSTEM;
+}
+
+/* The socket, or -1 and errno. */
+static int listen_at(const struct rd_addresses *addresses, int index)
+{
+	const struct sockaddr *address = (const struct sockaddr *)&addresses->at[index];
+	int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int on = 1, saved;
+
+	if (fd < 0)
+		return -1;
+	/* Connections of an earlier comm at this port may still be fading. */
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (!bind(fd, address, addresses->size[index]) && !listen(fd, BACKLOG))
+		return fd;
+	saved = errno;
+	close(fd);
+	errno = saved;
+	return -1;
+}
+
+static bool is_elsewhere(int error)
+{
+	return error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
+}
+
+int rd_listen(int *fd, const struct rd_addresses *addresses, const struct rd_settings *settings)
+{
+	char text[RD_WHERE_SIZE];
+
+	*fd = settings->rendezvous_fd;
+	if (*fd >= 0)
+		return take_over(*fd);
+	for (int i = 0; i < addresses->count; i++) {
+		*fd = listen_at(addresses, i);
+		if (*fd >= 0)
+			return 0;
+		if (is_elsewhere(errno))
+			continue;
+		/* Peers go through the addresses in this order: another one would not do. */
+		rd_dial_text(text, &addresses->at[i]);
+		if (errno == EADDRINUSE)
+			return rd_fail(RONDO_SYSTEM,
+				"rank 0 cannot listen at %s: the port is in use (by another job, "
+				"or "
+				"another rank 0); choose another MASTER_PORT",
+				text);
+		return rd_fail_errno("rank 0 cannot listen at %s", text);
+	}
+	rd_dial_text(text, &addresses->at[0]);
+	return rd_fail(RONDO_SETTING,
+		"rank 0 must listen at MASTER_ADDR \"%s\", but %s is no address of this host",
+		settings->address, text);
+}
+
+int rd_accept(int fd)
+{
+	return accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+}
+
+/* ---- Dialling ------------------------------------------------------------------------------ */
+
+int rd_dial(const struct rd_addresses *addresses, int index)
+{
+	const struct sockaddr *address = (const struct sockaddr *)&addresses->at[index];
+	int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int saved;
+
+	if (fd < 0)
+		return -1;
+	if (!connect(fd, address, addresses->size[index]) || errno == EINPROGRESS || errno == EINTR)
+		return fd;
+	saved = errno;
+	close(fd);
+	errno = saved;
+	return -1;
+}
+
+/* Where nobody listens at a port that the system also hands out to those who dial, a socket may get
+   that very port, and so meet itself. */
+static bool met_itself(int fd)
+{
+	struct sockaddr_storage here = { 0 }, there = { 0 };
+	socklen_t here_size = sizeof(here), there_size = sizeof(there);
+
+	if (getsockname(fd, (struct sockaddr *)&here, &here_size) ||
+		getpeername(fd, (struct sockaddr *)&there, &there_size))
+		return false;
+	return port_of(&here) == port_of(&there) &&
+	       same_host_address((const struct sockaddr *)&here, &there);
+}
+
+int rd_dialled(int fd)
+{
+	int error = 0;
+	socklen_t size = sizeof(error);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size))
+		return errno;
+	if (!error && met_itself(fd))
+		return ECONNREFUSED;
+	return error;
+}
+
+static void set_tcp(int fd, int option, int value)
+{
+	setsockopt(fd, IPPROTO_TCP, option, &value, sizeof(value));
+}
+
+/* The beats notice most; this is for data that the network never delivers (man 7 tcp). */
+void rd_tune(int fd, int timeout_ms)
+{
+	int seconds = timeout_ms / 3000 > 1 ? timeout_ms / 3000 : 1;
+	int on = 1;
+
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	set_tcp(fd, TCP_NODELAY, 1);
+	set_tcp(fd, TCP_KEEPIDLE, seconds > 32767 ? 32767 : seconds);
+	set_tcp(fd, TCP_KEEPINTVL, seconds > 32767 ? 32767 : seconds);
+	set_tcp(fd, TCP_KEEPCNT, 2);
+	/* Not below what a single lost packet costs. */
+	set_tcp(fd, TCP_USER_TIMEOUT, timeout_ms > 1000 ? timeout_ms : 1000);
+}

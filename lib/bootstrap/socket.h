@@ -1,0 +1,55 @@
+/*
+ * The sockets of control connections: finding rank 0's address, listening there, dialling it.
+ * All sockets are non-blocking and close on exec.
+ */
+#ifndef RD_SOCKET_H
+#define RD_SOCKET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "base/settings.h"
+
+#define RD_ADDRESSES_MAX 8
+#define RD_WHERE_SIZE 128
+
+struct rd_addresses {
+	int count;
+	struct sockaddr_storage at[RD_ADDRESSES_MAX];
+	socklen_t size[RD_ADDRESSES_MAX];
+};
+
+int64_t rd_now_ms(void);
+
+/*
+ * The addresses of settings->address:port. Where the name is not known (yet), asks again until
+ * deadline_ms; one question may take as long as the resolver lets it.
+ */
+int rd_resolve(
+	struct rd_addresses *addresses, const struct rd_settings *settings, int64_t deadline_ms);
+
+/*
+ * A listening socket, for rank 0: settings->rendezvous_fd where that is given (it is closed on a
+ * failure, unless it is no listening socket at all), else on the first of the addresses that is one
+ * of this host.
+ */
+int rd_listen(int *fd, const struct rd_addresses *addresses, const struct rd_settings *settings);
+
+/* Starts to connect: the socket, or -1 and errno. It is writable when that has ended. */
+int rd_dial(const struct rd_addresses *addresses, int index);
+/* How it ended: 0, or its errno. */
+int rd_dialled(int fd);
+
+/* The next connection, or -1 and errno. */
+int rd_accept(int fd);
+
+/* No delay for small notes; a peer that vanished is noticed within timeout_ms or so. */
+void rd_tune(int fd, int timeout_ms);
+
+/* "lo:127.0.0.1<29500>": interface, address and port at this end. */
+void rd_where(char where[RD_WHERE_SIZE], int fd);
+/* "127.0.0.1:29500", "[::1]:29500". */
+void rd_dial_text(char text[RD_WHERE_SIZE], const struct sockaddr_storage *address);
+
+#endif

@@ -1,0 +1,135 @@
+#include "check/proof.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "check/checker.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/log.h"
+
+/* One problem, of all ranks, and what the checker said of it. */
+struct verdict {
+	struct verdict *next;
+	struct rd_problem
+		problem; /* rank and layout do not count: the digest stands for the layout */
+	uint64_t layout;
+	bool holds;
+};
+
+struct claim {
+	struct claim *next;
+	const struct rd_algorithm *algorithm;
+	struct verdict *verdicts;
+};
+
+static struct claim *_Atomic claims; /* only ever grows */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* verdicts, and who adds a claim */
+
+int rd_proof_demand(const struct rd_algorithm *algorithm)
+{
+	struct claim *claim = calloc(1, sizeof(*claim));
+
+	if (!claim)
+		return rd_fail(RONDO_MEMORY, "no memory to prove %s", algorithm->name);
+	claim->algorithm = algorithm;
+	pthread_mutex_lock(&lock);
+	claim->next = claims;
+	claims = claim;
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+/* Layouts come and go with comms, so that their address says nothing. */
+static uint64_t digest(const struct rd_layout *layout)
+{
+	uint64_t hash = RD_HASH_INIT;
+
+	if (!layout)
+		return 0;
+	hash = rd_hash(hash, layout->order, (size_t)layout->size * sizeof(*layout->order));
+	return rd_hash(hash, layout->group, (size_t)layout->size * sizeof(*layout->group));
+}
+
+static bool same(const struct verdict *verdict, const struct rd_problem *problem, uint64_t layout)
+{
+	return verdict->problem.collective == problem->collective &&
+	       verdict->problem.size == problem->size && verdict->problem.root == problem->root &&
+	       verdict->problem.target == problem->target && verdict->layout == layout;
+}
+
+/* Who says that it can must say so to every rank: else some would run another algorithm. */
+static int check_claim(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
+{
+	struct rd_problem there = *problem;
+
+	if (!algorithm->may_run)
+		return 0;
+	for (there.rank = 0; there.rank < problem->size; there.rank++)
+		if (!algorithm->may_run(&there))
+			return rd_fail(RONDO_INVALID,
+				"%s, %s, %d rank%s, root %d: may_run() says yes to rank %d, no to "
+				"rank %d",
+				algorithm->name, rd_collective_name(problem->collective),
+				problem->size, RD_PLURAL(problem->size), problem->root,
+				problem->rank, there.rank);
+	return 0;
+}
+
+int rd_prove(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
+{
+	int err = check_claim(algorithm, problem);
+
+	return err ? err
+		   : rd_check_algorithm(algorithm, problem->collective, problem->size,
+			     problem->root, problem->target, problem->layout);
+}
+
+static bool prove(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
+{
+	int err = rd_prove(algorithm, problem);
+
+	if (err)
+		rd_log(RD_WARN, RD_PICK, "algorithm %s is not used for this: %s", algorithm->name,
+			rondo_last_error());
+	else
+		rd_log(RD_INFO, RD_PICK, "algorithm %s is proved: %s on %d rank%s, root %d",
+			algorithm->name, rd_collective_name(problem->collective), problem->size,
+			RD_PLURAL(problem->size), problem->root);
+	return !err;
+}
+
+static bool find_or_prove(struct claim *claim, const struct rd_problem *problem)
+{
+	uint64_t layout = digest(problem->layout);
+	struct verdict *verdict;
+
+	for (verdict = claim->verdicts; verdict; verdict = verdict->next)
+		if (same(verdict, problem, layout))
+			return verdict->holds;
+	verdict = calloc(1, sizeof(*verdict));
+	if (!verdict)
+		return false;
+	verdict->problem = *problem;
+	verdict->problem.layout = NULL;
+	verdict->layout = layout;
+	verdict->holds = prove(claim->algorithm, problem);
+	verdict->next = claim->verdicts;
+	claim->verdicts = verdict;
+	return verdict->holds;
+}
+
+bool rd_proof_holds(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
+{
+	struct claim *claim = claims;
+
+	while (claim && claim->algorithm != algorithm)
+		claim = claim->next;
+	if (!claim)
+		return true;
+	pthread_mutex_lock(&lock);
+	bool holds = find_or_prove(claim, problem);
+
+	pthread_mutex_unlock(&lock);
+	return holds;
+}

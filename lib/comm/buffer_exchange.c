@@ -1,0 +1,315 @@
+#include "comm/buffer_exchange.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/comm.h"
+#include "base/error.h"
+
+/* After so many introductions in vain, one call of so many begins with one. */
+#define PATIENCE 8
+#define REST 32
+
+/* ---- The exchange of cards, as a plan of its own -------------------------------------------- */
+
+/* All to all at once: each card is a message of one cache line. */
+static void write_exchange(struct rd_plan *plan)
+{
+	int rank = plan->problem.rank, size = plan->problem.size;
+
+	for (int s = 1; s < size; s++)
+		rd_send(plan, rd_wrap(rank + s, size), rank);
+	for (int s = 1; s < size; s++)
+		rd_recv(plan, rd_wrap(rank - s, size), rd_wrap(rank - s, size));
+}
+
+const struct rd_algorithm rd_introduction_exchange = {
+	.name = "introduction",
+	.collectives = 1 << RD_ALL_GATHER,
+	.write_plan = write_exchange,
+};
+
+int rd_introduction_create(struct rondo_comm *comm)
+{
+	struct rd_introduction *introduction = &comm->introduction;
+	struct rd_problem problem = {
+		.collective = RD_ALL_GATHER, .rank = comm->rank, .size = comm->size
+	};
+
+	introduction->possible = comm->maps;
+	if (!introduction->possible)
+		return 0;
+
+	int err = rd_plan_create(&introduction->plan, &rd_introduction_exchange, &problem);
+
+	if (err)
+		return err;
+	for (int channel = 0; channel < comm->channels; channel++)
+		introduction->plans[channel] = introduction->plan;
+	introduction->tickets =
+		calloc(rd_exec_ticket_count(introduction->plans, comm->channels) + 1,
+			sizeof(*introduction->tickets));
+	introduction->all = calloc(comm->size, sizeof(*introduction->all));
+	introduction->reached = calloc(comm->size, sizeof(*introduction->reached));
+	introduction->ins = calloc(comm->size, sizeof(*introduction->ins));
+	introduction->outs = calloc(comm->size, sizeof(*introduction->outs));
+	if (!introduction->tickets || !introduction->all || !introduction->reached ||
+		!introduction->ins || !introduction->outs)
+		return rd_fail(RONDO_MEMORY, "no memory for a comm of %d ranks", comm->size);
+	return 0;
+}
+
+void rd_introduction_destroy(struct rondo_comm *comm)
+{
+	struct rd_introduction *introduction = &comm->introduction;
+
+	rd_plan_destroy(introduction->plan);
+	free(introduction->tickets);
+	free(introduction->all);
+	free(introduction->reached);
+	free(introduction->ins);
+	free(introduction->outs);
+	free(introduction->offered);
+}
+
+/* ---- Our own regions ------------------------------------------------------------------------ */
+
+static bool offer_to_all(struct rondo_comm *comm, const struct rd_region *region)
+{
+	bool told = true;
+
+	for (int i = 0; i < comm->endpoint_count; i++)
+		if (comm->endpoints[i]->transport->offer)
+			told &= comm->endpoints[i]->transport->offer(
+				comm->endpoints[i], region->id, region->fd, region->size);
+	return told;
+}
+
+static void withdraw_from_all(struct rondo_comm *comm, uint64_t id)
+{
+	for (int i = 0; i < comm->endpoint_count; i++)
+		if (comm->endpoints[i]->transport->withdraw)
+			comm->endpoints[i]->transport->withdraw(comm->endpoints[i], id);
+}
+
+/* Regions have come or gone: peers let go of those that are no more. */
+static void forget_gone(struct rondo_comm *comm, uint64_t version)
+{
+	struct rd_introduction *introduction = &comm->introduction;
+	int kept = 0;
+
+	for (int i = 0; i < introduction->offered_count; i++) {
+		if (rd_region_exists(introduction->offered[i]))
+			introduction->offered[kept++] = introduction->offered[i];
+		else
+			withdraw_from_all(comm, introduction->offered[i]);
+	}
+	introduction->offered_count = kept;
+	introduction->in.id = introduction->out.id = 0;
+	introduction->version = version;
+}
+
+static bool was_offered(const struct rd_introduction *introduction, uint64_t id)
+{
+	for (int i = 0; i < introduction->offered_count; i++)
+		if (introduction->offered[i] == id)
+			return true;
+	return false;
+}
+
+/* Tells the peers of a region once. False where not all can be told now: then nobody uses it. */
+static bool offer(struct rondo_comm *comm, const struct rd_region *region)
+{
+	struct rd_introduction *introduction = &comm->introduction;
+
+	if (was_offered(introduction, region->id))
+		return true;
+	if (introduction->offered_count == introduction->offered_capacity) {
+		int capacity =
+			introduction->offered_capacity ? 2 * introduction->offered_capacity : 16;
+		uint64_t *offered = realloc(introduction->offered, capacity * sizeof(*offered));
+
+		if (!offered)
+			return false;
+		introduction->offered = offered;
+		introduction->offered_capacity = capacity;
+	}
+	if (!offer_to_all(comm, region)) {
+		withdraw_from_all(comm, region->id);
+		return false;
+	}
+	introduction->offered[introduction->offered_count++] = region->id;
+	return true;
+}
+
+static bool lies_in(const struct rd_region *region, const char *at, size_t size)
+{
+	return region->id != 0 && at >= region->base && size <= region->size &&
+	       (size_t)(at - region->base) <= region->size - size;
+}
+
+/* The id and offset of a buffer; id 0 where it lies in no region. `last` is where the last one lay.
+ */
+static void describe(struct rondo_comm *comm, const void *at, size_t size, struct rd_region *last,
+	uint64_t *id, uint64_t *offset)
+{
+	*id = *offset = 0;
+	if (!lies_in(last, at, size)) {
+		last->id = 0;
+		if (!rd_region_find(at, size, last) || !offer(comm, last)) {
+			last->id = 0;
+			return;
+		}
+	}
+	*id = last->id;
+	*offset = (uint64_t)((const char *)at - last->base);
+}
+
+/* ---- Introducing ---------------------------------------------------------------------------- */
+
+/* A program whose buffers were out of reach each time will hardly bring others now. */
+static bool is_hopeful(struct rd_introduction *introduction)
+{
+	if (introduction->vain < PATIENCE || ++introduction->unasked >= REST) {
+		introduction->unasked = 0;
+		return true;
+	}
+	return false;
+}
+
+bool rd_may_introduce(struct rondo_comm *comm, const struct rd_call *call)
+{
+	struct rd_choice *choice;
+
+	if (!comm->introduction.possible || (call->terms && call->terms->in) ||
+		call->problem.collective == RD_TRANSFER)
+		return false;
+	return !rd_picker_choose(comm->picker, call->problem.collective,
+		       call->count * rondo_type_size(call->type), rd_type_class_of(call->type),
+		       true, &choice) &&
+	       choice->worth_asking;
+}
+
+bool rd_introduces(struct rondo_comm *comm, const struct rd_call *call)
+{
+	return rd_may_introduce(comm, call) && is_hopeful(&comm->introduction);
+}
+
+static size_t in_size(const struct rd_call *call, int rank)
+{
+	struct rd_problem there = call->problem;
+
+	there.rank = rank;
+	return rd_in_blocks(&there) * call->count * rondo_type_size(call->type);
+}
+
+static size_t out_size(const struct rd_call *call, int rank)
+{
+	struct rd_problem there = call->problem;
+
+	there.rank = rank;
+	/* What spread.c runs, which devices do not. */
+	if (!rd_collective_writes_far(there.collective) && there.collective != RD_BROADCAST &&
+		there.collective != RD_ALL_GATHER)
+		return 0;
+	return rd_out_blocks(&there) * call->count * rondo_type_size(call->type);
+}
+
+struct rd_exec *rd_introduce(struct rondo_comm *comm, const struct rd_call *call)
+{
+	struct rd_introduction *introduction = &comm->introduction;
+	struct rd_exec *exec = &introduction->exec;
+	struct rd_call exchange_call = *call;
+	uint64_t version = rd_regions_version();
+
+	if (version != introduction->version)
+		forget_gone(comm, version);
+	memset(&introduction->mine, 0, sizeof(introduction->mine));
+	if (in_size(call, comm->rank) > 0)
+		describe(comm, call->in, in_size(call, comm->rank), &introduction->in,
+			&introduction->mine.in_id, &introduction->mine.in_offset);
+	if (out_size(call, comm->rank) > 0)
+		describe(comm, call->out, out_size(call, comm->rank), &introduction->out,
+			&introduction->mine.out_id, &introduction->mine.out_offset);
+
+	exchange_call.terms = NULL;
+	exchange_call.problem = introduction->plan->problem;
+	exchange_call.type = RONDO_U64;
+	exchange_call.op = RONDO_SUM;
+	exchange_call.count = sizeof(struct rd_buffers) / sizeof(uint64_t);
+	exchange_call.in = &introduction->mine;
+	exchange_call.out = introduction->all;
+	rd_exec_init(exec, introduction->plans, &exchange_call, comm->links, comm->channels,
+		sizeof(struct rd_buffers) * 2, NULL, introduction->tickets);
+	/* What the ranks compare is the call that the user made. */
+	exec->signature = rd_signature_of(call);
+	exec->signature.form = RD_FORM_INTRODUCES;
+	return exec;
+}
+
+static bool has_buffers(const struct rondo_comm *comm, const struct rd_call *call, int rank)
+{
+	const struct rd_buffers *buffers = &comm->introduction.all[rank];
+
+	return (in_size(call, rank) == 0 || buffers->in_id) &&
+	       (out_size(call, rank) == 0 || buffers->out_id);
+}
+
+/* The address here of a peer's buffer; NULL, with the story, where the peer's card makes no sense.
+ */
+static char *reach(struct rondo_comm *comm, int peer, struct rd_mapped_region *last, uint64_t id,
+	uint64_t offset, size_t size)
+{
+	struct rd_link *link = comm->links[peer * comm->channels];
+
+	if (last->id != id) {
+		last->base = link->transport->map(link, id, &last->size);
+		last->id = last->base ? id : 0;
+	}
+	if (last->id == id && size <= last->size && offset <= last->size - size)
+		return last->base + offset;
+	rd_fail(RONDO_SYSTEM, "rank %d cannot map the memory of rank %d's buffers", comm->rank,
+		peer);
+	return NULL;
+}
+
+static int reach_peer(struct rondo_comm *comm, const struct rd_call *call, int peer)
+{
+	struct rd_introduction *introduction = &comm->introduction;
+	const struct rd_buffers *buffers = &introduction->all[peer];
+	struct rd_reached *reached = &introduction->reached[peer];
+
+	memset(reached, 0, sizeof(*reached));
+	if (in_size(call, peer) > 0) {
+		reached->in = reach(comm, peer, &introduction->ins[peer], buffers->in_id,
+			buffers->in_offset, in_size(call, peer));
+		if (!reached->in)
+			return RONDO_SYSTEM;
+	}
+	if (out_size(call, peer) > 0) {
+		reached->out = reach(comm, peer, &introduction->outs[peer], buffers->out_id,
+			buffers->out_offset, out_size(call, peer));
+		if (!reached->out)
+			return RONDO_SYSTEM;
+	}
+	return 0;
+}
+
+int rd_introduced(struct rondo_comm *comm, const struct rd_call *call, bool *within_reach)
+{
+	struct rd_introduction *introduction = &comm->introduction;
+	int err = 0;
+
+	*within_reach = false;
+	introduction->vain++;
+	for (int rank = 0; rank < comm->size; rank++)
+		if (!has_buffers(comm, call, rank))
+			return 0;
+	introduction->vain = 0;
+	for (int rank = 0; rank < comm->size && !err; rank++)
+		if (rank != comm->rank)
+			err = reach_peer(comm, call, rank);
+	introduction->reached[comm->rank] = (struct rd_reached){ call->in, call->out };
+	*within_reach = !err;
+	return err;
+}

@@ -1,0 +1,66 @@
+/*
+ * Introductions: how ranks learn whether a call may address everybody's buffers directly. Where all
+ * links of a comm can map memory, a call that is large enough begins with an exchange of cards, one
+ * cache line from each rank to each, which say where that rank's buffers lie in memory from
+ * rondo_mem_alloc(), or that they do not. So all ranks decide alike, whatever each of them brought.
+ */
+#ifndef RD_BUFFER_EXCHANGE_H
+#define RD_BUFFER_EXCHANGE_H
+
+#include "exec/exec.h"
+#include "device/region.h"
+
+struct rondo_comm;
+
+/* Where a rank's buffers lie: offsets in bytes, ids 0 for what is in no region. One cache line. */
+struct rd_buffers {
+	uint64_t in_id, in_offset;
+	uint64_t out_id, out_offset;
+};
+
+/* A region of a peer that was mapped last; calls use the same few again and again. */
+struct rd_mapped_region {
+	uint64_t id;
+	char *base;
+	size_t size;
+};
+
+struct rd_introduction {
+	bool possible; /* every link of every rank maps memory: the same on every rank */
+	struct rd_plan *plan;
+	const struct rd_plan *plans[RD_CHANNELS_MAX]; /* that, on every channel */
+	uint64_t *tickets;
+	struct rd_exec exec;
+	struct rd_buffers mine, *all; /* [size] */
+	struct rd_reached *reached; /* [size] */
+	struct rd_mapped_region *ins, *outs; /* [size] */
+
+	/* Asked in vain, in a row; and calls since then that did not ask. The same on every rank. */
+	unsigned vain, unasked;
+
+	uint64_t version; /* of the regions, when these were looked up: */
+	struct rd_region in, out; /* our own, used last; id 0: none */
+	uint64_t *offered; /* ids that peers have been told of */
+	int offered_count, offered_capacity;
+};
+
+/* Once the links of all ranks are open. */
+int rd_introduction_create(struct rondo_comm *comm);
+void rd_introduction_destroy(struct rondo_comm *comm);
+
+/* The exchange of cards, as a plan; for the picker, which weighs what it costs. */
+extern const struct rd_algorithm rd_introduction_exchange;
+
+/* Whether this call, or one like it, may begin with an introduction; whether it does. The same answers on
+   every rank. */
+bool rd_may_introduce(struct rondo_comm *comm, const struct rd_call *call);
+bool rd_introduces(struct rondo_comm *comm, const struct rd_call *call);
+
+/* Begins it; what is returned is to be run to its end. */
+struct rd_exec *rd_introduce(struct rondo_comm *comm, const struct rd_call *call);
+
+/* After its end. Whether all buffers are within reach: the same answer on every rank; or an error.
+ */
+int rd_introduced(struct rondo_comm *comm, const struct rd_call *call, bool *within_reach);
+
+#endif

@@ -1,0 +1,657 @@
+#include "comm/comm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "gpu/gpu.h"
+#include "base/clock.h"
+#include "device/device.h"
+#include "bootstrap/socket.h"
+#include "base/error.h"
+#include "comm/calibrate.h"
+#include "api/group.h"
+#include "base/log.h"
+#include "base/nearest.h"
+#include "comm/user_op.h"
+#include "api/plugin.h"
+#include "comm/run.h"
+#include "comm/comm_log.h"
+#include "base/thread.h"
+
+/* ---- Sleeping ------------------------------------------------------------------------------ */
+
+static int create_waiting(struct rondo_comm *comm)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+
+	comm->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (comm->epoll_fd < 0)
+		return rd_fail_errno("cannot make an epoll");
+	comm->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (comm->wake_fd < 0)
+		return rd_fail_errno("cannot make an eventfd");
+	if (epoll_ctl(comm->epoll_fd, EPOLL_CTL_ADD, comm->wake_fd, &event) < 0)
+		return rd_fail_errno("cannot watch an eventfd");
+	return 0;
+}
+
+void rd_comm_sleep(struct rondo_comm *comm, int timeout_ms)
+{
+	struct epoll_event events[16];
+
+	/* Everything is edge-triggered: whoever woke us, all links are looked at again. */
+	epoll_wait(comm->epoll_fd, events, 16, timeout_ms);
+}
+
+void rd_comm_arm(struct rondo_comm *comm)
+{
+	for (int i = 0; i < comm->endpoint_count; i++)
+		if (comm->endpoints[i]->transport->arm)
+			comm->endpoints[i]->transport->arm(comm->endpoints[i]);
+}
+
+void rd_comm_disarm(struct rondo_comm *comm)
+{
+	for (int i = 0; i < comm->endpoint_count; i++)
+		if (comm->endpoints[i]->transport->disarm)
+			comm->endpoints[i]->transport->disarm(comm->endpoints[i]);
+}
+
+bool rd_comm_advance(struct rondo_comm *comm)
+{
+	bool moved = false;
+
+	for (int i = 0; i < comm->endpoint_count; i++)
+		moved |= comm->endpoints[i]->transport->advance(comm->endpoints[i]);
+	return moved;
+}
+
+/* ---- Failing ------------------------------------------------------------------------------- */
+
+int rd_comm_fail(struct rondo_comm *comm, int error, int culprit)
+{
+	char story[RD_STORY_SIZE];
+
+	if (!comm->lifeline) {
+		atomic_store(&comm->failed, error);
+		return error;
+	}
+	strncpy(story, rondo_last_error(), sizeof(story) - 1);
+	story[sizeof(story) - 1] = '\0';
+	rd_log(RD_INFO, RD_COLL, "reports: %s", story);
+
+	int verdict = rd_lifeline_report(comm->lifeline, error, culprit, story);
+
+	atomic_store(&comm->failed, verdict);
+	return verdict;
+}
+
+void rd_comm_slow(
+	struct rondo_comm *comm, int *reported_ms, int64_t waited_ms, int culprit, const char *what)
+{
+	int every_ms = comm->settings.heartbeat_timeout_ms;
+	int first_ms = RD_SLOW_MS < every_ms ? RD_SLOW_MS : every_ms;
+	int due_ms = *reported_ms == 0 ? first_ms : (*reported_ms / every_ms + 1) * every_ms;
+	char story[RD_STORY_SIZE], peer[32] = "others";
+
+	if (waited_ms < due_ms || !comm->lifeline)
+		return;
+	if (culprit >= 0)
+		snprintf(peer, sizeof(peer), "rank %d", culprit);
+	snprintf(story, sizeof(story), "rank %d has waited %lld ms for %s %s", comm->rank,
+		(long long)waited_ms, peer, what);
+	rd_lifeline_slow(comm->lifeline, *reported_ms == 0, culprit, story);
+	*reported_ms = (int)waited_ms;
+}
+
+int rd_comm_failure(struct rondo_comm *comm)
+{
+	int verdict = comm->lifeline ? rd_lifeline_verdict(comm->lifeline) : 0;
+	int failed = atomic_load(&comm->failed);
+
+	if (verdict || !failed)
+		return verdict;
+	if (comm->finalized)
+		return rd_fail(failed,
+			"rank %d: the communicator was finalized: it can only be destroyed",
+			comm->rank);
+	/* Alone, or cut off before the verdict. */
+	return rd_fail(failed, "rank %d: the communicator has failed: %s", comm->rank,
+		rondo_error_text(failed));
+}
+
+int rondo_comm_error(rondo_comm *comm)
+{
+	if (!comm)
+		return rd_fail(RONDO_INVALID, "rondo_comm_error: comm is NULL");
+
+	int err = rd_comm_check_process(comm, "rondo_comm_error");
+
+	if (err)
+		return err;
+	return !comm->finalized && atomic_load(&comm->failed) ? rd_comm_failure(comm) : 0;
+}
+
+int rondo_comm_abort(rondo_comm *comm, const char *reason)
+{
+	if (!comm)
+		return rd_fail(RONDO_INVALID, "rondo_comm_abort: comm is NULL");
+
+	int err = rd_comm_check_process(comm, "rondo_comm_abort");
+
+	if (err)
+		return err;
+	rd_fail(RONDO_ABORTED, "rank %d aborted the communicator%s%s", comm->rank,
+		reason ? ": " : "", reason ? reason : "");
+	if (!comm->lifeline)
+		atomic_store(&comm->failed, RONDO_ABORTED);
+	else
+		rd_comm_fail(comm, RONDO_ABORTED, comm->rank);
+	return 0;
+}
+
+/* ---- Making -------------------------------------------------------------------------------- */
+
+/* Whether an earlier rank of this host says that it begins at the same core. */
+static bool is_core_counted(const struct rd_member *members, int rank, const struct rd_place *here)
+{
+	for (int i = 0; i < rank; i++)
+		if (rd_place_same_host(&members[i].place, here) &&
+			members[i].place.core == members[rank].place.core)
+			return true;
+	return false;
+}
+
+/* The ranks of this host and the cores that they have together: those that this rank may run on, or
+   where each is bound to one of its own, those. */
+static void count_cores(struct rondo_comm *comm, const struct rd_member *members)
+{
+	const struct rd_place *here = &members[comm->rank].place;
+	int ranks = 0, bound = 0;
+	cpu_set_t cores;
+
+	for (int i = 0; i < comm->size; i++) {
+		if (!rd_place_same_host(&members[i].place, here))
+			continue;
+		ranks++;
+		bound += !is_core_counted(members, i, here);
+	}
+	comm->cores = sched_getaffinity(0, sizeof(cores), &cores) < 0 ? 1 : CPU_COUNT(&cores);
+	if (bound > comm->cores)
+		comm->cores = bound;
+	comm->crowded = ranks > comm->cores;
+}
+
+/* How the ranks lie to each other; channels of one order share its layout. */
+static int lay_out(struct rondo_comm *comm, const struct rd_member *members)
+{
+	struct rd_place *places = calloc((size_t)comm->size, sizeof(*places));
+	int err = 0;
+
+	if (!places)
+		return rd_fail(RONDO_MEMORY, "no memory for the places of %d ranks", comm->size);
+	for (int rank = 0; rank < comm->size; rank++)
+		places[rank] = members[rank].place;
+	for (int channel = 0; channel < comm->channels && !err; channel++) {
+		struct rd_layout **layout = &comm->layouts[channel];
+
+		err = rd_order_create(layout, places, comm->size, channel);
+		if (err || channel == 0 || !rd_order_equal(*layout, comm->layouts[channel - 1]))
+			continue;
+		rd_order_destroy(*layout);
+		*layout = comm->layouts[channel - 1];
+	}
+	free(places);
+	return err;
+}
+
+static void destroy_layouts(struct rondo_comm *comm)
+{
+	for (int channel = comm->channels - 1; channel >= 0; channel--)
+		if (channel == 0 || comm->layouts[channel] != comm->layouts[channel - 1])
+			rd_order_destroy(comm->layouts[channel]);
+}
+
+/* A name may come to be known later than its host's ranks start. Transports too ask which way leads
+   there, and ask once: so this waits for it first. */
+static int await_master(const struct rd_settings *settings)
+{
+	struct rd_addresses addresses;
+
+	if (settings->rendezvous_fd >= 0)
+		return 0;
+	return rd_resolve(&addresses, settings, rd_clock_ms() + settings->init_timeout_ms);
+}
+
+static int set_picker(struct rondo_comm *comm)
+{
+	struct rd_market market = {
+		.size = comm->size,
+		.layout = comm->layouts[0],
+		.costs = comm->costs,
+		.channels = comm->channels,
+		.piece_size = comm->piece_size,
+		.algo = comm->settings.algo,
+	};
+	struct rd_picker *picker = rd_picker_create(&market);
+
+	if (!picker)
+		return RONDO_MEMORY;
+	rd_picker_destroy(comm->picker);
+	comm->picker = picker;
+	memset(comm->memos, 0, sizeof(comm->memos));
+	return 0;
+}
+
+/* What is measured are calls like any other, so there is a picker from the beginning. */
+static int create_picker(struct rondo_comm *comm)
+{
+	int err;
+
+	rd_costs_default(&comm->costs);
+	err = set_picker(comm);
+	if (!err)
+		err = rd_gauge(comm);
+	if (!err)
+		err = set_picker(comm);
+	comm->times_calls = rd_log_on(RD_INFO, RD_PICK);
+	return err;
+}
+
+/* Meets the other ranks and connects to each. */
+static int join(
+	struct rondo_comm *comm, const struct rd_member *self, const struct rondo_comm *parent)
+{
+	struct rd_lifeline_config config = {
+		.settings = &comm->settings,
+		.self = self,
+		.doing = &comm->doing,
+		.failed = &comm->failed,
+		.wake_fd = comm->wake_fd,
+		.parent = parent ? parent->lifeline : NULL,
+	};
+	int err = rd_lifeline_create(&comm->lifeline, &config);
+
+	if (err)
+		return err;
+
+	const struct rd_member *members = rd_lifeline_members(comm->lifeline);
+
+	rd_log(RD_INFO, RD_BOOTSTRAP, "Bootstrap : Using %s", rd_lifeline_where(comm->lifeline));
+	comm->local.comm_id = rd_lifeline_comm_id(comm->lifeline);
+	count_cores(comm, members);
+	/* Who borrows must run to give back: where ranks wait for each other's core, a copy is
+	   quicker. */
+	comm->lends = comm->crowded ? RD_LENDS_NOTHING : RD_LENDS_AS_LEARNED;
+	err = lay_out(comm, members);
+	if (!err)
+		err = rd_route_connect(comm, members);
+	if (!err)
+		rd_tell_comm(comm, members);
+	if (err)
+		return err;
+
+	/* Calls made by the library itself, before the comm is: no rank computes meanwhile. */
+	int timeout_ms = comm->settings.timeout_ms;
+
+	if (timeout_ms > comm->settings.init_timeout_ms)
+		comm->settings.timeout_ms = comm->settings.init_timeout_ms;
+	err = rd_introduction_create(comm);
+	if (!err)
+		err = create_picker(comm);
+	comm->settings.timeout_ms = timeout_ms;
+	return err;
+}
+
+static int create_tables(struct rondo_comm *comm)
+{
+	comm->links = calloc((size_t)comm->size * comm->channels, sizeof(*comm->links));
+	comm->sends = calloc(comm->size, sizeof(*comm->sends));
+	comm->recvs = calloc(comm->size, sizeof(*comm->recvs));
+	if (!comm->links || !comm->sends || !comm->recvs)
+		return rd_fail(RONDO_MEMORY, "no memory for a comm of %d ranks", comm->size);
+	return 0;
+}
+
+/* A call that failed gave its caller's memory back, though messages may not have left it: they must
+   not leave now. */
+static void drop_messages(struct rondo_comm *comm)
+{
+	int failed = atomic_load(&comm->failed);
+
+	for (int i = 0; comm->links && failed && i < comm->size * comm->channels; i++)
+		if (comm->links[i] && !comm->links[i]->error)
+			comm->links[i]->error = failed;
+}
+
+/* What is this rank's alone. */
+static void free_own(struct rondo_comm *comm)
+{
+	rd_introduction_destroy(comm);
+	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++) {
+		while (comm->prepared[i]) {
+			struct rd_prepared *next = comm->prepared[i]->next;
+
+			rd_prepared_destroy(comm->prepared[i]);
+			comm->prepared[i] = next;
+		}
+	}
+	rd_picker_destroy(comm->picker);
+	destroy_layouts(comm);
+	rd_ops_destroy(comm);
+	if (comm->epoll_fd >= 0)
+		close(comm->epoll_fd);
+	if (comm->wake_fd >= 0)
+		close(comm->wake_fd);
+	free(comm->sends);
+	free(comm->recvs);
+	free(comm);
+}
+
+/* Frees everything but the goodbye; also what is half made. */
+static void destroy(struct rondo_comm *comm)
+{
+	if (!comm)
+		return;
+	rd_board_destroy(comm->board);
+	rd_lifeline_destroy(comm->lifeline);
+	drop_messages(comm);
+	rd_route_close(comm);
+	pthread_mutex_destroy(&comm->turn_lock);
+	pthread_cond_destroy(&comm->turn_change);
+	free_own(comm);
+}
+
+/*
+ * In a forked child: the comm goes on in the parent. Locks may be held by threads that do not run
+ * here, and are left as they are; so is the board, for no device driver survives a fork.
+ */
+static void abandon(struct rondo_comm *comm)
+{
+	rd_lifeline_abandon(comm->lifeline);
+	rd_route_abandon(comm);
+	free_own(comm);
+}
+
+static struct rondo_comm *create(const struct rd_settings *settings)
+{
+	struct rondo_comm *comm = calloc(1, sizeof(*comm));
+
+	if (!comm)
+		return NULL;
+	comm->forks = rd_forks;
+	comm->settings = *settings;
+	comm->rank = settings->rank;
+	comm->size = settings->size;
+	comm->channels = settings->channels;
+	comm->piece_size = settings->piece_size;
+	comm->spin_ns = settings->spin_us * INT64_C(1000);
+	comm->epoll_fd = comm->wake_fd = -1;
+	comm->doing.collective = -1;
+	comm->doing.waiting_for = -1;
+	pthread_mutex_init(&comm->turn_lock, NULL);
+	rd_condition_init(&comm->turn_change);
+	return comm;
+}
+
+/* What this rank does by itself, before it meets the others. */
+static int prepare(struct rondo_comm *comm, struct rd_member *self)
+{
+	int err = rd_forks_watch();
+
+	if (!err)
+		err = create_tables(comm);
+	if (!err)
+		err = create_waiting(comm);
+	if (err)
+		return err;
+	comm->local = (struct rd_local){
+		.rank = comm->rank,
+		.size = comm->size,
+		.settings = &comm->settings,
+		.epoll_fd = comm->epoll_fd,
+	};
+	err = rd_place_here(&comm->local.place, &comm->settings);
+	if (!err)
+		err = rd_board_device(
+			&comm->settings, &comm->local.place.device, &comm->local.place.device_pci);
+	if (err)
+		return err;
+	comm->meets_devices = rd_device_met();
+	self->place = comm->local.place;
+	if (comm->size == 1)
+		return 0;
+	err = await_master(&comm->settings);
+	return err ? err : rd_route_listen(comm, self->cards);
+}
+
+/* The others wait for this rank, or would report it dead: sends them the reason. */
+static int fail_while_joining(struct rondo_comm *comm, int err)
+{
+	if (!comm->lifeline || atomic_load(&comm->failed))
+		return err;
+	rd_fail(err, "rank %d of %d could not take part: %s", comm->rank, comm->size,
+		rondo_last_error());
+	return rd_comm_fail(comm, err, comm->rank);
+}
+
+/* Where this rank is alone, nobody needs to be met. */
+static int start(
+	struct rondo_comm *comm, const struct rd_member *self, const struct rondo_comm *parent)
+{
+	int err = 0;
+
+	if (comm->size > 1)
+		err = join(comm, self, parent);
+	else if (comm->settings.rendezvous_fd >= 0)
+		close(comm->settings.rendezvous_fd);
+	if (!err)
+		err = rd_board_create(comm);
+	return err ? fail_while_joining(comm, err) : 0;
+}
+
+/*
+ * The socket that a launcher opened is for the address that it chose, and for every comm that meets
+ * there: each listens at a copy.
+ */
+static void share_rendezvous(struct rd_settings *settings, const struct rondo_config *config)
+{
+	bool elsewhere = config && (config->address || config->port >= 0);
+	int copy;
+
+	if (settings->rendezvous_fd < 0 || (config && config->rendezvous_fd >= 0))
+		return;
+	copy = elsewhere ? -1 : fcntl(settings->rendezvous_fd, F_DUPFD_CLOEXEC, 0);
+	/* What cannot be copied is no socket either: that is said where it is to be used. */
+	if (copy >= 0 || elsewhere)
+		settings->rendezvous_fd = copy;
+}
+
+/* This rank fails before it meets the others: sends them the reason. */
+static int decline(const struct rd_settings *settings, int err)
+{
+	char story[RD_STORY_SIZE];
+
+	snprintf(story, sizeof(story), "%s", rondo_last_error());
+	rd_lifeline_decline(settings, err, story);
+	return rd_fail(err, "%s", story);
+}
+
+int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings,
+	const struct rondo_comm *parent)
+{
+	int64_t began = rd_clock_ns();
+	struct rondo_comm *made = create(settings);
+	struct rd_member *self = calloc(1, sizeof(*self));
+	int err =
+		made && self ? prepare(made, self) : rd_fail(RONDO_MEMORY, "no memory for a comm");
+	bool prepared = !err;
+
+	if (prepared)
+		err = start(made, self, parent);
+	free(self);
+	if (err) {
+		destroy(made);
+		return prepared ? err : decline(settings, err);
+	}
+	if (made->lifeline)
+		rd_lifeline_detach(made->lifeline);
+	rd_log(RD_INFO, RD_BOOTSTRAP, "comm %p rank %d nranks %d - Init COMPLETE in %.1f ms",
+		(void *)made, made->rank, made->size, (rd_clock_ns() - began) / 1e6);
+	*comm = made;
+	return 0;
+}
+
+/* With settings that are not sound, the caller's socket stays the caller's: a copy is used. */
+static int decline_settings(
+	struct rd_settings *settings, const struct rondo_config *config, int err)
+{
+	if (settings->rank < 0)
+		return err;
+	share_rendezvous(settings, config);
+	if (config && config->rendezvous_fd >= 0 && settings->rendezvous_fd >= 0)
+		settings->rendezvous_fd = fcntl(settings->rendezvous_fd, F_DUPFD_CLOEXEC, 0);
+	return decline(settings, err);
+}
+
+int rondo_comm_create(rondo_comm **comm, const struct rondo_config *config)
+{
+	struct rd_settings settings;
+
+	if (!comm)
+		return rd_fail(RONDO_INVALID, "rondo_comm_create: comm is NULL");
+	*comm = NULL;
+
+	int err = rd_settings_read(&settings, config);
+
+	if (err)
+		return decline_settings(&settings, config, err);
+	/* Which may be in the name of the log's file. */
+	rd_log_rank(settings.rank);
+	rd_settings_log(&settings);
+	if (settings.rank == 0)
+		rd_log(RD_INFO, RD_BOOTSTRAP, "Rondo version %s", rondo_version());
+	rd_plugins_load(&settings);
+	err = rd_pick_check(settings.algo);
+	if (err)
+		return decline_settings(&settings, config, err);
+	share_rendezvous(&settings, config);
+
+	return rd_comm_make(comm, &settings, NULL);
+}
+
+/* ---- Leaving ------------------------------------------------------------------------------- */
+
+static void wait_for_calls(struct rondo_comm *comm)
+{
+	pthread_mutex_lock(&comm->turn_lock);
+	while (atomic_load(&comm->finished) != comm->issued)
+		rd_run_pause_for_turn(comm);
+	pthread_mutex_unlock(&comm->turn_lock);
+}
+
+int rondo_comm_finalize(rondo_comm *comm)
+{
+	int err;
+
+	if (!comm)
+		return rd_fail(RONDO_INVALID, "rondo_comm_finalize: comm is NULL");
+	err = rd_comm_check_process(comm, "rondo_comm_finalize");
+	if (err)
+		return err;
+	if (rd_group_open())
+		return rd_fail(RONDO_INVALID, "rondo_comm_finalize: end the group first");
+	if (atomic_load(&comm->used))
+		return rd_run_refuse_second(comm, "rondo_comm_finalize");
+	wait_for_calls(comm);
+	rd_board_finish(comm->board);
+	err = comm->finalized || atomic_load(&comm->failed) ? rd_comm_failure(comm) : 0;
+	if (err)
+		return err;
+	if (comm->lifeline)
+		err = rd_lifeline_leave(comm->lifeline, comm->digest);
+	comm->lifeline = NULL;
+	/* Whatever is called from now on meets this first. */
+	comm->finalized = true;
+	atomic_store(&comm->failed, RONDO_INVALID);
+	return err;
+}
+
+int rondo_comm_destroy(rondo_comm *comm)
+{
+	int err = 0;
+
+	if (!comm)
+		return 0;
+	if (rd_is_inherited(comm->forks)) {
+		abandon(comm);
+		return 0;
+	}
+	if (rd_group_open())
+		return rd_fail(RONDO_INVALID, "rondo_comm_destroy: end the group first");
+	wait_for_calls(comm);
+	rd_board_finish(comm->board);
+	if (comm->lifeline && !atomic_load(&comm->failed)) {
+		err = rd_lifeline_leave(comm->lifeline, comm->digest);
+		comm->lifeline = NULL;
+	}
+	destroy(comm);
+	return err;
+}
+
+int rondo_comm_rank(const rondo_comm *comm)
+{
+	return comm ? comm->rank : rd_fail(RONDO_INVALID, "rondo_comm_rank: comm is NULL");
+}
+
+int rondo_comm_size(const rondo_comm *comm)
+{
+	return comm ? comm->size : rd_fail(RONDO_INVALID, "rondo_comm_size: comm is NULL");
+}
+
+int rondo_costs(const rondo_comm *comm, char *text, size_t size)
+{
+	if (!comm || (!text && size > 0))
+		return rd_fail(RONDO_INVALID, "rondo_costs: %s is NULL", comm ? "text" : "comm");
+	return rd_costs_print(&comm->costs, text, size);
+}
+
+static int refuse_collective(const char *name)
+{
+	struct rd_nearest nearest = RD_NEAREST(name);
+	char meant[RD_NEAREST_TEXT];
+
+	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++)
+		if (i != RD_TRANSFER)
+			rd_nearest_try(&nearest, rd_collective_name(i));
+	return rd_fail(RONDO_INVALID, "rondo_explain: %.40s is no collective%s", name,
+		rd_nearest_text(&nearest, meant));
+}
+
+int rondo_explain(rondo_comm *comm, const char *collective, size_t count, rondo_type type,
+	int registered, struct rondo_way *ways, int most)
+{
+	int number;
+
+	if (!comm || !collective || (!ways && most > 0))
+		return rd_fail(RONDO_INVALID, "rondo_explain: %s is NULL",
+			!comm        ? "comm"
+			: collective ? "ways"
+				     : "collective");
+	number = rd_collective_named(collective);
+	if (number < 0 || number == RD_TRANSFER)
+		return refuse_collective(collective);
+	if (rd_type_check(type, "rondo_explain", ""))
+		return RONDO_INVALID;
+	if (comm->size == 1)
+		return 0;
+	return rd_picker_list(comm->picker, number, count * rondo_type_size(type),
+		rd_type_class_of(type), registered && comm->introduction.possible, ways, most);
+}

@@ -1,0 +1,168 @@
+/*
+ * A comm: the ranks, the links between them, and whose turn it is. Made by comm.c (create,
+ * destroy), connected by route.c, used by run.c.
+ */
+#ifndef RD_COMM_H
+#define RD_COMM_H
+
+#include <pthread.h>
+
+#include "exec/exec.h"
+#include "base/fork.h"
+#include "comm/buffer_exchange.h"
+#include "bootstrap/control.h"
+#include "topo/rank_order.h"
+#include "tuner/pick.h"
+#include "base/settings.h"
+#include "rondo/transport.h"
+
+/* A plan for each channel (one and the same where their layouts are), with what runs them, one call
+   at a time. */
+struct rd_prepared {
+	const struct rd_plan *plans[RD_CHANNELS_MAX];
+	int channels;
+	size_t piece_size;
+	void *scratch;
+	uint64_t *tickets;
+	struct rd_exec exec;
+	struct rd_prepared *next;
+};
+
+/* A collective's last call. One just like it, but for its buffers, needs no thought: programs make
+   the same few calls again and again, and of a small one most would be spent on thinking. */
+struct rd_memo {
+	struct rd_prepared *prepared; /* whose exec has run that call last; NULL: think */
+	struct rd_choice *choice;
+	size_t count, whole;
+	rondo_type type;
+	rondo_op op;
+	int root;
+};
+
+struct rd_board;
+
+struct rondo_comm {
+	int rank, size;
+	unsigned forks; /* rd_forks in the process that made it */
+	struct rd_settings settings;
+
+	struct rd_board *board; /* for calls on device memory (gpu.h); NULL: host memory alone */
+	bool meets_devices; /* this program may hand us device memory: look at every buffer */
+
+	/* Links: [peer * channels + channel]. */
+	int channels;
+	size_t piece_size;
+	bool maps; /* every link of every rank can map the peer's memory */
+	struct rd_link **links;
+	struct rd_endpoint *endpoints[RD_TRANSPORTS_MAX];
+	int endpoint_count;
+	struct rd_local local;
+
+	/* How the ranks lie to each other, by channel: one and the same where the order is. NULL
+	   where this rank is alone. */
+	struct rd_layout *layouts[RD_CHANNELS_MAX];
+
+	/* The other ranks' fate; lifeline is NULL where this rank is alone. */
+	struct rd_lifeline *lifeline;
+	struct rd_doing doing;
+	_Atomic int failed; /* the error that ended this comm */
+
+	/* Sleeping: wake_fd is written when the comm fails. */
+	int epoll_fd, wake_fd;
+	int cores; /* that the ranks of this host have together */
+	bool crowded; /* more ranks here than cores: do not spin */
+	enum rd_lends lends; /* of what its links could */
+	unsigned sleeps;
+	int64_t spin_ns; /* how long to spin before sleeping: less after spinning was in vain */
+
+	/* Turns: calls run one after the other, in the order of issue. */
+	_Atomic bool used; /* some thread of the program's is in a call, or issues one */
+	uint64_t issued;
+	_Atomic uint64_t finished;
+	int ended; /* tasks of the batch at turn that are done */
+	pthread_mutex_t turn_lock;
+	pthread_cond_t turn_change;
+
+	/* What the issued calls are called. */
+	uint32_t calls; /* collectives issued */
+	uint32_t *sends, *recvs; /* [size]: transfers issued, by peer */
+	uint64_t digest; /* of the collectives issued */
+
+	struct rd_prepared *prepared[RD_COLLECTIVE_COUNT];
+	_Atomic bool calls_itself; /* a call is the library's own: nobody asked for its algorithm */
+	_Atomic uint32_t
+		replaced; /* bit 1 << collective: that RONDO_ALGO does not run it is logged */
+	struct rd_memo memos[RD_COLLECTIVE_COUNT];
+	struct rd_costs costs;
+	struct rd_picker *picker;
+	bool times_calls; /* the log wants to know what calls took */
+	struct rd_introduction introduction;
+
+	/* Operations that the user made, and how many ever. */
+	struct rd_made_op *ops;
+	unsigned ops_made;
+
+	bool finalized; /* by rondo_comm_finalize(): what is left is to destroy it */
+};
+
+/*
+ * A comm of these settings, which are complete; takes over their rendezvous_fd. parent: the comm of
+ * whose ranks it is made, and whose failure ends the making; NULL: none.
+ */
+int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings,
+	const struct rondo_comm *parent);
+
+/* The plan for a call and what it needs, from the cache or made now (plan_cache.c). within_reach: all
+   ranks' buffers can be addressed from all others. *choice: NULL where there was nothing to choose.
+ */
+int rd_prepare(struct rondo_comm *comm, const struct rd_call *call, bool within_reach,
+	struct rd_prepared **prepared, struct rd_choice **choice);
+void rd_prepared_destroy(struct rd_prepared *prepared);
+/* The algorithm `runs` has been chosen: where RONDO_ALGO names another, rank 0 warns of it, once a
+   collective. */
+void rd_warn_of_replacement(
+	struct rondo_comm *comm, enum rd_collective collective, const char *runs, const char *why);
+
+/* Endpoints on every transport that may be used here, and their cards (route.c). */
+int rd_route_listen(struct rondo_comm *comm, struct rd_card cards[RD_TRANSPORTS_MAX]);
+/*
+ * A link to every peer over the cheapest transport that reaches it, tried with a message in each
+ * direction (connect.c). One that does not come about gives way to the next transport, on both
+ * sides. Waits until all ranks have got so far: from then on links stay as they are.
+ */
+int rd_route_connect(struct rondo_comm *comm, const struct rd_member *members);
+void rd_route_close(struct rondo_comm *comm);
+/* The same in a forked child: closes descriptors, and neither sends nor changes what the parent
+   uses. */
+void rd_route_abandon(struct rondo_comm *comm);
+
+/* Sleeps until a link, the lifeline or the timeout wakes this rank. The links must have been armed.
+ */
+void rd_comm_sleep(struct rondo_comm *comm, int timeout_ms);
+void rd_comm_arm(struct rondo_comm *comm);
+void rd_comm_disarm(struct rondo_comm *comm);
+/* Lets the links do what they can unasked; true: something moved. */
+bool rd_comm_advance(struct rondo_comm *comm);
+
+/*
+ * Ends the comm with an error seen here (its story recorded, culprit a rank or -1) and returns what
+ * all ranks agree it was, with that story recorded.
+ */
+int rd_comm_fail(struct rondo_comm *comm, int error, int culprit);
+/*
+ * A call has waited for the culprit (-1: for whom is not known) for so long, and goes on: reports
+ * it to the hub when RD_SLOW_MS are over, and whenever a heartbeat_timeout_ms more is.
+ * *reported_ms: of this wait; 0 at first.
+ */
+void rd_comm_slow(struct rondo_comm *comm, int *reported_ms, int64_t waited_ms, int culprit,
+	const char *what);
+/* The error that ended the comm, with its story recorded. */
+int rd_comm_failure(struct rondo_comm *comm);
+
+/* 0 where this process made the comm; in a child that it forked, `function` is refused. */
+static inline int rd_comm_check_process(const struct rondo_comm *comm, const char *function)
+{
+	return rd_is_inherited(comm->forks) ? rd_refuse_inherited(function, "communicator") : 0;
+}
+
+#endif

@@ -1,0 +1,172 @@
+#include "comm/comm_log.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "topo/cpus.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "tree/tree.h"
+
+#define LINE_SIZE 900 /* what the log takes, but for its own words */
+
+/* ---- This rank ----------------------------------------------------------------------------- */
+
+/* Rondo binds no one: what is told is what the launcher left. */
+static void tell_affinity(const struct rondo_comm *comm)
+{
+	struct rd_cpus cpus = { { 0 } };
+	char text[LINE_SIZE];
+	cpu_set_t set;
+
+	if (!rd_log_on(RD_INFO, RD_PROBE) || sched_getaffinity(0, sizeof(set), &set))
+		return;
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &set))
+			rd_cpus_add(&cpus, cpu);
+	rd_cpus_text(&cpus, text, sizeof(text));
+	rd_log(RD_INFO, RD_PROBE, "Affinity of rank %d : CPUs %s", comm->rank, text);
+}
+
+/* ---- Links --------------------------------------------------------------------------------- */
+
+static void tell_links(const struct rondo_comm *comm, const struct rd_member *members)
+{
+	for (int i = 0; i < comm->size * comm->channels; i++)
+		if (comm->links[i])
+			rd_log(RD_INFO, RD_ROUTE, "Channel %02d : %d[%lld] -> %d[%lld] via %s",
+				i % comm->channels, comm->rank,
+				(long long)members[comm->rank].place.pid, i / comm->channels,
+				(long long)members[i / comm->channels].place.pid,
+				comm->links[i]->transport->name);
+}
+
+/* What leads to ranks on other hosts: each transport once. */
+static void tell_network(const struct rondo_comm *comm)
+{
+	const int *host = comm->layouts[0]->group;
+	char names[LINE_SIZE] = "";
+
+	for (int peer = 0; peer < comm->size; peer++) {
+		const struct rd_link *link = comm->links[peer * comm->channels];
+		size_t length = strlen(names);
+
+		if (link && host[peer] != host[comm->rank] && !strstr(names, link->transport->name))
+			snprintf(names + length, sizeof(names) - length, "%s%s", length ? ", " : "",
+				link->transport->name);
+	}
+	if (names[0])
+		rd_log(RD_INFO, RD_NET, "Using network %s", names);
+	else
+		rd_log(RD_INFO, RD_NET, "Using no network : all ranks are on one host");
+}
+
+/* ---- Rings and trees ----------------------------------------------------------------------- */
+
+static int find_rank(const struct rd_layout *layout, int rank)
+{
+	int at = 0;
+
+	while (layout->order[at] != rank)
+		at++;
+	return at;
+}
+
+/* The whole ring, once; and its place in it, on each rank. */
+static void tell_rings(const struct rondo_comm *comm)
+{
+	int size = comm->size;
+
+	if (!rd_log_on(RD_INFO, RD_RING))
+		return;
+	for (int channel = 0; channel < comm->channels; channel++) {
+		const struct rd_layout *layout = comm->layouts[channel];
+		int at = find_rank(layout, comm->rank);
+		char line[LINE_SIZE] = "";
+		size_t length = 0;
+
+		for (int i = 0; i < size && length < sizeof(line); i++)
+			length += (size_t)snprintf(
+				line + length, sizeof(line) - length, " %d", layout->order[i]);
+		if (comm->rank == 0)
+			rd_log(RD_INFO, RD_RING, "Channel %02d/%02d :%s", channel, comm->channels,
+				line);
+		rd_log(RD_INFO, RD_RING, "Ring %02d : %d -> %d -> %d", channel,
+			layout->order[(at + size - 1) % size], comm->rank,
+			layout->order[(at + 1) % size]);
+	}
+}
+
+/* A rank's place in a tree: sums come from the children, and go to the parent. */
+struct branch {
+	int children[2], parent;
+};
+
+static void follow_step(struct branch *branch, const struct rd_step *step)
+{
+	if (rd_step_receives(step) && !rd_step_reduces(step))
+		branch->parent = step->peer;
+	if (!rd_step_reduces(step) || branch->children[0] == step->peer)
+		return;
+	branch->children[branch->children[0] >= 0] = step->peer;
+}
+
+/* Both trees of a channel, as the plan of an all-reduce has them: "[0] 1/2->0->-1". */
+static size_t tell_trees_of(const struct rondo_comm *comm, int channel, char *line, size_t size)
+{
+	struct branch branches[2] = { { { -1, -1 }, -1 }, { { -1, -1 }, -1 } };
+	struct rd_problem problem = { .collective = RD_ALL_REDUCE,
+		.rank = comm->rank,
+		.size = comm->size,
+		.layout = comm->layouts[channel] };
+	struct rd_plan *plan;
+	size_t length = 0;
+
+	if (rd_plan_create(&plan, &rd_tree, &problem))
+		return 0;
+	for (int i = 0; i < plan->step_count; i++)
+		follow_step(&branches[2 * plan->steps[i].chunk / plan->parts], &plan->steps[i]);
+	rd_plan_destroy(plan);
+	for (int tree = 0; tree < 2 && length < size; tree++)
+		length += (size_t)snprintf(line + length, size - length, " [%d] %d/%d->%d->%d",
+			2 * channel + tree, branches[tree].children[0], branches[tree].children[1],
+			comm->rank, branches[tree].parent);
+	return length;
+}
+
+static void tell_trees(const struct rondo_comm *comm)
+{
+	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = comm->size };
+	char line[LINE_SIZE] = "";
+	size_t at = 0;
+
+	if (!rd_log_on(RD_INFO, RD_TREE))
+		return;
+	if (!rd_tree.may_run(&problem)) {
+		rd_log(RD_INFO, RD_TREE, "Trees : none for %d rank%s", comm->size,
+			RD_PLURAL(comm->size));
+		return;
+	}
+	for (int channel = 0; channel < comm->channels && at < sizeof(line); channel++)
+		at += tell_trees_of(comm, channel, line + at, sizeof(line) - at);
+	rd_log(RD_INFO, RD_TREE, "Trees%s", line);
+}
+
+/* ---- The whole ----------------------------------------------------------------------------- */
+
+void rd_tell_comm(const struct rondo_comm *comm, const struct rd_member *members)
+{
+	int hosts = comm->layouts[0]->group_count;
+
+	tell_affinity(comm);
+	tell_links(comm, members);
+	tell_network(comm);
+	tell_rings(comm);
+	tell_trees(comm);
+	rd_log(RD_INFO, RD_COLL,
+		"%d coll channel%s, %d p2p channel%s per peer, %d rank%s on %d host%s",
+		comm->channels, RD_PLURAL(comm->channels), comm->channels,
+		RD_PLURAL(comm->channels), comm->size, RD_PLURAL(comm->size), hosts,
+		RD_PLURAL(hosts));
+}

@@ -1,0 +1,10 @@
+/* What a comm says of itself in the log once it is made, in lines of the kinds that docs/logs.md
+ * lists. */
+#ifndef RD_COMM_LOG_H
+#define RD_COMM_LOG_H
+
+#include "comm/comm.h"
+
+void rd_tell_comm(const struct rondo_comm *comm, const struct rd_member *members);
+
+#endif

@@ -1,0 +1,487 @@
+/*
+ * Opening the links. Each is tried: a greeting must come through it in both directions, which is
+ * more than a transport's promise. Where one does not, this rank tells the hub, the hub tells both
+ * of the pair, and both open their links again over the next transport; a rank that was ready
+ * before is not so any more (rendezvous.h). So both sides go over the same transports in the same
+ * order, and each loss costs one of the few transports there are: it ends.
+ *
+ * Silence says that a transport does not deliver only where both sides had the time to use it: on a
+ * host of many ranks and few cores a peer may not have run for long. So silence is measured in
+ * rounds: a round ends when all ranks have looked at their links since the last one (rendezvous.h).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/route.h"
+
+/* How long a pair may stay silent before it takes another transport, if there is one: so many
+   rounds, each a part of that time or more. */
+#define SILENCE_MS 5000
+#define SILENT_ROUNDS 8
+
+/* An executor cuts at multiples of this. */
+#define PIECE_LEAST 64
+
+#define GREETING_MAGIC 0x74656572672d6472u /* "rd-greet" */
+
+/* The first message on each link, in both directions. */
+struct greeting {
+	uint64_t magic, comm_id;
+	int32_t from, to, channel, zero;
+};
+
+/* This rank and a peer. */
+struct pair {
+	struct rd_endpoint *endpoint; /* that carries it */
+	unsigned barred; /* endpoints that have failed it, as in rd_route_cheapest() */
+	bool lost; /* the hub has been told, and will say so */
+	bool open;
+	int since; /* how many rounds had ended when its links were opened */
+	unsigned greeted, heard; /* by channel */
+};
+
+struct connecting {
+	struct rondo_comm *comm;
+	const struct rd_member *members;
+	struct pair *pairs; /* [size] */
+	int detours; /* that have been taken */
+	int rounds; /* that have ended, as far as is known */
+	int64_t round_ms; /* when that was heard of */
+	bool looked; /* since then, as the hub has been told */
+	int64_t deadline_ms;
+	int culprit; /* the peer that is waited for, or has failed */
+};
+
+static struct rd_link **link_at(const struct connecting *all, int peer, int channel)
+{
+	return &all->comm->links[peer * all->comm->channels + channel];
+}
+
+static int index_of(const struct rondo_comm *comm, const char *transport)
+{
+	for (int i = 0; i < comm->endpoint_count; i++)
+		if (strcmp(comm->endpoints[i]->transport->name, transport) == 0)
+			return i;
+	return -1;
+}
+
+/* What the pair may not use once its present transport has failed too. */
+static unsigned barred_next(const struct connecting *all, const struct pair *pair)
+{
+	return pair->barred | 1u << index_of(all->comm, pair->endpoint->transport->name);
+}
+
+static bool has_another(const struct connecting *all, int peer)
+{
+	unsigned barred = barred_next(all, &all->pairs[peer]);
+
+	return rd_route_cheapest(all->comm, all->members, peer, barred) != NULL;
+}
+
+/* ---- Losing -------------------------------------------------------------------------------- */
+
+/* "; nor over shm: ..." for each transport that has failed this pair before. */
+static void add_earlier(const struct connecting *all, int peer, char *text, size_t size)
+{
+	struct rd_loss loss;
+	size_t at = strlen(text);
+
+	for (int i = 0; i < all->detours && rd_lifeline_detour(all->comm->lifeline, i, &loss); i++)
+		if ((loss.low == peer || loss.high == peer) && at < size)
+			at += (size_t)snprintf(text + at, size - at, "; nor over %s: %s",
+				loss.transport, loss.reason);
+}
+
+/* There is no other transport: this is the end of the comm. */
+static int give_up(struct connecting *all, int peer, int error, const char *why)
+{
+	const struct rondo_comm *comm = all->comm;
+	const struct pair *pair = &all->pairs[peer];
+	char earlier[RD_STORY_SIZE] = "";
+
+	all->culprit = peer;
+	add_earlier(all, peer, earlier, sizeof(earlier));
+	return rd_fail(pair->barred ? RONDO_UNREACHABLE : error,
+		"rank %d (host %s) cannot connect to rank %d (host %s) over %s: %s%s", comm->rank,
+		all->members[comm->rank].place.host_name, peer, all->members[peer].place.host_name,
+		pair->endpoint->transport->name, why, earlier);
+}
+
+/* The pair's links over its present transport do not come about. */
+static int lose(struct connecting *all, int peer, int error, const char *why)
+{
+	struct pair *pair = &all->pairs[peer];
+	int rank = all->comm->rank;
+	struct rd_loss loss = {
+		.low = peer < rank ? peer : rank,
+		.high = peer < rank ? rank : peer,
+		.by = rank,
+	};
+
+	if (!has_another(all, peer))
+		return give_up(all, peer, error, why);
+	pair->lost = true;
+	snprintf(loss.transport, sizeof(loss.transport), "%s", pair->endpoint->transport->name);
+	snprintf(loss.reason, sizeof(loss.reason), "%s", why);
+	return rd_lifeline_lose(all->comm->lifeline, &loss);
+}
+
+/* ---- Opening ------------------------------------------------------------------------------- */
+
+static int no_way(const struct connecting *all, int peer)
+{
+	const struct rondo_comm *comm = all->comm;
+	char earlier[RD_STORY_SIZE] = "";
+
+	add_earlier(all, peer, earlier, sizeof(earlier));
+	return rd_fail(RONDO_UNREACHABLE,
+		"no transport reaches from rank %d (host %s) to rank %d (host %s): RONDO_TRANSPORT "
+		"is \"%s\" on rank %d%s",
+		comm->rank, all->members[comm->rank].place.host_name, peer,
+		all->members[peer].place.host_name, comm->settings.transport, comm->rank, earlier);
+}
+
+/* The links to a peer, over the cheapest transport that has not failed the pair. */
+static int open_pair(struct connecting *all, int peer)
+{
+	struct rondo_comm *comm = all->comm;
+	struct pair *pair = &all->pairs[peer];
+	int err = 0;
+
+	all->culprit = peer;
+	*pair = (struct pair){ .barred = pair->barred, .since = all->rounds };
+	pair->endpoint = rd_route_cheapest(comm, all->members, peer, pair->barred);
+	if (!pair->endpoint)
+		return no_way(all, peer);
+
+	const struct rd_transport *transport = pair->endpoint->transport;
+	const struct rd_card *card = rd_route_card(&all->members[peer], transport);
+
+	for (int channel = 0; channel < comm->channels; channel++)
+		*link_at(all, peer, channel) = NULL;
+	for (int channel = 0; channel < comm->channels && !err; channel++)
+		err = transport->open(pair->endpoint, peer, channel, card->bytes, card->size,
+			link_at(all, peer, channel));
+	if (!err)
+		return 0;
+
+	char why[RD_STORY_SIZE];
+
+	snprintf(why, sizeof(why), "%s", rondo_last_error());
+	return lose(all, peer, err, why);
+}
+
+/* ---- Trying -------------------------------------------------------------------------------- */
+
+static struct greeting greeting_of(const struct connecting *all, int from, int to, int channel)
+{
+	return (struct greeting){
+		.magic = GREETING_MAGIC,
+		.comm_id = all->comm->local.comm_id,
+		.from = from,
+		.to = to,
+		.channel = channel,
+	};
+}
+
+static bool greet(const struct connecting *all, int peer, int channel)
+{
+	struct rd_link *link = *link_at(all, peer, channel);
+	struct greeting greeting = greeting_of(all, all->comm->rank, peer, channel);
+	struct rd_tag tag = { { 0 } };
+	void *room = link->ops->reserve(link, sizeof(greeting));
+
+	if (!room)
+		return false;
+	memcpy(room, &greeting, sizeof(greeting));
+	link->ops->commit(link, &tag, sizeof(greeting));
+	return true;
+}
+
+/* 1: the peer's greeting has come; 0: not yet; -1: something else has. */
+static int hear(const struct connecting *all, int peer, int channel)
+{
+	struct rd_link *link = *link_at(all, peer, channel);
+	struct greeting greeting = greeting_of(all, peer, all->comm->rank, channel);
+	struct rd_message message;
+	bool right;
+
+	if (!link->ops->recv(link, NULL, 0, &message))
+		return 0;
+	right = message.size == sizeof(greeting) &&
+		memcmp(message.data, &greeting, sizeof(greeting)) == 0;
+	link->ops->release(link);
+	return right ? 1 : -1;
+}
+
+/* 1: something moved; 0: nothing did; negative: the end of the comm. */
+static int try_link(struct connecting *all, int peer, int channel)
+{
+	struct pair *pair = &all->pairs[peer];
+	const struct rd_link *link = *link_at(all, peer, channel);
+	unsigned bit = 1u << channel;
+	int heard = 0, moved = 0;
+
+	if (link->ready && !link->error && !(pair->greeted & bit) && greet(all, peer, channel)) {
+		pair->greeted |= bit;
+		moved = 1;
+	}
+	if (link->ready && !link->error && !(pair->heard & bit))
+		heard = hear(all, peer, channel);
+	if (heard > 0) {
+		pair->heard |= bit;
+		moved = 1;
+	}
+	if (link->error)
+		return lose(all, peer, link->error, link->story);
+	if (heard < 0)
+		return lose(all, peer, RONDO_BROKEN, "the first message came out wrong");
+	return moved;
+}
+
+static bool is_through(const struct connecting *all, int peer)
+{
+	const struct pair *pair = &all->pairs[peer];
+	unsigned every = (1u << all->comm->channels) - 1;
+
+	if (pair->greeted != every || pair->heard != every)
+		return false;
+	for (int channel = 0; channel < all->comm->channels; channel++)
+		if ((*link_at(all, peer, channel))->unsent)
+			return false;
+	return true;
+}
+
+/* When to give the present transport up, if there is another. */
+static int64_t silence_ms(const struct connecting *all)
+{
+	int most = all->comm->settings.init_timeout_ms / 4;
+
+	return most < SILENCE_MS ? most : SILENCE_MS;
+}
+
+static int try_pair(struct connecting *all, int peer)
+{
+	struct pair *pair = &all->pairs[peer];
+	char why[RD_LOSS_REASON];
+	int moved = 0;
+
+	for (int channel = 0; channel < all->comm->channels && !pair->lost; channel++) {
+		int some = try_link(all, peer, channel);
+
+		if (some < 0)
+			return some;
+		moved |= some;
+	}
+	if (pair->lost)
+		return moved;
+	pair->open = is_through(all, peer);
+	if (pair->open || all->rounds - pair->since < SILENT_ROUNDS || !has_another(all, peer))
+		return moved;
+	snprintf(why, sizeof(why), "nothing came through within %lld ms",
+		(long long)silence_ms(all));
+	return lose(all, peer, RONDO_TIMEOUT, why);
+}
+
+/* 1: something moved; 0: nothing did, and *waits says whether any pair is not open. */
+static int try_all(struct connecting *all, bool *waits)
+{
+	int moved = 0;
+
+	*waits = false;
+	for (int peer = 0; peer < all->comm->size; peer++) {
+		struct pair *pair = &all->pairs[peer];
+
+		if (peer == all->comm->rank || pair->open)
+			continue;
+
+		int some = pair->lost ? 0 : try_pair(all, peer);
+
+		if (some < 0)
+			return some;
+		moved |= some;
+		if (!pair->open) {
+			*waits = true;
+			all->culprit = peer;
+		}
+	}
+	return moved;
+}
+
+/* ---- Detours ------------------------------------------------------------------------------- */
+
+/* One line for the two of them. */
+static void tell(const struct connecting *all, const struct rd_loss *loss)
+{
+	const struct pair *pair = &all->pairs[loss->high];
+
+	if (loss->low == all->comm->rank && pair->endpoint)
+		rd_log(RD_WARN, RD_ROUTE,
+			"rank %d and rank %d do not reach each other over %s (rank %d says: %s), "
+			"and go on over %s",
+			loss->low, loss->high, loss->transport, loss->by, loss->reason,
+			pair->endpoint->transport->name);
+}
+
+static int take_detours(struct connecting *all)
+{
+	struct rd_loss loss;
+	int err = 0;
+
+	while (!err && rd_lifeline_detour(all->comm->lifeline, all->detours, &loss)) {
+		int peer = loss.low == all->comm->rank ? loss.high : loss.low;
+		int index = index_of(all->comm, loss.transport);
+
+		all->detours++;
+		if (index < 0)
+			continue;
+		all->pairs[peer].barred |= 1u << index;
+		if (all->pairs[peer].endpoint == all->comm->endpoints[index])
+			err = open_pair(all, peer);
+		tell(all, &loss);
+	}
+	return err;
+}
+
+/* ---- Rounds -------------------------------------------------------------------------------- */
+
+/* Before detours are taken and links looked at: what is done after that is done in the next round.
+ */
+static void note_round(struct connecting *all)
+{
+	int rounds = rd_lifeline_rounds(all->comm->lifeline);
+
+	if (rounds == all->rounds)
+		return;
+	all->rounds = rounds;
+	all->round_ms = rd_clock_ms();
+	all->looked = false;
+}
+
+/* All links have been looked at. */
+static void end_look(struct connecting *all)
+{
+	if (all->looked || rd_clock_ms() < all->round_ms + silence_ms(all) / SILENT_ROUNDS)
+		return;
+	all->looked = true;
+	rd_lifeline_look(all->comm->lifeline);
+}
+
+/* ---- The whole ----------------------------------------------------------------------------- */
+
+/* Sleeps until something may have changed; no longer than until this rank is to look again. */
+static int rest(struct connecting *all, int64_t left_ms)
+{
+	int64_t most_ms = silence_ms(all) / SILENT_ROUNDS + 1;
+	bool waits;
+	int moved;
+
+	rd_comm_arm(all->comm);
+	moved = rd_comm_advance(all->comm) ? 1 : try_all(all, &waits);
+	if (moved == 0 && waits)
+		rd_comm_sleep(all->comm, (int)(left_ms < most_ms ? left_ms : most_ms));
+	rd_comm_disarm(all->comm);
+	return moved < 0 ? moved : 0;
+}
+
+static int wait_until_open(struct connecting *all)
+{
+	for (;;) {
+		note_round(all);
+
+		bool waits, advanced = rd_comm_advance(all->comm);
+		int err = take_detours(all);
+		int moved = err ? err : try_all(all, &waits);
+
+		if (moved < 0)
+			return moved;
+		if (!waits)
+			return 0;
+		end_look(all);
+		if (atomic_load(&all->comm->failed))
+			return rd_comm_failure(all->comm);
+
+		int64_t left_ms = all->deadline_ms - rd_clock_ms();
+
+		if (left_ms <= 0)
+			return rd_fail(RONDO_TIMEOUT,
+				"rank %d waited %d ms for its link to rank %d", all->comm->rank,
+				all->comm->settings.init_timeout_ms, all->culprit);
+		if (advanced || moved)
+			continue;
+		err = rest(all, left_ms);
+		if (err)
+			return err;
+	}
+}
+
+/* What every link of this rank can do. */
+static int find_limits(const struct rondo_comm *comm, struct rd_link_limits *limits)
+{
+	*limits = (struct rd_link_limits){ comm->settings.piece_size, true };
+	for (int i = 0; i < comm->size * comm->channels; i++) {
+		const struct rd_link *link = comm->links[i];
+
+		if (!link)
+			continue;
+		limits->maps &= link->transport->map != NULL;
+		if (link->message_max >= limits->piece_size)
+			continue;
+		limits->piece_size = link->message_max;
+		if (limits->piece_size < PIECE_LEAST)
+			return rd_fail(RONDO_UNSUPPORTED,
+				"rank %d: transport %s carries messages of %zu bytes to rank %d, "
+				"and must carry at least %d",
+				comm->rank, link->transport->name, link->message_max,
+				i / comm->channels, PIECE_LEAST);
+	}
+	return 0;
+}
+
+static int connect_all(struct connecting *all)
+{
+	struct rd_link_limits limits;
+	int err = 0;
+
+	for (int peer = 0; peer < all->comm->size && !err; peer++)
+		if (peer != all->comm->rank)
+			err = open_pair(all, peer);
+	for (int another = 1; !err && another;) {
+		err = wait_until_open(all);
+		if (!err)
+			err = find_limits(all->comm, &limits);
+		if (err)
+			return err;
+		another = rd_lifeline_ready(all->comm->lifeline, all->detours, &limits);
+		if (another < 0)
+			err = another;
+	}
+	if (err)
+		return err;
+	all->comm->piece_size = (size_t)limits.piece_size;
+	all->comm->maps = limits.maps;
+	return 0;
+}
+
+int rd_route_connect(struct rondo_comm *comm, const struct rd_member *members)
+{
+	struct connecting all = {
+		.comm = comm,
+		.members = members,
+		.pairs = calloc((size_t)comm->size, sizeof(*all.pairs)),
+		.deadline_ms = rd_clock_ms() + comm->settings.init_timeout_ms,
+		.round_ms = rd_clock_ms(),
+		.culprit = -1,
+	};
+	int err;
+
+	if (!all.pairs)
+		return rd_fail(RONDO_MEMORY, "no memory for links to %d ranks", comm->size);
+	err = connect_all(&all);
+	free(all.pairs);
+	return err ? rd_comm_fail(comm, err, all.culprit) : 0;
+}

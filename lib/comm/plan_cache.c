@@ -1,0 +1,255 @@
+/* Plans that are written once and kept, with the memory that running them takes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tuner/algorithms.h"
+#include "comm/comm.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "mesh/direct.h"
+#include "mesh/mapped.h"
+#include "mesh/one_round.h"
+#include "ring/chain.h"
+
+void rd_prepared_destroy(struct rd_prepared *prepared)
+{
+	if (!prepared)
+		return;
+	for (int channel = RD_CHANNELS_MAX - 1; channel >= 0; channel--)
+		if (channel == 0 || prepared->plans[channel] != prepared->plans[channel - 1])
+			rd_plan_destroy((struct rd_plan *)prepared->plans[channel]);
+	free(prepared->scratch);
+	free(prepared->tickets);
+	free(prepared);
+}
+
+static bool fits(const struct rd_prepared *prepared, const struct rd_problem *problem,
+	const struct rd_choice *choice)
+{
+	return prepared->plans[0]->algorithm == choice->algorithm->name &&
+	       prepared->channels == choice->channels &&
+	       prepared->piece_size == choice->piece_size &&
+	       prepared->plans[0]->problem.root == problem->root &&
+	       prepared->plans[0]->problem.target == problem->target;
+}
+
+/* A plan for each channel; one where the layout is that of the channel before. */
+static int write_plans(const struct rondo_comm *comm, const struct rd_problem *problem,
+	const struct rd_choice *choice, struct rd_prepared *prepared)
+{
+	struct rd_problem here = *problem;
+	struct rd_plan *plan = NULL;
+
+	for (int channel = 0; channel < choice->channels; channel++) {
+		if (channel == 0 || here.layout != comm->layouts[channel]) {
+			here.layout = comm->layouts[channel];
+
+			int err = rd_plan_create(&plan, choice->algorithm, &here);
+
+			if (err)
+				return err;
+		}
+		prepared->plans[channel] = plan;
+	}
+	return 0;
+}
+
+static int create(const struct rondo_comm *comm, const struct rd_problem *problem,
+	const struct rd_choice *choice, struct rd_prepared **prepared_out)
+{
+	struct rd_prepared *prepared = calloc(1, sizeof(*prepared));
+
+	if (!prepared)
+		return rd_fail(RONDO_MEMORY, "no memory for a plan");
+
+	int err = write_plans(comm, problem, choice, prepared);
+
+	if (err) {
+		rd_prepared_destroy(prepared);
+		return err;
+	}
+	prepared->channels = choice->channels;
+	prepared->piece_size = choice->piece_size;
+	prepared->tickets = calloc(rd_exec_ticket_count(prepared->plans, choice->channels) + 1,
+		sizeof(*prepared->tickets));
+	prepared->scratch = malloc(
+		rd_exec_scratch_size(prepared->plans, choice->channels, choice->piece_size) + 1);
+	if (!prepared->tickets || !prepared->scratch) {
+		rd_prepared_destroy(prepared);
+		return rd_fail(RONDO_MEMORY, "no memory for a plan");
+	}
+	*prepared_out = prepared;
+	return 0;
+}
+
+/* Whether the algorithm can do just this on every channel; one from a plug-in is proved for it. */
+static bool can(const struct rondo_comm *comm, const struct rd_problem *problem,
+	const struct rd_choice *choice)
+{
+	struct rd_problem here = *problem;
+
+	for (int channel = 0; channel < choice->channels; channel++) {
+		if (channel > 0 && here.layout == comm->layouts[channel])
+			continue;
+		here.layout = comm->layouts[channel];
+		if (!rd_algorithm_can(choice->algorithm, &here))
+			return false;
+	}
+	return true;
+}
+
+/* The first that can, on all channels: our own, for they come first. */
+static struct rd_choice simplest(const struct rondo_comm *comm, const struct rd_problem *problem)
+{
+	return (struct rd_choice){
+		.algorithm = rd_algorithm_find(problem, NULL),
+		.channels = comm->channels,
+		.piece_size = comm->piece_size,
+	};
+}
+
+/*
+ * Blocks of different lengths are priced as short or as long ones, and nothing between: ranks that
+ * were told different lengths then still run the same plans, whose messages say so at once. The
+ * border is as many times the one as the other is that: a mean of 128 KiB.
+ */
+#define VARIED_SHORT (4 << 10)
+#define VARIED_LONG (4 << 20)
+
+static uint64_t block_size(const struct rd_call *call)
+{
+	uint64_t size = call->count * rondo_type_size(call->type);
+
+	if (call->terms && call->terms->in)
+		return size <= VARIED_SHORT * 32 ? VARIED_SHORT : VARIED_LONG;
+	return size;
+}
+
+/* Below this each rank had better combine all ranks' elements for itself than wait for its turn. */
+#define IN_TURN_LEAST (4 << 10)
+
+/* In rank order: by one rank after the other, or by each rank for itself. */
+static const struct rd_algorithm *in_rank_order(const struct rd_call *call, bool within_reach)
+{
+	if (within_reach)
+		return &rd_mapped;
+	if (block_size(call) < IN_TURN_LEAST && rd_algorithm_can(&rd_one_round, &call->problem))
+		return &rd_one_round;
+	return &rd_chain;
+}
+
+/* What the call's terms leave no choice about; NULL: they leave it open. */
+static const struct rd_algorithm *bound_by(const struct rd_call *call, bool within_reach)
+{
+	const struct rd_terms *terms = call->terms;
+
+	/* Whoever else passed a block on would not know its length. */
+	if (terms->in && terms->pairwise)
+		return &rd_direct;
+	if (terms->has_op && terms->op.combine)
+		return in_rank_order(call, within_reach);
+	return NULL;
+}
+
+/* Between two ranks there is one way; and where a rank is alone, none. */
+static bool choose_simply(const struct rondo_comm *comm, const struct rd_call *call,
+	bool within_reach, struct rd_choice *choice)
+{
+	const struct rd_problem *problem = &call->problem;
+	const struct rd_algorithm *bound = call->terms ? bound_by(call, within_reach) : NULL;
+
+	if (!bound && problem->collective != RD_TRANSFER && problem->size > 1)
+		return false;
+	*choice = simplest(comm, problem);
+	if (bound)
+		choice->algorithm = bound;
+	return true;
+}
+
+static struct rd_prepared *find(const struct rondo_comm *comm, const struct rd_problem *problem,
+	const struct rd_choice *choice)
+{
+	struct rd_prepared *prepared = comm->prepared[problem->collective];
+
+	while (prepared && !fits(prepared, problem, choice))
+		prepared = prepared->next;
+	return prepared;
+}
+
+/* ---- What RONDO_ALGO names, and does not run ------------------------------------------------- */
+
+/* No algorithm is named for a barrier or a transfer, which each program also has. */
+void rd_warn_of_replacement(
+	struct rondo_comm *comm, enum rd_collective collective, const char *runs, const char *why)
+{
+	const char *named = comm->settings.algo;
+
+	if (!*named || strcmp(named, runs) == 0 || comm->rank > 0 || comm->size == 1 ||
+		collective == RD_BARRIER || collective == RD_TRANSFER || comm->calls_itself ||
+		atomic_fetch_or(&comm->replaced, 1u << collective) >> collective & 1)
+		return;
+	rd_log(RD_WARN, RD_PICK, "RONDO_ALGO=%s is not used for %s on %d ranks: %s; %s runs it",
+		named, rd_collective_name(collective), comm->size, why, runs);
+}
+
+static const char *why_not(
+	const struct rondo_comm *comm, const struct rd_call *call, bool within_reach)
+{
+	const struct rd_algorithm *named = rd_algorithm_named(comm->settings.algo);
+
+	if (!named || !(named->collectives >> call->problem.collective & 1))
+		return "it has no such collective";
+	if (call->terms && bound_by(call, within_reach))
+		return call->terms->has_op
+			       ? "the program's own operation combines in the order of ranks"
+			       : "blocks of different lengths go directly";
+	if (named->mapped && !within_reach)
+		return "not all buffers can be addressed from all ranks (rondo_mem_alloc())";
+	return "it does not run with so many ranks, this root, or hosts like these";
+}
+
+static int prepare(struct rondo_comm *comm, const struct rd_call *call, bool within_reach,
+	struct rd_prepared **prepared, struct rd_choice **choice)
+{
+	struct rd_prepared **list = &comm->prepared[call->problem.collective];
+	struct rd_choice simple, *chosen = &simple;
+
+	*choice = NULL;
+	if (!choose_simply(comm, call, within_reach, &simple)) {
+		int err = rd_picker_choose(comm->picker, call->problem.collective, block_size(call),
+			rd_type_class_of(call->type), within_reach, &chosen);
+
+		if (err)
+			return err;
+		*choice = chosen;
+	}
+	*prepared = find(comm, &call->problem, chosen);
+	/* It was chosen for one root and layout; these may be others. */
+	if (!*prepared && chosen != &simple && !can(comm, &call->problem, chosen)) {
+		*choice = NULL;
+		simple = simplest(comm, &call->problem);
+		chosen = &simple;
+		*prepared = find(comm, &call->problem, chosen);
+	}
+	if (*prepared)
+		return 0;
+
+	int err = create(comm, &call->problem, chosen, prepared);
+
+	if (err)
+		return err;
+	(*prepared)->next = *list;
+	*list = *prepared;
+	return 0;
+}
+
+int rd_prepare(struct rondo_comm *comm, const struct rd_call *call, bool within_reach,
+	struct rd_prepared **prepared, struct rd_choice **choice)
+{
+	int err = prepare(comm, call, within_reach, prepared, choice);
+
+	if (!err && *comm->settings.algo)
+		rd_warn_of_replacement(comm, call->problem.collective,
+			(*prepared)->plans[0]->algorithm, why_not(comm, call, within_reach));
+	return err;
+}

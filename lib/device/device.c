@@ -1,0 +1,233 @@
+/* Which devices this process has; and the calls of the public header that need no comm. */
+#include "device/device.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/emulated/emulated.h"
+#include "base/error.h"
+#include "device/device_stream.h"
+#include "api/stream.h"
+
+/* Pretend GPUs of one process. */
+#define EMULATED_MAX 64
+
+#define EMULATED "emulated:"
+
+#define DRIVER "libcuda.so.1"
+
+/* "emulated:machine.json". */
+static bool is_file(const char *text)
+{
+	size_t length = strlen(text);
+
+	return !strncmp(text, EMULATED, strlen(EMULATED)) && length > strlen(EMULATED ".json") &&
+	       !strcmp(text + length - strlen(".json"), ".json");
+}
+
+int rd_device_read(const char *text, int *emulated)
+{
+	char end[16] = "";
+	int devices = 0;
+
+	*emulated = is_file(text) ? -1 : 0;
+	if (*emulated)
+		return 0;
+	if (!*text || !strcmp(text, "auto") || !strcmp(text, "cuda") || !strcmp(text, "none"))
+		return 0;
+	if (sscanf(text, "emulated:%3d%15s", &devices, end) >= 1 && devices >= 1 &&
+		devices <= EMULATED_MAX && (!*end || !strcmp(end, ",no-handles"))) {
+		*emulated = devices;
+		return 0;
+	}
+	return rd_fail(RONDO_SETTING,
+		"RONDO_DEVICE is \"%.40s\": choose auto, cuda, none or emulated:N with N from 1 to "
+		"%d, or emulated:FILE.json with a topology",
+		text, EMULATED_MAX);
+}
+
+/* ---- The choice ---------------------------------------------------------------------------- */
+
+static const char *asked(void)
+{
+	const char *text = getenv("RONDO_DEVICE");
+
+	return text && *text ? text : "auto";
+}
+
+static bool driver_is_loaded(void)
+{
+	void *library = dlopen(DRIVER, RTLD_LAZY | RTLD_NOLOAD);
+
+	if (library)
+		dlclose(library);
+	return library;
+}
+
+#if RONDO_HAS_CUDA
+static const struct rd_device_ops *cuda(void)
+{
+	return rd_cuda.count() > 0 ? &rd_cuda : NULL;
+}
+#else
+static const struct rd_device_ops *cuda(void)
+{
+	rd_fail(RONDO_UNSUPPORTED,
+		"this build of Rondo has no CUDA, and handles host memory alone: build it where "
+		"the CUDA toolkit is, with RONDO_CUDA=ON");
+	return NULL;
+}
+#endif
+
+static const struct rd_device_ops *choose(bool load)
+{
+	const char *text = asked();
+	int emulated;
+
+	if (rd_device_read(text, &emulated))
+		return NULL;
+	if (emulated < 0)
+		return rd_emulated_load(text + strlen(EMULATED)) ? NULL : &rd_emulated;
+	if (emulated) {
+		rd_emulated_set(emulated, !strstr(text, "no-handles"));
+		return &rd_emulated;
+	}
+	if (!strcmp(text, "none")) {
+		rd_fail(RONDO_UNSUPPORTED, "RONDO_DEVICE is \"none\": no device is used");
+		return NULL;
+	}
+	if (!load && strcmp(text, "cuda") && !driver_is_loaded())
+		return NULL;
+	return cuda();
+}
+
+const struct rd_device_ops *rd_device(bool load)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static _Atomic(const struct rd_device_ops *) chosen;
+	const struct rd_device_ops *ops = chosen;
+
+	if (ops)
+		return ops;
+	pthread_mutex_lock(&lock);
+	ops = chosen;
+	if (!ops)
+		chosen = ops = choose(load);
+	pthread_mutex_unlock(&lock);
+	return ops;
+}
+
+bool rd_device_met(void)
+{
+	return rd_device(false) || driver_is_loaded();
+}
+
+/* ---- Whose memory it is -------------------------------------------------------------------- */
+
+/* CUDA's memory where Rondo uses no device, by what the program has brought in; without the
+   toolkit's header: cuPointerGetAttribute(), CU_POINTER_ATTRIBUTE_MEMORY_TYPE (2), which is
+   CU_MEMORYTYPE_DEVICE (2). Looked for once: the driver stays. */
+static bool is_unknown_device_memory(const void *at)
+{
+	static _Atomic(int (*)(void *, int, unsigned long long)) found;
+	int (*ask)(void *, int, unsigned long long) = found;
+	unsigned memory_type = 0;
+
+	if (!ask) {
+		void *library = dlopen(DRIVER, RTLD_LAZY | RTLD_NOLOAD);
+
+		*(void **)&ask = library ? dlsym(library, "cuPointerGetAttribute") : NULL;
+		found = ask;
+	}
+	return ask && !ask(&memory_type, 2, (unsigned long long)(uintptr_t)at) && memory_type == 2;
+}
+
+bool rd_is_device_memory(const void *at, struct rd_allocation *allocation)
+{
+	const struct rd_device_ops *ops = at ? rd_device(false) : NULL;
+
+	if (ops)
+		return ops->find(at, allocation);
+	if (!at || !is_unknown_device_memory(at))
+		return false;
+	*allocation = (struct rd_allocation){ .device = -1 };
+	return true;
+}
+
+/* ---- The public header's ------------------------------------------------------------------- */
+
+int rondo_device_count(void)
+{
+	const struct rd_device_ops *ops = rd_device(true);
+
+	return ops ? ops->count() : 0;
+}
+
+int rondo_mem_alloc_on(void **memory, size_t size, int device)
+{
+	if (!memory)
+		return rd_fail(RONDO_INVALID, "rondo_mem_alloc_on: memory is NULL");
+	*memory = NULL;
+
+	const struct rd_device_ops *ops = rd_device(true);
+
+	if (!ops)
+		return RONDO_UNSUPPORTED;
+	return size > 0 ? ops->alloc(device, size, memory) : 0;
+}
+
+/* On the stream of a moment, waited for. */
+static int copy_now(
+	const struct rd_device_ops *ops, int device, void *to, const void *from, size_t size)
+{
+	void *stream;
+	int err = ops->stream_create(device, &stream);
+
+	if (err)
+		return err;
+	err = ops->copy(device, stream, to, from, size);
+	if (!err)
+		err = ops->stream_synchronize(device, stream);
+	ops->stream_destroy(device, stream);
+	return err;
+}
+
+/*
+ * A driver may hold its context's lock while a copy from or to pageable memory waits for the
+ * stream. A call in the stream may wait for another thread of this process, which needs that lock
+ * to make its part of the call. So this waits for the stream first, without the lock.
+ */
+static int copy_on(struct rd_lane *lane, void *to, const void *from, size_t size)
+{
+	const struct rd_device_ops *ops = lane->ops;
+	int err = 0;
+
+	if ((ops->pageable(to) || ops->pageable(from)) && !ops->stream_captures(lane->stream))
+		err = ops->stream_synchronize(lane->device, lane->stream);
+	return err ? err : ops->copy(lane->device, lane->stream, to, from, size);
+}
+
+int rondo_copy(void *to, const void *from, size_t size, rondo_stream *stream)
+{
+	struct rd_lane *lane = rd_stream_lane(stream);
+	struct rd_allocation allocation;
+
+	if (size == 0)
+		return 0;
+	if (!to || !from)
+		return rd_fail(RONDO_INVALID, "rondo_copy: %s is NULL", to ? "from" : "to");
+	if (stream && !lane)
+		return rd_fail(RONDO_INVALID, "rondo_copy: the stream is not a device's");
+	if (lane)
+		return copy_on(lane, to, from, size);
+	if (!rd_is_device_memory(to, &allocation) && !rd_is_device_memory(from, &allocation)) {
+		memmove(to, from, size);
+		return 0;
+	}
+	if (!rd_device(false))
+		return RONDO_UNSUPPORTED;
+	return copy_now(rd_device(false), allocation.device, to, from, size);
+}

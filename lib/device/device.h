@@ -1,0 +1,123 @@
+/*
+ * Devices: what Rondo needs of a machine's GPUs, as one table of operations. Two have one: `cuda`
+ * (cuda.c: the driver, found at run time) and `emulated` (emulated.c: pretend GPUs of memfds and
+ * threads, on which everything around the kernels runs where there is no GPU). The host has none:
+ * where rd_device() is NULL, all memory is the host's.
+ *
+ * What runs on a stream runs in the stream's order; stream functions only queue, and return at
+ * once. Streams are void *: a CUstream, or an emulated one. Pointers to device memory are plain
+ * addresses that belong to one device, and may be used on others that can reach it (peer()).
+ *
+ * Functions that return int return 0 or an error with its story recorded. Any thread may call any.
+ */
+#ifndef RD_DEVICE_H
+#define RD_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "device/steps.h"
+#include "device/transfer_work.h"
+#include "device/work.h"
+
+/* Device memory as one allocation; what a pointer lies in. */
+struct rd_allocation {
+	int device;
+	uint64_t id; /* of this process's allocations; memory that is freed takes its id along */
+	char *base;
+	size_t size;
+};
+
+/* What another process needs to map an allocation. Travels as it is. */
+struct rd_handle {
+	unsigned char bytes[64];
+};
+
+struct rd_device_ops {
+	const char *name;
+
+	/* Devices that can be used; 0 with the story of why there are none. */
+	int (*count)(void);
+	/* The device that is current to the calling thread; -1: none. */
+	int (*current)(void);
+	/* Where its PCI card sits, as in struct rd_place. */
+	uint32_t (*pci)(int device);
+	/* Whether processes that share this device run at the same time (CUDA: MPS is active). */
+	bool (*shared_at_once)(int device);
+
+	/* Whether `at` lies in device memory, and in which. False also for what has been freed. */
+	bool (*find)(const void *at, struct rd_allocation *allocation);
+	/* Host memory that is not pinned: a copy from or to it waits for what is queued before it,
+	   and meanwhile no other thread can queue anything on the device. */
+	bool (*pageable)(const void *at);
+	int (*alloc)(int device, size_t size, void **memory); /* zeroed */
+	int (*free)(void *memory);
+	/* For another process to map the allocation that begins at base: fails for memory that has
+	   no such handle. import() maps one into this process, drop() lets go of it. */
+	int (*export)(const void *base, struct rd_handle *handle);
+	int (*import)(int device, const struct rd_handle *handle, void **base, size_t *size);
+	void (*drop)(int device, void *base);
+	/* From now on `device` addresses the memory of `other`; fails where it cannot. */
+	int (*peer)(int device, int other);
+	/* From now on devices address this host memory (whole pages), at the same addresses. */
+	int (*share)(void *memory, size_t size);
+	void (*unshare)(void *memory);
+
+	int (*stream_create)(int device, void **stream);
+	void (*stream_destroy)(int device, void *stream); /* finishes the queued work first */
+	int (*stream_synchronize)(int device, void *stream);
+	/* Whether all that was queued is done. Not while it captures. */
+	int (*stream_query)(int device, void *stream, bool *done);
+	/* Checks a stream of somebody else's: that it is of this device. */
+	int (*stream_check)(int device, void *stream);
+	/* Whether what is queued is only recorded, to be run later (a CUDA graph). */
+	bool (*stream_captures)(void *stream);
+	/* What the calling thread does from now on is allowed whatever other threads capture. */
+	void (*ignore_captures)(void);
+	/* What is queued on `stream` from now on comes after what is queued on `earlier` now. */
+	int (*stream_follow)(int device, void *stream, void *earlier);
+
+	/* Points in streams' work, and the time between two of them, by the device's clock. */
+	int (*event_create)(int device, void **event);
+	void (*event_destroy)(int device, void *event); /* once it has been reached, if recorded */
+	int (*event_record)(int device, void *stream, void *event);
+	/* Waits until both, recorded before, have been reached. */
+	int (*event_elapsed)(int device, void *from, void *to, double *us);
+
+	/* Words lie in memory from share(). Cyclic: waits until (int32_t)(*word - value) >= 0. */
+	int (*wait_word)(int device, void *stream, uint32_t *word, uint32_t value);
+	int (*write_word)(int device, void *stream, uint32_t *word, uint32_t value);
+	/* Any memory; host memory from share(). */
+	int (*copy)(int device, void *stream, void *to, const void *from, size_t size);
+	int (*run)(int device, void *stream, const struct rd_work *work);
+	int (*run_steps)(int device, void *stream, const struct rd_steps *steps);
+	int (*run_transfers)(int device, void *stream, const struct rd_transfer_work *work);
+	/* Blocks of a fused kernel for which the device surely has room at once. */
+	int (*blocks)(int device);
+};
+
+extern const struct rd_device_ops rd_emulated;
+#if RONDO_HAS_CUDA
+extern const struct rd_device_ops rd_cuda;
+#endif
+
+/*
+ * This process's devices, by RONDO_DEVICE. NULL, with the story of what is missing, where there are
+ * none. load: brings the driver in; without it, only what the program has already brought in counts
+ * (a CUDA driver takes long to start, and most who use host memory do not want it).
+ */
+const struct rd_device_ops *rd_device(bool load);
+
+/* Whether this process can have got device memory from anywhere so far. */
+bool rd_device_met(void);
+
+/* RONDO_SETTING where the text of RONDO_DEVICE makes no sense; *emulated: pretend GPUs, 0 for none,
+   -1 where a file says how many. */
+int rd_device_read(const char *text, int *emulated);
+
+/* Whether `at` is device memory. Also where rd_device() is NULL, since this build has no CUDA, say:
+   then the allocation's device is -1, and no more is known. */
+bool rd_is_device_memory(const void *at, struct rd_allocation *allocation);
+
+#endif

@@ -1,0 +1,70 @@
+/* What the pretend GPUs need beyond the table. */
+#ifndef RD_EMULATED_H
+#define RD_EMULATED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "device/device.h"
+
+/* So many devices; without handles, no other process can map their memory. */
+void rd_emulated_set(int count, bool handles);
+/* The GPUs of a host in a topology file (docs/rondo-topo.md): the only one, or that named by
+   RONDO_HOST. They have its PCI addresses, and reach each other where there is NVLink between them,
+   or no more than a host bridge. An error, with the story, where the file cannot be used or has no
+   GPU. */
+int rd_emulated_load(const char *path);
+int rd_emulated_count(void);
+bool rd_emulated_has_handles(void);
+uint32_t rd_emulated_pci(int device);
+/* 0, or RONDO_UNSUPPORTED with the story, where one does not address the other's memory. */
+int rd_emulated_reach(int device, int other);
+
+/* What the kernels do, by the calling thread. */
+void rd_emulated_run(const struct rd_work *work);
+void rd_emulated_steps(const struct rd_steps *steps);
+void rd_emulated_transfers(const struct rd_transfer_work *work);
+
+/* As kernels wait: until the word has reached the number; false once the halt word says so, or
+   after so long a silence of this peer, of which the host is told. */
+bool rd_emulated_await(
+	struct rd_halt *halt, uint64_t timeout_ns, const uint32_t *word, uint32_t number, int peer);
+/* Tells the host why a kernel gives up: false. */
+bool rd_emulated_give_up(struct rd_halt *halt, uint32_t error, int peer);
+/* Whether so long a wait is too long; it is reported where it is long. */
+bool rd_emulated_waited(struct rd_halt *halt, uint64_t waited_ns, uint64_t timeout_ns, int peer);
+/* The same where a peer sends something else than is received. */
+void rd_emulated_differ(struct rd_halt *halt, int peer, const struct rd_transfer *theirs,
+	const struct rd_transfer *ours);
+
+int rd_emulated_check_device(int device);
+
+/* Of the table, where struct rd_device_ops says what they do. */
+int rd_emulated_stream_create(int device, void **stream);
+void rd_emulated_stream_destroy(int device, void *stream);
+int rd_emulated_stream_synchronize(int device, void *stream);
+int rd_emulated_stream_query(int device, void *stream, bool *done);
+int rd_emulated_stream_check(int device, void *stream);
+bool rd_emulated_stream_captures(void *stream);
+void rd_emulated_ignore_captures(void);
+int rd_emulated_stream_follow(int device, void *stream, void *earlier);
+int rd_emulated_event_create(int device, void **event);
+void rd_emulated_event_destroy(int device, void *event);
+int rd_emulated_event_record(int device, void *stream, void *event);
+int rd_emulated_event_elapsed(int device, void *from, void *to, double *us);
+int rd_emulated_wait_word(int device, void *stream, uint32_t *word, uint32_t value);
+int rd_emulated_write_word(int device, void *stream, uint32_t *word, uint32_t value);
+int rd_emulated_copy(int device, void *stream, void *to, const void *from, size_t size);
+int rd_emulated_launch(int device, void *stream, const struct rd_work *work);
+int rd_emulated_launch_steps(int device, void *stream, const struct rd_steps *steps);
+int rd_emulated_launch_transfers(int device, void *stream, const struct rd_transfer_work *work);
+
+/* As a CUDA graph: what is queued on the stream from now on is recorded, until the end, and no more
+   than that; then it can be queued, on this stream or others, any number of times. */
+struct rd_emulated_graph;
+int rd_emulated_capture(void *stream);
+int rd_emulated_capture_end(void *stream, struct rd_emulated_graph **graph);
+int rd_emulated_replay(const struct rd_emulated_graph *graph, void *stream);
+void rd_emulated_graph_destroy(struct rd_emulated_graph *graph);
+
+#endif

@@ -1,0 +1,419 @@
+/* Streams of pretend GPUs: each a queue and a thread that works it off. And graphs: what was queued
+   on a stream while it was captured, to be queued again. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "device/emulated/emulated.h"
+#include "base/error.h"
+#include "base/thread.h"
+#include "base/futex.h"
+
+/* A stream that waits looks at its word again after so long, also when nobody woke it. */
+#define LOOK_NS 1000000
+
+/* What one stream says to another: it has come this far. */
+struct mark {
+	_Atomic int holders;
+	uint32_t passed;
+};
+
+struct event {
+	uint32_t recorded, reached; /* how often */
+	int64_t at_ns;
+};
+
+enum item_kind { WAIT, WRITE, COPY, RUN, RUN_STEPS, RUN_TRANSFERS, PASS, FOLLOW, STAMP };
+
+struct item {
+	struct item *next;
+	enum item_kind kind;
+	uint32_t *word, value;
+	void *to;
+	const void *from;
+	size_t size;
+	struct mark *mark;
+	struct event *event; /* STAMP */
+	size_t what_size;
+	/* RUN: struct rd_work; RUN_STEPS: struct rd_steps; RUN_TRANSFERS: struct rd_transfer_work
+	 */
+	_Alignas(16) char what[];
+};
+
+struct rd_emulated_graph {
+	struct item *first, **last;
+};
+
+struct lane {
+	pthread_t thread;
+	int device;
+	pthread_mutex_t lock;
+	pthread_cond_t change;
+	struct item *first, **last;
+	uint64_t queued, done;
+	bool closing;
+	struct rd_emulated_graph
+		*graph; /* into which all goes that is queued, while it is captured */
+};
+
+static void wait_for(const uint32_t *word, uint32_t value)
+{
+	while (!rd_word_reached(word, value)) {
+		uint32_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+
+		if ((int32_t)(seen - value) < 0)
+			rd_word_sleep(word, seen, LOOK_NS);
+	}
+}
+
+static void let_go(struct mark *mark)
+{
+	if (mark && atomic_fetch_sub(&mark->holders, 1) == 1)
+		free(mark);
+}
+
+static void run_item(struct item *item)
+{
+	switch (item->kind) {
+	case WAIT:
+		wait_for(item->word, item->value);
+		break;
+	case WRITE:
+		rd_word_write(item->word, item->value);
+		break;
+	case COPY:
+		memmove(item->to, item->from, item->size);
+		break;
+	case RUN:
+		rd_emulated_run((const struct rd_work *)item->what);
+		break;
+	case RUN_STEPS:
+		rd_emulated_steps((const struct rd_steps *)item->what);
+		break;
+	case RUN_TRANSFERS:
+		rd_emulated_transfers((const struct rd_transfer_work *)item->what);
+		break;
+	case PASS:
+		rd_word_write(&item->mark->passed, 1);
+		break;
+	case FOLLOW:
+		wait_for(&item->mark->passed, 1);
+		break;
+	case STAMP:
+		item->event->at_ns = rd_clock_ns();
+		rd_word_write(&item->event->reached, item->value);
+		break;
+	}
+	let_go(item->mark);
+	free(item);
+}
+
+static void *work_off(void *argument)
+{
+	struct lane *lane = argument;
+
+	pthread_mutex_lock(&lane->lock);
+	while (lane->first || !lane->closing) {
+		struct item *item = lane->first;
+
+		if (!item) {
+			pthread_cond_wait(&lane->change, &lane->lock);
+			continue;
+		}
+		lane->first = item->next;
+		if (!lane->first)
+			lane->last = &lane->first;
+		pthread_mutex_unlock(&lane->lock);
+		run_item(item);
+		pthread_mutex_lock(&lane->lock);
+		lane->done++;
+		pthread_cond_broadcast(&lane->change);
+	}
+	pthread_mutex_unlock(&lane->lock);
+	return NULL;
+}
+
+int rd_emulated_stream_create(int device, void **stream)
+{
+	int err = rd_emulated_check_device(device);
+
+	if (err)
+		return err;
+
+	struct lane *lane = calloc(1, sizeof(*lane));
+
+	if (!lane)
+		return rd_fail(RONDO_MEMORY, "no memory for a stream");
+	lane->device = device;
+	lane->last = &lane->first;
+	pthread_mutex_init(&lane->lock, NULL);
+	pthread_cond_init(&lane->change, NULL);
+	err = rd_thread_start(&lane->thread, 0, work_off, lane);
+	if (err) {
+		free(lane);
+		return rd_fail(RONDO_SYSTEM, "cannot start a stream's thread: %s", strerror(err));
+	}
+	*stream = lane;
+	return 0;
+}
+
+void rd_emulated_stream_destroy(int device, void *stream)
+{
+	struct lane *lane = stream;
+
+	(void)device;
+	if (!lane)
+		return;
+	pthread_mutex_lock(&lane->lock);
+	lane->closing = true;
+	pthread_cond_broadcast(&lane->change);
+	pthread_mutex_unlock(&lane->lock);
+	pthread_join(lane->thread, NULL);
+	pthread_mutex_destroy(&lane->lock);
+	pthread_cond_destroy(&lane->change);
+	free(lane);
+}
+
+int rd_emulated_stream_synchronize(int device, void *stream)
+{
+	struct lane *lane = stream;
+
+	(void)device;
+	pthread_mutex_lock(&lane->lock);
+
+	uint64_t until = lane->queued;
+	bool captures = lane->graph;
+
+	while (lane->done < until)
+		pthread_cond_wait(&lane->change, &lane->lock);
+	pthread_mutex_unlock(&lane->lock);
+	return captures ? rd_fail(RONDO_INVALID, "a stream that is being captured does no work")
+			: 0;
+}
+
+int rd_emulated_stream_query(int device, void *stream, bool *done)
+{
+	struct lane *lane = stream;
+
+	(void)device;
+	pthread_mutex_lock(&lane->lock);
+	*done = lane->done == lane->queued;
+	pthread_mutex_unlock(&lane->lock);
+	return 0;
+}
+
+int rd_emulated_stream_check(int device, void *stream)
+{
+	const struct lane *lane = stream;
+	int err = rd_emulated_check_device(device);
+
+	if (err)
+		return err;
+	if (lane && lane->device == device)
+		return 0;
+	return rd_fail(RONDO_INVALID, "this stream is not of device %d", device);
+}
+
+bool rd_emulated_stream_captures(void *stream)
+{
+	struct lane *lane = stream;
+
+	pthread_mutex_lock(&lane->lock);
+
+	bool captures = lane->graph;
+
+	pthread_mutex_unlock(&lane->lock);
+	return captures;
+}
+
+void rd_emulated_ignore_captures(void)
+{
+}
+
+static int enqueue_with(void *stream, const struct item *how, const void *what, size_t size)
+{
+	struct lane *lane = stream;
+	struct item *item = calloc(1, sizeof(*item) + size);
+
+	if (!item)
+		return rd_fail(RONDO_MEMORY, "no memory to queue work on a stream");
+	*item = *how;
+	item->next = NULL;
+	item->what_size = size;
+	if (size > 0)
+		memcpy(item->what, what, size);
+	pthread_mutex_lock(&lane->lock);
+	if (lane->graph) {
+		*lane->graph->last = item;
+		lane->graph->last = &item->next;
+	} else {
+		*lane->last = item;
+		lane->last = &item->next;
+		lane->queued++;
+		pthread_cond_broadcast(&lane->change);
+	}
+	pthread_mutex_unlock(&lane->lock);
+	return 0;
+}
+
+static int enqueue(void *stream, const struct item *how)
+{
+	return enqueue_with(stream, how, NULL, 0);
+}
+
+int rd_emulated_stream_follow(int device, void *stream, void *earlier)
+{
+	struct mark *mark;
+
+	(void)device;
+	if (rd_emulated_stream_captures(stream) || rd_emulated_stream_captures(earlier))
+		return rd_fail(RONDO_UNSUPPORTED, "pretend GPUs capture one stream alone");
+	mark = calloc(1, sizeof(*mark));
+	if (!mark)
+		return rd_fail(RONDO_MEMORY, "no memory to queue work on a stream");
+	mark->holders = 2;
+
+	int err = enqueue(earlier, &(struct item){ .kind = PASS, .mark = mark });
+
+	if (err) {
+		free(mark);
+		return err;
+	}
+	err = enqueue(stream, &(struct item){ .kind = FOLLOW, .mark = mark });
+	if (err)
+		let_go(mark);
+	return err;
+}
+
+int rd_emulated_wait_word(int device, void *stream, uint32_t *word, uint32_t value)
+{
+	(void)device;
+	return enqueue(stream, &(struct item){ .kind = WAIT, .word = word, .value = value });
+}
+
+int rd_emulated_write_word(int device, void *stream, uint32_t *word, uint32_t value)
+{
+	(void)device;
+	return enqueue(stream, &(struct item){ .kind = WRITE, .word = word, .value = value });
+}
+
+int rd_emulated_copy(int device, void *stream, void *to, const void *from, size_t size)
+{
+	(void)device;
+	return enqueue(
+		stream, &(struct item){ .kind = COPY, .to = to, .from = from, .size = size });
+}
+
+int rd_emulated_launch(int device, void *stream, const struct rd_work *work)
+{
+	(void)device;
+	return enqueue_with(stream, &(struct item){ .kind = RUN }, work, sizeof(*work));
+}
+
+int rd_emulated_launch_steps(int device, void *stream, const struct rd_steps *steps)
+{
+	(void)device;
+	return enqueue_with(stream, &(struct item){ .kind = RUN_STEPS }, steps, sizeof(*steps));
+}
+
+int rd_emulated_launch_transfers(int device, void *stream, const struct rd_transfer_work *work)
+{
+	(void)device;
+	return enqueue_with(stream, &(struct item){ .kind = RUN_TRANSFERS }, work, sizeof(*work));
+}
+
+int rd_emulated_event_create(int device, void **event)
+{
+	int err = rd_emulated_check_device(device);
+
+	if (err)
+		return err;
+	*event = calloc(1, sizeof(struct event));
+	return *event ? 0 : rd_fail(RONDO_MEMORY, "no memory for an event");
+}
+
+void rd_emulated_event_destroy(int device, void *event)
+{
+	struct event *gone = event;
+
+	(void)device;
+	wait_for(&gone->reached, gone->recorded);
+	free(gone);
+}
+
+int rd_emulated_event_record(int device, void *stream, void *event)
+{
+	struct event *stamped = event;
+
+	(void)device;
+	stamped->recorded++;
+	return enqueue(stream,
+		&(struct item){ .kind = STAMP, .event = stamped, .value = stamped->recorded });
+}
+
+int rd_emulated_event_elapsed(int device, void *from, void *to, double *us)
+{
+	const struct event *first = from, *last = to;
+
+	(void)device;
+	wait_for(&first->reached, first->recorded);
+	wait_for(&last->reached, last->recorded);
+	*us = (double)(last->at_ns - first->at_ns) / 1e3;
+	return 0;
+}
+
+/* ---- Graphs -------------------------------------------------------------------------------- */
+
+int rd_emulated_capture(void *stream)
+{
+	struct lane *lane = stream;
+	struct rd_emulated_graph *graph = calloc(1, sizeof(*graph));
+
+	if (!graph)
+		return rd_fail(RONDO_MEMORY, "no memory for a graph");
+	graph->last = &graph->first;
+	pthread_mutex_lock(&lane->lock);
+
+	bool captures = lane->graph;
+
+	if (!captures)
+		lane->graph = graph;
+	pthread_mutex_unlock(&lane->lock);
+	if (!captures)
+		return 0;
+	free(graph);
+	return rd_fail(RONDO_INVALID, "this stream is being captured already");
+}
+
+int rd_emulated_capture_end(void *stream, struct rd_emulated_graph **graph)
+{
+	struct lane *lane = stream;
+
+	pthread_mutex_lock(&lane->lock);
+	*graph = lane->graph;
+	lane->graph = NULL;
+	pthread_mutex_unlock(&lane->lock);
+	return *graph ? 0 : rd_fail(RONDO_INVALID, "this stream was not being captured");
+}
+
+int rd_emulated_replay(const struct rd_emulated_graph *graph, void *stream)
+{
+	int err = 0;
+
+	for (const struct item *item = graph->first; item && !err; item = item->next)
+		err = enqueue_with(stream, item, item->what, item->what_size);
+	return err;
+}
+
+void rd_emulated_graph_destroy(struct rd_emulated_graph *graph)
+{
+	while (graph && graph->first) {
+		struct item *item = graph->first;
+
+		graph->first = item->next;
+		free(item);
+	}
+	free(graph);
+}

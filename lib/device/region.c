@@ -1,0 +1,162 @@
+#include "device/region.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "device/device.h"
+#include "base/error.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rd_region *regions;
+static size_t region_count, region_capacity;
+static _Atomic uint64_t version = 1;
+
+uint64_t rd_regions_version(void)
+{
+	return atomic_load_explicit(&version, memory_order_acquire);
+}
+
+bool rd_region_find(const void *at, size_t size, struct rd_region *region)
+{
+	const char *first = at;
+	bool found = false;
+
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < region_count && !found; i++) {
+		const struct rd_region *candidate = &regions[i];
+
+		found = first >= candidate->base && size <= candidate->size &&
+			(size_t)(first - candidate->base) <= candidate->size - size;
+		if (found)
+			*region = *candidate;
+	}
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+bool rd_region_exists(uint64_t id)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < region_count && !found; i++)
+		found = regions[i].id == id;
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+static int keep(const struct rd_region *region)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&lock);
+	if (region_count == region_capacity) {
+		size_t capacity = region_capacity ? 2 * region_capacity : 16;
+		struct rd_region *grown = realloc(regions, capacity * sizeof(*grown));
+
+		if (grown) {
+			regions = grown;
+			region_capacity = capacity;
+		} else {
+			err = rd_fail(RONDO_MEMORY, "no memory to note a region");
+		}
+	}
+	if (!err) {
+		regions[region_count++] = *region;
+		atomic_fetch_add(&version, 1);
+	}
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+/* Sealed, so that no peer that maps it can be hurt by its shrinking. */
+static int region_open(struct rd_region *region, size_t size)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	if (size > SIZE_MAX - page)
+		return rd_fail(RONDO_MEMORY, "rondo_mem_alloc: %zu bytes are too many", size);
+	region->size = (size + page - 1) / page * page;
+	region->fd = memfd_create("rondo", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (region->fd < 0)
+		return rd_fail_errno("rondo_mem_alloc: cannot make a memfd");
+	if (ftruncate(region->fd, (off_t)region->size) < 0 ||
+		fcntl(region->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+		return rd_fail_errno("rondo_mem_alloc: cannot make %zu bytes", region->size);
+	region->base = mmap(NULL, region->size, PROT_READ | PROT_WRITE, MAP_SHARED, region->fd, 0);
+	if (region->base == MAP_FAILED)
+		return rd_fail_errno("rondo_mem_alloc: cannot map %zu bytes", region->size);
+	madvise(region->base, region->size, MADV_HUGEPAGE);
+	if (getrandom(&region->id, sizeof(region->id), 0) != sizeof(region->id))
+		return rd_fail_errno("rondo_mem_alloc: no random numbers");
+	region->id |= 1;
+	return 0;
+}
+
+static void region_close(struct rd_region *region)
+{
+	if (region->base != MAP_FAILED)
+		munmap(region->base, region->size);
+	if (region->fd >= 0)
+		close(region->fd);
+}
+
+int rondo_mem_alloc(void **memory, size_t size)
+{
+	struct rd_region region = { .base = MAP_FAILED, .fd = -1 };
+
+	if (!memory)
+		return rd_fail(RONDO_INVALID, "rondo_mem_alloc: memory is NULL");
+	*memory = NULL;
+	if (size == 0)
+		return 0;
+
+	int err = region_open(&region, size);
+
+	if (!err)
+		err = keep(&region);
+	if (err) {
+		region_close(&region);
+		return err;
+	}
+	*memory = region.base;
+	return 0;
+}
+
+int rondo_mem_free(void *memory)
+{
+	struct rd_region region = { .base = MAP_FAILED, .fd = -1 };
+	struct rd_allocation on_device;
+
+	if (!memory)
+		return 0;
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < region_count; i++) {
+		if (regions[i].base != memory)
+			continue;
+		region = regions[i];
+		regions[i] = regions[--region_count];
+		atomic_fetch_add(&version, 1);
+		break;
+	}
+	if (region_count == 0) {
+		free(regions);
+		regions = NULL;
+		region_capacity = 0;
+	}
+	pthread_mutex_unlock(&lock);
+	if (region.fd < 0 && rd_device(false) && rd_device(false)->find(memory, &on_device))
+		return rd_device(false)->free(memory);
+	if (region.fd < 0)
+		return rd_fail(RONDO_INVALID,
+			"rondo_mem_free: %p is not the start of memory from rondo_mem_alloc",
+			memory);
+	region_close(&region);
+	return 0;
+}

@@ -1,0 +1,27 @@
+/*
+ * Memory that local peers can address directly: rondo_mem_alloc(). Each region is a memfd of its own,
+ * mapped here, and by a peer once it has been offered over a link.
+ */
+#ifndef RD_REGION_H
+#define RD_REGION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rd_region {
+	uint64_t id; /* never 0; no two regions of any process have the same */
+	char *base;
+	size_t size; /* whole pages */
+	int fd;
+};
+
+/* The region in which all of [at, at + size) lies; false: it lies in none. */
+bool rd_region_find(const void *at, size_t size, struct rd_region *region);
+
+bool rd_region_exists(uint64_t id);
+
+/* Changes whenever a region comes or goes: what was found before then must be looked for again. */
+uint64_t rd_regions_version(void);
+
+#endif

@@ -1,0 +1,228 @@
+/*
+ * How a device runs steps: what one block of a kernel does for its channel, but for the loop and
+ * the elements themselves. nvcc makes kernels of it (cuda/plans.cu), the C compiler what pretend
+ * GPUs do (steps.c). Whoever includes it has said before:
+ *   - ON_DEVICE: what a function is declared with;
+ *   - THREAD, THREADS_HERE: the calling thread's number in the block, and how many there are;
+ *   - TOGETHER(): waits for all threads of the block;
+ *   - await(): waits until a peer's word has reached a number, and sees what came before it; false:
+ *     it gave up, and has said so;
+ *   - publish(): what the block has written so far goes before the words that follow;
+ *   - set_word(): writes a word that a peer waits for;
+ *   - say_mismatch(): tells the host that a peer makes another call.
+ */
+#ifndef RD_STEPS_RUN_H
+#define RD_STEPS_RUN_H
+
+#include "device/steps.h"
+
+/* What is to be done to elements: a, combined with b unless that is NULL, goes into both of `into`
+   and `out` that are not NULL. */
+struct haul {
+	const char *a, *b;
+	char *into, *out;
+	size_t count; /* elements */
+	int divide_by;
+};
+
+/* What the threads of a block share. */
+struct channel {
+	int failed;
+	uint32_t sent[RD_WORK_RANKS], received[RD_WORK_RANKS]; /* messages, by peer */
+	struct haul haul; /* the move that is under way */
+};
+
+/* ---- Slices: as slice.h cuts ----------------------------------------------------------------- */
+
+/* Elements of a chunk's slice in this piece. */
+static ON_DEVICE size_t slice_count(const struct rd_steps *steps, int chunk, size_t piece)
+{
+	size_t begin = (size_t)(chunk % steps->parts) * steps->chunk_count;
+	size_t left = begin < steps->count ? steps->count - begin : 0;
+	size_t most = left < steps->chunk_count ? left : steps->chunk_count;
+	size_t at = piece * steps->piece_count;
+
+	if (at >= most)
+		return 0;
+	return most - at < steps->piece_count ? most - at : steps->piece_count;
+}
+
+/* Bytes from the start of a buffer to a slice of one of its chunks. */
+static ON_DEVICE size_t slice_at(const struct rd_steps *steps, int chunk, size_t piece)
+{
+	size_t block = (size_t)(chunk / steps->parts), part = (size_t)(chunk % steps->parts);
+
+	return (block * steps->count + part * steps->chunk_count + piece * steps->piece_count) *
+	       steps->element;
+}
+
+/* Where in its slot a slice of this chunk begins. */
+static ON_DEVICE size_t skew(const struct rd_steps *steps, int chunk, size_t piece)
+{
+	return slice_at(steps, chunk, piece) % RD_MAIL_ALIGNMENT;
+}
+
+static ON_DEVICE char *slot_of(const struct rd_steps *steps, int owner, int sender, int channel,
+	uint32_t number, const struct rd_move *move, size_t piece)
+{
+	size_t line = (size_t)sender * steps->mail_channels + channel;
+	size_t slot = line * RD_MAIL_SLOTS + number % RD_MAIL_SLOTS;
+
+	return (char *)(steps->mails[owner] + 1) + slot * (steps->slot_size + RD_MAIL_ALIGNMENT) +
+	       skew(steps, move->chunk, piece);
+}
+
+static ON_DEVICE char *locate(const struct rd_steps *steps, const struct rd_spot *spot, int channel,
+	const struct rd_move *move, size_t piece)
+{
+	size_t chunk = (size_t)channel * steps->scratch_chunks + spot->chunk;
+
+	switch (spot->memory) {
+	case RD_SPOT_IN:
+		return (char *)steps->in + slice_at(steps, spot->chunk, piece);
+	case RD_SPOT_OUT:
+		return steps->out + slice_at(steps, spot->chunk, piece);
+	case RD_SPOT_SCRATCH:
+		return steps->scratch + chunk * (steps->slot_size + RD_MAIL_ALIGNMENT) +
+		       skew(steps, move->chunk, piece);
+	}
+	return NULL;
+}
+
+/* ---- Messages -------------------------------------------------------------------------------- */
+
+/* What a message says of itself. */
+static ON_DEVICE uint32_t sign(
+	const struct rd_steps *steps, const struct rd_move *move, size_t piece)
+{
+	return ((steps->signature ^ (uint32_t)move->chunk) * 16777619u ^ (uint32_t)piece) *
+	       16777619u;
+}
+
+/* The first thread's, while the others wait. */
+static ON_DEVICE bool has_come(const struct rd_steps *steps, const struct channel *shared,
+	int channel, const struct rd_move *move, size_t piece)
+{
+	const struct rd_mail_line *line = &steps->mails[steps->rank]->lines[move->peer][channel];
+	uint32_t number = shared->received[move->peer] + 1;
+
+	if (!await(steps, &line->come[number % RD_MAIL_SLOTS].number, number, move->peer))
+		return false;
+	if (*(const volatile uint32_t *)&line->come[number % RD_MAIL_SLOTS].signature ==
+		sign(steps, move, piece))
+		return true;
+	say_mismatch(steps, move->peer);
+	return false;
+}
+
+static ON_DEVICE bool has_room(
+	const struct rd_steps *steps, const struct channel *shared, int channel, int to)
+{
+	const struct rd_mail_line *line = &steps->mails[steps->rank]->lines[to][channel];
+
+	return await(steps, &line->taken, shared->sent[to] + 1 - RD_MAIL_SLOTS, to);
+}
+
+/* ---- The block ------------------------------------------------------------------------------- */
+
+static ON_DEVICE void begin_channel(
+	const struct rd_steps *steps, struct channel *shared, int channel)
+{
+	const struct rd_mail *mail = steps->mails[steps->rank];
+
+	for (int peer = THREAD; peer < steps->size; peer += THREADS_HERE) {
+		shared->sent[peer] = mail->lines[peer][channel].sent;
+		shared->received[peer] = mail->lines[peer][channel].received;
+	}
+	if (THREAD == 0)
+		shared->failed = 0;
+	TOGETHER();
+}
+
+/* The call is over when all that was sent has been taken: then no peer writes to our mail any more,
+   which may be gone once the comm is. */
+static ON_DEVICE void end_channel(
+	const struct rd_steps *steps, const struct channel *shared, int channel)
+{
+	struct rd_mail *mail = steps->mails[steps->rank];
+
+	TOGETHER();
+	for (int peer = THREAD; peer < steps->size; peer += THREADS_HERE) {
+		struct rd_mail_line *line = &mail->lines[peer][channel];
+
+		line->sent = shared->sent[peer];
+		line->received = shared->received[peer];
+		if (!await(steps, &line->taken, shared->sent[peer], peer))
+			return;
+	}
+}
+
+/* The first thread's: all that the others need to know of a move. */
+static ON_DEVICE void plan_haul(const struct rd_steps *steps, struct channel *shared, int channel,
+	const struct rd_move *move, size_t piece)
+{
+	struct haul *haul = &shared->haul;
+	const char *from = locate(steps, &move->from, channel, move, piece);
+	int peer = move->peer, to = move->to;
+
+	haul->a = peer < 0 ? from
+			   : slot_of(steps, steps->rank, peer, channel, shared->received[peer] + 1,
+				     move, piece);
+	haul->b = move->reduces ? from : NULL;
+	haul->into = locate(steps, &move->into, channel, move, piece);
+	haul->out = to < 0 ? NULL
+			   : slot_of(steps, to, steps->rank, channel, shared->sent[to] + 1, move,
+				     piece);
+	haul->count = slice_count(steps, move->chunk, piece);
+	haul->divide_by = move->last && steps->op == RONDO_AVG ? steps->size : 1;
+}
+
+/* Waits for what the move needs, and says what is to be hauled; false: it is over. All threads come
+   here together, so a move also sees what the one before it wrote. */
+static ON_DEVICE bool begin_move(const struct rd_steps *steps, struct channel *shared, int channel,
+	const struct rd_move *move, size_t piece)
+{
+	if (THREAD == 0) {
+		shared->failed =
+			(move->peer >= 0 && !has_come(steps, shared, channel, move, piece)) ||
+			(move->to >= 0 && !has_room(steps, shared, channel, move->to));
+		if (!shared->failed)
+			plan_haul(steps, shared, channel, move, piece);
+	}
+	TOGETHER();
+	return !shared->failed;
+}
+
+static ON_DEVICE void end_move(const struct rd_steps *steps, struct channel *shared, int channel,
+	const struct rd_move *move, size_t piece)
+{
+	struct rd_mail_line *there = NULL;
+	uint32_t number = 0;
+	int peer = move->peer, to = move->to;
+
+	TOGETHER();
+	if (THREAD != 0 || (peer < 0 && to < 0))
+		return;
+	if (to >= 0) {
+		there = &steps->mails[to]->lines[steps->rank][channel];
+		number = ++shared->sent[to];
+		*(volatile uint32_t *)&there->come[number % RD_MAIL_SLOTS].signature =
+			sign(steps, move, piece);
+	}
+	publish();
+	if (to >= 0)
+		set_word(&there->come[number % RD_MAIL_SLOTS].number, number);
+	if (peer >= 0)
+		set_word(&steps->mails[peer]->lines[steps->rank][channel].taken,
+			++shared->received[peer]);
+}
+
+/* What has no element in this piece moves nothing; but each move's first message always goes, for
+   the signature in it. */
+static ON_DEVICE bool is_empty(
+	const struct rd_steps *steps, const struct rd_move *move, size_t piece)
+{
+	return piece > 0 && slice_count(steps, move->chunk, piece) == 0;
+}
+
+#endif

@@ -1,0 +1,145 @@
+/*
+ * Work: one rank's part of one collective, as a device runs it. It is a plan of direct access with
+ * the addresses put in: no links, no messages; a barrier with the other ranks before it and one
+ * after. Plain data, passed to a kernel by value.
+ *
+ * The barriers are the stream's (stepped: the work is queued between waits for words that peers
+ * write), or the kernel's own (fused: its blocks spin on flags in the desks).
+ */
+#ifndef RD_WORK_H
+#define RD_WORK_H
+
+#include <stdint.h>
+
+#include "rondo.h"
+
+/* Ranks that may take part in work on devices. */
+#define RD_WORK_RANKS 16
+#define RD_WORK_STEPS (RD_WORK_RANKS + 1)
+#define RD_WORK_BLOCKS 128
+/* Calls of up to this many bytes, over all blocks, go through the desks' inboxes, data and flag
+   together. */
+#define RD_WORK_INBOX (16 << 10)
+
+enum rd_work_kind {
+	RD_WORK_COMBINE, /* all ranks' inputs at in_at, in rank order, into outputs at out_at */
+	RD_WORK_FETCH, /* our output at out_at = rank peer's input at in_at */
+	RD_WORK_SWAP, /* the same, and its output at theirs_at = our input at ours_at: both are read
+			 before either is written */
+};
+
+struct rd_work_step {
+	uint8_t kind;
+	int8_t peer; /* COMBINE: into whose output, -1: all; FETCH, SWAP: from whose input */
+	uint8_t last; /* COMBINE: an average divides here */
+	size_t in_at, out_at; /* bytes */
+	size_t ours_at, theirs_at; /* SWAP */
+	size_t count; /* elements */
+};
+
+/*
+ * A desk: a rank's memory on its device, which its peers write into. Flags count the calls, block
+ * by block, so that a desk needs no clearing: an epoch is the number of a block's fused runs so
+ * far.
+ */
+struct rd_desk_entry {
+	/* Each half a pointer's 32 bits beside the epoch, so that one 16-byte store publishes them.
+	 */
+	uint32_t in_low, epoch_a, in_high, epoch_b;
+	uint32_t out_low, epoch_c, out_high, epoch_d;
+	uint32_t signature, epoch_e, unused, epoch_f;
+	uint32_t factor_low, epoch_g, factor_high, epoch_h;
+};
+
+/* What a rank sends, as its kernel tells the receiver's (transfer_work.h). As above, the number
+   thrice. */
+struct rd_desk_offer {
+	uint32_t address_low, number_a, address_high, number_b;
+	uint32_t count_low, number_c, count_high, number_d;
+	uint32_t type, number_e, unused, number_f;
+	uint32_t pad[4];
+};
+
+struct rd_desk {
+	/* Written by peers: */
+	struct rd_desk_entry entered[RD_WORK_RANKS][RD_WORK_BLOCKS];
+	uint32_t left[RD_WORK_RANKS][RD_WORK_BLOCKS];
+	/* By peer and by an epoch's parity: 8 bytes of data and the epoch twice, over and over. */
+	uint32_t inbox[2][RD_WORK_RANKS][RD_WORK_INBOX / 2];
+	/* By peer and block: what it sends us, and how much of what we sent it has taken. */
+	struct rd_desk_offer offers[RD_WORK_RANKS][RD_WORK_BLOCKS];
+	uint32_t taken[RD_WORK_RANKS][RD_WORK_BLOCKS];
+	/* Our own: */
+	uint32_t epochs[RD_WORK_BLOCKS];
+	uint32_t sent[RD_WORK_RANKS][RD_WORK_BLOCKS], received[RD_WORK_RANKS][RD_WORK_BLOCKS];
+	uint32_t checked[RD_WORK_RANKS]; /* what peers wrote when the desks were tried */
+};
+
+/* What a kernel that waits in vain says, and where it is told to give up. In shared host memory. */
+#define RD_HALT_SILENCE 1
+#define RD_HALT_MISMATCH 2
+#define RD_HALT_TRANSFER 3 /* the peer sends something else than we receive */
+/* A kernel that waits for so long reports it, and goes on (RD_SLOW_MS). */
+#define RD_HALT_SLOW_NS 3000000000u
+
+struct rd_halt {
+	uint32_t stop; /* not 0: give up; where the barriers are the stream's, touch nothing */
+	uint32_t error; /* RD_HALT_ something, of this peer */
+	uint32_t peer;
+	uint32_t warned; /* 1 + the peer that has given up a call of ours: its part is missing */
+	uint32_t types[2]; /* RD_HALT_TRANSFER: what it sends, and what we receive */
+	uint64_t counts[2];
+	uint32_t slow; /* 1 + the peer that a kernel has waited for */
+	uint32_t reserved;
+};
+
+struct rd_work {
+	int rank, size;
+	int type,
+		op; /* enum rondo_type, rondo_op (RONDO_AVG: a sum, divided by size at the last) */
+	int fused;
+	int exchanges; /* fused: peers' addresses come through the desks; in and out hold our own
+			  alone */
+	int small; /* fused, a call of few bytes: through the inboxes, with no barriers */
+	/* Of a small call: which rank has data for others, and which gets it (-1: all); whether
+	   what a rank gets is combined, or lies side by side; and how many bytes apart is what we
+	   have for each rank, and what we get of each (0: the same for all). */
+	int from, to, combines;
+	size_t in_stride, out_stride;
+	int scales; /* each rank's elements times its factor, before they are combined */
+	size_t count; /* elements in a block */
+	int blocks; /* the same on every rank */
+	uint32_t signatures[RD_WORK_RANKS]; /* fused: ours for that peer must equal its for us */
+	uint64_t timeout_ns; /* fused: silence, before it gives up */
+	struct rd_halt *halt;
+	/* Of a peer, those of its buffers' bytes that are there for us; and where, in our buffers,
+	   those for each peer begin (0 where all ranks know). */
+	const char *in[RD_WORK_RANKS];
+	char *out[RD_WORK_RANKS];
+	size_t in_for[RD_WORK_RANKS], out_for[RD_WORK_RANKS];
+	uint64_t
+		factors[RD_WORK_RANKS]; /* the bytes of one element; unknown where in and out are */
+	struct rd_desk *desks[RD_WORK_RANKS]; /* fused */
+	int step_count;
+	struct rd_work_step steps[RD_WORK_STEPS];
+};
+
+#ifndef __cplusplus
+#include "exec/exec.h"
+
+/*
+ * The steps of this plan for a call (NULL: a barrier, which has none); false where it holds what no
+ * device does (messages, signals amid the work, too many ranks). The rest of the work is the
+ * caller's to fill in.
+ */
+bool rd_work_plan(struct rd_work *work, const struct rd_plan *plan, const struct rd_call *call);
+
+/* Makes it a small one, whatever its steps are: of a call whose blocks have one length, and all of
+   them no more than RD_WORK_INBOX - 8 bytes. */
+void rd_work_small(struct rd_work *work, const struct rd_call *call);
+
+/* Bytes that one rank has for another in a call that moves blocks; one of the two is this rank. */
+size_t rd_work_pair_size(const struct rd_call *call, int from, int to);
+#endif
+
+#endif

@@ -1,0 +1,776 @@
+#include "exec/exec.h"
+
+#include <string.h>
+
+#include "exec/copy.h"
+#include "base/error.h"
+#include "exec/slice.h"
+
+static size_t min(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Of the channels' plans, the most scratch chunks, and the most steps: what each channel is given.
+ */
+static int most_scratch(const struct rd_plan *const *plans, int channels)
+{
+	int most = 0;
+
+	for (int channel = 0; channel < channels; channel++)
+		if (plans[channel]->scratch_chunks > most)
+			most = plans[channel]->scratch_chunks;
+	return most;
+}
+
+static int most_steps(const struct rd_plan *const *plans, int channels)
+{
+	int most = 0;
+
+	for (int channel = 0; channel < channels; channel++)
+		if (plans[channel]->step_count > most)
+			most = plans[channel]->step_count;
+	return most;
+}
+
+size_t rd_exec_scratch_size(const struct rd_plan *const *plans, int channels, size_t piece_size)
+{
+	return (size_t)channels * most_scratch(plans, channels) * rd_slice_most(piece_size);
+}
+
+size_t rd_exec_ticket_count(const struct rd_plan *const *plans, int channels)
+{
+	return (size_t)channels * most_steps(plans, channels);
+}
+
+static const struct rd_step *step_at(const struct rd_exec *exec, int channel, int index)
+{
+	return &exec->plans[channel]->steps[index];
+}
+
+static uint64_t *ticket_of(const struct rd_exec *exec, int channel, int step)
+{
+	return &exec->tickets[(size_t)channel * exec->steps_most + step];
+}
+
+/* ---- Signatures ---------------------------------------------------------------------------- */
+
+static int mismatch(struct rd_exec *exec, int peer, const struct rd_signature *theirs,
+	const struct rd_signature *ours, size_t sent, size_t wanted)
+{
+	exec->waiting_for = peer;
+	return rd_signature_mismatch(
+		&exec->call, exec->plans[0]->parts, peer, theirs, ours, sent, wanted);
+}
+
+__attribute__((noinline)) static size_t count_to_sign(const struct rd_exec *exec, int chunk)
+{
+	return rd_terms_block_size(&exec->call, chunk / exec->plans[0]->parts) /
+	       rondo_type_size(exec->call.type);
+}
+
+static struct rd_signature signature(const struct rd_exec *exec, int chunk)
+{
+	struct rd_signature signature = exec->signature;
+
+	signature.chunk = chunk;
+	if (exec->varied)
+		signature.count = count_to_sign(exec, chunk);
+	return signature;
+}
+
+/* ---- Steps: each returns an rd_progress (RD_DONE never), or a negative error --------------- */
+
+static int wait_for(struct rd_exec *exec, const struct rd_link *link)
+{
+	exec->waiting_for = link->peer;
+	if (!link->error)
+		return RD_IDLE;
+	return rd_fail(link->error, "rank %d %s during %s #%u", link->peer, link->story,
+		rd_collective_name(exec->call.problem.collective), exec->call.number);
+}
+
+static struct rd_link *link_to(const struct rd_exec *exec, int peer, int channel)
+{
+	return exec->links[peer * exec->stride + channel];
+}
+
+/* The step's message, if it has come and is what it should be. */
+static int take(struct rd_exec *exec, struct rd_link *link, const struct rd_step *step, void *into,
+	size_t size, struct rd_message *message)
+{
+	if (!link->ops->recv(link, into, size, message))
+		return wait_for(exec, link);
+
+	struct rd_signature ours = signature(exec, step->chunk), theirs;
+
+	memcpy(&theirs, message->tag, sizeof(theirs));
+	if (memcmp(&theirs, &ours, sizeof(ours)) != 0 || message->size != size)
+		return mismatch(exec, link->peer, &theirs, &ours, message->size, size);
+	return RD_MOVED;
+}
+
+static void commit(
+	struct rd_exec *exec, struct rd_link *link, const struct rd_step *step, size_t size)
+{
+	struct rd_signature ours = signature(exec, step->chunk);
+
+	link->ops->commit(link, (const struct rd_tag *)&ours, size);
+	exec->lingers |= link->unsent;
+}
+
+/* Sends from memory that stays as it is until a FLUSH of the step, or the end of the call. */
+static int post(struct rd_exec *exec, int channel, int index, const char *from, size_t size)
+{
+	const struct rd_step *step = step_at(exec, channel, index);
+	struct rd_link *link = link_to(exec, step->to, channel);
+	struct rd_signature ours = signature(exec, step->chunk);
+
+	if (!link->ops->send(link, (const struct rd_tag *)&ours, from, size))
+		return wait_for(exec, link);
+	*ticket_of(exec, channel, index) = link->posted;
+	exec->lingers = true;
+	exec->lent |= link->lends;
+	return RD_MOVED;
+}
+
+/* Scratch is used again by the next piece, so what lies there is copied out. */
+static bool may_post(
+	const struct rd_exec *exec, const struct rd_link *link, struct rd_where from, size_t size)
+{
+	return link->ops->send && size >= link->send_min && (!link->lends || exec->lends) &&
+	       (from.memory == RD_IN || from.memory == RD_OUT);
+}
+
+/* Whether input and output share no byte, as far as is easily known. */
+static bool is_apart(const struct rd_exec *exec)
+{
+	const struct rd_call *call = &exec->call;
+	size_t block = call->count * exec->element;
+	uintptr_t in = (uintptr_t)call->in, out = (uintptr_t)call->out;
+
+	return !call->terms && (in + rd_in_blocks(&call->problem) * block <= out ||
+				       out + rd_out_blocks(&call->problem) * block <= in);
+}
+
+/* A FLUSH is in a plan for calls in place as well: what lies in the input waits for nothing where
+   the two are apart. */
+static bool may_be_overwritten(const struct rd_exec *exec, const struct rd_step *sender)
+{
+	return sender->kind != RD_STEP_SEND || sender->from.memory != RD_IN || !is_apart(exec);
+}
+
+/* Whether the plan waits at once until a message that is lent is back: then a copy is quicker than
+   the peer, who may be waiting likewise. */
+static bool is_wanted_back(const struct rd_exec *exec, const struct rd_link *link, int index)
+{
+	const struct rd_plan *plan = exec->plans[link->channel];
+	const struct rd_step *step = &plan->steps[index], *next = step + 1;
+
+	return link->lends && index + 1 < plan->step_count && next->kind == RD_STEP_FLUSH &&
+	       next->sender == index && may_be_overwritten(exec, step);
+}
+
+static void copy(void *into, const void *from, size_t size)
+{
+	if (into != from)
+		rd_copy(into, from, size);
+}
+
+static int run_send(struct rd_exec *exec, int channel, size_t piece, int index)
+{
+	const struct rd_step *step = step_at(exec, channel, index);
+	struct rd_link *link = link_to(exec, step->to, channel);
+	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
+	const char *from = rd_slice_at(exec, step->from, channel, piece);
+
+	if (may_post(exec, link, step->from, size) && !is_wanted_back(exec, link, index))
+		return post(exec, channel, index, from, size);
+
+	void *room = link->ops->reserve(link, size);
+
+	if (!room)
+		return wait_for(exec, link);
+	copy(room, from, size);
+	commit(exec, link, step, size);
+	return RD_MOVED;
+}
+
+static int run_recv(struct rd_exec *exec, int channel, size_t piece, const struct rd_step *step)
+{
+	struct rd_link *link = link_to(exec, step->peer, channel);
+	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
+	char *into = rd_slice_at(exec, step->into, channel, piece);
+	struct rd_message message;
+	int moved = take(exec, link, step, into, size, &message);
+
+	if (moved <= 0)
+		return moved;
+	copy(into, message.data, size);
+	link->ops->release(link);
+	return RD_MOVED;
+}
+
+__attribute__((noinline)) static void reduce_own(
+	const struct rd_exec *exec, void *into, const void *a, const void *b, size_t count)
+{
+	const struct rd_own_op *op = &exec->call.terms->op;
+
+	op->combine(into, a, b, count, exec->call.type, op->argument);
+}
+
+/* into = a op b; a's ranks come before b's where that matters. */
+static inline void reduce(
+	const struct rd_exec *exec, void *into, const void *a, const void *b, size_t count)
+{
+	if (exec->reduce)
+		exec->reduce(into, a, b, count);
+	else if (count > 0)
+		reduce_own(exec, into, a, b, count);
+}
+
+/* into = message op from; divided where that makes it the average. */
+static void combine(struct rd_exec *exec, const struct rd_step *step, void *into,
+	const void *message, const void *from, size_t count)
+{
+	reduce(exec, into, message, from, count);
+	if (step->last && exec->call.op == RONDO_AVG)
+		rd_average(into, count, exec->call.type, exec->call.problem.size);
+}
+
+/* What is worked on at a time, so that it is still in the first-level cache when it is copied on.
+ */
+#define BLOCK (8 << 10)
+
+/* The same into a room, and into our own memory too where the value is wanted here. */
+static void combine_to_room(struct rd_exec *exec, const struct rd_step *step, char *room,
+	char *into, const char *message, const char *from, size_t count)
+{
+	size_t most = BLOCK / exec->element;
+
+	if (!into) {
+		combine(exec, step, room, message, from, count);
+		return;
+	}
+	for (size_t done = 0; done < count; done += most) {
+		size_t at = done * exec->element, part = min(most, count - done);
+
+		combine(exec, step, into + at, message + at, from + at, part);
+		copy(room + at, into + at, part * exec->element);
+	}
+}
+
+static int run_recv_reduce(
+	struct rd_exec *exec, int channel, size_t piece, const struct rd_step *step)
+{
+	struct rd_link *link = link_to(exec, step->peer, channel);
+	size_t count = rd_slice_count(exec, step->chunk, piece);
+	struct rd_message message;
+	int moved = take(exec, link, step, NULL, count * exec->element, &message);
+
+	if (moved <= 0)
+		return moved;
+	combine(exec, step, rd_slice_at(exec, step->into, channel, piece), message.data,
+		rd_slice_at(exec, step->from, channel, piece), count);
+	link->ops->release(link);
+	return RD_MOVED;
+}
+
+/*
+ * A value that is received, combined with ours if so asked, and sent on. Where the outgoing link
+ * sends from memory and the value is stored anyway, it is sent from there; else it is written
+ * straight into the outgoing room.
+ */
+static int run_forward_stored(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
+{
+	const struct rd_step *step = step_at(exec, channel, cursor->step);
+	size_t size = rd_slice_count(exec, step->chunk, cursor->piece) * exec->element;
+
+	if (!cursor->received) {
+		int moved = step->kind == RD_STEP_FORWARD
+				    ? run_recv(exec, channel, cursor->piece, step)
+				    : run_recv_reduce(exec, channel, cursor->piece, step);
+
+		if (moved <= 0)
+			return moved;
+		cursor->received = true;
+	}
+
+	int moved = post(exec, channel, cursor->step,
+		rd_slice_at(exec, step->into, channel, cursor->piece), size);
+
+	if (moved > 0)
+		cursor->received = false;
+	return moved;
+}
+
+static int run_forward(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
+{
+	const struct rd_step *step = step_at(exec, channel, cursor->step);
+	struct rd_link *from_link = link_to(exec, step->peer, channel);
+	struct rd_link *to_link = link_to(exec, step->to, channel);
+	size_t count = rd_slice_count(exec, step->chunk, cursor->piece);
+	size_t size = count * exec->element;
+	struct rd_message message;
+
+	if (may_post(exec, to_link, step->into, size))
+		return run_forward_stored(exec, channel, cursor);
+
+	char *into = rd_slice_at(exec, step->into, channel, cursor->piece);
+	bool reduces = step->kind == RD_STEP_REDUCE_FORWARD;
+	int moved = take(exec, from_link, step, reduces ? NULL : into, size, &message);
+
+	if (moved <= 0)
+		return moved;
+	void *room = to_link->ops->reserve(to_link, size);
+
+	if (!room)
+		return wait_for(exec, to_link);
+	if (reduces) {
+		combine_to_room(exec, step, room, into, message.data,
+			rd_slice_at(exec, step->from, channel, cursor->piece), count);
+	} else {
+		copy(room, message.data, size);
+		if (into)
+			copy(into, message.data, size);
+	}
+	commit(exec, to_link, step, size);
+	from_link->ops->release(from_link);
+	return RD_MOVED;
+}
+
+static int run_flush(struct rd_exec *exec, int channel, const struct rd_step *step)
+{
+	const struct rd_link *link = link_to(exec, step->to, channel);
+
+	if (link->sent >= *ticket_of(exec, channel, step->sender) ||
+		!may_be_overwritten(exec, step_at(exec, channel, step->sender)))
+		return RD_MOVED;
+	return wait_for(exec, link);
+}
+
+/* ---- One message from every other rank ------------------------------------------------------- */
+
+/* What has come stays where it lies until the MERGE, which is told where that is. */
+static int run_hold(struct rd_exec *exec, int channel, size_t piece, int index)
+{
+	const struct rd_step *step = step_at(exec, channel, index);
+	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
+	struct rd_message message;
+	int moved = take(exec, link_to(exec, step->peer, channel), step, NULL, size, &message);
+
+	if (moved > 0)
+		*ticket_of(exec, channel, index) = (uintptr_t)message.data;
+	return moved;
+}
+
+/* Ours may lie where the result goes: so the rest is put aside until it has been read. */
+static void merge_block(struct rd_exec *exec, const struct rd_step *step, char *into,
+	const char *const *sources, size_t at, size_t count)
+{
+	_Alignas(RD_SLICE_ALIGNMENT) char aside[BLOCK];
+	int last = exec->call.problem.size - 1;
+
+	reduce(exec, last == 1 ? into : aside, sources[0] + at, sources[1] + at, count);
+	for (int rank = 2; rank <= last; rank++)
+		reduce(exec, rank == last ? into : aside, aside, sources[rank] + at, count);
+	if (step->last && exec->call.op == RONDO_AVG)
+		rd_average(into, count, exec->call.type, last + 1);
+}
+
+/* By rank: where its value lies. The HOLDs, and flushes of what was sent, are right before the
+ * MERGE. */
+static void find_sources(const struct rd_exec *exec, int channel, int merge, const char **sources)
+{
+	for (int i = merge - 1, held = 1; held < exec->call.problem.size; i--) {
+		const struct rd_step *step = step_at(exec, channel, i);
+
+		if (step->kind != RD_STEP_HOLD)
+			continue;
+		sources[step->peer] = (const char *)(uintptr_t)*ticket_of(exec, channel, i);
+		held++;
+	}
+}
+
+static void run_merge(struct rd_exec *exec, int channel, size_t piece, int index)
+{
+	const struct rd_step *step = step_at(exec, channel, index);
+	size_t count = rd_slice_count(exec, step->chunk, piece), most = BLOCK / exec->element;
+	int rank = exec->call.problem.rank, size = exec->call.problem.size;
+	char *into = rd_slice_at(exec, step->into, channel, piece);
+	const char *sources[RD_MERGE_MOST];
+
+	find_sources(exec, channel, index, sources);
+	sources[rank] = rd_slice_at(exec, step->from, channel, piece);
+	for (size_t done = 0; done < count; done += most) {
+		size_t at = done * exec->element;
+
+		merge_block(exec, step, into + at, sources, at, min(most, count - done));
+	}
+	for (int peer = 0; peer < size; peer++)
+		if (peer != rank)
+			link_to(exec, peer, channel)->ops->release(link_to(exec, peer, channel));
+}
+
+/* ---- Steps with direct access to peers' memory ---------------------------------------------- */
+
+static int run_signal(struct rd_exec *exec, int channel, const struct rd_step *step)
+{
+	struct rd_link *link = link_to(exec, step->to, channel);
+
+	if (!link->ops->reserve(link, 0))
+		return wait_for(exec, link);
+	commit(exec, link, step, 0);
+	return RD_MOVED;
+}
+
+static int run_await(struct rd_exec *exec, int channel, const struct rd_step *step)
+{
+	struct rd_link *link = link_to(exec, step->peer, channel);
+	struct rd_message message;
+	int moved = take(exec, link, step, NULL, 0, &message);
+
+	if (moved > 0)
+		link->ops->release(link);
+	return moved;
+}
+
+/* From our memory to our memory, which is in no other core's cache: there `rep movsb`, as the C
+   library has it, need not fetch the lines that it writes (1 MiB beyond the second-level cache: 59
+   us for 77). */
+static void run_copy(
+	const struct rd_exec *exec, int channel, size_t piece, const struct rd_step *step)
+{
+	char *into = rd_slice_at(exec, step->into, channel, piece);
+	const char *from = rd_slice_at(exec, step->from, channel, piece);
+	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
+
+	if (into != from && size > 0)
+		memcpy(into, from, size);
+}
+
+static void run_fetch(struct rd_exec *exec, size_t piece, const struct rd_step *step)
+{
+	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
+
+	copy(rd_slice_at(exec, step->into, 0, piece),
+		exec->reached[step->peer].in + rd_slice_offset(exec, step->from, piece), size);
+}
+
+/* A share of this many bytes no longer fits a cache anyway: others' copies are written past it. */
+#define PAST_CACHE_MIN (8 << 20)
+
+/* Block by block, which is read once and then lies in our first-level cache. */
+static void run_spread(struct rd_exec *exec, size_t piece, const struct rd_step *step)
+{
+	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
+	const char *from = exec->reached[step->peer].in + rd_slice_offset(exec, step->from, piece);
+	size_t into = rd_slice_offset(exec, step->into, piece);
+	bool past = size >= PAST_CACHE_MIN;
+
+	for (size_t done = 0; done < size; done += BLOCK) {
+		size_t part = min(BLOCK, size - done);
+
+		for (int i = 0; i < exec->call.problem.size; i++) {
+			int rank = (exec->call.problem.rank + i) % exec->call.problem.size;
+			char *out = exec->reached[rank].out + into + done;
+
+			if (!rd_spread_reaches(exec->plans[0], step, rank))
+				continue;
+			if (past && rank != exec->call.problem.rank)
+				rd_copy_past(out, from + done, part);
+			else
+				copy(out, from + done, part);
+		}
+	}
+	rd_copy_past_end();
+}
+
+/* Through a block of our own: in place, each takes the room of the other. */
+static void run_swap(struct rd_exec *exec, size_t piece, const struct rd_step *step)
+{
+	_Alignas(RD_SLICE_ALIGNMENT) char block[BLOCK];
+	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
+	size_t ours = rd_slice_offset(exec, step->into, piece),
+	       theirs = rd_slice_offset(exec, step->from, piece);
+	const struct rd_reached *peer = &exec->reached[step->peer];
+
+	for (size_t done = 0; done < size; done += sizeof(block)) {
+		size_t part = min(sizeof(block), size - done);
+
+		memcpy(block, peer->in + theirs + done, part);
+		memmove(peer->out + theirs + done, (const char *)exec->call.in + ours + done, part);
+		memcpy((char *)exec->call.out + ours + done, block, part);
+	}
+}
+
+/* One block of all ranks' inputs, combined in rank order; the same bits whoever does it. */
+static void combine_block(
+	struct rd_exec *exec, const struct rd_step *step, char *result, size_t at, size_t count)
+{
+	int size = exec->call.problem.size;
+
+	reduce(exec, result, exec->reached[0].in + at, exec->reached[1].in + at, count);
+	for (int rank = 2; rank < size; rank++)
+		reduce(exec, result, result, exec->reached[rank].in + at, count);
+	if (step->last && exec->call.op == RONDO_AVG)
+		rd_average(result, count, exec->call.type, size);
+}
+
+/* Into our own cache, where the block is wanted at once or soon; past it, into others'. */
+static void spread_block(struct rd_exec *exec, const struct rd_step *step, const char *block,
+	size_t at, size_t size, bool past)
+{
+	for (int rank = 0; rank < exec->call.problem.size; rank++) {
+		char *out = exec->reached[rank].out;
+
+		if ((step->to >= 0 && rank != step->to) || out + at == block)
+			continue;
+		if (past && rank != exec->call.problem.rank)
+			rd_copy_past(out + at, block, size);
+		else
+			memcpy(out + at, block, size);
+	}
+}
+
+static void run_combine(struct rd_exec *exec, int channel, size_t piece, const struct rd_step *step)
+{
+	_Alignas(RD_SLICE_ALIGNMENT) char block[BLOCK];
+	size_t count = rd_slice_count(exec, step->chunk, piece), most = BLOCK / exec->element;
+	size_t in = rd_slice_offset(exec, step->from, piece);
+
+	if (step->into.memory == RD_SCRATCH) {
+		combine_block(exec, step, rd_slice_at(exec, step->into, channel, piece), in, count);
+		return;
+	}
+
+	size_t out = rd_slice_offset(exec, step->into, piece);
+	bool past = count * exec->element >= PAST_CACHE_MIN;
+
+	for (size_t done = 0; done < count; done += most) {
+		size_t at = done * exec->element, part = min(most, count - done);
+
+		/* Not straight into our output: in place that is an input, still to be read. */
+		combine_block(exec, step, block, in + at, part);
+		spread_block(exec, step, block, out + at, part * exec->element, past);
+	}
+	rd_copy_past_end();
+}
+
+/* ---- Stepping ------------------------------------------------------------------------------ */
+
+/* What has no element in this piece moves nothing; but each step's first message always goes, for
+   the signature in it. */
+static bool empty(const struct rd_exec *exec, const struct rd_step *step, size_t piece)
+{
+	if (step->kind == RD_STEP_FLUSH || step->kind == RD_STEP_SIGNAL ||
+		step->kind == RD_STEP_AWAIT)
+		return false;
+	return piece > 0 && rd_slice_count(exec, step->chunk, piece) == 0;
+}
+
+static int run_step(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
+{
+	const struct rd_step *step = step_at(exec, channel, cursor->step);
+
+	if (empty(exec, step, cursor->piece))
+		return RD_MOVED;
+	switch (step->kind) {
+	case RD_STEP_SEND:
+		return run_send(exec, channel, cursor->piece, cursor->step);
+	case RD_STEP_RECV:
+		return run_recv(exec, channel, cursor->piece, step);
+	case RD_STEP_RECV_REDUCE:
+		return run_recv_reduce(exec, channel, cursor->piece, step);
+	case RD_STEP_FORWARD:
+	case RD_STEP_REDUCE_FORWARD:
+		return run_forward(exec, channel, cursor);
+	case RD_STEP_HOLD:
+		return run_hold(exec, channel, cursor->piece, cursor->step);
+	case RD_STEP_MERGE:
+		run_merge(exec, channel, cursor->piece, cursor->step);
+		return RD_MOVED;
+	case RD_STEP_COPY:
+		run_copy(exec, channel, cursor->piece, step);
+		return RD_MOVED;
+	case RD_STEP_FLUSH:
+		return run_flush(exec, channel, step);
+	case RD_STEP_SIGNAL:
+		return run_signal(exec, channel, step);
+	case RD_STEP_AWAIT:
+		return run_await(exec, channel, step);
+	case RD_STEP_FETCH:
+		run_fetch(exec, cursor->piece, step);
+		return RD_MOVED;
+	case RD_STEP_SWAP:
+		run_swap(exec, cursor->piece, step);
+		return RD_MOVED;
+	case RD_STEP_SPREAD:
+		run_spread(exec, cursor->piece, step);
+		return RD_MOVED;
+	case RD_STEP_COMBINE:
+		run_combine(exec, channel, cursor->piece, step);
+		return RD_MOVED;
+	}
+	return RD_MOVED;
+}
+
+/* ---- The whole ----------------------------------------------------------------------------- */
+
+__attribute__((noinline)) static void take_terms(struct rd_exec *exec)
+{
+	const struct rd_terms *terms = exec->call.terms;
+
+	rd_signature_add_terms(&exec->signature, terms);
+	if (terms->in)
+		exec->varied = true;
+	if (terms->has_op && terms->op.combine)
+		exec->reduce = NULL;
+	if (terms->has_op && terms->op.element_size > 0) {
+		exec->call.count = exec->call.count * exec->element / terms->op.element_size;
+		exec->element = terms->op.element_size;
+	}
+	exec->whole = exec->whole && !exec->varied;
+}
+
+/* Every channel stands before its first piece. */
+static void begin(struct rd_exec *exec)
+{
+	exec->waiting_for = -1;
+	exec->lingers = exec->lent = false;
+	exec->running = 0;
+	for (int channel = 0; channel < exec->channels; channel++) {
+		exec->cursors[channel] = (struct rd_cursor){ .piece = channel };
+		if (exec->plans[channel]->step_count == 0)
+			exec->cursors[channel].piece = exec->pieces;
+		else if ((size_t)channel < exec->pieces)
+			exec->running++;
+	}
+}
+
+void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
+	const struct rd_call *call, struct rd_link *const *links, int channels, size_t piece_size,
+	void *scratch, uint64_t *tickets)
+{
+	exec->plans = plans;
+	exec->call = *call;
+	exec->links = links;
+	exec->reached = NULL;
+	exec->stride = exec->channels = channels;
+	exec->element = rondo_type_size(call->type);
+	exec->reduce = rd_reduce(call->type, call->op);
+	exec->scratch = scratch;
+	exec->scratch_slice = rd_slice_most(piece_size);
+	exec->scratch_chunks = most_scratch(plans, channels);
+	exec->tickets = tickets;
+	exec->steps_most = most_steps(plans, channels);
+	exec->signature = rd_signature_of_ordinary(call);
+	exec->error = 0;
+	exec->lends = false;
+	exec->varied = false;
+	exec->whole = plans[0]->parts == 1;
+	if (call->terms)
+		take_terms(exec);
+	exec->signature.form |= plans[0]->mark * RD_FORM_ALGORITHM;
+	rd_slices_cut(exec, piece_size);
+	begin(exec);
+	/* A step that an empty slice skips must not leave an old ticket for its FLUSH. */
+	for (int i = 0; i < channels * exec->steps_most; i++)
+		tickets[i] = 0;
+}
+
+/* Tickets stay: all that was sent then has left. */
+void rd_exec_again(struct rd_exec *exec, const void *in, void *out, uint32_t number)
+{
+	exec->call.in = in;
+	exec->call.out = out;
+	exec->call.number = exec->signature.number = number;
+	begin(exec);
+}
+
+/* Runs one channel until it must wait: true in *moved if any step was taken. */
+static int run_channel(struct rd_exec *exec, int channel, bool *moved)
+{
+	struct rd_cursor *cursor = &exec->cursors[channel];
+	int steps = exec->plans[channel]->step_count;
+
+	while (cursor->piece < exec->pieces) {
+		int step_moved = run_step(exec, channel, cursor);
+
+		if (step_moved <= 0)
+			return step_moved;
+		*moved = true;
+		if (++cursor->step < steps)
+			continue;
+		cursor->step = 0;
+		cursor->piece += exec->channels;
+		if (cursor->piece >= exec->pieces)
+			exec->running--;
+	}
+	return 0;
+}
+
+/* The call may end only when no link needs the user's memory any more, nor this thread to push what
+   it has accepted: the caller may turn to other work for long. */
+static int drain_channel(struct rd_exec *exec, int channel)
+{
+	for (int i = 0; i < exec->plans[channel]->step_count; i++) {
+		int to = step_at(exec, channel, i)->to;
+		const struct rd_link *link = to >= 0 ? link_to(exec, to, channel) : NULL;
+
+		if (link && (link->unsent || link->sent < link->posted))
+			return wait_for(exec, link);
+	}
+	return RD_DONE;
+}
+
+static int drain(struct rd_exec *exec)
+{
+	int drained = RD_DONE;
+
+	for (int channel = 0; exec->lingers && drained == RD_DONE && channel < exec->channels;
+		channel++)
+		drained = drain_channel(exec, channel);
+	return drained;
+}
+
+int rd_exec_step(struct rd_exec *exec)
+{
+	bool moved = false;
+
+	if (exec->error)
+		return exec->error;
+	for (int channel = 0; exec->running > 0 && channel < exec->channels; channel++) {
+		exec->error = run_channel(exec, channel, &moved);
+		if (exec->error)
+			return exec->error;
+	}
+	if (exec->running > 0)
+		return moved ? RD_MOVED : RD_IDLE;
+
+	int drained = drain(exec);
+
+	if (drained < 0)
+		exec->error = drained;
+	return drained == RD_IDLE && moved ? RD_MOVED : drained;
+}
+
+int rd_exec_find_odd(struct rd_exec *exec)
+{
+	struct rd_signature ours = signature(exec, 0), theirs;
+	struct rd_message message;
+
+	for (int i = 0; i < exec->call.problem.size * exec->stride; i++) {
+		struct rd_link *link = exec->links[i];
+
+		if (!link || link->error || !link->ops->recv(link, NULL, 0, &message))
+			continue;
+		memcpy(&theirs, message.tag, sizeof(theirs));
+		if (!rd_signature_is_odd(&theirs, &ours))
+			continue;
+		exec->error =
+			mismatch(exec, link->peer, &theirs, &ours, message.size, message.size);
+		return exec->error;
+	}
+	return 0;
+}

@@ -1,0 +1,296 @@
+/*
+ * The kernels of one instruction set; included once by each reduce_*.c, which first defines
+ *   VARIANT, VARIANT_NAME       the table's name, and what it is called
+ * and where f16 has instructions
+ *   floats, LANES               a vector of f32, and how many it holds
+ *   copy_line(to, at)           64 bytes, to the start of a cache line
+ *   widen(p), narrow(p, x)      LANES f16 from memory to floats, and back
+ *   widen_one(), narrow_one()   one f16 to lane 0, and back
+ *   lesser(x, y)                as f32_lesser() below, in each lane
+ *
+ * All else are plain loops that the compiler vectorises. `into` may be a or b, so the compiler is
+ * told that iterations do not depend on each other, which holds, and not that the buffers differ.
+ */
+#include "exec/f8.h"
+#include "exec/half.h"
+#include "exec/reduce_variant.h"
+
+#if defined(__clang__)
+#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+/* Sanitizers put checks into loops, which then do not vectorise; that is no news. */
+#pragma clang diagnostic ignored "-Wpass-failed"
+#else
+#define INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+/* In memory elements may lie at any address. */
+#define ELEMENT(type) typedef type __attribute__((aligned(1), may_alias)) element
+
+#define KERNEL(name, type, combined) \
+	static void name(void *into_, const void *a_, const void *b_, size_t count) \
+	{ \
+		ELEMENT(type); \
+		element *into = into_; \
+		const element *a = a_, *b = b_; \
+		INDEPENDENT for (size_t i = 0; i < count; i++) \
+		{ \
+			const type x = a[i], y = b[i]; \
+			into[i] = (type)(combined); \
+		} \
+	}
+
+#define AVERAGE(name, type, divided) \
+	static void name(void *into_, size_t count, int by) \
+	{ \
+		ELEMENT(type); \
+		element *into = into_; \
+		INDEPENDENT for (size_t i = 0; i < count; i++) \
+		{ \
+			const type x = into[i]; \
+			into[i] = (type)(divided); \
+		} \
+	}
+
+/* ---- Integers: signed sums and products are unsigned ones, which wrap ---- */
+
+#define INTEGER(bits) \
+	KERNEL(sum##bits, uint##bits##_t, x + y) \
+	KERNEL(prod##bits, uint##bits##_t, (x * y)) \
+	KERNEL(u##bits##_min, uint##bits##_t, x < y ? x : y) \
+	KERNEL(u##bits##_max, uint##bits##_t, x > y ? x : y) \
+	KERNEL(i##bits##_min, int##bits##_t, x < y ? x : y) \
+	KERNEL(i##bits##_max, int##bits##_t, x > y ? x : y) \
+	KERNEL(band##bits, uint##bits##_t, x & y) \
+	KERNEL(bor##bits, uint##bits##_t, x | y) \
+	KERNEL(bxor##bits, uint##bits##_t, x ^ y) \
+	KERNEL(land##bits, uint##bits##_t, (x != 0) & (y != 0)) \
+	KERNEL(lor##bits, uint##bits##_t, (x | y) != 0) \
+	KERNEL(lxor##bits, uint##bits##_t, (x != 0) ^ (y != 0))
+
+INTEGER(8)
+INTEGER(32)
+INTEGER(64)
+
+/* There are no vectors of integer division. A quotient is exact, or 1/by short of the next integer
+   at least, which is more than a float's (for 32 bits, a double's) rounding adds. */
+AVERAGE(i8_avg, int8_t, x / (float)by)
+AVERAGE(u8_avg, uint8_t, x / (float)by)
+AVERAGE(i32_avg, int32_t, x / (double)by)
+AVERAGE(u32_avg, uint32_t, x / (double)by)
+AVERAGE(i64_avg, int64_t, x / by)
+AVERAGE(u64_avg, uint64_t, x / (unsigned)by)
+
+/* ---- f32 and f64 ---- */
+
+/*
+ * Each half of the pair is one minps: where the arguments are equal or one is NaN it gives its
+ * second. So the bits of both or'ed are the lesser; -0 of two zeros; and NaN as soon as one is; and
+ * the same for (x, y) as for (y, x).
+ */
+static inline float f32_lesser(float x, float y)
+{
+	return f32_of_bits(f32_bits(x < y ? x : y) | f32_bits(y < x ? y : x));
+}
+
+static inline float f32_greater(float x, float y)
+{
+	return -f32_lesser(-x, -y);
+}
+
+static inline uint64_t f64_bits(double value)
+{
+	uint64_t bits;
+	memcpy(&bits, &value, sizeof(bits));
+	return bits;
+}
+
+static inline double f64_lesser(double x, double y)
+{
+	const uint64_t bits = f64_bits(x < y ? x : y) | f64_bits(y < x ? y : x);
+	double value;
+	memcpy(&value, &bits, sizeof(value));
+	return value;
+}
+
+static inline double f64_greater(double x, double y)
+{
+	return -f64_lesser(-x, -y);
+}
+
+KERNEL(f32_sum, float, x + y)
+KERNEL(f32_prod, float, (x * y))
+KERNEL(f32_min, float, f32_lesser(x, y))
+KERNEL(f32_max, float, f32_greater(x, y))
+AVERAGE(f32_avg, float, x / (float)by)
+
+KERNEL(f64_sum, double, x + y)
+KERNEL(f64_prod, double, (x * y))
+KERNEL(f64_min, double, f64_lesser(x, y))
+KERNEL(f64_max, double, f64_greater(x, y))
+AVERAGE(f64_avg, double, x / by)
+
+/* ---- bf16: two at a time, as the halves of a word, so that no lane has to change its place ----
+ */
+
+#define UPPER(word) ((word)&0xffff0000u)
+
+/* `combined` is the f32 whose upper half is the answer, as bits. */
+#define BF16_KERNEL(name, combined) \
+	static inline uint32_t name##_one(float x, float y) \
+	{ \
+		return combined; \
+	} \
+	KERNEL(name##_pairs, uint32_t, \
+		UPPER(name##_one(f32_of_bits(UPPER(x)), f32_of_bits(UPPER(y)))) | \
+			name##_one(f32_of_bits(x << 16), f32_of_bits(y << 16)) >> 16) \
+	KERNEL(name##_last, uint16_t, name##_one(bf16_widen(x), bf16_widen(y)) >> 16) \
+	static void name(void *into, const void *a, const void *b, size_t count) \
+	{ \
+		const size_t pairs = count / 2 * 4; \
+		name##_pairs(into, a, b, count / 2); \
+		if (count % 2) \
+			name##_last((char *)into + pairs, (const char *)a + pairs, \
+				(const char *)b + pairs, 1); \
+	}
+
+BF16_KERNEL(bf16_sum, bf16_round(x + y))
+BF16_KERNEL(bf16_prod, bf16_round((x * y)))
+BF16_KERNEL(bf16_min, f32_bits(f32_lesser(x, y)))
+BF16_KERNEL(bf16_max, f32_bits(f32_greater(x, y)))
+
+AVERAGE(bf16_avg_pairs, uint32_t,
+	UPPER(bf16_round(f32_of_bits(UPPER(x)) / (float)by)) |
+		bf16_round(f32_of_bits(x << 16) / (float)by) >> 16)
+AVERAGE(bf16_avg_last, uint16_t, bf16_narrow(bf16_widen(x) / (float)by))
+
+static void bf16_avg(void *into, size_t count, int by)
+{
+	bf16_avg_pairs(into, count / 2, by);
+	if (count % 2)
+		bf16_avg_last((char *)into + count / 2 * 4, 1, by);
+}
+
+/* ---- f8 ---- */
+
+#define F8(type) \
+	KERNEL(type##_sum, uint8_t, type##_narrow(type##_widen(x) + type##_widen(y))) \
+	KERNEL(type##_prod, uint8_t, type##_narrow(type##_widen(x) * type##_widen(y))) \
+	KERNEL(type##_min, uint8_t, type##_narrow(f32_lesser(type##_widen(x), type##_widen(y)))) \
+	KERNEL(type##_max, uint8_t, type##_narrow(f32_greater(type##_widen(x), type##_widen(y)))) \
+	AVERAGE(type##_avg, uint8_t, type##_narrow(type##_widen(x) / (float)by))
+
+F8(f8e4m3)
+F8(f8e5m2)
+
+/* ---- f16 ---- */
+
+#ifndef LANES
+KERNEL(f16_sum, uint16_t, f16_narrow(f16_widen(x) + f16_widen(y)))
+KERNEL(f16_prod, uint16_t, f16_narrow(f16_widen(x) * f16_widen(y)))
+KERNEL(f16_min, uint16_t, f16_narrow(f32_lesser(f16_widen(x), f16_widen(y))))
+KERNEL(f16_max, uint16_t, f16_narrow(f32_greater(f16_widen(x), f16_widen(y))))
+AVERAGE(f16_avg, uint16_t, f16_narrow(f16_widen(x) / (float)by))
+#else
+
+#define F16_KERNEL(name, combined) \
+	static void name(void *into_, const void *a_, const void *b_, size_t count) \
+	{ \
+		ELEMENT(uint16_t); \
+		element *into = into_; \
+		const element *a = a_, *b = b_; \
+		size_t i = 0; \
+		for (; count - i >= LANES; i += LANES) { \
+			const floats x = widen(a + i), y = widen(b + i); \
+			narrow(into + i, combined); \
+		} \
+		for (; i < count; i++) { \
+			const floats x = widen_one(a[i]), y = widen_one(b[i]); \
+			into[i] = narrow_one(combined); \
+		} \
+	}
+
+F16_KERNEL(f16_sum, x + y)
+F16_KERNEL(f16_prod, (x * y))
+F16_KERNEL(f16_min, lesser(x, y))
+F16_KERNEL(f16_max, -lesser(-x, -y))
+
+static void f16_avg(void *into_, size_t count, int by)
+{
+	ELEMENT(uint16_t);
+	element *into = into_;
+	size_t i = 0;
+
+	for (; count - i >= LANES; i += LANES)
+		narrow(into + i, widen(into + i) / (float)by);
+	for (; i < count; i++)
+		into[i] = narrow_one(widen_one(into[i]) / (float)by);
+}
+#endif
+
+/* ---- The table ---- */
+
+#define OPS(sum, prod, min, max) \
+	[RONDO_SUM] = (sum), [RONDO_PROD] = (prod), [RONDO_MIN] = (min), [RONDO_MAX] = (max), \
+	[RONDO_AVG] = (sum)
+#define INTEGER_OPS(sign, bits) \
+	{ \
+		OPS(sum##bits, prod##bits, sign##bits##_min, sign##bits##_max), \
+			[RONDO_BAND] = band##bits, [RONDO_BOR] = bor##bits, \
+			[RONDO_BXOR] = bxor##bits, [RONDO_LAND] = land##bits, \
+			[RONDO_LOR] = lor##bits, [RONDO_LXOR] = lxor##bits \
+	}
+#define FLOAT_OPS(type) { OPS(type##_sum, type##_prod, type##_min, type##_max) }
+
+/* ---- Copies ---- */
+
+#define LINE 64
+
+/* At least a line. Stores cross no line; the first ones may come twice. */
+static void copy(void *into, const void *from, size_t size)
+{
+#ifdef LANES
+	char *to = into;
+	const char *at = from;
+	size_t head = -(uintptr_t)to % LINE;
+
+	memcpy(to, at, LINE);
+	for (size_t done = head; size - done >= LINE; done += LINE)
+		copy_line(to + done, at + done);
+	memcpy(to + size - LINE, at + size - LINE, LINE);
+#else
+	memcpy(into, from, size);
+#endif
+}
+
+const struct rd_reduce_variant VARIANT = {
+	.name = VARIANT_NAME,
+	.copy = copy,
+	.reduce = {
+		[RONDO_I8] = INTEGER_OPS(i, 8),
+		[RONDO_U8] = INTEGER_OPS(u, 8),
+		[RONDO_I32] = INTEGER_OPS(i, 32),
+		[RONDO_U32] = INTEGER_OPS(u, 32),
+		[RONDO_I64] = INTEGER_OPS(i, 64),
+		[RONDO_U64] = INTEGER_OPS(u, 64),
+		[RONDO_F16] = FLOAT_OPS(f16),
+		[RONDO_BF16] = FLOAT_OPS(bf16),
+		[RONDO_F32] = FLOAT_OPS(f32),
+		[RONDO_F64] = FLOAT_OPS(f64),
+		[RONDO_F8E4M3] = FLOAT_OPS(f8e4m3),
+		[RONDO_F8E5M2] = FLOAT_OPS(f8e5m2),
+	},
+	.average = {
+		[RONDO_I8] = i8_avg,
+		[RONDO_U8] = u8_avg,
+		[RONDO_I32] = i32_avg,
+		[RONDO_U32] = u32_avg,
+		[RONDO_I64] = i64_avg,
+		[RONDO_U64] = u64_avg,
+		[RONDO_F16] = f16_avg,
+		[RONDO_BF16] = bf16_avg,
+		[RONDO_F32] = f32_avg,
+		[RONDO_F64] = f64_avg,
+		[RONDO_F8E4M3] = f8e4m3_avg,
+		[RONDO_F8E5M2] = f8e5m2_avg,
+	},
+};

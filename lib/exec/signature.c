@@ -1,0 +1,166 @@
+#include "exec/signature.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tuner/algorithms.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "rondo/transport.h"
+
+_Static_assert(sizeof(struct rd_signature) == RD_TAG_SIZE, "a signature is a link's whole tag");
+
+/* How a signature's op names one that the user made. */
+#define OP_OWN 0x80
+#define OP_SCALES 0x40 /* it is a pre-multiplied sum */
+#define OP_SERIAL 0x3f
+
+/* A shift that gives each algorithm of Rondo's own a mark of its own. */
+#define MARK_SHIFT 27
+#define MARKS 31
+
+uint8_t rd_algorithm_mark(const char *name)
+{
+	uint64_t hash = rd_hash(RD_HASH_INIT, name, strlen(name));
+
+	return (uint8_t)((hash >> MARK_SHIFT) % MARKS + 1);
+}
+
+void rd_signature_add_terms(struct rd_signature *signature, const struct rd_terms *terms)
+{
+	if (terms->has_op)
+		signature->op = OP_OWN | (terms->op.combine ? 0 : OP_SCALES) |
+				(terms->op.serial & OP_SERIAL);
+	if (!terms->in)
+		return;
+	signature->form = RD_FORM_VARIED;
+	if (!terms->pairwise)
+		signature->root = terms->digest;
+}
+
+struct rd_signature rd_signature_of(const struct rd_call *call)
+{
+	struct rd_signature signature = rd_signature_of_ordinary(call);
+
+	if (call->terms)
+		rd_signature_add_terms(&signature, call->terms);
+	return signature;
+}
+
+static int describe_op(uint8_t op, char *text, size_t size)
+{
+	if (op < RONDO_OP_COUNT)
+		return snprintf(text, size, " %s", rondo_op_name(op));
+	return snprintf(text, size, " with %s #%u",
+		op & OP_SCALES ? "pre-multiplied sum" : "operation", (op & OP_SERIAL) + 1u);
+}
+
+void rd_signature_print(const struct rd_signature *s, char *text, size_t size)
+{
+	bool varied = s->form & RD_FORM_VARIED;
+	int used = snprintf(text, size, "%s%s%s #%u of ",
+		s->form & RD_FORM_CAPTURED ? "a captured " : "", rd_collective_name(s->collective),
+		varied ? "_v" : "", s->number);
+
+	if (!varied)
+		used += snprintf(text + used, size - used, "%llu ", (unsigned long long)s->count);
+	used += snprintf(text + used, size - used, "%s", rondo_type_name(s->type));
+	if (rd_collective_reduces(s->collective))
+		used += describe_op(s->op, text + used, size - used);
+	if (rd_collective_has_root(s->collective) && !varied)
+		snprintf(text + used, size - used, " root %u", s->root);
+}
+
+/* The same call, with lengths that do not fit each other. */
+static int counts_differ(const struct rd_call *call, int parts, int peer,
+	const struct rd_signature *theirs, const struct rd_signature *ours)
+{
+	const char *name = rd_collective_name(ours->collective);
+	const char *type = rondo_type_name(ours->type);
+	int rank = call->problem.rank, block = ours->chunk / parts;
+
+	if (call->terms->pairwise)
+		return rd_fail(RONDO_MISMATCH,
+			"rank %d sends %llu %s to rank %d in %s_v #%u, which expects %llu", peer,
+			(unsigned long long)theirs->count, type, rank, name, ours->number,
+			(unsigned long long)ours->count);
+	if (theirs->chunk == ours->chunk && theirs->count != ours->count)
+		return rd_fail(RONDO_MISMATCH,
+			"%s_v #%u: rank %d was told that rank %d's block has %llu %s, rank %d that "
+			"it has %llu",
+			name, ours->number, peer, block, (unsigned long long)theirs->count, type,
+			rank, (unsigned long long)ours->count);
+	return rd_fail(RONDO_MISMATCH, "%s_v #%u: rank %d and rank %d were given different counts",
+		name, ours->number, peer, rank);
+}
+
+static const char *algorithm_of(const struct rd_signature *signature)
+{
+	int mark = signature->form / RD_FORM_ALGORITHM;
+
+	for (int i = 0; rd_algorithms[i]; i++)
+		if (rd_algorithm_mark(rd_algorithms[i]->name) == mark)
+			return rd_algorithms[i]->name;
+	return mark ? "an algorithm that is not known here" : "no algorithm";
+}
+
+/* What could have led to it was compared when the ranks met. */
+#define ONE_BUILD "their settings are the same, so check that all ranks run one build of Rondo"
+
+/* The same call, which the two ranks run in different ways. */
+static int plans_differ(const struct rd_call *call, int peer, const struct rd_signature *theirs,
+	const struct rd_signature *ours, size_t sent, size_t wanted)
+{
+	int rank = call->problem.rank;
+	bool asks = theirs->form & RD_FORM_INTRODUCES;
+	char name[128];
+
+	rd_signature_print(ours, name, sizeof(name));
+	if ((theirs->form ^ ours->form) & RD_FORM_INTRODUCES)
+		return rd_fail(RONDO_MISMATCH,
+			"rank %d first asks all ranks in %s where their buffers lie, for direct "
+			"access, and rank %d does not: " ONE_BUILD,
+			asks ? peer : rank, name, asks ? rank : peer);
+	if (theirs->form != ours->form)
+		return rd_fail(RONDO_MISMATCH, "rank %d runs %s by %s, rank %d by %s: " ONE_BUILD,
+			peer, name, algorithm_of(theirs), rank, algorithm_of(ours));
+	if (theirs->chunk != ours->chunk)
+		return rd_fail(RONDO_MISMATCH,
+			"rank %d sent chunk %u where rank %d expects chunk %u in %s, both by "
+			"%s: " ONE_BUILD,
+			peer, theirs->chunk, rank, ours->chunk, name, algorithm_of(ours));
+	return rd_fail(RONDO_MISMATCH,
+		"rank %d sent %zu bytes where rank %d expects %zu of chunk %u in %s, both by "
+		"%s: " ONE_BUILD,
+		peer, sent, rank, wanted, ours->chunk, name, algorithm_of(ours));
+}
+
+int rd_signature_mismatch(const struct rd_call *call, int parts, int peer,
+	const struct rd_signature *theirs, const struct rd_signature *ours, size_t sent,
+	size_t wanted)
+{
+	char there[128], here[128];
+
+	rd_signature_print(theirs, there, sizeof(there));
+	rd_signature_print(ours, here, sizeof(here));
+	/* By the digests, or of the same block. Other counts may have led to another plan. */
+	if (strcmp(there, here) == 0 && call->terms && call->terms->in &&
+		(theirs->root != ours->root ||
+			(theirs->chunk == ours->chunk && theirs->count != ours->count)))
+		return counts_differ(call, parts, peer, theirs, ours);
+	if (strcmp(there, here) != 0)
+		return rd_fail(RONDO_MISMATCH, "ranks made different calls: rank %d %s, rank %d %s",
+			peer, there, call->problem.rank, here);
+	return plans_differ(call, peer, theirs, ours, sent, wanted);
+}
+
+bool rd_signature_is_odd(const struct rd_signature *theirs, const struct rd_signature *ours)
+{
+	bool varied = ours->form & RD_FORM_VARIED;
+
+	return theirs->number == ours->number && theirs->collective != RD_TRANSFER &&
+	       (theirs->collective != ours->collective ||
+		       (theirs->form ^ ours->form) & RD_FORM_VARIED || theirs->type != ours->type ||
+		       theirs->op != ours->op ||
+		       (!varied && (theirs->count != ours->count || theirs->root != ours->root)));
+}

@@ -1,0 +1,80 @@
+/*
+ * Slices: how the executor cuts the blocks of a call, and where what it works on lies. A block is
+ * cut into the plan's parts (a part of a block is a chunk), a chunk into pieces that fit a message;
+ * a slice is what of one chunk lies in one piece. What is short and asked for with each message is
+ * inlined.
+ */
+#ifndef RD_SLICE_H
+#define RD_SLICE_H
+
+#include "exec/exec.h"
+
+/* Pieces begin at multiples of this, so that chunks of one buffer share no cache line. */
+#define RD_SLICE_ALIGNMENT 64
+
+/* Bytes of a slice at most, where so many fit a message. */
+static inline size_t rd_slice_most(size_t piece_size)
+{
+	return piece_size / RD_SLICE_ALIGNMENT * RD_SLICE_ALIGNMENT;
+}
+
+/* What the inline functions below leave to be called: a plan of several parts, blocks of different
+   lengths. */
+void rd_slices_cut_long(struct rd_exec *exec, size_t piece_size);
+size_t rd_slice_count_of_part(const struct rd_exec *exec, int chunk, size_t piece);
+size_t rd_slice_offset_of_part(const struct rd_exec *exec, struct rd_where where, size_t piece);
+
+/* Cuts a block into the plan's parts, and a part into pieces of equal length that fit a message. */
+static inline void rd_slices_cut(struct rd_exec *exec, size_t piece_size)
+{
+	exec->chunk_count = exec->piece_count = exec->call.count;
+	exec->pieces = 1;
+	/* The short calls, to which every division would show. */
+	if (exec->whole && exec->call.count * exec->element <= rd_slice_most(piece_size))
+		return;
+	rd_slices_cut_long(exec, piece_size);
+}
+
+/* Elements of a chunk that lie in a piece. */
+static inline size_t rd_slice_count(const struct rd_exec *exec, int chunk, size_t piece)
+{
+	if (!exec->whole)
+		return rd_slice_count_of_part(exec, chunk, piece);
+
+	size_t begin = piece * exec->piece_count, count = exec->call.count;
+	size_t left = count > begin ? count - begin : 0;
+
+	return left < exec->piece_count ? left : exec->piece_count;
+}
+
+/* Bytes from the start of an input or output to a slice of one of its chunks. */
+static inline size_t rd_slice_offset(
+	const struct rd_exec *exec, struct rd_where where, size_t piece)
+{
+	if (!exec->whole)
+		return rd_slice_offset_of_part(exec, where, piece);
+	return (where.chunk * exec->call.count + piece * exec->piece_count) * exec->element;
+}
+
+/* Where the slice lies here; NULL: nowhere. */
+static inline char *rd_slice_at(
+	const struct rd_exec *exec, struct rd_where where, int channel, size_t piece)
+{
+	char *base = exec->call.out;
+
+	if (where.memory == RD_NOWHERE)
+		return NULL;
+	if (where.memory == RD_SCRATCH) {
+		size_t chunk = (size_t)channel * exec->scratch_chunks + where.chunk;
+
+		return exec->scratch + chunk * exec->scratch_slice;
+	}
+	if (where.memory == RD_IN)
+		base = (char *)exec->call.in;
+	/* No bytes may come with no buffer, as in a barrier; NULL + 0 is undefined in C. */
+	if (!base)
+		return NULL;
+	return base + rd_slice_offset(exec, where, piece);
+}
+
+#endif

@@ -1,0 +1,863 @@
+#include "gpu/gpu.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/progress.h"
+#include "tuner/algorithms.h"
+#include "base/error.h"
+#include "device/devmem.h"
+#include "base/log.h"
+#include "device/region.h"
+#include "mesh/mapped.h"
+#include "gpu/messages.h"
+#include "gpu/transfers.h"
+
+/* Comms with devices in one process, at one time. */
+#define WORDS 256
+
+/* Of a process on a CUDA device, where CUDA_DEVICE_MAX_CONNECTIONS is not set. */
+#define USUAL_QUEUES 8
+/* The one that it calls on, and one for what it computes meanwhile. */
+#define STREAMS_OF_A_RANK 2
+
+/* ---- Settings ------------------------------------------------------------------------------ */
+
+static const char *kernel_name(enum rd_kernel kernel)
+{
+	static const char *const names[] = {
+#define NAME(name, text) text,
+		RD_KERNELS(NAME)
+#undef NAME
+	};
+
+	return names[kernel];
+}
+
+int rd_kernel_read(const char *text, enum rd_kernel *kernel)
+{
+	for (int i = 0; i < RD_KERNEL_COUNT; i++) {
+		if (strcmp(text, kernel_name(i)) != 0)
+			continue;
+		*kernel = i;
+		return 0;
+	}
+	return rd_fail(RONDO_SETTING,
+		"RONDO_KERNEL is \"%.40s\": choose auto, fused, stepped, messages or staged", text);
+}
+
+/* There is no device, of which the story tells: an error where one was asked for. */
+static int refuse_without(const struct rd_settings *settings)
+{
+	if (settings->gpu >= 0)
+		return rd_fail(RONDO_UNSUPPORTED,
+			"rank %d is to use device %d (RONDO_GPU, or gpu in struct rondo_config), "
+			"but %s",
+			settings->rank, settings->gpu, rondo_last_error());
+	if (!strcmp(settings->device, "auto") || !strcmp(settings->device, "none"))
+		return 0;
+	return rd_fail(RONDO_UNSUPPORTED,
+		"RONDO_DEVICE is \"%s\", but %s; without it, host memory alone is used",
+		settings->device, rondo_last_error());
+}
+
+int rd_board_device(const struct rd_settings *settings, int *device, uint32_t *pci)
+{
+	enum rd_kernel kernel;
+	int emulated, err = rd_device_read(settings->device, &emulated);
+
+	*device = -1;
+	if (!err)
+		err = rd_kernel_read(settings->kernel, &kernel);
+	if (err)
+		return err;
+
+	const struct rd_device_ops *ops = rd_device(settings->gpu >= 0);
+
+	if (!ops)
+		return refuse_without(settings);
+	*device = settings->gpu >= 0 ? settings->gpu : ops->current();
+	if (*device < 0 && strcmp(settings->device, "auto") != 0)
+		*device = settings->rank % ops->count();
+	if (*device >= ops->count())
+		return rd_fail(RONDO_SETTING,
+			"rank %d is to use device %d, but there are %d here: set RONDO_GPU, or gpu "
+			"in struct rondo_config, to one of 0 to %d",
+			settings->rank, *device, ops->count(), ops->count() - 1);
+	*pci = *device >= 0 ? ops->pci(*device) : 0;
+	return 0;
+}
+
+/* ---- Words --------------------------------------------------------------------------------- */
+
+static pthread_mutex_t words_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Alignas(4096) struct rd_words all_words[WORDS];
+
+static int take_words(struct rd_board *board)
+{
+	static bool shared;
+	int err = 0;
+
+	pthread_mutex_lock(&words_lock);
+	if (!shared)
+		err = board->ops->share(all_words, sizeof(all_words));
+	shared |= !err;
+	for (int i = 0; i < WORDS && !err && !board->words; i++) {
+		if (all_words[i].taken)
+			continue;
+		board->words = &all_words[i];
+		board->words->taken = true;
+	}
+	pthread_mutex_unlock(&words_lock);
+	if (!err && !board->words)
+		err = rd_fail(
+			RONDO_UNSUPPORTED, "at most %d comms of a process have a device", WORDS);
+	return err;
+}
+
+static void give_words_back(struct rd_board *board)
+{
+	if (!board->words)
+		return;
+	pthread_mutex_lock(&words_lock);
+	board->words->taken = false;
+	pthread_mutex_unlock(&words_lock);
+}
+
+/* ---- Meeting ------------------------------------------------------------------------------- */
+
+/* What ranks tell each other when the board is made. */
+struct card {
+	uint64_t page_id; /* of the region that holds the page */
+	uint64_t desk_address;
+	struct rd_handle desk_handle;
+	int32_t able; /* to be reached directly */
+	int32_t kernel; /* asked for */
+	int32_t at_once; /* processes run on its device at the same time */
+	int32_t blocks;
+};
+
+int rd_board_gather(struct rd_board *board, const void *mine, void *all, size_t size)
+{
+	struct rondo_comm *comm = board->comm;
+	struct rd_task task = {
+		.comm = comm,
+		.call = {
+			.problem = { .collective = RD_ALL_GATHER,
+				.rank = comm->rank,
+				.size = comm->size,
+				.layout = comm->layouts[0] },
+			.type = RONDO_U8,
+			.count = size,
+			.in = mine,
+			.out = all,
+		},
+	};
+
+	if (comm->size == 1) {
+		memcpy(all, mine, size);
+		return 0;
+	}
+	comm->calls_itself = true;
+	rd_run_issue(&task, 1);
+
+	int err = rd_run(&task, 1);
+
+	comm->calls_itself = false;
+	return err;
+}
+
+int rd_board_agree(struct rd_board *board, bool mine, bool *all)
+{
+	unsigned char one = mine, answers[RD_WORK_RANKS];
+	int err = rd_board_gather(board, &one, answers, 1);
+
+	*all = !err;
+	for (int rank = 0; rank < board->comm->size && !err; rank++)
+		*all &= answers[rank];
+	return err;
+}
+
+static bool offer_page(struct rd_board *board, uint64_t *id)
+{
+	struct rondo_comm *comm = board->comm;
+	struct rd_region region;
+
+	if (!comm->introduction.possible ||
+		!rd_region_find(board->page, sizeof(*board->page), &region))
+		return false;
+	*id = region.id;
+	for (int i = 0; i < comm->endpoint_count; i++)
+		if (comm->endpoints[i]->transport->offer &&
+			!comm->endpoints[i]->transport->offer(
+				comm->endpoints[i], region.id, region.fd, region.size))
+			return false;
+	return true;
+}
+
+/* What stands in the way is told, and costs direct access alone. */
+static void write_card(struct rd_board *board, struct card *card)
+{
+	struct rondo_comm *comm = board->comm;
+	void *desk;
+
+	memset(card, 0, sizeof(*card));
+	rd_kernel_read(comm->settings.kernel, &board->kernel);
+	card->kernel = board->kernel;
+	card->at_once = board->ops->shared_at_once(board->device);
+	card->blocks = board->ops->blocks(board->device);
+	if (comm->size == 1 || board->kernel == RD_KERNEL_STAGED ||
+		board->kernel == RD_KERNEL_MESSAGES)
+		return;
+	rd_held_create(board->ops, board->device, sizeof(*board->desk), &desk);
+	board->desk = board->desks[comm->rank % RD_WORK_RANKS] = desk;
+	card->desk_address = (uintptr_t)desk;
+	card->able = desk && board->ops->export(desk, &card->desk_handle) == 0 &&
+		     offer_page(board, &card->page_id);
+	if (!card->able)
+		rd_log(RD_INFO, RD_ROUTE, "device memory of rank %d is not for others: %s",
+			comm->rank,
+			comm->introduction.possible ? rondo_last_error()
+						    : "its links map no memory");
+}
+
+static bool same_process(const struct rd_place *a, const struct rd_place *b)
+{
+	return a->pid == b->pid && rd_place_same_host(a, b);
+}
+
+static bool map_page(struct rd_board *board, int peer, const struct card *card)
+{
+	struct rd_link *link = board->comm->links[peer * board->comm->channels];
+	size_t size = 0;
+	void *page = link->transport->map(link, card->page_id, &size);
+
+	if (!page || size < sizeof(struct rd_page) || board->ops->share(page, size))
+		return false;
+	board->pages[peer] = page;
+	return true;
+}
+
+static bool map_desk(struct rd_board *board, int peer, const struct card *card, int there)
+{
+	void *base;
+	size_t size;
+
+	if (board->same_process[peer]) {
+		struct rd_desk *desk = (struct rd_desk *)(uintptr_t)card->desk_address;
+
+		if (!rd_held_hold(desk))
+			return false;
+		board->desks[peer] = desk;
+		return there == board->device || board->ops->peer(board->device, there) == 0;
+	}
+	if (board->ops->import(board->device, &card->desk_handle, &base, &size))
+		return false;
+	board->desks[peer] = base;
+	return size >= sizeof(struct rd_desk);
+}
+
+static void find_own_process(struct rd_board *board)
+{
+	const struct rd_member *members = rd_lifeline_members(board->comm->lifeline);
+
+	for (int peer = 0; peer < board->comm->size && peer < RD_WORK_RANKS; peer++)
+		board->same_process[peer] =
+			same_process(&members[peer].place, &members[board->comm->rank].place);
+}
+
+static bool map_peers(struct rd_board *board, const struct card *cards)
+{
+	const struct rd_member *members = rd_lifeline_members(board->comm->lifeline);
+	const struct rondo_comm *comm = board->comm;
+
+	for (int peer = 0; peer < comm->size; peer++) {
+		const struct rd_place *there = &members[peer].place;
+
+		if (peer == comm->rank)
+			continue;
+		if (!map_page(board, peer, &cards[peer]) ||
+			!map_desk(board, peer, &cards[peer], there->device)) {
+			rd_log(RD_INFO, RD_ROUTE, "rank %d cannot map device memory of rank %d: %s",
+				comm->rank, peer, rondo_last_error());
+			return false;
+		}
+	}
+	return true;
+}
+
+static uint32_t check_of(const struct rd_board *board, int from, int to)
+{
+	return (uint32_t)board->comm->local.comm_id ^ ((uint32_t)from * 256 + (uint32_t)to + 1);
+}
+
+/* Real bytes: every rank writes a word into every desk. */
+static bool write_checks(struct rd_board *board)
+{
+	int rank = board->comm->rank;
+
+	for (int peer = 0; peer < board->comm->size; peer++) {
+		board->page->check = check_of(board, rank, peer);
+		if (board->ops->copy(board->device, board->stream,
+			    &board->desks[peer]->checked[rank], &board->page->check,
+			    sizeof(uint32_t)) ||
+			board->ops->stream_synchronize(board->device, board->stream))
+			return false;
+	}
+	return true;
+}
+
+static bool read_checks(struct rd_board *board)
+{
+	for (int peer = 0; peer < board->comm->size; peer++) {
+		if (board->ops->copy(board->device, board->stream, &board->page->check,
+			    &board->desk->checked[peer], sizeof(uint32_t)) ||
+			board->ops->stream_synchronize(board->device, board->stream) ||
+			board->page->check != check_of(board, peer, board->comm->rank))
+			return false;
+	}
+	return true;
+}
+
+/* Whether every rank reaches every other's device memory: tried, not assumed. */
+static int try_direct(struct rd_board *board, const struct card *cards, bool *direct)
+{
+	struct rondo_comm *comm = board->comm;
+	int err;
+
+	*direct = comm->size <= RD_WORK_RANKS && comm->size > 1;
+	for (int rank = 0; rank < comm->size && *direct; rank++)
+		*direct = cards[rank].able;
+	if (!*direct)
+		return 0;
+	err = rd_board_agree(board, map_peers(board, cards) && write_checks(board), direct);
+	if (!err && *direct)
+		err = rd_board_agree(board, read_checks(board), direct);
+	return err;
+}
+
+/* ---- How kernels run ----------------------------------------------------------------------- */
+
+/* Ranks on one device, in different processes that do not run at the same time: what spins there
+   starves the peer that it waits for. */
+static bool takes_turns(const struct rd_board *board, const struct card *cards)
+{
+	const struct rd_member *members = rd_lifeline_members(board->comm->lifeline);
+
+	for (int a = 0; a < board->comm->size; a++)
+		for (int b = 0; b < a; b++)
+			if (members[a].place.device_pci == members[b].place.device_pci &&
+				!same_process(&members[a].place, &members[b].place) &&
+				!(cards[a].at_once && cards[b].at_once))
+				return true;
+	return false;
+}
+
+static int ranks_on(const struct rd_board *board, uint32_t device_pci)
+{
+	const struct rd_member *members = rd_lifeline_members(board->comm->lifeline);
+	int ranks = 0;
+
+	for (int rank = 0; rank < board->comm->size; rank++)
+		ranks += members[rank].place.device_pci == device_pci;
+	return ranks;
+}
+
+/* All fused kernels that meet on a device must find room on it at once. */
+static void share_out_blocks(struct rd_board *board, const struct card *cards)
+{
+	const struct rd_member *members = rd_lifeline_members(board->comm->lifeline);
+
+	board->blocks = RD_WORK_BLOCKS;
+	for (int rank = 0; rank < board->comm->size; rank++) {
+		int share = cards[rank].blocks / ranks_on(board, members[rank].place.device_pci);
+
+		if (share < board->blocks)
+			board->blocks = share > 1 ? share : 1;
+	}
+}
+
+static bool is_one_process(const struct rd_board *board)
+{
+	for (int peer = 0; peer < board->comm->size; peer++)
+		if (peer != board->comm->rank && !board->same_process[peer])
+			return false;
+	return true;
+}
+
+/* The way from here to each peer's device memory, by the numbers that people know a device by. */
+static void tell_routes(const struct rd_board *board)
+{
+	const struct rd_member *members = rd_lifeline_members(board->comm->lifeline);
+	int rank = board->comm->rank;
+
+	for (int peer = 0; peer < board->comm->size; peer++)
+		if (peer != rank &&
+			(!board->messages || rd_messages_link(board->messages, rank, peer)))
+			rd_log(RD_INFO, RD_ROUTE, "Channel 00 : %d[%x] -> %d[%x] via P2P/%s", rank,
+				members[rank].place.device_pci, peer,
+				members[peer].place.device_pci,
+				board->same_process[peer] ? "direct pointer" : "IPC");
+}
+
+/* RONDO_ALGO names one that sends messages. */
+static bool asks_for_messages(const struct rondo_comm *comm)
+{
+	const struct rd_algorithm *named = rd_algorithm_named(comm->settings.algo);
+
+	return named && !named->mapped;
+}
+
+/*
+ * How this comm's calls run, and why. By direct access where all ranks reach each other; by
+ * messages where some do not, or RONDO_ALGO wants it so; through host memory where neither can be.
+ * On a device that processes share in turns every rank reaches every other, and nothing may spin:
+ * there are no messages.
+ */
+static const char *choose_kernel(struct rd_board *board, bool direct, bool turns, int *err)
+{
+	const struct rondo_comm *comm = board->comm;
+	enum rd_kernel asked = board->kernel;
+	bool named = asks_for_messages(comm), automatic = asked == RD_KERNEL_AUTO;
+
+	board->kernel = RD_KERNEL_STAGED;
+	if (asked == RD_KERNEL_STAGED)
+		return "RONDO_KERNEL";
+	if (asked == RD_KERNEL_MESSAGES || (automatic && !turns && (named || !direct)))
+		*err = comm->size <= RD_WORK_RANKS ? rd_messages_create(board) : 0;
+	if (board->messages) {
+		board->kernel = RD_KERNEL_MESSAGES;
+		return !automatic ? "RONDO_KERNEL"
+		       : named    ? "RONDO_ALGO names an algorithm of messages"
+				  : "not all ranks reach each other's device memory";
+	}
+	if (!direct)
+		return comm->size > RD_WORK_RANKS
+			       ? "more ranks than kernels know"
+			       : "not all ranks reach each other's device memory";
+	board->kernel = asked == RD_KERNEL_STEPPED || (turns && asked != RD_KERNEL_FUSED)
+				? RD_KERNEL_STEPPED
+				: RD_KERNEL_FUSED;
+	board->one_process = board->kernel == RD_KERNEL_FUSED && is_one_process(board);
+	if (asked == board->kernel)
+		return "RONDO_KERNEL";
+	if (turns)
+		return "processes take turns on one device";
+	return board->one_process ? "all ranks in one process" : "all ranks run at the same time";
+}
+
+/* Ranks of this process on this board's device; 0: a lower one than this speaks for them. */
+static int speaks_for(const struct rd_board *board)
+{
+	const struct rd_member *members = rd_lifeline_members(board->comm->lifeline);
+	int rank = board->comm->rank, ranks = 1;
+
+	for (int peer = 0; peer < board->comm->size; peer++) {
+		if (peer == rank || !board->same_process[peer] ||
+			members[peer].place.device_pci != members[rank].place.device_pci)
+			continue;
+		if (peer < rank)
+			return 0;
+		ranks++;
+	}
+	return ranks;
+}
+
+/*
+ * A process's streams on a CUDA device share its queues, and wait for what is before them there: a
+ * kernel may then be behind the one that waits for it. The driver reads the variable when it
+ * starts, and a library does not write a running program's environment.
+ */
+static void warn_of_few_queues(const struct rd_board *board)
+{
+	const char *set = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+	int queues = set ? atoi(set) : USUAL_QUEUES, ranks = speaks_for(board);
+
+	if (board->ops != &rd_emulated && ranks > 1 && STREAMS_OF_A_RANK * ranks > queues)
+		rd_log(RD_WARN, RD_ROUTE,
+			"%d ranks of this process share CUDA device %d, where its streams have %d "
+			"queues: set CUDA_DEVICE_MAX_CONNECTIONS=32 before the program starts, or "
+			"they may wait for each other in vain",
+			ranks, board->device, queues);
+}
+
+static int find_kernel(struct rd_board *board, const struct card *cards)
+{
+	const char *why = NULL;
+	bool direct;
+	int err;
+
+	find_own_process(board);
+	share_out_blocks(board, cards);
+	err = try_direct(board, cards, &direct);
+	if (!err)
+		why = choose_kernel(board, direct, takes_turns(board, cards), &err);
+	if (err)
+		return err;
+	if (direct || board->messages)
+		tell_routes(board);
+	rd_log(RD_INFO, RD_ROUTE, "rank %d on %s device %d: %s (%s)", board->comm->rank,
+		board->ops->name, board->device, kernel_name(board->kernel), why);
+	warn_of_few_queues(board);
+	return 0;
+}
+
+/* ---- Making -------------------------------------------------------------------------------- */
+
+static int check_kernels(const struct rondo_comm *comm, const struct card *cards)
+{
+	for (int rank = 1; rank < comm->size; rank++)
+		if (cards[rank].kernel != cards[0].kernel)
+			return rd_fail(RONDO_MISMATCH,
+				"RONDO_KERNEL is \"%s\" on rank %d and \"%s\" on rank 0: give it "
+				"the "
+				"same value on every rank",
+				kernel_name(cards[rank].kernel), rank,
+				kernel_name(cards[0].kernel));
+	return 0;
+}
+
+/* What making the board took in calls is not the user's. */
+static void forget_calls(struct rondo_comm *comm)
+{
+	comm->calls = 0;
+	comm->digest = 0;
+	atomic_store(&comm->doing.calls, 0);
+	atomic_store(&comm->doing.done, 0);
+	atomic_store(&comm->doing.collective, -1);
+	atomic_store(&comm->doing.slept_in, 0); /* its number names another call from now on */
+}
+
+static int meet(struct rd_board *board)
+{
+	struct rondo_comm *comm = board->comm;
+	struct card card, *cards = calloc((size_t)comm->size, sizeof(*cards));
+	int err;
+
+	if (!cards)
+		return rd_fail(RONDO_MEMORY, "no memory for the cards of %d ranks", comm->size);
+	write_card(board, &card);
+	err = rd_board_gather(board, &card, cards, sizeof(card));
+	for (int rank = 0; rank < comm->size && !err; rank++)
+		if ((unsigned)cards[rank].kernel >= RD_KERNEL_COUNT)
+			err = rd_fail(
+				RONDO_PROTOCOL, "rank %d sent a card that makes no sense", rank);
+	if (!err)
+		err = check_kernels(comm, cards);
+	if (!err && comm->size == 1)
+		board->kernel = RD_KERNEL_STAGED;
+	else if (!err)
+		err = find_kernel(board, cards);
+	/* Not the agent's stream: what it queues late must not come after what callers launched
+	   since, which may wait for it. */
+	if (!err && (board->one_process || board->messages))
+		err = board->ops->stream_create(board->device, &board->chain);
+	free(cards);
+	forget_calls(comm);
+	return err;
+}
+
+static int open_board(struct rd_board *board)
+{
+	void *page;
+	/* The stream first: sharing memory would open another device, had none been opened yet. */
+	int err = board->ops->stream_create(board->device, &board->stream);
+
+	if (!err)
+		err = take_words(board);
+	if (!err)
+		err = rondo_mem_alloc(&page, sizeof(*board->page));
+	if (err)
+		return err;
+	err = board->ops->share(page, sizeof(*board->page));
+	if (err) {
+		rondo_mem_free(page);
+		return err;
+	}
+	board->number = board->words->finished;
+	board->page = board->pages[board->comm->rank % RD_WORK_RANKS] = page;
+	board->fault = rd_fault_create(&board->page->halt);
+	return board->fault ? 0 : rd_fail(RONDO_MEMORY, "no memory for a comm's device");
+}
+
+static bool all_have_devices(const struct rondo_comm *comm)
+{
+	const struct rd_member *members =
+		comm->lifeline ? rd_lifeline_members(comm->lifeline) : NULL;
+
+	for (int rank = 0; rank < comm->size && members; rank++) {
+		if (members[rank].place.device >= 0)
+			continue;
+		rd_log(RD_INFO, RD_ROUTE, "rank %d has no device: all handle host memory alone",
+			rank);
+		return false;
+	}
+	return true;
+}
+
+int rd_board_create(struct rondo_comm *comm)
+{
+	if (comm->local.place.device < 0 || !all_have_devices(comm))
+		return 0;
+
+	struct rd_board *board = calloc(1, sizeof(*board));
+
+	if (!board)
+		return rd_fail(RONDO_MEMORY, "no memory for a comm's device");
+	comm->board = board;
+	board->comm = comm;
+	board->ops = rd_device(true);
+	board->device = comm->local.place.device;
+
+	int err = open_board(board);
+
+	if (!err)
+		err = meet(board);
+	return err ? err : rd_agent_create(board);
+}
+
+/* ---- Ending -------------------------------------------------------------------------------- */
+
+void rd_board_finish(struct rd_board *board)
+{
+	if (!board)
+		return;
+	rd_agent_destroy(board->agent);
+	board->agent = NULL;
+}
+
+static void unmap_peers(struct rd_board *board)
+{
+	for (int i = 0; i < RD_IMPORTS; i++)
+		if (board->imports[i].base)
+			board->ops->drop(board->device, board->imports[i].base);
+	for (int peer = 0; peer < RD_WORK_RANKS; peer++) {
+		if (board->pages[peer] && board->pages[peer] != board->page)
+			board->ops->unshare(board->pages[peer]);
+		if (!board->desks[peer])
+			continue;
+		if (board->desks[peer] == board->desk || board->same_process[peer])
+			rd_held_release(board->desks[peer]);
+		else
+			board->ops->drop(board->device, board->desks[peer]);
+	}
+}
+
+void rd_board_destroy(struct rd_board *board)
+{
+	if (!board)
+		return;
+	rd_board_finish(board);
+	if (board->fault)
+		rd_fault_close(board->fault);
+	rd_lane_destroy(board->lane);
+	if (board->chain)
+		board->ops->stream_destroy(board->device, board->chain);
+	if (board->stream)
+		board->ops->stream_destroy(board->device, board->stream);
+	unmap_peers(board);
+	rd_transfers_forget(board);
+	rd_messages_destroy(board->messages);
+	if (board->page) {
+		board->ops->unshare(board->page);
+		rondo_mem_free(board->page);
+	}
+	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++)
+		for (int root = 0; root < RD_WORK_RANKS; root++)
+			rd_plan_destroy(board->plans[i][root]);
+	rd_fault_release(board->fault);
+	give_words_back(board);
+	free(board);
+}
+
+/* ---- Work ---------------------------------------------------------------------------------- */
+
+static const struct rd_plan *plan_for(struct rd_board *board, const struct rd_problem *asked)
+{
+	struct rd_plan **plan = &board->plans[asked->collective][asked->root];
+	struct rd_problem problem = *asked;
+
+	problem.layout = NULL;
+	if (*plan)
+		return *plan;
+	if (rd_plan_create(plan, &rd_mapped, &problem))
+		*plan = NULL;
+	rd_warn_of_replacement(board->comm, asked->collective, rd_mapped.name,
+		"kernels run by direct access (RONDO_KERNEL)");
+	return *plan;
+}
+
+/* By what all ranks know alike, so that they all do the same. */
+bool rd_board_work(struct rd_board *board, const struct rd_call *call, struct rd_work *work)
+{
+	bool meets = call->problem.collective == RD_BARRIER;
+	bool empty = call->count == 0 && !(call->terms && call->terms->in) && !meets;
+
+	/* A function of the program's runs on no device. */
+	if (board->kernel == RD_KERNEL_STAGED || board->messages || empty ||
+		(call->terms && call->terms->op.combine) ||
+		(!meets && !(rd_mapped.collectives >> call->problem.collective & 1)))
+		return false;
+
+	const struct rd_plan *plan = meets ? NULL : plan_for(board, &call->problem);
+
+	memset(work, 0, sizeof(*work));
+	work->halt = &board->page->halt;
+	/* What one rank can do, all can: `mapped` writes such plans for every rank. */
+	bool works = (plan || meets) && rd_work_plan(work, plan, call);
+
+	assert(works);
+	return works;
+}
+
+/* A block for so many bytes, as long as there are blocks. */
+#define BYTES_A_BLOCK (32 << 10)
+
+/* Where two ranks alone know how long their blocks are, these go into what they compare. */
+static uint32_t sign_pair(const struct rd_call *call, uint32_t hash, int peer)
+{
+	int rank = call->problem.rank, first = rank < peer ? rank : peer;
+	uint64_t there = rd_work_pair_size(call, first, rank + peer - first);
+	uint64_t back = rd_work_pair_size(call, rank + peer - first, first);
+
+	for (int shift = 0; shift < 64; shift += 8) {
+		hash = (hash ^ (there >> shift & 0xff)) * 16777619u;
+		hash = (hash ^ (back >> shift & 0xff)) * 16777619u;
+	}
+	return hash;
+}
+
+static void sign(struct rd_work *work, const struct rd_call *call)
+{
+	bool pairwise = call->terms && call->terms->in && call->terms->pairwise;
+	uint32_t hash = rd_call_hash(call);
+
+	for (int peer = 0; peer < work->size; peer++)
+		work->signatures[peer] =
+			pairwise && peer != work->rank ? sign_pair(call, hash, peer) : hash;
+}
+
+void rd_board_fuse(struct rd_board *board, const struct rd_call *call, struct rd_work *work)
+{
+	bool pairwise = call->terms && call->terms->in && call->terms->pairwise;
+	size_t size = rd_blocks(&call->problem) * call->count * rondo_type_size(call->type);
+	size_t blocks = size / BYTES_A_BLOCK + 1;
+
+	work->fused = 1;
+	if (size <= RD_WORK_INBOX - 8 && !(call->terms && call->terms->in))
+		rd_work_small(work, call);
+	/* Nobody knows how much the others move: as many blocks as there may be. */
+	work->blocks = blocks < (size_t)board->blocks && !pairwise ? (int)blocks : board->blocks;
+	sign(work, call);
+	work->timeout_ns = board->comm->settings.timeout_ms * UINT64_C(1000000);
+	memcpy(work->desks, board->desks, sizeof(work->desks));
+}
+
+size_t rd_board_in_size(const struct rd_call *call, int rank)
+{
+	struct rd_problem there = call->problem;
+	bool varied = call->terms && call->terms->in;
+
+	if (varied && rank != there.rank && there.collective != RD_REDUCE_SCATTER)
+		return rd_work_pair_size(call, rank, there.rank);
+	if (varied)
+		return rd_call_in_size(call);
+	there.rank = rank;
+	return rd_in_blocks(&there) * call->count * rondo_type_size(call->type);
+}
+
+size_t rd_board_out_size(const struct rd_call *call, int rank)
+{
+	struct rd_problem there = call->problem;
+
+	if (!rd_collective_writes_far(there.collective))
+		return 0;
+	if (call->terms && call->terms->in)
+		return rank == there.rank ? rd_call_out_size(call)
+					  : rd_work_pair_size(call, there.rank, rank);
+	there.rank = rank;
+	return rd_out_blocks(&there) * call->count * rondo_type_size(call->type);
+}
+
+/* ---- Where buffers lie --------------------------------------------------------------------- */
+
+void rd_board_describe(struct rd_board *board, const void *at, size_t size, struct rd_lying *lying)
+{
+	struct rd_allocation allocation;
+
+	memset(lying, 0, sizeof(*lying));
+	if (size == 0 || !board->ops->find(at, &allocation) ||
+		board->ops->export(allocation.base, &lying->handle))
+		return;
+	lying->id = allocation.id;
+	lying->address = (uintptr_t)at;
+	lying->offset = (uint64_t)((const char *)at - allocation.base);
+	lying->size = allocation.size;
+}
+
+/* Its place in the cache: where it is already, or is to be. A peer's newer allocation at the same
+   address says that the older one is gone. NULL: graphs have it all. */
+static struct rd_import *import_slot(struct rd_board *board, int peer, const struct rd_lying *lying)
+{
+	struct rd_import *oldest = NULL;
+
+	for (int i = 0; i < RD_IMPORTS; i++) {
+		struct rd_import *import = &board->imports[i];
+
+		if (import->base && import->peer == peer &&
+			import->address == lying->address - lying->offset)
+			return import;
+		if (!import->kept && (!oldest || import->used < oldest->used))
+			oldest = import;
+	}
+	return oldest;
+}
+
+static int import(
+	struct rd_board *board, struct rd_import *slot, int peer, const struct rd_lying *lying)
+{
+	void *base;
+	size_t size;
+	int err = 0;
+
+	if (slot->base) {
+		err = rd_agent_drain(board);
+		board->ops->drop(board->device, slot->base);
+		slot->base = NULL;
+	}
+	if (!err)
+		err = board->ops->import(board->device, &lying->handle, &base, &size);
+	if (!err)
+		*slot = (struct rd_import){ .peer = peer,
+			.id = lying->id,
+			.address = lying->address - lying->offset,
+			.base = base,
+			.size = size };
+	return err;
+}
+
+char *rd_board_reach(
+	struct rd_board *board, int peer, const struct rd_lying *lying, size_t size, bool keep)
+{
+	if (board->same_process[peer])
+		return (char *)(uintptr_t)lying->address;
+
+	struct rd_import *slot = import_slot(board, peer, lying);
+
+	if (!slot) {
+		rd_fail(RONDO_UNSUPPORTED,
+			"rank %d cannot map more memory of rank %d: graphs hold %d buffers",
+			board->comm->rank, peer, RD_IMPORTS);
+		return NULL;
+	}
+	if ((!slot->base || slot->peer != peer || slot->id != lying->id) &&
+		import(board, slot, peer, lying))
+		return NULL;
+	slot->kept |= keep;
+	slot->used = ++board->imports_used;
+	if (size <= slot->size && lying->offset <= slot->size - size)
+		return slot->base + lying->offset;
+	rd_fail(RONDO_PROTOCOL, "rank %d says its buffer lies where it has no memory", peer);
+	return NULL;
+}

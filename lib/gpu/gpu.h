@@ -1,0 +1,219 @@
+/*
+ * A board: what a comm has for calls in device memory. Each rank has a page of host memory that all
+ * ranks map, where it is told how far its peers are, and says where its buffers lie; a desk, which
+ * is the same in device memory, for kernels; a stream of its own; and an agent, the thread that
+ * does what of such a call is the host's to do (progress.h).
+ *
+ * A call on a stream is, for the stream, two words: `ready` is written when the stream has come to
+ * the call, `finished` is waited for. In between the agent
+ *   - where all ranks reach each other's device memory: tells the peers where its buffers lie, maps
+ *     theirs, and queues the work between two barriers on the board's stream (stepped), or as one
+ *     kernel that has its own (fused);
+ *   - elsewhere copies to host memory, makes the call there, and copies back (staged).
+ * Where all ranks are threads of one process and fused, no agent is needed: kernels tell each other
+ * the addresses, and the call is one launch on the user's stream. So it is where kernels exchange
+ * messages (messages.h), for which not all ranks need to reach each other. Transfers are the
+ * business of two ranks alone (transfers.h).
+ *
+ * What is one launch may be captured in a graph, and fused calls among processes too. The agents
+ * then exchange what the kernel must know when it is captured, once, and its launch is on the
+ * user's stream; what orders the ranks' kernels is counted in the desks, so that replays need no
+ * host.
+ *
+ * All ranks decide alike: by what they told each other when the board was made.
+ */
+#ifndef RD_GPU_H
+#define RD_GPU_H
+
+#include "gpu/begun.h"
+#include "comm/comm.h"
+#include "device/device_stream.h"
+#include "comm/run.h"
+
+/* X(name, text) */
+#define RD_KERNELS(X) \
+	X(RD_KERNEL_AUTO, "auto") \
+	X(RD_KERNEL_STAGED, "staged") \
+	X(RD_KERNEL_STEPPED, "stepped") \
+	X(RD_KERNEL_FUSED, "fused") \
+	X(RD_KERNEL_MESSAGES, "messages")
+
+enum rd_kernel {
+#define RD_KERNEL_ENUM(name, text) name,
+	RD_KERNELS(RD_KERNEL_ENUM)
+#undef RD_KERNEL_ENUM
+		RD_KERNEL_COUNT
+};
+
+/* Where a rank's buffer lies: what its peers need to map it. id 0: it cannot be reached. */
+struct rd_lying {
+	uint64_t id;
+	uint64_t address, offset, size; /* of the buffer; in its allocation; of the allocation */
+	struct rd_handle handle;
+};
+
+/* What a rank tells its peers of one call. */
+struct rd_post {
+	uint32_t number;
+	struct rd_signature signature;
+	struct rd_lying in, out;
+	uint64_t factor; /* of a premultiplied sum */
+	uint32_t reachable; /* not 0: all that others address of its buffers */
+	/* Where two ranks alone know: what is there for each peer, in bytes. */
+	struct {
+		uint64_t in_at, out_at, size;
+	} gives[RD_WORK_RANKS];
+};
+
+/* What a rank tells the one that it sends to, when its stream has come so far: the bytes may be
+   read from now on. The next one only when this one has been taken. */
+struct rd_offer {
+	uint32_t number; /* of what this rank has sent that one on devices */
+	struct rd_signature signature;
+	struct rd_lying in;
+	uint32_t reachable; /* not 0: yes */
+};
+
+/* Written by peers, but for halt, posts, offers and begun, which are this rank's. A rank posts call
+   n + 2 only when all have posted n + 1, and so have read n: two posts suffice. */
+struct rd_page {
+	_Alignas(64) uint32_t entered[RD_WORK_RANKS];
+	_Alignas(64) uint32_t left[RD_WORK_RANKS];
+	_Alignas(64) struct rd_halt halt;
+	_Alignas(64) uint32_t marker; /* how far the board's own stream is */
+	_Alignas(64) uint32_t check; /* what is written into peers' desks to try them */
+	_Alignas(64) struct rd_post posts[2];
+	_Alignas(64) uint32_t taken[RD_WORK_RANKS]; /* of what was sent to each */
+	_Alignas(64) struct rd_offer offers[RD_WORK_RANKS]; /* to each */
+	_Alignas(64) struct rd_begun begun; /* this rank's, too */
+};
+
+/* Calls of a comm that may be under way on streams; more wait to be made. */
+#define RD_READY 256
+
+/* Streams look at these also when the comm is gone: they are never freed, and count on. */
+struct rd_words {
+	_Alignas(64) uint32_t ready[RD_READY]; /* by number: streams write in no order */
+	_Alignas(64) uint32_t finished;
+	bool taken;
+};
+
+struct rd_agent;
+struct rd_messages;
+struct rd_roll;
+
+#define RD_IMPORTS 64
+
+/* A peer's allocation, mapped here. */
+struct rd_import {
+	int peer;
+	uint64_t id, address; /* of its base, there */
+	char *base;
+	size_t size;
+	uint64_t used; /* when last */
+	bool kept; /* in some graph: as long as the board */
+};
+
+struct rd_board {
+	struct rondo_comm *comm;
+	const struct rd_device_ops *ops;
+	int device;
+	enum rd_kernel kernel;
+	bool one_process; /* fused, and the caller launches */
+	struct rd_messages *messages; /* RD_KERNEL_MESSAGES: the caller launches; else NULL */
+	int blocks; /* of a fused kernel, at most */
+	void *stream; /* the agent's */
+	void *chain; /* where callers launch: orders what they launch on their streams; else NULL */
+	struct rd_lane *lane; /* for calls on no stream, made when first needed */
+	struct rd_fault *fault;
+	struct rd_words *words;
+	uint32_t number; /* of the last call handed to the agent */
+	uint32_t marker;
+	struct rd_page *page, *pages[RD_WORK_RANKS];
+	struct rd_desk *desk, *desks[RD_WORK_RANKS];
+	bool same_process[RD_WORK_RANKS];
+	struct rd_import imports[RD_IMPORTS];
+	uint64_t imports_used;
+	struct rd_plan *plans[RD_COLLECTIVE_COUNT][RD_WORK_RANKS]; /* by root */
+	uint32_t sent[RD_WORK_RANKS], received[RD_WORK_RANKS]; /* offers, by peer (transfers.h) */
+	struct rd_roll *rolls; /* long groups of transfers */
+	struct rd_agent *agent;
+};
+
+static inline uint32_t *rd_ready(struct rd_words *words, uint32_t number)
+{
+	return &words->ready[number % RD_READY];
+}
+
+/* Whether calls go from device to device; all ranks' pages are then mapped. */
+static inline bool rd_board_goes_directly(const struct rd_board *board)
+{
+	return board->kernel == RD_KERNEL_STEPPED || board->kernel == RD_KERNEL_FUSED;
+}
+
+/* RONDO_SETTING where the text of RONDO_KERNEL is none. */
+int rd_kernel_read(const char *text, enum rd_kernel *kernel);
+
+/* The device of a comm's calls, from its settings; -1: none. */
+int rd_board_device(const struct rd_settings *settings, int *device, uint32_t *pci);
+
+/*
+ * Once the comm is up: the same on all ranks. Where a rank has no device, comm->board stays NULL
+ * and the comm handles host memory alone.
+ */
+int rd_board_create(struct rondo_comm *comm);
+/* Waits for the calls under way (when the comm has failed, lets their streams go), and ends the
+   agent, which needs the comm's lifeline. */
+void rd_board_finish(struct rd_board *board);
+void rd_board_destroy(struct rd_board *board);
+
+/*
+ * Whether a call's buffers are device memory, and it is for the board to run; an error where they
+ * are not what the comm and the stream can use.
+ */
+int rd_board_takes(struct rondo_comm *comm, const struct rd_call *call, struct rondo_stream *stream,
+	bool *takes);
+/* Runs a checked call on no stream: now. Takes over its terms, as rd_board_submit() does. */
+int rd_board_run(struct rd_task *task);
+/* Queues checked calls, of one comm or several. */
+int rd_board_submit(struct rd_lane *lane, struct rd_task *tasks, int count);
+
+/* ---- For transfers --------------------------------------------------------------------------- */
+
+/* One kernel: what of these is not NULL. */
+struct rd_launch {
+	const struct rd_work *work;
+	const struct rd_steps *steps;
+	const struct rd_transfer_work *transfers;
+	uint32_t *done, number; /* done: what is written when it has run, or NULL */
+};
+
+/* Queues it on the caller's stream, after what earlier calls on other streams have queued. */
+int rd_board_launch(struct rd_board *board, struct rd_lane *lane, const struct rd_launch *launch);
+
+/* ---- For messages, while the board is made --------------------------------------------------- */
+
+/* What each rank has of so many bytes, by rank, on all ranks. */
+int rd_board_gather(struct rd_board *board, const void *mine, void *all, size_t size);
+/* Whether it is so on all ranks. */
+int rd_board_agree(struct rd_board *board, bool mine, bool *all);
+
+/* ---- For the agent ------------------------------------------------------------------------- */
+
+/* The work of a call; false: it is to be staged. Addresses are still missing. */
+bool rd_board_work(struct rd_board *board, const struct rd_call *call, struct rd_work *work);
+/* Fills in what a fused kernel needs beyond its steps. */
+void rd_board_fuse(struct rd_board *board, const struct rd_call *call, struct rd_work *work);
+/* Bytes of a rank's buffers that others address in this call; of a peer's, from where it says that
+   those for us begin. */
+size_t rd_board_in_size(const struct rd_call *call, int rank);
+size_t rd_board_out_size(const struct rd_call *call, int rank);
+/* Where a buffer of ours lies. */
+void rd_board_describe(struct rd_board *board, const void *at, size_t size, struct rd_lying *lying);
+/* A peer's buffer as it is addressed here; NULL with the story. lying: a copy that the peer cannot
+   write to, for it is checked before it is used. May wait for the board's stream.
+   keep: it stays so as long as the board. */
+char *rd_board_reach(
+	struct rd_board *board, int peer, const struct rd_lying *lying, size_t size, bool keep);
+
+#endif

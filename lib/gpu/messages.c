@@ -1,0 +1,390 @@
+#include "gpu/messages.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tuner/algorithms.h"
+#include "base/error.h"
+#include "device/devmem.h"
+#include "base/log.h"
+
+/* A plan as it lies on the device. */
+struct shipped {
+	bool sought; /* whether there is one, is known */
+	struct rd_plan *plan; /* NULL: there is none */
+	void *memory; /* the moves, then scratch */
+	int move_count;
+};
+
+struct rd_messages {
+	struct rd_board *board;
+	int channels;
+	size_t slot_size;
+	struct rd_mail *mail, *mails[RD_WORK_RANKS];
+	bool imported[RD_WORK_RANKS];
+	uint32_t reach[RD_WORK_RANKS]; /* by rank: bit p: there is a line between it and rank p */
+	struct rd_layout round;
+	int order[RD_WORK_RANKS], group[RD_WORK_RANKS];
+	struct shipped shipped[RD_COLLECTIVE_COUNT][RD_WORK_RANKS]; /* by root */
+};
+
+bool rd_messages_link(const struct rd_messages *messages, int a, int b)
+{
+	return messages->reach[a] >> b & messages->reach[b] >> a & 1;
+}
+
+/* ---- Mail ---------------------------------------------------------------------------------- */
+
+/* What ranks tell each other of their mail. */
+struct card {
+	uint64_t address;
+	struct rd_handle handle;
+	int32_t able; /* 1: in its own process, 2: in others too */
+};
+
+static void write_card(struct rd_messages *messages, struct card *card)
+{
+	struct rd_board *board = messages->board;
+	size_t size = rd_mail_size(board->comm->size, messages->channels);
+	void *mail = NULL;
+
+	memset(card, 0, sizeof(*card));
+	if (rd_held_create(board->ops, board->device, size, &mail)) {
+		rd_log(RD_INFO, RD_ROUTE, "rank %d has no mail on its device: %s",
+			board->comm->rank, rondo_last_error());
+		return;
+	}
+	messages->mail = messages->mails[board->comm->rank] = mail;
+	card->address = (uintptr_t)mail;
+	card->able = board->ops->export(mail, &card->handle) ? 1 : 2;
+}
+
+static bool map_mail(struct rd_messages *messages, int peer, const struct card *card, int there)
+{
+	struct rd_board *board = messages->board;
+	void *base;
+	size_t size;
+
+	if (board->same_process[peer]) {
+		if (!card->able ||
+			(there != board->device && board->ops->peer(board->device, there)))
+			return false;
+		if (!rd_held_hold((void *)(uintptr_t)card->address))
+			return false;
+		messages->mails[peer] = (struct rd_mail *)(uintptr_t)card->address;
+		return true;
+	}
+	if (card->able < 2 || board->ops->import(board->device, &card->handle, &base, &size))
+		return false;
+	messages->mails[peer] = base;
+	messages->imported[peer] = true;
+	return size >= rd_mail_size(board->comm->size, messages->channels);
+}
+
+static uint32_t check_of(const struct rd_board *board, int from, int to)
+{
+	return (uint32_t)board->comm->local.comm_id ^ ((uint32_t)to * 256 + (uint32_t)from + 1);
+}
+
+static int copy_now(struct rd_board *board, void *to, const void *from, size_t size)
+{
+	int err = board->ops->copy(board->device, board->stream, to, from, size);
+
+	return err ? err : board->ops->stream_synchronize(board->device, board->stream);
+}
+
+/* Maps what mail it can, and writes a word into each. */
+static void write_checks(struct rd_messages *messages, const struct card *cards)
+{
+	struct rd_board *board = messages->board;
+	const struct rd_member *members = rd_lifeline_members(board->comm->lifeline);
+	int rank = board->comm->rank;
+
+	for (int peer = 0; peer < board->comm->size && messages->mail; peer++) {
+		if (peer == rank || !rd_place_same_host(&members[peer].place, &members[rank].place))
+			continue;
+		if (!map_mail(messages, peer, &cards[peer], members[peer].place.device)) {
+			rd_log(RD_INFO, RD_ROUTE,
+				"rank %d does not reach device memory of rank %d: %s", rank, peer,
+				rondo_last_error());
+			continue;
+		}
+		board->page->check = check_of(board, rank, peer);
+		if (copy_now(board, &messages->mails[peer]->checked[rank], &board->page->check,
+			    sizeof(uint32_t)))
+			rd_log(RD_INFO, RD_ROUTE, "rank %d cannot write to rank %d's device: %s",
+				rank, peer, rondo_last_error());
+	}
+}
+
+/* Whose words have come, and who can be answered. */
+static uint32_t read_checks(struct rd_messages *messages)
+{
+	struct rd_board *board = messages->board;
+	uint32_t met = 0;
+
+	for (int peer = 0; peer < board->comm->size && messages->mail; peer++)
+		if (messages->mails[peer] && peer != board->comm->rank &&
+			!copy_now(board, &board->page->check, &messages->mail->checked[peer],
+				sizeof(uint32_t)) &&
+			board->page->check == check_of(board, peer, board->comm->rank))
+			met |= 1u << peer;
+	return met;
+}
+
+/* ---- The round ----------------------------------------------------------------------------- */
+
+/* Puts ranks at the round's places from `at` on, each within reach of the one before; the first
+   choices are those of `wish`. Tries are counted: a puzzle of 16 ranks may take long. */
+static bool lay_round(
+	struct rd_messages *messages, const int *wish, int at, uint32_t laid, int *tries)
+{
+	int size = messages->round.size, *order = messages->order;
+
+	if (at == size)
+		return size <= 2 || rd_messages_link(messages, order[size - 1], order[0]);
+	for (int i = 0; i < size && --*tries > 0; i++) {
+		int rank = wish[i];
+
+		if (laid >> rank & 1 ||
+			(at > 0 && !rd_messages_link(messages, order[at - 1], rank)))
+			continue;
+		order[at] = rank;
+		if (lay_round(messages, wish, at + 1, laid | 1u << rank, tries))
+			return true;
+	}
+	return false;
+}
+
+#define TRIES 100000
+
+/* The comm's own order where its neighbours reach each other; else a round along which they do, if
+   there is one. Every rank comes to the same. */
+static void make_round(struct rd_messages *messages)
+{
+	const struct rondo_comm *comm = messages->board->comm;
+	const int *wish = comm->layouts[0]->order;
+	int tries = TRIES;
+
+	messages->round = (struct rd_layout){ .size = comm->size,
+		.group_count = 1,
+		.order = messages->order,
+		.group = messages->group };
+	if (!lay_round(messages, wish, 0, 0, &tries))
+		memcpy(messages->order, wish, (size_t)comm->size * sizeof(*wish));
+}
+
+/* ---- Plans --------------------------------------------------------------------------------- */
+
+/* Whether all that one rank's plan exchanges goes over links that are there, and by steps that
+   devices have. */
+static bool links_are_there(const struct rd_messages *messages, const struct rd_plan *plan)
+{
+	int rank = plan->problem.rank;
+
+	if (!rd_steps_can(plan))
+		return false;
+	for (int i = 0; i < plan->step_count; i++) {
+		const struct rd_step *step = &plan->steps[i];
+
+		if ((rd_step_puts(step) && !rd_messages_link(messages, rank, step->to)) ||
+			(rd_step_takes(step) && !rd_messages_link(messages, rank, step->peer)))
+			return false;
+	}
+	return true;
+}
+
+/* Whether it does on every rank; *own: this rank's plan, if so. */
+static bool can_run(struct rd_messages *messages, const struct rd_algorithm *algorithm,
+	const struct rd_problem *problem, struct rd_plan **own)
+{
+	struct rd_problem there = *problem;
+	bool can = !algorithm->mapped && rd_algorithm_can(algorithm, problem);
+
+	*own = NULL;
+	for (there.rank = 0; there.rank < there.size && can; there.rank++) {
+		struct rd_plan *plan;
+
+		can = rd_plan_create(&plan, algorithm, &there) == 0;
+		if (!can)
+			break;
+		can = links_are_there(messages, plan);
+		if (there.rank == problem->rank)
+			*own = plan;
+		else
+			rd_plan_destroy(plan);
+	}
+	if (!can) {
+		rd_plan_destroy(*own);
+		*own = NULL;
+	}
+	return can;
+}
+
+/* The first in the table is the ring, which moves the fewest bytes. */
+static struct rd_plan *find_plan(struct rd_messages *messages, const struct rd_problem *asked)
+{
+	const char *named = messages->board->comm->settings.algo;
+	struct rd_problem problem = *asked;
+	struct rd_plan *plan = NULL;
+
+	problem.layout = &messages->round;
+	for (int round = *named ? 0 : 1; round < 2 && !plan; round++)
+		for (int i = 0; rd_algorithms[i] && !plan; i++)
+			if (round == 1 || strcmp(named, rd_algorithms[i]->name) == 0)
+				can_run(messages, rd_algorithms[i], &problem, &plan);
+	rd_log(RD_INFO, RD_PICK, "%s on devices: %s", rd_collective_name(problem.collective),
+		plan ? plan->algorithm
+		     : "through host memory: no algorithm keeps to pairs that reach each other");
+	if (plan)
+		rd_warn_of_replacement(messages->board->comm, problem.collective, plan->algorithm,
+			"it does not run on these devices");
+	return plan;
+}
+
+static size_t moves_size(const struct rd_plan *plan)
+{
+	size_t size = (size_t)(plan->step_count + 1) * sizeof(struct rd_move);
+
+	return (size + RD_MAIL_ALIGNMENT - 1) / RD_MAIL_ALIGNMENT * RD_MAIL_ALIGNMENT;
+}
+
+/* Puts the plan on the device, for good. */
+static int ship(struct rd_messages *messages, struct shipped *shipped)
+{
+	struct rd_board *board = messages->board;
+	size_t size = moves_size(shipped->plan);
+	struct rd_move *moves = malloc(size);
+	int err;
+
+	if (!moves)
+		return rd_fail(RONDO_MEMORY, "no memory for a plan");
+	shipped->move_count = rd_steps_flatten(shipped->plan, moves);
+	err = board->ops->alloc(board->device,
+		size + rd_steps_scratch_size(
+			       shipped->plan, messages->channels, messages->slot_size),
+		&shipped->memory);
+	if (!err)
+		err = copy_now(board, shipped->memory, moves, size);
+	free(moves);
+	return err;
+}
+
+static struct shipped *shipped_for(struct rd_messages *messages, const struct rd_problem *problem)
+{
+	return &messages->shipped[problem->collective][problem->root];
+}
+
+int rd_messages_prepare(
+	struct rd_messages *messages, const struct rd_problem *problem, bool captures, bool *found)
+{
+	struct shipped *shipped = shipped_for(messages, problem);
+
+	if (!shipped->sought) {
+		shipped->plan = find_plan(messages, problem);
+		shipped->sought = true;
+	}
+	*found = shipped->plan;
+	if (!*found || shipped->memory)
+		return 0;
+	if (captures)
+		return rd_fail(RONDO_UNSUPPORTED,
+			"%s: its plan is not on the device yet: make this call once before it is "
+			"captured in a graph",
+			rd_collective_name(problem->collective));
+	return ship(messages, shipped);
+}
+
+void rd_messages_steps(
+	struct rd_messages *messages, const struct rd_call *call, struct rd_steps *steps)
+{
+	const struct rd_board *board = messages->board;
+	const struct shipped *shipped = shipped_for(messages, &call->problem);
+
+	rd_steps_cut(steps, shipped->plan, call, messages->channels, messages->slot_size);
+	steps->moves = shipped->memory;
+	steps->move_count = shipped->move_count;
+	steps->scratch = (char *)shipped->memory + moves_size(shipped->plan);
+	steps->halt = &board->page->halt;
+	steps->timeout_ns = board->comm->settings.timeout_ms * UINT64_C(1000000);
+	memcpy(steps->mails, messages->mails, sizeof(steps->mails));
+}
+
+/* ---- Life ---------------------------------------------------------------------------------- */
+
+/* Words must be written everywhere before they are read. */
+static int meet(struct rd_messages *messages)
+{
+	struct rd_board *board = messages->board;
+	struct card card, cards[RD_WORK_RANKS];
+	uint32_t met;
+	bool all;
+	int err;
+
+	write_card(messages, &card);
+	err = rd_board_gather(board, &card, cards, sizeof(card));
+	if (err)
+		return err;
+	write_checks(messages, cards);
+	err = rd_board_agree(board, true, &all);
+	if (err)
+		return err;
+	met = read_checks(messages);
+	return rd_board_gather(board, &met, messages->reach, sizeof(met));
+}
+
+static bool every_rank_reaches_some(const struct rd_messages *messages)
+{
+	int size = messages->board->comm->size;
+
+	for (int a = 0; a < size; a++) {
+		bool reaches = false;
+
+		for (int b = 0; b < size; b++)
+			reaches |= rd_messages_link(messages, a, b);
+		if (!reaches)
+			return false;
+	}
+	return true;
+}
+
+int rd_messages_create(struct rd_board *board)
+{
+	struct rd_messages *messages = calloc(1, sizeof(*messages));
+	int err;
+
+	if (!messages)
+		return rd_fail(RONDO_MEMORY, "no memory for a comm's device");
+	messages->board = board;
+	messages->channels = board->blocks < RD_MAIL_CHANNELS ? board->blocks : RD_MAIL_CHANNELS;
+	messages->slot_size = rd_mail_slot_size(board->comm->size, messages->channels);
+	err = meet(messages);
+	if (err || !every_rank_reaches_some(messages)) {
+		rd_messages_destroy(messages);
+		return err;
+	}
+	make_round(messages);
+	board->messages = messages;
+	return 0;
+}
+
+void rd_messages_destroy(struct rd_messages *messages)
+{
+	struct rd_board *board;
+
+	if (!messages)
+		return;
+	board = messages->board;
+	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++)
+		for (int root = 0; root < RD_WORK_RANKS; root++) {
+			rd_plan_destroy(messages->shipped[i][root].plan);
+			if (messages->shipped[i][root].memory)
+				board->ops->free(messages->shipped[i][root].memory);
+		}
+	for (int rank = 0; rank < RD_WORK_RANKS; rank++)
+		if (messages->imported[rank])
+			board->ops->drop(board->device, messages->mails[rank]);
+		else if (messages->mails[rank])
+			rd_held_release(messages->mails[rank]);
+	free(messages);
+}

@@ -1,0 +1,42 @@
+/*
+ * What a board has for plans of messages: the same ring, tree and mesh plans that run on host
+ * memory, executed by one kernel (steps.h). A plan runs where each pair of ranks that it has
+ * exchange messages reaches each other's device memory; others need not. Peers' buffers are never
+ * addressed, only their mail, so a call is one launch on the user's stream, in one process or in
+ * several.
+ *
+ * Each rank's mail takes at most RD_MAIL_SIZE bytes of device memory, and a sixteenth of a MiB for
+ * its words.
+ */
+#ifndef RD_MESSAGES_H
+#define RD_MESSAGES_H
+
+#include "gpu/gpu.h"
+
+struct rd_messages;
+
+/*
+ * Makes this rank's mail, and tries every pair of ranks with real bytes: all ranks together, when
+ * the board is made. board->messages stays NULL where there is a rank that reaches no other; that
+ * is no error, and the same on all ranks.
+ */
+int rd_messages_create(struct rd_board *board);
+void rd_messages_destroy(struct rd_messages *messages); /* NULL is fine */
+
+/* Whether the two ranks of this comm exchange messages on devices. */
+bool rd_messages_link(const struct rd_messages *messages, int a, int b);
+
+/*
+ * Has the plan of a collective on the device, by the algorithm that RONDO_ALGO names or else the
+ * first whose links are all there. *found: false where there is none, on every rank alike: the call
+ * is to be staged. captures: the stream only records, so nothing can be allocated:
+ * RONDO_UNSUPPORTED for a plan that is not on the device yet. In the thread that makes the comm's
+ * calls.
+ */
+int rd_messages_prepare(
+	struct rd_messages *messages, const struct rd_problem *problem, bool captures, bool *found);
+/* The steps of a call whose plan was prepared. */
+void rd_messages_steps(
+	struct rd_messages *messages, const struct rd_call *call, struct rd_steps *steps);
+
+#endif

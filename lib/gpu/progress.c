@@ -1,0 +1,805 @@
+#include "gpu/progress.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "gpu/staging.h"
+#include "base/thread.h"
+#include "gpu/transfers.h"
+#include "base/futex.h"
+
+/* How often the agent looks whether the comm still stands, while streams are under way. */
+#define LOOK_MS 10
+/* A word that a device writes wakes nobody. */
+#define WORD_NS 50000
+/* Rounds of yielding before it sleeps for a word. */
+#define YIELDS 100
+/* What is let go is given so long to end. */
+#define LETTING_GO_MS 10000
+/* A fused kernel waits twice: to enter, and to leave. It has so long to begin. */
+#define KERNEL_WAITS 2
+#define KERNEL_BEGINS_MS 10000
+/* Added to words to let go of whoever waits for them: beyond any number in use. */
+#define BEYOND (1u << 30)
+
+/* What the caller waits for, of a call that is captured. */
+struct capture {
+	struct rd_work *work;
+	const char **from; /* of transfers */
+	bool done;
+	int error;
+	char story[RD_STORY_SIZE];
+};
+
+struct job {
+	struct job *next;
+	struct capture *capture; /* NULL: the call is to be run */
+	uint32_t number;
+	int count;
+	struct rd_task tasks[];
+};
+
+struct rd_agent {
+	struct rd_board *board;
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t change;
+	struct job *first, **last;
+	bool closing, busy;
+
+	uint32_t launched; /* the last job whose end is queued on the board's stream */
+	uint32_t seen; /* of words->finished, and since when it is that */
+	int64_t since_ms; /* 0: not looked yet */
+	int reported_ms; /* of that wait, as slow */
+	uint32_t slow_call; /* the call of the latest kernel that was reported as slow */
+	uint32_t calls; /* that were told to peers */
+	bool transfers[RD_READY]; /* by number: what the job is */
+	struct rd_stage *stage; /* NULL: nothing has been staged yet */
+	/* Of the present call. Each is read once: a peer may write to its page when it likes, and
+	   what has been checked must be what is used. */
+	struct rd_post posts[RD_WORK_RANKS];
+};
+
+/* ---- Watching ------------------------------------------------------------------------------ */
+
+/* Before our stream goes on, and tells peers that we have done our part. */
+static void warn_peers(struct rd_board *board)
+{
+	uint32_t us = (uint32_t)board->comm->rank + 1;
+
+	for (int peer = 0; peer < board->comm->size && peer < RD_WORK_RANKS; peer++)
+		if (peer != board->comm->rank && board->pages[peer])
+			__atomic_store_n(&board->pages[peer]->halt.warned, us, __ATOMIC_RELEASE);
+}
+
+/* Everything that waits for this rank's words ends. A peer that is late may write a smaller number
+   after us: so this is said again until all have gone. */
+static void let_go(struct rd_board *board)
+{
+	struct rd_page *page = board->page;
+	uint32_t beyond = board->agent->calls + BEYOND;
+
+	__atomic_store_n(&page->halt.stop, 1, __ATOMIC_RELEASE);
+	warn_peers(board);
+	for (int peer = 0; peer < board->comm->size && peer < RD_WORK_RANKS; peer++) {
+		rd_word_write(&page->entered[peer], beyond);
+		rd_word_write(&page->left[peer], beyond);
+		rd_word_write(&page->taken[peer], board->sent[peer] + BEYOND);
+	}
+}
+
+/* A rank as the page names it, which peers can write; this rank where there is none of that number.
+ */
+static int rank_named(const struct rd_board *board, uint32_t number)
+{
+	const struct rondo_comm *comm = board->comm;
+
+	return number < (uint32_t)comm->size ? (int)number : comm->rank;
+}
+
+/* A kernel has given up. */
+static void report_halt(struct rd_board *board, uint32_t error)
+{
+	struct rondo_comm *comm = board->comm;
+	int peer = rank_named(board, board->page->halt.peer);
+
+	if (error == RD_HALT_MISMATCH) {
+		rd_fail(RONDO_MISMATCH, "rank %d made another call on its device than rank %d",
+			peer, comm->rank);
+		rd_comm_fail(comm, RONDO_MISMATCH, peer);
+		return;
+	}
+	if (error == RD_HALT_TRANSFER) {
+		rd_transfers_differ(board, peer);
+		return;
+	}
+	rd_fail(RONDO_TIMEOUT, "rank %d's kernel waited %d ms for rank %d", comm->rank,
+		comm->settings.timeout_ms, peer);
+	rd_comm_fail(comm, RONDO_TIMEOUT, peer);
+}
+
+int rd_agent_watch(struct rd_board *board)
+{
+	struct rondo_comm *comm = board->comm;
+	uint32_t error = __atomic_load_n(&board->page->halt.error, __ATOMIC_ACQUIRE);
+	uint32_t warned = __atomic_load_n(&board->page->halt.warned, __ATOMIC_ACQUIRE);
+
+	if (error && !atomic_load(&comm->failed))
+		report_halt(board, error);
+	if (warned && !atomic_load(&comm->failed)) {
+		int peer = rank_named(board, warned - 1);
+
+		rd_fail(RONDO_BROKEN, "rank %d gave up a call on devices", peer);
+		rd_comm_fail(comm, RONDO_BROKEN, peer);
+	}
+	if (!atomic_load(&comm->failed))
+		return 0;
+
+	int err = rd_comm_failure(comm);
+
+	let_go(board);
+	rd_fault_set(board->fault, err);
+	return err;
+}
+
+static int report_silence(struct rd_board *board, int64_t waited_ms, int peer, const char *where)
+{
+	struct rondo_comm *comm = board->comm;
+
+	rd_fail(RONDO_TIMEOUT, "rank %d waited %lld ms for rank %d %s", comm->rank,
+		(long long)waited_ms, peer, where);
+	rd_comm_fail(comm, RONDO_TIMEOUT, peer);
+	return rd_agent_watch(board);
+}
+
+/* Waits for a word; peer: whose silence has a bound, -1: nobody's. */
+static int await(struct rd_board *board, const uint32_t *word, uint32_t value, int peer)
+{
+	int64_t began = rd_clock_ns(), look_ms = LOOK_MS;
+	int reported_ms = 0;
+
+	for (int round = 0; !rd_word_reached(word, value); round++) {
+		uint32_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+		int64_t waited_ms = (rd_clock_ns() - began) / 1000000;
+		int err = rd_agent_watch(board);
+
+		if (!err && waited_ms >= look_ms) {
+			look_ms = waited_ms + LOOK_MS;
+			err = rd_begun_compare(board) ? rd_agent_watch(board) : 0;
+			if (peer >= 0)
+				rd_comm_slow(board->comm, &reported_ms, waited_ms, peer,
+					"to join a call on devices");
+		}
+
+		if (err)
+			return err;
+		if (peer >= 0 && waited_ms > board->comm->settings.timeout_ms)
+			return report_silence(board, waited_ms, peer, "to join a call on devices");
+		if (round < YIELDS)
+			sched_yield();
+		else if (!rd_word_reached(word, value))
+			rd_word_sleep(word, seen, WORD_NS);
+	}
+	return 0;
+}
+
+/* The peer that is behind in this job, or in the calls told so far; this rank itself: none is. */
+static int missing_peer(const struct rd_board *board, uint32_t job)
+{
+	const struct rd_page *page = board->page;
+
+	if (board->agent->transfers[job % RD_READY])
+		return rd_transfers_owed(board);
+	for (int peer = 0; peer < board->comm->size && peer < RD_WORK_RANKS; peer++)
+		if (peer != board->comm->rank && board->kernel == RD_KERNEL_STEPPED &&
+			!rd_word_reached(&page->left[peer], board->agent->calls))
+			return peer;
+	return board->comm->rank;
+}
+
+/* How long what is launched may take with nothing finished. A fused kernel knows for whom it waits
+   too long, and says so; the host does not, and so speaks only after it. Transfers' copies wait for
+   nobody. */
+static int64_t patience_ms(const struct rd_board *board, uint32_t job)
+{
+	int64_t timeout_ms = board->comm->settings.timeout_ms;
+
+	if (board->kernel != RD_KERNEL_FUSED || board->agent->transfers[job % RD_READY])
+		return timeout_ms;
+	return KERNEL_WAITS * timeout_ms + KERNEL_BEGINS_MS;
+}
+
+static void report_unfinished(struct rd_board *board, uint32_t job, int64_t waited_ms)
+{
+	struct rondo_comm *comm = board->comm;
+	int peer = missing_peer(board, job);
+
+	if (peer != comm->rank) {
+		report_silence(board, waited_ms, peer, "in a call on devices");
+		return;
+	}
+	rd_fail(RONDO_TIMEOUT, "rank %d's own device has not finished a call for %lld ms",
+		comm->rank, (long long)waited_ms);
+	rd_comm_fail(comm, RONDO_TIMEOUT, comm->rank);
+	rd_agent_watch(board);
+}
+
+static void report_slow(struct rd_agent *agent, uint32_t job, int64_t waited_ms)
+{
+	struct rondo_comm *comm = agent->board->comm;
+	int peer = missing_peer(agent->board, job);
+
+	rd_comm_slow(comm, &agent->reported_ms, waited_ms, peer == comm->rank ? -1 : peer,
+		"in a call on devices");
+}
+
+/* A kernel that the caller launched, which nobody else here watches. It says so while it waits. */
+static void report_slow_kernel(struct rd_agent *agent)
+{
+	struct rd_board *board = agent->board;
+	uint32_t slow = __atomic_exchange_n(&board->page->halt.slow, 0, __ATOMIC_RELAXED);
+	uint32_t call = atomic_load(&board->comm->doing.calls);
+	int reported_ms = 0;
+
+	if (!slow || call == agent->slow_call)
+		return;
+	agent->slow_call = call;
+	rd_comm_slow(board->comm, &reported_ms, RD_SLOW_MS, rank_named(board, slow - 1),
+		"in a call on devices");
+}
+
+/* While nothing else is to be done: are the streams that wait still being served? */
+static void watch_launched(struct rd_agent *agent)
+{
+	struct rd_board *board = agent->board;
+	uint32_t finished = __atomic_load_n(&board->words->finished, __ATOMIC_ACQUIRE);
+	int64_t now_ms = rd_clock_ns() / 1000000;
+
+	if (rd_agent_watch(board))
+		return;
+	if (rd_begun_compare(board)) {
+		rd_agent_watch(board);
+		return;
+	}
+	report_slow_kernel(agent);
+	/* Its own stream's earlier work may take as long as it likes. */
+	if (agent->since_ms == 0 || finished == agent->launched || finished != agent->seen ||
+		!rd_word_reached(rd_ready(board->words, finished + 1), finished + 1)) {
+		agent->seen = finished;
+		agent->since_ms = now_ms;
+		agent->reported_ms = 0;
+	} else if (now_ms - agent->since_ms > patience_ms(board, finished + 1)) {
+		report_unfinished(board, finished + 1, now_ms - agent->since_ms);
+	} else {
+		report_slow(agent, finished + 1, now_ms - agent->since_ms);
+	}
+}
+
+int rd_agent_drain(struct rd_board *board)
+{
+	uint32_t marker = ++board->marker;
+	int err =
+		board->ops->write_word(board->device, board->stream, &board->page->marker, marker);
+
+	return err ? err : await(board, &board->page->marker, marker, -1);
+}
+
+/* After a failure: until the board's stream has come to its end. */
+static void drain_failed(struct rd_board *board)
+{
+	uint32_t marker = ++board->marker;
+	int64_t until = rd_clock_ns() + LETTING_GO_MS * INT64_C(1000000);
+
+	if (board->ops->write_word(board->device, board->stream, &board->page->marker, marker))
+		return;
+	while (!rd_word_reached(&board->page->marker, marker) && rd_clock_ns() < until) {
+		let_go(board);
+		/* What was handed over waits on its own stream for these. */
+		rd_word_sleep(&board->page->marker, marker - 1, WORD_NS);
+	}
+}
+
+/* ---- Direct -------------------------------------------------------------------------------- */
+
+static int mismatch(struct rd_board *board, int peer, const struct rd_signature *theirs,
+	const struct rd_signature *ours)
+{
+	char there[128], here[128];
+
+	rd_signature_print(theirs, there, sizeof(there));
+	rd_signature_print(ours, here, sizeof(here));
+	rd_fail(RONDO_MISMATCH, "rank %d is in %s, rank %d in %s", peer, there, board->comm->rank,
+		here);
+	return rd_comm_fail(board->comm, RONDO_MISMATCH, peer);
+}
+
+static struct rd_post *post_of(struct rd_board *board, int rank, uint32_t number)
+{
+	return &board->pages[rank]->posts[number % 2];
+}
+
+static bool is_pairwise(const struct rd_call *call)
+{
+	return call->terms && call->terms->in && call->terms->pairwise;
+}
+
+/* What the ranks compare. */
+static struct rd_signature signature_of(const struct rd_call *call, bool captured)
+{
+	struct rd_signature signature = rd_signature_of(call);
+
+	if (captured)
+		signature.form |= RD_FORM_CAPTURED;
+	return signature;
+}
+
+static void write_post(struct rd_board *board, const struct rd_call *call, bool captured,
+	const struct rd_work *work, uint32_t number)
+{
+	int rank = board->comm->rank;
+	struct rd_post *post = post_of(board, rank, number);
+
+	size_t in_size = rd_board_in_size(call, rank), out_size = rd_board_out_size(call, rank);
+
+	post->signature = signature_of(call, captured);
+	post->factor = work->factors[rank];
+	/* A small call leaves peers' buffers alone. */
+	if (!work->small) {
+		rd_board_describe(board, call->in, in_size, &post->in);
+		rd_board_describe(board, call->out, out_size, &post->out);
+	}
+	post->reachable =
+		work->small || ((in_size == 0 || post->in.id) && (out_size == 0 || post->out.id));
+	for (int peer = 0; peer < work->size; peer++) {
+		post->gives[peer].in_at = work->in_for[peer];
+		post->gives[peer].out_at = work->out_for[peer];
+		post->gives[peer].size =
+			is_pairwise(call) ? rd_work_pair_size(call, rank, peer) : 0;
+	}
+	rd_word_write(&post->number, number);
+}
+
+static int check_length(
+	struct rd_board *board, const struct rd_call *call, int peer, const struct rd_post *post)
+{
+	int rank = board->comm->rank;
+	size_t wanted = rd_work_pair_size(call, peer, rank);
+
+	if (post->gives[rank].size == wanted)
+		return 0;
+	rd_fail(RONDO_MISMATCH, "%s: rank %d has %llu bytes for rank %d, which expects %zu",
+		rd_collective_name(call->problem.collective), peer,
+		(unsigned long long)post->gives[rank].size, rank, wanted);
+	return rd_comm_fail(board->comm, RONDO_MISMATCH, peer);
+}
+
+/* Until all have posted; they must have made the same call. */
+static int read_posts(
+	struct rd_agent *agent, const struct rd_call *call, bool captured, uint32_t number)
+{
+	struct rd_board *board = agent->board;
+	struct rd_signature ours = signature_of(call, captured);
+
+	for (int peer = 0; peer < board->comm->size; peer++) {
+		const struct rd_post *posted = post_of(board, peer, number);
+		struct rd_post *post = &agent->posts[peer];
+		int err = await(board, &posted->number, number, peer);
+
+		if (err)
+			return err;
+		*post = *posted;
+		if (memcmp(&post->signature, &ours, sizeof(ours)) != 0)
+			return mismatch(board, peer, &post->signature, &ours);
+		if (is_pairwise(call) && peer != board->comm->rank)
+			err = check_length(board, call, peer, post);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* All ranks see the same posts, and decide alike. */
+static bool can_reach_all(const struct rd_agent *agent)
+{
+	for (int rank = 0; rank < agent->board->comm->size; rank++)
+		if (!agent->posts[rank].reachable)
+			return false;
+	return true;
+}
+
+/* What of a peer's buffer is for us; NULL with the story. */
+static char *reach(struct rd_board *board, int peer, const struct rd_lying *lying, uint64_t at,
+	size_t size, bool keep)
+{
+	char *base = at > SIZE_MAX - size
+			     ? NULL
+			     : rd_board_reach(board, peer, lying, (size_t)at + size, keep);
+
+	if (at > SIZE_MAX - size)
+		rd_fail(RONDO_PROTOCOL, "rank %d says its buffer is longer than memory", peer);
+	return base ? base + at : NULL;
+}
+
+static int fill_in(
+	struct rd_agent *agent, const struct rd_call *call, bool captured, struct rd_work *work)
+{
+	struct rd_board *board = agent->board;
+
+	for (int rank = 0; rank < work->size; rank++) {
+		const struct rd_post *post = &agent->posts[rank];
+		size_t in_size = rd_board_in_size(call, rank);
+		size_t out_size = rd_board_out_size(call, rank);
+
+		if (rank == work->rank || work->small)
+			continue;
+		work->factors[rank] = post->factor;
+		if (in_size > 0) {
+			work->in[rank] = reach(board, rank, &post->in,
+				post->gives[work->rank].in_at, in_size, captured);
+			if (!work->in[rank])
+				return RONDO_SYSTEM;
+		}
+		if (out_size > 0) {
+			work->out[rank] = reach(board, rank, &post->out,
+				post->gives[work->rank].out_at, out_size, captured);
+			if (!work->out[rank])
+				return RONDO_SYSTEM;
+		}
+	}
+	work->in[work->rank] = call->in;
+	work->out[work->rank] = call->out;
+	return 0;
+}
+
+/* A barrier on the board's stream: words in the pages of all, then all words of our own. */
+static int queue_barrier(struct rd_board *board, size_t word_at, uint32_t number)
+{
+	const struct rd_device_ops *ops = board->ops;
+	int rank = board->comm->rank, size = board->comm->size, err = 0;
+
+	for (int peer = 0; peer < size && !err; peer++)
+		if (peer != rank)
+			err = ops->write_word(board->device, board->stream,
+				(uint32_t *)((char *)board->pages[peer] + word_at) + rank, number);
+	for (int peer = 0; peer < size && !err; peer++)
+		if (peer != rank)
+			err = ops->wait_word(board->device, board->stream,
+				(uint32_t *)((char *)board->page + word_at) + peer, number);
+	return err;
+}
+
+static int queue_work(struct rd_board *board, struct rd_work *work, uint32_t number)
+{
+	int err = 0;
+
+	if (!work->fused)
+		err = queue_barrier(board, offsetof(struct rd_page, entered), number);
+	if (!err)
+		err = board->ops->run(board->device, board->stream, work);
+	if (!err && !work->fused)
+		err = queue_barrier(board, offsetof(struct rd_page, left), number);
+	return err;
+}
+
+/* All ranks tell each other where their buffers lie. *direct: false when some cannot be reached. */
+static int exchange(struct rd_agent *agent, const struct rd_call *call, bool captured,
+	struct rd_work *work, bool *direct)
+{
+	struct rd_board *board = agent->board;
+	uint32_t number = ++agent->calls;
+	int err;
+
+	rd_begun_note(board->comm, call, true);
+	if (board->kernel == RD_KERNEL_FUSED)
+		rd_board_fuse(board, call, work);
+	write_post(board, call, captured, work, number);
+	err = read_posts(agent, call, captured, number);
+	if (err)
+		return err;
+	*direct = can_reach_all(agent);
+	if (!*direct)
+		return 0;
+	return fill_in(agent, call, captured, work);
+}
+
+/* ---- Jobs ---------------------------------------------------------------------------------- */
+
+static int run_collective(struct rd_agent *agent, struct rd_task *task)
+{
+	struct rd_work work;
+	bool direct = rd_board_work(agent->board, &task->call, &work);
+	int err = 0;
+
+	if (direct) {
+		rd_run_begin(task);
+		err = rd_agent_watch(agent->board);
+		if (!err)
+			err = exchange(agent, &task->call, false, &work, &direct);
+		if (!err && direct)
+			err = queue_work(agent->board, &work, agent->calls);
+		if (err && !atomic_load(&agent->board->comm->failed))
+			rd_comm_fail(agent->board->comm, err, agent->board->comm->rank);
+		if (err || direct)
+			rd_run_end(task);
+	}
+	if (!err && !direct)
+		err = rd_stage_run(&agent->stage, agent->board, task);
+	return err;
+}
+
+/* Replays of the graph need no host: what the kernel must know goes into it now. */
+static int prepare_capture(struct rd_agent *agent, struct rd_task *task, struct rd_work *work)
+{
+	struct rd_board *board = agent->board;
+	bool direct = true;
+	int err;
+
+	rd_run_begin(task);
+	err = rd_agent_watch(board);
+	if (!err)
+		err = exchange(agent, &task->call, true, work, &direct);
+	if (err && !atomic_load(&board->comm->failed))
+		rd_comm_fail(board->comm, err, board->comm->rank);
+	rd_run_end(task);
+	if (!err && !direct)
+		err = rd_fail(RONDO_UNSUPPORTED,
+			"%s cannot be captured in a graph: some rank's buffer cannot be mapped by "
+			"other processes, and would go through host memory",
+			rd_collective_name(task->call.problem.collective));
+	return err;
+}
+
+static void run_capture(struct rd_agent *agent, struct job *job)
+{
+	struct capture *capture = job->capture;
+	int err = capture->from ? rd_transfers_exchange(&agent->stage, agent->board, job->tasks,
+					  job->count, capture->from)
+				: prepare_capture(agent, &job->tasks[0], capture->work);
+
+	if (err)
+		snprintf(capture->story, sizeof(capture->story), "%s", rondo_last_error());
+	pthread_mutex_lock(&agent->lock);
+	capture->error = err;
+	capture->done = true;
+	pthread_cond_broadcast(&agent->change);
+	pthread_mutex_unlock(&agent->lock);
+}
+
+static int run_tasks(struct rd_agent *agent, struct job *job)
+{
+	struct rd_board *board = agent->board;
+	bool transfers = job->tasks[0].call.problem.collective == RD_TRANSFER;
+	/* Nobody's silence: the caller's stream may have much to do before. */
+	int err = await(board, rd_ready(board->words, job->number), job->number, -1);
+
+	if (err)
+		return rd_run(job->tasks, job->count);
+	agent->transfers[job->number % RD_READY] = transfers;
+	if (transfers)
+		err = rd_transfers_run(&agent->stage, board, job->tasks, job->count);
+	else
+		err = run_collective(agent, &job->tasks[0]);
+	if (!err)
+		err = board->ops->write_word(
+			board->device, board->stream, &board->words->finished, job->number);
+	return err;
+}
+
+static void run_job(struct rd_agent *agent, struct job *job)
+{
+	struct rd_board *board = agent->board;
+	int err = run_tasks(agent, job);
+
+	agent->launched = job->number;
+	agent->since_ms = 0;
+	if (!err)
+		return;
+	/* The board's stream ends, then the caller's goes on; what it finds is garbage, and it will
+	   be told so when it is synchronised. */
+	if (!atomic_load(&board->comm->failed))
+		rd_comm_fail(board->comm, err, board->comm->rank);
+	rd_agent_watch(board);
+	drain_failed(board);
+	rd_word_write(&board->words->finished, job->number);
+}
+
+static bool is_pending(const struct rd_agent *agent)
+{
+	return agent->board->kernel != RD_KERNEL_STAGED ||
+	       !rd_word_reached(&agent->board->words->finished, agent->launched);
+}
+
+/* Also after a failure that came when nothing was left to do but wait for streams. */
+static void end_launched(struct rd_agent *agent)
+{
+	struct rd_board *board = agent->board;
+
+	if (!atomic_load(&board->comm->failed) ||
+		rd_word_reached(&board->words->finished, agent->launched))
+		return;
+	drain_failed(board);
+	if (!rd_word_reached(&board->words->finished, agent->launched))
+		rd_word_write(&board->words->finished, agent->launched);
+}
+
+static void wait_a_moment(struct rd_agent *agent)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += LOOK_MS * 1000000L;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	pthread_cond_timedwait(&agent->change, &agent->lock, &until);
+}
+
+/* With the lock held, and again on return. */
+static void idle(struct rd_agent *agent)
+{
+	if (!is_pending(agent)) {
+		pthread_cond_wait(&agent->change, &agent->lock);
+		return;
+	}
+	wait_a_moment(agent);
+	pthread_mutex_unlock(&agent->lock);
+	watch_launched(agent);
+	end_launched(agent);
+	pthread_mutex_lock(&agent->lock);
+}
+
+static void *work_off(void *argument)
+{
+	struct rd_agent *agent = argument;
+
+	rd_log_rank(agent->board->comm->rank);
+	/* It maps peers' memory while the program's threads capture. */
+	agent->board->ops->ignore_captures();
+	pthread_mutex_lock(&agent->lock);
+	while (agent->first || !agent->closing) {
+		struct job *job = agent->first;
+
+		if (!job) {
+			idle(agent);
+			continue;
+		}
+		agent->first = job->next;
+		if (!agent->first)
+			agent->last = &agent->first;
+		agent->busy = true;
+		pthread_mutex_unlock(&agent->lock);
+		if (job->capture) {
+			run_capture(agent, job);
+		} else {
+			run_job(agent, job);
+			rd_run_forget(job->tasks, job->count);
+		}
+		free(job);
+		pthread_mutex_lock(&agent->lock);
+		agent->busy = false;
+		pthread_cond_broadcast(&agent->change);
+	}
+	pthread_mutex_unlock(&agent->lock);
+	return NULL;
+}
+
+/* ---- Life ---------------------------------------------------------------------------------- */
+
+int rd_agent_create(struct rd_board *board)
+{
+	struct rd_agent *agent = calloc(1, sizeof(*agent));
+
+	if (!agent)
+		return rd_fail(RONDO_MEMORY, "no memory for a comm's device");
+	agent->board = board;
+	agent->last = &agent->first;
+	agent->launched = agent->seen = board->number;
+	pthread_mutex_init(&agent->lock, NULL);
+	rd_condition_init(&agent->change);
+	board->agent = agent;
+
+	int err = rd_thread_start(&agent->thread, 0, work_off, agent);
+
+	if (!err)
+		return 0;
+	board->agent = NULL;
+	free(agent);
+	return rd_fail(RONDO_SYSTEM, "cannot start a comm's thread: %s", strerror(err));
+}
+
+static int queue_job(struct rd_agent *agent, struct rd_task *tasks, int count, uint32_t number,
+	struct capture *capture)
+{
+	struct rondo_comm *comm = agent->board->comm;
+	struct job *job = calloc(1, sizeof(*job) + (size_t)count * sizeof(*tasks));
+
+	if (!job) {
+		rd_fail(RONDO_MEMORY, "no memory to queue %d calls", count);
+		rd_comm_fail(comm, RONDO_MEMORY, comm->rank);
+		/* The comm must see their turns end. */
+		return rd_run(tasks, count);
+	}
+	job->number = number;
+	job->capture = capture;
+	job->count = count;
+	memcpy(job->tasks, tasks, (size_t)count * sizeof(*tasks));
+	pthread_mutex_lock(&agent->lock);
+	*agent->last = job;
+	agent->last = &job->next;
+	pthread_cond_broadcast(&agent->change);
+	pthread_mutex_unlock(&agent->lock);
+	return 0;
+}
+
+int rd_agent_queue(struct rd_agent *agent, struct rd_task *tasks, int count, uint32_t number)
+{
+	return queue_job(agent, tasks, count, number, NULL);
+}
+
+static int queue_capture(
+	struct rd_agent *agent, struct rd_task *tasks, int count, struct capture *capture)
+{
+	int err = queue_job(agent, tasks, count, 0, capture);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&agent->lock);
+	while (!capture->done)
+		pthread_cond_wait(&agent->change, &agent->lock);
+	pthread_mutex_unlock(&agent->lock);
+	return capture->error ? rd_fail(capture->error, "%s", capture->story) : 0;
+}
+
+int rd_agent_capture(struct rd_agent *agent, struct rd_task *task, struct rd_work *work)
+{
+	return queue_capture(agent, task, 1, &(struct capture){ .work = work });
+}
+
+int rd_agent_capture_transfers(
+	struct rd_agent *agent, struct rd_task *tasks, int count, const char *from[])
+{
+	return queue_capture(agent, tasks, count, &(struct capture){ .from = from });
+}
+
+/* The agent watches meanwhile: a dead peer ends this too. */
+void rd_agent_await(struct rd_agent *agent, uint32_t number)
+{
+	const uint32_t *finished = &agent->board->words->finished;
+
+	while (!rd_word_reached(finished, number))
+		rd_word_sleep(finished, __atomic_load_n(finished, __ATOMIC_ACQUIRE), WORD_NS);
+}
+
+static void finish(struct rd_agent *agent)
+{
+	struct rd_board *board = agent->board;
+
+	pthread_mutex_lock(&agent->lock);
+	while (agent->first || agent->busy)
+		pthread_cond_wait(&agent->change, &agent->lock);
+	pthread_mutex_unlock(&agent->lock);
+	rd_agent_await(agent, agent->launched);
+	/* What the caller launched on its own streams. */
+	if (board->chain)
+		board->ops->stream_synchronize(board->device, board->chain);
+}
+
+void rd_agent_destroy(struct rd_agent *agent)
+{
+	if (!agent)
+		return;
+	finish(agent);
+	pthread_mutex_lock(&agent->lock);
+	agent->closing = true;
+	pthread_cond_broadcast(&agent->change);
+	pthread_mutex_unlock(&agent->lock);
+	pthread_join(agent->thread, NULL);
+	rd_stage_destroy(agent->stage);
+	pthread_mutex_destroy(&agent->lock);
+	pthread_cond_destroy(&agent->change);
+	free(agent);
+}

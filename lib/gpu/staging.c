@@ -1,0 +1,446 @@
+#include "gpu/staging.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/futex.h"
+
+/* Parts of a call that are under way: one each that comes, is run, and goes. */
+#define SLOTS 3
+/* Bytes of a part: of all blocks of a collective; of a transfer, of which there may be many at
+ * once. */
+#define PART_SIZE (1 << 20)
+#define TRANSFER_PART_SIZE (256 << 10)
+/* Parts begin at multiples of this. */
+#define ALIGNMENT 64
+#define PAGE 4096
+/* A word that a device writes wakes nobody: how often to yield, and then how long to sleep for it.
+ */
+#define YIELDS 100
+#define WORD_NS 50000
+
+/* A call that is fed to the host's executor part by part. */
+struct feed {
+	struct rd_feed base;
+	struct rd_stage *stage;
+	struct rd_call call; /* on device memory */
+	size_t element;
+	size_t part_count; /* elements of a block in a part; the last has fewer */
+	size_t parts, brought, done;
+	size_t slot_size;
+	char *slots;
+	uint32_t came[SLOTS]; /* what the stage's word will be when the slot's part is there */
+	int waits;
+};
+
+struct rd_stage {
+	struct rd_board *board;
+	void *stream; /* brings parts here while the board's takes them back */
+	void *bringing; /* that, or the board's where nothing is in more than one part; NULL:
+			   nothing has begun */
+	uint32_t *came, called; /* how many parts have come; how many were called for */
+	char *memory; /* the word has its first page */
+	size_t size;
+	struct feed *feeds; /* of the calls that are run: so many of them are used */
+	int feed_count, used;
+};
+
+static size_t min(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+static size_t round_up(size_t value, size_t unit)
+{
+	return (value + unit - 1) / unit * unit;
+}
+
+/* ---- Cutting ------------------------------------------------------------------------------- */
+
+static bool is_varied(const struct rd_call *call)
+{
+	return call->terms && call->terms->in;
+}
+
+/* Room for so many blocks of a part, on every rank. Input and output share it as in a call in
+   place, but for an all-to-all, which would need more memory elsewhere to be in place. */
+static size_t room_blocks(const struct rd_problem *problem)
+{
+	return problem->collective == RD_ALL_TO_ALL ? 2 * (size_t)problem->size
+						    : (size_t)rd_blocks(problem);
+}
+
+/* The most elements of a block in a part, by what is the same on all ranks. */
+static size_t most_in_part(const struct rd_call *call)
+{
+	bool transfer = call->problem.collective == RD_TRANSFER;
+	size_t element = rondo_type_size(call->type), unit = 1;
+	size_t size = (transfer ? TRANSFER_PART_SIZE : PART_SIZE) / room_blocks(&call->problem);
+	size_t count = size / ALIGNMENT * ALIGNMENT / element;
+
+	/* The program's own elements stay whole. */
+	if (call->terms && call->terms->op.element_size > 0)
+		unit = call->terms->op.element_size;
+	count -= count % unit;
+	return count > 0 ? count : unit;
+}
+
+/* Blocks of different lengths come in one part: not every rank knows the longest. */
+static void cut(struct feed *feed)
+{
+	const struct rd_call *call = &feed->call;
+
+	feed->element = rondo_type_size(call->type);
+	feed->part_count = call->count;
+	feed->parts = 1;
+	if (is_varied(call)) {
+		feed->slot_size = round_up(rd_call_in_size(call), PAGE) +
+				  round_up(rd_call_out_size(call), PAGE);
+		return;
+	}
+	feed->part_count = min(most_in_part(call), call->count);
+	if (call->count > 0)
+		feed->parts = (call->count + feed->part_count - 1) / feed->part_count;
+	feed->slot_size =
+		round_up(room_blocks(&call->problem) * feed->part_count * feed->element, PAGE);
+}
+
+static size_t slot_count(const struct feed *feed)
+{
+	return min(feed->parts, SLOTS);
+}
+
+static char *slot_of(const struct feed *feed, size_t part)
+{
+	return feed->slots + part % SLOTS * feed->slot_size;
+}
+
+static size_t first_of(const struct feed *feed, size_t part)
+{
+	return part * feed->part_count;
+}
+
+static size_t count_of(const struct feed *feed, size_t part)
+{
+	return min(feed->part_count, feed->call.count - first_of(feed, part));
+}
+
+/* Where a part's input and output begin in its slot, which has its blocks without gaps. */
+static char *in_of(const struct feed *feed, size_t part)
+{
+	const struct rd_problem *problem = &feed->call.problem;
+	bool within = rd_in_blocks(problem) < rd_out_blocks(problem);
+	size_t block = count_of(feed, part) * feed->element;
+
+	if (is_varied(&feed->call))
+		return slot_of(feed, part);
+	return slot_of(feed, part) + (within ? (size_t)problem->rank * block : 0);
+}
+
+static char *out_of(const struct feed *feed, size_t part)
+{
+	const struct rd_problem *problem = &feed->call.problem;
+	int ins = rd_in_blocks(problem), outs = rd_out_blocks(problem);
+	size_t block = count_of(feed, part) * feed->element;
+
+	if (is_varied(&feed->call))
+		return slot_of(feed, part) + round_up(rd_call_in_size(&feed->call), PAGE);
+	if (problem->collective == RD_ALL_TO_ALL)
+		return slot_of(feed, part) + (size_t)ins * block;
+	return slot_of(feed, part) + (outs < ins ? (size_t)problem->rank * block : 0);
+}
+
+/* ---- Copying ------------------------------------------------------------------------------- */
+
+static int copy(const struct rd_stage *stage, char *device, char *host, size_t size, bool to_host)
+{
+	struct rd_board *board = stage->board;
+
+	if (size == 0)
+		return 0;
+	return to_host ? board->ops->copy(board->device, stage->bringing, host, device, size)
+		       : board->ops->copy(board->device, board->stream, device, host, size);
+}
+
+/* What lies between blocks is not the call's to write. */
+static int copy_extents(const struct feed *feed, const struct rd_extent *extents, int blocks,
+	char *device, char *host, bool to_host)
+{
+	int err = 0;
+
+	for (int i = 0; i < blocks && !err; i++)
+		err = copy(feed->stage, device + extents[i].offset, host + extents[i].offset,
+			extents[i].size, to_host);
+	return err;
+}
+
+/* So many blocks of a part, which lie further apart on the device than here. */
+static int copy_blocks(
+	const struct feed *feed, size_t part, int blocks, char *device, char *host, bool to_host)
+{
+	size_t count = count_of(feed, part), size = count * feed->element;
+	size_t stride = feed->call.count * feed->element;
+	int err = 0;
+
+	if (size == stride) {
+		size *= (size_t)blocks;
+		blocks = 1;
+	}
+	device += first_of(feed, part) * feed->element;
+	for (int i = 0; i < blocks && !err; i++)
+		err = copy(feed->stage, device + (size_t)i * stride, host + (size_t)i * size, size,
+			to_host);
+	return err;
+}
+
+static int copy_in(const struct feed *feed, size_t part)
+{
+	const struct rd_call *call = &feed->call;
+	int blocks = rd_in_blocks(&call->problem);
+	char *device = (char *)call->in, *host = in_of(feed, part);
+
+	if (is_varied(call))
+		return copy_extents(feed, call->terms->in, blocks, device, host, true);
+	return copy_blocks(feed, part, blocks, device, host, true);
+}
+
+static int copy_out(const struct feed *feed, size_t part)
+{
+	const struct rd_call *call = &feed->call;
+	int blocks = rd_out_blocks(&call->problem);
+	char *device = call->out, *host = out_of(feed, part);
+
+	if (is_varied(call))
+		return copy_extents(feed, call->terms->out, blocks, device, host, false);
+	return copy_blocks(feed, part, blocks, device, host, false);
+}
+
+/* Has the next part come here, into a slot that the board's stream has emptied by then. */
+static int bring(struct feed *feed)
+{
+	struct rd_stage *stage = feed->stage;
+	struct rd_board *board = stage->board;
+	size_t part = feed->brought++;
+	int err = 0;
+
+	if (stage->bringing != board->stream)
+		err = board->ops->stream_follow(board->device, stage->bringing, board->stream);
+	if (!err)
+		err = copy_in(feed, part);
+	feed->came[part % SLOTS] = ++stage->called;
+	return err ? err
+		   : board->ops->write_word(
+			     board->device, stage->bringing, stage->came, stage->called);
+}
+
+/* ---- Feeding ------------------------------------------------------------------------------- */
+
+static int next(struct rd_feed *base, struct rd_call *call)
+{
+	struct feed *feed = (struct feed *)base;
+	size_t part = feed->done;
+
+	if (!rd_word_reached(feed->stage->came, feed->came[part % SLOTS]))
+		return RD_IDLE;
+	feed->waits = 0;
+	call->count = count_of(feed, part);
+	call->whole = feed->call.count;
+	if (rd_in_blocks(&call->problem) > 0)
+		call->in = in_of(feed, part);
+	if (rd_out_blocks(&call->problem) > 0)
+		call->out = out_of(feed, part);
+	return RD_MOVED;
+}
+
+static int take(struct rd_feed *base)
+{
+	struct feed *feed = (struct feed *)base;
+	size_t part = feed->done++;
+	int err = copy_out(feed, part);
+
+	if (!err && feed->brought < feed->parts)
+		err = bring(feed);
+	if (err)
+		return err;
+	return feed->done == feed->parts ? RD_DONE : RD_MOVED;
+}
+
+static void pause_a_moment(struct rd_feed *base)
+{
+	struct feed *feed = (struct feed *)base;
+	const uint32_t *came = feed->stage->came;
+	uint32_t seen = __atomic_load_n(came, __ATOMIC_ACQUIRE);
+
+	if (feed->waits++ < YIELDS)
+		sched_yield();
+	else if (!rd_word_reached(came, feed->came[feed->done % SLOTS]))
+		rd_word_sleep(came, seen, WORD_NS);
+}
+
+static const struct rd_feed feeding = { .next = next, .take = take, .pause = pause_a_moment };
+
+/* ---- Memory -------------------------------------------------------------------------------- */
+
+static void free_memory(struct rd_stage *stage)
+{
+	const struct rd_device_ops *ops = stage->board->ops;
+
+	if (!stage->memory)
+		return;
+	ops->stream_synchronize(stage->board->device, stage->stream);
+	ops->stream_synchronize(stage->board->device, stage->board->stream);
+	ops->unshare(stage->memory);
+	rondo_mem_free(stage->memory);
+	stage->memory = NULL;
+}
+
+/* What local peers can address directly. */
+static int grow(struct rd_stage *stage, size_t size)
+{
+	void *memory;
+	int err;
+
+	if (stage->memory && size <= stage->size)
+		return 0;
+	free_memory(stage);
+	err = rondo_mem_alloc(&memory, size);
+	if (err)
+		return err;
+	err = stage->board->ops->share(memory, size);
+	if (err) {
+		rondo_mem_free(memory);
+		return err;
+	}
+	stage->memory = memory;
+	stage->size = size;
+	stage->came = memory;
+	stage->called = 0;
+	return 0;
+}
+
+static int create(struct rd_stage **stage, struct rd_board *board)
+{
+	struct rd_stage *made = calloc(1, sizeof(*made));
+
+	if (!made)
+		return rd_fail(RONDO_MEMORY, "no memory to stage calls");
+	made->board = board;
+	*stage = made;
+	return 0;
+}
+
+void rd_stage_destroy(struct rd_stage *stage)
+{
+	if (!stage)
+		return;
+	free_memory(stage);
+	if (stage->stream)
+		stage->board->ops->stream_destroy(stage->board->device, stage->stream);
+	free(stage->feeds);
+	free(stage);
+}
+
+/* ---- Running ------------------------------------------------------------------------------- */
+
+static int give_feeds(struct rd_stage *stage, struct rd_task *tasks, int count)
+{
+	if (count > stage->feed_count) {
+		struct feed *grown = realloc(stage->feeds, (size_t)count * sizeof(*grown));
+
+		if (!grown)
+			return rd_fail(RONDO_MEMORY, "no memory to stage %d calls", count);
+		stage->feeds = grown;
+		stage->feed_count = count;
+	}
+	stage->used = count;
+	stage->bringing = NULL;
+	for (int i = 0; i < count; i++) {
+		struct feed *feed = &stage->feeds[i];
+
+		*feed = (struct feed){ .base = feeding, .stage = stage, .call = tasks[i].call };
+		tasks[i].feed = &feed->base;
+		cut(feed);
+	}
+	return 0;
+}
+
+/* Which stream brings parts here; its own is made when first needed. */
+static int choose_stream(struct rd_stage *stage)
+{
+	struct rd_board *board = stage->board;
+	bool parted = false;
+	int err = 0;
+
+	for (int i = 0; i < stage->used; i++)
+		parted |= stage->feeds[i].parts > 1;
+	if (!stage->stream)
+		err = board->ops->stream_create(board->device, &stage->stream);
+	stage->bringing = parted ? stage->stream : board->stream;
+	return err;
+}
+
+/* For all of them, also those that may come to nothing. */
+static int give_slots(struct rd_stage *stage)
+{
+	size_t size = PAGE, at = PAGE;
+	int err;
+
+	for (int i = 0; i < stage->used; i++)
+		size += slot_count(&stage->feeds[i]) * stage->feeds[i].slot_size;
+	err = grow(stage, size > PAGE + SLOTS * PART_SIZE ? size : PAGE + SLOTS * PART_SIZE);
+	for (int i = 0; i < stage->used && !err; i++) {
+		stage->feeds[i].slots = stage->memory + at;
+		at += slot_count(&stage->feeds[i]) * stage->feeds[i].slot_size;
+	}
+	return err;
+}
+
+int rd_stage_prepare(
+	struct rd_stage **stage, struct rd_board *board, struct rd_task *tasks, int count)
+{
+	int err = *stage ? 0 : create(stage, board);
+
+	return err ? err : give_feeds(*stage, tasks, count);
+}
+
+int rd_stage_begin(struct rd_stage *stage, int index)
+{
+	struct feed *feed = &stage->feeds[index];
+	int err = 0;
+
+	if (!stage->bringing) {
+		err = choose_stream(stage);
+		if (!err)
+			err = give_slots(stage);
+	}
+	while (!err && feed->brought < SLOTS && feed->brought < feed->parts)
+		err = bring(feed);
+	return err;
+}
+
+void rd_stage_end(struct rd_stage *stage, int err)
+{
+	struct rd_board *board = stage->board;
+
+	/* Then parts are still on their way from memory that the program may free after the call.
+	 */
+	if (err && stage->bringing)
+		board->ops->stream_follow(board->device, board->stream, stage->bringing);
+}
+
+int rd_stage_run(struct rd_stage **stage, struct rd_board *board, struct rd_task *task)
+{
+	int err = rd_stage_prepare(stage, board, task, 1);
+
+	if (!err)
+		err = rd_stage_begin(*stage, 0);
+	if (err)
+		rd_comm_fail(board->comm, err, board->comm->rank);
+	/* Also after a failure: the comm must see its turns end. */
+	err = rd_run(task, 1);
+	if (*stage)
+		rd_stage_end(*stage, err);
+	return err;
+}

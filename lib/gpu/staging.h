@@ -1,0 +1,33 @@
+/*
+ * A stage: host memory that a device addresses, through which calls on device memory are made where
+ * devices do not reach each other. A call is cut into parts, the same on every rank; while one is
+ * run on the host, the next comes from the device and the one before goes back. The memory holds a
+ * few parts, is allocated when first needed, and used again.
+ *
+ * One thread's: the agent's.
+ */
+#ifndef RD_STAGING_H
+#define RD_STAGING_H
+
+#include "gpu/gpu.h"
+
+struct rd_stage;
+
+/* Runs an issued collective on device memory. On return it has been run, and what goes back is
+   queued on the board's stream. The first failure ends the comm. *stage: NULL when first called. */
+int rd_stage_run(struct rd_stage **stage, struct rd_board *board, struct rd_task *task);
+
+/*
+ * The same for transfers, of which some may be staged (transfers.c): gives each a feed, which can
+ * be used once it has begun. No memory is taken before the first does.
+ */
+int rd_stage_prepare(
+	struct rd_stage **stage, struct rd_board *board, struct rd_task *tasks, int count);
+int rd_stage_begin(struct rd_stage *stage, int index);
+/* When all have been run, or failed. */
+void rd_stage_end(struct rd_stage *stage, int err);
+
+/* When the board's stream has come to its end. NULL is fine. */
+void rd_stage_destroy(struct rd_stage *stage);
+
+#endif

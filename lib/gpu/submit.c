@@ -1,0 +1,423 @@
+/* Calls on device memory, from the caller to a kernel on its stream or to the agent. */
+#include <stdlib.h>
+
+#include "gpu/progress.h"
+#include "gpu/gpu.h"
+#include "base/error.h"
+#include "api/group.h"
+#include "gpu/messages.h"
+#include "api/stream.h"
+#include "gpu/transfers.h"
+
+/* ---- Taking calls -------------------------------------------------------------------------- */
+
+/* As the caller knows it: a transfer is a send or a receive. */
+static const char *name_of(const struct rd_call *call)
+{
+	if (call->problem.collective != RD_TRANSFER)
+		return rd_collective_name(call->problem.collective);
+	return call->in ? "send" : "recv";
+}
+
+static int refuse(const struct rd_call *call, const char *name, const char *why)
+{
+	return rd_fail(RONDO_INVALID, "%s: %s %s", name_of(call), name, why);
+}
+
+static int check_device_buffer(const struct rd_board *board, const struct rd_call *call,
+	const char *name, const char *at, size_t size, const struct rd_allocation *allocation)
+{
+	const char *collective = name_of(call);
+
+	if (allocation->device != board->device)
+		return rd_fail(RONDO_INVALID,
+			"%s: %s lies on device %d, but this comm's calls use device %d", collective,
+			name, allocation->device, board->device);
+	if (size > (size_t)(allocation->base + allocation->size - at))
+		return rd_fail(RONDO_INVALID, "%s: %s is %zu bytes, but its memory ends after %zu",
+			collective, name, size, (size_t)(allocation->base + allocation->size - at));
+	return 0;
+}
+
+/* Device memory that this call can use on this stream? */
+static int check_buffer(const struct rondo_comm *comm, const struct rd_call *call,
+	const struct rondo_stream *stream, const char *name, const void *at, size_t size,
+	bool *on_device)
+{
+	struct rd_allocation allocation;
+	struct rd_lane *lane = rd_stream_lane(stream);
+
+	*on_device = size > 0 && rd_is_device_memory(at, &allocation);
+	if (size == 0 || (!*on_device && !lane))
+		return 0;
+	if (!*on_device)
+		return refuse(call, name,
+			"is no device memory (or was freed), but the stream is a device's: give it "
+			"host "
+			"memory on a host stream, or none");
+	if (allocation.device < 0) {
+		rd_device(false);
+		return rd_fail(RONDO_INVALID, "%s: %s is device memory, but %s", name_of(call),
+			name, rondo_last_error());
+	}
+	if (!comm->board)
+		return refuse(call, name,
+			"is device memory, but not every rank of this comm has a device: set gpu "
+			"in "
+			"struct rondo_config, RONDO_GPU, or the current CUDA device before it is "
+			"made");
+	if (stream && !lane)
+		return refuse(call, name,
+			"is device memory, but the stream is a host stream: use "
+			"rondo_stream_wrap() or "
+			"rondo_stream_create_on()");
+	return check_device_buffer(comm->board, call, name, at, size, &allocation);
+}
+
+static int check_lane(const struct rondo_comm *comm, const struct rd_lane *lane)
+{
+	if (!comm->board)
+		return rd_fail(RONDO_INVALID, "the stream is a device's, but not every rank of "
+					      "this comm has a device: set gpu "
+					      "in struct rondo_config, RONDO_GPU, or the current "
+					      "CUDA device before it is made");
+	if (lane->device != comm->board->device)
+		return rd_fail(RONDO_INVALID,
+			"the stream is of device %d, but this comm's calls use device %d",
+			lane->device, comm->board->device);
+	return 0;
+}
+
+int rd_board_takes(struct rondo_comm *comm, const struct rd_call *call, struct rondo_stream *stream,
+	bool *takes)
+{
+	const struct rd_lane *lane = rd_stream_lane(stream);
+
+	*takes = false;
+	if (!lane && !comm->board && !comm->meets_devices)
+		return 0;
+
+	size_t in_size = rd_call_in_size(call), out_size = rd_call_out_size(call);
+	bool in = false, out = false;
+	int err = 0;
+
+	if (lane)
+		err = check_lane(comm, lane);
+	if (!err)
+		err = check_buffer(
+			comm, call, stream, "send", call->in, call->in ? in_size : 0, &in);
+	if (!err)
+		err = check_buffer(
+			comm, call, stream, "recv", call->out, call->out ? out_size : 0, &out);
+	if (!err && !lane && in != out && call->in && call->out && in_size > 0 && out_size > 0)
+		err = refuse(call, in ? "send" : "recv",
+			"is device memory, and the other buffer is not: give it both of one kind");
+	if (!err && !lane && (in || out) && rd_group_open())
+		err = refuse(call, in ? "send" : "recv",
+			"is device memory: in a group, give the call a stream of its device");
+	*takes = !err && (lane || in || out);
+	return err;
+}
+
+/* ---- Submitting ---------------------------------------------------------------------------- */
+
+/* Alone, a rank's output is its input. */
+static int run_alone(struct rd_lane *lane, const struct rd_task *task)
+{
+	const struct rd_call *call = &task->call;
+	size_t size = rd_out_blocks(&call->problem) * call->count * rondo_type_size(call->type);
+
+	if (size == 0 || call->in == call->out)
+		return 0;
+	return lane->ops->copy(lane->device, lane->stream, call->out, call->in, size);
+}
+
+static int run_kernel(struct rd_board *board, void *stream, const struct rd_launch *launch)
+{
+	const struct rd_device_ops *ops = board->ops;
+
+	if (launch->work)
+		return ops->run(board->device, stream, launch->work);
+	if (launch->steps)
+		return ops->run_steps(board->device, stream, launch->steps);
+	return ops->run_transfers(board->device, stream, launch->transfers);
+}
+
+int rd_board_launch(struct rd_board *board, struct rd_lane *lane, const struct rd_launch *launch)
+{
+	const struct rd_device_ops *ops = board->ops;
+	bool captures = ops->stream_captures(lane->stream);
+	int err = 0;
+
+	if (!captures)
+		err = ops->stream_follow(board->device, lane->stream, board->chain);
+	if (!err)
+		err = run_kernel(board, lane->stream, launch);
+	if (!err && launch->done)
+		err = ops->write_word(board->device, lane->stream, launch->done, launch->number);
+	if (!err && !captures)
+		err = ops->stream_follow(board->device, board->chain, lane->stream);
+	return err ? rd_comm_fail(board->comm, err, board->comm->rank) : 0;
+}
+
+static int launch(
+	struct rd_board *board, struct rd_lane *lane, struct rd_task *task, struct rd_work *work)
+{
+	rd_run_name(task);
+	rd_begun_note(board->comm, &task->call, true);
+	rd_board_fuse(board, &task->call, work);
+	work->exchanges = 1;
+	work->in[work->rank] = task->call.in;
+	work->out[work->rank] = task->call.out;
+	return rd_board_launch(board, lane, &(struct rd_launch){ .work = work });
+}
+
+/* *launched: false where the call is for the agent, to stage. */
+static int launch_messages(
+	struct rd_board *board, struct rd_lane *lane, struct rd_task *task, bool *launched)
+{
+	bool captures = board->ops->stream_captures(lane->stream);
+	struct rd_steps steps;
+	int err = rd_messages_prepare(board->messages, &task->call.problem, captures, launched);
+
+	if (err)
+		return captures ? err : rd_comm_fail(board->comm, err, board->comm->rank);
+	if (!*launched)
+		return 0;
+	rd_run_name(task);
+	rd_messages_steps(board->messages, &task->call, &steps);
+	return rd_board_launch(board, lane, &(struct rd_launch){ .steps = &steps });
+}
+
+/* Why a call cannot be captured; NULL: it can. */
+static const char *why_not_captured(const struct rd_board *board, bool works)
+{
+	if (board->kernel == RD_KERNEL_STAGED)
+		return "calls go through host memory, by the host";
+	if (board->kernel == RD_KERNEL_STEPPED)
+		return "the words by which processes take turns on a device are counted by the "
+		       "host (they need not where MPS runs, or each has a device of its own)";
+	return works && board->kernel == RD_KERNEL_FUSED
+		       ? NULL
+		       : "devices have no kernel for it, and the host takes part";
+}
+
+/* Between processes those of fused kernels are captured, when the ranks have told each other where
+   their buffers lie. */
+static int capture_transfers(
+	struct rd_board *board, struct rd_lane *lane, struct rd_task *tasks, int count)
+{
+	const char *why = why_not_captured(board, true);
+	const char **from;
+	int err;
+
+	if (why)
+		return rd_fail(
+			RONDO_UNSUPPORTED, "a transfer cannot be captured in a graph: %s", why);
+	from = calloc((size_t)count, sizeof(*from));
+	if (!from)
+		return rd_fail(RONDO_MEMORY, "no memory for %d transfers", count);
+	rd_run_issue(tasks, count);
+	for (int i = 0; i < count; i++)
+		tasks[i].queued = true;
+	err = rd_agent_capture_transfers(board->agent, tasks, count, from);
+	if (!err)
+		err = rd_transfers_launch(board, lane, tasks, count, from);
+	free(from);
+	return err;
+}
+
+/* One kernel on the caller's stream, which is recorded. */
+static int capture(struct rd_board *board, struct rd_lane *lane, struct rd_task *task)
+{
+	struct rd_work work;
+	const char *why = why_not_captured(board, rd_board_work(board, &task->call, &work));
+	int err;
+
+	if (why)
+		return rd_fail(RONDO_UNSUPPORTED, "%s cannot be captured in a graph: %s",
+			rd_collective_name(task->call.problem.collective), why);
+	rd_run_issue(task, 1);
+	task->queued = true;
+	err = rd_agent_capture(board->agent, task, &work);
+	return err ? err : board->ops->run(board->device, lane->stream, &work);
+}
+
+/* The stream says when it has come this far; the rest is the agent's. */
+static int hand_over(struct rd_board *board, struct rd_lane *lane, struct rd_task *tasks, int count)
+{
+	uint32_t number = board->number + 1;
+	int err;
+
+	rd_agent_await(board->agent, number - RD_READY);
+	err = board->ops->write_word(
+		board->device, lane->stream, rd_ready(board->words, number), number);
+	if (err)
+		return rd_comm_fail(board->comm, err, board->comm->rank);
+	rd_run_issue(tasks, count);
+	for (int i = 0; i < count; i++)
+		tasks[i].queued = true;
+	err = rd_agent_queue(board->agent, tasks, count, number);
+	if (!err)
+		board->number = number;
+	return err;
+}
+
+/* The stream goes on when all that was handed over is done. If it cannot wait, this thread does:
+   the buffers are in use until then, and its comm is over, which ends that soon. */
+static int wait_on(struct rd_board *board, struct rd_lane *lane)
+{
+	int err = board->ops->wait_word(
+		board->device, lane->stream, &board->words->finished, board->number);
+
+	if (!err)
+		return 0;
+	err = rd_comm_fail(board->comm, err, board->comm->rank);
+	rd_agent_await(board->agent, board->number);
+	return err;
+}
+
+static bool is_transfer(const struct rd_task *task)
+{
+	return task->call.problem.collective == RD_TRANSFER;
+}
+
+/* Transfers that follow each other run side by side: how many of them begin here. */
+static int batch_at(const struct rd_task *tasks, int count)
+{
+	int batch = 1;
+
+	while (is_transfer(tasks) && batch < count && is_transfer(&tasks[batch]) &&
+		tasks[batch].comm == tasks->comm)
+		batch++;
+	return batch;
+}
+
+static int submit(struct rd_lane *lane, struct rd_task *tasks, int count, bool *handed)
+{
+	struct rd_board *board = tasks->comm->board;
+	struct rd_work work;
+	bool launched = false;
+	int err = rd_lane_hold(lane, board->fault);
+
+	if (!err && atomic_load(&board->comm->failed))
+		err = rd_comm_failure(board->comm);
+	if (err)
+		return err;
+	if (board->comm->size == 1 && !is_transfer(tasks) && !tasks->call.terms)
+		return run_alone(lane, tasks);
+	if (board->one_process && is_transfer(tasks))
+		return rd_transfers_launch(board, lane, tasks, count, NULL);
+	if (board->one_process && rd_board_work(board, &tasks->call, &work))
+		return launch(board, lane, tasks, &work);
+	/* Blocks of different lengths and factors are the host's. */
+	if (board->messages && !is_transfer(tasks) && !tasks->call.terms) {
+		err = launch_messages(board, lane, tasks, &launched);
+		if (err || launched)
+			return err;
+	}
+	if (board->ops->stream_captures(lane->stream))
+		return is_transfer(tasks) ? capture_transfers(board, lane, tasks, count)
+					  : capture(board, lane, tasks);
+	err = hand_over(board, lane, tasks, count);
+	*handed = !err;
+	return err;
+}
+
+/* The host is done with them: a rank that has not issued the latest is the one that is behind. */
+static void note_launched(const struct rd_task *tasks, int count)
+{
+	for (int i = 0; i < count; i++)
+		if (!is_transfer(&tasks[i]))
+			atomic_store_explicit(&tasks[i].comm->doing.done, tasks[i].call.number,
+				memory_order_relaxed);
+}
+
+static int submit_all(struct rd_lane *lane, struct rd_task *tasks, int count, bool *handed)
+{
+	int err = 0;
+
+	for (int i = 0, batch; i < count; i += batch) {
+		batch = batch_at(&tasks[i], count - i);
+		if (!err)
+			err = submit(lane, &tasks[i], batch, &handed[i]);
+		if (!handed[i]) {
+			note_launched(&tasks[i], batch);
+			rd_run_forget(&tasks[i], batch);
+		}
+	}
+	/* Also when a later one failed: these are at work all the same. */
+	for (int i = 0; i < count; i++) {
+		int late = handed[i] ? wait_on(tasks[i].comm->board, lane) : 0;
+
+		err = err ? err : late;
+	}
+	return err;
+}
+
+static bool one_comm(const struct rd_task *tasks, int count)
+{
+	for (int i = 1; i < count; i++)
+		if (tasks[i].comm != tasks[0].comm)
+			return false;
+	return true;
+}
+
+/* Each comm's calls in their order, the comms in one that is the same on all ranks: kernels of
+   several comms follow each other on the stream, and must not wait for peers that have them the
+   other way round. */
+static void sort_by_comm(const struct rd_task *tasks, int count, struct rd_task *sorted)
+{
+	uint64_t least = 0;
+
+	for (int done = 0; done < count;) {
+		uint64_t next = UINT64_MAX;
+
+		for (int i = 0; i < count; i++) {
+			uint64_t id = tasks[i].comm->local.comm_id;
+
+			if (id >= least && id < next)
+				next = id;
+		}
+		for (int i = 0; i < count; i++)
+			if (tasks[i].comm->local.comm_id == next)
+				sorted[done++] = tasks[i];
+		least = next + 1;
+	}
+}
+
+/* Calls on several comms proceed together: the stream waits for none before all are under way. The
+   agent frees the terms of what is handed to it. */
+int rd_board_submit(struct rd_lane *lane, struct rd_task *tasks, int count)
+{
+	bool several = !one_comm(tasks, count);
+	bool *handed = calloc((size_t)count, sizeof(*handed));
+	struct rd_task *sorted = several ? calloc((size_t)count, sizeof(*sorted)) : NULL;
+	int err;
+
+	if (!handed || (several && !sorted)) {
+		rd_run_forget(tasks, count);
+		err = rd_fail(RONDO_MEMORY, "no memory for a group of %d calls", count);
+	} else {
+		if (several)
+			sort_by_comm(tasks, count, sorted);
+		err = submit_all(lane, several ? sorted : tasks, count, handed);
+	}
+	free(handed);
+	free(sorted);
+	return err;
+}
+
+int rd_board_run(struct rd_task *task)
+{
+	struct rd_board *board = task->comm->board;
+	int err = 0;
+
+	if (!board->lane)
+		err = rd_lane_create(&board->lane, board->device, true, NULL);
+	if (err)
+		rd_run_forget(task, 1);
+	else
+		err = rd_board_submit(board->lane, task, 1);
+	return err ? err : rd_lane_synchronize(board->lane);
+}

@@ -1,0 +1,532 @@
+#include "gpu/transfers.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/progress.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/futex.h"
+
+/* Rounds of yielding before it sleeps for a peer's word, and how long: devices wake nobody. */
+#define YIELDS 100
+#define WORD_NS 50000
+/* Rounds, mostly of sleeping, between looks at whether the peer goes another way. */
+#define ROUNDS_A_LOOK 200
+
+/* One of them, as run.h feeds it: there is nothing to be run, unless it is staged. */
+struct transfer {
+	struct rd_feed base;
+	struct rd_board *board;
+	const struct rd_call *call;
+	struct rd_stage *stage;
+	struct rd_feed *staging;
+	int index; /* in the stage */
+	bool staged;
+	const char *
+		*from; /* captured: the peers only tell each other where it lies, which goes here */
+	bool unreachable; /* captured */
+	int64_t since_ns; /* it has waited for its peer; 0: it has not */
+	int reported_ms; /* of that wait, as slow */
+	int rounds;
+};
+
+static bool sends(const struct transfer *transfer)
+{
+	return transfer->call->problem.root == transfer->board->comm->rank;
+}
+
+static int peer_of(const struct transfer *transfer)
+{
+	const struct rd_problem *problem = &transfer->call->problem;
+
+	return sends(transfer) ? problem->target : problem->root;
+}
+
+static size_t size_of(const struct rd_call *call)
+{
+	return call->count * rondo_type_size(call->type);
+}
+
+int rd_transfers_owed(const struct rd_board *board)
+{
+	for (int peer = 0; peer < board->comm->size && peer < RD_WORK_RANKS; peer++)
+		if (!rd_word_reached(&board->page->taken[peer], board->sent[peer]))
+			return peer;
+	return board->comm->rank;
+}
+
+/* ---- Waiting ------------------------------------------------------------------------------- */
+
+/* What this rank waits for: that its last offer is taken, or that the peer makes one. */
+static const uint32_t *word_of(const struct transfer *transfer, uint32_t *number)
+{
+	const struct rd_board *board = transfer->board;
+	int peer = peer_of(transfer);
+
+	*number = sends(transfer) ? board->sent[peer] : board->received[peer] + 1;
+	return sends(transfer) ? &board->page->taken[peer]
+			       : &board->pages[peer]->offers[board->comm->rank].number;
+}
+
+static int report_silence(const struct transfer *transfer, int64_t waited_ms)
+{
+	struct rondo_comm *comm = transfer->board->comm;
+	int peer = peer_of(transfer);
+
+	rd_fail(RONDO_TIMEOUT, "rank %d waited %lld ms for rank %d to %s it on its device",
+		comm->rank, (long long)waited_ms, peer,
+		sends(transfer) ? "receive from" : "send to");
+	return rd_comm_fail(comm, RONDO_TIMEOUT, peer);
+}
+
+/* RD_MOVED: the word is there. */
+static int look(struct transfer *transfer)
+{
+	uint32_t number;
+	const uint32_t *word = word_of(transfer, &number);
+	int64_t now_ns, waited_ms;
+
+	if (rd_word_reached(word, number))
+		return RD_MOVED;
+	now_ns = rd_clock_ns();
+	if (transfer->since_ns == 0)
+		transfer->since_ns = now_ns;
+	waited_ms = (now_ns - transfer->since_ns) / 1000000;
+	if (waited_ms > transfer->board->comm->settings.timeout_ms)
+		return report_silence(transfer, waited_ms);
+	rd_comm_slow(transfer->board->comm, &transfer->reported_ms, waited_ms, peer_of(transfer),
+		"in a transfer between devices");
+	return RD_IDLE;
+}
+
+/* ---- Moving -------------------------------------------------------------------------------- */
+
+static int go_staged(struct transfer *transfer, struct rd_call *call)
+{
+	int err = rd_stage_begin(transfer->stage, transfer->index);
+
+	transfer->staged = true;
+	return err ? err : transfer->staging->next(transfer->staging, call);
+}
+
+static int copy_to_itself(const struct transfer *transfer)
+{
+	const struct rd_board *board = transfer->board;
+	const struct rd_call *call = transfer->call;
+	int err = 0;
+
+	if (call->count > 0 && call->in != call->out)
+		err = board->ops->copy(
+			board->device, board->stream, call->out, call->in, size_of(call));
+	return err ? err : RD_DONE;
+}
+
+static struct rd_signature sign(const struct transfer *transfer)
+{
+	struct rd_signature signature = rd_signature_of(transfer->call);
+
+	if (transfer->from)
+		signature.form |= RD_FORM_CAPTURED;
+	return signature;
+}
+
+/* What is captured cannot be. */
+static int go_unreachable(struct transfer *transfer, struct rd_call *call)
+{
+	if (!transfer->from)
+		return go_staged(transfer, call);
+	transfer->unreachable = true;
+	return RD_DONE;
+}
+
+static int offer(struct transfer *transfer, struct rd_call *call)
+{
+	struct rd_board *board = transfer->board;
+	int peer = peer_of(transfer), moved = look(transfer);
+	struct rd_offer *offer = &board->page->offers[peer];
+	bool reachable;
+
+	if (moved != RD_MOVED)
+		return moved;
+	offer->signature = sign(transfer);
+	rd_board_describe(board, call->in, size_of(call), &offer->in);
+	reachable = call->count == 0 || offer->in.id;
+	offer->reachable = reachable;
+	rd_word_write(&offer->number, ++board->sent[peer]);
+	return reachable ? RD_DONE : go_unreachable(transfer, call);
+}
+
+static int mismatch(const struct rd_board *board, int peer, const struct rd_signature *theirs,
+	const struct rd_signature *ours)
+{
+	char there[128], here[128];
+
+	rd_signature_print(theirs, there, sizeof(there));
+	rd_signature_print(ours, here, sizeof(here));
+	rd_fail(RONDO_MISMATCH, "rank %d sends %s to rank %d, which receives %s", peer, there,
+		board->comm->rank, here);
+	return rd_comm_fail(board->comm, RONDO_MISMATCH, peer);
+}
+
+int rd_transfers_differ(struct rd_board *board, int peer)
+{
+	const struct rd_halt *halt = &board->page->halt;
+
+	rd_fail(RONDO_MISMATCH, "rank %d sends %llu %s to rank %d, which receives %llu %s", peer,
+		(unsigned long long)halt->counts[0], rondo_type_name(halt->types[0]),
+		board->comm->rank, (unsigned long long)halt->counts[1],
+		rondo_type_name(halt->types[1]));
+	return rd_comm_fail(board->comm, RONDO_MISMATCH, peer);
+}
+
+/* By a kernel, which touches nothing once the comm has failed: the sender's memory may be gone
+ * then. */
+static int queue_copy(struct rd_board *board, const struct rd_call *call, const char *from)
+{
+	struct rd_work work = { .rank = board->comm->rank,
+		.size = board->comm->size,
+		.type = call->type,
+		.count = call->count,
+		.halt = &board->page->halt,
+		.step_count = 1 };
+	int peer = call->problem.root;
+
+	work.in[peer] = from;
+	work.out[work.rank] = call->out;
+	work.steps[0] = (struct rd_work_step){
+		.kind = RD_WORK_FETCH, .peer = (int8_t)peer, .count = call->count
+	};
+	return board->ops->run(board->device, board->stream, &work);
+}
+
+/* The copy, or where the graph's kernel is to copy from. */
+static int fetch(const struct transfer *transfer, const struct rd_offer *offer)
+{
+	struct rd_board *board = transfer->board;
+	const struct rd_call *call = transfer->call;
+	const char *from =
+		rd_board_reach(board, peer_of(transfer), &offer->in, size_of(call), transfer->from);
+
+	if (!from)
+		return RONDO_SYSTEM;
+	if (!transfer->from)
+		return queue_copy(board, call, from);
+	*transfer->from = from;
+	return 0;
+}
+
+/* When the stream has come so far, or now, where it does nothing. */
+static int say_taken(const struct transfer *transfer, bool now)
+{
+	struct rd_board *board = transfer->board;
+	int peer = peer_of(transfer);
+	uint32_t *taken = &board->pages[peer]->taken[board->comm->rank];
+	uint32_t number = ++board->received[peer];
+
+	if (!now)
+		return board->ops->write_word(board->device, board->stream, taken, number);
+	rd_word_write(taken, number);
+	return 0;
+}
+
+static int take_offer(struct transfer *transfer, struct rd_call *call)
+{
+	struct rd_board *board = transfer->board;
+	int peer = peer_of(transfer), moved = look(transfer), err = 0;
+	struct rd_signature ours = sign(transfer);
+	struct rd_offer offer;
+
+	if (moved != RD_MOVED)
+		return moved;
+	/* Once: what has been checked must be what is used, and the sender may write there. */
+	offer = board->pages[peer]->offers[board->comm->rank];
+	if (memcmp(&offer.signature, &ours, sizeof(ours)) != 0)
+		return mismatch(board, peer, &offer.signature, &ours);
+	if (call->count > 0 && offer.reachable)
+		err = fetch(transfer, &offer);
+	if (!err)
+		err = say_taken(transfer, transfer->from || !offer.reachable);
+	if (err)
+		return err;
+	return offer.reachable ? RD_DONE : go_unreachable(transfer, call);
+}
+
+/* ---- Feeding ------------------------------------------------------------------------------- */
+
+static int next(struct rd_feed *base, struct rd_call *call)
+{
+	struct transfer *transfer = (struct transfer *)base;
+
+	if (transfer->staged)
+		return transfer->staging->next(transfer->staging, call);
+	if (call->problem.root == call->problem.target)
+		return transfer->from ? RD_DONE : copy_to_itself(transfer);
+	if (!rd_board_goes_directly(transfer->board))
+		return go_staged(transfer, call);
+	if (transfer->since_ns == 0)
+		rd_begun_note(transfer->board->comm, call, true);
+	return sends(transfer) ? offer(transfer, call) : take_offer(transfer, call);
+}
+
+static int take(struct rd_feed *base)
+{
+	struct transfer *transfer = (struct transfer *)base;
+
+	return transfer->staging->take(transfer->staging);
+}
+
+static void pause_a_moment(struct rd_feed *base)
+{
+	struct transfer *transfer = (struct transfer *)base;
+	uint32_t number, seen;
+	const uint32_t *word;
+
+	if (transfer->staged) {
+		transfer->staging->pause(transfer->staging);
+		return;
+	}
+	rd_agent_watch(transfer->board);
+	word = word_of(transfer, &number);
+	seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+	transfer->rounds++;
+	if (transfer->rounds % ROUNDS_A_LOOK == 0)
+		rd_begun_compare(transfer->board);
+	if (transfer->rounds < YIELDS)
+		sched_yield();
+	else if (!rd_word_reached(word, number))
+		rd_word_sleep(word, seen, WORD_NS);
+}
+
+static const struct rd_feed feeding = { .next = next, .take = take, .pause = pause_a_moment };
+
+/* ---- Running ------------------------------------------------------------------------------- */
+
+static struct transfer *feed_all(struct rd_stage *stage, struct rd_board *board,
+	struct rd_task *tasks, int count, const char *from[])
+{
+	struct transfer *transfers = calloc((size_t)count, sizeof(*transfers));
+
+	for (int i = 0; i < count && transfers; i++) {
+		transfers[i] = (struct transfer){ .base = feeding,
+			.board = board,
+			.call = &tasks[i].call,
+			.stage = stage,
+			.staging = tasks[i].feed,
+			.index = i,
+			.from = from ? &from[i] : NULL };
+		tasks[i].feed = &transfers[i].base;
+	}
+	return transfers;
+}
+
+/* The stream goes on when all has been taken. */
+static int queue_waits(struct rd_board *board, const struct rd_task *tasks, int count)
+{
+	int err = 0;
+
+	for (int peer = 0; peer < board->comm->size && rd_board_goes_directly(board) && !err;
+		peer++) {
+		bool sent = false;
+
+		for (int i = 0; i < count; i++)
+			sent |= rd_task_sends(&tasks[i]) && tasks[i].call.problem.target == peer;
+		if (sent && peer != board->comm->rank)
+			err = board->ops->wait_word(board->device, board->stream,
+				&board->page->taken[peer], board->sent[peer]);
+	}
+	return err;
+}
+
+/* *unreachable: something that is to be captured cannot be mapped. */
+static int run(struct rd_stage **stage, struct rd_board *board, struct rd_task *tasks, int count,
+	const char *from[], bool *unreachable)
+{
+	int err = rd_stage_prepare(stage, board, tasks, count);
+	struct transfer *transfers = err ? NULL : feed_all(*stage, board, tasks, count, from);
+
+	if (!err && !transfers)
+		err = rd_fail(RONDO_MEMORY, "no memory for %d transfers", count);
+	if (err)
+		rd_comm_fail(board->comm, err, board->comm->rank);
+	/* Also after a failure: the comm must see its turns end. */
+	err = rd_run(tasks, count);
+	if (*stage)
+		rd_stage_end(*stage, err);
+	*unreachable = false;
+	for (int i = 0; i < count && transfers; i++)
+		*unreachable |= transfers[i].unreachable;
+	free(transfers);
+	return err;
+}
+
+int rd_transfers_run(
+	struct rd_stage **stage, struct rd_board *board, struct rd_task *tasks, int count)
+{
+	bool unreachable;
+	int err = run(stage, board, tasks, count, NULL, &unreachable);
+
+	return err ? err : queue_waits(board, tasks, count);
+}
+
+int rd_transfers_exchange(struct rd_stage **stage, struct rd_board *board, struct rd_task *tasks,
+	int count, const char *from[])
+{
+	bool unreachable;
+	int err = run(stage, board, tasks, count, from, &unreachable);
+
+	if (!err && unreachable)
+		err = rd_fail(RONDO_UNSUPPORTED,
+			"a transfer cannot be captured in a graph: its sender's buffer cannot be "
+			"mapped by other processes, and would go through host memory");
+	return err;
+}
+
+/* ---- Launching ----------------------------------------------------------------------------- */
+
+/* A list that is too long to be passed to a kernel: host memory that devices address. */
+struct rd_roll {
+	struct rd_roll *next;
+	uint32_t used, done; /* how often; equal: no kernel reads it any more */
+	struct rd_transfer list[RONDO_GROUP_MAX];
+};
+
+static int make_roll(struct rd_board *board, struct rd_roll **made)
+{
+	void *memory;
+	int err = rondo_mem_alloc(&memory, sizeof(struct rd_roll));
+
+	if (err)
+		return err;
+	err = board->ops->share(memory, sizeof(struct rd_roll));
+	if (err) {
+		rondo_mem_free(memory);
+		return err;
+	}
+	*made = memory;
+	(*made)->next = board->rolls;
+	board->rolls = *made;
+	return 0;
+}
+
+static int find_roll(struct rd_board *board, struct rd_roll **found)
+{
+	for (*found = board->rolls; *found; *found = (*found)->next)
+		if (rd_word_reached(&(*found)->done, (*found)->used))
+			return 0;
+	return make_roll(board, found);
+}
+
+void rd_transfers_forget(struct rd_board *board)
+{
+	while (board->rolls) {
+		struct rd_roll *roll = board->rolls;
+
+		board->rolls = roll->next;
+		board->ops->unshare(roll);
+		rondo_mem_free(roll);
+	}
+}
+
+static bool is_own(const struct rd_task *task)
+{
+	return task->call.problem.root == task->call.problem.target;
+}
+
+static int copy_own(
+	struct rd_board *board, struct rd_lane *lane, const struct rd_task *tasks, int count)
+{
+	int err = 0;
+
+	for (int i = 0; i < count && !err; i++) {
+		const struct rd_call *call = &tasks[i].call;
+
+		if (is_own(&tasks[i]) && call->count > 0 && call->in != call->out)
+			err = board->ops->copy(
+				lane->device, lane->stream, call->out, call->in, size_of(call));
+	}
+	return err;
+}
+
+/* By kinds and peers; those of one kind and peer in their order. Returns how many there are. */
+static int sort(struct rd_transfer_work *work, struct rd_transfer *list,
+	const struct rd_task *tasks, int count, const char *const from[])
+{
+	int at = 0;
+
+	for (int kind = 0; kind < 2; kind++)
+		for (int peer = 0; peer <= RD_WORK_RANKS; peer++) {
+			work->first[kind][peer] = (uint16_t)at;
+			for (int i = 0; i < count; i++) {
+				const struct rd_call *call = &tasks[i].call;
+				bool receives = call->problem.target == work->rank;
+
+				if (is_own(&tasks[i]) ||
+					receives != (kind == RD_TRANSFER_RECEIVE) ||
+					(receives ? call->problem.root : call->problem.target) !=
+						peer)
+					continue;
+				list[at++] =
+					(struct rd_transfer){ .at = receives ? call->out
+									     : (char *)call->in,
+						.from = from ? from[i] : NULL,
+						.count = call->count,
+						.type = call->type,
+						.element = (uint32_t)rondo_type_size(call->type) };
+			}
+		}
+	return at;
+}
+
+static int blocks_for(const struct rd_board *board, const struct rd_transfer *list, int count)
+{
+	int most = 1;
+
+	for (int i = 0; i < count; i++) {
+		size_t size = list[i].count * list[i].element;
+		int blocks = RD_TRANSFER_BLOCKS(size, board->blocks);
+
+		most = blocks > most ? blocks : most;
+	}
+	return most;
+}
+
+int rd_transfers_launch(struct rd_board *board, struct rd_lane *lane, struct rd_task *tasks,
+	int count, const char *const from[])
+{
+	struct rd_transfer_work work = { .rank = board->comm->rank,
+		.size = board->comm->size,
+		.most_blocks = board->blocks,
+		.timeout_ns = board->comm->settings.timeout_ms * UINT64_C(1000000),
+		.halt = &board->page->halt };
+	struct rd_launch launch = { .transfers = &work };
+	struct rd_roll *roll = NULL;
+	int err = 0, listed;
+
+	if (count > RD_TRANSFERS_INLINE && board->ops->stream_captures(lane->stream))
+		return rd_fail(RONDO_UNSUPPORTED,
+			"%d transfers in a group cannot be captured in a graph: at most %d can",
+			count, RD_TRANSFERS_INLINE);
+	if (count > RD_TRANSFERS_INLINE)
+		err = find_roll(board, &roll);
+	if (!err)
+		err = copy_own(board, lane, tasks, count);
+	if (err)
+		return rd_comm_fail(board->comm, err, board->comm->rank);
+	for (int i = 0; i < count && !from; i++) {
+		rd_run_name(&tasks[i]);
+		rd_begun_note(board->comm, &tasks[i].call, true);
+	}
+	memcpy(work.desks, board->desks, sizeof(work.desks));
+	listed = sort(&work, roll ? roll->list : work.list, tasks, count, from);
+	work.blocks = blocks_for(board, roll ? roll->list : work.list, listed);
+	if (listed == 0)
+		return 0;
+	if (roll) {
+		work.more = roll->list;
+		launch.done = &roll->done;
+		launch.number = ++roll->used;
+	}
+	return rd_board_launch(board, lane, &launch);
+}

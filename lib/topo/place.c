@@ -1,0 +1,233 @@
+#include "topo/place.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "topo/probe.h"
+#include "topo/sysfs.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "places travel in little endian");
+_Static_assert(sizeof(struct rd_place) == 2 * RD_HOST_SIZE + 8 + 8 * 4 + RD_NIC_SIZE,
+	"no padding to leak");
+
+static void name_host(char name[RD_HOST_SIZE])
+{
+	/* gethostname() need not terminate a name that it cuts; `name` is zero at first. */
+	if (gethostname(name, RD_HOST_SIZE - 1) || !name[0])
+		strcpy(name, "localhost");
+}
+
+/*
+ * The boot id tells kernels apart, better than host names, which people copy. The network namespace
+ * tells containers of one kernel apart: abstract sockets, over which shared memory is handed, end
+ * at it. Where /proc is missing, the installation or the name has to do.
+ */
+static void identify_host(char id[RD_HOST_SIZE], const char *name)
+{
+	char kernel[40]; /* a boot id has 36 characters, a machine id 32 */
+	struct stat space;
+
+	if (!rd_sysfs_line(kernel, sizeof(kernel), "", "proc/sys/kernel/random/boot_id") &&
+		!rd_sysfs_line(kernel, sizeof(kernel), "", "etc/machine-id"))
+		snprintf(kernel, sizeof(kernel), "%s", name);
+	if (stat("/proc/self/ns/net", &space))
+		space.st_ino = 0;
+	snprintf(id, RD_HOST_SIZE, "%s/%llu", kernel, (unsigned long long)space.st_ino);
+}
+
+void rd_place_identify(struct rd_place *place)
+{
+	name_host(place->host_name);
+	identify_host(place->host_id, place->host_name);
+}
+
+static void name_place(struct rd_place *place, const struct rd_settings *settings)
+{
+	memset(place, 0, sizeof(*place));
+	if (settings->host[0]) {
+		snprintf(place->host_name, RD_HOST_SIZE, "%.*s", RD_HOST_SIZE - 1, settings->host);
+		memcpy(place->host_id, place->host_name, RD_HOST_SIZE);
+	} else {
+		rd_place_identify(place);
+	}
+	place->pid = getpid();
+	place->uid = getuid();
+}
+
+/* ---- CPUs ---- */
+
+/* Of the core that runs us now: a rank that is to stay near it is bound there by its launcher. */
+static int32_t current_numa_node(void)
+{
+	unsigned node;
+
+	return getcpu(NULL, &node) ? -1 : (int32_t)node;
+}
+
+static void allowed_cpus(struct rd_cpus *cpus)
+{
+	cpu_set_t mine;
+
+	memset(cpus, 0, sizeof(*cpus));
+	CPU_ZERO(&mine);
+	if (sched_getaffinity(0, sizeof(mine), &mine))
+		return;
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &mine))
+			rd_cpus_add(cpus, cpu);
+}
+
+static bool within_a_node(const struct rd_host *host, const struct rd_cpus *cpus)
+{
+	for (int i = 0; i < host->numa_count; i++)
+		if (rd_cpus_within(cpus, &host->numa[i].cpus))
+			return true;
+	return false;
+}
+
+/* ---- GPUs ---- */
+
+static int find_gpu(const struct rd_host *host, const char *name, size_t length)
+{
+	char *end;
+	long number = strtol(name, &end, 10);
+
+	if (length > 4 && !strncmp(name, "GPU-", 4)) {
+		for (int i = 0; i < host->gpu_count; i++)
+			if (!strncmp(host->gpus[i].uuid, name, length))
+				return i;
+		return -1;
+	}
+	if (name[0] < '0' || name[0] > '9' || end != name + length || number >= host->gpu_count)
+		return -1;
+	return (int)number;
+}
+
+/* CUDA's rule: the list ends at the first entry that is none. Numbers are taken to go by PCI
+   address, as they do where all GPUs are of one kind, or CUDA_DEVICE_ORDER=PCI_BUS_ID. */
+static int list_visible(int visible[RD_GPU_MAX], const struct rd_host *host, const char *list)
+{
+	int count = 0;
+
+	while (count < RD_GPU_MAX) {
+		size_t length = strcspn(list, ",");
+		int gpu = find_gpu(host, list, length);
+		if (gpu < 0)
+			break;
+		visible[count++] = gpu;
+		if (!list[length])
+			break;
+		list += length + 1;
+	}
+	return count;
+}
+
+/* The GPU that is `turn`-th of those that this process sees; -1: it sees none. */
+static int choose_gpu(const struct rd_host *host, int turn)
+{
+	const char *list = host->gpus_visible_alone ? NULL : getenv("CUDA_VISIBLE_DEVICES");
+	int visible[RD_GPU_MAX];
+
+	if (!host->gpu_count)
+		return -1;
+	if (list && !strncmp(list, "MIG-", 4)) {
+		rd_log(RD_INFO, RD_PROBE,
+			"CUDA_VISIBLE_DEVICES names parts of GPUs (%s): which is near is not known",
+			list);
+		return -1;
+	}
+	if (!list)
+		return turn % host->gpu_count;
+	int count = list_visible(visible, host, list);
+	return count ? visible[turn % count] : -1;
+}
+
+/* ---- All of it ---- */
+
+static void place_on(
+	struct rd_place *place, const struct rd_host *host, const struct rd_settings *settings)
+{
+	int local_rank = settings->local_rank >= 0 ? settings->local_rank : settings->rank;
+	int gpu = choose_gpu(host, settings->gpu >= 0 ? settings->gpu : local_rank);
+	struct rd_cpus mine;
+
+	allowed_cpus(&mine);
+	rd_host_place(host, local_rank, gpu, rd_cpus_at(&mine, 0), place);
+	/* A rank that may run on several nodes is at none of them for good. */
+	if (gpu < 0 && !settings->topo_file[0] && !within_a_node(host, &mine))
+		place->numa_node = current_numa_node();
+}
+
+static const struct rd_host *find_host(const struct rd_topology *topology, const char *name)
+{
+	for (int i = 0; i < topology->host_count; i++)
+		if (!strcmp(topology->hosts[i].name, name))
+			return &topology->hosts[i];
+	return topology->host_count == 1 ? topology->hosts : NULL;
+}
+
+static int place_in_file(struct rd_place *place, const struct rd_settings *settings)
+{
+	struct rd_topology topology;
+	int err = rd_topology_load(&topology, settings->topo_file);
+
+	if (err)
+		return rd_fail(err, "RONDO_TOPO_FILE: %s", rondo_last_error());
+	const struct rd_host *host = find_host(&topology, place->host_name);
+	if (host)
+		place_on(place, host, settings);
+	else
+		err = rd_fail(RONDO_SETTING,
+			"RONDO_TOPO_FILE is %s, which has %d host%s and none named %s: name one of "
+			"them by RONDO_HOST",
+			settings->topo_file, topology.host_count, RD_PLURAL(topology.host_count),
+			place->host_name);
+	rd_topology_finish(&topology);
+	return err;
+}
+
+static int place_here(struct rd_place *place, const struct rd_settings *settings)
+{
+	struct rd_host *host = malloc(sizeof(*host));
+
+	if (!host)
+		return rd_fail(RONDO_MEMORY, "no memory to look at this host");
+	int err = rd_probe_host(host, &rd_probe_quick);
+	if (!err)
+		place_on(place, host, settings);
+	free(host);
+	return err;
+}
+
+static void log_place(const struct rd_place *place)
+{
+	char gpu[24] = "no GPU";
+
+	if (place->gpu >= 0)
+		snprintf(gpu, sizeof(gpu), "GPU %d", place->gpu);
+	rd_log(RD_INFO, RD_PROBE, "on host %s (%s): core %d, NUMA node %d, slot %d, %s, NIC %s",
+		place->host_name, place->host_id, place->core, place->numa_node, place->slot, gpu,
+		place->nic[0] ? place->nic : "not known");
+}
+
+int rd_place_here(struct rd_place *place, const struct rd_settings *settings)
+{
+	name_place(place, settings);
+	int err = settings->topo_file[0] ? place_in_file(place, settings)
+					 : place_here(place, settings);
+	if (!err)
+		log_place(place);
+	return err;
+}
+
+bool rd_place_same_host(const struct rd_place *a, const struct rd_place *b)
+{
+	return strncmp(a->host_id, b->host_id, RD_HOST_SIZE) == 0;
+}

@@ -1,0 +1,77 @@
+#include "tuner/algorithms.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "mesh/direct.h"
+#include "mesh/doubling.h"
+#include "mesh/halving.h"
+#include "mesh/mapped.h"
+#include "mesh/one_round.h"
+#include "mesh/one_shot.h"
+#include "mesh/pat.h"
+#include "mesh/spread.h"
+#include "check/proof.h"
+#include "ring/chain.h"
+#include "ring/ring.h"
+#include "tree/binomial.h"
+#include "tree/hierarchical.h"
+#include "tree/leaders.h"
+#include "tree/tree.h"
+
+const struct rd_algorithm *_Atomic rd_algorithms[RD_ALGORITHMS_KNOWN + 1] = {
+	&rd_ring,
+	&rd_direct,
+	&rd_doubling,
+	&rd_spreading,
+	&rd_mapped,
+	&rd_one_shot,
+	&rd_tree,
+	&rd_binomial,
+	&rd_halving,
+	&rd_pat,
+	&rd_one_round,
+	&rd_hierarchical,
+	&rd_leaders,
+	&rd_chain,
+	NULL,
+};
+
+int rd_algorithm_add(const struct rd_algorithm *algorithm)
+{
+	int count = 0;
+
+	while (rd_algorithms[count])
+		count++;
+	if (count == RD_ALGORITHMS_KNOWN)
+		return rd_fail(RONDO_UNSUPPORTED, "there is room for %d algorithms",
+			RD_ALGORITHMS_KNOWN);
+	rd_algorithms[count] = algorithm;
+	return 0;
+}
+
+const struct rd_algorithm *rd_algorithm_named(const char *name)
+{
+	for (int i = 0; rd_algorithms[i]; i++)
+		if (strcmp(rd_algorithms[i]->name, name) == 0)
+			return rd_algorithms[i];
+	return NULL;
+}
+
+bool rd_algorithm_can(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
+{
+	return algorithm->collectives >> problem->collective & 1 &&
+	       (!algorithm->may_run || algorithm->may_run(problem)) &&
+	       rd_proof_holds(algorithm, problem);
+}
+
+const struct rd_algorithm *rd_algorithm_find(const struct rd_problem *problem, const char *name)
+{
+	for (int i = 0; rd_algorithms[i]; i++) {
+		if (name && *name && strcmp(name, rd_algorithms[i]->name) != 0)
+			continue;
+		if (!rd_algorithms[i]->mapped && rd_algorithm_can(rd_algorithms[i], problem))
+			return rd_algorithms[i];
+	}
+	return NULL;
+}

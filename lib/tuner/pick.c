@@ -1,0 +1,547 @@
+#include "tuner/pick.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tuner/algorithms.h"
+#include "base/error.h"
+#include "comm/buffer_exchange.h"
+#include "base/log.h"
+#include "base/nearest.h"
+
+#define ALGORITHMS_MAX RD_ALGORITHMS_KNOWN
+#define CLASSES_AN_OCTAVE 4
+#define SIZE_CLASSES (64 * CLASSES_AN_OCTAVE)
+/* Pieces are halved at most so often, and never below so many bytes. */
+#define HALVINGS 3
+#define PIECE_LEAST (4 << 10)
+/* A price is no better than this part of it: so much must more channels or shorter pieces save. */
+#define DOUBT 32
+/*
+ * What the model does not know: caches, and how clumsily ranks that share cores wake each other. So
+ * of algorithms that cost the same but for this part of it, and bring the ranks no more bytes, the
+ * calmest is taken: the one of the fewest rounds. Where ranks have cores of their own, in blocks of
+ * ALIKE_MOST and more nothing of that matters; where they share cores and memory, and each takes in
+ * more than PEERS_ABOVE bytes, it is the one of the fewest peers, each of whose links has memory of
+ * its own. Two cores, 8 ranks: all-gather of 64 KiB by ring 0.11 ms and by one_round 0.17, of 1 MiB
+ * 1.1 and 1.5; broadcast of 1 MiB by ring 1.1 and by tree 1.4.
+ */
+#define ALIKE 8
+#define ALIKE_IN_KERNEL 3
+#define ALIKE_BY_PEERS 2
+#define ALIKE_MOST (512 << 10)
+#define PEERS_ABOVE (24 << 10)
+/* The price of direct access is the most that it may cost: what lies in the caches of both ranks is
+   not priced. So from so many bytes on it is taken unless it seems to cost twice as much as
+   anything else. */
+#define DIRECT_LEAST (4 << 10)
+/* Where ranks share cores, bytes cost more than the model thinks, from so many on. */
+#define HEAVY_LEAST (64 << 10)
+/*
+ * Where ranks share cores, turns cost more than the model thinks, and messages less: what the gauge
+ * takes for a message's cost has turns in it. So for fewer bytes than this, and over shared memory,
+ * the fewest rounds are taken, though priced twice as much, and though each rank sends half as much
+ * again; for fewer than FEW_MOST, three times as much, and two and a half times. Measured on two
+ * cores, all-reduce by one_round and doubling: 4 ranks 5.2 and 6.1 us; 8 ranks (7 messages for 3)
+ * 8 bytes 8.0 and 10.9 us, 256 bytes 12.3 and 14.2, 1 KiB 18.6 and 18.2; 16 ranks (15 for 4) 62 and
+ * 48. Not where one rank has it all: it waits for nobody, and others for few (a broadcast of 8
+ * bytes among 8 ranks by binomial 2 us, by tree, which has fewer rounds, 20).
+ */
+#define LIGHT_MOST (4 << 10)
+#define FEW_MOST 512
+
+struct rd_picker {
+	struct rd_market market;
+	/* [RD_COLLECTIVE_COUNT][ALGORITHMS_MAX], made when first asked for. */
+	struct rd_score *scores[RD_COLLECTIVE_COUNT][ALGORITHMS_MAX];
+	struct rd_shape shapes[RD_COLLECTIVE_COUNT][ALGORITHMS_MAX]; /* theirs */
+	bool refused[RD_COLLECTIVE_COUNT][ALGORITHMS_MAX]; /* writes no sound plan */
+	struct rd_score *asking; /* the introduction that direct access begins with */
+	/* [2][RD_TYPE_CLASS_COUNT][SIZE_CLASSES] a collective, made when first asked for. */
+	struct rd_choice *choices[RD_COLLECTIVE_COUNT];
+};
+
+int rd_pick_check(const char *name)
+{
+	struct rd_nearest nearest = RD_NEAREST(name);
+	char known[256] = "", meant[RD_NEAREST_TEXT];
+
+	for (int i = 0; rd_algorithms[i]; i++) {
+		if (!*name || strcmp(name, rd_algorithms[i]->name) == 0)
+			return 0;
+		rd_nearest_try(&nearest, rd_algorithms[i]->name);
+		strncat(known, i ? ", " : "", sizeof(known) - strlen(known) - 1);
+		strncat(known, rd_algorithms[i]->name, sizeof(known) - strlen(known) - 1);
+	}
+	return rd_fail(RONDO_SETTING,
+		"RONDO_ALGO is \"%s\", which is no algorithm: choose among %s%s", name, known,
+		rd_nearest_text(&nearest, meant));
+}
+
+enum rd_type_class rd_type_class_of(rondo_type type)
+{
+	switch (type) {
+	case RONDO_F16:
+	case RONDO_BF16:
+	case RONDO_F8E4M3:
+	case RONDO_F8E5M2:
+		return RD_HALF;
+	default:
+		return RD_WHOLE;
+	}
+}
+
+struct rd_picker *rd_picker_create(const struct rd_market *market)
+{
+	struct rd_picker *picker = calloc(1, sizeof(*picker));
+
+	if (!picker) {
+		rd_fail(RONDO_MEMORY, "no memory for a picker");
+		return NULL;
+	}
+	picker->market = *market;
+	return picker;
+}
+
+/* ---- Sizes ---------------------------------------------------------------------------------- */
+
+/* The number of a size's class: its highest bit, and the two below. */
+static int class_of(uint64_t size)
+{
+	int top;
+
+	if (size < CLASSES_AN_OCTAVE)
+		return (int)size;
+	top = 63 - __builtin_clzll(size);
+	return top * CLASSES_AN_OCTAVE + (int)(size >> (top - 2) & 3);
+}
+
+/* The least size of its class: what is priced for all of them. */
+static uint64_t least_of(uint64_t size)
+{
+	int top;
+
+	if (size < CLASSES_AN_OCTAVE)
+		return size;
+	top = 63 - __builtin_clzll(size);
+	return size >> (top - 2) << (top - 2);
+}
+
+/* ---- Prices --------------------------------------------------------------------------------- */
+
+/* Any root does: what differs between roots is hardly more than who waits. */
+static struct rd_problem problem_of(const struct rd_picker *picker, enum rd_collective collective)
+{
+	return (struct rd_problem){
+		.collective = collective,
+		.size = picker->market.size,
+		.layout = picker->market.layout,
+	};
+}
+
+static bool can(const struct rd_picker *picker, enum rd_collective collective, int index)
+{
+	struct rd_problem problem = problem_of(picker, collective);
+
+	return rd_algorithm_can(rd_algorithms[index], &problem);
+}
+
+/* NULL where it writes no sound plan, which is said once. */
+static struct rd_score *score_of(struct rd_picker *picker, enum rd_collective collective, int index)
+{
+	struct rd_score **score = &picker->scores[collective][index];
+	struct rd_problem problem = problem_of(picker, collective);
+
+	if (*score || picker->refused[collective][index])
+		return *score;
+	if (rd_score_create(score, rd_algorithms[index], &problem)) {
+		picker->refused[collective][index] = true;
+		rd_log(RD_WARN, RD_PICK, "algorithm %s is not used for %s: %s",
+			rd_algorithms[index]->name, rd_collective_name(collective),
+			rondo_last_error());
+		return NULL;
+	}
+	picker->shapes[collective][index] = rd_score_shape(*score);
+	return *score;
+}
+
+static bool clearly_less(int64_t price, int64_t than)
+{
+	return price < than - than / DOUBT;
+}
+
+/* The best cut for one algorithm. */
+static void price_algorithm(const struct rd_picker *picker, const struct rd_score *score,
+	uint64_t block_size, enum rd_type_class type, struct rd_choice *choice)
+{
+	const struct rd_market *market = &picker->market;
+	int halvings = choice->algorithm->mapped ? 0 : HALVINGS;
+
+	choice->price_ns = -1;
+	for (int halved = 0; halved <= halvings; halved++) {
+		size_t piece_size = market->piece_size >> halved;
+
+		if (halved > 0 && (piece_size < PIECE_LEAST || piece_size > block_size))
+			continue;
+
+		struct rd_cut cut = { block_size, type,
+			choice->algorithm->mapped ? SIZE_MAX : piece_size, 1 };
+		struct rd_tempo tempo = rd_tempo(score, &market->costs, &cut);
+
+		for (int channels = 1; channels <= market->channels; channels++) {
+			int64_t price = rd_tempo_price(&tempo, channels);
+
+			if (choice->price_ns >= 0 && !clearly_less(price, choice->price_ns))
+				continue;
+			choice->price_ns = price;
+			choice->channels = channels;
+			choice->piece_size = piece_size;
+		}
+	}
+}
+
+/* What it costs to ask all ranks where their buffers are. */
+static int64_t asking_ns(struct rd_picker *picker)
+{
+	struct rd_problem problem = problem_of(picker, RD_ALL_GATHER);
+	struct rd_cut cut = { sizeof(struct rd_buffers), RD_WHOLE, picker->market.piece_size, 1 };
+
+	if (!picker->asking &&
+		rd_score_create(&picker->asking, &rd_introduction_exchange, &problem))
+		return INT64_MAX / 2;
+	return rd_price(picker->asking, &picker->market.costs, &cut);
+}
+
+/* ---- Choosing ------------------------------------------------------------------------------- */
+
+/* Whether RONDO_ALGO names an algorithm that can do this. */
+static bool is_named(const struct rd_picker *picker, enum rd_collective collective,
+	bool within_reach, int *index)
+{
+	const char *algo = picker->market.algo;
+
+	for (int i = 0; *algo && rd_algorithms[i]; i++) {
+		*index = i;
+		if (strcmp(rd_algorithms[i]->name, algo) == 0 && can(picker, collective, i))
+			return within_reach || !rd_algorithms[i]->mapped;
+	}
+	return false;
+}
+
+/* Every algorithm that can, priced, in the table's order; returns how many there are. */
+static int price_all(struct rd_picker *picker, enum rd_collective collective, uint64_t block_size,
+	enum rd_type_class type, bool within_reach, struct rd_choice priced[ALGORITHMS_MAX])
+{
+	int count = 0;
+
+	for (int i = 0; rd_algorithms[i]; i++) {
+		struct rd_score *score;
+
+		if (!can(picker, collective, i) || (rd_algorithms[i]->mapped && !within_reach))
+			continue;
+		score = score_of(picker, collective, i);
+		if (!score)
+			continue;
+		priced[count] = (struct rd_choice){
+			.algorithm = rd_algorithms[i],
+			.shape = picker->shapes[collective][i],
+		};
+		price_algorithm(picker, score, block_size, type, &priced[count++]);
+	}
+	return count;
+}
+
+/* The cheapest of those that bring each rank the fewest bytes, or nearly so. */
+static const struct rd_choice *lightest_of(const struct rd_choice *priced, int count)
+{
+	const struct rd_choice *lightest = NULL;
+	int load = INT_MAX;
+
+	for (int i = 0; i < count; i++)
+		if (!priced[i].algorithm->mapped && priced[i].shape.load < load)
+			load = priced[i].shape.load;
+	for (int i = 0; i < count; i++)
+		if (!priced[i].algorithm->mapped && priced[i].shape.load <= load + load / 5 &&
+			(!lightest || priced[i].price_ns < lightest->price_ns))
+			lightest = &priced[i];
+	return lightest;
+}
+
+/* How much unrest an algorithm makes, beyond what its price knows of. */
+static int unrest(const struct rd_choice *choice, bool by_peers)
+{
+	return by_peers ? choice->shape.peers : choice->shape.rounds;
+}
+
+/* Of those that cost so much at most, and bring no more bytes than this, the one of least unrest.
+ */
+static const struct rd_choice *calmest_of(const struct rd_choice *best, int64_t price_ns, int load,
+	bool by_peers, const struct rd_choice *priced, int count)
+{
+	const struct rd_choice *calmest = best;
+
+	for (int i = 0; i < count; i++)
+		if (!priced[i].algorithm->mapped && priced[i].price_ns <= price_ns &&
+			priced[i].shape.load <= load &&
+			unrest(&priced[i], by_peers) < unrest(calmest, by_peers))
+			calmest = &priced[i];
+	return calmest;
+}
+
+static const struct rd_choice *calmest_alike(const struct rd_choice *best, int alike, bool by_peers,
+	const struct rd_choice *priced, int count)
+{
+	return calmest_of(best, best->price_ns + best->price_ns / alike, best->shape.load, by_peers,
+		priced, count);
+}
+
+static const struct rd_choice *preferred_crowded(const struct rd_picker *picker,
+	enum rd_collective collective, uint64_t block_size, const struct rd_choice *best,
+	const struct rd_choice *priced, int count)
+{
+	bool from_all = !rd_collective_has_root(collective);
+	const struct rd_choice *lightest = lightest_of(priced, count);
+	const struct rd_link_cost *link = &picker->market.costs.links[RD_NEAR];
+	/* Whoever keeps what is sent where it lies, and lends it to nobody, hands it to the kernel.
+	   A message's time does not say so, for where ranks share cores it has turns in it. */
+	bool in_kernel = link->posts && !link->lends;
+
+	if (block_size >= HEAVY_LEAST && lightest->price_ns < 2 * best->price_ns)
+		best = lightest;
+	if (in_kernel)
+		return calmest_alike(best, ALIKE_IN_KERNEL, false, priced, count);
+	if (from_all && block_size < FEW_MOST)
+		return calmest_of(
+			best, 3 * best->price_ns, best->shape.load * 5 / 2, false, priced, count);
+	if (from_all && block_size < LIGHT_MOST)
+		return calmest_of(
+			best, 2 * best->price_ns, best->shape.load * 3 / 2, false, priced, count);
+	if (rd_ns_product(block_size, (uint64_t)best->shape.load) / 1000 > PEERS_ABOVE)
+		return calmest_alike(best, ALIKE_BY_PEERS, true, priced, count);
+	return calmest_alike(best, ALIKE, false, priced, count);
+}
+
+/* The cheapest, corrected by what the model does not know. Between hosts the network outweighs
+ * that. */
+static const struct rd_choice *preferred(const struct rd_picker *picker,
+	enum rd_collective collective, uint64_t block_size, const struct rd_choice *cheapest,
+	const struct rd_choice *priced, int count)
+{
+	const struct rd_market *market = &picker->market;
+
+	if (market->layout && market->layout->group_count > 1)
+		return cheapest;
+	if ((uint32_t)market->size > market->costs.cores)
+		return preferred_crowded(picker, collective, block_size, cheapest, priced, count);
+	return block_size < ALIKE_MOST ? calmest_alike(cheapest, ALIKE, false, priced, count)
+				       : cheapest;
+}
+
+/* The cheapest of those of direct access, or of the others. */
+static const struct rd_choice *cheapest_of(const struct rd_choice *priced, int count, bool mapped)
+{
+	const struct rd_choice *best = NULL;
+
+	for (int i = 0; i < count; i++)
+		if (priced[i].algorithm->mapped == mapped &&
+			(!best || priced[i].price_ns < best->price_ns))
+			best = &priced[i];
+	return best;
+}
+
+/* The cheapest, or the one that RONDO_ALGO names. */
+static const struct rd_choice *best_of(const struct rd_picker *picker,
+	enum rd_collective collective, uint64_t block_size, bool within_reach,
+	const struct rd_choice *priced, int count)
+{
+	const struct rd_choice *direct = cheapest_of(priced, count, true);
+	const struct rd_choice *other = cheapest_of(priced, count, false);
+	int64_t most = other ? other->price_ns * (block_size >= DIRECT_LEAST ? 2 : 1) : INT64_MAX;
+	int index;
+	bool named = is_named(picker, collective, within_reach, &index);
+
+	for (int i = 0; i < count && named; i++)
+		if (priced[i].algorithm == rd_algorithms[index])
+			return &priced[i];
+	if (direct && direct->price_ns < most)
+		return direct;
+	return other ? preferred(picker, collective, block_size, other, priced, count) : NULL;
+}
+
+/* Whether direct access pays for the asking, which comes before it; by its own name, always. */
+static bool is_worth_asking(struct rd_picker *picker, enum rd_collective collective,
+	uint64_t block_size, const struct rd_choice *best, const struct rd_choice *priced,
+	int count)
+{
+	const struct rd_choice *other = cheapest_of(priced, count, false);
+	int index;
+
+	if (!best->algorithm->mapped)
+		return false;
+	if (is_named(picker, collective, true, &index))
+		return true;
+	return block_size >= DIRECT_LEAST || !other ||
+	       best->price_ns + asking_ns(picker) < other->price_ns;
+}
+
+static void log_choice(enum rd_collective collective, uint64_t block_size, int size,
+	const struct rd_choice *choice, const struct rd_choice *priced, int count)
+{
+	char others[256] = "";
+	size_t used = 0;
+
+	for (int i = 0; i < count && used < sizeof(others); i++)
+		if (priced[i].algorithm != choice->algorithm)
+			used += (size_t)snprintf(others + used, sizeof(others) - used, "%s%s %.1f",
+				used ? ", " : "; ", priced[i].algorithm->name,
+				(double)priced[i].price_ns / 1e3);
+	rd_log(RD_INFO, RD_PICK,
+		"%s of %llu bytes on %d ranks: %s, channels %d, pieces of %zu bytes, predicted "
+		"%.1f us%s",
+		rd_collective_name(collective), (unsigned long long)block_size, size,
+		choice->algorithm->name, choice->channels, choice->piece_size,
+		(double)choice->price_ns / 1e3, others);
+}
+
+static int choose(struct rd_picker *picker, enum rd_collective collective, uint64_t block_size,
+	enum rd_type_class type, bool within_reach, struct rd_choice *choice)
+{
+	struct rd_choice priced[ALGORITHMS_MAX];
+	uint64_t least = least_of(block_size);
+	int count = price_all(picker, collective, least, type, within_reach, priced);
+	const struct rd_choice *best =
+		best_of(picker, collective, least, within_reach, priced, count);
+
+	if (!best)
+		return rd_fail(RONDO_UNSUPPORTED, "no algorithm does %s on %d ranks",
+			rd_collective_name(collective), picker->market.size);
+	*choice = *best;
+	choice->worth_asking =
+		within_reach && is_worth_asking(picker, collective, least, best, priced, count);
+	/* Direct access that is not worth asking for: the choice without it counts, and is told. */
+	if (rd_log_on(RD_INFO, RD_PICK) && (!within_reach || choice->worth_asking))
+		log_choice(collective, least, picker->market.size, choice, priced, count);
+	return 0;
+}
+
+/* [2][RD_TYPE_CLASS_COUNT][SIZE_CLASSES] */
+static struct rd_choice *table_of(struct rd_picker *picker, enum rd_collective collective)
+{
+	struct rd_choice **table = &picker->choices[collective];
+
+	if (!*table)
+		*table = calloc(2 * RD_TYPE_CLASS_COUNT * SIZE_CLASSES, sizeof(**table));
+	if (!*table)
+		rd_fail(RONDO_MEMORY, "no memory for a picker");
+	return *table;
+}
+
+int rd_picker_choose(struct rd_picker *picker, enum rd_collective collective, uint64_t block_size,
+	enum rd_type_class type, bool within_reach, struct rd_choice **choice_out)
+{
+	struct rd_choice *table = table_of(picker, collective), *choice;
+	int err = 0;
+
+	if (!table)
+		return RONDO_MEMORY;
+	choice = &table[((int)within_reach * RD_TYPE_CLASS_COUNT + (int)type) * SIZE_CLASSES +
+			class_of(block_size)];
+	if (!choice->algorithm)
+		err = choose(picker, collective, block_size, type, within_reach, choice);
+	*choice_out = choice;
+	return err;
+}
+
+/* ---- Explaining ----------------------------------------------------------------------------- */
+
+static int by_price(const void *a, const void *b)
+{
+	const struct rondo_way *one = a, *other = b;
+
+	return (one->predicted_us > other->predicted_us) -
+	       (one->predicted_us < other->predicted_us);
+}
+
+/* What a call comes to: direct access where it is worth asking for, else the best without it. */
+static int choose_as_called(struct rd_picker *picker, enum rd_collective collective,
+	uint64_t block_size, enum rd_type_class type, bool within_reach, struct rd_choice **choice)
+{
+	int err = rd_picker_choose(picker, collective, block_size, type, within_reach, choice);
+
+	if (!err && within_reach && !(*choice)->worth_asking)
+		err = rd_picker_choose(picker, collective, block_size, type, false, choice);
+	return err;
+}
+
+int rd_picker_list(struct rd_picker *picker, enum rd_collective collective, uint64_t block_size,
+	enum rd_type_class type, bool within_reach, struct rondo_way *ways, int most)
+{
+	struct rd_choice priced[ALGORITHMS_MAX];
+	struct rondo_way all[ALGORITHMS_MAX];
+	int count = price_all(picker, collective, least_of(block_size), type, within_reach, priced);
+	struct rd_choice *best = NULL;
+	int err = choose_as_called(picker, collective, block_size, type, within_reach, &best);
+
+	if (err)
+		return err;
+	/* What is not asked for is not known: direct access costs the asking, too. */
+	for (int i = 0; i < count; i++)
+		if (priced[i].algorithm->mapped)
+			priced[i].price_ns += asking_ns(picker);
+	for (int i = 0; i < count; i++) {
+		all[i] = (struct rondo_way){
+			.channels = priced[i].channels,
+			.piece_size = priced[i].algorithm->mapped ? 0 : priced[i].piece_size,
+			.predicted_us = (double)priced[i].price_ns / 1e3,
+			.chosen = priced[i].algorithm == best->algorithm,
+		};
+		snprintf(all[i].algorithm, sizeof(all[i].algorithm), "%s",
+			priced[i].algorithm->name);
+	}
+	qsort(all, count, sizeof(*all), by_price);
+	for (int i = 0; i < count && i < most; i++)
+		ways[i] = all[i];
+	return count;
+}
+
+/* ---- Leaving -------------------------------------------------------------------------------- */
+
+static void log_measured(const struct rd_picker *picker, enum rd_collective collective)
+{
+	const struct rd_choice *table = picker->choices[collective];
+
+	for (int i = 0; table && i < 2 * RD_TYPE_CLASS_COUNT * SIZE_CLASSES; i++) {
+		int class = i % SIZE_CLASSES, top = class / CLASSES_AN_OCTAVE;
+		unsigned long long least = (unsigned long long)class;
+
+		if (table[i].calls == 0)
+			continue;
+		if (class >= 2 * CLASSES_AN_OCTAVE)
+			least = (4ull + class % CLASSES_AN_OCTAVE) << (top - 2);
+		rd_log(RD_INFO, RD_PICK,
+			"%s of %llu bytes and up: %s, %llu call%s, predicted %.1f us, measured "
+			"%.1f "
+			"us on average%s",
+			rd_collective_name(collective), least, table[i].algorithm->name,
+			(unsigned long long)table[i].calls, RD_PLURAL(table[i].calls),
+			(double)table[i].price_ns / 1e3,
+			(double)table[i].measured_ns / 1e3 / (double)table[i].calls,
+			table[i].lending.wins ? ", by single copy" : "");
+	}
+}
+
+void rd_picker_destroy(struct rd_picker *picker)
+{
+	if (!picker)
+		return;
+	for (int c = 0; c < RD_COLLECTIVE_COUNT; c++) {
+		log_measured(picker, c);
+		for (int i = 0; i < ALGORITHMS_MAX; i++)
+			rd_score_destroy(picker->scores[c][i]);
+		free(picker->choices[c]);
+	}
+	rd_score_destroy(picker->asking);
+	free(picker);
+}

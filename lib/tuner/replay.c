@@ -1,0 +1,196 @@
+#include "tuner/replay.h"
+
+#include <string.h>
+
+/* A performance: some pieces of a score, at one tariff. */
+struct performance {
+	const struct rd_score *score;
+	const struct rd_tariff *tariff;
+	int pieces;
+	int core_count, free_count; /* of the score's */
+	int64_t *ends_ns; /* [pieces]: when the last rank was done with each */
+};
+
+static bool crowded(const struct performance *performance, int host)
+{
+	return performance->score->host_ranks[host] > (int)performance->tariff->costs->cores;
+}
+
+/* The cores of the hosts on which ranks share them. */
+static void seat(struct performance *performance)
+{
+	const struct rd_score *score = performance->score;
+
+	performance->core_count = 0;
+	for (int host = 0; host < score->host_count; host++)
+		for (int i = 0;
+			crowded(performance, host) && i < (int)performance->tariff->costs->cores;
+			i++)
+			score->cores[performance->core_count++] = (struct rd_core){ host, -1, 0 };
+}
+
+static bool is_done(const struct performance *performance, int voice)
+{
+	return performance->score->players[voice].piece == performance->pieces;
+}
+
+static const struct rd_score_note *next_note(const struct performance *performance, int voice)
+{
+	const struct rd_score *score = performance->score;
+
+	return &score->notes[score->voices[voice].first + score->players[voice].note];
+}
+
+/* A rank can go on from here. */
+static void release(struct performance *performance, int voice)
+{
+	const struct rd_score *score = performance->score;
+
+	score->players[voice].waits = false;
+	if (!crowded(performance, score->voices[voice].host))
+		score->free[performance->free_count++] = voice;
+}
+
+static size_t place_of(const struct rd_score *score, int piece, int index)
+{
+	return (size_t)piece * score->note_count + (size_t)index;
+}
+
+/* The message of a note is on its way: who waits for it will know when it comes. */
+static void put_message(struct performance *performance, int piece, int index, int64_t arrives)
+{
+	const struct rd_score *score = performance->score;
+	int taker = score->notes[index].taker;
+	struct rd_player *player = &score->players[taker];
+
+	score->sent_ns[place_of(score, piece, index)] = arrives;
+	if (!player->waits || player->piece != piece ||
+		next_note(performance, taker)->sender != index)
+		return;
+	player->ready_ns = rd_longer(player->ready_ns, arrives);
+	release(performance, taker);
+}
+
+/* Past the plan's end it begins the next piece. */
+static void finish_piece(struct performance *performance, struct rd_player *player, int64_t now)
+{
+	int64_t *end = &performance->ends_ns[player->piece++];
+
+	*end = rd_longer(*end, now);
+	player->note = 0;
+}
+
+/* When its next note can begin; -1 where that is not known yet. */
+static int64_t begin_ns(const struct performance *performance, int voice, int64_t now)
+{
+	const struct rd_score *score = performance->score;
+	const struct rd_score_note *note = next_note(performance, voice);
+
+	if (!rd_score_put(score, note))
+		return now;
+	return score->sent_ns[place_of(score, score->players[voice].piece, note->sender)];
+}
+
+static int64_t play_note(struct performance *performance, int voice, int64_t now)
+{
+	const struct rd_score *score = performance->score;
+	const struct rd_score_note *note = next_note(performance, voice);
+
+	now += rd_tariff_note_ns(performance->tariff, note, score->size);
+	if (note->puts)
+		put_message(performance, score->players[voice].piece, (int)(note - score->notes),
+			now + rd_tariff_flight_ns(performance->tariff, note));
+	score->players[voice].note++;
+	return now;
+}
+
+/* Plays one rank from `now` until it must wait, or is done; returns when that is. */
+static int64_t play_voice(struct performance *performance, int voice, int64_t now)
+{
+	const struct rd_score *score = performance->score;
+	struct rd_player *player = &score->players[voice];
+	bool shares = crowded(performance, score->voices[voice].host);
+
+	while (!is_done(performance, voice)) {
+		if (player->note == score->voices[voice].count) {
+			finish_piece(performance, player, now);
+			continue;
+		}
+
+		int64_t begin = begin_ns(performance, voice, now);
+
+		/* With a core to itself it waits there; else it makes room for others. */
+		if (begin < 0 || (shares && begin > now)) {
+			player->waits = begin < 0;
+			player->ready_ns = rd_longer(begin, now);
+			return now;
+		}
+		now = play_note(performance, voice, rd_longer(now, begin));
+	}
+	return now;
+}
+
+/* Which rank can go on first on which shared core, and when; false: none can. */
+static bool next_turn(const struct performance *performance, int *voice, int *core, int64_t *at)
+{
+	const struct rd_score *score = performance->score;
+	bool found = false;
+
+	for (int i = 0; performance->core_count > 0 && i < score->voice_count; i++) {
+		if (is_done(performance, i) || score->players[i].waits)
+			continue;
+		for (int k = 0; k < performance->core_count; k++) {
+			const struct rd_core *place = &score->cores[k];
+			int64_t begin = rd_longer(place->free_ns, score->players[i].ready_ns);
+
+			/* To go on where it was costs nothing. */
+			if (place->last != i)
+				begin += performance->tariff->costs->switch_ns;
+			if (place->host != score->voices[i].host || (found && begin >= *at))
+				continue;
+			found = true;
+			*voice = i;
+			*core = k;
+			*at = begin;
+		}
+	}
+	return found;
+}
+
+static void play_free(struct performance *performance)
+{
+	while (performance->free_count > 0) {
+		int voice = performance->score->free[--performance->free_count];
+
+		play_voice(performance, voice, performance->score->players[voice].ready_ns);
+	}
+}
+
+bool rd_play(const struct rd_score *score, const struct rd_tariff *tariff, int pieces,
+	int64_t ends_ns[RD_PLAYED_PIECES])
+{
+	struct performance performance = {
+		.score = score, .tariff = tariff, .pieces = pieces, .ends_ns = ends_ns
+	};
+	int voice = 0, core = 0;
+	int64_t at = 0;
+
+	seat(&performance);
+	for (size_t i = 0; i < (size_t)pieces * score->note_count; i++)
+		score->sent_ns[i] = -1;
+	memset(score->players, 0, score->voice_count * sizeof(*score->players));
+	for (int piece = 0; piece < pieces; piece++)
+		ends_ns[piece] = 0;
+	for (int i = 0; i < score->voice_count; i++)
+		release(&performance, i);
+	play_free(&performance);
+	while (next_turn(&performance, &voice, &core, &at)) {
+		score->cores[core].last = voice;
+		score->cores[core].free_ns = play_voice(&performance, voice, at);
+		play_free(&performance);
+	}
+	for (int i = 0; i < score->voice_count; i++)
+		if (!is_done(&performance, i))
+			return false;
+	return true;
+}

@@ -1,0 +1,271 @@
+#include "tuner/schedule.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "rondo/layout.h"
+
+/* Ranks whose plans are looked at first, and the only ones where all together are too long to be
+   played: so many notes. */
+#define SAMPLED 8
+#define NOTES_MAX 6144
+
+/* Evenly spread over the ranks, first and last among them. */
+static int sample(int size, int index)
+{
+	return (int)((int64_t)index * (size - 1) / (SAMPLED - 1));
+}
+
+/* The rank that plays a voice. */
+static int rank_of(const struct rd_score *score, int voice)
+{
+	return score->sampled ? sample(score->size, voice) : voice;
+}
+
+static int host_of(const struct rd_problem *problem, int rank)
+{
+	return problem->layout ? problem->layout->group[rank] : 0;
+}
+
+static enum rd_link_class class_of(const struct rd_problem *problem, int a, int b)
+{
+	return host_of(problem, a) == host_of(problem, b) ? RD_NEAR : RD_FAR;
+}
+
+static bool is_users(struct rd_where where)
+{
+	return where.memory == RD_IN || where.memory == RD_OUT;
+}
+
+static struct rd_score_note note_of(const struct rd_plan *plan, int index)
+{
+	const struct rd_problem *problem = &plan->problem;
+	const struct rd_step *step = &plan->steps[index];
+	int rank = problem->rank;
+	struct rd_score_note note = { .kind = step->kind, .sender = -1 };
+
+	note.puts = rd_step_puts(step);
+	note.takes = rd_step_takes(step);
+	note.receives = rd_step_receives(step);
+	note.stores = step->into.memory != RD_NOWHERE;
+	note.lies = is_users(step->into);
+	if (note.takes || step->kind == RD_STEP_FETCH || step->kind == RD_STEP_SWAP)
+		note.from = class_of(problem, rank, step->peer);
+	if (note.puts) {
+		note.to = class_of(problem, rank, step->to);
+		note.taker = step->to;
+	}
+	if (step->kind == RD_STEP_COMBINE)
+		note.outs = step->to < 0 ? problem->size : 1;
+	return note;
+}
+
+/* Message n from one rank to another is the n-th that the one puts and the n-th that the other
+   takes: each pair's are counted. `puts` lists the notes that put, by pair. */
+struct matching {
+	int size;
+	int *heads, *tails; /* [size * size]: first and last note that puts, -1: none */
+	int *next; /* [notes] */
+};
+
+static void list_put(struct matching *matching, int from, int to, int note)
+{
+	int pair = from * matching->size + to;
+
+	matching->next[note] = -1;
+	if (matching->heads[pair] < 0)
+		matching->heads[pair] = note;
+	else
+		matching->next[matching->tails[pair]] = note;
+	matching->tails[pair] = note;
+}
+
+static int unlist_put(struct matching *matching, int from, int to)
+{
+	int pair = from * matching->size + to, note = matching->heads[pair];
+
+	if (note >= 0)
+		matching->heads[pair] = matching->next[note];
+	return note;
+}
+
+static void match(struct rd_score *score, struct rd_plan *const *plans, struct matching *matching)
+{
+	for (int rank = 0; rank < score->size; rank++)
+		for (int i = 0; i < plans[rank]->step_count; i++)
+			if (rd_step_puts(&plans[rank]->steps[i]))
+				list_put(matching, rank, plans[rank]->steps[i].to,
+					score->voices[rank].first + i);
+	for (int rank = 0; rank < score->size; rank++)
+		for (int i = 0; i < plans[rank]->step_count; i++)
+			if (rd_step_takes(&plans[rank]->steps[i]))
+				score->notes[score->voices[rank].first + i].sender =
+					unlist_put(matching, plans[rank]->steps[i].peer, rank);
+}
+
+static int match_messages(struct rd_score *score, struct rd_plan *const *plans)
+{
+	size_t pairs = (size_t)score->size * score->size;
+	struct matching matching = { .size = score->size };
+
+	matching.heads = malloc(pairs * sizeof(int));
+	matching.tails = malloc(pairs * sizeof(int));
+	matching.next = malloc((score->note_count + 1) * sizeof(int));
+	if (matching.heads && matching.tails && matching.next) {
+		memset(matching.heads, -1, pairs * sizeof(int));
+		match(score, plans, &matching);
+	}
+
+	bool whole = matching.heads && matching.tails && matching.next;
+
+	free(matching.heads);
+	free(matching.tails);
+	free(matching.next);
+	return whole ? 0 : rd_fail(RONDO_MEMORY, "no memory to price a plan");
+}
+
+static int count_hosts(struct rd_score *score, const struct rd_problem *problem)
+{
+	for (int rank = 0; rank < score->size; rank++)
+		if (host_of(problem, rank) >= score->host_count)
+			score->host_count = host_of(problem, rank) + 1;
+	score->host_ranks = calloc(score->host_count, sizeof(int));
+	if (!score->host_ranks)
+		return rd_fail(RONDO_MEMORY, "no memory to price a plan");
+	for (int rank = 0; rank < score->size; rank++)
+		score->host_ranks[host_of(problem, rank)]++;
+	return 0;
+}
+
+static bool was_sent_to(const struct rd_plan *plan, int before, int to)
+{
+	for (int i = 0; i < before; i++)
+		if (rd_step_puts(&plan->steps[i]) && plan->steps[i].to == to)
+			return true;
+	return false;
+}
+
+static int count_peers(const struct rd_plan *plan)
+{
+	int peers = 0;
+
+	for (int i = 0; i < plan->step_count; i++)
+		peers += rd_step_puts(&plan->steps[i]) && !was_sent_to(plan, i, plan->steps[i].to);
+	return peers;
+}
+
+static int fill_score(
+	struct rd_score *score, struct rd_plan *const *plans, const struct rd_problem *problem)
+{
+	int err = count_hosts(score, problem);
+
+	for (int i = 0; i < score->voice_count; i++)
+		score->note_count += plans[rank_of(score, i)]->step_count;
+	score->voices = calloc(score->voice_count, sizeof(*score->voices));
+	score->players = calloc(score->voice_count, sizeof(*score->players));
+	score->cores = calloc(score->voice_count, sizeof(*score->cores));
+	score->free = calloc(score->voice_count, sizeof(*score->free));
+	score->notes = calloc(score->note_count + 1, sizeof(*score->notes));
+	score->sent_ns =
+		calloc((size_t)RD_PLAYED_PIECES * (score->note_count + 1), sizeof(*score->sent_ns));
+	if (!score->voices || !score->players || !score->cores || !score->free || !score->notes ||
+		!score->sent_ns)
+		return rd_fail(RONDO_MEMORY, "no memory to price a plan");
+
+	int at = 0;
+
+	for (int i = 0; i < score->voice_count; i++) {
+		int rank = rank_of(score, i), peers;
+
+		score->voices[i] =
+			(struct rd_voice){ at, plans[rank]->step_count, host_of(problem, rank) };
+		peers = count_peers(plans[rank]);
+		score->peers = peers > score->peers ? peers : score->peers;
+		for (int k = 0; k < plans[rank]->step_count; k++)
+			score->notes[at++] = note_of(plans[rank], k);
+	}
+	score->parts = plans[0]->parts;
+	return err || score->sampled ? err : match_messages(score, plans);
+}
+
+static int write_plan(struct rd_plan **plans, const struct rd_algorithm *algorithm,
+	const struct rd_problem *problem, int rank)
+{
+	struct rd_problem there = *problem;
+
+	there.rank = rank;
+	return plans[rank] ? 0 : rd_plan_create(&plans[rank], algorithm, &there);
+}
+
+/* A few ranks' plans, and then all of them where those are not too long. */
+static int write_plans(struct rd_score *score, struct rd_plan **plans,
+	const struct rd_algorithm *algorithm, const struct rd_problem *problem)
+{
+	int err = 0, longest = 0;
+
+	for (int i = 0; i < SAMPLED && !err; i++) {
+		int rank = sample(score->size, i);
+
+		err = write_plan(plans, algorithm, problem, rank);
+		if (!err && plans[rank]->step_count > longest)
+			longest = plans[rank]->step_count;
+	}
+	score->sampled = score->size > SAMPLED &&
+			 (score->size > RD_PLAYED_MAX || longest * score->size > NOTES_MAX);
+	score->voice_count = score->sampled ? SAMPLED : score->size;
+	for (int rank = 0; rank < score->size && !score->sampled && !err; rank++)
+		err = write_plan(plans, algorithm, problem, rank);
+	return err;
+}
+
+/* The root has the most, where there is one. */
+static int count_blocks(const struct rd_problem *problem)
+{
+	struct rd_problem there = *problem;
+
+	there.rank = problem->root;
+	return rd_in_blocks(&there) + rd_out_blocks(&there);
+}
+
+int rd_score_create(struct rd_score **score_out, const struct rd_algorithm *algorithm,
+	const struct rd_problem *problem)
+{
+	struct rd_score *score = calloc(1, sizeof(*score));
+	struct rd_plan **plans = calloc(problem->size, sizeof(*plans));
+	int err;
+
+	*score_out = NULL;
+	if (!score || !plans) {
+		free(score);
+		free(plans);
+		return rd_fail(RONDO_MEMORY, "no memory to price a plan");
+	}
+	score->size = problem->size;
+	score->blocks = count_blocks(problem);
+	err = write_plans(score, plans, algorithm, problem);
+	if (!err)
+		err = fill_score(score, plans, problem);
+	for (int rank = 0; rank < problem->size; rank++)
+		rd_plan_destroy(plans[rank]);
+	free(plans);
+	if (err)
+		rd_score_destroy(score);
+	else
+		*score_out = score;
+	return err;
+}
+
+void rd_score_destroy(struct rd_score *score)
+{
+	if (!score)
+		return;
+	free(score->voices);
+	free(score->notes);
+	free(score->host_ranks);
+	free(score->sent_ns);
+	free(score->players);
+	free(score->cores);
+	free(score->free);
+	free(score);
+}

@@ -1,0 +1,83 @@
+/*
+ * A score: an algorithm's plans for one collective, on all ranks, ready to be priced (predict.h) at
+ * any size. Each rank's part is a voice, each step of it a note.
+ */
+#ifndef RD_SCHEDULE_H
+#define RD_SCHEDULE_H
+
+#include "tuner/cost.h"
+#include "plan/plan.h"
+
+/* Beyond so many ranks, and before that where plans are long, they are not played but added up, for
+   a few of the ranks: the others' are not even written. */
+#define RD_PLAYED_MAX 64
+
+/* Pieces that are played one by one; what follows takes as long as the last of them. */
+#define RD_PLAYED_PIECES 3
+
+/* One step of one rank, with all that its price depends on. */
+struct rd_score_note {
+	enum rd_step_kind kind;
+	bool puts, takes, receives; /* a message, as the step does */
+	bool stores; /* a value that is passed on is stored here as well */
+	bool lies; /* what it passes on lies in the user's memory, and may be sent from there */
+	enum rd_link_class from, to; /* the links that it uses */
+	int sender; /* the note that puts the message that it takes; else -1 */
+	int taker; /* puts: the rank that takes it */
+	int outs; /* COMBINE: ranks that get the result */
+};
+
+/* A voice is what one rank plays. */
+struct rd_voice {
+	int first, count; /* notes */
+	int host;
+};
+
+/* A rank while it is played. */
+struct rd_player {
+	int piece, note; /* what comes next */
+	int64_t ready_ns; /* when it could go on */
+	bool waits; /* for a message that is not sent yet, since ready_ns */
+};
+
+/* One of a host whose ranks share them. */
+struct rd_core {
+	int host;
+	int last; /* the rank that it ran last; -1: none yet */
+	int64_t free_ns;
+};
+
+struct rd_score {
+	int size; /* ranks of the problem */
+	int parts;
+	int blocks; /* in the input and output of the rank that has the most */
+	int peers; /* the most that any rank sends to */
+	bool sampled; /* not played, but added up */
+	int voice_count; /* as many as ranks, or a few where it is sampled */
+	struct rd_voice *voices;
+	struct rd_score_note *notes;
+	int note_count;
+	int host_count;
+	int *host_ranks; /* [host_count] */
+	/* For playing, one at a time: */
+	/* [RD_PLAYED_PIECES][notes]: when a note's message arrives; -1: it is not yet sent. */
+	int64_t *sent_ns;
+	struct rd_player *players; /* [voices] */
+	struct rd_core *cores; /* [voices] */
+	int *free; /* [voices]: a stack of those that can go on, and have a core to themselves */
+};
+
+/* The groups of the problem's layout are hosts; its rank does not matter. An error, with its story,
+   where the algorithm writes no sound plan. */
+int rd_score_create(struct rd_score **score, const struct rd_algorithm *algorithm,
+	const struct rd_problem *problem);
+void rd_score_destroy(struct rd_score *score);
+
+/* What puts the message that this one takes; NULL: it takes none, or that is not known. */
+static inline const struct rd_score_note *rd_score_put(
+	const struct rd_score *score, const struct rd_score_note *note)
+{
+	return note->takes && note->sender >= 0 ? &score->notes[note->sender] : NULL;
+}
+
+#endif

@@ -1,0 +1,43 @@
+/*
+ * A tariff: what each note of a score (schedule.h) takes, in nanoseconds, where the costs are these
+ * and a slice is so long.
+ */
+#ifndef RD_STEP_COST_H
+#define RD_STEP_COST_H
+
+#include "tuner/schedule.h"
+
+static inline int64_t rd_longer(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+static inline int64_t rd_shorter(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Everything that steps cost at one size of slice. */
+struct rd_tariff {
+	const struct rd_costs *costs;
+	struct rd_message_cost message[RD_LINK_CLASS_COUNT]; /* a slice */
+	struct rd_message_cost empty[RD_LINK_CLASS_COUNT];
+	bool posts[RD_LINK_CLASS_COUNT]; /* a slice is sent from where it lies */
+	int64_t copy_ns, reduce_ns; /* a slice, in cache */
+	/* A slice, between the call's buffers, wherever those are. */
+	int64_t memory_copy_ns, memory_reduce_ns;
+	int64_t reach_ns; /* the bytes of a slice from another rank's memory */
+};
+
+/* in_memory: the call's buffers do not fit a core's own caches. */
+struct rd_tariff rd_tariff_of(
+	const struct rd_costs *costs, uint64_t slice, enum rd_type_class type, bool in_memory);
+
+/* For its rank; RD_STEP_NS_MAX at most. size: ranks. */
+int64_t rd_tariff_note_ns(
+	const struct rd_tariff *tariff, const struct rd_score_note *note, int size);
+
+/* From when its message is put until it can be taken. */
+int64_t rd_tariff_flight_ns(const struct rd_tariff *tariff, const struct rd_score_note *note);
+
+#endif

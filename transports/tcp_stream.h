@@ -1,0 +1,89 @@
+/*
+ * One connected TCP socket and the messages on it: how they are framed, queued, gathered and
+ * landed. The wire format is described in tcp.c.
+ *
+ * A wire reports to its link: it counts link->sent, and sets link->error and link->story.
+ * Copies: a message given to send() goes from the caller's memory to the kernel, one that the
+ * receiver expects goes from the kernel into its place; the other two (commit, recv() without
+ * `into`) go through a buffer here, in which the caller reads or writes in place.
+ */
+#ifndef RD_TCP_STREAM_H
+#define RD_TCP_STREAM_H
+
+#include "topo/place.h"
+#include "rondo/transport.h"
+#include "base/settings.h"
+
+/* Messages that wait for the socket: in all, and of those the committed ones. */
+#define RD_WIRE_QUEUE 16
+#define RD_WIRE_STAGES 4
+
+struct rd_wire_header {
+	uint32_t size; /* of the payload, bytes */
+	uint32_t check; /* RD_WIRE_CHECK plus the number of the message on this wire, modulo 2^16 */
+	struct rd_tag tag;
+};
+
+struct rd_wire_output {
+	struct rd_wire_header header;
+	const char *bytes; /* staged: the header lies before the payload there */
+	size_t size;
+	bool staged;
+};
+
+struct rd_wire {
+	int fd;
+	struct rd_link *link;
+
+	/* Going out: queue[first], queue[first + 1], ... */
+	struct rd_wire_output queue[RD_WIRE_QUEUE];
+	unsigned first, queued;
+	size_t written; /* bytes of queue[first] that the kernel has */
+	char *stages;
+	unsigned stage, staged; /* the next stage; stages in use, all before it */
+	bool reserved;
+	int deaf; /* errno of the write that failed: the peer takes no more; 0: none has */
+	uint16_t out_count;
+
+	/* Coming in: bytes start to end of `in` have been read and not yet shown. */
+	char *in;
+	size_t start, end;
+	bool begun; /* header is that of the message now coming */
+	struct rd_wire_header header;
+	char *landing; /* where its payload goes; NULL: to `in` */
+	size_t landed;
+	bool shown;
+	bool claimed; /* recv() has said where the next message lands, and asks until it has come */
+	uint16_t in_count;
+};
+
+/* Takes no possession of fd before it succeeds; finish() closes it. A finished or zeroed wire whose
+   fd is -1 may be finished (again). */
+int rd_wire_init(struct rd_wire *wire, int fd, struct rd_link *link);
+void rd_wire_finish(struct rd_wire *wire);
+
+/* As the functions of struct rd_link_ops. */
+void *rd_wire_reserve(struct rd_wire *wire, size_t size);
+void rd_wire_commit(struct rd_wire *wire, const struct rd_tag *tag, size_t size);
+bool rd_wire_send(struct rd_wire *wire, const struct rd_tag *tag, const void *from, size_t size);
+bool rd_wire_recv(struct rd_wire *wire, void *into, size_t size, struct rd_message *message);
+void rd_wire_release(struct rd_wire *wire);
+
+/* Writes what is queued, as far as the socket takes it. True: something moved. */
+bool rd_wire_flush(struct rd_wire *wire);
+
+/*
+ * Reads of the next message what has come of it, into the buffer here, unless recv() has said where
+ * it lands: a peer that waits for its message to leave its memory need not wait for recv(). True:
+ * something came. Once nothing comes, the epoll of the driver tells of what comes later.
+ */
+bool rd_wire_take_in(struct rd_wire *wire);
+
+/* The peer has hung up: sets link->error once nothing is left to receive. */
+void rd_wire_check(struct rd_wire *wire);
+
+/* Reads and drops what has come, so that closing does not reset the connection. False: there is
+   nothing to wait for any more: the peer has closed, or the link has failed. */
+bool rd_wire_drain(struct rd_wire *wire);
+
+#endif
