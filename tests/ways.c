@@ -229,8 +229,8 @@ int all_collectives(struct citizen *citizen)
 
 	if (wrong)
 		return wrong;
-	if (citizen->comm->board->kernel != way->becomes)
-		return world_say(citizen, "runs by way %d", citizen->comm->board->kernel);
+	if (citizen->comm->gpu->kernel != way->becomes)
+		return world_say(citizen, "runs by way %d", citizen->comm->gpu->kernel);
 	for (int collective = 0; collective < RD_COLLECTIVE_COUNT && !wrong; collective++) {
 		if (collective == RD_TRANSFER)
 			continue;

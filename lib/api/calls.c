@@ -207,7 +207,7 @@ static int run(const struct rd_request *request, struct rd_task *task, bool on_d
 	if (request->stream)
 		return rd_stream_run(request->stream, task, 1);
 	if (on_device)
-		return rd_board_run(task);
+		return rd_gpu_run(task);
 	rd_run_issue(task, 1);
 	err = rd_run(task, 1);
 	if (request->terms)
@@ -246,7 +246,7 @@ int rd_submit(const struct rd_request *request)
 	task.feed = NULL;
 	if ((request->stream || rd_group_open()) && request->comm->finalized)
 		return refuse(request, rd_comm_failure(request->comm));
-	err = rd_board_takes(task.comm, &task.call, request->stream, &on_device);
+	err = rd_gpu_takes(task.comm, &task.call, request->stream, &on_device);
 	if (err)
 		return refuse(request, err);
 	if (rd_group_open())

@@ -287,7 +287,7 @@ int rd_stream_run(struct rondo_stream *stream, struct rd_task *tasks, int count)
 		return RONDO_INVALID;
 	}
 	if (stream->lane)
-		return rd_board_submit(stream->lane, tasks, count);
+		return rd_gpu_submit(stream->lane, tasks, count);
 
 	struct item *item = calloc(1, sizeof(*item) + count * sizeof(*tasks));
 

@@ -360,7 +360,7 @@ static void destroy(struct rondo_comm *comm)
 {
 	if (!comm)
 		return;
-	rd_board_destroy(comm->board);
+	rd_gpu_destroy(comm->gpu);
 	rd_lifeline_destroy(comm->lifeline);
 	drop_messages(comm);
 	rd_route_close(comm);
@@ -371,7 +371,7 @@ static void destroy(struct rondo_comm *comm)
 
 /*
  * In a forked child: the comm goes on in the parent. Locks may be held by threads that do not run
- * here, and are left as they are; so is the board, for no device driver survives a fork.
+ * here, and are left as they are; so is the gpu, for no device driver survives a fork.
  */
 static void abandon(struct rondo_comm *comm)
 {
@@ -420,7 +420,7 @@ static int prepare(struct rondo_comm *comm, struct rd_member *self)
 	};
 	err = rd_place_here(&comm->local.place, &comm->settings);
 	if (!err)
-		err = rd_board_device(
+		err = rd_gpu_device(
 			&comm->settings, &comm->local.place.device, &comm->local.place.device_pci);
 	if (err)
 		return err;
@@ -453,7 +453,7 @@ static int start(
 	else if (comm->settings.rendezvous_fd >= 0)
 		close(comm->settings.rendezvous_fd);
 	if (!err)
-		err = rd_board_create(comm);
+		err = rd_gpu_create(comm);
 	return err ? fail_while_joining(comm, err) : 0;
 }
 
@@ -571,7 +571,7 @@ int rondo_comm_finalize(rondo_comm *comm)
 	if (atomic_load(&comm->used))
 		return rd_run_refuse_second(comm, "rondo_comm_finalize");
 	wait_for_calls(comm);
-	rd_board_finish(comm->board);
+	rd_gpu_finish(comm->gpu);
 	err = comm->finalized || atomic_load(&comm->failed) ? rd_comm_failure(comm) : 0;
 	if (err)
 		return err;
@@ -597,7 +597,7 @@ int rondo_comm_destroy(rondo_comm *comm)
 	if (rd_group_open())
 		return rd_fail(RONDO_INVALID, "rondo_comm_destroy: end the group first");
 	wait_for_calls(comm);
-	rd_board_finish(comm->board);
+	rd_gpu_finish(comm->gpu);
 	if (comm->lifeline && !atomic_load(&comm->failed)) {
 		err = rd_lifeline_leave(comm->lifeline, comm->digest);
 		comm->lifeline = NULL;

@@ -39,14 +39,14 @@ struct rd_memo {
 	int root;
 };
 
-struct rd_board;
+struct rd_gpu;
 
 struct rondo_comm {
 	int rank, size;
 	unsigned forks; /* rd_forks in the process that made it */
 	struct rd_settings settings;
 
-	struct rd_board *board; /* for calls on device memory (gpu.h); NULL: host memory alone */
+	struct rd_gpu *gpu; /* for calls on device memory (gpu.h); NULL: host memory alone */
 	bool meets_devices; /* this program may hand us device memory: look at every buffer */
 
 	/* Links: [peer * channels + channel]. */

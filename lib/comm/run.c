@@ -564,7 +564,7 @@ static int start_task(struct rd_task *task)
 	if (rd_log_on(RD_TRACE, RD_COLL))
 		tell_call(task);
 	/* What is fed is a device's call, whichever way it goes. */
-	if (task->comm->board && !task->feed)
+	if (task->comm->gpu && !task->feed)
 		rd_begun_note(task->comm, &task->call, false);
 	task->tried = false;
 	if (task->comm->times_calls)

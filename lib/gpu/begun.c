@@ -12,13 +12,13 @@ static void put(uint32_t *entries, uint32_t number, bool on_devices)
 void rd_begun_note(struct rondo_comm *comm, const struct rd_call *call, bool on_devices)
 {
 	const struct rd_problem *problem = &call->problem;
-	struct rd_board *board = comm->board;
+	struct rd_gpu *gpu = comm->gpu;
 
-	/* While a board is made it has no agent: what it calls then is not the user's. */
-	if (!board || !board->agent || !rd_board_goes_directly(board))
+	/* While a gpu is made it has no agent: what it calls then is not the user's. */
+	if (!gpu || !gpu->agent || !rd_gpu_goes_directly(gpu))
 		return;
 
-	struct rd_begun *begun = &board->page->begun;
+	struct rd_begun *begun = &gpu->page->begun;
 
 	if (problem->collective != RD_TRANSFER)
 		put(begun->collectives, call->number, on_devices);
@@ -47,21 +47,21 @@ static const char *memory_of(uint32_t entry)
 	return entry & 1 ? "device memory" : "host memory";
 }
 
-static int transfer_differs(struct rd_board *board, int from, int to, uint32_t sent)
+static int transfer_differs(struct rd_gpu *gpu, int from, int to, uint32_t sent)
 {
-	int rank = board->comm->rank, peer = rank == from ? to : from;
+	int rank = gpu->comm->rank, peer = rank == from ? to : from;
 
 	rd_fail(RONDO_MISMATCH,
 		"rank %d sends #%u to rank %d from %s, which receives it into %s: give both memory "
 		"of one kind",
 		from, sent >> 1, to, memory_of(sent), memory_of(sent ^ 1));
-	return rd_comm_fail(board->comm, RONDO_MISMATCH, peer);
+	return rd_comm_fail(gpu->comm, RONDO_MISMATCH, peer);
 }
 
-static int compare_with(struct rd_board *board, int peer)
+static int compare_with(struct rd_gpu *gpu, int peer)
 {
-	const struct rd_begun *ours = &board->page->begun, *theirs = &board->pages[peer]->begun;
-	int rank = board->comm->rank;
+	const struct rd_begun *ours = &gpu->page->begun, *theirs = &gpu->pages[peer]->begun;
+	int rank = gpu->comm->rank;
 	uint32_t odd = find_odd(ours->collectives, theirs->collectives);
 
 	if (odd) {
@@ -69,22 +69,22 @@ static int compare_with(struct rd_board *board, int peer)
 			"rank %d makes call #%u in %s, rank %d in %s: give all ranks memory of one "
 			"kind",
 			rank, odd >> 1, memory_of(odd), peer, memory_of(odd ^ 1));
-		return rd_comm_fail(board->comm, RONDO_MISMATCH, peer);
+		return rd_comm_fail(gpu->comm, RONDO_MISMATCH, peer);
 	}
 	odd = find_odd(ours->sends[peer], theirs->receives[rank]);
 	if (odd)
-		return transfer_differs(board, rank, peer, odd);
+		return transfer_differs(gpu, rank, peer, odd);
 	odd = find_odd(ours->receives[peer], theirs->sends[rank]);
-	return odd ? transfer_differs(board, peer, rank, odd ^ 1) : 0;
+	return odd ? transfer_differs(gpu, peer, rank, odd ^ 1) : 0;
 }
 
-int rd_begun_compare(struct rd_board *board)
+int rd_begun_compare(struct rd_gpu *gpu)
 {
 	int err = 0;
 
-	for (int peer = 0; rd_board_goes_directly(board) && peer < board->comm->size && !err;
+	for (int peer = 0; rd_gpu_goes_directly(gpu) && peer < gpu->comm->size && !err;
 		peer++)
-		if (peer != board->comm->rank)
-			err = compare_with(board, peer);
+		if (peer != gpu->comm->rank)
+			err = compare_with(gpu, peer);
 	return err;
 }

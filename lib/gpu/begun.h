@@ -31,6 +31,6 @@ struct rd_begun {
 void rd_begun_note(struct rondo_comm *comm, const struct rd_call *call, bool on_devices);
 
 /* 0; or RONDO_MISMATCH, where a peer has begun a call of ours the other way: ends the comm. */
-int rd_begun_compare(struct rd_board *board);
+int rd_begun_compare(struct rd_gpu *gpu);
 
 #endif

@@ -62,7 +62,7 @@ static int refuse_without(const struct rd_settings *settings)
 		settings->device, rondo_last_error());
 }
 
-int rd_board_device(const struct rd_settings *settings, int *device, uint32_t *pci)
+int rd_gpu_device(const struct rd_settings *settings, int *device, uint32_t *pci)
 {
 	enum rd_kernel kernel;
 	int emulated, err = rd_device_read(settings->device, &emulated);
@@ -94,40 +94,40 @@ int rd_board_device(const struct rd_settings *settings, int *device, uint32_t *p
 static pthread_mutex_t words_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Alignas(4096) struct rd_words all_words[WORDS];
 
-static int take_words(struct rd_board *board)
+static int take_words(struct rd_gpu *gpu)
 {
 	static bool shared;
 	int err = 0;
 
 	pthread_mutex_lock(&words_lock);
 	if (!shared)
-		err = board->ops->share(all_words, sizeof(all_words));
+		err = gpu->ops->share(all_words, sizeof(all_words));
 	shared |= !err;
-	for (int i = 0; i < WORDS && !err && !board->words; i++) {
+	for (int i = 0; i < WORDS && !err && !gpu->words; i++) {
 		if (all_words[i].taken)
 			continue;
-		board->words = &all_words[i];
-		board->words->taken = true;
+		gpu->words = &all_words[i];
+		gpu->words->taken = true;
 	}
 	pthread_mutex_unlock(&words_lock);
-	if (!err && !board->words)
+	if (!err && !gpu->words)
 		err = rd_fail(
 			RONDO_UNSUPPORTED, "at most %d comms of a process have a device", WORDS);
 	return err;
 }
 
-static void give_words_back(struct rd_board *board)
+static void give_words_back(struct rd_gpu *gpu)
 {
-	if (!board->words)
+	if (!gpu->words)
 		return;
 	pthread_mutex_lock(&words_lock);
-	board->words->taken = false;
+	gpu->words->taken = false;
 	pthread_mutex_unlock(&words_lock);
 }
 
 /* ---- Meeting ------------------------------------------------------------------------------- */
 
-/* What ranks tell each other when the board is made. */
+/* What ranks tell each other when the gpu is made. */
 struct card {
 	uint64_t page_id; /* of the region that holds the page */
 	uint64_t desk_address;
@@ -138,9 +138,9 @@ struct card {
 	int32_t blocks;
 };
 
-int rd_board_gather(struct rd_board *board, const void *mine, void *all, size_t size)
+int rd_gpu_gather(struct rd_gpu *gpu, const void *mine, void *all, size_t size)
 {
-	struct rondo_comm *comm = board->comm;
+	struct rondo_comm *comm = gpu->comm;
 	struct rd_task task = {
 		.comm = comm,
 		.call = {
@@ -168,24 +168,24 @@ int rd_board_gather(struct rd_board *board, const void *mine, void *all, size_t 
 	return err;
 }
 
-int rd_board_agree(struct rd_board *board, bool mine, bool *all)
+int rd_gpu_agree(struct rd_gpu *gpu, bool mine, bool *all)
 {
 	unsigned char one = mine, answers[RD_WORK_RANKS];
-	int err = rd_board_gather(board, &one, answers, 1);
+	int err = rd_gpu_gather(gpu, &one, answers, 1);
 
 	*all = !err;
-	for (int rank = 0; rank < board->comm->size && !err; rank++)
+	for (int rank = 0; rank < gpu->comm->size && !err; rank++)
 		*all &= answers[rank];
 	return err;
 }
 
-static bool offer_page(struct rd_board *board, uint64_t *id)
+static bool offer_page(struct rd_gpu *gpu, uint64_t *id)
 {
-	struct rondo_comm *comm = board->comm;
+	struct rondo_comm *comm = gpu->comm;
 	struct rd_region region;
 
 	if (!comm->introduction.possible ||
-		!rd_region_find(board->page, sizeof(*board->page), &region))
+		!rd_region_find(gpu->page, sizeof(*gpu->page), &region))
 		return false;
 	*id = region.id;
 	for (int i = 0; i < comm->endpoint_count; i++)
@@ -197,24 +197,24 @@ static bool offer_page(struct rd_board *board, uint64_t *id)
 }
 
 /* What stands in the way is told, and costs direct access alone. */
-static void write_card(struct rd_board *board, struct card *card)
+static void write_card(struct rd_gpu *gpu, struct card *card)
 {
-	struct rondo_comm *comm = board->comm;
+	struct rondo_comm *comm = gpu->comm;
 	void *desk;
 
 	memset(card, 0, sizeof(*card));
-	rd_kernel_read(comm->settings.kernel, &board->kernel);
-	card->kernel = board->kernel;
-	card->at_once = board->ops->shared_at_once(board->device);
-	card->blocks = board->ops->blocks(board->device);
-	if (comm->size == 1 || board->kernel == RD_KERNEL_STAGED ||
-		board->kernel == RD_KERNEL_MESSAGES)
+	rd_kernel_read(comm->settings.kernel, &gpu->kernel);
+	card->kernel = gpu->kernel;
+	card->at_once = gpu->ops->shared_at_once(gpu->device);
+	card->blocks = gpu->ops->blocks(gpu->device);
+	if (comm->size == 1 || gpu->kernel == RD_KERNEL_STAGED ||
+		gpu->kernel == RD_KERNEL_MESSAGES)
 		return;
-	rd_held_create(board->ops, board->device, sizeof(*board->desk), &desk);
-	board->desk = board->desks[comm->rank % RD_WORK_RANKS] = desk;
+	rd_held_create(gpu->ops, gpu->device, sizeof(*gpu->desk), &desk);
+	gpu->desk = gpu->desks[comm->rank % RD_WORK_RANKS] = desk;
 	card->desk_address = (uintptr_t)desk;
-	card->able = desk && board->ops->export(desk, &card->desk_handle) == 0 &&
-		     offer_page(board, &card->page_id);
+	card->able = desk && gpu->ops->export(desk, &card->desk_handle) == 0 &&
+		     offer_page(gpu, &card->page_id);
 	if (!card->able)
 		rd_log(RD_INFO, RD_ROUTE, "device memory of rank %d is not for others: %s",
 			comm->rank,
@@ -227,58 +227,58 @@ static bool same_process(const struct rd_place *a, const struct rd_place *b)
 	return a->pid == b->pid && rd_place_same_host(a, b);
 }
 
-static bool map_page(struct rd_board *board, int peer, const struct card *card)
+static bool map_page(struct rd_gpu *gpu, int peer, const struct card *card)
 {
-	struct rd_link *link = board->comm->links[peer * board->comm->channels];
+	struct rd_link *link = gpu->comm->links[peer * gpu->comm->channels];
 	size_t size = 0;
 	void *page = link->transport->map(link, card->page_id, &size);
 
-	if (!page || size < sizeof(struct rd_page) || board->ops->share(page, size))
+	if (!page || size < sizeof(struct rd_page) || gpu->ops->share(page, size))
 		return false;
-	board->pages[peer] = page;
+	gpu->pages[peer] = page;
 	return true;
 }
 
-static bool map_desk(struct rd_board *board, int peer, const struct card *card, int there)
+static bool map_desk(struct rd_gpu *gpu, int peer, const struct card *card, int there)
 {
 	void *base;
 	size_t size;
 
-	if (board->same_process[peer]) {
+	if (gpu->same_process[peer]) {
 		struct rd_desk *desk = (struct rd_desk *)(uintptr_t)card->desk_address;
 
 		if (!rd_held_hold(desk))
 			return false;
-		board->desks[peer] = desk;
-		return there == board->device || board->ops->peer(board->device, there) == 0;
+		gpu->desks[peer] = desk;
+		return there == gpu->device || gpu->ops->peer(gpu->device, there) == 0;
 	}
-	if (board->ops->import(board->device, &card->desk_handle, &base, &size))
+	if (gpu->ops->import(gpu->device, &card->desk_handle, &base, &size))
 		return false;
-	board->desks[peer] = base;
+	gpu->desks[peer] = base;
 	return size >= sizeof(struct rd_desk);
 }
 
-static void find_own_process(struct rd_board *board)
+static void find_own_process(struct rd_gpu *gpu)
 {
-	const struct rd_member *members = rd_lifeline_members(board->comm->lifeline);
+	const struct rd_member *members = rd_lifeline_members(gpu->comm->lifeline);
 
-	for (int peer = 0; peer < board->comm->size && peer < RD_WORK_RANKS; peer++)
-		board->same_process[peer] =
-			same_process(&members[peer].place, &members[board->comm->rank].place);
+	for (int peer = 0; peer < gpu->comm->size && peer < RD_WORK_RANKS; peer++)
+		gpu->same_process[peer] =
+			same_process(&members[peer].place, &members[gpu->comm->rank].place);
 }
 
-static bool map_peers(struct rd_board *board, const struct card *cards)
+static bool map_peers(struct rd_gpu *gpu, const struct card *cards)
 {
-	const struct rd_member *members = rd_lifeline_members(board->comm->lifeline);
-	const struct rondo_comm *comm = board->comm;
+	const struct rd_member *members = rd_lifeline_members(gpu->comm->lifeline);
+	const struct rondo_comm *comm = gpu->comm;
 
 	for (int peer = 0; peer < comm->size; peer++) {
 		const struct rd_place *there = &members[peer].place;
 
 		if (peer == comm->rank)
 			continue;
-		if (!map_page(board, peer, &cards[peer]) ||
-			!map_desk(board, peer, &cards[peer], there->device)) {
+		if (!map_page(gpu, peer, &cards[peer]) ||
+			!map_desk(gpu, peer, &cards[peer], there->device)) {
 			rd_log(RD_INFO, RD_ROUTE, "rank %d cannot map device memory of rank %d: %s",
 				comm->rank, peer, rondo_last_error());
 			return false;
@@ -287,43 +287,43 @@ static bool map_peers(struct rd_board *board, const struct card *cards)
 	return true;
 }
 
-static uint32_t check_of(const struct rd_board *board, int from, int to)
+static uint32_t check_of(const struct rd_gpu *gpu, int from, int to)
 {
-	return (uint32_t)board->comm->local.comm_id ^ ((uint32_t)from * 256 + (uint32_t)to + 1);
+	return (uint32_t)gpu->comm->local.comm_id ^ ((uint32_t)from * 256 + (uint32_t)to + 1);
 }
 
 /* Real bytes: every rank writes a word into every desk. */
-static bool write_checks(struct rd_board *board)
+static bool write_checks(struct rd_gpu *gpu)
 {
-	int rank = board->comm->rank;
+	int rank = gpu->comm->rank;
 
-	for (int peer = 0; peer < board->comm->size; peer++) {
-		board->page->check = check_of(board, rank, peer);
-		if (board->ops->copy(board->device, board->stream,
-			    &board->desks[peer]->checked[rank], &board->page->check,
+	for (int peer = 0; peer < gpu->comm->size; peer++) {
+		gpu->page->check = check_of(gpu, rank, peer);
+		if (gpu->ops->copy(gpu->device, gpu->stream,
+			    &gpu->desks[peer]->checked[rank], &gpu->page->check,
 			    sizeof(uint32_t)) ||
-			board->ops->stream_synchronize(board->device, board->stream))
+			gpu->ops->stream_synchronize(gpu->device, gpu->stream))
 			return false;
 	}
 	return true;
 }
 
-static bool read_checks(struct rd_board *board)
+static bool read_checks(struct rd_gpu *gpu)
 {
-	for (int peer = 0; peer < board->comm->size; peer++) {
-		if (board->ops->copy(board->device, board->stream, &board->page->check,
-			    &board->desk->checked[peer], sizeof(uint32_t)) ||
-			board->ops->stream_synchronize(board->device, board->stream) ||
-			board->page->check != check_of(board, peer, board->comm->rank))
+	for (int peer = 0; peer < gpu->comm->size; peer++) {
+		if (gpu->ops->copy(gpu->device, gpu->stream, &gpu->page->check,
+			    &gpu->desk->checked[peer], sizeof(uint32_t)) ||
+			gpu->ops->stream_synchronize(gpu->device, gpu->stream) ||
+			gpu->page->check != check_of(gpu, peer, gpu->comm->rank))
 			return false;
 	}
 	return true;
 }
 
 /* Whether every rank reaches every other's device memory: tried, not assumed. */
-static int try_direct(struct rd_board *board, const struct card *cards, bool *direct)
+static int try_direct(struct rd_gpu *gpu, const struct card *cards, bool *direct)
 {
-	struct rondo_comm *comm = board->comm;
+	struct rondo_comm *comm = gpu->comm;
 	int err;
 
 	*direct = comm->size <= RD_WORK_RANKS && comm->size > 1;
@@ -331,9 +331,9 @@ static int try_direct(struct rd_board *board, const struct card *cards, bool *di
 		*direct = cards[rank].able;
 	if (!*direct)
 		return 0;
-	err = rd_board_agree(board, map_peers(board, cards) && write_checks(board), direct);
+	err = rd_gpu_agree(gpu, map_peers(gpu, cards) && write_checks(gpu), direct);
 	if (!err && *direct)
-		err = rd_board_agree(board, read_checks(board), direct);
+		err = rd_gpu_agree(gpu, read_checks(gpu), direct);
 	return err;
 }
 
@@ -341,11 +341,11 @@ static int try_direct(struct rd_board *board, const struct card *cards, bool *di
 
 /* Ranks on one device, in different processes that do not run at the same time: what spins there
    starves the peer that it waits for. */
-static bool takes_turns(const struct rd_board *board, const struct card *cards)
+static bool takes_turns(const struct rd_gpu *gpu, const struct card *cards)
 {
-	const struct rd_member *members = rd_lifeline_members(board->comm->lifeline);
+	const struct rd_member *members = rd_lifeline_members(gpu->comm->lifeline);
 
-	for (int a = 0; a < board->comm->size; a++)
+	for (int a = 0; a < gpu->comm->size; a++)
 		for (int b = 0; b < a; b++)
 			if (members[a].place.device_pci == members[b].place.device_pci &&
 				!same_process(&members[a].place, &members[b].place) &&
@@ -354,51 +354,51 @@ static bool takes_turns(const struct rd_board *board, const struct card *cards)
 	return false;
 }
 
-static int ranks_on(const struct rd_board *board, uint32_t device_pci)
+static int ranks_on(const struct rd_gpu *gpu, uint32_t device_pci)
 {
-	const struct rd_member *members = rd_lifeline_members(board->comm->lifeline);
+	const struct rd_member *members = rd_lifeline_members(gpu->comm->lifeline);
 	int ranks = 0;
 
-	for (int rank = 0; rank < board->comm->size; rank++)
+	for (int rank = 0; rank < gpu->comm->size; rank++)
 		ranks += members[rank].place.device_pci == device_pci;
 	return ranks;
 }
 
 /* All fused kernels that meet on a device must find room on it at once. */
-static void share_out_blocks(struct rd_board *board, const struct card *cards)
+static void share_out_blocks(struct rd_gpu *gpu, const struct card *cards)
 {
-	const struct rd_member *members = rd_lifeline_members(board->comm->lifeline);
+	const struct rd_member *members = rd_lifeline_members(gpu->comm->lifeline);
 
-	board->blocks = RD_WORK_BLOCKS;
-	for (int rank = 0; rank < board->comm->size; rank++) {
-		int share = cards[rank].blocks / ranks_on(board, members[rank].place.device_pci);
+	gpu->blocks = RD_WORK_BLOCKS;
+	for (int rank = 0; rank < gpu->comm->size; rank++) {
+		int share = cards[rank].blocks / ranks_on(gpu, members[rank].place.device_pci);
 
-		if (share < board->blocks)
-			board->blocks = share > 1 ? share : 1;
+		if (share < gpu->blocks)
+			gpu->blocks = share > 1 ? share : 1;
 	}
 }
 
-static bool is_one_process(const struct rd_board *board)
+static bool is_one_process(const struct rd_gpu *gpu)
 {
-	for (int peer = 0; peer < board->comm->size; peer++)
-		if (peer != board->comm->rank && !board->same_process[peer])
+	for (int peer = 0; peer < gpu->comm->size; peer++)
+		if (peer != gpu->comm->rank && !gpu->same_process[peer])
 			return false;
 	return true;
 }
 
 /* The way from here to each peer's device memory, by the numbers that people know a device by. */
-static void tell_routes(const struct rd_board *board)
+static void tell_routes(const struct rd_gpu *gpu)
 {
-	const struct rd_member *members = rd_lifeline_members(board->comm->lifeline);
-	int rank = board->comm->rank;
+	const struct rd_member *members = rd_lifeline_members(gpu->comm->lifeline);
+	int rank = gpu->comm->rank;
 
-	for (int peer = 0; peer < board->comm->size; peer++)
+	for (int peer = 0; peer < gpu->comm->size; peer++)
 		if (peer != rank &&
-			(!board->messages || rd_messages_link(board->messages, rank, peer)))
+			(!gpu->messages || rd_messages_link(gpu->messages, rank, peer)))
 			rd_log(RD_INFO, RD_ROUTE, "Channel 00 : %d[%x] -> %d[%x] via P2P/%s", rank,
 				members[rank].place.device_pci, peer,
 				members[peer].place.device_pci,
-				board->same_process[peer] ? "direct pointer" : "IPC");
+				gpu->same_process[peer] ? "direct pointer" : "IPC");
 }
 
 /* RONDO_ALGO names one that sends messages. */
@@ -415,19 +415,19 @@ static bool asks_for_messages(const struct rondo_comm *comm)
  * On a device that processes share in turns every rank reaches every other, and nothing may spin:
  * there are no messages.
  */
-static const char *choose_kernel(struct rd_board *board, bool direct, bool turns, int *err)
+static const char *choose_kernel(struct rd_gpu *gpu, bool direct, bool turns, int *err)
 {
-	const struct rondo_comm *comm = board->comm;
-	enum rd_kernel asked = board->kernel;
+	const struct rondo_comm *comm = gpu->comm;
+	enum rd_kernel asked = gpu->kernel;
 	bool named = asks_for_messages(comm), automatic = asked == RD_KERNEL_AUTO;
 
-	board->kernel = RD_KERNEL_STAGED;
+	gpu->kernel = RD_KERNEL_STAGED;
 	if (asked == RD_KERNEL_STAGED)
 		return "RONDO_KERNEL";
 	if (asked == RD_KERNEL_MESSAGES || (automatic && !turns && (named || !direct)))
-		*err = comm->size <= RD_WORK_RANKS ? rd_messages_create(board) : 0;
-	if (board->messages) {
-		board->kernel = RD_KERNEL_MESSAGES;
+		*err = comm->size <= RD_WORK_RANKS ? rd_messages_create(gpu) : 0;
+	if (gpu->messages) {
+		gpu->kernel = RD_KERNEL_MESSAGES;
 		return !automatic ? "RONDO_KERNEL"
 		       : named    ? "RONDO_ALGO names an algorithm of messages"
 				  : "not all ranks reach each other's device memory";
@@ -436,25 +436,25 @@ static const char *choose_kernel(struct rd_board *board, bool direct, bool turns
 		return comm->size > RD_WORK_RANKS
 			       ? "more ranks than kernels know"
 			       : "not all ranks reach each other's device memory";
-	board->kernel = asked == RD_KERNEL_STEPPED || (turns && asked != RD_KERNEL_FUSED)
+	gpu->kernel = asked == RD_KERNEL_STEPPED || (turns && asked != RD_KERNEL_FUSED)
 				? RD_KERNEL_STEPPED
 				: RD_KERNEL_FUSED;
-	board->one_process = board->kernel == RD_KERNEL_FUSED && is_one_process(board);
-	if (asked == board->kernel)
+	gpu->one_process = gpu->kernel == RD_KERNEL_FUSED && is_one_process(gpu);
+	if (asked == gpu->kernel)
 		return "RONDO_KERNEL";
 	if (turns)
 		return "processes take turns on one device";
-	return board->one_process ? "all ranks in one process" : "all ranks run at the same time";
+	return gpu->one_process ? "all ranks in one process" : "all ranks run at the same time";
 }
 
-/* Ranks of this process on this board's device; 0: a lower one than this speaks for them. */
-static int speaks_for(const struct rd_board *board)
+/* Ranks of this process on this gpu's device; 0: a lower one than this speaks for them. */
+static int speaks_for(const struct rd_gpu *gpu)
 {
-	const struct rd_member *members = rd_lifeline_members(board->comm->lifeline);
-	int rank = board->comm->rank, ranks = 1;
+	const struct rd_member *members = rd_lifeline_members(gpu->comm->lifeline);
+	int rank = gpu->comm->rank, ranks = 1;
 
-	for (int peer = 0; peer < board->comm->size; peer++) {
-		if (peer == rank || !board->same_process[peer] ||
+	for (int peer = 0; peer < gpu->comm->size; peer++) {
+		if (peer == rank || !gpu->same_process[peer] ||
 			members[peer].place.device_pci != members[rank].place.device_pci)
 			continue;
 		if (peer < rank)
@@ -469,37 +469,37 @@ static int speaks_for(const struct rd_board *board)
  * kernel may then be behind the one that waits for it. The driver reads the variable when it
  * starts, and a library does not write a running program's environment.
  */
-static void warn_of_few_queues(const struct rd_board *board)
+static void warn_of_few_queues(const struct rd_gpu *gpu)
 {
 	const char *set = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
-	int queues = set ? atoi(set) : USUAL_QUEUES, ranks = speaks_for(board);
+	int queues = set ? atoi(set) : USUAL_QUEUES, ranks = speaks_for(gpu);
 
-	if (board->ops != &rd_emulated && ranks > 1 && STREAMS_OF_A_RANK * ranks > queues)
+	if (gpu->ops != &rd_emulated && ranks > 1 && STREAMS_OF_A_RANK * ranks > queues)
 		rd_log(RD_WARN, RD_ROUTE,
 			"%d ranks of this process share CUDA device %d, where its streams have %d "
 			"queues: set CUDA_DEVICE_MAX_CONNECTIONS=32 before the program starts, or "
 			"they may wait for each other in vain",
-			ranks, board->device, queues);
+			ranks, gpu->device, queues);
 }
 
-static int find_kernel(struct rd_board *board, const struct card *cards)
+static int find_kernel(struct rd_gpu *gpu, const struct card *cards)
 {
 	const char *why = NULL;
 	bool direct;
 	int err;
 
-	find_own_process(board);
-	share_out_blocks(board, cards);
-	err = try_direct(board, cards, &direct);
+	find_own_process(gpu);
+	share_out_blocks(gpu, cards);
+	err = try_direct(gpu, cards, &direct);
 	if (!err)
-		why = choose_kernel(board, direct, takes_turns(board, cards), &err);
+		why = choose_kernel(gpu, direct, takes_turns(gpu, cards), &err);
 	if (err)
 		return err;
-	if (direct || board->messages)
-		tell_routes(board);
-	rd_log(RD_INFO, RD_ROUTE, "rank %d on %s device %d: %s (%s)", board->comm->rank,
-		board->ops->name, board->device, kernel_name(board->kernel), why);
-	warn_of_few_queues(board);
+	if (direct || gpu->messages)
+		tell_routes(gpu);
+	rd_log(RD_INFO, RD_ROUTE, "rank %d on %s device %d: %s (%s)", gpu->comm->rank,
+		gpu->ops->name, gpu->device, kernel_name(gpu->kernel), why);
+	warn_of_few_queues(gpu);
 	return 0;
 }
 
@@ -518,7 +518,7 @@ static int check_kernels(const struct rondo_comm *comm, const struct card *cards
 	return 0;
 }
 
-/* What making the board took in calls is not the user's. */
+/* What making the gpu took in calls is not the user's. */
 static void forget_calls(struct rondo_comm *comm)
 {
 	comm->calls = 0;
@@ -529,16 +529,16 @@ static void forget_calls(struct rondo_comm *comm)
 	atomic_store(&comm->doing.slept_in, 0); /* its number names another call from now on */
 }
 
-static int meet(struct rd_board *board)
+static int meet(struct rd_gpu *gpu)
 {
-	struct rondo_comm *comm = board->comm;
+	struct rondo_comm *comm = gpu->comm;
 	struct card card, *cards = calloc((size_t)comm->size, sizeof(*cards));
 	int err;
 
 	if (!cards)
 		return rd_fail(RONDO_MEMORY, "no memory for the cards of %d ranks", comm->size);
-	write_card(board, &card);
-	err = rd_board_gather(board, &card, cards, sizeof(card));
+	write_card(gpu, &card);
+	err = rd_gpu_gather(gpu, &card, cards, sizeof(card));
 	for (int rank = 0; rank < comm->size && !err; rank++)
 		if ((unsigned)cards[rank].kernel >= RD_KERNEL_COUNT)
 			err = rd_fail(
@@ -546,39 +546,39 @@ static int meet(struct rd_board *board)
 	if (!err)
 		err = check_kernels(comm, cards);
 	if (!err && comm->size == 1)
-		board->kernel = RD_KERNEL_STAGED;
+		gpu->kernel = RD_KERNEL_STAGED;
 	else if (!err)
-		err = find_kernel(board, cards);
+		err = find_kernel(gpu, cards);
 	/* Not the agent's stream: what it queues late must not come after what callers launched
 	   since, which may wait for it. */
-	if (!err && (board->one_process || board->messages))
-		err = board->ops->stream_create(board->device, &board->chain);
+	if (!err && (gpu->one_process || gpu->messages))
+		err = gpu->ops->stream_create(gpu->device, &gpu->chain);
 	free(cards);
 	forget_calls(comm);
 	return err;
 }
 
-static int open_board(struct rd_board *board)
+static int open_gpu(struct rd_gpu *gpu)
 {
 	void *page;
 	/* The stream first: sharing memory would open another device, had none been opened yet. */
-	int err = board->ops->stream_create(board->device, &board->stream);
+	int err = gpu->ops->stream_create(gpu->device, &gpu->stream);
 
 	if (!err)
-		err = take_words(board);
+		err = take_words(gpu);
 	if (!err)
-		err = rondo_mem_alloc(&page, sizeof(*board->page));
+		err = rondo_mem_alloc(&page, sizeof(*gpu->page));
 	if (err)
 		return err;
-	err = board->ops->share(page, sizeof(*board->page));
+	err = gpu->ops->share(page, sizeof(*gpu->page));
 	if (err) {
 		rondo_mem_free(page);
 		return err;
 	}
-	board->number = board->words->finished;
-	board->page = board->pages[board->comm->rank % RD_WORK_RANKS] = page;
-	board->fault = rd_fault_create(&board->page->halt);
-	return board->fault ? 0 : rd_fail(RONDO_MEMORY, "no memory for a comm's device");
+	gpu->number = gpu->words->finished;
+	gpu->page = gpu->pages[gpu->comm->rank % RD_WORK_RANKS] = page;
+	gpu->fault = rd_fault_create(&gpu->page->halt);
+	return gpu->fault ? 0 : rd_fail(RONDO_MEMORY, "no memory for a comm's device");
 }
 
 static bool all_have_devices(const struct rondo_comm *comm)
@@ -596,86 +596,86 @@ static bool all_have_devices(const struct rondo_comm *comm)
 	return true;
 }
 
-int rd_board_create(struct rondo_comm *comm)
+int rd_gpu_create(struct rondo_comm *comm)
 {
 	if (comm->local.place.device < 0 || !all_have_devices(comm))
 		return 0;
 
-	struct rd_board *board = calloc(1, sizeof(*board));
+	struct rd_gpu *gpu = calloc(1, sizeof(*gpu));
 
-	if (!board)
+	if (!gpu)
 		return rd_fail(RONDO_MEMORY, "no memory for a comm's device");
-	comm->board = board;
-	board->comm = comm;
-	board->ops = rd_device(true);
-	board->device = comm->local.place.device;
+	comm->gpu = gpu;
+	gpu->comm = comm;
+	gpu->ops = rd_device(true);
+	gpu->device = comm->local.place.device;
 
-	int err = open_board(board);
+	int err = open_gpu(gpu);
 
 	if (!err)
-		err = meet(board);
-	return err ? err : rd_agent_create(board);
+		err = meet(gpu);
+	return err ? err : rd_agent_create(gpu);
 }
 
 /* ---- Ending -------------------------------------------------------------------------------- */
 
-void rd_board_finish(struct rd_board *board)
+void rd_gpu_finish(struct rd_gpu *gpu)
 {
-	if (!board)
+	if (!gpu)
 		return;
-	rd_agent_destroy(board->agent);
-	board->agent = NULL;
+	rd_agent_destroy(gpu->agent);
+	gpu->agent = NULL;
 }
 
-static void unmap_peers(struct rd_board *board)
+static void unmap_peers(struct rd_gpu *gpu)
 {
 	for (int i = 0; i < RD_IMPORTS; i++)
-		if (board->imports[i].base)
-			board->ops->drop(board->device, board->imports[i].base);
+		if (gpu->imports[i].base)
+			gpu->ops->drop(gpu->device, gpu->imports[i].base);
 	for (int peer = 0; peer < RD_WORK_RANKS; peer++) {
-		if (board->pages[peer] && board->pages[peer] != board->page)
-			board->ops->unshare(board->pages[peer]);
-		if (!board->desks[peer])
+		if (gpu->pages[peer] && gpu->pages[peer] != gpu->page)
+			gpu->ops->unshare(gpu->pages[peer]);
+		if (!gpu->desks[peer])
 			continue;
-		if (board->desks[peer] == board->desk || board->same_process[peer])
-			rd_held_release(board->desks[peer]);
+		if (gpu->desks[peer] == gpu->desk || gpu->same_process[peer])
+			rd_held_release(gpu->desks[peer]);
 		else
-			board->ops->drop(board->device, board->desks[peer]);
+			gpu->ops->drop(gpu->device, gpu->desks[peer]);
 	}
 }
 
-void rd_board_destroy(struct rd_board *board)
+void rd_gpu_destroy(struct rd_gpu *gpu)
 {
-	if (!board)
+	if (!gpu)
 		return;
-	rd_board_finish(board);
-	if (board->fault)
-		rd_fault_close(board->fault);
-	rd_lane_destroy(board->lane);
-	if (board->chain)
-		board->ops->stream_destroy(board->device, board->chain);
-	if (board->stream)
-		board->ops->stream_destroy(board->device, board->stream);
-	unmap_peers(board);
-	rd_transfers_forget(board);
-	rd_messages_destroy(board->messages);
-	if (board->page) {
-		board->ops->unshare(board->page);
-		rondo_mem_free(board->page);
+	rd_gpu_finish(gpu);
+	if (gpu->fault)
+		rd_fault_close(gpu->fault);
+	rd_lane_destroy(gpu->lane);
+	if (gpu->chain)
+		gpu->ops->stream_destroy(gpu->device, gpu->chain);
+	if (gpu->stream)
+		gpu->ops->stream_destroy(gpu->device, gpu->stream);
+	unmap_peers(gpu);
+	rd_transfers_forget(gpu);
+	rd_messages_destroy(gpu->messages);
+	if (gpu->page) {
+		gpu->ops->unshare(gpu->page);
+		rondo_mem_free(gpu->page);
 	}
 	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++)
 		for (int root = 0; root < RD_WORK_RANKS; root++)
-			rd_plan_destroy(board->plans[i][root]);
-	rd_fault_release(board->fault);
-	give_words_back(board);
-	free(board);
+			rd_plan_destroy(gpu->plans[i][root]);
+	rd_fault_release(gpu->fault);
+	give_words_back(gpu);
+	free(gpu);
 }
 
 /* ---- Work ---------------------------------------------------------------------------------- */
 
-static const struct rd_plan *plan_for(struct rd_board *board, const struct rd_problem *asked)
+static const struct rd_plan *plan_for(struct rd_gpu *gpu, const struct rd_problem *asked)
 {
-	struct rd_plan **plan = &board->plans[asked->collective][asked->root];
+	struct rd_plan **plan = &gpu->plans[asked->collective][asked->root];
 	struct rd_problem problem = *asked;
 
 	problem.layout = NULL;
@@ -683,27 +683,27 @@ static const struct rd_plan *plan_for(struct rd_board *board, const struct rd_pr
 		return *plan;
 	if (rd_plan_create(plan, &rd_mapped, &problem))
 		*plan = NULL;
-	rd_warn_of_replacement(board->comm, asked->collective, rd_mapped.name,
+	rd_warn_of_replacement(gpu->comm, asked->collective, rd_mapped.name,
 		"kernels run by direct access (RONDO_KERNEL)");
 	return *plan;
 }
 
 /* By what all ranks know alike, so that they all do the same. */
-bool rd_board_work(struct rd_board *board, const struct rd_call *call, struct rd_work *work)
+bool rd_gpu_work(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work *work)
 {
 	bool meets = call->problem.collective == RD_BARRIER;
 	bool empty = call->count == 0 && !(call->terms && call->terms->in) && !meets;
 
 	/* A function of the program's runs on no device. */
-	if (board->kernel == RD_KERNEL_STAGED || board->messages || empty ||
+	if (gpu->kernel == RD_KERNEL_STAGED || gpu->messages || empty ||
 		(call->terms && call->terms->op.combine) ||
 		(!meets && !(rd_mapped.collectives >> call->problem.collective & 1)))
 		return false;
 
-	const struct rd_plan *plan = meets ? NULL : plan_for(board, &call->problem);
+	const struct rd_plan *plan = meets ? NULL : plan_for(gpu, &call->problem);
 
 	memset(work, 0, sizeof(*work));
-	work->halt = &board->page->halt;
+	work->halt = &gpu->page->halt;
 	/* What one rank can do, all can: `mapped` writes such plans for every rank. */
 	bool works = (plan || meets) && rd_work_plan(work, plan, call);
 
@@ -738,7 +738,7 @@ static void sign(struct rd_work *work, const struct rd_call *call)
 			pairwise && peer != work->rank ? sign_pair(call, hash, peer) : hash;
 }
 
-void rd_board_fuse(struct rd_board *board, const struct rd_call *call, struct rd_work *work)
+void rd_gpu_fuse(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work *work)
 {
 	bool pairwise = call->terms && call->terms->in && call->terms->pairwise;
 	size_t size = rd_blocks(&call->problem) * call->count * rondo_type_size(call->type);
@@ -748,13 +748,13 @@ void rd_board_fuse(struct rd_board *board, const struct rd_call *call, struct rd
 	if (size <= RD_WORK_INBOX - 8 && !(call->terms && call->terms->in))
 		rd_work_small(work, call);
 	/* Nobody knows how much the others move: as many blocks as there may be. */
-	work->blocks = blocks < (size_t)board->blocks && !pairwise ? (int)blocks : board->blocks;
+	work->blocks = blocks < (size_t)gpu->blocks && !pairwise ? (int)blocks : gpu->blocks;
 	sign(work, call);
-	work->timeout_ns = board->comm->settings.timeout_ms * UINT64_C(1000000);
-	memcpy(work->desks, board->desks, sizeof(work->desks));
+	work->timeout_ns = gpu->comm->settings.timeout_ms * UINT64_C(1000000);
+	memcpy(work->desks, gpu->desks, sizeof(work->desks));
 }
 
-size_t rd_board_in_size(const struct rd_call *call, int rank)
+size_t rd_gpu_in_size(const struct rd_call *call, int rank)
 {
 	struct rd_problem there = call->problem;
 	bool varied = call->terms && call->terms->in;
@@ -767,7 +767,7 @@ size_t rd_board_in_size(const struct rd_call *call, int rank)
 	return rd_in_blocks(&there) * call->count * rondo_type_size(call->type);
 }
 
-size_t rd_board_out_size(const struct rd_call *call, int rank)
+size_t rd_gpu_out_size(const struct rd_call *call, int rank)
 {
 	struct rd_problem there = call->problem;
 
@@ -782,13 +782,13 @@ size_t rd_board_out_size(const struct rd_call *call, int rank)
 
 /* ---- Where buffers lie --------------------------------------------------------------------- */
 
-void rd_board_describe(struct rd_board *board, const void *at, size_t size, struct rd_lying *lying)
+void rd_gpu_describe(struct rd_gpu *gpu, const void *at, size_t size, struct rd_lying *lying)
 {
 	struct rd_allocation allocation;
 
 	memset(lying, 0, sizeof(*lying));
-	if (size == 0 || !board->ops->find(at, &allocation) ||
-		board->ops->export(allocation.base, &lying->handle))
+	if (size == 0 || !gpu->ops->find(at, &allocation) ||
+		gpu->ops->export(allocation.base, &lying->handle))
 		return;
 	lying->id = allocation.id;
 	lying->address = (uintptr_t)at;
@@ -798,12 +798,12 @@ void rd_board_describe(struct rd_board *board, const void *at, size_t size, stru
 
 /* Its place in the cache: where it is already, or is to be. A peer's newer allocation at the same
    address says that the older one is gone. NULL: graphs have it all. */
-static struct rd_import *import_slot(struct rd_board *board, int peer, const struct rd_lying *lying)
+static struct rd_import *import_slot(struct rd_gpu *gpu, int peer, const struct rd_lying *lying)
 {
 	struct rd_import *oldest = NULL;
 
 	for (int i = 0; i < RD_IMPORTS; i++) {
-		struct rd_import *import = &board->imports[i];
+		struct rd_import *import = &gpu->imports[i];
 
 		if (import->base && import->peer == peer &&
 			import->address == lying->address - lying->offset)
@@ -815,19 +815,19 @@ static struct rd_import *import_slot(struct rd_board *board, int peer, const str
 }
 
 static int import(
-	struct rd_board *board, struct rd_import *slot, int peer, const struct rd_lying *lying)
+	struct rd_gpu *gpu, struct rd_import *slot, int peer, const struct rd_lying *lying)
 {
 	void *base;
 	size_t size;
 	int err = 0;
 
 	if (slot->base) {
-		err = rd_agent_drain(board);
-		board->ops->drop(board->device, slot->base);
+		err = rd_agent_drain(gpu);
+		gpu->ops->drop(gpu->device, slot->base);
 		slot->base = NULL;
 	}
 	if (!err)
-		err = board->ops->import(board->device, &lying->handle, &base, &size);
+		err = gpu->ops->import(gpu->device, &lying->handle, &base, &size);
 	if (!err)
 		*slot = (struct rd_import){ .peer = peer,
 			.id = lying->id,
@@ -837,25 +837,25 @@ static int import(
 	return err;
 }
 
-char *rd_board_reach(
-	struct rd_board *board, int peer, const struct rd_lying *lying, size_t size, bool keep)
+char *rd_gpu_reach(
+	struct rd_gpu *gpu, int peer, const struct rd_lying *lying, size_t size, bool keep)
 {
-	if (board->same_process[peer])
+	if (gpu->same_process[peer])
 		return (char *)(uintptr_t)lying->address;
 
-	struct rd_import *slot = import_slot(board, peer, lying);
+	struct rd_import *slot = import_slot(gpu, peer, lying);
 
 	if (!slot) {
 		rd_fail(RONDO_UNSUPPORTED,
 			"rank %d cannot map more memory of rank %d: graphs hold %d buffers",
-			board->comm->rank, peer, RD_IMPORTS);
+			gpu->comm->rank, peer, RD_IMPORTS);
 		return NULL;
 	}
 	if ((!slot->base || slot->peer != peer || slot->id != lying->id) &&
-		import(board, slot, peer, lying))
+		import(gpu, slot, peer, lying))
 		return NULL;
 	slot->kept |= keep;
-	slot->used = ++board->imports_used;
+	slot->used = ++gpu->imports_used;
 	if (size <= slot->size && lying->offset <= slot->size - size)
 		return slot->base + lying->offset;
 	rd_fail(RONDO_PROTOCOL, "rank %d says its buffer lies where it has no memory", peer);

@@ -1,5 +1,5 @@
 /*
- * A board: what a comm has for calls in device memory. Each rank has a page of host memory that all
+ * A gpu: what a comm has for calls in device memory. Each rank has a page of host memory that all
  * ranks map, where it is told how far its peers are, and says where its buffers lie; a desk, which
  * is the same in device memory, for kernels; a stream of its own; and an agent, the thread that
  * does what of such a call is the host's to do (progress.h).
@@ -7,7 +7,7 @@
  * A call on a stream is, for the stream, two words: `ready` is written when the stream has come to
  * the call, `finished` is waited for. In between the agent
  *   - where all ranks reach each other's device memory: tells the peers where its buffers lie, maps
- *     theirs, and queues the work between two barriers on the board's stream (stepped), or as one
+ *     theirs, and queues the work between two barriers on the gpu's stream (stepped), or as one
  *     kernel that has its own (fused);
  *   - elsewhere copies to host memory, makes the call there, and copies back (staged).
  * Where all ranks are threads of one process and fused, no agent is needed: kernels tell each other
@@ -20,7 +20,7 @@
  * user's stream; what orders the ranks' kernels is counted in the desks, so that replays need no
  * host.
  *
- * All ranks decide alike: by what they told each other when the board was made.
+ * All ranks decide alike: by what they told each other when the gpu was made.
  */
 #ifndef RD_GPU_H
 #define RD_GPU_H
@@ -80,7 +80,7 @@ struct rd_page {
 	_Alignas(64) uint32_t entered[RD_WORK_RANKS];
 	_Alignas(64) uint32_t left[RD_WORK_RANKS];
 	_Alignas(64) struct rd_halt halt;
-	_Alignas(64) uint32_t marker; /* how far the board's own stream is */
+	_Alignas(64) uint32_t marker; /* how far the gpu's own stream is */
 	_Alignas(64) uint32_t check; /* what is written into peers' desks to try them */
 	_Alignas(64) struct rd_post posts[2];
 	_Alignas(64) uint32_t taken[RD_WORK_RANKS]; /* of what was sent to each */
@@ -111,10 +111,10 @@ struct rd_import {
 	char *base;
 	size_t size;
 	uint64_t used; /* when last */
-	bool kept; /* in some graph: as long as the board */
+	bool kept; /* in some graph: as long as the gpu */
 };
 
-struct rd_board {
+struct rd_gpu {
 	struct rondo_comm *comm;
 	const struct rd_device_ops *ops;
 	int device;
@@ -146,37 +146,37 @@ static inline uint32_t *rd_ready(struct rd_words *words, uint32_t number)
 }
 
 /* Whether calls go from device to device; all ranks' pages are then mapped. */
-static inline bool rd_board_goes_directly(const struct rd_board *board)
+static inline bool rd_gpu_goes_directly(const struct rd_gpu *gpu)
 {
-	return board->kernel == RD_KERNEL_STEPPED || board->kernel == RD_KERNEL_FUSED;
+	return gpu->kernel == RD_KERNEL_STEPPED || gpu->kernel == RD_KERNEL_FUSED;
 }
 
 /* RONDO_SETTING where the text of RONDO_KERNEL is none. */
 int rd_kernel_read(const char *text, enum rd_kernel *kernel);
 
 /* The device of a comm's calls, from its settings; -1: none. */
-int rd_board_device(const struct rd_settings *settings, int *device, uint32_t *pci);
+int rd_gpu_device(const struct rd_settings *settings, int *device, uint32_t *pci);
 
 /*
- * Once the comm is up: the same on all ranks. Where a rank has no device, comm->board stays NULL
+ * Once the comm is up: the same on all ranks. Where a rank has no device, comm->gpu stays NULL
  * and the comm handles host memory alone.
  */
-int rd_board_create(struct rondo_comm *comm);
+int rd_gpu_create(struct rondo_comm *comm);
 /* Waits for the calls under way (when the comm has failed, lets their streams go), and ends the
    agent, which needs the comm's lifeline. */
-void rd_board_finish(struct rd_board *board);
-void rd_board_destroy(struct rd_board *board);
+void rd_gpu_finish(struct rd_gpu *gpu);
+void rd_gpu_destroy(struct rd_gpu *gpu);
 
 /*
- * Whether a call's buffers are device memory, and it is for the board to run; an error where they
+ * Whether a call's buffers are device memory, and it is for the gpu to run; an error where they
  * are not what the comm and the stream can use.
  */
-int rd_board_takes(struct rondo_comm *comm, const struct rd_call *call, struct rondo_stream *stream,
+int rd_gpu_takes(struct rondo_comm *comm, const struct rd_call *call, struct rondo_stream *stream,
 	bool *takes);
-/* Runs a checked call on no stream: now. Takes over its terms, as rd_board_submit() does. */
-int rd_board_run(struct rd_task *task);
+/* Runs a checked call on no stream: now. Takes over its terms, as rd_gpu_submit() does. */
+int rd_gpu_run(struct rd_task *task);
 /* Queues checked calls, of one comm or several. */
-int rd_board_submit(struct rd_lane *lane, struct rd_task *tasks, int count);
+int rd_gpu_submit(struct rd_lane *lane, struct rd_task *tasks, int count);
 
 /* ---- For transfers --------------------------------------------------------------------------- */
 
@@ -189,31 +189,31 @@ struct rd_launch {
 };
 
 /* Queues it on the caller's stream, after what earlier calls on other streams have queued. */
-int rd_board_launch(struct rd_board *board, struct rd_lane *lane, const struct rd_launch *launch);
+int rd_gpu_launch(struct rd_gpu *gpu, struct rd_lane *lane, const struct rd_launch *launch);
 
-/* ---- For messages, while the board is made --------------------------------------------------- */
+/* ---- For messages, while the gpu is made --------------------------------------------------- */
 
 /* What each rank has of so many bytes, by rank, on all ranks. */
-int rd_board_gather(struct rd_board *board, const void *mine, void *all, size_t size);
+int rd_gpu_gather(struct rd_gpu *gpu, const void *mine, void *all, size_t size);
 /* Whether it is so on all ranks. */
-int rd_board_agree(struct rd_board *board, bool mine, bool *all);
+int rd_gpu_agree(struct rd_gpu *gpu, bool mine, bool *all);
 
 /* ---- For the agent ------------------------------------------------------------------------- */
 
 /* The work of a call; false: it is to be staged. Addresses are still missing. */
-bool rd_board_work(struct rd_board *board, const struct rd_call *call, struct rd_work *work);
+bool rd_gpu_work(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work *work);
 /* Fills in what a fused kernel needs beyond its steps. */
-void rd_board_fuse(struct rd_board *board, const struct rd_call *call, struct rd_work *work);
+void rd_gpu_fuse(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work *work);
 /* Bytes of a rank's buffers that others address in this call; of a peer's, from where it says that
    those for us begin. */
-size_t rd_board_in_size(const struct rd_call *call, int rank);
-size_t rd_board_out_size(const struct rd_call *call, int rank);
+size_t rd_gpu_in_size(const struct rd_call *call, int rank);
+size_t rd_gpu_out_size(const struct rd_call *call, int rank);
 /* Where a buffer of ours lies. */
-void rd_board_describe(struct rd_board *board, const void *at, size_t size, struct rd_lying *lying);
+void rd_gpu_describe(struct rd_gpu *gpu, const void *at, size_t size, struct rd_lying *lying);
 /* A peer's buffer as it is addressed here; NULL with the story. lying: a copy that the peer cannot
-   write to, for it is checked before it is used. May wait for the board's stream.
-   keep: it stays so as long as the board. */
-char *rd_board_reach(
-	struct rd_board *board, int peer, const struct rd_lying *lying, size_t size, bool keep);
+   write to, for it is checked before it is used. May wait for the gpu's stream.
+   keep: it stays so as long as the gpu. */
+char *rd_gpu_reach(
+	struct rd_gpu *gpu, int peer, const struct rd_lying *lying, size_t size, bool keep);
 
 #endif

@@ -17,7 +17,7 @@ struct shipped {
 };
 
 struct rd_messages {
-	struct rd_board *board;
+	struct rd_gpu *gpu;
 	int channels;
 	size_t slot_size;
 	struct rd_mail *mail, *mails[RD_WORK_RANKS];
@@ -44,63 +44,63 @@ struct card {
 
 static void write_card(struct rd_messages *messages, struct card *card)
 {
-	struct rd_board *board = messages->board;
-	size_t size = rd_mail_size(board->comm->size, messages->channels);
+	struct rd_gpu *gpu = messages->gpu;
+	size_t size = rd_mail_size(gpu->comm->size, messages->channels);
 	void *mail = NULL;
 
 	memset(card, 0, sizeof(*card));
-	if (rd_held_create(board->ops, board->device, size, &mail)) {
+	if (rd_held_create(gpu->ops, gpu->device, size, &mail)) {
 		rd_log(RD_INFO, RD_ROUTE, "rank %d has no mail on its device: %s",
-			board->comm->rank, rondo_last_error());
+			gpu->comm->rank, rondo_last_error());
 		return;
 	}
-	messages->mail = messages->mails[board->comm->rank] = mail;
+	messages->mail = messages->mails[gpu->comm->rank] = mail;
 	card->address = (uintptr_t)mail;
-	card->able = board->ops->export(mail, &card->handle) ? 1 : 2;
+	card->able = gpu->ops->export(mail, &card->handle) ? 1 : 2;
 }
 
 static bool map_mail(struct rd_messages *messages, int peer, const struct card *card, int there)
 {
-	struct rd_board *board = messages->board;
+	struct rd_gpu *gpu = messages->gpu;
 	void *base;
 	size_t size;
 
-	if (board->same_process[peer]) {
+	if (gpu->same_process[peer]) {
 		if (!card->able ||
-			(there != board->device && board->ops->peer(board->device, there)))
+			(there != gpu->device && gpu->ops->peer(gpu->device, there)))
 			return false;
 		if (!rd_held_hold((void *)(uintptr_t)card->address))
 			return false;
 		messages->mails[peer] = (struct rd_mail *)(uintptr_t)card->address;
 		return true;
 	}
-	if (card->able < 2 || board->ops->import(board->device, &card->handle, &base, &size))
+	if (card->able < 2 || gpu->ops->import(gpu->device, &card->handle, &base, &size))
 		return false;
 	messages->mails[peer] = base;
 	messages->imported[peer] = true;
-	return size >= rd_mail_size(board->comm->size, messages->channels);
+	return size >= rd_mail_size(gpu->comm->size, messages->channels);
 }
 
-static uint32_t check_of(const struct rd_board *board, int from, int to)
+static uint32_t check_of(const struct rd_gpu *gpu, int from, int to)
 {
-	return (uint32_t)board->comm->local.comm_id ^ ((uint32_t)to * 256 + (uint32_t)from + 1);
+	return (uint32_t)gpu->comm->local.comm_id ^ ((uint32_t)to * 256 + (uint32_t)from + 1);
 }
 
-static int copy_now(struct rd_board *board, void *to, const void *from, size_t size)
+static int copy_now(struct rd_gpu *gpu, void *to, const void *from, size_t size)
 {
-	int err = board->ops->copy(board->device, board->stream, to, from, size);
+	int err = gpu->ops->copy(gpu->device, gpu->stream, to, from, size);
 
-	return err ? err : board->ops->stream_synchronize(board->device, board->stream);
+	return err ? err : gpu->ops->stream_synchronize(gpu->device, gpu->stream);
 }
 
 /* Maps what mail it can, and writes a word into each. */
 static void write_checks(struct rd_messages *messages, const struct card *cards)
 {
-	struct rd_board *board = messages->board;
-	const struct rd_member *members = rd_lifeline_members(board->comm->lifeline);
-	int rank = board->comm->rank;
+	struct rd_gpu *gpu = messages->gpu;
+	const struct rd_member *members = rd_lifeline_members(gpu->comm->lifeline);
+	int rank = gpu->comm->rank;
 
-	for (int peer = 0; peer < board->comm->size && messages->mail; peer++) {
+	for (int peer = 0; peer < gpu->comm->size && messages->mail; peer++) {
 		if (peer == rank || !rd_place_same_host(&members[peer].place, &members[rank].place))
 			continue;
 		if (!map_mail(messages, peer, &cards[peer], members[peer].place.device)) {
@@ -109,8 +109,8 @@ static void write_checks(struct rd_messages *messages, const struct card *cards)
 				rondo_last_error());
 			continue;
 		}
-		board->page->check = check_of(board, rank, peer);
-		if (copy_now(board, &messages->mails[peer]->checked[rank], &board->page->check,
+		gpu->page->check = check_of(gpu, rank, peer);
+		if (copy_now(gpu, &messages->mails[peer]->checked[rank], &gpu->page->check,
 			    sizeof(uint32_t)))
 			rd_log(RD_INFO, RD_ROUTE, "rank %d cannot write to rank %d's device: %s",
 				rank, peer, rondo_last_error());
@@ -120,14 +120,14 @@ static void write_checks(struct rd_messages *messages, const struct card *cards)
 /* Whose words have come, and who can be answered. */
 static uint32_t read_checks(struct rd_messages *messages)
 {
-	struct rd_board *board = messages->board;
+	struct rd_gpu *gpu = messages->gpu;
 	uint32_t met = 0;
 
-	for (int peer = 0; peer < board->comm->size && messages->mail; peer++)
-		if (messages->mails[peer] && peer != board->comm->rank &&
-			!copy_now(board, &board->page->check, &messages->mail->checked[peer],
+	for (int peer = 0; peer < gpu->comm->size && messages->mail; peer++)
+		if (messages->mails[peer] && peer != gpu->comm->rank &&
+			!copy_now(gpu, &gpu->page->check, &messages->mail->checked[peer],
 				sizeof(uint32_t)) &&
-			board->page->check == check_of(board, peer, board->comm->rank))
+			gpu->page->check == check_of(gpu, peer, gpu->comm->rank))
 			met |= 1u << peer;
 	return met;
 }
@@ -162,7 +162,7 @@ static bool lay_round(
    there is one. Every rank comes to the same. */
 static void make_round(struct rd_messages *messages)
 {
-	const struct rondo_comm *comm = messages->board->comm;
+	const struct rondo_comm *comm = messages->gpu->comm;
 	const int *wish = comm->layouts[0]->order;
 	int tries = TRIES;
 
@@ -224,7 +224,7 @@ static bool can_run(struct rd_messages *messages, const struct rd_algorithm *alg
 /* The first in the table is the ring, which moves the fewest bytes. */
 static struct rd_plan *find_plan(struct rd_messages *messages, const struct rd_problem *asked)
 {
-	const char *named = messages->board->comm->settings.algo;
+	const char *named = messages->gpu->comm->settings.algo;
 	struct rd_problem problem = *asked;
 	struct rd_plan *plan = NULL;
 
@@ -237,7 +237,7 @@ static struct rd_plan *find_plan(struct rd_messages *messages, const struct rd_p
 		plan ? plan->algorithm
 		     : "through host memory: no algorithm keeps to pairs that reach each other");
 	if (plan)
-		rd_warn_of_replacement(messages->board->comm, problem.collective, plan->algorithm,
+		rd_warn_of_replacement(messages->gpu->comm, problem.collective, plan->algorithm,
 			"it does not run on these devices");
 	return plan;
 }
@@ -252,7 +252,7 @@ static size_t moves_size(const struct rd_plan *plan)
 /* Puts the plan on the device, for good. */
 static int ship(struct rd_messages *messages, struct shipped *shipped)
 {
-	struct rd_board *board = messages->board;
+	struct rd_gpu *gpu = messages->gpu;
 	size_t size = moves_size(shipped->plan);
 	struct rd_move *moves = malloc(size);
 	int err;
@@ -260,12 +260,12 @@ static int ship(struct rd_messages *messages, struct shipped *shipped)
 	if (!moves)
 		return rd_fail(RONDO_MEMORY, "no memory for a plan");
 	shipped->move_count = rd_steps_flatten(shipped->plan, moves);
-	err = board->ops->alloc(board->device,
+	err = gpu->ops->alloc(gpu->device,
 		size + rd_steps_scratch_size(
 			       shipped->plan, messages->channels, messages->slot_size),
 		&shipped->memory);
 	if (!err)
-		err = copy_now(board, shipped->memory, moves, size);
+		err = copy_now(gpu, shipped->memory, moves, size);
 	free(moves);
 	return err;
 }
@@ -298,15 +298,15 @@ int rd_messages_prepare(
 void rd_messages_steps(
 	struct rd_messages *messages, const struct rd_call *call, struct rd_steps *steps)
 {
-	const struct rd_board *board = messages->board;
+	const struct rd_gpu *gpu = messages->gpu;
 	const struct shipped *shipped = shipped_for(messages, &call->problem);
 
 	rd_steps_cut(steps, shipped->plan, call, messages->channels, messages->slot_size);
 	steps->moves = shipped->memory;
 	steps->move_count = shipped->move_count;
 	steps->scratch = (char *)shipped->memory + moves_size(shipped->plan);
-	steps->halt = &board->page->halt;
-	steps->timeout_ns = board->comm->settings.timeout_ms * UINT64_C(1000000);
+	steps->halt = &gpu->page->halt;
+	steps->timeout_ns = gpu->comm->settings.timeout_ms * UINT64_C(1000000);
 	memcpy(steps->mails, messages->mails, sizeof(steps->mails));
 }
 
@@ -315,27 +315,27 @@ void rd_messages_steps(
 /* Words must be written everywhere before they are read. */
 static int meet(struct rd_messages *messages)
 {
-	struct rd_board *board = messages->board;
+	struct rd_gpu *gpu = messages->gpu;
 	struct card card, cards[RD_WORK_RANKS];
 	uint32_t met;
 	bool all;
 	int err;
 
 	write_card(messages, &card);
-	err = rd_board_gather(board, &card, cards, sizeof(card));
+	err = rd_gpu_gather(gpu, &card, cards, sizeof(card));
 	if (err)
 		return err;
 	write_checks(messages, cards);
-	err = rd_board_agree(board, true, &all);
+	err = rd_gpu_agree(gpu, true, &all);
 	if (err)
 		return err;
 	met = read_checks(messages);
-	return rd_board_gather(board, &met, messages->reach, sizeof(met));
+	return rd_gpu_gather(gpu, &met, messages->reach, sizeof(met));
 }
 
 static bool every_rank_reaches_some(const struct rd_messages *messages)
 {
-	int size = messages->board->comm->size;
+	int size = messages->gpu->comm->size;
 
 	for (int a = 0; a < size; a++) {
 		bool reaches = false;
@@ -348,42 +348,42 @@ static bool every_rank_reaches_some(const struct rd_messages *messages)
 	return true;
 }
 
-int rd_messages_create(struct rd_board *board)
+int rd_messages_create(struct rd_gpu *gpu)
 {
 	struct rd_messages *messages = calloc(1, sizeof(*messages));
 	int err;
 
 	if (!messages)
 		return rd_fail(RONDO_MEMORY, "no memory for a comm's device");
-	messages->board = board;
-	messages->channels = board->blocks < RD_MAIL_CHANNELS ? board->blocks : RD_MAIL_CHANNELS;
-	messages->slot_size = rd_mail_slot_size(board->comm->size, messages->channels);
+	messages->gpu = gpu;
+	messages->channels = gpu->blocks < RD_MAIL_CHANNELS ? gpu->blocks : RD_MAIL_CHANNELS;
+	messages->slot_size = rd_mail_slot_size(gpu->comm->size, messages->channels);
 	err = meet(messages);
 	if (err || !every_rank_reaches_some(messages)) {
 		rd_messages_destroy(messages);
 		return err;
 	}
 	make_round(messages);
-	board->messages = messages;
+	gpu->messages = messages;
 	return 0;
 }
 
 void rd_messages_destroy(struct rd_messages *messages)
 {
-	struct rd_board *board;
+	struct rd_gpu *gpu;
 
 	if (!messages)
 		return;
-	board = messages->board;
+	gpu = messages->gpu;
 	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++)
 		for (int root = 0; root < RD_WORK_RANKS; root++) {
 			rd_plan_destroy(messages->shipped[i][root].plan);
 			if (messages->shipped[i][root].memory)
-				board->ops->free(messages->shipped[i][root].memory);
+				gpu->ops->free(messages->shipped[i][root].memory);
 		}
 	for (int rank = 0; rank < RD_WORK_RANKS; rank++)
 		if (messages->imported[rank])
-			board->ops->drop(board->device, messages->mails[rank]);
+			gpu->ops->drop(gpu->device, messages->mails[rank]);
 		else if (messages->mails[rank])
 			rd_held_release(messages->mails[rank]);
 	free(messages);

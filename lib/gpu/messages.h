@@ -1,5 +1,5 @@
 /*
- * What a board has for plans of messages: the same ring, tree and mesh plans that run on host
+ * What a gpu has for plans of messages: the same ring, tree and mesh plans that run on host
  * memory, executed by one kernel (steps.h). A plan runs where each pair of ranks that it has
  * exchange messages reaches each other's device memory; others need not. Peers' buffers are never
  * addressed, only their mail, so a call is one launch on the user's stream, in one process or in
@@ -17,10 +17,10 @@ struct rd_messages;
 
 /*
  * Makes this rank's mail, and tries every pair of ranks with real bytes: all ranks together, when
- * the board is made. board->messages stays NULL where there is a rank that reaches no other; that
+ * the gpu is made. gpu->messages stays NULL where there is a rank that reaches no other; that
  * is no error, and the same on all ranks.
  */
-int rd_messages_create(struct rd_board *board);
+int rd_messages_create(struct rd_gpu *gpu);
 void rd_messages_destroy(struct rd_messages *messages); /* NULL is fine */
 
 /* Whether the two ranks of this comm exchange messages on devices. */

@@ -45,14 +45,14 @@ struct job {
 };
 
 struct rd_agent {
-	struct rd_board *board;
+	struct rd_gpu *gpu;
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t change;
 	struct job *first, **last;
 	bool closing, busy;
 
-	uint32_t launched; /* the last job whose end is queued on the board's stream */
+	uint32_t launched; /* the last job whose end is queued on the gpu's stream */
 	uint32_t seen; /* of words->finished, and since when it is that */
 	int64_t since_ms; /* 0: not looked yet */
 	int reported_ms; /* of that wait, as slow */
@@ -68,45 +68,45 @@ struct rd_agent {
 /* ---- Watching ------------------------------------------------------------------------------ */
 
 /* Before our stream goes on, and tells peers that we have done our part. */
-static void warn_peers(struct rd_board *board)
+static void warn_peers(struct rd_gpu *gpu)
 {
-	uint32_t us = (uint32_t)board->comm->rank + 1;
+	uint32_t us = (uint32_t)gpu->comm->rank + 1;
 
-	for (int peer = 0; peer < board->comm->size && peer < RD_WORK_RANKS; peer++)
-		if (peer != board->comm->rank && board->pages[peer])
-			__atomic_store_n(&board->pages[peer]->halt.warned, us, __ATOMIC_RELEASE);
+	for (int peer = 0; peer < gpu->comm->size && peer < RD_WORK_RANKS; peer++)
+		if (peer != gpu->comm->rank && gpu->pages[peer])
+			__atomic_store_n(&gpu->pages[peer]->halt.warned, us, __ATOMIC_RELEASE);
 }
 
 /* Everything that waits for this rank's words ends. A peer that is late may write a smaller number
    after us: so this is said again until all have gone. */
-static void let_go(struct rd_board *board)
+static void let_go(struct rd_gpu *gpu)
 {
-	struct rd_page *page = board->page;
-	uint32_t beyond = board->agent->calls + BEYOND;
+	struct rd_page *page = gpu->page;
+	uint32_t beyond = gpu->agent->calls + BEYOND;
 
 	__atomic_store_n(&page->halt.stop, 1, __ATOMIC_RELEASE);
-	warn_peers(board);
-	for (int peer = 0; peer < board->comm->size && peer < RD_WORK_RANKS; peer++) {
+	warn_peers(gpu);
+	for (int peer = 0; peer < gpu->comm->size && peer < RD_WORK_RANKS; peer++) {
 		rd_word_write(&page->entered[peer], beyond);
 		rd_word_write(&page->left[peer], beyond);
-		rd_word_write(&page->taken[peer], board->sent[peer] + BEYOND);
+		rd_word_write(&page->taken[peer], gpu->sent[peer] + BEYOND);
 	}
 }
 
 /* A rank as the page names it, which peers can write; this rank where there is none of that number.
  */
-static int rank_named(const struct rd_board *board, uint32_t number)
+static int rank_named(const struct rd_gpu *gpu, uint32_t number)
 {
-	const struct rondo_comm *comm = board->comm;
+	const struct rondo_comm *comm = gpu->comm;
 
 	return number < (uint32_t)comm->size ? (int)number : comm->rank;
 }
 
 /* A kernel has given up. */
-static void report_halt(struct rd_board *board, uint32_t error)
+static void report_halt(struct rd_gpu *gpu, uint32_t error)
 {
-	struct rondo_comm *comm = board->comm;
-	int peer = rank_named(board, board->page->halt.peer);
+	struct rondo_comm *comm = gpu->comm;
+	int peer = rank_named(gpu, gpu->page->halt.peer);
 
 	if (error == RD_HALT_MISMATCH) {
 		rd_fail(RONDO_MISMATCH, "rank %d made another call on its device than rank %d",
@@ -115,7 +115,7 @@ static void report_halt(struct rd_board *board, uint32_t error)
 		return;
 	}
 	if (error == RD_HALT_TRANSFER) {
-		rd_transfers_differ(board, peer);
+		rd_transfers_differ(gpu, peer);
 		return;
 	}
 	rd_fail(RONDO_TIMEOUT, "rank %d's kernel waited %d ms for rank %d", comm->rank,
@@ -123,16 +123,16 @@ static void report_halt(struct rd_board *board, uint32_t error)
 	rd_comm_fail(comm, RONDO_TIMEOUT, peer);
 }
 
-int rd_agent_watch(struct rd_board *board)
+int rd_agent_watch(struct rd_gpu *gpu)
 {
-	struct rondo_comm *comm = board->comm;
-	uint32_t error = __atomic_load_n(&board->page->halt.error, __ATOMIC_ACQUIRE);
-	uint32_t warned = __atomic_load_n(&board->page->halt.warned, __ATOMIC_ACQUIRE);
+	struct rondo_comm *comm = gpu->comm;
+	uint32_t error = __atomic_load_n(&gpu->page->halt.error, __ATOMIC_ACQUIRE);
+	uint32_t warned = __atomic_load_n(&gpu->page->halt.warned, __ATOMIC_ACQUIRE);
 
 	if (error && !atomic_load(&comm->failed))
-		report_halt(board, error);
+		report_halt(gpu, error);
 	if (warned && !atomic_load(&comm->failed)) {
-		int peer = rank_named(board, warned - 1);
+		int peer = rank_named(gpu, warned - 1);
 
 		rd_fail(RONDO_BROKEN, "rank %d gave up a call on devices", peer);
 		rd_comm_fail(comm, RONDO_BROKEN, peer);
@@ -142,23 +142,23 @@ int rd_agent_watch(struct rd_board *board)
 
 	int err = rd_comm_failure(comm);
 
-	let_go(board);
-	rd_fault_set(board->fault, err);
+	let_go(gpu);
+	rd_fault_set(gpu->fault, err);
 	return err;
 }
 
-static int report_silence(struct rd_board *board, int64_t waited_ms, int peer, const char *where)
+static int report_silence(struct rd_gpu *gpu, int64_t waited_ms, int peer, const char *where)
 {
-	struct rondo_comm *comm = board->comm;
+	struct rondo_comm *comm = gpu->comm;
 
 	rd_fail(RONDO_TIMEOUT, "rank %d waited %lld ms for rank %d %s", comm->rank,
 		(long long)waited_ms, peer, where);
 	rd_comm_fail(comm, RONDO_TIMEOUT, peer);
-	return rd_agent_watch(board);
+	return rd_agent_watch(gpu);
 }
 
 /* Waits for a word; peer: whose silence has a bound, -1: nobody's. */
-static int await(struct rd_board *board, const uint32_t *word, uint32_t value, int peer)
+static int await(struct rd_gpu *gpu, const uint32_t *word, uint32_t value, int peer)
 {
 	int64_t began = rd_clock_ns(), look_ms = LOOK_MS;
 	int reported_ms = 0;
@@ -166,20 +166,20 @@ static int await(struct rd_board *board, const uint32_t *word, uint32_t value, i
 	for (int round = 0; !rd_word_reached(word, value); round++) {
 		uint32_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
 		int64_t waited_ms = (rd_clock_ns() - began) / 1000000;
-		int err = rd_agent_watch(board);
+		int err = rd_agent_watch(gpu);
 
 		if (!err && waited_ms >= look_ms) {
 			look_ms = waited_ms + LOOK_MS;
-			err = rd_begun_compare(board) ? rd_agent_watch(board) : 0;
+			err = rd_begun_compare(gpu) ? rd_agent_watch(gpu) : 0;
 			if (peer >= 0)
-				rd_comm_slow(board->comm, &reported_ms, waited_ms, peer,
+				rd_comm_slow(gpu->comm, &reported_ms, waited_ms, peer,
 					"to join a call on devices");
 		}
 
 		if (err)
 			return err;
-		if (peer >= 0 && waited_ms > board->comm->settings.timeout_ms)
-			return report_silence(board, waited_ms, peer, "to join a call on devices");
+		if (peer >= 0 && waited_ms > gpu->comm->settings.timeout_ms)
+			return report_silence(gpu, waited_ms, peer, "to join a call on devices");
 		if (round < YIELDS)
 			sched_yield();
 		else if (!rd_word_reached(word, value))
@@ -189,50 +189,50 @@ static int await(struct rd_board *board, const uint32_t *word, uint32_t value, i
 }
 
 /* The peer that is behind in this job, or in the calls told so far; this rank itself: none is. */
-static int missing_peer(const struct rd_board *board, uint32_t job)
+static int missing_peer(const struct rd_gpu *gpu, uint32_t job)
 {
-	const struct rd_page *page = board->page;
+	const struct rd_page *page = gpu->page;
 
-	if (board->agent->transfers[job % RD_READY])
-		return rd_transfers_owed(board);
-	for (int peer = 0; peer < board->comm->size && peer < RD_WORK_RANKS; peer++)
-		if (peer != board->comm->rank && board->kernel == RD_KERNEL_STEPPED &&
-			!rd_word_reached(&page->left[peer], board->agent->calls))
+	if (gpu->agent->transfers[job % RD_READY])
+		return rd_transfers_owed(gpu);
+	for (int peer = 0; peer < gpu->comm->size && peer < RD_WORK_RANKS; peer++)
+		if (peer != gpu->comm->rank && gpu->kernel == RD_KERNEL_STEPPED &&
+			!rd_word_reached(&page->left[peer], gpu->agent->calls))
 			return peer;
-	return board->comm->rank;
+	return gpu->comm->rank;
 }
 
 /* How long what is launched may take with nothing finished. A fused kernel knows for whom it waits
    too long, and says so; the host does not, and so speaks only after it. Transfers' copies wait for
    nobody. */
-static int64_t patience_ms(const struct rd_board *board, uint32_t job)
+static int64_t patience_ms(const struct rd_gpu *gpu, uint32_t job)
 {
-	int64_t timeout_ms = board->comm->settings.timeout_ms;
+	int64_t timeout_ms = gpu->comm->settings.timeout_ms;
 
-	if (board->kernel != RD_KERNEL_FUSED || board->agent->transfers[job % RD_READY])
+	if (gpu->kernel != RD_KERNEL_FUSED || gpu->agent->transfers[job % RD_READY])
 		return timeout_ms;
 	return KERNEL_WAITS * timeout_ms + KERNEL_BEGINS_MS;
 }
 
-static void report_unfinished(struct rd_board *board, uint32_t job, int64_t waited_ms)
+static void report_unfinished(struct rd_gpu *gpu, uint32_t job, int64_t waited_ms)
 {
-	struct rondo_comm *comm = board->comm;
-	int peer = missing_peer(board, job);
+	struct rondo_comm *comm = gpu->comm;
+	int peer = missing_peer(gpu, job);
 
 	if (peer != comm->rank) {
-		report_silence(board, waited_ms, peer, "in a call on devices");
+		report_silence(gpu, waited_ms, peer, "in a call on devices");
 		return;
 	}
 	rd_fail(RONDO_TIMEOUT, "rank %d's own device has not finished a call for %lld ms",
 		comm->rank, (long long)waited_ms);
 	rd_comm_fail(comm, RONDO_TIMEOUT, comm->rank);
-	rd_agent_watch(board);
+	rd_agent_watch(gpu);
 }
 
 static void report_slow(struct rd_agent *agent, uint32_t job, int64_t waited_ms)
 {
-	struct rondo_comm *comm = agent->board->comm;
-	int peer = missing_peer(agent->board, job);
+	struct rondo_comm *comm = agent->gpu->comm;
+	int peer = missing_peer(agent->gpu, job);
 
 	rd_comm_slow(comm, &agent->reported_ms, waited_ms, peer == comm->rank ? -1 : peer,
 		"in a call on devices");
@@ -241,86 +241,86 @@ static void report_slow(struct rd_agent *agent, uint32_t job, int64_t waited_ms)
 /* A kernel that the caller launched, which nobody else here watches. It says so while it waits. */
 static void report_slow_kernel(struct rd_agent *agent)
 {
-	struct rd_board *board = agent->board;
-	uint32_t slow = __atomic_exchange_n(&board->page->halt.slow, 0, __ATOMIC_RELAXED);
-	uint32_t call = atomic_load(&board->comm->doing.calls);
+	struct rd_gpu *gpu = agent->gpu;
+	uint32_t slow = __atomic_exchange_n(&gpu->page->halt.slow, 0, __ATOMIC_RELAXED);
+	uint32_t call = atomic_load(&gpu->comm->doing.calls);
 	int reported_ms = 0;
 
 	if (!slow || call == agent->slow_call)
 		return;
 	agent->slow_call = call;
-	rd_comm_slow(board->comm, &reported_ms, RD_SLOW_MS, rank_named(board, slow - 1),
+	rd_comm_slow(gpu->comm, &reported_ms, RD_SLOW_MS, rank_named(gpu, slow - 1),
 		"in a call on devices");
 }
 
 /* While nothing else is to be done: are the streams that wait still being served? */
 static void watch_launched(struct rd_agent *agent)
 {
-	struct rd_board *board = agent->board;
-	uint32_t finished = __atomic_load_n(&board->words->finished, __ATOMIC_ACQUIRE);
+	struct rd_gpu *gpu = agent->gpu;
+	uint32_t finished = __atomic_load_n(&gpu->words->finished, __ATOMIC_ACQUIRE);
 	int64_t now_ms = rd_clock_ns() / 1000000;
 
-	if (rd_agent_watch(board))
+	if (rd_agent_watch(gpu))
 		return;
-	if (rd_begun_compare(board)) {
-		rd_agent_watch(board);
+	if (rd_begun_compare(gpu)) {
+		rd_agent_watch(gpu);
 		return;
 	}
 	report_slow_kernel(agent);
 	/* Its own stream's earlier work may take as long as it likes. */
 	if (agent->since_ms == 0 || finished == agent->launched || finished != agent->seen ||
-		!rd_word_reached(rd_ready(board->words, finished + 1), finished + 1)) {
+		!rd_word_reached(rd_ready(gpu->words, finished + 1), finished + 1)) {
 		agent->seen = finished;
 		agent->since_ms = now_ms;
 		agent->reported_ms = 0;
-	} else if (now_ms - agent->since_ms > patience_ms(board, finished + 1)) {
-		report_unfinished(board, finished + 1, now_ms - agent->since_ms);
+	} else if (now_ms - agent->since_ms > patience_ms(gpu, finished + 1)) {
+		report_unfinished(gpu, finished + 1, now_ms - agent->since_ms);
 	} else {
 		report_slow(agent, finished + 1, now_ms - agent->since_ms);
 	}
 }
 
-int rd_agent_drain(struct rd_board *board)
+int rd_agent_drain(struct rd_gpu *gpu)
 {
-	uint32_t marker = ++board->marker;
+	uint32_t marker = ++gpu->marker;
 	int err =
-		board->ops->write_word(board->device, board->stream, &board->page->marker, marker);
+		gpu->ops->write_word(gpu->device, gpu->stream, &gpu->page->marker, marker);
 
-	return err ? err : await(board, &board->page->marker, marker, -1);
+	return err ? err : await(gpu, &gpu->page->marker, marker, -1);
 }
 
-/* After a failure: until the board's stream has come to its end. */
-static void drain_failed(struct rd_board *board)
+/* After a failure: until the gpu's stream has come to its end. */
+static void drain_failed(struct rd_gpu *gpu)
 {
-	uint32_t marker = ++board->marker;
+	uint32_t marker = ++gpu->marker;
 	int64_t until = rd_clock_ns() + LETTING_GO_MS * INT64_C(1000000);
 
-	if (board->ops->write_word(board->device, board->stream, &board->page->marker, marker))
+	if (gpu->ops->write_word(gpu->device, gpu->stream, &gpu->page->marker, marker))
 		return;
-	while (!rd_word_reached(&board->page->marker, marker) && rd_clock_ns() < until) {
-		let_go(board);
+	while (!rd_word_reached(&gpu->page->marker, marker) && rd_clock_ns() < until) {
+		let_go(gpu);
 		/* What was handed over waits on its own stream for these. */
-		rd_word_sleep(&board->page->marker, marker - 1, WORD_NS);
+		rd_word_sleep(&gpu->page->marker, marker - 1, WORD_NS);
 	}
 }
 
 /* ---- Direct -------------------------------------------------------------------------------- */
 
-static int mismatch(struct rd_board *board, int peer, const struct rd_signature *theirs,
+static int mismatch(struct rd_gpu *gpu, int peer, const struct rd_signature *theirs,
 	const struct rd_signature *ours)
 {
 	char there[128], here[128];
 
 	rd_signature_print(theirs, there, sizeof(there));
 	rd_signature_print(ours, here, sizeof(here));
-	rd_fail(RONDO_MISMATCH, "rank %d is in %s, rank %d in %s", peer, there, board->comm->rank,
+	rd_fail(RONDO_MISMATCH, "rank %d is in %s, rank %d in %s", peer, there, gpu->comm->rank,
 		here);
-	return rd_comm_fail(board->comm, RONDO_MISMATCH, peer);
+	return rd_comm_fail(gpu->comm, RONDO_MISMATCH, peer);
 }
 
-static struct rd_post *post_of(struct rd_board *board, int rank, uint32_t number)
+static struct rd_post *post_of(struct rd_gpu *gpu, int rank, uint32_t number)
 {
-	return &board->pages[rank]->posts[number % 2];
+	return &gpu->pages[rank]->posts[number % 2];
 }
 
 static bool is_pairwise(const struct rd_call *call)
@@ -338,20 +338,20 @@ static struct rd_signature signature_of(const struct rd_call *call, bool capture
 	return signature;
 }
 
-static void write_post(struct rd_board *board, const struct rd_call *call, bool captured,
+static void write_post(struct rd_gpu *gpu, const struct rd_call *call, bool captured,
 	const struct rd_work *work, uint32_t number)
 {
-	int rank = board->comm->rank;
-	struct rd_post *post = post_of(board, rank, number);
+	int rank = gpu->comm->rank;
+	struct rd_post *post = post_of(gpu, rank, number);
 
-	size_t in_size = rd_board_in_size(call, rank), out_size = rd_board_out_size(call, rank);
+	size_t in_size = rd_gpu_in_size(call, rank), out_size = rd_gpu_out_size(call, rank);
 
 	post->signature = signature_of(call, captured);
 	post->factor = work->factors[rank];
 	/* A small call leaves peers' buffers alone. */
 	if (!work->small) {
-		rd_board_describe(board, call->in, in_size, &post->in);
-		rd_board_describe(board, call->out, out_size, &post->out);
+		rd_gpu_describe(gpu, call->in, in_size, &post->in);
+		rd_gpu_describe(gpu, call->out, out_size, &post->out);
 	}
 	post->reachable =
 		work->small || ((in_size == 0 || post->in.id) && (out_size == 0 || post->out.id));
@@ -365,9 +365,9 @@ static void write_post(struct rd_board *board, const struct rd_call *call, bool 
 }
 
 static int check_length(
-	struct rd_board *board, const struct rd_call *call, int peer, const struct rd_post *post)
+	struct rd_gpu *gpu, const struct rd_call *call, int peer, const struct rd_post *post)
 {
-	int rank = board->comm->rank;
+	int rank = gpu->comm->rank;
 	size_t wanted = rd_work_pair_size(call, peer, rank);
 
 	if (post->gives[rank].size == wanted)
@@ -375,28 +375,28 @@ static int check_length(
 	rd_fail(RONDO_MISMATCH, "%s: rank %d has %llu bytes for rank %d, which expects %zu",
 		rd_collective_name(call->problem.collective), peer,
 		(unsigned long long)post->gives[rank].size, rank, wanted);
-	return rd_comm_fail(board->comm, RONDO_MISMATCH, peer);
+	return rd_comm_fail(gpu->comm, RONDO_MISMATCH, peer);
 }
 
 /* Until all have posted; they must have made the same call. */
 static int read_posts(
 	struct rd_agent *agent, const struct rd_call *call, bool captured, uint32_t number)
 {
-	struct rd_board *board = agent->board;
+	struct rd_gpu *gpu = agent->gpu;
 	struct rd_signature ours = signature_of(call, captured);
 
-	for (int peer = 0; peer < board->comm->size; peer++) {
-		const struct rd_post *posted = post_of(board, peer, number);
+	for (int peer = 0; peer < gpu->comm->size; peer++) {
+		const struct rd_post *posted = post_of(gpu, peer, number);
 		struct rd_post *post = &agent->posts[peer];
-		int err = await(board, &posted->number, number, peer);
+		int err = await(gpu, &posted->number, number, peer);
 
 		if (err)
 			return err;
 		*post = *posted;
 		if (memcmp(&post->signature, &ours, sizeof(ours)) != 0)
-			return mismatch(board, peer, &post->signature, &ours);
-		if (is_pairwise(call) && peer != board->comm->rank)
-			err = check_length(board, call, peer, post);
+			return mismatch(gpu, peer, &post->signature, &ours);
+		if (is_pairwise(call) && peer != gpu->comm->rank)
+			err = check_length(gpu, call, peer, post);
 		if (err)
 			return err;
 	}
@@ -406,19 +406,19 @@ static int read_posts(
 /* All ranks see the same posts, and decide alike. */
 static bool can_reach_all(const struct rd_agent *agent)
 {
-	for (int rank = 0; rank < agent->board->comm->size; rank++)
+	for (int rank = 0; rank < agent->gpu->comm->size; rank++)
 		if (!agent->posts[rank].reachable)
 			return false;
 	return true;
 }
 
 /* What of a peer's buffer is for us; NULL with the story. */
-static char *reach(struct rd_board *board, int peer, const struct rd_lying *lying, uint64_t at,
+static char *reach(struct rd_gpu *gpu, int peer, const struct rd_lying *lying, uint64_t at,
 	size_t size, bool keep)
 {
 	char *base = at > SIZE_MAX - size
 			     ? NULL
-			     : rd_board_reach(board, peer, lying, (size_t)at + size, keep);
+			     : rd_gpu_reach(gpu, peer, lying, (size_t)at + size, keep);
 
 	if (at > SIZE_MAX - size)
 		rd_fail(RONDO_PROTOCOL, "rank %d says its buffer is longer than memory", peer);
@@ -428,24 +428,24 @@ static char *reach(struct rd_board *board, int peer, const struct rd_lying *lyin
 static int fill_in(
 	struct rd_agent *agent, const struct rd_call *call, bool captured, struct rd_work *work)
 {
-	struct rd_board *board = agent->board;
+	struct rd_gpu *gpu = agent->gpu;
 
 	for (int rank = 0; rank < work->size; rank++) {
 		const struct rd_post *post = &agent->posts[rank];
-		size_t in_size = rd_board_in_size(call, rank);
-		size_t out_size = rd_board_out_size(call, rank);
+		size_t in_size = rd_gpu_in_size(call, rank);
+		size_t out_size = rd_gpu_out_size(call, rank);
 
 		if (rank == work->rank || work->small)
 			continue;
 		work->factors[rank] = post->factor;
 		if (in_size > 0) {
-			work->in[rank] = reach(board, rank, &post->in,
+			work->in[rank] = reach(gpu, rank, &post->in,
 				post->gives[work->rank].in_at, in_size, captured);
 			if (!work->in[rank])
 				return RONDO_SYSTEM;
 		}
 		if (out_size > 0) {
-			work->out[rank] = reach(board, rank, &post->out,
+			work->out[rank] = reach(gpu, rank, &post->out,
 				post->gives[work->rank].out_at, out_size, captured);
 			if (!work->out[rank])
 				return RONDO_SYSTEM;
@@ -456,33 +456,33 @@ static int fill_in(
 	return 0;
 }
 
-/* A barrier on the board's stream: words in the pages of all, then all words of our own. */
-static int queue_barrier(struct rd_board *board, size_t word_at, uint32_t number)
+/* A barrier on the gpu's stream: words in the pages of all, then all words of our own. */
+static int queue_barrier(struct rd_gpu *gpu, size_t word_at, uint32_t number)
 {
-	const struct rd_device_ops *ops = board->ops;
-	int rank = board->comm->rank, size = board->comm->size, err = 0;
+	const struct rd_device_ops *ops = gpu->ops;
+	int rank = gpu->comm->rank, size = gpu->comm->size, err = 0;
 
 	for (int peer = 0; peer < size && !err; peer++)
 		if (peer != rank)
-			err = ops->write_word(board->device, board->stream,
-				(uint32_t *)((char *)board->pages[peer] + word_at) + rank, number);
+			err = ops->write_word(gpu->device, gpu->stream,
+				(uint32_t *)((char *)gpu->pages[peer] + word_at) + rank, number);
 	for (int peer = 0; peer < size && !err; peer++)
 		if (peer != rank)
-			err = ops->wait_word(board->device, board->stream,
-				(uint32_t *)((char *)board->page + word_at) + peer, number);
+			err = ops->wait_word(gpu->device, gpu->stream,
+				(uint32_t *)((char *)gpu->page + word_at) + peer, number);
 	return err;
 }
 
-static int queue_work(struct rd_board *board, struct rd_work *work, uint32_t number)
+static int queue_work(struct rd_gpu *gpu, struct rd_work *work, uint32_t number)
 {
 	int err = 0;
 
 	if (!work->fused)
-		err = queue_barrier(board, offsetof(struct rd_page, entered), number);
+		err = queue_barrier(gpu, offsetof(struct rd_page, entered), number);
 	if (!err)
-		err = board->ops->run(board->device, board->stream, work);
+		err = gpu->ops->run(gpu->device, gpu->stream, work);
 	if (!err && !work->fused)
-		err = queue_barrier(board, offsetof(struct rd_page, left), number);
+		err = queue_barrier(gpu, offsetof(struct rd_page, left), number);
 	return err;
 }
 
@@ -490,14 +490,14 @@ static int queue_work(struct rd_board *board, struct rd_work *work, uint32_t num
 static int exchange(struct rd_agent *agent, const struct rd_call *call, bool captured,
 	struct rd_work *work, bool *direct)
 {
-	struct rd_board *board = agent->board;
+	struct rd_gpu *gpu = agent->gpu;
 	uint32_t number = ++agent->calls;
 	int err;
 
-	rd_begun_note(board->comm, call, true);
-	if (board->kernel == RD_KERNEL_FUSED)
-		rd_board_fuse(board, call, work);
-	write_post(board, call, captured, work, number);
+	rd_begun_note(gpu->comm, call, true);
+	if (gpu->kernel == RD_KERNEL_FUSED)
+		rd_gpu_fuse(gpu, call, work);
+	write_post(gpu, call, captured, work, number);
 	err = read_posts(agent, call, captured, number);
 	if (err)
 		return err;
@@ -512,39 +512,39 @@ static int exchange(struct rd_agent *agent, const struct rd_call *call, bool cap
 static int run_collective(struct rd_agent *agent, struct rd_task *task)
 {
 	struct rd_work work;
-	bool direct = rd_board_work(agent->board, &task->call, &work);
+	bool direct = rd_gpu_work(agent->gpu, &task->call, &work);
 	int err = 0;
 
 	if (direct) {
 		rd_run_begin(task);
-		err = rd_agent_watch(agent->board);
+		err = rd_agent_watch(agent->gpu);
 		if (!err)
 			err = exchange(agent, &task->call, false, &work, &direct);
 		if (!err && direct)
-			err = queue_work(agent->board, &work, agent->calls);
-		if (err && !atomic_load(&agent->board->comm->failed))
-			rd_comm_fail(agent->board->comm, err, agent->board->comm->rank);
+			err = queue_work(agent->gpu, &work, agent->calls);
+		if (err && !atomic_load(&agent->gpu->comm->failed))
+			rd_comm_fail(agent->gpu->comm, err, agent->gpu->comm->rank);
 		if (err || direct)
 			rd_run_end(task);
 	}
 	if (!err && !direct)
-		err = rd_stage_run(&agent->stage, agent->board, task);
+		err = rd_stage_run(&agent->stage, agent->gpu, task);
 	return err;
 }
 
 /* Replays of the graph need no host: what the kernel must know goes into it now. */
 static int prepare_capture(struct rd_agent *agent, struct rd_task *task, struct rd_work *work)
 {
-	struct rd_board *board = agent->board;
+	struct rd_gpu *gpu = agent->gpu;
 	bool direct = true;
 	int err;
 
 	rd_run_begin(task);
-	err = rd_agent_watch(board);
+	err = rd_agent_watch(gpu);
 	if (!err)
 		err = exchange(agent, &task->call, true, work, &direct);
-	if (err && !atomic_load(&board->comm->failed))
-		rd_comm_fail(board->comm, err, board->comm->rank);
+	if (err && !atomic_load(&gpu->comm->failed))
+		rd_comm_fail(gpu->comm, err, gpu->comm->rank);
 	rd_run_end(task);
 	if (!err && !direct)
 		err = rd_fail(RONDO_UNSUPPORTED,
@@ -557,7 +557,7 @@ static int prepare_capture(struct rd_agent *agent, struct rd_task *task, struct 
 static void run_capture(struct rd_agent *agent, struct job *job)
 {
 	struct capture *capture = job->capture;
-	int err = capture->from ? rd_transfers_exchange(&agent->stage, agent->board, job->tasks,
+	int err = capture->from ? rd_transfers_exchange(&agent->stage, agent->gpu, job->tasks,
 					  job->count, capture->from)
 				: prepare_capture(agent, &job->tasks[0], capture->work);
 
@@ -572,59 +572,59 @@ static void run_capture(struct rd_agent *agent, struct job *job)
 
 static int run_tasks(struct rd_agent *agent, struct job *job)
 {
-	struct rd_board *board = agent->board;
+	struct rd_gpu *gpu = agent->gpu;
 	bool transfers = job->tasks[0].call.problem.collective == RD_TRANSFER;
 	/* Nobody's silence: the caller's stream may have much to do before. */
-	int err = await(board, rd_ready(board->words, job->number), job->number, -1);
+	int err = await(gpu, rd_ready(gpu->words, job->number), job->number, -1);
 
 	if (err)
 		return rd_run(job->tasks, job->count);
 	agent->transfers[job->number % RD_READY] = transfers;
 	if (transfers)
-		err = rd_transfers_run(&agent->stage, board, job->tasks, job->count);
+		err = rd_transfers_run(&agent->stage, gpu, job->tasks, job->count);
 	else
 		err = run_collective(agent, &job->tasks[0]);
 	if (!err)
-		err = board->ops->write_word(
-			board->device, board->stream, &board->words->finished, job->number);
+		err = gpu->ops->write_word(
+			gpu->device, gpu->stream, &gpu->words->finished, job->number);
 	return err;
 }
 
 static void run_job(struct rd_agent *agent, struct job *job)
 {
-	struct rd_board *board = agent->board;
+	struct rd_gpu *gpu = agent->gpu;
 	int err = run_tasks(agent, job);
 
 	agent->launched = job->number;
 	agent->since_ms = 0;
 	if (!err)
 		return;
-	/* The board's stream ends, then the caller's goes on; what it finds is garbage, and it will
+	/* The gpu's stream ends, then the caller's goes on; what it finds is garbage, and it will
 	   be told so when it is synchronised. */
-	if (!atomic_load(&board->comm->failed))
-		rd_comm_fail(board->comm, err, board->comm->rank);
-	rd_agent_watch(board);
-	drain_failed(board);
-	rd_word_write(&board->words->finished, job->number);
+	if (!atomic_load(&gpu->comm->failed))
+		rd_comm_fail(gpu->comm, err, gpu->comm->rank);
+	rd_agent_watch(gpu);
+	drain_failed(gpu);
+	rd_word_write(&gpu->words->finished, job->number);
 }
 
 static bool is_pending(const struct rd_agent *agent)
 {
-	return agent->board->kernel != RD_KERNEL_STAGED ||
-	       !rd_word_reached(&agent->board->words->finished, agent->launched);
+	return agent->gpu->kernel != RD_KERNEL_STAGED ||
+	       !rd_word_reached(&agent->gpu->words->finished, agent->launched);
 }
 
 /* Also after a failure that came when nothing was left to do but wait for streams. */
 static void end_launched(struct rd_agent *agent)
 {
-	struct rd_board *board = agent->board;
+	struct rd_gpu *gpu = agent->gpu;
 
-	if (!atomic_load(&board->comm->failed) ||
-		rd_word_reached(&board->words->finished, agent->launched))
+	if (!atomic_load(&gpu->comm->failed) ||
+		rd_word_reached(&gpu->words->finished, agent->launched))
 		return;
-	drain_failed(board);
-	if (!rd_word_reached(&board->words->finished, agent->launched))
-		rd_word_write(&board->words->finished, agent->launched);
+	drain_failed(gpu);
+	if (!rd_word_reached(&gpu->words->finished, agent->launched))
+		rd_word_write(&gpu->words->finished, agent->launched);
 }
 
 static void wait_a_moment(struct rd_agent *agent)
@@ -656,9 +656,9 @@ static void *work_off(void *argument)
 {
 	struct rd_agent *agent = argument;
 
-	rd_log_rank(agent->board->comm->rank);
+	rd_log_rank(agent->gpu->comm->rank);
 	/* It maps peers' memory while the program's threads capture. */
-	agent->board->ops->ignore_captures();
+	agent->gpu->ops->ignore_captures();
 	pthread_mutex_lock(&agent->lock);
 	while (agent->first || !agent->closing) {
 		struct job *job = agent->first;
@@ -689,24 +689,24 @@ static void *work_off(void *argument)
 
 /* ---- Life ---------------------------------------------------------------------------------- */
 
-int rd_agent_create(struct rd_board *board)
+int rd_agent_create(struct rd_gpu *gpu)
 {
 	struct rd_agent *agent = calloc(1, sizeof(*agent));
 
 	if (!agent)
 		return rd_fail(RONDO_MEMORY, "no memory for a comm's device");
-	agent->board = board;
+	agent->gpu = gpu;
 	agent->last = &agent->first;
-	agent->launched = agent->seen = board->number;
+	agent->launched = agent->seen = gpu->number;
 	pthread_mutex_init(&agent->lock, NULL);
 	rd_condition_init(&agent->change);
-	board->agent = agent;
+	gpu->agent = agent;
 
 	int err = rd_thread_start(&agent->thread, 0, work_off, agent);
 
 	if (!err)
 		return 0;
-	board->agent = NULL;
+	gpu->agent = NULL;
 	free(agent);
 	return rd_fail(RONDO_SYSTEM, "cannot start a comm's thread: %s", strerror(err));
 }
@@ -714,7 +714,7 @@ int rd_agent_create(struct rd_board *board)
 static int queue_job(struct rd_agent *agent, struct rd_task *tasks, int count, uint32_t number,
 	struct capture *capture)
 {
-	struct rondo_comm *comm = agent->board->comm;
+	struct rondo_comm *comm = agent->gpu->comm;
 	struct job *job = calloc(1, sizeof(*job) + (size_t)count * sizeof(*tasks));
 
 	if (!job) {
@@ -768,7 +768,7 @@ int rd_agent_capture_transfers(
 /* The agent watches meanwhile: a dead peer ends this too. */
 void rd_agent_await(struct rd_agent *agent, uint32_t number)
 {
-	const uint32_t *finished = &agent->board->words->finished;
+	const uint32_t *finished = &agent->gpu->words->finished;
 
 	while (!rd_word_reached(finished, number))
 		rd_word_sleep(finished, __atomic_load_n(finished, __ATOMIC_ACQUIRE), WORD_NS);
@@ -776,7 +776,7 @@ void rd_agent_await(struct rd_agent *agent, uint32_t number)
 
 static void finish(struct rd_agent *agent)
 {
-	struct rd_board *board = agent->board;
+	struct rd_gpu *gpu = agent->gpu;
 
 	pthread_mutex_lock(&agent->lock);
 	while (agent->first || agent->busy)
@@ -784,8 +784,8 @@ static void finish(struct rd_agent *agent)
 	pthread_mutex_unlock(&agent->lock);
 	rd_agent_await(agent, agent->launched);
 	/* What the caller launched on its own streams. */
-	if (board->chain)
-		board->ops->stream_synchronize(board->device, board->chain);
+	if (gpu->chain)
+		gpu->ops->stream_synchronize(gpu->device, gpu->chain);
 }
 
 void rd_agent_destroy(struct rd_agent *agent)

@@ -1,5 +1,5 @@
 /*
- * The agent of a board: a thread that does the host's part of calls on device memory, in the order
+ * The agent of a gpu: a thread that does the host's part of calls on device memory, in the order
  * of issue, and watches: when the comm fails, or a peer is silent for too long, it lets go of every
  * stream that waits, so that it ends within a bound.
  */
@@ -8,7 +8,7 @@
 
 #include "gpu/gpu.h"
 
-int rd_agent_create(struct rd_board *board);
+int rd_agent_create(struct rd_gpu *gpu);
 /* Waits until what is queued is done, or has failed. NULL is fine. */
 void rd_agent_destroy(struct rd_agent *agent);
 
@@ -29,9 +29,9 @@ int rd_agent_capture_transfers(
 
 /* ---- In the agent's thread ------------------------------------------------------------------- */
 
-/* Waits until the board's stream has done what is queued on it; or an error of the comm's. */
-int rd_agent_drain(struct rd_board *board);
+/* Waits until the gpu's stream has done what is queued on it; or an error of the comm's. */
+int rd_agent_drain(struct rd_gpu *gpu);
 /* 0 while the comm stands; else its error, and what waits has been let go. */
-int rd_agent_watch(struct rd_board *board);
+int rd_agent_watch(struct rd_gpu *gpu);
 
 #endif

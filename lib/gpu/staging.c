@@ -36,9 +36,9 @@ struct feed {
 };
 
 struct rd_stage {
-	struct rd_board *board;
-	void *stream; /* brings parts here while the board's takes them back */
-	void *bringing; /* that, or the board's where nothing is in more than one part; NULL:
+	struct rd_gpu *gpu;
+	void *stream; /* brings parts here while the gpu's takes them back */
+	void *bringing; /* that, or the gpu's where nothing is in more than one part; NULL:
 			   nothing has begun */
 	uint32_t *came, called; /* how many parts have come; how many were called for */
 	char *memory; /* the word has its first page */
@@ -156,12 +156,12 @@ static char *out_of(const struct feed *feed, size_t part)
 
 static int copy(const struct rd_stage *stage, char *device, char *host, size_t size, bool to_host)
 {
-	struct rd_board *board = stage->board;
+	struct rd_gpu *gpu = stage->gpu;
 
 	if (size == 0)
 		return 0;
-	return to_host ? board->ops->copy(board->device, stage->bringing, host, device, size)
-		       : board->ops->copy(board->device, board->stream, device, host, size);
+	return to_host ? gpu->ops->copy(gpu->device, stage->bringing, host, device, size)
+		       : gpu->ops->copy(gpu->device, gpu->stream, device, host, size);
 }
 
 /* What lies between blocks is not the call's to write. */
@@ -217,22 +217,22 @@ static int copy_out(const struct feed *feed, size_t part)
 	return copy_blocks(feed, part, blocks, device, host, false);
 }
 
-/* Has the next part come here, into a slot that the board's stream has emptied by then. */
+/* Has the next part come here, into a slot that the gpu's stream has emptied by then. */
 static int bring(struct feed *feed)
 {
 	struct rd_stage *stage = feed->stage;
-	struct rd_board *board = stage->board;
+	struct rd_gpu *gpu = stage->gpu;
 	size_t part = feed->brought++;
 	int err = 0;
 
-	if (stage->bringing != board->stream)
-		err = board->ops->stream_follow(board->device, stage->bringing, board->stream);
+	if (stage->bringing != gpu->stream)
+		err = gpu->ops->stream_follow(gpu->device, stage->bringing, gpu->stream);
 	if (!err)
 		err = copy_in(feed, part);
 	feed->came[part % SLOTS] = ++stage->called;
 	return err ? err
-		   : board->ops->write_word(
-			     board->device, stage->bringing, stage->came, stage->called);
+		   : gpu->ops->write_word(
+			     gpu->device, stage->bringing, stage->came, stage->called);
 }
 
 /* ---- Feeding ------------------------------------------------------------------------------- */
@@ -285,12 +285,12 @@ static const struct rd_feed feeding = { .next = next, .take = take, .pause = pau
 
 static void free_memory(struct rd_stage *stage)
 {
-	const struct rd_device_ops *ops = stage->board->ops;
+	const struct rd_device_ops *ops = stage->gpu->ops;
 
 	if (!stage->memory)
 		return;
-	ops->stream_synchronize(stage->board->device, stage->stream);
-	ops->stream_synchronize(stage->board->device, stage->board->stream);
+	ops->stream_synchronize(stage->gpu->device, stage->stream);
+	ops->stream_synchronize(stage->gpu->device, stage->gpu->stream);
 	ops->unshare(stage->memory);
 	rondo_mem_free(stage->memory);
 	stage->memory = NULL;
@@ -308,7 +308,7 @@ static int grow(struct rd_stage *stage, size_t size)
 	err = rondo_mem_alloc(&memory, size);
 	if (err)
 		return err;
-	err = stage->board->ops->share(memory, size);
+	err = stage->gpu->ops->share(memory, size);
 	if (err) {
 		rondo_mem_free(memory);
 		return err;
@@ -320,13 +320,13 @@ static int grow(struct rd_stage *stage, size_t size)
 	return 0;
 }
 
-static int create(struct rd_stage **stage, struct rd_board *board)
+static int create(struct rd_stage **stage, struct rd_gpu *gpu)
 {
 	struct rd_stage *made = calloc(1, sizeof(*made));
 
 	if (!made)
 		return rd_fail(RONDO_MEMORY, "no memory to stage calls");
-	made->board = board;
+	made->gpu = gpu;
 	*stage = made;
 	return 0;
 }
@@ -337,7 +337,7 @@ void rd_stage_destroy(struct rd_stage *stage)
 		return;
 	free_memory(stage);
 	if (stage->stream)
-		stage->board->ops->stream_destroy(stage->board->device, stage->stream);
+		stage->gpu->ops->stream_destroy(stage->gpu->device, stage->stream);
 	free(stage->feeds);
 	free(stage);
 }
@@ -369,15 +369,15 @@ static int give_feeds(struct rd_stage *stage, struct rd_task *tasks, int count)
 /* Which stream brings parts here; its own is made when first needed. */
 static int choose_stream(struct rd_stage *stage)
 {
-	struct rd_board *board = stage->board;
+	struct rd_gpu *gpu = stage->gpu;
 	bool parted = false;
 	int err = 0;
 
 	for (int i = 0; i < stage->used; i++)
 		parted |= stage->feeds[i].parts > 1;
 	if (!stage->stream)
-		err = board->ops->stream_create(board->device, &stage->stream);
-	stage->bringing = parted ? stage->stream : board->stream;
+		err = gpu->ops->stream_create(gpu->device, &stage->stream);
+	stage->bringing = parted ? stage->stream : gpu->stream;
 	return err;
 }
 
@@ -398,9 +398,9 @@ static int give_slots(struct rd_stage *stage)
 }
 
 int rd_stage_prepare(
-	struct rd_stage **stage, struct rd_board *board, struct rd_task *tasks, int count)
+	struct rd_stage **stage, struct rd_gpu *gpu, struct rd_task *tasks, int count)
 {
-	int err = *stage ? 0 : create(stage, board);
+	int err = *stage ? 0 : create(stage, gpu);
 
 	return err ? err : give_feeds(*stage, tasks, count);
 }
@@ -422,22 +422,22 @@ int rd_stage_begin(struct rd_stage *stage, int index)
 
 void rd_stage_end(struct rd_stage *stage, int err)
 {
-	struct rd_board *board = stage->board;
+	struct rd_gpu *gpu = stage->gpu;
 
 	/* Then parts are still on their way from memory that the program may free after the call.
 	 */
 	if (err && stage->bringing)
-		board->ops->stream_follow(board->device, board->stream, stage->bringing);
+		gpu->ops->stream_follow(gpu->device, gpu->stream, stage->bringing);
 }
 
-int rd_stage_run(struct rd_stage **stage, struct rd_board *board, struct rd_task *task)
+int rd_stage_run(struct rd_stage **stage, struct rd_gpu *gpu, struct rd_task *task)
 {
-	int err = rd_stage_prepare(stage, board, task, 1);
+	int err = rd_stage_prepare(stage, gpu, task, 1);
 
 	if (!err)
 		err = rd_stage_begin(*stage, 0);
 	if (err)
-		rd_comm_fail(board->comm, err, board->comm->rank);
+		rd_comm_fail(gpu->comm, err, gpu->comm->rank);
 	/* Also after a failure: the comm must see its turns end. */
 	err = rd_run(task, 1);
 	if (*stage)

@@ -14,20 +14,20 @@
 struct rd_stage;
 
 /* Runs an issued collective on device memory. On return it has been run, and what goes back is
-   queued on the board's stream. The first failure ends the comm. *stage: NULL when first called. */
-int rd_stage_run(struct rd_stage **stage, struct rd_board *board, struct rd_task *task);
+   queued on the gpu's stream. The first failure ends the comm. *stage: NULL when first called. */
+int rd_stage_run(struct rd_stage **stage, struct rd_gpu *gpu, struct rd_task *task);
 
 /*
  * The same for transfers, of which some may be staged (transfers.c): gives each a feed, which can
  * be used once it has begun. No memory is taken before the first does.
  */
 int rd_stage_prepare(
-	struct rd_stage **stage, struct rd_board *board, struct rd_task *tasks, int count);
+	struct rd_stage **stage, struct rd_gpu *gpu, struct rd_task *tasks, int count);
 int rd_stage_begin(struct rd_stage *stage, int index);
 /* When all have been run, or failed. */
 void rd_stage_end(struct rd_stage *stage, int err);
 
-/* When the board's stream has come to its end. NULL is fine. */
+/* When the gpu's stream has come to its end. NULL is fine. */
 void rd_stage_destroy(struct rd_stage *stage);
 
 #endif

@@ -24,15 +24,15 @@ static int refuse(const struct rd_call *call, const char *name, const char *why)
 	return rd_fail(RONDO_INVALID, "%s: %s %s", name_of(call), name, why);
 }
 
-static int check_device_buffer(const struct rd_board *board, const struct rd_call *call,
+static int check_device_buffer(const struct rd_gpu *gpu, const struct rd_call *call,
 	const char *name, const char *at, size_t size, const struct rd_allocation *allocation)
 {
 	const char *collective = name_of(call);
 
-	if (allocation->device != board->device)
+	if (allocation->device != gpu->device)
 		return rd_fail(RONDO_INVALID,
 			"%s: %s lies on device %d, but this comm's calls use device %d", collective,
-			name, allocation->device, board->device);
+			name, allocation->device, gpu->device);
 	if (size > (size_t)(allocation->base + allocation->size - at))
 		return rd_fail(RONDO_INVALID, "%s: %s is %zu bytes, but its memory ends after %zu",
 			collective, name, size, (size_t)(allocation->base + allocation->size - at));
@@ -60,7 +60,7 @@ static int check_buffer(const struct rondo_comm *comm, const struct rd_call *cal
 		return rd_fail(RONDO_INVALID, "%s: %s is device memory, but %s", name_of(call),
 			name, rondo_last_error());
 	}
-	if (!comm->board)
+	if (!comm->gpu)
 		return refuse(call, name,
 			"is device memory, but not every rank of this comm has a device: set gpu "
 			"in "
@@ -71,30 +71,30 @@ static int check_buffer(const struct rondo_comm *comm, const struct rd_call *cal
 			"is device memory, but the stream is a host stream: use "
 			"rondo_stream_wrap() or "
 			"rondo_stream_create_on()");
-	return check_device_buffer(comm->board, call, name, at, size, &allocation);
+	return check_device_buffer(comm->gpu, call, name, at, size, &allocation);
 }
 
 static int check_lane(const struct rondo_comm *comm, const struct rd_lane *lane)
 {
-	if (!comm->board)
+	if (!comm->gpu)
 		return rd_fail(RONDO_INVALID, "the stream is a device's, but not every rank of "
 					      "this comm has a device: set gpu "
 					      "in struct rondo_config, RONDO_GPU, or the current "
 					      "CUDA device before it is made");
-	if (lane->device != comm->board->device)
+	if (lane->device != comm->gpu->device)
 		return rd_fail(RONDO_INVALID,
 			"the stream is of device %d, but this comm's calls use device %d",
-			lane->device, comm->board->device);
+			lane->device, comm->gpu->device);
 	return 0;
 }
 
-int rd_board_takes(struct rondo_comm *comm, const struct rd_call *call, struct rondo_stream *stream,
+int rd_gpu_takes(struct rondo_comm *comm, const struct rd_call *call, struct rondo_stream *stream,
 	bool *takes)
 {
 	const struct rd_lane *lane = rd_stream_lane(stream);
 
 	*takes = false;
-	if (!lane && !comm->board && !comm->meets_devices)
+	if (!lane && !comm->gpu && !comm->meets_devices)
 		return 0;
 
 	size_t in_size = rd_call_in_size(call), out_size = rd_call_out_size(call);
@@ -132,72 +132,72 @@ static int run_alone(struct rd_lane *lane, const struct rd_task *task)
 	return lane->ops->copy(lane->device, lane->stream, call->out, call->in, size);
 }
 
-static int run_kernel(struct rd_board *board, void *stream, const struct rd_launch *launch)
+static int run_kernel(struct rd_gpu *gpu, void *stream, const struct rd_launch *launch)
 {
-	const struct rd_device_ops *ops = board->ops;
+	const struct rd_device_ops *ops = gpu->ops;
 
 	if (launch->work)
-		return ops->run(board->device, stream, launch->work);
+		return ops->run(gpu->device, stream, launch->work);
 	if (launch->steps)
-		return ops->run_steps(board->device, stream, launch->steps);
-	return ops->run_transfers(board->device, stream, launch->transfers);
+		return ops->run_steps(gpu->device, stream, launch->steps);
+	return ops->run_transfers(gpu->device, stream, launch->transfers);
 }
 
-int rd_board_launch(struct rd_board *board, struct rd_lane *lane, const struct rd_launch *launch)
+int rd_gpu_launch(struct rd_gpu *gpu, struct rd_lane *lane, const struct rd_launch *launch)
 {
-	const struct rd_device_ops *ops = board->ops;
+	const struct rd_device_ops *ops = gpu->ops;
 	bool captures = ops->stream_captures(lane->stream);
 	int err = 0;
 
 	if (!captures)
-		err = ops->stream_follow(board->device, lane->stream, board->chain);
+		err = ops->stream_follow(gpu->device, lane->stream, gpu->chain);
 	if (!err)
-		err = run_kernel(board, lane->stream, launch);
+		err = run_kernel(gpu, lane->stream, launch);
 	if (!err && launch->done)
-		err = ops->write_word(board->device, lane->stream, launch->done, launch->number);
+		err = ops->write_word(gpu->device, lane->stream, launch->done, launch->number);
 	if (!err && !captures)
-		err = ops->stream_follow(board->device, board->chain, lane->stream);
-	return err ? rd_comm_fail(board->comm, err, board->comm->rank) : 0;
+		err = ops->stream_follow(gpu->device, gpu->chain, lane->stream);
+	return err ? rd_comm_fail(gpu->comm, err, gpu->comm->rank) : 0;
 }
 
 static int launch(
-	struct rd_board *board, struct rd_lane *lane, struct rd_task *task, struct rd_work *work)
+	struct rd_gpu *gpu, struct rd_lane *lane, struct rd_task *task, struct rd_work *work)
 {
 	rd_run_name(task);
-	rd_begun_note(board->comm, &task->call, true);
-	rd_board_fuse(board, &task->call, work);
+	rd_begun_note(gpu->comm, &task->call, true);
+	rd_gpu_fuse(gpu, &task->call, work);
 	work->exchanges = 1;
 	work->in[work->rank] = task->call.in;
 	work->out[work->rank] = task->call.out;
-	return rd_board_launch(board, lane, &(struct rd_launch){ .work = work });
+	return rd_gpu_launch(gpu, lane, &(struct rd_launch){ .work = work });
 }
 
 /* *launched: false where the call is for the agent, to stage. */
 static int launch_messages(
-	struct rd_board *board, struct rd_lane *lane, struct rd_task *task, bool *launched)
+	struct rd_gpu *gpu, struct rd_lane *lane, struct rd_task *task, bool *launched)
 {
-	bool captures = board->ops->stream_captures(lane->stream);
+	bool captures = gpu->ops->stream_captures(lane->stream);
 	struct rd_steps steps;
-	int err = rd_messages_prepare(board->messages, &task->call.problem, captures, launched);
+	int err = rd_messages_prepare(gpu->messages, &task->call.problem, captures, launched);
 
 	if (err)
-		return captures ? err : rd_comm_fail(board->comm, err, board->comm->rank);
+		return captures ? err : rd_comm_fail(gpu->comm, err, gpu->comm->rank);
 	if (!*launched)
 		return 0;
 	rd_run_name(task);
-	rd_messages_steps(board->messages, &task->call, &steps);
-	return rd_board_launch(board, lane, &(struct rd_launch){ .steps = &steps });
+	rd_messages_steps(gpu->messages, &task->call, &steps);
+	return rd_gpu_launch(gpu, lane, &(struct rd_launch){ .steps = &steps });
 }
 
 /* Why a call cannot be captured; NULL: it can. */
-static const char *why_not_captured(const struct rd_board *board, bool works)
+static const char *why_not_captured(const struct rd_gpu *gpu, bool works)
 {
-	if (board->kernel == RD_KERNEL_STAGED)
+	if (gpu->kernel == RD_KERNEL_STAGED)
 		return "calls go through host memory, by the host";
-	if (board->kernel == RD_KERNEL_STEPPED)
+	if (gpu->kernel == RD_KERNEL_STEPPED)
 		return "the words by which processes take turns on a device are counted by the "
 		       "host (they need not where MPS runs, or each has a device of its own)";
-	return works && board->kernel == RD_KERNEL_FUSED
+	return works && gpu->kernel == RD_KERNEL_FUSED
 		       ? NULL
 		       : "devices have no kernel for it, and the host takes part";
 }
@@ -205,9 +205,9 @@ static const char *why_not_captured(const struct rd_board *board, bool works)
 /* Between processes those of fused kernels are captured, when the ranks have told each other where
    their buffers lie. */
 static int capture_transfers(
-	struct rd_board *board, struct rd_lane *lane, struct rd_task *tasks, int count)
+	struct rd_gpu *gpu, struct rd_lane *lane, struct rd_task *tasks, int count)
 {
-	const char *why = why_not_captured(board, true);
+	const char *why = why_not_captured(gpu, true);
 	const char **from;
 	int err;
 
@@ -220,18 +220,18 @@ static int capture_transfers(
 	rd_run_issue(tasks, count);
 	for (int i = 0; i < count; i++)
 		tasks[i].queued = true;
-	err = rd_agent_capture_transfers(board->agent, tasks, count, from);
+	err = rd_agent_capture_transfers(gpu->agent, tasks, count, from);
 	if (!err)
-		err = rd_transfers_launch(board, lane, tasks, count, from);
+		err = rd_transfers_launch(gpu, lane, tasks, count, from);
 	free(from);
 	return err;
 }
 
 /* One kernel on the caller's stream, which is recorded. */
-static int capture(struct rd_board *board, struct rd_lane *lane, struct rd_task *task)
+static int capture(struct rd_gpu *gpu, struct rd_lane *lane, struct rd_task *task)
 {
 	struct rd_work work;
-	const char *why = why_not_captured(board, rd_board_work(board, &task->call, &work));
+	const char *why = why_not_captured(gpu, rd_gpu_work(gpu, &task->call, &work));
 	int err;
 
 	if (why)
@@ -239,41 +239,41 @@ static int capture(struct rd_board *board, struct rd_lane *lane, struct rd_task 
 			rd_collective_name(task->call.problem.collective), why);
 	rd_run_issue(task, 1);
 	task->queued = true;
-	err = rd_agent_capture(board->agent, task, &work);
-	return err ? err : board->ops->run(board->device, lane->stream, &work);
+	err = rd_agent_capture(gpu->agent, task, &work);
+	return err ? err : gpu->ops->run(gpu->device, lane->stream, &work);
 }
 
 /* The stream says when it has come this far; the rest is the agent's. */
-static int hand_over(struct rd_board *board, struct rd_lane *lane, struct rd_task *tasks, int count)
+static int hand_over(struct rd_gpu *gpu, struct rd_lane *lane, struct rd_task *tasks, int count)
 {
-	uint32_t number = board->number + 1;
+	uint32_t number = gpu->number + 1;
 	int err;
 
-	rd_agent_await(board->agent, number - RD_READY);
-	err = board->ops->write_word(
-		board->device, lane->stream, rd_ready(board->words, number), number);
+	rd_agent_await(gpu->agent, number - RD_READY);
+	err = gpu->ops->write_word(
+		gpu->device, lane->stream, rd_ready(gpu->words, number), number);
 	if (err)
-		return rd_comm_fail(board->comm, err, board->comm->rank);
+		return rd_comm_fail(gpu->comm, err, gpu->comm->rank);
 	rd_run_issue(tasks, count);
 	for (int i = 0; i < count; i++)
 		tasks[i].queued = true;
-	err = rd_agent_queue(board->agent, tasks, count, number);
+	err = rd_agent_queue(gpu->agent, tasks, count, number);
 	if (!err)
-		board->number = number;
+		gpu->number = number;
 	return err;
 }
 
 /* The stream goes on when all that was handed over is done. If it cannot wait, this thread does:
    the buffers are in use until then, and its comm is over, which ends that soon. */
-static int wait_on(struct rd_board *board, struct rd_lane *lane)
+static int wait_on(struct rd_gpu *gpu, struct rd_lane *lane)
 {
-	int err = board->ops->wait_word(
-		board->device, lane->stream, &board->words->finished, board->number);
+	int err = gpu->ops->wait_word(
+		gpu->device, lane->stream, &gpu->words->finished, gpu->number);
 
 	if (!err)
 		return 0;
-	err = rd_comm_fail(board->comm, err, board->comm->rank);
-	rd_agent_await(board->agent, board->number);
+	err = rd_comm_fail(gpu->comm, err, gpu->comm->rank);
+	rd_agent_await(gpu->agent, gpu->number);
 	return err;
 }
 
@@ -295,31 +295,31 @@ static int batch_at(const struct rd_task *tasks, int count)
 
 static int submit(struct rd_lane *lane, struct rd_task *tasks, int count, bool *handed)
 {
-	struct rd_board *board = tasks->comm->board;
+	struct rd_gpu *gpu = tasks->comm->gpu;
 	struct rd_work work;
 	bool launched = false;
-	int err = rd_lane_hold(lane, board->fault);
+	int err = rd_lane_hold(lane, gpu->fault);
 
-	if (!err && atomic_load(&board->comm->failed))
-		err = rd_comm_failure(board->comm);
+	if (!err && atomic_load(&gpu->comm->failed))
+		err = rd_comm_failure(gpu->comm);
 	if (err)
 		return err;
-	if (board->comm->size == 1 && !is_transfer(tasks) && !tasks->call.terms)
+	if (gpu->comm->size == 1 && !is_transfer(tasks) && !tasks->call.terms)
 		return run_alone(lane, tasks);
-	if (board->one_process && is_transfer(tasks))
-		return rd_transfers_launch(board, lane, tasks, count, NULL);
-	if (board->one_process && rd_board_work(board, &tasks->call, &work))
-		return launch(board, lane, tasks, &work);
+	if (gpu->one_process && is_transfer(tasks))
+		return rd_transfers_launch(gpu, lane, tasks, count, NULL);
+	if (gpu->one_process && rd_gpu_work(gpu, &tasks->call, &work))
+		return launch(gpu, lane, tasks, &work);
 	/* Blocks of different lengths and factors are the host's. */
-	if (board->messages && !is_transfer(tasks) && !tasks->call.terms) {
-		err = launch_messages(board, lane, tasks, &launched);
+	if (gpu->messages && !is_transfer(tasks) && !tasks->call.terms) {
+		err = launch_messages(gpu, lane, tasks, &launched);
 		if (err || launched)
 			return err;
 	}
-	if (board->ops->stream_captures(lane->stream))
-		return is_transfer(tasks) ? capture_transfers(board, lane, tasks, count)
-					  : capture(board, lane, tasks);
-	err = hand_over(board, lane, tasks, count);
+	if (gpu->ops->stream_captures(lane->stream))
+		return is_transfer(tasks) ? capture_transfers(gpu, lane, tasks, count)
+					  : capture(gpu, lane, tasks);
+	err = hand_over(gpu, lane, tasks, count);
 	*handed = !err;
 	return err;
 }
@@ -348,7 +348,7 @@ static int submit_all(struct rd_lane *lane, struct rd_task *tasks, int count, bo
 	}
 	/* Also when a later one failed: these are at work all the same. */
 	for (int i = 0; i < count; i++) {
-		int late = handed[i] ? wait_on(tasks[i].comm->board, lane) : 0;
+		int late = handed[i] ? wait_on(tasks[i].comm->gpu, lane) : 0;
 
 		err = err ? err : late;
 	}
@@ -388,7 +388,7 @@ static void sort_by_comm(const struct rd_task *tasks, int count, struct rd_task 
 
 /* Calls on several comms proceed together: the stream waits for none before all are under way. The
    agent frees the terms of what is handed to it. */
-int rd_board_submit(struct rd_lane *lane, struct rd_task *tasks, int count)
+int rd_gpu_submit(struct rd_lane *lane, struct rd_task *tasks, int count)
 {
 	bool several = !one_comm(tasks, count);
 	bool *handed = calloc((size_t)count, sizeof(*handed));
@@ -408,16 +408,16 @@ int rd_board_submit(struct rd_lane *lane, struct rd_task *tasks, int count)
 	return err;
 }
 
-int rd_board_run(struct rd_task *task)
+int rd_gpu_run(struct rd_task *task)
 {
-	struct rd_board *board = task->comm->board;
+	struct rd_gpu *gpu = task->comm->gpu;
 	int err = 0;
 
-	if (!board->lane)
-		err = rd_lane_create(&board->lane, board->device, true, NULL);
+	if (!gpu->lane)
+		err = rd_lane_create(&gpu->lane, gpu->device, true, NULL);
 	if (err)
 		rd_run_forget(task, 1);
 	else
-		err = rd_board_submit(board->lane, task, 1);
-	return err ? err : rd_lane_synchronize(board->lane);
+		err = rd_gpu_submit(gpu->lane, task, 1);
+	return err ? err : rd_lane_synchronize(gpu->lane);
 }

@@ -18,7 +18,7 @@
 /* One of them, as run.h feeds it: there is nothing to be run, unless it is staged. */
 struct transfer {
 	struct rd_feed base;
-	struct rd_board *board;
+	struct rd_gpu *gpu;
 	const struct rd_call *call;
 	struct rd_stage *stage;
 	struct rd_feed *staging;
@@ -34,7 +34,7 @@ struct transfer {
 
 static bool sends(const struct transfer *transfer)
 {
-	return transfer->call->problem.root == transfer->board->comm->rank;
+	return transfer->call->problem.root == transfer->gpu->comm->rank;
 }
 
 static int peer_of(const struct transfer *transfer)
@@ -49,12 +49,12 @@ static size_t size_of(const struct rd_call *call)
 	return call->count * rondo_type_size(call->type);
 }
 
-int rd_transfers_owed(const struct rd_board *board)
+int rd_transfers_owed(const struct rd_gpu *gpu)
 {
-	for (int peer = 0; peer < board->comm->size && peer < RD_WORK_RANKS; peer++)
-		if (!rd_word_reached(&board->page->taken[peer], board->sent[peer]))
+	for (int peer = 0; peer < gpu->comm->size && peer < RD_WORK_RANKS; peer++)
+		if (!rd_word_reached(&gpu->page->taken[peer], gpu->sent[peer]))
 			return peer;
-	return board->comm->rank;
+	return gpu->comm->rank;
 }
 
 /* ---- Waiting ------------------------------------------------------------------------------- */
@@ -62,17 +62,17 @@ int rd_transfers_owed(const struct rd_board *board)
 /* What this rank waits for: that its last offer is taken, or that the peer makes one. */
 static const uint32_t *word_of(const struct transfer *transfer, uint32_t *number)
 {
-	const struct rd_board *board = transfer->board;
+	const struct rd_gpu *gpu = transfer->gpu;
 	int peer = peer_of(transfer);
 
-	*number = sends(transfer) ? board->sent[peer] : board->received[peer] + 1;
-	return sends(transfer) ? &board->page->taken[peer]
-			       : &board->pages[peer]->offers[board->comm->rank].number;
+	*number = sends(transfer) ? gpu->sent[peer] : gpu->received[peer] + 1;
+	return sends(transfer) ? &gpu->page->taken[peer]
+			       : &gpu->pages[peer]->offers[gpu->comm->rank].number;
 }
 
 static int report_silence(const struct transfer *transfer, int64_t waited_ms)
 {
-	struct rondo_comm *comm = transfer->board->comm;
+	struct rondo_comm *comm = transfer->gpu->comm;
 	int peer = peer_of(transfer);
 
 	rd_fail(RONDO_TIMEOUT, "rank %d waited %lld ms for rank %d to %s it on its device",
@@ -94,9 +94,9 @@ static int look(struct transfer *transfer)
 	if (transfer->since_ns == 0)
 		transfer->since_ns = now_ns;
 	waited_ms = (now_ns - transfer->since_ns) / 1000000;
-	if (waited_ms > transfer->board->comm->settings.timeout_ms)
+	if (waited_ms > transfer->gpu->comm->settings.timeout_ms)
 		return report_silence(transfer, waited_ms);
-	rd_comm_slow(transfer->board->comm, &transfer->reported_ms, waited_ms, peer_of(transfer),
+	rd_comm_slow(transfer->gpu->comm, &transfer->reported_ms, waited_ms, peer_of(transfer),
 		"in a transfer between devices");
 	return RD_IDLE;
 }
@@ -113,13 +113,13 @@ static int go_staged(struct transfer *transfer, struct rd_call *call)
 
 static int copy_to_itself(const struct transfer *transfer)
 {
-	const struct rd_board *board = transfer->board;
+	const struct rd_gpu *gpu = transfer->gpu;
 	const struct rd_call *call = transfer->call;
 	int err = 0;
 
 	if (call->count > 0 && call->in != call->out)
-		err = board->ops->copy(
-			board->device, board->stream, call->out, call->in, size_of(call));
+		err = gpu->ops->copy(
+			gpu->device, gpu->stream, call->out, call->in, size_of(call));
 	return err ? err : RD_DONE;
 }
 
@@ -143,22 +143,22 @@ static int go_unreachable(struct transfer *transfer, struct rd_call *call)
 
 static int offer(struct transfer *transfer, struct rd_call *call)
 {
-	struct rd_board *board = transfer->board;
+	struct rd_gpu *gpu = transfer->gpu;
 	int peer = peer_of(transfer), moved = look(transfer);
-	struct rd_offer *offer = &board->page->offers[peer];
+	struct rd_offer *offer = &gpu->page->offers[peer];
 	bool reachable;
 
 	if (moved != RD_MOVED)
 		return moved;
 	offer->signature = sign(transfer);
-	rd_board_describe(board, call->in, size_of(call), &offer->in);
+	rd_gpu_describe(gpu, call->in, size_of(call), &offer->in);
 	reachable = call->count == 0 || offer->in.id;
 	offer->reachable = reachable;
-	rd_word_write(&offer->number, ++board->sent[peer]);
+	rd_word_write(&offer->number, ++gpu->sent[peer]);
 	return reachable ? RD_DONE : go_unreachable(transfer, call);
 }
 
-static int mismatch(const struct rd_board *board, int peer, const struct rd_signature *theirs,
+static int mismatch(const struct rd_gpu *gpu, int peer, const struct rd_signature *theirs,
 	const struct rd_signature *ours)
 {
 	char there[128], here[128];
@@ -166,30 +166,30 @@ static int mismatch(const struct rd_board *board, int peer, const struct rd_sign
 	rd_signature_print(theirs, there, sizeof(there));
 	rd_signature_print(ours, here, sizeof(here));
 	rd_fail(RONDO_MISMATCH, "rank %d sends %s to rank %d, which receives %s", peer, there,
-		board->comm->rank, here);
-	return rd_comm_fail(board->comm, RONDO_MISMATCH, peer);
+		gpu->comm->rank, here);
+	return rd_comm_fail(gpu->comm, RONDO_MISMATCH, peer);
 }
 
-int rd_transfers_differ(struct rd_board *board, int peer)
+int rd_transfers_differ(struct rd_gpu *gpu, int peer)
 {
-	const struct rd_halt *halt = &board->page->halt;
+	const struct rd_halt *halt = &gpu->page->halt;
 
 	rd_fail(RONDO_MISMATCH, "rank %d sends %llu %s to rank %d, which receives %llu %s", peer,
 		(unsigned long long)halt->counts[0], rondo_type_name(halt->types[0]),
-		board->comm->rank, (unsigned long long)halt->counts[1],
+		gpu->comm->rank, (unsigned long long)halt->counts[1],
 		rondo_type_name(halt->types[1]));
-	return rd_comm_fail(board->comm, RONDO_MISMATCH, peer);
+	return rd_comm_fail(gpu->comm, RONDO_MISMATCH, peer);
 }
 
 /* By a kernel, which touches nothing once the comm has failed: the sender's memory may be gone
  * then. */
-static int queue_copy(struct rd_board *board, const struct rd_call *call, const char *from)
+static int queue_copy(struct rd_gpu *gpu, const struct rd_call *call, const char *from)
 {
-	struct rd_work work = { .rank = board->comm->rank,
-		.size = board->comm->size,
+	struct rd_work work = { .rank = gpu->comm->rank,
+		.size = gpu->comm->size,
 		.type = call->type,
 		.count = call->count,
-		.halt = &board->page->halt,
+		.halt = &gpu->page->halt,
 		.step_count = 1 };
 	int peer = call->problem.root;
 
@@ -198,21 +198,21 @@ static int queue_copy(struct rd_board *board, const struct rd_call *call, const 
 	work.steps[0] = (struct rd_work_step){
 		.kind = RD_WORK_FETCH, .peer = (int8_t)peer, .count = call->count
 	};
-	return board->ops->run(board->device, board->stream, &work);
+	return gpu->ops->run(gpu->device, gpu->stream, &work);
 }
 
 /* The copy, or where the graph's kernel is to copy from. */
 static int fetch(const struct transfer *transfer, const struct rd_offer *offer)
 {
-	struct rd_board *board = transfer->board;
+	struct rd_gpu *gpu = transfer->gpu;
 	const struct rd_call *call = transfer->call;
 	const char *from =
-		rd_board_reach(board, peer_of(transfer), &offer->in, size_of(call), transfer->from);
+		rd_gpu_reach(gpu, peer_of(transfer), &offer->in, size_of(call), transfer->from);
 
 	if (!from)
 		return RONDO_SYSTEM;
 	if (!transfer->from)
-		return queue_copy(board, call, from);
+		return queue_copy(gpu, call, from);
 	*transfer->from = from;
 	return 0;
 }
@@ -220,20 +220,20 @@ static int fetch(const struct transfer *transfer, const struct rd_offer *offer)
 /* When the stream has come so far, or now, where it does nothing. */
 static int say_taken(const struct transfer *transfer, bool now)
 {
-	struct rd_board *board = transfer->board;
+	struct rd_gpu *gpu = transfer->gpu;
 	int peer = peer_of(transfer);
-	uint32_t *taken = &board->pages[peer]->taken[board->comm->rank];
-	uint32_t number = ++board->received[peer];
+	uint32_t *taken = &gpu->pages[peer]->taken[gpu->comm->rank];
+	uint32_t number = ++gpu->received[peer];
 
 	if (!now)
-		return board->ops->write_word(board->device, board->stream, taken, number);
+		return gpu->ops->write_word(gpu->device, gpu->stream, taken, number);
 	rd_word_write(taken, number);
 	return 0;
 }
 
 static int take_offer(struct transfer *transfer, struct rd_call *call)
 {
-	struct rd_board *board = transfer->board;
+	struct rd_gpu *gpu = transfer->gpu;
 	int peer = peer_of(transfer), moved = look(transfer), err = 0;
 	struct rd_signature ours = sign(transfer);
 	struct rd_offer offer;
@@ -241,9 +241,9 @@ static int take_offer(struct transfer *transfer, struct rd_call *call)
 	if (moved != RD_MOVED)
 		return moved;
 	/* Once: what has been checked must be what is used, and the sender may write there. */
-	offer = board->pages[peer]->offers[board->comm->rank];
+	offer = gpu->pages[peer]->offers[gpu->comm->rank];
 	if (memcmp(&offer.signature, &ours, sizeof(ours)) != 0)
-		return mismatch(board, peer, &offer.signature, &ours);
+		return mismatch(gpu, peer, &offer.signature, &ours);
 	if (call->count > 0 && offer.reachable)
 		err = fetch(transfer, &offer);
 	if (!err)
@@ -263,10 +263,10 @@ static int next(struct rd_feed *base, struct rd_call *call)
 		return transfer->staging->next(transfer->staging, call);
 	if (call->problem.root == call->problem.target)
 		return transfer->from ? RD_DONE : copy_to_itself(transfer);
-	if (!rd_board_goes_directly(transfer->board))
+	if (!rd_gpu_goes_directly(transfer->gpu))
 		return go_staged(transfer, call);
 	if (transfer->since_ns == 0)
-		rd_begun_note(transfer->board->comm, call, true);
+		rd_begun_note(transfer->gpu->comm, call, true);
 	return sends(transfer) ? offer(transfer, call) : take_offer(transfer, call);
 }
 
@@ -287,12 +287,12 @@ static void pause_a_moment(struct rd_feed *base)
 		transfer->staging->pause(transfer->staging);
 		return;
 	}
-	rd_agent_watch(transfer->board);
+	rd_agent_watch(transfer->gpu);
 	word = word_of(transfer, &number);
 	seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
 	transfer->rounds++;
 	if (transfer->rounds % ROUNDS_A_LOOK == 0)
-		rd_begun_compare(transfer->board);
+		rd_begun_compare(transfer->gpu);
 	if (transfer->rounds < YIELDS)
 		sched_yield();
 	else if (!rd_word_reached(word, number))
@@ -303,14 +303,14 @@ static const struct rd_feed feeding = { .next = next, .take = take, .pause = pau
 
 /* ---- Running ------------------------------------------------------------------------------- */
 
-static struct transfer *feed_all(struct rd_stage *stage, struct rd_board *board,
+static struct transfer *feed_all(struct rd_stage *stage, struct rd_gpu *gpu,
 	struct rd_task *tasks, int count, const char *from[])
 {
 	struct transfer *transfers = calloc((size_t)count, sizeof(*transfers));
 
 	for (int i = 0; i < count && transfers; i++) {
 		transfers[i] = (struct transfer){ .base = feeding,
-			.board = board,
+			.gpu = gpu,
 			.call = &tasks[i].call,
 			.stage = stage,
 			.staging = tasks[i].feed,
@@ -322,34 +322,34 @@ static struct transfer *feed_all(struct rd_stage *stage, struct rd_board *board,
 }
 
 /* The stream goes on when all has been taken. */
-static int queue_waits(struct rd_board *board, const struct rd_task *tasks, int count)
+static int queue_waits(struct rd_gpu *gpu, const struct rd_task *tasks, int count)
 {
 	int err = 0;
 
-	for (int peer = 0; peer < board->comm->size && rd_board_goes_directly(board) && !err;
+	for (int peer = 0; peer < gpu->comm->size && rd_gpu_goes_directly(gpu) && !err;
 		peer++) {
 		bool sent = false;
 
 		for (int i = 0; i < count; i++)
 			sent |= rd_task_sends(&tasks[i]) && tasks[i].call.problem.target == peer;
-		if (sent && peer != board->comm->rank)
-			err = board->ops->wait_word(board->device, board->stream,
-				&board->page->taken[peer], board->sent[peer]);
+		if (sent && peer != gpu->comm->rank)
+			err = gpu->ops->wait_word(gpu->device, gpu->stream,
+				&gpu->page->taken[peer], gpu->sent[peer]);
 	}
 	return err;
 }
 
 /* *unreachable: something that is to be captured cannot be mapped. */
-static int run(struct rd_stage **stage, struct rd_board *board, struct rd_task *tasks, int count,
+static int run(struct rd_stage **stage, struct rd_gpu *gpu, struct rd_task *tasks, int count,
 	const char *from[], bool *unreachable)
 {
-	int err = rd_stage_prepare(stage, board, tasks, count);
-	struct transfer *transfers = err ? NULL : feed_all(*stage, board, tasks, count, from);
+	int err = rd_stage_prepare(stage, gpu, tasks, count);
+	struct transfer *transfers = err ? NULL : feed_all(*stage, gpu, tasks, count, from);
 
 	if (!err && !transfers)
 		err = rd_fail(RONDO_MEMORY, "no memory for %d transfers", count);
 	if (err)
-		rd_comm_fail(board->comm, err, board->comm->rank);
+		rd_comm_fail(gpu->comm, err, gpu->comm->rank);
 	/* Also after a failure: the comm must see its turns end. */
 	err = rd_run(tasks, count);
 	if (*stage)
@@ -362,19 +362,19 @@ static int run(struct rd_stage **stage, struct rd_board *board, struct rd_task *
 }
 
 int rd_transfers_run(
-	struct rd_stage **stage, struct rd_board *board, struct rd_task *tasks, int count)
+	struct rd_stage **stage, struct rd_gpu *gpu, struct rd_task *tasks, int count)
 {
 	bool unreachable;
-	int err = run(stage, board, tasks, count, NULL, &unreachable);
+	int err = run(stage, gpu, tasks, count, NULL, &unreachable);
 
-	return err ? err : queue_waits(board, tasks, count);
+	return err ? err : queue_waits(gpu, tasks, count);
 }
 
-int rd_transfers_exchange(struct rd_stage **stage, struct rd_board *board, struct rd_task *tasks,
+int rd_transfers_exchange(struct rd_stage **stage, struct rd_gpu *gpu, struct rd_task *tasks,
 	int count, const char *from[])
 {
 	bool unreachable;
-	int err = run(stage, board, tasks, count, from, &unreachable);
+	int err = run(stage, gpu, tasks, count, from, &unreachable);
 
 	if (!err && unreachable)
 		err = rd_fail(RONDO_UNSUPPORTED,
@@ -392,39 +392,39 @@ struct rd_roll {
 	struct rd_transfer list[RONDO_GROUP_MAX];
 };
 
-static int make_roll(struct rd_board *board, struct rd_roll **made)
+static int make_roll(struct rd_gpu *gpu, struct rd_roll **made)
 {
 	void *memory;
 	int err = rondo_mem_alloc(&memory, sizeof(struct rd_roll));
 
 	if (err)
 		return err;
-	err = board->ops->share(memory, sizeof(struct rd_roll));
+	err = gpu->ops->share(memory, sizeof(struct rd_roll));
 	if (err) {
 		rondo_mem_free(memory);
 		return err;
 	}
 	*made = memory;
-	(*made)->next = board->rolls;
-	board->rolls = *made;
+	(*made)->next = gpu->rolls;
+	gpu->rolls = *made;
 	return 0;
 }
 
-static int find_roll(struct rd_board *board, struct rd_roll **found)
+static int find_roll(struct rd_gpu *gpu, struct rd_roll **found)
 {
-	for (*found = board->rolls; *found; *found = (*found)->next)
+	for (*found = gpu->rolls; *found; *found = (*found)->next)
 		if (rd_word_reached(&(*found)->done, (*found)->used))
 			return 0;
-	return make_roll(board, found);
+	return make_roll(gpu, found);
 }
 
-void rd_transfers_forget(struct rd_board *board)
+void rd_transfers_forget(struct rd_gpu *gpu)
 {
-	while (board->rolls) {
-		struct rd_roll *roll = board->rolls;
+	while (gpu->rolls) {
+		struct rd_roll *roll = gpu->rolls;
 
-		board->rolls = roll->next;
-		board->ops->unshare(roll);
+		gpu->rolls = roll->next;
+		gpu->ops->unshare(roll);
 		rondo_mem_free(roll);
 	}
 }
@@ -435,7 +435,7 @@ static bool is_own(const struct rd_task *task)
 }
 
 static int copy_own(
-	struct rd_board *board, struct rd_lane *lane, const struct rd_task *tasks, int count)
+	struct rd_gpu *gpu, struct rd_lane *lane, const struct rd_task *tasks, int count)
 {
 	int err = 0;
 
@@ -443,7 +443,7 @@ static int copy_own(
 		const struct rd_call *call = &tasks[i].call;
 
 		if (is_own(&tasks[i]) && call->count > 0 && call->in != call->out)
-			err = board->ops->copy(
+			err = gpu->ops->copy(
 				lane->device, lane->stream, call->out, call->in, size_of(call));
 	}
 	return err;
@@ -479,48 +479,48 @@ static int sort(struct rd_transfer_work *work, struct rd_transfer *list,
 	return at;
 }
 
-static int blocks_for(const struct rd_board *board, const struct rd_transfer *list, int count)
+static int blocks_for(const struct rd_gpu *gpu, const struct rd_transfer *list, int count)
 {
 	int most = 1;
 
 	for (int i = 0; i < count; i++) {
 		size_t size = list[i].count * list[i].element;
-		int blocks = RD_TRANSFER_BLOCKS(size, board->blocks);
+		int blocks = RD_TRANSFER_BLOCKS(size, gpu->blocks);
 
 		most = blocks > most ? blocks : most;
 	}
 	return most;
 }
 
-int rd_transfers_launch(struct rd_board *board, struct rd_lane *lane, struct rd_task *tasks,
+int rd_transfers_launch(struct rd_gpu *gpu, struct rd_lane *lane, struct rd_task *tasks,
 	int count, const char *const from[])
 {
-	struct rd_transfer_work work = { .rank = board->comm->rank,
-		.size = board->comm->size,
-		.most_blocks = board->blocks,
-		.timeout_ns = board->comm->settings.timeout_ms * UINT64_C(1000000),
-		.halt = &board->page->halt };
+	struct rd_transfer_work work = { .rank = gpu->comm->rank,
+		.size = gpu->comm->size,
+		.most_blocks = gpu->blocks,
+		.timeout_ns = gpu->comm->settings.timeout_ms * UINT64_C(1000000),
+		.halt = &gpu->page->halt };
 	struct rd_launch launch = { .transfers = &work };
 	struct rd_roll *roll = NULL;
 	int err = 0, listed;
 
-	if (count > RD_TRANSFERS_INLINE && board->ops->stream_captures(lane->stream))
+	if (count > RD_TRANSFERS_INLINE && gpu->ops->stream_captures(lane->stream))
 		return rd_fail(RONDO_UNSUPPORTED,
 			"%d transfers in a group cannot be captured in a graph: at most %d can",
 			count, RD_TRANSFERS_INLINE);
 	if (count > RD_TRANSFERS_INLINE)
-		err = find_roll(board, &roll);
+		err = find_roll(gpu, &roll);
 	if (!err)
-		err = copy_own(board, lane, tasks, count);
+		err = copy_own(gpu, lane, tasks, count);
 	if (err)
-		return rd_comm_fail(board->comm, err, board->comm->rank);
+		return rd_comm_fail(gpu->comm, err, gpu->comm->rank);
 	for (int i = 0; i < count && !from; i++) {
 		rd_run_name(&tasks[i]);
-		rd_begun_note(board->comm, &tasks[i].call, true);
+		rd_begun_note(gpu->comm, &tasks[i].call, true);
 	}
-	memcpy(work.desks, board->desks, sizeof(work.desks));
+	memcpy(work.desks, gpu->desks, sizeof(work.desks));
 	listed = sort(&work, roll ? roll->list : work.list, tasks, count, from);
-	work.blocks = blocks_for(board, roll ? roll->list : work.list, listed);
+	work.blocks = blocks_for(gpu, roll ? roll->list : work.list, listed);
 	if (listed == 0)
 		return 0;
 	if (roll) {
@@ -528,5 +528,5 @@ int rd_transfers_launch(struct rd_board *board, struct rd_lane *lane, struct rd_
 		launch.done = &roll->done;
 		launch.number = ++roll->used;
 	}
-	return rd_board_launch(board, lane, &launch);
+	return rd_gpu_launch(gpu, lane, &launch);
 }

@@ -19,28 +19,28 @@
 #include "gpu/staging.h"
 
 /* Runs issued transfers, side by side, in the agent's thread. On return the host has done its part,
-   and what is left to do, or to wait for, is queued on the board's stream. The first failure ends
+   and what is left to do, or to wait for, is queued on the gpu's stream. The first failure ends
    the comm. *stage: as in rd_stage_run(). */
 int rd_transfers_run(
-	struct rd_stage **stage, struct rd_board *board, struct rd_task *tasks, int count);
+	struct rd_stage **stage, struct rd_gpu *gpu, struct rd_task *tasks, int count);
 
 /* For transfers that are captured, among processes: has both ranks of each tell each other where it
    lies. from: where each receive's bytes are, as addressed here. The same thread's. */
-int rd_transfers_exchange(struct rd_stage **stage, struct rd_board *board, struct rd_task *tasks,
+int rd_transfers_exchange(struct rd_stage **stage, struct rd_gpu *gpu, struct rd_task *tasks,
 	int count, const char *from[]);
 
 /* Queues transfers as one kernel on the caller's stream; from: as above, or NULL where peers'
    kernels say it. In the caller's thread. */
-int rd_transfers_launch(struct rd_board *board, struct rd_lane *lane, struct rd_task *tasks,
+int rd_transfers_launch(struct rd_gpu *gpu, struct rd_lane *lane, struct rd_task *tasks,
 	int count, const char *const from[]);
 
 /* When all that was launched has run. */
-void rd_transfers_forget(struct rd_board *board);
+void rd_transfers_forget(struct rd_gpu *gpu);
 
 /* A peer that has not taken what it was offered; this rank itself: there is none. */
-int rd_transfers_owed(const struct rd_board *board);
+int rd_transfers_owed(const struct rd_gpu *gpu);
 
 /* A kernel has said that this peer sends something else: ends the comm. */
-int rd_transfers_differ(struct rd_board *board, int peer);
+int rd_transfers_differ(struct rd_gpu *gpu, int peer);
 
 #endif

@@ -3,7 +3,7 @@
  * and fetches blocks, by direct access, 16 bytes at a time.
  *
  * Fused kernels have their barriers inside: block b of a rank meets block b of every peer, by flags
- * in the desks. All blocks of all ranks must find room on their devices at once; the board sees to
+ * in the desks. All blocks of all ranks must find room on their devices at once; the gpu sees to
  * that. A peer's data is read only after its flag has been seen and a fence passed, and never
  * through the read-only cache: no pointer here is __restrict__.
  *

@@ -2,7 +2,7 @@
  * Kernels that execute plans of messages (lib/device/steps.h): one for each type, whose blocks are the channels.
  * What a block does is said in lib/device/steps_run.h; here is how it hauls elements, 16 bytes at a time.
  *
- * All blocks of all ranks must find room on their devices at once; the board sees to that. A message's
+ * All blocks of all ranks must find room on their devices at once; the gpu sees to that. A message's
  * bytes are written into the peer's memory by all threads, then flagged by one: the barrier and a
  * fence of the whole system lie between, and again between the peer's seeing the flag and its reading
  * the bytes. These are read past the first-level cache, and no pointer is __restrict__: the same slot

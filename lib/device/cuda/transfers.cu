@@ -2,7 +2,7 @@
  * The kernel of transfers (lib/device/transfer_work.h). What a block does is said in lib/device/transfer_run.h; here is
  * how it learns of what peers offer, and copies, 16 bytes at a time.
  *
- * All blocks of all ranks must find room on their devices at once; the board sees to that. An offer is
+ * All blocks of all ranks must find room on their devices at once; the gpu sees to that. An offer is
  * three stores of 16 bytes, each with its number twice, as in kernels.cu; what the sender's stream wrote
  * before goes before it, by a fence. That a block's threads have read all goes before the word that says
  * so, by the block's barrier and another fence.

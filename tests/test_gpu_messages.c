@@ -31,7 +31,7 @@ static int two_sums(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_messages, every_algorithm_of_messages_is_right_on_devices, .timeout = 240)
+Test(gpu_messages, every_algorithm_of_messages_is_right_on_devices, .timeout = 240)
 {
 	static const char *const algorithms[] = { "ring", "tree", "binomial", "doubling", "halving",
 		"pat", "chain", "leaders", "hierarchical", "direct" };
@@ -48,7 +48,7 @@ Test(board_messages, every_algorithm_of_messages_is_right_on_devices, .timeout =
 }
 
 /* One call by direct access, and one by messages, of an algorithm that does neither. */
-Test(board_messages, an_algorithm_that_devices_do_not_run_is_one_warning, .timeout = 120)
+Test(gpu_messages, an_algorithm_that_devices_do_not_run_is_one_warning, .timeout = 120)
 {
 	struct way fused = { "emulated:3", "fused", ONLY_THREADS, NULL, RD_KERNEL_FUSED };
 	struct way messages = { "emulated:3", "messages", ONLY_THREADS, NULL, RD_KERNEL_MESSAGES };
@@ -100,7 +100,7 @@ static int long_calls(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_messages, long_messages_go_in_many_pieces, .timeout = 120)
+Test(gpu_messages, long_messages_go_in_many_pieces, .timeout = 120)
 {
 	for (int threads = ONLY_THREADS; threads < 2; threads++) {
 		struct way way = { "emulated:3", "messages", threads, NULL, RD_KERNEL_MESSAGES };
@@ -124,7 +124,7 @@ static int expect_plan(
 	struct rd_problem problem = problem_of(citizen, collective, root);
 	bool found;
 
-	if (rd_messages_prepare(citizen->comm->board->messages, &problem, false, &found))
+	if (rd_messages_prepare(citizen->comm->gpu->messages, &problem, false, &found))
 		return world_say(citizen, "%s", rondo_last_error());
 	if (found == expected_there)
 		return 0;
@@ -149,7 +149,7 @@ static int among_neighbours(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_messages, messages_go_where_only_neighbours_reach_each_other, .timeout = 240)
+Test(gpu_messages, messages_go_where_only_neighbours_reach_each_other, .timeout = 240)
 {
 	for (int size = 7; size <= 8; size++)
 		for (int threads = ONLY_THREADS; threads < 2; threads++) {
@@ -163,7 +163,7 @@ Test(board_messages, messages_go_where_only_neighbours_reach_each_other, .timeou
 }
 
 /* Four of them have one pair alone. */
-Test(board_messages, ranks_that_reach_nobody_have_all_staged, .timeout = 60)
+Test(gpu_messages, ranks_that_reach_nobody_have_all_staged, .timeout = 60)
 {
 	struct way way = { neighbours(), "auto", false, NULL, RD_KERNEL_STAGED };
 	struct trial trial = { &way, 4, all_collectives, 0 };
@@ -172,7 +172,7 @@ Test(board_messages, ranks_that_reach_nobody_have_all_staged, .timeout = 60)
 }
 
 /* A name decides only where there is a choice. */
-Test(board_messages, a_named_algorithm_changes_nothing_where_processes_take_turns, .timeout = 60)
+Test(gpu_messages, a_named_algorithm_changes_nothing_where_processes_take_turns, .timeout = 60)
 {
 	struct way way = { "emulated:1", "auto", false, NULL, RD_KERNEL_STEPPED };
 	struct named named = { "ring", { &way, 3, all_collectives, 0 } };

@@ -11,7 +11,7 @@
 #include "ways.h"
 #include "base/futex.h"
 
-Test(board, all_collectives_are_right_by_every_way, .timeout = 240)
+Test(gpu, all_collectives_are_right_by_every_way, .timeout = 240)
 {
 	for (size_t i = 0; i < WAYS; i++) {
 		struct trial trial = { &ways[i], 4, all_collectives, 0 };
@@ -22,7 +22,7 @@ Test(board, all_collectives_are_right_by_every_way, .timeout = 240)
 	}
 }
 
-Test(board, two_and_three_ranks_are_right_too, .timeout = 120)
+Test(gpu, two_and_three_ranks_are_right_too, .timeout = 120)
 {
 	for (size_t i = 0; i < 5; i++)
 		for (int size = 1; size <= 3; size++) {
@@ -43,7 +43,7 @@ static int meet_once(struct citizen *citizen)
 }
 
 /* One line says how a comm's calls run on devices, and what has decided it. */
-Test(board, the_way_that_is_taken_is_told_with_its_reason, .timeout = 60)
+Test(gpu, the_way_that_is_taken_is_told_with_its_reason, .timeout = 60)
 {
 	static const struct {
 		struct way way;
@@ -116,7 +116,7 @@ static int in_the_streams_order(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board, calls_return_at_once_and_run_in_the_streams_order, .timeout = 120)
+Test(gpu, calls_return_at_once_and_run_in_the_streams_order, .timeout = 120)
 {
 	try_ways(3, in_the_streams_order, 0, true);
 }
@@ -152,7 +152,7 @@ static int on_two_streams(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board, calls_on_several_streams_are_right, .timeout = 120)
+Test(gpu, calls_on_several_streams_are_right, .timeout = 120)
 {
 	cr_assert_leq(100 * 33, COUNT_MAX * 2);
 	try_ways(4, on_two_streams, 0, true);
@@ -183,7 +183,7 @@ static int with_buffers_that_change(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board, buffers_may_come_and_go, .timeout = 120)
+Test(gpu, buffers_may_come_and_go, .timeout = 120)
 {
 	try_ways(3, with_buffers_that_change, 0, true);
 }
@@ -215,7 +215,7 @@ static int exchange_in_a_ring(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board, groups_send_and_receive_device_memory, .timeout = 120)
+Test(gpu, groups_send_and_receive_device_memory, .timeout = 120)
 {
 	try_ways(3, exchange_in_a_ring, 0, true);
 }
@@ -265,7 +265,7 @@ static int own_operations(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board, factors_and_functions_of_the_programs_own_are_applied, .timeout = 120)
+Test(gpu, factors_and_functions_of_the_programs_own_are_applied, .timeout = 120)
 {
 	try_ways(3, own_operations, 0, true);
 }
@@ -286,11 +286,11 @@ static int only_functions_are_staged(struct citizen *citizen)
 			.op = RONDO_LXOR,
 			.count = 100 };
 
-		if (rd_board_work(citizen->comm->board, &asked, &work) !=
+		if (rd_gpu_work(citizen->comm->gpu, &asked, &work) !=
 			(way->becomes == RD_KERNEL_FUSED || way->becomes == RD_KERNEL_STEPPED))
 			return world_say(citizen, "%s", rd_collective_name(collective));
 		asked.terms = &function;
-		if (rd_board_work(citizen->comm->board, &asked, &work))
+		if (rd_gpu_work(citizen->comm->gpu, &asked, &work))
 			return world_say(
 				citizen, "%s by a function", rd_collective_name(collective));
 	}
@@ -298,7 +298,7 @@ static int only_functions_are_staged(struct citizen *citizen)
 	return expect_error(citizen, rondo_barrier(citizen->comm, NULL), 0);
 }
 
-Test(board, only_functions_of_the_programs_own_go_through_host_memory, .timeout = 120)
+Test(gpu, only_functions_of_the_programs_own_go_through_host_memory, .timeout = 120)
 {
 	try_ways(2, only_functions_are_staged, 0, true);
 }
@@ -314,8 +314,8 @@ static bool is_small(struct citizen *citizen, int collective, bool too_many, str
 		.terms = terms };
 	struct rd_work work;
 
-	rd_board_work(citizen->comm->board, &asked, &work);
-	rd_board_fuse(citizen->comm->board, &asked, &work);
+	rd_gpu_work(citizen->comm->gpu, &asked, &work);
+	rd_gpu_fuse(citizen->comm->gpu, &asked, &work);
 	return work.small;
 }
 
@@ -336,7 +336,7 @@ static int few_bytes_are_small(struct citizen *citizen)
 	return expect_error(citizen, rondo_barrier(citizen->comm, NULL), 0);
 }
 
-Test(board, calls_of_few_bytes_are_small_whatever_the_collective, .timeout = 60)
+Test(gpu, calls_of_few_bytes_are_small_whatever_the_collective, .timeout = 60)
 {
 	struct trial trial = { &ways[1], 4, few_bytes_are_small, 0 };
 
@@ -355,10 +355,10 @@ static float sum_of_firsts(int size)
 /* Whether this many elements have a peer's memory mapped. */
 static int maps(struct citizen *citizen, struct memory *memory, size_t count, bool wanted)
 {
-	uint64_t before = citizen->comm->board->imports_used;
+	uint64_t before = citizen->comm->gpu->imports_used;
 
 	TRY(one_call(citizen, memory, count));
-	if ((citizen->comm->board->imports_used > before) != wanted)
+	if ((citizen->comm->gpu->imports_used > before) != wanted)
 		return world_say(
 			citizen, "a call of %zu maps %s", count, wanted ? "nothing" : "buffers");
 	return expect_floats(citizen, memory->out, 1, sum_of_firsts(citizen->size));
@@ -379,7 +379,7 @@ static int small_calls_map_nothing(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board, small_calls_leave_the_buffers_of_other_processes_alone, .timeout = 60)
+Test(gpu, small_calls_leave_the_buffers_of_other_processes_alone, .timeout = 60)
 {
 	struct trial trial = { &ways[3], 4, small_calls_map_nothing, 0 };
 
@@ -447,7 +447,7 @@ static int mixed_up(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board, mixed_up_buffers_and_streams_are_refused_with_the_reason, .timeout = 60)
+Test(gpu, mixed_up_buffers_and_streams_are_refused_with_the_reason, .timeout = 60)
 {
 	struct way way = ways[3];
 	struct trial trial = { &way, 2, mixed_up, 0 };

@@ -172,7 +172,7 @@ static int varied_blocks(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_variable, blocks_of_different_lengths_are_right_by_every_way, .timeout = 120)
+Test(gpu_variable, blocks_of_different_lengths_are_right_by_every_way, .timeout = 120)
 {
 	try_ways(RANKS, varied_blocks, 0, true);
 }
@@ -195,7 +195,7 @@ static int lengths_that_differ(struct citizen *citizen)
 	return expect_mismatch(citizen, COUNT_MAX, want_too_much);
 }
 
-Test(board_variable, lengths_that_two_ranks_disagree_about_are_a_mismatch, .timeout = 120)
+Test(gpu_variable, lengths_that_two_ranks_disagree_about_are_a_mismatch, .timeout = 120)
 {
 	try_ways(2, lengths_that_differ, 0, true);
 }

@@ -43,7 +43,7 @@ static int when_a_peer_dies(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_failures, the_death_of_a_peer_frees_the_streams_that_wait_for_it, .timeout = 120)
+Test(gpu_failures, the_death_of_a_peer_frees_the_streams_that_wait_for_it, .timeout = 120)
 {
 	try_ways(3, when_a_peer_dies, NEVER_MS, false);
 }
@@ -64,7 +64,7 @@ static int when_one_aborts(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_failures, an_abort_frees_the_streams_that_wait, .timeout = 120)
+Test(gpu_failures, an_abort_frees_the_streams_that_wait, .timeout = 120)
 {
 	try_ways(3, when_one_aborts, NEVER_MS, true);
 }
@@ -89,7 +89,7 @@ static int when_one_is_silent(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_failures, silence_has_a_bound, .timeout = 120)
+Test(gpu_failures, silence_has_a_bound, .timeout = 120)
 {
 	try_ways(3, when_one_is_silent, 1000, true);
 }
@@ -131,7 +131,7 @@ static int when_one_comes_late(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_failures, a_rank_that_lives_may_come_late_to_a_call_on_devices, .timeout = 120)
+Test(gpu_failures, a_rank_that_lives_may_come_late_to_a_call_on_devices, .timeout = 120)
 {
 	const char *text;
 
@@ -164,7 +164,7 @@ static int when_a_device_is_silent(struct citizen *citizen)
 
 	if (wrong)
 		return wrong;
-	err = rd_emulated_wait_word(0, citizen->comm->board->stream, &go, 1) ||
+	err = rd_emulated_wait_word(0, citizen->comm->gpu->stream, &go, 1) ||
 	      rondo_all_reduce(citizen->comm, memory.in, memory.out, WITH_BARRIERS, RONDO_F32,
 		      RONDO_SUM, memory.stream);
 	for (int i = 0; i < (stuck ? 20000 : HELD_MS) && err == 0; i++) {
@@ -180,7 +180,7 @@ static int when_a_device_is_silent(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_failures, a_kernel_names_the_rank_that_it_waits_for, .timeout = 60)
+Test(gpu_failures, a_kernel_names_the_rank_that_it_waits_for, .timeout = 60)
 {
 	struct way way = { "emulated:3", "auto", false, NULL, RD_KERNEL_FUSED };
 	struct trial trial = { &way, 3, when_a_device_is_silent, 1000 };
@@ -193,7 +193,7 @@ static int when_calls_differ(struct citizen *citizen)
 	return expect_mismatch(citizen, COUNT_MAX, shorten_by_one);
 }
 
-Test(board_failures, different_calls_are_a_mismatch_on_every_rank, .timeout = 120)
+Test(gpu_failures, different_calls_are_a_mismatch_on_every_rank, .timeout = 120)
 {
 	try_ways(3, when_calls_differ, 0, true);
 }
@@ -260,7 +260,7 @@ static int when_a_later_call_is_refused(struct citizen *citizen)
 	wrong = end_comm(citizen, second);
 	for (int i = 0; i < 1000; i++)
 		memory.in[i] = 1;
-	rd_emulated_wait_word(0, first->board->stream, &go, 1);
+	rd_emulated_wait_word(0, first->gpu->stream, &go, 1);
 	rondo_group_start();
 	rondo_all_reduce(first, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM, memory.stream);
 	rondo_all_reduce(second, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM, memory.stream);
@@ -278,7 +278,7 @@ static int when_a_later_call_is_refused(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_failures, a_stream_waits_for_the_calls_of_a_group_before_the_one_that_is_refused,
+Test(gpu_failures, a_stream_waits_for_the_calls_of_a_group_before_the_one_that_is_refused,
 	.timeout = 60)
 {
 	struct trial trial = { &ways[2], 2, when_a_later_call_is_refused, 0 };
@@ -326,7 +326,7 @@ static int when_a_device_is_lost(struct citizen *citizen, bool waits)
 			memory.stream);
 	if (citizen->rank == 1) {
 		words_left = 1;
-		citizen->comm->board->ops = &ops;
+		citizen->comm->gpu->ops = &ops;
 	}
 	err = rondo_group_end();
 	if (!err)
@@ -354,7 +354,7 @@ static int lost_at_the_end(struct citizen *citizen)
 	return when_a_device_is_lost(citizen, true);
 }
 
-Test(board_failures, a_device_that_is_lost_amid_a_group_ends_the_comm, .timeout = 60)
+Test(gpu_failures, a_device_that_is_lost_amid_a_group_ends_the_comm, .timeout = 60)
 {
 	struct trial trials[] = { { &ways[5], 2, lost_between, NEVER_MS },
 		{ &ways[5], 2, lost_at_the_end, NEVER_MS } };

@@ -92,7 +92,7 @@ static const struct way fused_ways[] = {
 	{ "emulated:1", "fused", false, NULL, RD_KERNEL_FUSED },
 };
 
-Test(board_graphs, fused_calls_are_captured_and_replayed_any_number_of_times, .timeout = 120)
+Test(gpu_graphs, fused_calls_are_captured_and_replayed_any_number_of_times, .timeout = 120)
 {
 	for (int i = 0; i < 3; i++) {
 		struct trial trial = { &fused_ways[i], 3, capture_and_replay, 0 };
@@ -168,7 +168,7 @@ static int capture_transfers(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_graphs, transfers_are_captured_and_replayed_too, .timeout = 120)
+Test(gpu_graphs, transfers_are_captured_and_replayed_too, .timeout = 120)
 {
 	for (int i = 0; i < 2; i++) {
 		struct trial trial = { &fused_ways[i], 3, capture_transfers, 0 };
@@ -209,7 +209,7 @@ static int capture_transfers_in_vain(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_graphs, transfers_that_cannot_be_captured_say_why, .timeout = 120)
+Test(gpu_graphs, transfers_that_cannot_be_captured_say_why, .timeout = 120)
 {
 	try_ways(3, capture_transfers_in_vain, 0, true);
 }
@@ -244,7 +244,7 @@ static int capture_in_vain(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_graphs, what_cannot_be_captured_says_why, .timeout = 120)
+Test(gpu_graphs, what_cannot_be_captured_says_why, .timeout = 120)
 {
 	try_ways(3, capture_in_vain, 0, true);
 }
@@ -270,7 +270,7 @@ static int capture_on_one(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_graphs, a_call_that_only_some_capture_is_a_mismatch, .timeout = 60)
+Test(gpu_graphs, a_call_that_only_some_capture_is_a_mismatch, .timeout = 60)
 {
 	struct trial trial = { &fused_ways[1], 3, capture_on_one, 0 };
 
@@ -303,7 +303,7 @@ static int capture_a_transfer_on_one(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_graphs, a_transfer_that_only_one_side_captures_is_a_mismatch, .timeout = 60)
+Test(gpu_graphs, a_transfer_that_only_one_side_captures_is_a_mismatch, .timeout = 60)
 {
 	struct trial trial = { &fused_ways[1], 3, capture_a_transfer_on_one, 0 };
 

@@ -102,7 +102,7 @@ static int shift_everything(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_transfers, every_type_and_length_arrives_wherever_it_lies, .timeout = 120)
+Test(gpu_transfers, every_type_and_length_arrives_wherever_it_lies, .timeout = 120)
 {
 	try_here(3, shift_everything, 0);
 }
@@ -119,7 +119,7 @@ static int shift_much(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_transfers, long_messages_arrive, .timeout = 120)
+Test(gpu_transfers, long_messages_arrive, .timeout = 120)
 {
 	try_here(2, shift_much, 0);
 }
@@ -151,7 +151,7 @@ static int pass_on(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_transfers, calls_on_no_stream_wait_for_their_peer, .timeout = 120)
+Test(gpu_transfers, calls_on_no_stream_wait_for_their_peer, .timeout = 120)
 {
 	try_here(3, pass_on, 0);
 }
@@ -211,7 +211,7 @@ static int exchange_all(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_transfers, all_pairs_exchange_in_one_group_in_any_order, .timeout = 120)
+Test(gpu_transfers, all_pairs_exchange_in_one_group_in_any_order, .timeout = 120)
 {
 	/* 2 * size and 5 have no common factor: every call is made. */
 	try_here(4, exchange_all, 0);
@@ -255,7 +255,7 @@ static int against_the_order(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_transfers, receives_of_a_group_end_in_the_order_in_which_they_can, .timeout = 120)
+Test(gpu_transfers, receives_of_a_group_end_in_the_order_in_which_they_can, .timeout = 120)
 {
 	try_here(3, against_the_order, 5000);
 }
@@ -290,7 +290,7 @@ static int two_alone(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_transfers, two_ranks_exchange_while_others_do_nothing, .timeout = 120)
+Test(gpu_transfers, two_ranks_exchange_while_others_do_nothing, .timeout = 120)
 {
 	try_here(4, two_alone, 0);
 }
@@ -329,7 +329,7 @@ static int in_turn_with_collectives(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_transfers, transfers_and_collectives_take_turns_on_a_stream, .timeout = 120)
+Test(gpu_transfers, transfers_and_collectives_take_turns_on_a_stream, .timeout = 120)
 {
 	try_here(3, in_turn_with_collectives, 0);
 }
@@ -375,7 +375,7 @@ static int beside_collectives(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_transfers, transfers_run_beside_collectives_and_on_several_streams, .timeout = 120)
+Test(gpu_transfers, transfers_run_beside_collectives_and_on_several_streams, .timeout = 120)
 {
 	try_here(3, beside_collectives, 0);
 }
@@ -417,7 +417,7 @@ static int on_two_comms(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_transfers, a_group_on_several_comms_is_right_in_any_order, .timeout = 120)
+Test(gpu_transfers, a_group_on_several_comms_is_right_in_any_order, .timeout = 120)
 {
 	try_here(2, on_two_comms, 0);
 }
@@ -450,7 +450,7 @@ static int as_many_as_there_may_be(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_transfers, a_group_holds_as_many_as_it_may, .timeout = 120)
+Test(gpu_transfers, a_group_holds_as_many_as_it_may, .timeout = 120)
 {
 	try_here(2, as_many_as_there_may_be, 0);
 }
@@ -460,11 +460,11 @@ Test(board_transfers, a_group_holds_as_many_as_it_may, .timeout = 120)
 /* Whether what was sent to the peer has gone from device to device. */
 static bool went_directly(const struct citizen *citizen, int peer, uint32_t messages)
 {
-	const struct rd_board *board = citizen->comm->board;
+	const struct rd_gpu *gpu = citizen->comm->gpu;
 
-	if (board->one_process)
-		return board->desk->sent[peer][0] == messages;
-	return board->sent[peer] == messages;
+	if (gpu->one_process)
+		return gpu->desk->sent[peer][0] == messages;
+	return gpu->sent[peer] == messages;
 }
 
 static bool goes_directly(const struct citizen *citizen)
@@ -488,7 +488,7 @@ static int see_the_way(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_transfers, nothing_is_staged_where_all_ranks_reach_each_other, .timeout = 120)
+Test(gpu_transfers, nothing_is_staged_where_all_ranks_reach_each_other, .timeout = 120)
 {
 	try_here(3, see_the_way, 0);
 }
@@ -513,7 +513,7 @@ static int out_of_reach(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_transfers, what_peers_cannot_map_is_staged, .timeout = 60)
+Test(gpu_transfers, what_peers_cannot_map_is_staged, .timeout = 60)
 {
 	static const struct way mapped_ways[] = {
 		{ "emulated:1", "auto", false, NULL, RD_KERNEL_STEPPED },
@@ -599,7 +599,7 @@ static int another_type(struct citizen *citizen)
 	return send_otherwise(citizen, &(struct pair){ 1000, 1000, RONDO_F32, RONDO_I32 });
 }
 
-Test(board_transfers, other_lengths_and_types_than_the_peers_are_a_mismatch, .timeout = 240)
+Test(gpu_transfers, other_lengths_and_types_than_the_peers_are_a_mismatch, .timeout = 240)
 {
 	try_here(3, fewer_elements, 0);
 	try_here(3, no_elements, 0);
@@ -694,7 +694,7 @@ static int with_host_memory(struct citizen *citizen)
 }
 
 /* What is staged goes over the links that host memory goes over, and meets it there. */
-Test(board_transfers, memory_of_another_kind_than_the_peers_is_a_mismatch, .timeout = 120)
+Test(gpu_transfers, memory_of_another_kind_than_the_peers_is_a_mismatch, .timeout = 120)
 {
 	static int (*const bodies[])(
 		struct citizen *) = { into_host_memory, from_host_memory, with_host_memory };
@@ -755,7 +755,7 @@ static int when_one_dies(struct citizen *citizen)
 	return leave_in_the_lurch(citizen, RONDO_DIED, die);
 }
 
-Test(board_transfers, the_death_of_a_peer_frees_who_sends_and_who_receives, .timeout = 120)
+Test(gpu_transfers, the_death_of_a_peer_frees_who_sends_and_who_receives, .timeout = 120)
 {
 	try_ways(3, when_one_dies, 0, false);
 }
@@ -770,7 +770,7 @@ static int when_one_aborts(struct citizen *citizen)
 	return leave_in_the_lurch(citizen, RONDO_ABORTED, give_up);
 }
 
-Test(board_transfers, an_abort_frees_who_sends_and_who_receives, .timeout = 120)
+Test(gpu_transfers, an_abort_frees_who_sends_and_who_receives, .timeout = 120)
 {
 	try_here(3, when_one_aborts, 0);
 }
@@ -789,7 +789,7 @@ static int when_one_is_silent(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_transfers, silence_has_a_bound_and_a_name, .timeout = 120)
+Test(gpu_transfers, silence_has_a_bound_and_a_name, .timeout = 120)
 {
 	try_here(3, when_one_is_silent, 1000);
 }

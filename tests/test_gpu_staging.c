@@ -45,7 +45,7 @@ static int long_collectives(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_staging, what_is_staged_in_parts_is_right, .timeout = 120)
+Test(gpu_staging, what_is_staged_in_parts_is_right, .timeout = 120)
 {
 	try_staged(3, long_collectives, 0);
 }
@@ -85,7 +85,7 @@ static int with_little_memory(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_staging, what_is_staged_needs_no_memory_of_its_size, .timeout = 60)
+Test(gpu_staging, what_is_staged_needs_no_memory_of_its_size, .timeout = 60)
 {
 	struct trial trial = { &staged_ways[0], 2, with_little_memory, 0 };
 
@@ -134,7 +134,7 @@ static int criss_cross(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_staging, transfers_in_parts_do_not_wait_for_each_other, .timeout = 120)
+Test(gpu_staging, transfers_in_parts_do_not_wait_for_each_other, .timeout = 120)
 {
 	try_staged(3, criss_cross, 5000);
 }
@@ -152,7 +152,7 @@ static int when_long_calls_differ(struct citizen *citizen)
 	return expect_mismatch(citizen, LONGEST_COUNT, halve_the_count);
 }
 
-Test(board_staging, different_calls_in_parts_are_a_mismatch_too, .timeout = 60)
+Test(gpu_staging, different_calls_in_parts_are_a_mismatch_too, .timeout = 60)
 {
 	try_staged(3, when_long_calls_differ, 0);
 }
@@ -170,7 +170,7 @@ static int when_long_calls_come_to_differ(struct citizen *citizen)
 	return expect_mismatch(citizen, LONGEST_COUNT, halve_the_next_count);
 }
 
-Test(board_staging, calls_in_parts_that_come_to_differ_are_a_mismatch_as_well, .timeout = 60)
+Test(gpu_staging, calls_in_parts_that_come_to_differ_are_a_mismatch_as_well, .timeout = 60)
 {
 	try_staged(3, when_long_calls_come_to_differ, 0);
 }
@@ -223,7 +223,7 @@ static int long_own_operations(struct citizen *citizen)
 	return wrong;
 }
 
-Test(board_staging, operations_of_the_programs_own_are_staged_in_parts, .timeout = 120)
+Test(gpu_staging, operations_of_the_programs_own_are_staged_in_parts, .timeout = 120)
 {
 	try_staged(3, long_own_operations, 0);
 }
