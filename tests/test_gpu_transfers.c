@@ -463,7 +463,7 @@ static bool went_directly(const struct citizen *citizen, int peer, uint32_t mess
 	const struct rd_gpu *gpu = citizen->comm->gpu;
 
 	if (gpu->one_process)
-		return gpu->desk->sent[peer][0] == messages;
+		return gpu->device_flags->sent[peer][0] == messages;
 	return gpu->sent[peer] == messages;
 }
 

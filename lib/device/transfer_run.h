@@ -71,13 +71,13 @@ static ON_DEVICE int find_ours(const struct rd_transfer_work *work, int kind, in
 
 static ON_DEVICE void begin_line(const struct rd_transfer_work *work, struct line *line, int peer)
 {
-	const struct rd_desk *desk = work->desks[work->rank];
+	const struct rd_device_flags *device_flags = work->peer_device_flags[work->rank];
 
 	line->send = find_ours(work, RD_TRANSFER_SEND, peer, work->first[RD_TRANSFER_SEND][peer]);
 	line->receive =
 		find_ours(work, RD_TRANSFER_RECEIVE, peer, work->first[RD_TRANSFER_RECEIVE][peer]);
-	line->sent = desk->sent[peer][BLOCK];
-	line->received = desk->received[peer][BLOCK];
+	line->sent = device_flags->sent[peer][BLOCK];
+	line->received = device_flags->received[peer][BLOCK];
 	line->offered = line->come = false;
 	begin_wait(&line->sends);
 	begin_wait(&line->receives);
@@ -86,20 +86,20 @@ static ON_DEVICE void begin_line(const struct rd_transfer_work *work, struct lin
 static ON_DEVICE void end_line(
 	const struct rd_transfer_work *work, const struct line *line, int peer)
 {
-	struct rd_desk *desk = work->desks[work->rank];
+	struct rd_device_flags *device_flags = work->peer_device_flags[work->rank];
 
-	desk->sent[peer][BLOCK] = line->sent;
-	desk->received[peer][BLOCK] = line->received;
+	device_flags->sent[peer][BLOCK] = line->sent;
+	device_flags->received[peer][BLOCK] = line->received;
 }
 
 /* Offers what is next, each when the one before has been taken; false: it is over. */
 static ON_DEVICE bool send_on(const struct rd_transfer_work *work, struct line *line, int peer)
 {
-	const uint32_t *taken = &work->desks[work->rank]->taken[peer][BLOCK];
+	const uint32_t *taken = &work->peer_device_flags[work->rank]->taken[peer][BLOCK];
 
 	while (line->send < end_of(work, RD_TRANSFER_SEND, peer)) {
 		if (!line->offered)
-			put_offer(&work->desks[peer]->offers[work->rank][BLOCK], ++line->sent,
+			put_offer(&work->peer_device_flags[peer]->offers[work->rank][BLOCK], ++line->sent,
 				transfer_at(work, line->send));
 		line->offered = true;
 		if (!has_reached(taken, line->sent))
@@ -115,7 +115,7 @@ static ON_DEVICE bool send_on(const struct rd_transfer_work *work, struct line *
 static ON_DEVICE bool look_for_offer(
 	const struct rd_transfer_work *work, struct line *line, int peer)
 {
-	const struct rd_desk_offer *offer = &work->desks[work->rank]->offers[peer][BLOCK];
+	const struct rd_device_offer *offer = &work->peer_device_flags[work->rank]->offers[peer][BLOCK];
 	const struct rd_transfer *ours;
 	struct rd_transfer theirs;
 
@@ -140,7 +140,7 @@ static ON_DEVICE void end_receive(const struct rd_transfer_work *work, struct li
 	begin_wait(&line->receives);
 	line->receive = find_ours(work, RD_TRANSFER_RECEIVE, peer, line->receive + 1);
 	publish();
-	set_word(&work->desks[peer]->taken[work->rank][BLOCK], ++line->received);
+	set_word(&work->peer_device_flags[peer]->taken[work->rank][BLOCK], ++line->received);
 }
 
 /* ---- The block ----------------------------------------------------------------------------------

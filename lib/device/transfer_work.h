@@ -1,11 +1,11 @@
 /*
  * Transfer work: a rank's sends and receives of one group, as one kernel does them. What a kernel
- * knows of a transfer it tells the receiver's by the desks; block b of a rank meets block b of its
+ * knows of a transfer it tells the receiver's by the device flags; block b of a rank meets block b of its
  * peer, as in work.h, and moves its share of each transfer that has so many blocks.
  *
  * The receiver's kernel reads the sender's memory, and then says that it has: the sender's waits
  * for that. Transfers between two ranks, in one direction, follow each other; all others are
- * independent. They are numbered by the desks, so that work can be run any number of times.
+ * independent. They are numbered by the device flags, so that work can be run any number of times.
  */
 #ifndef RD_TRANSFER_WORK_H
 #define RD_TRANSFER_WORK_H
@@ -39,7 +39,7 @@ struct rd_transfer_work {
 	int most_blocks; /* that a transfer has: the same on every rank */
 	uint64_t timeout_ns; /* silence, before it gives up */
 	struct rd_halt *halt;
-	struct rd_desk *desks[RD_WORK_RANKS];
+	struct rd_device_flags *peer_device_flags[RD_WORK_RANKS];
 	/* Where those of a kind with a peer begin; they end where the next peer's begin. */
 	uint16_t first[2][RD_WORK_RANKS + 1];
 	const struct rd_transfer *more; /* all of them; NULL: they are here */

@@ -4,7 +4,7 @@
  * after. Plain data, passed to a kernel by value.
  *
  * The barriers are the stream's (stepped: the work is queued between waits for words that peers
- * write), or the kernel's own (fused: its blocks spin on flags in the desks).
+ * write), or the kernel's own (fused: its blocks spin on flags in the device flags).
  */
 #ifndef RD_WORK_H
 #define RD_WORK_H
@@ -17,7 +17,7 @@
 #define RD_WORK_RANKS 16
 #define RD_WORK_STEPS (RD_WORK_RANKS + 1)
 #define RD_WORK_BLOCKS 128
-/* Calls of up to this many bytes, over all blocks, go through the desks' inboxes, data and flag
+/* Calls of up to this many bytes, over all blocks, go through the device flags' inboxes, data and flag
    together. */
 #define RD_WORK_INBOX (16 << 10)
 
@@ -38,11 +38,11 @@ struct rd_work_step {
 };
 
 /*
- * A desk: a rank's memory on its device, which its peers write into. Flags count the calls, block
- * by block, so that a desk needs no clearing: an epoch is the number of a block's fused runs so
+ * A device_flags: a rank's memory on its device, which its peers write into. Flags count the calls, block
+ * by block, so that a device_flags needs no clearing: an epoch is the number of a block's fused runs so
  * far.
  */
-struct rd_desk_entry {
+struct rd_device_entry {
 	/* Each half a pointer's 32 bits beside the epoch, so that one 16-byte store publishes them.
 	 */
 	uint32_t in_low, epoch_a, in_high, epoch_b;
@@ -53,26 +53,26 @@ struct rd_desk_entry {
 
 /* What a rank sends, as its kernel tells the receiver's (transfer_work.h). As above, the number
    thrice. */
-struct rd_desk_offer {
+struct rd_device_offer {
 	uint32_t address_low, number_a, address_high, number_b;
 	uint32_t count_low, number_c, count_high, number_d;
 	uint32_t type, number_e, unused, number_f;
 	uint32_t pad[4];
 };
 
-struct rd_desk {
+struct rd_device_flags {
 	/* Written by peers: */
-	struct rd_desk_entry entered[RD_WORK_RANKS][RD_WORK_BLOCKS];
+	struct rd_device_entry entered[RD_WORK_RANKS][RD_WORK_BLOCKS];
 	uint32_t left[RD_WORK_RANKS][RD_WORK_BLOCKS];
 	/* By peer and by an epoch's parity: 8 bytes of data and the epoch twice, over and over. */
 	uint32_t inbox[2][RD_WORK_RANKS][RD_WORK_INBOX / 2];
 	/* By peer and block: what it sends us, and how much of what we sent it has taken. */
-	struct rd_desk_offer offers[RD_WORK_RANKS][RD_WORK_BLOCKS];
+	struct rd_device_offer offers[RD_WORK_RANKS][RD_WORK_BLOCKS];
 	uint32_t taken[RD_WORK_RANKS][RD_WORK_BLOCKS];
 	/* Our own: */
 	uint32_t epochs[RD_WORK_BLOCKS];
 	uint32_t sent[RD_WORK_RANKS][RD_WORK_BLOCKS], received[RD_WORK_RANKS][RD_WORK_BLOCKS];
-	uint32_t checked[RD_WORK_RANKS]; /* what peers wrote when the desks were tried */
+	uint32_t checked[RD_WORK_RANKS]; /* what peers wrote when the device flags were tried */
 };
 
 /* What a kernel that waits in vain says, and where it is told to give up. In shared host memory. */
@@ -98,7 +98,7 @@ struct rd_work {
 	int type,
 		op; /* enum rondo_type, rondo_op (RONDO_AVG: a sum, divided by size at the last) */
 	int fused;
-	int exchanges; /* fused: peers' addresses come through the desks; in and out hold our own
+	int exchanges; /* fused: peers' addresses come through the device flags; in and out hold our own
 			  alone */
 	int small; /* fused, a call of few bytes: through the inboxes, with no barriers */
 	/* Of a small call: which rank has data for others, and which gets it (-1: all); whether
@@ -119,7 +119,7 @@ struct rd_work {
 	size_t in_for[RD_WORK_RANKS], out_for[RD_WORK_RANKS];
 	uint64_t
 		factors[RD_WORK_RANKS]; /* the bytes of one element; unknown where in and out are */
-	struct rd_desk *desks[RD_WORK_RANKS]; /* fused */
+	struct rd_device_flags *peer_device_flags[RD_WORK_RANKS]; /* fused */
 	int step_count;
 	struct rd_work_step steps[RD_WORK_STEPS];
 };

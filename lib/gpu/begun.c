@@ -18,7 +18,7 @@ void rd_begun_note(struct rondo_comm *comm, const struct rd_call *call, bool on_
 	if (!gpu || !gpu->agent || !rd_gpu_goes_directly(gpu))
 		return;
 
-	struct rd_begun *begun = &gpu->page->begun;
+	struct rd_begun *begun = &gpu->host_flags->begun;
 
 	if (problem->collective != RD_TRANSFER)
 		put(begun->collectives, call->number, on_devices);
@@ -60,7 +60,7 @@ static int transfer_differs(struct rd_gpu *gpu, int from, int to, uint32_t sent)
 
 static int compare_with(struct rd_gpu *gpu, int peer)
 {
-	const struct rd_begun *ours = &gpu->page->begun, *theirs = &gpu->pages[peer]->begun;
+	const struct rd_begun *ours = &gpu->host_flags->begun, *theirs = &gpu->peer_flags[peer]->begun;
 	int rank = gpu->comm->rank;
 	uint32_t odd = find_odd(ours->collectives, theirs->collectives);
 

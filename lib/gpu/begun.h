@@ -1,6 +1,6 @@
 /*
  * What a rank has begun lately: which of its calls go from device to device, and which over links.
- * It stands on the rank's page, where its peers see it: a call that goes the one way on one rank
+ * It stands on the rank's host flags, where its peers see it: a call that goes the one way on one rank
  * and the other way on another (a send from device memory that is received into host memory) meets
  * nobody, and would end by the timeout alone.
  *

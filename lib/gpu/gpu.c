@@ -129,9 +129,9 @@ static void give_words_back(struct rd_gpu *gpu)
 
 /* What ranks tell each other when the gpu is made. */
 struct card {
-	uint64_t page_id; /* of the region that holds the page */
-	uint64_t desk_address;
-	struct rd_handle desk_handle;
+	uint64_t host_flags_id; /* of the region that holds the host flags */
+	uint64_t device_flags_address;
+	struct rd_handle device_flags_handle;
 	int32_t able; /* to be reached directly */
 	int32_t kernel; /* asked for */
 	int32_t at_once; /* processes run on its device at the same time */
@@ -179,13 +179,13 @@ int rd_gpu_agree(struct rd_gpu *gpu, bool mine, bool *all)
 	return err;
 }
 
-static bool offer_page(struct rd_gpu *gpu, uint64_t *id)
+static bool offer_host_flags(struct rd_gpu *gpu, uint64_t *id)
 {
 	struct rondo_comm *comm = gpu->comm;
 	struct rd_region region;
 
 	if (!comm->introduction.possible ||
-		!rd_region_find(gpu->page, sizeof(*gpu->page), &region))
+		!rd_region_find(gpu->host_flags, sizeof(*gpu->host_flags), &region))
 		return false;
 	*id = region.id;
 	for (int i = 0; i < comm->endpoint_count; i++)
@@ -200,7 +200,7 @@ static bool offer_page(struct rd_gpu *gpu, uint64_t *id)
 static void write_card(struct rd_gpu *gpu, struct card *card)
 {
 	struct rondo_comm *comm = gpu->comm;
-	void *desk;
+	void *device_flags;
 
 	memset(card, 0, sizeof(*card));
 	rd_kernel_read(comm->settings.kernel, &gpu->kernel);
@@ -210,11 +210,11 @@ static void write_card(struct rd_gpu *gpu, struct card *card)
 	if (comm->size == 1 || gpu->kernel == RD_KERNEL_STAGED ||
 		gpu->kernel == RD_KERNEL_MESSAGES)
 		return;
-	rd_held_create(gpu->ops, gpu->device, sizeof(*gpu->desk), &desk);
-	gpu->desk = gpu->desks[comm->rank % RD_WORK_RANKS] = desk;
-	card->desk_address = (uintptr_t)desk;
-	card->able = desk && gpu->ops->export(desk, &card->desk_handle) == 0 &&
-		     offer_page(gpu, &card->page_id);
+	rd_held_create(gpu->ops, gpu->device, sizeof(*gpu->device_flags), &device_flags);
+	gpu->device_flags = gpu->peer_device_flags[comm->rank % RD_WORK_RANKS] = device_flags;
+	card->device_flags_address = (uintptr_t)device_flags;
+	card->able = device_flags && gpu->ops->export(device_flags, &card->device_flags_handle) == 0 &&
+		     offer_host_flags(gpu, &card->host_flags_id);
 	if (!card->able)
 		rd_log(RD_INFO, RD_ROUTE, "device memory of rank %d is not for others: %s",
 			comm->rank,
@@ -227,35 +227,35 @@ static bool same_process(const struct rd_place *a, const struct rd_place *b)
 	return a->pid == b->pid && rd_place_same_host(a, b);
 }
 
-static bool map_page(struct rd_gpu *gpu, int peer, const struct card *card)
+static bool map_host_flags(struct rd_gpu *gpu, int peer, const struct card *card)
 {
 	struct rd_link *link = gpu->comm->links[peer * gpu->comm->channels];
 	size_t size = 0;
-	void *page = link->transport->map(link, card->page_id, &size);
+	void *host_flags = link->transport->map(link, card->host_flags_id, &size);
 
-	if (!page || size < sizeof(struct rd_page) || gpu->ops->share(page, size))
+	if (!host_flags || size < sizeof(struct rd_host_flags) || gpu->ops->share(host_flags, size))
 		return false;
-	gpu->pages[peer] = page;
+	gpu->peer_flags[peer] = host_flags;
 	return true;
 }
 
-static bool map_desk(struct rd_gpu *gpu, int peer, const struct card *card, int there)
+static bool map_device_flags(struct rd_gpu *gpu, int peer, const struct card *card, int there)
 {
 	void *base;
 	size_t size;
 
 	if (gpu->same_process[peer]) {
-		struct rd_desk *desk = (struct rd_desk *)(uintptr_t)card->desk_address;
+		struct rd_device_flags *device_flags = (struct rd_device_flags *)(uintptr_t)card->device_flags_address;
 
-		if (!rd_held_hold(desk))
+		if (!rd_held_hold(device_flags))
 			return false;
-		gpu->desks[peer] = desk;
+		gpu->peer_device_flags[peer] = device_flags;
 		return there == gpu->device || gpu->ops->peer(gpu->device, there) == 0;
 	}
-	if (gpu->ops->import(gpu->device, &card->desk_handle, &base, &size))
+	if (gpu->ops->import(gpu->device, &card->device_flags_handle, &base, &size))
 		return false;
-	gpu->desks[peer] = base;
-	return size >= sizeof(struct rd_desk);
+	gpu->peer_device_flags[peer] = base;
+	return size >= sizeof(struct rd_device_flags);
 }
 
 static void find_own_process(struct rd_gpu *gpu)
@@ -277,8 +277,8 @@ static bool map_peers(struct rd_gpu *gpu, const struct card *cards)
 
 		if (peer == comm->rank)
 			continue;
-		if (!map_page(gpu, peer, &cards[peer]) ||
-			!map_desk(gpu, peer, &cards[peer], there->device)) {
+		if (!map_host_flags(gpu, peer, &cards[peer]) ||
+			!map_device_flags(gpu, peer, &cards[peer], there->device)) {
 			rd_log(RD_INFO, RD_ROUTE, "rank %d cannot map device memory of rank %d: %s",
 				comm->rank, peer, rondo_last_error());
 			return false;
@@ -292,15 +292,15 @@ static uint32_t check_of(const struct rd_gpu *gpu, int from, int to)
 	return (uint32_t)gpu->comm->local.comm_id ^ ((uint32_t)from * 256 + (uint32_t)to + 1);
 }
 
-/* Real bytes: every rank writes a word into every desk. */
+/* Real bytes: every rank writes a word into every device_flags. */
 static bool write_checks(struct rd_gpu *gpu)
 {
 	int rank = gpu->comm->rank;
 
 	for (int peer = 0; peer < gpu->comm->size; peer++) {
-		gpu->page->check = check_of(gpu, rank, peer);
+		gpu->host_flags->check = check_of(gpu, rank, peer);
 		if (gpu->ops->copy(gpu->device, gpu->stream,
-			    &gpu->desks[peer]->checked[rank], &gpu->page->check,
+			    &gpu->peer_device_flags[peer]->checked[rank], &gpu->host_flags->check,
 			    sizeof(uint32_t)) ||
 			gpu->ops->stream_synchronize(gpu->device, gpu->stream))
 			return false;
@@ -311,10 +311,10 @@ static bool write_checks(struct rd_gpu *gpu)
 static bool read_checks(struct rd_gpu *gpu)
 {
 	for (int peer = 0; peer < gpu->comm->size; peer++) {
-		if (gpu->ops->copy(gpu->device, gpu->stream, &gpu->page->check,
-			    &gpu->desk->checked[peer], sizeof(uint32_t)) ||
+		if (gpu->ops->copy(gpu->device, gpu->stream, &gpu->host_flags->check,
+			    &gpu->device_flags->checked[peer], sizeof(uint32_t)) ||
 			gpu->ops->stream_synchronize(gpu->device, gpu->stream) ||
-			gpu->page->check != check_of(gpu, peer, gpu->comm->rank))
+			gpu->host_flags->check != check_of(gpu, peer, gpu->comm->rank))
 			return false;
 	}
 	return true;
@@ -560,24 +560,24 @@ static int meet(struct rd_gpu *gpu)
 
 static int open_gpu(struct rd_gpu *gpu)
 {
-	void *page;
+	void *host_flags;
 	/* The stream first: sharing memory would open another device, had none been opened yet. */
 	int err = gpu->ops->stream_create(gpu->device, &gpu->stream);
 
 	if (!err)
 		err = take_words(gpu);
 	if (!err)
-		err = rondo_mem_alloc(&page, sizeof(*gpu->page));
+		err = rondo_mem_alloc(&host_flags, sizeof(*gpu->host_flags));
 	if (err)
 		return err;
-	err = gpu->ops->share(page, sizeof(*gpu->page));
+	err = gpu->ops->share(host_flags, sizeof(*gpu->host_flags));
 	if (err) {
-		rondo_mem_free(page);
+		rondo_mem_free(host_flags);
 		return err;
 	}
 	gpu->number = gpu->words->finished;
-	gpu->page = gpu->pages[gpu->comm->rank % RD_WORK_RANKS] = page;
-	gpu->fault = rd_fault_create(&gpu->page->halt);
+	gpu->host_flags = gpu->peer_flags[gpu->comm->rank % RD_WORK_RANKS] = host_flags;
+	gpu->fault = rd_fault_create(&gpu->host_flags->halt);
 	return gpu->fault ? 0 : rd_fail(RONDO_MEMORY, "no memory for a comm's device");
 }
 
@@ -633,14 +633,14 @@ static void unmap_peers(struct rd_gpu *gpu)
 		if (gpu->imports[i].base)
 			gpu->ops->drop(gpu->device, gpu->imports[i].base);
 	for (int peer = 0; peer < RD_WORK_RANKS; peer++) {
-		if (gpu->pages[peer] && gpu->pages[peer] != gpu->page)
-			gpu->ops->unshare(gpu->pages[peer]);
-		if (!gpu->desks[peer])
+		if (gpu->peer_flags[peer] && gpu->peer_flags[peer] != gpu->host_flags)
+			gpu->ops->unshare(gpu->peer_flags[peer]);
+		if (!gpu->peer_device_flags[peer])
 			continue;
-		if (gpu->desks[peer] == gpu->desk || gpu->same_process[peer])
-			rd_held_release(gpu->desks[peer]);
+		if (gpu->peer_device_flags[peer] == gpu->device_flags || gpu->same_process[peer])
+			rd_held_release(gpu->peer_device_flags[peer]);
 		else
-			gpu->ops->drop(gpu->device, gpu->desks[peer]);
+			gpu->ops->drop(gpu->device, gpu->peer_device_flags[peer]);
 	}
 }
 
@@ -659,9 +659,9 @@ void rd_gpu_destroy(struct rd_gpu *gpu)
 	unmap_peers(gpu);
 	rd_transfers_forget(gpu);
 	rd_messages_destroy(gpu->messages);
-	if (gpu->page) {
-		gpu->ops->unshare(gpu->page);
-		rondo_mem_free(gpu->page);
+	if (gpu->host_flags) {
+		gpu->ops->unshare(gpu->host_flags);
+		rondo_mem_free(gpu->host_flags);
 	}
 	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++)
 		for (int root = 0; root < RD_WORK_RANKS; root++)
@@ -703,7 +703,7 @@ bool rd_gpu_work(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work 
 	const struct rd_plan *plan = meets ? NULL : plan_for(gpu, &call->problem);
 
 	memset(work, 0, sizeof(*work));
-	work->halt = &gpu->page->halt;
+	work->halt = &gpu->host_flags->halt;
 	/* What one rank can do, all can: `mapped` writes such plans for every rank. */
 	bool works = (plan || meets) && rd_work_plan(work, plan, call);
 
@@ -751,7 +751,7 @@ void rd_gpu_fuse(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work 
 	work->blocks = blocks < (size_t)gpu->blocks && !pairwise ? (int)blocks : gpu->blocks;
 	sign(work, call);
 	work->timeout_ns = gpu->comm->settings.timeout_ms * UINT64_C(1000000);
-	memcpy(work->desks, gpu->desks, sizeof(work->desks));
+	memcpy(work->peer_device_flags, gpu->peer_device_flags, sizeof(work->peer_device_flags));
 }
 
 size_t rd_gpu_in_size(const struct rd_call *call, int rank)

@@ -1,6 +1,6 @@
 /*
- * A gpu: what a comm has for calls in device memory. Each rank has a page of host memory that all
- * ranks map, where it is told how far its peers are, and says where its buffers lie; a desk, which
+ * A gpu: what a comm has for calls in device memory. Each rank has a host flags of host memory that all
+ * ranks map, where it is told how far its peers are, and says where its buffers lie; a device_flags, which
  * is the same in device memory, for kernels; a stream of its own; and an agent, the thread that
  * does what of such a call is the host's to do (progress.h).
  *
@@ -17,7 +17,7 @@
  *
  * What is one launch may be captured in a graph, and fused calls among processes too. The agents
  * then exchange what the kernel must know when it is captured, once, and its launch is on the
- * user's stream; what orders the ranks' kernels is counted in the desks, so that replays need no
+ * user's stream; what orders the ranks' kernels is counted in the device flags, so that replays need no
  * host.
  *
  * All ranks decide alike: by what they told each other when the gpu was made.
@@ -76,12 +76,12 @@ struct rd_offer {
 
 /* Written by peers, but for halt, posts, offers and begun, which are this rank's. A rank posts call
    n + 2 only when all have posted n + 1, and so have read n: two posts suffice. */
-struct rd_page {
+struct rd_host_flags {
 	_Alignas(64) uint32_t entered[RD_WORK_RANKS];
 	_Alignas(64) uint32_t left[RD_WORK_RANKS];
 	_Alignas(64) struct rd_halt halt;
 	_Alignas(64) uint32_t marker; /* how far the gpu's own stream is */
-	_Alignas(64) uint32_t check; /* what is written into peers' desks to try them */
+	_Alignas(64) uint32_t check; /* what is written into peers' device flags to try them */
 	_Alignas(64) struct rd_post posts[2];
 	_Alignas(64) uint32_t taken[RD_WORK_RANKS]; /* of what was sent to each */
 	_Alignas(64) struct rd_offer offers[RD_WORK_RANKS]; /* to each */
@@ -129,8 +129,8 @@ struct rd_gpu {
 	struct rd_words *words;
 	uint32_t number; /* of the last call handed to the agent */
 	uint32_t marker;
-	struct rd_page *page, *pages[RD_WORK_RANKS];
-	struct rd_desk *desk, *desks[RD_WORK_RANKS];
+	struct rd_host_flags *host_flags, *peer_flags[RD_WORK_RANKS];
+	struct rd_device_flags *device_flags, *peer_device_flags[RD_WORK_RANKS];
 	bool same_process[RD_WORK_RANKS];
 	struct rd_import imports[RD_IMPORTS];
 	uint64_t imports_used;
@@ -145,7 +145,7 @@ static inline uint32_t *rd_ready(struct rd_words *words, uint32_t number)
 	return &words->ready[number % RD_READY];
 }
 
-/* Whether calls go from device to device; all ranks' pages are then mapped. */
+/* Whether calls go from device to device; all ranks' host flags are then mapped. */
 static inline bool rd_gpu_goes_directly(const struct rd_gpu *gpu)
 {
 	return gpu->kernel == RD_KERNEL_STEPPED || gpu->kernel == RD_KERNEL_FUSED;

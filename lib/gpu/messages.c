@@ -109,8 +109,8 @@ static void write_checks(struct rd_messages *messages, const struct card *cards)
 				rondo_last_error());
 			continue;
 		}
-		gpu->page->check = check_of(gpu, rank, peer);
-		if (copy_now(gpu, &messages->mails[peer]->checked[rank], &gpu->page->check,
+		gpu->host_flags->check = check_of(gpu, rank, peer);
+		if (copy_now(gpu, &messages->mails[peer]->checked[rank], &gpu->host_flags->check,
 			    sizeof(uint32_t)))
 			rd_log(RD_INFO, RD_ROUTE, "rank %d cannot write to rank %d's device: %s",
 				rank, peer, rondo_last_error());
@@ -125,9 +125,9 @@ static uint32_t read_checks(struct rd_messages *messages)
 
 	for (int peer = 0; peer < gpu->comm->size && messages->mail; peer++)
 		if (messages->mails[peer] && peer != gpu->comm->rank &&
-			!copy_now(gpu, &gpu->page->check, &messages->mail->checked[peer],
+			!copy_now(gpu, &gpu->host_flags->check, &messages->mail->checked[peer],
 				sizeof(uint32_t)) &&
-			gpu->page->check == check_of(gpu, peer, gpu->comm->rank))
+			gpu->host_flags->check == check_of(gpu, peer, gpu->comm->rank))
 			met |= 1u << peer;
 	return met;
 }
@@ -305,7 +305,7 @@ void rd_messages_steps(
 	steps->moves = shipped->memory;
 	steps->move_count = shipped->move_count;
 	steps->scratch = (char *)shipped->memory + moves_size(shipped->plan);
-	steps->halt = &gpu->page->halt;
+	steps->halt = &gpu->host_flags->halt;
 	steps->timeout_ns = gpu->comm->settings.timeout_ms * UINT64_C(1000000);
 	memcpy(steps->mails, messages->mails, sizeof(steps->mails));
 }

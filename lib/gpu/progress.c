@@ -60,7 +60,7 @@ struct rd_agent {
 	uint32_t calls; /* that were told to peers */
 	bool transfers[RD_READY]; /* by number: what the job is */
 	struct rd_stage *stage; /* NULL: nothing has been staged yet */
-	/* Of the present call. Each is read once: a peer may write to its page when it likes, and
+	/* Of the present call. Each is read once: a peer may write to its host flags when it likes, and
 	   what has been checked must be what is used. */
 	struct rd_post posts[RD_WORK_RANKS];
 };
@@ -73,27 +73,27 @@ static void warn_peers(struct rd_gpu *gpu)
 	uint32_t us = (uint32_t)gpu->comm->rank + 1;
 
 	for (int peer = 0; peer < gpu->comm->size && peer < RD_WORK_RANKS; peer++)
-		if (peer != gpu->comm->rank && gpu->pages[peer])
-			__atomic_store_n(&gpu->pages[peer]->halt.warned, us, __ATOMIC_RELEASE);
+		if (peer != gpu->comm->rank && gpu->peer_flags[peer])
+			__atomic_store_n(&gpu->peer_flags[peer]->halt.warned, us, __ATOMIC_RELEASE);
 }
 
 /* Everything that waits for this rank's words ends. A peer that is late may write a smaller number
    after us: so this is said again until all have gone. */
 static void let_go(struct rd_gpu *gpu)
 {
-	struct rd_page *page = gpu->page;
+	struct rd_host_flags *host_flags = gpu->host_flags;
 	uint32_t beyond = gpu->agent->calls + BEYOND;
 
-	__atomic_store_n(&page->halt.stop, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&host_flags->halt.stop, 1, __ATOMIC_RELEASE);
 	warn_peers(gpu);
 	for (int peer = 0; peer < gpu->comm->size && peer < RD_WORK_RANKS; peer++) {
-		rd_word_write(&page->entered[peer], beyond);
-		rd_word_write(&page->left[peer], beyond);
-		rd_word_write(&page->taken[peer], gpu->sent[peer] + BEYOND);
+		rd_word_write(&host_flags->entered[peer], beyond);
+		rd_word_write(&host_flags->left[peer], beyond);
+		rd_word_write(&host_flags->taken[peer], gpu->sent[peer] + BEYOND);
 	}
 }
 
-/* A rank as the page names it, which peers can write; this rank where there is none of that number.
+/* A rank as the host flags names it, which peers can write; this rank where there is none of that number.
  */
 static int rank_named(const struct rd_gpu *gpu, uint32_t number)
 {
@@ -106,7 +106,7 @@ static int rank_named(const struct rd_gpu *gpu, uint32_t number)
 static void report_halt(struct rd_gpu *gpu, uint32_t error)
 {
 	struct rondo_comm *comm = gpu->comm;
-	int peer = rank_named(gpu, gpu->page->halt.peer);
+	int peer = rank_named(gpu, gpu->host_flags->halt.peer);
 
 	if (error == RD_HALT_MISMATCH) {
 		rd_fail(RONDO_MISMATCH, "rank %d made another call on its device than rank %d",
@@ -126,8 +126,8 @@ static void report_halt(struct rd_gpu *gpu, uint32_t error)
 int rd_agent_watch(struct rd_gpu *gpu)
 {
 	struct rondo_comm *comm = gpu->comm;
-	uint32_t error = __atomic_load_n(&gpu->page->halt.error, __ATOMIC_ACQUIRE);
-	uint32_t warned = __atomic_load_n(&gpu->page->halt.warned, __ATOMIC_ACQUIRE);
+	uint32_t error = __atomic_load_n(&gpu->host_flags->halt.error, __ATOMIC_ACQUIRE);
+	uint32_t warned = __atomic_load_n(&gpu->host_flags->halt.warned, __ATOMIC_ACQUIRE);
 
 	if (error && !atomic_load(&comm->failed))
 		report_halt(gpu, error);
@@ -191,13 +191,13 @@ static int await(struct rd_gpu *gpu, const uint32_t *word, uint32_t value, int p
 /* The peer that is behind in this job, or in the calls told so far; this rank itself: none is. */
 static int missing_peer(const struct rd_gpu *gpu, uint32_t job)
 {
-	const struct rd_page *page = gpu->page;
+	const struct rd_host_flags *host_flags = gpu->host_flags;
 
 	if (gpu->agent->transfers[job % RD_READY])
 		return rd_transfers_owed(gpu);
 	for (int peer = 0; peer < gpu->comm->size && peer < RD_WORK_RANKS; peer++)
 		if (peer != gpu->comm->rank && gpu->kernel == RD_KERNEL_STEPPED &&
-			!rd_word_reached(&page->left[peer], gpu->agent->calls))
+			!rd_word_reached(&host_flags->left[peer], gpu->agent->calls))
 			return peer;
 	return gpu->comm->rank;
 }
@@ -242,7 +242,7 @@ static void report_slow(struct rd_agent *agent, uint32_t job, int64_t waited_ms)
 static void report_slow_kernel(struct rd_agent *agent)
 {
 	struct rd_gpu *gpu = agent->gpu;
-	uint32_t slow = __atomic_exchange_n(&gpu->page->halt.slow, 0, __ATOMIC_RELAXED);
+	uint32_t slow = __atomic_exchange_n(&gpu->host_flags->halt.slow, 0, __ATOMIC_RELAXED);
 	uint32_t call = atomic_load(&gpu->comm->doing.calls);
 	int reported_ms = 0;
 
@@ -284,9 +284,9 @@ int rd_agent_drain(struct rd_gpu *gpu)
 {
 	uint32_t marker = ++gpu->marker;
 	int err =
-		gpu->ops->write_word(gpu->device, gpu->stream, &gpu->page->marker, marker);
+		gpu->ops->write_word(gpu->device, gpu->stream, &gpu->host_flags->marker, marker);
 
-	return err ? err : await(gpu, &gpu->page->marker, marker, -1);
+	return err ? err : await(gpu, &gpu->host_flags->marker, marker, -1);
 }
 
 /* After a failure: until the gpu's stream has come to its end. */
@@ -295,12 +295,12 @@ static void drain_failed(struct rd_gpu *gpu)
 	uint32_t marker = ++gpu->marker;
 	int64_t until = rd_clock_ns() + LETTING_GO_MS * INT64_C(1000000);
 
-	if (gpu->ops->write_word(gpu->device, gpu->stream, &gpu->page->marker, marker))
+	if (gpu->ops->write_word(gpu->device, gpu->stream, &gpu->host_flags->marker, marker))
 		return;
-	while (!rd_word_reached(&gpu->page->marker, marker) && rd_clock_ns() < until) {
+	while (!rd_word_reached(&gpu->host_flags->marker, marker) && rd_clock_ns() < until) {
 		let_go(gpu);
 		/* What was handed over waits on its own stream for these. */
-		rd_word_sleep(&gpu->page->marker, marker - 1, WORD_NS);
+		rd_word_sleep(&gpu->host_flags->marker, marker - 1, WORD_NS);
 	}
 }
 
@@ -320,7 +320,7 @@ static int mismatch(struct rd_gpu *gpu, int peer, const struct rd_signature *the
 
 static struct rd_post *post_of(struct rd_gpu *gpu, int rank, uint32_t number)
 {
-	return &gpu->pages[rank]->posts[number % 2];
+	return &gpu->peer_flags[rank]->posts[number % 2];
 }
 
 static bool is_pairwise(const struct rd_call *call)
@@ -456,7 +456,7 @@ static int fill_in(
 	return 0;
 }
 
-/* A barrier on the gpu's stream: words in the pages of all, then all words of our own. */
+/* A barrier on the gpu's stream: words in the host flags of all, then all words of our own. */
 static int queue_barrier(struct rd_gpu *gpu, size_t word_at, uint32_t number)
 {
 	const struct rd_device_ops *ops = gpu->ops;
@@ -465,11 +465,11 @@ static int queue_barrier(struct rd_gpu *gpu, size_t word_at, uint32_t number)
 	for (int peer = 0; peer < size && !err; peer++)
 		if (peer != rank)
 			err = ops->write_word(gpu->device, gpu->stream,
-				(uint32_t *)((char *)gpu->pages[peer] + word_at) + rank, number);
+				(uint32_t *)((char *)gpu->peer_flags[peer] + word_at) + rank, number);
 	for (int peer = 0; peer < size && !err; peer++)
 		if (peer != rank)
 			err = ops->wait_word(gpu->device, gpu->stream,
-				(uint32_t *)((char *)gpu->page + word_at) + peer, number);
+				(uint32_t *)((char *)gpu->host_flags + word_at) + peer, number);
 	return err;
 }
 
@@ -478,11 +478,11 @@ static int queue_work(struct rd_gpu *gpu, struct rd_work *work, uint32_t number)
 	int err = 0;
 
 	if (!work->fused)
-		err = queue_barrier(gpu, offsetof(struct rd_page, entered), number);
+		err = queue_barrier(gpu, offsetof(struct rd_host_flags, entered), number);
 	if (!err)
 		err = gpu->ops->run(gpu->device, gpu->stream, work);
 	if (!err && !work->fused)
-		err = queue_barrier(gpu, offsetof(struct rd_page, left), number);
+		err = queue_barrier(gpu, offsetof(struct rd_host_flags, left), number);
 	return err;
 }
 

@@ -41,7 +41,7 @@ struct rd_stage {
 	void *bringing; /* that, or the gpu's where nothing is in more than one part; NULL:
 			   nothing has begun */
 	uint32_t *came, called; /* how many parts have come; how many were called for */
-	char *memory; /* the word has its first page */
+	char *memory; /* the word has its first host flags */
 	size_t size;
 	struct feed *feeds; /* of the calls that are run: so many of them are used */
 	int feed_count, used;

@@ -52,7 +52,7 @@ static size_t size_of(const struct rd_call *call)
 int rd_transfers_owed(const struct rd_gpu *gpu)
 {
 	for (int peer = 0; peer < gpu->comm->size && peer < RD_WORK_RANKS; peer++)
-		if (!rd_word_reached(&gpu->page->taken[peer], gpu->sent[peer]))
+		if (!rd_word_reached(&gpu->host_flags->taken[peer], gpu->sent[peer]))
 			return peer;
 	return gpu->comm->rank;
 }
@@ -66,8 +66,8 @@ static const uint32_t *word_of(const struct transfer *transfer, uint32_t *number
 	int peer = peer_of(transfer);
 
 	*number = sends(transfer) ? gpu->sent[peer] : gpu->received[peer] + 1;
-	return sends(transfer) ? &gpu->page->taken[peer]
-			       : &gpu->pages[peer]->offers[gpu->comm->rank].number;
+	return sends(transfer) ? &gpu->host_flags->taken[peer]
+			       : &gpu->peer_flags[peer]->offers[gpu->comm->rank].number;
 }
 
 static int report_silence(const struct transfer *transfer, int64_t waited_ms)
@@ -145,7 +145,7 @@ static int offer(struct transfer *transfer, struct rd_call *call)
 {
 	struct rd_gpu *gpu = transfer->gpu;
 	int peer = peer_of(transfer), moved = look(transfer);
-	struct rd_offer *offer = &gpu->page->offers[peer];
+	struct rd_offer *offer = &gpu->host_flags->offers[peer];
 	bool reachable;
 
 	if (moved != RD_MOVED)
@@ -172,7 +172,7 @@ static int mismatch(const struct rd_gpu *gpu, int peer, const struct rd_signatur
 
 int rd_transfers_differ(struct rd_gpu *gpu, int peer)
 {
-	const struct rd_halt *halt = &gpu->page->halt;
+	const struct rd_halt *halt = &gpu->host_flags->halt;
 
 	rd_fail(RONDO_MISMATCH, "rank %d sends %llu %s to rank %d, which receives %llu %s", peer,
 		(unsigned long long)halt->counts[0], rondo_type_name(halt->types[0]),
@@ -189,7 +189,7 @@ static int queue_copy(struct rd_gpu *gpu, const struct rd_call *call, const char
 		.size = gpu->comm->size,
 		.type = call->type,
 		.count = call->count,
-		.halt = &gpu->page->halt,
+		.halt = &gpu->host_flags->halt,
 		.step_count = 1 };
 	int peer = call->problem.root;
 
@@ -222,7 +222,7 @@ static int say_taken(const struct transfer *transfer, bool now)
 {
 	struct rd_gpu *gpu = transfer->gpu;
 	int peer = peer_of(transfer);
-	uint32_t *taken = &gpu->pages[peer]->taken[gpu->comm->rank];
+	uint32_t *taken = &gpu->peer_flags[peer]->taken[gpu->comm->rank];
 	uint32_t number = ++gpu->received[peer];
 
 	if (!now)
@@ -241,7 +241,7 @@ static int take_offer(struct transfer *transfer, struct rd_call *call)
 	if (moved != RD_MOVED)
 		return moved;
 	/* Once: what has been checked must be what is used, and the sender may write there. */
-	offer = gpu->pages[peer]->offers[gpu->comm->rank];
+	offer = gpu->peer_flags[peer]->offers[gpu->comm->rank];
 	if (memcmp(&offer.signature, &ours, sizeof(ours)) != 0)
 		return mismatch(gpu, peer, &offer.signature, &ours);
 	if (call->count > 0 && offer.reachable)
@@ -334,7 +334,7 @@ static int queue_waits(struct rd_gpu *gpu, const struct rd_task *tasks, int coun
 			sent |= rd_task_sends(&tasks[i]) && tasks[i].call.problem.target == peer;
 		if (sent && peer != gpu->comm->rank)
 			err = gpu->ops->wait_word(gpu->device, gpu->stream,
-				&gpu->page->taken[peer], gpu->sent[peer]);
+				&gpu->host_flags->taken[peer], gpu->sent[peer]);
 	}
 	return err;
 }
@@ -499,7 +499,7 @@ int rd_transfers_launch(struct rd_gpu *gpu, struct rd_lane *lane, struct rd_task
 		.size = gpu->comm->size,
 		.most_blocks = gpu->blocks,
 		.timeout_ns = gpu->comm->settings.timeout_ms * UINT64_C(1000000),
-		.halt = &gpu->page->halt };
+		.halt = &gpu->host_flags->halt };
 	struct rd_launch launch = { .transfers = &work };
 	struct rd_roll *roll = NULL;
 	int err = 0, listed;
@@ -518,7 +518,7 @@ int rd_transfers_launch(struct rd_gpu *gpu, struct rd_lane *lane, struct rd_task
 		rd_run_name(&tasks[i]);
 		rd_begun_note(gpu->comm, &tasks[i].call, true);
 	}
-	memcpy(work.desks, gpu->desks, sizeof(work.desks));
+	memcpy(work.peer_device_flags, gpu->peer_device_flags, sizeof(work.peer_device_flags));
 	listed = sort(&work, roll ? roll->list : work.list, tasks, count, from);
 	work.blocks = blocks_for(gpu, roll ? roll->list : work.list, listed);
 	if (listed == 0)

@@ -1,12 +1,12 @@
 /*
  * Transfers of device memory between two ranks that reach each other's: the receiver reads the
- * sender's buffer. The sender says on its page, when its stream has come so far, what it offers and
- * where; the receiver copies that, by a kernel, and counts it in the sender's page as taken. So the
+ * sender's buffer. The sender says on its host flags, when its stream has come so far, what it offers and
+ * where; the receiver copies that, by a kernel, and counts it in the sender's host flags as taken. So the
  * receiver waits for one word and the sender for one, nothing is written into another rank's
  * buffers, and who copies is who knows how much room there is. Offers are counted by pairs of
  * ranks, of which no other rank hears.
  *
- * Where all ranks are threads of one process and fused, kernels make the offers, on the desks, and
+ * Where all ranks are threads of one process and fused, kernels make the offers, on the device flags, and
  * no host takes part (transfer_work.h).
  *
  * A rank's transfers to itself are copies. What cannot be reached is staged: the offer says so.

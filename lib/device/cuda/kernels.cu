@@ -33,7 +33,7 @@ struct block {
 
 static __device__ void announce(const struct rd_work &work, int peer, uint32_t epoch)
 {
-	struct rd_desk_entry *entry = &work.desks[peer]->entered[work.rank][blockIdx.x];
+	struct rd_device_entry *entry = &work.peer_device_flags[peer]->entered[work.rank][blockIdx.x];
 	uint64_t in = (uint64_t)work.in[work.rank] + work.in_for[peer];
 	uint64_t out = (uint64_t)work.out[work.rank] + work.out_for[peer];
 	uint64_t factor = work.factors[work.rank];
@@ -46,7 +46,7 @@ static __device__ void announce(const struct rd_work &work, int peer, uint32_t e
 
 static __device__ bool meet(const struct rd_work &work, struct block &block, int peer)
 {
-	const struct rd_desk_entry *entry = &work.desks[work.rank]->entered[peer][blockIdx.x];
+	const struct rd_device_entry *entry = &work.peer_device_flags[work.rank]->entered[peer][blockIdx.x];
 	struct patience patience = { 0, 0 };
 	uint4 in, out, factor, rest;
 
@@ -94,8 +94,8 @@ static __device__ void leave(const struct rd_work &work, struct block &block)
 
 	__syncthreads();
 	if (peer < work.size && peer != work.rank) {
-		volatile uint32_t *theirs = &work.desks[peer]->left[work.rank][blockIdx.x];
-		volatile uint32_t *ours = &work.desks[work.rank]->left[peer][blockIdx.x];
+		volatile uint32_t *theirs = &work.peer_device_flags[peer]->left[work.rank][blockIdx.x];
+		volatile uint32_t *ours = &work.peer_device_flags[work.rank]->left[peer][blockIdx.x];
 
 		__threadfence_system();
 		*theirs = block.epoch;
@@ -392,7 +392,7 @@ static __device__ bool make_unit(const struct rd_work &work, uint32_t epoch, siz
 			continue;
 		if (rank == work.rank)
 			got = unit_for<T>(work, rank, at);
-		else if (!collect(work, work.desks[work.rank]->inbox[epoch & 1][rank], at, rank, epoch,
+		else if (!collect(work, work.peer_device_flags[work.rank]->inbox[epoch & 1][rank], at, rank, epoch,
 				 got.bits))
 			return false;
 		if (at == 0 && got.bits != work.signatures[rank]) {
@@ -428,7 +428,7 @@ static __device__ void run_small(const struct rd_work &work, uint32_t epoch)
 #pragma unroll 1
 		for (int peer = 0; peer < work.size; peer++)
 			if (peer != work.rank && (at == 0 || has_data(work, work.rank, peer)))
-				post(work.desks[peer]->inbox[epoch & 1][work.rank], at,
+				post(work.peer_device_flags[peer]->inbox[epoch & 1][work.rank], at,
 					unit_for<T>(work, peer, at).bits, epoch);
 		if (!make_unit<T>(work, epoch, at))
 			return;
@@ -443,7 +443,7 @@ static __device__ void run_small(const struct rd_work &work, uint32_t epoch)
 static __device__ void begin(const struct rd_work &work, struct block &block)
 {
 	block.failed = !work.fused && *(volatile uint32_t *)&work.halt->stop;
-	block.epoch = work.fused ? work.desks[work.rank]->epochs[blockIdx.x] + 1 : 0;
+	block.epoch = work.fused ? work.peer_device_flags[work.rank]->epochs[blockIdx.x] + 1 : 0;
 }
 
 template <typename T> static __device__ void run(const struct rd_work &work)
@@ -471,7 +471,7 @@ template <typename T> static __device__ void run(const struct rd_work &work)
 	}
 	__syncthreads();
 	if (work.fused && threadIdx.x == 0)
-		work.desks[work.rank]->epochs[blockIdx.x] = block.epoch;
+		work.peer_device_flags[work.rank]->epochs[blockIdx.x] = block.epoch;
 }
 
 #define KERNEL(name, type) \

@@ -32,7 +32,7 @@ static __device__ bool gave_up(
 }
 
 static __device__ void put_offer(
-	struct rd_desk_offer *offer, uint32_t number, const struct rd_transfer *transfer)
+	struct rd_device_offer *offer, uint32_t number, const struct rd_transfer *transfer)
 {
 	uint64_t address = (uint64_t)transfer->at, count = transfer->count;
 
@@ -43,7 +43,7 @@ static __device__ void put_offer(
 }
 
 static __device__ bool get_offer(
-	const struct rd_desk_offer *offer, uint32_t number, struct rd_transfer *transfer)
+	const struct rd_device_offer *offer, uint32_t number, struct rd_transfer *transfer)
 {
 	uint4 address = load_words(&offer->address_low), count = load_words(&offer->count_low);
 	uint4 type = load_words(&offer->type);

@@ -138,7 +138,7 @@ static bool wait_for(const struct rd_work *work, const uint32_t *flag, uint32_t 
 
 static void announce(const struct rd_work *work, int peer, uint32_t epoch)
 {
-	struct rd_desk_entry *entry = &work->desks[peer]->entered[work->rank][0];
+	struct rd_device_entry *entry = &work->peer_device_flags[peer]->entered[work->rank][0];
 	uint64_t in = (uintptr_t)work->in[work->rank] + work->in_for[peer];
 	uint64_t out = (uintptr_t)work->out[work->rank] + work->out_for[peer];
 
@@ -154,7 +154,7 @@ static void announce(const struct rd_work *work, int peer, uint32_t epoch)
 
 static bool meet(struct rd_work *work, int peer, uint32_t epoch)
 {
-	const struct rd_desk_entry *entry = &work->desks[work->rank]->entered[peer][0];
+	const struct rd_device_entry *entry = &work->peer_device_flags[work->rank]->entered[peer][0];
 
 	if (!wait_for(work, &entry->epoch_a, epoch, peer))
 		return false;
@@ -185,10 +185,10 @@ static void leave(const struct rd_work *work, uint32_t epoch)
 {
 	for (int peer = 0; peer < work->size; peer++)
 		if (peer != work->rank)
-			rd_word_write(&work->desks[peer]->left[work->rank][0], epoch);
+			rd_word_write(&work->peer_device_flags[peer]->left[work->rank][0], epoch);
 	for (int peer = 0; peer < work->size; peer++)
 		if (peer != work->rank &&
-			!wait_for(work, &work->desks[work->rank]->left[peer][0], epoch, peer))
+			!wait_for(work, &work->peer_device_flags[work->rank]->left[peer][0], epoch, peer))
 			return;
 }
 
@@ -201,11 +201,11 @@ struct letter {
 };
 
 _Static_assert(
-	sizeof(struct letter) <= sizeof(((struct rd_desk *)0)->inbox[0][0]), "a letter fits");
+	sizeof(struct letter) <= sizeof(((struct rd_device_flags *)0)->inbox[0][0]), "a letter fits");
 
 static struct letter *letter_of(const struct rd_work *work, int owner, int sender, uint32_t epoch)
 {
-	return (struct letter *)work->desks[owner]->inbox[epoch & 1][sender];
+	return (struct letter *)work->peer_device_flags[owner]->inbox[epoch & 1][sender];
 }
 
 static bool has_data(const struct rd_work *work, int from, int to)
@@ -274,7 +274,7 @@ void rd_emulated_run(const struct rd_work *asked)
 		return;
 	}
 
-	uint32_t epoch = ++work.desks[work.rank]->epochs[0];
+	uint32_t epoch = ++work.peer_device_flags[work.rank]->epochs[0];
 
 	if (work.small) {
 		run_small(&work, epoch);

@@ -51,7 +51,7 @@ static bool gave_up(const struct rd_transfer_work *work, struct patience *patien
 }
 
 static void put_offer(
-	struct rd_desk_offer *offer, uint32_t number, const struct rd_transfer *transfer)
+	struct rd_device_offer *offer, uint32_t number, const struct rd_transfer *transfer)
 {
 	uint64_t address = (uintptr_t)transfer->at;
 
@@ -69,7 +69,7 @@ static bool has_reached(const uint32_t *word, uint32_t number)
 }
 
 static bool get_offer(
-	const struct rd_desk_offer *offer, uint32_t number, struct rd_transfer *transfer)
+	const struct rd_device_offer *offer, uint32_t number, struct rd_transfer *transfer)
 {
 	if (!rd_word_reached(&offer->number_a, number))
 		return false;
