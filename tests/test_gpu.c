@@ -316,7 +316,7 @@ static int compare_with_host(struct citizen *citizen, const struct buffers *b, r
 	return wrong;
 }
 
-/* Through inboxes, and with barriers. */
+/* Through LL buffers, and with barriers. */
 static int compare_both(
 	struct citizen *citizen, const struct buffers *b, rondo_type type, rondo_op op)
 {

@@ -310,7 +310,7 @@ static bool is_small(struct citizen *citizen, int collective, bool too_many, str
 	struct rd_problem problem = problem_of(citizen, collective, 0);
 	struct rd_call asked = { .problem = problem,
 		.type = RONDO_F64,
-		.count = (RD_WORK_INBOX / 8 - 1) / (size_t)rd_blocks(&problem) + too_many,
+		.count = (RD_LL_BUFFER_SIZE / 8 - 1) / (size_t)rd_blocks(&problem) + too_many,
 		.terms = terms };
 	struct rd_work work;
 

@@ -17,7 +17,7 @@
 TestSuite(gpu_small, .init = gpu_die_with_parent);
 
 /* Bytes of a buffer; a call has no more for all ranks than half of them. */
-#define ROOM (2 * RD_WORK_INBOX)
+#define ROOM (2 * RD_LL_BUFFER_SIZE)
 /* Longer than any test. */
 #define NEVER_MS 300000
 
@@ -142,7 +142,7 @@ static size_t most(struct citizen *citizen, const struct asked *asked)
 {
 	struct rd_problem problem = { .collective = asked->collective, .size = citizen->size };
 
-	return (RD_WORK_INBOX - 8) / (rd_blocks(&problem) * rondo_type_size(asked->type));
+	return (RD_LL_BUFFER_SIZE - 8) / (rd_blocks(&problem) * rondo_type_size(asked->type));
 }
 
 static int try_type(struct citizen *citizen, struct both *both, rondo_type type)

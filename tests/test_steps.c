@@ -14,7 +14,7 @@
 
 #define RANKS 8
 #define CHANNELS 3
-#define SLOT_SIZE RD_MAIL_SLOT_MIN
+#define SLOT_SIZE RD_FIFO_SLOT_MIN
 
 /* ---- Elements ------------------------------------------------------------------------------ */
 
@@ -77,7 +77,7 @@ static double wanted(const struct rd_problem *problem, rondo_op op, int block, s
 struct world {
 	const struct rd_algorithm *algorithm;
 	struct rd_problem problem; /* of no rank in particular */
-	struct rd_mail *mails[RANKS];
+	struct rd_fifo *peer_fifos[RANKS];
 	struct rd_halt halts[RANKS];
 	uint64_t timeout_ns;
 	uint32_t calls; /* made by earlier worlds */
@@ -130,7 +130,7 @@ static void run_call(struct citizen *citizen, const struct call *call, const voi
 	steps.scratch = citizen->scratch;
 	steps.halt = (struct rd_halt *)&world->halts[citizen->rank];
 	steps.timeout_ns = world->timeout_ns;
-	memcpy(steps.mails, world->mails, sizeof(world->mails));
+	memcpy(steps.peer_fifos, world->peer_fifos, sizeof(world->peer_fifos));
 	rd_emulated_steps(&steps);
 }
 
@@ -247,14 +247,14 @@ static void open_citizen(struct citizen *citizen, struct world *world, int rank)
 	citizen->moves = calloc((size_t)citizen->plan->step_count + 1, sizeof(*citizen->moves));
 	citizen->move_count = rd_steps_flatten(citizen->plan, citizen->moves);
 	citizen->scratch = malloc(rd_steps_scratch_size(citizen->plan, CHANNELS, SLOT_SIZE) + 1);
-	world->mails[rank] =
-		aligned_alloc(64, (rd_mail_size(problem.size, CHANNELS) + 63) / 64 * 64);
-	memset(world->mails[rank], 0, rd_mail_size(problem.size, CHANNELS));
+	world->peer_fifos[rank] =
+		aligned_alloc(64, (rd_fifo_size(problem.size, CHANNELS) + 63) / 64 * 64);
+	memset(world->peer_fifos[rank], 0, rd_fifo_size(problem.size, CHANNELS));
 }
 
 static void close_citizen(struct citizen *citizen)
 {
-	free(citizen->world->mails[citizen->rank]);
+	free(citizen->world->peer_fifos[citizen->rank]);
 	free(citizen->scratch);
 	free(citizen->moves);
 	rd_plan_destroy(citizen->plan);
@@ -434,11 +434,11 @@ Test(steps, devices_have_no_steps_of_direct_access)
 Test(steps, mail_stays_within_its_bound)
 {
 	for (int size = 2; size <= RD_WORK_RANKS; size++)
-		for (int channels = 1; channels <= RD_MAIL_CHANNELS; channels++) {
-			size_t slot = rd_mail_slot_size(size, channels);
+		for (int channels = 1; channels <= RD_FIFO_CHANNELS; channels++) {
+			size_t slot = rd_fifo_slot_size(size, channels);
 
-			cr_expect_geq(slot, RD_MAIL_SLOT_MIN);
-			cr_expect_leq(slot, RD_MAIL_SLOT_MAX);
-			cr_expect_leq(rd_mail_size(size, channels), RD_MAIL_SIZE + (1 << 20));
+			cr_expect_geq(slot, RD_FIFO_SLOT_MIN);
+			cr_expect_leq(slot, RD_FIFO_SLOT_MAX);
+			cr_expect_leq(rd_fifo_size(size, channels), RD_FIFO_SIZE + (1 << 20));
 		}
 }

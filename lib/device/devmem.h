@@ -1,5 +1,5 @@
 /*
- * Device memory of a rank that other ranks write to: desks (work.h) and mail (steps.h). Ranks of
+ * Device memory of a rank that other ranks write to: desks (work.h) and fifo (steps.h). Ranks of
  * one process know it by plain pointers, and after a failure a rank's comm may be gone while
  * another's kernel is still writing there: so whoever reaches it holds it, and the last to let go
  * frees it. (Another process's is mapped here, and stays until it is dropped.) Any thread may call

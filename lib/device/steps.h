@@ -3,7 +3,7 @@
  * kernel runs it over successive pieces of the buffers, as exec.h does; block b of the kernel is
  * channel b, and has pieces b, b + channels, ...
  *
- * Messages go through mail, a rank's device memory into which its neighbours write: for each peer
+ * Messages go through fifo, a rank's device memory into which its neighbours write: for each peer
  * and channel a few slots, and words that say how far either side is. Only peers that a plan
  * exchanges messages with need to reach each other.
  */
@@ -15,17 +15,17 @@
 #include "rondo.h"
 #include "device/work.h"
 
-#define RD_MAIL_CHANNELS 32
+#define RD_FIFO_CHANNELS 32
 /* Messages under way on a channel, in a direction; plans need two. */
-#define RD_MAIL_SLOTS 4
+#define RD_FIFO_SLOTS 4
 /* Slots are as long as this, or shorter where there are so many that a rank's would take more
  * memory. */
-#define RD_MAIL_SLOT_MAX (64 << 10)
-#define RD_MAIL_SLOT_MIN (4 << 10)
-#define RD_MAIL_SIZE (32 << 20)
+#define RD_FIFO_SLOT_MAX (64 << 10)
+#define RD_FIFO_SLOT_MIN (4 << 10)
+#define RD_FIFO_SIZE (32 << 20)
 /* A message lies in its slot as it lies in the buffers, modulo this, so that both go by whole
  * vectors. */
-#define RD_MAIL_ALIGNMENT 16
+#define RD_FIFO_ALIGNMENT 16
 
 /* Where a value lies: a chunk of some memory. enum rd_memory (plan.h) in plain numbers. */
 enum rd_spot_memory { RD_SPOT_NOWHERE, RD_SPOT_IN, RD_SPOT_OUT, RD_SPOT_SCRATCH };
@@ -47,23 +47,23 @@ struct rd_move {
 };
 
 /* A peer and this rank, on one channel. */
-struct rd_mail_line {
+struct rd_fifo_line {
 	/* Written by the peer: what its messages are, the number last, and how many of ours it has
 	   taken. All numbers count on from call to call. */
 	struct {
 		uint32_t number, signature;
-	} come[RD_MAIL_SLOTS];
+	} come[RD_FIFO_SLOTS];
 	uint32_t taken;
-	uint32_t pad[16 - 2 * RD_MAIL_SLOTS - 1];
+	uint32_t pad[16 - 2 * RD_FIFO_SLOTS - 1];
 	/* Our own, between calls. */
 	uint32_t sent, received;
 	uint32_t pad_own[14];
 };
 
-struct rd_mail {
-	struct rd_mail_line lines[RD_WORK_RANKS][RD_MAIL_CHANNELS];
-	uint32_t checked[RD_WORK_RANKS * 4]; /* what peers wrote when the mail was tried, by rank */
-	/* Slots follow: [peer][channel][slot], each slot_size + RD_MAIL_ALIGNMENT bytes. */
+struct rd_fifo {
+	struct rd_fifo_line lines[RD_WORK_RANKS][RD_FIFO_CHANNELS];
+	uint32_t checked[RD_WORK_RANKS * 4]; /* what peers wrote when the fifo was tried, by rank */
+	/* Slots follow: [peer][channel][slot], each slot_size + RD_FIFO_ALIGNMENT bytes. */
 };
 
 /* Passed to a kernel by value. */
@@ -71,7 +71,7 @@ struct rd_steps {
 	int rank, size;
 	int type, op; /* as struct rd_work has them */
 	int channels; /* of this call: blocks */
-	int mail_channels; /* of the mail */
+	int fifo_channels; /* of the fifo */
 	int parts; /* chunks in a block */
 	int scratch_chunks; /* a channel's */
 	int move_count;
@@ -87,15 +87,15 @@ struct rd_steps {
 	const char *in;
 	char *out;
 	char *scratch; /* in device memory: [channels][scratch_chunks], as long as slots */
-	struct rd_mail *mails[RD_WORK_RANKS]; /* NULL: there is no line to this rank */
+	struct rd_fifo *peer_fifos[RD_WORK_RANKS]; /* NULL: there is no line to this rank */
 };
 
 #ifndef __cplusplus
 #include "exec/exec.h"
 
-/* Of a rank's mail among so many ranks, with so many channels: the same on every rank. */
-size_t rd_mail_slot_size(int size, int channels);
-size_t rd_mail_size(int size, int channels);
+/* Of a rank's fifo among so many ranks, with so many channels: the same on every rank. */
+size_t rd_fifo_slot_size(int size, int channels);
+size_t rd_fifo_size(int size, int channels);
 
 /* Whether devices have all steps of this plan: those of messages that are taken one by one. */
 bool rd_steps_can(const struct rd_plan *plan);
@@ -104,12 +104,12 @@ bool rd_steps_can(const struct rd_plan *plan);
 int rd_steps_flatten(const struct rd_plan *plan, struct rd_move *moves);
 
 /*
- * Cuts a call of this plan into pieces: fills in all of steps but mails, moves, memory, halt and
- * timeout. mail_channels and slot_size are the mail's; fewer channels are used where there is
+ * Cuts a call of this plan into pieces: fills in all of steps but fifo, moves, memory, halt and
+ * timeout. fifo_channels and slot_size are the fifo's; fewer channels are used where there is
  * little to do.
  */
 void rd_steps_cut(struct rd_steps *steps, const struct rd_plan *plan, const struct rd_call *call,
-	int mail_channels, size_t slot_size);
+	int fifo_channels, size_t slot_size);
 
 /* Bytes of scratch memory that any call of a plan may need. */
 size_t rd_steps_scratch_size(const struct rd_plan *plan, int channels, size_t slot_size);

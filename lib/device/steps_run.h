@@ -59,16 +59,16 @@ static ON_DEVICE size_t slice_at(const struct rd_steps *steps, int chunk, size_t
 /* Where in its slot a slice of this chunk begins. */
 static ON_DEVICE size_t skew(const struct rd_steps *steps, int chunk, size_t piece)
 {
-	return slice_at(steps, chunk, piece) % RD_MAIL_ALIGNMENT;
+	return slice_at(steps, chunk, piece) % RD_FIFO_ALIGNMENT;
 }
 
 static ON_DEVICE char *slot_of(const struct rd_steps *steps, int owner, int sender, int channel,
 	uint32_t number, const struct rd_move *move, size_t piece)
 {
-	size_t line = (size_t)sender * steps->mail_channels + channel;
-	size_t slot = line * RD_MAIL_SLOTS + number % RD_MAIL_SLOTS;
+	size_t line = (size_t)sender * steps->fifo_channels + channel;
+	size_t slot = line * RD_FIFO_SLOTS + number % RD_FIFO_SLOTS;
 
-	return (char *)(steps->mails[owner] + 1) + slot * (steps->slot_size + RD_MAIL_ALIGNMENT) +
+	return (char *)(steps->peer_fifos[owner] + 1) + slot * (steps->slot_size + RD_FIFO_ALIGNMENT) +
 	       skew(steps, move->chunk, piece);
 }
 
@@ -83,7 +83,7 @@ static ON_DEVICE char *locate(const struct rd_steps *steps, const struct rd_spot
 	case RD_SPOT_OUT:
 		return steps->out + slice_at(steps, spot->chunk, piece);
 	case RD_SPOT_SCRATCH:
-		return steps->scratch + chunk * (steps->slot_size + RD_MAIL_ALIGNMENT) +
+		return steps->scratch + chunk * (steps->slot_size + RD_FIFO_ALIGNMENT) +
 		       skew(steps, move->chunk, piece);
 	}
 	return NULL;
@@ -103,12 +103,12 @@ static ON_DEVICE uint32_t sign(
 static ON_DEVICE bool has_come(const struct rd_steps *steps, const struct channel *shared,
 	int channel, const struct rd_move *move, size_t piece)
 {
-	const struct rd_mail_line *line = &steps->mails[steps->rank]->lines[move->peer][channel];
+	const struct rd_fifo_line *line = &steps->peer_fifos[steps->rank]->lines[move->peer][channel];
 	uint32_t number = shared->received[move->peer] + 1;
 
-	if (!await(steps, &line->come[number % RD_MAIL_SLOTS].number, number, move->peer))
+	if (!await(steps, &line->come[number % RD_FIFO_SLOTS].number, number, move->peer))
 		return false;
-	if (*(const volatile uint32_t *)&line->come[number % RD_MAIL_SLOTS].signature ==
+	if (*(const volatile uint32_t *)&line->come[number % RD_FIFO_SLOTS].signature ==
 		sign(steps, move, piece))
 		return true;
 	say_mismatch(steps, move->peer);
@@ -118,9 +118,9 @@ static ON_DEVICE bool has_come(const struct rd_steps *steps, const struct channe
 static ON_DEVICE bool has_room(
 	const struct rd_steps *steps, const struct channel *shared, int channel, int to)
 {
-	const struct rd_mail_line *line = &steps->mails[steps->rank]->lines[to][channel];
+	const struct rd_fifo_line *line = &steps->peer_fifos[steps->rank]->lines[to][channel];
 
-	return await(steps, &line->taken, shared->sent[to] + 1 - RD_MAIL_SLOTS, to);
+	return await(steps, &line->taken, shared->sent[to] + 1 - RD_FIFO_SLOTS, to);
 }
 
 /* ---- The block ------------------------------------------------------------------------------- */
@@ -128,27 +128,27 @@ static ON_DEVICE bool has_room(
 static ON_DEVICE void begin_channel(
 	const struct rd_steps *steps, struct channel *shared, int channel)
 {
-	const struct rd_mail *mail = steps->mails[steps->rank];
+	const struct rd_fifo *fifo = steps->peer_fifos[steps->rank];
 
 	for (int peer = THREAD; peer < steps->size; peer += THREADS_HERE) {
-		shared->sent[peer] = mail->lines[peer][channel].sent;
-		shared->received[peer] = mail->lines[peer][channel].received;
+		shared->sent[peer] = fifo->lines[peer][channel].sent;
+		shared->received[peer] = fifo->lines[peer][channel].received;
 	}
 	if (THREAD == 0)
 		shared->failed = 0;
 	TOGETHER();
 }
 
-/* The call is over when all that was sent has been taken: then no peer writes to our mail any more,
+/* The call is over when all that was sent has been taken: then no peer writes to our fifo any more,
    which may be gone once the comm is. */
 static ON_DEVICE void end_channel(
 	const struct rd_steps *steps, const struct channel *shared, int channel)
 {
-	struct rd_mail *mail = steps->mails[steps->rank];
+	struct rd_fifo *fifo = steps->peer_fifos[steps->rank];
 
 	TOGETHER();
 	for (int peer = THREAD; peer < steps->size; peer += THREADS_HERE) {
-		struct rd_mail_line *line = &mail->lines[peer][channel];
+		struct rd_fifo_line *line = &fifo->lines[peer][channel];
 
 		line->sent = shared->sent[peer];
 		line->received = shared->received[peer];
@@ -196,7 +196,7 @@ static ON_DEVICE bool begin_move(const struct rd_steps *steps, struct channel *s
 static ON_DEVICE void end_move(const struct rd_steps *steps, struct channel *shared, int channel,
 	const struct rd_move *move, size_t piece)
 {
-	struct rd_mail_line *there = NULL;
+	struct rd_fifo_line *there = NULL;
 	uint32_t number = 0;
 	int peer = move->peer, to = move->to;
 
@@ -204,16 +204,16 @@ static ON_DEVICE void end_move(const struct rd_steps *steps, struct channel *sha
 	if (THREAD != 0 || (peer < 0 && to < 0))
 		return;
 	if (to >= 0) {
-		there = &steps->mails[to]->lines[steps->rank][channel];
+		there = &steps->peer_fifos[to]->lines[steps->rank][channel];
 		number = ++shared->sent[to];
-		*(volatile uint32_t *)&there->come[number % RD_MAIL_SLOTS].signature =
+		*(volatile uint32_t *)&there->come[number % RD_FIFO_SLOTS].signature =
 			sign(steps, move, piece);
 	}
 	publish();
 	if (to >= 0)
-		set_word(&there->come[number % RD_MAIL_SLOTS].number, number);
+		set_word(&there->come[number % RD_FIFO_SLOTS].number, number);
 	if (peer >= 0)
-		set_word(&steps->mails[peer]->lines[steps->rank][channel].taken,
+		set_word(&steps->peer_fifos[peer]->lines[steps->rank][channel].taken,
 			++shared->received[peer]);
 }
 

@@ -17,9 +17,9 @@
 #define RD_WORK_RANKS 16
 #define RD_WORK_STEPS (RD_WORK_RANKS + 1)
 #define RD_WORK_BLOCKS 128
-/* Calls of up to this many bytes, over all blocks, go through the device flags' inboxes, data and flag
+/* Calls of up to this many bytes, over all blocks, go through the device flags' LL buffers, data and flag
    together. */
-#define RD_WORK_INBOX (16 << 10)
+#define RD_LL_BUFFER_SIZE (16 << 10)
 
 enum rd_work_kind {
 	RD_WORK_COMBINE, /* all ranks' inputs at in_at, in rank order, into outputs at out_at */
@@ -65,7 +65,7 @@ struct rd_device_flags {
 	struct rd_device_entry entered[RD_WORK_RANKS][RD_WORK_BLOCKS];
 	uint32_t left[RD_WORK_RANKS][RD_WORK_BLOCKS];
 	/* By peer and by an epoch's parity: 8 bytes of data and the epoch twice, over and over. */
-	uint32_t inbox[2][RD_WORK_RANKS][RD_WORK_INBOX / 2];
+	uint32_t ll_buffer[2][RD_WORK_RANKS][RD_LL_BUFFER_SIZE / 2];
 	/* By peer and block: what it sends us, and how much of what we sent it has taken. */
 	struct rd_device_offer offers[RD_WORK_RANKS][RD_WORK_BLOCKS];
 	uint32_t taken[RD_WORK_RANKS][RD_WORK_BLOCKS];
@@ -100,7 +100,7 @@ struct rd_work {
 	int fused;
 	int exchanges; /* fused: peers' addresses come through the device flags; in and out hold our own
 			  alone */
-	int small; /* fused, a call of few bytes: through the inboxes, with no barriers */
+	int small; /* fused, a call of few bytes: through the LL buffers, with no barriers */
 	/* Of a small call: which rank has data for others, and which gets it (-1: all); whether
 	   what a rank gets is combined, or lies side by side; and how many bytes apart is what we
 	   have for each rank, and what we get of each (0: the same for all). */
@@ -135,7 +135,7 @@ struct rd_work {
 bool rd_work_plan(struct rd_work *work, const struct rd_plan *plan, const struct rd_call *call);
 
 /* Makes it a small one, whatever its steps are: of a call whose blocks have one length, and all of
-   them no more than RD_WORK_INBOX - 8 bytes. */
+   them no more than RD_LL_BUFFER_SIZE - 8 bytes. */
 void rd_work_small(struct rd_work *work, const struct rd_call *call);
 
 /* Bytes that one rank has for another in a call that moves blocks; one of the two is this rank. */

@@ -11,7 +11,7 @@ _Static_assert((int)RD_SPOT_IN == (int)RD_IN && (int)RD_SPOT_OUT == (int)RD_OUT 
 		       (int)RD_SPOT_SCRATCH == (int)RD_SCRATCH &&
 		       (int)RD_SPOT_NOWHERE == (int)RD_NOWHERE,
 	"spots are places");
-_Static_assert(sizeof(struct rd_mail) % RD_MAIL_ALIGNMENT == 0, "slots are aligned");
+_Static_assert(sizeof(struct rd_fifo) % RD_FIFO_ALIGNMENT == 0, "slots are aligned");
 _Static_assert(sizeof(struct rd_steps) <= 4096, "steps are passed to a kernel by value");
 
 static size_t round_up(size_t value, size_t unit)
@@ -21,20 +21,20 @@ static size_t round_up(size_t value, size_t unit)
 
 /* ---- Mail ---------------------------------------------------------------------------------- */
 
-size_t rd_mail_slot_size(int size, int channels)
+size_t rd_fifo_slot_size(int size, int channels)
 {
-	size_t slots = (size_t)size * channels * RD_MAIL_SLOTS, slot_size = RD_MAIL_SLOT_MAX;
+	size_t slots = (size_t)size * channels * RD_FIFO_SLOTS, slot_size = RD_FIFO_SLOT_MAX;
 
-	while (slot_size > RD_MAIL_SLOT_MIN && slots * slot_size > RD_MAIL_SIZE)
+	while (slot_size > RD_FIFO_SLOT_MIN && slots * slot_size > RD_FIFO_SIZE)
 		slot_size /= 2;
 	return slot_size;
 }
 
-size_t rd_mail_size(int size, int channels)
+size_t rd_fifo_size(int size, int channels)
 {
-	size_t slot = rd_mail_slot_size(size, channels) + RD_MAIL_ALIGNMENT;
+	size_t slot = rd_fifo_slot_size(size, channels) + RD_FIFO_ALIGNMENT;
 
-	return sizeof(struct rd_mail) + (size_t)size * channels * RD_MAIL_SLOTS * slot;
+	return sizeof(struct rd_fifo) + (size_t)size * channels * RD_FIFO_SLOTS * slot;
 }
 
 /* ---- Moves --------------------------------------------------------------------------------- */
@@ -83,7 +83,7 @@ static void cut_chunk(struct rd_steps *steps, size_t line)
 {
 	size_t most = steps->slot_size / steps->element, least = PIECE_MIN / steps->element;
 	size_t piece = round_up(
-		(steps->chunk_count + steps->mail_channels - 1) / steps->mail_channels, line);
+		(steps->chunk_count + steps->fifo_channels - 1) / steps->fifo_channels, line);
 
 	if (piece < least)
 		piece = least;
@@ -94,12 +94,12 @@ static void cut_chunk(struct rd_steps *steps, size_t line)
 	/* The first messages always go, for the signatures in them. */
 	if (steps->pieces == 0)
 		steps->pieces = 1;
-	steps->channels = steps->pieces < (size_t)steps->mail_channels ? (int)steps->pieces
-								       : steps->mail_channels;
+	steps->channels = steps->pieces < (size_t)steps->fifo_channels ? (int)steps->pieces
+								       : steps->fifo_channels;
 }
 
 void rd_steps_cut(struct rd_steps *steps, const struct rd_plan *plan, const struct rd_call *call,
-	int mail_channels, size_t slot_size)
+	int fifo_channels, size_t slot_size)
 {
 	size_t element = rondo_type_size(call->type), line = RD_SLICE_ALIGNMENT / element;
 
@@ -108,7 +108,7 @@ void rd_steps_cut(struct rd_steps *steps, const struct rd_plan *plan, const stru
 	steps->size = call->problem.size;
 	steps->type = call->type;
 	steps->op = call->op;
-	steps->mail_channels = mail_channels;
+	steps->fifo_channels = fifo_channels;
 	steps->parts = plan->parts;
 	steps->scratch_chunks = plan->scratch_chunks;
 	steps->signature = rd_call_hash(call);
@@ -124,7 +124,7 @@ void rd_steps_cut(struct rd_steps *steps, const struct rd_plan *plan, const stru
 
 size_t rd_steps_scratch_size(const struct rd_plan *plan, int channels, size_t slot_size)
 {
-	return (size_t)plan->scratch_chunks * channels * (slot_size + RD_MAIL_ALIGNMENT);
+	return (size_t)plan->scratch_chunks * channels * (slot_size + RD_FIFO_ALIGNMENT);
 }
 
 uint32_t rd_call_hash(const struct rd_call *call)

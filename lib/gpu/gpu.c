@@ -745,7 +745,7 @@ void rd_gpu_fuse(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work 
 	size_t blocks = size / BYTES_A_BLOCK + 1;
 
 	work->fused = 1;
-	if (size <= RD_WORK_INBOX - 8 && !(call->terms && call->terms->in))
+	if (size <= RD_LL_BUFFER_SIZE - 8 && !(call->terms && call->terms->in))
 		rd_work_small(work, call);
 	/* Nobody knows how much the others move: as many blocks as there may be. */
 	work->blocks = blocks < (size_t)gpu->blocks && !pairwise ? (int)blocks : gpu->blocks;

@@ -20,7 +20,7 @@ struct rd_messages {
 	struct rd_gpu *gpu;
 	int channels;
 	size_t slot_size;
-	struct rd_mail *mail, *mails[RD_WORK_RANKS];
+	struct rd_fifo *fifo, *peer_fifos[RD_WORK_RANKS];
 	bool imported[RD_WORK_RANKS];
 	uint32_t reach[RD_WORK_RANKS]; /* by rank: bit p: there is a line between it and rank p */
 	struct rd_layout round;
@@ -35,7 +35,7 @@ bool rd_messages_link(const struct rd_messages *messages, int a, int b)
 
 /* ---- Mail ---------------------------------------------------------------------------------- */
 
-/* What ranks tell each other of their mail. */
+/* What ranks tell each other of their fifo. */
 struct card {
 	uint64_t address;
 	struct rd_handle handle;
@@ -45,21 +45,21 @@ struct card {
 static void write_card(struct rd_messages *messages, struct card *card)
 {
 	struct rd_gpu *gpu = messages->gpu;
-	size_t size = rd_mail_size(gpu->comm->size, messages->channels);
-	void *mail = NULL;
+	size_t size = rd_fifo_size(gpu->comm->size, messages->channels);
+	void *fifo = NULL;
 
 	memset(card, 0, sizeof(*card));
-	if (rd_held_create(gpu->ops, gpu->device, size, &mail)) {
-		rd_log(RD_INFO, RD_ROUTE, "rank %d has no mail on its device: %s",
+	if (rd_held_create(gpu->ops, gpu->device, size, &fifo)) {
+		rd_log(RD_INFO, RD_ROUTE, "rank %d has no fifo on its device: %s",
 			gpu->comm->rank, rondo_last_error());
 		return;
 	}
-	messages->mail = messages->mails[gpu->comm->rank] = mail;
-	card->address = (uintptr_t)mail;
-	card->able = gpu->ops->export(mail, &card->handle) ? 1 : 2;
+	messages->fifo = messages->peer_fifos[gpu->comm->rank] = fifo;
+	card->address = (uintptr_t)fifo;
+	card->able = gpu->ops->export(fifo, &card->handle) ? 1 : 2;
 }
 
-static bool map_mail(struct rd_messages *messages, int peer, const struct card *card, int there)
+static bool map_fifo(struct rd_messages *messages, int peer, const struct card *card, int there)
 {
 	struct rd_gpu *gpu = messages->gpu;
 	void *base;
@@ -71,14 +71,14 @@ static bool map_mail(struct rd_messages *messages, int peer, const struct card *
 			return false;
 		if (!rd_held_hold((void *)(uintptr_t)card->address))
 			return false;
-		messages->mails[peer] = (struct rd_mail *)(uintptr_t)card->address;
+		messages->peer_fifos[peer] = (struct rd_fifo *)(uintptr_t)card->address;
 		return true;
 	}
 	if (card->able < 2 || gpu->ops->import(gpu->device, &card->handle, &base, &size))
 		return false;
-	messages->mails[peer] = base;
+	messages->peer_fifos[peer] = base;
 	messages->imported[peer] = true;
-	return size >= rd_mail_size(gpu->comm->size, messages->channels);
+	return size >= rd_fifo_size(gpu->comm->size, messages->channels);
 }
 
 static uint32_t check_of(const struct rd_gpu *gpu, int from, int to)
@@ -93,24 +93,24 @@ static int copy_now(struct rd_gpu *gpu, void *to, const void *from, size_t size)
 	return err ? err : gpu->ops->stream_synchronize(gpu->device, gpu->stream);
 }
 
-/* Maps what mail it can, and writes a word into each. */
+/* Maps what fifo it can, and writes a word into each. */
 static void write_checks(struct rd_messages *messages, const struct card *cards)
 {
 	struct rd_gpu *gpu = messages->gpu;
 	const struct rd_member *members = rd_lifeline_members(gpu->comm->lifeline);
 	int rank = gpu->comm->rank;
 
-	for (int peer = 0; peer < gpu->comm->size && messages->mail; peer++) {
+	for (int peer = 0; peer < gpu->comm->size && messages->fifo; peer++) {
 		if (peer == rank || !rd_place_same_host(&members[peer].place, &members[rank].place))
 			continue;
-		if (!map_mail(messages, peer, &cards[peer], members[peer].place.device)) {
+		if (!map_fifo(messages, peer, &cards[peer], members[peer].place.device)) {
 			rd_log(RD_INFO, RD_ROUTE,
 				"rank %d does not reach device memory of rank %d: %s", rank, peer,
 				rondo_last_error());
 			continue;
 		}
 		gpu->host_flags->check = check_of(gpu, rank, peer);
-		if (copy_now(gpu, &messages->mails[peer]->checked[rank], &gpu->host_flags->check,
+		if (copy_now(gpu, &messages->peer_fifos[peer]->checked[rank], &gpu->host_flags->check,
 			    sizeof(uint32_t)))
 			rd_log(RD_INFO, RD_ROUTE, "rank %d cannot write to rank %d's device: %s",
 				rank, peer, rondo_last_error());
@@ -123,9 +123,9 @@ static uint32_t read_checks(struct rd_messages *messages)
 	struct rd_gpu *gpu = messages->gpu;
 	uint32_t met = 0;
 
-	for (int peer = 0; peer < gpu->comm->size && messages->mail; peer++)
-		if (messages->mails[peer] && peer != gpu->comm->rank &&
-			!copy_now(gpu, &gpu->host_flags->check, &messages->mail->checked[peer],
+	for (int peer = 0; peer < gpu->comm->size && messages->fifo; peer++)
+		if (messages->peer_fifos[peer] && peer != gpu->comm->rank &&
+			!copy_now(gpu, &gpu->host_flags->check, &messages->fifo->checked[peer],
 				sizeof(uint32_t)) &&
 			gpu->host_flags->check == check_of(gpu, peer, gpu->comm->rank))
 			met |= 1u << peer;
@@ -246,7 +246,7 @@ static size_t moves_size(const struct rd_plan *plan)
 {
 	size_t size = (size_t)(plan->step_count + 1) * sizeof(struct rd_move);
 
-	return (size + RD_MAIL_ALIGNMENT - 1) / RD_MAIL_ALIGNMENT * RD_MAIL_ALIGNMENT;
+	return (size + RD_FIFO_ALIGNMENT - 1) / RD_FIFO_ALIGNMENT * RD_FIFO_ALIGNMENT;
 }
 
 /* Puts the plan on the device, for good. */
@@ -307,7 +307,7 @@ void rd_messages_steps(
 	steps->scratch = (char *)shipped->memory + moves_size(shipped->plan);
 	steps->halt = &gpu->host_flags->halt;
 	steps->timeout_ns = gpu->comm->settings.timeout_ms * UINT64_C(1000000);
-	memcpy(steps->mails, messages->mails, sizeof(steps->mails));
+	memcpy(steps->peer_fifos, messages->peer_fifos, sizeof(steps->peer_fifos));
 }
 
 /* ---- Life ---------------------------------------------------------------------------------- */
@@ -356,8 +356,8 @@ int rd_messages_create(struct rd_gpu *gpu)
 	if (!messages)
 		return rd_fail(RONDO_MEMORY, "no memory for a comm's device");
 	messages->gpu = gpu;
-	messages->channels = gpu->blocks < RD_MAIL_CHANNELS ? gpu->blocks : RD_MAIL_CHANNELS;
-	messages->slot_size = rd_mail_slot_size(gpu->comm->size, messages->channels);
+	messages->channels = gpu->blocks < RD_FIFO_CHANNELS ? gpu->blocks : RD_FIFO_CHANNELS;
+	messages->slot_size = rd_fifo_slot_size(gpu->comm->size, messages->channels);
 	err = meet(messages);
 	if (err || !every_rank_reaches_some(messages)) {
 		rd_messages_destroy(messages);
@@ -383,8 +383,8 @@ void rd_messages_destroy(struct rd_messages *messages)
 		}
 	for (int rank = 0; rank < RD_WORK_RANKS; rank++)
 		if (messages->imported[rank])
-			gpu->ops->drop(gpu->device, messages->mails[rank]);
-		else if (messages->mails[rank])
-			rd_held_release(messages->mails[rank]);
+			gpu->ops->drop(gpu->device, messages->peer_fifos[rank]);
+		else if (messages->peer_fifos[rank])
+			rd_held_release(messages->peer_fifos[rank]);
 	free(messages);
 }

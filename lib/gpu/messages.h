@@ -2,10 +2,10 @@
  * What a gpu has for plans of messages: the same ring, tree and mesh plans that run on host
  * memory, executed by one kernel (steps.h). A plan runs where each pair of ranks that it has
  * exchange messages reaches each other's device memory; others need not. Peers' buffers are never
- * addressed, only their mail, so a call is one launch on the user's stream, in one process or in
+ * addressed, only their fifo, so a call is one launch on the user's stream, in one process or in
  * several.
  *
- * Each rank's mail takes at most RD_MAIL_SIZE bytes of device memory, and a sixteenth of a MiB for
+ * Each rank's fifo takes at most RD_FIFO_SIZE bytes of device memory, and a sixteenth of a MiB for
  * its words.
  */
 #ifndef RD_MESSAGES_H
@@ -16,7 +16,7 @@
 struct rd_messages;
 
 /*
- * Makes this rank's mail, and tries every pair of ranks with real bytes: all ranks together, when
+ * Makes this rank's fifo, and tries every pair of ranks with real bytes: all ranks together, when
  * the gpu is made. gpu->messages stays NULL where there is a rank that reaches no other; that
  * is no error, and the same on all ranks.
  */

@@ -7,10 +7,10 @@
  * that. A peer's data is read only after its flag has been seen and a fence passed, and never
  * through the read-only cache: no pointer here is __restrict__.
  *
- * Small calls have no barrier: each rank stores what a peer needs of it into that peer's inbox, 8 bytes
+ * Small calls have no barrier: each rank stores what a peer needs of it into that peer's ll_buffer, 8 bytes
  * of data between two copies of the epoch in one 16-byte store, so that data and flag come together; and
  * makes its output of what it has got. All collectives are that; they differ in who has something for
- * whom, and in whether it is combined. A signature goes from all to all, so that two inboxes in turn are
+ * whom, and in whether it is combined. A signature goes from all to all, so that two LL buffers in turn are
  * enough: who is in call e + 2 has heard in call e + 1 from all, who had finished call e. The idea is
  * NCCL's "LL" protocol.
  */
@@ -318,21 +318,21 @@ static __device__ void run_step(
 
 /* ---- Small calls ---------------------------------------------------------------------------- */
 
-static __device__ void post(uint32_t *inbox, size_t at, uint64_t bits, uint32_t epoch)
+static __device__ void post(uint32_t *ll_buffer, size_t at, uint64_t bits, uint32_t epoch)
 {
-	store_words(inbox + at * 4, (uint32_t)bits, epoch, (uint32_t)(bits >> 32), epoch);
+	store_words(ll_buffer + at * 4, (uint32_t)bits, epoch, (uint32_t)(bits >> 32), epoch);
 }
 
-static __device__ bool collect(const struct rd_work &work, const uint32_t *inbox, size_t at,
+static __device__ bool collect(const struct rd_work &work, const uint32_t *ll_buffer, size_t at,
 	int peer, uint32_t epoch, uint64_t &bits)
 {
 	struct patience patience = { 0, 0 };
-	uint4 words = load_words(inbox + at * 4);
+	uint4 words = load_words(ll_buffer + at * 4);
 
 	while (!has_come(words, epoch)) {
 		if (is_over(work, patience, peer))
 			return false;
-		words = load_words(inbox + at * 4);
+		words = load_words(ll_buffer + at * 4);
 	}
 	bits = (uint64_t)words.z << 32 | words.x;
 	return true;
@@ -392,7 +392,7 @@ static __device__ bool make_unit(const struct rd_work &work, uint32_t epoch, siz
 			continue;
 		if (rank == work.rank)
 			got = unit_for<T>(work, rank, at);
-		else if (!collect(work, work.peer_device_flags[work.rank]->inbox[epoch & 1][rank], at, rank, epoch,
+		else if (!collect(work, work.peer_device_flags[work.rank]->ll_buffer[epoch & 1][rank], at, rank, epoch,
 				 got.bits))
 			return false;
 		if (at == 0 && got.bits != work.signatures[rank]) {
@@ -428,7 +428,7 @@ static __device__ void run_small(const struct rd_work &work, uint32_t epoch)
 #pragma unroll 1
 		for (int peer = 0; peer < work.size; peer++)
 			if (peer != work.rank && (at == 0 || has_data(work, work.rank, peer)))
-				post(work.peer_device_flags[peer]->inbox[epoch & 1][work.rank], at,
+				post(work.peer_device_flags[peer]->ll_buffer[epoch & 1][work.rank], at,
 					unit_for<T>(work, peer, at).bits, epoch);
 		if (!make_unit<T>(work, epoch, at))
 			return;

@@ -194,18 +194,18 @@ static void leave(const struct rd_work *work, uint32_t epoch)
 
 /* ---- Small calls --------------------------------------------------------------------------- */
 
-/* What an inbox holds, of one rank: the epoch, when all the rest is there. */
+/* What an ll_buffer holds, of one rank: the epoch, when all the rest is there. */
 struct letter {
 	uint32_t epoch, signature, unused[2];
-	char data[RD_WORK_INBOX];
+	char data[RD_LL_BUFFER_SIZE];
 };
 
 _Static_assert(
-	sizeof(struct letter) <= sizeof(((struct rd_device_flags *)0)->inbox[0][0]), "a letter fits");
+	sizeof(struct letter) <= sizeof(((struct rd_device_flags *)0)->ll_buffer[0][0]), "a letter fits");
 
 static struct letter *letter_of(const struct rd_work *work, int owner, int sender, uint32_t epoch)
 {
-	return (struct letter *)work->peer_device_flags[owner]->inbox[epoch & 1][sender];
+	return (struct letter *)work->peer_device_flags[owner]->ll_buffer[epoch & 1][sender];
 }
 
 static bool has_data(const struct rd_work *work, int from, int to)
@@ -233,7 +233,7 @@ static void post(const struct rd_work *work, int peer, uint32_t epoch)
 	rd_word_write(&letter->epoch, epoch);
 }
 
-/* Ours too goes through an inbox, for in place it would be written over. */
+/* Ours too goes through an ll_buffer, for in place it would be written over. */
 static void run_small(const struct rd_work *asked, uint32_t epoch)
 {
 	struct rd_work work = *asked;
