@@ -53,7 +53,7 @@ struct rd_lying {
 };
 
 /* What a rank tells its peers of one call. */
-struct rd_post {
+struct rd_announcement {
 	uint32_t number;
 	struct rd_signature signature;
 	struct rd_lying in, out;
@@ -74,15 +74,15 @@ struct rd_offer {
 	uint32_t reachable; /* not 0: yes */
 };
 
-/* Written by peers, but for halt, posts, offers and begun, which are this rank's. A rank posts call
-   n + 2 only when all have posted n + 1, and so have read n: two posts suffice. */
+/* Written by peers, but for halt, announcements, offers and begun, which are this rank's. A rank announcements call
+   n + 2 only when all have posted n + 1, and so have read n: two announcements suffice. */
 struct rd_host_flags {
 	_Alignas(64) uint32_t entered[RD_WORK_RANKS];
 	_Alignas(64) uint32_t left[RD_WORK_RANKS];
 	_Alignas(64) struct rd_halt halt;
 	_Alignas(64) uint32_t marker; /* how far the gpu's own stream is */
 	_Alignas(64) uint32_t check; /* what is written into peers' device flags to try them */
-	_Alignas(64) struct rd_post posts[2];
+	_Alignas(64) struct rd_announcement announcements[2];
 	_Alignas(64) uint32_t taken[RD_WORK_RANKS]; /* of what was sent to each */
 	_Alignas(64) struct rd_offer offers[RD_WORK_RANKS]; /* to each */
 	_Alignas(64) struct rd_begun begun; /* this rank's, too */

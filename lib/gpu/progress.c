@@ -62,7 +62,7 @@ struct rd_agent {
 	struct rd_stage *stage; /* NULL: nothing has been staged yet */
 	/* Of the present call. Each is read once: a peer may write to its host flags when it likes, and
 	   what has been checked must be what is used. */
-	struct rd_post posts[RD_WORK_RANKS];
+	struct rd_announcement announcements[RD_WORK_RANKS];
 };
 
 /* ---- Watching ------------------------------------------------------------------------------ */
@@ -318,9 +318,9 @@ static int mismatch(struct rd_gpu *gpu, int peer, const struct rd_signature *the
 	return rd_comm_fail(gpu->comm, RONDO_MISMATCH, peer);
 }
 
-static struct rd_post *post_of(struct rd_gpu *gpu, int rank, uint32_t number)
+static struct rd_announcement *post_of(struct rd_gpu *gpu, int rank, uint32_t number)
 {
-	return &gpu->peer_flags[rank]->posts[number % 2];
+	return &gpu->peer_flags[rank]->announcements[number % 2];
 }
 
 static bool is_pairwise(const struct rd_call *call)
@@ -338,76 +338,76 @@ static struct rd_signature signature_of(const struct rd_call *call, bool capture
 	return signature;
 }
 
-static void write_post(struct rd_gpu *gpu, const struct rd_call *call, bool captured,
+static void write_announcement(struct rd_gpu *gpu, const struct rd_call *call, bool captured,
 	const struct rd_work *work, uint32_t number)
 {
 	int rank = gpu->comm->rank;
-	struct rd_post *post = post_of(gpu, rank, number);
+	struct rd_announcement *announcement = post_of(gpu, rank, number);
 
 	size_t in_size = rd_gpu_in_size(call, rank), out_size = rd_gpu_out_size(call, rank);
 
-	post->signature = signature_of(call, captured);
-	post->factor = work->factors[rank];
+	announcement->signature = signature_of(call, captured);
+	announcement->factor = work->factors[rank];
 	/* A small call leaves peers' buffers alone. */
 	if (!work->small) {
-		rd_gpu_describe(gpu, call->in, in_size, &post->in);
-		rd_gpu_describe(gpu, call->out, out_size, &post->out);
+		rd_gpu_describe(gpu, call->in, in_size, &announcement->in);
+		rd_gpu_describe(gpu, call->out, out_size, &announcement->out);
 	}
-	post->reachable =
-		work->small || ((in_size == 0 || post->in.id) && (out_size == 0 || post->out.id));
+	announcement->reachable =
+		work->small || ((in_size == 0 || announcement->in.id) && (out_size == 0 || announcement->out.id));
 	for (int peer = 0; peer < work->size; peer++) {
-		post->gives[peer].in_at = work->in_for[peer];
-		post->gives[peer].out_at = work->out_for[peer];
-		post->gives[peer].size =
+		announcement->gives[peer].in_at = work->in_for[peer];
+		announcement->gives[peer].out_at = work->out_for[peer];
+		announcement->gives[peer].size =
 			is_pairwise(call) ? rd_work_pair_size(call, rank, peer) : 0;
 	}
-	rd_word_write(&post->number, number);
+	rd_word_write(&announcement->number, number);
 }
 
 static int check_length(
-	struct rd_gpu *gpu, const struct rd_call *call, int peer, const struct rd_post *post)
+	struct rd_gpu *gpu, const struct rd_call *call, int peer, const struct rd_announcement *announcement)
 {
 	int rank = gpu->comm->rank;
 	size_t wanted = rd_work_pair_size(call, peer, rank);
 
-	if (post->gives[rank].size == wanted)
+	if (announcement->gives[rank].size == wanted)
 		return 0;
 	rd_fail(RONDO_MISMATCH, "%s: rank %d has %llu bytes for rank %d, which expects %zu",
 		rd_collective_name(call->problem.collective), peer,
-		(unsigned long long)post->gives[rank].size, rank, wanted);
+		(unsigned long long)announcement->gives[rank].size, rank, wanted);
 	return rd_comm_fail(gpu->comm, RONDO_MISMATCH, peer);
 }
 
 /* Until all have posted; they must have made the same call. */
-static int read_posts(
+static int read_announcements(
 	struct rd_agent *agent, const struct rd_call *call, bool captured, uint32_t number)
 {
 	struct rd_gpu *gpu = agent->gpu;
 	struct rd_signature ours = signature_of(call, captured);
 
 	for (int peer = 0; peer < gpu->comm->size; peer++) {
-		const struct rd_post *posted = post_of(gpu, peer, number);
-		struct rd_post *post = &agent->posts[peer];
+		const struct rd_announcement *posted = post_of(gpu, peer, number);
+		struct rd_announcement *announcement = &agent->announcements[peer];
 		int err = await(gpu, &posted->number, number, peer);
 
 		if (err)
 			return err;
-		*post = *posted;
-		if (memcmp(&post->signature, &ours, sizeof(ours)) != 0)
-			return mismatch(gpu, peer, &post->signature, &ours);
+		*announcement = *posted;
+		if (memcmp(&announcement->signature, &ours, sizeof(ours)) != 0)
+			return mismatch(gpu, peer, &announcement->signature, &ours);
 		if (is_pairwise(call) && peer != gpu->comm->rank)
-			err = check_length(gpu, call, peer, post);
+			err = check_length(gpu, call, peer, announcement);
 		if (err)
 			return err;
 	}
 	return 0;
 }
 
-/* All ranks see the same posts, and decide alike. */
+/* All ranks see the same announcements, and decide alike. */
 static bool can_reach_all(const struct rd_agent *agent)
 {
 	for (int rank = 0; rank < agent->gpu->comm->size; rank++)
-		if (!agent->posts[rank].reachable)
+		if (!agent->announcements[rank].reachable)
 			return false;
 	return true;
 }
@@ -431,22 +431,22 @@ static int fill_in(
 	struct rd_gpu *gpu = agent->gpu;
 
 	for (int rank = 0; rank < work->size; rank++) {
-		const struct rd_post *post = &agent->posts[rank];
+		const struct rd_announcement *announcement = &agent->announcements[rank];
 		size_t in_size = rd_gpu_in_size(call, rank);
 		size_t out_size = rd_gpu_out_size(call, rank);
 
 		if (rank == work->rank || work->small)
 			continue;
-		work->factors[rank] = post->factor;
+		work->factors[rank] = announcement->factor;
 		if (in_size > 0) {
-			work->in[rank] = reach(gpu, rank, &post->in,
-				post->gives[work->rank].in_at, in_size, captured);
+			work->in[rank] = reach(gpu, rank, &announcement->in,
+				announcement->gives[work->rank].in_at, in_size, captured);
 			if (!work->in[rank])
 				return RONDO_SYSTEM;
 		}
 		if (out_size > 0) {
-			work->out[rank] = reach(gpu, rank, &post->out,
-				post->gives[work->rank].out_at, out_size, captured);
+			work->out[rank] = reach(gpu, rank, &announcement->out,
+				announcement->gives[work->rank].out_at, out_size, captured);
 			if (!work->out[rank])
 				return RONDO_SYSTEM;
 		}
@@ -497,8 +497,8 @@ static int exchange(struct rd_agent *agent, const struct rd_call *call, bool cap
 	rd_begun_note(gpu->comm, call, true);
 	if (gpu->kernel == RD_KERNEL_FUSED)
 		rd_gpu_fuse(gpu, call, work);
-	write_post(gpu, call, captured, work, number);
-	err = read_posts(agent, call, captured, number);
+	write_announcement(gpu, call, captured, work, number);
+	err = read_announcements(agent, call, captured, number);
 	if (err)
 		return err;
 	*direct = can_reach_all(agent);
