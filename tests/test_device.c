@@ -254,11 +254,11 @@ Test(device, without_handles_none_is_given)
 /* ---- Streams ------------------------------------------------------------------------------- */
 
 /* Whether a word stays 0 for longer than a stream takes that does not wait as it should. */
-static bool stays_zero(const uint32_t *word)
+static bool stays_zero(const uint32_t *flag)
 {
-	for (int i = 0; i < 20 && !__atomic_load_n(word, __ATOMIC_ACQUIRE); i++)
+	for (int i = 0; i < 20 && !__atomic_load_n(flag, __ATOMIC_ACQUIRE); i++)
 		usleep(1000);
-	return !__atomic_load_n(word, __ATOMIC_ACQUIRE);
+	return !__atomic_load_n(flag, __ATOMIC_ACQUIRE);
 }
 
 Test(device, a_stream_does_its_work_in_order_and_waits_for_words)
@@ -269,13 +269,13 @@ Test(device, a_stream_does_its_work_in_order_and_waits_for_words)
 	char a[8] = "first", b[8] = "", c[8] = "";
 
 	/* b gets what a holds when the word comes; c what b held then. */
-	cr_assert_eq(ops->wait_word(0, stream, &go, 1), 0);
+	cr_assert_eq(ops->wait_flag(0, stream, &go, 1), 0);
 	cr_assert_eq(ops->copy(0, stream, b, a, sizeof(a)), 0);
 	cr_assert_eq(ops->copy(0, stream, c, b, sizeof(b)), 0);
-	cr_assert_eq(ops->write_word(0, stream, &gone, 7), 0);
+	cr_assert_eq(ops->write_flag(0, stream, &gone, 7), 0);
 	cr_expect(stays_zero(&gone));
 	strcpy(a, "second");
-	rd_word_write(&go, 1);
+	rd_flag_write(&go, 1);
 	cr_assert_eq(ops->stream_synchronize(0, stream), 0);
 	cr_expect_str_eq(c, "second");
 	cr_expect_eq(gone, 7);
@@ -288,11 +288,11 @@ Test(device, words_count_in_circles)
 	void *stream = stream_on(ops, 0);
 	uint32_t go = UINT32_MAX - 1, gone = 0;
 
-	cr_assert_eq(ops->wait_word(0, stream, &go, 1), 0);
-	cr_assert_eq(ops->write_word(0, stream, &gone, 1), 0);
-	rd_word_write(&go, UINT32_MAX);
+	cr_assert_eq(ops->wait_flag(0, stream, &go, 1), 0);
+	cr_assert_eq(ops->write_flag(0, stream, &gone, 1), 0);
+	rd_flag_write(&go, UINT32_MAX);
 	cr_expect(stays_zero(&gone));
-	rd_word_write(&go, 2);
+	rd_flag_write(&go, 2);
 	cr_assert_eq(ops->stream_synchronize(0, stream), 0);
 	cr_expect_eq(gone, 1);
 	ops->stream_destroy(0, stream);
@@ -304,16 +304,16 @@ Test(device, a_stream_that_follows_another_comes_after_it)
 	void *first = stream_on(ops, 0), *second = stream_on(ops, 0);
 	uint32_t go = 0, gone = 0;
 
-	cr_assert_eq(ops->wait_word(0, first, &go, 1), 0);
+	cr_assert_eq(ops->wait_flag(0, first, &go, 1), 0);
 	cr_assert_eq(ops->stream_follow(0, second, first), 0);
-	cr_assert_eq(ops->write_word(0, second, &gone, 1), 0);
+	cr_assert_eq(ops->write_flag(0, second, &gone, 1), 0);
 	/* What comes later on the first is not waited for. */
-	cr_assert_eq(ops->wait_word(0, first, &go, 2), 0);
+	cr_assert_eq(ops->wait_flag(0, first, &go, 2), 0);
 	cr_expect(stays_zero(&gone));
-	rd_word_write(&go, 1);
+	rd_flag_write(&go, 1);
 	cr_assert_eq(ops->stream_synchronize(0, second), 0);
 	cr_expect_eq(gone, 1);
-	rd_word_write(&go, 2);
+	rd_flag_write(&go, 2);
 	ops->stream_destroy(0, first);
 	ops->stream_destroy(0, second);
 }
@@ -340,14 +340,14 @@ Test(device, events_time_what_runs_between_them, .timeout = 60)
 		int64_t began = rd_clock_ns(), shut;
 
 		cr_assert_eq(rondo_event_record(first, stream), 0);
-		ops->write_word(1, lane->stream, &reached, (uint32_t)round);
-		ops->wait_word(1, lane->stream, &gate, (uint32_t)round);
+		ops->write_flag(1, lane->stream, &reached, (uint32_t)round);
+		ops->wait_flag(1, lane->stream, &gate, (uint32_t)round);
 		cr_assert_eq(rondo_event_record(last, stream), 0);
-		while (!rd_word_reached(&reached, (uint32_t)round))
-			rd_word_sleep(&reached, (uint32_t)round - 1, 1000000);
+		while (!rd_flag_reached(&reached, (uint32_t)round))
+			rd_flag_sleep(&reached, (uint32_t)round - 1, 1000000);
 		for (shut = rd_clock_ns(); rd_clock_ns() - shut < 2000000;)
 			;
-		rd_word_write(&gate, (uint32_t)round);
+		rd_flag_write(&gate, (uint32_t)round);
 		cr_assert_eq(rondo_event_elapsed(first, last, &us), 0);
 		cr_expect_geq(us, 2000);
 		cr_expect_leq(us, (double)(rd_clock_ns() - began) / 1e3);
@@ -369,14 +369,14 @@ Test(device, streams_leave_nothing_behind)
 {
 	const struct rd_device_ops *ops = pretend("emulated:4");
 	int files = contract_open_files();
-	uint32_t word = 0;
+	uint32_t flag = 0;
 
 	for (uint32_t i = 1; i <= 20; i++) {
 		void *stream = stream_on(ops, i % 4);
 
-		ops->write_word(0, stream, &word, i);
+		ops->write_flag(0, stream, &flag, i);
 		ops->stream_destroy(0, stream);
-		cr_assert_eq(word, i);
+		cr_assert_eq(flag, i);
 	}
 	cr_expect_eq(contract_open_files(), files);
 }
@@ -390,9 +390,9 @@ Test(device, a_stream_that_is_asked_does_not_wait)
 
 	cr_assert_eq(rondo_stream_wrap(&wrapped, stream, 0), 0);
 	cr_expect_eq(rondo_stream_query(wrapped), 0);
-	cr_assert_eq(ops->wait_word(0, stream, &go, 1), 0);
+	cr_assert_eq(ops->wait_flag(0, stream, &go, 1), 0);
 	cr_expect_eq(rondo_stream_query(wrapped), RONDO_PENDING);
-	rd_word_write(&go, 1);
+	rd_flag_write(&go, 1);
 	cr_assert_eq(rondo_stream_synchronize(wrapped), 0);
 	cr_expect_eq(rondo_stream_query(wrapped), 0);
 	rondo_stream_destroy(wrapped);

@@ -95,7 +95,7 @@ static int in_the_streams_order(struct citizen *citizen)
 
 	for (int i = 0; i < 1000; i++)
 		ones[i] = 1;
-	if (lane->ops->wait_word(lane->device, lane->stream, &gate, 1) ||
+	if (lane->ops->wait_flag(lane->device, lane->stream, &gate, 1) ||
 		rondo_copy(memory.in, ones, sizeof(ones), memory.stream) ||
 		rondo_all_reduce(citizen->comm, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM,
 			memory.stream) ||
@@ -105,7 +105,7 @@ static int in_the_streams_order(struct citizen *citizen)
 		rondo_copy(back, memory.out, sizeof(back), memory.stream))
 		return world_say(citizen, "%s", rondo_last_error());
 	wrong = expect_floats(citizen, memory.out, 1000, 0);
-	rd_word_write(&gate, 1);
+	rd_flag_write(&gate, 1);
 	if (rondo_stream_synchronize(memory.stream))
 		return world_say(citizen, "%s", rondo_last_error());
 	if (!wrong)

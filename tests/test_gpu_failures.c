@@ -164,14 +164,14 @@ static int when_a_device_is_silent(struct citizen *citizen)
 
 	if (wrong)
 		return wrong;
-	err = rd_emulated_wait_word(0, citizen->comm->gpu->stream, &go, 1) ||
+	err = rd_emulated_wait_flag(0, citizen->comm->gpu->stream, &go, 1) ||
 	      rondo_all_reduce(citizen->comm, memory.in, memory.out, WITH_BARRIERS, RONDO_F32,
 		      RONDO_SUM, memory.stream);
 	for (int i = 0; i < (stuck ? 20000 : HELD_MS) && err == 0; i++) {
 		usleep(1000);
 		err = stuck ? rondo_comm_error(citizen->comm) : 0;
 	}
-	rd_word_write(&go, 1);
+	rd_flag_write(&go, 1);
 	err = rondo_stream_synchronize(memory.stream);
 	wrong = expect_error(citizen, err, RONDO_TIMEOUT);
 	if (!wrong && !strstr(rondo_last_error(), "for rank 1"))
@@ -229,10 +229,10 @@ static bool goes_on(const struct memory *memory, uint32_t *passed)
 {
 	const struct rd_lane *lane = rd_stream_lane(memory->stream);
 
-	rd_emulated_write_word(lane->device, lane->stream, passed, 1);
-	for (int i = 0; i < MOMENT_MS && !rd_word_reached(passed, 1); i++)
+	rd_emulated_write_flag(lane->device, lane->stream, passed, 1);
+	for (int i = 0; i < MOMENT_MS && !rd_flag_reached(passed, 1); i++)
 		usleep(1000);
-	return rd_word_reached(passed, 1);
+	return rd_flag_reached(passed, 1);
 }
 
 /*
@@ -260,7 +260,7 @@ static int when_a_later_call_is_refused(struct citizen *citizen)
 	wrong = end_comm(citizen, second);
 	for (int i = 0; i < 1000; i++)
 		memory.in[i] = 1;
-	rd_emulated_wait_word(0, first->gpu->stream, &go, 1);
+	rd_emulated_wait_flag(0, first->gpu->stream, &go, 1);
 	rondo_group_start();
 	rondo_all_reduce(first, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM, memory.stream);
 	rondo_all_reduce(second, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM, memory.stream);
@@ -268,7 +268,7 @@ static int when_a_later_call_is_refused(struct citizen *citizen)
 		wrong = expect_error(citizen, rondo_group_end(), RONDO_ABORTED);
 	if (!wrong && goes_on(&memory, &passed))
 		wrong = world_say(citizen, "the stream goes on while a call is under way");
-	rd_word_write(&go, 1);
+	rd_flag_write(&go, 1);
 	/* With the news of the second comm. */
 	rondo_stream_synchronize(memory.stream);
 	if (!wrong)
@@ -289,18 +289,18 @@ Test(gpu_failures, a_stream_waits_for_the_calls_of_a_group_before_the_one_that_i
 /* Of this thread, so many words may still be written by streams before the device fails. */
 static _Thread_local int words_left = -1;
 
-static int write_or_fail(int device, void *stream, uint32_t *word, uint32_t value)
+static int write_or_fail(int device, void *stream, uint32_t *flag, uint32_t value)
 {
 	if (words_left == 0)
 		return rd_fail(RONDO_SYSTEM, "the device is lost");
 	if (words_left > 0)
 		words_left--;
-	return rd_emulated_write_word(device, stream, word, value);
+	return rd_emulated_write_flag(device, stream, flag, value);
 }
 
-static int wait_never(int device, void *stream, uint32_t *word, uint32_t value)
+static int wait_never(int device, void *stream, uint32_t *flag, uint32_t value)
 {
-	(void)device, (void)stream, (void)word, (void)value;
+	(void)device, (void)stream, (void)flag, (void)value;
 	return rd_fail(RONDO_SYSTEM, "the device is lost");
 }
 
@@ -317,9 +317,9 @@ static int when_a_device_is_lost(struct citizen *citizen, bool waits)
 	TRY(one_call(citizen, &memory, 1000));
 	ops = rd_emulated;
 	if (waits)
-		ops.wait_word = wait_never;
+		ops.wait_flag = wait_never;
 	else
-		ops.write_word = write_or_fail;
+		ops.write_flag = write_or_fail;
 	rondo_group_start();
 	for (int i = 0; i < 2; i++)
 		rondo_all_reduce(citizen->comm, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM,

@@ -548,7 +548,7 @@ static bool pair_ready(struct shm_endpoint *endpoint, struct source *source)
 {
 	struct pair *pair = (struct pair *)source;
 	union {
-		char word[sizeof(GOODBYE)];
+		char flag[sizeof(GOODBYE)];
 		struct rd_shm_notice notice;
 	} said;
 	int fds[2];
@@ -574,8 +574,8 @@ static bool pair_ready(struct shm_endpoint *endpoint, struct source *source)
 		pair->reset = true;
 		return true;
 	}
-	if (size == (ssize_t)sizeof(said.word) &&
-		memcmp(said.word, GOODBYE, sizeof(said.word)) == 0)
+	if (size == (ssize_t)sizeof(said.flag) &&
+		memcmp(said.flag, GOODBYE, sizeof(said.flag)) == 0)
 		pair->common.goodbye = true;
 	pair_end(pair);
 	return true;

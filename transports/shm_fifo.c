@@ -128,13 +128,13 @@ __attribute__((noinline, cold)) static void ring(struct rd_shm_link *link, _Atom
  * ThreadSanitizer does not know them.
  */
 static inline void publish(
-	struct rd_shm_link *link, _Atomic uint32_t *word, uint32_t value, _Atomic uint32_t *waits)
+	struct rd_shm_link *link, _Atomic uint32_t *flag, uint32_t value, _Atomic uint32_t *waits)
 {
-	rd_alias_release(word);
+	rd_alias_release(flag);
 	if (link->peer->fenced) {
-		atomic_store(word, value);
+		atomic_store(flag, value);
 	} else {
-		atomic_store_explicit(word, value, memory_order_release);
+		atomic_store_explicit(flag, value, memory_order_release);
 		/* For the compiler; the sleeper sees to the processor. */
 		atomic_signal_fence(memory_order_seq_cst);
 	}
@@ -235,14 +235,14 @@ static inline void own(const void *line)
 }
 
 /* The message is in place, whatever it is. */
-static void put(struct rd_shm_link *link, const struct rd_tag *tag, uint32_t word)
+static void put(struct rd_shm_link *link, const struct rd_tag *tag, uint32_t flag)
 {
 	struct rd_shm_line *line = link->out;
 	uint32_t stamp = (uint16_t)++link->out_count | link->in_count << 16;
 
 	line->tag = *tag;
-	atomic_store_explicit(&line->size, word, memory_order_relaxed);
-	if (word & ~BYTES) {
+	atomic_store_explicit(&line->size, flag, memory_order_relaxed);
+	if (flag & ~BYTES) {
 		link->room_used[link->out_room] = link->out_count;
 		if (++link->out_room == link->slots)
 			link->out_room = 0;
@@ -285,20 +285,20 @@ __attribute__((noinline, cold)) static void note_refusal(struct rd_shm_link *lin
 static bool leave_in_room(struct rd_shm_link *link, const struct rd_shm_post *post, bool at_once)
 {
 	uint32_t unread = post->size | POSTED;
-	uint32_t word = atomic_load(&post->line->size);
+	uint32_t flag = atomic_load(&post->line->size);
 
-	if (word == (post->size | REFUSED)) {
+	if (flag == (post->size | REFUSED)) {
 		note_refusal(link);
 		copy_to_room(link, post);
 		return true;
 	}
-	if (word == unread && (at_once || ++link->patience > patience(post->size)) &&
+	if (flag == unread && (at_once || ++link->patience > patience(post->size)) &&
 		atomic_compare_exchange_strong(&post->line->size, &unread, post->size | COPYING)) {
 		copy_to_room(link, post);
 		return true;
 	}
 	/* Whoever began to read has died over it. */
-	if (link->peer->ended && word != unread)
+	if (link->peer->ended && flag != unread)
 		rd_shm_link_end(link);
 	return false;
 }
@@ -403,16 +403,16 @@ static void *landing(struct rd_shm_link *link, void *into, bool fits)
 }
 
 /* True: it has been read, now or before. */
-static bool fetch(struct rd_shm_link *link, uint32_t word, void *into, size_t size)
+static bool fetch(struct rd_shm_link *link, uint32_t flag, void *into, size_t size)
 {
 	struct rd_shm_line *line = link->in;
-	uint32_t bytes = word & BYTES;
+	uint32_t bytes = flag & BYTES;
 	uint64_t address;
 
 	if (link->fetched)
 		return true;
-	if (word != (bytes | POSTED) ||
-		!atomic_compare_exchange_strong(&line->size, &word, word | TAKEN))
+	if (flag != (bytes | POSTED) ||
+		!atomic_compare_exchange_strong(&line->size, &flag, flag | TAKEN))
 		return false;
 	memcpy(&address, line->near, sizeof(address));
 
@@ -439,22 +439,22 @@ static bool show(struct rd_shm_link *link, uint32_t stamp, void *into, size_t si
 {
 	struct rd_shm_line *line = link->in;
 	/* Read once: the peer could change it after the check. */
-	uint32_t word = atomic_load_explicit(&line->size, memory_order_acquire);
-	uint32_t bytes = word & BYTES;
+	uint32_t flag = atomic_load_explicit(&line->size, memory_order_acquire);
+	uint32_t bytes = flag & BYTES;
 
 	rd_alias_acquire(&line->stamp);
 	rd_alias_acquire(&line->size);
-	if (bytes > (word & ~BYTES ? link->base.message_max : RD_SHM_NEAR_MAX)) {
+	if (bytes > (flag & ~BYTES ? link->base.message_max : RD_SHM_NEAR_MAX)) {
 		rd_shm_link_fail(link, RONDO_PROTOCOL,
 			"sent a message of %u bytes, more than there can be", bytes);
 		return false;
 	}
-	if (word & ~(BYTES | IN_ROOM) && !fetch(link, word, into, size))
+	if (flag & ~(BYTES | IN_ROOM) && !fetch(link, flag, into, size))
 		return false;
 	learn_room(link, stamp >> 16);
 	link->hungry = false;
 	message->data = link->fetched    ? link->fetched
-			: word & IN_ROOM ? room_at(link, link->inbound, link->in_room)
+			: flag & IN_ROOM ? room_at(link, link->inbound, link->in_room)
 					 : (void *)line->near;
 	message->size = bytes;
 	message->tag = &line->tag;

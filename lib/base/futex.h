@@ -1,5 +1,5 @@
 /*
- * Words that processes and devices watch: 32 bits that count upwards, cyclically, in memory that
+ * Flags that processes and devices watch: 32 bits that count upwards, cyclically, in memory that
  * all sides map. A futex, so that who waits sleeps; devices that write past the kernel (a GPU) wake
  * nobody, so that every wait looks again after a moment.
  */
@@ -16,27 +16,27 @@
 
 #include "base/tsan.h"
 
-static inline bool rd_word_reached(const uint32_t *word, uint32_t value)
+static inline bool rd_flag_reached(const uint32_t *flag, uint32_t value)
 {
-	if ((int32_t)(__atomic_load_n(word, __ATOMIC_ACQUIRE) - value) < 0)
+	if ((int32_t)(__atomic_load_n(flag, __ATOMIC_ACQUIRE) - value) < 0)
 		return false;
-	rd_alias_acquire(word);
+	rd_alias_acquire(flag);
 	return true;
 }
 
-static inline void rd_word_write(uint32_t *word, uint32_t value)
+static inline void rd_flag_write(uint32_t *flag, uint32_t value)
 {
-	rd_alias_release(word);
-	__atomic_store_n(word, value, __ATOMIC_RELEASE);
-	syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	rd_alias_release(flag);
+	__atomic_store_n(flag, value, __ATOMIC_RELEASE);
+	syscall(SYS_futex, flag, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Sleeps until the word may have changed from `seen`, at most so long. */
-static inline void rd_word_sleep(const uint32_t *word, uint32_t seen, int64_t most_ns)
+/* Sleeps until the flag may have changed from `seen`, at most so long. */
+static inline void rd_flag_sleep(const uint32_t *flag, uint32_t seen, int64_t most_ns)
 {
 	struct timespec most = { most_ns / 1000000000, most_ns % 1000000000 };
 
-	syscall(SYS_futex, word, FUTEX_WAIT, seen, &most, NULL, 0);
+	syscall(SYS_futex, flag, FUTEX_WAIT, seen, &most, NULL, 0);
 }
 
 #endif

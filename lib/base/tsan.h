@@ -16,17 +16,17 @@ void __tsan_release(void *at);
 /* One for all files that include this. */
 __attribute__((weak)) char rd_alias_places[4096];
 
-static inline void *rd_alias_place(const void *word)
+static inline void *rd_alias_place(const void *flag)
 {
-	return &rd_alias_places[(uintptr_t)word % sizeof(rd_alias_places)];
+	return &rd_alias_places[(uintptr_t)flag % sizeof(rd_alias_places)];
 }
 
 /* Before the word is written, and after it has been read. */
-#define rd_alias_release(word) __tsan_release(rd_alias_place(word))
-#define rd_alias_acquire(word) __tsan_acquire(rd_alias_place(word))
+#define rd_alias_release(flag) __tsan_release(rd_alias_place(flag))
+#define rd_alias_acquire(flag) __tsan_acquire(rd_alias_place(flag))
 #else
-#define rd_alias_release(word) ((void)(word))
-#define rd_alias_acquire(word) ((void)(word))
+#define rd_alias_release(flag) ((void)(flag))
+#define rd_alias_acquire(flag) ((void)(flag))
 #endif
 
 #endif

@@ -85,9 +85,9 @@ struct rd_device_ops {
 	/* Waits until both, recorded before, have been reached. */
 	int (*event_elapsed)(int device, void *from, void *to, double *us);
 
-	/* Words lie in memory from share(). Cyclic: waits until (int32_t)(*word - value) >= 0. */
-	int (*wait_word)(int device, void *stream, uint32_t *word, uint32_t value);
-	int (*write_word)(int device, void *stream, uint32_t *word, uint32_t value);
+	/* Words lie in memory from share(). Cyclic: waits until (int32_t)(*flag - value) >= 0. */
+	int (*wait_flag)(int device, void *stream, uint32_t *flag, uint32_t value);
+	int (*write_flag)(int device, void *stream, uint32_t *flag, uint32_t value);
 	/* Any memory; host memory from share(). */
 	int (*copy)(int device, void *stream, void *to, const void *from, size_t size);
 	int (*run)(int device, void *stream, const struct rd_work *work);

@@ -17,7 +17,7 @@ struct rd_fault {
 	pthread_cond_t change;
 	int error; /* the first failure, and its story */
 	char story[RD_STORY_SIZE];
-	/* The kernels' word, from which a fault will follow; NULL once the comm is gone. */
+	/* The kernels' flag, from which a fault will follow; NULL once the comm is gone. */
 	const struct rd_halt *halt;
 };
 

@@ -4,7 +4,7 @@
  * channel b, and has pieces b, b + channels, ...
  *
  * Messages go through fifo, a rank's device memory into which its neighbours write: for each peer
- * and channel a few slots, and words that say how far either side is. Only peers that a plan
+ * and channel a few slots, and flags that say how far either side is. Only peers that a plan
  * exchanges messages with need to reach each other.
  */
 #ifndef RD_STEPS_H

@@ -5,10 +5,10 @@
  *   - ON_DEVICE: what a function is declared with;
  *   - THREAD, THREADS_HERE: the calling thread's number in the block, and how many there are;
  *   - TOGETHER(): waits for all threads of the block;
- *   - await(): waits until a peer's word has reached a number, and sees what came before it; false:
+ *   - await(): waits until a peer's flag has reached a number, and sees what came before it; false:
  *     it gave up, and has said so;
- *   - publish(): what the block has written so far goes before the words that follow;
- *   - set_word(): writes a word that a peer waits for;
+ *   - publish(): what the block has written so far goes before the flags that follow;
+ *   - set_word(): writes a flag that a peer waits for;
  *   - say_mismatch(): tells the host that a peer makes another call.
  */
 #ifndef RD_STEPS_RUN_H
@@ -211,9 +211,9 @@ static ON_DEVICE void end_move(const struct rd_steps *steps, struct channel *sha
 	}
 	publish();
 	if (to >= 0)
-		set_word(&there->come[number % RD_FIFO_SLOTS].number, number);
+		set_flag(&there->come[number % RD_FIFO_SLOTS].number, number);
 	if (peer >= 0)
-		set_word(&steps->peer_fifos[peer]->lines[steps->rank][channel].taken,
+		set_flag(&steps->peer_fifos[peer]->lines[steps->rank][channel].taken,
 			++shared->received[peer]);
 }
 

@@ -10,7 +10,7 @@
  *	REST(rounds)	nothing has come, so many times in a row
  *	struct patience, begin_wait(), gave_up()	a wait; whether it is over, in vain
  *	put_offer(), get_offer()	of this number; true: it has come, and so has all before it
- *	has_reached(), publish(), set_word()	words, as in steps_run.h
+ *	has_reached(), publish(), set_word()	flags, as in steps_run.h
  *	say_difference()	tells the host that a peer sends something else
  *	copy_bytes()	the thread's share of so many bytes, of so many blocks
  */
@@ -140,7 +140,7 @@ static ON_DEVICE void end_receive(const struct rd_transfer_work *work, struct li
 	begin_wait(&line->receives);
 	line->receive = find_ours(work, RD_TRANSFER_RECEIVE, peer, line->receive + 1);
 	publish();
-	set_word(&work->peer_device_flags[peer]->taken[work->rank][BLOCK], ++line->received);
+	set_flag(&work->peer_device_flags[peer]->taken[work->rank][BLOCK], ++line->received);
 }
 
 /* ---- The block ----------------------------------------------------------------------------------

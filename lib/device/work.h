@@ -3,7 +3,7 @@
  * the addresses put in: no links, no messages; a barrier with the other ranks before it and one
  * after. Plain data, passed to a kernel by value.
  *
- * The barriers are the stream's (stepped: the work is queued between waits for words that peers
+ * The barriers are the stream's (stepped: the work is queued between waits for flags that peers
  * write), or the kernel's own (fused: its blocks spin on flags in the device flags).
  */
 #ifndef RD_WORK_H

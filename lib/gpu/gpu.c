@@ -91,38 +91,38 @@ int rd_gpu_device(const struct rd_settings *settings, int *device, uint32_t *pci
 
 /* ---- Words --------------------------------------------------------------------------------- */
 
-static pthread_mutex_t words_lock = PTHREAD_MUTEX_INITIALIZER;
-static _Alignas(4096) struct rd_words all_words[WORDS];
+static pthread_mutex_t stream_flags_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Alignas(4096) struct rd_stream_flags all_stream_flags[WORDS];
 
-static int take_words(struct rd_gpu *gpu)
+static int take_stream_flags(struct rd_gpu *gpu)
 {
 	static bool shared;
 	int err = 0;
 
-	pthread_mutex_lock(&words_lock);
+	pthread_mutex_lock(&stream_flags_lock);
 	if (!shared)
-		err = gpu->ops->share(all_words, sizeof(all_words));
+		err = gpu->ops->share(all_stream_flags, sizeof(all_stream_flags));
 	shared |= !err;
-	for (int i = 0; i < WORDS && !err && !gpu->words; i++) {
-		if (all_words[i].taken)
+	for (int i = 0; i < WORDS && !err && !gpu->stream_flags; i++) {
+		if (all_stream_flags[i].taken)
 			continue;
-		gpu->words = &all_words[i];
-		gpu->words->taken = true;
+		gpu->stream_flags = &all_stream_flags[i];
+		gpu->stream_flags->taken = true;
 	}
-	pthread_mutex_unlock(&words_lock);
-	if (!err && !gpu->words)
+	pthread_mutex_unlock(&stream_flags_lock);
+	if (!err && !gpu->stream_flags)
 		err = rd_fail(
 			RONDO_UNSUPPORTED, "at most %d comms of a process have a device", WORDS);
 	return err;
 }
 
-static void give_words_back(struct rd_gpu *gpu)
+static void give_stream_flags_back(struct rd_gpu *gpu)
 {
-	if (!gpu->words)
+	if (!gpu->stream_flags)
 		return;
-	pthread_mutex_lock(&words_lock);
-	gpu->words->taken = false;
-	pthread_mutex_unlock(&words_lock);
+	pthread_mutex_lock(&stream_flags_lock);
+	gpu->stream_flags->taken = false;
+	pthread_mutex_unlock(&stream_flags_lock);
 }
 
 /* ---- Meeting ------------------------------------------------------------------------------- */
@@ -292,7 +292,7 @@ static uint32_t check_of(const struct rd_gpu *gpu, int from, int to)
 	return (uint32_t)gpu->comm->local.comm_id ^ ((uint32_t)from * 256 + (uint32_t)to + 1);
 }
 
-/* Real bytes: every rank writes a word into every device_flags. */
+/* Real bytes: every rank writes a flag into every device_flags. */
 static bool write_checks(struct rd_gpu *gpu)
 {
 	int rank = gpu->comm->rank;
@@ -565,7 +565,7 @@ static int open_gpu(struct rd_gpu *gpu)
 	int err = gpu->ops->stream_create(gpu->device, &gpu->stream);
 
 	if (!err)
-		err = take_words(gpu);
+		err = take_stream_flags(gpu);
 	if (!err)
 		err = rondo_mem_alloc(&host_flags, sizeof(*gpu->host_flags));
 	if (err)
@@ -575,7 +575,7 @@ static int open_gpu(struct rd_gpu *gpu)
 		rondo_mem_free(host_flags);
 		return err;
 	}
-	gpu->number = gpu->words->finished;
+	gpu->number = gpu->stream_flags->finished;
 	gpu->host_flags = gpu->peer_flags[gpu->comm->rank % RD_WORK_RANKS] = host_flags;
 	gpu->fault = rd_fault_create(&gpu->host_flags->halt);
 	return gpu->fault ? 0 : rd_fail(RONDO_MEMORY, "no memory for a comm's device");
@@ -667,7 +667,7 @@ void rd_gpu_destroy(struct rd_gpu *gpu)
 		for (int root = 0; root < RD_WORK_RANKS; root++)
 			rd_plan_destroy(gpu->plans[i][root]);
 	rd_fault_release(gpu->fault);
-	give_words_back(gpu);
+	give_stream_flags_back(gpu);
 	free(gpu);
 }
 

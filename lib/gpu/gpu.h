@@ -4,7 +4,7 @@
  * is the same in device memory, for kernels; a stream of its own; and an agent, the thread that
  * does what of such a call is the host's to do (progress.h).
  *
- * A call on a stream is, for the stream, two words: `ready` is written when the stream has come to
+ * A call on a stream is, for the stream, two flags: `ready` is written when the stream has come to
  * the call, `finished` is waited for. In between the agent
  *   - where all ranks reach each other's device memory: tells the peers where its buffers lie, maps
  *     theirs, and queues the work between two barriers on the gpu's stream (stepped), or as one
@@ -92,7 +92,7 @@ struct rd_host_flags {
 #define RD_READY 256
 
 /* Streams look at these also when the comm is gone: they are never freed, and count on. */
-struct rd_words {
+struct rd_stream_flags {
 	_Alignas(64) uint32_t ready[RD_READY]; /* by number: streams write in no order */
 	_Alignas(64) uint32_t finished;
 	bool taken;
@@ -126,7 +126,7 @@ struct rd_gpu {
 	void *chain; /* where callers launch: orders what they launch on their streams; else NULL */
 	struct rd_lane *lane; /* for calls on no stream, made when first needed */
 	struct rd_fault *fault;
-	struct rd_words *words;
+	struct rd_stream_flags *stream_flags;
 	uint32_t number; /* of the last call handed to the agent */
 	uint32_t marker;
 	struct rd_host_flags *host_flags, *peer_flags[RD_WORK_RANKS];
@@ -140,9 +140,9 @@ struct rd_gpu {
 	struct rd_agent *agent;
 };
 
-static inline uint32_t *rd_ready(struct rd_words *words, uint32_t number)
+static inline uint32_t *rd_ready(struct rd_stream_flags *stream_flags, uint32_t number)
 {
-	return &words->ready[number % RD_READY];
+	return &stream_flags->ready[number % RD_READY];
 }
 
 /* Whether calls go from device to device; all ranks' host flags are then mapped. */

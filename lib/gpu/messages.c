@@ -93,7 +93,7 @@ static int copy_now(struct rd_gpu *gpu, void *to, const void *from, size_t size)
 	return err ? err : gpu->ops->stream_synchronize(gpu->device, gpu->stream);
 }
 
-/* Maps what fifo it can, and writes a word into each. */
+/* Maps what fifo it can, and writes a flag into each. */
 static void write_checks(struct rd_messages *messages, const struct card *cards)
 {
 	struct rd_gpu *gpu = messages->gpu;
@@ -117,7 +117,7 @@ static void write_checks(struct rd_messages *messages, const struct card *cards)
 	}
 }
 
-/* Whose words have come, and who can be answered. */
+/* Whose flags have come, and who can be answered. */
 static uint32_t read_checks(struct rd_messages *messages)
 {
 	struct rd_gpu *gpu = messages->gpu;

@@ -6,7 +6,7 @@
  * several.
  *
  * Each rank's fifo takes at most RD_FIFO_SIZE bytes of device memory, and a sixteenth of a MiB for
- * its words.
+ * its flags.
  */
 #ifndef RD_MESSAGES_H
 #define RD_MESSAGES_H

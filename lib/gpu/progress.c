@@ -15,16 +15,16 @@
 
 /* How often the agent looks whether the comm still stands, while streams are under way. */
 #define LOOK_MS 10
-/* A word that a device writes wakes nobody. */
+/* A flag that a device writes wakes nobody. */
 #define WORD_NS 50000
-/* Rounds of yielding before it sleeps for a word. */
+/* Rounds of yielding before it sleeps for a flag. */
 #define YIELDS 100
 /* What is let go is given so long to end. */
 #define LETTING_GO_MS 10000
 /* A fused kernel waits twice: to enter, and to leave. It has so long to begin. */
 #define KERNEL_WAITS 2
 #define KERNEL_BEGINS_MS 10000
-/* Added to words to let go of whoever waits for them: beyond any number in use. */
+/* Added to flags to let go of whoever waits for them: beyond any number in use. */
 #define BEYOND (1u << 30)
 
 /* What the caller waits for, of a call that is captured. */
@@ -53,7 +53,7 @@ struct rd_agent {
 	bool closing, busy;
 
 	uint32_t launched; /* the last job whose end is queued on the gpu's stream */
-	uint32_t seen; /* of words->finished, and since when it is that */
+	uint32_t seen; /* of flags->finished, and since when it is that */
 	int64_t since_ms; /* 0: not looked yet */
 	int reported_ms; /* of that wait, as slow */
 	uint32_t slow_call; /* the call of the latest kernel that was reported as slow */
@@ -77,7 +77,7 @@ static void warn_peers(struct rd_gpu *gpu)
 			__atomic_store_n(&gpu->peer_flags[peer]->halt.warned, us, __ATOMIC_RELEASE);
 }
 
-/* Everything that waits for this rank's words ends. A peer that is late may write a smaller number
+/* Everything that waits for this rank's flags ends. A peer that is late may write a smaller number
    after us: so this is said again until all have gone. */
 static void let_go(struct rd_gpu *gpu)
 {
@@ -87,9 +87,9 @@ static void let_go(struct rd_gpu *gpu)
 	__atomic_store_n(&host_flags->halt.stop, 1, __ATOMIC_RELEASE);
 	warn_peers(gpu);
 	for (int peer = 0; peer < gpu->comm->size && peer < RD_WORK_RANKS; peer++) {
-		rd_word_write(&host_flags->entered[peer], beyond);
-		rd_word_write(&host_flags->left[peer], beyond);
-		rd_word_write(&host_flags->taken[peer], gpu->sent[peer] + BEYOND);
+		rd_flag_write(&host_flags->entered[peer], beyond);
+		rd_flag_write(&host_flags->left[peer], beyond);
+		rd_flag_write(&host_flags->taken[peer], gpu->sent[peer] + BEYOND);
 	}
 }
 
@@ -157,14 +157,14 @@ static int report_silence(struct rd_gpu *gpu, int64_t waited_ms, int peer, const
 	return rd_agent_watch(gpu);
 }
 
-/* Waits for a word; peer: whose silence has a bound, -1: nobody's. */
-static int await(struct rd_gpu *gpu, const uint32_t *word, uint32_t value, int peer)
+/* Waits for a flag; peer: whose silence has a bound, -1: nobody's. */
+static int await(struct rd_gpu *gpu, const uint32_t *flag, uint32_t value, int peer)
 {
 	int64_t began = rd_clock_ns(), look_ms = LOOK_MS;
 	int reported_ms = 0;
 
-	for (int round = 0; !rd_word_reached(word, value); round++) {
-		uint32_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+	for (int round = 0; !rd_flag_reached(flag, value); round++) {
+		uint32_t seen = __atomic_load_n(flag, __ATOMIC_ACQUIRE);
 		int64_t waited_ms = (rd_clock_ns() - began) / 1000000;
 		int err = rd_agent_watch(gpu);
 
@@ -182,8 +182,8 @@ static int await(struct rd_gpu *gpu, const uint32_t *word, uint32_t value, int p
 			return report_silence(gpu, waited_ms, peer, "to join a call on devices");
 		if (round < YIELDS)
 			sched_yield();
-		else if (!rd_word_reached(word, value))
-			rd_word_sleep(word, seen, WORD_NS);
+		else if (!rd_flag_reached(flag, value))
+			rd_flag_sleep(flag, seen, WORD_NS);
 	}
 	return 0;
 }
@@ -197,7 +197,7 @@ static int missing_peer(const struct rd_gpu *gpu, uint32_t job)
 		return rd_transfers_owed(gpu);
 	for (int peer = 0; peer < gpu->comm->size && peer < RD_WORK_RANKS; peer++)
 		if (peer != gpu->comm->rank && gpu->kernel == RD_KERNEL_STEPPED &&
-			!rd_word_reached(&host_flags->left[peer], gpu->agent->calls))
+			!rd_flag_reached(&host_flags->left[peer], gpu->agent->calls))
 			return peer;
 	return gpu->comm->rank;
 }
@@ -257,7 +257,7 @@ static void report_slow_kernel(struct rd_agent *agent)
 static void watch_launched(struct rd_agent *agent)
 {
 	struct rd_gpu *gpu = agent->gpu;
-	uint32_t finished = __atomic_load_n(&gpu->words->finished, __ATOMIC_ACQUIRE);
+	uint32_t finished = __atomic_load_n(&gpu->stream_flags->finished, __ATOMIC_ACQUIRE);
 	int64_t now_ms = rd_clock_ns() / 1000000;
 
 	if (rd_agent_watch(gpu))
@@ -269,7 +269,7 @@ static void watch_launched(struct rd_agent *agent)
 	report_slow_kernel(agent);
 	/* Its own stream's earlier work may take as long as it likes. */
 	if (agent->since_ms == 0 || finished == agent->launched || finished != agent->seen ||
-		!rd_word_reached(rd_ready(gpu->words, finished + 1), finished + 1)) {
+		!rd_flag_reached(rd_ready(gpu->stream_flags, finished + 1), finished + 1)) {
 		agent->seen = finished;
 		agent->since_ms = now_ms;
 		agent->reported_ms = 0;
@@ -284,7 +284,7 @@ int rd_agent_drain(struct rd_gpu *gpu)
 {
 	uint32_t marker = ++gpu->marker;
 	int err =
-		gpu->ops->write_word(gpu->device, gpu->stream, &gpu->host_flags->marker, marker);
+		gpu->ops->write_flag(gpu->device, gpu->stream, &gpu->host_flags->marker, marker);
 
 	return err ? err : await(gpu, &gpu->host_flags->marker, marker, -1);
 }
@@ -295,12 +295,12 @@ static void drain_failed(struct rd_gpu *gpu)
 	uint32_t marker = ++gpu->marker;
 	int64_t until = rd_clock_ns() + LETTING_GO_MS * INT64_C(1000000);
 
-	if (gpu->ops->write_word(gpu->device, gpu->stream, &gpu->host_flags->marker, marker))
+	if (gpu->ops->write_flag(gpu->device, gpu->stream, &gpu->host_flags->marker, marker))
 		return;
-	while (!rd_word_reached(&gpu->host_flags->marker, marker) && rd_clock_ns() < until) {
+	while (!rd_flag_reached(&gpu->host_flags->marker, marker) && rd_clock_ns() < until) {
 		let_go(gpu);
 		/* What was handed over waits on its own stream for these. */
-		rd_word_sleep(&gpu->host_flags->marker, marker - 1, WORD_NS);
+		rd_flag_sleep(&gpu->host_flags->marker, marker - 1, WORD_NS);
 	}
 }
 
@@ -361,7 +361,7 @@ static void write_announcement(struct rd_gpu *gpu, const struct rd_call *call, b
 		announcement->gives[peer].size =
 			is_pairwise(call) ? rd_work_pair_size(call, rank, peer) : 0;
 	}
-	rd_word_write(&announcement->number, number);
+	rd_flag_write(&announcement->number, number);
 }
 
 static int check_length(
@@ -456,20 +456,20 @@ static int fill_in(
 	return 0;
 }
 
-/* A barrier on the gpu's stream: words in the host flags of all, then all words of our own. */
-static int queue_barrier(struct rd_gpu *gpu, size_t word_at, uint32_t number)
+/* A barrier on the gpu's stream: flags in the host flags of all, then all words of our own. */
+static int queue_barrier(struct rd_gpu *gpu, size_t flag_at, uint32_t number)
 {
 	const struct rd_device_ops *ops = gpu->ops;
 	int rank = gpu->comm->rank, size = gpu->comm->size, err = 0;
 
 	for (int peer = 0; peer < size && !err; peer++)
 		if (peer != rank)
-			err = ops->write_word(gpu->device, gpu->stream,
-				(uint32_t *)((char *)gpu->peer_flags[peer] + word_at) + rank, number);
+			err = ops->write_flag(gpu->device, gpu->stream,
+				(uint32_t *)((char *)gpu->peer_flags[peer] + flag_at) + rank, number);
 	for (int peer = 0; peer < size && !err; peer++)
 		if (peer != rank)
-			err = ops->wait_word(gpu->device, gpu->stream,
-				(uint32_t *)((char *)gpu->host_flags + word_at) + peer, number);
+			err = ops->wait_flag(gpu->device, gpu->stream,
+				(uint32_t *)((char *)gpu->host_flags + flag_at) + peer, number);
 	return err;
 }
 
@@ -575,7 +575,7 @@ static int run_tasks(struct rd_agent *agent, struct job *job)
 	struct rd_gpu *gpu = agent->gpu;
 	bool transfers = job->tasks[0].call.problem.collective == RD_TRANSFER;
 	/* Nobody's silence: the caller's stream may have much to do before. */
-	int err = await(gpu, rd_ready(gpu->words, job->number), job->number, -1);
+	int err = await(gpu, rd_ready(gpu->stream_flags, job->number), job->number, -1);
 
 	if (err)
 		return rd_run(job->tasks, job->count);
@@ -585,8 +585,8 @@ static int run_tasks(struct rd_agent *agent, struct job *job)
 	else
 		err = run_collective(agent, &job->tasks[0]);
 	if (!err)
-		err = gpu->ops->write_word(
-			gpu->device, gpu->stream, &gpu->words->finished, job->number);
+		err = gpu->ops->write_flag(
+			gpu->device, gpu->stream, &gpu->stream_flags->finished, job->number);
 	return err;
 }
 
@@ -605,13 +605,13 @@ static void run_job(struct rd_agent *agent, struct job *job)
 		rd_comm_fail(gpu->comm, err, gpu->comm->rank);
 	rd_agent_watch(gpu);
 	drain_failed(gpu);
-	rd_word_write(&gpu->words->finished, job->number);
+	rd_flag_write(&gpu->stream_flags->finished, job->number);
 }
 
 static bool is_pending(const struct rd_agent *agent)
 {
 	return agent->gpu->kernel != RD_KERNEL_STAGED ||
-	       !rd_word_reached(&agent->gpu->words->finished, agent->launched);
+	       !rd_flag_reached(&agent->gpu->stream_flags->finished, agent->launched);
 }
 
 /* Also after a failure that came when nothing was left to do but wait for streams. */
@@ -620,11 +620,11 @@ static void end_launched(struct rd_agent *agent)
 	struct rd_gpu *gpu = agent->gpu;
 
 	if (!atomic_load(&gpu->comm->failed) ||
-		rd_word_reached(&gpu->words->finished, agent->launched))
+		rd_flag_reached(&gpu->stream_flags->finished, agent->launched))
 		return;
 	drain_failed(gpu);
-	if (!rd_word_reached(&gpu->words->finished, agent->launched))
-		rd_word_write(&gpu->words->finished, agent->launched);
+	if (!rd_flag_reached(&gpu->stream_flags->finished, agent->launched))
+		rd_flag_write(&gpu->stream_flags->finished, agent->launched);
 }
 
 static void wait_a_moment(struct rd_agent *agent)
@@ -768,10 +768,10 @@ int rd_agent_capture_transfers(
 /* The agent watches meanwhile: a dead peer ends this too. */
 void rd_agent_await(struct rd_agent *agent, uint32_t number)
 {
-	const uint32_t *finished = &agent->gpu->words->finished;
+	const uint32_t *finished = &agent->gpu->stream_flags->finished;
 
-	while (!rd_word_reached(finished, number))
-		rd_word_sleep(finished, __atomic_load_n(finished, __ATOMIC_ACQUIRE), WORD_NS);
+	while (!rd_flag_reached(finished, number))
+		rd_flag_sleep(finished, __atomic_load_n(finished, __ATOMIC_ACQUIRE), WORD_NS);
 }
 
 static void finish(struct rd_agent *agent)

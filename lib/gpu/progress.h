@@ -15,8 +15,8 @@ void rd_agent_destroy(struct rd_agent *agent);
 /* Waits until the call of this number has finished, or failed. */
 void rd_agent_await(struct rd_agent *agent, uint32_t number);
 
-/* Queues issued tasks of this comm: on a lane that has been told to write words->ready = number,
-   and to wait for words->finished. */
+/* Queues issued tasks of this comm: on a lane that has been told to write flags->ready = number,
+   and to wait for flags->finished. */
 int rd_agent_queue(struct rd_agent *agent, struct rd_task *tasks, int count, uint32_t number);
 
 /* For an issued call that is captured: has all ranks tell each other where their buffers lie, and

@@ -16,7 +16,7 @@
 /* Parts begin at multiples of this. */
 #define ALIGNMENT 64
 #define PAGE 4096
-/* A word that a device writes wakes nobody: how often to yield, and then how long to sleep for it.
+/* A flag that a device writes wakes nobody: how often to yield, and then how long to sleep for it.
  */
 #define YIELDS 100
 #define WORD_NS 50000
@@ -31,7 +31,7 @@ struct feed {
 	size_t parts, brought, done;
 	size_t slot_size;
 	char *slots;
-	uint32_t came[SLOTS]; /* what the stage's word will be when the slot's part is there */
+	uint32_t came[SLOTS]; /* what the stage's flag will be when the slot's part is there */
 	int waits;
 };
 
@@ -41,7 +41,7 @@ struct rd_stage {
 	void *bringing; /* that, or the gpu's where nothing is in more than one part; NULL:
 			   nothing has begun */
 	uint32_t *came, called; /* how many parts have come; how many were called for */
-	char *memory; /* the word has its first host flags */
+	char *memory; /* the flag has its first host flags */
 	size_t size;
 	struct feed *feeds; /* of the calls that are run: so many of them are used */
 	int feed_count, used;
@@ -231,7 +231,7 @@ static int bring(struct feed *feed)
 		err = copy_in(feed, part);
 	feed->came[part % SLOTS] = ++stage->called;
 	return err ? err
-		   : gpu->ops->write_word(
+		   : gpu->ops->write_flag(
 			     gpu->device, stage->bringing, stage->came, stage->called);
 }
 
@@ -242,7 +242,7 @@ static int next(struct rd_feed *base, struct rd_call *call)
 	struct feed *feed = (struct feed *)base;
 	size_t part = feed->done;
 
-	if (!rd_word_reached(feed->stage->came, feed->came[part % SLOTS]))
+	if (!rd_flag_reached(feed->stage->came, feed->came[part % SLOTS]))
 		return RD_IDLE;
 	feed->waits = 0;
 	call->count = count_of(feed, part);
@@ -275,8 +275,8 @@ static void pause_a_moment(struct rd_feed *base)
 
 	if (feed->waits++ < YIELDS)
 		sched_yield();
-	else if (!rd_word_reached(came, feed->came[feed->done % SLOTS]))
-		rd_word_sleep(came, seen, WORD_NS);
+	else if (!rd_flag_reached(came, feed->came[feed->done % SLOTS]))
+		rd_flag_sleep(came, seen, WORD_NS);
 }
 
 static const struct rd_feed feeding = { .next = next, .take = take, .pause = pause_a_moment };

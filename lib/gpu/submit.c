@@ -154,7 +154,7 @@ int rd_gpu_launch(struct rd_gpu *gpu, struct rd_lane *lane, const struct rd_laun
 	if (!err)
 		err = run_kernel(gpu, lane->stream, launch);
 	if (!err && launch->done)
-		err = ops->write_word(gpu->device, lane->stream, launch->done, launch->number);
+		err = ops->write_flag(gpu->device, lane->stream, launch->done, launch->number);
 	if (!err && !captures)
 		err = ops->stream_follow(gpu->device, gpu->chain, lane->stream);
 	return err ? rd_comm_fail(gpu->comm, err, gpu->comm->rank) : 0;
@@ -195,7 +195,7 @@ static const char *why_not_captured(const struct rd_gpu *gpu, bool works)
 	if (gpu->kernel == RD_KERNEL_STAGED)
 		return "calls go through host memory, by the host";
 	if (gpu->kernel == RD_KERNEL_STEPPED)
-		return "the words by which processes take turns on a device are counted by the "
+		return "the flags by which processes take turns on a device are counted by the "
 		       "host (they need not where MPS runs, or each has a device of its own)";
 	return works && gpu->kernel == RD_KERNEL_FUSED
 		       ? NULL
@@ -250,8 +250,8 @@ static int hand_over(struct rd_gpu *gpu, struct rd_lane *lane, struct rd_task *t
 	int err;
 
 	rd_agent_await(gpu->agent, number - RD_READY);
-	err = gpu->ops->write_word(
-		gpu->device, lane->stream, rd_ready(gpu->words, number), number);
+	err = gpu->ops->write_flag(
+		gpu->device, lane->stream, rd_ready(gpu->stream_flags, number), number);
 	if (err)
 		return rd_comm_fail(gpu->comm, err, gpu->comm->rank);
 	rd_run_issue(tasks, count);
@@ -267,8 +267,8 @@ static int hand_over(struct rd_gpu *gpu, struct rd_lane *lane, struct rd_task *t
    the buffers are in use until then, and its comm is over, which ends that soon. */
 static int wait_on(struct rd_gpu *gpu, struct rd_lane *lane)
 {
-	int err = gpu->ops->wait_word(
-		gpu->device, lane->stream, &gpu->words->finished, gpu->number);
+	int err = gpu->ops->wait_flag(
+		gpu->device, lane->stream, &gpu->stream_flags->finished, gpu->number);
 
 	if (!err)
 		return 0;

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/futex.h"
 
-/* Rounds of yielding before it sleeps for a peer's word, and how long: devices wake nobody. */
+/* Rounds of yielding before it sleeps for a peer's flag, and how long: devices wake nobody. */
 #define YIELDS 100
 #define WORD_NS 50000
 /* Rounds, mostly of sleeping, between looks at whether the peer goes another way. */
@@ -52,7 +52,7 @@ static size_t size_of(const struct rd_call *call)
 int rd_transfers_owed(const struct rd_gpu *gpu)
 {
 	for (int peer = 0; peer < gpu->comm->size && peer < RD_WORK_RANKS; peer++)
-		if (!rd_word_reached(&gpu->host_flags->taken[peer], gpu->sent[peer]))
+		if (!rd_flag_reached(&gpu->host_flags->taken[peer], gpu->sent[peer]))
 			return peer;
 	return gpu->comm->rank;
 }
@@ -60,7 +60,7 @@ int rd_transfers_owed(const struct rd_gpu *gpu)
 /* ---- Waiting ------------------------------------------------------------------------------- */
 
 /* What this rank waits for: that its last offer is taken, or that the peer makes one. */
-static const uint32_t *word_of(const struct transfer *transfer, uint32_t *number)
+static const uint32_t *flag_of(const struct transfer *transfer, uint32_t *number)
 {
 	const struct rd_gpu *gpu = transfer->gpu;
 	int peer = peer_of(transfer);
@@ -81,14 +81,14 @@ static int report_silence(const struct transfer *transfer, int64_t waited_ms)
 	return rd_comm_fail(comm, RONDO_TIMEOUT, peer);
 }
 
-/* RD_MOVED: the word is there. */
+/* RD_MOVED: the flag is there. */
 static int look(struct transfer *transfer)
 {
 	uint32_t number;
-	const uint32_t *word = word_of(transfer, &number);
+	const uint32_t *flag = flag_of(transfer, &number);
 	int64_t now_ns, waited_ms;
 
-	if (rd_word_reached(word, number))
+	if (rd_flag_reached(flag, number))
 		return RD_MOVED;
 	now_ns = rd_clock_ns();
 	if (transfer->since_ns == 0)
@@ -154,7 +154,7 @@ static int offer(struct transfer *transfer, struct rd_call *call)
 	rd_gpu_describe(gpu, call->in, size_of(call), &offer->in);
 	reachable = call->count == 0 || offer->in.id;
 	offer->reachable = reachable;
-	rd_word_write(&offer->number, ++gpu->sent[peer]);
+	rd_flag_write(&offer->number, ++gpu->sent[peer]);
 	return reachable ? RD_DONE : go_unreachable(transfer, call);
 }
 
@@ -226,8 +226,8 @@ static int say_taken(const struct transfer *transfer, bool now)
 	uint32_t number = ++gpu->received[peer];
 
 	if (!now)
-		return gpu->ops->write_word(gpu->device, gpu->stream, taken, number);
-	rd_word_write(taken, number);
+		return gpu->ops->write_flag(gpu->device, gpu->stream, taken, number);
+	rd_flag_write(taken, number);
 	return 0;
 }
 
@@ -281,22 +281,22 @@ static void pause_a_moment(struct rd_feed *base)
 {
 	struct transfer *transfer = (struct transfer *)base;
 	uint32_t number, seen;
-	const uint32_t *word;
+	const uint32_t *flag;
 
 	if (transfer->staged) {
 		transfer->staging->pause(transfer->staging);
 		return;
 	}
 	rd_agent_watch(transfer->gpu);
-	word = word_of(transfer, &number);
-	seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+	flag = flag_of(transfer, &number);
+	seen = __atomic_load_n(flag, __ATOMIC_ACQUIRE);
 	transfer->rounds++;
 	if (transfer->rounds % ROUNDS_A_LOOK == 0)
 		rd_begun_compare(transfer->gpu);
 	if (transfer->rounds < YIELDS)
 		sched_yield();
-	else if (!rd_word_reached(word, number))
-		rd_word_sleep(word, seen, WORD_NS);
+	else if (!rd_flag_reached(flag, number))
+		rd_flag_sleep(flag, seen, WORD_NS);
 }
 
 static const struct rd_feed feeding = { .next = next, .take = take, .pause = pause_a_moment };
@@ -333,7 +333,7 @@ static int queue_waits(struct rd_gpu *gpu, const struct rd_task *tasks, int coun
 		for (int i = 0; i < count; i++)
 			sent |= rd_task_sends(&tasks[i]) && tasks[i].call.problem.target == peer;
 		if (sent && peer != gpu->comm->rank)
-			err = gpu->ops->wait_word(gpu->device, gpu->stream,
+			err = gpu->ops->wait_flag(gpu->device, gpu->stream,
 				&gpu->host_flags->taken[peer], gpu->sent[peer]);
 	}
 	return err;
@@ -413,7 +413,7 @@ static int make_roll(struct rd_gpu *gpu, struct rd_roll **made)
 static int find_roll(struct rd_gpu *gpu, struct rd_roll **found)
 {
 	for (*found = gpu->rolls; *found; *found = (*found)->next)
-		if (rd_word_reached(&(*found)->done, (*found)->used))
+		if (rd_flag_reached(&(*found)->done, (*found)->used))
 			return 0;
 	return make_roll(gpu, found);
 }

@@ -2,7 +2,7 @@
  * Transfers of device memory between two ranks that reach each other's: the receiver reads the
  * sender's buffer. The sender says on its host flags, when its stream has come so far, what it offers and
  * where; the receiver copies that, by a kernel, and counts it in the sender's host flags as taken. So the
- * receiver waits for one word and the sender for one, nothing is written into another rank's
+ * receiver waits for one flag and the sender for one, nothing is written into another rank's
  * buffers, and who copies is who knows how much room there is. Offers are counted by pairs of
  * ranks, of which no other rank hears.
  *

@@ -314,7 +314,7 @@ static void note_stream(CUstream before, CUstream after)
 
 static void pass_flag(void *flag)
 {
-	rd_word_write(flag, 1);
+	rd_flag_write(flag, 1);
 }
 
 /* Until all that is queued there has run, or too long. */
@@ -330,9 +330,9 @@ static bool runs_dry(CUstream stream)
 	*flag = 0;
 	if (rd_emulated.run(current(), stream, &work))
 		return false;
-	for (int ms = 0; ms < LOADING_MS && !rd_word_reached(flag, 1); ms++)
-		rd_word_sleep(flag, 0, 1000000);
-	return rd_word_reached(flag, 1);
+	for (int ms = 0; ms < LOADING_MS && !rd_flag_reached(flag, 1); ms++)
+		rd_flag_sleep(flag, 0, 1000000);
+	return rd_flag_reached(flag, 1);
 }
 
 static bool all_run_dry(void)
@@ -712,7 +712,7 @@ static void pass(void *argument)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	event->seconds = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-	rd_word_write(&event->passed, event->passed + 1);
+	rd_flag_write(&event->passed, event->passed + 1);
 	let_go(event);
 }
 
@@ -733,19 +733,19 @@ EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
 /* One that was never recorded has nothing to wait for. */
 EXPORT CUresult cuEventSynchronize(CUevent event)
 {
-	while (!rd_word_reached(&event->passed, event->recorded)) {
+	while (!rd_flag_reached(&event->passed, event->recorded)) {
 		uint32_t seen = __atomic_load_n(&event->passed, __ATOMIC_ACQUIRE);
 
-		if (!rd_word_reached(&event->passed, event->recorded))
-			rd_word_sleep(&event->passed, seen, 1000000);
+		if (!rd_flag_reached(&event->passed, event->recorded))
+			rd_flag_sleep(&event->passed, seen, 1000000);
 	}
 	return done(0);
 }
 
 EXPORT CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to)
 {
-	if (!from->recorded || !to->recorded || !rd_word_reached(&from->passed, from->recorded) ||
-		!rd_word_reached(&to->passed, to->recorded))
+	if (!from->recorded || !to->recorded || !rd_flag_reached(&from->passed, from->recorded) ||
+		!rd_flag_reached(&to->passed, to->recorded))
 		return CUDA_ERROR_NOT_READY;
 	*ms = (float)(1e3 * (to->seconds - from->seconds));
 	return done(0);
@@ -764,21 +764,21 @@ EXPORT CUresult cuEventDestroy(CUevent event)
 }
 
 EXPORT CUresult cuStreamWaitValue32(
-	CUstream stream, CUdeviceptr word, cuuint32_t value, unsigned flags)
+	CUstream stream, CUdeviceptr flag, cuuint32_t value, unsigned flags)
 {
 	let_load();
-	if (current() < 0 || flags != CU_STREAM_WAIT_VALUE_GEQ || !is_shared((void *)word))
+	if (current() < 0 || flags != CU_STREAM_WAIT_VALUE_GEQ || !is_shared((void *)flag))
 		return CUDA_ERROR_INVALID_VALUE;
-	return done(rd_emulated.wait_word(current(), stream, (uint32_t *)word, value));
+	return done(rd_emulated.wait_flag(current(), stream, (uint32_t *)flag, value));
 }
 
 EXPORT CUresult cuStreamWriteValue32(
-	CUstream stream, CUdeviceptr word, cuuint32_t value, unsigned flags)
+	CUstream stream, CUdeviceptr flag, cuuint32_t value, unsigned flags)
 {
 	let_load();
-	if (current() < 0 || flags || !is_shared((void *)word))
+	if (current() < 0 || flags || !is_shared((void *)flag))
 		return CUDA_ERROR_INVALID_VALUE;
-	return done(rd_emulated.write_word(current(), stream, (uint32_t *)word, value));
+	return done(rd_emulated.write_flag(current(), stream, (uint32_t *)flag, value));
 }
 
 /* ---- Kernels ------------------------------------------------------------------------------- */

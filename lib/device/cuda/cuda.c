@@ -487,24 +487,24 @@ static int event_elapsed(int device, void *from, void *to, double *us)
 	return leave(result, "time what ran between two events");
 }
 
-static int wait_word(int device, void *stream, uint32_t *word, uint32_t value)
+static int wait_flag(int device, void *stream, uint32_t *flag, uint32_t value)
 {
 	int err = enter(device);
 
 	return err ? err
 		   : leave(driver.cuStreamWaitValue32(
-				   stream, (CUdeviceptr)word, value, CU_STREAM_WAIT_VALUE_GEQ),
-			     "have a stream wait for a word");
+				   stream, (CUdeviceptr)flag, value, CU_STREAM_WAIT_VALUE_GEQ),
+			     "have a stream wait for a flag");
 }
 
-static int write_word(int device, void *stream, uint32_t *word, uint32_t value)
+static int write_flag(int device, void *stream, uint32_t *flag, uint32_t value)
 {
 	int err = enter(device);
 
 	return err ? err
 		   : leave(driver.cuStreamWriteValue32(
-				   stream, (CUdeviceptr)word, value, CU_STREAM_WRITE_VALUE_DEFAULT),
-			     "have a stream write a word");
+				   stream, (CUdeviceptr)flag, value, CU_STREAM_WRITE_VALUE_DEFAULT),
+			     "have a stream write a flag");
 }
 
 static int copy(int device, void *stream, void *to, const void *from, size_t size)
@@ -582,8 +582,8 @@ const struct rd_device_ops rd_cuda = {
 	.event_destroy = event_destroy,
 	.event_record = event_record,
 	.event_elapsed = event_elapsed,
-	.wait_word = wait_word,
-	.write_word = write_word,
+	.wait_flag = wait_flag,
+	.write_flag = write_flag,
 	.copy = copy,
 	.run = run,
 	.run_steps = run_steps,

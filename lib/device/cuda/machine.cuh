@@ -1,5 +1,5 @@
 /*
- * What kernels say in the machine's own words. tests/driver/machine.h says the same for threads of the
+ * What kernels say in the machine's own flags. tests/driver/machine.h says the same for threads of the
  * host, so that the kernels' logic runs in tests.
  */
 #ifndef RD_MACHINE_CUH

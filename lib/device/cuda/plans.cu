@@ -18,11 +18,11 @@
 #define TOGETHER() __syncthreads()
 
 static __device__ bool await(
-	const struct rd_steps *steps, const uint32_t *word, uint32_t number, int peer)
+	const struct rd_steps *steps, const uint32_t *flag, uint32_t number, int peer)
 {
 	struct patience patience = { 0, 0 };
 
-	while (!has_reached(word, number))
+	while (!has_reached(flag, number))
 		if (is_over(*steps, patience, peer))
 			return false;
 	return true;

@@ -4,7 +4,7 @@
  *
  * All blocks of all ranks must find room on their devices at once; the gpu sees to that. An offer is
  * three stores of 16 bytes, each with its number twice, as in kernels.cu; what the sender's stream wrote
- * before goes before it, by a fence. That a block's threads have read all goes before the word that says
+ * before goes before it, by a fence. That a block's threads have read all goes before the flag that says
  * so, by the block's barrier and another fence.
  */
 #include "device/cuda/copy.cuh"

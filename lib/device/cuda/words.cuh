@@ -11,9 +11,9 @@ static inline __device__ bool has_come(uint4 words, uint32_t number)
 }
 
 /* If so, all that was published before it can be read. */
-static inline __device__ bool has_reached(const uint32_t *word, uint32_t number)
+static inline __device__ bool has_reached(const uint32_t *flag, uint32_t number)
 {
-	if ((int32_t)(*(const volatile uint32_t *)word - number) < 0)
+	if ((int32_t)(*(const volatile uint32_t *)flag - number) < 0)
 		return false;
 	__threadfence_system();
 	return true;
@@ -25,9 +25,9 @@ static inline __device__ void publish()
 	__threadfence_system();
 }
 
-static inline __device__ void set_word(uint32_t *word, uint32_t number)
+static inline __device__ void set_flag(uint32_t *flag, uint32_t number)
 {
-	*(volatile uint32_t *)word = number;
+	*(volatile uint32_t *)flag = number;
 }
 
 #endif

@@ -202,7 +202,7 @@ static int export(const void *base, struct rd_handle *handle)
 	return 0;
 }
 
-/* The size is the file's word, which is sealed, and not the ticket's. */
+/* The size is the file's flag, which is sealed, and not the ticket's. */
 static int open_ticket(struct block *block, const struct ticket *ticket)
 {
 	char path[64];
@@ -303,8 +303,8 @@ const struct rd_device_ops rd_emulated = {
 	.event_destroy = rd_emulated_event_destroy,
 	.event_record = rd_emulated_event_record,
 	.event_elapsed = rd_emulated_event_elapsed,
-	.wait_word = rd_emulated_wait_word,
-	.write_word = rd_emulated_write_word,
+	.wait_flag = rd_emulated_wait_flag,
+	.write_flag = rd_emulated_write_flag,
 	.copy = rd_emulated_copy,
 	.run = rd_emulated_launch,
 	.run_steps = rd_emulated_launch_steps,

@@ -25,10 +25,10 @@ void rd_emulated_run(const struct rd_work *work);
 void rd_emulated_steps(const struct rd_steps *steps);
 void rd_emulated_transfers(const struct rd_transfer_work *work);
 
-/* As kernels wait: until the word has reached the number; false once the halt word says so, or
+/* As kernels wait: until the flag has reached the number; false once the abort flag says so, or
    after so long a silence of this peer, of which the host is told. */
 bool rd_emulated_await(
-	struct rd_halt *halt, uint64_t timeout_ns, const uint32_t *word, uint32_t number, int peer);
+	struct rd_halt *halt, uint64_t timeout_ns, const uint32_t *flag, uint32_t number, int peer);
 /* Tells the host why a kernel gives up: false. */
 bool rd_emulated_give_up(struct rd_halt *halt, uint32_t error, int peer);
 /* Whether so long a wait is too long; it is reported where it is long. */
@@ -52,8 +52,8 @@ int rd_emulated_event_create(int device, void **event);
 void rd_emulated_event_destroy(int device, void *event);
 int rd_emulated_event_record(int device, void *stream, void *event);
 int rd_emulated_event_elapsed(int device, void *from, void *to, double *us);
-int rd_emulated_wait_word(int device, void *stream, uint32_t *word, uint32_t value);
-int rd_emulated_write_word(int device, void *stream, uint32_t *word, uint32_t value);
+int rd_emulated_wait_flag(int device, void *stream, uint32_t *flag, uint32_t value);
+int rd_emulated_write_flag(int device, void *stream, uint32_t *flag, uint32_t value);
 int rd_emulated_copy(int device, void *stream, void *to, const void *from, size_t size);
 int rd_emulated_launch(int device, void *stream, const struct rd_work *work);
 int rd_emulated_launch_steps(int device, void *stream, const struct rd_steps *steps);

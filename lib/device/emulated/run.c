@@ -117,16 +117,16 @@ bool rd_emulated_waited(struct rd_halt *halt, uint64_t waited_ns, uint64_t timeo
 }
 
 bool rd_emulated_await(
-	struct rd_halt *halt, uint64_t timeout_ns, const uint32_t *word, uint32_t number, int peer)
+	struct rd_halt *halt, uint64_t timeout_ns, const uint32_t *flag, uint32_t number, int peer)
 {
 	int64_t began = rd_clock_ns();
 
-	while (!rd_word_reached(word, number)) {
+	while (!rd_flag_reached(flag, number)) {
 		if (__atomic_load_n(&halt->stop, __ATOMIC_ACQUIRE))
 			return false;
 		if (rd_emulated_waited(halt, (uint64_t)(rd_clock_ns() - began), timeout_ns, peer))
 			return rd_emulated_give_up(halt, RD_HALT_SILENCE, peer);
-		rd_word_sleep(word, __atomic_load_n(word, __ATOMIC_ACQUIRE), LOOK_NS);
+		rd_flag_sleep(flag, __atomic_load_n(flag, __ATOMIC_ACQUIRE), LOOK_NS);
 	}
 	return true;
 }
@@ -149,7 +149,7 @@ static void announce(const struct rd_work *work, int peer, uint32_t epoch)
 	entry->factor_low = (uint32_t)work->factors[work->rank];
 	entry->factor_high = (uint32_t)(work->factors[work->rank] >> 32);
 	entry->signature = work->signatures[peer];
-	rd_word_write(&entry->epoch_a, epoch);
+	rd_flag_write(&entry->epoch_a, epoch);
 }
 
 static bool meet(struct rd_work *work, int peer, uint32_t epoch)
@@ -185,7 +185,7 @@ static void leave(const struct rd_work *work, uint32_t epoch)
 {
 	for (int peer = 0; peer < work->size; peer++)
 		if (peer != work->rank)
-			rd_word_write(&work->peer_device_flags[peer]->left[work->rank][0], epoch);
+			rd_flag_write(&work->peer_device_flags[peer]->left[work->rank][0], epoch);
 	for (int peer = 0; peer < work->size; peer++)
 		if (peer != work->rank &&
 			!wait_for(work, &work->peer_device_flags[work->rank]->left[peer][0], epoch, peer))
@@ -230,7 +230,7 @@ static void post(const struct rd_work *work, int peer, uint32_t epoch)
 			n * element);
 	}
 	letter->signature = work->signatures[peer];
-	rd_word_write(&letter->epoch, epoch);
+	rd_flag_write(&letter->epoch, epoch);
 }
 
 /* Ours too goes through an ll_buffer, for in place it would be written over. */

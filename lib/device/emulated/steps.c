@@ -10,9 +10,9 @@
 #define THREADS_HERE 1
 #define TOGETHER() ((void)0)
 
-static bool await(const struct rd_steps *steps, const uint32_t *word, uint32_t number, int peer)
+static bool await(const struct rd_steps *steps, const uint32_t *flag, uint32_t number, int peer)
 {
-	return rd_emulated_await(steps->halt, steps->timeout_ns, word, number, peer);
+	return rd_emulated_await(steps->halt, steps->timeout_ns, flag, number, peer);
 }
 
 static void publish(void)
@@ -20,9 +20,9 @@ static void publish(void)
 	/* set_word() does. */
 }
 
-static void set_word(uint32_t *word, uint32_t number)
+static void set_flag(uint32_t *flag, uint32_t number)
 {
-	rd_word_write(word, number);
+	rd_flag_write(flag, number);
 }
 
 static void say_mismatch(const struct rd_steps *steps, int peer)

@@ -11,7 +11,7 @@
 #include "base/thread.h"
 #include "base/futex.h"
 
-/* A stream that waits looks at its word again after so long, also when nobody woke it. */
+/* A stream that waits looks at its flag again after so long, also when nobody woke it. */
 #define LOOK_NS 1000000
 
 /* What one stream says to another: it has come this far. */
@@ -30,7 +30,7 @@ enum item_kind { WAIT, WRITE, COPY, RUN, RUN_STEPS, RUN_TRANSFERS, PASS, FOLLOW,
 struct item {
 	struct item *next;
 	enum item_kind kind;
-	uint32_t *word, value;
+	uint32_t *flag, value;
 	void *to;
 	const void *from;
 	size_t size;
@@ -58,13 +58,13 @@ struct lane {
 		*graph; /* into which all goes that is queued, while it is captured */
 };
 
-static void wait_for(const uint32_t *word, uint32_t value)
+static void wait_for(const uint32_t *flag, uint32_t value)
 {
-	while (!rd_word_reached(word, value)) {
-		uint32_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+	while (!rd_flag_reached(flag, value)) {
+		uint32_t seen = __atomic_load_n(flag, __ATOMIC_ACQUIRE);
 
 		if ((int32_t)(seen - value) < 0)
-			rd_word_sleep(word, seen, LOOK_NS);
+			rd_flag_sleep(flag, seen, LOOK_NS);
 	}
 }
 
@@ -78,10 +78,10 @@ static void run_item(struct item *item)
 {
 	switch (item->kind) {
 	case WAIT:
-		wait_for(item->word, item->value);
+		wait_for(item->flag, item->value);
 		break;
 	case WRITE:
-		rd_word_write(item->word, item->value);
+		rd_flag_write(item->flag, item->value);
 		break;
 	case COPY:
 		memmove(item->to, item->from, item->size);
@@ -96,14 +96,14 @@ static void run_item(struct item *item)
 		rd_emulated_transfers((const struct rd_transfer_work *)item->what);
 		break;
 	case PASS:
-		rd_word_write(&item->mark->passed, 1);
+		rd_flag_write(&item->mark->passed, 1);
 		break;
 	case FOLLOW:
 		wait_for(&item->mark->passed, 1);
 		break;
 	case STAMP:
 		item->event->at_ns = rd_clock_ns();
-		rd_word_write(&item->event->reached, item->value);
+		rd_flag_write(&item->event->reached, item->value);
 		break;
 	}
 	let_go(item->mark);
@@ -287,16 +287,16 @@ int rd_emulated_stream_follow(int device, void *stream, void *earlier)
 	return err;
 }
 
-int rd_emulated_wait_word(int device, void *stream, uint32_t *word, uint32_t value)
+int rd_emulated_wait_flag(int device, void *stream, uint32_t *flag, uint32_t value)
 {
 	(void)device;
-	return enqueue(stream, &(struct item){ .kind = WAIT, .word = word, .value = value });
+	return enqueue(stream, &(struct item){ .kind = WAIT, .flag = flag, .value = value });
 }
 
-int rd_emulated_write_word(int device, void *stream, uint32_t *word, uint32_t value)
+int rd_emulated_write_flag(int device, void *stream, uint32_t *flag, uint32_t value)
 {
 	(void)device;
-	return enqueue(stream, &(struct item){ .kind = WRITE, .word = word, .value = value });
+	return enqueue(stream, &(struct item){ .kind = WRITE, .flag = flag, .value = value });
 }
 
 int rd_emulated_copy(int device, void *stream, void *to, const void *from, size_t size)

@@ -60,18 +60,18 @@ static void put_offer(
 	offer->count_low = (uint32_t)transfer->count;
 	offer->count_high = (uint32_t)(transfer->count >> 32);
 	offer->type = transfer->type;
-	rd_word_write(&offer->number_a, number);
+	rd_flag_write(&offer->number_a, number);
 }
 
-static bool has_reached(const uint32_t *word, uint32_t number)
+static bool has_reached(const uint32_t *flag, uint32_t number)
 {
-	return rd_word_reached(word, number);
+	return rd_flag_reached(flag, number);
 }
 
 static bool get_offer(
 	const struct rd_device_offer *offer, uint32_t number, struct rd_transfer *transfer)
 {
-	if (!rd_word_reached(&offer->number_a, number))
+	if (!rd_flag_reached(&offer->number_a, number))
 		return false;
 	transfer->at =
 		(char *)(uintptr_t)((uint64_t)offer->address_high << 32 | offer->address_low);
@@ -85,9 +85,9 @@ static void publish(void)
 	/* set_word() does. */
 }
 
-static void set_word(uint32_t *word, uint32_t number)
+static void set_flag(uint32_t *flag, uint32_t number)
 {
-	rd_word_write(word, number);
+	rd_flag_write(flag, number);
 }
 
 static void say_difference(const struct rd_transfer_work *work, int peer,
