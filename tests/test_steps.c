@@ -78,7 +78,7 @@ struct world {
 	const struct rd_algorithm *algorithm;
 	struct rd_problem problem; /* of no rank in particular */
 	struct rd_fifo *peer_fifos[RANKS];
-	struct rd_halt halts[RANKS];
+	struct rd_abort_flag halts[RANKS];
 	uint64_t timeout_ns;
 	uint32_t calls; /* made by earlier worlds */
 };
@@ -128,7 +128,7 @@ static void run_call(struct citizen *citizen, const struct call *call, const voi
 	steps.moves = citizen->moves;
 	steps.move_count = citizen->move_count;
 	steps.scratch = citizen->scratch;
-	steps.halt = (struct rd_halt *)&world->halts[citizen->rank];
+	steps.abort_flag = (struct rd_abort_flag *)&world->halts[citizen->rank];
 	steps.timeout_ns = world->timeout_ns;
 	memcpy(steps.peer_fifos, world->peer_fifos, sizeof(world->peer_fifos));
 	rd_emulated_steps(&steps);
@@ -371,7 +371,7 @@ Test(steps, silence_ends_the_kernel_and_names_the_peer, .timeout = 20)
 		.timeout_ns = 50000000 };
 
 	run_world(&world, all_but_one);
-	cr_expect_eq(world.halts[3].error, RD_HALT_SILENCE);
+	cr_expect_eq(world.halts[3].error, RD_ABORT_SILENCE);
 	cr_expect_eq(world.halts[3].peer, 2);
 }
 
@@ -413,9 +413,9 @@ Test(steps, another_call_is_a_mismatch_that_names_the_peer, .timeout = 20)
 		.timeout_ns = 100000000 };
 
 	run_world(&world, one_calls_otherwise);
-	cr_expect_eq(world.halts[3].error, RD_HALT_MISMATCH);
+	cr_expect_eq(world.halts[3].error, RD_ABORT_MISMATCH);
 	cr_expect_eq(world.halts[3].peer, 2);
-	cr_expect_eq(world.halts[2].error, RD_HALT_MISMATCH);
+	cr_expect_eq(world.halts[2].error, RD_ABORT_MISMATCH);
 	cr_expect_eq(world.halts[2].peer, 1);
 }
 

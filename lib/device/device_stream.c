@@ -13,14 +13,14 @@
 
 /* ---- Faults -------------------------------------------------------------------------------- */
 
-struct rd_fault *rd_fault_create(const struct rd_halt *halt)
+struct rd_fault *rd_fault_create(const struct rd_abort_flag *abort_flag)
 {
 	struct rd_fault *fault = calloc(1, sizeof(*fault));
 
 	if (!fault)
 		return NULL;
 	fault->holders = 1;
-	fault->halt = halt;
+	fault->abort_flag = abort_flag;
 	pthread_mutex_init(&fault->lock, NULL);
 	rd_condition_init(&fault->change);
 	return fault;
@@ -49,17 +49,17 @@ void rd_fault_set(struct rd_fault *fault, int error)
 void rd_fault_close(struct rd_fault *fault)
 {
 	pthread_mutex_lock(&fault->lock);
-	fault->halt = NULL;
+	fault->abort_flag = NULL;
 	pthread_cond_broadcast(&fault->change);
 	pthread_mutex_unlock(&fault->lock);
 }
 
 static bool is_due(const struct rd_fault *fault)
 {
-	return !fault->error && fault->halt &&
-	       (__atomic_load_n(&fault->halt->error, __ATOMIC_ACQUIRE) ||
-		       __atomic_load_n(&fault->halt->stop, __ATOMIC_ACQUIRE) ||
-		       __atomic_load_n(&fault->halt->warned, __ATOMIC_ACQUIRE));
+	return !fault->error && fault->abort_flag &&
+	       (__atomic_load_n(&fault->abort_flag->error, __ATOMIC_ACQUIRE) ||
+		       __atomic_load_n(&fault->abort_flag->stop, __ATOMIC_ACQUIRE) ||
+		       __atomic_load_n(&fault->abort_flag->warned, __ATOMIC_ACQUIRE));
 }
 
 static int fault_error(struct rd_fault *fault)
@@ -173,7 +173,7 @@ static bool is_over(struct rd_fault *fault)
 {
 	pthread_mutex_lock(&fault->lock);
 
-	bool over = !fault->error && !fault->halt;
+	bool over = !fault->error && !fault->abort_flag;
 
 	pthread_mutex_unlock(&fault->lock);
 	return over;

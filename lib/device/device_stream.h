@@ -18,10 +18,10 @@ struct rd_fault {
 	int error; /* the first failure, and its story */
 	char story[RD_STORY_SIZE];
 	/* The kernels' flag, from which a fault will follow; NULL once the comm is gone. */
-	const struct rd_halt *halt;
+	const struct rd_abort_flag *abort_flag;
 };
 
-struct rd_fault *rd_fault_create(const struct rd_halt *halt);
+struct rd_fault *rd_fault_create(const struct rd_abort_flag *abort_flag);
 void rd_fault_release(struct rd_fault *fault); /* NULL is fine */
 /* The last error of this thread is the fault, unless there was one before. */
 void rd_fault_set(struct rd_fault *fault, int error);

@@ -82,7 +82,7 @@ struct rd_steps {
 		piece_count; /* elements in a block, a chunk, a slice of a chunk */
 	size_t pieces;
 	size_t slot_size; /* bytes; a slice has no more */
-	struct rd_halt *halt;
+	struct rd_abort_flag *abort_flag;
 	const struct rd_move *moves; /* in device memory */
 	const char *in;
 	char *out;
@@ -104,7 +104,7 @@ bool rd_steps_can(const struct rd_plan *plan);
 int rd_steps_flatten(const struct rd_plan *plan, struct rd_move *moves);
 
 /*
- * Cuts a call of this plan into pieces: fills in all of steps but fifo, moves, memory, halt and
+ * Cuts a call of this plan into pieces: fills in all of steps but fifo, moves, memory, abort flag and
  * timeout. fifo_channels and slot_size are the fifo's; fewer channels are used where there is
  * little to do.
  */

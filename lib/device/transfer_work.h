@@ -38,7 +38,7 @@ struct rd_transfer_work {
 	int blocks; /* of the kernel */
 	int most_blocks; /* that a transfer has: the same on every rank */
 	uint64_t timeout_ns; /* silence, before it gives up */
-	struct rd_halt *halt;
+	struct rd_abort_flag *abort_flag;
 	struct rd_device_flags *peer_device_flags[RD_WORK_RANKS];
 	/* Where those of a kind with a peer begin; they end where the next peer's begin. */
 	uint16_t first[2][RD_WORK_RANKS + 1];

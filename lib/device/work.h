@@ -76,18 +76,18 @@ struct rd_device_flags {
 };
 
 /* What a kernel that waits in vain says, and where it is told to give up. In shared host memory. */
-#define RD_HALT_SILENCE 1
-#define RD_HALT_MISMATCH 2
-#define RD_HALT_TRANSFER 3 /* the peer sends something else than we receive */
+#define RD_ABORT_SILENCE 1
+#define RD_ABORT_MISMATCH 2
+#define RD_ABORT_TRANSFER 3 /* the peer sends something else than we receive */
 /* A kernel that waits for so long reports it, and goes on (RD_SLOW_MS). */
 #define RD_HALT_SLOW_NS 3000000000u
 
-struct rd_halt {
+struct rd_abort_flag {
 	uint32_t stop; /* not 0: give up; where the barriers are the stream's, touch nothing */
-	uint32_t error; /* RD_HALT_ something, of this peer */
+	uint32_t error; /* RD_ABORT_ something, of this peer */
 	uint32_t peer;
 	uint32_t warned; /* 1 + the peer that has given up a call of ours: its part is missing */
-	uint32_t types[2]; /* RD_HALT_TRANSFER: what it sends, and what we receive */
+	uint32_t types[2]; /* RD_ABORT_TRANSFER: what it sends, and what we receive */
 	uint64_t counts[2];
 	uint32_t slow; /* 1 + the peer that a kernel has waited for */
 	uint32_t reserved;
@@ -111,7 +111,7 @@ struct rd_work {
 	int blocks; /* the same on every rank */
 	uint32_t signatures[RD_WORK_RANKS]; /* fused: ours for that peer must equal its for us */
 	uint64_t timeout_ns; /* fused: silence, before it gives up */
-	struct rd_halt *halt;
+	struct rd_abort_flag *abort_flag;
 	/* Of a peer, those of its buffers' bytes that are there for us; and where, in our buffers,
 	   those for each peer begin (0 where all ranks know). */
 	const char *in[RD_WORK_RANKS];

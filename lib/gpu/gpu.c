@@ -577,7 +577,7 @@ static int open_gpu(struct rd_gpu *gpu)
 	}
 	gpu->number = gpu->stream_flags->finished;
 	gpu->host_flags = gpu->peer_flags[gpu->comm->rank % RD_WORK_RANKS] = host_flags;
-	gpu->fault = rd_fault_create(&gpu->host_flags->halt);
+	gpu->fault = rd_fault_create(&gpu->host_flags->abort_flag);
 	return gpu->fault ? 0 : rd_fail(RONDO_MEMORY, "no memory for a comm's device");
 }
 
@@ -703,7 +703,7 @@ bool rd_gpu_work(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work 
 	const struct rd_plan *plan = meets ? NULL : plan_for(gpu, &call->problem);
 
 	memset(work, 0, sizeof(*work));
-	work->halt = &gpu->host_flags->halt;
+	work->abort_flag = &gpu->host_flags->abort_flag;
 	/* What one rank can do, all can: `mapped` writes such plans for every rank. */
 	bool works = (plan || meets) && rd_work_plan(work, plan, call);
 

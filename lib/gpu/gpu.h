@@ -74,12 +74,12 @@ struct rd_offer {
 	uint32_t reachable; /* not 0: yes */
 };
 
-/* Written by peers, but for halt, announcements, offers and begun, which are this rank's. A rank announcements call
+/* Written by peers, but for abort flag, announcements, offers and begun, which are this rank's. A rank announcements call
    n + 2 only when all have posted n + 1, and so have read n: two announcements suffice. */
 struct rd_host_flags {
 	_Alignas(64) uint32_t entered[RD_WORK_RANKS];
 	_Alignas(64) uint32_t left[RD_WORK_RANKS];
-	_Alignas(64) struct rd_halt halt;
+	_Alignas(64) struct rd_abort_flag abort_flag;
 	_Alignas(64) uint32_t marker; /* how far the gpu's own stream is */
 	_Alignas(64) uint32_t check; /* what is written into peers' device flags to try them */
 	_Alignas(64) struct rd_announcement announcements[2];

@@ -305,7 +305,7 @@ void rd_messages_steps(
 	steps->moves = shipped->memory;
 	steps->move_count = shipped->move_count;
 	steps->scratch = (char *)shipped->memory + moves_size(shipped->plan);
-	steps->halt = &gpu->host_flags->halt;
+	steps->abort_flag = &gpu->host_flags->abort_flag;
 	steps->timeout_ns = gpu->comm->settings.timeout_ms * UINT64_C(1000000);
 	memcpy(steps->peer_fifos, messages->peer_fifos, sizeof(steps->peer_fifos));
 }

@@ -74,7 +74,7 @@ static void warn_peers(struct rd_gpu *gpu)
 
 	for (int peer = 0; peer < gpu->comm->size && peer < RD_WORK_RANKS; peer++)
 		if (peer != gpu->comm->rank && gpu->peer_flags[peer])
-			__atomic_store_n(&gpu->peer_flags[peer]->halt.warned, us, __ATOMIC_RELEASE);
+			__atomic_store_n(&gpu->peer_flags[peer]->abort_flag.warned, us, __ATOMIC_RELEASE);
 }
 
 /* Everything that waits for this rank's flags ends. A peer that is late may write a smaller number
@@ -84,7 +84,7 @@ static void let_go(struct rd_gpu *gpu)
 	struct rd_host_flags *host_flags = gpu->host_flags;
 	uint32_t beyond = gpu->agent->calls + BEYOND;
 
-	__atomic_store_n(&host_flags->halt.stop, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&host_flags->abort_flag.stop, 1, __ATOMIC_RELEASE);
 	warn_peers(gpu);
 	for (int peer = 0; peer < gpu->comm->size && peer < RD_WORK_RANKS; peer++) {
 		rd_flag_write(&host_flags->entered[peer], beyond);
@@ -103,18 +103,18 @@ static int rank_named(const struct rd_gpu *gpu, uint32_t number)
 }
 
 /* A kernel has given up. */
-static void report_halt(struct rd_gpu *gpu, uint32_t error)
+static void report_abort(struct rd_gpu *gpu, uint32_t error)
 {
 	struct rondo_comm *comm = gpu->comm;
-	int peer = rank_named(gpu, gpu->host_flags->halt.peer);
+	int peer = rank_named(gpu, gpu->host_flags->abort_flag.peer);
 
-	if (error == RD_HALT_MISMATCH) {
+	if (error == RD_ABORT_MISMATCH) {
 		rd_fail(RONDO_MISMATCH, "rank %d made another call on its device than rank %d",
 			peer, comm->rank);
 		rd_comm_fail(comm, RONDO_MISMATCH, peer);
 		return;
 	}
-	if (error == RD_HALT_TRANSFER) {
+	if (error == RD_ABORT_TRANSFER) {
 		rd_transfers_differ(gpu, peer);
 		return;
 	}
@@ -126,11 +126,11 @@ static void report_halt(struct rd_gpu *gpu, uint32_t error)
 int rd_agent_watch(struct rd_gpu *gpu)
 {
 	struct rondo_comm *comm = gpu->comm;
-	uint32_t error = __atomic_load_n(&gpu->host_flags->halt.error, __ATOMIC_ACQUIRE);
-	uint32_t warned = __atomic_load_n(&gpu->host_flags->halt.warned, __ATOMIC_ACQUIRE);
+	uint32_t error = __atomic_load_n(&gpu->host_flags->abort_flag.error, __ATOMIC_ACQUIRE);
+	uint32_t warned = __atomic_load_n(&gpu->host_flags->abort_flag.warned, __ATOMIC_ACQUIRE);
 
 	if (error && !atomic_load(&comm->failed))
-		report_halt(gpu, error);
+		report_abort(gpu, error);
 	if (warned && !atomic_load(&comm->failed)) {
 		int peer = rank_named(gpu, warned - 1);
 
@@ -242,7 +242,7 @@ static void report_slow(struct rd_agent *agent, uint32_t job, int64_t waited_ms)
 static void report_slow_kernel(struct rd_agent *agent)
 {
 	struct rd_gpu *gpu = agent->gpu;
-	uint32_t slow = __atomic_exchange_n(&gpu->host_flags->halt.slow, 0, __ATOMIC_RELAXED);
+	uint32_t slow = __atomic_exchange_n(&gpu->host_flags->abort_flag.slow, 0, __ATOMIC_RELAXED);
 	uint32_t call = atomic_load(&gpu->comm->doing.calls);
 	int reported_ms = 0;
 

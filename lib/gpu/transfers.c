@@ -172,12 +172,12 @@ static int mismatch(const struct rd_gpu *gpu, int peer, const struct rd_signatur
 
 int rd_transfers_differ(struct rd_gpu *gpu, int peer)
 {
-	const struct rd_halt *halt = &gpu->host_flags->halt;
+	const struct rd_abort_flag *abort_flag = &gpu->host_flags->abort_flag;
 
 	rd_fail(RONDO_MISMATCH, "rank %d sends %llu %s to rank %d, which receives %llu %s", peer,
-		(unsigned long long)halt->counts[0], rondo_type_name(halt->types[0]),
-		gpu->comm->rank, (unsigned long long)halt->counts[1],
-		rondo_type_name(halt->types[1]));
+		(unsigned long long)abort_flag->counts[0], rondo_type_name(abort_flag->types[0]),
+		gpu->comm->rank, (unsigned long long)abort_flag->counts[1],
+		rondo_type_name(abort_flag->types[1]));
 	return rd_comm_fail(gpu->comm, RONDO_MISMATCH, peer);
 }
 
@@ -189,7 +189,7 @@ static int queue_copy(struct rd_gpu *gpu, const struct rd_call *call, const char
 		.size = gpu->comm->size,
 		.type = call->type,
 		.count = call->count,
-		.halt = &gpu->host_flags->halt,
+		.abort_flag = &gpu->host_flags->abort_flag,
 		.step_count = 1 };
 	int peer = call->problem.root;
 
@@ -499,7 +499,7 @@ int rd_transfers_launch(struct rd_gpu *gpu, struct rd_lane *lane, struct rd_task
 		.size = gpu->comm->size,
 		.most_blocks = gpu->blocks,
 		.timeout_ns = gpu->comm->settings.timeout_ms * UINT64_C(1000000),
-		.halt = &gpu->host_flags->halt };
+		.abort_flag = &gpu->host_flags->abort_flag };
 	struct rd_launch launch = { .transfers = &work };
 	struct rd_roll *roll = NULL;
 	int err = 0, listed;

@@ -868,19 +868,19 @@ EXPORT CUresult cuLaunchKernel(CUfunction kernel, unsigned grid, unsigned grid_y
 			stream, pretend_run, pretend_bind(kernel->own - 1, grid, parameters));
 	if (kernel->steps) {
 		if (steps->type != kernel->type || (int)grid != steps->channels ||
-			!is_shared(steps->halt))
+			!is_shared(steps->abort_flag))
 			return CUDA_ERROR_INVALID_VALUE;
 		return done(rd_emulated.run_steps(current(), stream, steps));
 	}
 	if (kernel->transfers) {
-		if ((int)grid != moves->blocks || !is_shared(moves->halt) ||
+		if ((int)grid != moves->blocks || !is_shared(moves->abort_flag) ||
 			(moves->more && !is_shared(moves->more)))
 			return CUDA_ERROR_INVALID_VALUE;
 		return done(rd_emulated.run_transfers(current(), stream, moves));
 	}
 	/* Fused kernels of all ranks on a device must find room on it. */
 	if (work->type != kernel->type || (work->fused && (int)grid != work->blocks) ||
-		!is_shared(work->halt))
+		!is_shared(work->abort_flag))
 		return CUDA_ERROR_INVALID_VALUE;
 	return done(rd_emulated.run(current(), stream, work));
 }

@@ -442,7 +442,7 @@ static __device__ void run_small(const struct rd_work &work, uint32_t epoch)
 /* The first thread's, before any other looks. */
 static __device__ void begin(const struct rd_work &work, struct block &block)
 {
-	block.failed = !work.fused && *(volatile uint32_t *)&work.halt->stop;
+	block.failed = !work.fused && *(volatile uint32_t *)&work.abort_flag->stop;
 	block.epoch = work.fused ? work.peer_device_flags[work.rank]->epochs[blockIdx.x] + 1 : 0;
 }
 

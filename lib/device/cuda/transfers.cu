@@ -60,15 +60,15 @@ static __device__ bool get_offer(
 static __device__ void say_difference(const struct rd_transfer_work *work, int peer,
 	const struct rd_transfer *theirs, const struct rd_transfer *ours)
 {
-	volatile struct rd_halt *halt = work->halt;
+	volatile struct rd_abort_flag *abort_flag = work->abort_flag;
 
-	halt->types[0] = theirs->type;
-	halt->types[1] = ours->type;
-	halt->counts[0] = theirs->count;
-	halt->counts[1] = ours->count;
-	halt->peer = peer;
+	abort_flag->types[0] = theirs->type;
+	abort_flag->types[1] = ours->type;
+	abort_flag->counts[0] = theirs->count;
+	abort_flag->counts[1] = ours->count;
+	abort_flag->peer = peer;
 	__threadfence_system();
-	halt->error = RD_HALT_TRANSFER;
+	abort_flag->error = RD_ABORT_TRANSFER;
 }
 
 #include "device/transfer_run.h"

@@ -2,7 +2,7 @@
 #ifndef RD_WORDS_CUH
 #define RD_WORDS_CUH
 
-#include "device/cuda/halt.cuh"
+#include "device/cuda/abort_flag.cuh"
 
 /* A store of 16 bytes that has its number twice: it has come as a whole. */
 static inline __device__ bool has_come(uint4 words, uint32_t number)

@@ -92,40 +92,40 @@ static void run_steps(const struct rd_work *work)
 
 /* ---- Barriers ------------------------------------------------------------------------------ */
 
-bool rd_emulated_give_up(struct rd_halt *halt, uint32_t error, int peer)
+bool rd_emulated_give_up(struct rd_abort_flag *abort_flag, uint32_t error, int peer)
 {
-	__atomic_store_n(&halt->peer, (uint32_t)peer, __ATOMIC_RELAXED);
-	__atomic_store_n(&halt->error, error, __ATOMIC_RELEASE);
+	__atomic_store_n(&abort_flag->peer, (uint32_t)peer, __ATOMIC_RELAXED);
+	__atomic_store_n(&abort_flag->error, error, __ATOMIC_RELEASE);
 	return false;
 }
 
-void rd_emulated_differ(struct rd_halt *halt, int peer, const struct rd_transfer *theirs,
+void rd_emulated_differ(struct rd_abort_flag *abort_flag, int peer, const struct rd_transfer *theirs,
 	const struct rd_transfer *ours)
 {
-	halt->types[0] = theirs->type;
-	halt->types[1] = ours->type;
-	halt->counts[0] = theirs->count;
-	halt->counts[1] = ours->count;
-	rd_emulated_give_up(halt, RD_HALT_TRANSFER, peer);
+	abort_flag->types[0] = theirs->type;
+	abort_flag->types[1] = ours->type;
+	abort_flag->counts[0] = theirs->count;
+	abort_flag->counts[1] = ours->count;
+	rd_emulated_give_up(abort_flag, RD_ABORT_TRANSFER, peer);
 }
 
-bool rd_emulated_waited(struct rd_halt *halt, uint64_t waited_ns, uint64_t timeout_ns, int peer)
+bool rd_emulated_waited(struct rd_abort_flag *abort_flag, uint64_t waited_ns, uint64_t timeout_ns, int peer)
 {
 	if (waited_ns > RD_HALT_SLOW_NS)
-		__atomic_store_n(&halt->slow, (uint32_t)peer + 1, __ATOMIC_RELAXED);
+		__atomic_store_n(&abort_flag->slow, (uint32_t)peer + 1, __ATOMIC_RELAXED);
 	return waited_ns > timeout_ns;
 }
 
 bool rd_emulated_await(
-	struct rd_halt *halt, uint64_t timeout_ns, const uint32_t *flag, uint32_t number, int peer)
+	struct rd_abort_flag *abort_flag, uint64_t timeout_ns, const uint32_t *flag, uint32_t number, int peer)
 {
 	int64_t began = rd_clock_ns();
 
 	while (!rd_flag_reached(flag, number)) {
-		if (__atomic_load_n(&halt->stop, __ATOMIC_ACQUIRE))
+		if (__atomic_load_n(&abort_flag->stop, __ATOMIC_ACQUIRE))
 			return false;
-		if (rd_emulated_waited(halt, (uint64_t)(rd_clock_ns() - began), timeout_ns, peer))
-			return rd_emulated_give_up(halt, RD_HALT_SILENCE, peer);
+		if (rd_emulated_waited(abort_flag, (uint64_t)(rd_clock_ns() - began), timeout_ns, peer))
+			return rd_emulated_give_up(abort_flag, RD_ABORT_SILENCE, peer);
 		rd_flag_sleep(flag, __atomic_load_n(flag, __ATOMIC_ACQUIRE), LOOK_NS);
 	}
 	return true;
@@ -133,7 +133,7 @@ bool rd_emulated_await(
 
 static bool wait_for(const struct rd_work *work, const uint32_t *flag, uint32_t epoch, int peer)
 {
-	return rd_emulated_await(work->halt, work->timeout_ns, flag, epoch, peer);
+	return rd_emulated_await(work->abort_flag, work->timeout_ns, flag, epoch, peer);
 }
 
 static void announce(const struct rd_work *work, int peer, uint32_t epoch)
@@ -159,7 +159,7 @@ static bool meet(struct rd_work *work, int peer, uint32_t epoch)
 	if (!wait_for(work, &entry->epoch_a, epoch, peer))
 		return false;
 	if (entry->signature != work->signatures[peer])
-		return rd_emulated_give_up(work->halt, RD_HALT_MISMATCH, peer);
+		return rd_emulated_give_up(work->abort_flag, RD_ABORT_MISMATCH, peer);
 	if (work->exchanges) {
 		work->in[peer] =
 			(const char *)(uintptr_t)((uint64_t)entry->in_high << 32 | entry->in_low);
@@ -247,7 +247,7 @@ static void run_small(const struct rd_work *asked, uint32_t epoch)
 		if (!wait_for(asked, &letter->epoch, epoch, peer))
 			return;
 		if (letter->signature != work.signatures[peer]) {
-			rd_emulated_give_up(work.halt, RD_HALT_MISMATCH, peer);
+			rd_emulated_give_up(work.abort_flag, RD_ABORT_MISMATCH, peer);
 			return;
 		}
 		work.in[peer] = letter->data;
@@ -269,7 +269,7 @@ void rd_emulated_run(const struct rd_work *asked)
 
 	if (!work.fused) {
 		/* Waits that were only let go are no barrier: peers' memory may be gone. */
-		if (!__atomic_load_n(&work.halt->stop, __ATOMIC_ACQUIRE))
+		if (!__atomic_load_n(&work.abort_flag->stop, __ATOMIC_ACQUIRE))
 			run_steps(&work);
 		return;
 	}

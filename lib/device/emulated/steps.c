@@ -12,7 +12,7 @@
 
 static bool await(const struct rd_steps *steps, const uint32_t *flag, uint32_t number, int peer)
 {
-	return rd_emulated_await(steps->halt, steps->timeout_ns, flag, number, peer);
+	return rd_emulated_await(steps->abort_flag, steps->timeout_ns, flag, number, peer);
 }
 
 static void publish(void)
@@ -27,7 +27,7 @@ static void set_flag(uint32_t *flag, uint32_t number)
 
 static void say_mismatch(const struct rd_steps *steps, int peer)
 {
-	rd_emulated_give_up(steps->halt, RD_HALT_MISMATCH, peer);
+	rd_emulated_give_up(steps->abort_flag, RD_ABORT_MISMATCH, peer);
 }
 
 #include "device/steps_run.h"

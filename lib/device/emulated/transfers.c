@@ -41,13 +41,13 @@ static bool gave_up(const struct rd_transfer_work *work, struct patience *patien
 {
 	int64_t now_ns = rd_clock_ns();
 
-	if (__atomic_load_n(&work->halt->stop, __ATOMIC_ACQUIRE))
+	if (__atomic_load_n(&work->abort_flag->stop, __ATOMIC_ACQUIRE))
 		return true;
 	if (patience->since_ns == 0)
 		patience->since_ns = now_ns;
-	return rd_emulated_waited(work->halt, (uint64_t)(now_ns - patience->since_ns),
+	return rd_emulated_waited(work->abort_flag, (uint64_t)(now_ns - patience->since_ns),
 		       work->timeout_ns, peer) &&
-	       !rd_emulated_give_up(work->halt, RD_HALT_SILENCE, peer);
+	       !rd_emulated_give_up(work->abort_flag, RD_ABORT_SILENCE, peer);
 }
 
 static void put_offer(
@@ -93,7 +93,7 @@ static void set_flag(uint32_t *flag, uint32_t number)
 static void say_difference(const struct rd_transfer_work *work, int peer,
 	const struct rd_transfer *theirs, const struct rd_transfer *ours)
 {
-	rd_emulated_differ(work->halt, peer, theirs, ours);
+	rd_emulated_differ(work->abort_flag, peer, theirs, ours);
 }
 
 static void copy_bytes(char *to, const char *from, size_t size, int blocks)
