@@ -782,23 +782,23 @@ size_t rd_gpu_out_size(const struct rd_call *call, int rank)
 
 /* ---- Where buffers lie --------------------------------------------------------------------- */
 
-void rd_gpu_describe(struct rd_gpu *gpu, const void *at, size_t size, struct rd_lying *lying)
+void rd_gpu_describe(struct rd_gpu *gpu, const void *at, size_t size, struct rd_buffer_location *location)
 {
 	struct rd_allocation allocation;
 
-	memset(lying, 0, sizeof(*lying));
+	memset(location, 0, sizeof(*location));
 	if (size == 0 || !gpu->ops->find(at, &allocation) ||
-		gpu->ops->export(allocation.base, &lying->handle))
+		gpu->ops->export(allocation.base, &location->handle))
 		return;
-	lying->id = allocation.id;
-	lying->address = (uintptr_t)at;
-	lying->offset = (uint64_t)((const char *)at - allocation.base);
-	lying->size = allocation.size;
+	location->id = allocation.id;
+	location->address = (uintptr_t)at;
+	location->offset = (uint64_t)((const char *)at - allocation.base);
+	location->size = allocation.size;
 }
 
 /* Its place in the cache: where it is already, or is to be. A peer's newer allocation at the same
    address says that the older one is gone. NULL: graphs have it all. */
-static struct rd_import *import_slot(struct rd_gpu *gpu, int peer, const struct rd_lying *lying)
+static struct rd_import *import_slot(struct rd_gpu *gpu, int peer, const struct rd_buffer_location *location)
 {
 	struct rd_import *oldest = NULL;
 
@@ -806,7 +806,7 @@ static struct rd_import *import_slot(struct rd_gpu *gpu, int peer, const struct 
 		struct rd_import *import = &gpu->imports[i];
 
 		if (import->base && import->peer == peer &&
-			import->address == lying->address - lying->offset)
+			import->address == location->address - location->offset)
 			return import;
 		if (!import->kept && (!oldest || import->used < oldest->used))
 			oldest = import;
@@ -815,7 +815,7 @@ static struct rd_import *import_slot(struct rd_gpu *gpu, int peer, const struct 
 }
 
 static int import(
-	struct rd_gpu *gpu, struct rd_import *slot, int peer, const struct rd_lying *lying)
+	struct rd_gpu *gpu, struct rd_import *slot, int peer, const struct rd_buffer_location *location)
 {
 	void *base;
 	size_t size;
@@ -827,23 +827,23 @@ static int import(
 		slot->base = NULL;
 	}
 	if (!err)
-		err = gpu->ops->import(gpu->device, &lying->handle, &base, &size);
+		err = gpu->ops->import(gpu->device, &location->handle, &base, &size);
 	if (!err)
 		*slot = (struct rd_import){ .peer = peer,
-			.id = lying->id,
-			.address = lying->address - lying->offset,
+			.id = location->id,
+			.address = location->address - location->offset,
 			.base = base,
 			.size = size };
 	return err;
 }
 
 char *rd_gpu_reach(
-	struct rd_gpu *gpu, int peer, const struct rd_lying *lying, size_t size, bool keep)
+	struct rd_gpu *gpu, int peer, const struct rd_buffer_location *location, size_t size, bool keep)
 {
 	if (gpu->same_process[peer])
-		return (char *)(uintptr_t)lying->address;
+		return (char *)(uintptr_t)location->address;
 
-	struct rd_import *slot = import_slot(gpu, peer, lying);
+	struct rd_import *slot = import_slot(gpu, peer, location);
 
 	if (!slot) {
 		rd_fail(RONDO_UNSUPPORTED,
@@ -851,13 +851,13 @@ char *rd_gpu_reach(
 			gpu->comm->rank, peer, RD_IMPORTS);
 		return NULL;
 	}
-	if ((!slot->base || slot->peer != peer || slot->id != lying->id) &&
-		import(gpu, slot, peer, lying))
+	if ((!slot->base || slot->peer != peer || slot->id != location->id) &&
+		import(gpu, slot, peer, location))
 		return NULL;
 	slot->kept |= keep;
 	slot->used = ++gpu->imports_used;
-	if (size <= slot->size && lying->offset <= slot->size - size)
-		return slot->base + lying->offset;
+	if (size <= slot->size && location->offset <= slot->size - size)
+		return slot->base + location->offset;
 	rd_fail(RONDO_PROTOCOL, "rank %d says its buffer lies where it has no memory", peer);
 	return NULL;
 }

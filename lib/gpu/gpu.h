@@ -46,7 +46,7 @@ enum rd_kernel {
 };
 
 /* Where a rank's buffer lies: what its peers need to map it. id 0: it cannot be reached. */
-struct rd_lying {
+struct rd_buffer_location {
 	uint64_t id;
 	uint64_t address, offset, size; /* of the buffer; in its allocation; of the allocation */
 	struct rd_handle handle;
@@ -56,7 +56,7 @@ struct rd_lying {
 struct rd_announcement {
 	uint32_t number;
 	struct rd_signature signature;
-	struct rd_lying in, out;
+	struct rd_buffer_location in, out;
 	uint64_t factor; /* of a premultiplied sum */
 	uint32_t reachable; /* not 0: all that others address of its buffers */
 	/* Where two ranks alone know: what is there for each peer, in bytes. */
@@ -70,7 +70,7 @@ struct rd_announcement {
 struct rd_offer {
 	uint32_t number; /* of what this rank has sent that one on devices */
 	struct rd_signature signature;
-	struct rd_lying in;
+	struct rd_buffer_location in;
 	uint32_t reachable; /* not 0: yes */
 };
 
@@ -209,11 +209,11 @@ void rd_gpu_fuse(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work 
 size_t rd_gpu_in_size(const struct rd_call *call, int rank);
 size_t rd_gpu_out_size(const struct rd_call *call, int rank);
 /* Where a buffer of ours lies. */
-void rd_gpu_describe(struct rd_gpu *gpu, const void *at, size_t size, struct rd_lying *lying);
-/* A peer's buffer as it is addressed here; NULL with the story. lying: a copy that the peer cannot
+void rd_gpu_describe(struct rd_gpu *gpu, const void *at, size_t size, struct rd_buffer_location *location);
+/* A peer's buffer as it is addressed here; NULL with the story. location: a copy that the peer cannot
    write to, for it is checked before it is used. May wait for the gpu's stream.
    keep: it stays so as long as the gpu. */
 char *rd_gpu_reach(
-	struct rd_gpu *gpu, int peer, const struct rd_lying *lying, size_t size, bool keep);
+	struct rd_gpu *gpu, int peer, const struct rd_buffer_location *location, size_t size, bool keep);
 
 #endif

@@ -413,12 +413,12 @@ static bool can_reach_all(const struct rd_agent *agent)
 }
 
 /* What of a peer's buffer is for us; NULL with the story. */
-static char *reach(struct rd_gpu *gpu, int peer, const struct rd_lying *lying, uint64_t at,
+static char *reach(struct rd_gpu *gpu, int peer, const struct rd_buffer_location *location, uint64_t at,
 	size_t size, bool keep)
 {
 	char *base = at > SIZE_MAX - size
 			     ? NULL
-			     : rd_gpu_reach(gpu, peer, lying, (size_t)at + size, keep);
+			     : rd_gpu_reach(gpu, peer, location, (size_t)at + size, keep);
 
 	if (at > SIZE_MAX - size)
 		rd_fail(RONDO_PROTOCOL, "rank %d says its buffer is longer than memory", peer);
