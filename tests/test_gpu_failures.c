@@ -105,8 +105,8 @@ static int shorten_by_one(struct citizen *citizen, struct memory *memory)
 #define WITH_BARRIERS 10000
 
 /*
- * All ranks' agents have met in the call, but rank 1's device does not get to it until the comm has
- * failed. The others' kernels begin late: what they say must come before their agents' word.
+ * All ranks' progress threads have met in the call, but rank 1's device does not get to it until the comm has
+ * failed. The others' kernels begin late: what they say must come before their progress threads' word.
  */
 /* Rank 1 stays away until a line of the log names it, for longer than it may be silent. */
 static int when_one_comes_late(struct citizen *citizen)
@@ -223,7 +223,7 @@ static int end_comm(struct citizen *citizen, rondo_comm *comm)
 	return expect_error(citizen, end_of(comm), RONDO_ABORTED);
 }
 
-/* The device does not get to what a comm's agent queues before `go`: does the caller's stream go on
+/* The device does not get to what a comm's progress thread queues before `go`: does the caller's stream go on
    before that? */
 static bool goes_on(const struct memory *memory, uint32_t *passed)
 {
@@ -313,7 +313,7 @@ static int when_a_device_is_lost(struct citizen *citizen, bool waits)
 
 	if (wrong)
 		return wrong;
-	/* The agent has nothing more to do then, and does not look at the table. */
+	/* The progress thread has nothing more to do then, and does not look at the table. */
 	TRY(one_call(citizen, &memory, 1000));
 	ops = rd_emulated;
 	if (waits)

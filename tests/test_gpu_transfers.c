@@ -9,7 +9,7 @@
 #include "device/emulated/emulated.h"
 #include "ways.h"
 
-/* ThreadSanitizer sees the agents of processes in test_board.c, which takes long enough. */
+/* ThreadSanitizer sees the progress threads of processes in test_board.c, which takes long enough. */
 static void try_here(int size, int (*body)(struct citizen *citizen), int timeout_ms)
 {
 	if (ONLY_THREADS)

@@ -8,7 +8,7 @@
 
 #include "base/thread.h"
 
-/* What a kernel said becomes a fault when the comm's agent has seen it: at most so long. */
+/* What a kernel said becomes a fault when the comm's progress thread has seen it: at most so long. */
 #define AGENT_SECONDS 5
 
 /* ---- Faults -------------------------------------------------------------------------------- */

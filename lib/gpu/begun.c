@@ -14,8 +14,8 @@ void rd_begun_note(struct rondo_comm *comm, const struct rd_call *call, bool on_
 	const struct rd_problem *problem = &call->problem;
 	struct rd_gpu *gpu = comm->gpu;
 
-	/* While a gpu is made it has no agent: what it calls then is not the user's. */
-	if (!gpu || !gpu->agent || !rd_gpu_goes_directly(gpu))
+	/* While a gpu is made it has no progress thread: what it calls then is not the user's. */
+	if (!gpu || !gpu->progress || !rd_gpu_goes_directly(gpu))
 		return;
 
 	struct rd_begun *begun = &gpu->host_flags->begun;

@@ -549,7 +549,7 @@ static int meet(struct rd_gpu *gpu)
 		gpu->kernel = RD_KERNEL_STAGED;
 	else if (!err)
 		err = find_kernel(gpu, cards);
-	/* Not the agent's stream: what it queues late must not come after what callers launched
+	/* Not the progress thread's stream: what it queues late must not come after what callers launched
 	   since, which may wait for it. */
 	if (!err && (gpu->one_process || gpu->messages))
 		err = gpu->ops->stream_create(gpu->device, &gpu->chain);
@@ -614,7 +614,7 @@ int rd_gpu_create(struct rondo_comm *comm)
 
 	if (!err)
 		err = meet(gpu);
-	return err ? err : rd_agent_create(gpu);
+	return err ? err : rd_progress_create(gpu);
 }
 
 /* ---- Ending -------------------------------------------------------------------------------- */
@@ -623,8 +623,8 @@ void rd_gpu_finish(struct rd_gpu *gpu)
 {
 	if (!gpu)
 		return;
-	rd_agent_destroy(gpu->agent);
-	gpu->agent = NULL;
+	rd_progress_destroy(gpu->progress);
+	gpu->progress = NULL;
 }
 
 static void unmap_peers(struct rd_gpu *gpu)
@@ -822,7 +822,7 @@ static int import(
 	int err = 0;
 
 	if (slot->base) {
-		err = rd_agent_drain(gpu);
+		err = rd_progress_drain(gpu);
 		gpu->ops->drop(gpu->device, slot->base);
 		slot->base = NULL;
 	}

@@ -1,21 +1,21 @@
 /*
  * A gpu: what a comm has for calls in device memory. Each rank has a host flags of host memory that all
  * ranks map, where it is told how far its peers are, and says where its buffers lie; a device_flags, which
- * is the same in device memory, for kernels; a stream of its own; and an agent, the thread that
+ * is the same in device memory, for kernels; a stream of its own; and a progress thread, the thread that
  * does what of such a call is the host's to do (progress.h).
  *
  * A call on a stream is, for the stream, two flags: `ready` is written when the stream has come to
- * the call, `finished` is waited for. In between the agent
+ * the call, `finished` is waited for. In between the progress thread
  *   - where all ranks reach each other's device memory: tells the peers where its buffers lie, maps
  *     theirs, and queues the work between two barriers on the gpu's stream (stepped), or as one
  *     kernel that has its own (fused);
  *   - elsewhere copies to host memory, makes the call there, and copies back (staged).
- * Where all ranks are threads of one process and fused, no agent is needed: kernels tell each other
+ * Where all ranks are threads of one process and fused, no progress thread is needed: kernels tell each other
  * the addresses, and the call is one launch on the user's stream. So it is where kernels exchange
  * messages (messages.h), for which not all ranks need to reach each other. Transfers are the
  * business of two ranks alone (transfers.h).
  *
- * What is one launch may be captured in a graph, and fused calls among processes too. The agents
+ * What is one launch may be captured in a graph, and fused calls among processes too. The progress threads
  * then exchange what the kernel must know when it is captured, once, and its launch is on the
  * user's stream; what orders the ranks' kernels is counted in the device flags, so that replays need no
  * host.
@@ -98,7 +98,7 @@ struct rd_stream_flags {
 	bool taken;
 };
 
-struct rd_agent;
+struct rd_progress_thread;
 struct rd_messages;
 struct rd_roll;
 
@@ -122,12 +122,12 @@ struct rd_gpu {
 	bool one_process; /* fused, and the caller launches */
 	struct rd_messages *messages; /* RD_KERNEL_MESSAGES: the caller launches; else NULL */
 	int blocks; /* of a fused kernel, at most */
-	void *stream; /* the agent's */
+	void *stream; /* the progress thread's */
 	void *chain; /* where callers launch: orders what they launch on their streams; else NULL */
 	struct rd_lane *lane; /* for calls on no stream, made when first needed */
 	struct rd_fault *fault;
 	struct rd_stream_flags *stream_flags;
-	uint32_t number; /* of the last call handed to the agent */
+	uint32_t number; /* of the last call handed to the progress thread */
 	uint32_t marker;
 	struct rd_host_flags *host_flags, *peer_flags[RD_WORK_RANKS];
 	struct rd_device_flags *device_flags, *peer_device_flags[RD_WORK_RANKS];
@@ -137,7 +137,7 @@ struct rd_gpu {
 	struct rd_plan *plans[RD_COLLECTIVE_COUNT][RD_WORK_RANKS]; /* by root */
 	uint32_t sent[RD_WORK_RANKS], received[RD_WORK_RANKS]; /* offers, by peer (transfers.h) */
 	struct rd_roll *rolls; /* long groups of transfers */
-	struct rd_agent *agent;
+	struct rd_progress_thread *progress;
 };
 
 static inline uint32_t *rd_ready(struct rd_stream_flags *stream_flags, uint32_t number)
@@ -163,7 +163,7 @@ int rd_gpu_device(const struct rd_settings *settings, int *device, uint32_t *pci
  */
 int rd_gpu_create(struct rondo_comm *comm);
 /* Waits for the calls under way (when the comm has failed, lets their streams go), and ends the
-   agent, which needs the comm's lifeline. */
+   progress thread, which needs the comm's lifeline. */
 void rd_gpu_finish(struct rd_gpu *gpu);
 void rd_gpu_destroy(struct rd_gpu *gpu);
 
@@ -198,7 +198,7 @@ int rd_gpu_gather(struct rd_gpu *gpu, const void *mine, void *all, size_t size);
 /* Whether it is so on all ranks. */
 int rd_gpu_agree(struct rd_gpu *gpu, bool mine, bool *all);
 
-/* ---- For the agent ------------------------------------------------------------------------- */
+/* ---- For the progress thread ------------------------------------------------------------------------- */
 
 /* The work of a call; false: it is to be staged. Addresses are still missing. */
 bool rd_gpu_work(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work *work);

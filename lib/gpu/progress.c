@@ -13,7 +13,7 @@
 #include "gpu/transfers.h"
 #include "base/futex.h"
 
-/* How often the agent looks whether the comm still stands, while streams are under way. */
+/* How often the progress thread looks whether the comm still stands, while streams are under way. */
 #define LOOK_MS 10
 /* A flag that a device writes wakes nobody. */
 #define WORD_NS 50000
@@ -44,7 +44,7 @@ struct job {
 	struct rd_task tasks[];
 };
 
-struct rd_agent {
+struct rd_progress_thread {
 	struct rd_gpu *gpu;
 	pthread_t thread;
 	pthread_mutex_t lock;
@@ -82,7 +82,7 @@ static void warn_peers(struct rd_gpu *gpu)
 static void let_go(struct rd_gpu *gpu)
 {
 	struct rd_host_flags *host_flags = gpu->host_flags;
-	uint32_t beyond = gpu->agent->calls + BEYOND;
+	uint32_t beyond = gpu->progress->calls + BEYOND;
 
 	__atomic_store_n(&host_flags->abort_flag.stop, 1, __ATOMIC_RELEASE);
 	warn_peers(gpu);
@@ -123,7 +123,7 @@ static void report_abort(struct rd_gpu *gpu, uint32_t error)
 	rd_comm_fail(comm, RONDO_TIMEOUT, peer);
 }
 
-int rd_agent_watch(struct rd_gpu *gpu)
+int rd_progress_watch(struct rd_gpu *gpu)
 {
 	struct rondo_comm *comm = gpu->comm;
 	uint32_t error = __atomic_load_n(&gpu->host_flags->abort_flag.error, __ATOMIC_ACQUIRE);
@@ -154,7 +154,7 @@ static int report_silence(struct rd_gpu *gpu, int64_t waited_ms, int peer, const
 	rd_fail(RONDO_TIMEOUT, "rank %d waited %lld ms for rank %d %s", comm->rank,
 		(long long)waited_ms, peer, where);
 	rd_comm_fail(comm, RONDO_TIMEOUT, peer);
-	return rd_agent_watch(gpu);
+	return rd_progress_watch(gpu);
 }
 
 /* Waits for a flag; peer: whose silence has a bound, -1: nobody's. */
@@ -166,11 +166,11 @@ static int await(struct rd_gpu *gpu, const uint32_t *flag, uint32_t value, int p
 	for (int round = 0; !rd_flag_reached(flag, value); round++) {
 		uint32_t seen = __atomic_load_n(flag, __ATOMIC_ACQUIRE);
 		int64_t waited_ms = (rd_clock_ns() - began) / 1000000;
-		int err = rd_agent_watch(gpu);
+		int err = rd_progress_watch(gpu);
 
 		if (!err && waited_ms >= look_ms) {
 			look_ms = waited_ms + LOOK_MS;
-			err = rd_begun_compare(gpu) ? rd_agent_watch(gpu) : 0;
+			err = rd_begun_compare(gpu) ? rd_progress_watch(gpu) : 0;
 			if (peer >= 0)
 				rd_comm_slow(gpu->comm, &reported_ms, waited_ms, peer,
 					"to join a call on devices");
@@ -193,11 +193,11 @@ static int missing_peer(const struct rd_gpu *gpu, uint32_t job)
 {
 	const struct rd_host_flags *host_flags = gpu->host_flags;
 
-	if (gpu->agent->transfers[job % RD_READY])
+	if (gpu->progress->transfers[job % RD_READY])
 		return rd_transfers_owed(gpu);
 	for (int peer = 0; peer < gpu->comm->size && peer < RD_WORK_RANKS; peer++)
 		if (peer != gpu->comm->rank && gpu->kernel == RD_KERNEL_STEPPED &&
-			!rd_flag_reached(&host_flags->left[peer], gpu->agent->calls))
+			!rd_flag_reached(&host_flags->left[peer], gpu->progress->calls))
 			return peer;
 	return gpu->comm->rank;
 }
@@ -209,7 +209,7 @@ static int64_t patience_ms(const struct rd_gpu *gpu, uint32_t job)
 {
 	int64_t timeout_ms = gpu->comm->settings.timeout_ms;
 
-	if (gpu->kernel != RD_KERNEL_FUSED || gpu->agent->transfers[job % RD_READY])
+	if (gpu->kernel != RD_KERNEL_FUSED || gpu->progress->transfers[job % RD_READY])
 		return timeout_ms;
 	return KERNEL_WAITS * timeout_ms + KERNEL_BEGINS_MS;
 }
@@ -226,61 +226,61 @@ static void report_unfinished(struct rd_gpu *gpu, uint32_t job, int64_t waited_m
 	rd_fail(RONDO_TIMEOUT, "rank %d's own device has not finished a call for %lld ms",
 		comm->rank, (long long)waited_ms);
 	rd_comm_fail(comm, RONDO_TIMEOUT, comm->rank);
-	rd_agent_watch(gpu);
+	rd_progress_watch(gpu);
 }
 
-static void report_slow(struct rd_agent *agent, uint32_t job, int64_t waited_ms)
+static void report_slow(struct rd_progress_thread *progress, uint32_t job, int64_t waited_ms)
 {
-	struct rondo_comm *comm = agent->gpu->comm;
-	int peer = missing_peer(agent->gpu, job);
+	struct rondo_comm *comm = progress->gpu->comm;
+	int peer = missing_peer(progress->gpu, job);
 
-	rd_comm_slow(comm, &agent->reported_ms, waited_ms, peer == comm->rank ? -1 : peer,
+	rd_comm_slow(comm, &progress->reported_ms, waited_ms, peer == comm->rank ? -1 : peer,
 		"in a call on devices");
 }
 
 /* A kernel that the caller launched, which nobody else here watches. It says so while it waits. */
-static void report_slow_kernel(struct rd_agent *agent)
+static void report_slow_kernel(struct rd_progress_thread *progress)
 {
-	struct rd_gpu *gpu = agent->gpu;
+	struct rd_gpu *gpu = progress->gpu;
 	uint32_t slow = __atomic_exchange_n(&gpu->host_flags->abort_flag.slow, 0, __ATOMIC_RELAXED);
 	uint32_t call = atomic_load(&gpu->comm->doing.calls);
 	int reported_ms = 0;
 
-	if (!slow || call == agent->slow_call)
+	if (!slow || call == progress->slow_call)
 		return;
-	agent->slow_call = call;
+	progress->slow_call = call;
 	rd_comm_slow(gpu->comm, &reported_ms, RD_SLOW_MS, rank_named(gpu, slow - 1),
 		"in a call on devices");
 }
 
 /* While nothing else is to be done: are the streams that wait still being served? */
-static void watch_launched(struct rd_agent *agent)
+static void watch_launched(struct rd_progress_thread *progress)
 {
-	struct rd_gpu *gpu = agent->gpu;
+	struct rd_gpu *gpu = progress->gpu;
 	uint32_t finished = __atomic_load_n(&gpu->stream_flags->finished, __ATOMIC_ACQUIRE);
 	int64_t now_ms = rd_clock_ns() / 1000000;
 
-	if (rd_agent_watch(gpu))
+	if (rd_progress_watch(gpu))
 		return;
 	if (rd_begun_compare(gpu)) {
-		rd_agent_watch(gpu);
+		rd_progress_watch(gpu);
 		return;
 	}
-	report_slow_kernel(agent);
+	report_slow_kernel(progress);
 	/* Its own stream's earlier work may take as long as it likes. */
-	if (agent->since_ms == 0 || finished == agent->launched || finished != agent->seen ||
+	if (progress->since_ms == 0 || finished == progress->launched || finished != progress->seen ||
 		!rd_flag_reached(rd_ready(gpu->stream_flags, finished + 1), finished + 1)) {
-		agent->seen = finished;
-		agent->since_ms = now_ms;
-		agent->reported_ms = 0;
-	} else if (now_ms - agent->since_ms > patience_ms(gpu, finished + 1)) {
-		report_unfinished(gpu, finished + 1, now_ms - agent->since_ms);
+		progress->seen = finished;
+		progress->since_ms = now_ms;
+		progress->reported_ms = 0;
+	} else if (now_ms - progress->since_ms > patience_ms(gpu, finished + 1)) {
+		report_unfinished(gpu, finished + 1, now_ms - progress->since_ms);
 	} else {
-		report_slow(agent, finished + 1, now_ms - agent->since_ms);
+		report_slow(progress, finished + 1, now_ms - progress->since_ms);
 	}
 }
 
-int rd_agent_drain(struct rd_gpu *gpu)
+int rd_progress_drain(struct rd_gpu *gpu)
 {
 	uint32_t marker = ++gpu->marker;
 	int err =
@@ -380,14 +380,14 @@ static int check_length(
 
 /* Until all have posted; they must have made the same call. */
 static int read_announcements(
-	struct rd_agent *agent, const struct rd_call *call, bool captured, uint32_t number)
+	struct rd_progress_thread *progress, const struct rd_call *call, bool captured, uint32_t number)
 {
-	struct rd_gpu *gpu = agent->gpu;
+	struct rd_gpu *gpu = progress->gpu;
 	struct rd_signature ours = signature_of(call, captured);
 
 	for (int peer = 0; peer < gpu->comm->size; peer++) {
 		const struct rd_announcement *posted = post_of(gpu, peer, number);
-		struct rd_announcement *announcement = &agent->announcements[peer];
+		struct rd_announcement *announcement = &progress->announcements[peer];
 		int err = await(gpu, &posted->number, number, peer);
 
 		if (err)
@@ -404,10 +404,10 @@ static int read_announcements(
 }
 
 /* All ranks see the same announcements, and decide alike. */
-static bool can_reach_all(const struct rd_agent *agent)
+static bool can_reach_all(const struct rd_progress_thread *progress)
 {
-	for (int rank = 0; rank < agent->gpu->comm->size; rank++)
-		if (!agent->announcements[rank].reachable)
+	for (int rank = 0; rank < progress->gpu->comm->size; rank++)
+		if (!progress->announcements[rank].reachable)
 			return false;
 	return true;
 }
@@ -426,12 +426,12 @@ static char *reach(struct rd_gpu *gpu, int peer, const struct rd_buffer_location
 }
 
 static int fill_in(
-	struct rd_agent *agent, const struct rd_call *call, bool captured, struct rd_work *work)
+	struct rd_progress_thread *progress, const struct rd_call *call, bool captured, struct rd_work *work)
 {
-	struct rd_gpu *gpu = agent->gpu;
+	struct rd_gpu *gpu = progress->gpu;
 
 	for (int rank = 0; rank < work->size; rank++) {
-		const struct rd_announcement *announcement = &agent->announcements[rank];
+		const struct rd_announcement *announcement = &progress->announcements[rank];
 		size_t in_size = rd_gpu_in_size(call, rank);
 		size_t out_size = rd_gpu_out_size(call, rank);
 
@@ -487,62 +487,62 @@ static int queue_work(struct rd_gpu *gpu, struct rd_work *work, uint32_t number)
 }
 
 /* All ranks tell each other where their buffers lie. *direct: false when some cannot be reached. */
-static int exchange(struct rd_agent *agent, const struct rd_call *call, bool captured,
+static int exchange(struct rd_progress_thread *progress, const struct rd_call *call, bool captured,
 	struct rd_work *work, bool *direct)
 {
-	struct rd_gpu *gpu = agent->gpu;
-	uint32_t number = ++agent->calls;
+	struct rd_gpu *gpu = progress->gpu;
+	uint32_t number = ++progress->calls;
 	int err;
 
 	rd_begun_note(gpu->comm, call, true);
 	if (gpu->kernel == RD_KERNEL_FUSED)
 		rd_gpu_fuse(gpu, call, work);
 	write_announcement(gpu, call, captured, work, number);
-	err = read_announcements(agent, call, captured, number);
+	err = read_announcements(progress, call, captured, number);
 	if (err)
 		return err;
-	*direct = can_reach_all(agent);
+	*direct = can_reach_all(progress);
 	if (!*direct)
 		return 0;
-	return fill_in(agent, call, captured, work);
+	return fill_in(progress, call, captured, work);
 }
 
 /* ---- Jobs ---------------------------------------------------------------------------------- */
 
-static int run_collective(struct rd_agent *agent, struct rd_task *task)
+static int run_collective(struct rd_progress_thread *progress, struct rd_task *task)
 {
 	struct rd_work work;
-	bool direct = rd_gpu_work(agent->gpu, &task->call, &work);
+	bool direct = rd_gpu_work(progress->gpu, &task->call, &work);
 	int err = 0;
 
 	if (direct) {
 		rd_run_begin(task);
-		err = rd_agent_watch(agent->gpu);
+		err = rd_progress_watch(progress->gpu);
 		if (!err)
-			err = exchange(agent, &task->call, false, &work, &direct);
+			err = exchange(progress, &task->call, false, &work, &direct);
 		if (!err && direct)
-			err = queue_work(agent->gpu, &work, agent->calls);
-		if (err && !atomic_load(&agent->gpu->comm->failed))
-			rd_comm_fail(agent->gpu->comm, err, agent->gpu->comm->rank);
+			err = queue_work(progress->gpu, &work, progress->calls);
+		if (err && !atomic_load(&progress->gpu->comm->failed))
+			rd_comm_fail(progress->gpu->comm, err, progress->gpu->comm->rank);
 		if (err || direct)
 			rd_run_end(task);
 	}
 	if (!err && !direct)
-		err = rd_stage_run(&agent->stage, agent->gpu, task);
+		err = rd_stage_run(&progress->stage, progress->gpu, task);
 	return err;
 }
 
 /* Replays of the graph need no host: what the kernel must know goes into it now. */
-static int prepare_capture(struct rd_agent *agent, struct rd_task *task, struct rd_work *work)
+static int prepare_capture(struct rd_progress_thread *progress, struct rd_task *task, struct rd_work *work)
 {
-	struct rd_gpu *gpu = agent->gpu;
+	struct rd_gpu *gpu = progress->gpu;
 	bool direct = true;
 	int err;
 
 	rd_run_begin(task);
-	err = rd_agent_watch(gpu);
+	err = rd_progress_watch(gpu);
 	if (!err)
-		err = exchange(agent, &task->call, true, work, &direct);
+		err = exchange(progress, &task->call, true, work, &direct);
 	if (err && !atomic_load(&gpu->comm->failed))
 		rd_comm_fail(gpu->comm, err, gpu->comm->rank);
 	rd_run_end(task);
@@ -554,80 +554,80 @@ static int prepare_capture(struct rd_agent *agent, struct rd_task *task, struct 
 	return err;
 }
 
-static void run_capture(struct rd_agent *agent, struct job *job)
+static void run_capture(struct rd_progress_thread *progress, struct job *job)
 {
 	struct capture *capture = job->capture;
-	int err = capture->from ? rd_transfers_exchange(&agent->stage, agent->gpu, job->tasks,
+	int err = capture->from ? rd_transfers_exchange(&progress->stage, progress->gpu, job->tasks,
 					  job->count, capture->from)
-				: prepare_capture(agent, &job->tasks[0], capture->work);
+				: prepare_capture(progress, &job->tasks[0], capture->work);
 
 	if (err)
 		snprintf(capture->story, sizeof(capture->story), "%s", rondo_last_error());
-	pthread_mutex_lock(&agent->lock);
+	pthread_mutex_lock(&progress->lock);
 	capture->error = err;
 	capture->done = true;
-	pthread_cond_broadcast(&agent->change);
-	pthread_mutex_unlock(&agent->lock);
+	pthread_cond_broadcast(&progress->change);
+	pthread_mutex_unlock(&progress->lock);
 }
 
-static int run_tasks(struct rd_agent *agent, struct job *job)
+static int run_tasks(struct rd_progress_thread *progress, struct job *job)
 {
-	struct rd_gpu *gpu = agent->gpu;
+	struct rd_gpu *gpu = progress->gpu;
 	bool transfers = job->tasks[0].call.problem.collective == RD_TRANSFER;
 	/* Nobody's silence: the caller's stream may have much to do before. */
 	int err = await(gpu, rd_ready(gpu->stream_flags, job->number), job->number, -1);
 
 	if (err)
 		return rd_run(job->tasks, job->count);
-	agent->transfers[job->number % RD_READY] = transfers;
+	progress->transfers[job->number % RD_READY] = transfers;
 	if (transfers)
-		err = rd_transfers_run(&agent->stage, gpu, job->tasks, job->count);
+		err = rd_transfers_run(&progress->stage, gpu, job->tasks, job->count);
 	else
-		err = run_collective(agent, &job->tasks[0]);
+		err = run_collective(progress, &job->tasks[0]);
 	if (!err)
 		err = gpu->ops->write_flag(
 			gpu->device, gpu->stream, &gpu->stream_flags->finished, job->number);
 	return err;
 }
 
-static void run_job(struct rd_agent *agent, struct job *job)
+static void run_job(struct rd_progress_thread *progress, struct job *job)
 {
-	struct rd_gpu *gpu = agent->gpu;
-	int err = run_tasks(agent, job);
+	struct rd_gpu *gpu = progress->gpu;
+	int err = run_tasks(progress, job);
 
-	agent->launched = job->number;
-	agent->since_ms = 0;
+	progress->launched = job->number;
+	progress->since_ms = 0;
 	if (!err)
 		return;
 	/* The gpu's stream ends, then the caller's goes on; what it finds is garbage, and it will
 	   be told so when it is synchronised. */
 	if (!atomic_load(&gpu->comm->failed))
 		rd_comm_fail(gpu->comm, err, gpu->comm->rank);
-	rd_agent_watch(gpu);
+	rd_progress_watch(gpu);
 	drain_failed(gpu);
 	rd_flag_write(&gpu->stream_flags->finished, job->number);
 }
 
-static bool is_pending(const struct rd_agent *agent)
+static bool is_pending(const struct rd_progress_thread *progress)
 {
-	return agent->gpu->kernel != RD_KERNEL_STAGED ||
-	       !rd_flag_reached(&agent->gpu->stream_flags->finished, agent->launched);
+	return progress->gpu->kernel != RD_KERNEL_STAGED ||
+	       !rd_flag_reached(&progress->gpu->stream_flags->finished, progress->launched);
 }
 
 /* Also after a failure that came when nothing was left to do but wait for streams. */
-static void end_launched(struct rd_agent *agent)
+static void end_launched(struct rd_progress_thread *progress)
 {
-	struct rd_gpu *gpu = agent->gpu;
+	struct rd_gpu *gpu = progress->gpu;
 
 	if (!atomic_load(&gpu->comm->failed) ||
-		rd_flag_reached(&gpu->stream_flags->finished, agent->launched))
+		rd_flag_reached(&gpu->stream_flags->finished, progress->launched))
 		return;
 	drain_failed(gpu);
-	if (!rd_flag_reached(&gpu->stream_flags->finished, agent->launched))
-		rd_flag_write(&gpu->stream_flags->finished, agent->launched);
+	if (!rd_flag_reached(&gpu->stream_flags->finished, progress->launched))
+		rd_flag_write(&gpu->stream_flags->finished, progress->launched);
 }
 
-static void wait_a_moment(struct rd_agent *agent)
+static void wait_a_moment(struct rd_progress_thread *progress)
 {
 	struct timespec until;
 
@@ -635,86 +635,86 @@ static void wait_a_moment(struct rd_agent *agent)
 	until.tv_nsec += LOOK_MS * 1000000L;
 	until.tv_sec += until.tv_nsec / 1000000000;
 	until.tv_nsec %= 1000000000;
-	pthread_cond_timedwait(&agent->change, &agent->lock, &until);
+	pthread_cond_timedwait(&progress->change, &progress->lock, &until);
 }
 
 /* With the lock held, and again on return. */
-static void idle(struct rd_agent *agent)
+static void idle(struct rd_progress_thread *progress)
 {
-	if (!is_pending(agent)) {
-		pthread_cond_wait(&agent->change, &agent->lock);
+	if (!is_pending(progress)) {
+		pthread_cond_wait(&progress->change, &progress->lock);
 		return;
 	}
-	wait_a_moment(agent);
-	pthread_mutex_unlock(&agent->lock);
-	watch_launched(agent);
-	end_launched(agent);
-	pthread_mutex_lock(&agent->lock);
+	wait_a_moment(progress);
+	pthread_mutex_unlock(&progress->lock);
+	watch_launched(progress);
+	end_launched(progress);
+	pthread_mutex_lock(&progress->lock);
 }
 
 static void *work_off(void *argument)
 {
-	struct rd_agent *agent = argument;
+	struct rd_progress_thread *progress = argument;
 
-	rd_log_rank(agent->gpu->comm->rank);
+	rd_log_rank(progress->gpu->comm->rank);
 	/* It maps peers' memory while the program's threads capture. */
-	agent->gpu->ops->ignore_captures();
-	pthread_mutex_lock(&agent->lock);
-	while (agent->first || !agent->closing) {
-		struct job *job = agent->first;
+	progress->gpu->ops->ignore_captures();
+	pthread_mutex_lock(&progress->lock);
+	while (progress->first || !progress->closing) {
+		struct job *job = progress->first;
 
 		if (!job) {
-			idle(agent);
+			idle(progress);
 			continue;
 		}
-		agent->first = job->next;
-		if (!agent->first)
-			agent->last = &agent->first;
-		agent->busy = true;
-		pthread_mutex_unlock(&agent->lock);
+		progress->first = job->next;
+		if (!progress->first)
+			progress->last = &progress->first;
+		progress->busy = true;
+		pthread_mutex_unlock(&progress->lock);
 		if (job->capture) {
-			run_capture(agent, job);
+			run_capture(progress, job);
 		} else {
-			run_job(agent, job);
+			run_job(progress, job);
 			rd_run_forget(job->tasks, job->count);
 		}
 		free(job);
-		pthread_mutex_lock(&agent->lock);
-		agent->busy = false;
-		pthread_cond_broadcast(&agent->change);
+		pthread_mutex_lock(&progress->lock);
+		progress->busy = false;
+		pthread_cond_broadcast(&progress->change);
 	}
-	pthread_mutex_unlock(&agent->lock);
+	pthread_mutex_unlock(&progress->lock);
 	return NULL;
 }
 
 /* ---- Life ---------------------------------------------------------------------------------- */
 
-int rd_agent_create(struct rd_gpu *gpu)
+int rd_progress_create(struct rd_gpu *gpu)
 {
-	struct rd_agent *agent = calloc(1, sizeof(*agent));
+	struct rd_progress_thread *progress = calloc(1, sizeof(*progress));
 
-	if (!agent)
+	if (!progress)
 		return rd_fail(RONDO_MEMORY, "no memory for a comm's device");
-	agent->gpu = gpu;
-	agent->last = &agent->first;
-	agent->launched = agent->seen = gpu->number;
-	pthread_mutex_init(&agent->lock, NULL);
-	rd_condition_init(&agent->change);
-	gpu->agent = agent;
+	progress->gpu = gpu;
+	progress->last = &progress->first;
+	progress->launched = progress->seen = gpu->number;
+	pthread_mutex_init(&progress->lock, NULL);
+	rd_condition_init(&progress->change);
+	gpu->progress = progress;
 
-	int err = rd_thread_start(&agent->thread, 0, work_off, agent);
+	int err = rd_thread_start(&progress->thread, 0, work_off, progress);
 
 	if (!err)
 		return 0;
-	gpu->agent = NULL;
-	free(agent);
+	gpu->progress = NULL;
+	free(progress);
 	return rd_fail(RONDO_SYSTEM, "cannot start a comm's thread: %s", strerror(err));
 }
 
-static int queue_job(struct rd_agent *agent, struct rd_task *tasks, int count, uint32_t number,
+static int queue_job(struct rd_progress_thread *progress, struct rd_task *tasks, int count, uint32_t number,
 	struct capture *capture)
 {
-	struct rondo_comm *comm = agent->gpu->comm;
+	struct rondo_comm *comm = progress->gpu->comm;
 	struct job *job = calloc(1, sizeof(*job) + (size_t)count * sizeof(*tasks));
 
 	if (!job) {
@@ -727,79 +727,79 @@ static int queue_job(struct rd_agent *agent, struct rd_task *tasks, int count, u
 	job->capture = capture;
 	job->count = count;
 	memcpy(job->tasks, tasks, (size_t)count * sizeof(*tasks));
-	pthread_mutex_lock(&agent->lock);
-	*agent->last = job;
-	agent->last = &job->next;
-	pthread_cond_broadcast(&agent->change);
-	pthread_mutex_unlock(&agent->lock);
+	pthread_mutex_lock(&progress->lock);
+	*progress->last = job;
+	progress->last = &job->next;
+	pthread_cond_broadcast(&progress->change);
+	pthread_mutex_unlock(&progress->lock);
 	return 0;
 }
 
-int rd_agent_queue(struct rd_agent *agent, struct rd_task *tasks, int count, uint32_t number)
+int rd_progress_queue(struct rd_progress_thread *progress, struct rd_task *tasks, int count, uint32_t number)
 {
-	return queue_job(agent, tasks, count, number, NULL);
+	return queue_job(progress, tasks, count, number, NULL);
 }
 
 static int queue_capture(
-	struct rd_agent *agent, struct rd_task *tasks, int count, struct capture *capture)
+	struct rd_progress_thread *progress, struct rd_task *tasks, int count, struct capture *capture)
 {
-	int err = queue_job(agent, tasks, count, 0, capture);
+	int err = queue_job(progress, tasks, count, 0, capture);
 
 	if (err)
 		return err;
-	pthread_mutex_lock(&agent->lock);
+	pthread_mutex_lock(&progress->lock);
 	while (!capture->done)
-		pthread_cond_wait(&agent->change, &agent->lock);
-	pthread_mutex_unlock(&agent->lock);
+		pthread_cond_wait(&progress->change, &progress->lock);
+	pthread_mutex_unlock(&progress->lock);
 	return capture->error ? rd_fail(capture->error, "%s", capture->story) : 0;
 }
 
-int rd_agent_capture(struct rd_agent *agent, struct rd_task *task, struct rd_work *work)
+int rd_progress_capture(struct rd_progress_thread *progress, struct rd_task *task, struct rd_work *work)
 {
-	return queue_capture(agent, task, 1, &(struct capture){ .work = work });
+	return queue_capture(progress, task, 1, &(struct capture){ .work = work });
 }
 
-int rd_agent_capture_transfers(
-	struct rd_agent *agent, struct rd_task *tasks, int count, const char *from[])
+int rd_progress_capture_transfers(
+	struct rd_progress_thread *progress, struct rd_task *tasks, int count, const char *from[])
 {
-	return queue_capture(agent, tasks, count, &(struct capture){ .from = from });
+	return queue_capture(progress, tasks, count, &(struct capture){ .from = from });
 }
 
-/* The agent watches meanwhile: a dead peer ends this too. */
-void rd_agent_await(struct rd_agent *agent, uint32_t number)
+/* The progress thread watches meanwhile: a dead peer ends this too. */
+void rd_progress_await(struct rd_progress_thread *progress, uint32_t number)
 {
-	const uint32_t *finished = &agent->gpu->stream_flags->finished;
+	const uint32_t *finished = &progress->gpu->stream_flags->finished;
 
 	while (!rd_flag_reached(finished, number))
 		rd_flag_sleep(finished, __atomic_load_n(finished, __ATOMIC_ACQUIRE), WORD_NS);
 }
 
-static void finish(struct rd_agent *agent)
+static void finish(struct rd_progress_thread *progress)
 {
-	struct rd_gpu *gpu = agent->gpu;
+	struct rd_gpu *gpu = progress->gpu;
 
-	pthread_mutex_lock(&agent->lock);
-	while (agent->first || agent->busy)
-		pthread_cond_wait(&agent->change, &agent->lock);
-	pthread_mutex_unlock(&agent->lock);
-	rd_agent_await(agent, agent->launched);
+	pthread_mutex_lock(&progress->lock);
+	while (progress->first || progress->busy)
+		pthread_cond_wait(&progress->change, &progress->lock);
+	pthread_mutex_unlock(&progress->lock);
+	rd_progress_await(progress, progress->launched);
 	/* What the caller launched on its own streams. */
 	if (gpu->chain)
 		gpu->ops->stream_synchronize(gpu->device, gpu->chain);
 }
 
-void rd_agent_destroy(struct rd_agent *agent)
+void rd_progress_destroy(struct rd_progress_thread *progress)
 {
-	if (!agent)
+	if (!progress)
 		return;
-	finish(agent);
-	pthread_mutex_lock(&agent->lock);
-	agent->closing = true;
-	pthread_cond_broadcast(&agent->change);
-	pthread_mutex_unlock(&agent->lock);
-	pthread_join(agent->thread, NULL);
-	rd_stage_destroy(agent->stage);
-	pthread_mutex_destroy(&agent->lock);
-	pthread_cond_destroy(&agent->change);
-	free(agent);
+	finish(progress);
+	pthread_mutex_lock(&progress->lock);
+	progress->closing = true;
+	pthread_cond_broadcast(&progress->change);
+	pthread_mutex_unlock(&progress->lock);
+	pthread_join(progress->thread, NULL);
+	rd_stage_destroy(progress->stage);
+	pthread_mutex_destroy(&progress->lock);
+	pthread_cond_destroy(&progress->change);
+	free(progress);
 }

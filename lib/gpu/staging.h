@@ -4,7 +4,7 @@
  * run on the host, the next comes from the device and the one before goes back. The memory holds a
  * few parts, is allocated when first needed, and used again.
  *
- * One thread's: the agent's.
+ * One thread's: the progress thread's.
  */
 #ifndef RD_STAGING_H
 #define RD_STAGING_H

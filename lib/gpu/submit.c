@@ -1,4 +1,4 @@
-/* Calls on device memory, from the caller to a kernel on its stream or to the agent. */
+/* Calls on device memory, from the caller to a kernel on its stream or to the progress thread. */
 #include <stdlib.h>
 
 #include "gpu/progress.h"
@@ -172,7 +172,7 @@ static int launch(
 	return rd_gpu_launch(gpu, lane, &(struct rd_launch){ .work = work });
 }
 
-/* *launched: false where the call is for the agent, to stage. */
+/* *launched: false where the call is for the progress thread, to stage. */
 static int launch_messages(
 	struct rd_gpu *gpu, struct rd_lane *lane, struct rd_task *task, bool *launched)
 {
@@ -220,7 +220,7 @@ static int capture_transfers(
 	rd_run_issue(tasks, count);
 	for (int i = 0; i < count; i++)
 		tasks[i].queued = true;
-	err = rd_agent_capture_transfers(gpu->agent, tasks, count, from);
+	err = rd_progress_capture_transfers(gpu->progress, tasks, count, from);
 	if (!err)
 		err = rd_transfers_launch(gpu, lane, tasks, count, from);
 	free(from);
@@ -239,17 +239,17 @@ static int capture(struct rd_gpu *gpu, struct rd_lane *lane, struct rd_task *tas
 			rd_collective_name(task->call.problem.collective), why);
 	rd_run_issue(task, 1);
 	task->queued = true;
-	err = rd_agent_capture(gpu->agent, task, &work);
+	err = rd_progress_capture(gpu->progress, task, &work);
 	return err ? err : gpu->ops->run(gpu->device, lane->stream, &work);
 }
 
-/* The stream says when it has come this far; the rest is the agent's. */
+/* The stream says when it has come this far; the rest is the progress thread's. */
 static int hand_over(struct rd_gpu *gpu, struct rd_lane *lane, struct rd_task *tasks, int count)
 {
 	uint32_t number = gpu->number + 1;
 	int err;
 
-	rd_agent_await(gpu->agent, number - RD_READY);
+	rd_progress_await(gpu->progress, number - RD_READY);
 	err = gpu->ops->write_flag(
 		gpu->device, lane->stream, rd_ready(gpu->stream_flags, number), number);
 	if (err)
@@ -257,7 +257,7 @@ static int hand_over(struct rd_gpu *gpu, struct rd_lane *lane, struct rd_task *t
 	rd_run_issue(tasks, count);
 	for (int i = 0; i < count; i++)
 		tasks[i].queued = true;
-	err = rd_agent_queue(gpu->agent, tasks, count, number);
+	err = rd_progress_queue(gpu->progress, tasks, count, number);
 	if (!err)
 		gpu->number = number;
 	return err;
@@ -273,7 +273,7 @@ static int wait_on(struct rd_gpu *gpu, struct rd_lane *lane)
 	if (!err)
 		return 0;
 	err = rd_comm_fail(gpu->comm, err, gpu->comm->rank);
-	rd_agent_await(gpu->agent, gpu->number);
+	rd_progress_await(gpu->progress, gpu->number);
 	return err;
 }
 
@@ -387,7 +387,7 @@ static void sort_by_comm(const struct rd_task *tasks, int count, struct rd_task 
 }
 
 /* Calls on several comms proceed together: the stream waits for none before all are under way. The
-   agent frees the terms of what is handed to it. */
+   progress thread frees the terms of what is handed to it. */
 int rd_gpu_submit(struct rd_lane *lane, struct rd_task *tasks, int count)
 {
 	bool several = !one_comm(tasks, count);

@@ -287,7 +287,7 @@ static void pause_a_moment(struct rd_feed *base)
 		transfer->staging->pause(transfer->staging);
 		return;
 	}
-	rd_agent_watch(transfer->gpu);
+	rd_progress_watch(transfer->gpu);
 	flag = flag_of(transfer, &number);
 	seen = __atomic_load_n(flag, __ATOMIC_ACQUIRE);
 	transfer->rounds++;

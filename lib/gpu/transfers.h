@@ -18,7 +18,7 @@
 #include "device/device_stream.h"
 #include "gpu/staging.h"
 
-/* Runs issued transfers, side by side, in the agent's thread. On return the host has done its part,
+/* Runs issued transfers, side by side, in the progress thread's thread. On return the host has done its part,
    and what is left to do, or to wait for, is queued on the gpu's stream. The first failure ends
    the comm. *stage: as in rd_stage_run(). */
 int rd_transfers_run(
