@@ -334,14 +334,14 @@ Test(device, events_time_what_runs_between_them, .timeout = 60)
 	cr_assert_eq(rondo_event_create(&last, 1), 0);
 	cr_assert_eq(rondo_event_create(&never, 1), 0);
 
-	struct rd_lane *lane = rd_stream_lane(stream);
+	struct rd_device_stream *device_stream = rd_stream_device_stream(stream);
 
 	for (int round = 1; round <= 2; round++) {
 		int64_t began = rd_clock_ns(), shut;
 
 		cr_assert_eq(rondo_event_record(first, stream), 0);
-		ops->write_flag(1, lane->stream, &reached, (uint32_t)round);
-		ops->wait_flag(1, lane->stream, &gate, (uint32_t)round);
+		ops->write_flag(1, device_stream->stream, &reached, (uint32_t)round);
+		ops->wait_flag(1, device_stream->stream, &gate, (uint32_t)round);
 		cr_assert_eq(rondo_event_record(last, stream), 0);
 		while (!rd_flag_reached(&reached, (uint32_t)round))
 			rd_flag_sleep(&reached, (uint32_t)round - 1, 1000000);

@@ -91,11 +91,11 @@ static int in_the_streams_order(struct citizen *citizen)
 	if (wrong)
 		return wrong;
 
-	struct rd_lane *lane = rd_stream_lane(memory.stream);
+	struct rd_device_stream *device_stream = rd_stream_device_stream(memory.stream);
 
 	for (int i = 0; i < 1000; i++)
 		ones[i] = 1;
-	if (lane->ops->wait_flag(lane->device, lane->stream, &gate, 1) ||
+	if (device_stream->ops->wait_flag(device_stream->device, device_stream->stream, &gate, 1) ||
 		rondo_copy(memory.in, ones, sizeof(ones), memory.stream) ||
 		rondo_all_reduce(citizen->comm, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM,
 			memory.stream) ||

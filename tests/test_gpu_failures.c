@@ -227,9 +227,9 @@ static int end_comm(struct citizen *citizen, rondo_comm *comm)
    before that? */
 static bool goes_on(const struct memory *memory, uint32_t *passed)
 {
-	const struct rd_lane *lane = rd_stream_lane(memory->stream);
+	const struct rd_device_stream *device_stream = rd_stream_device_stream(memory->stream);
 
-	rd_emulated_write_flag(lane->device, lane->stream, passed, 1);
+	rd_emulated_write_flag(device_stream->device, device_stream->stream, passed, 1);
 	for (int i = 0; i < MOMENT_MS && !rd_flag_reached(passed, 1); i++)
 		usleep(1000);
 	return rd_flag_reached(passed, 1);

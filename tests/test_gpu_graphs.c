@@ -11,7 +11,7 @@
 static int capture_calls(
 	struct citizen *citizen, struct memory *memory, struct rd_emulated_graph **graph)
 {
-	void *stream = rd_stream_lane(memory->stream)->stream;
+	void *stream = rd_stream_device_stream(memory->stream)->stream;
 	int err = rd_emulated_capture(stream), ended;
 
 	if (!err)
@@ -73,7 +73,7 @@ static int capture_and_replay(struct citizen *citizen)
 	for (int replay = 0; replay < 60 && !wrong; replay++) {
 		for (size_t i = 0; i < COUNT_MAX; i++)
 			memory.in[i] = value(citizen->rank, i) + (float)replay;
-		if (rd_emulated_replay(graph, rd_stream_lane(memory.stream)->stream) ||
+		if (rd_emulated_replay(graph, rd_stream_device_stream(memory.stream)->stream) ||
 			rondo_stream_synchronize(memory.stream) ||
 			(replay % 20 == 5 && make_other_calls(citizen, &memory)))
 			wrong = world_say(citizen, "%s", rondo_last_error());
@@ -146,7 +146,7 @@ static int capture_transfers(struct citizen *citizen)
 
 	if (wrong)
 		return wrong;
-	stream = rd_stream_lane(memory.stream)->stream;
+	stream = rd_stream_device_stream(memory.stream)->stream;
 	TRY(rd_emulated_capture(stream));
 	TRY(call_around(citizen, &memory));
 	TRY(rd_emulated_capture_end(stream, &graph));
@@ -192,7 +192,7 @@ static int capture_transfers_in_vain(struct citizen *citizen)
 	wrong = open_memory(citizen, &memory);
 	if (wrong)
 		return wrong;
-	stream = rd_stream_lane(memory.stream)->stream;
+	stream = rd_stream_device_stream(memory.stream)->stream;
 	TRY(rd_emulated_capture(stream));
 	err = call_around(citizen, &memory);
 	if (err != RONDO_UNSUPPORTED ||
@@ -228,7 +228,7 @@ static int capture_in_vain(struct citizen *citizen)
 
 	if (wrong)
 		return wrong;
-	stream = rd_stream_lane(memory.stream)->stream;
+	stream = rd_stream_device_stream(memory.stream)->stream;
 	rondo_op_create(citizen->comm, &own, subtract, 0, NULL);
 	rd_emulated_capture(stream);
 	err = rondo_all_reduce(
@@ -279,7 +279,7 @@ Test(gpu_graphs, a_call_that_only_some_capture_is_a_mismatch, .timeout = 60)
 
 static int capture_a_transfer_on_rank_1(struct citizen *citizen, struct memory *memory)
 {
-	void *stream = rd_stream_lane(memory->stream)->stream;
+	void *stream = rd_stream_device_stream(memory->stream)->stream;
 	struct rd_emulated_graph *graph;
 	int err = 0;
 

@@ -48,17 +48,17 @@ void rondo_event_destroy(rondo_event *event)
 
 int rondo_event_record(rondo_event *event, rondo_stream *stream)
 {
-	const struct rd_lane *lane = stream ? rd_stream_lane(stream) : NULL;
+	const struct rd_device_stream *device_stream = stream ? rd_stream_device_stream(stream) : NULL;
 
-	if (!event || !lane)
+	if (!event || !device_stream)
 		return rd_fail(RONDO_INVALID, "rondo_event_record: %s",
 			event ? "the stream is no device's" : "event is NULL");
-	if (lane->device != event->device)
+	if (device_stream->device != event->device)
 		return rd_fail(RONDO_INVALID,
 			"rondo_event_record: the event is of device %d, the stream of device %d",
-			event->device, lane->device);
+			event->device, device_stream->device);
 	event->recorded = true;
-	return event->ops->event_record(event->device, lane->stream, event->event);
+	return event->ops->event_record(event->device, device_stream->stream, event->event);
 }
 
 int rondo_event_elapsed(rondo_event *from, rondo_event *to, double *us)

@@ -23,7 +23,7 @@ struct item {
 
 struct rondo_stream {
 	unsigned forks; /* rd_forks in the process that made it */
-	struct rd_lane *lane; /* a device's stream: the rest is not used */
+	struct rd_device_stream *device_stream; /* a device's stream: the rest is not used */
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t change;
@@ -149,7 +149,7 @@ static int create_on_device(
 		return rd_fail(RONDO_MEMORY, "no memory for a stream");
 	made->forks = rd_forks;
 
-	int err = rd_lane_create(&made->lane, device, owned, handle);
+	int err = rd_device_stream_create(&made->device_stream, device, owned, handle);
 
 	if (err)
 		free(made);
@@ -168,9 +168,9 @@ int rondo_stream_wrap(rondo_stream **stream, void *cuda_stream, int device)
 	return create_on_device(stream, "rondo_stream_wrap", device, false, cuda_stream);
 }
 
-struct rd_lane *rd_stream_lane(const struct rondo_stream *stream)
+struct rd_device_stream *rd_stream_device_stream(const struct rondo_stream *stream)
 {
-	return stream ? stream->lane : NULL;
+	return stream ? stream->device_stream : NULL;
 }
 
 void rondo_stream_destroy(rondo_stream *stream)
@@ -184,8 +184,8 @@ void rondo_stream_destroy(rondo_stream *stream)
 		return;
 	}
 	rd_group_lose_stream(stream);
-	if (stream->lane) {
-		rd_lane_destroy(stream->lane);
+	if (stream->device_stream) {
+		rd_device_stream_destroy(stream->device_stream);
 		free(stream);
 		return;
 	}
@@ -211,8 +211,8 @@ int rondo_stream_synchronize(rondo_stream *stream)
 		return rd_fail(RONDO_INVALID, "rondo_stream_synchronize: stream is NULL");
 	if (check_process(stream, "rondo_stream_synchronize"))
 		return RONDO_INVALID;
-	if (stream->lane)
-		return rd_lane_synchronize(stream->lane);
+	if (stream->device_stream)
+		return rd_device_stream_synchronize(stream->device_stream);
 	if (is_own_thread(stream))
 		return rd_fail(RONDO_INVALID,
 			"rondo_stream_synchronize: a function of the stream would wait for itself");
@@ -237,8 +237,8 @@ int rondo_stream_query(rondo_stream *stream)
 		return rd_fail(RONDO_INVALID, "rondo_stream_query: stream is NULL");
 	if (check_process(stream, "rondo_stream_query"))
 		return RONDO_INVALID;
-	if (stream->lane)
-		return rd_lane_query(stream->lane);
+	if (stream->device_stream)
+		return rd_device_stream_query(stream->device_stream);
 	pthread_mutex_lock(&stream->lock);
 	if (stream->done < stream->queued && !is_own_thread(stream))
 		status = RONDO_PENDING;
@@ -265,7 +265,7 @@ int rondo_stream_call(rondo_stream *stream, void (*run)(void *argument), void *a
 			RONDO_INVALID, "rondo_stream_call: %s is NULL", stream ? "run" : "stream");
 	if (check_process(stream, "rondo_stream_call"))
 		return RONDO_INVALID;
-	if (stream->lane)
+	if (stream->device_stream)
 		return rd_fail(RONDO_UNSUPPORTED,
 			"rondo_stream_call: a device's stream runs no calls of the host's: use a "
 			"host stream");
@@ -286,8 +286,8 @@ int rd_stream_run(struct rondo_stream *stream, struct rd_task *tasks, int count)
 		rd_run_forget(tasks, count);
 		return RONDO_INVALID;
 	}
-	if (stream->lane)
-		return rd_gpu_submit(stream->lane, tasks, count);
+	if (stream->device_stream)
+		return rd_gpu_submit(stream->device_stream, tasks, count);
 
 	struct item *item = calloc(1, sizeof(*item) + count * sizeof(*tasks));
 

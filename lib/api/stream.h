@@ -4,10 +4,10 @@
 
 #include "comm/run.h"
 
-struct rd_lane;
+struct rd_device_stream;
 
 /* NULL: a host stream, or no stream at all. */
-struct rd_lane *rd_stream_lane(const struct rondo_stream *stream);
+struct rd_device_stream *rd_stream_device_stream(const struct rondo_stream *stream);
 
 /* Issues the tasks, and queues a copy of them to be run together. Takes over their
    terms. */

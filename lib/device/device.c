@@ -200,29 +200,29 @@ static int copy_now(
  * stream. A call in the stream may wait for another thread of this process, which needs that lock
  * to make its part of the call. So this waits for the stream first, without the lock.
  */
-static int copy_on(struct rd_lane *lane, void *to, const void *from, size_t size)
+static int copy_on(struct rd_device_stream *device_stream, void *to, const void *from, size_t size)
 {
-	const struct rd_device_ops *ops = lane->ops;
+	const struct rd_device_ops *ops = device_stream->ops;
 	int err = 0;
 
-	if ((ops->pageable(to) || ops->pageable(from)) && !ops->stream_captures(lane->stream))
-		err = ops->stream_synchronize(lane->device, lane->stream);
-	return err ? err : ops->copy(lane->device, lane->stream, to, from, size);
+	if ((ops->pageable(to) || ops->pageable(from)) && !ops->stream_captures(device_stream->stream))
+		err = ops->stream_synchronize(device_stream->device, device_stream->stream);
+	return err ? err : ops->copy(device_stream->device, device_stream->stream, to, from, size);
 }
 
 int rondo_copy(void *to, const void *from, size_t size, rondo_stream *stream)
 {
-	struct rd_lane *lane = rd_stream_lane(stream);
+	struct rd_device_stream *device_stream = rd_stream_device_stream(stream);
 	struct rd_allocation allocation;
 
 	if (size == 0)
 		return 0;
 	if (!to || !from)
 		return rd_fail(RONDO_INVALID, "rondo_copy: %s is NULL", to ? "from" : "to");
-	if (stream && !lane)
+	if (stream && !device_stream)
 		return rd_fail(RONDO_INVALID, "rondo_copy: the stream is not a device's");
-	if (lane)
-		return copy_on(lane, to, from, size);
+	if (device_stream)
+		return copy_on(device_stream, to, from, size);
 	if (!rd_is_device_memory(to, &allocation) && !rd_is_device_memory(from, &allocation)) {
 		memmove(to, from, size);
 		return 0;

@@ -80,14 +80,14 @@ static int fault_error(struct rd_fault *fault)
 
 /* ---- Lanes --------------------------------------------------------------------------------- */
 
-int rd_lane_create(struct rd_lane **lane, int device, bool owned, void *stream)
+int rd_device_stream_create(struct rd_device_stream **device_stream, int device, bool owned, void *stream)
 {
 	const struct rd_device_ops *ops = rd_device(true);
 
 	if (!ops)
 		return RONDO_UNSUPPORTED;
 
-	struct rd_lane *made = calloc(1, sizeof(*made));
+	struct rd_device_stream *made = calloc(1, sizeof(*made));
 
 	if (!made)
 		return rd_fail(RONDO_MEMORY, "no memory for a stream");
@@ -104,42 +104,42 @@ int rd_lane_create(struct rd_lane **lane, int device, bool owned, void *stream)
 		return err;
 	}
 	pthread_mutex_init(&made->lock, NULL);
-	*lane = made;
+	*device_stream = made;
 	return 0;
 }
 
-void rd_lane_destroy(struct rd_lane *lane)
+void rd_device_stream_destroy(struct rd_device_stream *device_stream)
 {
-	if (!lane)
+	if (!device_stream)
 		return;
-	if (lane->owned)
-		lane->ops->stream_destroy(lane->device, lane->stream);
-	for (int i = 0; i < lane->fault_count; i++)
-		rd_fault_release(lane->faults[i]);
-	free(lane->faults);
-	pthread_mutex_destroy(&lane->lock);
-	free(lane);
+	if (device_stream->owned)
+		device_stream->ops->stream_destroy(device_stream->device, device_stream->stream);
+	for (int i = 0; i < device_stream->fault_count; i++)
+		rd_fault_release(device_stream->faults[i]);
+	free(device_stream->faults);
+	pthread_mutex_destroy(&device_stream->lock);
+	free(device_stream);
 }
 
-int rd_lane_synchronize(struct rd_lane *lane)
+int rd_device_stream_synchronize(struct rd_device_stream *device_stream)
 {
-	int err = lane->ops->stream_synchronize(lane->device, lane->stream), fault = 0;
+	int err = device_stream->ops->stream_synchronize(device_stream->device, device_stream->stream), fault = 0;
 
-	pthread_mutex_lock(&lane->lock);
-	for (int i = 0; i < lane->fault_count && !fault; i++)
-		fault = fault_error(lane->faults[i]);
-	pthread_mutex_unlock(&lane->lock);
+	pthread_mutex_lock(&device_stream->lock);
+	for (int i = 0; i < device_stream->fault_count && !fault; i++)
+		fault = fault_error(device_stream->faults[i]);
+	pthread_mutex_unlock(&device_stream->lock);
 	return fault ? fault : err;
 }
 
 /* The comms' first failure; *due: one is about to be known. */
-static int find_fault(struct rd_lane *lane, bool *due)
+static int find_fault(struct rd_device_stream *device_stream, bool *due)
 {
 	int err = 0;
 
-	pthread_mutex_lock(&lane->lock);
-	for (int i = 0; i < lane->fault_count && !err; i++) {
-		struct rd_fault *fault = lane->faults[i];
+	pthread_mutex_lock(&device_stream->lock);
+	for (int i = 0; i < device_stream->fault_count && !err; i++) {
+		struct rd_fault *fault = device_stream->faults[i];
 
 		pthread_mutex_lock(&fault->lock);
 		*due |= is_due(fault);
@@ -147,23 +147,23 @@ static int find_fault(struct rd_lane *lane, bool *due)
 			err = rd_fail(fault->error, "%s", fault->story);
 		pthread_mutex_unlock(&fault->lock);
 	}
-	pthread_mutex_unlock(&lane->lock);
+	pthread_mutex_unlock(&device_stream->lock);
 	return err;
 }
 
-int rd_lane_query(struct rd_lane *lane)
+int rd_device_stream_query(struct rd_device_stream *device_stream)
 {
 	bool done = false, due = false;
 	int err, fault;
 
 	/* CUDA would end the capture. */
-	if (lane->ops->stream_captures(lane->stream))
+	if (device_stream->ops->stream_captures(device_stream->stream))
 		return rd_fail(RONDO_UNSUPPORTED,
 			"rondo_stream_query: the stream is being captured, and does no work");
-	err = lane->ops->stream_query(lane->device, lane->stream, &done);
+	err = device_stream->ops->stream_query(device_stream->device, device_stream->stream, &done);
 	if (!err && !done)
 		return RONDO_PENDING;
-	fault = find_fault(lane, &due);
+	fault = find_fault(device_stream, &due);
 	if (fault || err)
 		return fault ? fault : err;
 	return due ? RONDO_PENDING : 0;
@@ -180,44 +180,44 @@ static bool is_over(struct rd_fault *fault)
 }
 
 /* Comms that came and went in peace have nothing more to say. */
-static void forget_over(struct rd_lane *lane)
+static void forget_over(struct rd_device_stream *device_stream)
 {
 	int kept = 0;
 
-	for (int i = 0; i < lane->fault_count; i++) {
-		if (is_over(lane->faults[i]))
-			rd_fault_release(lane->faults[i]);
+	for (int i = 0; i < device_stream->fault_count; i++) {
+		if (is_over(device_stream->faults[i]))
+			rd_fault_release(device_stream->faults[i]);
 		else
-			lane->faults[kept++] = lane->faults[i];
+			device_stream->faults[kept++] = device_stream->faults[i];
 	}
-	lane->fault_count = kept;
+	device_stream->fault_count = kept;
 }
 
-static int add(struct rd_lane *lane, struct rd_fault *fault)
+static int add(struct rd_device_stream *device_stream, struct rd_fault *fault)
 {
-	forget_over(lane);
+	forget_over(device_stream);
 
 	struct rd_fault **grown =
-		realloc(lane->faults, (lane->fault_count + 1) * sizeof(struct rd_fault *));
+		realloc(device_stream->faults, (device_stream->fault_count + 1) * sizeof(struct rd_fault *));
 
 	if (!grown)
 		return rd_fail(RONDO_MEMORY, "no memory to note a comm on a stream");
-	lane->faults = grown;
-	grown[lane->fault_count++] = fault;
+	device_stream->faults = grown;
+	grown[device_stream->fault_count++] = fault;
 	atomic_fetch_add(&fault->holders, 1);
 	return 0;
 }
 
-int rd_lane_hold(struct rd_lane *lane, struct rd_fault *fault)
+int rd_device_stream_hold(struct rd_device_stream *device_stream, struct rd_fault *fault)
 {
 	int err = 0;
 	bool held = false;
 
-	pthread_mutex_lock(&lane->lock);
-	for (int i = 0; i < lane->fault_count && !held; i++)
-		held = lane->faults[i] == fault;
+	pthread_mutex_lock(&device_stream->lock);
+	for (int i = 0; i < device_stream->fault_count && !held; i++)
+		held = device_stream->faults[i] == fault;
 	if (!held)
-		err = add(lane, fault);
-	pthread_mutex_unlock(&lane->lock);
+		err = add(device_stream, fault);
+	pthread_mutex_unlock(&device_stream->lock);
 	return err;
 }

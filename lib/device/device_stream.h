@@ -1,5 +1,5 @@
 /*
- * A lane: a device's stream, as a rondo_stream has one. What comms that used it had to say when
+ * A device stream: a device's stream, as a rondo_stream has one. What comms that used it had to say when
  * they failed is heard when it is synchronised.
  */
 #ifndef RD_DEVICE_STREAM_H
@@ -10,7 +10,7 @@
 #include "device/device.h"
 #include "base/error.h"
 
-/* How a comm's calls on lanes failed, if they did. Held by the comm and by the lanes it used. */
+/* How a comm's calls on device streams failed, if they did. Held by the comm and by the device streams it used. */
 struct rd_fault {
 	_Atomic int holders;
 	pthread_mutex_t lock;
@@ -28,7 +28,7 @@ void rd_fault_set(struct rd_fault *fault, int error);
 /* The comm is gone: what its kernels have said must be known by now. */
 void rd_fault_close(struct rd_fault *fault);
 
-struct rd_lane {
+struct rd_device_stream {
 	const struct rd_device_ops *ops;
 	int device;
 	void *stream;
@@ -39,13 +39,13 @@ struct rd_lane {
 };
 
 /* owned: makes a stream; else takes this one. */
-int rd_lane_create(struct rd_lane **lane, int device, bool owned, void *stream);
-void rd_lane_destroy(struct rd_lane *lane);
-/* Waits; returns the first fault of a comm that this lane carried calls of. */
-int rd_lane_synchronize(struct rd_lane *lane);
+int rd_device_stream_create(struct rd_device_stream **device_stream, int device, bool owned, void *stream);
+void rd_device_stream_destroy(struct rd_device_stream *device_stream);
+/* Waits; returns the first fault of a comm that this device stream carried calls of. */
+int rd_device_stream_synchronize(struct rd_device_stream *device_stream);
 /* RONDO_PENDING, or what that would return. */
-int rd_lane_query(struct rd_lane *lane);
-/* From now on this fault is the lane's as well. */
-int rd_lane_hold(struct rd_lane *lane, struct rd_fault *fault);
+int rd_device_stream_query(struct rd_device_stream *device_stream);
+/* From now on this fault is the device stream's as well. */
+int rd_device_stream_hold(struct rd_device_stream *device_stream, struct rd_fault *fault);
 
 #endif

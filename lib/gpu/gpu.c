@@ -651,7 +651,7 @@ void rd_gpu_destroy(struct rd_gpu *gpu)
 	rd_gpu_finish(gpu);
 	if (gpu->fault)
 		rd_fault_close(gpu->fault);
-	rd_lane_destroy(gpu->lane);
+	rd_device_stream_destroy(gpu->device_stream);
 	if (gpu->chain)
 		gpu->ops->stream_destroy(gpu->device, gpu->chain);
 	if (gpu->stream)

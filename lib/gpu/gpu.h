@@ -124,7 +124,7 @@ struct rd_gpu {
 	int blocks; /* of a fused kernel, at most */
 	void *stream; /* the progress thread's */
 	void *chain; /* where callers launch: orders what they launch on their streams; else NULL */
-	struct rd_lane *lane; /* for calls on no stream, made when first needed */
+	struct rd_device_stream *device_stream; /* for calls on no stream, made when first needed */
 	struct rd_fault *fault;
 	struct rd_stream_flags *stream_flags;
 	uint32_t number; /* of the last call handed to the progress thread */
@@ -176,7 +176,7 @@ int rd_gpu_takes(struct rondo_comm *comm, const struct rd_call *call, struct ron
 /* Runs a checked call on no stream: now. Takes over its terms, as rd_gpu_submit() does. */
 int rd_gpu_run(struct rd_task *task);
 /* Queues checked calls, of one comm or several. */
-int rd_gpu_submit(struct rd_lane *lane, struct rd_task *tasks, int count);
+int rd_gpu_submit(struct rd_device_stream *device_stream, struct rd_task *tasks, int count);
 
 /* ---- For transfers --------------------------------------------------------------------------- */
 
@@ -189,7 +189,7 @@ struct rd_launch {
 };
 
 /* Queues it on the caller's stream, after what earlier calls on other streams have queued. */
-int rd_gpu_launch(struct rd_gpu *gpu, struct rd_lane *lane, const struct rd_launch *launch);
+int rd_gpu_launch(struct rd_gpu *gpu, struct rd_device_stream *device_stream, const struct rd_launch *launch);
 
 /* ---- For messages, while the gpu is made --------------------------------------------------- */
 

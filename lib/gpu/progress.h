@@ -15,7 +15,7 @@ void rd_progress_destroy(struct rd_progress_thread *progress);
 /* Waits until the call of this number has finished, or failed. */
 void rd_progress_await(struct rd_progress_thread *progress, uint32_t number);
 
-/* Queues issued tasks of this comm: on a lane that has been told to write flags->ready = number,
+/* Queues issued tasks of this comm: on a device stream that has been told to write flags->ready = number,
    and to wait for flags->finished. */
 int rd_progress_queue(struct rd_progress_thread *progress, struct rd_task *tasks, int count, uint32_t number);
 

@@ -45,10 +45,10 @@ static int check_buffer(const struct rondo_comm *comm, const struct rd_call *cal
 	bool *on_device)
 {
 	struct rd_allocation allocation;
-	struct rd_lane *lane = rd_stream_lane(stream);
+	struct rd_device_stream *device_stream = rd_stream_device_stream(stream);
 
 	*on_device = size > 0 && rd_is_device_memory(at, &allocation);
-	if (size == 0 || (!*on_device && !lane))
+	if (size == 0 || (!*on_device && !device_stream))
 		return 0;
 	if (!*on_device)
 		return refuse(call, name,
@@ -66,7 +66,7 @@ static int check_buffer(const struct rondo_comm *comm, const struct rd_call *cal
 			"in "
 			"struct rondo_config, RONDO_GPU, or the current CUDA device before it is "
 			"made");
-	if (stream && !lane)
+	if (stream && !device_stream)
 		return refuse(call, name,
 			"is device memory, but the stream is a host stream: use "
 			"rondo_stream_wrap() or "
@@ -74,62 +74,62 @@ static int check_buffer(const struct rondo_comm *comm, const struct rd_call *cal
 	return check_device_buffer(comm->gpu, call, name, at, size, &allocation);
 }
 
-static int check_lane(const struct rondo_comm *comm, const struct rd_lane *lane)
+static int check_device_stream(const struct rondo_comm *comm, const struct rd_device_stream *device_stream)
 {
 	if (!comm->gpu)
 		return rd_fail(RONDO_INVALID, "the stream is a device's, but not every rank of "
 					      "this comm has a device: set gpu "
 					      "in struct rondo_config, RONDO_GPU, or the current "
 					      "CUDA device before it is made");
-	if (lane->device != comm->gpu->device)
+	if (device_stream->device != comm->gpu->device)
 		return rd_fail(RONDO_INVALID,
 			"the stream is of device %d, but this comm's calls use device %d",
-			lane->device, comm->gpu->device);
+			device_stream->device, comm->gpu->device);
 	return 0;
 }
 
 int rd_gpu_takes(struct rondo_comm *comm, const struct rd_call *call, struct rondo_stream *stream,
 	bool *takes)
 {
-	const struct rd_lane *lane = rd_stream_lane(stream);
+	const struct rd_device_stream *device_stream = rd_stream_device_stream(stream);
 
 	*takes = false;
-	if (!lane && !comm->gpu && !comm->meets_devices)
+	if (!device_stream && !comm->gpu && !comm->meets_devices)
 		return 0;
 
 	size_t in_size = rd_call_in_size(call), out_size = rd_call_out_size(call);
 	bool in = false, out = false;
 	int err = 0;
 
-	if (lane)
-		err = check_lane(comm, lane);
+	if (device_stream)
+		err = check_device_stream(comm, device_stream);
 	if (!err)
 		err = check_buffer(
 			comm, call, stream, "send", call->in, call->in ? in_size : 0, &in);
 	if (!err)
 		err = check_buffer(
 			comm, call, stream, "recv", call->out, call->out ? out_size : 0, &out);
-	if (!err && !lane && in != out && call->in && call->out && in_size > 0 && out_size > 0)
+	if (!err && !device_stream && in != out && call->in && call->out && in_size > 0 && out_size > 0)
 		err = refuse(call, in ? "send" : "recv",
 			"is device memory, and the other buffer is not: give it both of one kind");
-	if (!err && !lane && (in || out) && rd_group_open())
+	if (!err && !device_stream && (in || out) && rd_group_open())
 		err = refuse(call, in ? "send" : "recv",
 			"is device memory: in a group, give the call a stream of its device");
-	*takes = !err && (lane || in || out);
+	*takes = !err && (device_stream || in || out);
 	return err;
 }
 
 /* ---- Submitting ---------------------------------------------------------------------------- */
 
 /* Alone, a rank's output is its input. */
-static int run_alone(struct rd_lane *lane, const struct rd_task *task)
+static int run_alone(struct rd_device_stream *device_stream, const struct rd_task *task)
 {
 	const struct rd_call *call = &task->call;
 	size_t size = rd_out_blocks(&call->problem) * call->count * rondo_type_size(call->type);
 
 	if (size == 0 || call->in == call->out)
 		return 0;
-	return lane->ops->copy(lane->device, lane->stream, call->out, call->in, size);
+	return device_stream->ops->copy(device_stream->device, device_stream->stream, call->out, call->in, size);
 }
 
 static int run_kernel(struct rd_gpu *gpu, void *stream, const struct rd_launch *launch)
@@ -143,25 +143,25 @@ static int run_kernel(struct rd_gpu *gpu, void *stream, const struct rd_launch *
 	return ops->run_transfers(gpu->device, stream, launch->transfers);
 }
 
-int rd_gpu_launch(struct rd_gpu *gpu, struct rd_lane *lane, const struct rd_launch *launch)
+int rd_gpu_launch(struct rd_gpu *gpu, struct rd_device_stream *device_stream, const struct rd_launch *launch)
 {
 	const struct rd_device_ops *ops = gpu->ops;
-	bool captures = ops->stream_captures(lane->stream);
+	bool captures = ops->stream_captures(device_stream->stream);
 	int err = 0;
 
 	if (!captures)
-		err = ops->stream_follow(gpu->device, lane->stream, gpu->chain);
+		err = ops->stream_follow(gpu->device, device_stream->stream, gpu->chain);
 	if (!err)
-		err = run_kernel(gpu, lane->stream, launch);
+		err = run_kernel(gpu, device_stream->stream, launch);
 	if (!err && launch->done)
-		err = ops->write_flag(gpu->device, lane->stream, launch->done, launch->number);
+		err = ops->write_flag(gpu->device, device_stream->stream, launch->done, launch->number);
 	if (!err && !captures)
-		err = ops->stream_follow(gpu->device, gpu->chain, lane->stream);
+		err = ops->stream_follow(gpu->device, gpu->chain, device_stream->stream);
 	return err ? rd_comm_fail(gpu->comm, err, gpu->comm->rank) : 0;
 }
 
 static int launch(
-	struct rd_gpu *gpu, struct rd_lane *lane, struct rd_task *task, struct rd_work *work)
+	struct rd_gpu *gpu, struct rd_device_stream *device_stream, struct rd_task *task, struct rd_work *work)
 {
 	rd_run_name(task);
 	rd_begun_note(gpu->comm, &task->call, true);
@@ -169,14 +169,14 @@ static int launch(
 	work->exchanges = 1;
 	work->in[work->rank] = task->call.in;
 	work->out[work->rank] = task->call.out;
-	return rd_gpu_launch(gpu, lane, &(struct rd_launch){ .work = work });
+	return rd_gpu_launch(gpu, device_stream, &(struct rd_launch){ .work = work });
 }
 
 /* *launched: false where the call is for the progress thread, to stage. */
 static int launch_messages(
-	struct rd_gpu *gpu, struct rd_lane *lane, struct rd_task *task, bool *launched)
+	struct rd_gpu *gpu, struct rd_device_stream *device_stream, struct rd_task *task, bool *launched)
 {
-	bool captures = gpu->ops->stream_captures(lane->stream);
+	bool captures = gpu->ops->stream_captures(device_stream->stream);
 	struct rd_steps steps;
 	int err = rd_messages_prepare(gpu->messages, &task->call.problem, captures, launched);
 
@@ -186,7 +186,7 @@ static int launch_messages(
 		return 0;
 	rd_run_name(task);
 	rd_messages_steps(gpu->messages, &task->call, &steps);
-	return rd_gpu_launch(gpu, lane, &(struct rd_launch){ .steps = &steps });
+	return rd_gpu_launch(gpu, device_stream, &(struct rd_launch){ .steps = &steps });
 }
 
 /* Why a call cannot be captured; NULL: it can. */
@@ -205,7 +205,7 @@ static const char *why_not_captured(const struct rd_gpu *gpu, bool works)
 /* Between processes those of fused kernels are captured, when the ranks have told each other where
    their buffers lie. */
 static int capture_transfers(
-	struct rd_gpu *gpu, struct rd_lane *lane, struct rd_task *tasks, int count)
+	struct rd_gpu *gpu, struct rd_device_stream *device_stream, struct rd_task *tasks, int count)
 {
 	const char *why = why_not_captured(gpu, true);
 	const char **from;
@@ -222,13 +222,13 @@ static int capture_transfers(
 		tasks[i].queued = true;
 	err = rd_progress_capture_transfers(gpu->progress, tasks, count, from);
 	if (!err)
-		err = rd_transfers_launch(gpu, lane, tasks, count, from);
+		err = rd_transfers_launch(gpu, device_stream, tasks, count, from);
 	free(from);
 	return err;
 }
 
 /* One kernel on the caller's stream, which is recorded. */
-static int capture(struct rd_gpu *gpu, struct rd_lane *lane, struct rd_task *task)
+static int capture(struct rd_gpu *gpu, struct rd_device_stream *device_stream, struct rd_task *task)
 {
 	struct rd_work work;
 	const char *why = why_not_captured(gpu, rd_gpu_work(gpu, &task->call, &work));
@@ -240,18 +240,18 @@ static int capture(struct rd_gpu *gpu, struct rd_lane *lane, struct rd_task *tas
 	rd_run_issue(task, 1);
 	task->queued = true;
 	err = rd_progress_capture(gpu->progress, task, &work);
-	return err ? err : gpu->ops->run(gpu->device, lane->stream, &work);
+	return err ? err : gpu->ops->run(gpu->device, device_stream->stream, &work);
 }
 
 /* The stream says when it has come this far; the rest is the progress thread's. */
-static int hand_over(struct rd_gpu *gpu, struct rd_lane *lane, struct rd_task *tasks, int count)
+static int hand_over(struct rd_gpu *gpu, struct rd_device_stream *device_stream, struct rd_task *tasks, int count)
 {
 	uint32_t number = gpu->number + 1;
 	int err;
 
 	rd_progress_await(gpu->progress, number - RD_READY);
 	err = gpu->ops->write_flag(
-		gpu->device, lane->stream, rd_ready(gpu->stream_flags, number), number);
+		gpu->device, device_stream->stream, rd_ready(gpu->stream_flags, number), number);
 	if (err)
 		return rd_comm_fail(gpu->comm, err, gpu->comm->rank);
 	rd_run_issue(tasks, count);
@@ -265,10 +265,10 @@ static int hand_over(struct rd_gpu *gpu, struct rd_lane *lane, struct rd_task *t
 
 /* The stream goes on when all that was handed over is done. If it cannot wait, this thread does:
    the buffers are in use until then, and its comm is over, which ends that soon. */
-static int wait_on(struct rd_gpu *gpu, struct rd_lane *lane)
+static int wait_on(struct rd_gpu *gpu, struct rd_device_stream *device_stream)
 {
 	int err = gpu->ops->wait_flag(
-		gpu->device, lane->stream, &gpu->stream_flags->finished, gpu->number);
+		gpu->device, device_stream->stream, &gpu->stream_flags->finished, gpu->number);
 
 	if (!err)
 		return 0;
@@ -293,33 +293,33 @@ static int batch_at(const struct rd_task *tasks, int count)
 	return batch;
 }
 
-static int submit(struct rd_lane *lane, struct rd_task *tasks, int count, bool *handed)
+static int submit(struct rd_device_stream *device_stream, struct rd_task *tasks, int count, bool *handed)
 {
 	struct rd_gpu *gpu = tasks->comm->gpu;
 	struct rd_work work;
 	bool launched = false;
-	int err = rd_lane_hold(lane, gpu->fault);
+	int err = rd_device_stream_hold(device_stream, gpu->fault);
 
 	if (!err && atomic_load(&gpu->comm->failed))
 		err = rd_comm_failure(gpu->comm);
 	if (err)
 		return err;
 	if (gpu->comm->size == 1 && !is_transfer(tasks) && !tasks->call.terms)
-		return run_alone(lane, tasks);
+		return run_alone(device_stream, tasks);
 	if (gpu->one_process && is_transfer(tasks))
-		return rd_transfers_launch(gpu, lane, tasks, count, NULL);
+		return rd_transfers_launch(gpu, device_stream, tasks, count, NULL);
 	if (gpu->one_process && rd_gpu_work(gpu, &tasks->call, &work))
-		return launch(gpu, lane, tasks, &work);
+		return launch(gpu, device_stream, tasks, &work);
 	/* Blocks of different lengths and factors are the host's. */
 	if (gpu->messages && !is_transfer(tasks) && !tasks->call.terms) {
-		err = launch_messages(gpu, lane, tasks, &launched);
+		err = launch_messages(gpu, device_stream, tasks, &launched);
 		if (err || launched)
 			return err;
 	}
-	if (gpu->ops->stream_captures(lane->stream))
-		return is_transfer(tasks) ? capture_transfers(gpu, lane, tasks, count)
-					  : capture(gpu, lane, tasks);
-	err = hand_over(gpu, lane, tasks, count);
+	if (gpu->ops->stream_captures(device_stream->stream))
+		return is_transfer(tasks) ? capture_transfers(gpu, device_stream, tasks, count)
+					  : capture(gpu, device_stream, tasks);
+	err = hand_over(gpu, device_stream, tasks, count);
 	*handed = !err;
 	return err;
 }
@@ -333,14 +333,14 @@ static void note_launched(const struct rd_task *tasks, int count)
 				memory_order_relaxed);
 }
 
-static int submit_all(struct rd_lane *lane, struct rd_task *tasks, int count, bool *handed)
+static int submit_all(struct rd_device_stream *device_stream, struct rd_task *tasks, int count, bool *handed)
 {
 	int err = 0;
 
 	for (int i = 0, batch; i < count; i += batch) {
 		batch = batch_at(&tasks[i], count - i);
 		if (!err)
-			err = submit(lane, &tasks[i], batch, &handed[i]);
+			err = submit(device_stream, &tasks[i], batch, &handed[i]);
 		if (!handed[i]) {
 			note_launched(&tasks[i], batch);
 			rd_run_forget(&tasks[i], batch);
@@ -348,7 +348,7 @@ static int submit_all(struct rd_lane *lane, struct rd_task *tasks, int count, bo
 	}
 	/* Also when a later one failed: these are at work all the same. */
 	for (int i = 0; i < count; i++) {
-		int late = handed[i] ? wait_on(tasks[i].comm->gpu, lane) : 0;
+		int late = handed[i] ? wait_on(tasks[i].comm->gpu, device_stream) : 0;
 
 		err = err ? err : late;
 	}
@@ -388,7 +388,7 @@ static void sort_by_comm(const struct rd_task *tasks, int count, struct rd_task 
 
 /* Calls on several comms proceed together: the stream waits for none before all are under way. The
    progress thread frees the terms of what is handed to it. */
-int rd_gpu_submit(struct rd_lane *lane, struct rd_task *tasks, int count)
+int rd_gpu_submit(struct rd_device_stream *device_stream, struct rd_task *tasks, int count)
 {
 	bool several = !one_comm(tasks, count);
 	bool *handed = calloc((size_t)count, sizeof(*handed));
@@ -401,7 +401,7 @@ int rd_gpu_submit(struct rd_lane *lane, struct rd_task *tasks, int count)
 	} else {
 		if (several)
 			sort_by_comm(tasks, count, sorted);
-		err = submit_all(lane, several ? sorted : tasks, count, handed);
+		err = submit_all(device_stream, several ? sorted : tasks, count, handed);
 	}
 	free(handed);
 	free(sorted);
@@ -413,11 +413,11 @@ int rd_gpu_run(struct rd_task *task)
 	struct rd_gpu *gpu = task->comm->gpu;
 	int err = 0;
 
-	if (!gpu->lane)
-		err = rd_lane_create(&gpu->lane, gpu->device, true, NULL);
+	if (!gpu->device_stream)
+		err = rd_device_stream_create(&gpu->device_stream, gpu->device, true, NULL);
 	if (err)
 		rd_run_forget(task, 1);
 	else
-		err = rd_gpu_submit(gpu->lane, task, 1);
-	return err ? err : rd_lane_synchronize(gpu->lane);
+		err = rd_gpu_submit(gpu->device_stream, task, 1);
+	return err ? err : rd_device_stream_synchronize(gpu->device_stream);
 }

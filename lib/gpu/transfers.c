@@ -435,7 +435,7 @@ static bool is_own(const struct rd_task *task)
 }
 
 static int copy_own(
-	struct rd_gpu *gpu, struct rd_lane *lane, const struct rd_task *tasks, int count)
+	struct rd_gpu *gpu, struct rd_device_stream *device_stream, const struct rd_task *tasks, int count)
 {
 	int err = 0;
 
@@ -444,7 +444,7 @@ static int copy_own(
 
 		if (is_own(&tasks[i]) && call->count > 0 && call->in != call->out)
 			err = gpu->ops->copy(
-				lane->device, lane->stream, call->out, call->in, size_of(call));
+				device_stream->device, device_stream->stream, call->out, call->in, size_of(call));
 	}
 	return err;
 }
@@ -492,7 +492,7 @@ static int blocks_for(const struct rd_gpu *gpu, const struct rd_transfer *list, 
 	return most;
 }
 
-int rd_transfers_launch(struct rd_gpu *gpu, struct rd_lane *lane, struct rd_task *tasks,
+int rd_transfers_launch(struct rd_gpu *gpu, struct rd_device_stream *device_stream, struct rd_task *tasks,
 	int count, const char *const from[])
 {
 	struct rd_transfer_work work = { .rank = gpu->comm->rank,
@@ -504,14 +504,14 @@ int rd_transfers_launch(struct rd_gpu *gpu, struct rd_lane *lane, struct rd_task
 	struct rd_roll *roll = NULL;
 	int err = 0, listed;
 
-	if (count > RD_TRANSFERS_INLINE && gpu->ops->stream_captures(lane->stream))
+	if (count > RD_TRANSFERS_INLINE && gpu->ops->stream_captures(device_stream->stream))
 		return rd_fail(RONDO_UNSUPPORTED,
 			"%d transfers in a group cannot be captured in a graph: at most %d can",
 			count, RD_TRANSFERS_INLINE);
 	if (count > RD_TRANSFERS_INLINE)
 		err = find_roll(gpu, &roll);
 	if (!err)
-		err = copy_own(gpu, lane, tasks, count);
+		err = copy_own(gpu, device_stream, tasks, count);
 	if (err)
 		return rd_comm_fail(gpu->comm, err, gpu->comm->rank);
 	for (int i = 0; i < count && !from; i++) {
@@ -528,5 +528,5 @@ int rd_transfers_launch(struct rd_gpu *gpu, struct rd_lane *lane, struct rd_task
 		launch.done = &roll->done;
 		launch.number = ++roll->used;
 	}
-	return rd_gpu_launch(gpu, lane, &launch);
+	return rd_gpu_launch(gpu, device_stream, &launch);
 }

@@ -31,7 +31,7 @@ int rd_transfers_exchange(struct rd_stage **stage, struct rd_gpu *gpu, struct rd
 
 /* Queues transfers as one kernel on the caller's stream; from: as above, or NULL where peers'
    kernels say it. In the caller's thread. */
-int rd_transfers_launch(struct rd_gpu *gpu, struct rd_lane *lane, struct rd_task *tasks,
+int rd_transfers_launch(struct rd_gpu *gpu, struct rd_device_stream *device_stream, struct rd_task *tasks,
 	int count, const char *const from[]);
 
 /* When all that was launched has run. */
