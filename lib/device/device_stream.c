@@ -8,73 +8,73 @@
 
 #include "base/thread.h"
 
-/* What a kernel said becomes a fault when the comm's progress thread has seen it: at most so long. */
+/* What a kernel said becomes an async error when the comm's progress thread has seen it: at most so long. */
 #define AGENT_SECONDS 5
 
 /* ---- Faults -------------------------------------------------------------------------------- */
 
-struct rd_fault *rd_fault_create(const struct rd_abort_flag *abort_flag)
+struct rd_async_error *rd_async_error_create(const struct rd_abort_flag *abort_flag)
 {
-	struct rd_fault *fault = calloc(1, sizeof(*fault));
+	struct rd_async_error *async_error = calloc(1, sizeof(*async_error));
 
-	if (!fault)
+	if (!async_error)
 		return NULL;
-	fault->holders = 1;
-	fault->abort_flag = abort_flag;
-	pthread_mutex_init(&fault->lock, NULL);
-	rd_condition_init(&fault->change);
-	return fault;
+	async_error->holders = 1;
+	async_error->abort_flag = abort_flag;
+	pthread_mutex_init(&async_error->lock, NULL);
+	rd_condition_init(&async_error->change);
+	return async_error;
 }
 
-void rd_fault_release(struct rd_fault *fault)
+void rd_async_error_release(struct rd_async_error *async_error)
 {
-	if (!fault || atomic_fetch_sub(&fault->holders, 1) > 1)
+	if (!async_error || atomic_fetch_sub(&async_error->holders, 1) > 1)
 		return;
-	pthread_mutex_destroy(&fault->lock);
-	pthread_cond_destroy(&fault->change);
-	free(fault);
+	pthread_mutex_destroy(&async_error->lock);
+	pthread_cond_destroy(&async_error->change);
+	free(async_error);
 }
 
-void rd_fault_set(struct rd_fault *fault, int error)
+void rd_async_error_set(struct rd_async_error *async_error, int error)
 {
-	pthread_mutex_lock(&fault->lock);
-	if (!fault->error) {
-		fault->error = error;
-		snprintf(fault->story, sizeof(fault->story), "%s", rondo_last_error());
-		pthread_cond_broadcast(&fault->change);
+	pthread_mutex_lock(&async_error->lock);
+	if (!async_error->error) {
+		async_error->error = error;
+		snprintf(async_error->story, sizeof(async_error->story), "%s", rondo_last_error());
+		pthread_cond_broadcast(&async_error->change);
 	}
-	pthread_mutex_unlock(&fault->lock);
+	pthread_mutex_unlock(&async_error->lock);
 }
 
-void rd_fault_close(struct rd_fault *fault)
+void rd_async_error_close(struct rd_async_error *async_error)
 {
-	pthread_mutex_lock(&fault->lock);
-	fault->abort_flag = NULL;
-	pthread_cond_broadcast(&fault->change);
-	pthread_mutex_unlock(&fault->lock);
+	pthread_mutex_lock(&async_error->lock);
+	async_error->abort_flag = NULL;
+	pthread_cond_broadcast(&async_error->change);
+	pthread_mutex_unlock(&async_error->lock);
 }
 
-static bool is_due(const struct rd_fault *fault)
+static bool is_due(const struct rd_async_error *async_error)
 {
-	return !fault->error && fault->abort_flag &&
-	       (__atomic_load_n(&fault->abort_flag->error, __ATOMIC_ACQUIRE) ||
-		       __atomic_load_n(&fault->abort_flag->stop, __ATOMIC_ACQUIRE) ||
-		       __atomic_load_n(&fault->abort_flag->warned, __ATOMIC_ACQUIRE));
+	return !async_error->error && async_error->abort_flag &&
+	       (__atomic_load_n(&async_error->abort_flag->error, __ATOMIC_ACQUIRE) ||
+		       __atomic_load_n(&async_error->abort_flag->stop, __ATOMIC_ACQUIRE) ||
+		       __atomic_load_n(&async_error->abort_flag->warned, __ATOMIC_ACQUIRE));
 }
 
-static int fault_error(struct rd_fault *fault)
+static int take_async_error(struct rd_async_error *async_error)
 {
 	struct timespec until;
 	int late = 0, err = 0;
 
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += AGENT_SECONDS;
-	pthread_mutex_lock(&fault->lock);
-	while (is_due(fault) && !late)
-		late = pthread_cond_timedwait(&fault->change, &fault->lock, &until);
-	if (fault->error)
-		err = rd_fail(fault->error, "%s", fault->story);
-	pthread_mutex_unlock(&fault->lock);
+	pthread_mutex_lock(&async_error->lock);
+	while (is_due(async_error) && !late)
+		late = pthread_cond_timedwait(&async_error->change, &async_error->lock, &until);
+	if (async_error->error)
+		err = rd_fail(async_error->error, "%s", async_error->story);
+	pthread_mutex_unlock(&async_error->lock);
 	return err;
 }
 
@@ -114,22 +114,22 @@ void rd_device_stream_destroy(struct rd_device_stream *device_stream)
 		return;
 	if (device_stream->owned)
 		device_stream->ops->stream_destroy(device_stream->device, device_stream->stream);
-	for (int i = 0; i < device_stream->fault_count; i++)
-		rd_fault_release(device_stream->faults[i]);
-	free(device_stream->faults);
+	for (int i = 0; i < device_stream->async_error_count; i++)
+		rd_async_error_release(device_stream->async_errors[i]);
+	free(device_stream->async_errors);
 	pthread_mutex_destroy(&device_stream->lock);
 	free(device_stream);
 }
 
 int rd_device_stream_synchronize(struct rd_device_stream *device_stream)
 {
-	int err = device_stream->ops->stream_synchronize(device_stream->device, device_stream->stream), fault = 0;
+	int err = device_stream->ops->stream_synchronize(device_stream->device, device_stream->stream), async_error = 0;
 
 	pthread_mutex_lock(&device_stream->lock);
-	for (int i = 0; i < device_stream->fault_count && !fault; i++)
-		fault = fault_error(device_stream->faults[i]);
+	for (int i = 0; i < device_stream->async_error_count && !async_error; i++)
+		async_error = take_async_error(device_stream->async_errors[i]);
 	pthread_mutex_unlock(&device_stream->lock);
-	return fault ? fault : err;
+	return async_error ? async_error : err;
 }
 
 /* The comms' first failure; *due: one is about to be known. */
@@ -138,14 +138,14 @@ static int find_fault(struct rd_device_stream *device_stream, bool *due)
 	int err = 0;
 
 	pthread_mutex_lock(&device_stream->lock);
-	for (int i = 0; i < device_stream->fault_count && !err; i++) {
-		struct rd_fault *fault = device_stream->faults[i];
+	for (int i = 0; i < device_stream->async_error_count && !err; i++) {
+		struct rd_async_error *async_error = device_stream->async_errors[i];
 
-		pthread_mutex_lock(&fault->lock);
-		*due |= is_due(fault);
-		if (fault->error)
-			err = rd_fail(fault->error, "%s", fault->story);
-		pthread_mutex_unlock(&fault->lock);
+		pthread_mutex_lock(&async_error->lock);
+		*due |= is_due(async_error);
+		if (async_error->error)
+			err = rd_fail(async_error->error, "%s", async_error->story);
+		pthread_mutex_unlock(&async_error->lock);
 	}
 	pthread_mutex_unlock(&device_stream->lock);
 	return err;
@@ -154,7 +154,7 @@ static int find_fault(struct rd_device_stream *device_stream, bool *due)
 int rd_device_stream_query(struct rd_device_stream *device_stream)
 {
 	bool done = false, due = false;
-	int err, fault;
+	int err, async_error;
 
 	/* CUDA would end the capture. */
 	if (device_stream->ops->stream_captures(device_stream->stream))
@@ -163,19 +163,19 @@ int rd_device_stream_query(struct rd_device_stream *device_stream)
 	err = device_stream->ops->stream_query(device_stream->device, device_stream->stream, &done);
 	if (!err && !done)
 		return RONDO_PENDING;
-	fault = find_fault(device_stream, &due);
-	if (fault || err)
-		return fault ? fault : err;
+	async_error = find_fault(device_stream, &due);
+	if (async_error || err)
+		return async_error ? async_error : err;
 	return due ? RONDO_PENDING : 0;
 }
 
-static bool is_over(struct rd_fault *fault)
+static bool is_over(struct rd_async_error *async_error)
 {
-	pthread_mutex_lock(&fault->lock);
+	pthread_mutex_lock(&async_error->lock);
 
-	bool over = !fault->error && !fault->abort_flag;
+	bool over = !async_error->error && !async_error->abort_flag;
 
-	pthread_mutex_unlock(&fault->lock);
+	pthread_mutex_unlock(&async_error->lock);
 	return over;
 }
 
@@ -184,40 +184,40 @@ static void forget_over(struct rd_device_stream *device_stream)
 {
 	int kept = 0;
 
-	for (int i = 0; i < device_stream->fault_count; i++) {
-		if (is_over(device_stream->faults[i]))
-			rd_fault_release(device_stream->faults[i]);
+	for (int i = 0; i < device_stream->async_error_count; i++) {
+		if (is_over(device_stream->async_errors[i]))
+			rd_async_error_release(device_stream->async_errors[i]);
 		else
-			device_stream->faults[kept++] = device_stream->faults[i];
+			device_stream->async_errors[kept++] = device_stream->async_errors[i];
 	}
-	device_stream->fault_count = kept;
+	device_stream->async_error_count = kept;
 }
 
-static int add(struct rd_device_stream *device_stream, struct rd_fault *fault)
+static int add(struct rd_device_stream *device_stream, struct rd_async_error *async_error)
 {
 	forget_over(device_stream);
 
-	struct rd_fault **grown =
-		realloc(device_stream->faults, (device_stream->fault_count + 1) * sizeof(struct rd_fault *));
+	struct rd_async_error **grown =
+		realloc(device_stream->async_errors, (device_stream->async_error_count + 1) * sizeof(struct rd_async_error *));
 
 	if (!grown)
 		return rd_fail(RONDO_MEMORY, "no memory to note a comm on a stream");
-	device_stream->faults = grown;
-	grown[device_stream->fault_count++] = fault;
-	atomic_fetch_add(&fault->holders, 1);
+	device_stream->async_errors = grown;
+	grown[device_stream->async_error_count++] = async_error;
+	atomic_fetch_add(&async_error->holders, 1);
 	return 0;
 }
 
-int rd_device_stream_hold(struct rd_device_stream *device_stream, struct rd_fault *fault)
+int rd_device_stream_hold(struct rd_device_stream *device_stream, struct rd_async_error *async_error)
 {
 	int err = 0;
 	bool held = false;
 
 	pthread_mutex_lock(&device_stream->lock);
-	for (int i = 0; i < device_stream->fault_count && !held; i++)
-		held = device_stream->faults[i] == fault;
+	for (int i = 0; i < device_stream->async_error_count && !held; i++)
+		held = device_stream->async_errors[i] == async_error;
 	if (!held)
-		err = add(device_stream, fault);
+		err = add(device_stream, async_error);
 	pthread_mutex_unlock(&device_stream->lock);
 	return err;
 }

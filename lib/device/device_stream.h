@@ -11,22 +11,22 @@
 #include "base/error.h"
 
 /* How a comm's calls on device streams failed, if they did. Held by the comm and by the device streams it used. */
-struct rd_fault {
+struct rd_async_error {
 	_Atomic int holders;
 	pthread_mutex_t lock;
 	pthread_cond_t change;
 	int error; /* the first failure, and its story */
 	char story[RD_STORY_SIZE];
-	/* The kernels' flag, from which a fault will follow; NULL once the comm is gone. */
+	/* The kernels' flag, from which an async error will follow; NULL once the comm is gone. */
 	const struct rd_abort_flag *abort_flag;
 };
 
-struct rd_fault *rd_fault_create(const struct rd_abort_flag *abort_flag);
-void rd_fault_release(struct rd_fault *fault); /* NULL is fine */
+struct rd_async_error *rd_async_error_create(const struct rd_abort_flag *abort_flag);
+void rd_async_error_release(struct rd_async_error *async_error); /* NULL is fine */
 /* The last error of this thread is the fault, unless there was one before. */
-void rd_fault_set(struct rd_fault *fault, int error);
+void rd_async_error_set(struct rd_async_error *async_error, int error);
 /* The comm is gone: what its kernels have said must be known by now. */
-void rd_fault_close(struct rd_fault *fault);
+void rd_async_error_close(struct rd_async_error *async_error);
 
 struct rd_device_stream {
 	const struct rd_device_ops *ops;
@@ -34,8 +34,8 @@ struct rd_device_stream {
 	void *stream;
 	bool owned; /* the stream is ours to destroy */
 	pthread_mutex_t lock;
-	struct rd_fault **faults;
-	int fault_count;
+	struct rd_async_error **async_errors;
+	int async_error_count;
 };
 
 /* owned: makes a stream; else takes this one. */
@@ -46,6 +46,6 @@ int rd_device_stream_synchronize(struct rd_device_stream *device_stream);
 /* RONDO_PENDING, or what that would return. */
 int rd_device_stream_query(struct rd_device_stream *device_stream);
 /* From now on this fault is the device stream's as well. */
-int rd_device_stream_hold(struct rd_device_stream *device_stream, struct rd_fault *fault);
+int rd_device_stream_hold(struct rd_device_stream *device_stream, struct rd_async_error *async_error);
 
 #endif

@@ -577,8 +577,8 @@ static int open_gpu(struct rd_gpu *gpu)
 	}
 	gpu->number = gpu->stream_flags->finished;
 	gpu->host_flags = gpu->peer_flags[gpu->comm->rank % RD_WORK_RANKS] = host_flags;
-	gpu->fault = rd_fault_create(&gpu->host_flags->abort_flag);
-	return gpu->fault ? 0 : rd_fail(RONDO_MEMORY, "no memory for a comm's device");
+	gpu->async_error = rd_async_error_create(&gpu->host_flags->abort_flag);
+	return gpu->async_error ? 0 : rd_fail(RONDO_MEMORY, "no memory for a comm's device");
 }
 
 static bool all_have_devices(const struct rondo_comm *comm)
@@ -649,8 +649,8 @@ void rd_gpu_destroy(struct rd_gpu *gpu)
 	if (!gpu)
 		return;
 	rd_gpu_finish(gpu);
-	if (gpu->fault)
-		rd_fault_close(gpu->fault);
+	if (gpu->async_error)
+		rd_async_error_close(gpu->async_error);
 	rd_device_stream_destroy(gpu->device_stream);
 	if (gpu->chain)
 		gpu->ops->stream_destroy(gpu->device, gpu->chain);
@@ -666,7 +666,7 @@ void rd_gpu_destroy(struct rd_gpu *gpu)
 	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++)
 		for (int root = 0; root < RD_WORK_RANKS; root++)
 			rd_plan_destroy(gpu->plans[i][root]);
-	rd_fault_release(gpu->fault);
+	rd_async_error_release(gpu->async_error);
 	give_stream_flags_back(gpu);
 	free(gpu);
 }

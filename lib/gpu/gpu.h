@@ -125,7 +125,7 @@ struct rd_gpu {
 	void *stream; /* the progress thread's */
 	void *chain; /* where callers launch: orders what they launch on their streams; else NULL */
 	struct rd_device_stream *device_stream; /* for calls on no stream, made when first needed */
-	struct rd_fault *fault;
+	struct rd_async_error *async_error;
 	struct rd_stream_flags *stream_flags;
 	uint32_t number; /* of the last call handed to the progress thread */
 	uint32_t marker;

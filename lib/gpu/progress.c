@@ -143,7 +143,7 @@ int rd_progress_watch(struct rd_gpu *gpu)
 	int err = rd_comm_failure(comm);
 
 	let_go(gpu);
-	rd_fault_set(gpu->fault, err);
+	rd_async_error_set(gpu->async_error, err);
 	return err;
 }
 

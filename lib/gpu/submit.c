@@ -298,7 +298,7 @@ static int submit(struct rd_device_stream *device_stream, struct rd_task *tasks,
 	struct rd_gpu *gpu = tasks->comm->gpu;
 	struct rd_work work;
 	bool launched = false;
-	int err = rd_device_stream_hold(device_stream, gpu->fault);
+	int err = rd_device_stream_hold(device_stream, gpu->async_error);
 
 	if (!err && atomic_load(&gpu->comm->failed))
 		err = rd_comm_failure(gpu->comm);
