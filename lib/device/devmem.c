@@ -5,60 +5,60 @@
 
 #include "base/error.h"
 
-struct held {
-	struct held *next;
+struct devmem {
+	struct devmem *next;
 	void *memory;
 	const struct rd_device_ops *ops;
 	int holders;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct held *all_held;
+static struct devmem *all_devmem;
 
-static struct held **find(const void *memory)
+static struct devmem **find(const void *memory)
 {
-	struct held **at = &all_held;
+	struct devmem **at = &all_devmem;
 
 	while (*at && (*at)->memory != memory)
 		at = &(*at)->next;
 	return at;
 }
 
-int rd_held_create(const struct rd_device_ops *ops, int device, size_t size, void **memory)
+int rd_devmem_create(const struct rd_device_ops *ops, int device, size_t size, void **memory)
 {
-	struct held *held = malloc(sizeof(*held));
-	int err = held ? ops->alloc(device, size, memory)
+	struct devmem *devmem = malloc(sizeof(*devmem));
+	int err = devmem ? ops->alloc(device, size, memory)
 		       : rd_fail(RONDO_MEMORY, "no memory to note what is held");
 
 	if (err) {
 		*memory = NULL;
-		free(held);
+		free(devmem);
 		return err;
 	}
 	pthread_mutex_lock(&lock);
-	*held = (struct held){ all_held, *memory, ops, 1 };
-	all_held = held;
+	*devmem = (struct devmem){ all_devmem, *memory, ops, 1 };
+	all_devmem = devmem;
 	pthread_mutex_unlock(&lock);
 	return 0;
 }
 
-bool rd_held_hold(void *memory)
+bool rd_devmem_get(void *memory)
 {
-	struct held *held;
+	struct devmem *devmem;
 
 	pthread_mutex_lock(&lock);
-	held = *find(memory);
-	if (held)
-		held->holders++;
+	devmem = *find(memory);
+	if (devmem)
+		devmem->holders++;
 	pthread_mutex_unlock(&lock);
-	if (!held)
+	if (!devmem)
 		rd_fail(RONDO_BROKEN, "its rank has given up already");
-	return held != NULL;
+	return devmem != NULL;
 }
 
-void rd_held_release(void *memory)
+void rd_devmem_put(void *memory)
 {
-	struct held **at, *gone = NULL;
+	struct devmem **at, *gone = NULL;
 
 	pthread_mutex_lock(&lock);
 	at = find(memory);

@@ -210,7 +210,7 @@ static void write_card(struct rd_gpu *gpu, struct card *card)
 	if (comm->size == 1 || gpu->kernel == RD_KERNEL_STAGED ||
 		gpu->kernel == RD_KERNEL_MESSAGES)
 		return;
-	rd_held_create(gpu->ops, gpu->device, sizeof(*gpu->device_flags), &device_flags);
+	rd_devmem_create(gpu->ops, gpu->device, sizeof(*gpu->device_flags), &device_flags);
 	gpu->device_flags = gpu->peer_device_flags[comm->rank % RD_WORK_RANKS] = device_flags;
 	card->device_flags_address = (uintptr_t)device_flags;
 	card->able = device_flags && gpu->ops->export(device_flags, &card->device_flags_handle) == 0 &&
@@ -247,7 +247,7 @@ static bool map_device_flags(struct rd_gpu *gpu, int peer, const struct card *ca
 	if (gpu->same_process[peer]) {
 		struct rd_device_flags *device_flags = (struct rd_device_flags *)(uintptr_t)card->device_flags_address;
 
-		if (!rd_held_hold(device_flags))
+		if (!rd_devmem_get(device_flags))
 			return false;
 		gpu->peer_device_flags[peer] = device_flags;
 		return there == gpu->device || gpu->ops->peer(gpu->device, there) == 0;
@@ -638,7 +638,7 @@ static void unmap_peers(struct rd_gpu *gpu)
 		if (!gpu->peer_device_flags[peer])
 			continue;
 		if (gpu->peer_device_flags[peer] == gpu->device_flags || gpu->same_process[peer])
-			rd_held_release(gpu->peer_device_flags[peer]);
+			rd_devmem_put(gpu->peer_device_flags[peer]);
 		else
 			gpu->ops->drop(gpu->device, gpu->peer_device_flags[peer]);
 	}

@@ -49,7 +49,7 @@ static void write_card(struct rd_messages *messages, struct card *card)
 	void *fifo = NULL;
 
 	memset(card, 0, sizeof(*card));
-	if (rd_held_create(gpu->ops, gpu->device, size, &fifo)) {
+	if (rd_devmem_create(gpu->ops, gpu->device, size, &fifo)) {
 		rd_log(RD_INFO, RD_ROUTE, "rank %d has no fifo on its device: %s",
 			gpu->comm->rank, rondo_last_error());
 		return;
@@ -69,7 +69,7 @@ static bool map_fifo(struct rd_messages *messages, int peer, const struct card *
 		if (!card->able ||
 			(there != gpu->device && gpu->ops->peer(gpu->device, there)))
 			return false;
-		if (!rd_held_hold((void *)(uintptr_t)card->address))
+		if (!rd_devmem_get((void *)(uintptr_t)card->address))
 			return false;
 		messages->peer_fifos[peer] = (struct rd_fifo *)(uintptr_t)card->address;
 		return true;
@@ -385,6 +385,6 @@ void rd_messages_destroy(struct rd_messages *messages)
 		if (messages->imported[rank])
 			gpu->ops->drop(gpu->device, messages->peer_fifos[rank]);
 		else if (messages->peer_fifos[rank])
-			rd_held_release(messages->peer_fifos[rank]);
+			rd_devmem_put(messages->peer_fifos[rank]);
 	free(messages);
 }
