@@ -46,7 +46,7 @@ struct rd_emulated_graph {
 	struct item *first, **last;
 };
 
-struct lane {
+struct queue {
 	pthread_t thread;
 	int device;
 	pthread_mutex_t lock;
@@ -112,26 +112,26 @@ static void run_item(struct item *item)
 
 static void *work_off(void *argument)
 {
-	struct lane *lane = argument;
+	struct queue *queue = argument;
 
-	pthread_mutex_lock(&lane->lock);
-	while (lane->first || !lane->closing) {
-		struct item *item = lane->first;
+	pthread_mutex_lock(&queue->lock);
+	while (queue->first || !queue->closing) {
+		struct item *item = queue->first;
 
 		if (!item) {
-			pthread_cond_wait(&lane->change, &lane->lock);
+			pthread_cond_wait(&queue->change, &queue->lock);
 			continue;
 		}
-		lane->first = item->next;
-		if (!lane->first)
-			lane->last = &lane->first;
-		pthread_mutex_unlock(&lane->lock);
+		queue->first = item->next;
+		if (!queue->first)
+			queue->last = &queue->first;
+		pthread_mutex_unlock(&queue->lock);
 		run_item(item);
-		pthread_mutex_lock(&lane->lock);
-		lane->done++;
-		pthread_cond_broadcast(&lane->change);
+		pthread_mutex_lock(&queue->lock);
+		queue->done++;
+		pthread_cond_broadcast(&queue->change);
 	}
-	pthread_mutex_unlock(&lane->lock);
+	pthread_mutex_unlock(&queue->lock);
 	return NULL;
 }
 
@@ -142,89 +142,89 @@ int rd_emulated_stream_create(int device, void **stream)
 	if (err)
 		return err;
 
-	struct lane *lane = calloc(1, sizeof(*lane));
+	struct queue *queue = calloc(1, sizeof(*queue));
 
-	if (!lane)
+	if (!queue)
 		return rd_fail(RONDO_MEMORY, "no memory for a stream");
-	lane->device = device;
-	lane->last = &lane->first;
-	pthread_mutex_init(&lane->lock, NULL);
-	pthread_cond_init(&lane->change, NULL);
-	err = rd_thread_start(&lane->thread, 0, work_off, lane);
+	queue->device = device;
+	queue->last = &queue->first;
+	pthread_mutex_init(&queue->lock, NULL);
+	pthread_cond_init(&queue->change, NULL);
+	err = rd_thread_start(&queue->thread, 0, work_off, queue);
 	if (err) {
-		free(lane);
+		free(queue);
 		return rd_fail(RONDO_SYSTEM, "cannot start a stream's thread: %s", strerror(err));
 	}
-	*stream = lane;
+	*stream = queue;
 	return 0;
 }
 
 void rd_emulated_stream_destroy(int device, void *stream)
 {
-	struct lane *lane = stream;
+	struct queue *queue = stream;
 
 	(void)device;
-	if (!lane)
+	if (!queue)
 		return;
-	pthread_mutex_lock(&lane->lock);
-	lane->closing = true;
-	pthread_cond_broadcast(&lane->change);
-	pthread_mutex_unlock(&lane->lock);
-	pthread_join(lane->thread, NULL);
-	pthread_mutex_destroy(&lane->lock);
-	pthread_cond_destroy(&lane->change);
-	free(lane);
+	pthread_mutex_lock(&queue->lock);
+	queue->closing = true;
+	pthread_cond_broadcast(&queue->change);
+	pthread_mutex_unlock(&queue->lock);
+	pthread_join(queue->thread, NULL);
+	pthread_mutex_destroy(&queue->lock);
+	pthread_cond_destroy(&queue->change);
+	free(queue);
 }
 
 int rd_emulated_stream_synchronize(int device, void *stream)
 {
-	struct lane *lane = stream;
+	struct queue *queue = stream;
 
 	(void)device;
-	pthread_mutex_lock(&lane->lock);
+	pthread_mutex_lock(&queue->lock);
 
-	uint64_t until = lane->queued;
-	bool captures = lane->graph;
+	uint64_t until = queue->queued;
+	bool captures = queue->graph;
 
-	while (lane->done < until)
-		pthread_cond_wait(&lane->change, &lane->lock);
-	pthread_mutex_unlock(&lane->lock);
+	while (queue->done < until)
+		pthread_cond_wait(&queue->change, &queue->lock);
+	pthread_mutex_unlock(&queue->lock);
 	return captures ? rd_fail(RONDO_INVALID, "a stream that is being captured does no work")
 			: 0;
 }
 
 int rd_emulated_stream_query(int device, void *stream, bool *done)
 {
-	struct lane *lane = stream;
+	struct queue *queue = stream;
 
 	(void)device;
-	pthread_mutex_lock(&lane->lock);
-	*done = lane->done == lane->queued;
-	pthread_mutex_unlock(&lane->lock);
+	pthread_mutex_lock(&queue->lock);
+	*done = queue->done == queue->queued;
+	pthread_mutex_unlock(&queue->lock);
 	return 0;
 }
 
 int rd_emulated_stream_check(int device, void *stream)
 {
-	const struct lane *lane = stream;
+	const struct queue *queue = stream;
 	int err = rd_emulated_check_device(device);
 
 	if (err)
 		return err;
-	if (lane && lane->device == device)
+	if (queue && queue->device == device)
 		return 0;
 	return rd_fail(RONDO_INVALID, "this stream is not of device %d", device);
 }
 
 bool rd_emulated_stream_captures(void *stream)
 {
-	struct lane *lane = stream;
+	struct queue *queue = stream;
 
-	pthread_mutex_lock(&lane->lock);
+	pthread_mutex_lock(&queue->lock);
 
-	bool captures = lane->graph;
+	bool captures = queue->graph;
 
-	pthread_mutex_unlock(&lane->lock);
+	pthread_mutex_unlock(&queue->lock);
 	return captures;
 }
 
@@ -234,7 +234,7 @@ void rd_emulated_ignore_captures(void)
 
 static int enqueue_with(void *stream, const struct item *how, const void *what, size_t size)
 {
-	struct lane *lane = stream;
+	struct queue *queue = stream;
 	struct item *item = calloc(1, sizeof(*item) + size);
 
 	if (!item)
@@ -244,17 +244,17 @@ static int enqueue_with(void *stream, const struct item *how, const void *what, 
 	item->what_size = size;
 	if (size > 0)
 		memcpy(item->what, what, size);
-	pthread_mutex_lock(&lane->lock);
-	if (lane->graph) {
-		*lane->graph->last = item;
-		lane->graph->last = &item->next;
+	pthread_mutex_lock(&queue->lock);
+	if (queue->graph) {
+		*queue->graph->last = item;
+		queue->graph->last = &item->next;
 	} else {
-		*lane->last = item;
-		lane->last = &item->next;
-		lane->queued++;
-		pthread_cond_broadcast(&lane->change);
+		*queue->last = item;
+		queue->last = &item->next;
+		queue->queued++;
+		pthread_cond_broadcast(&queue->change);
 	}
-	pthread_mutex_unlock(&lane->lock);
+	pthread_mutex_unlock(&queue->lock);
 	return 0;
 }
 
@@ -368,19 +368,19 @@ int rd_emulated_event_elapsed(int device, void *from, void *to, double *us)
 
 int rd_emulated_capture(void *stream)
 {
-	struct lane *lane = stream;
+	struct queue *queue = stream;
 	struct rd_emulated_graph *graph = calloc(1, sizeof(*graph));
 
 	if (!graph)
 		return rd_fail(RONDO_MEMORY, "no memory for a graph");
 	graph->last = &graph->first;
-	pthread_mutex_lock(&lane->lock);
+	pthread_mutex_lock(&queue->lock);
 
-	bool captures = lane->graph;
+	bool captures = queue->graph;
 
 	if (!captures)
-		lane->graph = graph;
-	pthread_mutex_unlock(&lane->lock);
+		queue->graph = graph;
+	pthread_mutex_unlock(&queue->lock);
 	if (!captures)
 		return 0;
 	free(graph);
@@ -389,12 +389,12 @@ int rd_emulated_capture(void *stream)
 
 int rd_emulated_capture_end(void *stream, struct rd_emulated_graph **graph)
 {
-	struct lane *lane = stream;
+	struct queue *queue = stream;
 
-	pthread_mutex_lock(&lane->lock);
-	*graph = lane->graph;
-	lane->graph = NULL;
-	pthread_mutex_unlock(&lane->lock);
+	pthread_mutex_lock(&queue->lock);
+	*graph = queue->graph;
+	queue->graph = NULL;
+	pthread_mutex_unlock(&queue->lock);
 	return *graph ? 0 : rd_fail(RONDO_INVALID, "this stream was not being captured");
 }
 
