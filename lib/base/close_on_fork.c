@@ -5,7 +5,7 @@
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct rd_unshared *first; /* under the lock */
+static struct rd_close_on_fork *first; /* under the lock */
 
 static void before_fork(void)
 {
@@ -19,7 +19,7 @@ static void after_fork(void)
 
 static void in_child(void)
 {
-	for (struct rd_unshared *unshared = first; unshared; unshared = unshared->next) {
+	for (struct rd_close_on_fork *unshared = first; unshared; unshared = unshared->next) {
 		close(*unshared->fd);
 		*unshared->fd = -1;
 	}
@@ -32,18 +32,18 @@ static void watch_forks(void)
 	pthread_atfork(before_fork, after_fork, in_child);
 }
 
-void rd_unshared_add(struct rd_unshared *unshared, int *fd)
+void rd_close_on_fork_add(struct rd_close_on_fork *unshared, int *fd)
 {
 	pthread_once(&once, watch_forks);
 	pthread_mutex_lock(&lock);
-	*unshared = (struct rd_unshared){ fd, first, &first };
+	*unshared = (struct rd_close_on_fork){ fd, first, &first };
 	if (first)
 		first->at = &unshared->next;
 	first = unshared;
 	pthread_mutex_unlock(&lock);
 }
 
-void rd_unshared_remove(struct rd_unshared *unshared)
+void rd_close_on_fork_remove(struct rd_close_on_fork *unshared)
 {
 	pthread_mutex_lock(&lock);
 	*unshared->at = unshared->next;

@@ -42,7 +42,7 @@
 /* A control connection, at this end. */
 struct line {
 	int fd; /* -1: in a forked child */
-	struct rd_unshared unshared;
+	struct rd_close_on_fork unshared;
 	uint64_t mark;
 	uint32_t watched; /* epoll events */
 	bool connecting;
@@ -122,7 +122,7 @@ static struct line *open_line(struct rd_lifeline *lifeline, int fd, uint64_t mar
 		return NULL;
 	}
 	line->fd = fd;
-	rd_unshared_add(&line->unshared, &line->fd);
+	rd_close_on_fork_add(&line->unshared, &line->fd);
 	line->mark = mark;
 	line->watched = watch;
 	return line;
@@ -135,7 +135,7 @@ static void close_line(struct rd_lifeline *lifeline, struct line **line)
 	/* Said outright, and not left to close(): a child of this process may hold a copy. */
 	epoll_ctl(lifeline->epoll_fd, EPOLL_CTL_DEL, (*line)->fd, NULL);
 	shutdown((*line)->fd, SHUT_WR);
-	rd_unshared_remove(&(*line)->unshared);
+	rd_close_on_fork_remove(&(*line)->unshared);
 	close((*line)->fd);
 	free(*line);
 	*line = NULL;
