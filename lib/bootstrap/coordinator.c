@@ -174,7 +174,7 @@ static void name_ranks(
 
 /* ---- The verdict --------------------------------------------------------------------------- */
 
-static void tell_all(struct rd_hub *hub, unsigned what)
+static void log_all(struct rd_hub *hub, unsigned what)
 {
 	for (int i = 0; i < hub->line_count; i++) {
 		struct line *line = &hub->lines[i];
@@ -197,7 +197,7 @@ decide(struct rd_hub *hub, int error, const char *format, ...)
 	va_end(args);
 	hub->reporter = -1;
 	hub->inquirer = hub->next_inquirer = -1;
-	tell_all(hub, SAY_VERDICT);
+	log_all(hub, SAY_VERDICT);
 }
 
 void rd_hub_fail(struct rd_hub *hub, int error, const char *story)
@@ -564,7 +564,7 @@ static void end_round(struct rd_hub *hub)
 	for (int rank = 0; rank < hub->size; rank++)
 		hub->seats[rank].looked = false;
 	hub->looked = 0;
-	tell_all(hub, SAY_ALL_LOOKED);
+	log_all(hub, SAY_ALL_LOOKED);
 }
 
 static void take_looked(struct rd_hub *hub, struct seat *seat)
@@ -588,7 +588,7 @@ static void take_ready(struct rd_hub *hub, struct seat *seat, const struct rd_no
 		return;
 	}
 	hub->phase = RUNNING;
-	tell_all(hub, SAY_GO);
+	log_all(hub, SAY_GO);
 }
 
 /* ---- Leaving ------------------------------------------------------------------------------- */
@@ -701,7 +701,7 @@ static int find_idler(const struct rd_hub *hub, int rank)
 }
 
 /* How the story of a rank's silence ends: "rank 0 (...) waited 600 s for it in all_reduce #17". */
-static const char *tell_wait(const struct rd_hub *hub, int reporter, char text[RD_STORY_SIZE])
+static const char *log_wait(const struct rd_hub *hub, int reporter, char text[RD_STORY_SIZE])
 {
 	const struct seat *seat = &hub->seats[reporter];
 	char name[NAME_SIZE], call[NAME_SIZE], duration[RD_DURATION_SIZE];
@@ -753,7 +753,7 @@ static void judge_silence(struct rd_hub *hub, int reporter)
 	int idler = find_idler(hub, reporter);
 	char name[NAME_SIZE], call[NAME_SIZE], wait[RD_STORY_SIZE];
 
-	tell_wait(hub, reporter, wait);
+	log_wait(hub, reporter, wait);
 	if (judge_calls(hub))
 		return;
 	if (laggard >= 0)
@@ -776,7 +776,7 @@ static void judge(struct rd_hub *hub)
 
 	if (mute >= 0)
 		decide(hub, RONDO_TIMEOUT, "%s does not answer: stopped or cut off; %s",
-			name_rank(hub, mute, name), tell_wait(hub, last, text));
+			name_rank(hub, mute, name), log_wait(hub, last, text));
 	else if (hub->seats[last].report == RONDO_BROKEN)
 		decide(hub, RONDO_BROKEN, "%s (seen by rank %d)", hub->seats[last].story, last);
 	else
@@ -789,7 +789,7 @@ static void ask_all(struct rd_hub *hub, int64_t now_ms)
 	hub->case_ms = now_ms + RD_CASE_MS;
 	for (int rank = 0; rank < hub->size; rank++)
 		hub->seats[rank].answered = false;
-	tell_all(hub, SAY_QUERY);
+	log_all(hub, SAY_QUERY);
 }
 
 static void open_case(struct rd_hub *hub, int reporter, int64_t now_ms)

@@ -105,7 +105,7 @@ static int meet(struct rondo_comm *comm)
 }
 
 /* Rank 0's bytes go to everybody, down a binomial tree. */
-static int tell(struct rondo_comm *comm, void *bytes, size_t size)
+static int log_line(struct rondo_comm *comm, void *bytes, size_t size)
 {
 	int rank = comm->rank, err = 0, step = 1;
 
@@ -616,7 +616,7 @@ static int measure(struct rondo_comm *comm, const char *key)
 	comm->lends = lends;
 	rd_costs_bound(&comm->costs);
 	if (!err)
-		err = tell(comm, &comm->costs, sizeof(comm->costs));
+		err = log_line(comm, &comm->costs, sizeof(comm->costs));
 	if (!err && comm->rank == 0)
 		rd_tune_keep(comm->settings.tune_file, key, &comm->costs);
 	return err;
@@ -647,7 +647,7 @@ int rd_gauge(struct rondo_comm *comm)
 		opening.known = comm->settings.reproducible ||
 				rd_tune_find(comm->settings.tune_file, key, &opening.costs);
 	}
-	err = tell(comm, &opening, sizeof(opening));
+	err = log_line(comm, &opening, sizeof(opening));
 	if (err)
 		return err;
 	comm->costs = opening.costs;

@@ -294,7 +294,7 @@ static int join(
 	if (!err)
 		err = rd_route_connect(comm, members);
 	if (!err)
-		rd_tell_comm(comm, members);
+		rd_comm_log(comm, members);
 	if (err)
 		return err;
 

@@ -14,7 +14,7 @@
 /* ---- This rank ----------------------------------------------------------------------------- */
 
 /* Rondo binds no one: what is told is what the launcher left. */
-static void tell_affinity(const struct rondo_comm *comm)
+static void log_affinity(const struct rondo_comm *comm)
 {
 	struct rd_cpus cpus = { { 0 } };
 	char text[LINE_SIZE];
@@ -31,7 +31,7 @@ static void tell_affinity(const struct rondo_comm *comm)
 
 /* ---- Links --------------------------------------------------------------------------------- */
 
-static void tell_links(const struct rondo_comm *comm, const struct rd_member *members)
+static void log_links(const struct rondo_comm *comm, const struct rd_member *members)
 {
 	for (int i = 0; i < comm->size * comm->channels; i++)
 		if (comm->links[i])
@@ -43,7 +43,7 @@ static void tell_links(const struct rondo_comm *comm, const struct rd_member *me
 }
 
 /* What leads to ranks on other hosts: each transport once. */
-static void tell_network(const struct rondo_comm *comm)
+static void log_network(const struct rondo_comm *comm)
 {
 	const int *host = comm->layouts[0]->group;
 	char names[LINE_SIZE] = "";
@@ -74,7 +74,7 @@ static int find_rank(const struct rd_layout *layout, int rank)
 }
 
 /* The whole ring, once; and its place in it, on each rank. */
-static void tell_rings(const struct rondo_comm *comm)
+static void log_rings(const struct rondo_comm *comm)
 {
 	int size = comm->size;
 
@@ -113,7 +113,7 @@ static void follow_step(struct branch *branch, const struct rd_step *step)
 }
 
 /* Both trees of a channel, as the plan of an all-reduce has them: "[0] 1/2->0->-1". */
-static size_t tell_trees_of(const struct rondo_comm *comm, int channel, char *line, size_t size)
+static size_t log_trees_of(const struct rondo_comm *comm, int channel, char *line, size_t size)
 {
 	struct branch branches[2] = { { { -1, -1 }, -1 }, { { -1, -1 }, -1 } };
 	struct rd_problem problem = { .collective = RD_ALL_REDUCE,
@@ -135,7 +135,7 @@ static size_t tell_trees_of(const struct rondo_comm *comm, int channel, char *li
 	return length;
 }
 
-static void tell_trees(const struct rondo_comm *comm)
+static void log_trees(const struct rondo_comm *comm)
 {
 	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = comm->size };
 	char line[LINE_SIZE] = "";
@@ -149,21 +149,21 @@ static void tell_trees(const struct rondo_comm *comm)
 		return;
 	}
 	for (int channel = 0; channel < comm->channels && at < sizeof(line); channel++)
-		at += tell_trees_of(comm, channel, line + at, sizeof(line) - at);
+		at += log_trees_of(comm, channel, line + at, sizeof(line) - at);
 	rd_log(RD_INFO, RD_TREE, "Trees%s", line);
 }
 
 /* ---- The whole ----------------------------------------------------------------------------- */
 
-void rd_tell_comm(const struct rondo_comm *comm, const struct rd_member *members)
+void rd_comm_log(const struct rondo_comm *comm, const struct rd_member *members)
 {
 	int hosts = comm->layouts[0]->group_count;
 
-	tell_affinity(comm);
-	tell_links(comm, members);
-	tell_network(comm);
-	tell_rings(comm);
-	tell_trees(comm);
+	log_affinity(comm);
+	log_links(comm, members);
+	log_network(comm);
+	log_rings(comm);
+	log_trees(comm);
 	rd_log(RD_INFO, RD_COLL,
 		"%d coll channel%s, %d p2p channel%s per peer, %d rank%s on %d host%s",
 		comm->channels, RD_PLURAL(comm->channels), comm->channels,

@@ -5,6 +5,6 @@
 
 #include "comm/comm.h"
 
-void rd_tell_comm(const struct rondo_comm *comm, const struct rd_member *members);
+void rd_comm_log(const struct rondo_comm *comm, const struct rd_member *members);
 
 #endif

@@ -315,7 +315,7 @@ static int try_all(struct connecting *all, bool *waits)
 /* ---- Detours ------------------------------------------------------------------------------- */
 
 /* One line for the two of them. */
-static void tell(const struct connecting *all, const struct rd_loss *loss)
+static void log_line(const struct connecting *all, const struct rd_loss *loss)
 {
 	const struct pair *pair = &all->pairs[loss->high];
 
@@ -342,7 +342,7 @@ static int take_detours(struct connecting *all)
 		all->pairs[peer].barred |= 1u << index;
 		if (all->pairs[peer].endpoint == all->comm->endpoints[index])
 			err = open_pair(all, peer);
-		tell(all, &loss);
+		log_line(all, &loss);
 	}
 	return err;
 }

@@ -547,7 +547,7 @@ static int start_plan(struct rd_task *task, bool within_reach)
 	return 0;
 }
 
-static void tell_call(const struct rd_task *task)
+static void log_call(const struct rd_task *task)
 {
 	const struct rd_call *call = &task->call;
 
@@ -562,7 +562,7 @@ static int start_task(struct rd_task *task)
 	int err = 0;
 
 	if (rd_log_on(RD_TRACE, RD_COLL))
-		tell_call(task);
+		log_call(task);
 	/* What is fed is a device's call, whichever way it goes. */
 	if (task->comm->gpu && !task->feed)
 		rd_begun_note(task->comm, &task->call, false);
