@@ -42,13 +42,13 @@ static const struct rd_algorithm *algorithm(const char *name)
 static int64_t price_with(const struct rd_costs *costs, const char *name, struct rd_problem problem,
 	const struct rd_cut *cut)
 {
-	struct rd_score *score;
+	struct rd_schedule *schedule;
 	int64_t price;
 
 	cr_assert_eq(
-		rd_score_create(&score, algorithm(name), &problem), 0, "%s", rondo_last_error());
-	price = rd_price(score, costs, cut);
-	rd_score_destroy(score);
+		rd_schedule_create(&schedule, algorithm(name), &problem), 0, "%s", rondo_last_error());
+	price = rd_price(schedule, costs, cut);
+	rd_schedule_destroy(schedule);
 	return price;
 }
 
@@ -255,15 +255,15 @@ static void price_every_size(
 {
 	struct rd_costs costs = plain();
 	struct rd_problem problem = { .collective = collective, .size = size };
-	struct rd_score *score;
+	struct rd_schedule *schedule;
 	int64_t last = 0;
 
 	if (!rd_algorithm_can(one, &problem))
 		return;
-	cr_assert_eq(rd_score_create(&score, one, &problem), 0, "%s", rondo_last_error());
+	cr_assert_eq(rd_schedule_create(&schedule, one, &problem), 0, "%s", rondo_last_error());
 	for (uint64_t bytes = 64; bytes <= 64 << 20; bytes *= 4) {
 		struct rd_cut cut = { bytes, RD_WHOLE, one->mapped ? SIZE_MAX : 128 << 10, 1 };
-		int64_t now = rd_price(score, &costs, &cut);
+		int64_t now = rd_price(schedule, &costs, &cut);
 
 		cr_expect(now >= last && now < INT64_MAX / 8,
 			"%s, %s of %llu bytes on %d ranks: %lld ns after %lld", one->name,
@@ -273,7 +273,7 @@ static void price_every_size(
 	}
 	cr_expect(size == 1 || last > 0, "%s, %s on %d ranks costs nothing", one->name,
 		rd_collective_name(collective), size);
-	rd_score_destroy(score);
+	rd_schedule_destroy(schedule);
 }
 
 Test(price, of_every_algorithm_is_something_and_grows_with_bytes, .timeout = 60)
@@ -337,11 +337,11 @@ static void price_extremely(const struct rd_algorithm *one, enum rd_collective c
 	static const uint64_t sizes[] = { 0, 1, 1 << 20, UINT64_C(1) << 40, UINT64_C(1) << 62,
 		UINT64_C(1) << 63, UINT64_MAX };
 	struct rd_problem problem = { .collective = collective, .size = size };
-	struct rd_score *score;
+	struct rd_schedule *schedule;
 
 	if (!rd_algorithm_can(one, &problem))
 		return;
-	cr_assert_eq(rd_score_create(&score, one, &problem), 0, "%s", rondo_last_error());
+	cr_assert_eq(rd_schedule_create(&schedule, one, &problem), 0, "%s", rondo_last_error());
 	for (unsigned which = 0; which < 8; which++)
 		for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 			struct rd_costs costs = extreme(which);
@@ -350,14 +350,14 @@ static void price_extremely(const struct rd_algorithm *one, enum rd_collective c
 				: i % 2     ? 64
 					    : 128 << 10,
 				2 };
-			int64_t now = rd_price(score, &costs, &cut);
+			int64_t now = rd_price(schedule, &costs, &cut);
 
 			cr_expect(now >= 0 && now <= RD_CALL_NS_MAX,
 				"%s, %s of %llu bytes on %d ranks, %u: %lld ns", one->name,
 				rd_collective_name(collective), (unsigned long long)sizes[i], size,
 				which, (long long)now);
 		}
-	rd_score_destroy(score);
+	rd_schedule_destroy(schedule);
 }
 
 /* A sum or product that leaves 64 bits is also what UBSan stops at. */
@@ -390,11 +390,11 @@ Test(price, of_what_never_ends_is_more_than_any_other)
 	struct rd_costs costs = plain();
 	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 2 };
 	struct rd_cut cut = { 1000, RD_WHOLE, 4096, 1 };
-	struct rd_score *score;
+	struct rd_schedule *schedule;
 
-	cr_assert_eq(rd_score_create(&score, &waiting, &problem), 0, "%s", rondo_last_error());
-	cr_assert_geq(rd_price(score, &costs, &cut), INT64_MAX / 4);
-	rd_score_destroy(score);
+	cr_assert_eq(rd_schedule_create(&schedule, &waiting, &problem), 0, "%s", rondo_last_error());
+	cr_assert_geq(rd_price(schedule, &costs, &cut), INT64_MAX / 4);
+	rd_schedule_destroy(schedule);
 }
 
 /* ---- Shapes ---------------------------------------------------------------------------------- */
@@ -402,13 +402,13 @@ Test(price, of_what_never_ends_is_more_than_any_other)
 static struct rd_shape shape_of(const char *name, int size)
 {
 	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = size };
-	struct rd_score *score;
+	struct rd_schedule *schedule;
 	struct rd_shape shape;
 
 	cr_assert_eq(
-		rd_score_create(&score, algorithm(name), &problem), 0, "%s", rondo_last_error());
-	shape = rd_score_shape(score);
-	rd_score_destroy(score);
+		rd_schedule_create(&schedule, algorithm(name), &problem), 0, "%s", rondo_last_error());
+	shape = rd_schedule_shape(schedule);
+	rd_schedule_destroy(schedule);
 	return shape;
 }
 
@@ -451,11 +451,11 @@ static const struct rd_algorithm counting = {
 static int plans_for(enum rd_collective collective, int size)
 {
 	struct rd_problem problem = { .collective = collective, .size = size };
-	struct rd_score *score;
+	struct rd_schedule *schedule;
 
 	written = 0;
-	cr_assert_eq(rd_score_create(&score, &counting, &problem), 0, "%s", rondo_last_error());
-	rd_score_destroy(score);
+	cr_assert_eq(rd_schedule_create(&schedule, &counting, &problem), 0, "%s", rondo_last_error());
+	rd_schedule_destroy(schedule);
 	return written;
 }
 

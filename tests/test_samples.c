@@ -41,13 +41,13 @@ static int64_t price_of(const struct rd_costs *costs)
 {
 	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 2 };
 	struct rd_cut cut = { 1 << 20, RD_WHOLE, 128 << 10, 1 };
-	struct rd_score *score;
+	struct rd_schedule *schedule;
 
-	cr_assert_eq(rd_score_create(&score, &rd_ring, &problem), 0);
+	cr_assert_eq(rd_schedule_create(&schedule, &rd_ring, &problem), 0);
 
-	int64_t price = rd_price(score, costs, &cut);
+	int64_t price = rd_price(schedule, costs, &cut);
 
-	rd_score_destroy(score);
+	rd_schedule_destroy(schedule);
 	return price;
 }
 

@@ -45,9 +45,9 @@ void report_epoch(struct report *report, uint64_t epoch)
 		report, "Epoch %llu\n-------------------------------", (unsigned long long)epoch);
 }
 
-void report_loss(struct report *report, const struct score *score, size_t done, size_t count)
+void report_loss(struct report *report, const struct schedule *schedule, size_t done, size_t count)
 {
-	report_line(report, "loss: %7f  [%5zu/%5zu]", score->loss / score->count, done, count);
+	report_line(report, "loss: %7f  [%5zu/%5zu]", schedule->loss / schedule->count, done, count);
 }
 
 void report_progress(struct report *report, size_t done, size_t count)
@@ -76,8 +76,8 @@ void report_speed(struct report *report, size_t count, double busy_s, double wai
 		report_line(report, "%.0f images/s", speed);
 }
 
-void report_test(struct report *report, const struct score *score)
+void report_test(struct report *report, const struct schedule *schedule)
 {
 	report_line(report, "Test Error: \n Accuracy: %.1f%%, Avg loss: %.6f \n",
-		100 * score->correct / score->count, score->loss / score->count);
+		100 * schedule->correct / schedule->count, schedule->loss / schedule->count);
 }

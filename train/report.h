@@ -13,7 +13,7 @@
 #include "model.h"
 
 /* Of any number of images, on one rank or on all. */
-struct score {
+struct schedule {
 	double loss; /* sum of cross-entropies */
 	double correct;
 	double count;
@@ -35,11 +35,11 @@ void report_model(struct report *report, const struct model *model);
 
 void report_epoch(struct report *report, uint64_t epoch);
 /* The mean loss of a step, when `done` of `count` images are behind it. */
-void report_loss(struct report *report, const struct score *score, size_t done, size_t count);
+void report_loss(struct report *report, const struct schedule *schedule, size_t done, size_t count);
 /* On terminals; cheap enough for every step. */
 void report_progress(struct report *report, size_t done, size_t count);
 /* After an epoch's `count` images: speed, and how much of the communication nobody waited for. */
 void report_speed(struct report *report, size_t count, double busy_s, double wait_s);
-void report_test(struct report *report, const struct score *score);
+void report_test(struct report *report, const struct schedule *schedule);
 
 #endif

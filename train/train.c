@@ -249,7 +249,7 @@ void train_destroy(struct train *train)
 
 /* Runs this rank's share of a step forward; *batch: how many images that is. */
 static int forward(struct train *train, const struct data *data, struct sampler *sampler,
-	size_t step, struct score *score, int *batch)
+	size_t step, struct schedule *schedule, int *batch)
 {
 	const struct device_ops *ops = train->device->ops;
 	size_t count = sampler_pick(sampler, step);
@@ -261,21 +261,21 @@ static int forward(struct train *train, const struct data *data, struct sampler 
 	ops->put(train->device, train->labels, train->host_labels, count);
 	model_forward(train->model, train->images, count);
 	*batch = count;
-	if (!score)
+	if (!schedule)
 		return 0;
 	int err = model_loss(train->model, train->labels, count, &loss, &correct);
 	if (err)
 		return err;
-	score->loss += loss;
-	score->correct += correct;
-	score->count += count;
+	schedule->loss += loss;
+	schedule->correct += correct;
+	schedule->count += count;
 	return 0;
 }
 
-int train_step(struct train *train, size_t step, struct score *score)
+int train_step(struct train *train, size_t step, struct schedule *schedule)
 {
 	int batch;
-	int err = forward(train, train->train_data, train->train_sampler, step, score, &batch);
+	int err = forward(train, train->train_data, train->train_sampler, step, schedule, &batch);
 	/*
 	 * The mean over all ranks of what each scales so is the mean over all images of the step,
 	 * also in the last one, where some ranks have an image more than others.
@@ -294,11 +294,11 @@ int train_step(struct train *train, size_t step, struct score *score)
 	return err ? err : device_failure(train->device);
 }
 
-static int sum_score(struct train *train, struct score *score)
+static int sum_schedule(struct train *train, struct schedule *schedule)
 {
-	double sums[3] = { score->loss, score->correct, score->count };
+	double sums[3] = { schedule->loss, schedule->correct, schedule->count };
 	int err = world_sum(train->world, sums, 3);
-	*score = (struct score){ sums[0], sums[1], sums[2] };
+	*schedule = (struct schedule){ sums[0], sums[1], sums[2] };
 	return err;
 }
 
@@ -327,16 +327,16 @@ static int train_steps(struct train *train)
 	struct sampler *sampler = train->train_sampler;
 	size_t done = 0;
 	for (size_t step = 0; step < sampler_steps(sampler); step++) {
-		struct score score = { 0 };
+		struct schedule schedule = { 0 };
 		bool reports = step % REPORT_EVERY == 0;
-		int err = train_step(train, step, reports ? &score : NULL);
+		int err = train_step(train, step, reports ? &schedule : NULL);
 		done += sampler_global_count(sampler, step);
 		if (!err && reports)
-			err = sum_score(train, &score);
+			err = sum_schedule(train, &schedule);
 		if (err)
 			return err;
 		if (reports)
-			report_loss(train->report, &score, done, sampler->count);
+			report_loss(train->report, &schedule, done, sampler->count);
 		report_progress(train->report, done, sampler->count);
 	}
 	return 0;
@@ -344,7 +344,7 @@ static int train_steps(struct train *train)
 
 int train_epoch(struct train *train)
 {
-	struct score score;
+	struct schedule schedule;
 	double busy_s, wait_s;
 	report_epoch(train->report, train->epochs + 1);
 	sampler_shuffle(train->train_sampler, train->options.seed, train->epochs);
@@ -356,22 +356,22 @@ int train_epoch(struct train *train)
 	if (err)
 		return err;
 	report_speed(train->report, train->train_sampler->count, busy_s, wait_s);
-	err = train_test(train, &score);
+	err = train_test(train, &schedule);
 	if (err)
 		return err;
-	report_test(train->report, &score);
+	report_test(train->report, &schedule);
 	train->epochs++;
 	return save(train);
 }
 
-int train_test(struct train *train, struct score *score)
+int train_test(struct train *train, struct schedule *schedule)
 {
 	struct sampler *sampler = train->test_sampler;
 	int err = 0, batch;
-	*score = (struct score){ 0 };
+	*schedule = (struct schedule){ 0 };
 	for (size_t step = 0; !err && step < sampler_steps(sampler); step++)
-		err = forward(train, train->test_data, sampler, step, score, &batch);
-	return err ? err : sum_score(train, score);
+		err = forward(train, train->test_data, sampler, step, schedule, &batch);
+	return err ? err : sum_schedule(train, schedule);
 }
 
 int train_hash(struct train *train, uint64_t *hash)

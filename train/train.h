@@ -36,11 +36,11 @@ void train_destroy(struct train *train);
 
 /* One step on all ranks; adds this rank's share of it to *score, unless that is NULL. A score has
    to be waited for. */
-int train_step(struct train *train, size_t step, struct score *score);
+int train_step(struct train *train, size_t step, struct schedule *schedule);
 /* One epoch: every step, the reports, the test, the checkpoint. */
 int train_epoch(struct train *train);
 /* What the test set says of the model: over all ranks. */
-int train_test(struct train *train, struct score *score);
+int train_test(struct train *train, struct schedule *schedule);
 /* The hash of the parameters; fails when the ranks do not all have the same. */
 int train_hash(struct train *train, uint64_t *hash);
 

@@ -532,19 +532,19 @@ static void fit_switch(struct rondo_comm *comm, int64_t measured_ns)
 	struct rd_cut cut = { 0, RD_WHOLE, comm->piece_size, 1 };
 	uint32_t low = 100, high = 50000;
 	struct rd_choice *choice;
-	struct rd_score *score;
+	struct rd_schedule *schedule;
 
 	if (rd_picker_choose(comm->picker, RD_BARRIER, 0, RD_WHOLE, false, &choice) ||
-		rd_score_create(&score, choice->algorithm, &problem))
+		rd_schedule_create(&schedule, choice->algorithm, &problem))
 		return;
 	while (low + 50 < high) {
 		comm->costs.switch_ns = (low + high) / 2;
-		if (rd_price(score, &comm->costs, &cut) < measured_ns)
+		if (rd_price(schedule, &comm->costs, &cut) < measured_ns)
 			low = comm->costs.switch_ns;
 		else
 			high = comm->costs.switch_ns;
 	}
-	rd_score_destroy(score);
+	rd_schedule_destroy(schedule);
 }
 
 static int gauge_switch(struct rondo_comm *comm)

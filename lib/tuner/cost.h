@@ -48,7 +48,7 @@ enum rd_type_class {
 
 /*
  * Bounds of what is reckoned from them, whatever the costs are and however many the bytes: a step
- * takes this long at most, and a call. A score has far fewer than 2^22 steps, so that no sum leaves
+ * takes this long at most, and a call. A schedule has far fewer than 2^22 steps, so that no sum leaves
  * 64 bits.
  */
 #define RD_STEP_NS_MAX (INT64_C(1) << 38)

@@ -55,10 +55,10 @@
 struct rd_picker {
 	struct rd_market market;
 	/* [RD_COLLECTIVE_COUNT][ALGORITHMS_MAX], made when first asked for. */
-	struct rd_score *scores[RD_COLLECTIVE_COUNT][ALGORITHMS_MAX];
+	struct rd_schedule *schedules[RD_COLLECTIVE_COUNT][ALGORITHMS_MAX];
 	struct rd_shape shapes[RD_COLLECTIVE_COUNT][ALGORITHMS_MAX]; /* theirs */
 	bool refused[RD_COLLECTIVE_COUNT][ALGORITHMS_MAX]; /* writes no sound plan */
-	struct rd_score *asking; /* the introduction that direct access begins with */
+	struct rd_schedule *asking; /* the introduction that direct access begins with */
 	/* [2][RD_TYPE_CLASS_COUNT][SIZE_CLASSES] a collective, made when first asked for. */
 	struct rd_choice *choices[RD_COLLECTIVE_COUNT];
 };
@@ -149,22 +149,22 @@ static bool can(const struct rd_picker *picker, enum rd_collective collective, i
 }
 
 /* NULL where it writes no sound plan, which is said once. */
-static struct rd_score *score_of(struct rd_picker *picker, enum rd_collective collective, int index)
+static struct rd_schedule *schedule_of(struct rd_picker *picker, enum rd_collective collective, int index)
 {
-	struct rd_score **score = &picker->scores[collective][index];
+	struct rd_schedule **schedule = &picker->schedules[collective][index];
 	struct rd_problem problem = problem_of(picker, collective);
 
-	if (*score || picker->refused[collective][index])
-		return *score;
-	if (rd_score_create(score, rd_algorithms[index], &problem)) {
+	if (*schedule || picker->refused[collective][index])
+		return *schedule;
+	if (rd_schedule_create(schedule, rd_algorithms[index], &problem)) {
 		picker->refused[collective][index] = true;
 		rd_log(RD_WARN, RD_PICK, "algorithm %s is not used for %s: %s",
 			rd_algorithms[index]->name, rd_collective_name(collective),
 			rondo_last_error());
 		return NULL;
 	}
-	picker->shapes[collective][index] = rd_score_shape(*score);
-	return *score;
+	picker->shapes[collective][index] = rd_schedule_shape(*schedule);
+	return *schedule;
 }
 
 static bool clearly_less(int64_t price, int64_t than)
@@ -173,7 +173,7 @@ static bool clearly_less(int64_t price, int64_t than)
 }
 
 /* The best cut for one algorithm. */
-static void price_algorithm(const struct rd_picker *picker, const struct rd_score *score,
+static void price_algorithm(const struct rd_picker *picker, const struct rd_schedule *schedule,
 	uint64_t block_size, enum rd_type_class type, struct rd_choice *choice)
 {
 	const struct rd_market *market = &picker->market;
@@ -188,7 +188,7 @@ static void price_algorithm(const struct rd_picker *picker, const struct rd_scor
 
 		struct rd_cut cut = { block_size, type,
 			choice->algorithm->mapped ? SIZE_MAX : piece_size, 1 };
-		struct rd_tempo tempo = rd_tempo(score, &market->costs, &cut);
+		struct rd_tempo tempo = rd_tempo(schedule, &market->costs, &cut);
 
 		for (int channels = 1; channels <= market->channels; channels++) {
 			int64_t price = rd_tempo_price(&tempo, channels);
@@ -209,7 +209,7 @@ static int64_t asking_ns(struct rd_picker *picker)
 	struct rd_cut cut = { sizeof(struct rd_buffers), RD_WHOLE, picker->market.piece_size, 1 };
 
 	if (!picker->asking &&
-		rd_score_create(&picker->asking, &rd_introduction_exchange, &problem))
+		rd_schedule_create(&picker->asking, &rd_introduction_exchange, &problem))
 		return INT64_MAX / 2;
 	return rd_price(picker->asking, &picker->market.costs, &cut);
 }
@@ -237,18 +237,18 @@ static int price_all(struct rd_picker *picker, enum rd_collective collective, ui
 	int count = 0;
 
 	for (int i = 0; rd_algorithms[i]; i++) {
-		struct rd_score *score;
+		struct rd_schedule *schedule;
 
 		if (!can(picker, collective, i) || (rd_algorithms[i]->mapped && !within_reach))
 			continue;
-		score = score_of(picker, collective, i);
-		if (!score)
+		schedule = schedule_of(picker, collective, i);
+		if (!schedule)
 			continue;
 		priced[count] = (struct rd_choice){
 			.algorithm = rd_algorithms[i],
 			.shape = picker->shapes[collective][i],
 		};
-		price_algorithm(picker, score, block_size, type, &priced[count++]);
+		price_algorithm(picker, schedule, block_size, type, &priced[count++]);
 	}
 	return count;
 }
@@ -539,9 +539,9 @@ void rd_picker_destroy(struct rd_picker *picker)
 	for (int c = 0; c < RD_COLLECTIVE_COUNT; c++) {
 		log_measured(picker, c);
 		for (int i = 0; i < ALGORITHMS_MAX; i++)
-			rd_score_destroy(picker->scores[c][i]);
+			rd_schedule_destroy(picker->schedules[c][i]);
 		free(picker->choices[c]);
 	}
-	rd_score_destroy(picker->asking);
+	rd_schedule_destroy(picker->asking);
 	free(picker);
 }

@@ -13,74 +13,74 @@
 
 /* ---- Adding up ------------------------------------------------------------------------------ */
 
-static int64_t voice_ns(const struct rd_score *score, const struct rd_tariff *tariff, int voice)
+static int64_t voice_ns(const struct rd_schedule *schedule, const struct rd_tariff *tariff, int voice)
 {
 	int64_t sum = 0;
 
-	for (int i = 0; i < score->voices[voice].count; i++) {
-		const struct rd_score_note *note = &score->notes[score->voices[voice].first + i];
+	for (int i = 0; i < schedule->voices[voice].count; i++) {
+		const struct rd_schedule_note *note = &schedule->notes[schedule->voices[voice].first + i];
 
-		sum += rd_tariff_note_ns(tariff, note, score->size);
+		sum += rd_tariff_note_ns(tariff, note, schedule->size);
 	}
 	return sum;
 }
 
-static int takes_count(const struct rd_score *score, int voice)
+static int takes_count(const struct rd_schedule *schedule, int voice)
 {
 	int count = 0;
 
-	for (int i = 0; i < score->voices[voice].count; i++)
-		count += score->notes[score->voices[voice].first + i].takes;
+	for (int i = 0; i < schedule->voices[voice].count; i++)
+		count += schedule->notes[schedule->voices[voice].first + i].takes;
 	return count;
 }
 
 /* A host's cores share the work of its ranks, those that are not looked at being as busy as those
    that are; each message that one takes costs so much more. */
 static int64_t host_ns(
-	const struct rd_score *score, const struct rd_tariff *tariff, int host, int64_t more_ns)
+	const struct rd_schedule *schedule, const struct rd_tariff *tariff, int host, int64_t more_ns)
 {
 	int64_t sum = 0;
 	int voices = 0;
 
-	for (int i = 0; i < score->voice_count; i++) {
-		if (score->voices[i].host != host)
+	for (int i = 0; i < schedule->voice_count; i++) {
+		if (schedule->voices[i].host != host)
 			continue;
 		voices++;
-		sum += voice_ns(score, tariff, i);
+		sum += voice_ns(schedule, tariff, i);
 		if (more_ns > 0)
-			sum += more_ns * takes_count(score, i);
+			sum += more_ns * takes_count(schedule, i);
 	}
 	if (voices == 0)
 		return 0;
-	return rd_ns_product((uint64_t)sum, (uint64_t)score->host_ranks[host]) / voices /
+	return rd_ns_product((uint64_t)sum, (uint64_t)schedule->host_ranks[host]) / voices /
 	       tariff->costs->cores;
 }
 
 /* The least that a piece takes however many are under way: the busiest rank, or where ranks share
    cores, the busiest host. */
-static int64_t busy_ns(const struct rd_score *score, const struct rd_tariff *tariff)
+static int64_t busy_ns(const struct rd_schedule *schedule, const struct rd_tariff *tariff)
 {
 	int64_t busiest = 0;
 
-	for (int i = 0; i < score->voice_count; i++)
-		busiest = rd_longer(busiest, voice_ns(score, tariff, i));
-	for (int host = 0; host < score->host_count; host++)
-		busiest = rd_longer(busiest, host_ns(score, tariff, host, 0));
+	for (int i = 0; i < schedule->voice_count; i++)
+		busiest = rd_longer(busiest, voice_ns(schedule, tariff, i));
+	for (int host = 0; host < schedule->host_count; host++)
+		busiest = rd_longer(busiest, host_ns(schedule, tariff, host, 0));
 	return busiest;
 }
 
 /* Too many to play: as if each message were waited for from the moment it is sent, and where ranks
    share cores, with a switch now and then. */
-static int64_t sampled_ns(const struct rd_score *score, const struct rd_tariff *tariff)
+static int64_t sampled_ns(const struct rd_schedule *schedule, const struct rd_tariff *tariff)
 {
 	int64_t longest = 0;
 
-	for (int i = 0; i < score->voice_count; i++) {
-		int64_t sum = voice_ns(score, tariff, i);
+	for (int i = 0; i < schedule->voice_count; i++) {
+		int64_t sum = voice_ns(schedule, tariff, i);
 
-		for (int k = 0; k < score->voices[i].count; k++) {
-			const struct rd_score_note *note =
-				&score->notes[score->voices[i].first + k];
+		for (int k = 0; k < schedule->voices[i].count; k++) {
+			const struct rd_schedule_note *note =
+				&schedule->notes[schedule->voices[i].first + k];
 
 			if (note->receives)
 				sum += tariff->message[note->from].flight_ns +
@@ -88,10 +88,10 @@ static int64_t sampled_ns(const struct rd_score *score, const struct rd_tariff *
 		}
 		longest = rd_longer(longest, sum);
 	}
-	for (int host = 0; host < score->host_count; host++)
-		if (score->host_ranks[host] > (int)tariff->costs->cores)
+	for (int host = 0; host < schedule->host_count; host++)
+		if (schedule->host_ranks[host] > (int)tariff->costs->cores)
 			longest = rd_longer(
-				longest, host_ns(score, tariff, host,
+				longest, host_ns(schedule, tariff, host,
 						 tariff->costs->switch_ns / TURNS_ONE_IN));
 	return longest;
 }
@@ -100,12 +100,12 @@ static int64_t sampled_ns(const struct rd_score *score, const struct rd_tariff *
 
 /* How the executor cuts a block (slice.h): slices of equal length that fit a message. */
 static void cut(
-	const struct rd_score *score, const struct rd_cut *how, uint64_t *slice, uint64_t *pieces)
+	const struct rd_schedule *schedule, const struct rd_cut *how, uint64_t *slice, uint64_t *pieces)
 {
 	uint64_t block = how->block_size < BLOCK_MAX ? how->block_size : BLOCK_MAX, chunk = block;
 
-	if (score->parts > 1) {
-		chunk = (chunk + score->parts - 1) / score->parts;
+	if (schedule->parts > 1) {
+		chunk = (chunk + schedule->parts - 1) / schedule->parts;
 		chunk = (chunk + RD_SLICE_ALIGNMENT - 1) / RD_SLICE_ALIGNMENT * RD_SLICE_ALIGNMENT;
 		chunk = chunk < block ? chunk : block;
 	}
@@ -115,31 +115,31 @@ static void cut(
 
 /* Whether a rank's input and output are more than a core's own caches hold. */
 static bool is_in_memory(
-	const struct rd_score *score, const struct rd_costs *costs, const struct rd_cut *how)
+	const struct rd_schedule *schedule, const struct rd_costs *costs, const struct rd_cut *how)
 {
-	return how->block_size > costs->cache_bytes / (unsigned)score->blocks;
+	return how->block_size > costs->cache_bytes / (unsigned)schedule->blocks;
 }
 
 struct rd_tempo rd_tempo(
-	const struct rd_score *score, const struct rd_costs *costs, const struct rd_cut *how)
+	const struct rd_schedule *schedule, const struct rd_costs *costs, const struct rd_cut *how)
 {
 	struct rd_tempo tempo = { 0 };
 	uint64_t slice;
 
-	cut(score, how, &slice, &tempo.pieces);
+	cut(schedule, how, &slice, &tempo.pieces);
 
 	struct rd_tariff tariff =
-		rd_tariff_of(costs, slice, how->type, is_in_memory(score, costs, how));
+		rd_tariff_of(costs, slice, how->type, is_in_memory(schedule, costs, how));
 	int64_t ends_ns[RD_PLAYED_PIECES];
 	int played = (int)(tempo.pieces < RD_PLAYED_PIECES ? tempo.pieces : RD_PLAYED_PIECES);
 
-	tempo.busy_ns = busy_ns(score, &tariff);
-	if (score->sampled) {
-		tempo.first_ns = rd_longer(sampled_ns(score, &tariff), tempo.busy_ns);
+	tempo.busy_ns = busy_ns(schedule, &tariff);
+	if (schedule->sampled) {
+		tempo.first_ns = rd_longer(sampled_ns(schedule, &tariff), tempo.busy_ns);
 		tempo.each_ns = tempo.first_ns;
 		return tempo;
 	}
-	if (!rd_play(score, &tariff, played, ends_ns)) {
+	if (!rd_play(schedule, &tariff, played, ends_ns)) {
 		tempo.first_ns = NEVER;
 		tempo.pieces = 1;
 		return tempo;
@@ -161,16 +161,16 @@ int64_t rd_tempo_price(const struct rd_tempo *tempo, int channels)
 }
 
 int64_t rd_price(
-	const struct rd_score *score, const struct rd_costs *costs, const struct rd_cut *how)
+	const struct rd_schedule *schedule, const struct rd_costs *costs, const struct rd_cut *how)
 {
-	struct rd_tempo tempo = rd_tempo(score, costs, how);
+	struct rd_tempo tempo = rd_tempo(schedule, costs, how);
 
 	return rd_tempo_price(&tempo, how->channels);
 }
 
 /* ---- What does not depend on costs ---------------------------------------------------------- */
 
-static int rounds_of(const struct rd_score *score)
+static int rounds_of(const struct rd_schedule *schedule)
 {
 	struct rd_costs costs = { .cores = INT32_MAX };
 	struct rd_cut cut = { 0, RD_WHOLE, SIZE_MAX, 1 };
@@ -178,19 +178,19 @@ static int rounds_of(const struct rd_score *score)
 	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++)
 		for (int point = 0; point < RD_COST_POINT_COUNT; point++)
 			costs.links[class].way_ns[point] = 1000;
-	return (int)((rd_price(score, &costs, &cut) + 500) / 1000);
+	return (int)((rd_price(schedule, &costs, &cut) + 500) / 1000);
 }
 
-static int load_of(const struct rd_score *score)
+static int load_of(const struct rd_schedule *schedule)
 {
 	int64_t taken = 0;
 
-	for (int i = 0; i < score->note_count; i++)
-		taken += score->notes[i].takes;
-	return (int)(taken * 1000 / score->parts / score->voice_count);
+	for (int i = 0; i < schedule->note_count; i++)
+		taken += schedule->notes[i].takes;
+	return (int)(taken * 1000 / schedule->parts / schedule->voice_count);
 }
 
-struct rd_shape rd_score_shape(const struct rd_score *score)
+struct rd_shape rd_schedule_shape(const struct rd_schedule *schedule)
 {
-	return (struct rd_shape){ rounds_of(score), score->peers, load_of(score) };
+	return (struct rd_shape){ rounds_of(schedule), schedule->peers, load_of(schedule) };
 }

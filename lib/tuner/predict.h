@@ -11,7 +11,7 @@
 
 #include "tuner/schedule.h"
 
-/* What of a score does not depend on costs. */
+/* What of a schedule does not depend on costs. */
 struct rd_shape {
 	int rounds; /* messages that must follow each other: what it takes where they alone take
 		       time */
@@ -20,7 +20,7 @@ struct rd_shape {
 };
 
 /* Plays the plans: to be kept. */
-struct rd_shape rd_score_shape(const struct rd_score *score);
+struct rd_shape rd_schedule_shape(const struct rd_schedule *schedule);
 
 /* How a call is cut, and what of. */
 struct rd_cut {
@@ -39,12 +39,12 @@ struct rd_tempo {
 
 /* Playing is what takes time: once for all numbers of channels. */
 struct rd_tempo rd_tempo(
-	const struct rd_score *score, const struct rd_costs *costs, const struct rd_cut *cut);
+	const struct rd_schedule *schedule, const struct rd_costs *costs, const struct rd_cut *cut);
 /* RD_CALL_NS_MAX at most; more where a plan never ends. */
 int64_t rd_tempo_price(const struct rd_tempo *tempo, int channels);
 
 /* Nanoseconds until the last rank is done. */
 int64_t rd_price(
-	const struct rd_score *score, const struct rd_costs *costs, const struct rd_cut *cut);
+	const struct rd_schedule *schedule, const struct rd_costs *costs, const struct rd_cut *cut);
 
 #endif

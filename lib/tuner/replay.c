@@ -2,68 +2,68 @@
 
 #include <string.h>
 
-/* A performance: some pieces of a score, at one tariff. */
+/* A performance: some pieces of a schedule, at one tariff. */
 struct performance {
-	const struct rd_score *score;
+	const struct rd_schedule *schedule;
 	const struct rd_tariff *tariff;
 	int pieces;
-	int core_count, free_count; /* of the score's */
+	int core_count, free_count; /* of the schedule's */
 	int64_t *ends_ns; /* [pieces]: when the last rank was done with each */
 };
 
 static bool crowded(const struct performance *performance, int host)
 {
-	return performance->score->host_ranks[host] > (int)performance->tariff->costs->cores;
+	return performance->schedule->host_ranks[host] > (int)performance->tariff->costs->cores;
 }
 
 /* The cores of the hosts on which ranks share them. */
 static void seat(struct performance *performance)
 {
-	const struct rd_score *score = performance->score;
+	const struct rd_schedule *schedule = performance->schedule;
 
 	performance->core_count = 0;
-	for (int host = 0; host < score->host_count; host++)
+	for (int host = 0; host < schedule->host_count; host++)
 		for (int i = 0;
 			crowded(performance, host) && i < (int)performance->tariff->costs->cores;
 			i++)
-			score->cores[performance->core_count++] = (struct rd_core){ host, -1, 0 };
+			schedule->cores[performance->core_count++] = (struct rd_core){ host, -1, 0 };
 }
 
 static bool is_done(const struct performance *performance, int voice)
 {
-	return performance->score->players[voice].piece == performance->pieces;
+	return performance->schedule->players[voice].piece == performance->pieces;
 }
 
-static const struct rd_score_note *next_note(const struct performance *performance, int voice)
+static const struct rd_schedule_note *next_note(const struct performance *performance, int voice)
 {
-	const struct rd_score *score = performance->score;
+	const struct rd_schedule *schedule = performance->schedule;
 
-	return &score->notes[score->voices[voice].first + score->players[voice].note];
+	return &schedule->notes[schedule->voices[voice].first + schedule->players[voice].note];
 }
 
 /* A rank can go on from here. */
 static void release(struct performance *performance, int voice)
 {
-	const struct rd_score *score = performance->score;
+	const struct rd_schedule *schedule = performance->schedule;
 
-	score->players[voice].waits = false;
-	if (!crowded(performance, score->voices[voice].host))
-		score->free[performance->free_count++] = voice;
+	schedule->players[voice].waits = false;
+	if (!crowded(performance, schedule->voices[voice].host))
+		schedule->free[performance->free_count++] = voice;
 }
 
-static size_t place_of(const struct rd_score *score, int piece, int index)
+static size_t place_of(const struct rd_schedule *schedule, int piece, int index)
 {
-	return (size_t)piece * score->note_count + (size_t)index;
+	return (size_t)piece * schedule->note_count + (size_t)index;
 }
 
 /* The message of a note is on its way: who waits for it will know when it comes. */
 static void put_message(struct performance *performance, int piece, int index, int64_t arrives)
 {
-	const struct rd_score *score = performance->score;
-	int taker = score->notes[index].taker;
-	struct rd_player *player = &score->players[taker];
+	const struct rd_schedule *schedule = performance->schedule;
+	int taker = schedule->notes[index].taker;
+	struct rd_player *player = &schedule->players[taker];
 
-	score->sent_ns[place_of(score, piece, index)] = arrives;
+	schedule->sent_ns[place_of(schedule, piece, index)] = arrives;
 	if (!player->waits || player->piece != piece ||
 		next_note(performance, taker)->sender != index)
 		return;
@@ -83,36 +83,36 @@ static void finish_piece(struct performance *performance, struct rd_player *play
 /* When its next note can begin; -1 where that is not known yet. */
 static int64_t begin_ns(const struct performance *performance, int voice, int64_t now)
 {
-	const struct rd_score *score = performance->score;
-	const struct rd_score_note *note = next_note(performance, voice);
+	const struct rd_schedule *schedule = performance->schedule;
+	const struct rd_schedule_note *note = next_note(performance, voice);
 
-	if (!rd_score_put(score, note))
+	if (!rd_schedule_put(schedule, note))
 		return now;
-	return score->sent_ns[place_of(score, score->players[voice].piece, note->sender)];
+	return schedule->sent_ns[place_of(schedule, schedule->players[voice].piece, note->sender)];
 }
 
 static int64_t play_note(struct performance *performance, int voice, int64_t now)
 {
-	const struct rd_score *score = performance->score;
-	const struct rd_score_note *note = next_note(performance, voice);
+	const struct rd_schedule *schedule = performance->schedule;
+	const struct rd_schedule_note *note = next_note(performance, voice);
 
-	now += rd_tariff_note_ns(performance->tariff, note, score->size);
+	now += rd_tariff_note_ns(performance->tariff, note, schedule->size);
 	if (note->puts)
-		put_message(performance, score->players[voice].piece, (int)(note - score->notes),
+		put_message(performance, schedule->players[voice].piece, (int)(note - schedule->notes),
 			now + rd_tariff_flight_ns(performance->tariff, note));
-	score->players[voice].note++;
+	schedule->players[voice].note++;
 	return now;
 }
 
 /* Plays one rank from `now` until it must wait, or is done; returns when that is. */
 static int64_t play_voice(struct performance *performance, int voice, int64_t now)
 {
-	const struct rd_score *score = performance->score;
-	struct rd_player *player = &score->players[voice];
-	bool shares = crowded(performance, score->voices[voice].host);
+	const struct rd_schedule *schedule = performance->schedule;
+	struct rd_player *player = &schedule->players[voice];
+	bool shares = crowded(performance, schedule->voices[voice].host);
 
 	while (!is_done(performance, voice)) {
-		if (player->note == score->voices[voice].count) {
+		if (player->note == schedule->voices[voice].count) {
 			finish_piece(performance, player, now);
 			continue;
 		}
@@ -133,20 +133,20 @@ static int64_t play_voice(struct performance *performance, int voice, int64_t no
 /* Which rank can go on first on which shared core, and when; false: none can. */
 static bool next_turn(const struct performance *performance, int *voice, int *core, int64_t *at)
 {
-	const struct rd_score *score = performance->score;
+	const struct rd_schedule *schedule = performance->schedule;
 	bool found = false;
 
-	for (int i = 0; performance->core_count > 0 && i < score->voice_count; i++) {
-		if (is_done(performance, i) || score->players[i].waits)
+	for (int i = 0; performance->core_count > 0 && i < schedule->voice_count; i++) {
+		if (is_done(performance, i) || schedule->players[i].waits)
 			continue;
 		for (int k = 0; k < performance->core_count; k++) {
-			const struct rd_core *place = &score->cores[k];
-			int64_t begin = rd_longer(place->free_ns, score->players[i].ready_ns);
+			const struct rd_core *place = &schedule->cores[k];
+			int64_t begin = rd_longer(place->free_ns, schedule->players[i].ready_ns);
 
 			/* To go on where it was costs nothing. */
 			if (place->last != i)
 				begin += performance->tariff->costs->switch_ns;
-			if (place->host != score->voices[i].host || (found && begin >= *at))
+			if (place->host != schedule->voices[i].host || (found && begin >= *at))
 				continue;
 			found = true;
 			*voice = i;
@@ -160,36 +160,36 @@ static bool next_turn(const struct performance *performance, int *voice, int *co
 static void play_free(struct performance *performance)
 {
 	while (performance->free_count > 0) {
-		int voice = performance->score->free[--performance->free_count];
+		int voice = performance->schedule->free[--performance->free_count];
 
-		play_voice(performance, voice, performance->score->players[voice].ready_ns);
+		play_voice(performance, voice, performance->schedule->players[voice].ready_ns);
 	}
 }
 
-bool rd_play(const struct rd_score *score, const struct rd_tariff *tariff, int pieces,
+bool rd_play(const struct rd_schedule *schedule, const struct rd_tariff *tariff, int pieces,
 	int64_t ends_ns[RD_PLAYED_PIECES])
 {
 	struct performance performance = {
-		.score = score, .tariff = tariff, .pieces = pieces, .ends_ns = ends_ns
+		.schedule = schedule, .tariff = tariff, .pieces = pieces, .ends_ns = ends_ns
 	};
 	int voice = 0, core = 0;
 	int64_t at = 0;
 
 	seat(&performance);
-	for (size_t i = 0; i < (size_t)pieces * score->note_count; i++)
-		score->sent_ns[i] = -1;
-	memset(score->players, 0, score->voice_count * sizeof(*score->players));
+	for (size_t i = 0; i < (size_t)pieces * schedule->note_count; i++)
+		schedule->sent_ns[i] = -1;
+	memset(schedule->players, 0, schedule->voice_count * sizeof(*schedule->players));
 	for (int piece = 0; piece < pieces; piece++)
 		ends_ns[piece] = 0;
-	for (int i = 0; i < score->voice_count; i++)
+	for (int i = 0; i < schedule->voice_count; i++)
 		release(&performance, i);
 	play_free(&performance);
 	while (next_turn(&performance, &voice, &core, &at)) {
-		score->cores[core].last = voice;
-		score->cores[core].free_ns = play_voice(&performance, voice, at);
+		schedule->cores[core].last = voice;
+		schedule->cores[core].free_ns = play_voice(&performance, voice, at);
 		play_free(&performance);
 	}
-	for (int i = 0; i < score->voice_count; i++)
+	for (int i = 0; i < schedule->voice_count; i++)
 		if (!is_done(&performance, i))
 			return false;
 	return true;

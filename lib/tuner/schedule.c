@@ -18,9 +18,9 @@ static int sample(int size, int index)
 }
 
 /* The rank that plays a voice. */
-static int rank_of(const struct rd_score *score, int voice)
+static int rank_of(const struct rd_schedule *schedule, int voice)
 {
-	return score->sampled ? sample(score->size, voice) : voice;
+	return schedule->sampled ? sample(schedule->size, voice) : voice;
 }
 
 static int host_of(const struct rd_problem *problem, int rank)
@@ -38,12 +38,12 @@ static bool is_users(struct rd_where where)
 	return where.memory == RD_IN || where.memory == RD_OUT;
 }
 
-static struct rd_score_note note_of(const struct rd_plan *plan, int index)
+static struct rd_schedule_note note_of(const struct rd_plan *plan, int index)
 {
 	const struct rd_problem *problem = &plan->problem;
 	const struct rd_step *step = &plan->steps[index];
 	int rank = problem->rank;
-	struct rd_score_note note = { .kind = step->kind, .sender = -1 };
+	struct rd_schedule_note note = { .kind = step->kind, .sender = -1 };
 
 	note.puts = rd_step_puts(step);
 	note.takes = rd_step_takes(step);
@@ -90,31 +90,31 @@ static int unlist_put(struct matching *matching, int from, int to)
 	return note;
 }
 
-static void match(struct rd_score *score, struct rd_plan *const *plans, struct matching *matching)
+static void match(struct rd_schedule *schedule, struct rd_plan *const *plans, struct matching *matching)
 {
-	for (int rank = 0; rank < score->size; rank++)
+	for (int rank = 0; rank < schedule->size; rank++)
 		for (int i = 0; i < plans[rank]->step_count; i++)
 			if (rd_step_puts(&plans[rank]->steps[i]))
 				list_put(matching, rank, plans[rank]->steps[i].to,
-					score->voices[rank].first + i);
-	for (int rank = 0; rank < score->size; rank++)
+					schedule->voices[rank].first + i);
+	for (int rank = 0; rank < schedule->size; rank++)
 		for (int i = 0; i < plans[rank]->step_count; i++)
 			if (rd_step_takes(&plans[rank]->steps[i]))
-				score->notes[score->voices[rank].first + i].sender =
+				schedule->notes[schedule->voices[rank].first + i].sender =
 					unlist_put(matching, plans[rank]->steps[i].peer, rank);
 }
 
-static int match_messages(struct rd_score *score, struct rd_plan *const *plans)
+static int match_messages(struct rd_schedule *schedule, struct rd_plan *const *plans)
 {
-	size_t pairs = (size_t)score->size * score->size;
-	struct matching matching = { .size = score->size };
+	size_t pairs = (size_t)schedule->size * schedule->size;
+	struct matching matching = { .size = schedule->size };
 
 	matching.heads = malloc(pairs * sizeof(int));
 	matching.tails = malloc(pairs * sizeof(int));
-	matching.next = malloc((score->note_count + 1) * sizeof(int));
+	matching.next = malloc((schedule->note_count + 1) * sizeof(int));
 	if (matching.heads && matching.tails && matching.next) {
 		memset(matching.heads, -1, pairs * sizeof(int));
-		match(score, plans, &matching);
+		match(schedule, plans, &matching);
 	}
 
 	bool whole = matching.heads && matching.tails && matching.next;
@@ -125,16 +125,16 @@ static int match_messages(struct rd_score *score, struct rd_plan *const *plans)
 	return whole ? 0 : rd_fail(RONDO_MEMORY, "no memory to price a plan");
 }
 
-static int count_hosts(struct rd_score *score, const struct rd_problem *problem)
+static int count_hosts(struct rd_schedule *schedule, const struct rd_problem *problem)
 {
-	for (int rank = 0; rank < score->size; rank++)
-		if (host_of(problem, rank) >= score->host_count)
-			score->host_count = host_of(problem, rank) + 1;
-	score->host_ranks = calloc(score->host_count, sizeof(int));
-	if (!score->host_ranks)
+	for (int rank = 0; rank < schedule->size; rank++)
+		if (host_of(problem, rank) >= schedule->host_count)
+			schedule->host_count = host_of(problem, rank) + 1;
+	schedule->host_ranks = calloc(schedule->host_count, sizeof(int));
+	if (!schedule->host_ranks)
 		return rd_fail(RONDO_MEMORY, "no memory to price a plan");
-	for (int rank = 0; rank < score->size; rank++)
-		score->host_ranks[host_of(problem, rank)]++;
+	for (int rank = 0; rank < schedule->size; rank++)
+		schedule->host_ranks[host_of(problem, rank)]++;
 	return 0;
 }
 
@@ -155,38 +155,38 @@ static int count_peers(const struct rd_plan *plan)
 	return peers;
 }
 
-static int fill_score(
-	struct rd_score *score, struct rd_plan *const *plans, const struct rd_problem *problem)
+static int fill_schedule(
+	struct rd_schedule *schedule, struct rd_plan *const *plans, const struct rd_problem *problem)
 {
-	int err = count_hosts(score, problem);
+	int err = count_hosts(schedule, problem);
 
-	for (int i = 0; i < score->voice_count; i++)
-		score->note_count += plans[rank_of(score, i)]->step_count;
-	score->voices = calloc(score->voice_count, sizeof(*score->voices));
-	score->players = calloc(score->voice_count, sizeof(*score->players));
-	score->cores = calloc(score->voice_count, sizeof(*score->cores));
-	score->free = calloc(score->voice_count, sizeof(*score->free));
-	score->notes = calloc(score->note_count + 1, sizeof(*score->notes));
-	score->sent_ns =
-		calloc((size_t)RD_PLAYED_PIECES * (score->note_count + 1), sizeof(*score->sent_ns));
-	if (!score->voices || !score->players || !score->cores || !score->free || !score->notes ||
-		!score->sent_ns)
+	for (int i = 0; i < schedule->voice_count; i++)
+		schedule->note_count += plans[rank_of(schedule, i)]->step_count;
+	schedule->voices = calloc(schedule->voice_count, sizeof(*schedule->voices));
+	schedule->players = calloc(schedule->voice_count, sizeof(*schedule->players));
+	schedule->cores = calloc(schedule->voice_count, sizeof(*schedule->cores));
+	schedule->free = calloc(schedule->voice_count, sizeof(*schedule->free));
+	schedule->notes = calloc(schedule->note_count + 1, sizeof(*schedule->notes));
+	schedule->sent_ns =
+		calloc((size_t)RD_PLAYED_PIECES * (schedule->note_count + 1), sizeof(*schedule->sent_ns));
+	if (!schedule->voices || !schedule->players || !schedule->cores || !schedule->free || !schedule->notes ||
+		!schedule->sent_ns)
 		return rd_fail(RONDO_MEMORY, "no memory to price a plan");
 
 	int at = 0;
 
-	for (int i = 0; i < score->voice_count; i++) {
-		int rank = rank_of(score, i), peers;
+	for (int i = 0; i < schedule->voice_count; i++) {
+		int rank = rank_of(schedule, i), peers;
 
-		score->voices[i] =
+		schedule->voices[i] =
 			(struct rd_voice){ at, plans[rank]->step_count, host_of(problem, rank) };
 		peers = count_peers(plans[rank]);
-		score->peers = peers > score->peers ? peers : score->peers;
+		schedule->peers = peers > schedule->peers ? peers : schedule->peers;
 		for (int k = 0; k < plans[rank]->step_count; k++)
-			score->notes[at++] = note_of(plans[rank], k);
+			schedule->notes[at++] = note_of(plans[rank], k);
 	}
-	score->parts = plans[0]->parts;
-	return err || score->sampled ? err : match_messages(score, plans);
+	schedule->parts = plans[0]->parts;
+	return err || schedule->sampled ? err : match_messages(schedule, plans);
 }
 
 static int write_plan(struct rd_plan **plans, const struct rd_algorithm *algorithm,
@@ -199,22 +199,22 @@ static int write_plan(struct rd_plan **plans, const struct rd_algorithm *algorit
 }
 
 /* A few ranks' plans, and then all of them where those are not too long. */
-static int write_plans(struct rd_score *score, struct rd_plan **plans,
+static int write_plans(struct rd_schedule *schedule, struct rd_plan **plans,
 	const struct rd_algorithm *algorithm, const struct rd_problem *problem)
 {
 	int err = 0, longest = 0;
 
 	for (int i = 0; i < SAMPLED && !err; i++) {
-		int rank = sample(score->size, i);
+		int rank = sample(schedule->size, i);
 
 		err = write_plan(plans, algorithm, problem, rank);
 		if (!err && plans[rank]->step_count > longest)
 			longest = plans[rank]->step_count;
 	}
-	score->sampled = score->size > SAMPLED &&
-			 (score->size > RD_PLAYED_MAX || longest * score->size > NOTES_MAX);
-	score->voice_count = score->sampled ? SAMPLED : score->size;
-	for (int rank = 0; rank < score->size && !score->sampled && !err; rank++)
+	schedule->sampled = schedule->size > SAMPLED &&
+			 (schedule->size > RD_PLAYED_MAX || longest * schedule->size > NOTES_MAX);
+	schedule->voice_count = schedule->sampled ? SAMPLED : schedule->size;
+	for (int rank = 0; rank < schedule->size && !schedule->sampled && !err; rank++)
 		err = write_plan(plans, algorithm, problem, rank);
 	return err;
 }
@@ -228,44 +228,44 @@ static int count_blocks(const struct rd_problem *problem)
 	return rd_in_blocks(&there) + rd_out_blocks(&there);
 }
 
-int rd_score_create(struct rd_score **score_out, const struct rd_algorithm *algorithm,
+int rd_schedule_create(struct rd_schedule **schedule_out, const struct rd_algorithm *algorithm,
 	const struct rd_problem *problem)
 {
-	struct rd_score *score = calloc(1, sizeof(*score));
+	struct rd_schedule *schedule = calloc(1, sizeof(*schedule));
 	struct rd_plan **plans = calloc(problem->size, sizeof(*plans));
 	int err;
 
-	*score_out = NULL;
-	if (!score || !plans) {
-		free(score);
+	*schedule_out = NULL;
+	if (!schedule || !plans) {
+		free(schedule);
 		free(plans);
 		return rd_fail(RONDO_MEMORY, "no memory to price a plan");
 	}
-	score->size = problem->size;
-	score->blocks = count_blocks(problem);
-	err = write_plans(score, plans, algorithm, problem);
+	schedule->size = problem->size;
+	schedule->blocks = count_blocks(problem);
+	err = write_plans(schedule, plans, algorithm, problem);
 	if (!err)
-		err = fill_score(score, plans, problem);
+		err = fill_schedule(schedule, plans, problem);
 	for (int rank = 0; rank < problem->size; rank++)
 		rd_plan_destroy(plans[rank]);
 	free(plans);
 	if (err)
-		rd_score_destroy(score);
+		rd_schedule_destroy(schedule);
 	else
-		*score_out = score;
+		*schedule_out = schedule;
 	return err;
 }
 
-void rd_score_destroy(struct rd_score *score)
+void rd_schedule_destroy(struct rd_schedule *schedule)
 {
-	if (!score)
+	if (!schedule)
 		return;
-	free(score->voices);
-	free(score->notes);
-	free(score->host_ranks);
-	free(score->sent_ns);
-	free(score->players);
-	free(score->cores);
-	free(score->free);
-	free(score);
+	free(schedule->voices);
+	free(schedule->notes);
+	free(schedule->host_ranks);
+	free(schedule->sent_ns);
+	free(schedule->players);
+	free(schedule->cores);
+	free(schedule->free);
+	free(schedule);
 }

@@ -1,5 +1,5 @@
 /*
- * A score: an algorithm's plans for one collective, on all ranks, ready to be priced (predict.h) at
+ * A schedule: an algorithm's plans for one collective, on all ranks, ready to be priced (predict.h) at
  * any size. Each rank's part is a voice, each step of it a note.
  */
 #ifndef RD_SCHEDULE_H
@@ -16,7 +16,7 @@
 #define RD_PLAYED_PIECES 3
 
 /* One step of one rank, with all that its price depends on. */
-struct rd_score_note {
+struct rd_schedule_note {
 	enum rd_step_kind kind;
 	bool puts, takes, receives; /* a message, as the step does */
 	bool stores; /* a value that is passed on is stored here as well */
@@ -47,7 +47,7 @@ struct rd_core {
 	int64_t free_ns;
 };
 
-struct rd_score {
+struct rd_schedule {
 	int size; /* ranks of the problem */
 	int parts;
 	int blocks; /* in the input and output of the rank that has the most */
@@ -55,7 +55,7 @@ struct rd_score {
 	bool sampled; /* not played, but added up */
 	int voice_count; /* as many as ranks, or a few where it is sampled */
 	struct rd_voice *voices;
-	struct rd_score_note *notes;
+	struct rd_schedule_note *notes;
 	int note_count;
 	int host_count;
 	int *host_ranks; /* [host_count] */
@@ -69,15 +69,15 @@ struct rd_score {
 
 /* The groups of the problem's layout are hosts; its rank does not matter. An error, with its story,
    where the algorithm writes no sound plan. */
-int rd_score_create(struct rd_score **score, const struct rd_algorithm *algorithm,
+int rd_schedule_create(struct rd_schedule **schedule, const struct rd_algorithm *algorithm,
 	const struct rd_problem *problem);
-void rd_score_destroy(struct rd_score *score);
+void rd_schedule_destroy(struct rd_schedule *schedule);
 
 /* What puts the message that this one takes; NULL: it takes none, or that is not known. */
-static inline const struct rd_score_note *rd_score_put(
-	const struct rd_score *score, const struct rd_score_note *note)
+static inline const struct rd_schedule_note *rd_schedule_put(
+	const struct rd_schedule *schedule, const struct rd_schedule_note *note)
 {
-	return note->takes && note->sender >= 0 ? &score->notes[note->sender] : NULL;
+	return note->takes && note->sender >= 0 ? &schedule->notes[note->sender] : NULL;
 }
 
 #endif

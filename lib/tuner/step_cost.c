@@ -41,13 +41,13 @@ static int64_t more_ns(int64_t memory_ns, int64_t cache_ns)
 	return (memory_ns - cache_ns) / 2;
 }
 
-static int64_t send_ns(const struct rd_tariff *tariff, const struct rd_score_note *note)
+static int64_t send_ns(const struct rd_tariff *tariff, const struct rd_schedule_note *note)
 {
 	return tariff->message[note->to].send_ns + more_ns(tariff->memory_copy_ns, tariff->copy_ns);
 }
 
 /* Taking it, and combining where that is done: in one pass over what has come. */
-static int64_t recv_ns(const struct rd_tariff *tariff, const struct rd_score_note *note)
+static int64_t recv_ns(const struct rd_tariff *tariff, const struct rd_schedule_note *note)
 {
 	bool reduces = note->kind == RD_STEP_RECV_REDUCE || note->kind == RD_STEP_REDUCE_FORWARD ||
 		       note->kind == RD_STEP_HOLD;
@@ -62,14 +62,14 @@ static int64_t recv_ns(const struct rd_tariff *tariff, const struct rd_score_not
 
 /* A value that came in goes out again: from memory where the link sends from there, else it is
    written straight into the outgoing room. */
-static int64_t pass_on_ns(const struct rd_tariff *tariff, const struct rd_score_note *note)
+static int64_t pass_on_ns(const struct rd_tariff *tariff, const struct rd_schedule_note *note)
 {
 	if (tariff->posts[note->to] && note->lies)
 		return tariff->message[note->to].send_ns;
 	return tariff->empty[note->to].send_ns + (note->stores ? tariff->copy_ns : 0);
 }
 
-static int64_t note_ns(const struct rd_tariff *tariff, const struct rd_score_note *note, int size)
+static int64_t note_ns(const struct rd_tariff *tariff, const struct rd_schedule_note *note, int size)
 {
 	switch (note->kind) {
 	case RD_STEP_SEND:
@@ -104,12 +104,12 @@ static int64_t note_ns(const struct rd_tariff *tariff, const struct rd_score_not
 }
 
 int64_t rd_tariff_note_ns(
-	const struct rd_tariff *tariff, const struct rd_score_note *note, int size)
+	const struct rd_tariff *tariff, const struct rd_schedule_note *note, int size)
 {
 	return rd_shorter(note_ns(tariff, note, size), RD_STEP_NS_MAX);
 }
 
-int64_t rd_tariff_flight_ns(const struct rd_tariff *tariff, const struct rd_score_note *note)
+int64_t rd_tariff_flight_ns(const struct rd_tariff *tariff, const struct rd_schedule_note *note)
 {
 	if (note->kind == RD_STEP_SIGNAL)
 		return tariff->empty[note->to].flight_ns;

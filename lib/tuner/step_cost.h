@@ -1,5 +1,5 @@
 /*
- * A tariff: what each note of a score (schedule.h) takes, in nanoseconds, where the costs are these
+ * A tariff: what each note of a schedule (schedule.h) takes, in nanoseconds, where the costs are these
  * and a slice is so long.
  */
 #ifndef RD_STEP_COST_H
@@ -35,9 +35,9 @@ struct rd_tariff rd_tariff_of(
 
 /* For its rank; RD_STEP_NS_MAX at most. size: ranks. */
 int64_t rd_tariff_note_ns(
-	const struct rd_tariff *tariff, const struct rd_score_note *note, int size);
+	const struct rd_tariff *tariff, const struct rd_schedule_note *note, int size);
 
 /* From when its message is put until it can be taken. */
-int64_t rd_tariff_flight_ns(const struct rd_tariff *tariff, const struct rd_score_note *note);
+int64_t rd_tariff_flight_ns(const struct rd_tariff *tariff, const struct rd_schedule_note *note);
 
 #endif

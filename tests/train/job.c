@@ -50,11 +50,11 @@ static int note_epoch(struct train *train, const struct job *job)
 	size_t steps = sampler_steps(train->train_sampler);
 	sampler_shuffle(train->train_sampler, train->options.seed, train->epochs);
 	for (size_t step = 0; !err && step < steps; step++) {
-		struct score score = { 0 };
+		struct schedule schedule = { 0 };
 		if (job->before_step)
 			job->before_step(train->world->rank, (int)step);
-		err = train_step(train, step, &score);
-		double sums[2] = { score.loss, score.count };
+		err = train_step(train, step, &schedule);
+		double sums[2] = { schedule.loss, schedule.count };
 		if (!err)
 			err = world_sum(train->world, sums, 2);
 		outcome->losses[train->epochs * steps + step] = sums[0] / sums[1];
@@ -72,7 +72,7 @@ static int train_all(const struct job *job, struct train *train)
 							      : note_epoch(train, job);
 	if (!err)
 		err = train_hash(train, &outcome->hashes[train->world->rank]);
-	struct score test;
+	struct schedule test;
 	if (!err)
 		err = train_test(train, &test);
 	if (err || train->world->rank)

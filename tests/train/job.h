@@ -24,7 +24,7 @@
 /* What a world of ranks came to: in memory that they share with the test. */
 struct outcome {
 	double losses[STEPS];
-	struct score test;
+	struct schedule test;
 	uint64_t hashes[RANKS_MAX];
 	float parameters[PARAMETERS]; /* rank 0's */
 	char story[512]; /* of a rank that failed */
