@@ -13,24 +13,24 @@
 
 /* ---- Adding up ------------------------------------------------------------------------------ */
 
-static int64_t voice_ns(const struct rd_schedule *schedule, const struct rd_tariff *tariff, int voice)
+static int64_t rank_ns(const struct rd_schedule *schedule, const struct rd_tariff *tariff, int row)
 {
 	int64_t sum = 0;
 
-	for (int i = 0; i < schedule->voices[voice].count; i++) {
-		const struct rd_schedule_note *note = &schedule->notes[schedule->voices[voice].first + i];
+	for (int i = 0; i < schedule->rank_schedules[row].count; i++) {
+		const struct rd_schedule_note *note = &schedule->notes[schedule->rank_schedules[row].first + i];
 
 		sum += rd_tariff_note_ns(tariff, note, schedule->size);
 	}
 	return sum;
 }
 
-static int takes_count(const struct rd_schedule *schedule, int voice)
+static int takes_count(const struct rd_schedule *schedule, int row)
 {
 	int count = 0;
 
-	for (int i = 0; i < schedule->voices[voice].count; i++)
-		count += schedule->notes[schedule->voices[voice].first + i].takes;
+	for (int i = 0; i < schedule->rank_schedules[row].count; i++)
+		count += schedule->notes[schedule->rank_schedules[row].first + i].takes;
 	return count;
 }
 
@@ -40,19 +40,19 @@ static int64_t host_ns(
 	const struct rd_schedule *schedule, const struct rd_tariff *tariff, int host, int64_t more_ns)
 {
 	int64_t sum = 0;
-	int voices = 0;
+	int rank_schedules = 0;
 
-	for (int i = 0; i < schedule->voice_count; i++) {
-		if (schedule->voices[i].host != host)
+	for (int i = 0; i < schedule->rank_count; i++) {
+		if (schedule->rank_schedules[i].host != host)
 			continue;
-		voices++;
-		sum += voice_ns(schedule, tariff, i);
+		rank_schedules++;
+		sum += rank_ns(schedule, tariff, i);
 		if (more_ns > 0)
 			sum += more_ns * takes_count(schedule, i);
 	}
-	if (voices == 0)
+	if (rank_schedules == 0)
 		return 0;
-	return rd_ns_product((uint64_t)sum, (uint64_t)schedule->host_ranks[host]) / voices /
+	return rd_ns_product((uint64_t)sum, (uint64_t)schedule->host_ranks[host]) / rank_schedules /
 	       tariff->costs->cores;
 }
 
@@ -62,8 +62,8 @@ static int64_t busy_ns(const struct rd_schedule *schedule, const struct rd_tarif
 {
 	int64_t busiest = 0;
 
-	for (int i = 0; i < schedule->voice_count; i++)
-		busiest = rd_longer(busiest, voice_ns(schedule, tariff, i));
+	for (int i = 0; i < schedule->rank_count; i++)
+		busiest = rd_longer(busiest, rank_ns(schedule, tariff, i));
 	for (int host = 0; host < schedule->host_count; host++)
 		busiest = rd_longer(busiest, host_ns(schedule, tariff, host, 0));
 	return busiest;
@@ -75,12 +75,12 @@ static int64_t sampled_ns(const struct rd_schedule *schedule, const struct rd_ta
 {
 	int64_t longest = 0;
 
-	for (int i = 0; i < schedule->voice_count; i++) {
-		int64_t sum = voice_ns(schedule, tariff, i);
+	for (int i = 0; i < schedule->rank_count; i++) {
+		int64_t sum = rank_ns(schedule, tariff, i);
 
-		for (int k = 0; k < schedule->voices[i].count; k++) {
+		for (int k = 0; k < schedule->rank_schedules[i].count; k++) {
 			const struct rd_schedule_note *note =
-				&schedule->notes[schedule->voices[i].first + k];
+				&schedule->notes[schedule->rank_schedules[i].first + k];
 
 			if (note->receives)
 				sum += tariff->message[note->from].flight_ns +
@@ -187,7 +187,7 @@ static int load_of(const struct rd_schedule *schedule)
 
 	for (int i = 0; i < schedule->note_count; i++)
 		taken += schedule->notes[i].takes;
-	return (int)(taken * 1000 / schedule->parts / schedule->voice_count);
+	return (int)(taken * 1000 / schedule->parts / schedule->rank_count);
 }
 
 struct rd_shape rd_schedule_shape(const struct rd_schedule *schedule)

@@ -29,26 +29,26 @@ static void seat(struct performance *performance)
 			schedule->cores[performance->core_count++] = (struct rd_core){ host, -1, 0 };
 }
 
-static bool is_done(const struct performance *performance, int voice)
+static bool is_done(const struct performance *performance, int row)
 {
-	return performance->schedule->players[voice].piece == performance->pieces;
+	return performance->schedule->players[row].piece == performance->pieces;
 }
 
-static const struct rd_schedule_note *next_note(const struct performance *performance, int voice)
+static const struct rd_schedule_note *next_note(const struct performance *performance, int row)
 {
 	const struct rd_schedule *schedule = performance->schedule;
 
-	return &schedule->notes[schedule->voices[voice].first + schedule->players[voice].note];
+	return &schedule->notes[schedule->rank_schedules[row].first + schedule->players[row].note];
 }
 
 /* A rank can go on from here. */
-static void release(struct performance *performance, int voice)
+static void release(struct performance *performance, int row)
 {
 	const struct rd_schedule *schedule = performance->schedule;
 
-	schedule->players[voice].waits = false;
-	if (!crowded(performance, schedule->voices[voice].host))
-		schedule->free[performance->free_count++] = voice;
+	schedule->players[row].waits = false;
+	if (!crowded(performance, schedule->rank_schedules[row].host))
+		schedule->free[performance->free_count++] = row;
 }
 
 static size_t place_of(const struct rd_schedule *schedule, int piece, int index)
@@ -81,43 +81,43 @@ static void finish_piece(struct performance *performance, struct rd_player *play
 }
 
 /* When its next note can begin; -1 where that is not known yet. */
-static int64_t begin_ns(const struct performance *performance, int voice, int64_t now)
+static int64_t begin_ns(const struct performance *performance, int row, int64_t now)
 {
 	const struct rd_schedule *schedule = performance->schedule;
-	const struct rd_schedule_note *note = next_note(performance, voice);
+	const struct rd_schedule_note *note = next_note(performance, row);
 
 	if (!rd_schedule_put(schedule, note))
 		return now;
-	return schedule->sent_ns[place_of(schedule, schedule->players[voice].piece, note->sender)];
+	return schedule->sent_ns[place_of(schedule, schedule->players[row].piece, note->sender)];
 }
 
-static int64_t play_note(struct performance *performance, int voice, int64_t now)
+static int64_t play_note(struct performance *performance, int row, int64_t now)
 {
 	const struct rd_schedule *schedule = performance->schedule;
-	const struct rd_schedule_note *note = next_note(performance, voice);
+	const struct rd_schedule_note *note = next_note(performance, row);
 
 	now += rd_tariff_note_ns(performance->tariff, note, schedule->size);
 	if (note->puts)
-		put_message(performance, schedule->players[voice].piece, (int)(note - schedule->notes),
+		put_message(performance, schedule->players[row].piece, (int)(note - schedule->notes),
 			now + rd_tariff_flight_ns(performance->tariff, note));
-	schedule->players[voice].note++;
+	schedule->players[row].note++;
 	return now;
 }
 
 /* Plays one rank from `now` until it must wait, or is done; returns when that is. */
-static int64_t play_voice(struct performance *performance, int voice, int64_t now)
+static int64_t replay_rank(struct performance *performance, int row, int64_t now)
 {
 	const struct rd_schedule *schedule = performance->schedule;
-	struct rd_player *player = &schedule->players[voice];
-	bool shares = crowded(performance, schedule->voices[voice].host);
+	struct rd_player *player = &schedule->players[row];
+	bool shares = crowded(performance, schedule->rank_schedules[row].host);
 
-	while (!is_done(performance, voice)) {
-		if (player->note == schedule->voices[voice].count) {
+	while (!is_done(performance, row)) {
+		if (player->note == schedule->rank_schedules[row].count) {
 			finish_piece(performance, player, now);
 			continue;
 		}
 
-		int64_t begin = begin_ns(performance, voice, now);
+		int64_t begin = begin_ns(performance, row, now);
 
 		/* With a core to itself it waits there; else it makes room for others. */
 		if (begin < 0 || (shares && begin > now)) {
@@ -125,18 +125,18 @@ static int64_t play_voice(struct performance *performance, int voice, int64_t no
 			player->ready_ns = rd_longer(begin, now);
 			return now;
 		}
-		now = play_note(performance, voice, rd_longer(now, begin));
+		now = play_note(performance, row, rd_longer(now, begin));
 	}
 	return now;
 }
 
 /* Which rank can go on first on which shared core, and when; false: none can. */
-static bool next_turn(const struct performance *performance, int *voice, int *core, int64_t *at)
+static bool next_turn(const struct performance *performance, int *row, int *core, int64_t *at)
 {
 	const struct rd_schedule *schedule = performance->schedule;
 	bool found = false;
 
-	for (int i = 0; performance->core_count > 0 && i < schedule->voice_count; i++) {
+	for (int i = 0; performance->core_count > 0 && i < schedule->rank_count; i++) {
 		if (is_done(performance, i) || schedule->players[i].waits)
 			continue;
 		for (int k = 0; k < performance->core_count; k++) {
@@ -146,10 +146,10 @@ static bool next_turn(const struct performance *performance, int *voice, int *co
 			/* To go on where it was costs nothing. */
 			if (place->last != i)
 				begin += performance->tariff->costs->switch_ns;
-			if (place->host != schedule->voices[i].host || (found && begin >= *at))
+			if (place->host != schedule->rank_schedules[i].host || (found && begin >= *at))
 				continue;
 			found = true;
-			*voice = i;
+			*row = i;
 			*core = k;
 			*at = begin;
 		}
@@ -160,9 +160,9 @@ static bool next_turn(const struct performance *performance, int *voice, int *co
 static void play_free(struct performance *performance)
 {
 	while (performance->free_count > 0) {
-		int voice = performance->schedule->free[--performance->free_count];
+		int row = performance->schedule->free[--performance->free_count];
 
-		play_voice(performance, voice, performance->schedule->players[voice].ready_ns);
+		replay_rank(performance, row, performance->schedule->players[row].ready_ns);
 	}
 }
 
@@ -172,24 +172,24 @@ bool rd_play(const struct rd_schedule *schedule, const struct rd_tariff *tariff,
 	struct performance performance = {
 		.schedule = schedule, .tariff = tariff, .pieces = pieces, .ends_ns = ends_ns
 	};
-	int voice = 0, core = 0;
+	int row = 0, core = 0;
 	int64_t at = 0;
 
 	seat(&performance);
 	for (size_t i = 0; i < (size_t)pieces * schedule->note_count; i++)
 		schedule->sent_ns[i] = -1;
-	memset(schedule->players, 0, schedule->voice_count * sizeof(*schedule->players));
+	memset(schedule->players, 0, schedule->rank_count * sizeof(*schedule->players));
 	for (int piece = 0; piece < pieces; piece++)
 		ends_ns[piece] = 0;
-	for (int i = 0; i < schedule->voice_count; i++)
+	for (int i = 0; i < schedule->rank_count; i++)
 		release(&performance, i);
 	play_free(&performance);
-	while (next_turn(&performance, &voice, &core, &at)) {
-		schedule->cores[core].last = voice;
-		schedule->cores[core].free_ns = play_voice(&performance, voice, at);
+	while (next_turn(&performance, &row, &core, &at)) {
+		schedule->cores[core].last = row;
+		schedule->cores[core].free_ns = replay_rank(&performance, row, at);
 		play_free(&performance);
 	}
-	for (int i = 0; i < schedule->voice_count; i++)
+	for (int i = 0; i < schedule->rank_count; i++)
 		if (!is_done(&performance, i))
 			return false;
 	return true;

@@ -17,10 +17,10 @@ static int sample(int size, int index)
 	return (int)((int64_t)index * (size - 1) / (SAMPLED - 1));
 }
 
-/* The rank that plays a voice. */
-static int rank_of(const struct rd_schedule *schedule, int voice)
+/* The rank that plays a rank schedule. */
+static int rank_of(const struct rd_schedule *schedule, int row)
 {
-	return schedule->sampled ? sample(schedule->size, voice) : voice;
+	return schedule->sampled ? sample(schedule->size, row) : row;
 }
 
 static int host_of(const struct rd_problem *problem, int rank)
@@ -96,11 +96,11 @@ static void match(struct rd_schedule *schedule, struct rd_plan *const *plans, st
 		for (int i = 0; i < plans[rank]->step_count; i++)
 			if (rd_step_puts(&plans[rank]->steps[i]))
 				list_put(matching, rank, plans[rank]->steps[i].to,
-					schedule->voices[rank].first + i);
+					schedule->rank_schedules[rank].first + i);
 	for (int rank = 0; rank < schedule->size; rank++)
 		for (int i = 0; i < plans[rank]->step_count; i++)
 			if (rd_step_takes(&plans[rank]->steps[i]))
-				schedule->notes[schedule->voices[rank].first + i].sender =
+				schedule->notes[schedule->rank_schedules[rank].first + i].sender =
 					unlist_put(matching, plans[rank]->steps[i].peer, rank);
 }
 
@@ -160,26 +160,26 @@ static int fill_schedule(
 {
 	int err = count_hosts(schedule, problem);
 
-	for (int i = 0; i < schedule->voice_count; i++)
+	for (int i = 0; i < schedule->rank_count; i++)
 		schedule->note_count += plans[rank_of(schedule, i)]->step_count;
-	schedule->voices = calloc(schedule->voice_count, sizeof(*schedule->voices));
-	schedule->players = calloc(schedule->voice_count, sizeof(*schedule->players));
-	schedule->cores = calloc(schedule->voice_count, sizeof(*schedule->cores));
-	schedule->free = calloc(schedule->voice_count, sizeof(*schedule->free));
+	schedule->rank_schedules = calloc(schedule->rank_count, sizeof(*schedule->rank_schedules));
+	schedule->players = calloc(schedule->rank_count, sizeof(*schedule->players));
+	schedule->cores = calloc(schedule->rank_count, sizeof(*schedule->cores));
+	schedule->free = calloc(schedule->rank_count, sizeof(*schedule->free));
 	schedule->notes = calloc(schedule->note_count + 1, sizeof(*schedule->notes));
 	schedule->sent_ns =
 		calloc((size_t)RD_PLAYED_PIECES * (schedule->note_count + 1), sizeof(*schedule->sent_ns));
-	if (!schedule->voices || !schedule->players || !schedule->cores || !schedule->free || !schedule->notes ||
+	if (!schedule->rank_schedules || !schedule->players || !schedule->cores || !schedule->free || !schedule->notes ||
 		!schedule->sent_ns)
 		return rd_fail(RONDO_MEMORY, "no memory to price a plan");
 
 	int at = 0;
 
-	for (int i = 0; i < schedule->voice_count; i++) {
+	for (int i = 0; i < schedule->rank_count; i++) {
 		int rank = rank_of(schedule, i), peers;
 
-		schedule->voices[i] =
-			(struct rd_voice){ at, plans[rank]->step_count, host_of(problem, rank) };
+		schedule->rank_schedules[i] =
+			(struct rd_rank_schedule){ at, plans[rank]->step_count, host_of(problem, rank) };
 		peers = count_peers(plans[rank]);
 		schedule->peers = peers > schedule->peers ? peers : schedule->peers;
 		for (int k = 0; k < plans[rank]->step_count; k++)
@@ -213,7 +213,7 @@ static int write_plans(struct rd_schedule *schedule, struct rd_plan **plans,
 	}
 	schedule->sampled = schedule->size > SAMPLED &&
 			 (schedule->size > RD_PLAYED_MAX || longest * schedule->size > NOTES_MAX);
-	schedule->voice_count = schedule->sampled ? SAMPLED : schedule->size;
+	schedule->rank_count = schedule->sampled ? SAMPLED : schedule->size;
 	for (int rank = 0; rank < schedule->size && !schedule->sampled && !err; rank++)
 		err = write_plan(plans, algorithm, problem, rank);
 	return err;
@@ -260,7 +260,7 @@ void rd_schedule_destroy(struct rd_schedule *schedule)
 {
 	if (!schedule)
 		return;
-	free(schedule->voices);
+	free(schedule->rank_schedules);
 	free(schedule->notes);
 	free(schedule->host_ranks);
 	free(schedule->sent_ns);

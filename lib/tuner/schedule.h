@@ -1,6 +1,6 @@
 /*
  * A schedule: an algorithm's plans for one collective, on all ranks, ready to be priced (predict.h) at
- * any size. Each rank's part is a voice, each step of it a note.
+ * any size. Each rank's part is a rank schedule, each step of it a note.
  */
 #ifndef RD_SCHEDULE_H
 #define RD_SCHEDULE_H
@@ -27,8 +27,8 @@ struct rd_schedule_note {
 	int outs; /* COMBINE: ranks that get the result */
 };
 
-/* A voice is what one rank plays. */
-struct rd_voice {
+/* A rank schedule is what one rank plays. */
+struct rd_rank_schedule {
 	int first, count; /* notes */
 	int host;
 };
@@ -53,8 +53,8 @@ struct rd_schedule {
 	int blocks; /* in the input and output of the rank that has the most */
 	int peers; /* the most that any rank sends to */
 	bool sampled; /* not played, but added up */
-	int voice_count; /* as many as ranks, or a few where it is sampled */
-	struct rd_voice *voices;
+	int rank_count; /* as many as ranks, or a few where it is sampled */
+	struct rd_rank_schedule *rank_schedules;
 	struct rd_schedule_note *notes;
 	int note_count;
 	int host_count;
@@ -62,9 +62,9 @@ struct rd_schedule {
 	/* For playing, one at a time: */
 	/* [RD_PLAYED_PIECES][notes]: when a note's message arrives; -1: it is not yet sent. */
 	int64_t *sent_ns;
-	struct rd_player *players; /* [voices] */
-	struct rd_core *cores; /* [voices] */
-	int *free; /* [voices]: a stack of those that can go on, and have a core to themselves */
+	struct rd_player *players; /* [rank schedules] */
+	struct rd_core *cores; /* [rank schedules] */
+	int *free; /* [rank schedules]: a stack of those that can go on, and have a core to themselves */
 };
 
 /* The groups of the problem's layout are hosts; its rank does not matter. An error, with its story,
