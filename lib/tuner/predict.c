@@ -18,9 +18,9 @@ static int64_t rank_ns(const struct rd_schedule *schedule, const struct rd_tarif
 	int64_t sum = 0;
 
 	for (int i = 0; i < schedule->rank_schedules[row].count; i++) {
-		const struct rd_schedule_note *note = &schedule->notes[schedule->rank_schedules[row].first + i];
+		const struct rd_event *event = &schedule->events[schedule->rank_schedules[row].first + i];
 
-		sum += rd_tariff_note_ns(tariff, note, schedule->size);
+		sum += rd_tariff_event_ns(tariff, event, schedule->size);
 	}
 	return sum;
 }
@@ -30,7 +30,7 @@ static int takes_count(const struct rd_schedule *schedule, int row)
 	int count = 0;
 
 	for (int i = 0; i < schedule->rank_schedules[row].count; i++)
-		count += schedule->notes[schedule->rank_schedules[row].first + i].takes;
+		count += schedule->events[schedule->rank_schedules[row].first + i].takes;
 	return count;
 }
 
@@ -79,12 +79,12 @@ static int64_t sampled_ns(const struct rd_schedule *schedule, const struct rd_ta
 		int64_t sum = rank_ns(schedule, tariff, i);
 
 		for (int k = 0; k < schedule->rank_schedules[i].count; k++) {
-			const struct rd_schedule_note *note =
-				&schedule->notes[schedule->rank_schedules[i].first + k];
+			const struct rd_event *event =
+				&schedule->events[schedule->rank_schedules[i].first + k];
 
-			if (note->receives)
-				sum += tariff->message[note->from].flight_ns +
-				       tariff->message[note->from].send_ns;
+			if (event->receives)
+				sum += tariff->message[event->from].flight_ns +
+				       tariff->message[event->from].send_ns;
 		}
 		longest = rd_longer(longest, sum);
 	}
@@ -185,8 +185,8 @@ static int load_of(const struct rd_schedule *schedule)
 {
 	int64_t taken = 0;
 
-	for (int i = 0; i < schedule->note_count; i++)
-		taken += schedule->notes[i].takes;
+	for (int i = 0; i < schedule->event_count; i++)
+		taken += schedule->events[i].takes;
 	return (int)(taken * 1000 / schedule->parts / schedule->rank_count);
 }
 

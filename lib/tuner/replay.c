@@ -34,11 +34,11 @@ static bool is_done(const struct performance *performance, int row)
 	return performance->schedule->players[row].piece == performance->pieces;
 }
 
-static const struct rd_schedule_note *next_note(const struct performance *performance, int row)
+static const struct rd_event *next_event(const struct performance *performance, int row)
 {
 	const struct rd_schedule *schedule = performance->schedule;
 
-	return &schedule->notes[schedule->rank_schedules[row].first + schedule->players[row].note];
+	return &schedule->events[schedule->rank_schedules[row].first + schedule->players[row].event];
 }
 
 /* A rank can go on from here. */
@@ -53,19 +53,19 @@ static void release(struct performance *performance, int row)
 
 static size_t place_of(const struct rd_schedule *schedule, int piece, int index)
 {
-	return (size_t)piece * schedule->note_count + (size_t)index;
+	return (size_t)piece * schedule->event_count + (size_t)index;
 }
 
-/* The message of a note is on its way: who waits for it will know when it comes. */
+/* The message of an event is on its way: who waits for it will know when it comes. */
 static void put_message(struct performance *performance, int piece, int index, int64_t arrives)
 {
 	const struct rd_schedule *schedule = performance->schedule;
-	int taker = schedule->notes[index].taker;
+	int taker = schedule->events[index].taker;
 	struct rd_player *player = &schedule->players[taker];
 
 	schedule->sent_ns[place_of(schedule, piece, index)] = arrives;
 	if (!player->waits || player->piece != piece ||
-		next_note(performance, taker)->sender != index)
+		next_event(performance, taker)->sender != index)
 		return;
 	player->ready_ns = rd_longer(player->ready_ns, arrives);
 	release(performance, taker);
@@ -77,30 +77,30 @@ static void finish_piece(struct performance *performance, struct rd_player *play
 	int64_t *end = &performance->ends_ns[player->piece++];
 
 	*end = rd_longer(*end, now);
-	player->note = 0;
+	player->event = 0;
 }
 
-/* When its next note can begin; -1 where that is not known yet. */
+/* When its next event can begin; -1 where that is not known yet. */
 static int64_t begin_ns(const struct performance *performance, int row, int64_t now)
 {
 	const struct rd_schedule *schedule = performance->schedule;
-	const struct rd_schedule_note *note = next_note(performance, row);
+	const struct rd_event *event = next_event(performance, row);
 
-	if (!rd_schedule_put(schedule, note))
+	if (!rd_schedule_put(schedule, event))
 		return now;
-	return schedule->sent_ns[place_of(schedule, schedule->players[row].piece, note->sender)];
+	return schedule->sent_ns[place_of(schedule, schedule->players[row].piece, event->sender)];
 }
 
-static int64_t play_note(struct performance *performance, int row, int64_t now)
+static int64_t play_event(struct performance *performance, int row, int64_t now)
 {
 	const struct rd_schedule *schedule = performance->schedule;
-	const struct rd_schedule_note *note = next_note(performance, row);
+	const struct rd_event *event = next_event(performance, row);
 
-	now += rd_tariff_note_ns(performance->tariff, note, schedule->size);
-	if (note->puts)
-		put_message(performance, schedule->players[row].piece, (int)(note - schedule->notes),
-			now + rd_tariff_flight_ns(performance->tariff, note));
-	schedule->players[row].note++;
+	now += rd_tariff_event_ns(performance->tariff, event, schedule->size);
+	if (event->puts)
+		put_message(performance, schedule->players[row].piece, (int)(event - schedule->events),
+			now + rd_tariff_flight_ns(performance->tariff, event));
+	schedule->players[row].event++;
 	return now;
 }
 
@@ -112,7 +112,7 @@ static int64_t replay_rank(struct performance *performance, int row, int64_t now
 	bool shares = crowded(performance, schedule->rank_schedules[row].host);
 
 	while (!is_done(performance, row)) {
-		if (player->note == schedule->rank_schedules[row].count) {
+		if (player->event == schedule->rank_schedules[row].count) {
 			finish_piece(performance, player, now);
 			continue;
 		}
@@ -125,7 +125,7 @@ static int64_t replay_rank(struct performance *performance, int row, int64_t now
 			player->ready_ns = rd_longer(begin, now);
 			return now;
 		}
-		now = play_note(performance, row, rd_longer(now, begin));
+		now = play_event(performance, row, rd_longer(now, begin));
 	}
 	return now;
 }
@@ -176,7 +176,7 @@ bool rd_play(const struct rd_schedule *schedule, const struct rd_tariff *tariff,
 	int64_t at = 0;
 
 	seat(&performance);
-	for (size_t i = 0; i < (size_t)pieces * schedule->note_count; i++)
+	for (size_t i = 0; i < (size_t)pieces * schedule->event_count; i++)
 		schedule->sent_ns[i] = -1;
 	memset(schedule->players, 0, schedule->rank_count * sizeof(*schedule->players));
 	for (int piece = 0; piece < pieces; piece++)

@@ -7,7 +7,7 @@
 #include "rondo/layout.h"
 
 /* Ranks whose plans are looked at first, and the only ones where all together are too long to be
-   played: so many notes. */
+   played: so many events. */
 #define SAMPLED 8
 #define NOTES_MAX 6144
 
@@ -38,56 +38,56 @@ static bool is_users(struct rd_where where)
 	return where.memory == RD_IN || where.memory == RD_OUT;
 }
 
-static struct rd_schedule_note note_of(const struct rd_plan *plan, int index)
+static struct rd_event note_of(const struct rd_plan *plan, int index)
 {
 	const struct rd_problem *problem = &plan->problem;
 	const struct rd_step *step = &plan->steps[index];
 	int rank = problem->rank;
-	struct rd_schedule_note note = { .kind = step->kind, .sender = -1 };
+	struct rd_event event = { .kind = step->kind, .sender = -1 };
 
-	note.puts = rd_step_puts(step);
-	note.takes = rd_step_takes(step);
-	note.receives = rd_step_receives(step);
-	note.stores = step->into.memory != RD_NOWHERE;
-	note.lies = is_users(step->into);
-	if (note.takes || step->kind == RD_STEP_FETCH || step->kind == RD_STEP_SWAP)
-		note.from = class_of(problem, rank, step->peer);
-	if (note.puts) {
-		note.to = class_of(problem, rank, step->to);
-		note.taker = step->to;
+	event.puts = rd_step_puts(step);
+	event.takes = rd_step_takes(step);
+	event.receives = rd_step_receives(step);
+	event.stores = step->into.memory != RD_NOWHERE;
+	event.lies = is_users(step->into);
+	if (event.takes || step->kind == RD_STEP_FETCH || step->kind == RD_STEP_SWAP)
+		event.from = class_of(problem, rank, step->peer);
+	if (event.puts) {
+		event.to = class_of(problem, rank, step->to);
+		event.taker = step->to;
 	}
 	if (step->kind == RD_STEP_COMBINE)
-		note.outs = step->to < 0 ? problem->size : 1;
-	return note;
+		event.outs = step->to < 0 ? problem->size : 1;
+	return event;
 }
 
 /* Message n from one rank to another is the n-th that the one puts and the n-th that the other
-   takes: each pair's are counted. `puts` lists the notes that put, by pair. */
+   takes: each pair's are counted. `puts` lists the events that put, by pair. */
 struct matching {
 	int size;
-	int *heads, *tails; /* [size * size]: first and last note that puts, -1: none */
-	int *next; /* [notes] */
+	int *heads, *tails; /* [size * size]: first and last event that puts, -1: none */
+	int *next; /* [events] */
 };
 
-static void list_put(struct matching *matching, int from, int to, int note)
+static void list_put(struct matching *matching, int from, int to, int event)
 {
 	int pair = from * matching->size + to;
 
-	matching->next[note] = -1;
+	matching->next[event] = -1;
 	if (matching->heads[pair] < 0)
-		matching->heads[pair] = note;
+		matching->heads[pair] = event;
 	else
-		matching->next[matching->tails[pair]] = note;
-	matching->tails[pair] = note;
+		matching->next[matching->tails[pair]] = event;
+	matching->tails[pair] = event;
 }
 
 static int unlist_put(struct matching *matching, int from, int to)
 {
-	int pair = from * matching->size + to, note = matching->heads[pair];
+	int pair = from * matching->size + to, event = matching->heads[pair];
 
-	if (note >= 0)
-		matching->heads[pair] = matching->next[note];
-	return note;
+	if (event >= 0)
+		matching->heads[pair] = matching->next[event];
+	return event;
 }
 
 static void match(struct rd_schedule *schedule, struct rd_plan *const *plans, struct matching *matching)
@@ -100,7 +100,7 @@ static void match(struct rd_schedule *schedule, struct rd_plan *const *plans, st
 	for (int rank = 0; rank < schedule->size; rank++)
 		for (int i = 0; i < plans[rank]->step_count; i++)
 			if (rd_step_takes(&plans[rank]->steps[i]))
-				schedule->notes[schedule->rank_schedules[rank].first + i].sender =
+				schedule->events[schedule->rank_schedules[rank].first + i].sender =
 					unlist_put(matching, plans[rank]->steps[i].peer, rank);
 }
 
@@ -111,7 +111,7 @@ static int match_messages(struct rd_schedule *schedule, struct rd_plan *const *p
 
 	matching.heads = malloc(pairs * sizeof(int));
 	matching.tails = malloc(pairs * sizeof(int));
-	matching.next = malloc((schedule->note_count + 1) * sizeof(int));
+	matching.next = malloc((schedule->event_count + 1) * sizeof(int));
 	if (matching.heads && matching.tails && matching.next) {
 		memset(matching.heads, -1, pairs * sizeof(int));
 		match(schedule, plans, &matching);
@@ -161,15 +161,15 @@ static int fill_schedule(
 	int err = count_hosts(schedule, problem);
 
 	for (int i = 0; i < schedule->rank_count; i++)
-		schedule->note_count += plans[rank_of(schedule, i)]->step_count;
+		schedule->event_count += plans[rank_of(schedule, i)]->step_count;
 	schedule->rank_schedules = calloc(schedule->rank_count, sizeof(*schedule->rank_schedules));
 	schedule->players = calloc(schedule->rank_count, sizeof(*schedule->players));
 	schedule->cores = calloc(schedule->rank_count, sizeof(*schedule->cores));
 	schedule->free = calloc(schedule->rank_count, sizeof(*schedule->free));
-	schedule->notes = calloc(schedule->note_count + 1, sizeof(*schedule->notes));
+	schedule->events = calloc(schedule->event_count + 1, sizeof(*schedule->events));
 	schedule->sent_ns =
-		calloc((size_t)RD_PLAYED_PIECES * (schedule->note_count + 1), sizeof(*schedule->sent_ns));
-	if (!schedule->rank_schedules || !schedule->players || !schedule->cores || !schedule->free || !schedule->notes ||
+		calloc((size_t)RD_PLAYED_PIECES * (schedule->event_count + 1), sizeof(*schedule->sent_ns));
+	if (!schedule->rank_schedules || !schedule->players || !schedule->cores || !schedule->free || !schedule->events ||
 		!schedule->sent_ns)
 		return rd_fail(RONDO_MEMORY, "no memory to price a plan");
 
@@ -183,7 +183,7 @@ static int fill_schedule(
 		peers = count_peers(plans[rank]);
 		schedule->peers = peers > schedule->peers ? peers : schedule->peers;
 		for (int k = 0; k < plans[rank]->step_count; k++)
-			schedule->notes[at++] = note_of(plans[rank], k);
+			schedule->events[at++] = note_of(plans[rank], k);
 	}
 	schedule->parts = plans[0]->parts;
 	return err || schedule->sampled ? err : match_messages(schedule, plans);
@@ -261,7 +261,7 @@ void rd_schedule_destroy(struct rd_schedule *schedule)
 	if (!schedule)
 		return;
 	free(schedule->rank_schedules);
-	free(schedule->notes);
+	free(schedule->events);
 	free(schedule->host_ranks);
 	free(schedule->sent_ns);
 	free(schedule->players);

@@ -1,6 +1,6 @@
 /*
  * A schedule: an algorithm's plans for one collective, on all ranks, ready to be priced (predict.h) at
- * any size. Each rank's part is a rank schedule, each step of it a note.
+ * any size. Each rank's part is a rank schedule, each step of it an event.
  */
 #ifndef RD_SCHEDULE_H
 #define RD_SCHEDULE_H
@@ -16,26 +16,26 @@
 #define RD_PLAYED_PIECES 3
 
 /* One step of one rank, with all that its price depends on. */
-struct rd_schedule_note {
+struct rd_event {
 	enum rd_step_kind kind;
 	bool puts, takes, receives; /* a message, as the step does */
 	bool stores; /* a value that is passed on is stored here as well */
 	bool lies; /* what it passes on lies in the user's memory, and may be sent from there */
 	enum rd_link_class from, to; /* the links that it uses */
-	int sender; /* the note that puts the message that it takes; else -1 */
+	int sender; /* the event that puts the message that it takes; else -1 */
 	int taker; /* puts: the rank that takes it */
 	int outs; /* COMBINE: ranks that get the result */
 };
 
 /* A rank schedule is what one rank plays. */
 struct rd_rank_schedule {
-	int first, count; /* notes */
+	int first, count; /* events */
 	int host;
 };
 
 /* A rank while it is played. */
 struct rd_player {
-	int piece, note; /* what comes next */
+	int piece, event; /* what comes next */
 	int64_t ready_ns; /* when it could go on */
 	bool waits; /* for a message that is not sent yet, since ready_ns */
 };
@@ -55,12 +55,12 @@ struct rd_schedule {
 	bool sampled; /* not played, but added up */
 	int rank_count; /* as many as ranks, or a few where it is sampled */
 	struct rd_rank_schedule *rank_schedules;
-	struct rd_schedule_note *notes;
-	int note_count;
+	struct rd_event *events;
+	int event_count;
 	int host_count;
 	int *host_ranks; /* [host_count] */
 	/* For playing, one at a time: */
-	/* [RD_PLAYED_PIECES][notes]: when a note's message arrives; -1: it is not yet sent. */
+	/* [RD_PLAYED_PIECES][events]: when an event's message arrives; -1: it is not yet sent. */
 	int64_t *sent_ns;
 	struct rd_player *players; /* [rank schedules] */
 	struct rd_core *cores; /* [rank schedules] */
@@ -74,10 +74,10 @@ int rd_schedule_create(struct rd_schedule **schedule, const struct rd_algorithm 
 void rd_schedule_destroy(struct rd_schedule *schedule);
 
 /* What puts the message that this one takes; NULL: it takes none, or that is not known. */
-static inline const struct rd_schedule_note *rd_schedule_put(
-	const struct rd_schedule *schedule, const struct rd_schedule_note *note)
+static inline const struct rd_event *rd_schedule_put(
+	const struct rd_schedule *schedule, const struct rd_event *event)
 {
-	return note->takes && note->sender >= 0 ? &schedule->notes[note->sender] : NULL;
+	return event->takes && event->sender >= 0 ? &schedule->events[event->sender] : NULL;
 }
 
 #endif

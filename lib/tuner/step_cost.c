@@ -41,52 +41,52 @@ static int64_t more_ns(int64_t memory_ns, int64_t cache_ns)
 	return (memory_ns - cache_ns) / 2;
 }
 
-static int64_t send_ns(const struct rd_tariff *tariff, const struct rd_schedule_note *note)
+static int64_t send_ns(const struct rd_tariff *tariff, const struct rd_event *event)
 {
-	return tariff->message[note->to].send_ns + more_ns(tariff->memory_copy_ns, tariff->copy_ns);
+	return tariff->message[event->to].send_ns + more_ns(tariff->memory_copy_ns, tariff->copy_ns);
 }
 
 /* Taking it, and combining where that is done: in one pass over what has come. */
-static int64_t recv_ns(const struct rd_tariff *tariff, const struct rd_schedule_note *note)
+static int64_t recv_ns(const struct rd_tariff *tariff, const struct rd_event *event)
 {
-	bool reduces = note->kind == RD_STEP_RECV_REDUCE || note->kind == RD_STEP_REDUCE_FORWARD ||
-		       note->kind == RD_STEP_HOLD;
+	bool reduces = event->kind == RD_STEP_RECV_REDUCE || event->kind == RD_STEP_REDUCE_FORWARD ||
+		       event->kind == RD_STEP_HOLD;
 
-	int64_t ns = tariff->message[note->from].recv_ns;
+	int64_t ns = tariff->message[event->from].recv_ns;
 
 	if (reduces)
 		return ns + rd_longer(0, tariff->reduce_ns - tariff->copy_ns) +
 		       more_ns(tariff->memory_reduce_ns, tariff->reduce_ns);
-	return ns + (note->stores ? more_ns(tariff->memory_copy_ns, tariff->copy_ns) : 0);
+	return ns + (event->stores ? more_ns(tariff->memory_copy_ns, tariff->copy_ns) : 0);
 }
 
 /* A value that came in goes out again: from memory where the link sends from there, else it is
    written straight into the outgoing room. */
-static int64_t pass_on_ns(const struct rd_tariff *tariff, const struct rd_schedule_note *note)
+static int64_t pass_on_ns(const struct rd_tariff *tariff, const struct rd_event *event)
 {
-	if (tariff->posts[note->to] && note->lies)
-		return tariff->message[note->to].send_ns;
-	return tariff->empty[note->to].send_ns + (note->stores ? tariff->copy_ns : 0);
+	if (tariff->posts[event->to] && event->lies)
+		return tariff->message[event->to].send_ns;
+	return tariff->empty[event->to].send_ns + (event->stores ? tariff->copy_ns : 0);
 }
 
-static int64_t note_ns(const struct rd_tariff *tariff, const struct rd_schedule_note *note, int size)
+static int64_t note_ns(const struct rd_tariff *tariff, const struct rd_event *event, int size)
 {
-	switch (note->kind) {
+	switch (event->kind) {
 	case RD_STEP_SEND:
-		return send_ns(tariff, note);
+		return send_ns(tariff, event);
 	case RD_STEP_RECV:
 	case RD_STEP_RECV_REDUCE:
 	case RD_STEP_HOLD: /* and its part of the MERGE, which takes nothing more */
-		return recv_ns(tariff, note);
+		return recv_ns(tariff, event);
 	case RD_STEP_FORWARD:
 	case RD_STEP_REDUCE_FORWARD:
-		return recv_ns(tariff, note) + pass_on_ns(tariff, note);
+		return recv_ns(tariff, event) + pass_on_ns(tariff, event);
 	case RD_STEP_COPY:
 		return tariff->memory_copy_ns;
 	case RD_STEP_SIGNAL:
-		return tariff->empty[note->to].send_ns;
+		return tariff->empty[event->to].send_ns;
 	case RD_STEP_AWAIT:
-		return tariff->empty[note->from].recv_ns;
+		return tariff->empty[event->from].recv_ns;
 	case RD_STEP_FETCH:
 		return tariff->reach_ns;
 	case RD_STEP_SPREAD:
@@ -97,21 +97,21 @@ static int64_t note_ns(const struct rd_tariff *tariff, const struct rd_schedule_
 		/* All inputs but our own come from elsewhere, and all outputs but our own go there.
 		 */
 		return (size - 1) * rd_longer(tariff->memory_reduce_ns, tariff->reach_ns) +
-		       tariff->memory_copy_ns + (note->outs - 1) * tariff->reach_ns;
+		       tariff->memory_copy_ns + (event->outs - 1) * tariff->reach_ns;
 	default:
 		return 0;
 	}
 }
 
-int64_t rd_tariff_note_ns(
-	const struct rd_tariff *tariff, const struct rd_schedule_note *note, int size)
+int64_t rd_tariff_event_ns(
+	const struct rd_tariff *tariff, const struct rd_event *event, int size)
 {
-	return rd_shorter(note_ns(tariff, note, size), RD_STEP_NS_MAX);
+	return rd_shorter(note_ns(tariff, event, size), RD_STEP_NS_MAX);
 }
 
-int64_t rd_tariff_flight_ns(const struct rd_tariff *tariff, const struct rd_schedule_note *note)
+int64_t rd_tariff_flight_ns(const struct rd_tariff *tariff, const struct rd_event *event)
 {
-	if (note->kind == RD_STEP_SIGNAL)
-		return tariff->empty[note->to].flight_ns;
-	return tariff->message[note->to].flight_ns;
+	if (event->kind == RD_STEP_SIGNAL)
+		return tariff->empty[event->to].flight_ns;
+	return tariff->message[event->to].flight_ns;
 }

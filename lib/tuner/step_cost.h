@@ -1,5 +1,5 @@
 /*
- * A tariff: what each note of a schedule (schedule.h) takes, in nanoseconds, where the costs are these
+ * A tariff: what each event of a schedule (schedule.h) takes, in nanoseconds, where the costs are these
  * and a slice is so long.
  */
 #ifndef RD_STEP_COST_H
@@ -34,10 +34,10 @@ struct rd_tariff rd_tariff_of(
 	const struct rd_costs *costs, uint64_t slice, enum rd_type_class type, bool in_memory);
 
 /* For its rank; RD_STEP_NS_MAX at most. size: ranks. */
-int64_t rd_tariff_note_ns(
-	const struct rd_tariff *tariff, const struct rd_schedule_note *note, int size);
+int64_t rd_tariff_event_ns(
+	const struct rd_tariff *tariff, const struct rd_event *event, int size);
 
 /* From when its message is put until it can be taken. */
-int64_t rd_tariff_flight_ns(const struct rd_tariff *tariff, const struct rd_schedule_note *note);
+int64_t rd_tariff_flight_ns(const struct rd_tariff *tariff, const struct rd_event *event);
 
 #endif
