@@ -31,14 +31,14 @@ static void seat(struct performance *performance)
 
 static bool is_done(const struct performance *performance, int row)
 {
-	return performance->schedule->players[row].piece == performance->pieces;
+	return performance->schedule->states[row].piece == performance->pieces;
 }
 
 static const struct rd_event *next_event(const struct performance *performance, int row)
 {
 	const struct rd_schedule *schedule = performance->schedule;
 
-	return &schedule->events[schedule->rank_schedules[row].first + schedule->players[row].event];
+	return &schedule->events[schedule->rank_schedules[row].first + schedule->states[row].event];
 }
 
 /* A rank can go on from here. */
@@ -46,7 +46,7 @@ static void release(struct performance *performance, int row)
 {
 	const struct rd_schedule *schedule = performance->schedule;
 
-	schedule->players[row].waits = false;
+	schedule->states[row].waits = false;
 	if (!crowded(performance, schedule->rank_schedules[row].host))
 		schedule->free[performance->free_count++] = row;
 }
@@ -61,23 +61,23 @@ static void put_message(struct performance *performance, int piece, int index, i
 {
 	const struct rd_schedule *schedule = performance->schedule;
 	int taker = schedule->events[index].taker;
-	struct rd_player *player = &schedule->players[taker];
+	struct rd_rank_state *state = &schedule->states[taker];
 
 	schedule->sent_ns[place_of(schedule, piece, index)] = arrives;
-	if (!player->waits || player->piece != piece ||
+	if (!state->waits || state->piece != piece ||
 		next_event(performance, taker)->sender != index)
 		return;
-	player->ready_ns = rd_longer(player->ready_ns, arrives);
+	state->ready_ns = rd_longer(state->ready_ns, arrives);
 	release(performance, taker);
 }
 
 /* Past the plan's end it begins the next piece. */
-static void finish_piece(struct performance *performance, struct rd_player *player, int64_t now)
+static void finish_piece(struct performance *performance, struct rd_rank_state *state, int64_t now)
 {
-	int64_t *end = &performance->ends_ns[player->piece++];
+	int64_t *end = &performance->ends_ns[state->piece++];
 
 	*end = rd_longer(*end, now);
-	player->event = 0;
+	state->event = 0;
 }
 
 /* When its next event can begin; -1 where that is not known yet. */
@@ -88,7 +88,7 @@ static int64_t begin_ns(const struct performance *performance, int row, int64_t 
 
 	if (!rd_schedule_put(schedule, event))
 		return now;
-	return schedule->sent_ns[place_of(schedule, schedule->players[row].piece, event->sender)];
+	return schedule->sent_ns[place_of(schedule, schedule->states[row].piece, event->sender)];
 }
 
 static int64_t play_event(struct performance *performance, int row, int64_t now)
@@ -98,9 +98,9 @@ static int64_t play_event(struct performance *performance, int row, int64_t now)
 
 	now += rd_tariff_event_ns(performance->tariff, event, schedule->size);
 	if (event->puts)
-		put_message(performance, schedule->players[row].piece, (int)(event - schedule->events),
+		put_message(performance, schedule->states[row].piece, (int)(event - schedule->events),
 			now + rd_tariff_flight_ns(performance->tariff, event));
-	schedule->players[row].event++;
+	schedule->states[row].event++;
 	return now;
 }
 
@@ -108,12 +108,12 @@ static int64_t play_event(struct performance *performance, int row, int64_t now)
 static int64_t replay_rank(struct performance *performance, int row, int64_t now)
 {
 	const struct rd_schedule *schedule = performance->schedule;
-	struct rd_player *player = &schedule->players[row];
+	struct rd_rank_state *state = &schedule->states[row];
 	bool shares = crowded(performance, schedule->rank_schedules[row].host);
 
 	while (!is_done(performance, row)) {
-		if (player->event == schedule->rank_schedules[row].count) {
-			finish_piece(performance, player, now);
+		if (state->event == schedule->rank_schedules[row].count) {
+			finish_piece(performance, state, now);
 			continue;
 		}
 
@@ -121,8 +121,8 @@ static int64_t replay_rank(struct performance *performance, int row, int64_t now
 
 		/* With a core to itself it waits there; else it makes room for others. */
 		if (begin < 0 || (shares && begin > now)) {
-			player->waits = begin < 0;
-			player->ready_ns = rd_longer(begin, now);
+			state->waits = begin < 0;
+			state->ready_ns = rd_longer(begin, now);
 			return now;
 		}
 		now = play_event(performance, row, rd_longer(now, begin));
@@ -137,11 +137,11 @@ static bool next_turn(const struct performance *performance, int *row, int *core
 	bool found = false;
 
 	for (int i = 0; performance->core_count > 0 && i < schedule->rank_count; i++) {
-		if (is_done(performance, i) || schedule->players[i].waits)
+		if (is_done(performance, i) || schedule->states[i].waits)
 			continue;
 		for (int k = 0; k < performance->core_count; k++) {
 			const struct rd_core *place = &schedule->cores[k];
-			int64_t begin = rd_longer(place->free_ns, schedule->players[i].ready_ns);
+			int64_t begin = rd_longer(place->free_ns, schedule->states[i].ready_ns);
 
 			/* To go on where it was costs nothing. */
 			if (place->last != i)
@@ -162,7 +162,7 @@ static void play_free(struct performance *performance)
 	while (performance->free_count > 0) {
 		int row = performance->schedule->free[--performance->free_count];
 
-		replay_rank(performance, row, performance->schedule->players[row].ready_ns);
+		replay_rank(performance, row, performance->schedule->states[row].ready_ns);
 	}
 }
 
@@ -178,7 +178,7 @@ bool rd_play(const struct rd_schedule *schedule, const struct rd_tariff *tariff,
 	seat(&performance);
 	for (size_t i = 0; i < (size_t)pieces * schedule->event_count; i++)
 		schedule->sent_ns[i] = -1;
-	memset(schedule->players, 0, schedule->rank_count * sizeof(*schedule->players));
+	memset(schedule->states, 0, schedule->rank_count * sizeof(*schedule->states));
 	for (int piece = 0; piece < pieces; piece++)
 		ends_ns[piece] = 0;
 	for (int i = 0; i < schedule->rank_count; i++)

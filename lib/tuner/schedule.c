@@ -163,13 +163,13 @@ static int fill_schedule(
 	for (int i = 0; i < schedule->rank_count; i++)
 		schedule->event_count += plans[rank_of(schedule, i)]->step_count;
 	schedule->rank_schedules = calloc(schedule->rank_count, sizeof(*schedule->rank_schedules));
-	schedule->players = calloc(schedule->rank_count, sizeof(*schedule->players));
+	schedule->states = calloc(schedule->rank_count, sizeof(*schedule->states));
 	schedule->cores = calloc(schedule->rank_count, sizeof(*schedule->cores));
 	schedule->free = calloc(schedule->rank_count, sizeof(*schedule->free));
 	schedule->events = calloc(schedule->event_count + 1, sizeof(*schedule->events));
 	schedule->sent_ns =
 		calloc((size_t)RD_PLAYED_PIECES * (schedule->event_count + 1), sizeof(*schedule->sent_ns));
-	if (!schedule->rank_schedules || !schedule->players || !schedule->cores || !schedule->free || !schedule->events ||
+	if (!schedule->rank_schedules || !schedule->states || !schedule->cores || !schedule->free || !schedule->events ||
 		!schedule->sent_ns)
 		return rd_fail(RONDO_MEMORY, "no memory to price a plan");
 
@@ -264,7 +264,7 @@ void rd_schedule_destroy(struct rd_schedule *schedule)
 	free(schedule->events);
 	free(schedule->host_ranks);
 	free(schedule->sent_ns);
-	free(schedule->players);
+	free(schedule->states);
 	free(schedule->cores);
 	free(schedule->free);
 	free(schedule);

@@ -34,7 +34,7 @@ struct rd_rank_schedule {
 };
 
 /* A rank while it is played. */
-struct rd_player {
+struct rd_rank_state {
 	int piece, event; /* what comes next */
 	int64_t ready_ns; /* when it could go on */
 	bool waits; /* for a message that is not sent yet, since ready_ns */
@@ -62,7 +62,7 @@ struct rd_schedule {
 	/* For playing, one at a time: */
 	/* [RD_PLAYED_PIECES][events]: when an event's message arrives; -1: it is not yet sent. */
 	int64_t *sent_ns;
-	struct rd_player *players; /* [rank schedules] */
+	struct rd_rank_state *states; /* [rank schedules] */
 	struct rd_core *cores; /* [rank schedules] */
 	int *free; /* [rank schedules]: a stack of those that can go on, and have a core to themselves */
 };
