@@ -13,14 +13,14 @@
 
 /* ---- Adding up ------------------------------------------------------------------------------ */
 
-static int64_t rank_ns(const struct rd_schedule *schedule, const struct rd_tariff *tariff, int row)
+static int64_t rank_ns(const struct rd_schedule *schedule, const struct rd_step_cost *step_cost, int row)
 {
 	int64_t sum = 0;
 
 	for (int i = 0; i < schedule->rank_schedules[row].count; i++) {
 		const struct rd_event *event = &schedule->events[schedule->rank_schedules[row].first + i];
 
-		sum += rd_tariff_event_ns(tariff, event, schedule->size);
+		sum += rd_step_cost_event_ns(step_cost, event, schedule->size);
 	}
 	return sum;
 }
@@ -37,7 +37,7 @@ static int takes_count(const struct rd_schedule *schedule, int row)
 /* A host's cores share the work of its ranks, those that are not looked at being as busy as those
    that are; each message that one takes costs so much more. */
 static int64_t host_ns(
-	const struct rd_schedule *schedule, const struct rd_tariff *tariff, int host, int64_t more_ns)
+	const struct rd_schedule *schedule, const struct rd_step_cost *step_cost, int host, int64_t more_ns)
 {
 	int64_t sum = 0;
 	int rank_schedules = 0;
@@ -46,53 +46,53 @@ static int64_t host_ns(
 		if (schedule->rank_schedules[i].host != host)
 			continue;
 		rank_schedules++;
-		sum += rank_ns(schedule, tariff, i);
+		sum += rank_ns(schedule, step_cost, i);
 		if (more_ns > 0)
 			sum += more_ns * takes_count(schedule, i);
 	}
 	if (rank_schedules == 0)
 		return 0;
 	return rd_ns_product((uint64_t)sum, (uint64_t)schedule->host_ranks[host]) / rank_schedules /
-	       tariff->costs->cores;
+	       step_cost->costs->cores;
 }
 
 /* The least that a piece takes however many are under way: the busiest rank, or where ranks share
    cores, the busiest host. */
-static int64_t busy_ns(const struct rd_schedule *schedule, const struct rd_tariff *tariff)
+static int64_t busy_ns(const struct rd_schedule *schedule, const struct rd_step_cost *step_cost)
 {
 	int64_t busiest = 0;
 
 	for (int i = 0; i < schedule->rank_count; i++)
-		busiest = rd_longer(busiest, rank_ns(schedule, tariff, i));
+		busiest = rd_longer(busiest, rank_ns(schedule, step_cost, i));
 	for (int host = 0; host < schedule->host_count; host++)
-		busiest = rd_longer(busiest, host_ns(schedule, tariff, host, 0));
+		busiest = rd_longer(busiest, host_ns(schedule, step_cost, host, 0));
 	return busiest;
 }
 
 /* Too many to play: as if each message were waited for from the moment it is sent, and where ranks
    share cores, with a switch now and then. */
-static int64_t sampled_ns(const struct rd_schedule *schedule, const struct rd_tariff *tariff)
+static int64_t sampled_ns(const struct rd_schedule *schedule, const struct rd_step_cost *step_cost)
 {
 	int64_t longest = 0;
 
 	for (int i = 0; i < schedule->rank_count; i++) {
-		int64_t sum = rank_ns(schedule, tariff, i);
+		int64_t sum = rank_ns(schedule, step_cost, i);
 
 		for (int k = 0; k < schedule->rank_schedules[i].count; k++) {
 			const struct rd_event *event =
 				&schedule->events[schedule->rank_schedules[i].first + k];
 
 			if (event->receives)
-				sum += tariff->message[event->from].flight_ns +
-				       tariff->message[event->from].send_ns;
+				sum += step_cost->message[event->from].flight_ns +
+				       step_cost->message[event->from].send_ns;
 		}
 		longest = rd_longer(longest, sum);
 	}
 	for (int host = 0; host < schedule->host_count; host++)
-		if (schedule->host_ranks[host] > (int)tariff->costs->cores)
+		if (schedule->host_ranks[host] > (int)step_cost->costs->cores)
 			longest = rd_longer(
-				longest, host_ns(schedule, tariff, host,
-						 tariff->costs->switch_ns / TURNS_ONE_IN));
+				longest, host_ns(schedule, step_cost, host,
+						 step_cost->costs->switch_ns / TURNS_ONE_IN));
 	return longest;
 }
 
@@ -128,18 +128,18 @@ struct rd_tempo rd_tempo(
 
 	cut(schedule, how, &slice, &tempo.pieces);
 
-	struct rd_tariff tariff =
-		rd_tariff_of(costs, slice, how->type, is_in_memory(schedule, costs, how));
+	struct rd_step_cost step_cost =
+		rd_step_cost_of(costs, slice, how->type, is_in_memory(schedule, costs, how));
 	int64_t ends_ns[RD_PLAYED_PIECES];
 	int played = (int)(tempo.pieces < RD_PLAYED_PIECES ? tempo.pieces : RD_PLAYED_PIECES);
 
-	tempo.busy_ns = busy_ns(schedule, &tariff);
+	tempo.busy_ns = busy_ns(schedule, &step_cost);
 	if (schedule->sampled) {
-		tempo.first_ns = rd_longer(sampled_ns(schedule, &tariff), tempo.busy_ns);
+		tempo.first_ns = rd_longer(sampled_ns(schedule, &step_cost), tempo.busy_ns);
 		tempo.each_ns = tempo.first_ns;
 		return tempo;
 	}
-	if (!rd_play(schedule, &tariff, played, ends_ns)) {
+	if (!rd_play(schedule, &step_cost, played, ends_ns)) {
 		tempo.first_ns = NEVER;
 		tempo.pieces = 1;
 		return tempo;

@@ -2,10 +2,10 @@
 
 #include <string.h>
 
-/* A performance: some pieces of a schedule, at one tariff. */
+/* A performance: some pieces of a schedule, at one step cost. */
 struct performance {
 	const struct rd_schedule *schedule;
-	const struct rd_tariff *tariff;
+	const struct rd_step_cost *step_cost;
 	int pieces;
 	int core_count, free_count; /* of the schedule's */
 	int64_t *ends_ns; /* [pieces]: when the last rank was done with each */
@@ -13,7 +13,7 @@ struct performance {
 
 static bool crowded(const struct performance *performance, int host)
 {
-	return performance->schedule->host_ranks[host] > (int)performance->tariff->costs->cores;
+	return performance->schedule->host_ranks[host] > (int)performance->step_cost->costs->cores;
 }
 
 /* The cores of the hosts on which ranks share them. */
@@ -24,7 +24,7 @@ static void seat(struct performance *performance)
 	performance->core_count = 0;
 	for (int host = 0; host < schedule->host_count; host++)
 		for (int i = 0;
-			crowded(performance, host) && i < (int)performance->tariff->costs->cores;
+			crowded(performance, host) && i < (int)performance->step_cost->costs->cores;
 			i++)
 			schedule->cores[performance->core_count++] = (struct rd_core){ host, -1, 0 };
 }
@@ -96,10 +96,10 @@ static int64_t play_event(struct performance *performance, int row, int64_t now)
 	const struct rd_schedule *schedule = performance->schedule;
 	const struct rd_event *event = next_event(performance, row);
 
-	now += rd_tariff_event_ns(performance->tariff, event, schedule->size);
+	now += rd_step_cost_event_ns(performance->step_cost, event, schedule->size);
 	if (event->puts)
 		put_message(performance, schedule->states[row].piece, (int)(event - schedule->events),
-			now + rd_tariff_flight_ns(performance->tariff, event));
+			now + rd_step_cost_flight_ns(performance->step_cost, event));
 	schedule->states[row].event++;
 	return now;
 }
@@ -145,7 +145,7 @@ static bool next_turn(const struct performance *performance, int *row, int *core
 
 			/* To go on where it was costs nothing. */
 			if (place->last != i)
-				begin += performance->tariff->costs->switch_ns;
+				begin += performance->step_cost->costs->switch_ns;
 			if (place->host != schedule->rank_schedules[i].host || (found && begin >= *at))
 				continue;
 			found = true;
@@ -166,11 +166,11 @@ static void play_free(struct performance *performance)
 	}
 }
 
-bool rd_play(const struct rd_schedule *schedule, const struct rd_tariff *tariff, int pieces,
+bool rd_play(const struct rd_schedule *schedule, const struct rd_step_cost *step_cost, int pieces,
 	int64_t ends_ns[RD_PLAYED_PIECES])
 {
 	struct performance performance = {
-		.schedule = schedule, .tariff = tariff, .pieces = pieces, .ends_ns = ends_ns
+		.schedule = schedule, .step_cost = step_cost, .pieces = pieces, .ends_ns = ends_ns
 	};
 	int row = 0, core = 0;
 	int64_t at = 0;

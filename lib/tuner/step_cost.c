@@ -1,37 +1,37 @@
 #include "tuner/step_cost.h"
 
 /* What direct access to another rank's memory takes, besides what copying within one's own does. */
-static int64_t reach_ns(const struct rd_tariff *tariff, uint64_t slice)
+static int64_t reach_ns(const struct rd_step_cost *step_cost, uint64_t slice)
 {
-	int64_t by_room = tariff->message[RD_NEAR].recv_ns - tariff->empty[RD_NEAR].recv_ns;
-	int64_t by_reading = rd_reading_ns(&tariff->costs->links[RD_NEAR], slice);
+	int64_t by_room = step_cost->message[RD_NEAR].recv_ns - step_cost->empty[RD_NEAR].recv_ns;
+	int64_t by_reading = rd_reading_ns(&step_cost->costs->links[RD_NEAR], slice);
 
 	/* A single copy is as good, but for the call that makes it. */
 	if (by_reading >= 0)
 		by_room = rd_shorter(by_room, by_reading);
-	return rd_longer(tariff->memory_copy_ns, by_room);
+	return rd_longer(step_cost->memory_copy_ns, by_room);
 }
 
-struct rd_tariff rd_tariff_of(
+struct rd_step_cost rd_step_cost_of(
 	const struct rd_costs *costs, uint64_t slice, enum rd_type_class type, bool in_memory)
 {
-	struct rd_tariff tariff = { .costs = costs };
+	struct rd_step_cost step_cost = { .costs = costs };
 
 	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++) {
 		const struct rd_link_cost *link = &costs->links[class];
 
-		tariff.message[class] = rd_message_cost(link, slice);
-		tariff.empty[class] = rd_message_cost(link, 0);
-		tariff.posts[class] = link->posts && !link->lends && slice >= link->posts_min;
+		step_cost.message[class] = rd_message_cost(link, slice);
+		step_cost.empty[class] = rd_message_cost(link, 0);
+		step_cost.posts[class] = link->posts && !link->lends && slice >= link->posts_min;
 	}
-	tariff.copy_ns = rd_bytes_ns(slice, costs->copy_ps);
-	tariff.reduce_ns = rd_bytes_ns(slice, costs->reduce_ps[type]);
-	tariff.memory_copy_ns =
-		in_memory ? rd_bytes_ns(slice, costs->memory_copy_ps) : tariff.copy_ns;
-	tariff.memory_reduce_ns =
-		in_memory ? rd_bytes_ns(slice, costs->memory_reduce_ps[type]) : tariff.reduce_ns;
-	tariff.reach_ns = reach_ns(&tariff, slice);
-	return tariff;
+	step_cost.copy_ns = rd_bytes_ns(slice, costs->copy_ps);
+	step_cost.reduce_ns = rd_bytes_ns(slice, costs->reduce_ps[type]);
+	step_cost.memory_copy_ns =
+		in_memory ? rd_bytes_ns(slice, costs->memory_copy_ps) : step_cost.copy_ns;
+	step_cost.memory_reduce_ns =
+		in_memory ? rd_bytes_ns(slice, costs->memory_reduce_ps[type]) : step_cost.reduce_ns;
+	step_cost.reach_ns = reach_ns(&step_cost, slice);
+	return step_cost;
 }
 
 /* Between a message's room, which stays in a cache, and a buffer that does not: half of what the
@@ -41,77 +41,77 @@ static int64_t more_ns(int64_t memory_ns, int64_t cache_ns)
 	return (memory_ns - cache_ns) / 2;
 }
 
-static int64_t send_ns(const struct rd_tariff *tariff, const struct rd_event *event)
+static int64_t send_ns(const struct rd_step_cost *step_cost, const struct rd_event *event)
 {
-	return tariff->message[event->to].send_ns + more_ns(tariff->memory_copy_ns, tariff->copy_ns);
+	return step_cost->message[event->to].send_ns + more_ns(step_cost->memory_copy_ns, step_cost->copy_ns);
 }
 
 /* Taking it, and combining where that is done: in one pass over what has come. */
-static int64_t recv_ns(const struct rd_tariff *tariff, const struct rd_event *event)
+static int64_t recv_ns(const struct rd_step_cost *step_cost, const struct rd_event *event)
 {
 	bool reduces = event->kind == RD_STEP_RECV_REDUCE || event->kind == RD_STEP_REDUCE_FORWARD ||
 		       event->kind == RD_STEP_HOLD;
 
-	int64_t ns = tariff->message[event->from].recv_ns;
+	int64_t ns = step_cost->message[event->from].recv_ns;
 
 	if (reduces)
-		return ns + rd_longer(0, tariff->reduce_ns - tariff->copy_ns) +
-		       more_ns(tariff->memory_reduce_ns, tariff->reduce_ns);
-	return ns + (event->stores ? more_ns(tariff->memory_copy_ns, tariff->copy_ns) : 0);
+		return ns + rd_longer(0, step_cost->reduce_ns - step_cost->copy_ns) +
+		       more_ns(step_cost->memory_reduce_ns, step_cost->reduce_ns);
+	return ns + (event->stores ? more_ns(step_cost->memory_copy_ns, step_cost->copy_ns) : 0);
 }
 
 /* A value that came in goes out again: from memory where the link sends from there, else it is
    written straight into the outgoing room. */
-static int64_t pass_on_ns(const struct rd_tariff *tariff, const struct rd_event *event)
+static int64_t pass_on_ns(const struct rd_step_cost *step_cost, const struct rd_event *event)
 {
-	if (tariff->posts[event->to] && event->lies)
-		return tariff->message[event->to].send_ns;
-	return tariff->empty[event->to].send_ns + (event->stores ? tariff->copy_ns : 0);
+	if (step_cost->posts[event->to] && event->lies)
+		return step_cost->message[event->to].send_ns;
+	return step_cost->empty[event->to].send_ns + (event->stores ? step_cost->copy_ns : 0);
 }
 
-static int64_t note_ns(const struct rd_tariff *tariff, const struct rd_event *event, int size)
+static int64_t note_ns(const struct rd_step_cost *step_cost, const struct rd_event *event, int size)
 {
 	switch (event->kind) {
 	case RD_STEP_SEND:
-		return send_ns(tariff, event);
+		return send_ns(step_cost, event);
 	case RD_STEP_RECV:
 	case RD_STEP_RECV_REDUCE:
 	case RD_STEP_HOLD: /* and its part of the MERGE, which takes nothing more */
-		return recv_ns(tariff, event);
+		return recv_ns(step_cost, event);
 	case RD_STEP_FORWARD:
 	case RD_STEP_REDUCE_FORWARD:
-		return recv_ns(tariff, event) + pass_on_ns(tariff, event);
+		return recv_ns(step_cost, event) + pass_on_ns(step_cost, event);
 	case RD_STEP_COPY:
-		return tariff->memory_copy_ns;
+		return step_cost->memory_copy_ns;
 	case RD_STEP_SIGNAL:
-		return tariff->empty[event->to].send_ns;
+		return step_cost->empty[event->to].send_ns;
 	case RD_STEP_AWAIT:
-		return tariff->empty[event->from].recv_ns;
+		return step_cost->empty[event->from].recv_ns;
 	case RD_STEP_FETCH:
-		return tariff->reach_ns;
+		return step_cost->reach_ns;
 	case RD_STEP_SPREAD:
-		return tariff->memory_copy_ns + (size - 1) * tariff->reach_ns;
+		return step_cost->memory_copy_ns + (size - 1) * step_cost->reach_ns;
 	case RD_STEP_SWAP:
-		return 2 * tariff->reach_ns + tariff->memory_copy_ns;
+		return 2 * step_cost->reach_ns + step_cost->memory_copy_ns;
 	case RD_STEP_COMBINE:
 		/* All inputs but our own come from elsewhere, and all outputs but our own go there.
 		 */
-		return (size - 1) * rd_longer(tariff->memory_reduce_ns, tariff->reach_ns) +
-		       tariff->memory_copy_ns + (event->outs - 1) * tariff->reach_ns;
+		return (size - 1) * rd_longer(step_cost->memory_reduce_ns, step_cost->reach_ns) +
+		       step_cost->memory_copy_ns + (event->outs - 1) * step_cost->reach_ns;
 	default:
 		return 0;
 	}
 }
 
-int64_t rd_tariff_event_ns(
-	const struct rd_tariff *tariff, const struct rd_event *event, int size)
+int64_t rd_step_cost_event_ns(
+	const struct rd_step_cost *step_cost, const struct rd_event *event, int size)
 {
-	return rd_shorter(note_ns(tariff, event, size), RD_STEP_NS_MAX);
+	return rd_shorter(note_ns(step_cost, event, size), RD_STEP_NS_MAX);
 }
 
-int64_t rd_tariff_flight_ns(const struct rd_tariff *tariff, const struct rd_event *event)
+int64_t rd_step_cost_flight_ns(const struct rd_step_cost *step_cost, const struct rd_event *event)
 {
 	if (event->kind == RD_STEP_SIGNAL)
-		return tariff->empty[event->to].flight_ns;
-	return tariff->message[event->to].flight_ns;
+		return step_cost->empty[event->to].flight_ns;
+	return step_cost->message[event->to].flight_ns;
 }

@@ -1,5 +1,5 @@
 /*
- * A tariff: what each event of a schedule (schedule.h) takes, in nanoseconds, where the costs are these
+ * Step costs: what each event of a schedule (schedule.h) takes, in nanoseconds, where the costs are these
  * and a slice is so long.
  */
 #ifndef RD_STEP_COST_H
@@ -18,7 +18,7 @@ static inline int64_t rd_shorter(int64_t a, int64_t b)
 }
 
 /* Everything that steps cost at one size of slice. */
-struct rd_tariff {
+struct rd_step_cost {
 	const struct rd_costs *costs;
 	struct rd_message_cost message[RD_LINK_CLASS_COUNT]; /* a slice */
 	struct rd_message_cost empty[RD_LINK_CLASS_COUNT];
@@ -30,14 +30,14 @@ struct rd_tariff {
 };
 
 /* in_memory: the call's buffers do not fit a core's own caches. */
-struct rd_tariff rd_tariff_of(
+struct rd_step_cost rd_step_cost_of(
 	const struct rd_costs *costs, uint64_t slice, enum rd_type_class type, bool in_memory);
 
 /* For its rank; RD_STEP_NS_MAX at most. size: ranks. */
-int64_t rd_tariff_event_ns(
-	const struct rd_tariff *tariff, const struct rd_event *event, int size);
+int64_t rd_step_cost_event_ns(
+	const struct rd_step_cost *step_cost, const struct rd_event *event, int size);
 
 /* From when its message is put until it can be taken. */
-int64_t rd_tariff_flight_ns(const struct rd_tariff *tariff, const struct rd_event *event);
+int64_t rd_step_cost_flight_ns(const struct rd_step_cost *step_cost, const struct rd_event *event);
 
 #endif
