@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* A performance: some pieces of a schedule, at one step cost. */
-struct performance {
+/* A replay: some pieces of a schedule, at one step cost. */
+struct replay {
 	const struct rd_schedule *schedule;
 	const struct rd_step_cost *step_cost;
 	int pieces;
@@ -11,44 +11,44 @@ struct performance {
 	int64_t *ends_ns; /* [pieces]: when the last rank was done with each */
 };
 
-static bool crowded(const struct performance *performance, int host)
+static bool crowded(const struct replay *replay, int host)
 {
-	return performance->schedule->host_ranks[host] > (int)performance->step_cost->costs->cores;
+	return replay->schedule->host_ranks[host] > (int)replay->step_cost->costs->cores;
 }
 
 /* The cores of the hosts on which ranks share them. */
-static void seat(struct performance *performance)
+static void seat(struct replay *replay)
 {
-	const struct rd_schedule *schedule = performance->schedule;
+	const struct rd_schedule *schedule = replay->schedule;
 
-	performance->core_count = 0;
+	replay->core_count = 0;
 	for (int host = 0; host < schedule->host_count; host++)
 		for (int i = 0;
-			crowded(performance, host) && i < (int)performance->step_cost->costs->cores;
+			crowded(replay, host) && i < (int)replay->step_cost->costs->cores;
 			i++)
-			schedule->cores[performance->core_count++] = (struct rd_core){ host, -1, 0 };
+			schedule->cores[replay->core_count++] = (struct rd_core){ host, -1, 0 };
 }
 
-static bool is_done(const struct performance *performance, int row)
+static bool is_done(const struct replay *replay, int row)
 {
-	return performance->schedule->states[row].piece == performance->pieces;
+	return replay->schedule->states[row].piece == replay->pieces;
 }
 
-static const struct rd_event *next_event(const struct performance *performance, int row)
+static const struct rd_event *next_event(const struct replay *replay, int row)
 {
-	const struct rd_schedule *schedule = performance->schedule;
+	const struct rd_schedule *schedule = replay->schedule;
 
 	return &schedule->events[schedule->rank_schedules[row].first + schedule->states[row].event];
 }
 
 /* A rank can go on from here. */
-static void release(struct performance *performance, int row)
+static void release(struct replay *replay, int row)
 {
-	const struct rd_schedule *schedule = performance->schedule;
+	const struct rd_schedule *schedule = replay->schedule;
 
 	schedule->states[row].waits = false;
-	if (!crowded(performance, schedule->rank_schedules[row].host))
-		schedule->free[performance->free_count++] = row;
+	if (!crowded(replay, schedule->rank_schedules[row].host))
+		schedule->free[replay->free_count++] = row;
 }
 
 static size_t place_of(const struct rd_schedule *schedule, int piece, int index)
@@ -57,67 +57,67 @@ static size_t place_of(const struct rd_schedule *schedule, int piece, int index)
 }
 
 /* The message of an event is on its way: who waits for it will know when it comes. */
-static void put_message(struct performance *performance, int piece, int index, int64_t arrives)
+static void put_message(struct replay *replay, int piece, int index, int64_t arrives)
 {
-	const struct rd_schedule *schedule = performance->schedule;
+	const struct rd_schedule *schedule = replay->schedule;
 	int taker = schedule->events[index].taker;
 	struct rd_rank_state *state = &schedule->states[taker];
 
 	schedule->sent_ns[place_of(schedule, piece, index)] = arrives;
 	if (!state->waits || state->piece != piece ||
-		next_event(performance, taker)->sender != index)
+		next_event(replay, taker)->sender != index)
 		return;
 	state->ready_ns = rd_longer(state->ready_ns, arrives);
-	release(performance, taker);
+	release(replay, taker);
 }
 
 /* Past the plan's end it begins the next piece. */
-static void finish_piece(struct performance *performance, struct rd_rank_state *state, int64_t now)
+static void finish_piece(struct replay *replay, struct rd_rank_state *state, int64_t now)
 {
-	int64_t *end = &performance->ends_ns[state->piece++];
+	int64_t *end = &replay->ends_ns[state->piece++];
 
 	*end = rd_longer(*end, now);
 	state->event = 0;
 }
 
 /* When its next event can begin; -1 where that is not known yet. */
-static int64_t begin_ns(const struct performance *performance, int row, int64_t now)
+static int64_t begin_ns(const struct replay *replay, int row, int64_t now)
 {
-	const struct rd_schedule *schedule = performance->schedule;
-	const struct rd_event *event = next_event(performance, row);
+	const struct rd_schedule *schedule = replay->schedule;
+	const struct rd_event *event = next_event(replay, row);
 
 	if (!rd_schedule_put(schedule, event))
 		return now;
 	return schedule->sent_ns[place_of(schedule, schedule->states[row].piece, event->sender)];
 }
 
-static int64_t play_event(struct performance *performance, int row, int64_t now)
+static int64_t play_event(struct replay *replay, int row, int64_t now)
 {
-	const struct rd_schedule *schedule = performance->schedule;
-	const struct rd_event *event = next_event(performance, row);
+	const struct rd_schedule *schedule = replay->schedule;
+	const struct rd_event *event = next_event(replay, row);
 
-	now += rd_step_cost_event_ns(performance->step_cost, event, schedule->size);
+	now += rd_step_cost_event_ns(replay->step_cost, event, schedule->size);
 	if (event->puts)
-		put_message(performance, schedule->states[row].piece, (int)(event - schedule->events),
-			now + rd_step_cost_flight_ns(performance->step_cost, event));
+		put_message(replay, schedule->states[row].piece, (int)(event - schedule->events),
+			now + rd_step_cost_flight_ns(replay->step_cost, event));
 	schedule->states[row].event++;
 	return now;
 }
 
 /* Plays one rank from `now` until it must wait, or is done; returns when that is. */
-static int64_t replay_rank(struct performance *performance, int row, int64_t now)
+static int64_t replay_rank(struct replay *replay, int row, int64_t now)
 {
-	const struct rd_schedule *schedule = performance->schedule;
+	const struct rd_schedule *schedule = replay->schedule;
 	struct rd_rank_state *state = &schedule->states[row];
-	bool shares = crowded(performance, schedule->rank_schedules[row].host);
+	bool shares = crowded(replay, schedule->rank_schedules[row].host);
 
-	while (!is_done(performance, row)) {
+	while (!is_done(replay, row)) {
 		if (state->event == schedule->rank_schedules[row].count) {
-			finish_piece(performance, state, now);
+			finish_piece(replay, state, now);
 			continue;
 		}
 
-		int64_t begin = begin_ns(performance, row, now);
+		int64_t begin = begin_ns(replay, row, now);
 
 		/* With a core to itself it waits there; else it makes room for others. */
 		if (begin < 0 || (shares && begin > now)) {
@@ -125,27 +125,27 @@ static int64_t replay_rank(struct performance *performance, int row, int64_t now
 			state->ready_ns = rd_longer(begin, now);
 			return now;
 		}
-		now = play_event(performance, row, rd_longer(now, begin));
+		now = play_event(replay, row, rd_longer(now, begin));
 	}
 	return now;
 }
 
 /* Which rank can go on first on which shared core, and when; false: none can. */
-static bool next_turn(const struct performance *performance, int *row, int *core, int64_t *at)
+static bool next_turn(const struct replay *replay, int *row, int *core, int64_t *at)
 {
-	const struct rd_schedule *schedule = performance->schedule;
+	const struct rd_schedule *schedule = replay->schedule;
 	bool found = false;
 
-	for (int i = 0; performance->core_count > 0 && i < schedule->rank_count; i++) {
-		if (is_done(performance, i) || schedule->states[i].waits)
+	for (int i = 0; replay->core_count > 0 && i < schedule->rank_count; i++) {
+		if (is_done(replay, i) || schedule->states[i].waits)
 			continue;
-		for (int k = 0; k < performance->core_count; k++) {
+		for (int k = 0; k < replay->core_count; k++) {
 			const struct rd_core *place = &schedule->cores[k];
 			int64_t begin = rd_longer(place->free_ns, schedule->states[i].ready_ns);
 
 			/* To go on where it was costs nothing. */
 			if (place->last != i)
-				begin += performance->step_cost->costs->switch_ns;
+				begin += replay->step_cost->costs->switch_ns;
 			if (place->host != schedule->rank_schedules[i].host || (found && begin >= *at))
 				continue;
 			found = true;
@@ -157,40 +157,40 @@ static bool next_turn(const struct performance *performance, int *row, int *core
 	return found;
 }
 
-static void play_free(struct performance *performance)
+static void play_free(struct replay *replay)
 {
-	while (performance->free_count > 0) {
-		int row = performance->schedule->free[--performance->free_count];
+	while (replay->free_count > 0) {
+		int row = replay->schedule->free[--replay->free_count];
 
-		replay_rank(performance, row, performance->schedule->states[row].ready_ns);
+		replay_rank(replay, row, replay->schedule->states[row].ready_ns);
 	}
 }
 
 bool rd_play(const struct rd_schedule *schedule, const struct rd_step_cost *step_cost, int pieces,
 	int64_t ends_ns[RD_PLAYED_PIECES])
 {
-	struct performance performance = {
+	struct replay replay = {
 		.schedule = schedule, .step_cost = step_cost, .pieces = pieces, .ends_ns = ends_ns
 	};
 	int row = 0, core = 0;
 	int64_t at = 0;
 
-	seat(&performance);
+	seat(&replay);
 	for (size_t i = 0; i < (size_t)pieces * schedule->event_count; i++)
 		schedule->sent_ns[i] = -1;
 	memset(schedule->states, 0, schedule->rank_count * sizeof(*schedule->states));
 	for (int piece = 0; piece < pieces; piece++)
 		ends_ns[piece] = 0;
 	for (int i = 0; i < schedule->rank_count; i++)
-		release(&performance, i);
-	play_free(&performance);
-	while (next_turn(&performance, &row, &core, &at)) {
+		release(&replay, i);
+	play_free(&replay);
+	while (next_turn(&replay, &row, &core, &at)) {
 		schedule->cores[core].last = row;
-		schedule->cores[core].free_ns = replay_rank(&performance, row, at);
-		play_free(&performance);
+		schedule->cores[core].free_ns = replay_rank(&replay, row, at);
+		play_free(&replay);
 	}
 	for (int i = 0; i < schedule->rank_count; i++)
-		if (!is_done(&performance, i))
+		if (!is_done(&replay, i))
 			return false;
 	return true;
 }

@@ -1,5 +1,5 @@
 /*
- * A performance: a schedule (schedule.h) played in virtual time at one step cost (step_cost.h). A step takes
+ * A replay: a schedule (schedule.h) played in virtual time at one step cost (step_cost.h). A step takes
  * its rank so long, a message arrives so much later, and ranks that share a host's cores take
  * turns.
  */
