@@ -86,8 +86,8 @@ Test(pick, stays_within_its_bounds_whatever_the_costs_and_bytes, .timeout = 60)
 				cr_assert_eq(
 					rd_picker_choose(picker, c, bytes, RD_HALF, true, &choice),
 					0, "%s", rondo_last_error());
-				cr_expect_geq(choice->price_ns, 0);
-				cr_expect_leq(choice->price_ns, RD_CALL_NS_MAX);
+				cr_expect_geq(choice->predicted_ns, 0);
+				cr_expect_leq(choice->predicted_ns, RD_CALL_NS_MAX);
 				for (int i = rd_picker_list(
 						     picker, c, bytes, RD_HALF, true, ways, 16) -
 					     1;
@@ -165,7 +165,7 @@ Test(pick, knows_that_pieces_do_not_hide_each_others_work)
 	market.costs.cores = 2;
 	market.costs.switch_ns = 150;
 	choice = choice_of(&market, RD_BROADCAST, 1 << 20, false);
-	cr_assert_geq(choice.price_ns, 7 * 16 * 4000 / 2);
+	cr_assert_geq(choice.predicted_ns, 7 * 16 * 4000 / 2);
 }
 
 /* Messages are dear by the gauge, and turns cheap; but with eight ranks one round takes too many of
@@ -234,7 +234,7 @@ Test(pick, takes_what_costs_about_as_little_as_the_cheapest_of_its_list)
 				cr_assert_str_eq(ways[i].algorithm, choice->algorithm->name);
 		}
 		cr_assert_eq(chosen, 1);
-		cr_assert_leq((double)choice->price_ns, ways[0].predicted_us * 1.125e3);
+		cr_assert_leq((double)choice->predicted_ns, ways[0].predicted_us * 1.125e3);
 	}
 	rd_picker_destroy(picker);
 }

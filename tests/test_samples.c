@@ -45,10 +45,10 @@ static int64_t price_of(const struct rd_costs *costs)
 
 	cr_assert_eq(rd_schedule_create(&schedule, &rd_ring, &problem), 0);
 
-	int64_t price = rd_price(schedule, costs, &cut);
+	int64_t predicted = rd_predict(schedule, costs, &cut);
 
 	rd_schedule_destroy(schedule);
-	return price;
+	return predicted;
 }
 
 /* No more than twice what it is where nothing was disturbed, and no less than half. */

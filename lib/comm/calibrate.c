@@ -539,7 +539,7 @@ static void fit_switch(struct rondo_comm *comm, int64_t measured_ns)
 		return;
 	while (low + 50 < high) {
 		comm->costs.switch_ns = (low + high) / 2;
-		if (rd_price(schedule, &comm->costs, &cut) < measured_ns)
+		if (rd_predict(schedule, &comm->costs, &cut) < measured_ns)
 			low = comm->costs.switch_ns;
 		else
 			high = comm->costs.switch_ns;

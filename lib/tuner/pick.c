@@ -167,19 +167,19 @@ static struct rd_schedule *schedule_of(struct rd_picker *picker, enum rd_collect
 	return *schedule;
 }
 
-static bool clearly_less(int64_t price, int64_t than)
+static bool clearly_less(int64_t predicted, int64_t than)
 {
-	return price < than - than / DOUBT;
+	return predicted < than - than / DOUBT;
 }
 
 /* The best cut for one algorithm. */
-static void price_algorithm(const struct rd_picker *picker, const struct rd_schedule *schedule,
+static void predict_algorithm(const struct rd_picker *picker, const struct rd_schedule *schedule,
 	uint64_t block_size, enum rd_type_class type, struct rd_choice *choice)
 {
 	const struct rd_market *market = &picker->market;
 	int halvings = choice->algorithm->mapped ? 0 : HALVINGS;
 
-	choice->price_ns = -1;
+	choice->predicted_ns = -1;
 	for (int halved = 0; halved <= halvings; halved++) {
 		size_t piece_size = market->piece_size >> halved;
 
@@ -191,11 +191,11 @@ static void price_algorithm(const struct rd_picker *picker, const struct rd_sche
 		struct rd_tempo tempo = rd_tempo(schedule, &market->costs, &cut);
 
 		for (int channels = 1; channels <= market->channels; channels++) {
-			int64_t price = rd_tempo_price(&tempo, channels);
+			int64_t predicted = rd_tempo_predict(&tempo, channels);
 
-			if (choice->price_ns >= 0 && !clearly_less(price, choice->price_ns))
+			if (choice->predicted_ns >= 0 && !clearly_less(predicted, choice->predicted_ns))
 				continue;
-			choice->price_ns = price;
+			choice->predicted_ns = predicted;
 			choice->channels = channels;
 			choice->piece_size = piece_size;
 		}
@@ -211,7 +211,7 @@ static int64_t asking_ns(struct rd_picker *picker)
 	if (!picker->asking &&
 		rd_schedule_create(&picker->asking, &rd_introduction_exchange, &problem))
 		return INT64_MAX / 2;
-	return rd_price(picker->asking, &picker->market.costs, &cut);
+	return rd_predict(picker->asking, &picker->market.costs, &cut);
 }
 
 /* ---- Choosing ------------------------------------------------------------------------------- */
@@ -231,8 +231,8 @@ static bool is_named(const struct rd_picker *picker, enum rd_collective collecti
 }
 
 /* Every algorithm that can, priced, in the table's order; returns how many there are. */
-static int price_all(struct rd_picker *picker, enum rd_collective collective, uint64_t block_size,
-	enum rd_type_class type, bool within_reach, struct rd_choice priced[ALGORITHMS_MAX])
+static int predict_all(struct rd_picker *picker, enum rd_collective collective, uint64_t block_size,
+	enum rd_type_class type, bool within_reach, struct rd_choice predicted[ALGORITHMS_MAX])
 {
 	int count = 0;
 
@@ -244,28 +244,28 @@ static int price_all(struct rd_picker *picker, enum rd_collective collective, ui
 		schedule = schedule_of(picker, collective, i);
 		if (!schedule)
 			continue;
-		priced[count] = (struct rd_choice){
+		predicted[count] = (struct rd_choice){
 			.algorithm = rd_algorithms[i],
 			.shape = picker->shapes[collective][i],
 		};
-		price_algorithm(picker, schedule, block_size, type, &priced[count++]);
+		predict_algorithm(picker, schedule, block_size, type, &predicted[count++]);
 	}
 	return count;
 }
 
 /* The cheapest of those that bring each rank the fewest bytes, or nearly so. */
-static const struct rd_choice *lightest_of(const struct rd_choice *priced, int count)
+static const struct rd_choice *lightest_of(const struct rd_choice *predicted, int count)
 {
 	const struct rd_choice *lightest = NULL;
 	int load = INT_MAX;
 
 	for (int i = 0; i < count; i++)
-		if (!priced[i].algorithm->mapped && priced[i].shape.load < load)
-			load = priced[i].shape.load;
+		if (!predicted[i].algorithm->mapped && predicted[i].shape.load < load)
+			load = predicted[i].shape.load;
 	for (int i = 0; i < count; i++)
-		if (!priced[i].algorithm->mapped && priced[i].shape.load <= load + load / 5 &&
-			(!lightest || priced[i].price_ns < lightest->price_ns))
-			lightest = &priced[i];
+		if (!predicted[i].algorithm->mapped && predicted[i].shape.load <= load + load / 5 &&
+			(!lightest || predicted[i].predicted_ns < lightest->predicted_ns))
+			lightest = &predicted[i];
 	return lightest;
 }
 
@@ -277,105 +277,105 @@ static int unrest(const struct rd_choice *choice, bool by_peers)
 
 /* Of those that cost so much at most, and bring no more bytes than this, the one of least unrest.
  */
-static const struct rd_choice *calmest_of(const struct rd_choice *best, int64_t price_ns, int load,
-	bool by_peers, const struct rd_choice *priced, int count)
+static const struct rd_choice *calmest_of(const struct rd_choice *best, int64_t predicted_ns, int load,
+	bool by_peers, const struct rd_choice *predicted, int count)
 {
 	const struct rd_choice *calmest = best;
 
 	for (int i = 0; i < count; i++)
-		if (!priced[i].algorithm->mapped && priced[i].price_ns <= price_ns &&
-			priced[i].shape.load <= load &&
-			unrest(&priced[i], by_peers) < unrest(calmest, by_peers))
-			calmest = &priced[i];
+		if (!predicted[i].algorithm->mapped && predicted[i].predicted_ns <= predicted_ns &&
+			predicted[i].shape.load <= load &&
+			unrest(&predicted[i], by_peers) < unrest(calmest, by_peers))
+			calmest = &predicted[i];
 	return calmest;
 }
 
 static const struct rd_choice *calmest_alike(const struct rd_choice *best, int alike, bool by_peers,
-	const struct rd_choice *priced, int count)
+	const struct rd_choice *predicted, int count)
 {
-	return calmest_of(best, best->price_ns + best->price_ns / alike, best->shape.load, by_peers,
-		priced, count);
+	return calmest_of(best, best->predicted_ns + best->predicted_ns / alike, best->shape.load, by_peers,
+		predicted, count);
 }
 
 static const struct rd_choice *preferred_crowded(const struct rd_picker *picker,
 	enum rd_collective collective, uint64_t block_size, const struct rd_choice *best,
-	const struct rd_choice *priced, int count)
+	const struct rd_choice *predicted, int count)
 {
 	bool from_all = !rd_collective_has_root(collective);
-	const struct rd_choice *lightest = lightest_of(priced, count);
+	const struct rd_choice *lightest = lightest_of(predicted, count);
 	const struct rd_link_cost *link = &picker->market.costs.links[RD_NEAR];
 	/* Whoever keeps what is sent where it lies, and lends it to nobody, hands it to the kernel.
 	   A message's time does not say so, for where ranks share cores it has turns in it. */
 	bool in_kernel = link->posts && !link->lends;
 
-	if (block_size >= HEAVY_LEAST && lightest->price_ns < 2 * best->price_ns)
+	if (block_size >= HEAVY_LEAST && lightest->predicted_ns < 2 * best->predicted_ns)
 		best = lightest;
 	if (in_kernel)
-		return calmest_alike(best, ALIKE_IN_KERNEL, false, priced, count);
+		return calmest_alike(best, ALIKE_IN_KERNEL, false, predicted, count);
 	if (from_all && block_size < FEW_MOST)
 		return calmest_of(
-			best, 3 * best->price_ns, best->shape.load * 5 / 2, false, priced, count);
+			best, 3 * best->predicted_ns, best->shape.load * 5 / 2, false, predicted, count);
 	if (from_all && block_size < LIGHT_MOST)
 		return calmest_of(
-			best, 2 * best->price_ns, best->shape.load * 3 / 2, false, priced, count);
+			best, 2 * best->predicted_ns, best->shape.load * 3 / 2, false, predicted, count);
 	if (rd_ns_product(block_size, (uint64_t)best->shape.load) / 1000 > PEERS_ABOVE)
-		return calmest_alike(best, ALIKE_BY_PEERS, true, priced, count);
-	return calmest_alike(best, ALIKE, false, priced, count);
+		return calmest_alike(best, ALIKE_BY_PEERS, true, predicted, count);
+	return calmest_alike(best, ALIKE, false, predicted, count);
 }
 
 /* The cheapest, corrected by what the model does not know. Between hosts the network outweighs
  * that. */
 static const struct rd_choice *preferred(const struct rd_picker *picker,
 	enum rd_collective collective, uint64_t block_size, const struct rd_choice *cheapest,
-	const struct rd_choice *priced, int count)
+	const struct rd_choice *predicted, int count)
 {
 	const struct rd_market *market = &picker->market;
 
 	if (market->layout && market->layout->group_count > 1)
 		return cheapest;
 	if ((uint32_t)market->size > market->costs.cores)
-		return preferred_crowded(picker, collective, block_size, cheapest, priced, count);
-	return block_size < ALIKE_MOST ? calmest_alike(cheapest, ALIKE, false, priced, count)
+		return preferred_crowded(picker, collective, block_size, cheapest, predicted, count);
+	return block_size < ALIKE_MOST ? calmest_alike(cheapest, ALIKE, false, predicted, count)
 				       : cheapest;
 }
 
 /* The cheapest of those of direct access, or of the others. */
-static const struct rd_choice *cheapest_of(const struct rd_choice *priced, int count, bool mapped)
+static const struct rd_choice *cheapest_of(const struct rd_choice *predicted, int count, bool mapped)
 {
 	const struct rd_choice *best = NULL;
 
 	for (int i = 0; i < count; i++)
-		if (priced[i].algorithm->mapped == mapped &&
-			(!best || priced[i].price_ns < best->price_ns))
-			best = &priced[i];
+		if (predicted[i].algorithm->mapped == mapped &&
+			(!best || predicted[i].predicted_ns < best->predicted_ns))
+			best = &predicted[i];
 	return best;
 }
 
 /* The cheapest, or the one that RONDO_ALGO names. */
 static const struct rd_choice *best_of(const struct rd_picker *picker,
 	enum rd_collective collective, uint64_t block_size, bool within_reach,
-	const struct rd_choice *priced, int count)
+	const struct rd_choice *predicted, int count)
 {
-	const struct rd_choice *direct = cheapest_of(priced, count, true);
-	const struct rd_choice *other = cheapest_of(priced, count, false);
-	int64_t most = other ? other->price_ns * (block_size >= DIRECT_LEAST ? 2 : 1) : INT64_MAX;
+	const struct rd_choice *direct = cheapest_of(predicted, count, true);
+	const struct rd_choice *other = cheapest_of(predicted, count, false);
+	int64_t most = other ? other->predicted_ns * (block_size >= DIRECT_LEAST ? 2 : 1) : INT64_MAX;
 	int index;
 	bool named = is_named(picker, collective, within_reach, &index);
 
 	for (int i = 0; i < count && named; i++)
-		if (priced[i].algorithm == rd_algorithms[index])
-			return &priced[i];
-	if (direct && direct->price_ns < most)
+		if (predicted[i].algorithm == rd_algorithms[index])
+			return &predicted[i];
+	if (direct && direct->predicted_ns < most)
 		return direct;
-	return other ? preferred(picker, collective, block_size, other, priced, count) : NULL;
+	return other ? preferred(picker, collective, block_size, other, predicted, count) : NULL;
 }
 
 /* Whether direct access pays for the asking, which comes before it; by its own name, always. */
 static bool is_worth_asking(struct rd_picker *picker, enum rd_collective collective,
-	uint64_t block_size, const struct rd_choice *best, const struct rd_choice *priced,
+	uint64_t block_size, const struct rd_choice *best, const struct rd_choice *predicted,
 	int count)
 {
-	const struct rd_choice *other = cheapest_of(priced, count, false);
+	const struct rd_choice *other = cheapest_of(predicted, count, false);
 	int index;
 
 	if (!best->algorithm->mapped)
@@ -383,46 +383,46 @@ static bool is_worth_asking(struct rd_picker *picker, enum rd_collective collect
 	if (is_named(picker, collective, true, &index))
 		return true;
 	return block_size >= DIRECT_LEAST || !other ||
-	       best->price_ns + asking_ns(picker) < other->price_ns;
+	       best->predicted_ns + asking_ns(picker) < other->predicted_ns;
 }
 
 static void log_choice(enum rd_collective collective, uint64_t block_size, int size,
-	const struct rd_choice *choice, const struct rd_choice *priced, int count)
+	const struct rd_choice *choice, const struct rd_choice *predicted, int count)
 {
 	char others[256] = "";
 	size_t used = 0;
 
 	for (int i = 0; i < count && used < sizeof(others); i++)
-		if (priced[i].algorithm != choice->algorithm)
+		if (predicted[i].algorithm != choice->algorithm)
 			used += (size_t)snprintf(others + used, sizeof(others) - used, "%s%s %.1f",
-				used ? ", " : "; ", priced[i].algorithm->name,
-				(double)priced[i].price_ns / 1e3);
+				used ? ", " : "; ", predicted[i].algorithm->name,
+				(double)predicted[i].predicted_ns / 1e3);
 	rd_log(RD_INFO, RD_PICK,
 		"%s of %llu bytes on %d ranks: %s, channels %d, pieces of %zu bytes, predicted "
 		"%.1f us%s",
 		rd_collective_name(collective), (unsigned long long)block_size, size,
 		choice->algorithm->name, choice->channels, choice->piece_size,
-		(double)choice->price_ns / 1e3, others);
+		(double)choice->predicted_ns / 1e3, others);
 }
 
 static int choose(struct rd_picker *picker, enum rd_collective collective, uint64_t block_size,
 	enum rd_type_class type, bool within_reach, struct rd_choice *choice)
 {
-	struct rd_choice priced[ALGORITHMS_MAX];
+	struct rd_choice predicted[ALGORITHMS_MAX];
 	uint64_t least = least_of(block_size);
-	int count = price_all(picker, collective, least, type, within_reach, priced);
+	int count = predict_all(picker, collective, least, type, within_reach, predicted);
 	const struct rd_choice *best =
-		best_of(picker, collective, least, within_reach, priced, count);
+		best_of(picker, collective, least, within_reach, predicted, count);
 
 	if (!best)
 		return rd_fail(RONDO_UNSUPPORTED, "no algorithm does %s on %d ranks",
 			rd_collective_name(collective), picker->market.size);
 	*choice = *best;
 	choice->worth_asking =
-		within_reach && is_worth_asking(picker, collective, least, best, priced, count);
+		within_reach && is_worth_asking(picker, collective, least, best, predicted, count);
 	/* Direct access that is not worth asking for: the choice without it counts, and is told. */
 	if (rd_log_on(RD_INFO, RD_PICK) && (!within_reach || choice->worth_asking))
-		log_choice(collective, least, picker->market.size, choice, priced, count);
+		log_choice(collective, least, picker->market.size, choice, predicted, count);
 	return 0;
 }
 
@@ -456,7 +456,7 @@ int rd_picker_choose(struct rd_picker *picker, enum rd_collective collective, ui
 
 /* ---- Explaining ----------------------------------------------------------------------------- */
 
-static int by_price(const void *a, const void *b)
+static int by_prediction(const void *a, const void *b)
 {
 	const struct rondo_way *one = a, *other = b;
 
@@ -478,9 +478,9 @@ static int choose_as_called(struct rd_picker *picker, enum rd_collective collect
 int rd_picker_list(struct rd_picker *picker, enum rd_collective collective, uint64_t block_size,
 	enum rd_type_class type, bool within_reach, struct rondo_way *ways, int most)
 {
-	struct rd_choice priced[ALGORITHMS_MAX];
+	struct rd_choice predicted[ALGORITHMS_MAX];
 	struct rondo_way all[ALGORITHMS_MAX];
-	int count = price_all(picker, collective, least_of(block_size), type, within_reach, priced);
+	int count = predict_all(picker, collective, least_of(block_size), type, within_reach, predicted);
 	struct rd_choice *best = NULL;
 	int err = choose_as_called(picker, collective, block_size, type, within_reach, &best);
 
@@ -488,19 +488,19 @@ int rd_picker_list(struct rd_picker *picker, enum rd_collective collective, uint
 		return err;
 	/* What is not asked for is not known: direct access costs the asking, too. */
 	for (int i = 0; i < count; i++)
-		if (priced[i].algorithm->mapped)
-			priced[i].price_ns += asking_ns(picker);
+		if (predicted[i].algorithm->mapped)
+			predicted[i].predicted_ns += asking_ns(picker);
 	for (int i = 0; i < count; i++) {
 		all[i] = (struct rondo_way){
-			.channels = priced[i].channels,
-			.piece_size = priced[i].algorithm->mapped ? 0 : priced[i].piece_size,
-			.predicted_us = (double)priced[i].price_ns / 1e3,
-			.chosen = priced[i].algorithm == best->algorithm,
+			.channels = predicted[i].channels,
+			.piece_size = predicted[i].algorithm->mapped ? 0 : predicted[i].piece_size,
+			.predicted_us = (double)predicted[i].predicted_ns / 1e3,
+			.chosen = predicted[i].algorithm == best->algorithm,
 		};
 		snprintf(all[i].algorithm, sizeof(all[i].algorithm), "%s",
-			priced[i].algorithm->name);
+			predicted[i].algorithm->name);
 	}
-	qsort(all, count, sizeof(*all), by_price);
+	qsort(all, count, sizeof(*all), by_prediction);
 	for (int i = 0; i < count && i < most; i++)
 		ways[i] = all[i];
 	return count;
@@ -526,7 +526,7 @@ static void log_measured(const struct rd_picker *picker, enum rd_collective coll
 			"us on average%s",
 			rd_collective_name(collective), least, table[i].algorithm->name,
 			(unsigned long long)table[i].calls, RD_PLURAL(table[i].calls),
-			(double)table[i].price_ns / 1e3,
+			(double)table[i].predicted_ns / 1e3,
 			(double)table[i].measured_ns / 1e3 / (double)table[i].calls,
 			table[i].lending.wins ? ", by single copy" : "");
 	}

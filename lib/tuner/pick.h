@@ -27,7 +27,7 @@ struct rd_choice {
 	const struct rd_algorithm *algorithm;
 	int channels;
 	size_t piece_size;
-	int64_t price_ns;
+	int64_t predicted_ns;
 	struct rd_shape shape; /* of the algorithm's plans */
 	/* In a choice with buffers within reach: whether it is so much better that it pays to ask
 	   all ranks where their buffers are. */

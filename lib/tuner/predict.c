@@ -150,7 +150,7 @@ struct rd_tempo rd_tempo(
 	return tempo;
 }
 
-int64_t rd_tempo_price(const struct rd_tempo *tempo, int channels)
+int64_t rd_tempo_predict(const struct rd_tempo *tempo, int channels)
 {
 	/* Pieces and channels hide each other's waiting, but not each other's work. */
 	int64_t each = rd_longer(tempo->each_ns / channels, tempo->busy_ns);
@@ -160,12 +160,12 @@ int64_t rd_tempo_price(const struct rd_tempo *tempo, int channels)
 	return rd_longer(tempo->first_ns, rd_shorter(all, RD_CALL_NS_MAX));
 }
 
-int64_t rd_price(
+int64_t rd_predict(
 	const struct rd_schedule *schedule, const struct rd_costs *costs, const struct rd_cut *how)
 {
 	struct rd_tempo tempo = rd_tempo(schedule, costs, how);
 
-	return rd_tempo_price(&tempo, how->channels);
+	return rd_tempo_predict(&tempo, how->channels);
 }
 
 /* ---- What does not depend on costs ---------------------------------------------------------- */
@@ -178,7 +178,7 @@ static int rounds_of(const struct rd_schedule *schedule)
 	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++)
 		for (int point = 0; point < RD_COST_POINT_COUNT; point++)
 			costs.links[class].way_ns[point] = 1000;
-	return (int)((rd_price(schedule, &costs, &cut) + 500) / 1000);
+	return (int)((rd_predict(schedule, &costs, &cut) + 500) / 1000);
 }
 
 static int load_of(const struct rd_schedule *schedule)

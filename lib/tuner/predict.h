@@ -41,10 +41,10 @@ struct rd_tempo {
 struct rd_tempo rd_tempo(
 	const struct rd_schedule *schedule, const struct rd_costs *costs, const struct rd_cut *cut);
 /* RD_CALL_NS_MAX at most; more where a plan never ends. */
-int64_t rd_tempo_price(const struct rd_tempo *tempo, int channels);
+int64_t rd_tempo_predict(const struct rd_tempo *tempo, int channels);
 
 /* Nanoseconds until the last rank is done. */
-int64_t rd_price(
+int64_t rd_predict(
 	const struct rd_schedule *schedule, const struct rd_costs *costs, const struct rd_cut *cut);
 
 #endif

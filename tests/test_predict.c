@@ -39,31 +39,31 @@ static const struct rd_algorithm *algorithm(const char *name)
 	return found;
 }
 
-static int64_t price_with(const struct rd_costs *costs, const char *name, struct rd_problem problem,
+static int64_t predict_with(const struct rd_costs *costs, const char *name, struct rd_problem problem,
 	const struct rd_cut *cut)
 {
 	struct rd_schedule *schedule;
-	int64_t price;
+	int64_t predicted;
 
 	cr_assert_eq(
 		rd_schedule_create(&schedule, algorithm(name), &problem), 0, "%s", rondo_last_error());
-	price = rd_price(schedule, costs, cut);
+	predicted = rd_predict(schedule, costs, cut);
 	rd_schedule_destroy(schedule);
-	return price;
+	return predicted;
 }
 
-static int64_t price(const char *name, enum rd_collective collective, int size, uint64_t bytes)
+static int64_t predicted(const char *name, enum rd_collective collective, int size, uint64_t bytes)
 {
 	struct rd_costs costs = plain();
 	struct rd_problem problem = { .collective = collective, .size = size };
 	struct rd_cut cut = { bytes, RD_WHOLE, 1 << 20, 1 };
 
-	return price_with(&costs, name, problem, &cut);
+	return predict_with(&costs, name, problem, &cut);
 }
 
 /* ---- By hand -------------------------------------------------------------------------------- */
 
-Test(price, of_a_message_is_its_way)
+Test(predicted, of_a_message_is_its_way)
 {
 	struct rd_costs costs = plain();
 	struct rd_message_cost empty = rd_message_cost(&costs.links[RD_NEAR], 0);
@@ -78,71 +78,71 @@ Test(price, of_a_message_is_its_way)
 	cr_assert_eq(long_one.recv_ns, (1 << 20) + 100);
 }
 
-Test(price, of_two_ranks_doubling_is_one_exchange)
+Test(predicted, of_two_ranks_doubling_is_one_exchange)
 {
 	/* send 100 + 1000, under way 1000, receive 100 + 1000 and reduce: 1 ns a byte more than the
 	   copy that a receive is */
-	cr_assert_eq(price("doubling", RD_ALL_REDUCE, 2, 1000), 1100 + 1000 + 1100 + 1000);
+	cr_assert_eq(predicted("doubling", RD_ALL_REDUCE, 2, 1000), 1100 + 1000 + 1100 + 1000);
 }
 
-Test(price, of_doubling_grows_with_the_logarithm_of_ranks)
+Test(predicted, of_doubling_grows_with_the_logarithm_of_ranks)
 {
-	int64_t two = price("doubling", RD_ALL_REDUCE, 2, 0);
+	int64_t two = predicted("doubling", RD_ALL_REDUCE, 2, 0);
 
 	cr_assert_eq(two, 1200);
-	cr_assert_eq(price("doubling", RD_ALL_REDUCE, 8, 0), 3 * two);
-	cr_assert_eq(price("doubling", RD_ALL_REDUCE, 64, 0), 6 * two);
+	cr_assert_eq(predicted("doubling", RD_ALL_REDUCE, 8, 0), 3 * two);
+	cr_assert_eq(predicted("doubling", RD_ALL_REDUCE, 64, 0), 6 * two);
 }
 
-Test(price, of_a_ring_grows_with_ranks)
+Test(predicted, of_a_ring_grows_with_ranks)
 {
 	/* Seven messages in, of which six are passed on, after the first is sent. */
-	cr_assert_eq(price("ring", RD_ALL_GATHER, 8, 0), 7 * 1200);
+	cr_assert_eq(predicted("ring", RD_ALL_GATHER, 8, 0), 7 * 1200);
 }
 
-Test(price, of_a_chain_is_one_way_and_then_a_message_for_each_piece)
+Test(predicted, of_a_chain_is_one_way_and_then_a_message_for_each_piece)
 {
 	struct rd_costs costs = plain();
 	struct rd_problem problem = { .collective = RD_BROADCAST, .size = 4 };
 	struct rd_cut one = { 1000, RD_WHOLE, 1000, 1 }, ten = { 10000, RD_WHOLE, 1000, 1 };
-	int64_t first = price_with(&costs, "ring", problem, &one);
-	int64_t all = price_with(&costs, "ring", problem, &ten);
+	int64_t first = predict_with(&costs, "ring", problem, &one);
+	int64_t all = predict_with(&costs, "ring", problem, &ten);
 
 	/* In the middle a rank receives (1100) and passes on (100, and 1000 where it is kept). */
 	cr_assert_eq(all - first, 9 * (1100 + 100 + 1000), "%lld", (long long)(all - first));
 }
 
-Test(price, where_ranks_share_a_core_is_at_least_all_their_work)
+Test(predicted, where_ranks_share_a_core_is_at_least_all_their_work)
 {
 	struct rd_costs costs = plain();
 	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 8 };
 	struct rd_cut cut = { 100000, RD_WHOLE, 1 << 20, 1 };
-	int64_t apart = price_with(&costs, "doubling", problem, &cut), together;
+	int64_t apart = predict_with(&costs, "doubling", problem, &cut), together;
 
 	costs.cores = 1;
-	together = price_with(&costs, "doubling", problem, &cut);
+	together = predict_with(&costs, "doubling", problem, &cut);
 	/* Eight ranks send and receive three times each. */
 	cr_assert_geq(together, 8 * 3 * (100100 + 200100));
 	cr_assert_gt(together, 6 * apart);
 
 	costs.switch_ns = 5000;
-	cr_assert_geq(price_with(&costs, "doubling", problem, &cut), together + 8 * 5000);
+	cr_assert_geq(predict_with(&costs, "doubling", problem, &cut), together + 8 * 5000);
 }
 
-Test(price, of_channels_hides_waiting_but_not_work)
+Test(predicted, of_channels_hides_waiting_but_not_work)
 {
 	struct rd_costs costs = plain();
 	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 4 };
 	struct rd_cut one = { 1 << 20, RD_WHOLE, 4096, 1 }, four = { 1 << 20, RD_WHOLE, 4096, 4 };
-	int64_t with_one = price_with(&costs, "ring", problem, &one);
-	int64_t with_four = price_with(&costs, "ring", problem, &four);
+	int64_t with_one = predict_with(&costs, "ring", problem, &one);
+	int64_t with_four = predict_with(&costs, "ring", problem, &four);
 
 	cr_assert_lt(with_four, with_one);
 	/* Every rank still takes in six messages of each of the 64 pieces. */
 	cr_assert_geq(with_four, 64 * 6 * 4196);
 }
 
-Test(price, between_hosts_is_that_of_far_links)
+Test(predicted, between_hosts_is_that_of_far_links)
 {
 	struct rd_costs costs = plain();
 	static const int hosts[] = { 2, 2, 0 };
@@ -154,11 +154,11 @@ Test(price, between_hosts_is_that_of_far_links)
 	for (int i = 0; i < RD_COST_POINT_COUNT; i++)
 		costs.links[RD_FAR].way_ns[i] += 50000;
 	/* Of the two rounds one crosses. */
-	cr_assert_eq(price_with(&costs, "doubling", problem, &cut), 2 * 1200 + 50000);
+	cr_assert_eq(predict_with(&costs, "doubling", problem, &cut), 2 * 1200 + 50000);
 }
 
 /* What lending is worth, calls learn for themselves. Of four ranks, some pass on what they got. */
-Test(price, knows_single_copy_only_as_the_price_of_reading_a_peers_memory)
+Test(predicted, knows_single_copy_only_as_the_price_of_reading_a_peers_memory)
 {
 	struct rd_costs costs = plain();
 	struct rd_link_cost *link = &costs.links[RD_NEAR];
@@ -168,8 +168,8 @@ Test(price, knows_single_copy_only_as_the_price_of_reading_a_peers_memory)
 	int64_t by_messages, directly;
 
 	costs.copy_ps = 100;
-	by_messages = price_with(&costs, "ring", problem, &cut);
-	directly = price_with(&costs, "spread", problem, &whole);
+	by_messages = predict_with(&costs, "ring", problem, &cut);
+	directly = predict_with(&costs, "spread", problem, &whole);
 	cr_assert_eq(rd_reading_ns(link, 16384), -1);
 	link->posts = link->lends = 1;
 	link->posts_min = 8192;
@@ -177,8 +177,8 @@ Test(price, knows_single_copy_only_as_the_price_of_reading_a_peers_memory)
 		link->lent_ns[i] = 1200 + (link->way_ns[i] - 1200) / 8;
 	cr_assert_eq(rd_reading_ns(link, 16384), 100 + 16384 / 4);
 	cr_assert_eq(rd_reading_ns(link, 4096), -1);
-	cr_assert_eq(price_with(&costs, "ring", problem, &cut), by_messages);
-	cr_assert_lt(price_with(&costs, "spread", problem, &whole), directly);
+	cr_assert_eq(predict_with(&costs, "ring", problem, &cut), by_messages);
+	cr_assert_lt(predict_with(&costs, "spread", problem, &whole), directly);
 }
 
 /* ---- Of memory beyond the caches ------------------------------------------------------------ */
@@ -202,10 +202,10 @@ static int64_t added(const char *name, enum rd_collective collective, int size, 
 	struct rd_cut cut = { bytes, RD_WHOLE,
 		algorithm(name)->mapped ? SIZE_MAX : (size_t)16 << 20, 1 };
 
-	return price_with(&slow, name, problem, &cut) - price_with(&costs, name, problem, &cut);
+	return predict_with(&slow, name, problem, &cut) - predict_with(&costs, name, problem, &cut);
 }
 
-Test(price, of_memory_is_paid_from_the_first_byte_that_caches_do_not_hold)
+Test(predicted, of_memory_is_paid_from_the_first_byte_that_caches_do_not_hold)
 {
 	/* Input and output: half of a cache each. Sent from memory, and reduced into memory, both
 	   with a room in a cache: half of 2 and of 6 ns a byte. */
@@ -215,7 +215,7 @@ Test(price, of_memory_is_paid_from_the_first_byte_that_caches_do_not_hold)
 	cr_expect_eq(added("ring", RD_BROADCAST, 3, 1 << 20), (1 << 20) * 3);
 }
 
-Test(price, of_memory_is_for_all_blocks_of_input_and_output)
+Test(predicted, of_memory_is_for_all_blocks_of_input_and_output)
 {
 	/* One and eight blocks; eight and eight; at the root, eight and one. */
 	cr_expect_eq(added("ring", RD_ALL_GATHER, 8, (1 << 20) / 9), 0);
@@ -229,7 +229,7 @@ Test(price, of_memory_is_for_all_blocks_of_input_and_output)
 }
 
 /* By messages or by direct access. */
-Test(price, of_every_algorithm_rises_with_that_of_memory_for_large_calls_alone, .timeout = 60)
+Test(predicted, of_every_algorithm_rises_with_that_of_memory_for_large_calls_alone, .timeout = 60)
 {
 	static const int sizes[] = { 2, 7, 8, 100 };
 
@@ -263,7 +263,7 @@ static void price_every_size(
 	cr_assert_eq(rd_schedule_create(&schedule, one, &problem), 0, "%s", rondo_last_error());
 	for (uint64_t bytes = 64; bytes <= 64 << 20; bytes *= 4) {
 		struct rd_cut cut = { bytes, RD_WHOLE, one->mapped ? SIZE_MAX : 128 << 10, 1 };
-		int64_t now = rd_price(schedule, &costs, &cut);
+		int64_t now = rd_predict(schedule, &costs, &cut);
 
 		cr_expect(now >= last && now < INT64_MAX / 8,
 			"%s, %s of %llu bytes on %d ranks: %lld ns after %lld", one->name,
@@ -276,7 +276,7 @@ static void price_every_size(
 	rd_schedule_destroy(schedule);
 }
 
-Test(price, of_every_algorithm_is_something_and_grows_with_bytes, .timeout = 60)
+Test(predicted, of_every_algorithm_is_something_and_grows_with_bytes, .timeout = 60)
 {
 	static const int sizes[] = { 2, 3, 4, 7, 8, 16, 33, 64, 100 };
 
@@ -287,7 +287,7 @@ Test(price, of_every_algorithm_is_something_and_grows_with_bytes, .timeout = 60)
 					price_every_size(rd_algorithms[i], c, sizes[s]);
 }
 
-Test(price, of_every_algorithm_is_one_also_where_ranks_share_cores, .timeout = 60)
+Test(predicted, of_every_algorithm_is_one_also_where_ranks_share_cores, .timeout = 60)
 {
 	struct rd_costs costs = plain();
 
@@ -301,20 +301,20 @@ Test(price, of_every_algorithm_is_one_also_where_ranks_share_cores, .timeout = 6
 
 			if (c == RD_TRANSFER || !rd_algorithm_can(rd_algorithms[i], &problem))
 				continue;
-			cr_expect_lt(price_with(&costs, rd_algorithms[i]->name, problem, &cut),
+			cr_expect_lt(predict_with(&costs, rd_algorithms[i]->name, problem, &cut),
 				INT64_MAX / 8, "%s", rd_algorithms[i]->name);
 		}
 }
 
-Test(price, is_the_same_whichever_rank_asks)
+Test(predicted, is_the_same_whichever_rank_asks)
 {
 	struct rd_costs costs = plain();
 	struct rd_cut cut = { 100000, RD_HALF, 4096, 2 };
 	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 7 };
-	int64_t first = price_with(&costs, "ring", problem, &cut);
+	int64_t first = predict_with(&costs, "ring", problem, &cut);
 
 	for (problem.rank = 1; problem.rank < 7; problem.rank++)
-		cr_assert_eq(price_with(&costs, "ring", problem, &cut), first);
+		cr_assert_eq(predict_with(&costs, "ring", problem, &cut), first);
 }
 
 /* Every number is at one of its bounds, as a file may say. */
@@ -350,7 +350,7 @@ static void price_extremely(const struct rd_algorithm *one, enum rd_collective c
 				: i % 2     ? 64
 					    : 128 << 10,
 				2 };
-			int64_t now = rd_price(schedule, &costs, &cut);
+			int64_t now = rd_predict(schedule, &costs, &cut);
 
 			cr_expect(now >= 0 && now <= RD_CALL_NS_MAX,
 				"%s, %s of %llu bytes on %d ranks, %u: %lld ns", one->name,
@@ -361,7 +361,7 @@ static void price_extremely(const struct rd_algorithm *one, enum rd_collective c
 }
 
 /* A sum or product that leaves 64 bits is also what UBSan stops at. */
-Test(price, stays_within_its_bounds_whatever_the_costs_and_bytes, .timeout = 120)
+Test(predicted, stays_within_its_bounds_whatever_the_costs_and_bytes, .timeout = 120)
 {
 	static const int sizes[] = { 2, 5, 16, 100 };
 
@@ -385,7 +385,7 @@ static const struct rd_algorithm waiting = {
 	.write_plan = write_waiting,
 };
 
-Test(price, of_what_never_ends_is_more_than_any_other)
+Test(predicted, of_what_never_ends_is_more_than_any_other)
 {
 	struct rd_costs costs = plain();
 	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 2 };
@@ -393,7 +393,7 @@ Test(price, of_what_never_ends_is_more_than_any_other)
 	struct rd_schedule *schedule;
 
 	cr_assert_eq(rd_schedule_create(&schedule, &waiting, &problem), 0, "%s", rondo_last_error());
-	cr_assert_geq(rd_price(schedule, &costs, &cut), INT64_MAX / 4);
+	cr_assert_geq(rd_predict(schedule, &costs, &cut), INT64_MAX / 4);
 	rd_schedule_destroy(schedule);
 }
 
@@ -412,7 +412,7 @@ static struct rd_shape shape_of(const char *name, int size)
 	return shape;
 }
 
-Test(price, the_shape_says_rounds_peers_and_load)
+Test(predicted, the_shape_says_rounds_peers_and_load)
 {
 	struct rd_shape ring = shape_of("ring", 8), doubling = shape_of("doubling", 8);
 
@@ -425,7 +425,7 @@ Test(price, the_shape_says_rounds_peers_and_load)
 }
 
 /* Of many ranks a few are looked at; they say the same. */
-Test(price, the_shape_of_many_ranks_has_their_load)
+Test(predicted, the_shape_of_many_ranks_has_their_load)
 {
 	cr_expect_eq(shape_of("ring", 80).load, 2000 * 79 / 80);
 	cr_expect_eq(shape_of("doubling", 128).load, 7000);
@@ -459,28 +459,28 @@ static int plans_for(enum rd_collective collective, int size)
 	return written;
 }
 
-Test(price, is_of_all_ranks_plans_where_those_are_few_or_short)
+Test(predicted, is_of_all_ranks_plans_where_those_are_few_or_short)
 {
 	for (int size = 2; size <= 16; size++)
 		cr_expect_eq(plans_for(RD_ALL_REDUCE, size), size);
 	cr_expect_eq(plans_for(RD_BROADCAST, 64), 64);
 }
 
-Test(price, is_of_a_few_ranks_plans_where_those_are_long)
+Test(predicted, is_of_a_few_ranks_plans_where_those_are_long)
 {
 	cr_expect_eq(plans_for(RD_ALL_REDUCE, 64), 8);
 	cr_expect_eq(plans_for(RD_ALL_REDUCE, 300), 8);
 	cr_expect_eq(plans_for(RD_BROADCAST, 65), 8);
 }
 
-Test(price, of_a_few_ranks_is_near_that_of_all)
+Test(predicted, of_a_few_ranks_is_near_that_of_all)
 {
 	struct rd_costs costs = plain();
 	struct rd_cut cut = { 1 << 20, RD_WHOLE, 1 << 20, 1 };
 	struct rd_problem all = { .collective = RD_ALL_REDUCE, .size = 54 };
 	struct rd_problem few = { .collective = RD_ALL_REDUCE, .size = 58 };
-	int64_t played = price_with(&costs, "ring", all, &cut);
-	int64_t added_up = price_with(&costs, "ring", few, &cut);
+	int64_t played = predict_with(&costs, "ring", all, &cut);
+	int64_t added_up = predict_with(&costs, "ring", few, &cut);
 
 	cr_expect_eq(plans_for(RD_ALL_REDUCE, 54), 54);
 	cr_expect_eq(plans_for(RD_ALL_REDUCE, 58), 8);
@@ -488,8 +488,8 @@ Test(price, of_a_few_ranks_is_near_that_of_all)
 	cr_expect_lt(added_up, 2 * played);
 	/* Where they share two cores, those that are not looked at have work to do, too. */
 	costs.cores = 2;
-	played = price_with(&costs, "ring", all, &cut);
-	added_up = price_with(&costs, "ring", few, &cut);
+	played = predict_with(&costs, "ring", all, &cut);
+	added_up = predict_with(&costs, "ring", few, &cut);
 	cr_expect_gt(added_up, played / 2);
 	cr_expect_lt(added_up, 2 * played);
 }
