@@ -27,9 +27,9 @@ static struct rd_link_cost link_of(uint32_t message_ns, uint32_t byte_ps)
 	return link;
 }
 
-static struct rd_market market_of(int size, uint32_t message_ns, uint32_t byte_ps)
+static struct rd_tuner_config config_of(int size, uint32_t message_ns, uint32_t byte_ps)
 {
-	struct rd_market market = {
+	struct rd_tuner_config config = {
 		.size = size,
 		.costs = { .copy_ps = 10,
 			.reduce_ps = { 20, 40 },
@@ -41,14 +41,14 @@ static struct rd_market market_of(int size, uint32_t message_ns, uint32_t byte_p
 		.algo = "",
 	};
 
-	market.costs.links[RD_NEAR] = market.costs.links[RD_FAR] = link_of(message_ns, byte_ps);
-	return market;
+	config.costs.links[RD_NEAR] = config.costs.links[RD_FAR] = link_of(message_ns, byte_ps);
+	return config;
 }
 
-static struct rd_choice choice_of(const struct rd_market *market, enum rd_collective collective,
+static struct rd_choice choice_of(const struct rd_tuner_config *config, enum rd_collective collective,
 	uint64_t bytes, bool within_reach)
 {
-	struct rd_picker *picker = rd_picker_create(market);
+	struct rd_picker *picker = rd_picker_create(config);
 	struct rd_choice *choice, copy;
 
 	cr_assert_not_null(picker);
@@ -67,16 +67,16 @@ static void expect(const struct rd_choice *choice, const char *name)
 /* At the bounds of what a file may say, and of what rondo_explain() may be asked. */
 Test(pick, stays_within_its_bounds_whatever_the_costs_and_bytes, .timeout = 60)
 {
-	struct rd_market market = market_of(8, 1, 1);
+	struct rd_tuner_config config = config_of(8, 1, 1);
 	struct rondo_way ways[16];
 
 	for (unsigned which = 0; which < 4; which++) {
-		memset(&market.costs, 0xff, sizeof(market.costs));
-		market.costs.cores = which & 1 ? 1 : UINT32_MAX;
-		market.costs.links[RD_NEAR].lends = which & 2;
-		rd_costs_bound(&market.costs);
+		memset(&config.costs, 0xff, sizeof(config.costs));
+		config.costs.cores = which & 1 ? 1 : UINT32_MAX;
+		config.costs.links[RD_NEAR].lends = which & 2;
+		rd_costs_bound(&config.costs);
 
-		struct rd_picker *picker = rd_picker_create(&market);
+		struct rd_picker *picker = rd_picker_create(&config);
 
 		for (int bit = 0; bit < 64; bit++)
 			for (int c = 0; c < RD_COLLECTIVE_COUNT; c++) {
@@ -101,18 +101,18 @@ Test(pick, stays_within_its_bounds_whatever_the_costs_and_bytes, .timeout = 60)
 
 Test(pick, takes_few_messages_where_messages_are_dear)
 {
-	struct rd_market market = market_of(8, 10000, 100);
-	struct rd_choice choice = choice_of(&market, RD_ALL_REDUCE, 8, false);
+	struct rd_tuner_config config = config_of(8, 10000, 100);
+	struct rd_choice choice = choice_of(&config, RD_ALL_REDUCE, 8, false);
 
 	expect(&choice, "doubling");
-	choice = choice_of(&market, RD_BROADCAST, 8, false);
+	choice = choice_of(&config, RD_BROADCAST, 8, false);
 	cr_assert_str_neq(choice.algorithm->name, "ring");
 }
 
 Test(pick, takes_few_bytes_where_bytes_are_dear)
 {
-	struct rd_market market = market_of(8, 100, 1000);
-	struct rd_choice choice = choice_of(&market, RD_ALL_REDUCE, 16 << 20, false);
+	struct rd_tuner_config config = config_of(8, 100, 1000);
+	struct rd_choice choice = choice_of(&config, RD_ALL_REDUCE, 16 << 20, false);
 
 	cr_assert_str_neq(choice.algorithm->name, "doubling");
 	cr_assert_str_neq(choice.algorithm->name, "tree");
@@ -121,37 +121,37 @@ Test(pick, takes_few_bytes_where_bytes_are_dear)
 /* Ring, halving and pat move the same bytes, and their prices differ by little. */
 Test(pick, takes_the_calmest_of_what_costs_alike_where_ranks_share_cores)
 {
-	struct rd_market market = market_of(4, 5000, 150);
+	struct rd_tuner_config config = config_of(4, 5000, 150);
 	struct rd_choice choice;
 
-	market.costs.cores = 2;
-	market.costs.switch_ns = 1000;
-	market.costs.links[RD_NEAR].posts = 1;
-	choice = choice_of(&market, RD_ALL_REDUCE, 8 << 20, false);
+	config.costs.cores = 2;
+	config.costs.switch_ns = 1000;
+	config.costs.links[RD_NEAR].posts = 1;
+	choice = choice_of(&config, RD_ALL_REDUCE, 8 << 20, false);
 	cr_assert_leq(choice.shape.rounds, 4, "%s", choice.algorithm->name);
 	/* Over memory that ranks share, the fewest links; halving would have the fewest rounds. */
-	market.costs.links[RD_NEAR] = link_of(100, 20);
-	market.costs.switch_ns = 3000;
-	choice = choice_of(&market, RD_ALL_REDUCE, 4 << 20, false);
+	config.costs.links[RD_NEAR] = link_of(100, 20);
+	config.costs.switch_ns = 3000;
+	choice = choice_of(&config, RD_ALL_REDUCE, 4 << 20, false);
 	expect(&choice, "ring");
 }
 
 /* However long a message takes there, for it has turns in it: shared memory is no kernel. */
 Test(pick, takes_the_fewest_peers_for_many_bytes_where_ranks_share_cores_and_memory)
 {
-	struct rd_market market = market_of(8, 900, 70);
+	struct rd_tuner_config config = config_of(8, 900, 70);
 	struct rd_choice choice;
 
-	market.costs.cores = 2;
-	market.costs.switch_ns = 150;
-	market.costs.links[RD_NEAR].posts = market.costs.links[RD_NEAR].lends = 1;
-	choice = choice_of(&market, RD_ALL_GATHER, 128 << 10, false);
+	config.costs.cores = 2;
+	config.costs.switch_ns = 150;
+	config.costs.links[RD_NEAR].posts = config.costs.links[RD_NEAR].lends = 1;
+	choice = choice_of(&config, RD_ALL_GATHER, 128 << 10, false);
 	expect(&choice, "ring");
-	choice = choice_of(&market, RD_BROADCAST, 1 << 20, false);
+	choice = choice_of(&config, RD_BROADCAST, 1 << 20, false);
 	expect(&choice, "ring");
 	/* Nothing is lent: then all go to the kernel, and fewest rounds count. */
-	market.costs.links[RD_NEAR].lends = 0;
-	choice = choice_of(&market, RD_ALL_GATHER, 128 << 10, false);
+	config.costs.links[RD_NEAR].lends = 0;
+	choice = choice_of(&config, RD_ALL_GATHER, 128 << 10, false);
 	expect(&choice, "one_round");
 }
 
@@ -159,12 +159,12 @@ Test(pick, takes_the_fewest_peers_for_many_bytes_where_ranks_share_cores_and_mem
    it on: however many pieces are under way, a MiB is 7 x 16 x 4 us of work for two, and more. */
 Test(pick, knows_that_pieces_do_not_hide_each_others_work)
 {
-	struct rd_market market = market_of(8, 100, 60);
+	struct rd_tuner_config config = config_of(8, 100, 60);
 	struct rd_choice choice;
 
-	market.costs.cores = 2;
-	market.costs.switch_ns = 150;
-	choice = choice_of(&market, RD_BROADCAST, 1 << 20, false);
+	config.costs.cores = 2;
+	config.costs.switch_ns = 150;
+	choice = choice_of(&config, RD_BROADCAST, 1 << 20, false);
 	cr_assert_geq(choice.predicted_ns, 7 * 16 * 4000 / 2);
 }
 
@@ -172,50 +172,50 @@ Test(pick, knows_that_pieces_do_not_hide_each_others_work)
    more than a few bytes, with sixteen of any. */
 Test(pick, takes_one_round_for_few_bytes_where_ranks_share_cores)
 {
-	struct rd_market market = market_of(4, 500, 150);
+	struct rd_tuner_config config = config_of(4, 500, 150);
 	struct rd_choice choice;
 
-	market.costs.cores = 2;
-	market.costs.switch_ns = 200;
-	choice = choice_of(&market, RD_ALL_REDUCE, 512, false);
+	config.costs.cores = 2;
+	config.costs.switch_ns = 200;
+	choice = choice_of(&config, RD_ALL_REDUCE, 512, false);
 	expect(&choice, "one_round");
-	choice = choice_of(&market, RD_ALL_REDUCE, 8 << 10, false);
+	choice = choice_of(&config, RD_ALL_REDUCE, 8 << 10, false);
 	expect(&choice, "doubling");
-	market.size = 8;
-	choice = choice_of(&market, RD_ALL_GATHER, 512, false);
+	config.size = 8;
+	choice = choice_of(&config, RD_ALL_GATHER, 512, false);
 	expect(&choice, "one_round");
 	/* Priced about half as much again: it is the messages that are too many. */
-	market.costs.switch_ns = 3200;
-	choice = choice_of(&market, RD_ALL_REDUCE, 512, false);
+	config.costs.switch_ns = 3200;
+	choice = choice_of(&config, RD_ALL_REDUCE, 512, false);
 	expect(&choice, "doubling");
-	choice = choice_of(&market, RD_ALL_REDUCE, 256, false);
+	choice = choice_of(&config, RD_ALL_REDUCE, 256, false);
 	expect(&choice, "one_round");
-	market.costs.switch_ns = 200;
-	choice = choice_of(&market, RD_ALL_REDUCE, 8, false);
+	config.costs.switch_ns = 200;
+	choice = choice_of(&config, RD_ALL_REDUCE, 8, false);
 	expect(&choice, "one_round");
-	market.size = 16;
-	choice = choice_of(&market, RD_ALL_REDUCE, 8, false);
+	config.size = 16;
+	choice = choice_of(&config, RD_ALL_REDUCE, 8, false);
 	expect(&choice, "doubling");
 }
 
 /* By the tree, which has the fewest rounds and twice the price, it took ten times as long. */
 Test(pick, takes_what_is_cheap_where_one_rank_sends_few_bytes_and_ranks_share_cores)
 {
-	struct rd_market market = market_of(8, 500, 150);
+	struct rd_tuner_config config = config_of(8, 500, 150);
 	struct rd_choice choice;
 
-	market.costs.cores = 2;
+	config.costs.cores = 2;
 	for (uint32_t switch_ns = 200; switch_ns <= 6400; switch_ns *= 2) {
-		market.costs.switch_ns = switch_ns;
-		choice = choice_of(&market, RD_BROADCAST, 8, false);
+		config.costs.switch_ns = switch_ns;
+		choice = choice_of(&config, RD_BROADCAST, 8, false);
 		cr_assert_str_neq(choice.algorithm->name, "tree");
 	}
 }
 
 Test(pick, takes_what_costs_about_as_little_as_the_cheapest_of_its_list)
 {
-	struct rd_market market = market_of(6, 1000, 200);
-	struct rd_picker *picker = rd_picker_create(&market);
+	struct rd_tuner_config config = config_of(6, 1000, 200);
+	struct rd_picker *picker = rd_picker_create(&config);
 
 	for (uint64_t bytes = 8; bytes <= 64 << 20; bytes *= 8) {
 		struct rondo_way ways[16];
@@ -241,70 +241,70 @@ Test(pick, takes_what_costs_about_as_little_as_the_cheapest_of_its_list)
 
 Test(pick, crosses_a_slow_network_as_little_as_it_can)
 {
-	struct rd_market market = market_of(8, 300, 50);
+	struct rd_tuner_config config = config_of(8, 300, 50);
 	static const int hosts[] = { 4, 4, 0 };
 	static struct any_layout any;
 	const struct rd_layout *layout = layout_of(&any, hosts, 0);
 
-	market.layout = layout;
-	market.costs.links[RD_FAR] = link_of(20000, 10000);
+	config.layout = layout;
+	config.costs.links[RD_FAR] = link_of(20000, 10000);
 
-	struct rd_choice choice = choice_of(&market, RD_ALL_REDUCE, 1 << 20, false);
+	struct rd_choice choice = choice_of(&config, RD_ALL_REDUCE, 1 << 20, false);
 
 	expect(&choice, "hierarchical");
 }
 
 Test(pick, makes_pieces_shorter_where_a_chain_waits_for_its_first)
 {
-	struct rd_market market = market_of(8, 100, 1000);
+	struct rd_tuner_config config = config_of(8, 100, 1000);
 	struct rd_choice choice;
 
-	market.algo = "ring";
-	choice = choice_of(&market, RD_BROADCAST, 128 << 10, false);
+	config.algo = "ring";
+	choice = choice_of(&config, RD_BROADCAST, 128 << 10, false);
 	cr_assert_lt(choice.piece_size, 128 << 10);
-	choice = choice_of(&market, RD_BROADCAST, 1 << 10, false);
+	choice = choice_of(&config, RD_BROADCAST, 1 << 10, false);
 	cr_assert_eq(choice.piece_size, 128 << 10);
 }
 
 Test(pick, takes_more_channels_where_waiting_is_long)
 {
-	struct rd_market market = market_of(4, 100, 10);
+	struct rd_tuner_config config = config_of(4, 100, 10);
 
-	market.channels = 4;
+	config.channels = 4;
 	for (int i = 0; i < RD_COST_POINT_COUNT; i++)
-		market.costs.links[RD_NEAR].way_ns[i] += 1000000;
-	cr_assert_gt(choice_of(&market, RD_ALL_REDUCE, 64 << 20, false).channels, 1);
-	cr_assert_eq(choice_of(&market, RD_ALL_REDUCE, 8, false).channels, 1);
+		config.costs.links[RD_NEAR].way_ns[i] += 1000000;
+	cr_assert_gt(choice_of(&config, RD_ALL_REDUCE, 64 << 20, false).channels, 1);
+	cr_assert_eq(choice_of(&config, RD_ALL_REDUCE, 8, false).channels, 1);
 }
 
 Test(pick, takes_what_it_is_told_wherever_that_can)
 {
-	struct rd_market market = market_of(8, 10000, 100);
+	struct rd_tuner_config config = config_of(8, 10000, 100);
 	struct rd_choice choice;
 
-	market.algo = "ring";
-	choice = choice_of(&market, RD_ALL_REDUCE, 8, false);
+	config.algo = "ring";
+	choice = choice_of(&config, RD_ALL_REDUCE, 8, false);
 	expect(&choice, "ring");
-	choice = choice_of(&market, RD_BARRIER, 0, false);
+	choice = choice_of(&config, RD_BARRIER, 0, false);
 	expect(&choice, "direct");
 	/* What it is told is not direct access, so nobody is asked for buffers. */
-	cr_assert_not(choice_of(&market, RD_ALL_REDUCE, 1 << 20, true).worth_asking);
+	cr_assert_not(choice_of(&config, RD_ALL_REDUCE, 1 << 20, true).worth_asking);
 }
 
 Test(pick, asks_for_buffers_where_direct_access_pays)
 {
-	struct rd_market market = market_of(4, 100, 1000);
+	struct rd_tuner_config config = config_of(4, 100, 1000);
 
-	cr_assert(choice_of(&market, RD_ALL_REDUCE, 16 << 20, true).algorithm->mapped);
-	cr_assert(choice_of(&market, RD_ALL_REDUCE, 16 << 20, true).worth_asking);
-	cr_assert_not(choice_of(&market, RD_ALL_REDUCE, 8, true).worth_asking);
-	cr_assert_not(choice_of(&market, RD_ALL_REDUCE, 16 << 20, false).algorithm->mapped);
+	cr_assert(choice_of(&config, RD_ALL_REDUCE, 16 << 20, true).algorithm->mapped);
+	cr_assert(choice_of(&config, RD_ALL_REDUCE, 16 << 20, true).worth_asking);
+	cr_assert_not(choice_of(&config, RD_ALL_REDUCE, 8, true).worth_asking);
+	cr_assert_not(choice_of(&config, RD_ALL_REDUCE, 16 << 20, false).algorithm->mapped);
 }
 
 Test(pick, has_one_choice_for_sizes_that_are_near)
 {
-	struct rd_market market = market_of(4, 100, 1000);
-	struct rd_picker *picker = rd_picker_create(&market);
+	struct rd_tuner_config config = config_of(4, 100, 1000);
+	struct rd_picker *picker = rd_picker_create(&config);
 	struct rd_choice *a, *b, *c;
 
 	cr_assert_eq(rd_picker_choose(picker, RD_ALL_REDUCE, 1024, RD_WHOLE, false, &a), 0);
@@ -318,12 +318,12 @@ Test(pick, has_one_choice_for_sizes_that_are_near)
 Test(pick, has_a_choice_for_every_collective_and_size)
 {
 	for (int size = 2; size <= 9; size++) {
-		struct rd_market market = market_of(size, 1000, 100);
+		struct rd_tuner_config config = config_of(size, 1000, 100);
 
 		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
 			for (uint64_t bytes = 0; c != RD_TRANSFER && bytes < 1 << 20;
 				bytes = 7 * bytes + 1)
-				cr_assert_not_null(choice_of(&market, c, bytes, false).algorithm);
+				cr_assert_not_null(choice_of(&config, c, bytes, false).algorithm);
 	}
 }
 
@@ -345,8 +345,8 @@ static const struct rd_algorithm counting = {
 
 Test(pick, writes_plans_once_for_all_sizes_and_few_of_them_at_many_ranks)
 {
-	struct rd_market market = market_of(64, 1000, 100);
-	struct rd_picker *picker = rd_picker_create(&market);
+	struct rd_tuner_config config = config_of(64, 1000, 100);
+	struct rd_picker *picker = rd_picker_create(&config);
 	struct rd_choice *choice;
 
 	cr_assert_eq(rd_algorithm_add(&counting), 0);

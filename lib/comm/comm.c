@@ -232,7 +232,7 @@ static int await_master(const struct rd_settings *settings)
 
 static int set_picker(struct rondo_comm *comm)
 {
-	struct rd_market market = {
+	struct rd_tuner_config config = {
 		.size = comm->size,
 		.layout = comm->layouts[0],
 		.costs = comm->costs,
@@ -240,7 +240,7 @@ static int set_picker(struct rondo_comm *comm)
 		.piece_size = comm->piece_size,
 		.algo = comm->settings.algo,
 	};
-	struct rd_picker *picker = rd_picker_create(&market);
+	struct rd_picker *picker = rd_picker_create(&config);
 
 	if (!picker)
 		return RONDO_MEMORY;

@@ -53,7 +53,7 @@
 #define FEW_MOST 512
 
 struct rd_picker {
-	struct rd_market market;
+	struct rd_tuner_config config;
 	/* [RD_COLLECTIVE_COUNT][ALGORITHMS_MAX], made when first asked for. */
 	struct rd_schedule *schedules[RD_COLLECTIVE_COUNT][ALGORITHMS_MAX];
 	struct rd_shape shapes[RD_COLLECTIVE_COUNT][ALGORITHMS_MAX]; /* theirs */
@@ -93,7 +93,7 @@ enum rd_type_class rd_type_class_of(rondo_type type)
 	}
 }
 
-struct rd_picker *rd_picker_create(const struct rd_market *market)
+struct rd_picker *rd_picker_create(const struct rd_tuner_config *config)
 {
 	struct rd_picker *picker = calloc(1, sizeof(*picker));
 
@@ -101,7 +101,7 @@ struct rd_picker *rd_picker_create(const struct rd_market *market)
 		rd_fail(RONDO_MEMORY, "no memory for a picker");
 		return NULL;
 	}
-	picker->market = *market;
+	picker->config = *config;
 	return picker;
 }
 
@@ -136,8 +136,8 @@ static struct rd_problem problem_of(const struct rd_picker *picker, enum rd_coll
 {
 	return (struct rd_problem){
 		.collective = collective,
-		.size = picker->market.size,
-		.layout = picker->market.layout,
+		.size = picker->config.size,
+		.layout = picker->config.layout,
 	};
 }
 
@@ -176,21 +176,21 @@ static bool clearly_less(int64_t predicted, int64_t than)
 static void predict_algorithm(const struct rd_picker *picker, const struct rd_schedule *schedule,
 	uint64_t block_size, enum rd_type_class type, struct rd_choice *choice)
 {
-	const struct rd_market *market = &picker->market;
+	const struct rd_tuner_config *config = &picker->config;
 	int halvings = choice->algorithm->mapped ? 0 : HALVINGS;
 
 	choice->predicted_ns = -1;
 	for (int halved = 0; halved <= halvings; halved++) {
-		size_t piece_size = market->piece_size >> halved;
+		size_t piece_size = config->piece_size >> halved;
 
 		if (halved > 0 && (piece_size < PIECE_LEAST || piece_size > block_size))
 			continue;
 
 		struct rd_cut cut = { block_size, type,
 			choice->algorithm->mapped ? SIZE_MAX : piece_size, 1 };
-		struct rd_tempo tempo = rd_tempo(schedule, &market->costs, &cut);
+		struct rd_tempo tempo = rd_tempo(schedule, &config->costs, &cut);
 
-		for (int channels = 1; channels <= market->channels; channels++) {
+		for (int channels = 1; channels <= config->channels; channels++) {
 			int64_t predicted = rd_tempo_predict(&tempo, channels);
 
 			if (choice->predicted_ns >= 0 && !clearly_less(predicted, choice->predicted_ns))
@@ -206,12 +206,12 @@ static void predict_algorithm(const struct rd_picker *picker, const struct rd_sc
 static int64_t asking_ns(struct rd_picker *picker)
 {
 	struct rd_problem problem = problem_of(picker, RD_ALL_GATHER);
-	struct rd_cut cut = { sizeof(struct rd_buffers), RD_WHOLE, picker->market.piece_size, 1 };
+	struct rd_cut cut = { sizeof(struct rd_buffers), RD_WHOLE, picker->config.piece_size, 1 };
 
 	if (!picker->asking &&
 		rd_schedule_create(&picker->asking, &rd_introduction_exchange, &problem))
 		return INT64_MAX / 2;
-	return rd_predict(picker->asking, &picker->market.costs, &cut);
+	return rd_predict(picker->asking, &picker->config.costs, &cut);
 }
 
 /* ---- Choosing ------------------------------------------------------------------------------- */
@@ -220,7 +220,7 @@ static int64_t asking_ns(struct rd_picker *picker)
 static bool is_named(const struct rd_picker *picker, enum rd_collective collective,
 	bool within_reach, int *index)
 {
-	const char *algo = picker->market.algo;
+	const char *algo = picker->config.algo;
 
 	for (int i = 0; *algo && rd_algorithms[i]; i++) {
 		*index = i;
@@ -303,7 +303,7 @@ static const struct rd_choice *preferred_crowded(const struct rd_picker *picker,
 {
 	bool from_all = !rd_collective_has_root(collective);
 	const struct rd_choice *lightest = lightest_of(predicted, count);
-	const struct rd_link_cost *link = &picker->market.costs.links[RD_NEAR];
+	const struct rd_link_cost *link = &picker->config.costs.links[RD_NEAR];
 	/* Whoever keeps what is sent where it lies, and lends it to nobody, hands it to the kernel.
 	   A message's time does not say so, for where ranks share cores it has turns in it. */
 	bool in_kernel = link->posts && !link->lends;
@@ -329,11 +329,11 @@ static const struct rd_choice *preferred(const struct rd_picker *picker,
 	enum rd_collective collective, uint64_t block_size, const struct rd_choice *cheapest,
 	const struct rd_choice *predicted, int count)
 {
-	const struct rd_market *market = &picker->market;
+	const struct rd_tuner_config *config = &picker->config;
 
-	if (market->layout && market->layout->group_count > 1)
+	if (config->layout && config->layout->group_count > 1)
 		return cheapest;
-	if ((uint32_t)market->size > market->costs.cores)
+	if ((uint32_t)config->size > config->costs.cores)
 		return preferred_crowded(picker, collective, block_size, cheapest, predicted, count);
 	return block_size < ALIKE_MOST ? calmest_alike(cheapest, ALIKE, false, predicted, count)
 				       : cheapest;
@@ -416,13 +416,13 @@ static int choose(struct rd_picker *picker, enum rd_collective collective, uint6
 
 	if (!best)
 		return rd_fail(RONDO_UNSUPPORTED, "no algorithm does %s on %d ranks",
-			rd_collective_name(collective), picker->market.size);
+			rd_collective_name(collective), picker->config.size);
 	*choice = *best;
 	choice->worth_asking =
 		within_reach && is_worth_asking(picker, collective, least, best, predicted, count);
 	/* Direct access that is not worth asking for: the choice without it counts, and is told. */
 	if (rd_log_on(RD_INFO, RD_PICK) && (!within_reach || choice->worth_asking))
-		log_choice(collective, least, picker->market.size, choice, predicted, count);
+		log_choice(collective, least, picker->config.size, choice, predicted, count);
 	return 0;
 }
 

@@ -14,7 +14,7 @@
 #include "rondo.h"
 
 /* What a picker is made for; copied, but for the pointers, which outlive it. */
-struct rd_market {
+struct rd_tuner_config {
 	int size; /* ranks */
 	const struct rd_layout *layout; /* NULL: ranks in order, on one host */
 	struct rd_costs costs;
@@ -44,7 +44,7 @@ struct rd_picker;
 int rd_pick_check(const char *name);
 
 /* NULL: no memory, with its story. */
-struct rd_picker *rd_picker_create(const struct rd_market *market);
+struct rd_picker *rd_picker_create(const struct rd_tuner_config *config);
 /* Logs what was measured (INFO, PICK). */
 void rd_picker_destroy(struct rd_picker *picker);
 
