@@ -344,7 +344,7 @@ static int follow(struct rondo_comm *comm, struct pair pair, void *bytes)
 }
 
 /* On the pair, and then on rank 0, *cost is what was measured. */
-static int gauge_pair(struct rondo_comm *comm, struct pair pair, void *bytes, int64_t budget_ns,
+static int calibrate_pair(struct rondo_comm *comm, struct pair pair, void *bytes, int64_t budget_ns,
 	struct rd_link_cost *cost)
 {
 	int err = 0;
@@ -368,7 +368,7 @@ static struct pair find_pair(const struct rondo_comm *comm, bool same_host)
 	return (struct pair){ -1, -1 };
 }
 
-static int gauge_links(struct rondo_comm *comm)
+static int calibrate_links(struct rondo_comm *comm)
 {
 	struct pair near = find_pair(comm, true), far = find_pair(comm, false);
 	size_t size = points[RD_COST_POINT_COUNT - 1];
@@ -384,9 +384,9 @@ static int gauge_links(struct rondo_comm *comm)
 		memset(bytes, 1, 2 * size);
 	}
 	if (near.leader >= 0)
-		err = gauge_pair(comm, near, bytes, BUDGET_NS, &comm->costs.links[RD_NEAR]);
+		err = calibrate_pair(comm, near, bytes, BUDGET_NS, &comm->costs.links[RD_NEAR]);
 	if (!err && far.leader >= 0)
-		err = gauge_pair(comm, far, bytes, FAR_BUDGET_NS, &comm->costs.links[RD_FAR]);
+		err = calibrate_pair(comm, far, bytes, FAR_BUDGET_NS, &comm->costs.links[RD_FAR]);
 	free(bytes);
 	return err;
 }
@@ -431,7 +431,7 @@ static void add_halves(char *into, const char *a, const char *b)
 	rd_reduce(RONDO_BF16, RONDO_SUM)(into, a, b, BLOCK / 2);
 }
 
-static void gauge_cache(struct rd_costs *costs)
+static void calibrate_cache(struct rd_costs *costs)
 {
 	char *memory = calloc(OPERANDS, BLOCK);
 
@@ -499,7 +499,7 @@ static bool go_round(
 
 /* In half as much again as the caches hold. Where there is no time or memory for that, memory costs
    as much as a cache. */
-static void gauge_memory(struct rd_costs *costs)
+static void calibrate_memory(struct rd_costs *costs)
 {
 	int64_t deadline_ns = spent_ns() + MEMORY_BUDGET_NS;
 	uint32_t best[RD_TYPE_CLASS_COUNT + 1];
@@ -547,7 +547,7 @@ static void fit_switch(struct rondo_comm *comm, int64_t measured_ns)
 	rd_schedule_destroy(schedule);
 }
 
-static int gauge_switch(struct rondo_comm *comm)
+static int calibrate_switch(struct rondo_comm *comm)
 {
 	int64_t times_ns[MEETINGS], took;
 	int err = 0;
@@ -605,14 +605,14 @@ struct opening {
 static int measure(struct rondo_comm *comm, const char *key)
 {
 	enum rd_lends lends = comm->lends;
-	int err = gauge_links(comm);
+	int err = calibrate_links(comm);
 
 	if (!err && comm->rank == 0) {
-		gauge_cache(&comm->costs);
-		gauge_memory(&comm->costs);
+		calibrate_cache(&comm->costs);
+		calibrate_memory(&comm->costs);
 	}
 	if (!err && is_crowded(comm))
-		err = gauge_switch(comm);
+		err = calibrate_switch(comm);
 	comm->lends = lends;
 	rd_costs_bound(&comm->costs);
 	if (!err)
@@ -633,7 +633,7 @@ static void log_costs(const struct rondo_comm *comm, const char *key, bool known
 		(double)took_ns / 1e6, text);
 }
 
-int rd_gauge(struct rondo_comm *comm)
+int rd_calibrate(struct rondo_comm *comm)
 {
 	char key[RD_TUNE_KEY_SIZE] = "";
 	int64_t began = rd_clock_ns();

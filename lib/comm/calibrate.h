@@ -12,6 +12,6 @@ struct rondo_comm;
 
 /* Fills in comm->costs, the same on every rank. Collective; once all links are open, before the
    first call. It leaves no trace in what calls are called. */
-int rd_gauge(struct rondo_comm *comm);
+int rd_calibrate(struct rondo_comm *comm);
 
 #endif

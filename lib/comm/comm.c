@@ -258,7 +258,7 @@ static int create_picker(struct rondo_comm *comm)
 	rd_costs_default(&comm->costs);
 	err = set_picker(comm);
 	if (!err)
-		err = rd_gauge(comm);
+		err = rd_calibrate(comm);
 	if (!err)
 		err = set_picker(comm);
 	comm->times_calls = rd_log_on(RD_INFO, RD_PICK);
