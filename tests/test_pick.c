@@ -73,7 +73,7 @@ Test(pick, stays_within_its_bounds_whatever_the_costs_and_bytes, .timeout = 60)
 	for (unsigned which = 0; which < 4; which++) {
 		memset(&config.costs, 0xff, sizeof(config.costs));
 		config.costs.cores = which & 1 ? 1 : UINT32_MAX;
-		config.costs.links[RD_NEAR].lends = which & 2;
+		config.costs.links[RD_NEAR].single_copy = which & 2;
 		rd_costs_bound(&config.costs);
 
 		struct rd_picker *picker = rd_picker_create(&config);
@@ -144,13 +144,13 @@ Test(pick, takes_the_fewest_peers_for_many_bytes_where_ranks_share_cores_and_mem
 
 	config.costs.cores = 2;
 	config.costs.switch_ns = 150;
-	config.costs.links[RD_NEAR].posts = config.costs.links[RD_NEAR].lends = 1;
+	config.costs.links[RD_NEAR].posts = config.costs.links[RD_NEAR].single_copy = 1;
 	choice = choice_of(&config, RD_ALL_GATHER, 128 << 10, false);
 	expect(&choice, "ring");
 	choice = choice_of(&config, RD_BROADCAST, 1 << 20, false);
 	expect(&choice, "ring");
 	/* Nothing is lent: then all go to the kernel, and fewest rounds count. */
-	config.costs.links[RD_NEAR].lends = 0;
+	config.costs.links[RD_NEAR].single_copy = 0;
 	choice = choice_of(&config, RD_ALL_GATHER, 128 << 10, false);
 	expect(&choice, "one_round");
 }

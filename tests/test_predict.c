@@ -171,7 +171,7 @@ Test(predicted, knows_single_copy_only_as_the_price_of_reading_a_peers_memory)
 	by_messages = predict_with(&costs, "ring", problem, &cut);
 	directly = predict_with(&costs, "spread", problem, &whole);
 	cr_assert_eq(rd_reading_ns(link, 16384), -1);
-	link->posts = link->lends = 1;
+	link->posts = link->single_copy = 1;
 	link->posts_min = 8192;
 	for (int i = 0; i < RD_COST_POINT_COUNT; i++)
 		link->lent_ns[i] = 1200 + (link->way_ns[i] - 1200) / 8;

@@ -281,7 +281,7 @@ Test(tune, a_number_out_of_bounds_is_named_with_its_line_and_its_bounds)
 		{ "memory_reduce_ps 1 1000001", "line 39: memory_reduce_ps is \"1000001\"" },
 		{ "cache_bytes 4294967296", "line 40: cache_bytes is \"4294967296\"" },
 		{ "near_posts 2", "line 24: near_posts is \"2\": each is a whole number, 0 to 1." },
-		{ "far_lends 4294967295", "line 32: far_lends is \"4294967295\"" },
+		{ "far_single_copy 4294967295", "line 32: far_single_copy is \"4294967295\"" },
 		{ "far_way_ns 1 2 3 4 5 4000000001",
 			"line 28: far_way_ns is \"4000000001\": each is a whole number, 0 to "
 			"4000000000." },

@@ -757,7 +757,7 @@ static int link_create(struct pair *pair, int channel)
 	link->base.channel = channel;
 	link->base.message_max = settings->piece_size;
 	link->base.send_min = settings->single_copy;
-	link->base.lends = true;
+	link->base.single_copy = true;
 	rd_shm_link_init(link, &pair->common);
 	pair->links[channel] = link;
 	return 0;

@@ -189,7 +189,7 @@ static int measure_point(struct rondo_comm *comm, struct pair pair, void *bytes,
 	int64_t way_ns, busy_ns = UINT32_MAX;
 	int err;
 
-	comm->lends = what == LENT ? RD_LENDS_ALL : RD_LENDS_NOTHING;
+	comm->single_copy = what == LENT ? RD_SINGLE_COPY_ALWAYS : RD_SINGLE_COPY_NEVER;
 	err = ping(comm, pair, bytes, points[point], effort->pings, &way_ns);
 	if (what == LENT) {
 		cost->lent_ns[point] = (uint32_t)way_ns;
@@ -229,7 +229,7 @@ static void note_kind(const struct rd_link *link, struct rd_link_cost *cost)
 {
 	cost->posts = link->ops->send != NULL && link->send_min < UINT32_MAX;
 	cost->posts_min = cost->posts ? (uint32_t)link->send_min : 0;
-	cost->lends = cost->posts && link->lends;
+	cost->single_copy = cost->posts && link->single_copy;
 }
 
 /* What a leader measures: way_ns and busy_ns, or lent_ns in `ways`. */
@@ -283,15 +283,15 @@ static int study_all(struct rondo_comm *comm, struct pair pair, void *bytes, int
 	study->latest_ns = study->deadline_ns + budget_ns;
 	for (int i = 0; i < POINTS_ORDER_COUNT && !err; i++) {
 		int point = points_order[i];
-		bool lent = study->what == LENT, known = study->ways.measured >> point & 1;
-		bool first = point == RD_SAMPLES_TELLING && !known && !lent;
+		bool copied_once = study->what == LENT, known = study->ways.measured >> point & 1;
+		bool first = point == RD_SAMPLES_TELLING && !known && !copied_once;
 		int64_t message_ns =
-			lent ? cost->way_ns[point] : rd_samples_expect(&study->ways, point);
+			copied_once ? cost->way_ns[point] : rd_samples_expect(&study->ways, point);
 		int effort = first ? LEAST_EFFORT
 				   : affordable(message_ns, study->deadline_ns - rd_clock_ns());
 
 		if (effort >= 0 && points[point] <= comm->piece_size &&
-			!(lent && (known || points[point] < cost->posts_min)))
+			!(copied_once && (known || points[point] < cost->posts_min)))
 			err = study_point(comm, pair, bytes, point, effort, study);
 	}
 	return err;
@@ -308,14 +308,14 @@ static int lead(struct rondo_comm *comm, struct pair pair, void *bytes, int64_t 
 	rd_samples_settle(&copied.busy, standard.busy_ns, cost->busy_ns);
 	note_kind(comm->links[pair.other * comm->channels], cost);
 
-	struct study lent = { .what = LENT, .ways.alike = cost->way_ns };
+	struct study copied_once = { .what = LENT, .ways.alike = cost->way_ns };
 
-	if (!err && cost->lends && !is_crowded(comm))
-		err = study_all(comm, pair, bytes, budget_ns, cost, &lent);
+	if (!err && cost->single_copy && !is_crowded(comm))
+		err = study_all(comm, pair, bytes, budget_ns, cost, &copied_once);
 	for (int point = 0; point < RD_COST_POINT_COUNT; point++)
 		cost->lent_ns[point] =
-			lent.ways.measured >> point & 1 && !rd_samples_doubt(&lent.ways, point)
-				? lent.ways.least[point]
+			copied_once.ways.measured >> point & 1 && !rd_samples_doubt(&copied_once.ways, point)
+				? copied_once.ways.least[point]
 				: cost->way_ns[point];
 	return err ? err : say_next(comm, pair, -1, COPIED, 0);
 }
@@ -604,7 +604,7 @@ struct opening {
 
 static int measure(struct rondo_comm *comm, const char *key)
 {
-	enum rd_lends lends = comm->lends;
+	enum rd_single_copy_mode single_copy = comm->single_copy;
 	int err = calibrate_links(comm);
 
 	if (!err && comm->rank == 0) {
@@ -613,7 +613,7 @@ static int measure(struct rondo_comm *comm, const char *key)
 	}
 	if (!err && is_crowded(comm))
 		err = calibrate_switch(comm);
-	comm->lends = lends;
+	comm->single_copy = single_copy;
 	rd_costs_bound(&comm->costs);
 	if (!err)
 		err = log_line(comm, &comm->costs, sizeof(comm->costs));

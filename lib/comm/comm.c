@@ -289,7 +289,7 @@ static int join(
 	count_cores(comm, members);
 	/* Who borrows must run to give back: where ranks wait for each other's core, a copy is
 	   quicker. */
-	comm->lends = comm->crowded ? RD_LENDS_NOTHING : RD_LENDS_AS_LEARNED;
+	comm->single_copy = comm->crowded ? RD_SINGLE_COPY_NEVER : RD_SINGLE_COPY_LEARNED;
 	err = lay_out(comm, members);
 	if (!err)
 		err = rd_route_connect(comm, members);

@@ -71,7 +71,7 @@ struct rondo_comm {
 	int epoll_fd, wake_fd;
 	int cores; /* that the ranks of this host have together */
 	bool crowded; /* more ranks here than cores: do not spin */
-	enum rd_lends lends; /* of what its links could */
+	enum rd_single_copy_mode single_copy; /* of what its links could */
 	unsigned sleeps;
 	int64_t spin_ns; /* how long to spin before sleeping: less after spinning was in vain */
 

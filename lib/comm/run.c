@@ -492,15 +492,15 @@ static uint64_t block_size(const struct rd_task *task)
 	return task->call.count * task->exec->element;
 }
 
-static void set_lending(struct rd_task *task)
+static void set_single_copy(struct rd_task *task)
 {
 	const struct rondo_comm *comm = task->comm;
 
-	task->exec->lends = comm->lends == RD_LENDS_ALL;
-	if (comm->lends != RD_LENDS_AS_LEARNED || !task->choice ||
-		block_size(task) < RD_LENDING_LEAST)
+	task->exec->single_copy = comm->single_copy == RD_SINGLE_COPY_ALWAYS;
+	if (comm->single_copy != RD_SINGLE_COPY_LEARNED || !task->choice ||
+		block_size(task) < RD_SINGLE_COPY_LEAST)
 		return;
-	task->exec->lends = rd_lending_next(&task->choice->lending, block_size(task), &task->tried);
+	task->exec->single_copy = rd_single_copy_next(&task->choice->learned, block_size(task), &task->tried);
 	if (task->tried)
 		task->tried_ns = rd_clock_ns();
 }
@@ -517,7 +517,7 @@ static bool start_again(struct rd_task *task)
 		return false;
 	task->choice = memo->choice;
 	task->exec = &memo->prepared->exec;
-	set_lending(task);
+	set_single_copy(task);
 	rd_exec_again(task->exec, call->in, call->out, call->number);
 	return true;
 }
@@ -542,7 +542,7 @@ static int start_plan(struct rd_task *task, bool within_reach)
 	if (mapped)
 		task->exec->reached = comm->introduction.reached;
 	else
-		set_lending(task);
+		set_single_copy(task);
 	note_memo(task, prepared);
 	return 0;
 }
@@ -592,7 +592,7 @@ static void note_time(const struct rd_task *task)
 	int64_t now_ns = rd_clock_ns();
 
 	if (task->tried)
-		rd_lending_note(&task->choice->lending, task->exec->lent, block_size(task),
+		rd_single_copy_record(&task->choice->learned, task->exec->copied_once, block_size(task),
 			now_ns - task->tried_ns);
 	if (!task->comm->times_calls || !task->choice)
 		return;

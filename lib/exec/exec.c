@@ -130,7 +130,7 @@ static int post(struct rd_exec *exec, int channel, int index, const char *from, 
 		return wait_for(exec, link);
 	*ticket_of(exec, channel, index) = link->posted;
 	exec->lingers = true;
-	exec->lent |= link->lends;
+	exec->copied_once |= link->single_copy;
 	return RD_MOVED;
 }
 
@@ -138,7 +138,7 @@ static int post(struct rd_exec *exec, int channel, int index, const char *from, 
 static bool may_post(
 	const struct rd_exec *exec, const struct rd_link *link, struct rd_where from, size_t size)
 {
-	return link->ops->send && size >= link->send_min && (!link->lends || exec->lends) &&
+	return link->ops->send && size >= link->send_min && (!link->single_copy || exec->single_copy) &&
 	       (from.memory == RD_IN || from.memory == RD_OUT);
 }
 
@@ -167,7 +167,7 @@ static bool is_wanted_back(const struct rd_exec *exec, const struct rd_link *lin
 	const struct rd_plan *plan = exec->plans[link->channel];
 	const struct rd_step *step = &plan->steps[index], *next = step + 1;
 
-	return link->lends && index + 1 < plan->step_count && next->kind == RD_STEP_FLUSH &&
+	return link->single_copy && index + 1 < plan->step_count && next->kind == RD_STEP_FLUSH &&
 	       next->sender == index && may_be_overwritten(exec, step);
 }
 
@@ -637,7 +637,7 @@ __attribute__((noinline)) static void take_terms(struct rd_exec *exec)
 static void begin(struct rd_exec *exec)
 {
 	exec->waiting_for = -1;
-	exec->lingers = exec->lent = false;
+	exec->lingers = exec->copied_once = false;
 	exec->running = 0;
 	for (int channel = 0; channel < exec->channels; channel++) {
 		exec->cursors[channel] = (struct rd_cursor){ .piece = channel };
@@ -666,7 +666,7 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
 	exec->steps_most = most_steps(plans, channels);
 	exec->signature = rd_signature_of_ordinary(call);
 	exec->error = 0;
-	exec->lends = false;
+	exec->single_copy = false;
 	exec->varied = false;
 	exec->whole = plans[0]->parts == 1;
 	if (call->terms)

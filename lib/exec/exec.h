@@ -58,8 +58,8 @@ struct rd_exec {
 	struct rd_signature signature; /* all but the chunk */
 	struct rd_cursor cursors[RD_CHANNELS_MAX];
 	int running;           /* channels that have pieces left */
-	bool lends;            /* where links can (link->lends); false unless set */
-	bool lent;             /* something was */
+	bool single_copy;            /* where links can (link->single_copy); false unless set */
+	bool copied_once;             /* something was */
 	bool lingers;          /* some message may not have left yet */
 	int error;             /* the first failure; the exec is over then */
 	int waiting_for;       /* peer whose link it last waited for; -1: none yet */

@@ -89,7 +89,7 @@ struct rd_message_cost rd_message_cost(const struct rd_link_cost *link, uint64_t
 
 int64_t rd_reading_ns(const struct rd_link_cost *link, uint64_t size)
 {
-	if (!link->lends || size < link->posts_min)
+	if (!link->single_copy || size < link->posts_min)
 		return -1;
 
 	struct rd_message_cost empty = rd_message_cost(link, 0);
@@ -134,7 +134,7 @@ static void add_link(struct lines *lines, const char *prefix, struct rd_link_cos
 		(struct line){ "busy_ns", link->busy_ns, points_count, 0, RD_COST_NS_MAX });
 	add_line(lines, prefix, (struct line){ "posts", &link->posts, 1, 0, 1 });
 	add_line(lines, prefix, (struct line){ "posts_min", &link->posts_min, 1, 0, UINT32_MAX });
-	add_line(lines, prefix, (struct line){ "lends", &link->lends, 1, 0, 1 });
+	add_line(lines, prefix, (struct line){ "single_copy", &link->single_copy, 1, 0, 1 });
 	add_line(lines, prefix,
 		(struct line){ "lent_ns", link->lent_ns, points_count, 0, RD_COST_NS_MAX });
 }

@@ -75,7 +75,7 @@ struct rd_link_cost {
 	/* 1: what is sent so is lent: the receiver reads it there. Then the costs above are those
 	   of messages that are not, and calls are priced so: what lending is worth they tell
 	   themselves (single_copy.h). */
-	uint32_t lends;
+	uint32_t single_copy;
 	uint32_t lent_ns[RD_COST_POINT_COUNT]; /* as way_ns, of a message that is */
 };
 

@@ -306,7 +306,7 @@ static const struct rd_choice *preferred_crowded(const struct rd_picker *picker,
 	const struct rd_link_cost *link = &picker->config.costs.links[RD_NEAR];
 	/* Whoever keeps what is sent where it lies, and lends it to nobody, hands it to the kernel.
 	   A message's time does not say so, for where ranks share cores it has turns in it. */
-	bool in_kernel = link->posts && !link->lends;
+	bool in_kernel = link->posts && !link->single_copy;
 
 	if (block_size >= HEAVY_LEAST && lightest->predicted_ns < 2 * best->predicted_ns)
 		best = lightest;
@@ -528,7 +528,7 @@ static void log_measured(const struct rd_picker *picker, enum rd_collective coll
 			(unsigned long long)table[i].calls, RD_PLURAL(table[i].calls),
 			(double)table[i].predicted_ns / 1e3,
 			(double)table[i].measured_ns / 1e3 / (double)table[i].calls,
-			table[i].lending.wins ? ", by single copy" : "");
+			table[i].learned.wins ? ", by single copy" : "");
 	}
 }
 

@@ -32,7 +32,7 @@ struct rd_choice {
 	/* In a choice with buffers within reach: whether it is so much better that it pays to ask
 	   all ranks where their buffers are. */
 	bool worth_asking;
-	struct rd_lending lending; /* how its messages best go */
+	struct rd_single_copy learned; /* how its messages best go */
 	/* Kept where the log wants to know: what calls really took. */
 	uint64_t calls;
 	int64_t measured_ns; /* all of them together */

@@ -16,62 +16,62 @@ static const bool stretches[] = { false, true, true, false };
    until its memory has been read. */
 #define DOUBT 20
 
-bool rd_lending_next(struct rd_lending *lending, uint64_t bytes, bool *tried)
+bool rd_single_copy_next(struct rd_single_copy *learned, uint64_t bytes, bool *tried)
 {
-	size_t call = lending->calls++ % PERIOD;
+	size_t call = learned->calls++ % PERIOD;
 
 	if (call == 0) {
-		lending->stretch = bytes < LONG ? STRETCH : LONG_STRETCH;
-		lending->settled = false;
+		learned->stretch = bytes < LONG ? STRETCH : LONG_STRETCH;
+		learned->settled = false;
 	}
-	*tried = !lending->settled && call < STRETCHES * lending->stretch;
-	return *tried ? stretches[call / lending->stretch] : lending->wins;
+	*tried = !learned->settled && call < STRETCHES * learned->stretch;
+	return *tried ? stretches[call / learned->stretch] : learned->wins;
 }
 
 /* The better stretch of each way counts: what disturbs one seldom disturbs both. */
-static void end_stretch(struct rd_lending *lending, bool lent)
+static void end_stretch(struct rd_single_copy *learned, bool copied_once)
 {
-	int64_t *best = &lending->best_ps[lent];
+	int64_t *best = &learned->best_ps[copied_once];
 
-	if (*best == 0 || lending->stretch_ps < *best)
-		*best = lending->stretch_ps;
-	lending->stretch_ps = 0;
+	if (*best == 0 || learned->stretch_ps < *best)
+		*best = learned->stretch_ps;
+	learned->stretch_ps = 0;
 }
 
 /* At the end; and where lending has lost clearly, which is known halfway. */
-static bool is_over(const struct rd_lending *lending)
+static bool is_over(const struct rd_single_copy *learned)
 {
-	int64_t copied = lending->best_ps[false], lent = lending->best_ps[true];
+	int64_t copied = learned->best_ps[false], copied_once = learned->best_ps[true];
 
-	return lending->calls % PERIOD == STRETCHES * lending->stretch ||
-	       lent > copied + copied / DOUBT;
+	return learned->calls % PERIOD == STRETCHES * learned->stretch ||
+	       copied_once > copied + copied / DOUBT;
 }
 
-static void settle(struct rd_lending *lending)
+static void settle(struct rd_single_copy *learned)
 {
-	int64_t copied = lending->best_ps[false], lent = lending->best_ps[true];
+	int64_t copied = learned->best_ps[false], copied_once = learned->best_ps[true];
 
-	lending->settled = true;
-	lending->wins = lent < copied - copied / DOUBT;
-	lending->best_ps[false] = lending->best_ps[true] = 0;
+	learned->settled = true;
+	learned->wins = copied_once < copied - copied / DOUBT;
+	learned->best_ps[false] = learned->best_ps[true] = 0;
 }
 
-void rd_lending_note(struct rd_lending *lending, bool lent, uint64_t bytes, int64_t took_ns)
+void rd_single_copy_record(struct rd_single_copy *learned, bool copied_once, uint64_t bytes, int64_t took_ns)
 {
-	size_t noted = lending->calls % PERIOD;
+	size_t noted = learned->calls % PERIOD;
 
 	/* No link lends, or this rank sends nothing: both ways are one, and noise must not choose.
 	 */
-	if (stretches[(noted - 1) / lending->stretch] && !lent) {
-		lending->best_ps[true] = INT64_MAX;
-		settle(lending);
+	if (stretches[(noted - 1) / learned->stretch] && !copied_once) {
+		learned->best_ps[true] = INT64_MAX;
+		settle(learned);
 		return;
 	}
-	if (noted % lending->stretch != 1)
-		lending->stretch_ps += took_ns * 1000 / (int64_t)bytes + 1;
-	if (noted % lending->stretch != 0)
+	if (noted % learned->stretch != 1)
+		learned->stretch_ps += took_ns * 1000 / (int64_t)bytes + 1;
+	if (noted % learned->stretch != 0)
 		return;
-	end_stretch(lending, lent);
-	if (is_over(lending))
-		settle(lending);
+	end_stretch(learned, copied_once);
+	if (is_over(learned))
+		settle(learned);
 }

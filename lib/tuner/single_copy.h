@@ -1,5 +1,5 @@
 /*
- * Lending: whether the messages of a call are better lent (link->lends) or written into the link's
+ * Lending: whether the messages of a call are better lent (link->single_copy) or written into the link's
  * room, learned from the calls themselves. What a message costs does not say it, nor does a
  * rehearsal: single copy wins by a quarter where the memory has lain still since it was last read,
  * and loses by a tenth where the program has just written it.
@@ -16,17 +16,17 @@
 #include <stdint.h>
 
 /* What a comm lends, where its links can. */
-enum rd_lends {
-	RD_LENDS_NOTHING,
-	RD_LENDS_ALL,
-	RD_LENDS_AS_LEARNED,
+enum rd_single_copy_mode {
+	RD_SINGLE_COPY_NEVER,
+	RD_SINGLE_COPY_ALWAYS,
+	RD_SINGLE_COPY_LEARNED,
 };
 
 /* Of a block of fewer bytes than this nothing is lent. */
-#define RD_LENDING_LEAST (32 << 10)
+#define RD_SINGLE_COPY_LEAST (32 << 10)
 
 /* All zeros at first. */
-struct rd_lending {
+struct rd_single_copy {
 	uint32_t calls;
 	uint32_t stretch; /* calls that go the same way, in a trial */
 	bool wins, settled; /* lending is better; this period's trial is over */
@@ -34,11 +34,11 @@ struct rd_lending {
 	int64_t best_ps[2]; /* and the best of those that copied, and lent; 0: none yet */
 };
 
-/* Whether the next call, of so many bytes, lends. *tried: rd_lending_note() must hear of it. */
-bool rd_lending_next(struct rd_lending *lending, uint64_t bytes, bool *tried);
+/* Whether the next call, of so many bytes, lends. *tried: rd_single_copy_record() must follow. */
+bool rd_single_copy_next(struct rd_single_copy *learned, uint64_t bytes, bool *tried);
 
 /* The call that was asked for last took so long. lent: something was; where nothing could be, the
    trial is over. */
-void rd_lending_note(struct rd_lending *lending, bool lent, uint64_t bytes, int64_t took_ns);
+void rd_single_copy_record(struct rd_single_copy *learned, bool copied_once, uint64_t bytes, int64_t took_ns);
 
 #endif

@@ -22,7 +22,7 @@ struct rd_step_cost rd_step_cost_of(
 
 		step_cost.message[class] = rd_message_cost(link, slice);
 		step_cost.empty[class] = rd_message_cost(link, 0);
-		step_cost.posts[class] = link->posts && !link->lends && slice >= link->posts_min;
+		step_cost.posts[class] = link->posts && !link->single_copy && slice >= link->posts_min;
 	}
 	step_cost.copy_ns = rd_bytes_ns(slice, costs->copy_ps);
 	step_cost.reduce_ns = rd_bytes_ns(slice, costs->reduce_ps[type]);

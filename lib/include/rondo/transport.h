@@ -88,7 +88,7 @@ struct rd_link {
 	/* Most bytes in one message, 64 or more. All ranks cut what they send by the least of any link. */
 	size_t message_max;
 	size_t send_min;     /* of fewer bytes than this, reserve() and a copy cost less than send() */
-	bool lends;          /* what send() accepts is lent to the peer, and back when it has been read */
+	bool single_copy;          /* what send() accepts is lent to the peer, and back when it has been read */
 	uint64_t posted;     /* messages ever accepted by send() */
 	uint64_t sent;       /* of those, how many no longer need the caller's memory; in order */
 	bool unsent;         /* messages were accepted that only advance() will move on */

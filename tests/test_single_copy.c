@@ -14,24 +14,24 @@
 
 /* So many calls that take so long each way, but for two that something else holds up; returns how
    many lent. */
-static int learn(struct rd_lending *lending, int calls, int64_t copied_ns, int64_t lent_ns)
+static int learn(struct rd_single_copy *learned, int calls, int64_t copied_ns, int64_t lent_ns)
 {
-	int lent = 0;
+	int copied_once = 0;
 
 	for (int i = 0; i < calls; i++) {
-		bool tried, lends = rd_lending_next(lending, COUNT, &tried);
+		bool tried, single_copy = rd_single_copy_next(learned, COUNT, &tried);
 
-		lent += lends;
+		copied_once += single_copy;
 		if (tried)
-			rd_lending_note(lending, lends, COUNT,
-				(lends ? lent_ns : copied_ns) + (i == 0 || i == 9 ? 90000 : 0));
+			rd_single_copy_record(learned, single_copy, COUNT,
+				(single_copy ? lent_ns : copied_ns) + (i == 0 || i == 9 ? 90000 : 0));
 	}
-	return lent;
+	return copied_once;
 }
 
 Test(learning, takes_what_was_quicker)
 {
-	struct rd_lending quick = { 0 }, slow = { 0 };
+	struct rd_single_copy quick = { 0 }, slow = { 0 };
 
 	cr_assert_eq(learn(&quick, 1000, 20000, 15000), 1000 - 8, "all but those tried by copy");
 	cr_assert_eq(learn(&slow, 1000, 15000, 20000), 4);
@@ -39,71 +39,71 @@ Test(learning, takes_what_was_quicker)
 
 Test(learning, doubts_what_is_hardly_quicker)
 {
-	struct rd_lending lending = { 0 };
+	struct rd_single_copy learned = { 0 };
 
-	cr_assert_eq(learn(&lending, 1000, 20000, 19500), 8);
+	cr_assert_eq(learn(&learned, 1000, 20000, 19500), 8);
 }
 
 Test(learning, tries_again_and_forgets_what_was)
 {
-	struct rd_lending lending = { 0 };
+	struct rd_single_copy learned = { 0 };
 
-	learn(&lending, 1024, 20000, 15000);
-	cr_assert_eq(learn(&lending, 1024, 20000, 25000), 4);
-	cr_assert_eq(learn(&lending, 1024, 20000, 15000), 1024 - 8);
+	learn(&learned, 1024, 20000, 15000);
+	cr_assert_eq(learn(&learned, 1024, 20000, 25000), 4);
+	cr_assert_eq(learn(&learned, 1024, 20000, 15000), 1024 - 8);
 }
 
 /* A program whose calls differ in turn, of one class: the longer are not all tried the same way. */
 Test(learning, is_not_led_astray_by_calls_that_take_turns)
 {
-	struct rd_lending lending = { 0 };
-	int64_t copied = 0, lent = 0;
+	struct rd_single_copy learned = { 0 };
+	int64_t copied = 0, copied_once = 0;
 
 	for (int i = 0; i < 16; i++) {
-		bool tried, lends = rd_lending_next(&lending, COUNT, &tried);
+		bool tried, single_copy = rd_single_copy_next(&learned, COUNT, &tried);
 
 		cr_assert(tried);
 		if (i % 2)
-			*(lends ? &lent : &copied) += 1;
+			*(single_copy ? &copied_once : &copied) += 1;
 	}
-	cr_assert_eq(lent, copied);
+	cr_assert_eq(copied_once, copied);
 }
 
 /* Of long calls a program makes few, and a benchmark warms up with four or five. */
 Test(learning, of_long_calls_is_over_after_two_lost_ones)
 {
-	struct rd_lending lending = { 0 };
-	int lent = 0;
+	struct rd_single_copy learned = { 0 };
+	int copied_once = 0;
 
 	for (int i = 0; i < 100; i++) {
-		bool tried, lends = rd_lending_next(&lending, 4 << 20, &tried);
+		bool tried, single_copy = rd_single_copy_next(&learned, 4 << 20, &tried);
 
 		cr_assert_eq(tried, i < 4);
-		lent += lends;
+		copied_once += single_copy;
 		if (tried)
-			rd_lending_note(&lending, lends, 4 << 20, lends ? 1200000 : 1000000);
+			rd_single_copy_record(&learned, single_copy, 4 << 20, single_copy ? 1200000 : 1000000);
 	}
-	cr_assert_eq(lent, 2);
+	cr_assert_eq(copied_once, 2);
 }
 
 Test(learning, gives_up_where_nothing_could_be_lent)
 {
-	struct rd_lending lending = { 0 };
+	struct rd_single_copy learned = { 0 };
 	int asked = 0;
 
 	for (int i = 0; i < 100; i++) {
-		bool tried, lends = rd_lending_next(&lending, COUNT, &tried);
+		bool tried, single_copy = rd_single_copy_next(&learned, COUNT, &tried);
 
-		asked += lends;
+		asked += single_copy;
 		if (tried)
-			rd_lending_note(&lending, false, COUNT, lends ? 1000 : 20000);
+			rd_single_copy_record(&learned, false, COUNT, single_copy ? 1000 : 20000);
 	}
 	cr_assert_eq(asked, 1);
 }
 
 /* ---- Lending -------------------------------------------------------------------------------- */
 
-static int share(struct citizen *citizen, size_t count, const char *in, char *out, uint64_t *lent)
+static int share(struct citizen *citizen, size_t count, const char *in, char *out, uint64_t *copied_once)
 {
 	const struct rd_link *link = citizen->comm->links[1 - citizen->rank];
 	uint64_t before = link->posted;
@@ -113,24 +113,24 @@ static int share(struct citizen *citizen, size_t count, const char *in, char *ou
 		out[(1 - citizen->rank) * count] != 'b' - citizen->rank ||
 		out[(2 - citizen->rank) * count - 1] != 'b' - citizen->rank)
 		return world_say(citizen, "all_gather: %s", err ? rondo_last_error() : "wrong");
-	*lent = link->posted - before;
+	*copied_once = link->posted - before;
 	return 0;
 }
 
-static int share_often(struct citizen *citizen, size_t count, enum rd_lends lends, int *times)
+static int share_often(struct citizen *citizen, size_t count, enum rd_single_copy_mode single_copy, int *times)
 {
 	char *in = malloc(count), *out = malloc(2 * count);
 	int err = 0;
 
-	citizen->comm->lends = lends;
+	citizen->comm->single_copy = single_copy;
 	memset(in, 'a' + citizen->rank, count);
 	*times = 0;
 	for (int i = 0; i < CALLS && !err; i++) {
-		uint64_t lent = 0;
+		uint64_t copied_once = 0;
 
 		memset(out, 0, 2 * count);
-		err = share(citizen, count, in, out, &lent);
-		*times += lent > 0;
+		err = share(citizen, count, in, out, &copied_once);
+		*times += copied_once > 0;
 	}
 	free(in);
 	free(out);
@@ -140,14 +140,14 @@ static int share_often(struct citizen *citizen, size_t count, enum rd_lends lend
 static int lend_and_not(struct citizen *citizen)
 {
 	int learned, always, never, small;
-	int err = share_often(citizen, COUNT, RD_LENDS_NOTHING, &never);
+	int err = share_often(citizen, COUNT, RD_SINGLE_COPY_NEVER, &never);
 
 	if (!err)
-		err = share_often(citizen, COUNT, RD_LENDS_AS_LEARNED, &learned);
+		err = share_often(citizen, COUNT, RD_SINGLE_COPY_LEARNED, &learned);
 	if (!err)
-		err = share_often(citizen, COUNT, RD_LENDS_ALL, &always);
+		err = share_often(citizen, COUNT, RD_SINGLE_COPY_ALWAYS, &always);
 	if (!err)
-		err = share_often(citizen, RD_LENDING_LEAST - 1, RD_LENDS_AS_LEARNED, &small);
+		err = share_often(citizen, RD_SINGLE_COPY_LEAST - 1, RD_SINGLE_COPY_LEARNED, &small);
 	if (err)
 		return err;
 	/* Eight are tried each way, or four where lending loses clearly; what the rest did depends
@@ -159,7 +159,7 @@ static int lend_and_not(struct citizen *citizen)
 	return 0;
 }
 
-Test(lending, is_tried_and_then_done_or_not)
+Test(learned, is_tried_and_then_done_or_not)
 {
 	struct world world = { .size = 2, .transport = "shm", .algo = "ring" };
 
@@ -173,7 +173,7 @@ static int expect_crowd(struct citizen *citizen)
 	const struct rondo_comm *comm = citizen->comm;
 	char *in = calloc(1, COUNT), *out = calloc(comm->size, COUNT);
 	uint64_t posted = 0;
-	int err = comm->lends != (comm->crowded ? RD_LENDS_NOTHING : RD_LENDS_AS_LEARNED);
+	int err = comm->single_copy != (comm->crowded ? RD_SINGLE_COPY_NEVER : RD_SINGLE_COPY_LEARNED);
 
 	for (int i = 0; i < CALLS && !err; i++)
 		err = rondo_all_gather(citizen->comm, in, out, COUNT, RONDO_U8, NULL);
@@ -189,7 +189,7 @@ static int expect_crowd(struct citizen *citizen)
 }
 
 /* On the cores that this process has: so is each of the two worlds, or the one or the other. */
-Test(lending, is_not_for_ranks_that_share_cores, .timeout = 60)
+Test(learned, is_not_for_ranks_that_share_cores, .timeout = 60)
 {
 	struct world few = { .size = 2, .transport = "shm", .algo = "ring" };
 	struct world many = { .size = 8, .transport = "shm", .algo = "ring" };
@@ -211,13 +211,13 @@ static int lend_over_tcp(struct citizen *citizen)
 	if (!err)
 		err = rd_picker_choose(
 			citizen->comm->picker, RD_ALL_GATHER, COUNT, RD_WHOLE, false, &choice);
-	if (err || !choice->lending.settled || choice->lending.wins)
+	if (err || !choice->learned.settled || choice->learned.wins)
 		return world_say(
 			citizen, "%s", err ? rondo_last_error() : "lending is thought to win");
 	return 0;
 }
 
-Test(lending, never_wins_where_no_link_lends)
+Test(learned, never_wins_where_no_link_lends)
 {
 	struct world world = { .size = 2, .transport = "tcp", .algo = "ring" };
 
