@@ -64,7 +64,7 @@ Test(signature, tells_who_asks_for_direct_access)
 {
 	struct rd_signature asks = by("ring", 0);
 
-	asks.form = RD_FORM_INTRODUCES;
+	asks.form = RD_FORM_EXCHANGES_BUFFERS;
 	expect_story(asks, by("ring", 0), 32, 8,
 		"rank 3 first asks all ranks in all_reduce #7 of 100 f32 sum where their buffers "
 		"lie, for direct access, and rank 2 does not: ");

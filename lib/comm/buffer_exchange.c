@@ -6,7 +6,7 @@
 #include "comm/comm.h"
 #include "base/error.h"
 
-/* After so many introductions in vain, one call of so many begins with one. */
+/* After so many buffer exchanges in vain, one call of so many begins with one. */
 #define PATIENCE 8
 #define REST 32
 
@@ -23,53 +23,53 @@ static void write_exchange(struct rd_plan *plan)
 		rd_recv(plan, rd_wrap(rank - s, size), rd_wrap(rank - s, size));
 }
 
-const struct rd_algorithm rd_introduction_exchange = {
-	.name = "introduction",
+const struct rd_algorithm rd_buffer_exchange_plan = {
+	.name = "buffer_exchange",
 	.collectives = 1 << RD_ALL_GATHER,
 	.write_plan = write_exchange,
 };
 
-int rd_introduction_create(struct rondo_comm *comm)
+int rd_buffer_exchange_create(struct rondo_comm *comm)
 {
-	struct rd_introduction *introduction = &comm->introduction;
+	struct rd_buffer_exchange *exchange = &comm->exchange;
 	struct rd_problem problem = {
 		.collective = RD_ALL_GATHER, .rank = comm->rank, .size = comm->size
 	};
 
-	introduction->possible = comm->maps;
-	if (!introduction->possible)
+	exchange->possible = comm->maps;
+	if (!exchange->possible)
 		return 0;
 
-	int err = rd_plan_create(&introduction->plan, &rd_introduction_exchange, &problem);
+	int err = rd_plan_create(&exchange->plan, &rd_buffer_exchange_plan, &problem);
 
 	if (err)
 		return err;
 	for (int channel = 0; channel < comm->channels; channel++)
-		introduction->plans[channel] = introduction->plan;
-	introduction->tickets =
-		calloc(rd_exec_ticket_count(introduction->plans, comm->channels) + 1,
-			sizeof(*introduction->tickets));
-	introduction->all = calloc(comm->size, sizeof(*introduction->all));
-	introduction->reached = calloc(comm->size, sizeof(*introduction->reached));
-	introduction->ins = calloc(comm->size, sizeof(*introduction->ins));
-	introduction->outs = calloc(comm->size, sizeof(*introduction->outs));
-	if (!introduction->tickets || !introduction->all || !introduction->reached ||
-		!introduction->ins || !introduction->outs)
+		exchange->plans[channel] = exchange->plan;
+	exchange->tickets =
+		calloc(rd_exec_ticket_count(exchange->plans, comm->channels) + 1,
+			sizeof(*exchange->tickets));
+	exchange->all = calloc(comm->size, sizeof(*exchange->all));
+	exchange->reached = calloc(comm->size, sizeof(*exchange->reached));
+	exchange->ins = calloc(comm->size, sizeof(*exchange->ins));
+	exchange->outs = calloc(comm->size, sizeof(*exchange->outs));
+	if (!exchange->tickets || !exchange->all || !exchange->reached ||
+		!exchange->ins || !exchange->outs)
 		return rd_fail(RONDO_MEMORY, "no memory for a comm of %d ranks", comm->size);
 	return 0;
 }
 
-void rd_introduction_destroy(struct rondo_comm *comm)
+void rd_buffer_exchange_destroy(struct rondo_comm *comm)
 {
-	struct rd_introduction *introduction = &comm->introduction;
+	struct rd_buffer_exchange *exchange = &comm->exchange;
 
-	rd_plan_destroy(introduction->plan);
-	free(introduction->tickets);
-	free(introduction->all);
-	free(introduction->reached);
-	free(introduction->ins);
-	free(introduction->outs);
-	free(introduction->offered);
+	rd_plan_destroy(exchange->plan);
+	free(exchange->tickets);
+	free(exchange->all);
+	free(exchange->reached);
+	free(exchange->ins);
+	free(exchange->outs);
+	free(exchange->offered);
 }
 
 /* ---- Our own regions ------------------------------------------------------------------------ */
@@ -95,24 +95,24 @@ static void withdraw_from_all(struct rondo_comm *comm, uint64_t id)
 /* Regions have come or gone: peers let go of those that are no more. */
 static void forget_gone(struct rondo_comm *comm, uint64_t version)
 {
-	struct rd_introduction *introduction = &comm->introduction;
+	struct rd_buffer_exchange *exchange = &comm->exchange;
 	int kept = 0;
 
-	for (int i = 0; i < introduction->offered_count; i++) {
-		if (rd_region_exists(introduction->offered[i]))
-			introduction->offered[kept++] = introduction->offered[i];
+	for (int i = 0; i < exchange->offered_count; i++) {
+		if (rd_region_exists(exchange->offered[i]))
+			exchange->offered[kept++] = exchange->offered[i];
 		else
-			withdraw_from_all(comm, introduction->offered[i]);
+			withdraw_from_all(comm, exchange->offered[i]);
 	}
-	introduction->offered_count = kept;
-	introduction->in.id = introduction->out.id = 0;
-	introduction->version = version;
+	exchange->offered_count = kept;
+	exchange->in.id = exchange->out.id = 0;
+	exchange->version = version;
 }
 
-static bool was_offered(const struct rd_introduction *introduction, uint64_t id)
+static bool was_offered(const struct rd_buffer_exchange *exchange, uint64_t id)
 {
-	for (int i = 0; i < introduction->offered_count; i++)
-		if (introduction->offered[i] == id)
+	for (int i = 0; i < exchange->offered_count; i++)
+		if (exchange->offered[i] == id)
 			return true;
 	return false;
 }
@@ -120,25 +120,25 @@ static bool was_offered(const struct rd_introduction *introduction, uint64_t id)
 /* Tells the peers of a region once. False where not all can be told now: then nobody uses it. */
 static bool offer(struct rondo_comm *comm, const struct rd_region *region)
 {
-	struct rd_introduction *introduction = &comm->introduction;
+	struct rd_buffer_exchange *exchange = &comm->exchange;
 
-	if (was_offered(introduction, region->id))
+	if (was_offered(exchange, region->id))
 		return true;
-	if (introduction->offered_count == introduction->offered_capacity) {
+	if (exchange->offered_count == exchange->offered_capacity) {
 		int capacity =
-			introduction->offered_capacity ? 2 * introduction->offered_capacity : 16;
-		uint64_t *offered = realloc(introduction->offered, capacity * sizeof(*offered));
+			exchange->offered_capacity ? 2 * exchange->offered_capacity : 16;
+		uint64_t *offered = realloc(exchange->offered, capacity * sizeof(*offered));
 
 		if (!offered)
 			return false;
-		introduction->offered = offered;
-		introduction->offered_capacity = capacity;
+		exchange->offered = offered;
+		exchange->offered_capacity = capacity;
 	}
 	if (!offer_to_all(comm, region)) {
 		withdraw_from_all(comm, region->id);
 		return false;
 	}
-	introduction->offered[introduction->offered_count++] = region->id;
+	exchange->offered[exchange->offered_count++] = region->id;
 	return true;
 }
 
@@ -168,20 +168,20 @@ static void describe(struct rondo_comm *comm, const void *at, size_t size, struc
 /* ---- Introducing ---------------------------------------------------------------------------- */
 
 /* A program whose buffers were out of reach each time will hardly bring others now. */
-static bool is_hopeful(struct rd_introduction *introduction)
+static bool is_hopeful(struct rd_buffer_exchange *exchange)
 {
-	if (introduction->vain < PATIENCE || ++introduction->unasked >= REST) {
-		introduction->unasked = 0;
+	if (exchange->vain < PATIENCE || ++exchange->unasked >= REST) {
+		exchange->unasked = 0;
 		return true;
 	}
 	return false;
 }
 
-bool rd_may_introduce(struct rondo_comm *comm, const struct rd_call *call)
+bool rd_may_exchange_buffers(struct rondo_comm *comm, const struct rd_call *call)
 {
 	struct rd_choice *choice;
 
-	if (!comm->introduction.possible || (call->terms && call->terms->in) ||
+	if (!comm->exchange.possible || (call->terms && call->terms->in) ||
 		call->problem.collective == RD_TRANSFER)
 		return false;
 	return !rd_picker_choose(comm->picker, call->problem.collective,
@@ -190,9 +190,9 @@ bool rd_may_introduce(struct rondo_comm *comm, const struct rd_call *call)
 	       choice->worth_asking;
 }
 
-bool rd_introduces(struct rondo_comm *comm, const struct rd_call *call)
+bool rd_exchanges_buffers(struct rondo_comm *comm, const struct rd_call *call)
 {
-	return rd_may_introduce(comm, call) && is_hopeful(&comm->introduction);
+	return rd_may_exchange_buffers(comm, call) && is_hopeful(&comm->exchange);
 }
 
 static size_t in_size(const struct rd_call *call, int rank)
@@ -215,41 +215,41 @@ static size_t out_size(const struct rd_call *call, int rank)
 	return rd_out_blocks(&there) * call->count * rondo_type_size(call->type);
 }
 
-struct rd_exec *rd_introduce(struct rondo_comm *comm, const struct rd_call *call)
+struct rd_exec *rd_exchange_buffers(struct rondo_comm *comm, const struct rd_call *call)
 {
-	struct rd_introduction *introduction = &comm->introduction;
-	struct rd_exec *exec = &introduction->exec;
+	struct rd_buffer_exchange *exchange = &comm->exchange;
+	struct rd_exec *exec = &exchange->exec;
 	struct rd_call exchange_call = *call;
 	uint64_t version = rd_regions_version();
 
-	if (version != introduction->version)
+	if (version != exchange->version)
 		forget_gone(comm, version);
-	memset(&introduction->mine, 0, sizeof(introduction->mine));
+	memset(&exchange->mine, 0, sizeof(exchange->mine));
 	if (in_size(call, comm->rank) > 0)
-		describe(comm, call->in, in_size(call, comm->rank), &introduction->in,
-			&introduction->mine.in_id, &introduction->mine.in_offset);
+		describe(comm, call->in, in_size(call, comm->rank), &exchange->in,
+			&exchange->mine.in_id, &exchange->mine.in_offset);
 	if (out_size(call, comm->rank) > 0)
-		describe(comm, call->out, out_size(call, comm->rank), &introduction->out,
-			&introduction->mine.out_id, &introduction->mine.out_offset);
+		describe(comm, call->out, out_size(call, comm->rank), &exchange->out,
+			&exchange->mine.out_id, &exchange->mine.out_offset);
 
 	exchange_call.terms = NULL;
-	exchange_call.problem = introduction->plan->problem;
+	exchange_call.problem = exchange->plan->problem;
 	exchange_call.type = RONDO_U64;
 	exchange_call.op = RONDO_SUM;
 	exchange_call.count = sizeof(struct rd_buffers) / sizeof(uint64_t);
-	exchange_call.in = &introduction->mine;
-	exchange_call.out = introduction->all;
-	rd_exec_init(exec, introduction->plans, &exchange_call, comm->links, comm->channels,
-		sizeof(struct rd_buffers) * 2, NULL, introduction->tickets);
+	exchange_call.in = &exchange->mine;
+	exchange_call.out = exchange->all;
+	rd_exec_init(exec, exchange->plans, &exchange_call, comm->links, comm->channels,
+		sizeof(struct rd_buffers) * 2, NULL, exchange->tickets);
 	/* What the ranks compare is the call that the user made. */
 	exec->signature = rd_signature_of(call);
-	exec->signature.form = RD_FORM_INTRODUCES;
+	exec->signature.form = RD_FORM_EXCHANGES_BUFFERS;
 	return exec;
 }
 
 static bool has_buffers(const struct rondo_comm *comm, const struct rd_call *call, int rank)
 {
-	const struct rd_buffers *buffers = &comm->introduction.all[rank];
+	const struct rd_buffers *buffers = &comm->exchange.all[rank];
 
 	return (in_size(call, rank) == 0 || buffers->in_id) &&
 	       (out_size(call, rank) == 0 || buffers->out_id);
@@ -275,19 +275,19 @@ static char *reach(struct rondo_comm *comm, int peer, struct rd_mapped_region *l
 
 static int reach_peer(struct rondo_comm *comm, const struct rd_call *call, int peer)
 {
-	struct rd_introduction *introduction = &comm->introduction;
-	const struct rd_buffers *buffers = &introduction->all[peer];
-	struct rd_reached *reached = &introduction->reached[peer];
+	struct rd_buffer_exchange *exchange = &comm->exchange;
+	const struct rd_buffers *buffers = &exchange->all[peer];
+	struct rd_reached *reached = &exchange->reached[peer];
 
 	memset(reached, 0, sizeof(*reached));
 	if (in_size(call, peer) > 0) {
-		reached->in = reach(comm, peer, &introduction->ins[peer], buffers->in_id,
+		reached->in = reach(comm, peer, &exchange->ins[peer], buffers->in_id,
 			buffers->in_offset, in_size(call, peer));
 		if (!reached->in)
 			return RONDO_SYSTEM;
 	}
 	if (out_size(call, peer) > 0) {
-		reached->out = reach(comm, peer, &introduction->outs[peer], buffers->out_id,
+		reached->out = reach(comm, peer, &exchange->outs[peer], buffers->out_id,
 			buffers->out_offset, out_size(call, peer));
 		if (!reached->out)
 			return RONDO_SYSTEM;
@@ -295,21 +295,21 @@ static int reach_peer(struct rondo_comm *comm, const struct rd_call *call, int p
 	return 0;
 }
 
-int rd_introduced(struct rondo_comm *comm, const struct rd_call *call, bool *within_reach)
+int rd_buffers_exchanged(struct rondo_comm *comm, const struct rd_call *call, bool *within_reach)
 {
-	struct rd_introduction *introduction = &comm->introduction;
+	struct rd_buffer_exchange *exchange = &comm->exchange;
 	int err = 0;
 
 	*within_reach = false;
-	introduction->vain++;
+	exchange->vain++;
 	for (int rank = 0; rank < comm->size; rank++)
 		if (!has_buffers(comm, call, rank))
 			return 0;
-	introduction->vain = 0;
+	exchange->vain = 0;
 	for (int rank = 0; rank < comm->size && !err; rank++)
 		if (rank != comm->rank)
 			err = reach_peer(comm, call, rank);
-	introduction->reached[comm->rank] = (struct rd_reached){ call->in, call->out };
+	exchange->reached[comm->rank] = (struct rd_reached){ call->in, call->out };
 	*within_reach = !err;
 	return err;
 }

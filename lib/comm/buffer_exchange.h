@@ -1,5 +1,5 @@
 /*
- * Introductions: how ranks learn whether a call may address everybody's buffers directly. Where all
+ * buffer exchanges: how ranks learn whether a call may address everybody's buffers directly. Where all
  * links of a comm can map memory, a call that is large enough begins with an exchange of cards, one
  * cache line from each rank to each, which say where that rank's buffers lie in memory from
  * rondo_mem_alloc(), or that they do not. So all ranks decide alike, whatever each of them brought.
@@ -25,7 +25,7 @@ struct rd_mapped_region {
 	size_t size;
 };
 
-struct rd_introduction {
+struct rd_buffer_exchange {
 	bool possible; /* every link of every rank maps memory: the same on every rank */
 	struct rd_plan *plan;
 	const struct rd_plan *plans[RD_CHANNELS_MAX]; /* that, on every channel */
@@ -45,22 +45,22 @@ struct rd_introduction {
 };
 
 /* Once the links of all ranks are open. */
-int rd_introduction_create(struct rondo_comm *comm);
-void rd_introduction_destroy(struct rondo_comm *comm);
+int rd_buffer_exchange_create(struct rondo_comm *comm);
+void rd_buffer_exchange_destroy(struct rondo_comm *comm);
 
 /* The exchange of cards, as a plan; for the picker, which weighs what it costs. */
-extern const struct rd_algorithm rd_introduction_exchange;
+extern const struct rd_algorithm rd_buffer_exchange_plan;
 
-/* Whether this call, or one like it, may begin with an introduction; whether it does. The same answers on
+/* Whether this call, or one like it, may begin with a buffer exchange; whether it does. The same answers on
    every rank. */
-bool rd_may_introduce(struct rondo_comm *comm, const struct rd_call *call);
-bool rd_introduces(struct rondo_comm *comm, const struct rd_call *call);
+bool rd_may_exchange_buffers(struct rondo_comm *comm, const struct rd_call *call);
+bool rd_exchanges_buffers(struct rondo_comm *comm, const struct rd_call *call);
 
 /* Begins it; what is returned is to be run to its end. */
-struct rd_exec *rd_introduce(struct rondo_comm *comm, const struct rd_call *call);
+struct rd_exec *rd_exchange_buffers(struct rondo_comm *comm, const struct rd_call *call);
 
 /* After its end. Whether all buffers are within reach: the same answer on every rank; or an error.
  */
-int rd_introduced(struct rondo_comm *comm, const struct rd_call *call, bool *within_reach);
+int rd_buffers_exchanged(struct rondo_comm *comm, const struct rd_call *call, bool *within_reach);
 
 #endif

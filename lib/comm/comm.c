@@ -303,7 +303,7 @@ static int join(
 
 	if (timeout_ms > comm->settings.init_timeout_ms)
 		comm->settings.timeout_ms = comm->settings.init_timeout_ms;
-	err = rd_introduction_create(comm);
+	err = rd_buffer_exchange_create(comm);
 	if (!err)
 		err = create_picker(comm);
 	comm->settings.timeout_ms = timeout_ms;
@@ -334,7 +334,7 @@ static void drop_messages(struct rondo_comm *comm)
 /* What is this rank's alone. */
 static void free_own(struct rondo_comm *comm)
 {
-	rd_introduction_destroy(comm);
+	rd_buffer_exchange_destroy(comm);
 	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++) {
 		while (comm->prepared[i]) {
 			struct rd_prepared *next = comm->prepared[i]->next;
@@ -653,5 +653,5 @@ int rondo_explain(rondo_comm *comm, const char *collective, size_t count, rondo_
 	if (comm->size == 1)
 		return 0;
 	return rd_picker_list(comm->picker, number, count * rondo_type_size(type),
-		rd_type_class_of(type), registered && comm->introduction.possible, ways, most);
+		rd_type_class_of(type), registered && comm->exchange.possible, ways, most);
 }

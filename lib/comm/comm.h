@@ -96,7 +96,7 @@ struct rondo_comm {
 	struct rd_costs costs;
 	struct rd_picker *picker;
 	bool times_calls; /* the log wants to know what calls took */
-	struct rd_introduction introduction;
+	struct rd_buffer_exchange exchange;
 
 	/* Operations that the user made, and how many ever. */
 	struct rd_made_op *ops;

@@ -483,7 +483,7 @@ static void note_memo(const struct rd_task *task, struct rd_prepared *prepared)
 		.type = call->type,
 		.op = call->op,
 		.root = call->problem.root };
-	if (!is_collective(task) || call->terms || rd_may_introduce(task->comm, call))
+	if (!is_collective(task) || call->terms || rd_may_exchange_buffers(task->comm, call))
 		memo_of(task)->prepared = NULL;
 }
 
@@ -540,7 +540,7 @@ static int start_plan(struct rd_task *task, bool within_reach)
 		whole ? SIZE_MAX : prepared->piece_size, prepared->scratch, prepared->tickets);
 	task->exec->stride = comm->channels;
 	if (mapped)
-		task->exec->reached = comm->introduction.reached;
+		task->exec->reached = comm->exchange.reached;
 	else
 		set_single_copy(task);
 	note_memo(task, prepared);
@@ -570,7 +570,7 @@ static int start_task(struct rd_task *task)
 	if (task->comm->times_calls)
 		task->began_ns = rd_clock_ns();
 	if (start_again(task)) {
-		task->introducing = false;
+		task->exchanging = false;
 		task->started = true;
 		return 0;
 	}
@@ -578,9 +578,9 @@ static int start_task(struct rd_task *task)
 		err = rd_op_scale(&task->call);
 	if (err)
 		return err;
-	task->introducing = rd_introduces(task->comm, &task->call);
-	if (task->introducing)
-		task->exec = rd_introduce(task->comm, &task->call);
+	task->exchanging = rd_exchanges_buffers(task->comm, &task->call);
+	if (task->exchanging)
+		task->exec = rd_exchange_buffers(task->comm, &task->call);
 	else
 		err = start_plan(task, false);
 	task->started = !err;
@@ -604,9 +604,9 @@ static void note_time(const struct rd_task *task)
 static int go_on(struct rd_task *task)
 {
 	bool within_reach;
-	int err = rd_introduced(task->comm, &task->call, &within_reach);
+	int err = rd_buffers_exchanged(task->comm, &task->call, &within_reach);
 
-	task->introducing = false;
+	task->exchanging = false;
 	return err ? err : start_plan(task, within_reach);
 }
 
@@ -640,7 +640,7 @@ static int step_started(struct rd_task *task)
 {
 	int moved = rd_exec_step(task->exec);
 
-	if (moved == RD_DONE && task->introducing) {
+	if (moved == RD_DONE && task->exchanging) {
 		int err = go_on(task);
 
 		moved = err ? err : rd_exec_step(task->exec);

@@ -112,11 +112,11 @@ static int plans_differ(const struct rd_call *call, int peer, const struct rd_si
 	const struct rd_signature *ours, size_t sent, size_t wanted)
 {
 	int rank = call->problem.rank;
-	bool asks = theirs->form & RD_FORM_INTRODUCES;
+	bool asks = theirs->form & RD_FORM_EXCHANGES_BUFFERS;
 	char name[128];
 
 	rd_signature_print(ours, name, sizeof(name));
-	if ((theirs->form ^ ours->form) & RD_FORM_INTRODUCES)
+	if ((theirs->form ^ ours->form) & RD_FORM_EXCHANGES_BUFFERS)
 		return rd_fail(RONDO_MISMATCH,
 			"rank %d first asks all ranks in %s where their buffers lie, for direct "
 			"access, and rank %d does not: " ONE_BUILD,

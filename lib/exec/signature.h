@@ -17,7 +17,7 @@ struct rd_signature {
 	uint32_t chunk; /* of the plan: a plan that differs between ranks shows here */
 };
 
-#define RD_FORM_INTRODUCES 1 /* the ranks' buffers are being introduced (buffer_exchange.h) */
+#define RD_FORM_EXCHANGES_BUFFERS 1 /* the ranks' buffers are being exchanged (buffer_exchange.h) */
 #define RD_FORM_VARIED 2 /* blocks differ in length (vcounts.h) */
 #define RD_FORM_CAPTURED 4 /* in a device's graph, to be run later (progress.h) */
 #define RD_FORM_ALGORITHM 8 /* times the mark of the algorithm whose plan is run; 0: none */
@@ -54,7 +54,7 @@ int rd_signature_mismatch(const struct rd_call *call, int parts, int peer,
 	const struct rd_signature *theirs, const struct rd_signature *ours, size_t sent,
 	size_t wanted);
 
-/* Whether theirs is of this very call, and says that it is another one. An introduction and what
+/* Whether theirs is of this very call, and says that it is another one. A buffer exchange and what
    follows it are one call; blocks that differ in length have messages that do; transfers have
    numbers of their own. */
 bool rd_signature_is_odd(const struct rd_signature *theirs, const struct rd_signature *ours);

@@ -184,7 +184,7 @@ static bool offer_host_flags(struct rd_gpu *gpu, uint64_t *id)
 	struct rondo_comm *comm = gpu->comm;
 	struct rd_region region;
 
-	if (!comm->introduction.possible ||
+	if (!comm->exchange.possible ||
 		!rd_region_find(gpu->host_flags, sizeof(*gpu->host_flags), &region))
 		return false;
 	*id = region.id;
@@ -218,7 +218,7 @@ static void write_card(struct rd_gpu *gpu, struct card *card)
 	if (!card->able)
 		rd_log(RD_INFO, RD_ROUTE, "device memory of rank %d is not for others: %s",
 			comm->rank,
-			comm->introduction.possible ? rondo_last_error()
+			comm->exchange.possible ? rondo_last_error()
 						    : "its links map no memory");
 }
 

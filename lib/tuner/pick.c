@@ -58,7 +58,7 @@ struct rd_picker {
 	struct rd_schedule *schedules[RD_COLLECTIVE_COUNT][ALGORITHMS_MAX];
 	struct rd_shape shapes[RD_COLLECTIVE_COUNT][ALGORITHMS_MAX]; /* theirs */
 	bool refused[RD_COLLECTIVE_COUNT][ALGORITHMS_MAX]; /* writes no sound plan */
-	struct rd_schedule *asking; /* the introduction that direct access begins with */
+	struct rd_schedule *asking; /* the buffer exchange that direct access begins with */
 	/* [2][RD_TYPE_CLASS_COUNT][SIZE_CLASSES] a collective, made when first asked for. */
 	struct rd_choice *choices[RD_COLLECTIVE_COUNT];
 };
@@ -209,7 +209,7 @@ static int64_t asking_ns(struct rd_picker *picker)
 	struct rd_cut cut = { sizeof(struct rd_buffers), RD_WHOLE, picker->config.piece_size, 1 };
 
 	if (!picker->asking &&
-		rd_schedule_create(&picker->asking, &rd_introduction_exchange, &problem))
+		rd_schedule_create(&picker->asking, &rd_buffer_exchange_plan, &problem))
 		return INT64_MAX / 2;
 	return rd_predict(picker->asking, &picker->config.costs, &cut);
 }
