@@ -46,13 +46,13 @@ static struct rd_tuner_config config_of(int size, uint32_t message_ns, uint32_t 
 }
 
 static struct rd_choice choice_of(const struct rd_tuner_config *config, enum rd_collective collective,
-	uint64_t bytes, bool within_reach)
+	uint64_t bytes, bool peers_mapped)
 {
 	struct rd_picker *picker = rd_picker_create(config);
 	struct rd_choice *choice, copy;
 
 	cr_assert_not_null(picker);
-	cr_assert_eq(rd_picker_choose(picker, collective, bytes, RD_WHOLE, within_reach, &choice),
+	cr_assert_eq(rd_picker_choose(picker, collective, bytes, RD_WHOLE, peers_mapped, &choice),
 		0, "%s", rondo_last_error());
 	copy = *choice;
 	rd_picker_destroy(picker);

@@ -80,7 +80,7 @@ struct simulator {
 	int end_count;
 	struct parcel *parcels;
 	char *bytes;
-	struct rd_reached *reached; /* [size] */
+	struct rd_peer_buffers *peer_buffers; /* [size] */
 	char *noise; /* what is reached of a rank that is done: as long as the longest buffer */
 	int error; /* our own: no memory */
 };
@@ -299,7 +299,7 @@ static void check_done(struct simulator *simulator, int rank)
 /* Who still reads it reads noise; what is still written to it is lost. */
 static void put_out_of_reach(struct simulator *simulator, int rank)
 {
-	simulator->reached[rank] = (struct rd_reached){ simulator->noise, simulator->noise };
+	simulator->peer_buffers[rank] = (struct rd_peer_buffers){ simulator->noise, simulator->noise };
 }
 
 static void advance(struct simulator *simulator, int rank)
@@ -592,13 +592,13 @@ static int reach_all(struct simulator *simulator)
 	int size = simulator->set->size;
 	size_t longest = longest_buffer(simulator);
 
-	simulator->reached = malloc(size * sizeof(*simulator->reached));
+	simulator->peer_buffers = malloc(size * sizeof(*simulator->peer_buffers));
 	simulator->noise = malloc(longest + 1);
-	if (!simulator->reached || !simulator->noise)
+	if (!simulator->peer_buffers || !simulator->noise)
 		return rd_fail(RONDO_MEMORY, "no memory for %d ranks", size);
 	memset(simulator->noise, NOISE, longest + 1);
 	for (int rank = 0; rank < size; rank++)
-		simulator->reached[rank] = (struct rd_reached){
+		simulator->peer_buffers[rank] = (struct rd_peer_buffers){
 			simulator->calls[rank].in,
 			simulator->calls[rank].out,
 		};
@@ -621,7 +621,7 @@ static int init_actor(struct simulator *simulator, int rank)
 	rd_exec_init(&actor->exec, plans, &simulator->calls[rank],
 		&simulator->links[link_index(simulator, rank, 0, 0)], set->channels,
 		set->piece_size, actor->scratch, actor->tickets);
-	actor->exec.reached = simulator->reached;
+	actor->exec.peer_buffers = simulator->peer_buffers;
 	return 0;
 }
 
@@ -661,7 +661,7 @@ static void simulator_finish(struct simulator *simulator)
 	free(simulator->ends);
 	free(simulator->parcels);
 	free(simulator->bytes);
-	free(simulator->reached);
+	free(simulator->peer_buffers);
 	free(simulator->noise);
 	rd_events_finish(&simulator->events);
 }

@@ -50,10 +50,10 @@ int rd_buffer_exchange_create(struct rondo_comm *comm)
 		calloc(rd_exec_ticket_count(exchange->plans, comm->channels) + 1,
 			sizeof(*exchange->tickets));
 	exchange->all = calloc(comm->size, sizeof(*exchange->all));
-	exchange->reached = calloc(comm->size, sizeof(*exchange->reached));
+	exchange->peer_buffers = calloc(comm->size, sizeof(*exchange->peer_buffers));
 	exchange->ins = calloc(comm->size, sizeof(*exchange->ins));
 	exchange->outs = calloc(comm->size, sizeof(*exchange->outs));
-	if (!exchange->tickets || !exchange->all || !exchange->reached ||
+	if (!exchange->tickets || !exchange->all || !exchange->peer_buffers ||
 		!exchange->ins || !exchange->outs)
 		return rd_fail(RONDO_MEMORY, "no memory for a comm of %d ranks", comm->size);
 	return 0;
@@ -66,7 +66,7 @@ void rd_buffer_exchange_destroy(struct rondo_comm *comm)
 	rd_plan_destroy(exchange->plan);
 	free(exchange->tickets);
 	free(exchange->all);
-	free(exchange->reached);
+	free(exchange->peer_buffers);
 	free(exchange->ins);
 	free(exchange->outs);
 	free(exchange->offered);
@@ -277,7 +277,7 @@ static int reach_peer(struct rondo_comm *comm, const struct rd_call *call, int p
 {
 	struct rd_buffer_exchange *exchange = &comm->exchange;
 	const struct rd_buffers *buffers = &exchange->all[peer];
-	struct rd_reached *reached = &exchange->reached[peer];
+	struct rd_peer_buffers *reached = &exchange->peer_buffers[peer];
 
 	memset(reached, 0, sizeof(*reached));
 	if (in_size(call, peer) > 0) {
@@ -295,12 +295,12 @@ static int reach_peer(struct rondo_comm *comm, const struct rd_call *call, int p
 	return 0;
 }
 
-int rd_buffers_exchanged(struct rondo_comm *comm, const struct rd_call *call, bool *within_reach)
+int rd_buffers_exchanged(struct rondo_comm *comm, const struct rd_call *call, bool *peers_mapped)
 {
 	struct rd_buffer_exchange *exchange = &comm->exchange;
 	int err = 0;
 
-	*within_reach = false;
+	*peers_mapped = false;
 	exchange->vain++;
 	for (int rank = 0; rank < comm->size; rank++)
 		if (!has_buffers(comm, call, rank))
@@ -309,7 +309,7 @@ int rd_buffers_exchanged(struct rondo_comm *comm, const struct rd_call *call, bo
 	for (int rank = 0; rank < comm->size && !err; rank++)
 		if (rank != comm->rank)
 			err = reach_peer(comm, call, rank);
-	exchange->reached[comm->rank] = (struct rd_reached){ call->in, call->out };
-	*within_reach = !err;
+	exchange->peer_buffers[comm->rank] = (struct rd_peer_buffers){ call->in, call->out };
+	*peers_mapped = !err;
 	return err;
 }

@@ -32,7 +32,7 @@ struct rd_buffer_exchange {
 	uint64_t *tickets;
 	struct rd_exec exec;
 	struct rd_buffers mine, *all; /* [size] */
-	struct rd_reached *reached; /* [size] */
+	struct rd_peer_buffers *peer_buffers; /* [size] */
 	struct rd_mapped_region *ins, *outs; /* [size] */
 
 	/* Asked in vain, in a row; and calls since then that did not ask. The same on every rank. */
@@ -61,6 +61,6 @@ struct rd_exec *rd_exchange_buffers(struct rondo_comm *comm, const struct rd_cal
 
 /* After its end. Whether all buffers are within reach: the same answer on every rank; or an error.
  */
-int rd_buffers_exchanged(struct rondo_comm *comm, const struct rd_call *call, bool *within_reach);
+int rd_buffers_exchanged(struct rondo_comm *comm, const struct rd_call *call, bool *peers_mapped);
 
 #endif

@@ -112,10 +112,10 @@ struct rondo_comm {
 int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings,
 	const struct rondo_comm *parent);
 
-/* The plan for a call and what it needs, from the cache or made now (plan_cache.c). within_reach: all
+/* The plan for a call and what it needs, from the cache or made now (plan_cache.c). peers_mapped: all
    ranks' buffers can be addressed from all others. *choice: NULL where there was nothing to choose.
  */
-int rd_prepare(struct rondo_comm *comm, const struct rd_call *call, bool within_reach,
+int rd_prepare(struct rondo_comm *comm, const struct rd_call *call, bool peers_mapped,
 	struct rd_prepared **prepared, struct rd_choice **choice);
 void rd_prepared_destroy(struct rd_prepared *prepared);
 /* The algorithm `runs` has been chosen: where RONDO_ALGO names another, rank 0 warns of it, once a

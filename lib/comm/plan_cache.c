@@ -129,9 +129,9 @@ static uint64_t block_size(const struct rd_call *call)
 #define IN_TURN_LEAST (4 << 10)
 
 /* In rank order: by one rank after the other, or by each rank for itself. */
-static const struct rd_algorithm *in_rank_order(const struct rd_call *call, bool within_reach)
+static const struct rd_algorithm *in_rank_order(const struct rd_call *call, bool peers_mapped)
 {
-	if (within_reach)
+	if (peers_mapped)
 		return &rd_mapped;
 	if (block_size(call) < IN_TURN_LEAST && rd_algorithm_can(&rd_one_round, &call->problem))
 		return &rd_one_round;
@@ -139,7 +139,7 @@ static const struct rd_algorithm *in_rank_order(const struct rd_call *call, bool
 }
 
 /* What the call's terms leave no choice about; NULL: they leave it open. */
-static const struct rd_algorithm *bound_by(const struct rd_call *call, bool within_reach)
+static const struct rd_algorithm *bound_by(const struct rd_call *call, bool peers_mapped)
 {
 	const struct rd_terms *terms = call->terms;
 
@@ -147,16 +147,16 @@ static const struct rd_algorithm *bound_by(const struct rd_call *call, bool with
 	if (terms->in && terms->pairwise)
 		return &rd_direct;
 	if (terms->has_op && terms->op.combine)
-		return in_rank_order(call, within_reach);
+		return in_rank_order(call, peers_mapped);
 	return NULL;
 }
 
 /* Between two ranks there is one way; and where a rank is alone, none. */
 static bool choose_simply(const struct rondo_comm *comm, const struct rd_call *call,
-	bool within_reach, struct rd_choice *choice)
+	bool peers_mapped, struct rd_choice *choice)
 {
 	const struct rd_problem *problem = &call->problem;
-	const struct rd_algorithm *bound = call->terms ? bound_by(call, within_reach) : NULL;
+	const struct rd_algorithm *bound = call->terms ? bound_by(call, peers_mapped) : NULL;
 
 	if (!bound && problem->collective != RD_TRANSFER && problem->size > 1)
 		return false;
@@ -193,31 +193,31 @@ void rd_warn_of_replacement(
 }
 
 static const char *why_not(
-	const struct rondo_comm *comm, const struct rd_call *call, bool within_reach)
+	const struct rondo_comm *comm, const struct rd_call *call, bool peers_mapped)
 {
 	const struct rd_algorithm *named = rd_algorithm_named(comm->settings.algo);
 
 	if (!named || !(named->collectives >> call->problem.collective & 1))
 		return "it has no such collective";
-	if (call->terms && bound_by(call, within_reach))
+	if (call->terms && bound_by(call, peers_mapped))
 		return call->terms->has_op
 			       ? "the program's own operation combines in the order of ranks"
 			       : "blocks of different lengths go directly";
-	if (named->mapped && !within_reach)
+	if (named->mapped && !peers_mapped)
 		return "not all buffers can be addressed from all ranks (rondo_mem_alloc())";
 	return "it does not run with so many ranks, this root, or hosts like these";
 }
 
-static int prepare(struct rondo_comm *comm, const struct rd_call *call, bool within_reach,
+static int prepare(struct rondo_comm *comm, const struct rd_call *call, bool peers_mapped,
 	struct rd_prepared **prepared, struct rd_choice **choice)
 {
 	struct rd_prepared **list = &comm->prepared[call->problem.collective];
 	struct rd_choice simple, *chosen = &simple;
 
 	*choice = NULL;
-	if (!choose_simply(comm, call, within_reach, &simple)) {
+	if (!choose_simply(comm, call, peers_mapped, &simple)) {
 		int err = rd_picker_choose(comm->picker, call->problem.collective, block_size(call),
-			rd_type_class_of(call->type), within_reach, &chosen);
+			rd_type_class_of(call->type), peers_mapped, &chosen);
 
 		if (err)
 			return err;
@@ -243,13 +243,13 @@ static int prepare(struct rondo_comm *comm, const struct rd_call *call, bool wit
 	return 0;
 }
 
-int rd_prepare(struct rondo_comm *comm, const struct rd_call *call, bool within_reach,
+int rd_prepare(struct rondo_comm *comm, const struct rd_call *call, bool peers_mapped,
 	struct rd_prepared **prepared, struct rd_choice **choice)
 {
-	int err = prepare(comm, call, within_reach, prepared, choice);
+	int err = prepare(comm, call, peers_mapped, prepared, choice);
 
 	if (!err && *comm->settings.algo)
 		rd_warn_of_replacement(comm, call->problem.collective,
-			(*prepared)->plans[0]->algorithm, why_not(comm, call, within_reach));
+			(*prepared)->plans[0]->algorithm, why_not(comm, call, peers_mapped));
 	return err;
 }

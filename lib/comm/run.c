@@ -522,11 +522,11 @@ static bool start_again(struct rd_task *task)
 	return true;
 }
 
-static int start_plan(struct rd_task *task, bool within_reach)
+static int start_plan(struct rd_task *task, bool peers_mapped)
 {
 	struct rondo_comm *comm = task->comm;
 	struct rd_prepared *prepared;
-	int err = rd_prepare(comm, &task->call, within_reach, &prepared, &task->choice);
+	int err = rd_prepare(comm, &task->call, peers_mapped, &prepared, &task->choice);
 
 	if (err)
 		return err;
@@ -540,7 +540,7 @@ static int start_plan(struct rd_task *task, bool within_reach)
 		whole ? SIZE_MAX : prepared->piece_size, prepared->scratch, prepared->tickets);
 	task->exec->stride = comm->channels;
 	if (mapped)
-		task->exec->reached = comm->exchange.reached;
+		task->exec->peer_buffers = comm->exchange.peer_buffers;
 	else
 		set_single_copy(task);
 	note_memo(task, prepared);
@@ -603,11 +603,11 @@ static void note_time(const struct rd_task *task)
 /* The cards are exchanged. */
 static int go_on(struct rd_task *task)
 {
-	bool within_reach;
-	int err = rd_buffers_exchanged(task->comm, &task->call, &within_reach);
+	bool peers_mapped;
+	int err = rd_buffers_exchanged(task->comm, &task->call, &peers_mapped);
 
 	task->exchanging = false;
-	return err ? err : start_plan(task, within_reach);
+	return err ? err : start_plan(task, peers_mapped);
 }
 
 /* A collective runs alone on its comm; transfers run side by side with other transfers. */

@@ -454,7 +454,7 @@ static void run_fetch(struct rd_exec *exec, size_t piece, const struct rd_step *
 	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
 
 	copy(rd_slice_at(exec, step->into, 0, piece),
-		exec->reached[step->peer].in + rd_slice_offset(exec, step->from, piece), size);
+		exec->peer_buffers[step->peer].in + rd_slice_offset(exec, step->from, piece), size);
 }
 
 /* A share of this many bytes no longer fits a cache anyway: others' copies are written past it. */
@@ -464,7 +464,7 @@ static void run_fetch(struct rd_exec *exec, size_t piece, const struct rd_step *
 static void run_spread(struct rd_exec *exec, size_t piece, const struct rd_step *step)
 {
 	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
-	const char *from = exec->reached[step->peer].in + rd_slice_offset(exec, step->from, piece);
+	const char *from = exec->peer_buffers[step->peer].in + rd_slice_offset(exec, step->from, piece);
 	size_t into = rd_slice_offset(exec, step->into, piece);
 	bool past = size >= PAST_CACHE_MIN;
 
@@ -473,7 +473,7 @@ static void run_spread(struct rd_exec *exec, size_t piece, const struct rd_step 
 
 		for (int i = 0; i < exec->call.problem.size; i++) {
 			int rank = (exec->call.problem.rank + i) % exec->call.problem.size;
-			char *out = exec->reached[rank].out + into + done;
+			char *out = exec->peer_buffers[rank].out + into + done;
 
 			if (!rd_spread_reaches(exec->plans[0], step, rank))
 				continue;
@@ -493,7 +493,7 @@ static void run_swap(struct rd_exec *exec, size_t piece, const struct rd_step *s
 	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
 	size_t ours = rd_slice_offset(exec, step->into, piece),
 	       theirs = rd_slice_offset(exec, step->from, piece);
-	const struct rd_reached *peer = &exec->reached[step->peer];
+	const struct rd_peer_buffers *peer = &exec->peer_buffers[step->peer];
 
 	for (size_t done = 0; done < size; done += sizeof(block)) {
 		size_t part = min(sizeof(block), size - done);
@@ -510,9 +510,9 @@ static void combine_block(
 {
 	int size = exec->call.problem.size;
 
-	reduce(exec, result, exec->reached[0].in + at, exec->reached[1].in + at, count);
+	reduce(exec, result, exec->peer_buffers[0].in + at, exec->peer_buffers[1].in + at, count);
 	for (int rank = 2; rank < size; rank++)
-		reduce(exec, result, result, exec->reached[rank].in + at, count);
+		reduce(exec, result, result, exec->peer_buffers[rank].in + at, count);
 	if (step->last && exec->call.op == RONDO_AVG)
 		rd_average(result, count, exec->call.type, size);
 }
@@ -522,7 +522,7 @@ static void spread_block(struct rd_exec *exec, const struct rd_step *step, const
 	size_t at, size_t size, bool past)
 {
 	for (int rank = 0; rank < exec->call.problem.size; rank++) {
-		char *out = exec->reached[rank].out;
+		char *out = exec->peer_buffers[rank].out;
 
 		if ((step->to >= 0 && rank != step->to) || out + at == block)
 			continue;
@@ -655,7 +655,7 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
 	exec->plans = plans;
 	exec->call = *call;
 	exec->links = links;
-	exec->reached = NULL;
+	exec->peer_buffers = NULL;
 	exec->stride = exec->channels = channels;
 	exec->element = rondo_type_size(call->type);
 	exec->reduce = rd_reduce(call->type, call->op);

@@ -23,7 +23,7 @@ enum rd_progress {
 };
 
 /* A rank's buffers, as they are addressed from here. */
-struct rd_reached {
+struct rd_peer_buffers {
 	const char *in;
 	char *out;
 };
@@ -41,7 +41,7 @@ struct rd_exec {
 	struct rd_link *const *links; /* [peer * stride + channel]; NULL for a peer not linked */
 	int stride;   /* links a peer: as many as channels, unless set to more after rd_exec_init() */
 	int channels;
-	const struct rd_reached *reached; /* [size]; for plans of mapped algorithms, else NULL */
+	const struct rd_peer_buffers *peer_buffers; /* [size]; for plans of mapped algorithms, else NULL */
 	size_t element;        /* bytes */
 	bool whole;            /* a block is one chunk, and all are as long: the common case */
 	bool varied;           /* blocks differ in length: chunk_count is of no use */

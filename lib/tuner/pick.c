@@ -218,28 +218,28 @@ static int64_t asking_ns(struct rd_picker *picker)
 
 /* Whether RONDO_ALGO names an algorithm that can do this. */
 static bool is_named(const struct rd_picker *picker, enum rd_collective collective,
-	bool within_reach, int *index)
+	bool peers_mapped, int *index)
 {
 	const char *algo = picker->config.algo;
 
 	for (int i = 0; *algo && rd_algorithms[i]; i++) {
 		*index = i;
 		if (strcmp(rd_algorithms[i]->name, algo) == 0 && can(picker, collective, i))
-			return within_reach || !rd_algorithms[i]->mapped;
+			return peers_mapped || !rd_algorithms[i]->mapped;
 	}
 	return false;
 }
 
 /* Every algorithm that can, priced, in the table's order; returns how many there are. */
 static int predict_all(struct rd_picker *picker, enum rd_collective collective, uint64_t block_size,
-	enum rd_type_class type, bool within_reach, struct rd_choice predicted[ALGORITHMS_MAX])
+	enum rd_type_class type, bool peers_mapped, struct rd_choice predicted[ALGORITHMS_MAX])
 {
 	int count = 0;
 
 	for (int i = 0; rd_algorithms[i]; i++) {
 		struct rd_schedule *schedule;
 
-		if (!can(picker, collective, i) || (rd_algorithms[i]->mapped && !within_reach))
+		if (!can(picker, collective, i) || (rd_algorithms[i]->mapped && !peers_mapped))
 			continue;
 		schedule = schedule_of(picker, collective, i);
 		if (!schedule)
@@ -353,14 +353,14 @@ static const struct rd_choice *cheapest_of(const struct rd_choice *predicted, in
 
 /* The cheapest, or the one that RONDO_ALGO names. */
 static const struct rd_choice *best_of(const struct rd_picker *picker,
-	enum rd_collective collective, uint64_t block_size, bool within_reach,
+	enum rd_collective collective, uint64_t block_size, bool peers_mapped,
 	const struct rd_choice *predicted, int count)
 {
 	const struct rd_choice *direct = cheapest_of(predicted, count, true);
 	const struct rd_choice *other = cheapest_of(predicted, count, false);
 	int64_t most = other ? other->predicted_ns * (block_size >= DIRECT_LEAST ? 2 : 1) : INT64_MAX;
 	int index;
-	bool named = is_named(picker, collective, within_reach, &index);
+	bool named = is_named(picker, collective, peers_mapped, &index);
 
 	for (int i = 0; i < count && named; i++)
 		if (predicted[i].algorithm == rd_algorithms[index])
@@ -406,22 +406,22 @@ static void log_choice(enum rd_collective collective, uint64_t block_size, int s
 }
 
 static int choose(struct rd_picker *picker, enum rd_collective collective, uint64_t block_size,
-	enum rd_type_class type, bool within_reach, struct rd_choice *choice)
+	enum rd_type_class type, bool peers_mapped, struct rd_choice *choice)
 {
 	struct rd_choice predicted[ALGORITHMS_MAX];
 	uint64_t least = least_of(block_size);
-	int count = predict_all(picker, collective, least, type, within_reach, predicted);
+	int count = predict_all(picker, collective, least, type, peers_mapped, predicted);
 	const struct rd_choice *best =
-		best_of(picker, collective, least, within_reach, predicted, count);
+		best_of(picker, collective, least, peers_mapped, predicted, count);
 
 	if (!best)
 		return rd_fail(RONDO_UNSUPPORTED, "no algorithm does %s on %d ranks",
 			rd_collective_name(collective), picker->config.size);
 	*choice = *best;
 	choice->worth_asking =
-		within_reach && is_worth_asking(picker, collective, least, best, predicted, count);
+		peers_mapped && is_worth_asking(picker, collective, least, best, predicted, count);
 	/* Direct access that is not worth asking for: the choice without it counts, and is told. */
-	if (rd_log_on(RD_INFO, RD_PICK) && (!within_reach || choice->worth_asking))
+	if (rd_log_on(RD_INFO, RD_PICK) && (!peers_mapped || choice->worth_asking))
 		log_choice(collective, least, picker->config.size, choice, predicted, count);
 	return 0;
 }
@@ -439,17 +439,17 @@ static struct rd_choice *table_of(struct rd_picker *picker, enum rd_collective c
 }
 
 int rd_picker_choose(struct rd_picker *picker, enum rd_collective collective, uint64_t block_size,
-	enum rd_type_class type, bool within_reach, struct rd_choice **choice_out)
+	enum rd_type_class type, bool peers_mapped, struct rd_choice **choice_out)
 {
 	struct rd_choice *table = table_of(picker, collective), *choice;
 	int err = 0;
 
 	if (!table)
 		return RONDO_MEMORY;
-	choice = &table[((int)within_reach * RD_TYPE_CLASS_COUNT + (int)type) * SIZE_CLASSES +
+	choice = &table[((int)peers_mapped * RD_TYPE_CLASS_COUNT + (int)type) * SIZE_CLASSES +
 			class_of(block_size)];
 	if (!choice->algorithm)
-		err = choose(picker, collective, block_size, type, within_reach, choice);
+		err = choose(picker, collective, block_size, type, peers_mapped, choice);
 	*choice_out = choice;
 	return err;
 }
@@ -466,23 +466,23 @@ static int by_prediction(const void *a, const void *b)
 
 /* What a call comes to: direct access where it is worth asking for, else the best without it. */
 static int choose_as_called(struct rd_picker *picker, enum rd_collective collective,
-	uint64_t block_size, enum rd_type_class type, bool within_reach, struct rd_choice **choice)
+	uint64_t block_size, enum rd_type_class type, bool peers_mapped, struct rd_choice **choice)
 {
-	int err = rd_picker_choose(picker, collective, block_size, type, within_reach, choice);
+	int err = rd_picker_choose(picker, collective, block_size, type, peers_mapped, choice);
 
-	if (!err && within_reach && !(*choice)->worth_asking)
+	if (!err && peers_mapped && !(*choice)->worth_asking)
 		err = rd_picker_choose(picker, collective, block_size, type, false, choice);
 	return err;
 }
 
 int rd_picker_list(struct rd_picker *picker, enum rd_collective collective, uint64_t block_size,
-	enum rd_type_class type, bool within_reach, struct rondo_way *ways, int most)
+	enum rd_type_class type, bool peers_mapped, struct rondo_way *ways, int most)
 {
 	struct rd_choice predicted[ALGORITHMS_MAX];
 	struct rondo_way all[ALGORITHMS_MAX];
-	int count = predict_all(picker, collective, least_of(block_size), type, within_reach, predicted);
+	int count = predict_all(picker, collective, least_of(block_size), type, peers_mapped, predicted);
 	struct rd_choice *best = NULL;
-	int err = choose_as_called(picker, collective, block_size, type, within_reach, &best);
+	int err = choose_as_called(picker, collective, block_size, type, peers_mapped, &best);
 
 	if (err)
 		return err;

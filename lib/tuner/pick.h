@@ -50,16 +50,16 @@ void rd_picker_destroy(struct rd_picker *picker);
 
 /*
  * The choice for a collective of so many bytes a block; the same pointer for each size of a class.
- * within_reach: all ranks' buffers can be addressed from all others.
+ * peers_mapped: all ranks' buffers can be addressed from all others.
  */
 int rd_picker_choose(struct rd_picker *picker, enum rd_collective collective, uint64_t block_size,
-	enum rd_type_class type, bool within_reach, struct rd_choice **choice);
+	enum rd_type_class type, bool peers_mapped, struct rd_choice **choice);
 
 /* What a reduction of this type costs is that of its class. */
 enum rd_type_class rd_type_class_of(rondo_type type);
 
 /* All ways to run it, the cheapest first, as rondo_explain() says. */
 int rd_picker_list(struct rd_picker *picker, enum rd_collective collective, uint64_t block_size,
-	enum rd_type_class type, bool within_reach, struct rondo_way *ways, int most);
+	enum rd_type_class type, bool peers_mapped, struct rondo_way *ways, int most);
 
 #endif
