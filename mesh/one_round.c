@@ -3,7 +3,7 @@
  * is to be combined each combines for itself, all in the order of the ranks, so that all have the
  * same bits.
  *
- * Source: the all-to-all broadcast ("direct", "spread-out") of the textbooks. More bytes are sent
+ * Source: the all-to-all broadcast ("linear", "spread-out") of the textbooks. More bytes are sent
  * than in any other way, but nobody waits more than once; so a rank that shares its core can finish
  * a call, and post its part of the next, in one turn: where ranks share cores it is turns that take
  * the time. Ours sends to the next rank first, so that not all send to the same one at once, and

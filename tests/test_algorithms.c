@@ -89,7 +89,7 @@ Test(algorithms, that_are_for_short_messages_take_a_logarithm_of_rounds, .timeou
 
 		expect_rounds(world_of("binomial", RD_BROADCAST, size, 0, NULL), "binomial", log);
 		expect_rounds(world_of("binomial", RD_REDUCE, size, 0, NULL), "binomial", log);
-		expect_rounds(world_of("direct", RD_BARRIER, size, 0, NULL), "direct", log);
+		expect_rounds(world_of("linear", RD_BARRIER, size, 0, NULL), "linear", log);
 		expect_rounds(world_of("pat", RD_ALL_GATHER, size, 0, NULL), "pat", pat);
 		expect_rounds(world_of("pat", RD_REDUCE_SCATTER, size, 0, NULL), "pat", pat);
 		expect_rounds(world_of("pat", RD_ALL_REDUCE, size, 0, NULL), "pat", 2 * pat);

@@ -176,7 +176,7 @@ Test(checker, refuses_a_message_that_is_not_what_its_receiver_expects)
 
 Test(checker, refuses_a_message_that_nobody_receives)
 {
-	struct world world = three("direct", RD_GATHER);
+	struct world world = three("linear", RD_GATHER);
 
 	drop_step(world.plans[0], 1);
 	expect_refused(&world,
@@ -186,7 +186,7 @@ Test(checker, refuses_a_message_that_nobody_receives)
 
 Test(checker, refuses_a_receive_that_nobody_sends_to)
 {
-	struct world world = three("direct", RD_GATHER);
+	struct world world = three("linear", RD_GATHER);
 
 	drop_step(world.plans[2], 0);
 	expect_refused(&world,
@@ -196,7 +196,7 @@ Test(checker, refuses_a_receive_that_nobody_sends_to)
 
 Test(checker, refuses_a_contribution_that_is_counted_twice)
 {
-	struct world world = three("direct", RD_BARRIER);
+	struct world world = three("linear", RD_BARRIER);
 
 	/* Fine for a barrier, which only needs to hear from everyone. */
 	for (int rank = 0; rank < 3; rank++) {
@@ -242,7 +242,7 @@ Test(checker, refuses_an_output_that_was_not_written_or_is_another_chunk)
 
 	drop_step(world.plans[0], 1);
 	expect_refused(&world, "rank 0: output chunk 0 was never written");
-	world = three("direct", RD_GATHER);
+	world = three("linear", RD_GATHER);
 	world.plans[0]->steps[0].into.chunk = 2;
 	world.plans[0]->steps[1].into.chunk = 1;
 	expect_refused(&world, "rank 0: output chunk 1 is chunk 2 instead of 1");

@@ -286,7 +286,7 @@ Test(pick, takes_what_it_is_told_wherever_that_can)
 	choice = choice_of(&config, RD_ALL_REDUCE, 8, false);
 	expect(&choice, "ring");
 	choice = choice_of(&config, RD_BARRIER, 0, false);
-	expect(&choice, "direct");
+	expect(&choice, "linear");
 	/* What it is told is not direct access, so nobody is asked for buffers. */
 	cr_assert_not(choice_of(&config, RD_ALL_REDUCE, 1 << 20, true).worth_asking);
 }

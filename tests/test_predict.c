@@ -222,10 +222,10 @@ Test(predicted, of_memory_is_for_all_blocks_of_input_and_output)
 	cr_expect_gt(added("ring", RD_ALL_GATHER, 8, (1 << 20) / 9 + 1), 0);
 	cr_expect_eq(added("ring", RD_REDUCE_SCATTER, 8, (1 << 20) / 9), 0);
 	cr_expect_gt(added("ring", RD_REDUCE_SCATTER, 8, (1 << 20) / 9 + 1), 0);
-	cr_expect_eq(added("direct", RD_ALL_TO_ALL, 8, (1 << 20) / 16), 0);
-	cr_expect_gt(added("direct", RD_ALL_TO_ALL, 8, (1 << 20) / 16 + 1), 0);
-	cr_expect_eq(added("direct", RD_GATHER, 8, (1 << 20) / 9), 0);
-	cr_expect_gt(added("direct", RD_GATHER, 8, (1 << 20) / 9 + 1), 0);
+	cr_expect_eq(added("linear", RD_ALL_TO_ALL, 8, (1 << 20) / 16), 0);
+	cr_expect_gt(added("linear", RD_ALL_TO_ALL, 8, (1 << 20) / 16 + 1), 0);
+	cr_expect_eq(added("linear", RD_GATHER, 8, (1 << 20) / 9), 0);
+	cr_expect_gt(added("linear", RD_GATHER, 8, (1 << 20) / 9 + 1), 0);
 }
 
 /* By messages or by direct access. */

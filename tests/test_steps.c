@@ -322,7 +322,7 @@ static void try_algorithm(const char *name)
 	}
 
 RIGHT(ring)
-RIGHT(direct)
+RIGHT(linear)
 RIGHT(doubling)
 RIGHT(tree)
 RIGHT(binomial)

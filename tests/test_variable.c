@@ -456,7 +456,7 @@ static void simulate(const struct rd_algorithm *algorithm, enum rd_collective co
 static bool knows_lengths(const struct rd_algorithm *algorithm, enum rd_collective collective)
 {
 	return collective == RD_ALL_GATHER || collective == RD_REDUCE_SCATTER ||
-	       strcmp(algorithm->name, "direct") == 0;
+	       strcmp(algorithm->name, "linear") == 0;
 }
 
 Test(variable, every_algorithm_takes_blocks_of_all_lengths_over_simulated_links, .timeout = 120)

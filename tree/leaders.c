@@ -12,7 +12,7 @@
 
 #include "tree/binomial.h"
 #include "tree/groups.h"
-#include "mesh/direct.h"
+#include "mesh/linear.h"
 #include "mesh/doubling.h"
 
 #define NO_ROOT (-1)
@@ -83,7 +83,7 @@ static void write_plan(struct rd_plan *plan)
 		return;
 	}
 	inside(plan, RD_REDUCE, NO_ROOT, &rd_binomial);
-	between(plan, collective, NO_ROOT, collective == RD_BARRIER ? &rd_direct : &rd_doubling);
+	between(plan, collective, NO_ROOT, collective == RD_BARRIER ? &rd_linear : &rd_doubling);
 	inside(plan, RD_BROADCAST, NO_ROOT, &rd_binomial);
 }
 

@@ -6,7 +6,7 @@
 #include "comm/comm.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "mesh/direct.h"
+#include "mesh/linear.h"
 #include "mesh/mapped.h"
 #include "mesh/one_round.h"
 #include "ring/chain.h"
@@ -145,7 +145,7 @@ static const struct rd_algorithm *bound_by(const struct rd_call *call, bool peer
 
 	/* Whoever else passed a block on would not know its length. */
 	if (terms->in && terms->pairwise)
-		return &rd_direct;
+		return &rd_linear;
 	if (terms->has_op && terms->op.combine)
 		return in_rank_order(call, peers_mapped);
 	return NULL;

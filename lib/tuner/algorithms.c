@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "mesh/direct.h"
+#include "mesh/linear.h"
 #include "mesh/doubling.h"
 #include "mesh/halving.h"
 #include "mesh/mapped.h"
@@ -21,7 +21,7 @@
 
 const struct rd_algorithm *_Atomic rd_algorithms[RD_ALGORITHMS_KNOWN + 1] = {
 	&rd_ring,
-	&rd_direct,
+	&rd_linear,
 	&rd_doubling,
 	&rd_spreading,
 	&rd_mapped,

@@ -9,7 +9,7 @@
  * The barrier is the dissemination barrier: D. Hensgen, R. Finkel and U. Manber, "Two algorithms
  * for barrier synchronization", Int. J. Parallel Programming 17 (1988).
  */
-#include "mesh/direct.h"
+#include "mesh/linear.h"
 
 static void all_to_all(struct rd_plan *plan)
 {
@@ -104,8 +104,8 @@ static void write_plan(struct rd_plan *plan)
 	}
 }
 
-const struct rd_algorithm rd_direct = {
-	.name = "direct",
+const struct rd_algorithm rd_linear = {
+	.name = "linear",
 	.collectives = 1 << RD_ALL_TO_ALL | 1 << RD_GATHER | 1 << RD_SCATTER | 1 << RD_TRANSFER |
 		       1 << RD_BARRIER,
 	.write_plan = write_plan,
