@@ -1,6 +1,6 @@
 /*
  * Direct access, one shot: every rank combines the whole of all ranks' inputs for itself, and
- * writes to no memory but its own. It reads n times as much as mapped.c does, and no line leaves
+ * writes to no memory but its own. It reads n times as much as two_shot.c does, and no line leaves
  * the cache of who wrote it: for few bytes, or inputs that lie in everybody's cache, that can be
  * the less.
  *
@@ -11,18 +11,18 @@
  */
 #include "mesh/one_shot.h"
 
-#include "mesh/mapped.h"
+#include "mesh/two_shot.h"
 
 static void write_plan(struct rd_plan *plan)
 {
 	rd_combine_aside(plan, 0);
-	rd_mapped_part(plan);
+	rd_two_shot_part(plan);
 }
 
 const struct rd_algorithm rd_one_shot = {
 	.name = "one_shot",
 	.collectives = 1 << RD_ALL_REDUCE,
-	.may_run = rd_mapped_may_run,
-	.mapped = true,
+	.may_run = rd_two_shot_may_run,
+	.direct_access = true,
 	.write_plan = write_plan,
 };

@@ -1,14 +1,14 @@
 /*
  * Direct access for what all are to have: each rank reads one share of it, once, and writes it into
  * everybody's output while it lies in the first-level cache. Where every rank fetches all for
- * itself (mapped.c), n ranks read n times as much; and in a broadcast the root, who has nothing to
+ * itself (two_shot.c), n ranks read n times as much; and in a broadcast the root, who has nothing to
  * fetch, does nothing.
  *
  * All_gather: a rank's share is its own block. Broadcast: a part of the root's.
  */
 #include "mesh/spread.h"
 
-#include "mesh/mapped.h"
+#include "mesh/two_shot.h"
 
 static void write_plan(struct rd_plan *plan)
 {
@@ -21,13 +21,13 @@ static void write_plan(struct rd_plan *plan)
 	for (int share = 0; share < problem->size && (gathers || !is_root); share++)
 		if (share != problem->rank)
 			rd_expect(plan, share);
-	rd_mapped_part(plan);
+	rd_two_shot_part(plan);
 }
 
 const struct rd_algorithm rd_spreading = {
 	.name = "spread",
 	.collectives = 1 << RD_BROADCAST | 1 << RD_ALL_GATHER,
-	.may_run = rd_mapped_may_run,
-	.mapped = true,
+	.may_run = rd_two_shot_may_run,
+	.direct_access = true,
 	.write_plan = write_plan,
 };

@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 
 #include "check/checker.h"
-#include "mesh/mapped.h"
+#include "mesh/two_shot.h"
 #include "spoiled.h"
 
 static struct rd_algorithm mapped_by(void (*write_plan)(struct rd_plan *plan))
@@ -10,7 +10,7 @@ static struct rd_algorithm mapped_by(void (*write_plan)(struct rd_plan *plan))
 	return (struct rd_algorithm){
 		.name = "test",
 		.collectives = ~0U,
-		.mapped = true,
+		.direct_access = true,
 		.write_plan = write_plan,
 	};
 }
@@ -38,7 +38,7 @@ static void expect_written_refused(void (*write_plan)(struct rd_plan *plan),
 
 Test(checker, refuses_a_signal_that_nobody_awaits)
 {
-	struct world world = three("mapped", RD_BROADCAST);
+	struct world world = three("two_shot", RD_BROADCAST);
 
 	/* copy, signal 1, signal 2, await 1, await 2 */
 	drop_step(world.plans[0], 2);
@@ -48,7 +48,7 @@ Test(checker, refuses_a_signal_that_nobody_awaits)
 
 Test(checker, refuses_to_await_what_nobody_signals)
 {
-	struct world world = three("mapped", RD_BROADCAST);
+	struct world world = three("two_shot", RD_BROADCAST);
 
 	drop_step(world.plans[1], 1);
 	expect_refused(
@@ -57,7 +57,7 @@ Test(checker, refuses_to_await_what_nobody_signals)
 
 Test(checker, refuses_a_rank_that_ends_while_its_memory_is_read)
 {
-	struct world world = three("mapped", RD_BROADCAST);
+	struct world world = three("two_shot", RD_BROADCAST);
 
 	drop_step(world.plans[1], 1);
 	drop_step(world.plans[0], 2);
@@ -67,7 +67,7 @@ Test(checker, refuses_a_rank_that_ends_while_its_memory_is_read)
 
 Test(checker, refuses_a_rank_that_ends_while_its_memory_is_written)
 {
-	struct world world = three("mapped", RD_ALL_REDUCE);
+	struct world world = three("two_shot", RD_ALL_REDUCE);
 
 	/* combine, signal 1, signal 2, await ...: rank 0 tells rank 1 too early. */
 	swap_steps(world.plans[0], 0);
@@ -78,36 +78,36 @@ Test(checker, refuses_a_rank_that_ends_while_its_memory_is_written)
 
 Test(checker, refuses_direct_access_by_an_algorithm_that_is_not_marked_mapped)
 {
-	struct world world = three("mapped", RD_BROADCAST);
+	struct world world = three("two_shot", RD_BROADCAST);
 
-	world.plans[1]->mapped = false;
+	world.plans[1]->direct_access = false;
 	expect_refused(&world, "rank 1, step 0 (fetch chunk 0, in[0] of 0, to out[0]): its "
-			       "algorithm is not marked `mapped`");
-	world = three("mapped", RD_BROADCAST);
-	world.plans[0]->mapped = false;
-	expect_refused(&world, "rank 0, step 0 (signal 1): its algorithm is not marked `mapped`");
+			       "algorithm is not marked `direct_access`");
+	world = three("two_shot", RD_BROADCAST);
+	world.plans[0]->direct_access = false;
+	expect_refused(&world, "rank 0, step 0 (signal 1): its algorithm is not marked `direct_access`");
 }
 
 Test(checker, refuses_a_fetch_of_another_chunk_or_from_another_rank_than_has_it)
 {
-	struct world world = three("mapped", RD_SCATTER);
+	struct world world = three("two_shot", RD_SCATTER);
 
 	world.plans[1]->steps[0].from.chunk = 2;
 	expect_refused(&world, "rank 1, step 0 (fetch chunk 1, in[2] of 0, to out[0]): rank 0 does "
 			       "not have chunk 1 there");
-	world = three("mapped", RD_SCATTER);
+	world = three("two_shot", RD_SCATTER);
 	world.plans[1]->steps[0].peer = 2;
 	expect_refused(&world, "rank 1, step 0 (fetch chunk 1, in[1] of 2, to out[0]): rank 2 does "
 			       "not have chunk 1 there");
-	world = three("mapped", RD_SCATTER);
+	world = three("two_shot", RD_SCATTER);
 	world.plans[1]->steps[0].chunk = 2;
 	world.plans[1]->steps[0].from.chunk = 2;
 	expect_refused(&world, "rank 1: output chunk 0 is chunk 2 instead of 1");
-	world = three("mapped", RD_SCATTER);
+	world = three("two_shot", RD_SCATTER);
 	world.plans[1]->steps[0].peer = 1;
 	expect_refused(&world, "rank 1, step 0 (fetch chunk 1, in[1] of 1, to out[0]): no link "
 			       "leads from a rank to itself");
-	world = three("mapped", RD_SCATTER);
+	world = three("two_shot", RD_SCATTER);
 	world.plans[1]->steps[0].from.chunk = -1;
 	expect_refused(&world, "rank 1, step 0 (fetch chunk 1, in[-1] of 0, to out[0]): it reads "
 			       "what is no input");
@@ -115,30 +115,30 @@ Test(checker, refuses_a_fetch_of_another_chunk_or_from_another_rank_than_has_it)
 
 Test(checker, refuses_direct_access_to_what_is_not_there)
 {
-	struct world world = three("mapped", RD_ALL_GATHER);
+	struct world world = three("two_shot", RD_ALL_GATHER);
 
 	world.plans[1]->steps[0].into.chunk = 3;
 	expect_refused(&world,
 		"rank 1, step 0 (fetch chunk 2, in[0] of 2, to out[3]): it writes to "
 		"a chunk that is not one of the 3 there");
-	world = three("mapped", RD_ALL_GATHER);
+	world = three("two_shot", RD_ALL_GATHER);
 	world.plans[1]->steps[0].into.memory = RD_SCRATCH;
 	expect_refused(&world, "rank 1, step 0 (fetch chunk 2, in[0] of 2, to scratch[2]): it "
 			       "writes to what is no output");
-	world = three("mapped", RD_REDUCE);
+	world = three("two_shot", RD_REDUCE);
 	world.plans[1]->steps[0].into.chunk = 3;
 	expect_refused(&world, "rank 1, step 0 (combine chunk 1, in[1] of all, into out[3] of 0): "
 			       "rank 0 has 3 output chunks");
-	world = three("mapped", RD_REDUCE);
+	world = three("two_shot", RD_REDUCE);
 	world.plans[1]->steps[0].to = 2;
 	expect_refused(&world, "rank 1, step 0 (combine chunk 1, in[1] of all, into out[1] of 2): "
 			       "rank 2 has 0 output chunks");
-	world = three("mapped", RD_REDUCE);
+	world = three("two_shot", RD_REDUCE);
 	world.plans[0]->steps[0].to = -1;
 	expect_refused(&world,
 		"rank 0, step 0 (combine chunk 0, in[0] of all, into out[0] of all): "
 		"rank 1 has 0 output chunks");
-	world = three("mapped", RD_REDUCE);
+	world = three("two_shot", RD_REDUCE);
 	world.plans[1]->steps[0].to = 3;
 	expect_refused(&world, "rank 1, step 0 (combine chunk 1, in[1] of all, into out[1] of 3): "
 			       "there is no rank 3");
@@ -146,18 +146,18 @@ Test(checker, refuses_direct_access_to_what_is_not_there)
 
 Test(checker, refuses_to_combine_other_chunks_than_the_step_says)
 {
-	struct world world = three("mapped", RD_ALL_REDUCE);
+	struct world world = three("two_shot", RD_ALL_REDUCE);
 
 	world.plans[1]->steps[0].from.chunk = 2;
 	expect_refused(&world,
 		"rank 1, step 0 (combine chunk 1, in[2] of all, into out[1] of all): "
 		"rank 0 does not have chunk 1 there");
-	world = three("mapped", RD_ALL_REDUCE);
+	world = three("two_shot", RD_ALL_REDUCE);
 	world.plans[1]->steps[0].last = false;
 	expect_refused(&world,
 		"rank 1, step 0 (combine chunk 1, in[1] of all, into out[1] of all): "
 		"the result is complete, and not marked `last`");
-	world = three("mapped", RD_BROADCAST);
+	world = three("two_shot", RD_BROADCAST);
 	world.plans[1]->steps[0].kind = RD_STEP_COMBINE;
 	expect_refused(&world,
 		"rank 1, step 0 (combine chunk 0, in[0] of all, into out[0] of all): "
@@ -166,17 +166,17 @@ Test(checker, refuses_to_combine_other_chunks_than_the_step_says)
 
 Test(checker, refuses_signals_that_name_a_chunk_and_data_where_a_signal_is_awaited)
 {
-	struct world world = three("mapped", RD_BROADCAST);
+	struct world world = three("two_shot", RD_BROADCAST);
 
 	world.plans[0]->steps[0].chunk = 0;
 	expect_refused(&world,
 		"rank 0, step 0 (signal 1): a signal carries nothing, but it names a chunk");
-	world = three("mapped", RD_BROADCAST);
+	world = three("two_shot", RD_BROADCAST);
 	world.plans[0]->steps[0].kind = RD_STEP_SEND;
 	world.plans[0]->steps[0].from = (struct rd_where){ RD_IN, 0 };
 	world.plans[0]->steps[0].chunk = 0;
 	expect_refused(&world, "rank 1, step 3 (await 0): rank 0, step 0, sends it chunk 0");
-	world = three("mapped", RD_BROADCAST);
+	world = three("two_shot", RD_BROADCAST);
 	world.plans[1]->steps[3] = world.plans[1]->steps[0];
 	world.plans[1]->steps[3].kind = RD_STEP_RECV;
 	expect_refused(&world,
@@ -215,7 +215,7 @@ static void combine_and_expect_nothing(struct rd_plan *plan)
 {
 	rd_plan_parts(plan, plan->problem.size);
 	rd_combine(plan, -1, plan->problem.rank);
-	rd_mapped_part(plan);
+	rd_two_shot_part(plan);
 }
 
 Test(checker, refuses_to_copy_the_input_over_what_another_rank_wrote)
@@ -231,7 +231,7 @@ static void expect_too_much(struct rd_plan *plan)
 		rd_combine(plan, -1, plan->problem.rank);
 	for (int share = 0; share < plan->problem.size; share++)
 		rd_expect(plan, share);
-	rd_mapped_part(plan);
+	rd_two_shot_part(plan);
 }
 
 Test(checker, refuses_to_expect_what_nobody_writes)
@@ -242,7 +242,7 @@ Test(checker, refuses_to_expect_what_nobody_writes)
 
 Test(checker, refuses_two_ranks_that_write_to_the_same_memory)
 {
-	struct world world = three("mapped", RD_ALL_REDUCE);
+	struct world world = three("two_shot", RD_ALL_REDUCE);
 
 	world.plans[1]->steps[0].into.chunk = 0;
 	expect_refused(&world,
@@ -255,7 +255,7 @@ Test(checker, refuses_two_ranks_that_write_to_the_same_memory)
 static void combine_for_oneself(struct rd_plan *plan)
 {
 	rd_combine(plan, plan->problem.rank, 0);
-	rd_mapped_part(plan);
+	rd_two_shot_part(plan);
 }
 
 Test(checker, refuses_a_race_that_exists_in_place_alone)
@@ -274,7 +274,7 @@ static void combine_in_turn(struct rd_plan *plan)
 	rd_combine(plan, plan->problem.rank, 0);
 	if (plan->problem.rank == 0)
 		rd_signal(plan, 1);
-	rd_mapped_part(plan);
+	rd_two_shot_part(plan);
 }
 
 Test(checker, refuses_to_read_another_ranks_input_that_is_overwritten_in_place)
@@ -299,7 +299,7 @@ static void copy_too_early(struct rd_plan *plan)
 		rd_expect(plan, 1);
 		rd_send(plan, 0, 0);
 	}
-	rd_mapped_part(plan);
+	rd_two_shot_part(plan);
 }
 
 Test(checker, refuses_to_send_what_another_rank_may_still_be_writing)
@@ -362,7 +362,7 @@ static void send_then_combine(struct rd_plan *plan)
 	} else {
 		rd_recv(plan, 0, 0);
 	}
-	rd_mapped_part(plan);
+	rd_two_shot_part(plan);
 }
 
 Test(checker, refuses_to_combine_over_what_the_rank_may_still_be_sending)
@@ -381,7 +381,7 @@ static void send_then_fetch(struct rd_plan *plan)
 	} else {
 		rd_recv(plan, 0, 1);
 	}
-	rd_mapped_part(plan);
+	rd_two_shot_part(plan);
 }
 
 Test(checker, refuses_to_fetch_over_what_the_rank_may_still_be_sending)

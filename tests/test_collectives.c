@@ -653,7 +653,7 @@ ParameterizedTestParameters(collectives, are_right_by_every_algorithm)
 ParameterizedTest(int *number, collectives, are_right_by_every_algorithm, .timeout = 300)
 {
 	const struct rd_algorithm *algorithm = rd_algorithms[*number / 2];
-	struct world world = worlds_of_an_algorithm[algorithm->mapped][*number % 2];
+	struct world world = worlds_of_an_algorithm[algorithm->direct_access][*number % 2];
 
 	world.algo = algorithm->name;
 	world.limit_ms = 240000;

@@ -64,7 +64,7 @@ Test(gpu_messages, an_algorithm_that_devices_do_not_run_is_one_warning, .timeout
 	cr_expect_eq(said_times(text, " RONDO WARN "), 1, "%s", text);
 	cr_expect(strstr(text,
 			  "[0] RONDO WARN RONDO_ALGO=ring is not used for all_reduce on 3 ranks: "
-			  "kernels run by direct access (RONDO_KERNEL); mapped runs it\n"),
+			  "kernels run by direct access (RONDO_KERNEL); two_shot runs it\n"),
 		"%s", text);
 	said_begin();
 	wrong = in_child(run_named, &by_messages);

@@ -300,9 +300,9 @@ Test(logs, an_algorithm_that_is_asked_for_and_cannot_run_is_one_warning_a_collec
 			  "RONDO_ALGO=tree is not used for all_reduce on 3 ranks: it does not run "
 			  "with so many ranks, .*; [a-z_]+ runs it"),
 		"%s", text);
-	text = said_with_algorithm("mapped", false);
+	text = said_with_algorithm("two_shot", false);
 	cr_expect(says(text, 0, "WARN",
-			  "RONDO_ALGO=mapped is not used for all_reduce on 3 ranks: not all "
+			  "RONDO_ALGO=two_shot is not used for all_reduce on 3 ranks: not all "
 			  "buffers can be addressed from all ranks \\(rondo_mem_alloc\\(\\)\\); "
 			  "[a-z_]+ runs it"),
 		"%s", text);

@@ -295,10 +295,10 @@ Test(pick, asks_for_buffers_where_direct_access_pays)
 {
 	struct rd_tuner_config config = config_of(4, 100, 1000);
 
-	cr_assert(choice_of(&config, RD_ALL_REDUCE, 16 << 20, true).algorithm->mapped);
+	cr_assert(choice_of(&config, RD_ALL_REDUCE, 16 << 20, true).algorithm->direct_access);
 	cr_assert(choice_of(&config, RD_ALL_REDUCE, 16 << 20, true).worth_asking);
 	cr_assert_not(choice_of(&config, RD_ALL_REDUCE, 8, true).worth_asking);
-	cr_assert_not(choice_of(&config, RD_ALL_REDUCE, 16 << 20, false).algorithm->mapped);
+	cr_assert_not(choice_of(&config, RD_ALL_REDUCE, 16 << 20, false).algorithm->direct_access);
 }
 
 Test(pick, has_one_choice_for_sizes_that_are_near)

@@ -200,7 +200,7 @@ static int64_t added(const char *name, enum rd_collective collective, int size, 
 	struct rd_costs costs = plain(), slow = with_slow_memory();
 	struct rd_problem problem = { .collective = collective, .size = size };
 	struct rd_cut cut = { bytes, RD_WHOLE,
-		algorithm(name)->mapped ? SIZE_MAX : (size_t)16 << 20, 1 };
+		algorithm(name)->direct_access ? SIZE_MAX : (size_t)16 << 20, 1 };
 
 	return predict_with(&slow, name, problem, &cut) - predict_with(&costs, name, problem, &cut);
 }
@@ -262,7 +262,7 @@ static void price_every_size(
 		return;
 	cr_assert_eq(rd_schedule_create(&schedule, one, &problem), 0, "%s", rondo_last_error());
 	for (uint64_t bytes = 64; bytes <= 64 << 20; bytes *= 4) {
-		struct rd_cut cut = { bytes, RD_WHOLE, one->mapped ? SIZE_MAX : 128 << 10, 1 };
+		struct rd_cut cut = { bytes, RD_WHOLE, one->direct_access ? SIZE_MAX : 128 << 10, 1 };
 		int64_t now = rd_predict(schedule, &costs, &cut);
 
 		cr_expect(now >= last && now < INT64_MAX / 8,
@@ -297,7 +297,7 @@ Test(predicted, of_every_algorithm_is_one_also_where_ranks_share_cores, .timeout
 		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++) {
 			struct rd_problem problem = { .collective = c, .size = 8 };
 			struct rd_cut cut = { 1 << 20, RD_WHOLE,
-				rd_algorithms[i]->mapped ? SIZE_MAX : 128 << 10, 2 };
+				rd_algorithms[i]->direct_access ? SIZE_MAX : 128 << 10, 2 };
 
 			if (c == RD_TRANSFER || !rd_algorithm_can(rd_algorithms[i], &problem))
 				continue;
@@ -346,7 +346,7 @@ static void price_extremely(const struct rd_algorithm *one, enum rd_collective c
 		for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 			struct rd_costs costs = extreme(which);
 			struct rd_cut cut = { sizes[i], RD_HALF,
-				one->mapped ? SIZE_MAX
+				one->direct_access ? SIZE_MAX
 				: i % 2     ? 64
 					    : 128 << 10,
 				2 };

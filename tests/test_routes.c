@@ -571,7 +571,7 @@ static int call_all(struct citizen *citizen)
 
 Test(routes, one_pair_that_maps_no_memory_keeps_no_call_from_being_right, .timeout = 120)
 {
-	static const char *const algorithms[] = { "", "mapped" };
+	static const char *const algorithms[] = { "", "two_shot" };
 	struct fate fates[WORLD_MAX];
 
 	add_unmapped();

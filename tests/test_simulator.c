@@ -438,7 +438,7 @@ Test(simulator, memory_that_is_reached_after_its_rank_is_done_gives_wrong_number
 
 		world.type = RONDO_F32;
 		set.size = 3;
-		cr_assert(world_create(&world, "mapped"));
+		cr_assert(world_create(&world, "two_shot"));
 		for (int rank = 0; rank < 3; rank++)
 			forget_signals(world.plans[rank]);
 		cr_expect_eq(world_simulate(&world, &set, &simulated), 0);
@@ -500,7 +500,7 @@ Test(simulator, refuses_what_cannot_be_simulated)
 
 	world = (struct world){ .collective = RD_BROADCAST, .size = 2, .count = 9 };
 	world.type = RONDO_F32;
-	cr_assert(world_create(&world, "mapped"));
+	cr_assert(world_create(&world, "two_shot"));
 	world.plans[1]->steps[0].peer = 2;
 	cr_expect_eq(world_simulate(&world, &set, &simulated), RONDO_INVALID);
 	cr_expect_str_eq(rondo_last_error(),

@@ -339,7 +339,7 @@ Test(steps, every_algorithm_of_messages_is_tried)
 	int tried = 0;
 
 	for (int i = 0; rd_algorithms[i]; i++)
-		tried += !rd_algorithms[i]->mapped;
+		tried += !rd_algorithms[i]->direct_access;
 	cr_expect_eq(tried, 11, "a new algorithm: give it a line above");
 }
 
@@ -426,7 +426,7 @@ Test(steps, devices_have_no_steps_of_direct_access)
 	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 4 };
 	struct rd_plan *plan;
 
-	cr_assert_eq(rd_plan_create(&plan, rd_algorithm_named("mapped"), &problem), 0);
+	cr_assert_eq(rd_plan_create(&plan, rd_algorithm_named("two_shot"), &problem), 0);
 	cr_expect_not(rd_steps_can(plan));
 	rd_plan_destroy(plan);
 }

@@ -471,7 +471,7 @@ Test(variable, every_algorithm_takes_blocks_of_all_lengths_over_simulated_links,
 				struct rd_problem problem = { .collective = collectives[c],
 					.size = size };
 
-				if (rd_algorithms[a]->mapped ||
+				if (rd_algorithms[a]->direct_access ||
 					!rd_algorithm_can(rd_algorithms[a], &problem) ||
 					!knows_lengths(rd_algorithms[a], collectives[c]))
 					continue;

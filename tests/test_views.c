@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "layouts.h"
 #include "mesh/doubling.h"
-#include "mesh/mapped.h"
+#include "mesh/two_shot.h"
 #include "ring/ring.h"
 
 static struct rd_plan *plan_of(const struct rd_algorithm *algorithm, struct rd_problem problem)
@@ -277,7 +277,7 @@ static void mistaken(struct rd_plan *plan)
 	if (wrong == 5)
 		for (int i = 1; i < plan->problem.size; i++)
 			rd_view_block(plan);
-	rd_view_write(plan, wrong == 6   ? &rd_mapped
+	rd_view_write(plan, wrong == 6   ? &rd_two_shot
 			    : wrong == 7 ? rd_algorithm_named("zigzag")
 					 : rd_algorithm_named("ring"));
 }
@@ -340,7 +340,7 @@ Test(views, show_nobody_s_memory)
 	static const struct rd_algorithm reaching = {
 		.name = "reaching",
 		.collectives = 1 << RD_ALL_REDUCE,
-		.mapped = true,
+		.direct_access = true,
 		.along_line = true,
 		.write_plan = combine_in_line,
 	};

@@ -154,8 +154,8 @@ static int check_step(const struct rd_plan *plan, int i)
 			plan->problem.rank, i);
 	if (step->kind == RD_STEP_FLUSH)
 		return check_flush(plan, i);
-	if ((rd_step_is_signal(step) || rd_step_is_direct(step)) && !plan->mapped)
-		return rd_step_wrong(plan, i, "its algorithm is not marked `mapped`");
+	if ((rd_step_is_signal(step) || rd_step_is_direct(step)) && !plan->direct_access)
+		return rd_step_wrong(plan, i, "its algorithm is not marked `direct_access`");
 	if (rd_step_is_signal(step))
 		return check_signal(plan, i);
 	if (step->chunk < 0 || step->chunk >= rd_blocks(&plan->problem) * plan->parts)

@@ -333,12 +333,12 @@ int rd_races_end(const struct rd_races *races)
 int rd_races_init(struct rd_races *races, struct rd_plan *const *plans, int size)
 {
 	int cells = 0;
-	bool mapped = false;
+	bool direct_access = false;
 
 	*races = (struct rd_races){ .plans = plans };
 	for (int rank = 0; rank < size; rank++)
-		mapped |= plans[rank]->mapped;
-	if (!mapped)
+		direct_access |= plans[rank]->direct_access;
+	if (!direct_access)
 		return 0;
 	races->size = size;
 	races->clocks = calloc((size_t)size * size, sizeof(*races->clocks));

@@ -19,7 +19,7 @@ struct rd_buffers {
 };
 
 /* A region of a peer that was mapped last; calls use the same few again and again. */
-struct rd_mapped_region {
+struct rd_peer_region {
 	uint64_t id;
 	char *base;
 	size_t size;
@@ -33,7 +33,7 @@ struct rd_buffer_exchange {
 	struct rd_exec exec;
 	struct rd_buffers mine, *all; /* [size] */
 	struct rd_peer_buffers *peer_buffers; /* [size] */
-	struct rd_mapped_region *ins, *outs; /* [size] */
+	struct rd_peer_region *ins, *outs; /* [size] */
 
 	/* Asked in vain, in a row; and calls since then that did not ask. The same on every rank. */
 	unsigned vain, unasked;

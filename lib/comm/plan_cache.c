@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "mesh/linear.h"
-#include "mesh/mapped.h"
+#include "mesh/two_shot.h"
 #include "mesh/one_round.h"
 #include "ring/chain.h"
 
@@ -132,7 +132,7 @@ static uint64_t block_size(const struct rd_call *call)
 static const struct rd_algorithm *in_rank_order(const struct rd_call *call, bool peers_mapped)
 {
 	if (peers_mapped)
-		return &rd_mapped;
+		return &rd_two_shot;
 	if (block_size(call) < IN_TURN_LEAST && rd_algorithm_can(&rd_one_round, &call->problem))
 		return &rd_one_round;
 	return &rd_chain;
@@ -203,7 +203,7 @@ static const char *why_not(
 		return call->terms->has_op
 			       ? "the program's own operation combines in the order of ranks"
 			       : "blocks of different lengths go directly";
-	if (named->mapped && !peers_mapped)
+	if (named->direct_access && !peers_mapped)
 		return "not all buffers can be addressed from all ranks (rondo_mem_alloc())";
 	return "it does not run with so many ranks, this root, or hosts like these";
 }

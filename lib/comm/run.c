@@ -532,14 +532,14 @@ static int start_plan(struct rd_task *task, bool peers_mapped)
 		return err;
 	/* Direct access needs no pieces, but for what is put aside: what is worked on at a time is
 	   not as long as a message. */
-	bool mapped = prepared->plans[0]->mapped;
-	bool whole = mapped && prepared->plans[0]->scratch_chunks == 0;
+	bool direct_access = prepared->plans[0]->direct_access;
+	bool whole = direct_access && prepared->plans[0]->scratch_chunks == 0;
 
 	task->exec = &prepared->exec;
 	rd_exec_init(task->exec, prepared->plans, &task->call, comm->links, prepared->channels,
 		whole ? SIZE_MAX : prepared->piece_size, prepared->scratch, prepared->tickets);
 	task->exec->stride = comm->channels;
-	if (mapped)
+	if (direct_access)
 		task->exec->peer_buffers = comm->exchange.peer_buffers;
 	else
 		set_single_copy(task);

@@ -149,7 +149,7 @@ bool rd_work_plan(struct rd_work *work, const struct rd_plan *plan, const struct
 		memcpy(&work->factors[work->rank], &call->terms->op.factor,
 			sizeof(work->factors[0]));
 	work->step_count = 0;
-	if (work->size > RD_WORK_RANKS || (plan && !plan->mapped))
+	if (work->size > RD_WORK_RANKS || (plan && !plan->direct_access))
 		return false;
 	if (cut.varied)
 		note_places(work, call);

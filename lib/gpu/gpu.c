@@ -10,7 +10,7 @@
 #include "device/devmem.h"
 #include "base/log.h"
 #include "device/region.h"
-#include "mesh/mapped.h"
+#include "mesh/two_shot.h"
 #include "gpu/messages.h"
 #include "gpu/transfers.h"
 
@@ -406,7 +406,7 @@ static bool asks_for_messages(const struct rondo_comm *comm)
 {
 	const struct rd_algorithm *named = rd_algorithm_named(comm->settings.algo);
 
-	return named && !named->mapped;
+	return named && !named->direct_access;
 }
 
 /*
@@ -681,9 +681,9 @@ static const struct rd_plan *plan_for(struct rd_gpu *gpu, const struct rd_proble
 	problem.layout = NULL;
 	if (*plan)
 		return *plan;
-	if (rd_plan_create(plan, &rd_mapped, &problem))
+	if (rd_plan_create(plan, &rd_two_shot, &problem))
 		*plan = NULL;
-	rd_warn_of_replacement(gpu->comm, asked->collective, rd_mapped.name,
+	rd_warn_of_replacement(gpu->comm, asked->collective, rd_two_shot.name,
 		"kernels run by direct access (RONDO_KERNEL)");
 	return *plan;
 }
@@ -697,14 +697,14 @@ bool rd_gpu_work(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work 
 	/* A function of the program's runs on no device. */
 	if (gpu->kernel == RD_KERNEL_STAGED || gpu->messages || empty ||
 		(call->terms && call->terms->op.combine) ||
-		(!meets && !(rd_mapped.collectives >> call->problem.collective & 1)))
+		(!meets && !(rd_two_shot.collectives >> call->problem.collective & 1)))
 		return false;
 
 	const struct rd_plan *plan = meets ? NULL : plan_for(gpu, &call->problem);
 
 	memset(work, 0, sizeof(*work));
 	work->abort_flag = &gpu->host_flags->abort_flag;
-	/* What one rank can do, all can: `mapped` writes such plans for every rank. */
+	/* What one rank can do, all can: `direct_access` writes such plans for every rank. */
 	bool works = (plan || meets) && rd_work_plan(work, plan, call);
 
 	assert(works);

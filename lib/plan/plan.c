@@ -669,7 +669,7 @@ int rd_plan_create(struct rd_plan **plan_out, const struct rd_algorithm *algorit
 	plan->problem = plan->real = *problem;
 	plan->algorithm = algorithm->name;
 	plan->mark = rd_algorithm_mark(algorithm->name);
-	plan->mapped = algorithm->mapped;
+	plan->direct_access = algorithm->direct_access;
 	plan->parts = 1;
 	place_chunks(plan);
 	if (!plan->error && algorithm->along_line && problem->layout)

@@ -31,7 +31,7 @@ enum rd_step_kind {
 	RD_STEP_REDUCE_FORWARD, /* RECV_REDUCE, and the result on to `to`; `into` may be nowhere */
 	RD_STEP_COPY, /* `into` = `from` (nothing to do in place, where they are one) */
 	RD_STEP_FLUSH, /* wait until step `sender`'s message has left the memory it came from */
-	/* Direct access to peers' memory, in plans of algorithms that are `mapped`: */
+	/* Direct access to peers' memory, in plans of algorithms that are `direct_access`: */
 	RD_STEP_SIGNAL, /* an empty message to `to` */
 	RD_STEP_AWAIT, /* an empty message from `peer` */
 	RD_STEP_FETCH, /* `into` = `from` of rank `peer` */
@@ -62,7 +62,7 @@ struct rd_plan {
 	struct rd_problem problem; /* first: rd_problem_of() */
 	const char *algorithm;
 	uint8_t mark; /* the algorithm's, in signatures */
-	bool mapped; /* the algorithm's: the executor must be given everybody's buffers */
+	bool direct_access; /* the algorithm's: the executor must be given everybody's buffers */
 	int parts; /* chunks a block is cut into */
 	int scratch_chunks; /* scratch memory the executor must bring: so many slices */
 	int step_count;

@@ -6,7 +6,7 @@
 #include "mesh/linear.h"
 #include "mesh/doubling.h"
 #include "mesh/halving.h"
-#include "mesh/mapped.h"
+#include "mesh/two_shot.h"
 #include "mesh/one_round.h"
 #include "mesh/one_shot.h"
 #include "mesh/pat.h"
@@ -24,7 +24,7 @@ const struct rd_algorithm *_Atomic rd_algorithms[RD_ALGORITHMS_KNOWN + 1] = {
 	&rd_linear,
 	&rd_doubling,
 	&rd_spreading,
-	&rd_mapped,
+	&rd_two_shot,
 	&rd_one_shot,
 	&rd_tree,
 	&rd_binomial,
@@ -70,7 +70,7 @@ const struct rd_algorithm *rd_algorithm_find(const struct rd_problem *problem, c
 	for (int i = 0; rd_algorithms[i]; i++) {
 		if (name && *name && strcmp(name, rd_algorithms[i]->name) != 0)
 			continue;
-		if (!rd_algorithms[i]->mapped && rd_algorithm_can(rd_algorithms[i], problem))
+		if (!rd_algorithms[i]->direct_access && rd_algorithm_can(rd_algorithms[i], problem))
 			return rd_algorithms[i];
 	}
 	return NULL;

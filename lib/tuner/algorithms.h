@@ -18,7 +18,7 @@ int rd_algorithm_add(const struct rd_algorithm *algorithm);
 /* Whether it claims this problem and, where it came from a plug-in, is proved for it. */
 bool rd_algorithm_can(const struct rd_algorithm *algorithm, const struct rd_problem *problem);
 
-/* The first that can do this problem over any links, so none that is `mapped`, and has this name
+/* The first that can do this problem over any links, so none that is `direct_access`, and has this name
    (NULL or "": any); NULL: none. */
 const struct rd_algorithm *rd_algorithm_find(const struct rd_problem *problem, const char *name);
 

@@ -177,7 +177,7 @@ static void predict_algorithm(const struct rd_picker *picker, const struct rd_sc
 	uint64_t block_size, enum rd_type_class type, struct rd_choice *choice)
 {
 	const struct rd_tuner_config *config = &picker->config;
-	int halvings = choice->algorithm->mapped ? 0 : HALVINGS;
+	int halvings = choice->algorithm->direct_access ? 0 : HALVINGS;
 
 	choice->predicted_ns = -1;
 	for (int halved = 0; halved <= halvings; halved++) {
@@ -187,7 +187,7 @@ static void predict_algorithm(const struct rd_picker *picker, const struct rd_sc
 			continue;
 
 		struct rd_cut cut = { block_size, type,
-			choice->algorithm->mapped ? SIZE_MAX : piece_size, 1 };
+			choice->algorithm->direct_access ? SIZE_MAX : piece_size, 1 };
 		struct rd_tempo tempo = rd_tempo(schedule, &config->costs, &cut);
 
 		for (int channels = 1; channels <= config->channels; channels++) {
@@ -225,7 +225,7 @@ static bool is_named(const struct rd_picker *picker, enum rd_collective collecti
 	for (int i = 0; *algo && rd_algorithms[i]; i++) {
 		*index = i;
 		if (strcmp(rd_algorithms[i]->name, algo) == 0 && can(picker, collective, i))
-			return peers_mapped || !rd_algorithms[i]->mapped;
+			return peers_mapped || !rd_algorithms[i]->direct_access;
 	}
 	return false;
 }
@@ -239,7 +239,7 @@ static int predict_all(struct rd_picker *picker, enum rd_collective collective, 
 	for (int i = 0; rd_algorithms[i]; i++) {
 		struct rd_schedule *schedule;
 
-		if (!can(picker, collective, i) || (rd_algorithms[i]->mapped && !peers_mapped))
+		if (!can(picker, collective, i) || (rd_algorithms[i]->direct_access && !peers_mapped))
 			continue;
 		schedule = schedule_of(picker, collective, i);
 		if (!schedule)
@@ -260,10 +260,10 @@ static const struct rd_choice *lightest_of(const struct rd_choice *predicted, in
 	int load = INT_MAX;
 
 	for (int i = 0; i < count; i++)
-		if (!predicted[i].algorithm->mapped && predicted[i].shape.load < load)
+		if (!predicted[i].algorithm->direct_access && predicted[i].shape.load < load)
 			load = predicted[i].shape.load;
 	for (int i = 0; i < count; i++)
-		if (!predicted[i].algorithm->mapped && predicted[i].shape.load <= load + load / 5 &&
+		if (!predicted[i].algorithm->direct_access && predicted[i].shape.load <= load + load / 5 &&
 			(!lightest || predicted[i].predicted_ns < lightest->predicted_ns))
 			lightest = &predicted[i];
 	return lightest;
@@ -283,7 +283,7 @@ static const struct rd_choice *calmest_of(const struct rd_choice *best, int64_t 
 	const struct rd_choice *calmest = best;
 
 	for (int i = 0; i < count; i++)
-		if (!predicted[i].algorithm->mapped && predicted[i].predicted_ns <= predicted_ns &&
+		if (!predicted[i].algorithm->direct_access && predicted[i].predicted_ns <= predicted_ns &&
 			predicted[i].shape.load <= load &&
 			unrest(&predicted[i], by_peers) < unrest(calmest, by_peers))
 			calmest = &predicted[i];
@@ -340,12 +340,12 @@ static const struct rd_choice *preferred(const struct rd_picker *picker,
 }
 
 /* The cheapest of those of direct access, or of the others. */
-static const struct rd_choice *cheapest_of(const struct rd_choice *predicted, int count, bool mapped)
+static const struct rd_choice *cheapest_of(const struct rd_choice *predicted, int count, bool direct_access)
 {
 	const struct rd_choice *best = NULL;
 
 	for (int i = 0; i < count; i++)
-		if (predicted[i].algorithm->mapped == mapped &&
+		if (predicted[i].algorithm->direct_access == direct_access &&
 			(!best || predicted[i].predicted_ns < best->predicted_ns))
 			best = &predicted[i];
 	return best;
@@ -378,7 +378,7 @@ static bool is_worth_asking(struct rd_picker *picker, enum rd_collective collect
 	const struct rd_choice *other = cheapest_of(predicted, count, false);
 	int index;
 
-	if (!best->algorithm->mapped)
+	if (!best->algorithm->direct_access)
 		return false;
 	if (is_named(picker, collective, true, &index))
 		return true;
@@ -488,12 +488,12 @@ int rd_picker_list(struct rd_picker *picker, enum rd_collective collective, uint
 		return err;
 	/* What is not asked for is not known: direct access costs the asking, too. */
 	for (int i = 0; i < count; i++)
-		if (predicted[i].algorithm->mapped)
+		if (predicted[i].algorithm->direct_access)
 			predicted[i].predicted_ns += asking_ns(picker);
 	for (int i = 0; i < count; i++) {
 		all[i] = (struct rondo_way){
 			.channels = predicted[i].channels,
-			.piece_size = predicted[i].algorithm->mapped ? 0 : predicted[i].piece_size,
+			.piece_size = predicted[i].algorithm->direct_access ? 0 : predicted[i].piece_size,
 			.predicted_us = (double)predicted[i].predicted_ns / 1e3,
 			.chosen = predicted[i].algorithm == best->algorithm,
 		};

@@ -40,7 +40,7 @@ struct rd_algorithm {
 	unsigned collectives; /* bit 1 << enum rd_collective */
 	/* Whether it can, for this problem; the same on every rank. NULL: always. */
 	bool (*may_run)(const struct rd_problem *problem);
-	bool mapped; /* needs every rank's buffers to be addressable by every other */
+	bool direct_access; /* needs every rank's buffers to be addressable by every other */
 	/* Where there is a layout, it is to see the ranks numbered along the line, and no layout: next
 	   and previous are then near. */
 	bool along_line;
@@ -86,7 +86,7 @@ RD_CALL void rd_recv_reduce_last(struct rd_plan *plan, int peer, int chunk);
 RD_CALL void rd_recv_merge(struct rd_plan *plan, int chunk);
 
 /*
- * For algorithms that are `mapped`: every rank's input and output can be addressed from here, and all
+ * For algorithms that are `direct_access`: every rank's input and output can be addressed from here, and all
  * ranks are in the call. A rank may still read a peer's input, or write into its output, until that peer
  * has awaited its signal.
  */
@@ -131,7 +131,7 @@ RD_CALL void rd_view_block(struct rd_plan *plan);
 RD_CALL void rd_view_chunk(struct rd_plan *plan, int chunk);
 /* What it combines is not yet complete: its rd_recv_reduce_last() is none. */
 RD_CALL void rd_view_partial(struct rd_plan *plan);
-/* Has the algorithm (none that is `mapped`) write its steps, and ends the view. */
+/* Has the algorithm (none that is `direct_access`) write its steps, and ends the view. */
 RD_CALL void rd_view_write(struct rd_plan *plan, const struct rd_algorithm *algorithm);
 /* One that Rondo knows, to compose with: "ring", "doubling", ... NULL: none of this name. */
 typedef const struct rd_algorithm *rd_algorithm_known;

@@ -12,15 +12,15 @@
  *
  * A rank may not return while others still use its buffers: all signal all when they are done.
  */
-#include "mesh/mapped.h"
+#include "mesh/two_shot.h"
 
 /* Alone there is nobody to reach for. */
-bool rd_mapped_may_run(const struct rd_problem *problem)
+bool rd_two_shot_may_run(const struct rd_problem *problem)
 {
 	return problem->size > 1;
 }
 
-void rd_mapped_part(struct rd_plan *plan)
+void rd_two_shot_part(struct rd_plan *plan)
 {
 	for (int peer = 0; peer < plan->problem.size; peer++)
 		if (peer != plan->problem.rank)
@@ -100,15 +100,15 @@ static void write_plan(struct rd_plan *plan)
 	default:
 		fetch_all(plan);
 	}
-	rd_mapped_part(plan);
+	rd_two_shot_part(plan);
 }
 
-const struct rd_algorithm rd_mapped = {
-	.name = "mapped",
+const struct rd_algorithm rd_two_shot = {
+	.name = "two_shot",
 	.collectives = 1 << RD_ALL_REDUCE | 1 << RD_REDUCE | 1 << RD_REDUCE_SCATTER |
 		       1 << RD_BROADCAST | 1 << RD_ALL_GATHER | 1 << RD_GATHER | 1 << RD_SCATTER |
 		       1 << RD_ALL_TO_ALL,
-	.may_run = rd_mapped_may_run,
-	.mapped = true,
+	.may_run = rd_two_shot_may_run,
+	.direct_access = true,
 	.write_plan = write_plan,
 };
