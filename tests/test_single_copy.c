@@ -173,7 +173,7 @@ static int expect_crowd(struct citizen *citizen)
 	const struct rondo_comm *comm = citizen->comm;
 	char *in = calloc(1, COUNT), *out = calloc(comm->size, COUNT);
 	uint64_t posted = 0;
-	int err = comm->single_copy != (comm->crowded ? RD_SINGLE_COPY_NEVER : RD_SINGLE_COPY_LEARNED);
+	int err = comm->single_copy != (comm->oversubscribed ? RD_SINGLE_COPY_NEVER : RD_SINGLE_COPY_LEARNED);
 
 	for (int i = 0; i < CALLS && !err; i++)
 		err = rondo_all_gather(citizen->comm, in, out, COUNT, RONDO_U8, NULL);
@@ -182,7 +182,7 @@ static int expect_crowd(struct citizen *citizen)
 			posted += comm->links[rank]->posted;
 	free(in);
 	free(out);
-	if (err || (posted > 0) == comm->crowded)
+	if (err || (posted > 0) == comm->oversubscribed)
 		return world_say(citizen, "%d (%s), lent %llu messages", err, rondo_last_error(),
 			(unsigned long long)posted);
 	return 0;

@@ -58,7 +58,7 @@ static int host_of(const struct rondo_comm *comm, int rank)
 }
 
 /* The ranks of a host follow each other along the line. */
-static bool is_crowded(const struct rondo_comm *comm)
+static bool is_oversubscribed(const struct rondo_comm *comm)
 {
 	const int *order = comm->layouts[0]->order;
 	int here = 0;
@@ -310,7 +310,7 @@ static int lead(struct rondo_comm *comm, struct pair pair, void *bytes, int64_t 
 
 	struct study copied_once = { .what = LENT, .ways.alike = cost->way_ns };
 
-	if (!err && cost->single_copy && !is_crowded(comm))
+	if (!err && cost->single_copy && !is_oversubscribed(comm))
 		err = study_all(comm, pair, bytes, budget_ns, cost, &copied_once);
 	for (int point = 0; point < RD_COST_POINT_COUNT; point++)
 		cost->lent_ns[point] =
@@ -611,7 +611,7 @@ static int measure(struct rondo_comm *comm, const char *key)
 		calibrate_cache(&comm->costs);
 		calibrate_memory(&comm->costs);
 	}
-	if (!err && is_crowded(comm))
+	if (!err && is_oversubscribed(comm))
 		err = calibrate_switch(comm);
 	comm->single_copy = single_copy;
 	rd_costs_bound(&comm->costs);

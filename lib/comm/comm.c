@@ -186,7 +186,7 @@ static void count_cores(struct rondo_comm *comm, const struct rd_member *members
 	comm->cores = sched_getaffinity(0, sizeof(cores), &cores) < 0 ? 1 : CPU_COUNT(&cores);
 	if (bound > comm->cores)
 		comm->cores = bound;
-	comm->crowded = ranks > comm->cores;
+	comm->oversubscribed = ranks > comm->cores;
 }
 
 /* How the ranks lie to each other; channels of one order share its layout. */
@@ -289,7 +289,7 @@ static int join(
 	count_cores(comm, members);
 	/* Who borrows must run to give back: where ranks wait for each other's core, a copy is
 	   quicker. */
-	comm->single_copy = comm->crowded ? RD_SINGLE_COPY_NEVER : RD_SINGLE_COPY_LEARNED;
+	comm->single_copy = comm->oversubscribed ? RD_SINGLE_COPY_NEVER : RD_SINGLE_COPY_LEARNED;
 	err = lay_out(comm, members);
 	if (!err)
 		err = rd_route_connect(comm, members);

@@ -70,7 +70,7 @@ struct rondo_comm {
 	/* Sleeping: wake_fd is written when the comm fails. */
 	int epoll_fd, wake_fd;
 	int cores; /* that the ranks of this host have together */
-	bool crowded; /* more ranks here than cores: do not spin */
+	bool oversubscribed; /* more ranks here than cores: do not spin */
 	enum rd_single_copy_mode single_copy; /* of what its links could */
 	unsigned sleeps;
 	int64_t spin_ns; /* how long to spin before sleeping: less after spinning was in vain */

@@ -256,7 +256,7 @@ static void learn_to_spin(struct rondo_comm *comm, const struct idleness *idlene
 {
 	int64_t most = comm->settings.spin_us * INT64_C(1000);
 
-	if (idleness->rounds == 0 || comm->crowded)
+	if (idleness->rounds == 0 || comm->oversubscribed)
 		return;
 	if (idleness->slept)
 		comm->spin_ns = ++comm->sleeps % SLEEPS_A_SPIN == 0 ? most : comm->spin_ns / 2;
@@ -435,11 +435,11 @@ static int idle(struct rd_task *tasks, int count, int *left, struct idleness *id
 	if (pause_for_part(tasks, count))
 		return 0;
 	idleness->rounds++;
-	if (comm->crowded && idleness->rounds < YIELDS) {
+	if (comm->oversubscribed && idleness->rounds < YIELDS) {
 		sched_yield();
 		return 0;
 	}
-	if (!comm->crowded && idleness->rounds % ROUNDS_A_LOOK != 0) {
+	if (!comm->oversubscribed && idleness->rounds % ROUNDS_A_LOOK != 0) {
 		pause_core();
 		return 0;
 	}
@@ -454,7 +454,7 @@ static int idle(struct rd_task *tasks, int count, int *left, struct idleness *id
 
 	if (left_ms <= 0)
 		return silence(tasks, count, idle_ns / 1000000);
-	if (!comm->crowded && idle_ns < comm->spin_ns)
+	if (!comm->oversubscribed && idle_ns < comm->spin_ns)
 		return 0;
 	idleness->slept = true;
 	err = look_for_odd(tasks, count, idleness, idle_ns);

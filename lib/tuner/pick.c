@@ -297,7 +297,7 @@ static const struct rd_choice *calmest_alike(const struct rd_choice *best, int a
 		predicted, count);
 }
 
-static const struct rd_choice *preferred_crowded(const struct rd_picker *picker,
+static const struct rd_choice *preferred_oversubscribed(const struct rd_picker *picker,
 	enum rd_collective collective, uint64_t block_size, const struct rd_choice *best,
 	const struct rd_choice *predicted, int count)
 {
@@ -334,7 +334,7 @@ static const struct rd_choice *preferred(const struct rd_picker *picker,
 	if (config->layout && config->layout->group_count > 1)
 		return cheapest;
 	if ((uint32_t)config->size > config->costs.cores)
-		return preferred_crowded(picker, collective, block_size, cheapest, predicted, count);
+		return preferred_oversubscribed(picker, collective, block_size, cheapest, predicted, count);
 	return block_size < ALIKE_MOST ? calmest_alike(cheapest, ALIKE, false, predicted, count)
 				       : cheapest;
 }

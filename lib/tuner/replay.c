@@ -11,7 +11,7 @@ struct replay {
 	int64_t *ends_ns; /* [pieces]: when the last rank was done with each */
 };
 
-static bool crowded(const struct replay *replay, int host)
+static bool oversubscribed(const struct replay *replay, int host)
 {
 	return replay->schedule->host_ranks[host] > (int)replay->step_cost->costs->cores;
 }
@@ -24,7 +24,7 @@ static void seat(struct replay *replay)
 	replay->core_count = 0;
 	for (int host = 0; host < schedule->host_count; host++)
 		for (int i = 0;
-			crowded(replay, host) && i < (int)replay->step_cost->costs->cores;
+			oversubscribed(replay, host) && i < (int)replay->step_cost->costs->cores;
 			i++)
 			schedule->cores[replay->core_count++] = (struct rd_core){ host, -1, 0 };
 }
@@ -47,7 +47,7 @@ static void release(struct replay *replay, int row)
 	const struct rd_schedule *schedule = replay->schedule;
 
 	schedule->states[row].waits = false;
-	if (!crowded(replay, schedule->rank_schedules[row].host))
+	if (!oversubscribed(replay, schedule->rank_schedules[row].host))
 		schedule->free[replay->free_count++] = row;
 }
 
@@ -109,7 +109,7 @@ static int64_t replay_rank(struct replay *replay, int row, int64_t now)
 {
 	const struct rd_schedule *schedule = replay->schedule;
 	struct rd_rank_state *state = &schedule->states[row];
-	bool shares = crowded(replay, schedule->rank_schedules[row].host);
+	bool shares = oversubscribed(replay, schedule->rank_schedules[row].host);
 
 	while (!is_done(replay, row)) {
 		if (state->event == schedule->rank_schedules[row].count) {
