@@ -151,12 +151,12 @@ void contract_receiving_twice_shows_the_same_message(const char *transport)
 {
 	struct pair pair;
 	struct rd_message message;
-	bool sound = pair_open(&pair, transport, small);
+	bool valid = pair_open(&pair, transport, small);
 
-	for (uint64_t key = 0; sound && key < 40; key += 2) {
+	for (uint64_t key = 0; valid && key < 40; key += 2) {
 		size_t size = size_of(key, pair.most);
 
-		sound = put(pair.party, pair.from, key, size) && await(&pair, NULL, 0, &message) &&
+		valid = put(pair.party, pair.from, key, size) && await(&pair, NULL, 0, &message) &&
 			/* A second message changes nothing about the first. */
 			put(pair.party, pair.from, key + 1, 8) &&
 			check(pair.party, &message, key, size) && await(&pair, NULL, 0, &message) &&
@@ -192,15 +192,15 @@ void contract_a_link_that_is_full_says_so_and_recovers(const char *transport)
 	uint64_t sent = 0, taken = 0;
 
 	shape.piece = 64 << 10;
-	bool sound = pair_open(&pair, transport, shape);
+	bool valid = pair_open(&pair, transport, shape);
 
-	for (int round = 0; sound && round < 2; round++) {
+	for (int round = 0; valid && round < 2; round++) {
 		sent = flood(pair.party, pair.from, sent, pair.most);
 		ok(pair.party, pair.from->error == 0, "full is no error: %s", pair.from->story);
 		ok(pair.party, sent > taken, "no room at all");
 		while (taken < sent && take(pair.party, pair.to, taken, pair.most))
 			taken++;
-		sound = put(pair.party, pair.from, sent, 8) && take(pair.party, pair.to, sent, 8);
+		valid = put(pair.party, pair.from, sent, 8) && take(pair.party, pair.to, sent, 8);
 		taken = ++sent;
 	}
 	pair_close(&pair);
@@ -324,14 +324,14 @@ void contract_a_message_lands_where_it_is_wanted(const char *transport)
 {
 	static const size_t sizes[] = { 0, 1, 8, 64, 65, 1000, 4096 };
 	struct pair pair;
-	bool sound = pair_open(&pair, transport, small);
+	bool valid = pair_open(&pair, transport, small);
 
-	for (uint64_t key = 0; sound && key < 84; key++) {
+	for (uint64_t key = 0; valid && key < 84; key++) {
 		size_t size = party_fit(pair.party, sizes[key % LENGTH(sizes)]);
 		size_t other = party_fit(pair.party, sizes[(key + 3) % LENGTH(sizes)]);
 		size_t wanted = key % 3 == 0 ? other : size;
 
-		sound = land(&pair, key, size, wanted, key % 2);
+		valid = land(&pair, key, size, wanted, key % 2);
 	}
 	pair_close(&pair);
 }
@@ -674,15 +674,15 @@ void contract_messages_that_fill_the_way_go_round_unasked(const char *transport)
 {
 	struct three three;
 	struct party *parties = three.parties;
-	bool sound = three_open(&three, transport);
+	bool valid = three_open(&three, transport);
 
-	for (int rank = 0; rank < 3 && sound; rank++)
-		sound = post(parties, parties[rank].links[(rank + 1) % 3][0], (uint64_t)rank,
+	for (int rank = 0; rank < 3 && valid; rank++)
+		valid = post(parties, parties[rank].links[(rank + 1) % 3][0], (uint64_t)rank,
 			three.memory[rank]);
-	for (int rank = 0; rank < 3 && sound; rank++)
-		sound = until_gone(parties, parties[rank].links[(rank + 1) % 3][0]);
-	for (int rank = 0; rank < 3 && sound; rank++)
-		sound = take(parties, parties[rank].links[(rank + 2) % 3][0],
+	for (int rank = 0; rank < 3 && valid; rank++)
+		valid = until_gone(parties, parties[rank].links[(rank + 1) % 3][0]);
+	for (int rank = 0; rank < 3 && valid; rank++)
+		valid = take(parties, parties[rank].links[(rank + 2) % 3][0],
 			(uint64_t)(rank + 2) % 3, party_fit(parties, large.piece));
 	three_close(&three);
 }
@@ -748,11 +748,11 @@ static void leave_few(struct party *party, struct rd_link **links)
 
 static void outlive_few(struct party *party, struct rd_link **links)
 {
-	bool sound =
+	bool valid =
 		put(party, links[0], 100, 64) && put(party, links[0], 101, party_fit(party, 4000));
 
 	party->meeting->stage = 1;
-	if (!sound || !until_stage(party, 2))
+	if (!valid || !until_stage(party, 2))
 		return;
 	advance_long(party);
 	for (uint64_t key = 0; key < FEW; key++)
@@ -1043,18 +1043,18 @@ void contract_strangers_do_not_get_in_the_way(const char *transport)
 	struct meeting *meeting = meeting_create();
 	struct strangers strangers = { .count = 0 };
 	struct party parties[2] = { 0 };
-	bool sound = true;
+	bool valid = true;
 
-	for (int rank = 0; rank < 2 && sound; rank++) {
-		sound = party_listen(&parties[rank], meeting, transport, rank, &small);
+	for (int rank = 0; rank < 2 && valid; rank++) {
+		valid = party_listen(&parties[rank], meeting, transport, rank, &small);
 		parties[rank].world = parties;
 		parties[rank].world_count = 2;
 	}
 	strangers_come_to_all(&strangers, 20);
-	for (int rank = 0; rank < 2 && sound; rank++)
-		sound = party_open(&parties[rank], 1 - rank, parties[1 - rank].card,
+	for (int rank = 0; rank < 2 && valid; rank++)
+		valid = party_open(&parties[rank], 1 - rank, parties[1 - rank].card,
 			parties[1 - rank].card_size);
-	if (sound && party_until_ready(parties)) {
+	if (valid && party_until_ready(parties)) {
 		size_t size = party_fit(parties, 100);
 
 		strangers_come_to_all(&strangers, 10);

@@ -74,7 +74,7 @@ static bool holds(struct party *party, const unsigned char *bytes, size_t size, 
 }
 
 /* The peer's region, whole, with what its owner wrote. */
-static unsigned char *map_sound(
+static unsigned char *map_valid(
 	struct party *party, struct rd_link *link, uint64_t id, size_t expected_size)
 {
 	size_t size = 0;
@@ -116,7 +116,7 @@ static void map_and_write(struct party *party, struct rd_link **links)
 
 	if (!take(party, links[0], 0, 8))
 		return;
-	base = map_sound(party, links[0], 41, PAGES);
+	base = map_valid(party, links[0], 41, PAGES);
 	if (!base)
 		return;
 	ok(party, map(links[0], 41, &size) == base, "another address the second time");
@@ -144,7 +144,7 @@ static void map_and_kill(struct party *party, struct rd_link **links)
 
 	if (!take(party, links[0], 0, 8))
 		return;
-	base = map_sound(party, links[0], 41, PAGES);
+	base = map_valid(party, links[0], 41, PAGES);
 	kill(party->meeting->child, SIGKILL);
 	waitid(P_PID, (id_t)party->meeting->child, &death, WEXITED | WNOWAIT);
 	if (!base || !holds(party, base, PAGES, 41) ||
@@ -228,7 +228,7 @@ static void map_many(struct party *party, struct rd_link **links)
 		if (!take(party, links[0], (uint64_t)i, 8))
 			return;
 		for (int k = i < 10 ? 0 : i - 9; k <= i; k++)
-			if (!map_sound(party, links[0], 1000 + (uint64_t)k, many_size(k)))
+			if (!map_valid(party, links[0], 1000 + (uint64_t)k, many_size(k)))
 				return;
 		if (!put(party, links[0], ~(uint64_t)i, 8))
 			return;
@@ -239,7 +239,7 @@ static void map_many(struct party *party, struct rd_link **links)
 		uint64_t id = 1000 + (uint64_t)i;
 
 		if (i % 2 == 0 ? !until_unknown(party, links[0], id)
-			       : !map_sound(party, links[0], id, many_size(i)))
+			       : !map_valid(party, links[0], id, many_size(i)))
 			return;
 	}
 	put(party, links[0], MANY, 8);
@@ -274,7 +274,7 @@ void contract_a_region_is_offered_to_every_peer_and_belongs_to_one(const char *t
 
 			if (put(parties, parties[0].links[peer][0], 0, 8) &&
 				take(parties, link, 0, 8))
-				map_sound(parties, link, 7, 2 * PAGE);
+				map_valid(parties, link, 7, 2 * PAGE);
 			expect_unknown(parties, parties[peer].links[3 - peer][0], 7);
 		}
 		expect_unknown(parties, parties[0].links[1][0], 7);
@@ -285,7 +285,7 @@ void contract_a_region_is_offered_to_every_peer_and_belongs_to_one(const char *t
 }
 
 /* Offers what is not right, and sees it refused and the link unharmed. */
-static void try_unsound(struct party *parties, uint64_t id, int fd, size_t size)
+static void try_invalid(struct party *parties, uint64_t id, int fd, size_t size)
 {
 	struct rd_link *to = parties[1].links[0][0];
 
@@ -294,7 +294,7 @@ static void try_unsound(struct party *parties, uint64_t id, int fd, size_t size)
 		expect_unknown(parties, to, id);
 }
 
-static void try_unsound_memfds(struct party *parties)
+static void try_invalid_memfds(struct party *parties)
 {
 	static const struct {
 		unsigned seals;
@@ -313,7 +313,7 @@ static void try_unsound_memfds(struct party *parties)
 		struct region region;
 
 		if (region_open(parties, &region, i + 1, tries[i].size, tries[i].seals))
-			try_unsound(parties, i + 1, region.fd, tries[i].said);
+			try_invalid(parties, i + 1, region.fd, tries[i].said);
 		region_close(&region);
 	}
 }
@@ -327,15 +327,15 @@ void contract_what_is_no_sound_region_is_not_mapped(const char *transport)
 
 	if (world_open(parties, meeting, transport, &small) &&
 		ok(parties, pipe2(pipes, O_CLOEXEC) == 0, "pipe2: %m")) {
-		try_unsound_memfds(parties);
-		try_unsound(parties, 100, pipes[0], PAGE);
+		try_invalid_memfds(parties);
+		try_invalid(parties, 100, pipes[0], PAGE);
 		close(pipes[0]);
 		close(pipes[1]);
 		/* A right one is still mapped after all that. */
 		if (region_offer(parties, &region, 101, PAGE) &&
 			put(parties, parties[0].links[1][0], 101, 8) &&
 			take(parties, parties[1].links[0][0], 101, 8))
-			map_sound(parties, parties[1].links[0][0], 101, PAGE);
+			map_valid(parties, parties[1].links[0][0], 101, PAGE);
 		region_close(&region);
 	}
 	world_close(parties);
@@ -362,7 +362,7 @@ static void leave_regions(const char *transport)
 	if (put(parties, parties[0].links[1][0], 0, 8) &&
 		take(parties, parties[1].links[0][0], 0, 8))
 		for (size_t i = 0; i < LENGTH(regions); i += 2)
-			map_sound(parties, parties[1].links[0][0], i + 1, PAGE);
+			map_valid(parties, parties[1].links[0][0], i + 1, PAGE);
 	for (size_t i = 0; i < LENGTH(regions); i += 3)
 		parties->transport->withdraw(parties->endpoint, i + 1);
 	for (size_t i = 0; i < LENGTH(regions); i++)

@@ -579,7 +579,7 @@ Test(failure, two_roots_of_a_reduce_are_a_mismatch, .timeout = 90)
 struct mistake {
 	int victim;
 	const char *variable, *value, *words;
-	bool sound; /* as far as the settings themselves say: then the socket is taken over */
+	bool valid; /* as far as the settings themselves say: then the socket is taken over */
 	bool launched; /* the listening socket is there from the beginning */
 };
 
@@ -624,7 +624,7 @@ static int set_wrongly(struct citizen *citizen)
 	if (err != RONDO_SETTING || comm || !strstr(rondo_last_error(), mistake->words))
 		return world_say(citizen, "%d: %s", err, err ? rondo_last_error() : "no error");
 	if (config.rendezvous_fd >= 0 && (fcntl(config.rendezvous_fd, F_GETFD) >= 0) !=
-						 (mistake->victim == 0 && !mistake->sound))
+						 (mistake->victim == 0 && !mistake->valid))
 		return world_say(citizen, "the listening socket is closed, or it is not");
 	if (citizen->rank != mistake->victim && !strstr(rondo_last_error(), name))
 		return world_say(citizen, "no name: %s", rondo_last_error());
@@ -640,7 +640,7 @@ Test(failure, a_wrong_setting_on_one_rank_is_the_error_of_all, .timeout = 120)
 		{ .variable = "RONDO_TRANSPORT",
 			.value = "pigeon",
 			.words = "is no transport",
-			.sound = true },
+			.valid = true },
 	};
 
 	/* The timeout is 30 s. */

@@ -128,15 +128,15 @@ Test(hosts_routes, channels_are_connected_over_the_interfaces_that_are_named, .t
 /* Bytes out and in at each interface, while nobody is in a call but this. */
 static bool read_traffic(const struct citizen *citizen, uint64_t bytes[INTERFACES])
 {
-	bool sound = citizen->comm && !rondo_barrier(citizen->comm, NULL);
+	bool valid = citizen->comm && !rondo_barrier(citizen->comm, NULL);
 
-	for (int i = 0; i < INTERFACES && sound; i++) {
+	for (int i = 0; i < INTERFACES && valid; i++) {
 		struct hosts_traffic traffic;
 
-		sound = hosts_traffic(i, &traffic);
+		valid = hosts_traffic(i, &traffic);
 		bytes[i] = traffic.sent + traffic.received;
 	}
-	return sound && !rondo_barrier(citizen->comm, NULL);
+	return valid && !rondo_barrier(citizen->comm, NULL);
 }
 
 /* Its number: how many per cent of the bytes of some long calls went by eth1. */

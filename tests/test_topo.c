@@ -316,7 +316,7 @@ static int count(const char *text, const char *part)
 }
 
 /* Elements that begin end, in order, and nothing is drawn nowhere. */
-static void assert_sound_svg(const char *svg)
+static void assert_valid_svg(const char *svg)
 {
 	int open = 0;
 
@@ -340,7 +340,7 @@ Test(topo, a_picture_has_every_device_rank_and_edge, .init = begin_folder, .fini
 	assert_went_well(&drawn);
 	cr_assert_str_empty(drawn.out);
 	char *svg = contents(file);
-	assert_sound_svg(svg);
+	assert_valid_svg(svg);
 	cr_assert_eq(count(svg, "class=\"gpu\""), 8);
 	cr_assert_eq(count(svg, "class=\"nic\""), 11);
 	cr_assert_eq(count(svg, "class=\"switch\""), 8);
@@ -379,7 +379,7 @@ Test(topo, pictures_of_all_fixtures_are_sound)
 			struct run drawn =
 				run("--load", path, "--ranks", ranks[j], "--svg", "-", NULL);
 			assert_went_well(&drawn);
-			assert_sound_svg(drawn.out);
+			assert_valid_svg(drawn.out);
 			run_free(&drawn);
 		}
 	}
@@ -396,7 +396,7 @@ Test(topo, what_xml_gives_a_meaning_is_escaped, .init = begin_folder, .fini = en
 	fclose(out);
 	struct run drawn = run("--load", file, "--svg", "-", NULL);
 	assert_went_well(&drawn);
-	assert_sound_svg(drawn.out);
+	assert_valid_svg(drawn.out);
 	cr_assert_not_null(strstr(drawn.out, ">&#60;a&#38;b&#62;<"));
 	run_free(&drawn);
 }

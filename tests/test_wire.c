@@ -212,7 +212,7 @@ static void check_member(const struct rd_member *member)
 }
 
 /* What the reader promises of a note that it lets through. */
-static void check_sound(const struct rd_note *note)
+static void check_valid(const struct rd_note *note)
 {
 	if (note->kind == RD_NOTE_HELLO)
 		check_member(&note->hello.member);
@@ -248,10 +248,10 @@ Test(wire, flipped_bits_never_get_past_the_checks, .timeout = 60)
 			cr_assert(took == RONDO_PROTOCOL || (took >= 0 && took <= (int)size));
 			cr_assert(bit >= 32 || took == RONDO_PROTOCOL);
 			if (took > 0)
-				check_sound(&note);
+				check_valid(&note);
 			frame[second / 8] ^= (unsigned char)(1 << second % 8);
 			if (get_exactly(frame, size, &note) > 0)
-				check_sound(&note);
+				check_valid(&note);
 			frame[second / 8] ^= (unsigned char)(1 << second % 8);
 			frame[bit / 8] ^= (unsigned char)(1 << bit % 8);
 		}

@@ -285,14 +285,14 @@ static enum heard greeting_recv(int socket, struct greeting *greeting, int fds[2
 	return HEARD_RUBBISH;
 }
 
-static bool bell_sound(int fd)
+static bool bell_valid(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
 
 	return flags >= 0 && flags & O_NONBLOCK;
 }
 
-static bool greeting_sound(const struct shm_endpoint *endpoint, const struct greeting *greeting)
+static bool greeting_valid(const struct shm_endpoint *endpoint, const struct greeting *greeting)
 {
 	const struct rd_local *local = endpoint->local;
 
@@ -332,7 +332,7 @@ static void pair_adopt(struct pair *pair, struct stranger *stranger)
 	pair->common.bell = stranger->fds[1];
 	stranger->source.fd = stranger->fds[0] = stranger->fds[1] = -1;
 	stranger->greeted = false;
-	if (!rd_shm_sealed(pair->memory_fd, pair->memory_size) || !bell_sound(pair->common.bell))
+	if (!rd_shm_sealed(pair->memory_fd, pair->memory_size) || !bell_valid(pair->common.bell))
 		pair_fail(pair, RONDO_PROTOCOL, "offered memory that is not what was agreed");
 	else if (!pair_map(pair, pair->memory_fd))
 		pair_fail(pair, RONDO_MEMORY, "shares memory that cannot be mapped here");
@@ -376,7 +376,7 @@ static bool stranger_ready(struct shm_endpoint *endpoint, struct source *source)
 	heard = greeting_recv(source->fd, &stranger->greeting, stranger->fds, 2);
 	if (heard == HEARD_NOTHING)
 		return false;
-	if (heard == HEARD_RUBBISH || !greeting_sound(endpoint, &stranger->greeting)) {
+	if (heard == HEARD_RUBBISH || !greeting_valid(endpoint, &stranger->greeting)) {
 		stranger_drop(endpoint, stranger);
 		return true;
 	}
@@ -492,9 +492,9 @@ static bool pair_welcomed(struct pair *pair)
 		heard != HEARD_GREETING || !greeting.barriers || !pair->endpoint->barriers;
 	if (heard == HEARD_RUBBISH)
 		pair_fail(pair, RONDO_BROKEN, "closed its connection before the link was open");
-	else if (!greeting_sound(pair->endpoint, &greeting) ||
+	else if (!greeting_valid(pair->endpoint, &greeting) ||
 		 greeting.from != (uint32_t)pair->peer || greeting.slots != pair->slots ||
-		 !bell_sound(pair->common.bell))
+		 !bell_valid(pair->common.bell))
 		pair_fail(pair, RONDO_PROTOCOL, "answered with a greeting that makes no sense");
 	else
 		pair_start(pair);

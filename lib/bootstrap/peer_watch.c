@@ -294,13 +294,13 @@ static void start_waiting(struct rd_watch *watch, int fd)
 void rd_watch_receive(struct rd_watch *watch)
 {
 	struct packet packet;
-	int fd, sound;
+	int fd, valid;
 
-	while ((sound = recv_packet(watch, &packet, &fd)) >= 0) {
-		if (sound && packet.kind == SHARES && fd >= 0 && packet.from == watch->next &&
+	while ((valid = recv_packet(watch, &packet, &fd)) >= 0) {
+		if (valid && packet.kind == SHARES && fd >= 0 && packet.from == watch->next &&
 			!watch->watched)
 			start_waiting(watch, fd);
-		else if (sound && packet.kind == REPORTS_0)
+		else if (valid && packet.kind == REPORTS_0)
 			atomic_store(&watch->dead, 0);
 		if (fd >= 0)
 			close(fd);

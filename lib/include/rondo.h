@@ -162,7 +162,7 @@ struct rondo_config {
 	int size;                /* ranks in all; -1: WORLD_SIZE */
 	const char *address;     /* where rank 0 listens: name or address; NULL: MASTER_ADDR */
 	int port;                /* where rank 0 listens; -1: MASTER_PORT */
-	int rendezvous_fd;       /* rank 0: a listening socket to take over once settings are sound; -1: none */
+	int rendezvous_fd;       /* rank 0: a listening socket to take over once settings are valid; -1: none */
 	const char *transport;   /* transports that may be used, e.g. "shm,tcp"; NULL: RONDO_TRANSPORT */
 	const char *interface;   /* network interface for tcp; NULL: RONDO_INTERFACE */
 	const char *host;        /* pretend to be on this host; NULL: RONDO_HOST */
@@ -222,7 +222,7 @@ RONDO_API int rondo_comm_destroy(rondo_comm *comm);
 RONDO_API int rondo_comm_abort(rondo_comm *comm, const char *reason);
 
 /*
- * 0 while the comm is sound; else the error that ended it, with its story in rondo_last_error(). News of
+ * 0 while the comm is valid; else the error that ended it, with its story in rondo_last_error(). News of
  * a death or an abort comes in the background, so it shows here also while this rank makes no call.
  * Cheap enough to be asked often: it reads one word. From any thread.
  */

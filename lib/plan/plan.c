@@ -89,9 +89,9 @@ void rd_plan_parts(struct rd_plan *plan, int parts)
 	place_chunks(plan);
 }
 
-/* Whether there is a step to be written: the peer and chunk are sound, and become the plan's own
+/* Whether there is a step to be written: the peer and chunk are valid, and become the plan's own
  * numbers. */
-static bool sound(struct rd_plan *plan, int *peer, int *chunk)
+static bool valid(struct rd_plan *plan, int *peer, int *chunk)
 {
 	if (plan->error)
 		return false;
@@ -120,7 +120,7 @@ static struct rd_where home(struct rd_plan *plan, int chunk)
 
 void rd_send(struct rd_plan *plan, int peer, int chunk)
 {
-	if (!sound(plan, &peer, &chunk))
+	if (!valid(plan, &peer, &chunk))
 		return;
 	if (plan->now[chunk].memory == RD_NOWHERE) {
 		rd_plan_refuse(plan, "sends a chunk that it does not have", peer, chunk);
@@ -152,13 +152,13 @@ static void receive(struct rd_plan *plan, enum rd_step_kind kind, int peer, int 
 
 void rd_recv(struct rd_plan *plan, int peer, int chunk)
 {
-	if (sound(plan, &peer, &chunk))
+	if (valid(plan, &peer, &chunk))
 		receive(plan, RD_STEP_RECV, peer, chunk, false);
 }
 
 static void recv_reduce(struct rd_plan *plan, int peer, int chunk, bool last)
 {
-	if (!sound(plan, &peer, &chunk))
+	if (!valid(plan, &peer, &chunk))
 		return;
 	if (plan->now[chunk].memory == RD_NOWHERE)
 		rd_plan_refuse(plan, "reduces into a chunk that it does not have", peer, chunk);
@@ -177,7 +177,7 @@ void rd_recv_reduce_last(struct rd_plan *plan, int peer, int chunk)
 }
 
 /* Whether there is a step to be written in which all ranks take part, where no view is allowed. */
-static bool sound_for_all(struct rd_plan *plan, int chunk)
+static bool valid_for_all(struct rd_plan *plan, int chunk)
 {
 	if (plan->error || rd_view_hides_others(plan))
 		return false;
@@ -195,7 +195,7 @@ void rd_recv_merge(struct rd_plan *plan, int chunk)
 {
 	int rank = plan->problem.rank, size = plan->problem.size;
 
-	if (!sound_for_all(plan, chunk) || size == 1)
+	if (!valid_for_all(plan, chunk) || size == 1)
 		return;
 	for (int s = 1; s < size; s++) {
 		struct rd_step *hold = append(plan, RD_STEP_HOLD);
@@ -247,7 +247,7 @@ static void reach(
 
 void rd_fetch(struct rd_plan *plan, int peer, int chunk)
 {
-	if (sound(plan, &peer, &chunk))
+	if (valid(plan, &peer, &chunk))
 		reach(plan, RD_STEP_FETCH, peer, chunk,
 			"fetches what is not there, or has no place here");
 }
@@ -363,7 +363,7 @@ void rd_expect(struct rd_plan *plan, int chunk)
 void rd_signal(struct rd_plan *plan, int peer)
 {
 	int none = 0;
-	struct rd_step *step = sound(plan, &peer, &none) ? append(plan, RD_STEP_SIGNAL) : NULL;
+	struct rd_step *step = valid(plan, &peer, &none) ? append(plan, RD_STEP_SIGNAL) : NULL;
 
 	if (step)
 		step->to = peer;
@@ -372,7 +372,7 @@ void rd_signal(struct rd_plan *plan, int peer)
 void rd_await(struct rd_plan *plan, int peer)
 {
 	int none = 0;
-	struct rd_step *step = sound(plan, &peer, &none) ? append(plan, RD_STEP_AWAIT) : NULL;
+	struct rd_step *step = valid(plan, &peer, &none) ? append(plan, RD_STEP_AWAIT) : NULL;
 
 	if (step)
 		step->peer = peer;

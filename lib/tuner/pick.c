@@ -57,7 +57,7 @@ struct rd_picker {
 	/* [RD_COLLECTIVE_COUNT][ALGORITHMS_MAX], made when first asked for. */
 	struct rd_schedule *schedules[RD_COLLECTIVE_COUNT][ALGORITHMS_MAX];
 	struct rd_shape shapes[RD_COLLECTIVE_COUNT][ALGORITHMS_MAX]; /* theirs */
-	bool refused[RD_COLLECTIVE_COUNT][ALGORITHMS_MAX]; /* writes no sound plan */
+	bool refused[RD_COLLECTIVE_COUNT][ALGORITHMS_MAX]; /* writes no valid plan */
 	struct rd_schedule *asking; /* the buffer exchange that direct access begins with */
 	/* [2][RD_TYPE_CLASS_COUNT][SIZE_CLASSES] a collective, made when first asked for. */
 	struct rd_choice *choices[RD_COLLECTIVE_COUNT];
@@ -148,7 +148,7 @@ static bool can(const struct rd_picker *picker, enum rd_collective collective, i
 	return rd_algorithm_can(rd_algorithms[index], &problem);
 }
 
-/* NULL where it writes no sound plan, which is said once. */
+/* NULL where it writes no valid plan, which is said once. */
 static struct rd_schedule *schedule_of(struct rd_picker *picker, enum rd_collective collective, int index)
 {
 	struct rd_schedule **schedule = &picker->schedules[collective][index];

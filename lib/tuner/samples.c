@@ -117,14 +117,14 @@ bool rd_samples_doubt(const struct rd_samples *samples, int point)
 void rd_samples_settle(const struct rd_samples *samples,
 	const uint32_t standard[RD_COST_POINT_COUNT], uint32_t costs[RD_COST_POINT_COUNT])
 {
-	unsigned sound = 0;
+	unsigned valid = 0;
 
 	for (int point = 0; point < RD_COST_POINT_COUNT; point++) {
 		bool is_sound = samples->measured >> point & 1 && !rd_samples_doubt(samples, point);
 
-		sound |= (unsigned)is_sound << point;
+		valid |= (unsigned)is_sound << point;
 		costs[point] = is_sound ? samples->least[point] : standard[point];
 	}
-	straighten(costs, sound);
-	fill_gaps(costs, sound, standard);
+	straighten(costs, valid);
+	fill_gaps(costs, valid, standard);
 }

@@ -68,7 +68,7 @@ struct rd_schedule {
 };
 
 /* The groups of the problem's layout are hosts; its rank does not matter. An error, with its story,
-   where the algorithm writes no sound plan. */
+   where the algorithm writes no valid plan. */
 int rd_schedule_create(struct rd_schedule **schedule, const struct rd_algorithm *algorithm,
 	const struct rd_problem *problem);
 void rd_schedule_destroy(struct rd_schedule *schedule);
