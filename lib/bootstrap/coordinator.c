@@ -732,7 +732,7 @@ static bool judge_calls(struct rd_hub *hub)
 		const struct seat *seat = &hub->seats[rank];
 
 		for (int other = 0; other < rank && seat->slept_in.number > 0; other++) {
-			if (!rd_signature_is_odd(&seat->slept_in, &hub->seats[other].slept_in))
+			if (!rd_signature_mismatches(&seat->slept_in, &hub->seats[other].slept_in))
 				continue;
 			rd_signature_print(&seat->slept_in, there, sizeof(there));
 			rd_signature_print(&hub->seats[other].slept_in, here, sizeof(here));

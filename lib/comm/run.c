@@ -370,7 +370,7 @@ static int silence(struct rd_task *tasks, int count, int64_t waited_ms)
 #define LOOK_MS 250
 
 /* A message that waits where nobody looks may say why nothing moves. */
-static int look_for_odd(
+static int look_for_mismatches(
 	struct rd_task *tasks, int count, struct idleness *idleness, int64_t idle_ns)
 {
 	if (idle_ns - idleness->looked_ns < LOOK_MS * INT64_C(1000000))
@@ -380,7 +380,7 @@ static int look_for_odd(
 		int err = 0;
 
 		if (tasks[i].started && !tasks[i].done && is_collective(&tasks[i]))
-			err = rd_exec_find_odd(tasks[i].exec);
+			err = rd_exec_find_mismatch(tasks[i].exec);
 		if (err)
 			return fail_task(tasks, count, &tasks[i], err);
 	}
@@ -457,7 +457,7 @@ static int idle(struct rd_task *tasks, int count, int *left, struct idleness *id
 	if (!comm->oversubscribed && idle_ns < comm->spin_ns)
 		return 0;
 	idleness->slept = true;
-	err = look_for_odd(tasks, count, idleness, idle_ns);
+	err = look_for_mismatches(tasks, count, idleness, idle_ns);
 	if (err)
 		return err;
 	note_wait(tasks, count, idleness, now_ns);

@@ -755,7 +755,7 @@ int rd_exec_step(struct rd_exec *exec)
 	return drained == RD_IDLE && moved ? RD_MOVED : drained;
 }
 
-int rd_exec_find_odd(struct rd_exec *exec)
+int rd_exec_find_mismatch(struct rd_exec *exec)
 {
 	struct rd_signature ours = signature(exec, 0), theirs;
 	struct rd_message message;
@@ -766,7 +766,7 @@ int rd_exec_find_odd(struct rd_exec *exec)
 		if (!link || link->error || !link->ops->recv(link, NULL, 0, &message))
 			continue;
 		memcpy(&theirs, message.tag, sizeof(theirs));
-		if (!rd_signature_is_odd(&theirs, &ours))
+		if (!rd_signature_mismatches(&theirs, &ours))
 			continue;
 		exec->error =
 			mismatch(exec, link->peer, &theirs, &ours, message.size, message.size);

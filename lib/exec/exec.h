@@ -87,7 +87,7 @@ void rd_exec_again(struct rd_exec *exec, const void *in, void *out, uint32_t num
  * a rank that sends to another: looks at what every link holds. 0, or RONDO_MISMATCH, with its
  * story, where a message of this very call says that its sender makes another one.
  */
-int rd_exec_find_odd(struct rd_exec *exec);
+int rd_exec_find_mismatch(struct rd_exec *exec);
 
 /* Advances as far as the links allow: an rd_progress, or a negative error with its story recorded. */
 int rd_exec_step(struct rd_exec *exec);

@@ -154,7 +154,7 @@ int rd_signature_mismatch(const struct rd_call *call, int parts, int peer,
 	return plans_differ(call, peer, theirs, ours, sent, wanted);
 }
 
-bool rd_signature_is_odd(const struct rd_signature *theirs, const struct rd_signature *ours)
+bool rd_signature_mismatches(const struct rd_signature *theirs, const struct rd_signature *ours)
 {
 	bool varied = ours->form & RD_FORM_VARIED;
 

@@ -57,6 +57,6 @@ int rd_signature_mismatch(const struct rd_call *call, int parts, int peer,
 /* Whether theirs is of this very call, and says that it is another one. A buffer exchange and what
    follows it are one call; blocks that differ in length have messages that do; transfers have
    numbers of their own. */
-bool rd_signature_is_odd(const struct rd_signature *theirs, const struct rd_signature *ours);
+bool rd_signature_mismatches(const struct rd_signature *theirs, const struct rd_signature *ours);
 
 #endif
