@@ -34,7 +34,7 @@ struct rank {
 	int turn; /* to leave */
 	struct rd_settings settings;
 	struct rd_member self;
-	struct rd_doing doing;
+	struct rd_activity activity;
 	_Atomic int failed;
 	int wake_fd;
 	struct rd_lifeline *lifeline;
@@ -84,8 +84,8 @@ static void prepare_rank(struct rank *rank, int number, int size, int port)
 	strcpy(rank->self.cards[0].transport, "test");
 	rank->self.cards[0].size = 1;
 	rank->self.cards[0].bytes[0] = (unsigned char)(100 + number);
-	rank->doing.collective = -1;
-	rank->doing.waiting_for = -1;
+	rank->activity.collective = -1;
+	rank->activity.waiting_for = -1;
 }
 
 /* Rank 0 gets a socket that listens already, as from a launcher. Returns the port. */
@@ -113,7 +113,7 @@ static int keep_error(struct rank *rank, int error)
 
 static int join(struct rank *rank)
 {
-	struct rd_lifeline_config config = { &rank->settings, &rank->self, &rank->doing,
+	struct rd_lifeline_config config = { &rank->settings, &rank->self, &rank->activity,
 		&rank->failed, -1, NULL };
 	int error;
 
@@ -748,9 +748,9 @@ static int idle_in_1(struct rank *rank)
 {
 	if (join_and_open(rank))
 		return rank->error;
-	atomic_store(&rank->doing.collective, RD_ALL_REDUCE);
-	atomic_store(&rank->doing.calls, rank->rank == 1 ? 1 : 2);
-	atomic_store(&rank->doing.done, 1);
+	atomic_store(&rank->activity.collective, RD_ALL_REDUCE);
+	atomic_store(&rank->activity.calls, rank->rank == 1 ? 1 : 2);
+	atomic_store(&rank->activity.done, 1);
 	pthread_barrier_wait(&together);
 	if (rank->rank == 0)
 		return keep_error(rank,
@@ -822,13 +822,13 @@ static int leave_early_in_1(struct rank *rank)
 {
 	if (join_and_open(rank))
 		return rank->error;
-	atomic_store(&rank->doing.collective, RD_BROADCAST);
-	atomic_store(&rank->doing.calls, 16);
-	atomic_store(&rank->doing.done, 16);
+	atomic_store(&rank->activity.collective, RD_BROADCAST);
+	atomic_store(&rank->activity.calls, 16);
+	atomic_store(&rank->activity.done, 16);
 	if (rank->rank == 1)
 		return leave(rank);
 	if (rank->rank == 0)
-		atomic_store(&rank->doing.calls, 17);
+		atomic_store(&rank->activity.calls, 17);
 	await_verdict(rank);
 	return 0;
 }

@@ -39,7 +39,7 @@ enum ill { SOUND, DIES, STOPS, BABBLES };
 struct node {
 	struct rd_settings settings;
 	struct rd_member self;
-	struct rd_doing doing;
+	struct rd_activity activity;
 	struct rd_spoke *spoke;
 	bool dead, stopped, babbles;
 	bool linked;
@@ -402,13 +402,13 @@ static void open_links(struct node *node)
 static void act(struct node *node)
 {
 	enum rd_spoke_phase phase = rd_spoke_phase(node->spoke);
-	uint32_t calls = atomic_load(&node->doing.calls);
+	uint32_t calls = atomic_load(&node->activity.calls);
 
 	if (phase == RD_SPOKE_MET && !node->lags) {
 		open_links(node);
 	} else if (phase == RD_SPOKE_OPEN && !node->idle && calls < node->calls) {
-		atomic_store(&node->doing.calls, calls + 1);
-		atomic_store(&node->doing.done, calls + 1);
+		atomic_store(&node->activity.calls, calls + 1);
+		atomic_store(&node->activity.done, calls + 1);
 	} else if (phase == RD_SPOKE_OPEN && !node->idle && !node->left) {
 		node->left = true;
 		rd_spoke_leave(node->spoke, node->digest, net.now_ms);
@@ -418,7 +418,7 @@ static void act(struct node *node)
 
 static void start_node(struct node *node)
 {
-	cr_assert_eq(rd_spoke_create(&node->spoke, &node->settings, &node->self, &node->doing,
+	cr_assert_eq(rd_spoke_create(&node->spoke, &node->settings, &node->self, &node->activity,
 			     "10.0.0.1:29500", net.now_ms),
 		0);
 	node->act_ms = net.now_ms;
@@ -576,8 +576,8 @@ static void init_net(int size, uint32_t seed)
 		node->settings.init_timeout_ms = INIT_TIMEOUT_MS;
 		snprintf(node->self.place.host_name, RD_HOST_SIZE, "h%d", i);
 		node->self.place.pid = 100 + i;
-		atomic_store(&node->doing.collective, -1);
-		atomic_store(&node->doing.waiting_for, -1);
+		atomic_store(&node->activity.collective, -1);
+		atomic_store(&node->activity.waiting_for, -1);
 		node->line = -1;
 		clear_pipe(&node->up);
 		clear_pipe(&node->down);
@@ -973,7 +973,7 @@ static int hear_members(int first, int second)
 
 	init_net(2, 1);
 	cr_assert_eq(rd_spoke_create(
-			     &node->spoke, &node->settings, &node->self, &node->doing, "here", 0),
+			     &node->spoke, &node->settings, &node->self, &node->activity, "here", 0),
 		0);
 	cr_assert(rd_spoke_dials(node->spoke, 0));
 	rd_spoke_connected(node->spoke, 0);
@@ -1109,18 +1109,18 @@ Test(rendezvous, a_stranger_that_talks_nonsense_is_dropped_without_a_word)
 
 static void is_in_call(int rank, uint32_t number, int waiting_for)
 {
-	struct rd_doing *doing = &net.nodes[rank].doing;
+	struct rd_activity *activity = &net.nodes[rank].activity;
 
-	atomic_store(&doing->collective, RD_ALL_REDUCE);
-	atomic_store(&doing->calls, number);
-	atomic_store(&doing->done, number - 1);
-	atomic_store(&doing->waiting_for, waiting_for);
+	atomic_store(&activity->collective, RD_ALL_REDUCE);
+	atomic_store(&activity->calls, number);
+	atomic_store(&activity->done, number - 1);
+	atomic_store(&activity->waiting_for, waiting_for);
 }
 
 static void has_made(int rank, uint32_t calls)
 {
 	is_in_call(rank, calls, -1);
-	atomic_store(&net.nodes[rank].doing.done, calls);
+	atomic_store(&net.nodes[rank].activity.done, calls);
 }
 
 static void report(int rank, int error, int culprit, const char *story)
@@ -1275,7 +1275,7 @@ Test(rendezvous, a_goodbye_that_is_never_answered_ends)
 
 	init_net(2, 1);
 	cr_assert_eq(rd_spoke_create(
-			     &node->spoke, &node->settings, &node->self, &node->doing, "here", 0),
+			     &node->spoke, &node->settings, &node->self, &node->activity, "here", 0),
 		0);
 	cr_assert(rd_spoke_dials(node->spoke, 0));
 	rd_spoke_connected(node->spoke, 0);
@@ -1351,14 +1351,14 @@ Test(rendezvous, a_rank_that_has_left_may_die)
 /* This rank waits in call `number`, which it has begun, for another rank, for so long. */
 static void waits_for(int rank, uint32_t number, int other, int64_t waited_ms)
 {
-	struct rd_doing *doing = &net.nodes[rank].doing;
+	struct rd_activity *activity = &net.nodes[rank].activity;
 
-	atomic_store(&doing->calls, number);
-	atomic_store(&doing->done, number - 1);
-	atomic_store(&doing->collective, RD_ALL_REDUCE);
-	atomic_store(&doing->waiting_for, other);
-	atomic_store(&doing->waiting_since_ms, net.now_ms - waited_ms);
-	atomic_store(&doing->waiting_seen_ms, net.now_ms);
+	atomic_store(&activity->calls, number);
+	atomic_store(&activity->done, number - 1);
+	atomic_store(&activity->collective, RD_ALL_REDUCE);
+	atomic_store(&activity->waiting_for, other);
+	atomic_store(&activity->waiting_since_ms, net.now_ms - waited_ms);
+	atomic_store(&activity->waiting_seen_ms, net.now_ms);
 }
 
 Test(rendezvous, a_call_that_waits_for_long_is_looked_into_and_goes_on)

@@ -286,12 +286,12 @@ static bool check_hung_up(struct endpoint *endpoint)
 /* ---- Connections being made --------------------------------------------------------------- */
 
 /* The link fails before it was open. */
-static void link_fail(struct link *link, int error, const char *doing, int number)
+static void link_fail(struct link *link, int error, const char *activity, int number)
 {
 	char where[RD_ADDRESS_TEXT];
 
 	link->base.error = error;
-	snprintf(link->base.story, sizeof(link->base.story), "%s at %s%s%s", doing,
+	snprintf(link->base.story, sizeof(link->base.story), "%s at %s%s%s", activity,
 		rd_address_text(&link->address, where), number ? ": " : "",
 		number ? strerror(number) : "");
 	link->endpoint->unfinished--;
@@ -567,17 +567,17 @@ static void abandon_attempt(struct link *link, const char *why)
 
 /* The present attempt has failed: goes on to the peer's next address; after the last, so has the
  * link. */
-static void link_retry(struct link *link, int error, const char *doing, int number)
+static void link_retry(struct link *link, int error, const char *activity, int number)
 {
 	while (link->attempt + 1 < link->card.count) {
-		abandon_attempt(link, number ? strerror(number) : doing);
+		abandon_attempt(link, number ? strerror(number) : activity);
 		number = attempt_connect(link);
 		if (!number)
 			return;
 		error = RONDO_UNREACHABLE;
-		doing = "cannot be reached";
+		activity = "cannot be reached";
 	}
-	link_fail(link, error, doing, number);
+	link_fail(link, error, activity, number);
 }
 
 static void link_connect(struct link *link)

@@ -954,7 +954,7 @@ static int start(struct rd_lifeline *lifeline, const struct rd_lifeline_config *
 		error = init_hub(lifeline, now_ms);
 	if (!error)
 		error = rd_spoke_create(&lifeline->spoke, &lifeline->settings, config->self,
-			config->doing, lifeline->address, now_ms);
+			config->activity, lifeline->address, now_ms);
 	if (error)
 		return error;
 	if (refusal)
@@ -1071,7 +1071,7 @@ void rd_lifeline_decline(const struct rd_settings *settings, int error, const ch
 {
 	struct rd_settings mine = *settings;
 	struct rd_member nobody = { 0 };
-	struct rd_doing nothing = { .collective = -1, .waiting_for = -1 };
+	struct rd_activity nothing = { .collective = -1, .waiting_for = -1 };
 	_Atomic int failed = 0;
 	struct rd_lifeline_config config = { &mine, &nobody, &nothing, &failed, -1, NULL };
 	struct refusal refusal = { error, story };

@@ -42,7 +42,7 @@ struct rd_member {
 };
 
 /* What this rank is doing, for the hub's question; the comm writes, the lifeline's thread reads. */
-struct rd_doing {
+struct rd_activity {
 	_Atomic uint32_t calls;       /* collective calls begun (issued, for streams) */
 	_Atomic uint32_t done;        /* of those, finished */
 	_Atomic int32_t collective;   /* enum rd_collective of the latest call; -1: none yet */
@@ -72,7 +72,7 @@ struct rd_lifeline;
 struct rd_lifeline_config {
 	const struct rd_settings *settings; /* rank, size, address, port, rendezvous_fd, timeouts */
 	const struct rd_member *self;       /* copied */
-	struct rd_doing *doing;             /* outlives the lifeline */
+	struct rd_activity *activity;             /* outlives the lifeline */
 	_Atomic int *failed;                /* set to the verdict's error; outlives the lifeline */
 	int wake_fd;                        /* eventfd, written after *failed is set */
 	struct rd_lifeline *parent;         /* of the comm that this one is made from; NULL: none */

@@ -33,7 +33,7 @@ enum {
 struct rd_spoke {
 	const struct rd_settings *settings;
 	struct rd_member self;
-	struct rd_doing *doing;
+	struct rd_activity *activity;
 	const char *where;
 	enum rd_spoke_phase phase;
 	bool dialling;
@@ -73,7 +73,7 @@ struct rd_spoke {
 /* ---- Life ---------------------------------------------------------------------------------- */
 
 int rd_spoke_create(struct rd_spoke **created, const struct rd_settings *settings,
-	const struct rd_member *self, struct rd_doing *doing, const char *where, int64_t now_ms)
+	const struct rd_member *self, struct rd_activity *activity, const char *where, int64_t now_ms)
 {
 	struct rd_spoke *spoke = calloc(1, sizeof(*spoke));
 
@@ -81,7 +81,7 @@ int rd_spoke_create(struct rd_spoke **created, const struct rd_settings *setting
 		goto no_memory;
 	spoke->settings = settings;
 	spoke->self = *self;
-	spoke->doing = doing;
+	spoke->activity = activity;
 	spoke->where = where;
 	spoke->started_ms = now_ms;
 	spoke->ticked_ms = now_ms;
@@ -405,8 +405,8 @@ static void take_detour(struct rd_spoke *spoke, const struct rd_loss *loss)
 /* Our call is one that the leaver never made: it cannot end well. */
 static void check_calls(struct rd_spoke *spoke, int64_t now_ms)
 {
-	int collective = atomic_load(&spoke->doing->collective);
-	uint32_t calls = atomic_load(&spoke->doing->calls);
+	int collective = atomic_load(&spoke->activity->collective);
+	uint32_t calls = atomic_load(&spoke->activity->calls);
 	char story[RD_STORY_SIZE];
 
 	if (spoke->leaver < 0 || spoke->leaving || calls <= spoke->leaver_calls)
@@ -616,8 +616,8 @@ static void say_hello(const struct rd_spoke *spoke, struct rd_note *note)
 /* For how long our call has waited for one and the same peer; 0: it does not. */
 static uint32_t waited_ms(const struct rd_spoke *spoke)
 {
-	int64_t since_ms = atomic_load(&spoke->doing->waiting_since_ms);
-	int64_t seen_ms = atomic_load(&spoke->doing->waiting_seen_ms);
+	int64_t since_ms = atomic_load(&spoke->activity->waiting_since_ms);
+	int64_t seen_ms = atomic_load(&spoke->activity->waiting_seen_ms);
 	int64_t now_ms = spoke->ticked_ms;
 
 	return now_ms - seen_ms > RD_WAIT_SEEN_MS || now_ms < since_ms
@@ -634,16 +634,16 @@ static void say_slow(const struct rd_spoke *spoke, struct rd_note *note)
 }
 
 /* What is being changed at this moment is none. */
-static void load_slept_in(struct rd_doing *doing, struct rd_signature *signature)
+static void load_slept_in(struct rd_activity *activity, struct rd_signature *signature)
 {
-	uint32_t number = atomic_load(&doing->slept_in);
+	uint32_t number = atomic_load(&activity->slept_in);
 	uint64_t words[RD_SIGNATURE_WORDS];
 
 	for (int i = 0; i < RD_SIGNATURE_WORDS; i++)
-		words[i] = atomic_load(&doing->slept_call[i]);
+		words[i] = atomic_load(&activity->slept_call[i]);
 	memcpy(signature, words, sizeof(*signature));
 	signature->chunk = 0;
-	if (number == 0 || number != atomic_load(&doing->slept_in))
+	if (number == 0 || number != atomic_load(&activity->slept_in))
 		*signature = (struct rd_signature){ .number = 0 };
 }
 
@@ -651,12 +651,12 @@ static void say_answer(const struct rd_spoke *spoke, struct rd_note *note)
 {
 	note->kind = RD_NOTE_ANSWER;
 	note->answer.number = spoke->query;
-	note->answer.calls = atomic_load(&spoke->doing->calls);
-	note->answer.done = atomic_load(&spoke->doing->done);
-	note->answer.collective = atomic_load(&spoke->doing->collective);
-	note->answer.waiting_for = atomic_load(&spoke->doing->waiting_for);
+	note->answer.calls = atomic_load(&spoke->activity->calls);
+	note->answer.done = atomic_load(&spoke->activity->done);
+	note->answer.collective = atomic_load(&spoke->activity->collective);
+	note->answer.waiting_for = atomic_load(&spoke->activity->waiting_for);
 	note->answer.waited_ms = waited_ms(spoke);
-	load_slept_in(spoke->doing, &note->answer.slept_in);
+	load_slept_in(spoke->activity, &note->answer.slept_in);
 }
 
 static void say_report(const struct rd_spoke *spoke, struct rd_note *note)
@@ -714,7 +714,7 @@ bool rd_spoke_next(struct rd_spoke *spoke, struct rd_note *note)
 		say_report(spoke, note);
 	} else if (spend(spoke, SAY_BYE)) {
 		note->kind = RD_NOTE_BYE;
-		note->bye.calls = atomic_load(&spoke->doing->calls);
+		note->bye.calls = atomic_load(&spoke->activity->calls);
 		note->bye.digest = spoke->digest;
 	} else {
 		return false;

@@ -117,9 +117,9 @@ enum rd_spoke_phase {
 
 struct rd_spoke;
 
-/* settings, doing: outlive the spoke. self: copied. where: the address it dials, for stories. */
+/* settings, activity: outlive the spoke. self: copied. where: the address it dials, for stories. */
 int rd_spoke_create(struct rd_spoke **spoke, const struct rd_settings *settings,
-	const struct rd_member *self, struct rd_doing *doing, const char *where, int64_t now_ms);
+	const struct rd_member *self, struct rd_activity *activity, const char *where, int64_t now_ms);
 void rd_spoke_destroy(struct rd_spoke *spoke);
 
 /* True: dial now, and say how it went by rd_spoke_connected() or rd_spoke_refused(). */

@@ -272,7 +272,7 @@ static int join(
 	struct rd_lifeline_config config = {
 		.settings = &comm->settings,
 		.self = self,
-		.doing = &comm->doing,
+		.activity = &comm->activity,
 		.failed = &comm->failed,
 		.wake_fd = comm->wake_fd,
 		.parent = parent ? parent->lifeline : NULL,
@@ -394,8 +394,8 @@ static struct rondo_comm *create(const struct rd_settings *settings)
 	comm->piece_size = settings->piece_size;
 	comm->spin_ns = settings->spin_us * INT64_C(1000);
 	comm->epoll_fd = comm->wake_fd = -1;
-	comm->doing.collective = -1;
-	comm->doing.waiting_for = -1;
+	comm->activity.collective = -1;
+	comm->activity.waiting_for = -1;
 	pthread_mutex_init(&comm->turn_lock, NULL);
 	rd_condition_init(&comm->turn_change);
 	return comm;

@@ -64,7 +64,7 @@ struct rondo_comm {
 
 	/* The other ranks' fate; lifeline is NULL where this rank is alone. */
 	struct rd_lifeline *lifeline;
-	struct rd_doing doing;
+	struct rd_activity activity;
 	_Atomic int failed; /* the error that ended this comm */
 
 	/* Sleeping: wake_fd is written when the comm fails. */

@@ -62,8 +62,8 @@ void rd_run_name(struct rd_task *task)
 	call->number = ++comm->calls;
 	digest_call(comm, call);
 	atomic_store_explicit(
-		&comm->doing.collective, call->problem.collective, memory_order_relaxed);
-	atomic_store_explicit(&comm->doing.calls, call->number, memory_order_release);
+		&comm->activity.collective, call->problem.collective, memory_order_relaxed);
+	atomic_store_explicit(&comm->activity.calls, call->number, memory_order_release);
 }
 
 /* A transfer waits for an earlier one on the same link and direction, and for a collective: the
@@ -106,13 +106,13 @@ void rd_run_issue(struct rd_task *tasks, int count)
 
 int rd_run_refuse_second(const struct rondo_comm *comm, const char *function)
 {
-	int collective = atomic_load(&comm->doing.collective);
+	int collective = atomic_load(&comm->activity.collective);
 
 	return rd_fail(RONDO_INVALID,
 		"%s: rank %d is in another call on this communicator (its latest collective: %s "
 		"#%u): one thread at a time may call, and no operation of the program's",
 		function, comm->rank, collective < 0 ? "none," : rd_collective_name(collective),
-		atomic_load(&comm->doing.calls));
+		atomic_load(&comm->activity.calls));
 }
 
 /* ---- Turns --------------------------------------------------------------------------------- */
@@ -171,7 +171,7 @@ static void end_turn(const struct rd_task *task, bool alone)
 	struct rondo_comm *comm = task->comm;
 
 	if (is_collective(task))
-		atomic_store_explicit(&comm->doing.done, task->call.number, memory_order_relaxed);
+		atomic_store_explicit(&comm->activity.done, task->call.number, memory_order_relaxed);
 	if (alone) {
 		atomic_store_explicit(&comm->finished, task->turn + 1, memory_order_release);
 		return;
@@ -390,30 +390,30 @@ static int look_for_mismatches(
 /* The call that this rank waits in, for the hub's question. */
 static void note_call(const struct rd_task *stuck)
 {
-	struct rd_doing *doing = &stuck->comm->doing;
+	struct rd_activity *activity = &stuck->comm->activity;
 	struct rd_signature signature = rd_signature_of(&stuck->call);
 	uint64_t words[RD_SIGNATURE_WORDS];
 
-	if (!is_collective(stuck) || atomic_load(&doing->slept_in) == stuck->call.number)
+	if (!is_collective(stuck) || atomic_load(&activity->slept_in) == stuck->call.number)
 		return;
 	memcpy(words, &signature, sizeof(words));
-	atomic_store(&doing->slept_in, 0);
+	atomic_store(&activity->slept_in, 0);
 	for (int i = 0; i < RD_SIGNATURE_WORDS; i++)
-		atomic_store(&doing->slept_call[i], words[i]);
-	atomic_store(&doing->slept_in, stuck->call.number);
+		atomic_store(&activity->slept_call[i], words[i]);
+	atomic_store(&activity->slept_in, stuck->call.number);
 }
 
 /* For the hub's question, and its answer where nobody asked: this rank waits, and for whom. */
 static void note_wait(struct rd_task *tasks, int count, struct idleness *idleness, int64_t now_ns)
 {
 	struct rd_task *stuck = stuck_task(tasks, count);
-	struct rd_doing *doing = &stuck->comm->doing;
+	struct rd_activity *activity = &stuck->comm->activity;
 	int64_t since_ms = idleness->since_ns / 1000000, waited_ms = now_ns / 1000000 - since_ms;
 	char what[64];
 
-	atomic_store_explicit(&doing->waiting_for, waiting_for(stuck), memory_order_relaxed);
-	atomic_store_explicit(&doing->waiting_since_ms, since_ms, memory_order_relaxed);
-	atomic_store_explicit(&doing->waiting_seen_ms, now_ns / 1000000, memory_order_relaxed);
+	atomic_store_explicit(&activity->waiting_for, waiting_for(stuck), memory_order_relaxed);
+	atomic_store_explicit(&activity->waiting_since_ms, since_ms, memory_order_relaxed);
+	atomic_store_explicit(&activity->waiting_seen_ms, now_ns / 1000000, memory_order_relaxed);
 	note_call(stuck);
 	if (waited_ms < LOOK_MS)
 		return;

@@ -523,10 +523,10 @@ static void forget_calls(struct rondo_comm *comm)
 {
 	comm->calls = 0;
 	comm->digest = 0;
-	atomic_store(&comm->doing.calls, 0);
-	atomic_store(&comm->doing.done, 0);
-	atomic_store(&comm->doing.collective, -1);
-	atomic_store(&comm->doing.slept_in, 0); /* its number names another call from now on */
+	atomic_store(&comm->activity.calls, 0);
+	atomic_store(&comm->activity.done, 0);
+	atomic_store(&comm->activity.collective, -1);
+	atomic_store(&comm->activity.slept_in, 0); /* its number names another call from now on */
 }
 
 static int meet(struct rd_gpu *gpu)

@@ -243,7 +243,7 @@ static void report_slow_kernel(struct rd_progress_thread *progress)
 {
 	struct rd_gpu *gpu = progress->gpu;
 	uint32_t slow = __atomic_exchange_n(&gpu->host_flags->abort_flag.slow, 0, __ATOMIC_RELAXED);
-	uint32_t call = atomic_load(&gpu->comm->doing.calls);
+	uint32_t call = atomic_load(&gpu->comm->activity.calls);
 	int reported_ms = 0;
 
 	if (!slow || call == progress->slow_call)

@@ -329,7 +329,7 @@ static void note_launched(const struct rd_task *tasks, int count)
 {
 	for (int i = 0; i < count; i++)
 		if (!is_transfer(&tasks[i]))
-			atomic_store_explicit(&tasks[i].comm->doing.done, tasks[i].call.number,
+			atomic_store_explicit(&tasks[i].comm->activity.done, tasks[i].call.number,
 				memory_order_relaxed);
 }
 
