@@ -246,7 +246,7 @@ static int set_picker(struct rondo_comm *comm)
 		return RONDO_MEMORY;
 	rd_picker_destroy(comm->picker);
 	comm->picker = picker;
-	memset(comm->memos, 0, sizeof(comm->memos));
+	memset(comm->last_calls, 0, sizeof(comm->last_calls));
 	return 0;
 }
 

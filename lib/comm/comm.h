@@ -30,7 +30,7 @@ struct rd_prepared {
 
 /* A collective's last call. One just like it, but for its buffers, needs no thought: programs make
    the same few calls again and again, and of a small one most would be spent on thinking. */
-struct rd_memo {
+struct rd_last_call {
 	struct rd_prepared *prepared; /* whose exec has run that call last; NULL: think */
 	struct rd_choice *choice;
 	size_t count, whole;
@@ -92,7 +92,7 @@ struct rondo_comm {
 	_Atomic bool calls_itself; /* a call is the library's own: nobody asked for its algorithm */
 	_Atomic uint32_t
 		replaced; /* bit 1 << collective: that RONDO_ALGO does not run it is logged */
-	struct rd_memo memos[RD_COLLECTIVE_COUNT];
+	struct rd_last_call last_calls[RD_COLLECTIVE_COUNT];
 	struct rd_costs costs;
 	struct rd_picker *picker;
 	bool times_calls; /* the log wants to know what calls took */

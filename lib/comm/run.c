@@ -466,17 +466,17 @@ static int idle(struct rd_task *tasks, int count, int *left, struct idleness *id
 
 /* ---- Running ------------------------------------------------------------------------------- */
 
-static struct rd_memo *memo_of(const struct rd_task *task)
+static struct rd_last_call *last_call_of(const struct rd_task *task)
 {
-	return &task->comm->memos[task->call.problem.collective];
+	return &task->comm->last_calls[task->call.problem.collective];
 }
 
 /* What will do for the next call, if that is just like this one. */
-static void note_memo(const struct rd_task *task, struct rd_prepared *prepared)
+static void record_last_call(const struct rd_task *task, struct rd_prepared *prepared)
 {
 	const struct rd_call *call = &task->call;
 
-	*memo_of(task) = (struct rd_memo){ .prepared = prepared,
+	*last_call_of(task) = (struct rd_last_call){ .prepared = prepared,
 		.choice = task->choice,
 		.count = call->count,
 		.whole = call->whole,
@@ -484,7 +484,7 @@ static void note_memo(const struct rd_task *task, struct rd_prepared *prepared)
 		.op = call->op,
 		.root = call->problem.root };
 	if (!is_collective(task) || call->terms || rd_may_exchange_buffers(task->comm, call))
-		memo_of(task)->prepared = NULL;
+		last_call_of(task)->prepared = NULL;
 }
 
 static uint64_t block_size(const struct rd_task *task)
@@ -508,15 +508,15 @@ static void set_single_copy(struct rd_task *task)
 /* False: there was no call before, or another one. */
 static bool start_again(struct rd_task *task)
 {
-	const struct rd_memo *memo = memo_of(task);
+	const struct rd_last_call *last_call = last_call_of(task);
 	const struct rd_call *call = &task->call;
 
-	if (!memo->prepared || memo->count != call->count || memo->whole != call->whole ||
-		memo->type != call->type || memo->op != call->op ||
-		memo->root != call->problem.root || call->terms)
+	if (!last_call->prepared || last_call->count != call->count || last_call->whole != call->whole ||
+		last_call->type != call->type || last_call->op != call->op ||
+		last_call->root != call->problem.root || call->terms)
 		return false;
-	task->choice = memo->choice;
-	task->exec = &memo->prepared->exec;
+	task->choice = last_call->choice;
+	task->exec = &last_call->prepared->exec;
 	set_single_copy(task);
 	rd_exec_again(task->exec, call->in, call->out, call->number);
 	return true;
@@ -543,7 +543,7 @@ static int start_plan(struct rd_task *task, bool peers_mapped)
 		task->exec->peer_buffers = comm->exchange.peer_buffers;
 	else
 		set_single_copy(task);
-	note_memo(task, prepared);
+	record_last_call(task, prepared);
 	return 0;
 }
 
