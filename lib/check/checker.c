@@ -48,7 +48,7 @@ struct runner {
 	struct rd_symbol *out; /* output chunks, then scratch chunks */
 	int out_chunks;
 	int *promised; /* by output block: the block of the space that must end there; -1: any */
-	unsigned *tickets; /* by step: its pipe's `pushed` once it had sent */
+	unsigned *send_marks; /* by step: its pipe's `pushed` once it had sent */
 };
 
 struct check {
@@ -72,7 +72,7 @@ struct check {
 
 	struct rd_symbol *values; /* what the runners' memory is cut from */
 	int *promises;
-	unsigned *tickets;
+	unsigned *send_marks;
 };
 
 /* ---- The network --------------------------------------------------------------------------- */
@@ -127,9 +127,9 @@ static struct message *oldest(struct pipe *pipe)
 
 /* The receiver has room for one message that it has not asked for; more wait in the sender's
    memory. */
-static bool has_left(const struct pipe *pipe, unsigned ticket)
+static bool has_left(const struct pipe *pipe, unsigned send_mark)
 {
-	return (int)(ticket - pipe->popped) <= 1;
+	return (int)(send_mark - pipe->popped) <= 1;
 }
 
 /* The rank that must move before this one can; -1: it can. A forward needs both of its links at
@@ -140,9 +140,9 @@ static int waits_for(const struct check *check, const struct runner *runner)
 	int rank = runner->plan->problem.rank;
 
 	if (step->kind == RD_STEP_FLUSH) {
-		unsigned ticket = runner->tickets[step->sender];
+		unsigned send_mark = runner->send_marks[step->sender];
 
-		return has_left(pipe_between(check, rank, step->to), ticket) ? -1 : step->to;
+		return has_left(pipe_between(check, rank, step->to), send_mark) ? -1 : step->to;
 	}
 	if (rd_step_takes(step) && empty(pipe_between(check, step->peer, rank)))
 		return step->peer;
@@ -162,7 +162,7 @@ static int push(struct check *check, const struct runner *runner, int i, struct 
 	message->value = rd_symbol_hold(&check->symbols, value);
 	message->step = i;
 	err = rd_races_send(&check->races, rank, &message->clock);
-	runner->tickets[i] = ++pipe->pushed;
+	runner->send_marks[i] = ++pipe->pushed;
 	wake(check, step->to);
 	return err;
 }
@@ -621,7 +621,7 @@ static void lay_out(struct check *check, struct rd_plan *const *plans)
 {
 	struct rd_symbol *values = check->values;
 	int *promises = check->promises;
-	unsigned *tickets = check->tickets;
+	unsigned *send_marks = check->send_marks;
 
 	for (int rank = 0; rank < check->size; rank++) {
 		struct runner *runner = &check->runners[rank];
@@ -631,11 +631,11 @@ static void lay_out(struct check *check, struct rd_plan *const *plans)
 		runner->out = values;
 		runner->out_chunks = rd_plan_chunks(plan, RD_OUT);
 		runner->promised = promises;
-		runner->tickets = tickets;
+		runner->send_marks = send_marks;
 		for (int i = 0; i < runner->out_chunks + plan->scratch_chunks; i++)
 			*values++ = (struct rd_symbol){ .chunk = -1 };
 		promises += rd_out_blocks(&plan->problem);
-		tickets += plan->step_count;
+		send_marks += plan->step_count;
 		promise(runner);
 	}
 }
@@ -678,11 +678,11 @@ static int check_init(struct check *check, struct rd_plan *const *plans, int siz
 		.order_ranks = calloc(chunks, sizeof(*check->order_ranks)),
 		.values = calloc(values + 1, sizeof(*check->values)),
 		.promises = calloc(promises + 1, sizeof(*check->promises)),
-		.tickets = calloc(steps + 1, sizeof(*check->tickets)),
+		.send_marks = calloc(steps + 1, sizeof(*check->send_marks)),
 	};
 	if (!check->runners || !check->queue || !check->pipe_numbers || !check->pipes ||
 		!check->orders || !check->order_ranks || !check->values || !check->promises ||
-		!check->tickets)
+		!check->send_marks)
 		return rd_fail(RONDO_MEMORY, "no memory to check plans for %d ranks", size);
 	rd_symbols_init(&check->symbols, size);
 	lay_out(check, plans);
@@ -700,7 +700,7 @@ static void check_finish(struct check *check)
 	free(check->order_ranks);
 	free(check->values);
 	free(check->promises);
-	free(check->tickets);
+	free(check->send_marks);
 	rd_symbols_finish(&check->symbols);
 	rd_races_finish(&check->races);
 }

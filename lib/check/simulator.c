@@ -62,7 +62,7 @@ struct actor {
 	struct end *ends; /* this rank's, one after the other */
 	int end_count;
 	char *scratch;
-	uint64_t *tickets;
+	uint64_t *send_marks;
 };
 
 struct simulator {
@@ -614,13 +614,13 @@ static int init_actor(struct simulator *simulator, int rank)
 	for (int channel = 0; channel < set->channels; channel++)
 		actor->plans[channel] = simulator->plans[rank];
 	actor->scratch = malloc(rd_exec_scratch_size(plans, set->channels, set->piece_size) + 1);
-	actor->tickets =
-		malloc((rd_exec_ticket_count(plans, set->channels) + 1) * sizeof(*actor->tickets));
-	if (!actor->scratch || !actor->tickets)
+	actor->send_marks =
+		malloc((rd_exec_send_mark_count(plans, set->channels) + 1) * sizeof(*actor->send_marks));
+	if (!actor->scratch || !actor->send_marks)
 		return rd_fail(RONDO_MEMORY, "no memory for %d ranks", set->size);
 	rd_exec_init(&actor->exec, plans, &simulator->calls[rank],
 		&simulator->links[link_index(simulator, rank, 0, 0)], set->channels,
-		set->piece_size, actor->scratch, actor->tickets);
+		set->piece_size, actor->scratch, actor->send_marks);
 	actor->exec.peer_buffers = simulator->peer_buffers;
 	return 0;
 }
@@ -654,7 +654,7 @@ static void simulator_finish(struct simulator *simulator)
 {
 	for (int rank = 0; simulator->actors && rank < simulator->set->size; rank++) {
 		free(simulator->actors[rank].scratch);
-		free(simulator->actors[rank].tickets);
+		free(simulator->actors[rank].send_marks);
 	}
 	free(simulator->actors);
 	free(simulator->links);

@@ -46,14 +46,14 @@ int rd_buffer_exchange_create(struct rondo_comm *comm)
 		return err;
 	for (int channel = 0; channel < comm->channels; channel++)
 		exchange->plans[channel] = exchange->plan;
-	exchange->tickets =
-		calloc(rd_exec_ticket_count(exchange->plans, comm->channels) + 1,
-			sizeof(*exchange->tickets));
+	exchange->send_marks =
+		calloc(rd_exec_send_mark_count(exchange->plans, comm->channels) + 1,
+			sizeof(*exchange->send_marks));
 	exchange->all = calloc(comm->size, sizeof(*exchange->all));
 	exchange->peer_buffers = calloc(comm->size, sizeof(*exchange->peer_buffers));
 	exchange->ins = calloc(comm->size, sizeof(*exchange->ins));
 	exchange->outs = calloc(comm->size, sizeof(*exchange->outs));
-	if (!exchange->tickets || !exchange->all || !exchange->peer_buffers ||
+	if (!exchange->send_marks || !exchange->all || !exchange->peer_buffers ||
 		!exchange->ins || !exchange->outs)
 		return rd_fail(RONDO_MEMORY, "no memory for a comm of %d ranks", comm->size);
 	return 0;
@@ -64,7 +64,7 @@ void rd_buffer_exchange_destroy(struct rondo_comm *comm)
 	struct rd_buffer_exchange *exchange = &comm->exchange;
 
 	rd_plan_destroy(exchange->plan);
-	free(exchange->tickets);
+	free(exchange->send_marks);
 	free(exchange->all);
 	free(exchange->peer_buffers);
 	free(exchange->ins);
@@ -240,7 +240,7 @@ struct rd_exec *rd_exchange_buffers(struct rondo_comm *comm, const struct rd_cal
 	exchange_call.in = &exchange->mine;
 	exchange_call.out = exchange->all;
 	rd_exec_init(exec, exchange->plans, &exchange_call, comm->links, comm->channels,
-		sizeof(struct rd_buffers) * 2, NULL, exchange->tickets);
+		sizeof(struct rd_buffers) * 2, NULL, exchange->send_marks);
 	/* What the ranks compare is the call that the user made. */
 	exec->signature = rd_signature_of(call);
 	exec->signature.form = RD_FORM_EXCHANGES_BUFFERS;

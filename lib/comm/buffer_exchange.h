@@ -29,7 +29,7 @@ struct rd_buffer_exchange {
 	bool possible; /* every link of every rank maps memory: the same on every rank */
 	struct rd_plan *plan;
 	const struct rd_plan *plans[RD_CHANNELS_MAX]; /* that, on every channel */
-	uint64_t *tickets;
+	uint64_t *send_marks;
 	struct rd_exec exec;
 	struct rd_buffers mine, *all; /* [size] */
 	struct rd_peer_buffers *peer_buffers; /* [size] */

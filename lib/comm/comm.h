@@ -23,7 +23,7 @@ struct rd_prepared {
 	int channels;
 	size_t piece_size;
 	void *scratch;
-	uint64_t *tickets;
+	uint64_t *send_marks;
 	struct rd_exec exec;
 	struct rd_prepared *next;
 };

@@ -19,7 +19,7 @@ void rd_prepared_destroy(struct rd_prepared *prepared)
 		if (channel == 0 || prepared->plans[channel] != prepared->plans[channel - 1])
 			rd_plan_destroy((struct rd_plan *)prepared->plans[channel]);
 	free(prepared->scratch);
-	free(prepared->tickets);
+	free(prepared->send_marks);
 	free(prepared);
 }
 
@@ -70,11 +70,11 @@ static int create(const struct rondo_comm *comm, const struct rd_problem *proble
 	}
 	prepared->channels = choice->channels;
 	prepared->piece_size = choice->piece_size;
-	prepared->tickets = calloc(rd_exec_ticket_count(prepared->plans, choice->channels) + 1,
-		sizeof(*prepared->tickets));
+	prepared->send_marks = calloc(rd_exec_send_mark_count(prepared->plans, choice->channels) + 1,
+		sizeof(*prepared->send_marks));
 	prepared->scratch = malloc(
 		rd_exec_scratch_size(prepared->plans, choice->channels, choice->piece_size) + 1);
-	if (!prepared->tickets || !prepared->scratch) {
+	if (!prepared->send_marks || !prepared->scratch) {
 		rd_prepared_destroy(prepared);
 		return rd_fail(RONDO_MEMORY, "no memory for a plan");
 	}

@@ -537,7 +537,7 @@ static int start_plan(struct rd_task *task, bool peers_mapped)
 
 	task->exec = &prepared->exec;
 	rd_exec_init(task->exec, prepared->plans, &task->call, comm->links, prepared->channels,
-		whole ? SIZE_MAX : prepared->piece_size, prepared->scratch, prepared->tickets);
+		whole ? SIZE_MAX : prepared->piece_size, prepared->scratch, prepared->send_marks);
 	task->exec->stride = comm->channels;
 	if (direct_access)
 		task->exec->peer_buffers = comm->exchange.peer_buffers;

@@ -38,7 +38,7 @@ size_t rd_exec_scratch_size(const struct rd_plan *const *plans, int channels, si
 	return (size_t)channels * most_scratch(plans, channels) * rd_slice_most(piece_size);
 }
 
-size_t rd_exec_ticket_count(const struct rd_plan *const *plans, int channels)
+size_t rd_exec_send_mark_count(const struct rd_plan *const *plans, int channels)
 {
 	return (size_t)channels * most_steps(plans, channels);
 }
@@ -48,9 +48,9 @@ static const struct rd_step *step_at(const struct rd_exec *exec, int channel, in
 	return &exec->plans[channel]->steps[index];
 }
 
-static uint64_t *ticket_of(const struct rd_exec *exec, int channel, int step)
+static uint64_t *send_mark_of(const struct rd_exec *exec, int channel, int step)
 {
-	return &exec->tickets[(size_t)channel * exec->steps_most + step];
+	return &exec->send_marks[(size_t)channel * exec->steps_most + step];
 }
 
 /* ---- Signatures ---------------------------------------------------------------------------- */
@@ -128,7 +128,7 @@ static int post(struct rd_exec *exec, int channel, int index, const char *from, 
 
 	if (!link->ops->send(link, (const struct rd_tag *)&ours, from, size))
 		return wait_for(exec, link);
-	*ticket_of(exec, channel, index) = link->posted;
+	*send_mark_of(exec, channel, index) = link->posted;
 	exec->lingers = true;
 	exec->copied_once |= link->single_copy;
 	return RD_MOVED;
@@ -343,7 +343,7 @@ static int run_flush(struct rd_exec *exec, int channel, const struct rd_step *st
 {
 	const struct rd_link *link = link_to(exec, step->to, channel);
 
-	if (link->sent >= *ticket_of(exec, channel, step->sender) ||
+	if (link->sent >= *send_mark_of(exec, channel, step->sender) ||
 		!may_be_overwritten(exec, step_at(exec, channel, step->sender)))
 		return RD_MOVED;
 	return wait_for(exec, link);
@@ -360,7 +360,7 @@ static int run_hold(struct rd_exec *exec, int channel, size_t piece, int index)
 	int moved = take(exec, link_to(exec, step->peer, channel), step, NULL, size, &message);
 
 	if (moved > 0)
-		*ticket_of(exec, channel, index) = (uintptr_t)message.data;
+		*send_mark_of(exec, channel, index) = (uintptr_t)message.data;
 	return moved;
 }
 
@@ -387,7 +387,7 @@ static void find_sources(const struct rd_exec *exec, int channel, int merge, con
 
 		if (step->kind != RD_STEP_HOLD)
 			continue;
-		sources[step->peer] = (const char *)(uintptr_t)*ticket_of(exec, channel, i);
+		sources[step->peer] = (const char *)(uintptr_t)*send_mark_of(exec, channel, i);
 		held++;
 	}
 }
@@ -650,7 +650,7 @@ static void begin(struct rd_exec *exec)
 
 void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
 	const struct rd_call *call, struct rd_link *const *links, int channels, size_t piece_size,
-	void *scratch, uint64_t *tickets)
+	void *scratch, uint64_t *send_marks)
 {
 	exec->plans = plans;
 	exec->call = *call;
@@ -662,7 +662,7 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
 	exec->scratch = scratch;
 	exec->scratch_slice = rd_slice_most(piece_size);
 	exec->scratch_chunks = most_scratch(plans, channels);
-	exec->tickets = tickets;
+	exec->send_marks = send_marks;
 	exec->steps_most = most_steps(plans, channels);
 	exec->signature = rd_signature_of_ordinary(call);
 	exec->error = 0;
@@ -674,9 +674,9 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
 	exec->signature.form |= plans[0]->mark * RD_FORM_ALGORITHM;
 	rd_slices_cut(exec, piece_size);
 	begin(exec);
-	/* A step that an empty slice skips must not leave an old ticket for its FLUSH. */
+	/* A step that an empty slice skips must not leave an old send mark for its FLUSH. */
 	for (int i = 0; i < channels * exec->steps_most; i++)
-		tickets[i] = 0;
+		send_marks[i] = 0;
 }
 
 /* Tickets stay: all that was sent then has left. */

@@ -53,7 +53,7 @@ struct rd_exec {
 	int scratch_chunks;    /* the most of any channel's plan, as are steps_most */
 	size_t scratch_slice;  /* bytes */
 	/* [channels][steps_most]: link->posted when the step had sent; of a HOLD, where its message lies. */
-	uint64_t *tickets;
+	uint64_t *send_marks;
 	int steps_most;
 	struct rd_signature signature; /* all but the chunk */
 	struct rd_cursor cursors[RD_CHANNELS_MAX];
@@ -65,10 +65,10 @@ struct rd_exec {
 	int waiting_for;       /* peer whose link it last waited for; -1: none yet */
 };
 
-/* Memory an exec of these plans, [channels], needs beside the struct: scratch in bytes, tickets in
+/* Memory an exec of these plans, [channels], needs beside the struct: scratch in bytes, send marks in
    entries. */
 size_t rd_exec_scratch_size(const struct rd_plan *const *plans, int channels, size_t piece_size);
-size_t rd_exec_ticket_count(const struct rd_plan *const *plans, int channels);
+size_t rd_exec_send_mark_count(const struct rd_plan *const *plans, int channels);
 
 /*
  * plans: [channels], outlive the exec: one algorithm's for one problem, but that the ranks may lie to
@@ -77,7 +77,7 @@ size_t rd_exec_ticket_count(const struct rd_plan *const *plans, int channels);
  */
 void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
 	const struct rd_call *call, struct rd_link *const *links, int channels, size_t piece_size, void *scratch,
-	uint64_t *tickets);
+	uint64_t *send_marks);
 
 /* The same call once more, after its end, but for its buffers and its number. Not for one with terms. */
 void rd_exec_again(struct rd_exec *exec, const void *in, void *out, uint32_t number);
