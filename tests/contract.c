@@ -196,7 +196,7 @@ void contract_a_link_that_is_full_says_so_and_recovers(const char *transport)
 
 	for (int round = 0; valid && round < 2; round++) {
 		sent = flood(pair.party, pair.from, sent, pair.most);
-		ok(pair.party, pair.from->error == 0, "full is no error: %s", pair.from->story);
+		ok(pair.party, pair.from->error == 0, "full is no error: %s", pair.from->reason);
 		ok(pair.party, sent > taken, "no room at all");
 		while (taken < sent && take(pair.party, pair.to, taken, pair.most))
 			taken++;
@@ -408,7 +408,7 @@ static void send_and_take(struct party *party, struct rd_link **links)
 			accept_one(party, links[0], theirs + taken, size_of(theirs + taken, most)))
 			taken++;
 		if (sent + taken == before &&
-			(!ok(party, !links[0]->error, "%s", links[0]->story) ||
+			(!ok(party, !links[0]->error, "%s", links[0]->reason) ||
 				!party_wait(party, deadline, "traffic")))
 			return;
 	}
@@ -534,7 +534,7 @@ static bool look_gone(struct party *party, void *argument)
 {
 	const struct rd_link *link = argument;
 
-	ok(party, link->error == 0, "%s", link->story);
+	ok(party, link->error == 0, "%s", link->reason);
 	return link->sent == link->posted;
 }
 
@@ -873,7 +873,7 @@ static void kill_when_full(struct party *party, struct rd_link **links)
 	kill(party->meeting->child, SIGKILL);
 	while (!links[0]->error && party_wait(party, deadline, "an error"))
 		offer(links[0], 0, size);
-	ok(party, links[0]->error == RONDO_BROKEN, "%s", links[0]->story);
+	ok(party, links[0]->error == RONDO_BROKEN, "%s", links[0]->reason);
 }
 
 void contract_a_killed_reader_breaks_a_sender_without_room(const char *transport)

@@ -19,15 +19,15 @@
 
 void insist(bool holds, const char *format, ...)
 {
-	char story[512];
+	char reason[512];
 	va_list args;
 
 	if (holds)
 		return;
 	va_start(args, format);
-	vsnprintf(story, sizeof(story), format, args);
+	vsnprintf(reason, sizeof(reason), format, args);
 	va_end(args);
-	complain(story);
+	complain(reason);
 }
 
 int party_wait_ms = 20000;
@@ -184,7 +184,7 @@ static bool is_ready(struct party *party)
 			struct rd_link *link = party->links[peer][channel];
 
 			if (link &&
-				!ok(party, link->error == 0, "link to %d: %s", peer, link->story))
+				!ok(party, link->error == 0, "link to %d: %s", peer, link->reason))
 				return false;
 			if (link && !link->ready)
 				return false;
@@ -354,7 +354,7 @@ bool put(struct party *party, struct rd_link *link, uint64_t key, size_t size)
 	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
 
 	while (!offer(link, key, size)) {
-		if (!ok(party, link->error == 0, "sending %lu: %s", key, link->story))
+		if (!ok(party, link->error == 0, "sending %lu: %s", key, link->reason))
 			return false;
 		if (!party_wait(party, deadline, "room to send"))
 			return false;
@@ -396,7 +396,7 @@ bool take(struct party *party, struct rd_link *link, uint64_t key, size_t size)
 	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
 
 	while (!accept_one(party, link, key, size)) {
-		if (!ok(party, link->error == 0, "awaiting %lu: %s", key, link->story))
+		if (!ok(party, link->error == 0, "awaiting %lu: %s", key, link->reason))
 			return false;
 		if (!party_wait(party, deadline, "a message"))
 			return false;
@@ -448,8 +448,8 @@ bool until_broken(struct party *party, struct rd_link *link, uint64_t wait_ms)
 			return false;
 	}
 	return ok(party, link->error == RONDO_BROKEN, "broken link says %s (%s)",
-		       rondo_error_name(link->error), link->story) &&
-	       ok(party, link->story[0] != '\0', "a failed link has no story") &&
+		       rondo_error_name(link->error), link->reason) &&
+	       ok(party, link->reason[0] != '\0', "a failed link has no reason") &&
 	       ok(party, !link->ops->reserve(link, 1), "a failed link gives room") &&
 	       ok(party, !link->ops->recv(link, NULL, 0, &message),
 		       "a failed link gives a message");

@@ -66,7 +66,7 @@ struct party {
  * reports (party_criterion.c, tools/check).
  */
 void insist(bool holds, const char *format, ...) __attribute__((format(printf, 2, 3)));
-_Noreturn void complain(const char *story);
+_Noreturn void complain(const char *reason);
 
 struct meeting *meeting_create(void);
 void meeting_destroy(struct meeting *meeting);
@@ -127,7 +127,7 @@ bool accept_one(struct party *party, struct rd_link *link, uint64_t key, size_t 
 typedef bool glance(struct party *party, void *argument);
 bool sleep_until(struct party *party, glance *look, void *argument);
 
-/* Reads nothing more from the link until it fails; must be RONDO_BROKEN, with a story. */
+/* Reads nothing more from the link until it fails; must be RONDO_BROKEN, with a reason. */
 bool until_broken(struct party *party, struct rd_link *link, uint64_t wait_ms);
 
 /*

@@ -3,8 +3,8 @@
 
 #include "party.h"
 
-void complain(const char *story)
+void complain(const char *reason)
 {
-	cr_assert_fail("%s", story);
+	cr_assert_fail("%s", reason);
 	abort();
 }

@@ -26,7 +26,7 @@ struct world {
 	struct rd_plan **plans;
 	struct rd_call *calls;
 	char **memory; /* two a rank; the second is NULL in place */
-	char story[200]; /* of the first wrong number */
+	char reason[200]; /* of the first wrong number */
 };
 
 static inline struct rd_problem world_problem(const struct world *world, int rank)
@@ -150,7 +150,7 @@ static inline const struct rd_algorithm *world_algorithm(
 }
 
 /* The plans are the world's from then on; a test may change them. NULL algorithm: the first that
-   can. False, with the story recorded: no plan. */
+   can. False, with the reason recorded: no plan. */
 static inline bool world_create(struct world *world, const char *algorithm_name)
 {
 	const struct rd_algorithm *algorithm = world_algorithm(world, algorithm_name);
@@ -190,7 +190,7 @@ static inline bool world_block_is_right(
 
 		if (found == expected)
 			continue;
-		snprintf(world->story, sizeof(world->story),
+		snprintf(world->reason, sizeof(world->reason),
 			"%s of %d: rank %d, %s, block %d, element %zu is %g instead of %g",
 			rd_collective_name(world->collective), world->size, rank,
 			is_input ? "input" : "output", block, i, found, expected);

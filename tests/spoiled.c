@@ -13,11 +13,11 @@ struct world three(const char *algorithm, enum rd_collective collective)
 	return world;
 }
 
-void expect_refused(struct world *world, const char *story)
+void expect_refused(struct world *world, const char *reason)
 {
 	cr_expect_eq(
-		rd_check_plans(world->plans, world->size), RONDO_INVALID, "accepted: %s", story);
-	cr_expect_str_eq(rondo_last_error(), story);
+		rd_check_plans(world->plans, world->size), RONDO_INVALID, "accepted: %s", reason);
+	cr_expect_str_eq(rondo_last_error(), reason);
 	world_destroy(world);
 }
 

@@ -9,8 +9,8 @@
 /* Three ranks' plans of a collective, right until a test spoils them. */
 struct world three(const char *algorithm, enum rd_collective collective);
 
-/* Expects that the checker refuses them, with this very story; destroys the world. */
-void expect_refused(struct world *world, const char *story);
+/* Expects that the checker refuses them, with this very reason; destroys the world. */
+void expect_refused(struct world *world, const char *reason);
 
 /* FLUSHes go on naming the steps that they named, but for the dropped one. */
 void drop_step(struct rd_plan *plan, int dropped);

@@ -156,21 +156,21 @@ void staged_close(struct staged *staged)
 	close(staged->fd);
 }
 
-void staged_fails(struct staged *staged, int error, const char *story)
+void staged_fails(struct staged *staged, int error, const char *reason)
 {
 	struct rd_link *link = staged->rank.link;
 
 	AWAIT(link->error, rank_advance(&staged->rank));
 	cr_assert_eq(link->error, error, "%s", rondo_error_name(link->error));
-	cr_assert_str_eq(link->story, story);
+	cr_assert_str_eq(link->reason, reason);
 	cr_assert(!rank_has_message(&staged->rank));
 	cr_assert_null(link->ops->reserve(link, 8));
 }
 
-void staged_recv_fails(struct staged *staged, int error, const char *story)
+void staged_recv_fails(struct staged *staged, int error, const char *reason)
 {
 	AWAIT(staged->rank.link->error, cr_assert(!rank_has_message(&staged->rank)));
-	staged_fails(staged, error, story);
+	staged_fails(staged, error, reason);
 }
 
 void staged_reset(struct staged *staged)

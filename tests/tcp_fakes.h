@@ -65,9 +65,9 @@ struct staged {
 void staged_open(struct staged *staged);
 void staged_close(struct staged *staged);
 /* Asserts how the link fails, from advance() alone. */
-void staged_fails(struct staged *staged, int error, const char *story);
+void staged_fails(struct staged *staged, int error, const char *reason);
 /* The same, while the layer above waits for a message. */
-void staged_recv_fails(struct staged *staged, int error, const char *story);
+void staged_recv_fails(struct staged *staged, int error, const char *reason);
 /* The fake vanishes with a reset. */
 void staged_reset(struct staged *staged);
 

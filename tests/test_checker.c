@@ -271,7 +271,7 @@ Test(checker, tells_who_waits_for_whom_in_a_deadlock)
 		"polite, all_gather, 2 ranks, root 0, target 0: deadlock: "
 		"rank 0, step 0 (recv chunk 1 from 1 into out[1]), waits for "
 		"rank 1, step 0 (recv chunk 0 from 0 into out[0]), waits for rank 0");
-	/* Where the circle is too long for a story, it says so. */
+	/* Where the circle is too long for a reason, it says so. */
 	cr_expect_eq(rd_check_algorithm(&polite, RD_ALL_GATHER, 60, 0, 0, NULL), RONDO_INVALID);
 }
 

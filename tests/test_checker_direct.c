@@ -23,17 +23,17 @@ static int check_written(
 	return rd_check_algorithm(&algorithm, collective, size, 0, 0, NULL);
 }
 
-/* The story begins by naming the algorithm and the call. */
+/* The reason begins by naming the algorithm and the call. */
 static void expect_written_refused(void (*write_plan)(struct rd_plan *plan),
-	enum rd_collective collective, int size, const char *story)
+	enum rd_collective collective, int size, const char *reason)
 {
 	const char *told = "";
 
 	cr_expect_eq(
-		check_written(write_plan, collective, size), RONDO_INVALID, "accepted: %s", story);
+		check_written(write_plan, collective, size), RONDO_INVALID, "accepted: %s", reason);
 	told = strstr(rondo_last_error(), "target 0: ");
 	cr_expect(
-		told && strcmp(told + strlen("target 0: "), story) == 0, "%s", rondo_last_error());
+		told && strcmp(told + strlen("target 0: "), reason) == 0, "%s", rondo_last_error());
 }
 
 Test(checker, refuses_a_signal_that_nobody_awaits)

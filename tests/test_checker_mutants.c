@@ -229,7 +229,7 @@ static void try_mutant(
 		cr_expect(is_right_on_numbers(world),
 			"accepted: %s of %d, root %d, rank %d, step %d, %s changed by %d: %s",
 			rd_collective_name(world->collective), world->size, world->root, rank, i,
-			change_names[change], way, world->story);
+			change_names[change], way, world->reason);
 	}
 	memcpy(plan->steps, saved, step_count * sizeof(*saved));
 	plan->step_count = step_count;
@@ -261,7 +261,7 @@ static void try_mutants(const struct rd_algorithm *algorithm, enum rd_collective
 	if (!rd_algorithm_can(algorithm, &problem))
 		return;
 	cr_assert(world_create(&world, algorithm->name), "%s", rondo_last_error());
-	cr_assert(is_right_on_numbers(&world), "%s", world.story);
+	cr_assert(is_right_on_numbers(&world), "%s", world.reason);
 	try_mutants_of(&world, tally);
 	world_destroy(&world);
 }

@@ -25,7 +25,7 @@ static void expect_said(const char *words)
 		rondo_last_error());
 }
 
-/* The story of a machine without a GPU: what is missing first. */
+/* The reason of a machine without a GPU: what is missing first. */
 static void expect_what_is_missing(void)
 {
 	void *driver = dlopen("libcuda.so.1", RTLD_LAZY);

@@ -28,7 +28,7 @@ static int64_t now_ms(void)
 
 static const char *const transports[] = { "shm", "tcp", "mixed" };
 
-/* What must hold of every rank but the victim: this error, a story with these words. */
+/* What must hold of every rank but the victim: this error, a reason with these words. */
 struct expectation {
 	int victim;
 	int error;

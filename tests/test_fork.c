@@ -31,11 +31,11 @@ static struct told *shared(void)
 /* In a child: 1, with what is wrong, unless it was refused as it should be. */
 static int refused(struct told *told, const char *what, int err)
 {
-	const char *story = rondo_last_error();
+	const char *reason = rondo_last_error();
 
-	if (err == RONDO_INVALID && strstr(story, "was made before fork()"))
+	if (err == RONDO_INVALID && strstr(reason, "was made before fork()"))
 		return 0;
-	snprintf(told->text, sizeof(told->text), "%s: %s: %s", what, rondo_error_name(err), story);
+	snprintf(told->text, sizeof(told->text), "%s: %s: %s", what, rondo_error_name(err), reason);
 	return 1;
 }
 

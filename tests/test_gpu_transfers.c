@@ -530,7 +530,7 @@ Test(gpu_transfers, what_peers_cannot_map_is_staged, .timeout = 60)
 /* ---- Failures ------------------------------------------------------------------------------ */
 
 /* Both ranks by name, and what the sender has. */
-static int expect_story(struct citizen *citizen)
+static int expect_reason(struct citizen *citizen)
 {
 	static const char *const words[] = { "rank 0", "rank 1", "1000 f32" };
 
@@ -579,7 +579,7 @@ static int send_otherwise(struct citizen *citizen, const struct pair *pair)
 		err = wait_for_the_end(citizen);
 	wrong = expect_error(citizen, err, RONDO_MISMATCH);
 	if (!wrong)
-		wrong = expect_story(citizen);
+		wrong = expect_reason(citizen);
 	close_memory(&memory);
 	return wrong;
 }

@@ -39,7 +39,7 @@ struct rank {
 	int wake_fd;
 	struct rd_lifeline *lifeline;
 	int error; /* of the first call that failed */
-	char story[RD_STORY_SIZE];
+	char reason[RD_REASON_SIZE];
 	uint64_t comm_id;
 	uint64_t digest;
 	pthread_t thread;
@@ -106,7 +106,7 @@ static int keep_error(struct rank *rank, int error)
 {
 	if (error && !rank->error) {
 		rank->error = error;
-		snprintf(rank->story, sizeof(rank->story), "%s", rondo_last_error());
+		snprintf(rank->reason, sizeof(rank->reason), "%s", rondo_last_error());
 	}
 	return error;
 }
@@ -190,10 +190,10 @@ static void expect_everywhere(int from, int to, int error, const char *part)
 {
 	for (int i = from; i < to; i++) {
 		cr_expect_eq(ranks[i].error, error, "rank %d: %s: %s", i,
-			rondo_error_name(ranks[i].error), ranks[i].story);
-		cr_expect(strstr(ranks[i].story, part), "rank %d: \"%s\" lacks \"%s\"", i,
-			ranks[i].story, part);
-		cr_expect_str_eq(ranks[i].story, ranks[from].story);
+			rondo_error_name(ranks[i].error), ranks[i].reason);
+		cr_expect(strstr(ranks[i].reason, part), "rank %d: \"%s\" lacks \"%s\"", i,
+			ranks[i].reason, part);
+		cr_expect_str_eq(ranks[i].reason, ranks[from].reason);
 	}
 }
 
@@ -308,7 +308,7 @@ Test(lifeline, comm_after_comm_at_one_port_are_kept_apart, .timeout = 60)
 	start_ranks(0, 4);
 	join_ranks(0, 4);
 	for (int i = 0; i < 4; i++)
-		cr_expect_eq(ranks[i].error, 0, "rank %d: %s", i, ranks[i].story);
+		cr_expect_eq(ranks[i].error, 0, "rank %d: %s", i, ranks[i].reason);
 }
 
 Test(lifeline, ipv6_and_names_do_as_well, .timeout = 30)
@@ -324,7 +324,7 @@ Test(lifeline, ipv6_and_names_do_as_well, .timeout = 30)
 			ranks[i].settings.init_timeout_ms = 3000;
 		}
 		run_all(2);
-		if (a == 1 && strstr(ranks[0].story, "is no address of this host"))
+		if (a == 1 && strstr(ranks[0].reason, "is no address of this host"))
 			cr_skip_test("this host has no IPv6 loopback");
 		expect_everywhere(0, 2, 0, "");
 	}
@@ -848,8 +848,8 @@ Test(lifeline, different_calls_are_found_at_the_goodbye, .timeout = 30)
 	prepare(2, no_call);
 	ranks[1].digest = 1;
 	run_all(2);
-	cr_expect_eq(ranks[0].error, RONDO_MISMATCH, "%s", ranks[0].story);
-	cr_expect(strstr(ranks[0].story, "did not make the same calls"), "%s", ranks[0].story);
+	cr_expect_eq(ranks[0].error, RONDO_MISMATCH, "%s", ranks[0].reason);
+	cr_expect(strstr(ranks[0].reason, "did not make the same calls"), "%s", ranks[0].reason);
 }
 
 static int stay_in_1(struct rank *rank)
@@ -875,7 +875,7 @@ Test(lifeline, rank_0_does_not_wait_for_ever_to_be_left, .timeout = 30)
 /* What a forked rank leaves for its parent to see. */
 struct outcome {
 	int error;
-	char story[RD_STORY_SIZE];
+	char reason[RD_REASON_SIZE];
 };
 
 static struct outcome *outcomes; /* shared memory */
@@ -928,7 +928,7 @@ static void fork_rank(struct rank *rank, pid_t *pid, const struct fate *fate)
 		close(ranks[0].settings.rendezvous_fd);
 	live(rank, fate);
 	outcomes[rank->rank].error = rank->error;
-	memcpy(outcomes[rank->rank].story, rank->story, RD_STORY_SIZE);
+	memcpy(outcomes[rank->rank].reason, rank->reason, RD_REASON_SIZE);
 	rd_lifeline_destroy(rank->lifeline);
 	_exit(0);
 }
@@ -965,7 +965,7 @@ static int run_with_death(struct fate fate)
 		if (!survives(&fate, i))
 			continue;
 		ranks[survivors].error = outcomes[i].error;
-		memcpy(ranks[survivors++].story, outcomes[i].story, RD_STORY_SIZE);
+		memcpy(ranks[survivors++].reason, outcomes[i].reason, RD_REASON_SIZE);
 	}
 	munmap(outcomes, sizeof(*outcomes) * RANKS_MAX);
 	return survivors;
@@ -979,9 +979,9 @@ static void expect_fate(struct fate fate, int error, const char *format)
 	snprintf(part, sizeof(part), format, fate.victim);
 	for (int i = 0; i < survivors; i++) {
 		cr_expect_eq(ranks[i].error, error, "%s: %s", rondo_error_name(ranks[i].error),
-			ranks[i].story);
+			ranks[i].reason);
 		cr_expect(
-			strstr(ranks[i].story, part), "\"%s\" lacks \"%s\"", ranks[i].story, part);
+			strstr(ranks[i].reason, part), "\"%s\" lacks \"%s\"", ranks[i].reason, part);
 	}
 }
 

@@ -347,10 +347,10 @@ Test(operations, that_differ_between_ranks_are_named_on_every_rank, .timeout = 6
 	}
 }
 
-#define REFUSED(call, error, story) \
+#define REFUSED(call, error, reason) \
 	do { \
 		int err_ = (call); \
-		if (err_ != (error) || !strstr(rondo_last_error(), story)) \
+		if (err_ != (error) || !strstr(rondo_last_error(), reason)) \
 			return world_say( \
 				citizen, "%s: %d, \"%s\"", #call, err_, rondo_last_error()); \
 	} while (0)

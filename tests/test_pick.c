@@ -448,7 +448,7 @@ static int count_first_call(struct citizen *citizen)
 	err = rondo_barrier(citizen->comm, NULL);
 	if (err)
 		return world_say(citizen, "barrier: %s", rondo_last_error());
-	/* A mismatch, whose story has the call's number. */
+	/* A mismatch, whose reason has the call's number. */
 	err = rondo_all_reduce(citizen->comm, &value, &value, 1,
 		citizen->rank ? RONDO_F32 : RONDO_I32, RONDO_SUM, NULL);
 	if (err != RONDO_MISMATCH || !strstr(rondo_last_error(), "all_reduce #2 "))

@@ -71,7 +71,7 @@ struct net {
 	uint64_t fatal_event; /* when the victim falls ill */
 	int victim;
 	enum ill ill;
-	char hub_story[RD_STORY_SIZE]; /* its verdict, kept beyond its death */
+	char hub_reason[RD_REASON_SIZE]; /* its verdict, kept beyond its death */
 	int hub_error;
 };
 
@@ -188,7 +188,7 @@ static bool hub_acts(void)
 
 static void serve_hub(void)
 {
-	const char *story;
+	const char *reason;
 	struct rd_note note;
 
 	if (!hub_acts())
@@ -200,8 +200,8 @@ static void serve_hub(void)
 		if (node->line >= 0 && rd_hub_dropped(net.hub, node->line))
 			hub_hangs_up(node);
 	}
-	net.hub_error = rd_hub_verdict(net.hub, &story);
-	snprintf(net.hub_story, sizeof(net.hub_story), "%s", story);
+	net.hub_error = rd_hub_verdict(net.hub, &reason);
+	snprintf(net.hub_reason, sizeof(net.hub_reason), "%s", reason);
 }
 
 static void serve_node(struct node *node)
@@ -611,12 +611,12 @@ static void meet(int size)
 	cr_assert(run_until(all_open));
 }
 
-static const char *story_of(int rank, int *error)
+static const char *reason_of(int rank, int *error)
 {
-	const char *story;
+	const char *reason;
 
-	*error = rd_spoke_verdict(net.nodes[rank].spoke, &story);
-	return story;
+	*error = rd_spoke_verdict(net.nodes[rank].spoke, &reason);
+	return reason;
 }
 
 /* Who has a verdict has the hub's, except where the hub itself is the victim. */
@@ -624,19 +624,19 @@ static void check_survivors(const char *what)
 {
 	for (int i = 0; i < net.size; i++) {
 		struct node *node = &net.nodes[i];
-		const char *story;
+		const char *reason;
 		int error;
 		if (node->dead || node->stopped || node->babbles)
 			continue;
-		story = story_of(i, &error);
+		reason = reason_of(i, &error);
 		if (rd_spoke_phase(node->spoke) == RD_SPOKE_GONE)
 			cr_expect_eq(error, 0);
 		else if (net.victim == 0)
 			cr_expect_lt(error, 0, "%s: rank %d", what, i);
 		else
-			cr_expect(error == net.hub_error && strcmp(story, net.hub_story) == 0,
-				"%s: rank %d has \"%s\", the hub \"%s\"", what, i, story,
-				net.hub_story);
+			cr_expect(error == net.hub_error && strcmp(reason, net.hub_reason) == 0,
+				"%s: rank %d has \"%s\", the hub \"%s\"", what, i, reason,
+				net.hub_reason);
 	}
 }
 
@@ -646,8 +646,8 @@ static void expect_verdict(int error, const char *part)
 	cr_assert(run_until(all_ended), "it hangs");
 	check_survivors(part);
 	cr_expect_eq(
-		net.hub_error, error, "%s: %s", rondo_error_name(net.hub_error), net.hub_story);
-	cr_expect(strstr(net.hub_story, part), "\"%s\" lacks \"%s\"", net.hub_story, part);
+		net.hub_error, error, "%s: %s", rondo_error_name(net.hub_error), net.hub_reason);
+	cr_expect(strstr(net.hub_reason, part), "\"%s\" lacks \"%s\"", net.hub_reason, part);
 	finish_net();
 }
 
@@ -661,7 +661,7 @@ Test(rendezvous, ranks_meet_work_and_part_whatever_the_delays, .timeout = 60)
 		cr_assert(run_until(all_ended), "seed %u hangs", seed);
 		for (int i = 0; i < net.size; i++) {
 			cr_assert_eq(rd_spoke_phase(net.nodes[i].spoke), RD_SPOKE_GONE,
-				"seed %u rank %d: %s", seed, i, net.hub_story);
+				"seed %u rank %d: %s", seed, i, net.hub_reason);
 			cr_assert_eq(rd_spoke_comm_id(net.nodes[i].spoke), 42);
 			for (int k = 0; k < net.size; k++)
 				cr_assert_eq(
@@ -703,7 +703,7 @@ Test(rendezvous, both_of_a_pair_take_the_first_transport_that_fails_neither, .ti
 		init_net(2 + (int)(seed % (RANKS_MAX - 1)), seed);
 		stagger(100);
 		break_links();
-		cr_assert(run_until(all_open), "seed %u: %s", seed, net.hub_story);
+		cr_assert(run_until(all_open), "seed %u: %s", seed, net.hub_reason);
 		expect_limits(seed);
 		for (int i = 0; i < net.size; i++) {
 			for (int peer = 0; peer < net.size; peer++) {
@@ -920,14 +920,14 @@ Test(rendezvous, a_library_of_another_version_is_named)
 			.channels = 1,
 			.piece_size = 4096,
 			.member = net.nodes[1].self } };
-	const char *story;
+	const char *reason;
 	int line = rd_hub_open(hub, 0);
 
 	hello.hello.digest = rd_settings_digest(&net.nodes[1].settings);
 	rd_hub_take(hub, line, &hello, 0);
-	cr_expect_eq(rd_hub_verdict(hub, &story), RONDO_PROTOCOL);
-	cr_expect(strstr(story, "rank 1 (host h1, pid 101) runs Rondo 0.0.9, rank 0 runs "), "%s",
-		story);
+	cr_expect_eq(rd_hub_verdict(hub, &reason), RONDO_PROTOCOL);
+	cr_expect(strstr(reason, "rank 1 (host h1, pid 101) runs Rondo 0.0.9, rank 0 runs "), "%s",
+		reason);
 	finish_net();
 }
 
@@ -968,7 +968,7 @@ static int hear_members(int first, int second)
 {
 	struct node *node = &net.nodes[1];
 	struct rd_note beat = { .kind = RD_NOTE_BEAT }, table = { .kind = RD_NOTE_TABLE };
-	const char *story;
+	const char *reason;
 	int error;
 
 	init_net(2, 1);
@@ -981,7 +981,7 @@ static int hear_members(int first, int second)
 	tell_member(node->spoke, first);
 	tell_member(node->spoke, second);
 	rd_spoke_take(node->spoke, &table, 0);
-	error = rd_spoke_verdict(node->spoke, &story);
+	error = rd_spoke_verdict(node->spoke, &reason);
 	finish_net();
 	return error;
 }
@@ -1061,7 +1061,7 @@ Test(rendezvous, a_rank_that_is_none_cannot_decline)
 {
 	static const int ranks[] = { -1, 2, INT32_MAX };
 	struct rd_hub *hub = bare_hub();
-	const char *story;
+	const char *reason;
 
 	for (int i = 0; i < 3; i++) {
 		struct rd_note note = { .kind = RD_NOTE_REPORT,
@@ -1071,7 +1071,7 @@ Test(rendezvous, a_rank_that_is_none_cannot_decline)
 		rd_hub_take(hub, line, &note, 0);
 		cr_expect(rd_hub_dropped(hub, line));
 	}
-	cr_expect_eq(rd_hub_verdict(hub, &story), 0);
+	cr_expect_eq(rd_hub_verdict(hub, &reason), 0);
 	finish_net();
 }
 
@@ -1095,13 +1095,13 @@ Test(rendezvous, a_stranger_that_talks_nonsense_is_dropped_without_a_word)
 	struct rd_hub *hub = bare_hub();
 	struct rd_note note = { .kind = RD_NOTE_READY };
 	int a = rd_hub_open(hub, 0), b = rd_hub_open(hub, 0);
-	const char *story;
+	const char *reason;
 
 	rd_hub_garbled(hub, a, 0);
 	rd_hub_take(hub, b, &note, 0);
 	cr_expect(rd_hub_dropped(hub, a) && rd_hub_dropped(hub, b));
 	cr_expect(!rd_hub_next(hub, a, &note) && !rd_hub_next(hub, b, &note));
-	cr_expect_eq(rd_hub_verdict(hub, &story), 0);
+	cr_expect_eq(rd_hub_verdict(hub, &reason), 0);
 	finish_net();
 }
 
@@ -1123,9 +1123,9 @@ static void has_made(int rank, uint32_t calls)
 	atomic_store(&net.nodes[rank].activity.done, calls);
 }
 
-static void report(int rank, int error, int culprit, const char *story)
+static void report(int rank, int error, int culprit, const char *reason)
 {
-	rd_spoke_report(net.nodes[rank].spoke, error, culprit, story, net.now_ms);
+	rd_spoke_report(net.nodes[rank].spoke, error, culprit, reason, net.now_ms);
 }
 
 Test(rendezvous, of_a_silence_the_mute_rank_is_the_reason)
@@ -1252,7 +1252,7 @@ Test(rendezvous, unequal_goodbyes_are_found)
 
 Test(rendezvous, a_report_that_nobody_hears_stands_by_itself)
 {
-	const char *story;
+	const char *reason;
 	int64_t began_ms;
 
 	meet(2);
@@ -1262,8 +1262,8 @@ Test(rendezvous, a_report_that_nobody_hears_stands_by_itself)
 	began_ms = net.now_ms;
 	cr_assert(run_until(all_ended));
 	cr_expect_leq(net.now_ms, began_ms + RD_REPORT_MS + 1);
-	cr_expect_eq(rd_spoke_verdict(net.nodes[1].spoke, &story), RONDO_MISMATCH);
-	cr_expect_str_eq(story, "rank 0 made another call");
+	cr_expect_eq(rd_spoke_verdict(net.nodes[1].spoke, &reason), RONDO_MISMATCH);
+	cr_expect_str_eq(reason, "rank 0 made another call");
 	finish_net();
 }
 
@@ -1271,7 +1271,7 @@ Test(rendezvous, a_goodbye_that_is_never_answered_ends)
 {
 	struct node *node = &net.nodes[1];
 	struct rd_note note = { .kind = RD_NOTE_BEAT, .beat.timeout_ms = TIMEOUT_MS };
-	const char *story;
+	const char *reason;
 
 	init_net(2, 1);
 	cr_assert_eq(rd_spoke_create(
@@ -1286,8 +1286,8 @@ Test(rendezvous, a_goodbye_that_is_never_answered_ends)
 		rd_spoke_take(node->spoke, &note, now_ms);
 		rd_spoke_tick(node->spoke, now_ms);
 	}
-	cr_expect_eq(rd_spoke_verdict(node->spoke, &story), RONDO_TIMEOUT);
-	cr_expect(strstr(story, "did not answer a goodbye within 1 s"), "%s", story);
+	cr_expect_eq(rd_spoke_verdict(node->spoke, &reason), RONDO_TIMEOUT);
+	cr_expect(strstr(reason, "did not answer a goodbye within 1 s"), "%s", reason);
 	finish_net();
 }
 
@@ -1307,7 +1307,7 @@ Test(rendezvous, a_process_that_was_stopped_itself_blames_nobody)
 	net.now_ms += 60000;
 	stop_idling();
 	cr_assert(run_until(all_ended));
-	cr_expect_eq(net.hub_error, 0, "%s", net.hub_story);
+	cr_expect_eq(net.hub_error, 0, "%s", net.hub_reason);
 	for (int i = 0; i < 3; i++)
 		cr_expect_eq(rd_spoke_phase(net.nodes[i].spoke), RD_SPOKE_GONE);
 	finish_net();
@@ -1323,12 +1323,12 @@ Test(rendezvous, a_death_that_the_kernel_reports_needs_no_closed_connection)
 
 Test(rendezvous, the_death_of_rank_0_is_each_ranks_own_news)
 {
-	const char *story;
+	const char *reason;
 
 	meet(3);
 	rd_spoke_died(net.nodes[1].spoke, 0);
-	cr_expect_eq(rd_spoke_verdict(net.nodes[1].spoke, &story), RONDO_DIED);
-	cr_expect_str_eq(story, "rank 0 (host h0, pid 100) died");
+	cr_expect_eq(rd_spoke_verdict(net.nodes[1].spoke, &reason), RONDO_DIED);
+	cr_expect_str_eq(reason, "rank 0 (host h0, pid 100) died");
 	finish_net();
 }
 
@@ -1342,7 +1342,7 @@ Test(rendezvous, a_rank_that_has_left_may_die)
 	rd_spoke_leave(net.nodes[1].spoke, 0, net.now_ms);
 	rd_spoke_leave(net.nodes[0].spoke, 0, net.now_ms);
 	run_steps(50);
-	cr_expect_eq(net.hub_error, 0, "%s", net.hub_story);
+	cr_expect_eq(net.hub_error, 0, "%s", net.hub_reason);
 	for (int i = 0; i < 3; i++)
 		cr_expect_eq(rd_spoke_phase(net.nodes[i].spoke), RD_SPOKE_GONE);
 	finish_net();
@@ -1363,7 +1363,7 @@ static void waits_for(int rank, uint32_t number, int other, int64_t waited_ms)
 
 Test(rendezvous, a_call_that_waits_for_long_is_looked_into_and_goes_on)
 {
-	char text[RD_STORY_SIZE];
+	char text[RD_REASON_SIZE];
 
 	meet(4);
 	for (int i = 0; i < 4; i++)
@@ -1385,7 +1385,7 @@ Test(rendezvous, a_call_that_waits_for_long_is_looked_into_and_goes_on)
 	waits_for(2, 6, 3, 3 * TIMEOUT_MS);
 	rd_spoke_slow(net.nodes[0].spoke, false, 2, "rank 0 has waited 3 s");
 	run_steps(200);
-	cr_expect_eq(net.hub_error, 0, "%s", net.hub_story);
+	cr_expect_eq(net.hub_error, 0, "%s", net.hub_reason);
 	finish_net();
 }
 
@@ -1408,7 +1408,7 @@ Test(rendezvous, ranks_that_have_just_begun_to_wait_are_not)
 	waits_for(2, 6, 1, TIMEOUT_MS / 2);
 	rd_spoke_slow(net.nodes[1].spoke, false, 2, "rank 1 has waited 1000 ms");
 	run_steps(100);
-	cr_expect_eq(net.hub_error, 0, "%s", net.hub_story);
+	cr_expect_eq(net.hub_error, 0, "%s", net.hub_reason);
 	finish_net();
 }
 

@@ -134,7 +134,7 @@ static bool broken_advance(struct rd_endpoint *base)
 		if (endpoint->fault != BREAKS || link->base.error)
 			continue;
 		link->base.error = RONDO_BROKEN;
-		snprintf(link->base.story, sizeof(link->base.story), "fell off the bus");
+		snprintf(link->base.reason, sizeof(link->base.reason), "fell off the bus");
 	}
 	return false;
 }

@@ -261,16 +261,16 @@ Test(settings, lists_in_which_a_name_is_missing_are_refused)
 	static const char *const variables[] = { "RONDO_INTERFACE", "RONDO_TRANSPORT",
 		"RONDO_DEBUG_SUBSYS", "RONDO_TRANSPORT_PLUGIN", "RONDO_ALGO_PLUGIN" };
 	static const char *const lists[] = { ",", ",,,", ",net", "net,", "net,,coll" };
-	char story[160];
+	char reason[160];
 
 	launch_as("0", "1");
 	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
 		for (size_t k = 0; k < sizeof(lists) / sizeof(lists[0]); k++) {
 			setenv(variables[i], lists[k], 1);
-			snprintf(story, sizeof(story),
+			snprintf(reason, sizeof(reason),
 				"%s is \"%s\": a name is missing beside a comma", variables[i],
 				lists[k]);
-			assert_refused(story);
+			assert_refused(reason);
 		}
 		setenv(variables[i], "net,coll", 1);
 		cr_assert_eq(rd_settings_read(&settings, NULL), 0, "%s", rondo_last_error());

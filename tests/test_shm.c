@@ -272,7 +272,7 @@ static void try_spoilt_size(uint32_t size)
 
 		spoil(shared_memory(), FIRST_LINE_SIZE, size);
 		ok(parties, !link->ops->recv(link, NULL, 0, &message), "took %u bytes", size);
-		ok(parties, link->error == RONDO_PROTOCOL, "%s", link->story);
+		ok(parties, link->error == RONDO_PROTOCOL, "%s", link->reason);
 	}
 	world_close(parties);
 	meeting_end(meeting);
@@ -298,7 +298,7 @@ Test(shm, a_count_that_cannot_be_is_an_error)
 		while (sent < 1000 && offer(link, sent, 8))
 			sent++;
 		ok(parties, sent == LINES, "%lu messages in %d lines", sent, LINES);
-		ok(parties, link->error == RONDO_PROTOCOL, "%s", link->story);
+		ok(parties, link->error == RONDO_PROTOCOL, "%s", link->reason);
 	}
 	world_close(parties);
 	meeting_end(meeting);

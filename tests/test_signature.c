@@ -42,21 +42,21 @@ static struct rd_signature by(const char *algorithm, uint32_t chunk)
 }
 
 /* Rank 2 has got a message of rank 3's. */
-static void expect_story(struct rd_signature theirs, struct rd_signature ours, size_t sent,
-	size_t wanted, const char *story)
+static void expect_reason(struct rd_signature theirs, struct rd_signature ours, size_t sent,
+	size_t wanted, const char *reason)
 {
 	struct rd_call call = call_of(2);
 
 	cr_expect_eq(
 		rd_signature_mismatch(&call, 1, 3, &theirs, &ours, sent, wanted), RONDO_MISMATCH);
-	cr_expect(strstr(rondo_last_error(), story), "\"%s\" lacks \"%s\"", rondo_last_error(),
-		story);
+	cr_expect(strstr(rondo_last_error(), reason), "\"%s\" lacks \"%s\"", rondo_last_error(),
+		reason);
 	cr_expect_not(strstr(rondo_last_error(), "RONDO_"), "%s", rondo_last_error());
 }
 
 Test(signature, tells_which_algorithms_two_ranks_run)
 {
-	expect_story(by("ring", 0), by("tree", 0), 8, 8,
+	expect_reason(by("ring", 0), by("tree", 0), 8, 8,
 		"rank 3 runs all_reduce #7 of 100 f32 sum by ring, rank 2 by tree: ");
 }
 
@@ -65,32 +65,32 @@ Test(signature, tells_who_asks_for_direct_access)
 	struct rd_signature asks = by("ring", 0);
 
 	asks.form = RD_FORM_EXCHANGES_BUFFERS;
-	expect_story(asks, by("ring", 0), 32, 8,
+	expect_reason(asks, by("ring", 0), 32, 8,
 		"rank 3 first asks all ranks in all_reduce #7 of 100 f32 sum where their buffers "
 		"lie, for direct access, and rank 2 does not: ");
-	expect_story(by("ring", 0), asks, 8, 32,
+	expect_reason(by("ring", 0), asks, 8, 32,
 		"rank 2 first asks all ranks in all_reduce #7 of 100 f32 sum where their buffers "
 		"lie, for direct access, and rank 3 does not: ");
 }
 
 Test(signature, tells_of_chunks_and_of_lengths)
 {
-	expect_story(by("ring", 1), by("ring", 2), 8, 8,
+	expect_reason(by("ring", 1), by("ring", 2), 8, 8,
 		"rank 3 sent chunk 1 where rank 2 expects chunk 2 in all_reduce #7 of 100 f32 sum, "
 		"both by ring: ");
-	expect_story(by("ring", 1), by("ring", 1), 64, 128,
+	expect_reason(by("ring", 1), by("ring", 1), 64, 128,
 		"rank 3 sent 64 bytes where rank 2 expects 128 of chunk 1 in all_reduce #7 of 100 "
 		"f32 sum, both by ring: ");
 }
 
 /* ---- Ranks that differ ---------------------------------------------------------------------- */
 
-static int run_otherwise(struct citizen *citizen, const char *story)
+static int run_otherwise(struct citizen *citizen, const char *reason)
 {
 	int32_t number = 1;
 	int err = rondo_all_reduce(citizen->comm, &number, &number, 1, RONDO_I32, RONDO_SUM, NULL);
 
-	if (err == RONDO_MISMATCH && strstr(rondo_last_error(), story))
+	if (err == RONDO_MISMATCH && strstr(rondo_last_error(), reason))
 		return 0;
 	return world_say(citizen, "%s: %s", rondo_error_name(err), rondo_last_error());
 }

@@ -76,7 +76,7 @@ static void expect_right_by(
 			rank, world->size, rd_collective_name(world->collective),
 			rondo_error_text(simulated.errors[rank]));
 	cr_expect(world_is_right(world), "%s: %s (%zu elements, seed %llu, %s, %s)", algorithm,
-		world->story, world->count, (unsigned long long)set->seed,
+		world->reason, world->count, (unsigned long long)set->seed,
 		world->in_place ? "in place" : "out of place",
 		set->zero_copy ? "zero copy" : "copy");
 	rd_simulated_finish(&simulated);
@@ -224,7 +224,7 @@ static void expect_every_survivor_ends(
 		int error = simulated.errors[rank];
 
 		if (!error) {
-			cr_expect(world_rank_is_right(world, rank), "%s", world->story);
+			cr_expect(world_rank_is_right(world, rank), "%s", world->reason);
 			continue;
 		}
 		++*failed;
@@ -319,7 +319,7 @@ Test(simulator, what_a_rank_sent_before_it_died_still_arrives)
 		cr_assert(world_create(&world, NULL));
 		cr_assert_eq(world_simulate(&world, &set, &simulated), 0, "%s", rondo_last_error());
 		cr_expect_eq(simulated.errors[0], 0);
-		cr_expect(world_rank_is_right(&world, 0), "%s", world.story);
+		cr_expect(world_rank_is_right(&world, 0), "%s", world.reason);
 		rd_simulated_finish(&simulated);
 		world_destroy(&world);
 	}

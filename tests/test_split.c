@@ -10,10 +10,10 @@
 
 #include "world.h"
 
-#define REFUSED(call, error, story) \
+#define REFUSED(call, error, reason) \
 	do { \
 		int err_ = (call); \
-		if (err_ != (error) || !strstr(rondo_last_error(), story)) \
+		if (err_ != (error) || !strstr(rondo_last_error(), reason)) \
 			return world_say( \
 				citizen, "%s: %d, \"%s\"", #call, err_, rondo_last_error()); \
 	} while (0)

@@ -84,7 +84,7 @@ Test(tcp, a_stream_may_be_cut_anywhere, .timeout = 120)
 			size_t part = draw(&choice, 3) ? draw(&choice, 70) : draw(&choice, 9000);
 			ssize_t got;
 
-			cr_assert_eq(link->error, 0, "%s", link->story);
+			cr_assert_eq(link->error, 0, "%s", link->reason);
 			if (part > total - sent)
 				part = total - sent;
 			got = send(staged.fd, stream + sent, part, MSG_DONTWAIT);
@@ -189,7 +189,7 @@ Test(tcp, closing_waits_for_a_reader, .timeout = 60)
 	pthread_join(thread, &taken);
 	cr_assert_eq((uintptr_t)taken, sent, "%lu of %u", (unsigned long)(uintptr_t)taken, sent);
 	cr_assert_eq(pair.one.link->error, RONDO_BROKEN);
-	cr_assert_str_eq(pair.one.link->story, "closed its connection");
+	cr_assert_str_eq(pair.one.link->reason, "closed its connection");
 	rank_close(&pair.one);
 }
 
@@ -274,6 +274,6 @@ Test(tcp, two_threads_send_both_ways, .timeout = 120)
 	cr_assert_eq(pthread_create(&thread, NULL, run, &one), 0);
 	run(&zero);
 	pthread_join(thread, NULL);
-	cr_assert(zero.fine && one.fine, "%s | %s", pair.zero.link->story, pair.one.link->story);
+	cr_assert(zero.fine && one.fine, "%s | %s", pair.zero.link->reason, pair.one.link->reason);
 	pair_close(&pair);
 }

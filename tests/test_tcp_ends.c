@@ -106,7 +106,7 @@ static void staged_go_deaf(struct staged *staged, unsigned char *bytes)
 		;
 	staged_reset(staged);
 	AWAIT(link->sent == link->posted, rank_advance(&staged->rank));
-	cr_assert_eq(link->error, 0, "%s", link->story);
+	cr_assert_eq(link->error, 0, "%s", link->reason);
 }
 
 Test(tcp, what_a_dead_peer_left_can_be_had, .timeout = 60)
@@ -139,7 +139,7 @@ Test(tcp, what_a_dead_peer_left_does_not_fool_a_sender, .timeout = 60)
 		else
 			cr_assert_null(link->ops->reserve(link, 1));
 		cr_assert_eq(link->error, RONDO_BROKEN);
-		cr_assert_str_eq(link->story, "reset the connection");
+		cr_assert_str_eq(link->reason, "reset the connection");
 		staged_close(&staged);
 	}
 	free(bytes);
@@ -159,7 +159,7 @@ Test(tcp, a_sender_alone_learns_of_a_dead_peer, .timeout = 60)
 	staged_reset(&staged);
 	AWAIT(link->error, rank_advance(&staged.rank));
 	cr_assert_eq(link->error, RONDO_BROKEN);
-	cr_assert_str_eq(link->story, "reset the connection");
+	cr_assert_str_eq(link->reason, "reset the connection");
 	cr_assert(!link->ops->send(link, &tag, bytes, 1));
 	staged_close(&staged);
 }

@@ -66,7 +66,7 @@ Test(tcp, a_connection_that_comes_before_open_waits_for_it, .timeout = 60)
 	/* Long enough for the hello to be read: it is the second thing that happens. */
 	for (int i = 0; i < 1000; i++)
 		pair_advance(&pair);
-	cr_assert(!pair.one.link->ready && !pair.one.link->error, "%s", pair.one.link->story);
+	cr_assert(!pair.one.link->ready && !pair.one.link->error, "%s", pair.one.link->reason);
 	rank_open(&pair.zero, 1, pair.one.card, pair.one.card_size);
 	cr_assert(pair.zero.link->ready, "it was there");
 	AWAIT(pair.one.link->ready, pair_advance(&pair));
@@ -106,9 +106,9 @@ Test(tcp, a_refused_connection_is_unreachable, .timeout = 60)
 	rank_open(&rank, 0, &card, sizeof(card));
 	AWAIT(rank.link->error, rank_advance(&rank));
 	cr_assert_eq(rank.link->error, RONDO_UNREACHABLE);
-	cr_assert(strstr(rank.link->story, "cannot be reached at 127.0.0.1:"), "%s",
-		rank.link->story);
-	cr_assert(strstr(rank.link->story, "Connection refused"), "%s", rank.link->story);
+	cr_assert(strstr(rank.link->reason, "cannot be reached at 127.0.0.1:"), "%s",
+		rank.link->reason);
+	cr_assert(strstr(rank.link->reason, "Connection refused"), "%s", rank.link->reason);
 	close(fd);
 	rank_close(&rank);
 }
@@ -176,7 +176,7 @@ Test(tcp, of_several_addresses_the_last_says_why_none_is_reached, .timeout = 60)
 	rank_open(&rank, 0, &card, sizeof(card));
 	AWAIT(rank.link->error, rank_advance(&rank));
 	cr_assert_eq(rank.link->error, RONDO_UNREACHABLE);
-	cr_assert_str_eq(rank.link->story, last);
+	cr_assert_str_eq(rank.link->reason, last);
 	close(first);
 	close(second);
 	rank_close(&rank);
@@ -223,8 +223,8 @@ Test(tcp, an_address_without_a_way_is_unreachable, .timeout = 60)
 	rank_open(&rank, 0, &card, sizeof(card));
 	AWAIT(rank.link->error, rank_advance(&rank));
 	cr_assert_eq(rank.link->error, RONDO_UNREACHABLE);
-	cr_assert(strstr(rank.link->story, "cannot be reached at 255.255.255.255:"), "%s",
-		rank.link->story);
+	cr_assert(strstr(rank.link->reason, "cannot be reached at 255.255.255.255:"), "%s",
+		rank.link->reason);
 	close(fd);
 	rank_close(&rank);
 }
@@ -240,7 +240,7 @@ Test(tcp, a_listener_that_says_nothing_blocks_nobody, .timeout = 60)
 	rank_open(&rank, 0, &card, sizeof(card));
 	for (int i = 0; i < 1000; i++)
 		rank_advance(&rank);
-	cr_assert(!rank.link->ready && !rank.link->error, "%s", rank.link->story);
+	cr_assert(!rank.link->ready && !rank.link->error, "%s", rank.link->reason);
 	cr_assert(!rank_has_message(&rank));
 	cr_assert_null(rank.link->ops->reserve(rank.link, 1));
 	close(fd);
@@ -248,7 +248,7 @@ Test(tcp, a_listener_that_says_nothing_blocks_nobody, .timeout = 60)
 }
 
 /* Rank 1 connects to a fake, which reads its hello and gives this answer. */
-static void try_answer(const struct hello *patch, size_t size, int error, const char *story)
+static void try_answer(const struct hello *patch, size_t size, int error, const char *reason)
 {
 	struct rank rank;
 	int listener = fake_bind(), fd;
@@ -266,8 +266,8 @@ static void try_answer(const struct hello *patch, size_t size, int error, const 
 	if (size < sizeof(*patch))
 		close(fd);
 	AWAIT(rank.link->error || rank.link->ready, rank_advance(&rank));
-	cr_assert_eq(rank.link->error, error, "%s", rank.link->story);
-	cr_assert(strstr(rank.link->story, story), "%s", rank.link->story);
+	cr_assert_eq(rank.link->error, error, "%s", rank.link->reason);
+	cr_assert(strstr(rank.link->reason, reason), "%s", rank.link->reason);
 	if (size == sizeof(*patch))
 		close(fd);
 	close(listener);

@@ -384,7 +384,7 @@ Test(topology, what_is_written_is_loaded_as_it_was)
 Test(topology, a_file_that_contradicts_itself_is_refused_in_one_line)
 {
 	static const struct {
-		const char *text, *story;
+		const char *text, *reason;
 	} cases[] = {
 		{ "[]", "text:1: a topology is an object" },
 		{ "{}", "\"rondo_topology\" must be 1" },
@@ -438,8 +438,8 @@ Test(topology, a_file_that_contradicts_itself_is_refused_in_one_line)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		cr_assert_eq(parse(&topology, cases[i].text), RONDO_INVALID, "%s", cases[i].text);
-		cr_assert(strstr(rondo_last_error(), cases[i].story), "\"%s\" is not in: %s",
-			cases[i].story, rondo_last_error());
+		cr_assert(strstr(rondo_last_error(), cases[i].reason), "\"%s\" is not in: %s",
+			cases[i].reason, rondo_last_error());
 		cr_assert_null(strchr(rondo_last_error(), '\n'));
 		cr_assert_eq(topology.host_count, 0);
 	}
@@ -458,7 +458,7 @@ Test(topology, two_hosts_of_one_name_are_refused)
 Test(topology, broken_files_are_refused_with_their_name_and_line)
 {
 	static const struct {
-		const char *path, *story;
+		const char *path, *reason;
 	} cases[] = {
 		{ FIXTURE("broken/cut_short"),
 			"broken/cut_short.json:13: a string does not end on its line" },
@@ -475,8 +475,8 @@ Test(topology, broken_files_are_refused_with_their_name_and_line)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		cr_assert_lt(rd_topology_load(&topology, cases[i].path), 0);
-		cr_assert(strstr(rondo_last_error(), cases[i].story), "\"%s\" is not in: %s",
-			cases[i].story, rondo_last_error());
+		cr_assert(strstr(rondo_last_error(), cases[i].reason), "\"%s\" is not in: %s",
+			cases[i].reason, rondo_last_error());
 	}
 }
 

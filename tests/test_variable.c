@@ -639,16 +639,16 @@ Test(variable, blocks_of_one_length_and_of_many_are_different_calls, .timeout = 
 	expect_misfit(NOT_VARIED, "rank 1 all_gather #1 of 5 i32", "all_gather_v #1 of i32");
 }
 
-static int expect_refusal(struct citizen *citizen, int err, const char *story)
+static int expect_refusal(struct citizen *citizen, int err, const char *reason)
 {
-	if (err == RONDO_INVALID && strstr(rondo_last_error(), story))
+	if (err == RONDO_INVALID && strstr(rondo_last_error(), reason))
 		return 0;
-	return world_say(citizen, "%d, \"%s\" instead of \"%s\"", err, rondo_last_error(), story);
+	return world_say(citizen, "%d, \"%s\" instead of \"%s\"", err, rondo_last_error(), reason);
 }
 
-#define REFUSED(call, story) \
+#define REFUSED(call, reason) \
 	do { \
-		if (expect_refusal(citizen, call, story)) \
+		if (expect_refusal(citizen, call, reason)) \
 			return 1; \
 	} while (0)
 

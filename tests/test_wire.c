@@ -56,7 +56,7 @@ static void fill_note(struct rd_note *note, enum rd_note_kind kind)
 	} else if (kind == RD_NOTE_REPORT) {
 		note->report.error = RONDO_BROKEN;
 		note->report.culprit = 2;
-		memset(note->report.story, 's', RD_STORY_SIZE - 1);
+		memset(note->report.reason, 's', RD_REASON_SIZE - 1);
 	} else if (kind == RD_NOTE_QUERY) {
 		note->query.number = 5;
 	} else if (kind == RD_NOTE_ANSWER) {
@@ -76,10 +76,10 @@ static void fill_note(struct rd_note *note, enum rd_note_kind kind)
 	} else if (kind == RD_NOTE_SLOW) {
 		note->slow.first = 1;
 		note->slow.culprit = 2;
-		memset(note->slow.story, 's', RD_STORY_SIZE - 1);
+		memset(note->slow.reason, 's', RD_REASON_SIZE - 1);
 	} else if (kind == RD_NOTE_VERDICT) {
 		note->verdict.error = RONDO_DIED;
-		strcpy(note->verdict.story, "rank 2 died");
+		strcpy(note->verdict.reason, "rank 2 died");
 	} else if (kind == RD_NOTE_BYE) {
 		note->bye.calls = 17;
 		note->bye.digest = 99;
@@ -220,10 +220,10 @@ static void check_valid(const struct rd_note *note)
 		check_member(&note->member.member);
 	else if (note->kind == RD_NOTE_REPORT)
 		cr_assert(note->report.error < 0 && note->report.culprit >= -1 &&
-			  is_terminated(note->report.story, RD_STORY_SIZE));
+			  is_terminated(note->report.reason, RD_REASON_SIZE));
 	else if (note->kind == RD_NOTE_VERDICT)
 		cr_assert(note->verdict.error < 0 &&
-			  is_terminated(note->verdict.story, RD_STORY_SIZE));
+			  is_terminated(note->verdict.reason, RD_REASON_SIZE));
 	else if (note->kind == RD_NOTE_LEFT)
 		cr_assert(note->left.rank >= 0);
 }
@@ -276,9 +276,9 @@ Test(wire, control_characters_do_not_reach_a_terminal)
 	struct rd_note note;
 
 	fill_note(&note, RD_NOTE_VERDICT);
-	strcpy(note.verdict.story, "a\033[2Jb\nc");
+	strcpy(note.verdict.reason, "a\033[2Jb\nc");
 	cr_assert_gt(rd_wire_get(frame, rd_wire_put(&note, frame), &note), 0);
-	cr_assert_str_eq(note.verdict.story, "a?[2Jb?c");
+	cr_assert_str_eq(note.verdict.reason, "a?[2Jb?c");
 }
 
 Test(wire, of_a_hello_in_another_version_the_rank_is_read)

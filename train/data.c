@@ -184,7 +184,7 @@ static int read_idx(struct idx *idx, const char *dir, const char *name, int dime
 	return err;
 }
 
-/* The file of labels, for a story; its plain name where it is gone again. */
+/* The file of labels, for a reason; its plain name where it is gone again. */
 static const char *name_labels(char path[PATH_MAX], const char *dir, const char *part)
 {
 	const char *name = file_of(part, 1);

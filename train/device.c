@@ -26,5 +26,5 @@ void device_destroy(struct device *device)
 
 int device_failure(const struct device *device)
 {
-	return device->error ? fail("%s", device->story) : 0;
+	return device->error ? fail("%s", device->reason) : 0;
 }

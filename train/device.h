@@ -36,8 +36,8 @@ struct device {
 	const struct device_ops *ops;
 	int number; /* for rondo_mem_alloc_on() and comms; -1: the host */
 	char name[96]; /* "cpu", or what the GPU calls itself */
-	int error; /* the first failure, and its story */
-	char story[512];
+	int error; /* the first failure, and its reason */
+	char reason[512];
 };
 
 struct device_ops {

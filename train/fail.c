@@ -18,8 +18,8 @@ int fail(const char *format, ...)
 
 int fail_comm(int error, const char *what)
 {
-	const char *story = rondo_last_error();
-	fail("%s: %s", what, *story ? story : rondo_error_text(error));
+	const char *reason = rondo_last_error();
+	fail("%s: %s", what, *reason ? reason : rondo_error_text(error));
 	return error;
 }
 

@@ -7,7 +7,7 @@
 
 /* Records the line; returns 1. */
 int fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Records "what: the library's story"; returns error, a negative rondo_error. */
+/* Records "what: the library's reason"; returns error, a negative rondo_error. */
 int fail_comm(int error, const char *what);
 /* The line recorded last; empty when there is none. */
 const char *failure(void);

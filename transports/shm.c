@@ -206,7 +206,7 @@ static void link_start(struct pair *pair, int channel)
 		pair_fifo(pair, higher, channel), pair->slots);
 }
 
-static void pair_fail(struct pair *pair, int error, const char *story)
+static void pair_fail(struct pair *pair, int error, const char *reason)
 {
 	int channels = pair->endpoint->local->settings->channels;
 
@@ -217,7 +217,7 @@ static void pair_fail(struct pair *pair, int error, const char *story)
 	fd_close(&pair->memory_fd);
 	for (int channel = 0; channel < channels; channel++)
 		if (pair->links[channel])
-			rd_shm_link_fail(pair->links[channel], error, "%s", story);
+			rd_shm_link_fail(pair->links[channel], error, "%s", reason);
 }
 
 /* The peer is gone. Links fail once they are read empty, which for most is now. */
@@ -815,7 +815,7 @@ static int shm_open_link(struct rd_endpoint *base, int peer, int channel,
 	if (pair->state == PAIR_OPEN)
 		link_start(pair, channel);
 	else if (pair->state == PAIR_ENDED)
-		rd_shm_link_end(pair->links[channel]); /* only where it has no better story yet */
+		rd_shm_link_end(pair->links[channel]); /* only where it has no better reason yet */
 	return 0;
 }
 

@@ -76,7 +76,7 @@ void rd_shm_link_fail(struct rd_shm_link *link, int error, const char *format, .
 	if (link->base.error)
 		return;
 	va_start(args, format);
-	vsnprintf(link->base.story, sizeof(link->base.story), format, args);
+	vsnprintf(link->base.reason, sizeof(link->base.reason), format, args);
 	va_end(args);
 	link->base.error = error;
 	link->in = &nothing;

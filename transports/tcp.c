@@ -291,7 +291,7 @@ static void link_fail(struct link *link, int error, const char *activity, int nu
 	char where[RD_ADDRESS_TEXT];
 
 	link->base.error = error;
-	snprintf(link->base.story, sizeof(link->base.story), "%s at %s%s%s", activity,
+	snprintf(link->base.reason, sizeof(link->base.reason), "%s at %s%s%s", activity,
 		rd_address_text(&link->address, where), number ? ": " : "",
 		number ? strerror(number) : "");
 	link->endpoint->unfinished--;
@@ -406,7 +406,7 @@ static void fail_awaited(struct endpoint *endpoint, int number)
 		if (link->state != AWAITED || link->base.error)
 			continue;
 		link_fail(link, RONDO_SYSTEM, "", number);
-		snprintf(link->base.story, sizeof(link->base.story),
+		snprintf(link->base.reason, sizeof(link->base.reason),
 			"its connection could not be accepted: %s", strerror(number));
 	}
 }
@@ -690,7 +690,7 @@ static void watch_links(struct endpoint *endpoint)
 		if (link->watched || link->state != OPEN || link->base.error || !link_watch(link))
 			continue;
 		link->base.error = RONDO_SYSTEM;
-		snprintf(link->base.story, sizeof(link->base.story), "cannot be watched: %s",
+		snprintf(link->base.reason, sizeof(link->base.reason), "cannot be watched: %s",
 			strerror(errno));
 	}
 	endpoint->awake = 0;

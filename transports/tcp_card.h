@@ -48,7 +48,7 @@ struct rd_tcp_hello {
 void rd_tcp_card_init(struct rd_tcp_card *card);
 void rd_tcp_card_add(struct rd_tcp_card *card, const struct sockaddr_storage *address);
 
-/* Checks what came over a wire: RONDO_PROTOCOL, with a story, where it is no card. */
+/* Checks what came over a wire: RONDO_PROTOCOL, with a reason, where it is no card. */
 int rd_tcp_card_read(struct rd_tcp_card *card, const unsigned char *bytes, size_t size, int peer);
 
 /* interface: a name, for an address that means something on one link only. */

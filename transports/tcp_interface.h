@@ -30,7 +30,7 @@ struct rd_interfaces {
  * Those in settings->interface (names with commas) where it is set. Otherwise the one from which
  * packets to settings->address (MASTER_ADDR; empty: the loopback) leave, and in reserve, unless
  * that is the loopback, all others that are up and lead out. No packet is sent. RONDO_SETTING, with
- * a story that names the interfaces there are, where settings->interface names another;
+ * a reason that names the interfaces there are, where settings->interface names another;
  * RONDO_UNREACHABLE where settings->address is no address, or nothing leads there.
  */
 int rd_interfaces_choose(struct rd_interfaces *interfaces, const struct rd_settings *settings);

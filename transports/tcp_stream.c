@@ -56,23 +56,23 @@ void rd_wire_finish(struct rd_wire *wire)
 	wire->stages = wire->in = NULL;
 }
 
-static void fail(struct rd_wire *wire, int error, const char *story)
+static void fail(struct rd_wire *wire, int error, const char *reason)
 {
 	wire->link->error = error;
-	snprintf(wire->link->story, sizeof(wire->link->story), "%s", story);
+	snprintf(wire->link->reason, sizeof(wire->link->reason), "%s", reason);
 	/* Lets the peer know; the descriptor goes when the link does. */
 	shutdown(wire->fd, SHUT_RDWR);
 }
 
 static void fail_broken(struct rd_wire *wire, int number)
 {
-	char story[sizeof(wire->link->story)];
+	char reason[sizeof(wire->link->reason)];
 
 	if (number == ECONNRESET)
-		snprintf(story, sizeof(story), "reset the connection");
+		snprintf(reason, sizeof(reason), "reset the connection");
 	else
-		snprintf(story, sizeof(story), "lost its connection (%s)", strerror(number));
-	fail(wire, RONDO_BROKEN, story);
+		snprintf(reason, sizeof(reason), "lost its connection (%s)", strerror(number));
+	fail(wire, RONDO_BROKEN, reason);
 }
 
 static void fail_deaf(struct rd_wire *wire)

@@ -2,7 +2,7 @@
  * One connected TCP socket and the messages on it: how they are framed, queued, gathered and
  * landed. The wire format is described in tcp.c.
  *
- * A wire reports to its link: it counts link->sent, and sets link->error and link->story.
+ * A wire reports to its link: it counts link->sent, and sets link->error and link->reason.
  * Copies: a message given to send() goes from the caller's memory to the kernel, one that the
  * receiver expects goes from the kernel into its place; the other two (commit, recv() without
  * `into`) go through a buffer here, in which the caller reads or writes in place.

@@ -79,12 +79,12 @@ static struct header *header_of(unsigned char *message)
 	return (struct header *)message;
 }
 
-static void fail(struct link *link, int error, const char *story)
+static void fail(struct link *link, int error, const char *reason)
 {
 	if (link->base.error)
 		return;
 	link->base.error = error;
-	snprintf(link->base.story, sizeof(link->base.story), "%s", story);
+	snprintf(link->base.reason, sizeof(link->base.reason), "%s", reason);
 }
 
 static void broken(struct link *link)

@@ -14,7 +14,7 @@ struct group {
 	struct rd_task *tasks;
 	struct rondo_stream *stream;
 	int error;
-	char story[RD_STORY_SIZE];
+	char reason[RD_REASON_SIZE];
 };
 
 static _Thread_local struct group group;
@@ -37,7 +37,7 @@ int rd_group_refuse(int error)
 {
 	if (!group.error) {
 		group.error = error;
-		snprintf(group.story, sizeof(group.story), "%s", rondo_last_error());
+		snprintf(group.reason, sizeof(group.reason), "%s", rondo_last_error());
 	}
 	return error;
 }
@@ -180,7 +180,7 @@ static int run_group(void)
 	int err = 0;
 
 	if (group.error)
-		err = rd_fail(group.error, "%s", group.story);
+		err = rd_fail(group.error, "%s", group.reason);
 	if (!err)
 		err = join_halves();
 	if (!err)

@@ -28,7 +28,7 @@ static void info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 static void warn(const char *format, ...)
 {
-	char text[RD_STORY_SIZE];
+	char text[RD_REASON_SIZE];
 	va_list args;
 
 	va_start(args, format);
@@ -39,7 +39,7 @@ static void warn(const char *format, ...)
 
 static void info(const char *format, ...)
 {
-	char text[RD_STORY_SIZE];
+	char text[RD_REASON_SIZE];
 	va_list args;
 
 	if (!rd_log_on(RD_INFO, RD_NET))

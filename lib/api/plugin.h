@@ -21,7 +21,7 @@ enum rd_plugin_kind { RD_PLUGIN_TRANSPORT, RD_PLUGIN_ALGORITHM };
  */
 void rd_plugins_load(struct rd_settings *settings);
 
-/* The same for one; an error with its story instead of the WARN. settings: for probe(). */
+/* The same for one; an error with its reason instead of the WARN. settings: for probe(). */
 int rd_plugin_load(enum rd_plugin_kind kind, const char *path, const struct rd_settings *settings);
 
 /* What the plug-in at this path brought, if it was loaded: NULL at the end. Else NULL. */

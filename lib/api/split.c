@@ -20,10 +20,10 @@ struct wish {
 	int32_t color, key;
 };
 
-/* How it goes at a rank: an error and its story; else, of a part's first rank, where it listens. */
+/* How it goes at a rank: an error and its reason; else, of a part's first rank, where it listens. */
 struct report {
 	int32_t error, port;
-	char text[RD_STORY_SIZE];
+	char text[RD_REASON_SIZE];
 };
 
 struct split {
@@ -226,13 +226,13 @@ static int split_comm(rondo_comm *comm, int color, int key, rondo_comm **part)
 	free(split.wishes);
 	free(split.all);
 	if (err && split.made) {
-		char story[RD_STORY_SIZE];
+		char reason[RD_REASON_SIZE];
 
 		/* So that nobody waits for anybody. */
-		snprintf(story, sizeof(story), "%s", rondo_last_error());
-		rondo_comm_abort(split.made, story);
+		snprintf(reason, sizeof(reason), "%s", rondo_last_error());
+		rondo_comm_abort(split.made, reason);
 		rondo_comm_destroy(split.made);
-		return rd_fail(err, "%s", story);
+		return rd_fail(err, "%s", reason);
 	}
 	*part = split.made;
 	return err;

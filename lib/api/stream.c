@@ -30,8 +30,8 @@ struct rondo_stream {
 	struct item *first, **last;
 	uint64_t queued, done;
 	bool closing;
-	int error; /* the first failure, and its story */
-	char story[RD_STORY_SIZE];
+	int error; /* the first failure, and its reason */
+	char reason[RD_REASON_SIZE];
 };
 
 static int check_process(const struct rondo_stream *stream, const char *function)
@@ -49,7 +49,7 @@ static void skip_calls(const struct rondo_stream *stream, const struct item *ite
 		if (atomic_load(&comm->failed))
 			continue;
 		rd_fail(RONDO_ABORTED, "rank %d skipped a call behind a failure on its stream: %s",
-			comm->rank, stream->story);
+			comm->rank, stream->reason);
 		rd_comm_fail(comm, RONDO_ABORTED, comm->rank);
 	}
 }
@@ -74,7 +74,7 @@ static void run_item(struct rondo_stream *stream, struct item *item)
 	pthread_mutex_lock(&stream->lock);
 	if (!stream->error) {
 		stream->error = err;
-		snprintf(stream->story, sizeof(stream->story), "%s", rondo_last_error());
+		snprintf(stream->reason, sizeof(stream->reason), "%s", rondo_last_error());
 	}
 	pthread_mutex_unlock(&stream->lock);
 }
@@ -223,7 +223,7 @@ int rondo_stream_synchronize(rondo_stream *stream)
 	while (stream->done < until)
 		pthread_cond_wait(&stream->change, &stream->lock);
 
-	int err = stream->error ? rd_fail(stream->error, "%s", stream->story) : 0;
+	int err = stream->error ? rd_fail(stream->error, "%s", stream->reason) : 0;
 
 	pthread_mutex_unlock(&stream->lock);
 	return err;
@@ -243,7 +243,7 @@ int rondo_stream_query(rondo_stream *stream)
 	if (stream->done < stream->queued && !is_own_thread(stream))
 		status = RONDO_PENDING;
 	else if (stream->error)
-		status = rd_fail(stream->error, "%s", stream->story);
+		status = rd_fail(stream->error, "%s", stream->reason);
 	pthread_mutex_unlock(&stream->lock);
 	return status;
 }

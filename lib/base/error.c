@@ -5,25 +5,25 @@
 #include <stdio.h>
 #include <string.h>
 
-static _Thread_local char story[RD_STORY_SIZE];
+static _Thread_local char reason[RD_REASON_SIZE];
 
 int rd_fail(int error, const char *format, ...)
 {
-	/* Into another buffer first: the arguments may quote the story that is there now. */
-	char text[RD_STORY_SIZE];
+	/* Into another buffer first: the arguments may quote the reason that is there now. */
+	char text[RD_REASON_SIZE];
 	va_list args;
 
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	memcpy(story, text, sizeof(text));
+	memcpy(reason, text, sizeof(text));
 	return error;
 }
 
 int rd_fail_errno(const char *format, ...)
 {
 	int saved = errno;
-	char text[RD_STORY_SIZE];
+	char text[RD_REASON_SIZE];
 	va_list args;
 
 	va_start(args, format);
@@ -35,7 +35,7 @@ int rd_fail_errno(const char *format, ...)
 
 const char *rondo_last_error(void)
 {
-	return story;
+	return reason;
 }
 
 const char *rondo_error_text(int error)

@@ -1,5 +1,5 @@
 /*
- * The story of a failure: what the code alone cannot say. One call records the story and returns the
+ * The reason of a failure: what the code alone cannot say. One call records the reason and returns the
  * code; the callers above pass the code on with a plain `if (err) return err;`.
  */
 #ifndef RD_ERROR_H
@@ -7,12 +7,12 @@
 
 #include "rondo.h"
 
-#define RD_STORY_SIZE 512
+#define RD_REASON_SIZE 512
 
 /* The end of a noun: "%d rank%s", count, RD_PLURAL(count). */
 #define RD_PLURAL(count) ((count) == 1 ? "" : "s")
 
-/* Records the story (printf style, one line, no newline) for this thread, and returns `error`. */
+/* Records the reason (printf style, one line, no newline) for this thread, and returns `error`. */
 int rd_fail(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* As rd_fail(RONDO_SYSTEM, ...), with ": " and the text of errno appended. */

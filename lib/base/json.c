@@ -38,7 +38,7 @@ static void skip_blanks(struct reader *reader)
 	}
 }
 
-/* A new value that begins here; -1 with a story. */
+/* A new value that begins here; -1 with a reason. */
 static int add_value(struct reader *reader, enum rd_json_kind kind)
 {
 	struct rd_json *json = reader->json;

@@ -45,7 +45,7 @@ struct rd_json {
 };
 
 /*
- * Reads one document. `name` is what the story calls it. RONDO_INVALID, with a story that names the
+ * Reads one document. `name` is what the reason calls it. RONDO_INVALID, with a reason that names the
  * line, for what is no JSON, is larger or deeper than the bounds above, or has a string with a zero
  * in it; RONDO_MEMORY. rd_json_finish() frees; after a failure there is nothing to free, and it may
  * be called.
@@ -53,7 +53,7 @@ struct rd_json {
 int rd_json_parse(struct rd_json *json, const char *name, const char *text, size_t size);
 void rd_json_finish(struct rd_json *json);
 
-/* "a number": what a value is, for a story. */
+/* "a number": what a value is, for a reason. */
 const char *rd_json_kind_text(enum rd_json_kind kind);
 
 /* False where the value is no whole number, or outside least..most. */

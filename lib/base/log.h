@@ -47,7 +47,7 @@ void rd_log_rank(int rank);
 
 /*
  * Read the text of RONDO_DEBUG ("INFO") and of RONDO_DEBUG_SUBSYS ("RING,NET"; "^NET": all but NET),
- * in either case of letters. RONDO_SETTING, with a story, for what names no level or subsystem.
+ * in either case of letters. RONDO_SETTING, with a reason, for what names no level or subsystem.
  */
 int rd_log_read_level(enum rd_log_level *level, const char *text);
 int rd_log_read_subsystems(unsigned *subsystems, const char *text);

@@ -23,7 +23,7 @@ void rd_nearest_try(struct rd_nearest *nearest, const char *name);
 
 #define RD_NEAREST_TEXT 64
 
-/* "; did you mean NAME?", or "" where none is near: for the end of a story. Returns text. */
+/* "; did you mean NAME?", or "" where none is near: for the end of a reason. Returns text. */
 const char *rd_nearest_text(const struct rd_nearest *nearest, char text[RD_NEAREST_TEXT]);
 
 /* Whether two names are the same but for case, "_" and "-": "allreduce", "AllReduce", "all_reduce".

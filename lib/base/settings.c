@@ -100,7 +100,7 @@ static bool is_text(const struct setting *setting)
 	return setting->kind == STRING || setting->kind == NAMES;
 }
 
-/* For a story, which is one line: short, and without control characters. */
+/* For a reason, which is one line: short, and without control characters. */
 static const char *quotable(char quote[41], const char *text)
 {
 	size_t i;
@@ -415,7 +415,7 @@ static bool is_where(const struct setting *setting)
 /* Every field: what cannot be read has its default, and the first such is the error. */
 static int read_all(struct rd_settings *settings, const struct rondo_config *config)
 {
-	char story[RD_STORY_SIZE];
+	char reason[RD_REASON_SIZE];
 	bool lost = false;
 	int err = 0;
 
@@ -425,14 +425,14 @@ static int read_all(struct rd_settings *settings, const struct rondo_config *con
 		if (!one)
 			continue;
 		if (!err)
-			snprintf(story, sizeof(story), "%s", rondo_last_error());
+			snprintf(reason, sizeof(reason), "%s", rondo_last_error());
 		err = err ? err : one;
 		lost |= is_where(&table[i]);
 		take_default(settings, &table[i]);
 	}
 	if (lost)
 		settings->rank = -1;
-	return err ? rd_fail(err, "%s", story) : 0;
+	return err ? rd_fail(err, "%s", reason) : 0;
 }
 
 static int check_all(const struct rd_settings *settings)

@@ -103,7 +103,7 @@ struct rd_settings {
 
 /*
  * Fills in every field from config (may be NULL), environ and the defaults. RONDO_SETTING, with a
- * story that names the variable and says what to do, for an unknown RONDO_ variable (names the
+ * reason that names the variable and says what to do, for an unknown RONDO_ variable (names the
  * nearest known one) unless it is of RD_INSTALL_WORDS, a value that is no number or out of range,
  * or a rank or size that is missing or makes no sense (rank outside 0..size-1; size outside
  * 1..RD_SIZE_MAX). Then too every field is filled in, with its default where it cannot be read; rank

@@ -22,7 +22,7 @@
 struct report {
 	_Atomic int done;
 	int error;
-	char story[RD_STORY_SIZE];
+	char reason[RD_REASON_SIZE];
 	char stage[128];
 };
 
@@ -58,7 +58,7 @@ static void run_child(struct report *report, int (*body)(void *argument), void *
 	mine = report;
 	report->error = body(argument);
 	if (report->error)
-		strncpy(report->story, rondo_last_error(), sizeof(report->story) - 1);
+		strncpy(report->reason, rondo_last_error(), sizeof(report->reason) - 1);
 	atomic_store(&report->done, 1);
 }
 
@@ -86,7 +86,7 @@ static bool wait_for(pid_t child, int timeout_ms, int *status)
 
 static int judge(struct report *report, bool ended, int status, int timeout_ms)
 {
-	report->story[sizeof(report->story) - 1] = '\0';
+	report->reason[sizeof(report->reason) - 1] = '\0';
 	report->stage[sizeof(report->stage) - 1] = '\0';
 
 	const char *in = *report->stage ? " in " : "";
@@ -95,7 +95,7 @@ static int judge(struct report *report, bool ended, int status, int timeout_ms)
 		return rd_fail(RONDO_TIMEOUT, "hung for %.1f s%s%s", timeout_ms / 1000.0, in,
 			report->stage);
 	if (atomic_load(&report->done))
-		return report->error ? rd_fail(report->error, "%s", report->story) : 0;
+		return report->error ? rd_fail(report->error, "%s", report->reason) : 0;
 	/* Nothing in it sends this signal: the kernel does, to whom it has no memory for. */
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
 		return rd_fail(RONDO_MEMORY, "was killed from outside%s%s: out of memory, perhaps",

@@ -4,7 +4,7 @@
  *
  * The thread alone touches the machines, the sockets and the lines. Callers leave orders under the
  * lock and ring the bell; the thread publishes its phase and the verdict under the lock. The
- * verdict is stored after its story and never changes, so it may also be read without the lock.
+ * verdict is stored after its reason and never changes, so it may also be read without the lock.
  *
  * In rank 0 the spoke and the hub hand each other notes directly, as line 0.
  */
@@ -59,19 +59,19 @@ struct orders {
 	struct rd_link_limits limits; /* and what links can do then */
 	int error, culprit;
 	uint64_t digest;
-	char story[RD_STORY_SIZE];
+	char reason[RD_REASON_SIZE];
 	int parent_error; /* the parent's verdict; 0: none */
-	char parent_story[RD_STORY_SIZE];
+	char parent_story[RD_REASON_SIZE];
 	bool slow_first;
 	int slow_culprit;
-	char slow_story[RD_STORY_SIZE];
+	char slow_story[RD_REASON_SIZE];
 };
 
 struct rd_lifeline {
 	struct rd_settings settings;
 	_Atomic int *failed;
 	int wake_fd;
-	char address[RD_WHERE_SIZE]; /* where rank 0 listens, for stories */
+	char address[RD_WHERE_SIZE]; /* where rank 0 listens, for reasons */
 	char where[RD_WHERE_SIZE];
 	struct sockaddr_storage near; /* this end's address; set before RD_SPOKE_MET */
 
@@ -84,7 +84,7 @@ struct rd_lifeline {
 	struct rd_link_limits limits; /* under the lock: what all ranks' links can do */
 	bool over; /* under the lock: the thread has ended */
 	_Atomic int verdict;
-	char story[RD_STORY_SIZE];
+	char reason[RD_REASON_SIZE];
 	struct rd_lifeline *children; /* under the lock: those made from it just now */
 	struct rd_lifeline *next_child; /* under the parent's lock */
 	struct rd_lifeline *parent; /* the caller's; NULL: none, or no longer */
@@ -552,7 +552,7 @@ static void follow_orders(struct rd_lifeline *lifeline, int64_t now_ms)
 		rd_spoke_ready(lifeline->spoke, orders.detours, &orders.limits);
 	if (orders.report)
 		rd_spoke_report(
-			lifeline->spoke, orders.error, orders.culprit, orders.story, now_ms);
+			lifeline->spoke, orders.error, orders.culprit, orders.reason, now_ms);
 	if (orders.slow)
 		rd_spoke_slow(
 			lifeline->spoke, orders.slow_first, orders.slow_culprit, orders.slow_story);
@@ -569,11 +569,11 @@ static void follow_orders(struct rd_lifeline *lifeline, int64_t now_ms)
 }
 
 /* The hub's word counts for more: rank 0's spoke hears nothing more once it has left. */
-static int find_verdict(const struct rd_lifeline *lifeline, const char **story)
+static int find_verdict(const struct rd_lifeline *lifeline, const char **reason)
 {
-	int error = lifeline->hub ? rd_hub_verdict(lifeline->hub, story) : 0;
+	int error = lifeline->hub ? rd_hub_verdict(lifeline->hub, reason) : 0;
 
-	return error ? error : rd_spoke_verdict(lifeline->spoke, story);
+	return error ? error : rd_spoke_verdict(lifeline->spoke, reason);
 }
 
 static void wake(struct rd_lifeline *lifeline)
@@ -594,24 +594,24 @@ static void ring(struct rd_lifeline *lifeline)
 }
 
 /* Under the parent's lock, and so before the child can detach itself. */
-static void end_child(struct rd_lifeline *child, int error, const char *story)
+static void end_child(struct rd_lifeline *child, int error, const char *reason)
 {
 	pthread_mutex_lock(&child->lock);
 	child->orders.parent_error = error;
-	snprintf(child->orders.parent_story, sizeof(child->orders.parent_story), "%s", story);
+	snprintf(child->orders.parent_story, sizeof(child->orders.parent_story), "%s", reason);
 	ring(child);
 	pthread_mutex_unlock(&child->lock);
 }
 
-static void store_verdict(struct rd_lifeline *lifeline, int error, const char *story)
+static void store_verdict(struct rd_lifeline *lifeline, int error, const char *reason)
 {
-	snprintf(lifeline->story, sizeof(lifeline->story), "%s", story);
+	snprintf(lifeline->reason, sizeof(lifeline->reason), "%s", reason);
 	atomic_store(&lifeline->verdict, error);
 	atomic_store(lifeline->failed, error);
 	wake(lifeline);
 	for (struct rd_lifeline *at = lifeline->children; at; at = at->next_child)
-		end_child(at, error, story);
-	rd_log(RD_INFO, RD_BOOTSTRAP, "%s: %s", rondo_error_name(error), story);
+		end_child(at, error, reason);
+	rd_log(RD_INFO, RD_BOOTSTRAP, "%s: %s", rondo_error_name(error), reason);
 }
 
 /* True: there are new ones. What finds no room here now does so at the next news. */
@@ -638,8 +638,8 @@ static bool store_rounds(struct rd_lifeline *lifeline)
 static void publish(struct rd_lifeline *lifeline, bool over)
 {
 	enum rd_spoke_phase phase = rd_spoke_phase(lifeline->spoke);
-	const char *story;
-	int error = find_verdict(lifeline, &story);
+	const char *reason;
+	int error = find_verdict(lifeline, &reason);
 
 	/* Only this thread writes these, so it may read them without the lock. */
 	if (atomic_load(&lifeline->verdict))
@@ -657,7 +657,7 @@ static void publish(struct rd_lifeline *lifeline, bool over)
 	lifeline->limits = *rd_spoke_limits(lifeline->spoke);
 	lifeline->over = over;
 	if (error)
-		store_verdict(lifeline, error, story);
+		store_verdict(lifeline, error, reason);
 	pthread_cond_broadcast(&lifeline->news);
 	pthread_mutex_unlock(&lifeline->lock);
 }
@@ -739,7 +739,7 @@ static int wait_for_events(struct rd_lifeline *lifeline, int timeout_ms)
  */
 static void log_slow_call(struct rd_lifeline *lifeline)
 {
-	char text[RD_STORY_SIZE];
+	char text[RD_REASON_SIZE];
 
 	if (!rd_hub_slow_call(lifeline->hub, text))
 		return;
@@ -933,16 +933,16 @@ static int check_config(const struct rd_lifeline_config *config)
 /* Why this rank cannot take part. */
 struct refusal {
 	int error;
-	const char *story;
+	const char *reason;
 };
 
 static void decline(struct rd_lifeline *lifeline, const struct refusal *refusal, int64_t now_ms)
 {
 	if (lifeline->hub)
-		rd_hub_decline(lifeline->hub, refusal->error, refusal->story);
+		rd_hub_decline(lifeline->hub, refusal->error, refusal->reason);
 	else
 		rd_spoke_report(lifeline->spoke, refusal->error, lifeline->settings.rank,
-			refusal->story, now_ms);
+			refusal->reason, now_ms);
 }
 
 static int start(struct rd_lifeline *lifeline, const struct rd_lifeline_config *config,
@@ -1025,7 +1025,7 @@ static void attach(struct rd_lifeline *lifeline, struct rd_lifeline *parent)
 	parent->children = lifeline;
 	error = atomic_load(&parent->verdict);
 	if (error)
-		end_child(lifeline, error, parent->story);
+		end_child(lifeline, error, parent->reason);
 	pthread_mutex_unlock(&parent->lock);
 }
 
@@ -1067,14 +1067,14 @@ static void close_listener(const struct rd_settings *settings)
 		close(fd);
 }
 
-void rd_lifeline_decline(const struct rd_settings *settings, int error, const char *story)
+void rd_lifeline_decline(const struct rd_settings *settings, int error, const char *reason)
 {
 	struct rd_settings mine = *settings;
 	struct rd_member nobody = { 0 };
 	struct rd_activity nothing = { .collective = -1, .waiting_for = -1 };
 	_Atomic int failed = 0;
 	struct rd_lifeline_config config = { &mine, &nobody, &nothing, &failed, -1, NULL };
-	struct refusal refusal = { error, story };
+	struct refusal refusal = { error, reason };
 	struct rd_lifeline *lifeline = NULL;
 	bool cut_off;
 
@@ -1093,7 +1093,7 @@ int rd_lifeline_create(struct rd_lifeline **created, const struct rd_lifeline_co
 {
 	struct rd_settings settings = *config->settings;
 	int error = check_config(config);
-	char story[RD_STORY_SIZE];
+	char reason[RD_REASON_SIZE];
 	bool cut_off;
 
 	*created = NULL;
@@ -1101,9 +1101,9 @@ int rd_lifeline_create(struct rd_lifeline **created, const struct rd_lifeline_co
 		return error;
 	error = begin(created, config, NULL, &settings.rendezvous_fd, &cut_off);
 	if (error && !cut_off) {
-		snprintf(story, sizeof(story), "%s", rondo_last_error());
-		rd_lifeline_decline(&settings, error, story);
-		rd_fail(error, "%s", story);
+		snprintf(reason, sizeof(reason), "%s", rondo_last_error());
+		rd_lifeline_decline(&settings, error, reason);
+		rd_fail(error, "%s", reason);
 	}
 	if (error)
 		return error;
@@ -1143,7 +1143,7 @@ int rd_lifeline_verdict(struct rd_lifeline *lifeline)
 {
 	int error = atomic_load(&lifeline->verdict);
 
-	return error ? rd_fail(error, "%s", lifeline->story) : 0;
+	return error ? rd_fail(error, "%s", lifeline->reason) : 0;
 }
 
 int rd_lifeline_lose(struct rd_lifeline *lifeline, const struct rd_loss *loss)
@@ -1203,7 +1203,7 @@ int rd_lifeline_ready(struct rd_lifeline *lifeline, int detours, struct rd_link_
 	return verdict ? verdict : another;
 }
 
-int rd_lifeline_report(struct rd_lifeline *lifeline, int error, int culprit, const char *story)
+int rd_lifeline_report(struct rd_lifeline *lifeline, int error, int culprit, const char *reason)
 {
 	struct orders *orders = &lifeline->orders;
 	int verdict;
@@ -1213,16 +1213,16 @@ int rd_lifeline_report(struct rd_lifeline *lifeline, int error, int culprit, con
 		orders->report = true;
 		orders->error = error;
 		orders->culprit = culprit;
-		snprintf(orders->story, sizeof(orders->story), "%s", story);
+		snprintf(orders->reason, sizeof(orders->reason), "%s", reason);
 		ring(lifeline);
 	}
 	wait_for(lifeline, RD_SPOKE_GONE);
 	pthread_mutex_unlock(&lifeline->lock);
 	verdict = rd_lifeline_verdict(lifeline);
-	return verdict ? verdict : rd_fail(error, "%s", story);
+	return verdict ? verdict : rd_fail(error, "%s", reason);
 }
 
-void rd_lifeline_slow(struct rd_lifeline *lifeline, bool first, int culprit, const char *story)
+void rd_lifeline_slow(struct rd_lifeline *lifeline, bool first, int culprit, const char *reason)
 {
 	struct orders *orders = &lifeline->orders;
 
@@ -1230,7 +1230,7 @@ void rd_lifeline_slow(struct rd_lifeline *lifeline, bool first, int culprit, con
 	orders->slow = true;
 	orders->slow_first = first;
 	orders->slow_culprit = culprit;
-	snprintf(orders->slow_story, sizeof(orders->slow_story), "%s", story);
+	snprintf(orders->slow_story, sizeof(orders->slow_story), "%s", reason);
 	ring(lifeline);
 	pthread_mutex_unlock(&lifeline->lock);
 }

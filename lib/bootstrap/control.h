@@ -95,7 +95,7 @@ int rd_lifeline_create(struct rd_lifeline **lifeline, const struct rd_lifeline_c
  * they do not wait for it. Best effort: returns within some two seconds, whether they got it or not.
  * Takes over settings->rendezvous_fd.
  */
-void rd_lifeline_decline(const struct rd_settings *settings, int error, const char *story);
+void rd_lifeline_decline(const struct rd_settings *settings, int error, const char *reason);
 
 /* From here on a verdict on config->parent is none on this comm, and the parent may go. Until then no
    rank waits here for one that has died since it was in the parent. */
@@ -138,22 +138,22 @@ int rd_lifeline_ready(struct rd_lifeline *lifeline, int detours, struct rd_link_
 
 /*
  * Reports a failure seen here and waits (bounded, about a second) for the hub's verdict, which is
- * returned with its story recorded in this thread. culprit: the rank at fault, or -1. error:
+ * returned with its reason recorded in this thread. culprit: the rank at fault, or -1. error:
  *   RONDO_BROKEN    the link to culprit failed
  *   RONDO_TIMEOUT   silence, waiting for culprit
- *   RONDO_MISMATCH, RONDO_PROTOCOL, RONDO_ABORTED, ...   as the story says
- * Where no verdict comes (the hub is gone), the reported error and story stand.
+ *   RONDO_MISMATCH, RONDO_PROTOCOL, RONDO_ABORTED, ...   as the reason says
+ * Where no verdict comes (the hub is gone), the reported error and reason stand.
  */
-int rd_lifeline_report(struct rd_lifeline *lifeline, int error, int culprit, const char *story);
+int rd_lifeline_report(struct rd_lifeline *lifeline, int error, int culprit, const char *reason);
 
 /*
  * A call of this rank has waited for long, and goes on. The hub asks all ranks what they do. Where
  * they wait for each other, and have for heartbeat_timeout_ms, that is a verdict. Else rank 0 logs
  * who holds the call up, if this is the `first` report of the wait. Waits for nothing.
  */
-void rd_lifeline_slow(struct rd_lifeline *lifeline, bool first, int culprit, const char *story);
+void rd_lifeline_slow(struct rd_lifeline *lifeline, bool first, int culprit, const char *reason);
 
-/* The verdict so far: 0, or its error, with the story recorded in this thread. */
+/* The verdict so far: 0, or its error, with the reason recorded in this thread. */
 int rd_lifeline_verdict(struct rd_lifeline *lifeline);
 
 /*

@@ -247,12 +247,12 @@ static void walk_note(struct cursor *at, struct rd_note *note)
 	case RD_NOTE_SLOW:
 		walk_u32(at, &note->slow.first);
 		walk_rank(at, &note->slow.culprit, -1);
-		walk_text(at, note->slow.story, sizeof(note->slow.story));
+		walk_text(at, note->slow.reason, sizeof(note->slow.reason));
 		return;
 	case RD_NOTE_REPORT:
 		walk_error(at, &note->report.error);
 		walk_rank(at, &note->report.culprit, -1);
-		walk_text(at, note->report.story, sizeof(note->report.story));
+		walk_text(at, note->report.reason, sizeof(note->report.reason));
 		return;
 	case RD_NOTE_QUERY:
 		walk_u32(at, &note->query.number);
@@ -262,7 +262,7 @@ static void walk_note(struct cursor *at, struct rd_note *note)
 		return;
 	case RD_NOTE_VERDICT:
 		walk_error(at, &note->verdict.error);
-		walk_text(at, note->verdict.story, sizeof(note->verdict.story));
+		walk_text(at, note->verdict.reason, sizeof(note->verdict.reason));
 		return;
 	case RD_NOTE_BYE:
 		walk_u32(at, &note->bye.calls);

@@ -77,7 +77,7 @@ struct rd_note {
 		} go;
 		struct {
 			int32_t error, culprit; /* culprit: -1: none */
-			char story[RD_STORY_SIZE];
+			char reason[RD_REASON_SIZE];
 		} report;
 		struct {
 			uint32_t number;
@@ -92,11 +92,11 @@ struct rd_note {
 		struct {
 			uint32_t first; /* 1: the first of this wait */
 			int32_t culprit; /* -1: none */
-			char story[RD_STORY_SIZE];
+			char reason[RD_REASON_SIZE];
 		} slow;
 		struct {
 			int32_t error;
-			char story[RD_STORY_SIZE];
+			char reason[RD_REASON_SIZE];
 		} verdict;
 		struct {
 			uint32_t calls;
@@ -115,7 +115,7 @@ size_t rd_wire_put(struct rd_note *note, unsigned char frame[RD_FRAME_MAX]);
 
 /*
  * Reads the first frame in bytes[size]: the number of bytes it took; 0: it is not all there yet
- * (and nothing so far speaks against it); RONDO_PROTOCOL with a story: this is no note. Texts come
+ * (and nothing so far speaks against it); RONDO_PROTOCOL with a reason: this is no note. Texts come
  * out terminated, control characters as '?'; numbers that have a range of their own (codes, counts,
  * a collective) lie in it; ranks are at least not negative.
  */

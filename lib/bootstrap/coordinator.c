@@ -55,7 +55,7 @@ struct seat {
 	bool lags; /* has not joined the call that is asked about */
 	int blames; /* its latest report of the open case, or of a slow call: the culprit; */
 	int report; /* the error, 0: none; */
-	char story[RD_STORY_SIZE]; /* and what it tells */
+	char reason[RD_REASON_SIZE]; /* and what it tells */
 };
 
 enum phase { GATHERING, OPENING, RUNNING };
@@ -85,11 +85,11 @@ struct rd_hub {
 	int inquirer, next_inquirer; /* whose calls are slow; -1: none */
 	bool inquires_first; /* the inquirer's first of this wait: to be logged */
 	bool noticed; /* the notice is to be logged */
-	char notice[RD_STORY_SIZE];
+	char notice[RD_REASON_SIZE];
 	uint32_t noticed_call; /* the latest collective of which that was logged */
 
 	int error; /* the verdict, once there is one */
-	char story[RD_STORY_SIZE];
+	char reason[RD_REASON_SIZE];
 
 	int line_count;
 	struct line *lines;
@@ -193,32 +193,32 @@ decide(struct rd_hub *hub, int error, const char *format, ...)
 		return;
 	hub->error = error;
 	va_start(args, format);
-	vsnprintf(hub->story, sizeof(hub->story), format, args);
+	vsnprintf(hub->reason, sizeof(hub->reason), format, args);
 	va_end(args);
 	hub->reporter = -1;
 	hub->inquirer = hub->next_inquirer = -1;
 	log_all(hub, SAY_VERDICT);
 }
 
-void rd_hub_fail(struct rd_hub *hub, int error, const char *story)
+void rd_hub_fail(struct rd_hub *hub, int error, const char *reason)
 {
 	hub->closed = true;
-	decide(hub, error, "%s", story);
+	decide(hub, error, "%s", reason);
 }
 
-static void decline(struct rd_hub *hub, int rank, int error, const char *story)
+static void decline(struct rd_hub *hub, int rank, int error, const char *reason)
 {
-	decide(hub, error, "rank %d of %d could not take part: %s", rank, hub->size, story);
+	decide(hub, error, "rank %d of %d could not take part: %s", rank, hub->size, reason);
 }
 
-void rd_hub_decline(struct rd_hub *hub, int error, const char *story)
+void rd_hub_decline(struct rd_hub *hub, int error, const char *reason)
 {
-	decline(hub, 0, error, story);
+	decline(hub, 0, error, reason);
 }
 
-int rd_hub_verdict(const struct rd_hub *hub, const char **story)
+int rd_hub_verdict(const struct rd_hub *hub, const char **reason)
 {
-	*story = hub->story;
+	*reason = hub->reason;
 	return hub->error;
 }
 
@@ -506,7 +506,7 @@ static void take_first(struct rd_hub *hub, struct line *line, const struct rd_no
 	} else if (note->kind == RD_NOTE_HELLO) {
 		take_hello(hub, line, note);
 	} else if (rank >= 0 && rank < hub->size) {
-		decline(hub, rank, note->report.error, note->report.story);
+		decline(hub, rank, note->report.error, note->report.reason);
 		turn_away(hub, line);
 	} else {
 		line->dropped = true;
@@ -593,12 +593,12 @@ static void take_ready(struct rd_hub *hub, struct seat *seat, const struct rd_no
 
 /* ---- Leaving ------------------------------------------------------------------------------- */
 
-static void blame_leaver(struct rd_hub *hub, int leaver, const char *story)
+static void blame_leaver(struct rd_hub *hub, int leaver, const char *reason)
 {
 	char name[NAME_SIZE];
 
 	decide(hub, RONDO_LEFT, "%s left after call #%u; %s", name_rank(hub, leaver, name),
-		hub->seats[leaver].calls, story);
+		hub->seats[leaver].calls, reason);
 }
 
 /* All leavers so far made the same calls; does this one agree with the first of them? */
@@ -641,7 +641,7 @@ static void take_bye(struct rd_hub *hub, struct line *line, const struct rd_note
 		hub->leave_ms = line->heard_ms + hub->settings->timeout_ms;
 	for (int rank = 0; rank < hub->size; rank++)
 		if (hub->seats[rank].report && hub->seats[rank].blames == line->rank)
-			blame_leaver(hub, line->rank, hub->seats[rank].story);
+			blame_leaver(hub, line->rank, hub->seats[rank].reason);
 }
 
 /* ---- Judging ------------------------------------------------------------------------------- */
@@ -700,17 +700,17 @@ static int find_idler(const struct rd_hub *hub, int rank)
 	return -1;
 }
 
-/* How the story of a rank's silence ends: "rank 0 (...) waited 600 s for it in all_reduce #17". */
-static const char *log_wait(const struct rd_hub *hub, int reporter, char text[RD_STORY_SIZE])
+/* How the reason of a rank's silence ends: "rank 0 (...) waited 600 s for it in all_reduce #17". */
+static const char *log_wait(const struct rd_hub *hub, int reporter, char text[RD_REASON_SIZE])
 {
 	const struct seat *seat = &hub->seats[reporter];
 	char name[NAME_SIZE], call[NAME_SIZE], duration[RD_DURATION_SIZE];
 
 	if (!seat->answered || seat->calls == seat->done) {
-		snprintf(text, RD_STORY_SIZE, "%s", seat->story);
+		snprintf(text, RD_REASON_SIZE, "%s", seat->reason);
 		return text;
 	}
-	snprintf(text, RD_STORY_SIZE, "%s waited %s for it in %s", name_rank(hub, reporter, name),
+	snprintf(text, RD_REASON_SIZE, "%s waited %s for it in %s", name_rank(hub, reporter, name),
 		rd_duration(duration, hub->settings->timeout_ms),
 		name_call(seat->collective, seat->done + 1, call));
 	return text;
@@ -751,7 +751,7 @@ static void judge_silence(struct rd_hub *hub, int reporter)
 	uint32_t number = present_call(seat);
 	int laggard = find_laggard(hub, number, seat->blames);
 	int idler = find_idler(hub, reporter);
-	char name[NAME_SIZE], call[NAME_SIZE], wait[RD_STORY_SIZE];
+	char name[NAME_SIZE], call[NAME_SIZE], wait[RD_REASON_SIZE];
 
 	log_wait(hub, reporter, wait);
 	if (judge_calls(hub))
@@ -765,20 +765,20 @@ static void judge_silence(struct rd_hub *hub, int reporter)
 			name_rank(hub, idler, name), name_call(seat->collective, number, call),
 			wait);
 	else
-		decide(hub, RONDO_TIMEOUT, "%s", seat->story);
+		decide(hub, RONDO_TIMEOUT, "%s", seat->reason);
 }
 
 static void judge(struct rd_hub *hub)
 {
 	int last = last_reporter(hub);
 	int mute = find_mute(hub, hub->seats[last].blames);
-	char name[NAME_SIZE], text[RD_STORY_SIZE];
+	char name[NAME_SIZE], text[RD_REASON_SIZE];
 
 	if (mute >= 0)
 		decide(hub, RONDO_TIMEOUT, "%s does not answer: stopped or cut off; %s",
 			name_rank(hub, mute, name), log_wait(hub, last, text));
 	else if (hub->seats[last].report == RONDO_BROKEN)
-		decide(hub, RONDO_BROKEN, "%s (seen by rank %d)", hub->seats[last].story, last);
+		decide(hub, RONDO_BROKEN, "%s (seen by rank %d)", hub->seats[last].reason, last);
 	else
 		judge_silence(hub, last);
 }
@@ -841,22 +841,22 @@ static void notice_slow_call(struct rd_hub *hub)
 	if (!seat->answered || (seat->calls != seat->done && number == hub->noticed_call))
 		return;
 	if (mute >= 0) {
-		notice(hub, "%s does not answer; %s", name_rank(hub, mute, name), seat->story);
+		notice(hub, "%s does not answer; %s", name_rank(hub, mute, name), seat->reason);
 	} else if (count_laggards(hub, number) > 0) {
 		name_ranks(hub, has_not_joined, name, sizeof(name));
 		notice(hub, "%s not joined %s; %s", name, name_call(seat->collective, number, call),
-			seat->story);
+			seat->reason);
 	}
 	if (hub->noticed)
 		hub->noticed_call = number;
 }
 
-bool rd_hub_slow_call(struct rd_hub *hub, char text[RD_STORY_SIZE])
+bool rd_hub_slow_call(struct rd_hub *hub, char text[RD_REASON_SIZE])
 {
 	if (!hub->noticed)
 		return false;
 	hub->noticed = false;
-	memcpy(text, hub->notice, RD_STORY_SIZE);
+	memcpy(text, hub->notice, RD_REASON_SIZE);
 	return true;
 }
 
@@ -924,7 +924,7 @@ static void take_slow(struct rd_hub *hub, int rank, const struct rd_note *note, 
 	if (seat->report || hub->reporter >= 0)
 		return;
 	seat->blames = note->slow.culprit < hub->size ? note->slow.culprit : -1;
-	memcpy(seat->story, note->slow.story, sizeof(seat->story));
+	memcpy(seat->reason, note->slow.reason, sizeof(seat->reason));
 	if (hub->inquirer < 0)
 		open_inquiry(hub, rank, note->slow.first, now_ms);
 	else
@@ -977,16 +977,16 @@ static void take_report(struct rd_hub *hub, int rank, const struct rd_note *note
 	} else if (error == RONDO_TIMEOUT && culprit < 0 && hub->phase != RUNNING) {
 		give_up(hub);
 	} else if (culprit >= 0 && hub->seats[culprit].left) {
-		blame_leaver(hub, culprit, note->report.story);
+		blame_leaver(hub, culprit, note->report.reason);
 	} else if (error == RONDO_TIMEOUT || (error == RONDO_BROKEN && culprit >= 0)) {
 		seat->report = error;
 		seat->blames = culprit;
-		memcpy(seat->story, note->report.story, sizeof(seat->story));
+		memcpy(seat->reason, note->report.reason, sizeof(seat->reason));
 		hub->broken |= error == RONDO_BROKEN;
 		if (hub->reporter < 0)
 			open_case(hub, rank, now_ms);
 	} else {
-		decide(hub, error, "%s", note->report.story);
+		decide(hub, error, "%s", note->report.reason);
 	}
 }
 
@@ -1229,7 +1229,7 @@ static bool say_verdict(const struct rd_hub *hub, struct line *line, struct rd_n
 		return false;
 	note->kind = RD_NOTE_VERDICT;
 	note->verdict.error = hub->error;
-	memcpy(note->verdict.story, hub->story, sizeof(note->verdict.story));
+	memcpy(note->verdict.reason, hub->reason, sizeof(note->verdict.reason));
 	return true;
 }
 

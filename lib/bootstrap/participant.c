@@ -45,7 +45,7 @@ struct rd_spoke {
 	int64_t dial_ms, beat_ms, report_ms, leave_ms;
 	int dial_wait_ms, beat_wait_ms;
 	bool refused; /* the latest attempt was; reason: why it failed */
-	char reason[REASON_SIZE];
+	char refusal[REASON_SIZE];
 
 	struct rd_member *members;
 	int member_count; /* that have been told so far */
@@ -60,14 +60,14 @@ struct rd_spoke {
 	uint64_t digest; /* of our calls, when leaving */
 
 	int report, culprit; /* ours */
-	char report_story[RD_STORY_SIZE];
+	char report_reason[RD_REASON_SIZE];
 	int dead; /* a rank whose death the kernel has reported */
 	bool slow_first; /* our call that waits for long */
 	int slow_culprit;
-	char slow_story[RD_STORY_SIZE];
+	char slow_story[RD_REASON_SIZE];
 
 	int error; /* the verdict */
-	char story[RD_STORY_SIZE];
+	char reason[RD_REASON_SIZE];
 };
 
 /* ---- Life ---------------------------------------------------------------------------------- */
@@ -117,9 +117,9 @@ enum rd_spoke_phase rd_spoke_phase(const struct rd_spoke *spoke)
 	return spoke->phase;
 }
 
-int rd_spoke_verdict(const struct rd_spoke *spoke, const char **story)
+int rd_spoke_verdict(const struct rd_spoke *spoke, const char **reason)
 {
-	*story = spoke->story;
+	*reason = spoke->reason;
 	return spoke->error;
 }
 
@@ -170,13 +170,13 @@ fail(struct rd_spoke *spoke, int error, const char *format, ...)
 	spoke->phase = RD_SPOKE_FAILED;
 	spoke->error = error;
 	va_start(args, format);
-	vsnprintf(spoke->story, sizeof(spoke->story), format, args);
+	vsnprintf(spoke->reason, sizeof(spoke->reason), format, args);
 	va_end(args);
 }
 
-void rd_spoke_fail(struct rd_spoke *spoke, int error, const char *story)
+void rd_spoke_fail(struct rd_spoke *spoke, int error, const char *reason)
 {
-	fail(spoke, error, "%s", story);
+	fail(spoke, error, "%s", reason);
 }
 
 static const char *name_member(const struct rd_spoke *spoke, int rank, char name[NAME_SIZE])
@@ -225,7 +225,7 @@ void rd_spoke_refused(struct rd_spoke *spoke, bool refused, const char *reason, 
 		return;
 	spoke->dialling = false;
 	spoke->refused = refused;
-	snprintf(spoke->reason, sizeof(spoke->reason), "%s", reason);
+	snprintf(spoke->refusal, sizeof(spoke->refusal), "%s", reason);
 	spoke->dial_ms = now_ms + spoke->dial_wait_ms;
 	spoke->dial_wait_ms *= 2;
 	if (spoke->dial_wait_ms > DIAL_MOST_MS)
@@ -246,7 +246,7 @@ void rd_spoke_closed(struct rd_spoke *spoke, int error, int64_t now_ms)
 		return;
 	}
 	if (spoke->reported && spoke->report != RONDO_BROKEN && spoke->report != RONDO_TIMEOUT)
-		fail(spoke, spoke->report, "%s", spoke->report_story);
+		fail(spoke, spoke->report, "%s", spoke->report_reason);
 	name_hub(spoke, name);
 	if (error == 0 || error == ECONNRESET || error == EPIPE)
 		fail(spoke, RONDO_DIED, "%s died", name);
@@ -298,25 +298,25 @@ void rd_spoke_ready(struct rd_spoke *spoke, int detours, const struct rd_link_li
 }
 
 void rd_spoke_report(
-	struct rd_spoke *spoke, int error, int culprit, const char *story, int64_t now_ms)
+	struct rd_spoke *spoke, int error, int culprit, const char *reason, int64_t now_ms)
 {
 	if (is_over(spoke) || spoke->reported)
 		return;
 	spoke->reported = true;
 	spoke->report = error;
 	spoke->culprit = culprit;
-	snprintf(spoke->report_story, sizeof(spoke->report_story), "%s", story);
+	snprintf(spoke->report_reason, sizeof(spoke->report_reason), "%s", reason);
 	spoke->report_ms = now_ms + RD_REPORT_MS;
 	spoke->say |= SAY_REPORT;
 }
 
-void rd_spoke_slow(struct rd_spoke *spoke, bool first, int culprit, const char *story)
+void rd_spoke_slow(struct rd_spoke *spoke, bool first, int culprit, const char *reason)
 {
 	if (spoke->phase != RD_SPOKE_OPEN || spoke->reported || spoke->leaving)
 		return;
 	spoke->slow_first = first;
 	spoke->slow_culprit = culprit;
-	snprintf(spoke->slow_story, sizeof(spoke->slow_story), "%s", story);
+	snprintf(spoke->slow_story, sizeof(spoke->slow_story), "%s", reason);
 	spoke->say |= SAY_SLOW;
 }
 
@@ -407,14 +407,14 @@ static void check_calls(struct rd_spoke *spoke, int64_t now_ms)
 {
 	int collective = atomic_load(&spoke->activity->collective);
 	uint32_t calls = atomic_load(&spoke->activity->calls);
-	char story[RD_STORY_SIZE];
+	char reason[RD_REASON_SIZE];
 
 	if (spoke->leaver < 0 || spoke->leaving || calls <= spoke->leaver_calls)
 		return;
-	snprintf(story, sizeof(story), "rank %d is in %s #%u", spoke->settings->rank,
+	snprintf(reason, sizeof(reason), "rank %d is in %s #%u", spoke->settings->rank,
 		collective < 0 ? "call" : rd_collective_name((enum rd_collective)collective),
 		calls);
-	rd_spoke_report(spoke, RONDO_LEFT, spoke->leaver, story, now_ms);
+	rd_spoke_report(spoke, RONDO_LEFT, spoke->leaver, reason, now_ms);
 }
 
 static void take_left(struct rd_spoke *spoke, const struct rd_note *note, int64_t now_ms)
@@ -475,7 +475,7 @@ void rd_spoke_take(struct rd_spoke *spoke, const struct rd_note *note, int64_t n
 		spoke->say |= SAY_ANSWER;
 		return;
 	case RD_NOTE_VERDICT:
-		fail(spoke, note->verdict.error, "%s", note->verdict.story);
+		fail(spoke, note->verdict.error, "%s", note->verdict.reason);
 		return;
 	case RD_NOTE_LEFT:
 		take_left(spoke, note, now_ms);
@@ -515,23 +515,23 @@ static int64_t silence_deadline(const struct rd_spoke *spoke)
 static void give_up(struct rd_spoke *spoke, int64_t now_ms)
 {
 	int rank = spoke->settings->rank;
-	char duration[RD_DURATION_SIZE], story[REASON_SIZE];
+	char duration[RD_DURATION_SIZE], reason[REASON_SIZE];
 
 	rd_duration(duration, spoke->settings->init_timeout_ms);
 	if (spoke->phase == RD_SPOKE_AWAY && spoke->refused)
 		fail(spoke, RONDO_UNREACHABLE, "rank %d: no one listens at %s (%s, tried for %s)",
-			rank, spoke->where, spoke->reason, duration);
+			rank, spoke->where, spoke->refusal, duration);
 	else if (spoke->phase == RD_SPOKE_AWAY)
 		fail(spoke, RONDO_UNREACHABLE,
 			"rank %d: cannot reach rank 0 at %s (%s, tried for %s)", rank, spoke->where,
-			spoke->reason[0] ? spoke->reason : "no answer", duration);
+			spoke->refusal[0] ? spoke->refusal : "no answer", duration);
 	else if (!spoke->welcome)
 		fail(spoke, RONDO_TIMEOUT, "rank %d: rank 0 at %s does not answer (tried for %s)",
 			rank, spoke->where, duration);
 	if (is_over(spoke))
 		return;
-	snprintf(story, sizeof(story), "rank %d waited %s for the other ranks", rank, duration);
-	rd_spoke_report(spoke, RONDO_TIMEOUT, -1, story, now_ms);
+	snprintf(reason, sizeof(reason), "rank %d waited %s for the other ranks", rank, duration);
+	rd_spoke_report(spoke, RONDO_TIMEOUT, -1, reason, now_ms);
 }
 
 static void forgive(struct rd_spoke *spoke, int64_t now_ms)
@@ -551,7 +551,7 @@ void rd_spoke_tick(struct rd_spoke *spoke, int64_t now_ms)
 	if (now_ms >= init_deadline(spoke))
 		give_up(spoke, now_ms);
 	if (now_ms >= spoke->report_ms)
-		fail(spoke, spoke->report, "%s", spoke->report_story);
+		fail(spoke, spoke->report, "%s", spoke->report_reason);
 	if (now_ms >= silence_deadline(spoke))
 		fail(spoke, RONDO_TIMEOUT, "%s has not been heard of for %s: stopped or cut off",
 			name_hub(spoke, name),
@@ -630,7 +630,7 @@ static void say_slow(const struct rd_spoke *spoke, struct rd_note *note)
 	note->kind = RD_NOTE_SLOW;
 	note->slow.first = spoke->slow_first;
 	note->slow.culprit = spoke->slow_culprit;
-	memcpy(note->slow.story, spoke->slow_story, sizeof(note->slow.story));
+	memcpy(note->slow.reason, spoke->slow_story, sizeof(note->slow.reason));
 }
 
 /* What is being changed at this moment is none. */
@@ -664,7 +664,7 @@ static void say_report(const struct rd_spoke *spoke, struct rd_note *note)
 	note->kind = RD_NOTE_REPORT;
 	note->report.error = spoke->report;
 	note->report.culprit = spoke->culprit;
-	memcpy(note->report.story, spoke->report_story, sizeof(note->report.story));
+	memcpy(note->report.reason, spoke->report_reason, sizeof(note->report.reason));
 }
 
 static void say_death(const struct rd_spoke *spoke, struct rd_note *note)
@@ -674,7 +674,7 @@ static void say_death(const struct rd_spoke *spoke, struct rd_note *note)
 	note->kind = RD_NOTE_REPORT;
 	note->report.error = RONDO_DIED;
 	note->report.culprit = spoke->dead;
-	snprintf(note->report.story, sizeof(note->report.story), "%s died",
+	snprintf(note->report.reason, sizeof(note->report.reason), "%s died",
 		name_member(spoke, spoke->dead, name));
 }
 

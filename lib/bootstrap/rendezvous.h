@@ -56,7 +56,7 @@ const char *rd_duration(char text[RD_DURATION_SIZE], int64_t ms);
 struct rd_hub;
 
 /*
- * settings: of rank 0; outlive the hub. where: the address the hub listens at, for stories. Draws
+ * settings: of rank 0; outlive the hub. where: the address the hub listens at, for reasons. Draws
  * no random numbers: comm_id is given.
  */
 int rd_hub_create(struct rd_hub **hub, const struct rd_settings *settings, const char *where,
@@ -81,9 +81,9 @@ void rd_hub_garbled(struct rd_hub *hub, int line, int64_t now_ms);
  */
 void rd_hub_closed(struct rd_hub *hub, int line, int error);
 /* Rank 0 cannot take part: ranks that come are sent the reason. */
-void rd_hub_decline(struct rd_hub *hub, int error, const char *story);
+void rd_hub_decline(struct rd_hub *hub, int error, const char *reason);
 /* Something that the hub cannot do without has failed in rank 0: nobody can join any more. */
-void rd_hub_fail(struct rd_hub *hub, int error, const char *story);
+void rd_hub_fail(struct rd_hub *hub, int error, const char *reason);
 void rd_hub_tick(struct rd_hub *hub, int64_t now_ms);
 
 /* The next note to say to this connection; false: none now. */
@@ -94,10 +94,10 @@ bool rd_hub_dropped(const struct rd_hub *hub, int line);
 int64_t rd_hub_deadline(const struct rd_hub *hub);
 
 /* True: a call waits for a rank that has not been named for it before; to be logged. */
-bool rd_hub_slow_call(struct rd_hub *hub, char text[RD_STORY_SIZE]);
+bool rd_hub_slow_call(struct rd_hub *hub, char text[RD_REASON_SIZE]);
 
-/* The verdict: 0, or its error; *story is the hub's. */
-int rd_hub_verdict(const struct rd_hub *hub, const char **story);
+/* The verdict: 0, or its error; *reason is the hub's. */
+int rd_hub_verdict(const struct rd_hub *hub, const char **reason);
 /* Nothing more will happen: there is a verdict, or all have left. */
 bool rd_hub_settled(const struct rd_hub *hub);
 /* And nobody listens to the hub any more: all have left, or heard the verdict, and hung up. A
@@ -117,7 +117,7 @@ enum rd_spoke_phase {
 
 struct rd_spoke;
 
-/* settings, activity: outlive the spoke. self: copied. where: the address it dials, for stories. */
+/* settings, activity: outlive the spoke. self: copied. where: the address it dials, for reasons. */
 int rd_spoke_create(struct rd_spoke **spoke, const struct rd_settings *settings,
 	const struct rd_member *self, struct rd_activity *activity, const char *where, int64_t now_ms);
 void rd_spoke_destroy(struct rd_spoke *spoke);
@@ -142,17 +142,17 @@ void rd_spoke_lose(struct rd_spoke *spoke, const struct rd_loss *loss);
 void rd_spoke_look(struct rd_spoke *spoke);
 void rd_spoke_ready(struct rd_spoke *spoke, int detours, const struct rd_link_limits *limits);
 void rd_spoke_report(
-	struct rd_spoke *spoke, int error, int culprit, const char *story, int64_t now_ms);
+	struct rd_spoke *spoke, int error, int culprit, const char *reason, int64_t now_ms);
 void rd_spoke_leave(struct rd_spoke *spoke, uint64_t digest, int64_t now_ms);
 /* A call here has waited for long, and goes on; first: not reported before. */
-void rd_spoke_slow(struct rd_spoke *spoke, bool first, int culprit, const char *story);
+void rd_spoke_slow(struct rd_spoke *spoke, bool first, int culprit, const char *reason);
 /* The kernel has reported the death of a rank of this host (peer_watch.h). */
 void rd_spoke_died(struct rd_spoke *spoke, int rank);
 /* This rank's lifeline itself cannot go on. */
-void rd_spoke_fail(struct rd_spoke *spoke, int error, const char *story);
+void rd_spoke_fail(struct rd_spoke *spoke, int error, const char *reason);
 
 enum rd_spoke_phase rd_spoke_phase(const struct rd_spoke *spoke);
-int rd_spoke_verdict(const struct rd_spoke *spoke, const char **story);
+int rd_spoke_verdict(const struct rd_spoke *spoke, const char **reason);
 /* From RD_SPOKE_MET on. */
 const struct rd_member *rd_spoke_members(const struct rd_spoke *spoke);
 uint64_t rd_spoke_comm_id(const struct rd_spoke *spoke);

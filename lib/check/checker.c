@@ -544,24 +544,24 @@ static int check_left_over(struct check *check)
 /* From here the ranks wait for each other in a circle. */
 static int tell_circle(const struct check *check, int first)
 {
-	char story[RD_STORY_SIZE], what[160];
+	char reason[RD_REASON_SIZE], what[160];
 	int length = 0;
 	int rank = first;
 
 	do {
 		const struct runner *runner = &check->runners[rank];
 
-		if (length > RD_STORY_SIZE - 200) {
-			length += snprintf(story + length, sizeof(story) - length, "... for ");
+		if (length > RD_REASON_SIZE - 200) {
+			length += snprintf(reason + length, sizeof(reason) - length, "... for ");
 			break;
 		}
 		rd_step_print(&runner->plan->steps[runner->step], what, sizeof(what));
-		length += snprintf(story + length, sizeof(story) - length,
+		length += snprintf(reason + length, sizeof(reason) - length,
 			"rank %d, step %d (%s), waits for ", rank, runner->step, what);
 		rank = waits_for(check, runner);
 	} while (rank != first);
-	snprintf(story + length, sizeof(story) - length, "rank %d", first);
-	return rd_fail(RONDO_INVALID, "deadlock: %s", story);
+	snprintf(reason + length, sizeof(reason) - length, "rank %d", first);
+	return rd_fail(RONDO_INVALID, "deadlock: %s", reason);
 }
 
 static int deadlock(struct check *check, int rank)

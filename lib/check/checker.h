@@ -22,7 +22,7 @@
 
 #include "plan/plan.h"
 
-/* plans[size]. 0, or RONDO_INVALID with a story: rank, step and what is wrong with it. */
+/* plans[size]. 0, or RONDO_INVALID with a reason: rank, step and what is wrong with it. */
 int rd_check_plans(struct rd_plan *const *plans, int size);
 
 /* Writes the algorithm's plans for every rank and checks them. The layout may be NULL. */

@@ -8,7 +8,7 @@
 
 #include "plan/plan.h"
 
-/* Of the plan of one rank, among plans[size] of one call. 0, or RONDO_INVALID with a story. */
+/* Of the plan of one rank, among plans[size] of one call. 0, or RONDO_INVALID with a reason. */
 int rd_check_fields(struct rd_plan *const *plans, int size, int rank);
 
 /* Of a HOLD or MERGE, whether it stands where one may: one message of each other rank is held,

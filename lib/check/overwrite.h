@@ -8,7 +8,7 @@
 #include "plan/plan.h"
 
 /*
- * The plan's fields must be valid. RONDO_INVALID with the story where, out of place or in place,
+ * The plan's fields must be valid. RONDO_INVALID with the reason where, out of place or in place,
  *   - a step reads an input that an earlier one has overwritten;
  *   - a step writes to memory that an earlier one may still be sending from, with no FLUSH of that
  *     one between.

@@ -9,7 +9,7 @@
 
 #include "rondo/algorithm.h"
 
-/* One proof, now: RONDO_INVALID with the checker's story, or where may_run() says yes to some ranks
+/* One proof, now: RONDO_INVALID with the checker's reason, or where may_run() says yes to some ranks
    and no to others. problem->rank is one to which it says yes. */
 int rd_prove(const struct rd_algorithm *algorithm, const struct rd_problem *problem);
 
@@ -19,7 +19,7 @@ int rd_proof_demand(const struct rd_algorithm *algorithm);
 /*
  * Whether an algorithm may be run for just this problem, whichever rank's it is: where no proof is
  * demanded, or there is one. What is found is kept. What the checker refuses gets a line of WARN
- * with its story, once.
+ * with its reason, once.
  */
 bool rd_proof_holds(const struct rd_algorithm *algorithm, const struct rd_problem *problem);
 

@@ -40,7 +40,7 @@ int rd_races_send(struct rd_races *races, int rank, int *clock);
 
 /*
  * The rank takes this step, which takes no message; or one from `sender`, put there by its step
- * `sent`. What it touches at other ranks must exist there. RONDO_INVALID with the story where
+ * `sent`. What it touches at other ranks must exist there. RONDO_INVALID with the reason where
  * another rank may be at the same memory, or where it reads an input that is overwritten in place.
  */
 int rd_races_step(struct rd_races *races, int rank, int step);

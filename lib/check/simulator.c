@@ -128,7 +128,7 @@ static struct parcel *parcel_at(const struct end *end, uint64_t number)
 static void fail(struct end *end)
 {
 	end->link.error = RONDO_BROKEN;
-	snprintf(end->link.story, sizeof(end->link.story), "closed its connection");
+	snprintf(end->link.reason, sizeof(end->link.reason), "closed its connection");
 }
 
 static bool has_room(struct end *end)
@@ -421,7 +421,7 @@ static void describe(const struct rd_exec *exec, char *text, size_t size)
 
 static int stuck(struct simulator *simulator)
 {
-	char story[RD_STORY_SIZE], where[200];
+	char reason[RD_REASON_SIZE], where[200];
 	int length = 0;
 
 	for (int rank = 0; rank < simulator->set->size; rank++) {
@@ -430,14 +430,14 @@ static int stuck(struct simulator *simulator)
 		if (actor->state != RUNNING)
 			continue;
 		settle(simulator, rank, RONDO_TIMEOUT);
-		if (length > RD_STORY_SIZE - 250)
+		if (length > RD_REASON_SIZE - 250)
 			continue;
 		describe(&actor->exec, where, sizeof(where));
-		length += snprintf(story + length, sizeof(story) - length,
+		length += snprintf(reason + length, sizeof(reason) - length,
 			"%srank %d (%s) waits for rank %d", length ? "; " : "", rank, where,
 			actor->exec.waiting_for);
 	}
-	return rd_fail(RONDO_TIMEOUT, "nothing can move any more: %s", story);
+	return rd_fail(RONDO_TIMEOUT, "nothing can move any more: %s", reason);
 }
 
 /* ---- Setting it up ------------------------------------------------------------------------- */

@@ -38,7 +38,7 @@ struct rd_simulated {
 
 /*
  * Runs one call on every rank: calls[rank], plans[rank]. Returns 0 when every rank is done or
- * failed, or RONDO_TIMEOUT with a story (who waits for whom) when nothing can ever move again; that
+ * failed, or RONDO_TIMEOUT with a reason (who waits for whom) when nothing can ever move again; that
  * is then also the error of each rank that was waiting. The dead rank's own is RONDO_DIED, unless it
  * was done. A rank that fails closes its links, so that those who wait for it end as well.
  * `simulated` must be finished in any case.

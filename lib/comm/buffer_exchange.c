@@ -255,7 +255,7 @@ static bool has_buffers(const struct rondo_comm *comm, const struct rd_call *cal
 	       (out_size(call, rank) == 0 || buffers->out_id);
 }
 
-/* The address here of a peer's buffer; NULL, with the story, where the peer's card makes no sense.
+/* The address here of a peer's buffer; NULL, with the reason, where the peer's card makes no sense.
  */
 static char *reach(struct rondo_comm *comm, int peer, struct rd_peer_region *last, uint64_t id,
 	uint64_t offset, size_t size)

@@ -77,17 +77,17 @@ bool rd_comm_advance(struct rondo_comm *comm)
 
 int rd_comm_fail(struct rondo_comm *comm, int error, int culprit)
 {
-	char story[RD_STORY_SIZE];
+	char reason[RD_REASON_SIZE];
 
 	if (!comm->lifeline) {
 		atomic_store(&comm->failed, error);
 		return error;
 	}
-	strncpy(story, rondo_last_error(), sizeof(story) - 1);
-	story[sizeof(story) - 1] = '\0';
-	rd_log(RD_INFO, RD_COLL, "reports: %s", story);
+	strncpy(reason, rondo_last_error(), sizeof(reason) - 1);
+	reason[sizeof(reason) - 1] = '\0';
+	rd_log(RD_INFO, RD_COLL, "reports: %s", reason);
 
-	int verdict = rd_lifeline_report(comm->lifeline, error, culprit, story);
+	int verdict = rd_lifeline_report(comm->lifeline, error, culprit, reason);
 
 	atomic_store(&comm->failed, verdict);
 	return verdict;
@@ -99,15 +99,15 @@ void rd_comm_slow(
 	int every_ms = comm->settings.heartbeat_timeout_ms;
 	int first_ms = RD_SLOW_MS < every_ms ? RD_SLOW_MS : every_ms;
 	int due_ms = *reported_ms == 0 ? first_ms : (*reported_ms / every_ms + 1) * every_ms;
-	char story[RD_STORY_SIZE], peer[32] = "others";
+	char reason[RD_REASON_SIZE], peer[32] = "others";
 
 	if (waited_ms < due_ms || !comm->lifeline)
 		return;
 	if (culprit >= 0)
 		snprintf(peer, sizeof(peer), "rank %d", culprit);
-	snprintf(story, sizeof(story), "rank %d has waited %lld ms for %s %s", comm->rank,
+	snprintf(reason, sizeof(reason), "rank %d has waited %lld ms for %s %s", comm->rank,
 		(long long)waited_ms, peer, what);
-	rd_lifeline_slow(comm->lifeline, *reported_ms == 0, culprit, story);
+	rd_lifeline_slow(comm->lifeline, *reported_ms == 0, culprit, reason);
 	*reported_ms = (int)waited_ms;
 }
 
@@ -477,11 +477,11 @@ static void share_rendezvous(struct rd_settings *settings, const struct rondo_co
 /* This rank fails before it meets the others: sends them the reason. */
 static int decline(const struct rd_settings *settings, int err)
 {
-	char story[RD_STORY_SIZE];
+	char reason[RD_REASON_SIZE];
 
-	snprintf(story, sizeof(story), "%s", rondo_last_error());
-	rd_lifeline_decline(settings, err, story);
-	return rd_fail(err, "%s", story);
+	snprintf(reason, sizeof(reason), "%s", rondo_last_error());
+	rd_lifeline_decline(settings, err, reason);
+	return rd_fail(err, "%s", reason);
 }
 
 int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings,

@@ -145,8 +145,8 @@ void rd_comm_disarm(struct rondo_comm *comm);
 bool rd_comm_advance(struct rondo_comm *comm);
 
 /*
- * Ends the comm with an error seen here (its story recorded, culprit a rank or -1) and returns what
- * all ranks agree it was, with that story recorded.
+ * Ends the comm with an error seen here (its reason recorded, culprit a rank or -1) and returns what
+ * all ranks agree it was, with that reason recorded.
  */
 int rd_comm_fail(struct rondo_comm *comm, int error, int culprit);
 /*
@@ -156,7 +156,7 @@ int rd_comm_fail(struct rondo_comm *comm, int error, int culprit);
  */
 void rd_comm_slow(struct rondo_comm *comm, int *reported_ms, int64_t waited_ms, int culprit,
 	const char *what);
-/* The error that ended the comm, with its story recorded. */
+/* The error that ended the comm, with its reason recorded. */
 int rd_comm_failure(struct rondo_comm *comm);
 
 /* 0 where this process made the comm; in a child that it forked, `function` is refused. */

@@ -101,7 +101,7 @@ static int give_up(struct connecting *all, int peer, int error, const char *why)
 {
 	const struct rondo_comm *comm = all->comm;
 	const struct pair *pair = &all->pairs[peer];
-	char earlier[RD_STORY_SIZE] = "";
+	char earlier[RD_REASON_SIZE] = "";
 
 	all->culprit = peer;
 	add_earlier(all, peer, earlier, sizeof(earlier));
@@ -135,7 +135,7 @@ static int lose(struct connecting *all, int peer, int error, const char *why)
 static int no_way(const struct connecting *all, int peer)
 {
 	const struct rondo_comm *comm = all->comm;
-	char earlier[RD_STORY_SIZE] = "";
+	char earlier[RD_REASON_SIZE] = "";
 
 	add_earlier(all, peer, earlier, sizeof(earlier));
 	return rd_fail(RONDO_UNREACHABLE,
@@ -169,7 +169,7 @@ static int open_pair(struct connecting *all, int peer)
 	if (!err)
 		return 0;
 
-	char why[RD_STORY_SIZE];
+	char why[RD_REASON_SIZE];
 
 	snprintf(why, sizeof(why), "%s", rondo_last_error());
 	return lose(all, peer, err, why);
@@ -237,7 +237,7 @@ static int try_link(struct connecting *all, int peer, int channel)
 		moved = 1;
 	}
 	if (link->error)
-		return lose(all, peer, link->error, link->story);
+		return lose(all, peer, link->error, link->reason);
 	if (heard < 0)
 		return lose(all, peer, RONDO_BROKEN, "the first message came out wrong");
 	return moved;

@@ -196,18 +196,18 @@ void rd_run_end(const struct rd_task *task)
 
 static int fail_others(struct rd_task *tasks, int count, const struct rd_task *failed, int error)
 {
-	char story[RD_STORY_SIZE];
+	char reason[RD_REASON_SIZE];
 
-	snprintf(story, sizeof(story), "%s", rondo_last_error());
+	snprintf(reason, sizeof(reason), "%s", rondo_last_error());
 	for (int i = 0; i < count; i++) {
 		struct rondo_comm *comm = tasks[i].comm;
 
 		if (comm == failed->comm || atomic_load(&comm->failed))
 			continue;
-		rd_fail(RONDO_ABORTED, "rank %d gave up a group of calls: %s", comm->rank, story);
+		rd_fail(RONDO_ABORTED, "rank %d gave up a group of calls: %s", comm->rank, reason);
 		rd_comm_fail(comm, RONDO_ABORTED, comm->rank);
 	}
-	return rd_fail(error, "%s", story);
+	return rd_fail(error, "%s", reason);
 }
 
 /* The peer that it waits for; -1: none. */

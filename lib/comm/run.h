@@ -10,7 +10,7 @@
 
 /*
  * Where a call's memory comes from if it comes part by part: the task is run anew for each, with
- * the same number. next() and take() return an rd_progress or an error, with its story recorded.
+ * the same number. next() and take() return an rd_progress or an error, with its reason recorded.
  */
 struct rd_feed {
 	/* RD_MOVED: the next part is in the call; RD_IDLE: it has not come yet; RD_DONE: nothing is

@@ -15,7 +15,7 @@ struct rd_made_op {
 /* The operation of that handle; NULL: there is none. */
 const struct rd_own_op *rd_op_find(const struct rondo_comm *comm, rondo_op handle);
 
-/* RONDO_INVALID where the number is no type's: the story calls who was given it name + variant. */
+/* RONDO_INVALID where the number is no type's: the reason calls who was given it name + variant. */
 int rd_type_check(rondo_type type, const char *name, const char *variant);
 
 /* RONDO_INVALID, or RONDO_UNSUPPORTED, where the operation cannot do this count of this type. */

@@ -8,7 +8,7 @@
  * once. Streams are void *: a CUstream, or an emulated one. Pointers to device memory are plain
  * addresses that belong to one device, and may be used on others that can reach it (peer()).
  *
- * Functions that return int return 0 or an error with its story recorded. Any thread may call any.
+ * Functions that return int return 0 or an error with its reason recorded. Any thread may call any.
  */
 #ifndef RD_DEVICE_H
 #define RD_DEVICE_H
@@ -37,7 +37,7 @@ struct rd_handle {
 struct rd_device_ops {
 	const char *name;
 
-	/* Devices that can be used; 0 with the story of why there are none. */
+	/* Devices that can be used; 0 with the reason of why there are none. */
 	int (*count)(void);
 	/* The device that is current to the calling thread; -1: none. */
 	int (*current)(void);
@@ -103,7 +103,7 @@ extern const struct rd_device_ops rd_cuda;
 #endif
 
 /*
- * This process's devices, by RONDO_DEVICE. NULL, with the story of what is missing, where there are
+ * This process's devices, by RONDO_DEVICE. NULL, with the reason of what is missing, where there are
  * none. load: brings the driver in; without it, only what the program has already brought in counts
  * (a CUDA driver takes long to start, and most who use host memory do not want it).
  */

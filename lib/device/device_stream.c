@@ -40,7 +40,7 @@ void rd_async_error_set(struct rd_async_error *async_error, int error)
 	pthread_mutex_lock(&async_error->lock);
 	if (!async_error->error) {
 		async_error->error = error;
-		snprintf(async_error->story, sizeof(async_error->story), "%s", rondo_last_error());
+		snprintf(async_error->reason, sizeof(async_error->reason), "%s", rondo_last_error());
 		pthread_cond_broadcast(&async_error->change);
 	}
 	pthread_mutex_unlock(&async_error->lock);
@@ -73,7 +73,7 @@ static int take_async_error(struct rd_async_error *async_error)
 	while (is_due(async_error) && !late)
 		late = pthread_cond_timedwait(&async_error->change, &async_error->lock, &until);
 	if (async_error->error)
-		err = rd_fail(async_error->error, "%s", async_error->story);
+		err = rd_fail(async_error->error, "%s", async_error->reason);
 	pthread_mutex_unlock(&async_error->lock);
 	return err;
 }
@@ -144,7 +144,7 @@ static int find_fault(struct rd_device_stream *device_stream, bool *due)
 		pthread_mutex_lock(&async_error->lock);
 		*due |= is_due(async_error);
 		if (async_error->error)
-			err = rd_fail(async_error->error, "%s", async_error->story);
+			err = rd_fail(async_error->error, "%s", async_error->reason);
 		pthread_mutex_unlock(&async_error->lock);
 	}
 	pthread_mutex_unlock(&device_stream->lock);

@@ -15,8 +15,8 @@ struct rd_async_error {
 	_Atomic int holders;
 	pthread_mutex_t lock;
 	pthread_cond_t change;
-	int error; /* the first failure, and its story */
-	char story[RD_STORY_SIZE];
+	int error; /* the first failure, and its reason */
+	char reason[RD_REASON_SIZE];
 	/* The kernels' flag, from which an async error will follow; NULL once the comm is gone. */
 	const struct rd_abort_flag *abort_flag;
 };

@@ -13,9 +13,9 @@
 
 #include "device/device.h"
 
-/* Zeroed, and held once. 0, or an error with the story; *memory is NULL then. */
+/* Zeroed, and held once. 0, or an error with the reason; *memory is NULL then. */
 int rd_devmem_create(const struct rd_device_ops *ops, int device, size_t size, void **memory);
-/* That of another rank of this process. False, with the story: it is gone. */
+/* That of another rank of this process. False, with the reason: it is gone. */
 bool rd_devmem_get(void *memory);
 /* By whom it was made, or is held. */
 void rd_devmem_put(void *memory);

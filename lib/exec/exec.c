@@ -86,7 +86,7 @@ static int wait_for(struct rd_exec *exec, const struct rd_link *link)
 	exec->waiting_for = link->peer;
 	if (!link->error)
 		return RD_IDLE;
-	return rd_fail(link->error, "rank %d %s during %s #%u", link->peer, link->story,
+	return rd_fail(link->error, "rank %d %s during %s #%u", link->peer, link->reason,
 		rd_collective_name(exec->call.problem.collective), exec->call.number);
 }
 

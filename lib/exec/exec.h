@@ -85,11 +85,11 @@ void rd_exec_again(struct rd_exec *exec, const void *in, void *out, uint32_t num
 /*
  * For who has waited long. Ranks whose calls differ may run different algorithms, so that each waits for
  * a rank that sends to another: looks at what every link holds. 0, or RONDO_MISMATCH, with its
- * story, where a message of this very call says that its sender makes another one.
+ * reason, where a message of this very call says that its sender makes another one.
  */
 int rd_exec_find_mismatch(struct rd_exec *exec);
 
-/* Advances as far as the links allow: an rd_progress, or a negative error with its story recorded. */
+/* Advances as far as the links allow: an rd_progress, or a negative error with its reason recorded. */
 int rd_exec_step(struct rd_exec *exec);
 
 #endif

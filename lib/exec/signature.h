@@ -48,7 +48,7 @@ static inline struct rd_signature rd_signature_of_ordinary(const struct rd_call 
 
 void rd_signature_add_terms(struct rd_signature *signature, const struct rd_terms *terms);
 
-/* The story of a message that does not carry what it should, or not as many bytes as wanted: who
+/* The reason of a message that does not carry what it should, or not as many bytes as wanted: who
    differs from whom in what. parts: of the plan. Returns RONDO_MISMATCH. */
 int rd_signature_mismatch(const struct rd_call *call, int parts, int peer,
 	const struct rd_signature *theirs, const struct rd_signature *ours, size_t sent,

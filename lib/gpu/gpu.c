@@ -47,7 +47,7 @@ int rd_kernel_read(const char *text, enum rd_kernel *kernel)
 		"RONDO_KERNEL is \"%.40s\": choose auto, fused, stepped, messages or staged", text);
 }
 
-/* There is no device, of which the story tells: an error where one was asked for. */
+/* There is no device, of which the reason tells: an error where one was asked for. */
 static int refuse_without(const struct rd_settings *settings)
 {
 	if (settings->gpu >= 0)

@@ -210,7 +210,7 @@ size_t rd_gpu_in_size(const struct rd_call *call, int rank);
 size_t rd_gpu_out_size(const struct rd_call *call, int rank);
 /* Where a buffer of ours lies. */
 void rd_gpu_describe(struct rd_gpu *gpu, const void *at, size_t size, struct rd_buffer_location *location);
-/* A peer's buffer as it is addressed here; NULL with the story. location: a copy that the peer cannot
+/* A peer's buffer as it is addressed here; NULL with the reason. location: a copy that the peer cannot
    write to, for it is checked before it is used. May wait for the gpu's stream.
    keep: it stays so as long as the gpu. */
 char *rd_gpu_reach(

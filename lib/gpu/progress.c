@@ -33,7 +33,7 @@ struct capture {
 	const char **from; /* of transfers */
 	bool done;
 	int error;
-	char story[RD_STORY_SIZE];
+	char reason[RD_REASON_SIZE];
 };
 
 struct job {
@@ -412,7 +412,7 @@ static bool can_reach_all(const struct rd_progress_thread *progress)
 	return true;
 }
 
-/* What of a peer's buffer is for us; NULL with the story. */
+/* What of a peer's buffer is for us; NULL with the reason. */
 static char *reach(struct rd_gpu *gpu, int peer, const struct rd_buffer_location *location, uint64_t at,
 	size_t size, bool keep)
 {
@@ -562,7 +562,7 @@ static void run_capture(struct rd_progress_thread *progress, struct job *job)
 				: prepare_capture(progress, &job->tasks[0], capture->work);
 
 	if (err)
-		snprintf(capture->story, sizeof(capture->story), "%s", rondo_last_error());
+		snprintf(capture->reason, sizeof(capture->reason), "%s", rondo_last_error());
 	pthread_mutex_lock(&progress->lock);
 	capture->error = err;
 	capture->done = true;
@@ -751,7 +751,7 @@ static int queue_capture(
 	while (!capture->done)
 		pthread_cond_wait(&progress->change, &progress->lock);
 	pthread_mutex_unlock(&progress->lock);
-	return capture->error ? rd_fail(capture->error, "%s", capture->story) : 0;
+	return capture->error ? rd_fail(capture->error, "%s", capture->reason) : 0;
 }
 
 int rd_progress_capture(struct rd_progress_thread *progress, struct rd_task *task, struct rd_work *work)

@@ -5,7 +5,7 @@
  * buffers. Programs need this header alone; rondo/transport.h and rondo/algorithm.h are for plug-ins.
  *
  * Errors: every function that returns int returns 0 or a negative `enum rondo_error`, unless its
- * comment says otherwise. rondo_last_error() then tells the story: which rank failed, and why.
+ * comment says otherwise. rondo_last_error() then tells the reason: which rank failed, and why.
  *
  * Units: `count` is elements, `size` is bytes, `_ms` is milliseconds.
  *
@@ -77,7 +77,7 @@ RONDO_API const char *rondo_error_text(int error);
 /* The name of a code, e.g. "RONDO_DIED". Never NULL. */
 RONDO_API const char *rondo_error_name(int error);
 /*
- * The story of the last failure in this thread, in one line, e.g. "rank 3 (host b) closed its
+ * The reason of the last failure in this thread, in one line, e.g. "rank 3 (host b) closed its
  * connection during all_reduce #17". Empty before the first failure. Valid until this thread's next
  * failing call.
  */
@@ -222,7 +222,7 @@ RONDO_API int rondo_comm_destroy(rondo_comm *comm);
 RONDO_API int rondo_comm_abort(rondo_comm *comm, const char *reason);
 
 /*
- * 0 while the comm is valid; else the error that ended it, with its story in rondo_last_error(). News of
+ * 0 while the comm is valid; else the error that ended it, with its reason in rondo_last_error(). News of
  * a death or an abort comes in the background, so it shows here also while this rank makes no call.
  * Cheap enough to be asked often: it reads one word. From any thread.
  */

@@ -93,7 +93,7 @@ void rd_spread(struct rd_plan *plan, int peer, int chunk);
  * Has the algorithm write the plan for this rank, then finishes it: fuses a receive with the send
  * that follows it, drops stores that nobody reads, adds the copies of what was in the input all
  * along and a FLUSH before each step that writes to memory which an earlier send may still read (in
- * place or not). RONDO_INVALID with the story where the algorithm's steps make no sense.
+ * place or not). RONDO_INVALID with the reason where the algorithm's steps make no sense.
  */
 int rd_plan_create(struct rd_plan **plan, const struct rd_algorithm *algorithm,
 	const struct rd_problem *problem);
@@ -107,7 +107,7 @@ int rd_plan_chunks(const struct rd_plan *plan, enum rd_memory memory);
 int rd_plan_print(const struct rd_plan *plan, char *text, size_t size);
 int rd_step_print(const struct rd_step *step, char *text, size_t size);
 
-/* RONDO_INVALID, with the story of what is wrong with this step, after its rank, number and text.
+/* RONDO_INVALID, with the reason of what is wrong with this step, after its rank, number and text.
  */
 int rd_step_wrong(const struct rd_plan *plan, int step, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

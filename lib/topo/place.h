@@ -10,7 +10,7 @@
 /*
  * The place of the calling process, on this machine or on that of settings->topo_file, where set:
  * on its host of our name, or on its only one. settings->host, where set, replaces both host
- * fields. Fails, with a story, for want of memory, and for a file that cannot be used.
+ * fields. Fails, with a reason, for want of memory, and for a file that cannot be used.
  */
 int rd_place_here(struct rd_place *place, const struct rd_settings *settings);
 

@@ -122,13 +122,13 @@ struct rd_topology {
 int rd_topology_init(struct rd_topology *topology, int host_count);
 void rd_topology_finish(struct rd_topology *topology);
 
-/* Checks what a host says of itself, and derives the rest of it. RONDO_INVALID, with a story that
+/* Checks what a host says of itself, and derives the rest of it. RONDO_INVALID, with a reason that
    names the contradiction; then the host is not to be used. */
 int rd_host_settle(struct rd_host *host);
 
 /*
  * The file format is JSON (docs/rondo-topo.md). A file that cannot be read, is no JSON, lacks
- * something or contradicts itself is refused with a story that names the file, the place in it and
+ * something or contradicts itself is refused with a reason that names the file, the place in it and
  * the reason; then there is nothing to finish.
  */
 int rd_topology_load(struct rd_topology *topology, const char *path);

@@ -160,7 +160,7 @@ static int refuse(const struct file *file, int value, const char *format, ...)
 	return rd_fail(RONDO_INVALID, "%s:%d: %s", file->name, value_at(file, value)->line, reason);
 }
 
-/* What an element of a list is called in a story. */
+/* What an element of a list is called in a reason. */
 static const char *key_of(const struct field *field)
 {
 	return field->key ? field->key : "an element";

@@ -43,7 +43,7 @@ struct rd_picker;
 /* RONDO_SETTING where the name of an algorithm is not empty and not known. */
 int rd_pick_check(const char *name);
 
-/* NULL: no memory, with its story. */
+/* NULL: no memory, with its reason. */
 struct rd_picker *rd_picker_create(const struct rd_tuner_config *config);
 /* Logs what was measured (INFO, PICK). */
 void rd_picker_destroy(struct rd_picker *picker);

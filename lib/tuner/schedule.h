@@ -67,7 +67,7 @@ struct rd_schedule {
 	int *free; /* [rank schedules]: a stack of those that can go on, and have a core to themselves */
 };
 
-/* The groups of the problem's layout are hosts; its rank does not matter. An error, with its story,
+/* The groups of the problem's layout are hosts; its rank does not matter. An error, with its reason,
    where the algorithm writes no valid plan. */
 int rd_schedule_create(struct rd_schedule **schedule, const struct rd_algorithm *algorithm,
 	const struct rd_problem *problem);

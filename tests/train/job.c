@@ -121,7 +121,7 @@ int run_rank(void *argument)
 		err = world_close(&world, run_world(job, &world, device));
 	device_destroy(device);
 	if (err && err != RONDO_ABORTED)
-		snprintf(job->outcome->story, sizeof(job->outcome->story), "%s", failure());
+		snprintf(job->outcome->reason, sizeof(job->outcome->reason), "%s", failure());
 	return err != 0;
 }
 
@@ -179,7 +179,7 @@ void run_plain(struct job *job)
 void run_ranks(struct job *job, int size)
 {
 	cr_assert_eq(
-		rondo_spawn(size, run_rank, job), 0, "%d ranks: %s", size, job->outcome->story);
+		rondo_spawn(size, run_rank, job), 0, "%d ranks: %s", size, job->outcome->reason);
 	for (int rank = 1; rank < size; rank++)
 		cr_assert_eq(job->outcome->hashes[rank], job->outcome->hashes[0]);
 }
@@ -200,10 +200,10 @@ void expect_near(const struct outcome *many, const struct outcome *one, int size
 	cr_assert_float_eq(many->test.loss, one->test.loss, TESTS * 1e-6);
 }
 
-void expect_failure(struct job *job, int size, const char *story)
+void expect_failure(struct job *job, int size, const char *reason)
 {
 	cr_assert_gt(rondo_spawn(size, run_rank, job), 0);
-	cr_assert(strstr(job->outcome->story, story), "'%s' is not in: %s", story,
-		job->outcome->story);
+	cr_assert(strstr(job->outcome->reason, reason), "'%s' is not in: %s", reason,
+		job->outcome->reason);
 	finish_job(job);
 }

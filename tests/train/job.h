@@ -27,7 +27,7 @@ struct outcome {
 	struct schedule test;
 	uint64_t hashes[RANKS_MAX];
 	float parameters[PARAMETERS]; /* rank 0's */
-	char story[512]; /* of a rank that failed */
+	char reason[512]; /* of a rank that failed */
 	char report[8192]; /* what rank 0 printed, where job->reports */
 };
 
@@ -51,7 +51,7 @@ int run_rank(void *job);
 /* Runs the job on ranks; they must all come through, with the same parameters. */
 void run_ranks(struct job *job, int size);
 /* All ranks end, and one of them says this. Finishes the job. */
-void expect_failure(struct job *job, int size, const char *story);
+void expect_failure(struct job *job, int size, const char *reason);
 
 /*
  * What all runs are held against: one rank, written out, with gradients that are means over the

@@ -305,7 +305,7 @@ Test(cuda, a_rank_without_a_launcher_trains_as_one)
 		_exit(run_rank(&alone));
 	int status;
 	cr_assert_eq(waitpid(pid, &status, 0), pid);
-	cr_assert_eq(status, 0, "%s", alone.outcome->story);
+	cr_assert_eq(status, 0, "%s", alone.outcome->reason);
 	expect_near(alone.outcome, one.outcome, 1);
 	finish_job(&one);
 	finish_job(&alone);
@@ -458,7 +458,7 @@ Test(cuda, a_killed_rank_ends_the_others_with_its_name)
 	need_gpus();
 	job.before_step = kill_rank_1;
 	cr_assert_eq(rondo_spawn(2, run_rank, &job), 128 + SIGKILL);
-	cr_assert(strstr(job.outcome->story, "rank 1"), "%s", job.outcome->story);
+	cr_assert(strstr(job.outcome->reason, "rank 1"), "%s", job.outcome->reason);
 	finish_job(&job);
 }
 
@@ -482,6 +482,6 @@ Test(cuda, a_silent_rank_ends_the_others_with_its_name)
 	job.prepare = be_impatient;
 	job.before_step = stall_rank_1;
 	cr_assert_neq(rondo_spawn(2, run_rank, &job), 0);
-	cr_assert(strstr(job.outcome->story, "rank 1"), "%s", job.outcome->story);
+	cr_assert(strstr(job.outcome->reason, "rank 1"), "%s", job.outcome->reason);
 	finish_job(&job);
 }

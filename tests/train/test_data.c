@@ -40,13 +40,13 @@ static void expect_set(void)
 }
 
 /* Reading fails, in one line that names the file and says this. */
-static void expect_failure(const char *file, const char *story)
+static void expect_failure(const char *file, const char *reason)
 {
 	struct data *data;
-	cr_assert_neq(data_read(&data, scratch_path(""), "train"), 0, "no failure: %s", story);
+	cr_assert_neq(data_read(&data, scratch_path(""), "train"), 0, "no failure: %s", reason);
 	cr_assert_null(data);
 	cr_assert(strstr(failure(), file), "%s is not in: %s", file, failure());
-	cr_assert(strstr(failure(), story), "'%s' is not in: %s", story, failure());
+	cr_assert(strstr(failure(), reason), "'%s' is not in: %s", reason, failure());
 	cr_assert_null(strchr(failure(), '\n'));
 }
 
@@ -119,12 +119,12 @@ Test(data, a_missing_file_is_named)
 
 Test(data, a_file_cut_anywhere_is_refused)
 {
-	char story[64];
+	char reason[64];
 	scratch_write(LABELS, labels, sizeof(labels));
 	for (size_t size = 0; size < sizeof(images); size++) {
 		scratch_write(IMAGES, images, size);
-		snprintf(story, sizeof(story), "ends too early, at byte %zu", size);
-		expect_failure(IMAGES, story);
+		snprintf(reason, sizeof(reason), "ends too early, at byte %zu", size);
+		expect_failure(IMAGES, reason);
 	}
 }
 
@@ -170,16 +170,16 @@ Test(data, a_file_longer_than_its_header_says_is_refused)
 Test(data, another_type_or_number_of_dimensions_is_refused)
 {
 	unsigned char other[sizeof(images)];
-	char story[128];
+	char reason[128];
 	scratch_write(LABELS, labels, sizeof(labels));
 	for (int byte = 0; byte < 4; byte++) {
 		memcpy(other, images, sizeof(images));
 		other[byte] ^= 1;
 		scratch_write(IMAGES, other, sizeof(other));
-		snprintf(story, sizeof(story),
+		snprintf(reason, sizeof(reason),
 			"not an IDX file of bytes in 3 dimensions: byte %d is %d", byte,
 			other[byte]);
-		expect_failure(IMAGES, story);
+		expect_failure(IMAGES, reason);
 	}
 }
 

@@ -50,7 +50,7 @@ Test(train, a_rank_without_a_launcher_trains_as_one)
 {
 	struct job one = make_job(), many = make_job();
 	run_plain(&one);
-	cr_assert_eq(run_rank(&many), 0, "%s", many.outcome->story);
+	cr_assert_eq(run_rank(&many), 0, "%s", many.outcome->reason);
 	expect_near(many.outcome, one.outcome, 1);
 	finish_job(&one);
 	finish_job(&many);

@@ -31,7 +31,7 @@ struct bench_row {
 
 /*
  * Measures `row` (its first fields are set, the timings get filled in, the same on every rank).
- * `send` and `recv` hold row->size bytes; mirror (may be NULL): the same on a device, to be measured. Collective. Returns a rondo_error; the story is in
+ * `send` and `recv` hold row->size bytes; mirror (may be NULL): the same on a device, to be measured. Collective. Returns a rondo_error; the reason is in
  * rondo_last_error().
  */
 int bench_measure(const struct bench_options *options, rondo_comm *comm, rondo_stream *stream,

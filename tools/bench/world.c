@@ -27,10 +27,10 @@ struct member {
 
 int bench_report_failure(int rank, const char *what, int err)
 {
-	const char *story = rondo_last_error();
+	const char *reason = rondo_last_error();
 
 	fprintf(stderr, "rondo-bench: rank %d: %s: %s\n", rank, what,
-		*story ? story : rondo_error_text(err));
+		*reason ? reason : rondo_error_text(err));
 	return 1;
 }
 

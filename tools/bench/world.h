@@ -16,7 +16,7 @@ int bench_world_run(const struct bench_options *options, bench_rank_function ran
 /* Whether all that was printed got out; if not, one line on standard error says so. */
 bool bench_printed(void);
 
-/* One line on standard error, with the rank and the library's story. Returns exit status 1. */
+/* One line on standard error, with the rank and the library's reason. Returns exit status 1. */
 int bench_report_failure(int rank, const char *what, int err);
 
 #endif

@@ -198,24 +198,24 @@ static void report_crash(const struct proof *proof, struct report *report)
 	const char *name = rd_collective_name(proof->collective);
 	const char *running = proof->progress->running;
 	enum crash_place place = (enum crash_place)proof->progress->crash;
-	char story[RD_STORY_SIZE], problem[80], text[RD_STORY_SIZE + TEXT];
+	char reason[RD_REASON_SIZE], problem[80], text[RD_REASON_SIZE + TEXT];
 
-	snprintf(story, sizeof(story), "%s", rondo_last_error());
+	snprintf(reason, sizeof(reason), "%s", rondo_last_error());
 	print_problem(proof->progress, problem, sizeof(problem));
 	if (place == CRASH_UNKNOWN)
 		place = running ? CRASH_IN_PLUGIN : CRASH_IN_RONDO;
 	if (place == CRASH_IN_PLUGIN && running)
-		snprintf(text, sizeof(text), "%s in %s, for %s, rank %d", story, running, problem,
+		snprintf(text, sizeof(text), "%s in %s, for %s, rank %d", reason, running, problem,
 			proof->progress->problem.rank);
 	else if (place == CRASH_IN_PLUGIN)
-		snprintf(text, sizeof(text), "%s in the plug-in, for %s", story, problem);
+		snprintf(text, sizeof(text), "%s in the plug-in, for %s", reason, problem);
 	else if (place == CRASH_UNDER_PLUGIN)
 		snprintf(text, sizeof(text), "Rondo itself %s, called by %s, for %s, rank %d",
-			story, running ? running : "the plug-in", problem,
+			reason, running ? running : "the plug-in", problem,
 			proof->progress->problem.rank);
 	else
 		snprintf(text, sizeof(text),
-			"rondo-check itself %s, in no function of the plug-in, for %s", story,
+			"rondo-check itself %s, in no function of the plug-in, for %s", reason,
 			problem);
 	report_line(report, place == CRASH_IN_PLUGIN ? REFUSED : UNKNOWN, name, text);
 }

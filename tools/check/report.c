@@ -3,11 +3,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-void report_line(struct report *report, enum verdict verdict, const char *what, const char *story)
+void report_line(struct report *report, enum verdict verdict, const char *what, const char *reason)
 {
 	static const char *const texts[] = { "ok", "REFUSED", "skipped", "unknown" };
 
-	printf("  %-7s %s%s%s\n", texts[verdict], what, *story ? ": " : "", story);
+	printf("  %-7s %s%s%s\n", texts[verdict], what, *reason ? ": " : "", reason);
 	/* The next line may be long in coming. */
 	fflush(stdout);
 	report->count[verdict]++;

@@ -11,8 +11,8 @@ struct report {
 	char hint[512]; /* of the first that was refused: the arguments to try it alone; or empty */
 };
 
-/* "ok      a_message_lands_where_it_is_wanted" and, where it is not empty, ": " and the story. */
-void report_line(struct report *report, enum verdict verdict, const char *what, const char *story);
+/* "ok      a_message_lands_where_it_is_wanted" and, where it is not empty, ": " and the reason. */
+void report_line(struct report *report, enum verdict verdict, const char *what, const char *reason);
 
 /* The arguments with which rondo-check tries again what was refused, in its own process. The first
    stays. */

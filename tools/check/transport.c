@@ -18,9 +18,9 @@
 /* A case that fails is left from where it is: its process ends anyway. */
 static jmp_buf failed_case;
 
-void complain(const char *story)
+void complain(const char *reason)
 {
-	rd_fail(RONDO_INVALID, "%s", story);
+	rd_fail(RONDO_INVALID, "%s", reason);
 	longjmp(failed_case, 1);
 }
 
@@ -71,7 +71,7 @@ static const char *place_text(enum crash_place place)
 
 static void report_failure(const struct run *run, int err, struct report *report)
 {
-	char text[RD_STORY_SIZE + 160];
+	char text[RD_REASON_SIZE + 160];
 
 	snprintf(text, sizeof(text), "%s%s", rondo_last_error(),
 		place_text((enum crash_place) * run->crash));

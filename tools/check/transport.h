@@ -6,7 +6,7 @@
 #include "check/report.h"
 #include "base/settings.h"
 
-/* False, with a story (rd_fail), where the plug-in cannot be loaded. */
+/* False, with a reason (rd_fail), where the plug-in cannot be loaded. */
 bool check_transports(const char *path, const struct options *options,
 	const struct rd_settings *settings, struct report *report);
 

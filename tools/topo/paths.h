@@ -15,7 +15,7 @@ struct topo_paths {
 	int *parents[TOPO_TREES]; /* [size]: the rank above, by tree; -1: the root */
 };
 
-/* Returns 0, or an error with its story. */
+/* Returns 0, or an error with its reason. */
 int topo_paths_init(struct topo_paths *paths, const struct rd_topology *topology, int size);
 void topo_paths_finish(struct topo_paths *paths);
 

@@ -8,7 +8,7 @@
 
 #include "paths.h"
 
-/* paths may be NULL: then there are no ranks. Returns 0, or an error with its story. */
+/* paths may be NULL: then there are no ranks. Returns 0, or an error with its reason. */
 int topo_picture_write(
 	const struct rd_topology *topology, const struct topo_paths *paths, FILE *out);
 

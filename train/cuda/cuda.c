@@ -67,9 +67,9 @@ static void stick(struct gpu *gpu, const char *what, const char *text, int numbe
 	struct device *device = &gpu->base;
 	if (device->error)
 		return;
-	snprintf(device->story, sizeof(device->story), "GPU %d (%s): cannot %s: %s (error %d)",
+	snprintf(device->reason, sizeof(device->reason), "GPU %d (%s): cannot %s: %s (error %d)",
 		device->number, device->name, what, text, number);
-	device->error = fail("%s", device->story);
+	device->error = fail("%s", device->reason);
 }
 
 /* What the driver says; true: all is well so far. */

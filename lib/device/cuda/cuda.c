@@ -28,7 +28,7 @@ struct device {
 	int processors;
 	int blocks; /* for which there is room at once */
 	int error; /* why it cannot be used, if it cannot */
-	char story[RD_STORY_SIZE];
+	char reason[RD_REASON_SIZE];
 };
 
 static struct device devices[DEVICES_MAX];
@@ -113,7 +113,7 @@ static void open_device(void)
 	}
 	device->error = err;
 	if (err)
-		snprintf(device->story, sizeof(device->story), "device %d: %s", opening,
+		snprintf(device->reason, sizeof(device->reason), "device %d: %s", opening,
 			rondo_last_error());
 }
 
@@ -128,7 +128,7 @@ static int enter(int number)
 	opening = number;
 	pthread_once(&opened[number], open_device);
 	if (devices[number].error)
-		return rd_fail(devices[number].error, "%s", devices[number].story);
+		return rd_fail(devices[number].error, "%s", devices[number].reason);
 	return rd_driver_check(driver.cuCtxPushCurrent(devices[number].context), "use a device");
 }
 

@@ -12,7 +12,7 @@
 struct rd_driver driver;
 
 static int device_count;
-static char missing[RD_STORY_SIZE];
+static char missing[RD_REASON_SIZE];
 
 /* What the driver's function is called in this header's version of its interface. */
 #define NAME(name) #name

@@ -64,14 +64,14 @@ struct rd_driver {
 
 extern struct rd_driver driver;
 
-/* Loads it, once. Devices, up to the last for which this build has kernels; 0, with the story of
+/* Loads it, once. Devices, up to the last for which this build has kernels; 0, with the reason of
    what is missing, where there are none. */
 int rd_driver_load(void);
 
-/* 0, or RONDO_UNSUPPORTED with the story where this build has no kernels for the device. */
+/* 0, or RONDO_UNSUPPORTED with the reason where this build has no kernels for the device. */
 int rd_driver_serves(int number);
 
-/* 0, or RONDO_SYSTEM with the story: "cannot WHAT: out of memory". */
+/* 0, or RONDO_SYSTEM with the reason: "cannot WHAT: out of memory". */
 int rd_driver_check(CUresult result, const char *what);
 
 #endif

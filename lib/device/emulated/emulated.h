@@ -11,13 +11,13 @@
 void rd_emulated_set(int count, bool handles);
 /* The GPUs of a host in a topology file (docs/rondo-topo.md): the only one, or that named by
    RONDO_HOST. They have its PCI addresses, and reach each other where there is NVLink between them,
-   or no more than a host bridge. An error, with the story, where the file cannot be used or has no
+   or no more than a host bridge. An error, with the reason, where the file cannot be used or has no
    GPU. */
 int rd_emulated_load(const char *path);
 int rd_emulated_count(void);
 bool rd_emulated_has_handles(void);
 uint32_t rd_emulated_pci(int device);
-/* 0, or RONDO_UNSUPPORTED with the story, where one does not address the other's memory. */
+/* 0, or RONDO_UNSUPPORTED with the reason, where one does not address the other's memory. */
 int rd_emulated_reach(int device, int other);
 
 /* What the kernels do, by the calling thread. */

@@ -19,8 +19,8 @@
  * place waits until its message has left its memory before it receives.
  *
  * Units: sizes are bytes. Threading: an endpoint and its links are used by one thread at a time.
- * Errors: a link that fails sets link->error (a negative rondo_error), has the story in
- * link->story ("closed its connection", "reset by peer": the caller puts the rank before it), and
+ * Errors: a link that fails sets link->error (a negative rondo_error), has the reason in
+ * link->reason ("closed its connection", "reset by peer": the caller puts the rank before it), and
  * stays failed; its functions then return NULL, false or 0.
  */
 #ifndef RONDO_TRANSPORT_H
@@ -93,7 +93,7 @@ struct rd_link {
 	uint64_t sent;       /* of those, how many no longer need the caller's memory; in order */
 	bool unsent;         /* messages were accepted that only advance() will move on */
 	int error;
-	char story[160];
+	char reason[160];
 };
 
 struct rd_endpoint {
@@ -116,7 +116,7 @@ struct rd_transport {
 	unsigned abi; /* RD_TRANSPORT_ABI */
 	const char *name; /* at most 15 characters: small letters, digits and _ */
 
-	/* Is the hardware here at all? 0, or an error whose story says what is missing. NULL: always. A
+	/* Is the hardware here at all? 0, or an error whose reason says what is missing. NULL: always. A
 	   plug-in's is first called in a forked process, which may crash or hang and be told of. */
 	int (*probe)(const struct rd_settings *settings);
 	/* What a byte costs from here to there, in picoseconds, roughly; negative: no way there. */
@@ -170,7 +170,7 @@ struct rd_transport {
 
 /* What a plug-in may call of Rondo: it finds no other function of it, rondo.h's neither. */
 struct rd_transport_calls {
-	/* Records the story of a failure (printf style, one line) for this thread; returns `error`. */
+	/* Records the reason of a failure (printf style, one line) for this thread; returns `error`. */
 	int (*fail)(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 	/* The same, of RONDO_SYSTEM, with ": " and the text of errno behind it. */
 	int (*fail_errno)(const char *format, ...) __attribute__((format(printf, 1, 2)));
