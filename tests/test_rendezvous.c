@@ -1,5 +1,5 @@
 /*
- * Hub and spokes alone, over a network in memory with virtual time: bytes travel in fragments, each
+ * Coordinator and spokes alone, over a network in memory with virtual time: bytes travel in fragments, each
  * after a delay drawn from a seed, in order within a connection and in any order between them.
  * Ranks die, stop or talk nonsense at any moment.
  */
@@ -43,7 +43,7 @@ struct node {
 	struct rd_spoke *spoke;
 	bool dead, stopped, babbles;
 	bool linked;
-	int line; /* at the hub; -1 */
+	int line; /* at the coordinator; -1 */
 	struct pipe up, down;
 	int64_t start_ms;
 
@@ -65,14 +65,14 @@ struct net {
 	uint32_t seed;
 	int64_t now_ms;
 	int64_t delay_ms; /* most that a fragment takes */
-	struct rd_hub *hub;
+	struct rd_coordinator *coordinator;
 	struct node nodes[RANKS_MAX];
 	uint64_t events;
 	uint64_t fatal_event; /* when the victim falls ill */
 	int victim;
 	enum ill ill;
-	char hub_reason[RD_REASON_SIZE]; /* its verdict, kept beyond its death */
-	int hub_error;
+	char coordinator_reason[RD_REASON_SIZE]; /* its verdict, kept beyond its death */
+	int coordinator_error;
 };
 
 static struct net net;
@@ -140,7 +140,7 @@ static void send_note(struct pipe *pipe, struct rd_note *note, bool babbles)
 
 /* ---- Its ends ------------------------------------------------------------------------------ */
 
-/* From the side of the rank: the hub hears of it. */
+/* From the side of the rank: the coordinator hears of it. */
 static void hang_up(struct node *node)
 {
 	if (!node->linked)
@@ -150,24 +150,24 @@ static void hang_up(struct node *node)
 		send_packet(&node->up, NULL, 0);
 }
 
-static void hub_hangs_up(struct node *node)
+static void coordinator_hangs_up(struct node *node)
 {
-	rd_hub_closed(net.hub, node->line, 0);
+	rd_coordinator_closed(net.coordinator, node->line, 0);
 	node->line = -1;
 	send_packet(&node->down, NULL, 0);
 }
 
 static void dial(struct node *node)
 {
-	if (!net.hub || !rd_hub_listening(net.hub) || net.nodes[0].dead) {
+	if (!net.coordinator || !rd_coordinator_listening(net.coordinator) || net.nodes[0].dead) {
 		rd_spoke_refused(node->spoke, true, "Connection refused", net.now_ms);
 		return;
 	}
 	if (node->line >= 0)
-		return; /* the hub has yet to hear of the end of the last one */
+		return; /* the coordinator has yet to hear of the end of the last one */
 	clear_pipe(&node->up);
 	clear_pipe(&node->down);
-	node->line = rd_hub_open(net.hub, net.now_ms);
+	node->line = rd_coordinator_open(net.coordinator, net.now_ms);
 	if (node->line < 0) {
 		rd_spoke_refused(node->spoke, false, "no room", net.now_ms);
 		return;
@@ -181,27 +181,27 @@ static bool acts(const struct node *node)
 	return node->spoke && !node->dead && !node->stopped;
 }
 
-static bool hub_acts(void)
+static bool coordinator_acts(void)
 {
-	return net.hub && !net.nodes[0].stopped;
+	return net.coordinator && !net.nodes[0].stopped;
 }
 
-static void serve_hub(void)
+static void serve_coordinator(void)
 {
 	const char *reason;
 	struct rd_note note;
 
-	if (!hub_acts())
+	if (!coordinator_acts())
 		return;
 	for (int i = 0; i < net.size; i++) {
 		struct node *node = &net.nodes[i];
-		while (node->line >= 0 && rd_hub_next(net.hub, node->line, &note))
+		while (node->line >= 0 && rd_coordinator_next(net.coordinator, node->line, &note))
 			send_note(&node->down, &note, false);
-		if (node->line >= 0 && rd_hub_dropped(net.hub, node->line))
-			hub_hangs_up(node);
+		if (node->line >= 0 && rd_coordinator_dropped(net.coordinator, node->line))
+			coordinator_hangs_up(node);
 	}
-	net.hub_error = rd_hub_verdict(net.hub, &reason);
-	snprintf(net.hub_reason, sizeof(net.hub_reason), "%s", reason);
+	net.coordinator_error = rd_coordinator_verdict(net.coordinator, &reason);
+	snprintf(net.coordinator_reason, sizeof(net.coordinator_reason), "%s", reason);
 }
 
 static void serve_node(struct node *node)
@@ -222,15 +222,15 @@ static void kill_node(struct node *node)
 {
 	node->dead = true;
 	hang_up(node);
-	if (node != &net.nodes[0] || !net.hub)
+	if (node != &net.nodes[0] || !net.coordinator)
 		return;
 	for (int i = 1; i < net.size; i++) {
 		if (net.nodes[i].line >= 0)
 			send_packet(&net.nodes[i].down, NULL, 0);
 		net.nodes[i].line = -1;
 	}
-	rd_hub_destroy(net.hub);
-	net.hub = NULL;
+	rd_coordinator_destroy(net.coordinator);
+	net.coordinator = NULL;
 }
 
 static void fall_ill(void)
@@ -266,16 +266,16 @@ static int take_note(struct pipe *pipe, struct rd_note *note)
 	return took;
 }
 
-static void hub_hears(struct node *node)
+static void coordinator_hears(struct node *node)
 {
 	struct rd_note note;
 	int took;
 
 	while (node->line >= 0 && (took = take_note(&node->up, &note))) {
 		if (took < 0)
-			rd_hub_garbled(net.hub, node->line, net.now_ms);
+			rd_coordinator_garbled(net.coordinator, node->line, net.now_ms);
 		else
-			rd_hub_take(net.hub, node->line, &note, net.now_ms);
+			rd_coordinator_take(net.coordinator, node->line, &note, net.now_ms);
 	}
 }
 
@@ -294,16 +294,16 @@ static void node_hears(struct node *node)
 
 static void deliver_up(struct node *node, const struct packet *packet)
 {
-	if (!net.hub || node->line < 0)
+	if (!net.coordinator || node->line < 0)
 		return;
 	if (packet->size == 0) {
-		rd_hub_closed(net.hub, node->line, 0);
+		rd_coordinator_closed(net.coordinator, node->line, 0);
 		node->line = -1;
 		return;
 	}
 	memcpy(node->up.bytes + node->up.size, packet->bytes, packet->size);
 	node->up.size += packet->size;
-	hub_hears(node);
+	coordinator_hears(node);
 }
 
 static void deliver_down(struct node *node, const struct packet *packet)
@@ -424,10 +424,10 @@ static void start_node(struct node *node)
 	node->act_ms = net.now_ms;
 	if (node == &net.nodes[0])
 		cr_assert_eq(
-			rd_hub_create(&net.hub, &node->settings, "10.0.0.1:29500", 42, net.now_ms),
+			rd_coordinator_create(&net.coordinator, &node->settings, "10.0.0.1:29500", 42, net.now_ms),
 			0);
 	if (node->declines && node == &net.nodes[0])
-		rd_hub_decline(net.hub, RONDO_MEMORY, "no memory");
+		rd_coordinator_decline(net.coordinator, RONDO_MEMORY, "no memory");
 	else if (node->declines)
 		rd_spoke_report(node->spoke, RONDO_MEMORY, (int)(node - net.nodes), "no memory",
 			net.now_ms);
@@ -458,8 +458,8 @@ static int64_t next_ms(void)
 {
 	int64_t next = RD_NEVER;
 
-	if (hub_acts())
-		sooner(&next, rd_hub_deadline(net.hub));
+	if (coordinator_acts())
+		sooner(&next, rd_coordinator_deadline(net.coordinator));
 	for (int i = 0; i < net.size; i++) {
 		struct node *node = &net.nodes[i];
 		if (!node->spoke && !node->dead)
@@ -478,7 +478,7 @@ static int64_t next_ms(void)
 
 static void serve_all(void)
 {
-	serve_hub();
+	serve_coordinator();
 	for (int i = 0; i < net.size; i++)
 		serve_node(&net.nodes[i]);
 }
@@ -502,8 +502,8 @@ static void run_now(void)
 	} while (moved);
 	for (int i = 0; i < net.size; i++)
 		run_node(&net.nodes[i]);
-	if (hub_acts())
-		rd_hub_tick(net.hub, net.now_ms);
+	if (coordinator_acts())
+		rd_coordinator_tick(net.coordinator, net.now_ms);
 	serve_all();
 }
 
@@ -593,7 +593,7 @@ static void finish_net(void)
 		clear_pipe(&net.nodes[i].up);
 		clear_pipe(&net.nodes[i].down);
 	}
-	rd_hub_destroy(net.hub);
+	rd_coordinator_destroy(net.coordinator);
 }
 
 static void stagger(uint32_t most_ms)
@@ -619,7 +619,7 @@ static const char *reason_of(int rank, int *error)
 	return reason;
 }
 
-/* Who has a verdict has the hub's, except where the hub itself is the victim. */
+/* Who has a verdict has the coordinator's, except where the coordinator itself is the victim. */
 static void check_survivors(const char *what)
 {
 	for (int i = 0; i < net.size; i++) {
@@ -634,9 +634,9 @@ static void check_survivors(const char *what)
 		else if (net.victim == 0)
 			cr_expect_lt(error, 0, "%s: rank %d", what, i);
 		else
-			cr_expect(error == net.hub_error && strcmp(reason, net.hub_reason) == 0,
-				"%s: rank %d has \"%s\", the hub \"%s\"", what, i, reason,
-				net.hub_reason);
+			cr_expect(error == net.coordinator_error && strcmp(reason, net.coordinator_reason) == 0,
+				"%s: rank %d has \"%s\", the coordinator \"%s\"", what, i, reason,
+				net.coordinator_reason);
 	}
 }
 
@@ -646,8 +646,8 @@ static void expect_verdict(int error, const char *part)
 	cr_assert(run_until(all_ended), "it hangs");
 	check_survivors(part);
 	cr_expect_eq(
-		net.hub_error, error, "%s: %s", rondo_error_name(net.hub_error), net.hub_reason);
-	cr_expect(strstr(net.hub_reason, part), "\"%s\" lacks \"%s\"", net.hub_reason, part);
+		net.coordinator_error, error, "%s: %s", rondo_error_name(net.coordinator_error), net.coordinator_reason);
+	cr_expect(strstr(net.coordinator_reason, part), "\"%s\" lacks \"%s\"", net.coordinator_reason, part);
 	finish_net();
 }
 
@@ -661,13 +661,13 @@ Test(rendezvous, ranks_meet_work_and_part_whatever_the_delays, .timeout = 60)
 		cr_assert(run_until(all_ended), "seed %u hangs", seed);
 		for (int i = 0; i < net.size; i++) {
 			cr_assert_eq(rd_spoke_phase(net.nodes[i].spoke), RD_SPOKE_GONE,
-				"seed %u rank %d: %s", seed, i, net.hub_reason);
+				"seed %u rank %d: %s", seed, i, net.coordinator_reason);
 			cr_assert_eq(rd_spoke_comm_id(net.nodes[i].spoke), 42);
 			for (int k = 0; k < net.size; k++)
 				cr_assert_eq(
 					rd_spoke_members(net.nodes[i].spoke)[k].place.pid, 100 + k);
 		}
-		cr_assert(rd_hub_settled(net.hub));
+		cr_assert(rd_coordinator_settled(net.coordinator));
 		finish_net();
 	}
 }
@@ -703,7 +703,7 @@ Test(rendezvous, both_of_a_pair_take_the_first_transport_that_fails_neither, .ti
 		init_net(2 + (int)(seed % (RANKS_MAX - 1)), seed);
 		stagger(100);
 		break_links();
-		cr_assert(run_until(all_open), "seed %u: %s", seed, net.hub_reason);
+		cr_assert(run_until(all_open), "seed %u: %s", seed, net.coordinator_reason);
 		expect_limits(seed);
 		for (int i = 0; i < net.size; i++) {
 			for (int peer = 0; peer < net.size; peer++) {
@@ -902,16 +902,16 @@ Test(rendezvous, settings_that_differ_are_named)
 	expect_verdict(RONDO_SETTING, "has the plug-in algorithms \"star 0a1b2c3d\", rank 0");
 }
 
-static struct rd_hub *bare_hub(void)
+static struct rd_coordinator *bare_coordinator(void)
 {
 	init_net(2, 1);
-	cr_assert_eq(rd_hub_create(&net.hub, &net.nodes[0].settings, "here", 1, 0), 0);
-	return net.hub;
+	cr_assert_eq(rd_coordinator_create(&net.coordinator, &net.nodes[0].settings, "here", 1, 0), 0);
+	return net.coordinator;
 }
 
 Test(rendezvous, a_library_of_another_version_is_named)
 {
-	struct rd_hub *hub = bare_hub();
+	struct rd_coordinator *coordinator = bare_coordinator();
 	struct rd_note hello = { .kind = RD_NOTE_HELLO,
 		.hello = { .version = RD_WIRE_VERSION,
 			.rank = 1,
@@ -921,11 +921,11 @@ Test(rendezvous, a_library_of_another_version_is_named)
 			.piece_size = 4096,
 			.member = net.nodes[1].self } };
 	const char *reason;
-	int line = rd_hub_open(hub, 0);
+	int line = rd_coordinator_open(coordinator, 0);
 
 	hello.hello.digest = rd_settings_digest(&net.nodes[1].settings);
-	rd_hub_take(hub, line, &hello, 0);
-	cr_expect_eq(rd_hub_verdict(hub, &reason), RONDO_PROTOCOL);
+	rd_coordinator_take(coordinator, line, &hello, 0);
+	cr_expect_eq(rd_coordinator_verdict(coordinator, &reason), RONDO_PROTOCOL);
 	cr_expect(strstr(reason, "rank 1 (host h1, pid 101) runs Rondo 0.0.9, rank 0 runs "), "%s",
 		reason);
 	finish_net();
@@ -945,13 +945,13 @@ Test(rendezvous, a_failed_gathering_is_over_once_all_have_heard_of_it)
 	net.nodes[1].settings.piece_size = 8192;
 	net.nodes[2].start_ms += 500;
 	while (net.now_ms < net.nodes[2].start_ms) {
-		cr_expect(!net.hub || !rd_hub_over(net.hub));
+		cr_expect(!net.coordinator || !rd_coordinator_over(net.coordinator));
 		run_steps(1);
 	}
 	cr_assert(run_until(all_ended));
 	while (next_ms() < net.now_ms + 100)
 		run_steps(1);
-	cr_expect(rd_hub_over(net.hub));
+	cr_expect(rd_coordinator_over(net.coordinator));
 	finish_net();
 }
 
@@ -962,7 +962,7 @@ static void tell_member(struct rd_spoke *spoke, int rank)
 	rd_spoke_take(spoke, &note, 0);
 }
 
-/* What a spoke says of a hub that tells of these two ranks, in a comm of two, and then of nothing.
+/* What a spoke says of a coordinator that tells of these two ranks, in a comm of two, and then of nothing.
  */
 static int hear_members(int first, int second)
 {
@@ -996,40 +996,40 @@ Test(rendezvous, a_table_that_makes_no_sense_is_refused)
 
 Test(rendezvous, strangers_are_few_and_for_a_short_time)
 {
-	struct rd_hub *hub = bare_hub();
+	struct rd_coordinator *coordinator = bare_coordinator();
 	int line = -1;
 
 	for (int i = 0; i < RD_STRANGERS_MAX; i++) {
-		line = rd_hub_open(hub, 0);
+		line = rd_coordinator_open(coordinator, 0);
 		cr_assert_geq(line, 0);
 	}
-	cr_expect(!rd_hub_has_room(hub));
-	cr_expect_eq(rd_hub_open(hub, 0), -1);
+	cr_expect(!rd_coordinator_has_room(coordinator));
+	cr_expect_eq(rd_coordinator_open(coordinator, 0), -1);
 	for (int64_t now_ms = 0; now_ms < RD_STRANGER_MS; now_ms += 100)
-		rd_hub_tick(hub, now_ms);
-	cr_expect(!rd_hub_dropped(hub, line));
-	rd_hub_tick(hub, RD_STRANGER_MS);
-	cr_expect(rd_hub_dropped(hub, line));
-	rd_hub_closed(hub, line, 0);
-	cr_expect(rd_hub_has_room(hub));
+		rd_coordinator_tick(coordinator, now_ms);
+	cr_expect(!rd_coordinator_dropped(coordinator, line));
+	rd_coordinator_tick(coordinator, RD_STRANGER_MS);
+	cr_expect(rd_coordinator_dropped(coordinator, line));
+	rd_coordinator_closed(coordinator, line, 0);
+	cr_expect(rd_coordinator_has_room(coordinator));
 	finish_net();
 }
 
 /* All come at one moment, and yet each in its turn: whoever has just come stays. */
 Test(rendezvous, the_stranger_that_has_been_silent_for_longest_goes_first)
 {
-	struct rd_hub *hub = bare_hub();
+	struct rd_coordinator *coordinator = bare_coordinator();
 	int lines[2 * RD_STRANGERS_MAX];
 
-	cr_expect_eq(rd_hub_oldest_stranger(hub), -1);
+	cr_expect_eq(rd_coordinator_oldest_stranger(coordinator), -1);
 	for (int i = 0; i < RD_STRANGERS_MAX; i++)
-		lines[i] = rd_hub_open(hub, 0);
+		lines[i] = rd_coordinator_open(coordinator, 0);
 	for (int i = RD_STRANGERS_MAX; i < 2 * RD_STRANGERS_MAX; i++) {
-		int oldest = rd_hub_oldest_stranger(hub);
+		int oldest = rd_coordinator_oldest_stranger(coordinator);
 
 		cr_assert_eq(oldest, lines[i - RD_STRANGERS_MAX]);
-		rd_hub_closed(hub, oldest, 0);
-		lines[i] = rd_hub_open(hub, 0);
+		rd_coordinator_closed(coordinator, oldest, 0);
+		lines[i] = rd_coordinator_open(coordinator, 0);
 		cr_assert_geq(lines[i], 0);
 	}
 	finish_net();
@@ -1060,48 +1060,48 @@ Test(rendezvous, rank_0_that_cannot_take_part_sends_the_reason)
 Test(rendezvous, a_rank_that_is_none_cannot_decline)
 {
 	static const int ranks[] = { -1, 2, INT32_MAX };
-	struct rd_hub *hub = bare_hub();
+	struct rd_coordinator *coordinator = bare_coordinator();
 	const char *reason;
 
 	for (int i = 0; i < 3; i++) {
 		struct rd_note note = { .kind = RD_NOTE_REPORT,
 			.report = { .error = RONDO_MEMORY, .culprit = ranks[i] } };
-		int line = rd_hub_open(hub, 0);
+		int line = rd_coordinator_open(coordinator, 0);
 
-		rd_hub_take(hub, line, &note, 0);
-		cr_expect(rd_hub_dropped(hub, line));
+		rd_coordinator_take(coordinator, line, &note, 0);
+		cr_expect(rd_coordinator_dropped(coordinator, line));
 	}
-	cr_expect_eq(rd_hub_verdict(hub, &reason), 0);
+	cr_expect_eq(rd_coordinator_verdict(coordinator, &reason), 0);
 	finish_net();
 }
 
 Test(rendezvous, a_rank_that_is_refused_goes_after_the_strangers)
 {
-	struct rd_hub *hub = bare_hub();
+	struct rd_coordinator *coordinator = bare_coordinator();
 	struct rd_note note = { .kind = RD_NOTE_HELLO, .hello.version = RD_WIRE_VERSION + 1 };
-	int refused = rd_hub_open(hub, 0), silent = rd_hub_open(hub, 0);
+	int refused = rd_coordinator_open(coordinator, 0), silent = rd_coordinator_open(coordinator, 0);
 
-	rd_hub_take(hub, refused, &note, 0);
-	cr_expect_eq(rd_hub_oldest_stranger(hub), silent);
-	rd_hub_closed(hub, silent, 0);
-	cr_expect_eq(rd_hub_oldest_stranger(hub), -1);
-	cr_expect(rd_hub_next(hub, refused, &note) && note.kind == RD_NOTE_VERDICT);
-	cr_expect_eq(rd_hub_oldest_stranger(hub), refused);
+	rd_coordinator_take(coordinator, refused, &note, 0);
+	cr_expect_eq(rd_coordinator_oldest_stranger(coordinator), silent);
+	rd_coordinator_closed(coordinator, silent, 0);
+	cr_expect_eq(rd_coordinator_oldest_stranger(coordinator), -1);
+	cr_expect(rd_coordinator_next(coordinator, refused, &note) && note.kind == RD_NOTE_VERDICT);
+	cr_expect_eq(rd_coordinator_oldest_stranger(coordinator), refused);
 	finish_net();
 }
 
 Test(rendezvous, a_stranger_that_talks_nonsense_is_dropped_without_a_word)
 {
-	struct rd_hub *hub = bare_hub();
+	struct rd_coordinator *coordinator = bare_coordinator();
 	struct rd_note note = { .kind = RD_NOTE_READY };
-	int a = rd_hub_open(hub, 0), b = rd_hub_open(hub, 0);
+	int a = rd_coordinator_open(coordinator, 0), b = rd_coordinator_open(coordinator, 0);
 	const char *reason;
 
-	rd_hub_garbled(hub, a, 0);
-	rd_hub_take(hub, b, &note, 0);
-	cr_expect(rd_hub_dropped(hub, a) && rd_hub_dropped(hub, b));
-	cr_expect(!rd_hub_next(hub, a, &note) && !rd_hub_next(hub, b, &note));
-	cr_expect_eq(rd_hub_verdict(hub, &reason), 0);
+	rd_coordinator_garbled(coordinator, a, 0);
+	rd_coordinator_take(coordinator, b, &note, 0);
+	cr_expect(rd_coordinator_dropped(coordinator, a) && rd_coordinator_dropped(coordinator, b));
+	cr_expect(!rd_coordinator_next(coordinator, a, &note) && !rd_coordinator_next(coordinator, b, &note));
+	cr_expect_eq(rd_coordinator_verdict(coordinator, &reason), 0);
 	finish_net();
 }
 
@@ -1189,7 +1189,7 @@ Test(rendezvous, a_death_goes_before_the_reports_of_it)
 
 	meet(3);
 	report(0, RONDO_BROKEN, 1, "rank 1 closed its connection");
-	/* All have answered the hub's question long before the news of the death comes. */
+	/* All have answered the coordinator's question long before the news of the death comes. */
 	for (until_ms = net.now_ms + 400; net.now_ms < until_ms;)
 		run_steps(1);
 	kill_node(&net.nodes[2]);
@@ -1233,7 +1233,7 @@ Test(rendezvous, a_call_beyond_a_leavers_is_found_when_it_begins)
 		has_made(i, 5);
 	rd_spoke_leave(net.nodes[1].spoke, 0, net.now_ms);
 	run_steps(50);
-	cr_expect_eq(net.hub_error, 0);
+	cr_expect_eq(net.coordinator_error, 0);
 	is_in_call(2, 6, 1);
 	expect_verdict(RONDO_LEFT,
 		"rank 1 (host h1, pid 101) left after call #5; rank 2 is in all_reduce #6");
@@ -1307,7 +1307,7 @@ Test(rendezvous, a_process_that_was_stopped_itself_blames_nobody)
 	net.now_ms += 60000;
 	stop_idling();
 	cr_assert(run_until(all_ended));
-	cr_expect_eq(net.hub_error, 0, "%s", net.hub_reason);
+	cr_expect_eq(net.coordinator_error, 0, "%s", net.coordinator_reason);
 	for (int i = 0; i < 3; i++)
 		cr_expect_eq(rd_spoke_phase(net.nodes[i].spoke), RD_SPOKE_GONE);
 	finish_net();
@@ -1342,7 +1342,7 @@ Test(rendezvous, a_rank_that_has_left_may_die)
 	rd_spoke_leave(net.nodes[1].spoke, 0, net.now_ms);
 	rd_spoke_leave(net.nodes[0].spoke, 0, net.now_ms);
 	run_steps(50);
-	cr_expect_eq(net.hub_error, 0, "%s", net.hub_reason);
+	cr_expect_eq(net.coordinator_error, 0, "%s", net.coordinator_reason);
 	for (int i = 0; i < 3; i++)
 		cr_expect_eq(rd_spoke_phase(net.nodes[i].spoke), RD_SPOKE_GONE);
 	finish_net();
@@ -1373,19 +1373,19 @@ Test(rendezvous, a_call_that_waits_for_long_is_looked_into_and_goes_on)
 	rd_spoke_slow(net.nodes[0].spoke, true, 2, "rank 0 has waited 300 ms");
 	rd_spoke_slow(net.nodes[2].spoke, true, 3, "rank 2 has waited 300 ms");
 	run_steps(200);
-	cr_assert(rd_hub_slow_call(net.hub, text));
+	cr_assert(rd_coordinator_slow_call(net.coordinator, text));
 	cr_expect(strstr(text, "ranks 1 and 3 of 4 have not joined all_reduce #6; rank "), "%s",
 		text);
 	/* Once. */
 	rd_spoke_slow(net.nodes[0].spoke, true, 2, "rank 0 has waited 400 ms");
 	run_steps(200);
-	cr_expect_not(rd_hub_slow_call(net.hub, text), "%s", text);
+	cr_expect_not(rd_coordinator_slow_call(net.coordinator, text), "%s", text);
 	/* A rank that beats may take longer than a heartbeat may. */
 	waits_for(0, 6, 2, 3 * TIMEOUT_MS);
 	waits_for(2, 6, 3, 3 * TIMEOUT_MS);
 	rd_spoke_slow(net.nodes[0].spoke, false, 2, "rank 0 has waited 3 s");
 	run_steps(200);
-	cr_expect_eq(net.hub_error, 0, "%s", net.hub_reason);
+	cr_expect_eq(net.coordinator_error, 0, "%s", net.coordinator_reason);
 	finish_net();
 }
 
@@ -1408,14 +1408,14 @@ Test(rendezvous, ranks_that_have_just_begun_to_wait_are_not)
 	waits_for(2, 6, 1, TIMEOUT_MS / 2);
 	rd_spoke_slow(net.nodes[1].spoke, false, 2, "rank 1 has waited 1000 ms");
 	run_steps(100);
-	cr_expect_eq(net.hub_error, 0, "%s", net.hub_reason);
+	cr_expect_eq(net.coordinator_error, 0, "%s", net.coordinator_reason);
 	finish_net();
 }
 
 Test(rendezvous, a_connection_that_fails_is_no_death)
 {
 	meet(3);
-	rd_hub_closed(net.hub, net.nodes[2].line, EHOSTUNREACH);
+	rd_coordinator_closed(net.coordinator, net.nodes[2].line, EHOSTUNREACH);
 	net.nodes[2].line = -1;
 	net.nodes[2].dead = true;
 	expect_verdict(RONDO_BROKEN,
@@ -1427,7 +1427,7 @@ static void tell_loss(int low, int high, int by)
 {
 	struct rd_note note = { .kind = RD_NOTE_LOST, .lost = { low, high, by, "shm", "broken" } };
 
-	rd_hub_take(net.hub, net.nodes[1].line, &note, net.now_ms);
+	rd_coordinator_take(net.coordinator, net.nodes[1].line, &note, net.now_ms);
 }
 
 static bool all_met(void)
@@ -1519,7 +1519,7 @@ Test(rendezvous, losses_without_end_are_nonsense)
 	meet_lagging(2);
 	for (int i = 0; i <= 2 * RD_TRANSPORTS_MAX; i++) {
 		snprintf(note.lost.transport, sizeof(note.lost.transport), "t%d", i);
-		rd_hub_take(net.hub, net.nodes[1].line, &note, net.now_ms);
+		rd_coordinator_take(net.coordinator, net.nodes[1].line, &note, net.now_ms);
 	}
 	expect_verdict(RONDO_PROTOCOL, "sent bytes that make no sense");
 }

@@ -6,7 +6,7 @@
  * lock and ring the bell; the thread publishes its phase and the verdict under the lock. The
  * verdict is stored after its reason and never changes, so it may also be read without the lock.
  *
- * In rank 0 the spoke and the hub hand each other notes directly, as line 0.
+ * In rank 0 the spoke and the coordinator hand each other notes directly, as line 0.
  */
 #include "bootstrap/control.h"
 
@@ -33,7 +33,7 @@
 #define ATTEMPT_MS 3000 /* for one address to answer */
 #define LINGER_MS 1000 /* for the others to read the verdict, and hang up */
 
-/* Which socket an epoll event is of, beside the number of a hub's line. */
+/* Which socket an epoll event is of, beside the number of a coordinator's line. */
 #define BELL UINT64_MAX
 #define DOOR (UINT64_MAX - 1)
 #define OWN (UINT64_MAX - 2)
@@ -78,7 +78,7 @@ struct rd_lifeline {
 	pthread_mutex_t lock;
 	pthread_cond_t news;
 	struct orders orders; /* under the lock */
-	struct rd_losses losses, detours; /* under the lock: lost here; the hub's word on them */
+	struct rd_losses losses, detours; /* under the lock: lost here; the coordinator's word on them */
 	_Atomic int detour_count, rounds;
 	enum rd_spoke_phase phase; /* under the lock */
 	struct rd_link_limits limits; /* under the lock: what all ranks' links can do */
@@ -93,14 +93,14 @@ struct rd_lifeline {
 	pthread_t thread;
 	int epoll_fd, bell_fd, door_fd;
 	struct rd_spoke *spoke;
-	struct line *own; /* to the hub; NULL in rank 0 */
+	struct line *own; /* to the coordinator; NULL in rank 0 */
 	struct rd_addresses addresses;
 	int attempt; /* which of them is being dialled */
 	int64_t attempt_ms; /* until when */
-	struct rd_hub *hub; /* NULL but in rank 0 */
-	bool seated; /* the spoke here is the hub's line 0 */
+	struct rd_coordinator *coordinator; /* NULL but in rank 0 */
+	bool seated; /* the spoke here is the coordinator's line 0 */
 	bool warned; /* of a slow call */
-	struct line **lines; /* the hub's; NULL where there is none */
+	struct line **lines; /* the coordinator's; NULL where there is none */
 	int losses_followed, looks_followed;
 	struct rd_watch *watch; /* NULL: none */
 	bool watches; /* there is one, or none to be had */
@@ -309,12 +309,12 @@ static void serve_own(struct rd_lifeline *lifeline, int64_t now_ms)
 	}
 }
 
-/* ---- The hub's connections ----------------------------------------------------------------- */
+/* ---- The coordinator's connections ----------------------------------------------------------------- */
 
 static void lose_line(struct rd_lifeline *lifeline, int index, int error)
 {
 	close_line(lifeline, &lifeline->lines[index]);
-	rd_hub_closed(lifeline->hub, index, error);
+	rd_coordinator_closed(lifeline->coordinator, index, error);
 }
 
 static void hear_line(struct rd_lifeline *lifeline, int index, int64_t now_ms)
@@ -330,9 +330,9 @@ static void hear_line(struct rd_lifeline *lifeline, int index, int64_t now_ms)
 		return;
 	}
 	while ((took = take_note(line, &note)) > 0)
-		rd_hub_take(lifeline->hub, index, &note, now_ms);
+		rd_coordinator_take(lifeline->coordinator, index, &note, now_ms);
 	if (took < 0)
-		rd_hub_garbled(lifeline->hub, index, now_ms);
+		rd_coordinator_garbled(lifeline->coordinator, index, now_ms);
 }
 
 static void serve_line(struct rd_lifeline *lifeline, int index)
@@ -342,7 +342,7 @@ static void serve_line(struct rd_lifeline *lifeline, int index)
 	int error;
 
 	while (line) {
-		while (has_room(line) && rd_hub_next(lifeline->hub, index, &note))
+		while (has_room(line) && rd_coordinator_next(lifeline->coordinator, index, &note))
 			put_note(line, &note);
 		if (line->out_size == 0)
 			break;
@@ -353,7 +353,7 @@ static void serve_line(struct rd_lifeline *lifeline, int index)
 		if (line->out_size > 0)
 			break;
 	}
-	if (line && rd_hub_dropped(lifeline->hub, index))
+	if (line && rd_coordinator_dropped(lifeline->coordinator, index))
 		lose_line(lifeline, index, 0);
 }
 
@@ -371,12 +371,12 @@ static void close_door(struct rd_lifeline *lifeline)
    there is none to close. */
 static bool close_oldest(struct rd_lifeline *lifeline, int64_t now_ms)
 {
-	int index = rd_hub_oldest_stranger(lifeline->hub);
+	int index = rd_coordinator_oldest_stranger(lifeline->coordinator);
 
 	if (index < 0)
 		return false;
 	hear_line(lifeline, index, now_ms);
-	if (rd_hub_oldest_stranger(lifeline->hub) == index)
+	if (rd_coordinator_oldest_stranger(lifeline->coordinator) == index)
 		lose_line(lifeline, index, 0);
 	return true;
 }
@@ -392,10 +392,10 @@ static bool free_descriptor(struct rd_lifeline *lifeline, int error, int64_t now
 	if (!lacks_resources(error))
 		return false;
 	if (close_oldest(lifeline, now_ms))
-		return rd_hub_listening(lifeline->hub);
+		return rd_coordinator_listening(lifeline->coordinator);
 	errno = error;
 	rd_fail_errno("rank 0 cannot accept a connection");
-	rd_hub_fail(lifeline->hub, RONDO_SYSTEM, rondo_last_error());
+	rd_coordinator_fail(lifeline->coordinator, RONDO_SYSTEM, rondo_last_error());
 	close_door(lifeline);
 	return false;
 }
@@ -404,7 +404,7 @@ static bool free_descriptor(struct rd_lifeline *lifeline, int error, int64_t now
    connection, however many there are, comes between. */
 static void open_next(struct rd_lifeline *lifeline, int fd, int64_t now_ms)
 {
-	int index = rd_hub_open(lifeline->hub, now_ms);
+	int index = rd_coordinator_open(lifeline->coordinator, now_ms);
 
 	if (index < 0) {
 		close(fd);
@@ -415,7 +415,7 @@ static void open_next(struct rd_lifeline *lifeline, int fd, int64_t now_ms)
 	if (lifeline->lines[index])
 		hear_line(lifeline, index, now_ms);
 	else
-		rd_hub_closed(lifeline->hub, index, 0);
+		rd_coordinator_closed(lifeline->coordinator, index, 0);
 }
 
 /* A few at a time, so that a crowd does not keep the others waiting. */
@@ -424,12 +424,12 @@ static void open_door(struct rd_lifeline *lifeline, int64_t now_ms)
 	for (int i = 0; i < RD_STRANGERS_MAX; i++) {
 		int fd;
 
-		while (!rd_hub_has_room(lifeline->hub))
+		while (!rd_coordinator_has_room(lifeline->coordinator))
 			if (!close_oldest(lifeline, now_ms))
 				return;
 		/* Connections made once all are here are for the next comm, which may share the
 		   socket. */
-		if (lifeline->door_fd < 0 || !rd_hub_listening(lifeline->hub))
+		if (lifeline->door_fd < 0 || !rd_coordinator_listening(lifeline->coordinator))
 			return;
 		fd = rd_accept(lifeline->door_fd);
 		if (fd >= 0)
@@ -439,7 +439,7 @@ static void open_door(struct rd_lifeline *lifeline, int64_t now_ms)
 	}
 }
 
-/* Rank 0's spoke and its hub, in turn until neither has anything to say. */
+/* Rank 0's spoke and its coordinator, in turn until neither has anything to say. */
 static void converse(struct rd_lifeline *lifeline, int64_t now_ms)
 {
 	struct rd_note note;
@@ -448,20 +448,20 @@ static void converse(struct rd_lifeline *lifeline, int64_t now_ms)
 	do {
 		said = false;
 		while (rd_spoke_next(lifeline->spoke, &note)) {
-			rd_hub_take(lifeline->hub, 0, &note, now_ms);
+			rd_coordinator_take(lifeline->coordinator, 0, &note, now_ms);
 			said = true;
 		}
-		while (rd_hub_next(lifeline->hub, 0, &note)) {
+		while (rd_coordinator_next(lifeline->coordinator, 0, &note)) {
 			rd_spoke_take(lifeline->spoke, &note, now_ms);
 			said = true;
 		}
 	} while (said);
 }
 
-static void serve_hub(struct rd_lifeline *lifeline, int64_t now_ms)
+static void serve_coordinator(struct rd_lifeline *lifeline, int64_t now_ms)
 {
 	if (rd_spoke_dials(lifeline->spoke, now_ms)) {
-		rd_hub_open(lifeline->hub, now_ms);
+		rd_coordinator_open(lifeline->coordinator, now_ms);
 		rd_spoke_connected(lifeline->spoke, now_ms);
 		lifeline->seated = true;
 	}
@@ -469,14 +469,14 @@ static void serve_hub(struct rd_lifeline *lifeline, int64_t now_ms)
 		converse(lifeline, now_ms);
 	/* From then on the number 0 may be given to another. */
 	if (lifeline->seated && rd_spoke_phase(lifeline->spoke) >= RD_SPOKE_GONE) {
-		rd_hub_closed(lifeline->hub, 0, 0);
+		rd_coordinator_closed(lifeline->coordinator, 0, 0);
 		lifeline->seated = false;
 	}
 	/* The door closes before anyone hears that all are here: who then comes for the next comm
 	   must not be let into this one. */
-	if (!rd_hub_listening(lifeline->hub))
+	if (!rd_coordinator_listening(lifeline->coordinator))
 		close_door(lifeline);
-	for (int i = 0; i < rd_hub_line_count(lifeline->hub); i++)
+	for (int i = 0; i < rd_coordinator_line_count(lifeline->coordinator); i++)
 		serve_line(lifeline, i);
 }
 
@@ -559,19 +559,19 @@ static void follow_orders(struct rd_lifeline *lifeline, int64_t now_ms)
 	if (orders.leave)
 		rd_spoke_leave(lifeline->spoke, orders.digest, now_ms);
 	if (orders.parent_error) {
-		/* All ranks hear it from the parent's hub: there is nobody to wait for here. */
+		/* All ranks hear it from the parent's coordinator: there is nobody to wait for here. */
 		rd_spoke_fail(lifeline->spoke, orders.parent_error, orders.parent_story);
-		if (lifeline->hub)
-			rd_hub_fail(lifeline->hub, orders.parent_error, orders.parent_story);
+		if (lifeline->coordinator)
+			rd_coordinator_fail(lifeline->coordinator, orders.parent_error, orders.parent_story);
 	}
 	lifeline->leaving = orders.leave;
 	lifeline->quitting = orders.quit;
 }
 
-/* The hub's word counts for more: rank 0's spoke hears nothing more once it has left. */
+/* The coordinator's word counts for more: rank 0's spoke hears nothing more once it has left. */
 static int find_verdict(const struct rd_lifeline *lifeline, const char **reason)
 {
-	int error = lifeline->hub ? rd_hub_verdict(lifeline->hub, reason) : 0;
+	int error = lifeline->coordinator ? rd_coordinator_verdict(lifeline->coordinator, reason) : 0;
 
 	return error ? error : rd_spoke_verdict(lifeline->spoke, reason);
 }
@@ -664,16 +664,16 @@ static void publish(struct rd_lifeline *lifeline, bool over)
 
 static bool is_finished(struct rd_lifeline *lifeline, int64_t now_ms)
 {
-	if (!lifeline->hub)
+	if (!lifeline->coordinator)
 		return lifeline->quitting ||
 		       (lifeline->leaving && rd_spoke_phase(lifeline->spoke) >= RD_SPOKE_GONE);
 	if (!lifeline->quitting && !lifeline->leaving)
 		return false;
-	if (!rd_hub_settled(lifeline->hub))
+	if (!rd_coordinator_settled(lifeline->coordinator))
 		return lifeline->quitting;
 	if (lifeline->linger_ms == RD_NEVER)
 		lifeline->linger_ms = now_ms + LINGER_MS;
-	return rd_hub_over(lifeline->hub) || now_ms >= lifeline->linger_ms;
+	return rd_coordinator_over(lifeline->coordinator) || now_ms >= lifeline->linger_ms;
 }
 
 static int64_t sooner(int64_t a, int64_t b)
@@ -685,8 +685,8 @@ static int sleep_ms(const struct rd_lifeline *lifeline, int64_t now_ms)
 {
 	int64_t deadline = sooner(rd_spoke_deadline(lifeline->spoke), lifeline->linger_ms);
 
-	if (lifeline->hub)
-		deadline = sooner(deadline, rd_hub_deadline(lifeline->hub));
+	if (lifeline->coordinator)
+		deadline = sooner(deadline, rd_coordinator_deadline(lifeline->coordinator));
 	if (lifeline->own && lifeline->own->connecting)
 		deadline = sooner(deadline, lifeline->attempt_ms);
 	if (deadline == RD_NEVER)
@@ -741,7 +741,7 @@ static void log_slow_call(struct rd_lifeline *lifeline)
 {
 	char text[RD_REASON_SIZE];
 
-	if (!rd_hub_slow_call(lifeline->hub, text))
+	if (!rd_coordinator_slow_call(lifeline->coordinator, text))
 		return;
 	rd_log(lifeline->warned ? RD_INFO : RD_WARN, RD_COLL, "slow call: %s", text);
 	lifeline->warned = true;
@@ -757,9 +757,9 @@ static void *run(void *argument)
 		follow_orders(lifeline, now_ms);
 		follow_death(lifeline, now_ms);
 		rd_spoke_tick(lifeline->spoke, now_ms);
-		if (lifeline->hub) {
-			rd_hub_tick(lifeline->hub, now_ms);
-			serve_hub(lifeline, now_ms);
+		if (lifeline->coordinator) {
+			rd_coordinator_tick(lifeline->coordinator, now_ms);
+			serve_coordinator(lifeline, now_ms);
 			log_slow_call(lifeline);
 		} else {
 			serve_own(lifeline, now_ms);
@@ -802,7 +802,7 @@ static int watch_bell(struct rd_lifeline *lifeline)
 	return 0;
 }
 
-static int init_hub(struct rd_lifeline *lifeline, int64_t now_ms)
+static int init_coordinator(struct rd_lifeline *lifeline, int64_t now_ms)
 {
 	uint64_t comm_id = 0;
 	int error;
@@ -812,14 +812,14 @@ static int init_hub(struct rd_lifeline *lifeline, int64_t now_ms)
 		return rd_fail_errno("no random number for the comm");
 	/* 0 says "not known yet" elsewhere. */
 	comm_id += comm_id == 0;
-	error = rd_hub_create(
-		&lifeline->hub, &lifeline->settings, lifeline->address, comm_id, now_ms);
+	error = rd_coordinator_create(
+		&lifeline->coordinator, &lifeline->settings, lifeline->address, comm_id, now_ms);
 	if (error)
 		return error;
 	lifeline->lines =
-		calloc((size_t)rd_hub_line_count(lifeline->hub), sizeof(*lifeline->lines));
+		calloc((size_t)rd_coordinator_line_count(lifeline->coordinator), sizeof(*lifeline->lines));
 	if (!lifeline->lines)
-		return rd_fail(RONDO_MEMORY, "no memory for the hub's connections");
+		return rd_fail(RONDO_MEMORY, "no memory for the coordinator's connections");
 	return 0;
 }
 
@@ -898,7 +898,7 @@ static void free_all(struct rd_lifeline *lifeline)
 	free(lifeline->lines);
 	rd_losses_finish(&lifeline->losses);
 	rd_losses_finish(&lifeline->detours);
-	rd_hub_destroy(lifeline->hub);
+	rd_coordinator_destroy(lifeline->coordinator);
 	rd_spoke_destroy(lifeline->spoke);
 	free(lifeline);
 }
@@ -907,7 +907,7 @@ static void free_all(struct rd_lifeline *lifeline)
 static void destroy(struct rd_lifeline *lifeline)
 {
 	if (lifeline->lines)
-		for (int i = 0; i < rd_hub_line_count(lifeline->hub); i++)
+		for (int i = 0; i < rd_coordinator_line_count(lifeline->coordinator); i++)
 			close_line(lifeline, &lifeline->lines[i]);
 	close_line(lifeline, &lifeline->own);
 	close_fds(lifeline);
@@ -938,8 +938,8 @@ struct refusal {
 
 static void decline(struct rd_lifeline *lifeline, const struct refusal *refusal, int64_t now_ms)
 {
-	if (lifeline->hub)
-		rd_hub_decline(lifeline->hub, refusal->error, refusal->reason);
+	if (lifeline->coordinator)
+		rd_coordinator_decline(lifeline->coordinator, refusal->error, refusal->reason);
 	else
 		rd_spoke_report(lifeline->spoke, refusal->error, lifeline->settings.rank,
 			refusal->reason, now_ms);
@@ -951,7 +951,7 @@ static int start(struct rd_lifeline *lifeline, const struct rd_lifeline_config *
 	int error = 0;
 
 	if (lifeline->settings.rank == 0)
-		error = init_hub(lifeline, now_ms);
+		error = init_coordinator(lifeline, now_ms);
 	if (!error)
 		error = rd_spoke_create(&lifeline->spoke, &lifeline->settings, config->self,
 			config->activity, lifeline->address, now_ms);
@@ -1277,7 +1277,7 @@ void rd_lifeline_abandon(struct rd_lifeline *lifeline)
 	if (!lifeline)
 		return;
 	if (lifeline->lines)
-		for (int i = 0; i < rd_hub_line_count(lifeline->hub); i++)
+		for (int i = 0; i < rd_coordinator_line_count(lifeline->coordinator); i++)
 			abandon_line(lifeline->lines[i]);
 	abandon_line(lifeline->own);
 	rd_watch_abandon(lifeline->watch);

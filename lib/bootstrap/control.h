@@ -1,17 +1,17 @@
 /*
  * The lifeline of one rank in one comm: a thread and a control connection to rank 0, over which the
- * ranks meet, and later learn of deaths and failures. Rank 0's lifeline also runs the hub, to which
+ * ranks meet, and later learn of deaths and failures. Rank 0's lifeline also runs the coordinator, to which
  * all are connected (rank 0 too).
  *
  * What is said over it is decided by two state machines, events in and actions out, that make no
  * system call and read no clock: rendezvous.h. This file is their sockets and their thread.
  *
- * One verdict a comm: the first failure that the hub learns of. The hub tells every rank, so that
+ * One verdict a comm: the first failure that the coordinator learns of. The coordinator tells every rank, so that
  * all of them name the same culprit for the same reason. A dead rank's control connection closes:
  * that is a verdict at once. So is the death of a process whose connection stays open, or closes
  * late, where another rank of its host watches over it (peer_watch.h). A rank that reports a broken link
- * waits for the hub's word on it: the hub prefers "rank 2 died" to "rank 1 closed its connection",
- * which may be a mere consequence. A rank that reports silence has the hub ask every rank what it
+ * waits for the coordinator's word on it: the coordinator prefers "rank 2 died" to "rank 1 closed its connection",
+ * which may be a mere consequence. A rank that reports silence has the coordinator ask every rank what it
  * is doing; the verdict names the rank that does not answer (stopped, cut off), or the one that has
  * not joined the call. Two bounds: a rank whose heartbeat is missing for heartbeat_timeout_ms is
  * lost, whatever it was to do; one that beats may take timeout_ms to join a call.
@@ -41,7 +41,7 @@ struct rd_member {
 	struct rd_card cards[RD_TRANSPORTS_MAX];
 };
 
-/* What this rank is doing, for the hub's question; the comm writes, the lifeline's thread reads. */
+/* What this rank is doing, for the coordinator's question; the comm writes, the lifeline's thread reads. */
 struct rd_activity {
 	_Atomic uint32_t calls;       /* collective calls begun (issued, for streams) */
 	_Atomic uint32_t done;        /* of those, finished */
@@ -103,7 +103,7 @@ void rd_lifeline_detach(struct rd_lifeline *lifeline);
 
 /* The members, [size], once create has returned; owned by the lifeline. */
 const struct rd_member *rd_lifeline_members(const struct rd_lifeline *lifeline);
-/* Drawn by the hub at random: the same on every rank of this comm, and on no other comm. */
+/* Drawn by the coordinator at random: the same on every rank of this comm, and on no other comm. */
 uint64_t rd_lifeline_comm_id(const struct rd_lifeline *lifeline);
 /* The interface address used for the control connection, for logs: "lo:127.0.0.1<29500>". */
 const char *rd_lifeline_where(const struct rd_lifeline *lifeline);
@@ -113,7 +113,7 @@ const char *rd_lifeline_where(const struct rd_lifeline *lifeline);
 void rd_lifeline_address(const struct rd_lifeline *lifeline, struct sockaddr_storage *address);
 
 /*
- * A link of this rank's did not come about, before rd_lifeline_ready(): the hub tells both ends. What
+ * A link of this rank's did not come about, before rd_lifeline_ready(): the coordinator tells both ends. What
  * it has told of this rank's links is counted from 0 and comes in one order: true, and *detour is the
  * loss of that number; false: there are not so many yet. Each that comes writes wake_fd.
  */
@@ -137,17 +137,17 @@ int rd_lifeline_rounds(const struct rd_lifeline *lifeline);
 int rd_lifeline_ready(struct rd_lifeline *lifeline, int detours, struct rd_link_limits *limits);
 
 /*
- * Reports a failure seen here and waits (bounded, about a second) for the hub's verdict, which is
+ * Reports a failure seen here and waits (bounded, about a second) for the coordinator's verdict, which is
  * returned with its reason recorded in this thread. culprit: the rank at fault, or -1. error:
  *   RONDO_BROKEN    the link to culprit failed
  *   RONDO_TIMEOUT   silence, waiting for culprit
  *   RONDO_MISMATCH, RONDO_PROTOCOL, RONDO_ABORTED, ...   as the reason says
- * Where no verdict comes (the hub is gone), the reported error and reason stand.
+ * Where no verdict comes (the coordinator is gone), the reported error and reason stand.
  */
 int rd_lifeline_report(struct rd_lifeline *lifeline, int error, int culprit, const char *reason);
 
 /*
- * A call of this rank has waited for long, and goes on. The hub asks all ranks what they do. Where
+ * A call of this rank has waited for long, and goes on. The coordinator asks all ranks what they do. Where
  * they wait for each other, and have for heartbeat_timeout_ms, that is a verdict. Else rank 0 logs
  * who holds the call up, if this is the `first` report of the wait. Waits for nothing.
  */
@@ -157,7 +157,7 @@ void rd_lifeline_slow(struct rd_lifeline *lifeline, bool first, int culprit, con
 int rd_lifeline_verdict(struct rd_lifeline *lifeline);
 
 /*
- * Goodbye: tells the hub how many collective calls were made, and a digest of them (two ranks with
+ * Goodbye: tells the coordinator how many collective calls were made, and a digest of them (two ranks with
  * equal counts and unequal digests made different calls: RONDO_MISMATCH). Rank 0 waits until all
  * have left or died, at most timeout_ms. A rank that has left is no failure; but another rank whose
  * `calls` exceed the leaver's gets a verdict at once: "rank 1 left after call #16; rank 0 is in

@@ -177,7 +177,7 @@ static void walk_rank(struct cursor *at, int32_t *rank, int32_t least)
 static void walk_hello(struct cursor *at, struct rd_note *note)
 {
 	walk_u32(at, &note->hello.version);
-	/* Any number: that a rank makes no sense is the hub's to say. */
+	/* Any number: that a rank makes no sense is the coordinator's to say. */
 	walk_i32(at, &note->hello.rank, INT32_MIN, INT32_MAX);
 	walk_i32(at, &note->hello.size, INT32_MIN, INT32_MAX);
 	if (note->hello.version != RD_WIRE_VERSION) {

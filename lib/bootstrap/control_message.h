@@ -24,24 +24,24 @@
 #define RD_FRAME_MAX 5120
 
 enum rd_note_kind {
-	RD_NOTE_HELLO = 1, /* to the hub: who I am */
-	RD_NOTE_BEAT, /* both ways: I am here. The hub's first one welcomes */
+	RD_NOTE_HELLO = 1, /* to the coordinator: who I am */
+	RD_NOTE_BEAT, /* both ways: I am here. The coordinator's first one welcomes */
 	RD_NOTE_MEMBER, /* to each: who a rank is; every rank in turn, then TABLE */
 	RD_NOTE_TABLE, /* to each: that was all */
-	RD_NOTE_READY, /* to the hub: my links are open */
+	RD_NOTE_READY, /* to the coordinator: my links are open */
 	RD_NOTE_GO, /* to each: everyone's are */
-	RD_NOTE_REPORT, /* to the hub: something failed here */
+	RD_NOTE_REPORT, /* to the coordinator: something failed here */
 	RD_NOTE_QUERY, /* to each: what are you doing? */
-	RD_NOTE_ANSWER, /* to the hub: this */
+	RD_NOTE_ANSWER, /* to the coordinator: this */
 	RD_NOTE_VERDICT, /* to each: the comm is over, and why; the last word on a connection */
-	RD_NOTE_BYE, /* to the hub: I leave */
+	RD_NOTE_BYE, /* to the coordinator: I leave */
 	RD_NOTE_FAREWELL, /* to the leaver: heard; the last word on a connection */
 	RD_NOTE_LEFT, /* to each: this rank has left */
-	RD_NOTE_LOST, /* to the hub: a link of mine did not come about */
+	RD_NOTE_LOST, /* to the coordinator: a link of mine did not come about */
 	RD_NOTE_DETOUR, /* to both of the pair: theirs did not; take another transport */
-	RD_NOTE_LOOKED, /* to the hub: I have looked at my links, of which some are not open */
+	RD_NOTE_LOOKED, /* to the coordinator: I have looked at my links, of which some are not open */
 	RD_NOTE_ALL_LOOKED, /* to each: everyone has since this was said last, or is ready */
-	RD_NOTE_SLOW, /* to the hub: a call of mine waits for long */
+	RD_NOTE_SLOW, /* to the coordinator: a call of mine waits for long */
 };
 
 struct rd_note {

@@ -1,5 +1,5 @@
 /*
- * The hub: seats the ranks, tells everyone who is there, and judges failures. See rendezvous.h.
+ * The coordinator: seats the ranks, tells everyone who is there, and judges failures. See rendezvous.h.
  */
 #include "bootstrap/rendezvous.h"
 
@@ -31,14 +31,14 @@ struct line {
 	int rank; /* -1: a stranger, or one that was turned away */
 	unsigned say;
 	int members_told; /* of size; and one more, TABLE */
-	int detours_told; /* of hub->detours: all up to here that concern its rank */
-	int leavers_told; /* of hub->leavers */
+	int detours_told; /* of coordinator->detours: all up to here that concern its rank */
+	int leavers_told; /* of coordinator->leavers */
 	uint32_t timeout_ms; /* of the rank at the other end */
 	uint64_t number; /* in the order in which connections were made */
 	int64_t opened_ms, heard_ms, beat_ms;
 };
 
-/* A rank, as the hub knows it. */
+/* A rank, as the coordinator knows it. */
 struct seat {
 	int line; /* -1: none, not yet or no longer */
 	bool came, ready, left, answered;
@@ -60,7 +60,7 @@ struct seat {
 
 enum phase { GATHERING, OPENING, RUNNING };
 
-struct rd_hub {
+struct rd_coordinator {
 	const struct rd_settings *settings;
 	int size;
 	const char *where;
@@ -114,9 +114,9 @@ int rd_beat_ms(uint32_t timeout_ms)
 	return timeout_ms < 4 ? 1 : (int)(timeout_ms / 4);
 }
 
-static const char *name_rank(const struct rd_hub *hub, int rank, char name[NAME_SIZE])
+static const char *name_rank(const struct rd_coordinator *coordinator, int rank, char name[NAME_SIZE])
 {
-	const struct rd_place *place = &hub->seats[rank].member.place;
+	const struct rd_place *place = &coordinator->seats[rank].member.place;
 
 	snprintf(name, NAME_SIZE, "rank %d (host %s, pid %lld)", rank, place->host_name,
 		(long long)place->pid);
@@ -149,13 +149,13 @@ static bool has_not_left(const struct seat *seat)
 
 /* "rank 2 of 4 has", "ranks 2, 3 and 5 of 8 have". */
 static void name_ranks(
-	const struct rd_hub *hub, bool (*which)(const struct seat *), char *text, size_t size)
+	const struct rd_coordinator *coordinator, bool (*which)(const struct seat *), char *text, size_t size)
 {
 	int ranks[NAMED_RANKS_MAX], count = 0;
 	size_t at;
 
-	for (int rank = 0; rank < hub->size; rank++) {
-		if (!which(&hub->seats[rank]))
+	for (int rank = 0; rank < coordinator->size; rank++) {
+		if (!which(&coordinator->seats[rank]))
 			continue;
 		if (count < NAMED_RANKS_MAX)
 			ranks[count] = rank;
@@ -169,119 +169,119 @@ static void name_ranks(
 	if (count > NAMED_RANKS_MAX)
 		at += (size_t)snprintf(
 			text + at, size - at, " and %d more", count - NAMED_RANKS_MAX);
-	snprintf(text + at, size - at, " of %d %s", hub->size, count == 1 ? "has" : "have");
+	snprintf(text + at, size - at, " of %d %s", coordinator->size, count == 1 ? "has" : "have");
 }
 
 /* ---- The verdict --------------------------------------------------------------------------- */
 
-static void log_all(struct rd_hub *hub, unsigned what)
+static void log_all(struct rd_coordinator *coordinator, unsigned what)
 {
-	for (int i = 0; i < hub->line_count; i++) {
-		struct line *line = &hub->lines[i];
-		if (line->open && line->rank >= 0 && !hub->seats[line->rank].left)
+	for (int i = 0; i < coordinator->line_count; i++) {
+		struct line *line = &coordinator->lines[i];
+		if (line->open && line->rank >= 0 && !coordinator->seats[line->rank].left)
 			line->say |= what;
 	}
 }
 
 /* The first verdict stands; what comes later is likely its consequence. */
 static void __attribute__((format(printf, 3, 4)))
-decide(struct rd_hub *hub, int error, const char *format, ...)
+decide(struct rd_coordinator *coordinator, int error, const char *format, ...)
 {
 	va_list args;
 
-	if (hub->error)
+	if (coordinator->error)
 		return;
-	hub->error = error;
+	coordinator->error = error;
 	va_start(args, format);
-	vsnprintf(hub->reason, sizeof(hub->reason), format, args);
+	vsnprintf(coordinator->reason, sizeof(coordinator->reason), format, args);
 	va_end(args);
-	hub->reporter = -1;
-	hub->inquirer = hub->next_inquirer = -1;
-	log_all(hub, SAY_VERDICT);
+	coordinator->reporter = -1;
+	coordinator->inquirer = coordinator->next_inquirer = -1;
+	log_all(coordinator, SAY_VERDICT);
 }
 
-void rd_hub_fail(struct rd_hub *hub, int error, const char *reason)
+void rd_coordinator_fail(struct rd_coordinator *coordinator, int error, const char *reason)
 {
-	hub->closed = true;
-	decide(hub, error, "%s", reason);
+	coordinator->closed = true;
+	decide(coordinator, error, "%s", reason);
 }
 
-static void decline(struct rd_hub *hub, int rank, int error, const char *reason)
+static void decline(struct rd_coordinator *coordinator, int rank, int error, const char *reason)
 {
-	decide(hub, error, "rank %d of %d could not take part: %s", rank, hub->size, reason);
+	decide(coordinator, error, "rank %d of %d could not take part: %s", rank, coordinator->size, reason);
 }
 
-void rd_hub_decline(struct rd_hub *hub, int error, const char *reason)
+void rd_coordinator_decline(struct rd_coordinator *coordinator, int error, const char *reason)
 {
-	decline(hub, 0, error, reason);
+	decline(coordinator, 0, error, reason);
 }
 
-int rd_hub_verdict(const struct rd_hub *hub, const char **reason)
+int rd_coordinator_verdict(const struct rd_coordinator *coordinator, const char **reason)
 {
-	*reason = hub->reason;
-	return hub->error;
+	*reason = coordinator->reason;
+	return coordinator->error;
 }
 
 /* ---- Life ---------------------------------------------------------------------------------- */
 
-int rd_hub_create(struct rd_hub **created, const struct rd_settings *settings, const char *where,
+int rd_coordinator_create(struct rd_coordinator **created, const struct rd_settings *settings, const char *where,
 	uint64_t comm_id, int64_t now_ms)
 {
-	struct rd_hub *hub = calloc(1, sizeof(*hub));
+	struct rd_coordinator *coordinator = calloc(1, sizeof(*coordinator));
 
-	if (!hub)
+	if (!coordinator)
 		goto no_memory;
-	hub->settings = settings;
-	hub->size = settings->size;
-	hub->where = where;
-	hub->comm_id = comm_id;
-	hub->ticked_ms = now_ms;
-	hub->init_ms = now_ms + settings->init_timeout_ms;
-	hub->leave_ms = RD_NEVER;
-	hub->reporter = -1;
-	hub->inquirer = hub->next_inquirer = -1;
-	hub->line_count = settings->size + RD_STRANGERS_MAX;
-	hub->lines = calloc((size_t)hub->line_count, sizeof(*hub->lines));
-	hub->seats = calloc((size_t)hub->size, sizeof(*hub->seats));
-	hub->leavers = calloc((size_t)hub->size, sizeof(*hub->leavers));
-	if (!hub->lines || !hub->seats || !hub->leavers)
+	coordinator->settings = settings;
+	coordinator->size = settings->size;
+	coordinator->where = where;
+	coordinator->comm_id = comm_id;
+	coordinator->ticked_ms = now_ms;
+	coordinator->init_ms = now_ms + settings->init_timeout_ms;
+	coordinator->leave_ms = RD_NEVER;
+	coordinator->reporter = -1;
+	coordinator->inquirer = coordinator->next_inquirer = -1;
+	coordinator->line_count = settings->size + RD_STRANGERS_MAX;
+	coordinator->lines = calloc((size_t)coordinator->line_count, sizeof(*coordinator->lines));
+	coordinator->seats = calloc((size_t)coordinator->size, sizeof(*coordinator->seats));
+	coordinator->leavers = calloc((size_t)coordinator->size, sizeof(*coordinator->leavers));
+	if (!coordinator->lines || !coordinator->seats || !coordinator->leavers)
 		goto no_memory;
-	for (int rank = 0; rank < hub->size; rank++)
-		hub->seats[rank].line = -1;
-	*created = hub;
+	for (int rank = 0; rank < coordinator->size; rank++)
+		coordinator->seats[rank].line = -1;
+	*created = coordinator;
 	return 0;
 
 no_memory:
-	rd_hub_destroy(hub);
-	return rd_fail(RONDO_MEMORY, "no memory for a hub of %d ranks", settings->size);
+	rd_coordinator_destroy(coordinator);
+	return rd_fail(RONDO_MEMORY, "no memory for a coordinator of %d ranks", settings->size);
 }
 
-void rd_hub_destroy(struct rd_hub *hub)
+void rd_coordinator_destroy(struct rd_coordinator *coordinator)
 {
-	if (!hub)
+	if (!coordinator)
 		return;
-	free(hub->lines);
-	free(hub->seats);
-	free(hub->leavers);
-	rd_losses_finish(&hub->detours);
-	free(hub);
+	free(coordinator->lines);
+	free(coordinator->seats);
+	free(coordinator->leavers);
+	rd_losses_finish(&coordinator->detours);
+	free(coordinator);
 }
 
-int rd_hub_line_count(const struct rd_hub *hub)
+int rd_coordinator_line_count(const struct rd_coordinator *coordinator)
 {
-	return hub->line_count;
+	return coordinator->line_count;
 }
 
 /* Once all are here a newcomer can only be a stray, or early for the next comm at this address: it
    is better refused, and so told to come back, than heard. A failed gathering still tells why. */
-bool rd_hub_listening(const struct rd_hub *hub)
+bool rd_coordinator_listening(const struct rd_coordinator *coordinator)
 {
-	return hub->phase == GATHERING && !hub->closed;
+	return coordinator->phase == GATHERING && !coordinator->closed;
 }
 
-bool rd_hub_has_room(const struct rd_hub *hub)
+bool rd_coordinator_has_room(const struct rd_coordinator *coordinator)
 {
-	return hub->strangers < RD_STRANGERS_MAX;
+	return coordinator->strangers < RD_STRANGERS_MAX;
 }
 
 static bool goes_before(const struct line *a, const struct line *b)
@@ -291,39 +291,39 @@ static bool goes_before(const struct line *a, const struct line *b)
 	return a->number < b->number;
 }
 
-int rd_hub_oldest_stranger(const struct rd_hub *hub)
+int rd_coordinator_oldest_stranger(const struct rd_coordinator *coordinator)
 {
 	const struct line *oldest = NULL;
 
-	for (int i = 0; i < hub->line_count; i++) {
-		const struct line *line = &hub->lines[i];
+	for (int i = 0; i < coordinator->line_count; i++) {
+		const struct line *line = &coordinator->lines[i];
 		if (line->open && line->rank < 0 && !line->say &&
 			(!oldest || goes_before(line, oldest)))
 			oldest = line;
 	}
-	return oldest ? (int)(oldest - hub->lines) : -1;
+	return oldest ? (int)(oldest - coordinator->lines) : -1;
 }
 
-int rd_hub_open(struct rd_hub *hub, int64_t now_ms)
+int rd_coordinator_open(struct rd_coordinator *coordinator, int64_t now_ms)
 {
-	if (!rd_hub_has_room(hub))
+	if (!rd_coordinator_has_room(coordinator))
 		return -1;
-	for (int i = 0; i < hub->line_count; i++) {
-		struct line *line = &hub->lines[i];
+	for (int i = 0; i < coordinator->line_count; i++) {
+		struct line *line = &coordinator->lines[i];
 		if (line->open)
 			continue;
 		*line = (struct line){
-			.open = true, .rank = -1, .number = hub->opened++, .opened_ms = now_ms
+			.open = true, .rank = -1, .number = coordinator->opened++, .opened_ms = now_ms
 		};
-		hub->strangers++;
+		coordinator->strangers++;
 		return i;
 	}
 	return -1;
 }
 
-bool rd_hub_dropped(const struct rd_hub *hub, int line)
+bool rd_coordinator_dropped(const struct rd_coordinator *coordinator, int line)
 {
-	return hub->lines[line].dropped;
+	return coordinator->lines[line].dropped;
 }
 
 static bool means_death(int error)
@@ -331,109 +331,109 @@ static bool means_death(int error)
 	return error == 0 || error == ECONNRESET || error == EPIPE;
 }
 
-void rd_hub_closed(struct rd_hub *hub, int index, int error)
+void rd_coordinator_closed(struct rd_coordinator *coordinator, int index, int error)
 {
 	static const char *const when[] = {
 		[GATHERING] = " before all ranks had come",
 		[OPENING] = " while the ranks connected",
 		[RUNNING] = "",
 	};
-	struct line *line = &hub->lines[index];
+	struct line *line = &coordinator->lines[index];
 	int rank = line->rank;
 	char name[NAME_SIZE];
 
 	line->open = false;
 	if (rank < 0) {
-		hub->strangers--;
+		coordinator->strangers--;
 		return;
 	}
-	hub->seats[rank].line = -1;
-	if (hub->seats[rank].left)
+	coordinator->seats[rank].line = -1;
+	if (coordinator->seats[rank].left)
 		return;
-	name_rank(hub, rank, name);
+	name_rank(coordinator, rank, name);
 	if (means_death(error))
-		decide(hub, RONDO_DIED, "%s died%s", name, when[hub->phase]);
+		decide(coordinator, RONDO_DIED, "%s died%s", name, when[coordinator->phase]);
 	else
-		decide(hub, RONDO_BROKEN, "the connection to %s failed%s: %s", name,
-			when[hub->phase], strerror(error));
+		decide(coordinator, RONDO_BROKEN, "the connection to %s failed%s: %s", name,
+			when[coordinator->phase], strerror(error));
 }
 
-void rd_hub_garbled(struct rd_hub *hub, int index, int64_t now_ms)
+void rd_coordinator_garbled(struct rd_coordinator *coordinator, int index, int64_t now_ms)
 {
-	struct line *line = &hub->lines[index];
+	struct line *line = &coordinator->lines[index];
 	char name[NAME_SIZE];
 
 	line->heard_ms = now_ms;
 	if (line->rank < 0)
 		line->dropped = true;
 	else
-		decide(hub, RONDO_PROTOCOL, "%s sent bytes that make no sense",
-			name_rank(hub, line->rank, name));
+		decide(coordinator, RONDO_PROTOCOL, "%s sent bytes that make no sense",
+			name_rank(coordinator, line->rank, name));
 }
 
-bool rd_hub_settled(const struct rd_hub *hub)
+bool rd_coordinator_settled(const struct rd_coordinator *coordinator)
 {
-	return hub->error || hub->leaver_count == hub->size;
+	return coordinator->error || coordinator->leaver_count == coordinator->size;
 }
 
 /* A failed gathering is kept for those who are on their way, unless they have had their time. */
-static bool expects_more(const struct rd_hub *hub)
+static bool expects_more(const struct rd_coordinator *coordinator)
 {
-	return rd_hub_listening(hub) && hub->error != RONDO_TIMEOUT &&
-	       hub->came + hub->turned_away < hub->size;
+	return rd_coordinator_listening(coordinator) && coordinator->error != RONDO_TIMEOUT &&
+	       coordinator->came + coordinator->turned_away < coordinator->size;
 }
 
-bool rd_hub_over(const struct rd_hub *hub)
+bool rd_coordinator_over(const struct rd_coordinator *coordinator)
 {
-	if (expects_more(hub))
+	if (expects_more(coordinator))
 		return false;
-	for (int rank = 0; rank < hub->size; rank++)
-		if (hub->seats[rank].line >= 0)
+	for (int rank = 0; rank < coordinator->size; rank++)
+		if (coordinator->seats[rank].line >= 0)
 			return false;
-	return rd_hub_settled(hub);
+	return rd_coordinator_settled(coordinator);
 }
 
 /* ---- Seating ------------------------------------------------------------------------------- */
 
 static void check_settings(
-	struct rd_hub *hub, const struct rd_note *hello, const char *name, const char *ours)
+	struct rd_coordinator *coordinator, const struct rd_note *hello, const char *name, const char *ours)
 {
-	const struct rd_settings *settings = hub->settings;
+	const struct rd_settings *settings = coordinator->settings;
 
 	if (strcmp(hello->hello.library, rondo_version()) != 0)
-		decide(hub, RONDO_PROTOCOL,
+		decide(coordinator, RONDO_PROTOCOL,
 			"%s runs Rondo %s, %s runs %s: all ranks must run the same Rondo", name,
 			hello->hello.library, ours, rondo_version());
 	else if (hello->hello.channels != settings->channels)
-		decide(hub, RONDO_SETTING, "%s has RONDO_CHANNELS %d, %s has %d", name,
+		decide(coordinator, RONDO_SETTING, "%s has RONDO_CHANNELS %d, %s has %d", name,
 			hello->hello.channels, ours, settings->channels);
 	else if (hello->hello.piece_size != settings->piece_size)
-		decide(hub, RONDO_SETTING, "%s has RONDO_PIECE %llu, %s has %zu", name,
+		decide(coordinator, RONDO_SETTING, "%s has RONDO_PIECE %llu, %s has %zu", name,
 			(unsigned long long)hello->hello.piece_size, ours, settings->piece_size);
 	else if (strcmp(hello->hello.algo, settings->algo) != 0)
-		decide(hub, RONDO_SETTING, "%s has RONDO_ALGO \"%.60s\", %s has \"%.60s\"", name,
+		decide(coordinator, RONDO_SETTING, "%s has RONDO_ALGO \"%.60s\", %s has \"%.60s\"", name,
 			hello->hello.algo, ours, settings->algo);
 	else if (strcmp(hello->hello.plugins, settings->plugins) != 0)
-		decide(hub, RONDO_SETTING,
+		decide(coordinator, RONDO_SETTING,
 			"%s has the plug-in algorithms \"%.60s\", %s has \"%.60s\": RONDO_ALGO_PLUGIN "
 			"must bring the same to every rank",
 			name, hello->hello.plugins, ours, settings->plugins);
 	else if (hello->hello.digest != rd_settings_digest(settings))
-		decide(hub, RONDO_SETTING, "%s and %s were started with different settings", name,
+		decide(coordinator, RONDO_SETTING, "%s and %s were started with different settings", name,
 			ours);
 }
 
 /* May this one sit down? If not there is a verdict. Before our own rank 0 has, "rank 0" will do. */
-static void check_hello(struct rd_hub *hub, const struct rd_note *hello)
+static void check_hello(struct rd_coordinator *coordinator, const struct rd_note *hello)
 {
 	const struct rd_place *place = &hello->hello.member.place;
 	int rank = hello->hello.rank;
 	char name[NAME_SIZE], other[NAME_SIZE] = "rank 0";
 
-	if (hub->seats[0].came)
-		name_rank(hub, 0, other);
+	if (coordinator->seats[0].came)
+		name_rank(coordinator, 0, other);
 	if (hello->hello.version != RD_WIRE_VERSION) {
-		decide(hub, RONDO_PROTOCOL,
+		decide(coordinator, RONDO_PROTOCOL,
 			"rank %d speaks version %u of the protocol, %s speaks %d: all ranks must "
 			"run "
 			"the same Rondo",
@@ -442,72 +442,72 @@ static void check_hello(struct rd_hub *hub, const struct rd_note *hello)
 	}
 	snprintf(name, sizeof(name), "rank %d (host %s, pid %lld)", rank, place->host_name,
 		(long long)place->pid);
-	if (hello->hello.size != hub->size)
-		decide(hub, RONDO_SETTING, "%s was started with WORLD_SIZE %d, %s with %d", name,
-			hello->hello.size, other, hub->size);
-	else if (rank < 0 || rank >= hub->size)
-		decide(hub, RONDO_SETTING, "%s is not one of 0 to %d", name, hub->size - 1);
-	else if (hub->seats[rank].came)
-		decide(hub, RONDO_SETTING, "two processes say they are rank %d: %s and %s", rank,
-			name_rank(hub, rank, other), name);
+	if (hello->hello.size != coordinator->size)
+		decide(coordinator, RONDO_SETTING, "%s was started with WORLD_SIZE %d, %s with %d", name,
+			hello->hello.size, other, coordinator->size);
+	else if (rank < 0 || rank >= coordinator->size)
+		decide(coordinator, RONDO_SETTING, "%s is not one of 0 to %d", name, coordinator->size - 1);
+	else if (coordinator->seats[rank].came)
+		decide(coordinator, RONDO_SETTING, "two processes say they are rank %d: %s and %s", rank,
+			name_rank(coordinator, rank, other), name);
 	else
-		check_settings(hub, hello, name, other);
+		check_settings(coordinator, hello, name, other);
 }
 
-static void start_opening(struct rd_hub *hub)
+static void start_opening(struct rd_coordinator *coordinator)
 {
-	hub->phase = OPENING;
-	for (int i = 0; i < hub->line_count; i++)
-		if (hub->lines[i].open && hub->lines[i].rank < 0)
-			hub->lines[i].dropped = true;
+	coordinator->phase = OPENING;
+	for (int i = 0; i < coordinator->line_count; i++)
+		if (coordinator->lines[i].open && coordinator->lines[i].rank < 0)
+			coordinator->lines[i].dropped = true;
 }
 
-static void sit_down(struct rd_hub *hub, struct line *line, const struct rd_note *hello)
+static void sit_down(struct rd_coordinator *coordinator, struct line *line, const struct rd_note *hello)
 {
-	struct seat *seat = &hub->seats[hello->hello.rank];
+	struct seat *seat = &coordinator->seats[hello->hello.rank];
 
 	line->rank = hello->hello.rank;
 	line->say = SAY_BEAT;
 	line->beat_ms = line->heard_ms + RD_BEAT_MOST_MS; /* its BEAT, next, says better */
-	hub->strangers--;
-	seat->line = (int)(line - hub->lines);
+	coordinator->strangers--;
+	seat->line = (int)(line - coordinator->lines);
 	seat->came = true;
 	seat->member = hello->hello.member;
 	seat->collective = -1;
 	seat->waiting_for = -1;
-	if (++hub->came == hub->size)
-		start_opening(hub);
+	if (++coordinator->came == coordinator->size)
+		start_opening(coordinator);
 }
 
-static void turn_away(struct rd_hub *hub, struct line *line)
+static void turn_away(struct rd_coordinator *coordinator, struct line *line)
 {
-	hub->turned_away++;
+	coordinator->turned_away++;
 	line->turned_away = true;
 	line->say = SAY_VERDICT;
 }
 
-static void take_hello(struct rd_hub *hub, struct line *line, const struct rd_note *note)
+static void take_hello(struct rd_coordinator *coordinator, struct line *line, const struct rd_note *note)
 {
-	if (!hub->error)
-		check_hello(hub, note);
-	if (hub->error)
-		turn_away(hub, line);
+	if (!coordinator->error)
+		check_hello(coordinator, note);
+	if (coordinator->error)
+		turn_away(coordinator, line);
 	else
-		sit_down(hub, line, note);
+		sit_down(coordinator, line, note);
 }
 
 /* What comes first over a connection: a HELLO, or from a rank that cannot take part a REPORT. */
-static void take_first(struct rd_hub *hub, struct line *line, const struct rd_note *note)
+static void take_first(struct rd_coordinator *coordinator, struct line *line, const struct rd_note *note)
 {
 	int rank = note->kind == RD_NOTE_REPORT ? note->report.culprit : -1;
 
-	if (hub->phase != GATHERING) {
+	if (coordinator->phase != GATHERING) {
 		line->dropped = true;
 	} else if (note->kind == RD_NOTE_HELLO) {
-		take_hello(hub, line, note);
-	} else if (rank >= 0 && rank < hub->size) {
-		decline(hub, rank, note->report.error, note->report.reason);
-		turn_away(hub, line);
+		take_hello(coordinator, line, note);
+	} else if (rank >= 0 && rank < coordinator->size) {
+		decline(coordinator, rank, note->report.error, note->report.reason);
+		turn_away(coordinator, line);
 	} else {
 		line->dropped = true;
 	}
@@ -515,39 +515,39 @@ static void take_first(struct rd_hub *hub, struct line *line, const struct rd_no
 
 /* ---- Opening links ------------------------------------------------------------------------- */
 
-static void send_round(struct rd_hub *hub, struct seat *seat)
+static void send_round(struct rd_coordinator *coordinator, struct seat *seat)
 {
 	seat->detours++;
-	hub->ready -= seat->ready;
+	coordinator->ready -= seat->ready;
 	seat->ready = false;
 }
 
 /* False: it makes no sense. Of the two of a pair each may lose the link; once is enough. */
-static bool take_lost(struct rd_hub *hub, int rank, const struct rd_loss *loss)
+static bool take_lost(struct rd_coordinator *coordinator, int rank, const struct rd_loss *loss)
 {
-	uint32_t most = (uint32_t)hub->size * RD_TRANSPORTS_MAX;
+	uint32_t most = (uint32_t)coordinator->size * RD_TRANSPORTS_MAX;
 
-	if (hub->phase != OPENING || hub->seats[rank].ready || loss->by != rank ||
-		loss->high >= hub->size || hub->seats[rank].detours >= most)
+	if (coordinator->phase != OPENING || coordinator->seats[rank].ready || loss->by != rank ||
+		loss->high >= coordinator->size || coordinator->seats[rank].detours >= most)
 		return false;
-	if (rd_losses_have(&hub->detours, loss))
+	if (rd_losses_have(&coordinator->detours, loss))
 		return true;
-	if (!rd_losses_add(&hub->detours, loss)) {
-		decide(hub, RONDO_MEMORY, "rank 0 has no memory for a loss");
+	if (!rd_losses_add(&coordinator->detours, loss)) {
+		decide(coordinator, RONDO_MEMORY, "rank 0 has no memory for a loss");
 		return true;
 	}
-	send_round(hub, &hub->seats[loss->low]);
-	send_round(hub, &hub->seats[loss->high]);
+	send_round(coordinator, &coordinator->seats[loss->low]);
+	send_round(coordinator, &coordinator->seats[loss->high]);
 	return true;
 }
 
 /* What the links of all ranks can do. */
-static struct rd_link_limits least_limits(const struct rd_hub *hub)
+static struct rd_link_limits least_limits(const struct rd_coordinator *coordinator)
 {
 	struct rd_link_limits least = { UINT64_MAX, true };
 
-	for (int rank = 0; rank < hub->size; rank++) {
-		const struct rd_link_limits *limits = &hub->seats[rank].limits;
+	for (int rank = 0; rank < coordinator->size; rank++) {
+		const struct rd_link_limits *limits = &coordinator->seats[rank].limits;
 
 		if (limits->piece_size < least.piece_size)
 			least.piece_size = limits->piece_size;
@@ -557,143 +557,143 @@ static struct rd_link_limits least_limits(const struct rd_hub *hub)
 }
 
 /* Begins another round of looks where all have looked in this one. */
-static void end_round(struct rd_hub *hub)
+static void end_round(struct rd_coordinator *coordinator)
 {
-	if (hub->looked == 0 || hub->looked + hub->ready < hub->size)
+	if (coordinator->looked == 0 || coordinator->looked + coordinator->ready < coordinator->size)
 		return;
-	for (int rank = 0; rank < hub->size; rank++)
-		hub->seats[rank].looked = false;
-	hub->looked = 0;
-	log_all(hub, SAY_ALL_LOOKED);
+	for (int rank = 0; rank < coordinator->size; rank++)
+		coordinator->seats[rank].looked = false;
+	coordinator->looked = 0;
+	log_all(coordinator, SAY_ALL_LOOKED);
 }
 
-static void take_looked(struct rd_hub *hub, struct seat *seat)
+static void take_looked(struct rd_coordinator *coordinator, struct seat *seat)
 {
-	hub->looked += !seat->looked;
+	coordinator->looked += !seat->looked;
 	seat->looked = true;
-	end_round(hub);
+	end_round(coordinator);
 }
 
-static void take_ready(struct rd_hub *hub, struct seat *seat, const struct rd_note *note)
+static void take_ready(struct rd_coordinator *coordinator, struct seat *seat, const struct rd_note *note)
 {
 	/* Said before it heard of the latest detour: it will say so again. */
 	if (note->ready.detours != seat->detours)
 		return;
 	seat->limits = note->ready.limits;
 	seat->ready = true;
-	hub->looked -= seat->looked;
+	coordinator->looked -= seat->looked;
 	seat->looked = false;
-	if (++hub->ready < hub->size) {
-		end_round(hub);
+	if (++coordinator->ready < coordinator->size) {
+		end_round(coordinator);
 		return;
 	}
-	hub->phase = RUNNING;
-	log_all(hub, SAY_GO);
+	coordinator->phase = RUNNING;
+	log_all(coordinator, SAY_GO);
 }
 
 /* ---- Leaving ------------------------------------------------------------------------------- */
 
-static void blame_leaver(struct rd_hub *hub, int leaver, const char *reason)
+static void blame_leaver(struct rd_coordinator *coordinator, int leaver, const char *reason)
 {
 	char name[NAME_SIZE];
 
-	decide(hub, RONDO_LEFT, "%s left after call #%u; %s", name_rank(hub, leaver, name),
-		hub->seats[leaver].calls, reason);
+	decide(coordinator, RONDO_LEFT, "%s left after call #%u; %s", name_rank(coordinator, leaver, name),
+		coordinator->seats[leaver].calls, reason);
 }
 
 /* All leavers so far made the same calls; does this one agree with the first of them? */
-static void compare_calls(struct rd_hub *hub, int rank)
+static void compare_calls(struct rd_coordinator *coordinator, int rank)
 {
-	const struct seat *seat = &hub->seats[rank];
-	int first = hub->leavers[0];
-	const struct seat *other = &hub->seats[first];
+	const struct seat *seat = &coordinator->seats[rank];
+	int first = coordinator->leavers[0];
+	const struct seat *other = &coordinator->seats[first];
 	char name[NAME_SIZE], other_name[NAME_SIZE];
 
-	name_rank(hub, rank, name);
-	name_rank(hub, first, other_name);
+	name_rank(coordinator, rank, name);
+	name_rank(coordinator, first, other_name);
 	if (seat->calls != other->calls)
-		decide(hub, RONDO_LEFT, "%s left after call #%u; %s after call #%u", other_name,
+		decide(coordinator, RONDO_LEFT, "%s left after call #%u; %s after call #%u", other_name,
 			other->calls, name, seat->calls);
 	else if (seat->digest != other->digest)
-		decide(hub, RONDO_MISMATCH,
+		decide(coordinator, RONDO_MISMATCH,
 			"%s and %s both left after call #%u, but did not make the same calls",
 			other_name, name, seat->calls);
 }
 
-static void take_bye(struct rd_hub *hub, struct line *line, const struct rd_note *note)
+static void take_bye(struct rd_coordinator *coordinator, struct line *line, const struct rd_note *note)
 {
-	struct seat *seat = &hub->seats[line->rank];
+	struct seat *seat = &coordinator->seats[line->rank];
 	char name[NAME_SIZE];
 
 	seat->calls = note->bye.calls;
 	seat->digest = note->bye.digest;
-	if (hub->phase != RUNNING)
-		decide(hub, RONDO_LEFT, "%s left before all links were open",
-			name_rank(hub, line->rank, name));
-	else if (hub->leaver_count > 0)
-		compare_calls(hub, line->rank);
-	if (hub->error)
+	if (coordinator->phase != RUNNING)
+		decide(coordinator, RONDO_LEFT, "%s left before all links were open",
+			name_rank(coordinator, line->rank, name));
+	else if (coordinator->leaver_count > 0)
+		compare_calls(coordinator, line->rank);
+	if (coordinator->error)
 		return;
 	seat->left = true;
-	hub->leavers[hub->leaver_count++] = line->rank;
+	coordinator->leavers[coordinator->leaver_count++] = line->rank;
 	line->say = SAY_FAREWELL;
 	if (line->rank == 0)
-		hub->leave_ms = line->heard_ms + hub->settings->timeout_ms;
-	for (int rank = 0; rank < hub->size; rank++)
-		if (hub->seats[rank].report && hub->seats[rank].blames == line->rank)
-			blame_leaver(hub, line->rank, hub->seats[rank].reason);
+		coordinator->leave_ms = line->heard_ms + coordinator->settings->timeout_ms;
+	for (int rank = 0; rank < coordinator->size; rank++)
+		if (coordinator->seats[rank].report && coordinator->seats[rank].blames == line->rank)
+			blame_leaver(coordinator, line->rank, coordinator->seats[rank].reason);
 }
 
 /* ---- Judging ------------------------------------------------------------------------------- */
 
 /* Whom the reports lead to: the culprit's own report tells more than those about it. */
-static int last_reporter(const struct rd_hub *hub)
+static int last_reporter(const struct rd_coordinator *coordinator)
 {
-	int rank = hub->reporter;
+	int rank = coordinator->reporter;
 
-	for (int i = 0; i < hub->size; i++) {
-		int next = hub->seats[rank].blames;
-		if (next < 0 || !hub->seats[next].report)
+	for (int i = 0; i < coordinator->size; i++) {
+		int next = coordinator->seats[rank].blames;
+		if (next < 0 || !coordinator->seats[next].report)
 			return rank;
 		rank = next;
 	}
-	return hub->reporter; /* they blame each other */
+	return coordinator->reporter; /* they blame each other */
 }
 
 /* A rank that does not answer, the one that is blamed before others; -1: all answer. */
-static int find_mute(const struct rd_hub *hub, int blamed)
+static int find_mute(const struct rd_coordinator *coordinator, int blamed)
 {
-	if (blamed >= 0 && !hub->seats[blamed].left && !hub->seats[blamed].answered)
+	if (blamed >= 0 && !coordinator->seats[blamed].left && !coordinator->seats[blamed].answered)
 		return blamed;
-	for (int rank = 0; rank < hub->size; rank++)
-		if (!hub->seats[rank].left && !hub->seats[rank].answered)
+	for (int rank = 0; rank < coordinator->size; rank++)
+		if (!coordinator->seats[rank].left && !coordinator->seats[rank].answered)
 			return rank;
 	return -1;
 }
 
 /* The rank that has made the fewest calls, if they are fewer than this; else -1. */
-static int find_laggard(const struct rd_hub *hub, uint32_t number, int blamed)
+static int find_laggard(const struct rd_coordinator *coordinator, uint32_t number, int blamed)
 {
 	int found = -1;
 
-	if (blamed >= 0 && !hub->seats[blamed].left && hub->seats[blamed].calls < number)
+	if (blamed >= 0 && !coordinator->seats[blamed].left && coordinator->seats[blamed].calls < number)
 		return blamed;
-	for (int rank = 0; rank < hub->size; rank++) {
-		const struct seat *seat = &hub->seats[rank];
+	for (int rank = 0; rank < coordinator->size; rank++) {
+		const struct seat *seat = &coordinator->seats[rank];
 		if (seat->left || seat->calls >= number)
 			continue;
-		if (found < 0 || seat->calls < hub->seats[found].calls)
+		if (found < 0 || seat->calls < coordinator->seats[found].calls)
 			found = rank;
 	}
 	return found;
 }
 
 /* Follows who waits for whom, to one who waits for nobody; -1: they wait in a circle. */
-static int find_idler(const struct rd_hub *hub, int rank)
+static int find_idler(const struct rd_coordinator *coordinator, int rank)
 {
-	for (int i = 0; i < hub->size; i++) {
-		int next = hub->seats[rank].waiting_for;
-		if (next < 0 || next >= hub->size || hub->seats[next].left)
+	for (int i = 0; i < coordinator->size; i++) {
+		int next = coordinator->seats[rank].waiting_for;
+		if (next < 0 || next >= coordinator->size || coordinator->seats[next].left)
 			return rank;
 		rank = next;
 	}
@@ -701,17 +701,17 @@ static int find_idler(const struct rd_hub *hub, int rank)
 }
 
 /* How the reason of a rank's silence ends: "rank 0 (...) waited 600 s for it in all_reduce #17". */
-static const char *log_wait(const struct rd_hub *hub, int reporter, char text[RD_REASON_SIZE])
+static const char *log_wait(const struct rd_coordinator *coordinator, int reporter, char text[RD_REASON_SIZE])
 {
-	const struct seat *seat = &hub->seats[reporter];
+	const struct seat *seat = &coordinator->seats[reporter];
 	char name[NAME_SIZE], call[NAME_SIZE], duration[RD_DURATION_SIZE];
 
 	if (!seat->answered || seat->calls == seat->done) {
 		snprintf(text, RD_REASON_SIZE, "%s", seat->reason);
 		return text;
 	}
-	snprintf(text, RD_REASON_SIZE, "%s waited %s for it in %s", name_rank(hub, reporter, name),
-		rd_duration(duration, hub->settings->timeout_ms),
+	snprintf(text, RD_REASON_SIZE, "%s waited %s for it in %s", name_rank(coordinator, reporter, name),
+		rd_duration(duration, coordinator->settings->timeout_ms),
 		name_call(seat->collective, seat->done + 1, call));
 	return text;
 }
@@ -724,19 +724,19 @@ static uint32_t present_call(const struct seat *seat)
 
 /* Two that wait in calls of one number which are not one call: each for what the other never sends.
    False: there are none. */
-static bool judge_calls(struct rd_hub *hub)
+static bool judge_calls(struct rd_coordinator *coordinator)
 {
 	char there[128], here[128];
 
-	for (int rank = 1; rank < hub->size; rank++) {
-		const struct seat *seat = &hub->seats[rank];
+	for (int rank = 1; rank < coordinator->size; rank++) {
+		const struct seat *seat = &coordinator->seats[rank];
 
 		for (int other = 0; other < rank && seat->slept_in.number > 0; other++) {
-			if (!rd_signature_mismatches(&seat->slept_in, &hub->seats[other].slept_in))
+			if (!rd_signature_mismatches(&seat->slept_in, &coordinator->seats[other].slept_in))
 				continue;
 			rd_signature_print(&seat->slept_in, there, sizeof(there));
-			rd_signature_print(&hub->seats[other].slept_in, here, sizeof(here));
-			decide(hub, RONDO_MISMATCH,
+			rd_signature_print(&coordinator->seats[other].slept_in, here, sizeof(here));
+			decide(coordinator, RONDO_MISMATCH,
 				"ranks made different calls: rank %d %s, rank %d %s", rank, there,
 				other, here);
 			return true;
@@ -745,58 +745,58 @@ static bool judge_calls(struct rd_hub *hub)
 	return false;
 }
 
-static void judge_silence(struct rd_hub *hub, int reporter)
+static void judge_silence(struct rd_coordinator *coordinator, int reporter)
 {
-	const struct seat *seat = &hub->seats[reporter];
+	const struct seat *seat = &coordinator->seats[reporter];
 	uint32_t number = present_call(seat);
-	int laggard = find_laggard(hub, number, seat->blames);
-	int idler = find_idler(hub, reporter);
+	int laggard = find_laggard(coordinator, number, seat->blames);
+	int idler = find_idler(coordinator, reporter);
 	char name[NAME_SIZE], call[NAME_SIZE], wait[RD_REASON_SIZE];
 
-	log_wait(hub, reporter, wait);
-	if (judge_calls(hub))
+	log_wait(coordinator, reporter, wait);
+	if (judge_calls(coordinator))
 		return;
 	if (laggard >= 0)
-		decide(hub, RONDO_TIMEOUT, "%s has not joined %s (it has made %u call%s); %s",
-			name_rank(hub, laggard, name), name_call(seat->collective, number, call),
-			hub->seats[laggard].calls, RD_PLURAL(hub->seats[laggard].calls), wait);
+		decide(coordinator, RONDO_TIMEOUT, "%s has not joined %s (it has made %u call%s); %s",
+			name_rank(coordinator, laggard, name), name_call(seat->collective, number, call),
+			coordinator->seats[laggard].calls, RD_PLURAL(coordinator->seats[laggard].calls), wait);
 	else if (seat->calls != seat->done && idler >= 0 && idler != reporter)
-		decide(hub, RONDO_TIMEOUT, "%s holds up %s, waiting for nobody; %s",
-			name_rank(hub, idler, name), name_call(seat->collective, number, call),
+		decide(coordinator, RONDO_TIMEOUT, "%s holds up %s, waiting for nobody; %s",
+			name_rank(coordinator, idler, name), name_call(seat->collective, number, call),
 			wait);
 	else
-		decide(hub, RONDO_TIMEOUT, "%s", seat->reason);
+		decide(coordinator, RONDO_TIMEOUT, "%s", seat->reason);
 }
 
-static void judge(struct rd_hub *hub)
+static void judge(struct rd_coordinator *coordinator)
 {
-	int last = last_reporter(hub);
-	int mute = find_mute(hub, hub->seats[last].blames);
+	int last = last_reporter(coordinator);
+	int mute = find_mute(coordinator, coordinator->seats[last].blames);
 	char name[NAME_SIZE], text[RD_REASON_SIZE];
 
 	if (mute >= 0)
-		decide(hub, RONDO_TIMEOUT, "%s does not answer: stopped or cut off; %s",
-			name_rank(hub, mute, name), log_wait(hub, last, text));
-	else if (hub->seats[last].report == RONDO_BROKEN)
-		decide(hub, RONDO_BROKEN, "%s (seen by rank %d)", hub->seats[last].reason, last);
+		decide(coordinator, RONDO_TIMEOUT, "%s does not answer: stopped or cut off; %s",
+			name_rank(coordinator, mute, name), log_wait(coordinator, last, text));
+	else if (coordinator->seats[last].report == RONDO_BROKEN)
+		decide(coordinator, RONDO_BROKEN, "%s (seen by rank %d)", coordinator->seats[last].reason, last);
 	else
-		judge_silence(hub, last);
+		judge_silence(coordinator, last);
 }
 
-static void ask_all(struct rd_hub *hub, int64_t now_ms)
+static void ask_all(struct rd_coordinator *coordinator, int64_t now_ms)
 {
-	hub->query++;
-	hub->case_ms = now_ms + RD_CASE_MS;
-	for (int rank = 0; rank < hub->size; rank++)
-		hub->seats[rank].answered = false;
-	log_all(hub, SAY_QUERY);
+	coordinator->query++;
+	coordinator->case_ms = now_ms + RD_CASE_MS;
+	for (int rank = 0; rank < coordinator->size; rank++)
+		coordinator->seats[rank].answered = false;
+	log_all(coordinator, SAY_QUERY);
 }
 
-static void open_case(struct rd_hub *hub, int reporter, int64_t now_ms)
+static void open_case(struct rd_coordinator *coordinator, int reporter, int64_t now_ms)
 {
-	hub->reporter = reporter;
-	hub->inquirer = hub->next_inquirer = -1;
-	ask_all(hub, now_ms);
+	coordinator->reporter = reporter;
+	coordinator->inquirer = coordinator->next_inquirer = -1;
+	ask_all(coordinator, now_ms);
 }
 
 /* ---- Slow calls ---------------------------------------------------------------------------- */
@@ -806,12 +806,12 @@ static bool has_not_joined(const struct seat *seat)
 	return seat->lags;
 }
 
-static int count_laggards(struct rd_hub *hub, uint32_t number)
+static int count_laggards(struct rd_coordinator *coordinator, uint32_t number)
 {
 	int count = 0;
 
-	for (int rank = 0; rank < hub->size; rank++) {
-		struct seat *seat = &hub->seats[rank];
+	for (int rank = 0; rank < coordinator->size; rank++) {
+		struct seat *seat = &coordinator->seats[rank];
 
 		seat->lags = !seat->left && seat->answered && seat->calls < number;
 		count += seat->lags;
@@ -820,182 +820,182 @@ static int count_laggards(struct rd_hub *hub, uint32_t number)
 }
 
 static void __attribute__((format(printf, 2, 3)))
-notice(struct rd_hub *hub, const char *format, ...)
+notice(struct rd_coordinator *coordinator, const char *format, ...)
 {
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(hub->notice, sizeof(hub->notice), format, args);
+	vsnprintf(coordinator->notice, sizeof(coordinator->notice), format, args);
 	va_end(args);
-	hub->noticed = true;
+	coordinator->noticed = true;
 }
 
 /* Once for each collective, however many wait in it. */
-static void notice_slow_call(struct rd_hub *hub)
+static void notice_slow_call(struct rd_coordinator *coordinator)
 {
-	const struct seat *seat = &hub->seats[hub->inquirer];
-	int mute = find_mute(hub, seat->blames);
+	const struct seat *seat = &coordinator->seats[coordinator->inquirer];
+	int mute = find_mute(coordinator, seat->blames);
 	uint32_t number = present_call(seat);
 	char name[NAME_SIZE], call[NAME_SIZE];
 
-	if (!seat->answered || (seat->calls != seat->done && number == hub->noticed_call))
+	if (!seat->answered || (seat->calls != seat->done && number == coordinator->noticed_call))
 		return;
 	if (mute >= 0) {
-		notice(hub, "%s does not answer; %s", name_rank(hub, mute, name), seat->reason);
-	} else if (count_laggards(hub, number) > 0) {
-		name_ranks(hub, has_not_joined, name, sizeof(name));
-		notice(hub, "%s not joined %s; %s", name, name_call(seat->collective, number, call),
+		notice(coordinator, "%s does not answer; %s", name_rank(coordinator, mute, name), seat->reason);
+	} else if (count_laggards(coordinator, number) > 0) {
+		name_ranks(coordinator, has_not_joined, name, sizeof(name));
+		notice(coordinator, "%s not joined %s; %s", name, name_call(seat->collective, number, call),
 			seat->reason);
 	}
-	if (hub->noticed)
-		hub->noticed_call = number;
+	if (coordinator->noticed)
+		coordinator->noticed_call = number;
 }
 
-bool rd_hub_slow_call(struct rd_hub *hub, char text[RD_REASON_SIZE])
+bool rd_coordinator_slow_call(struct rd_coordinator *coordinator, char text[RD_REASON_SIZE])
 {
-	if (!hub->noticed)
+	if (!coordinator->noticed)
 		return false;
-	hub->noticed = false;
-	memcpy(text, hub->notice, RD_REASON_SIZE);
+	coordinator->noticed = false;
+	memcpy(text, coordinator->notice, RD_REASON_SIZE);
 	return true;
 }
 
 /* The next in a circle of ranks that wait for each other, all of them for long; -1: no circle. */
-static int follow_circle(const struct rd_hub *hub, int rank)
+static int follow_circle(const struct rd_coordinator *coordinator, int rank)
 {
-	const struct seat *seat = &hub->seats[rank];
+	const struct seat *seat = &coordinator->seats[rank];
 	int next = seat->waiting_for;
 
-	if (!seat->answered || seat->left || next < 0 || next >= hub->size ||
-		seat->waited_ms < (uint32_t)hub->settings->heartbeat_timeout_ms)
+	if (!seat->answered || seat->left || next < 0 || next >= coordinator->size ||
+		seat->waited_ms < (uint32_t)coordinator->settings->heartbeat_timeout_ms)
 		return -1;
 	return next;
 }
 
 /* No rank of a circle can ever go on: a network does not carry what their links sent, say. */
-static void judge_circle(struct rd_hub *hub)
+static void judge_circle(struct rd_coordinator *coordinator)
 {
 	char name[NAME_SIZE], next_name[NAME_SIZE], call[NAME_SIZE], duration[RD_DURATION_SIZE];
-	int rank = hub->inquirer, next;
+	int rank = coordinator->inquirer, next;
 
-	for (int i = 0; i < hub->size && rank >= 0; i++)
-		rank = follow_circle(hub, rank);
-	next = rank < 0 ? -1 : follow_circle(hub, rank);
+	for (int i = 0; i < coordinator->size && rank >= 0; i++)
+		rank = follow_circle(coordinator, rank);
+	next = rank < 0 ? -1 : follow_circle(coordinator, rank);
 	if (next < 0)
 		return;
 
-	const struct seat *seat = &hub->seats[rank];
+	const struct seat *seat = &coordinator->seats[rank];
 
-	decide(hub, RONDO_TIMEOUT,
+	decide(coordinator, RONDO_TIMEOUT,
 		"%s waited %s for %s in %s: ranks wait for each other, and nothing comes through",
-		name_rank(hub, rank, name),
-		rd_duration(duration, hub->settings->heartbeat_timeout_ms),
-		name_rank(hub, next, next_name),
+		name_rank(coordinator, rank, name),
+		rd_duration(duration, coordinator->settings->heartbeat_timeout_ms),
+		name_rank(coordinator, next, next_name),
 		seat->calls == seat->done ? "a transfer"
 					  : name_call(seat->collective, seat->done + 1, call));
 }
 
-static void open_inquiry(struct rd_hub *hub, int rank, bool first, int64_t now_ms)
+static void open_inquiry(struct rd_coordinator *coordinator, int rank, bool first, int64_t now_ms)
 {
-	hub->inquirer = rank;
-	hub->next_inquirer = -1;
-	hub->inquires_first = first;
-	ask_all(hub, now_ms);
+	coordinator->inquirer = rank;
+	coordinator->next_inquirer = -1;
+	coordinator->inquires_first = first;
+	ask_all(coordinator, now_ms);
 }
 
-static void close_inquiry(struct rd_hub *hub, int64_t now_ms)
+static void close_inquiry(struct rd_coordinator *coordinator, int64_t now_ms)
 {
-	int next = hub->next_inquirer;
+	int next = coordinator->next_inquirer;
 
-	if (hub->inquires_first)
-		notice_slow_call(hub);
-	if (!judge_calls(hub))
-		judge_circle(hub);
-	hub->inquirer = -1;
-	if (next >= 0 && !hub->error)
-		open_inquiry(hub, next, false, now_ms);
+	if (coordinator->inquires_first)
+		notice_slow_call(coordinator);
+	if (!judge_calls(coordinator))
+		judge_circle(coordinator);
+	coordinator->inquirer = -1;
+	if (next >= 0 && !coordinator->error)
+		open_inquiry(coordinator, next, false, now_ms);
 }
 
 /* Of those that come while one is looked into, one more is: they are likely of the same call. */
-static void take_slow(struct rd_hub *hub, int rank, const struct rd_note *note, int64_t now_ms)
+static void take_slow(struct rd_coordinator *coordinator, int rank, const struct rd_note *note, int64_t now_ms)
 {
-	struct seat *seat = &hub->seats[rank];
+	struct seat *seat = &coordinator->seats[rank];
 
-	if (seat->report || hub->reporter >= 0)
+	if (seat->report || coordinator->reporter >= 0)
 		return;
-	seat->blames = note->slow.culprit < hub->size ? note->slow.culprit : -1;
+	seat->blames = note->slow.culprit < coordinator->size ? note->slow.culprit : -1;
 	memcpy(seat->reason, note->slow.reason, sizeof(seat->reason));
-	if (hub->inquirer < 0)
-		open_inquiry(hub, rank, note->slow.first, now_ms);
+	if (coordinator->inquirer < 0)
+		open_inquiry(coordinator, rank, note->slow.first, now_ms);
 	else
-		hub->next_inquirer = rank;
+		coordinator->next_inquirer = rank;
 }
 
 /* ---- Reports ------------------------------------------------------------------------------- */
 
 /* A spoke that has waited long enough for the others: so have we, then. */
-static void give_up(struct rd_hub *hub)
+static void give_up(struct rd_coordinator *coordinator)
 {
 	char ranks[NAME_SIZE], duration[RD_DURATION_SIZE];
 
-	rd_duration(duration, hub->settings->init_timeout_ms);
-	if (hub->phase == GATHERING) {
-		name_ranks(hub, has_not_come, ranks, sizeof(ranks));
-		decide(hub, RONDO_TIMEOUT, "%s not come to %s within %s", ranks, hub->where,
+	rd_duration(duration, coordinator->settings->init_timeout_ms);
+	if (coordinator->phase == GATHERING) {
+		name_ranks(coordinator, has_not_come, ranks, sizeof(ranks));
+		decide(coordinator, RONDO_TIMEOUT, "%s not come to %s within %s", ranks, coordinator->where,
 			duration);
-	} else if (hub->phase == OPENING) {
-		name_ranks(hub, is_not_ready, ranks, sizeof(ranks));
-		decide(hub, RONDO_TIMEOUT, "%s not opened all links within %s", ranks, duration);
+	} else if (coordinator->phase == OPENING) {
+		name_ranks(coordinator, is_not_ready, ranks, sizeof(ranks));
+		decide(coordinator, RONDO_TIMEOUT, "%s not opened all links within %s", ranks, duration);
 	}
 }
 
 /* Its connection may stay open, if a child of its holds the socket; nobody waits for that. One that
    had left may end as it likes. */
-static void bury(struct rd_hub *hub, int rank)
+static void bury(struct rd_coordinator *coordinator, int rank)
 {
-	const struct seat *seat = &hub->seats[rank];
+	const struct seat *seat = &coordinator->seats[rank];
 	char name[NAME_SIZE];
 
 	if (seat->left)
 		return;
-	decide(hub, RONDO_DIED, "%s died", name_rank(hub, rank, name));
+	decide(coordinator, RONDO_DIED, "%s died", name_rank(coordinator, rank, name));
 	if (seat->line >= 0)
-		hub->lines[seat->line].dropped = true;
+		coordinator->lines[seat->line].dropped = true;
 }
 
-static void take_report(struct rd_hub *hub, int rank, const struct rd_note *note, int64_t now_ms)
+static void take_report(struct rd_coordinator *coordinator, int rank, const struct rd_note *note, int64_t now_ms)
 {
 	int error = note->report.error, culprit = note->report.culprit;
-	struct seat *seat = &hub->seats[rank];
+	struct seat *seat = &coordinator->seats[rank];
 	char name[NAME_SIZE];
 
-	if (culprit >= hub->size) {
-		decide(hub, RONDO_PROTOCOL, "%s blames rank %d of %d", name_rank(hub, rank, name),
-			culprit, hub->size);
+	if (culprit >= coordinator->size) {
+		decide(coordinator, RONDO_PROTOCOL, "%s blames rank %d of %d", name_rank(coordinator, rank, name),
+			culprit, coordinator->size);
 	} else if (error == RONDO_DIED && culprit > 0) {
-		bury(hub, culprit);
-	} else if (error == RONDO_TIMEOUT && culprit < 0 && hub->phase != RUNNING) {
-		give_up(hub);
-	} else if (culprit >= 0 && hub->seats[culprit].left) {
-		blame_leaver(hub, culprit, note->report.reason);
+		bury(coordinator, culprit);
+	} else if (error == RONDO_TIMEOUT && culprit < 0 && coordinator->phase != RUNNING) {
+		give_up(coordinator);
+	} else if (culprit >= 0 && coordinator->seats[culprit].left) {
+		blame_leaver(coordinator, culprit, note->report.reason);
 	} else if (error == RONDO_TIMEOUT || (error == RONDO_BROKEN && culprit >= 0)) {
 		seat->report = error;
 		seat->blames = culprit;
 		memcpy(seat->reason, note->report.reason, sizeof(seat->reason));
-		hub->broken |= error == RONDO_BROKEN;
-		if (hub->reporter < 0)
-			open_case(hub, rank, now_ms);
+		coordinator->broken |= error == RONDO_BROKEN;
+		if (coordinator->reporter < 0)
+			open_case(coordinator, rank, now_ms);
 	} else {
-		decide(hub, error, "%s", note->report.reason);
+		decide(coordinator, error, "%s", note->report.reason);
 	}
 }
 
 /* Mere silence is judged as soon as all have answered. Where a link broke, the rest of the time
    is for the news of a death, which may be slower over this connection. */
 static void take_answer(
-	struct rd_hub *hub, struct seat *seat, const struct rd_note *note, int64_t now_ms)
+	struct rd_coordinator *coordinator, struct seat *seat, const struct rd_note *note, int64_t now_ms)
 {
-	if ((hub->reporter < 0 && hub->inquirer < 0) || note->answer.number != hub->query)
+	if ((coordinator->reporter < 0 && coordinator->inquirer < 0) || note->answer.number != coordinator->query)
 		return;
 	seat->answered = true;
 	seat->calls = note->answer.calls;
@@ -1004,12 +1004,12 @@ static void take_answer(
 	seat->waiting_for = note->answer.waiting_for;
 	seat->waited_ms = note->answer.waited_ms;
 	seat->slept_in = note->answer.slept_in;
-	if (find_mute(hub, -1) >= 0)
+	if (find_mute(coordinator, -1) >= 0)
 		return;
-	if (hub->inquirer >= 0)
-		close_inquiry(hub, now_ms);
-	else if (!hub->broken)
-		judge(hub);
+	if (coordinator->inquirer >= 0)
+		close_inquiry(coordinator, now_ms);
+	else if (!coordinator->broken)
+		judge(coordinator);
 }
 
 /* ---- Events -------------------------------------------------------------------------------- */
@@ -1022,78 +1022,78 @@ static void take_beat(struct line *line, uint32_t timeout_ms)
 	line->beat_ms = line->heard_ms + rd_beat_ms(timeout_ms);
 }
 
-void rd_hub_take(struct rd_hub *hub, int index, const struct rd_note *note, int64_t now_ms)
+void rd_coordinator_take(struct rd_coordinator *coordinator, int index, const struct rd_note *note, int64_t now_ms)
 {
-	struct line *line = &hub->lines[index];
+	struct line *line = &coordinator->lines[index];
 	struct seat *seat;
 
 	if (line->dropped || line->turned_away)
 		return;
 	line->heard_ms = now_ms;
 	if (line->rank < 0) {
-		take_first(hub, line, note);
+		take_first(coordinator, line, note);
 		return;
 	}
-	seat = &hub->seats[line->rank];
-	if (hub->error || seat->left)
+	seat = &coordinator->seats[line->rank];
+	if (coordinator->error || seat->left)
 		return;
 	switch (note->kind) {
 	case RD_NOTE_BEAT:
 		take_beat(line, note->beat.timeout_ms);
 		return;
 	case RD_NOTE_REPORT:
-		take_report(hub, line->rank, note, now_ms);
+		take_report(coordinator, line->rank, note, now_ms);
 		return;
 	case RD_NOTE_ANSWER:
-		take_answer(hub, seat, note, now_ms);
+		take_answer(coordinator, seat, note, now_ms);
 		return;
 	case RD_NOTE_SLOW:
-		if (hub->phase != RUNNING)
+		if (coordinator->phase != RUNNING)
 			break;
-		take_slow(hub, line->rank, note, now_ms);
+		take_slow(coordinator, line->rank, note, now_ms);
 		return;
 	case RD_NOTE_READY:
-		if (hub->phase != OPENING || seat->ready)
+		if (coordinator->phase != OPENING || seat->ready)
 			break;
-		take_ready(hub, seat, note);
+		take_ready(coordinator, seat, note);
 		return;
 	case RD_NOTE_LOOKED:
-		if (hub->phase != OPENING || seat->ready)
+		if (coordinator->phase != OPENING || seat->ready)
 			break;
-		take_looked(hub, seat);
+		take_looked(coordinator, seat);
 		return;
 	case RD_NOTE_LOST:
-		if (!take_lost(hub, line->rank, &note->lost))
+		if (!take_lost(coordinator, line->rank, &note->lost))
 			break;
 		return;
 	case RD_NOTE_BYE:
-		if (hub->phase == GATHERING)
+		if (coordinator->phase == GATHERING)
 			break;
-		take_bye(hub, line, note);
+		take_bye(coordinator, line, note);
 		return;
 	default:
 		break;
 	}
-	rd_hub_garbled(hub, index, now_ms);
+	rd_coordinator_garbled(coordinator, index, now_ms);
 }
 
 /* ---- Time ---------------------------------------------------------------------------------- */
 
 /* Where this very process was stopped for a while, the silence was ours. */
-static void forgive(struct rd_hub *hub, int64_t now_ms)
+static void forgive(struct rd_coordinator *coordinator, int64_t now_ms)
 {
-	int64_t gap_ms = now_ms - hub->ticked_ms;
+	int64_t gap_ms = now_ms - coordinator->ticked_ms;
 
-	hub->ticked_ms = now_ms;
-	if (gap_ms <= hub->settings->heartbeat_timeout_ms / 2)
+	coordinator->ticked_ms = now_ms;
+	if (gap_ms <= coordinator->settings->heartbeat_timeout_ms / 2)
 		return;
-	for (int i = 0; i < hub->line_count; i++)
-		hub->lines[i].heard_ms += gap_ms;
-	if (hub->reporter >= 0 && hub->case_ms < now_ms)
-		hub->case_ms = now_ms + RD_CASE_MS;
+	for (int i = 0; i < coordinator->line_count; i++)
+		coordinator->lines[i].heard_ms += gap_ms;
+	if (coordinator->reporter >= 0 && coordinator->case_ms < now_ms)
+		coordinator->case_ms = now_ms + RD_CASE_MS;
 }
 
-static void tick_line(struct rd_hub *hub, struct line *line, int64_t now_ms)
+static void tick_line(struct rd_coordinator *coordinator, struct line *line, int64_t now_ms)
 {
 	char name[NAME_SIZE], duration[RD_DURATION_SIZE];
 
@@ -1102,43 +1102,43 @@ static void tick_line(struct rd_hub *hub, struct line *line, int64_t now_ms)
 			line->dropped = true;
 		return;
 	}
-	if (hub->seats[line->rank].left || hub->error)
+	if (coordinator->seats[line->rank].left || coordinator->error)
 		return;
 	if (now_ms >= line->beat_ms) {
 		line->say |= SAY_BEAT;
 		line->beat_ms = now_ms + rd_beat_ms(line->timeout_ms);
 	}
-	if (now_ms > line->heard_ms + hub->settings->heartbeat_timeout_ms)
-		decide(hub, RONDO_TIMEOUT, "%s has not been heard of for %s: stopped or cut off",
-			name_rank(hub, line->rank, name),
-			rd_duration(duration, hub->settings->heartbeat_timeout_ms));
+	if (now_ms > line->heard_ms + coordinator->settings->heartbeat_timeout_ms)
+		decide(coordinator, RONDO_TIMEOUT, "%s has not been heard of for %s: stopped or cut off",
+			name_rank(coordinator, line->rank, name),
+			rd_duration(duration, coordinator->settings->heartbeat_timeout_ms));
 }
 
-static void tick_leave(struct rd_hub *hub)
+static void tick_leave(struct rd_coordinator *coordinator)
 {
 	char name[NAME_SIZE], ranks[NAME_SIZE], duration[RD_DURATION_SIZE];
 
-	name_ranks(hub, has_not_left, ranks, sizeof(ranks));
-	decide(hub, RONDO_TIMEOUT, "%s not left %s after %s has", ranks,
-		rd_duration(duration, hub->settings->timeout_ms), name_rank(hub, 0, name));
+	name_ranks(coordinator, has_not_left, ranks, sizeof(ranks));
+	decide(coordinator, RONDO_TIMEOUT, "%s not left %s after %s has", ranks,
+		rd_duration(duration, coordinator->settings->timeout_ms), name_rank(coordinator, 0, name));
 }
 
-void rd_hub_tick(struct rd_hub *hub, int64_t now_ms)
+void rd_coordinator_tick(struct rd_coordinator *coordinator, int64_t now_ms)
 {
-	forgive(hub, now_ms);
-	for (int i = 0; i < hub->line_count; i++)
-		if (hub->lines[i].open)
-			tick_line(hub, &hub->lines[i], now_ms);
-	if (hub->error)
+	forgive(coordinator, now_ms);
+	for (int i = 0; i < coordinator->line_count; i++)
+		if (coordinator->lines[i].open)
+			tick_line(coordinator, &coordinator->lines[i], now_ms);
+	if (coordinator->error)
 		return;
-	if (hub->phase != RUNNING && now_ms >= hub->init_ms)
-		give_up(hub);
-	else if (hub->reporter >= 0 && now_ms >= hub->case_ms)
-		judge(hub);
-	else if (hub->inquirer >= 0 && now_ms >= hub->case_ms)
-		close_inquiry(hub, now_ms);
-	else if (hub->leaver_count < hub->size && now_ms >= hub->leave_ms)
-		tick_leave(hub);
+	if (coordinator->phase != RUNNING && now_ms >= coordinator->init_ms)
+		give_up(coordinator);
+	else if (coordinator->reporter >= 0 && now_ms >= coordinator->case_ms)
+		judge(coordinator);
+	else if (coordinator->inquirer >= 0 && now_ms >= coordinator->case_ms)
+		close_inquiry(coordinator, now_ms);
+	else if (coordinator->leaver_count < coordinator->size && now_ms >= coordinator->leave_ms)
+		tick_leave(coordinator);
 }
 
 static int64_t sooner(int64_t a, int64_t b)
@@ -1146,34 +1146,34 @@ static int64_t sooner(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-static int64_t line_deadline(const struct rd_hub *hub, const struct line *line)
+static int64_t line_deadline(const struct rd_coordinator *coordinator, const struct line *line)
 {
 	if (!line->open || line->dropped)
 		return RD_NEVER;
 	if (line->rank < 0)
 		return line->opened_ms + RD_STRANGER_MS;
-	if (hub->error || hub->seats[line->rank].left)
+	if (coordinator->error || coordinator->seats[line->rank].left)
 		return RD_NEVER;
-	return sooner(line->beat_ms, line->heard_ms + hub->settings->heartbeat_timeout_ms + 1);
+	return sooner(line->beat_ms, line->heard_ms + coordinator->settings->heartbeat_timeout_ms + 1);
 }
 
-int64_t rd_hub_deadline(const struct rd_hub *hub)
+int64_t rd_coordinator_deadline(const struct rd_coordinator *coordinator)
 {
 	int64_t deadline = RD_NEVER;
 
-	for (int i = 0; i < hub->line_count; i++)
-		deadline = sooner(deadline, line_deadline(hub, &hub->lines[i]));
-	if (hub->error)
+	for (int i = 0; i < coordinator->line_count; i++)
+		deadline = sooner(deadline, line_deadline(coordinator, &coordinator->lines[i]));
+	if (coordinator->error)
 		return deadline;
 	/* Often enough that a gap shows when it is this process that was stopped. */
 	deadline = sooner(deadline,
-		hub->ticked_ms + rd_beat_ms((uint32_t)hub->settings->heartbeat_timeout_ms));
-	if (hub->phase != RUNNING)
-		deadline = sooner(deadline, hub->init_ms);
-	if (hub->reporter >= 0 || hub->inquirer >= 0)
-		deadline = sooner(deadline, hub->case_ms);
-	if (hub->leaver_count < hub->size)
-		deadline = sooner(deadline, hub->leave_ms);
+		coordinator->ticked_ms + rd_beat_ms((uint32_t)coordinator->settings->heartbeat_timeout_ms));
+	if (coordinator->phase != RUNNING)
+		deadline = sooner(deadline, coordinator->init_ms);
+	if (coordinator->reporter >= 0 || coordinator->inquirer >= 0)
+		deadline = sooner(deadline, coordinator->case_ms);
+	if (coordinator->leaver_count < coordinator->size)
+		deadline = sooner(deadline, coordinator->leave_ms);
 	return deadline;
 }
 
@@ -1187,32 +1187,32 @@ static bool spend(struct line *line, unsigned what)
 	return due;
 }
 
-static void say_member(const struct rd_hub *hub, struct line *line, struct rd_note *note)
+static void say_member(const struct rd_coordinator *coordinator, struct line *line, struct rd_note *note)
 {
 	int rank = line->members_told++;
 
-	if (rank == hub->size) {
+	if (rank == coordinator->size) {
 		note->kind = RD_NOTE_TABLE;
-		note->table.comm_id = hub->comm_id;
+		note->table.comm_id = coordinator->comm_id;
 		return;
 	}
 	note->kind = RD_NOTE_MEMBER;
 	note->member.rank = rank;
-	note->member.member = hub->seats[rank].member;
+	note->member.member = coordinator->seats[rank].member;
 }
 
-static void say_left(const struct rd_hub *hub, struct line *line, struct rd_note *note)
+static void say_left(const struct rd_coordinator *coordinator, struct line *line, struct rd_note *note)
 {
 	note->kind = RD_NOTE_LEFT;
-	note->left.rank = hub->leavers[line->leavers_told++];
-	note->left.calls = hub->seats[note->left.rank].calls;
+	note->left.rank = coordinator->leavers[line->leavers_told++];
+	note->left.calls = coordinator->seats[note->left.rank].calls;
 }
 
 /* The next loss of which this rank is one end, if there is one. */
-static bool say_detour(const struct rd_hub *hub, struct line *line, struct rd_note *note)
+static bool say_detour(const struct rd_coordinator *coordinator, struct line *line, struct rd_note *note)
 {
-	while (line->detours_told < hub->detours.count) {
-		const struct rd_loss *loss = &hub->detours.at[line->detours_told++];
+	while (line->detours_told < coordinator->detours.count) {
+		const struct rd_loss *loss = &coordinator->detours.at[line->detours_told++];
 
 		if (loss->low != line->rank && loss->high != line->rank)
 			continue;
@@ -1223,13 +1223,13 @@ static bool say_detour(const struct rd_hub *hub, struct line *line, struct rd_no
 	return false;
 }
 
-static bool say_verdict(const struct rd_hub *hub, struct line *line, struct rd_note *note)
+static bool say_verdict(const struct rd_coordinator *coordinator, struct line *line, struct rd_note *note)
 {
 	if (!spend(line, SAY_VERDICT))
 		return false;
 	note->kind = RD_NOTE_VERDICT;
-	note->verdict.error = hub->error;
-	memcpy(note->verdict.reason, hub->reason, sizeof(note->verdict.reason));
+	note->verdict.error = coordinator->error;
+	memcpy(note->verdict.reason, coordinator->reason, sizeof(note->verdict.reason));
 	return true;
 }
 
@@ -1240,35 +1240,35 @@ static bool say_farewell(struct line *line, struct rd_note *note)
 	return spend(line, SAY_FAREWELL);
 }
 
-bool rd_hub_next(struct rd_hub *hub, int index, struct rd_note *note)
+bool rd_coordinator_next(struct rd_coordinator *coordinator, int index, struct rd_note *note)
 {
-	struct line *line = &hub->lines[index];
+	struct line *line = &coordinator->lines[index];
 
 	if (!line->open || line->dropped)
 		return false;
-	if (line->rank >= 0 && hub->seats[line->rank].left)
+	if (line->rank >= 0 && coordinator->seats[line->rank].left)
 		return say_farewell(line, note);
-	if (hub->error)
-		return say_verdict(hub, line, note);
+	if (coordinator->error)
+		return say_verdict(coordinator, line, note);
 	if (line->rank < 0)
 		return false;
 	if (spend(line, SAY_BEAT)) {
 		note->kind = RD_NOTE_BEAT;
-		note->beat.timeout_ms = (uint32_t)hub->settings->heartbeat_timeout_ms;
-	} else if (hub->phase != GATHERING && line->members_told <= hub->size) {
-		say_member(hub, line, note);
-	} else if (hub->phase == OPENING && say_detour(hub, line, note)) {
+		note->beat.timeout_ms = (uint32_t)coordinator->settings->heartbeat_timeout_ms;
+	} else if (coordinator->phase != GATHERING && line->members_told <= coordinator->size) {
+		say_member(coordinator, line, note);
+	} else if (coordinator->phase == OPENING && say_detour(coordinator, line, note)) {
 		return true;
-	} else if (hub->phase == OPENING && spend(line, SAY_ALL_LOOKED)) {
+	} else if (coordinator->phase == OPENING && spend(line, SAY_ALL_LOOKED)) {
 		note->kind = RD_NOTE_ALL_LOOKED;
 	} else if (spend(line, SAY_GO)) {
 		note->kind = RD_NOTE_GO;
-		note->go.limits = least_limits(hub);
-	} else if (line->leavers_told < hub->leaver_count) {
-		say_left(hub, line, note);
+		note->go.limits = least_limits(coordinator);
+	} else if (line->leavers_told < coordinator->leaver_count) {
+		say_left(coordinator, line, note);
 	} else if (spend(line, SAY_QUERY)) {
 		note->kind = RD_NOTE_QUERY;
-		note->query.number = hub->query;
+		note->query.number = coordinator->query;
 	} else {
 		return false;
 	}

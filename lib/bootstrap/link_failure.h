@@ -1,6 +1,6 @@
 /*
  * Losses: pairs of ranks whose link over a transport did not come about, though the transport says
- * that it reaches. Whoever of a pair sees it tells the hub; the hub tells both, each loss once and
+ * that it reaches. Whoever of a pair sees it tells the coordinator; the coordinator tells both, each loss once and
  * in one order, so both go on to the same next transport (rendezvous.h, route.c).
  */
 #ifndef RD_LINK_FAILURE_H

@@ -17,7 +17,7 @@
 #define REASON_SIZE 160
 #define NAME_SIZE (RD_HOST_SIZE + 64)
 
-/* What the hub has still to be told. */
+/* What the coordinator has still to be told. */
 enum {
 	SAY_HELLO = 1,
 	SAY_BEAT = 2,
@@ -37,7 +37,7 @@ struct rd_spoke {
 	const char *where;
 	enum rd_spoke_phase phase;
 	bool dialling;
-	bool welcome; /* the hub has spoken: it is one */
+	bool welcome; /* the coordinator has spoken: it is one */
 	bool ready, reported, leaving;
 	unsigned say;
 
@@ -49,7 +49,7 @@ struct rd_spoke {
 
 	struct rd_member *members;
 	int member_count; /* that have been told so far */
-	struct rd_losses losses, detours; /* ours, to be told; the hub's word on them */
+	struct rd_losses losses, detours; /* ours, to be told; the coordinator's word on them */
 	int losses_told;
 	int rounds; /* in which all ranks have looked at their links */
 	uint64_t comm_id;
@@ -189,7 +189,7 @@ static const char *name_member(const struct rd_spoke *spoke, int rank, char name
 }
 
 /* Before the table has come only the address is known. */
-static const char *name_hub(const struct rd_spoke *spoke, char name[NAME_SIZE])
+static const char *name_coordinator(const struct rd_spoke *spoke, char name[NAME_SIZE])
 {
 	if (spoke->member_count > 0)
 		return name_member(spoke, 0, name);
@@ -232,7 +232,7 @@ void rd_spoke_refused(struct rd_spoke *spoke, bool refused, const char *reason, 
 		spoke->dial_wait_ms = DIAL_MOST_MS;
 }
 
-/* A connection that ends before the hub's welcome was not the hub's: the backlog of a comm that is
+/* A connection that ends before the coordinator's welcome was not the coordinator's: the backlog of a comm that is
    through with listening, say. Such an end is a refusal. */
 void rd_spoke_closed(struct rd_spoke *spoke, int error, int64_t now_ms)
 {
@@ -247,7 +247,7 @@ void rd_spoke_closed(struct rd_spoke *spoke, int error, int64_t now_ms)
 	}
 	if (spoke->reported && spoke->report != RONDO_BROKEN && spoke->report != RONDO_TIMEOUT)
 		fail(spoke, spoke->report, "%s", spoke->report_reason);
-	name_hub(spoke, name);
+	name_coordinator(spoke, name);
 	if (error == 0 || error == ECONNRESET || error == EPIPE)
 		fail(spoke, RONDO_DIED, "%s died", name);
 	else
@@ -260,7 +260,7 @@ void rd_spoke_garbled(struct rd_spoke *spoke)
 
 	if (spoke->welcome)
 		fail(spoke, RONDO_PROTOCOL, "%s sent bytes that make no sense",
-			name_hub(spoke, name));
+			name_coordinator(spoke, name));
 	else
 		fail(spoke, RONDO_PROTOCOL, "rank %d: what listens at %s is not rank 0 of a comm",
 			spoke->settings->rank, spoke->where);
@@ -320,7 +320,7 @@ void rd_spoke_slow(struct rd_spoke *spoke, bool first, int culprit, const char *
 	spoke->say |= SAY_SLOW;
 }
 
-/* The hub knows whether the rank had left before. Of its own death nobody else can tell. */
+/* The coordinator knows whether the rank had left before. Of its own death nobody else can tell. */
 void rd_spoke_died(struct rd_spoke *spoke, int rank)
 {
 	char name[NAME_SIZE];
@@ -328,7 +328,7 @@ void rd_spoke_died(struct rd_spoke *spoke, int rank)
 	if (spoke->phase != RD_SPOKE_OPEN)
 		return;
 	if (rank == 0) {
-		fail(spoke, RONDO_DIED, "%s died", name_hub(spoke, name));
+		fail(spoke, RONDO_DIED, "%s died", name_coordinator(spoke, name));
 		return;
 	}
 	spoke->dead = rank;
@@ -345,7 +345,7 @@ void rd_spoke_leave(struct rd_spoke *spoke, uint64_t digest, int64_t now_ms)
 	spoke->say |= SAY_BYE;
 }
 
-/* ---- What the hub says --------------------------------------------------------------------- */
+/* ---- What the coordinator says --------------------------------------------------------------------- */
 
 static void take_member(struct rd_spoke *spoke, const struct rd_note *note)
 {
@@ -554,11 +554,11 @@ void rd_spoke_tick(struct rd_spoke *spoke, int64_t now_ms)
 		fail(spoke, spoke->report, "%s", spoke->report_reason);
 	if (now_ms >= silence_deadline(spoke))
 		fail(spoke, RONDO_TIMEOUT, "%s has not been heard of for %s: stopped or cut off",
-			name_hub(spoke, name),
+			name_coordinator(spoke, name),
 			rd_duration(duration, spoke->settings->heartbeat_timeout_ms));
 	if (now_ms >= spoke->leave_ms)
 		fail(spoke, RONDO_TIMEOUT, "%s did not answer a goodbye within %s",
-			name_hub(spoke, name),
+			name_coordinator(spoke, name),
 			rd_duration(duration, spoke->settings->heartbeat_timeout_ms));
 	if (!is_connected(spoke))
 		return;

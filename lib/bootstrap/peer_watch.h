@@ -7,7 +7,7 @@
  *
  * Each rank waits for the next rank of its host, round the ring, unless that is in its own process.
  * Memory is exchanged over abstract datagram sockets, so there is nothing to leave behind. The next
- * rank's death goes to the hub as a report. The death of rank 0, which holds the hub, goes to the
+ * rank's death goes to the coordinator as a report. The death of rank 0, which holds the coordinator, goes to the
  * other ranks of its host as a packet.
  *
  * All functions are for the lifeline's thread alone, which owns the futex. A watch is an addition to

@@ -1,11 +1,11 @@
 /*
- * How ranks meet, and how failure reaches all of them, as two state machines: the hub (one a comm,
+ * How ranks meet, and how failure reaches all of them, as two state machines: the coordinator (one a comm,
  * in rank 0) and the spoke (one a rank). Events go in by calls; what they want said comes out when
  * asked for. They make no system call, read no clock and do no I/O: time comes in as now_ms, and
  * only ever moves forward. control.c is their sockets and their thread; a test runs them over a
  * network of its own with delays from a seed.
  *
- * The course of things, a spoke on the left and the hub on the right:
+ * The course of things, a spoke on the left and the coordinator on the right:
  *
  *   HELLO ->                     who I am, what I was started with
  *   <- BEAT                      welcome
@@ -39,7 +39,7 @@
 
 #define RD_STRANGERS_MAX 128 /* connections without a HELLO yet, at a time */
 #define RD_STRANGER_MS 2000 /* and for how long one may stay so */
-#define RD_CASE_MS 500 /* how long the hub collects answers before it blames */
+#define RD_CASE_MS 500 /* how long the coordinator collects answers before it blames */
 #define RD_REPORT_MS 2000 /* how long a spoke waits for the verdict on its report */
 #define RD_BEAT_MOST_MS 5000
 #define RD_NEVER INT64_MAX
@@ -51,58 +51,58 @@ int rd_beat_ms(uint32_t timeout_ms);
 #define RD_DURATION_SIZE 24
 const char *rd_duration(char text[RD_DURATION_SIZE], int64_t ms);
 
-/* ---- The hub ------------------------------------------------------------------------------- */
+/* ---- The coordinator ------------------------------------------------------------------------------- */
 
-struct rd_hub;
+struct rd_coordinator;
 
 /*
- * settings: of rank 0; outlive the hub. where: the address the hub listens at, for reasons. Draws
+ * settings: of rank 0; outlive the coordinator. where: the address the coordinator listens at, for reasons. Draws
  * no random numbers: comm_id is given.
  */
-int rd_hub_create(struct rd_hub **hub, const struct rd_settings *settings, const char *where,
+int rd_coordinator_create(struct rd_coordinator **coordinator, const struct rd_settings *settings, const char *where,
 	uint64_t comm_id, int64_t now_ms);
-void rd_hub_destroy(struct rd_hub *hub);
+void rd_coordinator_destroy(struct rd_coordinator *coordinator);
 
 /* Connections are numbered from 0 to this, exclusively. */
-int rd_hub_line_count(const struct rd_hub *hub);
+int rd_coordinator_line_count(const struct rd_coordinator *coordinator);
 /* Whether anyone may still join, and whether there is room for one more unproved connection. */
-bool rd_hub_listening(const struct rd_hub *hub);
-bool rd_hub_has_room(const struct rd_hub *hub);
+bool rd_coordinator_listening(const struct rd_coordinator *coordinator);
+bool rd_coordinator_has_room(const struct rd_coordinator *coordinator);
 /* The connection to close first where room is short: of those without a HELLO the oldest, else of
    those that have been sent why they are refused. -1: none. */
-int rd_hub_oldest_stranger(const struct rd_hub *hub);
+int rd_coordinator_oldest_stranger(const struct rd_coordinator *coordinator);
 /* A connection was made: its number; -1: no room. */
-int rd_hub_open(struct rd_hub *hub, int64_t now_ms);
+int rd_coordinator_open(struct rd_coordinator *coordinator, int64_t now_ms);
 
-void rd_hub_take(struct rd_hub *hub, int line, const struct rd_note *note, int64_t now_ms);
+void rd_coordinator_take(struct rd_coordinator *coordinator, int line, const struct rd_note *note, int64_t now_ms);
 /* Bytes came that are no note. */
-void rd_hub_garbled(struct rd_hub *hub, int line, int64_t now_ms);
+void rd_coordinator_garbled(struct rd_coordinator *coordinator, int line, int64_t now_ms);
 /* The connection is gone: error is its errno, 0 for an end of file. The number may be used again.
  */
-void rd_hub_closed(struct rd_hub *hub, int line, int error);
+void rd_coordinator_closed(struct rd_coordinator *coordinator, int line, int error);
 /* Rank 0 cannot take part: ranks that come are sent the reason. */
-void rd_hub_decline(struct rd_hub *hub, int error, const char *reason);
-/* Something that the hub cannot do without has failed in rank 0: nobody can join any more. */
-void rd_hub_fail(struct rd_hub *hub, int error, const char *reason);
-void rd_hub_tick(struct rd_hub *hub, int64_t now_ms);
+void rd_coordinator_decline(struct rd_coordinator *coordinator, int error, const char *reason);
+/* Something that the coordinator cannot do without has failed in rank 0: nobody can join any more. */
+void rd_coordinator_fail(struct rd_coordinator *coordinator, int error, const char *reason);
+void rd_coordinator_tick(struct rd_coordinator *coordinator, int64_t now_ms);
 
 /* The next note to say to this connection; false: none now. */
-bool rd_hub_next(struct rd_hub *hub, int line, struct rd_note *note);
-/* The hub wants nothing more to do with this connection: close it (and call rd_hub_closed()). */
-bool rd_hub_dropped(const struct rd_hub *hub, int line);
-/* When rd_hub_tick() must be called next, at the latest. */
-int64_t rd_hub_deadline(const struct rd_hub *hub);
+bool rd_coordinator_next(struct rd_coordinator *coordinator, int line, struct rd_note *note);
+/* The coordinator wants nothing more to do with this connection: close it (and call rd_coordinator_closed()). */
+bool rd_coordinator_dropped(const struct rd_coordinator *coordinator, int line);
+/* When rd_coordinator_tick() must be called next, at the latest. */
+int64_t rd_coordinator_deadline(const struct rd_coordinator *coordinator);
 
 /* True: a call waits for a rank that has not been named for it before; to be logged. */
-bool rd_hub_slow_call(struct rd_hub *hub, char text[RD_REASON_SIZE]);
+bool rd_coordinator_slow_call(struct rd_coordinator *coordinator, char text[RD_REASON_SIZE]);
 
-/* The verdict: 0, or its error; *reason is the hub's. */
-int rd_hub_verdict(const struct rd_hub *hub, const char **reason);
+/* The verdict: 0, or its error; *reason is the coordinator's. */
+int rd_coordinator_verdict(const struct rd_coordinator *coordinator, const char **reason);
 /* Nothing more will happen: there is a verdict, or all have left. */
-bool rd_hub_settled(const struct rd_hub *hub);
-/* And nobody listens to the hub any more: all have left, or heard the verdict, and hung up. A
+bool rd_coordinator_settled(const struct rd_coordinator *coordinator);
+/* And nobody listens to the coordinator any more: all have left, or heard the verdict, and hung up. A
    gathering that failed early goes on until each rank has come to hear of it: bound the wait. */
-bool rd_hub_over(const struct rd_hub *hub);
+bool rd_coordinator_over(const struct rd_coordinator *coordinator);
 
 /* ---- The spoke ----------------------------------------------------------------------------- */
 
@@ -160,7 +160,7 @@ uint64_t rd_spoke_comm_id(const struct rd_spoke *spoke);
 const struct rd_link_limits *rd_spoke_limits(const struct rd_spoke *spoke);
 /* How many rounds of looks have ended. */
 int rd_spoke_rounds(const struct rd_spoke *spoke);
-/* So far: the losses of this rank's pairs, in the hub's order. */
+/* So far: the losses of this rank's pairs, in the coordinator's order. */
 const struct rd_losses *rd_spoke_detours(const struct rd_spoke *spoke);
 
 #endif

@@ -151,7 +151,7 @@ bool rd_comm_advance(struct rondo_comm *comm);
 int rd_comm_fail(struct rondo_comm *comm, int error, int culprit);
 /*
  * A call has waited for the culprit (-1: for whom is not known) for so long, and goes on: reports
- * it to the hub when RD_SLOW_MS are over, and whenever a heartbeat_timeout_ms more is.
+ * it to the coordinator when RD_SLOW_MS are over, and whenever a heartbeat_timeout_ms more is.
  * *reported_ms: of this wait; 0 at first.
  */
 void rd_comm_slow(struct rondo_comm *comm, int *reported_ms, int64_t waited_ms, int culprit,

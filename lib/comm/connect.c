@@ -1,6 +1,6 @@
 /*
  * Opening the links. Each is tried: a greeting must come through it in both directions, which is
- * more than a transport's promise. Where one does not, this rank tells the hub, the hub tells both
+ * more than a transport's promise. Where one does not, this rank tells the coordinator, the coordinator tells both
  * of the pair, and both open their links again over the next transport; a rank that was ready
  * before is not so any more (rendezvous.h). So both sides go over the same transports in the same
  * order, and each loss costs one of the few transports there are: it ends.
@@ -38,7 +38,7 @@ struct greeting {
 struct pair {
 	struct rd_endpoint *endpoint; /* that carries it */
 	unsigned barred; /* endpoints that have failed it, as in rd_route_cheapest() */
-	bool lost; /* the hub has been told, and will say so */
+	bool lost; /* the coordinator has been told, and will say so */
 	bool open;
 	int since; /* how many rounds had ended when its links were opened */
 	unsigned greeted, heard; /* by channel */
@@ -51,7 +51,7 @@ struct connecting {
 	int detours; /* that have been taken */
 	int rounds; /* that have ended, as far as is known */
 	int64_t round_ms; /* when that was heard of */
-	bool looked; /* since then, as the hub has been told */
+	bool looked; /* since then, as the coordinator has been told */
 	int64_t deadline_ms;
 	int culprit; /* the peer that is waited for, or has failed */
 };

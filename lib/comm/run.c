@@ -387,7 +387,7 @@ static int look_for_mismatches(
 	return 0;
 }
 
-/* The call that this rank waits in, for the hub's question. */
+/* The call that this rank waits in, for the coordinator's question. */
 static void note_call(const struct rd_task *stuck)
 {
 	struct rd_activity *activity = &stuck->comm->activity;
@@ -403,7 +403,7 @@ static void note_call(const struct rd_task *stuck)
 	atomic_store(&activity->slept_in, stuck->call.number);
 }
 
-/* For the hub's question, and its answer where nobody asked: this rank waits, and for whom. */
+/* For the coordinator's question, and its answer where nobody asked: this rank waits, and for whom. */
 static void note_wait(struct rd_task *tasks, int count, struct idleness *idleness, int64_t now_ns)
 {
 	struct rd_task *stuck = stuck_task(tasks, count);
