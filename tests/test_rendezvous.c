@@ -1,5 +1,5 @@
 /*
- * Coordinator and spokes alone, over a network in memory with virtual time: bytes travel in fragments, each
+ * Coordinator and participants alone, over a network in memory with virtual time: bytes travel in fragments, each
  * after a delay drawn from a seed, in order within a connection and in any order between them.
  * Ranks die, stop or talk nonsense at any moment.
  */
@@ -40,7 +40,7 @@ struct node {
 	struct rd_settings settings;
 	struct rd_member self;
 	struct rd_activity activity;
-	struct rd_spoke *spoke;
+	struct rd_participant *participant;
 	bool dead, stopped, babbles;
 	bool linked;
 	int line; /* at the coordinator; -1 */
@@ -160,7 +160,7 @@ static void coordinator_hangs_up(struct node *node)
 static void dial(struct node *node)
 {
 	if (!net.coordinator || !rd_coordinator_listening(net.coordinator) || net.nodes[0].dead) {
-		rd_spoke_refused(node->spoke, true, "Connection refused", net.now_ms);
+		rd_participant_refused(node->participant, true, "Connection refused", net.now_ms);
 		return;
 	}
 	if (node->line >= 0)
@@ -169,16 +169,16 @@ static void dial(struct node *node)
 	clear_pipe(&node->down);
 	node->line = rd_coordinator_open(net.coordinator, net.now_ms);
 	if (node->line < 0) {
-		rd_spoke_refused(node->spoke, false, "no room", net.now_ms);
+		rd_participant_refused(node->participant, false, "no room", net.now_ms);
 		return;
 	}
 	node->linked = true;
-	rd_spoke_connected(node->spoke, net.now_ms);
+	rd_participant_connected(node->participant, net.now_ms);
 }
 
 static bool acts(const struct node *node)
 {
-	return node->spoke && !node->dead && !node->stopped;
+	return node->participant && !node->dead && !node->stopped;
 }
 
 static bool coordinator_acts(void)
@@ -210,11 +210,11 @@ static void serve_node(struct node *node)
 
 	if (!acts(node))
 		return;
-	if (rd_spoke_dials(node->spoke, net.now_ms))
+	if (rd_participant_dials(node->participant, net.now_ms))
 		dial(node);
-	while (node->linked && rd_spoke_next(node->spoke, &note))
+	while (node->linked && rd_participant_next(node->participant, &note))
 		send_note(&node->up, &note, node->babbles);
-	if (rd_spoke_phase(node->spoke) >= RD_SPOKE_GONE)
+	if (rd_participant_phase(node->participant) >= RD_SPOKE_GONE)
 		hang_up(node);
 }
 
@@ -286,9 +286,9 @@ static void node_hears(struct node *node)
 
 	while ((took = take_note(&node->down, &note))) {
 		if (took < 0)
-			rd_spoke_garbled(node->spoke);
+			rd_participant_garbled(node->participant);
 		else
-			rd_spoke_take(node->spoke, &note, net.now_ms);
+			rd_participant_take(node->participant, &note, net.now_ms);
 	}
 }
 
@@ -312,7 +312,7 @@ static void deliver_down(struct node *node, const struct packet *packet)
 		return;
 	if (packet->size == 0) {
 		node->linked = false;
-		rd_spoke_closed(node->spoke, 0, net.now_ms);
+		rd_participant_closed(node->participant, 0, net.now_ms);
 		return;
 	}
 	memcpy(node->down.bytes + node->down.size, packet->bytes, packet->size);
@@ -346,7 +346,7 @@ static bool deliver(struct node *node, struct pipe *pipe)
 /* The first transport that no detour leads away from. */
 static int route_to(const struct node *node, int peer)
 {
-	const struct rd_losses *detours = rd_spoke_detours(node->spoke);
+	const struct rd_losses *detours = rd_participant_detours(node->participant);
 	unsigned barred = 0;
 	int route = 0;
 
@@ -370,14 +370,14 @@ static void lose_route(struct node *node, int peer, int route)
 	};
 
 	node->lost[peer] |= 1u << route;
-	rd_spoke_lose(node->spoke, &loss);
+	rd_participant_lose(node->participant, &loss);
 }
 
 /* Opens links over the first transport that is left for each pair, and says what became of it. The
    first transport alone maps memory. */
 static void open_links(struct node *node)
 {
-	int detours = rd_spoke_detours(node->spoke)->count;
+	int detours = rd_participant_detours(node->participant)->count;
 	struct rd_link_limits limits = { (uint64_t)(1000 - (node - net.nodes)), true };
 	bool open = true;
 
@@ -394,14 +394,14 @@ static void open_links(struct node *node)
 			lose_route(node, peer, route);
 	}
 	if (open)
-		rd_spoke_ready(node->spoke, detours, &limits);
+		rd_participant_ready(node->participant, detours, &limits);
 	else
-		rd_spoke_look(node->spoke);
+		rd_participant_look(node->participant);
 }
 
 static void act(struct node *node)
 {
-	enum rd_spoke_phase phase = rd_spoke_phase(node->spoke);
+	enum rd_participant_phase phase = rd_participant_phase(node->participant);
 	uint32_t calls = atomic_load(&node->activity.calls);
 
 	if (phase == RD_SPOKE_MET && !node->lags) {
@@ -411,14 +411,14 @@ static void act(struct node *node)
 		atomic_store(&node->activity.done, calls + 1);
 	} else if (phase == RD_SPOKE_OPEN && !node->idle && !node->left) {
 		node->left = true;
-		rd_spoke_leave(node->spoke, node->digest, net.now_ms);
+		rd_participant_leave(node->participant, node->digest, net.now_ms);
 	}
 	node->act_ms = net.now_ms + 1 + draw(40);
 }
 
 static void start_node(struct node *node)
 {
-	cr_assert_eq(rd_spoke_create(&node->spoke, &node->settings, &node->self, &node->activity,
+	cr_assert_eq(rd_participant_create(&node->participant, &node->settings, &node->self, &node->activity,
 			     "10.0.0.1:29500", net.now_ms),
 		0);
 	node->act_ms = net.now_ms;
@@ -429,19 +429,19 @@ static void start_node(struct node *node)
 	if (node->declines && node == &net.nodes[0])
 		rd_coordinator_decline(net.coordinator, RONDO_MEMORY, "no memory");
 	else if (node->declines)
-		rd_spoke_report(node->spoke, RONDO_MEMORY, (int)(node - net.nodes), "no memory",
+		rd_participant_report(node->participant, RONDO_MEMORY, (int)(node - net.nodes), "no memory",
 			net.now_ms);
 }
 
 static void run_node(struct node *node)
 {
-	if (!node->spoke && !node->dead && net.now_ms >= node->start_ms) {
+	if (!node->participant && !node->dead && net.now_ms >= node->start_ms) {
 		start_node(node);
 		count_event();
 	}
 	if (!acts(node))
 		return;
-	rd_spoke_tick(node->spoke, net.now_ms);
+	rd_participant_tick(node->participant, net.now_ms);
 	if (net.now_ms >= node->act_ms)
 		act(node);
 }
@@ -462,12 +462,12 @@ static int64_t next_ms(void)
 		sooner(&next, rd_coordinator_deadline(net.coordinator));
 	for (int i = 0; i < net.size; i++) {
 		struct node *node = &net.nodes[i];
-		if (!node->spoke && !node->dead)
+		if (!node->participant && !node->dead)
 			sooner(&next, node->start_ms);
-		if (acts(node) && rd_spoke_phase(node->spoke) < RD_SPOKE_GONE)
+		if (acts(node) && rd_participant_phase(node->participant) < RD_SPOKE_GONE)
 			sooner(&next, node->act_ms);
 		if (acts(node))
-			sooner(&next, rd_spoke_deadline(node->spoke));
+			sooner(&next, rd_participant_deadline(node->participant));
 		if (node->up.first && !net.nodes[0].stopped)
 			sooner(&next, node->up.first->at_ms);
 		if (node->down.first && !node->stopped)
@@ -510,7 +510,7 @@ static void run_now(void)
 static bool has_ended(const struct node *node)
 {
 	return node->dead || node->stopped ||
-	       (node->spoke && rd_spoke_phase(node->spoke) >= RD_SPOKE_GONE);
+	       (node->participant && rd_participant_phase(node->participant) >= RD_SPOKE_GONE);
 }
 
 static bool all_ended(void)
@@ -524,7 +524,7 @@ static bool all_ended(void)
 static bool all_open(void)
 {
 	for (int i = 0; i < net.size; i++)
-		if (!net.nodes[i].spoke || rd_spoke_phase(net.nodes[i].spoke) != RD_SPOKE_OPEN)
+		if (!net.nodes[i].participant || rd_participant_phase(net.nodes[i].participant) != RD_SPOKE_OPEN)
 			return false;
 	return true;
 }
@@ -589,7 +589,7 @@ static void init_net(int size, uint32_t seed)
 static void finish_net(void)
 {
 	for (int i = 0; i < net.size; i++) {
-		rd_spoke_destroy(net.nodes[i].spoke);
+		rd_participant_destroy(net.nodes[i].participant);
 		clear_pipe(&net.nodes[i].up);
 		clear_pipe(&net.nodes[i].down);
 	}
@@ -615,7 +615,7 @@ static const char *reason_of(int rank, int *error)
 {
 	const char *reason;
 
-	*error = rd_spoke_verdict(net.nodes[rank].spoke, &reason);
+	*error = rd_participant_verdict(net.nodes[rank].participant, &reason);
 	return reason;
 }
 
@@ -629,7 +629,7 @@ static void check_survivors(const char *what)
 		if (node->dead || node->stopped || node->babbles)
 			continue;
 		reason = reason_of(i, &error);
-		if (rd_spoke_phase(node->spoke) == RD_SPOKE_GONE)
+		if (rd_participant_phase(node->participant) == RD_SPOKE_GONE)
 			cr_expect_eq(error, 0);
 		else if (net.victim == 0)
 			cr_expect_lt(error, 0, "%s: rank %d", what, i);
@@ -660,12 +660,12 @@ Test(rendezvous, ranks_meet_work_and_part_whatever_the_delays, .timeout = 60)
 		stagger(500);
 		cr_assert(run_until(all_ended), "seed %u hangs", seed);
 		for (int i = 0; i < net.size; i++) {
-			cr_assert_eq(rd_spoke_phase(net.nodes[i].spoke), RD_SPOKE_GONE,
+			cr_assert_eq(rd_participant_phase(net.nodes[i].participant), RD_SPOKE_GONE,
 				"seed %u rank %d: %s", seed, i, net.coordinator_reason);
-			cr_assert_eq(rd_spoke_comm_id(net.nodes[i].spoke), 42);
+			cr_assert_eq(rd_participant_comm_id(net.nodes[i].participant), 42);
 			for (int k = 0; k < net.size; k++)
 				cr_assert_eq(
-					rd_spoke_members(net.nodes[i].spoke)[k].place.pid, 100 + k);
+					rd_participant_members(net.nodes[i].participant)[k].place.pid, 100 + k);
 		}
 		cr_assert(rd_coordinator_settled(net.coordinator));
 		finish_net();
@@ -690,7 +690,7 @@ static void expect_limits(uint32_t seed)
 		for (int peer = 0; peer < net.size; peer++)
 			maps &= peer == i || net.nodes[i].route[peer] == 0;
 	for (int i = 0; i < net.size; i++) {
-		const struct rd_link_limits *limits = rd_spoke_limits(net.nodes[i].spoke);
+		const struct rd_link_limits *limits = rd_participant_limits(net.nodes[i].participant);
 
 		cr_assert_eq(limits->piece_size, (uint64_t)(1001 - net.size), "seed %u", seed);
 		cr_assert_eq(limits->maps, maps, "seed %u", seed);
@@ -807,8 +807,8 @@ static void report_at_times(void)
 	static const int errors[] = { RONDO_BROKEN, RONDO_TIMEOUT, RONDO_MISMATCH, RONDO_ABORTED };
 	struct node *node = &net.nodes[draw((uint32_t)net.size)];
 
-	if (draw(300) == 0 && acts(node) && rd_spoke_phase(node->spoke) >= RD_SPOKE_MET)
-		rd_spoke_report(node->spoke, errors[draw(4)], (int)draw((uint32_t)net.size + 1) - 1,
+	if (draw(300) == 0 && acts(node) && rd_participant_phase(node->participant) >= RD_SPOKE_MET)
+		rd_participant_report(node->participant, errors[draw(4)], (int)draw((uint32_t)net.size + 1) - 1,
 			"it says", net.now_ms);
 }
 
@@ -955,14 +955,14 @@ Test(rendezvous, a_failed_gathering_is_over_once_all_have_heard_of_it)
 	finish_net();
 }
 
-static void tell_member(struct rd_spoke *spoke, int rank)
+static void tell_member(struct rd_participant *participant, int rank)
 {
 	struct rd_note note = { .kind = RD_NOTE_MEMBER, .member.rank = rank };
 
-	rd_spoke_take(spoke, &note, 0);
+	rd_participant_take(participant, &note, 0);
 }
 
-/* What a spoke says of a coordinator that tells of these two ranks, in a comm of two, and then of nothing.
+/* What a participant says of a coordinator that tells of these two ranks, in a comm of two, and then of nothing.
  */
 static int hear_members(int first, int second)
 {
@@ -972,16 +972,16 @@ static int hear_members(int first, int second)
 	int error;
 
 	init_net(2, 1);
-	cr_assert_eq(rd_spoke_create(
-			     &node->spoke, &node->settings, &node->self, &node->activity, "here", 0),
+	cr_assert_eq(rd_participant_create(
+			     &node->participant, &node->settings, &node->self, &node->activity, "here", 0),
 		0);
-	cr_assert(rd_spoke_dials(node->spoke, 0));
-	rd_spoke_connected(node->spoke, 0);
-	rd_spoke_take(node->spoke, &beat, 0);
-	tell_member(node->spoke, first);
-	tell_member(node->spoke, second);
-	rd_spoke_take(node->spoke, &table, 0);
-	error = rd_spoke_verdict(node->spoke, &reason);
+	cr_assert(rd_participant_dials(node->participant, 0));
+	rd_participant_connected(node->participant, 0);
+	rd_participant_take(node->participant, &beat, 0);
+	tell_member(node->participant, first);
+	tell_member(node->participant, second);
+	rd_participant_take(node->participant, &table, 0);
+	error = rd_participant_verdict(node->participant, &reason);
 	finish_net();
 	return error;
 }
@@ -1125,7 +1125,7 @@ static void has_made(int rank, uint32_t calls)
 
 static void report(int rank, int error, int culprit, const char *reason)
 {
-	rd_spoke_report(net.nodes[rank].spoke, error, culprit, reason, net.now_ms);
+	rd_participant_report(net.nodes[rank].participant, error, culprit, reason, net.now_ms);
 }
 
 Test(rendezvous, of_a_silence_the_mute_rank_is_the_reason)
@@ -1219,7 +1219,7 @@ Test(rendezvous, a_broken_link_to_a_leaver_is_a_leave)
 	meet(3);
 	for (int i = 0; i < 3; i++)
 		has_made(i, 5);
-	rd_spoke_leave(net.nodes[1].spoke, 0, net.now_ms);
+	rd_participant_leave(net.nodes[1].participant, 0, net.now_ms);
 	report(2, RONDO_BROKEN, 1, "rank 1 closed its connection during recv");
 	expect_verdict(RONDO_LEFT,
 		"rank 1 (host h1, pid 101) left after call #5; rank 1 closed its connection during "
@@ -1231,7 +1231,7 @@ Test(rendezvous, a_call_beyond_a_leavers_is_found_when_it_begins)
 	meet(3);
 	for (int i = 0; i < 3; i++)
 		has_made(i, 5);
-	rd_spoke_leave(net.nodes[1].spoke, 0, net.now_ms);
+	rd_participant_leave(net.nodes[1].participant, 0, net.now_ms);
 	run_steps(50);
 	cr_expect_eq(net.coordinator_error, 0);
 	is_in_call(2, 6, 1);
@@ -1242,9 +1242,9 @@ Test(rendezvous, a_call_beyond_a_leavers_is_found_when_it_begins)
 Test(rendezvous, unequal_goodbyes_are_found)
 {
 	meet(3);
-	rd_spoke_leave(net.nodes[1].spoke, 1, net.now_ms);
+	rd_participant_leave(net.nodes[1].participant, 1, net.now_ms);
 	run_steps(50);
-	rd_spoke_leave(net.nodes[2].spoke, 2, net.now_ms);
+	rd_participant_leave(net.nodes[2].participant, 2, net.now_ms);
 	expect_verdict(RONDO_MISMATCH, "rank 1 (host h1, pid 101) and rank 2 (host h2, pid 102) "
 				       "both left after call #0, but "
 				       "did not make the same calls");
@@ -1262,7 +1262,7 @@ Test(rendezvous, a_report_that_nobody_hears_stands_by_itself)
 	began_ms = net.now_ms;
 	cr_assert(run_until(all_ended));
 	cr_expect_leq(net.now_ms, began_ms + RD_REPORT_MS + 1);
-	cr_expect_eq(rd_spoke_verdict(net.nodes[1].spoke, &reason), RONDO_MISMATCH);
+	cr_expect_eq(rd_participant_verdict(net.nodes[1].participant, &reason), RONDO_MISMATCH);
 	cr_expect_str_eq(reason, "rank 0 made another call");
 	finish_net();
 }
@@ -1274,19 +1274,19 @@ Test(rendezvous, a_goodbye_that_is_never_answered_ends)
 	const char *reason;
 
 	init_net(2, 1);
-	cr_assert_eq(rd_spoke_create(
-			     &node->spoke, &node->settings, &node->self, &node->activity, "here", 0),
+	cr_assert_eq(rd_participant_create(
+			     &node->participant, &node->settings, &node->self, &node->activity, "here", 0),
 		0);
-	cr_assert(rd_spoke_dials(node->spoke, 0));
-	rd_spoke_connected(node->spoke, 0);
-	rd_spoke_leave(node->spoke, 0, 0);
+	cr_assert(rd_participant_dials(node->participant, 0));
+	rd_participant_connected(node->participant, 0);
+	rd_participant_leave(node->participant, 0, 0);
 	/* What is there beats, and says nothing more. */
 	for (int64_t now_ms = 0; now_ms <= TIMEOUT_MS; now_ms += 100) {
-		cr_expect_lt(rd_spoke_phase(node->spoke), RD_SPOKE_GONE);
-		rd_spoke_take(node->spoke, &note, now_ms);
-		rd_spoke_tick(node->spoke, now_ms);
+		cr_expect_lt(rd_participant_phase(node->participant), RD_SPOKE_GONE);
+		rd_participant_take(node->participant, &note, now_ms);
+		rd_participant_tick(node->participant, now_ms);
 	}
-	cr_expect_eq(rd_spoke_verdict(node->spoke, &reason), RONDO_TIMEOUT);
+	cr_expect_eq(rd_participant_verdict(node->participant, &reason), RONDO_TIMEOUT);
 	cr_expect(strstr(reason, "did not answer a goodbye within 1 s"), "%s", reason);
 	finish_net();
 }
@@ -1309,7 +1309,7 @@ Test(rendezvous, a_process_that_was_stopped_itself_blames_nobody)
 	cr_assert(run_until(all_ended));
 	cr_expect_eq(net.coordinator_error, 0, "%s", net.coordinator_reason);
 	for (int i = 0; i < 3; i++)
-		cr_expect_eq(rd_spoke_phase(net.nodes[i].spoke), RD_SPOKE_GONE);
+		cr_expect_eq(rd_participant_phase(net.nodes[i].participant), RD_SPOKE_GONE);
 	finish_net();
 }
 
@@ -1317,7 +1317,7 @@ Test(rendezvous, a_death_that_the_kernel_reports_needs_no_closed_connection)
 {
 	meet(3);
 	net.nodes[2].dead = true;
-	rd_spoke_died(net.nodes[1].spoke, 2);
+	rd_participant_died(net.nodes[1].participant, 2);
 	expect_verdict(RONDO_DIED, "rank 2 (host h2, pid 102) died");
 }
 
@@ -1326,8 +1326,8 @@ Test(rendezvous, the_death_of_rank_0_is_each_ranks_own_news)
 	const char *reason;
 
 	meet(3);
-	rd_spoke_died(net.nodes[1].spoke, 0);
-	cr_expect_eq(rd_spoke_verdict(net.nodes[1].spoke, &reason), RONDO_DIED);
+	rd_participant_died(net.nodes[1].participant, 0);
+	cr_expect_eq(rd_participant_verdict(net.nodes[1].participant, &reason), RONDO_DIED);
 	cr_expect_str_eq(reason, "rank 0 (host h0, pid 100) died");
 	finish_net();
 }
@@ -1335,16 +1335,16 @@ Test(rendezvous, the_death_of_rank_0_is_each_ranks_own_news)
 Test(rendezvous, a_rank_that_has_left_may_die)
 {
 	meet(3);
-	rd_spoke_leave(net.nodes[2].spoke, 0, net.now_ms);
+	rd_participant_leave(net.nodes[2].participant, 0, net.now_ms);
 	run_steps(50);
-	rd_spoke_died(net.nodes[1].spoke, 2);
+	rd_participant_died(net.nodes[1].participant, 2);
 	run_steps(50);
-	rd_spoke_leave(net.nodes[1].spoke, 0, net.now_ms);
-	rd_spoke_leave(net.nodes[0].spoke, 0, net.now_ms);
+	rd_participant_leave(net.nodes[1].participant, 0, net.now_ms);
+	rd_participant_leave(net.nodes[0].participant, 0, net.now_ms);
 	run_steps(50);
 	cr_expect_eq(net.coordinator_error, 0, "%s", net.coordinator_reason);
 	for (int i = 0; i < 3; i++)
-		cr_expect_eq(rd_spoke_phase(net.nodes[i].spoke), RD_SPOKE_GONE);
+		cr_expect_eq(rd_participant_phase(net.nodes[i].participant), RD_SPOKE_GONE);
 	finish_net();
 }
 
@@ -1370,20 +1370,20 @@ Test(rendezvous, a_call_that_waits_for_long_is_looked_into_and_goes_on)
 		has_made(i, 5);
 	waits_for(0, 6, 2, 300);
 	waits_for(2, 6, 3, 300);
-	rd_spoke_slow(net.nodes[0].spoke, true, 2, "rank 0 has waited 300 ms");
-	rd_spoke_slow(net.nodes[2].spoke, true, 3, "rank 2 has waited 300 ms");
+	rd_participant_slow(net.nodes[0].participant, true, 2, "rank 0 has waited 300 ms");
+	rd_participant_slow(net.nodes[2].participant, true, 3, "rank 2 has waited 300 ms");
 	run_steps(200);
 	cr_assert(rd_coordinator_slow_call(net.coordinator, text));
 	cr_expect(strstr(text, "ranks 1 and 3 of 4 have not joined all_reduce #6; rank "), "%s",
 		text);
 	/* Once. */
-	rd_spoke_slow(net.nodes[0].spoke, true, 2, "rank 0 has waited 400 ms");
+	rd_participant_slow(net.nodes[0].participant, true, 2, "rank 0 has waited 400 ms");
 	run_steps(200);
 	cr_expect_not(rd_coordinator_slow_call(net.coordinator, text), "%s", text);
 	/* A rank that beats may take longer than a heartbeat may. */
 	waits_for(0, 6, 2, 3 * TIMEOUT_MS);
 	waits_for(2, 6, 3, 3 * TIMEOUT_MS);
-	rd_spoke_slow(net.nodes[0].spoke, false, 2, "rank 0 has waited 3 s");
+	rd_participant_slow(net.nodes[0].participant, false, 2, "rank 0 has waited 3 s");
 	run_steps(200);
 	cr_expect_eq(net.coordinator_error, 0, "%s", net.coordinator_reason);
 	finish_net();
@@ -1395,7 +1395,7 @@ Test(rendezvous, ranks_that_wait_for_each_other_are_named)
 	waits_for(1, 6, 2, TIMEOUT_MS);
 	waits_for(2, 6, 3, TIMEOUT_MS);
 	waits_for(3, 6, 2, TIMEOUT_MS);
-	rd_spoke_slow(net.nodes[1].spoke, false, 2, "rank 1 has waited 1000 ms");
+	rd_participant_slow(net.nodes[1].participant, false, 2, "rank 1 has waited 1000 ms");
 	expect_verdict(RONDO_TIMEOUT,
 		"rank 3 (host h3, pid 103) waited 1 s for rank 2 (host h2, pid 102) in all_reduce "
 		"#6: ranks wait for each other, and nothing comes through");
@@ -1406,7 +1406,7 @@ Test(rendezvous, ranks_that_have_just_begun_to_wait_are_not)
 	meet(3);
 	waits_for(1, 6, 2, TIMEOUT_MS);
 	waits_for(2, 6, 1, TIMEOUT_MS / 2);
-	rd_spoke_slow(net.nodes[1].spoke, false, 2, "rank 1 has waited 1000 ms");
+	rd_participant_slow(net.nodes[1].participant, false, 2, "rank 1 has waited 1000 ms");
 	run_steps(100);
 	cr_expect_eq(net.coordinator_error, 0, "%s", net.coordinator_reason);
 	finish_net();
@@ -1433,7 +1433,7 @@ static void tell_loss(int low, int high, int by)
 static bool all_met(void)
 {
 	for (int i = 0; i < net.size; i++)
-		if (!net.nodes[i].spoke || rd_spoke_phase(net.nodes[i].spoke) != RD_SPOKE_MET)
+		if (!net.nodes[i].participant || rd_participant_phase(net.nodes[i].participant) != RD_SPOKE_MET)
 			return false;
 	return true;
 }
@@ -1465,7 +1465,7 @@ Test(rendezvous, a_loss_by_a_rank_that_is_ready_is_nonsense)
 	struct rd_link_limits limits = { 1000, true };
 
 	meet_lagging(3);
-	rd_spoke_ready(net.nodes[1].spoke, 0, &limits);
+	rd_participant_ready(net.nodes[1].participant, 0, &limits);
 	run_steps(50);
 	tell_loss(0, 1, 1);
 	expect_verdict(RONDO_PROTOCOL, "rank 1 (host h1, pid 101) sent bytes that make no sense");
@@ -1479,9 +1479,9 @@ static int rounds_known(void)
 
 	while (net.now_ms < until_ms)
 		run_steps(1);
-	rounds = rd_spoke_rounds(net.nodes[0].spoke);
+	rounds = rd_participant_rounds(net.nodes[0].participant);
 	for (int i = 1; i < net.size; i++)
-		if (rd_spoke_rounds(net.nodes[i].spoke) != rounds)
+		if (rd_participant_rounds(net.nodes[i].participant) != rounds)
 			return -1;
 	return rounds;
 }
@@ -1491,23 +1491,23 @@ Test(rendezvous, a_round_of_looks_ends_when_all_have_looked_or_are_ready)
 	struct rd_link_limits limits = { 1000, true };
 
 	meet_lagging(3);
-	rd_spoke_look(net.nodes[0].spoke);
-	rd_spoke_look(net.nodes[1].spoke);
+	rd_participant_look(net.nodes[0].participant);
+	rd_participant_look(net.nodes[1].participant);
 	cr_expect_eq(rounds_known(), 0);
-	rd_spoke_look(net.nodes[0].spoke);
+	rd_participant_look(net.nodes[0].participant);
 	cr_expect_eq(rounds_known(), 0);
-	rd_spoke_look(net.nodes[2].spoke);
+	rd_participant_look(net.nodes[2].participant);
 	cr_expect_eq(rounds_known(), 1);
-	rd_spoke_look(net.nodes[0].spoke);
-	rd_spoke_look(net.nodes[2].spoke);
+	rd_participant_look(net.nodes[0].participant);
+	rd_participant_look(net.nodes[2].participant);
 	cr_expect_eq(rounds_known(), 1);
-	rd_spoke_ready(net.nodes[1].spoke, 0, &limits);
+	rd_participant_ready(net.nodes[1].participant, 0, &limits);
 	cr_expect_eq(rounds_known(), 2);
-	rd_spoke_look(net.nodes[2].spoke);
+	rd_participant_look(net.nodes[2].participant);
 	cr_expect_eq(rounds_known(), 2);
-	rd_spoke_ready(net.nodes[2].spoke, 0, &limits);
+	rd_participant_ready(net.nodes[2].participant, 0, &limits);
 	cr_expect_eq(rounds_known(), 2);
-	rd_spoke_look(net.nodes[0].spoke);
+	rd_participant_look(net.nodes[0].participant);
 	cr_expect_eq(rounds_known(), 3);
 	finish_net();
 }

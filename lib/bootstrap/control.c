@@ -6,7 +6,7 @@
  * lock and ring the bell; the thread publishes its phase and the verdict under the lock. The
  * verdict is stored after its reason and never changes, so it may also be read without the lock.
  *
- * In rank 0 the spoke and the coordinator hand each other notes directly, as line 0.
+ * In rank 0 the participant and the coordinator hand each other notes directly, as line 0.
  */
 #include "bootstrap/control.h"
 
@@ -80,7 +80,7 @@ struct rd_lifeline {
 	struct orders orders; /* under the lock */
 	struct rd_losses losses, detours; /* under the lock: lost here; the coordinator's word on them */
 	_Atomic int detour_count, rounds;
-	enum rd_spoke_phase phase; /* under the lock */
+	enum rd_participant_phase phase; /* under the lock */
 	struct rd_link_limits limits; /* under the lock: what all ranks' links can do */
 	bool over; /* under the lock: the thread has ended */
 	_Atomic int verdict;
@@ -92,13 +92,13 @@ struct rd_lifeline {
 	/* The thread's own: */
 	pthread_t thread;
 	int epoll_fd, bell_fd, door_fd;
-	struct rd_spoke *spoke;
+	struct rd_participant *participant;
 	struct line *own; /* to the coordinator; NULL in rank 0 */
 	struct rd_addresses addresses;
 	int attempt; /* which of them is being dialled */
 	int64_t attempt_ms; /* until when */
 	struct rd_coordinator *coordinator; /* NULL but in rank 0 */
-	bool seated; /* the spoke here is the coordinator's line 0 */
+	bool seated; /* the participant here is the coordinator's line 0 */
 	bool warned; /* of a slow call */
 	struct line **lines; /* the coordinator's; NULL where there is none */
 	int losses_followed, looks_followed;
@@ -207,7 +207,7 @@ static bool push_line(struct rd_lifeline *lifeline, struct line *line, int *erro
 	return true;
 }
 
-/* ---- The spoke's connection ---------------------------------------------------------------- */
+/* ---- The participant's connection ---------------------------------------------------------------- */
 
 /* Goes on to the next address; after the last, the attempt has failed for the given reason. */
 static void dial(struct rd_lifeline *lifeline, int error, int64_t now_ms)
@@ -227,7 +227,7 @@ static void dial(struct rd_lifeline *lifeline, int error, int64_t now_ms)
 		lifeline->attempt_ms = now_ms + ATTEMPT_MS;
 		return;
 	}
-	rd_spoke_refused(lifeline->spoke, error == ECONNREFUSED, strerror(error), now_ms);
+	rd_participant_refused(lifeline->participant, error == ECONNREFUSED, strerror(error), now_ms);
 }
 
 static void dial_next(struct rd_lifeline *lifeline, int error, int64_t now_ms)
@@ -252,13 +252,13 @@ static void finish_dialling(struct rd_lifeline *lifeline, int64_t now_ms)
 	rd_where(lifeline->where, own->fd);
 	getsockname(own->fd, (struct sockaddr *)&lifeline->near,
 		&(socklen_t){ sizeof(lifeline->near) });
-	rd_spoke_connected(lifeline->spoke, now_ms);
+	rd_participant_connected(lifeline->participant, now_ms);
 }
 
 static void lose_own(struct rd_lifeline *lifeline, int error, int64_t now_ms)
 {
 	close_line(lifeline, &lifeline->own);
-	rd_spoke_closed(lifeline->spoke, error, now_ms);
+	rd_participant_closed(lifeline->participant, error, now_ms);
 }
 
 static void hear_own(struct rd_lifeline *lifeline, int64_t now_ms)
@@ -278,12 +278,12 @@ static void hear_own(struct rd_lifeline *lifeline, int64_t now_ms)
 		return;
 	}
 	while ((took = take_note(own, &note)) > 0)
-		rd_spoke_take(lifeline->spoke, &note, now_ms);
+		rd_participant_take(lifeline->participant, &note, now_ms);
 	if (took < 0)
-		rd_spoke_garbled(lifeline->spoke);
+		rd_participant_garbled(lifeline->participant);
 }
 
-/* Says what the spoke has to say, dials where it wants to, hangs up where it is done. */
+/* Says what the participant has to say, dials where it wants to, hangs up where it is done. */
 static void serve_own(struct rd_lifeline *lifeline, int64_t now_ms)
 {
 	struct rd_note note;
@@ -291,14 +291,14 @@ static void serve_own(struct rd_lifeline *lifeline, int64_t now_ms)
 
 	if (lifeline->own && lifeline->own->connecting && now_ms >= lifeline->attempt_ms)
 		dial_next(lifeline, ETIMEDOUT, now_ms);
-	if (rd_spoke_dials(lifeline->spoke, now_ms)) {
+	if (rd_participant_dials(lifeline->participant, now_ms)) {
 		lifeline->attempt = 0;
 		dial(lifeline, 0, now_ms);
 	}
-	if (rd_spoke_phase(lifeline->spoke) >= RD_SPOKE_GONE)
+	if (rd_participant_phase(lifeline->participant) >= RD_SPOKE_GONE)
 		close_line(lifeline, &lifeline->own);
 	while (lifeline->own && !lifeline->own->connecting) {
-		while (has_room(lifeline->own) && rd_spoke_next(lifeline->spoke, &note))
+		while (has_room(lifeline->own) && rd_participant_next(lifeline->participant, &note))
 			put_note(lifeline->own, &note);
 		if (lifeline->own->out_size == 0)
 			return;
@@ -439,7 +439,7 @@ static void open_door(struct rd_lifeline *lifeline, int64_t now_ms)
 	}
 }
 
-/* Rank 0's spoke and its coordinator, in turn until neither has anything to say. */
+/* Rank 0's participant and its coordinator, in turn until neither has anything to say. */
 static void converse(struct rd_lifeline *lifeline, int64_t now_ms)
 {
 	struct rd_note note;
@@ -447,12 +447,12 @@ static void converse(struct rd_lifeline *lifeline, int64_t now_ms)
 
 	do {
 		said = false;
-		while (rd_spoke_next(lifeline->spoke, &note)) {
+		while (rd_participant_next(lifeline->participant, &note)) {
 			rd_coordinator_take(lifeline->coordinator, 0, &note, now_ms);
 			said = true;
 		}
 		while (rd_coordinator_next(lifeline->coordinator, 0, &note)) {
-			rd_spoke_take(lifeline->spoke, &note, now_ms);
+			rd_participant_take(lifeline->participant, &note, now_ms);
 			said = true;
 		}
 	} while (said);
@@ -460,15 +460,15 @@ static void converse(struct rd_lifeline *lifeline, int64_t now_ms)
 
 static void serve_coordinator(struct rd_lifeline *lifeline, int64_t now_ms)
 {
-	if (rd_spoke_dials(lifeline->spoke, now_ms)) {
+	if (rd_participant_dials(lifeline->participant, now_ms)) {
 		rd_coordinator_open(lifeline->coordinator, now_ms);
-		rd_spoke_connected(lifeline->spoke, now_ms);
+		rd_participant_connected(lifeline->participant, now_ms);
 		lifeline->seated = true;
 	}
 	if (lifeline->seated)
 		converse(lifeline, now_ms);
 	/* From then on the number 0 may be given to another. */
-	if (lifeline->seated && rd_spoke_phase(lifeline->spoke) >= RD_SPOKE_GONE) {
+	if (lifeline->seated && rd_participant_phase(lifeline->participant) >= RD_SPOKE_GONE) {
 		rd_coordinator_closed(lifeline->coordinator, 0, 0);
 		lifeline->seated = false;
 	}
@@ -485,7 +485,7 @@ static void serve_coordinator(struct rd_lifeline *lifeline, int64_t now_ms)
 static void create_watch(struct rd_lifeline *lifeline)
 {
 	struct rd_watch_config config = { lifeline->settings.rank, lifeline->settings.size,
-		rd_spoke_members(lifeline->spoke), rd_spoke_comm_id(lifeline->spoke),
+		rd_participant_members(lifeline->participant), rd_participant_comm_id(lifeline->participant),
 		lifeline->bell_fd };
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = WATCH };
 
@@ -513,19 +513,19 @@ static void follow_death(struct rd_lifeline *lifeline, int64_t now_ms)
 	int dead = lifeline->dead;
 
 	lifeline->dead = -1;
-	if (dead < 0 || rd_spoke_phase(lifeline->spoke) != RD_SPOKE_OPEN)
+	if (dead < 0 || rd_participant_phase(lifeline->participant) != RD_SPOKE_OPEN)
 		return;
 	if (dead == 0) {
 		rd_watch_spread(lifeline->watch);
 		hear_hub_out(lifeline, now_ms);
 	}
-	rd_spoke_died(lifeline->spoke, dead);
+	rd_participant_died(lifeline->participant, dead);
 }
 
 /* Each rank that is ready has made its watch; so once all are, all have. */
 static void tend_watch(struct rd_lifeline *lifeline)
 {
-	enum rd_spoke_phase phase = rd_spoke_phase(lifeline->spoke);
+	enum rd_participant_phase phase = rd_participant_phase(lifeline->participant);
 
 	if (phase == RD_SPOKE_MET && !lifeline->watches)
 		create_watch(lifeline);
@@ -543,24 +543,24 @@ static void follow_orders(struct rd_lifeline *lifeline, int64_t now_ms)
 	orders = lifeline->orders;
 	lifeline->orders.slow = false;
 	while (lifeline->losses_followed < lifeline->losses.count)
-		rd_spoke_lose(lifeline->spoke, &lifeline->losses.at[lifeline->losses_followed++]);
+		rd_participant_lose(lifeline->participant, &lifeline->losses.at[lifeline->losses_followed++]);
 	pthread_mutex_unlock(&lifeline->lock);
 	if (orders.looks > lifeline->looks_followed)
-		rd_spoke_look(lifeline->spoke);
+		rd_participant_look(lifeline->participant);
 	lifeline->looks_followed = orders.looks;
 	if (orders.ready)
-		rd_spoke_ready(lifeline->spoke, orders.detours, &orders.limits);
+		rd_participant_ready(lifeline->participant, orders.detours, &orders.limits);
 	if (orders.report)
-		rd_spoke_report(
-			lifeline->spoke, orders.error, orders.culprit, orders.reason, now_ms);
+		rd_participant_report(
+			lifeline->participant, orders.error, orders.culprit, orders.reason, now_ms);
 	if (orders.slow)
-		rd_spoke_slow(
-			lifeline->spoke, orders.slow_first, orders.slow_culprit, orders.slow_story);
+		rd_participant_slow(
+			lifeline->participant, orders.slow_first, orders.slow_culprit, orders.slow_story);
 	if (orders.leave)
-		rd_spoke_leave(lifeline->spoke, orders.digest, now_ms);
+		rd_participant_leave(lifeline->participant, orders.digest, now_ms);
 	if (orders.parent_error) {
 		/* All ranks hear it from the parent's coordinator: there is nobody to wait for here. */
-		rd_spoke_fail(lifeline->spoke, orders.parent_error, orders.parent_story);
+		rd_participant_fail(lifeline->participant, orders.parent_error, orders.parent_story);
 		if (lifeline->coordinator)
 			rd_coordinator_fail(lifeline->coordinator, orders.parent_error, orders.parent_story);
 	}
@@ -568,12 +568,12 @@ static void follow_orders(struct rd_lifeline *lifeline, int64_t now_ms)
 	lifeline->quitting = orders.quit;
 }
 
-/* The coordinator's word counts for more: rank 0's spoke hears nothing more once it has left. */
+/* The coordinator's word counts for more: rank 0's participant hears nothing more once it has left. */
 static int find_verdict(const struct rd_lifeline *lifeline, const char **reason)
 {
 	int error = lifeline->coordinator ? rd_coordinator_verdict(lifeline->coordinator, reason) : 0;
 
-	return error ? error : rd_spoke_verdict(lifeline->spoke, reason);
+	return error ? error : rd_participant_verdict(lifeline->participant, reason);
 }
 
 static void wake(struct rd_lifeline *lifeline)
@@ -617,7 +617,7 @@ static void store_verdict(struct rd_lifeline *lifeline, int error, const char *r
 /* True: there are new ones. What finds no room here now does so at the next news. */
 static bool store_detours(struct rd_lifeline *lifeline)
 {
-	const struct rd_losses *detours = rd_spoke_detours(lifeline->spoke);
+	const struct rd_losses *detours = rd_participant_detours(lifeline->participant);
 	int before = lifeline->detours.count;
 
 	while (lifeline->detours.count < detours->count &&
@@ -630,14 +630,14 @@ static bool store_detours(struct rd_lifeline *lifeline)
 /* After the detours that were heard of before. True: it has changed. */
 static bool store_rounds(struct rd_lifeline *lifeline)
 {
-	int rounds = rd_spoke_rounds(lifeline->spoke);
+	int rounds = rd_participant_rounds(lifeline->participant);
 
 	return atomic_exchange(&lifeline->rounds, rounds) != rounds;
 }
 
 static void publish(struct rd_lifeline *lifeline, bool over)
 {
-	enum rd_spoke_phase phase = rd_spoke_phase(lifeline->spoke);
+	enum rd_participant_phase phase = rd_participant_phase(lifeline->participant);
 	const char *reason;
 	int error = find_verdict(lifeline, &reason);
 
@@ -645,8 +645,8 @@ static void publish(struct rd_lifeline *lifeline, bool over)
 	if (atomic_load(&lifeline->verdict))
 		error = 0;
 	if (phase == lifeline->phase && !error && !over &&
-		rd_spoke_detours(lifeline->spoke)->count == lifeline->detours.count &&
-		rd_spoke_rounds(lifeline->spoke) == atomic_load(&lifeline->rounds))
+		rd_participant_detours(lifeline->participant)->count == lifeline->detours.count &&
+		rd_participant_rounds(lifeline->participant) == atomic_load(&lifeline->rounds))
 		return;
 	pthread_mutex_lock(&lifeline->lock);
 	bool news = store_detours(lifeline);
@@ -654,7 +654,7 @@ static void publish(struct rd_lifeline *lifeline, bool over)
 	if (store_rounds(lifeline) || news)
 		wake(lifeline);
 	lifeline->phase = phase;
-	lifeline->limits = *rd_spoke_limits(lifeline->spoke);
+	lifeline->limits = *rd_participant_limits(lifeline->participant);
 	lifeline->over = over;
 	if (error)
 		store_verdict(lifeline, error, reason);
@@ -666,7 +666,7 @@ static bool is_finished(struct rd_lifeline *lifeline, int64_t now_ms)
 {
 	if (!lifeline->coordinator)
 		return lifeline->quitting ||
-		       (lifeline->leaving && rd_spoke_phase(lifeline->spoke) >= RD_SPOKE_GONE);
+		       (lifeline->leaving && rd_participant_phase(lifeline->participant) >= RD_SPOKE_GONE);
 	if (!lifeline->quitting && !lifeline->leaving)
 		return false;
 	if (!rd_coordinator_settled(lifeline->coordinator))
@@ -683,7 +683,7 @@ static int64_t sooner(int64_t a, int64_t b)
 
 static int sleep_ms(const struct rd_lifeline *lifeline, int64_t now_ms)
 {
-	int64_t deadline = sooner(rd_spoke_deadline(lifeline->spoke), lifeline->linger_ms);
+	int64_t deadline = sooner(rd_participant_deadline(lifeline->participant), lifeline->linger_ms);
 
 	if (lifeline->coordinator)
 		deadline = sooner(deadline, rd_coordinator_deadline(lifeline->coordinator));
@@ -756,7 +756,7 @@ static void *run(void *argument)
 		int64_t now_ms = rd_now_ms();
 		follow_orders(lifeline, now_ms);
 		follow_death(lifeline, now_ms);
-		rd_spoke_tick(lifeline->spoke, now_ms);
+		rd_participant_tick(lifeline->participant, now_ms);
 		if (lifeline->coordinator) {
 			rd_coordinator_tick(lifeline->coordinator, now_ms);
 			serve_coordinator(lifeline, now_ms);
@@ -769,7 +769,7 @@ static void *run(void *argument)
 		if (is_finished(lifeline, now_ms))
 			break;
 		if (wait_for_events(lifeline, sleep_ms(lifeline, now_ms))) {
-			rd_spoke_fail(lifeline->spoke, RONDO_SYSTEM, rondo_last_error());
+			rd_participant_fail(lifeline->participant, RONDO_SYSTEM, rondo_last_error());
 			break;
 		}
 	}
@@ -899,7 +899,7 @@ static void free_all(struct rd_lifeline *lifeline)
 	rd_losses_finish(&lifeline->losses);
 	rd_losses_finish(&lifeline->detours);
 	rd_coordinator_destroy(lifeline->coordinator);
-	rd_spoke_destroy(lifeline->spoke);
+	rd_participant_destroy(lifeline->participant);
 	free(lifeline);
 }
 
@@ -941,7 +941,7 @@ static void decline(struct rd_lifeline *lifeline, const struct refusal *refusal,
 	if (lifeline->coordinator)
 		rd_coordinator_decline(lifeline->coordinator, refusal->error, refusal->reason);
 	else
-		rd_spoke_report(lifeline->spoke, refusal->error, lifeline->settings.rank,
+		rd_participant_report(lifeline->participant, refusal->error, lifeline->settings.rank,
 			refusal->reason, now_ms);
 }
 
@@ -953,7 +953,7 @@ static int start(struct rd_lifeline *lifeline, const struct rd_lifeline_config *
 	if (lifeline->settings.rank == 0)
 		error = init_coordinator(lifeline, now_ms);
 	if (!error)
-		error = rd_spoke_create(&lifeline->spoke, &lifeline->settings, config->self,
+		error = rd_participant_create(&lifeline->participant, &lifeline->settings, config->self,
 			config->activity, lifeline->address, now_ms);
 	if (error)
 		return error;
@@ -1044,7 +1044,7 @@ void rd_lifeline_detach(struct rd_lifeline *lifeline)
 }
 
 /* Waits, under the lock, until the rank is so far or nothing more will come. */
-static void wait_for(struct rd_lifeline *lifeline, enum rd_spoke_phase phase)
+static void wait_for(struct rd_lifeline *lifeline, enum rd_participant_phase phase)
 {
 	while (lifeline->phase < phase && !atomic_load(&lifeline->verdict) && !lifeline->over)
 		pthread_cond_wait(&lifeline->news, &lifeline->lock);
@@ -1121,12 +1121,12 @@ int rd_lifeline_create(struct rd_lifeline **created, const struct rd_lifeline_co
 
 const struct rd_member *rd_lifeline_members(const struct rd_lifeline *lifeline)
 {
-	return rd_spoke_members(lifeline->spoke);
+	return rd_participant_members(lifeline->participant);
 }
 
 uint64_t rd_lifeline_comm_id(const struct rd_lifeline *lifeline)
 {
-	return rd_spoke_comm_id(lifeline->spoke);
+	return rd_participant_comm_id(lifeline->participant);
 }
 
 void rd_lifeline_address(const struct rd_lifeline *lifeline, struct sockaddr_storage *address)

@@ -933,7 +933,7 @@ static void take_slow(struct rd_coordinator *coordinator, int rank, const struct
 
 /* ---- Reports ------------------------------------------------------------------------------- */
 
-/* A spoke that has waited long enough for the others: so have we, then. */
+/* A participant that has waited long enough for the others: so have we, then. */
 static void give_up(struct rd_coordinator *coordinator)
 {
 	char ranks[NAME_SIZE], duration[RD_DURATION_SIZE];

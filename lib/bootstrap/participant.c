@@ -1,5 +1,5 @@
 /*
- * The spoke: one rank's side of the lifeline. See rendezvous.h.
+ * The participant: one rank's side of the lifeline. See rendezvous.h.
  */
 #include "bootstrap/rendezvous.h"
 
@@ -30,12 +30,12 @@ enum {
 	SAY_SLOW = 256,
 };
 
-struct rd_spoke {
+struct rd_participant {
 	const struct rd_settings *settings;
 	struct rd_member self;
 	struct rd_activity *activity;
 	const char *where;
-	enum rd_spoke_phase phase;
+	enum rd_participant_phase phase;
 	bool dialling;
 	bool welcome; /* the coordinator has spoken: it is one */
 	bool ready, reported, leaving;
@@ -72,116 +72,116 @@ struct rd_spoke {
 
 /* ---- Life ---------------------------------------------------------------------------------- */
 
-int rd_spoke_create(struct rd_spoke **created, const struct rd_settings *settings,
+int rd_participant_create(struct rd_participant **created, const struct rd_settings *settings,
 	const struct rd_member *self, struct rd_activity *activity, const char *where, int64_t now_ms)
 {
-	struct rd_spoke *spoke = calloc(1, sizeof(*spoke));
+	struct rd_participant *participant = calloc(1, sizeof(*participant));
 
-	if (!spoke)
+	if (!participant)
 		goto no_memory;
-	spoke->settings = settings;
-	spoke->self = *self;
-	spoke->activity = activity;
-	spoke->where = where;
-	spoke->started_ms = now_ms;
-	spoke->ticked_ms = now_ms;
-	spoke->dial_ms = now_ms;
-	spoke->dial_wait_ms = DIAL_LEAST_MS;
-	spoke->beat_wait_ms = rd_beat_ms((uint32_t)settings->heartbeat_timeout_ms);
-	spoke->report_ms = RD_NEVER;
-	spoke->leave_ms = RD_NEVER;
-	spoke->leaver = -1;
-	spoke->members = calloc((size_t)settings->size, sizeof(*spoke->members));
-	if (!spoke->members)
+	participant->settings = settings;
+	participant->self = *self;
+	participant->activity = activity;
+	participant->where = where;
+	participant->started_ms = now_ms;
+	participant->ticked_ms = now_ms;
+	participant->dial_ms = now_ms;
+	participant->dial_wait_ms = DIAL_LEAST_MS;
+	participant->beat_wait_ms = rd_beat_ms((uint32_t)settings->heartbeat_timeout_ms);
+	participant->report_ms = RD_NEVER;
+	participant->leave_ms = RD_NEVER;
+	participant->leaver = -1;
+	participant->members = calloc((size_t)settings->size, sizeof(*participant->members));
+	if (!participant->members)
 		goto no_memory;
-	*created = spoke;
+	*created = participant;
 	return 0;
 
 no_memory:
-	rd_spoke_destroy(spoke);
+	rd_participant_destroy(participant);
 	return rd_fail(RONDO_MEMORY, "no memory for the places of %d ranks", settings->size);
 }
 
-void rd_spoke_destroy(struct rd_spoke *spoke)
+void rd_participant_destroy(struct rd_participant *participant)
 {
-	if (!spoke)
+	if (!participant)
 		return;
-	rd_losses_finish(&spoke->losses);
-	rd_losses_finish(&spoke->detours);
-	free(spoke->members);
-	free(spoke);
+	rd_losses_finish(&participant->losses);
+	rd_losses_finish(&participant->detours);
+	free(participant->members);
+	free(participant);
 }
 
-enum rd_spoke_phase rd_spoke_phase(const struct rd_spoke *spoke)
+enum rd_participant_phase rd_participant_phase(const struct rd_participant *participant)
 {
-	return spoke->phase;
+	return participant->phase;
 }
 
-int rd_spoke_verdict(const struct rd_spoke *spoke, const char **reason)
+int rd_participant_verdict(const struct rd_participant *participant, const char **reason)
 {
-	*reason = spoke->reason;
-	return spoke->error;
+	*reason = participant->reason;
+	return participant->error;
 }
 
-const struct rd_member *rd_spoke_members(const struct rd_spoke *spoke)
+const struct rd_member *rd_participant_members(const struct rd_participant *participant)
 {
-	return spoke->members;
+	return participant->members;
 }
 
-uint64_t rd_spoke_comm_id(const struct rd_spoke *spoke)
+uint64_t rd_participant_comm_id(const struct rd_participant *participant)
 {
-	return spoke->comm_id;
+	return participant->comm_id;
 }
 
-const struct rd_link_limits *rd_spoke_limits(const struct rd_spoke *spoke)
+const struct rd_link_limits *rd_participant_limits(const struct rd_participant *participant)
 {
-	return &spoke->limits;
+	return &participant->limits;
 }
 
-int rd_spoke_rounds(const struct rd_spoke *spoke)
+int rd_participant_rounds(const struct rd_participant *participant)
 {
-	return spoke->rounds;
+	return participant->rounds;
 }
 
-const struct rd_losses *rd_spoke_detours(const struct rd_spoke *spoke)
+const struct rd_losses *rd_participant_detours(const struct rd_participant *participant)
 {
-	return &spoke->detours;
+	return &participant->detours;
 }
 
 /* ---- Failing ------------------------------------------------------------------------------- */
 
-static bool is_over(const struct rd_spoke *spoke)
+static bool is_over(const struct rd_participant *participant)
 {
-	return spoke->phase == RD_SPOKE_GONE || spoke->phase == RD_SPOKE_FAILED;
+	return participant->phase == RD_SPOKE_GONE || participant->phase == RD_SPOKE_FAILED;
 }
 
-static bool is_connected(const struct rd_spoke *spoke)
+static bool is_connected(const struct rd_participant *participant)
 {
-	return spoke->phase != RD_SPOKE_AWAY && !is_over(spoke);
+	return participant->phase != RD_SPOKE_AWAY && !is_over(participant);
 }
 
 static void __attribute__((format(printf, 3, 4)))
-fail(struct rd_spoke *spoke, int error, const char *format, ...)
+fail(struct rd_participant *participant, int error, const char *format, ...)
 {
 	va_list args;
 
-	if (is_over(spoke))
+	if (is_over(participant))
 		return;
-	spoke->phase = RD_SPOKE_FAILED;
-	spoke->error = error;
+	participant->phase = RD_SPOKE_FAILED;
+	participant->error = error;
 	va_start(args, format);
-	vsnprintf(spoke->reason, sizeof(spoke->reason), format, args);
+	vsnprintf(participant->reason, sizeof(participant->reason), format, args);
 	va_end(args);
 }
 
-void rd_spoke_fail(struct rd_spoke *spoke, int error, const char *reason)
+void rd_participant_fail(struct rd_participant *participant, int error, const char *reason)
 {
-	fail(spoke, error, "%s", reason);
+	fail(participant, error, "%s", reason);
 }
 
-static const char *name_member(const struct rd_spoke *spoke, int rank, char name[NAME_SIZE])
+static const char *name_member(const struct rd_participant *participant, int rank, char name[NAME_SIZE])
 {
-	const struct rd_place *place = &spoke->members[rank].place;
+	const struct rd_place *place = &participant->members[rank].place;
 
 	snprintf(name, NAME_SIZE, "rank %d (host %s, pid %lld)", rank, place->host_name,
 		(long long)place->pid);
@@ -189,384 +189,384 @@ static const char *name_member(const struct rd_spoke *spoke, int rank, char name
 }
 
 /* Before the table has come only the address is known. */
-static const char *name_coordinator(const struct rd_spoke *spoke, char name[NAME_SIZE])
+static const char *name_coordinator(const struct rd_participant *participant, char name[NAME_SIZE])
 {
-	if (spoke->member_count > 0)
-		return name_member(spoke, 0, name);
-	snprintf(name, NAME_SIZE, "rank 0 (at %s)", spoke->where);
+	if (participant->member_count > 0)
+		return name_member(participant, 0, name);
+	snprintf(name, NAME_SIZE, "rank 0 (at %s)", participant->where);
 	return name;
 }
 
 /* ---- Connecting ---------------------------------------------------------------------------- */
 
-bool rd_spoke_dials(struct rd_spoke *spoke, int64_t now_ms)
+bool rd_participant_dials(struct rd_participant *participant, int64_t now_ms)
 {
-	if (spoke->phase != RD_SPOKE_AWAY || spoke->dialling || now_ms < spoke->dial_ms)
+	if (participant->phase != RD_SPOKE_AWAY || participant->dialling || now_ms < participant->dial_ms)
 		return false;
-	spoke->dialling = true;
+	participant->dialling = true;
 	return true;
 }
 
-void rd_spoke_connected(struct rd_spoke *spoke, int64_t now_ms)
+void rd_participant_connected(struct rd_participant *participant, int64_t now_ms)
 {
-	if (spoke->phase != RD_SPOKE_AWAY)
+	if (participant->phase != RD_SPOKE_AWAY)
 		return;
-	spoke->dialling = false;
-	spoke->phase = RD_SPOKE_JOINING;
+	participant->dialling = false;
+	participant->phase = RD_SPOKE_JOINING;
 	/* A rank that failed before it got here cannot take part: it only sends the reason. */
-	spoke->say = spoke->reported ? SAY_REPORT : SAY_HELLO | SAY_BEAT;
-	spoke->heard_ms = now_ms;
-	spoke->beat_ms = now_ms + spoke->beat_wait_ms;
+	participant->say = participant->reported ? SAY_REPORT : SAY_HELLO | SAY_BEAT;
+	participant->heard_ms = now_ms;
+	participant->beat_ms = now_ms + participant->beat_wait_ms;
 }
 
-void rd_spoke_refused(struct rd_spoke *spoke, bool refused, const char *reason, int64_t now_ms)
+void rd_participant_refused(struct rd_participant *participant, bool refused, const char *reason, int64_t now_ms)
 {
-	if (spoke->phase != RD_SPOKE_AWAY)
+	if (participant->phase != RD_SPOKE_AWAY)
 		return;
-	spoke->dialling = false;
-	spoke->refused = refused;
-	snprintf(spoke->refusal, sizeof(spoke->refusal), "%s", reason);
-	spoke->dial_ms = now_ms + spoke->dial_wait_ms;
-	spoke->dial_wait_ms *= 2;
-	if (spoke->dial_wait_ms > DIAL_MOST_MS)
-		spoke->dial_wait_ms = DIAL_MOST_MS;
+	participant->dialling = false;
+	participant->refused = refused;
+	snprintf(participant->refusal, sizeof(participant->refusal), "%s", reason);
+	participant->dial_ms = now_ms + participant->dial_wait_ms;
+	participant->dial_wait_ms *= 2;
+	if (participant->dial_wait_ms > DIAL_MOST_MS)
+		participant->dial_wait_ms = DIAL_MOST_MS;
 }
 
 /* A connection that ends before the coordinator's welcome was not the coordinator's: the backlog of a comm that is
    through with listening, say. Such an end is a refusal. */
-void rd_spoke_closed(struct rd_spoke *spoke, int error, int64_t now_ms)
+void rd_participant_closed(struct rd_participant *participant, int error, int64_t now_ms)
 {
 	char name[NAME_SIZE];
 
-	if (!is_connected(spoke))
+	if (!is_connected(participant))
 		return;
-	if (!spoke->welcome) {
-		spoke->phase = RD_SPOKE_AWAY;
-		rd_spoke_refused(spoke, false, error ? strerror(error) : "it hung up", now_ms);
+	if (!participant->welcome) {
+		participant->phase = RD_SPOKE_AWAY;
+		rd_participant_refused(participant, false, error ? strerror(error) : "it hung up", now_ms);
 		return;
 	}
-	if (spoke->reported && spoke->report != RONDO_BROKEN && spoke->report != RONDO_TIMEOUT)
-		fail(spoke, spoke->report, "%s", spoke->report_reason);
-	name_coordinator(spoke, name);
+	if (participant->reported && participant->report != RONDO_BROKEN && participant->report != RONDO_TIMEOUT)
+		fail(participant, participant->report, "%s", participant->report_reason);
+	name_coordinator(participant, name);
 	if (error == 0 || error == ECONNRESET || error == EPIPE)
-		fail(spoke, RONDO_DIED, "%s died", name);
+		fail(participant, RONDO_DIED, "%s died", name);
 	else
-		fail(spoke, RONDO_BROKEN, "the connection to %s failed: %s", name, strerror(error));
+		fail(participant, RONDO_BROKEN, "the connection to %s failed: %s", name, strerror(error));
 }
 
-void rd_spoke_garbled(struct rd_spoke *spoke)
+void rd_participant_garbled(struct rd_participant *participant)
 {
 	char name[NAME_SIZE];
 
-	if (spoke->welcome)
-		fail(spoke, RONDO_PROTOCOL, "%s sent bytes that make no sense",
-			name_coordinator(spoke, name));
+	if (participant->welcome)
+		fail(participant, RONDO_PROTOCOL, "%s sent bytes that make no sense",
+			name_coordinator(participant, name));
 	else
-		fail(spoke, RONDO_PROTOCOL, "rank %d: what listens at %s is not rank 0 of a comm",
-			spoke->settings->rank, spoke->where);
+		fail(participant, RONDO_PROTOCOL, "rank %d: what listens at %s is not rank 0 of a comm",
+			participant->settings->rank, participant->where);
 }
 
 /* ---- What this rank does ------------------------------------------------------------------- */
 
-static void keep(struct rd_spoke *spoke, struct rd_losses *losses, const struct rd_loss *loss)
+static void keep(struct rd_participant *participant, struct rd_losses *losses, const struct rd_loss *loss)
 {
 	if (!rd_losses_add(losses, loss))
-		fail(spoke, RONDO_MEMORY, "rank %d: no memory for a loss", spoke->settings->rank);
+		fail(participant, RONDO_MEMORY, "rank %d: no memory for a loss", participant->settings->rank);
 }
 
-void rd_spoke_lose(struct rd_spoke *spoke, const struct rd_loss *loss)
+void rd_participant_lose(struct rd_participant *participant, const struct rd_loss *loss)
 {
 	/* The peer may have said so before. */
-	if (spoke->phase == RD_SPOKE_MET && !spoke->ready &&
-		!rd_losses_have(&spoke->detours, loss))
-		keep(spoke, &spoke->losses, loss);
+	if (participant->phase == RD_SPOKE_MET && !participant->ready &&
+		!rd_losses_have(&participant->detours, loss))
+		keep(participant, &participant->losses, loss);
 }
 
-void rd_spoke_look(struct rd_spoke *spoke)
+void rd_participant_look(struct rd_participant *participant)
 {
-	if (spoke->phase == RD_SPOKE_MET && !spoke->ready)
-		spoke->say |= SAY_LOOKED;
+	if (participant->phase == RD_SPOKE_MET && !participant->ready)
+		participant->say |= SAY_LOOKED;
 }
 
-void rd_spoke_ready(struct rd_spoke *spoke, int detours, const struct rd_link_limits *limits)
+void rd_participant_ready(struct rd_participant *participant, int detours, const struct rd_link_limits *limits)
 {
-	if (spoke->phase != RD_SPOKE_MET || spoke->ready || detours != spoke->detours.count)
+	if (participant->phase != RD_SPOKE_MET || participant->ready || detours != participant->detours.count)
 		return;
-	spoke->ready = true;
-	spoke->limits = *limits;
-	spoke->say |= SAY_READY;
+	participant->ready = true;
+	participant->limits = *limits;
+	participant->say |= SAY_READY;
 }
 
-void rd_spoke_report(
-	struct rd_spoke *spoke, int error, int culprit, const char *reason, int64_t now_ms)
+void rd_participant_report(
+	struct rd_participant *participant, int error, int culprit, const char *reason, int64_t now_ms)
 {
-	if (is_over(spoke) || spoke->reported)
+	if (is_over(participant) || participant->reported)
 		return;
-	spoke->reported = true;
-	spoke->report = error;
-	spoke->culprit = culprit;
-	snprintf(spoke->report_reason, sizeof(spoke->report_reason), "%s", reason);
-	spoke->report_ms = now_ms + RD_REPORT_MS;
-	spoke->say |= SAY_REPORT;
+	participant->reported = true;
+	participant->report = error;
+	participant->culprit = culprit;
+	snprintf(participant->report_reason, sizeof(participant->report_reason), "%s", reason);
+	participant->report_ms = now_ms + RD_REPORT_MS;
+	participant->say |= SAY_REPORT;
 }
 
-void rd_spoke_slow(struct rd_spoke *spoke, bool first, int culprit, const char *reason)
+void rd_participant_slow(struct rd_participant *participant, bool first, int culprit, const char *reason)
 {
-	if (spoke->phase != RD_SPOKE_OPEN || spoke->reported || spoke->leaving)
+	if (participant->phase != RD_SPOKE_OPEN || participant->reported || participant->leaving)
 		return;
-	spoke->slow_first = first;
-	spoke->slow_culprit = culprit;
-	snprintf(spoke->slow_story, sizeof(spoke->slow_story), "%s", reason);
-	spoke->say |= SAY_SLOW;
+	participant->slow_first = first;
+	participant->slow_culprit = culprit;
+	snprintf(participant->slow_story, sizeof(participant->slow_story), "%s", reason);
+	participant->say |= SAY_SLOW;
 }
 
 /* The coordinator knows whether the rank had left before. Of its own death nobody else can tell. */
-void rd_spoke_died(struct rd_spoke *spoke, int rank)
+void rd_participant_died(struct rd_participant *participant, int rank)
 {
 	char name[NAME_SIZE];
 
-	if (spoke->phase != RD_SPOKE_OPEN)
+	if (participant->phase != RD_SPOKE_OPEN)
 		return;
 	if (rank == 0) {
-		fail(spoke, RONDO_DIED, "%s died", name_coordinator(spoke, name));
+		fail(participant, RONDO_DIED, "%s died", name_coordinator(participant, name));
 		return;
 	}
-	spoke->dead = rank;
-	spoke->say |= SAY_DEATH;
+	participant->dead = rank;
+	participant->say |= SAY_DEATH;
 }
 
-void rd_spoke_leave(struct rd_spoke *spoke, uint64_t digest, int64_t now_ms)
+void rd_participant_leave(struct rd_participant *participant, uint64_t digest, int64_t now_ms)
 {
-	if (is_over(spoke) || spoke->leaving)
+	if (is_over(participant) || participant->leaving)
 		return;
-	spoke->leaving = true;
-	spoke->digest = digest;
-	spoke->leave_ms = now_ms + spoke->settings->heartbeat_timeout_ms;
-	spoke->say |= SAY_BYE;
+	participant->leaving = true;
+	participant->digest = digest;
+	participant->leave_ms = now_ms + participant->settings->heartbeat_timeout_ms;
+	participant->say |= SAY_BYE;
 }
 
 /* ---- What the coordinator says --------------------------------------------------------------------- */
 
-static void take_member(struct rd_spoke *spoke, const struct rd_note *note)
+static void take_member(struct rd_participant *participant, const struct rd_note *note)
 {
-	if (spoke->phase != RD_SPOKE_JOINING || spoke->member_count == spoke->settings->size ||
-		note->member.rank != spoke->member_count) {
-		rd_spoke_garbled(spoke);
+	if (participant->phase != RD_SPOKE_JOINING || participant->member_count == participant->settings->size ||
+		note->member.rank != participant->member_count) {
+		rd_participant_garbled(participant);
 		return;
 	}
-	spoke->members[spoke->member_count++] = note->member.member;
+	participant->members[participant->member_count++] = note->member.member;
 }
 
-static void take_table(struct rd_spoke *spoke, const struct rd_note *note)
+static void take_table(struct rd_participant *participant, const struct rd_note *note)
 {
-	if (spoke->phase != RD_SPOKE_JOINING || spoke->member_count < spoke->settings->size) {
-		rd_spoke_garbled(spoke);
+	if (participant->phase != RD_SPOKE_JOINING || participant->member_count < participant->settings->size) {
+		rd_participant_garbled(participant);
 		return;
 	}
-	spoke->comm_id = note->table.comm_id;
-	spoke->phase = RD_SPOKE_MET;
+	participant->comm_id = note->table.comm_id;
+	participant->phase = RD_SPOKE_MET;
 }
 
-static void take_go(struct rd_spoke *spoke, const struct rd_link_limits *limits)
+static void take_go(struct rd_participant *participant, const struct rd_link_limits *limits)
 {
-	if (spoke->phase != RD_SPOKE_MET || !spoke->ready ||
-		limits->piece_size > spoke->limits.piece_size ||
-		(limits->maps && !spoke->limits.maps)) {
-		rd_spoke_garbled(spoke);
+	if (participant->phase != RD_SPOKE_MET || !participant->ready ||
+		limits->piece_size > participant->limits.piece_size ||
+		(limits->maps && !participant->limits.maps)) {
+		rd_participant_garbled(participant);
 		return;
 	}
-	spoke->limits = *limits;
-	spoke->phase = RD_SPOKE_OPEN;
+	participant->limits = *limits;
+	participant->phase = RD_SPOKE_OPEN;
 }
 
-static void take_all_looked(struct rd_spoke *spoke)
+static void take_all_looked(struct rd_participant *participant)
 {
-	if (spoke->phase == RD_SPOKE_MET)
-		spoke->rounds++;
+	if (participant->phase == RD_SPOKE_MET)
+		participant->rounds++;
 	else
-		rd_spoke_garbled(spoke);
+		rd_participant_garbled(participant);
 }
 
 /* Whatever was ready is so no more. */
-static void take_detour(struct rd_spoke *spoke, const struct rd_loss *loss)
+static void take_detour(struct rd_participant *participant, const struct rd_loss *loss)
 {
-	int rank = spoke->settings->rank;
+	int rank = participant->settings->rank;
 
-	if (spoke->phase != RD_SPOKE_MET || (loss->low != rank && loss->high != rank) ||
-		loss->high >= spoke->settings->size) {
-		rd_spoke_garbled(spoke);
+	if (participant->phase != RD_SPOKE_MET || (loss->low != rank && loss->high != rank) ||
+		loss->high >= participant->settings->size) {
+		rd_participant_garbled(participant);
 		return;
 	}
-	spoke->ready = false;
-	spoke->say &= ~(unsigned)SAY_READY;
-	keep(spoke, &spoke->detours, loss);
+	participant->ready = false;
+	participant->say &= ~(unsigned)SAY_READY;
+	keep(participant, &participant->detours, loss);
 }
 
 /* Our call is one that the leaver never made: it cannot end well. */
-static void check_calls(struct rd_spoke *spoke, int64_t now_ms)
+static void check_calls(struct rd_participant *participant, int64_t now_ms)
 {
-	int collective = atomic_load(&spoke->activity->collective);
-	uint32_t calls = atomic_load(&spoke->activity->calls);
+	int collective = atomic_load(&participant->activity->collective);
+	uint32_t calls = atomic_load(&participant->activity->calls);
 	char reason[RD_REASON_SIZE];
 
-	if (spoke->leaver < 0 || spoke->leaving || calls <= spoke->leaver_calls)
+	if (participant->leaver < 0 || participant->leaving || calls <= participant->leaver_calls)
 		return;
-	snprintf(reason, sizeof(reason), "rank %d is in %s #%u", spoke->settings->rank,
+	snprintf(reason, sizeof(reason), "rank %d is in %s #%u", participant->settings->rank,
 		collective < 0 ? "call" : rd_collective_name((enum rd_collective)collective),
 		calls);
-	rd_spoke_report(spoke, RONDO_LEFT, spoke->leaver, reason, now_ms);
+	rd_participant_report(participant, RONDO_LEFT, participant->leaver, reason, now_ms);
 }
 
-static void take_left(struct rd_spoke *spoke, const struct rd_note *note, int64_t now_ms)
+static void take_left(struct rd_participant *participant, const struct rd_note *note, int64_t now_ms)
 {
-	if (spoke->phase != RD_SPOKE_OPEN || note->left.rank >= spoke->settings->size) {
-		rd_spoke_garbled(spoke);
+	if (participant->phase != RD_SPOKE_OPEN || note->left.rank >= participant->settings->size) {
+		rd_participant_garbled(participant);
 		return;
 	}
-	if (spoke->leaver < 0 || note->left.calls < spoke->leaver_calls) {
-		spoke->leaver = note->left.rank;
-		spoke->leaver_calls = note->left.calls;
+	if (participant->leaver < 0 || note->left.calls < participant->leaver_calls) {
+		participant->leaver = note->left.rank;
+		participant->leaver_calls = note->left.calls;
 	}
-	check_calls(spoke, now_ms);
+	check_calls(participant, now_ms);
 }
 
-static void take_beat(struct rd_spoke *spoke, uint32_t timeout_ms, int64_t now_ms)
+static void take_beat(struct rd_participant *participant, uint32_t timeout_ms, int64_t now_ms)
 {
 	int wait_ms = rd_beat_ms(timeout_ms);
 
-	if (wait_ms == spoke->beat_wait_ms)
+	if (wait_ms == participant->beat_wait_ms)
 		return;
-	spoke->beat_wait_ms = wait_ms;
-	spoke->beat_ms = now_ms + wait_ms;
+	participant->beat_wait_ms = wait_ms;
+	participant->beat_ms = now_ms + wait_ms;
 }
 
-void rd_spoke_take(struct rd_spoke *spoke, const struct rd_note *note, int64_t now_ms)
+void rd_participant_take(struct rd_participant *participant, const struct rd_note *note, int64_t now_ms)
 {
-	if (!is_connected(spoke))
+	if (!is_connected(participant))
 		return;
 	/* Only a welcome, or a verdict instead, may come first. */
-	if (!spoke->welcome && note->kind != RD_NOTE_BEAT && note->kind != RD_NOTE_VERDICT) {
-		rd_spoke_garbled(spoke);
+	if (!participant->welcome && note->kind != RD_NOTE_BEAT && note->kind != RD_NOTE_VERDICT) {
+		rd_participant_garbled(participant);
 		return;
 	}
-	spoke->welcome = true;
-	spoke->heard_ms = now_ms;
+	participant->welcome = true;
+	participant->heard_ms = now_ms;
 	switch (note->kind) {
 	case RD_NOTE_BEAT:
-		take_beat(spoke, note->beat.timeout_ms, now_ms);
+		take_beat(participant, note->beat.timeout_ms, now_ms);
 		return;
 	case RD_NOTE_MEMBER:
-		take_member(spoke, note);
+		take_member(participant, note);
 		return;
 	case RD_NOTE_TABLE:
-		take_table(spoke, note);
+		take_table(participant, note);
 		return;
 	case RD_NOTE_DETOUR:
-		take_detour(spoke, &note->detour);
+		take_detour(participant, &note->detour);
 		return;
 	case RD_NOTE_ALL_LOOKED:
-		take_all_looked(spoke);
+		take_all_looked(participant);
 		return;
 	case RD_NOTE_GO:
-		take_go(spoke, &note->go.limits);
+		take_go(participant, &note->go.limits);
 		return;
 	case RD_NOTE_QUERY:
-		spoke->query = note->query.number;
-		spoke->say |= SAY_ANSWER;
+		participant->query = note->query.number;
+		participant->say |= SAY_ANSWER;
 		return;
 	case RD_NOTE_VERDICT:
-		fail(spoke, note->verdict.error, "%s", note->verdict.reason);
+		fail(participant, note->verdict.error, "%s", note->verdict.reason);
 		return;
 	case RD_NOTE_LEFT:
-		take_left(spoke, note, now_ms);
+		take_left(participant, note, now_ms);
 		return;
 	case RD_NOTE_FAREWELL:
-		if (spoke->leaving)
-			spoke->phase = RD_SPOKE_GONE;
+		if (participant->leaving)
+			participant->phase = RD_SPOKE_GONE;
 		else
-			rd_spoke_garbled(spoke);
+			rd_participant_garbled(participant);
 		return;
 	default:
-		rd_spoke_garbled(spoke);
+		rd_participant_garbled(participant);
 	}
 }
 
 /* ---- Time ---------------------------------------------------------------------------------- */
 
 /* Until when all must have met, and connected once this rank has. */
-static int64_t init_deadline(const struct rd_spoke *spoke)
+static int64_t init_deadline(const struct rd_participant *participant)
 {
-	bool waits = spoke->phase == RD_SPOKE_AWAY || spoke->phase == RD_SPOKE_JOINING ||
-		     (spoke->phase == RD_SPOKE_MET && spoke->ready);
+	bool waits = participant->phase == RD_SPOKE_AWAY || participant->phase == RD_SPOKE_JOINING ||
+		     (participant->phase == RD_SPOKE_MET && participant->ready);
 
-	if (!waits || spoke->reported)
+	if (!waits || participant->reported)
 		return RD_NEVER;
-	return spoke->started_ms + spoke->settings->init_timeout_ms;
+	return participant->started_ms + participant->settings->init_timeout_ms;
 }
 
-static int64_t silence_deadline(const struct rd_spoke *spoke)
+static int64_t silence_deadline(const struct rd_participant *participant)
 {
 	/* A connection may wait unseen in rank 0's backlog, for as long as a rendezvous lasts. */
-	if (!is_connected(spoke) || !spoke->welcome)
+	if (!is_connected(participant) || !participant->welcome)
 		return RD_NEVER;
-	return spoke->heard_ms + spoke->settings->heartbeat_timeout_ms + 1;
+	return participant->heard_ms + participant->settings->heartbeat_timeout_ms + 1;
 }
 
-static void give_up(struct rd_spoke *spoke, int64_t now_ms)
+static void give_up(struct rd_participant *participant, int64_t now_ms)
 {
-	int rank = spoke->settings->rank;
+	int rank = participant->settings->rank;
 	char duration[RD_DURATION_SIZE], reason[REASON_SIZE];
 
-	rd_duration(duration, spoke->settings->init_timeout_ms);
-	if (spoke->phase == RD_SPOKE_AWAY && spoke->refused)
-		fail(spoke, RONDO_UNREACHABLE, "rank %d: no one listens at %s (%s, tried for %s)",
-			rank, spoke->where, spoke->refusal, duration);
-	else if (spoke->phase == RD_SPOKE_AWAY)
-		fail(spoke, RONDO_UNREACHABLE,
-			"rank %d: cannot reach rank 0 at %s (%s, tried for %s)", rank, spoke->where,
-			spoke->refusal[0] ? spoke->refusal : "no answer", duration);
-	else if (!spoke->welcome)
-		fail(spoke, RONDO_TIMEOUT, "rank %d: rank 0 at %s does not answer (tried for %s)",
-			rank, spoke->where, duration);
-	if (is_over(spoke))
+	rd_duration(duration, participant->settings->init_timeout_ms);
+	if (participant->phase == RD_SPOKE_AWAY && participant->refused)
+		fail(participant, RONDO_UNREACHABLE, "rank %d: no one listens at %s (%s, tried for %s)",
+			rank, participant->where, participant->refusal, duration);
+	else if (participant->phase == RD_SPOKE_AWAY)
+		fail(participant, RONDO_UNREACHABLE,
+			"rank %d: cannot reach rank 0 at %s (%s, tried for %s)", rank, participant->where,
+			participant->refusal[0] ? participant->refusal : "no answer", duration);
+	else if (!participant->welcome)
+		fail(participant, RONDO_TIMEOUT, "rank %d: rank 0 at %s does not answer (tried for %s)",
+			rank, participant->where, duration);
+	if (is_over(participant))
 		return;
 	snprintf(reason, sizeof(reason), "rank %d waited %s for the other ranks", rank, duration);
-	rd_spoke_report(spoke, RONDO_TIMEOUT, -1, reason, now_ms);
+	rd_participant_report(participant, RONDO_TIMEOUT, -1, reason, now_ms);
 }
 
-static void forgive(struct rd_spoke *spoke, int64_t now_ms)
+static void forgive(struct rd_participant *participant, int64_t now_ms)
 {
-	int64_t gap_ms = now_ms - spoke->ticked_ms;
+	int64_t gap_ms = now_ms - participant->ticked_ms;
 
-	spoke->ticked_ms = now_ms;
-	if (gap_ms > spoke->settings->heartbeat_timeout_ms / 2)
-		spoke->heard_ms += gap_ms;
+	participant->ticked_ms = now_ms;
+	if (gap_ms > participant->settings->heartbeat_timeout_ms / 2)
+		participant->heard_ms += gap_ms;
 }
 
-void rd_spoke_tick(struct rd_spoke *spoke, int64_t now_ms)
+void rd_participant_tick(struct rd_participant *participant, int64_t now_ms)
 {
 	char name[NAME_SIZE], duration[RD_DURATION_SIZE];
 
-	forgive(spoke, now_ms);
-	if (now_ms >= init_deadline(spoke))
-		give_up(spoke, now_ms);
-	if (now_ms >= spoke->report_ms)
-		fail(spoke, spoke->report, "%s", spoke->report_reason);
-	if (now_ms >= silence_deadline(spoke))
-		fail(spoke, RONDO_TIMEOUT, "%s has not been heard of for %s: stopped or cut off",
-			name_coordinator(spoke, name),
-			rd_duration(duration, spoke->settings->heartbeat_timeout_ms));
-	if (now_ms >= spoke->leave_ms)
-		fail(spoke, RONDO_TIMEOUT, "%s did not answer a goodbye within %s",
-			name_coordinator(spoke, name),
-			rd_duration(duration, spoke->settings->heartbeat_timeout_ms));
-	if (!is_connected(spoke))
+	forgive(participant, now_ms);
+	if (now_ms >= init_deadline(participant))
+		give_up(participant, now_ms);
+	if (now_ms >= participant->report_ms)
+		fail(participant, participant->report, "%s", participant->report_reason);
+	if (now_ms >= silence_deadline(participant))
+		fail(participant, RONDO_TIMEOUT, "%s has not been heard of for %s: stopped or cut off",
+			name_coordinator(participant, name),
+			rd_duration(duration, participant->settings->heartbeat_timeout_ms));
+	if (now_ms >= participant->leave_ms)
+		fail(participant, RONDO_TIMEOUT, "%s did not answer a goodbye within %s",
+			name_coordinator(participant, name),
+			rd_duration(duration, participant->settings->heartbeat_timeout_ms));
+	if (!is_connected(participant))
 		return;
-	check_calls(spoke, now_ms);
-	if (now_ms < spoke->beat_ms)
+	check_calls(participant, now_ms);
+	if (now_ms < participant->beat_ms)
 		return;
-	spoke->say |= SAY_BEAT;
-	spoke->beat_ms = now_ms + spoke->beat_wait_ms;
+	participant->say |= SAY_BEAT;
+	participant->beat_ms = now_ms + participant->beat_wait_ms;
 }
 
 static int64_t sooner(int64_t a, int64_t b)
@@ -574,31 +574,31 @@ static int64_t sooner(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-int64_t rd_spoke_deadline(const struct rd_spoke *spoke)
+int64_t rd_participant_deadline(const struct rd_participant *participant)
 {
 	int64_t deadline;
 
-	if (is_over(spoke))
+	if (is_over(participant))
 		return RD_NEVER;
-	deadline = sooner(init_deadline(spoke), silence_deadline(spoke));
-	deadline = sooner(deadline, sooner(spoke->report_ms, spoke->leave_ms));
+	deadline = sooner(init_deadline(participant), silence_deadline(participant));
+	deadline = sooner(deadline, sooner(participant->report_ms, participant->leave_ms));
 	/* Often enough that a gap shows when it is this process that was stopped. */
-	if (is_connected(spoke))
-		deadline = sooner(sooner(deadline, spoke->beat_ms),
-			spoke->ticked_ms +
-				rd_beat_ms((uint32_t)spoke->settings->heartbeat_timeout_ms));
-	else if (!spoke->dialling)
-		deadline = sooner(deadline, spoke->dial_ms);
-	if (spoke->leaver >= 0 && !spoke->leaving && !spoke->reported)
-		deadline = sooner(deadline, spoke->ticked_ms + LOOK_MS);
+	if (is_connected(participant))
+		deadline = sooner(sooner(deadline, participant->beat_ms),
+			participant->ticked_ms +
+				rd_beat_ms((uint32_t)participant->settings->heartbeat_timeout_ms));
+	else if (!participant->dialling)
+		deadline = sooner(deadline, participant->dial_ms);
+	if (participant->leaver >= 0 && !participant->leaving && !participant->reported)
+		deadline = sooner(deadline, participant->ticked_ms + LOOK_MS);
 	return deadline;
 }
 
 /* ---- What is said -------------------------------------------------------------------------- */
 
-static void say_hello(const struct rd_spoke *spoke, struct rd_note *note)
+static void say_hello(const struct rd_participant *participant, struct rd_note *note)
 {
-	const struct rd_settings *settings = spoke->settings;
+	const struct rd_settings *settings = participant->settings;
 
 	note->kind = RD_NOTE_HELLO;
 	note->hello.version = RD_WIRE_VERSION;
@@ -610,27 +610,27 @@ static void say_hello(const struct rd_spoke *spoke, struct rd_note *note)
 	note->hello.piece_size = settings->piece_size;
 	memcpy(note->hello.algo, settings->algo, sizeof(note->hello.algo));
 	memcpy(note->hello.plugins, settings->plugins, sizeof(note->hello.plugins));
-	note->hello.member = spoke->self;
+	note->hello.member = participant->self;
 }
 
 /* For how long our call has waited for one and the same peer; 0: it does not. */
-static uint32_t waited_ms(const struct rd_spoke *spoke)
+static uint32_t waited_ms(const struct rd_participant *participant)
 {
-	int64_t since_ms = atomic_load(&spoke->activity->waiting_since_ms);
-	int64_t seen_ms = atomic_load(&spoke->activity->waiting_seen_ms);
-	int64_t now_ms = spoke->ticked_ms;
+	int64_t since_ms = atomic_load(&participant->activity->waiting_since_ms);
+	int64_t seen_ms = atomic_load(&participant->activity->waiting_seen_ms);
+	int64_t now_ms = participant->ticked_ms;
 
 	return now_ms - seen_ms > RD_WAIT_SEEN_MS || now_ms < since_ms
 		       ? 0
 		       : (uint32_t)(now_ms - since_ms);
 }
 
-static void say_slow(const struct rd_spoke *spoke, struct rd_note *note)
+static void say_slow(const struct rd_participant *participant, struct rd_note *note)
 {
 	note->kind = RD_NOTE_SLOW;
-	note->slow.first = spoke->slow_first;
-	note->slow.culprit = spoke->slow_culprit;
-	memcpy(note->slow.reason, spoke->slow_story, sizeof(note->slow.reason));
+	note->slow.first = participant->slow_first;
+	note->slow.culprit = participant->slow_culprit;
+	memcpy(note->slow.reason, participant->slow_story, sizeof(note->slow.reason));
 }
 
 /* What is being changed at this moment is none. */
@@ -647,75 +647,75 @@ static void load_slept_in(struct rd_activity *activity, struct rd_signature *sig
 		*signature = (struct rd_signature){ .number = 0 };
 }
 
-static void say_answer(const struct rd_spoke *spoke, struct rd_note *note)
+static void say_answer(const struct rd_participant *participant, struct rd_note *note)
 {
 	note->kind = RD_NOTE_ANSWER;
-	note->answer.number = spoke->query;
-	note->answer.calls = atomic_load(&spoke->activity->calls);
-	note->answer.done = atomic_load(&spoke->activity->done);
-	note->answer.collective = atomic_load(&spoke->activity->collective);
-	note->answer.waiting_for = atomic_load(&spoke->activity->waiting_for);
-	note->answer.waited_ms = waited_ms(spoke);
-	load_slept_in(spoke->activity, &note->answer.slept_in);
+	note->answer.number = participant->query;
+	note->answer.calls = atomic_load(&participant->activity->calls);
+	note->answer.done = atomic_load(&participant->activity->done);
+	note->answer.collective = atomic_load(&participant->activity->collective);
+	note->answer.waiting_for = atomic_load(&participant->activity->waiting_for);
+	note->answer.waited_ms = waited_ms(participant);
+	load_slept_in(participant->activity, &note->answer.slept_in);
 }
 
-static void say_report(const struct rd_spoke *spoke, struct rd_note *note)
+static void say_report(const struct rd_participant *participant, struct rd_note *note)
 {
 	note->kind = RD_NOTE_REPORT;
-	note->report.error = spoke->report;
-	note->report.culprit = spoke->culprit;
-	memcpy(note->report.reason, spoke->report_reason, sizeof(note->report.reason));
+	note->report.error = participant->report;
+	note->report.culprit = participant->culprit;
+	memcpy(note->report.reason, participant->report_reason, sizeof(note->report.reason));
 }
 
-static void say_death(const struct rd_spoke *spoke, struct rd_note *note)
+static void say_death(const struct rd_participant *participant, struct rd_note *note)
 {
 	char name[NAME_SIZE];
 
 	note->kind = RD_NOTE_REPORT;
 	note->report.error = RONDO_DIED;
-	note->report.culprit = spoke->dead;
+	note->report.culprit = participant->dead;
 	snprintf(note->report.reason, sizeof(note->report.reason), "%s died",
-		name_member(spoke, spoke->dead, name));
+		name_member(participant, participant->dead, name));
 }
 
-static bool spend(struct rd_spoke *spoke, unsigned what)
+static bool spend(struct rd_participant *participant, unsigned what)
 {
-	bool due = spoke->say & what;
+	bool due = participant->say & what;
 
-	spoke->say &= ~what;
+	participant->say &= ~what;
 	return due;
 }
 
-bool rd_spoke_next(struct rd_spoke *spoke, struct rd_note *note)
+bool rd_participant_next(struct rd_participant *participant, struct rd_note *note)
 {
-	if (!is_connected(spoke))
+	if (!is_connected(participant))
 		return false;
-	if (spend(spoke, SAY_HELLO)) {
-		say_hello(spoke, note);
-	} else if (spend(spoke, SAY_BEAT)) {
+	if (spend(participant, SAY_HELLO)) {
+		say_hello(participant, note);
+	} else if (spend(participant, SAY_BEAT)) {
 		note->kind = RD_NOTE_BEAT;
-		note->beat.timeout_ms = (uint32_t)spoke->settings->heartbeat_timeout_ms;
-	} else if (spoke->losses_told < spoke->losses.count) {
+		note->beat.timeout_ms = (uint32_t)participant->settings->heartbeat_timeout_ms;
+	} else if (participant->losses_told < participant->losses.count) {
 		note->kind = RD_NOTE_LOST;
-		note->lost = spoke->losses.at[spoke->losses_told++];
-	} else if (spend(spoke, SAY_LOOKED)) {
+		note->lost = participant->losses.at[participant->losses_told++];
+	} else if (spend(participant, SAY_LOOKED)) {
 		note->kind = RD_NOTE_LOOKED;
-	} else if (spend(spoke, SAY_READY)) {
+	} else if (spend(participant, SAY_READY)) {
 		note->kind = RD_NOTE_READY;
-		note->ready.detours = (uint32_t)spoke->detours.count;
-		note->ready.limits = spoke->limits;
-	} else if (spend(spoke, SAY_ANSWER)) {
-		say_answer(spoke, note);
-	} else if (spend(spoke, SAY_SLOW)) {
-		say_slow(spoke, note);
-	} else if (spend(spoke, SAY_DEATH)) {
-		say_death(spoke, note);
-	} else if (spend(spoke, SAY_REPORT)) {
-		say_report(spoke, note);
-	} else if (spend(spoke, SAY_BYE)) {
+		note->ready.detours = (uint32_t)participant->detours.count;
+		note->ready.limits = participant->limits;
+	} else if (spend(participant, SAY_ANSWER)) {
+		say_answer(participant, note);
+	} else if (spend(participant, SAY_SLOW)) {
+		say_slow(participant, note);
+	} else if (spend(participant, SAY_DEATH)) {
+		say_death(participant, note);
+	} else if (spend(participant, SAY_REPORT)) {
+		say_report(participant, note);
+	} else if (spend(participant, SAY_BYE)) {
 		note->kind = RD_NOTE_BYE;
-		note->bye.calls = atomic_load(&spoke->activity->calls);
-		note->bye.digest = spoke->digest;
+		note->bye.calls = atomic_load(&participant->activity->calls);
+		note->bye.digest = participant->digest;
 	} else {
 		return false;
 	}

@@ -1,11 +1,11 @@
 /*
  * How ranks meet, and how failure reaches all of them, as two state machines: the coordinator (one a comm,
- * in rank 0) and the spoke (one a rank). Events go in by calls; what they want said comes out when
+ * in rank 0) and the participant (one a rank). Events go in by calls; what they want said comes out when
  * asked for. They make no system call, read no clock and do no I/O: time comes in as now_ms, and
  * only ever moves forward. control.c is their sockets and their thread; a test runs them over a
  * network of its own with delays from a seed.
  *
- * The course of things, a spoke on the left and the coordinator on the right:
+ * The course of things, a participant on the left and the coordinator on the right:
  *
  *   HELLO ->                     who I am, what I was started with
  *   <- BEAT                      welcome
@@ -40,7 +40,7 @@
 #define RD_STRANGERS_MAX 128 /* connections without a HELLO yet, at a time */
 #define RD_STRANGER_MS 2000 /* and for how long one may stay so */
 #define RD_CASE_MS 500 /* how long the coordinator collects answers before it blames */
-#define RD_REPORT_MS 2000 /* how long a spoke waits for the verdict on its report */
+#define RD_REPORT_MS 2000 /* how long a participant waits for the verdict on its report */
 #define RD_BEAT_MOST_MS 5000
 #define RD_NEVER INT64_MAX
 
@@ -104,9 +104,9 @@ bool rd_coordinator_settled(const struct rd_coordinator *coordinator);
    gathering that failed early goes on until each rank has come to hear of it: bound the wait. */
 bool rd_coordinator_over(const struct rd_coordinator *coordinator);
 
-/* ---- The spoke ----------------------------------------------------------------------------- */
+/* ---- The participant ----------------------------------------------------------------------------- */
 
-enum rd_spoke_phase {
+enum rd_participant_phase {
 	RD_SPOKE_AWAY, /* to dial, or dialling */
 	RD_SPOKE_JOINING, /* connected; not all are here yet */
 	RD_SPOKE_MET, /* the members are known */
@@ -115,52 +115,52 @@ enum rd_spoke_phase {
 	RD_SPOKE_FAILED, /* there is a verdict: hang up */
 };
 
-struct rd_spoke;
+struct rd_participant;
 
-/* settings, activity: outlive the spoke. self: copied. where: the address it dials, for reasons. */
-int rd_spoke_create(struct rd_spoke **spoke, const struct rd_settings *settings,
+/* settings, activity: outlive the participant. self: copied. where: the address it dials, for reasons. */
+int rd_participant_create(struct rd_participant **participant, const struct rd_settings *settings,
 	const struct rd_member *self, struct rd_activity *activity, const char *where, int64_t now_ms);
-void rd_spoke_destroy(struct rd_spoke *spoke);
+void rd_participant_destroy(struct rd_participant *participant);
 
-/* True: dial now, and say how it went by rd_spoke_connected() or rd_spoke_refused(). */
-bool rd_spoke_dials(struct rd_spoke *spoke, int64_t now_ms);
-void rd_spoke_connected(struct rd_spoke *spoke, int64_t now_ms);
+/* True: dial now, and say how it went by rd_participant_connected() or rd_participant_refused(). */
+bool rd_participant_dials(struct rd_participant *participant, int64_t now_ms);
+void rd_participant_connected(struct rd_participant *participant, int64_t now_ms);
 /* refused: nobody listens there (anything else may be a fault of the network). reason: in words. */
-void rd_spoke_refused(struct rd_spoke *spoke, bool refused, const char *reason, int64_t now_ms);
+void rd_participant_refused(struct rd_participant *participant, bool refused, const char *reason, int64_t now_ms);
 
-void rd_spoke_take(struct rd_spoke *spoke, const struct rd_note *note, int64_t now_ms);
-void rd_spoke_garbled(struct rd_spoke *spoke);
-void rd_spoke_closed(struct rd_spoke *spoke, int error, int64_t now_ms);
-void rd_spoke_tick(struct rd_spoke *spoke, int64_t now_ms);
-bool rd_spoke_next(struct rd_spoke *spoke, struct rd_note *note);
-int64_t rd_spoke_deadline(const struct rd_spoke *spoke);
+void rd_participant_take(struct rd_participant *participant, const struct rd_note *note, int64_t now_ms);
+void rd_participant_garbled(struct rd_participant *participant);
+void rd_participant_closed(struct rd_participant *participant, int error, int64_t now_ms);
+void rd_participant_tick(struct rd_participant *participant, int64_t now_ms);
+bool rd_participant_next(struct rd_participant *participant, struct rd_note *note);
+int64_t rd_participant_deadline(const struct rd_participant *participant);
 
 /* What this rank does: a link to a peer did not come about; it has looked at its links, and some
    are not open; its links are open, after so many detours, and can do so much; it saw a failure; it
    leaves. */
-void rd_spoke_lose(struct rd_spoke *spoke, const struct rd_loss *loss);
-void rd_spoke_look(struct rd_spoke *spoke);
-void rd_spoke_ready(struct rd_spoke *spoke, int detours, const struct rd_link_limits *limits);
-void rd_spoke_report(
-	struct rd_spoke *spoke, int error, int culprit, const char *reason, int64_t now_ms);
-void rd_spoke_leave(struct rd_spoke *spoke, uint64_t digest, int64_t now_ms);
+void rd_participant_lose(struct rd_participant *participant, const struct rd_loss *loss);
+void rd_participant_look(struct rd_participant *participant);
+void rd_participant_ready(struct rd_participant *participant, int detours, const struct rd_link_limits *limits);
+void rd_participant_report(
+	struct rd_participant *participant, int error, int culprit, const char *reason, int64_t now_ms);
+void rd_participant_leave(struct rd_participant *participant, uint64_t digest, int64_t now_ms);
 /* A call here has waited for long, and goes on; first: not reported before. */
-void rd_spoke_slow(struct rd_spoke *spoke, bool first, int culprit, const char *reason);
+void rd_participant_slow(struct rd_participant *participant, bool first, int culprit, const char *reason);
 /* The kernel has reported the death of a rank of this host (peer_watch.h). */
-void rd_spoke_died(struct rd_spoke *spoke, int rank);
+void rd_participant_died(struct rd_participant *participant, int rank);
 /* This rank's lifeline itself cannot go on. */
-void rd_spoke_fail(struct rd_spoke *spoke, int error, const char *reason);
+void rd_participant_fail(struct rd_participant *participant, int error, const char *reason);
 
-enum rd_spoke_phase rd_spoke_phase(const struct rd_spoke *spoke);
-int rd_spoke_verdict(const struct rd_spoke *spoke, const char **reason);
+enum rd_participant_phase rd_participant_phase(const struct rd_participant *participant);
+int rd_participant_verdict(const struct rd_participant *participant, const char **reason);
 /* From RD_SPOKE_MET on. */
-const struct rd_member *rd_spoke_members(const struct rd_spoke *spoke);
-uint64_t rd_spoke_comm_id(const struct rd_spoke *spoke);
+const struct rd_member *rd_participant_members(const struct rd_participant *participant);
+uint64_t rd_participant_comm_id(const struct rd_participant *participant);
 /* From RD_SPOKE_OPEN on: what every link of every rank can do. */
-const struct rd_link_limits *rd_spoke_limits(const struct rd_spoke *spoke);
+const struct rd_link_limits *rd_participant_limits(const struct rd_participant *participant);
 /* How many rounds of looks have ended. */
-int rd_spoke_rounds(const struct rd_spoke *spoke);
+int rd_participant_rounds(const struct rd_participant *participant);
 /* So far: the losses of this rank's pairs, in the coordinator's order. */
-const struct rd_losses *rd_spoke_detours(const struct rd_spoke *spoke);
+const struct rd_losses *rd_participant_detours(const struct rd_participant *participant);
 
 #endif
