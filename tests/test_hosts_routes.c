@@ -96,7 +96,7 @@ static int connections_at(const char *address)
 	return found;
 }
 
-/* The lifeline goes by the first too, until the peer has left. */
+/* The control connection goes by the first too, until the peer has left. */
 static int count_links(struct citizen *citizen)
 {
 	const struct world *world = citizen->world;

@@ -97,7 +97,7 @@ static int listen_for_part(struct split *split)
 	struct rd_settings settings = split->comm->settings;
 	struct rd_addresses addresses = { .count = 1 };
 
-	rd_lifeline_address(split->comm->lifeline, &addresses.at[0]);
+	rd_control_address(split->comm->control, &addresses.at[0]);
 	clear_port(&addresses.at[0]);
 	addresses.size[0] = addresses.at[0].ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
 								  : sizeof(struct sockaddr_in);

@@ -1,5 +1,5 @@
 /*
- * The sockets and the thread of the lifeline. What is said is decided in coordinator.c and participant.c; here it
+ * The sockets and the thread of the control connection. What is said is decided in coordinator.c and participant.c; here it
  * is carried: notes to bytes, events to calls, deadlines to a poll.
  *
  * The thread alone touches the machines, the sockets and the lines. Callers leave orders under the
@@ -67,7 +67,7 @@ struct orders {
 	char slow_story[RD_REASON_SIZE];
 };
 
-struct rd_lifeline {
+struct rd_control {
 	struct rd_settings settings;
 	_Atomic int *failed;
 	int wake_fd;
@@ -85,9 +85,9 @@ struct rd_lifeline {
 	bool over; /* under the lock: the thread has ended */
 	_Atomic int verdict;
 	char reason[RD_REASON_SIZE];
-	struct rd_lifeline *children; /* under the lock: those made from it just now */
-	struct rd_lifeline *next_child; /* under the parent's lock */
-	struct rd_lifeline *parent; /* the caller's; NULL: none, or no longer */
+	struct rd_control *children; /* under the lock: those made from it just now */
+	struct rd_control *next_child; /* under the parent's lock */
+	struct rd_control *parent; /* the caller's; NULL: none, or no longer */
 
 	/* The thread's own: */
 	pthread_t thread;
@@ -111,12 +111,12 @@ struct rd_lifeline {
 
 /* ---- Lines --------------------------------------------------------------------------------- */
 
-static struct line *open_line(struct rd_lifeline *lifeline, int fd, uint64_t mark, uint32_t watch)
+static struct line *open_line(struct rd_control *control, int fd, uint64_t mark, uint32_t watch)
 {
 	struct epoll_event event = { .events = watch, .data.u64 = mark };
 	struct line *line = calloc(1, sizeof(*line));
 
-	if (!line || epoll_ctl(lifeline->epoll_fd, EPOLL_CTL_ADD, fd, &event)) {
+	if (!line || epoll_ctl(control->epoll_fd, EPOLL_CTL_ADD, fd, &event)) {
 		free(line);
 		close(fd);
 		return NULL;
@@ -128,12 +128,12 @@ static struct line *open_line(struct rd_lifeline *lifeline, int fd, uint64_t mar
 	return line;
 }
 
-static void close_line(struct rd_lifeline *lifeline, struct line **line)
+static void close_line(struct rd_control *control, struct line **line)
 {
 	if (!*line)
 		return;
 	/* Said outright, and not left to close(): a child of this process may hold a copy. */
-	epoll_ctl(lifeline->epoll_fd, EPOLL_CTL_DEL, (*line)->fd, NULL);
+	epoll_ctl(control->epoll_fd, EPOLL_CTL_DEL, (*line)->fd, NULL);
 	shutdown((*line)->fd, SHUT_WR);
 	rd_close_on_fork_remove(&(*line)->unshared);
 	close((*line)->fd);
@@ -141,14 +141,14 @@ static void close_line(struct rd_lifeline *lifeline, struct line **line)
 	*line = NULL;
 }
 
-static void watch_line(struct rd_lifeline *lifeline, struct line *line, uint32_t events)
+static void watch_line(struct rd_control *control, struct line *line, uint32_t events)
 {
 	struct epoll_event event = { .events = events, .data.u64 = line->mark };
 
 	if (line->watched == events)
 		return;
 	line->watched = events;
-	epoll_ctl(lifeline->epoll_fd, EPOLL_CTL_MOD, line->fd, &event);
+	epoll_ctl(control->epoll_fd, EPOLL_CTL_MOD, line->fd, &event);
 }
 
 /* Reads once. True: bytes came, or may come later; false: the connection has ended, with *error. */
@@ -189,195 +189,195 @@ static void put_note(struct line *line, struct rd_note *note)
 }
 
 /* Sends what was put. False: the connection has ended, with *error. */
-static bool push_line(struct rd_lifeline *lifeline, struct line *line, int *error)
+static bool push_line(struct rd_control *control, struct line *line, int *error)
 {
 	while (line->out_at < line->out_size) {
 		ssize_t sent = send(line->fd, line->out + line->out_at,
 			line->out_size - line->out_at, MSG_NOSIGNAL);
 		if (sent < 0) {
 			*error = errno;
-			watch_line(lifeline, line, EPOLLIN | EPOLLOUT);
+			watch_line(control, line, EPOLLIN | EPOLLOUT);
 			return *error == EAGAIN || *error == EINTR;
 		}
 		line->out_at += (size_t)sent;
 	}
 	line->out_at = 0;
 	line->out_size = 0;
-	watch_line(lifeline, line, EPOLLIN);
+	watch_line(control, line, EPOLLIN);
 	return true;
 }
 
 /* ---- The participant's connection ---------------------------------------------------------------- */
 
 /* Goes on to the next address; after the last, the attempt has failed for the given reason. */
-static void dial(struct rd_lifeline *lifeline, int error, int64_t now_ms)
+static void dial(struct rd_control *control, int error, int64_t now_ms)
 {
-	for (; lifeline->attempt < lifeline->addresses.count; lifeline->attempt++) {
-		int fd = rd_dial(&lifeline->addresses, lifeline->attempt);
+	for (; control->attempt < control->addresses.count; control->attempt++) {
+		int fd = rd_dial(&control->addresses, control->attempt);
 		if (fd < 0) {
 			error = errno;
 			continue;
 		}
-		lifeline->own = open_line(lifeline, fd, OWN, EPOLLOUT);
-		if (!lifeline->own) {
+		control->own = open_line(control, fd, OWN, EPOLLOUT);
+		if (!control->own) {
 			error = ENOMEM;
 			continue;
 		}
-		lifeline->own->connecting = true;
-		lifeline->attempt_ms = now_ms + ATTEMPT_MS;
+		control->own->connecting = true;
+		control->attempt_ms = now_ms + ATTEMPT_MS;
 		return;
 	}
-	rd_participant_refused(lifeline->participant, error == ECONNREFUSED, strerror(error), now_ms);
+	rd_participant_refused(control->participant, error == ECONNREFUSED, strerror(error), now_ms);
 }
 
-static void dial_next(struct rd_lifeline *lifeline, int error, int64_t now_ms)
+static void dial_next(struct rd_control *control, int error, int64_t now_ms)
 {
-	close_line(lifeline, &lifeline->own);
-	lifeline->attempt++;
-	dial(lifeline, error, now_ms);
+	close_line(control, &control->own);
+	control->attempt++;
+	dial(control, error, now_ms);
 }
 
-static void finish_dialling(struct rd_lifeline *lifeline, int64_t now_ms)
+static void finish_dialling(struct rd_control *control, int64_t now_ms)
 {
-	struct line *own = lifeline->own;
+	struct line *own = control->own;
 	int error = rd_dialled(own->fd);
 
 	if (error) {
-		dial_next(lifeline, error, now_ms);
+		dial_next(control, error, now_ms);
 		return;
 	}
 	own->connecting = false;
-	rd_tune(own->fd, lifeline->settings.heartbeat_timeout_ms);
-	watch_line(lifeline, own, EPOLLIN);
-	rd_where(lifeline->where, own->fd);
-	getsockname(own->fd, (struct sockaddr *)&lifeline->near,
-		&(socklen_t){ sizeof(lifeline->near) });
-	rd_participant_connected(lifeline->participant, now_ms);
+	rd_tune(own->fd, control->settings.heartbeat_timeout_ms);
+	watch_line(control, own, EPOLLIN);
+	rd_where(control->where, own->fd);
+	getsockname(own->fd, (struct sockaddr *)&control->near,
+		&(socklen_t){ sizeof(control->near) });
+	rd_participant_connected(control->participant, now_ms);
 }
 
-static void lose_own(struct rd_lifeline *lifeline, int error, int64_t now_ms)
+static void lose_own(struct rd_control *control, int error, int64_t now_ms)
 {
-	close_line(lifeline, &lifeline->own);
-	rd_participant_closed(lifeline->participant, error, now_ms);
+	close_line(control, &control->own);
+	rd_participant_closed(control->participant, error, now_ms);
 }
 
-static void hear_own(struct rd_lifeline *lifeline, int64_t now_ms)
+static void hear_own(struct rd_control *control, int64_t now_ms)
 {
-	struct line *own = lifeline->own;
+	struct line *own = control->own;
 	struct rd_note note;
 	int error, took;
 
 	if (!own)
 		return;
 	if (own->connecting) {
-		finish_dialling(lifeline, now_ms);
+		finish_dialling(control, now_ms);
 		return;
 	}
 	if (!fill_line(own, &error)) {
-		lose_own(lifeline, error, now_ms);
+		lose_own(control, error, now_ms);
 		return;
 	}
 	while ((took = take_note(own, &note)) > 0)
-		rd_participant_take(lifeline->participant, &note, now_ms);
+		rd_participant_take(control->participant, &note, now_ms);
 	if (took < 0)
-		rd_participant_garbled(lifeline->participant);
+		rd_participant_garbled(control->participant);
 }
 
 /* Says what the participant has to say, dials where it wants to, hangs up where it is done. */
-static void serve_own(struct rd_lifeline *lifeline, int64_t now_ms)
+static void serve_own(struct rd_control *control, int64_t now_ms)
 {
 	struct rd_note note;
 	int error;
 
-	if (lifeline->own && lifeline->own->connecting && now_ms >= lifeline->attempt_ms)
-		dial_next(lifeline, ETIMEDOUT, now_ms);
-	if (rd_participant_dials(lifeline->participant, now_ms)) {
-		lifeline->attempt = 0;
-		dial(lifeline, 0, now_ms);
+	if (control->own && control->own->connecting && now_ms >= control->attempt_ms)
+		dial_next(control, ETIMEDOUT, now_ms);
+	if (rd_participant_dials(control->participant, now_ms)) {
+		control->attempt = 0;
+		dial(control, 0, now_ms);
 	}
-	if (rd_participant_phase(lifeline->participant) >= RD_SPOKE_GONE)
-		close_line(lifeline, &lifeline->own);
-	while (lifeline->own && !lifeline->own->connecting) {
-		while (has_room(lifeline->own) && rd_participant_next(lifeline->participant, &note))
-			put_note(lifeline->own, &note);
-		if (lifeline->own->out_size == 0)
+	if (rd_participant_phase(control->participant) >= RD_SPOKE_GONE)
+		close_line(control, &control->own);
+	while (control->own && !control->own->connecting) {
+		while (has_room(control->own) && rd_participant_next(control->participant, &note))
+			put_note(control->own, &note);
+		if (control->own->out_size == 0)
 			return;
-		if (!push_line(lifeline, lifeline->own, &error))
-			lose_own(lifeline, error, now_ms);
-		else if (lifeline->own->out_size > 0)
+		if (!push_line(control, control->own, &error))
+			lose_own(control, error, now_ms);
+		else if (control->own->out_size > 0)
 			return;
 	}
 }
 
 /* ---- The coordinator's connections ----------------------------------------------------------------- */
 
-static void lose_line(struct rd_lifeline *lifeline, int index, int error)
+static void lose_line(struct rd_control *control, int index, int error)
 {
-	close_line(lifeline, &lifeline->lines[index]);
-	rd_coordinator_closed(lifeline->coordinator, index, error);
+	close_line(control, &control->lines[index]);
+	rd_coordinator_closed(control->coordinator, index, error);
 }
 
-static void hear_line(struct rd_lifeline *lifeline, int index, int64_t now_ms)
+static void hear_line(struct rd_control *control, int index, int64_t now_ms)
 {
-	struct line *line = lifeline->lines[index];
+	struct line *line = control->lines[index];
 	struct rd_note note;
 	int error, took;
 
 	if (!line)
 		return;
 	if (!fill_line(line, &error)) {
-		lose_line(lifeline, index, error);
+		lose_line(control, index, error);
 		return;
 	}
 	while ((took = take_note(line, &note)) > 0)
-		rd_coordinator_take(lifeline->coordinator, index, &note, now_ms);
+		rd_coordinator_take(control->coordinator, index, &note, now_ms);
 	if (took < 0)
-		rd_coordinator_garbled(lifeline->coordinator, index, now_ms);
+		rd_coordinator_garbled(control->coordinator, index, now_ms);
 }
 
-static void serve_line(struct rd_lifeline *lifeline, int index)
+static void serve_line(struct rd_control *control, int index)
 {
-	struct line *line = lifeline->lines[index];
+	struct line *line = control->lines[index];
 	struct rd_note note;
 	int error;
 
 	while (line) {
-		while (has_room(line) && rd_coordinator_next(lifeline->coordinator, index, &note))
+		while (has_room(line) && rd_coordinator_next(control->coordinator, index, &note))
 			put_note(line, &note);
 		if (line->out_size == 0)
 			break;
-		if (!push_line(lifeline, line, &error)) {
-			lose_line(lifeline, index, error);
+		if (!push_line(control, line, &error)) {
+			lose_line(control, index, error);
 			return;
 		}
 		if (line->out_size > 0)
 			break;
 	}
-	if (line && rd_coordinator_dropped(lifeline->coordinator, index))
-		lose_line(lifeline, index, 0);
+	if (line && rd_coordinator_dropped(control->coordinator, index))
+		lose_line(control, index, 0);
 }
 
-static void close_door(struct rd_lifeline *lifeline)
+static void close_door(struct rd_control *control)
 {
-	if (lifeline->door_fd < 0)
+	if (control->door_fd < 0)
 		return;
 	/* As in close_line(): a launcher may hold a copy, which epoll would go on to report. */
-	epoll_ctl(lifeline->epoll_fd, EPOLL_CTL_DEL, lifeline->door_fd, NULL);
-	close(lifeline->door_fd);
-	lifeline->door_fd = -1;
+	epoll_ctl(control->epoll_fd, EPOLL_CTL_DEL, control->door_fd, NULL);
+	close(control->door_fd);
+	control->door_fd = -1;
 }
 
 /* Closes the connection that has been silent for longest, unless its HELLO has just come. False:
    there is none to close. */
-static bool close_oldest(struct rd_lifeline *lifeline, int64_t now_ms)
+static bool close_oldest(struct rd_control *control, int64_t now_ms)
 {
-	int index = rd_coordinator_oldest_stranger(lifeline->coordinator);
+	int index = rd_coordinator_oldest_stranger(control->coordinator);
 
 	if (index < 0)
 		return false;
-	hear_line(lifeline, index, now_ms);
-	if (rd_coordinator_oldest_stranger(lifeline->coordinator) == index)
-		lose_line(lifeline, index, 0);
+	hear_line(control, index, now_ms);
+	if (rd_coordinator_oldest_stranger(control->coordinator) == index)
+		lose_line(control, index, 0);
 	return true;
 }
 
@@ -387,214 +387,214 @@ static bool lacks_resources(int error)
 }
 
 /* Where rank 0 is out of descriptors, say, and no silent connection holds one, nobody can join. */
-static bool free_descriptor(struct rd_lifeline *lifeline, int error, int64_t now_ms)
+static bool free_descriptor(struct rd_control *control, int error, int64_t now_ms)
 {
 	if (!lacks_resources(error))
 		return false;
-	if (close_oldest(lifeline, now_ms))
-		return rd_coordinator_listening(lifeline->coordinator);
+	if (close_oldest(control, now_ms))
+		return rd_coordinator_listening(control->coordinator);
 	errno = error;
 	rd_fail_errno("rank 0 cannot accept a connection");
-	rd_coordinator_fail(lifeline->coordinator, RONDO_SYSTEM, rondo_last_error());
-	close_door(lifeline);
+	rd_coordinator_fail(control->coordinator, RONDO_SYSTEM, rondo_last_error());
+	close_door(control);
 	return false;
 }
 
 /* Most ranks have sent their HELLO before they are accepted, so it is read at once: no silent
    connection, however many there are, comes between. */
-static void open_next(struct rd_lifeline *lifeline, int fd, int64_t now_ms)
+static void open_next(struct rd_control *control, int fd, int64_t now_ms)
 {
-	int index = rd_coordinator_open(lifeline->coordinator, now_ms);
+	int index = rd_coordinator_open(control->coordinator, now_ms);
 
 	if (index < 0) {
 		close(fd);
 		return;
 	}
-	rd_tune(fd, lifeline->settings.heartbeat_timeout_ms);
-	lifeline->lines[index] = open_line(lifeline, fd, (uint64_t)index, EPOLLIN);
-	if (lifeline->lines[index])
-		hear_line(lifeline, index, now_ms);
+	rd_tune(fd, control->settings.heartbeat_timeout_ms);
+	control->lines[index] = open_line(control, fd, (uint64_t)index, EPOLLIN);
+	if (control->lines[index])
+		hear_line(control, index, now_ms);
 	else
-		rd_coordinator_closed(lifeline->coordinator, index, 0);
+		rd_coordinator_closed(control->coordinator, index, 0);
 }
 
 /* A few at a time, so that a crowd does not keep the others waiting. */
-static void open_door(struct rd_lifeline *lifeline, int64_t now_ms)
+static void open_door(struct rd_control *control, int64_t now_ms)
 {
 	for (int i = 0; i < RD_STRANGERS_MAX; i++) {
 		int fd;
 
-		while (!rd_coordinator_has_room(lifeline->coordinator))
-			if (!close_oldest(lifeline, now_ms))
+		while (!rd_coordinator_has_room(control->coordinator))
+			if (!close_oldest(control, now_ms))
 				return;
 		/* Connections made once all are here are for the next comm, which may share the
 		   socket. */
-		if (lifeline->door_fd < 0 || !rd_coordinator_listening(lifeline->coordinator))
+		if (control->door_fd < 0 || !rd_coordinator_listening(control->coordinator))
 			return;
-		fd = rd_accept(lifeline->door_fd);
+		fd = rd_accept(control->door_fd);
 		if (fd >= 0)
-			open_next(lifeline, fd, now_ms);
-		else if (!free_descriptor(lifeline, errno, now_ms))
+			open_next(control, fd, now_ms);
+		else if (!free_descriptor(control, errno, now_ms))
 			return;
 	}
 }
 
 /* Rank 0's participant and its coordinator, in turn until neither has anything to say. */
-static void converse(struct rd_lifeline *lifeline, int64_t now_ms)
+static void converse(struct rd_control *control, int64_t now_ms)
 {
 	struct rd_note note;
 	bool said;
 
 	do {
 		said = false;
-		while (rd_participant_next(lifeline->participant, &note)) {
-			rd_coordinator_take(lifeline->coordinator, 0, &note, now_ms);
+		while (rd_participant_next(control->participant, &note)) {
+			rd_coordinator_take(control->coordinator, 0, &note, now_ms);
 			said = true;
 		}
-		while (rd_coordinator_next(lifeline->coordinator, 0, &note)) {
-			rd_participant_take(lifeline->participant, &note, now_ms);
+		while (rd_coordinator_next(control->coordinator, 0, &note)) {
+			rd_participant_take(control->participant, &note, now_ms);
 			said = true;
 		}
 	} while (said);
 }
 
-static void serve_coordinator(struct rd_lifeline *lifeline, int64_t now_ms)
+static void serve_coordinator(struct rd_control *control, int64_t now_ms)
 {
-	if (rd_participant_dials(lifeline->participant, now_ms)) {
-		rd_coordinator_open(lifeline->coordinator, now_ms);
-		rd_participant_connected(lifeline->participant, now_ms);
-		lifeline->seated = true;
+	if (rd_participant_dials(control->participant, now_ms)) {
+		rd_coordinator_open(control->coordinator, now_ms);
+		rd_participant_connected(control->participant, now_ms);
+		control->seated = true;
 	}
-	if (lifeline->seated)
-		converse(lifeline, now_ms);
+	if (control->seated)
+		converse(control, now_ms);
 	/* From then on the number 0 may be given to another. */
-	if (lifeline->seated && rd_participant_phase(lifeline->participant) >= RD_SPOKE_GONE) {
-		rd_coordinator_closed(lifeline->coordinator, 0, 0);
-		lifeline->seated = false;
+	if (control->seated && rd_participant_phase(control->participant) >= RD_SPOKE_GONE) {
+		rd_coordinator_closed(control->coordinator, 0, 0);
+		control->seated = false;
 	}
 	/* The door closes before anyone hears that all are here: who then comes for the next comm
 	   must not be let into this one. */
-	if (!rd_coordinator_listening(lifeline->coordinator))
-		close_door(lifeline);
-	for (int i = 0; i < rd_coordinator_line_count(lifeline->coordinator); i++)
-		serve_line(lifeline, i);
+	if (!rd_coordinator_listening(control->coordinator))
+		close_door(control);
+	for (int i = 0; i < rd_coordinator_line_count(control->coordinator); i++)
+		serve_line(control, i);
 }
 
 /* ---- The watch over this host -------------------------------------------------------------- */
 
-static void create_watch(struct rd_lifeline *lifeline)
+static void create_watch(struct rd_control *control)
 {
-	struct rd_watch_config config = { lifeline->settings.rank, lifeline->settings.size,
-		rd_participant_members(lifeline->participant), rd_participant_comm_id(lifeline->participant),
-		lifeline->bell_fd };
+	struct rd_watch_config config = { control->settings.rank, control->settings.size,
+		rd_participant_members(control->participant), rd_participant_comm_id(control->participant),
+		control->bell_fd };
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = WATCH };
 
-	lifeline->watches = true;
-	lifeline->watch = rd_watch_create(&config);
-	if (lifeline->watch)
-		epoll_ctl(lifeline->epoll_fd, EPOLL_CTL_ADD, rd_watch_fd(lifeline->watch), &event);
+	control->watches = true;
+	control->watch = rd_watch_create(&config);
+	if (control->watch)
+		epoll_ctl(control->epoll_fd, EPOLL_CTL_ADD, rd_watch_fd(control->watch), &event);
 }
 
 /* What rank 0 said last: its verdict may be here, and not be read. */
-static void hear_hub_out(struct rd_lifeline *lifeline, int64_t now_ms)
+static void hear_hub_out(struct rd_control *control, int64_t now_ms)
 {
 	struct pollfd fd = { .events = POLLIN };
 
-	while (lifeline->own) {
-		fd.fd = lifeline->own->fd;
+	while (control->own) {
+		fd.fd = control->own->fd;
 		if (poll(&fd, 1, 0) <= 0)
 			return;
-		hear_own(lifeline, now_ms);
+		hear_own(control, now_ms);
 	}
 }
 
-static void follow_death(struct rd_lifeline *lifeline, int64_t now_ms)
+static void follow_death(struct rd_control *control, int64_t now_ms)
 {
-	int dead = lifeline->dead;
+	int dead = control->dead;
 
-	lifeline->dead = -1;
-	if (dead < 0 || rd_participant_phase(lifeline->participant) != RD_SPOKE_OPEN)
+	control->dead = -1;
+	if (dead < 0 || rd_participant_phase(control->participant) != RD_SPOKE_OPEN)
 		return;
 	if (dead == 0) {
-		rd_watch_spread(lifeline->watch);
-		hear_hub_out(lifeline, now_ms);
+		rd_watch_spread(control->watch);
+		hear_hub_out(control, now_ms);
 	}
-	rd_participant_died(lifeline->participant, dead);
+	rd_participant_died(control->participant, dead);
 }
 
 /* Each rank that is ready has made its watch; so once all are, all have. */
-static void tend_watch(struct rd_lifeline *lifeline)
+static void tend_watch(struct rd_control *control)
 {
-	enum rd_participant_phase phase = rd_participant_phase(lifeline->participant);
+	enum rd_participant_phase phase = rd_participant_phase(control->participant);
 
-	if (phase == RD_SPOKE_MET && !lifeline->watches)
-		create_watch(lifeline);
-	if (phase == RD_SPOKE_OPEN && lifeline->watch)
-		rd_watch_start(lifeline->watch);
+	if (phase == RD_SPOKE_MET && !control->watches)
+		create_watch(control);
+	if (phase == RD_SPOKE_OPEN && control->watch)
+		rd_watch_start(control->watch);
 }
 
 /* ---- The thread ---------------------------------------------------------------------------- */
 
-static void follow_orders(struct rd_lifeline *lifeline, int64_t now_ms)
+static void follow_orders(struct rd_control *control, int64_t now_ms)
 {
 	struct orders orders;
 
-	pthread_mutex_lock(&lifeline->lock);
-	orders = lifeline->orders;
-	lifeline->orders.slow = false;
-	while (lifeline->losses_followed < lifeline->losses.count)
-		rd_participant_lose(lifeline->participant, &lifeline->losses.at[lifeline->losses_followed++]);
-	pthread_mutex_unlock(&lifeline->lock);
-	if (orders.looks > lifeline->looks_followed)
-		rd_participant_look(lifeline->participant);
-	lifeline->looks_followed = orders.looks;
+	pthread_mutex_lock(&control->lock);
+	orders = control->orders;
+	control->orders.slow = false;
+	while (control->losses_followed < control->losses.count)
+		rd_participant_lose(control->participant, &control->losses.at[control->losses_followed++]);
+	pthread_mutex_unlock(&control->lock);
+	if (orders.looks > control->looks_followed)
+		rd_participant_look(control->participant);
+	control->looks_followed = orders.looks;
 	if (orders.ready)
-		rd_participant_ready(lifeline->participant, orders.detours, &orders.limits);
+		rd_participant_ready(control->participant, orders.detours, &orders.limits);
 	if (orders.report)
 		rd_participant_report(
-			lifeline->participant, orders.error, orders.culprit, orders.reason, now_ms);
+			control->participant, orders.error, orders.culprit, orders.reason, now_ms);
 	if (orders.slow)
 		rd_participant_slow(
-			lifeline->participant, orders.slow_first, orders.slow_culprit, orders.slow_story);
+			control->participant, orders.slow_first, orders.slow_culprit, orders.slow_story);
 	if (orders.leave)
-		rd_participant_leave(lifeline->participant, orders.digest, now_ms);
+		rd_participant_leave(control->participant, orders.digest, now_ms);
 	if (orders.parent_error) {
 		/* All ranks hear it from the parent's coordinator: there is nobody to wait for here. */
-		rd_participant_fail(lifeline->participant, orders.parent_error, orders.parent_story);
-		if (lifeline->coordinator)
-			rd_coordinator_fail(lifeline->coordinator, orders.parent_error, orders.parent_story);
+		rd_participant_fail(control->participant, orders.parent_error, orders.parent_story);
+		if (control->coordinator)
+			rd_coordinator_fail(control->coordinator, orders.parent_error, orders.parent_story);
 	}
-	lifeline->leaving = orders.leave;
-	lifeline->quitting = orders.quit;
+	control->leaving = orders.leave;
+	control->quitting = orders.quit;
 }
 
 /* The coordinator's word counts for more: rank 0's participant hears nothing more once it has left. */
-static int find_verdict(const struct rd_lifeline *lifeline, const char **reason)
+static int find_verdict(const struct rd_control *control, const char **reason)
 {
-	int error = lifeline->coordinator ? rd_coordinator_verdict(lifeline->coordinator, reason) : 0;
+	int error = control->coordinator ? rd_coordinator_verdict(control->coordinator, reason) : 0;
 
-	return error ? error : rd_participant_verdict(lifeline->participant, reason);
+	return error ? error : rd_participant_verdict(control->participant, reason);
 }
 
-static void wake(struct rd_lifeline *lifeline)
+static void wake(struct rd_control *control)
 {
 	uint64_t one = 1;
 
-	if (lifeline->wake_fd >= 0 && write(lifeline->wake_fd, &one, sizeof(one)) < 0)
+	if (control->wake_fd >= 0 && write(control->wake_fd, &one, sizeof(one)) < 0)
 		rd_log(RD_INFO, RD_BOOTSTRAP, "the wake-up was not written: %m");
 }
 
-static void ring(struct rd_lifeline *lifeline)
+static void ring(struct rd_control *control)
 {
 	uint64_t one = 1;
 
 	/* It can only fail when it rings already. */
-	if (write(lifeline->bell_fd, &one, sizeof(one)) < 0)
+	if (write(control->bell_fd, &one, sizeof(one)) < 0)
 		return;
 }
 
 /* Under the parent's lock, and so before the child can detach itself. */
-static void end_child(struct rd_lifeline *child, int error, const char *reason)
+static void end_child(struct rd_control *child, int error, const char *reason)
 {
 	pthread_mutex_lock(&child->lock);
 	child->orders.parent_error = error;
@@ -603,77 +603,77 @@ static void end_child(struct rd_lifeline *child, int error, const char *reason)
 	pthread_mutex_unlock(&child->lock);
 }
 
-static void store_verdict(struct rd_lifeline *lifeline, int error, const char *reason)
+static void store_verdict(struct rd_control *control, int error, const char *reason)
 {
-	snprintf(lifeline->reason, sizeof(lifeline->reason), "%s", reason);
-	atomic_store(&lifeline->verdict, error);
-	atomic_store(lifeline->failed, error);
-	wake(lifeline);
-	for (struct rd_lifeline *at = lifeline->children; at; at = at->next_child)
+	snprintf(control->reason, sizeof(control->reason), "%s", reason);
+	atomic_store(&control->verdict, error);
+	atomic_store(control->failed, error);
+	wake(control);
+	for (struct rd_control *at = control->children; at; at = at->next_child)
 		end_child(at, error, reason);
 	rd_log(RD_INFO, RD_BOOTSTRAP, "%s: %s", rondo_error_name(error), reason);
 }
 
 /* True: there are new ones. What finds no room here now does so at the next news. */
-static bool store_detours(struct rd_lifeline *lifeline)
+static bool store_detours(struct rd_control *control)
 {
-	const struct rd_losses *detours = rd_participant_detours(lifeline->participant);
-	int before = lifeline->detours.count;
+	const struct rd_losses *detours = rd_participant_detours(control->participant);
+	int before = control->detours.count;
 
-	while (lifeline->detours.count < detours->count &&
-		rd_losses_add(&lifeline->detours, &detours->at[lifeline->detours.count]))
+	while (control->detours.count < detours->count &&
+		rd_losses_add(&control->detours, &detours->at[control->detours.count]))
 		;
-	atomic_store(&lifeline->detour_count, lifeline->detours.count);
-	return lifeline->detours.count > before;
+	atomic_store(&control->detour_count, control->detours.count);
+	return control->detours.count > before;
 }
 
 /* After the detours that were heard of before. True: it has changed. */
-static bool store_rounds(struct rd_lifeline *lifeline)
+static bool store_rounds(struct rd_control *control)
 {
-	int rounds = rd_participant_rounds(lifeline->participant);
+	int rounds = rd_participant_rounds(control->participant);
 
-	return atomic_exchange(&lifeline->rounds, rounds) != rounds;
+	return atomic_exchange(&control->rounds, rounds) != rounds;
 }
 
-static void publish(struct rd_lifeline *lifeline, bool over)
+static void publish(struct rd_control *control, bool over)
 {
-	enum rd_participant_phase phase = rd_participant_phase(lifeline->participant);
+	enum rd_participant_phase phase = rd_participant_phase(control->participant);
 	const char *reason;
-	int error = find_verdict(lifeline, &reason);
+	int error = find_verdict(control, &reason);
 
 	/* Only this thread writes these, so it may read them without the lock. */
-	if (atomic_load(&lifeline->verdict))
+	if (atomic_load(&control->verdict))
 		error = 0;
-	if (phase == lifeline->phase && !error && !over &&
-		rd_participant_detours(lifeline->participant)->count == lifeline->detours.count &&
-		rd_participant_rounds(lifeline->participant) == atomic_load(&lifeline->rounds))
+	if (phase == control->phase && !error && !over &&
+		rd_participant_detours(control->participant)->count == control->detours.count &&
+		rd_participant_rounds(control->participant) == atomic_load(&control->rounds))
 		return;
-	pthread_mutex_lock(&lifeline->lock);
-	bool news = store_detours(lifeline);
+	pthread_mutex_lock(&control->lock);
+	bool news = store_detours(control);
 
-	if (store_rounds(lifeline) || news)
-		wake(lifeline);
-	lifeline->phase = phase;
-	lifeline->limits = *rd_participant_limits(lifeline->participant);
-	lifeline->over = over;
+	if (store_rounds(control) || news)
+		wake(control);
+	control->phase = phase;
+	control->limits = *rd_participant_limits(control->participant);
+	control->over = over;
 	if (error)
-		store_verdict(lifeline, error, reason);
-	pthread_cond_broadcast(&lifeline->news);
-	pthread_mutex_unlock(&lifeline->lock);
+		store_verdict(control, error, reason);
+	pthread_cond_broadcast(&control->news);
+	pthread_mutex_unlock(&control->lock);
 }
 
-static bool is_finished(struct rd_lifeline *lifeline, int64_t now_ms)
+static bool is_finished(struct rd_control *control, int64_t now_ms)
 {
-	if (!lifeline->coordinator)
-		return lifeline->quitting ||
-		       (lifeline->leaving && rd_participant_phase(lifeline->participant) >= RD_SPOKE_GONE);
-	if (!lifeline->quitting && !lifeline->leaving)
+	if (!control->coordinator)
+		return control->quitting ||
+		       (control->leaving && rd_participant_phase(control->participant) >= RD_SPOKE_GONE);
+	if (!control->quitting && !control->leaving)
 		return false;
-	if (!rd_coordinator_settled(lifeline->coordinator))
-		return lifeline->quitting;
-	if (lifeline->linger_ms == RD_NEVER)
-		lifeline->linger_ms = now_ms + LINGER_MS;
-	return rd_coordinator_over(lifeline->coordinator) || now_ms >= lifeline->linger_ms;
+	if (!rd_coordinator_settled(control->coordinator))
+		return control->quitting;
+	if (control->linger_ms == RD_NEVER)
+		control->linger_ms = now_ms + LINGER_MS;
+	return rd_coordinator_over(control->coordinator) || now_ms >= control->linger_ms;
 }
 
 static int64_t sooner(int64_t a, int64_t b)
@@ -681,55 +681,55 @@ static int64_t sooner(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-static int sleep_ms(const struct rd_lifeline *lifeline, int64_t now_ms)
+static int sleep_ms(const struct rd_control *control, int64_t now_ms)
 {
-	int64_t deadline = sooner(rd_participant_deadline(lifeline->participant), lifeline->linger_ms);
+	int64_t deadline = sooner(rd_participant_deadline(control->participant), control->linger_ms);
 
-	if (lifeline->coordinator)
-		deadline = sooner(deadline, rd_coordinator_deadline(lifeline->coordinator));
-	if (lifeline->own && lifeline->own->connecting)
-		deadline = sooner(deadline, lifeline->attempt_ms);
+	if (control->coordinator)
+		deadline = sooner(deadline, rd_coordinator_deadline(control->coordinator));
+	if (control->own && control->own->connecting)
+		deadline = sooner(deadline, control->attempt_ms);
 	if (deadline == RD_NEVER)
 		return -1;
 	return deadline <= now_ms ? 0 : (int)sooner(deadline - now_ms, 60000);
 }
 
-static void take_event(struct rd_lifeline *lifeline, uint64_t mark, int64_t now_ms)
+static void take_event(struct rd_control *control, uint64_t mark, int64_t now_ms)
 {
 	uint64_t rings;
 
 	if (mark == OWN)
-		hear_own(lifeline, now_ms);
+		hear_own(control, now_ms);
 	else if (mark == DOOR)
-		open_door(lifeline, now_ms);
+		open_door(control, now_ms);
 	else if (mark == WATCH)
-		rd_watch_receive(lifeline->watch);
+		rd_watch_receive(control->watch);
 	else if (mark != BELL)
-		hear_line(lifeline, (int)mark, now_ms);
-	else if (read(lifeline->bell_fd, &rings, sizeof(rings)) < 0)
+		hear_line(control, (int)mark, now_ms);
+	else if (read(control->bell_fd, &rings, sizeof(rings)) < 0)
 		return; /* it has been read before */
 	/* Not looked for elsewhere: what the rank said before it died is heard first. */
-	if ((mark == WATCH || mark == BELL) && lifeline->watch)
-		lifeline->dead = rd_watch_dead(lifeline->watch);
+	if ((mark == WATCH || mark == BELL) && control->watch)
+		control->dead = rd_watch_dead(control->watch);
 }
 
 /*
  * Sleeps until something happens, then hears everything that has: time must not pass judgement on
  * what has arrived and not been read, after this process was stopped for a while.
  */
-static int wait_for_events(struct rd_lifeline *lifeline, int timeout_ms)
+static int wait_for_events(struct rd_control *control, int timeout_ms)
 {
 	struct epoll_event events[EVENTS_MAX];
 	int count;
 
 	do {
 		int64_t now_ms;
-		count = epoll_wait(lifeline->epoll_fd, events, EVENTS_MAX, timeout_ms);
+		count = epoll_wait(control->epoll_fd, events, EVENTS_MAX, timeout_ms);
 		if (count < 0)
-			return errno == EINTR ? 0 : rd_fail_errno("the lifeline cannot wait");
+			return errno == EINTR ? 0 : rd_fail_errno("the control connection cannot wait");
 		now_ms = rd_now_ms();
 		for (int i = 0; i < count; i++)
-			take_event(lifeline, events[i].data.u64, now_ms);
+			take_event(control, events[i].data.u64, now_ms);
 		timeout_ms = 0;
 	} while (count == EVENTS_MAX);
 	return 0;
@@ -737,72 +737,72 @@ static int wait_for_events(struct rd_lifeline *lifeline, int timeout_ms)
 
 /* A user sees the first at once, for who computes for long knows why; the others where they look.
  */
-static void log_slow_call(struct rd_lifeline *lifeline)
+static void log_slow_call(struct rd_control *control)
 {
 	char text[RD_REASON_SIZE];
 
-	if (!rd_coordinator_slow_call(lifeline->coordinator, text))
+	if (!rd_coordinator_slow_call(control->coordinator, text))
 		return;
-	rd_log(lifeline->warned ? RD_INFO : RD_WARN, RD_COLL, "slow call: %s", text);
-	lifeline->warned = true;
+	rd_log(control->warned ? RD_INFO : RD_WARN, RD_COLL, "slow call: %s", text);
+	control->warned = true;
 }
 
 static void *run(void *argument)
 {
-	struct rd_lifeline *lifeline = argument;
+	struct rd_control *control = argument;
 
-	rd_log_rank(lifeline->settings.rank);
+	rd_log_rank(control->settings.rank);
 	for (;;) {
 		int64_t now_ms = rd_now_ms();
-		follow_orders(lifeline, now_ms);
-		follow_death(lifeline, now_ms);
-		rd_participant_tick(lifeline->participant, now_ms);
-		if (lifeline->coordinator) {
-			rd_coordinator_tick(lifeline->coordinator, now_ms);
-			serve_coordinator(lifeline, now_ms);
-			log_slow_call(lifeline);
+		follow_orders(control, now_ms);
+		follow_death(control, now_ms);
+		rd_participant_tick(control->participant, now_ms);
+		if (control->coordinator) {
+			rd_coordinator_tick(control->coordinator, now_ms);
+			serve_coordinator(control, now_ms);
+			log_slow_call(control);
 		} else {
-			serve_own(lifeline, now_ms);
+			serve_own(control, now_ms);
 		}
-		tend_watch(lifeline);
-		publish(lifeline, false);
-		if (is_finished(lifeline, now_ms))
+		tend_watch(control);
+		publish(control, false);
+		if (is_finished(control, now_ms))
 			break;
-		if (wait_for_events(lifeline, sleep_ms(lifeline, now_ms))) {
-			rd_participant_fail(lifeline->participant, RONDO_SYSTEM, rondo_last_error());
+		if (wait_for_events(control, sleep_ms(control, now_ms))) {
+			rd_participant_fail(control->participant, RONDO_SYSTEM, rondo_last_error());
 			break;
 		}
 	}
-	rd_watch_destroy(lifeline->watch);
-	publish(lifeline, true);
+	rd_watch_destroy(control->watch);
+	publish(control, true);
 	return NULL;
 }
 
-static int start_thread(struct rd_lifeline *lifeline)
+static int start_thread(struct rd_control *control)
 {
-	int error = rd_thread_start(&lifeline->thread, STACK_SIZE, run, lifeline);
+	int error = rd_thread_start(&control->thread, STACK_SIZE, run, control);
 
 	if (!error)
 		return 0;
 	errno = error;
-	return rd_fail_errno("cannot start the lifeline's thread");
+	return rd_fail_errno("cannot start the control connection's thread");
 }
 
 /* ---- Creating ------------------------------------------------------------------------------ */
 
-static int watch_bell(struct rd_lifeline *lifeline)
+static int watch_bell(struct rd_control *control)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = BELL };
 
-	lifeline->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	lifeline->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (lifeline->epoll_fd < 0 || lifeline->bell_fd < 0 ||
-		epoll_ctl(lifeline->epoll_fd, EPOLL_CTL_ADD, lifeline->bell_fd, &event))
-		return rd_fail_errno("cannot watch the lifeline's sockets");
+	control->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	control->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (control->epoll_fd < 0 || control->bell_fd < 0 ||
+		epoll_ctl(control->epoll_fd, EPOLL_CTL_ADD, control->bell_fd, &event))
+		return rd_fail_errno("cannot watch the control connection's sockets");
 	return 0;
 }
 
-static int init_coordinator(struct rd_lifeline *lifeline, int64_t now_ms)
+static int init_coordinator(struct rd_control *control, int64_t now_ms)
 {
 	uint64_t comm_id = 0;
 	int error;
@@ -813,12 +813,12 @@ static int init_coordinator(struct rd_lifeline *lifeline, int64_t now_ms)
 	/* 0 says "not known yet" elsewhere. */
 	comm_id += comm_id == 0;
 	error = rd_coordinator_create(
-		&lifeline->coordinator, &lifeline->settings, lifeline->address, comm_id, now_ms);
+		&control->coordinator, &control->settings, control->address, comm_id, now_ms);
 	if (error)
 		return error;
-	lifeline->lines =
-		calloc((size_t)rd_coordinator_line_count(lifeline->coordinator), sizeof(*lifeline->lines));
-	if (!lifeline->lines)
+	control->lines =
+		calloc((size_t)rd_coordinator_line_count(control->coordinator), sizeof(*control->lines));
+	if (!control->lines)
 		return rd_fail(RONDO_MEMORY, "no memory for the coordinator's connections");
 	return 0;
 }
@@ -830,93 +830,93 @@ static void close_fd(int fd)
 }
 
 /* A rank alone meets nobody, and needs no address. */
-static int open_alone(struct rd_lifeline *lifeline)
+static int open_alone(struct rd_control *control)
 {
 	int error = 0, fd = -1;
 
-	if (lifeline->settings.rendezvous_fd >= 0)
-		error = rd_listen(&fd, &lifeline->addresses, &lifeline->settings);
+	if (control->settings.rendezvous_fd >= 0)
+		error = rd_listen(&fd, &control->addresses, &control->settings);
 	if (error)
 		return error;
 	close_fd(fd);
-	strcpy(lifeline->where, "alone");
+	strcpy(control->where, "alone");
 	return 0;
 }
 
 /* Where the ranks of this comm connect to rank 0. */
-static int open_listener(struct rd_lifeline *lifeline)
+static int open_listener(struct rd_control *control)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = DOOR };
-	int error = rd_listen(&lifeline->door_fd, &lifeline->addresses, &lifeline->settings);
+	int error = rd_listen(&control->door_fd, &control->addresses, &control->settings);
 
 	if (error) {
-		lifeline->door_fd = -1;
+		control->door_fd = -1;
 		return error;
 	}
-	if (epoll_ctl(lifeline->epoll_fd, EPOLL_CTL_ADD, lifeline->door_fd, &event))
-		return rd_fail_errno("cannot watch the lifeline's sockets");
+	if (epoll_ctl(control->epoll_fd, EPOLL_CTL_ADD, control->door_fd, &event))
+		return rd_fail_errno("cannot watch the control connection's sockets");
 	return 0;
 }
 
-static int open_sockets(struct rd_lifeline *lifeline, int64_t deadline_ms)
+static int open_sockets(struct rd_control *control, int64_t deadline_ms)
 {
-	const struct rd_settings *settings = &lifeline->settings;
+	const struct rd_settings *settings = &control->settings;
 	struct sockaddr_storage address = { 0 };
 	socklen_t size = sizeof(address);
 	int error;
 
 	if (settings->size == 1)
-		return open_alone(lifeline);
+		return open_alone(control);
 	if (settings->rank != 0 || settings->rendezvous_fd < 0) {
-		error = rd_resolve(&lifeline->addresses, settings, deadline_ms);
+		error = rd_resolve(&control->addresses, settings, deadline_ms);
 		if (error)
 			return error;
-		address = lifeline->addresses.at[0];
+		address = control->addresses.at[0];
 	}
 	if (settings->rank == 0) {
-		error = open_listener(lifeline);
+		error = open_listener(control);
 		if (error)
 			return error;
-		if (getsockname(lifeline->door_fd, (struct sockaddr *)&address, &size))
+		if (getsockname(control->door_fd, (struct sockaddr *)&address, &size))
 			return rd_fail_errno("rank 0 does not know where it listens");
-		rd_where(lifeline->where, lifeline->door_fd);
-		lifeline->near = address;
+		rd_where(control->where, control->door_fd);
+		control->near = address;
 	}
-	rd_dial_text(lifeline->address, &address);
+	rd_dial_text(control->address, &address);
 	return 0;
 }
 
-static void close_fds(const struct rd_lifeline *lifeline)
+static void close_fds(const struct rd_control *control)
 {
-	close_fd(lifeline->door_fd);
-	close_fd(lifeline->bell_fd);
-	close_fd(lifeline->epoll_fd);
+	close_fd(control->door_fd);
+	close_fd(control->bell_fd);
+	close_fd(control->epoll_fd);
 }
 
-static void free_all(struct rd_lifeline *lifeline)
+static void free_all(struct rd_control *control)
 {
-	free(lifeline->lines);
-	rd_losses_finish(&lifeline->losses);
-	rd_losses_finish(&lifeline->detours);
-	rd_coordinator_destroy(lifeline->coordinator);
-	rd_participant_destroy(lifeline->participant);
-	free(lifeline);
+	free(control->lines);
+	rd_losses_finish(&control->losses);
+	rd_losses_finish(&control->detours);
+	rd_coordinator_destroy(control->coordinator);
+	rd_participant_destroy(control->participant);
+	free(control);
 }
 
 /* After the thread, or in place of it. */
-static void destroy(struct rd_lifeline *lifeline)
+static void destroy(struct rd_control *control)
 {
-	if (lifeline->lines)
-		for (int i = 0; i < rd_coordinator_line_count(lifeline->coordinator); i++)
-			close_line(lifeline, &lifeline->lines[i]);
-	close_line(lifeline, &lifeline->own);
-	close_fds(lifeline);
-	pthread_cond_destroy(&lifeline->news);
-	pthread_mutex_destroy(&lifeline->lock);
-	free_all(lifeline);
+	if (control->lines)
+		for (int i = 0; i < rd_coordinator_line_count(control->coordinator); i++)
+			close_line(control, &control->lines[i]);
+	close_line(control, &control->own);
+	close_fds(control);
+	pthread_cond_destroy(&control->news);
+	pthread_mutex_destroy(&control->lock);
+	free_all(control);
 }
 
-static int check_config(const struct rd_lifeline_config *config)
+static int check_config(const struct rd_control_config *config)
 {
 	const struct rd_settings *settings = config->settings;
 
@@ -936,125 +936,125 @@ struct refusal {
 	const char *reason;
 };
 
-static void decline(struct rd_lifeline *lifeline, const struct refusal *refusal, int64_t now_ms)
+static void decline(struct rd_control *control, const struct refusal *refusal, int64_t now_ms)
 {
-	if (lifeline->coordinator)
-		rd_coordinator_decline(lifeline->coordinator, refusal->error, refusal->reason);
+	if (control->coordinator)
+		rd_coordinator_decline(control->coordinator, refusal->error, refusal->reason);
 	else
-		rd_participant_report(lifeline->participant, refusal->error, lifeline->settings.rank,
+		rd_participant_report(control->participant, refusal->error, control->settings.rank,
 			refusal->reason, now_ms);
 }
 
-static int start(struct rd_lifeline *lifeline, const struct rd_lifeline_config *config,
+static int start(struct rd_control *control, const struct rd_control_config *config,
 	const struct refusal *refusal, int64_t now_ms)
 {
 	int error = 0;
 
-	if (lifeline->settings.rank == 0)
-		error = init_coordinator(lifeline, now_ms);
+	if (control->settings.rank == 0)
+		error = init_coordinator(control, now_ms);
 	if (!error)
-		error = rd_participant_create(&lifeline->participant, &lifeline->settings, config->self,
-			config->activity, lifeline->address, now_ms);
+		error = rd_participant_create(&control->participant, &control->settings, config->self,
+			config->activity, control->address, now_ms);
 	if (error)
 		return error;
 	if (refusal)
-		decline(lifeline, refusal, now_ms);
-	return start_thread(lifeline);
+		decline(control, refusal, now_ms);
+	return start_thread(control);
 }
 
-static struct rd_lifeline *allocate(const struct rd_lifeline_config *config)
+static struct rd_control *allocate(const struct rd_control_config *config)
 {
-	struct rd_lifeline *lifeline = calloc(1, sizeof(*lifeline));
+	struct rd_control *control = calloc(1, sizeof(*control));
 
-	if (!lifeline) {
-		rd_fail(RONDO_MEMORY, "no memory for a lifeline");
+	if (!control) {
+		rd_fail(RONDO_MEMORY, "no memory for a control connection");
 		return NULL;
 	}
-	lifeline->settings = *config->settings;
-	lifeline->failed = config->failed;
-	lifeline->wake_fd = config->wake_fd;
-	lifeline->epoll_fd = lifeline->bell_fd = lifeline->door_fd = -1;
-	lifeline->linger_ms = RD_NEVER;
-	lifeline->dead = -1;
-	pthread_mutex_init(&lifeline->lock, NULL);
-	rd_condition_init(&lifeline->news);
-	return lifeline;
+	control->settings = *config->settings;
+	control->failed = config->failed;
+	control->wake_fd = config->wake_fd;
+	control->epoll_fd = control->bell_fd = control->door_fd = -1;
+	control->linger_ms = RD_NEVER;
+	control->dead = -1;
+	pthread_mutex_init(&control->lock, NULL);
+	rd_condition_init(&control->news);
+	return control;
 }
 
 /*
- * A lifeline with its thread, and its sockets open. On an error *fd is the listening socket that
+ * A control connection with its thread, and its sockets open. On an error *fd is the listening socket that
  * was to be taken over, or -1 where that has been closed; *cut_off: no socket reaches the others.
  */
-static int begin(struct rd_lifeline **begun, const struct rd_lifeline_config *config,
+static int begin(struct rd_control **begun, const struct rd_control_config *config,
 	const struct refusal *refusal, int *fd, bool *cut_off)
 {
-	struct rd_lifeline *lifeline = allocate(config);
+	struct rd_control *control = allocate(config);
 	int64_t now_ms = rd_now_ms();
-	int error = lifeline ? watch_bell(lifeline) : RONDO_MEMORY;
+	int error = control ? watch_bell(control) : RONDO_MEMORY;
 
 	*fd = config->settings->rendezvous_fd;
 	*cut_off = false;
-	*begun = lifeline;
+	*begun = control;
 	if (!error) {
-		error = open_sockets(lifeline, now_ms + lifeline->settings.init_timeout_ms);
+		error = open_sockets(control, now_ms + control->settings.init_timeout_ms);
 		*cut_off = error != 0;
 		*fd = -1;
 	}
 	if (!error)
-		error = start(lifeline, config, refusal, now_ms);
-	if (!error || !lifeline)
+		error = start(control, config, refusal, now_ms);
+	if (!error || !control)
 		return error;
-	if (!*cut_off && lifeline->door_fd >= 0 && lifeline->settings.rendezvous_fd >= 0) {
-		*fd = lifeline->door_fd;
-		lifeline->door_fd = -1;
+	if (!*cut_off && control->door_fd >= 0 && control->settings.rendezvous_fd >= 0) {
+		*fd = control->door_fd;
+		control->door_fd = -1;
 	}
-	destroy(lifeline);
+	destroy(control);
 	*begun = NULL;
 	return error;
 }
 
-static void attach(struct rd_lifeline *lifeline, struct rd_lifeline *parent)
+static void attach(struct rd_control *control, struct rd_control *parent)
 {
 	int error;
 
 	if (!parent)
 		return;
-	lifeline->parent = parent;
+	control->parent = parent;
 	pthread_mutex_lock(&parent->lock);
-	lifeline->next_child = parent->children;
-	parent->children = lifeline;
+	control->next_child = parent->children;
+	parent->children = control;
 	error = atomic_load(&parent->verdict);
 	if (error)
-		end_child(lifeline, error, parent->reason);
+		end_child(control, error, parent->reason);
 	pthread_mutex_unlock(&parent->lock);
 }
 
-void rd_lifeline_detach(struct rd_lifeline *lifeline)
+void rd_control_detach(struct rd_control *control)
 {
-	struct rd_lifeline *parent = lifeline->parent, **at;
+	struct rd_control *parent = control->parent, **at;
 
 	if (!parent)
 		return;
 	pthread_mutex_lock(&parent->lock);
-	for (at = &parent->children; *at != lifeline;)
+	for (at = &parent->children; *at != control;)
 		at = &(*at)->next_child;
-	*at = lifeline->next_child;
+	*at = control->next_child;
 	pthread_mutex_unlock(&parent->lock);
-	lifeline->parent = NULL;
+	control->parent = NULL;
 }
 
 /* Waits, under the lock, until the rank is so far or nothing more will come. */
-static void wait_for(struct rd_lifeline *lifeline, enum rd_participant_phase phase)
+static void wait_for(struct rd_control *control, enum rd_participant_phase phase)
 {
-	while (lifeline->phase < phase && !atomic_load(&lifeline->verdict) && !lifeline->over)
-		pthread_cond_wait(&lifeline->news, &lifeline->lock);
+	while (control->phase < phase && !atomic_load(&control->verdict) && !control->over)
+		pthread_cond_wait(&control->news, &control->lock);
 }
 
-static void await_meeting(struct rd_lifeline *lifeline)
+static void await_meeting(struct rd_control *control)
 {
-	pthread_mutex_lock(&lifeline->lock);
-	wait_for(lifeline, RD_SPOKE_MET);
-	pthread_mutex_unlock(&lifeline->lock);
+	pthread_mutex_lock(&control->lock);
+	wait_for(control, RD_SPOKE_MET);
+	pthread_mutex_unlock(&control->lock);
 }
 
 /* What is no listening socket is somebody else's. */
@@ -1067,29 +1067,29 @@ static void close_listener(const struct rd_settings *settings)
 		close(fd);
 }
 
-void rd_lifeline_decline(const struct rd_settings *settings, int error, const char *reason)
+void rd_control_decline(const struct rd_settings *settings, int error, const char *reason)
 {
 	struct rd_settings mine = *settings;
 	struct rd_member nobody = { 0 };
 	struct rd_activity nothing = { .collective = -1, .waiting_for = -1 };
 	_Atomic int failed = 0;
-	struct rd_lifeline_config config = { &mine, &nobody, &nothing, &failed, -1, NULL };
+	struct rd_control_config config = { &mine, &nobody, &nothing, &failed, -1, NULL };
 	struct refusal refusal = { error, reason };
-	struct rd_lifeline *lifeline = NULL;
+	struct rd_control *control = NULL;
 	bool cut_off;
 
 	/* Bounds how long a name is looked up. */
 	mine.init_timeout_ms = RD_REPORT_MS;
 	if (mine.size < 2 || check_config(&config) ||
-		begin(&lifeline, &config, &refusal, &mine.rendezvous_fd, &cut_off)) {
+		begin(&control, &config, &refusal, &mine.rendezvous_fd, &cut_off)) {
 		close_listener(&mine);
 		return;
 	}
-	await_meeting(lifeline);
-	rd_lifeline_destroy(lifeline);
+	await_meeting(control);
+	rd_control_destroy(control);
 }
 
-int rd_lifeline_create(struct rd_lifeline **created, const struct rd_lifeline_config *config)
+int rd_control_create(struct rd_control **created, const struct rd_control_config *config)
 {
 	struct rd_settings settings = *config->settings;
 	int error = check_config(config);
@@ -1102,166 +1102,166 @@ int rd_lifeline_create(struct rd_lifeline **created, const struct rd_lifeline_co
 	error = begin(created, config, NULL, &settings.rendezvous_fd, &cut_off);
 	if (error && !cut_off) {
 		snprintf(reason, sizeof(reason), "%s", rondo_last_error());
-		rd_lifeline_decline(&settings, error, reason);
+		rd_control_decline(&settings, error, reason);
 		rd_fail(error, "%s", reason);
 	}
 	if (error)
 		return error;
 	attach(*created, config->parent);
 	await_meeting(*created);
-	error = rd_lifeline_verdict(*created);
+	error = rd_control_verdict(*created);
 	if (!error)
 		return 0;
-	rd_lifeline_destroy(*created);
+	rd_control_destroy(*created);
 	*created = NULL;
 	return error;
 }
 
 /* ---- The rest of the interface ------------------------------------------------------------- */
 
-const struct rd_member *rd_lifeline_members(const struct rd_lifeline *lifeline)
+const struct rd_member *rd_control_members(const struct rd_control *control)
 {
-	return rd_participant_members(lifeline->participant);
+	return rd_participant_members(control->participant);
 }
 
-uint64_t rd_lifeline_comm_id(const struct rd_lifeline *lifeline)
+uint64_t rd_control_comm_id(const struct rd_control *control)
 {
-	return rd_participant_comm_id(lifeline->participant);
+	return rd_participant_comm_id(control->participant);
 }
 
-void rd_lifeline_address(const struct rd_lifeline *lifeline, struct sockaddr_storage *address)
+void rd_control_address(const struct rd_control *control, struct sockaddr_storage *address)
 {
-	*address = lifeline->near;
+	*address = control->near;
 }
 
-const char *rd_lifeline_where(const struct rd_lifeline *lifeline)
+const char *rd_control_describe(const struct rd_control *control)
 {
-	return lifeline->where;
+	return control->where;
 }
 
-int rd_lifeline_verdict(struct rd_lifeline *lifeline)
+int rd_control_verdict(struct rd_control *control)
 {
-	int error = atomic_load(&lifeline->verdict);
+	int error = atomic_load(&control->verdict);
 
-	return error ? rd_fail(error, "%s", lifeline->reason) : 0;
+	return error ? rd_fail(error, "%s", control->reason) : 0;
 }
 
-int rd_lifeline_lose(struct rd_lifeline *lifeline, const struct rd_loss *loss)
+int rd_control_lose(struct rd_control *control, const struct rd_loss *loss)
 {
 	bool added;
 
-	pthread_mutex_lock(&lifeline->lock);
-	added = rd_losses_add(&lifeline->losses, loss);
+	pthread_mutex_lock(&control->lock);
+	added = rd_losses_add(&control->losses, loss);
 	if (added)
-		ring(lifeline);
-	pthread_mutex_unlock(&lifeline->lock);
+		ring(control);
+	pthread_mutex_unlock(&control->lock);
 	return added ? 0 : rd_fail(RONDO_MEMORY, "no memory for a loss");
 }
 
-bool rd_lifeline_detour(struct rd_lifeline *lifeline, int number, struct rd_loss *detour)
+bool rd_control_detour(struct rd_control *control, int number, struct rd_loss *detour)
 {
-	if (number >= atomic_load(&lifeline->detour_count))
+	if (number >= atomic_load(&control->detour_count))
 		return false;
-	pthread_mutex_lock(&lifeline->lock);
-	*detour = lifeline->detours.at[number];
-	pthread_mutex_unlock(&lifeline->lock);
+	pthread_mutex_lock(&control->lock);
+	*detour = control->detours.at[number];
+	pthread_mutex_unlock(&control->lock);
 	return true;
 }
 
-void rd_lifeline_look(struct rd_lifeline *lifeline)
+void rd_control_look(struct rd_control *control)
 {
-	pthread_mutex_lock(&lifeline->lock);
-	lifeline->orders.looks++;
-	ring(lifeline);
-	pthread_mutex_unlock(&lifeline->lock);
+	pthread_mutex_lock(&control->lock);
+	control->orders.looks++;
+	ring(control);
+	pthread_mutex_unlock(&control->lock);
 }
 
-int rd_lifeline_rounds(const struct rd_lifeline *lifeline)
+int rd_control_rounds(const struct rd_control *control)
 {
-	return atomic_load(&lifeline->rounds);
+	return atomic_load(&control->rounds);
 }
 
-int rd_lifeline_ready(struct rd_lifeline *lifeline, int detours, struct rd_link_limits *limits)
+int rd_control_ready(struct rd_control *control, int detours, struct rd_link_limits *limits)
 {
 	bool another;
 
-	pthread_mutex_lock(&lifeline->lock);
-	lifeline->orders.ready = true;
-	lifeline->orders.detours = detours;
-	lifeline->orders.limits = *limits;
-	ring(lifeline);
-	while (lifeline->detours.count <= detours && lifeline->phase < RD_SPOKE_OPEN &&
-		!atomic_load(&lifeline->verdict) && !lifeline->over)
-		pthread_cond_wait(&lifeline->news, &lifeline->lock);
-	another = lifeline->detours.count > detours;
-	if (lifeline->phase == RD_SPOKE_OPEN)
-		*limits = lifeline->limits;
-	pthread_mutex_unlock(&lifeline->lock);
+	pthread_mutex_lock(&control->lock);
+	control->orders.ready = true;
+	control->orders.detours = detours;
+	control->orders.limits = *limits;
+	ring(control);
+	while (control->detours.count <= detours && control->phase < RD_SPOKE_OPEN &&
+		!atomic_load(&control->verdict) && !control->over)
+		pthread_cond_wait(&control->news, &control->lock);
+	another = control->detours.count > detours;
+	if (control->phase == RD_SPOKE_OPEN)
+		*limits = control->limits;
+	pthread_mutex_unlock(&control->lock);
 
-	int verdict = rd_lifeline_verdict(lifeline);
+	int verdict = rd_control_verdict(control);
 
 	return verdict ? verdict : another;
 }
 
-int rd_lifeline_report(struct rd_lifeline *lifeline, int error, int culprit, const char *reason)
+int rd_control_report(struct rd_control *control, int error, int culprit, const char *reason)
 {
-	struct orders *orders = &lifeline->orders;
+	struct orders *orders = &control->orders;
 	int verdict;
 
-	pthread_mutex_lock(&lifeline->lock);
+	pthread_mutex_lock(&control->lock);
 	if (!orders->report) {
 		orders->report = true;
 		orders->error = error;
 		orders->culprit = culprit;
 		snprintf(orders->reason, sizeof(orders->reason), "%s", reason);
-		ring(lifeline);
+		ring(control);
 	}
-	wait_for(lifeline, RD_SPOKE_GONE);
-	pthread_mutex_unlock(&lifeline->lock);
-	verdict = rd_lifeline_verdict(lifeline);
+	wait_for(control, RD_SPOKE_GONE);
+	pthread_mutex_unlock(&control->lock);
+	verdict = rd_control_verdict(control);
 	return verdict ? verdict : rd_fail(error, "%s", reason);
 }
 
-void rd_lifeline_slow(struct rd_lifeline *lifeline, bool first, int culprit, const char *reason)
+void rd_control_slow(struct rd_control *control, bool first, int culprit, const char *reason)
 {
-	struct orders *orders = &lifeline->orders;
+	struct orders *orders = &control->orders;
 
-	pthread_mutex_lock(&lifeline->lock);
+	pthread_mutex_lock(&control->lock);
 	orders->slow = true;
 	orders->slow_first = first;
 	orders->slow_culprit = culprit;
 	snprintf(orders->slow_story, sizeof(orders->slow_story), "%s", reason);
-	ring(lifeline);
-	pthread_mutex_unlock(&lifeline->lock);
+	ring(control);
+	pthread_mutex_unlock(&control->lock);
 }
 
-int rd_lifeline_leave(struct rd_lifeline *lifeline, uint64_t digest)
+int rd_control_leave(struct rd_control *control, uint64_t digest)
 {
 	int verdict;
 
-	pthread_mutex_lock(&lifeline->lock);
-	lifeline->orders.leave = true;
-	lifeline->orders.digest = digest;
-	ring(lifeline);
-	pthread_mutex_unlock(&lifeline->lock);
-	pthread_join(lifeline->thread, NULL);
-	rd_lifeline_detach(lifeline);
-	verdict = rd_lifeline_verdict(lifeline);
-	destroy(lifeline);
+	pthread_mutex_lock(&control->lock);
+	control->orders.leave = true;
+	control->orders.digest = digest;
+	ring(control);
+	pthread_mutex_unlock(&control->lock);
+	pthread_join(control->thread, NULL);
+	rd_control_detach(control);
+	verdict = rd_control_verdict(control);
+	destroy(control);
 	return verdict;
 }
 
-void rd_lifeline_destroy(struct rd_lifeline *lifeline)
+void rd_control_destroy(struct rd_control *control)
 {
-	if (!lifeline)
+	if (!control)
 		return;
-	pthread_mutex_lock(&lifeline->lock);
-	lifeline->orders.quit = true;
-	ring(lifeline);
-	pthread_mutex_unlock(&lifeline->lock);
-	pthread_join(lifeline->thread, NULL);
-	rd_lifeline_detach(lifeline);
-	destroy(lifeline);
+	pthread_mutex_lock(&control->lock);
+	control->orders.quit = true;
+	ring(control);
+	pthread_mutex_unlock(&control->lock);
+	pthread_join(control->thread, NULL);
+	rd_control_detach(control);
+	destroy(control);
 }
 
 static void abandon_line(struct line *line)
@@ -1272,15 +1272,15 @@ static void abandon_line(struct line *line)
 	free(line);
 }
 
-void rd_lifeline_abandon(struct rd_lifeline *lifeline)
+void rd_control_abandon(struct rd_control *control)
 {
-	if (!lifeline)
+	if (!control)
 		return;
-	if (lifeline->lines)
-		for (int i = 0; i < rd_coordinator_line_count(lifeline->coordinator); i++)
-			abandon_line(lifeline->lines[i]);
-	abandon_line(lifeline->own);
-	rd_watch_abandon(lifeline->watch);
-	close_fds(lifeline);
-	free_all(lifeline);
+	if (control->lines)
+		for (int i = 0; i < rd_coordinator_line_count(control->coordinator); i++)
+			abandon_line(control->lines[i]);
+	abandon_line(control->own);
+	rd_watch_abandon(control->watch);
+	close_fds(control);
+	free_all(control);
 }

@@ -1,6 +1,6 @@
 /*
- * The lifeline of one rank in one comm: a thread and a control connection to rank 0, over which the
- * ranks meet, and later learn of deaths and failures. Rank 0's lifeline also runs the coordinator, to which
+ * The control connection of one rank in one comm: a thread and a control connection to rank 0, over which the
+ * ranks meet, and later learn of deaths and failures. Rank 0's control connection also runs the coordinator, to which
  * all are connected (rank 0 too).
  *
  * What is said over it is decided by two state machines, events in and actions out, that make no
@@ -41,7 +41,7 @@ struct rd_member {
 	struct rd_card cards[RD_TRANSPORTS_MAX];
 };
 
-/* What this rank is doing, for the coordinator's question; the comm writes, the lifeline's thread reads. */
+/* What this rank is doing, for the coordinator's question; the comm writes, the control connection's thread reads. */
 struct rd_activity {
 	_Atomic uint32_t calls;       /* collective calls begun (issued, for streams) */
 	_Atomic uint32_t done;        /* of those, finished */
@@ -67,15 +67,15 @@ struct rd_link_limits {
 	bool maps; /* peers' memory can be mapped */
 };
 
-struct rd_lifeline;
+struct rd_control;
 
-struct rd_lifeline_config {
+struct rd_control_config {
 	const struct rd_settings *settings; /* rank, size, address, port, rendezvous_fd, timeouts */
 	const struct rd_member *self;       /* copied */
-	struct rd_activity *activity;             /* outlives the lifeline */
-	_Atomic int *failed;                /* set to the verdict's error; outlives the lifeline */
+	struct rd_activity *activity;             /* outlives the control connection */
+	_Atomic int *failed;                /* set to the verdict's error; outlives the control connection */
 	int wake_fd;                        /* eventfd, written after *failed is set */
-	struct rd_lifeline *parent;         /* of the comm that this one is made from; NULL: none */
+	struct rd_control *parent;         /* of the comm that this one is made from; NULL: none */
 };
 
 /*
@@ -85,56 +85,56 @@ struct rd_lifeline_config {
  * 10.0.0.1:29500 (connection refused, tried for 30 s)", "rank 2 has not come within 30 s (3 of 4
  * ranks are here)", "rank 2 was started with WORLD_SIZE 3, here 4", "two processes say they are
  * rank 1 (host a pid 17, host a pid 18)", "rank 1 has RONDO_PIECE ... " (settings digest differs).
- * On an error *lifeline is NULL, nothing is left behind, and the other ranks get the reason, as by
- * rd_lifeline_decline(). Takes over settings->rendezvous_fd.
+ * On an error *control connection is NULL, nothing is left behind, and the other ranks get the reason, as by
+ * rd_control_decline(). Takes over settings->rendezvous_fd.
  */
-int rd_lifeline_create(struct rd_lifeline **lifeline, const struct rd_lifeline_config *config);
+int rd_control_create(struct rd_control **control, const struct rd_control_config *config);
 
 /*
- * For a rank that has failed before it could create a lifeline: sends the others the reason, so that
+ * For a rank that has failed before it could create a control connection: sends the others the reason, so that
  * they do not wait for it. Best effort: returns within some two seconds, whether they got it or not.
  * Takes over settings->rendezvous_fd.
  */
-void rd_lifeline_decline(const struct rd_settings *settings, int error, const char *reason);
+void rd_control_decline(const struct rd_settings *settings, int error, const char *reason);
 
 /* From here on a verdict on config->parent is none on this comm, and the parent may go. Until then no
    rank waits here for one that has died since it was in the parent. */
-void rd_lifeline_detach(struct rd_lifeline *lifeline);
+void rd_control_detach(struct rd_control *control);
 
-/* The members, [size], once create has returned; owned by the lifeline. */
-const struct rd_member *rd_lifeline_members(const struct rd_lifeline *lifeline);
+/* The members, [size], once create has returned; owned by the control connection. */
+const struct rd_member *rd_control_members(const struct rd_control *control);
 /* Drawn by the coordinator at random: the same on every rank of this comm, and on no other comm. */
-uint64_t rd_lifeline_comm_id(const struct rd_lifeline *lifeline);
+uint64_t rd_control_comm_id(const struct rd_control *control);
 /* The interface address used for the control connection, for logs: "lo:127.0.0.1<29500>". */
-const char *rd_lifeline_where(const struct rd_lifeline *lifeline);
+const char *rd_control_describe(const struct rd_control *control);
 
 /* The address of this host on the way to rank 0, or in rank 0 the one where it listens: where others of
    this comm can be expected to reach this rank. Its port is of no use. */
-void rd_lifeline_address(const struct rd_lifeline *lifeline, struct sockaddr_storage *address);
+void rd_control_address(const struct rd_control *control, struct sockaddr_storage *address);
 
 /*
- * A link of this rank's did not come about, before rd_lifeline_ready(): the coordinator tells both ends. What
+ * A link of this rank's did not come about, before rd_control_ready(): the coordinator tells both ends. What
  * it has told of this rank's links is counted from 0 and comes in one order: true, and *detour is the
  * loss of that number; false: there are not so many yet. Each that comes writes wake_fd.
  */
-int rd_lifeline_lose(struct rd_lifeline *lifeline, const struct rd_loss *loss);
-bool rd_lifeline_detour(struct rd_lifeline *lifeline, int number, struct rd_loss *detour);
+int rd_control_lose(struct rd_control *control, const struct rd_loss *loss);
+bool rd_control_detour(struct rd_control *control, int number, struct rd_loss *detour);
 
 /*
  * While links are not open: says that this rank has looked at all of them since the last round
  * ended. A round ends when all ranks have, or are ready; each end writes wake_fd.
- * rd_lifeline_rounds() is how many have ended; read it before rd_lifeline_detour(), which then has
+ * rd_control_rounds() is how many have ended; read it before rd_control_detour(), which then has
  * all that came earlier.
  */
-void rd_lifeline_look(struct rd_lifeline *lifeline);
-int rd_lifeline_rounds(const struct rd_lifeline *lifeline);
+void rd_control_look(struct rd_control *control);
+int rd_control_rounds(const struct rd_control *control);
 
 /*
  * Says that this rank's links are open, after so many detours, and what all of them can do. Returns
  * 0 when all ranks' are open, and *limits is what the links of all ranks can do; 1 when there is a
  * detour more and links have to be opened again; or the verdict.
  */
-int rd_lifeline_ready(struct rd_lifeline *lifeline, int detours, struct rd_link_limits *limits);
+int rd_control_ready(struct rd_control *control, int detours, struct rd_link_limits *limits);
 
 /*
  * Reports a failure seen here and waits (bounded, about a second) for the coordinator's verdict, which is
@@ -144,17 +144,17 @@ int rd_lifeline_ready(struct rd_lifeline *lifeline, int detours, struct rd_link_
  *   RONDO_MISMATCH, RONDO_PROTOCOL, RONDO_ABORTED, ...   as the reason says
  * Where no verdict comes (the coordinator is gone), the reported error and reason stand.
  */
-int rd_lifeline_report(struct rd_lifeline *lifeline, int error, int culprit, const char *reason);
+int rd_control_report(struct rd_control *control, int error, int culprit, const char *reason);
 
 /*
  * A call of this rank has waited for long, and goes on. The coordinator asks all ranks what they do. Where
  * they wait for each other, and have for heartbeat_timeout_ms, that is a verdict. Else rank 0 logs
  * who holds the call up, if this is the `first` report of the wait. Waits for nothing.
  */
-void rd_lifeline_slow(struct rd_lifeline *lifeline, bool first, int culprit, const char *reason);
+void rd_control_slow(struct rd_control *control, bool first, int culprit, const char *reason);
 
 /* The verdict so far: 0, or its error, with the reason recorded in this thread. */
-int rd_lifeline_verdict(struct rd_lifeline *lifeline);
+int rd_control_verdict(struct rd_control *control);
 
 /*
  * Goodbye: tells the coordinator how many collective calls were made, and a digest of them (two ranks with
@@ -163,16 +163,16 @@ int rd_lifeline_verdict(struct rd_lifeline *lifeline);
  * `calls` exceed the leaver's gets a verdict at once: "rank 1 left after call #16; rank 0 is in
  * all_reduce #17". Frees. Returns 0 or the verdict, which may be the news of this very moment.
  */
-int rd_lifeline_leave(struct rd_lifeline *lifeline, uint64_t digest);
+int rd_control_leave(struct rd_control *control, uint64_t digest);
 
 /*
  * Frees without a goodbye: peers see this rank die. For failed comms (after the verdict). Rank 0 stays,
  * a second at most, until all have heard the verdict and hung up.
  */
-void rd_lifeline_destroy(struct rd_lifeline *lifeline);
+void rd_control_destroy(struct rd_control *control);
 
 /* Frees in a forked child, where the thread does not run: closes this process's descriptors, and sends
    nothing. */
-void rd_lifeline_abandon(struct rd_lifeline *lifeline);
+void rd_control_abandon(struct rd_control *control);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The participant: one rank's side of the lifeline. See rendezvous.h.
+ * The participant: one rank's side of the control connection. See rendezvous.h.
  */
 #include "bootstrap/rendezvous.h"
 

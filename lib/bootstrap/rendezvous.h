@@ -148,7 +148,7 @@ void rd_participant_leave(struct rd_participant *participant, uint64_t digest, i
 void rd_participant_slow(struct rd_participant *participant, bool first, int culprit, const char *reason);
 /* The kernel has reported the death of a rank of this host (peer_watch.h). */
 void rd_participant_died(struct rd_participant *participant, int rank);
-/* This rank's lifeline itself cannot go on. */
+/* This rank's control connection itself cannot go on. */
 void rd_participant_fail(struct rd_participant *participant, int error, const char *reason);
 
 enum rd_participant_phase rd_participant_phase(const struct rd_participant *participant);

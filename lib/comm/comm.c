@@ -79,7 +79,7 @@ int rd_comm_fail(struct rondo_comm *comm, int error, int culprit)
 {
 	char reason[RD_REASON_SIZE];
 
-	if (!comm->lifeline) {
+	if (!comm->control) {
 		atomic_store(&comm->failed, error);
 		return error;
 	}
@@ -87,7 +87,7 @@ int rd_comm_fail(struct rondo_comm *comm, int error, int culprit)
 	reason[sizeof(reason) - 1] = '\0';
 	rd_log(RD_INFO, RD_COLL, "reports: %s", reason);
 
-	int verdict = rd_lifeline_report(comm->lifeline, error, culprit, reason);
+	int verdict = rd_control_report(comm->control, error, culprit, reason);
 
 	atomic_store(&comm->failed, verdict);
 	return verdict;
@@ -101,19 +101,19 @@ void rd_comm_slow(
 	int due_ms = *reported_ms == 0 ? first_ms : (*reported_ms / every_ms + 1) * every_ms;
 	char reason[RD_REASON_SIZE], peer[32] = "others";
 
-	if (waited_ms < due_ms || !comm->lifeline)
+	if (waited_ms < due_ms || !comm->control)
 		return;
 	if (culprit >= 0)
 		snprintf(peer, sizeof(peer), "rank %d", culprit);
 	snprintf(reason, sizeof(reason), "rank %d has waited %lld ms for %s %s", comm->rank,
 		(long long)waited_ms, peer, what);
-	rd_lifeline_slow(comm->lifeline, *reported_ms == 0, culprit, reason);
+	rd_control_slow(comm->control, *reported_ms == 0, culprit, reason);
 	*reported_ms = (int)waited_ms;
 }
 
 int rd_comm_failure(struct rondo_comm *comm)
 {
-	int verdict = comm->lifeline ? rd_lifeline_verdict(comm->lifeline) : 0;
+	int verdict = comm->control ? rd_control_verdict(comm->control) : 0;
 	int failed = atomic_load(&comm->failed);
 
 	if (verdict || !failed)
@@ -150,7 +150,7 @@ int rondo_comm_abort(rondo_comm *comm, const char *reason)
 		return err;
 	rd_fail(RONDO_ABORTED, "rank %d aborted the communicator%s%s", comm->rank,
 		reason ? ": " : "", reason ? reason : "");
-	if (!comm->lifeline)
+	if (!comm->control)
 		atomic_store(&comm->failed, RONDO_ABORTED);
 	else
 		rd_comm_fail(comm, RONDO_ABORTED, comm->rank);
@@ -269,23 +269,23 @@ static int create_picker(struct rondo_comm *comm)
 static int join(
 	struct rondo_comm *comm, const struct rd_member *self, const struct rondo_comm *parent)
 {
-	struct rd_lifeline_config config = {
+	struct rd_control_config config = {
 		.settings = &comm->settings,
 		.self = self,
 		.activity = &comm->activity,
 		.failed = &comm->failed,
 		.wake_fd = comm->wake_fd,
-		.parent = parent ? parent->lifeline : NULL,
+		.parent = parent ? parent->control : NULL,
 	};
-	int err = rd_lifeline_create(&comm->lifeline, &config);
+	int err = rd_control_create(&comm->control, &config);
 
 	if (err)
 		return err;
 
-	const struct rd_member *members = rd_lifeline_members(comm->lifeline);
+	const struct rd_member *members = rd_control_members(comm->control);
 
-	rd_log(RD_INFO, RD_BOOTSTRAP, "Bootstrap : Using %s", rd_lifeline_where(comm->lifeline));
-	comm->local.comm_id = rd_lifeline_comm_id(comm->lifeline);
+	rd_log(RD_INFO, RD_BOOTSTRAP, "Bootstrap : Using %s", rd_control_describe(comm->control));
+	comm->local.comm_id = rd_control_comm_id(comm->control);
 	count_cores(comm, members);
 	/* Who borrows must run to give back: where ranks wait for each other's core, a copy is
 	   quicker. */
@@ -361,7 +361,7 @@ static void destroy(struct rondo_comm *comm)
 	if (!comm)
 		return;
 	rd_gpu_destroy(comm->gpu);
-	rd_lifeline_destroy(comm->lifeline);
+	rd_control_destroy(comm->control);
 	drop_messages(comm);
 	rd_route_close(comm);
 	pthread_mutex_destroy(&comm->turn_lock);
@@ -375,7 +375,7 @@ static void destroy(struct rondo_comm *comm)
  */
 static void abandon(struct rondo_comm *comm)
 {
-	rd_lifeline_abandon(comm->lifeline);
+	rd_control_abandon(comm->control);
 	rd_route_abandon(comm);
 	free_own(comm);
 }
@@ -435,7 +435,7 @@ static int prepare(struct rondo_comm *comm, struct rd_member *self)
 /* The others wait for this rank, or would report it dead: sends them the reason. */
 static int fail_while_joining(struct rondo_comm *comm, int err)
 {
-	if (!comm->lifeline || atomic_load(&comm->failed))
+	if (!comm->control || atomic_load(&comm->failed))
 		return err;
 	rd_fail(err, "rank %d of %d could not take part: %s", comm->rank, comm->size,
 		rondo_last_error());
@@ -480,7 +480,7 @@ static int decline(const struct rd_settings *settings, int err)
 	char reason[RD_REASON_SIZE];
 
 	snprintf(reason, sizeof(reason), "%s", rondo_last_error());
-	rd_lifeline_decline(settings, err, reason);
+	rd_control_decline(settings, err, reason);
 	return rd_fail(err, "%s", reason);
 }
 
@@ -501,8 +501,8 @@ int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings,
 		destroy(made);
 		return prepared ? err : decline(settings, err);
 	}
-	if (made->lifeline)
-		rd_lifeline_detach(made->lifeline);
+	if (made->control)
+		rd_control_detach(made->control);
 	rd_log(RD_INFO, RD_BOOTSTRAP, "comm %p rank %d nranks %d - Init COMPLETE in %.1f ms",
 		(void *)made, made->rank, made->size, (rd_clock_ns() - began) / 1e6);
 	*comm = made;
@@ -575,9 +575,9 @@ int rondo_comm_finalize(rondo_comm *comm)
 	err = comm->finalized || atomic_load(&comm->failed) ? rd_comm_failure(comm) : 0;
 	if (err)
 		return err;
-	if (comm->lifeline)
-		err = rd_lifeline_leave(comm->lifeline, comm->digest);
-	comm->lifeline = NULL;
+	if (comm->control)
+		err = rd_control_leave(comm->control, comm->digest);
+	comm->control = NULL;
 	/* Whatever is called from now on meets this first. */
 	comm->finalized = true;
 	atomic_store(&comm->failed, RONDO_INVALID);
@@ -598,9 +598,9 @@ int rondo_comm_destroy(rondo_comm *comm)
 		return rd_fail(RONDO_INVALID, "rondo_comm_destroy: end the group first");
 	wait_for_calls(comm);
 	rd_gpu_finish(comm->gpu);
-	if (comm->lifeline && !atomic_load(&comm->failed)) {
-		err = rd_lifeline_leave(comm->lifeline, comm->digest);
-		comm->lifeline = NULL;
+	if (comm->control && !atomic_load(&comm->failed)) {
+		err = rd_control_leave(comm->control, comm->digest);
+		comm->control = NULL;
 	}
 	destroy(comm);
 	return err;

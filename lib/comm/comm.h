@@ -62,8 +62,8 @@ struct rondo_comm {
 	   where this rank is alone. */
 	struct rd_layout *layouts[RD_CHANNELS_MAX];
 
-	/* The other ranks' fate; lifeline is NULL where this rank is alone. */
-	struct rd_lifeline *lifeline;
+	/* The other ranks' fate; control connection is NULL where this rank is alone. */
+	struct rd_control *control;
 	struct rd_activity activity;
 	_Atomic int failed; /* the error that ended this comm */
 
@@ -136,7 +136,7 @@ void rd_route_close(struct rondo_comm *comm);
    uses. */
 void rd_route_abandon(struct rondo_comm *comm);
 
-/* Sleeps until a link, the lifeline or the timeout wakes this rank. The links must have been armed.
+/* Sleeps until a link, the control connection or the timeout wakes this rank. The links must have been armed.
  */
 void rd_comm_sleep(struct rondo_comm *comm, int timeout_ms);
 void rd_comm_arm(struct rondo_comm *comm);

@@ -90,7 +90,7 @@ static void add_earlier(const struct connecting *all, int peer, char *text, size
 	struct rd_loss loss;
 	size_t at = strlen(text);
 
-	for (int i = 0; i < all->detours && rd_lifeline_detour(all->comm->lifeline, i, &loss); i++)
+	for (int i = 0; i < all->detours && rd_control_detour(all->comm->control, i, &loss); i++)
 		if ((loss.low == peer || loss.high == peer) && at < size)
 			at += (size_t)snprintf(text + at, size - at, "; nor over %s: %s",
 				loss.transport, loss.reason);
@@ -127,7 +127,7 @@ static int lose(struct connecting *all, int peer, int error, const char *why)
 	pair->lost = true;
 	snprintf(loss.transport, sizeof(loss.transport), "%s", pair->endpoint->transport->name);
 	snprintf(loss.reason, sizeof(loss.reason), "%s", why);
-	return rd_lifeline_lose(all->comm->lifeline, &loss);
+	return rd_control_lose(all->comm->control, &loss);
 }
 
 /* ---- Opening ------------------------------------------------------------------------------- */
@@ -332,7 +332,7 @@ static int take_detours(struct connecting *all)
 	struct rd_loss loss;
 	int err = 0;
 
-	while (!err && rd_lifeline_detour(all->comm->lifeline, all->detours, &loss)) {
+	while (!err && rd_control_detour(all->comm->control, all->detours, &loss)) {
 		int peer = loss.low == all->comm->rank ? loss.high : loss.low;
 		int index = index_of(all->comm, loss.transport);
 
@@ -353,7 +353,7 @@ static int take_detours(struct connecting *all)
  */
 static void note_round(struct connecting *all)
 {
-	int rounds = rd_lifeline_rounds(all->comm->lifeline);
+	int rounds = rd_control_rounds(all->comm->control);
 
 	if (rounds == all->rounds)
 		return;
@@ -368,7 +368,7 @@ static void end_look(struct connecting *all)
 	if (all->looked || rd_clock_ms() < all->round_ms + silence_ms(all) / SILENT_ROUNDS)
 		return;
 	all->looked = true;
-	rd_lifeline_look(all->comm->lifeline);
+	rd_control_look(all->comm->control);
 }
 
 /* ---- The whole ----------------------------------------------------------------------------- */
@@ -456,7 +456,7 @@ static int connect_all(struct connecting *all)
 			err = find_limits(all->comm, &limits);
 		if (err)
 			return err;
-		another = rd_lifeline_ready(all->comm->lifeline, all->detours, &limits);
+		another = rd_control_ready(all->comm->control, all->detours, &limits);
 		if (another < 0)
 			err = another;
 	}

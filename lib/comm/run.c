@@ -24,7 +24,7 @@
 #define ROUNDS_A_LOOK 32
 
 _Static_assert(sizeof(struct rd_signature) == RD_SIGNATURE_WORDS * sizeof(uint64_t),
-	"the lifeline carries a signature as words");
+	"the control connection carries a signature as words");
 
 /* ---- Issuing ------------------------------------------------------------------------------- */
 

@@ -260,7 +260,7 @@ static bool map_device_flags(struct rd_gpu *gpu, int peer, const struct card *ca
 
 static void find_own_process(struct rd_gpu *gpu)
 {
-	const struct rd_member *members = rd_lifeline_members(gpu->comm->lifeline);
+	const struct rd_member *members = rd_control_members(gpu->comm->control);
 
 	for (int peer = 0; peer < gpu->comm->size && peer < RD_WORK_RANKS; peer++)
 		gpu->same_process[peer] =
@@ -269,7 +269,7 @@ static void find_own_process(struct rd_gpu *gpu)
 
 static bool map_peers(struct rd_gpu *gpu, const struct card *cards)
 {
-	const struct rd_member *members = rd_lifeline_members(gpu->comm->lifeline);
+	const struct rd_member *members = rd_control_members(gpu->comm->control);
 	const struct rondo_comm *comm = gpu->comm;
 
 	for (int peer = 0; peer < comm->size; peer++) {
@@ -343,7 +343,7 @@ static int try_direct(struct rd_gpu *gpu, const struct card *cards, bool *direct
    starves the peer that it waits for. */
 static bool takes_turns(const struct rd_gpu *gpu, const struct card *cards)
 {
-	const struct rd_member *members = rd_lifeline_members(gpu->comm->lifeline);
+	const struct rd_member *members = rd_control_members(gpu->comm->control);
 
 	for (int a = 0; a < gpu->comm->size; a++)
 		for (int b = 0; b < a; b++)
@@ -356,7 +356,7 @@ static bool takes_turns(const struct rd_gpu *gpu, const struct card *cards)
 
 static int ranks_on(const struct rd_gpu *gpu, uint32_t device_pci)
 {
-	const struct rd_member *members = rd_lifeline_members(gpu->comm->lifeline);
+	const struct rd_member *members = rd_control_members(gpu->comm->control);
 	int ranks = 0;
 
 	for (int rank = 0; rank < gpu->comm->size; rank++)
@@ -367,7 +367,7 @@ static int ranks_on(const struct rd_gpu *gpu, uint32_t device_pci)
 /* All fused kernels that meet on a device must find room on it at once. */
 static void share_out_blocks(struct rd_gpu *gpu, const struct card *cards)
 {
-	const struct rd_member *members = rd_lifeline_members(gpu->comm->lifeline);
+	const struct rd_member *members = rd_control_members(gpu->comm->control);
 
 	gpu->blocks = RD_WORK_BLOCKS;
 	for (int rank = 0; rank < gpu->comm->size; rank++) {
@@ -389,7 +389,7 @@ static bool is_one_process(const struct rd_gpu *gpu)
 /* The way from here to each peer's device memory, by the numbers that people know a device by. */
 static void tell_routes(const struct rd_gpu *gpu)
 {
-	const struct rd_member *members = rd_lifeline_members(gpu->comm->lifeline);
+	const struct rd_member *members = rd_control_members(gpu->comm->control);
 	int rank = gpu->comm->rank;
 
 	for (int peer = 0; peer < gpu->comm->size; peer++)
@@ -450,7 +450,7 @@ static const char *choose_kernel(struct rd_gpu *gpu, bool direct, bool turns, in
 /* Ranks of this process on this gpu's device; 0: a lower one than this speaks for them. */
 static int speaks_for(const struct rd_gpu *gpu)
 {
-	const struct rd_member *members = rd_lifeline_members(gpu->comm->lifeline);
+	const struct rd_member *members = rd_control_members(gpu->comm->control);
 	int rank = gpu->comm->rank, ranks = 1;
 
 	for (int peer = 0; peer < gpu->comm->size; peer++) {
@@ -584,7 +584,7 @@ static int open_gpu(struct rd_gpu *gpu)
 static bool all_have_devices(const struct rondo_comm *comm)
 {
 	const struct rd_member *members =
-		comm->lifeline ? rd_lifeline_members(comm->lifeline) : NULL;
+		comm->control ? rd_control_members(comm->control) : NULL;
 
 	for (int rank = 0; rank < comm->size && members; rank++) {
 		if (members[rank].place.device >= 0)

@@ -163,7 +163,7 @@ int rd_gpu_device(const struct rd_settings *settings, int *device, uint32_t *pci
  */
 int rd_gpu_create(struct rondo_comm *comm);
 /* Waits for the calls under way (when the comm has failed, lets their streams go), and ends the
-   progress thread, which needs the comm's lifeline. */
+   progress thread, which needs the comm's control connection. */
 void rd_gpu_finish(struct rd_gpu *gpu);
 void rd_gpu_destroy(struct rd_gpu *gpu);
 

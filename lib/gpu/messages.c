@@ -97,7 +97,7 @@ static int copy_now(struct rd_gpu *gpu, void *to, const void *from, size_t size)
 static void write_checks(struct rd_messages *messages, const struct card *cards)
 {
 	struct rd_gpu *gpu = messages->gpu;
-	const struct rd_member *members = rd_lifeline_members(gpu->comm->lifeline);
+	const struct rd_member *members = rd_control_members(gpu->comm->control);
 	int rank = gpu->comm->rank;
 
 	for (int peer = 0; peer < gpu->comm->size && messages->fifo; peer++) {

@@ -1,4 +1,4 @@
-/* The lifeline over real sockets: ranks as threads, and as processes where they are to die. */
+/* The control connection over real sockets: ranks as threads, and as processes where they are to die. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -37,7 +37,7 @@ struct rank {
 	struct rd_activity activity;
 	_Atomic int failed;
 	int wake_fd;
-	struct rd_lifeline *lifeline;
+	struct rd_control *control;
 	int error; /* of the first call that failed */
 	char reason[RD_REASON_SIZE];
 	uint64_t comm_id;
@@ -113,15 +113,15 @@ static int keep_error(struct rank *rank, int error)
 
 static int join(struct rank *rank)
 {
-	struct rd_lifeline_config config = { &rank->settings, &rank->self, &rank->activity,
+	struct rd_control_config config = { &rank->settings, &rank->self, &rank->activity,
 		&rank->failed, -1, NULL };
 	int error;
 
 	rank->wake_fd = eventfd(0, EFD_CLOEXEC);
 	config.wake_fd = rank->wake_fd;
-	error = rd_lifeline_create(&rank->lifeline, &config);
+	error = rd_control_create(&rank->control, &config);
 	if (!error)
-		rank->comm_id = rd_lifeline_comm_id(rank->lifeline);
+		rank->comm_id = rd_control_comm_id(rank->control);
 	return keep_error(rank, error);
 }
 
@@ -130,7 +130,7 @@ static int join(struct rank *rank)
 static int ready(struct rank *rank)
 {
 	struct rd_link_limits limits = { (uint64_t)(1000 - rank->rank), rank->rank != 1 };
-	int error = rd_lifeline_ready(rank->lifeline, 0, &limits);
+	int error = rd_control_ready(rank->control, 0, &limits);
 
 	if (!error && limits.piece_size != (uint64_t)(1001 - rank->size))
 		error = rd_fail(RONDO_INVALID, "pieces of %llu bytes",
@@ -149,9 +149,9 @@ static int join_and_open(struct rank *rank)
 
 static int leave(struct rank *rank)
 {
-	int error = keep_error(rank, rd_lifeline_leave(rank->lifeline, rank->digest));
+	int error = keep_error(rank, rd_control_leave(rank->control, rank->digest));
 
-	rank->lifeline = NULL;
+	rank->control = NULL;
 	return error;
 }
 
@@ -160,8 +160,8 @@ static void *run_rank(void *argument)
 	struct rank *rank = argument;
 
 	rank->script(rank);
-	rd_lifeline_destroy(rank->lifeline);
-	rank->lifeline = NULL;
+	rd_control_destroy(rank->control);
+	rank->control = NULL;
 	close(rank->wake_fd);
 	return NULL;
 }
@@ -232,7 +232,7 @@ static int check_members(struct rank *rank)
 
 	if (join(rank))
 		return rank->error;
-	members = rd_lifeline_members(rank->lifeline);
+	members = rd_control_members(rank->control);
 	for (int i = 0; i < rank->size; i++)
 		if (members[i].cards[0].bytes[0] != 100 + i || members[i].place.pid != getpid())
 			rank->error = 1;
@@ -241,7 +241,7 @@ static int check_members(struct rank *rank)
 	return leave(rank);
 }
 
-Test(lifeline, ranks_meet_know_each_other_and_part, .timeout = 30)
+Test(control, ranks_meet_know_each_other_and_part, .timeout = 30)
 {
 	for (int size = 1; size <= RANKS_MAX; size++) {
 		int files = count_files();
@@ -256,7 +256,7 @@ Test(lifeline, ranks_meet_know_each_other_and_part, .timeout = 30)
 	}
 }
 
-Test(lifeline, a_rank_alone_needs_no_address, .timeout = 10)
+Test(control, a_rank_alone_needs_no_address, .timeout = 10)
 {
 	prepare_rank(&ranks[0], 0, 1, 1);
 	strcpy(ranks[0].settings.address, "no such name");
@@ -273,7 +273,7 @@ static int free_port(void)
 	return port;
 }
 
-Test(lifeline, rank_0_binds_its_address_and_may_come_last, .timeout = 30)
+Test(control, rank_0_binds_its_address_and_may_come_last, .timeout = 30)
 {
 	int port = free_port();
 
@@ -297,7 +297,7 @@ static int many_comms(struct rank *rank)
 	return 0;
 }
 
-Test(lifeline, comm_after_comm_at_one_port_are_kept_apart, .timeout = 60)
+Test(control, comm_after_comm_at_one_port_are_kept_apart, .timeout = 60)
 {
 	int port = free_port();
 
@@ -311,7 +311,7 @@ Test(lifeline, comm_after_comm_at_one_port_are_kept_apart, .timeout = 60)
 		cr_expect_eq(ranks[i].error, 0, "rank %d: %s", i, ranks[i].reason);
 }
 
-Test(lifeline, ipv6_and_names_do_as_well, .timeout = 30)
+Test(control, ipv6_and_names_do_as_well, .timeout = 30)
 {
 	static const char *const addresses[] = { "localhost", "::1" };
 
@@ -332,7 +332,7 @@ Test(lifeline, ipv6_and_names_do_as_well, .timeout = 30)
 
 /* ---- Meeting that fails -------------------------------------------------------------------- */
 
-Test(lifeline, a_rank_that_never_comes_is_named_on_every_rank, .timeout = 30)
+Test(control, a_rank_that_never_comes_is_named_on_every_rank, .timeout = 30)
 {
 	int files = count_files(), threads = count_threads();
 
@@ -350,7 +350,7 @@ Test(lifeline, a_rank_that_never_comes_is_named_on_every_rank, .timeout = 30)
 	cr_expect_eq(count_threads(), threads);
 }
 
-Test(lifeline, where_nobody_listens_the_address_is_named, .timeout = 30)
+Test(control, where_nobody_listens_the_address_is_named, .timeout = 30)
 {
 	int files = count_files();
 
@@ -364,7 +364,7 @@ Test(lifeline, where_nobody_listens_the_address_is_named, .timeout = 30)
 }
 
 /* So it may happen where nobody listens, and the port is among those that the system hands out. */
-Test(lifeline, a_socket_that_met_itself_met_nobody, .timeout = 10)
+Test(control, a_socket_that_met_itself_met_nobody, .timeout = 10)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET };
 	socklen_t size = sizeof(address);
@@ -378,7 +378,7 @@ Test(lifeline, a_socket_that_met_itself_met_nobody, .timeout = 10)
 	close(fd);
 }
 
-Test(lifeline, a_listener_that_never_answers_is_given_up, .timeout = 30)
+Test(control, a_listener_that_never_answers_is_given_up, .timeout = 30)
 {
 	int port, fd = listen_anywhere(&port);
 
@@ -390,7 +390,7 @@ Test(lifeline, a_listener_that_never_answers_is_given_up, .timeout = 30)
 	close(fd);
 }
 
-Test(lifeline, a_name_without_an_address_is_named, .timeout = 60)
+Test(control, a_name_without_an_address_is_named, .timeout = 60)
 {
 	int files = count_files();
 
@@ -406,7 +406,7 @@ Test(lifeline, a_name_without_an_address_is_named, .timeout = 60)
 	cr_expect_eq(count_files(), files);
 }
 
-Test(lifeline, an_address_of_another_host_is_refused_in_rank_0, .timeout = 30)
+Test(control, an_address_of_another_host_is_refused_in_rank_0, .timeout = 30)
 {
 	prepare_rank(&ranks[0], 0, 2, 29500);
 	strcpy(ranks[0].settings.address, "192.0.2.1");
@@ -415,7 +415,7 @@ Test(lifeline, an_address_of_another_host_is_refused_in_rank_0, .timeout = 30)
 	expect_everywhere(0, 1, RONDO_SETTING, "192.0.2.1:29500 is no address of this host");
 }
 
-Test(lifeline, a_port_in_use_is_said, .timeout = 30)
+Test(control, a_port_in_use_is_said, .timeout = 30)
 {
 	int port, fd = listen_anywhere(&port), files = count_files();
 
@@ -427,7 +427,7 @@ Test(lifeline, a_port_in_use_is_said, .timeout = 30)
 	close(fd);
 }
 
-Test(lifeline, a_descriptor_that_does_not_listen_is_refused, .timeout = 30)
+Test(control, a_descriptor_that_does_not_listen_is_refused, .timeout = 30)
 {
 	int fd = eventfd(0, 0);
 
@@ -440,7 +440,7 @@ Test(lifeline, a_descriptor_that_does_not_listen_is_refused, .timeout = 30)
 	close(fd);
 }
 
-Test(lifeline, another_world_size_is_told_to_all, .timeout = 30)
+Test(control, another_world_size_is_told_to_all, .timeout = 30)
 {
 	prepare(3, no_call);
 	ranks[2].settings.size = 4;
@@ -448,7 +448,7 @@ Test(lifeline, another_world_size_is_told_to_all, .timeout = 30)
 	expect_everywhere(0, 3, RONDO_SETTING, "was started with WORLD_SIZE 4, rank 0");
 }
 
-Test(lifeline, two_of_one_rank_are_told_to_all, .timeout = 30)
+Test(control, two_of_one_rank_are_told_to_all, .timeout = 30)
 {
 	prepare(3, no_call);
 	ranks[2].settings.rank = 1;
@@ -456,7 +456,7 @@ Test(lifeline, two_of_one_rank_are_told_to_all, .timeout = 30)
 	expect_everywhere(0, 3, RONDO_SETTING, "two processes say they are rank 1: rank 1 (host");
 }
 
-Test(lifeline, another_piece_size_is_told_to_all, .timeout = 30)
+Test(control, another_piece_size_is_told_to_all, .timeout = 30)
 {
 	prepare(3, no_call);
 	ranks[1].settings.piece_size = 8192;
@@ -478,7 +478,7 @@ static int connect_to(int port)
 	return -1;
 }
 
-Test(lifeline, strangers_do_not_disturb, .timeout = 30)
+Test(control, strangers_do_not_disturb, .timeout = 30)
 {
 	static const char request[] = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 	int port = prepare(3, no_call), mute[40], scanner, web;
@@ -527,7 +527,7 @@ static void close_crowd(int crowd[CROWD])
 		close(crowd[i]);
 }
 
-Test(lifeline, a_silent_crowd_before_the_ranks_keeps_nobody_out, .timeout = 60)
+Test(control, a_silent_crowd_before_the_ranks_keeps_nobody_out, .timeout = 60)
 {
 	int port = prepare(3, no_call), crowd[CROWD];
 
@@ -564,7 +564,7 @@ static void *crowd_in(void *argument)
 	return NULL;
 }
 
-Test(lifeline, a_silent_crowd_that_goes_on_keeps_nobody_out, .timeout = 60)
+Test(control, a_silent_crowd_that_goes_on_keeps_nobody_out, .timeout = 60)
 {
 	pthread_barrier_t begun;
 	pthread_t crowd;
@@ -593,7 +593,7 @@ static int join_with_few_files(struct rank *rank)
 	return setrlimit(RLIMIT_NOFILE, &limit) ? -1 : no_call(rank);
 }
 
-Test(lifeline, a_silent_crowd_takes_no_descriptor_that_a_rank_needs, .timeout = 60)
+Test(control, a_silent_crowd_takes_no_descriptor_that_a_rank_needs, .timeout = 60)
 {
 	int port = prepare(2, no_call), crowd[CROWD], status;
 	pid_t pid = fork();
@@ -633,7 +633,7 @@ static int stay_for_a_while(struct rank *rank)
 }
 
 /* As under a launcher, which keeps the listening socket open. */
-Test(lifeline, a_connection_after_the_meeting_wakes_nobody, .timeout = 60)
+Test(control, a_connection_after_the_meeting_wakes_nobody, .timeout = 60)
 {
 	int port = prepare(2, stay_for_a_while), launchers, late, before;
 
@@ -656,15 +656,15 @@ Test(lifeline, a_connection_after_the_meeting_wakes_nobody, .timeout = 60)
 
 /* ---- Failures later ------------------------------------------------------------------------ */
 
-/* What the comm does while it waits: sleeps until the lifeline wakes it. */
+/* What the comm does while it waits: sleeps until the control connection wakes it. */
 static void await_verdict(struct rank *rank)
 {
 	uint64_t rings;
 
 	if (read(rank->wake_fd, &rings, sizeof(rings)) == sizeof(rings) &&
-		rd_lifeline_verdict(rank->lifeline) != atomic_load(&rank->failed))
+		rd_control_verdict(rank->control) != atomic_load(&rank->failed))
 		rank->error = 1;
-	keep_error(rank, rd_lifeline_verdict(rank->lifeline));
+	keep_error(rank, rd_control_verdict(rank->control));
 }
 
 static int abort_in_1(struct rank *rank)
@@ -672,13 +672,13 @@ static int abort_in_1(struct rank *rank)
 	if (join_and_open(rank))
 		return rank->error;
 	if (rank->rank == 1)
-		return keep_error(rank, rd_lifeline_report(rank->lifeline, RONDO_ABORTED, -1,
+		return keep_error(rank, rd_control_report(rank->control, RONDO_ABORTED, -1,
 						"rank 1 gave up: no more coffee"));
 	await_verdict(rank);
 	return 0;
 }
 
-Test(lifeline, an_abort_reaches_everyone, .timeout = 30)
+Test(control, an_abort_reaches_everyone, .timeout = 30)
 {
 	prepare(4, abort_in_1);
 	run_all(4);
@@ -695,7 +695,7 @@ static int vanish_in_2(struct rank *rank)
 	return 0;
 }
 
-Test(lifeline, a_rank_that_goes_without_a_goodbye_has_died, .timeout = 30)
+Test(control, a_rank_that_goes_without_a_goodbye_has_died, .timeout = 30)
 {
 	prepare(4, vanish_in_2);
 	run_all(4);
@@ -713,11 +713,11 @@ static int blame_2(struct rank *rank)
 		return 0;
 	}
 	pthread_barrier_wait(&together);
-	return keep_error(rank, rd_lifeline_report(rank->lifeline, RONDO_BROKEN,
+	return keep_error(rank, rd_control_report(rank->control, RONDO_BROKEN,
 					rank->rank == 0 ? 1 : 2, "closed its connection"));
 }
 
-Test(lifeline, a_death_goes_before_the_broken_links_it_causes, .timeout = 30)
+Test(control, a_death_goes_before_the_broken_links_it_causes, .timeout = 30)
 {
 	prepare(4, blame_2);
 	run_all(4);
@@ -730,13 +730,13 @@ static int break_a_link(struct rank *rank)
 	if (join_and_open(rank))
 		return rank->error;
 	if (rank->rank == 1)
-		return keep_error(rank, rd_lifeline_report(rank->lifeline, RONDO_BROKEN, 2,
+		return keep_error(rank, rd_control_report(rank->control, RONDO_BROKEN, 2,
 						"rank 2 reset its connection"));
 	await_verdict(rank);
 	return 0;
 }
 
-Test(lifeline, where_nobody_died_the_broken_link_is_the_reason, .timeout = 30)
+Test(control, where_nobody_died_the_broken_link_is_the_reason, .timeout = 30)
 {
 	prepare(3, break_a_link);
 	run_all(3);
@@ -754,12 +754,12 @@ static int idle_in_1(struct rank *rank)
 	pthread_barrier_wait(&together);
 	if (rank->rank == 0)
 		return keep_error(rank,
-			rd_lifeline_report(rank->lifeline, RONDO_TIMEOUT, 2, "rank 2 was silent"));
+			rd_control_report(rank->control, RONDO_TIMEOUT, 2, "rank 2 was silent"));
 	await_verdict(rank);
 	return 0;
 }
 
-Test(lifeline, of_a_silence_the_rank_that_did_not_join_is_the_reason, .timeout = 30)
+Test(control, of_a_silence_the_rank_that_did_not_join_is_the_reason, .timeout = 30)
 {
 	prepare(3, idle_in_1);
 	run_all(3);
@@ -803,7 +803,7 @@ static int leave_in_turn(struct rank *rank)
 	return rank->error;
 }
 
-Test(lifeline, ranks_leave_in_any_order, .timeout = 30)
+Test(control, ranks_leave_in_any_order, .timeout = 30)
 {
 	static const int orders[][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 },
 		{ 2, 0, 1 }, { 2, 1, 0 } };
@@ -833,7 +833,7 @@ static int leave_early_in_1(struct rank *rank)
 	return 0;
 }
 
-Test(lifeline, a_call_that_a_leaver_never_made_ends_at_once, .timeout = 30)
+Test(control, a_call_that_a_leaver_never_made_ends_at_once, .timeout = 30)
 {
 	prepare(3, leave_early_in_1);
 	run_all(3);
@@ -843,7 +843,7 @@ Test(lifeline, a_call_that_a_leaver_never_made_ends_at_once, .timeout = 30)
 	expect_everywhere(0, 2, RONDO_LEFT, "left after call #16; rank 0 is in broadcast #17");
 }
 
-Test(lifeline, different_calls_are_found_at_the_goodbye, .timeout = 30)
+Test(control, different_calls_are_found_at_the_goodbye, .timeout = 30)
 {
 	prepare(2, no_call);
 	ranks[1].digest = 1;
@@ -862,7 +862,7 @@ static int stay_in_1(struct rank *rank)
 	return 0;
 }
 
-Test(lifeline, rank_0_does_not_wait_for_ever_to_be_left, .timeout = 30)
+Test(control, rank_0_does_not_wait_for_ever_to_be_left, .timeout = 30)
 {
 	prepare(2, stay_in_1);
 	ranks[0].settings.timeout_ms = 1500;
@@ -929,7 +929,7 @@ static void fork_rank(struct rank *rank, pid_t *pid, const struct fate *fate)
 	live(rank, fate);
 	outcomes[rank->rank].error = rank->error;
 	memcpy(outcomes[rank->rank].reason, rank->reason, RD_REASON_SIZE);
-	rd_lifeline_destroy(rank->lifeline);
+	rd_control_destroy(rank->control);
 	_exit(0);
 }
 
@@ -985,13 +985,13 @@ static void expect_fate(struct fate fate, int error, const char *format)
 	}
 }
 
-Test(lifeline, a_rank_killed_while_all_run_is_named_at_once, .timeout = 60)
+Test(control, a_rank_killed_while_all_run_is_named_at_once, .timeout = 60)
 {
 	for (int victim = 0; victim < 4; victim++)
 		expect_fate((struct fate){ 4, victim, RUNNING, -1 }, RONDO_DIED, "rank %d (host ");
 }
 
-Test(lifeline, a_rank_killed_between_meeting_and_opening_is_named, .timeout = 60)
+Test(control, a_rank_killed_between_meeting_and_opening_is_named, .timeout = 60)
 {
 	for (int victim = 0; victim < 3; victim++) {
 		expect_fate(
@@ -1001,13 +1001,13 @@ Test(lifeline, a_rank_killed_between_meeting_and_opening_is_named, .timeout = 60
 	}
 }
 
-Test(lifeline, a_rank_killed_while_it_waits_for_others_is_named, .timeout = 60)
+Test(control, a_rank_killed_while_it_waits_for_others_is_named, .timeout = 60)
 {
 	expect_fate((struct fate){ 4, 2, WHILE_JOINING, 3 }, RONDO_DIED, "rank %d (host ");
 	expect_fate((struct fate){ 4, 0, WHILE_JOINING, 1 }, RONDO_DIED, "rank %d (at ");
 }
 
-Test(lifeline, a_rank_killed_before_it_came_is_missed, .timeout = 60)
+Test(control, a_rank_killed_before_it_came_is_missed, .timeout = 60)
 {
 	expect_fate((struct fate){ 3, 2, BEFORE_JOINING, -1 }, RONDO_TIMEOUT,
 		"rank %d of 3 has not come to");
@@ -1015,7 +1015,7 @@ Test(lifeline, a_rank_killed_before_it_came_is_missed, .timeout = 60)
 		(struct fate){ 3, 0, BEFORE_JOINING, -1 }, RONDO_UNREACHABLE, "no one listens at");
 }
 
-Test(lifeline, a_stopped_rank_is_noticed_by_its_silence, .timeout = 60)
+Test(control, a_stopped_rank_is_noticed_by_its_silence, .timeout = 60)
 {
 	for (int victim = 0; victim < 3; victim++)
 		expect_fate(
