@@ -112,7 +112,7 @@ static void send_packet(struct pipe *pipe, const unsigned char *bytes, size_t si
 
 static void babble(unsigned char *bytes, size_t size)
 {
-	struct rd_note note = { .kind = RD_NOTE_HELLO + (int)draw(RD_NOTE_SLOW) };
+	struct rd_control_message message = { .kind = RD_CONTROL_HELLO + (int)draw(RD_CONTROL_SLOW) };
 	unsigned char frame[RD_FRAME_MAX];
 	size_t other;
 
@@ -122,15 +122,15 @@ static void babble(unsigned char *bytes, size_t size)
 		bytes[draw((uint32_t)size)] ^= (unsigned char)(1 << draw(8));
 		return;
 	}
-	note.member.rank = (int)draw(2);
-	other = rd_wire_put(&note, frame);
+	message.member.rank = (int)draw(2);
+	other = rd_control_encode(&message, frame);
 	memcpy(bytes, frame, other < size ? other : size);
 }
 
-static void send_note(struct pipe *pipe, struct rd_note *note, bool babbles)
+static void send_message(struct pipe *pipe, struct rd_control_message *message, bool babbles)
 {
 	unsigned char frame[RD_FRAME_MAX];
-	size_t size = rd_wire_put(note, frame), cut = 1 + draw((uint32_t)size - 1);
+	size_t size = rd_control_encode(message, frame), cut = 1 + draw((uint32_t)size - 1);
 
 	if (babbles)
 		babble(frame, size);
@@ -189,14 +189,14 @@ static bool coordinator_acts(void)
 static void serve_coordinator(void)
 {
 	const char *reason;
-	struct rd_note note;
+	struct rd_control_message message;
 
 	if (!coordinator_acts())
 		return;
 	for (int i = 0; i < net.size; i++) {
 		struct node *node = &net.nodes[i];
-		while (node->line >= 0 && rd_coordinator_next(net.coordinator, node->line, &note))
-			send_note(&node->down, &note, false);
+		while (node->line >= 0 && rd_coordinator_next(net.coordinator, node->line, &message))
+			send_message(&node->down, &message, false);
 		if (node->line >= 0 && rd_coordinator_dropped(net.coordinator, node->line))
 			coordinator_hangs_up(node);
 	}
@@ -206,14 +206,14 @@ static void serve_coordinator(void)
 
 static void serve_node(struct node *node)
 {
-	struct rd_note note;
+	struct rd_control_message message;
 
 	if (!acts(node))
 		return;
 	if (rd_participant_dials(node->participant, net.now_ms))
 		dial(node);
-	while (node->linked && rd_participant_next(node->participant, &note))
-		send_note(&node->up, &note, node->babbles);
+	while (node->linked && rd_participant_next(node->participant, &message))
+		send_message(&node->up, &message, node->babbles);
 	if (rd_participant_phase(node->participant) >= RD_SPOKE_GONE)
 		hang_up(node);
 }
@@ -252,9 +252,9 @@ static void count_event(void)
 }
 
 /* The next note of a pipe: 1; 0: none; negative: no note. */
-static int take_note(struct pipe *pipe, struct rd_note *note)
+static int take_message(struct pipe *pipe, struct rd_control_message *message)
 {
-	int took = rd_wire_get(pipe->bytes, pipe->size, note);
+	int took = rd_control_decode(pipe->bytes, pipe->size, message);
 
 	if (took > 0) {
 		pipe->size -= (size_t)took;
@@ -268,27 +268,27 @@ static int take_note(struct pipe *pipe, struct rd_note *note)
 
 static void coordinator_hears(struct node *node)
 {
-	struct rd_note note;
+	struct rd_control_message message;
 	int took;
 
-	while (node->line >= 0 && (took = take_note(&node->up, &note))) {
+	while (node->line >= 0 && (took = take_message(&node->up, &message))) {
 		if (took < 0)
 			rd_coordinator_garbled(net.coordinator, node->line, net.now_ms);
 		else
-			rd_coordinator_take(net.coordinator, node->line, &note, net.now_ms);
+			rd_coordinator_take(net.coordinator, node->line, &message, net.now_ms);
 	}
 }
 
 static void node_hears(struct node *node)
 {
-	struct rd_note note;
+	struct rd_control_message message;
 	int took;
 
-	while ((took = take_note(&node->down, &note))) {
+	while ((took = take_message(&node->down, &message))) {
 		if (took < 0)
 			rd_participant_garbled(node->participant);
 		else
-			rd_participant_take(node->participant, &note, net.now_ms);
+			rd_participant_take(node->participant, &message, net.now_ms);
 	}
 }
 
@@ -912,7 +912,7 @@ static struct rd_coordinator *bare_coordinator(void)
 Test(rendezvous, a_library_of_another_version_is_named)
 {
 	struct rd_coordinator *coordinator = bare_coordinator();
-	struct rd_note hello = { .kind = RD_NOTE_HELLO,
+	struct rd_control_message hello = { .kind = RD_CONTROL_HELLO,
 		.hello = { .version = RD_WIRE_VERSION,
 			.rank = 1,
 			.size = 2,
@@ -957,9 +957,9 @@ Test(rendezvous, a_failed_gathering_is_over_once_all_have_heard_of_it)
 
 static void tell_member(struct rd_participant *participant, int rank)
 {
-	struct rd_note note = { .kind = RD_NOTE_MEMBER, .member.rank = rank };
+	struct rd_control_message message = { .kind = RD_CONTROL_MEMBER, .member.rank = rank };
 
-	rd_participant_take(participant, &note, 0);
+	rd_participant_take(participant, &message, 0);
 }
 
 /* What a participant says of a coordinator that tells of these two ranks, in a comm of two, and then of nothing.
@@ -967,7 +967,7 @@ static void tell_member(struct rd_participant *participant, int rank)
 static int hear_members(int first, int second)
 {
 	struct node *node = &net.nodes[1];
-	struct rd_note beat = { .kind = RD_NOTE_BEAT }, table = { .kind = RD_NOTE_TABLE };
+	struct rd_control_message beat = { .kind = RD_CONTROL_BEAT }, table = { .kind = RD_CONTROL_TABLE };
 	const char *reason;
 	int error;
 
@@ -1064,11 +1064,11 @@ Test(rendezvous, a_rank_that_is_none_cannot_decline)
 	const char *reason;
 
 	for (int i = 0; i < 3; i++) {
-		struct rd_note note = { .kind = RD_NOTE_REPORT,
+		struct rd_control_message message = { .kind = RD_CONTROL_REPORT,
 			.report = { .error = RONDO_MEMORY, .culprit = ranks[i] } };
 		int line = rd_coordinator_open(coordinator, 0);
 
-		rd_coordinator_take(coordinator, line, &note, 0);
+		rd_coordinator_take(coordinator, line, &message, 0);
 		cr_expect(rd_coordinator_dropped(coordinator, line));
 	}
 	cr_expect_eq(rd_coordinator_verdict(coordinator, &reason), 0);
@@ -1078,14 +1078,14 @@ Test(rendezvous, a_rank_that_is_none_cannot_decline)
 Test(rendezvous, a_rank_that_is_refused_goes_after_the_strangers)
 {
 	struct rd_coordinator *coordinator = bare_coordinator();
-	struct rd_note note = { .kind = RD_NOTE_HELLO, .hello.version = RD_WIRE_VERSION + 1 };
+	struct rd_control_message message = { .kind = RD_CONTROL_HELLO, .hello.version = RD_WIRE_VERSION + 1 };
 	int refused = rd_coordinator_open(coordinator, 0), silent = rd_coordinator_open(coordinator, 0);
 
-	rd_coordinator_take(coordinator, refused, &note, 0);
+	rd_coordinator_take(coordinator, refused, &message, 0);
 	cr_expect_eq(rd_coordinator_oldest_stranger(coordinator), silent);
 	rd_coordinator_closed(coordinator, silent, 0);
 	cr_expect_eq(rd_coordinator_oldest_stranger(coordinator), -1);
-	cr_expect(rd_coordinator_next(coordinator, refused, &note) && note.kind == RD_NOTE_VERDICT);
+	cr_expect(rd_coordinator_next(coordinator, refused, &message) && message.kind == RD_CONTROL_VERDICT);
 	cr_expect_eq(rd_coordinator_oldest_stranger(coordinator), refused);
 	finish_net();
 }
@@ -1093,14 +1093,14 @@ Test(rendezvous, a_rank_that_is_refused_goes_after_the_strangers)
 Test(rendezvous, a_stranger_that_talks_nonsense_is_dropped_without_a_word)
 {
 	struct rd_coordinator *coordinator = bare_coordinator();
-	struct rd_note note = { .kind = RD_NOTE_READY };
+	struct rd_control_message message = { .kind = RD_CONTROL_READY };
 	int a = rd_coordinator_open(coordinator, 0), b = rd_coordinator_open(coordinator, 0);
 	const char *reason;
 
 	rd_coordinator_garbled(coordinator, a, 0);
-	rd_coordinator_take(coordinator, b, &note, 0);
+	rd_coordinator_take(coordinator, b, &message, 0);
 	cr_expect(rd_coordinator_dropped(coordinator, a) && rd_coordinator_dropped(coordinator, b));
-	cr_expect(!rd_coordinator_next(coordinator, a, &note) && !rd_coordinator_next(coordinator, b, &note));
+	cr_expect(!rd_coordinator_next(coordinator, a, &message) && !rd_coordinator_next(coordinator, b, &message));
 	cr_expect_eq(rd_coordinator_verdict(coordinator, &reason), 0);
 	finish_net();
 }
@@ -1270,7 +1270,7 @@ Test(rendezvous, a_report_that_nobody_hears_stands_by_itself)
 Test(rendezvous, a_goodbye_that_is_never_answered_ends)
 {
 	struct node *node = &net.nodes[1];
-	struct rd_note note = { .kind = RD_NOTE_BEAT, .beat.timeout_ms = TIMEOUT_MS };
+	struct rd_control_message message = { .kind = RD_CONTROL_BEAT, .beat.timeout_ms = TIMEOUT_MS };
 	const char *reason;
 
 	init_net(2, 1);
@@ -1283,7 +1283,7 @@ Test(rendezvous, a_goodbye_that_is_never_answered_ends)
 	/* What is there beats, and says nothing more. */
 	for (int64_t now_ms = 0; now_ms <= TIMEOUT_MS; now_ms += 100) {
 		cr_expect_lt(rd_participant_phase(node->participant), RD_SPOKE_GONE);
-		rd_participant_take(node->participant, &note, now_ms);
+		rd_participant_take(node->participant, &message, now_ms);
 		rd_participant_tick(node->participant, now_ms);
 	}
 	cr_expect_eq(rd_participant_verdict(node->participant, &reason), RONDO_TIMEOUT);
@@ -1425,9 +1425,9 @@ Test(rendezvous, a_connection_that_fails_is_no_death)
 /* Rank 1 says that the link between these two was lost. */
 static void tell_loss(int low, int high, int by)
 {
-	struct rd_note note = { .kind = RD_NOTE_LOST, .lost = { low, high, by, "shm", "broken" } };
+	struct rd_control_message message = { .kind = RD_CONTROL_LOST, .lost = { low, high, by, "shm", "broken" } };
 
-	rd_coordinator_take(net.coordinator, net.nodes[1].line, &note, net.now_ms);
+	rd_coordinator_take(net.coordinator, net.nodes[1].line, &message, net.now_ms);
 }
 
 static bool all_met(void)
@@ -1514,12 +1514,12 @@ Test(rendezvous, a_round_of_looks_ends_when_all_have_looked_or_are_ready)
 
 Test(rendezvous, losses_without_end_are_nonsense)
 {
-	struct rd_note note = { .kind = RD_NOTE_LOST, .lost = { 0, 1, 1, "", "broken" } };
+	struct rd_control_message message = { .kind = RD_CONTROL_LOST, .lost = { 0, 1, 1, "", "broken" } };
 
 	meet_lagging(2);
 	for (int i = 0; i <= 2 * RD_TRANSPORTS_MAX; i++) {
-		snprintf(note.lost.transport, sizeof(note.lost.transport), "t%d", i);
-		rd_coordinator_take(net.coordinator, net.nodes[1].line, &note, net.now_ms);
+		snprintf(message.lost.transport, sizeof(message.lost.transport), "t%d", i);
+		rd_coordinator_take(net.coordinator, net.nodes[1].line, &message, net.now_ms);
 	}
 	expect_verdict(RONDO_PROTOCOL, "sent bytes that make no sense");
 }

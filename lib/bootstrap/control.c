@@ -1,12 +1,12 @@
 /*
  * The sockets and the thread of the control connection. What is said is decided in coordinator.c and participant.c; here it
- * is carried: notes to bytes, events to calls, deadlines to a poll.
+ * is carried: messages to bytes, events to calls, deadlines to a poll.
  *
  * The thread alone touches the machines, the sockets and the lines. Callers leave orders under the
  * lock and ring the bell; the thread publishes its phase and the verdict under the lock. The
  * verdict is stored after its reason and never changes, so it may also be read without the lock.
  *
- * In rank 0 the participant and the coordinator hand each other notes directly, as line 0.
+ * In rank 0 the participant and the coordinator hand each other messages directly, as line 0.
  */
 #include "bootstrap/control.h"
 
@@ -164,10 +164,10 @@ static bool fill_line(struct line *line, int *error)
 	return *error == EAGAIN || *error == EINTR;
 }
 
-/* The next note that has arrived whole: 1; 0: none; RONDO_PROTOCOL. */
-static int take_note(struct line *line, struct rd_note *note)
+/* The next message that has arrived whole: 1; 0: none; RONDO_PROTOCOL. */
+static int take_message(struct line *line, struct rd_control_message *message)
 {
-	int took = rd_wire_get(line->in, line->in_size, note);
+	int took = rd_control_decode(line->in, line->in_size, message);
 
 	if (took < 0)
 		line->in_size = 0;
@@ -183,9 +183,9 @@ static bool has_room(const struct line *line)
 	return sizeof(line->out) - line->out_size >= RD_FRAME_MAX;
 }
 
-static void put_note(struct line *line, struct rd_note *note)
+static void put_message(struct line *line, struct rd_control_message *message)
 {
-	line->out_size += rd_wire_put(note, line->out + line->out_size);
+	line->out_size += rd_control_encode(message, line->out + line->out_size);
 }
 
 /* Sends what was put. False: the connection has ended, with *error. */
@@ -264,7 +264,7 @@ static void lose_own(struct rd_control *control, int error, int64_t now_ms)
 static void hear_own(struct rd_control *control, int64_t now_ms)
 {
 	struct line *own = control->own;
-	struct rd_note note;
+	struct rd_control_message message;
 	int error, took;
 
 	if (!own)
@@ -277,8 +277,8 @@ static void hear_own(struct rd_control *control, int64_t now_ms)
 		lose_own(control, error, now_ms);
 		return;
 	}
-	while ((took = take_note(own, &note)) > 0)
-		rd_participant_take(control->participant, &note, now_ms);
+	while ((took = take_message(own, &message)) > 0)
+		rd_participant_take(control->participant, &message, now_ms);
 	if (took < 0)
 		rd_participant_garbled(control->participant);
 }
@@ -286,7 +286,7 @@ static void hear_own(struct rd_control *control, int64_t now_ms)
 /* Says what the participant has to say, dials where it wants to, hangs up where it is done. */
 static void serve_own(struct rd_control *control, int64_t now_ms)
 {
-	struct rd_note note;
+	struct rd_control_message message;
 	int error;
 
 	if (control->own && control->own->connecting && now_ms >= control->attempt_ms)
@@ -298,8 +298,8 @@ static void serve_own(struct rd_control *control, int64_t now_ms)
 	if (rd_participant_phase(control->participant) >= RD_SPOKE_GONE)
 		close_line(control, &control->own);
 	while (control->own && !control->own->connecting) {
-		while (has_room(control->own) && rd_participant_next(control->participant, &note))
-			put_note(control->own, &note);
+		while (has_room(control->own) && rd_participant_next(control->participant, &message))
+			put_message(control->own, &message);
 		if (control->own->out_size == 0)
 			return;
 		if (!push_line(control, control->own, &error))
@@ -320,7 +320,7 @@ static void lose_line(struct rd_control *control, int index, int error)
 static void hear_line(struct rd_control *control, int index, int64_t now_ms)
 {
 	struct line *line = control->lines[index];
-	struct rd_note note;
+	struct rd_control_message message;
 	int error, took;
 
 	if (!line)
@@ -329,8 +329,8 @@ static void hear_line(struct rd_control *control, int index, int64_t now_ms)
 		lose_line(control, index, error);
 		return;
 	}
-	while ((took = take_note(line, &note)) > 0)
-		rd_coordinator_take(control->coordinator, index, &note, now_ms);
+	while ((took = take_message(line, &message)) > 0)
+		rd_coordinator_take(control->coordinator, index, &message, now_ms);
 	if (took < 0)
 		rd_coordinator_garbled(control->coordinator, index, now_ms);
 }
@@ -338,12 +338,12 @@ static void hear_line(struct rd_control *control, int index, int64_t now_ms)
 static void serve_line(struct rd_control *control, int index)
 {
 	struct line *line = control->lines[index];
-	struct rd_note note;
+	struct rd_control_message message;
 	int error;
 
 	while (line) {
-		while (has_room(line) && rd_coordinator_next(control->coordinator, index, &note))
-			put_note(line, &note);
+		while (has_room(line) && rd_coordinator_next(control->coordinator, index, &message))
+			put_message(line, &message);
 		if (line->out_size == 0)
 			break;
 		if (!push_line(control, line, &error)) {
@@ -442,17 +442,17 @@ static void open_door(struct rd_control *control, int64_t now_ms)
 /* Rank 0's participant and its coordinator, in turn until neither has anything to say. */
 static void converse(struct rd_control *control, int64_t now_ms)
 {
-	struct rd_note note;
+	struct rd_control_message message;
 	bool said;
 
 	do {
 		said = false;
-		while (rd_participant_next(control->participant, &note)) {
-			rd_coordinator_take(control->coordinator, 0, &note, now_ms);
+		while (rd_participant_next(control->participant, &message)) {
+			rd_coordinator_take(control->coordinator, 0, &message, now_ms);
 			said = true;
 		}
-		while (rd_coordinator_next(control->coordinator, 0, &note)) {
-			rd_participant_take(control->participant, &note, now_ms);
+		while (rd_coordinator_next(control->coordinator, 0, &message)) {
+			rd_participant_take(control->participant, &message, now_ms);
 			said = true;
 		}
 	} while (said);

@@ -11,7 +11,7 @@
 static const unsigned char magic[4] = "RNDO";
 
 _Static_assert(PAYLOAD_MAX >= 32 + 2 + RD_STRING_MAX + sizeof(struct rd_member) + 256,
-	"the largest note, HELLO, fits a frame");
+	"the largest message, HELLO, fits a frame");
 
 /* One walk over the fields serves both ways, so that they cannot disagree. */
 struct cursor {
@@ -174,23 +174,23 @@ static void walk_rank(struct cursor *at, int32_t *rank, int32_t least)
 	walk_i32(at, rank, least, RD_SIZE_MAX - 1);
 }
 
-static void walk_hello(struct cursor *at, struct rd_note *note)
+static void walk_hello(struct cursor *at, struct rd_control_message *message)
 {
-	walk_u32(at, &note->hello.version);
+	walk_u32(at, &message->hello.version);
 	/* Any number: that a rank makes no sense is the coordinator's to say. */
-	walk_i32(at, &note->hello.rank, INT32_MIN, INT32_MAX);
-	walk_i32(at, &note->hello.size, INT32_MIN, INT32_MAX);
-	if (note->hello.version != RD_WIRE_VERSION) {
+	walk_i32(at, &message->hello.rank, INT32_MIN, INT32_MAX);
+	walk_i32(at, &message->hello.size, INT32_MIN, INT32_MAX);
+	if (message->hello.version != RD_WIRE_VERSION) {
 		at->left = 0;
 		return;
 	}
-	walk_text(at, note->hello.library, sizeof(note->hello.library));
-	walk_u64(at, &note->hello.digest);
-	walk_i32(at, &note->hello.channels, 0, INT32_MAX);
-	walk_u64(at, &note->hello.piece_size);
-	walk_text(at, note->hello.algo, sizeof(note->hello.algo));
-	walk_text(at, note->hello.plugins, sizeof(note->hello.plugins));
-	walk_member(at, &note->hello.member);
+	walk_text(at, message->hello.library, sizeof(message->hello.library));
+	walk_u64(at, &message->hello.digest);
+	walk_i32(at, &message->hello.channels, 0, INT32_MAX);
+	walk_u64(at, &message->hello.piece_size);
+	walk_text(at, message->hello.algo, sizeof(message->hello.algo));
+	walk_text(at, message->hello.plugins, sizeof(message->hello.plugins));
+	walk_member(at, &message->hello.member);
 }
 
 static void walk_signature(struct cursor *at, struct rd_signature *signature)
@@ -206,15 +206,15 @@ static void walk_signature(struct cursor *at, struct rd_signature *signature)
 		at->bad = true;
 }
 
-static void walk_answer(struct cursor *at, struct rd_note *note)
+static void walk_answer(struct cursor *at, struct rd_control_message *message)
 {
-	walk_u32(at, &note->answer.number);
-	walk_u32(at, &note->answer.calls);
-	walk_u32(at, &note->answer.done);
-	walk_i32(at, &note->answer.collective, -1, RD_COLLECTIVE_COUNT - 1);
-	walk_rank(at, &note->answer.waiting_for, -1);
-	walk_u32(at, &note->answer.waited_ms);
-	walk_signature(at, &note->answer.slept_in);
+	walk_u32(at, &message->answer.number);
+	walk_u32(at, &message->answer.calls);
+	walk_u32(at, &message->answer.done);
+	walk_i32(at, &message->answer.collective, -1, RD_COLLECTIVE_COUNT - 1);
+	walk_rank(at, &message->answer.waiting_for, -1);
+	walk_u32(at, &message->answer.waited_ms);
+	walk_signature(at, &message->answer.slept_in);
 }
 
 static void walk_loss(struct cursor *at, struct rd_loss *loss)
@@ -228,66 +228,66 @@ static void walk_loss(struct cursor *at, struct rd_loss *loss)
 		at->bad = true;
 }
 
-static void walk_note(struct cursor *at, struct rd_note *note)
+static void walk_message(struct cursor *at, struct rd_control_message *message)
 {
-	switch (note->kind) {
-	case RD_NOTE_HELLO:
-		walk_hello(at, note);
+	switch (message->kind) {
+	case RD_CONTROL_HELLO:
+		walk_hello(at, message);
 		return;
-	case RD_NOTE_BEAT:
-		walk_u32(at, &note->beat.timeout_ms);
+	case RD_CONTROL_BEAT:
+		walk_u32(at, &message->beat.timeout_ms);
 		return;
-	case RD_NOTE_MEMBER:
-		walk_rank(at, &note->member.rank, 0);
-		walk_member(at, &note->member.member);
+	case RD_CONTROL_MEMBER:
+		walk_rank(at, &message->member.rank, 0);
+		walk_member(at, &message->member.member);
 		return;
-	case RD_NOTE_TABLE:
-		walk_u64(at, &note->table.comm_id);
+	case RD_CONTROL_TABLE:
+		walk_u64(at, &message->table.comm_id);
 		return;
-	case RD_NOTE_SLOW:
-		walk_u32(at, &note->slow.first);
-		walk_rank(at, &note->slow.culprit, -1);
-		walk_text(at, note->slow.reason, sizeof(note->slow.reason));
+	case RD_CONTROL_SLOW:
+		walk_u32(at, &message->slow.first);
+		walk_rank(at, &message->slow.culprit, -1);
+		walk_text(at, message->slow.reason, sizeof(message->slow.reason));
 		return;
-	case RD_NOTE_REPORT:
-		walk_error(at, &note->report.error);
-		walk_rank(at, &note->report.culprit, -1);
-		walk_text(at, note->report.reason, sizeof(note->report.reason));
+	case RD_CONTROL_REPORT:
+		walk_error(at, &message->report.error);
+		walk_rank(at, &message->report.culprit, -1);
+		walk_text(at, message->report.reason, sizeof(message->report.reason));
 		return;
-	case RD_NOTE_QUERY:
-		walk_u32(at, &note->query.number);
+	case RD_CONTROL_QUERY:
+		walk_u32(at, &message->query.number);
 		return;
-	case RD_NOTE_ANSWER:
-		walk_answer(at, note);
+	case RD_CONTROL_ANSWER:
+		walk_answer(at, message);
 		return;
-	case RD_NOTE_VERDICT:
-		walk_error(at, &note->verdict.error);
-		walk_text(at, note->verdict.reason, sizeof(note->verdict.reason));
+	case RD_CONTROL_VERDICT:
+		walk_error(at, &message->verdict.error);
+		walk_text(at, message->verdict.reason, sizeof(message->verdict.reason));
 		return;
-	case RD_NOTE_BYE:
-		walk_u32(at, &note->bye.calls);
-		walk_u64(at, &note->bye.digest);
+	case RD_CONTROL_BYE:
+		walk_u32(at, &message->bye.calls);
+		walk_u64(at, &message->bye.digest);
 		return;
-	case RD_NOTE_LEFT:
-		walk_rank(at, &note->left.rank, 0);
-		walk_u32(at, &note->left.calls);
+	case RD_CONTROL_LEFT:
+		walk_rank(at, &message->left.rank, 0);
+		walk_u32(at, &message->left.calls);
 		return;
-	case RD_NOTE_READY:
-		walk_u32(at, &note->ready.detours);
-		walk_limits(at, &note->ready.limits);
+	case RD_CONTROL_READY:
+		walk_u32(at, &message->ready.detours);
+		walk_limits(at, &message->ready.limits);
 		return;
-	case RD_NOTE_LOST:
-		walk_loss(at, &note->lost);
+	case RD_CONTROL_LOST:
+		walk_loss(at, &message->lost);
 		return;
-	case RD_NOTE_DETOUR:
-		walk_loss(at, &note->detour);
+	case RD_CONTROL_DETOUR:
+		walk_loss(at, &message->detour);
 		return;
-	case RD_NOTE_GO:
-		walk_limits(at, &note->go.limits);
+	case RD_CONTROL_GO:
+		walk_limits(at, &message->go.limits);
 		return;
-	case RD_NOTE_FAREWELL:
-	case RD_NOTE_LOOKED:
-	case RD_NOTE_ALL_LOOKED:
+	case RD_CONTROL_FAREWELL:
+	case RD_CONTROL_LOOKED:
+	case RD_CONTROL_ALL_LOOKED:
 		return;
 	}
 	at->bad = true;
@@ -304,42 +304,42 @@ static size_t get_u16(const unsigned char *bytes)
 	return bytes[0] | (size_t)bytes[1] << 8;
 }
 
-size_t rd_wire_put(struct rd_note *note, unsigned char frame[RD_FRAME_MAX])
+size_t rd_control_encode(struct rd_control_message *message, unsigned char frame[RD_FRAME_MAX])
 {
 	struct cursor at = { .writing = true, .out = frame + HEAD_SIZE, .left = PAYLOAD_MAX };
 	size_t size;
 
-	walk_note(&at, note);
+	walk_message(&at, message);
 	size = (size_t)(at.out - frame);
 	memcpy(frame, magic, sizeof(magic));
-	put_u16(frame + 4, note->kind);
+	put_u16(frame + 4, message->kind);
 	put_u16(frame + 6, size - HEAD_SIZE);
 	return size;
 }
 
-int rd_wire_get(const unsigned char *bytes, size_t size, struct rd_note *note)
+int rd_control_decode(const unsigned char *bytes, size_t size, struct rd_control_message *message)
 {
 	struct cursor at = { 0 };
 	size_t kind;
 
 	if (memcmp(bytes, magic, size < sizeof(magic) ? size : sizeof(magic)) != 0)
-		return rd_fail(RONDO_PROTOCOL, "no note starts with these bytes");
+		return rd_fail(RONDO_PROTOCOL, "no message starts with these bytes");
 	if (size < HEAD_SIZE)
 		return 0;
 	kind = get_u16(bytes + 4);
 	at.left = get_u16(bytes + 6);
-	if (kind < RD_NOTE_HELLO || kind > RD_NOTE_SLOW)
-		return rd_fail(RONDO_PROTOCOL, "there is no note of kind %zu", kind);
+	if (kind < RD_CONTROL_HELLO || kind > RD_CONTROL_SLOW)
+		return rd_fail(RONDO_PROTOCOL, "there is no message of kind %zu", kind);
 	if (at.left > PAYLOAD_MAX)
-		return rd_fail(RONDO_PROTOCOL, "a note of %zu bytes is too long", at.left);
+		return rd_fail(RONDO_PROTOCOL, "a message of %zu bytes is too long", at.left);
 	if (size < HEAD_SIZE + at.left)
 		return 0;
 	size = HEAD_SIZE + at.left;
 	at.in = bytes + HEAD_SIZE;
-	memset(note, 0, sizeof(*note));
-	note->kind = (enum rd_note_kind)kind;
-	walk_note(&at, note);
+	memset(message, 0, sizeof(*message));
+	message->kind = (enum rd_control_kind)kind;
+	walk_message(&at, message);
 	if (at.bad || at.left > 0)
-		return rd_fail(RONDO_PROTOCOL, "a note of kind %zu makes no sense", kind);
+		return rd_fail(RONDO_PROTOCOL, "a message of kind %zu makes no sense", kind);
 	return (int)size;
 }

@@ -1,7 +1,7 @@
 /*
- * What is said over a control connection: notes, and how they look as bytes.
+ * What is said over a control connection: messages, and how they look as bytes.
  *
- *   u32 "RNDO", u16 kind, u16 size of what follows, then the note's fields in the order below;
+ *   u32 "RNDO", u16 kind, u16 size of what follows, then the message's fields in the order below;
  *   little endian throughout. A text is u16 length and its bytes, without a NUL; a member's cards
  *   are a u8 count, then each card's name, u16 size and bytes.
  *
@@ -23,29 +23,29 @@
 #define RD_WIRE_VERSION 7
 #define RD_FRAME_MAX 5120
 
-enum rd_note_kind {
-	RD_NOTE_HELLO = 1, /* to the coordinator: who I am */
-	RD_NOTE_BEAT, /* both ways: I am here. The coordinator's first one welcomes */
-	RD_NOTE_MEMBER, /* to each: who a rank is; every rank in turn, then TABLE */
-	RD_NOTE_TABLE, /* to each: that was all */
-	RD_NOTE_READY, /* to the coordinator: my links are open */
-	RD_NOTE_GO, /* to each: everyone's are */
-	RD_NOTE_REPORT, /* to the coordinator: something failed here */
-	RD_NOTE_QUERY, /* to each: what are you doing? */
-	RD_NOTE_ANSWER, /* to the coordinator: this */
-	RD_NOTE_VERDICT, /* to each: the comm is over, and why; the last word on a connection */
-	RD_NOTE_BYE, /* to the coordinator: I leave */
-	RD_NOTE_FAREWELL, /* to the leaver: heard; the last word on a connection */
-	RD_NOTE_LEFT, /* to each: this rank has left */
-	RD_NOTE_LOST, /* to the coordinator: a link of mine did not come about */
-	RD_NOTE_DETOUR, /* to both of the pair: theirs did not; take another transport */
-	RD_NOTE_LOOKED, /* to the coordinator: I have looked at my links, of which some are not open */
-	RD_NOTE_ALL_LOOKED, /* to each: everyone has since this was said last, or is ready */
-	RD_NOTE_SLOW, /* to the coordinator: a call of mine waits for long */
+enum rd_control_kind {
+	RD_CONTROL_HELLO = 1, /* to the coordinator: who I am */
+	RD_CONTROL_BEAT, /* both ways: I am here. The coordinator's first one welcomes */
+	RD_CONTROL_MEMBER, /* to each: who a rank is; every rank in turn, then TABLE */
+	RD_CONTROL_TABLE, /* to each: that was all */
+	RD_CONTROL_READY, /* to the coordinator: my links are open */
+	RD_CONTROL_GO, /* to each: everyone's are */
+	RD_CONTROL_REPORT, /* to the coordinator: something failed here */
+	RD_CONTROL_QUERY, /* to each: what are you doing? */
+	RD_CONTROL_ANSWER, /* to the coordinator: this */
+	RD_CONTROL_VERDICT, /* to each: the comm is over, and why; the last word on a connection */
+	RD_CONTROL_BYE, /* to the coordinator: I leave */
+	RD_CONTROL_FAREWELL, /* to the leaver: heard; the last word on a connection */
+	RD_CONTROL_LEFT, /* to each: this rank has left */
+	RD_CONTROL_LOST, /* to the coordinator: a link of mine did not come about */
+	RD_CONTROL_DETOUR, /* to both of the pair: theirs did not; take another transport */
+	RD_CONTROL_LOOKED, /* to the coordinator: I have looked at my links, of which some are not open */
+	RD_CONTROL_ALL_LOOKED, /* to each: everyone has since this was said last, or is ready */
+	RD_CONTROL_SLOW, /* to the coordinator: a call of mine waits for long */
 };
 
-struct rd_note {
-	enum rd_note_kind kind;
+struct rd_control_message {
+	enum rd_control_kind kind;
 	union {
 		struct {
 			uint32_t version;
@@ -110,15 +110,15 @@ struct rd_note {
 	};
 };
 
-/* Writes the note, which stays as it is, as a frame; returns its size. */
-size_t rd_wire_put(struct rd_note *note, unsigned char frame[RD_FRAME_MAX]);
+/* Writes the message, which stays as it is, as a frame; returns its size. */
+size_t rd_control_encode(struct rd_control_message *message, unsigned char frame[RD_FRAME_MAX]);
 
 /*
  * Reads the first frame in bytes[size]: the number of bytes it took; 0: it is not all there yet
- * (and nothing so far speaks against it); RONDO_PROTOCOL with a reason: this is no note. Texts come
+ * (and nothing so far speaks against it); RONDO_PROTOCOL with a reason: this is no message. Texts come
  * out terminated, control characters as '?'; numbers that have a range of their own (codes, counts,
  * a collective) lie in it; ranks are at least not negative.
  */
-int rd_wire_get(const unsigned char *bytes, size_t size, struct rd_note *note);
+int rd_control_decode(const unsigned char *bytes, size_t size, struct rd_control_message *message);
 
 #endif

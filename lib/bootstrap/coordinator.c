@@ -396,7 +396,7 @@ bool rd_coordinator_over(const struct rd_coordinator *coordinator)
 /* ---- Seating ------------------------------------------------------------------------------- */
 
 static void check_settings(
-	struct rd_coordinator *coordinator, const struct rd_note *hello, const char *name, const char *ours)
+	struct rd_coordinator *coordinator, const struct rd_control_message *hello, const char *name, const char *ours)
 {
 	const struct rd_settings *settings = coordinator->settings;
 
@@ -424,7 +424,7 @@ static void check_settings(
 }
 
 /* May this one sit down? If not there is a verdict. Before our own rank 0 has, "rank 0" will do. */
-static void check_hello(struct rd_coordinator *coordinator, const struct rd_note *hello)
+static void check_hello(struct rd_coordinator *coordinator, const struct rd_control_message *hello)
 {
 	const struct rd_place *place = &hello->hello.member.place;
 	int rank = hello->hello.rank;
@@ -462,7 +462,7 @@ static void start_opening(struct rd_coordinator *coordinator)
 			coordinator->lines[i].dropped = true;
 }
 
-static void sit_down(struct rd_coordinator *coordinator, struct line *line, const struct rd_note *hello)
+static void sit_down(struct rd_coordinator *coordinator, struct line *line, const struct rd_control_message *hello)
 {
 	struct seat *seat = &coordinator->seats[hello->hello.rank];
 
@@ -486,27 +486,27 @@ static void turn_away(struct rd_coordinator *coordinator, struct line *line)
 	line->say = SAY_VERDICT;
 }
 
-static void take_hello(struct rd_coordinator *coordinator, struct line *line, const struct rd_note *note)
+static void take_hello(struct rd_coordinator *coordinator, struct line *line, const struct rd_control_message *message)
 {
 	if (!coordinator->error)
-		check_hello(coordinator, note);
+		check_hello(coordinator, message);
 	if (coordinator->error)
 		turn_away(coordinator, line);
 	else
-		sit_down(coordinator, line, note);
+		sit_down(coordinator, line, message);
 }
 
 /* What comes first over a connection: a HELLO, or from a rank that cannot take part a REPORT. */
-static void take_first(struct rd_coordinator *coordinator, struct line *line, const struct rd_note *note)
+static void take_first(struct rd_coordinator *coordinator, struct line *line, const struct rd_control_message *message)
 {
-	int rank = note->kind == RD_NOTE_REPORT ? note->report.culprit : -1;
+	int rank = message->kind == RD_CONTROL_REPORT ? message->report.culprit : -1;
 
 	if (coordinator->phase != GATHERING) {
 		line->dropped = true;
-	} else if (note->kind == RD_NOTE_HELLO) {
-		take_hello(coordinator, line, note);
+	} else if (message->kind == RD_CONTROL_HELLO) {
+		take_hello(coordinator, line, message);
 	} else if (rank >= 0 && rank < coordinator->size) {
-		decline(coordinator, rank, note->report.error, note->report.reason);
+		decline(coordinator, rank, message->report.error, message->report.reason);
 		turn_away(coordinator, line);
 	} else {
 		line->dropped = true;
@@ -574,12 +574,12 @@ static void take_looked(struct rd_coordinator *coordinator, struct seat *seat)
 	end_round(coordinator);
 }
 
-static void take_ready(struct rd_coordinator *coordinator, struct seat *seat, const struct rd_note *note)
+static void take_ready(struct rd_coordinator *coordinator, struct seat *seat, const struct rd_control_message *message)
 {
 	/* Said before it heard of the latest detour: it will say so again. */
-	if (note->ready.detours != seat->detours)
+	if (message->ready.detours != seat->detours)
 		return;
-	seat->limits = note->ready.limits;
+	seat->limits = message->ready.limits;
 	seat->ready = true;
 	coordinator->looked -= seat->looked;
 	seat->looked = false;
@@ -620,13 +620,13 @@ static void compare_calls(struct rd_coordinator *coordinator, int rank)
 			other_name, name, seat->calls);
 }
 
-static void take_bye(struct rd_coordinator *coordinator, struct line *line, const struct rd_note *note)
+static void take_bye(struct rd_coordinator *coordinator, struct line *line, const struct rd_control_message *message)
 {
 	struct seat *seat = &coordinator->seats[line->rank];
 	char name[NAME_SIZE];
 
-	seat->calls = note->bye.calls;
-	seat->digest = note->bye.digest;
+	seat->calls = message->bye.calls;
+	seat->digest = message->bye.digest;
 	if (coordinator->phase != RUNNING)
 		decide(coordinator, RONDO_LEFT, "%s left before all links were open",
 			name_rank(coordinator, line->rank, name));
@@ -917,16 +917,16 @@ static void close_inquiry(struct rd_coordinator *coordinator, int64_t now_ms)
 }
 
 /* Of those that come while one is looked into, one more is: they are likely of the same call. */
-static void take_slow(struct rd_coordinator *coordinator, int rank, const struct rd_note *note, int64_t now_ms)
+static void take_slow(struct rd_coordinator *coordinator, int rank, const struct rd_control_message *message, int64_t now_ms)
 {
 	struct seat *seat = &coordinator->seats[rank];
 
 	if (seat->report || coordinator->reporter >= 0)
 		return;
-	seat->blames = note->slow.culprit < coordinator->size ? note->slow.culprit : -1;
-	memcpy(seat->reason, note->slow.reason, sizeof(seat->reason));
+	seat->blames = message->slow.culprit < coordinator->size ? message->slow.culprit : -1;
+	memcpy(seat->reason, message->slow.reason, sizeof(seat->reason));
 	if (coordinator->inquirer < 0)
-		open_inquiry(coordinator, rank, note->slow.first, now_ms);
+		open_inquiry(coordinator, rank, message->slow.first, now_ms);
 	else
 		coordinator->next_inquirer = rank;
 }
@@ -963,9 +963,9 @@ static void bury(struct rd_coordinator *coordinator, int rank)
 		coordinator->lines[seat->line].dropped = true;
 }
 
-static void take_report(struct rd_coordinator *coordinator, int rank, const struct rd_note *note, int64_t now_ms)
+static void take_report(struct rd_coordinator *coordinator, int rank, const struct rd_control_message *message, int64_t now_ms)
 {
-	int error = note->report.error, culprit = note->report.culprit;
+	int error = message->report.error, culprit = message->report.culprit;
 	struct seat *seat = &coordinator->seats[rank];
 	char name[NAME_SIZE];
 
@@ -977,33 +977,33 @@ static void take_report(struct rd_coordinator *coordinator, int rank, const stru
 	} else if (error == RONDO_TIMEOUT && culprit < 0 && coordinator->phase != RUNNING) {
 		give_up(coordinator);
 	} else if (culprit >= 0 && coordinator->seats[culprit].left) {
-		blame_leaver(coordinator, culprit, note->report.reason);
+		blame_leaver(coordinator, culprit, message->report.reason);
 	} else if (error == RONDO_TIMEOUT || (error == RONDO_BROKEN && culprit >= 0)) {
 		seat->report = error;
 		seat->blames = culprit;
-		memcpy(seat->reason, note->report.reason, sizeof(seat->reason));
+		memcpy(seat->reason, message->report.reason, sizeof(seat->reason));
 		coordinator->broken |= error == RONDO_BROKEN;
 		if (coordinator->reporter < 0)
 			open_case(coordinator, rank, now_ms);
 	} else {
-		decide(coordinator, error, "%s", note->report.reason);
+		decide(coordinator, error, "%s", message->report.reason);
 	}
 }
 
 /* Mere silence is judged as soon as all have answered. Where a link broke, the rest of the time
    is for the news of a death, which may be slower over this connection. */
 static void take_answer(
-	struct rd_coordinator *coordinator, struct seat *seat, const struct rd_note *note, int64_t now_ms)
+	struct rd_coordinator *coordinator, struct seat *seat, const struct rd_control_message *message, int64_t now_ms)
 {
-	if ((coordinator->reporter < 0 && coordinator->inquirer < 0) || note->answer.number != coordinator->query)
+	if ((coordinator->reporter < 0 && coordinator->inquirer < 0) || message->answer.number != coordinator->query)
 		return;
 	seat->answered = true;
-	seat->calls = note->answer.calls;
-	seat->done = note->answer.done;
-	seat->collective = note->answer.collective;
-	seat->waiting_for = note->answer.waiting_for;
-	seat->waited_ms = note->answer.waited_ms;
-	seat->slept_in = note->answer.slept_in;
+	seat->calls = message->answer.calls;
+	seat->done = message->answer.done;
+	seat->collective = message->answer.collective;
+	seat->waiting_for = message->answer.waiting_for;
+	seat->waited_ms = message->answer.waited_ms;
+	seat->slept_in = message->answer.slept_in;
 	if (find_mute(coordinator, -1) >= 0)
 		return;
 	if (coordinator->inquirer >= 0)
@@ -1022,7 +1022,7 @@ static void take_beat(struct line *line, uint32_t timeout_ms)
 	line->beat_ms = line->heard_ms + rd_beat_ms(timeout_ms);
 }
 
-void rd_coordinator_take(struct rd_coordinator *coordinator, int index, const struct rd_note *note, int64_t now_ms)
+void rd_coordinator_take(struct rd_coordinator *coordinator, int index, const struct rd_control_message *message, int64_t now_ms)
 {
 	struct line *line = &coordinator->lines[index];
 	struct seat *seat;
@@ -1031,45 +1031,45 @@ void rd_coordinator_take(struct rd_coordinator *coordinator, int index, const st
 		return;
 	line->heard_ms = now_ms;
 	if (line->rank < 0) {
-		take_first(coordinator, line, note);
+		take_first(coordinator, line, message);
 		return;
 	}
 	seat = &coordinator->seats[line->rank];
 	if (coordinator->error || seat->left)
 		return;
-	switch (note->kind) {
-	case RD_NOTE_BEAT:
-		take_beat(line, note->beat.timeout_ms);
+	switch (message->kind) {
+	case RD_CONTROL_BEAT:
+		take_beat(line, message->beat.timeout_ms);
 		return;
-	case RD_NOTE_REPORT:
-		take_report(coordinator, line->rank, note, now_ms);
+	case RD_CONTROL_REPORT:
+		take_report(coordinator, line->rank, message, now_ms);
 		return;
-	case RD_NOTE_ANSWER:
-		take_answer(coordinator, seat, note, now_ms);
+	case RD_CONTROL_ANSWER:
+		take_answer(coordinator, seat, message, now_ms);
 		return;
-	case RD_NOTE_SLOW:
+	case RD_CONTROL_SLOW:
 		if (coordinator->phase != RUNNING)
 			break;
-		take_slow(coordinator, line->rank, note, now_ms);
+		take_slow(coordinator, line->rank, message, now_ms);
 		return;
-	case RD_NOTE_READY:
+	case RD_CONTROL_READY:
 		if (coordinator->phase != OPENING || seat->ready)
 			break;
-		take_ready(coordinator, seat, note);
+		take_ready(coordinator, seat, message);
 		return;
-	case RD_NOTE_LOOKED:
+	case RD_CONTROL_LOOKED:
 		if (coordinator->phase != OPENING || seat->ready)
 			break;
 		take_looked(coordinator, seat);
 		return;
-	case RD_NOTE_LOST:
-		if (!take_lost(coordinator, line->rank, &note->lost))
+	case RD_CONTROL_LOST:
+		if (!take_lost(coordinator, line->rank, &message->lost))
 			break;
 		return;
-	case RD_NOTE_BYE:
+	case RD_CONTROL_BYE:
 		if (coordinator->phase == GATHERING)
 			break;
-		take_bye(coordinator, line, note);
+		take_bye(coordinator, line, message);
 		return;
 	default:
 		break;
@@ -1187,88 +1187,88 @@ static bool spend(struct line *line, unsigned what)
 	return due;
 }
 
-static void say_member(const struct rd_coordinator *coordinator, struct line *line, struct rd_note *note)
+static void say_member(const struct rd_coordinator *coordinator, struct line *line, struct rd_control_message *message)
 {
 	int rank = line->members_told++;
 
 	if (rank == coordinator->size) {
-		note->kind = RD_NOTE_TABLE;
-		note->table.comm_id = coordinator->comm_id;
+		message->kind = RD_CONTROL_TABLE;
+		message->table.comm_id = coordinator->comm_id;
 		return;
 	}
-	note->kind = RD_NOTE_MEMBER;
-	note->member.rank = rank;
-	note->member.member = coordinator->seats[rank].member;
+	message->kind = RD_CONTROL_MEMBER;
+	message->member.rank = rank;
+	message->member.member = coordinator->seats[rank].member;
 }
 
-static void say_left(const struct rd_coordinator *coordinator, struct line *line, struct rd_note *note)
+static void say_left(const struct rd_coordinator *coordinator, struct line *line, struct rd_control_message *message)
 {
-	note->kind = RD_NOTE_LEFT;
-	note->left.rank = coordinator->leavers[line->leavers_told++];
-	note->left.calls = coordinator->seats[note->left.rank].calls;
+	message->kind = RD_CONTROL_LEFT;
+	message->left.rank = coordinator->leavers[line->leavers_told++];
+	message->left.calls = coordinator->seats[message->left.rank].calls;
 }
 
 /* The next loss of which this rank is one end, if there is one. */
-static bool say_detour(const struct rd_coordinator *coordinator, struct line *line, struct rd_note *note)
+static bool say_detour(const struct rd_coordinator *coordinator, struct line *line, struct rd_control_message *message)
 {
 	while (line->detours_told < coordinator->detours.count) {
 		const struct rd_loss *loss = &coordinator->detours.at[line->detours_told++];
 
 		if (loss->low != line->rank && loss->high != line->rank)
 			continue;
-		note->kind = RD_NOTE_DETOUR;
-		note->detour = *loss;
+		message->kind = RD_CONTROL_DETOUR;
+		message->detour = *loss;
 		return true;
 	}
 	return false;
 }
 
-static bool say_verdict(const struct rd_coordinator *coordinator, struct line *line, struct rd_note *note)
+static bool say_verdict(const struct rd_coordinator *coordinator, struct line *line, struct rd_control_message *message)
 {
 	if (!spend(line, SAY_VERDICT))
 		return false;
-	note->kind = RD_NOTE_VERDICT;
-	note->verdict.error = coordinator->error;
-	memcpy(note->verdict.reason, coordinator->reason, sizeof(note->verdict.reason));
+	message->kind = RD_CONTROL_VERDICT;
+	message->verdict.error = coordinator->error;
+	memcpy(message->verdict.reason, coordinator->reason, sizeof(message->verdict.reason));
 	return true;
 }
 
 /* The last word to one who leaves. */
-static bool say_farewell(struct line *line, struct rd_note *note)
+static bool say_farewell(struct line *line, struct rd_control_message *message)
 {
-	note->kind = RD_NOTE_FAREWELL;
+	message->kind = RD_CONTROL_FAREWELL;
 	return spend(line, SAY_FAREWELL);
 }
 
-bool rd_coordinator_next(struct rd_coordinator *coordinator, int index, struct rd_note *note)
+bool rd_coordinator_next(struct rd_coordinator *coordinator, int index, struct rd_control_message *message)
 {
 	struct line *line = &coordinator->lines[index];
 
 	if (!line->open || line->dropped)
 		return false;
 	if (line->rank >= 0 && coordinator->seats[line->rank].left)
-		return say_farewell(line, note);
+		return say_farewell(line, message);
 	if (coordinator->error)
-		return say_verdict(coordinator, line, note);
+		return say_verdict(coordinator, line, message);
 	if (line->rank < 0)
 		return false;
 	if (spend(line, SAY_BEAT)) {
-		note->kind = RD_NOTE_BEAT;
-		note->beat.timeout_ms = (uint32_t)coordinator->settings->heartbeat_timeout_ms;
+		message->kind = RD_CONTROL_BEAT;
+		message->beat.timeout_ms = (uint32_t)coordinator->settings->heartbeat_timeout_ms;
 	} else if (coordinator->phase != GATHERING && line->members_told <= coordinator->size) {
-		say_member(coordinator, line, note);
-	} else if (coordinator->phase == OPENING && say_detour(coordinator, line, note)) {
+		say_member(coordinator, line, message);
+	} else if (coordinator->phase == OPENING && say_detour(coordinator, line, message)) {
 		return true;
 	} else if (coordinator->phase == OPENING && spend(line, SAY_ALL_LOOKED)) {
-		note->kind = RD_NOTE_ALL_LOOKED;
+		message->kind = RD_CONTROL_ALL_LOOKED;
 	} else if (spend(line, SAY_GO)) {
-		note->kind = RD_NOTE_GO;
-		note->go.limits = least_limits(coordinator);
+		message->kind = RD_CONTROL_GO;
+		message->go.limits = least_limits(coordinator);
 	} else if (line->leavers_told < coordinator->leaver_count) {
-		say_left(coordinator, line, note);
+		say_left(coordinator, line, message);
 	} else if (spend(line, SAY_QUERY)) {
-		note->kind = RD_NOTE_QUERY;
-		note->query.number = coordinator->query;
+		message->kind = RD_CONTROL_QUERY;
+		message->query.number = coordinator->query;
 	} else {
 		return false;
 	}

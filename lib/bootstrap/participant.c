@@ -347,23 +347,23 @@ void rd_participant_leave(struct rd_participant *participant, uint64_t digest, i
 
 /* ---- What the coordinator says --------------------------------------------------------------------- */
 
-static void take_member(struct rd_participant *participant, const struct rd_note *note)
+static void take_member(struct rd_participant *participant, const struct rd_control_message *message)
 {
 	if (participant->phase != RD_SPOKE_JOINING || participant->member_count == participant->settings->size ||
-		note->member.rank != participant->member_count) {
+		message->member.rank != participant->member_count) {
 		rd_participant_garbled(participant);
 		return;
 	}
-	participant->members[participant->member_count++] = note->member.member;
+	participant->members[participant->member_count++] = message->member.member;
 }
 
-static void take_table(struct rd_participant *participant, const struct rd_note *note)
+static void take_table(struct rd_participant *participant, const struct rd_control_message *message)
 {
 	if (participant->phase != RD_SPOKE_JOINING || participant->member_count < participant->settings->size) {
 		rd_participant_garbled(participant);
 		return;
 	}
-	participant->comm_id = note->table.comm_id;
+	participant->comm_id = message->table.comm_id;
 	participant->phase = RD_SPOKE_MET;
 }
 
@@ -417,15 +417,15 @@ static void check_calls(struct rd_participant *participant, int64_t now_ms)
 	rd_participant_report(participant, RONDO_LEFT, participant->leaver, reason, now_ms);
 }
 
-static void take_left(struct rd_participant *participant, const struct rd_note *note, int64_t now_ms)
+static void take_left(struct rd_participant *participant, const struct rd_control_message *message, int64_t now_ms)
 {
-	if (participant->phase != RD_SPOKE_OPEN || note->left.rank >= participant->settings->size) {
+	if (participant->phase != RD_SPOKE_OPEN || message->left.rank >= participant->settings->size) {
 		rd_participant_garbled(participant);
 		return;
 	}
-	if (participant->leaver < 0 || note->left.calls < participant->leaver_calls) {
-		participant->leaver = note->left.rank;
-		participant->leaver_calls = note->left.calls;
+	if (participant->leaver < 0 || message->left.calls < participant->leaver_calls) {
+		participant->leaver = message->left.rank;
+		participant->leaver_calls = message->left.calls;
 	}
 	check_calls(participant, now_ms);
 }
@@ -440,47 +440,47 @@ static void take_beat(struct rd_participant *participant, uint32_t timeout_ms, i
 	participant->beat_ms = now_ms + wait_ms;
 }
 
-void rd_participant_take(struct rd_participant *participant, const struct rd_note *note, int64_t now_ms)
+void rd_participant_take(struct rd_participant *participant, const struct rd_control_message *message, int64_t now_ms)
 {
 	if (!is_connected(participant))
 		return;
 	/* Only a welcome, or a verdict instead, may come first. */
-	if (!participant->welcome && note->kind != RD_NOTE_BEAT && note->kind != RD_NOTE_VERDICT) {
+	if (!participant->welcome && message->kind != RD_CONTROL_BEAT && message->kind != RD_CONTROL_VERDICT) {
 		rd_participant_garbled(participant);
 		return;
 	}
 	participant->welcome = true;
 	participant->heard_ms = now_ms;
-	switch (note->kind) {
-	case RD_NOTE_BEAT:
-		take_beat(participant, note->beat.timeout_ms, now_ms);
+	switch (message->kind) {
+	case RD_CONTROL_BEAT:
+		take_beat(participant, message->beat.timeout_ms, now_ms);
 		return;
-	case RD_NOTE_MEMBER:
-		take_member(participant, note);
+	case RD_CONTROL_MEMBER:
+		take_member(participant, message);
 		return;
-	case RD_NOTE_TABLE:
-		take_table(participant, note);
+	case RD_CONTROL_TABLE:
+		take_table(participant, message);
 		return;
-	case RD_NOTE_DETOUR:
-		take_detour(participant, &note->detour);
+	case RD_CONTROL_DETOUR:
+		take_detour(participant, &message->detour);
 		return;
-	case RD_NOTE_ALL_LOOKED:
+	case RD_CONTROL_ALL_LOOKED:
 		take_all_looked(participant);
 		return;
-	case RD_NOTE_GO:
-		take_go(participant, &note->go.limits);
+	case RD_CONTROL_GO:
+		take_go(participant, &message->go.limits);
 		return;
-	case RD_NOTE_QUERY:
-		participant->query = note->query.number;
+	case RD_CONTROL_QUERY:
+		participant->query = message->query.number;
 		participant->say |= SAY_ANSWER;
 		return;
-	case RD_NOTE_VERDICT:
-		fail(participant, note->verdict.error, "%s", note->verdict.reason);
+	case RD_CONTROL_VERDICT:
+		fail(participant, message->verdict.error, "%s", message->verdict.reason);
 		return;
-	case RD_NOTE_LEFT:
-		take_left(participant, note, now_ms);
+	case RD_CONTROL_LEFT:
+		take_left(participant, message, now_ms);
 		return;
-	case RD_NOTE_FAREWELL:
+	case RD_CONTROL_FAREWELL:
 		if (participant->leaving)
 			participant->phase = RD_SPOKE_GONE;
 		else
@@ -596,21 +596,21 @@ int64_t rd_participant_deadline(const struct rd_participant *participant)
 
 /* ---- What is said -------------------------------------------------------------------------- */
 
-static void say_hello(const struct rd_participant *participant, struct rd_note *note)
+static void say_hello(const struct rd_participant *participant, struct rd_control_message *message)
 {
 	const struct rd_settings *settings = participant->settings;
 
-	note->kind = RD_NOTE_HELLO;
-	note->hello.version = RD_WIRE_VERSION;
-	note->hello.rank = settings->rank;
-	note->hello.size = settings->size;
-	snprintf(note->hello.library, sizeof(note->hello.library), "%s", rondo_version());
-	note->hello.digest = rd_settings_digest(settings);
-	note->hello.channels = settings->channels;
-	note->hello.piece_size = settings->piece_size;
-	memcpy(note->hello.algo, settings->algo, sizeof(note->hello.algo));
-	memcpy(note->hello.plugins, settings->plugins, sizeof(note->hello.plugins));
-	note->hello.member = participant->self;
+	message->kind = RD_CONTROL_HELLO;
+	message->hello.version = RD_WIRE_VERSION;
+	message->hello.rank = settings->rank;
+	message->hello.size = settings->size;
+	snprintf(message->hello.library, sizeof(message->hello.library), "%s", rondo_version());
+	message->hello.digest = rd_settings_digest(settings);
+	message->hello.channels = settings->channels;
+	message->hello.piece_size = settings->piece_size;
+	memcpy(message->hello.algo, settings->algo, sizeof(message->hello.algo));
+	memcpy(message->hello.plugins, settings->plugins, sizeof(message->hello.plugins));
+	message->hello.member = participant->self;
 }
 
 /* For how long our call has waited for one and the same peer; 0: it does not. */
@@ -625,12 +625,12 @@ static uint32_t waited_ms(const struct rd_participant *participant)
 		       : (uint32_t)(now_ms - since_ms);
 }
 
-static void say_slow(const struct rd_participant *participant, struct rd_note *note)
+static void say_slow(const struct rd_participant *participant, struct rd_control_message *message)
 {
-	note->kind = RD_NOTE_SLOW;
-	note->slow.first = participant->slow_first;
-	note->slow.culprit = participant->slow_culprit;
-	memcpy(note->slow.reason, participant->slow_story, sizeof(note->slow.reason));
+	message->kind = RD_CONTROL_SLOW;
+	message->slow.first = participant->slow_first;
+	message->slow.culprit = participant->slow_culprit;
+	memcpy(message->slow.reason, participant->slow_story, sizeof(message->slow.reason));
 }
 
 /* What is being changed at this moment is none. */
@@ -647,34 +647,34 @@ static void load_slept_in(struct rd_activity *activity, struct rd_signature *sig
 		*signature = (struct rd_signature){ .number = 0 };
 }
 
-static void say_answer(const struct rd_participant *participant, struct rd_note *note)
+static void say_answer(const struct rd_participant *participant, struct rd_control_message *message)
 {
-	note->kind = RD_NOTE_ANSWER;
-	note->answer.number = participant->query;
-	note->answer.calls = atomic_load(&participant->activity->calls);
-	note->answer.done = atomic_load(&participant->activity->done);
-	note->answer.collective = atomic_load(&participant->activity->collective);
-	note->answer.waiting_for = atomic_load(&participant->activity->waiting_for);
-	note->answer.waited_ms = waited_ms(participant);
-	load_slept_in(participant->activity, &note->answer.slept_in);
+	message->kind = RD_CONTROL_ANSWER;
+	message->answer.number = participant->query;
+	message->answer.calls = atomic_load(&participant->activity->calls);
+	message->answer.done = atomic_load(&participant->activity->done);
+	message->answer.collective = atomic_load(&participant->activity->collective);
+	message->answer.waiting_for = atomic_load(&participant->activity->waiting_for);
+	message->answer.waited_ms = waited_ms(participant);
+	load_slept_in(participant->activity, &message->answer.slept_in);
 }
 
-static void say_report(const struct rd_participant *participant, struct rd_note *note)
+static void say_report(const struct rd_participant *participant, struct rd_control_message *message)
 {
-	note->kind = RD_NOTE_REPORT;
-	note->report.error = participant->report;
-	note->report.culprit = participant->culprit;
-	memcpy(note->report.reason, participant->report_reason, sizeof(note->report.reason));
+	message->kind = RD_CONTROL_REPORT;
+	message->report.error = participant->report;
+	message->report.culprit = participant->culprit;
+	memcpy(message->report.reason, participant->report_reason, sizeof(message->report.reason));
 }
 
-static void say_death(const struct rd_participant *participant, struct rd_note *note)
+static void say_death(const struct rd_participant *participant, struct rd_control_message *message)
 {
 	char name[NAME_SIZE];
 
-	note->kind = RD_NOTE_REPORT;
-	note->report.error = RONDO_DIED;
-	note->report.culprit = participant->dead;
-	snprintf(note->report.reason, sizeof(note->report.reason), "%s died",
+	message->kind = RD_CONTROL_REPORT;
+	message->report.error = RONDO_DIED;
+	message->report.culprit = participant->dead;
+	snprintf(message->report.reason, sizeof(message->report.reason), "%s died",
 		name_member(participant, participant->dead, name));
 }
 
@@ -686,36 +686,36 @@ static bool spend(struct rd_participant *participant, unsigned what)
 	return due;
 }
 
-bool rd_participant_next(struct rd_participant *participant, struct rd_note *note)
+bool rd_participant_next(struct rd_participant *participant, struct rd_control_message *message)
 {
 	if (!is_connected(participant))
 		return false;
 	if (spend(participant, SAY_HELLO)) {
-		say_hello(participant, note);
+		say_hello(participant, message);
 	} else if (spend(participant, SAY_BEAT)) {
-		note->kind = RD_NOTE_BEAT;
-		note->beat.timeout_ms = (uint32_t)participant->settings->heartbeat_timeout_ms;
+		message->kind = RD_CONTROL_BEAT;
+		message->beat.timeout_ms = (uint32_t)participant->settings->heartbeat_timeout_ms;
 	} else if (participant->losses_told < participant->losses.count) {
-		note->kind = RD_NOTE_LOST;
-		note->lost = participant->losses.at[participant->losses_told++];
+		message->kind = RD_CONTROL_LOST;
+		message->lost = participant->losses.at[participant->losses_told++];
 	} else if (spend(participant, SAY_LOOKED)) {
-		note->kind = RD_NOTE_LOOKED;
+		message->kind = RD_CONTROL_LOOKED;
 	} else if (spend(participant, SAY_READY)) {
-		note->kind = RD_NOTE_READY;
-		note->ready.detours = (uint32_t)participant->detours.count;
-		note->ready.limits = participant->limits;
+		message->kind = RD_CONTROL_READY;
+		message->ready.detours = (uint32_t)participant->detours.count;
+		message->ready.limits = participant->limits;
 	} else if (spend(participant, SAY_ANSWER)) {
-		say_answer(participant, note);
+		say_answer(participant, message);
 	} else if (spend(participant, SAY_SLOW)) {
-		say_slow(participant, note);
+		say_slow(participant, message);
 	} else if (spend(participant, SAY_DEATH)) {
-		say_death(participant, note);
+		say_death(participant, message);
 	} else if (spend(participant, SAY_REPORT)) {
-		say_report(participant, note);
+		say_report(participant, message);
 	} else if (spend(participant, SAY_BYE)) {
-		note->kind = RD_NOTE_BYE;
-		note->bye.calls = atomic_load(&participant->activity->calls);
-		note->bye.digest = participant->digest;
+		message->kind = RD_CONTROL_BYE;
+		message->bye.calls = atomic_load(&participant->activity->calls);
+		message->bye.digest = participant->digest;
 	} else {
 		return false;
 	}

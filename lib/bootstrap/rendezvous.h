@@ -74,8 +74,8 @@ int rd_coordinator_oldest_stranger(const struct rd_coordinator *coordinator);
 /* A connection was made: its number; -1: no room. */
 int rd_coordinator_open(struct rd_coordinator *coordinator, int64_t now_ms);
 
-void rd_coordinator_take(struct rd_coordinator *coordinator, int line, const struct rd_note *note, int64_t now_ms);
-/* Bytes came that are no note. */
+void rd_coordinator_take(struct rd_coordinator *coordinator, int line, const struct rd_control_message *message, int64_t now_ms);
+/* Bytes came that are no message. */
 void rd_coordinator_garbled(struct rd_coordinator *coordinator, int line, int64_t now_ms);
 /* The connection is gone: error is its errno, 0 for an end of file. The number may be used again.
  */
@@ -86,8 +86,8 @@ void rd_coordinator_decline(struct rd_coordinator *coordinator, int error, const
 void rd_coordinator_fail(struct rd_coordinator *coordinator, int error, const char *reason);
 void rd_coordinator_tick(struct rd_coordinator *coordinator, int64_t now_ms);
 
-/* The next note to say to this connection; false: none now. */
-bool rd_coordinator_next(struct rd_coordinator *coordinator, int line, struct rd_note *note);
+/* The next message to say to this connection; false: none now. */
+bool rd_coordinator_next(struct rd_coordinator *coordinator, int line, struct rd_control_message *message);
 /* The coordinator wants nothing more to do with this connection: close it (and call rd_coordinator_closed()). */
 bool rd_coordinator_dropped(const struct rd_coordinator *coordinator, int line);
 /* When rd_coordinator_tick() must be called next, at the latest. */
@@ -128,11 +128,11 @@ void rd_participant_connected(struct rd_participant *participant, int64_t now_ms
 /* refused: nobody listens there (anything else may be a fault of the network). reason: in words. */
 void rd_participant_refused(struct rd_participant *participant, bool refused, const char *reason, int64_t now_ms);
 
-void rd_participant_take(struct rd_participant *participant, const struct rd_note *note, int64_t now_ms);
+void rd_participant_take(struct rd_participant *participant, const struct rd_control_message *message, int64_t now_ms);
 void rd_participant_garbled(struct rd_participant *participant);
 void rd_participant_closed(struct rd_participant *participant, int error, int64_t now_ms);
 void rd_participant_tick(struct rd_participant *participant, int64_t now_ms);
-bool rd_participant_next(struct rd_participant *participant, struct rd_note *note);
+bool rd_participant_next(struct rd_participant *participant, struct rd_control_message *message);
 int64_t rd_participant_deadline(const struct rd_participant *participant);
 
 /* What this rank does: a link to a peer did not come about; it has looked at its links, and some

@@ -44,7 +44,7 @@ int rd_dialled(int fd);
 /* The next connection, or -1 and errno. */
 int rd_accept(int fd);
 
-/* No delay for small notes; a peer that vanished is noticed within timeout_ms or so. */
+/* No delay for small messages; a peer that vanished is noticed within timeout_ms or so. */
 void rd_tune(int fd, int timeout_ms);
 
 /* "lo:127.0.0.1<29500>": interface, address and port at this end. */

@@ -1,0 +1,297 @@
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bootstrap/control_message.h"
+
+static uint32_t draw(uint32_t *state)
+{
+	*state = *state * 1664525u + 1013904223u;
+	return *state >> 8;
+}
+
+static void fill_member(struct rd_member *member)
+{
+	strcpy(member->place.host_name, "host-a");
+	strcpy(member->place.host_id, "0123/456");
+	member->place.pid = 4711;
+	member->place.uid = 1000;
+	member->place.numa_node = -1;
+	member->place.core = member->place.slot = 5;
+	member->place.gpu = -1;
+	member->place.gpu_pci = 0x1a000;
+	member->place.device = 3;
+	member->place.device_pci = 0xe300;
+	strcpy(member->place.nic, "eth0");
+	for (int i = 0; i < RD_TRANSPORTS_MAX; i++) {
+		memset(member->cards[i].transport, 'a' + i, 15);
+		member->cards[i].size = RD_CARD_MAX;
+		memset(member->cards[i].bytes, i, RD_CARD_MAX);
+	}
+}
+
+/* A note of each kind, as full as it gets. */
+static void fill_message(struct rd_control_message *message, enum rd_control_kind kind)
+{
+	memset(message, 0, sizeof(*message));
+	message->kind = kind;
+	if (kind == RD_CONTROL_HELLO) {
+		message->hello.version = RD_WIRE_VERSION;
+		message->hello.rank = 3;
+		message->hello.size = 4;
+		memset(message->hello.library, '1', RD_LIBRARY_SIZE - 1);
+		message->hello.digest = 0x0123456789abcdef;
+		message->hello.channels = 2;
+		message->hello.piece_size = 1 << 20;
+		memset(message->hello.algo, 'x', RD_STRING_MAX - 1);
+		memset(message->hello.plugins, 'y', RD_STRING_MAX - 1);
+		fill_member(&message->hello.member);
+	} else if (kind == RD_CONTROL_MEMBER) {
+		message->member.rank = 65535;
+		fill_member(&message->member.member);
+	} else if (kind == RD_CONTROL_BEAT) {
+		message->beat.timeout_ms = 30000;
+	} else if (kind == RD_CONTROL_TABLE) {
+		message->table.comm_id = UINT64_MAX;
+	} else if (kind == RD_CONTROL_REPORT) {
+		message->report.error = RONDO_BROKEN;
+		message->report.culprit = 2;
+		memset(message->report.reason, 's', RD_REASON_SIZE - 1);
+	} else if (kind == RD_CONTROL_QUERY) {
+		message->query.number = 5;
+	} else if (kind == RD_CONTROL_ANSWER) {
+		message->answer.number = 5;
+		message->answer.calls = 17;
+		message->answer.done = 16;
+		message->answer.collective = -1;
+		message->answer.waiting_for = 1;
+		message->answer.waited_ms = 30000;
+		message->answer.slept_in = (struct rd_signature){ .count = 5,
+			.number = 17,
+			.root = 3,
+			.collective = 1,
+			.type = 2,
+			.op = 4,
+			.form = 2 };
+	} else if (kind == RD_CONTROL_SLOW) {
+		message->slow.first = 1;
+		message->slow.culprit = 2;
+		memset(message->slow.reason, 's', RD_REASON_SIZE - 1);
+	} else if (kind == RD_CONTROL_VERDICT) {
+		message->verdict.error = RONDO_DIED;
+		strcpy(message->verdict.reason, "rank 2 died");
+	} else if (kind == RD_CONTROL_BYE) {
+		message->bye.calls = 17;
+		message->bye.digest = 99;
+	} else if (kind == RD_CONTROL_LEFT) {
+		message->left.rank = 0;
+		message->left.calls = 17;
+	} else if (kind == RD_CONTROL_READY) {
+		message->ready.detours = 3;
+		message->ready.limits.piece_size = 1 << 20;
+		message->ready.limits.maps = true;
+	} else if (kind == RD_CONTROL_GO) {
+		message->go.limits.piece_size = 1 << 10;
+		message->go.limits.maps = true;
+	} else if (kind == RD_CONTROL_LOST || kind == RD_CONTROL_DETOUR) {
+		message->lost = (struct rd_loss){ .low = 2, .high = 65535, .by = 2 };
+		memset(message->lost.transport, 't', RD_LOSS_NAME - 1);
+		memset(message->lost.reason, 'r', RD_LOSS_REASON - 1);
+	}
+}
+
+Test(wire, every_note_comes_back_as_it_went)
+{
+	for (int kind = RD_CONTROL_HELLO; kind <= RD_CONTROL_SLOW; kind++) {
+		unsigned char frame[RD_FRAME_MAX];
+		struct rd_control_message message, back;
+		size_t size;
+
+		fill_message(&message, (enum rd_control_kind)kind);
+		size = rd_control_encode(&message, frame);
+		memset(&back, 0x55, sizeof(back));
+		cr_assert_eq(rd_control_decode(frame, size, &back), (int)size, "kind %d", kind);
+		cr_assert_arr_eq(&back, &message, sizeof(message), "kind %d", kind);
+	}
+}
+
+Test(wire, the_bytes_are_fixed)
+{
+	static const unsigned char expected[] = { 'R', 'N', 'D', 'O', 11, 0, 12, 0, 17, 0, 0, 0, 99,
+		0, 0, 0, 0, 0, 0, 0 };
+	unsigned char frame[RD_FRAME_MAX];
+	struct rd_control_message message;
+
+	fill_message(&message, RD_CONTROL_BYE);
+	cr_assert_eq(rd_control_encode(&message, frame), sizeof(expected));
+	cr_assert_arr_eq(frame, expected, sizeof(expected));
+}
+
+/* The bytes lie at the end of a block of their own, so that a sanitizer sees a step too far. */
+static int get_exactly(const unsigned char *frame, size_t size, struct rd_control_message *message)
+{
+	unsigned char *copy = malloc(size ? size : 1);
+	int took;
+
+	memcpy(copy, frame, size);
+	took = rd_control_decode(copy, size, message);
+	free(copy);
+	return took;
+}
+
+Test(wire, a_note_that_has_not_arrived_whole_is_waited_for)
+{
+	for (int kind = RD_CONTROL_HELLO; kind <= RD_CONTROL_SLOW; kind++) {
+		unsigned char frame[RD_FRAME_MAX];
+		struct rd_control_message message;
+		size_t size;
+
+		fill_message(&message, (enum rd_control_kind)kind);
+		size = rd_control_encode(&message, frame);
+		for (size_t cut = 0; cut < size; cut++)
+			cr_assert_eq(
+				get_exactly(frame, cut, &message), 0, "kind %d cut at %zu", kind, cut);
+	}
+}
+
+Test(wire, a_note_that_claims_another_length_is_refused)
+{
+	for (int kind = RD_CONTROL_HELLO; kind <= RD_CONTROL_SLOW; kind++) {
+		unsigned char frame[RD_FRAME_MAX + 1] = { 0 };
+		struct rd_control_message message;
+		size_t size;
+
+		fill_message(&message, (enum rd_control_kind)kind);
+		size = rd_control_encode(&message, frame);
+		for (size_t claim = 0; claim <= size - 8 + 1; claim++) {
+			frame[6] = (unsigned char)claim;
+			frame[7] = (unsigned char)(claim >> 8);
+			if (claim != size - 8)
+				cr_assert_eq(get_exactly(frame, 8 + claim, &message), RONDO_PROTOCOL,
+					"kind %d as %zu bytes", kind, claim);
+		}
+	}
+}
+
+Test(wire, a_card_that_is_too_large_is_refused)
+{
+	unsigned char frame[RD_FRAME_MAX] = { 0 };
+	struct rd_control_message message;
+	size_t size, claimed;
+
+	fill_message(&message, RD_CONTROL_MEMBER);
+	memset(&message.member.member.cards[1], 0, sizeof(message.member.member.cards[1]));
+	size = rd_control_encode(&message, frame);
+	/* The one card left, of RD_CARD_MAX bytes, ends the frame: it grows by one. */
+	claimed = size + 1 - 8;
+	frame[6] = (unsigned char)claimed;
+	frame[7] = (unsigned char)(claimed >> 8);
+	frame[size - RD_CARD_MAX - 2]++;
+	cr_assert_eq(get_exactly(frame, size + 1, &message), RONDO_PROTOCOL);
+	frame[size - RD_CARD_MAX - 2]--;
+	claimed--;
+	frame[6] = (unsigned char)claimed;
+	frame[7] = (unsigned char)(claimed >> 8);
+	cr_assert_eq(get_exactly(frame, size, &message), (int)size);
+}
+
+static bool is_terminated(const char *text, size_t size)
+{
+	return memchr(text, '\0', size) != NULL;
+}
+
+static void check_member(const struct rd_member *member)
+{
+	cr_assert(is_terminated(member->place.host_name, RD_HOST_SIZE));
+	cr_assert(is_terminated(member->place.host_id, RD_HOST_SIZE));
+	cr_assert(is_terminated(member->place.nic, RD_NIC_SIZE));
+	for (int i = 0; i < RD_TRANSPORTS_MAX; i++) {
+		cr_assert(is_terminated(member->cards[i].transport, 16));
+		cr_assert_leq(member->cards[i].size, RD_CARD_MAX);
+	}
+}
+
+/* What the reader promises of a note that it lets through. */
+static void check_valid(const struct rd_control_message *message)
+{
+	if (message->kind == RD_CONTROL_HELLO)
+		check_member(&message->hello.member);
+	else if (message->kind == RD_CONTROL_MEMBER)
+		check_member(&message->member.member);
+	else if (message->kind == RD_CONTROL_REPORT)
+		cr_assert(message->report.error < 0 && message->report.culprit >= -1 &&
+			  is_terminated(message->report.reason, RD_REASON_SIZE));
+	else if (message->kind == RD_CONTROL_VERDICT)
+		cr_assert(message->verdict.error < 0 &&
+			  is_terminated(message->verdict.reason, RD_REASON_SIZE));
+	else if (message->kind == RD_CONTROL_LEFT)
+		cr_assert(message->left.rank >= 0);
+}
+
+Test(wire, flipped_bits_never_get_past_the_checks, .timeout = 60)
+{
+	uint32_t seed = 1;
+
+	for (int kind = RD_CONTROL_HELLO; kind <= RD_CONTROL_SLOW; kind++) {
+		unsigned char frame[RD_FRAME_MAX];
+		struct rd_control_message message;
+		size_t size;
+
+		fill_message(&message, (enum rd_control_kind)kind);
+		size = rd_control_encode(&message, frame);
+		for (size_t bit = 0; bit < 8 * size; bit++) {
+			size_t second = draw(&seed) % (8 * size);
+			int took;
+
+			frame[bit / 8] ^= (unsigned char)(1 << bit % 8);
+			took = get_exactly(frame, size, &message);
+			cr_assert(took == RONDO_PROTOCOL || (took >= 0 && took <= (int)size));
+			cr_assert(bit >= 32 || took == RONDO_PROTOCOL);
+			if (took > 0)
+				check_valid(&message);
+			frame[second / 8] ^= (unsigned char)(1 << second % 8);
+			if (get_exactly(frame, size, &message) > 0)
+				check_valid(&message);
+			frame[second / 8] ^= (unsigned char)(1 << second % 8);
+			frame[bit / 8] ^= (unsigned char)(1 << bit % 8);
+		}
+	}
+}
+
+Test(wire, what_is_no_note_is_refused_at_its_first_byte)
+{
+	struct rd_control_message message;
+
+	cr_assert_eq(
+		get_exactly((const unsigned char *)"GET / HTTP/1.1", 1, &message), RONDO_PROTOCOL);
+	cr_assert_eq(get_exactly((const unsigned char *)"RND ", 4, &message), RONDO_PROTOCOL);
+	cr_assert_eq(get_exactly((const unsigned char *)"RNDO\0\0\0\0", 8, &message), RONDO_PROTOCOL);
+	cr_assert_eq(
+		get_exactly((const unsigned char *)"RNDO\3\0\xff\xff", 8, &message), RONDO_PROTOCOL);
+}
+
+Test(wire, control_characters_do_not_reach_a_terminal)
+{
+	unsigned char frame[RD_FRAME_MAX];
+	struct rd_control_message message;
+
+	fill_message(&message, RD_CONTROL_VERDICT);
+	strcpy(message.verdict.reason, "a\033[2Jb\nc");
+	cr_assert_gt(rd_control_decode(frame, rd_control_encode(&message, frame), &message), 0);
+	cr_assert_str_eq(message.verdict.reason, "a?[2Jb?c");
+}
+
+Test(wire, of_a_hello_in_another_version_the_rank_is_read)
+{
+	unsigned char frame[RD_FRAME_MAX];
+	struct rd_control_message message;
+	size_t size;
+
+	fill_message(&message, RD_CONTROL_HELLO);
+	size = rd_control_encode(&message, frame);
+	frame[8]++;
+	cr_assert_eq(rd_control_decode(frame, size, &message), (int)size);
+	cr_assert_eq(message.hello.version, RD_WIRE_VERSION + 1);
+	cr_assert_eq(message.hello.rank, 3);
+	cr_assert_eq(message.hello.size, 4);
+}
