@@ -87,16 +87,16 @@ static void fill_message(struct rd_control_message *message, enum rd_control_kin
 		message->left.rank = 0;
 		message->left.calls = 17;
 	} else if (kind == RD_CONTROL_READY) {
-		message->ready.detours = 3;
+		message->ready.fallbacks = 3;
 		message->ready.limits.piece_size = 1 << 20;
 		message->ready.limits.maps = true;
 	} else if (kind == RD_CONTROL_GO) {
 		message->go.limits.piece_size = 1 << 10;
 		message->go.limits.maps = true;
-	} else if (kind == RD_CONTROL_LOST || kind == RD_CONTROL_DETOUR) {
-		message->lost = (struct rd_loss){ .low = 2, .high = 65535, .by = 2 };
+	} else if (kind == RD_CONTROL_LOST || kind == RD_CONTROL_FALLBACK) {
+		message->lost = (struct rd_link_failure){ .low = 2, .high = 65535, .by = 2 };
 		memset(message->lost.transport, 't', RD_LOSS_NAME - 1);
-		memset(message->lost.reason, 'r', RD_LOSS_REASON - 1);
+		memset(message->lost.reason, 'r', RD_LINK_FAILURE_REASON - 1);
 	}
 }
 

@@ -343,16 +343,16 @@ static bool deliver(struct node *node, struct pipe *pipe)
 
 /* ---- What ranks do ------------------------------------------------------------------------- */
 
-/* The first transport that no detour leads away from. */
+/* The first transport that no fallback leads away from. */
 static int route_to(const struct node *node, int peer)
 {
-	const struct rd_losses *detours = rd_participant_detours(node->participant);
+	const struct rd_link_failures *fallbacks = rd_participant_fallback(node->participant);
 	unsigned barred = 0;
 	int route = 0;
 
-	for (int i = 0; i < detours->count; i++)
-		if (detours->at[i].low == peer || detours->at[i].high == peer)
-			barred |= 1u << (detours->at[i].transport[0] - '0');
+	for (int i = 0; i < fallbacks->count; i++)
+		if (fallbacks->at[i].low == peer || fallbacks->at[i].high == peer)
+			barred |= 1u << (fallbacks->at[i].transport[0] - '0');
 	while (barred >> route & 1)
 		route++;
 	return route;
@@ -361,7 +361,7 @@ static int route_to(const struct node *node, int peer)
 static void lose_route(struct node *node, int peer, int route)
 {
 	int rank = (int)(node - net.nodes);
-	struct rd_loss loss = {
+	struct rd_link_failure link_failure = {
 		.low = rank < peer ? rank : peer,
 		.high = rank < peer ? peer : rank,
 		.by = rank,
@@ -370,14 +370,14 @@ static void lose_route(struct node *node, int peer, int route)
 	};
 
 	node->lost[peer] |= 1u << route;
-	rd_participant_lose(node->participant, &loss);
+	rd_participant_lose(node->participant, &link_failure);
 }
 
 /* Opens links over the first transport that is left for each pair, and says what became of it. The
    first transport alone maps memory. */
 static void open_links(struct node *node)
 {
-	int detours = rd_participant_detours(node->participant)->count;
+	int fallbacks = rd_participant_fallback(node->participant)->count;
 	struct rd_link_limits limits = { (uint64_t)(1000 - (node - net.nodes)), true };
 	bool open = true;
 
@@ -394,7 +394,7 @@ static void open_links(struct node *node)
 			lose_route(node, peer, route);
 	}
 	if (open)
-		rd_participant_ready(node->participant, detours, &limits);
+		rd_participant_ready(node->participant, fallbacks, &limits);
 	else
 		rd_participant_look(node->participant);
 }
@@ -775,7 +775,7 @@ Test(rendezvous, a_death_among_detours_is_the_same_news_to_all, .timeout = 120)
 		net.fatal_event = draw(120);
 		break_links();
 		cr_assert(run_until(all_ended), "seed %u hangs", seed);
-		check_survivors("detours");
+		check_survivors("fallbacks");
 		finish_net();
 	}
 }
@@ -1423,7 +1423,7 @@ Test(rendezvous, a_connection_that_fails_is_no_death)
 }
 
 /* Rank 1 says that the link between these two was lost. */
-static void tell_loss(int low, int high, int by)
+static void tell_link_failure(int low, int high, int by)
 {
 	struct rd_control_message message = { .kind = RD_CONTROL_LOST, .lost = { low, high, by, "shm", "broken" } };
 
@@ -1449,14 +1449,14 @@ static void meet_lagging(int size)
 Test(rendezvous, a_loss_of_a_rank_that_is_not_there_is_nonsense)
 {
 	meet_lagging(3);
-	tell_loss(1, 3, 1);
+	tell_link_failure(1, 3, 1);
 	expect_verdict(RONDO_PROTOCOL, "rank 1 (host h1, pid 101) sent bytes that make no sense");
 }
 
 Test(rendezvous, a_loss_between_others_is_nonsense)
 {
 	meet_lagging(3);
-	tell_loss(0, 2, 2);
+	tell_link_failure(0, 2, 2);
 	expect_verdict(RONDO_PROTOCOL, "rank 1 (host h1, pid 101) sent bytes that make no sense");
 }
 
@@ -1467,7 +1467,7 @@ Test(rendezvous, a_loss_by_a_rank_that_is_ready_is_nonsense)
 	meet_lagging(3);
 	rd_participant_ready(net.nodes[1].participant, 0, &limits);
 	run_steps(50);
-	tell_loss(0, 1, 1);
+	tell_link_failure(0, 1, 1);
 	expect_verdict(RONDO_PROTOCOL, "rank 1 (host h1, pid 101) sent bytes that make no sense");
 }
 

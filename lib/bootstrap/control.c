@@ -55,7 +55,7 @@ struct line {
 struct orders {
 	bool ready, report, slow, leave, quit;
 	int looks; /* so far */
-	int detours; /* that `ready` comes after, */
+	int fallbacks; /* that `ready` comes after, */
 	struct rd_link_limits limits; /* and what links can do then */
 	int error, culprit;
 	uint64_t digest;
@@ -78,8 +78,8 @@ struct rd_control {
 	pthread_mutex_t lock;
 	pthread_cond_t news;
 	struct orders orders; /* under the lock */
-	struct rd_losses losses, detours; /* under the lock: lost here; the coordinator's word on them */
-	_Atomic int detour_count, rounds;
+	struct rd_link_failures link_failures, fallbacks; /* under the lock: lost here; the coordinator's word on them */
+	_Atomic int fallback_count, rounds;
 	enum rd_participant_phase phase; /* under the lock */
 	struct rd_link_limits limits; /* under the lock: what all ranks' links can do */
 	bool over; /* under the lock: the thread has ended */
@@ -101,7 +101,7 @@ struct rd_control {
 	bool seated; /* the participant here is the coordinator's line 0 */
 	bool warned; /* of a slow call */
 	struct line **lines; /* the coordinator's; NULL where there is none */
-	int losses_followed, looks_followed;
+	int link_failures_followed, looks_followed;
 	struct rd_watch *watch; /* NULL: none */
 	bool watches; /* there is one, or none to be had */
 	int dead; /* as the watch reported it with the latest events; -1: none */
@@ -542,14 +542,14 @@ static void follow_orders(struct rd_control *control, int64_t now_ms)
 	pthread_mutex_lock(&control->lock);
 	orders = control->orders;
 	control->orders.slow = false;
-	while (control->losses_followed < control->losses.count)
-		rd_participant_lose(control->participant, &control->losses.at[control->losses_followed++]);
+	while (control->link_failures_followed < control->link_failures.count)
+		rd_participant_lose(control->participant, &control->link_failures.at[control->link_failures_followed++]);
 	pthread_mutex_unlock(&control->lock);
 	if (orders.looks > control->looks_followed)
 		rd_participant_look(control->participant);
 	control->looks_followed = orders.looks;
 	if (orders.ready)
-		rd_participant_ready(control->participant, orders.detours, &orders.limits);
+		rd_participant_ready(control->participant, orders.fallbacks, &orders.limits);
 	if (orders.report)
 		rd_participant_report(
 			control->participant, orders.error, orders.culprit, orders.reason, now_ms);
@@ -615,19 +615,19 @@ static void store_verdict(struct rd_control *control, int error, const char *rea
 }
 
 /* True: there are new ones. What finds no room here now does so at the next news. */
-static bool store_detours(struct rd_control *control)
+static bool store_fallbacks(struct rd_control *control)
 {
-	const struct rd_losses *detours = rd_participant_detours(control->participant);
-	int before = control->detours.count;
+	const struct rd_link_failures *fallbacks = rd_participant_fallback(control->participant);
+	int before = control->fallbacks.count;
 
-	while (control->detours.count < detours->count &&
-		rd_losses_add(&control->detours, &detours->at[control->detours.count]))
+	while (control->fallbacks.count < fallbacks->count &&
+		rd_link_failures_add(&control->fallbacks, &fallbacks->at[control->fallbacks.count]))
 		;
-	atomic_store(&control->detour_count, control->detours.count);
-	return control->detours.count > before;
+	atomic_store(&control->fallback_count, control->fallbacks.count);
+	return control->fallbacks.count > before;
 }
 
-/* After the detours that were heard of before. True: it has changed. */
+/* After the fallbacks that were heard of before. True: it has changed. */
 static bool store_rounds(struct rd_control *control)
 {
 	int rounds = rd_participant_rounds(control->participant);
@@ -645,11 +645,11 @@ static void publish(struct rd_control *control, bool over)
 	if (atomic_load(&control->verdict))
 		error = 0;
 	if (phase == control->phase && !error && !over &&
-		rd_participant_detours(control->participant)->count == control->detours.count &&
+		rd_participant_fallback(control->participant)->count == control->fallbacks.count &&
 		rd_participant_rounds(control->participant) == atomic_load(&control->rounds))
 		return;
 	pthread_mutex_lock(&control->lock);
-	bool news = store_detours(control);
+	bool news = store_fallbacks(control);
 
 	if (store_rounds(control) || news)
 		wake(control);
@@ -896,8 +896,8 @@ static void close_fds(const struct rd_control *control)
 static void free_all(struct rd_control *control)
 {
 	free(control->lines);
-	rd_losses_finish(&control->losses);
-	rd_losses_finish(&control->detours);
+	rd_link_failures_finish(&control->link_failures);
+	rd_link_failures_finish(&control->fallbacks);
 	rd_coordinator_destroy(control->coordinator);
 	rd_participant_destroy(control->participant);
 	free(control);
@@ -1146,24 +1146,24 @@ int rd_control_verdict(struct rd_control *control)
 	return error ? rd_fail(error, "%s", control->reason) : 0;
 }
 
-int rd_control_lose(struct rd_control *control, const struct rd_loss *loss)
+int rd_control_lose(struct rd_control *control, const struct rd_link_failure *link_failure)
 {
 	bool added;
 
 	pthread_mutex_lock(&control->lock);
-	added = rd_losses_add(&control->losses, loss);
+	added = rd_link_failures_add(&control->link_failures, link_failure);
 	if (added)
 		ring(control);
 	pthread_mutex_unlock(&control->lock);
-	return added ? 0 : rd_fail(RONDO_MEMORY, "no memory for a loss");
+	return added ? 0 : rd_fail(RONDO_MEMORY, "no memory for a link failure");
 }
 
-bool rd_control_detour(struct rd_control *control, int number, struct rd_loss *detour)
+bool rd_control_fallback(struct rd_control *control, int number, struct rd_link_failure *fallback)
 {
-	if (number >= atomic_load(&control->detour_count))
+	if (number >= atomic_load(&control->fallback_count))
 		return false;
 	pthread_mutex_lock(&control->lock);
-	*detour = control->detours.at[number];
+	*fallback = control->fallbacks.at[number];
 	pthread_mutex_unlock(&control->lock);
 	return true;
 }
@@ -1181,19 +1181,19 @@ int rd_control_rounds(const struct rd_control *control)
 	return atomic_load(&control->rounds);
 }
 
-int rd_control_ready(struct rd_control *control, int detours, struct rd_link_limits *limits)
+int rd_control_ready(struct rd_control *control, int fallbacks, struct rd_link_limits *limits)
 {
 	bool another;
 
 	pthread_mutex_lock(&control->lock);
 	control->orders.ready = true;
-	control->orders.detours = detours;
+	control->orders.fallbacks = fallbacks;
 	control->orders.limits = *limits;
 	ring(control);
-	while (control->detours.count <= detours && control->phase < RD_SPOKE_OPEN &&
+	while (control->fallbacks.count <= fallbacks && control->phase < RD_SPOKE_OPEN &&
 		!atomic_load(&control->verdict) && !control->over)
 		pthread_cond_wait(&control->news, &control->lock);
-	another = control->detours.count > detours;
+	another = control->fallbacks.count > fallbacks;
 	if (control->phase == RD_SPOKE_OPEN)
 		*limits = control->limits;
 	pthread_mutex_unlock(&control->lock);

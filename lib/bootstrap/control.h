@@ -114,27 +114,27 @@ void rd_control_address(const struct rd_control *control, struct sockaddr_storag
 
 /*
  * A link of this rank's did not come about, before rd_control_ready(): the coordinator tells both ends. What
- * it has told of this rank's links is counted from 0 and comes in one order: true, and *detour is the
- * loss of that number; false: there are not so many yet. Each that comes writes wake_fd.
+ * it has told of this rank's links is counted from 0 and comes in one order: true, and *fallback is the
+ * link failure of that number; false: there are not so many yet. Each that comes writes wake_fd.
  */
-int rd_control_lose(struct rd_control *control, const struct rd_loss *loss);
-bool rd_control_detour(struct rd_control *control, int number, struct rd_loss *detour);
+int rd_control_lose(struct rd_control *control, const struct rd_link_failure *link_failure);
+bool rd_control_fallback(struct rd_control *control, int number, struct rd_link_failure *fallback);
 
 /*
  * While links are not open: says that this rank has looked at all of them since the last round
  * ended. A round ends when all ranks have, or are ready; each end writes wake_fd.
- * rd_control_rounds() is how many have ended; read it before rd_control_detour(), which then has
+ * rd_control_rounds() is how many have ended; read it before rd_control_fallback(), which then has
  * all that came earlier.
  */
 void rd_control_look(struct rd_control *control);
 int rd_control_rounds(const struct rd_control *control);
 
 /*
- * Says that this rank's links are open, after so many detours, and what all of them can do. Returns
+ * Says that this rank's links are open, after so many fallbacks, and what all of them can do. Returns
  * 0 when all ranks' are open, and *limits is what the links of all ranks can do; 1 when there is a
- * detour more and links have to be opened again; or the verdict.
+ * fallback more and links have to be opened again; or the verdict.
  */
-int rd_control_ready(struct rd_control *control, int detours, struct rd_link_limits *limits);
+int rd_control_ready(struct rd_control *control, int fallbacks, struct rd_link_limits *limits);
 
 /*
  * Reports a failure seen here and waits (bounded, about a second) for the coordinator's verdict, which is

@@ -217,14 +217,14 @@ static void walk_answer(struct cursor *at, struct rd_control_message *message)
 	walk_signature(at, &message->answer.slept_in);
 }
 
-static void walk_loss(struct cursor *at, struct rd_loss *loss)
+static void walk_link_failure(struct cursor *at, struct rd_link_failure *link_failure)
 {
-	walk_rank(at, &loss->low, 0);
-	walk_rank(at, &loss->high, 0);
-	walk_rank(at, &loss->by, 0);
-	walk_text(at, loss->transport, sizeof(loss->transport));
-	walk_text(at, loss->reason, sizeof(loss->reason));
-	if (loss->low >= loss->high || (loss->by != loss->low && loss->by != loss->high))
+	walk_rank(at, &link_failure->low, 0);
+	walk_rank(at, &link_failure->high, 0);
+	walk_rank(at, &link_failure->by, 0);
+	walk_text(at, link_failure->transport, sizeof(link_failure->transport));
+	walk_text(at, link_failure->reason, sizeof(link_failure->reason));
+	if (link_failure->low >= link_failure->high || (link_failure->by != link_failure->low && link_failure->by != link_failure->high))
 		at->bad = true;
 }
 
@@ -273,14 +273,14 @@ static void walk_message(struct cursor *at, struct rd_control_message *message)
 		walk_u32(at, &message->left.calls);
 		return;
 	case RD_CONTROL_READY:
-		walk_u32(at, &message->ready.detours);
+		walk_u32(at, &message->ready.fallbacks);
 		walk_limits(at, &message->ready.limits);
 		return;
 	case RD_CONTROL_LOST:
-		walk_loss(at, &message->lost);
+		walk_link_failure(at, &message->lost);
 		return;
-	case RD_CONTROL_DETOUR:
-		walk_loss(at, &message->detour);
+	case RD_CONTROL_FALLBACK:
+		walk_link_failure(at, &message->fallback);
 		return;
 	case RD_CONTROL_GO:
 		walk_limits(at, &message->go.limits);

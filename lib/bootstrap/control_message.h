@@ -38,7 +38,7 @@ enum rd_control_kind {
 	RD_CONTROL_FAREWELL, /* to the leaver: heard; the last word on a connection */
 	RD_CONTROL_LEFT, /* to each: this rank has left */
 	RD_CONTROL_LOST, /* to the coordinator: a link of mine did not come about */
-	RD_CONTROL_DETOUR, /* to both of the pair: theirs did not; take another transport */
+	RD_CONTROL_FALLBACK, /* to both of the pair: theirs did not; take another transport */
 	RD_CONTROL_LOOKED, /* to the coordinator: I have looked at my links, of which some are not open */
 	RD_CONTROL_ALL_LOOKED, /* to each: everyone has since this was said last, or is ready */
 	RD_CONTROL_SLOW, /* to the coordinator: a call of mine waits for long */
@@ -69,7 +69,7 @@ struct rd_control_message {
 			uint64_t comm_id;
 		} table;
 		struct {
-			uint32_t detours; /* that I know of */
+			uint32_t fallbacks; /* that I know of */
 			struct rd_link_limits limits; /* of all my links */
 		} ready;
 		struct {
@@ -106,7 +106,7 @@ struct rd_control_message {
 			int32_t rank;
 			uint32_t calls;
 		} left;
-		struct rd_loss lost, detour;
+		struct rd_link_failure lost, fallback;
 	};
 };
 

@@ -31,7 +31,7 @@ struct line {
 	int rank; /* -1: a stranger, or one that was turned away */
 	unsigned say;
 	int members_told; /* of size; and one more, TABLE */
-	int detours_told; /* of coordinator->detours: all up to here that concern its rank */
+	int fallbacks_told; /* of coordinator->fallbacks: all up to here that concern its rank */
 	int leavers_told; /* of coordinator->leavers */
 	uint32_t timeout_ms; /* of the rank at the other end */
 	uint64_t number; /* in the order in which connections were made */
@@ -43,7 +43,7 @@ struct seat {
 	int line; /* -1: none, not yet or no longer */
 	bool came, ready, left, answered;
 	bool looked; /* in this round, and it is not ready */
-	uint32_t detours; /* that concern it */
+	uint32_t fallbacks; /* that concern it */
 	struct rd_link_limits limits; /* of its links, once it is ready */
 	struct rd_member member;
 	uint32_t calls; /* from its ANSWER or BYE */
@@ -70,7 +70,7 @@ struct rd_coordinator {
 	int came, ready, looked, turned_away;
 	int strangers;
 	uint64_t opened; /* connections, ever */
-	struct rd_losses detours; /* in the order in which they were heard of */
+	struct rd_link_failures fallbacks; /* in the order in which they were heard of */
 	int *leavers; /* ranks, in the order in which they left */
 	int leaver_count;
 	int64_t ticked_ms, init_ms, leave_ms; /* the latter two: deadlines */
@@ -263,7 +263,7 @@ void rd_coordinator_destroy(struct rd_coordinator *coordinator)
 	free(coordinator->lines);
 	free(coordinator->seats);
 	free(coordinator->leavers);
-	rd_losses_finish(&coordinator->detours);
+	rd_link_failures_finish(&coordinator->fallbacks);
 	free(coordinator);
 }
 
@@ -517,27 +517,27 @@ static void take_first(struct rd_coordinator *coordinator, struct line *line, co
 
 static void send_round(struct rd_coordinator *coordinator, struct seat *seat)
 {
-	seat->detours++;
+	seat->fallbacks++;
 	coordinator->ready -= seat->ready;
 	seat->ready = false;
 }
 
 /* False: it makes no sense. Of the two of a pair each may lose the link; once is enough. */
-static bool take_lost(struct rd_coordinator *coordinator, int rank, const struct rd_loss *loss)
+static bool take_lost(struct rd_coordinator *coordinator, int rank, const struct rd_link_failure *link_failure)
 {
 	uint32_t most = (uint32_t)coordinator->size * RD_TRANSPORTS_MAX;
 
-	if (coordinator->phase != OPENING || coordinator->seats[rank].ready || loss->by != rank ||
-		loss->high >= coordinator->size || coordinator->seats[rank].detours >= most)
+	if (coordinator->phase != OPENING || coordinator->seats[rank].ready || link_failure->by != rank ||
+		link_failure->high >= coordinator->size || coordinator->seats[rank].fallbacks >= most)
 		return false;
-	if (rd_losses_have(&coordinator->detours, loss))
+	if (rd_link_failures_have(&coordinator->fallbacks, link_failure))
 		return true;
-	if (!rd_losses_add(&coordinator->detours, loss)) {
-		decide(coordinator, RONDO_MEMORY, "rank 0 has no memory for a loss");
+	if (!rd_link_failures_add(&coordinator->fallbacks, link_failure)) {
+		decide(coordinator, RONDO_MEMORY, "rank 0 has no memory for a link failure");
 		return true;
 	}
-	send_round(coordinator, &coordinator->seats[loss->low]);
-	send_round(coordinator, &coordinator->seats[loss->high]);
+	send_round(coordinator, &coordinator->seats[link_failure->low]);
+	send_round(coordinator, &coordinator->seats[link_failure->high]);
 	return true;
 }
 
@@ -576,8 +576,8 @@ static void take_looked(struct rd_coordinator *coordinator, struct seat *seat)
 
 static void take_ready(struct rd_coordinator *coordinator, struct seat *seat, const struct rd_control_message *message)
 {
-	/* Said before it heard of the latest detour: it will say so again. */
-	if (message->ready.detours != seat->detours)
+	/* Said before it heard of the latest fallback: it will say so again. */
+	if (message->ready.fallbacks != seat->fallbacks)
 		return;
 	seat->limits = message->ready.limits;
 	seat->ready = true;
@@ -1208,16 +1208,16 @@ static void say_left(const struct rd_coordinator *coordinator, struct line *line
 	message->left.calls = coordinator->seats[message->left.rank].calls;
 }
 
-/* The next loss of which this rank is one end, if there is one. */
-static bool say_detour(const struct rd_coordinator *coordinator, struct line *line, struct rd_control_message *message)
+/* The next link failure of which this rank is one end, if there is one. */
+static bool say_fallbacks(const struct rd_coordinator *coordinator, struct line *line, struct rd_control_message *message)
 {
-	while (line->detours_told < coordinator->detours.count) {
-		const struct rd_loss *loss = &coordinator->detours.at[line->detours_told++];
+	while (line->fallbacks_told < coordinator->fallbacks.count) {
+		const struct rd_link_failure *link_failure = &coordinator->fallbacks.at[line->fallbacks_told++];
 
-		if (loss->low != line->rank && loss->high != line->rank)
+		if (link_failure->low != line->rank && link_failure->high != line->rank)
 			continue;
-		message->kind = RD_CONTROL_DETOUR;
-		message->detour = *loss;
+		message->kind = RD_CONTROL_FALLBACK;
+		message->fallback = *link_failure;
 		return true;
 	}
 	return false;
@@ -1257,7 +1257,7 @@ bool rd_coordinator_next(struct rd_coordinator *coordinator, int index, struct r
 		message->beat.timeout_ms = (uint32_t)coordinator->settings->heartbeat_timeout_ms;
 	} else if (coordinator->phase != GATHERING && line->members_told <= coordinator->size) {
 		say_member(coordinator, line, message);
-	} else if (coordinator->phase == OPENING && say_detour(coordinator, line, message)) {
+	} else if (coordinator->phase == OPENING && say_fallbacks(coordinator, line, message)) {
 		return true;
 	} else if (coordinator->phase == OPENING && spend(line, SAY_ALL_LOOKED)) {
 		message->kind = RD_CONTROL_ALL_LOOKED;

@@ -3,34 +3,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool rd_losses_add(struct rd_losses *losses, const struct rd_loss *loss)
+bool rd_link_failures_add(struct rd_link_failures *link_failures, const struct rd_link_failure *link_failure)
 {
-	if (losses->count == losses->capacity) {
-		int capacity = losses->capacity ? 2 * losses->capacity : 8;
-		struct rd_loss *at = realloc(losses->at, (size_t)capacity * sizeof(*at));
+	if (link_failures->count == link_failures->capacity) {
+		int capacity = link_failures->capacity ? 2 * link_failures->capacity : 8;
+		struct rd_link_failure *at = realloc(link_failures->at, (size_t)capacity * sizeof(*at));
 
 		if (!at)
 			return false;
-		losses->at = at;
-		losses->capacity = capacity;
+		link_failures->at = at;
+		link_failures->capacity = capacity;
 	}
-	losses->at[losses->count++] = *loss;
+	link_failures->at[link_failures->count++] = *link_failure;
 	return true;
 }
 
-void rd_losses_finish(struct rd_losses *losses)
+void rd_link_failures_finish(struct rd_link_failures *link_failures)
 {
-	free(losses->at);
-	*losses = (struct rd_losses){ 0 };
+	free(link_failures->at);
+	*link_failures = (struct rd_link_failures){ 0 };
 }
 
-bool rd_losses_have(const struct rd_losses *losses, const struct rd_loss *loss)
+bool rd_link_failures_have(const struct rd_link_failures *link_failures, const struct rd_link_failure *link_failure)
 {
-	for (int i = 0; i < losses->count; i++) {
-		const struct rd_loss *other = &losses->at[i];
+	for (int i = 0; i < link_failures->count; i++) {
+		const struct rd_link_failure *other = &link_failures->at[i];
 
-		if (other->low == loss->low && other->high == loss->high &&
-			strcmp(other->transport, loss->transport) == 0)
+		if (other->low == link_failure->low && other->high == link_failure->high &&
+			strcmp(other->transport, link_failure->transport) == 0)
 			return true;
 	}
 	return false;

@@ -49,8 +49,8 @@ struct rd_participant {
 
 	struct rd_member *members;
 	int member_count; /* that have been told so far */
-	struct rd_losses losses, detours; /* ours, to be told; the coordinator's word on them */
-	int losses_told;
+	struct rd_link_failures link_failures, fallbacks; /* ours, to be told; the coordinator's word on them */
+	int link_failures_told;
 	int rounds; /* in which all ranks have looked at their links */
 	uint64_t comm_id;
 	struct rd_link_limits limits; /* of our links; then, of all ranks' */
@@ -106,8 +106,8 @@ void rd_participant_destroy(struct rd_participant *participant)
 {
 	if (!participant)
 		return;
-	rd_losses_finish(&participant->losses);
-	rd_losses_finish(&participant->detours);
+	rd_link_failures_finish(&participant->link_failures);
+	rd_link_failures_finish(&participant->fallbacks);
 	free(participant->members);
 	free(participant);
 }
@@ -143,9 +143,9 @@ int rd_participant_rounds(const struct rd_participant *participant)
 	return participant->rounds;
 }
 
-const struct rd_losses *rd_participant_detours(const struct rd_participant *participant)
+const struct rd_link_failures *rd_participant_fallback(const struct rd_participant *participant)
 {
-	return &participant->detours;
+	return &participant->fallbacks;
 }
 
 /* ---- Failing ------------------------------------------------------------------------------- */
@@ -268,18 +268,18 @@ void rd_participant_garbled(struct rd_participant *participant)
 
 /* ---- What this rank does ------------------------------------------------------------------- */
 
-static void keep(struct rd_participant *participant, struct rd_losses *losses, const struct rd_loss *loss)
+static void keep(struct rd_participant *participant, struct rd_link_failures *link_failures, const struct rd_link_failure *link_failure)
 {
-	if (!rd_losses_add(losses, loss))
-		fail(participant, RONDO_MEMORY, "rank %d: no memory for a loss", participant->settings->rank);
+	if (!rd_link_failures_add(link_failures, link_failure))
+		fail(participant, RONDO_MEMORY, "rank %d: no memory for a link failure", participant->settings->rank);
 }
 
-void rd_participant_lose(struct rd_participant *participant, const struct rd_loss *loss)
+void rd_participant_lose(struct rd_participant *participant, const struct rd_link_failure *link_failure)
 {
 	/* The peer may have said so before. */
 	if (participant->phase == RD_SPOKE_MET && !participant->ready &&
-		!rd_losses_have(&participant->detours, loss))
-		keep(participant, &participant->losses, loss);
+		!rd_link_failures_have(&participant->fallbacks, link_failure))
+		keep(participant, &participant->link_failures, link_failure);
 }
 
 void rd_participant_look(struct rd_participant *participant)
@@ -288,9 +288,9 @@ void rd_participant_look(struct rd_participant *participant)
 		participant->say |= SAY_LOOKED;
 }
 
-void rd_participant_ready(struct rd_participant *participant, int detours, const struct rd_link_limits *limits)
+void rd_participant_ready(struct rd_participant *participant, int fallbacks, const struct rd_link_limits *limits)
 {
-	if (participant->phase != RD_SPOKE_MET || participant->ready || detours != participant->detours.count)
+	if (participant->phase != RD_SPOKE_MET || participant->ready || fallbacks != participant->fallbacks.count)
 		return;
 	participant->ready = true;
 	participant->limits = *limits;
@@ -388,18 +388,18 @@ static void take_all_looked(struct rd_participant *participant)
 }
 
 /* Whatever was ready is so no more. */
-static void take_detour(struct rd_participant *participant, const struct rd_loss *loss)
+static void take_fallbacks(struct rd_participant *participant, const struct rd_link_failure *link_failure)
 {
 	int rank = participant->settings->rank;
 
-	if (participant->phase != RD_SPOKE_MET || (loss->low != rank && loss->high != rank) ||
-		loss->high >= participant->settings->size) {
+	if (participant->phase != RD_SPOKE_MET || (link_failure->low != rank && link_failure->high != rank) ||
+		link_failure->high >= participant->settings->size) {
 		rd_participant_garbled(participant);
 		return;
 	}
 	participant->ready = false;
 	participant->say &= ~(unsigned)SAY_READY;
-	keep(participant, &participant->detours, loss);
+	keep(participant, &participant->fallbacks, link_failure);
 }
 
 /* Our call is one that the leaver never made: it cannot end well. */
@@ -461,8 +461,8 @@ void rd_participant_take(struct rd_participant *participant, const struct rd_con
 	case RD_CONTROL_TABLE:
 		take_table(participant, message);
 		return;
-	case RD_CONTROL_DETOUR:
-		take_detour(participant, &message->detour);
+	case RD_CONTROL_FALLBACK:
+		take_fallbacks(participant, &message->fallback);
 		return;
 	case RD_CONTROL_ALL_LOOKED:
 		take_all_looked(participant);
@@ -695,14 +695,14 @@ bool rd_participant_next(struct rd_participant *participant, struct rd_control_m
 	} else if (spend(participant, SAY_BEAT)) {
 		message->kind = RD_CONTROL_BEAT;
 		message->beat.timeout_ms = (uint32_t)participant->settings->heartbeat_timeout_ms;
-	} else if (participant->losses_told < participant->losses.count) {
+	} else if (participant->link_failures_told < participant->link_failures.count) {
 		message->kind = RD_CONTROL_LOST;
-		message->lost = participant->losses.at[participant->losses_told++];
+		message->lost = participant->link_failures.at[participant->link_failures_told++];
 	} else if (spend(participant, SAY_LOOKED)) {
 		message->kind = RD_CONTROL_LOOKED;
 	} else if (spend(participant, SAY_READY)) {
 		message->kind = RD_CONTROL_READY;
-		message->ready.detours = (uint32_t)participant->detours.count;
+		message->ready.fallbacks = (uint32_t)participant->fallbacks.count;
 		message->ready.limits = participant->limits;
 	} else if (spend(participant, SAY_ANSWER)) {
 		say_answer(participant, message);

@@ -10,11 +10,11 @@
  *   HELLO ->                     who I am, what I was started with
  *   <- BEAT                      welcome
  *   <- MEMBER * size, TABLE      once all are here
- *   LOST ->, <- DETOUR           a link over some transport did not come about: both ranks of the
+ *   LOST ->, <- FALLBACK           a link over some transport did not come about: both ranks of the
  *                                pair are told, and take another
  *   LOOKED ->                    I have looked at all my links, and some are not open yet
  *   <- ALL_LOOKED                everyone has, or is ready: a round, by which silence is measured
- *   READY ->                     my links are open, after so many detours: stale once there is
+ *   READY ->                     my links are open, after so many fallbacks: stale once there is
  *                                another; how long messages all of them carry, and whether all
  *                                of them map memory
  *   <- GO                        once everyone's are; and what the links of all ranks can do
@@ -136,11 +136,11 @@ bool rd_participant_next(struct rd_participant *participant, struct rd_control_m
 int64_t rd_participant_deadline(const struct rd_participant *participant);
 
 /* What this rank does: a link to a peer did not come about; it has looked at its links, and some
-   are not open; its links are open, after so many detours, and can do so much; it saw a failure; it
+   are not open; its links are open, after so many fallbacks, and can do so much; it saw a failure; it
    leaves. */
-void rd_participant_lose(struct rd_participant *participant, const struct rd_loss *loss);
+void rd_participant_lose(struct rd_participant *participant, const struct rd_link_failure *link_failure);
 void rd_participant_look(struct rd_participant *participant);
-void rd_participant_ready(struct rd_participant *participant, int detours, const struct rd_link_limits *limits);
+void rd_participant_ready(struct rd_participant *participant, int fallbacks, const struct rd_link_limits *limits);
 void rd_participant_report(
 	struct rd_participant *participant, int error, int culprit, const char *reason, int64_t now_ms);
 void rd_participant_leave(struct rd_participant *participant, uint64_t digest, int64_t now_ms);
@@ -160,7 +160,7 @@ uint64_t rd_participant_comm_id(const struct rd_participant *participant);
 const struct rd_link_limits *rd_participant_limits(const struct rd_participant *participant);
 /* How many rounds of looks have ended. */
 int rd_participant_rounds(const struct rd_participant *participant);
-/* So far: the losses of this rank's pairs, in the coordinator's order. */
-const struct rd_losses *rd_participant_detours(const struct rd_participant *participant);
+/* So far: the link failures of this rank's pairs, in the coordinator's order. */
+const struct rd_link_failures *rd_participant_fallback(const struct rd_participant *participant);
 
 #endif

@@ -3,7 +3,7 @@
  * more than a transport's promise. Where one does not, this rank tells the coordinator, the coordinator tells both
  * of the pair, and both open their links again over the next transport; a rank that was ready
  * before is not so any more (rendezvous.h). So both sides go over the same transports in the same
- * order, and each loss costs one of the few transports there are: it ends.
+ * order, and each link failure costs one of the few transports there are: it ends.
  *
  * Silence says that a transport does not deliver only where both sides had the time to use it: on a
  * host of many ranks and few cores a peer may not have run for long. So silence is measured in
@@ -48,7 +48,7 @@ struct connecting {
 	struct rondo_comm *comm;
 	const struct rd_member *members;
 	struct pair *pairs; /* [size] */
-	int detours; /* that have been taken */
+	int fallbacks; /* that have been taken */
 	int rounds; /* that have ended, as far as is known */
 	int64_t round_ms; /* when that was heard of */
 	bool looked; /* since then, as the coordinator has been told */
@@ -87,13 +87,13 @@ static bool has_another(const struct connecting *all, int peer)
 /* "; nor over shm: ..." for each transport that has failed this pair before. */
 static void add_earlier(const struct connecting *all, int peer, char *text, size_t size)
 {
-	struct rd_loss loss;
+	struct rd_link_failure link_failure;
 	size_t at = strlen(text);
 
-	for (int i = 0; i < all->detours && rd_control_detour(all->comm->control, i, &loss); i++)
-		if ((loss.low == peer || loss.high == peer) && at < size)
+	for (int i = 0; i < all->fallbacks && rd_control_fallback(all->comm->control, i, &link_failure); i++)
+		if ((link_failure.low == peer || link_failure.high == peer) && at < size)
 			at += (size_t)snprintf(text + at, size - at, "; nor over %s: %s",
-				loss.transport, loss.reason);
+				link_failure.transport, link_failure.reason);
 }
 
 /* There is no other transport: this is the end of the comm. */
@@ -116,7 +116,7 @@ static int lose(struct connecting *all, int peer, int error, const char *why)
 {
 	struct pair *pair = &all->pairs[peer];
 	int rank = all->comm->rank;
-	struct rd_loss loss = {
+	struct rd_link_failure link_failure = {
 		.low = peer < rank ? peer : rank,
 		.high = peer < rank ? rank : peer,
 		.by = rank,
@@ -125,9 +125,9 @@ static int lose(struct connecting *all, int peer, int error, const char *why)
 	if (!has_another(all, peer))
 		return give_up(all, peer, error, why);
 	pair->lost = true;
-	snprintf(loss.transport, sizeof(loss.transport), "%s", pair->endpoint->transport->name);
-	snprintf(loss.reason, sizeof(loss.reason), "%s", why);
-	return rd_control_lose(all->comm->control, &loss);
+	snprintf(link_failure.transport, sizeof(link_failure.transport), "%s", pair->endpoint->transport->name);
+	snprintf(link_failure.reason, sizeof(link_failure.reason), "%s", why);
+	return rd_control_lose(all->comm->control, &link_failure);
 }
 
 /* ---- Opening ------------------------------------------------------------------------------- */
@@ -267,7 +267,7 @@ static int64_t silence_ms(const struct connecting *all)
 static int try_pair(struct connecting *all, int peer)
 {
 	struct pair *pair = &all->pairs[peer];
-	char why[RD_LOSS_REASON];
+	char why[RD_LINK_FAILURE_REASON];
 	int moved = 0;
 
 	for (int channel = 0; channel < all->comm->channels && !pair->lost; channel++) {
@@ -315,41 +315,41 @@ static int try_all(struct connecting *all, bool *waits)
 /* ---- Detours ------------------------------------------------------------------------------- */
 
 /* One line for the two of them. */
-static void log_line(const struct connecting *all, const struct rd_loss *loss)
+static void log_line(const struct connecting *all, const struct rd_link_failure *link_failure)
 {
-	const struct pair *pair = &all->pairs[loss->high];
+	const struct pair *pair = &all->pairs[link_failure->high];
 
-	if (loss->low == all->comm->rank && pair->endpoint)
+	if (link_failure->low == all->comm->rank && pair->endpoint)
 		rd_log(RD_WARN, RD_ROUTE,
 			"rank %d and rank %d do not reach each other over %s (rank %d says: %s), "
 			"and go on over %s",
-			loss->low, loss->high, loss->transport, loss->by, loss->reason,
+			link_failure->low, link_failure->high, link_failure->transport, link_failure->by, link_failure->reason,
 			pair->endpoint->transport->name);
 }
 
-static int take_detours(struct connecting *all)
+static int take_fallbacks(struct connecting *all)
 {
-	struct rd_loss loss;
+	struct rd_link_failure link_failure;
 	int err = 0;
 
-	while (!err && rd_control_detour(all->comm->control, all->detours, &loss)) {
-		int peer = loss.low == all->comm->rank ? loss.high : loss.low;
-		int index = index_of(all->comm, loss.transport);
+	while (!err && rd_control_fallback(all->comm->control, all->fallbacks, &link_failure)) {
+		int peer = link_failure.low == all->comm->rank ? link_failure.high : link_failure.low;
+		int index = index_of(all->comm, link_failure.transport);
 
-		all->detours++;
+		all->fallbacks++;
 		if (index < 0)
 			continue;
 		all->pairs[peer].barred |= 1u << index;
 		if (all->pairs[peer].endpoint == all->comm->endpoints[index])
 			err = open_pair(all, peer);
-		log_line(all, &loss);
+		log_line(all, &link_failure);
 	}
 	return err;
 }
 
 /* ---- Rounds -------------------------------------------------------------------------------- */
 
-/* Before detours are taken and links looked at: what is done after that is done in the next round.
+/* Before fallbacks are taken and links looked at: what is done after that is done in the next round.
  */
 static void note_round(struct connecting *all)
 {
@@ -394,7 +394,7 @@ static int wait_until_open(struct connecting *all)
 		note_round(all);
 
 		bool waits, advanced = rd_comm_advance(all->comm);
-		int err = take_detours(all);
+		int err = take_fallbacks(all);
 		int moved = err ? err : try_all(all, &waits);
 
 		if (moved < 0)
@@ -456,7 +456,7 @@ static int connect_all(struct connecting *all)
 			err = find_limits(all->comm, &limits);
 		if (err)
 			return err;
-		another = rd_control_ready(all->comm->control, all->detours, &limits);
+		another = rd_control_ready(all->comm->control, all->fallbacks, &limits);
 		if (another < 0)
 			err = another;
 	}
