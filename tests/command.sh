@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # command.sh SOURCE BUILD: ./rondo asks for the packages and builds the targets that each command needs, and no
-# more; and installs what BUILD has built. A copy of the script runs among pretended apt-get, cmake, ninja, ctest and
+# more; and installs what BUILD has built. A copy of the script runs among emulated apt-get, cmake, ninja, ctest and
 # programs, which write down how they were called.
 set -euo pipefail
 

@@ -5,7 +5,7 @@
 # build-gpu.log. Fails when anything failed, was skipped or was left out; not when a figure is missed.
 #
 # The parts, in this order where none is named: figures (those most wanted first, from rondo-bench alone), tests,
-# more (figures), training, sanitizers, mps, pretended. What the machine lacks (Criterion, OpenBLAS, ...) is taken from
+# more (figures), training, sanitizers, mps, emulated. What the machine lacks (Criterion, OpenBLAS, ...) is taken from
 # .gpu/, if that is there.
 #
 #   BUILD=DIR     where to build                     BUDGET_S=480  after so many seconds the rest is left out
@@ -32,7 +32,7 @@ if [ "${1:-}" = --small ]; then
 	shift
 	big=65536 big_name='64 KB' medium=32K few=1 some=2 many=20 calls=20
 fi
-parts=${*:-figures tests more training sanitizers mps pretended}
+parts=${*:-figures tests more training sanitizers mps emulated}
 
 # ---- The table ---------------------------------------------------------------------------------
 
@@ -288,23 +288,23 @@ test_line() {
 tests() {
 	local ranks kind us
 	[ -n "${PROGRAMS:-}" ] || build_step "tests built" 150 test_device test_device_missing test_steps test_gpu \
-		test_gpu_small "${boards[@]}"
+		test_gpu_small "${gpu_tests[@]}"
 	test_line "small calls: all types, failures, graphs" 90 -- test_gpu_small \
-		--filter 'gpu_small/!(*pretend*|so_it_is_among_processes_under_mps)'
+		--filter 'gpu_small/!(*emulated*|so_it_is_among_processes_under_mps)'
 	test_line "calls captured in graphs" 40 -- test_gpu --filter 'gpu/calls_are_captured*'
 	while read -r ranks kind us; do
 		line "all_reduce 8 B in a captured graph, $ranks $kind" "$(printf '%10.2f us' "$us")"
 	done < <(sed -nE 's/.*([0-9]+) (threads|processes), 8 B all_reduce in a captured graph: ([0-9.]+) us.*/\1 \2 \3/p' "$output")
-	test_line "calls on GPUs: types, transfers" 150 -- test_gpu --filter 'gpu/!(eight*|calls_are_captured*|*pretend*)'
+	test_line "calls on GPUs: types, transfers" 150 -- test_gpu --filter 'gpu/!(eight*|calls_are_captured*|*emulated*)'
 	test_line "no device, and memory that is not ours" 30 -u RONDO_DEVICE -- test_device_missing
 }
 
-pretended() {
-	local board
-	test_line "devices, pretended" 60 -u RONDO_DEVICE -- test_device
-	test_line "plans of messages, pretended" 60 -u RONDO_DEVICE -- test_steps
-	for board in "${boards[@]}"; do
-		test_line "${board#test_}, pretended" 60 -u RONDO_DEVICE -- "$board"
+emulated() {
+	local gpu_test
+	test_line "devices, emulated" 60 -u RONDO_DEVICE -- test_device
+	test_line "plans of messages, emulated" 60 -u RONDO_DEVICE -- test_steps
+	for gpu_test in "${gpu_tests[@]}"; do
+		test_line "${gpu_test#test_}, emulated" 60 -u RONDO_DEVICE -- "$gpu_test"
 	done
 }
 
@@ -409,9 +409,9 @@ training() {
 
 # ---- Building ----------------------------------------------------------------------------------
 
-boards=(tests/test_board*.c)
-boards=("${boards[@]##*/}")
-boards=("${boards[@]%.c}")
+gpu_tests=(tests/test_gpu_{calls,failures,graphs,messages,staging,transfers,variable}.c)
+gpu_tests=("${gpu_tests[@]##*/}")
+gpu_tests=("${gpu_tests[@]%.c}")
 
 # NAME LIMIT_S TARGET...: configured for tests from the first target on that is one.
 testing=OFF
@@ -455,9 +455,9 @@ probe
 [ -n "${PROGRAMS:-}" ] || build_step "rondo-bench built" 200 rondo-bench
 for part in $parts; do
 	case $part in
-	figures | tests | more | training | sanitizers | mps | pretended) "$part" ;;
+	figures | tests | more | training | sanitizers | mps | emulated) "$part" ;;
 	*)
-		line "$part" "is no part (figures, tests, more, training, sanitizers, mps or pretended)"
+		line "$part" "is no part (figures, tests, more, training, sanitizers, mps or emulated)"
 		failed=1
 		;;
 	esac

@@ -123,7 +123,7 @@ cmp -s "$scratch/out" "$scratch/gpu.log" || fail "the log of what was killed is 
 
 if [ -x "$build/test_gpu" ]; then
 	touch "$scratch/out"
-	GPU_CALLS=10000000 GPU_TABLE=$$ "$build/test_gpu" -j1 --filter 'gpu/eight*on_pretend_gpus' >"$scratch/out" 2>&1 &
+	GPU_CALLS=10000000 GPU_TABLE=$$ "$build/test_gpu" -j1 --filter 'gpu/eight*on_emulated_gpus' >"$scratch/out" 2>&1 &
 	runner=$!
 	for _ in $(seq 300); do
 		begun=$(grep -lzxF "GPU_TABLE=$$" /proc/[0-9]*/environ 2>/dev/null | tr -dc '0-9\n')

@@ -25,7 +25,7 @@ int gpu_trial_run(const struct gpu_trial *trial);
 bool has_gpus(int count);
 #define NO_GPU "there is no GPU here, or no CUDA driver, or this build has no CUDA"
 
-/* Whether processes that share a GPU run at the same time; the pretended one says what PRETEND_MPS
+/* Whether processes that share a GPU run at the same time; the pretended one says what EMULATED_MPS
  * does. */
 bool has_mps(void);
 

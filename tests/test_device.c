@@ -1,4 +1,4 @@
-/* The device layer, on pretend GPUs: memory, handles between processes, streams and their order. */
+/* The device layer, on emulated GPUs: memory, handles between processes, streams and their order. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -103,9 +103,9 @@ static void use_gpus_of(struct program *program, const char *capabilities)
 {
 	void *driver = dlopen("libcuda.so.1", RTLD_LAZY), *context;
 
-	if (!driver || !dlsym(driver, "pretend_load"))
+	if (!driver || !dlsym(driver, "emulated_load"))
 		cr_skip_test("the tests' driver is not here");
-	setenv("PRETEND_CAPABILITY", capabilities, 1);
+	setenv("EMULATED_CAPABILITY", capabilities, 1);
 	unsetenv("RONDO_DEVICE");
 	*(void **)&program->start = dlsym(driver, "cuInit");
 	*(void **)&program->retain = dlsym(driver, "cuDevicePrimaryCtxRetain");

@@ -201,7 +201,7 @@ static void try_worlds(const char *device, int (*body)(struct citizen *citizen),
 		}
 }
 
-Test(gpu, mixed_calls_are_right_on_pretend_gpus, .timeout = 240)
+Test(gpu, mixed_calls_are_right_on_emulated_gpus, .timeout = 240)
 {
 	try_worlds("emulated:2", mixed_calls, 4);
 }
@@ -222,7 +222,7 @@ static void try_many(const char *device, int size)
 	cr_expect_eq(gpu_trial_run(&trial), 0);
 }
 
-Test(gpu, eight_ranks_make_many_mixed_calls_on_pretend_gpus, .timeout = 240)
+Test(gpu, eight_ranks_make_many_mixed_calls_on_emulated_gpus, .timeout = 240)
 {
 	try_many("emulated:2", 8);
 }
@@ -280,7 +280,7 @@ static int odd_transfers(struct citizen *citizen)
 	return wrong;
 }
 
-Test(gpu, transfers_arrive_wherever_they_lie_on_pretend_gpus, .timeout = 120)
+Test(gpu, transfers_arrive_wherever_they_lie_on_emulated_gpus, .timeout = 120)
 {
 	try_worlds("emulated:2", odd_transfers, 4);
 }
@@ -348,7 +348,7 @@ static int same_as_on_the_host(struct citizen *citizen)
 	return wrong;
 }
 
-Test(gpu, all_types_and_operations_give_the_hosts_bits_on_pretend_gpus, .timeout = 120)
+Test(gpu, all_types_and_operations_give_the_hosts_bits_on_emulated_gpus, .timeout = 120)
 {
 	try_worlds("emulated:2", same_as_on_the_host, 4);
 }

@@ -1,4 +1,4 @@
-/* Calls on device memory, on pretend GPUs: every way of running them gives what the host's gives.
+/* Calls on device memory, on emulated GPUs: every way of running them gives what the host's gives.
  */
 #include <criterion/criterion.h>
 #include <stdatomic.h>

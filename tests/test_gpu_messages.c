@@ -111,10 +111,10 @@ Test(gpu_messages, long_messages_go_in_many_pieces, .timeout = 120)
 	}
 }
 
-/* On the pretend driver, which is told of the machine by PRETEND_TOPOLOGY, this is run as well. */
+/* On the emulated driver, which is told of the machine by EMULATED_TOPOLOGY, this is run as well. */
 static const char *neighbours(void)
 {
-	return getenv("PRETEND_TOPOLOGY") ? "cuda"
+	return getenv("EMULATED_TOPOLOGY") ? "cuda"
 					  : "emulated:" RONDO_TOPOLOGIES "/neighbours.json";
 }
 

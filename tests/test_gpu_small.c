@@ -194,7 +194,7 @@ static void try_sizes(const char *device, int (*body)(struct citizen *citizen))
 	}
 }
 
-Test(gpu_small, every_collective_gives_the_hosts_bits_on_pretend_gpus, .timeout = 240)
+Test(gpu_small, every_collective_gives_the_hosts_bits_on_emulated_gpus, .timeout = 240)
 {
 	try_sizes("emulated:4", as_on_the_host);
 }
@@ -256,7 +256,7 @@ static void try_running_ahead(const char *device)
 	cr_expect_eq(gpu_trial_run(&trial), 0);
 }
 
-Test(gpu_small, a_root_does_not_run_away_from_the_others_on_pretend_gpus, .timeout = 60)
+Test(gpu_small, a_root_does_not_run_away_from_the_others_on_emulated_gpus, .timeout = 60)
 {
 	try_running_ahead("emulated:2");
 }
@@ -384,7 +384,7 @@ static void try_failures(const char *device)
 	cr_expect_eq(gpu_trial_run(&aborts), 0, "abort");
 }
 
-Test(gpu_small, failures_reach_all_ranks_on_pretend_gpus, .timeout = 120)
+Test(gpu_small, failures_reach_all_ranks_on_emulated_gpus, .timeout = 120)
 {
 	try_failures("emulated:2");
 }
@@ -474,7 +474,7 @@ Test(gpu_small, so_it_is_among_processes_under_mps, .timeout = 120)
 {
 	struct gpu_trial trial = { "cuda", "auto", { .size = 4 }, replay_all };
 
-	setenv("PRETEND_MPS", "1", 1);
+	setenv("EMULATED_MPS", "1", 1);
 	if (!has_gpus(1))
 		cr_skip_test(NO_GPU);
 	if (!has_mps())

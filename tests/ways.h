@@ -1,5 +1,5 @@
 /*
- * Every way of running a call on device memory, on pretend GPUs, and what tests of them share:
+ * Every way of running a call on device memory, on emulated GPUs, and what tests of them share:
  * buffers there, calls with known numbers, and the check of what comes out.
  */
 #ifndef WAYS_H

@@ -12,7 +12,7 @@
 #include "device/device_stream.h"
 #include "api/stream.h"
 
-/* Pretend GPUs of one process. */
+/* Emulated GPUs of one process. */
 #define EMULATED_MAX 64
 
 #define EMULATED "emulated:"

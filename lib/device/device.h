@@ -1,6 +1,6 @@
 /*
  * Devices: what Rondo needs of a machine's GPUs, as one table of operations. Two have one: `cuda`
- * (cuda.c: the driver, found at run time) and `emulated` (emulated.c: pretend GPUs of memfds and
+ * (cuda.c: the driver, found at run time) and `emulated` (emulated.c: emulated GPUs of memfds and
  * threads, on which everything around the kernels runs where there is no GPU). The host has none:
  * where rd_device() is NULL, all memory is the host's.
  *
@@ -112,7 +112,7 @@ const struct rd_device_ops *rd_device(bool load);
 /* Whether this process can have got device memory from anywhere so far. */
 bool rd_device_met(void);
 
-/* RONDO_SETTING where the text of RONDO_DEVICE makes no sense; *emulated: pretend GPUs, 0 for none,
+/* RONDO_SETTING where the text of RONDO_DEVICE makes no sense; *emulated: emulated GPUs, 0 for none,
    -1 where a file says how many. */
 int rd_device_read(const char *text, int *emulated);
 

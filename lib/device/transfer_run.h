@@ -1,6 +1,6 @@
 /*
  * How a device runs transfer work: what one block of the kernel does. nvcc makes a kernel of it
- * (cuda/transfers.cu), the C compiler what pretend GPUs do (transfers.c), as with
+ * (cuda/transfers.cu), the C compiler what emulated GPUs do (transfers.c), as with
  * steps_run.h. Whoever includes it has said before:
  *
  *	ON_DEVICE	what a function is declared with

@@ -1,5 +1,5 @@
 /*
- * A pretend libcublas, on top of the pretend driver: products by OpenBLAS, in the order of the
+ * A pretend libcublas, on top of the emulated driver: products by OpenBLAS, in the order of the
  * handle's stream. What train/cuda/cuda.c could get wrong and cuBLAS refuses is refused. Each shape
  * of a product has code of its own, which is loaded when it comes first.
  */
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "pretend.h"
+#include "emulated_driver.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -65,10 +65,10 @@ EXPORT cublasStatus_t cublasSetPointerMode(cublasHandle_t handle, cublasPointerM
 
 EXPORT const char *cublasGetStatusString(cublasStatus_t status)
 {
-	return status == CUBLAS_STATUS_EXECUTION_FAILED ? "the pretend device is lost"
+	return status == CUBLAS_STATUS_EXECUTION_FAILED ? "the emulated device is lost"
 	       : status == CUBLAS_STATUS_INTERNAL_ERROR
 		       ? "code was to be loaded while streams wait for another"
-		       : "the pretend cuBLAS refuses";
+		       : "the emulated cuBLAS refuses";
 }
 
 static void multiply(void *argument)
@@ -154,7 +154,7 @@ EXPORT cublasStatus_t cublasSgemm(cublasHandle_t handle, cublasOperation_t trans
 		free(product);
 		return CUBLAS_STATUS_INVALID_VALUE;
 	}
-	if (!is_loaded(product) && pretend_load()) {
+	if (!is_loaded(product) && emulated_load()) {
 		free(product);
 		return CUBLAS_STATUS_INTERNAL_ERROR;
 	}

@@ -1,5 +1,5 @@
 /*
- * A pretend libcuda.so.1, on top of the pretend GPUs: what lib/device/cuda/cuda.c and train/cuda/cuda.c
+ * An emulated libcuda.so.1, on top of the emulated GPUs: what lib/device/cuda/cuda.c and train/cuda/cuda.c
  * ask of the driver is done by lib/device/emulated/emulated.c, and what they get wrong (a context that is not
  * current, a word that was never registered, a kernel of another type) is an error. So all of both
  * runs in tests; their kernels as threads (kernels.cc, train.cc).
@@ -9,8 +9,8 @@
  * context's lock, which others report of CUDA: a copy from or to pageable memory holds it while it
  * waits for its stream, and cuMemAllocHost() and cuMemFreeHost() while they wait for the device.
  *
- * PRETEND_LAUNCHES=N: the device is lost after so many kernels. PRETEND_MPS=1: MPS is active.
- * PRETEND_CAPABILITY=9.0,7.5: the compute capability of each device, and the last one's of those
+ * EMULATED_LAUNCHES=N: the device is lost after so many kernels. EMULATED_MPS=1: MPS is active.
+ * EMULATED_CAPABILITY=9.0,7.5: the compute capability of each device, and the last one's of those
  * after.
  */
 #include <cuda.h>
@@ -24,11 +24,11 @@
 
 #include "device/device.h"
 #include "device/emulated/emulated.h"
-#include "pretend.h"
+#include "emulated_driver.h"
 #include "base/futex.h"
 
 #define EXPORT __attribute__((visibility("default")))
-/* As many as there are, where PRETEND_TOPOLOGY does not name a topology file. */
+/* As many as there are, where EMULATED_TOPOLOGY does not name a topology file. */
 #define DEVICES 2
 #define DEVICES_MAX 32
 #define DEPTH 8
@@ -95,8 +95,8 @@ static int current(void)
 
 EXPORT CUresult cuInit(unsigned flags)
 {
-	const char *launches = getenv("PRETEND_LAUNCHES");
-	const char *topology = getenv("PRETEND_TOPOLOGY");
+	const char *launches = getenv("EMULATED_LAUNCHES");
+	const char *topology = getenv("EMULATED_TOPOLOGY");
 	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
 
 	if (launches && !started)
@@ -120,13 +120,13 @@ EXPORT CUresult cuDriverGetVersion(int *version)
 EXPORT CUresult cuGetErrorString(CUresult error, const char **text)
 {
 	*text = error == CUDA_ERROR_INVALID_CONTEXT ? "no context is current"
-		: error == CUDA_ERROR_LAUNCH_FAILED ? "the pretend device is lost"
+		: error == CUDA_ERROR_LAUNCH_FAILED ? "the emulated device is lost"
 		: error == CUDA_ERROR_LAUNCH_TIMEOUT
 			? "code was to be loaded while streams wait for another"
 		: error == CUDA_ERROR_TIMEOUT
 			? "a call waits with the context's lock for streams that wait for another"
 		: error == CUDA_ERROR_NO_BINARY_FOR_GPU ? "there are no kernels for this device"
-							: "the pretend driver refuses";
+							: "the emulated driver refuses";
 	return CUDA_SUCCESS;
 }
 
@@ -144,14 +144,14 @@ EXPORT CUresult cuDeviceGetCount(int *count)
 
 EXPORT CUresult cuDeviceGetName(char *name, int size, CUdevice device)
 {
-	strncpy(name, "pretend GPU", (size_t)size);
+	strncpy(name, "emulated GPU", (size_t)size);
 	return done(device < 0 || device >= rd_emulated_count());
 }
 
 /* Ten times it: 90. */
 static int capability(CUdevice device)
 {
-	const char *text = getenv("PRETEND_CAPABILITY");
+	const char *text = getenv("EMULATED_CAPABILITY");
 
 	if (!text)
 		return 90;
@@ -170,7 +170,7 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, C
 	if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
 		*value = capability(device) % 10;
 	if (attribute == CU_DEVICE_ATTRIBUTE_MPS_ENABLED)
-		*value = getenv("PRETEND_MPS") != NULL;
+		*value = getenv("EMULATED_MPS") != NULL;
 	if (attribute == CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID)
 		*value = (int)(rd_emulated_pci(device) >> 16);
 	if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
@@ -324,7 +324,7 @@ static bool runs_dry(CUstream stream)
 	static _Atomic int turn;
 	uint32_t *flag = &flags[turn++ % STREAMS_MAX];
 	struct rd_work work = {
-		.type = PRETEND_CALL, .in = { (const char *)pass_flag }, .out = { (char *)flag }
+		.type = EMULATED_CALL, .in = { (const char *)pass_flag }, .out = { (char *)flag }
 	};
 
 	*flag = 0;
@@ -348,7 +348,7 @@ static bool all_run_dry(void)
 	return dry;
 }
 
-EXPORT int pretend_load(void)
+EXPORT int emulated_load(void)
 {
 	bool dry;
 
@@ -404,14 +404,14 @@ EXPORT CUresult cuMemAllocHost(void **memory, size_t size)
 }
 
 /* Of a lost device: so that no tool takes it for a leak. */
-EXPORT void *pretend_kept[16];
+EXPORT void *emulated_kept[16];
 
 EXPORT CUresult cuMemFreeHost(void *memory)
 {
 	if (is_lost()) {
 		for (int i = 0; i < 16 && memory; i++)
-			if (!pretend_kept[i]) {
-				pretend_kept[i] = memory;
+			if (!emulated_kept[i]) {
+				emulated_kept[i] = memory;
 				memory = NULL;
 			}
 		return CUDA_ERROR_LAUNCH_FAILED;
@@ -630,11 +630,11 @@ EXPORT CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *stat
 	return done(!stream);
 }
 
-/* Of a pretend device: work whose type is none is a call. */
+/* Of an emulated device: work whose type is none is a call. */
 EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *argument)
 {
 	struct rd_work work = {
-		.type = PRETEND_CALL, .in = { (const char *)function }, .out = { argument }
+		.type = EMULATED_CALL, .in = { (const char *)function }, .out = { argument }
 	};
 
 	if (current() < 0 || !stream)
@@ -796,8 +796,8 @@ EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
 EXPORT CUresult cuModuleGetFunction(CUfunction *kernel, CUmodule module, const char *name)
 {
 	static const char *const kinds[] = { "work", "steps" };
-	static struct CUfunc_st own[PRETEND_KERNELS];
-	int number = pretend_find(name);
+	static struct CUfunc_st own[EMULATED_KERNELS];
+	int number = emulated_find(name);
 	char known[32];
 
 	if ((void *)module != kernels)
@@ -859,13 +859,13 @@ EXPORT CUresult cuLaunchKernel(CUfunction kernel, unsigned grid, unsigned grid_y
 		block != (kernel->own ? 256 : 512) || block_y != 1 || block_z != 1 || memory ||
 		extra)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!kernel->loaded && pretend_load())
+	if (!kernel->loaded && emulated_load())
 		return CUDA_ERROR_LAUNCH_TIMEOUT;
 	kernel->loaded = true;
 	let_load();
 	if (kernel->own)
 		return cuLaunchHostFunc(
-			stream, pretend_run, pretend_bind(kernel->own - 1, grid, parameters));
+			stream, emulated_run, emulated_bind(kernel->own - 1, grid, parameters));
 	if (kernel->steps) {
 		if (steps->type != kernel->type || (int)grid != steps->channels ||
 			!is_shared(steps->abort_flag))

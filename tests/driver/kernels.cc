@@ -5,7 +5,7 @@
 using std::signbit;
 
 #include "machine.h"
-#include "pretend.h"
+#include "emulated_driver.h"
 
 #define RONDO_MACHINE "machine.h"
 #include "device/cuda/kernels.cu"
@@ -30,7 +30,7 @@ static void run_kernel(const void *parameter)
 /* In place of the one of lib/device/emulated/run.c. */
 void rd_emulated_run(const struct rd_work *work)
 {
-	if (work->type == PRETEND_CALL)
+	if (work->type == EMULATED_CALL)
 		return reinterpret_cast<void (*)(void *)>(reinterpret_cast<uintptr_t>(work->in[0]))(
 			work->out[0]);
 	run_grid<struct block>(

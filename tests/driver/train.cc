@@ -11,7 +11,7 @@
 #include <tuple>
 
 #include "machine.h"
-#include "pretend.h"
+#include "emulated_driver.h"
 
 using std::exp;
 using std::log;
@@ -57,9 +57,9 @@ static const struct kernel kernels[] = {
 #undef KERNEL
 };
 
-static_assert(sizeof(kernels) / sizeof(*kernels) <= PRETEND_KERNELS, "all kernels have a number");
+static_assert(sizeof(kernels) / sizeof(*kernels) <= EMULATED_KERNELS, "all kernels have a number");
 
-int pretend_find(const char *name)
+int emulated_find(const char *name)
 {
 	for (size_t i = 0; i < sizeof(kernels) / sizeof(*kernels); i++)
 		if (!strcmp(name, kernels[i].name))
@@ -67,7 +67,7 @@ int pretend_find(const char *name)
 	return -1;
 }
 
-void *pretend_bind(int number, unsigned blocks, void **parameters)
+void *emulated_bind(int number, unsigned blocks, void **parameters)
 {
 	return new launch{ kernels[number].bind(parameters), std::min(blocks, BLOCKS_MAX) };
 }
@@ -77,7 +77,7 @@ static void run_kernel(const void *parameter)
 	static_cast<const struct launch *>(parameter)->run();
 }
 
-void pretend_run(void *argument)
+void emulated_run(void *argument)
 {
 	struct launch *launch = static_cast<struct launch *>(argument);
 	std::lock_guard<std::mutex> guard(one_block);

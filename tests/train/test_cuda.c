@@ -1,6 +1,6 @@
 /*
  * Training on GPUs: the same losses and parameters as the CPU's. On real ones where there are some
- * (tests/gpu.sh), else on a pretend driver (tests/driver) that ctest has the loader find, else not
+ * (tests/gpu.sh), else on an emulated driver (tests/driver) that ctest has the loader find, else not
  * at all. Ranks share the GPUs that there are.
  */
 #include <criterion/criterion.h>
@@ -19,7 +19,7 @@
 
 TestSuite(cuda, .init = make_data, .fini = scratch_remove, .timeout = 240);
 
-enum gpus { NO_GPU, REAL_GPUS, PRETEND_GPUS };
+enum gpus { NO_GPU, REAL_GPUS, EMULATED_GPUS };
 
 /* In a process of its own: CUDA does not outlive a fork. */
 static enum gpus find_gpus(void)
@@ -30,9 +30,9 @@ static enum gpus find_gpus(void)
 		struct device *device;
 		if (device_create(&device, DEVICE_CUDA, 0))
 			_exit(NO_GPU);
-		int pretend = !strcmp(device->name, "pretend GPU");
+		int pretend = !strcmp(device->name, "emulated GPU");
 		device_destroy(device);
-		_exit(pretend ? PRETEND_GPUS : REAL_GPUS);
+		_exit(pretend ? EMULATED_GPUS : REAL_GPUS);
 	}
 	cr_assert_eq(waitpid(pid, &status, 0), pid);
 	cr_assert(WIFEXITED(status));
@@ -401,7 +401,7 @@ static void hide_devices(int rank)
 	setenv("RONDO_DEVICE", "none", 1);
 }
 
-static void pretend_devices(int rank)
+static void emulated_devices(int rank)
 {
 	(void)rank;
 	setenv("RONDO_DEVICE", "emulated:2", 1);
@@ -425,7 +425,7 @@ Test(cuda, emulated_devices_are_refused)
 {
 	struct job job = make_cuda_job();
 	need_gpus();
-	job.prepare = pretend_devices;
+	job.prepare = emulated_devices;
 	expect_failure(&job, 1, "RONDO_DEVICE is \"emulated:2\"");
 }
 
@@ -433,17 +433,17 @@ Test(cuda, emulated_devices_are_refused)
 static void lose_device_of_rank_1(int rank)
 {
 	if (rank == 1)
-		setenv("PRETEND_LAUNCHES", "60", 1);
+		setenv("EMULATED_LAUNCHES", "60", 1);
 }
 
 Test(cuda, a_lost_device_ends_all_ranks_and_is_named)
 {
 	struct job job = make_cuda_job();
-	if (find_gpus() != PRETEND_GPUS)
+	if (find_gpus() != EMULATED_GPUS)
 		skip("only pretended devices get lost on demand");
 	job.prepare = lose_device_of_rank_1;
 	expect_failure(
-		&job, 3, "GPU 1 (pretend GPU): cannot run a kernel: the pretend device is lost");
+		&job, 3, "GPU 1 (emulated GPU): cannot run a kernel: the emulated device is lost");
 }
 
 static void kill_rank_1(int rank, int step)

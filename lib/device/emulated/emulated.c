@@ -1,5 +1,5 @@
 /*
- * Pretend GPUs: memory in memfds, handles by which other processes map that memory, streams as
+ * Emulated GPUs: memory in memfds, handles by which other processes map that memory, streams as
  * threads (stream.c). What a kernel does is done by the stream's thread, with the host's
  * reductions (run.c).
  */
@@ -90,7 +90,7 @@ static int map_block(struct block *block)
 	allocation->base =
 		mmap(NULL, allocation->size, PROT_READ | PROT_WRITE, MAP_SHARED, block->fd, 0);
 	if (allocation->base == MAP_FAILED)
-		return rd_fail_errno("cannot map %zu bytes of a pretend GPU", allocation->size);
+		return rd_fail_errno("cannot map %zu bytes of an emulated GPU", allocation->size);
 	pthread_mutex_lock(&lock);
 	if (!block->imported)
 		allocation->id = ++last_id;
@@ -104,11 +104,11 @@ static int open_block(struct block *block)
 {
 	block->fd = memfd_create("rondo-gpu", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (block->fd < 0)
-		return rd_fail_errno("cannot make memory of a pretend GPU");
+		return rd_fail_errno("cannot make memory of an emulated GPU");
 	if (ftruncate(block->fd, (off_t)block->allocation.size) < 0 ||
 		fcntl(block->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		return rd_fail_errno(
-			"cannot make %zu bytes of a pretend GPU", block->allocation.size);
+			"cannot make %zu bytes of an emulated GPU", block->allocation.size);
 	return map_block(block);
 }
 
@@ -127,12 +127,12 @@ static int alloc(int device, size_t size, void **memory)
 	if (err)
 		return err;
 	if (size > SIZE_MAX / 2)
-		return rd_fail(RONDO_MEMORY, "%zu bytes are too many for a pretend GPU", size);
+		return rd_fail(RONDO_MEMORY, "%zu bytes are too many for an emulated GPU", size);
 
 	struct block *block = calloc(1, sizeof(*block));
 
 	if (!block)
-		return rd_fail(RONDO_MEMORY, "no memory for a pretend GPU");
+		return rd_fail(RONDO_MEMORY, "no memory for an emulated GPU");
 	block->fd = -1;
 	block->allocation.device = device;
 	block->allocation.size = (size + page - 1) / page * page;
@@ -184,7 +184,7 @@ static int export(const void *base, struct rd_handle *handle)
 	struct ticket ticket = { .pid = getpid(), .fd = -1 };
 
 	if (!rd_emulated_has_handles())
-		return rd_fail(RONDO_UNSUPPORTED, "these pretend GPUs have no IPC handles");
+		return rd_fail(RONDO_UNSUPPORTED, "these emulated GPUs have no IPC handles");
 	pthread_mutex_lock(&lock);
 	for (const struct block *block = blocks_known; block; block = block->next) {
 		if (block->allocation.base != base || block->imported)
@@ -212,12 +212,12 @@ static int open_ticket(struct block *block, const struct ticket *ticket)
 		(long long)ticket->fd);
 	block->fd = open(path, O_RDWR | O_CLOEXEC);
 	if (block->fd < 0)
-		return rd_fail_errno("cannot open the memory of process %lld's pretend GPU",
+		return rd_fail_errno("cannot open the memory of process %lld's emulated GPU",
 			(long long)ticket->pid);
 	if (fstat(block->fd, &status) < 0 || (uint64_t)status.st_size != ticket->size ||
 		!(fcntl(block->fd, F_GET_SEALS) & F_SEAL_SHRINK))
 		return rd_fail(RONDO_PROTOCOL,
-			"process %lld's handle is of no memory of a pretend GPU",
+			"process %lld's handle is of no memory of an emulated GPU",
 			(long long)ticket->pid);
 	block->allocation.size = ticket->size;
 	return map_block(block);

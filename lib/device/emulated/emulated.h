@@ -1,4 +1,4 @@
-/* What the pretend GPUs need beyond the table. */
+/* What the emulated GPUs need beyond the table. */
 #ifndef RD_EMULATED_H
 #define RD_EMULATED_H
 

@@ -1,4 +1,4 @@
-/* Which pretend GPUs there are: so many, all alike, or those of a machine in a topology file. */
+/* Which emulated GPUs there are: so many, all alike, or those of a machine in a topology file. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Streams of pretend GPUs: each a queue and a thread that works it off. And graphs: what was queued
+/* Streams of emulated GPUs: each a queue and a thread that works it off. And graphs: what was queued
    on a stream while it was captured, to be queued again. */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -269,7 +269,7 @@ int rd_emulated_stream_follow(int device, void *stream, void *earlier)
 
 	(void)device;
 	if (rd_emulated_stream_captures(stream) || rd_emulated_stream_captures(earlier))
-		return rd_fail(RONDO_UNSUPPORTED, "pretend GPUs capture one stream alone");
+		return rd_fail(RONDO_UNSUPPORTED, "emulated GPUs capture one stream alone");
 	mark = calloc(1, sizeof(*mark));
 	if (!mark)
 		return rd_fail(RONDO_MEMORY, "no memory to queue work on a stream");

@@ -1,25 +1,25 @@
-/* What the parts of the pretend driver know of each other. */
-#ifndef PRETEND_H
-#define PRETEND_H
+/* What the parts of the emulated driver know of each other. */
+#ifndef EMULATED_H
+#define EMULATED_H
 
 /* The type of work that is a call: of in[0], with out[0]. */
-#define PRETEND_CALL (-1)
+#define EMULATED_CALL (-1)
 
 /* The trainer's kernels, at most. */
-#define PRETEND_KERNELS 32
+#define EMULATED_KERNELS 32
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* Loads code: waits until nothing runs; not 0 where something runs on for too long. */
-int pretend_load(void);
+int emulated_load(void);
 
 /* Of the trainer's kernels, the number of the one with this name; -1: there is none. */
-int pretend_find(const char *name);
+int emulated_find(const char *name);
 /* A launch of it with these parameters, which are copied; to be run once. */
-void *pretend_bind(int number, unsigned blocks, void **parameters);
-void pretend_run(void *launch);
+void *emulated_bind(int number, unsigned blocks, void **parameters);
+void emulated_run(void *launch);
 
 #ifdef __cplusplus
 }
