@@ -130,7 +130,7 @@ struct link {
 	bool watched; /* by the driver's epoll and ours */
 	struct link *next_queued;
 	bool queued; /* is on the endpoint's list of links with output to push */
-	struct rd_wire wire; /* wire.fd is the link's socket from the start */
+	struct rd_tcp_stream wire; /* wire.fd is the link's socket from the start */
 };
 
 /* On one of our interfaces. */
@@ -186,12 +186,12 @@ static void *link_reserve(struct rd_link *base, size_t size)
 {
 	if (!base->ready || base->error)
 		return NULL;
-	return rd_wire_reserve(&link_of(base)->wire, size);
+	return rd_tcp_stream_reserve(&link_of(base)->wire, size);
 }
 
 static void link_commit(struct rd_link *base, const struct rd_tag *tag, size_t size)
 {
-	rd_wire_commit(&link_of(base)->wire, tag, size);
+	rd_tcp_stream_commit(&link_of(base)->wire, tag, size);
 	note_queue(link_of(base));
 }
 
@@ -201,7 +201,7 @@ static bool link_send(struct rd_link *base, const struct rd_tag *tag, const void
 
 	if (!base->ready || base->error)
 		return false;
-	accepted = rd_wire_send(&link_of(base)->wire, tag, from, size);
+	accepted = rd_tcp_stream_send(&link_of(base)->wire, tag, from, size);
 	note_queue(link_of(base));
 	return accepted;
 }
@@ -210,12 +210,12 @@ static bool link_recv(struct rd_link *base, void *into, size_t size, struct rd_m
 {
 	if (!base->ready || base->error)
 		return false;
-	return rd_wire_recv(&link_of(base)->wire, into, size, message);
+	return rd_tcp_stream_recv(&link_of(base)->wire, into, size, message);
 }
 
 static void link_release(struct rd_link *base)
 {
-	rd_wire_release(&link_of(base)->wire);
+	rd_tcp_stream_release(&link_of(base)->wire);
 }
 
 static const struct rd_link_ops link_ops = {
@@ -234,7 +234,7 @@ static bool flush_queued(struct endpoint *endpoint)
 	while (*at) {
 		struct link *link = *at;
 
-		moved |= rd_wire_flush(&link->wire);
+		moved |= rd_tcp_stream_flush(&link->wire);
 		if (link->wire.queued > 0 && !link->base.error) {
 			at = &link->next_queued;
 			continue;
@@ -247,7 +247,7 @@ static bool flush_queued(struct endpoint *endpoint)
 
 static bool take_in(struct link *link)
 {
-	return link->state == OPEN && rd_wire_take_in(&link->wire);
+	return link->state == OPEN && rd_tcp_stream_take_in(&link->wire);
 }
 
 /* Of one link a call, in turn, lest a call costs as much as there are links. */
@@ -276,7 +276,7 @@ static bool check_hung_up(struct endpoint *endpoint)
 	for (struct link *link = endpoint->links; link; link = link->next) {
 		if (!link->hung_up || link->base.error)
 			continue;
-		rd_wire_check(&link->wire);
+		rd_tcp_stream_check(&link->wire);
 		failed |= link->base.error != 0;
 		endpoint->hung_up |= link->base.error == 0;
 	}
@@ -359,7 +359,7 @@ static void link_open(struct link *link, int fd)
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
 	rd_tcp_watch(endpoint->news, EPOLL_CTL_DEL, fd, 0, NULL);
-	if (rd_wire_init(&link->wire, fd, &link->base))
+	if (rd_tcp_stream_init(&link->wire, fd, &link->base))
 		number = ENOMEM;
 	link->wire.fd = fd;
 	if (!number && link_watch(link))
@@ -875,7 +875,7 @@ static bool output_waits(struct endpoint *endpoint)
 	flush_queued(endpoint);
 	/* The peer may be closing too, and wait for us to take what nobody will read here. */
 	for (struct link *link = endpoint->queued; link; link = link->next_queued)
-		waits |= rd_wire_drain(&link->wire);
+		waits |= rd_tcp_stream_drain(&link->wire);
 	return waits;
 }
 
@@ -901,9 +901,9 @@ static void links_free(struct link *link)
 		   kernel reset the connection, and the peer lose what it has not read yet. */
 		if (link->state == OPEN) {
 			shutdown(link->wire.fd, SHUT_WR);
-			rd_wire_drain(&link->wire);
+			rd_tcp_stream_drain(&link->wire);
 		}
-		rd_wire_finish(&link->wire);
+		rd_tcp_stream_finish(&link->wire);
 		free(link);
 		link = next;
 	}
@@ -941,7 +941,7 @@ static void tcp_abandon(struct rd_endpoint *base)
 		struct link *link = endpoint->links;
 
 		endpoint->links = link->next;
-		rd_wire_finish(&link->wire);
+		rd_tcp_stream_finish(&link->wire);
 		free(link);
 	}
 	close(endpoint->timer);

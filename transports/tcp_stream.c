@@ -12,7 +12,7 @@
 #include "base/error.h"
 
 #define CHECK 0x6f640000u
-#define HEADER_SIZE sizeof(struct rd_wire_header)
+#define HEADER_SIZE sizeof(struct rd_tcp_stream_header)
 #define LINE 64
 
 /* Bytes to read past the message now coming: enough to take many small messages in one call, few
@@ -22,31 +22,31 @@
 _Static_assert(HEADER_SIZE == 32, "the header travels as it lies in memory");
 _Static_assert(HEADER_SIZE % 8 == 0, "a payload is as aligned as its header");
 
-static size_t stage_size(const struct rd_wire *wire)
+static size_t stage_size(const struct rd_tcp_stream *wire)
 {
 	return (HEADER_SIZE + wire->link->message_max + LINE - 1) / LINE * LINE;
 }
 
-static size_t in_size(const struct rd_wire *wire)
+static size_t in_size(const struct rd_tcp_stream *wire)
 {
 	return stage_size(wire) + AHEAD;
 }
 
-int rd_wire_init(struct rd_wire *wire, int fd, struct rd_link *link)
+int rd_tcp_stream_init(struct rd_tcp_stream *wire, int fd, struct rd_link *link)
 {
-	*wire = (struct rd_wire){ .fd = -1, .link = link };
+	*wire = (struct rd_tcp_stream){ .fd = -1, .link = link };
 	/* Pages that no message needed are never touched, and cost nothing. */
 	wire->stages = aligned_alloc(LINE, RD_WIRE_STAGES * stage_size(wire));
 	wire->in = aligned_alloc(LINE, in_size(wire));
 	if (!wire->stages || !wire->in) {
-		rd_wire_finish(wire);
+		rd_tcp_stream_finish(wire);
 		return rd_fail(RONDO_MEMORY, "no memory for the buffers of a tcp link");
 	}
 	wire->fd = fd;
 	return 0;
 }
 
-void rd_wire_finish(struct rd_wire *wire)
+void rd_tcp_stream_finish(struct rd_tcp_stream *wire)
 {
 	if (wire->fd >= 0)
 		close(wire->fd);
@@ -56,7 +56,7 @@ void rd_wire_finish(struct rd_wire *wire)
 	wire->stages = wire->in = NULL;
 }
 
-static void fail(struct rd_wire *wire, int error, const char *reason)
+static void fail(struct rd_tcp_stream *wire, int error, const char *reason)
 {
 	wire->link->error = error;
 	snprintf(wire->link->reason, sizeof(wire->link->reason), "%s", reason);
@@ -64,7 +64,7 @@ static void fail(struct rd_wire *wire, int error, const char *reason)
 	shutdown(wire->fd, SHUT_RDWR);
 }
 
-static void fail_broken(struct rd_wire *wire, int number)
+static void fail_broken(struct rd_tcp_stream *wire, int number)
 {
 	char reason[sizeof(wire->link->reason)];
 
@@ -75,7 +75,7 @@ static void fail_broken(struct rd_wire *wire, int number)
 	fail(wire, RONDO_BROKEN, reason);
 }
 
-static void fail_deaf(struct rd_wire *wire)
+static void fail_deaf(struct rd_tcp_stream *wire)
 {
 	if (wire->deaf == EPIPE)
 		fail(wire, RONDO_BROKEN, "closed its connection");
@@ -83,7 +83,7 @@ static void fail_deaf(struct rd_wire *wire)
 		fail_broken(wire, wire->deaf);
 }
 
-static void fail_closed(struct rd_wire *wire)
+static void fail_closed(struct rd_tcp_stream *wire)
 {
 	bool amid = wire->begun || wire->end > wire->start;
 
@@ -94,14 +94,14 @@ static void fail_closed(struct rd_wire *wire)
 
 /* ---- Going out ---------------------------------------------------------------------------- */
 
-static char *stage_at(struct rd_wire *wire, unsigned stage)
+static char *stage_at(struct rd_tcp_stream *wire, unsigned stage)
 {
 	return wire->stages + stage * stage_size(wire);
 }
 
 /* A deaf peer never makes room again: who wants to send more must know, even if that costs what the
    peer had sent before. */
-static bool may_send(struct rd_wire *wire)
+static bool may_send(struct rd_tcp_stream *wire)
 {
 	if (wire->deaf) {
 		fail_deaf(wire);
@@ -110,7 +110,7 @@ static bool may_send(struct rd_wire *wire)
 	return wire->queued < RD_WIRE_QUEUE;
 }
 
-void *rd_wire_reserve(struct rd_wire *wire, size_t size)
+void *rd_tcp_stream_reserve(struct rd_tcp_stream *wire, size_t size)
 {
 	/* Each stage has room for the largest. */
 	assert(size <= wire->link->message_max);
@@ -124,7 +124,7 @@ void *rd_wire_reserve(struct rd_wire *wire, size_t size)
 	return stage_at(wire, wire->stage) + HEADER_SIZE;
 }
 
-static void drop_output(struct rd_wire *wire)
+static void drop_output(struct rd_tcp_stream *wire)
 {
 	wire->queued = wire->staged = 0;
 	wire->link->unsent = false;
@@ -133,12 +133,12 @@ static void drop_output(struct rd_wire *wire)
 }
 
 /* The entry for one more message, its header filled in. */
-static struct rd_wire_output *append(struct rd_wire *wire, const struct rd_tag *tag, size_t size)
+static struct rd_tcp_stream_output *append(struct rd_tcp_stream *wire, const struct rd_tag *tag, size_t size)
 {
-	struct rd_wire_output *output =
+	struct rd_tcp_stream_output *output =
 		&wire->queue[(wire->first + wire->queued++) % RD_WIRE_QUEUE];
 
-	output->header = (struct rd_wire_header){
+	output->header = (struct rd_tcp_stream_header){
 		.size = (uint32_t)size,
 		.check = CHECK + wire->out_count++,
 		.tag = *tag,
@@ -147,9 +147,9 @@ static struct rd_wire_output *append(struct rd_wire *wire, const struct rd_tag *
 	return output;
 }
 
-void rd_wire_commit(struct rd_wire *wire, const struct rd_tag *tag, size_t size)
+void rd_tcp_stream_commit(struct rd_tcp_stream *wire, const struct rd_tag *tag, size_t size)
 {
-	struct rd_wire_output *output;
+	struct rd_tcp_stream_output *output;
 	char *stage = stage_at(wire, wire->stage);
 
 	assert(wire->reserved && size <= wire->link->message_max);
@@ -164,12 +164,12 @@ void rd_wire_commit(struct rd_wire *wire, const struct rd_tag *tag, size_t size)
 	wire->staged++;
 	wire->stage = (wire->stage + 1) % RD_WIRE_STAGES;
 	if (wire->queued == 1)
-		rd_wire_flush(wire);
+		rd_tcp_stream_flush(wire);
 }
 
-bool rd_wire_send(struct rd_wire *wire, const struct rd_tag *tag, const void *from, size_t size)
+bool rd_tcp_stream_send(struct rd_tcp_stream *wire, const struct rd_tag *tag, const void *from, size_t size)
 {
-	struct rd_wire_output *output;
+	struct rd_tcp_stream_output *output;
 
 	assert(size <= wire->link->message_max);
 	if (!may_send(wire))
@@ -180,18 +180,18 @@ bool rd_wire_send(struct rd_wire *wire, const struct rd_tag *tag, const void *fr
 	output->size = size;
 	output->staged = false;
 	if (wire->queued == 1)
-		rd_wire_flush(wire);
+		rd_tcp_stream_flush(wire);
 	return true;
 }
 
 /* Fills iov with what is queued and not yet written; returns the number of entries. */
-static size_t gather(struct rd_wire *wire, struct iovec iov[2 * RD_WIRE_QUEUE], size_t *total)
+static size_t gather(struct rd_tcp_stream *wire, struct iovec iov[2 * RD_WIRE_QUEUE], size_t *total)
 {
 	size_t skip = wire->written, count = 0;
 
 	*total = 0;
 	for (unsigned i = 0; i < wire->queued; i++) {
-		struct rd_wire_output *output = &wire->queue[(wire->first + i) % RD_WIRE_QUEUE];
+		struct rd_tcp_stream_output *output = &wire->queue[(wire->first + i) % RD_WIRE_QUEUE];
 		struct iovec parts[2] = {
 			{ &output->header, output->staged ? 0 : HEADER_SIZE },
 			{ (char *)output->bytes, output->size },
@@ -212,11 +212,11 @@ static size_t gather(struct rd_wire *wire, struct iovec iov[2 * RD_WIRE_QUEUE], 
 }
 
 /* The kernel has taken `size` more bytes of the queue. */
-static void take(struct rd_wire *wire, size_t size)
+static void take(struct rd_tcp_stream *wire, size_t size)
 {
 	wire->written += size;
 	while (wire->queued > 0) {
-		struct rd_wire_output *output = &wire->queue[wire->first];
+		struct rd_tcp_stream_output *output = &wire->queue[wire->first];
 		size_t whole = output->size + (output->staged ? 0 : HEADER_SIZE);
 
 		if (wire->written < whole)
@@ -233,17 +233,17 @@ static void take(struct rd_wire *wire, size_t size)
 }
 
 /* What the peer sent before it went deaf may still be had: this alone is no failure. */
-static void go_deaf(struct rd_wire *wire, int number)
+static void go_deaf(struct rd_tcp_stream *wire, int number)
 {
 	wire->deaf = number;
 	drop_output(wire);
-	rd_wire_check(wire);
+	rd_tcp_stream_check(wire);
 	/* The socket tells its error only once, and send() has just had it. */
 	if (wire->link->error)
 		fail_deaf(wire);
 }
 
-bool rd_wire_flush(struct rd_wire *wire)
+bool rd_tcp_stream_flush(struct rd_tcp_stream *wire)
 {
 	struct iovec iov[2 * RD_WIRE_QUEUE];
 	struct msghdr message = { .msg_iov = iov };
@@ -274,7 +274,7 @@ bool rd_wire_flush(struct rd_wire *wire)
 /* ---- Coming in ---------------------------------------------------------------------------- */
 
 /* Moves the bytes not yet shown to the front. They are few: reads stop AHEAD past a message. */
-static void rewind_in(struct rd_wire *wire)
+static void rewind_in(struct rd_tcp_stream *wire)
 {
 	memmove(wire->in, wire->in + wire->start, wire->end - wire->start);
 	wire->end -= wire->start;
@@ -282,7 +282,7 @@ static void rewind_in(struct rd_wire *wire)
 }
 
 /* Takes the header from `in`, where it lies whole. */
-static bool begin(struct rd_wire *wire)
+static bool begin(struct rd_tcp_stream *wire)
 {
 	memcpy(&wire->header, wire->in + wire->start, HEADER_SIZE);
 	if (wire->header.check != CHECK + wire->in_count ||
@@ -299,7 +299,7 @@ static bool begin(struct rd_wire *wire)
 }
 
 /* Decides where the payload goes, and brings there what has been read of it. */
-static void place(struct rd_wire *wire, void *into, size_t size)
+static void place(struct rd_tcp_stream *wire, void *into, size_t size)
 {
 	size_t ahead = wire->end - wire->start;
 
@@ -313,7 +313,7 @@ static void place(struct rd_wire *wire, void *into, size_t size)
 	}
 }
 
-static bool is_whole(const struct rd_wire *wire)
+static bool is_whole(const struct rd_tcp_stream *wire)
 {
 	if (!wire->begun)
 		return false;
@@ -323,7 +323,7 @@ static bool is_whole(const struct rd_wire *wire)
 }
 
 /* One read. Returns the bytes read; 0: none there, or the link has failed. */
-static size_t read_some(struct rd_wire *wire, struct iovec *iov, size_t count)
+static size_t read_some(struct rd_tcp_stream *wire, struct iovec *iov, size_t count)
 {
 	struct msghdr message = { .msg_iov = iov, .msg_iovlen = count };
 	ssize_t size;
@@ -347,7 +347,7 @@ static size_t read_some(struct rd_wire *wire, struct iovec *iov, size_t count)
  * one system call and no copy when it is the message expected. When it is another one (which the
  * layer above will find out), its bytes are brought back to `in`, as if they had been read there.
  */
-static bool read_expected(struct rd_wire *wire, void *into, size_t size, bool *dry)
+static bool read_expected(struct rd_tcp_stream *wire, void *into, size_t size, bool *dry)
 {
 	struct iovec iov[2] = { { wire->in, HEADER_SIZE }, { into, size } };
 	size_t got = read_some(wire, iov, 2);
@@ -372,7 +372,7 @@ static bool read_expected(struct rd_wire *wire, void *into, size_t size, bool *d
 }
 
 /* Reads more of the message now coming, or of the next. *dry: there is no more for now. */
-static bool read_more(struct rd_wire *wire, void *into, size_t size, bool *dry)
+static bool read_more(struct rd_tcp_stream *wire, void *into, size_t size, bool *dry)
 {
 	struct iovec iov;
 	size_t wanted = HEADER_SIZE, got;
@@ -406,7 +406,7 @@ static bool read_more(struct rd_wire *wire, void *into, size_t size, bool *dry)
 
 /* Reads until a message is whole or the socket is empty: the edge-triggered epoll of the driver
    speaks up again only for bytes that come after that. */
-static bool arrive(struct rd_wire *wire, void *into, size_t size)
+static bool arrive(struct rd_tcp_stream *wire, void *into, size_t size)
 {
 	bool dry = false;
 
@@ -426,7 +426,7 @@ static bool arrive(struct rd_wire *wire, void *into, size_t size)
 	}
 }
 
-bool rd_wire_recv(struct rd_wire *wire, void *into, size_t size, struct rd_message *message)
+bool rd_tcp_stream_recv(struct rd_tcp_stream *wire, void *into, size_t size, struct rd_message *message)
 {
 	if (!wire->shown && !arrive(wire, into, size)) {
 		wire->claimed = into != NULL;
@@ -439,7 +439,7 @@ bool rd_wire_recv(struct rd_wire *wire, void *into, size_t size, struct rd_messa
 	return true;
 }
 
-void rd_wire_release(struct rd_wire *wire)
+void rd_tcp_stream_release(struct rd_tcp_stream *wire)
 {
 	assert(wire->shown);
 	if (!wire->landing)
@@ -449,12 +449,12 @@ void rd_wire_release(struct rd_wire *wire)
 }
 
 /* Bytes read and not yet shown, while none of them has landed elsewhere. */
-static size_t held(const struct rd_wire *wire)
+static size_t held(const struct rd_tcp_stream *wire)
 {
 	return (wire->begun ? HEADER_SIZE : 0) + wire->end - wire->start;
 }
 
-bool rd_wire_take_in(struct rd_wire *wire)
+bool rd_tcp_stream_take_in(struct rd_tcp_stream *wire)
 {
 	size_t before = held(wire);
 
@@ -464,7 +464,7 @@ bool rd_wire_take_in(struct rd_wire *wire)
 	return wire->link->error || held(wire) > before;
 }
 
-void rd_wire_check(struct rd_wire *wire)
+void rd_tcp_stream_check(struct rd_tcp_stream *wire)
 {
 	char byte;
 	ssize_t size;
@@ -479,7 +479,7 @@ void rd_wire_check(struct rd_wire *wire)
 		fail_broken(wire, errno);
 }
 
-bool rd_wire_drain(struct rd_wire *wire)
+bool rd_tcp_stream_drain(struct rd_tcp_stream *wire)
 {
 	char bytes[16384];
 	ssize_t size;

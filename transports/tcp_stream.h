@@ -18,25 +18,25 @@
 #define RD_WIRE_QUEUE 16
 #define RD_WIRE_STAGES 4
 
-struct rd_wire_header {
+struct rd_tcp_stream_header {
 	uint32_t size; /* of the payload, bytes */
 	uint32_t check; /* RD_WIRE_CHECK plus the number of the message on this wire, modulo 2^16 */
 	struct rd_tag tag;
 };
 
-struct rd_wire_output {
-	struct rd_wire_header header;
+struct rd_tcp_stream_output {
+	struct rd_tcp_stream_header header;
 	const char *bytes; /* staged: the header lies before the payload there */
 	size_t size;
 	bool staged;
 };
 
-struct rd_wire {
+struct rd_tcp_stream {
 	int fd;
 	struct rd_link *link;
 
 	/* Going out: queue[first], queue[first + 1], ... */
-	struct rd_wire_output queue[RD_WIRE_QUEUE];
+	struct rd_tcp_stream_output queue[RD_WIRE_QUEUE];
 	unsigned first, queued;
 	size_t written; /* bytes of queue[first] that the kernel has */
 	char *stages;
@@ -49,7 +49,7 @@ struct rd_wire {
 	char *in;
 	size_t start, end;
 	bool begun; /* header is that of the message now coming */
-	struct rd_wire_header header;
+	struct rd_tcp_stream_header header;
 	char *landing; /* where its payload goes; NULL: to `in` */
 	size_t landed;
 	bool shown;
@@ -59,31 +59,31 @@ struct rd_wire {
 
 /* Takes no possession of fd before it succeeds; finish() closes it. A finished or zeroed wire whose
    fd is -1 may be finished (again). */
-int rd_wire_init(struct rd_wire *wire, int fd, struct rd_link *link);
-void rd_wire_finish(struct rd_wire *wire);
+int rd_tcp_stream_init(struct rd_tcp_stream *wire, int fd, struct rd_link *link);
+void rd_tcp_stream_finish(struct rd_tcp_stream *wire);
 
 /* As the functions of struct rd_link_ops. */
-void *rd_wire_reserve(struct rd_wire *wire, size_t size);
-void rd_wire_commit(struct rd_wire *wire, const struct rd_tag *tag, size_t size);
-bool rd_wire_send(struct rd_wire *wire, const struct rd_tag *tag, const void *from, size_t size);
-bool rd_wire_recv(struct rd_wire *wire, void *into, size_t size, struct rd_message *message);
-void rd_wire_release(struct rd_wire *wire);
+void *rd_tcp_stream_reserve(struct rd_tcp_stream *wire, size_t size);
+void rd_tcp_stream_commit(struct rd_tcp_stream *wire, const struct rd_tag *tag, size_t size);
+bool rd_tcp_stream_send(struct rd_tcp_stream *wire, const struct rd_tag *tag, const void *from, size_t size);
+bool rd_tcp_stream_recv(struct rd_tcp_stream *wire, void *into, size_t size, struct rd_message *message);
+void rd_tcp_stream_release(struct rd_tcp_stream *wire);
 
 /* Writes what is queued, as far as the socket takes it. True: something moved. */
-bool rd_wire_flush(struct rd_wire *wire);
+bool rd_tcp_stream_flush(struct rd_tcp_stream *wire);
 
 /*
  * Reads of the next message what has come of it, into the buffer here, unless recv() has said where
  * it lands: a peer that waits for its message to leave its memory need not wait for recv(). True:
  * something came. Once nothing comes, the epoll of the driver tells of what comes later.
  */
-bool rd_wire_take_in(struct rd_wire *wire);
+bool rd_tcp_stream_take_in(struct rd_tcp_stream *wire);
 
 /* The peer has hung up: sets link->error once nothing is left to receive. */
-void rd_wire_check(struct rd_wire *wire);
+void rd_tcp_stream_check(struct rd_tcp_stream *wire);
 
 /* Reads and drops what has come, so that closing does not reset the connection. False: there is
    nothing to wait for any more: the peer has closed, or the link has failed. */
-bool rd_wire_drain(struct rd_wire *wire);
+bool rd_tcp_stream_drain(struct rd_tcp_stream *wire);
 
 #endif

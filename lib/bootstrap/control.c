@@ -247,9 +247,9 @@ static void finish_dialling(struct rd_control *control, int64_t now_ms)
 		return;
 	}
 	own->connecting = false;
-	rd_tune(own->fd, control->settings.heartbeat_timeout_ms);
+	rd_socket_tune(own->fd, control->settings.heartbeat_timeout_ms);
 	watch_line(control, own, EPOLLIN);
-	rd_where(control->where, own->fd);
+	rd_socket_describe(control->where, own->fd);
 	getsockname(own->fd, (struct sockaddr *)&control->near,
 		&(socklen_t){ sizeof(control->near) });
 	rd_participant_connected(control->participant, now_ms);
@@ -410,7 +410,7 @@ static void open_next(struct rd_control *control, int fd, int64_t now_ms)
 		close(fd);
 		return;
 	}
-	rd_tune(fd, control->settings.heartbeat_timeout_ms);
+	rd_socket_tune(fd, control->settings.heartbeat_timeout_ms);
 	control->lines[index] = open_line(control, fd, (uint64_t)index, EPOLLIN);
 	if (control->lines[index])
 		hear_line(control, index, now_ms);
@@ -879,7 +879,7 @@ static int open_sockets(struct rd_control *control, int64_t deadline_ms)
 			return error;
 		if (getsockname(control->door_fd, (struct sockaddr *)&address, &size))
 			return rd_fail_errno("rank 0 does not know where it listens");
-		rd_where(control->where, control->door_fd);
+		rd_socket_describe(control->where, control->door_fd);
 		control->near = address;
 	}
 	rd_dial_text(control->address, &address);

@@ -144,7 +144,7 @@ static void interface_of(char name[IF_NAMESIZE], const struct sockaddr_storage *
 	freeifaddrs(list);
 }
 
-void rd_where(char where[RD_WHERE_SIZE], int fd)
+void rd_socket_describe(char where[RD_WHERE_SIZE], int fd)
 {
 	struct sockaddr_storage address = { 0 };
 	socklen_t size = sizeof(address);
@@ -286,7 +286,7 @@ static void set_tcp(int fd, int option, int value)
 }
 
 /* The beats notice most; this is for data that the network never delivers (man 7 tcp). */
-void rd_tune(int fd, int timeout_ms)
+void rd_socket_tune(int fd, int timeout_ms)
 {
 	int seconds = timeout_ms / 3000 > 1 ? timeout_ms / 3000 : 1;
 	int on = 1;

@@ -45,10 +45,10 @@ int rd_dialled(int fd);
 int rd_accept(int fd);
 
 /* No delay for small messages; a peer that vanished is noticed within timeout_ms or so. */
-void rd_tune(int fd, int timeout_ms);
+void rd_socket_tune(int fd, int timeout_ms);
 
 /* "lo:127.0.0.1<29500>": interface, address and port at this end. */
-void rd_where(char where[RD_WHERE_SIZE], int fd);
+void rd_socket_describe(char where[RD_WHERE_SIZE], int fd);
 /* "127.0.0.1:29500", "[::1]:29500". */
 void rd_dial_text(char text[RD_WHERE_SIZE], const struct sockaddr_storage *address);
 
