@@ -11,7 +11,7 @@
 struct gpu_trial {
 	const char *device, *kernel;
 	struct world world;
-	int (*body)(struct citizen *citizen);
+	int (*body)(struct rank_env *env);
 };
 
 /* A suite's init: its tests end with who runs them. They are in sessions of their own, which no

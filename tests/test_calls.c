@@ -12,7 +12,7 @@
 
 #include "world.h"
 
-static void run(int size, const char *transport, int (*body)(struct citizen *citizen))
+static void run(int size, const char *transport, int (*body)(struct rank_env *env))
 {
 	struct world world = { .size = size, .transport = transport };
 
@@ -21,20 +21,20 @@ static void run(int size, const char *transport, int (*body)(struct citizen *cit
 
 /* ---- Transfers and groups ------------------------------------------------------------------ */
 
-static int pass_round(struct citizen *citizen)
+static int pass_round(struct rank_env *env)
 {
-	int size = citizen->size, rank = citizen->rank, token = -1;
+	int size = env->size, rank = env->rank, token = -1;
 
 	for (int round = 0; round < 100; round++) {
 		int mine = rank * 1000 + round;
 
 		TRY(rondo_group_start());
-		TRY(rondo_send(citizen->comm, &mine, 1, RONDO_I32, (rank + 1) % size, NULL));
+		TRY(rondo_send(env->comm, &mine, 1, RONDO_I32, (rank + 1) % size, NULL));
 		TRY(rondo_recv(
-			citizen->comm, &token, 1, RONDO_I32, (rank + size - 1) % size, NULL));
+			env->comm, &token, 1, RONDO_I32, (rank + size - 1) % size, NULL));
 		TRY(rondo_group_end());
 		if (token != (rank + size - 1) % size * 1000 + round)
-			return world_say(citizen, "round %d: got %d", round, token);
+			return world_say(env, "round %d: got %d", round, token);
 	}
 	return 0;
 }
@@ -46,22 +46,22 @@ Test(transfers, in_a_group_go_both_ways_at_once, .timeout = 60)
 	run(5, "mixed", pass_round);
 }
 
-static int call_badly(struct citizen *citizen)
+static int call_badly(struct rank_env *env)
 {
 	float number = 0;
 
-	if (rondo_send(citizen->comm, &number, 1, RONDO_F32, 7, NULL) != RONDO_INVALID ||
+	if (rondo_send(env->comm, &number, 1, RONDO_F32, 7, NULL) != RONDO_INVALID ||
 		strcmp(rondo_last_error(), "send: rank 7 is not in 0..1") != 0)
-		return world_say(citizen, "%s", rondo_last_error());
-	if (rondo_recv(citizen->comm, &number, 1, RONDO_F32, -1, NULL) != RONDO_INVALID ||
+		return world_say(env, "%s", rondo_last_error());
+	if (rondo_recv(env->comm, &number, 1, RONDO_F32, -1, NULL) != RONDO_INVALID ||
 		strcmp(rondo_last_error(), "recv: rank -1 is not in 0..1") != 0)
-		return world_say(citizen, "%s", rondo_last_error());
+		return world_say(env, "%s", rondo_last_error());
 	if (rondo_send(NULL, &number, 1, RONDO_F32, 0, NULL) != RONDO_INVALID ||
 		strcmp(rondo_last_error(), "send: comm is NULL") != 0)
-		return world_say(citizen, "%s", rondo_last_error());
-	if (rondo_recv(citizen->comm, NULL, 1, RONDO_F32, 0, NULL) != RONDO_INVALID ||
+		return world_say(env, "%s", rondo_last_error());
+	if (rondo_recv(env->comm, NULL, 1, RONDO_F32, 0, NULL) != RONDO_INVALID ||
 		strcmp(rondo_last_error(), "recv: the buffer is NULL") != 0)
-		return world_say(citizen, "%s", rondo_last_error());
+		return world_say(env, "%s", rondo_last_error());
 	return 0;
 }
 
@@ -79,33 +79,33 @@ Test(transfers, of_a_rank_to_itself_are_copies, .timeout = 60)
 
 /* The two sides group the same transfers differently, and no message is lost or taken for another.
  */
-static int cross_long(struct citizen *citizen)
+static int cross_long(struct rank_env *env)
 {
 	int *out = malloc(2 * LONG * sizeof(int)), *in = malloc(2 * LONG * sizeof(int));
-	int peer = 1 - citizen->rank, wrong = -1;
+	int peer = 1 - env->rank, wrong = -1;
 
 	for (int i = 0; i < 2 * LONG; i++)
-		out[i] = citizen->rank * 7 + i;
+		out[i] = env->rank * 7 + i;
 	TRY(rondo_group_start());
-	TRY(rondo_send(citizen->comm, out, LONG, RONDO_I32, peer, NULL));
-	TRY(rondo_send(citizen->comm, out + LONG, LONG, RONDO_I32, peer, NULL));
-	if (citizen->rank == 1) {
+	TRY(rondo_send(env->comm, out, LONG, RONDO_I32, peer, NULL));
+	TRY(rondo_send(env->comm, out + LONG, LONG, RONDO_I32, peer, NULL));
+	if (env->rank == 1) {
 		TRY(rondo_group_end());
 		TRY(rondo_group_start());
 	}
-	TRY(rondo_recv(citizen->comm, in, LONG, RONDO_I32, peer, NULL));
-	if (citizen->rank == 1) {
+	TRY(rondo_recv(env->comm, in, LONG, RONDO_I32, peer, NULL));
+	if (env->rank == 1) {
 		TRY(rondo_group_end());
 		TRY(rondo_group_start());
 	}
-	TRY(rondo_recv(citizen->comm, in + LONG, LONG, RONDO_I32, peer, NULL));
+	TRY(rondo_recv(env->comm, in + LONG, LONG, RONDO_I32, peer, NULL));
 	TRY(rondo_group_end());
 	for (int i = 0; i < 2 * LONG && wrong < 0; i++)
 		if (in[i] != peer * 7 + i)
 			wrong = i;
 	free(out);
 	free(in);
-	return wrong < 0 ? 0 : world_say(citizen, "element %d is wrong", wrong);
+	return wrong < 0 ? 0 : world_say(env, "element %d is wrong", wrong);
 }
 
 Test(transfers, keep_their_order_however_they_are_grouped, .timeout = 60)
@@ -115,28 +115,28 @@ Test(transfers, keep_their_order_however_they_are_grouped, .timeout = 60)
 }
 
 /* Everybody sends to everybody, in unlike orders and sizes, among collectives. */
-static int storm(struct citizen *citizen)
+static int storm(struct rank_env *env)
 {
-	int size = citizen->size, rank = citizen->rank, sum = 0, one = 1;
+	int size = env->size, rank = env->rank, sum = 0, one = 1;
 	char *out = malloc(size * 200000), *in = malloc(size * 200000);
 
 	memset(out, rank, size * 200000);
 	TRY(rondo_group_start());
-	TRY(rondo_all_reduce(citizen->comm, &one, &sum, 1, RONDO_I32, RONDO_SUM, NULL));
+	TRY(rondo_all_reduce(env->comm, &one, &sum, 1, RONDO_I32, RONDO_SUM, NULL));
 	for (int i = 0; i < size; i++)
-		TRY(rondo_send(citizen->comm, out, 1000 + 50000 * rank, RONDO_I8, (rank + i) % size,
+		TRY(rondo_send(env->comm, out, 1000 + 50000 * rank, RONDO_I8, (rank + i) % size,
 			NULL));
 	for (int i = size - 1; i >= 0; i--)
 		TRY(rondo_recv(
-			citizen->comm, in + i * 200000, 1000 + 50000 * i, RONDO_I8, i, NULL));
-	TRY(rondo_barrier(citizen->comm, NULL));
+			env->comm, in + i * 200000, 1000 + 50000 * i, RONDO_I8, i, NULL));
+	TRY(rondo_barrier(env->comm, NULL));
 	TRY(rondo_group_end());
 	for (int i = 0; i < size; i++)
 		if (in[i * 200000] != i || in[i * 200000 + 999 + 50000 * i] != i)
-			return world_say(citizen, "rank %d's bytes are wrong", i);
+			return world_say(env, "rank %d's bytes are wrong", i);
 	free(out);
 	free(in);
-	return sum == size ? 0 : world_say(citizen, "the sum is %d", sum);
+	return sum == size ? 0 : world_say(env, "the sum is %d", sum);
 }
 
 Test(transfers, and_collectives_share_a_group, .timeout = 60)
@@ -154,18 +154,18 @@ Test(transfers, and_collectives_share_a_group, .timeout = 60)
  * Who has returned from a call makes no more calls, and the others get all of it nevertheless.
  * Ranks 2 and 1 of the chain to the root wait for the root's word that it is done.
  */
-static int return_and_wait(struct citizen *citizen)
+static int return_and_wait(struct rank_env *env)
 {
-	const int *pipe_fds = citizen->argument;
+	const int *pipe_fds = env->argument;
 	char *bytes = calloc(1, HEAVY), word[2] = "ok";
 	struct pollfd fd = { .fd = pipe_fds[0], .events = POLLIN };
 
-	TRY(rondo_reduce(citizen->comm, bytes, bytes, HEAVY, RONDO_I8, RONDO_SUM, 0, NULL));
+	TRY(rondo_reduce(env->comm, bytes, bytes, HEAVY, RONDO_I8, RONDO_SUM, 0, NULL));
 	free(bytes);
-	if (citizen->rank == 0)
+	if (env->rank == 0)
 		return write(pipe_fds[1], word, 2) != 2;
 	if (poll(&fd, 1, 10000) != 1)
-		return world_say(citizen, "the root still waits for bytes of this rank's");
+		return world_say(env, "the root still waits for bytes of this rank's");
 	return read(pipe_fds[0], word, 1) != 1;
 }
 
@@ -187,7 +187,7 @@ static void count_up(void *argument)
 	++*(int *)argument;
 }
 
-static int on_a_stream(struct citizen *citizen)
+static int on_a_stream(struct rank_env *env)
 {
 	static float values[8][5000];
 	rondo_stream *stream;
@@ -196,20 +196,20 @@ static int on_a_stream(struct citizen *citizen)
 	TRY(rondo_stream_create(&stream));
 	for (int i = 0; i < 8; i++) {
 		for (int k = 0; k < 5000; k++)
-			values[i][k] = (float)(citizen->rank + i);
+			values[i][k] = (float)(env->rank + i);
 		TRY(rondo_all_reduce(
-			citizen->comm, values[i], values[i], 5000, RONDO_F32, RONDO_AVG, stream));
+			env->comm, values[i], values[i], 5000, RONDO_F32, RONDO_AVG, stream));
 		TRY(rondo_stream_call(stream, count_up, &counter));
 	}
 	/* A blocking call waits for the calls that were queued before it. */
 	TRY(rondo_all_reduce(
-		citizen->comm, values[7], values[7], 5000, RONDO_F32, RONDO_MAX, NULL));
+		env->comm, values[7], values[7], 5000, RONDO_F32, RONDO_MAX, NULL));
 	TRY(rondo_stream_synchronize(stream));
 	rondo_stream_destroy(stream);
 	for (int i = 0; i < 8; i++)
-		if (values[i][4999] != (float)(citizen->size - 1) / 2 + (float)i)
-			return world_say(citizen, "bucket %d is %g", i, values[i][4999]);
-	return counter == 8 ? 0 : world_say(citizen, "%d calls ran", counter);
+		if (values[i][4999] != (float)(env->size - 1) / 2 + (float)i)
+			return world_say(env, "bucket %d is %g", i, values[i][4999]);
+	return counter == 8 ? 0 : world_say(env, "%d calls ran", counter);
 }
 
 Test(streams, run_their_calls_in_order_beside_the_caller, .timeout = 60)
@@ -219,19 +219,19 @@ Test(streams, run_their_calls_in_order_beside_the_caller, .timeout = 60)
 	run(4, "mixed", on_a_stream);
 }
 
-static int group_on_a_stream(struct citizen *citizen)
+static int group_on_a_stream(struct rank_env *env)
 {
-	int mine = citizen->rank, peer = 1 - citizen->rank, theirs = -1;
+	int mine = env->rank, peer = 1 - env->rank, theirs = -1;
 	rondo_stream *stream;
 
 	TRY(rondo_stream_create(&stream));
 	TRY(rondo_group_start());
-	TRY(rondo_send(citizen->comm, &mine, 1, RONDO_I32, peer, stream));
-	TRY(rondo_recv(citizen->comm, &theirs, 1, RONDO_I32, peer, stream));
+	TRY(rondo_send(env->comm, &mine, 1, RONDO_I32, peer, stream));
+	TRY(rondo_recv(env->comm, &theirs, 1, RONDO_I32, peer, stream));
 	TRY(rondo_group_end());
 	TRY(rondo_stream_synchronize(stream));
 	rondo_stream_destroy(stream);
-	return theirs == peer ? 0 : world_say(citizen, "got %d", theirs);
+	return theirs == peer ? 0 : world_say(env, "got %d", theirs);
 }
 
 Test(streams, run_groups, .timeout = 60)
@@ -242,11 +242,11 @@ Test(streams, run_groups, .timeout = 60)
 
 /* ---- Several comms ------------------------------------------------------------------------- */
 
-static int two_comms(struct citizen *citizen)
+static int two_comms(struct rank_env *env)
 {
 	rondo_comm *other;
 	static double a[10000], b[10000];
-	int wrong = world_second_comm(citizen, &other);
+	int wrong = world_second_comm(env, &other);
 
 	if (wrong)
 		return wrong;
@@ -255,16 +255,16 @@ static int two_comms(struct citizen *citizen)
 	/* The ranks begin with different comms: a group makes that no deadlock. */
 	TRY(rondo_group_start());
 	for (int i = 0; i < 2; i++) {
-		if (i == citizen->rank % 2)
+		if (i == env->rank % 2)
 			TRY(rondo_all_reduce(
-				citizen->comm, a, a, 10000, RONDO_F64, RONDO_SUM, NULL));
+				env->comm, a, a, 10000, RONDO_F64, RONDO_SUM, NULL));
 		else
 			TRY(rondo_all_reduce(other, b, b, 10000, RONDO_F64, RONDO_PROD, NULL));
 	}
 	TRY(rondo_group_end());
 	TRY(rondo_comm_destroy(other));
-	if (a[3] != 3 * citizen->size || b[2] != 1 << citizen->size)
-		return world_say(citizen, "got %g and %g", a[3], b[2]);
+	if (a[3] != 3 * env->size || b[2] != 1 << env->size)
+		return world_say(env, "got %g and %g", a[3], b[2]);
 	return 0;
 }
 
@@ -275,12 +275,12 @@ Test(comms, two_at_once_do_not_disturb_each_other, .timeout = 60)
 }
 
 /* Two comms, each busy on a stream of its own. */
-static int two_streams(struct citizen *citizen)
+static int two_streams(struct rank_env *env)
 {
 	rondo_stream *streams[2];
-	rondo_comm *comms[2] = { citizen->comm, NULL };
+	rondo_comm *comms[2] = { env->comm, NULL };
 	static float buffers[2][100000];
-	int wrong = world_second_comm(citizen, &comms[1]);
+	int wrong = world_second_comm(env, &comms[1]);
 
 	if (wrong)
 		return wrong;
@@ -297,7 +297,7 @@ static int two_streams(struct citizen *citizen)
 		TRY(rondo_stream_synchronize(streams[i]));
 		rondo_stream_destroy(streams[i]);
 		if (buffers[i][99999] != 1)
-			return world_say(citizen, "got %g", buffers[i][99999]);
+			return world_say(env, "got %g", buffers[i][99999]);
 	}
 	TRY(rondo_comm_destroy(comms[1]));
 	return 0;
@@ -311,55 +311,55 @@ Test(comms, run_side_by_side_on_streams, .timeout = 60)
 
 /* ---- What is refused ----------------------------------------------------------------------- */
 
-static int expect(struct citizen *citizen, int got, int wanted, const char *words)
+static int expect(struct rank_env *env, int got, int wanted, const char *words)
 {
 	if (got != wanted || !strstr(rondo_last_error(), words))
-		return world_say(citizen, "%s: %s, wanted %s: ...%s...", rondo_error_name(got),
+		return world_say(env, "%s: %s, wanted %s: ...%s...", rondo_error_name(got),
 			rondo_last_error(), rondo_error_name(wanted), words);
 	return 0;
 }
 
-static int refusals(struct citizen *citizen)
+static int refusals(struct rank_env *env)
 {
-	rondo_comm *comm = citizen->comm;
+	rondo_comm *comm = env->comm;
 	float in[8] = { 0 }, out[8];
 	int wrong = 0;
 
-	wrong |= expect(citizen, rondo_all_reduce(NULL, in, out, 1, RONDO_F32, RONDO_SUM, NULL),
+	wrong |= expect(env, rondo_all_reduce(NULL, in, out, 1, RONDO_F32, RONDO_SUM, NULL),
 		RONDO_INVALID, "all_reduce: comm is NULL");
-	wrong |= expect(citizen, rondo_all_reduce(comm, NULL, out, 1, RONDO_F32, RONDO_SUM, NULL),
+	wrong |= expect(env, rondo_all_reduce(comm, NULL, out, 1, RONDO_F32, RONDO_SUM, NULL),
 		RONDO_INVALID, "all_reduce: send is NULL");
-	wrong |= expect(citizen, rondo_all_gather(comm, in, NULL, 1, RONDO_F32, NULL),
+	wrong |= expect(env, rondo_all_gather(comm, in, NULL, 1, RONDO_F32, NULL),
 		RONDO_INVALID, "all_gather: recv is NULL");
-	wrong |= expect(citizen, rondo_all_reduce(comm, in, out, 1, 77, RONDO_SUM, NULL),
+	wrong |= expect(env, rondo_all_reduce(comm, in, out, 1, 77, RONDO_SUM, NULL),
 		RONDO_INVALID, "77 is no type");
-	wrong |= expect(citizen, rondo_all_reduce(comm, in, out, 1, RONDO_F32, 99, NULL),
+	wrong |= expect(env, rondo_all_reduce(comm, in, out, 1, RONDO_F32, 99, NULL),
 		RONDO_INVALID, "99 is no operation");
-	wrong |= expect(citizen, rondo_broadcast(comm, in, out, 1, RONDO_F32, 2, NULL),
+	wrong |= expect(env, rondo_broadcast(comm, in, out, 1, RONDO_F32, 2, NULL),
 		RONDO_INVALID, "rank 2 is not in 0..1");
-	wrong |= expect(citizen, rondo_broadcast(comm, in, out, 1, RONDO_F32, -1, NULL),
+	wrong |= expect(env, rondo_broadcast(comm, in, out, 1, RONDO_F32, -1, NULL),
 		RONDO_INVALID, "rank -1 is not in 0..1");
-	wrong |= expect(citizen,
+	wrong |= expect(env,
 		rondo_all_reduce(comm, in, out, SIZE_MAX / 8, RONDO_F32, RONDO_SUM, NULL),
 		RONDO_INVALID, "too large");
-	wrong |= expect(citizen, rondo_all_reduce(comm, in, in + 1, 4, RONDO_F32, RONDO_SUM, NULL),
+	wrong |= expect(env, rondo_all_reduce(comm, in, in + 1, 4, RONDO_F32, RONDO_SUM, NULL),
 		RONDO_INVALID, "overlap");
-	wrong |= expect(citizen, rondo_send(comm, in, 1, RONDO_F32, citizen->rank, NULL),
+	wrong |= expect(env, rondo_send(comm, in, 1, RONDO_F32, env->rank, NULL),
 		RONDO_INVALID, "in one group");
-	wrong |= expect(citizen, rondo_group_end(), RONDO_INVALID, "without rondo_group_start");
-	wrong |= expect(citizen, rondo_stream_synchronize(NULL), RONDO_INVALID, "stream is NULL");
+	wrong |= expect(env, rondo_group_end(), RONDO_INVALID, "without rondo_group_start");
+	wrong |= expect(env, rondo_stream_synchronize(NULL), RONDO_INVALID, "stream is NULL");
 	if (wrong)
 		return wrong;
 
 	/* A call that is refused takes its whole group with it, and nothing has been sent. */
 	TRY(rondo_group_start());
-	TRY(rondo_send(comm, in, 1, RONDO_F32, 1 - citizen->rank, NULL));
-	wrong |= expect(citizen, rondo_recv(comm, NULL, 1, RONDO_F32, 1 - citizen->rank, NULL),
+	TRY(rondo_send(comm, in, 1, RONDO_F32, 1 - env->rank, NULL));
+	wrong |= expect(env, rondo_recv(comm, NULL, 1, RONDO_F32, 1 - env->rank, NULL),
 		RONDO_INVALID, "the buffer is NULL");
-	wrong |= expect(citizen, rondo_group_end(), RONDO_INVALID, "the buffer is NULL");
+	wrong |= expect(env, rondo_group_end(), RONDO_INVALID, "the buffer is NULL");
 	TRY(rondo_group_start());
-	TRY(rondo_send(comm, in, 1, RONDO_F32, citizen->rank, NULL));
-	wrong |= expect(citizen, rondo_group_end(), RONDO_INVALID, "no counterpart");
+	TRY(rondo_send(comm, in, 1, RONDO_F32, env->rank, NULL));
+	wrong |= expect(env, rondo_group_end(), RONDO_INVALID, "no counterpart");
 	TRY(rondo_barrier(comm, NULL));
 	return wrong;
 }
@@ -380,7 +380,7 @@ static bool wait_soon(sem_t *sem)
 	return sem_timedwait(sem, &until) == 0;
 }
 
-static void run_soon(int (*body)(struct citizen *citizen))
+static void run_soon(int (*body)(struct rank_env *env))
 {
 	struct world world = { .size = 2, .transport = "shm", .limit_ms = 30000 };
 
@@ -407,19 +407,19 @@ static void look_back(void *argument)
 	sight->synchronize = rondo_stream_synchronize(sight->stream);
 }
 
-static int skip_behind_a_failure(struct citizen *citizen)
+static int skip_behind_a_failure(struct rank_env *env)
 {
 	struct sight before = { 0 }, after = { 0 };
 	rondo_stream *stream;
 	rondo_comm *other;
 	sem_t go;
-	int err = world_second_comm(citizen, &other), wrong = 0;
+	int err = world_second_comm(env, &other), wrong = 0;
 
 	if (err)
 		return err;
 	/* Rank 1 calls on the other comm in good faith. */
-	if (citizen->rank == 1) {
-		wrong |= expect(citizen, rondo_barrier(other, NULL), RONDO_ABORTED,
+	if (env->rank == 1) {
+		wrong |= expect(env, rondo_barrier(other, NULL), RONDO_ABORTED,
 			"rank 0 skipped a call behind a failure");
 		rondo_comm_destroy(other);
 		return wrong;
@@ -431,22 +431,22 @@ static int skip_behind_a_failure(struct citizen *citizen)
 	TRY(rondo_stream_query(stream));
 	TRY(rondo_stream_call(stream, look_back, &before));
 	if (rondo_stream_query(stream) != RONDO_PENDING)
-		return world_say(citizen, "the work is done before it was let begin");
-	TRY(rondo_barrier(citizen->comm, stream));
+		return world_say(env, "the work is done before it was let begin");
+	TRY(rondo_barrier(env->comm, stream));
 	TRY(rondo_barrier(other, stream));
 	TRY(rondo_stream_call(stream, look_back, &after));
-	TRY(rondo_comm_abort(citizen->comm, "enough"));
+	TRY(rondo_comm_abort(env->comm, "enough"));
 	sem_post(&go);
-	wrong |= expect(citizen, rondo_stream_synchronize(stream), RONDO_ABORTED, "enough");
-	wrong |= expect(citizen, rondo_stream_query(stream), RONDO_ABORTED, "enough");
+	wrong |= expect(env, rondo_stream_synchronize(stream), RONDO_ABORTED, "enough");
+	wrong |= expect(env, rondo_stream_query(stream), RONDO_ABORTED, "enough");
 	rondo_stream_destroy(stream);
 	rondo_comm_destroy(other);
 	if (before.calls != 1 || before.query != 0 || before.synchronize != RONDO_INVALID)
-		return world_say(citizen, "before: %d, %d, %d", before.calls, before.query,
+		return world_say(env, "before: %d, %d, %d", before.calls, before.query,
 			before.synchronize);
 	if (after.calls != 1 || after.query != RONDO_ABORTED || after.synchronize != RONDO_INVALID)
 		return world_say(
-			citizen, "after: %d, %d, %d", after.calls, after.query, after.synchronize);
+			env, "after: %d, %d, %d", after.calls, after.query, after.synchronize);
 	return wrong;
 }
 
@@ -493,31 +493,31 @@ static void *intrude(void *argument)
 	return NULL;
 }
 
-static int call_from_two_threads(struct citizen *citizen)
+static int call_from_two_threads(struct rank_env *env)
 {
-	struct intrusion intrusion = { .comm = citizen->comm };
+	struct intrusion intrusion = { .comm = env->comm };
 	pthread_t thread;
 	int32_t sum = 1;
 	rondo_op op;
 
 	sem_init(&intrusion.inside, 0, 0);
 	sem_init(&intrusion.tried, 0, 0);
-	TRY(rondo_op_create(citizen->comm, &op, add_and_meet, 0, &intrusion));
+	TRY(rondo_op_create(env->comm, &op, add_and_meet, 0, &intrusion));
 	pthread_create(&thread, NULL, intrude, &intrusion);
-	TRY(rondo_all_reduce(citizen->comm, &sum, &sum, 1, RONDO_I32, op, NULL));
+	TRY(rondo_all_reduce(env->comm, &sum, &sum, 1, RONDO_I32, op, NULL));
 	sem_post(&intrusion.inside);
 	pthread_join(thread, NULL);
 	/* What was refused has harmed nothing. */
-	TRY(rondo_barrier(citizen->comm, NULL));
+	TRY(rondo_barrier(env->comm, NULL));
 	/* It is one rank that combines, or both. */
-	if (!intrusion.met && citizen->rank == 0)
+	if (!intrusion.met && env->rank == 0)
 		return 0;
 	if (!intrusion.met || intrusion.own != RONDO_INVALID || intrusion.second != RONDO_INVALID ||
 		!strstr(intrusion.text, "all_reduce #1"))
-		return world_say(citizen, "%d: %s, and %s: %s", intrusion.met,
+		return world_say(env, "%d: %s, and %s: %s", intrusion.met,
 			rondo_error_name(intrusion.own), rondo_error_name(intrusion.second),
 			intrusion.text);
-	return sum == 2 ? 0 : world_say(citizen, "the sum is %d", sum);
+	return sum == 2 ? 0 : world_say(env, "the sum is %d", sum);
 }
 
 Test(calls, of_a_second_thread_are_refused_while_the_first_is_in_one, .timeout = 90)
@@ -542,21 +542,21 @@ static void call_ahead(void *argument)
 	snprintf(knot->text, sizeof(knot->text), "%s", rondo_last_error());
 }
 
-static int abort_a_knot(struct citizen *citizen)
+static int abort_a_knot(struct rank_env *env)
 {
-	struct knot knot = { .comm = citizen->comm };
+	struct knot knot = { .comm = env->comm };
 	rondo_stream *stream;
 
 	sem_init(&knot.queued, 0, 0);
 	TRY(rondo_stream_create(&stream));
 	TRY(rondo_stream_call(stream, call_ahead, &knot));
-	TRY(rondo_barrier(citizen->comm, stream));
+	TRY(rondo_barrier(env->comm, stream));
 	sem_post(&knot.queued);
-	TRY(rondo_comm_abort(citizen->comm, "a knot"));
+	TRY(rondo_comm_abort(env->comm, "a knot"));
 	rondo_stream_synchronize(stream);
 	rondo_stream_destroy(stream);
 	if (knot.err != RONDO_ABORTED || !strstr(knot.text, "a knot"))
-		return world_say(citizen, "%s: %s", rondo_error_name(knot.err), knot.text);
+		return world_say(env, "%s: %s", rondo_error_name(knot.err), knot.text);
 	return 0;
 }
 
@@ -567,9 +567,9 @@ Test(calls, that_wait_for_a_turn_that_never_comes_end_by_an_abort, .timeout = 90
 
 /* ---- Groups -------------------------------------------------------------------------------- */
 
-static int leave_within_a_group(struct citizen *citizen)
+static int leave_within_a_group(struct rank_env *env)
 {
-	rondo_comm *comm = citizen->comm, *part;
+	rondo_comm *comm = env->comm, *part;
 	rondo_stream *stream;
 	int32_t sum = 1;
 	int wrong = 0;
@@ -577,19 +577,19 @@ static int leave_within_a_group(struct citizen *citizen)
 	TRY(rondo_stream_create(&stream));
 	TRY(rondo_group_start());
 	TRY(rondo_all_reduce(comm, &sum, &sum, 1, RONDO_I32, RONDO_SUM, NULL));
-	wrong |= expect(citizen, rondo_comm_destroy(comm), RONDO_INVALID, "end the group first");
-	wrong |= expect(citizen, rondo_comm_finalize(comm), RONDO_INVALID, "end the group first");
+	wrong |= expect(env, rondo_comm_destroy(comm), RONDO_INVALID, "end the group first");
+	wrong |= expect(env, rondo_comm_finalize(comm), RONDO_INVALID, "end the group first");
 	wrong |= expect(
-		citizen, rondo_comm_split(comm, 0, 0, &part), RONDO_INVALID, "end the group first");
+		env, rondo_comm_split(comm, 0, 0, &part), RONDO_INVALID, "end the group first");
 	if (wrong)
 		return wrong;
 	TRY(rondo_group_end());
 	if (sum != 2)
-		return world_say(citizen, "the sum is %d", sum);
+		return world_say(env, "the sum is %d", sum);
 	TRY(rondo_group_start());
 	TRY(rondo_all_reduce(comm, &sum, &sum, 1, RONDO_I32, RONDO_SUM, stream));
 	rondo_stream_destroy(stream);
-	wrong |= expect(citizen, rondo_group_end(), RONDO_INVALID, "rondo_stream_destroy");
+	wrong |= expect(env, rondo_group_end(), RONDO_INVALID, "rondo_stream_destroy");
 	TRY(rondo_barrier(comm, NULL));
 	return wrong;
 }
@@ -599,13 +599,13 @@ Test(groups, keep_what_their_calls_need, .timeout = 60)
 	run_soon(leave_within_a_group);
 }
 
-static int empty_ones(struct citizen *citizen)
+static int empty_ones(struct rank_env *env)
 {
-	TRY(rondo_all_reduce(citizen->comm, NULL, NULL, 0, RONDO_F32, RONDO_SUM, NULL));
-	TRY(rondo_all_to_all(citizen->comm, NULL, NULL, 0, RONDO_F32, NULL));
+	TRY(rondo_all_reduce(env->comm, NULL, NULL, 0, RONDO_F32, RONDO_SUM, NULL));
+	TRY(rondo_all_to_all(env->comm, NULL, NULL, 0, RONDO_F32, NULL));
 	TRY(rondo_group_start());
-	TRY(rondo_send(citizen->comm, NULL, 0, RONDO_F32, citizen->rank, NULL));
-	TRY(rondo_recv(citizen->comm, NULL, 0, RONDO_F32, citizen->rank, NULL));
+	TRY(rondo_send(env->comm, NULL, 0, RONDO_F32, env->rank, NULL));
+	TRY(rondo_recv(env->comm, NULL, 0, RONDO_F32, env->rank, NULL));
 	TRY(rondo_group_end());
 	TRY(rondo_group_start());
 	TRY(rondo_group_start());
@@ -622,56 +622,56 @@ Test(calls, of_no_elements_need_no_buffers, .timeout = 60)
 
 /* ---- Again and again ------------------------------------------------------------------------- */
 
-static int add(struct citizen *citizen, int count, rondo_op op, int wanted)
+static int add(struct rank_env *env, int count, rondo_op op, int wanted)
 {
 	int in[3] = { 1, 2, 3 }, out[4] = { -1, -1, -1, -1 };
 
-	TRY(rondo_all_reduce(citizen->comm, in, out, count, RONDO_I32, op, NULL));
+	TRY(rondo_all_reduce(env->comm, in, out, count, RONDO_I32, op, NULL));
 	for (int i = 0; i < 4; i++)
 		if (out[i] != (i < count ? in[i] * wanted : -1))
 			return world_say(
-				citizen, "%d of %d of %s: %d", i, count, rondo_op_name(op), out[i]);
+				env, "%d of %d of %s: %d", i, count, rondo_op_name(op), out[i]);
 	return 0;
 }
 
-static int add_doubles(struct citizen *citizen)
+static int add_doubles(struct rank_env *env)
 {
 	double in[2] = { 0.5, 0.25 }, out[2];
 
-	TRY(rondo_all_reduce(citizen->comm, in, out, 2, RONDO_F64, RONDO_SUM, NULL));
-	if (out[0] != 0.5 * citizen->size || out[1] != 0.25 * citizen->size)
-		return world_say(citizen, "the doubles are %g and %g", out[0], out[1]);
+	TRY(rondo_all_reduce(env->comm, in, out, 2, RONDO_F64, RONDO_SUM, NULL));
+	if (out[0] != 0.5 * env->size || out[1] != 0.25 * env->size)
+		return world_say(env, "the doubles are %g and %g", out[0], out[1]);
 	return 0;
 }
 
-static int say(struct citizen *citizen, int root)
+static int say(struct rank_env *env, int root)
 {
-	int said = citizen->rank == root ? 100 + root : -1;
+	int said = env->rank == root ? 100 + root : -1;
 
-	TRY(rondo_broadcast(citizen->comm, &said, &said, 1, RONDO_I32, root, NULL));
-	return said == 100 + root ? 0 : world_say(citizen, "rank %d said %d", root, said);
+	TRY(rondo_broadcast(env->comm, &said, &said, 1, RONDO_I32, root, NULL));
+	return said == 100 + root ? 0 : world_say(env, "rank %d said %d", root, said);
 }
 
 /* Each call differs from the one before in one thing, and is made twice. */
-static int vary_one_thing(struct citizen *citizen)
+static int vary_one_thing(struct rank_env *env)
 {
-	int size = citizen->size, err = 0;
+	int size = env->size, err = 0;
 
 	for (int i = 0; i < 20 && !err; i++) {
 		int twice = i / 2 % 5;
 
 		if (twice == 0)
-			err = add(citizen, 2, RONDO_SUM, size);
+			err = add(env, 2, RONDO_SUM, size);
 		else if (twice == 1)
-			err = add_doubles(citizen);
+			err = add_doubles(env);
 		else if (twice == 2)
-			err = add(citizen, 3, RONDO_SUM, size);
+			err = add(env, 3, RONDO_SUM, size);
 		else if (twice == 3)
-			err = add(citizen, 3, RONDO_MAX, 1);
+			err = add(env, 3, RONDO_MAX, 1);
 		else
-			err = add(citizen, 2, RONDO_MIN, 1);
+			err = add(env, 2, RONDO_MIN, 1);
 		if (!err)
-			err = say(citizen, i / 2 % size);
+			err = say(env, i / 2 % size);
 	}
 	return err;
 }

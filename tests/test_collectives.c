@@ -352,7 +352,7 @@ struct memory {
 	char *in, *out;
 };
 
-static int try(struct citizen *citizen, const struct trial *trial, struct memory *memory)
+static int try(struct rank_env *env, const struct trial *trial, struct memory *memory)
 {
 	size_t block = trial->count * rondo_type_size(trial->type);
 	size_t in_size = in_blocks(trial) * block, out_size = out_blocks(trial) * block;
@@ -369,10 +369,10 @@ static int try(struct citizen *citizen, const struct trial *trial, struct memory
 	}
 	memcpy(in, trial->tables->inputs[trial->rank], in_size);
 
-	int err = call(trial, citizen->comm, in, result);
+	int err = call(trial, env->comm, in, result);
 
 	if (err)
-		return world_say(citizen, "%s of %zu %s %s root %d%s: %s: %s",
+		return world_say(env, "%s of %zu %s %s root %d%s: %s: %s",
 			kind_names[trial->kind], trial->count, rondo_type_name(trial->type),
 			rondo_op_name(trial->op), trial->root, trial->in_place ? " in place" : "",
 			rondo_error_name(err), rondo_last_error());
@@ -380,29 +380,29 @@ static int try(struct citizen *citizen, const struct trial *trial, struct memory
 		size_t right = right_elements(trial, result, i);
 
 		if (right < trial->count)
-			return world_say(citizen, "%s of %zu %s %s root %d%s: element %zu is wrong",
+			return world_say(env, "%s of %zu %s %s root %d%s: element %zu is wrong",
 				kind_names[trial->kind], trial->count, rondo_type_name(trial->type),
 				rondo_op_name(trial->op), trial->root,
 				trial->in_place ? " in place" : "", i * trial->count + right);
 	}
 	if (!guards_stand(
 		    memory->out, out, trial->in_place && in_size > out_size ? in_size : out_size))
-		return world_say(citizen, "%s of %zu %s wrote beside its buffer",
+		return world_say(env, "%s of %zu %s wrote beside its buffer",
 			kind_names[trial->kind], trial->count, rondo_type_name(trial->type));
 	if (trial->kind == ALL_REDUCE || trial->kind == ALL_GATHER || trial->kind == BROADCAST)
-		*citizen->number = hash_bytes(*citizen->number, result, out_size);
+		*env->number = hash_bytes(*env->number, result, out_size);
 	return 0;
 }
 
 /* ---- All of them --------------------------------------------------------------------------- */
 
-static int try_places(struct citizen *citizen, struct trial trial, struct memory *memory)
+static int try_places(struct rank_env *env, struct trial trial, struct memory *memory)
 {
 	for (int in_place = 0; in_place < 2; in_place++) {
 		trial.in_place = in_place;
 		trial.misaligned = (trial.count + trial.op + in_place) % 3 == 1 ? 1 : 0;
 
-		int wrong = try(citizen, &trial, memory);
+		int wrong = try(env, &trial, memory);
 
 		if (wrong)
 			return wrong;
@@ -410,7 +410,7 @@ static int try_places(struct citizen *citizen, struct trial trial, struct memory
 	return 0;
 }
 
-static int try_kinds(struct citizen *citizen, struct trial trial, struct memory *memory)
+static int try_kinds(struct rank_env *env, struct trial trial, struct memory *memory)
 {
 	for (int kind = 0; kind < KINDS; kind++) {
 		trial.kind = kind;
@@ -418,7 +418,7 @@ static int try_kinds(struct citizen *citizen, struct trial trial, struct memory 
 		if (!reduces(kind) && trial.op != RONDO_SUM)
 			continue;
 
-		int wrong = try_places(citizen, trial, memory);
+		int wrong = try_places(env, trial, memory);
 
 		if (wrong)
 			return wrong;
@@ -428,25 +428,25 @@ static int try_kinds(struct citizen *citizen, struct trial trial, struct memory 
 
 /* Much data is for a type of each size: the others of that size go the same ways. Of a world of one
    algorithm, the types and operations are other worlds' business. */
-static bool passes_over(const struct citizen *citizen, size_t count, rondo_type type, rondo_op op)
+static bool passes_over(const struct rank_env *env, size_t count, rondo_type type, rondo_op op)
 {
 	bool is_one_of_its_size =
 		type == RONDO_I8 || type == RONDO_BF16 || type == RONDO_F32 || type == RONDO_I64;
 
 	if (count > 1023 && !is_one_of_its_size)
 		return true;
-	return citizen->world->algo &&
+	return env->world->algo &&
 	       ((type != RONDO_I32 && type != RONDO_F32 && type != RONDO_BF16) ||
 		       (op != RONDO_SUM && op != RONDO_AVG));
 }
 
 static int try_count(
-	struct citizen *citizen, struct trial trial, struct memory *memory, struct tables *tables)
+	struct rank_env *env, struct trial trial, struct memory *memory, struct tables *tables)
 {
 	trial.tables = tables;
 	for (int type = 0; type < RONDO_TYPE_COUNT; type++) {
 		for (int op = 0; op < RONDO_OP_COUNT; op++) {
-			if (passes_over(citizen, trial.count, type, op))
+			if (passes_over(env, trial.count, type, op))
 				continue;
 			trial.type = type;
 			trial.op = op;
@@ -458,7 +458,7 @@ static int try_count(
 			combine(&trial, tables, 0, 0);
 			combine(&trial, tables, trial.rank * trial.count, trial.count);
 
-			int wrong = try_kinds(citizen, trial, memory);
+			int wrong = try_kinds(env, trial, memory);
 
 			if (wrong)
 				return wrong;
@@ -477,58 +477,58 @@ static int try_count(
 
 static const size_t counts[] = { 0, 1, 7, 64, 1023, MOST };
 
-static bool is_registered(const struct citizen *citizen)
+static bool is_registered(const struct rank_env *env)
 {
-	return citizen->world->memory == REGISTERED ||
-	       (citizen->world->memory == REGISTERED_BUT_FOR_RANK_0 && citizen->rank != 0);
+	return env->world->memory == REGISTERED ||
+	       (env->world->memory == REGISTERED_BUT_FOR_RANK_0 && env->rank != 0);
 }
 
-static char *get_memory(const struct citizen *citizen, size_t size)
+static char *get_memory(const struct rank_env *env, size_t size)
 {
 	void *memory = NULL;
 
-	if (!is_registered(citizen))
+	if (!is_registered(env))
 		return malloc(size);
 	rondo_mem_alloc(&memory, size);
 	return memory;
 }
 
-static void put_memory(const struct citizen *citizen, char *memory)
+static void put_memory(const struct rank_env *env, char *memory)
 {
-	if (is_registered(citizen))
+	if (is_registered(env))
 		rondo_mem_free(memory);
 	else
 		free(memory);
 }
 
-static int try_everything(struct citizen *citizen)
+static int try_everything(struct rank_env *env)
 {
 	size_t most = counts[sizeof(counts) / sizeof(*counts) - 1] * 8;
-	size_t all = most * citizen->size;
-	struct memory memory = { get_memory(citizen, all + 8),
-		get_memory(citizen, all + 2 * GUARD + 8) };
+	size_t all = most * env->size;
+	struct memory memory = { get_memory(env, all + 8),
+		get_memory(env, all + 2 * GUARD + 8) };
 	struct tables tables = {
 		.total = malloc(2 * most), .slack = malloc(2 * most), .integers = malloc(2 * most)
 	};
-	struct trial trial = { .rank = citizen->rank, .size = citizen->size };
+	struct trial trial = { .rank = env->rank, .size = env->size };
 	int wrong = 0;
 
-	for (int rank = 0; rank < citizen->size; rank++)
+	for (int rank = 0; rank < env->size; rank++)
 		tables.inputs[rank] = malloc(all);
-	if (!citizen->comm)
-		wrong = world_say(citizen, "create: %s: %s",
-			rondo_error_name(citizen->create_error), rondo_last_error());
+	if (!env->comm)
+		wrong = world_say(env, "create: %s: %s",
+			rondo_error_name(env->create_error), rondo_last_error());
 	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts) && !wrong; i++) {
-		trial.count = citizen->world->algo && counts[i] > 4099 ? 4099 : counts[i];
-		wrong = try_count(citizen, trial, &memory, &tables);
+		trial.count = env->world->algo && counts[i] > 4099 ? 4099 : counts[i];
+		wrong = try_count(env, trial, &memory, &tables);
 	}
-	for (int rank = 0; rank < citizen->size; rank++)
+	for (int rank = 0; rank < env->size; rank++)
 		free(tables.inputs[rank]);
 	free(tables.total);
 	free(tables.slack);
 	free(tables.integers);
-	put_memory(citizen, memory.in);
-	put_memory(citizen, memory.out);
+	put_memory(env, memory.in);
+	put_memory(env, memory.out);
 	return wrong;
 }
 
@@ -542,20 +542,20 @@ static bool has_run(const rondo_comm *comm, enum rd_collective collective, const
 }
 
 /* And the algorithm that was asked for was at work wherever it can be. */
-static int try_algorithm(struct citizen *citizen)
+static int try_algorithm(struct rank_env *env)
 {
-	const struct rd_algorithm *algorithm = rd_algorithm_named(citizen->world->algo);
-	int wrong = try_everything(citizen);
+	const struct rd_algorithm *algorithm = rd_algorithm_named(env->world->algo);
+	int wrong = try_everything(env);
 
-	if (!wrong && rondo_barrier(citizen->comm, NULL))
-		wrong = world_say(citizen, "barrier: %s", rondo_last_error());
+	if (!wrong && rondo_barrier(env->comm, NULL))
+		wrong = world_say(env, "barrier: %s", rondo_last_error());
 	for (int c = 0; c < RD_COLLECTIVE_COUNT && !wrong; c++) {
-		struct rd_problem problem = { c, citizen->rank, citizen->size, 0, 0,
-			citizen->comm->layouts[0] };
+		struct rd_problem problem = { c, env->rank, env->size, 0, 0,
+			env->comm->layouts[0] };
 
 		if (c != RD_TRANSFER && rd_algorithm_can(algorithm, &problem) &&
-			!has_run(citizen->comm, c, algorithm->name))
-			wrong = world_say(citizen, "%s was not by %s", rd_collective_name(c),
+			!has_run(env->comm, c, algorithm->name))
+			wrong = world_say(env, "%s was not by %s", rd_collective_name(c),
 				algorithm->name);
 	}
 	return wrong;
@@ -563,12 +563,12 @@ static int try_algorithm(struct citizen *citizen)
 
 static void run_everything(const struct world *world)
 {
-	struct fate fates[WORLD_MAX];
+	struct rank_outcome outcomes[WORLD_MAX];
 
 	cr_assert_eq(
-		world_run(world, world->algo ? try_algorithm : try_everything, NULL, fates), 0);
+		world_run(world, world->algo ? try_algorithm : try_everything, NULL, outcomes), 0);
 	for (int i = 1; i < world->size; i++)
-		cr_assert_eq(fates[i].number, fates[0].number,
+		cr_assert_eq(outcomes[i].number, outcomes[0].number,
 			"ranks 0 and %d of %d hold different bits", i, world->size);
 }
 

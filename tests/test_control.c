@@ -882,87 +882,87 @@ static struct outcome *outcomes; /* shared memory */
 
 enum death { BEFORE_JOINING, WHILE_JOINING, BEFORE_READY, WHILE_OPENING, RUNNING, STOPPED };
 
-struct fate {
+struct scenario {
 	int size, victim;
 	enum death death;
 	int absent; /* never comes, so that the others wait; -1: none */
 };
 
-static bool dies(const struct rank *rank, const struct fate *fate, enum death death)
+static bool dies(const struct rank *rank, const struct scenario *scenario, enum death death)
 {
-	return rank->rank == fate->victim && fate->death == death;
+	return rank->rank == scenario->victim && scenario->death == death;
 }
 
-/* Joins, opens and waits for the verdict, as far as fate lets it. */
-static void live(struct rank *rank, const struct fate *fate)
+/* Joins, opens and waits for the verdict, as far as outcome lets it. */
+static void live(struct rank *rank, const struct scenario *scenario)
 {
 	/* One that is not ready keeps the victim waiting. */
-	bool lags = fate->death == WHILE_OPENING && rank->rank == (fate->victim + 1) % fate->size;
+	bool lags = scenario->death == WHILE_OPENING && rank->rank == (scenario->victim + 1) % scenario->size;
 
 	rank->self.place.pid = getpid();
-	if (dies(rank, fate, BEFORE_JOINING))
+	if (dies(rank, scenario, BEFORE_JOINING))
 		raise(SIGKILL);
-	if (dies(rank, fate, WHILE_JOINING))
+	if (dies(rank, scenario, WHILE_JOINING))
 		ualarm(500000, 0);
 	if (join(rank))
 		return;
-	if (dies(rank, fate, BEFORE_READY))
+	if (dies(rank, scenario, BEFORE_READY))
 		raise(SIGKILL);
-	if (dies(rank, fate, WHILE_OPENING))
+	if (dies(rank, scenario, WHILE_OPENING))
 		ualarm(500000, 0);
 	if (!lags && keep_error(rank, ready(rank)))
 		return;
-	if (dies(rank, fate, RUNNING))
+	if (dies(rank, scenario, RUNNING))
 		raise(SIGKILL);
-	if (dies(rank, fate, STOPPED))
+	if (dies(rank, scenario, STOPPED))
 		raise(SIGSTOP);
 	await_verdict(rank);
 }
 
-static void fork_rank(struct rank *rank, pid_t *pid, const struct fate *fate)
+static void fork_rank(struct rank *rank, pid_t *pid, const struct scenario *scenario)
 {
 	*pid = fork();
 	if (*pid)
 		return;
 	if (rank->rank != 0)
 		close(ranks[0].settings.rendezvous_fd);
-	live(rank, fate);
+	live(rank, scenario);
 	outcomes[rank->rank].error = rank->error;
 	memcpy(outcomes[rank->rank].reason, rank->reason, RD_REASON_SIZE);
 	rd_control_destroy(rank->control);
 	_exit(0);
 }
 
-static bool survives(const struct fate *fate, int rank)
+static bool survives(const struct scenario *scenario, int rank)
 {
-	return rank != fate->victim && rank != fate->absent;
+	return rank != scenario->victim && rank != scenario->absent;
 }
 
 /* Leaves what the survivors say in ranks[0] and on; returns how many there are. */
-static int run_with_death(struct fate fate)
+static int run_with_death(struct scenario scenario)
 {
 	pid_t pids[RANKS_MAX] = { 0 };
 	int survivors = 0;
 
 	outcomes = mmap(NULL, sizeof(*outcomes) * RANKS_MAX, PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	prepare(fate.size, NULL);
-	for (int i = 0; i < fate.size; i++) {
-		if (fate.death == STOPPED)
+	prepare(scenario.size, NULL);
+	for (int i = 0; i < scenario.size; i++) {
+		if (scenario.death == STOPPED)
 			ranks[i].settings.heartbeat_timeout_ms = 1000;
-		if (fate.death == BEFORE_JOINING)
+		if (scenario.death == BEFORE_JOINING)
 			ranks[i].settings.init_timeout_ms = 1000;
-		if (i != fate.absent)
-			fork_rank(&ranks[i], &pids[i], &fate);
+		if (i != scenario.absent)
+			fork_rank(&ranks[i], &pids[i], &scenario);
 	}
 	close(ranks[0].settings.rendezvous_fd);
-	for (int i = 0; i < fate.size; i++)
-		if (survives(&fate, i))
+	for (int i = 0; i < scenario.size; i++)
+		if (survives(&scenario, i))
 			waitpid(pids[i], NULL, 0);
-	kill(pids[fate.victim], SIGKILL);
-	waitpid(pids[fate.victim], NULL, 0);
-	for (int i = 0; i < fate.size; i++) {
-		if (!survives(&fate, i))
+	kill(pids[scenario.victim], SIGKILL);
+	waitpid(pids[scenario.victim], NULL, 0);
+	for (int i = 0; i < scenario.size; i++) {
+		if (!survives(&scenario, i))
 			continue;
 		ranks[survivors].error = outcomes[i].error;
 		memcpy(ranks[survivors++].reason, outcomes[i].reason, RD_REASON_SIZE);
@@ -971,12 +971,12 @@ static int run_with_death(struct fate fate)
 	return survivors;
 }
 
-static void expect_fate(struct fate fate, int error, const char *format)
+static void expect_scenario(struct scenario scenario, int error, const char *format)
 {
-	int survivors = run_with_death(fate);
+	int survivors = run_with_death(scenario);
 	char part[64];
 
-	snprintf(part, sizeof(part), format, fate.victim);
+	snprintf(part, sizeof(part), format, scenario.victim);
 	for (int i = 0; i < survivors; i++) {
 		cr_expect_eq(ranks[i].error, error, "%s: %s", rondo_error_name(ranks[i].error),
 			ranks[i].reason);
@@ -988,36 +988,36 @@ static void expect_fate(struct fate fate, int error, const char *format)
 Test(control, a_rank_killed_while_all_run_is_named_at_once, .timeout = 60)
 {
 	for (int victim = 0; victim < 4; victim++)
-		expect_fate((struct fate){ 4, victim, RUNNING, -1 }, RONDO_DIED, "rank %d (host ");
+		expect_scenario((struct scenario){ 4, victim, RUNNING, -1 }, RONDO_DIED, "rank %d (host ");
 }
 
 Test(control, a_rank_killed_between_meeting_and_opening_is_named, .timeout = 60)
 {
 	for (int victim = 0; victim < 3; victim++) {
-		expect_fate(
-			(struct fate){ 3, victim, BEFORE_READY, -1 }, RONDO_DIED, "rank %d (host ");
-		expect_fate((struct fate){ 3, victim, WHILE_OPENING, -1 }, RONDO_DIED,
+		expect_scenario(
+			(struct scenario){ 3, victim, BEFORE_READY, -1 }, RONDO_DIED, "rank %d (host ");
+		expect_scenario((struct scenario){ 3, victim, WHILE_OPENING, -1 }, RONDO_DIED,
 			"rank %d (host ");
 	}
 }
 
 Test(control, a_rank_killed_while_it_waits_for_others_is_named, .timeout = 60)
 {
-	expect_fate((struct fate){ 4, 2, WHILE_JOINING, 3 }, RONDO_DIED, "rank %d (host ");
-	expect_fate((struct fate){ 4, 0, WHILE_JOINING, 1 }, RONDO_DIED, "rank %d (at ");
+	expect_scenario((struct scenario){ 4, 2, WHILE_JOINING, 3 }, RONDO_DIED, "rank %d (host ");
+	expect_scenario((struct scenario){ 4, 0, WHILE_JOINING, 1 }, RONDO_DIED, "rank %d (at ");
 }
 
 Test(control, a_rank_killed_before_it_came_is_missed, .timeout = 60)
 {
-	expect_fate((struct fate){ 3, 2, BEFORE_JOINING, -1 }, RONDO_TIMEOUT,
+	expect_scenario((struct scenario){ 3, 2, BEFORE_JOINING, -1 }, RONDO_TIMEOUT,
 		"rank %d of 3 has not come to");
-	expect_fate(
-		(struct fate){ 3, 0, BEFORE_JOINING, -1 }, RONDO_UNREACHABLE, "no one listens at");
+	expect_scenario(
+		(struct scenario){ 3, 0, BEFORE_JOINING, -1 }, RONDO_UNREACHABLE, "no one listens at");
 }
 
 Test(control, a_stopped_rank_is_noticed_by_its_silence, .timeout = 60)
 {
 	for (int victim = 0; victim < 3; victim++)
-		expect_fate(
-			(struct fate){ 3, victim, STOPPED, -1 }, RONDO_TIMEOUT, "rank %d (host ");
+		expect_scenario(
+			(struct scenario){ 3, victim, STOPPED, -1 }, RONDO_TIMEOUT, "rank %d (host ");
 }

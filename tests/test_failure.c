@@ -36,12 +36,12 @@ struct expectation {
 };
 
 /* Calls until one fails, then holds the failure against what is expected. */
-static int fails_as_expected(struct citizen *citizen, int err)
+static int fails_as_expected(struct rank_env *env, int err)
 {
-	const struct expectation *expected = citizen->argument;
+	const struct expectation *expected = env->argument;
 
 	if (err != expected->error || !strstr(rondo_last_error(), expected->words))
-		return world_say(citizen, "got %s: %s; wanted %s: ...%s...", rondo_error_name(err),
+		return world_say(env, "got %s: %s; wanted %s: ...%s...", rondo_error_name(err),
 			rondo_last_error(), rondo_error_name(expected->error), expected->words);
 	return 0;
 }
@@ -51,42 +51,42 @@ static int fails_as_expected(struct citizen *citizen, int err)
 static float values[100000];
 
 /* The victim dies in the middle of its third call: on another thread's stream it has just begun. */
-static int die_in_a_call(struct citizen *citizen)
+static int die_in_a_call(struct rank_env *env)
 {
-	const struct expectation *expected = citizen->argument;
-	int err = citizen->create_error;
+	const struct expectation *expected = env->argument;
+	int err = env->create_error;
 
 	for (int i = 0; i < 1000 && !err; i++) {
-		if (citizen->rank == expected->victim && i == 3) {
+		if (env->rank == expected->victim && i == 3) {
 			rondo_stream *stream;
 
 			rondo_stream_create(&stream);
-			rondo_all_reduce(citizen->comm, values, values, 100000, RONDO_F32,
+			rondo_all_reduce(env->comm, values, values, 100000, RONDO_F32,
 				RONDO_SUM, stream);
 			raise(SIGKILL);
 		}
 		err = rondo_all_reduce(
-			citizen->comm, values, values, 100000, RONDO_F32, RONDO_SUM, NULL);
+			env->comm, values, values, 100000, RONDO_F32, RONDO_SUM, NULL);
 	}
-	return fails_as_expected(citizen, err);
+	return fails_as_expected(env, err);
 }
 
 static void run_deaths(
-	int (*body)(struct citizen *citizen), int victim, int error, const char *words)
+	int (*body)(struct rank_env *env), int victim, int error, const char *words)
 {
 	for (size_t i = 0; i < sizeof(transports) / sizeof(*transports); i++) {
 		struct expectation expected = { .victim = victim, .error = error, .words = words };
 		struct world world = { .size = 4, .transport = transports[i], .limit_ms = 20000 };
-		struct fate fates[WORLD_MAX];
+		struct rank_outcome outcomes[WORLD_MAX];
 		int64_t began = now_ms();
 
-		world_run(&world, body, &expected, fates);
+		world_run(&world, body, &expected, outcomes);
 		cr_assert_lt(
 			now_ms() - began, 10000, "%s: a death was not seen at once", transports[i]);
 		for (int rank = 0; rank < 4; rank++)
-			cr_assert_eq(fates[rank].status, rank == victim ? 128 + SIGKILL : 0,
-				"%s: rank %d: %d: %s", transports[i], rank, fates[rank].status,
-				fates[rank].text);
+			cr_assert_eq(outcomes[rank].status, rank == victim ? 128 + SIGKILL : 0,
+				"%s: rank %d: %d: %s", transports[i], rank, outcomes[rank].status,
+				outcomes[rank].text);
 	}
 }
 
@@ -101,16 +101,16 @@ Test(failure, so_is_rank_0, .timeout = 90)
 }
 
 /* The others are in a barrier that the victim never joins. */
-static int die_between_calls(struct citizen *citizen)
+static int die_between_calls(struct rank_env *env)
 {
-	const struct expectation *expected = citizen->argument;
-	int err = citizen->create_error;
+	const struct expectation *expected = env->argument;
+	int err = env->create_error;
 
-	if (citizen->rank == expected->victim)
+	if (env->rank == expected->victim)
 		raise(SIGKILL);
 	if (!err)
-		err = rondo_barrier(citizen->comm, NULL);
-	return fails_as_expected(citizen, err);
+		err = rondo_barrier(env->comm, NULL);
+	return fails_as_expected(env, err);
 }
 
 Test(failure, a_rank_killed_before_it_joins_a_call_is_named, .timeout = 90)
@@ -119,20 +119,20 @@ Test(failure, a_rank_killed_before_it_joins_a_call_is_named, .timeout = 90)
 }
 
 /* All calls are done; the others learn of it on their way out, or not at all. */
-static int die_at_teardown(struct citizen *citizen)
+static int die_at_teardown(struct rank_env *env)
 {
-	const struct expectation *expected = citizen->argument;
-	int err = citizen->create_error;
+	const struct expectation *expected = env->argument;
+	int err = env->create_error;
 
 	if (!err)
-		err = rondo_barrier(citizen->comm, NULL);
-	if (citizen->rank == expected->victim)
+		err = rondo_barrier(env->comm, NULL);
+	if (env->rank == expected->victim)
 		raise(SIGKILL);
 	if (err)
-		return fails_as_expected(citizen, err);
-	err = rondo_comm_destroy(citizen->comm);
-	citizen->comm = NULL;
-	return err ? fails_as_expected(citizen, err) : 0;
+		return fails_as_expected(env, err);
+	err = rondo_comm_destroy(env->comm);
+	env->comm = NULL;
+	return err ? fails_as_expected(env, err) : 0;
 }
 
 Test(failure, a_rank_killed_at_teardown_hangs_nobody, .timeout = 90)
@@ -167,25 +167,25 @@ static void leave_child(const struct inheritance *inheritance)
 	_exit(0);
 }
 
-static int die_and_leave_child(struct citizen *citizen)
+static int die_and_leave_child(struct rank_env *env)
 {
-	const struct inheritance *inheritance = citizen->argument;
-	int err = citizen->create_error;
+	const struct inheritance *inheritance = env->argument;
+	int err = env->create_error;
 
 	if (!err)
-		err = rondo_barrier(citizen->comm, NULL);
-	if (!err && citizen->rank == inheritance->expected.victim) {
+		err = rondo_barrier(env->comm, NULL);
+	if (!err && env->rank == inheritance->expected.victim) {
 		if (inheritance->memory > 0)
 			mmap(NULL, inheritance->memory, PROT_READ | PROT_WRITE,
 				MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 		leave_child(inheritance);
-		*citizen->number = (uint64_t)now_ms();
+		*env->number = (uint64_t)now_ms();
 		raise(SIGKILL);
 	}
 	if (!err)
-		err = rondo_barrier(citizen->comm, NULL);
-	*citizen->number = (uint64_t)now_ms();
-	return fails_as_expected(citizen, err);
+		err = rondo_barrier(env->comm, NULL);
+	*env->number = (uint64_t)now_ms();
+	return fails_as_expected(env, err);
 }
 
 /* The world's timeout is the default, many times the bound here. */
@@ -193,18 +193,18 @@ static void run_world_with_child(struct inheritance inheritance, int size, const
 {
 	struct world world = { .size = size, .transport = transport, .limit_ms = 20000 };
 	int victim = inheritance.expected.victim;
-	struct fate fates[WORLD_MAX];
+	struct rank_outcome outcomes[WORLD_MAX];
 
 	cr_assert_eq(pipe(inheritance.pipe), 0);
-	world_run(&world, die_and_leave_child, &inheritance, fates);
+	world_run(&world, die_and_leave_child, &inheritance, outcomes);
 	close(inheritance.pipe[0]);
 	close(inheritance.pipe[1]);
 	for (int rank = 0; rank < size; rank++) {
-		int64_t took = (int64_t)(fates[rank].number - fates[victim].number);
+		int64_t took = (int64_t)(outcomes[rank].number - outcomes[victim].number);
 
-		cr_assert_eq(fates[rank].status, rank == victim ? 128 + SIGKILL : 0,
-			"%s: rank %d: %d: %s", transport, rank, fates[rank].status,
-			fates[rank].text);
+		cr_assert_eq(outcomes[rank].status, rank == victim ? 128 + SIGKILL : 0,
+			"%s: rank %d: %d: %s", transport, rank, outcomes[rank].status,
+			outcomes[rank].text);
 		if (rank == victim)
 			continue;
 		fprintf(stderr, "over %s rank %d failed %lld ms after rank %d with %zu MiB died\n",
@@ -262,18 +262,18 @@ Test(failure, and_one_with_much_memory_to_free, .timeout = 90)
 
 /* ---- Silence ------------------------------------------------------------------------------- */
 
-static int stop_in_a_call(struct citizen *citizen)
+static int stop_in_a_call(struct rank_env *env)
 {
-	const struct expectation *expected = citizen->argument;
-	int err = citizen->create_error;
+	const struct expectation *expected = env->argument;
+	int err = env->create_error;
 
 	for (int i = 0; i < 1000 && !err; i++) {
-		if (citizen->rank == expected->victim && i == 3)
+		if (env->rank == expected->victim && i == 3)
 			raise(SIGSTOP);
 		err = rondo_all_reduce(
-			citizen->comm, values, values, 1000, RONDO_F32, RONDO_SUM, NULL);
+			env->comm, values, values, 1000, RONDO_F32, RONDO_SUM, NULL);
 	}
-	return fails_as_expected(citizen, err);
+	return fails_as_expected(env, err);
 }
 
 Test(failure, a_stopped_rank_is_named_within_the_bound, .timeout = 90)
@@ -285,30 +285,30 @@ Test(failure, a_stopped_rank_is_named_within_the_bound, .timeout = 90)
 		struct world world = {
 			.size = 4, .transport = transports[i], .timeout_ms = 700, .limit_ms = 3000
 		};
-		struct fate fates[WORLD_MAX];
+		struct rank_outcome outcomes[WORLD_MAX];
 
-		world_run(&world, stop_in_a_call, &expected, fates);
+		world_run(&world, stop_in_a_call, &expected, outcomes);
 		for (int rank = 0; rank < 4; rank++)
-			cr_assert_eq(fates[rank].status, rank == 1 ? -1 : 0, "%s: rank %d: %d: %s",
-				transports[i], rank, fates[rank].status, fates[rank].text);
+			cr_assert_eq(outcomes[rank].status, rank == 1 ? -1 : 0, "%s: rank %d: %d: %s",
+				transports[i], rank, outcomes[rank].status, outcomes[rank].text);
 	}
 }
 
 /* Rank 1 is alive and well, and elsewhere. */
-static int stay_away(struct citizen *citizen)
+static int stay_away(struct rank_env *env)
 {
-	int err = citizen->create_error;
+	int err = env->create_error;
 
 	if (!err)
-		err = rondo_barrier(citizen->comm, NULL);
-	if (!err && citizen->rank == 1) {
+		err = rondo_barrier(env->comm, NULL);
+	if (!err && env->rank == 1) {
 		/* Until the verdict: it concerns this rank too. */
-		while ((err = rondo_comm_error(citizen->comm)) == 0)
+		while ((err = rondo_comm_error(env->comm)) == 0)
 			poll(NULL, 0, 10);
 	} else if (!err) {
-		err = rondo_barrier(citizen->comm, NULL);
+		err = rondo_barrier(env->comm, NULL);
 	}
-	return fails_as_expected(citizen, err);
+	return fails_as_expected(env, err);
 }
 
 Test(failure, a_rank_that_does_not_join_a_call_is_named, .timeout = 90)
@@ -322,23 +322,23 @@ Test(failure, a_rank_that_does_not_join_a_call_is_named, .timeout = 90)
 }
 
 /* Stays away until a line of the log names it. */
-static int come_late(struct citizen *citizen)
+static int come_late(struct rank_env *env)
 {
 	static char text[64 << 10];
-	const int *file = citizen->argument;
+	const int *file = env->argument;
 	int64_t end = now_ms() + 20000;
 
-	if (citizen->create_error)
-		return world_say(citizen, "%s", rondo_last_error());
-	TRY(rondo_barrier(citizen->comm, NULL));
-	while (citizen->rank == 1 && !strstr(text, "slow call: ")) {
+	if (env->create_error)
+		return world_say(env, "%s", rondo_last_error());
+	TRY(rondo_barrier(env->comm, NULL));
+	while (env->rank == 1 && !strstr(text, "slow call: ")) {
 		if (now_ms() > end)
-			return world_say(citizen, "no line, but: %s", text);
+			return world_say(env, "no line, but: %s", text);
 		poll(NULL, 0, 10);
 		if (pread(*file, text, sizeof(text) - 1, 0) < 0)
-			return world_say(citizen, "the log cannot be read");
+			return world_say(env, "the log cannot be read");
 	}
-	TRY(rondo_barrier(citizen->comm, NULL));
+	TRY(rondo_barrier(env->comm, NULL));
 	return 0;
 }
 
@@ -362,22 +362,22 @@ Test(failure, a_rank_that_lives_may_come_late_and_is_named_in_the_log, .timeout 
 
 /* ---- Leaving early ------------------------------------------------------------------------- */
 
-static int leave_early(struct citizen *citizen)
+static int leave_early(struct rank_env *env)
 {
-	const struct expectation *expected = citizen->argument;
-	int err = citizen->create_error;
+	const struct expectation *expected = env->argument;
+	int err = env->create_error;
 
 	if (!err)
-		err = rondo_barrier(citizen->comm, NULL);
-	if (!err && citizen->rank != expected->victim)
-		err = rondo_barrier(citizen->comm, NULL);
-	if (citizen->rank == expected->victim) {
+		err = rondo_barrier(env->comm, NULL);
+	if (!err && env->rank != expected->victim)
+		err = rondo_barrier(env->comm, NULL);
+	if (env->rank == expected->victim) {
 		/* It is told, if at all, as it leaves. */
-		rondo_comm_destroy(citizen->comm);
-		citizen->comm = NULL;
+		rondo_comm_destroy(env->comm);
+		env->comm = NULL;
 		return 0;
 	}
-	return fails_as_expected(citizen, err);
+	return fails_as_expected(env, err);
 }
 
 Test(failure, a_call_after_a_rank_has_left_names_it, .timeout = 90)
@@ -399,10 +399,10 @@ enum difference { OPERATION, COUNT, TYPE, ROOT, COLLECTIVE, LONGER };
 
 static float longer[4 * 20000];
 
-static int call_differently(struct citizen *citizen, enum difference difference)
+static int call_differently(struct rank_env *env, enum difference difference)
 {
-	bool odd = citizen->rank == 2;
-	rondo_comm *comm = citizen->comm;
+	bool odd = env->rank == 2;
+	rondo_comm *comm = env->comm;
 
 	switch (difference) {
 	case OPERATION:
@@ -431,23 +431,23 @@ struct oddity {
 
 /* A rank may finish its part before anyone can know; then its next call, or its leaving, tells it.
  */
-static int differ(struct citizen *citizen)
+static int differ(struct rank_env *env)
 {
-	const struct oddity *oddity = citizen->argument;
-	int err = citizen->create_error;
+	const struct oddity *oddity = env->argument;
+	int err = env->create_error;
 
 	if (!err)
-		err = rondo_barrier(citizen->comm, NULL);
+		err = rondo_barrier(env->comm, NULL);
 	if (!err)
-		err = call_differently(citizen, oddity->difference);
+		err = call_differently(env, oddity->difference);
 	if (!err)
-		err = rondo_barrier(citizen->comm, NULL);
+		err = rondo_barrier(env->comm, NULL);
 	if (!err) {
-		err = rondo_comm_destroy(citizen->comm);
-		citizen->comm = NULL;
+		err = rondo_comm_destroy(env->comm);
+		env->comm = NULL;
 	}
 	if (err != RONDO_MISMATCH || !strstr(rondo_last_error(), "rank 2"))
-		return world_say(citizen, "got %s: %s", rondo_error_name(err), rondo_last_error());
+		return world_say(env, "got %s: %s", rondo_error_name(err), rondo_last_error());
 	return 0;
 }
 
@@ -469,15 +469,15 @@ Test(failure, calls_that_differ_are_an_error_on_every_rank_and_name_the_odd_one,
 
 /* ---- Abort --------------------------------------------------------------------------------- */
 
-static int abort_it(struct citizen *citizen)
+static int abort_it(struct rank_env *env)
 {
-	int err = citizen->create_error;
+	int err = env->create_error;
 
-	if (!err && citizen->rank == 1)
-		rondo_comm_abort(citizen->comm, "the loss is NaN");
+	if (!err && env->rank == 1)
+		rondo_comm_abort(env->comm, "the loss is NaN");
 	if (!err)
-		err = rondo_barrier(citizen->comm, NULL);
-	return fails_as_expected(citizen, err);
+		err = rondo_barrier(env->comm, NULL);
+	return fails_as_expected(env, err);
 }
 
 Test(failure, an_abort_reaches_every_rank_with_its_reason, .timeout = 90)
@@ -541,22 +541,22 @@ Test(failure, a_rank_that_never_comes_is_named, .timeout = 30)
 /* ---- Roots that differ --------------------------------------------------------------------- */
 
 /* Two ranks think that they are the root: each waits for the other, and no message says so. */
-static int be_root_as_well(struct citizen *citizen)
+static int be_root_as_well(struct rank_env *env)
 {
-	int root = citizen->rank == 1 ? 1 : 0;
-	int err = citizen->create_error;
+	int root = env->rank == 1 ? 1 : 0;
+	int err = env->create_error;
 
 	if (!err)
-		err = rondo_barrier(citizen->comm, NULL);
+		err = rondo_barrier(env->comm, NULL);
 	if (!err)
 		err = rondo_reduce(
-			citizen->comm, values, values, 4, RONDO_F32, RONDO_SUM, root, NULL);
+			env->comm, values, values, 4, RONDO_F32, RONDO_SUM, root, NULL);
 	/* A rank that only sends is through, and waits in its next call. */
 	if (!err)
-		err = rondo_barrier(citizen->comm, NULL);
+		err = rondo_barrier(env->comm, NULL);
 	if (!err || !strstr(rondo_last_error(), "rank 0 reduce #2 of 4 f32 sum root 0"))
-		return world_say(citizen, "%s: %s", rondo_error_name(err), rondo_last_error());
-	return fails_as_expected(citizen, err);
+		return world_say(env, "%s: %s", rondo_error_name(err), rondo_last_error());
+	return fails_as_expected(env, err);
 }
 
 Test(failure, two_roots_of_a_reduce_are_a_mismatch, .timeout = 90)
@@ -595,39 +595,39 @@ static int listen_at(const struct sockaddr_in *address)
 }
 
 /* All make another comm, and get the victim's error. */
-static int set_wrongly(struct citizen *citizen)
+static int set_wrongly(struct rank_env *env)
 {
-	const struct mistake *mistake = citizen->argument;
-	bool first = citizen->rank == 0;
+	const struct mistake *mistake = env->argument;
+	bool first = env->rank == 0;
 	int port = first ? world_free_port() : 0;
 	struct rondo_config config = RONDO_CONFIG_INIT;
 	rondo_comm *comm = NULL;
 	char name[64];
 
-	TRY(rondo_broadcast(citizen->comm, &port, &port, 1, RONDO_I32, 0, NULL));
-	config.rank = citizen->rank;
-	config.size = citizen->size;
+	TRY(rondo_broadcast(env->comm, &port, &port, 1, RONDO_I32, 0, NULL));
+	config.rank = env->rank;
+	config.size = env->size;
 	config.address = "127.0.0.1";
 	config.port = port;
 	if (first && mistake->launched)
 		config.rendezvous_fd = listen_at(&(struct sockaddr_in){ .sin_family = AF_INET,
 			.sin_port = htons((uint16_t)port),
 			.sin_addr.s_addr = htonl(INADDR_LOOPBACK) });
-	TRY(rondo_barrier(citizen->comm, NULL));
-	if (citizen->rank == mistake->victim)
+	TRY(rondo_barrier(env->comm, NULL));
+	if (env->rank == mistake->victim)
 		setenv(mistake->variable, mistake->value, 1);
 
 	int err = rondo_comm_create(&comm, &config);
 
 	snprintf(name, sizeof(name), "rank %d of %d could not take part: ", mistake->victim,
-		citizen->size);
+		env->size);
 	if (err != RONDO_SETTING || comm || !strstr(rondo_last_error(), mistake->words))
-		return world_say(citizen, "%d: %s", err, err ? rondo_last_error() : "no error");
+		return world_say(env, "%d: %s", err, err ? rondo_last_error() : "no error");
 	if (config.rendezvous_fd >= 0 && (fcntl(config.rendezvous_fd, F_GETFD) >= 0) !=
 						 (mistake->victim == 0 && !mistake->valid))
-		return world_say(citizen, "the listening socket is closed, or it is not");
-	if (citizen->rank != mistake->victim && !strstr(rondo_last_error(), name))
-		return world_say(citizen, "no name: %s", rondo_last_error());
+		return world_say(env, "the listening socket is closed, or it is not");
+	if (env->rank != mistake->victim && !strstr(rondo_last_error(), name))
+		return world_say(env, "no name: %s", rondo_last_error());
 	return 0;
 }
 

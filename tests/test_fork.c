@@ -164,56 +164,56 @@ static int child(const struct estate *estate, struct told *told)
 }
 
 /* All ranks' sums, while a child of rank 0 does what it likes. */
-static int add_up(struct citizen *citizen)
+static int add_up(struct rank_env *env)
 {
 	for (int i = 0; i < CALLS; i++) {
 		for (int k = 0; k < COUNT; k++)
-			values[k] = (float)(i + citizen->rank + k % 5);
+			values[k] = (float)(i + env->rank + k % 5);
 		TRY(rondo_all_reduce(
-			citizen->comm, values, values, COUNT, RONDO_F32, RONDO_SUM, NULL));
+			env->comm, values, values, COUNT, RONDO_F32, RONDO_SUM, NULL));
 		for (int k = 0; k < COUNT; k++)
 			if (values[k] != (float)(2 * i + 1 + 2 * (k % 5)))
-				return world_say(citizen, "sum %d is wrong", i);
+				return world_say(env, "sum %d is wrong", i);
 	}
 	return 0;
 }
 
-static int end_of(struct citizen *citizen, pid_t pid, const struct told *told)
+static int end_of(struct rank_env *env, pid_t pid, const struct told *told)
 {
 	int status;
 
 	if (pid < 0 || waitpid(pid, &status, 0) != pid)
-		return world_say(citizen, "cannot fork, or wait");
+		return world_say(env, "cannot fork, or wait");
 	if (status != 0)
-		return world_say(citizen, "the child: status %x: %s", status, told->text);
+		return world_say(env, "the child: status %x: %s", status, told->text);
 	return 0;
 }
 
-static int fork_amid_calls(struct citizen *citizen)
+static int fork_amid_calls(struct rank_env *env)
 {
-	struct estate estate = { .comm = citizen->comm, .fds = count_fds() };
+	struct estate estate = { .comm = env->comm, .fds = count_fds() };
 	struct told *told = shared();
 	pid_t pid = 0;
 	int err;
 
-	err = world_second_comm(citizen, &estate.second);
+	err = world_second_comm(env, &estate.second);
 	if (err)
 		return err;
 	TRY(rondo_stream_create(&estate.stream));
 	TRY(rondo_barrier(estate.comm, estate.stream));
 	TRY(rondo_stream_synchronize(estate.stream));
-	if (citizen->rank == 0)
+	if (env->rank == 0)
 		pid = fork();
-	if (citizen->rank == 0 && pid == 0) {
+	if (env->rank == 0 && pid == 0) {
 		alarm(CHILD_S);
 		_exit(child(&estate, told));
 	}
-	err = add_up(citizen);
-	if (citizen->rank == 0 && !err)
-		err = end_of(citizen, pid, told);
+	err = add_up(env);
+	if (env->rank == 0 && !err)
+		err = end_of(env, pid, told);
 	/* What the child destroyed is here all the same. */
 	if (!err)
-		err = add_up(citizen);
+		err = add_up(env);
 	if (err)
 		return err;
 	TRY(rondo_barrier(estate.comm, estate.stream));
@@ -225,7 +225,7 @@ static int fork_amid_calls(struct citizen *citizen)
 	return 0;
 }
 
-static void run(const char *transport, int (*body)(struct citizen *citizen))
+static void run(const char *transport, int (*body)(struct rank_env *env))
 {
 	struct world world = { .size = 2, .transport = transport, .timeout_ms = 20000 };
 
@@ -238,42 +238,42 @@ Test(fork, a_child_is_refused_its_parents_comm_and_harms_no_call_of_it, .timeout
 	run("tcp", fork_amid_calls);
 }
 
-static int end_the_parents_group(struct citizen *citizen, struct told *told)
+static int end_the_parents_group(struct rank_env *env, struct told *told)
 {
 	REFUSED(rondo_group_end());
 	if (rondo_group_end() != RONDO_INVALID)
 		return said(told, "a group is open");
-	(void)citizen;
+	(void)env;
 	return make_own(told);
 }
 
-static int own_beside_the_parents_group(struct citizen *citizen, struct told *told)
+static int own_beside_the_parents_group(struct rank_env *env, struct told *told)
 {
-	(void)citizen;
+	(void)env;
 	return make_own(told);
 }
 
-static int fork_within_a_group(struct citizen *citizen)
+static int fork_within_a_group(struct rank_env *env)
 {
 	struct told *told = shared();
 	int32_t sum = 1;
 	pid_t pids[2];
 
 	rondo_group_start();
-	TRY(rondo_all_reduce(citizen->comm, &sum, &sum, 1, RONDO_I32, RONDO_SUM, NULL));
+	TRY(rondo_all_reduce(env->comm, &sum, &sum, 1, RONDO_I32, RONDO_SUM, NULL));
 	for (int i = 0; i < 2; i++) {
 		pids[i] = fork();
 		if (pids[i] == 0) {
 			alarm(CHILD_S);
-			_exit(i ? end_the_parents_group(citizen, told)
-				: own_beside_the_parents_group(citizen, told));
+			_exit(i ? end_the_parents_group(env, told)
+				: own_beside_the_parents_group(env, told));
 		}
-		if (end_of(citizen, pids[i], told))
+		if (end_of(env, pids[i], told))
 			return 1;
 	}
 	TRY(rondo_group_end());
 	munmap(told, sizeof(*told));
-	return sum == 2 ? 0 : world_say(citizen, "the group's sum is %d", sum);
+	return sum == 2 ? 0 : world_say(env, "the group's sum is %d", sum);
 }
 
 Test(fork, a_group_that_was_open_stays_the_parents, .timeout = 120)

@@ -34,20 +34,20 @@ struct buffers {
 	rondo_stream *stream;
 };
 
-static int open_buffers(struct citizen *citizen, struct buffers *buffers)
+static int open_buffers(struct rank_env *env, struct buffers *buffers)
 {
-	size_t bytes = (size_t)citizen->size * COUNT_MAX * sizeof(float);
+	size_t bytes = (size_t)env->size * COUNT_MAX * sizeof(float);
 	int device;
 
 	memset(buffers, 0, sizeof(*buffers));
-	if (citizen->create_error)
-		return world_say(citizen, "create: %s", rondo_last_error());
-	device = citizen->rank % rondo_device_count();
+	if (env->create_error)
+		return world_say(env, "create: %s", rondo_last_error());
+	device = env->rank % rondo_device_count();
 	buffers->host = malloc(bytes);
 	if (!buffers->host || rondo_mem_alloc_on((void **)&buffers->in, bytes, device) ||
 		rondo_mem_alloc_on((void **)&buffers->out, bytes, device) ||
 		rondo_stream_create_on(&buffers->stream, device))
-		return world_say(citizen, "buffers: %s", rondo_last_error());
+		return world_say(env, "buffers: %s", rondo_last_error());
 	return 0;
 }
 
@@ -89,20 +89,20 @@ static size_t count_of(int call)
 }
 
 /* To the rank so many further, and from the one so many before. */
-static int shift(struct citizen *citizen, const struct buffers *b, size_t count, int by)
+static int shift(struct rank_env *env, const struct buffers *b, size_t count, int by)
 {
-	int rank = citizen->rank, size = citizen->size;
+	int rank = env->rank, size = env->size;
 
 	rondo_group_start();
-	rondo_send(citizen->comm, b->in, count, RONDO_F32, (rank + by) % size, b->stream);
-	rondo_recv(citizen->comm, b->out, count, RONDO_F32, (rank + size - by) % size, b->stream);
+	rondo_send(env->comm, b->in, count, RONDO_F32, (rank + by) % size, b->stream);
+	rondo_recv(env->comm, b->out, count, RONDO_F32, (rank + size - by) % size, b->stream);
 	return rondo_group_end();
 }
 
-static int make_call(struct citizen *citizen, const struct buffers *b, int call, size_t count)
+static int make_call(struct rank_env *env, const struct buffers *b, int call, size_t count)
 {
-	rondo_comm *comm = citizen->comm;
-	int root = (int)(dice(call, 3) % (uint32_t)citizen->size);
+	rondo_comm *comm = env->comm;
+	int root = (int)(dice(call, 3) % (uint32_t)env->size);
 
 	switch (dice(call, 4) % 7) {
 	case 0:
@@ -115,78 +115,78 @@ static int make_call(struct citizen *citizen, const struct buffers *b, int call,
 	case 3:
 		return rondo_all_to_all(comm, b->in, b->out, count, RONDO_F32, b->stream);
 	case 4:
-		return shift(citizen, b, count, root);
+		return shift(env, b, count, root);
 	}
 	return rondo_all_reduce(comm, b->in, b->out, count, RONDO_F32, RONDO_SUM, b->stream);
 }
 
-static float wanted(struct citizen *citizen, int call, size_t count, size_t at)
+static float wanted(struct rank_env *env, int call, size_t count, size_t at)
 {
-	int root = (int)(dice(call, 3) % (uint32_t)citizen->size);
-	size_t ours = (size_t)citizen->rank * count;
+	int root = (int)(dice(call, 3) % (uint32_t)env->size);
+	size_t ours = (size_t)env->rank * count;
 
 	switch (dice(call, 4) % 7) {
 	case 0:
 		return value((int)(at / count), at % count, call);
 	case 1:
-		return sum(citizen->size, ours + at, call);
+		return sum(env->size, ours + at, call);
 	case 2:
 		return value(root, at, call);
 	case 3:
 		return value((int)(at / count), ours + at % count, call);
 	case 4:
-		return value((citizen->rank + citizen->size - root) % citizen->size, at, call);
+		return value((env->rank + env->size - root) % env->size, at, call);
 	}
-	return sum(citizen->size, at, call);
+	return sum(env->size, at, call);
 }
 
-static size_t out_count(struct citizen *citizen, int call, size_t count)
+static size_t out_count(struct rank_env *env, int call, size_t count)
 {
 	uint32_t which = dice(call, 4) % 7;
 
-	return which == 0 || which == 3 ? count * (size_t)citizen->size : count;
+	return which == 0 || which == 3 ? count * (size_t)env->size : count;
 }
 
-static int check_call(struct citizen *citizen, struct buffers *b, int call, size_t count)
+static int check_call(struct rank_env *env, struct buffers *b, int call, size_t count)
 {
-	size_t total = out_count(citizen, call, count);
+	size_t total = out_count(env, call, count);
 
 	if (rondo_copy(b->host, b->out, total * sizeof(float), b->stream) ||
 		rondo_stream_synchronize(b->stream))
-		return world_say(citizen, "call %d: %s", call, rondo_last_error());
+		return world_say(env, "call %d: %s", call, rondo_last_error());
 	for (size_t at = 0; at < total; at++) {
-		float right = wanted(citizen, call, count, at);
+		float right = wanted(env, call, count, at);
 
 		if (b->host[at] != right)
-			return world_say(citizen, "call %d of %zu: element %zu is %g, not %g", call,
+			return world_say(env, "call %d of %zu: element %zu is %g, not %g", call,
 				count, at, b->host[at], right);
 	}
 	return 0;
 }
 
-static int mixed_calls(struct citizen *citizen)
+static int mixed_calls(struct rank_env *env)
 {
 	struct buffers b;
-	int calls = citizen->world->limit_ms == LONG_MS ? calls_to_make(2000) : 100;
-	int wrong = open_buffers(citizen, &b);
+	int calls = env->world->limit_ms == LONG_MS ? calls_to_make(2000) : 100;
+	int wrong = open_buffers(env, &b);
 
 	for (int call = 0; call < calls && !wrong; call++) {
 		size_t count = count_of(call);
 
-		for (size_t i = 0; i < count * (size_t)citizen->size; i++)
-			b.host[i] = value(citizen->rank, i, call);
-		if (rondo_copy(b.in, b.host, count * (size_t)citizen->size * sizeof(float),
+		for (size_t i = 0; i < count * (size_t)env->size; i++)
+			b.host[i] = value(env->rank, i, call);
+		if (rondo_copy(b.in, b.host, count * (size_t)env->size * sizeof(float),
 			    b.stream) ||
-			make_call(citizen, &b, call, count))
-			wrong = world_say(citizen, "call %d: %s", call, rondo_last_error());
+			make_call(env, &b, call, count))
+			wrong = world_say(env, "call %d: %s", call, rondo_last_error());
 		if (!wrong)
-			wrong = check_call(citizen, &b, call, count);
+			wrong = check_call(env, &b, call, count);
 	}
 	close_buffers(&b);
 	return wrong;
 }
 
-static void try_worlds(const char *device, int (*body)(struct citizen *citizen), int size)
+static void try_worlds(const char *device, int (*body)(struct rank_env *env), int size)
 {
 	static const char *const kernels[] = { "auto", "stepped", "staged", "messages" };
 
@@ -238,10 +238,10 @@ Test(gpu, eight_ranks_make_many_mixed_calls_on_gpus, .timeout = 420)
  */
 
 static int shift_bytes(
-	struct citizen *citizen, const struct buffers *b, size_t size, size_t in_at, size_t out_at)
+	struct rank_env *env, const struct buffers *b, size_t size, size_t in_at, size_t out_at)
 {
 	unsigned char *host = (unsigned char *)b->host;
-	int rank = citizen->rank, ranks = citizen->size, before = (rank + ranks - 1) % ranks;
+	int rank = env->rank, ranks = env->size, before = (rank + ranks - 1) % ranks;
 	char *in = (char *)b->in + in_at, *out = (char *)b->out + out_at;
 
 	for (size_t i = 0; i < size + 2; i++)
@@ -250,32 +250,32 @@ static int shift_bytes(
 	memset(host, 0, size + 2);
 	TRY(rondo_copy(out - 1, host, size + 2, NULL));
 	rondo_group_start();
-	rondo_recv(citizen->comm, out, size, RONDO_U8, before, b->stream);
-	rondo_send(citizen->comm, in, size, RONDO_U8, (rank + 1) % ranks, b->stream);
+	rondo_recv(env->comm, out, size, RONDO_U8, before, b->stream);
+	rondo_send(env->comm, in, size, RONDO_U8, (rank + 1) % ranks, b->stream);
 	TRY(rondo_group_end());
 	TRY(rondo_copy(host, out - 1, size + 2, b->stream));
 	TRY(rondo_stream_synchronize(b->stream));
 	for (size_t i = 0; i < size; i++)
 		if (host[i + 1] != (unsigned char)(i * 31 + i / 251 + (size_t)before * 7))
-			return world_say(citizen, "%zu bytes from %zu to %zu: byte %zu is %d", size,
+			return world_say(env, "%zu bytes from %zu to %zu: byte %zu is %d", size,
 				in_at, out_at, i, host[i + 1]);
 	if (host[0] || host[size + 1])
-		return world_say(citizen, "%zu bytes: more was written", size);
+		return world_say(env, "%zu bytes: more was written", size);
 	return 0;
 }
 
 /* Of no vector, of some, and of many for each thread of several blocks; alike and not. */
-static int odd_transfers(struct citizen *citizen)
+static int odd_transfers(struct rank_env *env)
 {
 	static const size_t sizes[] = { 0, 1, 15, 16, 4097, 4 * COUNT_MAX - 100,
 		4 * COUNT_MAX * 3 + 5 };
 	struct buffers b;
-	int wrong = open_buffers(citizen, &b);
+	int wrong = open_buffers(env, &b);
 
 	for (int i = 0; i < 7 && !wrong; i++)
 		for (size_t at = 0; at < 4 && !wrong; at++)
 			wrong = shift_bytes(
-				citizen, &b, sizes[i], at * 5, at * 5 + (at % 2 ? 1 : 16));
+				env, &b, sizes[i], at * 5, at * 5 + (at % 2 ? 1 : 16));
 	close_buffers(&b);
 	return wrong;
 }
@@ -294,7 +294,7 @@ Test(gpu, transfers_arrive_wherever_they_lie_on_gpus, .timeout = 120)
 
 /* ---- Types and operations, against the host's ---------------------------------------------- */
 
-static int compare_with_host(struct citizen *citizen, const struct buffers *b, rondo_type type,
+static int compare_with_host(struct rank_env *env, const struct buffers *b, rondo_type type,
 	rondo_op op, size_t count)
 {
 	size_t size = rondo_type_size(type), bytes = count * size;
@@ -302,14 +302,14 @@ static int compare_with_host(struct citizen *citizen, const struct buffers *b, r
 	int wrong = 0;
 
 	for (size_t i = 0; i < count; i++)
-		gpu_put_element(host + i * size, type, i, citizen->rank);
-	if (rondo_all_reduce(citizen->comm, host, right, count, type, op, NULL) ||
+		gpu_put_element(host + i * size, type, i, env->rank);
+	if (rondo_all_reduce(env->comm, host, right, count, type, op, NULL) ||
 		rondo_copy(b->in, host, bytes, b->stream) ||
-		rondo_all_reduce(citizen->comm, b->in, b->out, count, type, op, b->stream) ||
+		rondo_all_reduce(env->comm, b->in, b->out, count, type, op, b->stream) ||
 		rondo_copy(got, b->out, bytes, b->stream) || rondo_stream_synchronize(b->stream))
-		wrong = world_say(citizen, "%s", rondo_last_error());
+		wrong = world_say(env, "%s", rondo_last_error());
 	else if (memcmp(got, right, bytes) != 0)
-		wrong = world_say(citizen, "%zu %s %s differ from the host's", count,
+		wrong = world_say(env, "%zu %s %s differ from the host's", count,
 			rondo_type_name(type), rondo_op_name(op));
 	free(right);
 	free(got);
@@ -318,17 +318,17 @@ static int compare_with_host(struct citizen *citizen, const struct buffers *b, r
 
 /* Through LL buffers, and with barriers. */
 static int compare_both(
-	struct citizen *citizen, const struct buffers *b, rondo_type type, rondo_op op)
+	struct rank_env *env, const struct buffers *b, rondo_type type, rondo_op op)
 {
-	int wrong = compare_with_host(citizen, b, type, op, 1003);
+	int wrong = compare_with_host(env, b, type, op, 1003);
 
-	return wrong ? wrong : compare_with_host(citizen, b, type, op, COUNT_MAX / 2 + 1);
+	return wrong ? wrong : compare_with_host(env, b, type, op, COUNT_MAX / 2 + 1);
 }
 
-static int same_as_on_the_host(struct citizen *citizen)
+static int same_as_on_the_host(struct rank_env *env)
 {
 	struct buffers b;
-	int wrong = open_buffers(citizen, &b);
+	int wrong = open_buffers(env, &b);
 
 	for (int type = 0; type < RONDO_TYPE_COUNT && !wrong; type++) {
 		unsigned char factor[8] = { 0 };
@@ -336,13 +336,13 @@ static int same_as_on_the_host(struct citizen *citizen)
 
 		for (int op = 0; op < RONDO_OP_COUNT && !wrong; op++)
 			if (rondo_op_applies(op, type))
-				wrong = compare_both(citizen, &b, type, op);
+				wrong = compare_both(env, &b, type, op);
 		/* Each rank its own; of floats, a power of two. */
-		gpu_put_element(factor, type, (size_t)citizen->rank % 3 + 15, 0);
-		if (!wrong && rondo_op_create_premul(citizen->comm, &weighed, factor, type))
-			wrong = world_say(citizen, "%s", rondo_last_error());
+		gpu_put_element(factor, type, (size_t)env->rank % 3 + 15, 0);
+		if (!wrong && rondo_op_create_premul(env->comm, &weighed, factor, type))
+			wrong = world_say(env, "%s", rondo_last_error());
 		if (!wrong)
-			wrong = compare_both(citizen, &b, type, weighed);
+			wrong = compare_both(env, &b, type, weighed);
 	}
 	close_buffers(&b);
 	return wrong;
@@ -370,47 +370,47 @@ static double now_us(void)
 	return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
-static int replay(struct citizen *citizen)
+static int replay(struct rank_env *env)
 {
 	enum { REPLAYS = 20 };
-	int calls = calls_to_make(1000), device = citizen->rank % rondo_device_count();
+	int calls = calls_to_make(1000), device = env->rank % rondo_device_count();
 	struct gpu_graphs cu;
 	struct buffers b;
 	void *stream, *graph, *exec;
 	rondo_stream *wrapped;
 	float ones[2] = { 1, 1 }, got[2], come[2];
 	double began = 0;
-	int wrong = open_buffers(citizen, &b), err = 0;
+	int wrong = open_buffers(env, &b), err = 0;
 
 	if (wrong || !gpu_find_graphs(&cu))
-		return wrong ? wrong : world_say(citizen, "the driver lacks graphs");
+		return wrong ? wrong : world_say(env, "the driver lacks graphs");
 	if (gpu_open_stream(&cu, device, &stream, &wrapped) || rondo_copy(b.in, ones, 8, NULL) ||
 		gpu_begin(&cu, stream))
-		return world_say(citizen, "capturing: %s", rondo_last_error());
+		return world_say(env, "capturing: %s", rondo_last_error());
 	for (int i = 0; i < calls && !err; i++)
 		err = rondo_all_reduce(
-			citizen->comm, b.in, b.out, 2, RONDO_F32, RONDO_SUM, wrapped);
+			env->comm, b.in, b.out, 2, RONDO_F32, RONDO_SUM, wrapped);
 	if (!err)
-		err = shift(citizen,
+		err = shift(env,
 			&(struct buffers){ .in = b.out, .out = b.in + 2, .stream = wrapped }, 2, 1);
 	if (err || cu.end(stream, &graph) || cu.instantiate(&exec, graph, 0))
-		return world_say(citizen, "captured: %s", rondo_last_error());
+		return world_say(env, "captured: %s", rondo_last_error());
 	for (int i = 0; i <= REPLAYS && !err; i++) {
 		if (i == 1)
 			began = now_us();
 		err = cu.launch(exec, stream) || cu.synchronize(stream);
 	}
-	if (citizen->rank == 0)
-		printf("%d %s, 8 B all_reduce in a captured graph: %.2f us a call\n", citizen->size,
-			citizen->world->threads ? "threads" : "processes",
+	if (env->rank == 0)
+		printf("%d %s, 8 B all_reduce in a captured graph: %.2f us a call\n", env->size,
+			env->world->threads ? "threads" : "processes",
 			(now_us() - began) / REPLAYS / calls);
 	if (err || rondo_stream_synchronize(wrapped) || rondo_copy(got, b.out, 8, NULL) ||
 		rondo_copy(come, b.in + 2, 8, NULL))
-		wrong = world_say(citizen, "replayed: %s", rondo_last_error());
-	else if (got[0] != (float)citizen->size || got[1] != got[0] || come[0] != got[0] ||
+		wrong = world_say(env, "replayed: %s", rondo_last_error());
+	else if (got[0] != (float)env->size || got[1] != got[0] || come[0] != got[0] ||
 		 come[1] != got[0])
 		wrong = world_say(
-			citizen, "replayed: %g %g, came %g %g", got[0], got[1], come[0], come[1]);
+			env, "replayed: %g %g, came %g %g", got[0], got[1], come[0], come[1]);
 	cu.destroy_exec(exec);
 	cu.destroy_graph(graph);
 	rondo_stream_destroy(wrapped);
@@ -434,9 +434,9 @@ Test(gpu, calls_are_captured_in_a_graph_and_replayed, .timeout = 120)
 	}
 }
 
-static int call_nothing(struct citizen *citizen)
+static int call_nothing(struct rank_env *env)
 {
-	(void)citizen;
+	(void)env;
 	return 0;
 }
 

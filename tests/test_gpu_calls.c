@@ -35,10 +35,10 @@ Test(gpu, two_and_three_ranks_are_right_too, .timeout = 120)
 		}
 }
 
-static int meet_once(struct citizen *citizen)
+static int meet_once(struct rank_env *env)
 {
-	TRY(citizen->create_error);
-	TRY(rondo_barrier(citizen->comm, NULL));
+	TRY(env->create_error);
+	TRY(rondo_barrier(env->comm, NULL));
 	return 0;
 }
 
@@ -81,12 +81,12 @@ Test(gpu, the_way_that_is_taken_is_told_with_its_reason, .timeout = 60)
 
 /* The stream is shut when the calls are made, which return at once; what is queued before comes
    before, and what is queued after comes after. */
-static int in_the_streams_order(struct citizen *citizen)
+static int in_the_streams_order(struct rank_env *env)
 {
 	static _Thread_local uint32_t gate;
 	float ones[1000], back[1000] = { 0 }, sums[1000] = { 0 };
 	struct memory memory;
-	int wrong = open_memory(citizen, &memory);
+	int wrong = open_memory(env, &memory);
 
 	if (wrong)
 		return wrong;
@@ -97,21 +97,21 @@ static int in_the_streams_order(struct citizen *citizen)
 		ones[i] = 1;
 	if (device_stream->ops->wait_flag(device_stream->device, device_stream->stream, &gate, 1) ||
 		rondo_copy(memory.in, ones, sizeof(ones), memory.stream) ||
-		rondo_all_reduce(citizen->comm, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM,
+		rondo_all_reduce(env->comm, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM,
 			memory.stream) ||
 		rondo_copy(sums, memory.out, sizeof(sums), memory.stream) ||
-		rondo_all_reduce(citizen->comm, memory.out, memory.out, 1000, RONDO_F32, RONDO_SUM,
+		rondo_all_reduce(env->comm, memory.out, memory.out, 1000, RONDO_F32, RONDO_SUM,
 			memory.stream) ||
 		rondo_copy(back, memory.out, sizeof(back), memory.stream))
-		return world_say(citizen, "%s", rondo_last_error());
-	wrong = expect_floats(citizen, memory.out, 1000, 0);
+		return world_say(env, "%s", rondo_last_error());
+	wrong = expect_floats(env, memory.out, 1000, 0);
 	rd_flag_write(&gate, 1);
 	if (rondo_stream_synchronize(memory.stream))
-		return world_say(citizen, "%s", rondo_last_error());
+		return world_say(env, "%s", rondo_last_error());
 	if (!wrong)
-		wrong = expect_floats(citizen, sums, 1000, (float)citizen->size);
+		wrong = expect_floats(env, sums, 1000, (float)env->size);
 	if (!wrong)
-		wrong = expect_floats(citizen, back, 1000, (float)(citizen->size * citizen->size));
+		wrong = expect_floats(env, back, 1000, (float)(env->size * env->size));
 	close_memory(&memory);
 	return wrong;
 }
@@ -122,31 +122,31 @@ Test(gpu, calls_return_at_once_and_run_in_the_streams_order, .timeout = 120)
 }
 
 /* Calls of one comm on two streams in turn, many of them under way. */
-static int on_two_streams(struct citizen *citizen)
+static int on_two_streams(struct rank_env *env)
 {
 	enum { CALLS = 100, COUNT = 33 };
 	struct memory memory;
 	rondo_stream *other;
-	int wrong = open_memory(citizen, &memory);
+	int wrong = open_memory(env, &memory);
 
 	if (wrong)
 		return wrong;
-	if (rondo_stream_create_on(&other, citizen->rank % rondo_device_count()))
-		return world_say(citizen, "%s", rondo_last_error());
+	if (rondo_stream_create_on(&other, env->rank % rondo_device_count()))
+		return world_say(env, "%s", rondo_last_error());
 	for (int i = 0; i < CALLS * COUNT; i++)
-		memory.in[i] = (float)(i % 7 + citizen->rank);
+		memory.in[i] = (float)(i % 7 + env->rank);
 	for (int i = 0; i < CALLS && !wrong; i++) {
 		size_t at = (size_t)i * COUNT;
 
-		if (rondo_all_reduce(citizen->comm, memory.in + at, memory.out + at, COUNT,
+		if (rondo_all_reduce(env->comm, memory.in + at, memory.out + at, COUNT,
 			    RONDO_F32, RONDO_SUM, i % 3 ? memory.stream : other))
-			wrong = world_say(citizen, "%s", rondo_last_error());
+			wrong = world_say(env, "%s", rondo_last_error());
 	}
 	if (rondo_stream_synchronize(memory.stream) || rondo_stream_synchronize(other))
-		wrong = world_say(citizen, "%s", rondo_last_error());
+		wrong = world_say(env, "%s", rondo_last_error());
 	for (int i = 0; i < CALLS * COUNT && !wrong; i++)
 		if (memory.out[i] != (float)(4 * (i % 7) + 6))
-			wrong = world_say(citizen, "element %d is %g", i, memory.out[i]);
+			wrong = world_say(env, "element %d is %g", i, memory.out[i]);
 	rondo_stream_destroy(other);
 	close_memory(&memory);
 	return wrong;
@@ -159,24 +159,24 @@ Test(gpu, calls_on_several_streams_are_right, .timeout = 120)
 }
 
 /* Buffers come and go, mostly at the same address: what a peer has mapped of them must follow. */
-static int with_buffers_that_change(struct citizen *citizen)
+static int with_buffers_that_change(struct rank_env *env)
 {
 	struct memory memory;
-	int wrong = open_memory(citizen, &memory), device = citizen->rank % rondo_device_count();
+	int wrong = open_memory(env, &memory), device = env->rank % rondo_device_count();
 
 	for (int i = 0; i < 100 && !wrong; i++) {
 		float *buffer;
 
 		if (rondo_mem_alloc_on((void **)&buffer, 4096, device))
-			return world_say(citizen, "%s", rondo_last_error());
+			return world_say(env, "%s", rondo_last_error());
 		for (int k = 0; k < 1000; k++)
-			buffer[k] = (float)(i + citizen->rank);
+			buffer[k] = (float)(i + env->rank);
 		if (rondo_all_reduce(
-			    citizen->comm, buffer, buffer, 1000, RONDO_F32, RONDO_MAX, NULL))
-			wrong = world_say(citizen, "%s", rondo_last_error());
+			    env->comm, buffer, buffer, 1000, RONDO_F32, RONDO_MAX, NULL))
+			wrong = world_say(env, "%s", rondo_last_error());
 		if (!wrong)
 			wrong = expect_floats(
-				citizen, buffer, 1000, (float)(i + citizen->size - 1));
+				env, buffer, 1000, (float)(i + env->size - 1));
 		rondo_mem_free(buffer);
 	}
 	close_memory(&memory);
@@ -188,29 +188,29 @@ Test(gpu, buffers_may_come_and_go, .timeout = 120)
 	try_ways(3, with_buffers_that_change, 0, true);
 }
 
-static int exchange_in_a_ring(struct citizen *citizen)
+static int exchange_in_a_ring(struct rank_env *env)
 {
-	int next = (citizen->rank + 1) % citizen->size;
-	int before = (citizen->rank + citizen->size - 1) % citizen->size, err;
+	int next = (env->rank + 1) % env->size;
+	int before = (env->rank + env->size - 1) % env->size, err;
 	struct memory memory;
-	int wrong = open_memory(citizen, &memory);
+	int wrong = open_memory(env, &memory);
 
 	if (wrong)
 		return wrong;
-	fill_floats(memory.in, citizen->rank, 1000);
+	fill_floats(memory.in, env->rank, 1000);
 	rondo_group_start();
-	rondo_send(citizen->comm, memory.in, 1000, RONDO_F32, next, memory.stream);
-	rondo_recv(citizen->comm, memory.out, 1000, RONDO_F32, before, memory.stream);
-	rondo_all_reduce(citizen->comm, memory.in + 1000, memory.in + 1000, 1000, RONDO_F32,
+	rondo_send(env->comm, memory.in, 1000, RONDO_F32, next, memory.stream);
+	rondo_recv(env->comm, memory.out, 1000, RONDO_F32, before, memory.stream);
+	rondo_all_reduce(env->comm, memory.in + 1000, memory.in + 1000, 1000, RONDO_F32,
 		RONDO_SUM, memory.stream);
 	err = rondo_group_end();
 	if (!err)
 		err = rondo_stream_synchronize(memory.stream);
 	if (err)
-		wrong = world_say(citizen, "%s", rondo_last_error());
+		wrong = world_say(env, "%s", rondo_last_error());
 	for (size_t i = 0; i < 1000 && !wrong; i++)
 		if (memory.out[i] != value(before, i))
-			wrong = world_say(citizen, "element %zu is %g", i, memory.out[i]);
+			wrong = world_say(env, "element %zu is %g", i, memory.out[i]);
 	close_memory(&memory);
 	return wrong;
 }
@@ -222,44 +222,44 @@ Test(gpu, groups_send_and_receive_device_memory, .timeout = 120)
 
 /* ---- Operations ---------------------------------------------------------------------------- */
 
-static int one_own_call(struct citizen *citizen, struct memory *memory, rondo_op op, size_t count,
+static int one_own_call(struct rank_env *env, struct memory *memory, rondo_op op, size_t count,
 	const float factors[3])
 {
-	fill_floats(memory->in, citizen->rank, count);
+	fill_floats(memory->in, env->rank, count);
 	if (rondo_all_reduce(
-		    citizen->comm, memory->in, memory->out, count, RONDO_F32, op, memory->stream) ||
+		    env->comm, memory->in, memory->out, count, RONDO_F32, op, memory->stream) ||
 		rondo_stream_synchronize(memory->stream))
-		return world_say(citizen, "%s", rondo_last_error());
+		return world_say(env, "%s", rondo_last_error());
 	for (size_t i = 0; i < count; i++) {
 		float wanted = factors[0] * value(0, i) + factors[1] * value(1, i) +
 			       factors[2] * value(2, i);
 
 		if (memory->out[i] != wanted)
-			return world_say(citizen, "element %zu of %zu is %g, not %g", i, count,
+			return world_say(env, "element %zu of %zu is %g, not %g", i, count,
 				memory->out[i], wanted);
 	}
 	return 0;
 }
 
 /* The user's own function runs on the host; a factor on the device. */
-static int own_operations(struct citizen *citizen)
+static int own_operations(struct rank_env *env)
 {
 	static const float weights[3] = { 2, 3, 5 }, signs[3] = { 1, -1, -1 };
 	struct memory memory;
 	rondo_op weighed, own;
-	int wrong = open_memory(citizen, &memory);
+	int wrong = open_memory(env, &memory);
 
 	if (wrong)
 		return wrong;
-	if (rondo_op_create_premul(citizen->comm, &weighed, &weights[citizen->rank], RONDO_F32) ||
-		rondo_op_create(citizen->comm, &own, subtract, 0, NULL))
-		return world_say(citizen, "%s", rondo_last_error());
+	if (rondo_op_create_premul(env->comm, &weighed, &weights[env->rank], RONDO_F32) ||
+		rondo_op_create(env->comm, &own, subtract, 0, NULL))
+		return world_say(env, "%s", rondo_last_error());
 	for (int big = 0; big < 2 && !wrong; big++) {
 		size_t count = big ? 2 * COUNT_MAX : 5;
 
-		wrong = one_own_call(citizen, &memory, weighed, count, weights);
+		wrong = one_own_call(env, &memory, weighed, count, weights);
 		if (!wrong)
-			wrong = one_own_call(citizen, &memory, own, count, signs);
+			wrong = one_own_call(env, &memory, own, count, signs);
 	}
 	close_memory(&memory);
 	return wrong;
@@ -272,30 +272,30 @@ Test(gpu, factors_and_functions_of_the_programs_own_are_applied, .timeout = 120)
 
 /* Nothing but the program's own functions goes through host memory where all reach all. (What
    messages do is said above.) */
-static int only_functions_are_staged(struct citizen *citizen)
+static int only_functions_are_staged(struct rank_env *env)
 {
-	const struct way *way = citizen->argument;
+	const struct way *way = env->argument;
 	struct rd_work work;
 	struct rd_terms function = { .has_op = true, .op = { .combine = subtract } };
 
-	if (citizen->create_error)
-		return world_say(citizen, "create: %s", rondo_last_error());
+	if (env->create_error)
+		return world_say(env, "create: %s", rondo_last_error());
 	for (int collective = 0; collective < RD_TRANSFER; collective++) {
-		struct rd_call asked = { .problem = problem_of(citizen, collective, 0),
+		struct rd_call asked = { .problem = problem_of(env, collective, 0),
 			.type = RONDO_I32,
 			.op = RONDO_LXOR,
 			.count = 100 };
 
-		if (rd_gpu_work(citizen->comm->gpu, &asked, &work) !=
+		if (rd_gpu_work(env->comm->gpu, &asked, &work) !=
 			(way->becomes == RD_KERNEL_FUSED || way->becomes == RD_KERNEL_STEPPED))
-			return world_say(citizen, "%s", rd_collective_name(collective));
+			return world_say(env, "%s", rd_collective_name(collective));
 		asked.terms = &function;
-		if (rd_gpu_work(citizen->comm->gpu, &asked, &work))
+		if (rd_gpu_work(env->comm->gpu, &asked, &work))
 			return world_say(
-				citizen, "%s by a function", rd_collective_name(collective));
+				env, "%s by a function", rd_collective_name(collective));
 	}
 	/* Who leaves while another is still being made is missed. */
-	return expect_error(citizen, rondo_barrier(citizen->comm, NULL), 0);
+	return expect_error(env, rondo_barrier(env->comm, NULL), 0);
 }
 
 Test(gpu, only_functions_of_the_programs_own_go_through_host_memory, .timeout = 120)
@@ -305,35 +305,35 @@ Test(gpu, only_functions_of_the_programs_own_go_through_host_memory, .timeout = 
 
 /* As fused kernels are told. Elements a block has: one too many for all of them, or as many as can
  * be. */
-static bool is_small(struct citizen *citizen, int collective, bool too_many, struct rd_terms *terms)
+static bool is_small(struct rank_env *env, int collective, bool too_many, struct rd_terms *terms)
 {
-	struct rd_problem problem = problem_of(citizen, collective, 0);
+	struct rd_problem problem = problem_of(env, collective, 0);
 	struct rd_call asked = { .problem = problem,
 		.type = RONDO_F64,
 		.count = (RD_LL_BUFFER_SIZE / 8 - 1) / (size_t)rd_blocks(&problem) + too_many,
 		.terms = terms };
 	struct rd_work work;
 
-	rd_gpu_work(citizen->comm->gpu, &asked, &work);
-	rd_gpu_fuse(citizen->comm->gpu, &asked, &work);
+	rd_gpu_work(env->comm->gpu, &asked, &work);
+	rd_gpu_fuse(env->comm->gpu, &asked, &work);
 	return work.small;
 }
 
-static int few_bytes_are_small(struct citizen *citizen)
+static int few_bytes_are_small(struct rank_env *env)
 {
-	struct rd_terms *varied = rd_terms_create(citizen->size, citizen->size);
+	struct rd_terms *varied = rd_terms_create(env->size, env->size);
 
-	if (citizen->create_error)
-		return world_say(citizen, "create: %s", rondo_last_error());
+	if (env->create_error)
+		return world_say(env, "create: %s", rondo_last_error());
 	for (int collective = 0; collective < RD_TRANSFER; collective++)
-		if (!is_small(citizen, collective, false, NULL) ||
-			is_small(citizen, collective, true, NULL))
-			return world_say(citizen, "%s", rd_collective_name(collective));
+		if (!is_small(env, collective, false, NULL) ||
+			is_small(env, collective, true, NULL))
+			return world_say(env, "%s", rd_collective_name(collective));
 	/* Of blocks that differ in length, a rank knows its own alone. */
-	if (is_small(citizen, RD_ALL_GATHER, false, varied))
-		return world_say(citizen, "all_gather_v");
+	if (is_small(env, RD_ALL_GATHER, false, varied))
+		return world_say(env, "all_gather_v");
 	rd_terms_destroy(varied);
-	return expect_error(citizen, rondo_barrier(citizen->comm, NULL), 0);
+	return expect_error(env, rondo_barrier(env->comm, NULL), 0);
 }
 
 Test(gpu, calls_of_few_bytes_are_small_whatever_the_collective, .timeout = 60)
@@ -353,28 +353,28 @@ static float sum_of_firsts(int size)
 }
 
 /* Whether this many elements have a peer's memory mapped. */
-static int maps(struct citizen *citizen, struct memory *memory, size_t count, bool wanted)
+static int maps(struct rank_env *env, struct memory *memory, size_t count, bool wanted)
 {
-	uint64_t before = citizen->comm->gpu->imports_used;
+	uint64_t before = env->comm->gpu->imports_used;
 
-	TRY(one_call(citizen, memory, count));
-	if ((citizen->comm->gpu->imports_used > before) != wanted)
+	TRY(one_call(env, memory, count));
+	if ((env->comm->gpu->imports_used > before) != wanted)
 		return world_say(
-			citizen, "a call of %zu maps %s", count, wanted ? "nothing" : "buffers");
-	return expect_floats(citizen, memory->out, 1, sum_of_firsts(citizen->size));
+			env, "a call of %zu maps %s", count, wanted ? "nothing" : "buffers");
+	return expect_floats(env, memory->out, 1, sum_of_firsts(env->size));
 }
 
-static int small_calls_map_nothing(struct citizen *citizen)
+static int small_calls_map_nothing(struct rank_env *env)
 {
 	struct memory memory;
-	int wrong = open_room(citizen, &memory, 10000);
+	int wrong = open_room(env, &memory, 10000);
 
 	if (wrong)
 		return wrong;
-	fill_floats(memory.in, citizen->rank, 1);
-	wrong = maps(citizen, &memory, 1000, false);
+	fill_floats(memory.in, env->rank, 1);
+	wrong = maps(env, &memory, 1000, false);
 	if (!wrong)
-		wrong = maps(citizen, &memory, 10000, true);
+		wrong = maps(env, &memory, 10000, true);
 	close_memory(&memory);
 	return wrong;
 }
@@ -389,56 +389,56 @@ Test(gpu, small_calls_leave_the_buffers_of_other_processes_alone, .timeout = 60)
 /* ---- Mixed-up use -------------------------------------------------------------------------- */
 
 static int refused(
-	struct citizen *citizen, const void *in, void *out, rondo_stream *stream, const char *words)
+	struct rank_env *env, const void *in, void *out, rondo_stream *stream, const char *words)
 {
-	int err = rondo_all_reduce(citizen->comm, in, out, 1000, RONDO_F32, RONDO_SUM, stream);
+	int err = rondo_all_reduce(env->comm, in, out, 1000, RONDO_F32, RONDO_SUM, stream);
 
 	if (err == RONDO_INVALID && strstr(rondo_last_error(), words))
 		return 0;
-	return world_say(citizen, "not \"%s\": %s %s", words, rondo_error_name(err),
+	return world_say(env, "not \"%s\": %s %s", words, rondo_error_name(err),
 		err ? rondo_last_error() : "");
 }
 
-static int mixed_up(struct citizen *citizen)
+static int mixed_up(struct rank_env *env)
 {
 	static float host[1000];
 	float *elsewhere, *freed;
 	rondo_stream *host_stream, *other_stream;
 	struct memory memory;
-	int other = (citizen->rank + 1) % 2, wrong = open_memory(citizen, &memory);
+	int other = (env->rank + 1) % 2, wrong = open_memory(env, &memory);
 
 	if (wrong)
 		return wrong;
 	rondo_mem_alloc_on((void **)&elsewhere, 8192, other);
-	rondo_mem_alloc_on((void **)&freed, 4096, citizen->rank % 2);
+	rondo_mem_alloc_on((void **)&freed, 4096, env->rank % 2);
 	rondo_mem_free(freed);
 	rondo_stream_create(&host_stream);
 	rondo_stream_create_on(&other_stream, other);
-	wrong |= refused(citizen, host, memory.out, memory.stream, "send is no device memory");
-	wrong |= refused(citizen, memory.in, host, memory.stream, "recv is no device memory");
-	wrong |= refused(citizen, freed, memory.out, memory.stream, "or was freed");
+	wrong |= refused(env, host, memory.out, memory.stream, "send is no device memory");
+	wrong |= refused(env, memory.in, host, memory.stream, "recv is no device memory");
+	wrong |= refused(env, freed, memory.out, memory.stream, "or was freed");
 	wrong |=
-		refused(citizen, memory.in, memory.out, host_stream, "the stream is a host stream");
-	wrong |= refused(citizen, memory.in, host, NULL, "the other buffer is not");
-	wrong |= refused(citizen, host, memory.out, NULL, "the other buffer is not");
-	wrong |= refused(citizen, elsewhere, memory.out, memory.stream, "send lies on device");
-	wrong |= refused(citizen, memory.in, memory.out, other_stream, "the stream is of device");
-	wrong |= refused(citizen, elsewhere + 100, memory.out, NULL, "send lies on device");
-	wrong |= expect_error(citizen,
+		refused(env, memory.in, memory.out, host_stream, "the stream is a host stream");
+	wrong |= refused(env, memory.in, host, NULL, "the other buffer is not");
+	wrong |= refused(env, host, memory.out, NULL, "the other buffer is not");
+	wrong |= refused(env, elsewhere, memory.out, memory.stream, "send lies on device");
+	wrong |= refused(env, memory.in, memory.out, other_stream, "the stream is of device");
+	wrong |= refused(env, elsewhere + 100, memory.out, NULL, "send lies on device");
+	wrong |= expect_error(env,
 		rondo_all_reduce(
-			citizen->comm, memory.in, memory.out, 1000, 77, RONDO_SUM, memory.stream),
+			env->comm, memory.in, memory.out, 1000, 77, RONDO_SUM, memory.stream),
 		RONDO_INVALID);
 	if (!strstr(rondo_last_error(), "77 is no type: give one of enum rondo_type, 0 (i8) to "))
-		wrong |= world_say(citizen, "%s", rondo_last_error());
-	wrong |= refused(citizen, memory.in + (size_t)citizen->size * (COUNT_MAX + 1) - 10,
+		wrong |= world_say(env, "%s", rondo_last_error());
+	wrong |= refused(env, memory.in + (size_t)env->size * (COUNT_MAX + 1) - 10,
 		memory.out, memory.stream, "its memory ends after");
 	/* None of these harmed the comm, on which host memory is as good as ever. */
 	if (!wrong)
-		wrong = expect_error(citizen, one_call(citizen, &memory, 1000), 0);
+		wrong = expect_error(env, one_call(env, &memory, 1000), 0);
 	if (!wrong)
-		wrong = expect_error(citizen,
+		wrong = expect_error(env,
 			rondo_all_reduce(
-				citizen->comm, host, host, 1000, RONDO_F32, RONDO_SUM, NULL),
+				env->comm, host, host, 1000, RONDO_F32, RONDO_SUM, NULL),
 			0);
 	rondo_stream_destroy(host_stream);
 	rondo_stream_destroy(other_stream);

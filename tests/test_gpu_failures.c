@@ -15,30 +15,30 @@
 
 /* Rank 1 makes one call and then does something else; the news of that may come to others when they
    are still in the first call. */
-static int call_until_it_fails(struct citizen *citizen, struct memory *memory)
+static int call_until_it_fails(struct rank_env *env, struct memory *memory)
 {
-	int err = one_call(citizen, memory, 1000);
+	int err = one_call(env, memory, 1000);
 
-	if (err == 0 && citizen->rank != 1)
-		err = one_call(citizen, memory, 1000);
+	if (err == 0 && env->rank != 1)
+		err = one_call(env, memory, 1000);
 	return err;
 }
 
-static int when_a_peer_dies(struct citizen *citizen)
+static int when_a_peer_dies(struct rank_env *env)
 {
 	struct memory memory;
-	int wrong = open_memory(citizen, &memory);
+	int wrong = open_memory(env, &memory);
 
 	if (wrong)
 		return wrong;
-	int err = call_until_it_fails(citizen, &memory);
+	int err = call_until_it_fails(env, &memory);
 
-	if (citizen->rank == 1)
+	if (env->rank == 1)
 		raise(SIGKILL);
-	wrong = expect_error(citizen, err, RONDO_DIED);
+	wrong = expect_error(env, err, RONDO_DIED);
 	/* Later calls are refused, or end at once. */
 	if (!wrong)
-		wrong = expect_error(citizen, one_call(citizen, &memory, 1000), RONDO_DIED);
+		wrong = expect_error(env, one_call(env, &memory, 1000), RONDO_DIED);
 	close_memory(&memory);
 	return wrong;
 }
@@ -48,18 +48,18 @@ Test(gpu_failures, the_death_of_a_peer_frees_the_streams_that_wait_for_it, .time
 	try_ways(3, when_a_peer_dies, NEVER_MS, false);
 }
 
-static int when_one_aborts(struct citizen *citizen)
+static int when_one_aborts(struct rank_env *env)
 {
 	struct memory memory;
-	int wrong = open_memory(citizen, &memory);
+	int wrong = open_memory(env, &memory);
 
 	if (wrong)
 		return wrong;
-	int err = call_until_it_fails(citizen, &memory);
+	int err = call_until_it_fails(env, &memory);
 
-	if (citizen->rank == 1)
-		rondo_comm_abort(citizen->comm, "enough");
-	wrong = expect_error(citizen, err, citizen->rank == 1 ? 0 : RONDO_ABORTED);
+	if (env->rank == 1)
+		rondo_comm_abort(env->comm, "enough");
+	wrong = expect_error(env, err, env->rank == 1 ? 0 : RONDO_ABORTED);
 	close_memory(&memory);
 	return wrong;
 }
@@ -70,21 +70,21 @@ Test(gpu_failures, an_abort_frees_the_streams_that_wait, .timeout = 120)
 }
 
 /* Rank 1 makes no second call. It waits for the comm to end, and ends it where nobody else does. */
-static int when_one_is_silent(struct citizen *citizen)
+static int when_one_is_silent(struct rank_env *env)
 {
 	struct memory memory;
-	int wrong = open_memory(citizen, &memory), err;
+	int wrong = open_memory(env, &memory), err;
 
 	if (wrong)
 		return wrong;
-	err = call_until_it_fails(citizen, &memory);
-	for (int i = 0; i < 8000 && err == 0 && citizen->rank == 1; i++) {
+	err = call_until_it_fails(env, &memory);
+	for (int i = 0; i < 8000 && err == 0 && env->rank == 1; i++) {
 		usleep(1000);
-		err = rondo_comm_error(citizen->comm);
+		err = rondo_comm_error(env->comm);
 	}
 	if (err == 0)
-		rondo_comm_abort(citizen->comm, "nobody's silence was noticed");
-	wrong = expect_error(citizen, err, RONDO_TIMEOUT);
+		rondo_comm_abort(env->comm, "nobody's silence was noticed");
+	wrong = expect_error(env, err, RONDO_TIMEOUT);
 	close_memory(&memory);
 	return wrong;
 }
@@ -94,9 +94,9 @@ Test(gpu_failures, silence_has_a_bound, .timeout = 120)
 	try_ways(3, when_one_is_silent, 1000, true);
 }
 
-static int shorten_by_one(struct citizen *citizen, struct memory *memory)
+static int shorten_by_one(struct rank_env *env, struct memory *memory)
 {
-	return one_call(citizen, memory, citizen->rank == 1 ? 999 : 1000);
+	return one_call(env, memory, env->rank == 1 ? 999 : 1000);
 }
 
 /* So late, of a timeout of 1000 ms, the other kernels begin. */
@@ -109,24 +109,24 @@ static int shorten_by_one(struct citizen *citizen, struct memory *memory)
  * failed. The others' kernels begin late: what they say must come before their progress threads' word.
  */
 /* Rank 1 stays away until a line of the log names it, for longer than it may be silent. */
-static int when_one_comes_late(struct citizen *citizen)
+static int when_one_comes_late(struct rank_env *env)
 {
 	off_t from = lseek(STDERR_FILENO, 0, SEEK_END);
 	struct memory memory;
 	char text[4096] = "";
-	int wrong = open_memory(citizen, &memory), err = 0;
+	int wrong = open_memory(env, &memory), err = 0;
 
 	if (wrong)
 		return wrong;
-	err = one_call(citizen, &memory, 1000);
-	for (int i = 0; citizen->rank == 1 && !strstr(text, "rank 1 of 3 has not joined "); i++) {
+	err = one_call(env, &memory, 1000);
+	for (int i = 0; env->rank == 1 && !strstr(text, "rank 1 of 3 has not joined "); i++) {
 		if (i == 2000 || pread(STDERR_FILENO, text, sizeof(text) - 1, from) < 0)
-			return world_say(citizen, "no line, but: %s", text);
+			return world_say(env, "no line, but: %s", text);
 		poll(NULL, 0, 10);
 	}
 	if (!err)
-		err = one_call(citizen, &memory, 1000);
-	wrong = expect_error(citizen, err, 0);
+		err = one_call(env, &memory, 1000);
+	wrong = expect_error(env, err, 0);
 	close_memory(&memory);
 	return wrong;
 }
@@ -155,27 +155,27 @@ Test(gpu_failures, a_rank_that_lives_may_come_late_to_a_call_on_devices, .timeou
 	}
 }
 
-static int when_a_device_is_silent(struct citizen *citizen)
+static int when_a_device_is_silent(struct rank_env *env)
 {
 	static uint32_t go;
 	struct memory memory;
-	int wrong = open_room(citizen, &memory, WITH_BARRIERS), err;
-	bool stuck = citizen->rank == 1;
+	int wrong = open_room(env, &memory, WITH_BARRIERS), err;
+	bool stuck = env->rank == 1;
 
 	if (wrong)
 		return wrong;
-	err = rd_emulated_wait_flag(0, citizen->comm->gpu->stream, &go, 1) ||
-	      rondo_all_reduce(citizen->comm, memory.in, memory.out, WITH_BARRIERS, RONDO_F32,
+	err = rd_emulated_wait_flag(0, env->comm->gpu->stream, &go, 1) ||
+	      rondo_all_reduce(env->comm, memory.in, memory.out, WITH_BARRIERS, RONDO_F32,
 		      RONDO_SUM, memory.stream);
 	for (int i = 0; i < (stuck ? 20000 : HELD_MS) && err == 0; i++) {
 		usleep(1000);
-		err = stuck ? rondo_comm_error(citizen->comm) : 0;
+		err = stuck ? rondo_comm_error(env->comm) : 0;
 	}
 	rd_flag_write(&go, 1);
 	err = rondo_stream_synchronize(memory.stream);
-	wrong = expect_error(citizen, err, RONDO_TIMEOUT);
+	wrong = expect_error(env, err, RONDO_TIMEOUT);
 	if (!wrong && !strstr(rondo_last_error(), "for rank 1"))
-		wrong = world_say(citizen, "says: %s", rondo_last_error());
+		wrong = world_say(env, "says: %s", rondo_last_error());
 	close_memory(&memory);
 	return wrong;
 }
@@ -188,9 +188,9 @@ Test(gpu_failures, a_kernel_names_the_rank_that_it_waits_for, .timeout = 60)
 	cr_expect_eq(in_child(run_trial, &trial), 0);
 }
 
-static int when_calls_differ(struct citizen *citizen)
+static int when_calls_differ(struct rank_env *env)
 {
-	return expect_mismatch(citizen, COUNT_MAX, shorten_by_one);
+	return expect_mismatch(env, COUNT_MAX, shorten_by_one);
 }
 
 Test(gpu_failures, different_calls_are_a_mismatch_on_every_rank, .timeout = 120)
@@ -216,11 +216,11 @@ static int end_of(rondo_comm *comm)
 }
 
 /* On all ranks. */
-static int end_comm(struct citizen *citizen, rondo_comm *comm)
+static int end_comm(struct rank_env *env, rondo_comm *comm)
 {
-	if (citizen->rank == 0)
+	if (env->rank == 0)
 		rondo_comm_abort(comm, "enough");
-	return expect_error(citizen, end_of(comm), RONDO_ABORTED);
+	return expect_error(env, end_of(comm), RONDO_ABORTED);
 }
 
 /* The device does not get to what a comm's progress thread queues before `go`: does the caller's stream go on
@@ -239,25 +239,25 @@ static bool goes_on(const struct memory *memory, uint32_t *passed)
  * Of a group's two calls the second is refused, for its comm is over. The first is under way by
  * then, and its buffers in use: the stream waits for it all the same.
  */
-static int when_a_later_call_is_refused(struct citizen *citizen)
+static int when_a_later_call_is_refused(struct rank_env *env)
 {
 	static uint32_t go, passed;
 	struct memory memory;
 	rondo_comm *first, *second, *swapped;
-	int wrong = open_memory(citizen, &memory), size = citizen->size;
+	int wrong = open_memory(env, &memory), size = env->size;
 
 	if (!wrong)
-		wrong = world_second_comm(citizen, &second);
+		wrong = world_second_comm(env, &second);
 	if (wrong)
 		return wrong;
 	/* In the order in which a group's comms are gone through. */
-	first = citizen->comm;
+	first = env->comm;
 	if (second->local.comm_id < first->local.comm_id) {
 		swapped = first;
 		first = second;
 		second = swapped;
 	}
-	wrong = end_comm(citizen, second);
+	wrong = end_comm(env, second);
 	for (int i = 0; i < 1000; i++)
 		memory.in[i] = 1;
 	rd_emulated_wait_flag(0, first->gpu->stream, &go, 1);
@@ -265,16 +265,16 @@ static int when_a_later_call_is_refused(struct citizen *citizen)
 	rondo_all_reduce(first, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM, memory.stream);
 	rondo_all_reduce(second, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM, memory.stream);
 	if (!wrong)
-		wrong = expect_error(citizen, rondo_group_end(), RONDO_ABORTED);
+		wrong = expect_error(env, rondo_group_end(), RONDO_ABORTED);
 	if (!wrong && goes_on(&memory, &passed))
-		wrong = world_say(citizen, "the stream goes on while a call is under way");
+		wrong = world_say(env, "the stream goes on while a call is under way");
 	rd_flag_write(&go, 1);
 	/* With the news of the second comm. */
 	rondo_stream_synchronize(memory.stream);
 	if (!wrong)
-		wrong = expect_floats(citizen, memory.out, 1000, (float)size);
+		wrong = expect_floats(env, memory.out, 1000, (float)size);
 	close_memory(&memory);
-	rondo_comm_destroy(first == citizen->comm ? second : first);
+	rondo_comm_destroy(first == env->comm ? second : first);
 	return wrong;
 }
 
@@ -305,16 +305,16 @@ static int wait_never(int device, void *stream, uint32_t *flag, uint32_t value)
 }
 
 /* Rank 1's device fails between a group's two calls, or when it is to wait for both. */
-static int when_a_device_is_lost(struct citizen *citizen, bool waits)
+static int when_a_device_is_lost(struct rank_env *env, bool waits)
 {
 	static struct rd_device_ops ops;
 	struct memory memory;
-	int wrong = open_memory(citizen, &memory), err;
+	int wrong = open_memory(env, &memory), err;
 
 	if (wrong)
 		return wrong;
 	/* The progress thread has nothing more to do then, and does not look at the table. */
-	TRY(one_call(citizen, &memory, 1000));
+	TRY(one_call(env, &memory, 1000));
 	ops = rd_emulated;
 	if (waits)
 		ops.wait_flag = wait_never;
@@ -322,21 +322,21 @@ static int when_a_device_is_lost(struct citizen *citizen, bool waits)
 		ops.write_flag = write_or_fail;
 	rondo_group_start();
 	for (int i = 0; i < 2; i++)
-		rondo_all_reduce(citizen->comm, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM,
+		rondo_all_reduce(env->comm, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM,
 			memory.stream);
-	if (citizen->rank == 1) {
+	if (env->rank == 1) {
 		words_left = 1;
-		citizen->comm->gpu->ops = &ops;
+		env->comm->gpu->ops = &ops;
 	}
 	err = rondo_group_end();
 	if (!err)
 		err = rondo_stream_synchronize(memory.stream);
 	/* On rank 0 both calls may have come to a good end by then. */
 	if (!err)
-		err = end_of(citizen->comm);
-	wrong = expect_error(citizen, err, RONDO_SYSTEM);
+		err = end_of(env->comm);
+	wrong = expect_error(env, err, RONDO_SYSTEM);
 	if (!wrong && !strstr(rondo_last_error(), "the device is lost"))
-		wrong = world_say(citizen, "says: %s", rondo_last_error());
+		wrong = world_say(env, "says: %s", rondo_last_error());
 	/* All that is under way has ended by now: rank 1's stream waits for nothing that never
 	   comes. */
 	rondo_stream_synchronize(memory.stream);
@@ -344,14 +344,14 @@ static int when_a_device_is_lost(struct citizen *citizen, bool waits)
 	return wrong;
 }
 
-static int lost_between(struct citizen *citizen)
+static int lost_between(struct rank_env *env)
 {
-	return when_a_device_is_lost(citizen, false);
+	return when_a_device_is_lost(env, false);
 }
 
-static int lost_at_the_end(struct citizen *citizen)
+static int lost_at_the_end(struct rank_env *env)
 {
-	return when_a_device_is_lost(citizen, true);
+	return when_a_device_is_lost(env, true);
 }
 
 Test(gpu_failures, a_device_that_is_lost_amid_a_group_ends_the_comm, .timeout = 60)

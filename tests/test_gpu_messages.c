@@ -20,13 +20,13 @@ static int run_named(void *argument)
 	return run_trial(&named->trial);
 }
 
-static int two_sums(struct citizen *citizen)
+static int two_sums(struct rank_env *env)
 {
 	struct memory memory;
-	int wrong = open_memory(citizen, &memory);
+	int wrong = open_memory(env, &memory);
 
 	for (int i = 0; i < 2 && !wrong; i++)
-		wrong = one_call(citizen, &memory, 8);
+		wrong = one_call(env, &memory, 8);
 	close_memory(&memory);
 	return wrong;
 }
@@ -77,24 +77,24 @@ Test(gpu_messages, an_algorithm_that_devices_do_not_run_is_one_warning, .timeout
 }
 
 /* Pieces by the hundred: every slot is used again and again. */
-static int long_calls(struct citizen *citizen)
+static int long_calls(struct rank_env *env)
 {
 	const size_t count = ONLY_THREADS ? 1000001 : 3000001;
 	struct memory memory = { NULL, NULL, NULL };
-	int device = citizen->rank % rondo_device_count(), wrong = 0;
+	int device = env->rank % rondo_device_count(), wrong = 0;
 
-	if (citizen->create_error || rondo_mem_alloc_on((void **)&memory.in, count * 4, device) ||
+	if (env->create_error || rondo_mem_alloc_on((void **)&memory.in, count * 4, device) ||
 		rondo_mem_alloc_on((void **)&memory.out, count * 4, device))
-		return world_say(citizen, "%s", rondo_last_error());
-	fill_floats(memory.in, citizen->rank, count);
+		return world_say(env, "%s", rondo_last_error());
+	fill_floats(memory.in, env->rank, count);
 	for (int call = 0; call < 2 && !wrong; call++) {
-		if (rondo_all_reduce(citizen->comm, memory.in, memory.out, count, RONDO_F32,
+		if (rondo_all_reduce(env->comm, memory.in, memory.out, count, RONDO_F32,
 			    RONDO_SUM, NULL))
-			wrong = world_say(citizen, "%s", rondo_last_error());
+			wrong = world_say(env, "%s", rondo_last_error());
 		for (size_t i = 0; i < count && !wrong; i++)
 			if (memory.out[i] !=
-				expected(RD_ALL_REDUCE, RONDO_SUM, 0, citizen->size, 0, count, i))
-				wrong = world_say(citizen, "element %zu is %g", i, memory.out[i]);
+				expected(RD_ALL_REDUCE, RONDO_SUM, 0, env->size, 0, count, i))
+				wrong = world_say(env, "element %zu is %g", i, memory.out[i]);
 	}
 	close_memory(&memory);
 	return wrong;
@@ -119,33 +119,33 @@ static const char *neighbours(void)
 }
 
 static int expect_plan(
-	struct citizen *citizen, enum rd_collective collective, int root, bool expected_there)
+	struct rank_env *env, enum rd_collective collective, int root, bool expected_there)
 {
-	struct rd_problem problem = problem_of(citizen, collective, root);
+	struct rd_problem problem = problem_of(env, collective, root);
 	bool found;
 
-	if (rd_messages_prepare(citizen->comm->gpu->messages, &problem, false, &found))
-		return world_say(citizen, "%s", rondo_last_error());
+	if (rd_messages_prepare(env->comm->gpu->messages, &problem, false, &found))
+		return world_say(env, "%s", rondo_last_error());
 	if (found == expected_there)
 		return 0;
-	return world_say(citizen, "%s %s", rd_collective_name(collective),
+	return world_say(env, "%s %s", rd_collective_name(collective),
 		found ? "has a plan" : "has no plan");
 }
 
 /* GPUs in a ring: all of them, or one too few to close it. What cannot go from neighbour to
    neighbour goes through host memory, and all is right. */
-static int among_neighbours(struct citizen *citizen)
+static int among_neighbours(struct rank_env *env)
 {
-	int wrong = all_collectives(citizen), size = citizen->size;
+	int wrong = all_collectives(env), size = env->size;
 
 	if (!wrong)
-		wrong = expect_plan(citizen, RD_ALL_REDUCE, 0, size == 8);
+		wrong = expect_plan(env, RD_ALL_REDUCE, 0, size == 8);
 	if (!wrong)
-		wrong = expect_plan(citizen, RD_ALL_GATHER, 0, size == 8);
+		wrong = expect_plan(env, RD_ALL_GATHER, 0, size == 8);
 	if (!wrong)
-		wrong = expect_plan(citizen, RD_BROADCAST, size - 1, size == 8);
+		wrong = expect_plan(env, RD_BROADCAST, size - 1, size == 8);
 	if (!wrong)
-		wrong = expect_plan(citizen, RD_ALL_TO_ALL, 0, false);
+		wrong = expect_plan(env, RD_ALL_TO_ALL, 0, false);
 	return wrong;
 }
 

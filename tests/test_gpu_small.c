@@ -81,13 +81,13 @@ struct both {
 	rondo_stream *stream;
 };
 
-static int open_both(struct citizen *citizen, struct both **both)
+static int open_both(struct rank_env *env, struct both **both)
 {
 	*both = calloc(1, sizeof(**both));
-	if (citizen->create_error)
-		return world_say(citizen, "create: %s", rondo_last_error());
+	if (env->create_error)
+		return world_say(env, "create: %s", rondo_last_error());
 
-	int device = citizen->rank % rondo_device_count();
+	int device = env->rank % rondo_device_count();
 
 	TRY(rondo_mem_alloc_on((void **)&(*both)->in, ROOM, device));
 	TRY(rondo_mem_alloc_on((void **)&(*both)->out, ROOM, device));
@@ -104,32 +104,32 @@ static void close_both(struct both *both)
 }
 
 /* Of floats, ranks have the same where they are added: such sums are exact. */
-static void fill_in(struct citizen *citizen, const struct asked *asked, char *in)
+static void fill_in(struct rank_env *env, const struct asked *asked, char *in)
 {
 	size_t size = rondo_type_size(asked->type);
-	size_t shift = rd_collective_reduces(asked->collective) ? 0 : (size_t)citizen->rank;
+	size_t shift = rd_collective_reduces(asked->collective) ? 0 : (size_t)env->rank;
 
 	for (size_t i = 0; i < ROOM / size; i++)
-		gpu_put_element(in + i * size, asked->type, i + shift, citizen->rank);
+		gpu_put_element(in + i * size, asked->type, i + shift, env->rank);
 }
 
 /* The whole buffers are compared, with what no call is to touch. */
-static int beside_the_host(struct citizen *citizen, struct both *both, const struct asked *asked)
+static int beside_the_host(struct rank_env *env, struct both *both, const struct asked *asked)
 {
 	char *where = asked->in_place ? both->in : both->out;
 	char *right = asked->in_place ? both->host_in : both->host_out;
 
-	fill_in(citizen, asked, both->host_in);
+	fill_in(env, asked, both->host_in);
 	memset(both->host_out, 0x55, ROOM);
 	TRY(rondo_copy(both->in, both->host_in, ROOM, both->stream));
 	TRY(rondo_copy(both->out, both->host_out, ROOM, both->stream));
-	TRY(call_in(citizen->comm, asked, both->in, both->out, both->stream));
+	TRY(call_in(env->comm, asked, both->in, both->out, both->stream));
 	TRY(rondo_copy(both->got, where, ROOM, both->stream));
 	TRY(rondo_stream_synchronize(both->stream));
-	TRY(call_in(citizen->comm, asked, both->host_in, both->host_out, NULL));
+	TRY(call_in(env->comm, asked, both->host_in, both->host_out, NULL));
 	for (size_t i = 0; i < ROOM; i++)
 		if (both->got[i] != right[i])
-			return world_say(citizen,
+			return world_say(env,
 				"%s of %zu %s %s, root %d%s: byte %zu is %d, not %d",
 				rd_collective_name(asked->collective), asked->count,
 				rondo_type_name(asked->type), rondo_op_name(asked->op), asked->root,
@@ -138,14 +138,14 @@ static int beside_the_host(struct citizen *citizen, struct both *both, const str
 }
 
 /* Elements of the longest small call. */
-static size_t most(struct citizen *citizen, const struct asked *asked)
+static size_t most(struct rank_env *env, const struct asked *asked)
 {
-	struct rd_problem problem = { .collective = asked->collective, .size = citizen->size };
+	struct rd_problem problem = { .collective = asked->collective, .size = env->size };
 
 	return (RD_LL_BUFFER_SIZE - 8) / (rd_blocks(&problem) * rondo_type_size(asked->type));
 }
 
-static int try_type(struct citizen *citizen, struct both *both, rondo_type type)
+static int try_type(struct rank_env *env, struct both *both, rondo_type type)
 {
 	int wrong = 0, turn = type;
 
@@ -153,32 +153,32 @@ static int try_type(struct citizen *citizen, struct both *both, rondo_type type)
 		for (int i = 0; i < 4 && !wrong && collective != RD_TRANSFER; i++, turn++) {
 			struct asked asked = { .collective = collective,
 				.type = type,
-				.root = turn % citizen->size,
+				.root = turn % env->size,
 				.in_place = (type + i) % 2 };
-			size_t counts[] = { 1, 37, most(citizen, &asked),
-				most(citizen, &asked) + 1 };
+			size_t counts[] = { 1, 37, most(env, &asked),
+				most(env, &asked) + 1 };
 
 			asked.count = counts[i];
 			do
 				asked.op = (rondo_op)((asked.op + turn) % RONDO_OP_COUNT);
 			while (!rondo_op_applies(asked.op, type) && ++turn);
-			wrong = beside_the_host(citizen, both, &asked);
+			wrong = beside_the_host(env, both, &asked);
 		}
 	return wrong;
 }
 
-static int as_on_the_host(struct citizen *citizen)
+static int as_on_the_host(struct rank_env *env)
 {
 	struct both *both;
-	int wrong = open_both(citizen, &both);
+	int wrong = open_both(env, &both);
 
 	for (int type = 0; type < RONDO_TYPE_COUNT && !wrong; type++)
-		wrong = try_type(citizen, both, type);
+		wrong = try_type(env, both, type);
 	close_both(both);
 	return wrong;
 }
 
-static void try_sizes(const char *device, int (*body)(struct citizen *citizen))
+static void try_sizes(const char *device, int (*body)(struct rank_env *env))
 {
 	for (int size = 2; size <= 4; size++) {
 		struct gpu_trial trial = { device, "auto", { .size = size, .threads = true },
@@ -212,38 +212,38 @@ Test(gpu_small, every_collective_gives_the_hosts_bits_on_gpus, .timeout = 240)
  * Rank 0 has many calls under way, and gets nothing from anybody, before rank 1 makes its first: it
  * must not put the third call's data where rank 1 has yet to find the first's.
  */
-static int run_ahead(struct citizen *citizen)
+static int run_ahead(struct rank_env *env)
 {
 	enum { CALLS = 12 };
 	static atomic_int queued;
 	struct both *both;
 	struct asked asked = { RD_BROADCAST, RONDO_I32, RONDO_SUM, 3, 0, false };
-	int wrong = open_both(citizen, &both), *host;
+	int wrong = open_both(env, &both), *host;
 
 	if (wrong)
 		return wrong;
 	host = (int *)both->host_in;
 	for (int i = 0; i < CALLS * 3; i++)
-		host[i] = citizen->rank * 1000 + i;
+		host[i] = env->rank * 1000 + i;
 	TRY(rondo_copy(both->in, host, CALLS * 12, NULL));
-	while (citizen->rank == 1 && queued < CALLS)
+	while (env->rank == 1 && queued < CALLS)
 		usleep(100);
 	/* So that it would have done them all, did it not wait for rank 1. */
-	if (citizen->rank == 1)
+	if (env->rank == 1)
 		usleep(50000);
-	for (int i = 0; i < CALLS; i++, queued += citizen->rank == 0) {
+	for (int i = 0; i < CALLS; i++, queued += env->rank == 0) {
 		asked.collective = i % 2 ? RD_SCATTER : RD_BROADCAST;
 		asked.count = i % 2 ? 1 : 3;
-		TRY(call(citizen->comm, &asked, both->in + i * 12, both->out + i * 12,
+		TRY(call(env->comm, &asked, both->in + i * 12, both->out + i * 12,
 			both->stream));
 	}
 	TRY(rondo_copy(both->got, both->out, CALLS * 12, both->stream));
 	TRY(rondo_stream_synchronize(both->stream));
 	for (int i = 0; i < CALLS && !wrong; i++) {
-		int right = 3 * i + (i % 2 ? citizen->rank : 0), got = ((int *)both->got)[3 * i];
+		int right = 3 * i + (i % 2 ? env->rank : 0), got = ((int *)both->got)[3 * i];
 
 		if (got != right)
-			wrong = world_say(citizen, "call %d gives %d, not %d", i, got, right);
+			wrong = world_say(env, "call %d gives %d, not %d", i, got, right);
 	}
 	close_both(both);
 	return wrong;
@@ -274,28 +274,28 @@ Test(gpu_small, a_root_does_not_run_away_from_the_others_on_gpus, .timeout = 60)
  * Rank 2, on rank 0's device, makes its call when rank 0 has begun to copy the result: to memory
  * that is not pinned, for which a driver may let nobody queue anything until the copy is done.
  */
-static int copy_before_the_last_has_called(struct citizen *citizen)
+static int copy_before_the_last_has_called(struct rank_env *env)
 {
 	static atomic_bool copies;
 	struct both *both;
-	int *host, wrong = open_both(citizen, &both);
+	int *host, wrong = open_both(env, &both);
 
 	if (wrong)
 		return wrong;
 	host = (int *)both->host_in;
-	host[0] = 1 + citizen->rank;
+	host[0] = 1 + env->rank;
 	TRY(rondo_copy(both->in, host, sizeof(int), both->stream));
-	while (citizen->rank == 2 && !copies)
+	while (env->rank == 2 && !copies)
 		usleep(100);
-	if (citizen->rank == 2)
+	if (env->rank == 2)
 		usleep(50000);
 	TRY(rondo_all_reduce(
-		citizen->comm, both->in, both->out, 1, RONDO_I32, RONDO_SUM, both->stream));
-	copies = copies || citizen->rank == 0;
+		env->comm, both->in, both->out, 1, RONDO_I32, RONDO_SUM, both->stream));
+	copies = copies || env->rank == 0;
 	TRY(rondo_copy(host, both->out, sizeof(int), both->stream));
 	TRY(rondo_stream_synchronize(both->stream));
 	if (host[0] != 1 + 2 + 3)
-		wrong = world_say(citizen, "the sum is %d", host[0]);
+		wrong = world_say(env, "the sum is %d", host[0]);
 	close_both(both);
 	return wrong;
 }
@@ -315,57 +315,57 @@ Test(gpu_small, a_copy_to_memory_that_is_not_pinned_holds_up_no_peer, .timeout =
 /* ---- Failures ------------------------------------------------------------------------------ */
 
 /* Of one call, on the stream, which has come to its end. */
-static int one_call(struct citizen *citizen, struct both *both, enum rd_collective collective)
+static int one_call(struct rank_env *env, struct both *both, enum rd_collective collective)
 {
 	struct asked asked = { collective, RONDO_F32, RONDO_SUM, 3, 0, false };
-	int err = call(citizen->comm, &asked, both->in, both->out, both->stream);
+	int err = call(env->comm, &asked, both->in, both->out, both->stream);
 
 	return err ? err : rondo_stream_synchronize(both->stream);
 }
 
-static int expect_error(struct citizen *citizen, int err, int wanted)
+static int expect_error(struct rank_env *env, int err, int wanted)
 {
 	return err == wanted ? 0
-			     : world_say(citizen, "%s, not %s: %s", rondo_error_name(err),
+			     : world_say(env, "%s, not %s: %s", rondo_error_name(err),
 				       rondo_error_name(wanted), rondo_last_error());
 }
 
 /* Who gets nothing in either call (in the one it has, in the other it is the root) hears of it too.
  */
-static int call_otherwise(struct citizen *citizen)
+static int call_otherwise(struct rank_env *env)
 {
 	struct both *both;
-	int wrong = open_both(citizen, &both), err;
+	int wrong = open_both(env, &both), err;
 
 	if (wrong)
 		return wrong;
 	/* News may come to who is in a call; but not to who is still being made. */
-	TRY(rondo_barrier(citizen->comm, NULL));
-	err = one_call(citizen, both, citizen->rank == 1 ? RD_BROADCAST : RD_GATHER);
-	wrong = expect_error(citizen, err, RONDO_MISMATCH);
+	TRY(rondo_barrier(env->comm, NULL));
+	err = one_call(env, both, env->rank == 1 ? RD_BROADCAST : RD_GATHER);
+	wrong = expect_error(env, err, RONDO_MISMATCH);
 	close_both(both);
 	return wrong;
 }
 
 /* Rank 1 makes no second call. */
-static int be_silent(struct citizen *citizen)
+static int be_silent(struct rank_env *env)
 {
-	bool aborts = citizen->world->timeout_ms == NEVER_MS;
+	bool aborts = env->world->timeout_ms == NEVER_MS;
 	struct both *both;
-	int wrong = open_both(citizen, &both), err;
+	int wrong = open_both(env, &both), err;
 
 	if (wrong)
 		return wrong;
-	err = one_call(citizen, both, RD_BARRIER);
-	if (!err && citizen->rank != 1)
-		err = one_call(citizen, both, RD_BROADCAST);
-	if (aborts && citizen->rank == 1)
-		rondo_comm_abort(citizen->comm, "enough");
-	for (int i = 0; i < 20000 && err == 0 && citizen->rank == 1; i++) {
+	err = one_call(env, both, RD_BARRIER);
+	if (!err && env->rank != 1)
+		err = one_call(env, both, RD_BROADCAST);
+	if (aborts && env->rank == 1)
+		rondo_comm_abort(env->comm, "enough");
+	for (int i = 0; i < 20000 && err == 0 && env->rank == 1; i++) {
 		usleep(1000);
-		err = rondo_comm_error(citizen->comm);
+		err = rondo_comm_error(env->comm);
 	}
-	wrong = expect_error(citizen, err, aborts ? RONDO_ABORTED : RONDO_TIMEOUT);
+	wrong = expect_error(env, err, aborts ? RONDO_ABORTED : RONDO_TIMEOUT);
 	close_both(both);
 	return wrong;
 }
@@ -401,7 +401,7 @@ Test(gpu_small, failures_reach_all_ranks_on_gpus, .timeout = 120)
 /* Each collective in a slot of its own. */
 #define SLOT (ROOM / RD_COLLECTIVE_COUNT / 64 * 64)
 
-static int call_all(struct citizen *citizen, const char *in, char *out, rondo_stream *stream)
+static int call_all(struct rank_env *env, const char *in, char *out, rondo_stream *stream)
 {
 	int err = 0;
 
@@ -409,51 +409,51 @@ static int call_all(struct citizen *citizen, const char *in, char *out, rondo_st
 		struct asked asked = { collective, RONDO_I32, RONDO_SUM, 5, 1, false };
 
 		if (collective != RD_TRANSFER)
-			err = call(citizen->comm, &asked, in, out + collective * SLOT, stream);
+			err = call(env->comm, &asked, in, out + collective * SLOT, stream);
 	}
 	return err;
 }
 
 /* Between replays, calls outside of the graph, an odd number of them. */
-static int replay_once(struct citizen *citizen, struct both *both, const struct gpu_graphs *cu,
+static int replay_once(struct rank_env *env, struct both *both, const struct gpu_graphs *cu,
 	void *exec, void *stream, rondo_stream *wrapped, int round)
 {
 	struct asked asked = { RD_ALL_REDUCE, RONDO_I32, RONDO_SUM, 5, 1, false };
 	int *host = (int *)both->host_in;
 
 	for (int i = 0; i < 100; i++)
-		host[i] = 1000 * citizen->rank + 17 * i + round;
+		host[i] = 1000 * env->rank + 17 * i + round;
 	memset(both->host_out, 0, ROOM);
 	TRY(rondo_copy(both->in, host, 400, wrapped));
 	TRY(cu->launch(exec, stream));
 	TRY(rondo_copy(both->got, both->out, ROOM, wrapped));
 	TRY(rondo_stream_synchronize(wrapped));
-	TRY(call_all(citizen, both->host_in, both->host_out, NULL));
+	TRY(call_all(env, both->host_in, both->host_out, NULL));
 	if (memcmp(both->got, both->host_out, ROOM) != 0)
-		return world_say(citizen, "replay %d differs", round);
+		return world_say(env, "replay %d differs", round);
 	for (int i = 0; i < round % 4; i++)
-		TRY(call(citizen->comm, &asked, both->in, both->in + ROOM / 2, both->stream));
+		TRY(call(env->comm, &asked, both->in, both->in + ROOM / 2, both->stream));
 	TRY(rondo_stream_synchronize(both->stream));
 	return 0;
 }
 
-static int replay_all(struct citizen *citizen)
+static int replay_all(struct rank_env *env)
 {
 	struct gpu_graphs cu;
 	struct both *both;
 	void *stream, *graph, *exec;
 	rondo_stream *wrapped;
-	int wrong = open_both(citizen, &both), device = citizen->rank % rondo_device_count(), err;
+	int wrong = open_both(env, &both), device = env->rank % rondo_device_count(), err;
 
 	if (wrong || !gpu_find_graphs(&cu))
-		return wrong ? wrong : world_say(citizen, "the driver lacks graphs");
+		return wrong ? wrong : world_say(env, "the driver lacks graphs");
 	if (gpu_open_stream(&cu, device, &stream, &wrapped) || gpu_begin(&cu, stream))
-		return world_say(citizen, "capturing: %s", rondo_last_error());
-	err = call_all(citizen, both->in, both->out, wrapped);
+		return world_say(env, "capturing: %s", rondo_last_error());
+	err = call_all(env, both->in, both->out, wrapped);
 	if (err || cu.end(stream, &graph) || cu.instantiate(&exec, graph, 0))
-		return world_say(citizen, "captured: %s", rondo_last_error());
+		return world_say(env, "captured: %s", rondo_last_error());
 	for (int round = 0; round < 10 && !wrong; round++)
-		wrong = replay_once(citizen, both, &cu, exec, stream, wrapped, round);
+		wrong = replay_once(env, both, &cu, exec, stream, wrapped, round);
 	cu.destroy_exec(exec);
 	cu.destroy_graph(graph);
 	rondo_stream_destroy(wrapped);

@@ -14,7 +14,7 @@ static const struct way staged_ways[] = {
 	{ "emulated:2", "auto", false, "tcp", RD_KERNEL_STAGED },
 };
 
-static void try_staged(int size, int (*body)(struct citizen *citizen), int timeout_ms)
+static void try_staged(int size, int (*body)(struct rank_env *env), int timeout_ms)
 {
 	for (size_t i = 0; i < sizeof(staged_ways) / sizeof(*staged_ways); i++) {
 		struct trial trial = { &staged_ways[i], size, body, timeout_ms };
@@ -25,22 +25,22 @@ static void try_staged(int size, int (*body)(struct citizen *citizen), int timeo
 	}
 }
 
-static int long_collectives(struct citizen *citizen)
+static int long_collectives(struct rank_env *env)
 {
 	struct memory memory;
-	int wrong = open_room(citizen, &memory, LONG_COUNT);
+	int wrong = open_room(env, &memory, LONG_COUNT);
 
 	if (wrong)
 		return wrong;
 	for (int collective = 0; collective < RD_COLLECTIVE_COUNT && !wrong; collective++)
 		for (int in_place = 0; in_place < 2 && !wrong && collective != RD_TRANSFER;
 			in_place++)
-			wrong = try_call(citizen, &memory, collective, RONDO_MAX, LONG_COUNT,
+			wrong = try_call(env, &memory, collective, RONDO_MAX, LONG_COUNT,
 				in_place, true);
 	/* In a part there is a cache line's worth of elements, whatever their size. */
-	if (!wrong && rondo_all_reduce(citizen->comm, memory.in, memory.out, LONG_COUNT * 4,
+	if (!wrong && rondo_all_reduce(env->comm, memory.in, memory.out, LONG_COUNT * 4,
 			      RONDO_U8, RONDO_BOR, memory.stream))
-		wrong = world_say(citizen, "%s", rondo_last_error());
+		wrong = world_say(env, "%s", rondo_last_error());
 	close_memory(&memory);
 	return wrong;
 }
@@ -67,20 +67,20 @@ static size_t shared_bytes(void)
 	return bytes;
 }
 
-static int with_little_memory(struct citizen *citizen)
+static int with_little_memory(struct rank_env *env)
 {
 	enum { COUNT = 8 << 20 };
 	struct memory memory;
 	size_t before = shared_bytes();
-	int wrong = open_room(citizen, &memory, COUNT);
+	int wrong = open_room(env, &memory, COUNT);
 
 	for (int i = 0; i < 2 && !wrong; i++)
-		if (rondo_all_reduce(citizen->comm, memory.in, memory.out, COUNT, RONDO_F32,
+		if (rondo_all_reduce(env->comm, memory.in, memory.out, COUNT, RONDO_F32,
 			    RONDO_SUM, NULL))
-			wrong = world_say(citizen, "%s", rondo_last_error());
+			wrong = world_say(env, "%s", rondo_last_error());
 	/* What is staged, here and at the peer. */
 	if (!wrong && (shared_bytes() == before || shared_bytes() > before + (8 << 20)))
-		wrong = world_say(citizen, "%zu bytes to stage", shared_bytes() - before);
+		wrong = world_say(env, "%zu bytes to stage", shared_bytes() - before);
 	close_memory(&memory);
 	return wrong;
 }
@@ -96,21 +96,21 @@ Test(gpu_staging, what_is_staged_needs_no_memory_of_its_size, .timeout = 60)
  * Rank 1 wants all of rank 2's message before any of rank 0's, which rank 0 sends in one group with
  * one to rank 2: no transfer may wait for another's parts.
  */
-static int criss_cross(struct citizen *citizen)
+static int criss_cross(struct rank_env *env)
 {
 	size_t count = LONG_COUNT;
-	rondo_comm *comm = citizen->comm;
+	rondo_comm *comm = env->comm;
 	struct memory memory;
-	int wrong = open_room(citizen, &memory, count), err;
+	int wrong = open_room(env, &memory, count), err;
 
 	if (wrong)
 		return wrong;
-	fill_floats(memory.in, citizen->rank, 2 * count);
+	fill_floats(memory.in, env->rank, 2 * count);
 	rondo_group_start();
-	if (citizen->rank == 0) {
+	if (env->rank == 0) {
 		rondo_send(comm, memory.in, count, RONDO_F32, 1, memory.stream);
 		rondo_send(comm, memory.in + count, count, RONDO_F32, 2, memory.stream);
-	} else if (citizen->rank == 2) {
+	} else if (env->rank == 2) {
 		rondo_recv(comm, memory.out, count, RONDO_F32, 0, memory.stream);
 		rondo_send(comm, memory.in, count, RONDO_F32, 1, memory.stream);
 	} else {
@@ -123,13 +123,13 @@ static int criss_cross(struct citizen *citizen)
 	if (!err)
 		err = rondo_stream_synchronize(memory.stream);
 	if (err)
-		wrong = world_say(citizen, "%s", rondo_last_error());
-	for (size_t i = 0; i < count && !wrong && citizen->rank > 0; i++)
-		if (memory.out[i] != (citizen->rank == 1 ? value(2, i) : value(0, count + i)))
-			wrong = world_say(citizen, "element %zu is %g", i, memory.out[i]);
-	for (size_t i = 0; i < count && !wrong && citizen->rank == 1; i++)
+		wrong = world_say(env, "%s", rondo_last_error());
+	for (size_t i = 0; i < count && !wrong && env->rank > 0; i++)
+		if (memory.out[i] != (env->rank == 1 ? value(2, i) : value(0, count + i)))
+			wrong = world_say(env, "element %zu is %g", i, memory.out[i]);
+	for (size_t i = 0; i < count && !wrong && env->rank == 1; i++)
 		if (memory.out[count + i] != value(0, i))
-			wrong = world_say(citizen, "element %zu from 0 is %g", i, memory.out[i]);
+			wrong = world_say(env, "element %zu from 0 is %g", i, memory.out[i]);
 	close_memory(&memory);
 	return wrong;
 }
@@ -142,14 +142,14 @@ Test(gpu_staging, transfers_in_parts_do_not_wait_for_each_other, .timeout = 120)
 #define LONGEST_COUNT (4 << 20)
 
 /* All parts of the shorter call are like the other's first, whatever two's power they are long. */
-static int halve_the_count(struct citizen *citizen, struct memory *memory)
+static int halve_the_count(struct rank_env *env, struct memory *memory)
 {
-	return one_call(citizen, memory, citizen->rank == 1 ? LONGEST_COUNT / 2 : LONGEST_COUNT);
+	return one_call(env, memory, env->rank == 1 ? LONGEST_COUNT / 2 : LONGEST_COUNT);
 }
 
-static int when_long_calls_differ(struct citizen *citizen)
+static int when_long_calls_differ(struct rank_env *env)
 {
-	return expect_mismatch(citizen, LONGEST_COUNT, halve_the_count);
+	return expect_mismatch(env, LONGEST_COUNT, halve_the_count);
 }
 
 Test(gpu_staging, different_calls_in_parts_are_a_mismatch_too, .timeout = 60)
@@ -158,16 +158,16 @@ Test(gpu_staging, different_calls_in_parts_are_a_mismatch_too, .timeout = 60)
 }
 
 /* The same, after a call that all made alike, and whose parts are as long. */
-static int halve_the_next_count(struct citizen *citizen, struct memory *memory)
+static int halve_the_next_count(struct rank_env *env, struct memory *memory)
 {
-	int err = one_call(citizen, memory, LONGEST_COUNT);
+	int err = one_call(env, memory, LONGEST_COUNT);
 
-	return err ? err : halve_the_count(citizen, memory);
+	return err ? err : halve_the_count(env, memory);
 }
 
-static int when_long_calls_come_to_differ(struct citizen *citizen)
+static int when_long_calls_come_to_differ(struct rank_env *env)
 {
-	return expect_mismatch(citizen, LONGEST_COUNT, halve_the_next_count);
+	return expect_mismatch(env, LONGEST_COUNT, halve_the_next_count);
 }
 
 Test(gpu_staging, calls_in_parts_that_come_to_differ_are_a_mismatch_as_well, .timeout = 60)
@@ -189,34 +189,34 @@ static void turn_and_add(
 	}
 }
 
-static int long_own_operations(struct citizen *citizen)
+static int long_own_operations(struct rank_env *env)
 {
-	size_t count = LONG_COUNT, ours = (size_t)citizen->rank * count;
-	float weight = (float)citizen->rank + 2;
+	size_t count = LONG_COUNT, ours = (size_t)env->rank * count;
+	float weight = (float)env->rank + 2;
 	struct memory memory;
 	rondo_op weighed, own;
-	int wrong = open_room(citizen, &memory, count);
+	int wrong = open_room(env, &memory, count);
 
 	if (wrong)
 		return wrong;
-	fill_floats(memory.in, citizen->rank, 3 * count);
-	if (rondo_op_create_premul(citizen->comm, &weighed, &weight, RONDO_F32) ||
-		rondo_op_create(citizen->comm, &own, turn_and_add, 12, NULL) ||
-		rondo_reduce_scatter(citizen->comm, memory.in, memory.out, count, RONDO_F32,
+	fill_floats(memory.in, env->rank, 3 * count);
+	if (rondo_op_create_premul(env->comm, &weighed, &weight, RONDO_F32) ||
+		rondo_op_create(env->comm, &own, turn_and_add, 12, NULL) ||
+		rondo_reduce_scatter(env->comm, memory.in, memory.out, count, RONDO_F32,
 			weighed, memory.stream) ||
-		rondo_all_reduce(citizen->comm, memory.in, memory.out + count, count * 4, RONDO_U8,
+		rondo_all_reduce(env->comm, memory.in, memory.out + count, count * 4, RONDO_U8,
 			own, memory.stream) ||
 		rondo_stream_synchronize(memory.stream))
-		wrong = world_say(citizen, "%s", rondo_last_error());
+		wrong = world_say(env, "%s", rondo_last_error());
 	for (size_t i = 0; i < count && !wrong; i++) {
 		float first = i % 3 == 2 ? value(1, i - 2) + value(2, i - 2) : 0;
 		float sum = value(0, i) + value(1, i) + value(2, i) + first;
 
 		if (memory.out[i] !=
 			2 * value(0, ours + i) + 3 * value(1, ours + i) + 4 * value(2, ours + i))
-			wrong = world_say(citizen, "weighed: element %zu is %g", i, memory.out[i]);
+			wrong = world_say(env, "weighed: element %zu is %g", i, memory.out[i]);
 		else if (memory.out[count + i] != sum)
-			wrong = world_say(citizen, "turned: element %zu is %g, not %g", i,
+			wrong = world_say(env, "turned: element %zu is %g, not %g", i,
 				memory.out[count + i], sum);
 	}
 	close_memory(&memory);

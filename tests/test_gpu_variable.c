@@ -31,7 +31,7 @@ static void lay_out(struct layout *layout, bool gaps)
 }
 
 /* What rank `from` has for rank `to` is value(10 * from + to). */
-static int check_blocks(struct citizen *citizen, const struct memory *memory, const char *name,
+static int check_blocks(struct rank_env *env, const struct memory *memory, const char *name,
 	const struct layout *layout, int rank_or_all)
 {
 	const float *out = memory->out;
@@ -43,7 +43,7 @@ static int check_blocks(struct citizen *citizen, const struct memory *memory, co
 			if (at >= layout->displs[k] && at - layout->displs[k] < layout->counts[k])
 				wanted = value(10 * k + rank_or_all, at - layout->displs[k]);
 		if (out[at] != wanted)
-			return world_say(citizen, "%s: element %zu is %g, not %g", name, at,
+			return world_say(env, "%s: element %zu is %g, not %g", name, at,
 				out[at], wanted);
 	}
 	return 0;
@@ -55,17 +55,17 @@ static void refill(struct memory *memory)
 		memory->out[i] = -1.0f;
 }
 
-static int done(struct citizen *citizen, struct memory *memory, int err)
+static int done(struct rank_env *env, struct memory *memory, int err)
 {
 	if (!err)
 		err = rondo_stream_synchronize(memory->stream);
-	return err ? world_say(citizen, "%s", rondo_last_error()) : 0;
+	return err ? world_say(env, "%s", rondo_last_error()) : 0;
 }
 
-static int try_all_to_all_v(struct citizen *citizen, struct memory *memory, bool gaps)
+static int try_all_to_all_v(struct rank_env *env, struct memory *memory, bool gaps)
 {
 	struct layout in, out;
-	int rank = citizen->rank, wrong;
+	int rank = env->rank, wrong;
 
 	for (int k = 0; k < RANKS; k++) {
 		in.counts[k] = length(rank, k);
@@ -76,17 +76,17 @@ static int try_all_to_all_v(struct citizen *citizen, struct memory *memory, bool
 	for (int k = 0; k < RANKS; k++)
 		fill_floats(memory->in + in.displs[k], 10 * rank + k, in.counts[k]);
 	refill(memory);
-	wrong = done(citizen, memory,
-		rondo_all_to_all_v(citizen->comm, memory->in, in.counts, in.displs, memory->out,
+	wrong = done(env, memory,
+		rondo_all_to_all_v(env->comm, memory->in, in.counts, in.displs, memory->out,
 			out.counts, out.displs, RONDO_F32, memory->stream));
-	return wrong ? wrong : check_blocks(citizen, memory, "all_to_all_v", &out, rank);
+	return wrong ? wrong : check_blocks(env, memory, "all_to_all_v", &out, rank);
 }
 
 /* In place, where all pairs have as much for each other. */
-static int try_in_place(struct citizen *citizen, struct memory *memory)
+static int try_in_place(struct rank_env *env, struct memory *memory)
 {
 	struct layout both;
-	int rank = citizen->rank, wrong;
+	int rank = env->rank, wrong;
 
 	for (int k = 0; k < RANKS; k++)
 		both.counts[k] = (size_t)(rank + k) * 301;
@@ -94,41 +94,41 @@ static int try_in_place(struct citizen *citizen, struct memory *memory)
 	refill(memory);
 	for (int k = 0; k < RANKS; k++)
 		fill_floats(memory->out + both.displs[k], 10 * rank + k, both.counts[k]);
-	wrong = done(citizen, memory,
-		rondo_all_to_all_v(citizen->comm, memory->out, both.counts, both.displs,
+	wrong = done(env, memory,
+		rondo_all_to_all_v(env->comm, memory->out, both.counts, both.displs,
 			memory->out, both.counts, both.displs, RONDO_F32, memory->stream));
-	return wrong ? wrong : check_blocks(citizen, memory, "in place", &both, rank);
+	return wrong ? wrong : check_blocks(env, memory, "in place", &both, rank);
 }
 
-static int try_gathers(struct citizen *citizen, struct memory *memory, bool gaps)
+static int try_gathers(struct rank_env *env, struct memory *memory, bool gaps)
 {
 	struct layout out;
-	int rank = citizen->rank, wrong;
+	int rank = env->rank, wrong;
 
 	for (int k = 0; k < RANKS; k++)
 		out.counts[k] = length(k, 1);
 	lay_out(&out, gaps);
 	fill_floats(memory->in, 10 * rank, out.counts[rank]);
 	refill(memory);
-	wrong = done(citizen, memory,
-		rondo_all_gather_v(citizen->comm, memory->in, memory->out, out.counts, out.displs,
+	wrong = done(env, memory,
+		rondo_all_gather_v(env->comm, memory->in, memory->out, out.counts, out.displs,
 			RONDO_F32, memory->stream));
 	if (!wrong)
-		wrong = check_blocks(citizen, memory, "all_gather_v", &out, 0);
+		wrong = check_blocks(env, memory, "all_gather_v", &out, 0);
 	refill(memory);
 	if (!wrong)
-		wrong = done(citizen, memory,
-			rondo_gather_v(citizen->comm, memory->in, out.counts[rank], memory->out,
+		wrong = done(env, memory,
+			rondo_gather_v(env->comm, memory->in, out.counts[rank], memory->out,
 				out.counts, out.displs, RONDO_F32, 2, memory->stream));
 	if (!wrong && rank == 2)
-		wrong = check_blocks(citizen, memory, "gather_v", &out, 0);
+		wrong = check_blocks(env, memory, "gather_v", &out, 0);
 	return wrong;
 }
 
-static int try_scatters(struct citizen *citizen, struct memory *memory, bool gaps)
+static int try_scatters(struct rank_env *env, struct memory *memory, bool gaps)
 {
 	struct layout in;
-	int rank = citizen->rank, wrong;
+	int rank = env->rank, wrong;
 
 	for (int k = 0; k < RANKS; k++)
 		in.counts[k] = length(1, k);
@@ -136,38 +136,38 @@ static int try_scatters(struct citizen *citizen, struct memory *memory, bool gap
 	for (int k = 0; k < RANKS; k++)
 		fill_floats(memory->in + in.displs[k], 10 + k, in.counts[k]);
 	refill(memory);
-	wrong = done(citizen, memory,
-		rondo_scatter_v(citizen->comm, memory->in, in.counts, in.displs, memory->out,
+	wrong = done(env, memory,
+		rondo_scatter_v(env->comm, memory->in, in.counts, in.displs, memory->out,
 			in.counts[rank], RONDO_F32, 1, memory->stream));
 	for (size_t i = 0; i < in.counts[rank] && !wrong; i++)
 		if (memory->out[i] != value(10 + rank, i))
-			wrong = world_say(citizen, "scatter_v: %zu is %g", i, memory->out[i]);
+			wrong = world_say(env, "scatter_v: %zu is %g", i, memory->out[i]);
 	if (wrong || gaps)
 		return wrong;
-	wrong = done(citizen, memory,
-		rondo_reduce_scatter_v(citizen->comm, memory->in, memory->out, in.counts, RONDO_F32,
+	wrong = done(env, memory,
+		rondo_reduce_scatter_v(env->comm, memory->in, memory->out, in.counts, RONDO_F32,
 			RONDO_SUM, memory->stream));
 	for (size_t i = 0; i < in.counts[rank] && !wrong; i++)
 		if (memory->out[i] != RANKS * value(10 + rank, i))
 			wrong = world_say(
-				citizen, "reduce_scatter_v: %zu is %g", i, memory->out[i]);
+				env, "reduce_scatter_v: %zu is %g", i, memory->out[i]);
 	return wrong;
 }
 
-static int varied_blocks(struct citizen *citizen)
+static int varied_blocks(struct rank_env *env)
 {
 	struct memory memory;
-	int wrong = open_memory(citizen, &memory);
+	int wrong = open_memory(env, &memory);
 
 	for (int gaps = 0; gaps < 2 && !wrong; gaps++) {
-		wrong = try_all_to_all_v(citizen, &memory, gaps);
+		wrong = try_all_to_all_v(env, &memory, gaps);
 		if (!wrong)
-			wrong = try_gathers(citizen, &memory, gaps);
+			wrong = try_gathers(env, &memory, gaps);
 		if (!wrong)
-			wrong = try_scatters(citizen, &memory, gaps);
+			wrong = try_scatters(env, &memory, gaps);
 	}
 	if (!wrong)
-		wrong = try_in_place(citizen, &memory);
+		wrong = try_in_place(env, &memory);
 	close_memory(&memory);
 	return wrong;
 }
@@ -178,21 +178,21 @@ Test(gpu_variable, blocks_of_different_lengths_are_right_by_every_way, .timeout 
 }
 
 /* Rank 1 believes that rank 0 has more for it than it has. */
-static int want_too_much(struct citizen *citizen, struct memory *memory)
+static int want_too_much(struct rank_env *env, struct memory *memory)
 {
-	size_t sends[2] = { 8, 8 }, recvs[2] = { citizen->rank == 1 ? 9 : 8, 8 };
-	int err = rondo_all_to_all_v(citizen->comm, memory->in, sends, NULL, memory->out, recvs,
+	size_t sends[2] = { 8, 8 }, recvs[2] = { env->rank == 1 ? 9 : 8, 8 };
+	int err = rondo_all_to_all_v(env->comm, memory->in, sends, NULL, memory->out, recvs,
 		NULL, RONDO_F32, memory->stream);
 
 	if (!err)
 		err = rondo_stream_synchronize(memory->stream);
 	/* Through host memory, rank 0's part is done before it is seen. */
-	return err ? err : rondo_barrier(citizen->comm, NULL);
+	return err ? err : rondo_barrier(env->comm, NULL);
 }
 
-static int lengths_that_differ(struct citizen *citizen)
+static int lengths_that_differ(struct rank_env *env)
 {
-	return expect_mismatch(citizen, COUNT_MAX, want_too_much);
+	return expect_mismatch(env, COUNT_MAX, want_too_much);
 }
 
 Test(gpu_variable, lengths_that_two_ranks_disagree_about_are_a_mismatch, .timeout = 120)

@@ -102,36 +102,36 @@ static size_t elements_out(enum kind kind, int rank, int size, size_t count)
 }
 
 static int try_one(
-	struct citizen *citizen, enum kind kind, const int64_t *in, int64_t *out, size_t count)
+	struct rank_env *env, enum kind kind, const int64_t *in, int64_t *out, size_t count)
 {
-	int err = call(citizen->comm, kind, in, out, count);
+	int err = call(env->comm, kind, in, out, count);
 
 	if (err)
 		return world_say(
-			citizen, "%s of %zu: %s", kind_names[kind], count, rondo_last_error());
-	for (size_t i = 0; i < elements_out(kind, citizen->rank, citizen->size, count); i++)
-		if (out[i] != wanted(kind, citizen->rank, citizen->size, i, count))
-			return world_say(citizen, "%s of %zu: element %zu is wrong",
+			env, "%s of %zu: %s", kind_names[kind], count, rondo_last_error());
+	for (size_t i = 0; i < elements_out(kind, env->rank, env->size, count); i++)
+		if (out[i] != wanted(kind, env->rank, env->size, i, count))
+			return world_say(env, "%s of %zu: element %zu is wrong",
 				kind_names[kind], count, i);
 	return 0;
 }
 
 #define MOST 40000
 
-static int try_every_collective(struct citizen *citizen)
+static int try_every_collective(struct rank_env *env)
 {
 	static const size_t counts[] = { 1, 1021, MOST };
-	int64_t *in = malloc(citizen->size * MOST * sizeof(*in));
-	int64_t *out = malloc(citizen->size * MOST * sizeof(*out));
+	int64_t *in = malloc(env->size * MOST * sizeof(*in));
+	int64_t *out = malloc(env->size * MOST * sizeof(*out));
 	int wrong = 0;
 
-	for (size_t i = 0; i < (size_t)citizen->size * MOST; i++)
-		in[i] = given(citizen->rank, i);
-	if (!citizen->comm)
-		wrong = world_say(citizen, "create: %s", rondo_last_error());
+	for (size_t i = 0; i < (size_t)env->size * MOST; i++)
+		in[i] = given(env->rank, i);
+	if (!env->comm)
+		wrong = world_say(env, "create: %s", rondo_last_error());
 	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++)
 		for (int kind = 0; kind < KINDS && !wrong; kind++)
-			wrong = try_one(citizen, kind, in, out, counts[i]);
+			wrong = try_one(env, kind, in, out, counts[i]);
 	free(in);
 	free(out);
 	return wrong;
@@ -158,30 +158,30 @@ static const struct layout layouts[] = {
 	{ .size = 5, .hosts = 2, .host_of = { 1, 0, 1, 0, 1 }, .algo = "tree" },
 };
 
-static int check_links(struct citizen *citizen)
+static int check_links(struct rank_env *env)
 {
-	const struct world *world = citizen->world;
+	const struct world *world = env->world;
 
-	if (!citizen->comm)
-		return world_say(citizen, "create: %s", rondo_last_error());
-	for (int peer = 0; peer < citizen->size; peer++) {
-		const struct rd_link *link = citizen->comm->links[peer * citizen->comm->channels];
-		bool near = world->host_of[peer] == world->host_of[citizen->rank];
+	if (!env->comm)
+		return world_say(env, "create: %s", rondo_last_error());
+	for (int peer = 0; peer < env->size; peer++) {
+		const struct rd_link *link = env->comm->links[peer * env->comm->channels];
+		bool near = world->host_of[peer] == world->host_of[env->rank];
 
-		if (peer == citizen->rank)
+		if (peer == env->rank)
 			continue;
 		if (strcmp(link->transport->name, near ? "shm" : "tcp") != 0)
-			return world_say(citizen, "%s to rank %d on %s host", link->transport->name,
+			return world_say(env, "%s to rank %d on %s host", link->transport->name,
 				peer, near ? "the same" : "another");
 	}
 	return 0;
 }
 
-static int check_links_and_collectives(struct citizen *citizen)
+static int check_links_and_collectives(struct rank_env *env)
 {
-	int wrong = check_links(citizen);
+	int wrong = check_links(env);
 
-	return wrong ? wrong : try_every_collective(citizen);
+	return wrong ? wrong : try_every_collective(env);
 }
 
 ParameterizedTestParameters(hosts, share_memory_within_and_sockets_between_and_get_all_right)

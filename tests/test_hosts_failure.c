@@ -21,56 +21,56 @@ struct end {
 	enum way way;
 };
 
-static bool is_victim(const struct citizen *citizen)
+static bool is_victim(const struct rank_env *env)
 {
-	const struct end *end = citizen->argument;
+	const struct end *end = env->argument;
 
-	return citizen->world->host_of[citizen->rank] == end->host;
+	return env->world->host_of[env->rank] == end->host;
 }
 
-static int vanish(struct citizen *citizen)
+static int vanish(struct rank_env *env)
 {
-	const struct end *end = citizen->argument;
-	const struct hosts *hosts = citizen->world->hosts;
+	const struct end *end = env->argument;
+	const struct hosts *hosts = env->world->hosts;
 
 	if (end->way == KILLED)
 		return raise(SIGKILL);
-	if (citizen->rank % 2)
+	if (env->rank % 2)
 		return 0;
 	if (end->way == UNPLUGGED ? hosts_unplug(hosts, end->host, 0)
 				  : hosts_switch_off(hosts, end->host, 0))
 		return 0;
-	return world_say(citizen, "the host stays");
+	return world_say(env, "the host stays");
 }
 
 /* The others name a rank of the host that went; its own ranks, where they live, one elsewhere. */
-static int names_the_other_side(struct citizen *citizen, int err)
+static int names_the_other_side(struct rank_env *env, int err)
 {
-	const struct end *end = citizen->argument;
-	int first = is_victim(citizen) ? 2 * !end->host : 2 * end->host;
+	const struct end *end = env->argument;
+	int first = is_victim(env) ? 2 * !end->host : 2 * end->host;
 	char one[32], other[32];
 
 	snprintf(one, sizeof(one), "rank %d (", first);
 	snprintf(other, sizeof(other), "rank %d (", first + 1);
 	if (err != (end->way == KILLED ? RONDO_DIED : RONDO_TIMEOUT) ||
 		(!strstr(rondo_last_error(), one) && !strstr(rondo_last_error(), other)))
-		return world_say(citizen, "got %s: %s", rondo_error_name(err), rondo_last_error());
+		return world_say(env, "got %s: %s", rondo_error_name(err), rondo_last_error());
 	return 0;
 }
 
 static float values[100000];
 
-static int go_on_until_it_fails(struct citizen *citizen)
+static int go_on_until_it_fails(struct rank_env *env)
 {
-	int err = citizen->create_error;
+	int err = env->create_error;
 
 	for (int i = 0; !err; i++) {
-		if (i == 3 && is_victim(citizen) && vanish(citizen))
+		if (i == 3 && is_victim(env) && vanish(env))
 			return 1;
 		err = rondo_all_reduce(
-			citizen->comm, values, values, 100000, RONDO_F32, RONDO_SUM, NULL);
+			env->comm, values, values, 100000, RONDO_F32, RONDO_SUM, NULL);
 	}
-	return names_the_other_side(citizen, err);
+	return names_the_other_side(env, err);
 }
 
 static void lose(int host, enum way way)
@@ -80,15 +80,15 @@ static void lose(int host, enum way way)
 		.size = RANKS, .limit_ms = LIMIT_MS, .hosts = hosts, .host_of = { 0, 0, 1, 1 }
 	};
 	struct end end = { .host = host, .way = way };
-	struct fate fates[WORLD_MAX];
+	struct rank_outcome outcomes[WORLD_MAX];
 
 	setenv("RONDO_HEARTBEAT_TIMEOUT_MS", HEARTBEAT_TIMEOUT_MS, 1);
-	world_run(&world, go_on_until_it_fails, &end, fates);
+	world_run(&world, go_on_until_it_fails, &end, outcomes);
 	for (int rank = 0; rank < RANKS; rank++) {
 		bool killed = way == KILLED && world.host_of[rank] == host;
 
-		cr_assert_eq(fates[rank].status, killed ? 128 + SIGKILL : 0, "rank %d: %d: %s",
-			rank, fates[rank].status, fates[rank].text);
+		cr_assert_eq(outcomes[rank].status, killed ? 128 + SIGKILL : 0, "rank %d: %d: %s",
+			rank, outcomes[rank].status, outcomes[rank].text);
 	}
 	hosts_destroy(hosts);
 }
@@ -124,19 +124,19 @@ Test(hosts_failure, so_is_one_with_rank_0_whose_interfaces_go_down, .timeout = 6
 }
 
 /* Two hosts that lose each other, while both still hear rank 0. */
-static int go_on_until_divided(struct citizen *citizen)
+static int go_on_until_divided(struct rank_env *env)
 {
-	int err = citizen->create_error;
+	int err = env->create_error;
 
 	for (int i = 0; !err; i++) {
-		if (i == 3 && citizen->rank == 1 && !hosts_divide(citizen->world->hosts, 1, 2, 0))
-			return world_say(citizen, "the network stays whole");
+		if (i == 3 && env->rank == 1 && !hosts_divide(env->world->hosts, 1, 2, 0))
+			return world_say(env, "the network stays whole");
 		err = rondo_all_reduce(
-			citizen->comm, values, values, 100000, RONDO_F32, RONDO_SUM, NULL);
+			env->comm, values, values, 100000, RONDO_F32, RONDO_SUM, NULL);
 	}
 	if ((err != RONDO_TIMEOUT && err != RONDO_BROKEN) ||
 		(!strstr(rondo_last_error(), "rank 1 ") && !strstr(rondo_last_error(), "rank 2 ")))
-		return world_say(citizen, "got %s: %s", rondo_error_name(err), rondo_last_error());
+		return world_say(env, "got %s: %s", rondo_error_name(err), rondo_last_error());
 	return 0;
 }
 

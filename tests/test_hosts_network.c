@@ -15,21 +15,21 @@
 #include "said.h"
 #include "world.h"
 
-static int all_reduce_once(struct citizen *citizen, float *values, size_t count)
+static int all_reduce_once(struct rank_env *env, float *values, size_t count)
 {
-	float sum = (float)(citizen->size * (citizen->size + 1)) / 2;
-	int err = citizen->create_error;
+	float sum = (float)(env->size * (env->size + 1)) / 2;
+	int err = env->create_error;
 
 	for (size_t i = 0; i < count; i++)
-		values[i] = (float)citizen->rank + 1;
+		values[i] = (float)env->rank + 1;
 	if (!err)
 		err = rondo_all_reduce(
-			citizen->comm, values, values, count, RONDO_F32, RONDO_SUM, NULL);
+			env->comm, values, values, count, RONDO_F32, RONDO_SUM, NULL);
 	if (err)
-		return world_say(citizen, "%s", rondo_last_error());
+		return world_say(env, "%s", rondo_last_error());
 	for (size_t i = 0; i < count; i++)
 		if (values[i] != sum)
-			return world_say(citizen, "element %zu is %g, not %g", i, values[i], sum);
+			return world_say(env, "element %zu is %g, not %g", i, values[i], sum);
 	return 0;
 }
 
@@ -53,32 +53,32 @@ static bool is_about(uint64_t bytes, double times)
 }
 
 /* While nobody is in a call but this. */
-static bool read_traffic(const struct citizen *citizen, struct hosts_traffic *traffic)
+static bool read_traffic(const struct rank_env *env, struct hosts_traffic *traffic)
 {
-	const struct crossing *crossing = citizen->argument;
+	const struct crossing *crossing = env->argument;
 
-	return citizen->comm && !rondo_barrier(citizen->comm, NULL) &&
-	       hosts_traffic(crossing->network, traffic) && !rondo_barrier(citizen->comm, NULL);
+	return env->comm && !rondo_barrier(env->comm, NULL) &&
+	       hosts_traffic(crossing->network, traffic) && !rondo_barrier(env->comm, NULL);
 }
 
-static int cross(struct citizen *citizen)
+static int cross(struct rank_env *env)
 {
-	const struct crossing *crossing = citizen->argument;
+	const struct crossing *crossing = env->argument;
 	struct hosts_traffic before, after;
 
-	if (!read_traffic(citizen, &before))
-		return world_say(citizen, "before: %s", rondo_last_error());
+	if (!read_traffic(env, &before))
+		return world_say(env, "before: %s", rondo_last_error());
 
-	int wrong = all_reduce_once(citizen, many, COUNT);
+	int wrong = all_reduce_once(env, many, COUNT);
 
 	if (wrong)
 		return wrong;
-	if (!read_traffic(citizen, &after))
-		return world_say(citizen, "after: %s", rondo_last_error());
+	if (!read_traffic(env, &after))
+		return world_say(env, "after: %s", rondo_last_error());
 	after.sent -= before.sent;
 	after.received -= before.received;
 	if (!is_about(after.sent, crossing->times) || !is_about(after.received, crossing->times))
-		return world_say(citizen, "%.2f times out and %.2f times in, not %.2f times",
+		return world_say(env, "%.2f times out and %.2f times in, not %.2f times",
 			(double)after.sent / BYTES, (double)after.received / BYTES,
 			crossing->times);
 	return 0;
@@ -131,19 +131,19 @@ Test(hosts_network, a_ring_enters_and_leaves_each_host_once_however_ranks_lie, .
 }
 
 /* However little of it there was time to measure: 50 Mbit/s are 6.25 bytes a microsecond. */
-static int is_priced_as_slow(struct citizen *citizen)
+static int is_priced_as_slow(struct rank_env *env)
 {
-	if (citizen->create_error)
-		return world_say(citizen, "%s", rondo_last_error());
+	if (env->create_error)
+		return world_say(env, "%s", rondo_last_error());
 
-	const struct rd_link_cost *far = &citizen->comm->costs.links[RD_FAR];
+	const struct rd_link_cost *far = &env->comm->costs.links[RD_FAR];
 
 	for (uint64_t size = 64 << 10; size <= 4 << 20; size *= 2) {
 		struct rd_message_cost cost = rd_message_cost(far, size);
 		int64_t ns = cost.send_ns + cost.flight_ns + cost.recv_ns;
 
 		if (ns < (int64_t)size * 80)
-			return world_say(citizen, "%llu bytes are thought to take %lld ns",
+			return world_say(env, "%llu bytes are thought to take %lld ns",
 				(unsigned long long)size, (long long)ns);
 	}
 	return 0;
@@ -182,11 +182,11 @@ Test(hosts_network, and_the_one_to_the_master_next_to_nothing, .timeout = 60)
 
 /* ---- Dead interfaces ------------------------------------------------------------------------ */
 
-static int meet(struct citizen *citizen)
+static int meet(struct rank_env *env)
 {
 	float value;
 
-	return all_reduce_once(citizen, &value, 1);
+	return all_reduce_once(env, &value, 1);
 }
 
 /* It is not even tried: that would be a line of log, of whichever channel. */
@@ -219,13 +219,13 @@ Test(hosts_network, an_interface_that_leads_nowhere_falls_back_to_one_that_does,
 	hosts_destroy(hosts);
 }
 
-static int miss_the_other_host(struct citizen *citizen)
+static int miss_the_other_host(struct rank_env *env)
 {
-	const char *name = citizen->rank == 0 ? "rank 1 (host host1)" : "rank 0 (host host0)";
+	const char *name = env->rank == 0 ? "rank 1 (host host1)" : "rank 0 (host host0)";
 
-	if (citizen->create_error != RONDO_UNREACHABLE || !strstr(rondo_last_error(), name) ||
+	if (env->create_error != RONDO_UNREACHABLE || !strstr(rondo_last_error(), name) ||
 		!strstr(rondo_last_error(), "10.7.1.1"))
-		return world_say(citizen, "got %s: %s", rondo_error_name(citizen->create_error),
+		return world_say(env, "got %s: %s", rondo_error_name(env->create_error),
 			rondo_last_error());
 	return 0;
 }

@@ -16,26 +16,26 @@
 
 static float values[COUNT];
 
-static int all_reduce(struct citizen *citizen)
+static int all_reduce(struct rank_env *env)
 {
-	float sum = (float)(citizen->size * (citizen->size + 1)) / 2;
-	int err = citizen->create_error;
+	float sum = (float)(env->size * (env->size + 1)) / 2;
+	int err = env->create_error;
 
 	for (size_t i = 0; i < COUNT; i++)
-		values[i] = (float)citizen->rank + 1;
+		values[i] = (float)env->rank + 1;
 	if (!err)
 		err = rondo_all_reduce(
-			citizen->comm, values, values, COUNT, RONDO_F32, RONDO_SUM, NULL);
+			env->comm, values, values, COUNT, RONDO_F32, RONDO_SUM, NULL);
 	if (err)
-		return world_say(citizen, "%s", rondo_last_error());
+		return world_say(env, "%s", rondo_last_error());
 	for (size_t i = 0; i < COUNT; i++)
 		if (values[i] != sum)
-			return world_say(citizen, "element %zu is %g", i, values[i]);
+			return world_say(env, "element %zu is %g", i, values[i]);
 	return 0;
 }
 
 /* Runs the world; what it wrote to standard error comes back as text. */
-static const char *run_world(const struct world *world, int (*body)(struct citizen *))
+static const char *run_world(const struct world *world, int (*body)(struct rank_env *))
 {
 	const char *text;
 	int failed;
@@ -97,19 +97,19 @@ static int connections_at(const char *address)
 }
 
 /* The control connection goes by the first too, until the peer has left. */
-static int count_links(struct citizen *citizen)
+static int count_links(struct rank_env *env)
 {
-	const struct world *world = citizen->world;
-	int host = world->host_of[citizen->rank];
+	const struct world *world = env->world;
+	int host = world->host_of[env->rank];
 	int first, second;
 
-	if (all_reduce(citizen))
+	if (all_reduce(env))
 		return 1;
 	first = connections_at(hosts_address(world->hosts, host, 0));
 	second = connections_at(hosts_address(world->hosts, host, 1));
 	if (first >= 2 && second == 1)
 		return 0;
-	return world_say(citizen, "%d connections over eth0, %d over eth1", first, second);
+	return world_say(env, "%d connections over eth0, %d over eth1", first, second);
 }
 
 Test(hosts_routes, channels_are_connected_over_the_interfaces_that_are_named, .timeout = 60)
@@ -126,9 +126,9 @@ Test(hosts_routes, channels_are_connected_over_the_interfaces_that_are_named, .t
 #define INTERFACES 2
 
 /* Bytes out and in at each interface, while nobody is in a call but this. */
-static bool read_traffic(const struct citizen *citizen, uint64_t bytes[INTERFACES])
+static bool read_traffic(const struct rank_env *env, uint64_t bytes[INTERFACES])
 {
-	bool valid = citizen->comm && !rondo_barrier(citizen->comm, NULL);
+	bool valid = env->comm && !rondo_barrier(env->comm, NULL);
 
 	for (int i = 0; i < INTERFACES && valid; i++) {
 		struct hosts_traffic traffic;
@@ -136,28 +136,28 @@ static bool read_traffic(const struct citizen *citizen, uint64_t bytes[INTERFACE
 		valid = hosts_traffic(i, &traffic);
 		bytes[i] = traffic.sent + traffic.received;
 	}
-	return valid && !rondo_barrier(citizen->comm, NULL);
+	return valid && !rondo_barrier(env->comm, NULL);
 }
 
 /* Its number: how many per cent of the bytes of some long calls went by eth1. */
-static int measure_share(struct citizen *citizen)
+static int measure_share(struct rank_env *env)
 {
 	uint64_t before[INTERFACES], after[INTERFACES];
 
-	if (!read_traffic(citizen, before))
-		return world_say(citizen, "before: %s", rondo_last_error());
+	if (!read_traffic(env, before))
+		return world_say(env, "before: %s", rondo_last_error());
 	for (int i = 0; i < CALLS; i++)
-		if (all_reduce(citizen))
+		if (all_reduce(env))
 			return 1;
-	if (!read_traffic(citizen, after))
-		return world_say(citizen, "after: %s", rondo_last_error());
+	if (!read_traffic(env, after))
+		return world_say(env, "after: %s", rondo_last_error());
 
 	uint64_t first = after[0] - before[0], second = after[1] - before[1];
 
 	if (first + second < CALLS * sizeof(values))
-		return world_say(citizen, "only %llu bytes went by both interfaces",
+		return world_say(env, "only %llu bytes went by both interfaces",
 			(unsigned long long)(first + second));
-	*citizen->number = second * 100 / (first + second);
+	*env->number = second * 100 / (first + second);
 	return 0;
 }
 
@@ -172,12 +172,12 @@ Test(hosts_routes, bytes_spread_over_the_interfaces_that_are_named, .timeout = 6
 {
 	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2, .networks = 2 });
 	struct world world = { .size = 2, .channels = 2, .hosts = hosts, .host_of = { 0, 1 } };
-	struct fate fates[WORLD_MAX];
+	struct rank_outcome outcomes[WORLD_MAX];
 
 	setenv("RONDO_INTERFACE", "eth0,eth1", 1);
-	cr_assert_eq(world_run(&world, measure_share, NULL, fates), 0);
+	cr_assert_eq(world_run(&world, measure_share, NULL, outcomes), 0);
 	for (int rank = 0; rank < world.size; rank++) {
-		int share = (int)fates[rank].number;
+		int share = (int)outcomes[rank].number;
 
 		fprintf(stderr,
 			"expected to fail: eth1 carried %d %% of rank %d's bytes, not %d or more\n",

@@ -14,22 +14,22 @@ static int value(int from, int to, size_t i)
 	return from * 1000003 + to * 10007 + (int)i;
 }
 
-static int exchange(struct citizen *citizen)
+static int exchange(struct rank_env *env)
 {
-	int rank = citizen->rank, size = citizen->size, err, wrong = 0;
+	int rank = env->rank, size = env->size, err, wrong = 0;
 	int *all = calloc(size * COUNT, sizeof(int));
 
 	for (int to = 0; to < size; to++)
 		for (size_t i = 0; i < COUNT; i++)
 			all[to * COUNT + i] = value(rank, to, i);
-	err = rondo_all_to_all(citizen->comm, all, all, COUNT, RONDO_I32, NULL);
+	err = rondo_all_to_all(env->comm, all, all, COUNT, RONDO_I32, NULL);
 	for (int from = 0; from < size; from++)
 		for (size_t i = 0; i < COUNT; i++)
 			wrong += all[from * COUNT + i] != value(from, rank, i);
 	free(all);
 	if (err)
-		return world_say(citizen, "%s", rondo_last_error());
-	return wrong ? world_say(citizen, "%d elements are wrong", wrong) : 0;
+		return world_say(env, "%s", rondo_last_error());
+	return wrong ? world_say(env, "%d elements are wrong", wrong) : 0;
 }
 
 static void run(int size, const char *transport, int channels)

@@ -15,13 +15,13 @@
 
 #define RANKS 4
 
-static int sum_up(struct citizen *citizen)
+static int sum_up(struct rank_env *env)
 {
 	float number = 1;
 
-	if (citizen->create_error ||
-		rondo_all_reduce(citizen->comm, &number, &number, 1, RONDO_F32, RONDO_SUM, NULL))
-		return world_say(citizen, "%s", rondo_last_error());
+	if (env->create_error ||
+		rondo_all_reduce(env->comm, &number, &number, 1, RONDO_F32, RONDO_SUM, NULL))
+		return world_say(env, "%s", rondo_last_error());
 	return 0;
 }
 
@@ -255,22 +255,22 @@ Test(logs, ranks_with_devices_say_how_these_reach_each_other, .timeout = 60)
 }
 
 /* Short and long ones, of memory that ranks do not share. */
-static int sum_up_several_times(struct citizen *citizen)
+static int sum_up_several_times(struct rank_env *env)
 {
 	static float numbers[64 << 10];
 	rondo_comm *again;
 
-	if (citizen->create_error)
-		return world_say(citizen, "%s", rondo_last_error());
-	TRY(rondo_barrier(citizen->comm, NULL));
+	if (env->create_error)
+		return world_say(env, "%s", rondo_last_error());
+	TRY(rondo_barrier(env->comm, NULL));
 	for (size_t count = 1; count <= 64 << 10; count *= 16)
 		TRY(rondo_all_reduce(
-			citizen->comm, numbers, numbers, count, RONDO_F32, RONDO_SUM, NULL));
-	TRY(rondo_broadcast(citizen->comm, numbers, numbers, 4, RONDO_F32, 0, NULL));
-	if (!citizen->argument)
+			env->comm, numbers, numbers, count, RONDO_F32, RONDO_SUM, NULL));
+	TRY(rondo_broadcast(env->comm, numbers, numbers, 4, RONDO_F32, 0, NULL));
+	if (!env->argument)
 		return 0;
 	/* For which the library calls all_gather, which is no concern of the user's. */
-	TRY(rondo_comm_duplicate(citizen->comm, &again));
+	TRY(rondo_comm_duplicate(env->comm, &again));
 	TRY(rondo_all_reduce(again, numbers, numbers, 1, RONDO_F32, RONDO_SUM, NULL));
 	TRY(rondo_comm_destroy(again));
 	return 0;

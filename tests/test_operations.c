@@ -6,14 +6,14 @@
 #include "elements.h"
 #include "world.h"
 
-static void run(int size, const char *transport, int (*body)(struct citizen *citizen))
+static void run(int size, const char *transport, int (*body)(struct rank_env *env))
 {
 	struct world world = { .size = size, .transport = transport };
 
 	cr_assert_eq(world_run(&world, body, NULL, NULL), 0);
 }
 
-static void run_everywhere(int (*body)(struct citizen *citizen))
+static void run_everywhere(int (*body)(struct rank_env *env))
 {
 	struct world threads = { .size = 4, .transport = "shm", .threads = true };
 	struct world cut = { .size = 3, .transport = "tcp", .channels = 2, .piece_size = 1000 };
@@ -28,19 +28,19 @@ static void run_everywhere(int (*body)(struct citizen *citizen))
 	cr_assert_eq(world_run(&mapped, body, NULL, NULL), 0);
 }
 
-static void *get_memory(const struct citizen *citizen, size_t size)
+static void *get_memory(const struct rank_env *env, size_t size)
 {
 	void *memory = NULL;
 
-	if (citizen->world->memory == MALLOCED)
+	if (env->world->memory == MALLOCED)
 		return malloc(size);
 	rondo_mem_alloc(&memory, size);
 	return memory;
 }
 
-static void put_memory(const struct citizen *citizen, void *memory)
+static void put_memory(const struct rank_env *env, void *memory)
 {
-	if (citizen->world->memory == MALLOCED)
+	if (env->world->memory == MALLOCED)
 		free(memory);
 	else
 		rondo_mem_free(memory);
@@ -104,51 +104,51 @@ static bool are_composed(const struct line *lines, int size, size_t first, size_
 }
 
 static int compose_counts(
-	struct citizen *citizen, rondo_op op, struct line *in, struct line *out, size_t count)
+	struct rank_env *env, rondo_op op, struct line *in, struct line *out, size_t count)
 {
-	int size = citizen->size, rank = citizen->rank, root = (int)(count % size);
+	int size = env->size, rank = env->rank, root = (int)(count % size);
 	size_t bytes = count * sizeof(*in), counts[8], first = 0;
 
 	fill_lines(in, rank, count * size);
-	TRY(rondo_all_reduce(citizen->comm, in, out, bytes, RONDO_U8, op, NULL));
+	TRY(rondo_all_reduce(env->comm, in, out, bytes, RONDO_U8, op, NULL));
 	if (!are_composed(out, size, 0, count))
-		return world_say(citizen, "all_reduce of %zu is wrong", count);
+		return world_say(env, "all_reduce of %zu is wrong", count);
 	memcpy(out, in, bytes);
-	TRY(rondo_all_reduce(citizen->comm, out, out, bytes, RONDO_U8, op, NULL));
+	TRY(rondo_all_reduce(env->comm, out, out, bytes, RONDO_U8, op, NULL));
 	if (!are_composed(out, size, 0, count))
-		return world_say(citizen, "all_reduce of %zu in place is wrong", count);
-	TRY(rondo_reduce(citizen->comm, in, out, bytes, RONDO_U8, op, root, NULL));
+		return world_say(env, "all_reduce of %zu in place is wrong", count);
+	TRY(rondo_reduce(env->comm, in, out, bytes, RONDO_U8, op, root, NULL));
 	if (rank == root && !are_composed(out, size, 0, count))
-		return world_say(citizen, "reduce of %zu to %d is wrong", count, root);
-	TRY(rondo_reduce_scatter(citizen->comm, in, out, bytes, RONDO_U8, op, NULL));
+		return world_say(env, "reduce of %zu to %d is wrong", count, root);
+	TRY(rondo_reduce_scatter(env->comm, in, out, bytes, RONDO_U8, op, NULL));
 	if (!are_composed(out, size, rank * count, count))
-		return world_say(citizen, "reduce_scatter of %zu is wrong", count);
+		return world_say(env, "reduce_scatter of %zu is wrong", count);
 	for (int k = 0; k < size; k++) {
 		counts[k] = k % 2 ? bytes : 0;
 		first += k < rank ? counts[k] / sizeof(*in) : 0;
 	}
-	TRY(rondo_reduce_scatter_v(citizen->comm, in, out, counts, RONDO_U8, op, NULL));
+	TRY(rondo_reduce_scatter_v(env->comm, in, out, counts, RONDO_U8, op, NULL));
 	if (!are_composed(out, size, first, rank % 2 ? count : 0))
-		return world_say(citizen, "reduce_scatter_v of %zu is wrong", count);
+		return world_say(env, "reduce_scatter_v of %zu is wrong", count);
 	return 0;
 }
 
-static int compose_all(struct citizen *citizen)
+static int compose_all(struct rank_env *env)
 {
 	static const size_t counts[] = { 0, 1, 7, 1000, 30001 };
 	static int argument = 4711;
-	size_t bytes = 30001 * sizeof(struct line) * citizen->size;
-	struct line *in = get_memory(citizen, bytes), *out = get_memory(citizen, bytes);
+	size_t bytes = 30001 * sizeof(struct line) * env->size;
+	struct line *in = get_memory(env, bytes), *out = get_memory(env, bytes);
 	rondo_op other, op;
 	int wrong = 0;
 
-	TRY(rondo_op_create(citizen->comm, &other, compose, 1, NULL));
-	TRY(rondo_op_create(citizen->comm, &op, compose, sizeof(struct line), &argument));
-	TRY(rondo_op_destroy(citizen->comm, other));
+	TRY(rondo_op_create(env->comm, &other, compose, 1, NULL));
+	TRY(rondo_op_create(env->comm, &op, compose, sizeof(struct line), &argument));
+	TRY(rondo_op_destroy(env->comm, other));
 	for (int i = 0; i < 5 && !wrong; i++)
-		wrong = compose_counts(citizen, op, in, out, counts[i]);
-	put_memory(citizen, in);
-	put_memory(citizen, out);
+		wrong = compose_counts(env, op, in, out, counts[i]);
+	put_memory(env, in);
+	put_memory(env, out);
 	return wrong;
 }
 
@@ -172,29 +172,29 @@ static void subtract(
 	}
 }
 
-static int subtract_all(struct citizen *citizen)
+static int subtract_all(struct rank_env *env)
 {
 	char data[8 * 50 + 1];
 	rondo_op op;
 	rondo_stream *stream = NULL;
 
 	for (int i = 0; i < 50; i++)
-		memcpy(data + 1 + 8 * i, &(double){ 100 * i + citizen->rank }, 8);
+		memcpy(data + 1 + 8 * i, &(double){ 100 * i + env->rank }, 8);
 	TRY(rondo_stream_create(&stream));
-	TRY(rondo_op_create(citizen->comm, &op, subtract, 0, NULL));
-	TRY(rondo_all_reduce(citizen->comm, data + 1, data + 1, 50, RONDO_F64, op, stream));
+	TRY(rondo_op_create(env->comm, &op, subtract, 0, NULL));
+	TRY(rondo_all_reduce(env->comm, data + 1, data + 1, 50, RONDO_F64, op, stream));
 	/* What is under way keeps what it needs. */
-	TRY(rondo_op_destroy(citizen->comm, op));
+	TRY(rondo_op_destroy(env->comm, op));
 	TRY(rondo_stream_synchronize(stream));
 	rondo_stream_destroy(stream);
 	for (int i = 0; i < 50; i++) {
 		double wanted = 100 * i, got;
 
-		for (int rank = 1; rank < citizen->size; rank++)
+		for (int rank = 1; rank < env->size; rank++)
 			wanted -= 100 * i + rank;
 		memcpy(&got, data + 1 + 8 * i, 8);
 		if (got != wanted)
-			return world_say(citizen, "%g instead of %g", got, wanted);
+			return world_say(env, "%g instead of %g", got, wanted);
 	}
 	return 0;
 }
@@ -210,15 +210,15 @@ Test(operations, need_not_be_associative_and_may_be_destroyed_while_they_run, .t
 
 #define COUNT 5003
 
-static int multiply_i32(struct citizen *citizen)
+static int multiply_i32(struct rank_env *env)
 {
-	int size = citizen->size, rank = citizen->rank, factor = 3 * rank + 2;
-	int32_t *in = get_memory(citizen, 4 * COUNT * size);
-	int32_t *out = get_memory(citizen, 4 * COUNT * size);
+	int size = env->size, rank = env->rank, factor = 3 * rank + 2;
+	int32_t *in = get_memory(env, 4 * COUNT * size);
+	int32_t *out = get_memory(env, 4 * COUNT * size);
 	size_t counts[8], begin = 0;
 	rondo_op op;
 
-	TRY(rondo_op_create_premul(citizen->comm, &op, &factor, RONDO_I32));
+	TRY(rondo_op_create_premul(env->comm, &op, &factor, RONDO_I32));
 	factor = 0;
 	for (int kind = 0; kind < 5; kind++) {
 		size_t first = 0, count = COUNT;
@@ -228,20 +228,20 @@ static int multiply_i32(struct citizen *citizen)
 			in[i] = i + rank;
 		switch (kind) {
 		case 0:
-			TRY(rondo_all_reduce(citizen->comm, in, out, COUNT, RONDO_I32, op, NULL));
+			TRY(rondo_all_reduce(env->comm, in, out, COUNT, RONDO_I32, op, NULL));
 			break;
 		case 1:
 			memcpy(out, in, 4 * COUNT);
-			TRY(rondo_all_reduce(citizen->comm, out, out, COUNT, RONDO_I32, op, NULL));
+			TRY(rondo_all_reduce(env->comm, out, out, COUNT, RONDO_I32, op, NULL));
 			break;
 		case 2:
 			TRY(rondo_reduce(
-				citizen->comm, in, out, COUNT, RONDO_I32, op, size - 1, NULL));
+				env->comm, in, out, COUNT, RONDO_I32, op, size - 1, NULL));
 			mine = rank == size - 1;
 			break;
 		case 3:
 			TRY(rondo_reduce_scatter(
-				citizen->comm, in, out, COUNT, RONDO_I32, op, NULL));
+				env->comm, in, out, COUNT, RONDO_I32, op, NULL));
 			first = (size_t)rank * COUNT;
 			break;
 		case 4:
@@ -250,7 +250,7 @@ static int multiply_i32(struct citizen *citizen)
 				begin += k < rank ? counts[k] : 0;
 			}
 			TRY(rondo_reduce_scatter_v(
-				citizen->comm, in, out, counts, RONDO_I32, op, NULL));
+				env->comm, in, out, counts, RONDO_I32, op, NULL));
 			first = begin;
 			count = counts[rank];
 		}
@@ -260,15 +260,15 @@ static int multiply_i32(struct citizen *citizen)
 			for (int k = 0; k < size; k++)
 				wanted += (3 * k + 2) * ((int)(first + i) + k);
 			if (out[i] != wanted)
-				return world_say(citizen, "kind %d: element %zu is %d, not %d",
+				return world_say(env, "kind %d: element %zu is %d, not %d",
 					kind, i, out[i], wanted);
 		}
 		for (int i = 0; i < COUNT * size; i++)
 			if (in[i] != i + rank)
-				return world_say(citizen, "kind %d changed its input", kind);
+				return world_say(env, "kind %d changed its input", kind);
 	}
-	put_memory(citizen, in);
-	put_memory(citizen, out);
+	put_memory(env, in);
+	put_memory(env, out);
 	return 0;
 }
 
@@ -278,7 +278,7 @@ Test(operations, premultiplied_sums_weigh_each_rank, .timeout = 120)
 }
 
 /* Every type takes its factor: small numbers, exact in all of them. */
-static int multiply_each(struct citizen *citizen)
+static int multiply_each(struct rank_env *env)
 {
 	for (int type = 0; type < RONDO_TYPE_COUNT; type++) {
 		unsigned char factor[8] = { 0 }, in[8] = { 0 }, out[8], wanted[8] = { 0 };
@@ -286,18 +286,18 @@ static int multiply_each(struct citizen *citizen)
 		rondo_op op;
 		unsigned char *const into[] = { factor, in, wanted };
 
-		for (int k = 0; k < citizen->size; k++)
+		for (int k = 0; k < env->size; k++)
 			sum += (k + 1) * (k + 2);
 
-		const double numbers[] = { citizen->rank + 1, citizen->rank + 2, sum };
+		const double numbers[] = { env->rank + 1, env->rank + 2, sum };
 
 		for (int i = 0; i < 3; i++)
 			element_store(into[i], type, (uint64_t)numbers[i], numbers[i]);
 
-		TRY(rondo_op_create_premul(citizen->comm, &op, factor, type));
-		TRY(rondo_all_reduce(citizen->comm, in, out, 1, type, op, NULL));
+		TRY(rondo_op_create_premul(env->comm, &op, factor, type));
+		TRY(rondo_all_reduce(env->comm, in, out, 1, type, op, NULL));
 		if (memcmp(out, wanted, rondo_type_size(type)) != 0)
-			return world_say(citizen, "%s is wrong", rondo_type_name(type));
+			return world_say(env, "%s is wrong", rondo_type_name(type));
 	}
 	return 0;
 }
@@ -309,40 +309,40 @@ Test(operations, premultiplied_sums_are_right_for_every_type, .timeout = 60)
 
 /* ---- What does not fit ----------------------------------------------------------------------- */
 
-static int differ(struct citizen *citizen)
+static int differ(struct rank_env *env)
 {
 	double factor = 2, x = 1;
 	rondo_op own, weighed;
 
-	TRY(rondo_op_create(citizen->comm, &own, subtract, 0, NULL));
-	TRY(rondo_op_create_premul(citizen->comm, &weighed, &factor, RONDO_F64));
+	TRY(rondo_op_create(env->comm, &own, subtract, 0, NULL));
+	TRY(rondo_op_create_premul(env->comm, &weighed, &factor, RONDO_F64));
 
-	int err = rondo_all_reduce(citizen->comm, &x, &x, 1, RONDO_F64,
-		citizen->rank == 1           ? weighed
-		: *(bool *)citizen->argument ? own
+	int err = rondo_all_reduce(env->comm, &x, &x, 1, RONDO_F64,
+		env->rank == 1           ? weighed
+		: *(bool *)env->argument ? own
 					     : RONDO_SUM,
 		NULL);
 
-	world_say(citizen, "%s", rondo_last_error());
+	world_say(env, "%s", rondo_last_error());
 	return err == RONDO_MISMATCH ? 0 : 1;
 }
 
 Test(operations, that_differ_between_ranks_are_named_on_every_rank, .timeout = 60)
 {
 	struct world world = { .size = 2, .timeout_ms = 20000 };
-	struct fate fates[WORLD_MAX];
+	struct rank_outcome outcomes[WORLD_MAX];
 
 	for (int own = 0; own < 2; own++) {
-		cr_assert_eq(world_run(&world, differ, &(bool){ own }, fates), 0);
+		cr_assert_eq(world_run(&world, differ, &(bool){ own }, outcomes), 0);
 		for (int i = 0; i < 2; i++) {
 			cr_assert(
-				strstr(fates[i].text,
+				strstr(outcomes[i].text,
 					"rank 1 all_reduce #1 of 1 f64 with pre-multiplied sum #2"),
-				"%s", fates[i].text);
-			cr_assert(strstr(fates[i].text, own ? "rank 0 all_reduce #1 of 1 f64 with "
+				"%s", outcomes[i].text);
+			cr_assert(strstr(outcomes[i].text, own ? "rank 0 all_reduce #1 of 1 f64 with "
 							      "operation #1"
 							    : "rank 0 all_reduce #1 of 1 f64 sum"),
-				"%s", fates[i].text);
+				"%s", outcomes[i].text);
 		}
 	}
 }
@@ -352,12 +352,12 @@ Test(operations, that_differ_between_ranks_are_named_on_every_rank, .timeout = 6
 		int err_ = (call); \
 		if (err_ != (error) || !strstr(rondo_last_error(), reason)) \
 			return world_say( \
-				citizen, "%s: %d, \"%s\"", #call, err_, rondo_last_error()); \
+				env, "%s: %d, \"%s\"", #call, err_, rondo_last_error()); \
 	} while (0)
 
-static int ask_wrongly(struct citizen *citizen)
+static int ask_wrongly(struct rank_env *env)
 {
-	rondo_comm *comm = citizen->comm;
+	rondo_comm *comm = env->comm;
 	unsigned char bytes[5000] = { 0 }, more[5000];
 	float factor = 2;
 	rondo_op op, opaque, weighed, large;

@@ -362,47 +362,47 @@ Test(pick, writes_plans_once_for_all_sizes_and_few_of_them_at_many_ranks)
 /* ---- On real links -------------------------------------------------------------------------- */
 
 /* All ranks have the same costs and choose alike; rank 0's are told to the parent. */
-static int compare(struct citizen *citizen)
+static int compare(struct rank_env *env)
 {
 	char text[2048], theirs[2048];
 	struct rondo_way ways[16];
 	int length, count, err;
 
-	if (!citizen->comm)
-		return world_say(citizen, "no comm: %s", rondo_last_error());
-	length = rondo_costs(citizen->comm, text, sizeof(text));
+	if (!env->comm)
+		return world_say(env, "no comm: %s", rondo_last_error());
+	length = rondo_costs(env->comm, text, sizeof(text));
 	if (length <= 0 || (size_t)length >= sizeof(text))
-		return world_say(citizen, "costs are %d characters long", length);
+		return world_say(env, "costs are %d characters long", length);
 	memset(text + length, 0, sizeof(text) - (size_t)length);
 	memcpy(theirs, text, sizeof(text));
-	err = rondo_broadcast(citizen->comm, theirs, theirs, sizeof(theirs), RONDO_U8, 0, NULL);
+	err = rondo_broadcast(env->comm, theirs, theirs, sizeof(theirs), RONDO_U8, 0, NULL);
 	if (err)
-		return world_say(citizen, "broadcast: %s", rondo_last_error());
+		return world_say(env, "broadcast: %s", rondo_last_error());
 	if (memcmp(theirs, text, sizeof(text)) != 0)
-		return world_say(citizen, "costs differ");
-	count = rondo_explain(citizen->comm, "all_reduce", 1000, RONDO_F32, 0, ways, 16);
+		return world_say(env, "costs differ");
+	count = rondo_explain(env->comm, "all_reduce", 1000, RONDO_F32, 0, ways, 16);
 	if (count < 2 || ways[0].predicted_us <= 0)
-		return world_say(citizen, "%d ways", count);
-	if (rondo_explain(citizen->comm, "all_produce", 1, RONDO_F32, 0, ways, 16) != RONDO_INVALID)
-		return world_say(citizen, "all_produce is no collective");
+		return world_say(env, "%d ways", count);
+	if (rondo_explain(env->comm, "all_produce", 1, RONDO_F32, 0, ways, 16) != RONDO_INVALID)
+		return world_say(env, "all_produce is no collective");
 	if (!strstr(rondo_last_error(), "all_produce is no collective; did you mean all_reduce?"))
-		return world_say(citizen, "%s", rondo_last_error());
+		return world_say(env, "%s", rondo_last_error());
 	return 0;
 }
 
-static int spell(struct citizen *citizen)
+static int spell(struct rank_env *env)
 {
 	static const char *const spellings[] = { "all_to_all", "alltoall", "AllToAll", "ALL-TO-ALL",
 		"allreduce", "ReduceScatter", "BROADCAST" };
 	struct rondo_way way;
 
 	for (size_t i = 0; i < sizeof(spellings) / sizeof(*spellings); i++)
-		if (rondo_explain(citizen->comm, spellings[i], 1, RONDO_F32, 0, &way, 1) < 1)
-			return world_say(citizen, "%s: %s", spellings[i], rondo_last_error());
-	if (rondo_explain(citizen->comm, "transfer", 1, RONDO_F32, 0, &way, 1) != RONDO_INVALID ||
-		rondo_explain(citizen->comm, "all", 1, RONDO_F32, 0, &way, 1) != RONDO_INVALID ||
-		rondo_explain(citizen->comm, "reduces", 1, RONDO_F32, 0, &way, 1) != RONDO_INVALID)
-		return world_say(citizen, "what is no collective is explained");
+		if (rondo_explain(env->comm, spellings[i], 1, RONDO_F32, 0, &way, 1) < 1)
+			return world_say(env, "%s: %s", spellings[i], rondo_last_error());
+	if (rondo_explain(env->comm, "transfer", 1, RONDO_F32, 0, &way, 1) != RONDO_INVALID ||
+		rondo_explain(env->comm, "all", 1, RONDO_F32, 0, &way, 1) != RONDO_INVALID ||
+		rondo_explain(env->comm, "reduces", 1, RONDO_F32, 0, &way, 1) != RONDO_INVALID)
+		return world_say(env, "what is no collective is explained");
 	return 0;
 }
 
@@ -427,39 +427,39 @@ Test(pick, suggests_the_algorithm_that_may_have_been_meant)
 Test(pick, stands_on_costs_that_are_the_same_on_every_rank, .timeout = 120)
 {
 	static const char *const transports[] = { "shm", "tcp", "mixed" };
-	struct fate fates[WORLD_MAX];
+	struct rank_outcome outcomes[WORLD_MAX];
 
 	for (int i = 0; i < 3; i++) {
 		struct world world = { .size = 5, .transport = transports[i] };
 
-		cr_assert_eq(world_run(&world, compare, NULL, fates), 0, "%s: %s", transports[i],
-			fates[0].text);
+		cr_assert_eq(world_run(&world, compare, NULL, outcomes), 0, "%s: %s", transports[i],
+			outcomes[0].text);
 	}
 }
 
-static int count_first_call(struct citizen *citizen)
+static int count_first_call(struct rank_env *env)
 {
 	float value = 1;
 	int err;
 
-	if (!citizen->comm)
-		return world_say(citizen, "no comm: %s", rondo_last_error());
+	if (!env->comm)
+		return world_say(env, "no comm: %s", rondo_last_error());
 	/* Nobody may learn of the failure before it has its comm. */
-	err = rondo_barrier(citizen->comm, NULL);
+	err = rondo_barrier(env->comm, NULL);
 	if (err)
-		return world_say(citizen, "barrier: %s", rondo_last_error());
+		return world_say(env, "barrier: %s", rondo_last_error());
 	/* A mismatch, whose reason has the call's number. */
-	err = rondo_all_reduce(citizen->comm, &value, &value, 1,
-		citizen->rank ? RONDO_F32 : RONDO_I32, RONDO_SUM, NULL);
+	err = rondo_all_reduce(env->comm, &value, &value, 1,
+		env->rank ? RONDO_F32 : RONDO_I32, RONDO_SUM, NULL);
 	if (err != RONDO_MISMATCH || !strstr(rondo_last_error(), "all_reduce #2 "))
-		return world_say(citizen, "%d: %s", err, rondo_last_error());
+		return world_say(env, "%d: %s", err, rondo_last_error());
 	return 0;
 }
 
 Test(pick, measures_without_a_trace_in_the_numbers_of_calls, .timeout = 60)
 {
 	struct world world = { .size = 3 };
-	struct fate fates[WORLD_MAX];
+	struct rank_outcome outcomes[WORLD_MAX];
 
-	cr_assert_eq(world_run(&world, count_first_call, NULL, fates), 0, "%s", fates[0].text);
+	cr_assert_eq(world_run(&world, count_first_call, NULL, outcomes), 0, "%s", outcomes[0].text);
 }

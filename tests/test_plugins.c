@@ -209,25 +209,25 @@ static bool is_copy_of(const float *values, int rank)
 	return true;
 }
 
-static int reduce_and_broadcast(struct citizen *citizen)
+static int reduce_and_broadcast(struct rank_env *env)
 {
 	float *values = malloc(COUNT * sizeof(*values)), *sums = malloc(COUNT * sizeof(*sums));
 	int wrong = 0;
 
-	if (citizen->create_error)
-		wrong = world_say(citizen, "create: %s", rondo_last_error());
+	if (env->create_error)
+		wrong = world_say(env, "create: %s", rondo_last_error());
 	for (size_t i = 0; i < COUNT; i++)
-		values[i] = value_of(citizen->rank, i);
+		values[i] = value_of(env->rank, i);
 	if (!wrong &&
-		rondo_all_reduce(citizen->comm, values, sums, COUNT, RONDO_F32, RONDO_SUM, NULL))
-		wrong = world_say(citizen, "all_reduce: %s", rondo_last_error());
-	if (!wrong && !sums_are_right(sums, citizen->size))
-		wrong = world_say(citizen, "the sums are wrong");
-	for (int root = 0; root < citizen->size && !wrong; root++) {
-		if (rondo_broadcast(citizen->comm, values, sums, COUNT, RONDO_F32, root, NULL))
-			wrong = world_say(citizen, "broadcast: %s", rondo_last_error());
+		rondo_all_reduce(env->comm, values, sums, COUNT, RONDO_F32, RONDO_SUM, NULL))
+		wrong = world_say(env, "all_reduce: %s", rondo_last_error());
+	if (!wrong && !sums_are_right(sums, env->size))
+		wrong = world_say(env, "the sums are wrong");
+	for (int root = 0; root < env->size && !wrong; root++) {
+		if (rondo_broadcast(env->comm, values, sums, COUNT, RONDO_F32, root, NULL))
+			wrong = world_say(env, "broadcast: %s", rondo_last_error());
 		else if (!is_copy_of(sums, root))
-			wrong = world_say(citizen, "what rank %d sent is wrong", root);
+			wrong = world_say(env, "what rank %d sent is wrong", root);
 	}
 	free(values);
 	free(sums);
@@ -294,32 +294,32 @@ static unsigned char byte_of(int from, int to, size_t i)
 }
 
 /* Every rank sends another block to each. */
-static int exchange_bytes(struct citizen *citizen)
+static int exchange_bytes(struct rank_env *env)
 {
-	unsigned char *in = malloc((size_t)citizen->size * ODD);
-	unsigned char *out = malloc((size_t)citizen->size * ODD);
+	unsigned char *in = malloc((size_t)env->size * ODD);
+	unsigned char *out = malloc((size_t)env->size * ODD);
 	int wrong = 0;
 
-	for (int to = 0; to < citizen->size; to++)
+	for (int to = 0; to < env->size; to++)
 		for (size_t i = 0; i < ODD; i++)
-			in[(size_t)to * ODD + i] = byte_of(citizen->rank, to, i);
-	if (rondo_all_to_all(citizen->comm, in, out, ODD, RONDO_U8, NULL))
-		wrong = world_say(citizen, "all_to_all: %s", rondo_last_error());
-	for (int from = 0; from < citizen->size && !wrong; from++)
+			in[(size_t)to * ODD + i] = byte_of(env->rank, to, i);
+	if (rondo_all_to_all(env->comm, in, out, ODD, RONDO_U8, NULL))
+		wrong = world_say(env, "all_to_all: %s", rondo_last_error());
+	for (int from = 0; from < env->size && !wrong; from++)
 		for (size_t i = 0; i < ODD && !wrong; i++)
-			if (out[(size_t)from * ODD + i] != byte_of(from, citizen->rank, i))
+			if (out[(size_t)from * ODD + i] != byte_of(from, env->rank, i))
 				wrong = world_say(
-					citizen, "byte %zu of rank %d's is wrong", i, from);
+					env, "byte %zu of rank %d's is wrong", i, from);
 	free(in);
 	free(out);
 	return wrong;
 }
 
-static int reduce_broadcast_and_exchange(struct citizen *citizen)
+static int reduce_broadcast_and_exchange(struct rank_env *env)
 {
-	int wrong = reduce_and_broadcast(citizen);
+	int wrong = reduce_and_broadcast(env);
 
-	return wrong ? wrong : exchange_bytes(citizen);
+	return wrong ? wrong : exchange_bytes(env);
 }
 
 static int run_short_messages(void)
@@ -346,14 +346,14 @@ Test(plugins, whose_messages_are_short_carry_all_algorithms, .timeout = LIMIT_S)
 	}
 }
 
-static int expect_unsupported(struct citizen *citizen)
+static int expect_unsupported(struct rank_env *env)
 {
 	const char *why = "transport packets carries messages of 32 bytes to rank ";
 
-	if (citizen->create_error == RONDO_UNSUPPORTED && strstr(rondo_last_error(), why))
+	if (env->create_error == RONDO_UNSUPPORTED && strstr(rondo_last_error(), why))
 		return 0;
 	return world_say(
-		citizen, "%s: %s", rondo_error_name(citizen->create_error), rondo_last_error());
+		env, "%s: %s", rondo_error_name(env->create_error), rondo_last_error());
 }
 
 static int run_too_short(void)

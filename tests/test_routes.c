@@ -338,29 +338,29 @@ static void add_opener(void)
 
 /* ---- Worlds with them ---------------------------------------------------------------------- */
 
-static int sum_up(struct citizen *citizen)
+static int sum_up(struct rank_env *env)
 {
-	int64_t number = citizen->rank + 1, wanted = citizen->size * (citizen->size + 1) / 2;
+	int64_t number = env->rank + 1, wanted = env->size * (env->size + 1) / 2;
 
-	if (citizen->create_error)
-		return world_say(citizen, "%s", rondo_last_error());
-	if (rondo_all_reduce(citizen->comm, &number, &number, 1, RONDO_I64, RONDO_SUM, NULL))
-		return world_say(citizen, "%s", rondo_last_error());
-	return number == wanted ? 0 : world_say(citizen, "a wrong sum");
+	if (env->create_error)
+		return world_say(env, "%s", rondo_last_error());
+	if (rondo_all_reduce(env->comm, &number, &number, 1, RONDO_I64, RONDO_SUM, NULL))
+		return world_say(env, "%s", rondo_last_error());
+	return number == wanted ? 0 : world_say(env, "a wrong sum");
 }
 
 /* Runs the world; what it wrote to standard error comes back as text. */
-static const char *run_world(const struct world *world, int *failed, struct fate *fates)
+static const char *run_world(const struct world *world, int *failed, struct rank_outcome *outcomes)
 {
 	said_begin();
-	*failed = world_run(world, sum_up, NULL, fates);
+	*failed = world_run(world, sum_up, NULL, outcomes);
 	return said_end();
 }
 
 static void expect_detour(enum fault of, int rank, const char *line)
 {
 	struct world world = { .size = 2 };
-	struct fate fates[WORLD_MAX];
+	struct rank_outcome outcomes[WORLD_MAX];
 	const char *text;
 	int failed;
 
@@ -368,7 +368,7 @@ static void expect_detour(enum fault of, int rank, const char *line)
 	faulty_rank = rank;
 	cr_assert_eq(rd_transport_add(&first), 0);
 	setenv("RONDO_INIT_TIMEOUT_MS", "8000", 1);
-	text = run_world(&world, &failed, fates);
+	text = run_world(&world, &failed, outcomes);
 	cr_expect_eq(failed, 0, "%s", text);
 	cr_expect_eq(said_times(text, " WARN "), 1, "%s", text);
 	cr_expect(strstr(text, line), "%s", text);
@@ -415,13 +415,13 @@ Test(routes, a_link_that_is_never_ready_gives_way, .timeout = 60)
 Test(routes, a_peer_that_has_not_run_yet_is_waited_for, .timeout = 60)
 {
 	struct world world = { .size = 2 };
-	struct fate fates[WORLD_MAX];
+	struct rank_outcome outcomes[WORLD_MAX];
 	const char *text;
 	int failed;
 
 	add_late();
 	setenv("RONDO_INIT_TIMEOUT_MS", "8000", 1);
-	text = run_world(&world, &failed, fates);
+	text = run_world(&world, &failed, outcomes);
 	cr_expect_eq(failed, 0, "%s", text);
 	cr_expect_eq(said_times(text, " WARN "), 0, "%s", text);
 }
@@ -429,12 +429,12 @@ Test(routes, a_peer_that_has_not_run_yet_is_waited_for, .timeout = 60)
 Test(routes, of_transports_that_cost_alike_both_of_a_pair_take_the_same, .timeout = 60)
 {
 	struct world world = { .size = 3 };
-	struct fate fates[WORLD_MAX];
+	struct rank_outcome outcomes[WORLD_MAX];
 	const char *text;
 	int failed;
 
 	add_opener();
-	text = run_world(&world, &failed, fates);
+	text = run_world(&world, &failed, outcomes);
 	cr_expect_eq(failed, 0, "%s", text);
 	cr_expect_eq(said_times(text, " WARN "), 0, "%s", text);
 }
@@ -442,14 +442,14 @@ Test(routes, of_transports_that_cost_alike_both_of_a_pair_take_the_same, .timeou
 Test(routes, each_pair_says_so_once_however_many_there_are, .timeout = 60)
 {
 	struct world world = { .size = 5, .channels = 2 };
-	struct fate fates[WORLD_MAX];
+	struct rank_outcome outcomes[WORLD_MAX];
 	const char *text;
 	int failed;
 
 	fault = BREAKS;
 	cr_assert_eq(rd_transport_add(&first), 0);
 	cr_assert_eq(rd_transport_add(&second), 0);
-	text = run_world(&world, &failed, fates);
+	text = run_world(&world, &failed, outcomes);
 	cr_expect_eq(failed, 0, "%s", text);
 	cr_expect_eq(said_times(text, " WARN "), 20, "%s", text);
 	cr_expect_eq(said_times(text, "over first (rank "), 10, "%s", text);
@@ -461,86 +461,86 @@ Test(routes, each_pair_says_so_once_however_many_there_are, .timeout = 60)
 Test(routes, where_none_is_left_all_that_was_tried_is_named, .timeout = 60)
 {
 	struct world world = { .size = 2, .transport = "first,second" };
-	struct fate fates[WORLD_MAX];
+	struct rank_outcome outcomes[WORLD_MAX];
 	int failed;
 
 	fault = BREAKS;
 	cr_assert_eq(rd_transport_add(&first), 0);
 	cr_assert_eq(rd_transport_add(&second), 0);
-	run_world(&world, &failed, fates);
+	run_world(&world, &failed, outcomes);
 	cr_assert_eq(failed, 2);
 	for (int rank = 0; rank < 2; rank++) {
 		cr_expect(
-			strstr(fates[rank].text, "cannot connect to rank"), "%s", fates[rank].text);
-		cr_expect(strstr(fates[rank].text, "rank 0 (host "), "%s", fates[rank].text);
-		cr_expect(strstr(fates[rank].text, "rank 1 (host "), "%s", fates[rank].text);
+			strstr(outcomes[rank].text, "cannot connect to rank"), "%s", outcomes[rank].text);
+		cr_expect(strstr(outcomes[rank].text, "rank 0 (host "), "%s", outcomes[rank].text);
+		cr_expect(strstr(outcomes[rank].text, "rank 1 (host "), "%s", outcomes[rank].text);
 		cr_expect(
-			strstr(fates[rank].text,
+			strstr(outcomes[rank].text,
 				"over second: fell off the bus; nor over first: fell off the bus"),
-			"%s", fates[rank].text);
+			"%s", outcomes[rank].text);
 	}
-	cr_expect_str_eq(fates[0].text, fates[1].text);
+	cr_expect_str_eq(outcomes[0].text, outcomes[1].text);
 }
 
 Test(routes, a_healthy_world_warns_of_nothing, .timeout = 60)
 {
 	struct world world = { .size = 4, .channels = 2 };
-	struct fate fates[WORLD_MAX];
+	struct rank_outcome outcomes[WORLD_MAX];
 	const char *text;
 	int failed;
 
-	text = run_world(&world, &failed, fates);
+	text = run_world(&world, &failed, outcomes);
 	cr_expect_eq(failed, 0, "%s", text);
 	cr_expect_eq(said_times(text, " RONDO "), 0, "%s", text);
 }
 
 /* Ranks 0 and 1 have such a link, rank 2 has not: messages must be as long on all. */
-static int sum_up_much(struct citizen *citizen)
+static int sum_up_much(struct rank_env *env)
 {
 	static int32_t numbers[50000];
 	size_t count = sizeof(numbers) / sizeof(*numbers);
 	struct rondo_way way;
 
-	if (citizen->create_error)
-		return world_say(citizen, "%s", rondo_last_error());
+	if (env->create_error)
+		return world_say(env, "%s", rondo_last_error());
 	for (size_t i = 0; i < count; i++)
-		numbers[i] = citizen->rank + (int32_t)i;
-	if (rondo_all_reduce(citizen->comm, numbers, numbers, count, RONDO_I32, RONDO_SUM, NULL))
-		return world_say(citizen, "%s", rondo_last_error());
+		numbers[i] = env->rank + (int32_t)i;
+	if (rondo_all_reduce(env->comm, numbers, numbers, count, RONDO_I32, RONDO_SUM, NULL))
+		return world_say(env, "%s", rondo_last_error());
 	for (size_t i = 0; i < count; i++)
 		if (numbers[i] != 3 + 3 * (int32_t)i)
-			return world_say(citizen, "element %zu is %d", i, (int)numbers[i]);
-	if (rondo_explain(citizen->comm, "all_reduce", count, RONDO_I32, 0, &way, 1) < 1 ||
+			return world_say(env, "element %zu is %d", i, (int)numbers[i]);
+	if (rondo_explain(env->comm, "all_reduce", count, RONDO_I32, 0, &way, 1) < 1 ||
 		way.piece_size > width)
-		return world_say(citizen, "pieces of %zu bytes", way.piece_size);
+		return world_say(env, "pieces of %zu bytes", way.piece_size);
 	return 0;
 }
 
 Test(routes, the_shortest_message_that_any_link_carries_is_what_all_ranks_send, .timeout = 60)
 {
 	static const char *const algorithms[] = { "ring", "doubling", "" };
-	struct fate fates[WORLD_MAX];
+	struct rank_outcome outcomes[WORLD_MAX];
 
 	add_narrow(1024);
 	for (int i = 0; i < 3; i++) {
 		struct world world = { .size = 3, .timeout_ms = 5000, .algo = algorithms[i] };
 
-		cr_expect_eq(world_run(&world, sum_up_much, NULL, fates), 0, "%s", fates[2].text);
+		cr_expect_eq(world_run(&world, sum_up_much, NULL, outcomes), 0, "%s", outcomes[2].text);
 	}
 }
 
 Test(routes, a_link_that_carries_next_to_nothing_is_an_error_that_names_it, .timeout = 60)
 {
 	struct world world = { .size = 3 };
-	struct fate fates[WORLD_MAX];
+	struct rank_outcome outcomes[WORLD_MAX];
 	int failed;
 
 	add_narrow(32);
-	run_world(&world, &failed, fates);
+	run_world(&world, &failed, outcomes);
 	cr_expect_eq(failed, 3);
 	for (int rank = 0; rank < 3; rank++)
-		cr_expect(strstr(fates[rank].text, "transport narrow carries messages of 32 bytes"),
-			"%s", fates[rank].text);
+		cr_expect(strstr(outcomes[rank].text, "transport narrow carries messages of 32 bytes"),
+			"%s", outcomes[rank].text);
 }
 
 /* ---- One pair whose links map no memory ----------------------------------------------------- */
@@ -548,22 +548,22 @@ Test(routes, a_link_that_carries_next_to_nothing_is_an_error_that_names_it, .tim
 #define UNMAPPED_MOST (100 << 10)
 
 /* Each collective on memory from rondo_mem_alloc(), which all other links map. */
-static int call_all(struct citizen *citizen)
+static int call_all(struct rank_env *env)
 {
 	static const size_t counts[] = { 1, 64, 1000, 1024, 5000, 40000, UNMAPPED_MOST };
-	size_t bytes = (size_t)citizen->size * (UNMAPPED_MOST + 1) * sizeof(float);
+	size_t bytes = (size_t)env->size * (UNMAPPED_MOST + 1) * sizeof(float);
 	struct memory memory = { NULL, NULL, NULL };
 	int wrong = 0;
 
-	if (citizen->create_error)
-		return world_say(citizen, "%s", rondo_last_error());
+	if (env->create_error)
+		return world_say(env, "%s", rondo_last_error());
 	TRY(rondo_mem_alloc((void **)&memory.in, bytes));
 	TRY(rondo_mem_alloc((void **)&memory.out, bytes));
 	for (int collective = 0; collective < RD_COLLECTIVE_COUNT && !wrong; collective++)
 		for (size_t i = 0; i < sizeof(counts) / sizeof(*counts) && !wrong; i++)
 			for (int in_place = 0; in_place < 2 && !wrong; in_place++)
 				if (collective != RD_TRANSFER)
-					wrong = try_call(citizen, &memory, collective, RONDO_SUM,
+					wrong = try_call(env, &memory, collective, RONDO_SUM,
 						counts[i], in_place, false);
 	close_memory(&memory);
 	return wrong;
@@ -572,13 +572,13 @@ static int call_all(struct citizen *citizen)
 Test(routes, one_pair_that_maps_no_memory_keeps_no_call_from_being_right, .timeout = 120)
 {
 	static const char *const algorithms[] = { "", "two_shot" };
-	struct fate fates[WORLD_MAX];
+	struct rank_outcome outcomes[WORLD_MAX];
 
 	add_unmapped();
 	for (int i = 0; i < 2; i++) {
 		struct world world = { .size = 3, .timeout_ms = 20000, .algo = algorithms[i] };
 
-		cr_expect_eq(world_run(&world, call_all, NULL, fates), 0, "\"%s\"", algorithms[i]);
+		cr_expect_eq(world_run(&world, call_all, NULL, outcomes), 0, "\"%s\"", algorithms[i]);
 	}
 }
 

@@ -85,30 +85,30 @@ Test(signature, tells_of_chunks_and_of_lengths)
 
 /* ---- Ranks that differ ---------------------------------------------------------------------- */
 
-static int run_otherwise(struct citizen *citizen, const char *reason)
+static int run_otherwise(struct rank_env *env, const char *reason)
 {
 	int32_t number = 1;
-	int err = rondo_all_reduce(citizen->comm, &number, &number, 1, RONDO_I32, RONDO_SUM, NULL);
+	int err = rondo_all_reduce(env->comm, &number, &number, 1, RONDO_I32, RONDO_SUM, NULL);
 
 	if (err == RONDO_MISMATCH && strstr(rondo_last_error(), reason))
 		return 0;
-	return world_say(citizen, "%s: %s", rondo_error_name(err), rondo_last_error());
+	return world_say(env, "%s: %s", rondo_error_name(err), rondo_last_error());
 }
 
 /* As if rank 1 had another setting, which nobody compared. */
-static int run_by_another(struct citizen *citizen)
+static int run_by_another(struct rank_env *env)
 {
-	if (citizen->create_error)
-		return world_say(citizen, "%s", rondo_last_error());
-	if (citizen->rank == 1)
-		strcpy(citizen->comm->settings.algo, "pat");
-	return run_otherwise(citizen, "by doubling");
+	if (env->create_error)
+		return world_say(env, "%s", rondo_last_error());
+	if (env->rank == 1)
+		strcpy(env->comm->settings.algo, "pat");
+	return run_otherwise(env, "by doubling");
 }
 
 Test(signature, ranks_that_run_two_algorithms_are_told_which, .timeout = 60)
 {
 	struct world world = { .size = 2, .algo = "doubling", .timeout_ms = 20000 };
-	struct fate fates[WORLD_MAX];
+	struct rank_outcome outcomes[WORLD_MAX];
 
-	cr_expect_eq(world_run(&world, run_by_another, NULL, fates), 0, "%s", fates[0].text);
+	cr_expect_eq(world_run(&world, run_by_another, NULL, outcomes), 0, "%s", outcomes[0].text);
 }

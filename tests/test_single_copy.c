@@ -103,33 +103,33 @@ Test(learning, gives_up_where_nothing_could_be_lent)
 
 /* ---- Lending -------------------------------------------------------------------------------- */
 
-static int share(struct citizen *citizen, size_t count, const char *in, char *out, uint64_t *copied_once)
+static int share(struct rank_env *env, size_t count, const char *in, char *out, uint64_t *copied_once)
 {
-	const struct rd_link *link = citizen->comm->links[1 - citizen->rank];
+	const struct rd_link *link = env->comm->links[1 - env->rank];
 	uint64_t before = link->posted;
-	int err = rondo_all_gather(citizen->comm, in, out, count, RONDO_U8, NULL);
+	int err = rondo_all_gather(env->comm, in, out, count, RONDO_U8, NULL);
 
-	if (err || memcmp(out + (size_t)citizen->rank * count, in, count) != 0 ||
-		out[(1 - citizen->rank) * count] != 'b' - citizen->rank ||
-		out[(2 - citizen->rank) * count - 1] != 'b' - citizen->rank)
-		return world_say(citizen, "all_gather: %s", err ? rondo_last_error() : "wrong");
+	if (err || memcmp(out + (size_t)env->rank * count, in, count) != 0 ||
+		out[(1 - env->rank) * count] != 'b' - env->rank ||
+		out[(2 - env->rank) * count - 1] != 'b' - env->rank)
+		return world_say(env, "all_gather: %s", err ? rondo_last_error() : "wrong");
 	*copied_once = link->posted - before;
 	return 0;
 }
 
-static int share_often(struct citizen *citizen, size_t count, enum rd_single_copy_mode single_copy, int *times)
+static int share_often(struct rank_env *env, size_t count, enum rd_single_copy_mode single_copy, int *times)
 {
 	char *in = malloc(count), *out = malloc(2 * count);
 	int err = 0;
 
-	citizen->comm->single_copy = single_copy;
-	memset(in, 'a' + citizen->rank, count);
+	env->comm->single_copy = single_copy;
+	memset(in, 'a' + env->rank, count);
 	*times = 0;
 	for (int i = 0; i < CALLS && !err; i++) {
 		uint64_t copied_once = 0;
 
 		memset(out, 0, 2 * count);
-		err = share(citizen, count, in, out, &copied_once);
+		err = share(env, count, in, out, &copied_once);
 		*times += copied_once > 0;
 	}
 	free(in);
@@ -137,17 +137,17 @@ static int share_often(struct citizen *citizen, size_t count, enum rd_single_cop
 	return err;
 }
 
-static int lend_and_not(struct citizen *citizen)
+static int lend_and_not(struct rank_env *env)
 {
 	int learned, always, never, small;
-	int err = share_often(citizen, COUNT, RD_SINGLE_COPY_NEVER, &never);
+	int err = share_often(env, COUNT, RD_SINGLE_COPY_NEVER, &never);
 
 	if (!err)
-		err = share_often(citizen, COUNT, RD_SINGLE_COPY_LEARNED, &learned);
+		err = share_often(env, COUNT, RD_SINGLE_COPY_LEARNED, &learned);
 	if (!err)
-		err = share_often(citizen, COUNT, RD_SINGLE_COPY_ALWAYS, &always);
+		err = share_often(env, COUNT, RD_SINGLE_COPY_ALWAYS, &always);
 	if (!err)
-		err = share_often(citizen, RD_SINGLE_COPY_LEAST - 1, RD_SINGLE_COPY_LEARNED, &small);
+		err = share_often(env, RD_SINGLE_COPY_LEAST - 1, RD_SINGLE_COPY_LEARNED, &small);
 	if (err)
 		return err;
 	/* Eight are tried each way, or four where lending loses clearly; what the rest did depends
@@ -155,7 +155,7 @@ static int lend_and_not(struct citizen *citizen)
 	if ((learned != 4 && learned != 8 && learned != CALLS - 8) || always != CALLS || never ||
 		small)
 		return world_say(
-			citizen, "lent %d, %d, %d and %d times", learned, always, never, small);
+			env, "lent %d, %d, %d and %d times", learned, always, never, small);
 	return 0;
 }
 
@@ -168,22 +168,22 @@ Test(learned, is_tried_and_then_done_or_not)
 
 /* What is left when a comm has been made, and measured (which lends too); and whether calls keep to
    it. */
-static int expect_crowd(struct citizen *citizen)
+static int expect_crowd(struct rank_env *env)
 {
-	const struct rondo_comm *comm = citizen->comm;
+	const struct rondo_comm *comm = env->comm;
 	char *in = calloc(1, COUNT), *out = calloc(comm->size, COUNT);
 	uint64_t posted = 0;
 	int err = comm->single_copy != (comm->oversubscribed ? RD_SINGLE_COPY_NEVER : RD_SINGLE_COPY_LEARNED);
 
 	for (int i = 0; i < CALLS && !err; i++)
-		err = rondo_all_gather(citizen->comm, in, out, COUNT, RONDO_U8, NULL);
+		err = rondo_all_gather(env->comm, in, out, COUNT, RONDO_U8, NULL);
 	for (int rank = 0; rank < comm->size; rank++)
 		if (rank != comm->rank)
 			posted += comm->links[rank]->posted;
 	free(in);
 	free(out);
 	if (err || (posted > 0) == comm->oversubscribed)
-		return world_say(citizen, "%d (%s), lent %llu messages", err, rondo_last_error(),
+		return world_say(env, "%d (%s), lent %llu messages", err, rondo_last_error(),
 			(unsigned long long)posted);
 	return 0;
 }
@@ -198,22 +198,22 @@ Test(learned, is_not_for_ranks_that_share_cores, .timeout = 60)
 	cr_assert_eq(world_run(&many, expect_crowd, NULL, NULL), 0);
 }
 
-static int lend_over_tcp(struct citizen *citizen)
+static int lend_over_tcp(struct rank_env *env)
 {
 	char *in = calloc(1, COUNT), *out = calloc(2, COUNT);
 	struct rd_choice *choice;
 	int err = 0;
 
 	for (int i = 0; i < CALLS && !err; i++)
-		err = rondo_all_gather(citizen->comm, in, out, COUNT, RONDO_U8, NULL);
+		err = rondo_all_gather(env->comm, in, out, COUNT, RONDO_U8, NULL);
 	free(in);
 	free(out);
 	if (!err)
 		err = rd_picker_choose(
-			citizen->comm->picker, RD_ALL_GATHER, COUNT, RD_WHOLE, false, &choice);
+			env->comm->picker, RD_ALL_GATHER, COUNT, RD_WHOLE, false, &choice);
 	if (err || !choice->learned.settled || choice->learned.wins)
 		return world_say(
-			citizen, "%s", err ? rondo_last_error() : "lending is thought to win");
+			env, "%s", err ? rondo_last_error() : "lending is thought to win");
 	return 0;
 }
 

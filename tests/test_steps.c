@@ -83,7 +83,7 @@ struct world {
 	uint32_t calls; /* made by earlier worlds */
 };
 
-struct citizen {
+struct rank_env {
 	struct world *world;
 	int rank;
 	pthread_t thread;
@@ -102,19 +102,19 @@ struct call {
 	uint32_t number;
 };
 
-static struct rd_problem problem_of(const struct citizen *citizen)
+static struct rd_problem problem_of(const struct rank_env *env)
 {
-	struct rd_problem problem = citizen->world->problem;
+	struct rd_problem problem = env->world->problem;
 
-	problem.rank = citizen->rank;
+	problem.rank = env->rank;
 	return problem;
 }
 
-static void run_call(struct citizen *citizen, const struct call *call, const void *in, void *out)
+static void run_call(struct rank_env *env, const struct call *call, const void *in, void *out)
 {
-	const struct world *world = citizen->world;
+	const struct world *world = env->world;
 	struct rd_call made = {
-		.problem = problem_of(citizen),
+		.problem = problem_of(env),
 		.type = call->type,
 		.op = call->op,
 		.count = call->count,
@@ -124,11 +124,11 @@ static void run_call(struct citizen *citizen, const struct call *call, const voi
 	};
 	struct rd_steps steps;
 
-	rd_steps_cut(&steps, citizen->plan, &made, CHANNELS, SLOT_SIZE);
-	steps.moves = citizen->moves;
-	steps.move_count = citizen->move_count;
-	steps.scratch = citizen->scratch;
-	steps.abort_flag = (struct rd_abort_flag *)&world->halts[citizen->rank];
+	rd_steps_cut(&steps, env->plan, &made, CHANNELS, SLOT_SIZE);
+	steps.moves = env->moves;
+	steps.move_count = env->move_count;
+	steps.scratch = env->scratch;
+	steps.abort_flag = (struct rd_abort_flag *)&world->halts[env->rank];
 	steps.timeout_ns = world->timeout_ns;
 	memcpy(steps.peer_fifos, world->peer_fifos, sizeof(world->peer_fifos));
 	rd_emulated_steps(&steps);
@@ -143,9 +143,9 @@ static int blocks_between(const struct rd_problem *problem)
 	return 0;
 }
 
-static void fill(const struct citizen *citizen, const struct call *call, char *in)
+static void fill(const struct rank_env *env, const struct call *call, char *in)
 {
-	struct rd_problem problem = problem_of(citizen);
+	struct rd_problem problem = problem_of(env);
 
 	for (int block = 0; block < rd_blocks(&problem); block++) {
 		int there = rd_in_block(&problem, block);
@@ -156,9 +156,9 @@ static void fill(const struct citizen *citizen, const struct call *call, char *i
 	}
 }
 
-static bool is_right(struct citizen *citizen, const struct call *call, const char *out)
+static bool is_right(struct rank_env *env, const struct call *call, const char *out)
 {
-	struct rd_problem problem = problem_of(citizen);
+	struct rd_problem problem = problem_of(env);
 
 	for (int block = 0; block < rd_blocks(&problem); block++) {
 		int there = rd_out_block(&problem, block);
@@ -169,7 +169,7 @@ static bool is_right(struct citizen *citizen, const struct call *call, const cha
 
 			if (got == right)
 				continue;
-			snprintf(citizen->text, sizeof(citizen->text),
+			snprintf(env->text, sizeof(env->text),
 				"%zu %s %s%s: element %zu of block %d is %g, not %g", call->count,
 				rondo_type_name(call->type), rondo_op_name(call->op),
 				call->in_place ? " in place" : "", i, block, got, right);
@@ -182,9 +182,9 @@ static bool is_right(struct citizen *citizen, const struct call *call, const cha
 /* Guards before and behind what is written. */
 #define GUARD 64
 
-static bool try_call(struct citizen *citizen, const struct call *call)
+static bool try_call(struct rank_env *env, const struct call *call)
 {
-	struct rd_problem problem = problem_of(citizen);
+	struct rd_problem problem = problem_of(env);
 	size_t block = call->count * rondo_type_size(call->type);
 	size_t ins = (size_t)rd_in_blocks(&problem), outs = (size_t)rd_out_blocks(&problem);
 	size_t room = (ins + outs) * block + 2 * GUARD;
@@ -197,13 +197,13 @@ static bool try_call(struct citizen *citizen, const struct call *call)
 		in = between < 0 ? out + (size_t)-between * block : out;
 		out = between > 0 ? in + (size_t)between * block : out;
 	}
-	fill(citizen, call, in);
-	run_call(citizen, call, in, out);
-	right = is_right(citizen, call, out);
+	fill(env, call, in);
+	run_call(env, call, in, out);
+	right = is_right(env, call, out);
 	for (size_t i = 0; i < GUARD && right; i++) {
 		right = one[i] == 0x5a && one[room - 1 - i] == 0x5a;
 		if (!right)
-			snprintf(citizen->text, sizeof(citizen->text), "wrote beyond its output");
+			snprintf(env->text, sizeof(env->text), "wrote beyond its output");
 	}
 	free(one);
 	free(two);
@@ -215,9 +215,9 @@ static bool try_call(struct citizen *citizen, const struct call *call)
 static void *make_calls(void *argument)
 {
 	static const size_t counts[] = { 1, 3, 257, 5003, 0 };
-	struct citizen *citizen = argument;
-	struct call call = { .number = citizen->world->calls };
-	bool barrier = citizen->world->problem.collective == RD_BARRIER;
+	struct rank_env *env = argument;
+	struct call call = { .number = env->world->calls };
+	bool barrier = env->world->problem.collective == RD_BARRIER;
 
 	for (int i = 0; i < 5; i++)
 		for (int in_place = 0; in_place < 2; in_place++) {
@@ -228,54 +228,54 @@ static void *make_calls(void *argument)
 				call.op %= RONDO_AVG + 1;
 			call.count = barrier ? 0 : counts[i];
 			call.in_place = in_place;
-			if (!try_call(citizen, &call))
+			if (!try_call(env, &call))
 				return NULL;
 		}
 	return NULL;
 }
 
-static void open_citizen(struct citizen *citizen, struct world *world, int rank)
+static void open_rank_env(struct rank_env *env, struct world *world, int rank)
 {
 	struct rd_problem problem;
 
-	memset(citizen, 0, sizeof(*citizen));
-	citizen->world = world;
-	citizen->rank = rank;
-	problem = problem_of(citizen);
-	cr_assert_eq(rd_plan_create(&citizen->plan, world->algorithm, &problem), 0, "%s",
+	memset(env, 0, sizeof(*env));
+	env->world = world;
+	env->rank = rank;
+	problem = problem_of(env);
+	cr_assert_eq(rd_plan_create(&env->plan, world->algorithm, &problem), 0, "%s",
 		rondo_last_error());
-	citizen->moves = calloc((size_t)citizen->plan->step_count + 1, sizeof(*citizen->moves));
-	citizen->move_count = rd_steps_flatten(citizen->plan, citizen->moves);
-	citizen->scratch = malloc(rd_steps_scratch_size(citizen->plan, CHANNELS, SLOT_SIZE) + 1);
+	env->moves = calloc((size_t)env->plan->step_count + 1, sizeof(*env->moves));
+	env->move_count = rd_steps_flatten(env->plan, env->moves);
+	env->scratch = malloc(rd_steps_scratch_size(env->plan, CHANNELS, SLOT_SIZE) + 1);
 	world->peer_fifos[rank] =
 		aligned_alloc(64, (rd_fifo_size(problem.size, CHANNELS) + 63) / 64 * 64);
 	memset(world->peer_fifos[rank], 0, rd_fifo_size(problem.size, CHANNELS));
 }
 
-static void close_citizen(struct citizen *citizen)
+static void close_rank_env(struct rank_env *env)
 {
-	free(citizen->world->peer_fifos[citizen->rank]);
-	free(citizen->scratch);
-	free(citizen->moves);
-	rd_plan_destroy(citizen->plan);
+	free(env->world->peer_fifos[env->rank]);
+	free(env->scratch);
+	free(env->moves);
+	rd_plan_destroy(env->plan);
 }
 
 static void run_world(struct world *world, void *(*life)(void *))
 {
-	struct citizen citizens[RANKS];
+	struct rank_env rank_envs[RANKS];
 	int size = world->problem.size;
 
 	for (int rank = 0; rank < size; rank++)
-		open_citizen(&citizens[rank], world, rank);
+		open_rank_env(&rank_envs[rank], world, rank);
 	for (int rank = 0; rank < size; rank++)
-		pthread_create(&citizens[rank].thread, NULL, life, &citizens[rank]);
+		pthread_create(&rank_envs[rank].thread, NULL, life, &rank_envs[rank]);
 	for (int rank = 0; rank < size; rank++)
-		pthread_join(citizens[rank].thread, NULL);
+		pthread_join(rank_envs[rank].thread, NULL);
 	for (int rank = 0; rank < size; rank++) {
-		cr_expect_str_empty(citizens[rank].text, "%s, %s, %d ranks, root %d, rank %d: %s",
+		cr_expect_str_empty(rank_envs[rank].text, "%s, %s, %d ranks, root %d, rank %d: %s",
 			world->algorithm->name, rd_collective_name(world->problem.collective), size,
-			world->problem.root, rank, citizens[rank].text);
-		close_citizen(&citizens[rank]);
+			world->problem.root, rank, rank_envs[rank].text);
+		close_rank_env(&rank_envs[rank]);
 	}
 }
 
@@ -345,22 +345,22 @@ Test(steps, every_algorithm_of_messages_is_tried)
 
 /* ---- Failures ------------------------------------------------------------------------------ */
 
-static void call_with_zeros(struct citizen *citizen, rondo_op op)
+static void call_with_zeros(struct rank_env *env, rondo_op op)
 {
 	struct call call = { .type = RONDO_F32, .op = op, .count = 1000, .number = 1 };
 	char buffer[8000];
 
 	memset(buffer, 0, sizeof(buffer));
-	run_call(citizen, &call, buffer, buffer);
+	run_call(env, &call, buffer, buffer);
 }
 
 /* Of four ranks, rank 2 makes no call, or another one. */
 static void *all_but_one(void *argument)
 {
-	struct citizen *citizen = argument;
+	struct rank_env *env = argument;
 
-	if (citizen->rank != 2)
-		call_with_zeros(citizen, RONDO_SUM);
+	if (env->rank != 2)
+		call_with_zeros(env, RONDO_SUM);
 	return NULL;
 }
 
@@ -377,12 +377,12 @@ Test(steps, silence_ends_the_kernel_and_names_the_peer, .timeout = 20)
 
 static void *all_but_one_and_stop(void *argument)
 {
-	struct citizen *citizen = argument;
+	struct rank_env *env = argument;
 
-	if (citizen->rank != 2)
-		return all_but_one(citizen);
+	if (env->rank != 2)
+		return all_but_one(env);
 	for (int rank = 0; rank < 4; rank++)
-		__atomic_store_n(&citizen->world->halts[rank].stop, 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&env->world->halts[rank].stop, 1, __ATOMIC_RELEASE);
 	return NULL;
 }
 
@@ -400,9 +400,9 @@ Test(steps, the_halt_word_ends_the_kernel, .timeout = 20)
 
 static void *one_calls_otherwise(void *argument)
 {
-	struct citizen *citizen = argument;
+	struct rank_env *env = argument;
 
-	call_with_zeros(citizen, citizen->rank == 2 ? RONDO_MAX : RONDO_SUM);
+	call_with_zeros(env, env->rank == 2 ? RONDO_MAX : RONDO_SUM);
 	return NULL;
 }
 

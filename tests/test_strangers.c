@@ -50,11 +50,11 @@ static struct door find_door(void)
 	return door;
 }
 
-static int find_doors(struct citizen *citizen, struct door *door)
+static int find_doors(struct rank_env *env, struct door *door)
 {
 	*door = find_door();
-	TRY(rondo_broadcast(citizen->comm, door, door, sizeof(*door), RONDO_U8, 0, NULL));
-	return door->size ? 0 : world_say(citizen, "rank 0 listens nowhere");
+	TRY(rondo_broadcast(env->comm, door, door, sizeof(*door), RONDO_U8, 0, NULL));
+	return door->size ? 0 : world_say(env, "rank 0 listens nowhere");
 }
 
 static int connect_to(const struct door *door)
@@ -84,48 +84,48 @@ static void be_strangers(const struct door *door, int pipe_fd)
 }
 
 /* Rank 1 stays away from a call, in good health, until rank 0 has noticed. */
-static int stay_away(struct citizen *citizen)
+static int stay_away(struct rank_env *env)
 {
-	while (rondo_comm_error(citizen->comm) == 0)
+	while (rondo_comm_error(env->comm) == 0)
 		poll(NULL, 0, 20);
 	return 0;
 }
 
-static int call_in_vain(struct citizen *citizen)
+static int call_in_vain(struct rank_env *env)
 {
-	int err = rondo_barrier(citizen->comm, NULL);
+	int err = rondo_barrier(env->comm, NULL);
 
 	if (err != RONDO_TIMEOUT || !strstr(rondo_last_error(), "rank 1"))
-		return world_say(citizen, "%s: %s", rondo_error_name(err), rondo_last_error());
+		return world_say(env, "%s: %s", rondo_error_name(err), rondo_last_error());
 	return 0;
 }
 
-static int wait_among_strangers(struct citizen *citizen)
+static int wait_among_strangers(struct rank_env *env)
 {
 	struct door door;
-	int ends[2], status, err = find_doors(citizen, &door);
+	int ends[2], status, err = find_doors(env, &door);
 	pid_t pid;
 
 	if (err)
 		return err;
-	if (citizen->rank == 0)
-		return call_in_vain(citizen);
+	if (env->rank == 0)
+		return call_in_vain(env);
 	if (pipe(ends))
-		return world_say(citizen, "no pipe");
+		return world_say(env, "no pipe");
 	pid = fork();
 	if (pid == 0) {
 		close(ends[1]);
 		be_strangers(&door, ends[0]);
 	}
 	close(ends[0]);
-	err = stay_away(citizen);
+	err = stay_away(env);
 	close(ends[1]);
 	if (waitpid(pid, &status, 0) != pid || status != 0)
-		return world_say(citizen, "the strangers ended with %x", status);
+		return world_say(env, "the strangers ended with %x", status);
 	return err;
 }
 
-static void run(const char *transport, int (*body)(struct citizen *citizen))
+static void run(const char *transport, int (*body)(struct rank_env *env))
 {
 	struct world world = {
 		.size = 2, .transport = transport, .timeout_ms = SILENCE_MS, .limit_ms = 20000
@@ -167,33 +167,33 @@ static bool leave_no_descriptor(void)
 }
 
 /* Somebody waits in the backlog all the while. */
-static int wait_without_descriptors(struct citizen *citizen)
+static int wait_without_descriptors(struct rank_env *env)
 {
 	struct door door;
 	int64_t began_ms, used_ms;
-	int fd = -1, err = find_doors(citizen, &door);
+	int fd = -1, err = find_doors(env, &door);
 
-	if (!err && citizen->rank == 0 && !leave_no_descriptor())
-		err = world_say(citizen, "there are descriptors left");
+	if (!err && env->rank == 0 && !leave_no_descriptor())
+		err = world_say(env, "there are descriptors left");
 	if (err)
 		return err;
-	TRY(rondo_barrier(citizen->comm, NULL));
-	if (citizen->rank == 1)
+	TRY(rondo_barrier(env->comm, NULL));
+	if (env->rank == 1)
 		fd = connect_to(&door);
-	TRY(rondo_barrier(citizen->comm, NULL));
-	if (citizen->rank == 1) {
-		err = stay_away(citizen);
+	TRY(rondo_barrier(env->comm, NULL));
+	if (env->rank == 1) {
+		err = stay_away(env);
 		close(fd);
 		return err;
 	}
 	began_ms = ms_of(CLOCK_MONOTONIC);
 	used_ms = ms_of(CLOCK_PROCESS_CPUTIME_ID);
-	err = call_in_vain(citizen);
+	err = call_in_vain(env);
 	began_ms = ms_of(CLOCK_MONOTONIC) - began_ms;
 	used_ms = ms_of(CLOCK_PROCESS_CPUTIME_ID) - used_ms;
 	/* It slept for most of the time. */
 	if (!err && used_ms > began_ms / 2)
-		err = world_say(citizen, "%lld ms of a core in %lld ms", (long long)used_ms,
+		err = world_say(env, "%lld ms of a core in %lld ms", (long long)used_ms,
 			(long long)began_ms);
 	return err;
 }

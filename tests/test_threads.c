@@ -59,10 +59,10 @@ struct buffers {
 	rondo_op op;
 };
 
-static void refill(const struct citizen *citizen, struct buffers *b, char *at, size_t blocks)
+static void refill(const struct rank_env *env, struct buffers *b, char *at, size_t blocks)
 {
 	for (size_t i = 0; i < blocks * b->count; i++) {
-		int value = input(citizen->rank, i, b->type, b->op);
+		int value = input(env->rank, i, b->type, b->op);
 
 		element_store(at + i * rondo_type_size(b->type), b->type, (uint64_t)value, value);
 	}
@@ -70,13 +70,13 @@ static void refill(const struct citizen *citizen, struct buffers *b, char *at, s
 
 /* Block `block` of the output against block `from` of rank `rank`'s input; -1: of all combined. */
 static bool right(
-	const struct citizen *citizen, const struct buffers *b, size_t block, size_t from, int rank)
+	const struct rank_env *env, const struct buffers *b, size_t block, size_t from, int rank)
 {
 	for (size_t i = 0; i < b->count; i++) {
 		size_t at = (block * b->count + i) * rondo_type_size(b->type);
 		double got = load(b->out + at, b->type), wanted;
 
-		wanted = rank < 0 ? combined(citizen->size, from * b->count + i, b->type, b->op)
+		wanted = rank < 0 ? combined(env->size, from * b->count + i, b->type, b->op)
 				  : input(rank, from * b->count + i, b->type, b->op);
 		/* An average is cut or rounded. */
 		if (rank < 0 && b->op == RONDO_AVG ? got - wanted > 0.2 || wanted - got >= 1
@@ -86,54 +86,54 @@ static bool right(
 	return true;
 }
 
-static int try_reductions(struct citizen *citizen, struct buffers *b, rondo_stream *stream)
+static int try_reductions(struct rank_env *env, struct buffers *b, rondo_stream *stream)
 {
-	rondo_comm *comm = citizen->comm;
-	size_t rank = (size_t)citizen->rank;
+	rondo_comm *comm = env->comm;
+	size_t rank = (size_t)env->rank;
 
-	refill(citizen, b, b->out, 1);
+	refill(env, b, b->out, 1);
 	TRY(rondo_all_reduce(comm, b->out, b->out, b->count, b->type, b->op, stream));
 	if (stream)
 		TRY(rondo_stream_synchronize(stream));
-	if (!right(citizen, b, 0, 0, -1))
-		return world_say(citizen, "all_reduce");
-	refill(citizen, b, b->in, (size_t)citizen->size);
+	if (!right(env, b, 0, 0, -1))
+		return world_say(env, "all_reduce");
+	refill(env, b, b->in, (size_t)env->size);
 	TRY(rondo_reduce_scatter(comm, b->in, b->out, b->count, b->type, b->op, stream));
 	if (stream)
 		TRY(rondo_stream_synchronize(stream));
-	if (!right(citizen, b, 0, rank, -1))
-		return world_say(citizen, "reduce_scatter");
+	if (!right(env, b, 0, rank, -1))
+		return world_say(env, "reduce_scatter");
 	TRY(rondo_reduce(comm, b->in, b->out, b->count, b->type, b->op, 1, stream));
 	if (stream)
 		TRY(rondo_stream_synchronize(stream));
-	if (citizen->rank == 1 && !right(citizen, b, 0, 0, -1))
-		return world_say(citizen, "reduce");
+	if (env->rank == 1 && !right(env, b, 0, 0, -1))
+		return world_say(env, "reduce");
 	return 0;
 }
 
-static int try_moves(struct citizen *citizen, struct buffers *b)
+static int try_moves(struct rank_env *env, struct buffers *b)
 {
-	rondo_comm *comm = citizen->comm;
-	size_t size = (size_t)citizen->size, rank = (size_t)citizen->rank;
+	rondo_comm *comm = env->comm;
+	size_t size = (size_t)env->size, rank = (size_t)env->rank;
 	bool fine = true;
 
-	refill(citizen, b, b->in, size);
+	refill(env, b, b->in, size);
 	TRY(rondo_all_gather(comm, b->in, b->out, b->count, b->type, NULL));
 	for (size_t k = 0; k < size; k++)
-		fine &= right(citizen, b, k, 0, (int)k);
-	refill(citizen, b, b->out, size);
+		fine &= right(env, b, k, 0, (int)k);
+	refill(env, b, b->out, size);
 	TRY(rondo_all_to_all(comm, b->out, b->out, b->count, b->type, NULL));
 	for (size_t k = 0; k < size; k++)
-		fine &= right(citizen, b, k, rank, (int)k);
+		fine &= right(env, b, k, rank, (int)k);
 	TRY(rondo_gather(comm, b->in, b->out, b->count, b->type, 0, NULL));
 	for (size_t k = 0; k < size && rank == 0; k++)
-		fine &= right(citizen, b, k, 0, (int)k);
+		fine &= right(env, b, k, 0, (int)k);
 	TRY(rondo_scatter(comm, b->in, b->out, b->count, b->type, 1, NULL));
-	fine &= right(citizen, b, 0, rank, 1);
+	fine &= right(env, b, 0, rank, 1);
 	TRY(rondo_broadcast(comm, b->in, b->out, b->count, b->type, 1, NULL));
-	fine &= right(citizen, b, 0, 0, 1);
+	fine &= right(env, b, 0, 0, 1);
 	TRY(rondo_barrier(comm, NULL));
-	return fine ? 0 : world_say(citizen, "something was moved wrongly");
+	return fine ? 0 : world_say(env, "something was moved wrongly");
 }
 
 static int get_memory(bool registered, char **memory, size_t size)
@@ -152,18 +152,18 @@ static void put_memory(bool registered, char *memory)
 		free(memory);
 }
 
-static int with_buffers(struct citizen *citizen, rondo_stream *stream,
-	int (*run)(struct citizen *citizen, struct buffers *b, rondo_stream *stream))
+static int with_buffers(struct rank_env *env, rondo_stream *stream,
+	int (*run)(struct rank_env *env, struct buffers *b, rondo_stream *stream))
 {
-	size_t bytes = (size_t)citizen->size * BLOCK;
-	bool registered = citizen->world->memory == REGISTERED;
+	size_t bytes = (size_t)env->size * BLOCK;
+	bool registered = env->world->memory == REGISTERED;
 	struct buffers b = { 0 };
 	int wrong;
 
-	TRY(citizen->create_error);
+	TRY(env->create_error);
 	TRY(get_memory(registered, &b.in, bytes));
 	TRY(get_memory(registered, &b.out, bytes));
-	wrong = run(citizen, &b, stream);
+	wrong = run(env, &b, stream);
 	put_memory(registered, b.in);
 	put_memory(registered, b.out);
 	return wrong;
@@ -175,7 +175,7 @@ static bool passes_over(rondo_type type)
 	return ONLY_THREADS && type != RONDO_I32 && type != RONDO_BF16 && type != RONDO_F32;
 }
 
-static int run_collectives(struct citizen *citizen, struct buffers *b, rondo_stream *stream)
+static int run_collectives(struct rank_env *env, struct buffers *b, rondo_stream *stream)
 {
 	static const size_t counts[] = { 0, 1, 77, COUNT };
 	int wrong = 0;
@@ -190,18 +190,18 @@ static int run_collectives(struct citizen *citizen, struct buffers *b, rondo_str
 			if (!rondo_op_applies(b->op, b->type))
 				continue;
 			b->count = counts[(type + op) % 4];
-			wrong = try_reductions(citizen, b, stream);
+			wrong = try_reductions(env, b, stream);
 		}
 		b->op = RONDO_SUM;
 		if (!wrong)
-			wrong = try_moves(citizen, b);
+			wrong = try_moves(env, b);
 	}
 	return wrong;
 }
 
-static int collectives(struct citizen *citizen)
+static int collectives(struct rank_env *env)
 {
-	return with_buffers(citizen, NULL, run_collectives);
+	return with_buffers(env, NULL, run_collectives);
 }
 
 /* ---- Streams and groups -------------------------------------------------------------------- */
@@ -212,7 +212,7 @@ static void count_up(void *argument)
 }
 
 /* Blocking calls take their turns between those of two streams. */
-static int run_streams(struct citizen *citizen, struct buffers *b, rondo_stream *stream)
+static int run_streams(struct rank_env *env, struct buffers *b, rondo_stream *stream)
 {
 	rondo_stream *other;
 	float *values = (float *)b->out, *more = (float *)b->in, mine = 1;
@@ -222,114 +222,114 @@ static int run_streams(struct citizen *citizen, struct buffers *b, rondo_stream 
 	for (int i = 0; i < 20; i++) {
 		float one = 1;
 
-		values[i] = more[i] = (float)(citizen->rank + i);
+		values[i] = more[i] = (float)(env->rank + i);
 		TRY(rondo_all_reduce(
-			citizen->comm, values + i, values + i, 1, RONDO_F32, RONDO_SUM, stream));
+			env->comm, values + i, values + i, 1, RONDO_F32, RONDO_SUM, stream));
 		TRY(rondo_stream_call(stream, count_up, &counter));
 		TRY(rondo_all_reduce(
-			citizen->comm, more + i, more + i, 1, RONDO_F32, RONDO_MAX, other));
+			env->comm, more + i, more + i, 1, RONDO_F32, RONDO_MAX, other));
 		if (i % 3 == 0)
 			TRY(rondo_all_reduce(
-				citizen->comm, &one, &mine, 1, RONDO_F32, RONDO_SUM, NULL));
+				env->comm, &one, &mine, 1, RONDO_F32, RONDO_SUM, NULL));
 	}
 	TRY(rondo_stream_synchronize(stream));
 	TRY(rondo_stream_synchronize(other));
 	rondo_stream_destroy(other);
 	for (int i = 0; i < 20; i++)
-		if (values[i] != (float)(citizen->size * (citizen->size - 1) / 2 +
-					 i * citizen->size) ||
-			more[i] != (float)(citizen->size - 1 + i))
-			return world_say(citizen, "%d: %g and %g", i, values[i], more[i]);
-	return counter == 20 && mine == (float)citizen->size
+		if (values[i] != (float)(env->size * (env->size - 1) / 2 +
+					 i * env->size) ||
+			more[i] != (float)(env->size - 1 + i))
+			return world_say(env, "%d: %g and %g", i, values[i], more[i]);
+	return counter == 20 && mine == (float)env->size
 		       ? 0
-		       : world_say(citizen, "%d calls, %g ranks", counter, mine);
+		       : world_say(env, "%d calls, %g ranks", counter, mine);
 }
 
 /* The reductions once more, on a stream. */
-static int streams(struct citizen *citizen)
+static int streams(struct rank_env *env)
 {
 	rondo_stream *stream;
 	int wrong;
 
 	TRY(rondo_stream_create(&stream));
-	wrong = with_buffers(citizen, stream, run_streams);
+	wrong = with_buffers(env, stream, run_streams);
 	if (!wrong)
-		wrong = with_buffers(citizen, stream, run_collectives);
+		wrong = with_buffers(env, stream, run_collectives);
 	rondo_stream_destroy(stream);
 	return wrong;
 }
 
 /* A stream that still has work when its comm is destroyed, and when it is itself. */
-static int unfinished_streams(struct citizen *citizen)
+static int unfinished_streams(struct rank_env *env)
 {
 	static int sums[WORLD_MAX][50];
 	rondo_stream *stream;
 
-	TRY(citizen->create_error);
+	TRY(env->create_error);
 	TRY(rondo_stream_create(&stream));
 	for (int i = 0; i < 50; i++) {
-		int *sum = &sums[citizen->rank][i];
+		int *sum = &sums[env->rank][i];
 
 		*sum = 1;
-		TRY(rondo_all_reduce(citizen->comm, sum, sum, 1, RONDO_I32, RONDO_SUM, stream));
+		TRY(rondo_all_reduce(env->comm, sum, sum, 1, RONDO_I32, RONDO_SUM, stream));
 	}
-	if (citizen->rank % 2) {
+	if (env->rank % 2) {
 		rondo_stream_destroy(stream);
 		stream = NULL;
 	}
-	TRY(rondo_comm_destroy(citizen->comm));
-	citizen->comm = NULL;
+	TRY(rondo_comm_destroy(env->comm));
+	env->comm = NULL;
 	rondo_stream_destroy(stream);
-	return sums[citizen->rank][49] == citizen->size ? 0 : world_say(citizen, "a wrong sum");
+	return sums[env->rank][49] == env->size ? 0 : world_say(env, "a wrong sum");
 }
 
 /* Everybody sends to everybody, itself included, beside a collective. */
-static int run_groups(struct citizen *citizen, struct buffers *b, rondo_stream *stream)
+static int run_groups(struct rank_env *env, struct buffers *b, rondo_stream *stream)
 {
-	int size = citizen->size, rank = citizen->rank, one = 1, sum = 0;
+	int size = env->size, rank = env->rank, one = 1, sum = 0;
 
 	for (int round = 0; round < 10; round++) {
 		memset(b->in, rank + round, (size_t)size * BLOCK);
 		TRY(rondo_group_start());
 		for (int i = 0; i < size; i++)
-			TRY(rondo_send(citizen->comm, b->in + i * BLOCK, 1000 + 9000 * (size_t)rank,
+			TRY(rondo_send(env->comm, b->in + i * BLOCK, 1000 + 9000 * (size_t)rank,
 				RONDO_I8, (rank + i) % size, stream));
 		for (int i = size - 1; i >= 0; i--)
-			TRY(rondo_recv(citizen->comm, b->out + i * BLOCK, 1000 + 9000 * (size_t)i,
+			TRY(rondo_recv(env->comm, b->out + i * BLOCK, 1000 + 9000 * (size_t)i,
 				RONDO_I8, i, stream));
-		TRY(rondo_all_reduce(citizen->comm, &one, &sum, 1, RONDO_I32, RONDO_SUM, stream));
+		TRY(rondo_all_reduce(env->comm, &one, &sum, 1, RONDO_I32, RONDO_SUM, stream));
 		TRY(rondo_group_end());
 		if (stream)
 			TRY(rondo_stream_synchronize(stream));
 		for (int i = 0; i < size; i++)
 			if (b->out[i * BLOCK + 999 + 9000 * i] != i + round)
-				return world_say(citizen, "the bytes of rank %d", i);
+				return world_say(env, "the bytes of rank %d", i);
 		if (sum != size)
-			return world_say(citizen, "the sum is %d", sum);
+			return world_say(env, "the sum is %d", sum);
 	}
 	return 0;
 }
 
-static int groups(struct citizen *citizen)
+static int groups(struct rank_env *env)
 {
 	rondo_stream *stream;
-	int wrong = with_buffers(citizen, NULL, run_groups);
+	int wrong = with_buffers(env, NULL, run_groups);
 
 	if (wrong)
 		return wrong;
 	TRY(rondo_stream_create(&stream));
-	wrong = with_buffers(citizen, stream, run_groups);
+	wrong = with_buffers(env, stream, run_groups);
 	rondo_stream_destroy(stream);
 	return wrong;
 }
 
 /* ---- Several comms ------------------------------------------------------------------------- */
 
-static int run_two_comms(struct citizen *citizen, struct buffers *b, rondo_stream *stream)
+static int run_two_comms(struct rank_env *env, struct buffers *b, rondo_stream *stream)
 {
 	float *values = (float *)b->out, *more = (float *)b->in;
 	rondo_comm *other = NULL;
-	int wrong = world_second_comm(citizen, &other);
+	int wrong = world_second_comm(env, &other);
 
 	if (wrong)
 		return wrong;
@@ -339,42 +339,42 @@ static int run_two_comms(struct citizen *citizen, struct buffers *b, rondo_strea
 	for (int i = 0; i < 5; i++) {
 		TRY(rondo_all_reduce(other, more, more, COUNT, RONDO_F32, RONDO_AVG, stream));
 		TRY(rondo_all_reduce(
-			citizen->comm, values, values, COUNT, RONDO_F32, RONDO_AVG, NULL));
+			env->comm, values, values, COUNT, RONDO_F32, RONDO_AVG, NULL));
 	}
 	TRY(rondo_stream_synchronize(stream));
 	/* Both in one group; the ranks begin with different ones. */
 	TRY(rondo_group_start());
 	for (int i = 0; i < 2; i++) {
-		bool first = i == citizen->rank % 2;
+		bool first = i == env->rank % 2;
 		float *at = first ? values : more;
 
 		TRY(rondo_all_reduce(
-			first ? citizen->comm : other, at, at, COUNT, RONDO_F32, RONDO_SUM, NULL));
+			first ? env->comm : other, at, at, COUNT, RONDO_F32, RONDO_SUM, NULL));
 	}
 	TRY(rondo_group_end());
 	TRY(rondo_comm_destroy(other));
-	return values[COUNT - 1] == (float)citizen->size && more[0] == (float)citizen->size
+	return values[COUNT - 1] == (float)env->size && more[0] == (float)env->size
 		       ? 0
-		       : world_say(citizen, "%g and %g", values[COUNT - 1], more[0]);
+		       : world_say(env, "%g and %g", values[COUNT - 1], more[0]);
 }
 
-static int two_comms(struct citizen *citizen)
+static int two_comms(struct rank_env *env)
 {
 	rondo_stream *stream;
 	int wrong;
 
 	TRY(rondo_stream_create(&stream));
-	wrong = with_buffers(citizen, stream, run_two_comms);
+	wrong = with_buffers(env, stream, run_two_comms);
 	rondo_stream_destroy(stream);
 	return wrong;
 }
 
-static int many_comms(struct citizen *citizen)
+static int many_comms(struct rank_env *env)
 {
-	TRY(citizen->create_error);
+	TRY(env->create_error);
 	for (int round = 0; round < 8; round++) {
 		rondo_comm *other = NULL;
-		int one = 1, sum = 0, wrong = world_second_comm(citizen, &other);
+		int one = 1, sum = 0, wrong = world_second_comm(env, &other);
 
 		if (wrong)
 			return wrong;
@@ -389,126 +389,126 @@ static int many_comms(struct citizen *citizen)
 
 static void *abort_comm(void *argument)
 {
-	struct citizen *citizen = argument;
+	struct rank_env *env = argument;
 
-	rondo_comm_abort(citizen->comm, "enough");
+	rondo_comm_abort(env->comm, "enough");
 	return NULL;
 }
 
-static int check_aborted(struct citizen *citizen, int err)
+static int check_aborted(struct rank_env *env, int err)
 {
 	if (err == RONDO_ABORTED && strstr(rondo_last_error(), "rank 1 aborted") &&
-		(!citizen->comm || rondo_comm_error(citizen->comm) == RONDO_ABORTED))
+		(!env->comm || rondo_comm_error(env->comm) == RONDO_ABORTED))
 		return 0;
-	return world_say(citizen, "%s: %s", rondo_error_name(err), rondo_last_error());
+	return world_say(env, "%s: %s", rondo_error_name(err), rondo_last_error());
 }
 
 /* The others may be in their calls, and fail, before a rank has returned from create: here and
    below that rank learns of it there. */
 
 /* Rank 1's comm is aborted by another thread, while all are in calls. */
-static int aborted(struct citizen *citizen)
+static int aborted(struct rank_env *env)
 {
 	pthread_t thread;
 	float value = 1;
-	int err = citizen->create_error;
+	int err = env->create_error;
 
 	if (err)
-		return check_aborted(citizen, err);
-	if (citizen->rank == 1)
-		pthread_create(&thread, NULL, abort_comm, citizen);
+		return check_aborted(env, err);
+	if (env->rank == 1)
+		pthread_create(&thread, NULL, abort_comm, env);
 	while (!err)
 		err = rondo_all_reduce(
-			citizen->comm, &value, &value, 1, RONDO_F32, RONDO_MAX, NULL);
-	if (citizen->rank == 1)
+			env->comm, &value, &value, 1, RONDO_F32, RONDO_MAX, NULL);
+	if (env->rank == 1)
 		pthread_join(thread, NULL);
-	return check_aborted(citizen, err);
+	return check_aborted(env, err);
 }
 
 /* The same, while a stream has calls to run. */
-static int aborted_on_a_stream(struct citizen *citizen)
+static int aborted_on_a_stream(struct rank_env *env)
 {
 	static float values[WORLD_MAX][500];
-	float *mine = values[citizen->rank];
+	float *mine = values[env->rank];
 	rondo_stream *stream;
 	pthread_t thread;
-	int err = citizen->create_error;
+	int err = env->create_error;
 
 	if (err)
-		return check_aborted(citizen, err);
+		return check_aborted(env, err);
 	TRY(rondo_stream_create(&stream));
-	if (citizen->rank == 1)
-		pthread_create(&thread, NULL, abort_comm, citizen);
+	if (env->rank == 1)
+		pthread_create(&thread, NULL, abort_comm, env);
 	for (int i = 0; i < 500; i++)
 		rondo_all_reduce(
-			citizen->comm, mine + i, mine + i, 1, RONDO_F32, RONDO_MAX, stream);
-	if (citizen->rank == 1)
+			env->comm, mine + i, mine + i, 1, RONDO_F32, RONDO_MAX, stream);
+	if (env->rank == 1)
 		pthread_join(thread, NULL);
 	/* Who was through before the news came hears it in the next call. */
 	err = rondo_stream_synchronize(stream);
 	while (!err)
-		err = rondo_barrier(citizen->comm, NULL);
+		err = rondo_barrier(env->comm, NULL);
 	rondo_stream_destroy(stream);
-	return check_aborted(citizen, err);
+	return check_aborted(env, err);
 }
 
-static int mismatched(struct citizen *citizen)
+static int mismatched(struct rank_env *env)
 {
-	size_t count = citizen->rank == 1 ? 65 : 64;
+	size_t count = env->rank == 1 ? 65 : 64;
 	static float values[WORLD_MAX][65];
-	float *mine = values[citizen->rank];
-	int err = citizen->create_error;
+	float *mine = values[env->rank];
+	int err = env->create_error;
 
 	if (!err)
 		err = rondo_all_reduce(
-			citizen->comm, mine, mine, count, RONDO_F32, RONDO_SUM, NULL);
+			env->comm, mine, mine, count, RONDO_F32, RONDO_SUM, NULL);
 	if (!err)
-		err = rondo_barrier(citizen->comm, NULL);
+		err = rondo_barrier(env->comm, NULL);
 	return err == RONDO_MISMATCH
 		       ? 0
-		       : world_say(citizen, "%s: %s", rondo_error_name(err), rondo_last_error());
+		       : world_say(env, "%s: %s", rondo_error_name(err), rondo_last_error());
 }
 
 /* Rank 1 goes without a word more than destroy() says. */
-static int left(struct citizen *citizen)
+static int left(struct rank_env *env)
 {
 	int err;
 
-	TRY(citizen->create_error);
-	err = rondo_barrier(citizen->comm, NULL);
-	if (citizen->rank == 1)
+	TRY(env->create_error);
+	err = rondo_barrier(env->comm, NULL);
+	if (env->rank == 1)
 		return err;
 	/* Who is slow may hear of it in the first call already: the others know that all have come
 	   to it, not that all are done. */
 	if (!err)
-		err = rondo_barrier(citizen->comm, NULL);
+		err = rondo_barrier(env->comm, NULL);
 	return err == RONDO_LEFT
 		       ? 0
-		       : world_say(citizen, "%s: %s", rondo_error_name(err), rondo_last_error());
+		       : world_say(env, "%s: %s", rondo_error_name(err), rondo_last_error());
 }
 
 /* Only rank 0 comes to the meeting; the others' thread ends. */
-static int nobody_came(struct citizen *citizen)
+static int nobody_came(struct rank_env *env)
 {
 	struct rondo_config config = RONDO_CONFIG_INIT;
 	rondo_comm *comm = NULL;
 	int err;
 
-	TRY(citizen->create_error);
-	if (citizen->rank > 0)
+	TRY(env->create_error);
+	if (env->rank > 0)
 		return 0;
 	config.rank = 0;
-	config.size = citizen->size;
+	config.size = env->size;
 	config.address = "127.0.0.1";
 	config.port = world_free_port();
 	config.init_timeout_ms = 100;
 	err = rondo_comm_create(&comm, &config);
-	return err && !comm ? 0 : world_say(citizen, "a comm of one of %d", citizen->size);
+	return err && !comm ? 0 : world_say(env, "a comm of one of %d", env->size);
 }
 
 /* ---- All of it ----------------------------------------------------------------------------- */
 
-static void run(int (*body)(struct citizen *citizen), int channels, enum world_memory memory)
+static void run(int (*body)(struct rank_env *env), int channels, enum world_memory memory)
 {
 	static const struct {
 		int size;

@@ -395,45 +395,45 @@ Test(tune, a_file_whose_last_line_has_no_end_gets_one)
 
 /* ---- A world -------------------------------------------------------------------------------- */
 
-static int read_copy_ps(struct citizen *citizen)
+static int read_copy_ps(struct rank_env *env)
 {
 	char text[2048], *at;
 
-	if (!citizen->comm)
-		return world_say(citizen, "no comm: %s", rondo_last_error());
-	rondo_costs(citizen->comm, text, sizeof(text));
+	if (!env->comm)
+		return world_say(env, "no comm: %s", rondo_last_error());
+	rondo_costs(env->comm, text, sizeof(text));
 	at = strstr(text, "copy_ps ");
-	*citizen->number = at ? strtoull(at + 8, NULL, 10) : 0;
+	*env->number = at ? strtoull(at + 8, NULL, 10) : 0;
 	return 0;
 }
 
-static void run_world(struct fate fates[WORLD_MAX])
+static void run_world(struct rank_outcome outcomes[WORLD_MAX])
 {
 	struct world world = { .size = 2, .transport = "shm" };
 
 	setenv("RONDO_TUNE_FILE", path, 1);
-	cr_assert_eq(world_run(&world, read_copy_ps, NULL, fates), 0);
+	cr_assert_eq(world_run(&world, read_copy_ps, NULL, outcomes), 0);
 	unsetenv("RONDO_TUNE_FILE");
 }
 
 Test(tune, ranks_take_from_the_file_what_it_says, .timeout = 60)
 {
-	struct fate fates[WORLD_MAX];
+	struct rank_outcome outcomes[WORLD_MAX];
 	char *text, *at, changed[1 << 14];
 
 	unlink(path);
-	run_world(fates);
+	run_world(outcomes);
 	text = read_text();
 	at = strstr(text, "copy_ps ");
 	cr_assert_not_null(at);
-	cr_assert_eq(fates[0].number, strtoull(at + 8, NULL, 10));
+	cr_assert_eq(outcomes[0].number, strtoull(at + 8, NULL, 10));
 	/* Somebody knows better. */
 	snprintf(changed, sizeof(changed), "%.*scopy_ps 54321%s", (int)(at - text), text,
 		strchr(at, '\n'));
 	write_text(changed);
-	run_world(fates);
-	cr_assert_eq(fates[0].number, 54321);
-	cr_assert_eq(fates[1].number, 54321);
+	run_world(outcomes);
+	cr_assert_eq(outcomes[0].number, 54321);
+	cr_assert_eq(outcomes[1].number, 54321);
 }
 
 static uint32_t number_of(const char *text, const char *name)
@@ -444,56 +444,56 @@ static uint32_t number_of(const char *text, const char *name)
 }
 
 /* 1: memory costs no less than a cache, whose size is known. */
-static int check_memory(struct citizen *citizen)
+static int check_memory(struct rank_env *env)
 {
 	char text[2048];
 
-	if (!citizen->comm)
-		return world_say(citizen, "no comm: %s", rondo_last_error());
-	rondo_costs(citizen->comm, text, sizeof(text));
-	*citizen->number =
+	if (!env->comm)
+		return world_say(env, "no comm: %s", rondo_last_error());
+	rondo_costs(env->comm, text, sizeof(text));
+	*env->number =
 		number_of(text, "\ncopy_ps ") > 0 &&
 		number_of(text, "\nmemory_copy_ps ") >= number_of(text, "\ncopy_ps ") &&
 		number_of(text, "\nmemory_reduce_ps ") >= number_of(text, "\nreduce_ps ") &&
 		number_of(text, "\ncache_bytes ") > 0;
-	return *citizen->number ? 0 : world_say(citizen, "%s", text);
+	return *env->number ? 0 : world_say(env, "%s", text);
 }
 
 Test(tune, memory_that_is_measured_costs_no_less_than_a_cache, .timeout = 60)
 {
 	struct world world = { .size = 2, .transport = "shm" };
-	struct fate fates[WORLD_MAX];
+	struct rank_outcome outcomes[WORLD_MAX];
 
-	cr_assert_eq(world_run(&world, check_memory, NULL, fates), 0, "%s", fates[0].text);
-	cr_assert_eq(fates[0].number, 1);
-	cr_assert_eq(fates[1].number, 1);
+	cr_assert_eq(world_run(&world, check_memory, NULL, outcomes), 0, "%s", outcomes[0].text);
+	cr_assert_eq(outcomes[0].number, 1);
+	cr_assert_eq(outcomes[1].number, 1);
 }
 
 /* 1: the costs of this comm are the built-in ones, but for the cores. */
-static int compare_costs(struct citizen *citizen)
+static int compare_costs(struct rank_env *env)
 {
 	struct rd_costs costs;
 	char text[2048], built_in[2048];
 
-	if (!citizen->comm)
-		return world_say(citizen, "no comm: %s", rondo_last_error());
-	rondo_costs(citizen->comm, text, sizeof(text));
+	if (!env->comm)
+		return world_say(env, "no comm: %s", rondo_last_error());
+	rondo_costs(env->comm, text, sizeof(text));
 	rd_costs_default(&costs);
 	rd_costs_print(&costs, built_in, sizeof(built_in));
 	*strstr(text, "cores ") = *strstr(built_in, "cores ") = '\0';
-	*citizen->number = strcmp(text, built_in) == 0;
+	*env->number = strcmp(text, built_in) == 0;
 	return 0;
 }
 
 Test(tune, ranks_that_must_be_reproducible_measure_nothing, .timeout = 60)
 {
 	struct world world = { .size = 2, .transport = "shm" };
-	struct fate fates[WORLD_MAX];
+	struct rank_outcome outcomes[WORLD_MAX];
 
 	for (unsigned wanted = 0; wanted < 2; wanted++) {
 		setenv("RONDO_REPRODUCIBLE", wanted ? "1" : "0", 1);
-		cr_assert_eq(world_run(&world, compare_costs, NULL, fates), 0);
-		cr_assert_eq(fates[0].number, wanted);
-		cr_assert_eq(fates[1].number, wanted);
+		cr_assert_eq(world_run(&world, compare_costs, NULL, outcomes), 0);
+		cr_assert_eq(outcomes[0].number, wanted);
+		cr_assert_eq(outcomes[1].number, wanted);
 	}
 }

@@ -78,14 +78,14 @@ static bool is(const char *at, size_t i, int32_t number)
 struct trial {
 	enum pattern pattern;
 	bool in_place, gaps, odd_address;
-	struct citizen *citizen;
+	struct rank_env *env;
 	int rank, size;
 	char *in, *out; /* malloced, the whole of them */
 };
 
 static int wrong(const struct trial *t, const char *what)
 {
-	return world_say(t->citizen, "%s, pattern %d%s%s%s: wrong, or: %s", what, t->pattern,
+	return world_say(t->env, "%s, pattern %d%s%s%s: wrong, or: %s", what, t->pattern,
 		t->in_place ? ", in place" : "", t->gaps ? ", gaps" : "",
 		t->odd_address ? ", odd" : "", rondo_last_error());
 }
@@ -136,7 +136,7 @@ static int try_all_gather(struct trial *t)
 		send = recv + 4 * out.displs[t->rank];
 	for (size_t i = 0; i < mine; i++)
 		put(send, i, value(t->rank, 0, i));
-	if (rondo_all_gather_v(t->citizen->comm, send, recv, out.counts,
+	if (rondo_all_gather_v(t->env->comm, send, recv, out.counts,
 		    t->gaps ? out.displs : NULL, RONDO_I32, NULL) ||
 		!out_is_right(recv, &out, t->size, t->rank, false, NULL))
 		return wrong(t, "all_gather_v");
@@ -161,7 +161,7 @@ static int try_reduce_scatter(struct trial *t)
 		for (size_t i = 0; i < in.counts[k]; i++)
 			put(send, in.displs[k] + i, value(t->rank, k, i));
 	if (rondo_reduce_scatter_v(
-		    t->citizen->comm, send, recv, in.counts, RONDO_I32, RONDO_SUM, NULL))
+		    t->env->comm, send, recv, in.counts, RONDO_I32, RONDO_SUM, NULL))
 		return wrong(t, "reduce_scatter_v");
 	for (size_t i = 0; i < mine; i++) {
 		uint32_t sum = 0;
@@ -196,7 +196,7 @@ static int try_all_to_all(struct trial *t)
 	for (int k = 0; k < t->size; k++)
 		for (size_t i = 0; i < in.counts[k]; i++)
 			put(send, in.displs[k] + i, value(t->rank, k, i));
-	if (rondo_all_to_all_v(t->citizen->comm, send, in.counts, t->gaps ? in.displs : NULL, recv,
+	if (rondo_all_to_all_v(t->env->comm, send, in.counts, t->gaps ? in.displs : NULL, recv,
 		    out.counts, t->gaps ? out.displs : NULL, RONDO_I32, NULL) ||
 		!out_is_right(recv, &out, t->size, t->rank, true, NULL))
 		return wrong(t, "all_to_all_v");
@@ -227,7 +227,7 @@ static int try_gather(struct trial *t)
 		send = recv + 4 * all.displs[root];
 	for (size_t i = 0; i < mine; i++)
 		put(send, i, value(t->rank, 0, i));
-	if (rondo_gather_v(t->citizen->comm, send, mine, recv, t->rank == root ? all.counts : NULL,
+	if (rondo_gather_v(t->env->comm, send, mine, recv, t->rank == root ? all.counts : NULL,
 		    t->rank == root && t->gaps ? all.displs : NULL, RONDO_I32, root, NULL) ||
 		(recv && !out_is_right(recv, &all, t->size, t->rank, false, NULL)))
 		return wrong(t, "gather_v");
@@ -248,7 +248,7 @@ static int try_scatter(struct trial *t)
 	for (int k = 0; k < t->size && send; k++)
 		for (size_t i = 0; i < all.counts[k]; i++)
 			put(send, all.displs[k] + i, value(k, 0, i));
-	if (rondo_scatter_v(t->citizen->comm, send, t->rank == root ? all.counts : NULL,
+	if (rondo_scatter_v(t->env->comm, send, t->rank == root ? all.counts : NULL,
 		    t->rank == root && t->gaps ? all.displs : NULL, recv, mine, RONDO_I32, root,
 		    NULL))
 		return wrong(t, "scatter_v");
@@ -267,7 +267,7 @@ static int try_gather_bytes(struct trial *t)
 
 	for (size_t i = 0; i < mine; i++)
 		send[i] = (char)value(t->rank, 0, i);
-	if (rondo_gather_bytes(t->citizen->comm, send, mine, &recv, sizes, root))
+	if (rondo_gather_bytes(t->env->comm, send, mine, &recv, sizes, root))
 		return wrong(t, "gather_bytes");
 	if (t->rank != root)
 		return recv ? wrong(t, "gather_bytes: not the root, and recv is not NULL") : 0;
@@ -285,14 +285,14 @@ static int try_gather_bytes(struct trial *t)
 static int (*const kinds[])(struct trial *trial) = { try_all_gather, try_reduce_scatter,
 	try_all_to_all, try_gather, try_scatter, try_gather_bytes };
 
-static int try_all(struct citizen *citizen)
+static int try_all(struct rank_env *env)
 {
-	if (!citizen->comm)
-		return world_say(citizen, "create: %s", rondo_last_error());
+	if (!env->comm)
+		return world_say(env, "create: %s", rondo_last_error());
 	for (int n = 0; n < PATTERNS * 8; n++) {
 		for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++) {
-			struct trial trial = { n / 8, n & 1, n & 2, n & 4, citizen, citizen->rank,
-				citizen->size, NULL, NULL };
+			struct trial trial = { n / 8, n & 1, n & 2, n & 4, env, env->rank,
+				env->size, NULL, NULL };
 			int bad = kinds[k](&trial);
 
 			free(trial.in);
@@ -486,9 +486,9 @@ Test(variable, every_algorithm_takes_blocks_of_all_lengths_over_simulated_links,
 /* ---- On streams and in groups --------------------------------------------------------------- */
 
 /* The arrays are gone before the calls run. */
-static int queue_and_group(struct citizen *citizen)
+static int queue_and_group(struct rank_env *env)
 {
-	int size = citizen->size, rank = citizen->rank, out[2][SIZE_MOST * SIZE_MOST];
+	int size = env->size, rank = env->rank, out[2][SIZE_MOST * SIZE_MOST];
 	int in[SIZE_MOST];
 	rondo_stream *stream = NULL;
 
@@ -502,7 +502,7 @@ static int queue_and_group(struct citizen *citizen)
 			counts[i] = i + 1;
 		if (k == 1)
 			TRY(rondo_group_start());
-		TRY(rondo_all_gather_v(citizen->comm, in, out[k], counts, NULL, RONDO_I32, stream));
+		TRY(rondo_all_gather_v(env->comm, in, out[k], counts, NULL, RONDO_I32, stream));
 		if (k == 1)
 			TRY(rondo_group_end());
 		memset(counts, 0xff, size * sizeof(*counts));
@@ -514,7 +514,7 @@ static int queue_and_group(struct citizen *citizen)
 		for (int from = 0, at = 0; from < size; from++)
 			for (int i = 0; i <= from; i++, at++)
 				if (out[k][at] != 100 * from + i)
-					return world_say(citizen, "element %d is wrong", at);
+					return world_say(env, "element %d is wrong", at);
 	return 0;
 }
 
@@ -530,63 +530,63 @@ Test(variable, counts_need_not_outlive_the_call, .timeout = 60)
 enum misfit { GATHERED, SCATTERED, EXCHANGED, AT_THE_ROOT, FROM_THE_ROOT, NOT_VARIED };
 
 /* Rank 1 thinks otherwise of one length. */
-static int differ(struct citizen *citizen)
+static int differ(struct rank_env *env)
 {
-	enum misfit misfit = *(enum misfit *)citizen->argument;
+	enum misfit misfit = *(enum misfit *)env->argument;
 	size_t counts[3] = { 4, 5, 6 }, same[3] = { 5, 5, 5 };
 	int in[64] = { 0 }, out[64], err = 0;
-	bool odd_one = citizen->rank == 1;
+	bool odd_one = env->rank == 1;
 
 	counts[2] += odd_one;
 	switch (misfit) {
 	case GATHERED:
-		err = rondo_all_gather_v(citizen->comm, in, out, counts, NULL, RONDO_I32, NULL);
+		err = rondo_all_gather_v(env->comm, in, out, counts, NULL, RONDO_I32, NULL);
 		break;
 	case SCATTERED:
 		err = rondo_reduce_scatter_v(
-			citizen->comm, in, out, counts, RONDO_I32, RONDO_SUM, NULL);
+			env->comm, in, out, counts, RONDO_I32, RONDO_SUM, NULL);
 		break;
 	case EXCHANGED:
 		same[2] += odd_one;
-		err = rondo_all_to_all_v(citizen->comm, in, same, NULL, out, (size_t[]){ 5, 5, 5 },
+		err = rondo_all_to_all_v(env->comm, in, same, NULL, out, (size_t[]){ 5, 5, 5 },
 			NULL, RONDO_I32, NULL);
 		break;
 	case AT_THE_ROOT:
 		err = rondo_gather_v(
-			citizen->comm, in, odd_one ? 6 : 5, out, same, NULL, RONDO_I32, 0, NULL);
+			env->comm, in, odd_one ? 6 : 5, out, same, NULL, RONDO_I32, 0, NULL);
 		break;
 	case FROM_THE_ROOT:
 		err = rondo_scatter_v(
-			citizen->comm, in, same, NULL, out, odd_one ? 6 : 5, RONDO_I32, 0, NULL);
+			env->comm, in, same, NULL, out, odd_one ? 6 : 5, RONDO_I32, 0, NULL);
 		break;
 	case NOT_VARIED:
-		err = odd_one ? rondo_all_gather(citizen->comm, in, out, 5, RONDO_I32, NULL)
+		err = odd_one ? rondo_all_gather(env->comm, in, out, 5, RONDO_I32, NULL)
 			      : rondo_all_gather_v(
-					citizen->comm, in, out, same, NULL, RONDO_I32, NULL);
+					env->comm, in, out, same, NULL, RONDO_I32, NULL);
 		break;
 	}
 	/* Who only sends hears of it at the next call. */
 	if (!err)
-		err = rondo_barrier(citizen->comm, NULL);
-	world_say(citizen, "%s", rondo_last_error());
+		err = rondo_barrier(env->comm, NULL);
+	world_say(env, "%s", rondo_last_error());
 	return err == RONDO_MISMATCH ? 0 : 1;
 }
 
 static void expect_misfit(enum misfit misfit, const char *one, const char *other)
 {
 	static const char *const transports[] = { "shm", "tcp" };
-	struct fate fates[WORLD_MAX];
+	struct rank_outcome outcomes[WORLD_MAX];
 
 	for (int t = 0; t < 2; t++) {
 		struct fork_world set = {
 			.size = 3, .transport = transports[t], .timeout_ms = 20000
 		};
 
-		cr_assert_eq(world_run(&set, differ, &misfit, fates), 0);
+		cr_assert_eq(world_run(&set, differ, &misfit, outcomes), 0);
 		for (int i = 0; i < 3; i++) {
-			cr_assert(strstr(fates[i].text, one), "%s: %s", one, fates[i].text);
-			cr_assert(strstr(fates[i].text, other), "%s: %s", other, fates[i].text);
-			cr_assert_str_eq(fates[i].text, fates[0].text);
+			cr_assert(strstr(outcomes[i].text, one), "%s: %s", one, outcomes[i].text);
+			cr_assert(strstr(outcomes[i].text, other), "%s: %s", other, outcomes[i].text);
+			cr_assert_str_eq(outcomes[i].text, outcomes[0].text);
 		}
 	}
 }
@@ -602,29 +602,29 @@ Test(variable, counts_that_differ_are_an_error_everywhere, .timeout = 120)
  * another way. So messages meet that are not of the same block; why, only the digest of all counts
  * tells.
  */
-static int take_another_way(struct citizen *citizen)
+static int take_another_way(struct rank_env *env)
 {
 	enum { MANY = 4 << 20 };
 	static int in[MANY + 64], out[MANY + 64];
-	size_t counts[4] = { 4, 5, 6, citizen->rank == 1 ? MANY : 7 };
+	size_t counts[4] = { 4, 5, 6, env->rank == 1 ? MANY : 7 };
 	int err =
-		rondo_reduce_scatter_v(citizen->comm, in, out, counts, RONDO_I32, RONDO_SUM, NULL);
+		rondo_reduce_scatter_v(env->comm, in, out, counts, RONDO_I32, RONDO_SUM, NULL);
 
-	world_say(citizen, "%s", rondo_last_error());
+	world_say(env, "%s", rondo_last_error());
 	return err == RONDO_MISMATCH ? 0 : 1;
 }
 
 Test(variable, counts_that_lead_to_another_algorithm_are_said_to_be_the_reason, .timeout = 60)
 {
 	struct fork_world set = { .size = 4, .transport = "shm", .timeout_ms = 20000 };
-	struct fate fates[WORLD_MAX];
+	struct rank_outcome outcomes[WORLD_MAX];
 
 	setenv("RONDO_REPRODUCIBLE", "1", 1);
-	cr_expect_eq(world_run(&set, take_another_way, NULL, fates), 0);
+	cr_expect_eq(world_run(&set, take_another_way, NULL, outcomes), 0);
 	for (int i = 0; i < 4; i++)
-		cr_expect(strstr(fates[i].text, "reduce_scatter_v #1: rank ") &&
-				  strstr(fates[i].text, " were given different counts"),
-			"%s", fates[i].text);
+		cr_expect(strstr(outcomes[i].text, "reduce_scatter_v #1: rank ") &&
+				  strstr(outcomes[i].text, " were given different counts"),
+			"%s", outcomes[i].text);
 }
 
 Test(variable, a_pair_that_disagrees_is_named_with_its_numbers, .timeout = 120)
@@ -639,22 +639,22 @@ Test(variable, blocks_of_one_length_and_of_many_are_different_calls, .timeout = 
 	expect_misfit(NOT_VARIED, "rank 1 all_gather #1 of 5 i32", "all_gather_v #1 of i32");
 }
 
-static int expect_refusal(struct citizen *citizen, int err, const char *reason)
+static int expect_refusal(struct rank_env *env, int err, const char *reason)
 {
 	if (err == RONDO_INVALID && strstr(rondo_last_error(), reason))
 		return 0;
-	return world_say(citizen, "%d, \"%s\" instead of \"%s\"", err, rondo_last_error(), reason);
+	return world_say(env, "%d, \"%s\" instead of \"%s\"", err, rondo_last_error(), reason);
 }
 
 #define REFUSED(call, reason) \
 	do { \
-		if (expect_refusal(citizen, call, reason)) \
+		if (expect_refusal(env, call, reason)) \
 			return 1; \
 	} while (0)
 
-static int ask_wrongly(struct citizen *citizen)
+static int ask_wrongly(struct rank_env *env)
 {
-	rondo_comm *comm = citizen->comm;
+	rondo_comm *comm = env->comm;
 	size_t counts[2] = { 4, 4 }, huge[2] = { 1, SIZE_MAX / 4 }, far[2] = { 0, SIZE_MAX / 8 };
 	size_t apart[2] = { 0, 6 };
 	int data[64] = { 0 }, more[64];
@@ -681,8 +681,8 @@ static int ask_wrongly(struct citizen *citizen)
 	gathered = data;
 	REFUSED(rondo_gather_bytes(comm, NULL, 4, &gathered, counts, 0), "send is NULL");
 	if (gathered)
-		return world_say(citizen, "recv is not NULL after an error");
-	if (citizen->rank == 0)
+		return world_say(env, "recv is not NULL after an error");
+	if (env->rank == 0)
 		REFUSED(rondo_gather_bytes(comm, data, 4, NULL, counts, 0), "recv is NULL");
 	TRY(rondo_group_start());
 	REFUSED(rondo_gather_bytes(comm, data, 4, &gathered, counts, 0), "no group");

@@ -26,22 +26,22 @@ const struct way ways[WAYS] = {
 /* Of a world without a timeout. */
 #define LIMIT_MS 20000
 
-static int go(const struct way *way, int size, int (*body)(struct citizen *), int timeout_ms)
+static int go(const struct way *way, int size, int (*body)(struct rank_env *), int timeout_ms)
 {
 	struct world world = { .size = size,
 		.threads = way->threads,
 		.transport = way->transport,
 		.timeout_ms = timeout_ms,
 		.limit_ms = timeout_ms == NEVER_MS ? LIMIT_MS : 0 };
-	struct fate fates[WORLD_MAX];
+	struct rank_outcome outcomes[WORLD_MAX];
 	int failed = 0;
 
 	setenv("RONDO_DEVICE", way->device, 1);
 	setenv("RONDO_KERNEL", way->kernel, 1);
-	world_run(&world, body, (void *)way, fates);
+	world_run(&world, body, (void *)way, outcomes);
 	/* Who is to die does so with 128 + SIGKILL. */
 	for (int i = 0; i < size; i++)
-		failed += fates[i].status != 0 && fates[i].status != 128 + SIGKILL;
+		failed += outcomes[i].status != 0 && outcomes[i].status != 128 + SIGKILL;
 	return failed;
 }
 
@@ -133,23 +133,23 @@ static int call(rondo_comm *comm, enum rd_collective collective, rondo_op op, in
 	}
 }
 
-int open_room(struct citizen *citizen, struct memory *memory, size_t count)
+int open_room(struct rank_env *env, struct memory *memory, size_t count)
 {
-	size_t bytes = (size_t)citizen->size * (count + 1) * sizeof(float);
-	int device = citizen->rank % rondo_device_count();
+	size_t bytes = (size_t)env->size * (count + 1) * sizeof(float);
+	int device = env->rank % rondo_device_count();
 
-	if (citizen->create_error)
-		return world_say(citizen, "create: %s", rondo_last_error());
+	if (env->create_error)
+		return world_say(env, "create: %s", rondo_last_error());
 	if (rondo_mem_alloc_on((void **)&memory->in, bytes, device) ||
 		rondo_mem_alloc_on((void **)&memory->out, bytes, device) ||
 		rondo_stream_create_on(&memory->stream, device))
-		return world_say(citizen, "memory: %s", rondo_last_error());
+		return world_say(env, "memory: %s", rondo_last_error());
 	return 0;
 }
 
-int open_memory(struct citizen *citizen, struct memory *memory)
+int open_memory(struct rank_env *env, struct memory *memory)
 {
-	return open_room(citizen, memory, COUNT_MAX);
+	return open_room(env, memory, COUNT_MAX);
 }
 
 void close_memory(struct memory *memory)
@@ -159,30 +159,30 @@ void close_memory(struct memory *memory)
 	rondo_mem_free(memory->out);
 }
 
-struct rd_problem problem_of(const struct citizen *citizen, enum rd_collective collective, int root)
+struct rd_problem problem_of(const struct rank_env *env, enum rd_collective collective, int root)
 {
 	return (struct rd_problem){ .collective = collective,
-		.rank = citizen->rank,
-		.size = citizen->size,
+		.rank = env->rank,
+		.size = env->size,
 		.root = rd_collective_has_root(collective) ? root : 0 };
 }
 
-static int check_output(struct citizen *citizen, const struct memory *memory, const float *out,
+static int check_output(struct rank_env *env, const struct memory *memory, const float *out,
 	enum rd_collective collective, rondo_op op, int root, size_t count)
 {
-	struct rd_problem problem = problem_of(citizen, collective, root);
+	struct rd_problem problem = problem_of(env, collective, root);
 	size_t total = collective == RD_BARRIER ? 0 : (size_t)rd_out_blocks(&problem) * count;
 
 	for (size_t i = 0; i < total; i++) {
 		float wanted =
-			expected(collective, op, citizen->rank, citizen->size, root, count, i);
+			expected(collective, op, env->rank, env->size, root, count, i);
 
 		if (out[i] != wanted)
-			return world_say(citizen, "%s of %zu, root %d: element %zu is %g, not %g",
+			return world_say(env, "%s of %zu, root %d: element %zu is %g, not %g",
 				rd_collective_name(collective), count, root, i, out[i], wanted);
 	}
 	if (collective != RD_BARRIER && out == memory->out && out[total] != -1.0f)
-		return world_say(citizen, "%s of %zu wrote behind its output",
+		return world_say(env, "%s of %zu wrote behind its output",
 			rd_collective_name(collective), count);
 	return 0;
 }
@@ -195,58 +195,58 @@ static float *out_in_place(const struct rd_problem *problem, float *in, size_t c
 	return in;
 }
 
-int try_call(struct citizen *citizen, struct memory *memory, enum rd_collective collective,
+int try_call(struct rank_env *env, struct memory *memory, enum rd_collective collective,
 	rondo_op op, size_t count, bool in_place, bool on_stream)
 {
-	int root = citizen->size - 1, err;
-	struct rd_problem problem = problem_of(citizen, collective, root);
+	int root = env->size - 1, err;
+	struct rd_problem problem = problem_of(env, collective, root);
 	float *in = memory->in, *out = in_place ? out_in_place(&problem, in, count) : memory->out;
 	size_t ins = (size_t)rd_in_blocks(&problem) * count;
 
 	if (in_place && (collective == RD_ALL_GATHER || collective == RD_GATHER)) {
 		out = in;
-		in += (size_t)citizen->rank * count;
+		in += (size_t)env->rank * count;
 	}
-	for (size_t i = 0; i <= (size_t)citizen->size * count; i++)
+	for (size_t i = 0; i <= (size_t)env->size * count; i++)
 		memory->out[i] = -1.0f;
-	fill_floats(in, citizen->rank, ins);
-	err = call(citizen->comm, collective, op, root, in, out, count,
+	fill_floats(in, env->rank, ins);
+	err = call(env->comm, collective, op, root, in, out, count,
 		on_stream ? memory->stream : NULL);
 	if (!err && on_stream)
 		err = rondo_stream_synchronize(memory->stream);
 	if (err)
 		return world_say(
-			citizen, "%s: %s", rd_collective_name(collective), rondo_last_error());
-	return check_output(citizen, memory, out, collective, op, root, count);
+			env, "%s: %s", rd_collective_name(collective), rondo_last_error());
+	return check_output(env, memory, out, collective, op, root, count);
 }
 
-int all_collectives(struct citizen *citizen)
+int all_collectives(struct rank_env *env)
 {
 	static const size_t counts[] = { 1, 5, 64, COUNT_MAX, 0 };
-	const struct way *way = citizen->argument;
+	const struct way *way = env->argument;
 	struct memory memory;
-	int wrong = open_memory(citizen, &memory);
+	int wrong = open_memory(env, &memory);
 
 	if (wrong)
 		return wrong;
-	if (citizen->comm->gpu->kernel != way->becomes)
-		return world_say(citizen, "runs by way %d", citizen->comm->gpu->kernel);
+	if (env->comm->gpu->kernel != way->becomes)
+		return world_say(env, "runs by way %d", env->comm->gpu->kernel);
 	for (int collective = 0; collective < RD_COLLECTIVE_COUNT && !wrong; collective++) {
 		if (collective == RD_TRANSFER)
 			continue;
 		for (int i = 0; i < 5 && !wrong; i++)
 			for (int variant = 0; variant < 4 && !wrong; variant++)
-				wrong = try_call(citizen, &memory, collective, RONDO_SUM, counts[i],
+				wrong = try_call(env, &memory, collective, RONDO_SUM, counts[i],
 					variant & 1, variant & 2);
 	}
 	for (int op = 0; op <= RONDO_AVG && !wrong; op++)
-		wrong = try_call(citizen, &memory, RD_ALL_REDUCE, op, 1000, false, true);
+		wrong = try_call(env, &memory, RD_ALL_REDUCE, op, 1000, false, true);
 	close_memory(&memory);
 	return wrong;
 }
 
 static void try_way(
-	const struct way *way, int size, int (*body)(struct citizen *citizen), int timeout_ms)
+	const struct way *way, int size, int (*body)(struct rank_env *env), int timeout_ms)
 {
 	struct trial trial = { way, size, body, timeout_ms };
 
@@ -254,57 +254,57 @@ static void try_way(
 		way->threads ? "threads" : "processes", way->transport ? way->transport : "");
 }
 
-void try_ways(int size, int (*body)(struct citizen *citizen), int timeout_ms, bool threads_too)
+void try_ways(int size, int (*body)(struct rank_env *env), int timeout_ms, bool threads_too)
 {
 	for (size_t i = 0; i < WAYS; i++)
 		if (!ways[i].threads || threads_too)
 			try_way(&ways[i], size, body, timeout_ms);
 }
 
-void try_threads(int size, int (*body)(struct citizen *citizen), int timeout_ms)
+void try_threads(int size, int (*body)(struct rank_env *env), int timeout_ms)
 {
 	for (size_t i = 0; i < WAYS; i++)
 		if (ways[i].threads)
 			try_way(&ways[i], size, body, timeout_ms);
 }
 
-int expect_floats(struct citizen *citizen, const float *at, size_t count, float wanted)
+int expect_floats(struct rank_env *env, const float *at, size_t count, float wanted)
 {
 	for (size_t i = 0; i < count; i++)
 		if (at[i] != wanted)
-			return world_say(citizen, "element %zu is %g, not %g", i, at[i], wanted);
+			return world_say(env, "element %zu is %g, not %g", i, at[i], wanted);
 	return 0;
 }
 
-int one_call(struct citizen *citizen, struct memory *memory, size_t count)
+int one_call(struct rank_env *env, struct memory *memory, size_t count)
 {
-	int err = rondo_all_reduce(citizen->comm, memory->in, memory->out, count, RONDO_F32,
+	int err = rondo_all_reduce(env->comm, memory->in, memory->out, count, RONDO_F32,
 		RONDO_SUM, memory->stream);
 
 	return err ? err : rondo_stream_synchronize(memory->stream);
 }
 
-int expect_error(struct citizen *citizen, int err, int wanted)
+int expect_error(struct rank_env *env, int err, int wanted)
 {
 	if (err == wanted)
 		return 0;
-	return world_say(citizen, "%s, not %s: %s", rondo_error_name(err), rondo_error_name(wanted),
+	return world_say(env, "%s, not %s: %s", rondo_error_name(err), rondo_error_name(wanted),
 		err ? rondo_last_error() : "");
 }
 
-int expect_mismatch(struct citizen *citizen, size_t count,
-	int (*call_otherwise)(struct citizen *citizen, struct memory *memory))
+int expect_mismatch(struct rank_env *env, size_t count,
+	int (*call_otherwise)(struct rank_env *env, struct memory *memory))
 {
 	struct memory memory;
-	int wrong = open_room(citizen, &memory, count), err;
+	int wrong = open_room(env, &memory, count), err;
 
 	if (wrong)
 		return wrong;
 	/* The news may come to who is still in the barrier; but not to who is still being made. */
-	err = rondo_barrier(citizen->comm, NULL);
+	err = rondo_barrier(env->comm, NULL);
 	if (!err)
-		err = call_otherwise(citizen, &memory);
-	wrong = expect_error(citizen, err, RONDO_MISMATCH);
+		err = call_otherwise(env, &memory);
+	wrong = expect_error(env, err, RONDO_MISMATCH);
 	close_memory(&memory);
 	return wrong;
 }

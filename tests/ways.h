@@ -26,19 +26,19 @@ extern const struct way ways[WAYS];
 struct trial {
 	const struct way *way;
 	int size;
-	int (*body)(struct citizen *citizen);
+	int (*body)(struct rank_env *env);
 	int timeout_ms; /* 0: the default */
 };
 
 /* Each trial is run in a process of its own, for RONDO_DEVICE is read once:
-   in_child(run_trial, &trial) is 0 if it went well. A body finds the way in citizen->argument. */
+   in_child(run_trial, &trial) is 0 if it went well. A body finds the way in rank->argument. */
 int in_child(int (*run)(void *argument), void *argument);
 int run_trial(void *argument);
 
 /* In a test: the body by every way. */
-void try_ways(int size, int (*body)(struct citizen *citizen), int timeout_ms, bool threads_too);
+void try_ways(int size, int (*body)(struct rank_env *env), int timeout_ms, bool threads_too);
 /* By those whose ranks are threads. */
-void try_threads(int size, int (*body)(struct citizen *citizen), int timeout_ms);
+void try_threads(int size, int (*body)(struct rank_env *env), int timeout_ms);
 
 /* ---- Values -------------------------------------------------------------------------------- */
 
@@ -51,7 +51,7 @@ float expected(enum rd_collective collective, rondo_op op, int rank, int size, i
 	size_t count, size_t at);
 
 struct rd_problem problem_of(
-	const struct citizen *citizen, enum rd_collective collective, int root);
+	const struct rank_env *env, enum rd_collective collective, int root);
 
 /* ---- Bodies -------------------------------------------------------------------------------- */
 
@@ -65,27 +65,27 @@ struct memory {
 
 /* For so many elements from and to each rank, or for COUNT_MAX. As bodies, these say what is wrong
    and return non-zero; so they do where the comm could not be made. */
-int open_room(struct citizen *citizen, struct memory *memory, size_t count);
-int open_memory(struct citizen *citizen, struct memory *memory);
+int open_room(struct rank_env *env, struct memory *memory, size_t count);
+int open_memory(struct rank_env *env, struct memory *memory);
 void close_memory(struct memory *memory);
 
 /* One call, and the check of its output. The root is the last rank. */
-int try_call(struct citizen *citizen, struct memory *memory, enum rd_collective collective,
+int try_call(struct rank_env *env, struct memory *memory, enum rd_collective collective,
 	rondo_op op, size_t count, bool in_place, bool on_stream);
 
 /* A body: each collective, with several counts, in place and not, on a stream and not. */
-int all_collectives(struct citizen *citizen);
+int all_collectives(struct rank_env *env);
 
-int expect_floats(struct citizen *citizen, const float *at, size_t count, float wanted);
+int expect_floats(struct rank_env *env, const float *at, size_t count, float wanted);
 
 /* A sum over all ranks, on the stream, which has come to its end; what the calls return. */
-int one_call(struct citizen *citizen, struct memory *memory, size_t count);
+int one_call(struct rank_env *env, struct memory *memory, size_t count);
 
-int expect_error(struct citizen *citizen, int err, int wanted);
+int expect_error(struct rank_env *env, int err, int wanted);
 
 /* A body: a call that differs among the ranks is a mismatch on each. */
-int expect_mismatch(struct citizen *citizen, size_t count,
-	int (*call_otherwise)(struct citizen *citizen, struct memory *memory));
+int expect_mismatch(struct rank_env *env, size_t count,
+	int (*call_otherwise)(struct rank_env *env, struct memory *memory));
 
 /* A function of the program's own: the first rank's number less all others. */
 void subtract(

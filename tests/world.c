@@ -60,9 +60,9 @@ static void gate_pass(struct gate *gate, int size, bool waits)
 
 /* One rank's life, shared between it and the parent. */
 struct life {
-	struct citizen citizen;
-	struct fate fate;
-	int (*body)(struct citizen *citizen);
+	struct rank_env env;
+	struct rank_outcome outcome;
+	int (*body)(struct rank_env *env);
 	int port, listen_fd;
 	struct gate *gate;
 };
@@ -72,12 +72,12 @@ struct shared {
 	struct life lives[WORLD_MAX];
 };
 
-int world_say(struct citizen *citizen, const char *format, ...)
+int world_say(struct rank_env *env, const char *format, ...)
 {
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(citizen->text, WORLD_TEXT, format, args);
+	vsnprintf(env->text, WORLD_TEXT, format, args);
 	va_end(args);
 	return 1;
 }
@@ -106,15 +106,15 @@ int world_free_port(void)
 
 static struct rondo_config config_of(const struct life *life)
 {
-	const struct world *world = life->citizen.world;
+	const struct world *world = life->env.world;
 	struct rondo_config config = RONDO_CONFIG_INIT;
 	bool mixed = world->transport && strcmp(world->transport, "mixed") == 0;
 
-	config.rank = life->citizen.rank;
+	config.rank = life->env.rank;
 	config.size = world->size;
 	config.address = "127.0.0.1";
 	config.port = life->port;
-	if (life->citizen.rank == 0)
+	if (life->env.rank == 0)
 		config.rendezvous_fd = life->listen_fd;
 	if (world->hosts) {
 		config.address = hosts_address(world->hosts, world->host_of[0], 0);
@@ -122,7 +122,7 @@ static struct rondo_config config_of(const struct life *life)
 		config.rendezvous_fd = -1;
 	}
 	config.transport = mixed ? NULL : world->transport;
-	config.host = mixed ? (life->citizen.rank < (world->size + 1) / 2 ? "a" : "b") : NULL;
+	config.host = mixed ? (life->env.rank < (world->size + 1) / 2 ? "a" : "b") : NULL;
 	config.timeout_ms = world->timeout_ms;
 	config.channels = world->channels;
 	config.piece_size = world->piece_size;
@@ -169,32 +169,32 @@ static bool leaks(void)
 
 static int live(struct life *life)
 {
-	struct citizen *citizen = &life->citizen;
+	struct rank_env *env = &life->env;
 	struct rondo_config config = config_of(life);
 
-	citizen->create_error = rondo_comm_create(&citizen->comm, &config);
-	gate_pass(life->gate, citizen->size, citizen->create_error == 0);
+	env->create_error = rondo_comm_create(&env->comm, &config);
+	gate_pass(life->gate, env->size, env->create_error == 0);
 
-	int status = life->body(citizen);
-	int err = rondo_comm_destroy(citizen->comm);
+	int status = life->body(env);
+	int err = rondo_comm_destroy(env->comm);
 
 	if (err && status == 0)
 		status = world_say(
-			citizen, "destroy: %s: %s", rondo_error_name(err), rondo_last_error());
+			env, "destroy: %s: %s", rondo_error_name(err), rondo_last_error());
 	return status;
 }
 
 static int live_alone(struct life *life)
 {
-	const struct world *world = life->citizen.world;
+	const struct world *world = life->env.world;
 
-	if (world->hosts && !hosts_enter(world->hosts, world->host_of[life->citizen.rank]))
-		return world_say(&life->citizen, "cannot move to its host");
+	if (world->hosts && !hosts_enter(world->hosts, world->host_of[life->env.rank]))
+		return world_say(&life->env, "cannot move to its host");
 
 	int status = live(life);
 
 	if (status == 0 && leaks())
-		status = world_say(&life->citizen, "memory leaks");
+		status = world_say(&life->env, "memory leaks");
 	return status;
 }
 
@@ -242,14 +242,14 @@ static void run_processes(struct life *lives, int size, int64_t deadline)
 	}
 	close(lives[0].listen_fd);
 	for (int i = 0; i < size; i++)
-		lives[i].fate.status = wait_for_child(pids[i], deadline);
+		lives[i].outcome.status = wait_for_child(pids[i], deadline);
 }
 
 static void *live_in_thread(void *argument)
 {
 	struct life *life = argument;
 
-	life->fate.status = live(life);
+	life->outcome.status = live(life);
 	return NULL;
 }
 
@@ -262,12 +262,12 @@ static void run_threads(struct life *lives, int size)
 	for (int i = 0; i < size; i++)
 		pthread_join(threads[i], NULL);
 	/* Criterion does not look at how the process ends. */
-	if (lives[0].fate.status == 0 && leaks())
-		lives[0].fate.status = world_say(&lives[0].citizen, "memory leaks");
+	if (lives[0].outcome.status == 0 && leaks())
+		lives[0].outcome.status = world_say(&lives[0].env, "memory leaks");
 }
 
-int world_run(const struct world *world, int (*body)(struct citizen *citizen), void *argument,
-	struct fate fates[WORLD_MAX])
+int world_run(const struct world *world, int (*body)(struct rank_env *env), void *argument,
+	struct rank_outcome outcomes[WORLD_MAX])
 {
 	struct shared *shared = mmap(
 		NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -280,12 +280,12 @@ int world_run(const struct world *world, int (*body)(struct citizen *citizen), v
 		struct life *life = &lives[i];
 
 		life->gate = &shared->gate;
-		life->citizen = (struct citizen){ .world = world,
+		life->env = (struct rank_env){ .world = world,
 			.rank = i,
 			.size = world->size,
 			.argument = argument,
-			.text = life->fate.text,
-			.number = &life->fate.number };
+			.text = life->outcome.text,
+			.number = &life->outcome.number };
 		life->body = body;
 		life->port = port;
 		life->listen_fd = fd;
@@ -295,41 +295,41 @@ int world_run(const struct world *world, int (*body)(struct citizen *citizen), v
 	else
 		run_processes(lives, world->size, deadline);
 	for (int i = 0; i < world->size; i++) {
-		const struct fate *fate = &lives[i].fate;
+		const struct rank_outcome *outcome = &lives[i].outcome;
 
-		if (fate->status != 0 && failed++ == 0)
+		if (outcome->status != 0 && failed++ == 0)
 			fprintf(stderr, "rank %d of %d over %s: status %d: %s\n", i, world->size,
-				world->transport ? world->transport : "any", fate->status,
-				fate->text);
-		if (fates)
-			fates[i] = *fate;
+				world->transport ? world->transport : "any", outcome->status,
+				outcome->text);
+		if (outcomes)
+			outcomes[i] = *outcome;
 	}
 	munmap(shared, sizeof(*shared));
 	return failed;
 }
 
-int world_second_comm(struct citizen *citizen, rondo_comm **comm)
+int world_second_comm(struct rank_env *env, rondo_comm **comm)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET };
 	socklen_t size = sizeof(address);
 	struct rondo_config config = RONDO_CONFIG_INIT;
 	int port = 0, fd = -1;
 
-	if (citizen->rank == 0) {
+	if (env->rank == 0) {
 		fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 		address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 		if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) < 0 || listen(fd, 8) < 0)
-			return world_say(citizen, "cannot listen");
+			return world_say(env, "cannot listen");
 		getsockname(fd, (struct sockaddr *)&address, &size);
 		port = ntohs(address.sin_port);
 	}
-	TRY(rondo_broadcast(citizen->comm, &port, &port, 1, RONDO_I32, 0, NULL));
-	config.rank = citizen->rank;
-	config.size = citizen->size;
+	TRY(rondo_broadcast(env->comm, &port, &port, 1, RONDO_I32, 0, NULL));
+	config.rank = env->rank;
+	config.size = env->size;
 	config.address = "127.0.0.1";
 	config.port = port;
 	config.rendezvous_fd = fd;
-	config.transport = citizen->world->transport;
+	config.transport = env->world->transport;
 	if (config.transport && strcmp(config.transport, "mixed") == 0)
 		config.transport = NULL;
 	TRY(rondo_comm_create(comm, &config));

@@ -39,7 +39,7 @@ struct world {
 };
 
 /* What one rank of a world sees. */
-struct citizen {
+struct rank_env {
 	const struct world *world;
 	rondo_comm *comm; /* NULL when it could not be made */
 	int create_error;
@@ -50,7 +50,7 @@ struct citizen {
 };
 
 /* How one rank ended, as its parent saw it. */
-struct fate {
+struct rank_outcome {
 	int status; /* what the body returned, 128 + signal, or -1: still there at the limit */
 	char text[WORLD_TEXT];
 	uint64_t number;
@@ -61,14 +61,14 @@ struct fate {
  * destroyed after it; an error of destroy counts as failure unless the body failed. Returns how
  * many ranks failed; what the first of them said is on stderr.
  */
-int world_run(const struct world *world, int (*body)(struct citizen *citizen), void *argument,
-	struct fate fates[WORLD_MAX]);
+int world_run(const struct world *world, int (*body)(struct rank_env *env), void *argument,
+	struct rank_outcome outcomes[WORLD_MAX]);
 
 /* A port of 127.0.0.1 on which nobody listens just now. */
 int world_free_port(void);
 
-/* Leaves the text for the parent and returns 1: `return world_say(citizen, "...")`. */
-int world_say(struct citizen *citizen, const char *format, ...)
+/* Leaves the text for the parent and returns 1: `return world_say(rank, "...")`. */
+int world_say(struct rank_env *env, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* In a body: what fails is what the rank says. */
@@ -76,13 +76,13 @@ int world_say(struct citizen *citizen, const char *format, ...)
 	do { \
 		int err_ = (call); \
 		if (err_) \
-			return world_say(citizen, "%s: %s: %s", #call, rondo_error_name(err_), \
+			return world_say(env, "%s: %s: %s", #call, rondo_error_name(err_), \
 				rondo_last_error()); \
 	} while (0)
 
 /* In a body, on all ranks: another comm of the same ranks, over the same transports. Returns as a
    body does. */
-int world_second_comm(struct citizen *citizen, rondo_comm **comm);
+int world_second_comm(struct rank_env *env, rondo_comm **comm);
 
 /* Hosts, or a test that is skipped with the reason. */
 struct hosts *world_hosts(const struct hosts_shape *shape);
