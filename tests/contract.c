@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "party.h"
+#include "fixture.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -22,8 +22,8 @@ static const struct shape small = { .size = 2, .channels = 1, .slots = 3, .piece
 /* A link from `from` to `to`: two ranks, or one rank twice. */
 struct pair {
 	struct meeting *meeting;
-	struct party parties[2];
-	struct party *party; /* speaks for both */
+	struct fixture fixtures[2];
+	struct fixture *fixture; /* speaks for both */
 	struct rd_link *from, *to;
 	size_t most; /* bytes in a message: of a piece, as many as the links carry */
 };
@@ -36,18 +36,18 @@ static bool pair_open(struct pair *pair, const char *transport, struct shape sha
 		last = 0;
 	shape.size = last + 1;
 	pair->meeting = meeting_create();
-	pair->party = &pair->parties[0];
-	if (!world_open(pair->parties, pair->meeting, transport, &shape))
+	pair->fixture = &pair->fixtures[0];
+	if (!world_open(pair->fixtures, pair->meeting, transport, &shape))
 		return false;
-	pair->from = pair->parties[0].links[last][0];
-	pair->to = pair->parties[last].links[0][0];
-	pair->most = party_fit(pair->party, shape.piece);
+	pair->from = pair->fixtures[0].links[last][0];
+	pair->to = pair->fixtures[last].links[0][0];
+	pair->most = fixture_fit(pair->fixture, shape.piece);
 	return true;
 }
 
 static void pair_close(struct pair *pair)
 {
-	world_close(pair->parties);
+	world_close(pair->fixtures);
 	meeting_end(pair->meeting);
 }
 
@@ -63,7 +63,7 @@ static void run_bursts(struct pair *pair, uint64_t count)
 		while (sent < count && sent < burst && offer(pair->from, sent, size_of(sent, most)))
 			sent++;
 		while (taken < sent && taken < gulp) {
-			if (!take(pair->party, pair->to, taken, size_of(taken, most)))
+			if (!take(pair->fixture, pair->to, taken, size_of(taken, most)))
 				return;
 			taken++;
 		}
@@ -87,11 +87,11 @@ static void run_sizes(struct pair *pair)
 	uint64_t key = 0;
 
 	for (size_t i = 0; i < LENGTH(sizes); i++, key++)
-		if (sizes[i] <= most && put(pair->party, pair->from, key, sizes[i]))
-			take(pair->party, pair->to, key, sizes[i]);
+		if (sizes[i] <= most && put(pair->fixture, pair->from, key, sizes[i]))
+			take(pair->fixture, pair->to, key, sizes[i]);
 	for (size_t less = 0; less < 5; less++, key++)
-		if (put(pair->party, pair->from, key, most - less))
-			take(pair->party, pair->to, key, most - less);
+		if (put(pair->fixture, pair->from, key, most - less))
+			take(pair->fixture, pair->to, key, most - less);
 }
 
 void contract_every_size_keeps_its_payload_and_tag(const char *transport)
@@ -121,30 +121,30 @@ void contract_reserving_twice_gives_the_same_room(const char *transport)
 		size_t size = size_of(key, pair.most);
 		void *room = pair.from->ops->reserve(pair.from, size);
 
-		ok(pair.party, room != NULL, "no room on an empty link");
-		ok(pair.party, (uintptr_t)room % 8 == 0, "room that is not aligned");
-		ok(pair.party, room == pair.from->ops->reserve(pair.from, size),
+		ok(pair.fixture, room != NULL, "no room on an empty link");
+		ok(pair.fixture, (uintptr_t)room % 8 == 0, "room that is not aligned");
+		ok(pair.fixture, room == pair.from->ops->reserve(pair.from, size),
 			"another room the second time");
-		if (!put(pair.party, pair.from, key, size) || !take(pair.party, pair.to, key, size))
+		if (!put(pair.fixture, pair.from, key, size) || !take(pair.fixture, pair.to, key, size))
 			break;
 	}
 	pair_close(&pair);
 }
 
-static bool await_from(struct party *party, struct rd_link *link, void *into, size_t size,
+static bool await_from(struct fixture *fixture, struct rd_link *link, void *into, size_t size,
 	struct rd_message *message)
 {
 	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
 
 	while (!link->ops->recv(link, into, size, message))
-		if (!party_wait(party, deadline, "a message"))
+		if (!fixture_wait(fixture, deadline, "a message"))
 			return false;
 	return true;
 }
 
 static bool await(struct pair *pair, void *into, size_t size, struct rd_message *message)
 {
-	return await_from(pair->party, pair->to, into, size, message);
+	return await_from(pair->fixture, pair->to, into, size, message);
 }
 
 void contract_receiving_twice_shows_the_same_message(const char *transport)
@@ -156,31 +156,31 @@ void contract_receiving_twice_shows_the_same_message(const char *transport)
 	for (uint64_t key = 0; valid && key < 40; key += 2) {
 		size_t size = size_of(key, pair.most);
 
-		valid = put(pair.party, pair.from, key, size) && await(&pair, NULL, 0, &message) &&
+		valid = put(pair.fixture, pair.from, key, size) && await(&pair, NULL, 0, &message) &&
 			/* A second message changes nothing about the first. */
-			put(pair.party, pair.from, key + 1, 8) &&
-			check(pair.party, &message, key, size) && await(&pair, NULL, 0, &message) &&
-			take(pair.party, pair.to, key, size) &&
-			take(pair.party, pair.to, key + 1, 8);
+			put(pair.fixture, pair.from, key + 1, 8) &&
+			check(pair.fixture, &message, key, size) && await(&pair, NULL, 0, &message) &&
+			take(pair.fixture, pair.to, key, size) &&
+			take(pair.fixture, pair.to, key + 1, 8);
 	}
 	pair_close(&pair);
 }
 
 /* Sends until there is no more room: returns the next key. A link that never fills is a failure. */
-static uint64_t flood(struct party *party, struct rd_link *link, uint64_t key, size_t size)
+static uint64_t flood(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size)
 {
 	uint64_t bound = key + (256 << 20) / (size + 1);
 
 	/* What lies between the two ends takes bytes in waves: full is what stays full. */
-	for (int refused = 0; refused < 1000 && !link->error && !failed(party);) {
+	for (int refused = 0; refused < 1000 && !link->error && !failed(fixture);) {
 		if (offer(link, key, size)) {
 			refused = 0;
 			key++;
 		} else {
 			refused++;
-			party_advance(party);
+			fixture_advance(fixture);
 		}
-		ok(party, key < bound, "there is no end to the room");
+		ok(fixture, key < bound, "there is no end to the room");
 	}
 	return key;
 }
@@ -195,12 +195,12 @@ void contract_a_link_that_is_full_says_so_and_recovers(const char *transport)
 	bool valid = pair_open(&pair, transport, shape);
 
 	for (int round = 0; valid && round < 2; round++) {
-		sent = flood(pair.party, pair.from, sent, pair.most);
-		ok(pair.party, pair.from->error == 0, "full is no error: %s", pair.from->reason);
-		ok(pair.party, sent > taken, "no room at all");
-		while (taken < sent && take(pair.party, pair.to, taken, pair.most))
+		sent = flood(pair.fixture, pair.from, sent, pair.most);
+		ok(pair.fixture, pair.from->error == 0, "full is no error: %s", pair.from->reason);
+		ok(pair.fixture, sent > taken, "no room at all");
+		while (taken < sent && take(pair.fixture, pair.to, taken, pair.most))
 			taken++;
-		valid = put(pair.party, pair.from, sent, 8) && take(pair.party, pair.to, sent, 8);
+		valid = put(pair.fixture, pair.from, sent, 8) && take(pair.fixture, pair.to, sent, 8);
 		taken = ++sent;
 	}
 	pair_close(&pair);
@@ -222,7 +222,7 @@ static void spoil(struct lender *lender)
 {
 	struct rd_link *from = lender->pair.from;
 
-	ok(lender->pair.party, from->sent <= from->posted, "more came back than was lent");
+	ok(lender->pair.fixture, from->sent <= from->posted, "more came back than was lent");
 	for (; lender->spoilt < from->sent; lender->spoilt++)
 		memset(lender->memory + lender->spoilt % LENT * lender->room, 0xee, lender->room);
 }
@@ -239,7 +239,7 @@ static bool lend(struct lender *lender, size_t size)
 	fill(piece, size, lender->sent);
 	bool accepted = from->ops->send(from, &tag, piece, size);
 
-	ok(lender->pair.party, from->posted == posted + accepted, "posted is %lu after %lu",
+	ok(lender->pair.fixture, from->posted == posted + accepted, "posted is %lu after %lu",
 		from->posted, posted);
 	return accepted;
 }
@@ -258,7 +258,7 @@ static bool lender_send(struct lender *lender)
 static void lender_take(struct lender *lender)
 {
 	if (lender->taken < lender->sent &&
-		accept_one(lender->pair.party, lender->pair.to, lender->taken,
+		accept_one(lender->pair.fixture, lender->pair.to, lender->taken,
 			size_of(lender->taken, lender->room)))
 		lender->taken++;
 	spoil(lender);
@@ -266,7 +266,7 @@ static void lender_take(struct lender *lender)
 
 static void lender_run(struct lender *lender)
 {
-	struct party *party = lender->pair.party;
+	struct fixture *fixture = lender->pair.fixture;
 	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
 
 	while (lender->taken < 400) {
@@ -274,11 +274,11 @@ static void lender_run(struct lender *lender)
 
 		if (!moved || lender->sent % 3 == 0)
 			lender_take(lender);
-		if (!moved && !party_wait(party, deadline, "lent memory or messages"))
+		if (!moved && !fixture_wait(fixture, deadline, "lent memory or messages"))
 			return;
 	}
 	while (lender->pair.from->sent < lender->pair.from->posted)
-		if (!party_wait(party, deadline, "lent memory to come back"))
+		if (!fixture_wait(fixture, deadline, "lent memory to come back"))
 			return;
 }
 
@@ -306,18 +306,18 @@ static bool land(struct pair *pair, uint64_t key, size_t size, size_t wanted, bo
 
 	memset(into, 0xcc, sizeof(into));
 	if (ask_first &&
-		!ok(pair->party, !pair->to->ops->recv(pair->to, into + 1, wanted, &message),
+		!ok(pair->fixture, !pair->to->ops->recv(pair->to, into + 1, wanted, &message),
 			"a message before one was sent"))
 		return false;
-	if (!put(pair->party, pair->from, key, size) || !await(pair, into + 1, wanted, &message) ||
-		!check(pair->party, &message, key, size) ||
+	if (!put(pair->fixture, pair->from, key, size) || !await(pair, into + 1, wanted, &message) ||
+		!check(pair->fixture, &message, key, size) ||
 		!await(pair, into + 1, wanted, &message) ||
-		!check(pair->party, &message, key, size))
+		!check(pair->fixture, &message, key, size))
 		return false;
-	ok(pair->party, message.data != into + 1 || size == wanted, "landed another size");
-	ok(pair->party, into[0] == 0xcc && into[1 + wanted] == 0xcc, "wrote beside the place");
+	ok(pair->fixture, message.data != into + 1 || size == wanted, "landed another size");
+	ok(pair->fixture, into[0] == 0xcc && into[1 + wanted] == 0xcc, "wrote beside the place");
 	pair->to->ops->release(pair->to);
-	return !failed(pair->party);
+	return !failed(pair->fixture);
 }
 
 void contract_a_message_lands_where_it_is_wanted(const char *transport)
@@ -327,8 +327,8 @@ void contract_a_message_lands_where_it_is_wanted(const char *transport)
 	bool valid = pair_open(&pair, transport, small);
 
 	for (uint64_t key = 0; valid && key < 84; key++) {
-		size_t size = party_fit(pair.party, sizes[key % LENGTH(sizes)]);
-		size_t other = party_fit(pair.party, sizes[(key + 3) % LENGTH(sizes)]);
+		size_t size = fixture_fit(pair.fixture, sizes[key % LENGTH(sizes)]);
+		size_t other = fixture_fit(pair.fixture, sizes[(key + 3) % LENGTH(sizes)]);
 		size_t wanted = key % 3 == 0 ? other : size;
 
 		valid = land(&pair, key, size, wanted, key % 2);
@@ -393,11 +393,11 @@ void contract_nothing_is_left_behind(const char *transport)
 
 #define BOTH_WAYS 3000
 
-static void send_and_take(struct party *party, struct rd_link **links)
+static void send_and_take(struct fixture *fixture, struct rd_link **links)
 {
-	uint64_t mine = (uint64_t)party->local.rank << 32, theirs = mine ^ (1ull << 32);
+	uint64_t mine = (uint64_t)fixture->local.rank << 32, theirs = mine ^ (1ull << 32);
 	uint64_t sent = 0, taken = 0, deadline = now_ms() + PARTY_WAIT_MS;
-	size_t most = party_fit(party, small.piece);
+	size_t most = fixture_fit(fixture, small.piece);
 
 	while (sent < BOTH_WAYS || taken < BOTH_WAYS) {
 		uint64_t before = sent + taken;
@@ -405,28 +405,28 @@ static void send_and_take(struct party *party, struct rd_link **links)
 		if (sent < BOTH_WAYS && offer(links[0], mine + sent, size_of(mine + sent, most)))
 			sent++;
 		if (taken < BOTH_WAYS &&
-			accept_one(party, links[0], theirs + taken, size_of(theirs + taken, most)))
+			accept_one(fixture, links[0], theirs + taken, size_of(theirs + taken, most)))
 			taken++;
 		if (sent + taken == before &&
-			(!ok(party, !links[0]->error, "%s", links[0]->reason) ||
-				!party_wait(party, deadline, "traffic")))
+			(!ok(fixture, !links[0]->error, "%s", links[0]->reason) ||
+				!fixture_wait(fixture, deadline, "traffic")))
 			return;
 	}
 }
 
 void contract_threads_send_both_ways_at_once(const char *transport)
 {
-	party_pair(transport, &small, THREADS, send_and_take, send_and_take);
+	fixture_pair(transport, &small, THREADS, send_and_take, send_and_take);
 }
 
 void contract_processes_send_both_ways_at_once(const char *transport)
 {
-	party_pair(transport, &small, PROCESSES, send_and_take, send_and_take);
+	fixture_pair(transport, &small, PROCESSES, send_and_take, send_and_take);
 }
 
 struct mesh {
 	struct meeting *meeting;
-	struct party parties[PARTIES_MAX];
+	struct fixture fixtures[PARTIES_MAX];
 	uint64_t sent[PARTIES_MAX][PARTIES_MAX][PARTY_CHANNELS_MAX];
 	uint64_t taken[PARTIES_MAX][PARTIES_MAX][PARTY_CHANNELS_MAX];
 };
@@ -442,17 +442,17 @@ static uint64_t mesh_key(int from, int to, int channel, uint64_t number)
 /* One message out and one in, if they can go; true: all `count` went and came. */
 static bool mesh_step(struct mesh *mesh, int rank, int peer, int channel, uint64_t count)
 {
-	struct party *party = &mesh->parties[rank];
-	struct rd_link *link = party->links[peer][channel];
+	struct fixture *fixture = &mesh->fixtures[rank];
+	struct rd_link *link = fixture->links[peer][channel];
 	uint64_t *sent = &mesh->sent[rank][peer][channel];
 	uint64_t *taken = &mesh->taken[rank][peer][channel];
 	uint64_t out = mesh_key(rank, peer, channel, *sent);
 	uint64_t in = mesh_key(peer, rank, channel, *taken);
-	size_t most = party_fit(party, 4096);
+	size_t most = fixture_fit(fixture, 4096);
 
 	if (*sent < count && offer(link, out, size_of(out, most)))
 		(*sent)++;
-	if (*taken < count && accept_one(party, link, in, size_of(in, most)))
+	if (*taken < count && accept_one(fixture, link, in, size_of(in, most)))
 		(*taken)++;
 	return *sent == count && *taken == count;
 }
@@ -476,11 +476,11 @@ void contract_a_full_mesh_of_eight_endpoints_works(const char *transport)
 	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
 
 	mesh->meeting = meeting_create();
-	if (world_open(mesh->parties, mesh->meeting, transport, &shape))
+	if (world_open(mesh->fixtures, mesh->meeting, transport, &shape))
 		while (!mesh_round(mesh, &shape, 50))
-			if (!party_wait(mesh->parties, deadline, "the mesh"))
+			if (!fixture_wait(mesh->fixtures, deadline, "the mesh"))
 				break;
-	world_close(mesh->parties);
+	world_close(mesh->fixtures);
 	meeting_end(mesh->meeting);
 	free(mesh);
 }
@@ -492,17 +492,17 @@ void contract_channels_do_not_mix(const char *transport)
 
 	shape.channels = 2;
 	if (pair_open(&pair, transport, shape)) {
-		struct rd_link *from = pair.parties[0].links[1][1];
-		struct rd_link *to = pair.parties[1].links[0][1];
-		uint64_t sent = flood(pair.party, pair.from, 0, pair.most);
-		size_t size = party_fit(pair.party, 100);
+		struct rd_link *from = pair.fixtures[0].links[1][1];
+		struct rd_link *to = pair.fixtures[1].links[0][1];
+		uint64_t sent = flood(pair.fixture, pair.from, 0, pair.most);
+		size_t size = fixture_fit(pair.fixture, 100);
 
 		/* One channel is full; the other works all the same. */
 		for (uint64_t key = 0; key < 20; key++)
-			if (!put(pair.party, from, ~key, size) || !take(pair.party, to, ~key, size))
+			if (!put(pair.fixture, from, ~key, size) || !take(pair.fixture, to, ~key, size))
 				break;
 		for (uint64_t key = 0; key < sent; key++)
-			if (!take(pair.party, pair.to, key, pair.most))
+			if (!take(pair.fixture, pair.to, key, pair.most))
 				break;
 	}
 	pair_close(&pair);
@@ -515,91 +515,91 @@ void contract_channels_do_not_mix(const char *transport)
 static const struct shape large = { .size = 2, .channels = 1, .slots = 2, .piece = 16 << 20 };
 
 /* Sends from memory, where the link can, else as put() does. */
-static bool post(struct party *party, struct rd_link *link, uint64_t key, unsigned char *memory)
+static bool post(struct fixture *fixture, struct rd_link *link, uint64_t key, unsigned char *memory)
 {
 	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
 	struct rd_tag tag = tag_of(key);
-	size_t size = party_fit(party, large.piece);
+	size_t size = fixture_fit(fixture, large.piece);
 
 	if (!link->ops->send)
-		return put(party, link, key, size);
+		return put(fixture, link, key, size);
 	fill(memory, size, key);
 	while (!link->ops->send(link, &tag, memory, size))
-		if (!party_wait(party, deadline, "room to send"))
+		if (!fixture_wait(fixture, deadline, "room to send"))
 			return false;
 	return true;
 }
 
-static bool look_gone(struct party *party, void *argument)
+static bool look_gone(struct fixture *fixture, void *argument)
 {
 	const struct rd_link *link = argument;
 
-	ok(party, link->error == 0, "%s", link->reason);
+	ok(fixture, link->error == 0, "%s", link->reason);
 	return link->sent == link->posted;
 }
 
 /* Until all that was sent has left the sender's memory. */
-static bool until_gone(struct party *party, struct rd_link *link)
+static bool until_gone(struct fixture *fixture, struct rd_link *link)
 {
 	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
 
-	while (!look_gone(party, link))
-		if (!party_wait(party, deadline, "a message to leave its memory"))
+	while (!look_gone(fixture, link))
+		if (!fixture_wait(fixture, deadline, "a message to leave its memory"))
 			return false;
 	return true;
 }
 
 /* Both send before either receives, in place, as it were. */
-static void pass(struct party *party, struct rd_link *link, bool sleepy)
+static void pass(struct fixture *fixture, struct rd_link *link, bool sleepy)
 {
 	unsigned char *memory = malloc(large.piece);
-	uint64_t rank = (uint64_t)party->local.rank;
+	uint64_t rank = (uint64_t)fixture->local.rank;
 
-	if (post(party, link, rank, memory) &&
-		(sleepy ? sleep_until(party, look_gone, link) : until_gone(party, link))) {
+	if (post(fixture, link, rank, memory) &&
+		(sleepy ? sleep_until(fixture, look_gone, link) : until_gone(fixture, link))) {
 		memset(memory, 0xee, large.piece);
-		take(party, link, 1 - rank, party_fit(party, large.piece));
+		take(fixture, link, 1 - rank, fixture_fit(fixture, large.piece));
 	}
 	free(memory);
 }
 
-static void pass_awake(struct party *party, struct rd_link **links)
+static void pass_awake(struct fixture *fixture, struct rd_link **links)
 {
-	pass(party, links[0], false);
+	pass(fixture, links[0], false);
 }
 
-static void pass_asleep(struct party *party, struct rd_link **links)
+static void pass_asleep(struct fixture *fixture, struct rd_link **links)
 {
-	pass(party, links[0], true);
+	pass(fixture, links[0], true);
 }
 
 void contract_messages_that_fill_the_way_pass_each_other_unasked(const char *transport)
 {
-	party_pair(transport, &large, THREADS, pass_awake, pass_awake);
+	fixture_pair(transport, &large, THREADS, pass_awake, pass_awake);
 }
 
 void contract_sleepers_take_in_what_they_did_not_ask_for(const char *transport)
 {
-	party_pair(transport, &large, THREADS, pass_asleep, pass_asleep);
+	fixture_pair(transport, &large, THREADS, pass_asleep, pass_asleep);
 }
 
 /* Both commit two messages before either receives. */
-static void put_two_and_take(struct party *party, struct rd_link **links)
+static void put_two_and_take(struct fixture *fixture, struct rd_link **links)
 {
-	uint64_t mine = 2 * (uint64_t)party->local.rank, theirs = 2 - mine;
-	size_t size = party_fit(party, large.piece);
+	uint64_t mine = 2 * (uint64_t)fixture->local.rank, theirs = 2 - mine;
+	size_t size = fixture_fit(fixture, large.piece);
 
 	for (uint64_t i = 0; i < 2; i++)
-		if (!put(party, links[0], mine + i, size))
+		if (!put(fixture, links[0], mine + i, size))
 			return;
 	for (uint64_t i = 0; i < 2; i++)
-		if (!take(party, links[0], theirs + i, size))
+		if (!take(fixture, links[0], theirs + i, size))
 			return;
 }
 
 void contract_two_messages_each_way_find_room_unasked(const char *transport)
 {
-	party_pair(transport, &large, THREADS, put_two_and_take, put_two_and_take);
+	fixture_pair(transport, &large, THREADS, put_two_and_take, put_two_and_take);
 }
 
 struct landing {
@@ -608,31 +608,31 @@ struct landing {
 	struct rd_message message;
 };
 
-static bool look_landed(struct party *party, void *argument)
+static bool look_landed(struct fixture *fixture, void *argument)
 {
 	struct landing *landing = argument;
 
-	(void)party;
+	(void)fixture;
 	return landing->link->ops->recv(
 		landing->link, landing->into, sizeof(landing->into), &landing->message);
 }
 
 /* Sleeps for a message of the one channel, which comes only when that of the other has left. */
-static void sleep_for_first(struct party *party, struct rd_link **links)
+static void sleep_for_first(struct fixture *fixture, struct rd_link **links)
 {
 	struct landing landing = { .link = links[0] };
 
-	if (sleep_until(party, look_landed, &landing) &&
-		check(party, &landing.message, 1, sizeof(landing.into)))
-		take(party, links[1], 2, party_fit(party, large.piece));
+	if (sleep_until(fixture, look_landed, &landing) &&
+		check(fixture, &landing.message, 1, sizeof(landing.into)))
+		take(fixture, links[1], 2, fixture_fit(fixture, large.piece));
 }
 
-static void send_second_first(struct party *party, struct rd_link **links)
+static void send_second_first(struct fixture *fixture, struct rd_link **links)
 {
 	unsigned char *memory = malloc(large.piece);
 
-	if (post(party, links[1], 2, memory) && until_gone(party, links[1]))
-		put(party, links[0], 1, 8);
+	if (post(fixture, links[1], 2, memory) && until_gone(fixture, links[1]))
+		put(fixture, links[0], 1, 8);
 	free(memory);
 }
 
@@ -641,12 +641,12 @@ void contract_a_sleeper_takes_in_what_it_does_not_wait_for(const char *transport
 	struct shape shape = large;
 
 	shape.channels = 2;
-	party_pair(transport, &shape, THREADS, sleep_for_first, send_second_first);
+	fixture_pair(transport, &shape, THREADS, sleep_for_first, send_second_first);
 }
 
 struct three {
 	struct meeting *meeting;
-	struct party parties[3];
+	struct fixture fixtures[3];
 	unsigned char *memory[3];
 };
 
@@ -658,12 +658,12 @@ static bool three_open(struct three *three, const char *transport)
 	three->meeting = meeting_create();
 	for (int rank = 0; rank < 3; rank++)
 		three->memory[rank] = malloc(large.piece);
-	return world_open(three->parties, three->meeting, transport, &shape);
+	return world_open(three->fixtures, three->meeting, transport, &shape);
 }
 
 static void three_close(struct three *three)
 {
-	world_close(three->parties);
+	world_close(three->fixtures);
 	for (int rank = 0; rank < 3; rank++)
 		free(three->memory[rank]);
 	meeting_end(three->meeting);
@@ -673,17 +673,17 @@ static void three_close(struct three *three)
 void contract_messages_that_fill_the_way_go_round_unasked(const char *transport)
 {
 	struct three three;
-	struct party *parties = three.parties;
+	struct fixture *fixtures = three.fixtures;
 	bool valid = three_open(&three, transport);
 
 	for (int rank = 0; rank < 3 && valid; rank++)
-		valid = post(parties, parties[rank].links[(rank + 1) % 3][0], (uint64_t)rank,
+		valid = post(fixtures, fixtures[rank].links[(rank + 1) % 3][0], (uint64_t)rank,
 			three.memory[rank]);
 	for (int rank = 0; rank < 3 && valid; rank++)
-		valid = until_gone(parties, parties[rank].links[(rank + 1) % 3][0]);
+		valid = until_gone(fixtures, fixtures[rank].links[(rank + 1) % 3][0]);
 	for (int rank = 0; rank < 3 && valid; rank++)
-		valid = take(parties, parties[rank].links[(rank + 2) % 3][0],
-			(uint64_t)(rank + 2) % 3, party_fit(parties, large.piece));
+		valid = take(fixtures, fixtures[rank].links[(rank + 2) % 3][0],
+			(uint64_t)(rank + 2) % 3, fixture_fit(fixtures, large.piece));
 	three_close(&three);
 }
 
@@ -691,42 +691,42 @@ void contract_messages_that_fill_the_way_go_round_unasked(const char *transport)
 void contract_who_awaits_one_rank_takes_in_what_another_sends(const char *transport)
 {
 	struct three three;
-	struct party *parties = three.parties;
+	struct fixture *fixtures = three.fixtures;
 	unsigned char into[8];
 	struct rd_message message;
 
 	if (three_open(&three, transport)) {
-		struct rd_link *from_one = parties[0].links[1][0];
+		struct rd_link *from_one = fixtures[0].links[1][0];
 
-		ok(parties, !from_one->ops->recv(from_one, into, sizeof(into), &message),
+		ok(fixtures, !from_one->ops->recv(from_one, into, sizeof(into), &message),
 			"a message before one was sent");
-		if (post(parties, parties[2].links[0][0], 2, three.memory[2]) &&
-			until_gone(parties, parties[2].links[0][0]) &&
-			put(parties, parties[1].links[0][0], 1, sizeof(into)) &&
-			await_from(parties, from_one, into, sizeof(into), &message) &&
-			check(parties, &message, 1, sizeof(into)))
-			take(parties, parties[0].links[2][0], 2, party_fit(parties, large.piece));
+		if (post(fixtures, fixtures[2].links[0][0], 2, three.memory[2]) &&
+			until_gone(fixtures, fixtures[2].links[0][0]) &&
+			put(fixtures, fixtures[1].links[0][0], 1, sizeof(into)) &&
+			await_from(fixtures, from_one, into, sizeof(into), &message) &&
+			check(fixtures, &message, 1, sizeof(into)))
+			take(fixtures, fixtures[0].links[2][0], 2, fixture_fit(fixtures, large.piece));
 	}
 	three_close(&three);
 }
 
 /* ---- The end of a peer ----------------------------------------------------------------------- */
 
-static bool until_stage(struct party *party, int stage)
+static bool until_stage(struct fixture *fixture, int stage)
 {
 	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
 
-	while (party->meeting->stage < stage)
-		if (!party_wait(party, deadline, "the other side"))
+	while (fixture->meeting->stage < stage)
+		if (!fixture_wait(fixture, deadline, "the other side"))
 			return false;
 	return true;
 }
 
 /* Time for whatever news there is to be noticed, before anything is read. */
-static void advance_long(struct party *party)
+static void advance_long(struct fixture *fixture)
 {
 	for (int i = 0; i < 3000; i++)
-		party_advance(party);
+		fixture_advance(fixture);
 }
 
 #define FEW 3
@@ -734,63 +734,63 @@ static void advance_long(struct party *party)
 #define MANY_SIZE (64 << 10)
 
 /* Few messages, which lie somewhere on their way when close() returns. */
-static void leave_few(struct party *party, struct rd_link **links)
+static void leave_few(struct fixture *fixture, struct rd_link **links)
 {
-	if (!until_stage(party, 1))
+	if (!until_stage(fixture, 1))
 		return;
 	for (uint64_t key = 0; key < FEW; key++)
-		if (!put(party, links[0], key, size_of(key, party_fit(party, 4096))))
+		if (!put(fixture, links[0], key, size_of(key, fixture_fit(fixture, 4096))))
 			return;
 	/* Messages of the other side that were not read must not take ours with them. */
-	party_close(party);
-	party->meeting->stage = 2;
+	fixture_close(fixture);
+	fixture->meeting->stage = 2;
 }
 
-static void outlive_few(struct party *party, struct rd_link **links)
+static void outlive_few(struct fixture *fixture, struct rd_link **links)
 {
 	bool valid =
-		put(party, links[0], 100, 64) && put(party, links[0], 101, party_fit(party, 4000));
+		put(fixture, links[0], 100, 64) && put(fixture, links[0], 101, fixture_fit(fixture, 4000));
 
-	party->meeting->stage = 1;
-	if (!valid || !until_stage(party, 2))
+	fixture->meeting->stage = 1;
+	if (!valid || !until_stage(fixture, 2))
 		return;
-	advance_long(party);
+	advance_long(fixture);
 	for (uint64_t key = 0; key < FEW; key++)
-		if (!take(party, links[0], key, size_of(key, party_fit(party, 4096))))
+		if (!take(fixture, links[0], key, size_of(key, fixture_fit(fixture, 4096))))
 			return;
-	until_broken(party, links[0], PARTY_WAIT_MS);
+	until_broken(fixture, links[0], PARTY_WAIT_MS);
 }
 
 /* Many messages: the last are still being pushed out when close() is called. */
-static void leave_many(struct party *party, struct rd_link **links)
+static void leave_many(struct fixture *fixture, struct rd_link **links)
 {
-	size_t size = party_fit(party, MANY_SIZE);
+	size_t size = fixture_fit(fixture, MANY_SIZE);
 
 	for (uint64_t key = 0; key < MANY; key++)
-		if (!put(party, links[0], key, size))
+		if (!put(fixture, links[0], key, size))
 			return;
-	party_close(party);
+	fixture_close(fixture);
 }
 
-static void outlive_many(struct party *party, struct rd_link **links)
+static void outlive_many(struct fixture *fixture, struct rd_link **links)
 {
-	size_t size = party_fit(party, MANY_SIZE);
+	size_t size = fixture_fit(fixture, MANY_SIZE);
 
 	for (uint64_t key = 0; key < MANY; key++)
-		if (!take(party, links[0], key, size))
+		if (!take(fixture, links[0], key, size))
 			return;
-	until_broken(party, links[0], PARTY_WAIT_MS);
+	until_broken(fixture, links[0], PARTY_WAIT_MS);
 }
 
 static void run_leavers(const char *transport, enum sides sides)
 {
 	struct shape shape = small;
 
-	party_pair(transport, &shape, sides, outlive_few, leave_few);
-	party_pair(transport, &shape, sides, leave_few, outlive_few);
+	fixture_pair(transport, &shape, sides, outlive_few, leave_few);
+	fixture_pair(transport, &shape, sides, leave_few, outlive_few);
 	shape.piece = MANY_SIZE;
-	party_pair(transport, &shape, sides, outlive_many, leave_many);
-	party_pair(transport, &shape, sides, leave_many, outlive_many);
+	fixture_pair(transport, &shape, sides, outlive_many, leave_many);
+	fixture_pair(transport, &shape, sides, leave_many, outlive_many);
 }
 
 void contract_messages_outlive_their_sender_in_threads(const char *transport)
@@ -804,90 +804,90 @@ void contract_messages_outlive_their_sender_in_processes(const char *transport)
 }
 
 /* Sends two messages, sees them off, and waits for the end. */
-static void send_two_and_wait(struct party *party, struct rd_link **links)
+static void send_two_and_wait(struct fixture *fixture, struct rd_link **links)
 {
-	if (!put(party, links[0], 0, 64) || !put(party, links[0], 1, party_fit(party, 4000)))
+	if (!put(fixture, links[0], 0, 64) || !put(fixture, links[0], 1, fixture_fit(fixture, 4000)))
 		return;
 	for (int i = 0; i < 100; i++)
-		party_advance(party);
-	party->meeting->stage = 1;
-	until_stage(party, 1000000);
+		fixture_advance(fixture);
+	fixture->meeting->stage = 1;
+	until_stage(fixture, 1000000);
 }
 
-static void kill_and_take_two(struct party *party, struct rd_link **links)
+static void kill_and_take_two(struct fixture *fixture, struct rd_link **links)
 {
-	size_t size = party_fit(party, 4000);
+	size_t size = fixture_fit(fixture, 4000);
 	siginfo_t death;
 
-	if (!until_stage(party, 1))
+	if (!until_stage(fixture, 1))
 		return;
-	kill(party->meeting->child, SIGKILL);
-	waitid(P_PID, (id_t)party->meeting->child, &death, WEXITED | WNOWAIT);
-	advance_long(party);
-	if (take(party, links[0], 0, 64) && take(party, links[0], 1, size))
-		until_broken(party, links[0], PARTY_WAIT_MS);
+	kill(fixture->meeting->child, SIGKILL);
+	waitid(P_PID, (id_t)fixture->meeting->child, &death, WEXITED | WNOWAIT);
+	advance_long(fixture);
+	if (take(fixture, links[0], 0, 64) && take(fixture, links[0], 1, size))
+		until_broken(fixture, links[0], PARTY_WAIT_MS);
 }
 
 void contract_a_killed_peer_breaks_the_link_after_its_last_message(const char *transport)
 {
-	party_pair(transport, &small, PROCESSES, kill_and_take_two, send_two_and_wait);
+	fixture_pair(transport, &small, PROCESSES, kill_and_take_two, send_two_and_wait);
 }
 
-static void die_when_told(struct party *party, struct rd_link **links)
+static void die_when_told(struct fixture *fixture, struct rd_link **links)
 {
 	(void)links;
-	if (until_stage(party, 1))
+	if (until_stage(fixture, 1))
 		raise(SIGKILL);
 }
 
-static bool look_broken(struct party *party, void *argument)
+static bool look_broken(struct fixture *fixture, void *argument)
 {
 	struct rd_link *link = argument;
 	struct rd_message message;
 
-	ok(party, !link->ops->recv(link, NULL, 0, &message), "a message from nowhere");
+	ok(fixture, !link->ops->recv(link, NULL, 0, &message), "a message from nowhere");
 	return link->error != 0;
 }
 
-static void sleep_until_broken(struct party *party, struct rd_link **links)
+static void sleep_until_broken(struct fixture *fixture, struct rd_link **links)
 {
-	party->meeting->stage = 1;
-	if (sleep_until(party, look_broken, links[0]))
-		until_broken(party, links[0], 0);
+	fixture->meeting->stage = 1;
+	if (sleep_until(fixture, look_broken, links[0]))
+		until_broken(fixture, links[0], 0);
 }
 
 void contract_a_killed_peer_wakes_a_sleeper(const char *transport)
 {
-	party_pair(transport, &small, PROCESSES, sleep_until_broken, die_when_told);
+	fixture_pair(transport, &small, PROCESSES, sleep_until_broken, die_when_told);
 }
 
 /* What the dead peer sent lies unread: it must not hide that there will never be room again. */
-static void kill_when_full(struct party *party, struct rd_link **links)
+static void kill_when_full(struct fixture *fixture, struct rd_link **links)
 {
 	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
-	size_t size = party_fit(party, small.piece);
+	size_t size = fixture_fit(fixture, small.piece);
 
-	if (!until_stage(party, 1))
+	if (!until_stage(fixture, 1))
 		return;
-	flood(party, links[0], 0, size);
-	kill(party->meeting->child, SIGKILL);
-	while (!links[0]->error && party_wait(party, deadline, "an error"))
+	flood(fixture, links[0], 0, size);
+	kill(fixture->meeting->child, SIGKILL);
+	while (!links[0]->error && fixture_wait(fixture, deadline, "an error"))
 		offer(links[0], 0, size);
-	ok(party, links[0]->error == RONDO_BROKEN, "%s", links[0]->reason);
+	ok(fixture, links[0]->error == RONDO_BROKEN, "%s", links[0]->reason);
 }
 
 void contract_a_killed_reader_breaks_a_sender_without_room(const char *transport)
 {
-	party_pair(transport, &small, PROCESSES, kill_when_full, send_two_and_wait);
+	fixture_pair(transport, &small, PROCESSES, kill_when_full, send_two_and_wait);
 }
 
 /* ---- Cards, comms and strangers -------------------------------------------------------------- */
 
 /* Time enough, on one machine, for whatever should not happen. */
-static void advance_much(struct party *party)
+static void advance_much(struct fixture *fixture)
 {
-	for (int i = 0; i < 500 && !failed(party); i++) {
-		party_advance(party);
+	for (int i = 0; i < 500 && !failed(fixture); i++) {
+		fixture_advance(fixture);
 		sched_yield();
 	}
 }
@@ -896,41 +896,41 @@ static void try_card(
 	const char *transport, int rank, const unsigned char *card, size_t card_size, bool refused)
 {
 	struct meeting *meeting = meeting_create();
-	struct party party;
+	struct fixture fixture;
 	struct rd_link *link = NULL;
 
-	if (party_listen(&party, meeting, transport, rank, &small)) {
+	if (fixture_listen(&fixture, meeting, transport, rank, &small)) {
 		int err =
-			party.transport->open(party.endpoint, 1 - rank, 0, card, card_size, &link);
+			fixture.transport->open(fixture.endpoint, 1 - rank, 0, card, card_size, &link);
 
-		ok(&party, err <= 0, "open returned %d", err);
-		ok(&party, err != 0 || !refused, "a card of %zu bytes was taken", card_size);
-		advance_much(&party);
-		ok(&party, err != 0 || !link->ready, "a bad card made a link");
+		ok(&fixture, err <= 0, "open returned %d", err);
+		ok(&fixture, err != 0 || !refused, "a card of %zu bytes was taken", card_size);
+		advance_much(&fixture);
+		ok(&fixture, err != 0 || !link->ready, "a bad card made a link");
 	}
-	party_close(&party);
+	fixture_close(&fixture);
 	meeting_end(meeting);
 }
 
 void contract_a_bad_card_is_an_error(const char *transport)
 {
 	struct meeting *meeting = meeting_create();
-	struct party party;
+	struct fixture fixture;
 	unsigned char card[RD_CARD_MAX + 1] = { 0 };
 
-	if (party_listen(&party, meeting, transport, 0, &small)) {
-		memcpy(card, party.card, party.card_size);
-		for (size_t size = 0; size < party.card_size; size++)
+	if (fixture_listen(&fixture, meeting, transport, 0, &small)) {
+		memcpy(card, fixture.card, fixture.card_size);
+		for (size_t size = 0; size < fixture.card_size; size++)
 			try_card(transport, 1, card, size, true);
-		try_card(transport, 1, card, party.card_size + 1, true);
+		try_card(transport, 1, card, fixture.card_size + 1, true);
 		for (int rank = 0; rank < 2; rank++) {
 			memset(card, 0, sizeof(card));
-			try_card(transport, rank, card, party.card_size, false);
+			try_card(transport, rank, card, fixture.card_size, false);
 			memset(card, 0xff, sizeof(card));
-			try_card(transport, rank, card, party.card_size, false);
+			try_card(transport, rank, card, fixture.card_size, false);
 		}
 	}
-	party_close(&party);
+	fixture_close(&fixture);
 	meeting_end(meeting);
 }
 
@@ -938,21 +938,21 @@ void contract_a_bad_card_is_an_error(const char *transport)
 static void lose_early(const char *transport, int rank, bool opened)
 {
 	struct meeting *meeting = meeting_create();
-	struct party here, there;
+	struct fixture here, there;
 	int peer = 1 - rank;
 
-	if (party_listen(&here, meeting, transport, rank, &small) &&
-		party_listen(&there, meeting, transport, peer, &small)) {
+	if (fixture_listen(&here, meeting, transport, rank, &small) &&
+		fixture_listen(&there, meeting, transport, peer, &small)) {
 		if (opened)
-			party_open(&there, rank, here.card, here.card_size);
-		party_close(&there);
-		if (party_open(&here, peer, there.card, there.card_size)) {
+			fixture_open(&there, rank, here.card, here.card_size);
+		fixture_close(&there);
+		if (fixture_open(&here, peer, there.card, there.card_size)) {
 			advance_much(&here);
 			ok(&here, !here.links[peer][0]->ready || here.links[peer][0]->error,
 				"a link to nobody is ready");
 		}
 	}
-	party_close(&here);
+	fixture_close(&here);
 	meeting_end(meeting);
 }
 
@@ -967,25 +967,25 @@ void contract_a_peer_that_left_before_the_link_was_ready_does_no_harm(const char
 void contract_another_comm_is_kept_out(const char *transport)
 {
 	struct meeting *meeting = meeting_create();
-	struct party parties[2] = { 0 };
+	struct fixture fixtures[2] = { 0 };
 
 	for (int rank = 0; rank < 2; rank++) {
 		struct shape shape = small;
 
 		shape.comm_id = 100 + (uint64_t)rank;
-		party_listen(&parties[rank], meeting, transport, rank, &shape);
-		parties[rank].world = parties;
-		parties[rank].world_count = 2;
+		fixture_listen(&fixtures[rank], meeting, transport, rank, &shape);
+		fixtures[rank].world = fixtures;
+		fixtures[rank].world_count = 2;
 	}
-	for (int rank = 0; rank < 2 && !failed(parties); rank++)
-		party_open(&parties[rank], 1 - rank, parties[1 - rank].card,
-			parties[1 - rank].card_size);
-	if (!failed(parties)) {
-		advance_much(parties);
-		ok(parties, !parties[0].links[1][0]->ready && !parties[1].links[0][0]->ready,
+	for (int rank = 0; rank < 2 && !failed(fixtures); rank++)
+		fixture_open(&fixtures[rank], 1 - rank, fixtures[1 - rank].card,
+			fixtures[1 - rank].card_size);
+	if (!failed(fixtures)) {
+		advance_much(fixtures);
+		ok(fixtures, !fixtures[0].links[1][0]->ready && !fixtures[1].links[0][0]->ready,
 			"a link between two comms is ready");
 	}
-	world_close(parties);
+	world_close(fixtures);
 	meeting_end(meeting);
 }
 
@@ -1042,28 +1042,28 @@ void contract_strangers_do_not_get_in_the_way(const char *transport)
 {
 	struct meeting *meeting = meeting_create();
 	struct strangers strangers = { .count = 0 };
-	struct party parties[2] = { 0 };
+	struct fixture fixtures[2] = { 0 };
 	bool valid = true;
 
 	for (int rank = 0; rank < 2 && valid; rank++) {
-		valid = party_listen(&parties[rank], meeting, transport, rank, &small);
-		parties[rank].world = parties;
-		parties[rank].world_count = 2;
+		valid = fixture_listen(&fixtures[rank], meeting, transport, rank, &small);
+		fixtures[rank].world = fixtures;
+		fixtures[rank].world_count = 2;
 	}
 	strangers_come_to_all(&strangers, 20);
 	for (int rank = 0; rank < 2 && valid; rank++)
-		valid = party_open(&parties[rank], 1 - rank, parties[1 - rank].card,
-			parties[1 - rank].card_size);
-	if (valid && party_until_ready(parties)) {
-		size_t size = party_fit(parties, 100);
+		valid = fixture_open(&fixtures[rank], 1 - rank, fixtures[1 - rank].card,
+			fixtures[1 - rank].card_size);
+	if (valid && fixture_until_ready(fixtures)) {
+		size_t size = fixture_fit(fixtures, 100);
 
 		strangers_come_to_all(&strangers, 10);
 		for (uint64_t key = 0; key < 100; key++)
-			if (!put(parties, parties[0].links[1][0], key, size) ||
-				!take(parties, parties[1].links[0][0], key, size))
+			if (!put(fixtures, fixtures[0].links[1][0], key, size) ||
+				!take(fixtures, fixtures[1].links[0][0], key, size))
 				break;
 	}
-	world_close(parties);
+	world_close(fixtures);
 	for (int i = 0; i < strangers.count; i++)
 		close(strangers.sockets[i]);
 	meeting_end(meeting);
@@ -1080,105 +1080,105 @@ struct awaited {
 	bool there; /* a look that succeeded took the message, or the room: it has it */
 };
 
-static bool look_taken(struct party *party, void *argument)
+static bool look_taken(struct fixture *fixture, void *argument)
 {
 	struct awaited *awaited = argument;
 
 	if (!awaited->there)
-		awaited->there = accept_one(party, awaited->link, awaited->key, awaited->size);
+		awaited->there = accept_one(fixture, awaited->link, awaited->key, awaited->size);
 	return awaited->there;
 }
 
-static bool look_sent(struct party *party, void *argument)
+static bool look_sent(struct fixture *fixture, void *argument)
 {
 	struct awaited *awaited = argument;
 
-	(void)party;
+	(void)fixture;
 	if (!awaited->there)
 		awaited->there = offer(awaited->link, awaited->key, awaited->size);
 	return awaited->there;
 }
 
-static bool sleepy_take(struct party *party, struct rd_link *link, uint64_t key, size_t size)
+static bool sleepy_take(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size)
 {
 	struct awaited awaited = { link, key, size, false };
 
-	return sleep_until(party, look_taken, &awaited);
+	return sleep_until(fixture, look_taken, &awaited);
 }
 
-static bool sleepy_put(struct party *party, struct rd_link *link, uint64_t key, size_t size)
+static bool sleepy_put(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size)
 {
 	struct awaited awaited = { link, key, size, false };
 
-	return sleep_until(party, look_sent, &awaited);
+	return sleep_until(fixture, look_sent, &awaited);
 }
 
-static void serve(struct party *party, struct rd_link **links)
+static void serve(struct fixture *fixture, struct rd_link **links)
 {
 	for (uint64_t key = 0; key < SLEEPS; key++)
-		if (!put(party, links[0], key, 8) || !sleepy_take(party, links[0], ~key, 8))
+		if (!put(fixture, links[0], key, 8) || !sleepy_take(fixture, links[0], ~key, 8))
 			return;
 }
 
-static void reply(struct party *party, struct rd_link **links)
+static void reply(struct fixture *fixture, struct rd_link **links)
 {
 	for (uint64_t key = 0; key < SLEEPS; key++)
-		if (!sleepy_take(party, links[0], key, 8) || !put(party, links[0], ~key, 8))
+		if (!sleepy_take(fixture, links[0], key, 8) || !put(fixture, links[0], ~key, 8))
 			return;
 }
 
 void contract_sleeping_threads_are_woken_by_messages(const char *transport)
 {
-	party_pair(transport, &small, THREADS, serve, reply);
+	fixture_pair(transport, &small, THREADS, serve, reply);
 }
 
 void contract_sleeping_processes_are_woken_by_messages(const char *transport)
 {
-	party_pair(transport, &small, PROCESSES, serve, reply);
+	fixture_pair(transport, &small, PROCESSES, serve, reply);
 }
 
 /* Small ones for links of few slots, then large ones for those that count bytes. */
-static size_t stream_size(struct party *party, uint64_t key)
+static size_t stream_size(struct fixture *fixture, uint64_t key)
 {
-	return key < SLEEPS ? 16 : party_fit(party, 64 << 10);
+	return key < SLEEPS ? 16 : fixture_fit(fixture, 64 << 10);
 }
 
 #define STREAM (SLEEPS + 300)
 
-static void stream_out(struct party *party, struct rd_link **links)
+static void stream_out(struct fixture *fixture, struct rd_link **links)
 {
 	for (uint64_t key = 0; key < STREAM; key++)
-		if (!sleepy_put(party, links[0], key, stream_size(party, key)))
+		if (!sleepy_put(fixture, links[0], key, stream_size(fixture, key)))
 			return;
-	sleepy_take(party, links[0], 7, 8);
+	sleepy_take(fixture, links[0], 7, 8);
 }
 
-static void stream_in(struct party *party, struct rd_link **links)
+static void stream_in(struct fixture *fixture, struct rd_link **links)
 {
 	for (uint64_t key = 0; key < STREAM; key++)
-		if (!sleepy_take(party, links[0], key, stream_size(party, key)))
+		if (!sleepy_take(fixture, links[0], key, stream_size(fixture, key)))
 			return;
-	put(party, links[0], 7, 8);
+	put(fixture, links[0], 7, 8);
 	/* Until it has gone out, where it takes more than a commit. */
-	sleepy_take(party, links[0], 8, 8);
+	sleepy_take(fixture, links[0], 8, 8);
 }
 
-static void stream_out_and_end(struct party *party, struct rd_link **links)
+static void stream_out_and_end(struct fixture *fixture, struct rd_link **links)
 {
-	stream_out(party, links);
-	put(party, links[0], 8, 8);
+	stream_out(fixture, links);
+	put(fixture, links[0], 8, 8);
 }
 
 static const struct shape narrow = { .size = 2, .channels = 1, .slots = 2, .piece = 64 << 10 };
 
 void contract_sleeping_threads_are_woken_by_room(const char *transport)
 {
-	party_pair(transport, &narrow, THREADS, stream_out_and_end, stream_in);
+	fixture_pair(transport, &narrow, THREADS, stream_out_and_end, stream_in);
 }
 
 void contract_sleeping_processes_are_woken_by_room(const char *transport)
 {
-	party_pair(transport, &narrow, PROCESSES, stream_out_and_end, stream_in);
+	fixture_pair(transport, &narrow, PROCESSES, stream_out_and_end, stream_in);
 }
 
 /* Awake, and a little later each time, so as to meet the other just when it falls asleep. */
@@ -1188,44 +1188,44 @@ static void dawdle(uint64_t key)
 		;
 }
 
-static void reply_awake(struct party *party, struct rd_link **links)
+static void reply_awake(struct fixture *fixture, struct rd_link **links)
 {
 	for (uint64_t key = 0; key < SLEEPS; key++) {
-		if (!take(party, links[0], key, 8))
+		if (!take(fixture, links[0], key, 8))
 			return;
 		dawdle(key);
-		if (!put(party, links[0], ~key, 8))
+		if (!put(fixture, links[0], ~key, 8))
 			return;
 	}
 }
 
 void contract_a_message_that_meets_its_reader_falling_asleep_wakes_it(const char *transport)
 {
-	party_pair(transport, &small, PROCESSES, serve, reply_awake);
+	fixture_pair(transport, &small, PROCESSES, serve, reply_awake);
 }
 
-static void stream_in_awake(struct party *party, struct rd_link **links)
+static void stream_in_awake(struct fixture *fixture, struct rd_link **links)
 {
 	for (uint64_t key = 0; key < STREAM; key++) {
 		dawdle(key);
-		if (!take(party, links[0], key, stream_size(party, key)))
+		if (!take(fixture, links[0], key, stream_size(fixture, key)))
 			return;
 	}
-	put(party, links[0], 7, 8);
-	sleepy_take(party, links[0], 8, 8);
+	put(fixture, links[0], 7, 8);
+	sleepy_take(fixture, links[0], 8, 8);
 }
 
 void contract_room_that_meets_its_writer_falling_asleep_wakes_it(const char *transport)
 {
-	party_pair(transport, &narrow, PROCESSES, stream_out_and_end, stream_in_awake);
+	fixture_pair(transport, &narrow, PROCESSES, stream_out_and_end, stream_in_awake);
 }
 
-static void one_message_each(struct party *party, struct rd_link **links)
+static void one_message_each(struct fixture *fixture, struct rd_link **links)
 {
-	uint64_t rank = (uint64_t)party->local.rank;
+	uint64_t rank = (uint64_t)fixture->local.rank;
 
-	if (put(party, links[0], rank, 8))
-		take(party, links[0], 1 - rank, 8);
+	if (put(fixture, links[0], rank, 8))
+		take(fixture, links[0], 1 - rank, 8);
 }
 
 void contract_a_sleeper_is_woken_while_links_become_ready(const char *transport)
@@ -1234,7 +1234,7 @@ void contract_a_sleeper_is_woken_while_links_become_ready(const char *transport)
 
 	shape.sleepy = true;
 	for (int round = 0; round < 20; round++)
-		party_pair(transport, &shape, round % 2 ? THREADS : PROCESSES, one_message_each,
+		fixture_pair(transport, &shape, round % 2 ? THREADS : PROCESSES, one_message_each,
 			one_message_each);
 }
 

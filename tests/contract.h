@@ -1,6 +1,6 @@
 /*
  * The contract suite: what every transport must do (rondo/transport.h), as one function a
- * behaviour that takes a transport's name and insists (party.h). test_contract.c makes tests of them; a
+ * behaviour that takes a transport's name and insists (fixture.h). test_contract.c makes tests of them; a
  * new transport adds one line there. rondo-check runs them on plug-ins, from the table. No case knows
  * what any transport is made of, and none knows Criterion.
  *

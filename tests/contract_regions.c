@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "contract.h"
-#include "party.h"
+#include "fixture.h"
 
 #define PAGE 4096
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -26,17 +26,17 @@ struct region {
 };
 
 static bool region_open(
-	struct party *party, struct region *region, uint64_t id, size_t size, unsigned seals)
+	struct fixture *fixture, struct region *region, uint64_t id, size_t size, unsigned seals)
 {
 	*region = (struct region){ .id = id, .size = size };
 	region->fd = memfd_create("rondo-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (!ok(party, region->fd >= 0 && ftruncate(region->fd, (off_t)size) == 0, "memfd: %m"))
+	if (!ok(fixture, region->fd >= 0 && ftruncate(region->fd, (off_t)size) == 0, "memfd: %m"))
 		return false;
 	region->base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, region->fd, 0);
-	if (!ok(party, region->base != MAP_FAILED, "mmap: %m"))
+	if (!ok(fixture, region->base != MAP_FAILED, "mmap: %m"))
 		return false;
 	fill(region->base, size, id);
-	return ok(party, fcntl(region->fd, F_ADD_SEALS, seals) == 0, "F_ADD_SEALS: %m");
+	return ok(fixture, fcntl(region->fd, F_ADD_SEALS, seals) == 0, "F_ADD_SEALS: %m");
 }
 
 static void region_close(struct region *region)
@@ -45,16 +45,16 @@ static void region_close(struct region *region)
 	close(region->fd);
 }
 
-static bool tell(struct party *party, const struct region *region)
+static bool tell(struct fixture *fixture, const struct region *region)
 {
-	return ok(party,
-		party->transport->offer(party->endpoint, region->id, region->fd, region->size),
+	return ok(fixture,
+		fixture->transport->offer(fixture->endpoint, region->id, region->fd, region->size),
 		"cannot offer region %lu", region->id);
 }
 
-static bool region_offer(struct party *party, struct region *region, uint64_t id, size_t size)
+static bool region_offer(struct fixture *fixture, struct region *region, uint64_t id, size_t size)
 {
-	return region_open(party, region, id, size, SEALS) && tell(party, region);
+	return region_open(fixture, region, id, size, SEALS) && tell(fixture, region);
 }
 
 static void *map(struct rd_link *link, uint64_t id, size_t *size)
@@ -62,7 +62,7 @@ static void *map(struct rd_link *link, uint64_t id, size_t *size)
 	return link->transport->map(link, id, size);
 }
 
-static bool holds(struct party *party, const unsigned char *bytes, size_t size, uint64_t key)
+static bool holds(struct fixture *fixture, const unsigned char *bytes, size_t size, uint64_t key)
 {
 	unsigned char *expected = malloc(size);
 
@@ -70,28 +70,28 @@ static bool holds(struct party *party, const unsigned char *bytes, size_t size, 
 	bool same = memcmp(bytes, expected, size) == 0;
 
 	free(expected);
-	return ok(party, same, "a region does not hold what was written as %lu", key);
+	return ok(fixture, same, "a region does not hold what was written as %lu", key);
 }
 
 /* The peer's region, whole, with what its owner wrote. */
 static unsigned char *map_valid(
-	struct party *party, struct rd_link *link, uint64_t id, size_t expected_size)
+	struct fixture *fixture, struct rd_link *link, uint64_t id, size_t expected_size)
 {
 	size_t size = 0;
 	unsigned char *base = map(link, id, &size);
 
-	if (!ok(party, base != NULL, "region %lu cannot be mapped", id) ||
-		!ok(party, size == expected_size, "region %lu has %zu bytes", id, size) ||
-		!holds(party, base, size, id))
+	if (!ok(fixture, base != NULL, "region %lu cannot be mapped", id) ||
+		!ok(fixture, size == expected_size, "region %lu has %zu bytes", id, size) ||
+		!holds(fixture, base, size, id))
 		return NULL;
 	return base;
 }
 
-static void expect_unknown(struct party *party, struct rd_link *link, uint64_t id)
+static void expect_unknown(struct fixture *fixture, struct rd_link *link, uint64_t id)
 {
 	size_t size;
 
-	ok(party, map(link, id, &size) == NULL, "region %lu is known", id);
+	ok(fixture, map(link, id, &size) == NULL, "region %lu is known", id);
 }
 
 /* ---- Between two ---------------------------------------------------------------------------- */
@@ -99,75 +99,75 @@ static void expect_unknown(struct party *party, struct rd_link *link, uint64_t i
 #define PAGES (5 * PAGE)
 #define ANSWER 77
 
-static void offer_and_read(struct party *party, struct rd_link **links)
+static void offer_and_read(struct fixture *fixture, struct rd_link **links)
 {
 	struct region region;
 
-	if (region_offer(party, &region, 41, PAGES) && put(party, links[0], 0, 8) &&
-		take(party, links[0], 1, 8))
-		holds(party, region.base, region.size, ANSWER);
+	if (region_offer(fixture, &region, 41, PAGES) && put(fixture, links[0], 0, 8) &&
+		take(fixture, links[0], 1, 8))
+		holds(fixture, region.base, region.size, ANSWER);
 	region_close(&region);
 }
 
-static void map_and_write(struct party *party, struct rd_link **links)
+static void map_and_write(struct fixture *fixture, struct rd_link **links)
 {
 	unsigned char *base;
 	size_t size;
 
-	if (!take(party, links[0], 0, 8))
+	if (!take(fixture, links[0], 0, 8))
 		return;
-	base = map_valid(party, links[0], 41, PAGES);
+	base = map_valid(fixture, links[0], 41, PAGES);
 	if (!base)
 		return;
-	ok(party, map(links[0], 41, &size) == base, "another address the second time");
-	expect_unknown(party, links[0], 42);
+	ok(fixture, map(links[0], 41, &size) == base, "another address the second time");
+	expect_unknown(fixture, links[0], 42);
 	fill(base, PAGES, ANSWER);
-	put(party, links[0], 1, 8);
+	put(fixture, links[0], 1, 8);
 }
 
 void contract_a_region_is_mapped_after_a_message_in_threads(const char *transport)
 {
-	party_pair(transport, &small, THREADS, offer_and_read, map_and_write);
-	party_pair(transport, &small, THREADS, map_and_write, offer_and_read);
+	fixture_pair(transport, &small, THREADS, offer_and_read, map_and_write);
+	fixture_pair(transport, &small, THREADS, map_and_write, offer_and_read);
 }
 
 void contract_a_region_is_mapped_after_a_message_in_processes(const char *transport)
 {
-	party_pair(transport, &small, PROCESSES, offer_and_read, map_and_write);
-	party_pair(transport, &small, PROCESSES, map_and_write, offer_and_read);
+	fixture_pair(transport, &small, PROCESSES, offer_and_read, map_and_write);
+	fixture_pair(transport, &small, PROCESSES, map_and_write, offer_and_read);
 }
 
-static void map_and_kill(struct party *party, struct rd_link **links)
+static void map_and_kill(struct fixture *fixture, struct rd_link **links)
 {
 	unsigned char *base;
 	siginfo_t death;
 
-	if (!take(party, links[0], 0, 8))
+	if (!take(fixture, links[0], 0, 8))
 		return;
-	base = map_valid(party, links[0], 41, PAGES);
-	kill(party->meeting->child, SIGKILL);
-	waitid(P_PID, (id_t)party->meeting->child, &death, WEXITED | WNOWAIT);
-	if (!base || !holds(party, base, PAGES, 41) ||
-		!until_broken(party, links[0], PARTY_WAIT_MS))
+	base = map_valid(fixture, links[0], 41, PAGES);
+	kill(fixture->meeting->child, SIGKILL);
+	waitid(P_PID, (id_t)fixture->meeting->child, &death, WEXITED | WNOWAIT);
+	if (!base || !holds(fixture, base, PAGES, 41) ||
+		!until_broken(fixture, links[0], PARTY_WAIT_MS))
 		return;
 	/* Who has mapped it keeps it. */
 	fill(base, PAGES, ANSWER);
-	holds(party, base, PAGES, ANSWER);
-	expect_unknown(party, links[0], 42);
+	holds(fixture, base, PAGES, ANSWER);
+	expect_unknown(fixture, links[0], 42);
 }
 
-static void offer_and_wait(struct party *party, struct rd_link **links)
+static void offer_and_wait(struct fixture *fixture, struct rd_link **links)
 {
 	struct region region;
 
-	if (region_offer(party, &region, 41, PAGES) && put(party, links[0], 0, 8))
-		take(party, links[0], 1, 8);
+	if (region_offer(fixture, &region, 41, PAGES) && put(fixture, links[0], 0, 8))
+		take(fixture, links[0], 1, 8);
 	region_close(&region);
 }
 
 void contract_a_killed_peers_region_stays_where_it_is_mapped(const char *transport)
 {
-	party_pair(transport, &small, PROCESSES, map_and_kill, offer_and_wait);
+	fixture_pair(transport, &small, PROCESSES, map_and_kill, offer_and_wait);
 }
 
 /* Offers, one after the other; each with a message, or only the last. */
@@ -178,123 +178,123 @@ static size_t many_size(int i)
 	return (size_t)(1 + i % 3) * PAGE;
 }
 
-static bool offer_many(struct party *party, struct rd_link **links, struct region *regions)
+static bool offer_many(struct fixture *fixture, struct rd_link **links, struct region *regions)
 {
 	for (int i = 0; i < MANY; i++) {
 		bool tells = i % 10 == 0 || i == MANY - 1;
 
-		if (!region_offer(party, &regions[i], 1000 + (uint64_t)i, many_size(i)) ||
-			(tells && !put(party, links[0], (uint64_t)i, 8)))
+		if (!region_offer(fixture, &regions[i], 1000 + (uint64_t)i, many_size(i)) ||
+			(tells && !put(fixture, links[0], (uint64_t)i, 8)))
 			return false;
-		if (tells && !take(party, links[0], ~(uint64_t)i, 8))
+		if (tells && !take(fixture, links[0], ~(uint64_t)i, 8))
 			return false;
 	}
 	return true;
 }
 
-static void offer_many_and_withdraw_some(struct party *party, struct rd_link **links)
+static void offer_many_and_withdraw_some(struct fixture *fixture, struct rd_link **links)
 {
 	struct region regions[MANY] = { 0 };
 
 	for (int i = 0; i < MANY; i++)
 		regions[i] = (struct region){ .fd = -1 };
-	if (offer_many(party, links, regions)) {
+	if (offer_many(fixture, links, regions)) {
 		for (int i = 0; i < MANY; i += 2)
-			party->transport->withdraw(party->endpoint, regions[i].id);
-		if (put(party, links[0], MANY, 8))
-			take(party, links[0], MANY, 8);
+			fixture->transport->withdraw(fixture->endpoint, regions[i].id);
+		if (put(fixture, links[0], MANY, 8))
+			take(fixture, links[0], MANY, 8);
 	}
 	for (int i = 0; i < MANY; i++)
 		if (regions[i].fd >= 0)
 			region_close(&regions[i]);
 }
 
-static bool until_unknown(struct party *party, struct rd_link *link, uint64_t id)
+static bool until_unknown(struct fixture *fixture, struct rd_link *link, uint64_t id)
 {
 	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
 	size_t size;
 
 	while (map(link, id, &size))
-		if (!party_wait(party, deadline, "a region to be let go of"))
+		if (!fixture_wait(fixture, deadline, "a region to be let go of"))
 			return false;
 	return true;
 }
 
-static void map_many(struct party *party, struct rd_link **links)
+static void map_many(struct fixture *fixture, struct rd_link **links)
 {
 	for (int i = 0; i < MANY; i++) {
 		if (i % 10 != 0 && i != MANY - 1)
 			continue;
-		if (!take(party, links[0], (uint64_t)i, 8))
+		if (!take(fixture, links[0], (uint64_t)i, 8))
 			return;
 		for (int k = i < 10 ? 0 : i - 9; k <= i; k++)
-			if (!map_valid(party, links[0], 1000 + (uint64_t)k, many_size(k)))
+			if (!map_valid(fixture, links[0], 1000 + (uint64_t)k, many_size(k)))
 				return;
-		if (!put(party, links[0], ~(uint64_t)i, 8))
+		if (!put(fixture, links[0], ~(uint64_t)i, 8))
 			return;
 	}
-	if (!take(party, links[0], MANY, 8))
+	if (!take(fixture, links[0], MANY, 8))
 		return;
 	for (int i = 0; i < MANY; i++) {
 		uint64_t id = 1000 + (uint64_t)i;
 
-		if (i % 2 == 0 ? !until_unknown(party, links[0], id)
-			       : !map_valid(party, links[0], id, many_size(i)))
+		if (i % 2 == 0 ? !until_unknown(fixture, links[0], id)
+			       : !map_valid(fixture, links[0], id, many_size(i)))
 			return;
 	}
-	put(party, links[0], MANY, 8);
+	put(fixture, links[0], MANY, 8);
 }
 
 void contract_many_regions_come_and_go(const char *transport)
 {
-	party_pair(transport, &small, THREADS, offer_many_and_withdraw_some, map_many);
-	party_pair(transport, &small, PROCESSES, map_many, offer_many_and_withdraw_some);
+	fixture_pair(transport, &small, THREADS, offer_many_and_withdraw_some, map_many);
+	fixture_pair(transport, &small, PROCESSES, map_many, offer_many_and_withdraw_some);
 }
 
 /* ---- Between several in one thread ----------------------------------------------------------- */
 
-static bool three_open(struct party *parties, struct meeting *meeting, const char *transport)
+static bool three_open(struct fixture *fixtures, struct meeting *meeting, const char *transport)
 {
 	struct shape shape = small;
 
 	shape.size = 3;
-	return world_open(parties, meeting, transport, &shape);
+	return world_open(fixtures, meeting, transport, &shape);
 }
 
 void contract_a_region_is_offered_to_every_peer_and_belongs_to_one(const char *transport)
 {
 	struct meeting *meeting = meeting_create();
-	struct party parties[3];
+	struct fixture fixtures[3];
 	struct region region;
 
-	if (three_open(parties, meeting, transport) &&
-		region_offer(parties, &region, 7, 2 * PAGE)) {
+	if (three_open(fixtures, meeting, transport) &&
+		region_offer(fixtures, &region, 7, 2 * PAGE)) {
 		for (int peer = 1; peer < 3; peer++) {
-			struct rd_link *link = parties[peer].links[0][0];
+			struct rd_link *link = fixtures[peer].links[0][0];
 
-			if (put(parties, parties[0].links[peer][0], 0, 8) &&
-				take(parties, link, 0, 8))
-				map_valid(parties, link, 7, 2 * PAGE);
-			expect_unknown(parties, parties[peer].links[3 - peer][0], 7);
+			if (put(fixtures, fixtures[0].links[peer][0], 0, 8) &&
+				take(fixtures, link, 0, 8))
+				map_valid(fixtures, link, 7, 2 * PAGE);
+			expect_unknown(fixtures, fixtures[peer].links[3 - peer][0], 7);
 		}
-		expect_unknown(parties, parties[0].links[1][0], 7);
+		expect_unknown(fixtures, fixtures[0].links[1][0], 7);
 		region_close(&region);
 	}
-	world_close(parties);
+	world_close(fixtures);
 	meeting_end(meeting);
 }
 
 /* Offers what is not right, and sees it refused and the link unharmed. */
-static void try_invalid(struct party *parties, uint64_t id, int fd, size_t size)
+static void try_invalid(struct fixture *fixtures, uint64_t id, int fd, size_t size)
 {
-	struct rd_link *to = parties[1].links[0][0];
+	struct rd_link *to = fixtures[1].links[0][0];
 
-	parties[0].transport->offer(parties[0].endpoint, id, fd, size);
-	if (put(parties, parties[0].links[1][0], id, 8) && take(parties, to, id, 8))
-		expect_unknown(parties, to, id);
+	fixtures[0].transport->offer(fixtures[0].endpoint, id, fd, size);
+	if (put(fixtures, fixtures[0].links[1][0], id, 8) && take(fixtures, to, id, 8))
+		expect_unknown(fixtures, to, id);
 }
 
-static void try_invalid_memfds(struct party *parties)
+static void try_invalid_memfds(struct fixture *fixtures)
 {
 	static const struct {
 		unsigned seals;
@@ -309,11 +309,11 @@ static void try_invalid_memfds(struct party *parties)
 		{ SEALS, PAGE, (size_t)1 << 62 },
 	};
 
-	for (size_t i = 0; i < LENGTH(tries) && !failed(parties); i++) {
+	for (size_t i = 0; i < LENGTH(tries) && !failed(fixtures); i++) {
 		struct region region;
 
-		if (region_open(parties, &region, i + 1, tries[i].size, tries[i].seals))
-			try_invalid(parties, i + 1, region.fd, tries[i].said);
+		if (region_open(fixtures, &region, i + 1, tries[i].size, tries[i].seals))
+			try_invalid(fixtures, i + 1, region.fd, tries[i].said);
 		region_close(&region);
 	}
 }
@@ -321,24 +321,24 @@ static void try_invalid_memfds(struct party *parties)
 void contract_what_is_no_sound_region_is_not_mapped(const char *transport)
 {
 	struct meeting *meeting = meeting_create();
-	struct party parties[2];
+	struct fixture fixtures[2];
 	struct region region;
 	int pipes[2];
 
-	if (world_open(parties, meeting, transport, &small) &&
-		ok(parties, pipe2(pipes, O_CLOEXEC) == 0, "pipe2: %m")) {
-		try_invalid_memfds(parties);
-		try_invalid(parties, 100, pipes[0], PAGE);
+	if (world_open(fixtures, meeting, transport, &small) &&
+		ok(fixtures, pipe2(pipes, O_CLOEXEC) == 0, "pipe2: %m")) {
+		try_invalid_memfds(fixtures);
+		try_invalid(fixtures, 100, pipes[0], PAGE);
 		close(pipes[0]);
 		close(pipes[1]);
 		/* A right one is still mapped after all that. */
-		if (region_offer(parties, &region, 101, PAGE) &&
-			put(parties, parties[0].links[1][0], 101, 8) &&
-			take(parties, parties[1].links[0][0], 101, 8))
-			map_valid(parties, parties[1].links[0][0], 101, PAGE);
+		if (region_offer(fixtures, &region, 101, PAGE) &&
+			put(fixtures, fixtures[0].links[1][0], 101, 8) &&
+			take(fixtures, fixtures[1].links[0][0], 101, 8))
+			map_valid(fixtures, fixtures[1].links[0][0], 101, PAGE);
 		region_close(&region);
 	}
-	world_close(parties);
+	world_close(fixtures);
 	meeting_end(meeting);
 }
 
@@ -346,28 +346,28 @@ void contract_what_is_no_sound_region_is_not_mapped(const char *transport)
 static void leave_regions(const char *transport)
 {
 	struct meeting *meeting = meeting_create();
-	struct party parties[2];
+	struct fixture fixtures[2];
 	struct region regions[8];
 
-	if (!world_open(parties, meeting, transport, &small)) {
-		world_close(parties);
+	if (!world_open(fixtures, meeting, transport, &small)) {
+		world_close(fixtures);
 		meeting_end(meeting);
 		return;
 	}
 	for (size_t i = 0; i < LENGTH(regions); i++) {
-		region_offer(parties, &regions[i], i + 1, PAGE);
+		region_offer(fixtures, &regions[i], i + 1, PAGE);
 		if (i % 4 == 3)
-			party_advance(parties);
+			fixture_advance(fixtures);
 	}
-	if (put(parties, parties[0].links[1][0], 0, 8) &&
-		take(parties, parties[1].links[0][0], 0, 8))
+	if (put(fixtures, fixtures[0].links[1][0], 0, 8) &&
+		take(fixtures, fixtures[1].links[0][0], 0, 8))
 		for (size_t i = 0; i < LENGTH(regions); i += 2)
-			map_valid(parties, parties[1].links[0][0], i + 1, PAGE);
+			map_valid(fixtures, fixtures[1].links[0][0], i + 1, PAGE);
 	for (size_t i = 0; i < LENGTH(regions); i += 3)
-		parties->transport->withdraw(parties->endpoint, i + 1);
+		fixtures->transport->withdraw(fixtures->endpoint, i + 1);
 	for (size_t i = 0; i < LENGTH(regions); i++)
 		region_close(&regions[i]);
-	world_close(parties);
+	world_close(fixtures);
 	meeting_end(meeting);
 }
 

@@ -1,7 +1,7 @@
 #include <criterion/criterion.h>
 
 #include "contract.h"
-#include "party.h"
+#include "fixture.h"
 
 #define LOOP_TEST(name) \
 	Test(loop, name, .timeout = 60) \
@@ -29,7 +29,7 @@ CONTRACT_PEER_CASES(TCP_TEST)
 
 static void use_ipv6(void)
 {
-	party_address = "::1";
+	fixture_address = "::1";
 }
 
 #define TCP6_TEST(name) \

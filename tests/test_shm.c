@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "party.h"
+#include "fixture.h"
 #include "said.h"
 
 static const struct shape shape = { .size = 2, .channels = 1, .slots = 4, .piece = 4096 };
@@ -31,50 +31,50 @@ static void dawdle(uint64_t loops)
  * Arms, and looks as if to sleep. A message that comes only after that look must ring. There is no
  * sleep, so that the two meet as often as possible.
  */
-static bool doze(struct party *party, struct rd_link *link, uint64_t key)
+static bool doze(struct fixture *fixture, struct rd_link *link, uint64_t key)
 {
 	struct epoll_event event;
 	bool rung = true;
 	/* Every other time the link is found empty before, and not only after. */
-	bool there = key % 2 == 0 && accept_one(party, link, key, 8);
+	bool there = key % 2 == 0 && accept_one(fixture, link, key, 8);
 
-	party->transport->arm(party->endpoint);
-	if (!there && !accept_one(party, link, key, 8))
-		rung = take(party, link, key, 8) &&
-		       epoll_wait(party->local.epoll_fd, &event, 1, 1000) == 1;
-	party->transport->disarm(party->endpoint);
+	fixture->transport->arm(fixture->endpoint);
+	if (!there && !accept_one(fixture, link, key, 8))
+		rung = take(fixture, link, key, 8) &&
+		       epoll_wait(fixture->local.epoll_fd, &event, 1, 1000) == 1;
+	fixture->transport->disarm(fixture->endpoint);
 	/* A ring for a message that was seen at once may come late, but before the next answer. */
-	if (put(party, link, ~key, 8) && take(party, link, ~key, 8))
-		epoll_wait(party->local.epoll_fd, &event, 1, 0);
-	return ok(party, rung, "message %lu came without a ring", key);
+	if (put(fixture, link, ~key, 8) && take(fixture, link, ~key, 8))
+		epoll_wait(fixture->local.epoll_fd, &event, 1, 0);
+	return ok(fixture, rung, "message %lu came without a ring", key);
 }
 
-static void dozer(struct party *party, struct rd_link **links)
+static void dozer(struct fixture *fixture, struct rd_link **links)
 {
 	for (uint64_t key = 0; key < MEETINGS; key++) {
-		if (!put(party, links[0], key, 8))
+		if (!put(fixture, links[0], key, 8))
 			return;
 		dawdle(key / 64 % 64);
-		if (!doze(party, links[0], key))
+		if (!doze(fixture, links[0], key))
 			return;
 	}
 }
 
-static void waker(struct party *party, struct rd_link **links)
+static void waker(struct fixture *fixture, struct rd_link **links)
 {
 	for (uint64_t key = 0; key < MEETINGS; key++) {
-		if (!take(party, links[0], key, 8))
+		if (!take(fixture, links[0], key, 8))
 			return;
 		dawdle(key % 64);
-		if (!put(party, links[0], key, 8) || !take(party, links[0], ~key, 8) ||
-			!put(party, links[0], ~key, 8))
+		if (!put(fixture, links[0], key, 8) || !take(fixture, links[0], ~key, 8) ||
+			!put(fixture, links[0], ~key, 8))
 			return;
 	}
 }
 
 Test(shm, a_message_rings_whoever_has_looked_in_vain, .timeout = 60)
 {
-	party_pair("shm", &shape, PROCESSES, dozer, waker);
+	fixture_pair("shm", &shape, PROCESSES, dozer, waker);
 }
 
 /* From here on this process, and what it forks, runs on a kernel without this call. */
@@ -97,7 +97,7 @@ Test(shm, a_message_rings_also_where_there_is_no_membarrier, .timeout = 60)
 {
 	forbid(SYS_membarrier);
 	cr_assert(syscall(SYS_membarrier, 0, 0, 0) < 0);
-	party_pair("shm", &shape, PROCESSES, dozer, waker);
+	fixture_pair("shm", &shape, PROCESSES, dozer, waker);
 }
 
 /* ---- Single copies -------------------------------------------------------------------------- */
@@ -106,24 +106,24 @@ Test(shm, a_message_rings_also_where_there_is_no_membarrier, .timeout = 60)
 #define LOANS 20000
 
 /* Posts message `key` from memory of ours, and waits for room. */
-static bool lend(struct party *party, struct rd_link *link, uint64_t key, void *memory, size_t size)
+static bool lend(struct fixture *fixture, struct rd_link *link, uint64_t key, void *memory, size_t size)
 {
 	struct rd_tag tag = tag_of(key);
 	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
 
 	fill(memory, size, key);
 	while (!link->ops->send(link, &tag, memory, size))
-		if (!party_wait(party, deadline, "room"))
+		if (!fixture_wait(fixture, deadline, "room"))
 			return false;
 	return true;
 }
 
-static bool get_back(struct party *party, struct rd_link *link)
+static bool get_back(struct fixture *fixture, struct rd_link *link)
 {
 	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
 
 	while (link->sent < link->posted)
-		if (!party_wait(party, deadline, "memory lent"))
+		if (!fixture_wait(fixture, deadline, "memory lent"))
 			return false;
 	return true;
 }
@@ -131,21 +131,21 @@ static bool get_back(struct party *party, struct rd_link *link)
 Test(shm, memory_that_is_lent_comes_back_though_the_peer_is_late)
 {
 	struct meeting *meeting = meeting_create();
-	struct party parties[2];
+	struct fixture fixtures[2];
 	unsigned char memory[3][LENT];
 
-	if (world_open(parties, meeting, "shm", &shape)) {
-		struct rd_link *to = parties[1].links[0][0], *from = parties[0].links[1][0];
+	if (world_open(fixtures, meeting, "shm", &shape)) {
+		struct rd_link *to = fixtures[1].links[0][0], *from = fixtures[0].links[1][0];
 
 		for (uint64_t key = 0; key < 3; key++)
-			lend(parties, to, key, memory[key], LENT);
-		ok(parties, to->sent == 0, "%lu back at once", to->sent);
-		get_back(parties, to);
+			lend(fixtures, to, key, memory[key], LENT);
+		ok(fixtures, to->sent == 0, "%lu back at once", to->sent);
+		get_back(fixtures, to);
 		memset(memory, 0, sizeof(memory));
 		for (uint64_t key = 0; key < 3; key++)
-			take(parties, from, key, LENT);
+			take(fixtures, from, key, LENT);
 	}
-	world_close(parties);
+	world_close(fixtures);
 	meeting_end(meeting);
 }
 
@@ -153,46 +153,46 @@ Test(shm, memory_that_is_lent_comes_back_though_the_peer_is_late)
 Test(shm, who_lends_much_does_not_copy_it_at_once)
 {
 	struct meeting *meeting = meeting_create();
-	struct party parties[2];
+	struct fixture fixtures[2];
 	struct shape large = shape;
 	static unsigned char memory[64 << 10];
 
 	large.piece = sizeof(memory);
-	if (world_open(parties, meeting, "shm", &large)) {
-		struct rd_link *to = parties[1].links[0][0], *from = parties[0].links[1][0];
+	if (world_open(fixtures, meeting, "shm", &large)) {
+		struct rd_link *to = fixtures[1].links[0][0], *from = fixtures[0].links[1][0];
 
-		lend(parties, to, 0, memory, sizeof(memory));
+		lend(fixtures, to, 0, memory, sizeof(memory));
 		for (int i = 0; i < 200; i++)
-			party_advance(&parties[1]);
-		ok(parties, to->sent == 0, "copied at once");
-		get_back(&parties[1], to);
-		take(parties, from, 0, sizeof(memory));
+			fixture_advance(&fixtures[1]);
+		ok(fixtures, to->sent == 0, "copied at once");
+		get_back(&fixtures[1], to);
+		take(fixtures, from, 0, sizeof(memory));
 	}
-	world_close(parties);
+	world_close(fixtures);
 	meeting_end(meeting);
 }
 
 /* Both lend, and want their memory back before they look at what has come: at every distance
    between the one's reading and the other's copying. */
-static void lender(struct party *party, struct rd_link **links)
+static void lender(struct fixture *fixture, struct rd_link **links)
 {
 	unsigned char memory[LENT];
 
 	for (uint64_t key = 0; key < LOANS; key++) {
 		size_t size = size_of(key, LENT);
 
-		if (!lend(party, links[0], key, memory, size))
+		if (!lend(fixture, links[0], key, memory, size))
 			return;
 		dawdle(key / 64 % 64);
-		if (key % 3 == 0 && !get_back(party, links[0]))
+		if (key % 3 == 0 && !get_back(fixture, links[0]))
 			return;
-		if (!take(party, links[0], ~key, size) || !get_back(party, links[0]))
+		if (!take(fixture, links[0], ~key, size) || !get_back(fixture, links[0]))
 			return;
 		memset(memory, 0, size);
 	}
 }
 
-static void borrower(struct party *party, struct rd_link **links)
+static void borrower(struct fixture *fixture, struct rd_link **links)
 {
 	unsigned char memory[LENT];
 
@@ -200,9 +200,9 @@ static void borrower(struct party *party, struct rd_link **links)
 		size_t size = size_of(key, LENT);
 
 		dawdle(key % 64 * 8);
-		if (!lend(party, links[0], ~key, memory, size) ||
-			(key % 2 == 0 && !get_back(party, links[0])) ||
-			!take(party, links[0], key, size) || !get_back(party, links[0]))
+		if (!lend(fixture, links[0], ~key, memory, size) ||
+			(key % 2 == 0 && !get_back(fixture, links[0])) ||
+			!take(fixture, links[0], key, size) || !get_back(fixture, links[0]))
 			return;
 		memset(memory, 0, size);
 	}
@@ -210,14 +210,14 @@ static void borrower(struct party *party, struct rd_link **links)
 
 Test(shm, a_loan_is_read_once_by_whoever_comes_first, .timeout = 60)
 {
-	party_pair("shm", &shape, PROCESSES, lender, borrower);
-	party_pair("shm", &shape, THREADS, lender, borrower);
+	fixture_pair("shm", &shape, PROCESSES, lender, borrower);
+	fixture_pair("shm", &shape, THREADS, lender, borrower);
 }
 
 Test(shm, what_may_not_be_read_from_its_memory_comes_as_a_copy, .timeout = 60)
 {
 	forbid(SYS_process_vm_readv);
-	party_pair("shm", &shape, PROCESSES, lender, borrower);
+	fixture_pair("shm", &shape, PROCESSES, lender, borrower);
 }
 
 Test(shm, each_says_once_that_the_other_may_not_read_its_memory, .timeout = 60)
@@ -227,7 +227,7 @@ Test(shm, each_says_once_that_the_other_may_not_read_its_memory, .timeout = 60)
 	forbid(SYS_process_vm_readv);
 	rd_log_set(RD_INFO, 1u << RD_NET);
 	said_begin();
-	party_pair("shm", &shape, PROCESSES, lender, borrower);
+	fixture_pair("shm", &shape, PROCESSES, lender, borrower);
 	text = said_end();
 	cr_expect_eq(said_times(text, "rank 0 may not read this process's memory"), 1, "%s", text);
 	cr_expect_eq(said_times(text, "rank 1 may not read this process's memory"), 1, "%s", text);
@@ -263,18 +263,18 @@ static void spoil(unsigned char *memory, size_t at, uint32_t value)
 static void try_spoilt_size(uint32_t size)
 {
 	struct meeting *meeting = meeting_create();
-	struct party parties[2];
+	struct fixture fixtures[2];
 	struct rd_message message;
 
-	if (world_open(parties, meeting, "shm", &shape) &&
-		put(parties, parties[1].links[0][0], 1, 8)) {
-		struct rd_link *link = parties[0].links[1][0];
+	if (world_open(fixtures, meeting, "shm", &shape) &&
+		put(fixtures, fixtures[1].links[0][0], 1, 8)) {
+		struct rd_link *link = fixtures[0].links[1][0];
 
 		spoil(shared_memory(), FIRST_LINE_SIZE, size);
-		ok(parties, !link->ops->recv(link, NULL, 0, &message), "took %u bytes", size);
-		ok(parties, link->error == RONDO_PROTOCOL, "%s", link->reason);
+		ok(fixtures, !link->ops->recv(link, NULL, 0, &message), "took %u bytes", size);
+		ok(fixtures, link->error == RONDO_PROTOCOL, "%s", link->reason);
 	}
-	world_close(parties);
+	world_close(fixtures);
 	meeting_end(meeting);
 }
 
@@ -288,57 +288,57 @@ Test(shm, a_size_that_cannot_be_is_an_error)
 Test(shm, a_count_that_cannot_be_is_an_error)
 {
 	struct meeting *meeting = meeting_create();
-	struct party parties[2];
+	struct fixture fixtures[2];
 
-	if (world_open(parties, meeting, "shm", &shape)) {
-		struct rd_link *link = parties[1].links[0][0];
+	if (world_open(fixtures, meeting, "shm", &shape)) {
+		struct rd_link *link = fixtures[1].links[0][0];
 		uint64_t sent = 0;
 
 		spoil(shared_memory(), CONSUMED, 1000);
 		while (sent < 1000 && offer(link, sent, 8))
 			sent++;
-		ok(parties, sent == LINES, "%lu messages in %d lines", sent, LINES);
-		ok(parties, link->error == RONDO_PROTOCOL, "%s", link->reason);
+		ok(fixtures, sent == LINES, "%lu messages in %d lines", sent, LINES);
+		ok(fixtures, link->error == RONDO_PROTOCOL, "%s", link->reason);
 	}
-	world_close(parties);
+	world_close(fixtures);
 	meeting_end(meeting);
 }
 
 /* ---- Cards ---------------------------------------------------------------------------------- */
 
-static void try_wrong_byte(struct party *to, size_t at)
+static void try_wrong_byte(struct fixture *to, size_t at)
 {
-	struct party from;
+	struct fixture from;
 	struct rd_link *link;
 
-	if (!party_listen(&from, to->meeting, "shm", 1, &shape))
+	if (!fixture_listen(&from, to->meeting, "shm", 1, &shape))
 		return;
 	to->card[at] ^= 0x40;
 	if (from.transport->open(from.endpoint, 0, 0, to->card, to->card_size, &link) == 0)
 		for (int i = 0; i < 20; i++) {
-			party_advance(to);
-			party_advance(&from);
+			fixture_advance(to);
+			fixture_advance(&from);
 			ok(to, !link->ready, "a link in spite of byte %zu", at);
 		}
 	to->card[at] ^= 0x40;
-	party_close(&from);
+	fixture_close(&from);
 }
 
 Test(shm, a_card_with_one_wrong_byte_makes_no_link, .timeout = 60)
 {
 	struct meeting *meeting = meeting_create();
-	struct party world[2] = { 0 };
-	struct party *to = &world[0], *from = &world[1];
+	struct fixture world[2] = { 0 };
+	struct fixture *to = &world[0], *from = &world[1];
 
-	if (party_listen(to, meeting, "shm", 0, &shape) &&
-		party_listen(from, meeting, "shm", 1, &shape) &&
-		party_open(to, 1, from->card, from->card_size)) {
+	if (fixture_listen(to, meeting, "shm", 0, &shape) &&
+		fixture_listen(from, meeting, "shm", 1, &shape) &&
+		fixture_open(to, 1, from->card, from->card_size)) {
 		for (size_t at = 0; at < to->card_size; at++)
 			try_wrong_byte(to, at);
 		/* And the right one still does. */
 		to->world_count = 2;
-		if (party_open(from, 0, to->card, to->card_size))
-			party_until_ready(to);
+		if (fixture_open(from, 0, to->card, to->card_size))
+			fixture_until_ready(to);
 	}
 	to->world_count = 2;
 	world_close(world);

@@ -8,7 +8,7 @@
 #include "check/crash.h"
 #include "contract.h"
 #include "base/error.h"
-#include "party.h"
+#include "fixture.h"
 #include "api/plugin.h"
 #include "base/trial.h"
 
@@ -109,7 +109,7 @@ static void check_transport(struct run *run, const struct options *options, stru
 	int timeout_ms = timeout_of(options);
 
 	/* A wait within a case ends first, and tells more. */
-	party_wait_ms = timeout_ms / 3;
+	fixture_wait_ms = timeout_ms / 3;
 	for (const struct contract_case *one = contract_cases; one->name; one++) {
 		run->what = one;
 		if (is_wanted(options, one->name))

@@ -1,7 +1,7 @@
 /* A case that fails, fails the Criterion test that runs it. */
 #include <criterion/criterion.h>
 
-#include "party.h"
+#include "fixture.h"
 
 void complain(const char *reason)
 {

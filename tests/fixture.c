@@ -1,4 +1,4 @@
-#include "party.h"
+#include "fixture.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -30,7 +30,7 @@ void insist(bool holds, const char *format, ...)
 	complain(reason);
 }
 
-int party_wait_ms = 20000;
+int fixture_wait_ms = 20000;
 
 struct meeting *meeting_create(void)
 {
@@ -56,16 +56,16 @@ void meeting_end(struct meeting *meeting)
 	insist(fine, "%s", report);
 }
 
-bool ok(struct party *party, bool holds, const char *format, ...)
+bool ok(struct fixture *fixture, bool holds, const char *format, ...)
 {
-	struct meeting *meeting = party->meeting;
+	struct meeting *meeting = fixture->meeting;
 	int none = 0;
 	va_list args;
 
 	if (holds || !atomic_compare_exchange_strong(&meeting->failed, &none, 1))
 		return holds;
 	int length =
-		snprintf(meeting->report, sizeof(meeting->report), "rank %d: ", party->local.rank);
+		snprintf(meeting->report, sizeof(meeting->report), "rank %d: ", fixture->local.rank);
 
 	va_start(args, format);
 	vsnprintf(meeting->report + length, sizeof(meeting->report) - (size_t)length, format, args);
@@ -74,9 +74,9 @@ bool ok(struct party *party, bool holds, const char *format, ...)
 	return false;
 }
 
-bool failed(const struct party *party)
+bool failed(const struct fixture *fixture)
 {
-	return party->meeting->failed != 0;
+	return fixture->meeting->failed != 0;
 }
 
 uint64_t now_ms(void)
@@ -87,7 +87,7 @@ uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-const char *party_address = "127.0.0.1";
+const char *fixture_address = "127.0.0.1";
 
 static void settings_fill(struct rd_settings *settings, int rank, const struct shape *shape)
 {
@@ -102,65 +102,65 @@ static void settings_fill(struct rd_settings *settings, int rank, const struct s
 		.timeout_ms = PARTY_WAIT_MS,
 		.init_timeout_ms = PARTY_WAIT_MS,
 	};
-	strcpy(settings->address, party_address);
+	strcpy(settings->address, fixture_address);
 }
 
-bool party_listen(struct party *party, struct meeting *meeting, const char *transport, int rank,
+bool fixture_listen(struct fixture *fixture, struct meeting *meeting, const char *transport, int rank,
 	const struct shape *shape)
 {
-	*party = (struct party){ .meeting = meeting, .world_count = 1 };
-	party->transport = rd_transport_find(transport);
-	party->world = party;
-	settings_fill(&party->settings, rank, shape);
-	party->local = (struct rd_local){
+	*fixture = (struct fixture){ .meeting = meeting, .world_count = 1 };
+	fixture->transport = rd_transport_find(transport);
+	fixture->world = fixture;
+	settings_fill(&fixture->settings, rank, shape);
+	fixture->local = (struct rd_local){
 		.rank = rank,
 		.size = shape->size,
-		.settings = &party->settings,
+		.settings = &fixture->settings,
 		.epoll_fd = epoll_create1(EPOLL_CLOEXEC),
 	};
-	if (!ok(party, party->transport != NULL, "no transport %s", transport))
+	if (!ok(fixture, fixture->transport != NULL, "no transport %s", transport))
 		return false;
-	if (!ok(party, party->local.epoll_fd >= 0, "epoll_create1: %m"))
+	if (!ok(fixture, fixture->local.epoll_fd >= 0, "epoll_create1: %m"))
 		return false;
-	rd_place_here(&party->local.place, &party->settings);
-	int err = party->transport->listen(
-		&party->endpoint, &party->local, party->card, &party->card_size);
+	rd_place_here(&fixture->local.place, &fixture->settings);
+	int err = fixture->transport->listen(
+		&fixture->endpoint, &fixture->local, fixture->card, &fixture->card_size);
 
 	/* As in life: the comm gets its number after its ranks have cards. */
-	party->local.comm_id = shape->comm_id ? shape->comm_id : 0x1234567890abcdef;
-	return ok(party, err == 0, "listen: %s", rondo_last_error()) &&
-	       ok(party, party->endpoint != NULL, "listen made no endpoint") &&
-	       ok(party, party->card_size <= RD_CARD_MAX, "a card too large");
+	fixture->local.comm_id = shape->comm_id ? shape->comm_id : 0x1234567890abcdef;
+	return ok(fixture, err == 0, "listen: %s", rondo_last_error()) &&
+	       ok(fixture, fixture->endpoint != NULL, "listen made no endpoint") &&
+	       ok(fixture, fixture->card_size <= RD_CARD_MAX, "a card too large");
 }
 
-bool party_open(struct party *party, int peer, const unsigned char *card, size_t card_size)
+bool fixture_open(struct fixture *fixture, int peer, const unsigned char *card, size_t card_size)
 {
-	for (int channel = 0; channel < party->settings.channels; channel++) {
-		struct rd_link **link = &party->links[peer][channel];
-		int err = party->transport->open(
-			party->endpoint, peer, channel, card, card_size, link);
+	for (int channel = 0; channel < fixture->settings.channels; channel++) {
+		struct rd_link **link = &fixture->links[peer][channel];
+		int err = fixture->transport->open(
+			fixture->endpoint, peer, channel, card, card_size, link);
 
-		if (!ok(party, err == 0, "open rank %d: %s", peer, rondo_last_error()) ||
-			!ok(party, *link != NULL, "open rank %d made no link", peer))
+		if (!ok(fixture, err == 0, "open rank %d: %s", peer, rondo_last_error()) ||
+			!ok(fixture, *link != NULL, "open rank %d made no link", peer))
 			return false;
-		if (!ok(party, (*link)->peer == peer && (*link)->channel == channel,
+		if (!ok(fixture, (*link)->peer == peer && (*link)->channel == channel,
 			    "the link has another peer or channel"))
 			return false;
 		const struct rd_link_ops *ops = (*link)->ops;
 
-		if (!ok(party, ops && ops->reserve && ops->commit && ops->recv && ops->release,
+		if (!ok(fixture, ops && ops->reserve && ops->commit && ops->recv && ops->release,
 			    "the link lacks one of reserve, commit, recv and release"))
 			return false;
 	}
 	return true;
 }
 
-void party_advance(struct party *party)
+void fixture_advance(struct fixture *fixture)
 {
 	bool moved = false;
 
-	for (int i = 0; i < party->world_count; i++) {
-		struct party *one = &party->world[i];
+	for (int i = 0; i < fixture->world_count; i++) {
+		struct fixture *one = &fixture->world[i];
 
 		if (one->endpoint && one->transport->advance(one->endpoint))
 			moved = true;
@@ -169,22 +169,22 @@ void party_advance(struct party *party)
 		sched_yield();
 }
 
-bool party_wait(struct party *party, uint64_t deadline_ms, const char *what)
+bool fixture_wait(struct fixture *fixture, uint64_t deadline_ms, const char *what)
 {
-	if (failed(party))
+	if (failed(fixture))
 		return false;
-	party_advance(party);
-	return ok(party, now_ms() < deadline_ms, "waited in vain for %s", what);
+	fixture_advance(fixture);
+	return ok(fixture, now_ms() < deadline_ms, "waited in vain for %s", what);
 }
 
-static bool is_ready(struct party *party)
+static bool is_ready(struct fixture *fixture)
 {
-	for (int peer = 0; peer < party->settings.size; peer++)
-		for (int channel = 0; channel < party->settings.channels; channel++) {
-			struct rd_link *link = party->links[peer][channel];
+	for (int peer = 0; peer < fixture->settings.size; peer++)
+		for (int channel = 0; channel < fixture->settings.channels; channel++) {
+			struct rd_link *link = fixture->links[peer][channel];
 
 			if (link &&
-				!ok(party, link->error == 0, "link to %d: %s", peer, link->reason))
+				!ok(fixture, link->error == 0, "link to %d: %s", peer, link->reason))
 				return false;
 			if (link && !link->ready)
 				return false;
@@ -202,91 +202,91 @@ static void lower_message_max(struct meeting *meeting, size_t message_max)
 }
 
 /* Its links are ready: what they carry is known from now on. */
-static bool count_ready(struct party *party)
+static bool count_ready(struct fixture *fixture)
 {
-	for (int peer = 0; peer < party->settings.size; peer++)
-		for (int channel = 0; channel < party->settings.channels; channel++) {
-			const struct rd_link *link = party->links[peer][channel];
+	for (int peer = 0; peer < fixture->settings.size; peer++)
+		for (int channel = 0; channel < fixture->settings.channels; channel++) {
+			const struct rd_link *link = fixture->links[peer][channel];
 
 			if (!link)
 				continue;
-			if (!ok(party, link->message_max >= MESSAGE_LEAST,
+			if (!ok(fixture, link->message_max >= MESSAGE_LEAST,
 				    "message_max is %zu: a link must carry messages of %d bytes",
 				    link->message_max, MESSAGE_LEAST))
 				return false;
-			lower_message_max(party->meeting, link->message_max);
+			lower_message_max(fixture->meeting, link->message_max);
 		}
-	if (!party->counted)
-		party->meeting->ready++;
-	party->counted = true;
+	if (!fixture->counted)
+		fixture->meeting->ready++;
+	fixture->counted = true;
 	return true;
 }
 
-bool party_until_ready(struct party *party)
+bool fixture_until_ready(struct fixture *fixture)
 {
 	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
 
-	for (int i = 0; i < party->world_count; i++)
-		while (!is_ready(&party->world[i]))
-			if (!party_wait(party, deadline, "links to be ready"))
+	for (int i = 0; i < fixture->world_count; i++)
+		while (!is_ready(&fixture->world[i]))
+			if (!fixture_wait(fixture, deadline, "links to be ready"))
 				return false;
-	for (int i = 0; i < party->world_count; i++)
-		if (!count_ready(&party->world[i]))
+	for (int i = 0; i < fixture->world_count; i++)
+		if (!count_ready(&fixture->world[i]))
 			return false;
 	return true;
 }
 
-size_t party_fit(struct party *party, size_t size)
+size_t fixture_fit(struct fixture *fixture, size_t size)
 {
-	struct meeting *meeting = party->meeting;
+	struct meeting *meeting = fixture->meeting;
 	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
 
 	if (size <= MESSAGE_LEAST)
 		return size;
-	while (meeting->ready < party->settings.size)
-		if (!party_wait(party, deadline, "the other's links to be ready"))
+	while (meeting->ready < fixture->settings.size)
+		if (!fixture_wait(fixture, deadline, "the other's links to be ready"))
 			return MESSAGE_LEAST;
 	return size < meeting->message_max ? size : meeting->message_max;
 }
 
-void party_close(struct party *party)
+void fixture_close(struct fixture *fixture)
 {
-	if (party->endpoint)
-		party->transport->close(party->endpoint);
-	party->endpoint = NULL;
-	memset(party->links, 0, sizeof(party->links));
-	if (party->local.epoll_fd >= 0)
-		close(party->local.epoll_fd);
-	party->local.epoll_fd = -1;
+	if (fixture->endpoint)
+		fixture->transport->close(fixture->endpoint);
+	fixture->endpoint = NULL;
+	memset(fixture->links, 0, sizeof(fixture->links));
+	if (fixture->local.epoll_fd >= 0)
+		close(fixture->local.epoll_fd);
+	fixture->local.epoll_fd = -1;
 }
 
-bool world_open(struct party *parties, struct meeting *meeting, const char *transport,
+bool world_open(struct fixture *fixtures, struct meeting *meeting, const char *transport,
 	const struct shape *shape)
 {
 	int size = shape->size;
 
-	memset(parties, 0, (size_t)size * sizeof(*parties));
+	memset(fixtures, 0, (size_t)size * sizeof(*fixtures));
 	for (int rank = 0; rank < size; rank++)
-		if (!party_listen(&parties[rank], meeting, transport, rank, shape))
+		if (!fixture_listen(&fixtures[rank], meeting, transport, rank, shape))
 			return false;
 	for (int rank = 0; rank < size; rank++) {
-		parties[rank].world = parties;
-		parties[rank].world_count = size;
+		fixtures[rank].world = fixtures;
+		fixtures[rank].world_count = size;
 		for (int peer = 0; peer < size; peer++)
 			if ((peer != rank || size == 1) &&
-				!party_open(&parties[rank], peer, parties[peer].card,
-					parties[peer].card_size))
+				!fixture_open(&fixtures[rank], peer, fixtures[peer].card,
+					fixtures[peer].card_size))
 				return false;
 	}
-	return party_until_ready(parties);
+	return fixture_until_ready(fixtures);
 }
 
-void world_close(struct party *parties)
+void world_close(struct fixture *fixtures)
 {
-	int count = parties->world_count;
+	int count = fixtures->world_count;
 
 	for (int i = 0; i < count; i++)
-		party_close(&parties[i]);
+		fixture_close(&fixtures[i]);
 }
 
 /* ---- Traffic ------------------------------------------------------------------------------- */
@@ -349,109 +349,109 @@ bool offer(struct rd_link *link, uint64_t key, size_t size)
 	return true;
 }
 
-bool put(struct party *party, struct rd_link *link, uint64_t key, size_t size)
+bool put(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size)
 {
 	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
 
 	while (!offer(link, key, size)) {
-		if (!ok(party, link->error == 0, "sending %lu: %s", key, link->reason))
+		if (!ok(fixture, link->error == 0, "sending %lu: %s", key, link->reason))
 			return false;
-		if (!party_wait(party, deadline, "room to send"))
+		if (!fixture_wait(fixture, deadline, "room to send"))
 			return false;
 	}
 	return true;
 }
 
-bool check(struct party *party, const struct rd_message *message, uint64_t key, size_t size)
+bool check(struct fixture *fixture, const struct rd_message *message, uint64_t key, size_t size)
 {
 	struct rd_tag tag = tag_of(key);
 	size_t right;
 
-	if (!ok(party, message->size == size, "message %lu has %zu bytes, not %zu", key,
+	if (!ok(fixture, message->size == size, "message %lu has %zu bytes, not %zu", key,
 		    message->size, size))
 		return false;
-	if (!ok(party, memcmp(message->tag, &tag, sizeof(tag)) == 0, "message %lu: tag", key))
+	if (!ok(fixture, memcmp(message->tag, &tag, sizeof(tag)) == 0, "message %lu: tag", key))
 		return false;
 	right = intact(message->data, size, key);
-	return ok(party, right == size, "message %lu of %zu bytes is damaged near byte %zu", key,
+	return ok(fixture, right == size, "message %lu of %zu bytes is damaged near byte %zu", key,
 		size, right);
 }
 
-bool accept_one(struct party *party, struct rd_link *link, uint64_t key, size_t size)
+bool accept_one(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size)
 {
 	struct rd_message message;
 
 	if (!link->ops->recv(link, NULL, 0, &message))
 		return false;
-	if (!ok(party, (uintptr_t)message.data % 8 == 0, "message %lu is not aligned", key))
+	if (!ok(fixture, (uintptr_t)message.data % 8 == 0, "message %lu is not aligned", key))
 		return false;
-	if (!check(party, &message, key, size))
+	if (!check(fixture, &message, key, size))
 		return false;
 	link->ops->release(link);
 	return true;
 }
 
-bool take(struct party *party, struct rd_link *link, uint64_t key, size_t size)
+bool take(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size)
 {
 	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
 
-	while (!accept_one(party, link, key, size)) {
-		if (!ok(party, link->error == 0, "awaiting %lu: %s", key, link->reason))
+	while (!accept_one(fixture, link, key, size)) {
+		if (!ok(fixture, link->error == 0, "awaiting %lu: %s", key, link->reason))
 			return false;
-		if (!party_wait(party, deadline, "a message"))
+		if (!fixture_wait(fixture, deadline, "a message"))
 			return false;
 	}
 	return true;
 }
 
-static bool look_armed(struct party *party, glance *look, void *argument)
+static bool look_armed(struct fixture *fixture, glance *look, void *argument)
 {
-	const struct rd_transport *transport = party->transport;
+	const struct rd_transport *transport = fixture->transport;
 	struct epoll_event event;
 	int woken = 1;
 
 	if (transport->arm)
-		transport->arm(party->endpoint);
-	bool there = look(party, argument);
+		transport->arm(fixture->endpoint);
+	bool there = look(fixture, argument);
 
-	if (!there && !failed(party))
-		woken = epoll_wait(party->local.epoll_fd, &event, 1, PARTY_WAIT_MS / 4);
+	if (!there && !failed(fixture))
+		woken = epoll_wait(fixture->local.epoll_fd, &event, 1, PARTY_WAIT_MS / 4);
 	if (transport->disarm)
-		transport->disarm(party->endpoint);
+		transport->disarm(fixture->endpoint);
 	if (woken == 0)
-		ok(party, !look(party, argument), "a wake-up was lost");
+		ok(fixture, !look(fixture, argument), "a wake-up was lost");
 	return there;
 }
 
-bool sleep_until(struct party *party, glance *look, void *argument)
+bool sleep_until(struct fixture *fixture, glance *look, void *argument)
 {
 	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
 
-	while (!failed(party)) {
-		party->transport->advance(party->endpoint);
-		if (look(party, argument) || look_armed(party, look, argument) ||
-			!ok(party, now_ms() < deadline, "slept in vain"))
+	while (!failed(fixture)) {
+		fixture->transport->advance(fixture->endpoint);
+		if (look(fixture, argument) || look_armed(fixture, look, argument) ||
+			!ok(fixture, now_ms() < deadline, "slept in vain"))
 			break;
 	}
-	return !failed(party);
+	return !failed(fixture);
 }
 
-bool until_broken(struct party *party, struct rd_link *link, uint64_t wait_ms)
+bool until_broken(struct fixture *fixture, struct rd_link *link, uint64_t wait_ms)
 {
 	uint64_t deadline = now_ms() + wait_ms;
 	struct rd_message message;
 
 	while (link->error == 0) {
-		if (!ok(party, !link->ops->recv(link, NULL, 0, &message), "a message too many"))
+		if (!ok(fixture, !link->ops->recv(link, NULL, 0, &message), "a message too many"))
 			return false;
-		if (!party_wait(party, deadline, "news of the peer's end"))
+		if (!fixture_wait(fixture, deadline, "news of the peer's end"))
 			return false;
 	}
-	return ok(party, link->error == RONDO_BROKEN, "broken link says %s (%s)",
+	return ok(fixture, link->error == RONDO_BROKEN, "broken link says %s (%s)",
 		       rondo_error_name(link->error), link->reason) &&
-	       ok(party, link->reason[0] != '\0', "a failed link has no reason") &&
-	       ok(party, !link->ops->reserve(link, 1), "a failed link gives room") &&
-	       ok(party, !link->ops->recv(link, NULL, 0, &message),
+	       ok(fixture, link->reason[0] != '\0', "a failed link has no reason") &&
+	       ok(fixture, !link->ops->reserve(link, 1), "a failed link gives room") &&
+	       ok(fixture, !link->ops->recv(link, NULL, 0, &message),
 		       "a failed link gives a message");
 }
 
@@ -465,49 +465,49 @@ struct side {
 	script *run;
 };
 
-static bool exchange_cards(struct party *party)
+static bool exchange_cards(struct fixture *fixture)
 {
-	struct meeting *meeting = party->meeting;
-	int rank = party->local.rank;
+	struct meeting *meeting = fixture->meeting;
+	int rank = fixture->local.rank;
 	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
 
-	memcpy(meeting->cards[rank], party->card, party->card_size);
-	meeting->card_sizes[rank] = party->card_size;
+	memcpy(meeting->cards[rank], fixture->card, fixture->card_size);
+	meeting->card_sizes[rank] = fixture->card_size;
 	meeting->met++;
-	while (meeting->met < party->settings.size) {
-		if (failed(party) || !ok(party, now_ms() < deadline, "the other did not come"))
+	while (meeting->met < fixture->settings.size) {
+		if (failed(fixture) || !ok(fixture, now_ms() < deadline, "the other did not come"))
 			return false;
 		sched_yield();
 	}
 	return true;
 }
 
-static bool look_ready(struct party *party, void *argument)
+static bool look_ready(struct fixture *fixture, void *argument)
 {
 	(void)argument;
-	return is_ready(party);
+	return is_ready(fixture);
 }
 
-static bool side_until_ready(struct party *party, const struct shape *shape)
+static bool side_until_ready(struct fixture *fixture, const struct shape *shape)
 {
 	if (!shape->sleepy)
-		return party_until_ready(party);
-	return sleep_until(party, look_ready, NULL) && count_ready(party);
+		return fixture_until_ready(fixture);
+	return sleep_until(fixture, look_ready, NULL) && count_ready(fixture);
 }
 
 static void *side_run(void *argument)
 {
 	struct side *side = argument;
-	struct party party;
+	struct fixture fixture;
 	int peer = 1 - side->rank;
 
-	if (party_listen(&party, side->meeting, side->transport, side->rank, side->shape) &&
-		exchange_cards(&party) &&
-		party_open(&party, peer, side->meeting->cards[peer],
+	if (fixture_listen(&fixture, side->meeting, side->transport, side->rank, side->shape) &&
+		exchange_cards(&fixture) &&
+		fixture_open(&fixture, peer, side->meeting->cards[peer],
 			side->meeting->card_sizes[peer]) &&
-		side_until_ready(&party, side->shape))
-		side->run(&party, party.links[peer]);
-	party_close(&party);
+		side_until_ready(&fixture, side->shape))
+		side->run(&fixture, fixture.links[peer]);
+	fixture_close(&fixture);
 	return NULL;
 }
 
@@ -542,7 +542,7 @@ static void run_processes(struct side sides[2])
 		"the other process ended with status 0x%x", (unsigned)status);
 }
 
-void party_pair(
+void fixture_pair(
 	const char *transport, const struct shape *shape, enum sides how, script *zero, script *one)
 {
 	struct meeting *meeting = meeting_create();

@@ -1,14 +1,14 @@
 /*
- * Parties: the ranks with which the contract suite tries a transport. A party is one rank's
+ * Parties: the ranks with which the contract suite tries a transport. A fixture is one rank's
  * endpoint and its links, with calls that wait (bounded) where the contract's calls do not, and
  * traffic whose every byte can be checked.
  *
- * The parties of one test live in one thread (party_world), or one a thread or a forked process
+ * The fixtures of one test live in one thread (party_world), or one a thread or a forked process
  * (party_pair). The first failure of any of them goes to their shared report: a forked child must
  * not assert.
  */
-#ifndef PARTY_H
-#define PARTY_H
+#ifndef FIXTURE_H
+#define FIXTURE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -21,19 +21,19 @@
 
 #define PARTIES_MAX 8
 #define PARTY_CHANNELS_MAX 2
-#define PARTY_WAIT_MS party_wait_ms /* longest wait for anything that must come */
+#define PARTY_WAIT_MS fixture_wait_ms /* longest wait for anything that must come */
 
-extern int party_wait_ms; /* 20000 */
-extern const char *party_address; /* MASTER_ADDR; 127.0.0.1 unless a test sets it */
+extern int fixture_wait_ms; /* 20000 */
+extern const char *fixture_address; /* MASTER_ADDR; 127.0.0.1 unless a test sets it */
 
 /* What two sides share, also across fork. */
 struct meeting {
 	_Atomic int failed; /* 1: report is being written, 2: it is there */
 	char report[512];
 	_Atomic int stage; /* for scripts that must agree on a moment */
-	_Atomic int met; /* parties whose cards are there */
+	_Atomic int met; /* fixtures whose cards are there */
 	_Atomic size_t message_max; /* the least of the links of those that are ready; 0: of none */
-	_Atomic int ready; /* parties whose links are ready */
+	_Atomic int ready; /* fixtures whose links are ready */
 	size_t card_sizes[PARTIES_MAX];
 	unsigned char cards[PARTIES_MAX][RD_CARD_MAX];
 	pid_t child; /* the forked side; 0: sides are threads */
@@ -46,7 +46,7 @@ struct shape {
 	bool sleepy; /* party_pair: sleep, not spin, until the links are ready */
 };
 
-struct party {
+struct fixture {
 	const struct rd_transport *transport;
 	struct meeting *meeting;
 	struct rd_settings settings;
@@ -56,14 +56,14 @@ struct party {
 	size_t card_size;
 	struct rd_link *links[PARTIES_MAX][PARTY_CHANNELS_MAX];
 	bool counted; /* in meeting->ready */
-	struct party *world; /* the parties in this thread, this one among them */
+	struct fixture *world; /* the fixtures in this thread, this one among them */
 	int world_count;
 };
 
 /*
  * Ends the case in which it is called with what is wrong: in the process that runs the case, and no
  * other. Who runs cases provides complain(), which does not return: a Criterion test fails, rondo-check
- * reports (party_criterion.c, tools/check).
+ * reports (fixture_criterion.c, tools/check).
  */
 void insist(bool holds, const char *format, ...) __attribute__((format(printf, 2, 3)));
 _Noreturn void complain(const char *reason);
@@ -74,32 +74,32 @@ void meeting_destroy(struct meeting *meeting);
 void meeting_end(struct meeting *meeting);
 
 /* Records a failure (the first one stays) unless `holds`. Returns holds. */
-bool ok(struct party *party, bool holds, const char *format, ...)
+bool ok(struct fixture *fixture, bool holds, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-bool failed(const struct party *party);
+bool failed(const struct fixture *fixture);
 
 uint64_t now_ms(void);
 
-/* A party that listens. Its world is itself alone. */
-bool party_listen(struct party *party, struct meeting *meeting, const char *transport, int rank,
+/* A fixture that listens. Its world is itself alone. */
+bool fixture_listen(struct fixture *fixture, struct meeting *meeting, const char *transport, int rank,
 	const struct shape *shape);
 /* Opens every channel to the peer with this card. */
-bool party_open(struct party *party, int peer, const unsigned char *card, size_t card_size);
+bool fixture_open(struct fixture *fixture, int peer, const unsigned char *card, size_t card_size);
 /* Until all links in this thread are ready. */
-bool party_until_ready(struct party *party);
+bool fixture_until_ready(struct fixture *fixture);
 /* `size`, or the longest message that all ranks' links carry where that is less: ranks cut what
    they send so (rd_link.message_max). Beyond 64 bytes, waits until all ranks' links are ready. */
-size_t party_fit(struct party *party, size_t size);
+size_t fixture_fit(struct fixture *fixture, size_t size);
 /* Advances every endpoint in this thread once; yields when nothing moved. */
-void party_advance(struct party *party);
+void fixture_advance(struct fixture *fixture);
 /* True until the deadline, advancing; then records that `what` did not come. */
-bool party_wait(struct party *party, uint64_t deadline_ms, const char *what);
-void party_close(struct party *party);
+bool fixture_wait(struct fixture *fixture, uint64_t deadline_ms, const char *what);
+void fixture_close(struct fixture *fixture);
 
-/* size parties in this thread, every one linked to every other; a lone one to itself. */
-bool world_open(struct party *parties, struct meeting *meeting, const char *transport,
+/* size fixtures in this thread, every one linked to every other; a lone one to itself. */
+bool world_open(struct fixture *fixtures, struct meeting *meeting, const char *transport,
 	const struct shape *shape);
-void world_close(struct party *parties);
+void world_close(struct fixture *fixtures);
 
 /* ---- Traffic: message `key` of a link; what it holds follows from the key. */
 
@@ -113,31 +113,31 @@ size_t size_of(uint64_t key, size_t most);
 /* Sends by reserve and commit; false: no room now. */
 bool offer(struct rd_link *link, uint64_t key, size_t size);
 /* The same, and waits for room. */
-bool put(struct party *party, struct rd_link *link, uint64_t key, size_t size);
+bool put(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size);
 /* Is this the message `key`, of this size, to the last byte? */
-bool check(struct party *party, const struct rd_message *message, uint64_t key, size_t size);
+bool check(struct fixture *fixture, const struct rd_message *message, uint64_t key, size_t size);
 /* Waits for message `key`, checks and releases it. */
-bool take(struct party *party, struct rd_link *link, uint64_t key, size_t size);
+bool take(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size);
 /* Takes it if it is here. Also false when it is, and is wrong: see failed(). */
-bool accept_one(struct party *party, struct rd_link *link, uint64_t key, size_t size);
+bool accept_one(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size);
 /*
- * Sleeps in epoll_wait() as a driver does, until look(party, argument) is true. A sleep that goes
+ * Sleeps in epoll_wait() as a driver does, until look(fixture, argument) is true. A sleep that goes
  * on although look() would have been true is a failure: a wake-up was lost.
  */
-typedef bool glance(struct party *party, void *argument);
-bool sleep_until(struct party *party, glance *look, void *argument);
+typedef bool glance(struct fixture *fixture, void *argument);
+bool sleep_until(struct fixture *fixture, glance *look, void *argument);
 
 /* Reads nothing more from the link until it fails; must be RONDO_BROKEN, with a reason. */
-bool until_broken(struct party *party, struct rd_link *link, uint64_t wait_ms);
+bool until_broken(struct fixture *fixture, struct rd_link *link, uint64_t wait_ms);
 
 /*
  * Runs one script as rank 0 and the other as rank 1, linked to each other, as threads or as
- * processes (rank 1 forked), and insists that neither failed. A script that has closed its party
+ * processes (rank 1 forked), and insists that neither failed. A script that has closed its fixture
  * itself is fine. In a process, a script that kills its own process with SIGKILL is fine too.
  */
-typedef void script(struct party *party, struct rd_link **links);
+typedef void script(struct fixture *fixture, struct rd_link **links);
 enum sides { THREADS, PROCESSES };
-void party_pair(const char *transport, const struct shape *shape, enum sides sides, script *zero,
+void fixture_pair(const char *transport, const struct shape *shape, enum sides sides, script *zero,
 	script *one);
 
 #endif
