@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "rondo.h"
-#include "said.h"
+#include "captured_stderr.h"
 
 /* A comm of one rank. */
 static int create(rondo_comm **comm, int gpu)
@@ -125,7 +125,7 @@ Test(device_missing, a_gpu_for_which_there_are_no_kernels_counts_as_none)
 
 	use_gpus_of(&program, "7.5");
 	setenv("RONDO_DEBUG", "INFO", 1);
-	said_begin();
+	captured_stderr_begin();
 	cr_assert_eq(create(&comm, -1), 0, "%s", rondo_last_error());
 	cr_expect_eq(rondo_broadcast(comm, host, host, 16, RONDO_F32, 0, NULL), 0);
 	cr_assert_eq(program.alloc((void **)&memory, 64), 0);
@@ -137,8 +137,8 @@ Test(device_missing, a_gpu_for_which_there_are_no_kernels_counts_as_none)
 	cr_expect_eq(create(&comm, 0), RONDO_UNSUPPORTED);
 	expect_said("is to use device 0 (RONDO_GPU, or gpu in struct rondo_config), but device 0 "
 		    "has compute capability 7.5");
-	text = said_end();
-	cr_expect_eq(said_times(text, "capability"), 1, "%s", text);
+	text = captured_stderr_end();
+	cr_expect_eq(captured_stderr_times(text, "capability"), 1, "%s", text);
 	cr_expect(strstr(text, "2 of 2 GPUs are not used: device 0 has "), "%s", text);
 }
 

@@ -15,7 +15,7 @@
 
 #include "comm/comm.h"
 #include "base/error.h"
-#include "said.h"
+#include "captured_stderr.h"
 #include "world.h"
 
 static int64_t now_ms(void)
@@ -350,13 +350,13 @@ Test(failure, a_rank_that_lives_may_come_late_and_is_named_in_the_log, .timeout 
 		int failed, file;
 
 		setenv("RONDO_HEARTBEAT_TIMEOUT_MS", "1500", 1);
-		said_begin();
+		captured_stderr_begin();
 		file = STDERR_FILENO;
 		failed = world_run(&world, come_late, &file, NULL);
-		text = said_end();
+		text = captured_stderr_end();
 		cr_assert_eq(failed, 0, "%s", text);
 		cr_expect(strstr(text, "rank 1 of 3 has not joined barrier #2; rank "), "%s", text);
-		cr_expect_eq(said_times(text, "slow call: "), 1, "%s", text);
+		cr_expect_eq(captured_stderr_times(text, "slow call: "), 1, "%s", text);
 	}
 }
 

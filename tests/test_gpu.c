@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "gpus.h"
-#include "said.h"
+#include "captured_stderr.h"
 
 TestSuite(gpu, .init = gpu_die_with_parent);
 
@@ -447,11 +447,11 @@ Test(gpu, ranks_that_share_too_few_queues_are_warned, .timeout = 60)
 
 	if (!has_gpus(1))
 		cr_skip_test(NO_GPU);
-	said_begin();
+	captured_stderr_begin();
 	cr_expect_eq(gpu_trial_run(&trial), 0);
 	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
 	cr_expect_eq(gpu_trial_run(&trial), 0);
-	text = said_end();
+	text = captured_stderr_end();
 	/* Once a GPU, and by the second world alone. */
 	cr_expect(strstr(text, "share CUDA device 0, where its streams have 1 queues"), "%s", text);
 	cr_expect_null(strstr(text, "have 32 queues"), "%s", text);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "device/device_stream.h"
-#include "said.h"
+#include "captured_stderr.h"
 #include "api/stream.h"
 #include "ways.h"
 #include "base/futex.h"
@@ -69,11 +69,11 @@ Test(gpu, the_way_that_is_taken_is_told_with_its_reason, .timeout = 60)
 		const char *text;
 		int failed;
 
-		said_begin();
+		captured_stderr_begin();
 		failed = in_child(run_trial, &trial);
-		text = said_end();
+		text = captured_stderr_end();
 		cr_expect_eq(failed, 0);
-		cr_expect_eq(said_times(text, told[i].words), 2, "%s: %s", told[i].words, text);
+		cr_expect_eq(captured_stderr_times(text, told[i].words), 2, "%s: %s", told[i].words, text);
 	}
 }
 

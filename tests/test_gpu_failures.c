@@ -8,7 +8,7 @@
 
 #include "device/emulated/emulated.h"
 #include "base/error.h"
-#include "said.h"
+#include "captured_stderr.h"
 #include "api/stream.h"
 #include "ways.h"
 #include "base/futex.h"
@@ -147,9 +147,9 @@ Test(gpu_failures, a_rank_that_lives_may_come_late_to_a_call_on_devices, .timeou
 		struct trial trial = { &late_ways[i], 3, when_one_comes_late, 0 };
 		int failed;
 
-		said_begin();
+		captured_stderr_begin();
 		failed = in_child(run_trial, &trial);
-		text = said_end();
+		text = captured_stderr_end();
 		cr_expect_eq(
 			failed, 0, "%s %s: %s", late_ways[i].device, late_ways[i].kernel, text);
 	}

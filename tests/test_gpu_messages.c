@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "gpu/messages.h"
-#include "said.h"
+#include "captured_stderr.h"
 #include "ways.h"
 
 struct named {
@@ -57,20 +57,20 @@ Test(gpu_messages, an_algorithm_that_devices_do_not_run_is_one_warning, .timeout
 	const char *text;
 	int wrong;
 
-	said_begin();
+	captured_stderr_begin();
 	wrong = in_child(run_named, &by_kernel);
-	text = said_end();
+	text = captured_stderr_end();
 	cr_expect_eq(wrong, 0);
-	cr_expect_eq(said_times(text, " RONDO WARN "), 1, "%s", text);
+	cr_expect_eq(captured_stderr_times(text, " RONDO WARN "), 1, "%s", text);
 	cr_expect(strstr(text,
 			  "[0] RONDO WARN RONDO_ALGO=ring is not used for all_reduce on 3 ranks: "
 			  "kernels run by direct access (RONDO_KERNEL); two_shot runs it\n"),
 		"%s", text);
-	said_begin();
+	captured_stderr_begin();
 	wrong = in_child(run_named, &by_messages);
-	text = said_end();
+	text = captured_stderr_end();
 	cr_expect_eq(wrong, 0);
-	cr_expect_eq(said_times(text, " RONDO WARN "), 1, "%s", text);
+	cr_expect_eq(captured_stderr_times(text, " RONDO WARN "), 1, "%s", text);
 	cr_expect(strstr(text, "[0] RONDO WARN RONDO_ALGO=binomial is not used for all_reduce on 3 "
 			       "ranks: it does not run on these devices; ring runs it\n"),
 		"%s", text);

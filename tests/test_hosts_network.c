@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "comm/comm.h"
-#include "said.h"
+#include "captured_stderr.h"
 #include "world.h"
 
 static int all_reduce_once(struct rank_env *env, float *values, size_t count)
@@ -200,11 +200,11 @@ Test(hosts_network, a_dead_interface_beside_the_one_in_use_is_left_alone, .timeo
 	int failed;
 
 	cr_assert(hosts_unplug(hosts, 1, 1));
-	said_begin();
+	captured_stderr_begin();
 	failed = world_run(&world, meet, NULL, NULL);
-	text = said_end();
+	text = captured_stderr_end();
 	cr_expect_eq(failed, 0, "%s", text);
-	cr_expect_eq(said_times(text, " WARN "), 0, "%s", text);
+	cr_expect_eq(captured_stderr_times(text, " WARN "), 0, "%s", text);
 	hosts_destroy(hosts);
 }
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "said.h"
+#include "captured_stderr.h"
 #include "world.h"
 
 #define RANKS 4
@@ -35,9 +35,9 @@ static const char *said(const char *level, const char *subsystems, const char *t
 
 	setenv("RONDO_DEBUG", level, 1);
 	setenv("RONDO_DEBUG_SUBSYS", subsystems, 1);
-	said_begin();
+	captured_stderr_begin();
 	failed = world_run(&world, sum_up, NULL, NULL);
-	text = said_end();
+	text = captured_stderr_end();
 	cr_assert_eq(failed, 0, "%s", text);
 	return text;
 }
@@ -94,7 +94,7 @@ Test(logs, all_ranks_say_how_they_meet_and_what_they_found, .timeout = 60)
 	expect_from_all(text, "comm 0x[0-9a-f]+ rank [0-3] nranks 4 - Init COMPLETE in [0-9.]+ ms");
 	cr_expect(says(text, 0, "INFO", "costs .*"), "%s", text);
 	cr_expect(says(text, 0, "INFO", "Rondo version [0-9]+\\.[0-9]+\\.[0-9]+"), "%s", text);
-	cr_expect_eq(said_times(text, "Rondo version "), 1, "%s", text);
+	cr_expect_eq(captured_stderr_times(text, "Rondo version "), 1, "%s", text);
 	cr_expect_null(strstr(text, " RONDO WARN "), "%s", text);
 }
 
@@ -140,9 +140,9 @@ Test(logs, of_one_channel_they_say_so_in_the_singular, .timeout = 60)
 	const char *text;
 
 	setenv("RONDO_DEBUG", "INFO", 1);
-	said_begin();
+	captured_stderr_begin();
 	cr_expect_eq(world_run(&world, sum_up, NULL, NULL), 0);
-	text = said_end();
+	text = captured_stderr_end();
 	cr_expect(
 		says(text, 0, "INFO", "1 coll channel, 1 p2p channel per peer, 2 ranks on 1 host"),
 		"%s", text);
@@ -158,9 +158,9 @@ static void expect_files(bool threads)
 	snprintf(path, sizeof(path), "%s/%%h.%%r.100%%%%", dir);
 	setenv("RONDO_DEBUG", "INFO", 1);
 	setenv("RONDO_DEBUG_FILE", path, 1);
-	said_begin();
+	captured_stderr_begin();
 	cr_expect_eq(world_run(&world, sum_up, NULL, NULL), 0);
-	cr_expect_str_eq(said_end(), "");
+	cr_expect_str_eq(captured_stderr_end(), "");
 	for (int rank = 0; rank < 2; rank++) {
 		char host[65] = "", file[256];
 
@@ -192,17 +192,17 @@ Test(logs, a_file_that_cannot_be_opened_is_one_line, .timeout = 60)
 
 	setenv("RONDO_DEBUG", "INFO", 1);
 	setenv("RONDO_DEBUG_FILE", "/no/such/directory/%p", 1);
-	said_begin();
+	captured_stderr_begin();
 	cr_expect_eq(world_run(&world, sum_up, NULL, NULL), 0);
-	text = said_end();
-	cr_expect_eq(said_times(text, " RONDO WARN "), 1, "%s", text);
+	text = captured_stderr_end();
+	cr_expect_eq(captured_stderr_times(text, " RONDO WARN "), 1, "%s", text);
 	cr_expect_eq(
-		said_times(text, "RONDO WARN RONDO_DEBUG_FILE: cannot open /no/such/directory/"), 1,
+		captured_stderr_times(text, "RONDO WARN RONDO_DEBUG_FILE: cannot open /no/such/directory/"), 1,
 		"%s", text);
 	cr_expect_eq(
-		said_times(text, ": No such file or directory: the log goes to standard error\n"),
+		captured_stderr_times(text, ": No such file or directory: the log goes to standard error\n"),
 		1, "%s", text);
-	cr_expect_eq(said_times(text, " Init COMPLETE "), 2, "%s", text);
+	cr_expect_eq(captured_stderr_times(text, " Init COMPLETE "), 2, "%s", text);
 }
 
 /* How many lines of this rank hold this text. */
@@ -283,9 +283,9 @@ static const char *said_with_algorithm(const char *algo, bool twice)
 	int failed;
 
 	setenv("RONDO_DEBUG", "WARN", 1);
-	said_begin();
+	captured_stderr_begin();
 	failed = world_run(&world, sum_up_several_times, twice ? &world : NULL, NULL);
-	text = said_end();
+	text = captured_stderr_end();
 	cr_assert_eq(failed, 0, "%s", text);
 	return text;
 }
@@ -295,7 +295,7 @@ Test(logs, an_algorithm_that_is_asked_for_and_cannot_run_is_one_warning_a_collec
 	/* All-reduces by tree take four ranks; broadcasts do not. */
 	const char *text = said_with_algorithm("tree", false);
 
-	cr_expect_eq(said_times(text, " RONDO WARN "), 1, "%s", text);
+	cr_expect_eq(captured_stderr_times(text, " RONDO WARN "), 1, "%s", text);
 	cr_expect(says(text, 0, "WARN",
 			  "RONDO_ALGO=tree is not used for all_reduce on 3 ranks: it does not run "
 			  "with so many ranks, .*; [a-z_]+ runs it"),
@@ -306,15 +306,15 @@ Test(logs, an_algorithm_that_is_asked_for_and_cannot_run_is_one_warning_a_collec
 			  "buffers can be addressed from all ranks \\(rondo_mem_alloc\\(\\)\\); "
 			  "[a-z_]+ runs it"),
 		"%s", text);
-	cr_expect_eq(said_times(text, " RONDO WARN "), 2, "all_reduce and broadcast: %s", text);
+	cr_expect_eq(captured_stderr_times(text, " RONDO WARN "), 2, "all_reduce and broadcast: %s", text);
 	text = said_with_algorithm("doubling", false);
 	cr_expect(
 		says(text, 0, "WARN",
 			"RONDO_ALGO=doubling is not used for broadcast on 3 ranks: it has no such "
 			"collective; [a-z_]+ runs it"),
 		"%s", text);
-	cr_expect_eq(said_times(text, " RONDO WARN "), 1, "%s", text);
-	cr_expect_eq(said_times(said_with_algorithm("ring", false), " RONDO WARN "), 0);
+	cr_expect_eq(captured_stderr_times(text, " RONDO WARN "), 1, "%s", text);
+	cr_expect_eq(captured_stderr_times(said_with_algorithm("ring", false), " RONDO WARN "), 0);
 }
 
 Test(logs, another_communicator_warns_again, .timeout = 60)
@@ -322,7 +322,7 @@ Test(logs, another_communicator_warns_again, .timeout = 60)
 	const char *text = said_with_algorithm("tree", true);
 
 	cr_expect_geq(
-		said_times(text, "RONDO_ALGO=tree is not used for all_reduce"), 2, "%s", text);
+		captured_stderr_times(text, "RONDO_ALGO=tree is not used for all_reduce"), 2, "%s", text);
 }
 
 /* ---- The page, and the sources --------------------------------------------------------------- */

@@ -14,7 +14,7 @@
 
 #include "base/log.h"
 #include "topo/probe.h"
-#include "said.h"
+#include "captured_stderr.h"
 #include "topo/sysfs.h"
 
 /* ---- Trees ---- */
@@ -164,9 +164,9 @@ static const char *probe(const struct rd_probe *how)
 	int err;
 
 	rd_log_set(RD_INFO, 1u << RD_PROBE);
-	said_begin();
+	captured_stderr_begin();
 	err = rd_probe_host(&host, how);
-	text = said_end();
+	text = captured_stderr_end();
 	cr_assert_eq(err, 0, "%s", rondo_last_error());
 	return text;
 }

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "transports/transports.h"
-#include "said.h"
+#include "captured_stderr.h"
 #include "ways.h"
 #include "world.h"
 
@@ -352,9 +352,9 @@ static int sum_up(struct rank_env *env)
 /* Runs the world; what it wrote to standard error comes back as text. */
 static const char *run_world(const struct world *world, int *failed, struct rank_outcome *outcomes)
 {
-	said_begin();
+	captured_stderr_begin();
 	*failed = world_run(world, sum_up, NULL, outcomes);
-	return said_end();
+	return captured_stderr_end();
 }
 
 static void expect_detour(enum fault of, int rank, const char *line)
@@ -370,7 +370,7 @@ static void expect_detour(enum fault of, int rank, const char *line)
 	setenv("RONDO_INIT_TIMEOUT_MS", "8000", 1);
 	text = run_world(&world, &failed, outcomes);
 	cr_expect_eq(failed, 0, "%s", text);
-	cr_expect_eq(said_times(text, " WARN "), 1, "%s", text);
+	cr_expect_eq(captured_stderr_times(text, " WARN "), 1, "%s", text);
 	cr_expect(strstr(text, line), "%s", text);
 }
 
@@ -423,7 +423,7 @@ Test(routes, a_peer_that_has_not_run_yet_is_waited_for, .timeout = 60)
 	setenv("RONDO_INIT_TIMEOUT_MS", "8000", 1);
 	text = run_world(&world, &failed, outcomes);
 	cr_expect_eq(failed, 0, "%s", text);
-	cr_expect_eq(said_times(text, " WARN "), 0, "%s", text);
+	cr_expect_eq(captured_stderr_times(text, " WARN "), 0, "%s", text);
 }
 
 Test(routes, of_transports_that_cost_alike_both_of_a_pair_take_the_same, .timeout = 60)
@@ -436,7 +436,7 @@ Test(routes, of_transports_that_cost_alike_both_of_a_pair_take_the_same, .timeou
 	add_opener();
 	text = run_world(&world, &failed, outcomes);
 	cr_expect_eq(failed, 0, "%s", text);
-	cr_expect_eq(said_times(text, " WARN "), 0, "%s", text);
+	cr_expect_eq(captured_stderr_times(text, " WARN "), 0, "%s", text);
 }
 
 Test(routes, each_pair_says_so_once_however_many_there_are, .timeout = 60)
@@ -451,11 +451,11 @@ Test(routes, each_pair_says_so_once_however_many_there_are, .timeout = 60)
 	cr_assert_eq(rd_transport_add(&second), 0);
 	text = run_world(&world, &failed, outcomes);
 	cr_expect_eq(failed, 0, "%s", text);
-	cr_expect_eq(said_times(text, " WARN "), 20, "%s", text);
-	cr_expect_eq(said_times(text, "over first (rank "), 10, "%s", text);
-	cr_expect_eq(said_times(text, "and go on over second"), 10, "%s", text);
-	cr_expect_eq(said_times(text, "over second (rank "), 10, "%s", text);
-	cr_expect_eq(said_times(text, "and go on over shm"), 10, "%s", text);
+	cr_expect_eq(captured_stderr_times(text, " WARN "), 20, "%s", text);
+	cr_expect_eq(captured_stderr_times(text, "over first (rank "), 10, "%s", text);
+	cr_expect_eq(captured_stderr_times(text, "and go on over second"), 10, "%s", text);
+	cr_expect_eq(captured_stderr_times(text, "over second (rank "), 10, "%s", text);
+	cr_expect_eq(captured_stderr_times(text, "and go on over shm"), 10, "%s", text);
 }
 
 Test(routes, where_none_is_left_all_that_was_tried_is_named, .timeout = 60)
@@ -491,7 +491,7 @@ Test(routes, a_healthy_world_warns_of_nothing, .timeout = 60)
 
 	text = run_world(&world, &failed, outcomes);
 	cr_expect_eq(failed, 0, "%s", text);
-	cr_expect_eq(said_times(text, " RONDO "), 0, "%s", text);
+	cr_expect_eq(captured_stderr_times(text, " RONDO "), 0, "%s", text);
 }
 
 /* Ranks 0 and 1 have such a link, rank 2 has not: messages must be as long on all. */

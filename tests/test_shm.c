@@ -15,7 +15,7 @@
 
 #include "base/log.h"
 #include "fixture.h"
-#include "said.h"
+#include "captured_stderr.h"
 
 static const struct shape shape = { .size = 2, .channels = 1, .slots = 4, .piece = 4096 };
 
@@ -226,11 +226,11 @@ Test(shm, each_says_once_that_the_other_may_not_read_its_memory, .timeout = 60)
 
 	forbid(SYS_process_vm_readv);
 	rd_log_set(RD_INFO, 1u << RD_NET);
-	said_begin();
+	captured_stderr_begin();
 	fixture_pair("shm", &shape, PROCESSES, lender, borrower);
-	text = said_end();
-	cr_expect_eq(said_times(text, "rank 0 may not read this process's memory"), 1, "%s", text);
-	cr_expect_eq(said_times(text, "rank 1 may not read this process's memory"), 1, "%s", text);
+	text = captured_stderr_end();
+	cr_expect_eq(captured_stderr_times(text, "rank 0 may not read this process's memory"), 1, "%s", text);
+	cr_expect_eq(captured_stderr_times(text, "rank 1 may not read this process's memory"), 1, "%s", text);
 }
 
 /* ---- Memory that a peer has spoilt ---------------------------------------------------------- */

@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "said.h"
+#include "captured_stderr.h"
 #include "tuner/cost_file.h"
 #include "world.h"
 
@@ -292,10 +292,10 @@ Test(tune, a_number_out_of_bounds_is_named_with_its_line_and_its_bounds)
 		const char *log;
 
 		write_with(tries[i].line);
-		said_begin();
+		captured_stderr_begin();
 		cr_expect_not(rd_tune_find(path, "a", &found), "%s", tries[i].line);
-		log = said_end();
-		cr_expect_eq(said_times(log, "\n"), 1, "%s", log);
+		log = captured_stderr_end();
+		cr_expect_eq(captured_stderr_times(log, "\n"), 1, "%s", log);
 		cr_expect(strstr(log, tries[i].said) && strstr(log, path), "%s should say %s: %s",
 			tries[i].line, tries[i].said, log);
 	}
@@ -360,9 +360,9 @@ Test(tune, a_file_that_cannot_grow_stays_as_it_was_and_the_reason_is_said)
 	getrlimit(RLIMIT_FSIZE, &limit);
 	limit.rlim_cur = strlen(before) + 100;
 	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
-	said_begin();
+	captured_stderr_begin();
 	rd_tune_keep(path, "b", &other);
-	log = said_end();
+	log = captured_stderr_end();
 	limit.rlim_cur = limit.rlim_max;
 	setrlimit(RLIMIT_FSIZE, &limit);
 	cr_expect_str_eq(read_text(), before);

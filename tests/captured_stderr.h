@@ -1,16 +1,16 @@
 /*
  * What this process and its children say on standard error, for a test to read.
  */
-#ifndef SAID_H
-#define SAID_H
+#ifndef CAPTURED_STDERR_H
+#define CAPTURED_STDERR_H
 
 /* From here on it is kept, and not shown. */
-void said_begin(void);
+void captured_stderr_begin(void);
 
 /* Shows what follows again; what was kept, until the next call. */
-const char *said_end(void);
+const char *captured_stderr_end(void);
 
 /* How often the part stands in the text. */
-int said_times(const char *text, const char *part);
+int captured_stderr_times(const char *text, const char *part);
 
 #endif

@@ -1,4 +1,4 @@
-#include "said.h"
+#include "captured_stderr.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 
 static int file, kept;
 
-void said_begin(void)
+void captured_stderr_begin(void)
 {
 	file = memfd_create("stderr", MFD_CLOEXEC);
 	kept = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
@@ -20,7 +20,7 @@ void said_begin(void)
 	dup2(file, STDERR_FILENO);
 }
 
-const char *said_end(void)
+const char *captured_stderr_end(void)
 {
 	static char text[256 << 10];
 	ssize_t size;
@@ -34,7 +34,7 @@ const char *said_end(void)
 	return text;
 }
 
-int said_times(const char *text, const char *part)
+int captured_stderr_times(const char *text, const char *part)
 {
 	int found = 0;
 
