@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 
 #include "check/checker.h"
-#include "spoiled.h"
+#include "mutants.h"
 
 Test(checker, refuses_a_peer_that_does_not_exist)
 {

@@ -3,7 +3,7 @@
 
 #include "check/checker.h"
 #include "mesh/two_shot.h"
-#include "spoiled.h"
+#include "mutants.h"
 
 static struct rd_algorithm mapped_by(void (*write_plan)(struct rd_plan *plan))
 {

@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 
 #include "check/checker.h"
-#include "spoiled.h"
+#include "mutants.h"
 
 /* Of each rank: two sends, two holds, a flush of each send, since in place the input is
    overwritten; then the merge. */

@@ -5,7 +5,7 @@
 #include <criterion/criterion.h>
 
 #include "check/checker.h"
-#include "spoiled.h"
+#include "mutants.h"
 
 enum change {
 	PEER,

@@ -8,17 +8,17 @@
 #include "device/device_stream.h"
 #include "captured_stderr.h"
 #include "api/stream.h"
-#include "ways.h"
+#include "variants.h"
 #include "base/futex.h"
 
 Test(gpu, all_collectives_are_right_by_every_way, .timeout = 240)
 {
 	for (size_t i = 0; i < WAYS; i++) {
-		struct trial trial = { &ways[i], 4, all_collectives, 0 };
+		struct trial trial = { &variants[i], 4, all_collectives, 0 };
 
-		cr_expect_eq(in_child(run_trial, &trial), 0, "%s %s %s %s", ways[i].device,
-			ways[i].kernel, ways[i].threads ? "threads" : "processes",
-			ways[i].transport ? ways[i].transport : "");
+		cr_expect_eq(in_child(run_trial, &trial), 0, "%s %s %s %s", variants[i].device,
+			variants[i].kernel, variants[i].threads ? "threads" : "processes",
+			variants[i].transport ? variants[i].transport : "");
 	}
 }
 
@@ -26,7 +26,7 @@ Test(gpu, two_and_three_ranks_are_right_too, .timeout = 120)
 {
 	for (size_t i = 0; i < 5; i++)
 		for (int size = 1; size <= 3; size++) {
-			struct way way = ways[i];
+			struct way way = variants[i];
 			struct trial trial = { &way, size, all_collectives, 0 };
 
 			if (size == 1)
@@ -118,7 +118,7 @@ static int in_the_streams_order(struct rank_env *env)
 
 Test(gpu, calls_return_at_once_and_run_in_the_streams_order, .timeout = 120)
 {
-	try_ways(3, in_the_streams_order, 0, true);
+	try_variants(3, in_the_streams_order, 0, true);
 }
 
 /* Calls of one comm on two streams in turn, many of them under way. */
@@ -155,7 +155,7 @@ static int on_two_streams(struct rank_env *env)
 Test(gpu, calls_on_several_streams_are_right, .timeout = 120)
 {
 	cr_assert_leq(100 * 33, COUNT_MAX * 2);
-	try_ways(4, on_two_streams, 0, true);
+	try_variants(4, on_two_streams, 0, true);
 }
 
 /* Buffers come and go, mostly at the same address: what a peer has mapped of them must follow. */
@@ -185,7 +185,7 @@ static int with_buffers_that_change(struct rank_env *env)
 
 Test(gpu, buffers_may_come_and_go, .timeout = 120)
 {
-	try_ways(3, with_buffers_that_change, 0, true);
+	try_variants(3, with_buffers_that_change, 0, true);
 }
 
 static int exchange_in_a_ring(struct rank_env *env)
@@ -217,7 +217,7 @@ static int exchange_in_a_ring(struct rank_env *env)
 
 Test(gpu, groups_send_and_receive_device_memory, .timeout = 120)
 {
-	try_ways(3, exchange_in_a_ring, 0, true);
+	try_variants(3, exchange_in_a_ring, 0, true);
 }
 
 /* ---- Operations ---------------------------------------------------------------------------- */
@@ -267,7 +267,7 @@ static int own_operations(struct rank_env *env)
 
 Test(gpu, factors_and_functions_of_the_programs_own_are_applied, .timeout = 120)
 {
-	try_ways(3, own_operations, 0, true);
+	try_variants(3, own_operations, 0, true);
 }
 
 /* Nothing but the program's own functions goes through host memory where all reach all. (What
@@ -300,7 +300,7 @@ static int only_functions_are_staged(struct rank_env *env)
 
 Test(gpu, only_functions_of_the_programs_own_go_through_host_memory, .timeout = 120)
 {
-	try_ways(2, only_functions_are_staged, 0, true);
+	try_variants(2, only_functions_are_staged, 0, true);
 }
 
 /* As fused kernels are told. Elements a block has: one too many for all of them, or as many as can
@@ -338,7 +338,7 @@ static int few_bytes_are_small(struct rank_env *env)
 
 Test(gpu, calls_of_few_bytes_are_small_whatever_the_collective, .timeout = 60)
 {
-	struct trial trial = { &ways[1], 4, few_bytes_are_small, 0 };
+	struct trial trial = { &variants[1], 4, few_bytes_are_small, 0 };
 
 	cr_expect_eq(in_child(run_trial, &trial), 0);
 }
@@ -381,7 +381,7 @@ static int small_calls_map_nothing(struct rank_env *env)
 
 Test(gpu, small_calls_leave_the_buffers_of_other_processes_alone, .timeout = 60)
 {
-	struct trial trial = { &ways[3], 4, small_calls_map_nothing, 0 };
+	struct trial trial = { &variants[3], 4, small_calls_map_nothing, 0 };
 
 	cr_expect_eq(in_child(run_trial, &trial), 0);
 }
@@ -449,7 +449,7 @@ static int mixed_up(struct rank_env *env)
 
 Test(gpu, mixed_up_buffers_and_streams_are_refused_with_the_reason, .timeout = 60)
 {
-	struct way way = ways[3];
+	struct way way = variants[3];
 	struct trial trial = { &way, 2, mixed_up, 0 };
 
 	way.device = "emulated:2";

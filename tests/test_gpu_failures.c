@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "captured_stderr.h"
 #include "api/stream.h"
-#include "ways.h"
+#include "variants.h"
 #include "base/futex.h"
 
 /* Rank 1 makes one call and then does something else; the news of that may come to others when they
@@ -45,7 +45,7 @@ static int when_a_peer_dies(struct rank_env *env)
 
 Test(gpu_failures, the_death_of_a_peer_frees_the_streams_that_wait_for_it, .timeout = 120)
 {
-	try_ways(3, when_a_peer_dies, NEVER_MS, false);
+	try_variants(3, when_a_peer_dies, NEVER_MS, false);
 }
 
 static int when_one_aborts(struct rank_env *env)
@@ -66,7 +66,7 @@ static int when_one_aborts(struct rank_env *env)
 
 Test(gpu_failures, an_abort_frees_the_streams_that_wait, .timeout = 120)
 {
-	try_ways(3, when_one_aborts, NEVER_MS, true);
+	try_variants(3, when_one_aborts, NEVER_MS, true);
 }
 
 /* Rank 1 makes no second call. It waits for the comm to end, and ends it where nobody else does. */
@@ -91,7 +91,7 @@ static int when_one_is_silent(struct rank_env *env)
 
 Test(gpu_failures, silence_has_a_bound, .timeout = 120)
 {
-	try_ways(3, when_one_is_silent, 1000, true);
+	try_variants(3, when_one_is_silent, 1000, true);
 }
 
 static int shorten_by_one(struct rank_env *env, struct memory *memory)
@@ -195,7 +195,7 @@ static int when_calls_differ(struct rank_env *env)
 
 Test(gpu_failures, different_calls_are_a_mismatch_on_every_rank, .timeout = 120)
 {
-	try_ways(3, when_calls_differ, 0, true);
+	try_variants(3, when_calls_differ, 0, true);
 }
 
 /* ---- Groups -------------------------------------------------------------------------------- */
@@ -281,7 +281,7 @@ static int when_a_later_call_is_refused(struct rank_env *env)
 Test(gpu_failures, a_stream_waits_for_the_calls_of_a_group_before_the_one_that_is_refused,
 	.timeout = 60)
 {
-	struct trial trial = { &ways[2], 2, when_a_later_call_is_refused, 0 };
+	struct trial trial = { &variants[2], 2, when_a_later_call_is_refused, 0 };
 
 	cr_expect_eq(in_child(run_trial, &trial), 0);
 }
@@ -356,8 +356,8 @@ static int lost_at_the_end(struct rank_env *env)
 
 Test(gpu_failures, a_device_that_is_lost_amid_a_group_ends_the_comm, .timeout = 60)
 {
-	struct trial trials[] = { { &ways[5], 2, lost_between, NEVER_MS },
-		{ &ways[5], 2, lost_at_the_end, NEVER_MS } };
+	struct trial trials[] = { { &variants[5], 2, lost_between, NEVER_MS },
+		{ &variants[5], 2, lost_at_the_end, NEVER_MS } };
 
 	for (int i = 0; i < 2; i++)
 		cr_expect_eq(in_child(run_trial, &trials[i]), 0, "%d", i);

@@ -5,7 +5,7 @@
 #include "device/emulated/emulated.h"
 #include "device/device_stream.h"
 #include "api/stream.h"
-#include "ways.h"
+#include "variants.h"
 
 /* What is captured: the sum of all inputs, and then the beginning of everybody's. */
 static int capture_calls(
@@ -85,7 +85,7 @@ static int capture_and_replay(struct rank_env *env)
 	return wrong;
 }
 
-static const struct way fused_ways[] = {
+static const struct way fused_variants[] = {
 	{ "emulated:4", "auto", true, NULL, RD_KERNEL_FUSED },
 	{ "emulated:4", "auto", false, NULL, RD_KERNEL_FUSED },
 	/* As under MPS, where processes on one device run at the same time. */
@@ -95,10 +95,10 @@ static const struct way fused_ways[] = {
 Test(gpu_graphs, fused_calls_are_captured_and_replayed_any_number_of_times, .timeout = 120)
 {
 	for (int i = 0; i < 3; i++) {
-		struct trial trial = { &fused_ways[i], 3, capture_and_replay, 0 };
+		struct trial trial = { &fused_variants[i], 3, capture_and_replay, 0 };
 
 		cr_expect_eq(in_child(run_trial, &trial), 0, "%s, %s",
-			fused_ways[i].threads ? "threads" : "processes", fused_ways[i].device);
+			fused_variants[i].threads ? "threads" : "processes", fused_variants[i].device);
 	}
 }
 
@@ -171,10 +171,10 @@ static int capture_transfers(struct rank_env *env)
 Test(gpu_graphs, transfers_are_captured_and_replayed_too, .timeout = 120)
 {
 	for (int i = 0; i < 2; i++) {
-		struct trial trial = { &fused_ways[i], 3, capture_transfers, 0 };
+		struct trial trial = { &fused_variants[i], 3, capture_transfers, 0 };
 
 		cr_expect_eq(in_child(run_trial, &trial), 0, "%s",
-			fused_ways[i].threads ? "threads" : "processes");
+			fused_variants[i].threads ? "threads" : "processes");
 	}
 }
 
@@ -211,7 +211,7 @@ static int capture_transfers_in_vain(struct rank_env *env)
 
 Test(gpu_graphs, transfers_that_cannot_be_captured_say_why, .timeout = 120)
 {
-	try_ways(3, capture_transfers_in_vain, 0, true);
+	try_variants(3, capture_transfers_in_vain, 0, true);
 }
 
 static int capture_in_vain(struct rank_env *env)
@@ -246,7 +246,7 @@ static int capture_in_vain(struct rank_env *env)
 
 Test(gpu_graphs, what_cannot_be_captured_says_why, .timeout = 120)
 {
-	try_ways(3, capture_in_vain, 0, true);
+	try_variants(3, capture_in_vain, 0, true);
 }
 
 static int capture_on_rank_1(struct rank_env *env, struct memory *memory)
@@ -272,7 +272,7 @@ static int capture_on_one(struct rank_env *env)
 
 Test(gpu_graphs, a_call_that_only_some_capture_is_a_mismatch, .timeout = 60)
 {
-	struct trial trial = { &fused_ways[1], 3, capture_on_one, 0 };
+	struct trial trial = { &fused_variants[1], 3, capture_on_one, 0 };
 
 	cr_expect_eq(in_child(run_trial, &trial), 0);
 }
@@ -305,7 +305,7 @@ static int capture_a_transfer_on_one(struct rank_env *env)
 
 Test(gpu_graphs, a_transfer_that_only_one_side_captures_is_a_mismatch, .timeout = 60)
 {
-	struct trial trial = { &fused_ways[1], 3, capture_a_transfer_on_one, 0 };
+	struct trial trial = { &fused_variants[1], 3, capture_a_transfer_on_one, 0 };
 
 	cr_expect_eq(in_child(run_trial, &trial), 0);
 }

@@ -5,7 +5,7 @@
 
 #include "gpu/messages.h"
 #include "captured_stderr.h"
-#include "ways.h"
+#include "variants.h"
 
 struct named {
 	const char *algo;

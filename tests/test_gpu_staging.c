@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ways.h"
+#include "variants.h"
 
 /* As floats, several parts of what is staged, whatever the collective, and not a whole number. */
 #define LONG_COUNT 300003
 
-static const struct way staged_ways[] = {
+static const struct way staged_variants[] = {
 	{ "emulated:2", "staged", false, NULL, RD_KERNEL_STAGED },
 	{ "emulated:2", "staged", true, NULL, RD_KERNEL_STAGED },
 	{ "emulated:2", "auto", false, "tcp", RD_KERNEL_STAGED },
@@ -16,10 +16,10 @@ static const struct way staged_ways[] = {
 
 static void try_staged(int size, int (*body)(struct rank_env *env), int timeout_ms)
 {
-	for (size_t i = 0; i < sizeof(staged_ways) / sizeof(*staged_ways); i++) {
-		struct trial trial = { &staged_ways[i], size, body, timeout_ms };
+	for (size_t i = 0; i < sizeof(staged_variants) / sizeof(*staged_variants); i++) {
+		struct trial trial = { &staged_variants[i], size, body, timeout_ms };
 
-		if (ONLY_THREADS && !staged_ways[i].threads)
+		if (ONLY_THREADS && !staged_variants[i].threads)
 			continue;
 		cr_expect_eq(in_child(run_trial, &trial), 0, "staged, way %zu", i);
 	}
@@ -87,7 +87,7 @@ static int with_little_memory(struct rank_env *env)
 
 Test(gpu_staging, what_is_staged_needs_no_memory_of_its_size, .timeout = 60)
 {
-	struct trial trial = { &staged_ways[0], 2, with_little_memory, 0 };
+	struct trial trial = { &staged_variants[0], 2, with_little_memory, 0 };
 
 	cr_expect_eq(in_child(run_trial, &trial), 0);
 }

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "device/emulated/emulated.h"
-#include "ways.h"
+#include "variants.h"
 
 /* ThreadSanitizer sees the progress threads of processes in test_board.c, which takes long enough. */
 static void try_here(int size, int (*body)(struct rank_env *env), int timeout_ms)
@@ -15,7 +15,7 @@ static void try_here(int size, int (*body)(struct rank_env *env), int timeout_ms
 	if (ONLY_THREADS)
 		try_threads(size, body, timeout_ms);
 	else
-		try_ways(size, body, timeout_ms, true);
+		try_variants(size, body, timeout_ms, true);
 }
 
 /* Bytes of a rank's buffers here. */
@@ -515,13 +515,13 @@ static int out_of_reach(struct rank_env *env)
 
 Test(gpu_transfers, what_peers_cannot_map_is_staged, .timeout = 60)
 {
-	static const struct way mapped_ways[] = {
+	static const struct way mapped_variants[] = {
 		{ "emulated:1", "auto", false, NULL, RD_KERNEL_STEPPED },
 		{ "emulated:4", "auto", false, NULL, RD_KERNEL_FUSED },
 	};
 
 	for (int i = 0; i < 2; i++) {
-		struct trial trial = { &mapped_ways[i], 4, out_of_reach, 10000 };
+		struct trial trial = { &mapped_variants[i], 4, out_of_reach, 10000 };
 
 		cr_expect_eq(in_child(run_trial, &trial), 0, "way %d", i);
 	}
@@ -700,8 +700,8 @@ Test(gpu_transfers, memory_of_another_kind_than_the_peers_is_a_mismatch, .timeou
 		struct rank_env *) = { into_host_memory, from_host_memory, with_host_memory };
 
 	for (int i = 0; i <= FIRST_STAGED; i++)
-		for (int k = 0; k < 3 && (ways[i].threads || !ONLY_THREADS); k++) {
-			struct trial trial = { &ways[i], 2, bodies[k], NEVER_MS };
+		for (int k = 0; k < 3 && (variants[i].threads || !ONLY_THREADS); k++) {
+			struct trial trial = { &variants[i], 2, bodies[k], NEVER_MS };
 
 			cr_expect_eq(in_child(run_trial, &trial), 0, "way %d, body %d", i, k);
 		}
@@ -757,7 +757,7 @@ static int when_one_dies(struct rank_env *env)
 
 Test(gpu_transfers, the_death_of_a_peer_frees_who_sends_and_who_receives, .timeout = 120)
 {
-	try_ways(3, when_one_dies, 0, false);
+	try_variants(3, when_one_dies, 0, false);
 }
 
 static void give_up(struct rank_env *env)

@@ -1,7 +1,7 @@
 /* Calls on device memory whose blocks differ in length, by every way. */
 #include <criterion/criterion.h>
 
-#include "ways.h"
+#include "variants.h"
 
 #define RANKS 4
 
@@ -174,7 +174,7 @@ static int varied_blocks(struct rank_env *env)
 
 Test(gpu_variable, blocks_of_different_lengths_are_right_by_every_way, .timeout = 120)
 {
-	try_ways(RANKS, varied_blocks, 0, true);
+	try_variants(RANKS, varied_blocks, 0, true);
 }
 
 /* Rank 1 believes that rank 0 has more for it than it has. */
@@ -197,5 +197,5 @@ static int lengths_that_differ(struct rank_env *env)
 
 Test(gpu_variable, lengths_that_two_ranks_disagree_about_are_a_mismatch, .timeout = 120)
 {
-	try_ways(2, lengths_that_differ, 0, true);
+	try_variants(2, lengths_that_differ, 0, true);
 }

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "transports/transports.h"
 #include "captured_stderr.h"
-#include "ways.h"
+#include "variants.h"
 #include "world.h"
 
 /* ---- Transports that break their promise --------------------------------------------------- */

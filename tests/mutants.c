@@ -1,4 +1,4 @@
-#include "spoiled.h"
+#include "mutants.h"
 
 #include <criterion/criterion.h>
 

@@ -1,8 +1,8 @@
 /*
  * Right plans, and what a test does to spoil them.
  */
-#ifndef SPOILED_H
-#define SPOILED_H
+#ifndef MUTANTS_H
+#define MUTANTS_H
 
 #include "simulated.h"
 

@@ -2,8 +2,8 @@
  * Every way of running a call on device memory, on emulated GPUs, and what tests of them share:
  * buffers there, calls with known numbers, and the check of what comes out.
  */
-#ifndef WAYS_H
-#define WAYS_H
+#ifndef VARIANTS_H
+#define VARIANTS_H
 
 #include "gpu/gpu.h"
 #include "plan/collective.h"
@@ -18,7 +18,7 @@ struct way {
 };
 
 #define WAYS 11
-extern const struct way ways[WAYS];
+extern const struct way variants[WAYS];
 
 /* A timeout that ends no call: what is to end has another reason to. The world still has a limit. */
 #define NEVER_MS 3600000
@@ -36,7 +36,7 @@ int in_child(int (*run)(void *argument), void *argument);
 int run_trial(void *argument);
 
 /* In a test: the body by every way. */
-void try_ways(int size, int (*body)(struct rank_env *env), int timeout_ms, bool threads_too);
+void try_variants(int size, int (*body)(struct rank_env *env), int timeout_ms, bool threads_too);
 /* By those whose ranks are threads. */
 void try_threads(int size, int (*body)(struct rank_env *env), int timeout_ms);
 

@@ -1,4 +1,4 @@
-#include "ways.h"
+#include "variants.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>
@@ -9,7 +9,7 @@
 #include "comm/comm.h"
 #include "elements.h"
 
-const struct way ways[WAYS] = {
+const struct way variants[WAYS] = {
 	{ "emulated:1", "auto", true, NULL, RD_KERNEL_FUSED },
 	{ "emulated:4", "auto", true, NULL, RD_KERNEL_FUSED },
 	{ "emulated:1", "auto", false, NULL, RD_KERNEL_STEPPED },
@@ -254,18 +254,18 @@ static void try_way(
 		way->threads ? "threads" : "processes", way->transport ? way->transport : "");
 }
 
-void try_ways(int size, int (*body)(struct rank_env *env), int timeout_ms, bool threads_too)
+void try_variants(int size, int (*body)(struct rank_env *env), int timeout_ms, bool threads_too)
 {
 	for (size_t i = 0; i < WAYS; i++)
-		if (!ways[i].threads || threads_too)
-			try_way(&ways[i], size, body, timeout_ms);
+		if (!variants[i].threads || threads_too)
+			try_way(&variants[i], size, body, timeout_ms);
 }
 
 void try_threads(int size, int (*body)(struct rank_env *env), int timeout_ms)
 {
 	for (size_t i = 0; i < WAYS; i++)
-		if (ways[i].threads)
-			try_way(&ways[i], size, body, timeout_ms);
+		if (variants[i].threads)
+			try_way(&variants[i], size, body, timeout_ms);
 }
 
 int expect_floats(struct rank_env *env, const float *at, size_t count, float wanted)
