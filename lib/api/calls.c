@@ -218,7 +218,7 @@ static int run(const struct rd_request *request, struct rd_task *task, bool on_d
 int rd_submit(const struct rd_request *request)
 {
 	struct rd_task task;
-	bool on_device;
+	bool on_device, in_group;
 
 	if ((unsigned)request->op >= RONDO_OP_COUNT)
 		return submit_own_op(request);
@@ -244,12 +244,20 @@ int rd_submit(const struct rd_request *request)
 	};
 	task.queued = task.started = task.done = false;
 	task.feed = NULL;
-	if ((request->stream || rd_group_open()) && request->comm->finalized)
+	in_group = rd_group_open();
+	if ((request->stream || in_group) && request->comm->finalized)
 		return refuse(request, rd_comm_failure(request->comm));
-	err = rd_gpu_takes(task.comm, &task.call, request->stream, &on_device);
+
+	const struct rd_call_stream stream = {
+		.device_stream = rd_stream_device_stream(request->stream),
+		.is_host = request->stream && !rd_stream_device_stream(request->stream),
+		.in_group = in_group,
+	};
+
+	err = rd_gpu_takes(task.comm, &task.call, &stream, &on_device);
 	if (err)
 		return refuse(request, err);
-	if (rd_group_open())
+	if (in_group)
 		return rd_group_add(&task, request->stream);
 	if (request->collective == RD_TRANSFER && request->root == request->target)
 		return rd_fail(RONDO_INVALID,

@@ -4,9 +4,7 @@
 #include "gpu/progress.h"
 #include "gpu/gpu.h"
 #include "base/error.h"
-#include "api/group.h"
 #include "gpu/messages.h"
-#include "api/stream.h"
 #include "gpu/transfers.h"
 
 /* ---- Taking calls -------------------------------------------------------------------------- */
@@ -41,14 +39,13 @@ static int check_device_buffer(const struct rd_gpu *gpu, const struct rd_call *c
 
 /* Device memory that this call can use on this stream? */
 static int check_buffer(const struct rondo_comm *comm, const struct rd_call *call,
-	const struct rondo_stream *stream, const char *name, const void *at, size_t size,
+	const struct rd_call_stream *stream, const char *name, const void *at, size_t size,
 	bool *on_device)
 {
 	struct rd_allocation allocation;
-	struct rd_device_stream *device_stream = rd_stream_device_stream(stream);
 
 	*on_device = size > 0 && rd_is_device_memory(at, &allocation);
-	if (size == 0 || (!*on_device && !device_stream))
+	if (size == 0 || (!*on_device && !stream->device_stream))
 		return 0;
 	if (!*on_device)
 		return refuse(call, name,
@@ -66,7 +63,7 @@ static int check_buffer(const struct rondo_comm *comm, const struct rd_call *cal
 			"in "
 			"struct rondo_config, RONDO_GPU, or the current CUDA device before it is "
 			"made");
-	if (stream && !device_stream)
+	if (stream->is_host)
 		return refuse(call, name,
 			"is device memory, but the stream is a host stream: use "
 			"rondo_stream_wrap() or "
@@ -88,10 +85,10 @@ static int check_device_stream(const struct rondo_comm *comm, const struct rd_de
 	return 0;
 }
 
-int rd_gpu_takes(struct rondo_comm *comm, const struct rd_call *call, struct rondo_stream *stream,
-	bool *takes)
+int rd_gpu_takes(struct rondo_comm *comm, const struct rd_call *call,
+	const struct rd_call_stream *stream, bool *takes)
 {
-	const struct rd_device_stream *device_stream = rd_stream_device_stream(stream);
+	const struct rd_device_stream *device_stream = stream->device_stream;
 
 	*takes = false;
 	if (!device_stream && !comm->gpu && !comm->meets_devices)
@@ -112,7 +109,7 @@ int rd_gpu_takes(struct rondo_comm *comm, const struct rd_call *call, struct ron
 	if (!err && !device_stream && in != out && call->in && call->out && in_size > 0 && out_size > 0)
 		err = refuse(call, in ? "send" : "recv",
 			"is device memory, and the other buffer is not: give it both of one kind");
-	if (!err && !device_stream && (in || out) && rd_group_open())
+	if (!err && !device_stream && (in || out) && stream->in_group)
 		err = refuse(call, in ? "send" : "recv",
 			"is device memory: in a group, give the call a stream of its device");
 	*takes = !err && (device_stream || in || out);
