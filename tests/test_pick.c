@@ -38,6 +38,7 @@ static struct rd_tuner_config config_of(int size, uint32_t message_ns, uint32_t 
 			.memory_reduce_ps = { 20, 40 } },
 		.channels = 1,
 		.piece_size = 128 << 10,
+		.exchange_size = 32,
 		.algo = "",
 	};
 

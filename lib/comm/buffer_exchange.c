@@ -5,29 +5,11 @@
 
 #include "comm/comm.h"
 #include "base/error.h"
+#include "mesh/buffer_exchange.h"
 
 /* After so many buffer exchanges in vain, one call of so many begins with one. */
 #define PATIENCE 8
 #define REST 32
-
-/* ---- The exchange of cards, as a plan of its own -------------------------------------------- */
-
-/* All to all at once: each card is a message of one cache line. */
-static void write_exchange(struct rd_plan *plan)
-{
-	int rank = plan->problem.rank, size = plan->problem.size;
-
-	for (int s = 1; s < size; s++)
-		rd_send(plan, rd_wrap(rank + s, size), rank);
-	for (int s = 1; s < size; s++)
-		rd_recv(plan, rd_wrap(rank - s, size), rd_wrap(rank - s, size));
-}
-
-const struct rd_algorithm rd_buffer_exchange_plan = {
-	.name = "buffer_exchange",
-	.collectives = 1 << RD_ALL_GATHER,
-	.write_plan = write_exchange,
-};
 
 int rd_buffer_exchange_create(struct rondo_comm *comm)
 {

@@ -48,9 +48,6 @@ struct rd_buffer_exchange {
 int rd_buffer_exchange_create(struct rondo_comm *comm);
 void rd_buffer_exchange_destroy(struct rondo_comm *comm);
 
-/* The exchange of cards, as a plan; for the picker, which weighs what it costs. */
-extern const struct rd_algorithm rd_buffer_exchange_plan;
-
 /* Whether this call, or one like it, may begin with a buffer exchange; whether it does. The same answers on
    every rank. */
 bool rd_may_exchange_buffers(struct rondo_comm *comm, const struct rd_call *call);

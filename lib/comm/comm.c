@@ -238,6 +238,7 @@ static int set_picker(struct rondo_comm *comm)
 		.costs = comm->costs,
 		.channels = comm->channels,
 		.piece_size = comm->piece_size,
+		.exchange_size = sizeof(struct rd_buffers),
 		.algo = comm->settings.algo,
 	};
 	struct rd_picker *picker = rd_picker_create(&config);

@@ -7,9 +7,9 @@
 
 #include "tuner/algorithms.h"
 #include "base/error.h"
-#include "comm/buffer_exchange.h"
 #include "base/log.h"
 #include "base/nearest.h"
+#include "mesh/buffer_exchange.h"
 
 #define ALGORITHMS_MAX RD_ALGORITHMS_KNOWN
 #define CLASSES_AN_OCTAVE 4
@@ -206,7 +206,9 @@ static void predict_algorithm(const struct rd_picker *picker, const struct rd_sc
 static int64_t asking_ns(struct rd_picker *picker)
 {
 	struct rd_problem problem = problem_of(picker, RD_ALL_GATHER);
-	struct rd_cut cut = { sizeof(struct rd_buffers), RD_WHOLE, picker->config.piece_size, 1 };
+	struct rd_cut cut = {
+		picker->config.exchange_size, RD_WHOLE, picker->config.piece_size, 1
+	};
 
 	if (!picker->asking &&
 		rd_schedule_create(&picker->asking, &rd_buffer_exchange_plan, &problem))

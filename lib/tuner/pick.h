@@ -20,6 +20,7 @@ struct rd_tuner_config {
 	struct rd_costs costs;
 	int channels;
 	size_t piece_size; /* the longest that links carry */
+	size_t exchange_size; /* of a message by which ranks exchange where their buffers lie */
 	const char *algo; /* RONDO_ALGO: what to choose wherever that can; "": the cheapest */
 };
 

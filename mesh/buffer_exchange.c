@@ -1,0 +1,17 @@
+#include "mesh/buffer_exchange.h"
+
+static void write_plan(struct rd_plan *plan)
+{
+	int rank = plan->problem.rank, size = plan->problem.size;
+
+	for (int s = 1; s < size; s++)
+		rd_send(plan, rd_wrap(rank + s, size), rank);
+	for (int s = 1; s < size; s++)
+		rd_recv(plan, rd_wrap(rank - s, size), rd_wrap(rank - s, size));
+}
+
+const struct rd_algorithm rd_buffer_exchange_plan = {
+	.name = "buffer_exchange",
+	.collectives = 1 << RD_ALL_GATHER,
+	.write_plan = write_plan,
+};
