@@ -6,7 +6,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "gpu/begun.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -563,9 +562,6 @@ static int start_task(struct rd_task *task)
 
 	if (rd_log_on(RD_TRACE, RD_COLL))
 		log_call(task);
-	/* What is fed is a device's call, whichever way it goes. */
-	if (task->comm->gpu && !task->feed)
-		rd_begun_note(task->comm, &task->call, false);
 	task->tried = false;
 	if (task->comm->times_calls)
 		task->began_ns = rd_clock_ns();

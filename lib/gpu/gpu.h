@@ -25,10 +25,10 @@
 #ifndef RD_GPU_H
 #define RD_GPU_H
 
-#include "gpu/begun.h"
 #include "comm/comm.h"
-#include "device/device_stream.h"
 #include "comm/run.h"
+#include "device/device_stream.h"
+#include "device/work.h"
 
 /* X(name, text) */
 #define RD_KERNELS(X) \
@@ -74,8 +74,9 @@ struct rd_offer {
 	uint32_t reachable; /* not 0: yes */
 };
 
-/* Written by peers, but for abort flag, announcements, offers and begun, which are this rank's. A rank announcements call
-   n + 2 only when all have posted n + 1, and so have read n: two announcements suffice. */
+/* Written by peers, but for abort flag, announcements and offers, which are this rank's. A rank
+   announcements call n + 2 only when all have posted n + 1, and so have read n: two announcements
+   suffice. */
 struct rd_host_flags {
 	_Alignas(64) uint32_t entered[RD_WORK_RANKS];
 	_Alignas(64) uint32_t left[RD_WORK_RANKS];
@@ -85,7 +86,6 @@ struct rd_host_flags {
 	_Alignas(64) struct rd_announcement announcements[2];
 	_Alignas(64) uint32_t taken[RD_WORK_RANKS]; /* of what was sent to each */
 	_Alignas(64) struct rd_offer offers[RD_WORK_RANKS]; /* to each */
-	_Alignas(64) struct rd_begun begun; /* this rank's, too */
 };
 
 /* Calls of a comm that may be under way on streams; more wait to be made. */

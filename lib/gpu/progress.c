@@ -160,7 +160,7 @@ static int report_silence(struct rd_gpu *gpu, int64_t waited_ms, int peer, const
 /* Waits for a flag; peer: whose silence has a bound, -1: nobody's. */
 static int await(struct rd_gpu *gpu, const uint32_t *flag, uint32_t value, int peer)
 {
-	int64_t began = rd_clock_ns(), look_ms = LOOK_MS;
+	int64_t began = rd_clock_ns();
 	int reported_ms = 0;
 
 	for (int round = 0; !rd_flag_reached(flag, value); round++) {
@@ -168,16 +168,11 @@ static int await(struct rd_gpu *gpu, const uint32_t *flag, uint32_t value, int p
 		int64_t waited_ms = (rd_clock_ns() - began) / 1000000;
 		int err = rd_progress_watch(gpu);
 
-		if (!err && waited_ms >= look_ms) {
-			look_ms = waited_ms + LOOK_MS;
-			err = rd_begun_compare(gpu) ? rd_progress_watch(gpu) : 0;
-			if (peer >= 0)
-				rd_comm_slow(gpu->comm, &reported_ms, waited_ms, peer,
-					"to join a call on devices");
-		}
-
 		if (err)
 			return err;
+		if (peer >= 0)
+			rd_comm_slow(gpu->comm, &reported_ms, waited_ms, peer,
+				"to join a call on devices");
 		if (peer >= 0 && waited_ms > gpu->comm->settings.timeout_ms)
 			return report_silence(gpu, waited_ms, peer, "to join a call on devices");
 		if (round < YIELDS)
@@ -262,10 +257,6 @@ static void watch_launched(struct rd_progress_thread *progress)
 
 	if (rd_progress_watch(gpu))
 		return;
-	if (rd_begun_compare(gpu)) {
-		rd_progress_watch(gpu);
-		return;
-	}
 	report_slow_kernel(progress);
 	/* Its own stream's earlier work may take as long as it likes. */
 	if (progress->since_ms == 0 || finished == progress->launched || finished != progress->seen ||
@@ -494,7 +485,6 @@ static int exchange(struct rd_progress_thread *progress, const struct rd_call *c
 	uint32_t number = ++progress->calls;
 	int err;
 
-	rd_begun_note(gpu->comm, call, true);
 	if (gpu->kernel == RD_KERNEL_FUSED)
 		rd_gpu_fuse(gpu, call, work);
 	write_announcement(gpu, call, captured, work, number);

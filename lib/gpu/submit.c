@@ -161,7 +161,6 @@ static int launch(
 	struct rd_gpu *gpu, struct rd_device_stream *device_stream, struct rd_task *task, struct rd_work *work)
 {
 	rd_run_name(task);
-	rd_begun_note(gpu->comm, &task->call, true);
 	rd_gpu_fuse(gpu, &task->call, work);
 	work->exchanges = 1;
 	work->in[work->rank] = task->call.in;

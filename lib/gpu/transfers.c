@@ -12,8 +12,6 @@
 /* Rounds of yielding before it sleeps for a peer's flag, and how long: devices wake nobody. */
 #define YIELDS 100
 #define WORD_NS 50000
-/* Rounds, mostly of sleeping, between looks at whether the peer goes another way. */
-#define ROUNDS_A_LOOK 200
 
 /* One of them, as run.h feeds it: there is nothing to be run, unless it is staged. */
 struct transfer {
@@ -265,8 +263,6 @@ static int next(struct rd_feed *base, struct rd_call *call)
 		return transfer->from ? RD_DONE : copy_to_itself(transfer);
 	if (!rd_gpu_goes_directly(transfer->gpu))
 		return go_staged(transfer, call);
-	if (transfer->since_ns == 0)
-		rd_begun_note(transfer->gpu->comm, call, true);
 	return sends(transfer) ? offer(transfer, call) : take_offer(transfer, call);
 }
 
@@ -291,8 +287,6 @@ static void pause_a_moment(struct rd_feed *base)
 	flag = flag_of(transfer, &number);
 	seen = __atomic_load_n(flag, __ATOMIC_ACQUIRE);
 	transfer->rounds++;
-	if (transfer->rounds % ROUNDS_A_LOOK == 0)
-		rd_begun_compare(transfer->gpu);
 	if (transfer->rounds < YIELDS)
 		sched_yield();
 	else if (!rd_flag_reached(flag, number))
@@ -514,10 +508,8 @@ int rd_transfers_launch(struct rd_gpu *gpu, struct rd_device_stream *device_stre
 		err = copy_own(gpu, device_stream, tasks, count);
 	if (err)
 		return rd_comm_fail(gpu->comm, err, gpu->comm->rank);
-	for (int i = 0; i < count && !from; i++) {
+	for (int i = 0; i < count && !from; i++)
 		rd_run_name(&tasks[i]);
-		rd_begun_note(gpu->comm, &tasks[i].call, true);
-	}
 	memcpy(work.peer_device_flags, gpu->peer_device_flags, sizeof(work.peer_device_flags));
 	listed = sort(&work, roll ? roll->list : work.list, tasks, count, from);
 	work.blocks = blocks_for(gpu, roll ? roll->list : work.list, listed);

@@ -319,7 +319,9 @@ RONDO_API int rondo_op_destroy(rondo_comm *comm, rondo_op op);
  *     else the algorithm, and with it the order in which floats are added, is chosen by what links were
  *     measured to cost when the comm was made;
  *   - send and recv are host memory, on every rank; or device memory on every rank of a comm whose
- *     ranks all have a device (struct rondo_config), with stream NULL or a stream of that device.
+ *     ranks all have a device (struct rondo_config), with stream NULL or a stream of that device. Where
+ *     one rank gives device memory and another host memory, the call may wait for timeout_ms, and is
+ *     then RONDO_TIMEOUT, which names a rank.
  */
 
 /* recv[count] = op over all ranks of send[count], on every rank. */
