@@ -1,4 +1,4 @@
-/* Which devices this process has; and the calls of the public header that need no comm. */
+/* Which devices this process has, and which memory is theirs. */
 #include "device/device.h"
 
 #include <dlfcn.h>
@@ -9,8 +9,6 @@
 
 #include "device/emulated/emulated.h"
 #include "base/error.h"
-#include "device/device_stream.h"
-#include "api/stream.h"
 
 /* Emulated GPUs of one process. */
 #define EMULATED_MAX 64
@@ -155,79 +153,4 @@ bool rd_is_device_memory(const void *at, struct rd_allocation *allocation)
 		return false;
 	*allocation = (struct rd_allocation){ .device = -1 };
 	return true;
-}
-
-/* ---- The public header's ------------------------------------------------------------------- */
-
-int rondo_device_count(void)
-{
-	const struct rd_device_ops *ops = rd_device(true);
-
-	return ops ? ops->count() : 0;
-}
-
-int rondo_mem_alloc_on(void **memory, size_t size, int device)
-{
-	if (!memory)
-		return rd_fail(RONDO_INVALID, "rondo_mem_alloc_on: memory is NULL");
-	*memory = NULL;
-
-	const struct rd_device_ops *ops = rd_device(true);
-
-	if (!ops)
-		return RONDO_UNSUPPORTED;
-	return size > 0 ? ops->alloc(device, size, memory) : 0;
-}
-
-/* On the stream of a moment, waited for. */
-static int copy_now(
-	const struct rd_device_ops *ops, int device, void *to, const void *from, size_t size)
-{
-	void *stream;
-	int err = ops->stream_create(device, &stream);
-
-	if (err)
-		return err;
-	err = ops->copy(device, stream, to, from, size);
-	if (!err)
-		err = ops->stream_synchronize(device, stream);
-	ops->stream_destroy(device, stream);
-	return err;
-}
-
-/*
- * A driver may hold its context's lock while a copy from or to pageable memory waits for the
- * stream. A call in the stream may wait for another thread of this process, which needs that lock
- * to make its part of the call. So this waits for the stream first, without the lock.
- */
-static int copy_on(struct rd_device_stream *device_stream, void *to, const void *from, size_t size)
-{
-	const struct rd_device_ops *ops = device_stream->ops;
-	int err = 0;
-
-	if ((ops->pageable(to) || ops->pageable(from)) && !ops->stream_captures(device_stream->stream))
-		err = ops->stream_synchronize(device_stream->device, device_stream->stream);
-	return err ? err : ops->copy(device_stream->device, device_stream->stream, to, from, size);
-}
-
-int rondo_copy(void *to, const void *from, size_t size, rondo_stream *stream)
-{
-	struct rd_device_stream *device_stream = rd_stream_device_stream(stream);
-	struct rd_allocation allocation;
-
-	if (size == 0)
-		return 0;
-	if (!to || !from)
-		return rd_fail(RONDO_INVALID, "rondo_copy: %s is NULL", to ? "from" : "to");
-	if (stream && !device_stream)
-		return rd_fail(RONDO_INVALID, "rondo_copy: the stream is not a device's");
-	if (device_stream)
-		return copy_on(device_stream, to, from, size);
-	if (!rd_is_device_memory(to, &allocation) && !rd_is_device_memory(from, &allocation)) {
-		memmove(to, from, size);
-		return 0;
-	}
-	if (!rd_device(false))
-		return RONDO_UNSUPPORTED;
-	return copy_now(rd_device(false), allocation.device, to, from, size);
 }

@@ -9,7 +9,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "device/device.h"
 #include "base/error.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -107,12 +106,10 @@ static void region_close(struct rd_region *region)
 		close(region->fd);
 }
 
-int rondo_mem_alloc(void **memory, size_t size)
+int rd_region_alloc(void **memory, size_t size)
 {
 	struct rd_region region = { .base = MAP_FAILED, .fd = -1 };
 
-	if (!memory)
-		return rd_fail(RONDO_INVALID, "rondo_mem_alloc: memory is NULL");
 	*memory = NULL;
 	if (size == 0)
 		return 0;
@@ -129,13 +126,10 @@ int rondo_mem_alloc(void **memory, size_t size)
 	return 0;
 }
 
-int rondo_mem_free(void *memory)
+bool rd_region_free(void *memory)
 {
 	struct rd_region region = { .base = MAP_FAILED, .fd = -1 };
-	struct rd_allocation on_device;
 
-	if (!memory)
-		return 0;
 	pthread_mutex_lock(&lock);
 	for (size_t i = 0; i < region_count; i++) {
 		if (regions[i].base != memory)
@@ -151,12 +145,8 @@ int rondo_mem_free(void *memory)
 		region_capacity = 0;
 	}
 	pthread_mutex_unlock(&lock);
-	if (region.fd < 0 && rd_device(false) && rd_device(false)->find(memory, &on_device))
-		return rd_device(false)->free(memory);
 	if (region.fd < 0)
-		return rd_fail(RONDO_INVALID,
-			"rondo_mem_free: %p is not the start of memory from rondo_mem_alloc",
-			memory);
+		return false;
 	region_close(&region);
-	return 0;
+	return true;
 }

@@ -16,6 +16,11 @@ struct rd_region {
 	int fd;
 };
 
+/* A new region; of no bytes, NULL. An error names rondo_mem_alloc(), the public function. */
+int rd_region_alloc(void **memory, size_t size);
+/* False: no region begins at this address. */
+bool rd_region_free(void *memory);
+
 /* The region in which all of [at, at + size) lies; false: it lies in none. */
 bool rd_region_find(const void *at, size_t size, struct rd_region *region);
 

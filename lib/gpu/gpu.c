@@ -567,12 +567,12 @@ static int open_gpu(struct rd_gpu *gpu)
 	if (!err)
 		err = take_stream_flags(gpu);
 	if (!err)
-		err = rondo_mem_alloc(&host_flags, sizeof(*gpu->host_flags));
+		err = rd_region_alloc(&host_flags, sizeof(*gpu->host_flags));
 	if (err)
 		return err;
 	err = gpu->ops->share(host_flags, sizeof(*gpu->host_flags));
 	if (err) {
-		rondo_mem_free(host_flags);
+		rd_region_free(host_flags);
 		return err;
 	}
 	gpu->number = gpu->stream_flags->finished;
@@ -661,7 +661,7 @@ void rd_gpu_destroy(struct rd_gpu *gpu)
 	rd_messages_destroy(gpu->messages);
 	if (gpu->host_flags) {
 		gpu->ops->unshare(gpu->host_flags);
-		rondo_mem_free(gpu->host_flags);
+		rd_region_free(gpu->host_flags);
 	}
 	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++)
 		for (int root = 0; root < RD_WORK_RANKS; root++)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "device/region.h"
 #include "base/futex.h"
 
 /* Parts of a call that are under way: one each that comes, is run, and goes. */
@@ -292,7 +293,7 @@ static void free_memory(struct rd_stage *stage)
 	ops->stream_synchronize(stage->gpu->device, stage->stream);
 	ops->stream_synchronize(stage->gpu->device, stage->gpu->stream);
 	ops->unshare(stage->memory);
-	rondo_mem_free(stage->memory);
+	rd_region_free(stage->memory);
 	stage->memory = NULL;
 }
 
@@ -305,12 +306,12 @@ static int grow(struct rd_stage *stage, size_t size)
 	if (stage->memory && size <= stage->size)
 		return 0;
 	free_memory(stage);
-	err = rondo_mem_alloc(&memory, size);
+	err = rd_region_alloc(&memory, size);
 	if (err)
 		return err;
 	err = stage->gpu->ops->share(memory, size);
 	if (err) {
-		rondo_mem_free(memory);
+		rd_region_free(memory);
 		return err;
 	}
 	stage->memory = memory;

@@ -7,6 +7,7 @@
 #include "gpu/progress.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "device/region.h"
 #include "base/futex.h"
 
 /* Rounds of yielding before it sleeps for a peer's flag, and how long: devices wake nobody. */
@@ -389,13 +390,13 @@ struct rd_roll {
 static int make_roll(struct rd_gpu *gpu, struct rd_roll **made)
 {
 	void *memory;
-	int err = rondo_mem_alloc(&memory, sizeof(struct rd_roll));
+	int err = rd_region_alloc(&memory, sizeof(struct rd_roll));
 
 	if (err)
 		return err;
 	err = gpu->ops->share(memory, sizeof(struct rd_roll));
 	if (err) {
-		rondo_mem_free(memory);
+		rd_region_free(memory);
 		return err;
 	}
 	*made = memory;
@@ -419,7 +420,7 @@ void rd_transfers_forget(struct rd_gpu *gpu)
 
 		gpu->rolls = roll->next;
 		gpu->ops->unshare(roll);
-		rondo_mem_free(roll);
+		rd_region_free(roll);
 	}
 }
 
