@@ -409,7 +409,7 @@ training() {
 
 # ---- Building ----------------------------------------------------------------------------------
 
-gpu_tests=(tests/test_gpu_{calls,failures,graphs,messages,staging,transfers,variable}.c)
+gpu_tests=(tests/gpu/test_gpu_{calls,failures,graphs,messages,staging,transfers,variable}.c)
 gpu_tests=("${gpu_tests[@]##*/}")
 gpu_tests=("${gpu_tests[@]%.c}")
 

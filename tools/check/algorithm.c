@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "plan/collective.h"
 #include "base/error.h"
-#include "layouts.h"
+#include "check/layouts.h"
 #include "api/plugin.h"
 #include "check/proof.h"
 #include "base/trial.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "arguments.h"
-#include "contract.h"
+#include "transports/contract/suite.h"
 #include "base/settings.h"
 
 #define TIMEOUT_MAX_S 86400

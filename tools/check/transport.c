@@ -6,9 +6,9 @@
 #include <sys/mman.h>
 
 #include "check/crash.h"
-#include "contract.h"
+#include "transports/contract/suite.h"
 #include "base/error.h"
-#include "fixture.h"
+#include "transports/contract/fixture.h"
 #include "api/plugin.h"
 #include "base/trial.h"
 

@@ -1,0 +1,546 @@
+/* ctest label: threads */
+/* Comms made of comms, comms that were finalized, and news that comes while nobody calls. */
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "world.h"
+
+#define REFUSED(call, error, reason) \
+	do { \
+		int err_ = (call); \
+		if (err_ != (error) || !strstr(rondo_last_error(), reason)) \
+			return world_say( \
+				env, "%s: %d, \"%s\"", #call, err_, rondo_last_error()); \
+	} while (0)
+
+static void run(int size, const char *transport, int (*body)(struct rank_env *env))
+{
+	struct world world = { .size = size, .transport = transport };
+
+	cr_assert_eq(world_run(&world, body, NULL, NULL), 0);
+}
+
+static void run_everywhere(int (*body)(struct rank_env *env))
+{
+	struct world threads = { .size = 5, .transport = "mixed", .threads = true };
+
+	for (int size = 1; size <= 8; size += size < 4 ? 1 : 4)
+		run(size, "shm", body);
+	run(4, "tcp", body);
+	run(6, "mixed", body);
+	cr_assert_eq(world_run(&threads, body, NULL, NULL), 0);
+}
+
+/* ---- Parts ---------------------------------------------------------------------------------- */
+
+/* Whether the sum over a comm, of which this rank brings `mine`, is `wanted`. */
+static bool sums_to(rondo_comm *comm, int mine, int wanted, rondo_stream *stream)
+{
+	int sum = mine;
+
+	return !rondo_all_reduce(comm, &sum, &sum, 1, RONDO_I32, RONDO_SUM, stream) &&
+	       !(stream && rondo_stream_synchronize(stream)) && sum == wanted;
+}
+
+/* Every third rank, numbered backwards; and both comms at once. */
+static int part(struct rank_env *env)
+{
+	int rank = env->rank, size = env->size, color = rank % 3, of_all = 0, of_part = 0;
+	int members = 0, after = 0, ranks[8];
+	rondo_comm *mine = NULL;
+
+	for (int i = 0; i < size; i++) {
+		of_all += 1 << i;
+		if (i % 3 != color)
+			continue;
+		of_part += 1 << i;
+		members++;
+		after += i > rank;
+	}
+	TRY(rondo_comm_split(env->comm, color, -rank, &mine));
+	if (rondo_comm_size(mine) != members || rondo_comm_rank(mine) != after)
+		return world_say(env, "rank %d of %d, not %d of %d", rondo_comm_rank(mine),
+			rondo_comm_size(mine), after, members);
+	for (int i = 0; i < 20; i++)
+		if (!sums_to(mine, 1 << rank, of_part, NULL) ||
+			!sums_to(env->comm, 1 << rank, of_all, NULL))
+			return world_say(env, "a sum is wrong: %s", rondo_last_error());
+	TRY(rondo_all_gather(mine, &rank, ranks, 1, RONDO_I32, NULL));
+	for (int i = 0; i < members; i++)
+		if (ranks[i] % 3 != color || (i > 0 && ranks[i] >= ranks[i - 1]))
+			return world_say(env, "rank %d of the part was %d", i, ranks[i]);
+	/* The old one outlives the new one, and the other way round in the next test. */
+	TRY(rondo_comm_destroy(mine));
+	if (!sums_to(env->comm, 1 << rank, of_all, NULL))
+		return world_say(env, "after it: %s", rondo_last_error());
+	return 0;
+}
+
+Test(split, ranks_of_a_color_are_a_comm_ordered_by_key, .timeout = 120)
+{
+	run_everywhere(part);
+}
+
+static int duplicate(struct rank_env *env)
+{
+	int rank = env->rank, all = (1 << env->size) - 1;
+	rondo_comm *copy = NULL, *again = NULL;
+	rondo_stream *stream = NULL;
+
+	TRY(rondo_stream_create(&stream));
+	TRY(rondo_comm_duplicate(env->comm, &copy));
+	TRY(rondo_comm_duplicate(copy, &again));
+	TRY(rondo_comm_destroy(env->comm));
+	env->comm = NULL;
+	if (rondo_comm_rank(again) != rank || rondo_comm_size(again) != env->size)
+		return world_say(env, "the copy is another");
+	for (int i = 0; i < 20; i++)
+		if (!sums_to(copy, 1 << rank, all, NULL) || !sums_to(again, 1 << rank, all, stream))
+			return world_say(env, "a sum is wrong: %s", rondo_last_error());
+	rondo_stream_destroy(stream);
+	TRY(rondo_comm_destroy(copy));
+	TRY(rondo_comm_destroy(again));
+	return 0;
+}
+
+Test(split, copies_outlive_what_they_were_made_from, .timeout = 120)
+{
+	run_everywhere(duplicate);
+}
+
+static int keep_out(struct rank_env *env)
+{
+	rondo_comm *mine = env->comm;
+
+	TRY(rondo_comm_split(env->comm, env->rank == 1 ? -1 : 5, 0, &mine));
+	if (env->rank == 1)
+		return mine ? world_say(env, "rank 1 is in a part") : 0;
+	if (rondo_comm_size(mine) != env->size - 1 ||
+		rondo_comm_rank(mine) != env->rank - (env->rank > 1))
+		return world_say(
+			env, "rank %d of %d", rondo_comm_rank(mine), rondo_comm_size(mine));
+	TRY(rondo_barrier(mine, NULL));
+	TRY(rondo_comm_destroy(mine));
+	return 0;
+}
+
+Test(split, who_has_no_color_is_in_no_part, .timeout = 60)
+{
+	run(2, "shm", keep_out);
+	run(4, "tcp", keep_out);
+}
+
+/* The linker has the library call this one in this program: CMakeLists.txt. */
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+
+static bool memory_is_short;
+static _Atomic int calls_to_live; /* after so many calls this process is killed; 0: never */
+static _Atomic int calls_to_fail; /* after so many, one call fails; 0: none */
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+	if (calls_to_live > 0 && --calls_to_live == 0)
+		raise(SIGKILL);
+	if (calls_to_fail > 0 && --calls_to_fail == 0)
+		return NULL;
+	return memory_is_short ? NULL : __real_calloc(count, size);
+}
+
+/* The last two ranks lack it, all hear of the first of these, and the comm goes on. */
+static int lack_memory(struct rank_env *env)
+{
+	int rank = env->rank, size = env->size;
+	rondo_comm *mine = env->comm;
+
+	TRY(rondo_barrier(env->comm, NULL)); /* what calls need is there */
+	TRY(rondo_all_reduce(env->comm, &rank, &rank, 1, RONDO_I32, RONDO_MAX, NULL));
+	memory_is_short = env->rank >= size - 2;
+	int err = rondo_comm_split(env->comm, 0, 0, &mine);
+
+	memory_is_short = false;
+	if (err != RONDO_MEMORY || mine || !strstr(rondo_last_error(), "rank 1 has no memory"))
+		return world_say(env, "%d: %s", err, err ? rondo_last_error() : "");
+	TRY(rondo_comm_split(env->comm, 0, 0, &mine));
+	TRY(rondo_comm_destroy(mine));
+	return 0;
+}
+
+Test(split, a_rank_without_memory_is_named_to_all, .timeout = 60)
+{
+	run(3, "shm", lack_memory);
+}
+
+/* Which call of calloc() fails, on which rank, and how the comm is made. */
+struct lack {
+	int victim, call;
+	bool splits;
+};
+
+#define EARLY 8 /* so many calls come before ranks meet */
+
+enum { MADE, FAILED, SURVIVED };
+
+/* Says what failed, if it did. */
+static int make_another(struct rank_env *env, bool splits, rondo_comm **comm)
+{
+	int err;
+
+	*comm = NULL;
+	if (!splits)
+		return world_second_comm(env, comm);
+	err = rondo_comm_split(env->comm, 0, 0, comm);
+	if (err)
+		world_say(env, "%s: %s", rondo_error_name(err), rondo_last_error());
+	return err;
+}
+
+/* What lacks memory may be done without; what may not fails on all ranks, with the reason. */
+static int lack_memory_once(struct rank_env *env)
+{
+	const struct lack *lack = env->argument;
+	bool lacks = env->rank == lack->victim;
+	rondo_comm *mine;
+	int failed;
+
+	/* Makes the plans of the old comm's calls, so that what counts below is the making. */
+	if (make_another(env, lack->splits, &mine))
+		return 1;
+	TRY(rondo_comm_destroy(mine));
+	if (lacks)
+		calls_to_fail = lack->call;
+	failed = make_another(env, lack->splits, &mine);
+	*env->number = lacks && calls_to_fail > 0 ? SURVIVED : failed ? FAILED : MADE;
+	calls_to_fail = 0;
+	if (mine)
+		rondo_comm_destroy(mine);
+	if (!failed)
+		return 0;
+	/* Once ranks connect, the reason may be that a connection failed. */
+	return lack->call <= EARLY ? !strstr(env->text, "RONDO_MEMORY")
+				   : strstr(env->text, "RONDO_DIED") ||
+					     strstr(env->text, "RONDO_TIMEOUT");
+}
+
+/* False: the making takes fewer calls. */
+static bool lack_at(struct lack *lack, const char *transport)
+{
+	/* Both timeouts are 30 s. */
+	struct world world = { .size = 3, .transport = transport, .limit_ms = 20000 };
+	struct rank_outcome outcomes[WORLD_MAX];
+	int failed = world_run(&world, lack_memory_once, lack, outcomes);
+
+	cr_assert_eq(failed, 0, "call %d of rank %d", lack->call, lack->victim);
+	if (outcomes[lack->victim].number == SURVIVED)
+		return false;
+	/* Once all are connected a rank may return before another fails. */
+	for (int i = 0; i < 3 && (lack->splits || lack->call <= EARLY); i++)
+		cr_assert_eq(outcomes[i].number, outcomes[0].number, "call %d of rank %d: %s", lack->call,
+			lack->victim, outcomes[i].text);
+	return true;
+}
+
+static void lack_at_every_call(int victim, bool splits, const char *transport)
+{
+	struct lack lack = { .victim = victim, .call = 1, .splits = splits };
+
+	while (lack_at(&lack, transport))
+		lack.call += lack.call < 32 && !ONLY_THREADS ? 1 : 1 + lack.call / 4;
+	cr_assert_gt(lack.call, 20, "a comm takes more calls than that");
+}
+
+Test(split, memory_that_one_rank_lacks_once_is_the_error_of_all, .timeout = 300)
+{
+	lack_at_every_call(0, true, "shm");
+	lack_at_every_call(1, true, "tcp");
+	lack_at_every_call(0, false, "tcp");
+	lack_at_every_call(1, false, "shm");
+}
+
+/* A new comm's links are of its own: two threads use the two at the same time. */
+static int use_both(struct rank_env *env)
+{
+	enum { COUNT = 100000 };
+	rondo_comm *copy = NULL;
+	rondo_stream *stream = NULL;
+	int *a = calloc(COUNT, sizeof(*a)), *b = calloc(COUNT, sizeof(*b));
+
+	TRY(rondo_comm_duplicate(env->comm, &copy));
+	TRY(rondo_stream_create(&stream));
+	for (int i = 0; i < COUNT; i++)
+		a[i] = b[i] = 1;
+	for (int i = 0; i < 5; i++) {
+		TRY(rondo_all_reduce(copy, a, a, COUNT, RONDO_I32, RONDO_SUM, stream));
+		TRY(rondo_all_reduce(env->comm, b, b, COUNT, RONDO_I32, RONDO_SUM, NULL));
+	}
+	TRY(rondo_stream_synchronize(stream));
+	rondo_stream_destroy(stream);
+	TRY(rondo_comm_destroy(copy));
+	for (int i = 0; i < COUNT; i++)
+		if (a[i] != 243 || b[i] != 243)
+			return world_say(env, "element %d: %d and %d", i, a[i], b[i]);
+	free(a);
+	free(b);
+	return 0;
+}
+
+Test(split, both_comms_work_at_the_same_time, .timeout = 60)
+{
+	run(3, "shm", use_both);
+	run(3, "tcp", use_both);
+}
+
+/* ---- Failure -------------------------------------------------------------------------------- */
+
+/* Rank 2 dies on its way into its part; ranks 0 and 1 make one of their own. */
+static int die_within(struct rank_env *env)
+{
+	rondo_comm *mine = env->comm;
+
+	if (env->rank == 2)
+		raise(SIGKILL);
+
+	int err = rondo_comm_split(env->comm, env->rank / 2, 0, &mine);
+
+	world_say(env, "%s", rondo_last_error());
+	return err == RONDO_DIED && !mine ? 0 : 1;
+}
+
+Test(split, a_death_ends_it_on_every_rank, .timeout = 60)
+{
+	struct world world = { .size = 4, .timeout_ms = 20000 };
+	struct rank_outcome outcomes[WORLD_MAX];
+
+	cr_assert_eq(world_run(&world, die_within, NULL, outcomes), 1);
+	cr_assert_eq(outcomes[2].status, 128 + SIGKILL);
+	for (int i = 0; i < 4; i++)
+		cr_assert(i == 2 || strstr(outcomes[i].text, "rank 2"), "%s", outcomes[i].text);
+}
+
+/* Who dies, at which of its calls of calloc(), and whether all are in one part. */
+struct death {
+	int victim, call;
+	bool together;
+};
+
+/* Ranks 0 and 2, and 1 and 3, make a part each; or all one. */
+static int die_at(struct rank_env *env)
+{
+	const struct death *death = env->argument;
+	bool dies = env->rank == death->victim;
+	rondo_comm *mine = env->comm;
+	char name[32];
+	int err;
+
+	/* Makes the plans of the old comm's calls, so that what counts below is the making. */
+	TRY(rondo_comm_duplicate(env->comm, &mine));
+	TRY(rondo_comm_destroy(mine));
+	if (dies)
+		calls_to_live = death->call;
+	err = rondo_comm_split(env->comm, death->together ? 0 : env->rank % 2, 0, &mine);
+	if (dies && !err && calls_to_live > 0) {
+		*env->number = 1;
+		calls_to_live = 0;
+		return rondo_comm_destroy(mine);
+	}
+	if (dies)
+		raise(SIGKILL);
+	snprintf(name, sizeof(name), "rank %d (host", death->victim);
+	/* It may have done its part before it died. Then the old comm says so next. */
+	if (!err && mine)
+		rondo_comm_destroy(mine);
+	if (!err)
+		err = rondo_barrier(env->comm, NULL);
+	else if (mine)
+		return world_say(env, "a comm that was not made is not NULL");
+	if (err != RONDO_DIED || !strstr(rondo_last_error(), name))
+		return world_say(env, "%d: %s", err, err ? rondo_last_error() : "no error");
+	return 0;
+}
+
+/* False: the victim survived, for a split takes fewer calls. */
+static bool kill_at(struct death *death, const char *transport)
+{
+	/* Both timeouts are 30 s. */
+	struct world world = { .size = 4, .transport = transport, .limit_ms = 20000 };
+	struct rank_outcome outcomes[WORLD_MAX];
+
+	world_run(&world, die_at, death, outcomes);
+	if (outcomes[death->victim].number)
+		return false;
+	cr_assert_eq(outcomes[death->victim].status, 128 + SIGKILL, "call %d: %s", death->call,
+		outcomes[death->victim].text);
+	for (int i = 0; i < 4; i++)
+		cr_assert(i == death->victim || outcomes[i].status == 0, "call %d, rank %d: %d: %s",
+			death->call, i, outcomes[i].status, outcomes[i].text);
+	return true;
+}
+
+static void kill_at_every_call(int victim, bool together, const char *transport)
+{
+	struct death death = { .victim = victim, .call = 1, .together = together };
+
+	/* The first are those while ranks meet; what is measured then makes hundreds. */
+	while (kill_at(&death, transport))
+		death.call += death.call < 32 && !ONLY_THREADS ? 1 : 1 + death.call / 4;
+	cr_assert_gt(death.call, 30, "a split makes more calls than that");
+}
+
+Test(split, a_death_at_any_moment_ends_it_at_once_on_every_rank, .timeout = 300)
+{
+	kill_at_every_call(0, true, "shm");
+	kill_at_every_call(1, true, "tcp");
+	kill_at_every_call(1, false, "shm");
+	kill_at_every_call(2, false, "tcp");
+}
+
+static int split_wrongly(struct rank_env *env)
+{
+	rondo_comm *mine = env->comm;
+
+	REFUSED(rondo_comm_split(NULL, 0, 0, &mine), RONDO_INVALID, "comm is NULL");
+	REFUSED(rondo_comm_split(env->comm, 0, 0, NULL), RONDO_INVALID, "is NULL");
+	REFUSED(rondo_comm_duplicate(NULL, &mine), RONDO_INVALID, "duplicate: comm is NULL");
+	if (mine)
+		return world_say(env, "a comm that was not made is not NULL");
+	TRY(rondo_group_start());
+	REFUSED(rondo_comm_duplicate(env->comm, &mine), RONDO_INVALID, "end the group first");
+	TRY(rondo_group_end());
+	TRY(rondo_barrier(env->comm, NULL));
+	return 0;
+}
+
+Test(split, wrong_arguments_are_refused, .timeout = 60)
+{
+	run(2, NULL, split_wrongly);
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
+
+/* Nobody makes a call; the ranks that live ask now and then. */
+static int ask(struct rank_env *env)
+{
+	int64_t limit = now_ms() + 20000;
+	int err;
+
+	/* Rank 1 may be through, and gone, before the others are. */
+	rondo_barrier(env->comm, NULL);
+	if (env->rank == 1 && *(bool *)env->argument)
+		raise(SIGKILL);
+	if (env->rank == 1)
+		TRY(rondo_comm_abort(env->comm, "enough"));
+	do {
+		err = rondo_comm_error(env->comm);
+		poll(NULL, 0, 1);
+	} while (!err && now_ms() < limit);
+	world_say(env, "%s", rondo_last_error());
+	return err == (*(bool *)env->argument ? RONDO_DIED : RONDO_ABORTED) ? 0 : 1;
+}
+
+Test(error, of_a_death_is_there_to_be_asked_for_with_no_call_under_way, .timeout = 60)
+{
+	struct world world = { .size = 3 };
+	struct rank_outcome outcomes[WORLD_MAX];
+
+	cr_assert_eq(world_run(&world, ask, &(bool){ true }, outcomes), 1);
+	cr_assert(strstr(outcomes[0].text, "rank 1"), "%s", outcomes[0].text);
+	cr_assert_str_eq(outcomes[0].text, outcomes[2].text);
+}
+
+Test(error, of_an_abort_is_there_to_be_asked_for_with_no_call_under_way, .timeout = 60)
+{
+	struct world world = { .size = 3, .transport = "tcp" };
+	struct rank_outcome outcomes[WORLD_MAX];
+
+	cr_assert_eq(world_run(&world, ask, &(bool){ false }, outcomes), 0);
+	cr_assert(strstr(outcomes[2].text, "enough"), "%s", outcomes[2].text);
+}
+
+/* ---- Finalizing ----------------------------------------------------------------------------- */
+
+static int finalize(struct rank_env *env)
+{
+	int sum = 1, more = 1, pipe_word = 0;
+	const int *pipe_fds = env->argument;
+	rondo_comm *part = env->comm;
+	rondo_stream *stream = NULL;
+	struct pollfd fd = { .fd = pipe_fds[0], .events = POLLIN };
+
+	TRY(rondo_stream_create(&stream));
+	TRY(rondo_all_reduce(env->comm, &sum, &sum, 1, RONDO_I32, RONDO_SUM, stream));
+	TRY(rondo_comm_finalize(env->comm));
+	if (sum != env->size)
+		return world_say(env, "finalized before the stream was done");
+	TRY(rondo_comm_error(env->comm));
+	REFUSED(rondo_all_reduce(env->comm, &more, &more, 1, RONDO_I32, RONDO_SUM, NULL),
+		RONDO_INVALID, "was finalized");
+	REFUSED(rondo_all_reduce(env->comm, &more, &more, 1, RONDO_I32, RONDO_SUM, stream),
+		RONDO_INVALID, "was finalized");
+	REFUSED(rondo_comm_split(env->comm, 0, 0, &part), RONDO_INVALID, "was finalized");
+	REFUSED(rondo_comm_finalize(env->comm), RONDO_INVALID, "was finalized");
+	TRY(rondo_stream_synchronize(stream));
+	rondo_stream_destroy(stream);
+	/* Local: rank 0 has destroyed it while the others wait to hear so. */
+	if (env->rank > 0 && poll(&fd, 1, 20000) != 1)
+		return world_say(env, "rank 0 waits");
+	TRY(rondo_comm_destroy(env->comm));
+	env->comm = NULL;
+	return env->rank == 0 && write(pipe_fds[1], &pipe_word, 4) != 4;
+}
+
+static void run_finalize(int size, const char *transport)
+{
+	struct world world = { .size = size, .transport = transport };
+	int pipe_fds[2];
+
+	cr_assert_eq(pipe(pipe_fds), 0);
+	cr_assert_eq(world_run(&world, finalize, pipe_fds, NULL), 0);
+	close(pipe_fds[0]);
+	close(pipe_fds[1]);
+}
+
+Test(finalize, ends_what_is_under_way_and_makes_destroying_local, .timeout = 60)
+{
+	run_finalize(1, NULL);
+	run_finalize(3, "shm");
+	run_finalize(4, "tcp");
+	run_finalize(4, "mixed");
+}
+
+/* Two ranks with as many calls that were unlike: leaving tells. */
+static int finalize_unlike(struct rank_env *env)
+{
+	char byte = 0;
+
+	/* A broadcast from itself: both only send. */
+	TRY(rondo_broadcast(env->comm, &byte, &byte, 1, RONDO_U8, env->rank, NULL));
+
+	int err = rondo_comm_finalize(env->comm);
+
+	world_say(env, "%s", rondo_last_error());
+	*env->number = err == RONDO_MISMATCH;
+	TRY(rondo_comm_destroy(env->comm));
+	env->comm = NULL;
+	return 0;
+}
+
+Test(finalize, brings_the_news_that_leaving_brings, .timeout = 60)
+{
+	struct world world = { .size = 2 };
+	struct rank_outcome outcomes[WORLD_MAX];
+
+	cr_assert_eq(world_run(&world, finalize_unlike, NULL, outcomes), 0);
+	cr_assert(outcomes[0].number || outcomes[1].number, "%s", outcomes[0].text);
+}

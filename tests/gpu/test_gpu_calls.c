@@ -1,0 +1,458 @@
+/* ctest label: threads */
+/* Calls on device memory, on emulated GPUs: every way of running them gives what the host's gives.
+ */
+#include <criterion/criterion.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/device_stream.h"
+#include "captured_stderr.h"
+#include "api/stream.h"
+#include "variants.h"
+#include "base/futex.h"
+
+Test(gpu, all_collectives_are_right_by_every_way, .timeout = 240)
+{
+	for (size_t i = 0; i < WAYS; i++) {
+		struct trial trial = { &variants[i], 4, all_collectives, 0 };
+
+		cr_expect_eq(in_child(run_trial, &trial), 0, "%s %s %s %s", variants[i].device,
+			variants[i].kernel, variants[i].threads ? "threads" : "processes",
+			variants[i].transport ? variants[i].transport : "");
+	}
+}
+
+Test(gpu, two_and_three_ranks_are_right_too, .timeout = 120)
+{
+	for (size_t i = 0; i < 5; i++)
+		for (int size = 1; size <= 3; size++) {
+			struct way way = variants[i];
+			struct trial trial = { &way, size, all_collectives, 0 };
+
+			if (size == 1)
+				way.becomes = RD_KERNEL_STAGED;
+			cr_expect_eq(in_child(run_trial, &trial), 0, "%d ranks, way %zu", size, i);
+		}
+}
+
+static int meet_once(struct rank_env *env)
+{
+	TRY(env->create_error);
+	TRY(rondo_barrier(env->comm, NULL));
+	return 0;
+}
+
+/* One line says how a comm's calls run on devices, and what has decided it. */
+Test(gpu, the_way_that_is_taken_is_told_with_its_reason, .timeout = 60)
+{
+	static const struct {
+		struct way way;
+		const char *words;
+	} told[] = {
+		{ { "emulated:4", "auto", true, NULL, 0 }, "fused (all ranks in one process)" },
+		{ { "emulated:4", "auto", false, NULL, 0 },
+			"fused (all ranks run at the same time)" },
+		{ { "emulated:1", "auto", false, NULL, 0 },
+			"stepped (processes take turns on one device)" },
+		{ { "emulated:1", "fused", false, NULL, 0 }, "fused (RONDO_KERNEL)" },
+		{ { "emulated:2", "stepped", true, NULL, 0 }, "stepped (RONDO_KERNEL)" },
+		{ { "emulated:2", "messages", true, NULL, 0 }, "messages (RONDO_KERNEL)" },
+		{ { "emulated:2", "staged", true, NULL, 0 }, "staged (RONDO_KERNEL)" },
+		{ { "emulated:2,no-handles", "auto", false, NULL, 0 },
+			"staged (not all ranks reach each other's device memory)" },
+	};
+
+	setenv("RONDO_DEBUG", "INFO", 1);
+	setenv("RONDO_DEBUG_SUBSYS", "ROUTE", 1);
+	for (size_t i = 0; i < sizeof(told) / sizeof(*told); i++) {
+		struct trial trial = { &told[i].way, 2, meet_once, 0 };
+		const char *text;
+		int failed;
+
+		captured_stderr_begin();
+		failed = in_child(run_trial, &trial);
+		text = captured_stderr_end();
+		cr_expect_eq(failed, 0);
+		cr_expect_eq(captured_stderr_times(text, told[i].words), 2, "%s: %s", told[i].words, text);
+	}
+}
+
+/* ---- Streams ------------------------------------------------------------------------------- */
+
+/* The stream is shut when the calls are made, which return at once; what is queued before comes
+   before, and what is queued after comes after. */
+static int in_the_streams_order(struct rank_env *env)
+{
+	static _Thread_local uint32_t gate;
+	float ones[1000], back[1000] = { 0 }, sums[1000] = { 0 };
+	struct memory memory;
+	int wrong = open_memory(env, &memory);
+
+	if (wrong)
+		return wrong;
+
+	struct rd_device_stream *device_stream = rd_stream_device_stream(memory.stream);
+
+	for (int i = 0; i < 1000; i++)
+		ones[i] = 1;
+	if (device_stream->ops->wait_flag(device_stream->device, device_stream->stream, &gate, 1) ||
+		rondo_copy(memory.in, ones, sizeof(ones), memory.stream) ||
+		rondo_all_reduce(env->comm, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM,
+			memory.stream) ||
+		rondo_copy(sums, memory.out, sizeof(sums), memory.stream) ||
+		rondo_all_reduce(env->comm, memory.out, memory.out, 1000, RONDO_F32, RONDO_SUM,
+			memory.stream) ||
+		rondo_copy(back, memory.out, sizeof(back), memory.stream))
+		return world_say(env, "%s", rondo_last_error());
+	wrong = expect_floats(env, memory.out, 1000, 0);
+	rd_flag_write(&gate, 1);
+	if (rondo_stream_synchronize(memory.stream))
+		return world_say(env, "%s", rondo_last_error());
+	if (!wrong)
+		wrong = expect_floats(env, sums, 1000, (float)env->size);
+	if (!wrong)
+		wrong = expect_floats(env, back, 1000, (float)(env->size * env->size));
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu, calls_return_at_once_and_run_in_the_streams_order, .timeout = 120)
+{
+	try_variants(3, in_the_streams_order, 0, true);
+}
+
+/* Calls of one comm on two streams in turn, many of them under way. */
+static int on_two_streams(struct rank_env *env)
+{
+	enum { CALLS = 100, COUNT = 33 };
+	struct memory memory;
+	rondo_stream *other;
+	int wrong = open_memory(env, &memory);
+
+	if (wrong)
+		return wrong;
+	if (rondo_stream_create_on(&other, env->rank % rondo_device_count()))
+		return world_say(env, "%s", rondo_last_error());
+	for (int i = 0; i < CALLS * COUNT; i++)
+		memory.in[i] = (float)(i % 7 + env->rank);
+	for (int i = 0; i < CALLS && !wrong; i++) {
+		size_t at = (size_t)i * COUNT;
+
+		if (rondo_all_reduce(env->comm, memory.in + at, memory.out + at, COUNT,
+			    RONDO_F32, RONDO_SUM, i % 3 ? memory.stream : other))
+			wrong = world_say(env, "%s", rondo_last_error());
+	}
+	if (rondo_stream_synchronize(memory.stream) || rondo_stream_synchronize(other))
+		wrong = world_say(env, "%s", rondo_last_error());
+	for (int i = 0; i < CALLS * COUNT && !wrong; i++)
+		if (memory.out[i] != (float)(4 * (i % 7) + 6))
+			wrong = world_say(env, "element %d is %g", i, memory.out[i]);
+	rondo_stream_destroy(other);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu, calls_on_several_streams_are_right, .timeout = 120)
+{
+	cr_assert_leq(100 * 33, COUNT_MAX * 2);
+	try_variants(4, on_two_streams, 0, true);
+}
+
+/* Buffers come and go, mostly at the same address: what a peer has mapped of them must follow. */
+static int with_buffers_that_change(struct rank_env *env)
+{
+	struct memory memory;
+	int wrong = open_memory(env, &memory), device = env->rank % rondo_device_count();
+
+	for (int i = 0; i < 100 && !wrong; i++) {
+		float *buffer;
+
+		if (rondo_mem_alloc_on((void **)&buffer, 4096, device))
+			return world_say(env, "%s", rondo_last_error());
+		for (int k = 0; k < 1000; k++)
+			buffer[k] = (float)(i + env->rank);
+		if (rondo_all_reduce(
+			    env->comm, buffer, buffer, 1000, RONDO_F32, RONDO_MAX, NULL))
+			wrong = world_say(env, "%s", rondo_last_error());
+		if (!wrong)
+			wrong = expect_floats(
+				env, buffer, 1000, (float)(i + env->size - 1));
+		rondo_mem_free(buffer);
+	}
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu, buffers_may_come_and_go, .timeout = 120)
+{
+	try_variants(3, with_buffers_that_change, 0, true);
+}
+
+static int exchange_in_a_ring(struct rank_env *env)
+{
+	int next = (env->rank + 1) % env->size;
+	int before = (env->rank + env->size - 1) % env->size, err;
+	struct memory memory;
+	int wrong = open_memory(env, &memory);
+
+	if (wrong)
+		return wrong;
+	fill_floats(memory.in, env->rank, 1000);
+	rondo_group_start();
+	rondo_send(env->comm, memory.in, 1000, RONDO_F32, next, memory.stream);
+	rondo_recv(env->comm, memory.out, 1000, RONDO_F32, before, memory.stream);
+	rondo_all_reduce(env->comm, memory.in + 1000, memory.in + 1000, 1000, RONDO_F32,
+		RONDO_SUM, memory.stream);
+	err = rondo_group_end();
+	if (!err)
+		err = rondo_stream_synchronize(memory.stream);
+	if (err)
+		wrong = world_say(env, "%s", rondo_last_error());
+	for (size_t i = 0; i < 1000 && !wrong; i++)
+		if (memory.out[i] != value(before, i))
+			wrong = world_say(env, "element %zu is %g", i, memory.out[i]);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu, groups_send_and_receive_device_memory, .timeout = 120)
+{
+	try_variants(3, exchange_in_a_ring, 0, true);
+}
+
+/* ---- Operations ---------------------------------------------------------------------------- */
+
+static int one_own_call(struct rank_env *env, struct memory *memory, rondo_op op, size_t count,
+	const float factors[3])
+{
+	fill_floats(memory->in, env->rank, count);
+	if (rondo_all_reduce(
+		    env->comm, memory->in, memory->out, count, RONDO_F32, op, memory->stream) ||
+		rondo_stream_synchronize(memory->stream))
+		return world_say(env, "%s", rondo_last_error());
+	for (size_t i = 0; i < count; i++) {
+		float wanted = factors[0] * value(0, i) + factors[1] * value(1, i) +
+			       factors[2] * value(2, i);
+
+		if (memory->out[i] != wanted)
+			return world_say(env, "element %zu of %zu is %g, not %g", i, count,
+				memory->out[i], wanted);
+	}
+	return 0;
+}
+
+/* The user's own function runs on the host; a factor on the device. */
+static int own_operations(struct rank_env *env)
+{
+	static const float weights[3] = { 2, 3, 5 }, signs[3] = { 1, -1, -1 };
+	struct memory memory;
+	rondo_op weighed, own;
+	int wrong = open_memory(env, &memory);
+
+	if (wrong)
+		return wrong;
+	if (rondo_op_create_premul(env->comm, &weighed, &weights[env->rank], RONDO_F32) ||
+		rondo_op_create(env->comm, &own, subtract, 0, NULL))
+		return world_say(env, "%s", rondo_last_error());
+	for (int big = 0; big < 2 && !wrong; big++) {
+		size_t count = big ? 2 * COUNT_MAX : 5;
+
+		wrong = one_own_call(env, &memory, weighed, count, weights);
+		if (!wrong)
+			wrong = one_own_call(env, &memory, own, count, signs);
+	}
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu, factors_and_functions_of_the_programs_own_are_applied, .timeout = 120)
+{
+	try_variants(3, own_operations, 0, true);
+}
+
+/* Nothing but the program's own functions goes through host memory where all reach all. (What
+   messages do is said above.) */
+static int only_functions_are_staged(struct rank_env *env)
+{
+	const struct way *way = env->argument;
+	struct rd_work work;
+	struct rd_terms function = { .has_op = true, .op = { .combine = subtract } };
+
+	if (env->create_error)
+		return world_say(env, "create: %s", rondo_last_error());
+	for (int collective = 0; collective < RD_TRANSFER; collective++) {
+		struct rd_call asked = { .problem = problem_of(env, collective, 0),
+			.type = RONDO_I32,
+			.op = RONDO_LXOR,
+			.count = 100 };
+
+		if (rd_gpu_work(env->comm->gpu, &asked, &work) !=
+			(way->becomes == RD_KERNEL_FUSED || way->becomes == RD_KERNEL_STEPPED))
+			return world_say(env, "%s", rd_collective_name(collective));
+		asked.terms = &function;
+		if (rd_gpu_work(env->comm->gpu, &asked, &work))
+			return world_say(
+				env, "%s by a function", rd_collective_name(collective));
+	}
+	/* Who leaves while another is still being made is missed. */
+	return expect_error(env, rondo_barrier(env->comm, NULL), 0);
+}
+
+Test(gpu, only_functions_of_the_programs_own_go_through_host_memory, .timeout = 120)
+{
+	try_variants(2, only_functions_are_staged, 0, true);
+}
+
+/* As fused kernels are told. Elements a block has: one too many for all of them, or as many as can
+ * be. */
+static bool is_small(struct rank_env *env, int collective, bool too_many, struct rd_terms *terms)
+{
+	struct rd_problem problem = problem_of(env, collective, 0);
+	struct rd_call asked = { .problem = problem,
+		.type = RONDO_F64,
+		.count = (RD_LL_BUFFER_SIZE / 8 - 1) / (size_t)rd_blocks(&problem) + too_many,
+		.terms = terms };
+	struct rd_work work;
+
+	rd_gpu_work(env->comm->gpu, &asked, &work);
+	rd_gpu_fuse(env->comm->gpu, &asked, &work);
+	return work.small;
+}
+
+static int few_bytes_are_small(struct rank_env *env)
+{
+	struct rd_terms *varied = rd_terms_create(env->size, env->size);
+
+	if (env->create_error)
+		return world_say(env, "create: %s", rondo_last_error());
+	for (int collective = 0; collective < RD_TRANSFER; collective++)
+		if (!is_small(env, collective, false, NULL) ||
+			is_small(env, collective, true, NULL))
+			return world_say(env, "%s", rd_collective_name(collective));
+	/* Of blocks that differ in length, a rank knows its own alone. */
+	if (is_small(env, RD_ALL_GATHER, false, varied))
+		return world_say(env, "all_gather_v");
+	rd_terms_destroy(varied);
+	return expect_error(env, rondo_barrier(env->comm, NULL), 0);
+}
+
+Test(gpu, calls_of_few_bytes_are_small_whatever_the_collective, .timeout = 60)
+{
+	struct trial trial = { &variants[1], 4, few_bytes_are_small, 0 };
+
+	cr_expect_eq(in_child(run_trial, &trial), 0);
+}
+
+static float sum_of_firsts(int size)
+{
+	float sum = 0;
+
+	for (int rank = 0; rank < size; rank++)
+		sum += value(rank, 0);
+	return sum;
+}
+
+/* Whether this many elements have a peer's memory mapped. */
+static int maps(struct rank_env *env, struct memory *memory, size_t count, bool wanted)
+{
+	uint64_t before = env->comm->gpu->imports_used;
+
+	TRY(one_call(env, memory, count));
+	if ((env->comm->gpu->imports_used > before) != wanted)
+		return world_say(
+			env, "a call of %zu maps %s", count, wanted ? "nothing" : "buffers");
+	return expect_floats(env, memory->out, 1, sum_of_firsts(env->size));
+}
+
+static int small_calls_map_nothing(struct rank_env *env)
+{
+	struct memory memory;
+	int wrong = open_room(env, &memory, 10000);
+
+	if (wrong)
+		return wrong;
+	fill_floats(memory.in, env->rank, 1);
+	wrong = maps(env, &memory, 1000, false);
+	if (!wrong)
+		wrong = maps(env, &memory, 10000, true);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu, small_calls_leave_the_buffers_of_other_processes_alone, .timeout = 60)
+{
+	struct trial trial = { &variants[3], 4, small_calls_map_nothing, 0 };
+
+	cr_expect_eq(in_child(run_trial, &trial), 0);
+}
+
+/* ---- Mixed-up use -------------------------------------------------------------------------- */
+
+static int refused(
+	struct rank_env *env, const void *in, void *out, rondo_stream *stream, const char *words)
+{
+	int err = rondo_all_reduce(env->comm, in, out, 1000, RONDO_F32, RONDO_SUM, stream);
+
+	if (err == RONDO_INVALID && strstr(rondo_last_error(), words))
+		return 0;
+	return world_say(env, "not \"%s\": %s %s", words, rondo_error_name(err),
+		err ? rondo_last_error() : "");
+}
+
+static int mixed_up(struct rank_env *env)
+{
+	static float host[1000];
+	float *elsewhere, *freed;
+	rondo_stream *host_stream, *other_stream;
+	struct memory memory;
+	int other = (env->rank + 1) % 2, wrong = open_memory(env, &memory);
+
+	if (wrong)
+		return wrong;
+	rondo_mem_alloc_on((void **)&elsewhere, 8192, other);
+	rondo_mem_alloc_on((void **)&freed, 4096, env->rank % 2);
+	rondo_mem_free(freed);
+	rondo_stream_create(&host_stream);
+	rondo_stream_create_on(&other_stream, other);
+	wrong |= refused(env, host, memory.out, memory.stream, "send is no device memory");
+	wrong |= refused(env, memory.in, host, memory.stream, "recv is no device memory");
+	wrong |= refused(env, freed, memory.out, memory.stream, "or was freed");
+	wrong |=
+		refused(env, memory.in, memory.out, host_stream, "the stream is a host stream");
+	wrong |= refused(env, memory.in, host, NULL, "the other buffer is not");
+	wrong |= refused(env, host, memory.out, NULL, "the other buffer is not");
+	wrong |= refused(env, elsewhere, memory.out, memory.stream, "send lies on device");
+	wrong |= refused(env, memory.in, memory.out, other_stream, "the stream is of device");
+	wrong |= refused(env, elsewhere + 100, memory.out, NULL, "send lies on device");
+	wrong |= expect_error(env,
+		rondo_all_reduce(
+			env->comm, memory.in, memory.out, 1000, 77, RONDO_SUM, memory.stream),
+		RONDO_INVALID);
+	if (!strstr(rondo_last_error(), "77 is no type: give one of enum rondo_type, 0 (i8) to "))
+		wrong |= world_say(env, "%s", rondo_last_error());
+	wrong |= refused(env, memory.in + (size_t)env->size * (COUNT_MAX + 1) - 10,
+		memory.out, memory.stream, "its memory ends after");
+	/* None of these harmed the comm, on which host memory is as good as ever. */
+	if (!wrong)
+		wrong = expect_error(env, one_call(env, &memory, 1000), 0);
+	if (!wrong)
+		wrong = expect_error(env,
+			rondo_all_reduce(
+				env->comm, host, host, 1000, RONDO_F32, RONDO_SUM, NULL),
+			0);
+	rondo_stream_destroy(host_stream);
+	rondo_stream_destroy(other_stream);
+	rondo_mem_free(elsewhere);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu, mixed_up_buffers_and_streams_are_refused_with_the_reason, .timeout = 60)
+{
+	struct way way = variants[3];
+	struct trial trial = { &way, 2, mixed_up, 0 };
+
+	way.device = "emulated:2";
+	cr_expect_eq(in_child(run_trial, &trial), 0);
+}

@@ -1,0 +1,365 @@
+/* ctest label: threads */
+/* Calls on device memory that fail: every rank hears of it, by every way. */
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device/emulated/emulated.h"
+#include "base/error.h"
+#include "captured_stderr.h"
+#include "api/stream.h"
+#include "variants.h"
+#include "base/futex.h"
+
+/* Rank 1 makes one call and then does something else; the news of that may come to others when they
+   are still in the first call. */
+static int call_until_it_fails(struct rank_env *env, struct memory *memory)
+{
+	int err = one_call(env, memory, 1000);
+
+	if (err == 0 && env->rank != 1)
+		err = one_call(env, memory, 1000);
+	return err;
+}
+
+static int when_a_peer_dies(struct rank_env *env)
+{
+	struct memory memory;
+	int wrong = open_memory(env, &memory);
+
+	if (wrong)
+		return wrong;
+	int err = call_until_it_fails(env, &memory);
+
+	if (env->rank == 1)
+		raise(SIGKILL);
+	wrong = expect_error(env, err, RONDO_DIED);
+	/* Later calls are refused, or end at once. */
+	if (!wrong)
+		wrong = expect_error(env, one_call(env, &memory, 1000), RONDO_DIED);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu_failures, the_death_of_a_peer_frees_the_streams_that_wait_for_it, .timeout = 120)
+{
+	try_variants(3, when_a_peer_dies, NEVER_MS, false);
+}
+
+static int when_one_aborts(struct rank_env *env)
+{
+	struct memory memory;
+	int wrong = open_memory(env, &memory);
+
+	if (wrong)
+		return wrong;
+	int err = call_until_it_fails(env, &memory);
+
+	if (env->rank == 1)
+		rondo_comm_abort(env->comm, "enough");
+	wrong = expect_error(env, err, env->rank == 1 ? 0 : RONDO_ABORTED);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu_failures, an_abort_frees_the_streams_that_wait, .timeout = 120)
+{
+	try_variants(3, when_one_aborts, NEVER_MS, true);
+}
+
+/* Rank 1 makes no second call. It waits for the comm to end, and ends it where nobody else does. */
+static int when_one_is_silent(struct rank_env *env)
+{
+	struct memory memory;
+	int wrong = open_memory(env, &memory), err;
+
+	if (wrong)
+		return wrong;
+	err = call_until_it_fails(env, &memory);
+	for (int i = 0; i < 8000 && err == 0 && env->rank == 1; i++) {
+		usleep(1000);
+		err = rondo_comm_error(env->comm);
+	}
+	if (err == 0)
+		rondo_comm_abort(env->comm, "nobody's silence was noticed");
+	wrong = expect_error(env, err, RONDO_TIMEOUT);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu_failures, silence_has_a_bound, .timeout = 120)
+{
+	try_variants(3, when_one_is_silent, 1000, true);
+}
+
+static int shorten_by_one(struct rank_env *env, struct memory *memory)
+{
+	return one_call(env, memory, env->rank == 1 ? 999 : 1000);
+}
+
+/* So late, of a timeout of 1000 ms, the other kernels begin. */
+#define HELD_MS 700
+/* Elements: a call of few bytes would end well on rank 1, which has what the others sent. */
+#define WITH_BARRIERS 10000
+
+/*
+ * All ranks' progress threads have met in the call, but rank 1's device does not get to it until the comm has
+ * failed. The others' kernels begin late: what they say must come before their progress threads' word.
+ */
+/* Rank 1 stays away until a line of the log names it, for longer than it may be silent. */
+static int when_one_comes_late(struct rank_env *env)
+{
+	off_t from = lseek(STDERR_FILENO, 0, SEEK_END);
+	struct memory memory;
+	char text[4096] = "";
+	int wrong = open_memory(env, &memory), err = 0;
+
+	if (wrong)
+		return wrong;
+	err = one_call(env, &memory, 1000);
+	for (int i = 0; env->rank == 1 && !strstr(text, "rank 1 of 3 has not joined "); i++) {
+		if (i == 2000 || pread(STDERR_FILENO, text, sizeof(text) - 1, from) < 0)
+			return world_say(env, "no line, but: %s", text);
+		poll(NULL, 0, 10);
+	}
+	if (!err)
+		err = one_call(env, &memory, 1000);
+	wrong = expect_error(env, err, 0);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu_failures, a_rank_that_lives_may_come_late_to_a_call_on_devices, .timeout = 120)
+{
+	const char *text;
+
+	static const struct way late_ways[] = {
+		{ "emulated:4", "auto", true, NULL, RD_KERNEL_FUSED },
+		{ "emulated:4", "stepped", false, NULL, RD_KERNEL_STEPPED },
+		{ "emulated:4", "messages", false, "tcp", RD_KERNEL_MESSAGES },
+		{ "emulated:2", "auto", false, "tcp", RD_KERNEL_STAGED },
+	};
+
+	setenv("RONDO_HEARTBEAT_TIMEOUT_MS", "1500", 1);
+	for (size_t i = 0; i < sizeof(late_ways) / sizeof(*late_ways); i++) {
+		struct trial trial = { &late_ways[i], 3, when_one_comes_late, 0 };
+		int failed;
+
+		captured_stderr_begin();
+		failed = in_child(run_trial, &trial);
+		text = captured_stderr_end();
+		cr_expect_eq(
+			failed, 0, "%s %s: %s", late_ways[i].device, late_ways[i].kernel, text);
+	}
+}
+
+static int when_a_device_is_silent(struct rank_env *env)
+{
+	static uint32_t go;
+	struct memory memory;
+	int wrong = open_room(env, &memory, WITH_BARRIERS), err;
+	bool stuck = env->rank == 1;
+
+	if (wrong)
+		return wrong;
+	err = rd_emulated_wait_flag(0, env->comm->gpu->stream, &go, 1) ||
+	      rondo_all_reduce(env->comm, memory.in, memory.out, WITH_BARRIERS, RONDO_F32,
+		      RONDO_SUM, memory.stream);
+	for (int i = 0; i < (stuck ? 20000 : HELD_MS) && err == 0; i++) {
+		usleep(1000);
+		err = stuck ? rondo_comm_error(env->comm) : 0;
+	}
+	rd_flag_write(&go, 1);
+	err = rondo_stream_synchronize(memory.stream);
+	wrong = expect_error(env, err, RONDO_TIMEOUT);
+	if (!wrong && !strstr(rondo_last_error(), "for rank 1"))
+		wrong = world_say(env, "says: %s", rondo_last_error());
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu_failures, a_kernel_names_the_rank_that_it_waits_for, .timeout = 60)
+{
+	struct way way = { "emulated:3", "auto", false, NULL, RD_KERNEL_FUSED };
+	struct trial trial = { &way, 3, when_a_device_is_silent, 1000 };
+
+	cr_expect_eq(in_child(run_trial, &trial), 0);
+}
+
+static int when_calls_differ(struct rank_env *env)
+{
+	return expect_mismatch(env, COUNT_MAX, shorten_by_one);
+}
+
+Test(gpu_failures, different_calls_are_a_mismatch_on_every_rank, .timeout = 120)
+{
+	try_variants(3, when_calls_differ, 0, true);
+}
+
+/* ---- Groups -------------------------------------------------------------------------------- */
+
+/* What is wrong shows at once, or hardly ever. */
+#define MOMENT_MS 200
+
+/* Waits until this rank has heard of it; what it was. */
+static int end_of(rondo_comm *comm)
+{
+	int err = rondo_comm_error(comm);
+
+	for (int i = 0; i < 20000 && err == 0; i++) {
+		usleep(1000);
+		err = rondo_comm_error(comm);
+	}
+	return err;
+}
+
+/* On all ranks. */
+static int end_comm(struct rank_env *env, rondo_comm *comm)
+{
+	if (env->rank == 0)
+		rondo_comm_abort(comm, "enough");
+	return expect_error(env, end_of(comm), RONDO_ABORTED);
+}
+
+/* The device does not get to what a comm's progress thread queues before `go`: does the caller's stream go on
+   before that? */
+static bool goes_on(const struct memory *memory, uint32_t *passed)
+{
+	const struct rd_device_stream *device_stream = rd_stream_device_stream(memory->stream);
+
+	rd_emulated_write_flag(device_stream->device, device_stream->stream, passed, 1);
+	for (int i = 0; i < MOMENT_MS && !rd_flag_reached(passed, 1); i++)
+		usleep(1000);
+	return rd_flag_reached(passed, 1);
+}
+
+/*
+ * Of a group's two calls the second is refused, for its comm is over. The first is under way by
+ * then, and its buffers in use: the stream waits for it all the same.
+ */
+static int when_a_later_call_is_refused(struct rank_env *env)
+{
+	static uint32_t go, passed;
+	struct memory memory;
+	rondo_comm *first, *second, *swapped;
+	int wrong = open_memory(env, &memory), size = env->size;
+
+	if (!wrong)
+		wrong = world_second_comm(env, &second);
+	if (wrong)
+		return wrong;
+	/* In the order in which a group's comms are gone through. */
+	first = env->comm;
+	if (second->local.comm_id < first->local.comm_id) {
+		swapped = first;
+		first = second;
+		second = swapped;
+	}
+	wrong = end_comm(env, second);
+	for (int i = 0; i < 1000; i++)
+		memory.in[i] = 1;
+	rd_emulated_wait_flag(0, first->gpu->stream, &go, 1);
+	rondo_group_start();
+	rondo_all_reduce(first, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM, memory.stream);
+	rondo_all_reduce(second, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM, memory.stream);
+	if (!wrong)
+		wrong = expect_error(env, rondo_group_end(), RONDO_ABORTED);
+	if (!wrong && goes_on(&memory, &passed))
+		wrong = world_say(env, "the stream goes on while a call is under way");
+	rd_flag_write(&go, 1);
+	/* With the news of the second comm. */
+	rondo_stream_synchronize(memory.stream);
+	if (!wrong)
+		wrong = expect_floats(env, memory.out, 1000, (float)size);
+	close_memory(&memory);
+	rondo_comm_destroy(first == env->comm ? second : first);
+	return wrong;
+}
+
+Test(gpu_failures, a_stream_waits_for_the_calls_of_a_group_before_the_one_that_is_refused,
+	.timeout = 60)
+{
+	struct trial trial = { &variants[2], 2, when_a_later_call_is_refused, 0 };
+
+	cr_expect_eq(in_child(run_trial, &trial), 0);
+}
+
+/* Of this thread, so many words may still be written by streams before the device fails. */
+static _Thread_local int words_left = -1;
+
+static int write_or_fail(int device, void *stream, uint32_t *flag, uint32_t value)
+{
+	if (words_left == 0)
+		return rd_fail(RONDO_SYSTEM, "the device is lost");
+	if (words_left > 0)
+		words_left--;
+	return rd_emulated_write_flag(device, stream, flag, value);
+}
+
+static int wait_never(int device, void *stream, uint32_t *flag, uint32_t value)
+{
+	(void)device, (void)stream, (void)flag, (void)value;
+	return rd_fail(RONDO_SYSTEM, "the device is lost");
+}
+
+/* Rank 1's device fails between a group's two calls, or when it is to wait for both. */
+static int when_a_device_is_lost(struct rank_env *env, bool waits)
+{
+	static struct rd_device_ops ops;
+	struct memory memory;
+	int wrong = open_memory(env, &memory), err;
+
+	if (wrong)
+		return wrong;
+	/* The progress thread has nothing more to do then, and does not look at the table. */
+	TRY(one_call(env, &memory, 1000));
+	ops = rd_emulated;
+	if (waits)
+		ops.wait_flag = wait_never;
+	else
+		ops.write_flag = write_or_fail;
+	rondo_group_start();
+	for (int i = 0; i < 2; i++)
+		rondo_all_reduce(env->comm, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM,
+			memory.stream);
+	if (env->rank == 1) {
+		words_left = 1;
+		env->comm->gpu->ops = &ops;
+	}
+	err = rondo_group_end();
+	if (!err)
+		err = rondo_stream_synchronize(memory.stream);
+	/* On rank 0 both calls may have come to a good end by then. */
+	if (!err)
+		err = end_of(env->comm);
+	wrong = expect_error(env, err, RONDO_SYSTEM);
+	if (!wrong && !strstr(rondo_last_error(), "the device is lost"))
+		wrong = world_say(env, "says: %s", rondo_last_error());
+	/* All that is under way has ended by now: rank 1's stream waits for nothing that never
+	   comes. */
+	rondo_stream_synchronize(memory.stream);
+	close_memory(&memory);
+	return wrong;
+}
+
+static int lost_between(struct rank_env *env)
+{
+	return when_a_device_is_lost(env, false);
+}
+
+static int lost_at_the_end(struct rank_env *env)
+{
+	return when_a_device_is_lost(env, true);
+}
+
+Test(gpu_failures, a_device_that_is_lost_amid_a_group_ends_the_comm, .timeout = 60)
+{
+	struct trial trials[] = { { &variants[5], 2, lost_between, NEVER_MS },
+		{ &variants[5], 2, lost_at_the_end, NEVER_MS } };
+
+	for (int i = 0; i < 2; i++)
+		cr_expect_eq(in_child(run_trial, &trials[i]), 0, "%d", i);
+}

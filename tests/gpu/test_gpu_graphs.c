@@ -1,0 +1,312 @@
+/* ctest label: threads */
+/* Calls on device memory that are captured in graphs, and what cannot be. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "device/emulated/emulated.h"
+#include "device/device_stream.h"
+#include "api/stream.h"
+#include "variants.h"
+
+/* What is captured: the sum of all inputs, and then the beginning of everybody's. */
+static int capture_calls(
+	struct rank_env *env, struct memory *memory, struct rd_emulated_graph **graph)
+{
+	void *stream = rd_stream_device_stream(memory->stream)->stream;
+	int err = rd_emulated_capture(stream), ended;
+
+	if (!err)
+		err = rondo_all_reduce(env->comm, memory->in, memory->out, COUNT_MAX, RONDO_F32,
+			RONDO_SUM, memory->stream);
+	if (!err)
+		err = rondo_all_gather(env->comm, memory->out, memory->out + COUNT_MAX, 100,
+			RONDO_F32, memory->stream);
+	ended = rd_emulated_capture_end(stream, graph);
+	return err ? err : ended;
+}
+
+static int check_replay(struct rank_env *env, const struct memory *memory, float added)
+{
+	for (size_t i = 0; i < COUNT_MAX; i++) {
+		float sum = value(0, i) + value(1, i) + value(2, i) + 3 * added;
+
+		if (memory->out[i] != sum ||
+			(i < 300 && memory->out[COUNT_MAX + i] != memory->out[i % 100]))
+			return world_say(
+				env, "element %zu is %g, not %g", i, memory->out[i], sum);
+	}
+	return 0;
+}
+
+/* Other calls come in between, with so many buffers that peers forget what they had mapped first.
+ */
+static int make_other_calls(struct rank_env *env, struct memory *memory)
+{
+	float *others[40];
+	int device = env->rank % rondo_device_count(), err = 0;
+
+	for (int i = 0; i < 40 && !err; i++) {
+		err = rondo_mem_alloc_on((void **)&others[i], 4096, device);
+		if (!err)
+			err = rondo_all_reduce(env->comm, others[i], others[i], 1000, RONDO_F32,
+				RONDO_SUM, memory->stream);
+	}
+	if (!err)
+		err = rondo_stream_synchronize(memory->stream);
+	for (int i = 0; i < 40 && !err; i++)
+		err = rondo_mem_free(others[i]);
+	return err;
+}
+
+static int capture_and_replay(struct rank_env *env)
+{
+	struct rd_emulated_graph *graph = NULL;
+	struct memory memory;
+	int wrong = open_memory(env, &memory);
+
+	if (wrong)
+		return wrong;
+	if (capture_calls(env, &memory, &graph))
+		wrong = world_say(env, "%s", rondo_last_error());
+	/* Nothing has run yet. */
+	if (!wrong)
+		wrong = expect_floats(env, memory.out, COUNT_MAX, 0);
+	for (int replay = 0; replay < 60 && !wrong; replay++) {
+		for (size_t i = 0; i < COUNT_MAX; i++)
+			memory.in[i] = value(env->rank, i) + (float)replay;
+		if (rd_emulated_replay(graph, rd_stream_device_stream(memory.stream)->stream) ||
+			rondo_stream_synchronize(memory.stream) ||
+			(replay % 20 == 5 && make_other_calls(env, &memory)))
+			wrong = world_say(env, "%s", rondo_last_error());
+		if (!wrong)
+			wrong = check_replay(env, &memory, (float)replay);
+	}
+	rd_emulated_graph_destroy(graph);
+	close_memory(&memory);
+	return wrong;
+}
+
+static const struct way fused_variants[] = {
+	{ "emulated:4", "auto", true, NULL, RD_KERNEL_FUSED },
+	{ "emulated:4", "auto", false, NULL, RD_KERNEL_FUSED },
+	/* As under MPS, where processes on one device run at the same time. */
+	{ "emulated:1", "fused", false, NULL, RD_KERNEL_FUSED },
+};
+
+Test(gpu_graphs, fused_calls_are_captured_and_replayed_any_number_of_times, .timeout = 120)
+{
+	for (int i = 0; i < 3; i++) {
+		struct trial trial = { &fused_variants[i], 3, capture_and_replay, 0 };
+
+		cr_expect_eq(in_child(run_trial, &trial), 0, "%s, %s",
+			fused_variants[i].threads ? "threads" : "processes", fused_variants[i].device);
+	}
+}
+
+/* From each rank to the next, and to itself; then the sum of what came. */
+static int call_around(struct rank_env *env, struct memory *memory)
+{
+	int rank = env->rank, size = env->size;
+	float *in = memory->in, *out = memory->out;
+	rondo_comm *comm = env->comm;
+
+	rondo_group_start();
+	rondo_recv(comm, out, COUNT_MAX, RONDO_F32, (rank + size - 1) % size, memory->stream);
+	rondo_send(comm, in, COUNT_MAX, RONDO_F32, (rank + 1) % size, memory->stream);
+	rondo_send(comm, in, 100, RONDO_F32, rank, memory->stream);
+	rondo_recv(comm, out + COUNT_MAX, 100, RONDO_F32, rank, memory->stream);
+	int err = rondo_group_end();
+
+	return err ? err
+		   : rondo_all_reduce(
+			     comm, out, in + COUNT_MAX, 100, RONDO_F32, RONDO_SUM, memory->stream);
+}
+
+static int check_around(struct rank_env *env, const struct memory *memory, float added)
+{
+	int previous = (env->rank + env->size - 1) % env->size;
+
+	for (size_t i = 0; i < COUNT_MAX; i++) {
+		float sum = value(0, i) + value(1, i) + value(2, i) + 3 * added;
+
+		if (memory->out[i] != value(previous, i) + added ||
+			(i < 100 &&
+				(memory->out[COUNT_MAX + i] != value(env->rank, i) + added ||
+					memory->in[COUNT_MAX + i] != sum)))
+			return world_say(env, "element %zu is %g", i, memory->out[i]);
+	}
+	return 0;
+}
+
+static int capture_transfers(struct rank_env *env)
+{
+	struct rd_emulated_graph *graph = NULL;
+	struct memory memory;
+	int wrong = open_memory(env, &memory);
+	void *stream;
+
+	if (wrong)
+		return wrong;
+	stream = rd_stream_device_stream(memory.stream)->stream;
+	TRY(rd_emulated_capture(stream));
+	TRY(call_around(env, &memory));
+	TRY(rd_emulated_capture_end(stream, &graph));
+	wrong = expect_floats(env, memory.out, COUNT_MAX, 0);
+	for (int replay = 0; replay < 60 && !wrong; replay++) {
+		for (size_t i = 0; i < COUNT_MAX; i++)
+			memory.in[i] = value(env->rank, i) + (float)replay;
+		/* Others in between are counted apart, or together. */
+		if (rd_emulated_replay(graph, stream) || rondo_stream_synchronize(memory.stream) ||
+			(replay % 20 == 5 && (make_other_calls(env, &memory) ||
+						     call_around(env, &memory) ||
+						     rondo_stream_synchronize(memory.stream))))
+			wrong = world_say(env, "%s", rondo_last_error());
+		if (!wrong)
+			wrong = check_around(env, &memory, (float)replay);
+	}
+	rd_emulated_graph_destroy(graph);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu_graphs, transfers_are_captured_and_replayed_too, .timeout = 120)
+{
+	for (int i = 0; i < 2; i++) {
+		struct trial trial = { &fused_variants[i], 3, capture_transfers, 0 };
+
+		cr_expect_eq(in_child(run_trial, &trial), 0, "%s",
+			fused_variants[i].threads ? "threads" : "processes");
+	}
+}
+
+/* Stepped and staged they are not, and it does no harm. */
+static int capture_transfers_in_vain(struct rank_env *env)
+{
+	const struct way *way = env->argument;
+	struct rd_emulated_graph *graph;
+	struct memory memory;
+	int wrong, err;
+	void *stream;
+
+	if (way->becomes == RD_KERNEL_FUSED)
+		return 0;
+	wrong = open_memory(env, &memory);
+	if (wrong)
+		return wrong;
+	stream = rd_stream_device_stream(memory.stream)->stream;
+	TRY(rd_emulated_capture(stream));
+	err = call_around(env, &memory);
+	if (err != RONDO_UNSUPPORTED ||
+		!strstr(rondo_last_error(), "a transfer cannot be captured"))
+		wrong = world_say(env, "%s: %s", rondo_error_name(err), rondo_last_error());
+	TRY(rd_emulated_capture_end(stream, &graph));
+	rd_emulated_graph_destroy(graph);
+	fill_floats(memory.in, env->rank, COUNT_MAX);
+	TRY(call_around(env, &memory));
+	TRY(rondo_stream_synchronize(memory.stream));
+	if (!wrong)
+		wrong = check_around(env, &memory, 0);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu_graphs, transfers_that_cannot_be_captured_say_why, .timeout = 120)
+{
+	try_variants(3, capture_transfers_in_vain, 0, true);
+}
+
+static int capture_in_vain(struct rank_env *env)
+{
+	const struct way *way = env->argument;
+	const char *reason = way->becomes == RD_KERNEL_STAGED    ? "go through host memory"
+			     : way->becomes == RD_KERNEL_STEPPED ? "take turns on a device"
+								 : "have no kernel for it";
+	struct rd_emulated_graph *graph;
+	struct memory memory;
+	rondo_op own;
+	int wrong = open_memory(env, &memory), err;
+	void *stream;
+
+	if (wrong)
+		return wrong;
+	stream = rd_stream_device_stream(memory.stream)->stream;
+	rondo_op_create(env->comm, &own, subtract, 0, NULL);
+	rd_emulated_capture(stream);
+	err = rondo_all_reduce(
+		env->comm, memory.in, memory.out, 10, RONDO_F32, own, memory.stream);
+	if (err != RONDO_UNSUPPORTED || !strstr(rondo_last_error(), reason))
+		wrong = world_say(env, "%s: %s", rondo_error_name(err), rondo_last_error());
+	rd_emulated_capture_end(stream, &graph);
+	rd_emulated_graph_destroy(graph);
+	/* And does no harm. */
+	if (!wrong)
+		wrong = expect_error(env, one_call(env, &memory, 1000), 0);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu_graphs, what_cannot_be_captured_says_why, .timeout = 120)
+{
+	try_variants(3, capture_in_vain, 0, true);
+}
+
+static int capture_on_rank_1(struct rank_env *env, struct memory *memory)
+{
+	struct rd_emulated_graph *graph;
+	int err;
+
+	if (env->rank != 1)
+		return one_call(env, memory, COUNT_MAX);
+	err = capture_calls(env, memory, &graph);
+	rd_emulated_graph_destroy(graph);
+	return err;
+}
+
+static int capture_on_one(struct rank_env *env)
+{
+	int wrong = expect_mismatch(env, COUNT_MAX, capture_on_rank_1);
+
+	if (!wrong && !strstr(rondo_last_error(), "captured all_reduce"))
+		wrong = world_say(env, "%s", rondo_last_error());
+	return wrong;
+}
+
+Test(gpu_graphs, a_call_that_only_some_capture_is_a_mismatch, .timeout = 60)
+{
+	struct trial trial = { &fused_variants[1], 3, capture_on_one, 0 };
+
+	cr_expect_eq(in_child(run_trial, &trial), 0);
+}
+
+static int capture_a_transfer_on_rank_1(struct rank_env *env, struct memory *memory)
+{
+	void *stream = rd_stream_device_stream(memory->stream)->stream;
+	struct rd_emulated_graph *graph;
+	int err = 0;
+
+	if (env->rank == 1)
+		err = rd_emulated_capture(stream);
+	if (!err)
+		err = call_around(env, memory);
+	if (env->rank != 1)
+		return err ? err : rondo_stream_synchronize(memory->stream);
+	rd_emulated_capture_end(stream, &graph);
+	rd_emulated_graph_destroy(graph);
+	return err;
+}
+
+static int capture_a_transfer_on_one(struct rank_env *env)
+{
+	int wrong = expect_mismatch(env, COUNT_MAX, capture_a_transfer_on_rank_1);
+
+	if (!wrong && !strstr(rondo_last_error(), "a captured transfer"))
+		wrong = world_say(env, "%s", rondo_last_error());
+	return wrong;
+}
+
+Test(gpu_graphs, a_transfer_that_only_one_side_captures_is_a_mismatch, .timeout = 60)
+{
+	struct trial trial = { &fused_variants[1], 3, capture_a_transfer_on_one, 0 };
+
+	cr_expect_eq(in_child(run_trial, &trial), 0);
+}

@@ -1,0 +1,182 @@
+/* ctest label: threads */
+/* Calls on device memory by messages: each algorithm, long ones, GPUs that reach only neighbours.
+ */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+#include "gpu/messages.h"
+#include "captured_stderr.h"
+#include "variants.h"
+
+struct named {
+	const char *algo;
+	struct trial trial;
+};
+
+static int run_named(void *argument)
+{
+	struct named *named = argument;
+
+	setenv("RONDO_ALGO", named->algo, 1);
+	return run_trial(&named->trial);
+}
+
+static int two_sums(struct rank_env *env)
+{
+	struct memory memory;
+	int wrong = open_memory(env, &memory);
+
+	for (int i = 0; i < 2 && !wrong; i++)
+		wrong = one_call(env, &memory, 8);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu_messages, every_algorithm_of_messages_is_right_on_devices, .timeout = 240)
+{
+	static const char *const algorithms[] = { "ring", "tree", "binomial", "doubling", "halving",
+		"pat", "chain", "leaders", "hierarchical", "linear" };
+
+	for (size_t i = 0; i < sizeof(algorithms) / sizeof(*algorithms); i++)
+		for (int threads = ONLY_THREADS; threads < 2; threads++) {
+			struct way way = { "emulated:5", "auto", threads, NULL,
+				RD_KERNEL_MESSAGES };
+			struct named named = { algorithms[i], { &way, 5, all_collectives, 0 } };
+
+			cr_expect_eq(in_child(run_named, &named), 0, "%s, %s", algorithms[i],
+				threads ? "threads" : "processes");
+		}
+}
+
+/* One call by direct access, and one by messages, of an algorithm that does neither. */
+Test(gpu_messages, an_algorithm_that_devices_do_not_run_is_one_warning, .timeout = 120)
+{
+	struct way fused = { "emulated:3", "fused", ONLY_THREADS, NULL, RD_KERNEL_FUSED };
+	struct way messages = { "emulated:3", "messages", ONLY_THREADS, NULL, RD_KERNEL_MESSAGES };
+	struct named by_kernel = { "ring", { &fused, 3, two_sums, 0 } };
+	struct named by_messages = { "binomial", { &messages, 3, two_sums, 0 } };
+	const char *text;
+	int wrong;
+
+	captured_stderr_begin();
+	wrong = in_child(run_named, &by_kernel);
+	text = captured_stderr_end();
+	cr_expect_eq(wrong, 0);
+	cr_expect_eq(captured_stderr_times(text, " RONDO WARN "), 1, "%s", text);
+	cr_expect(strstr(text,
+			  "[0] RONDO WARN RONDO_ALGO=ring is not used for all_reduce on 3 ranks: "
+			  "kernels run by direct access (RONDO_KERNEL); two_shot runs it\n"),
+		"%s", text);
+	captured_stderr_begin();
+	wrong = in_child(run_named, &by_messages);
+	text = captured_stderr_end();
+	cr_expect_eq(wrong, 0);
+	cr_expect_eq(captured_stderr_times(text, " RONDO WARN "), 1, "%s", text);
+	cr_expect(strstr(text, "[0] RONDO WARN RONDO_ALGO=binomial is not used for all_reduce on 3 "
+			       "ranks: it does not run on these devices; ring runs it\n"),
+		"%s", text);
+}
+
+/* Pieces by the hundred: every slot is used again and again. */
+static int long_calls(struct rank_env *env)
+{
+	const size_t count = ONLY_THREADS ? 1000001 : 3000001;
+	struct memory memory = { NULL, NULL, NULL };
+	int device = env->rank % rondo_device_count(), wrong = 0;
+
+	if (env->create_error || rondo_mem_alloc_on((void **)&memory.in, count * 4, device) ||
+		rondo_mem_alloc_on((void **)&memory.out, count * 4, device))
+		return world_say(env, "%s", rondo_last_error());
+	fill_floats(memory.in, env->rank, count);
+	for (int call = 0; call < 2 && !wrong; call++) {
+		if (rondo_all_reduce(env->comm, memory.in, memory.out, count, RONDO_F32,
+			    RONDO_SUM, NULL))
+			wrong = world_say(env, "%s", rondo_last_error());
+		for (size_t i = 0; i < count && !wrong; i++)
+			if (memory.out[i] !=
+				expected(RD_ALL_REDUCE, RONDO_SUM, 0, env->size, 0, count, i))
+				wrong = world_say(env, "element %zu is %g", i, memory.out[i]);
+	}
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu_messages, long_messages_go_in_many_pieces, .timeout = 120)
+{
+	for (int threads = ONLY_THREADS; threads < 2; threads++) {
+		struct way way = { "emulated:3", "messages", threads, NULL, RD_KERNEL_MESSAGES };
+		struct trial trial = { &way, 3, long_calls, 0 };
+
+		cr_expect_eq(
+			in_child(run_trial, &trial), 0, "%s", threads ? "threads" : "processes");
+	}
+}
+
+/* On the emulated driver, which is told of the machine by EMULATED_TOPOLOGY, this is run as well. */
+static const char *neighbours(void)
+{
+	return getenv("EMULATED_TOPOLOGY") ? "cuda"
+					  : "emulated:" RONDO_TOPOLOGIES "/neighbours.json";
+}
+
+static int expect_plan(
+	struct rank_env *env, enum rd_collective collective, int root, bool expected_there)
+{
+	struct rd_problem problem = problem_of(env, collective, root);
+	bool found;
+
+	if (rd_messages_prepare(env->comm->gpu->messages, &problem, false, &found))
+		return world_say(env, "%s", rondo_last_error());
+	if (found == expected_there)
+		return 0;
+	return world_say(env, "%s %s", rd_collective_name(collective),
+		found ? "has a plan" : "has no plan");
+}
+
+/* GPUs in a ring: all of them, or one too few to close it. What cannot go from neighbour to
+   neighbour goes through host memory, and all is right. */
+static int among_neighbours(struct rank_env *env)
+{
+	int wrong = all_collectives(env), size = env->size;
+
+	if (!wrong)
+		wrong = expect_plan(env, RD_ALL_REDUCE, 0, size == 8);
+	if (!wrong)
+		wrong = expect_plan(env, RD_ALL_GATHER, 0, size == 8);
+	if (!wrong)
+		wrong = expect_plan(env, RD_BROADCAST, size - 1, size == 8);
+	if (!wrong)
+		wrong = expect_plan(env, RD_ALL_TO_ALL, 0, false);
+	return wrong;
+}
+
+Test(gpu_messages, messages_go_where_only_neighbours_reach_each_other, .timeout = 240)
+{
+	for (int size = 7; size <= 8; size++)
+		for (int threads = ONLY_THREADS; threads < 2; threads++) {
+			struct way way = { neighbours(), "auto", threads, NULL,
+				RD_KERNEL_MESSAGES };
+			struct trial trial = { &way, size, among_neighbours, 0 };
+
+			cr_expect_eq(in_child(run_trial, &trial), 0, "%d %s", size,
+				threads ? "threads" : "processes");
+		}
+}
+
+/* Four of them have one pair alone. */
+Test(gpu_messages, ranks_that_reach_nobody_have_all_staged, .timeout = 60)
+{
+	struct way way = { neighbours(), "auto", false, NULL, RD_KERNEL_STAGED };
+	struct trial trial = { &way, 4, all_collectives, 0 };
+
+	cr_expect_eq(in_child(run_trial, &trial), 0);
+}
+
+/* A name decides only where there is a choice. */
+Test(gpu_messages, a_named_algorithm_changes_nothing_where_processes_take_turns, .timeout = 60)
+{
+	struct way way = { "emulated:1", "auto", false, NULL, RD_KERNEL_STEPPED };
+	struct named named = { "ring", { &way, 3, all_collectives, 0 } };
+
+	cr_expect_eq(in_child(run_named, &named), 0);
+}

@@ -1,0 +1,795 @@
+/* ctest label: threads */
+/* Sends and receives of device memory, by every way of running them. */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device/emulated/emulated.h"
+#include "variants.h"
+
+/* ThreadSanitizer sees the progress threads of processes in test_board.c, which takes long enough. */
+static void try_here(int size, int (*body)(struct rank_env *env), int timeout_ms)
+{
+	if (ONLY_THREADS)
+		try_threads(size, body, timeout_ms);
+	else
+		try_variants(size, body, timeout_ms, true);
+}
+
+/* Bytes of a rank's buffers here. */
+#define ROOM (64 << 10)
+
+/* Byte i of a message between two ranks, the number of which tells it from their others. */
+static unsigned char byte(int from, int to, int number, size_t i)
+{
+	return (unsigned char)(i * 31 + i / 251 + (size_t)(from * 7 + to * 13 + number * 5));
+}
+
+static void fill(char *at, int from, int to, int number, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		at[i] = (char)byte(from, to, number, i);
+}
+
+/* What came, and that nothing was written behind it. */
+static int check_bytes(
+	struct rank_env *env, const char *at, int from, int to, int number, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		if ((unsigned char)at[i] != byte(from, to, number, i))
+			return world_say(env, "message %d from %d: byte %zu of %zu is %d",
+				number, from, i, size, at[i]);
+	if (at[size] != 0)
+		return world_say(env, "message %d from %d wrote behind its %zu bytes", number,
+			from, size);
+	return 0;
+}
+
+static int next_of(const struct rank_env *env)
+{
+	return (env->rank + 1) % env->size;
+}
+
+static int previous_of(const struct rank_env *env)
+{
+	return (env->rank + env->size - 1) % env->size;
+}
+
+static int end_group(struct memory *memory)
+{
+	int err = rondo_group_end();
+
+	return err || !memory->stream ? err : rondo_stream_synchronize(memory->stream);
+}
+
+/* ---- What is moved ------------------------------------------------------------------------- */
+
+/* To the next rank, from the one before, at these places in the buffers. */
+static int shift(struct rank_env *env, struct memory *memory, size_t count, rondo_type type,
+	size_t in_at, size_t out_at)
+{
+	size_t size = count * rondo_type_size(type);
+	char *in = (char *)memory->in + in_at, *out = (char *)memory->out + out_at;
+	int next = next_of(env), previous = previous_of(env);
+
+	fill(in, env->rank, next, (int)count, size);
+	memset(out, 0, size + 1);
+	rondo_group_start();
+	rondo_send(env->comm, in, count, type, next, memory->stream);
+	rondo_recv(env->comm, out, count, type, previous, memory->stream);
+	if (end_group(memory))
+		return world_say(
+			env, "%zu %s: %s", count, rondo_type_name(type), rondo_last_error());
+	return check_bytes(env, out, previous, env->rank, (int)count, size);
+}
+
+static int shift_everything(struct rank_env *env)
+{
+	static const size_t counts[] = { 0, 1, 3, 1000, 4097 };
+	struct memory memory;
+	int wrong = open_room(env, &memory, ROOM / sizeof(float));
+
+	for (int type = 0; type < RONDO_TYPE_COUNT && !wrong; type++)
+		for (int i = 0; i < 5 && !wrong; i++)
+			wrong = shift(env, &memory, counts[i], type, 0, 0);
+	/* Wherever they begin, and not alike. */
+	for (size_t at = 0; at < 25 && !wrong; at++)
+		wrong = shift(env, &memory, 1001, at < 20 ? RONDO_U8 : RONDO_F64, at % 5 * 3,
+			at / 5 * 7);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu_transfers, every_type_and_length_arrives_wherever_it_lies, .timeout = 120)
+{
+	try_here(3, shift_everything, 0);
+}
+
+static int shift_much(struct rank_env *env)
+{
+	const size_t count = 5000003;
+	struct memory memory;
+	int wrong = open_room(env, &memory, count / sizeof(float) + 64);
+
+	for (int i = 0; i < 3 && !wrong; i++)
+		wrong = shift(env, &memory, count, RONDO_I8, (size_t)i, (size_t)(i * i));
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu_transfers, long_messages_arrive, .timeout = 120)
+{
+	try_here(2, shift_much, 0);
+}
+
+/* On no stream, a call at a time: the first rank sends before it receives, the others wait. */
+static int pass_on(struct rank_env *env)
+{
+	struct memory memory;
+	int wrong = open_room(env, &memory, ROOM / sizeof(float)), rank = env->rank;
+	char *in, *out;
+
+	if (wrong)
+		return wrong;
+	in = (char *)memory.in;
+	out = (char *)memory.out;
+	for (int i = 0; i < 20 && !wrong; i++) {
+		size_t size = (size_t)i * 111;
+
+		memset(out, 0, size + 1);
+		fill(in, rank, next_of(env), i, size);
+		if (rank == 0)
+			TRY(rondo_send(env->comm, in, size, RONDO_U8, 1, NULL));
+		TRY(rondo_recv(env->comm, out, size, RONDO_U8, previous_of(env), NULL));
+		if (rank > 0)
+			TRY(rondo_send(env->comm, in, size, RONDO_U8, next_of(env), NULL));
+		wrong = check_bytes(env, out, previous_of(env), rank, i, size);
+	}
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu_transfers, calls_on_no_stream_wait_for_their_peer, .timeout = 120)
+{
+	try_here(3, pass_on, 0);
+}
+
+/* ---- Groups -------------------------------------------------------------------------------- */
+
+#define MESSAGES 3
+#define MESSAGE 501
+
+static size_t place_of(const struct rank_env *env, int peer, int number)
+{
+	return (size_t)(peer + env->size * number) * (MESSAGE + 1);
+}
+
+/* Call i of all: each rank makes them in an order of its own, but that each pair's are in theirs.
+ */
+static void make_call(struct rank_env *env, struct memory *memory, int i)
+{
+	int calls = 2 * env->size, which = (i * 5 + env->rank * 3) % calls;
+	int peer = which / 2, number = i / calls;
+	char *in = (char *)memory->in, *out = (char *)memory->out;
+	size_t at = place_of(env, peer, number);
+
+	if (which % 2)
+		rondo_send(env->comm, in + at, MESSAGE, RONDO_I8, peer, memory->stream);
+	else
+		rondo_recv(env->comm, out + at, MESSAGE, RONDO_I8, peer, memory->stream);
+}
+
+/* All pairs at once, and each rank with itself; several messages each. */
+static int exchange_all(struct rank_env *env)
+{
+	struct memory memory;
+	int wrong = open_room(env, &memory, ROOM / sizeof(float));
+
+	if (wrong)
+		return wrong;
+	for (int round = 0; round < 3 && !wrong; round++) {
+		for (int peer = 0; peer < env->size; peer++)
+			for (int number = 0; number < MESSAGES; number++)
+				fill((char *)memory.in + place_of(env, peer, number),
+					env->rank, peer, number + round, MESSAGE);
+		memset(memory.out, 0, ROOM);
+		rondo_group_start();
+		for (int i = 0; i < 2 * env->size * MESSAGES; i++)
+			make_call(env, &memory, i);
+		if (end_group(&memory))
+			wrong = world_say(env, "%s", rondo_last_error());
+		for (int i = 0; i < env->size * MESSAGES && !wrong; i++)
+			wrong = check_bytes(env,
+				(char *)memory.out +
+					place_of(env, i % env->size, i / env->size),
+				i % env->size, env->rank, i / env->size + round,
+				MESSAGE);
+	}
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu_transfers, all_pairs_exchange_in_one_group_in_any_order, .timeout = 120)
+{
+	/* 2 * size and 5 have no common factor: every call is made. */
+	try_here(4, exchange_all, 0);
+}
+
+/*
+ * No transfer of a group waits for another. Rank 0's two receives end in the order that is not
+ * theirs: rank 1 sends only when it has what rank 2 sends after rank 0 has taken what it sent
+ * first.
+ */
+static int against_the_order(struct rank_env *env)
+{
+	rondo_comm *comm = env->comm;
+	struct memory memory;
+	int wrong = open_memory(env, &memory);
+	float *in = memory.in, *out = memory.out;
+
+	if (wrong)
+		return wrong;
+	fill_floats(in, env->rank, COUNT_MAX);
+	rondo_group_start();
+	if (env->rank == 0) {
+		rondo_recv(comm, out, 1000, RONDO_F32, 1, memory.stream);
+		rondo_recv(comm, out + 1000, 1000, RONDO_F32, 2, memory.stream);
+	} else if (env->rank == 1) {
+		TRY(rondo_recv(comm, out, 1000, RONDO_F32, 2, memory.stream));
+		TRY(end_group(&memory));
+		rondo_group_start();
+		rondo_send(comm, in, 1000, RONDO_F32, 0, memory.stream);
+	} else {
+		TRY(rondo_send(comm, in, 1000, RONDO_F32, 0, memory.stream));
+		TRY(end_group(&memory));
+		rondo_group_start();
+		rondo_send(comm, in, 1000, RONDO_F32, 1, memory.stream);
+	}
+	TRY(end_group(&memory));
+	for (size_t i = 0; i < 2000 && !wrong && env->rank == 0; i++)
+		if (out[i] != (i < 1000 ? value(1, i) : value(2, i - 1000)))
+			wrong = world_say(env, "element %zu is %g", i, out[i]);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu_transfers, receives_of_a_group_end_in_the_order_in_which_they_can, .timeout = 120)
+{
+	try_here(3, against_the_order, 5000);
+}
+
+/* ---- Pairs --------------------------------------------------------------------------------- */
+
+/* The first two exchange again and again, while the others make no call at all; then all meet. */
+static int two_alone(struct rank_env *env)
+{
+	struct memory memory;
+	int wrong = open_memory(env, &memory);
+
+	if (wrong)
+		return wrong;
+	for (int i = 0; i < 50 && !wrong && env->rank < 2; i++) {
+		float *at = memory.out + i * 10;
+
+		fill_floats(memory.in, env->rank + i, 10);
+		rondo_group_start();
+		rondo_send(
+			env->comm, memory.in, 10, RONDO_F32, 1 - env->rank, memory.stream);
+		rondo_recv(env->comm, at, 10, RONDO_F32, 1 - env->rank, memory.stream);
+		if (end_group(&memory))
+			wrong = world_say(env, "%s", rondo_last_error());
+		for (size_t k = 0; k < 10 && !wrong; k++)
+			if (at[k] != value(1 - env->rank + i, k))
+				wrong = world_say(env, "%d: element %zu is %g", i, k, at[k]);
+	}
+	for (int i = 0; i < 3 && !wrong; i++)
+		wrong = try_call(env, &memory, RD_ALL_REDUCE, RONDO_SUM, 1000, false, true);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu_transfers, two_ranks_exchange_while_others_do_nothing, .timeout = 120)
+{
+	try_here(4, two_alone, 0);
+}
+
+/* ---- With collectives ---------------------------------------------------------------------- */
+
+/* On one stream: each call works on what the one before it left. */
+static int in_turn_with_collectives(struct rank_env *env)
+{
+	enum { ROUNDS = 10, COUNT = 777 };
+	struct memory memory;
+	int wrong = open_memory(env, &memory), size = env->size;
+	float total = 0;
+
+	if (wrong)
+		return wrong;
+	for (int i = 0; i < COUNT; i++)
+		memory.in[i] = (float)env->rank;
+	for (int round = 0; round < ROUNDS; round++) {
+		rondo_group_start();
+		rondo_send(env->comm, memory.in, COUNT, RONDO_F32, next_of(env),
+			memory.stream);
+		rondo_recv(env->comm, memory.out, COUNT, RONDO_F32, previous_of(env),
+			memory.stream);
+		TRY(rondo_group_end());
+		TRY(rondo_all_reduce(env->comm, memory.out, memory.out, COUNT, RONDO_F32,
+			RONDO_MAX, memory.stream));
+		TRY(rondo_copy(memory.in, memory.out, COUNT * sizeof(float), memory.stream));
+		TRY(rondo_all_gather(
+			env->comm, memory.in, memory.out, COUNT / 7, RONDO_F32, memory.stream));
+	}
+	TRY(rondo_stream_synchronize(memory.stream));
+	total = (float)(size - 1);
+	wrong = expect_floats(env, memory.out, (size_t)(size * (COUNT / 7)), total);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu_transfers, transfers_and_collectives_take_turns_on_a_stream, .timeout = 120)
+{
+	try_here(3, in_turn_with_collectives, 0);
+}
+
+/* In one group, and on two streams by turns, many under way. */
+static int beside_collectives(struct rank_env *env)
+{
+	enum { CALLS = 40, COUNT = 33 };
+	struct memory memory;
+	rondo_stream *other;
+	int wrong = open_memory(env, &memory), rank = env->rank;
+	float *sums;
+
+	if (wrong)
+		return wrong;
+	TRY(rondo_stream_create_on(&other, rank % rondo_device_count()));
+	sums = memory.out + CALLS * COUNT;
+	for (int i = 0; i < CALLS * COUNT; i++)
+		memory.in[i] = (float)(i + rank);
+	for (int i = 0; i < CALLS; i++) {
+		rondo_stream *stream = i % 3 ? memory.stream : other;
+		size_t at = (size_t)i * COUNT;
+
+		rondo_group_start();
+		rondo_send(
+			env->comm, memory.in + at, COUNT, RONDO_F32, next_of(env), stream);
+		rondo_recv(env->comm, memory.out + at, COUNT, RONDO_F32, previous_of(env),
+			stream);
+		if (i % 2)
+			rondo_all_reduce(env->comm, memory.in + at, sums + at, COUNT, RONDO_F32,
+				RONDO_SUM, stream);
+		TRY(rondo_group_end());
+	}
+	TRY(rondo_stream_synchronize(memory.stream));
+	TRY(rondo_stream_synchronize(other));
+	for (int i = 0; i < CALLS * COUNT && !wrong; i++)
+		if (memory.out[i] != (float)(i + previous_of(env)) ||
+			(i / COUNT % 2 && sums[i] != (float)(3 * i + 3)))
+			wrong = world_say(
+				env, "element %d is %g, the sum %g", i, memory.out[i], sums[i]);
+	rondo_stream_destroy(other);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu_transfers, transfers_run_beside_collectives_and_on_several_streams, .timeout = 120)
+{
+	try_here(3, beside_collectives, 0);
+}
+
+/* ---- Several comms, and many transfers ----------------------------------------------------------
+ */
+
+/* Odd ranks have the comms the other way round. */
+static int on_two_comms(struct rank_env *env)
+{
+	struct memory memory;
+	rondo_comm *other;
+	int wrong = open_memory(env, &memory), next = next_of(env);
+
+	if (!wrong)
+		wrong = world_second_comm(env, &other);
+	if (wrong)
+		return wrong;
+	for (int round = 0; round < 20; round++) {
+		fill_floats(memory.in, env->rank + round, 1000);
+		rondo_group_start();
+		for (int i = 0; i < 2; i++) {
+			int which = (i + env->rank) % 2;
+			rondo_comm *comm = which ? other : env->comm;
+
+			rondo_send(
+				comm, memory.in + which * 500, 500, RONDO_F32, next, memory.stream);
+			rondo_recv(comm, memory.out + which * 500, 500, RONDO_F32,
+				previous_of(env), memory.stream);
+		}
+		TRY(end_group(&memory));
+		for (size_t i = 0; i < 1000 && !wrong; i++)
+			if (memory.out[i] != value(previous_of(env) + round, i))
+				wrong = world_say(env, "element %zu is %g", i, memory.out[i]);
+	}
+	close_memory(&memory);
+	if (!wrong)
+		TRY(rondo_comm_destroy(other));
+	return wrong;
+}
+
+Test(gpu_transfers, a_group_on_several_comms_is_right_in_any_order, .timeout = 120)
+{
+	try_here(2, on_two_comms, 0);
+}
+
+/* As many as a group holds, twice: more than a kernel is passed. */
+static int as_many_as_there_may_be(struct rank_env *env)
+{
+	enum { CALLS = RONDO_GROUP_MAX / 2 };
+	struct memory memory;
+	int wrong = open_memory(env, &memory);
+
+	if (wrong)
+		return wrong;
+	fill_floats(memory.in, env->rank, CALLS);
+	for (int round = 0; round < 2; round++) {
+		rondo_group_start();
+		for (int i = 0; i < CALLS; i++)
+			rondo_recv(env->comm, memory.out + round * CALLS + i, 1, RONDO_F32,
+				previous_of(env), memory.stream);
+		for (int i = 0; i < CALLS; i++)
+			rondo_send(env->comm, memory.in + i, 1, RONDO_F32, next_of(env),
+				memory.stream);
+		TRY(rondo_group_end());
+	}
+	TRY(rondo_stream_synchronize(memory.stream));
+	for (size_t i = 0; i < 2 * CALLS && !wrong; i++)
+		if (memory.out[i] != value(previous_of(env), i % CALLS))
+			wrong = world_say(env, "element %zu is %g", i, memory.out[i]);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu_transfers, a_group_holds_as_many_as_it_may, .timeout = 120)
+{
+	try_here(2, as_many_as_there_may_be, 0);
+}
+
+/* ---- Which way ----------------------------------------------------------------------------- */
+
+/* Whether what was sent to the peer has gone from device to device. */
+static bool went_directly(const struct rank_env *env, int peer, uint32_t messages)
+{
+	const struct rd_gpu *gpu = env->comm->gpu;
+
+	if (gpu->one_process)
+		return gpu->device_flags->sent[peer][0] == messages;
+	return gpu->sent[peer] == messages;
+}
+
+static bool goes_directly(const struct rank_env *env)
+{
+	const struct way *way = env->argument;
+
+	return way->becomes == RD_KERNEL_STEPPED || way->becomes == RD_KERNEL_FUSED;
+}
+
+static int see_the_way(struct rank_env *env)
+{
+	bool direct = goes_directly(env);
+	struct memory memory;
+	int wrong = open_memory(env, &memory);
+
+	for (int i = 0; i < 2 && !wrong; i++)
+		wrong = shift(env, &memory, 1000, RONDO_F32, 0, 0);
+	if (!wrong && went_directly(env, next_of(env), 2) != direct)
+		wrong = world_say(env, "%s", direct ? "staged" : "not staged");
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu_transfers, nothing_is_staged_where_all_ranks_reach_each_other, .timeout = 120)
+{
+	try_here(3, see_the_way, 0);
+}
+
+/* What rank 1 has cannot be mapped by others, and is staged, amid what is not. */
+static int out_of_reach(struct rank_env *env)
+{
+	struct memory memory;
+	int wrong = open_room(env, &memory, ROOM / sizeof(float));
+
+	if (!wrong && env->rank == 1)
+		rd_emulated_set(rd_emulated_count(), false);
+	if (!wrong)
+		wrong = exchange_all(env);
+	if (!wrong)
+		wrong = shift_much(env);
+	/* Offered it was: the receiver must know. */
+	if (!wrong && env->rank != 2 &&
+		!went_directly(env, 2, 3 * MESSAGES + 3 * (env->rank == 1)))
+		wrong = world_say(env, "nothing was offered");
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu_transfers, what_peers_cannot_map_is_staged, .timeout = 60)
+{
+	static const struct way mapped_variants[] = {
+		{ "emulated:1", "auto", false, NULL, RD_KERNEL_STEPPED },
+		{ "emulated:4", "auto", false, NULL, RD_KERNEL_FUSED },
+	};
+
+	for (int i = 0; i < 2; i++) {
+		struct trial trial = { &mapped_variants[i], 4, out_of_reach, 10000 };
+
+		cr_expect_eq(in_child(run_trial, &trial), 0, "way %d", i);
+	}
+}
+
+/* ---- Failures ------------------------------------------------------------------------------ */
+
+/* Both ranks by name, and what the sender has. */
+static int expect_reason(struct rank_env *env)
+{
+	static const char *const words[] = { "rank 0", "rank 1", "1000 f32" };
+
+	for (int i = 0; i < 3; i++)
+		if (!strstr(rondo_last_error(), words[i]))
+			return world_say(env, "no \"%s\": %s", words[i], rondo_last_error());
+	return 0;
+}
+
+/* Until the comm is over, as a program that does something else hears of it. */
+static int wait_for_the_end(struct rank_env *env)
+{
+	int err = 0;
+
+	for (int i = 0; i < 20000 && err == 0; i++) {
+		usleep(1000);
+		err = rondo_comm_error(env->comm);
+	}
+	return err;
+}
+
+struct pair {
+	size_t sent, received;
+	rondo_type sent_type, received_type;
+};
+
+/* Rank 0 sends rank 1 what that does not expect; rank 2 does nothing. */
+static int send_otherwise(struct rank_env *env, const struct pair *pair)
+{
+	struct memory memory;
+	int wrong = open_memory(env, &memory), err = 0;
+
+	if (wrong)
+		return wrong;
+	err = rondo_barrier(env->comm, NULL);
+	if (!err && env->rank == 0)
+		err = rondo_send(
+			env->comm, memory.in, pair->sent, pair->sent_type, 1, memory.stream);
+	if (!err && env->rank == 1)
+		err = rondo_recv(env->comm, memory.out, pair->received, pair->received_type, 0,
+			memory.stream);
+	if (!err)
+		err = rondo_stream_synchronize(memory.stream);
+	/* What is staged may have left rank 0 before anybody looks at it. */
+	if (!err)
+		err = wait_for_the_end(env);
+	wrong = expect_error(env, err, RONDO_MISMATCH);
+	if (!wrong)
+		wrong = expect_reason(env);
+	close_memory(&memory);
+	return wrong;
+}
+
+static int fewer_elements(struct rank_env *env)
+{
+	return send_otherwise(env, &(struct pair){ 1000, 999, RONDO_F32, RONDO_F32 });
+}
+
+static int no_elements(struct rank_env *env)
+{
+	return send_otherwise(env, &(struct pair){ 1000, 0, RONDO_F32, RONDO_F32 });
+}
+
+static int another_type(struct rank_env *env)
+{
+	return send_otherwise(env, &(struct pair){ 1000, 1000, RONDO_F32, RONDO_I32 });
+}
+
+Test(gpu_transfers, other_lengths_and_types_than_the_peers_are_a_mismatch, .timeout = 240)
+{
+	try_here(3, fewer_elements, 0);
+	try_here(3, no_elements, 0);
+	try_here(3, another_type, 0);
+}
+
+/* Of the ways; those before it go from device to device. */
+#define FIRST_STAGED 5
+
+/* Each names the two ranks. */
+static int expect_silence(struct rank_env *env, int err)
+{
+	int wrong = expect_error(env, err, RONDO_TIMEOUT);
+
+	if (!wrong &&
+		(!strstr(rondo_last_error(), "rank 0") || !strstr(rondo_last_error(), "rank 1")))
+		wrong = world_say(env, "says: %s", rondo_last_error());
+	return wrong;
+}
+
+/* Both have device memory in one call, host memory in the next, and then rank 1 alone does. */
+static int of_two_kinds(struct rank_env *env,
+	int (*one)(struct rank_env *, float *in, float *out, bool host, rondo_stream *stream))
+{
+	static _Thread_local float host_in[1000], host_out[1000];
+	struct memory memory;
+	int wrong = open_memory(env, &memory), err;
+	bool host = env->rank == 1;
+
+	if (wrong)
+		return wrong;
+	err = one(env, memory.in, memory.out, false, memory.stream);
+	if (!err)
+		err = one(env, host_in, host_out, true, NULL);
+	if (!err)
+		err = rondo_stream_synchronize(memory.stream);
+	wrong = expect_error(env, err, 0);
+	if (!wrong && host)
+		err = one(env, host_in, host_out, true, NULL);
+	else if (!wrong)
+		err = one(env, memory.in, memory.out, false, memory.stream);
+	if (!wrong && !err)
+		err = rondo_stream_synchronize(memory.stream);
+	/* What is sent from host memory may have left before anybody looks for it. */
+	if (!wrong && !err && goes_directly(env))
+		err = wait_for_the_end(env);
+	if (!wrong)
+		wrong = goes_directly(env) ? expect_silence(env, err) : expect_error(env, err, 0);
+	close_memory(&memory);
+	return wrong;
+}
+
+static int send_on(struct rank_env *env, float *in, float *out, bool host, rondo_stream *stream)
+{
+	(void)host;
+	if (env->rank == 0)
+		return rondo_send(env->comm, in, 1000, RONDO_F32, 1, stream);
+	return rondo_recv(env->comm, out, 1000, RONDO_F32, 0, stream);
+}
+
+static int send_back(
+	struct rank_env *env, float *in, float *out, bool host, rondo_stream *stream)
+{
+	(void)host;
+	if (env->rank == 1)
+		return rondo_send(env->comm, in, 1000, RONDO_F32, 0, stream);
+	return rondo_recv(env->comm, out, 1000, RONDO_F32, 1, stream);
+}
+
+static int reduce_all(
+	struct rank_env *env, float *in, float *out, bool host, rondo_stream *stream)
+{
+	(void)host;
+	return rondo_all_reduce(env->comm, in, out, 1000, RONDO_F32, RONDO_SUM, stream);
+}
+
+static int into_host_memory(struct rank_env *env)
+{
+	return of_two_kinds(env, send_on);
+}
+
+static int from_host_memory(struct rank_env *env)
+{
+	return of_two_kinds(env, send_back);
+}
+
+static int with_host_memory(struct rank_env *env)
+{
+	return of_two_kinds(env, reduce_all);
+}
+
+/* What is staged goes over the links that host memory goes over, and meets it there. */
+Test(gpu_transfers, memory_of_another_kind_than_the_peers_ends_by_the_timeout, .timeout = 240)
+{
+	static int (*const bodies[])(
+		struct rank_env *) = { into_host_memory, from_host_memory, with_host_memory };
+
+	for (int i = 0; i <= FIRST_STAGED; i++)
+		for (int k = 0; k < 3 && (variants[i].threads || !ONLY_THREADS); k++) {
+			struct trial trial = { &variants[i], 2, bodies[k],
+				i < FIRST_STAGED ? 1000 : 0 };
+
+			cr_expect_eq(in_child(run_trial, &trial), 0, "way %d, body %d", i, k);
+		}
+}
+
+/* Rank 1 goes, by a death or an abort, or stays silent, while rank 0 and 2 exchange with it. */
+static int leave_in_the_lurch(struct rank_env *env, int wanted, void (*go)(struct rank_env *))
+{
+	struct memory memory;
+	int wrong = open_memory(env, &memory), rank = env->rank, err = 0;
+
+	if (wrong)
+		return wrong;
+	wrong = shift(env, &memory, 1000, RONDO_F32, 0, 0);
+	if (!wrong)
+		err = rondo_barrier(env->comm, NULL);
+	if (!wrong && rank == 1)
+		go(env);
+	if (!wrong && !err && rank == 1)
+		err = wait_for_the_end(env);
+	/* Rank 0 waits for it to receive, rank 2 for it to send. What is staged may leave with
+	   nobody to receive it. */
+	if (!wrong && !err && rank == 0 && goes_directly(env))
+		err = rondo_send(env->comm, memory.in, 1000, RONDO_F32, 1, memory.stream);
+	else if (!wrong && !err && rank != 1)
+		err = rondo_recv(env->comm, memory.out, 1000, RONDO_F32, 1, memory.stream);
+	if (!wrong && !err)
+		err = rondo_stream_synchronize(memory.stream);
+	if (!wrong)
+		wrong = expect_error(env, err, wanted);
+	/* What comes later is refused, or ends at once. */
+	if (!wrong) {
+		err = rondo_send(
+			env->comm, memory.in, 10, RONDO_F32, next_of(env), memory.stream);
+		if (!err)
+			err = rondo_stream_synchronize(memory.stream);
+		wrong = expect_error(env, err, wanted);
+	}
+	close_memory(&memory);
+	return wrong;
+}
+
+static void die(struct rank_env *env)
+{
+	(void)env;
+	raise(SIGKILL);
+}
+
+static int when_one_dies(struct rank_env *env)
+{
+	return leave_in_the_lurch(env, RONDO_DIED, die);
+}
+
+Test(gpu_transfers, the_death_of_a_peer_frees_who_sends_and_who_receives, .timeout = 120)
+{
+	try_variants(3, when_one_dies, 0, false);
+}
+
+static void give_up(struct rank_env *env)
+{
+	rondo_comm_abort(env->comm, "enough");
+}
+
+static int when_one_aborts(struct rank_env *env)
+{
+	return leave_in_the_lurch(env, RONDO_ABORTED, give_up);
+}
+
+Test(gpu_transfers, an_abort_frees_who_sends_and_who_receives, .timeout = 120)
+{
+	try_here(3, when_one_aborts, 0);
+}
+
+static void say_nothing(struct rank_env *env)
+{
+	(void)env;
+}
+
+static int when_one_is_silent(struct rank_env *env)
+{
+	int wrong = leave_in_the_lurch(env, RONDO_TIMEOUT, say_nothing);
+
+	if (!wrong && !strstr(rondo_last_error(), "rank 1"))
+		wrong = world_say(env, "who? %s", rondo_last_error());
+	return wrong;
+}
+
+Test(gpu_transfers, silence_has_a_bound_and_a_name, .timeout = 120)
+{
+	try_here(3, when_one_is_silent, 1000);
+}

@@ -1,0 +1,301 @@
+/* What each algorithm is for: few messages in a row, few bytes on dear links, all ranks at work.
+   That they are right, test_plans.c proves. */
+#include <criterion/criterion.h>
+
+#include "check/layouts.h"
+#include "simulated.h"
+
+static struct world world_of(const char *algorithm, enum rd_collective collective, int size,
+	int root, const struct rd_layout *layout)
+{
+	struct world world = {
+		.collective = collective,
+		.size = size,
+		.root = root,
+		.type = RONDO_F32,
+		.count = collective == RD_BARRIER ? 0 : 1000,
+		.layout = layout,
+	};
+
+	cr_assert(world_create(&world, algorithm), "%s: %s", algorithm, rondo_last_error());
+	return world;
+}
+
+/* ---- Messages in a row --------------------------------------------------------------------- */
+
+/* Over links on which a message takes 1 us, however long. */
+static void expect_rounds(struct world world, const char *algorithm, int rounds)
+{
+	struct rd_simulation set = {
+		.size = world.size,
+		.channels = 1,
+		.piece_size = 4096,
+		.slots = 100,
+		.seed = 1,
+		.latency_ns = 1000,
+		.dead_rank = -1,
+	};
+	struct rd_simulated simulated;
+
+	cr_assert_eq(world_simulate(&world, &set, &simulated), 0, "%s", rondo_last_error());
+	cr_expect_leq(simulated.end_ns, 1000 * (uint64_t)rounds,
+		"%s, %s of %d ranks: %.0f messages in a row, more than %d", algorithm,
+		rd_collective_name(world.collective), world.size, simulated.end_ns / 1e3, rounds);
+	rd_simulated_finish(&simulated);
+	world_destroy(&world);
+}
+
+static int log2_up(int size)
+{
+	int rounds = 0;
+
+	while (1 << rounds < size)
+		rounds++;
+	return rounds;
+}
+
+static bool is_power(int size)
+{
+	return (size & (size - 1)) == 0;
+}
+
+static int largest_power(int size)
+{
+	return is_power(size) ? size : 1 << (log2_up(size) - 1);
+}
+
+/* Rounds in which so many chunks go each way: where they are more than two, some ranks wait to send
+   until others have sent. */
+static int exchanges(int size)
+{
+	int rounds = 0;
+
+	for (int far = 1; far < size; far *= 2)
+		rounds += size - far > 4 * far ? 2 : 1;
+	return rounds;
+}
+
+/* Where the ranks are no power of two, two neighbours somewhere in the circle send first, or last.
+ */
+static int pat_rounds(int size)
+{
+	return exchanges(size) + (is_power(size) ? 0 : log2_up(size));
+}
+
+Test(algorithms, that_are_for_short_messages_take_a_logarithm_of_rounds, .timeout = 60)
+{
+	for (int size = 1; size <= 70; size++) {
+		int log = log2_up(size), pat = pat_rounds(size);
+
+		expect_rounds(world_of("binomial", RD_BROADCAST, size, 0, NULL), "binomial", log);
+		expect_rounds(world_of("binomial", RD_REDUCE, size, 0, NULL), "binomial", log);
+		expect_rounds(world_of("linear", RD_BARRIER, size, 0, NULL), "linear", log);
+		expect_rounds(world_of("pat", RD_ALL_GATHER, size, 0, NULL), "pat", pat);
+		expect_rounds(world_of("pat", RD_REDUCE_SCATTER, size, 0, NULL), "pat", pat);
+		expect_rounds(world_of("pat", RD_ALL_REDUCE, size, 0, NULL), "pat", 2 * pat);
+	}
+}
+
+Test(algorithms, of_one_round_take_one_round)
+{
+	for (int size = 3; size <= 16; size++) {
+		expect_rounds(world_of("one_round", RD_ALL_REDUCE, size, 0, NULL), "one_round", 1);
+		expect_rounds(world_of("one_round", RD_REDUCE, size, 1, NULL), "one_round", 1);
+		expect_rounds(
+			world_of("one_round", RD_REDUCE_SCATTER, size, 0, NULL), "one_round", 1);
+		expect_rounds(world_of("one_round", RD_ALL_GATHER, size, 0, NULL), "one_round", 1);
+	}
+}
+
+/* Beyond the largest power of two, a rank hands over first, and is told last. */
+Test(algorithms, that_halve_or_double_take_two_rounds_more_where_ranks_are_left_over, .timeout = 60)
+{
+	for (int size = 1; size <= 70; size++) {
+		int power = largest_power(size), more = is_power(size) ? 0 : 2;
+
+		expect_rounds(world_of("doubling", RD_ALL_REDUCE, size, 0, NULL), "doubling",
+			log2_up(power) + more);
+		expect_rounds(world_of("halving", RD_ALL_REDUCE, size, 0, NULL), "halving",
+			2 * exchanges(power) + more);
+	}
+}
+
+Test(algorithms, of_leaders_are_as_quick_inside_the_hosts_as_between_them)
+{
+	struct any_layout any;
+	const struct rd_layout *layout = layout_of(&any, (int[]){ 3, 8, 5, 8, 0 }, 11);
+
+	expect_rounds(world_of("leaders", RD_ALL_REDUCE, 24, 0, layout), "leaders", 3 + 2 + 3);
+	expect_rounds(world_of("leaders", RD_BARRIER, 24, 0, layout), "leaders", 3 + 2 + 3);
+}
+
+/* ---- Bytes on dear links ------------------------------------------------------------------- */
+
+/* Chunks that cross from one group to another; -1: any. */
+static int crossings(const struct world *world, int from, int to)
+{
+	const int *group = world->layout->group;
+	int count = 0;
+
+	for (int rank = 0; rank < world->size; rank++) {
+		const struct rd_plan *plan = world->plans[rank];
+
+		for (int i = 0; i < plan->step_count; i++) {
+			const struct rd_step *step = &plan->steps[i];
+
+			if (!rd_step_sends(step) || group[rank] == group[step->to])
+				continue;
+			count += (from < 0 || from == group[rank]) &&
+				 (to < 0 || to == group[step->to]);
+		}
+	}
+	return count;
+}
+
+static const int groupings[][6] = { { 1, 3 }, { 2, 4 }, { 4, 4 }, { 3, 5 }, { 1, 1 }, { 2, 2, 2 },
+	{ 3, 1, 2 }, { 4, 1, 1, 7 }, { 8, 8, 8, 8, 8 } };
+
+/* `times`: how often each chunk has to enter every host but one, or leave it. */
+static void expect_fewest(const char *name, enum rd_collective collective, int times)
+{
+	for (size_t i = 0; i < sizeof(groupings) / sizeof(*groupings); i++) {
+		struct any_layout any;
+		const struct rd_layout *layout = layout_of(&any, groupings[i], 5 + i);
+		int root = rd_collective_has_root(collective) ? layout->size / 2 : 0;
+		struct world world = world_of(name, collective, layout->size, root, layout);
+		struct rd_problem problem = world_problem(&world, 0);
+		int chunks = rd_blocks(&problem) * world.plans[0]->parts;
+
+		cr_expect_eq(crossings(&world, -1, -1), times * (layout->group_count - 1) * chunks,
+			"%s, %s, hosts of %d, %d, ... ranks", name, rd_collective_name(collective),
+			groupings[i][0], groupings[i][1]);
+		world_destroy(&world);
+	}
+}
+
+/* What one host has, every other must learn; what all combine, all must. */
+Test(algorithms, that_are_hierarchical_cross_dear_links_with_the_fewest_bytes)
+{
+	expect_fewest("hierarchical", RD_ALL_GATHER, 1);
+	expect_fewest("hierarchical", RD_REDUCE_SCATTER, 1);
+	expect_fewest("hierarchical", RD_BROADCAST, 1);
+	expect_fewest("hierarchical", RD_REDUCE, 1);
+	expect_fewest("hierarchical", RD_ALL_REDUCE, 2);
+	expect_fewest("leaders", RD_BROADCAST, 1);
+	expect_fewest("leaders", RD_REDUCE, 1);
+}
+
+Test(algorithms, that_are_hierarchical_send_as_much_from_two_uneven_hosts_to_each_other)
+{
+	struct any_layout any;
+	const struct rd_layout *layout = layout_of(&any, (int[]){ 1, 3, 0 }, 3);
+	struct world world = world_of("hierarchical", RD_ALL_REDUCE, 4, 0, layout);
+
+	cr_expect_eq(crossings(&world, 0, 1), world.plans[0]->parts);
+	cr_expect_eq(crossings(&world, 1, 0), world.plans[0]->parts);
+	world_destroy(&world);
+}
+
+Test(algorithms, that_are_hierarchical_are_for_two_hosts_at_least)
+{
+	struct any_layout any;
+	struct world world = { .collective = RD_ALL_REDUCE, .size = 4 };
+
+	cr_expect_null(world_algorithm(&world, "hierarchical"));
+	cr_expect_null(world_algorithm(&world, "leaders"));
+	world.layout = layout_of(&any, (int[]){ 4, 0 }, 3);
+	cr_expect_null(world_algorithm(&world, "hierarchical"));
+	world.layout = layout_of(&any, (int[]){ 3, 1, 0 }, 3);
+	cr_expect_not_null(world_algorithm(&world, "hierarchical"));
+	cr_expect_not_null(world_algorithm(&world, "leaders"));
+}
+
+/* ---- All at work --------------------------------------------------------------------------- */
+
+static int sends_of(const struct rd_plan *plan, int first, int count)
+{
+	int sends = 0;
+
+	for (int i = 0; i < plan->step_count; i++)
+		sends += rd_step_sends(&plan->steps[i]) && plan->steps[i].chunk >= first &&
+			 plan->steps[i].chunk < first + count;
+	return sends;
+}
+
+Test(algorithms, of_two_trees_make_each_rank_a_leaf_in_one_at_least)
+{
+	for (int size = 2; size <= 70; size++) {
+		struct world world = world_of("tree", RD_BROADCAST, size, size / 3, NULL);
+
+		for (int rank = 0; rank < size; rank++) {
+			int halves[2] = { sends_of(world.plans[rank], 0, 1),
+				sends_of(world.plans[rank], 1, 1) };
+
+			cr_expect(rank == size / 3 || !halves[0] || !halves[1],
+				"rank %d of %d passes on both halves", rank, size);
+			cr_expect_leq(halves[0] + halves[1], 2, "rank %d of %d", rank, size);
+		}
+		world_destroy(&world);
+	}
+}
+
+static int parent_in(const struct world *world, int rank, int chunk)
+{
+	const struct rd_plan *plan = world->plans[rank];
+
+	for (int i = 0; i < plan->step_count; i++)
+		if (rd_step_receives(&plan->steps[i]) && plan->steps[i].chunk == chunk)
+			return plan->steps[i].peer;
+	return -1;
+}
+
+Test(algorithms, of_two_trees_are_a_logarithm_of_hops_deep)
+{
+	for (int size = 2; size <= 70; size++) {
+		struct world world = world_of("tree", RD_BROADCAST, size, 0, NULL);
+
+		for (int rank = 1; rank < size; rank++) {
+			for (int chunk = 0; chunk < 2; chunk++) {
+				int hops = 0;
+
+				for (int up = rank; up > 0; up = parent_in(&world, up, chunk))
+					hops++;
+				cr_expect_leq(
+					hops, 1 + log2_up(size - 1), "rank %d of %d", rank, size);
+			}
+		}
+		world_destroy(&world);
+	}
+}
+
+/* Up once and down once, of each half at most two down. */
+Test(algorithms, of_two_trees_have_no_rank_send_more_than_twice_the_buffer)
+{
+	for (int size = 4; size <= 70; size++) {
+		struct world world = world_of("tree", RD_ALL_REDUCE, size, 0, NULL);
+		int parts = world.plans[0]->parts;
+
+		for (int rank = 0; rank < size; rank++)
+			cr_expect_leq(sends_of(world.plans[rank], 0, parts), 2 * parts,
+				"rank %d of %d", rank, size);
+		world_destroy(&world);
+	}
+}
+
+/* As little as the ring. */
+Test(algorithms, that_halve_send_each_rank_s_fair_share_where_ranks_are_a_power_of_two)
+{
+	static const char *const names[] = { "ring", "halving", "pat" };
+
+	for (int size = 1; size <= 64; size *= 2) {
+		for (int i = 0; i < 3; i++) {
+			struct world world = world_of(names[i], RD_ALL_REDUCE, size, 0, NULL);
+
+			for (int rank = 0; rank < size; rank++)
+				cr_expect_eq(sends_of(world.plans[rank], 0, size), 2 * (size - 1),
+					"%s, rank %d of %d", names[i], rank, size);
+			cr_expect_eq(world.plans[0]->parts, size);
+			world_destroy(&world);
+		}
+	}
+}

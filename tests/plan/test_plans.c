@@ -1,0 +1,134 @@
+/* Every algorithm in the registry, proved for every size that we promise. */
+#include <criterion/criterion.h>
+
+#include "tuner/algorithms.h"
+#include "check/checker.h"
+#include "base/error.h"
+#include "check/layouts.h"
+
+/* Sanitizers see the same code run with fewer. */
+#ifdef __SANITIZE_ADDRESS__
+#define LARGEST 24
+#else
+#define LARGEST 64
+#endif
+
+/* Ranks in their order, in one group; or shuffled, in groups of different sizes. */
+static const struct rd_layout *layout;
+
+static bool can(const struct rd_algorithm *algorithm, enum rd_collective collective, int size,
+	int root, int target)
+{
+	struct rd_problem problem = { collective, 0, size, root, target, layout };
+
+	return rd_algorithm_can(algorithm, &problem);
+}
+
+static void prove(const struct rd_algorithm *algorithm, enum rd_collective collective, int size,
+	int root, int target)
+{
+	if (!can(algorithm, collective, size, root, target))
+		return;
+	cr_expect_eq(rd_check_algorithm(algorithm, collective, size, root, target, layout), 0, "%s",
+		rondo_last_error());
+}
+
+/* All pairs where they are few; else a few of each distance. */
+static void prove_transfers(const struct rd_algorithm *algorithm, int size)
+{
+	int step = size <= 16 ? 1 : 7;
+
+	for (int root = 0; root < size; root += step)
+		for (int target = 0; target < size; target += step)
+			prove(algorithm, RD_TRANSFER, size, root, target);
+	prove(algorithm, RD_TRANSFER, size, size - 1, 0);
+	prove(algorithm, RD_TRANSFER, size, 0, size - 1);
+}
+
+static void prove_size(const struct rd_algorithm *algorithm, int size)
+{
+	for (int c = 0; c < RD_COLLECTIVE_COUNT; c++) {
+		int roots = rd_collective_has_root(c) ? size : 1;
+
+		for (int root = 0; root < roots && c != RD_TRANSFER; root++)
+			prove(algorithm, c, size, root, 0);
+	}
+	prove_transfers(algorithm, size);
+}
+
+Test(plans, of_every_algorithm_are_right_for_every_size_and_root, .timeout = 180)
+{
+	for (int i = 0; rd_algorithms[i]; i++)
+		for (int size = 1; size <= LARGEST; size++)
+			prove_size(rd_algorithms[i], size);
+}
+
+static struct any_layout any;
+
+static void write_alone(const struct rd_algorithm *algorithm, enum rd_collective collective)
+{
+	struct rd_problem alone = { .collective = collective, .size = 1, .layout = layout };
+	struct rd_plan *plan;
+
+	cr_expect_eq(rd_plan_create(&plan, algorithm, &alone), 0, "%s", rondo_last_error());
+	for (int i = 0; plan && i < plan->step_count; i++)
+		cr_expect(!rd_step_puts(&plan->steps[i]) && !rd_step_takes(&plan->steps[i]));
+	rd_plan_destroy(plan);
+}
+
+/* Also by those that say they may not run: rondo-topo draws what they write. */
+Test(plans, of_one_rank_are_written_by_every_algorithm_and_send_nothing)
+{
+	layout = layout_any(&any, 1, 1, 1);
+	for (int i = 0; rd_algorithms[i]; i++)
+		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
+			if (rd_algorithms[i]->collectives >> c & 1)
+				write_alone(rd_algorithms[i], c);
+}
+
+static void prove_layout(int size, int most, unsigned seed)
+{
+	layout = layout_any(&any, size, most, seed);
+	for (int i = 0; rd_algorithms[i]; i++)
+		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
+			prove(rd_algorithms[i], c, size,
+				rd_collective_has_root(c) ? seed % size : 0,
+				c == RD_TRANSFER ? seed / 3 % size : 0);
+}
+
+Test(plans, of_every_algorithm_are_right_for_any_layout, .timeout = 180)
+{
+	for (int size = 1; size <= LARGEST; size++)
+		prove_layout(size, 1 + size / 2, 17 * size);
+	/* Many small groups, and every root. */
+	for (int size = 2; size <= 9; size++)
+		for (int seed = 1; seed <= 5 * size; seed++)
+			prove_layout(size, 3, seed);
+}
+
+Test(plans, of_every_algorithm_are_right_for_some_larger_sizes, .timeout = 180)
+{
+	static const int sizes[] = { 65, 100, 127, 128 };
+	unsigned seed = 7;
+
+	for (int i = 0; rd_algorithms[i]; i++)
+		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
+			for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++)
+				prove(rd_algorithms[i], c, sizes[s], 0, 0);
+	for (int times = 0; times < 3; times++)
+		prove_layout(LARGEST + layout_random(&seed, 100), 20, 1 + times);
+}
+
+Test(plans, exist_for_every_collective_size_and_root)
+{
+	for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
+		for (int size = 1; size <= LARGEST; size++)
+			for (int root = 0; root < (rd_collective_has_root(c) ? size : 1); root++) {
+				struct rd_problem problem = { c, 0, size, root, size - 1, NULL };
+
+				if (c != RD_TRANSFER)
+					problem.target = 0;
+				cr_expect(rd_algorithm_find(&problem, NULL), "%s of %d ranks",
+					rd_collective_name(c), size);
+			}
+}

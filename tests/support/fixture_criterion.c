@@ -1,0 +1,10 @@
+/* A case that fails, fails the Criterion test that runs it. */
+#include <criterion/criterion.h>
+
+#include "transports/contract/fixture.h"
+
+void complain(const char *reason)
+{
+	cr_assert_fail("%s", reason);
+	abort();
+}

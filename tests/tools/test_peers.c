@@ -1,0 +1,133 @@
+/* How a comparison with the peers pairs its samples. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <sys/wait.h>
+
+/* The comparison is built by itself, on the machine where it runs; here its core is. */
+#include "tests/peers/samples.c"
+
+static struct comparison read_text(const char *text)
+{
+	struct comparison comparison;
+	FILE *in = fmemopen((void *)text, strlen(text), "r");
+
+	cr_assert(comparison_read(&comparison, in));
+	fclose(in);
+	return comparison;
+}
+
+Test(peers, medians_are_taken_where_all_programs_met_the_cores_at_one_distance)
+{
+	struct comparison c = read_text("shm 2 rondo all_reduce 8 30 900 0.20 31 900\n"
+					"shm 2 rondo all_reduce 8 31 900 0.24 30 900\n"
+					"shm 2 rondo all_reduce 8 150 900 0.90 150 900\n"
+					"shm 2 rondo all_reduce 8 150 900 0.90 150 900\n"
+					"shm 2 rondo all_reduce 8 150 900 0.90 150 900\n"
+					"shm 2 openmpi all_reduce 8 32 900 0.40 32 900\n");
+
+	cr_assert_eq(c.count, 1);
+	cr_assert_float_eq(c.points[0].time_us[RONDO], 0.22, 1e-9);
+	cr_assert_float_eq(c.points[0].time_us[OPENMPI], 0.40, 1e-9);
+	cr_assert(c.points[0].paired[RONDO] && c.points[0].paired[OPENMPI]);
+	cr_assert_eq(point_best_peer(&c.points[0]), OPENMPI);
+	comparison_finish(&c);
+}
+
+Test(peers, a_sample_during_which_the_cores_moved_does_not_count)
+{
+	struct comparison c = read_text("shm 2 rondo all_reduce 8 30 900 0.20 30 900\n"
+					"shm 2 rondo all_reduce 8 30 900 9.00 60 900\n"
+					"shm 2 rondo all_reduce 8 60 900 9.00 30 900\n");
+
+	cr_assert_float_eq(c.points[0].time_us[RONDO], 0.20, 1e-9);
+	comparison_finish(&c);
+}
+
+Test(peers, programs_are_compared_where_the_cores_were_equally_fast)
+{
+	struct comparison c = read_text("tcp 2 rondo all_gather 8 30 1800 8.0 30 1800\n"
+					"tcp 2 rondo all_gather 8 30 1800 8.2 30 1800\n"
+					"tcp 2 rondo all_gather 8 30 1800 8.2 30 1800\n"
+					"tcp 2 rondo all_gather 8 30 900 4.6 30 950\n"
+					"tcp 2 mpich all_gather 8 30 950 5.3 30 900\n"
+					"tcp 2 mpich all_gather 8 30 900 5.5 30 900\n");
+
+	cr_assert_float_eq(c.points[0].time_us[RONDO], 4.6, 1e-9);
+	cr_assert_float_eq(c.points[0].time_us[MPICH], 5.4, 1e-9);
+	cr_assert_lt(c.points[0].pace_ns, 1000);
+	comparison_finish(&c);
+}
+
+Test(peers, a_sample_during_which_a_core_slowed_down_does_not_count)
+{
+	struct comparison c = read_text("tcp 2 rondo all_gather 8 30 900 4.6 30 900\n"
+					"tcp 2 rondo all_gather 8 30 900 9.0 30 1800\n"
+					"tcp 2 rondo all_gather 8 30 1800 9.0 30 900\n");
+
+	cr_assert_float_eq(c.points[0].time_us[RONDO], 4.6, 1e-9);
+	comparison_finish(&c);
+}
+
+Test(peers, a_program_that_was_never_met_at_the_distance_is_marked)
+{
+	struct comparison c = read_text("tcp 2 openmpi broadcast 8 30 900 5 30 900\n"
+					"tcp 2 mpich broadcast 8 30 900 4 30 900\n"
+					"tcp 2 gloo broadcast 8 150 900 60 150 900\n");
+
+	cr_assert(c.points[0].paired[OPENMPI] && c.points[0].paired[MPICH]);
+	cr_assert_not(c.points[0].paired[GLOO]);
+	cr_assert_float_eq(c.points[0].time_us[GLOO], 60, 1e-9);
+	cr_assert_eq(point_best_peer(&c.points[0]), MPICH);
+	comparison_finish(&c);
+}
+
+Test(peers, points_differ_in_transport_ranks_collective_and_size)
+{
+	struct comparison c = read_text("shm 2 rondo all_reduce 8 30 900 1 30 900\n"
+					"tcp 2 rondo all_reduce 8 30 900 1 30 900\n"
+					"shm 4 rondo all_reduce 8 30 900 1 30 900\n"
+					"shm 2 rondo broadcast 8 30 900 1 30 900\n"
+					"shm 2 rondo all_reduce 16 30 900 1 30 900\n"
+					"shm 2 rondo all_reduce 8 30 900 1 30 900\n");
+
+	cr_assert_eq(c.count, 5);
+	cr_assert_eq(c.points[0].counts[RONDO], 2);
+	cr_assert_eq(point_best_peer(&c.points[0]), -1);
+	comparison_finish(&c);
+}
+
+Test(peers, what_cannot_be_measured_is_refused_before_anything_is, .timeout = 60)
+{
+	static const char *const words[] = { "--sizes 7x", "--sizes 0", "--worlds shm:1",
+		"--worlds ib:2", "--programs nobody", "--rounds x", "--minutes 0",
+		"--collectives all_reduced", "--sizes ''", "--bogus", "--sizes" };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+		char command[512], said[512] = "";
+
+		snprintf(command, sizeof(command), "'%s/tests/peers/run' %s 2>&1", RONDO_SOURCE,
+			words[i]);
+		FILE *pipe = popen(command, "r");
+		cr_assert_not_null(pipe);
+		said[fread(said, 1, sizeof(said) - 1, pipe)] = '\0';
+		int status = pclose(pipe);
+		char *newline = strchr(said, '\n');
+		cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 1, "%s: %s", words[i], said);
+		cr_assert_eq(strncmp(said, "peers: --", 9), 0, "%s: %s", words[i], said);
+		cr_assert(newline && !newline[1], "not one line: %s: %s", words[i], said);
+	}
+}
+
+Test(peers, a_line_that_is_no_sample_is_refused)
+{
+	static const char *const lines[] = { "shm 2 rondo all_reduce 8 30 1 30\n",
+		"shm two rondo all_reduce 8 30 900 1 30 900\n",
+		"shm 2 nobody all_reduce 8 30 900 1 30 900\n", "\n" };
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
+		struct comparison comparison;
+		FILE *in = fmemopen((void *)lines[i], strlen(lines[i]), "r");
+		cr_assert_not(comparison_read(&comparison, in), "%s", lines[i]);
+		fclose(in);
+	}
+}

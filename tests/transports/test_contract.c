@@ -1,0 +1,42 @@
+/* ctest label: threads */
+#include <criterion/criterion.h>
+
+#include "transports/contract/suite.h"
+#include "transports/contract/fixture.h"
+
+#define LOOP_TEST(name) \
+	Test(loop, name, .timeout = 60) \
+	{ \
+		contract_##name("loop"); \
+	}
+CONTRACT_LINK_CASES(LOOP_TEST)
+
+#define SHM_TEST(name) \
+	Test(shm, name, .timeout = 60) \
+	{ \
+		contract_##name("shm"); \
+	}
+CONTRACT_LINK_CASES(SHM_TEST)
+CONTRACT_PEER_CASES(SHM_TEST)
+CONTRACT_REGION_CASES(SHM_TEST)
+
+#define TCP_TEST(name) \
+	Test(tcp, name, .timeout = 60) \
+	{ \
+		contract_##name("tcp"); \
+	}
+CONTRACT_LINK_CASES(TCP_TEST)
+CONTRACT_PEER_CASES(TCP_TEST)
+
+static void use_ipv6(void)
+{
+	fixture_address = "::1";
+}
+
+#define TCP6_TEST(name) \
+	Test(tcp6, name, .timeout = 60, .init = use_ipv6) \
+	{ \
+		contract_##name("tcp"); \
+	}
+CONTRACT_LINK_CASES(TCP6_TEST)
+CONTRACT_PEER_CASES(TCP6_TEST)

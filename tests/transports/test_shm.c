@@ -1,0 +1,346 @@
+/* What shm promises beyond the contract. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "transports/contract/fixture.h"
+#include "captured_stderr.h"
+
+static const struct shape shape = { .size = 2, .channels = 1, .slots = 4, .piece = 4096 };
+
+#define MEETINGS 50000
+
+static void dawdle(uint64_t loops)
+{
+	for (volatile uint64_t i = 0; i < loops; i++)
+		;
+}
+
+/*
+ * Arms, and looks as if to sleep. A message that comes only after that look must ring. There is no
+ * sleep, so that the two meet as often as possible.
+ */
+static bool doze(struct fixture *fixture, struct rd_link *link, uint64_t key)
+{
+	struct epoll_event event;
+	bool rung = true;
+	/* Every other time the link is found empty before, and not only after. */
+	bool there = key % 2 == 0 && accept_one(fixture, link, key, 8);
+
+	fixture->transport->arm(fixture->endpoint);
+	if (!there && !accept_one(fixture, link, key, 8))
+		rung = take(fixture, link, key, 8) &&
+		       epoll_wait(fixture->local.epoll_fd, &event, 1, 1000) == 1;
+	fixture->transport->disarm(fixture->endpoint);
+	/* A ring for a message that was seen at once may come late, but before the next answer. */
+	if (put(fixture, link, ~key, 8) && take(fixture, link, ~key, 8))
+		epoll_wait(fixture->local.epoll_fd, &event, 1, 0);
+	return ok(fixture, rung, "message %lu came without a ring", key);
+}
+
+static void dozer(struct fixture *fixture, struct rd_link **links)
+{
+	for (uint64_t key = 0; key < MEETINGS; key++) {
+		if (!put(fixture, links[0], key, 8))
+			return;
+		dawdle(key / 64 % 64);
+		if (!doze(fixture, links[0], key))
+			return;
+	}
+}
+
+static void waker(struct fixture *fixture, struct rd_link **links)
+{
+	for (uint64_t key = 0; key < MEETINGS; key++) {
+		if (!take(fixture, links[0], key, 8))
+			return;
+		dawdle(key % 64);
+		if (!put(fixture, links[0], key, 8) || !take(fixture, links[0], ~key, 8) ||
+			!put(fixture, links[0], ~key, 8))
+			return;
+	}
+}
+
+Test(shm, a_message_rings_whoever_has_looked_in_vain, .timeout = 60)
+{
+	fixture_pair("shm", &shape, PROCESSES, dozer, waker);
+}
+
+/* From here on this process, and what it forks, runs on a kernel without this call. */
+static void forbid(unsigned call)
+{
+	struct sock_filter steps[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { sizeof(steps) / sizeof(steps[0]), steps };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+		prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		cr_skip_test("no seccomp filters here");
+}
+
+Test(shm, a_message_rings_also_where_there_is_no_membarrier, .timeout = 60)
+{
+	forbid(SYS_membarrier);
+	cr_assert(syscall(SYS_membarrier, 0, 0, 0) < 0);
+	fixture_pair("shm", &shape, PROCESSES, dozer, waker);
+}
+
+/* ---- Single copies -------------------------------------------------------------------------- */
+
+#define LENT 4000
+#define LOANS 20000
+
+/* Posts message `key` from memory of ours, and waits for room. */
+static bool lend(struct fixture *fixture, struct rd_link *link, uint64_t key, void *memory, size_t size)
+{
+	struct rd_tag tag = tag_of(key);
+	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+
+	fill(memory, size, key);
+	while (!link->ops->send(link, &tag, memory, size))
+		if (!fixture_wait(fixture, deadline, "room"))
+			return false;
+	return true;
+}
+
+static bool get_back(struct fixture *fixture, struct rd_link *link)
+{
+	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+
+	while (link->sent < link->posted)
+		if (!fixture_wait(fixture, deadline, "memory lent"))
+			return false;
+	return true;
+}
+
+Test(shm, memory_that_is_lent_comes_back_though_the_peer_is_late)
+{
+	struct meeting *meeting = meeting_create();
+	struct fixture fixtures[2];
+	unsigned char memory[3][LENT];
+
+	if (world_open(fixtures, meeting, "shm", &shape)) {
+		struct rd_link *to = fixtures[1].links[0][0], *from = fixtures[0].links[1][0];
+
+		for (uint64_t key = 0; key < 3; key++)
+			lend(fixtures, to, key, memory[key], LENT);
+		ok(fixtures, to->sent == 0, "%lu back at once", to->sent);
+		get_back(fixtures, to);
+		memset(memory, 0, sizeof(memory));
+		for (uint64_t key = 0; key < 3; key++)
+			take(fixtures, from, key, LENT);
+	}
+	world_close(fixtures);
+	meeting_end(meeting);
+}
+
+/* A copy of 64 KiB takes some microseconds: as long as that the reader may yet come. */
+Test(shm, who_lends_much_does_not_copy_it_at_once)
+{
+	struct meeting *meeting = meeting_create();
+	struct fixture fixtures[2];
+	struct shape large = shape;
+	static unsigned char memory[64 << 10];
+
+	large.piece = sizeof(memory);
+	if (world_open(fixtures, meeting, "shm", &large)) {
+		struct rd_link *to = fixtures[1].links[0][0], *from = fixtures[0].links[1][0];
+
+		lend(fixtures, to, 0, memory, sizeof(memory));
+		for (int i = 0; i < 200; i++)
+			fixture_advance(&fixtures[1]);
+		ok(fixtures, to->sent == 0, "copied at once");
+		get_back(&fixtures[1], to);
+		take(fixtures, from, 0, sizeof(memory));
+	}
+	world_close(fixtures);
+	meeting_end(meeting);
+}
+
+/* Both lend, and want their memory back before they look at what has come: at every distance
+   between the one's reading and the other's copying. */
+static void lender(struct fixture *fixture, struct rd_link **links)
+{
+	unsigned char memory[LENT];
+
+	for (uint64_t key = 0; key < LOANS; key++) {
+		size_t size = size_of(key, LENT);
+
+		if (!lend(fixture, links[0], key, memory, size))
+			return;
+		dawdle(key / 64 % 64);
+		if (key % 3 == 0 && !get_back(fixture, links[0]))
+			return;
+		if (!take(fixture, links[0], ~key, size) || !get_back(fixture, links[0]))
+			return;
+		memset(memory, 0, size);
+	}
+}
+
+static void borrower(struct fixture *fixture, struct rd_link **links)
+{
+	unsigned char memory[LENT];
+
+	for (uint64_t key = 0; key < LOANS; key++) {
+		size_t size = size_of(key, LENT);
+
+		dawdle(key % 64 * 8);
+		if (!lend(fixture, links[0], ~key, memory, size) ||
+			(key % 2 == 0 && !get_back(fixture, links[0])) ||
+			!take(fixture, links[0], key, size) || !get_back(fixture, links[0]))
+			return;
+		memset(memory, 0, size);
+	}
+}
+
+Test(shm, a_loan_is_read_once_by_whoever_comes_first, .timeout = 60)
+{
+	fixture_pair("shm", &shape, PROCESSES, lender, borrower);
+	fixture_pair("shm", &shape, THREADS, lender, borrower);
+}
+
+Test(shm, what_may_not_be_read_from_its_memory_comes_as_a_copy, .timeout = 60)
+{
+	forbid(SYS_process_vm_readv);
+	fixture_pair("shm", &shape, PROCESSES, lender, borrower);
+}
+
+Test(shm, each_says_once_that_the_other_may_not_read_its_memory, .timeout = 60)
+{
+	const char *text;
+
+	forbid(SYS_process_vm_readv);
+	rd_log_set(RD_INFO, 1u << RD_NET);
+	captured_stderr_begin();
+	fixture_pair("shm", &shape, PROCESSES, lender, borrower);
+	text = captured_stderr_end();
+	cr_expect_eq(captured_stderr_times(text, "rank 0 may not read this process's memory"), 1, "%s", text);
+	cr_expect_eq(captured_stderr_times(text, "rank 1 may not read this process's memory"), 1, "%s", text);
+}
+
+/* ---- Memory that a peer has spoilt ---------------------------------------------------------- */
+
+/* As shm_fifo.h draws it: up[0] begins with what rank 0 consumed; then flags; then lines. */
+#define CONSUMED 0
+#define FIRST_LINE_SIZE (256 + 4)
+#define LINES 32
+
+/* The memory that two ranks in this process share: the first of its mappings will do. */
+static unsigned char *shared_memory(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char line[512];
+	unsigned long start = 0;
+
+	cr_assert(maps);
+	while (!start && fgets(line, sizeof(line), maps))
+		if (strstr(line, "memfd:rondo") && sscanf(line, "%lx", &start) != 1)
+			start = 0;
+	fclose(maps);
+	return (unsigned char *)start;
+}
+
+static void spoil(unsigned char *memory, size_t at, uint32_t value)
+{
+	memcpy(memory + at, &value, sizeof(value));
+}
+
+static void try_spoilt_size(uint32_t size)
+{
+	struct meeting *meeting = meeting_create();
+	struct fixture fixtures[2];
+	struct rd_message message;
+
+	if (world_open(fixtures, meeting, "shm", &shape) &&
+		put(fixtures, fixtures[1].links[0][0], 1, 8)) {
+		struct rd_link *link = fixtures[0].links[1][0];
+
+		spoil(shared_memory(), FIRST_LINE_SIZE, size);
+		ok(fixtures, !link->ops->recv(link, NULL, 0, &message), "took %u bytes", size);
+		ok(fixtures, link->error == RONDO_PROTOCOL, "%s", link->reason);
+	}
+	world_close(fixtures);
+	meeting_end(meeting);
+}
+
+Test(shm, a_size_that_cannot_be_is_an_error)
+{
+	try_spoilt_size(33); /* beside the header there is room for 32 */
+	try_spoilt_size(0x80000000u | (4096 + 1)); /* message_max and one more */
+	try_spoilt_size(0xffffffffu);
+}
+
+Test(shm, a_count_that_cannot_be_is_an_error)
+{
+	struct meeting *meeting = meeting_create();
+	struct fixture fixtures[2];
+
+	if (world_open(fixtures, meeting, "shm", &shape)) {
+		struct rd_link *link = fixtures[1].links[0][0];
+		uint64_t sent = 0;
+
+		spoil(shared_memory(), CONSUMED, 1000);
+		while (sent < 1000 && offer(link, sent, 8))
+			sent++;
+		ok(fixtures, sent == LINES, "%lu messages in %d lines", sent, LINES);
+		ok(fixtures, link->error == RONDO_PROTOCOL, "%s", link->reason);
+	}
+	world_close(fixtures);
+	meeting_end(meeting);
+}
+
+/* ---- Cards ---------------------------------------------------------------------------------- */
+
+static void try_wrong_byte(struct fixture *to, size_t at)
+{
+	struct fixture from;
+	struct rd_link *link;
+
+	if (!fixture_listen(&from, to->meeting, "shm", 1, &shape))
+		return;
+	to->card[at] ^= 0x40;
+	if (from.transport->open(from.endpoint, 0, 0, to->card, to->card_size, &link) == 0)
+		for (int i = 0; i < 20; i++) {
+			fixture_advance(to);
+			fixture_advance(&from);
+			ok(to, !link->ready, "a link in spite of byte %zu", at);
+		}
+	to->card[at] ^= 0x40;
+	fixture_close(&from);
+}
+
+Test(shm, a_card_with_one_wrong_byte_makes_no_link, .timeout = 60)
+{
+	struct meeting *meeting = meeting_create();
+	struct fixture world[2] = { 0 };
+	struct fixture *to = &world[0], *from = &world[1];
+
+	if (fixture_listen(to, meeting, "shm", 0, &shape) &&
+		fixture_listen(from, meeting, "shm", 1, &shape) &&
+		fixture_open(to, 1, from->card, from->card_size)) {
+		for (size_t at = 0; at < to->card_size; at++)
+			try_wrong_byte(to, at);
+		/* And the right one still does. */
+		to->world_count = 2;
+		if (fixture_open(from, 0, to->card, to->card_size))
+			fixture_until_ready(to);
+	}
+	to->world_count = 2;
+	world_close(world);
+	meeting_end(meeting);
+}

@@ -1,0 +1,280 @@
+/* ctest label: threads */
+/*
+ * How tcp moves bytes; what every transport must do is in contract.c.
+ */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "tcp_fakes.h"
+
+Test(tcp, a_wanted_message_lands_in_place, .timeout = 60)
+{
+	static const size_t sizes[] = { 0, 1, 100, 4095, 4096, 4097, 8192, 50000, PIECE };
+	unsigned char *into = malloc(PIECE);
+	struct pair pair;
+
+	pair_open(&pair, "127.0.0.1");
+	for (unsigned key = 0; key < 90; key++) {
+		size_t size = sizes[key % 9];
+		struct rd_message message;
+
+		/* Before it comes, or after. */
+		if (key & 1)
+			cr_assert(!pair.one.link->ops->recv(pair.one.link, into, size, &message));
+		cr_assert(offer(pair.zero.link, key, size));
+		cr_assert_eq(rank_take(&pair.one, key, size, into, size), into, "%zu bytes", size);
+	}
+	/* One that has company, of another size than wanted, is shown where it lies. */
+	for (unsigned key = 0; key < 90; key++) {
+		cr_assert(offer(pair.zero.link, key, 8));
+		cr_assert(offer(pair.zero.link, key + 1, 777));
+		cr_assert(offer(pair.zero.link, key + 2, 10000));
+		cr_assert_neq(rank_take(&pair.one, key, 8, into, sizes[key % 9]), into);
+		cr_assert_neq(rank_take(&pair.one, key + 1, 777, into, sizes[key % 9]), into);
+		cr_assert_eq(rank_take(&pair.one, key + 2, 10000, into, 10000), into);
+	}
+	pair_close(&pair);
+	free(into);
+}
+
+/* A source of numbers that is the same in each run. */
+static unsigned draw(unsigned *state, unsigned bound)
+{
+	*state = *state * 1103515245 + 12345;
+	return (*state >> 8) % bound;
+}
+
+static size_t draw_size(unsigned *state)
+{
+	switch (draw(state, 4)) {
+	case 0:
+		return draw(state, 20);
+	case 1:
+		return draw(state, 200) * 8;
+	case 2:
+		return draw(state, PIECE + 1);
+	default:
+		return 4096 - 40 + draw(state, 80);
+	}
+}
+
+/* Some thousand messages in one stream, cut anywhere, received with and without a place. */
+Test(tcp, a_stream_may_be_cut_anywhere, .timeout = 120)
+{
+	enum { MESSAGES = 1500 };
+	unsigned state = 1, choice = 99;
+	unsigned char *stream = malloc((size_t)MESSAGES * (PIECE + 32)), *into = malloc(PIECE);
+	size_t *sizes = malloc(MESSAGES * sizeof(*sizes)), total = 0, sent = 0;
+	struct staged staged;
+
+	for (unsigned i = 0; i < MESSAGES; i++) {
+		sizes[i] = draw_size(&state);
+		total += fake_message(stream + total, i, i, sizes[i]);
+	}
+	staged_open(&staged);
+	for (unsigned i = 0; i < MESSAGES; i++) {
+		struct rd_link *link = staged.rank.link;
+		unsigned way = draw(&choice, 4);
+		size_t wanted = way == 1 ? draw_size(&choice) : sizes[i];
+		unsigned char *place = way == 0 ? NULL : into;
+		struct rd_message message;
+
+		while (!link->ops->recv(link, place, wanted, &message)) {
+			size_t part = draw(&choice, 3) ? draw(&choice, 70) : draw(&choice, 9000);
+			ssize_t got;
+
+			cr_assert_eq(link->error, 0, "%s", link->reason);
+			if (part > total - sent)
+				part = total - sent;
+			got = send(staged.fd, stream + sent, part, MSG_DONTWAIT);
+			sent += got > 0 ? (size_t)got : 0;
+		}
+		rank_take(&staged.rank, i, sizes[i], place, wanted);
+		cr_assert_eq(message.data == into, place && wanted == sizes[i]);
+	}
+	cr_assert(!rank_has_message(&staged.rank));
+	staged_close(&staged);
+	free(stream);
+	free(into);
+	free(sizes);
+}
+
+/* Posts and commits by turns into a small socket, whose reader takes odd bites. */
+Test(tcp, a_slow_reader_gets_every_byte, .timeout = 120)
+{
+	enum { MESSAGES = 300 };
+	unsigned char *memory = malloc(MESSAGES * 7000), bite[4096], *expected = malloc(8000);
+	unsigned posted = 0, taken = 0, state = 5;
+	size_t have = 0, due = 0;
+	struct staged staged;
+	struct rd_link *link;
+	int small = 4096;
+	bool was_full = false;
+
+	staged_open(&staged);
+	link = staged.rank.link;
+	setsockopt(fake_peer(staged.fd), SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+	while (taken < MESSAGES) {
+		ssize_t got;
+
+		while (posted < MESSAGES) {
+			size_t size = posted * 23 % 7000;
+			struct rd_tag tag = tag_of(posted);
+
+			fill(memory + posted * 7000, size, posted);
+			if (posted % 3 == 0 ? !offer(link, posted, size)
+					    : !link->ops->send(
+						      link, &tag, memory + posted * 7000, size)) {
+				was_full = true;
+				break;
+			}
+			posted++;
+		}
+		rank_advance(&staged.rank);
+		got = recv(staged.fd, bite, 1 + draw(&state, sizeof(bite)), MSG_DONTWAIT);
+		for (ssize_t i = 0; i < got; i++) {
+			if (due == 0)
+				due = fake_message(expected, taken, taken, taken * 23 % 7000);
+			cr_assert_eq(bite[i], expected[have], "message %u byte %zu", taken, have);
+			if (++have == due)
+				taken++, have = due = 0;
+		}
+		cr_assert(link->sent <= link->posted);
+	}
+	cr_assert(was_full);
+	cr_assert_eq(link->posted, MESSAGES - MESSAGES / 3);
+	cr_assert_eq(link->sent, link->posted);
+	staged_close(&staged);
+	free(memory);
+	free(expected);
+}
+
+static void *read_slowly(void *argument)
+{
+	struct rank *rank = argument;
+	struct rd_message message;
+	uintptr_t taken = 0;
+	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+
+	while (now_ms() < deadline && !rank->link->error) {
+		rank_advance(rank);
+		if (!rank->link->ops->recv(rank->link, NULL, 0, &message))
+			continue;
+		if (intact(message.data, message.size, taken) != message.size)
+			break;
+		taken++;
+		rank->link->ops->release(rank->link);
+	}
+	return (void *)taken;
+}
+
+Test(tcp, closing_waits_for_a_reader, .timeout = 60)
+{
+	struct pair pair;
+	pthread_t thread;
+	void *taken;
+	unsigned sent = 0;
+
+	pair_open(&pair, "127.0.0.1");
+	for (int full = 0; full < 100; full++) {
+		while (offer(pair.zero.link, sent, PIECE))
+			sent++;
+		rank_advance(&pair.zero);
+	}
+	/* What the peer never read must not spoil it. */
+	cr_assert(offer(pair.one.link, 0, 100));
+	cr_assert_eq(pthread_create(&thread, NULL, read_slowly, &pair.one), 0);
+	rank_close(&pair.zero);
+	pthread_join(thread, &taken);
+	cr_assert_eq((uintptr_t)taken, sent, "%lu of %u", (unsigned long)(uintptr_t)taken, sent);
+	cr_assert_eq(pair.one.link->error, RONDO_BROKEN);
+	cr_assert_str_eq(pair.one.link->reason, "closed its connection");
+	rank_close(&pair.one);
+}
+
+Test(tcp, closing_does_not_wait_long_for_one_who_does_not_read, .timeout = 60)
+{
+	struct pair pair;
+	uint64_t start;
+
+	pair_open(&pair, "127.0.0.1");
+	for (int full = 0; full < 100; full++) {
+		while (offer(pair.zero.link, 1, PIECE))
+			;
+		rank_advance(&pair.zero);
+	}
+	start = now_ms();
+	rank_close(&pair.zero);
+	cr_assert(now_ms() - start < 10000);
+	rank_close(&pair.one);
+}
+
+/* However much a caller says that it expects, and although the socket holds more. */
+Test(tcp, no_more_is_read_than_there_is_room_for, .timeout = 60)
+{
+	enum { LEAST = 4096, MESSAGES = 8 };
+	struct rd_message message;
+	struct pair pair;
+
+	pair_open_for(&pair, "127.0.0.1", LEAST);
+	for (unsigned key = 0; key < MESSAGES; key++)
+		cr_assert(offer(pair.one.link, key, LEAST));
+	for (unsigned key = 0; key < MESSAGES; key++) {
+		AWAIT(pair.zero.link->ops->recv(pair.zero.link, NULL, 64 * LEAST, &message),
+			rank_advance(&pair.one));
+		cr_assert_eq(message.size, LEAST);
+		cr_assert(intact(message.data, LEAST, key) == LEAST);
+		pair.zero.link->ops->release(pair.zero.link);
+	}
+	pair_close(&pair);
+}
+
+struct runner {
+	struct rank *rank;
+	bool first, fine;
+};
+
+/* Plays a ball to and fro, with a pile of large messages under way the same time. */
+static void *run(void *argument)
+{
+	struct runner *runner = argument;
+	struct rd_link *link = runner->rank->link;
+	unsigned char *memory = malloc(PIECE), *into = malloc(PIECE);
+	struct rd_tag tag = { 0 };
+	struct rd_message message;
+	unsigned sent = 0, taken = 0;
+
+	fill(memory, PIECE, 3);
+	while ((sent < 500 || taken < 500 || link->sent < link->posted) && !link->error) {
+		if (sent < 500 && link->ops->send(link, &tag, memory, PIECE - sent % 2))
+			sent++;
+		if (link->ops->recv(link, taken % 3 ? into : NULL, PIECE - taken % 2, &message)) {
+			if (message.size != PIECE - taken % 2 ||
+				intact(message.data, message.size, 3) != message.size)
+				break;
+			taken++;
+			link->ops->release(link);
+		}
+		rank_advance(runner->rank);
+	}
+	runner->fine = sent == 500 && taken == 500;
+	free(memory);
+	free(into);
+	return NULL;
+}
+
+Test(tcp, two_threads_send_both_ways, .timeout = 120)
+{
+	struct pair pair;
+	struct runner zero = { &pair.zero, true, false }, one = { &pair.one, false, false };
+	pthread_t thread;
+
+	pair_open(&pair, "127.0.0.1");
+	cr_assert_eq(pthread_create(&thread, NULL, run, &one), 0);
+	run(&zero);
+	pthread_join(thread, NULL);
+	cr_assert(zero.fine && one.fine, "%s | %s", pair.zero.link->reason, pair.one.link->reason);
+	pair_close(&pair);
+}

@@ -1,0 +1,177 @@
+/* ctest label: threads */
+/* What wakes a rank that sleeps, and what one that does not sleep is spared. */
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "tcp_fakes.h"
+
+/* As a driver sleeps: until woken, or this is a failure. */
+static void sleep_until_woken(struct rank *rank)
+{
+	struct epoll_event event;
+
+	cr_assert_eq(epoll_wait(rank->local.epoll_fd, &event, 1, PARTY_WAIT_MS), 1, "nobody rang");
+	rd_transport_tcp.disarm(rank->endpoint);
+}
+
+static void *send_one(void *argument)
+{
+	struct rank *rank = argument;
+
+	offer(rank->link, 5, 100);
+	return NULL;
+}
+
+static void *close_rank(void *argument)
+{
+	rank_close(argument);
+	return NULL;
+}
+
+/* Until the kernel knows of the fake's end. */
+static void staged_hang_up(struct staged *staged)
+{
+	struct pollfd end = { .fd = fake_peer(staged->fd), .events = POLLRDHUP };
+
+	close(staged->fd);
+	cr_assert_eq(poll(&end, 1, PARTY_WAIT_MS), 1);
+}
+
+Test(tcp, arming_has_heard_all_news, .timeout = 60)
+{
+	struct staged staged;
+
+	staged_open(&staged);
+	staged_hang_up(&staged);
+	rd_transport_tcp.arm(staged.rank.endpoint);
+	cr_assert_eq(staged.rank.link->error, RONDO_BROKEN);
+	staged_close(&staged);
+}
+
+/* More than the sockets hold. */
+#define LARGE (16 << 20)
+
+/* The driver hears only of what comes after it was armed: what lies there is taken in before. */
+Test(tcp, arming_takes_in_what_lies_there, .timeout = 60)
+{
+	unsigned char *memory = malloc(LARGE);
+	struct rd_tag tag = tag_of(1);
+	struct pair pair;
+
+	pair_open_for(&pair, "127.0.0.1", LARGE);
+	fill(memory, LARGE, 1);
+	cr_assert(pair.one.link->ops->send(pair.one.link, &tag, memory, LARGE));
+	AWAIT(pair.one.link->sent == 1,
+		(rd_transport_tcp.arm(pair.zero.endpoint),
+			rd_transport_tcp.disarm(pair.zero.endpoint), rank_advance(&pair.one)));
+	rank_take(&pair.zero, 1, LARGE, NULL, 0);
+	pair_close(&pair);
+	free(memory);
+}
+
+/* Descriptors that wake the driver. */
+static int count_watched(const struct rank *rank)
+{
+	char path[64], line[256];
+	int watched = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", rank->local.epoll_fd);
+	file = fopen(path, "r");
+	cr_assert_not_null(file);
+	while (fgets(line, sizeof(line), file))
+		watched += strncmp(line, "tfd:", 4) == 0;
+	fclose(file);
+	return watched;
+}
+
+/* So long that links are no more watched. */
+static void stay_awake(struct rank *rank)
+{
+	for (int i = 0; i < 2000; i++)
+		rank_advance(rank);
+}
+
+Test(tcp, links_of_a_rank_that_does_not_sleep_are_watched_by_nobody, .timeout = 60)
+{
+	struct pair pair;
+	int watched;
+
+	pair_open(&pair, "127.0.0.1");
+	rd_transport_tcp.arm(pair.zero.endpoint);
+	watched = count_watched(&pair.zero);
+	rd_transport_tcp.disarm(pair.zero.endpoint);
+	stay_awake(&pair.zero);
+	cr_assert_eq(count_watched(&pair.zero), watched - 1);
+	rd_transport_tcp.arm(pair.zero.endpoint);
+	cr_assert_eq(count_watched(&pair.zero), watched);
+	rd_transport_tcp.disarm(pair.zero.endpoint);
+	pair_close(&pair);
+}
+
+Test(tcp, a_rank_that_was_long_awake_is_woken_too, .timeout = 60)
+{
+	struct epoll_event event;
+	struct staged staged;
+
+	staged_open(&staged);
+	stay_awake(&staged.rank);
+	rd_transport_tcp.arm(staged.rank.endpoint);
+	/* The one ring for nothing. */
+	while (epoll_wait(staged.rank.local.epoll_fd, &event, 1, 0) > 0)
+		;
+	staged_hang_up(&staged);
+	sleep_until_woken(&staged.rank);
+	rank_advance(&staged.rank);
+	cr_assert_eq(staged.rank.link->error, RONDO_BROKEN);
+	staged_close(&staged);
+}
+
+Test(tcp, waking_asks_for_news, .timeout = 60)
+{
+	struct staged staged;
+
+	staged_open(&staged);
+	rd_transport_tcp.arm(staged.rank.endpoint);
+	staged_hang_up(&staged);
+	sleep_until_woken(&staged.rank);
+	rank_advance(&staged.rank);
+	cr_assert_eq(staged.rank.link->error, RONDO_BROKEN);
+	staged_close(&staged);
+}
+
+Test(tcp, a_sleeper_is_woken_by_a_message_and_by_the_end, .timeout = 60)
+{
+	struct pair pair;
+	pthread_t thread;
+	struct rd_message message;
+	bool came = false;
+
+	pair_open(&pair, "127.0.0.1");
+	cr_assert_eq(pthread_create(&thread, NULL, send_one, &pair.zero), 0);
+	while (!came) {
+		rd_transport_tcp.arm(pair.one.endpoint);
+		came = pair.one.link->ops->recv(pair.one.link, NULL, 0, &message);
+		if (!came)
+			sleep_until_woken(&pair.one);
+	}
+	pthread_join(thread, NULL);
+	pair.one.link->ops->release(pair.one.link);
+	cr_assert_eq(pthread_create(&thread, NULL, close_rank, &pair.zero), 0);
+	/* Asks for nothing: news comes by arm() and advance() alone. */
+	for (;;) {
+		rd_transport_tcp.arm(pair.one.endpoint);
+		if (pair.one.link->error)
+			break;
+		sleep_until_woken(&pair.one);
+		rank_advance(&pair.one);
+	}
+	pthread_join(thread, NULL);
+	rank_close(&pair.one);
+}

@@ -1,0 +1,466 @@
+/* What the picker chooses, on costs made up for it. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "tuner/algorithms.h"
+#include "base/error.h"
+#include "check/layouts.h"
+#include "tuner/pick.h"
+#include "world.h"
+
+/* Messages cost so much each, and so much a byte; memory next to nothing. */
+static struct rd_link_cost link_of(uint32_t message_ns, uint32_t byte_ps)
+{
+	static const uint32_t sizes[] = {
+#define SIZE(bytes) (bytes),
+		RD_COST_POINTS(SIZE)
+#undef SIZE
+	};
+	struct rd_link_cost link = { 0 };
+
+	for (int i = 0; i < RD_COST_POINT_COUNT; i++) {
+		uint32_t bytes_ns = (uint32_t)((uint64_t)sizes[i] * byte_ps / 1000);
+
+		link.way_ns[i] = 3 * message_ns + 2 * bytes_ns;
+		link.busy_ns[i] = message_ns + bytes_ns;
+	}
+	return link;
+}
+
+static struct rd_tuner_config config_of(int size, uint32_t message_ns, uint32_t byte_ps)
+{
+	struct rd_tuner_config config = {
+		.size = size,
+		.costs = { .copy_ps = 10,
+			.reduce_ps = { 20, 40 },
+			.cores = 64,
+			.memory_copy_ps = 10,
+			.memory_reduce_ps = { 20, 40 } },
+		.channels = 1,
+		.piece_size = 128 << 10,
+		.exchange_size = 32,
+		.algo = "",
+	};
+
+	config.costs.links[RD_NEAR] = config.costs.links[RD_FAR] = link_of(message_ns, byte_ps);
+	return config;
+}
+
+static struct rd_choice choice_of(const struct rd_tuner_config *config, enum rd_collective collective,
+	uint64_t bytes, bool peers_mapped)
+{
+	struct rd_picker *picker = rd_picker_create(config);
+	struct rd_choice *choice, copy;
+
+	cr_assert_not_null(picker);
+	cr_assert_eq(rd_picker_choose(picker, collective, bytes, RD_WHOLE, peers_mapped, &choice),
+		0, "%s", rondo_last_error());
+	copy = *choice;
+	rd_picker_destroy(picker);
+	return copy;
+}
+
+static void expect(const struct rd_choice *choice, const char *name)
+{
+	cr_assert_str_eq(choice->algorithm->name, name);
+}
+
+/* At the bounds of what a file may say, and of what rondo_explain() may be asked. */
+Test(pick, stays_within_its_bounds_whatever_the_costs_and_bytes, .timeout = 60)
+{
+	struct rd_tuner_config config = config_of(8, 1, 1);
+	struct rondo_way ways[16];
+
+	for (unsigned which = 0; which < 4; which++) {
+		memset(&config.costs, 0xff, sizeof(config.costs));
+		config.costs.cores = which & 1 ? 1 : UINT32_MAX;
+		config.costs.links[RD_NEAR].single_copy = which & 2;
+		rd_costs_bound(&config.costs);
+
+		struct rd_picker *picker = rd_picker_create(&config);
+
+		for (int bit = 0; bit < 64; bit++)
+			for (int c = 0; c < RD_COLLECTIVE_COUNT; c++) {
+				struct rd_choice *choice;
+				uint64_t bytes = UINT64_MAX >> bit;
+
+				cr_assert_eq(
+					rd_picker_choose(picker, c, bytes, RD_HALF, true, &choice),
+					0, "%s", rondo_last_error());
+				cr_expect_geq(choice->predicted_ns, 0);
+				cr_expect_leq(choice->predicted_ns, RD_CALL_NS_MAX);
+				for (int i = rd_picker_list(
+						     picker, c, bytes, RD_HALF, true, ways, 16) -
+					     1;
+					i >= 0; i--)
+					cr_expect_geq(
+						ways[i].predicted_us, 0, "%s", ways[i].algorithm);
+			}
+		rd_picker_destroy(picker);
+	}
+}
+
+Test(pick, takes_few_messages_where_messages_are_dear)
+{
+	struct rd_tuner_config config = config_of(8, 10000, 100);
+	struct rd_choice choice = choice_of(&config, RD_ALL_REDUCE, 8, false);
+
+	expect(&choice, "doubling");
+	choice = choice_of(&config, RD_BROADCAST, 8, false);
+	cr_assert_str_neq(choice.algorithm->name, "ring");
+}
+
+Test(pick, takes_few_bytes_where_bytes_are_dear)
+{
+	struct rd_tuner_config config = config_of(8, 100, 1000);
+	struct rd_choice choice = choice_of(&config, RD_ALL_REDUCE, 16 << 20, false);
+
+	cr_assert_str_neq(choice.algorithm->name, "doubling");
+	cr_assert_str_neq(choice.algorithm->name, "tree");
+}
+
+/* Ring, halving and pat move the same bytes, and their prices differ by little. */
+Test(pick, takes_the_calmest_of_what_costs_alike_where_ranks_share_cores)
+{
+	struct rd_tuner_config config = config_of(4, 5000, 150);
+	struct rd_choice choice;
+
+	config.costs.cores = 2;
+	config.costs.switch_ns = 1000;
+	config.costs.links[RD_NEAR].posts = 1;
+	choice = choice_of(&config, RD_ALL_REDUCE, 8 << 20, false);
+	cr_assert_leq(choice.shape.rounds, 4, "%s", choice.algorithm->name);
+	/* Over memory that ranks share, the fewest links; halving would have the fewest rounds. */
+	config.costs.links[RD_NEAR] = link_of(100, 20);
+	config.costs.switch_ns = 3000;
+	choice = choice_of(&config, RD_ALL_REDUCE, 4 << 20, false);
+	expect(&choice, "ring");
+}
+
+/* However long a message takes there, for it has turns in it: shared memory is no kernel. */
+Test(pick, takes_the_fewest_peers_for_many_bytes_where_ranks_share_cores_and_memory)
+{
+	struct rd_tuner_config config = config_of(8, 900, 70);
+	struct rd_choice choice;
+
+	config.costs.cores = 2;
+	config.costs.switch_ns = 150;
+	config.costs.links[RD_NEAR].posts = config.costs.links[RD_NEAR].single_copy = 1;
+	choice = choice_of(&config, RD_ALL_GATHER, 128 << 10, false);
+	expect(&choice, "ring");
+	choice = choice_of(&config, RD_BROADCAST, 1 << 20, false);
+	expect(&choice, "ring");
+	/* Nothing is lent: then all go to the kernel, and fewest rounds count. */
+	config.costs.links[RD_NEAR].single_copy = 0;
+	choice = choice_of(&config, RD_ALL_GATHER, 128 << 10, false);
+	expect(&choice, "one_round");
+}
+
+/* Eight ranks on two cores, each message of 64 KiB 4 us of work for who takes it, and what passes
+   it on: however many pieces are under way, a MiB is 7 x 16 x 4 us of work for two, and more. */
+Test(pick, knows_that_pieces_do_not_hide_each_others_work)
+{
+	struct rd_tuner_config config = config_of(8, 100, 60);
+	struct rd_choice choice;
+
+	config.costs.cores = 2;
+	config.costs.switch_ns = 150;
+	choice = choice_of(&config, RD_BROADCAST, 1 << 20, false);
+	cr_assert_geq(choice.predicted_ns, 7 * 16 * 4000 / 2);
+}
+
+/* Messages are dear by the gauge, and turns cheap; but with eight ranks one round takes too many of
+   more than a few bytes, with sixteen of any. */
+Test(pick, takes_one_round_for_few_bytes_where_ranks_share_cores)
+{
+	struct rd_tuner_config config = config_of(4, 500, 150);
+	struct rd_choice choice;
+
+	config.costs.cores = 2;
+	config.costs.switch_ns = 200;
+	choice = choice_of(&config, RD_ALL_REDUCE, 512, false);
+	expect(&choice, "one_round");
+	choice = choice_of(&config, RD_ALL_REDUCE, 8 << 10, false);
+	expect(&choice, "doubling");
+	config.size = 8;
+	choice = choice_of(&config, RD_ALL_GATHER, 512, false);
+	expect(&choice, "one_round");
+	/* Priced about half as much again: it is the messages that are too many. */
+	config.costs.switch_ns = 3200;
+	choice = choice_of(&config, RD_ALL_REDUCE, 512, false);
+	expect(&choice, "doubling");
+	choice = choice_of(&config, RD_ALL_REDUCE, 256, false);
+	expect(&choice, "one_round");
+	config.costs.switch_ns = 200;
+	choice = choice_of(&config, RD_ALL_REDUCE, 8, false);
+	expect(&choice, "one_round");
+	config.size = 16;
+	choice = choice_of(&config, RD_ALL_REDUCE, 8, false);
+	expect(&choice, "doubling");
+}
+
+/* By the tree, which has the fewest rounds and twice the price, it took ten times as long. */
+Test(pick, takes_what_is_cheap_where_one_rank_sends_few_bytes_and_ranks_share_cores)
+{
+	struct rd_tuner_config config = config_of(8, 500, 150);
+	struct rd_choice choice;
+
+	config.costs.cores = 2;
+	for (uint32_t switch_ns = 200; switch_ns <= 6400; switch_ns *= 2) {
+		config.costs.switch_ns = switch_ns;
+		choice = choice_of(&config, RD_BROADCAST, 8, false);
+		cr_assert_str_neq(choice.algorithm->name, "tree");
+	}
+}
+
+Test(pick, takes_what_costs_about_as_little_as_the_cheapest_of_its_list)
+{
+	struct rd_tuner_config config = config_of(6, 1000, 200);
+	struct rd_picker *picker = rd_picker_create(&config);
+
+	for (uint64_t bytes = 8; bytes <= 64 << 20; bytes *= 8) {
+		struct rondo_way ways[16];
+		struct rd_choice *choice;
+		int chosen = 0;
+		int count = rd_picker_list(picker, RD_ALL_REDUCE, bytes, RD_WHOLE, false, ways, 16);
+
+		cr_assert_eq(
+			rd_picker_choose(picker, RD_ALL_REDUCE, bytes, RD_WHOLE, false, &choice),
+			0);
+		cr_assert_geq(count, 2);
+		for (int i = 0; i < count; i++) {
+			chosen += ways[i].chosen;
+			cr_assert(i == 0 || ways[i].predicted_us >= ways[i - 1].predicted_us);
+			if (ways[i].chosen)
+				cr_assert_str_eq(ways[i].algorithm, choice->algorithm->name);
+		}
+		cr_assert_eq(chosen, 1);
+		cr_assert_leq((double)choice->predicted_ns, ways[0].predicted_us * 1.125e3);
+	}
+	rd_picker_destroy(picker);
+}
+
+Test(pick, crosses_a_slow_network_as_little_as_it_can)
+{
+	struct rd_tuner_config config = config_of(8, 300, 50);
+	static const int hosts[] = { 4, 4, 0 };
+	static struct any_layout any;
+	const struct rd_layout *layout = layout_of(&any, hosts, 0);
+
+	config.layout = layout;
+	config.costs.links[RD_FAR] = link_of(20000, 10000);
+
+	struct rd_choice choice = choice_of(&config, RD_ALL_REDUCE, 1 << 20, false);
+
+	expect(&choice, "hierarchical");
+}
+
+Test(pick, makes_pieces_shorter_where_a_chain_waits_for_its_first)
+{
+	struct rd_tuner_config config = config_of(8, 100, 1000);
+	struct rd_choice choice;
+
+	config.algo = "ring";
+	choice = choice_of(&config, RD_BROADCAST, 128 << 10, false);
+	cr_assert_lt(choice.piece_size, 128 << 10);
+	choice = choice_of(&config, RD_BROADCAST, 1 << 10, false);
+	cr_assert_eq(choice.piece_size, 128 << 10);
+}
+
+Test(pick, takes_more_channels_where_waiting_is_long)
+{
+	struct rd_tuner_config config = config_of(4, 100, 10);
+
+	config.channels = 4;
+	for (int i = 0; i < RD_COST_POINT_COUNT; i++)
+		config.costs.links[RD_NEAR].way_ns[i] += 1000000;
+	cr_assert_gt(choice_of(&config, RD_ALL_REDUCE, 64 << 20, false).channels, 1);
+	cr_assert_eq(choice_of(&config, RD_ALL_REDUCE, 8, false).channels, 1);
+}
+
+Test(pick, takes_what_it_is_told_wherever_that_can)
+{
+	struct rd_tuner_config config = config_of(8, 10000, 100);
+	struct rd_choice choice;
+
+	config.algo = "ring";
+	choice = choice_of(&config, RD_ALL_REDUCE, 8, false);
+	expect(&choice, "ring");
+	choice = choice_of(&config, RD_BARRIER, 0, false);
+	expect(&choice, "linear");
+	/* What it is told is not direct access, so nobody is asked for buffers. */
+	cr_assert_not(choice_of(&config, RD_ALL_REDUCE, 1 << 20, true).worth_asking);
+}
+
+Test(pick, asks_for_buffers_where_direct_access_pays)
+{
+	struct rd_tuner_config config = config_of(4, 100, 1000);
+
+	cr_assert(choice_of(&config, RD_ALL_REDUCE, 16 << 20, true).algorithm->direct_access);
+	cr_assert(choice_of(&config, RD_ALL_REDUCE, 16 << 20, true).worth_asking);
+	cr_assert_not(choice_of(&config, RD_ALL_REDUCE, 8, true).worth_asking);
+	cr_assert_not(choice_of(&config, RD_ALL_REDUCE, 16 << 20, false).algorithm->direct_access);
+}
+
+Test(pick, has_one_choice_for_sizes_that_are_near)
+{
+	struct rd_tuner_config config = config_of(4, 100, 1000);
+	struct rd_picker *picker = rd_picker_create(&config);
+	struct rd_choice *a, *b, *c;
+
+	cr_assert_eq(rd_picker_choose(picker, RD_ALL_REDUCE, 1024, RD_WHOLE, false, &a), 0);
+	cr_assert_eq(rd_picker_choose(picker, RD_ALL_REDUCE, 1279, RD_WHOLE, false, &b), 0);
+	cr_assert_eq(rd_picker_choose(picker, RD_ALL_REDUCE, 1280, RD_WHOLE, false, &c), 0);
+	cr_assert_eq(a, b);
+	cr_assert_neq(a, c);
+	rd_picker_destroy(picker);
+}
+
+Test(pick, has_a_choice_for_every_collective_and_size)
+{
+	for (int size = 2; size <= 9; size++) {
+		struct rd_tuner_config config = config_of(size, 1000, 100);
+
+		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
+			for (uint64_t bytes = 0; c != RD_TRANSFER && bytes < 1 << 20;
+				bytes = 7 * bytes + 1)
+				cr_assert_not_null(choice_of(&config, c, bytes, false).algorithm);
+	}
+}
+
+/* ---- What choosing costs -------------------------------------------------------------------- */
+
+static int written;
+
+static void write_and_count(struct rd_plan *plan)
+{
+	written++;
+	rd_algorithm_named("ring")->write_plan(plan);
+}
+
+static const struct rd_algorithm counting = {
+	.name = "counting",
+	.collectives = 1 << RD_ALL_REDUCE,
+	.write_plan = write_and_count,
+};
+
+Test(pick, writes_plans_once_for_all_sizes_and_few_of_them_at_many_ranks)
+{
+	struct rd_tuner_config config = config_of(64, 1000, 100);
+	struct rd_picker *picker = rd_picker_create(&config);
+	struct rd_choice *choice;
+
+	cr_assert_eq(rd_algorithm_add(&counting), 0);
+	for (int type = 0; type < RD_TYPE_CLASS_COUNT; type++)
+		for (uint64_t bytes = 1; bytes < 1 << 30; bytes *= 2)
+			cr_assert_eq(rd_picker_choose(
+					     picker, RD_ALL_REDUCE, bytes, type, false, &choice),
+				0);
+	cr_assert_eq(written, 8, "%d", written);
+	rd_picker_destroy(picker);
+}
+
+/* ---- On real links -------------------------------------------------------------------------- */
+
+/* All ranks have the same costs and choose alike; rank 0's are told to the parent. */
+static int compare(struct rank_env *env)
+{
+	char text[2048], theirs[2048];
+	struct rondo_way ways[16];
+	int length, count, err;
+
+	if (!env->comm)
+		return world_say(env, "no comm: %s", rondo_last_error());
+	length = rondo_costs(env->comm, text, sizeof(text));
+	if (length <= 0 || (size_t)length >= sizeof(text))
+		return world_say(env, "costs are %d characters long", length);
+	memset(text + length, 0, sizeof(text) - (size_t)length);
+	memcpy(theirs, text, sizeof(text));
+	err = rondo_broadcast(env->comm, theirs, theirs, sizeof(theirs), RONDO_U8, 0, NULL);
+	if (err)
+		return world_say(env, "broadcast: %s", rondo_last_error());
+	if (memcmp(theirs, text, sizeof(text)) != 0)
+		return world_say(env, "costs differ");
+	count = rondo_explain(env->comm, "all_reduce", 1000, RONDO_F32, 0, ways, 16);
+	if (count < 2 || ways[0].predicted_us <= 0)
+		return world_say(env, "%d ways", count);
+	if (rondo_explain(env->comm, "all_produce", 1, RONDO_F32, 0, ways, 16) != RONDO_INVALID)
+		return world_say(env, "all_produce is no collective");
+	if (!strstr(rondo_last_error(), "all_produce is no collective; did you mean all_reduce?"))
+		return world_say(env, "%s", rondo_last_error());
+	return 0;
+}
+
+static int spell(struct rank_env *env)
+{
+	static const char *const spellings[] = { "all_to_all", "alltoall", "AllToAll", "ALL-TO-ALL",
+		"allreduce", "ReduceScatter", "BROADCAST" };
+	struct rondo_way way;
+
+	for (size_t i = 0; i < sizeof(spellings) / sizeof(*spellings); i++)
+		if (rondo_explain(env->comm, spellings[i], 1, RONDO_F32, 0, &way, 1) < 1)
+			return world_say(env, "%s: %s", spellings[i], rondo_last_error());
+	if (rondo_explain(env->comm, "transfer", 1, RONDO_F32, 0, &way, 1) != RONDO_INVALID ||
+		rondo_explain(env->comm, "all", 1, RONDO_F32, 0, &way, 1) != RONDO_INVALID ||
+		rondo_explain(env->comm, "reduces", 1, RONDO_F32, 0, &way, 1) != RONDO_INVALID)
+		return world_say(env, "what is no collective is explained");
+	return 0;
+}
+
+Test(pick, knows_a_collective_in_every_spelling, .timeout = 60)
+{
+	struct world world = { .size = 2, .transport = "shm" };
+
+	cr_assert_eq(world_run(&world, spell, NULL, NULL), 0);
+}
+
+Test(pick, suggests_the_algorithm_that_may_have_been_meant)
+{
+	cr_assert_eq(rd_pick_check("dubling"), RONDO_SETTING);
+	cr_assert(strstr(rondo_last_error(), "RONDO_ALGO is \"dubling\", which is no algorithm: "
+					     "choose among ring, "),
+		"%s", rondo_last_error());
+	cr_assert(strstr(rondo_last_error(), "; did you mean doubling?"), "%s", rondo_last_error());
+	cr_assert_eq(rd_pick_check("bogus"), RONDO_SETTING);
+	cr_assert_null(strstr(rondo_last_error(), "did you mean"), "%s", rondo_last_error());
+}
+
+Test(pick, stands_on_costs_that_are_the_same_on_every_rank, .timeout = 120)
+{
+	static const char *const transports[] = { "shm", "tcp", "mixed" };
+	struct rank_outcome outcomes[WORLD_MAX];
+
+	for (int i = 0; i < 3; i++) {
+		struct world world = { .size = 5, .transport = transports[i] };
+
+		cr_assert_eq(world_run(&world, compare, NULL, outcomes), 0, "%s: %s", transports[i],
+			outcomes[0].text);
+	}
+}
+
+static int count_first_call(struct rank_env *env)
+{
+	float value = 1;
+	int err;
+
+	if (!env->comm)
+		return world_say(env, "no comm: %s", rondo_last_error());
+	/* Nobody may learn of the failure before it has its comm. */
+	err = rondo_barrier(env->comm, NULL);
+	if (err)
+		return world_say(env, "barrier: %s", rondo_last_error());
+	/* A mismatch, whose reason has the call's number. */
+	err = rondo_all_reduce(env->comm, &value, &value, 1,
+		env->rank ? RONDO_F32 : RONDO_I32, RONDO_SUM, NULL);
+	if (err != RONDO_MISMATCH || !strstr(rondo_last_error(), "all_reduce #2 "))
+		return world_say(env, "%d: %s", err, rondo_last_error());
+	return 0;
+}
+
+Test(pick, measures_without_a_trace_in_the_numbers_of_calls, .timeout = 60)
+{
+	struct world world = { .size = 3 };
+	struct rank_outcome outcomes[WORLD_MAX];
+
+	cr_assert_eq(world_run(&world, count_first_call, NULL, outcomes), 0, "%s", outcomes[0].text);
+}

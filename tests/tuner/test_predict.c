@@ -1,0 +1,495 @@
+/* Prices: small cases worked out by hand, and what must hold of all. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "tuner/algorithms.h"
+#include "base/error.h"
+#include "check/layouts.h"
+#include "tuner/predict.h"
+
+/* Costs that are easy to reckon with: messages 1000 ns under way, 100 ns for either side and 1 ns a
+   byte more; a byte copied 1 ns, reduced 2 ns, wherever it lies. */
+static struct rd_costs plain(void)
+{
+	static const uint32_t sizes[] = {
+#define SIZE(bytes) (bytes),
+		RD_COST_POINTS(SIZE)
+#undef SIZE
+	};
+	struct rd_costs costs = { .copy_ps = 1000,
+		.reduce_ps = { 2000, 4000 },
+		.cores = 64,
+		.memory_copy_ps = 1000,
+		.memory_reduce_ps = { 2000, 4000 },
+		.cache_bytes = 1 << 20 };
+
+	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++)
+		for (int i = 0; i < RD_COST_POINT_COUNT; i++) {
+			costs.links[class].way_ns[i] = 1200 + 2 * sizes[i];
+			costs.links[class].busy_ns[i] = 100 + sizes[i];
+		}
+	return costs;
+}
+
+static const struct rd_algorithm *algorithm(const char *name)
+{
+	const struct rd_algorithm *found = rd_algorithm_named(name);
+
+	cr_assert_not_null(found, "%s", name);
+	return found;
+}
+
+static int64_t predict_with(const struct rd_costs *costs, const char *name, struct rd_problem problem,
+	const struct rd_cut *cut)
+{
+	struct rd_schedule *schedule;
+	int64_t predicted;
+
+	cr_assert_eq(
+		rd_schedule_create(&schedule, algorithm(name), &problem), 0, "%s", rondo_last_error());
+	predicted = rd_predict(schedule, costs, cut);
+	rd_schedule_destroy(schedule);
+	return predicted;
+}
+
+static int64_t predicted(const char *name, enum rd_collective collective, int size, uint64_t bytes)
+{
+	struct rd_costs costs = plain();
+	struct rd_problem problem = { .collective = collective, .size = size };
+	struct rd_cut cut = { bytes, RD_WHOLE, 1 << 20, 1 };
+
+	return predict_with(&costs, name, problem, &cut);
+}
+
+/* ---- By hand -------------------------------------------------------------------------------- */
+
+Test(predicted, of_a_message_is_its_way)
+{
+	struct rd_costs costs = plain();
+	struct rd_message_cost empty = rd_message_cost(&costs.links[RD_NEAR], 0);
+	struct rd_message_cost long_one = rd_message_cost(&costs.links[RD_NEAR], 1 << 20);
+	struct rd_message_cost odd = rd_message_cost(&costs.links[RD_NEAR], 3000);
+
+	cr_assert_eq(empty.send_ns, 100);
+	cr_assert_eq(empty.flight_ns, 1000);
+	cr_assert_eq(empty.recv_ns, 100);
+	cr_assert_eq(odd.send_ns, 3100);
+	cr_assert_eq(odd.flight_ns, 1000);
+	cr_assert_eq(long_one.recv_ns, (1 << 20) + 100);
+}
+
+Test(predicted, of_two_ranks_doubling_is_one_exchange)
+{
+	/* send 100 + 1000, under way 1000, receive 100 + 1000 and reduce: 1 ns a byte more than the
+	   copy that a receive is */
+	cr_assert_eq(predicted("doubling", RD_ALL_REDUCE, 2, 1000), 1100 + 1000 + 1100 + 1000);
+}
+
+Test(predicted, of_doubling_grows_with_the_logarithm_of_ranks)
+{
+	int64_t two = predicted("doubling", RD_ALL_REDUCE, 2, 0);
+
+	cr_assert_eq(two, 1200);
+	cr_assert_eq(predicted("doubling", RD_ALL_REDUCE, 8, 0), 3 * two);
+	cr_assert_eq(predicted("doubling", RD_ALL_REDUCE, 64, 0), 6 * two);
+}
+
+Test(predicted, of_a_ring_grows_with_ranks)
+{
+	/* Seven messages in, of which six are passed on, after the first is sent. */
+	cr_assert_eq(predicted("ring", RD_ALL_GATHER, 8, 0), 7 * 1200);
+}
+
+Test(predicted, of_a_chain_is_one_way_and_then_a_message_for_each_piece)
+{
+	struct rd_costs costs = plain();
+	struct rd_problem problem = { .collective = RD_BROADCAST, .size = 4 };
+	struct rd_cut one = { 1000, RD_WHOLE, 1000, 1 }, ten = { 10000, RD_WHOLE, 1000, 1 };
+	int64_t first = predict_with(&costs, "ring", problem, &one);
+	int64_t all = predict_with(&costs, "ring", problem, &ten);
+
+	/* In the middle a rank receives (1100) and passes on (100, and 1000 where it is kept). */
+	cr_assert_eq(all - first, 9 * (1100 + 100 + 1000), "%lld", (long long)(all - first));
+}
+
+Test(predicted, where_ranks_share_a_core_is_at_least_all_their_work)
+{
+	struct rd_costs costs = plain();
+	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 8 };
+	struct rd_cut cut = { 100000, RD_WHOLE, 1 << 20, 1 };
+	int64_t apart = predict_with(&costs, "doubling", problem, &cut), together;
+
+	costs.cores = 1;
+	together = predict_with(&costs, "doubling", problem, &cut);
+	/* Eight ranks send and receive three times each. */
+	cr_assert_geq(together, 8 * 3 * (100100 + 200100));
+	cr_assert_gt(together, 6 * apart);
+
+	costs.switch_ns = 5000;
+	cr_assert_geq(predict_with(&costs, "doubling", problem, &cut), together + 8 * 5000);
+}
+
+Test(predicted, of_channels_hides_waiting_but_not_work)
+{
+	struct rd_costs costs = plain();
+	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 4 };
+	struct rd_cut one = { 1 << 20, RD_WHOLE, 4096, 1 }, four = { 1 << 20, RD_WHOLE, 4096, 4 };
+	int64_t with_one = predict_with(&costs, "ring", problem, &one);
+	int64_t with_four = predict_with(&costs, "ring", problem, &four);
+
+	cr_assert_lt(with_four, with_one);
+	/* Every rank still takes in six messages of each of the 64 pieces. */
+	cr_assert_geq(with_four, 64 * 6 * 4196);
+}
+
+Test(predicted, between_hosts_is_that_of_far_links)
+{
+	struct rd_costs costs = plain();
+	static const int hosts[] = { 2, 2, 0 };
+	static struct any_layout any;
+	const struct rd_layout *layout = layout_of(&any, hosts, 0);
+	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 4, .layout = layout };
+	struct rd_cut cut = { 0, RD_WHOLE, 1 << 20, 1 };
+
+	for (int i = 0; i < RD_COST_POINT_COUNT; i++)
+		costs.links[RD_FAR].way_ns[i] += 50000;
+	/* Of the two rounds one crosses. */
+	cr_assert_eq(predict_with(&costs, "doubling", problem, &cut), 2 * 1200 + 50000);
+}
+
+/* What lending is worth, calls learn for themselves. Of four ranks, some pass on what they got. */
+Test(predicted, knows_single_copy_only_as_the_price_of_reading_a_peers_memory)
+{
+	struct rd_costs costs = plain();
+	struct rd_link_cost *link = &costs.links[RD_NEAR];
+	struct rd_problem problem = { .collective = RD_ALL_GATHER, .size = 4 };
+	struct rd_cut cut = { 16384, RD_WHOLE, 1 << 20, 1 };
+	struct rd_cut whole = { 16384, RD_WHOLE, SIZE_MAX, 1 };
+	int64_t by_messages, directly;
+
+	costs.copy_ps = 100;
+	by_messages = predict_with(&costs, "ring", problem, &cut);
+	directly = predict_with(&costs, "spread", problem, &whole);
+	cr_assert_eq(rd_reading_ns(link, 16384), -1);
+	link->posts = link->single_copy = 1;
+	link->posts_min = 8192;
+	for (int i = 0; i < RD_COST_POINT_COUNT; i++)
+		link->lent_ns[i] = 1200 + (link->way_ns[i] - 1200) / 8;
+	cr_assert_eq(rd_reading_ns(link, 16384), 100 + 16384 / 4);
+	cr_assert_eq(rd_reading_ns(link, 4096), -1);
+	cr_assert_eq(predict_with(&costs, "ring", problem, &cut), by_messages);
+	cr_assert_lt(predict_with(&costs, "spread", problem, &whole), directly);
+}
+
+/* ---- Of memory beyond the caches ------------------------------------------------------------ */
+
+/* A byte more than it is in cache: copied 2 ns, reduced 6 ns. */
+static struct rd_costs with_slow_memory(void)
+{
+	struct rd_costs costs = plain();
+
+	costs.memory_copy_ps = 3000;
+	costs.memory_reduce_ps[RD_WHOLE] = 8000;
+	costs.memory_reduce_ps[RD_HALF] = 10000;
+	return costs;
+}
+
+/* What slow memory adds to the price. */
+static int64_t added(const char *name, enum rd_collective collective, int size, uint64_t bytes)
+{
+	struct rd_costs costs = plain(), slow = with_slow_memory();
+	struct rd_problem problem = { .collective = collective, .size = size };
+	struct rd_cut cut = { bytes, RD_WHOLE,
+		algorithm(name)->direct_access ? SIZE_MAX : (size_t)16 << 20, 1 };
+
+	return predict_with(&slow, name, problem, &cut) - predict_with(&costs, name, problem, &cut);
+}
+
+Test(predicted, of_memory_is_paid_from_the_first_byte_that_caches_do_not_hold)
+{
+	/* Input and output: half of a cache each. Sent from memory, and reduced into memory, both
+	   with a room in a cache: half of 2 and of 6 ns a byte. */
+	cr_expect_eq(added("doubling", RD_ALL_REDUCE, 2, 1 << 19), 0);
+	cr_expect_eq(added("doubling", RD_ALL_REDUCE, 2, (1 << 19) + 1), ((1 << 19) + 1) * 4);
+	/* Sent, kept, and sent on from the room that it came in; nothing is combined. */
+	cr_expect_eq(added("ring", RD_BROADCAST, 3, 1 << 20), (1 << 20) * 3);
+}
+
+Test(predicted, of_memory_is_for_all_blocks_of_input_and_output)
+{
+	/* One and eight blocks; eight and eight; at the root, eight and one. */
+	cr_expect_eq(added("ring", RD_ALL_GATHER, 8, (1 << 20) / 9), 0);
+	cr_expect_gt(added("ring", RD_ALL_GATHER, 8, (1 << 20) / 9 + 1), 0);
+	cr_expect_eq(added("ring", RD_REDUCE_SCATTER, 8, (1 << 20) / 9), 0);
+	cr_expect_gt(added("ring", RD_REDUCE_SCATTER, 8, (1 << 20) / 9 + 1), 0);
+	cr_expect_eq(added("linear", RD_ALL_TO_ALL, 8, (1 << 20) / 16), 0);
+	cr_expect_gt(added("linear", RD_ALL_TO_ALL, 8, (1 << 20) / 16 + 1), 0);
+	cr_expect_eq(added("linear", RD_GATHER, 8, (1 << 20) / 9), 0);
+	cr_expect_gt(added("linear", RD_GATHER, 8, (1 << 20) / 9 + 1), 0);
+}
+
+/* By messages or by direct access. */
+Test(predicted, of_every_algorithm_rises_with_that_of_memory_for_large_calls_alone, .timeout = 60)
+{
+	static const int sizes[] = { 2, 7, 8, 100 };
+
+	for (int i = 0; rd_algorithms[i]; i++)
+		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
+			for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++) {
+				struct rd_problem problem = { .collective = c, .size = sizes[s] };
+
+				if (c == RD_TRANSFER || c == RD_BARRIER ||
+					!rd_algorithm_can(rd_algorithms[i], &problem))
+					continue;
+				cr_expect_eq(added(rd_algorithms[i]->name, c, sizes[s], 4096), 0,
+					"%s, %s", rd_algorithms[i]->name, rd_collective_name(c));
+				cr_expect_gt(added(rd_algorithms[i]->name, c, sizes[s], 8 << 20), 0,
+					"%s, %s", rd_algorithms[i]->name, rd_collective_name(c));
+			}
+}
+
+/* ---- Of all --------------------------------------------------------------------------------- */
+
+static void price_every_size(
+	const struct rd_algorithm *one, enum rd_collective collective, int size)
+{
+	struct rd_costs costs = plain();
+	struct rd_problem problem = { .collective = collective, .size = size };
+	struct rd_schedule *schedule;
+	int64_t last = 0;
+
+	if (!rd_algorithm_can(one, &problem))
+		return;
+	cr_assert_eq(rd_schedule_create(&schedule, one, &problem), 0, "%s", rondo_last_error());
+	for (uint64_t bytes = 64; bytes <= 64 << 20; bytes *= 4) {
+		struct rd_cut cut = { bytes, RD_WHOLE, one->direct_access ? SIZE_MAX : 128 << 10, 1 };
+		int64_t now = rd_predict(schedule, &costs, &cut);
+
+		cr_expect(now >= last && now < INT64_MAX / 8,
+			"%s, %s of %llu bytes on %d ranks: %lld ns after %lld", one->name,
+			rd_collective_name(collective), (unsigned long long)bytes, size,
+			(long long)now, (long long)last);
+		last = now;
+	}
+	cr_expect(size == 1 || last > 0, "%s, %s on %d ranks costs nothing", one->name,
+		rd_collective_name(collective), size);
+	rd_schedule_destroy(schedule);
+}
+
+Test(predicted, of_every_algorithm_is_something_and_grows_with_bytes, .timeout = 60)
+{
+	static const int sizes[] = { 2, 3, 4, 7, 8, 16, 33, 64, 100 };
+
+	for (int i = 0; rd_algorithms[i]; i++)
+		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
+			for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++)
+				if (c != RD_TRANSFER && c != RD_BARRIER)
+					price_every_size(rd_algorithms[i], c, sizes[s]);
+}
+
+Test(predicted, of_every_algorithm_is_one_also_where_ranks_share_cores, .timeout = 60)
+{
+	struct rd_costs costs = plain();
+
+	costs.cores = 2;
+	costs.switch_ns = 1000;
+	for (int i = 0; rd_algorithms[i]; i++)
+		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++) {
+			struct rd_problem problem = { .collective = c, .size = 8 };
+			struct rd_cut cut = { 1 << 20, RD_WHOLE,
+				rd_algorithms[i]->direct_access ? SIZE_MAX : 128 << 10, 2 };
+
+			if (c == RD_TRANSFER || !rd_algorithm_can(rd_algorithms[i], &problem))
+				continue;
+			cr_expect_lt(predict_with(&costs, rd_algorithms[i]->name, problem, &cut),
+				INT64_MAX / 8, "%s", rd_algorithms[i]->name);
+		}
+}
+
+Test(predicted, is_the_same_whichever_rank_asks)
+{
+	struct rd_costs costs = plain();
+	struct rd_cut cut = { 100000, RD_HALF, 4096, 2 };
+	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 7 };
+	int64_t first = predict_with(&costs, "ring", problem, &cut);
+
+	for (problem.rank = 1; problem.rank < 7; problem.rank++)
+		cr_assert_eq(predict_with(&costs, "ring", problem, &cut), first);
+}
+
+/* Every number is at one of its bounds, as a file may say. */
+static struct rd_costs extreme(unsigned which)
+{
+	struct rd_costs costs;
+
+	memset(&costs, which & 1 ? 0xff : 0, sizeof(costs));
+	for (int i = 0; i < RD_COST_POINT_COUNT; i++)
+		if (which & 2 && i % 2)
+			costs.links[RD_NEAR].way_ns[i] = costs.links[RD_NEAR].busy_ns[i] =
+				costs.links[RD_NEAR].lent_ns[i] = which & 1 ? 0 : UINT32_MAX;
+	costs.cores = which & 4 ? UINT32_MAX : 1;
+	rd_costs_bound(&costs);
+	return costs;
+}
+
+static void price_extremely(const struct rd_algorithm *one, enum rd_collective collective, int size)
+{
+	static const uint64_t sizes[] = { 0, 1, 1 << 20, UINT64_C(1) << 40, UINT64_C(1) << 62,
+		UINT64_C(1) << 63, UINT64_MAX };
+	struct rd_problem problem = { .collective = collective, .size = size };
+	struct rd_schedule *schedule;
+
+	if (!rd_algorithm_can(one, &problem))
+		return;
+	cr_assert_eq(rd_schedule_create(&schedule, one, &problem), 0, "%s", rondo_last_error());
+	for (unsigned which = 0; which < 8; which++)
+		for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+			struct rd_costs costs = extreme(which);
+			struct rd_cut cut = { sizes[i], RD_HALF,
+				one->direct_access ? SIZE_MAX
+				: i % 2     ? 64
+					    : 128 << 10,
+				2 };
+			int64_t now = rd_predict(schedule, &costs, &cut);
+
+			cr_expect(now >= 0 && now <= RD_CALL_NS_MAX,
+				"%s, %s of %llu bytes on %d ranks, %u: %lld ns", one->name,
+				rd_collective_name(collective), (unsigned long long)sizes[i], size,
+				which, (long long)now);
+		}
+	rd_schedule_destroy(schedule);
+}
+
+/* A sum or product that leaves 64 bits is also what UBSan stops at. */
+Test(predicted, stays_within_its_bounds_whatever_the_costs_and_bytes, .timeout = 120)
+{
+	static const int sizes[] = { 2, 5, 16, 100 };
+
+	for (int i = 0; rd_algorithms[i]; i++)
+		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
+			for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++)
+				if (c != RD_TRANSFER)
+					price_extremely(rd_algorithms[i], c, sizes[s]);
+}
+
+/* Two ranks that both wait for the other first. */
+static void write_waiting(struct rd_plan *plan)
+{
+	rd_recv_reduce_last(plan, 1 - plan->problem.rank, 0);
+	rd_send(plan, 1 - plan->problem.rank, 0);
+}
+
+static const struct rd_algorithm waiting = {
+	.name = "waiting",
+	.collectives = 1 << RD_ALL_REDUCE,
+	.write_plan = write_waiting,
+};
+
+Test(predicted, of_what_never_ends_is_more_than_any_other)
+{
+	struct rd_costs costs = plain();
+	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 2 };
+	struct rd_cut cut = { 1000, RD_WHOLE, 4096, 1 };
+	struct rd_schedule *schedule;
+
+	cr_assert_eq(rd_schedule_create(&schedule, &waiting, &problem), 0, "%s", rondo_last_error());
+	cr_assert_geq(rd_predict(schedule, &costs, &cut), INT64_MAX / 4);
+	rd_schedule_destroy(schedule);
+}
+
+/* ---- Shapes ---------------------------------------------------------------------------------- */
+
+static struct rd_shape shape_of(const char *name, int size)
+{
+	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = size };
+	struct rd_schedule *schedule;
+	struct rd_shape shape;
+
+	cr_assert_eq(
+		rd_schedule_create(&schedule, algorithm(name), &problem), 0, "%s", rondo_last_error());
+	shape = rd_schedule_shape(schedule);
+	rd_schedule_destroy(schedule);
+	return shape;
+}
+
+Test(predicted, the_shape_says_rounds_peers_and_load)
+{
+	struct rd_shape ring = shape_of("ring", 8), doubling = shape_of("doubling", 8);
+
+	cr_expect_eq(ring.rounds, 14, "%d", ring.rounds);
+	cr_expect_eq(ring.peers, 1, "%d", ring.peers);
+	cr_expect_eq(ring.load, 1750, "%d", ring.load);
+	cr_expect_eq(doubling.rounds, 3, "%d", doubling.rounds);
+	cr_expect_eq(doubling.peers, 3, "%d", doubling.peers);
+	cr_expect_eq(doubling.load, 3000, "%d", doubling.load);
+}
+
+/* Of many ranks a few are looked at; they say the same. */
+Test(predicted, the_shape_of_many_ranks_has_their_load)
+{
+	cr_expect_eq(shape_of("ring", 80).load, 2000 * 79 / 80);
+	cr_expect_eq(shape_of("doubling", 128).load, 7000);
+}
+
+/* ---- What pricing costs ---------------------------------------------------------------------- */
+
+/* A ring that counts the plans that it writes. */
+static int written;
+
+static void write_and_count(struct rd_plan *plan)
+{
+	written++;
+	algorithm("ring")->write_plan(plan);
+}
+
+static const struct rd_algorithm counting = {
+	.name = "counting",
+	.collectives = 1 << RD_ALL_REDUCE | 1 << RD_BROADCAST,
+	.write_plan = write_and_count,
+};
+
+static int plans_for(enum rd_collective collective, int size)
+{
+	struct rd_problem problem = { .collective = collective, .size = size };
+	struct rd_schedule *schedule;
+
+	written = 0;
+	cr_assert_eq(rd_schedule_create(&schedule, &counting, &problem), 0, "%s", rondo_last_error());
+	rd_schedule_destroy(schedule);
+	return written;
+}
+
+Test(predicted, is_of_all_ranks_plans_where_those_are_few_or_short)
+{
+	for (int size = 2; size <= 16; size++)
+		cr_expect_eq(plans_for(RD_ALL_REDUCE, size), size);
+	cr_expect_eq(plans_for(RD_BROADCAST, 64), 64);
+}
+
+Test(predicted, is_of_a_few_ranks_plans_where_those_are_long)
+{
+	cr_expect_eq(plans_for(RD_ALL_REDUCE, 64), 8);
+	cr_expect_eq(plans_for(RD_ALL_REDUCE, 300), 8);
+	cr_expect_eq(plans_for(RD_BROADCAST, 65), 8);
+}
+
+Test(predicted, of_a_few_ranks_is_near_that_of_all)
+{
+	struct rd_costs costs = plain();
+	struct rd_cut cut = { 1 << 20, RD_WHOLE, 1 << 20, 1 };
+	struct rd_problem all = { .collective = RD_ALL_REDUCE, .size = 54 };
+	struct rd_problem few = { .collective = RD_ALL_REDUCE, .size = 58 };
+	int64_t played = predict_with(&costs, "ring", all, &cut);
+	int64_t added_up = predict_with(&costs, "ring", few, &cut);
+
+	cr_expect_eq(plans_for(RD_ALL_REDUCE, 54), 54);
+	cr_expect_eq(plans_for(RD_ALL_REDUCE, 58), 8);
+	cr_expect_gt(added_up, played);
+	cr_expect_lt(added_up, 2 * played);
+	/* Where they share two cores, those that are not looked at have work to do, too. */
+	costs.cores = 2;
+	played = predict_with(&costs, "ring", all, &cut);
+	added_up = predict_with(&costs, "ring", few, &cut);
+	cr_expect_gt(added_up, played / 2);
+	cr_expect_lt(added_up, 2 * played);
+}

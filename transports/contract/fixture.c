@@ -1,0 +1,559 @@
+#include "transports/contract/fixture.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "transports/transports.h"
+
+#define MESSAGE_LEAST 64 /* what every link must carry */
+
+void insist(bool holds, const char *format, ...)
+{
+	char reason[512];
+	va_list args;
+
+	if (holds)
+		return;
+	va_start(args, format);
+	vsnprintf(reason, sizeof(reason), format, args);
+	va_end(args);
+	complain(reason);
+}
+
+int fixture_wait_ms = 20000;
+
+struct meeting *meeting_create(void)
+{
+	struct meeting *meeting = mmap(
+		NULL, sizeof(*meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	insist(meeting != MAP_FAILED, "mmap: %m");
+	return meeting;
+}
+
+void meeting_destroy(struct meeting *meeting)
+{
+	munmap(meeting, sizeof(*meeting));
+}
+
+void meeting_end(struct meeting *meeting)
+{
+	char report[sizeof(meeting->report)];
+	bool fine = meeting->failed == 0;
+
+	memcpy(report, meeting->report, sizeof(report));
+	meeting_destroy(meeting);
+	insist(fine, "%s", report);
+}
+
+bool ok(struct fixture *fixture, bool holds, const char *format, ...)
+{
+	struct meeting *meeting = fixture->meeting;
+	int none = 0;
+	va_list args;
+
+	if (holds || !atomic_compare_exchange_strong(&meeting->failed, &none, 1))
+		return holds;
+	int length =
+		snprintf(meeting->report, sizeof(meeting->report), "rank %d: ", fixture->local.rank);
+
+	va_start(args, format);
+	vsnprintf(meeting->report + length, sizeof(meeting->report) - (size_t)length, format, args);
+	va_end(args);
+	meeting->failed = 2;
+	return false;
+}
+
+bool failed(const struct fixture *fixture)
+{
+	return fixture->meeting->failed != 0;
+}
+
+uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+const char *fixture_address = "127.0.0.1";
+
+static void settings_fill(struct rd_settings *settings, int rank, const struct shape *shape)
+{
+	*settings = (struct rd_settings){
+		.rank = rank,
+		.size = shape->size,
+		.rendezvous_fd = -1,
+		.channels = shape->channels,
+		.piece_size = shape->piece,
+		.slots = shape->slots,
+		.spin_us = 20,
+		.timeout_ms = PARTY_WAIT_MS,
+		.init_timeout_ms = PARTY_WAIT_MS,
+	};
+	strcpy(settings->address, fixture_address);
+}
+
+bool fixture_listen(struct fixture *fixture, struct meeting *meeting, const char *transport, int rank,
+	const struct shape *shape)
+{
+	*fixture = (struct fixture){ .meeting = meeting, .world_count = 1 };
+	fixture->transport = rd_transport_find(transport);
+	fixture->world = fixture;
+	settings_fill(&fixture->settings, rank, shape);
+	fixture->local = (struct rd_local){
+		.rank = rank,
+		.size = shape->size,
+		.settings = &fixture->settings,
+		.epoll_fd = epoll_create1(EPOLL_CLOEXEC),
+	};
+	if (!ok(fixture, fixture->transport != NULL, "no transport %s", transport))
+		return false;
+	if (!ok(fixture, fixture->local.epoll_fd >= 0, "epoll_create1: %m"))
+		return false;
+	rd_place_here(&fixture->local.place, &fixture->settings);
+	int err = fixture->transport->listen(
+		&fixture->endpoint, &fixture->local, fixture->card, &fixture->card_size);
+
+	/* As in life: the comm gets its number after its ranks have cards. */
+	fixture->local.comm_id = shape->comm_id ? shape->comm_id : 0x1234567890abcdef;
+	return ok(fixture, err == 0, "listen: %s", rondo_last_error()) &&
+	       ok(fixture, fixture->endpoint != NULL, "listen made no endpoint") &&
+	       ok(fixture, fixture->card_size <= RD_CARD_MAX, "a card too large");
+}
+
+bool fixture_open(struct fixture *fixture, int peer, const unsigned char *card, size_t card_size)
+{
+	for (int channel = 0; channel < fixture->settings.channels; channel++) {
+		struct rd_link **link = &fixture->links[peer][channel];
+		int err = fixture->transport->open(
+			fixture->endpoint, peer, channel, card, card_size, link);
+
+		if (!ok(fixture, err == 0, "open rank %d: %s", peer, rondo_last_error()) ||
+			!ok(fixture, *link != NULL, "open rank %d made no link", peer))
+			return false;
+		if (!ok(fixture, (*link)->peer == peer && (*link)->channel == channel,
+			    "the link has another peer or channel"))
+			return false;
+		const struct rd_link_ops *ops = (*link)->ops;
+
+		if (!ok(fixture, ops && ops->reserve && ops->commit && ops->recv && ops->release,
+			    "the link lacks one of reserve, commit, recv and release"))
+			return false;
+	}
+	return true;
+}
+
+void fixture_advance(struct fixture *fixture)
+{
+	bool moved = false;
+
+	for (int i = 0; i < fixture->world_count; i++) {
+		struct fixture *one = &fixture->world[i];
+
+		if (one->endpoint && one->transport->advance(one->endpoint))
+			moved = true;
+	}
+	if (!moved)
+		sched_yield();
+}
+
+bool fixture_wait(struct fixture *fixture, uint64_t deadline_ms, const char *what)
+{
+	if (failed(fixture))
+		return false;
+	fixture_advance(fixture);
+	return ok(fixture, now_ms() < deadline_ms, "waited in vain for %s", what);
+}
+
+static bool is_ready(struct fixture *fixture)
+{
+	for (int peer = 0; peer < fixture->settings.size; peer++)
+		for (int channel = 0; channel < fixture->settings.channels; channel++) {
+			struct rd_link *link = fixture->links[peer][channel];
+
+			if (link &&
+				!ok(fixture, link->error == 0, "link to %d: %s", peer, link->reason))
+				return false;
+			if (link && !link->ready)
+				return false;
+		}
+	return true;
+}
+
+static void lower_message_max(struct meeting *meeting, size_t message_max)
+{
+	size_t least = meeting->message_max;
+
+	while ((least == 0 || message_max < least) &&
+		!atomic_compare_exchange_weak(&meeting->message_max, &least, message_max))
+		;
+}
+
+/* Its links are ready: what they carry is known from now on. */
+static bool count_ready(struct fixture *fixture)
+{
+	for (int peer = 0; peer < fixture->settings.size; peer++)
+		for (int channel = 0; channel < fixture->settings.channels; channel++) {
+			const struct rd_link *link = fixture->links[peer][channel];
+
+			if (!link)
+				continue;
+			if (!ok(fixture, link->message_max >= MESSAGE_LEAST,
+				    "message_max is %zu: a link must carry messages of %d bytes",
+				    link->message_max, MESSAGE_LEAST))
+				return false;
+			lower_message_max(fixture->meeting, link->message_max);
+		}
+	if (!fixture->counted)
+		fixture->meeting->ready++;
+	fixture->counted = true;
+	return true;
+}
+
+bool fixture_until_ready(struct fixture *fixture)
+{
+	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+
+	for (int i = 0; i < fixture->world_count; i++)
+		while (!is_ready(&fixture->world[i]))
+			if (!fixture_wait(fixture, deadline, "links to be ready"))
+				return false;
+	for (int i = 0; i < fixture->world_count; i++)
+		if (!count_ready(&fixture->world[i]))
+			return false;
+	return true;
+}
+
+size_t fixture_fit(struct fixture *fixture, size_t size)
+{
+	struct meeting *meeting = fixture->meeting;
+	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+
+	if (size <= MESSAGE_LEAST)
+		return size;
+	while (meeting->ready < fixture->settings.size)
+		if (!fixture_wait(fixture, deadline, "the other's links to be ready"))
+			return MESSAGE_LEAST;
+	return size < meeting->message_max ? size : meeting->message_max;
+}
+
+void fixture_close(struct fixture *fixture)
+{
+	if (fixture->endpoint)
+		fixture->transport->close(fixture->endpoint);
+	fixture->endpoint = NULL;
+	memset(fixture->links, 0, sizeof(fixture->links));
+	if (fixture->local.epoll_fd >= 0)
+		close(fixture->local.epoll_fd);
+	fixture->local.epoll_fd = -1;
+}
+
+bool world_open(struct fixture *fixtures, struct meeting *meeting, const char *transport,
+	const struct shape *shape)
+{
+	int size = shape->size;
+
+	memset(fixtures, 0, (size_t)size * sizeof(*fixtures));
+	for (int rank = 0; rank < size; rank++)
+		if (!fixture_listen(&fixtures[rank], meeting, transport, rank, shape))
+			return false;
+	for (int rank = 0; rank < size; rank++) {
+		fixtures[rank].world = fixtures;
+		fixtures[rank].world_count = size;
+		for (int peer = 0; peer < size; peer++)
+			if ((peer != rank || size == 1) &&
+				!fixture_open(&fixtures[rank], peer, fixtures[peer].card,
+					fixtures[peer].card_size))
+				return false;
+	}
+	return fixture_until_ready(fixtures);
+}
+
+void world_close(struct fixture *fixtures)
+{
+	int count = fixtures->world_count;
+
+	for (int i = 0; i < count; i++)
+		fixture_close(&fixtures[i]);
+}
+
+/* ---- Traffic ------------------------------------------------------------------------------- */
+
+void fill(unsigned char *bytes, size_t size, uint64_t key)
+{
+	unsigned char byte = (unsigned char)(key * 37 + (key >> 8));
+
+	/* A step that is odd and differs between pages: no page or line can stand for another. */
+	for (size_t i = 0; i < size; i++)
+		bytes[i] = (unsigned char)(byte + i * 7 + (i >> 8) * 3);
+}
+
+size_t intact(const void *message, size_t size, uint64_t key)
+{
+	unsigned char byte = (unsigned char)(key * 37 + (key >> 8)), expected[256];
+	const unsigned char *bytes = message;
+
+	for (size_t at = 0; at < size; at += sizeof(expected)) {
+		size_t part = size - at < sizeof(expected) ? size - at : sizeof(expected);
+
+		for (size_t i = at; i < at + part; i++)
+			expected[i - at] = (unsigned char)(byte + i * 7 + (i >> 8) * 3);
+		if (memcmp(bytes + at, expected, part) != 0)
+			return at;
+	}
+	return size;
+}
+
+struct rd_tag tag_of(uint64_t key)
+{
+	struct rd_tag tag;
+
+	fill(tag.bytes, sizeof(tag.bytes), ~key);
+	memcpy(tag.bytes, &key, sizeof(key));
+	return tag;
+}
+
+size_t size_of(uint64_t key, size_t most)
+{
+	uint64_t x = (key + 1) * 0x9e3779b97f4a7c15;
+
+	x ^= x >> 29;
+	x *= 0xbf58476d1ce4e5b9;
+	x ^= x >> 32;
+	size_t bound = x & 1 ? most : most < 100 ? most : 100;
+
+	return (x >> 8) % (bound + 1);
+}
+
+bool offer(struct rd_link *link, uint64_t key, size_t size)
+{
+	struct rd_tag tag = tag_of(key);
+	void *room = link->ops->reserve(link, size);
+
+	if (!room)
+		return false;
+	fill(room, size, key);
+	link->ops->commit(link, &tag, size);
+	return true;
+}
+
+bool put(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size)
+{
+	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+
+	while (!offer(link, key, size)) {
+		if (!ok(fixture, link->error == 0, "sending %lu: %s", key, link->reason))
+			return false;
+		if (!fixture_wait(fixture, deadline, "room to send"))
+			return false;
+	}
+	return true;
+}
+
+bool check(struct fixture *fixture, const struct rd_message *message, uint64_t key, size_t size)
+{
+	struct rd_tag tag = tag_of(key);
+	size_t right;
+
+	if (!ok(fixture, message->size == size, "message %lu has %zu bytes, not %zu", key,
+		    message->size, size))
+		return false;
+	if (!ok(fixture, memcmp(message->tag, &tag, sizeof(tag)) == 0, "message %lu: tag", key))
+		return false;
+	right = intact(message->data, size, key);
+	return ok(fixture, right == size, "message %lu of %zu bytes is damaged near byte %zu", key,
+		size, right);
+}
+
+bool accept_one(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size)
+{
+	struct rd_message message;
+
+	if (!link->ops->recv(link, NULL, 0, &message))
+		return false;
+	if (!ok(fixture, (uintptr_t)message.data % 8 == 0, "message %lu is not aligned", key))
+		return false;
+	if (!check(fixture, &message, key, size))
+		return false;
+	link->ops->release(link);
+	return true;
+}
+
+bool take(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size)
+{
+	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+
+	while (!accept_one(fixture, link, key, size)) {
+		if (!ok(fixture, link->error == 0, "awaiting %lu: %s", key, link->reason))
+			return false;
+		if (!fixture_wait(fixture, deadline, "a message"))
+			return false;
+	}
+	return true;
+}
+
+static bool look_armed(struct fixture *fixture, glance *look, void *argument)
+{
+	const struct rd_transport *transport = fixture->transport;
+	struct epoll_event event;
+	int woken = 1;
+
+	if (transport->arm)
+		transport->arm(fixture->endpoint);
+	bool there = look(fixture, argument);
+
+	if (!there && !failed(fixture))
+		woken = epoll_wait(fixture->local.epoll_fd, &event, 1, PARTY_WAIT_MS / 4);
+	if (transport->disarm)
+		transport->disarm(fixture->endpoint);
+	if (woken == 0)
+		ok(fixture, !look(fixture, argument), "a wake-up was lost");
+	return there;
+}
+
+bool sleep_until(struct fixture *fixture, glance *look, void *argument)
+{
+	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+
+	while (!failed(fixture)) {
+		fixture->transport->advance(fixture->endpoint);
+		if (look(fixture, argument) || look_armed(fixture, look, argument) ||
+			!ok(fixture, now_ms() < deadline, "slept in vain"))
+			break;
+	}
+	return !failed(fixture);
+}
+
+bool until_broken(struct fixture *fixture, struct rd_link *link, uint64_t wait_ms)
+{
+	uint64_t deadline = now_ms() + wait_ms;
+	struct rd_message message;
+
+	while (link->error == 0) {
+		if (!ok(fixture, !link->ops->recv(link, NULL, 0, &message), "a message too many"))
+			return false;
+		if (!fixture_wait(fixture, deadline, "news of the peer's end"))
+			return false;
+	}
+	return ok(fixture, link->error == RONDO_BROKEN, "broken link says %s (%s)",
+		       rondo_error_name(link->error), link->reason) &&
+	       ok(fixture, link->reason[0] != '\0', "a failed link has no reason") &&
+	       ok(fixture, !link->ops->reserve(link, 1), "a failed link gives room") &&
+	       ok(fixture, !link->ops->recv(link, NULL, 0, &message),
+		       "a failed link gives a message");
+}
+
+/* ---- Two sides ----------------------------------------------------------------------------- */
+
+struct side {
+	struct meeting *meeting;
+	const char *transport;
+	const struct shape *shape;
+	int rank;
+	script *run;
+};
+
+static bool exchange_cards(struct fixture *fixture)
+{
+	struct meeting *meeting = fixture->meeting;
+	int rank = fixture->local.rank;
+	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+
+	memcpy(meeting->cards[rank], fixture->card, fixture->card_size);
+	meeting->card_sizes[rank] = fixture->card_size;
+	meeting->met++;
+	while (meeting->met < fixture->settings.size) {
+		if (failed(fixture) || !ok(fixture, now_ms() < deadline, "the other did not come"))
+			return false;
+		sched_yield();
+	}
+	return true;
+}
+
+static bool look_ready(struct fixture *fixture, void *argument)
+{
+	(void)argument;
+	return is_ready(fixture);
+}
+
+static bool side_until_ready(struct fixture *fixture, const struct shape *shape)
+{
+	if (!shape->sleepy)
+		return fixture_until_ready(fixture);
+	return sleep_until(fixture, look_ready, NULL) && count_ready(fixture);
+}
+
+static void *side_run(void *argument)
+{
+	struct side *side = argument;
+	struct fixture fixture;
+	int peer = 1 - side->rank;
+
+	if (fixture_listen(&fixture, side->meeting, side->transport, side->rank, side->shape) &&
+		exchange_cards(&fixture) &&
+		fixture_open(&fixture, peer, side->meeting->cards[peer],
+			side->meeting->card_sizes[peer]) &&
+		side_until_ready(&fixture, side->shape))
+		side->run(&fixture, fixture.links[peer]);
+	fixture_close(&fixture);
+	return NULL;
+}
+
+static void run_threads(struct side sides[2])
+{
+	pthread_t thread;
+
+	insist(pthread_create(&thread, NULL, side_run, &sides[1]) == 0, "no thread");
+	side_run(&sides[0]);
+	pthread_join(thread, NULL);
+}
+
+static void run_processes(struct side sides[2])
+{
+	pid_t parent = getpid(), child = fork();
+	int status = 0;
+
+	if (child == 0) {
+		/* Should this test be ended from outside, its child goes with it. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() == parent)
+			side_run(&sides[1]);
+		_exit(0);
+	}
+	insist(child > 0, "fork: %m");
+	sides[0].meeting->child = child;
+	side_run(&sides[0]);
+	insist(waitpid(child, &status, 0) == child, "waitpid: %m");
+	bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+
+	insist(killed || (WIFEXITED(status) && WEXITSTATUS(status) == 0),
+		"the other process ended with status 0x%x", (unsigned)status);
+}
+
+void fixture_pair(
+	const char *transport, const struct shape *shape, enum sides how, script *zero, script *one)
+{
+	struct meeting *meeting = meeting_create();
+	struct side sides[2] = {
+		{ meeting, transport, shape, 0, zero },
+		{ meeting, transport, shape, 1, one },
+	};
+
+	if (how == THREADS)
+		run_threads(sides);
+	else
+		run_processes(sides);
+	meeting_end(meeting);
+}
