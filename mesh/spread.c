@@ -9,6 +9,7 @@
 #include "mesh/spread.h"
 
 #include "mesh/two_shot.h"
+#include "plan/steps.h"
 
 static void write_plan(struct rd_plan *plan)
 {

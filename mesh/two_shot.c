@@ -14,6 +14,8 @@
  */
 #include "mesh/two_shot.h"
 
+#include "plan/steps.h"
+
 /* Alone there is nobody to reach for. */
 bool rd_two_shot_may_run(const struct rd_problem *problem)
 {

@@ -24,6 +24,7 @@
 #include "check/overwrite.h"
 #include "check/races.h"
 #include "check/symbol.h"
+#include "plan/print.h"
 
 /* What a link holds in one direction: a message at the sender, and one at the receiver. */
 #define PIPE_ROOM 2

@@ -1,6 +1,7 @@
 #include "check/fields.h"
 
 #include "base/error.h"
+#include "plan/print.h"
 
 static int check_where(
 	const struct rd_plan *plan, int step, struct rd_where where, const char *verb)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "plan/print.h"
 
 /*
  * The plan's memory as it is in place, where an output chunk may be an input chunk. That is also

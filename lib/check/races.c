@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "plan/print.h"
 
 /* Of a message that no FLUSH has seen off: its memory may be read until its rank's plan ends. */
 #define NOT_YET INT_MAX

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "check/event_queue.h"
 #include "check/fields.h"
+#include "plan/print.h"
 
 #define NOISE 0xa5
 

@@ -2,8 +2,8 @@
  * A plan is what one rank does in one collective, as data. Algorithms write plans
  * (rondo/algorithm.h) and do nothing else; the checker proves them, the executors run them.
  *
- * Where a value lies (input, output, or scratch memory for what only passes through) is worked out
- * here.
+ * Where a value lies (input, output, or scratch memory for what only passes through) is worked out in
+ * steps.c.
  */
 #ifndef RD_PLAN_H
 #define RD_PLAN_H
@@ -76,17 +76,6 @@ struct rd_plan {
 	struct rd_view *view, *draft; /* in force, and being made; NULL: none */
 };
 
-/*
- * All_to_all by direct access, in place or not: chunk `theirs` of `peer`'s input comes here, and `ours`
- * of our input goes there. One of the two ranks does it for both.
- */
-void rd_swap(struct rd_plan *plan, int peer, int theirs, int ours);
-/*
- * Direct access: the chunk of one rank's input, which may be our own, goes to the outputs of all; but where
- * it is another's, not to its own, which in place is what we read. The others expect it.
- */
-void rd_spread(struct rd_plan *plan, int peer, int chunk);
-
 /* ---- For those who run plans --------------------------------------------------------------- */
 
 /*
@@ -101,16 +90,6 @@ void rd_plan_destroy(struct rd_plan *plan);
 
 /* Chunks that this rank has of that memory. */
 int rd_plan_chunks(const struct rd_plan *plan, enum rd_memory memory);
-
-/* Prints the plan into text, a step a line, e.g. "reduce_forward chunk 2 from 1 to 3". Returns the
-   length it would have (as snprintf). */
-int rd_plan_print(const struct rd_plan *plan, char *text, size_t size);
-int rd_step_print(const struct rd_step *step, char *text, size_t size);
-
-/* RONDO_INVALID, with the reason of what is wrong with this step, after its rank, number and text.
- */
-int rd_step_wrong(const struct rd_plan *plan, int step, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
 
 static inline bool rd_step_receives(const struct rd_step *step)
 {

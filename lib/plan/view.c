@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "plan/refuse.h"
 #include "rondo/layout.h"
 
 struct list {

@@ -26,8 +26,4 @@ int rd_view_real_chunk(const struct rd_plan *plan, int chunk);
 
 void rd_view_destroy(struct rd_view *view);
 
-/* Of plan.c: the first mistake in a plan sticks. */
-void rd_plan_refuse(struct rd_plan *plan, const char *what, int peer, int chunk);
-void rd_plan_out_of_memory(struct rd_plan *plan);
-
 #endif

@@ -7,6 +7,7 @@
 #include "check/layouts.h"
 #include "mesh/doubling.h"
 #include "mesh/two_shot.h"
+#include "plan/print.h"
 #include "ring/ring.h"
 
 static struct rd_plan *plan_of(const struct rd_algorithm *algorithm, struct rd_problem problem)

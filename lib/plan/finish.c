@@ -1,0 +1,285 @@
+#include "plan/finish.h"
+
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "plan/refuse.h"
+#include "plan/steps.h"
+
+/* A receive whose chunk the very next step sends becomes one step: the value is sent on as it
+ * comes. */
+static void fuse(struct rd_plan *plan)
+{
+	int kept = 0;
+
+	for (int i = 0; i < plan->step_count; i++) {
+		struct rd_step step = plan->steps[i];
+		const struct rd_step *next = i + 1 < plan->step_count ? &plan->steps[i + 1] : NULL;
+		bool receives = step.kind == RD_STEP_RECV || step.kind == RD_STEP_RECV_REDUCE;
+
+		if (receives && next && next->kind == RD_STEP_SEND && next->chunk == step.chunk) {
+			step.kind = step.kind == RD_STEP_RECV ? RD_STEP_FORWARD
+							      : RD_STEP_REDUCE_FORWARD;
+			step.to = next->to;
+			i++;
+		}
+		plan->steps[kept++] = step;
+	}
+	plan->step_count = kept;
+}
+
+/* What comes next to each place, going by the steps that have been looked at, the last first. */
+enum fate { UNTOUCHED, READ, WRITTEN };
+
+struct fates {
+	enum fate *scratch, *in, *out;
+};
+
+static enum fate *fate_at(const struct fates *fates, struct rd_where where)
+{
+	switch (where.memory) {
+	case RD_IN:
+		return &fates->in[where.chunk];
+	case RD_OUT:
+		return &fates->out[where.chunk];
+	case RD_SCRATCH:
+		return &fates->scratch[where.chunk];
+	default:
+		return NULL;
+	}
+}
+
+/* Whether anyone wants what is stored there: a later step, or, in the output, the user. */
+static bool wanted(const struct fates *fates, struct rd_where stored)
+{
+	const enum fate *fate = fate_at(fates, stored);
+
+	return fate && (*fate == READ || (*fate == UNTOUCHED && stored.memory == RD_OUT));
+}
+
+static void drop_stores_with(struct rd_plan *plan, const struct fates *fates)
+{
+	for (int i = plan->step_count - 1; i >= 0; i--) {
+		struct rd_step *step = &plan->steps[i];
+		bool forwards =
+			step->kind == RD_STEP_FORWARD || step->kind == RD_STEP_REDUCE_FORWARD;
+		enum fate *from, *into;
+
+		if (forwards && !wanted(fates, step->into))
+			step->into = (struct rd_where){ RD_NOWHERE, 0 };
+		into = fate_at(fates, step->into);
+		if (into)
+			*into = WRITTEN;
+		from = fate_at(fates, step->from);
+		if (from)
+			*from = READ;
+	}
+}
+
+/* A value that is sent on as it comes need not be stored, unless it is wanted later. */
+static int drop_stores(struct rd_plan *plan)
+{
+	/* A step of direct access names places of other ranks, too, where there may be more. */
+	size_t chunks = (size_t)plan->real.size * plan->parts;
+	enum fate *all = calloc(plan->scratch_chunks + 2 * chunks, sizeof(*all));
+	struct fates fates = { all, all + plan->scratch_chunks,
+		all + plan->scratch_chunks + chunks };
+
+	if (!all)
+		return rd_fail(RONDO_MEMORY, "no memory to finish a plan");
+	drop_stores_with(plan, &fates);
+	free(all);
+	return 0;
+}
+
+/* Numbers the scratch chunks that are still in use from 0. */
+static int pack_scratch(struct rd_plan *plan)
+{
+	int *numbers = calloc(plan->scratch_chunks + 1, sizeof(*numbers));
+	int used = 0;
+
+	if (!numbers)
+		return rd_fail(RONDO_MEMORY, "no memory to finish a plan");
+	for (int i = 0; i < plan->step_count; i++) {
+		struct rd_where *wheres[] = { &plan->steps[i].from, &plan->steps[i].into };
+
+		for (int k = 0; k < 2; k++) {
+			if (wheres[k]->memory != RD_SCRATCH)
+				continue;
+			int *number = &numbers[wheres[k]->chunk];
+
+			if (!*number)
+				*number = ++used;
+			wheres[k]->chunk = *number - 1;
+		}
+	}
+	plan->scratch_chunks = used;
+	free(numbers);
+	return 0;
+}
+
+/* What the output must hold and the input held all along is copied there. */
+static void add_copies(struct rd_plan *plan)
+{
+	int count = rd_plan_chunk_count(plan);
+
+	for (int chunk = 0; chunk < count && !plan->error; chunk++) {
+		int block = rd_out_block(&plan->problem, chunk / plan->parts);
+
+		if (block < 0 || plan->now[chunk].memory == RD_OUT)
+			continue;
+		if (plan->now[chunk].memory == RD_NOWHERE) {
+			rd_plan_refuse(
+				plan, "never gets a chunk that its output must hold", -1, chunk);
+			return;
+		}
+		struct rd_step *step = rd_plan_append(plan, RD_STEP_COPY);
+
+		if (!step)
+			return;
+		step->chunk = chunk;
+		step->from = plan->now[chunk];
+		step->into = (struct rd_where){ RD_OUT, block * plan->parts + chunk % plan->parts };
+	}
+}
+
+/* The steps that sent from each place and have not been flushed since, as lists. */
+struct senders {
+	int *heads; /* by place: inputs, then outputs, then scratch; -1 at the end */
+	int *next; /* by step */
+	int in_chunks, out_chunks;
+};
+
+static int place_number(const struct senders *senders, struct rd_where where)
+{
+	switch (where.memory) {
+	case RD_IN:
+		return where.chunk;
+	case RD_OUT:
+		return senders->in_chunks + where.chunk;
+	case RD_SCRATCH:
+		return senders->in_chunks + senders->out_chunks + where.chunk;
+	default:
+		return -1;
+	}
+}
+
+/* The input chunk that shares its address with this output chunk in place; nowhere if none does. */
+static struct rd_where alias(const struct rd_plan *plan, struct rd_where out)
+{
+	int block = -1;
+
+	if (out.memory == RD_OUT)
+		block = rd_alias_block(&plan->problem, out.chunk / plan->parts);
+	if (block < 0)
+		return (struct rd_where){ RD_NOWHERE, 0 };
+	return (struct rd_where){ RD_IN, block * plan->parts + out.chunk % plan->parts };
+}
+
+static int append_step(struct rd_plan *plan, struct rd_step step)
+{
+	struct rd_step *place = rd_plan_append(plan, step.kind);
+
+	if (!place)
+		return -1;
+	*place = step;
+	return plan->step_count - 1;
+}
+
+static void flush_senders(struct rd_plan *plan, struct senders *senders, struct rd_where where)
+{
+	int place = place_number(senders, where);
+
+	if (place < 0)
+		return;
+	for (int i = senders->heads[place]; i >= 0; i = senders->next[i]) {
+		struct rd_step flush = { .kind = RD_STEP_FLUSH, .peer = -1, .sender = i };
+
+		flush.to = plan->steps[i].to;
+		flush.chunk = plan->steps[i].chunk;
+		append_step(plan, flush);
+	}
+	senders->heads[place] = -1;
+}
+
+/* Where the message of a finished step is read from, if from memory that a later step may change.
+ */
+static struct rd_where sent_from(const struct rd_step *step)
+{
+	if (step->kind == RD_STEP_SEND)
+		return step->from;
+	if (step->kind == RD_STEP_FORWARD || step->kind == RD_STEP_REDUCE_FORWARD)
+		return step->into;
+	return (struct rd_where){ RD_NOWHERE, 0 };
+}
+
+static void add_flushes_with(
+	struct rd_plan *plan, struct senders *senders, const struct rd_step *steps, int count)
+{
+	for (int i = 0; i < count && !plan->error; i++) {
+		/* What may write at another rank is ordered by signals, not by messages. */
+		bool far = steps[i].kind == RD_STEP_COMBINE || steps[i].kind == RD_STEP_SWAP ||
+			   steps[i].kind == RD_STEP_SPREAD;
+
+		if (!far)
+			flush_senders(plan, senders, steps[i].into);
+		/* In place, a copy's two ends are one and the same: it writes nothing. */
+		if (!far && steps[i].kind != RD_STEP_COPY)
+			flush_senders(plan, senders, alias(plan, steps[i].into));
+
+		int index = append_step(plan, steps[i]);
+		int place = place_number(senders, sent_from(&steps[i]));
+
+		if (index >= 0 && place >= 0) {
+			senders->next[index] = senders->heads[place];
+			senders->heads[place] = index;
+		}
+	}
+}
+
+/* Rewrites the steps with a FLUSH before each write to memory that an earlier send may still read.
+ */
+static int add_flushes(struct rd_plan *plan)
+{
+	struct senders senders = {
+		.in_chunks = rd_in_blocks(&plan->problem) * plan->parts,
+		.out_chunks = rd_out_blocks(&plan->problem) * plan->parts,
+	};
+	int places = senders.in_chunks + senders.out_chunks + plan->scratch_chunks;
+	struct rd_step *steps = plan->steps;
+	int count = plan->step_count;
+
+	/* Each send is flushed once at most, so twice the steps is the most there can be. */
+	senders.heads = malloc((places + 1) * sizeof(*senders.heads));
+	senders.next = malloc((2 * count + 1) * sizeof(*senders.next));
+	if (!senders.heads || !senders.next) {
+		rd_plan_out_of_memory(plan);
+	} else {
+		for (int i = 0; i < places; i++)
+			senders.heads[i] = -1;
+		plan->steps = NULL;
+		plan->step_count = plan->capacity = 0;
+		add_flushes_with(plan, &senders, steps, count);
+		free(steps);
+	}
+	free(senders.heads);
+	free(senders.next);
+	return plan->error;
+}
+
+int rd_plan_finish(struct rd_plan *plan)
+{
+	if (plan->draft)
+		rd_plan_refuse(plan, "began a view and never wrote it", -1, -1);
+	if (plan->error)
+		return plan->error;
+	fuse(plan);
+	if (drop_stores(plan) || pack_scratch(plan))
+		return RONDO_MEMORY;
+	add_copies(plan);
+	if (plan->error)
+		return plan->error;
+	free(plan->now);
+	plan->now = NULL;
+	return add_flushes(plan);
+}

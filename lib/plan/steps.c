@@ -1,0 +1,356 @@
+#include "plan/steps.h"
+
+#include <stdlib.h>
+
+#include "plan/refuse.h"
+#include "plan/view.h"
+
+/* ---- Messages ------------------------------------------------------------------------------- */
+
+int rd_plan_chunk_count(const struct rd_plan *plan)
+{
+	return rd_blocks(&plan->real) * plan->parts;
+}
+
+struct rd_step *rd_plan_append(struct rd_plan *plan, enum rd_step_kind kind)
+{
+	static const struct rd_step nothing = { .peer = -1, .to = -1, .sender = -1, .chunk = -1 };
+
+	if (plan->step_count == plan->capacity) {
+		int capacity = plan->capacity ? 2 * plan->capacity : 16;
+		struct rd_step *steps = realloc(plan->steps, capacity * sizeof(*steps));
+
+		if (!steps) {
+			rd_plan_out_of_memory(plan);
+			return NULL;
+		}
+		plan->steps = steps;
+		plan->capacity = capacity;
+	}
+	struct rd_step *step = &plan->steps[plan->step_count++];
+
+	*step = nothing;
+	step->kind = kind;
+	return step;
+}
+
+void rd_plan_place_chunks(struct rd_plan *plan)
+{
+	int count = rd_plan_chunk_count(plan);
+
+	free(plan->now);
+	plan->now = malloc(count * sizeof(*plan->now));
+	if (!plan->now) {
+		rd_plan_out_of_memory(plan);
+		return;
+	}
+	for (int chunk = 0; chunk < count; chunk++) {
+		int block = rd_in_block(&plan->real, chunk / plan->parts);
+		struct rd_where none = { RD_NOWHERE, 0 };
+		struct rd_where in = { RD_IN, block * plan->parts + chunk % plan->parts };
+
+		plan->now[chunk] = block < 0 ? none : in;
+	}
+}
+
+void rd_plan_parts(struct rd_plan *plan, int parts)
+{
+	if (plan->error || rd_view_parts(plan, parts))
+		return;
+	if (parts < 1 || plan->step_count > 0) {
+		rd_plan_refuse(
+			plan, "parts must be at least 1, and set before the first step", -1, parts);
+		return;
+	}
+	plan->parts = parts;
+	rd_plan_place_chunks(plan);
+}
+
+/* Whether there is a step to be written: the peer and chunk are valid, and become the plan's own
+ * numbers. */
+static bool valid(struct rd_plan *plan, int *peer, int *chunk)
+{
+	if (plan->error)
+		return false;
+	if (*peer < 0 || *peer >= plan->problem.size || *peer == plan->problem.rank)
+		rd_plan_refuse(plan, "no such peer", *peer, *chunk);
+	else if (*chunk < 0 || *chunk >= rd_view_chunks(plan))
+		rd_plan_refuse(plan, "no such chunk", *peer, *chunk);
+	if (plan->error)
+		return false;
+	*peer = rd_view_real_rank(plan, *peer);
+	*chunk = rd_view_real_chunk(plan, *chunk);
+	return *chunk >= 0;
+}
+
+/* Where a chunk belongs once this rank writes it: the output where that has a place for it. */
+static struct rd_where home(struct rd_plan *plan, int chunk)
+{
+	int block = rd_out_block(&plan->real, chunk / plan->parts);
+
+	if (block >= 0)
+		return (struct rd_where){ RD_OUT, block * plan->parts + chunk % plan->parts };
+	if (plan->now[chunk].memory == RD_SCRATCH)
+		return plan->now[chunk];
+	return (struct rd_where){ RD_SCRATCH, plan->scratch_chunks++ };
+}
+
+void rd_send(struct rd_plan *plan, int peer, int chunk)
+{
+	if (!valid(plan, &peer, &chunk))
+		return;
+	if (plan->now[chunk].memory == RD_NOWHERE) {
+		rd_plan_refuse(plan, "sends a chunk that it does not have", peer, chunk);
+		return;
+	}
+	struct rd_step *step = rd_plan_append(plan, RD_STEP_SEND);
+
+	if (!step)
+		return;
+	step->to = peer;
+	step->chunk = chunk;
+	step->from = plan->now[chunk];
+}
+
+static void receive(struct rd_plan *plan, enum rd_step_kind kind, int peer, int chunk, bool last)
+{
+	struct rd_step *step = rd_plan_append(plan, kind);
+
+	if (!step)
+		return;
+	step->peer = peer;
+	step->chunk = chunk;
+	step->last = last && !rd_view_is_partial(plan);
+	if (kind != RD_STEP_RECV)
+		step->from = plan->now[chunk];
+	step->into = home(plan, chunk);
+	plan->now[chunk] = step->into;
+}
+
+void rd_recv(struct rd_plan *plan, int peer, int chunk)
+{
+	if (valid(plan, &peer, &chunk))
+		receive(plan, RD_STEP_RECV, peer, chunk, false);
+}
+
+static void recv_reduce(struct rd_plan *plan, int peer, int chunk, bool last)
+{
+	if (!valid(plan, &peer, &chunk))
+		return;
+	if (plan->now[chunk].memory == RD_NOWHERE)
+		rd_plan_refuse(plan, "reduces into a chunk that it does not have", peer, chunk);
+	else
+		receive(plan, RD_STEP_RECV_REDUCE, peer, chunk, last);
+}
+
+void rd_recv_reduce(struct rd_plan *plan, int peer, int chunk)
+{
+	recv_reduce(plan, peer, chunk, false);
+}
+
+void rd_recv_reduce_last(struct rd_plan *plan, int peer, int chunk)
+{
+	recv_reduce(plan, peer, chunk, true);
+}
+
+/* Whether there is a step to be written in which all ranks take part, where no view is allowed. */
+static bool valid_for_all(struct rd_plan *plan, int chunk)
+{
+	if (plan->error || rd_view_hides_others(plan))
+		return false;
+	if (plan->problem.size > RD_MERGE_MOST)
+		rd_plan_refuse(plan, "merges messages of more ranks than it may", -1, chunk);
+	else if (chunk < 0 || chunk >= rd_plan_chunk_count(plan))
+		rd_plan_refuse(plan, "no such chunk", -1, chunk);
+	else if (plan->now[chunk].memory == RD_NOWHERE)
+		rd_plan_refuse(plan, "merges into a chunk that it does not have", -1, chunk);
+	return !plan->error;
+}
+
+/* Beginning with the next rank, as ranks do who send to all. */
+void rd_recv_merge(struct rd_plan *plan, int chunk)
+{
+	int rank = plan->problem.rank, size = plan->problem.size;
+
+	if (!valid_for_all(plan, chunk) || size == 1)
+		return;
+	for (int s = 1; s < size; s++) {
+		struct rd_step *hold = rd_plan_append(plan, RD_STEP_HOLD);
+
+		if (!hold)
+			return;
+		hold->peer = rd_wrap(rank + s, size);
+		hold->chunk = chunk;
+	}
+	receive(plan, RD_STEP_MERGE, -1, chunk, true);
+}
+
+/* ---- Direct access -------------------------------------------------------------------------- */
+
+/* Where a chunk lies in the input, or the output, of any rank. */
+static struct rd_where place_at(
+	const struct rd_plan *plan, enum rd_memory memory, int rank, int chunk)
+{
+	struct rd_problem there = plan->real;
+	int block = chunk / plan->parts;
+
+	there.rank = rank;
+	block = memory == RD_IN ? rd_in_block(&there, block) : rd_out_block(&there, block);
+	if (block < 0)
+		return (struct rd_where){ RD_NOWHERE, 0 };
+	return (struct rd_where){ memory, block * plan->parts + chunk % plan->parts };
+}
+
+/* Appends a step that brings a chunk of a rank's input into our output. */
+static void reach(
+	struct rd_plan *plan, enum rd_step_kind kind, int peer, int chunk, const char *refusal)
+{
+	struct rd_where from = place_at(plan, RD_IN, peer, chunk);
+	struct rd_where into = place_at(plan, RD_OUT, plan->real.rank, chunk);
+	struct rd_step *step = NULL;
+
+	if (from.memory == RD_NOWHERE || into.memory == RD_NOWHERE)
+		rd_plan_refuse(plan, refusal, peer, chunk);
+	else
+		step = rd_plan_append(plan, kind);
+	if (!step)
+		return;
+	step->peer = peer;
+	step->chunk = chunk;
+	step->from = from;
+	step->into = into;
+	plan->now[chunk] = into;
+}
+
+void rd_fetch(struct rd_plan *plan, int peer, int chunk)
+{
+	if (valid(plan, &peer, &chunk))
+		reach(plan, RD_STEP_FETCH, peer, chunk,
+			"fetches what is not there, or has no place here");
+}
+
+static bool same_where(struct rd_where a, struct rd_where b)
+{
+	return a.memory != RD_NOWHERE && b.memory != RD_NOWHERE && a.chunk == b.chunk;
+}
+
+/* What comes takes the place of what goes: on both ranks, where the call is in place. */
+void rd_swap(struct rd_plan *plan, int peer, int theirs, int ours)
+{
+	int most = rd_plan_chunk_count(plan);
+
+	if (plan->error || rd_view_hides_others(plan))
+		return;
+	if (peer < 0 || peer >= plan->problem.size || peer == plan->problem.rank || theirs < 0 ||
+		theirs >= most || ours < 0 || ours >= most) {
+		rd_plan_refuse(plan, "no such rank or chunk", peer, theirs);
+		return;
+	}
+
+	int rank = plan->real.rank;
+	struct rd_where from = place_at(plan, RD_IN, peer, theirs);
+	struct rd_where into = place_at(plan, RD_OUT, rank, theirs);
+
+	if (!same_where(from, place_at(plan, RD_OUT, peer, ours)) ||
+		!same_where(into, place_at(plan, RD_IN, rank, ours))) {
+		rd_plan_refuse(plan, "swaps what does not lie in the same place", peer, theirs);
+		return;
+	}
+	struct rd_step *step = rd_plan_append(plan, RD_STEP_SWAP);
+
+	if (!step)
+		return;
+	step->peer = peer;
+	step->chunk = theirs;
+	step->other = ours;
+	step->from = from;
+	step->into = into;
+	plan->now[theirs] = into;
+}
+
+void rd_spread(struct rd_plan *plan, int peer, int chunk)
+{
+	if (plan->error || rd_view_hides_others(plan))
+		return;
+	if (peer < 0 || peer >= plan->problem.size || chunk < 0 || chunk >= rd_plan_chunk_count(plan)) {
+		rd_plan_refuse(plan, "no such rank or chunk", peer, chunk);
+		return;
+	}
+	reach(plan, RD_STEP_SPREAD, peer, chunk, "spreads what is not there, or has no place here");
+}
+
+static void combine(struct rd_plan *plan, int to, int chunk, struct rd_where into)
+{
+	struct rd_where from = place_at(plan, RD_IN, plan->problem.rank, chunk);
+
+	if (from.memory == RD_NOWHERE || into.memory == RD_NOWHERE) {
+		rd_plan_refuse(
+			plan, "combines what is not there, or has no place there", to, chunk);
+		return;
+	}
+	struct rd_step *step = rd_plan_append(plan, RD_STEP_COMBINE);
+
+	if (!step)
+		return;
+	step->to = to;
+	step->chunk = chunk;
+	step->from = from;
+	step->into = into;
+	step->last = true;
+	if (to < 0 || to == plan->problem.rank)
+		plan->now[chunk] = into;
+}
+
+static bool may_combine(struct rd_plan *plan, int to, int chunk)
+{
+	if (plan->error || rd_view_hides_others(plan))
+		return false;
+	if (to >= -1 && to < plan->problem.size && chunk >= 0 && chunk < rd_plan_chunk_count(plan))
+		return true;
+	rd_plan_refuse(plan, "no such rank or chunk", to, chunk);
+	return false;
+}
+
+void rd_combine(struct rd_plan *plan, int to, int chunk)
+{
+	if (may_combine(plan, to, chunk))
+		combine(plan, to, chunk,
+			place_at(plan, RD_OUT, to < 0 ? plan->problem.rank : to, chunk));
+}
+
+void rd_combine_aside(struct rd_plan *plan, int chunk)
+{
+	if (may_combine(plan, plan->problem.rank, chunk))
+		combine(plan, plan->problem.rank, chunk,
+			(struct rd_where){ RD_SCRATCH, plan->scratch_chunks++ });
+}
+
+void rd_expect(struct rd_plan *plan, int chunk)
+{
+	if (plan->error || rd_view_hides_others(plan))
+		return;
+	if (chunk < 0 || chunk >= rd_plan_chunk_count(plan) ||
+		rd_out_block(&plan->problem, chunk / plan->parts) < 0) {
+		rd_plan_refuse(plan, "expects a chunk that has no place here", -1, chunk);
+		return;
+	}
+	plan->now[chunk] = place_at(plan, RD_OUT, plan->problem.rank, chunk);
+}
+
+void rd_signal(struct rd_plan *plan, int peer)
+{
+	int none = 0;
+	struct rd_step *step = valid(plan, &peer, &none) ? rd_plan_append(plan, RD_STEP_SIGNAL) : NULL;
+
+	if (step)
+		step->to = peer;
+}
+
+void rd_await(struct rd_plan *plan, int peer)
+{
+	int none = 0;
+	struct rd_step *step = valid(plan, &peer, &none) ? rd_plan_append(plan, RD_STEP_AWAIT) : NULL;
+
+	if (step)
+		step->peer = peer;
+}
