@@ -5,7 +5,7 @@
 
 #include "tuner/algorithms.h"
 #include "base/error.h"
-#include "base/hash.h"
+#include "plan/plan.h"
 #include "rondo/transport.h"
 
 _Static_assert(sizeof(struct rd_signature) == RD_TAG_SIZE, "a signature is a link's whole tag");
@@ -14,17 +14,6 @@ _Static_assert(sizeof(struct rd_signature) == RD_TAG_SIZE, "a signature is a lin
 #define OP_OWN 0x80
 #define OP_SCALES 0x40 /* it is a pre-multiplied sum */
 #define OP_SERIAL 0x3f
-
-/* A shift that gives each algorithm of Rondo's own a mark of its own. */
-#define MARK_SHIFT 27
-#define MARKS 31
-
-uint8_t rd_algorithm_mark(const char *name)
-{
-	uint64_t hash = rd_hash(RD_HASH_INIT, name, strlen(name));
-
-	return (uint8_t)((hash >> MARK_SHIFT) % MARKS + 1);
-}
 
 void rd_signature_add_terms(struct rd_signature *signature, const struct rd_terms *terms)
 {

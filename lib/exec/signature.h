@@ -22,10 +22,6 @@ struct rd_signature {
 #define RD_FORM_CAPTURED 4 /* in a device's graph, to be run later (progress.h) */
 #define RD_FORM_ALGORITHM 8 /* times the mark of the algorithm whose plan is run; 0: none */
 
-/* What stands for an algorithm in a signature: 1 to 31, by its name. It differs among Rondo's own.
- */
-uint8_t rd_algorithm_mark(const char *name);
-
 /* What the ranks compare of a call; chunk is 0. */
 struct rd_signature rd_signature_of(const struct rd_call *call);
 

@@ -1,14 +1,26 @@
 #include "plan/plan.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
-#include "exec/signature.h"
+#include "base/hash.h"
 #include "plan/finish.h"
 #include "plan/steps.h"
 #include "plan/view.h"
 
 _Static_assert(offsetof(struct rd_plan, problem) == 0, "rd_problem_of()");
+
+/* A shift that gives each algorithm of Rondo's own a mark of its own. */
+#define MARK_SHIFT 27
+#define MARKS 31
+
+uint8_t rd_algorithm_mark(const char *name)
+{
+	uint64_t hash = rd_hash(RD_HASH_INIT, name, strlen(name));
+
+	return (uint8_t)((hash >> MARK_SHIFT) % MARKS + 1);
+}
 
 int rd_plan_create(struct rd_plan **plan_out, const struct rd_algorithm *algorithm,
 	const struct rd_problem *problem)

@@ -88,6 +88,9 @@ int rd_plan_create(struct rd_plan **plan, const struct rd_algorithm *algorithm,
 	const struct rd_problem *problem);
 void rd_plan_destroy(struct rd_plan *plan);
 
+/* The number of an algorithm in signatures, 1 to 31, by its name. Rondo's own have different ones. */
+uint8_t rd_algorithm_mark(const char *name);
+
 /* Chunks that this rank has of that memory. */
 int rd_plan_chunks(const struct rd_plan *plan, enum rd_memory memory);
 
