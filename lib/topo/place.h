@@ -14,9 +14,6 @@
  */
 int rd_place_here(struct rd_place *place, const struct rd_settings *settings);
 
-/* Fills in host_name and host_id alone. */
-void rd_place_identify(struct rd_place *place);
-
 bool rd_place_same_host(const struct rd_place *a, const struct rd_place *b);
 
 #endif

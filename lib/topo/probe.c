@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "topo/identity.h"
 #include "topo/sysfs.h"
 
 #define NVML "libnvidia-ml.so.1"
@@ -14,18 +15,6 @@ const struct rd_probe rd_probe_full = {
 	.root = "", .hwloc = HWLOC, .nvml = NVML, .cuda = CUDA, .cores = true
 };
 const struct rd_probe rd_probe_quick = { .root = "", .nvml = NVML, .cuda = CUDA };
-
-void rd_probe_device(struct rd_device *device, const struct rd_probe *probe, const char *path)
-{
-	char address[RD_PCI_TEXT_SIZE];
-
-	device->numa = -1;
-	if (!rd_pci_path_read(&device->path, path, NULL))
-		return;
-	rd_pci_text(address, device->path.address);
-	device->numa =
-		(int)rd_sysfs_number(-1, probe->root, "sys/bus/pci/devices/%s/numa_node", address);
-}
 
 /* ---- Repairs ---- */
 

@@ -37,7 +37,4 @@ void rd_probe_gpus(struct rd_host *host, const struct rd_probe *probe);
 void rd_probe_rdma(struct rd_host *host, const struct rd_probe *probe);
 void rd_probe_interfaces(struct rd_host *host, const struct rd_probe *probe);
 
-/* The path of a device from what rd_sysfs_device() says, and its NUMA node. */
-void rd_probe_device(struct rd_device *device, const struct rd_probe *probe, const char *path);
-
 #endif

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "topo/probe.h"
+#include "topo/probe_device.h"
 #include "topo/sysfs.h"
 
 /* What both ways find of a GPU, before the GPUs have numbers. */

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "topo/probe.h"
+#include "topo/probe_device.h"
 #include "topo/sysfs.h"
 
 #define NET "sys/class/net"
