@@ -29,14 +29,6 @@ static bool shared_at_once(int device)
 	return false;
 }
 
-int rd_emulated_check_device(int device)
-{
-	if (device >= 0 && device < rd_emulated_count())
-		return 0;
-	return rd_fail(RONDO_INVALID, "there is no device %d: this process sees %d (RONDO_DEVICE)",
-		device, rd_emulated_count());
-}
-
 /* ---- Memory -------------------------------------------------------------------------------- */
 
 /* An allocation of ours, or another process's that is mapped here (then imported). */

@@ -15,6 +15,8 @@ void rd_emulated_set(int count, bool handles);
    GPU. */
 int rd_emulated_load(const char *path);
 int rd_emulated_count(void);
+/* 0, or RONDO_INVALID with the reason: there is no such device. */
+int rd_emulated_check_device(int device);
 bool rd_emulated_has_handles(void);
 uint32_t rd_emulated_pci(int device);
 /* 0, or RONDO_UNSUPPORTED with the reason, where one does not address the other's memory. */
@@ -36,8 +38,6 @@ bool rd_emulated_waited(struct rd_abort_flag *abort_flag, uint64_t waited_ns, ui
 /* The same where a peer sends something else than is received. */
 void rd_emulated_differ(struct rd_abort_flag *abort_flag, int peer, const struct rd_transfer *theirs,
 	const struct rd_transfer *ours);
-
-int rd_emulated_check_device(int device);
 
 /* Of the table, where struct rd_device_ops says what they do. */
 int rd_emulated_stream_create(int device, void **stream);

@@ -68,6 +68,14 @@ int rd_emulated_count(void)
 	return gpu_count;
 }
 
+int rd_emulated_check_device(int device)
+{
+	if (device >= 0 && device < rd_emulated_count())
+		return 0;
+	return rd_fail(RONDO_INVALID, "there is no device %d: this process sees %d (RONDO_DEVICE)",
+		device, rd_emulated_count());
+}
+
 bool rd_emulated_has_handles(void)
 {
 	return has_handles;
