@@ -90,32 +90,4 @@ struct rd_steps {
 	struct rd_fifo *peer_fifos[RD_WORK_RANKS]; /* NULL: there is no line to this rank */
 };
 
-#ifndef __cplusplus
-#include "exec/exec.h"
-
-/* Of a rank's fifo among so many ranks, with so many channels: the same on every rank. */
-size_t rd_fifo_slot_size(int size, int channels);
-size_t rd_fifo_size(int size, int channels);
-
-/* Whether devices have all steps of this plan: those of messages that are taken one by one. */
-bool rd_steps_can(const struct rd_plan *plan);
-
-/* The moves of such a plan: at most step_count. Returns how many. */
-int rd_steps_flatten(const struct rd_plan *plan, struct rd_move *moves);
-
-/*
- * Cuts a call of this plan into pieces: fills in all of steps but fifo, moves, memory, abort flag and
- * timeout. fifo_channels and slot_size are the fifo's; fewer channels are used where there is
- * little to do.
- */
-void rd_steps_cut(struct rd_steps *steps, const struct rd_plan *plan, const struct rd_call *call,
-	int fifo_channels, size_t slot_size);
-
-/* Bytes of scratch memory that any call of a plan may need. */
-size_t rd_steps_scratch_size(const struct rd_plan *plan, int channels, size_t slot_size);
-
-/* Of all that ranks must have alike in a call. */
-uint32_t rd_call_hash(const struct rd_call *call);
-#endif
-
 #endif

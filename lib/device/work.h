@@ -124,22 +124,4 @@ struct rd_work {
 	struct rd_work_step steps[RD_WORK_STEPS];
 };
 
-#ifndef __cplusplus
-#include "exec/exec.h"
-
-/*
- * The steps of this plan for a call (NULL: a barrier, which has none); false where it holds what no
- * device does (messages, signals amid the work, too many ranks). The rest of the work is the
- * caller's to fill in.
- */
-bool rd_work_plan(struct rd_work *work, const struct rd_plan *plan, const struct rd_call *call);
-
-/* Makes it a small one, whatever its steps are: of a call whose blocks have one length, and all of
-   them no more than RD_LL_BUFFER_SIZE - 8 bytes. */
-void rd_work_small(struct rd_work *work, const struct rd_call *call);
-
-/* Bytes that one rank has for another in a call that moves blocks; one of the two is this rank. */
-size_t rd_work_pair_size(const struct rd_call *call, int from, int to);
-#endif
-
 #endif

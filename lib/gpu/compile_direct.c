@@ -1,4 +1,4 @@
-#include "device/work.h"
+#include "gpu/compile_direct.h"
 
 #include <string.h>
 

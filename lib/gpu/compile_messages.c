@@ -1,7 +1,8 @@
-#include "device/steps.h"
+#include "gpu/compile_messages.h"
 
 #include <string.h>
 
+#include "exec/signature.h"
 #include "exec/slice.h"
 
 /* A piece of fewer bytes is not worth a message: better to leave channels idle. */

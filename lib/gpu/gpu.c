@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/compile_direct.h"
+#include "gpu/compile_messages.h"
 #include "gpu/progress.h"
 #include "tuner/algorithms.h"
 #include "base/error.h"

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "gpu/compile_direct.h"
 #include "gpu/staging.h"
 #include "base/thread.h"
 #include "gpu/transfers.h"

@@ -11,6 +11,7 @@
 #include "tuner/algorithms.h"
 #include "elements.h"
 #include "device/emulated/emulated.h"
+#include "gpu/compile_messages.h"
 
 #define RANKS 8
 #define CHANNELS 3
