@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "comm/comm.h"
+#include "api/communicator.h"
 #include "bootstrap/socket.h"
 #include "base/error.h"
 #include "api/group.h"

@@ -1,6 +1,6 @@
 /*
- * A comm: the ranks, the links between them, and whose turn it is. Made by comm.c (create,
- * destroy), connected by route.c, used by run.c.
+ * A comm: the ranks, the links between them, and whose turn it is. api/communicator.c creates
+ * and destroys it, route.c and connect.c connect its links, run.c runs calls on it; all use comm.c.
  */
 #ifndef RD_COMM_H
 #define RD_COMM_H
@@ -104,13 +104,6 @@ struct rondo_comm {
 
 	bool finalized; /* by rondo_comm_finalize(): what is left is to destroy it */
 };
-
-/*
- * A comm of these settings, which are complete; takes over their rendezvous_fd. parent: the comm of
- * whose ranks it is made, and whose failure ends the making; NULL: none.
- */
-int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings,
-	const struct rondo_comm *parent);
 
 /* The plan for a call and what it needs, from the cache or made now (plan_cache.c). peers_mapped: all
    ranks' buffers can be addressed from all others. *choice: NULL where there was nothing to choose.

@@ -1,0 +1,532 @@
+/* Creates, finalizes and destroys communicators. */
+#include "api/communicator.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "api/group.h"
+#include "api/plugin.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "bootstrap/socket.h"
+#include "comm/calibrate.h"
+#include "comm/comm_log.h"
+#include "comm/run.h"
+#include "comm/user_op.h"
+#include "device/device.h"
+#include "gpu/gpu.h"
+
+/* ---- Making -------------------------------------------------------------------------------- */
+
+/* Whether an earlier rank of this host says that it begins at the same core. */
+static bool is_core_counted(const struct rd_member *members, int rank, const struct rd_place *here)
+{
+	for (int i = 0; i < rank; i++)
+		if (rd_place_same_host(&members[i].place, here) &&
+			members[i].place.core == members[rank].place.core)
+			return true;
+	return false;
+}
+
+/* The ranks of this host and the cores that they have together: those that this rank may run on, or
+   where each is bound to one of its own, those. */
+static void count_cores(struct rondo_comm *comm, const struct rd_member *members)
+{
+	const struct rd_place *here = &members[comm->rank].place;
+	int ranks = 0, bound = 0;
+	cpu_set_t cores;
+
+	for (int i = 0; i < comm->size; i++) {
+		if (!rd_place_same_host(&members[i].place, here))
+			continue;
+		ranks++;
+		bound += !is_core_counted(members, i, here);
+	}
+	comm->cores = sched_getaffinity(0, sizeof(cores), &cores) < 0 ? 1 : CPU_COUNT(&cores);
+	if (bound > comm->cores)
+		comm->cores = bound;
+	comm->oversubscribed = ranks > comm->cores;
+}
+
+/* How the ranks lie to each other; channels of one order share its layout. */
+static int lay_out(struct rondo_comm *comm, const struct rd_member *members)
+{
+	struct rd_place *places = calloc((size_t)comm->size, sizeof(*places));
+	int err = 0;
+
+	if (!places)
+		return rd_fail(RONDO_MEMORY, "no memory for the places of %d ranks", comm->size);
+	for (int rank = 0; rank < comm->size; rank++)
+		places[rank] = members[rank].place;
+	for (int channel = 0; channel < comm->channels && !err; channel++) {
+		struct rd_layout **layout = &comm->layouts[channel];
+
+		err = rd_order_create(layout, places, comm->size, channel);
+		if (err || channel == 0 || !rd_order_equal(*layout, comm->layouts[channel - 1]))
+			continue;
+		rd_order_destroy(*layout);
+		*layout = comm->layouts[channel - 1];
+	}
+	free(places);
+	return err;
+}
+
+static void destroy_layouts(struct rondo_comm *comm)
+{
+	for (int channel = comm->channels - 1; channel >= 0; channel--)
+		if (channel == 0 || comm->layouts[channel] != comm->layouts[channel - 1])
+			rd_order_destroy(comm->layouts[channel]);
+}
+
+/* A name may come to be known later than its host's ranks start. Transports too ask which way leads
+   there, and ask once: so this waits for it first. */
+static int await_master(const struct rd_settings *settings)
+{
+	struct rd_addresses addresses;
+
+	if (settings->rendezvous_fd >= 0)
+		return 0;
+	return rd_resolve(&addresses, settings, rd_clock_ms() + settings->init_timeout_ms);
+}
+
+static int set_picker(struct rondo_comm *comm)
+{
+	struct rd_tuner_config config = {
+		.size = comm->size,
+		.layout = comm->layouts[0],
+		.costs = comm->costs,
+		.channels = comm->channels,
+		.piece_size = comm->piece_size,
+		.exchange_size = sizeof(struct rd_buffers),
+		.algo = comm->settings.algo,
+	};
+	struct rd_picker *picker = rd_picker_create(&config);
+
+	if (!picker)
+		return RONDO_MEMORY;
+	rd_picker_destroy(comm->picker);
+	comm->picker = picker;
+	memset(comm->last_calls, 0, sizeof(comm->last_calls));
+	return 0;
+}
+
+/* What is measured are calls like any other, so there is a picker from the beginning. */
+static int create_picker(struct rondo_comm *comm)
+{
+	int err;
+
+	rd_costs_default(&comm->costs);
+	err = set_picker(comm);
+	if (!err)
+		err = rd_calibrate(comm);
+	if (!err)
+		err = set_picker(comm);
+	comm->times_calls = rd_log_on(RD_INFO, RD_PICK);
+	return err;
+}
+
+/* Meets the other ranks and connects to each. */
+static int join(
+	struct rondo_comm *comm, const struct rd_member *self, const struct rondo_comm *parent)
+{
+	struct rd_control_config config = {
+		.settings = &comm->settings,
+		.self = self,
+		.activity = &comm->activity,
+		.failed = &comm->failed,
+		.wake_fd = comm->wake_fd,
+		.parent = parent ? parent->control : NULL,
+	};
+	int err = rd_control_create(&comm->control, &config);
+
+	if (err)
+		return err;
+
+	const struct rd_member *members = rd_control_members(comm->control);
+
+	rd_log(RD_INFO, RD_BOOTSTRAP, "Bootstrap : Using %s", rd_control_describe(comm->control));
+	comm->local.comm_id = rd_control_comm_id(comm->control);
+	count_cores(comm, members);
+	/* Single copy needs the receiver to run before the sender can continue. On an
+	   oversubscribed host that costs a context switch, so messages go through slots there. */
+	comm->single_copy = comm->oversubscribed ? RD_SINGLE_COPY_NEVER : RD_SINGLE_COPY_LEARNED;
+	err = lay_out(comm, members);
+	if (!err)
+		err = rd_route_connect(comm, members);
+	if (!err)
+		rd_comm_log(comm, members);
+	if (err)
+		return err;
+
+	/* Calls made by the library itself, before the comm is: no rank computes meanwhile. */
+	int timeout_ms = comm->settings.timeout_ms;
+
+	if (timeout_ms > comm->settings.init_timeout_ms)
+		comm->settings.timeout_ms = comm->settings.init_timeout_ms;
+	err = rd_buffer_exchange_create(comm);
+	if (!err)
+		err = create_picker(comm);
+	comm->settings.timeout_ms = timeout_ms;
+	return err;
+}
+
+static int create_waiting(struct rondo_comm *comm)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+
+	comm->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (comm->epoll_fd < 0)
+		return rd_fail_errno("cannot make an epoll");
+	comm->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (comm->wake_fd < 0)
+		return rd_fail_errno("cannot make an eventfd");
+	if (epoll_ctl(comm->epoll_fd, EPOLL_CTL_ADD, comm->wake_fd, &event) < 0)
+		return rd_fail_errno("cannot watch an eventfd");
+	return 0;
+}
+
+static int create_tables(struct rondo_comm *comm)
+{
+	comm->links = calloc((size_t)comm->size * comm->channels, sizeof(*comm->links));
+	comm->sends = calloc(comm->size, sizeof(*comm->sends));
+	comm->recvs = calloc(comm->size, sizeof(*comm->recvs));
+	if (!comm->links || !comm->sends || !comm->recvs)
+		return rd_fail(RONDO_MEMORY, "no memory for a comm of %d ranks", comm->size);
+	return 0;
+}
+
+/* A call that failed gave its caller's memory back, though messages may not have left it: they must
+   not leave now. */
+static void drop_messages(struct rondo_comm *comm)
+{
+	int failed = atomic_load(&comm->failed);
+
+	for (int i = 0; comm->links && failed && i < comm->size * comm->channels; i++)
+		if (comm->links[i] && !comm->links[i]->error)
+			comm->links[i]->error = failed;
+}
+
+/* What is this rank's alone. */
+static void free_own(struct rondo_comm *comm)
+{
+	rd_buffer_exchange_destroy(comm);
+	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++) {
+		while (comm->prepared[i]) {
+			struct rd_prepared *next = comm->prepared[i]->next;
+
+			rd_prepared_destroy(comm->prepared[i]);
+			comm->prepared[i] = next;
+		}
+	}
+	rd_picker_destroy(comm->picker);
+	destroy_layouts(comm);
+	rd_ops_destroy(comm);
+	if (comm->epoll_fd >= 0)
+		close(comm->epoll_fd);
+	if (comm->wake_fd >= 0)
+		close(comm->wake_fd);
+	free(comm->sends);
+	free(comm->recvs);
+	free(comm);
+}
+
+/* Frees everything but the goodbye; also what is half made. */
+static void destroy(struct rondo_comm *comm)
+{
+	if (!comm)
+		return;
+	rd_gpu_destroy(comm->gpu);
+	rd_control_destroy(comm->control);
+	drop_messages(comm);
+	rd_route_close(comm);
+	pthread_mutex_destroy(&comm->turn_lock);
+	pthread_cond_destroy(&comm->turn_change);
+	free_own(comm);
+}
+
+/*
+ * In a forked child: the comm goes on in the parent. Locks may be held by threads that do not run
+ * here, and are left as they are; so is the gpu, for no device driver survives a fork.
+ */
+static void abandon(struct rondo_comm *comm)
+{
+	rd_control_abandon(comm->control);
+	rd_route_abandon(comm);
+	free_own(comm);
+}
+
+static struct rondo_comm *create(const struct rd_settings *settings)
+{
+	struct rondo_comm *comm = calloc(1, sizeof(*comm));
+
+	if (!comm)
+		return NULL;
+	comm->forks = rd_forks;
+	comm->settings = *settings;
+	comm->rank = settings->rank;
+	comm->size = settings->size;
+	comm->channels = settings->channels;
+	comm->piece_size = settings->piece_size;
+	comm->spin_ns = settings->spin_us * INT64_C(1000);
+	comm->epoll_fd = comm->wake_fd = -1;
+	comm->activity.collective = -1;
+	comm->activity.waiting_for = -1;
+	pthread_mutex_init(&comm->turn_lock, NULL);
+	rd_condition_init(&comm->turn_change);
+	return comm;
+}
+
+/* What this rank does by itself, before it meets the others. */
+static int prepare(struct rondo_comm *comm, struct rd_member *self)
+{
+	int err = rd_forks_watch();
+
+	if (!err)
+		err = create_tables(comm);
+	if (!err)
+		err = create_waiting(comm);
+	if (err)
+		return err;
+	comm->local = (struct rd_local){
+		.rank = comm->rank,
+		.size = comm->size,
+		.settings = &comm->settings,
+		.epoll_fd = comm->epoll_fd,
+	};
+	err = rd_place_here(&comm->local.place, &comm->settings);
+	if (!err)
+		err = rd_gpu_device(
+			&comm->settings, &comm->local.place.device, &comm->local.place.device_pci);
+	if (err)
+		return err;
+	comm->meets_devices = rd_device_met();
+	self->place = comm->local.place;
+	if (comm->size == 1)
+		return 0;
+	err = await_master(&comm->settings);
+	return err ? err : rd_route_listen(comm, self->cards);
+}
+
+/* The others wait for this rank, or would report it dead: sends them the reason. */
+static int fail_while_joining(struct rondo_comm *comm, int err)
+{
+	if (!comm->control || atomic_load(&comm->failed))
+		return err;
+	rd_fail(err, "rank %d of %d could not take part: %s", comm->rank, comm->size,
+		rondo_last_error());
+	return rd_comm_fail(comm, err, comm->rank);
+}
+
+/* Where this rank is alone, nobody needs to be met. */
+static int start(
+	struct rondo_comm *comm, const struct rd_member *self, const struct rondo_comm *parent)
+{
+	int err = 0;
+
+	if (comm->size > 1)
+		err = join(comm, self, parent);
+	else if (comm->settings.rendezvous_fd >= 0)
+		close(comm->settings.rendezvous_fd);
+	if (!err)
+		err = rd_gpu_create(comm);
+	return err ? fail_while_joining(comm, err) : 0;
+}
+
+/*
+ * The socket that a launcher opened is for the address that it chose, and for every comm that meets
+ * there: each listens at a copy.
+ */
+static void share_rendezvous(struct rd_settings *settings, const struct rondo_config *config)
+{
+	bool elsewhere = config && (config->address || config->port >= 0);
+	int copy;
+
+	if (settings->rendezvous_fd < 0 || (config && config->rendezvous_fd >= 0))
+		return;
+	copy = elsewhere ? -1 : fcntl(settings->rendezvous_fd, F_DUPFD_CLOEXEC, 0);
+	/* What cannot be copied is no socket either: that is said where it is to be used. */
+	if (copy >= 0 || elsewhere)
+		settings->rendezvous_fd = copy;
+}
+
+/* This rank fails before it meets the others: sends them the reason. */
+static int decline(const struct rd_settings *settings, int err)
+{
+	char reason[RD_REASON_SIZE];
+
+	snprintf(reason, sizeof(reason), "%s", rondo_last_error());
+	rd_control_decline(settings, err, reason);
+	return rd_fail(err, "%s", reason);
+}
+
+int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings,
+	const struct rondo_comm *parent)
+{
+	int64_t began = rd_clock_ns();
+	struct rondo_comm *made = create(settings);
+	struct rd_member *self = calloc(1, sizeof(*self));
+	int err =
+		made && self ? prepare(made, self) : rd_fail(RONDO_MEMORY, "no memory for a comm");
+	bool prepared = !err;
+
+	if (prepared)
+		err = start(made, self, parent);
+	free(self);
+	if (err) {
+		destroy(made);
+		return prepared ? err : decline(settings, err);
+	}
+	if (made->control)
+		rd_control_detach(made->control);
+	rd_log(RD_INFO, RD_BOOTSTRAP, "comm %p rank %d nranks %d - Init COMPLETE in %.1f ms",
+		(void *)made, made->rank, made->size, (rd_clock_ns() - began) / 1e6);
+	*comm = made;
+	return 0;
+}
+
+/* With settings that are not sound, the caller's socket stays the caller's: a copy is used. */
+static int decline_settings(
+	struct rd_settings *settings, const struct rondo_config *config, int err)
+{
+	if (settings->rank < 0)
+		return err;
+	share_rendezvous(settings, config);
+	if (config && config->rendezvous_fd >= 0 && settings->rendezvous_fd >= 0)
+		settings->rendezvous_fd = fcntl(settings->rendezvous_fd, F_DUPFD_CLOEXEC, 0);
+	return decline(settings, err);
+}
+
+int rondo_comm_create(rondo_comm **comm, const struct rondo_config *config)
+{
+	struct rd_settings settings;
+
+	if (!comm)
+		return rd_fail(RONDO_INVALID, "rondo_comm_create: comm is NULL");
+	*comm = NULL;
+
+	int err = rd_settings_read(&settings, config);
+
+	if (err)
+		return decline_settings(&settings, config, err);
+	/* Which may be in the name of the log's file. */
+	rd_log_rank(settings.rank);
+	rd_settings_log(&settings);
+	if (settings.rank == 0)
+		rd_log(RD_INFO, RD_BOOTSTRAP, "Rondo version %s", rondo_version());
+	rd_plugins_load(&settings);
+	err = rd_pick_check(settings.algo);
+	if (err)
+		return decline_settings(&settings, config, err);
+	share_rendezvous(&settings, config);
+
+	return rd_comm_make(comm, &settings, NULL);
+}
+
+/* ---- Leaving ------------------------------------------------------------------------------- */
+
+static void wait_for_calls(struct rondo_comm *comm)
+{
+	pthread_mutex_lock(&comm->turn_lock);
+	while (atomic_load(&comm->finished) != comm->issued)
+		rd_run_pause_for_turn(comm);
+	pthread_mutex_unlock(&comm->turn_lock);
+}
+
+int rondo_comm_finalize(rondo_comm *comm)
+{
+	int err;
+
+	if (!comm)
+		return rd_fail(RONDO_INVALID, "rondo_comm_finalize: comm is NULL");
+	err = rd_comm_check_process(comm, "rondo_comm_finalize");
+	if (err)
+		return err;
+	if (rd_group_open())
+		return rd_fail(RONDO_INVALID, "rondo_comm_finalize: end the group first");
+	if (atomic_load(&comm->used))
+		return rd_run_refuse_second(comm, "rondo_comm_finalize");
+	wait_for_calls(comm);
+	rd_gpu_finish(comm->gpu);
+	err = comm->finalized || atomic_load(&comm->failed) ? rd_comm_failure(comm) : 0;
+	if (err)
+		return err;
+	if (comm->control)
+		err = rd_control_leave(comm->control, comm->digest);
+	comm->control = NULL;
+	/* Whatever is called from now on meets this first. */
+	comm->finalized = true;
+	atomic_store(&comm->failed, RONDO_INVALID);
+	return err;
+}
+
+int rondo_comm_destroy(rondo_comm *comm)
+{
+	int err = 0;
+
+	if (!comm)
+		return 0;
+	if (rd_is_inherited(comm->forks)) {
+		abandon(comm);
+		return 0;
+	}
+	if (rd_group_open())
+		return rd_fail(RONDO_INVALID, "rondo_comm_destroy: end the group first");
+	wait_for_calls(comm);
+	rd_gpu_finish(comm->gpu);
+	if (comm->control && !atomic_load(&comm->failed)) {
+		err = rd_control_leave(comm->control, comm->digest);
+		comm->control = NULL;
+	}
+	destroy(comm);
+	return err;
+}
+
+/* ---- Asking and failing -------------------------------------------------------------------- */
+
+int rondo_comm_rank(const rondo_comm *comm)
+{
+	return comm ? comm->rank : rd_fail(RONDO_INVALID, "rondo_comm_rank: comm is NULL");
+}
+
+int rondo_comm_size(const rondo_comm *comm)
+{
+	return comm ? comm->size : rd_fail(RONDO_INVALID, "rondo_comm_size: comm is NULL");
+}
+
+int rondo_comm_error(rondo_comm *comm)
+{
+	if (!comm)
+		return rd_fail(RONDO_INVALID, "rondo_comm_error: comm is NULL");
+
+	int err = rd_comm_check_process(comm, "rondo_comm_error");
+
+	if (err)
+		return err;
+	return !comm->finalized && atomic_load(&comm->failed) ? rd_comm_failure(comm) : 0;
+}
+
+int rondo_comm_abort(rondo_comm *comm, const char *reason)
+{
+	if (!comm)
+		return rd_fail(RONDO_INVALID, "rondo_comm_abort: comm is NULL");
+
+	int err = rd_comm_check_process(comm, "rondo_comm_abort");
+
+	if (err)
+		return err;
+	rd_fail(RONDO_ABORTED, "rank %d aborted the communicator%s%s", comm->rank,
+		reason ? ": " : "", reason ? reason : "");
+	if (!comm->control)
+		atomic_store(&comm->failed, RONDO_ABORTED);
+	else
+		rd_comm_fail(comm, RONDO_ABORTED, comm->rank);
+	return 0;
+}
