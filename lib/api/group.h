@@ -2,7 +2,18 @@
 #ifndef RD_GROUP_H
 #define RD_GROUP_H
 
+#include "base/error.h"
 #include "comm/run.h"
+
+struct rd_group {
+	int depth;
+	unsigned forks; /* rd_forks where it was started */
+	int count, capacity;
+	struct rd_task *tasks;
+	struct rondo_stream *stream;
+	int error; /* the first refusal, and its reason */
+	char reason[RD_REASON_SIZE];
+};
 
 bool rd_group_open(void);
 
@@ -14,5 +25,11 @@ int rd_group_refuse(int error);
 
 /* A stream is about to be destroyed: where the open group has calls on it, the group is refused. */
 void rd_group_lose_stream(const struct rondo_stream *stream);
+
+/* Ends the innermost open group. *closed: the outermost one, whose calls are to be run now; NULL: an
+   outer one is still open. */
+int rd_group_close(struct rd_group **closed);
+/* The closed group's calls have been run or refused: frees what held them. */
+void rd_group_clear(void);
 
 #endif
