@@ -15,8 +15,9 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "bootstrap/control.h"
+#include "base/settings.h"
 #include "bootstrap/link_failure.h"
+#include "bootstrap/member.h"
 #include "exec/signature.h"
 
 #define RD_LIBRARY_SIZE 32

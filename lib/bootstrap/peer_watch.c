@@ -18,6 +18,7 @@
 
 #include "base/log.h"
 #include "base/thread.h"
+#include "topo/place.h"
 
 #define STACK_SIZE (128 << 10)
 #define PACKET_MAGIC 0x64617772u /* "rwad" */

@@ -16,7 +16,7 @@
 #ifndef RD_PEER_WATCH_H
 #define RD_PEER_WATCH_H
 
-#include "bootstrap/control.h"
+#include "bootstrap/member.h"
 
 struct rd_watch;
 

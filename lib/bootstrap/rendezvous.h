@@ -34,8 +34,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "bootstrap/control.h"
+#include "base/settings.h"
 #include "bootstrap/control_message.h"
+#include "bootstrap/link_failure.h"
+#include "bootstrap/member.h"
 
 #define RD_STRANGERS_MAX 128 /* connections without a HELLO yet, at a time */
 #define RD_STRANGER_MS 2000 /* and for how long one may stay so */

@@ -27,6 +27,7 @@
 #include "bootstrap/socket.h"
 #include "base/error.h"
 #include "bootstrap/control.h"
+#include "topo/place.h"
 
 #define RANKS_MAX 8
 

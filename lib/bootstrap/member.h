@@ -1,0 +1,53 @@
+/* What the ranks of a comm learn of each other over their control connections, as data. */
+#ifndef RD_MEMBER_H
+#define RD_MEMBER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "rondo/place.h"
+#include "rondo/transport.h"
+
+#define RD_TRANSPORTS_MAX 8
+#define RD_SIGNATURE_WORDS 3
+
+/* What a rank says of itself when it joins, and learns of every other rank. */
+struct rd_card {
+	char transport[16]; /* "": no more cards */
+	uint16_t size;
+	unsigned char bytes[RD_CARD_MAX];
+};
+
+struct rd_member {
+	struct rd_place place;
+	struct rd_card cards[RD_TRANSPORTS_MAX];
+};
+
+/* What this rank is doing, for the coordinator's question; the comm writes, the control connection's thread reads. */
+struct rd_activity {
+	_Atomic uint32_t calls;       /* collective calls begun (issued, for streams) */
+	_Atomic uint32_t done;        /* of those, finished */
+	_Atomic int32_t collective;   /* enum rd_collective of the latest call; -1: none yet */
+	_Atomic int32_t waiting_for;  /* peer it waits for; -1: none */
+	/* By rd_clock_ms(): when that wait began, and when it was last seen to last. It is over
+	   where the latter is older than RD_WAIT_SEEN_MS. */
+	_Atomic int64_t waiting_since_ms, waiting_seen_ms;
+	/* The collective in which it has last gone to sleep: a struct rd_signature, and its number, which
+	   is 0 while the rest changes. */
+	_Atomic uint32_t slept_in;
+	_Atomic uint64_t slept_call[RD_SIGNATURE_WORDS];
+};
+
+/* More than sleeps take (run.c). */
+#define RD_WAIT_SEEN_MS 1000
+/* A call that has waited for so long is looked into, and a line logged. */
+#define RD_SLOW_MS 3000
+
+/* What every link can do: of one rank, or of all ranks. */
+struct rd_link_limits {
+	uint64_t piece_size; /* the longest message */
+	bool maps; /* peers' memory can be mapped */
+};
+
+#endif
