@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/duration.h"
 #include "plan/collective.h"
 
 #define DIAL_LEAST_MS 10

@@ -49,10 +49,6 @@
 /* How often to beat for one who counts us as lost after so much silence. */
 int rd_beat_ms(uint32_t timeout_ms);
 
-/* "30 s", "250 ms". */
-#define RD_DURATION_SIZE 24
-const char *rd_duration(char text[RD_DURATION_SIZE], int64_t ms);
-
 /* ---- The coordinator ------------------------------------------------------------------------------- */
 
 struct rd_coordinator;

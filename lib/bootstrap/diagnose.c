@@ -1,0 +1,424 @@
+#include "bootstrap/diagnose.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/duration.h"
+#include "bootstrap/verdict.h"
+
+/* ---- Judging ------------------------------------------------------------------------------- */
+
+/* Whom the reports lead to: the culprit's own report tells more than those about it. */
+static int last_reporter(const struct rd_coordinator *coordinator)
+{
+	int rank = coordinator->reporter;
+
+	for (int i = 0; i < coordinator->size; i++) {
+		int next = coordinator->seats[rank].blames;
+		if (next < 0 || !coordinator->seats[next].report)
+			return rank;
+		rank = next;
+	}
+	return coordinator->reporter; /* they blame each other */
+}
+
+/* A rank that does not answer, the one that is blamed before others; -1: all answer. */
+static int find_mute(const struct rd_coordinator *coordinator, int blamed)
+{
+	if (blamed >= 0 && !coordinator->seats[blamed].left && !coordinator->seats[blamed].answered)
+		return blamed;
+	for (int rank = 0; rank < coordinator->size; rank++)
+		if (!coordinator->seats[rank].left && !coordinator->seats[rank].answered)
+			return rank;
+	return -1;
+}
+
+/* The rank that has made the fewest calls, if they are fewer than this; else -1. */
+static int find_laggard(const struct rd_coordinator *coordinator, uint32_t number, int blamed)
+{
+	int found = -1;
+
+	if (blamed >= 0 && !coordinator->seats[blamed].left &&
+		coordinator->seats[blamed].calls < number)
+		return blamed;
+	for (int rank = 0; rank < coordinator->size; rank++) {
+		const struct rd_seat *seat = &coordinator->seats[rank];
+		if (seat->left || seat->calls >= number)
+			continue;
+		if (found < 0 || seat->calls < coordinator->seats[found].calls)
+			found = rank;
+	}
+	return found;
+}
+
+/* Follows who waits for whom, to one who waits for nobody; -1: they wait in a circle. */
+static int find_idler(const struct rd_coordinator *coordinator, int rank)
+{
+	for (int i = 0; i < coordinator->size; i++) {
+		int next = coordinator->seats[rank].waiting_for;
+		if (next < 0 || next >= coordinator->size || coordinator->seats[next].left)
+			return rank;
+		rank = next;
+	}
+	return -1;
+}
+
+/* How the reason of a rank's silence ends: "rank 0 (...) waited 600 s for it in all_reduce #17". */
+static const char *log_wait(
+	const struct rd_coordinator *coordinator, int reporter, char text[RD_REASON_SIZE])
+{
+	const struct rd_seat *seat = &coordinator->seats[reporter];
+	char name[RD_RANK_NAME_SIZE], call[RD_RANK_NAME_SIZE], duration[RD_DURATION_SIZE];
+
+	if (!seat->answered || seat->calls == seat->done) {
+		snprintf(text, RD_REASON_SIZE, "%s", seat->reason);
+		return text;
+	}
+	snprintf(text, RD_REASON_SIZE, "%s waited %s for it in %s",
+		rd_name_rank(coordinator, reporter, name),
+		rd_duration(duration, coordinator->settings->timeout_ms),
+		rd_name_call(seat->collective, seat->done + 1, call));
+	return text;
+}
+
+/* The collective that a rank is in, or was last. */
+static uint32_t present_call(const struct rd_seat *seat)
+{
+	return seat->calls == seat->done ? seat->calls : seat->done + 1;
+}
+
+/* Two that wait in calls of one number which are not one call: each for what the other never sends.
+   False: there are none. */
+static bool judge_calls(struct rd_coordinator *coordinator)
+{
+	char there[128], here[128];
+
+	for (int rank = 1; rank < coordinator->size; rank++) {
+		const struct rd_seat *seat = &coordinator->seats[rank];
+
+		for (int other = 0; other < rank && seat->slept_in.number > 0; other++) {
+			if (!rd_signature_mismatches(
+				    &seat->slept_in, &coordinator->seats[other].slept_in))
+				continue;
+			rd_signature_print(&seat->slept_in, there, sizeof(there));
+			rd_signature_print(&coordinator->seats[other].slept_in, here, sizeof(here));
+			rd_decide(coordinator, RONDO_MISMATCH,
+				"ranks made different calls: rank %d %s, rank %d %s", rank, there,
+				other, here);
+			return true;
+		}
+	}
+	return false;
+}
+
+static void judge_silence(struct rd_coordinator *coordinator, int reporter)
+{
+	const struct rd_seat *seat = &coordinator->seats[reporter];
+	uint32_t number = present_call(seat);
+	int laggard = find_laggard(coordinator, number, seat->blames);
+	int idler = find_idler(coordinator, reporter);
+	char name[RD_RANK_NAME_SIZE], call[RD_RANK_NAME_SIZE], wait[RD_REASON_SIZE];
+
+	log_wait(coordinator, reporter, wait);
+	if (judge_calls(coordinator))
+		return;
+	if (laggard >= 0)
+		rd_decide(coordinator, RONDO_TIMEOUT,
+			"%s has not joined %s (it has made %u call%s); %s",
+			rd_name_rank(coordinator, laggard, name),
+			rd_name_call(seat->collective, number, call),
+			coordinator->seats[laggard].calls,
+			RD_PLURAL(coordinator->seats[laggard].calls), wait);
+	else if (seat->calls != seat->done && idler >= 0 && idler != reporter)
+		rd_decide(coordinator, RONDO_TIMEOUT, "%s holds up %s, waiting for nobody; %s",
+			rd_name_rank(coordinator, idler, name),
+			rd_name_call(seat->collective, number, call), wait);
+	else
+		rd_decide(coordinator, RONDO_TIMEOUT, "%s", seat->reason);
+}
+
+static void judge(struct rd_coordinator *coordinator)
+{
+	int last = last_reporter(coordinator);
+	int mute = find_mute(coordinator, coordinator->seats[last].blames);
+	char name[RD_RANK_NAME_SIZE], text[RD_REASON_SIZE];
+
+	if (mute >= 0)
+		rd_decide(coordinator, RONDO_TIMEOUT, "%s does not answer: stopped or cut off; %s",
+			rd_name_rank(coordinator, mute, name), log_wait(coordinator, last, text));
+	else if (coordinator->seats[last].report == RONDO_BROKEN)
+		rd_decide(coordinator, RONDO_BROKEN, "%s (seen by rank %d)",
+			coordinator->seats[last].reason, last);
+	else
+		judge_silence(coordinator, last);
+}
+
+static void ask_all(struct rd_coordinator *coordinator, int64_t now_ms)
+{
+	coordinator->query++;
+	coordinator->case_ms = now_ms + RD_CASE_MS;
+	for (int rank = 0; rank < coordinator->size; rank++)
+		coordinator->seats[rank].answered = false;
+	rd_say_to_all(coordinator, RD_SAY_QUERY);
+}
+
+static void open_case(struct rd_coordinator *coordinator, int reporter, int64_t now_ms)
+{
+	coordinator->reporter = reporter;
+	coordinator->inquirer = coordinator->next_inquirer = -1;
+	ask_all(coordinator, now_ms);
+}
+
+/* ---- Slow calls ---------------------------------------------------------------------------- */
+
+static bool has_not_joined(const struct rd_seat *seat)
+{
+	return seat->lags;
+}
+
+static int count_laggards(struct rd_coordinator *coordinator, uint32_t number)
+{
+	int count = 0;
+
+	for (int rank = 0; rank < coordinator->size; rank++) {
+		struct rd_seat *seat = &coordinator->seats[rank];
+
+		seat->lags = !seat->left && seat->answered && seat->calls < number;
+		count += seat->lags;
+	}
+	return count;
+}
+
+static void __attribute__((format(printf, 2, 3)))
+notice(struct rd_coordinator *coordinator, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(coordinator->notice, sizeof(coordinator->notice), format, args);
+	va_end(args);
+	coordinator->noticed = true;
+}
+
+/* Once for each collective, however many wait in it. */
+static void notice_slow_call(struct rd_coordinator *coordinator)
+{
+	const struct rd_seat *seat = &coordinator->seats[coordinator->inquirer];
+	int mute = find_mute(coordinator, seat->blames);
+	uint32_t number = present_call(seat);
+	char name[RD_RANK_NAME_SIZE], call[RD_RANK_NAME_SIZE];
+
+	if (!seat->answered || (seat->calls != seat->done && number == coordinator->noticed_call))
+		return;
+	if (mute >= 0) {
+		notice(coordinator, "%s does not answer; %s", rd_name_rank(coordinator, mute, name),
+			seat->reason);
+	} else if (count_laggards(coordinator, number) > 0) {
+		rd_name_ranks(coordinator, has_not_joined, name, sizeof(name));
+		notice(coordinator, "%s not joined %s; %s", name,
+			rd_name_call(seat->collective, number, call), seat->reason);
+	}
+	if (coordinator->noticed)
+		coordinator->noticed_call = number;
+}
+
+/* The next in a circle of ranks that wait for each other, all of them for long; -1: no circle. */
+static int follow_circle(const struct rd_coordinator *coordinator, int rank)
+{
+	const struct rd_seat *seat = &coordinator->seats[rank];
+	int next = seat->waiting_for;
+
+	if (!seat->answered || seat->left || next < 0 || next >= coordinator->size ||
+		seat->waited_ms < (uint32_t)coordinator->settings->heartbeat_timeout_ms)
+		return -1;
+	return next;
+}
+
+/* No rank of a circle can ever go on: a network does not carry what their links sent, say. */
+static void judge_circle(struct rd_coordinator *coordinator)
+{
+	char name[RD_RANK_NAME_SIZE], next_name[RD_RANK_NAME_SIZE], call[RD_RANK_NAME_SIZE],
+		duration[RD_DURATION_SIZE];
+	int rank = coordinator->inquirer, next;
+
+	for (int i = 0; i < coordinator->size && rank >= 0; i++)
+		rank = follow_circle(coordinator, rank);
+	next = rank < 0 ? -1 : follow_circle(coordinator, rank);
+	if (next < 0)
+		return;
+
+	const struct rd_seat *seat = &coordinator->seats[rank];
+
+	rd_decide(coordinator, RONDO_TIMEOUT,
+		"%s waited %s for %s in %s: ranks wait for each other, and nothing comes through",
+		rd_name_rank(coordinator, rank, name),
+		rd_duration(duration, coordinator->settings->heartbeat_timeout_ms),
+		rd_name_rank(coordinator, next, next_name),
+		seat->calls == seat->done ? "a transfer"
+					  : rd_name_call(seat->collective, seat->done + 1, call));
+}
+
+static void open_inquiry(struct rd_coordinator *coordinator, int rank, bool first, int64_t now_ms)
+{
+	coordinator->inquirer = rank;
+	coordinator->next_inquirer = -1;
+	coordinator->inquires_first = first;
+	ask_all(coordinator, now_ms);
+}
+
+static void close_inquiry(struct rd_coordinator *coordinator, int64_t now_ms)
+{
+	int next = coordinator->next_inquirer;
+
+	if (coordinator->inquires_first)
+		notice_slow_call(coordinator);
+	if (!judge_calls(coordinator))
+		judge_circle(coordinator);
+	coordinator->inquirer = -1;
+	if (next >= 0 && !coordinator->error)
+		open_inquiry(coordinator, next, false, now_ms);
+}
+
+/* Of those that come while one is looked into, one more is: they are likely of the same call. */
+void rd_diagnose_slow(struct rd_coordinator *coordinator, int rank,
+	const struct rd_control_message *message, int64_t now_ms)
+{
+	struct rd_seat *seat = &coordinator->seats[rank];
+
+	if (seat->report || coordinator->reporter >= 0)
+		return;
+	seat->blames = message->slow.culprit < coordinator->size ? message->slow.culprit : -1;
+	memcpy(seat->reason, message->slow.reason, sizeof(seat->reason));
+	if (coordinator->inquirer < 0)
+		open_inquiry(coordinator, rank, message->slow.first, now_ms);
+	else
+		coordinator->next_inquirer = rank;
+}
+
+/* ---- Reports ------------------------------------------------------------------------------- */
+
+static bool has_not_come(const struct rd_seat *seat)
+{
+	return !seat->came;
+}
+
+static bool is_not_ready(const struct rd_seat *seat)
+{
+	return !seat->ready;
+}
+
+/* A participant that has waited long enough for the others: so have we, then. */
+static void give_up(struct rd_coordinator *coordinator)
+{
+	char ranks[RD_RANK_NAME_SIZE], duration[RD_DURATION_SIZE];
+
+	rd_duration(duration, coordinator->settings->init_timeout_ms);
+	if (coordinator->phase == RD_COORDINATOR_GATHERING) {
+		rd_name_ranks(coordinator, has_not_come, ranks, sizeof(ranks));
+		rd_decide(coordinator, RONDO_TIMEOUT, "%s not come to %s within %s", ranks,
+			coordinator->where, duration);
+	} else if (coordinator->phase == RD_COORDINATOR_OPENING) {
+		rd_name_ranks(coordinator, is_not_ready, ranks, sizeof(ranks));
+		rd_decide(coordinator, RONDO_TIMEOUT, "%s not opened all links within %s", ranks,
+			duration);
+	}
+}
+
+static void blame_leaver(struct rd_coordinator *coordinator, int leaver, const char *reason)
+{
+	char name[RD_RANK_NAME_SIZE];
+
+	rd_decide(coordinator, RONDO_LEFT, "%s left after call #%u; %s",
+		rd_name_rank(coordinator, leaver, name), coordinator->seats[leaver].calls, reason);
+}
+
+void rd_diagnose_leaver(struct rd_coordinator *coordinator, int leaver)
+{
+	for (int rank = 0; rank < coordinator->size; rank++)
+		if (coordinator->seats[rank].report && coordinator->seats[rank].blames == leaver)
+			blame_leaver(coordinator, leaver, coordinator->seats[rank].reason);
+}
+
+/* Its connection may stay open, if a child of its holds the socket; nobody waits for that. One that
+   had left may end as it likes. */
+static void bury(struct rd_coordinator *coordinator, int rank)
+{
+	const struct rd_seat *seat = &coordinator->seats[rank];
+	char name[RD_RANK_NAME_SIZE];
+
+	if (seat->left)
+		return;
+	rd_decide(coordinator, RONDO_DIED, "%s died", rd_name_rank(coordinator, rank, name));
+	if (seat->line >= 0)
+		coordinator->lines[seat->line].dropped = true;
+}
+
+void rd_diagnose_report(struct rd_coordinator *coordinator, int rank,
+	const struct rd_control_message *message, int64_t now_ms)
+{
+	int error = message->report.error, culprit = message->report.culprit;
+	struct rd_seat *seat = &coordinator->seats[rank];
+	char name[RD_RANK_NAME_SIZE];
+
+	if (culprit >= coordinator->size) {
+		rd_decide(coordinator, RONDO_PROTOCOL, "%s blames rank %d of %d",
+			rd_name_rank(coordinator, rank, name), culprit, coordinator->size);
+	} else if (error == RONDO_DIED && culprit > 0) {
+		bury(coordinator, culprit);
+	} else if (error == RONDO_TIMEOUT && culprit < 0 &&
+		   coordinator->phase != RD_COORDINATOR_RUNNING) {
+		give_up(coordinator);
+	} else if (culprit >= 0 && coordinator->seats[culprit].left) {
+		blame_leaver(coordinator, culprit, message->report.reason);
+	} else if (error == RONDO_TIMEOUT || (error == RONDO_BROKEN && culprit >= 0)) {
+		seat->report = error;
+		seat->blames = culprit;
+		memcpy(seat->reason, message->report.reason, sizeof(seat->reason));
+		coordinator->broken |= error == RONDO_BROKEN;
+		if (coordinator->reporter < 0)
+			open_case(coordinator, rank, now_ms);
+	} else {
+		rd_decide(coordinator, error, "%s", message->report.reason);
+	}
+}
+
+/* Mere silence is judged as soon as all have answered. Where a link broke, the rest of the time
+   is for the news of a death, which may be slower over this connection. */
+void rd_diagnose_answer(struct rd_coordinator *coordinator, int rank,
+	const struct rd_control_message *message, int64_t now_ms)
+{
+	struct rd_seat *seat = &coordinator->seats[rank];
+
+	if ((coordinator->reporter < 0 && coordinator->inquirer < 0) ||
+		message->answer.number != coordinator->query)
+		return;
+	seat->answered = true;
+	seat->calls = message->answer.calls;
+	seat->done = message->answer.done;
+	seat->collective = message->answer.collective;
+	seat->waiting_for = message->answer.waiting_for;
+	seat->waited_ms = message->answer.waited_ms;
+	seat->slept_in = message->answer.slept_in;
+	if (find_mute(coordinator, -1) >= 0)
+		return;
+	if (coordinator->inquirer >= 0)
+		close_inquiry(coordinator, now_ms);
+	else if (!coordinator->broken)
+		judge(coordinator);
+}
+
+/* ---- Time ---------------------------------------------------------------------------------- */
+
+bool rd_diagnose_tick(struct rd_coordinator *coordinator, int64_t now_ms)
+{
+	if (coordinator->phase != RD_COORDINATOR_RUNNING && now_ms >= coordinator->init_ms)
+		give_up(coordinator);
+	else if (coordinator->reporter >= 0 && now_ms >= coordinator->case_ms)
+		judge(coordinator);
+	else if (coordinator->inquirer >= 0 && now_ms >= coordinator->case_ms)
+		close_inquiry(coordinator, now_ms);
+	else
+		return false;
+	return true;
+}

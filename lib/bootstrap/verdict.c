@@ -1,0 +1,74 @@
+#include "bootstrap/verdict.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "plan/collective.h"
+
+#define NAMED_RANKS_MAX 6
+
+const char *rd_name_rank(
+	const struct rd_coordinator *coordinator, int rank, char name[RD_RANK_NAME_SIZE])
+{
+	const struct rd_place *place = &coordinator->seats[rank].member.place;
+
+	snprintf(name, RD_RANK_NAME_SIZE, "rank %d (host %s, pid %lld)", rank, place->host_name,
+		(long long)place->pid);
+	return name;
+}
+
+const char *rd_name_call(int collective, uint32_t number, char name[RD_RANK_NAME_SIZE])
+{
+	snprintf(name, RD_RANK_NAME_SIZE, "%s #%u",
+		collective < 0 ? "call" : rd_collective_name((enum rd_collective)collective),
+		number);
+	return name;
+}
+
+void rd_name_ranks(const struct rd_coordinator *coordinator, bool (*which)(const struct rd_seat *),
+	char *text, size_t size)
+{
+	int ranks[NAMED_RANKS_MAX], count = 0;
+	size_t at;
+
+	for (int rank = 0; rank < coordinator->size; rank++) {
+		if (!which(&coordinator->seats[rank]))
+			continue;
+		if (count < NAMED_RANKS_MAX)
+			ranks[count] = rank;
+		count++;
+	}
+	at = (size_t)snprintf(text, size, count == 1 ? "rank" : "ranks");
+	for (int i = 0; i < count && i < NAMED_RANKS_MAX; i++) {
+		const char *before = i == 0 ? " " : i == count - 1 ? " and " : ", ";
+		at += (size_t)snprintf(text + at, size - at, "%s%d", before, ranks[i]);
+	}
+	if (count > NAMED_RANKS_MAX)
+		at += (size_t)snprintf(
+			text + at, size - at, " and %d more", count - NAMED_RANKS_MAX);
+	snprintf(text + at, size - at, " of %d %s", coordinator->size, count == 1 ? "has" : "have");
+}
+
+void rd_say_to_all(struct rd_coordinator *coordinator, unsigned what)
+{
+	for (int i = 0; i < coordinator->line_count; i++) {
+		struct rd_coordinator_line *line = &coordinator->lines[i];
+		if (line->open && line->rank >= 0 && !coordinator->seats[line->rank].left)
+			line->say |= what;
+	}
+}
+
+void rd_decide(struct rd_coordinator *coordinator, int error, const char *format, ...)
+{
+	va_list args;
+
+	if (coordinator->error)
+		return;
+	coordinator->error = error;
+	va_start(args, format);
+	vsnprintf(coordinator->reason, sizeof(coordinator->reason), format, args);
+	va_end(args);
+	coordinator->reporter = -1;
+	coordinator->inquirer = coordinator->next_inquirer = -1;
+	rd_say_to_all(coordinator, RD_SAY_VERDICT);
+}

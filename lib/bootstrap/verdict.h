@@ -1,0 +1,24 @@
+/* How the coordinator comes to its verdict, and how ranks and calls are named in it. */
+#ifndef RD_VERDICT_H
+#define RD_VERDICT_H
+
+#include "bootstrap/coordinator.h"
+
+/* The verdict, which goes to all ranks. The first stands: a later one is likely its consequence. */
+void rd_decide(struct rd_coordinator *coordinator, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Sends RD_SAY_ messages to all ranks that have not left. */
+void rd_say_to_all(struct rd_coordinator *coordinator, unsigned what);
+
+#define RD_RANK_NAME_SIZE (RD_HOST_SIZE + 64)
+/* "rank 2 (host a, pid 17)". */
+const char *rd_name_rank(
+	const struct rd_coordinator *coordinator, int rank, char name[RD_RANK_NAME_SIZE]);
+/* "all_reduce #17". */
+const char *rd_name_call(int collective, uint32_t number, char name[RD_RANK_NAME_SIZE]);
+/* "rank 2 of 4 has", "ranks 2, 3 and 5 of 8 have". */
+void rd_name_ranks(const struct rd_coordinator *coordinator, bool (*which)(const struct rd_seat *),
+	char *text, size_t size);
+
+#endif
