@@ -1,6 +1,6 @@
 /*
  * The sockets and the thread of the control connection. What is said is decided in coordinator.c and participant.c; here it
- * is carried: messages to bytes, events to calls, deadlines to a poll.
+ * is carried: messages to connections, events to calls, deadlines to a poll.
  *
  * The thread alone touches the machines, the sockets and the lines. Callers leave orders under the
  * lock and ring the bell; the thread publishes its phase and the verdict under the lock. The
@@ -21,11 +21,11 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "bootstrap/connection.h"
 #include "bootstrap/socket.h"
 #include "base/log.h"
 #include "bootstrap/rendezvous.h"
 #include "base/thread.h"
-#include "base/close_on_fork.h"
 #include "bootstrap/peer_watch.h"
 
 #define STACK_SIZE (128 << 10)
@@ -38,18 +38,6 @@
 #define DOOR (UINT64_MAX - 1)
 #define OWN (UINT64_MAX - 2)
 #define WATCH (UINT64_MAX - 3)
-
-/* A control connection, at this end. */
-struct line {
-	int fd; /* -1: in a forked child */
-	struct rd_close_on_fork unshared;
-	uint64_t mark;
-	uint32_t watched; /* epoll events */
-	bool connecting;
-	size_t in_size, out_size, out_at;
-	unsigned char in[RD_FRAME_MAX];
-	unsigned char out[2 * RD_FRAME_MAX];
-};
 
 /* What callers want of the thread. */
 struct orders {
@@ -93,14 +81,14 @@ struct rd_control {
 	pthread_t thread;
 	int epoll_fd, bell_fd, door_fd;
 	struct rd_participant *participant;
-	struct line *own; /* to the coordinator; NULL in rank 0 */
+	struct rd_connection *own; /* to the coordinator; NULL in rank 0 */
 	struct rd_addresses addresses;
 	int attempt; /* which of them is being dialled */
 	int64_t attempt_ms; /* until when */
 	struct rd_coordinator *coordinator; /* NULL but in rank 0 */
 	bool seated; /* the participant here is the coordinator's line 0 */
 	bool warned; /* of a slow call */
-	struct line **lines; /* the coordinator's; NULL where there is none */
+	struct rd_connection **lines; /* the coordinator's; NULL where there is none */
 	int link_failures_followed, looks_followed;
 	struct rd_watch *watch; /* NULL: none */
 	bool watches; /* there is one, or none to be had */
@@ -108,104 +96,6 @@ struct rd_control {
 	bool leaving, quitting;
 	int64_t linger_ms;
 };
-
-/* ---- Lines --------------------------------------------------------------------------------- */
-
-static struct line *open_line(struct rd_control *control, int fd, uint64_t mark, uint32_t watch)
-{
-	struct epoll_event event = { .events = watch, .data.u64 = mark };
-	struct line *line = calloc(1, sizeof(*line));
-
-	if (!line || epoll_ctl(control->epoll_fd, EPOLL_CTL_ADD, fd, &event)) {
-		free(line);
-		close(fd);
-		return NULL;
-	}
-	line->fd = fd;
-	rd_close_on_fork_add(&line->unshared, &line->fd);
-	line->mark = mark;
-	line->watched = watch;
-	return line;
-}
-
-static void close_line(struct rd_control *control, struct line **line)
-{
-	if (!*line)
-		return;
-	/* Said outright, and not left to close(): a child of this process may hold a copy. */
-	epoll_ctl(control->epoll_fd, EPOLL_CTL_DEL, (*line)->fd, NULL);
-	shutdown((*line)->fd, SHUT_WR);
-	rd_close_on_fork_remove(&(*line)->unshared);
-	close((*line)->fd);
-	free(*line);
-	*line = NULL;
-}
-
-static void watch_line(struct rd_control *control, struct line *line, uint32_t events)
-{
-	struct epoll_event event = { .events = events, .data.u64 = line->mark };
-
-	if (line->watched == events)
-		return;
-	line->watched = events;
-	epoll_ctl(control->epoll_fd, EPOLL_CTL_MOD, line->fd, &event);
-}
-
-/* Reads once. True: bytes came, or may come later; false: the connection has ended, with *error. */
-static bool fill_line(struct line *line, int *error)
-{
-	ssize_t got = recv(line->fd, line->in + line->in_size, sizeof(line->in) - line->in_size, 0);
-
-	if (got > 0) {
-		line->in_size += (size_t)got;
-		return true;
-	}
-	*error = got < 0 ? errno : 0;
-	return *error == EAGAIN || *error == EINTR;
-}
-
-/* The next message that has arrived whole: 1; 0: none; RONDO_PROTOCOL. */
-static int take_message(struct line *line, struct rd_control_message *message)
-{
-	int took = rd_control_decode(line->in, line->in_size, message);
-
-	if (took < 0)
-		line->in_size = 0;
-	if (took <= 0)
-		return took;
-	line->in_size -= (size_t)took;
-	memmove(line->in, line->in + took, line->in_size);
-	return 1;
-}
-
-static bool has_room(const struct line *line)
-{
-	return sizeof(line->out) - line->out_size >= RD_FRAME_MAX;
-}
-
-static void put_message(struct line *line, struct rd_control_message *message)
-{
-	line->out_size += rd_control_encode(message, line->out + line->out_size);
-}
-
-/* Sends what was put. False: the connection has ended, with *error. */
-static bool push_line(struct rd_control *control, struct line *line, int *error)
-{
-	while (line->out_at < line->out_size) {
-		ssize_t sent = send(line->fd, line->out + line->out_at,
-			line->out_size - line->out_at, MSG_NOSIGNAL);
-		if (sent < 0) {
-			*error = errno;
-			watch_line(control, line, EPOLLIN | EPOLLOUT);
-			return *error == EAGAIN || *error == EINTR;
-		}
-		line->out_at += (size_t)sent;
-	}
-	line->out_at = 0;
-	line->out_size = 0;
-	watch_line(control, line, EPOLLIN);
-	return true;
-}
 
 /* ---- The participant's connection ---------------------------------------------------------------- */
 
@@ -218,7 +108,7 @@ static void dial(struct rd_control *control, int error, int64_t now_ms)
 			error = errno;
 			continue;
 		}
-		control->own = open_line(control, fd, OWN, EPOLLOUT);
+		control->own = rd_connection_open(control->epoll_fd, fd, OWN, EPOLLOUT);
 		if (!control->own) {
 			error = ENOMEM;
 			continue;
@@ -232,14 +122,14 @@ static void dial(struct rd_control *control, int error, int64_t now_ms)
 
 static void dial_next(struct rd_control *control, int error, int64_t now_ms)
 {
-	close_line(control, &control->own);
+	rd_connection_close(&control->own);
 	control->attempt++;
 	dial(control, error, now_ms);
 }
 
 static void finish_dialling(struct rd_control *control, int64_t now_ms)
 {
-	struct line *own = control->own;
+	struct rd_connection *own = control->own;
 	int error = rd_dialled(own->fd);
 
 	if (error) {
@@ -248,7 +138,7 @@ static void finish_dialling(struct rd_control *control, int64_t now_ms)
 	}
 	own->connecting = false;
 	rd_socket_tune(own->fd, control->settings.heartbeat_timeout_ms);
-	watch_line(control, own, EPOLLIN);
+	rd_connection_watch(own, EPOLLIN);
 	rd_socket_describe(control->where, own->fd);
 	getsockname(own->fd, (struct sockaddr *)&control->near,
 		&(socklen_t){ sizeof(control->near) });
@@ -257,13 +147,13 @@ static void finish_dialling(struct rd_control *control, int64_t now_ms)
 
 static void lose_own(struct rd_control *control, int error, int64_t now_ms)
 {
-	close_line(control, &control->own);
+	rd_connection_close(&control->own);
 	rd_participant_closed(control->participant, error, now_ms);
 }
 
 static void hear_own(struct rd_control *control, int64_t now_ms)
 {
-	struct line *own = control->own;
+	struct rd_connection *own = control->own;
 	struct rd_control_message message;
 	int error, took;
 
@@ -273,11 +163,11 @@ static void hear_own(struct rd_control *control, int64_t now_ms)
 		finish_dialling(control, now_ms);
 		return;
 	}
-	if (!fill_line(own, &error)) {
+	if (!rd_connection_read(own, &error)) {
 		lose_own(control, error, now_ms);
 		return;
 	}
-	while ((took = take_message(own, &message)) > 0)
+	while ((took = rd_connection_take(own, &message)) > 0)
 		rd_participant_take(control->participant, &message, now_ms);
 	if (took < 0)
 		rd_participant_garbled(control->participant);
@@ -296,13 +186,13 @@ static void serve_own(struct rd_control *control, int64_t now_ms)
 		dial(control, 0, now_ms);
 	}
 	if (rd_participant_phase(control->participant) >= RD_SPOKE_GONE)
-		close_line(control, &control->own);
+		rd_connection_close(&control->own);
 	while (control->own && !control->own->connecting) {
-		while (has_room(control->own) && rd_participant_next(control->participant, &message))
-			put_message(control->own, &message);
+		while (rd_connection_has_room(control->own) && rd_participant_next(control->participant, &message))
+			rd_connection_put(control->own, &message);
 		if (control->own->out_size == 0)
 			return;
-		if (!push_line(control, control->own, &error))
+		if (!rd_connection_flush(control->own, &error))
 			lose_own(control, error, now_ms);
 		else if (control->own->out_size > 0)
 			return;
@@ -313,23 +203,23 @@ static void serve_own(struct rd_control *control, int64_t now_ms)
 
 static void lose_line(struct rd_control *control, int index, int error)
 {
-	close_line(control, &control->lines[index]);
+	rd_connection_close(&control->lines[index]);
 	rd_coordinator_closed(control->coordinator, index, error);
 }
 
 static void hear_line(struct rd_control *control, int index, int64_t now_ms)
 {
-	struct line *line = control->lines[index];
+	struct rd_connection *line = control->lines[index];
 	struct rd_control_message message;
 	int error, took;
 
 	if (!line)
 		return;
-	if (!fill_line(line, &error)) {
+	if (!rd_connection_read(line, &error)) {
 		lose_line(control, index, error);
 		return;
 	}
-	while ((took = take_message(line, &message)) > 0)
+	while ((took = rd_connection_take(line, &message)) > 0)
 		rd_coordinator_take(control->coordinator, index, &message, now_ms);
 	if (took < 0)
 		rd_coordinator_garbled(control->coordinator, index, now_ms);
@@ -337,16 +227,16 @@ static void hear_line(struct rd_control *control, int index, int64_t now_ms)
 
 static void serve_line(struct rd_control *control, int index)
 {
-	struct line *line = control->lines[index];
+	struct rd_connection *line = control->lines[index];
 	struct rd_control_message message;
 	int error;
 
 	while (line) {
-		while (has_room(line) && rd_coordinator_next(control->coordinator, index, &message))
-			put_message(line, &message);
+		while (rd_connection_has_room(line) && rd_coordinator_next(control->coordinator, index, &message))
+			rd_connection_put(line, &message);
 		if (line->out_size == 0)
 			break;
-		if (!push_line(control, line, &error)) {
+		if (!rd_connection_flush(line, &error)) {
 			lose_line(control, index, error);
 			return;
 		}
@@ -361,7 +251,7 @@ static void close_door(struct rd_control *control)
 {
 	if (control->door_fd < 0)
 		return;
-	/* As in close_line(): a launcher may hold a copy, which epoll would go on to report. */
+	/* As for a connection: a launcher may hold a copy, which epoll would go on to report. */
 	epoll_ctl(control->epoll_fd, EPOLL_CTL_DEL, control->door_fd, NULL);
 	close(control->door_fd);
 	control->door_fd = -1;
@@ -411,7 +301,7 @@ static void open_next(struct rd_control *control, int fd, int64_t now_ms)
 		return;
 	}
 	rd_socket_tune(fd, control->settings.heartbeat_timeout_ms);
-	control->lines[index] = open_line(control, fd, (uint64_t)index, EPOLLIN);
+	control->lines[index] = rd_connection_open(control->epoll_fd, fd, (uint64_t)index, EPOLLIN);
 	if (control->lines[index])
 		hear_line(control, index, now_ms);
 	else
@@ -908,8 +798,8 @@ static void destroy(struct rd_control *control)
 {
 	if (control->lines)
 		for (int i = 0; i < rd_coordinator_line_count(control->coordinator); i++)
-			close_line(control, &control->lines[i]);
-	close_line(control, &control->own);
+			rd_connection_close(&control->lines[i]);
+	rd_connection_close(&control->own);
 	close_fds(control);
 	pthread_cond_destroy(&control->news);
 	pthread_mutex_destroy(&control->lock);
@@ -1264,22 +1154,14 @@ void rd_control_destroy(struct rd_control *control)
 	destroy(control);
 }
 
-static void abandon_line(struct line *line)
-{
-	if (!line)
-		return;
-	/* The socket was closed by the fork. No epoll_ctl(): the epoll is the parent's as well. */
-	free(line);
-}
-
 void rd_control_abandon(struct rd_control *control)
 {
 	if (!control)
 		return;
 	if (control->lines)
 		for (int i = 0; i < rd_coordinator_line_count(control->coordinator); i++)
-			abandon_line(control->lines[i]);
-	abandon_line(control->own);
+			rd_connection_abandon(control->lines[i]);
+	rd_connection_abandon(control->own);
 	rd_watch_abandon(control->watch);
 	close_fds(control);
 	free_all(control);

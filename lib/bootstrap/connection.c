@@ -1,0 +1,111 @@
+#include "bootstrap/connection.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct rd_connection *rd_connection_open(int epoll_fd, int fd, uint64_t mark, uint32_t events)
+{
+	struct epoll_event event = { .events = events, .data.u64 = mark };
+	struct rd_connection *connection = calloc(1, sizeof(*connection));
+
+	if (!connection || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event)) {
+		free(connection);
+		close(fd);
+		return NULL;
+	}
+	connection->epoll_fd = epoll_fd;
+	connection->fd = fd;
+	rd_close_on_fork_add(&connection->unshared, &connection->fd);
+	connection->mark = mark;
+	connection->watched = events;
+	return connection;
+}
+
+void rd_connection_close(struct rd_connection **connection)
+{
+	if (!*connection)
+		return;
+	/* Said outright, and not left to close(): a child of this process may hold a copy. */
+	epoll_ctl((*connection)->epoll_fd, EPOLL_CTL_DEL, (*connection)->fd, NULL);
+	shutdown((*connection)->fd, SHUT_WR);
+	rd_close_on_fork_remove(&(*connection)->unshared);
+	close((*connection)->fd);
+	free(*connection);
+	*connection = NULL;
+}
+
+void rd_connection_watch(struct rd_connection *connection, uint32_t events)
+{
+	struct epoll_event event = { .events = events, .data.u64 = connection->mark };
+
+	if (connection->watched == events)
+		return;
+	connection->watched = events;
+	epoll_ctl(connection->epoll_fd, EPOLL_CTL_MOD, connection->fd, &event);
+}
+
+bool rd_connection_read(struct rd_connection *connection, int *error)
+{
+	ssize_t got = recv(connection->fd, connection->in + connection->in_size,
+		sizeof(connection->in) - connection->in_size, 0);
+
+	if (got > 0) {
+		connection->in_size += (size_t)got;
+		return true;
+	}
+	*error = got < 0 ? errno : 0;
+	return *error == EAGAIN || *error == EINTR;
+}
+
+int rd_connection_take(struct rd_connection *connection, struct rd_control_message *message)
+{
+	int took = rd_control_decode(connection->in, connection->in_size, message);
+
+	if (took < 0)
+		connection->in_size = 0;
+	if (took <= 0)
+		return took;
+	connection->in_size -= (size_t)took;
+	memmove(connection->in, connection->in + took, connection->in_size);
+	return 1;
+}
+
+bool rd_connection_has_room(const struct rd_connection *connection)
+{
+	return sizeof(connection->out) - connection->out_size >= RD_FRAME_MAX;
+}
+
+void rd_connection_put(struct rd_connection *connection, struct rd_control_message *message)
+{
+	connection->out_size += rd_control_encode(message, connection->out + connection->out_size);
+}
+
+bool rd_connection_flush(struct rd_connection *connection, int *error)
+{
+	while (connection->out_at < connection->out_size) {
+		ssize_t sent = send(connection->fd, connection->out + connection->out_at,
+			connection->out_size - connection->out_at, MSG_NOSIGNAL);
+		if (sent < 0) {
+			*error = errno;
+			rd_connection_watch(connection, EPOLLIN | EPOLLOUT);
+			return *error == EAGAIN || *error == EINTR;
+		}
+		connection->out_at += (size_t)sent;
+	}
+	connection->out_at = 0;
+	connection->out_size = 0;
+	rd_connection_watch(connection, EPOLLIN);
+	return true;
+}
+
+void rd_connection_abandon(struct rd_connection *connection)
+{
+	if (!connection)
+		return;
+	/* The socket was closed by the fork. No epoll_ctl(): the epoll is the parent's as well. */
+	free(connection);
+}
