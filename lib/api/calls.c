@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "gpu/gpu.h"
+#include "gpu/submit.h"
 #include "base/error.h"
 #include "api/group.h"
 #include "comm/user_op.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/gpu.h"
+#include "gpu/submit.h"
 #include "base/error.h"
 #include "api/group.h"
 #include "device/device_stream.h"

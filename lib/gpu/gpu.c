@@ -1,19 +1,14 @@
 #include "gpu/gpu.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/compile_direct.h"
-#include "gpu/compile_messages.h"
 #include "gpu/progress.h"
 #include "tuner/algorithms.h"
 #include "base/error.h"
-#include "device/devmem.h"
 #include "base/log.h"
-#include "device/region.h"
-#include "mesh/two_shot.h"
 #include "gpu/messages.h"
+#include "gpu/peers.h"
 #include "gpu/transfers.h"
 
 /* Comms with devices in one process, at one time. */
@@ -91,7 +86,7 @@ int rd_gpu_device(const struct rd_settings *settings, int *device, uint32_t *pci
 	return 0;
 }
 
-/* ---- Words --------------------------------------------------------------------------------- */
+/* ---- Stream flags -------------------------------------------------------------------------- */
 
 static pthread_mutex_t stream_flags_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Alignas(4096) struct rd_stream_flags all_stream_flags[WORDS];
@@ -127,230 +122,18 @@ static void give_stream_flags_back(struct rd_gpu *gpu)
 	pthread_mutex_unlock(&stream_flags_lock);
 }
 
-/* ---- Meeting ------------------------------------------------------------------------------- */
-
-/* What ranks tell each other when the gpu is made. */
-struct card {
-	uint64_t host_flags_id; /* of the region that holds the host flags */
-	uint64_t device_flags_address;
-	struct rd_handle device_flags_handle;
-	int32_t able; /* to be reached directly */
-	int32_t kernel; /* asked for */
-	int32_t at_once; /* processes run on its device at the same time */
-	int32_t blocks;
-};
-
-int rd_gpu_gather(struct rd_gpu *gpu, const void *mine, void *all, size_t size)
-{
-	struct rondo_comm *comm = gpu->comm;
-	struct rd_task task = {
-		.comm = comm,
-		.call = {
-			.problem = { .collective = RD_ALL_GATHER,
-				.rank = comm->rank,
-				.size = comm->size,
-				.layout = comm->layouts[0] },
-			.type = RONDO_U8,
-			.count = size,
-			.in = mine,
-			.out = all,
-		},
-	};
-
-	if (comm->size == 1) {
-		memcpy(all, mine, size);
-		return 0;
-	}
-	comm->calls_itself = true;
-	rd_run_issue(&task, 1);
-
-	int err = rd_run(&task, 1);
-
-	comm->calls_itself = false;
-	return err;
-}
-
-int rd_gpu_agree(struct rd_gpu *gpu, bool mine, bool *all)
-{
-	unsigned char one = mine, answers[RD_WORK_RANKS];
-	int err = rd_gpu_gather(gpu, &one, answers, 1);
-
-	*all = !err;
-	for (int rank = 0; rank < gpu->comm->size && !err; rank++)
-		*all &= answers[rank];
-	return err;
-}
-
-static bool offer_host_flags(struct rd_gpu *gpu, uint64_t *id)
-{
-	struct rondo_comm *comm = gpu->comm;
-	struct rd_region region;
-
-	if (!comm->exchange.possible ||
-		!rd_region_find(gpu->host_flags, sizeof(*gpu->host_flags), &region))
-		return false;
-	*id = region.id;
-	for (int i = 0; i < comm->endpoint_count; i++)
-		if (comm->endpoints[i]->transport->offer &&
-			!comm->endpoints[i]->transport->offer(
-				comm->endpoints[i], region.id, region.fd, region.size))
-			return false;
-	return true;
-}
-
-/* What stands in the way is told, and costs direct access alone. */
-static void write_card(struct rd_gpu *gpu, struct card *card)
-{
-	struct rondo_comm *comm = gpu->comm;
-	void *device_flags;
-
-	memset(card, 0, sizeof(*card));
-	rd_kernel_read(comm->settings.kernel, &gpu->kernel);
-	card->kernel = gpu->kernel;
-	card->at_once = gpu->ops->shared_at_once(gpu->device);
-	card->blocks = gpu->ops->blocks(gpu->device);
-	if (comm->size == 1 || gpu->kernel == RD_KERNEL_STAGED ||
-		gpu->kernel == RD_KERNEL_MESSAGES)
-		return;
-	rd_devmem_create(gpu->ops, gpu->device, sizeof(*gpu->device_flags), &device_flags);
-	gpu->device_flags = gpu->peer_device_flags[comm->rank % RD_WORK_RANKS] = device_flags;
-	card->device_flags_address = (uintptr_t)device_flags;
-	card->able = device_flags && gpu->ops->export(device_flags, &card->device_flags_handle) == 0 &&
-		     offer_host_flags(gpu, &card->host_flags_id);
-	if (!card->able)
-		rd_log(RD_INFO, RD_ROUTE, "device memory of rank %d is not for others: %s",
-			comm->rank,
-			comm->exchange.possible ? rondo_last_error()
-						    : "its links map no memory");
-}
-
-static bool same_process(const struct rd_place *a, const struct rd_place *b)
-{
-	return a->pid == b->pid && rd_place_same_host(a, b);
-}
-
-static bool map_host_flags(struct rd_gpu *gpu, int peer, const struct card *card)
-{
-	struct rd_link *link = gpu->comm->links[peer * gpu->comm->channels];
-	size_t size = 0;
-	void *host_flags = link->transport->map(link, card->host_flags_id, &size);
-
-	if (!host_flags || size < sizeof(struct rd_host_flags) || gpu->ops->share(host_flags, size))
-		return false;
-	gpu->peer_flags[peer] = host_flags;
-	return true;
-}
-
-static bool map_device_flags(struct rd_gpu *gpu, int peer, const struct card *card, int there)
-{
-	void *base;
-	size_t size;
-
-	if (gpu->same_process[peer]) {
-		struct rd_device_flags *device_flags = (struct rd_device_flags *)(uintptr_t)card->device_flags_address;
-
-		if (!rd_devmem_get(device_flags))
-			return false;
-		gpu->peer_device_flags[peer] = device_flags;
-		return there == gpu->device || gpu->ops->peer(gpu->device, there) == 0;
-	}
-	if (gpu->ops->import(gpu->device, &card->device_flags_handle, &base, &size))
-		return false;
-	gpu->peer_device_flags[peer] = base;
-	return size >= sizeof(struct rd_device_flags);
-}
-
-static void find_own_process(struct rd_gpu *gpu)
-{
-	const struct rd_member *members = rd_control_members(gpu->comm->control);
-
-	for (int peer = 0; peer < gpu->comm->size && peer < RD_WORK_RANKS; peer++)
-		gpu->same_process[peer] =
-			same_process(&members[peer].place, &members[gpu->comm->rank].place);
-}
-
-static bool map_peers(struct rd_gpu *gpu, const struct card *cards)
-{
-	const struct rd_member *members = rd_control_members(gpu->comm->control);
-	const struct rondo_comm *comm = gpu->comm;
-
-	for (int peer = 0; peer < comm->size; peer++) {
-		const struct rd_place *there = &members[peer].place;
-
-		if (peer == comm->rank)
-			continue;
-		if (!map_host_flags(gpu, peer, &cards[peer]) ||
-			!map_device_flags(gpu, peer, &cards[peer], there->device)) {
-			rd_log(RD_INFO, RD_ROUTE, "rank %d cannot map device memory of rank %d: %s",
-				comm->rank, peer, rondo_last_error());
-			return false;
-		}
-	}
-	return true;
-}
-
-static uint32_t check_of(const struct rd_gpu *gpu, int from, int to)
-{
-	return (uint32_t)gpu->comm->local.comm_id ^ ((uint32_t)from * 256 + (uint32_t)to + 1);
-}
-
-/* Real bytes: every rank writes a flag into every device_flags. */
-static bool write_checks(struct rd_gpu *gpu)
-{
-	int rank = gpu->comm->rank;
-
-	for (int peer = 0; peer < gpu->comm->size; peer++) {
-		gpu->host_flags->check = check_of(gpu, rank, peer);
-		if (gpu->ops->copy(gpu->device, gpu->stream,
-			    &gpu->peer_device_flags[peer]->checked[rank], &gpu->host_flags->check,
-			    sizeof(uint32_t)) ||
-			gpu->ops->stream_synchronize(gpu->device, gpu->stream))
-			return false;
-	}
-	return true;
-}
-
-static bool read_checks(struct rd_gpu *gpu)
-{
-	for (int peer = 0; peer < gpu->comm->size; peer++) {
-		if (gpu->ops->copy(gpu->device, gpu->stream, &gpu->host_flags->check,
-			    &gpu->device_flags->checked[peer], sizeof(uint32_t)) ||
-			gpu->ops->stream_synchronize(gpu->device, gpu->stream) ||
-			gpu->host_flags->check != check_of(gpu, peer, gpu->comm->rank))
-			return false;
-	}
-	return true;
-}
-
-/* Whether every rank reaches every other's device memory: tried, not assumed. */
-static int try_direct(struct rd_gpu *gpu, const struct card *cards, bool *direct)
-{
-	struct rondo_comm *comm = gpu->comm;
-	int err;
-
-	*direct = comm->size <= RD_WORK_RANKS && comm->size > 1;
-	for (int rank = 0; rank < comm->size && *direct; rank++)
-		*direct = cards[rank].able;
-	if (!*direct)
-		return 0;
-	err = rd_gpu_agree(gpu, map_peers(gpu, cards) && write_checks(gpu), direct);
-	if (!err && *direct)
-		err = rd_gpu_agree(gpu, read_checks(gpu), direct);
-	return err;
-}
-
 /* ---- How kernels run ----------------------------------------------------------------------- */
 
 /* Ranks on one device, in different processes that do not run at the same time: what spins there
    starves the peer that it waits for. */
-static bool takes_turns(const struct rd_gpu *gpu, const struct card *cards)
+static bool takes_turns(const struct rd_gpu *gpu, const struct rd_gpu_card *cards)
 {
 	const struct rd_member *members = rd_control_members(gpu->comm->control);
 
 	for (int a = 0; a < gpu->comm->size; a++)
 		for (int b = 0; b < a; b++)
 			if (members[a].place.device_pci == members[b].place.device_pci &&
-				!same_process(&members[a].place, &members[b].place) &&
+				!rd_peers_one_process(gpu->comm, a, b) &&
 				!(cards[a].at_once && cards[b].at_once))
 				return true;
 	return false;
@@ -367,7 +150,7 @@ static int ranks_on(const struct rd_gpu *gpu, uint32_t device_pci)
 }
 
 /* All fused kernels that meet on a device must find room on it at once. */
-static void share_out_blocks(struct rd_gpu *gpu, const struct card *cards)
+static void share_out_blocks(struct rd_gpu *gpu, const struct rd_gpu_card *cards)
 {
 	const struct rd_member *members = rd_control_members(gpu->comm->control);
 
@@ -484,15 +267,15 @@ static void warn_of_few_queues(const struct rd_gpu *gpu)
 			ranks, gpu->device, queues);
 }
 
-static int find_kernel(struct rd_gpu *gpu, const struct card *cards)
+static int find_kernel(struct rd_gpu *gpu, const struct rd_gpu_card *cards)
 {
 	const char *why = NULL;
 	bool direct;
 	int err;
 
-	find_own_process(gpu);
+	rd_peers_find_own_process(gpu);
 	share_out_blocks(gpu, cards);
-	err = try_direct(gpu, cards, &direct);
+	err = rd_peers_try(gpu, cards, &direct);
 	if (!err)
 		why = choose_kernel(gpu, direct, takes_turns(gpu, cards), &err);
 	if (err)
@@ -507,7 +290,7 @@ static int find_kernel(struct rd_gpu *gpu, const struct card *cards)
 
 /* ---- Making -------------------------------------------------------------------------------- */
 
-static int check_kernels(const struct rondo_comm *comm, const struct card *cards)
+static int check_kernels(const struct rondo_comm *comm, const struct rd_gpu_card *cards)
 {
 	for (int rank = 1; rank < comm->size; rank++)
 		if (cards[rank].kernel != cards[0].kernel)
@@ -531,10 +314,22 @@ static void forget_calls(struct rondo_comm *comm)
 	atomic_store(&comm->activity.slept_in, 0); /* its number names another call from now on */
 }
 
+static void write_card(struct rd_gpu *gpu, struct rd_gpu_card *card)
+{
+	memset(card, 0, sizeof(*card));
+	rd_kernel_read(gpu->comm->settings.kernel, &gpu->kernel);
+	card->kernel = gpu->kernel;
+	card->at_once = gpu->ops->shared_at_once(gpu->device);
+	card->blocks = gpu->ops->blocks(gpu->device);
+	if (gpu->comm->size > 1 && gpu->kernel != RD_KERNEL_STAGED &&
+		gpu->kernel != RD_KERNEL_MESSAGES)
+		rd_peers_offer(gpu, card);
+}
+
 static int meet(struct rd_gpu *gpu)
 {
 	struct rondo_comm *comm = gpu->comm;
-	struct card card, *cards = calloc((size_t)comm->size, sizeof(*cards));
+	struct rd_gpu_card card, *cards = calloc((size_t)comm->size, sizeof(*cards));
 	int err;
 
 	if (!cards)
@@ -629,23 +424,6 @@ void rd_gpu_finish(struct rd_gpu *gpu)
 	gpu->progress = NULL;
 }
 
-static void unmap_peers(struct rd_gpu *gpu)
-{
-	for (int i = 0; i < RD_IMPORTS; i++)
-		if (gpu->imports[i].base)
-			gpu->ops->drop(gpu->device, gpu->imports[i].base);
-	for (int peer = 0; peer < RD_WORK_RANKS; peer++) {
-		if (gpu->peer_flags[peer] && gpu->peer_flags[peer] != gpu->host_flags)
-			gpu->ops->unshare(gpu->peer_flags[peer]);
-		if (!gpu->peer_device_flags[peer])
-			continue;
-		if (gpu->peer_device_flags[peer] == gpu->device_flags || gpu->same_process[peer])
-			rd_devmem_put(gpu->peer_device_flags[peer]);
-		else
-			gpu->ops->drop(gpu->device, gpu->peer_device_flags[peer]);
-	}
-}
-
 void rd_gpu_destroy(struct rd_gpu *gpu)
 {
 	if (!gpu)
@@ -658,7 +436,7 @@ void rd_gpu_destroy(struct rd_gpu *gpu)
 		gpu->ops->stream_destroy(gpu->device, gpu->chain);
 	if (gpu->stream)
 		gpu->ops->stream_destroy(gpu->device, gpu->stream);
-	unmap_peers(gpu);
+	rd_peers_unmap(gpu);
 	rd_transfers_forget(gpu);
 	rd_messages_destroy(gpu->messages);
 	if (gpu->host_flags) {
@@ -671,195 +449,4 @@ void rd_gpu_destroy(struct rd_gpu *gpu)
 	rd_async_error_release(gpu->async_error);
 	give_stream_flags_back(gpu);
 	free(gpu);
-}
-
-/* ---- Work ---------------------------------------------------------------------------------- */
-
-static const struct rd_plan *plan_for(struct rd_gpu *gpu, const struct rd_problem *asked)
-{
-	struct rd_plan **plan = &gpu->plans[asked->collective][asked->root];
-	struct rd_problem problem = *asked;
-
-	problem.layout = NULL;
-	if (*plan)
-		return *plan;
-	if (rd_plan_create(plan, &rd_two_shot, &problem))
-		*plan = NULL;
-	rd_warn_of_replacement(gpu->comm, asked->collective, rd_two_shot.name,
-		"kernels run by direct access (RONDO_KERNEL)");
-	return *plan;
-}
-
-/* By what all ranks know alike, so that they all do the same. */
-bool rd_gpu_work(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work *work)
-{
-	bool meets = call->problem.collective == RD_BARRIER;
-	bool empty = call->count == 0 && !(call->terms && call->terms->in) && !meets;
-
-	/* A function of the program's runs on no device. */
-	if (gpu->kernel == RD_KERNEL_STAGED || gpu->messages || empty ||
-		(call->terms && call->terms->op.combine) ||
-		(!meets && !(rd_two_shot.collectives >> call->problem.collective & 1)))
-		return false;
-
-	const struct rd_plan *plan = meets ? NULL : plan_for(gpu, &call->problem);
-
-	memset(work, 0, sizeof(*work));
-	work->abort_flag = &gpu->host_flags->abort_flag;
-	/* What one rank can do, all can: `direct_access` writes such plans for every rank. */
-	bool works = (plan || meets) && rd_work_plan(work, plan, call);
-
-	assert(works);
-	return works;
-}
-
-/* A block for so many bytes, as long as there are blocks. */
-#define BYTES_A_BLOCK (32 << 10)
-
-/* Where two ranks alone know how long their blocks are, these go into what they compare. */
-static uint32_t sign_pair(const struct rd_call *call, uint32_t hash, int peer)
-{
-	int rank = call->problem.rank, first = rank < peer ? rank : peer;
-	uint64_t there = rd_work_pair_size(call, first, rank + peer - first);
-	uint64_t back = rd_work_pair_size(call, rank + peer - first, first);
-
-	for (int shift = 0; shift < 64; shift += 8) {
-		hash = (hash ^ (there >> shift & 0xff)) * 16777619u;
-		hash = (hash ^ (back >> shift & 0xff)) * 16777619u;
-	}
-	return hash;
-}
-
-static void sign(struct rd_work *work, const struct rd_call *call)
-{
-	bool pairwise = call->terms && call->terms->in && call->terms->pairwise;
-	uint32_t hash = rd_call_hash(call);
-
-	for (int peer = 0; peer < work->size; peer++)
-		work->signatures[peer] =
-			pairwise && peer != work->rank ? sign_pair(call, hash, peer) : hash;
-}
-
-void rd_gpu_fuse(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work *work)
-{
-	bool pairwise = call->terms && call->terms->in && call->terms->pairwise;
-	size_t size = rd_blocks(&call->problem) * call->count * rondo_type_size(call->type);
-	size_t blocks = size / BYTES_A_BLOCK + 1;
-
-	work->fused = 1;
-	if (size <= RD_LL_BUFFER_SIZE - 8 && !(call->terms && call->terms->in))
-		rd_work_small(work, call);
-	/* Nobody knows how much the others move: as many blocks as there may be. */
-	work->blocks = blocks < (size_t)gpu->blocks && !pairwise ? (int)blocks : gpu->blocks;
-	sign(work, call);
-	work->timeout_ns = gpu->comm->settings.timeout_ms * UINT64_C(1000000);
-	memcpy(work->peer_device_flags, gpu->peer_device_flags, sizeof(work->peer_device_flags));
-}
-
-size_t rd_gpu_in_size(const struct rd_call *call, int rank)
-{
-	struct rd_problem there = call->problem;
-	bool varied = call->terms && call->terms->in;
-
-	if (varied && rank != there.rank && there.collective != RD_REDUCE_SCATTER)
-		return rd_work_pair_size(call, rank, there.rank);
-	if (varied)
-		return rd_call_in_size(call);
-	there.rank = rank;
-	return rd_in_blocks(&there) * call->count * rondo_type_size(call->type);
-}
-
-size_t rd_gpu_out_size(const struct rd_call *call, int rank)
-{
-	struct rd_problem there = call->problem;
-
-	if (!rd_collective_writes_far(there.collective))
-		return 0;
-	if (call->terms && call->terms->in)
-		return rank == there.rank ? rd_call_out_size(call)
-					  : rd_work_pair_size(call, there.rank, rank);
-	there.rank = rank;
-	return rd_out_blocks(&there) * call->count * rondo_type_size(call->type);
-}
-
-/* ---- Where buffers lie --------------------------------------------------------------------- */
-
-void rd_gpu_describe(struct rd_gpu *gpu, const void *at, size_t size, struct rd_buffer_location *location)
-{
-	struct rd_allocation allocation;
-
-	memset(location, 0, sizeof(*location));
-	if (size == 0 || !gpu->ops->find(at, &allocation) ||
-		gpu->ops->export(allocation.base, &location->handle))
-		return;
-	location->id = allocation.id;
-	location->address = (uintptr_t)at;
-	location->offset = (uint64_t)((const char *)at - allocation.base);
-	location->size = allocation.size;
-}
-
-/* Its place in the cache: where it is already, or is to be. A peer's newer allocation at the same
-   address says that the older one is gone. NULL: graphs have it all. */
-static struct rd_import *import_slot(struct rd_gpu *gpu, int peer, const struct rd_buffer_location *location)
-{
-	struct rd_import *oldest = NULL;
-
-	for (int i = 0; i < RD_IMPORTS; i++) {
-		struct rd_import *import = &gpu->imports[i];
-
-		if (import->base && import->peer == peer &&
-			import->address == location->address - location->offset)
-			return import;
-		if (!import->kept && (!oldest || import->used < oldest->used))
-			oldest = import;
-	}
-	return oldest;
-}
-
-static int import(
-	struct rd_gpu *gpu, struct rd_import *slot, int peer, const struct rd_buffer_location *location)
-{
-	void *base;
-	size_t size;
-	int err = 0;
-
-	if (slot->base) {
-		err = rd_progress_drain(gpu);
-		gpu->ops->drop(gpu->device, slot->base);
-		slot->base = NULL;
-	}
-	if (!err)
-		err = gpu->ops->import(gpu->device, &location->handle, &base, &size);
-	if (!err)
-		*slot = (struct rd_import){ .peer = peer,
-			.id = location->id,
-			.address = location->address - location->offset,
-			.base = base,
-			.size = size };
-	return err;
-}
-
-char *rd_gpu_reach(
-	struct rd_gpu *gpu, int peer, const struct rd_buffer_location *location, size_t size, bool keep)
-{
-	if (gpu->same_process[peer])
-		return (char *)(uintptr_t)location->address;
-
-	struct rd_import *slot = import_slot(gpu, peer, location);
-
-	if (!slot) {
-		rd_fail(RONDO_UNSUPPORTED,
-			"rank %d cannot map more memory of rank %d: graphs hold %d buffers",
-			gpu->comm->rank, peer, RD_IMPORTS);
-		return NULL;
-	}
-	if ((!slot->base || slot->peer != peer || slot->id != location->id) &&
-		import(gpu, slot, peer, location))
-		return NULL;
-	slot->kept |= keep;
-	slot->used = ++gpu->imports_used;
-	if (size <= slot->size && location->offset <= slot->size - size)
-		return slot->base + location->offset;
-	rd_fail(RONDO_PROTOCOL, "rank %d says its buffer lies where it has no memory", peer);
-	return NULL;
 }

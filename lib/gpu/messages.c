@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "device/devmem.h"
 #include "base/log.h"
+#include "gpu/peers.h"
 #include "gpu/compile_messages.h"
 
 /* A plan as it lies on the device. */

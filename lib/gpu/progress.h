@@ -27,11 +27,4 @@ int rd_progress_capture(struct rd_progress_thread *progress, struct rd_task *tas
 int rd_progress_capture_transfers(
 	struct rd_progress_thread *progress, struct rd_task *tasks, int count, const char *from[]);
 
-/* ---- In the progress thread's thread ------------------------------------------------------------------- */
-
-/* Waits until the gpu's stream has done what is queued on it; or an error of the comm's. */
-int rd_progress_drain(struct rd_gpu *gpu);
-/* 0 while the comm stands; else its error, and what waits has been let go. */
-int rd_progress_watch(struct rd_gpu *gpu);
-
 #endif

@@ -1,10 +1,12 @@
-/* Calls on device memory, from the caller to a kernel on its stream or to the progress thread. */
+#include "gpu/submit.h"
+
 #include <stdlib.h>
 
-#include "gpu/progress.h"
-#include "gpu/gpu.h"
 #include "base/error.h"
+#include "gpu/direct.h"
+#include "gpu/launch.h"
 #include "gpu/messages.h"
+#include "gpu/progress.h"
 #include "gpu/transfers.h"
 
 /* ---- Taking calls -------------------------------------------------------------------------- */
@@ -127,34 +129,6 @@ static int run_alone(struct rd_device_stream *device_stream, const struct rd_tas
 	if (size == 0 || call->in == call->out)
 		return 0;
 	return device_stream->ops->copy(device_stream->device, device_stream->stream, call->out, call->in, size);
-}
-
-static int run_kernel(struct rd_gpu *gpu, void *stream, const struct rd_launch *launch)
-{
-	const struct rd_device_ops *ops = gpu->ops;
-
-	if (launch->work)
-		return ops->run(gpu->device, stream, launch->work);
-	if (launch->steps)
-		return ops->run_steps(gpu->device, stream, launch->steps);
-	return ops->run_transfers(gpu->device, stream, launch->transfers);
-}
-
-int rd_gpu_launch(struct rd_gpu *gpu, struct rd_device_stream *device_stream, const struct rd_launch *launch)
-{
-	const struct rd_device_ops *ops = gpu->ops;
-	bool captures = ops->stream_captures(device_stream->stream);
-	int err = 0;
-
-	if (!captures)
-		err = ops->stream_follow(gpu->device, device_stream->stream, gpu->chain);
-	if (!err)
-		err = run_kernel(gpu, device_stream->stream, launch);
-	if (!err && launch->done)
-		err = ops->write_flag(gpu->device, device_stream->stream, launch->done, launch->number);
-	if (!err && !captures)
-		err = ops->stream_follow(gpu->device, gpu->chain, device_stream->stream);
-	return err ? rd_comm_fail(gpu->comm, err, gpu->comm->rank) : 0;
 }
 
 static int launch(

@@ -4,11 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/progress.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "device/region.h"
 #include "base/futex.h"
+#include "gpu/launch.h"
+#include "gpu/peers.h"
+#include "gpu/watch.h"
 
 /* Rounds of yielding before it sleeps for a peer's flag, and how long: devices wake nobody. */
 #define YIELDS 100
@@ -169,17 +171,6 @@ static int mismatch(const struct rd_gpu *gpu, int peer, const struct rd_signatur
 	return rd_comm_fail(gpu->comm, RONDO_MISMATCH, peer);
 }
 
-int rd_transfers_differ(struct rd_gpu *gpu, int peer)
-{
-	const struct rd_abort_flag *abort_flag = &gpu->host_flags->abort_flag;
-
-	rd_fail(RONDO_MISMATCH, "rank %d sends %llu %s to rank %d, which receives %llu %s", peer,
-		(unsigned long long)abort_flag->counts[0], rondo_type_name(abort_flag->types[0]),
-		gpu->comm->rank, (unsigned long long)abort_flag->counts[1],
-		rondo_type_name(abort_flag->types[1]));
-	return rd_comm_fail(gpu->comm, RONDO_MISMATCH, peer);
-}
-
 /* By a kernel, which touches nothing once the comm has failed: the sender's memory may be gone
  * then. */
 static int queue_copy(struct rd_gpu *gpu, const struct rd_call *call, const char *from)
@@ -284,7 +275,7 @@ static void pause_a_moment(struct rd_feed *base)
 		transfer->staging->pause(transfer->staging);
 		return;
 	}
-	rd_progress_watch(transfer->gpu);
+	rd_gpu_watch(transfer->gpu);
 	flag = flag_of(transfer, &number);
 	seen = __atomic_load_n(flag, __ATOMIC_ACQUIRE);
 	transfer->rounds++;

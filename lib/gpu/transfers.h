@@ -40,7 +40,4 @@ void rd_transfers_forget(struct rd_gpu *gpu);
 /* A peer that has not taken what it was offered; this rank itself: there is none. */
 int rd_transfers_owed(const struct rd_gpu *gpu);
 
-/* A kernel has said that this peer sends something else: ends the comm. */
-int rd_transfers_differ(struct rd_gpu *gpu, int peer);
-
 #endif

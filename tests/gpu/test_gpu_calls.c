@@ -9,6 +9,7 @@
 #include "device/device_stream.h"
 #include "captured_stderr.h"
 #include "api/stream.h"
+#include "gpu/direct.h"
 #include "variants.h"
 #include "base/futex.h"
 

@@ -1,0 +1,19 @@
+/* The launch of one kernel on a caller's stream. */
+#ifndef RD_LAUNCH_H
+#define RD_LAUNCH_H
+
+#include "gpu/gpu.h"
+
+/* One kernel: that of the member that is not NULL. */
+struct rd_launch {
+	const struct rd_work *work;
+	const struct rd_steps *steps;
+	const struct rd_transfer_work *transfers;
+	uint32_t *done, number; /* done: what is written when it has run, or NULL */
+};
+
+/* Queues it on the caller's stream, after what earlier calls on other streams have queued. */
+int rd_gpu_launch(
+	struct rd_gpu *gpu, struct rd_device_stream *device_stream, const struct rd_launch *launch);
+
+#endif

@@ -1,0 +1,305 @@
+#include "gpu/peers.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "device/devmem.h"
+#include "device/region.h"
+#include "gpu/watch.h"
+
+/* ---- Meeting ------------------------------------------------------------------------------- */
+
+int rd_gpu_gather(struct rd_gpu *gpu, const void *mine, void *all, size_t size)
+{
+	struct rondo_comm *comm = gpu->comm;
+	struct rd_task task = {
+		.comm = comm,
+		.call = {
+			.problem = { .collective = RD_ALL_GATHER,
+				.rank = comm->rank,
+				.size = comm->size,
+				.layout = comm->layouts[0] },
+			.type = RONDO_U8,
+			.count = size,
+			.in = mine,
+			.out = all,
+		},
+	};
+
+	if (comm->size == 1) {
+		memcpy(all, mine, size);
+		return 0;
+	}
+	comm->calls_itself = true;
+	rd_run_issue(&task, 1);
+
+	int err = rd_run(&task, 1);
+
+	comm->calls_itself = false;
+	return err;
+}
+
+int rd_gpu_agree(struct rd_gpu *gpu, bool mine, bool *all)
+{
+	unsigned char one = mine, answers[RD_WORK_RANKS];
+	int err = rd_gpu_gather(gpu, &one, answers, 1);
+
+	*all = !err;
+	for (int rank = 0; rank < gpu->comm->size && !err; rank++)
+		*all &= answers[rank];
+	return err;
+}
+
+static bool offer_host_flags(struct rd_gpu *gpu, uint64_t *id)
+{
+	struct rondo_comm *comm = gpu->comm;
+	struct rd_region region;
+
+	if (!comm->exchange.possible ||
+		!rd_region_find(gpu->host_flags, sizeof(*gpu->host_flags), &region))
+		return false;
+	*id = region.id;
+	for (int i = 0; i < comm->endpoint_count; i++)
+		if (comm->endpoints[i]->transport->offer &&
+			!comm->endpoints[i]->transport->offer(
+				comm->endpoints[i], region.id, region.fd, region.size))
+			return false;
+	return true;
+}
+
+void rd_peers_offer(struct rd_gpu *gpu, struct rd_gpu_card *card)
+{
+	struct rondo_comm *comm = gpu->comm;
+	void *device_flags;
+
+	rd_devmem_create(gpu->ops, gpu->device, sizeof(*gpu->device_flags), &device_flags);
+	gpu->device_flags = gpu->peer_device_flags[comm->rank % RD_WORK_RANKS] = device_flags;
+	card->device_flags_address = (uintptr_t)device_flags;
+	card->able = device_flags &&
+		     gpu->ops->export(device_flags, &card->device_flags_handle) == 0 &&
+		     offer_host_flags(gpu, &card->host_flags_id);
+	if (!card->able)
+		rd_log(RD_INFO, RD_ROUTE, "device memory of rank %d is not for others: %s",
+			comm->rank,
+			comm->exchange.possible ? rondo_last_error() : "its links map no memory");
+}
+
+/* ---- Mapping ------------------------------------------------------------------------------- */
+
+bool rd_peers_one_process(const struct rondo_comm *comm, int a, int b)
+{
+	const struct rd_member *members = rd_control_members(comm->control);
+
+	return members[a].place.pid == members[b].place.pid &&
+	       rd_place_same_host(&members[a].place, &members[b].place);
+}
+
+static bool map_host_flags(struct rd_gpu *gpu, int peer, const struct rd_gpu_card *card)
+{
+	struct rd_link *link = gpu->comm->links[peer * gpu->comm->channels];
+	size_t size = 0;
+	void *host_flags = link->transport->map(link, card->host_flags_id, &size);
+
+	if (!host_flags || size < sizeof(struct rd_host_flags) || gpu->ops->share(host_flags, size))
+		return false;
+	gpu->peer_flags[peer] = host_flags;
+	return true;
+}
+
+static bool map_device_flags(
+	struct rd_gpu *gpu, int peer, const struct rd_gpu_card *card, int there)
+{
+	void *base;
+	size_t size;
+
+	if (gpu->same_process[peer]) {
+		struct rd_device_flags *device_flags =
+			(struct rd_device_flags *)(uintptr_t)card->device_flags_address;
+
+		if (!rd_devmem_get(device_flags))
+			return false;
+		gpu->peer_device_flags[peer] = device_flags;
+		return there == gpu->device || gpu->ops->peer(gpu->device, there) == 0;
+	}
+	if (gpu->ops->import(gpu->device, &card->device_flags_handle, &base, &size))
+		return false;
+	gpu->peer_device_flags[peer] = base;
+	return size >= sizeof(struct rd_device_flags);
+}
+
+void rd_peers_find_own_process(struct rd_gpu *gpu)
+{
+	for (int peer = 0; peer < gpu->comm->size && peer < RD_WORK_RANKS; peer++)
+		gpu->same_process[peer] = rd_peers_one_process(gpu->comm, peer, gpu->comm->rank);
+}
+
+static bool map_peers(struct rd_gpu *gpu, const struct rd_gpu_card *cards)
+{
+	const struct rd_member *members = rd_control_members(gpu->comm->control);
+	const struct rondo_comm *comm = gpu->comm;
+
+	for (int peer = 0; peer < comm->size; peer++) {
+		const struct rd_place *there = &members[peer].place;
+
+		if (peer == comm->rank)
+			continue;
+		if (!map_host_flags(gpu, peer, &cards[peer]) ||
+			!map_device_flags(gpu, peer, &cards[peer], there->device)) {
+			rd_log(RD_INFO, RD_ROUTE, "rank %d cannot map device memory of rank %d: %s",
+				comm->rank, peer, rondo_last_error());
+			return false;
+		}
+	}
+	return true;
+}
+
+static uint32_t check_of(const struct rd_gpu *gpu, int from, int to)
+{
+	return (uint32_t)gpu->comm->local.comm_id ^ ((uint32_t)from * 256 + (uint32_t)to + 1);
+}
+
+/* Every rank writes a flag into the device flags of every rank. */
+static bool write_checks(struct rd_gpu *gpu)
+{
+	int rank = gpu->comm->rank;
+
+	for (int peer = 0; peer < gpu->comm->size; peer++) {
+		gpu->host_flags->check = check_of(gpu, rank, peer);
+		if (gpu->ops->copy(gpu->device, gpu->stream,
+			    &gpu->peer_device_flags[peer]->checked[rank], &gpu->host_flags->check,
+			    sizeof(uint32_t)) ||
+			gpu->ops->stream_synchronize(gpu->device, gpu->stream))
+			return false;
+	}
+	return true;
+}
+
+static bool read_checks(struct rd_gpu *gpu)
+{
+	for (int peer = 0; peer < gpu->comm->size; peer++) {
+		if (gpu->ops->copy(gpu->device, gpu->stream, &gpu->host_flags->check,
+			    &gpu->device_flags->checked[peer], sizeof(uint32_t)) ||
+			gpu->ops->stream_synchronize(gpu->device, gpu->stream) ||
+			gpu->host_flags->check != check_of(gpu, peer, gpu->comm->rank))
+			return false;
+	}
+	return true;
+}
+
+int rd_peers_try(struct rd_gpu *gpu, const struct rd_gpu_card *cards, bool *direct)
+{
+	struct rondo_comm *comm = gpu->comm;
+	int err;
+
+	*direct = comm->size <= RD_WORK_RANKS && comm->size > 1;
+	for (int rank = 0; rank < comm->size && *direct; rank++)
+		*direct = cards[rank].able;
+	if (!*direct)
+		return 0;
+	err = rd_gpu_agree(gpu, map_peers(gpu, cards) && write_checks(gpu), direct);
+	if (!err && *direct)
+		err = rd_gpu_agree(gpu, read_checks(gpu), direct);
+	return err;
+}
+
+void rd_peers_unmap(struct rd_gpu *gpu)
+{
+	for (int i = 0; i < RD_IMPORTS; i++)
+		if (gpu->imports[i].base)
+			gpu->ops->drop(gpu->device, gpu->imports[i].base);
+	for (int peer = 0; peer < RD_WORK_RANKS; peer++) {
+		if (gpu->peer_flags[peer] && gpu->peer_flags[peer] != gpu->host_flags)
+			gpu->ops->unshare(gpu->peer_flags[peer]);
+		if (!gpu->peer_device_flags[peer])
+			continue;
+		if (gpu->peer_device_flags[peer] == gpu->device_flags || gpu->same_process[peer])
+			rd_devmem_put(gpu->peer_device_flags[peer]);
+		else
+			gpu->ops->drop(gpu->device, gpu->peer_device_flags[peer]);
+	}
+}
+
+/* ---- Buffers ------------------------------------------------------------------------------- */
+
+void rd_gpu_describe(
+	struct rd_gpu *gpu, const void *at, size_t size, struct rd_buffer_location *location)
+{
+	struct rd_allocation allocation;
+
+	memset(location, 0, sizeof(*location));
+	if (size == 0 || !gpu->ops->find(at, &allocation) ||
+		gpu->ops->export(allocation.base, &location->handle))
+		return;
+	location->id = allocation.id;
+	location->address = (uintptr_t)at;
+	location->offset = (uint64_t)((const char *)at - allocation.base);
+	location->size = allocation.size;
+}
+
+/* The slot of the import cache that holds a peer's allocation, or is to hold it. A newer allocation
+   at the same address replaces the older one, which is gone. NULL: graphs keep all slots. */
+static struct rd_import *import_slot(
+	struct rd_gpu *gpu, int peer, const struct rd_buffer_location *location)
+{
+	struct rd_import *oldest = NULL;
+
+	for (int i = 0; i < RD_IMPORTS; i++) {
+		struct rd_import *import = &gpu->imports[i];
+
+		if (import->base && import->peer == peer &&
+			import->address == location->address - location->offset)
+			return import;
+		if (!import->kept && (!oldest || import->used < oldest->used))
+			oldest = import;
+	}
+	return oldest;
+}
+
+static int import(struct rd_gpu *gpu, struct rd_import *slot, int peer,
+	const struct rd_buffer_location *location)
+{
+	void *base;
+	size_t size;
+	int err = 0;
+
+	if (slot->base) {
+		err = rd_gpu_drain(gpu);
+		gpu->ops->drop(gpu->device, slot->base);
+		slot->base = NULL;
+	}
+	if (!err)
+		err = gpu->ops->import(gpu->device, &location->handle, &base, &size);
+	if (!err)
+		*slot = (struct rd_import){ .peer = peer,
+			.id = location->id,
+			.address = location->address - location->offset,
+			.base = base,
+			.size = size };
+	return err;
+}
+
+char *rd_gpu_reach(struct rd_gpu *gpu, int peer, const struct rd_buffer_location *location,
+	size_t size, bool keep)
+{
+	if (gpu->same_process[peer])
+		return (char *)(uintptr_t)location->address;
+
+	struct rd_import *slot = import_slot(gpu, peer, location);
+
+	if (!slot) {
+		rd_fail(RONDO_UNSUPPORTED,
+			"rank %d cannot map more memory of rank %d: graphs hold %d buffers",
+			gpu->comm->rank, peer, RD_IMPORTS);
+		return NULL;
+	}
+	if ((!slot->base || slot->peer != peer || slot->id != location->id) &&
+		import(gpu, slot, peer, location))
+		return NULL;
+	slot->kept |= keep;
+	slot->used = ++gpu->imports_used;
+	if (size <= slot->size && location->offset <= slot->size - size)
+		return slot->base + location->offset;
+	rd_fail(RONDO_PROTOCOL, "rank %d says its buffer lies where it has no memory", peer);
+	return NULL;
+}

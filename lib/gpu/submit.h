@@ -1,0 +1,25 @@
+/* Calls on device memory, from the caller to a kernel on its stream or to the progress thread. */
+#ifndef RD_SUBMIT_H
+#define RD_SUBMIT_H
+
+#include "gpu/gpu.h"
+
+/* The stream that a call was made on. */
+struct rd_call_stream {
+	const struct rd_device_stream *device_stream; /* NULL: a host stream, or none */
+	bool is_host;
+	bool in_group; /* the call is made in an open group */
+};
+
+/*
+ * Whether a call's buffers are device memory, and it is for the gpu to run; an error where they
+ * are not what the comm and the stream can use.
+ */
+int rd_gpu_takes(struct rondo_comm *comm, const struct rd_call *call,
+	const struct rd_call_stream *stream, bool *takes);
+/* Runs a checked call on no stream: now. Takes over its terms, as rd_gpu_submit() does. */
+int rd_gpu_run(struct rd_task *task);
+/* Queues checked calls, of one comm or several. */
+int rd_gpu_submit(struct rd_device_stream *device_stream, struct rd_task *tasks, int count);
+
+#endif

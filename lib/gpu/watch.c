@@ -1,0 +1,163 @@
+#include "gpu/watch.h"
+
+#include <sched.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/futex.h"
+#include "gpu/peers.h"
+
+/* Rounds of yielding before a thread sleeps for a flag. */
+#define YIELDS 100
+/* Bound in ms of the wait for streams to end after a failure. */
+#define LETTING_GO_MS 10000
+/* Added to flags to end all waits for them: beyond any number in use. */
+#define BEYOND (1u << 30)
+
+/* Before this rank's stream goes on, and peers take its part of the call for done. */
+static void warn_peers(struct rd_gpu *gpu)
+{
+	uint32_t us = (uint32_t)gpu->comm->rank + 1;
+
+	for (int peer = 0; peer < gpu->comm->size && peer < RD_WORK_RANKS; peer++)
+		if (peer != gpu->comm->rank && gpu->peer_flags[peer])
+			__atomic_store_n(
+				&gpu->peer_flags[peer]->abort_flag.warned, us, __ATOMIC_RELEASE);
+}
+
+/* Ends everything that waits for this rank's flags. A late peer may still write a smaller number:
+   rd_gpu_drain_failed() repeats this until the streams have ended. */
+static void let_go(struct rd_gpu *gpu)
+{
+	struct rd_host_flags *host_flags = gpu->host_flags;
+	uint32_t beyond = gpu->announced + BEYOND;
+
+	__atomic_store_n(&host_flags->abort_flag.stop, 1, __ATOMIC_RELEASE);
+	warn_peers(gpu);
+	for (int peer = 0; peer < gpu->comm->size && peer < RD_WORK_RANKS; peer++) {
+		rd_flag_write(&host_flags->entered[peer], beyond);
+		rd_flag_write(&host_flags->left[peer], beyond);
+		rd_flag_write(&host_flags->taken[peer], gpu->sent[peer] + BEYOND);
+	}
+}
+
+int rd_gpu_watch_rank(const struct rd_gpu *gpu, uint32_t number)
+{
+	const struct rondo_comm *comm = gpu->comm;
+
+	return number < (uint32_t)comm->size ? (int)number : comm->rank;
+}
+
+static void report_transfer(struct rd_gpu *gpu, int peer)
+{
+	const struct rd_abort_flag *abort_flag = &gpu->host_flags->abort_flag;
+
+	rd_fail(RONDO_MISMATCH, "rank %d sends %llu %s to rank %d, which receives %llu %s", peer,
+		(unsigned long long)abort_flag->counts[0], rondo_type_name(abort_flag->types[0]),
+		gpu->comm->rank, (unsigned long long)abort_flag->counts[1],
+		rondo_type_name(abort_flag->types[1]));
+	rd_comm_fail(gpu->comm, RONDO_MISMATCH, peer);
+}
+
+/* A kernel has given up. */
+static void report_abort(struct rd_gpu *gpu, uint32_t error)
+{
+	struct rondo_comm *comm = gpu->comm;
+	int peer = rd_gpu_watch_rank(gpu, gpu->host_flags->abort_flag.peer);
+
+	if (error == RD_ABORT_MISMATCH) {
+		rd_fail(RONDO_MISMATCH, "rank %d made another call on its device than rank %d",
+			peer, comm->rank);
+		rd_comm_fail(comm, RONDO_MISMATCH, peer);
+		return;
+	}
+	if (error == RD_ABORT_TRANSFER) {
+		report_transfer(gpu, peer);
+		return;
+	}
+	rd_fail(RONDO_TIMEOUT, "rank %d's kernel waited %d ms for rank %d", comm->rank,
+		comm->settings.timeout_ms, peer);
+	rd_comm_fail(comm, RONDO_TIMEOUT, peer);
+}
+
+int rd_gpu_watch(struct rd_gpu *gpu)
+{
+	struct rondo_comm *comm = gpu->comm;
+	uint32_t error = __atomic_load_n(&gpu->host_flags->abort_flag.error, __ATOMIC_ACQUIRE);
+	uint32_t warned = __atomic_load_n(&gpu->host_flags->abort_flag.warned, __ATOMIC_ACQUIRE);
+
+	if (error && !atomic_load(&comm->failed))
+		report_abort(gpu, error);
+	if (warned && !atomic_load(&comm->failed)) {
+		int peer = rd_gpu_watch_rank(gpu, warned - 1);
+
+		rd_fail(RONDO_BROKEN, "rank %d gave up a call on devices", peer);
+		rd_comm_fail(comm, RONDO_BROKEN, peer);
+	}
+	if (!atomic_load(&comm->failed))
+		return 0;
+
+	int err = rd_comm_failure(comm);
+
+	let_go(gpu);
+	rd_async_error_set(gpu->async_error, err);
+	return err;
+}
+
+int rd_gpu_watch_report(struct rd_gpu *gpu, int64_t waited_ms, int peer, const char *where)
+{
+	struct rondo_comm *comm = gpu->comm;
+
+	rd_fail(RONDO_TIMEOUT, "rank %d waited %lld ms for rank %d %s", comm->rank,
+		(long long)waited_ms, peer, where);
+	rd_comm_fail(comm, RONDO_TIMEOUT, peer);
+	return rd_gpu_watch(gpu);
+}
+
+int rd_gpu_watch_flag(struct rd_gpu *gpu, const uint32_t *flag, uint32_t value, int peer)
+{
+	int64_t began = rd_clock_ns();
+	int reported_ms = 0;
+
+	for (int round = 0; !rd_flag_reached(flag, value); round++) {
+		uint32_t seen = __atomic_load_n(flag, __ATOMIC_ACQUIRE);
+		int64_t waited_ms = (rd_clock_ns() - began) / 1000000;
+		int err = rd_gpu_watch(gpu);
+
+		if (err)
+			return err;
+		if (peer >= 0)
+			rd_comm_slow(gpu->comm, &reported_ms, waited_ms, peer,
+				"to join a call on devices");
+		if (peer >= 0 && waited_ms > gpu->comm->settings.timeout_ms)
+			return rd_gpu_watch_report(
+				gpu, waited_ms, peer, "to join a call on devices");
+		if (round < YIELDS)
+			sched_yield();
+		else if (!rd_flag_reached(flag, value))
+			rd_flag_sleep(flag, seen, RD_WATCH_SLEEP_NS);
+	}
+	return 0;
+}
+
+int rd_gpu_drain(struct rd_gpu *gpu)
+{
+	uint32_t marker = ++gpu->marker;
+	int err = gpu->ops->write_flag(gpu->device, gpu->stream, &gpu->host_flags->marker, marker);
+
+	return err ? err : rd_gpu_watch_flag(gpu, &gpu->host_flags->marker, marker, -1);
+}
+
+void rd_gpu_drain_failed(struct rd_gpu *gpu)
+{
+	uint32_t marker = ++gpu->marker;
+	int64_t until = rd_clock_ns() + LETTING_GO_MS * INT64_C(1000000);
+
+	if (gpu->ops->write_flag(gpu->device, gpu->stream, &gpu->host_flags->marker, marker))
+		return;
+	while (!rd_flag_reached(&gpu->host_flags->marker, marker) && rd_clock_ns() < until) {
+		let_go(gpu);
+		/* The streams of calls that were handed over wait for these flags. */
+		rd_flag_sleep(&gpu->host_flags->marker, marker - 1, RD_WATCH_SLEEP_NS);
+	}
+}
