@@ -1,4 +1,5 @@
-/* The time, for bounds on waiting. Only drivers read it: state machines are told. */
+/* Monotonic time, for bounds on waits. Only drivers read it; state machines take the time as an
+   argument. */
 #ifndef RD_CLOCK_H
 #define RD_CLOCK_H
 

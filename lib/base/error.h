@@ -1,6 +1,6 @@
 /*
- * The reason of a failure: what the code alone cannot say. One call records the reason and returns the
- * code; the callers above pass the code on with a plain `if (err) return err;`.
+ * The reason of a failure, beyond its error code. One call records the reason and returns the
+ * code. The callers above return the code with a plain `if (err) return err;`.
  */
 #ifndef RD_ERROR_H
 #define RD_ERROR_H

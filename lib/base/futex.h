@@ -1,7 +1,7 @@
 /*
- * Flags that processes and devices watch: 32 bits that count upwards, cyclically, in memory that
- * all sides map. A futex, so that who waits sleeps; devices that write past the kernel (a GPU) wake
- * nobody, so that every wait looks again after a moment.
+ * Flags that processes and devices watch: 32-bit counters in memory that all sides map. They count
+ * upwards, cyclically. Waiters sleep on a futex. A device (a GPU) writes past the kernel and wakes
+ * nobody, so every wait looks again after a moment.
  */
 #ifndef RD_FUTEX_H
 #define RD_FUTEX_H
@@ -31,7 +31,7 @@ static inline void rd_flag_write(uint32_t *flag, uint32_t value)
 	syscall(SYS_futex, flag, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Sleeps until the flag may have changed from `seen`, at most so long. */
+/* Sleeps until the flag may have changed from `seen`, at most most_ns nanoseconds. */
 static inline void rd_flag_sleep(const uint32_t *flag, uint32_t seen, int64_t most_ns)
 {
 	struct timespec most = { most_ns / 1000000000, most_ns % 1000000000 };

@@ -1,4 +1,4 @@
-/* FNV-1a of 64 bits, as in Fowler, Noll and Vo's draft-eastlake-fnv: for what must merely agree. */
+/* FNV-1a, 64 bits, as in Fowler, Noll and Vo's draft-eastlake-fnv. For equality checks alone. */
 #ifndef RD_HASH_H
 #define RD_HASH_H
 

@@ -1,7 +1,7 @@
 /*
- * A small reader of JSON (RFC 8259), strict and bounded: a document becomes an array of values in
- * the order of the text. What is inside a value follows it; `next` leads past it. Members of an
- * object are pairs: a STRING, the key, and then its value.
+ * A small reader of JSON (RFC 8259), strict and bounded. A document becomes an array of values in
+ * the order of the text. The values inside a value follow it, and `next` is the index past them. A
+ * member of an object is a pair: its key, a STRING, and then its value.
  */
 #ifndef RD_JSON_H
 #define RD_JSON_H
@@ -34,8 +34,8 @@ struct rd_json_value {
 	enum rd_json_kind kind;
 	int line; /* where it begins, from 1 */
 	int count; /* of elements, or of pairs */
-	int next; /* the index past all that is inside */
-	const char *text; /* of a STRING: decoded; of a NUMBER: where it begins in the text */
+	int next; /* the index past all values inside this one */
+	const char *text; /* STRING: the decoded text; NUMBER: its start in the document */
 };
 
 struct rd_json {
@@ -45,18 +45,19 @@ struct rd_json {
 };
 
 /*
- * Reads one document. `name` is what the reason calls it. RONDO_INVALID, with a reason that names the
- * line, for what is no JSON, is larger or deeper than the bounds above, or has a string with a zero
- * in it; RONDO_MEMORY. rd_json_finish() frees; after a failure there is nothing to free, and it may
- * be called.
+ * Reads one document. `name` stands for it in reasons.
+ *
+ * RONDO_INVALID, with a reason that names the line, where the text is not JSON or exceeds the
+ * bounds above. The same for a string with a zero in it. RONDO_MEMORY without memory.
+ * rd_json_finish() frees; after a failure there is nothing to free, and it may be called.
  */
 int rd_json_parse(struct rd_json *json, const char *name, const char *text, size_t size);
 void rd_json_finish(struct rd_json *json);
 
-/* "a number": what a value is, for a reason. */
+/* The kind of a value as text for a reason: "a number". */
 const char *rd_json_kind_text(enum rd_json_kind kind);
 
-/* False where the value is no whole number, or outside least..most. */
+/* Reads a whole number. False where the value is none, or is outside least..most. */
 bool rd_json_whole(const struct rd_json_value *value, int64_t least, int64_t most, int64_t *number);
 
 /* Writes a string, quotes included. */

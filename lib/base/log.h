@@ -1,10 +1,10 @@
 /*
- * Log lines as people know them from NCCL: `host:pid:tid [rank] RONDO INFO text`, on stderr, or in
- * the file that RONDO_DEBUG_FILE names.
- * RONDO_DEBUG=WARN|INFO|TRACE sets the level (default WARN), RONDO_DEBUG_SUBSYS the subsystems.
- * A warning is shown whatever its subsystem. Each line is one write(2), so that lines of several
- * threads and processes do not mix; a line that is too long is cut. errno is kept.
- * Not for hot paths, except behind rd_log_on().
+ * Log lines in NCCL's format: `host:pid:tid [rank] RONDO INFO text`. They go to stderr, or to the
+ * file that RONDO_DEBUG_FILE names. RONDO_DEBUG=WARN|INFO|TRACE sets the level (default WARN),
+ * RONDO_DEBUG_SUBSYS the subsystems. Warnings of every subsystem are logged.
+ *
+ * Each line is one write(2), so that lines of several threads and processes do not mix. A line
+ * that is too long is cut. errno is kept. Not for hot paths, except behind rd_log_on().
  */
 #ifndef RD_LOG_H
 #define RD_LOG_H
@@ -35,19 +35,20 @@ enum rd_subsystem {
 void rd_log_set(enum rd_log_level level, unsigned subsystems);
 
 /*
- * From now on the process logs to the file of this name, "": to stderr. In the name %h is the host,
- * %p the process, %r the rank ("-" in lines of none), and %% is %. Each file is opened, at its end,
- * with its first line, and stays open. One that cannot be opened is one line on stderr, where its
- * lines go from then on.
+ * Sets the file that the process logs to; "" is stderr. In the name %h is the host, %p the
+ * process, %r the rank ("-" in lines without one), and %% is %.
+ *
+ * The first line for a file opens it, to append; it stays open. For a file that cannot be opened,
+ * one line on stderr gives the reason, and its lines go to stderr from then on.
  */
 void rd_log_to(const char *name);
 
-/* The rank that this thread speaks for, shown in brackets; -1 (the default): none. */
+/* Sets the rank of this thread, shown in brackets; -1 (the default): none. */
 void rd_log_rank(int rank);
 
 /*
- * Read the text of RONDO_DEBUG ("INFO") and of RONDO_DEBUG_SUBSYS ("RING,NET"; "^NET": all but NET),
- * in either case of letters. RONDO_SETTING, with a reason, for what names no level or subsystem.
+ * Read the text of RONDO_DEBUG ("INFO") and of RONDO_DEBUG_SUBSYS ("RING,NET"; "^NET": all but
+ * NET), in upper or lower case. RONDO_SETTING, with a reason, for an unknown level or subsystem.
  */
 int rd_log_read_level(enum rd_log_level *level, const char *text);
 int rd_log_read_subsystems(unsigned *subsystems, const char *text);

@@ -1,16 +1,17 @@
 /*
- * All settings, in one table. Each comes from `struct rondo_config` where that sets it, else from
- * the environment, else from its default. docs/environment.md lists the table; a test compares them.
+ * All settings, in one table. A value comes from `struct rondo_config` if that sets it, else from
+ * the environment, else from the default. docs/environment.md lists the table; a test compares the
+ * two.
  */
 #ifndef RD_SETTINGS_H
 #define RD_SETTINGS_H
 
 #include "rondo.h"
 
-/* X(field, kind, variable, default, least, most, meaning); kind is INT or SIZE, or of text: STRING, NAMES
-   (with commas between), PATH or PATHS (with commas between). Numbers are in the unit the meaning names;
-   SIZE takes the suffixes K, M and G (powers of 1024). least and most bound the number, or the length of
-   a text. A variable that is empty counts as not set. */
+/* X(field, kind, variable, default, least, most, meaning). kind is INT or SIZE, or a text:
+   STRING, NAMES (with commas between), PATH or PATHS (with commas between). Numbers are in the
+   unit that the meaning names; SIZE takes the suffixes K, M and G (powers of 1024). least and
+   most bound the number, or the length of a text. An empty variable counts as not set. */
 #define RD_SETTINGS(X) \
 	X(transport, NAMES, "RONDO_TRANSPORT", "", 0, 127, \
 		"transports that may be used, by name, with commas; empty: all") \
@@ -68,8 +69,9 @@
 		"how GPUs run collectives: auto, fused, stepped, messages, or staged through " \
 		"host memory")
 
-/* X(word): a variable RONDO_WORD[_WORD...] of these words alone is where somebody installed Rondo, as
-   modules, Spack, CMake and autoconf set it. It is no setting, and not refused as an unknown one. */
+/* X(word). A variable RONDO_WORD[_WORD...] of these words alone holds a path of an installation,
+   as modules, Spack, CMake and autoconf set it. It is no setting, and is not refused as an
+   unknown one. */
 #define RD_INSTALL_WORDS(X)                                                                        \
 	X(ROOT) X(DIR) X(HOME) X(PREFIX) X(BASE) X(PATH) X(VERSION) X(INSTALL) X(BIN) X(INC) X(INCDIR) \
 	X(INCLUDE) X(INCLUDES) X(INCLUDEDIR) X(LIB) X(LIB64) X(LIBS) X(LIBDIR) X(LIBRARY) X(LIBRARIES) \
@@ -82,7 +84,7 @@ struct rd_settings {
 	int rank, size; /* RANK, WORLD_SIZE */
 	char address[RD_STRING_MAX]; /* MASTER_ADDR */
 	int port; /* MASTER_PORT */
-	int local_rank; /* LOCAL_RANK; -1: not said */
+	int local_rank; /* LOCAL_RANK; -1: not set */
 #define RD_FIELD_STRING(name) char name[RD_STRING_MAX];
 #define RD_FIELD_NAMES(name) char name[RD_STRING_MAX];
 #define RD_FIELD_PATH(name) char name[RD_PATHS_MAX];
@@ -98,29 +100,35 @@ struct rd_settings {
 #undef RD_FIELD_PATH
 #undef RD_FIELD_NAMES
 #undef RD_FIELD_STRING
-	char plugins[RD_STRING_MAX]; /* the algorithms that plug-ins brought (plugin.h) */
+	char plugins[RD_STRING_MAX]; /* the algorithms that plug-ins added (plugin.h) */
 };
 
 /*
- * Fills in every field from config (may be NULL), environ and the defaults. RONDO_SETTING, with a
- * reason that names the variable and says what to do, for an unknown RONDO_ variable (names the
- * nearest known one) unless it is of RD_INSTALL_WORDS, a value that is no number or out of range,
- * or a rank or size that is missing or makes no sense (rank outside 0..size-1; size outside
- * 1..RD_SIZE_MAX). Then too every field is filled in, with its default where it cannot be read; rank
- * is -1 where it is not known who this rank is, or where the ranks meet.
+ * Fills in every field from config (may be NULL), environ and the defaults.
+ *
+ * RONDO_SETTING, with a reason that names the variable and a remedy:
+ *   - for an unknown RONDO_ variable (with the nearest known one), unless it is of
+ *     RD_INSTALL_WORDS;
+ *   - for a value that is no number or out of range;
+ *   - for a rank or size that is missing or invalid (rank outside 0..size-1; size outside
+ *     1..RD_SIZE_MAX).
+ *
+ * After an error too every field is set; one that cannot be read has its default. rank is -1 where
+ * this rank's number, or the address at which the ranks meet, is unknown.
  */
 int rd_settings_read(struct rd_settings *settings, const struct rondo_config *config);
 
 #define RD_SIZE_MAX 65536
 
-/* Sets the log's level, subsystems and file, which rd_settings_read() has checked. */
+/* Sets the log's level, subsystems and file from settings that rd_settings_read() has checked. */
 void rd_settings_log(const struct rd_settings *settings);
 
-/* By its variable; -1, or NULL, where that is none or is of the other kind. */
+/* The value of the setting with this variable; -1, or NULL, where there is none of that kind. */
 int64_t rd_settings_number(const struct rd_settings *settings, const char *variable);
 const char *rd_settings_text(const struct rd_settings *settings, const char *variable);
 
-/* A hash of what must agree between the ranks: channels, piece_size, algo and plugins. */
+/* A hash of the settings that must be equal on all ranks: channels, piece_size, algo and
+   plugins. */
 uint64_t rd_settings_digest(const struct rd_settings *settings);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The threads that the library starts, and what they wait on.
+ * The library's threads, and their condition variables.
  */
 #ifndef RD_THREAD_H
 #define RD_THREAD_H
@@ -8,12 +8,13 @@
 #include <stddef.h>
 
 /*
- * As pthread_create(3), of which it returns the error. It takes no signals: those are for the
- * program's own threads. stack_size: bytes; 0: as the program's threads have.
+ * Starts a thread and returns the error of pthread_create(3). The thread blocks all signals, which
+ * are for the program's own threads. stack_size: bytes; 0: the default of the program's threads.
  */
 int rd_thread_start(pthread_t *thread, size_t stack_size, void *(*run)(void *), void *argument);
 
-/* A condition whose bounded waits go by CLOCK_MONOTONIC, as all bounds here do (clock.h). */
+/* Initialises a condition whose timed waits use CLOCK_MONOTONIC, as all bounds here do
+   (clock.h). */
 void rd_condition_init(pthread_cond_t *condition);
 
 #endif

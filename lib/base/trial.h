@@ -1,18 +1,21 @@
-/* Trials: what may crash or hang is run in a forked process, and told of. */
+/* Trials: run code that may crash or hang in a forked process, and report its end. */
 #ifndef RD_TRIAL_H
 #define RD_TRIAL_H
 
 /*
- * Runs body(argument) in a forked process, which is killed when it takes longer than timeout_ms,
- * and returns what that returned, with its reason recorded. Else a reason that says what it was
- * doing, if rd_trial_stage() did: "crashed (Segmentation fault) in probe() of gate" or "ended the
- * process" with RONDO_SYSTEM, "hung for 5.0 s" with RONDO_TIMEOUT, "was killed from outside" with
- * RONDO_MEMORY. What the body changes in memory is lost. In a process with threads, the body must
- * make do with what a forked child may call there.
+ * Runs body(argument) in a forked process, and kills it after timeout_ms. Returns the body's
+ * result, with its reason recorded.
+ *
+ * A body that does not return gives an error whose reason names the stage of rd_trial_stage(), if
+ * any. RONDO_SYSTEM: "crashed (Segmentation fault) in probe() of gate" or "ended the process".
+ * RONDO_TIMEOUT: "hung for 5.0 s". RONDO_MEMORY: "was killed from outside".
+ *
+ * Changes that the body makes to memory are lost. In a process with threads, the body may call
+ * only functions that are safe in a forked child.
  */
 int rd_trial(int (*body)(void *argument), void *argument, int timeout_ms);
 
-/* In the body: what it is about to do, for the reason. Elsewhere: nothing. */
+/* Records the stage of the body, for the reason. Outside a body it does nothing. */
 void rd_trial_stage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * A call: what one rank asks for when it calls a collective.
+ * A call: the arguments of one rank's call of a collective.
  */
 #ifndef RD_CALL_H
 #define RD_CALL_H
@@ -10,14 +10,16 @@
 struct rd_call {
 	struct rd_problem problem;
 	rondo_type type;
-	/* What the executor does: a sum, where the terms have an operation of their own. */
+	/* The operation of the executor: a sum, where the terms have an operation of their own. */
 	rondo_op op;
-	size_t count; /* elements in a block; about as many, where the terms give each its length */
+	/* elements in a block; approximate, where the terms give each block its length */
+	size_t count;
 	const void *in;
 	void *out;
 	uint32_t number;
 	const struct rd_terms *terms; /* NULL: an ordinary call; outlives the exec */
-	size_t whole; /* elements in a block of the call that this is a part of; 0: of none */
+	/* elements in a block of the whole call that this call is a part of; 0: not a part */
+	size_t whole;
 };
 
 #endif

@@ -1,22 +1,22 @@
-/* Copies between cores: about where the bytes end up and come from, not only that they do. */
+/* Copies between cores, with control over the caches that the bytes end up in. */
 #ifndef RD_COPY_H
 #define RD_COPY_H
 
 #include <stddef.h>
 #include <string.h>
 
-/* From so many bytes on. */
+/* Least size, in bytes, for rd_copy_wide(). */
 #define RD_COPY_WIDE_MIN (2 << 10)
 
 /*
- * For RD_COPY_WIDE_MIN bytes and more: by the widest ordinary stores that this processor has. The C
- * library copies so much by `rep movsb`, which writes lines that another core has read at 13 GB/s
- * where these do it at 21 (and reads them from there at 14 against 17; cores 200 ns apart).
- * Chosen with the reductions (reduce.c), which have such stores too.
+ * Copies RD_COPY_WIDE_MIN bytes or more by the widest ordinary stores that this processor has. The
+ * C library copies this many bytes by `rep movsb`. That writes lines that another core has read at
+ * 13 GB/s, where these stores reach 21. It reads such lines at 14 GB/s, against 17 (cores 200 ns
+ * apart). reduce.c chooses the variant together with the reductions, which have such stores too.
  */
 void rd_copy_wide(void *into, const void *from, size_t size);
 
-/* The two must not overlap. */
+/* Copies `size` bytes. The buffers must not overlap. */
 static inline void rd_copy(void *into, const void *from, size_t size)
 {
 	if (size >= RD_COPY_WIDE_MIN)
@@ -26,13 +26,13 @@ static inline void rd_copy(void *into, const void *from, size_t size)
 }
 
 /*
- * Copies past this core's caches, to memory that another core reads next: the line is not fetched
- * from that core first, and does not have to be fetched from here later. For small sizes memcpy()
- * is better. The two must not overlap.
+ * Copies past this core's caches, to memory that another core reads next. The line is not fetched
+ * from that core first, and need not be fetched from this core later. For small sizes memcpy() is
+ * better. The buffers must not overlap.
  */
 void rd_copy_past(void *into, const void *from, size_t size);
 
-/* What was copied past is complete for other cores before anything that is stored after this. */
+/* Orders rd_copy_past() before later stores, as seen by other cores. */
 void rd_copy_past_end(void);
 
 #endif

@@ -1,12 +1,13 @@
 /*
- * The 8-bit floats of the Open Compute Project ("OCP 8-bit Floating Point Specification", 2023), to
- * f32 and back, rounding to nearest even. e4m3 has no infinity, and one NaN a sign (all bits set);
- * e5m2 is the upper byte of an f16. What is beyond the greatest finite number, infinity too,
- * becomes that number (the specification's saturating mode, which is NCCL's and CUDA's); a NaN
- * becomes 0x7f.
+ * The 8-bit floats of the Open Compute Project ("OCP 8-bit Floating Point Specification", 2023).
+ * Conversions to f32 and back round to nearest even. e4m3 has no infinity, and one NaN a sign (all
+ * bits set). e5m2 is the upper byte of an f16. A number beyond the greatest finite one, infinity
+ * too, becomes the greatest. This is the specification's saturating mode, which NCCL and CUDA use.
+ * A NaN becomes 0x7f.
  *
- * No branches, so that loops over them vectorise: a compiler makes one of ?: where a side of it may
- * trap, as floats may, hence rd_either(). Kernels for GPUs include this as well.
+ * The code has no branches, so that loops over it vectorise. A compiler makes a branch from ?:
+ * where one side may trap, as floats may; hence rd_either(). Kernels for GPUs include this header
+ * as well.
  */
 #ifndef RD_F8_H
 #define RD_F8_H
@@ -41,8 +42,8 @@ RD_F8 uint32_t rd_either(uint32_t condition, uint32_t yes, uint32_t no)
 	return (yes & mask) | (no & ~mask);
 }
 
-/* `bits`: the code's exponent and mantissa, put where an f32 has them; `bias`: what an f32's
-   exponent has more. A subnormal is normalised by the FPU. */
+/* `bits`: exponent and mantissa of the code, at their place in an f32. `bias`: the difference
+   between the two exponent biases. The FPU normalises a subnormal. */
 RD_F8 uint32_t f8_finite(uint32_t bits, uint32_t bias)
 {
 	const uint32_t least = (bias + 1) << 23; /* the least normal number */
@@ -51,8 +52,8 @@ RD_F8 uint32_t f8_finite(uint32_t bits, uint32_t bias)
 	return rd_either(bits < 1u << 23, subnormal, bits + (bias << 23));
 }
 
-/* `shift`: the mantissa bits that an f32 has more. Adding `magic`, whose last bit weighs as much as
-   the last of a subnormal, has the FPU round. */
+/* `shift`: the number of mantissa bits that an f32 has more. The last bit of `magic` weighs as
+   much as the last bit of a subnormal, so adding it makes the FPU round. */
 RD_F8 uint8_t f8_narrow(float value, uint32_t bias, uint32_t shift, uint32_t greatest)
 {
 	const uint32_t sign = f8_bits(value) >> 24 & 0x80;

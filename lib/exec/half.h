@@ -1,11 +1,11 @@
 /*
- * f16 (IEEE 754 binary16) and bf16 (the upper half of an f32), to f32 and back, rounding to nearest
- * even. No branches (see f8.h), so that loops over them vectorise; the same bits as F16C's
- * instructions.
+ * f16 (IEEE 754 binary16) and bf16 (the upper half of an f32). Conversions to f32 and back round
+ * to nearest even. They have no branches (see f8.h), so that loops over them vectorise. They give
+ * the same bits as F16C's instructions.
  *
  * The f16 conversions follow Fabian Giesen's "Float->half variants" and "Half->float"
- * (gist.github.com/rygorous): the FPU itself rounds and normalises what is subnormal, by adding or
- * subtracting a number whose last bit weighs as much as a subnormal f16's.
+ * (gist.github.com/rygorous). The FPU rounds, and normalises subnormals: the code adds or
+ * subtracts a number whose last bit weighs as much as a subnormal f16's.
  */
 #ifndef RD_HALF_H
 #define RD_HALF_H
@@ -31,7 +31,7 @@ static inline float f32_of_bits(uint32_t bits)
 
 #define F32_INFINITY (255u << 23)
 #define F32_QUIET (1u << 22) /* set in a NaN that does not signal, which is all that F16C makes */
-#define F16_BIAS (112u << 23) /* what an f32's exponent has more than an f16's */
+#define F16_BIAS (112u << 23) /* the difference of the exponent biases of f32 and f16 */
 
 static inline float f16_widen(uint16_t half)
 {
@@ -67,9 +67,10 @@ static inline float bf16_widen(uint16_t half)
 }
 
 /*
- * The f32 whose upper half is the nearest bf16, as bits; the lower half is left over. A NaN is not
- * rounded (it could carry over into the sign) but made quiet, lest nothing but the lower half make
- * it a NaN. AVX-512's own conversion would not do: it takes subnormals for zero.
+ * Returns, as bits, the f32 whose upper half is the nearest bf16; the lower half is left over. A
+ * NaN is not rounded, because it could carry over into the sign. It is made quiet, since otherwise
+ * the lower half alone might make it a NaN. AVX-512's own conversion does not serve: it takes
+ * subnormals for zero.
  */
 static inline uint32_t bf16_round(float value)
 {

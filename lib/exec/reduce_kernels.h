@@ -17,7 +17,7 @@
 
 #if defined(__clang__)
 #define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-/* Sanitizers put checks into loops, which then do not vectorise; that is no news. */
+/* Sanitizers put checks into loops, which then do not vectorise; the warning is expected. */
 #pragma clang diagnostic ignored "-Wpass-failed"
 #else
 #define INDEPENDENT _Pragma("GCC ivdep")

@@ -1,8 +1,8 @@
 /*
- * Slices: how the executor cuts the blocks of a call, and where what it works on lies. A block is
- * cut into the plan's parts (a part of a block is a chunk), a chunk into pieces that fit a message;
- * a slice is what of one chunk lies in one piece. What is short and asked for with each message is
- * inlined.
+ * Slices: how the executor cuts the blocks of a call, and the addresses of their parts. A block is
+ * cut into the plan's parts (a part of a block is a chunk), a chunk into pieces that fit a
+ * message. A slice is the part of one chunk in one piece. Short functions that run for each
+ * message are inline.
  */
 #ifndef RD_SLICE_H
 #define RD_SLICE_H
@@ -12,14 +12,14 @@
 /* Pieces begin at multiples of this, so that chunks of one buffer share no cache line. */
 #define RD_SLICE_ALIGNMENT 64
 
-/* Bytes of a slice at most, where so many fit a message. */
+/* The most bytes of a slice, where a message holds piece_size. */
 static inline size_t rd_slice_most(size_t piece_size)
 {
 	return piece_size / RD_SLICE_ALIGNMENT * RD_SLICE_ALIGNMENT;
 }
 
-/* What the inline functions below leave to be called: a plan of several parts, blocks of different
-   lengths. */
+/* The cases that the inline functions below leave out: a plan of several parts, blocks of
+   different lengths. */
 void rd_slices_cut_long(struct rd_exec *exec, size_t piece_size);
 size_t rd_slice_count_of_part(const struct rd_exec *exec, int chunk, size_t piece);
 size_t rd_slice_offset_of_part(const struct rd_exec *exec, struct rd_where where, size_t piece);
@@ -29,7 +29,7 @@ static inline void rd_slices_cut(struct rd_exec *exec, size_t piece_size)
 {
 	exec->chunk_count = exec->piece_count = exec->call.count;
 	exec->pieces = 1;
-	/* The short calls, to which every division would show. */
+	/* Short calls, in which the time of every division would show. */
 	if (exec->whole && exec->call.count * exec->element <= rd_slice_most(piece_size))
 		return;
 	rd_slices_cut_long(exec, piece_size);
@@ -56,7 +56,7 @@ static inline size_t rd_slice_offset(
 	return (where.chunk * exec->call.count + piece * exec->piece_count) * exec->element;
 }
 
-/* Where the slice lies here; NULL: nowhere. */
+/* The address of the slice in this rank's memory; NULL: none. */
 static inline char *rd_slice_at(
 	const struct rd_exec *exec, struct rd_where where, int channel, size_t piece)
 {
@@ -71,7 +71,8 @@ static inline char *rd_slice_at(
 	}
 	if (where.memory == RD_IN)
 		base = (char *)exec->call.in;
-	/* No bytes may come with no buffer, as in a barrier; NULL + 0 is undefined in C. */
+	/* A call without bytes may have no buffer, as a barrier does; NULL + 0 is undefined in
+	   C. */
 	if (!base)
 		return NULL;
 	return base + rd_slice_offset(exec, where, piece);

@@ -1,6 +1,6 @@
 /*
- * What an unusual call says beside what every call says: blocks of different lengths, or an
- * operation of the user's own. An ordinary call has no terms, and pays nothing for those of others.
+ * The terms of an unusual call: blocks of different lengths, or a user-defined operation. An
+ * ordinary call has no terms, and pays nothing for those of others.
  */
 #ifndef RD_VCOUNTS_H
 #define RD_VCOUNTS_H
@@ -9,18 +9,18 @@
 
 #include "rondo.h"
 
-/* Where one block lies in an input or output, in bytes from its start. */
+/* One block of an input or output, in bytes from the buffer's start. */
 struct rd_extent {
 	size_t offset, size;
 };
 
-/* Where the furthest of them ends; 0 where there are none. */
+/* The end of the furthest block, in bytes; 0 where there are none. */
 size_t rd_extents_end(const struct rd_extent *extents, int blocks);
 
-/* An operation that the user made; its handle is RONDO_OP_OWN + serial. */
+/* A user-defined operation; its handle is RONDO_OP_OWN + serial. */
 struct rd_own_op {
-	unsigned serial; /* the number of its making in this comm: the same on every rank */
-	rondo_combine combine; /* NULL: a sum of what was multiplied before */
+	unsigned serial; /* counts the operations created on this comm: the same on every rank */
+	rondo_combine combine; /* NULL: a sum of inputs that were multiplied before */
 	void *argument;
 	size_t element_size; /* of opaque elements; 0: those of the call's type */
 	rondo_type type; /* of the factor */
@@ -28,10 +28,10 @@ struct rd_own_op {
 };
 
 struct rd_terms {
-	/* By block of this rank's input, and of its output. NULL: all are call->count long. */
+	/* By block of this rank's input, and of its output. NULL: all have call->count elements. */
 	const struct rd_extent *in, *out;
-	/* Who has a block, and who wants it, know its length, and nobody else. False: all ranks
-	   know all lengths, of which this is a digest. */
+	/* True: only the ranks that have or want a block have its length. False: all ranks have
+	   all lengths, whose hash is `digest`. */
 	bool pairwise;
 	uint32_t digest;
 
@@ -42,13 +42,13 @@ struct rd_terms {
 
 struct rd_call;
 
-/* Terms for a call with so many blocks of in and out, all zero: to be filled in. NULL: no memory.
- */
+/* Allocates terms for a call with in_blocks and out_blocks, all zero, for the caller to fill in.
+   NULL: no memory. */
 struct rd_terms *rd_terms_create(int in_blocks, int out_blocks);
 void rd_terms_destroy(const struct rd_terms *terms);
 
-/* Bytes from the start of this rank's input, or output, to the end of its last block; of any call.
- */
+/* Bytes from the start of this rank's input, or output, to the end of its last block. For any
+   call. */
 size_t rd_call_in_size(const struct rd_call *call);
 size_t rd_call_out_size(const struct rd_call *call);
 
