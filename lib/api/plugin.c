@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tuner/algorithms.h"
+#include "exec/algorithms.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tuner/algorithms.h"
+#include "exec/algorithms.h"
 #include "comm/comm.h"
 #include "base/error.h"
 #include "base/log.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tuner/algorithms.h"
+#include "exec/algorithms.h"
 #include "base/error.h"
 #include "plan/plan.h"
 #include "rondo/transport.h"

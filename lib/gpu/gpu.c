@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "gpu/progress.h"
-#include "tuner/algorithms.h"
+#include "exec/algorithms.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "gpu/messages.h"

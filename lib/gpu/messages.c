@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tuner/algorithms.h"
+#include "exec/algorithms.h"
 #include "base/error.h"
 #include "device/devmem.h"
 #include "base/log.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tuner/algorithms.h"
+#include "exec/algorithms.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/nearest.h"

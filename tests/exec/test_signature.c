@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "tuner/algorithms.h"
+#include "exec/algorithms.h"
 #include "comm/comm.h"
 #include "exec/signature.h"
 #include "world.h"

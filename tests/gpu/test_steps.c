@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tuner/algorithms.h"
+#include "exec/algorithms.h"
 #include "elements.h"
 #include "device/emulated/emulated.h"
 #include "gpu/compile_messages.h"

@@ -1,7 +1,7 @@
 /* Every algorithm in the registry, proved for every size that we promise. */
 #include <criterion/criterion.h>
 
-#include "tuner/algorithms.h"
+#include "exec/algorithms.h"
 #include "check/checker.h"
 #include "base/error.h"
 #include "check/layouts.h"

@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "tuner/algorithms.h"
+#include "exec/algorithms.h"
 #include "base/error.h"
 #include "check/layouts.h"
 #include "tuner/predict.h"

@@ -1,6 +1,6 @@
 /*
  * All that a writer of an algorithm needs to know. An algorithm of Rondo's own is a line in
- * lib/tuner/algorithms.c; one in a shared object ends in RONDO_PLUGIN_ALGORITHMS (below) and is named in
+ * lib/exec/algorithms.c; one in a shared object ends in RONDO_PLUGIN_ALGORITHMS (below) and is named in
  * RONDO_ALGO_PLUGIN. docs/writing-an-algorithm.md says how, with an example.
  *
  * A plan is what one rank does in one collective, as data. An algorithm writes plans and does nothing

@@ -1,4 +1,4 @@
-#include "tuner/algorithms.h"
+#include "exec/algorithms.h"
 
 #include <string.h>
 
