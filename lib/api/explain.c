@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "comm/comm.h"
+#include "comm/user_op.h"
 
 int rondo_costs(const rondo_comm *comm, char *text, size_t size)
 {
