@@ -29,7 +29,8 @@ static size_t begin_of(const struct cut *cut, int part, size_t count)
 	return begin < count && part < cut->parts ? begin : part > 0 ? count : 0;
 }
 
-/* Where a block lies in our input or output; in a peer's, where all know; 0 where it tells us. */
+/* Where a block lies in this rank's input or output; in a peer's, where all ranks can compute it; 0
+   where the peer announces it. */
 static size_t block_at(const struct cut *cut, struct rd_where where, bool theirs)
 {
 	const struct rd_terms *terms = cut->call->terms;

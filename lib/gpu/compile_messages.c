@@ -53,7 +53,7 @@ bool rd_steps_can(const struct rd_plan *plan)
 	return true;
 }
 
-/* What is sent is copied into the peer's slot, so no FLUSH is needed. */
+/* A send copies into the peer's slot, so no FLUSH is needed. */
 int rd_steps_flatten(const struct rd_plan *plan, struct rd_move *moves)
 {
 	int count = 0;

@@ -6,7 +6,7 @@
 #include "exec/call.h"
 #include "plan/plan.h"
 
-/* Of a rank's fifo among so many ranks, with so many channels: the same on every rank. */
+/* Sizes of a rank's fifo, by the number of ranks and channels: the same on every rank. */
 size_t rd_fifo_slot_size(int size, int channels);
 size_t rd_fifo_size(int size, int channels);
 
@@ -17,8 +17,8 @@ bool rd_steps_can(const struct rd_plan *plan);
 int rd_steps_flatten(const struct rd_plan *plan, struct rd_move *moves);
 
 /*
- * Cuts a call of this plan into pieces: fills in all of steps but fifo, moves, memory, abort flag and
- * timeout. fifo_channels and slot_size are the fifo's; fewer channels are used where there is
+ * Cuts a call of this plan into pieces: fills in all of steps but fifo, moves, memory, abort flag
+ * and timeout. fifo_channels and slot_size are the fifo's; fewer channels are used where there is
  * little to do.
  */
 void rd_steps_cut(struct rd_steps *steps, const struct rd_plan *plan, const struct rd_call *call,
@@ -27,7 +27,7 @@ void rd_steps_cut(struct rd_steps *steps, const struct rd_plan *plan, const stru
 /* Bytes of scratch memory that any call of a plan may need. */
 size_t rd_steps_scratch_size(const struct rd_plan *plan, int channels, size_t slot_size);
 
-/* Of all that ranks must have alike in a call. */
+/* A hash of everything that ranks must have alike in a call. */
 uint32_t rd_call_hash(const struct rd_call *call);
 
 #endif

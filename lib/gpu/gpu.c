@@ -14,7 +14,7 @@
 /* Comms with devices in one process, at one time. */
 #define WORDS 256
 
-/* Of a process on a CUDA device, where CUDA_DEVICE_MAX_CONNECTIONS is not set. */
+/* Queues of a process on a CUDA device, where CUDA_DEVICE_MAX_CONNECTIONS is not set. */
 #define USUAL_QUEUES 8
 /* The one that it calls on, and one for what it computes meanwhile. */
 #define STREAMS_OF_A_RANK 2
@@ -44,7 +44,7 @@ int rd_kernel_read(const char *text, enum rd_kernel *kernel)
 		"RONDO_KERNEL is \"%.40s\": choose auto, fused, stepped, messages or staged", text);
 }
 
-/* There is no device, of which the reason tells: an error where one was asked for. */
+/* There is no device, for the recorded reason: an error where one was asked for. */
 static int refuse_without(const struct rd_settings *settings)
 {
 	if (settings->gpu >= 0)
@@ -178,8 +178,7 @@ static void tell_routes(const struct rd_gpu *gpu)
 	int rank = gpu->comm->rank;
 
 	for (int peer = 0; peer < gpu->comm->size; peer++)
-		if (peer != rank &&
-			(!gpu->messages || rd_messages_link(gpu->messages, rank, peer)))
+		if (peer != rank && (!gpu->messages || rd_messages_link(gpu->messages, rank, peer)))
 			rd_log(RD_INFO, RD_ROUTE, "Channel 00 : %d[%x] -> %d[%x] via P2P/%s", rank,
 				members[rank].place.device_pci, peer,
 				members[peer].place.device_pci,
@@ -222,8 +221,8 @@ static const char *choose_kernel(struct rd_gpu *gpu, bool direct, bool turns, in
 			       ? "more ranks than kernels know"
 			       : "not all ranks reach each other's device memory";
 	gpu->kernel = asked == RD_KERNEL_STEPPED || (turns && asked != RD_KERNEL_FUSED)
-				? RD_KERNEL_STEPPED
-				: RD_KERNEL_FUSED;
+			      ? RD_KERNEL_STEPPED
+			      : RD_KERNEL_FUSED;
 	gpu->one_process = gpu->kernel == RD_KERNEL_FUSED && is_one_process(gpu);
 	if (asked == gpu->kernel)
 		return "RONDO_KERNEL";
@@ -303,7 +302,7 @@ static int check_kernels(const struct rondo_comm *comm, const struct rd_gpu_card
 	return 0;
 }
 
-/* What making the gpu took in calls is not the user's. */
+/* The calls that made the gpu are not the user's. */
 static void forget_calls(struct rondo_comm *comm)
 {
 	comm->calls = 0;
@@ -346,8 +345,8 @@ static int meet(struct rd_gpu *gpu)
 		gpu->kernel = RD_KERNEL_STAGED;
 	else if (!err)
 		err = find_kernel(gpu, cards);
-	/* Not the progress thread's stream: what it queues late must not come after what callers launched
-	   since, which may wait for it. */
+	/* Not the progress thread's stream: what it queues late must not come after what callers
+	   launched since, which may wait for it. */
 	if (!err && (gpu->one_process || gpu->messages))
 		err = gpu->ops->stream_create(gpu->device, &gpu->chain);
 	free(cards);
@@ -380,8 +379,7 @@ static int open_gpu(struct rd_gpu *gpu)
 
 static bool all_have_devices(const struct rondo_comm *comm)
 {
-	const struct rd_member *members =
-		comm->control ? rd_control_members(comm->control) : NULL;
+	const struct rd_member *members = comm->control ? rd_control_members(comm->control) : NULL;
 
 	for (int rank = 0; rank < comm->size && members; rank++) {
 		if (members[rank].place.device >= 0)

@@ -24,7 +24,7 @@ struct rd_messages {
 	size_t slot_size;
 	struct rd_fifo *fifo, *peer_fifos[RD_WORK_RANKS];
 	bool imported[RD_WORK_RANKS];
-	uint32_t reach[RD_WORK_RANKS]; /* by rank: bit p: there is a line between it and rank p */
+	uint32_t reach[RD_WORK_RANKS]; /* by rank: bit p: it exchanges flags with rank p */
 	struct rd_layout round;
 	int order[RD_WORK_RANKS], group[RD_WORK_RANKS];
 	struct shipped shipped[RD_COLLECTIVE_COUNT][RD_WORK_RANKS]; /* by root */
@@ -35,9 +35,9 @@ bool rd_messages_link(const struct rd_messages *messages, int a, int b)
 	return messages->reach[a] >> b & messages->reach[b] >> a & 1;
 }
 
-/* ---- Mail ---------------------------------------------------------------------------------- */
+/* ---- Fifos --------------------------------------------------------------------------------- */
 
-/* What ranks tell each other of their fifo. */
+/* A rank sends it to all others, for its fifo. */
 struct card {
 	uint64_t address;
 	struct rd_handle handle;
@@ -52,8 +52,8 @@ static void write_card(struct rd_messages *messages, struct card *card)
 
 	memset(card, 0, sizeof(*card));
 	if (rd_devmem_create(gpu->ops, gpu->device, size, &fifo)) {
-		rd_log(RD_INFO, RD_ROUTE, "rank %d has no fifo on its device: %s",
-			gpu->comm->rank, rondo_last_error());
+		rd_log(RD_INFO, RD_ROUTE, "rank %d has no fifo on its device: %s", gpu->comm->rank,
+			rondo_last_error());
 		return;
 	}
 	messages->fifo = messages->peer_fifos[gpu->comm->rank] = fifo;
@@ -68,8 +68,7 @@ static bool map_fifo(struct rd_messages *messages, int peer, const struct card *
 	size_t size;
 
 	if (gpu->same_process[peer]) {
-		if (!card->able ||
-			(there != gpu->device && gpu->ops->peer(gpu->device, there)))
+		if (!card->able || (there != gpu->device && gpu->ops->peer(gpu->device, there)))
 			return false;
 		if (!rd_devmem_get((void *)(uintptr_t)card->address))
 			return false;
@@ -112,14 +111,14 @@ static void write_checks(struct rd_messages *messages, const struct card *cards)
 			continue;
 		}
 		gpu->host_flags->check = check_of(gpu, rank, peer);
-		if (copy_now(gpu, &messages->peer_fifos[peer]->checked[rank], &gpu->host_flags->check,
-			    sizeof(uint32_t)))
+		if (copy_now(gpu, &messages->peer_fifos[peer]->checked[rank],
+			    &gpu->host_flags->check, sizeof(uint32_t)))
 			rd_log(RD_INFO, RD_ROUTE, "rank %d cannot write to rank %d's device: %s",
 				rank, peer, rondo_last_error());
 	}
 }
 
-/* Whose flags have come, and who can be answered. */
+/* Bits of the peers whose flags have come, and to which this rank can write. */
 static uint32_t read_checks(struct rd_messages *messages)
 {
 	struct rd_gpu *gpu = messages->gpu;
@@ -314,7 +313,7 @@ void rd_messages_steps(
 
 /* ---- Life ---------------------------------------------------------------------------------- */
 
-/* Words must be written everywhere before they are read. */
+/* All flags must be written before any is read. */
 static int meet(struct rd_messages *messages)
 {
 	struct rd_gpu *gpu = messages->gpu;

@@ -15,13 +15,13 @@
 #include "gpu/watch.h"
 #include "base/futex.h"
 
-/* How often the progress thread looks whether the comm still stands, while streams are under way. */
+/* Interval of the checks whether the comm still stands, while streams are under way. */
 #define LOOK_MS 10
-/* A fused kernel waits twice: to enter, and to leave. It has so long to begin. */
+/* A fused kernel waits twice: to enter, and to leave; and some time before it begins. */
 #define KERNEL_WAITS 2
 #define KERNEL_BEGINS_MS 10000
 
-/* What the caller waits for, of a call that is captured. */
+/* The caller of a call that is captured waits for this. */
 struct capture {
 	struct rd_work *work;
 	const char **from; /* of transfers */
@@ -71,9 +71,9 @@ static int missing_peer(const struct rd_gpu *gpu, uint32_t job)
 	return gpu->comm->rank;
 }
 
-/* How long what is launched may take with nothing finished. A fused kernel knows for whom it waits
-   too long, and says so; the host does not, and so speaks only after it. Transfers' copies wait for
-   nobody. */
+/* Bound of the time in which launched work finishes no call. A fused kernel can name the rank that
+   it waits for; the host cannot, and so reports only after it. Transfers' copies wait for no rank.
+ */
 static int64_t patience_ms(const struct rd_gpu *gpu, uint32_t job)
 {
 	int64_t timeout_ms = gpu->comm->settings.timeout_ms;
@@ -107,7 +107,7 @@ static void report_slow(struct rd_progress_thread *progress, uint32_t job, int64
 		"in a call on devices");
 }
 
-/* A kernel that the caller launched, which nobody else here watches. It says so while it waits. */
+/* Reports a kernel that the caller launched: the kernel sets `slow` while it waits. */
 static void report_slow_kernel(struct rd_progress_thread *progress)
 {
 	struct rd_gpu *gpu = progress->gpu;
@@ -133,7 +133,8 @@ static void watch_launched(struct rd_progress_thread *progress)
 		return;
 	report_slow_kernel(progress);
 	/* Its own stream's earlier work may take as long as it likes. */
-	if (progress->since_ms == 0 || finished == progress->launched || finished != progress->seen ||
+	if (progress->since_ms == 0 || finished == progress->launched ||
+		finished != progress->seen ||
 		!rd_flag_reached(rd_ready(gpu->stream_flags, finished + 1), finished + 1)) {
 		progress->seen = finished;
 		progress->since_ms = now_ms;
@@ -171,7 +172,8 @@ static int run_collective(struct rd_progress_thread *progress, struct rd_task *t
 }
 
 /* Replays of the graph need no host: what the kernel must know goes into it now. */
-static int prepare_capture(struct rd_progress_thread *progress, struct rd_task *task, struct rd_work *work)
+static int prepare_capture(
+	struct rd_progress_thread *progress, struct rd_task *task, struct rd_work *work)
 {
 	struct rd_gpu *gpu = progress->gpu;
 	bool direct = true;
@@ -349,8 +351,8 @@ int rd_progress_create(struct rd_gpu *gpu)
 	return rd_fail(RONDO_SYSTEM, "cannot start a comm's thread: %s", strerror(err));
 }
 
-static int queue_job(struct rd_progress_thread *progress, struct rd_task *tasks, int count, uint32_t number,
-	struct capture *capture)
+static int queue_job(struct rd_progress_thread *progress, struct rd_task *tasks, int count,
+	uint32_t number, struct capture *capture)
 {
 	struct rondo_comm *comm = progress->gpu->comm;
 	struct job *job = calloc(1, sizeof(*job) + (size_t)count * sizeof(*tasks));
@@ -373,13 +375,14 @@ static int queue_job(struct rd_progress_thread *progress, struct rd_task *tasks,
 	return 0;
 }
 
-int rd_progress_queue(struct rd_progress_thread *progress, struct rd_task *tasks, int count, uint32_t number)
+int rd_progress_queue(
+	struct rd_progress_thread *progress, struct rd_task *tasks, int count, uint32_t number)
 {
 	return queue_job(progress, tasks, count, number, NULL);
 }
 
-static int queue_capture(
-	struct rd_progress_thread *progress, struct rd_task *tasks, int count, struct capture *capture)
+static int queue_capture(struct rd_progress_thread *progress, struct rd_task *tasks, int count,
+	struct capture *capture)
 {
 	int err = queue_job(progress, tasks, count, 0, capture);
 
@@ -392,7 +395,8 @@ static int queue_capture(
 	return capture->error ? rd_fail(capture->error, "%s", capture->reason) : 0;
 }
 
-int rd_progress_capture(struct rd_progress_thread *progress, struct rd_task *task, struct rd_work *work)
+int rd_progress_capture(
+	struct rd_progress_thread *progress, struct rd_task *task, struct rd_work *work)
 {
 	return queue_capture(progress, task, 1, &(struct capture){ .work = work });
 }
@@ -422,7 +426,7 @@ static void finish(struct rd_progress_thread *progress)
 		pthread_cond_wait(&progress->change, &progress->lock);
 	pthread_mutex_unlock(&progress->lock);
 	rd_progress_await(progress, progress->launched);
-	/* What the caller launched on its own streams. */
+	/* The caller launched more on its own streams. */
 	if (gpu->chain)
 		gpu->ops->stream_synchronize(gpu->device, gpu->chain);
 }

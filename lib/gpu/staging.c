@@ -165,7 +165,7 @@ static int copy(const struct rd_stage *stage, char *device, char *host, size_t s
 		       : gpu->ops->copy(gpu->device, gpu->stream, device, host, size);
 }
 
-/* What lies between blocks is not the call's to write. */
+/* The call must not write between blocks. */
 static int copy_extents(const struct feed *feed, const struct rd_extent *extents, int blocks,
 	char *device, char *host, bool to_host)
 {
@@ -232,8 +232,7 @@ static int bring(struct feed *feed)
 		err = copy_in(feed, part);
 	feed->came[part % SLOTS] = ++stage->called;
 	return err ? err
-		   : gpu->ops->write_flag(
-			     gpu->device, stage->bringing, stage->came, stage->called);
+		   : gpu->ops->write_flag(gpu->device, stage->bringing, stage->came, stage->called);
 }
 
 /* ---- Feeding ------------------------------------------------------------------------------- */
@@ -297,7 +296,7 @@ static void free_memory(struct rd_stage *stage)
 	stage->memory = NULL;
 }
 
-/* What local peers can address directly. */
+/* Buffers that local peers can address directly. */
 static int grow(struct rd_stage *stage, size_t size)
 {
 	void *memory;
@@ -398,8 +397,7 @@ static int give_slots(struct rd_stage *stage)
 	return err;
 }
 
-int rd_stage_prepare(
-	struct rd_stage **stage, struct rd_gpu *gpu, struct rd_task *tasks, int count)
+int rd_stage_prepare(struct rd_stage **stage, struct rd_gpu *gpu, struct rd_task *tasks, int count)
 {
 	int err = *stage ? 0 : create(stage, gpu);
 

@@ -21,8 +21,7 @@ int rd_stage_run(struct rd_stage **stage, struct rd_gpu *gpu, struct rd_task *ta
  * The same for transfers, of which some may be staged (transfers.c): gives each a feed, which can
  * be used once it has begun. No memory is taken before the first does.
  */
-int rd_stage_prepare(
-	struct rd_stage **stage, struct rd_gpu *gpu, struct rd_task *tasks, int count);
+int rd_stage_prepare(struct rd_stage **stage, struct rd_gpu *gpu, struct rd_task *tasks, int count);
 int rd_stage_begin(struct rd_stage *stage, int index);
 /* When all have been run, or failed. */
 void rd_stage_end(struct rd_stage *stage, int err);

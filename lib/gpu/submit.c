@@ -73,7 +73,8 @@ static int check_buffer(const struct rondo_comm *comm, const struct rd_call *cal
 	return check_device_buffer(comm->gpu, call, name, at, size, &allocation);
 }
 
-static int check_device_stream(const struct rondo_comm *comm, const struct rd_device_stream *device_stream)
+static int check_device_stream(
+	const struct rondo_comm *comm, const struct rd_device_stream *device_stream)
 {
 	if (!comm->gpu)
 		return rd_fail(RONDO_INVALID, "the stream is a device's, but not every rank of "
@@ -108,7 +109,8 @@ int rd_gpu_takes(struct rondo_comm *comm, const struct rd_call *call,
 	if (!err)
 		err = check_buffer(
 			comm, call, stream, "recv", call->out, call->out ? out_size : 0, &out);
-	if (!err && !device_stream && in != out && call->in && call->out && in_size > 0 && out_size > 0)
+	if (!err && !device_stream && in != out && call->in && call->out && in_size > 0 &&
+		out_size > 0)
 		err = refuse(call, in ? "send" : "recv",
 			"is device memory, and the other buffer is not: give it both of one kind");
 	if (!err && !device_stream && (in || out) && stream->in_group)
@@ -128,11 +130,12 @@ static int run_alone(struct rd_device_stream *device_stream, const struct rd_tas
 
 	if (size == 0 || call->in == call->out)
 		return 0;
-	return device_stream->ops->copy(device_stream->device, device_stream->stream, call->out, call->in, size);
+	return device_stream->ops->copy(
+		device_stream->device, device_stream->stream, call->out, call->in, size);
 }
 
-static int launch(
-	struct rd_gpu *gpu, struct rd_device_stream *device_stream, struct rd_task *task, struct rd_work *work)
+static int launch(struct rd_gpu *gpu, struct rd_device_stream *device_stream, struct rd_task *task,
+	struct rd_work *work)
 {
 	rd_run_name(task);
 	rd_gpu_fuse(gpu, &task->call, work);
@@ -143,8 +146,8 @@ static int launch(
 }
 
 /* *launched: false where the call is for the progress thread, to stage. */
-static int launch_messages(
-	struct rd_gpu *gpu, struct rd_device_stream *device_stream, struct rd_task *task, bool *launched)
+static int launch_messages(struct rd_gpu *gpu, struct rd_device_stream *device_stream,
+	struct rd_task *task, bool *launched)
 {
 	bool captures = gpu->ops->stream_captures(device_stream->stream);
 	struct rd_steps steps;
@@ -174,8 +177,8 @@ static const char *why_not_captured(const struct rd_gpu *gpu, bool works)
 
 /* Between processes those of fused kernels are captured, when the ranks have told each other where
    their buffers lie. */
-static int capture_transfers(
-	struct rd_gpu *gpu, struct rd_device_stream *device_stream, struct rd_task *tasks, int count)
+static int capture_transfers(struct rd_gpu *gpu, struct rd_device_stream *device_stream,
+	struct rd_task *tasks, int count)
 {
 	const char *why = why_not_captured(gpu, true);
 	const char **from;
@@ -214,7 +217,8 @@ static int capture(struct rd_gpu *gpu, struct rd_device_stream *device_stream, s
 }
 
 /* The stream says when it has come this far; the rest is the progress thread's. */
-static int hand_over(struct rd_gpu *gpu, struct rd_device_stream *device_stream, struct rd_task *tasks, int count)
+static int hand_over(struct rd_gpu *gpu, struct rd_device_stream *device_stream,
+	struct rd_task *tasks, int count)
 {
 	uint32_t number = gpu->number + 1;
 	int err;
@@ -263,7 +267,8 @@ static int batch_at(const struct rd_task *tasks, int count)
 	return batch;
 }
 
-static int submit(struct rd_device_stream *device_stream, struct rd_task *tasks, int count, bool *handed)
+static int submit(
+	struct rd_device_stream *device_stream, struct rd_task *tasks, int count, bool *handed)
 {
 	struct rd_gpu *gpu = tasks->comm->gpu;
 	struct rd_work work;
@@ -303,7 +308,8 @@ static void note_launched(const struct rd_task *tasks, int count)
 				memory_order_relaxed);
 }
 
-static int submit_all(struct rd_device_stream *device_stream, struct rd_task *tasks, int count, bool *handed)
+static int submit_all(
+	struct rd_device_stream *device_stream, struct rd_task *tasks, int count, bool *handed)
 {
 	int err = 0;
 

@@ -25,8 +25,7 @@ struct transfer {
 	struct rd_feed *staging;
 	int index; /* in the stage */
 	bool staged;
-	const char *
-		*from; /* captured: the peers only tell each other where it lies, which goes here */
+	const char **from; /* captured: the address from the offer goes here */
 	bool unreachable; /* captured */
 	int64_t since_ns; /* it has waited for its peer; 0: it has not */
 	int reported_ms; /* of that wait, as slow */
@@ -60,7 +59,7 @@ int rd_transfers_owed(const struct rd_gpu *gpu)
 
 /* ---- Waiting ------------------------------------------------------------------------------- */
 
-/* What this rank waits for: that its last offer is taken, or that the peer makes one. */
+/* The flag that this rank waits for: its last offer is taken, or the peer makes one. */
 static const uint32_t *flag_of(const struct transfer *transfer, uint32_t *number)
 {
 	const struct rd_gpu *gpu = transfer->gpu;
@@ -119,8 +118,7 @@ static int copy_to_itself(const struct transfer *transfer)
 	int err = 0;
 
 	if (call->count > 0 && call->in != call->out)
-		err = gpu->ops->copy(
-			gpu->device, gpu->stream, call->out, call->in, size_of(call));
+		err = gpu->ops->copy(gpu->device, gpu->stream, call->out, call->in, size_of(call));
 	return err ? err : RD_DONE;
 }
 
@@ -133,7 +131,7 @@ static struct rd_signature sign(const struct transfer *transfer)
 	return signature;
 }
 
-/* What is captured cannot be. */
+/* Captured calls cannot be staged. */
 static int go_unreachable(struct transfer *transfer, struct rd_call *call)
 {
 	if (!transfer->from)
@@ -289,8 +287,8 @@ static const struct rd_feed feeding = { .next = next, .take = take, .pause = pau
 
 /* ---- Running ------------------------------------------------------------------------------- */
 
-static struct transfer *feed_all(struct rd_stage *stage, struct rd_gpu *gpu,
-	struct rd_task *tasks, int count, const char *from[])
+static struct transfer *feed_all(struct rd_stage *stage, struct rd_gpu *gpu, struct rd_task *tasks,
+	int count, const char *from[])
 {
 	struct transfer *transfers = calloc((size_t)count, sizeof(*transfers));
 
@@ -312,8 +310,7 @@ static int queue_waits(struct rd_gpu *gpu, const struct rd_task *tasks, int coun
 {
 	int err = 0;
 
-	for (int peer = 0; peer < gpu->comm->size && rd_gpu_goes_directly(gpu) && !err;
-		peer++) {
+	for (int peer = 0; peer < gpu->comm->size && rd_gpu_goes_directly(gpu) && !err; peer++) {
 		bool sent = false;
 
 		for (int i = 0; i < count; i++)
@@ -347,8 +344,7 @@ static int run(struct rd_stage **stage, struct rd_gpu *gpu, struct rd_task *task
 	return err;
 }
 
-int rd_transfers_run(
-	struct rd_stage **stage, struct rd_gpu *gpu, struct rd_task *tasks, int count)
+int rd_transfers_run(struct rd_stage **stage, struct rd_gpu *gpu, struct rd_task *tasks, int count)
 {
 	bool unreachable;
 	int err = run(stage, gpu, tasks, count, NULL, &unreachable);
@@ -420,8 +416,8 @@ static bool is_own(const struct rd_task *task)
 	return task->call.problem.root == task->call.problem.target;
 }
 
-static int copy_own(
-	struct rd_gpu *gpu, struct rd_device_stream *device_stream, const struct rd_task *tasks, int count)
+static int copy_own(struct rd_gpu *gpu, struct rd_device_stream *device_stream,
+	const struct rd_task *tasks, int count)
 {
 	int err = 0;
 
@@ -429,8 +425,8 @@ static int copy_own(
 		const struct rd_call *call = &tasks[i].call;
 
 		if (is_own(&tasks[i]) && call->count > 0 && call->in != call->out)
-			err = gpu->ops->copy(
-				device_stream->device, device_stream->stream, call->out, call->in, size_of(call));
+			err = gpu->ops->copy(device_stream->device, device_stream->stream,
+				call->out, call->in, size_of(call));
 	}
 	return err;
 }
@@ -478,8 +474,8 @@ static int blocks_for(const struct rd_gpu *gpu, const struct rd_transfer *list, 
 	return most;
 }
 
-int rd_transfers_launch(struct rd_gpu *gpu, struct rd_device_stream *device_stream, struct rd_task *tasks,
-	int count, const char *const from[])
+int rd_transfers_launch(struct rd_gpu *gpu, struct rd_device_stream *device_stream,
+	struct rd_task *tasks, int count, const char *const from[])
 {
 	struct rd_transfer_work work = { .rank = gpu->comm->rank,
 		.size = gpu->comm->size,
