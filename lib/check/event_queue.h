@@ -1,6 +1,6 @@
 /*
- * The simulator's future: what happens when, in virtual time. A binary heap; events of the same
- * time come out in the order in which they were put in.
+ * The simulator's queue of events, by virtual time: a binary heap. Events of the same time come
+ * out in the order in which they were put in.
  */
 #ifndef RD_EVENT_QUEUE_H
 #define RD_EVENT_QUEUE_H
@@ -11,7 +11,7 @@
 struct rd_event {
 	uint64_t time_ns;
 	uint64_t number; /* set by rd_events_put() */
-	int kind, subject; /* the simulator's */
+	int kind, subject; /* the simulator sets them */
 };
 
 struct rd_events {

@@ -6,7 +6,7 @@
 
 #include "rondo/layout.h"
 
-/* What most tests need: a layout with memory of its own. */
+/* Ranks in the largest layout below, which has memory of its own. */
 #define LAYOUT_MOST 1024
 
 struct any_layout {

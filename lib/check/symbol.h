@@ -1,8 +1,8 @@
 /*
- * Symbols: what the checker computes with instead of numbers. A symbol says which chunk of the
- * collective's space a piece of memory holds, and whose contributions are in it, combined in which
- * order. One rank's contribution alone needs no memory; sums of several live in a store and are
- * counted.
+ * Symbols: the values that the checker computes with instead of numbers. A symbol names the chunk
+ * of the collective's space that a piece of memory holds. It also identifies the ranks whose
+ * contributions are in it, and the order in which they were combined. One rank's contribution
+ * alone needs no memory. Sums of several live in a store and are reference counted.
  */
 #ifndef RD_SYMBOL_H
 #define RD_SYMBOL_H
@@ -16,10 +16,10 @@ struct rd_symbol {
 };
 
 struct rd_sum {
-	int uses; /* places that hold it; 0: free */
+	int uses; /* references; 0: free */
 	int next_free; /* -1: none */
 	int count; /* contributions in it */
-	uint64_t order; /* stands for what was combined with what */
+	uint64_t order; /* a hash of the combinations that made it */
 };
 
 struct rd_symbols {
@@ -33,22 +33,22 @@ struct rd_symbols {
 void rd_symbols_init(struct rd_symbols *symbols, int size);
 void rd_symbols_finish(struct rd_symbols *symbols);
 
-/* One more place holds it; one fewer does. */
+/* Take and drop a reference. */
 struct rd_symbol rd_symbol_hold(struct rd_symbols *symbols, struct rd_symbol symbol);
 void rd_symbol_drop(struct rd_symbols *symbols, struct rd_symbol symbol);
 
-/* a and b combined, held once. Contributions that are in both count once. */
+/* Combines a and b into a symbol with one reference. Contributions that are in both count once. */
 int rd_symbol_combine(struct rd_symbols *symbols, struct rd_symbol a, struct rd_symbol b,
 	struct rd_symbol *result);
 
-/* How many ranks' contributions are in it. */
+/* The number of ranks whose contributions are in it. */
 int rd_symbol_count(const struct rd_symbols *symbols, struct rd_symbol symbol);
 /* A rank whose contribution is in both; -1: none. */
 int rd_symbol_common(const struct rd_symbols *symbols, struct rd_symbol a, struct rd_symbol b);
 /* A rank whose contribution is not in it; -1: none. */
 int rd_symbol_missing(const struct rd_symbols *symbols, struct rd_symbol symbol);
-/* Equal for two symbols where the same contributions were combined in the same order (but for the
-   two sides of each combination), so that the numbers have the same bits. A hash: 64 bits. */
+/* Equal for two symbols whose numbers have the same bits: the same contributions, combined in
+   the same order. The two sides of a combination may be swapped. A hash: 64 bits. */
 uint64_t rd_symbol_order(const struct rd_symbols *symbols, struct rd_symbol symbol);
 
 #endif

@@ -1,7 +1,8 @@
 /*
- * What things cost on this comm: messages over its links, bytes in memory, cores that ranks share.
- * Measured by a few ranks over the real links (calibrate.h), or read from a file, and the same on every
- * rank, to the bit: all ranks must choose alike. Whole numbers throughout, for the same reason.
+ * The costs on this comm: messages over its links, bytes in memory, cores that ranks share. A few
+ * ranks measure them over the real links (calibrate.h), or a file holds them. They are the same on
+ * every rank, to the bit, since all ranks must choose alike. All numbers are whole for the same
+ * reason.
  */
 #ifndef RD_COST_H
 #define RD_COST_H
@@ -12,12 +13,12 @@
 
 #include "plan/collective.h"
 
-/* X(bytes): the sizes of messages at which links are measured, ascending; between two the cost lies
-   on the straight line. */
+/* X(bytes): message sizes at which links are measured, ascending. Costs between two sizes are
+   interpolated linearly. */
 #define RD_COST_POINTS(X) X(0) X(1 << 10) X(4 << 10) X(16 << 10) X(64 << 10) X(128 << 10)
 #define RD_COST_POINT_COUNT 6
 
-/* X(name, text): whom a link leads to. */
+/* X(name, text): the peer of a link. */
 #define RD_LINK_CLASSES(X) \
 	X(RD_NEAR, "near") /* a rank on the same host */ \
 	X(RD_FAR, "far") /* a rank on another */
@@ -29,7 +30,7 @@ enum rd_link_class {
 		RD_LINK_CLASS_COUNT
 };
 
-/* X(name, text): what a reduction's cost depends on most. */
+/* X(name, text): the classes of types by which the cost of a reduction differs most. */
 #define RD_TYPE_CLASSES(X) \
 	X(RD_WHOLE, "whole") /* integers, f32 and f64 */ \
 	X(RD_HALF, "half") /* f16, bf16 and f8, which are combined in f32 */
@@ -41,15 +42,14 @@ enum rd_type_class {
 		RD_TYPE_CLASS_COUNT
 };
 
-/* Bounds of what is read, which rd_costs_bound() keeps what is measured within. */
+/* Bounds of costs that are read; rd_costs_bound() moves measured costs into them. */
 #define RD_COST_NS_MAX UINT32_C(4000000000)
 #define RD_COST_PS_MAX UINT32_C(1000000) /* a byte */
 #define RD_COST_CORES_MAX 65536
 
 /*
- * Bounds of what is reckoned from them, whatever the costs are and however many the bytes: a step
- * takes this long at most, and a call. A schedule has far fewer than 2^22 steps, so that no sum leaves
- * 64 bits.
+ * Bounds of the times computed from any costs, for any number of bytes: the longest step, and the
+ * longest call. A schedule has far fewer than 2^22 steps, so that no sum leaves 64 bits.
  */
 #define RD_STEP_NS_MAX (INT64_C(1) << 38)
 #define RD_CALL_NS_MAX (INT64_MAX / 8)
@@ -67,16 +67,16 @@ static inline int64_t rd_ns_product(uint64_t a, uint64_t b)
 struct rd_link_cost {
 	/* From the moment a rank begins to send until its peer has the bytes in its own memory. */
 	uint32_t way_ns[RD_COST_POINT_COUNT];
-	/* Of each message where many follow each other: how long it keeps the busier of the two. */
+	/* In a long sequence of messages: the time of each on the busier of the two ranks. */
 	uint32_t busy_ns[RD_COST_POINT_COUNT];
-	/* 1: from so many bytes on a message is sent from where it lies (rd_link_ops.send); 0: all
-	   are written into the link's own room. */
+	/* posts is 1: from posts_min bytes on, a message is sent from the user's memory
+	   (rd_link_ops.send). 0: all messages are written into the link's slots. */
 	uint32_t posts, posts_min;
-	/* 1: what is sent so is lent: the receiver reads it there. Then the costs above are those
-	   of messages that are not, and calls are priced so: what lending is worth they tell
-	   themselves (single_copy.h). */
+	/* 1: the receiver reads such a message in the sender's memory (single copy). The costs
+	   above are then those of messages through slots, and predictions use these.
+	   single_copy.h learns the gain of single copy from the calls themselves. */
 	uint32_t single_copy;
-	uint32_t lent_ns[RD_COST_POINT_COUNT]; /* as way_ns, of a message that is */
+	uint32_t lent_ns[RD_COST_POINT_COUNT]; /* as way_ns, for a single copy */
 };
 
 struct rd_costs {
@@ -85,38 +85,39 @@ struct rd_costs {
 	uint32_t reduce_ps[RD_TYPE_CLASS_COUNT]; /* a byte of the result, in cache */
 	uint32_t switch_ns; /* from one rank to the next on a core that they share */
 	uint32_t cores; /* of a host */
-	/* As copy_ps and reduce_ps, beyond a core's own caches, and never less: for calls in which
-	   a rank has more bytes of input and output than those hold. */
+	/* As copy_ps and reduce_ps, beyond a core's own caches, and never less. For calls in
+	   which a rank has more bytes of input and output than those caches hold. */
 	uint32_t memory_copy_ps;
 	uint32_t memory_reduce_ps[RD_TYPE_CLASS_COUNT];
 	uint32_t cache_bytes;
 };
 
-/* Plausible numbers for a machine that nobody has measured: memory costs as much as a cache. */
+/* Sets defaults for a machine that was not measured: memory costs as much as a cache. */
 void rd_costs_default(struct rd_costs *costs);
 
-/* What a message of so many bytes takes on its way, and of its sender and receiver, in ns. */
+/* The cost in ns of a message: to its sender, to its receiver, and between them. */
 struct rd_message_cost {
 	int64_t send_ns, recv_ns; /* of the two ranks */
 	int64_t flight_ns; /* between them */
 };
 
 struct rd_message_cost rd_message_cost(const struct rd_link_cost *link, uint64_t size);
-/* What it takes to read so many bytes of a peer's memory; -1: the link does not. */
+/* The time to read `size` bytes of a peer's memory; -1: the link has no single copy. */
 int64_t rd_reading_ns(const struct rd_link_cost *link, uint64_t size);
 
-/* The costs as text, "NAME NUMBER...\n" a line; returns the length it would have, as snprintf. */
+/* Prints the costs as text, "NAME NUMBER...\n" a line. Returns the length it would have, as
+   snprintf. */
 int rd_costs_print(const struct rd_costs *costs, char *text, size_t size);
-/* What takes so many picoseconds a byte; RD_STEP_NS_MAX at most. */
+/* The time of `size` bytes at byte_ps picoseconds a byte; RD_STEP_NS_MAX at most. */
 int64_t rd_bytes_ns(uint64_t size, uint32_t byte_ps);
 
-/* Moves each number that is out of its bounds to the nearest that is not, and memory to no less
-   than a cache. */
+/* Moves each number that is out of its bounds to the nearest bound, and raises the cost of
+   memory to that of a cache. */
 void rd_costs_bound(struct rd_costs *costs);
 
-/* Reads what rd_costs_print() wrote, all of it, each number within its bounds: false, and `wrong`
-   says what is wrong, in line *line of the text, from 1 on; 0: not in any one line. The lines of
-   memory may be missing: it costs as much as a cache, then, and never less. */
+/* Reads the text of rd_costs_print(), all of it, each number within its bounds. False: `wrong`
+   holds the reason, and *line the line of the text, from 1 on (0: no single line). The lines of
+   memory may be missing: memory then costs as much as a cache. It never costs less. */
 bool rd_costs_read(
 	struct rd_costs *costs, const char *text, int *line, char *wrong, size_t wrong_size);
 

@@ -1,16 +1,16 @@
 /*
- * A replay: a schedule (schedule.h) played in virtual time at one step cost (step_cost.h). A step takes
- * its rank so long, a message arrives so much later, and ranks that share a host's cores take
- * turns.
+ * A replay: runs a schedule (schedule.h) in virtual time with given step costs (step_cost.h). Each
+ * step occupies its rank for its cost. A message arrives after its time of flight. Ranks that
+ * share a host's cores take turns.
  */
 #ifndef RD_REPLAY_H
 #define RD_REPLAY_H
 
 #include "tuner/step_cost.h"
 
-/* Plays so many pieces, one after the other, on one channel. ends_ns: when the last rank was done
-   with each. One at a time, for a schedule. False: nothing can go on, and not all is done. The plans
-   are not sound, then. */
+/* Replays `pieces` pieces, one after the other, on one channel. ends_ns: when the last rank was
+   done with each. One replay of a schedule at a time. False: a deadlock; the plans are not
+   valid. */
 bool rd_play(const struct rd_schedule *schedule, const struct rd_step_cost *step_cost, int pieces,
 	int64_t ends_ns[RD_PLAYED_PIECES]);
 

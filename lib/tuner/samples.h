@@ -1,7 +1,7 @@
 /*
- * What messages of several sizes were measured to cost, and which of that to believe: a rank that
- * is preempted while it measures takes milliseconds for what costs microseconds. So a sample that
- * is out of line with what smaller messages cost counts only where another one confirms it.
+ * Measured costs of messages of several sizes, and the rejection of outliers. A rank that is
+ * preempted while it measures takes milliseconds for what costs microseconds. A sample out of line
+ * with the costs of smaller messages therefore counts only where another one confirms it.
  */
 #ifndef RD_SAMPLES_H
 #define RD_SAMPLES_H
@@ -10,31 +10,33 @@
 
 #include "tuner/cost.h"
 
-/* The least of the sizes (RD_COST_POINTS, by number) that says what bytes cost: below it they hide
-   in what a message costs. */
+/* The smallest size (RD_COST_POINTS, by number) at which the cost of bytes shows. Below it the
+   cost of the message hides it. */
 #define RD_SAMPLES_TELLING 3
 
 /* All zeros at first. */
 struct rd_samples {
 	unsigned measured; /* sizes, as bits */
-	uint32_t least[RD_COST_POINT_COUNT], second[RD_COST_POINT_COUNT]; /* 0: no second one */
+	/* second: 0: there is none */
+	uint32_t least[RD_COST_POINT_COUNT], second[RD_COST_POINT_COUNT];
 	const uint32_t
-		*alike; /* what sizes may cost where no smaller was measured; NULL: unknown */
+		/* expected costs of sizes where no smaller one was measured; NULL: unknown */
+		*alike;
 };
 
 void rd_samples_add(struct rd_samples *samples, int point, uint32_t cost_ns);
 
-/* What a message of this size takes: as it was measured, or going by the nearest smaller one; 0:
-   nothing is known. */
+/* The cost of a message of this size: as measured, or extrapolated from the nearest smaller
+   size; 0: unknown. */
 int64_t rd_samples_expect(const struct rd_samples *samples, int point);
 
-/* Whether this size's samples are out of line, and do not confirm each other. */
+/* Returns whether this size's samples are out of line, and do not confirm each other. */
 bool rd_samples_doubt(const struct rd_samples *samples, int point);
 
 /*
- * The costs: of each size the least sample, and never more than a longer message's; what was not
- * measured, or is in doubt, lies on a straight line, beyond the last as steep as before it, and no
- * less steep than the standard.
+ * Computes the costs: the least sample of each size, and never more than a longer message's. Sizes
+ * that were not measured, or are in doubt, are interpolated linearly. Beyond the last point the
+ * slope stays the same, and is at least that of the standard.
  */
 void rd_samples_settle(const struct rd_samples *samples,
 	const uint32_t standard[RD_COST_POINT_COUNT], uint32_t costs[RD_COST_POINT_COUNT]);

@@ -1,6 +1,5 @@
 /*
- * Step costs: what each event of a schedule (schedule.h) takes, in nanoseconds, where the costs are these
- * and a slice is so long.
+ * Cost in ns of each event of a schedule (schedule.h), for given link costs and slice size.
  */
 #ifndef RD_STEP_COST_H
 #define RD_STEP_COST_H
@@ -17,27 +16,27 @@ static inline int64_t rd_shorter(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* Everything that steps cost at one size of slice. */
+/* The costs of steps at one slice size. */
 struct rd_step_cost {
 	const struct rd_costs *costs;
 	struct rd_message_cost message[RD_LINK_CLASS_COUNT]; /* a slice */
 	struct rd_message_cost empty[RD_LINK_CLASS_COUNT];
-	bool posts[RD_LINK_CLASS_COUNT]; /* a slice is sent from where it lies */
-	int64_t copy_ns, reduce_ns; /* a slice, in cache */
-	/* A slice, between the call's buffers, wherever those are. */
+	bool posts[RD_LINK_CLASS_COUNT]; /* a slice is sent from the user's memory */
+	int64_t copy_ns, reduce_ns; /* for a slice, in cache */
+	/* For a slice, between the call's buffers, wherever those are. */
 	int64_t memory_copy_ns, memory_reduce_ns;
-	int64_t reach_ns; /* the bytes of a slice from another rank's memory */
+	int64_t reach_ns; /* to read a slice from another rank's memory */
 };
 
 /* in_memory: the call's buffers do not fit a core's own caches. */
 struct rd_step_cost rd_step_cost_of(
 	const struct rd_costs *costs, uint64_t slice, enum rd_type_class type, bool in_memory);
 
-/* For its rank; RD_STEP_NS_MAX at most. size: ranks. */
+/* The cost of an event to its rank, RD_STEP_NS_MAX at most. size: ranks. */
 int64_t rd_step_cost_event_ns(
 	const struct rd_step_cost *step_cost, const struct rd_event *event, int size);
 
-/* From when its message is put until it can be taken. */
+/* The time from an event's put of a message until the message can be taken. */
 int64_t rd_step_cost_flight_ns(const struct rd_step_cost *step_cost, const struct rd_event *event);
 
 #endif
