@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "exec/algorithms.h"
+#include "tuner/eligible.h"
 #include "comm/comm.h"
 #include "base/error.h"
 #include "base/log.h"

@@ -11,7 +11,6 @@
 #include "mesh/one_shot.h"
 #include "mesh/pat.h"
 #include "mesh/spread.h"
-#include "check/proof.h"
 #include "ring/chain.h"
 #include "ring/ring.h"
 #include "tree/binomial.h"
@@ -55,23 +54,5 @@ const struct rd_algorithm *rd_algorithm_named(const char *name)
 	for (int i = 0; rd_algorithms[i]; i++)
 		if (strcmp(rd_algorithms[i]->name, name) == 0)
 			return rd_algorithms[i];
-	return NULL;
-}
-
-bool rd_algorithm_can(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
-{
-	return algorithm->collectives >> problem->collective & 1 &&
-	       (!algorithm->may_run || algorithm->may_run(problem)) &&
-	       rd_proof_holds(algorithm, problem);
-}
-
-const struct rd_algorithm *rd_algorithm_find(const struct rd_problem *problem, const char *name)
-{
-	for (int i = 0; rd_algorithms[i]; i++) {
-		if (name && *name && strcmp(name, rd_algorithms[i]->name) != 0)
-			continue;
-		if (!rd_algorithms[i]->direct_access && rd_algorithm_can(rd_algorithms[i], problem))
-			return rd_algorithms[i];
-	}
 	return NULL;
 }

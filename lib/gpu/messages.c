@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "exec/algorithms.h"
+#include "tuner/eligible.h"
 #include "base/error.h"
 #include "device/devmem.h"
 #include "base/log.h"

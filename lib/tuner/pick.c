@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "exec/algorithms.h"
+#include "tuner/eligible.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/nearest.h"

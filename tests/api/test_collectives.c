@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "exec/algorithms.h"
+#include "tuner/eligible.h"
 #include "comm/comm.h"
 #include "elements.h"
 #include "exec/reduce.h"

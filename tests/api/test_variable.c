@@ -11,6 +11,7 @@
 /* Both have a `struct world`. */
 #define world fork_world
 #include "world.h"
+#include "tuner/eligible.h"
 #undef world
 
 #define SIZE_MOST 8

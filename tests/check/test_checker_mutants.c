@@ -6,6 +6,7 @@
 
 #include "check/checker.h"
 #include "mutants.h"
+#include "tuner/eligible.h"
 
 enum change {
 	PEER,

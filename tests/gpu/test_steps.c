@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "exec/algorithms.h"
+#include "tuner/eligible.h"
 #include "elements.h"
 #include "device/emulated/emulated.h"
 #include "gpu/compile_messages.h"

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 
 #include "exec/algorithms.h"
+#include "tuner/eligible.h"
 #include "check/checker.h"
 #include "base/error.h"
 #include "check/layouts.h"

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "exec/algorithms.h"
+#include "tuner/eligible.h"
 #include "elements.h"
 #include "base/error.h"
 #include "check/simulator.h"

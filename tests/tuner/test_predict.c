@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "exec/algorithms.h"
+#include "tuner/eligible.h"
 #include "base/error.h"
 #include "check/layouts.h"
 #include "tuner/predict.h"

@@ -1,0 +1,24 @@
+#include "tuner/eligible.h"
+
+#include <string.h>
+
+#include "check/proof.h"
+#include "exec/algorithms.h"
+
+bool rd_algorithm_can(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
+{
+	return algorithm->collectives >> problem->collective & 1 &&
+	       (!algorithm->may_run || algorithm->may_run(problem)) &&
+	       rd_proof_holds(algorithm, problem);
+}
+
+const struct rd_algorithm *rd_algorithm_find(const struct rd_problem *problem, const char *name)
+{
+	for (int i = 0; rd_algorithms[i]; i++) {
+		if (name && *name && strcmp(name, rd_algorithms[i]->name) != 0)
+			continue;
+		if (!rd_algorithms[i]->direct_access && rd_algorithm_can(rd_algorithms[i], problem))
+			return rd_algorithms[i];
+	}
+	return NULL;
+}

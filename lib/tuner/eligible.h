@@ -1,0 +1,14 @@
+/* The algorithms that may run a problem. */
+#ifndef RD_ELIGIBLE_H
+#define RD_ELIGIBLE_H
+
+#include "plan/plan.h"
+
+/* Returns whether the algorithm claims this problem and, if a plug-in brought it, is proved for it. */
+bool rd_algorithm_can(const struct rd_algorithm *algorithm, const struct rd_problem *problem);
+
+/* The first of this name (NULL or "": of any) that can do the problem over any links, and so needs
+   no direct access; NULL: none. */
+const struct rd_algorithm *rd_algorithm_find(const struct rd_problem *problem, const char *name);
+
+#endif
