@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# usage: tests/layers.sh SOURCE [OBJECT]...
+# The order of the folders: a file includes files of its own folder and of lower ones, and names the folder.
+# With the library's object files: no two files of it call each other, directly or through others.
+set -euo pipefail
+cd "$1"
+shift
+
+# Lowest first. The public headers, lib/include, lie below all of them.
+order=(lib/base lib/topo lib/plan ring mesh tree lib/exec lib/check lib/tuner lib/bootstrap lib/device
+	transports lib/comm lib/gpu lib/api train tools)
+
+bad=0
+if ! find lib ring mesh tree transports train tools -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' |
+	LC_ALL=C sort | xargs grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]+"' /dev/null |
+	awk -v order="${order[*]}" '
+	function height(path,   i) {
+		for (i = count; i > 0; i--)
+			if (index(path, name[i] "/") == 1)
+				return i
+		return 0
+	}
+	function exists(path,   line, there) {
+		there = (getline line < path) >= 0
+		close(path)
+		return there
+	}
+	BEGIN { count = split(order, name, " ") }
+	/^lib\/include\// { next }
+	{
+		split($0, part, ":")
+		match($0, /"[^"]+"/)
+		included = substr($0, RSTART + 1, RLENGTH - 2)
+		from = height(part[1])
+		if (!from) {
+			print part[1] ": lies in a folder that tests/layers.sh does not list"
+			bad = 1
+		}
+		if (index(included, "rondo") == 1)
+			next # a public header
+		to = height("lib/" included)
+		if (!to)
+			to = height(included)
+		# Tools and the trainer name files of their own folder by themselves.
+		if (!to && exists(name[from] "/" included) || index(part[1], "train/") == 1)
+			next
+		if (!to && index(part[1], "tools/") == 1)
+			next
+		if (!to) {
+			print part[1] ":" part[2] ": \"" included "\" does not name its folder"
+			bad = 1
+		} else if (to > from) {
+			print part[1] ":" part[2] ": includes " included ", which lies higher"
+			bad = 1
+		}
+	}
+	END { exit bad }'; then
+	bad=1
+fi
+
+if [ $# -gt 0 ]; then
+	pairs=$(printf '%s\n' "$@" | xargs nm -A -P | awk '
+		{
+			file = $1
+			sub(/.*rondo_objects\.dir\//, "", file)
+			sub(/\.o:$/, "", file)
+		}
+		$3 ~ /^[TDBRCVW]$/ { where[$2] = file }
+		$3 == "U" { user[++uses] = file; used[uses] = $2 }
+		END {
+			for (i = 1; i <= uses; i++)
+				if (used[i] in where && where[used[i]] != user[i])
+					print user[i], where[used[i]]
+		}' | LC_ALL=C sort -u)
+	[ -n "$pairs" ] || { echo "these are no object files of the library: $*"; exit 1; }
+	# tsort(1) names the files of each circle.
+	if ! circles=$(tsort <<<"$pairs" 2>&1 >/dev/null); then
+		sed 's/^tsort: //; s/^-: input contains a loop:/these call each other in a circle:/' <<<"$circles"
+		bad=1
+	fi
+fi
+exit $bad
