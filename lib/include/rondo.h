@@ -175,7 +175,7 @@ struct rondo_config {
 	const char *algo;        /* algorithm to use where it can run; NULL: RONDO_ALGO */
 	int channels;            /* parallel links per pair of ranks; 0: RONDO_CHANNELS */
 	size_t piece_size;       /* maximum bytes per message; 0: RONDO_PIECE */
-	int timeout_ms; /* bound on a call's wait for a live rank; 0: RONDO_TIMEOUT_MS */
+	int timeout_ms;          /* bound on a call's wait for a live rank; 0: RONDO_TIMEOUT_MS */
 	int init_timeout_ms;     /* bound on making the comm; 0: RONDO_INIT_TIMEOUT_MS */
 	int gpu;                 /* device whose memory calls may use; -1: RONDO_GPU, or current */
 };
@@ -490,8 +490,8 @@ RONDO_API int rondo_stream_wrap(rondo_stream **stream, void *cuda_stream, int de
 /*
  * Graphs. While the program captures a wrapped stream, calls on it are recorded, and run at each
  * launch of the graph. Every rank must capture the call, else RONDO_MISMATCH. A graph may run any
- * number of times, with other calls in between. All ranks must run them in one order, which the
- * program's streams ensure.
+ * number of times, with other calls in between. All ranks must run them in one order; the program
+ * must order its streams so.
  *
  * Among processes, a captured call waits until all ranks capture it. They keep its buffers mapped
  * for the lifetime of the comm. A transfer must be captured by its two ranks, and no other. Replays
@@ -522,7 +522,9 @@ RONDO_API int rondo_event_create(rondo_event **event, int device);
 RONDO_API void rondo_event_destroy(rondo_event *event);
 /* Returns RONDO_INVALID where the stream is not of the event's device. */
 RONDO_API int rondo_event_record(rondo_event *event, rondo_stream *stream);
-/* Waits until both events, of one device, have been reached; *us: microseconds between them. */
+/*
+ * Waits until both events, of one device, have been reached; *us: microseconds from `from` to `to`.
+ */
 RONDO_API int rondo_event_elapsed(rondo_event *from, rondo_event *to, double *us);
 
 /* ---- Streams: work in order, on a thread of its own ---------------------------------------- */

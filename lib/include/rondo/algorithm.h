@@ -1,24 +1,26 @@
 /*
- * All that a writer of an algorithm needs to know. An algorithm of Rondo's own is a line in
- * lib/exec/algorithms.c; one in a shared object ends in RONDO_PLUGIN_ALGORITHMS (below) and is named in
- * RONDO_ALGO_PLUGIN. docs/writing-an-algorithm.md says how, with an example.
+ * The algorithm contract: everything that the writer of an algorithm needs. An algorithm of Rondo's
+ * own is a line in lib/exec/algorithms.c. One in a shared object ends in RONDO_PLUGIN_ALGORITHMS
+ * (below), and RONDO_ALGO_PLUGIN names it. docs/writing-an-algorithm.md describes how, with an
+ * example.
  *
- * A plan is what one rank does in one collective, as data. An algorithm writes plans and does nothing
- * else; the checker proves them before they are run. It is asked for the plan of one rank at a time,
- * and must write the same plan whenever it is asked.
+ * A plan is one rank's steps in one collective, as data. An algorithm writes plans and does nothing
+ * else; the checker proves them before they run. Rondo requests the plan of one rank at a time. The
+ * algorithm must write the same plan at every request.
  *
- * An algorithm speaks of chunks alone. The collective's blocks (collective.h), each cut into `parts`
- * equal parts, make the space of chunks: chunk = block * parts + part, the same number on every rank.
- * A chunk that this rank has not written yet has its input's value; rd_send() sends its present
- * value. Where a value lies is not the algorithm's business.
+ * An algorithm handles chunks alone. It cuts each of the collective's blocks (collective.h) into
+ * `parts` equal parts: chunk = block * parts + part, the same number on every rank. A chunk that
+ * this rank has not written yet has its input's value; rd_send() sends its present value. The
+ * executor alone decides where a value lies.
  *
- * The executor runs the whole plan over successive pieces (a slice of every chunk), so a plan's
+ * The executor runs the whole plan over successive pieces (a slice of every chunk). So a plan's
  * length grows with ranks and not with bytes.
  *
- * A link between two ranks holds two messages in each direction. What is sent when that much is
- * under way waits until the receiver has taken one.
+ * A link between two ranks holds two messages in each direction. A third waits until the receiver
+ * has taken one.
  *
- * Appending never fails: the first mistake sticks in the plan, and whoever asked for it is told.
+ * Appending never fails. The plan keeps the first mistake, and the caller that requested the plan
+ * gets it as an error.
  */
 #ifndef RONDO_ALGORITHM_H
 #define RONDO_ALGORITHM_H
@@ -29,7 +31,7 @@
 
 #include "collective.h"
 
-/* The version of this header, in the symbol rondo_algorithm_v1 as well. */
+/* Version of this header, in the symbol rondo_algorithm_v1 as well. */
 #define RD_ALGORITHM_ABI 1
 
 struct rd_plan;
@@ -38,16 +40,18 @@ struct rd_plan;
 struct rd_algorithm {
 	const char *name; /* at most 15 characters: small letters, digits and _ */
 	unsigned collectives; /* bit 1 << enum rd_collective */
-	/* Whether it can, for this problem; the same on every rank. NULL: always. */
+	/* Returns whether it can run this problem; the same on every rank. NULL: always. */
 	bool (*may_run)(const struct rd_problem *problem);
 	bool direct_access; /* needs every rank's buffers to be addressable by every other */
-	/* Where there is a layout, it is to see the ranks numbered along the line, and no layout: next
-	   and previous are then near. */
+	/*
+	 * Where there is a layout, the algorithm gets ranks renumbered along its line, and no
+	 * layout. Next and previous ranks are then near.
+	 */
 	bool along_line;
 	void (*write_plan)(struct rd_plan *plan);
 };
 
-/* Whose plan of what is to be written: the first member of struct rd_plan. */
+/* Problem for which to write the plan: the first member of struct rd_plan. */
 static inline const struct rd_problem *rd_problem_of(const struct rd_plan *plan)
 {
 	return (const struct rd_problem *)(const void *)plan;
@@ -63,51 +67,53 @@ static inline int rd_wrap(int i, int size)
 
 #ifdef RD_INSIDE /* Rondo itself */
 #define RD_CALL
-#else /* a plug-in, which reaches them through a table */
+#else /* a plug-in, which calls them through a table */
 #define RD_CALL static inline
 #endif
 
-/* Cuts every block into `parts` chunks (default 1). Before the first step. */
+/* Cuts every block into `parts` chunks (default 1). Call it before the first step. */
 RD_CALL void rd_plan_parts(struct rd_plan *plan, int parts);
 
 RD_CALL void rd_send(struct rd_plan *plan, int peer, int chunk);
 RD_CALL void rd_recv(struct rd_plan *plan, int peer, int chunk);
-/* The chunk becomes op(what comes from peer, what this rank has). */
+/* The chunk becomes op(value received from peer, this rank's value). */
 RD_CALL void rd_recv_reduce(struct rd_plan *plan, int peer, int chunk);
-/* The same, where the result holds every rank's contribution. */
+/* As rd_recv_reduce(), where the result holds every rank's contribution. */
 RD_CALL void rd_recv_reduce_last(struct rd_plan *plan, int peer, int chunk);
 /*
- * One message with this chunk from every other rank: when all have come, the chunk becomes what
- * they and this rank have, combined in the order of the ranks, completely. So all who merge the
- * same have the same bits. Until then each stays in its link, and takes one of its two places. For
- * RD_MERGE_MOST ranks at most, and not in a view.
+ * Receives one message with this chunk from every other rank. When all have arrived, the chunk
+ * becomes their values and this rank's, combined in rank order, completely. So all ranks that merge
+ * the same have the same bits. Until then each message stays in its link, and takes one of its two
+ * places. For RD_MERGE_MOST ranks at most, and not in a view.
  */
 #define RD_MERGE_MOST 64
 RD_CALL void rd_recv_merge(struct rd_plan *plan, int chunk);
 
 /*
- * For algorithms that are `direct_access`: every rank's input and output can be addressed from here, and all
- * ranks are in the call. A rank may still read a peer's input, or write into its output, until that peer
- * has awaited its signal.
+ * For algorithms with `direct_access`: this rank can address every rank's input and output, and all
+ * ranks are in the call. A rank may still read a peer's input, or write into its output, until that
+ * peer has awaited its signal.
  */
-/* This rank's output gets the chunk from the input of a peer. */
+/* Copies the chunk from a peer's input to this rank's output. */
 RD_CALL void rd_fetch(struct rd_plan *plan, int peer, int chunk);
-/* Combines the chunk of all ranks' inputs, completely, into the output of one rank, or of all (-1). */
+/* Combines the chunk of all ranks' inputs, completely, into rank `to`'s output, or all (-1). */
 RD_CALL void rd_combine(struct rd_plan *plan, int to, int chunk);
-/* The same into memory of this rank's own, whence its output gets it when the plan ends: until then
-   others may read the input, which in place is the output. */
+/*
+ * As rd_combine() into memory of this rank's own; the end of the plan copies it to the output.
+ * Until then others may read the input, which in place is the output.
+ */
 RD_CALL void rd_combine_aside(struct rd_plan *plan, int chunk);
-/* Another rank writes this chunk into the output here. */
+/* Declares that another rank writes this chunk into the output here. */
 RD_CALL void rd_expect(struct rd_plan *plan, int chunk);
 RD_CALL void rd_signal(struct rd_plan *plan, int peer);
 RD_CALL void rd_await(struct rd_plan *plan, int peer);
 
 /*
- * Views: how an algorithm is composed of others. A view shows some of the ranks, renumbered from 0, and
- * some of the plan's chunks, renumbered as the blocks of a collective among those ranks. While another
- * algorithm writes its steps in it, rd_problem_of(plan) is the view's (with no layout), and the peers and
- * chunks of its steps are the view's too. The checker knows nothing of this: it proves the steps that
- * come of it.
+ * Views compose an algorithm of others. A view has some of the ranks, renumbered from 0. It has
+ * some of the plan's chunks, renumbered as the blocks of a collective among those ranks. While
+ * another algorithm writes its steps in the view, rd_problem_of(plan) is the view's problem (with
+ * no layout). The peers and chunks of its steps are the view's too. The checker gets no views: it
+ * proves the steps that result.
  *
  *	rd_view_begin(plan, RD_ALL_GATHER, 0);
  *	for (int i = 0; i < members; i++) {
@@ -117,30 +123,32 @@ RD_CALL void rd_await(struct rd_plan *plan, int peer);
  *	}
  *	rd_view_write(plan, rd_algorithm_named("ring"));
  *
- * All ranks in view must make the same one; on ranks that are not in it, nothing is written. A block
- * may have any number of chunks. The algorithm's own parts share them out; where a part has several, it
- * writes its steps several times, each time for the next chunk of every part, and a step whose part has
- * none left is dropped.
+ * All ranks of a view must make the same one; on other ranks, it writes nothing. A block may have
+ * any number of chunks, which the algorithm's own parts share. Where a part has several, the
+ * algorithm writes its steps several times, each time for the next chunk of every part. A step
+ * whose part has none left is dropped.
  */
-/* A view of a collective, whose root is the view's rank `root` (0 where it has none). */
+/* Begins a view of a collective; its root is the view's rank `root` (0 where it has none). */
 RD_CALL void rd_view_begin(struct rd_plan *plan, enum rd_collective collective, int root);
-/* Adds a rank; it is the view's next. */
+/* Adds a rank, as the view's next. */
 RD_CALL void rd_view_rank(struct rd_plan *plan, int rank);
-/* Begins the next block; then each of its chunks. */
+/* Begins the next block; rd_view_chunk() then adds each of its chunks. */
 RD_CALL void rd_view_block(struct rd_plan *plan);
 RD_CALL void rd_view_chunk(struct rd_plan *plan, int chunk);
-/* What it combines is not yet complete: its rd_recv_reduce_last() is none. */
+/* Marks the view's results as not complete: its rd_recv_reduce_last() acts as rd_recv_reduce(). */
 RD_CALL void rd_view_partial(struct rd_plan *plan);
-/* Has the algorithm (none that is `direct_access`) write its steps, and ends the view. */
+/* Writes the algorithm's steps (an algorithm without `direct_access`), and ends the view. */
 RD_CALL void rd_view_write(struct rd_plan *plan, const struct rd_algorithm *algorithm);
-/* One that Rondo knows, to compose with: "ring", "doubling", ... NULL: none of this name. */
+/* Rondo's algorithm of that name, to compose with: "ring", "doubling", ... NULL: none. */
 typedef const struct rd_algorithm *rd_algorithm_known;
 RD_CALL rd_algorithm_known rd_algorithm_named(const char *name);
 
 /* ---- Plug-ins ------------------------------------------------------------------------------- */
 
-/* X(result, name, parameters, arguments): the calls above, in the order of the table through which a
-   plug-in reaches them. A new call is declared above and gets a line at the end. */
+/*
+ * X(result, name, parameters, arguments): the calls above, in the order of the table that a plug-in
+ * uses. A new call is declared above and gets a line at the end.
+ */
 #define RD_ALGORITHM_CALLS(X) \
 	X(void, rd_plan_parts, (struct rd_plan * plan, int parts), (plan, parts)) \
 	X(void, rd_send, (struct rd_plan * plan, int peer, int chunk), (plan, peer, chunk)) \
@@ -171,15 +179,15 @@ struct rd_algorithm_calls {
 #undef RD_CALL_FIELD
 };
 
-/* What a plug-in exports, under the name rondo_algorithm_v1. */
+/* A plug-in exports this, under the name rondo_algorithm_v1. */
 struct rd_algorithm_plugin {
 	unsigned abi; /* RD_ALGORITHM_ABI */
 	uint64_t layout; /* RD_ALGORITHM_LAYOUT */
 	const struct rd_algorithm *const *algorithms; /* NULL at the end */
-	const struct rd_algorithm_calls **calls; /* set before anything of the plug-in is called */
+	const struct rd_algorithm_calls **calls; /* set before Rondo calls the plug-in */
 };
 
-/* Differs where two headers of one version differ in what both sides see. */
+/* Differs where two headers of one version differ in the data that both sides share. */
 #define RD_ALGORITHM_LAYOUT \
 	((uint64_t)sizeof(struct rd_algorithm) | (uint64_t)sizeof(struct rd_problem) << 16 | \
 		(uint64_t)sizeof(struct rd_layout) << 32 | \

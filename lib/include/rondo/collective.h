@@ -1,7 +1,7 @@
 /*
- * What each collective is, as data. A collective is a space of blocks (each `count` elements); every
- * rank starts with some of them in its input and must end with some of them in its output.
- * Algorithms, the plan builder, the checker and the simulator all stand on this.
+ * The collectives, as data. A collective is a space of blocks (each `count` elements). Every rank
+ * starts with some of them in its input and must end with some of them in its output. Algorithms,
+ * the plan builder, the checker and the simulator all use this definition.
  *
  *                  blocks   in the input of           in the output of
  *   all_reduce     1        every rank                every rank
@@ -40,7 +40,7 @@ enum rd_collective {
 	RD_COLLECTIVE_COUNT
 };
 
-/* One rank's view of one collective; what a plan is written for. */
+/* One rank's part in one collective, for which an algorithm writes a plan. */
 struct rd_problem {
 	enum rd_collective collective;
 	int rank, size;

@@ -1,8 +1,7 @@
 /*
- * How the ranks of a comm lie to each other, for those who write plans: a line along which neighbours
- * are near, and the groups (hosts) between which links are dear. The same on every rank. Made from the
- * ranks' places; an algorithm that is given none (NULL) takes the ranks as they are numbered, in one
- * group.
+ * Layout of a comm's ranks, for writers of plans. It has a line along which neighbours are near,
+ * and the groups (hosts) between which links cost more. The same on every rank. The ranks' places
+ * determine it. Without a layout (NULL), an algorithm takes the ranks as numbered, in one group.
  */
 #ifndef RONDO_LAYOUT_H
 #define RONDO_LAYOUT_H
