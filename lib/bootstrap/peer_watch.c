@@ -346,7 +346,8 @@ struct rd_watch *rd_watch_create(const struct rd_watch_config *config)
 	if (!watch)
 		return NULL;
 	watch->config = *config;
-	watch->socket = watch->own_fd = watch->dead = -1;
+	watch->socket = watch->own_fd = -1;
+	watch->dead = -1;
 	watch->next = neighbor(watch, 1);
 	watch->previous = neighbor(watch, -1);
 	if (watch->next < 0 && watch->previous < 0) {
