@@ -1,15 +1,15 @@
 /*
- * loop: a rank with itself. One link is both ends: what is committed (or sent) on it comes out of
- * its recv(), through a queue of slots in plain memory:
+ * loop: a rank's link to itself. One link is both ends. Its recv() returns the messages committed
+ * (or sent) on it, through a queue of slots in plain memory:
  *
  *   slot      tag, size, from      from: the caller's memory (send), or this slot's own room
  *   room      message_max bytes    one a slot, behind the slots
  *
- * `head` counts what came in, `tail` what was released; slot = count % slots. Everything happens in
- * one thread, so there is nobody to wake and nobody who could die.
+ * `head` counts messages put in, `tail` messages released; slot = count % slots. Everything
+ * happens in one thread, so no side needs waking and none can die.
  *
- * Two ranks in one process have equal places, so reach() cannot know a rank from its neighbour and
- * says no: whoever needs a link to itself asks for loop by its name.
+ * Two ranks in one process have equal places, so reach() cannot distinguish a rank from its
+ * neighbour, and returns false. A rank that needs a link to itself asks for loop by its name.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,22 +1,22 @@
 /*
  * shm: ranks of one user on one host, processes or threads, over memory that both map.
  *
- * Memory. Each pair of ranks shares one memfd, made by the higher rank, sealed against resizing,
- * and passed over a Unix socket. It holds one FIFO a direction and channel (shm_fifo.h), each from
- * a page on (a page that no message has touched costs nothing):
+ * Memory. Each pair of ranks shares one memfd. The higher rank makes it, seals it against
+ * resizing, and passes it over a Unix socket. It holds one FIFO a direction and channel
+ * (shm_fifo.h). Each starts on a page (a page that no message has touched costs nothing):
  *
  *   segment   up[channels] (higher to lower rank), down[channels]
  *
- * Regions. A rank that offers memory of its own (offer()) passes its memfd, sealed as the pair's
- * is, over the same connection, with an id; the peer maps it when it looks. Offers
- * wait in the connection until the peer looks, and a later message cannot overtake its look: map()
- * drains the connection before it says no.
+ * Regions. A rank that offers memory of its own (offer()) passes its memfd with an id over the
+ * same connection. That memfd is sealed as the pair's is. The peer maps it when it next reads the
+ * connection, where offers wait. map() drains the connection before it returns NULL, so a later
+ * message cannot overtake an offer.
  *
- * Meeting. The card holds the name of an abstract Unix socket (gone with its last descriptor) and a
- * key. The higher rank connects and greets, with the memfd and its eventfd; the lower checks uid,
- * key, comm, rank and shape, and greets back with its eventfd. The connection stays: its end is how
- * a death is seen. An orderly close() says goodbye first. What a dead rank had sent is still read,
- * the memory being there as long as it is mapped; the link fails after that.
+ * Meeting. The card holds the name of an abstract Unix socket (gone with its last descriptor) and
+ * a key. The higher rank connects and sends a greeting, with the memfd and its eventfd. The lower
+ * rank checks uid, key, comm, rank and shape, and answers with its eventfd. The connection stays
+ * open: its end reports a death. An orderly close() sends a goodbye first. The memory exists as
+ * long as it is mapped, so messages that a dead rank had sent are still read; then the link fails.
  */
 #include <errno.h>
 #include <fcntl.h>

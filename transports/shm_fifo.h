@@ -1,41 +1,44 @@
 /*
- * The messages of shm: one FIFO a direction and channel, in memory that two ranks share, and the links
- * over them. Meeting, deaths and regions are shm.c's business.
+ * The FIFOs and links of shm: one FIFO a direction and channel, in memory that two ranks share.
+ * shm.c handles meeting, deaths and regions.
  *
  *   fifo      consumed                     128 bytes of its own: messages released, ever
- *             reader_waits writer_waits    128 bytes of their own: somebody sleeps: ring the bell
+ *             reader_waits writer_waits    128 bytes of their own: the side sleeps: ring its bell
  *             line[RD_SHM_LINES]           128 bytes each, 64 of which are used
  *             room[slots]                  each a multiple of 128 bytes: a message's payload
  *   line      0   stamp   low half: the message's number; high half: see "room"
- *             4   size    and how to come by the payload (enum)
+ *             4   size    and where the payload is (enum)
  *             8   tag
  *             32  payload of up to 32 bytes: such a message is one cache line;
- *                 or where the payload lies in the sender's memory
+ *                 or the payload's address in the sender's memory
  *
  * Messages. The sender writes tag, size and payload in place, then the stamp (release). The
- * receiver polls the stamp of the line where the next message must appear: flag and data are one
- * line, and nobody reads the other's counters. A line's old stamp lies RD_SHM_LINES behind the
- * expected one, so half a word of number cannot be mistaken. Larger payloads take the rooms in turn.
+ * receiver polls the stamp of the line where the next message must appear. Flag and data share a
+ * cache line, and neither side reads the other's counters. A line's old stamp is RD_SHM_LINES
+ * behind the expected one, so half a word suffices for the number. Larger payloads take the rooms
+ * in turn.
  *
- * Room comes back twice: by `consumed`, which the sender reads only when it believes the FIFO full;
- * and with each message of the other direction, whose stamp carries the low half of that count, so
- * that traffic both ways never touches `consumed` at all.
+ * Room returns by two ways. The sender reads `consumed` only when it believes the FIFO full. Each
+ * message of the other direction also carries the low half of that count in its stamp, so that
+ * traffic both ways never reads `consumed`.
  *
- * Single copy. What send() posts is not copied here: the line says where it lies, and the receiver
- * reads it from there (process_vm_readv(2); within one process, plainly). A receiver that is late must
- * not hold the sender up, and one that waits for the sender could not be waited for: so a sender with
- * time on its hands copies what it posted into the room that it has kept for that, unless the
- * receiver has begun to read. One exchange on `size` decides between the two. A receiver that may not
- * read the sender's memory refuses, and gets the copy too.
+ * Single copy. send() does not copy a message: the line holds its address, and the receiver reads
+ * it there (process_vm_readv(2); within one process, plainly). A late receiver must not delay the
+ * sender, which may be waiting for it in turn. An idle sender therefore copies its post into the
+ * room reserved for it, unless the receiver has begun to read. One exchange on `size` decides
+ * between the two. A receiver without permission to read the sender's memory refuses, and gets the
+ * copy too.
  *
- * Sleeping. Each FIFO has a flag for its reader and one for its writer. A link that is armed raises
- * those of what it found empty or full; who publishes looks at that one flag afterwards,
- * and rings the other rank's eventfd. Raising the flag and looking again at the FIFO here,
- * publishing and looking at the flag there: one of the two must see the other (Dekker), so each
- * side needs a full barrier in between. The sleeper pays for both: membarrier(2) makes every
- * running thread that shares this memory pass one, so that a message costs two plain stores. Where
- * either side lacks that call (link->fenced), all four are sequentially consistent instead. The
- * eventfd is never read: edge-triggered epoll reports every write.
+ * Sleeping. Each FIFO has a flag for its reader and one for its writer. An armed link raises the
+ * flags of FIFOs that it found empty or full. A side that publishes reads that one flag
+ * afterwards, and rings the other rank's eventfd.
+ *
+ * The sleeper raises the flag and looks again at the FIFO; the publisher publishes and reads the
+ * flag. One of the two must see the other (Dekker), so each side needs a full barrier in between.
+ * The sleeper pays for both: membarrier(2) makes every running thread that shares this memory pass
+ * one. A message then costs two plain stores. Where either side lacks that call (link->fenced),
+ * all four accesses are sequentially consistent instead. The eventfd is never read: edge-triggered
+ * epoll reports every write.
  */
 #ifndef RD_SHM_FIFO_H
 #define RD_SHM_FIFO_H
@@ -64,15 +67,15 @@ struct rd_shm_fifo {
 	_Alignas(128) unsigned char lines[];
 };
 
-/* What all links to one peer share. */
+/* State that all links to one peer share. */
 struct rd_shm_peer {
 	int bell; /* the peer's eventfd */
-	pid_t pid; /* whose memory it is that single copies are read from; 0: not to be known */
-	bool fenced; /* the peer's sleep relies on a fence of ours after each publication, or ours on its */
-	bool ended, goodbye; /* it is gone; it said so */
+	pid_t pid; /* process that single copies read from; 0: unknown */
+	bool fenced; /* a side lacks membarrier(2): publications of both need a fence */
+	bool ended, goodbye; /* the peer has ended; it sent a goodbye first */
 	const bool *armed; /* this rank is about to sleep */
 	unsigned *posting; /* links of this rank with posts under way */
-	bool *refused; /* the peer may not read this process's memory, which has been said */
+	bool *refused; /* the peer may not read this process's memory, and that has been logged */
 };
 
 /* A message that send() has accepted, until its memory is no longer needed. */
@@ -92,49 +95,49 @@ struct rd_shm_link {
 	size_t stride; /* of the rooms */
 
 	struct rd_shm_line *in; /* where the next message must appear */
-	uint16_t in_stamp; /* and what its stamp must be */
+	uint16_t in_stamp; /* its expected stamp */
 	uint32_t in_count; /* messages released */
-	uint32_t in_room; /* index of the room that the next large one has */
-	void *fetched; /* where the message at `in` was read to; NULL: not a single copy, or not yet */
-	void *stage; /* for those that are not to land anywhere */
+	uint32_t in_room; /* index of the next large one's room */
+	void *fetched; /* copy of the message at `in`; NULL: no single copy, or not yet read */
+	void *stage; /* for single copies without an address to land at */
 
 	struct rd_shm_line *out; /* where the next message goes */
 	uint64_t out_count; /* messages committed */
 	uint64_t out_limit; /* out_count may go up to here */
 	uint32_t out_room; /* index of the next large one's room */
-	uint32_t out_how; /* of the room given out last */
-	uint64_t room_used[RD_SHM_SLOTS_MAX]; /* out_count after the message that had it last */
+	uint32_t out_how; /* for the room given out last */
+	uint64_t room_used[RD_SHM_SLOTS_MAX]; /* out_count after its last message */
 
 	struct rd_shm_post posts[RD_SHM_SLOTS_MAX];
 	uint32_t post_first, post_count;
-	unsigned patience; /* looks at the first post that found it still unread */
+	unsigned patience; /* times that the first post was found still unread */
 
-	bool hungry, starved; /* the last look found it empty, full */
-	bool said; /* a flag of ours may be up */
+	bool hungry, starved; /* the last look found the FIFO empty, full */
+	bool said; /* one of our flags may be raised */
 };
 
 extern const struct rd_link_ops rd_shm_ops;
 
 size_t rd_shm_fifo_size(size_t piece_size, uint32_t slots);
 
-/* A link that is not ready yet. `base` but for its ops is the caller's to fill in. */
+/* Initialises a link that is not ready yet. The caller fills in `base`, except its ops. */
 void rd_shm_link_init(struct rd_shm_link *link, const struct rd_shm_peer *peer);
 void rd_shm_link_start(struct rd_shm_link *link, struct rd_shm_fifo *inbound,
 	struct rd_shm_fifo *outbound, uint32_t slots);
-/* Before the memory is unmapped: posted messages are left where the peer finds them. */
+/* Call before the memory is unmapped: copies posted messages to where the peer finds them. */
 void rd_shm_link_finish(struct rd_shm_link *link);
 /* In a forked child: frees the link, and leaves shared memory as it is. */
 void rd_shm_link_abandon(struct rd_shm_link *link);
 
 void rd_shm_link_fail(struct rd_shm_link *link, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-/* The peer is gone and nothing can come from it any more. */
+/* The peer is gone, and nothing more can arrive from it. */
 void rd_shm_link_end(struct rd_shm_link *link);
 
-/* Learns what became of posts. True: some memory is free again. */
+/* Checks posts for completion. True: some memory is free again. */
 bool rd_shm_link_settle(struct rd_shm_link *link);
 
-/* Raises the flags; true: it did, and rd_shm_link_barrier() of one such link must follow. */
+/* Raises the flags. True: it did, and rd_shm_link_barrier() of one such link must follow. */
 bool rd_shm_link_arm(struct rd_shm_link *link);
 void rd_shm_link_barrier(const struct rd_shm_link *link);
 void rd_shm_link_disarm(struct rd_shm_link *link);

@@ -1,5 +1,5 @@
 /*
- * What shm says over a Unix socket: packets, with descriptors along. Nothing here blocks.
+ * The packets of shm over a Unix socket, with descriptors. No function here blocks.
  */
 #ifndef RD_SHM_SOCKET_H
 #define RD_SHM_SOCKET_H
@@ -8,17 +8,18 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Whose process is at the other end? False: not one of this user. pid 0: not to be seen from here.
- */
+/* Finds the process at the other end. False: it is not one of this user. pid 0: not visible from
+   here. */
 bool rd_shm_is_own_user(int socket, pid_t *pid);
 
-/* With two descriptors at most, which stay the caller's. False: it did not go, with errno. */
+/* Sends a packet with at most two descriptors, which stay the caller's. False: not sent, with
+   errno. */
 bool rd_shm_packet_send(
 	int socket, const void *packet, size_t size, const int *fds, size_t fd_count);
 
 /*
- * How long the packet is that came; 0: the end of the line; or -1 with errno. One that was cut
- * short is of length 1. Descriptors that came with it are the caller's to close; -1: none.
+ * Receives a packet and returns its length; 0: the connection has ended; -1 with errno. A
+ * truncated packet has length 1. The caller closes the descriptors that came with it; -1: none.
  */
 ssize_t rd_shm_packet_recv(int socket, void *packet, size_t size, int fds[2]);
 

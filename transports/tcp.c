@@ -3,20 +3,20 @@
  *
  * The wire format
  * ---------------
- * All numbers are little endian, all structs travel as they lie in memory, without gaps.
+ * All numbers are little endian. Structs travel as they lie in memory, without gaps.
  *
  * A rank listens on one socket an interface, bound to one address there: on each interface that
  * RONDO_INTERFACE names, or on the one that leads to MASTER_ADDR and, in reserve, on the others
- * that lead out. Its card says where, and carries a key that is drawn at random for each endpoint;
- * cards travel by the rendezvous, so whoever knows the key was told by this very job.
+ * that lead out. Its card lists the addresses, and carries a key that is drawn at random for each
+ * endpoint. Cards travel through the rendezvous, so only ranks of this job hold the key.
  *
  *   card      magic 4 | version 2 | addresses 1 | of which shared 1 | key 16 | address[8]
  *   address   family 2 (4, 6) | port 2 | 0 4 | bytes 16
  *
- * Of two ranks the higher connects to the lower, one connection a channel: to the lower one's
- * addresses in turn until one answers. Channel c begins with shared address c modulo their number,
- * so the channels spread over the interfaces that were named. Each side proves itself by the key of
- * the other's card, before either sends a message:
+ * The higher rank of a pair connects to the lower, one connection a channel. It tries the lower
+ * one's addresses in turn until one answers. Channel c begins with shared address c modulo their
+ * number, so the channels spread over the interfaces that were named. Each side authenticates
+ * itself by the key of the other's card, before either sends a message:
  *
  *   connector                                                acceptor
  *     hello (acceptor's key)  ------------------------------>  key, comm, ranks and channel right?
@@ -25,35 +25,35 @@
  *
  *   hello     magic 4 | version 2 | stripe 2 | from 4 | to 4 | channel 4 | 0 4 | comm 8 | key 16
  *
- * An acceptor closes the connection of whoever says anything else; it says nothing to strangers.
- * A connection that comes before this side's open() waits for it. `stripe` numbers the sockets of
- * one link; there is one today: 0.
+ * An acceptor closes a connection that sends anything else, without an answer. A connection that
+ * comes before this side's open() waits for it. `stripe` numbers the sockets of one link; there is
+ * one today: 0.
  *
  * Then messages flow in both directions, each a header and its payload, with nothing between them:
  *
  *   message   size 4 | check 4 | tag 24 | payload[size]
  *
- * `check` is a constant plus the number of the message on this socket and direction, modulo 2^16: a
- * stream that got out of step does not go unnoticed. A peer that is done closes its end.
+ * `check` is a constant plus the number of the message on this socket and direction, modulo 2^16.
+ * It detects a stream that has lost its framing. A peer that is done closes its end.
  *
- * News
- * ----
- * The driver's epoll wakes a sleeping rank. Which socket it was is told by an epoll of our own, in
- * which the listener, the unfinished connections and, for their hang-up alone, the links live. It
- * is asked while connections are being made, before a sleep, and otherwise once in a while: a link
- * that someone waits for is read anyway, and finds out by itself.
+ * Events
+ * ------
+ * The driver's epoll wakes a sleeping rank. An epoll of tcp's own reports the socket. It holds the
+ * listener, the unfinished connections and, for their hang-up alone, the links. The endpoint polls
+ * it while it connects, before a sleep, and otherwise once in a while. A link that a call waits for
+ * is read anyway, and detects the end of its connection by itself.
  *
- * To be watched costs: each segment that arrives takes the locks of all that watch its socket,
- * whose lines come over from the other core. So after a time without a sleep the links leave both
- * epolls, and are put back before the next one.
+ * Watching a socket costs time: each arriving segment takes the locks of all epolls that watch it,
+ * whose cache lines come from the other core. After a time without a sleep the links therefore
+ * leave both epolls, and return before the next one.
  *
  * Taking in
  * ---------
- * What the sockets of a connection hold is less than a message can be, so that a sender may have to
- * wait for its reader. While recv() does not ask for a link's next message, advance() therefore
- * takes it into the link's own buffer, from where it is copied once more. To lose landing in place
- * only where ranks could otherwise wait for each other, it does so when our own output is stuck,
- * once in a while when nothing else moves, and before a sleep.
+ * The socket buffers of a connection can be smaller than a message, so a sender may have to wait
+ * for its reader. While recv() does not ask for a link's next message, advance() therefore reads it
+ * into the link's own buffer, at the cost of one more copy. It does so only where ranks could
+ * otherwise wait for each other: when this rank's output is stuck, once in a while when nothing
+ * else moves, and before a sleep.
  */
 #include <assert.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /*
- * The bytes by which tcp ranks meet: the card, which travels by the rendezvous, and the hello, the
- * first thing said on a connection. Where they stand in the wire format is told in tcp.c.
+ * The card and the hello of tcp. Cards travel through the rendezvous; a hello is the first message
+ * on a connection. tcp.c describes their place in the wire format.
  */
 #ifndef RD_TCP_CARD_H
 #define RD_TCP_CARD_H
@@ -28,7 +28,7 @@ struct rd_tcp_card {
 	uint32_t magic;
 	uint16_t version;
 	uint8_t count; /* of addresses; the others are all zero */
-	uint8_t shared; /* the first so many, over which channels are spread */
+	uint8_t shared; /* the first `shared` carry channels; the others are in reserve */
 	uint8_t key[RD_TCP_KEY_SIZE];
 	struct rd_tcp_address at[RD_TCP_ADDRESSES_MAX];
 };
@@ -41,22 +41,23 @@ struct rd_tcp_hello {
 	int32_t channel;
 	uint32_t zero;
 	uint64_t comm_id;
-	uint8_t key[RD_TCP_KEY_SIZE]; /* of the card of `to` */
+	uint8_t key[RD_TCP_KEY_SIZE]; /* the key in the card of `to` */
 };
 
-/* A card without addresses or a key, and one address more for it. */
+/* Initialise a card without addresses or key; add one address to it. */
 void rd_tcp_card_init(struct rd_tcp_card *card);
 void rd_tcp_card_add(struct rd_tcp_card *card, const struct sockaddr_storage *address);
 
-/* Checks what came over a wire: RONDO_PROTOCOL, with a reason, where it is no card. */
+/* Checks bytes that came over the network: RONDO_PROTOCOL, with a reason, where they are no
+   card. */
 int rd_tcp_card_read(struct rd_tcp_card *card, const unsigned char *bytes, size_t size, int peer);
 
-/* interface: a name, for an address that means something on one link only. */
+/* interface: the name of the interface, for an address that is valid on one link only. */
 void rd_tcp_card_address(const struct rd_tcp_card *card, int index, const char *interface,
 	struct sockaddr_storage *address);
 
-/* Can this hello be one, from a rank of this comm to this one, and did its sender know the key of our
-   card? channel is at least 0. */
+/* Returns whether a hello is valid, from a rank of this comm to this one, and holds the key of
+   this rank's card. channel is at least 0. */
 bool rd_tcp_hello_proves(const struct rd_tcp_hello *hello, const uint8_t key[RD_TCP_KEY_SIZE],
 	const struct rd_local *local);
 

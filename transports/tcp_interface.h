@@ -1,5 +1,5 @@
 /*
- * Which network interfaces tcp uses, and addresses as text.
+ * The network interfaces that tcp uses, and addresses as text.
  */
 #ifndef RD_TCP_INTERFACE_H
 #define RD_TCP_INTERFACE_H
@@ -16,26 +16,28 @@ struct rd_interface {
 	char name[RD_STRING_MAX]; /* "?" where no interface has the address */
 	struct sockaddr_storage address; /* IPv4 or IPv6; port 0 */
 	socklen_t address_size;
-	int prefix; /* bits of the address that all on its network have in common */
+	int prefix; /* length of the network prefix, in bits */
 };
 
 struct rd_interfaces {
 	int count;
-	int shared; /* the first so many, over which channels are spread; the others are in reserve
-		     */
+	int shared; /* the first `shared` carry channels; the others are in reserve */
 	struct rd_interface at[RD_INTERFACES_MAX];
 };
 
 /*
- * Those in settings->interface (names with commas) where it is set. Otherwise the one from which
- * packets to settings->address (MASTER_ADDR; empty: the loopback) leave, and in reserve, unless
- * that is the loopback, all others that are up and lead out. No packet is sent. RONDO_SETTING, with
- * a reason that names the interfaces there are, where settings->interface names another;
- * RONDO_UNREACHABLE where settings->address is no address, or nothing leads there.
+ * Chooses the interfaces in settings->interface (names with commas) where it is set.
+ *
+ * Otherwise chooses the interface from which packets to settings->address leave (MASTER_ADDR;
+ * empty: the loopback). Unless that is the loopback, all others that are up and lead out are in
+ * reserve. No packet is sent.
+ *
+ * RONDO_SETTING, with a reason that lists the interfaces there are, where settings->interface
+ * names another. RONDO_UNREACHABLE where settings->address is no address, or no route leads there.
  */
 int rd_interfaces_choose(struct rd_interfaces *interfaces, const struct rd_settings *settings);
 
-/* Whether the address is on the interface's own network. */
+/* Returns whether the address is on the interface's own network. */
 bool rd_interface_is_near(
 	const struct rd_interface *interface, const struct sockaddr_storage *address);
 

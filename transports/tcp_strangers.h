@@ -1,7 +1,7 @@
 /*
- * Strangers: connections that came in, on which a hello is due. One that proves itself gets its
- * link, or waits here until that is opened; any other is closed, and told nothing. They are few,
- * however many come: the oldest goes.
+ * Strangers: accepted connections whose hello has not arrived yet. A connection with a valid hello
+ * gets its link, or waits here until that is opened. Any other is closed without an answer. Their
+ * number is bounded: at the bound the oldest is closed.
  */
 #ifndef RD_TCP_STRANGERS_H
 #define RD_TCP_STRANGERS_H
@@ -11,17 +11,17 @@
 #include "base/settings.h"
 #include "transports/tcp_card.h"
 
-/* What becomes of a connection: its link has it, wants none, or is not open yet. */
+/* The fate of a connection: its link has taken it, refuses it, or is not open yet. */
 enum rd_tcp_welcome { RD_TCP_TAKEN, RD_TCP_REFUSED, RD_TCP_EARLY };
 
 struct rd_tcp_stranger;
 
-/* All but the lists is set by the endpoint, whose part it is. */
+/* The strangers of an endpoint, which sets all fields but the lists. */
 struct rd_tcp_strangers {
 	const struct rd_local *local;
-	const uint8_t *key; /* [RD_TCP_KEY_SIZE] of our card */
-	const int *news; /* the epoll that tells of them */
-	/* One has proved itself. */
+	const uint8_t *key; /* [RD_TCP_KEY_SIZE], from this rank's card */
+	const int *news; /* the epoll that watches them */
+	/* Called for a connection with a valid hello. */
 	enum rd_tcp_welcome (*welcome)(void *owner, int fd, const struct rd_tcp_hello *hello);
 	void *owner;
 
@@ -30,17 +30,17 @@ struct rd_tcp_strangers {
 	struct rd_tcp_stranger *early;
 };
 
-/* Takes possession of a connection that has just come. True: a link has taken it. */
+/* Takes ownership of a new connection. True: a link has taken it. */
 bool rd_tcp_strangers_add(struct rd_tcp_strangers *strangers, int fd);
 
-/* Hands over the one that came too early for this link, with its hello; -1: none has. */
+/* Hands over the connection that came before its link was open, with its hello; -1: none. */
 int rd_tcp_strangers_take(
 	struct rd_tcp_strangers *strangers, int from, int channel, struct rd_tcp_hello *hello);
 
-/* Closes all. */
+/* Closes all of them. */
 void rd_tcp_strangers_finish(struct rd_tcp_strangers *strangers);
 
-/* Closes one that is nobody's, and logs why. */
+/* Closes a connection without a link, and logs the reason. */
 void rd_tcp_turn_away(int fd, const char *why);
 
 #endif

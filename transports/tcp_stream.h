@@ -1,11 +1,12 @@
 /*
- * One connected TCP socket and the messages on it: how they are framed, queued, gathered and
- * landed. The wire format is described in tcp.c.
+ * One connected TCP socket and its messages: framing, queue, gathering and landing. tcp.c
+ * describes the wire format.
  *
- * A wire reports to its link: it counts link->sent, and sets link->error and link->reason.
- * Copies: a message given to send() goes from the caller's memory to the kernel, one that the
- * receiver expects goes from the kernel into its place; the other two (commit, recv() without
- * `into`) go through a buffer here, in which the caller reads or writes in place.
+ * A stream reports to its link: it counts link->sent, and sets link->error and link->reason.
+ *
+ * Copies. A message of send() goes from the caller's memory to the kernel. One that the receiver
+ * expects goes from the kernel to its address. The other two (commit, recv() without `into`) go
+ * through a buffer here, in which the caller reads or writes in place.
  */
 #ifndef RD_TCP_STREAM_H
 #define RD_TCP_STREAM_H
@@ -14,19 +15,19 @@
 #include "rondo/transport.h"
 #include "base/settings.h"
 
-/* Messages that wait for the socket: in all, and of those the committed ones. */
+/* Messages that wait for the socket: all of them, and the committed ones among them. */
 #define RD_WIRE_QUEUE 16
 #define RD_WIRE_STAGES 4
 
 struct rd_tcp_stream_header {
 	uint32_t size; /* of the payload, bytes */
-	uint32_t check; /* RD_WIRE_CHECK plus the number of the message on this wire, modulo 2^16 */
+	uint32_t check; /* RD_WIRE_CHECK plus the message's number on this stream, modulo 2^16 */
 	struct rd_tag tag;
 };
 
 struct rd_tcp_stream_output {
 	struct rd_tcp_stream_header header;
-	const char *bytes; /* staged: the header lies before the payload there */
+	const char *bytes; /* staged: the header precedes the payload there */
 	size_t size;
 	bool staged;
 };
@@ -45,19 +46,20 @@ struct rd_tcp_stream {
 	int deaf; /* errno of the write that failed: the peer takes no more; 0: none has */
 	uint16_t out_count;
 
-	/* Coming in: bytes start to end of `in` have been read and not yet shown. */
+	/* Coming in: bytes start to end of `in` have been read and not yet returned. */
 	char *in;
 	size_t start, end;
-	bool begun; /* header is that of the message now coming */
+	bool begun; /* header belongs to the message now coming */
 	struct rd_tcp_stream_header header;
-	char *landing; /* where its payload goes; NULL: to `in` */
+	char *landing; /* address of its payload; NULL: in `in` */
 	size_t landed;
 	bool shown;
-	bool claimed; /* recv() has said where the next message lands, and asks until it has come */
+	/* recv() has set the address of the next message, and asks until it has come */
+	bool claimed;
 	uint16_t in_count;
 };
 
-/* Takes no possession of fd before it succeeds; finish() closes it. A finished or zeroed wire whose
+/* Takes ownership of fd on success alone; finish() closes it. A finished or zeroed stream whose
    fd is -1 may be finished (again). */
 int rd_tcp_stream_init(struct rd_tcp_stream *wire, int fd, struct rd_link *link);
 void rd_tcp_stream_finish(struct rd_tcp_stream *wire);
@@ -69,21 +71,21 @@ bool rd_tcp_stream_send(struct rd_tcp_stream *wire, const struct rd_tag *tag, co
 bool rd_tcp_stream_recv(struct rd_tcp_stream *wire, void *into, size_t size, struct rd_message *message);
 void rd_tcp_stream_release(struct rd_tcp_stream *wire);
 
-/* Writes what is queued, as far as the socket takes it. True: something moved. */
+/* Writes the queue, as far as the socket takes it. True: something moved. */
 bool rd_tcp_stream_flush(struct rd_tcp_stream *wire);
 
 /*
- * Reads of the next message what has come of it, into the buffer here, unless recv() has said where
- * it lands: a peer that waits for its message to leave its memory need not wait for recv(). True:
- * something came. Once nothing comes, the epoll of the driver tells of what comes later.
+ * Reads the available bytes of the next message into the buffer here, unless recv() has set its
+ * address. A peer that waits for its message to leave its memory thus need not wait for recv().
+ * True: something came. Once nothing comes, the driver's epoll reports later bytes.
  */
 bool rd_tcp_stream_take_in(struct rd_tcp_stream *wire);
 
-/* The peer has hung up: sets link->error once nothing is left to receive. */
+/* The peer has closed the connection: sets link->error once nothing is left to receive. */
 void rd_tcp_stream_check(struct rd_tcp_stream *wire);
 
-/* Reads and drops what has come, so that closing does not reset the connection. False: there is
-   nothing to wait for any more: the peer has closed, or the link has failed. */
+/* Reads and drops received bytes, so that closing does not reset the connection. False: the wait
+   is over: the peer has closed, or the link has failed. */
 bool rd_tcp_stream_drain(struct rd_tcp_stream *wire);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The table of transports, in the order in which equal costs are decided. Adding a transport is one
+ * The table of transports; of two with equal cost the earlier one wins. A new transport is one
  * file, a declaration here and a line in transports.c.
  */
 #ifndef RD_TRANSPORTS_H
@@ -15,13 +15,14 @@ extern const struct rd_transport rd_transport_tcp;
 
 #define RD_TRANSPORTS_KNOWN 16
 
-/* NULL at the end. Plug-ins add to it, behind our own, which is why its elements are atomic. */
+/* NULL-terminated. Plug-ins are added behind the built-in ones; its elements are atomic for
+   that. */
 extern const struct rd_transport *_Atomic rd_transports[RD_TRANSPORTS_KNOWN + 1];
 
 /* By name; NULL: none. */
 const struct rd_transport *rd_transport_find(const char *name);
 
-/* Adds a plug-in's (plugin.c), for good. RONDO_UNSUPPORTED where the table is full. */
+/* Adds a transport of a plug-in (plugin.c), for good. RONDO_UNSUPPORTED where the table is full. */
 int rd_transport_add(const struct rd_transport *transport);
 
 #endif
