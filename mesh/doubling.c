@@ -1,12 +1,14 @@
 /*
- * Recursive doubling: the all-reduce for small messages. In each round every rank exchanges all it
- * has with a partner and combines the two, so log2(n) messages a rank and no more latency than
- * that. Both partners compute the same combination, so all ranks end with the same bits.
+ * Recursive doubling: the all-reduce for small messages. In each round every rank exchanges its
+ * whole partial result with a partner and combines the two. Each rank sends log2(n) messages, and
+ * the latency is no more than theirs. Both partners compute the same combination, so all ranks end
+ * with the same bits.
  *
  * Source: R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of collective communication
- * operations in MPICH", Int. J. High Performance Computing Applications 19 (2005). As there, where
- * n is no power of two the ranks beyond the largest one hand their share to a partner first, and
- * get the result from it last. Ours begins with the nearest partner along the layout's line.
+ * operations in MPICH", Int. J. High Performance Computing Applications 19 (2005). As there, n may
+ * be no power of two. The ranks beyond the largest power then hand their share to a partner first,
+ * and get the result from it last. This one begins with the nearest partner along the layout's
+ * line.
  */
 #include "mesh/doubling.h"
 

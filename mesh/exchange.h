@@ -1,9 +1,11 @@
 /*
  * One round in which every rank sends some chunks to one rank and receives as many from one,
- * possibly another. Were all to send all they have first, they would all wait for room in links
- * that hold two messages; were each to send one and wait for one, that would be a round for each
- * chunk. So of those who exchange, some send first and the others receive first: two messages in a
- * row, however many the chunks; and one where they are two or fewer.
+ * possibly another.
+ *
+ * Links hold two messages. If all ranks first sent all their chunks, they would all wait for room.
+ * If each sent one chunk and waited for one, each chunk would be a round. In a circle of
+ * exchanges, therefore, some ranks send first and the others receive first. The round then costs
+ * two messages in a row, for any number of chunks; one where there are at most two chunks.
  */
 #ifndef RD_EXCHANGE_H
 #define RD_EXCHANGE_H
@@ -14,9 +16,10 @@ enum rd_taking { RD_TAKE, RD_TAKE_REDUCE, RD_TAKE_REDUCE_LAST };
 
 struct rd_exchange {
 	int to, from;
-	bool sends_first; /* not the same on all ranks of a circle of such exchanges */
+	bool sends_first; /* must differ between some ranks of a circle of exchanges */
 	int out, in; /* the first chunk each way */
-	int count, stride, chunks; /* each way: so many, so far apart, of so many in a circle */
+	/* each way: `count` chunks, `stride` apart, in a circle of `chunks` */
+	int count, stride, chunks;
 	enum rd_taking taking;
 };
 

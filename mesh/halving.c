@@ -1,15 +1,16 @@
 /*
- * Recursive halving, then doubling: an all-reduce in 2 log2(n) rounds that moves no more bytes than
- * the ring where n is a power of two. In each round of the first half two partners share out what
- * both still have, and each combines its half; in the second half they hand the results back the
- * same way.
+ * Recursive halving, then doubling: an all-reduce in 2 log2(n) rounds. It moves no more bytes than
+ * the ring where n is a power of two. In each round of the first half two partners divide the part
+ * that both still have, and each combines its half. In the second half they hand the results back
+ * the same way.
  *
- * Source: R. Rabenseifner, "Optimization of collective reduction operations", ICCS 2004; R. Thakur,
- * R. Rabenseifner and W. Gropp, "Optimization of collective communication operations in MPICH",
- * Int. J. High Performance Computing Applications 19 (2005). Ours meets the nearest partner along
- * the layout's line first, when half of the buffer is exchanged, and the farthest last, when it is
- * 1/n: the dear links carry least. As in doubling, the ranks beyond the largest power of two have
- * partners do their part.
+ * Source: R. Rabenseifner, "Optimization of collective reduction operations", ICCS 2004; R.
+ * Thakur, R. Rabenseifner and W. Gropp, "Optimization of collective communication operations in
+ * MPICH", Int. J. High Performance Computing Applications 19 (2005).
+ *
+ * This one meets the nearest partner along the layout's line first, when half of the buffer is
+ * exchanged. It meets the farthest last, when 1/n is exchanged, so that slow links carry least. As
+ * in doubling, partners do the part of the ranks beyond the largest power of two.
  */
 #include "mesh/halving.h"
 

@@ -1,10 +1,10 @@
 /*
- * Direct exchange: what one rank has and another needs goes from the one to the other. Each block
- * crosses one link once, which is the least possible, for the collectives that combine nothing.
+ * Direct exchange: each rank sends its data straight to the ranks that need it. Each block crosses
+ * one link once, the least possible. For the collectives that combine nothing.
  *
- * The order of partners in all_to_all is the round-robin tournament (the "circle method": in step s
- * ranks a and b with a + b = s modulo size meet), so that both directions of a pair are busy at
- * once, and, in place, a block leaves before its counterpart takes its room.
+ * The order of partners in all_to_all is the round-robin tournament (the "circle method"). In step
+ * s ranks a and b with a + b = s modulo size meet. Both directions of a pair are then busy at
+ * once. In place, a block leaves before its counterpart takes its room.
  *
  * The barrier is the dissemination barrier: D. Hensgen, R. Finkel and U. Manber, "Two algorithms
  * for barrier synchronization", Int. J. Parallel Programming 17 (1988).

@@ -1,13 +1,14 @@
 /*
- * One round: each rank sends what it has to all who need it, then takes what the others sent. What
- * is to be combined each combines for itself, all in the order of the ranks, so that all have the
- * same bits.
+ * One round: each rank sends its data to all ranks that need it, then takes the others' data. Each
+ * rank combines for itself. All combine in the order of the ranks, so that all have the same bits.
  *
- * Source: the all-to-all broadcast ("linear", "spread-out") of the textbooks. More bytes are sent
- * than in any other way, but nobody waits more than once; so a rank that shares its core can finish
- * a call, and post its part of the next, in one turn: where ranks share cores it is turns that take
- * the time. Ours sends to the next rank first, so that not all send to the same one at once, and
- * looks at all messages where they lie: they are combined in one pass, straight into the result.
+ * Source: the all-to-all broadcast ("linear", "spread-out") of the textbooks. No other algorithm
+ * sends more bytes, but no rank waits more than once. A rank that shares its core can therefore
+ * finish a call, and post its part of the next, in one turn. Where ranks share cores, turns take
+ * most of the time.
+ *
+ * This one sends to the next rank first, so that not all send to the same rank at once. It reads
+ * all messages in place and combines them in one pass, straight into the result.
  */
 #include "mesh/one_round.h"
 

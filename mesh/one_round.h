@@ -1,4 +1,4 @@
-/* Each rank sends what it has to all who need it: one round of messages. */
+/* Each rank sends its data to every rank that needs it: one round of messages. */
 #ifndef RD_ONE_ROUND_H
 #define RD_ONE_ROUND_H
 

@@ -1,13 +1,14 @@
 /*
  * Direct access, one shot: every rank combines the whole of all ranks' inputs for itself, and
- * writes to no memory but its own. It reads n times as much as two_shot.c does, and no line leaves
- * the cache of who wrote it: for few bytes, or inputs that lie in everybody's cache, that can be
- * the less.
+ * writes to its own memory alone. It reads n times as many bytes as two_shot.c, but no written
+ * line leaves its writer's cache. For few bytes, or inputs that lie in every rank's cache, that
+ * can cost less.
  *
  * Source: the "one-shot" all-reduce of FasterTransformer and vLLM for GPUs that map each other's
- * memory; ours is for host memory, combines in the order of the ranks, so that all have the same
- * bits, and puts the result aside until all have read: in place it would overwrite what others
- * still combine. So it goes by pieces, of which one is aside at a time.
+ * memory. This one is for host memory, and combines in the order of the ranks, so that all have
+ * the same bits. It holds the result back until all have read the inputs: in place it would
+ * overwrite inputs that others still combine. It therefore runs by pieces, and holds back one
+ * piece at a time.
  */
 #include "mesh/one_shot.h"
 

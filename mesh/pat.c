@@ -1,20 +1,22 @@
 /*
  * Parallel aggregated trees: all-gather and reduce-scatter in log2(n) rounds for any number of
  * ranks, and an all-reduce of both. Each chunk has a binomial tree of its own, rooted at the rank
- * that starts or ends with it; all the trees are the same but for a turn, so in each round every
- * rank sends to one other, and receives from one, all that the trees have it pass on there. Like
- * the ring each rank sends n-1 chunks in all, but the way of each is log2(n) hops and not n-1.
+ * where it starts or ends. All the trees are the same but for a rotation. In each round every rank
+ * therefore sends to one rank and receives from one, with all chunks of that round in one go. As
+ * in the ring each rank sends n-1 chunks in all, but each chunk takes log2(n) hops and not n-1.
  *
- * Source: S. Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at scale",
- * arXiv:2506.20252 (2025), in NCCL since 2.23; its trees are those of J. Bruck et al., "Efficient
- * algorithms for all-to-all communications in multiport message-passing systems", IEEE TPDS 8
- * (1997), with the farthest hop first, when there is one chunk to send, and the nearest last, when
- * there are n/2. Ours does not go through the trees in parts so as to bound the memory for what is
- * on its way: that is n/2 slices of one piece in reduce-scatter, and none in all-gather, where all
- * is kept anyway. To add the two to an all-reduce is J. L. Träff's "Optimal, non-pipelined
- * reduce-scatter and allreduce algorithms", arXiv:2410.14234 (2024).
+ * Source: S. Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at
+ * scale", arXiv:2506.20252 (2025), in NCCL since 2.23. Its trees are those of J. Bruck et al.,
+ * "Efficient algorithms for all-to-all communications in multiport message-passing systems", IEEE
+ * TPDS 8 (1997). The farthest hop is first, when there is one chunk to send, and the nearest last,
+ * when there are n/2.
  *
- * There is no all-to-all of this kind: each block is a message of its own here, so to send blocks
+ * This one does not split the trees to bound the memory for chunks in transit. That memory is n/2
+ * slices of one piece in reduce-scatter, and none in all-gather, which keeps all chunks anyway.
+ * The sum of the two as an all-reduce is J. L. Träff's "Optimal, non-pipelined reduce-scatter and
+ * allreduce algorithms", arXiv:2410.14234 (2024).
+ *
+ * There is no all-to-all of this kind. Each block is a message of its own here, so sending blocks
  * by way of others would add messages and save none.
  */
 #include "mesh/pat.h"

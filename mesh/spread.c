@@ -1,10 +1,10 @@
 /*
- * Direct access for what all are to have: each rank reads one share of it, once, and writes it into
- * everybody's output while it lies in the first-level cache. Where every rank fetches all for
- * itself (two_shot.c), n ranks read n times as much; and in a broadcast the root, who has nothing to
- * fetch, does nothing.
+ * Direct access for data that all ranks are to have. Each rank reads one share of it, once, and
+ * writes it into every output while it lies in the first-level cache. Where every rank fetches all
+ * data for itself (two_shot.c), n ranks read n times as much. In a broadcast the root, which has
+ * nothing to fetch, then does nothing.
  *
- * All_gather: a rank's share is its own block. Broadcast: a part of the root's.
+ * All_gather: a rank's share is its own block. Broadcast: a part of the root's block.
  */
 #include "mesh/spread.h"
 

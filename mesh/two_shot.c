@@ -1,14 +1,14 @@
 /*
- * Direct access: every rank's buffers can be addressed by every other, so nothing is sent but
- * signals. For a reduction each rank takes one share of the buffer, reads it from all ranks,
- * combines it, and writes the result to all who want it: each byte of input is read once, and each
- * byte of output written once, which is the least possible. What only moves is fetched by who needs
- * it, or, all to all, swapped.
+ * Direct access: every rank can address every other rank's buffers, so plans send signals alone.
+ * For a reduction each rank takes one share of the buffer. It reads that from all ranks, combines
+ * it, and writes the result to all ranks that want it. Each byte of input is read once, and each
+ * byte of output written once, the least possible. Data that only moves is fetched by the rank
+ * that needs it or, in all to all, swapped.
  *
  * Source: the "two-shot" all-reduce for GPUs that map each other's memory (NVIDIA's
- * FasterTransformer and vLLM's custom all-reduce have it); ours is for any number of ranks, in both
- * memories, and takes its second shot in the same pass: a block is written out while it is still in
- * the first-level cache. So it meets the others no more often than one_shot.c does.
+ * FasterTransformer and vLLM's custom all-reduce have it). This one is for any number of ranks, in
+ * both memories. Its second shot is in the same pass: a block is written out while it is still in
+ * the first-level cache. It therefore synchronises no more often than one_shot.c.
  *
  * A rank may not return while others still use its buffers: all signal all when they are done.
  */

@@ -6,7 +6,8 @@
 
 extern const struct rd_algorithm rd_two_shot;
 
-/* What all such plans share: whether there are others; and that nobody goes before all are done. */
+/* Shared by all plans of direct access. The first: there are other ranks. The second: no rank
+   ends before all are done. */
 bool rd_two_shot_may_run(const struct rd_problem *problem);
 void rd_two_shot_part(struct rd_plan *plan);
 

@@ -1,12 +1,14 @@
 /*
- * The chain: partial results go from rank 0 to the last, each rank combining what comes with its
- * own, so the result is ((0 op 1) op 2) op ... in this order; then back from the last to who wants
- * it. Each element is combined by one rank at a time and in one order, so an operation need be
- * neither commutative nor associative for all ranks to hold the same. That is what operations of
- * the user's are run by.
+ * The chain. Partial results go from rank 0 to the last rank; each rank combines the incoming one
+ * with its own input. The result is ((0 op 1) op 2) op ... in this order. It then goes back from
+ * the last rank to the ranks that want it.
  *
- * Source: the "pipeline" of the textbooks. Ours lets several chunks follow each other up the chain
- * before the first is awaited back. The order of ranks is their numbers', not the layout's.
+ * One rank at a time combines an element, in one order. All ranks therefore hold the same result
+ * even of an operation that is neither commutative nor associative. User-defined operations run on
+ * the chain.
+ *
+ * Source: the "pipeline" of the textbooks. This one lets several chunks follow each other up the
+ * chain before the first returns. Ranks stand in the order of their numbers, not of the layout.
  */
 #include "ring/chain.h"
 

@@ -1,15 +1,15 @@
 /*
- * The ring. Reduce-scatter, then all-gather, round the ring of ranks: each rank sends and receives
- * 2 (n-1)/n of the buffer, which is the least that any all-reduce can do.
+ * The ring. Reduce-scatter, then all-gather, round the ring of ranks. Each rank sends and receives
+ * 2 (n-1)/n of the buffer, the least that any all-reduce can do.
  *
  * Source: P. Patarasuk and X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
- * workstations", J. Parallel Distrib. Comput. 69 (2009). Ours differs in that partial sums are
- * forwarded as they arrive and never touch the output (the plan's finishing fuses the steps), and
- * in that the whole ring runs over pieces in a pipeline.
+ * workstations", J. Parallel Distrib. Comput. 69 (2009). There are two differences. Partial sums
+ * are forwarded as they arrive and never touch the output (the plan's finishing fuses the steps).
+ * The whole ring runs over pieces in a pipeline.
  *
- * The ring goes along the layout's line, so it enters and leaves each host once.
+ * The ring follows the layout's line, so it enters and leaves each host once.
  *
- * Reduce and broadcast are chains: pieces follow each other along the ring, so a long buffer takes
+ * Reduce and broadcast are chains. Pieces follow each other along the ring, so a long buffer takes
  * hardly more time than one hop.
  */
 #include "ring/ring.h"

@@ -1,4 +1,4 @@
-/* Plans on the ring of ranks: each rank talks to its two neighbours alone. */
+/* Plans on the ring of ranks: each rank exchanges messages with its two neighbours alone. */
 #ifndef RD_RING_H
 #define RD_RING_H
 

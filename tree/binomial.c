@@ -1,14 +1,15 @@
 /*
  * Binomial trees: broadcast and reduce of short messages. In each round every rank that has the
- * value hands it to one that has not, so the ranks served double with each: log2(n) rounds, no rank
- * sends or receives more than that many messages, and no more latency than that.
+ * value sends it to one that has not. The number of ranks served doubles with each of the log2(n)
+ * rounds. No rank sends or receives more than that many messages, and the latency is no more than
+ * theirs.
  *
  * Source: S. L. Johnsson and C.-T. Ho, "Optimum broadcasting and personalized communication in
- * hypercubes", IEEE Trans. Computers 38 (1989); for any number of ranks as in MPICH. Ours counts
- * the ranks from the root along the layout's line, and hands over to the farthest first, so that
- * the most messages, and those of the last rounds, go to near ranks.
+ * hypercubes", IEEE Trans. Computers 38 (1989); for any number of ranks as in MPICH. This one
+ * counts the ranks from the root along the layout's line, and sends to the farthest first. Most
+ * messages, and those of the last rounds, thus go to near ranks.
  *
- * There is no gather or scatter of this kind: each block is a message of its own here, so to pass
+ * There is no gather or scatter of this kind. Each block is a message of its own here, so passing
  * blocks on for others would add messages and save none at the root.
  */
 #include "tree/binomial.h"

@@ -1,4 +1,4 @@
-/* Binomial trees: few messages, for what is short. */
+/* Binomial trees: few messages, for short blocks. */
 #ifndef RD_BINOMIAL_H
 #define RD_BINOMIAL_H
 

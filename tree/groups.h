@@ -1,5 +1,4 @@
-/* The groups of a layout, along its line; for algorithms that may run only where there are two at
- * least. */
+/* The groups of a layout, along its line. For algorithms that need at least two groups. */
 #ifndef RD_GROUPS_H
 #define RD_GROUPS_H
 
@@ -10,7 +9,7 @@ static inline bool rd_groups_exist(const struct rd_problem *problem)
 	return problem->layout && problem->layout->group_count >= 2;
 }
 
-/* Where in the line the group begins. Its members follow each other, and so do the groups. */
+/* The group's first place in the line. Its members follow each other, and so do the groups. */
 static inline int rd_group_first(const struct rd_layout *layout, int group)
 {
 	int low = 0, high = layout->size;
@@ -31,13 +30,13 @@ static inline int rd_group_size(const struct rd_layout *layout, int group)
 	return rd_group_first(layout, group + 1) - rd_group_first(layout, group);
 }
 
-/* The rank that is the group's member i, for any i from 0: they take turns. */
+/* The rank of the group's member i, for any i from 0: members take turns. */
 static inline int rd_group_member(const struct rd_layout *layout, int group, int i)
 {
 	return layout->order[rd_group_first(layout, group) + i % rd_group_size(layout, group)];
 }
 
-/* Which member of its group a rank is. */
+/* The index of a rank among the members of its group. */
 static inline int rd_group_place(const struct rd_layout *layout, int rank)
 {
 	int i = 0;

@@ -1,16 +1,17 @@
 /*
- * Inside the hosts, between them, and inside again, so that the dear links between hosts carry the
- * fewest bytes: a host's ranks first combine what they have, then each rank deals with one share
- * with its counterparts on the other hosts, then the host's ranks tell each other. What only moves
- * enters each host once; what has a root goes by way of one rank of each host. Nothing here sends
- * or receives: the parts are written by the ring (and, between two hosts, by recursive doubling),
- * each in a view of the ranks and chunks that it is about.
+ * Inside the hosts, between them, and inside again, so that the slow links between hosts carry the
+ * fewest bytes. A host's ranks first combine their inputs. Then each rank reduces one share with
+ * its counterparts on the other hosts. Last, the host's ranks exchange the results. Data that only
+ * moves enters each host once; collectives with a root go through one rank of each host.
+ *
+ * Nothing here sends or receives. The ring (and, between two hosts, recursive doubling) writes the
+ * parts, each in a view of the ranks and chunks that it concerns.
  *
  * Source: the hierarchical collectives of wide-area MPI: T. Kielmann et al., "MagPIe: MPI's
- * collective communication operations for clustered wide area systems", PPoPP 1999; for all-reduce
- * with every rank of a host at work, as in M. Cho et al., "BlueConnect: decomposing all-reduce for
- * deep learning on heterogeneous network hierarchy", MLSys 2019. Ours is for hosts of different
- * numbers of ranks as well: the members of a smaller host take turns at being the counterparts of a
+ * collective communication operations for clustered wide area systems", PPoPP 1999. All-reduce
+ * uses every rank of a host, as in M. Cho et al., "BlueConnect: decomposing all-reduce for deep
+ * learning on heterogeneous network hierarchy", MLSys 2019. This one also serves hosts of
+ * different numbers of ranks: the members of a smaller host take turns as the counterparts of a
  * larger one's.
  */
 #include "tree/hierarchical.h"

@@ -1,4 +1,4 @@
-/* Inside the hosts, between them, and inside again: the fewest bytes on dear links. */
+/* Inside the hosts, between them, and inside again: the fewest bytes on slow links. */
 #ifndef RD_HIERARCHICAL_H
 #define RD_HIERARCHICAL_H
 

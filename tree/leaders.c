@@ -1,11 +1,12 @@
 /*
- * One rank of each host, its leader, speaks for the others: its host's ranks reduce to it, the
- * leaders deal with each other, and each broadcasts to its host. Each dear link carries one message
- * for a whole host, so this is for short messages; what is written inside a host and between the
- * leaders are the binomial tree, recursive doubling, and the dissemination barrier, in views.
+ * One rank of each host, its leader, acts for the others. Its host's ranks reduce to it, the
+ * leaders run the collective among themselves, and each broadcasts to its host. Each slow link
+ * carries one message for a whole host, so this is for short messages. The parts inside a host and
+ * between the leaders are the binomial tree, recursive doubling, and the dissemination barrier, in
+ * views.
  *
- * Source: T. Kielmann et al., "MagPIe: MPI's collective communication operations for clustered wide
- * area systems", PPoPP 1999. Ours differs in that a root leads its own host, so nothing is passed
+ * Source: T. Kielmann et al., "MagPIe: MPI's collective communication operations for clustered
+ * wide area systems", PPoPP 1999. The difference: a root leads its own host, so nothing is passed
  * on there.
  */
 #include "tree/leaders.h"

@@ -1,16 +1,15 @@
 /*
- * Two binary trees, each for half of the buffer: log2(n) hops, and yet the full bandwidth, for a
- * rank that passes on one half to two others (an inner node) is a leaf of the other tree, where it
- * passes on nothing. So all ranks are busy both ways, whereas half the ranks of one tree only
- * listen.
+ * Two binary trees, each for half of the buffer: log2(n) hops at the full bandwidth. A rank that
+ * passes one half on to two others (an inner node) is a leaf of the other tree, where it passes on
+ * nothing. All ranks are therefore busy both ways, whereas half the ranks of one tree only
+ * receive.
  *
  * Source: P. Sanders, J. Speck and J. L. Träff, "Two-tree algorithms for full bandwidth broadcast,
- * reduction and scan", Parallel Computing 35 (2009). The second tree is the first, mirrored where
- * the number of ranks is even, and moved on by one where it is odd, as there. Ours needs no
- * colouring of the edges, since a rank that sends to one child does not keep another from
- * receiving; and all_reduce is one pass: while the first chunks come down, later ones still go up.
- * The trees stand along the layout's line, in
- * which the nodes of a subtree follow each other.
+ * reduction and scan", Parallel Computing 35 (2009). As there, the second tree is the first,
+ * mirrored where the number of ranks is even, and moved on by one where it is odd. This one needs
+ * no colouring of the edges, since a rank that sends to one child does not keep another from
+ * receiving. all_reduce is one pass: while the first chunks come down, later ones still go up. The
+ * trees stand along the layout's line, in which the nodes of a subtree follow each other.
  */
 #include "tree/tree.h"
 
