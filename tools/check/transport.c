@@ -62,8 +62,8 @@ static const char *place_text(enum crash_place place)
 		[CRASH_UNKNOWN] = "",
 		[CRASH_IN_PLUGIN] = ", in a function of the plug-in",
 		[CRASH_UNDER_PLUGIN] = ", in Rondo, called by the plug-in",
-		[CRASH_IN_RONDO] = ", in the suite and in no function of the plug-in: memory that "
-				   "one of them gave it, or a fault of rondo-check",
+		[CRASH_IN_RONDO] = (", in the suite and in no function of the plug-in: memory "
+				    "that one of them gave it, or a fault of rondo-check"),
 	};
 
 	return texts[place];
