@@ -364,7 +364,7 @@ bool rd_json_whole(const struct rd_json_value *value, int64_t least, int64_t mos
 		if (__builtin_mul_overflow(sum, 10, &sum) ||
 			__builtin_add_overflow(sum, *at - '0', &sum))
 			return false;
-	/* What follows a number that is whole belongs to the text around it. */
+	/* Text behind a whole number belongs to the surrounding document. */
 	if (*at == '.' || *at == 'e' || *at == 'E')
 		return false;
 	*number = negative ? -sum : sum;

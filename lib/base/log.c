@@ -92,7 +92,7 @@ static void write_line(int fd, char line[LINE_SIZE])
 		;
 }
 
-/* What a letter after % stands for; NULL: nothing. */
+/* The text for a letter after %; NULL: none. */
 static const char *meaning(char letter, char text[65])
 {
 	switch (letter) {
@@ -152,7 +152,7 @@ static struct file *find_file(struct file *at, pid_t pid, int rank)
 	return at;
 }
 
-/* The file of this thread's lines, opened by whoever needs it first. NULL: no memory. */
+/* The file of this thread's lines, opened when first needed. NULL: no memory. */
 static struct file *file_of(struct target *to)
 {
 	int rank = to->by_rank ? thread_rank : -1;
@@ -220,7 +220,7 @@ void rd_log_to(const char *name)
 	struct target *found = *name ? find_target(atomic_load(&targets), name) : NULL;
 
 	atomic_store(&target, *name && !found ? add_target(name) : found);
-	/* Now, so that what is wrong with it is known at once. */
+	/* Opens the file now, so that a failure is reported at once. */
 	log_fd();
 }
 

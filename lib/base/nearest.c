@@ -16,7 +16,7 @@ static unsigned least(unsigned a, unsigned b)
 	return a < b ? a : b;
 }
 
-/* Of the table only three rows are kept: the distances from the start of a to every start of b. */
+/* Only three rows of the table are kept: the distances from the start of a to every start of b. */
 static unsigned edit_distance(const char *a, const char *b)
 {
 	unsigned rows[3][LENGTH_MAX + 1];

@@ -23,7 +23,8 @@ struct setting {
 	const char *text; /* and that of a text */
 };
 
-/* What the launcher says. Rank and size have no default: what is no rank is refused at the end. */
+/* The launcher's variables. Rank and size have no default: an invalid rank is refused at the
+   end. */
 #define LAUNCH_SETTINGS(X) \
 	X(rank, INT, "RANK", -1, 0, RD_SIZE_MAX - 1, ) \
 	X(size, INT, "WORLD_SIZE", -1, 1, RD_SIZE_MAX, ) \
@@ -238,9 +239,8 @@ static const char *environment(const char *variable)
 	return NULL;
 }
 
-/* What the caller set, as text; NULL where that is left alone (-1 or 0, as RONDO_CONFIG_INIT has
- * it).
- */
+/* The caller's value, as text; NULL where the caller left it alone (-1 or 0, as
+   RONDO_CONFIG_INIT has it). */
 static const char *configured(
 	char digits[24], const struct setting *setting, const struct rondo_config *config)
 {
@@ -406,13 +406,14 @@ static void strip_brackets(char *address)
 	address[length - 2] = '\0';
 }
 
-/* Whether it says where ranks meet, and as whom. */
+/* Returns whether the settings hold this rank's number and the address at which ranks meet. */
 static bool is_where(const struct setting *setting)
 {
 	return setting->offset <= offsetof(struct rd_settings, port);
 }
 
-/* Every field: what cannot be read has its default, and the first such is the error. */
+/* Sets every field. One that cannot be read gets its default, and the first of these is the
+   error. */
 static int read_all(struct rd_settings *settings, const struct rondo_config *config)
 {
 	char reason[RD_REASON_SIZE];
@@ -458,7 +459,7 @@ int rd_settings_read(struct rd_settings *settings, const struct rondo_config *co
 	int err = read_all(settings, config);
 
 	strip_brackets(settings->address);
-	/* One who wants to wait for less wants to wait for less whatever the reason. */
+	/* A shorter timeout_ms bounds the heartbeat's timeout as well. */
 	if (settings->heartbeat_timeout_ms > settings->timeout_ms)
 		settings->heartbeat_timeout_ms = settings->timeout_ms;
 	return err ? err : check_all(settings);

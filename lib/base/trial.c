@@ -18,7 +18,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-/* What parent and child share. The child may write anything into it: texts are cut when read. */
+/* Memory that parent and child share. The child may write anything into it: texts are cut when
+   read. */
 struct report {
 	_Atomic int done;
 	int error;

@@ -1,17 +1,20 @@
 /*
- * Of plans whose fields make sense (fields.h), three proofs make one. The first looks at each plan
- * alone, in program order: does a step write to memory that another still needs (overwrite.h)? The
- * second runs all plans together, on symbols. The third, where ranks reach into each other's memory,
- * goes along with the second and looks at who may meet whom there (races.h).
+ * Three proofs make one, for plans with valid fields (fields.h). The first reads each plan alone,
+ * in program order: does a step write to memory that another still needs (overwrite.h)? The second
+ * runs all plans together, on symbols. The third runs along with the second, where ranks access
+ * each other's memory, and finds races there (races.h).
  *
- * One run stands for all. Each FIFO has one rank that puts in and one that takes out, so whatever a
- * rank does can only enable what others wait for, never prevent it: in which order the ranks run
- * changes neither what they compute nor whether they get to the end (G. Kahn, "The semantics of a
- * simple language for parallel programming", 1974). And one piece stands for all pieces: among the
- * orders is the one in which all ranks finish a piece, and leave the FIFOs empty, before any begins
- * the next. With direct access all this holds as well, once it is proved that no two ranks ever
- * meet at the same memory with nothing to order them: then each reads the same values in every
- * order (S. Adve and M. Hill, "Weak ordering - a new definition", 1990).
+ * One run stands for all. Each FIFO has one rank that puts in and one that takes out. A step of a
+ * rank can therefore enable others that wait, but never prevent them. The order in which the ranks
+ * run changes neither their results nor whether they end (G. Kahn, "The semantics of a simple
+ * language for parallel programming", 1974).
+ *
+ * One piece stands for all pieces. In one of the orders all ranks finish a piece, and leave the
+ * FIFOs empty, before any begins the next.
+ *
+ * With direct access all this holds as well, once it is proved that no two ranks access the same
+ * memory with nothing to order them. Each rank then reads the same values in every order (S. Adve
+ * and M. Hill, "Weak ordering - a new definition", 1990).
  */
 #include "check/checker.h"
 
@@ -26,7 +29,7 @@
 #include "check/symbol.h"
 #include "plan/print.h"
 
-/* What a link holds in one direction: a message at the sender, and one at the receiver. */
+/* The contents of a link in one direction: a message at the sender, and one at the receiver. */
 #define PIPE_ROOM 2
 
 struct message {
@@ -287,7 +290,7 @@ static int reduce(struct check *check, const struct runner *runner, struct rd_sy
 	return err ? err : check_last(check, runner, *value);
 }
 
-/* What is held and what is here, rank by rank. Held once. */
+/* Merges the held messages and this rank's input, rank by rank. One reference. */
 static int merge(struct check *check, const struct runner *runner, struct rd_symbol *value)
 {
 	struct rd_symbol mine;

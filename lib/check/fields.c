@@ -22,7 +22,7 @@ static int check_into(const struct rd_plan *plan, int i)
 
 	if (step->kind == RD_STEP_SEND || step->kind == RD_STEP_HOLD)
 		return 0;
-	/* What is only passed on need not be kept. */
+	/* A value that is only passed on need not be kept. */
 	if (step->into.memory == RD_NOWHERE && rd_step_sends(step))
 		return 0;
 	if (step->into.memory == RD_IN)
@@ -51,7 +51,7 @@ static int check_flush(const struct rd_plan *plan, int i)
 	return 0;
 }
 
-/* What is held is merged before any other message is taken. */
+/* Held messages are merged before any other message is taken. */
 static int check_hold(const struct rd_plan *plan, int i)
 {
 	int merge = i + 1;
@@ -113,7 +113,7 @@ static bool may_land(const struct rd_plan *plan, const struct rd_step *step)
 		       step->to == plan->problem.rank);
 }
 
-/* What it touches at other ranks is looked at when it is run. */
+/* The memory that it accesses at other ranks is checked when the step runs. */
 static int check_direct(const struct rd_plan *plan, int i)
 {
 	const struct rd_step *step = &plan->steps[i];

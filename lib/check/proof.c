@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 
-/* One problem, of all ranks, and what the checker said of it. */
+/* One problem, of all ranks, and the checker's verdict. */
 struct verdict {
 	struct verdict *next;
 	struct rd_problem
@@ -40,7 +40,7 @@ int rd_proof_demand(const struct rd_algorithm *algorithm)
 	return 0;
 }
 
-/* Layouts come and go with comms, so that their address says nothing. */
+/* Layouts live as long as their comms, so an address does not identify one. */
 static uint64_t digest(const struct rd_layout *layout)
 {
 	uint64_t hash = RD_HASH_INIT;
@@ -58,7 +58,7 @@ static bool same(const struct verdict *verdict, const struct rd_problem *problem
 	       verdict->problem.target == problem->target && verdict->layout == layout;
 }
 
-/* Who says that it can must say so to every rank: else some would run another algorithm. */
+/* may_run() must return the same on every rank: else some ranks would run another algorithm. */
 static int check_claim(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
 {
 	struct rd_problem there = *problem;

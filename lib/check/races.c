@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "plan/print.h"
 
-/* Of a message that no FLUSH has seen off: its memory may be read until its rank's plan ends. */
+/* The end of a message without a FLUSH: its memory may be read until its rank's plan ends. */
 #define NOT_YET INT_MAX
 
 struct rd_access {
@@ -58,7 +58,7 @@ int rd_races_send(struct rd_races *races, int rank, int *clock)
 	return 0;
 }
 
-/* What was behind the sender is behind the receiver, and so is what the sender did itself. */
+/* The receiver is now behind all that the sender was behind, and behind the sender's own steps. */
 static void merge(struct rd_races *races, int rank, int sender, int sent, int clock)
 {
 	int *mine = clock_of(races, rank);
@@ -146,7 +146,7 @@ static int keep(struct rd_races *races, struct rd_access access, int cell)
 
 static int note(struct rd_races *races, struct rd_access access, int owner, struct rd_where where)
 {
-	/* Scratch is within nobody's reach. */
+	/* No other rank can address scratch. */
 	if (where.memory != RD_IN && where.memory != RD_OUT)
 		return 0;
 

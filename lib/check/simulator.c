@@ -1,9 +1,9 @@
 /*
- * The links here are as unkind as the transport contract allows. With zero_copy they read the
- * sender's memory only when the message arrives, write to the receiver's memory as soon as they
- * have been told of it, and tell the sender late that they are done. Room that was given back is
- * overwritten. So a plan or an executor that relies on more than the contract gives wrong numbers
- * here.
+ * The links here use all the freedom of the transport contract. With zero_copy they read the
+ * sender's memory only when the message arrives. They write to the receiver's memory as soon as
+ * they have its address. They report to the sender late that they are done. Released room is
+ * overwritten. A plan or an executor that relies on more than the contract therefore computes
+ * wrong numbers here.
  */
 #include "check/simulator.h"
 
@@ -134,7 +134,8 @@ static void fail(struct end *end)
 
 static bool has_room(struct end *end)
 {
-	/* What the peer had sent may still lie here unread; but who sends to it learns at once. */
+	/* Messages that the peer had sent may still lie here unread; a sender to it gets the
+	   error at once. */
 	if (end->peer_gone && !end->link.error)
 		fail(end);
 	return !end->link.error && end->sent - end->returned < (uint64_t)end->simulator->set->slots;
@@ -297,7 +298,7 @@ static void check_done(struct simulator *simulator, int rank)
 				actor->ends[i].link.peer);
 }
 
-/* Who still reads it reads noise; what is still written to it is lost. */
+/* Later reads of it return noise; later writes to it are lost. */
 static void put_out_of_reach(struct simulator *simulator, int rank)
 {
 	simulator->peer_buffers[rank] = (struct rd_peer_buffers){ simulator->noise, simulator->noise };
@@ -643,7 +644,7 @@ static int simulator_init(struct simulator *simulator)
 		err = reach_all(simulator);
 	for (int rank = 0; rank < set->size && !err; rank++)
 		err = init_actor(simulator, rank);
-	/* Before the starts: who dies at 0 never starts. */
+	/* Before the starts: a rank that dies at 0 never starts. */
 	if (set->dead_rank >= 0)
 		plan_event(simulator, DIES, set->dead_rank, set->death_ns);
 	for (int rank = 0; rank < set->size; rank++)

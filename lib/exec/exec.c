@@ -11,8 +11,8 @@ static size_t min(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Of the channels' plans, the most scratch chunks, and the most steps: what each channel is given.
- */
+/* The maximum of scratch chunks, and of steps, over the channels' plans: each channel gets as
+   much. */
 static int most_scratch(const struct rd_plan *const *plans, int channels)
 {
 	int most = 0;
@@ -95,7 +95,7 @@ static struct rd_link *link_to(const struct rd_exec *exec, int peer, int channel
 	return exec->links[peer * exec->stride + channel];
 }
 
-/* The step's message, if it has come and is what it should be. */
+/* The step's message, if it has come and matches. */
 static int take(struct rd_exec *exec, struct rd_link *link, const struct rd_step *step, void *into,
 	size_t size, struct rd_message *message)
 {
@@ -160,8 +160,8 @@ static bool may_be_overwritten(const struct rd_exec *exec, const struct rd_step 
 	return sender->kind != RD_STEP_SEND || sender->from.memory != RD_IN || !is_apart(exec);
 }
 
-/* Whether the plan waits at once until a message that is lent is back: then a copy is quicker than
-   the peer, who may be waiting likewise. */
+/* Returns whether the plan waits at once for the end of a single copy. A copy is then quicker
+   than the peer, which may be waiting likewise. */
 static bool is_wanted_back(const struct rd_exec *exec, const struct rd_link *link, int index)
 {
 	const struct rd_plan *plan = exec->plans[link->channel];
@@ -238,8 +238,8 @@ static void combine(struct rd_exec *exec, const struct rd_step *step, void *into
 		rd_average(into, count, exec->call.type, exec->call.problem.size);
 }
 
-/* What is worked on at a time, so that it is still in the first-level cache when it is copied on.
- */
+/* Bytes that are combined at a time, so that they are still in the first-level cache when they
+   are copied on. */
 #define BLOCK (8 << 10)
 
 /* The same into a room, and into our own memory too where the value is wanted here. */
@@ -351,7 +351,7 @@ static int run_flush(struct rd_exec *exec, int channel, const struct rd_step *st
 
 /* ---- One message from every other rank ------------------------------------------------------- */
 
-/* What has come stays where it lies until the MERGE, which is told where that is. */
+/* A received message stays where it lies until the MERGE, which gets its address. */
 static int run_hold(struct rd_exec *exec, int channel, size_t piece, int index)
 {
 	const struct rd_step *step = step_at(exec, channel, index);
@@ -559,7 +559,7 @@ static void run_combine(struct rd_exec *exec, int channel, size_t piece, const s
 
 /* ---- Stepping ------------------------------------------------------------------------------ */
 
-/* What has no element in this piece moves nothing; but each step's first message always goes, for
+/* A step with no element in this piece moves nothing. Each step's first message always goes, for
    the signature in it. */
 static bool empty(const struct rd_exec *exec, const struct rd_step *step, size_t piece)
 {
@@ -679,7 +679,7 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
 		send_marks[i] = 0;
 }
 
-/* Tickets stay: all that was sent then has left. */
+/* Send marks stay: everything sent before has left. */
 void rd_exec_again(struct rd_exec *exec, const void *in, void *out, uint32_t number)
 {
 	exec->call.in = in;

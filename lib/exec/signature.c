@@ -10,9 +10,9 @@
 
 _Static_assert(sizeof(struct rd_signature) == RD_TAG_SIZE, "a signature is a link's whole tag");
 
-/* How a signature's op names one that the user made. */
+/* The op of a signature for a user-defined operation. */
 #define OP_OWN 0x80
-#define OP_SCALES 0x40 /* it is a pre-multiplied sum */
+#define OP_SCALES 0x40 /* the operation is a pre-multiplied sum */
 #define OP_SERIAL 0x3f
 
 void rd_signature_add_terms(struct rd_signature *signature, const struct rd_terms *terms)
@@ -93,7 +93,7 @@ static const char *algorithm_of(const struct rd_signature *signature)
 	return mark ? "an algorithm that is not known here" : "no algorithm";
 }
 
-/* What could have led to it was compared when the ranks met. */
+/* The causes of different plans were compared when the ranks met. */
 #define ONE_BUILD "their settings are the same, so check that all ranks run one build of Rondo"
 
 /* The same call, which the two ranks run in different ways. */

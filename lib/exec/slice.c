@@ -26,7 +26,7 @@ static size_t line_count(const struct rd_exec *exec)
 	return exec->element < RD_SLICE_ALIGNMENT ? RD_SLICE_ALIGNMENT / exec->element : 1;
 }
 
-/* Elements in a chunk of a block of so many. */
+/* Elements in a chunk of a block of `block_count` elements. */
 static size_t part_count(const struct rd_exec *exec, size_t block_count)
 {
 	size_t parts = exec->plans[0]->parts;
@@ -48,9 +48,9 @@ static size_t most_pieces(const struct rd_exec *exec, const struct rd_extent *ex
 }
 
 /*
- * Blocks of different lengths are all cut at the same places, wherever they end, for not every rank
- * knows the longest. The number of pieces is this rank's own: what is beyond a block's end is sent
- * by nobody and expected by nobody.
+ * Blocks of different lengths are all cut at the same places, wherever they end, because not every
+ * rank has the greatest length. The number of pieces is this rank's own: no rank sends or expects
+ * data beyond a block's end.
  */
 static void cut_varied(struct rd_exec *exec, size_t piece_size)
 {

@@ -77,7 +77,8 @@ int64_t rd_bytes_ns(uint64_t size, uint32_t byte_ps)
 		rd_ns_product(size / 1000, byte_ps) + (int64_t)(size % 1000 * byte_ps / 1000));
 }
 
-/* The busier side is taken for both: who of the two it is nobody measures, and they take turns. */
+/* Takes the cost of the busier side for both: the measurement does not separate them, and they
+   take turns. */
 struct rd_message_cost rd_message_cost(const struct rd_link_cost *link, uint64_t size)
 {
 	int64_t way = between(link->way_ns, size), busy = between(link->busy_ns, size);
@@ -181,7 +182,7 @@ void rd_costs_bound(struct rd_costs *costs)
 	raise_memory(costs);
 }
 
-/* What snprintf() can still write behind `length`. */
+/* Bytes that snprintf() can still write behind `length`. */
 static size_t left(int length, size_t size)
 {
 	return (size_t)length < size ? size - (size_t)length : 0;
@@ -206,7 +207,7 @@ int rd_costs_print(const struct rd_costs *costs, char *text, size_t size)
 	return length;
 }
 
-/* Where a complaint goes. */
+/* The buffer for an error message. */
 struct complaint {
 	char *text;
 	size_t size;
@@ -225,7 +226,7 @@ static bool complain(const struct complaint *wrong, const char *format, ...)
 	return false;
 }
 
-/* For a complaint: no more of a word than this. */
+/* The most of a word that an error message quotes. */
 static int shown(size_t length)
 {
 	return length < 40 ? (int)length : 40;

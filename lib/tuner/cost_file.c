@@ -52,8 +52,8 @@ static void remember(const char *key, const struct rd_costs *costs)
 
 /* ---- In the file ---------------------------------------------------------------------------- */
 
-/* The whole file, to be freed; NULL where there is none, or it is none of ours (*wrong says why).
- */
+/* Reads the whole file, which the caller frees. NULL: there is none, or it holds no costs
+   (*wrong holds the reason). */
 static char *read_file(const char *path, const char **wrong)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -90,7 +90,7 @@ static char *read_file(const char *path, const char **wrong)
 struct reader {
 	const char *text;
 	int line;
-	char wrong[200]; /* what makes no sense, in `line`; empty: all does, so far */
+	char wrong[200]; /* the error in `line`; empty: none so far */
 };
 
 static bool complain(struct reader *reader, int line, const char *format, ...)
@@ -161,8 +161,7 @@ static bool read_section(struct reader *reader, char key[RD_TUNE_KEY_SIZE], stru
 	return true;
 }
 
-/* 1: found, 0: not there, -1: the file makes no sense. All of it is read, so that it is known
- * whole. */
+/* 1: found, 0: not there, -1: a malformed file. Reads the whole file, to find every error. */
 static int search(
 	const char *path, const char *text, const char *key, struct rd_costs *costs, bool warns)
 {
@@ -259,7 +258,7 @@ bool rd_tune_find(const char *path, const char *key, struct rd_costs *costs)
 {
 	const char *wrong = NULL;
 	char *text = *path ? read_file(path, &wrong) : NULL;
-	/* The file goes first: who wrote it means it. */
+	/* The file goes first: its author set these costs on purpose. */
 	bool found = text && search(path, text, key, costs, true) > 0;
 
 	if (wrong)

@@ -15,40 +15,45 @@
 #define ALGORITHMS_MAX RD_ALGORITHMS_KNOWN
 #define CLASSES_AN_OCTAVE 4
 #define SIZE_CLASSES (64 * CLASSES_AN_OCTAVE)
-/* Pieces are halved at most so often, and never below so many bytes. */
+/* Pieces are halved at most HALVINGS times, and never below PIECE_LEAST bytes. */
 #define HALVINGS 3
 #define PIECE_LEAST (4 << 10)
-/* A price is no better than this part of it: so much must more channels or shorter pieces save. */
+/* The least part of the predicted time that more channels or shorter pieces must save. */
 #define DOUBT 32
 /*
- * What the model does not know: caches, and how clumsily ranks that share cores wake each other. So
- * of algorithms that cost the same but for this part of it, and bring the ranks no more bytes, the
- * calmest is taken: the one of the fewest rounds. Where ranks have cores of their own, in blocks of
- * ALIKE_MOST and more nothing of that matters; where they share cores and memory, and each takes in
- * more than PEERS_ABOVE bytes, it is the one of the fewest peers, each of whose links has memory of
- * its own. Two cores, 8 ranks: all-gather of 64 KiB by ring 0.11 ms and by one_round 0.17, of 1 MiB
- * 1.1 and 1.5; broadcast of 1 MiB by ring 1.1 and by tree 1.4.
+ * Corrections for effects that the model leaves out: caches, and slow wake-ups between ranks that
+ * share cores. They apply among algorithms whose costs differ by this part at most, and that bring
+ * the ranks no more bytes. The picker then takes the one of the fewest rounds. Where ranks have
+ * cores of their own, the corrections end at blocks of ALIKE_MOST.
+ *
+ * Ranks that share cores and memory may each receive more than PEERS_ABOVE bytes. The picker then
+ * takes the algorithm of the fewest peers, since each of their links has memory of its own. Two
+ * cores, 8 ranks: all-gather of 64 KiB by ring 0.11 ms and by one_round 0.17, of 1 MiB 1.1 and
+ * 1.5; broadcast of 1 MiB by ring 1.1 and by tree 1.4.
  */
 #define ALIKE 8
 #define ALIKE_IN_KERNEL 3
 #define ALIKE_BY_PEERS 2
 #define ALIKE_MOST (512 << 10)
 #define PEERS_ABOVE (24 << 10)
-/* The price of direct access is the most that it may cost: what lies in the caches of both ranks is
-   not priced. So from so many bytes on it is taken unless it seems to cost twice as much as
+/* The predicted time of direct access is an upper bound: it leaves out bytes in the caches of
+   both ranks. From this many bytes on the picker takes it unless its time is twice that of
    anything else. */
 #define DIRECT_LEAST (4 << 10)
-/* Where ranks share cores, bytes cost more than the model thinks, from so many on. */
+/* Where ranks share cores, bytes cost more than the model predicts, from this size on. */
 #define HEAVY_LEAST (64 << 10)
 /*
- * Where ranks share cores, turns cost more than the model thinks, and messages less: what the gauge
- * takes for a message's cost has turns in it. So for fewer bytes than this, and over shared memory,
- * the fewest rounds are taken, though priced twice as much, and though each rank sends half as much
- * again; for fewer than FEW_MOST, three times as much, and two and a half times. Measured on two
- * cores, all-reduce by one_round and doubling: 4 ranks 5.2 and 6.1 us; 8 ranks (7 messages for 3)
- * 8 bytes 8.0 and 10.9 us, 256 bytes 12.3 and 14.2, 1 KiB 18.6 and 18.2; 16 ranks (15 for 4) 62 and
- * 48. Not where one rank has it all: it waits for nobody, and others for few (a broadcast of 8
- * bytes among 8 ranks by binomial 2 us, by tree, which has fewer rounds, 20).
+ * Where ranks share cores, turns cost more than the model predicts, and messages less: the
+ * calibrated cost of a message has turns in it. For fewer bytes than this, over shared memory, the
+ * picker takes the fewest rounds. It accepts twice the predicted time, and half as many bytes
+ * again from each rank; below FEW_MOST three times and two and a half times.
+ *
+ * Measured on two cores, all-reduce by one_round and doubling: 4 ranks 5.2 and 6.1 us; 8 ranks (7
+ * messages for 3) 8 bytes 8.0 and 10.9 us, 256 bytes 12.3 and 14.2, 1 KiB 18.6 and 18.2; 16 ranks
+ * (15 for 4) 62 and 48.
+ *
+ * Not for data that one rank has: it waits for no rank, and others for few. A broadcast of 8 bytes
+ * among 8 ranks takes 2 us by binomial, and 20 by tree, which has fewer rounds.
  */
 #define LIGHT_MOST (4 << 10)
 #define FEW_MOST 512
@@ -119,7 +124,7 @@ static int class_of(uint64_t size)
 	return top * CLASSES_AN_OCTAVE + (int)(size >> (top - 2) & 3);
 }
 
-/* The least size of its class: what is priced for all of them. */
+/* The least size of its class, for which all its sizes are predicted. */
 static uint64_t least_of(uint64_t size)
 {
 	int top;
@@ -132,7 +137,7 @@ static uint64_t least_of(uint64_t size)
 
 /* ---- Prices --------------------------------------------------------------------------------- */
 
-/* Any root does: what differs between roots is hardly more than who waits. */
+/* Any root does: the roots differ in little more than the ranks that wait. */
 static struct rd_problem problem_of(const struct rd_picker *picker, enum rd_collective collective)
 {
 	return (struct rd_problem){
@@ -149,7 +154,7 @@ static bool can(const struct rd_picker *picker, enum rd_collective collective, i
 	return rd_algorithm_can(rd_algorithms[index], &problem);
 }
 
-/* NULL where it writes no valid plan, which is said once. */
+/* NULL where the algorithm writes no valid plan, which is logged once. */
 static struct rd_schedule *schedule_of(struct rd_picker *picker, enum rd_collective collective, int index)
 {
 	struct rd_schedule **schedule = &picker->schedules[collective][index];
@@ -203,7 +208,7 @@ static void predict_algorithm(const struct rd_picker *picker, const struct rd_sc
 	}
 }
 
-/* What it costs to ask all ranks where their buffers are. */
+/* The cost of a buffer exchange. */
 static int64_t asking_ns(struct rd_picker *picker)
 {
 	struct rd_problem problem = problem_of(picker, RD_ALL_GATHER);
@@ -233,7 +238,7 @@ static bool is_named(const struct rd_picker *picker, enum rd_collective collecti
 	return false;
 }
 
-/* Every algorithm that can, priced, in the table's order; returns how many there are. */
+/* Predicts every algorithm that can run, in the table's order; returns their number. */
 static int predict_all(struct rd_picker *picker, enum rd_collective collective, uint64_t block_size,
 	enum rd_type_class type, bool peers_mapped, struct rd_choice predicted[ALGORITHMS_MAX])
 {
@@ -272,14 +277,13 @@ static const struct rd_choice *lightest_of(const struct rd_choice *predicted, in
 	return lightest;
 }
 
-/* How much unrest an algorithm makes, beyond what its price knows of. */
+/* The overhead of an algorithm that its predicted time leaves out. */
 static int unrest(const struct rd_choice *choice, bool by_peers)
 {
 	return by_peers ? choice->shape.peers : choice->shape.rounds;
 }
 
-/* Of those that cost so much at most, and bring no more bytes than this, the one of least unrest.
- */
+/* Among those within this time and these bytes, the algorithm of the least overhead. */
 static const struct rd_choice *calmest_of(const struct rd_choice *best, int64_t predicted_ns, int load,
 	bool by_peers, const struct rd_choice *predicted, int count)
 {
@@ -307,8 +311,9 @@ static const struct rd_choice *preferred_oversubscribed(const struct rd_picker *
 	bool from_all = !rd_collective_has_root(collective);
 	const struct rd_choice *lightest = lightest_of(predicted, count);
 	const struct rd_link_cost *link = &picker->config.costs.links[RD_NEAR];
-	/* Whoever keeps what is sent where it lies, and lends it to nobody, hands it to the kernel.
-	   A message's time does not say so, for where ranks share cores it has turns in it. */
+	/* A link that sends from the user's memory without single copy hands the bytes to the
+	   kernel. A message's time does not show this: where ranks share cores it has turns in
+	   it. */
 	bool in_kernel = link->posts && !link->single_copy;
 
 	if (block_size >= HEAVY_LEAST && lightest->predicted_ns < 2 * best->predicted_ns)
@@ -326,8 +331,8 @@ static const struct rd_choice *preferred_oversubscribed(const struct rd_picker *
 	return calmest_alike(best, ALIKE, false, predicted, count);
 }
 
-/* The cheapest, corrected by what the model does not know. Between hosts the network outweighs
- * that. */
+/* The cheapest, corrected for effects that the model leaves out. Between hosts the network
+   outweighs them. */
 static const struct rd_choice *preferred(const struct rd_picker *picker,
 	enum rd_collective collective, uint64_t block_size, const struct rd_choice *cheapest,
 	const struct rd_choice *predicted, int count)
@@ -373,7 +378,8 @@ static const struct rd_choice *best_of(const struct rd_picker *picker,
 	return other ? preferred(picker, collective, block_size, other, predicted, count) : NULL;
 }
 
-/* Whether direct access pays for the asking, which comes before it; by its own name, always. */
+/* Returns whether direct access pays for the buffer exchange before it; always true where
+   RONDO_ALGO names it. */
 static bool is_worth_asking(struct rd_picker *picker, enum rd_collective collective,
 	uint64_t block_size, const struct rd_choice *best, const struct rd_choice *predicted,
 	int count)
@@ -423,7 +429,7 @@ static int choose(struct rd_picker *picker, enum rd_collective collective, uint6
 	*choice = *best;
 	choice->worth_asking =
 		peers_mapped && is_worth_asking(picker, collective, least, best, predicted, count);
-	/* Direct access that is not worth asking for: the choice without it counts, and is told. */
+	/* Direct access that does not pay for its exchange: logs the choice without it instead. */
 	if (rd_log_on(RD_INFO, RD_PICK) && (!peers_mapped || choice->worth_asking))
 		log_choice(collective, least, picker->config.size, choice, predicted, count);
 	return 0;
@@ -467,7 +473,7 @@ static int by_prediction(const void *a, const void *b)
 	       (one->predicted_us < other->predicted_us);
 }
 
-/* What a call comes to: direct access where it is worth asking for, else the best without it. */
+/* The final choice: direct access where it pays for the exchange, else the best without it. */
 static int choose_as_called(struct rd_picker *picker, enum rd_collective collective,
 	uint64_t block_size, enum rd_type_class type, bool peers_mapped, struct rd_choice **choice)
 {
@@ -489,7 +495,7 @@ int rd_picker_list(struct rd_picker *picker, enum rd_collective collective, uint
 
 	if (err)
 		return err;
-	/* What is not asked for is not known: direct access costs the asking, too. */
+	/* Without an exchange no rank has the addresses, so direct access includes its cost. */
 	for (int i = 0; i < count; i++)
 		if (predicted[i].algorithm->direct_access)
 			predicted[i].predicted_ns += asking_ns(picker);

@@ -3,12 +3,13 @@
 #include "tuner/replay.h"
 #include "exec/slice.h"
 
-/* Of 64 ranks on two cores that are played, one in 4 to 40 messages makes its taker wait for a
-   turn: where they are not played, one in so many, which was within twice of what playing said. */
+/* With 64 ranks on two cores, a replay has one in 4 to 40 messages wait for its taker's turn.
+   Schedules that are not replayed assume one in TURNS_ONE_IN, which was within twice the
+   replayed time. */
 #define TURNS_ONE_IN 8
 /* A call that never ends takes longer than any other (RD_CALL_NS_MAX). */
 #define NEVER (INT64_MAX / 4)
-/* No memory has more bytes; reckoning with more would leave 64 bits. */
+/* No memory has more bytes; computing with more would overflow 64 bits. */
 #define BLOCK_MAX (UINT64_C(1) << 62)
 
 /* ---- Adding up ------------------------------------------------------------------------------ */
@@ -34,8 +35,8 @@ static int takes_count(const struct rd_schedule *schedule, int row)
 	return count;
 }
 
-/* A host's cores share the work of its ranks, those that are not looked at being as busy as those
-   that are; each message that one takes costs so much more. */
+/* A host's cores share the work of its ranks. Ranks outside the sample count as busy as those in
+   it. Each message that one takes costs a part of a switch more. */
 static int64_t host_ns(
 	const struct rd_schedule *schedule, const struct rd_step_cost *step_cost, int host, int64_t more_ns)
 {
@@ -69,8 +70,8 @@ static int64_t busy_ns(const struct rd_schedule *schedule, const struct rd_step_
 	return busiest;
 }
 
-/* Too many to play: as if each message were waited for from the moment it is sent, and where ranks
-   share cores, with a switch now and then. */
+/* Too many ranks to replay: assumes that each message is waited for from the moment it is sent.
+   Where ranks share cores, adds a switch now and then. */
 static int64_t sampled_ns(const struct rd_schedule *schedule, const struct rd_step_cost *step_cost)
 {
 	int64_t longest = 0;
@@ -96,7 +97,7 @@ static int64_t sampled_ns(const struct rd_schedule *schedule, const struct rd_st
 	return longest;
 }
 
-/* ---- The price ------------------------------------------------------------------------------ */
+/* ---- Prediction ------------------------------------------------------------------------------ */
 
 /* How the executor cuts a block (slice.h): slices of equal length that fit a message. */
 static void cut(

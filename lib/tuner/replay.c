@@ -56,7 +56,7 @@ static size_t place_of(const struct rd_schedule *schedule, int piece, int index)
 	return (size_t)piece * schedule->event_count + (size_t)index;
 }
 
-/* The message of an event is on its way: who waits for it will know when it comes. */
+/* Marks the message of an event as sent: its waiter can now compute its arrival. */
 static void put_message(struct replay *replay, int piece, int index, int64_t arrives)
 {
 	const struct rd_schedule *schedule = replay->schedule;
@@ -104,7 +104,7 @@ static int64_t play_event(struct replay *replay, int row, int64_t now)
 	return now;
 }
 
-/* Plays one rank from `now` until it must wait, or is done; returns when that is. */
+/* Replays one rank from `now` until it must wait, or is done; returns when that is. */
 static int64_t replay_rank(struct replay *replay, int row, int64_t now)
 {
 	const struct rd_schedule *schedule = replay->schedule;
@@ -119,7 +119,7 @@ static int64_t replay_rank(struct replay *replay, int row, int64_t now)
 
 		int64_t begin = begin_ns(replay, row, now);
 
-		/* With a core to itself it waits there; else it makes room for others. */
+		/* A rank with a core to itself waits there; any other makes room for others. */
 		if (begin < 0 || (shares && begin > now)) {
 			state->waits = begin < 0;
 			state->ready_ns = rd_longer(begin, now);
@@ -130,7 +130,7 @@ static int64_t replay_rank(struct replay *replay, int row, int64_t now)
 	return now;
 }
 
-/* Which rank can go on first on which shared core, and when; false: none can. */
+/* Finds the rank that can go on first, on which shared core, and when; false: none can. */
 static bool next_turn(const struct replay *replay, int *row, int *core, int64_t *at)
 {
 	const struct rd_schedule *schedule = replay->schedule;

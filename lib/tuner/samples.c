@@ -4,9 +4,9 @@
 static const size_t points[RD_COST_POINT_COUNT] = { RD_COST_POINTS(POINT) };
 #undef POINT
 
-/* More than so many times what smaller messages let expect is out of line. */
+/* A sample above this multiple of the cost expected from smaller messages is out of line. */
 #define ODD 4
-/* Of two samples that confirm each other neither is so many times the other. */
+/* Two samples confirm each other where neither is this multiple of the other. */
 #define ALIKE 2
 
 void rd_samples_add(struct rd_samples *samples, int point, uint32_t cost_ns)
@@ -33,8 +33,8 @@ static int nearest(unsigned measured, int point, int step)
 	return -1;
 }
 
-/* What the bytes from the last measured point to the next one cost: as much as those up to it, and
-   no less than by default. */
+/* The cost of the bytes from the last measured point to the next: as steep as before it, and no
+   less than by default. */
 static uint32_t step_beyond(const uint32_t costs[RD_COST_POINT_COUNT], int last, int point,
 	const uint32_t standard[RD_COST_POINT_COUNT])
 {

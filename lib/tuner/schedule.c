@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "rondo/layout.h"
 
-/* Ranks whose plans are looked at first, and the only ones where all together are too long to be
-   played: so many events. */
+/* Ranks whose plans are read first. They stay the only ones where all together have more events
+   than the second number. */
 #define SAMPLED 8
 #define NOTES_MAX 6144
 
@@ -17,7 +17,7 @@ static int sample(int size, int index)
 	return (int)((int64_t)index * (size - 1) / (SAMPLED - 1));
 }
 
-/* The rank that plays a rank schedule. */
+/* The rank of a rank schedule. */
 static int rank_of(const struct rd_schedule *schedule, int row)
 {
 	return schedule->sampled ? sample(schedule->size, row) : row;

@@ -2,17 +2,17 @@
 
 #include <stddef.h>
 
-/* A trial is the first calls of each period: in stretches, of which the first call finds caches as
-   the other way has left them and does not count. Sizes that take turns in a program are in every
-   stretch alike, if they are two. */
+/* A trial is the first calls of each period, in stretches. A stretch's first call finds caches
+   as the other way has left them, and does not count. Two sizes that alternate in a program
+   appear in every stretch alike. */
 #define PERIOD 1024
 static const bool stretches[] = { false, true, true, false };
 #define STRETCHES (sizeof(stretches) / sizeof(stretches[0]))
-/* Short calls differ more among themselves; long ones are dear. */
+/* Short calls vary more; long ones are expensive. */
 #define LONG (1 << 20)
 #define STRETCH 4
 #define LONG_STRETCH 2
-/* Lending has won by more than this part of what copying took only: a rank that has lent must wait
+/* Single copy must win by more than this part of the time with slots: its sender has to wait
    until its memory has been read. */
 #define DOUBT 20
 
@@ -38,7 +38,7 @@ static void end_stretch(struct rd_single_copy *learned, bool copied_once)
 	learned->stretch_ps = 0;
 }
 
-/* At the end; and where lending has lost clearly, which is known halfway. */
+/* At the end; also halfway, where single copy has clearly lost. */
 static bool is_over(const struct rd_single_copy *learned)
 {
 	int64_t copied = learned->best_ps[false], copied_once = learned->best_ps[true];
@@ -60,8 +60,8 @@ void rd_single_copy_record(struct rd_single_copy *learned, bool copied_once, uin
 {
 	size_t noted = learned->calls % PERIOD;
 
-	/* No link lends, or this rank sends nothing: both ways are one, and noise must not choose.
-	 */
+	/* No link has single copy, or this rank sends nothing: both ways are the same, and noise
+	   must not choose. */
 	if (stretches[(noted - 1) / learned->stretch] && !copied_once) {
 		learned->best_ps[true] = INT64_MAX;
 		settle(learned);

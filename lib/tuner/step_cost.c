@@ -1,6 +1,6 @@
 #include "tuner/step_cost.h"
 
-/* What direct access to another rank's memory takes, besides what copying within one's own does. */
+/* The cost of direct access to another rank's memory, beyond that of a copy within one's own. */
 static int64_t reach_ns(const struct rd_step_cost *step_cost, uint64_t slice)
 {
 	int64_t by_room = step_cost->message[RD_NEAR].recv_ns - step_cost->empty[RD_NEAR].recv_ns;
@@ -46,7 +46,7 @@ static int64_t send_ns(const struct rd_step_cost *step_cost, const struct rd_eve
 	return step_cost->message[event->to].send_ns + more_ns(step_cost->memory_copy_ns, step_cost->copy_ns);
 }
 
-/* Taking it, and combining where that is done: in one pass over what has come. */
+/* Takes a message, and combines it where asked, in one pass. */
 static int64_t recv_ns(const struct rd_step_cost *step_cost, const struct rd_event *event)
 {
 	bool reduces = event->kind == RD_STEP_RECV_REDUCE || event->kind == RD_STEP_REDUCE_FORWARD ||
