@@ -1,6 +1,6 @@
 #include "mesh/exchange.h"
 
-/* What a link takes in whether or not the other side asks for it. */
+/* Messages that a link holds before the other side asks for them. */
 #define ROOM 2
 
 static void send(struct rd_plan *plan, const struct rd_exchange *exchange, int first, int end)

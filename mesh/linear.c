@@ -67,7 +67,7 @@ static void transfer(struct rd_plan *plan)
 		rd_recv(plan, problem->root, 0);
 }
 
-/* After round k each rank has heard, through others, of the 2^(k+1) - 1 ranks before it. */
+/* After round k each rank depends, through others, on the 2^(k+1) - 1 ranks before it. */
 static void barrier(struct rd_plan *plan)
 {
 	int rank = plan->problem.rank, size = plan->problem.size;

@@ -12,7 +12,7 @@
  */
 #include "mesh/one_round.h"
 
-/* Of more ranks, each would send more messages than it takes to do without. */
+/* With more ranks, each would send more messages than other algorithms need. */
 #define RANKS_MOST 16
 
 /* Two ranks have no other way to exchange anything. */

@@ -83,7 +83,7 @@ static bool loop_send(struct rd_link *base, const struct rd_tag *tag, const void
 {
 	struct loop_link *link = (struct loop_link *)base;
 
-	/* Whoever receives is promised 8-byte alignment. */
+	/* Receivers are promised 8-byte alignment. */
 	if (is_full(link))
 		return false;
 	if ((uintptr_t)from % 8 != 0) {

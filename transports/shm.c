@@ -52,7 +52,7 @@ struct card {
 	unsigned char key[KEY_SIZE];
 };
 
-/* Both ways the same: the key is that of the card of whoever is greeted. */
+/* The same both ways: the key is from the card of the receiver. */
 struct greeting {
 	uint32_t magic, version;
 	unsigned char key[KEY_SIZE];
@@ -72,7 +72,7 @@ struct source {
 	bool (*ready)(struct shm_endpoint *endpoint, struct source *source);
 };
 
-/* Somebody who has connected. With a greeting: a peer that was not opened here yet. */
+/* A process that has connected. With a greeting: a peer that was not opened here yet. */
 struct stranger {
 	struct source source;
 	uint64_t age;
@@ -385,7 +385,7 @@ static bool stranger_ready(struct shm_endpoint *endpoint, struct source *source)
 	return true;
 }
 
-/* A free place; or that of the one who has been silent for longest. NULL: all have greeted. */
+/* A free place, or that of the longest silent stranger. NULL: all have sent a greeting. */
 static struct stranger *stranger_place(struct shm_endpoint *endpoint)
 {
 	struct stranger *oldest = NULL;
@@ -518,7 +518,7 @@ static void shm_withdraw(struct rd_endpoint *base, uint64_t id)
 {
 	struct shm_endpoint *endpoint = (struct shm_endpoint *)base;
 
-	/* A peer that is told nothing, because it never looks, keeps the memory until it leaves. */
+	/* A peer that never reads the notice keeps the memory until it leaves. */
 	for (struct pair *pair = endpoint->pairs; pair; pair = pair->next)
 		if (pair->state == PAIR_OPEN)
 			rd_shm_region_withdraw(pair->source.fd, id);
@@ -569,7 +569,7 @@ static bool pair_ready(struct shm_endpoint *endpoint, struct source *source)
 	fd_close(&fds[1]);
 	if (heeded)
 		return true;
-	/* It left our own words unread; what it said itself can be read after this. */
+	/* The peer left our notices unread; its own can be read after this. */
 	if (size < 0 && errno == ECONNRESET && !pair->reset) {
 		pair->reset = true;
 		return true;
@@ -819,7 +819,7 @@ static int shm_open_link(struct rd_endpoint *base, int peer, int channel,
 	return 0;
 }
 
-/* Connects pairs, and matches those who came before their pair was open. */
+/* Connects pairs, and matches strangers that came before their pair was open. */
 static void endpoint_meet(struct shm_endpoint *endpoint)
 {
 	for (struct pair *pair = endpoint->pairs; pair; pair = pair->next)
@@ -830,11 +830,10 @@ static void endpoint_meet(struct shm_endpoint *endpoint)
 			stranger_settle(endpoint, &endpoint->strangers[i]);
 }
 
-/* Rounds of news that one look takes, lest strangers hold it up. */
+/* The most rounds of events that one look handles, so that strangers cannot delay it. */
 #define LOOK_ROUNDS 64
 
-/* True: a pair has moved. What a stranger does is nothing that a waiting call may count as a sign
-   of life. */
+/* True: a pair has moved. Traffic of a stranger is no sign of life to a waiting call. */
 static bool endpoint_look(struct shm_endpoint *endpoint)
 {
 	struct epoll_event events[16];
@@ -871,8 +870,8 @@ static bool endpoint_settle(struct shm_endpoint *endpoint)
 }
 
 /*
- * System calls are made only while links are not ready, after a sleep, and once in a while for the
- * deaths of those who are neither waited for nor slept on.
+ * Makes system calls only while links are not ready, after a sleep, and once in a while, to detect
+ * deaths of peers outside any wait.
  */
 static bool shm_advance(struct rd_endpoint *base)
 {
@@ -899,7 +898,7 @@ static void shm_arm(struct rd_endpoint *base)
 	int channels = endpoint->local->settings->channels;
 	const struct rd_shm_link *flagged = NULL;
 
-	/* Links that are found empty or full only after this say so then. */
+	/* A link found empty or full only after this raises its flags then. */
 	endpoint->armed = true;
 	for (struct pair *pair = endpoint->pairs; pair; pair = pair->next)
 		for (int channel = 0; channel < channels && pair->state == PAIR_OPEN; channel++) {

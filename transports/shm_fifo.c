@@ -27,9 +27,9 @@ enum {
 };
 
 /*
- * A post that was found unread so often is copied into its room: about as many looks as the copy
- * takes. Whoever began sooner would often copy what is read a moment later; who waits for that long
- * loses at most as much again.
+ * Looks at an unread post before it is copied into its room: about as many as the copy takes time.
+ * Fewer would often copy a message that is read a moment later. Waiting this long costs at most as
+ * much again.
  */
 static unsigned patience(uint32_t size)
 {
@@ -124,8 +124,8 @@ __attribute__((noinline, cold)) static void ring(struct rd_shm_link *link, _Atom
 }
 
 /*
- * Shows the peer a count, and rings if it sleeps for that. Thread fences would say the same, but
- * ThreadSanitizer does not know them.
+ * Publishes a count, and rings the peer if it sleeps for that. Thread fences would do the same,
+ * but ThreadSanitizer does not support them.
  */
 static inline void publish(
 	struct rd_shm_link *link, _Atomic uint32_t *flag, uint32_t value, _Atomic uint32_t *waits)
@@ -144,7 +144,7 @@ static inline void publish(
 
 /* ---- Sending --------------------------------------------------------------------------------- */
 
-/* Messages that the peer has consumed, as far as we know. */
+/* Messages that the peer has consumed, by our last read. */
 static uint64_t known_consumed(const struct rd_shm_link *link)
 {
 	return link->out_limit - RD_SHM_LINES;
@@ -155,7 +155,7 @@ static bool is_consumed(const struct rd_shm_link *link, uint64_t number)
 	return known_consumed(link) >= number;
 }
 
-/* The peer has consumed `count` messages, says its memory. False: that cannot be. */
+/* Takes the peer's count of consumed messages. False: the count is impossible. */
 static bool learn_consumed(struct rd_shm_link *link, uint32_t count)
 {
 	uint64_t known = known_consumed(link);
@@ -268,7 +268,7 @@ static void copy_to_room(struct rd_shm_link *link, const struct rd_shm_post *pos
 	publish(link, &post->line->size, post->size | IN_ROOM, &link->outbound->reader_waits);
 }
 
-/* Once is enough to know, and to say. */
+/* Refused, and logged, once for all links to the peer. */
 __attribute__((noinline, cold)) static void note_refusal(struct rd_shm_link *link)
 {
 	link->base.send_min = SIZE_MAX;
@@ -297,7 +297,7 @@ static bool leave_in_room(struct rd_shm_link *link, const struct rd_shm_post *po
 		copy_to_room(link, post);
 		return true;
 	}
-	/* Whoever began to read has died over it. */
+	/* The peer died while it read. */
 	if (link->peer->ended && flag != unread)
 		rd_shm_link_end(link);
 	return false;
@@ -426,7 +426,7 @@ static bool fetch(struct rd_shm_link *link, uint32_t flag, void *into, size_t si
 	return false;
 }
 
-/* The low half of the peer's count rides on its messages. An older one than we know is no news. */
+/* Each message carries the low half of the peer's count. An older count changes nothing. */
 static void learn_room(struct rd_shm_link *link, uint16_t count)
 {
 	uint32_t known = (uint32_t)known_consumed(link);
@@ -549,7 +549,7 @@ void rd_shm_link_abandon(struct rd_shm_link *link)
 
 bool rd_shm_link_arm(struct rd_shm_link *link)
 {
-	/* Who is asleep cannot copy. */
+	/* A sleeping sender cannot copy. */
 	settle(link, true);
 	if (!link->hungry && !link->starved && link->post_count == 0)
 		return false;

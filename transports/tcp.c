@@ -91,7 +91,7 @@
    them again, two microseconds each, is little beside them. */
 #define AWAKE_CALLS 256
 
-/* What close() gives queued messages to leave, when their reader is slow. */
+/* The time that close() gives queued messages to leave, when their reader is slow. */
 #define LINGER_MS 1000
 
 /* How long a listener rests that has no descriptor for who comes; and how long peers are awaited
@@ -99,7 +99,7 @@
 #define REST_MS 100
 #define ACCEPT_MS 1000
 
-/* What one of a peer's addresses is given before the next is tried. */
+/* The time for one of a peer's addresses before the next is tried. */
 #define ATTEMPT_MS 1000
 
 /* Picoseconds a byte: about 2.5 GB/s over the loopback, 10 Gbit/s between hosts. */
@@ -399,7 +399,7 @@ static enum rd_tcp_welcome welcome(void *owner, int fd, const struct rd_tcp_hell
 
 static void set_timer(struct endpoint *endpoint);
 
-/* Who is awaited cannot come in. */
+/* An awaited peer cannot connect. */
 static void fail_awaited(struct endpoint *endpoint, int number)
 {
 	for (struct link *link = endpoint->links; link; link = link->next) {
@@ -411,7 +411,7 @@ static void fail_awaited(struct endpoint *endpoint, int number)
 	}
 }
 
-/* Out of descriptors, say: who waits in the backlog would ring without end. */
+/* No descriptors, for one: the connections in the backlog would wake the epoll without end. */
 static void rest_listener(struct listener *listener, int number)
 {
 	struct endpoint *endpoint = listener->endpoint;
@@ -535,7 +535,7 @@ static int attempt_connect(struct link *link)
 	return 0;
 }
 
-/* Whether another link to the same peer has said so of this address. */
+/* Returns whether another link to the same peer has logged this address. */
 static bool is_known_dead(const struct link *link, int index)
 {
 	for (const struct link *other = link->endpoint->links; other; other = other->next)
@@ -736,7 +736,7 @@ static void tcp_arm(struct rd_endpoint *base)
 
 static void tcp_disarm(struct rd_endpoint *base)
 {
-	/* What woke the driver may be news. */
+	/* The driver's wake-up may be an event of ours. */
 	endpoint_of(base)->calls = NEWS_INTERVAL;
 }
 
@@ -792,7 +792,7 @@ static int tcp_open(struct rd_endpoint *base, int peer, int channel, const unsig
 	return 0;
 }
 
-/* Listens on the interface's address; the kernel chooses the port, and the card tells it. */
+/* Listens on the interface's address. The kernel chooses the port, which goes into the card. */
 static int listen_at(struct endpoint *endpoint, int index)
 {
 	const struct rd_interface *interface = &endpoint->interfaces.at[index];
@@ -818,7 +818,7 @@ static int listen_at(struct endpoint *endpoint, int index)
 	return 0;
 }
 
-/* Of the interfaces in reserve, those that can be listened on. */
+/* The interfaces in reserve on which it can listen. */
 static void listen_in_reserve(struct endpoint *endpoint)
 {
 	struct rd_interfaces *interfaces = &endpoint->interfaces;

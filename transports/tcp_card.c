@@ -87,7 +87,7 @@ int rd_tcp_card_read(struct rd_tcp_card *card, const unsigned char *bytes, size_
 	return 0;
 }
 
-/* Compares all bytes, whatever they are: the time it takes tells nothing about the key. */
+/* Compares all bytes, so that the time taken reveals nothing about the key. */
 static bool same_key(const uint8_t a[RD_TCP_KEY_SIZE], const uint8_t b[RD_TCP_KEY_SIZE])
 {
 	uint8_t difference = 0;

@@ -253,7 +253,7 @@ static bool is_chosen(const struct rd_interfaces *interfaces, const char *name)
 	return false;
 }
 
-/* What else leads out, for where the first does not. */
+/* The other interfaces that lead out, for peers that the first does not reach. */
 static void add_reserve(struct rd_interfaces *interfaces, const struct ifaddrs *all, int family)
 {
 	unsigned running = IFF_UP | IFF_RUNNING;
@@ -264,7 +264,7 @@ static void add_reserve(struct rd_interfaces *interfaces, const struct ifaddrs *
 		if ((one->ifa_flags & (running | IFF_LOOPBACK)) != running ||
 			is_chosen(interfaces, one->ifa_name))
 			continue;
-		/* Not by an address that is good on one link only: which, a peer cannot know. */
+		/* Not an address that is valid on one link only: a peer cannot choose that link. */
 		if (take_named(&interfaces->at[interfaces->count], all, one->ifa_name,
 			    strlen(one->ifa_name), family, 2))
 			interfaces->count++;

@@ -60,7 +60,7 @@ static void fail(struct rd_tcp_stream *wire, int error, const char *reason)
 {
 	wire->link->error = error;
 	snprintf(wire->link->reason, sizeof(wire->link->reason), "%s", reason);
-	/* Lets the peer know; the descriptor goes when the link does. */
+	/* Ends the connection for the peer; the descriptor goes when the link does. */
 	shutdown(wire->fd, SHUT_RDWR);
 }
 
@@ -232,13 +232,13 @@ static void take(struct rd_tcp_stream *wire, size_t size)
 	wire->link->unsent = wire->queued > 0;
 }
 
-/* What the peer sent before it went deaf may still be had: this alone is no failure. */
+/* Messages that the peer sent before can still be received: this alone is no failure. */
 static void go_deaf(struct rd_tcp_stream *wire, int number)
 {
 	wire->deaf = number;
 	drop_output(wire);
 	rd_tcp_stream_check(wire);
-	/* The socket tells its error only once, and send() has just had it. */
+	/* The socket returns its error only once, and send() has just taken it. */
 	if (wire->link->error)
 		fail_deaf(wire);
 }
@@ -264,7 +264,7 @@ bool rd_tcp_stream_flush(struct rd_tcp_stream *wire)
 		}
 		take(wire, (size_t)size);
 		moved = true;
-		/* A short write means a full socket; asking again would only say so. */
+		/* A short write means a full socket; another would only return EAGAIN. */
 		if ((size_t)size < total)
 			break;
 	}
@@ -390,8 +390,8 @@ static bool read_more(struct rd_tcp_stream *wire, void *into, size_t size, bool 
 		if (wire->end == 0 && into && size > AHEAD && size <= wire->link->message_max)
 			return read_expected(wire, into, size, dry);
 	}
-	/* What is expected here is read in one call, header and all; what may land, no further than
-	   its header. */
+	/* An expected message is read in one call, with its header. One that may land is read no
+	   further than its header. */
 	if (wire->begun)
 		wanted = wire->header.size;
 	else if (!into && size <= wire->link->message_max)

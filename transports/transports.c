@@ -4,7 +4,8 @@
 
 #include "base/error.h"
 
-/* Loop comes first, though it is never chosen by cost: only its open() knows a rank from itself. */
+/* Loop comes first, though cost never chooses it: only its open() distinguishes a rank from its
+   neighbours. */
 const struct rd_transport *_Atomic rd_transports[RD_TRANSPORTS_KNOWN + 1] = {
 	&rd_transport_loop,
 	&rd_transport_shm,

@@ -94,7 +94,7 @@ static void spread_down(struct rd_plan *plan, const struct place *place, int chu
 		rd_send(plan, place->children[i], chunk);
 }
 
-/* Of all nodes; the root is the largest power of two. */
+/* Over all nodes; the root is the largest power of two. */
 static int depth_of(int size)
 {
 	int depth = 0;
@@ -171,8 +171,8 @@ static void from_or_to_root(
 	}
 }
 
-/* Of two or three ranks both trees are one path, whose links would have to hold what goes up in one
-   tree and what comes down in the other, both at once. */
+/* With two or three ranks both trees are one path. Its links would have to hold the upward
+   messages of one tree and the downward ones of the other at once. */
 static bool may_run(const struct rd_problem *problem)
 {
 	return problem->collective != RD_ALL_REDUCE || problem->size == 1 || problem->size > 3;

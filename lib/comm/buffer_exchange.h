@@ -1,8 +1,9 @@
 /*
- * buffer exchanges: how ranks learn whether a call may address everybody's buffers directly. Where all
- * links of a comm can map memory, a call that is large enough begins with an exchange of cards, one
- * cache line from each rank to each, which say where that rank's buffers lie in memory from
- * rondo_mem_alloc(), or that they do not. So all ranks decide alike, whatever each of them brought.
+ * Buffer exchanges: ranks agree whether a call may address all buffers directly. It needs links
+ * that can map memory, on all ranks, and a call that is large enough. The call then begins with an
+ * exchange of cards, one cache line from each rank to each. A card holds the places of that rank's
+ * buffers in memory from rondo_mem_alloc(), or marks them as elsewhere. All ranks therefore decide
+ * alike.
  */
 #ifndef RD_BUFFER_EXCHANGE_H
 #define RD_BUFFER_EXCHANGE_H
@@ -12,7 +13,8 @@
 
 struct rondo_comm;
 
-/* Where a rank's buffers lie: offsets in bytes, ids 0 for what is in no region. One cache line. */
+/* The place of a rank's buffers: offsets in bytes, ids 0 for memory in no region. One cache
+   line. */
 struct rd_buffers {
 	uint64_t in_id, in_offset;
 	uint64_t out_id, out_offset;
@@ -28,36 +30,37 @@ struct rd_peer_region {
 struct rd_buffer_exchange {
 	bool possible; /* every link of every rank maps memory: the same on every rank */
 	struct rd_plan *plan;
-	const struct rd_plan *plans[RD_CHANNELS_MAX]; /* that, on every channel */
+	const struct rd_plan *plans[RD_CHANNELS_MAX]; /* the same plan on every channel */
 	uint64_t *send_marks;
 	struct rd_exec exec;
 	struct rd_buffers mine, *all; /* [size] */
 	struct rd_peer_buffers *peer_buffers; /* [size] */
 	struct rd_peer_region *ins, *outs; /* [size] */
 
-	/* Asked in vain, in a row; and calls since then that did not ask. The same on every rank. */
+	/* Exchanges without success, in a row; and calls since then that made none. The same on
+	   every rank. */
 	unsigned vain, unasked;
 
 	uint64_t version; /* of the regions, when these were looked up: */
 	struct rd_region in, out; /* our own, used last; id 0: none */
-	uint64_t *offered; /* ids that peers have been told of */
+	uint64_t *offered; /* ids that were offered to peers */
 	int offered_count, offered_capacity;
 };
 
-/* Once the links of all ranks are open. */
+/* Call once the links of all ranks are open. */
 int rd_buffer_exchange_create(struct rondo_comm *comm);
 void rd_buffer_exchange_destroy(struct rondo_comm *comm);
 
-/* Whether this call, or one like it, may begin with a buffer exchange; whether it does. The same answers on
-   every rank. */
+/* Return whether this call, or one like it, may begin with a buffer exchange, and whether it
+   does. The same answers on every rank. */
 bool rd_may_exchange_buffers(struct rondo_comm *comm, const struct rd_call *call);
 bool rd_exchanges_buffers(struct rondo_comm *comm, const struct rd_call *call);
 
-/* Begins it; what is returned is to be run to its end. */
+/* Begins the exchange and returns its exec, which the caller runs to its end. */
 struct rd_exec *rd_exchange_buffers(struct rondo_comm *comm, const struct rd_call *call);
 
-/* After its end. Whether all buffers are within reach: the same answer on every rank; or an error.
- */
+/* Ends the exchange. *peers_mapped: all buffers can be addressed, the same on every rank.
+   Returns 0 or an error. */
 int rd_buffers_exchanged(struct rondo_comm *comm, const struct rd_call *call, bool *peers_mapped);
 
 #endif

@@ -1,17 +1,19 @@
 /*
- * Measuring what a comm's links, memory and shared cores cost, when it is made: two ranks on one
- * host exchange messages, then two on different hosts, over the real links by the very executor;
- * and where ranks share cores, all of them meet a few times. That takes a few milliseconds at most
- * on one host. What was measured under the same conditions before, by this process or by the file
- * that RONDO_TUNE_FILE names (cost_file.h), is not measured again. Rank 0 tells everybody.
+ * Calibration: measures the costs of a new comm's links, memory and shared cores. Two ranks on one
+ * host exchange messages, then two on different hosts, over the real links and by the real
+ * executor. Where ranks share cores, all of them meet a few times. It takes a few milliseconds at
+ * most on one host.
+ *
+ * Costs measured before under the same conditions are not measured again. This process may hold
+ * them, or the file that RONDO_TUNE_FILE names (cost_file.h). Rank 0 broadcasts the costs.
  */
 #ifndef RD_CALIBRATE_H
 #define RD_CALIBRATE_H
 
 struct rondo_comm;
 
-/* Fills in comm->costs, the same on every rank. Collective; once all links are open, before the
-   first call. It leaves no trace in what calls are called. */
+/* Fills in comm->costs, the same on every rank. Collective. Call once all links are open, before
+   the first call; the numbers of calls do not change. */
 int rd_calibrate(struct rondo_comm *comm);
 
 #endif

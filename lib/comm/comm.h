@@ -1,6 +1,7 @@
 /*
- * A comm: the ranks, the links between them, and whose turn it is. api/communicator.c creates
- * and destroys it, route.c and connect.c connect its links, run.c runs calls on it; all use comm.c.
+ * A comm: the ranks, the links between them, and the order of calls. api/communicator.c creates
+ * and destroys it, route.c and connect.c connect its links, run.c runs calls on it; all use
+ * comm.c.
  */
 #ifndef RD_COMM_H
 #define RD_COMM_H
@@ -16,8 +17,8 @@
 #include "base/settings.h"
 #include "rondo/transport.h"
 
-/* A plan for each channel (one and the same where their layouts are), with what runs them, one call
-   at a time. */
+/* A plan for each channel (one plan where their layouts are the same), with the exec that runs
+   them, one call at a time. */
 struct rd_prepared {
 	const struct rd_plan *plans[RD_CHANNELS_MAX];
 	int channels;
@@ -28,10 +29,10 @@ struct rd_prepared {
 	struct rd_prepared *next;
 };
 
-/* A collective's last call. One just like it, but for its buffers, needs no thought: programs make
-   the same few calls again and again, and of a small one most would be spent on thinking. */
+/* A collective's last call. An equal one, but for its buffers, needs no choice or preparation.
+   Programs repeat the same few calls, and for small ones that work would take most of the time. */
 struct rd_last_call {
-	struct rd_prepared *prepared; /* whose exec has run that call last; NULL: think */
+	struct rd_prepared *prepared; /* its exec ran the last call; NULL: prepare anew */
 	struct rd_choice *choice;
 	size_t count, whole;
 	rondo_type type;
@@ -47,7 +48,7 @@ struct rondo_comm {
 	struct rd_settings settings;
 
 	struct rd_gpu *gpu; /* for calls on device memory (gpu.h); NULL: host memory alone */
-	bool meets_devices; /* this program may hand us device memory: look at every buffer */
+	bool meets_devices; /* the program may pass device memory: check every buffer */
 
 	/* Links: [peer * channels + channel]. */
 	int channels;
@@ -58,70 +59,70 @@ struct rondo_comm {
 	int endpoint_count;
 	struct rd_local local;
 
-	/* How the ranks lie to each other, by channel: one and the same where the order is. NULL
-	   where this rank is alone. */
+	/* The order of ranks, by channel: one layout where the order is the same. NULL where
+	   this rank is alone. */
 	struct rd_layout *layouts[RD_CHANNELS_MAX];
 
-	/* The other ranks' fate; control connection is NULL where this rank is alone. */
+	/* Failures of other ranks; the control connection is NULL where this rank is alone. */
 	struct rd_control *control;
 	struct rd_activity activity;
 	_Atomic int failed; /* the error that ended this comm */
 
 	/* Sleeping: wake_fd is written when the comm fails. */
 	int epoll_fd, wake_fd;
-	int cores; /* that the ranks of this host have together */
+	int cores; /* cores that the ranks of this host share */
 	bool oversubscribed; /* more ranks here than cores: do not spin */
-	enum rd_single_copy_mode single_copy; /* of what its links could */
+	enum rd_single_copy_mode single_copy; /* of links that have it */
 	unsigned sleeps;
-	int64_t spin_ns; /* how long to spin before sleeping: less after spinning was in vain */
+	/* how long to spin before sleeping: shorter after spinning without success */
+	int64_t spin_ns;
 
 	/* Turns: calls run one after the other, in the order of issue. */
-	_Atomic bool used; /* some thread of the program's is in a call, or issues one */
+	_Atomic bool used; /* a thread of the program is in a call, or issues one */
 	uint64_t issued;
 	_Atomic uint64_t finished;
-	int ended; /* tasks of the batch at turn that are done */
+	int ended; /* finished tasks of the current batch */
 	pthread_mutex_t turn_lock;
 	pthread_cond_t turn_change;
 
-	/* What the issued calls are called. */
+	/* The numbers of the issued calls. */
 	uint32_t calls; /* collectives issued */
 	uint32_t *sends, *recvs; /* [size]: transfers issued, by peer */
 	uint64_t digest; /* of the collectives issued */
 
 	struct rd_prepared *prepared[RD_COLLECTIVE_COUNT];
-	_Atomic bool calls_itself; /* a call is the library's own: nobody asked for its algorithm */
+	_Atomic bool calls_itself; /* the call is the library's own: RONDO_ALGO does not apply */
 	_Atomic uint32_t
 		replaced; /* bit 1 << collective: that RONDO_ALGO does not run it is logged */
 	struct rd_last_call last_calls[RD_COLLECTIVE_COUNT];
 	struct rd_costs costs;
 	struct rd_picker *picker;
-	bool times_calls; /* the log wants to know what calls took */
+	bool times_calls; /* the log level asks for the times of calls */
 	struct rd_buffer_exchange exchange;
 
-	/* Operations that the user made, and how many ever. */
+	/* User-defined operations, and the number ever created. */
 	struct rd_made_op *ops;
 	unsigned ops_made;
 
-	bool finalized; /* by rondo_comm_finalize(): what is left is to destroy it */
+	bool finalized; /* by rondo_comm_finalize(): only rondo_comm_destroy() remains */
 };
 
-/* The plan for a call and what it needs, from the cache or made now (plan_cache.c). peers_mapped: all
-   ranks' buffers can be addressed from all others. *choice: NULL where there was nothing to choose.
- */
+/* The plan of a call and its memory, from the cache or made now (plan_cache.c). peers_mapped:
+   all ranks' buffers can be addressed from all others. *choice: NULL where there was nothing to
+   choose. */
 int rd_prepare(struct rondo_comm *comm, const struct rd_call *call, bool peers_mapped,
 	struct rd_prepared **prepared, struct rd_choice **choice);
 void rd_prepared_destroy(struct rd_prepared *prepared);
-/* The algorithm `runs` has been chosen: where RONDO_ALGO names another, rank 0 warns of it, once a
-   collective. */
+/* Where RONDO_ALGO names another algorithm than `runs`, rank 0 warns, once a collective. */
 void rd_warn_of_replacement(
 	struct rondo_comm *comm, enum rd_collective collective, const char *runs, const char *why);
 
-/* Endpoints on every transport that may be used here, and their cards (route.c). */
+/* Creates endpoints on every transport that may be used here, and their cards (route.c). */
 int rd_route_listen(struct rondo_comm *comm, struct rd_card cards[RD_TRANSPORTS_MAX]);
 /*
- * A link to every peer over the cheapest transport that reaches it, tried with a message in each
- * direction (connect.c). One that does not come about gives way to the next transport, on both
- * sides. Waits until all ranks have got so far: from then on links stay as they are.
+ * Opens a link to every peer over the cheapest transport that reaches it, and tries it with a
+ * message in each direction (connect.c). A link that fails gives way to the next transport, on
+ * both sides. Waits until all ranks have come this far: from then on links stay as they are.
  */
 int rd_route_connect(struct rondo_comm *comm, const struct rd_member *members);
 void rd_route_close(struct rondo_comm *comm);
@@ -134,25 +135,26 @@ void rd_route_abandon(struct rondo_comm *comm);
 void rd_comm_sleep(struct rondo_comm *comm, int timeout_ms);
 void rd_comm_arm(struct rondo_comm *comm);
 void rd_comm_disarm(struct rondo_comm *comm);
-/* Lets the links do what they can unasked; true: something moved. */
+/* Lets the links make progress without a call; true: something moved. */
 bool rd_comm_advance(struct rondo_comm *comm);
 
 /*
- * Ends the comm with an error seen here (its reason recorded, culprit a rank or -1) and returns what
- * all ranks agree it was, with that reason recorded.
+ * Ends the comm with an error seen here (its reason recorded, culprit a rank or -1). Returns the
+ * error that all ranks agree on, with that reason recorded.
  */
 int rd_comm_fail(struct rondo_comm *comm, int error, int culprit);
 /*
- * A call has waited for the culprit (-1: for whom is not known) for so long, and goes on: reports
- * it to the coordinator when RD_SLOW_MS are over, and whenever a heartbeat_timeout_ms more is.
- * *reported_ms: of this wait; 0 at first.
+ * Reports a long wait to the coordinator; the call goes on. culprit: the rank that it waits for;
+ * -1: unknown. Reports when the wait exceeds RD_SLOW_MS, and again after each further
+ * heartbeat_timeout_ms. *reported_ms: of this wait; 0 at first.
  */
 void rd_comm_slow(struct rondo_comm *comm, int *reported_ms, int64_t waited_ms, int culprit,
 	const char *what);
 /* The error that ended the comm, with its reason recorded. */
 int rd_comm_failure(struct rondo_comm *comm);
 
-/* 0 where this process made the comm; in a child that it forked, `function` is refused. */
+/* Returns 0 where this process made the comm. In a forked child, records that `function` is
+   refused. */
 static inline int rd_comm_check_process(const struct rondo_comm *comm, const char *function)
 {
 	return rd_is_inherited(comm->forks) ? rd_refuse_inherited(function, "communicator") : 0;

@@ -1,5 +1,4 @@
-/* What a comm says of itself in the log once it is made, in lines of the kinds that docs/logs.md
- * lists. */
+/* Logs the properties of a new comm, in the kinds of lines that docs/logs.md lists. */
 #ifndef RD_COMM_LOG_H
 #define RD_COMM_LOG_H
 

@@ -1,6 +1,6 @@
 /*
- * Which transports are used here, and which of them is to carry a pair of ranks (route.c); opening
- * and trying the links (connect.c).
+ * The choice of transports: for this process, and for each pair of ranks (route.c). connect.c
+ * opens and tries the links.
  */
 #ifndef RD_ROUTE_H
 #define RD_ROUTE_H
@@ -8,8 +8,8 @@
 #include "comm/comm.h"
 
 /*
- * The cheapest transport that reaches a peer, of those that are not barred (bit: its index in
- * comm->endpoints); NULL: none. Where what is barred is the same on both sides, so is the answer.
+ * The cheapest transport that reaches a peer, except the barred ones (bit: the index in
+ * comm->endpoints); NULL: none. Both sides get the same answer where they bar the same transports.
  */
 struct rd_endpoint *rd_route_cheapest(
 	const struct rondo_comm *comm, const struct rd_member *members, int peer, unsigned barred);

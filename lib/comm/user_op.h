@@ -1,10 +1,10 @@
-/* Operations that users make: handles on a comm, numbered in the order in which they were made. */
+/* User-defined operations: handles on a comm, numbered in the order of their creation. */
 #ifndef RD_USER_OP_H
 #define RD_USER_OP_H
 
 #include "exec/exec.h"
 
-/* An opaque element may be as long as this, and as one message (RONDO_PIECE). */
+/* The most bytes of an opaque element, which must also fit a message (RONDO_PIECE). */
 #define RD_ELEMENT_MAX 4096
 
 struct rd_made_op {
@@ -15,14 +15,14 @@ struct rd_made_op {
 /* The operation of that handle; NULL: there is none. */
 const struct rd_own_op *rd_op_find(const struct rondo_comm *comm, rondo_op handle);
 
-/* RONDO_INVALID where the number is no type's: the reason calls who was given it name + variant. */
+/* RONDO_INVALID where the number is no type's. The reason names the function: name + variant. */
 int rd_type_check(rondo_type type, const char *name, const char *variant);
 
 /* RONDO_INVALID, or RONDO_UNSUPPORTED, where the operation cannot do this count of this type. */
 int rd_op_check(const struct rd_own_op *op, rondo_type type, size_t size, size_t piece_size);
 
-/* Multiplies the call's input by the factor of its operation, into its output where that has room
-   for it, else into memory of the terms; that is the call's input from then on. */
+/* Multiplies the call's input by the factor of its operation. The result goes to the call's
+   output where that has room, else to memory of the terms; it becomes the call's input. */
 int rd_op_scale(struct rd_call *call);
 
 void rd_ops_destroy(struct rondo_comm *comm);

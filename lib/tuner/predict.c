@@ -36,7 +36,7 @@ static int takes_count(const struct rd_schedule *schedule, int row)
 }
 
 /* A host's cores share the work of its ranks. Ranks outside the sample count as busy as those in
-   it. Each message that one takes costs a part of a switch more. */
+   it. Each message that one takes costs more_ns more. */
 static int64_t host_ns(
 	const struct rd_schedule *schedule, const struct rd_step_cost *step_cost, int host, int64_t more_ns)
 {
