@@ -1,5 +1,5 @@
 /*
- * News of sockets: what an epoll tells, and who is told.
+ * Events of sockets, and the objects that handle them.
  */
 #ifndef RD_TCP_NEWS_H
 #define RD_TCP_NEWS_H
@@ -8,14 +8,14 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 
-/* Whom news of a socket is for. take(): whether a link has moved; what a stranger does is nothing
-   that a waiting call may count as a sign of life. */
+/* The handler of a socket's events. take() returns whether a link has moved. Traffic of a
+   stranger returns false: a waiting call must not take it for a sign of life. */
 struct rd_tcp_source {
 	bool (*take)(void *owner);
 	void *owner;
 };
 
-/* epoll_ctl(2), for a source; NULL where it removes, or nobody is told. */
+/* epoll_ctl(2), for a source; NULL to remove a socket, or for one without a handler. */
 static inline int rd_tcp_watch(
 	int epoll_fd, int operation, int fd, uint32_t events, struct rd_tcp_source *source)
 {

@@ -25,8 +25,8 @@ static const size_t points[RD_COST_POINT_COUNT] = { RD_COST_POINTS(POINT) };
 static const int points_order[] = { 0, 1, RD_SAMPLES_TELLING, RD_SAMPLES_TELLING, 5, 2, 4 };
 #define POINTS_ORDER_COUNT ((int)(sizeof(points_order) / sizeof(points_order[0])))
 
-/* What two ranks do at a point: messages written into the link's room, to and fro and in bursts; or
-   lent ones, to and fro. */
+/* The exchange of two ranks at a point: messages written into the link's room, to and fro and in
+   bursts; or single copies, to and fro. */
 enum measurement { COPIED, LENT, MEASUREMENT_COUNT };
 
 /* How much is measured at a point: round trips, of which the quickest counts, after one for the

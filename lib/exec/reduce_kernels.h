@@ -8,8 +8,8 @@
  *   widen_one(), narrow_one()   one f16 to lane 0, and back
  *   lesser(x, y)                as f32_lesser() below, in each lane
  *
- * All else are plain loops that the compiler vectorises. `into` may be a or b, so the compiler is
- * told that iterations do not depend on each other, which holds, and not that the buffers differ.
+ * All other kernels are plain loops that the compiler vectorises. `into` may be a or b, so the
+ * pragma states that iterations do not depend on each other, not that the buffers differ.
  */
 #include "exec/f8.h"
 #include "exec/half.h"
