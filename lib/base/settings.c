@@ -360,7 +360,12 @@ static int refuse_unknown_variables(void)
 		char name[65], quote[41];
 		if (strncmp(*entry, "RONDO_", 6))
 			continue;
-		snprintf(name, sizeof(name), "%.*s", (int)strcspn(*entry, "="), *entry);
+		size_t length = strcspn(*entry, "=");
+
+		snprintf(name, sizeof(name), "%.*s", (int)length, *entry);
+		/* A variable that is set to nothing counts as not set, as a setting does. */
+		if (strcmp(*entry + length, "=") == 0)
+			continue;
 		if (!is_known(name) && !describes_an_installation(name))
 			return rd_fail(RONDO_SETTING,
 				"%s is no setting of Rondo; the nearest is %s. Correct or unset it "

@@ -280,6 +280,13 @@ Test(settings, lists_in_which_a_name_is_missing_are_refused)
 	cr_assert_eq(rd_settings_read(&settings, NULL), 0, "%s", rondo_last_error());
 }
 
+Test(settings, an_unknown_variable_that_is_set_to_nothing_is_not_set)
+{
+	launch_as("0", "1");
+	setenv("RONDO_CHANELS", "", 1);
+	cr_assert_eq(rd_settings_read(&settings, NULL), 0, "%s", rondo_last_error());
+}
+
 Test(settings, an_unknown_variable_is_refused_and_the_nearest_named)
 {
 	launch_as("0", "1");
@@ -289,12 +296,12 @@ Test(settings, an_unknown_variable_is_refused_and_the_nearest_named)
 	setenv("RONDO_TIMOUT_MS", "2", 1);
 	assert_refused("the nearest is RONDO_TIMEOUT_MS.");
 	unsetenv("RONDO_TIMOUT_MS");
-	setenv("RONDO_debug", "", 1);
+	setenv("RONDO_debug", "INFO", 1);
 	assert_refused("the nearest is RONDO_DEBUG.");
 	unsetenv("RONDO_debug");
 	setenv("RONDO_an_unknown_name_that_is_much_longer_than_every_known_one_and_than_our_"
 	       "buffers",
-		"", 1);
+		"1", 1);
 	assert_refused("RONDO_an_unknown_name");
 }
 
