@@ -663,7 +663,11 @@ static void *run(void *argument)
 			break;
 		}
 	}
-	rd_watch_destroy(control->watch);
+	/* A child that is forked from now on finds no watch to abandon. */
+	struct rd_watch *watch = control->watch;
+
+	control->watch = NULL;
+	rd_watch_destroy(watch);
 	publish(control, true);
 	return NULL;
 }
@@ -875,7 +879,7 @@ static struct rd_control *allocate(const struct rd_control_config *config)
  * A control connection with its thread, and its sockets open. On an error *fd is the listening socket that
  * was to be taken over, or -1 where that has been closed; *cut_off: no socket reaches the others.
  */
-static int begin(struct rd_control **begun, const struct rd_control_config *config,
+static int begin(struct rd_control **made, const struct rd_control_config *config,
 	const struct refusal *refusal, int *fd, bool *cut_off)
 {
 	struct rd_control *control = allocate(config);
@@ -884,7 +888,7 @@ static int begin(struct rd_control **begun, const struct rd_control_config *conf
 
 	*fd = config->settings->rendezvous_fd;
 	*cut_off = false;
-	*begun = control;
+	*made = control;
 	if (!error) {
 		error = open_sockets(control, now_ms + control->settings.init_timeout_ms);
 		*cut_off = error != 0;
@@ -899,7 +903,7 @@ static int begin(struct rd_control **begun, const struct rd_control_config *conf
 		control->door_fd = -1;
 	}
 	destroy(control);
-	*begun = NULL;
+	*made = NULL;
 	return error;
 }
 
