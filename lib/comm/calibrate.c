@@ -192,7 +192,7 @@ static int measure_point(struct rondo_comm *comm, struct pair pair, void *bytes,
 	comm->single_copy = what == LENT ? RD_SINGLE_COPY_ALWAYS : RD_SINGLE_COPY_NEVER;
 	err = ping(comm, pair, bytes, points[point], effort->pings, &way_ns);
 	if (what == LENT) {
-		cost->lent_ns[point] = (uint32_t)way_ns;
+		cost->single_copy_ns[point] = (uint32_t)way_ns;
 		return err;
 	}
 	for (int i = 0; i < effort->bursts && !err; i++)
@@ -232,7 +232,7 @@ static void note_kind(const struct rd_link *link, struct rd_link_cost *cost)
 	cost->single_copy = cost->posts && link->single_copy;
 }
 
-/* What a leader measures: way_ns and busy_ns, or lent_ns in `ways`. */
+/* What a leader measures: way_ns and busy_ns, or single_copy_ns in `ways`. */
 struct study {
 	enum measurement what;
 	struct rd_samples ways, busy;
@@ -250,7 +250,7 @@ static int take_sample(struct rondo_comm *comm, struct pair pair, void *bytes, i
 	if (err)
 		return err;
 	rd_samples_add(&study->ways, point,
-		study->what == LENT ? cost.lent_ns[point] : cost.way_ns[point]);
+		study->what == LENT ? cost.single_copy_ns[point] : cost.way_ns[point]);
 	if (study->what == COPIED)
 		rd_samples_add(&study->busy, point, cost.busy_ns[point]);
 	return 0;
@@ -313,7 +313,7 @@ static int lead(struct rondo_comm *comm, struct pair pair, void *bytes, int64_t 
 	if (!err && cost->single_copy && !is_oversubscribed(comm))
 		err = study_all(comm, pair, bytes, budget_ns, cost, &copied_once);
 	for (int point = 0; point < RD_COST_POINT_COUNT; point++)
-		cost->lent_ns[point] =
+		cost->single_copy_ns[point] =
 			copied_once.ways.measured >> point & 1 && !rd_samples_doubt(&copied_once.ways, point)
 				? copied_once.ways.least[point]
 				: cost->way_ns[point];

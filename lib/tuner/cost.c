@@ -94,7 +94,7 @@ int64_t rd_reading_ns(const struct rd_link_cost *link, uint64_t size)
 		return -1;
 
 	struct rd_message_cost empty = rd_message_cost(link, 0);
-	int64_t rest = between(link->lent_ns, size) - empty.send_ns - empty.flight_ns;
+	int64_t rest = between(link->single_copy_ns, size) - empty.send_ns - empty.flight_ns;
 
 	return rest > empty.recv_ns ? rest : empty.recv_ns;
 }
@@ -137,7 +137,7 @@ static void add_link(struct lines *lines, const char *prefix, struct rd_link_cos
 	add_line(lines, prefix, (struct line){ "posts_min", &link->posts_min, 1, 0, UINT32_MAX });
 	add_line(lines, prefix, (struct line){ "single_copy", &link->single_copy, 1, 0, 1 });
 	add_line(lines, prefix,
-		(struct line){ "lent_ns", link->lent_ns, points_count, 0, RD_COST_NS_MAX });
+		(struct line){ "single_copy_ns", link->single_copy_ns, points_count, 0, RD_COST_NS_MAX });
 }
 
 static void list_lines(struct rd_costs *costs, struct lines *lines)

@@ -76,7 +76,7 @@ struct rd_link_cost {
 	   above are then those of messages through slots, and predictions use these.
 	   single_copy.h learns the gain of single copy from the calls themselves. */
 	uint32_t single_copy;
-	uint32_t lent_ns[RD_COST_POINT_COUNT]; /* as way_ns, for a single copy */
+	uint32_t single_copy_ns[RD_COST_POINT_COUNT]; /* as way_ns, for a single copy */
 };
 
 struct rd_costs {

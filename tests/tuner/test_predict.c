@@ -175,7 +175,7 @@ Test(predicted, knows_single_copy_only_as_the_price_of_reading_a_peers_memory)
 	link->posts = link->single_copy = 1;
 	link->posts_min = 8192;
 	for (int i = 0; i < RD_COST_POINT_COUNT; i++)
-		link->lent_ns[i] = 1200 + (link->way_ns[i] - 1200) / 8;
+		link->single_copy_ns[i] = 1200 + (link->way_ns[i] - 1200) / 8;
 	cr_assert_eq(rd_reading_ns(link, 16384), 100 + 16384 / 4);
 	cr_assert_eq(rd_reading_ns(link, 4096), -1);
 	cr_assert_eq(predict_with(&costs, "ring", problem, &cut), by_messages);
@@ -327,7 +327,7 @@ static struct rd_costs extreme(unsigned which)
 	for (int i = 0; i < RD_COST_POINT_COUNT; i++)
 		if (which & 2 && i % 2)
 			costs.links[RD_NEAR].way_ns[i] = costs.links[RD_NEAR].busy_ns[i] =
-				costs.links[RD_NEAR].lent_ns[i] = which & 1 ? 0 : UINT32_MAX;
+				costs.links[RD_NEAR].single_copy_ns[i] = which & 1 ? 0 : UINT32_MAX;
 	costs.cores = which & 4 ? UINT32_MAX : 1;
 	rd_costs_bound(&costs);
 	return costs;

@@ -14,7 +14,7 @@
 
 /* So many calls that take so long each way, but for two that something else holds up; returns how
    many lent. */
-static int learn(struct rd_single_copy *learned, int calls, int64_t copied_ns, int64_t lent_ns)
+static int learn(struct rd_single_copy *learned, int calls, int64_t copied_ns, int64_t single_copy_ns)
 {
 	int copied_once = 0;
 
@@ -24,7 +24,7 @@ static int learn(struct rd_single_copy *learned, int calls, int64_t copied_ns, i
 		copied_once += single_copy;
 		if (tried)
 			rd_single_copy_record(learned, single_copy, COUNT,
-				(single_copy ? lent_ns : copied_ns) + (i == 0 || i == 9 ? 90000 : 0));
+				(single_copy ? single_copy_ns : copied_ns) + (i == 0 || i == 9 ? 90000 : 0));
 	}
 	return copied_once;
 }
