@@ -22,6 +22,7 @@ struct item {
 };
 
 struct rondo_stream {
+	struct rd_run_queue queue; /* first: it is cast to the stream */
 	unsigned forks; /* rd_forks in the process that made it */
 	struct rd_device_stream *device_stream; /* a device's stream: the rest is not used */
 	pthread_t thread;
@@ -79,10 +80,31 @@ static void run_item(struct rondo_stream *stream, struct item *item)
 	pthread_mutex_unlock(&stream->lock);
 }
 
+static bool find_earlier(const struct rd_run_queue *queue, const struct rd_task *task,
+	const char **name, uint32_t *number)
+{
+	struct rondo_stream *stream = (struct rondo_stream *)queue;
+	bool found = false;
+
+	pthread_mutex_lock(&stream->lock);
+	for (const struct item *item = stream->first; item && !found; item = item->next) {
+		for (int i = 0; i < item->count && !found; i++) {
+			const struct rd_task *queued = &item->tasks[i];
+
+			found = queued->comm == task->comm && queued->turn < task->turn;
+			*name = rd_collective_name(queued->call.problem.collective);
+			*number = queued->call.number;
+		}
+	}
+	pthread_mutex_unlock(&stream->lock);
+	return found;
+}
+
 static void *work(void *argument)
 {
 	struct rondo_stream *stream = argument;
 
+	rd_run_set_queue(&stream->queue);
 	pthread_mutex_lock(&stream->lock);
 	for (;;) {
 		struct item *item = stream->first;
@@ -120,6 +142,7 @@ int rondo_stream_create(rondo_stream **stream)
 	if (!made)
 		return rd_fail(RONDO_MEMORY, "no memory for a stream");
 	made->forks = rd_forks;
+	made->queue.find = find_earlier;
 	made->last = &made->first;
 	pthread_mutex_init(&made->lock, NULL);
 	pthread_cond_init(&made->change, NULL);

@@ -81,6 +81,7 @@ struct rondo_comm {
 	_Atomic bool used; /* a thread of the program is in a call, or issues one */
 	uint64_t issued;
 	_Atomic uint64_t finished;
+	_Atomic uint64_t started; /* more than `finished`: a queued call or a batch runs */
 	int ended; /* finished tasks of the current batch */
 	pthread_mutex_t turn_lock;
 	pthread_cond_t turn_change;

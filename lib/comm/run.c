@@ -131,21 +131,90 @@ void rd_run_pause_for_turn(struct rondo_comm *comm)
 	pthread_cond_timedwait(&comm->turn_change, &comm->turn_lock, &until);
 }
 
-/* False: the comm failed before the turn came. An earlier call may be behind this very one, on a
-   stream whose function makes it, and so never come to its end. */
+static _Thread_local const struct rd_run_queue *own_queue;
+
+void rd_run_set_queue(const struct rd_run_queue *queue)
+{
+	own_queue = queue;
+}
+
+/* An earlier call that comes only after the caller, a function that a stream calls, would wait for
+   the caller. This call has its number already, so the comm is over. */
+static bool waits_for_itself(const struct rd_task *task)
+{
+	struct rondo_comm *comm = task->comm;
+	const char *name = rd_collective_name(task->call.problem.collective), *behind;
+	uint32_t number;
+
+	if (!own_queue || !own_queue->find(own_queue, task, &behind, &number))
+		return false;
+	rd_fail(RONDO_INVALID,
+		"rank %d: %s #%u, made by a function that a stream calls, would wait for %s #%u, "
+		"which was issued earlier and is queued behind that function",
+		comm->rank, name, task->call.number, behind, number);
+	rd_comm_fail(comm, RONDO_INVALID, comm->rank);
+	return true;
+}
+
+/* Counts only while no turn ends and the call whose turn it is has not been run: a call that runs
+   has its own timeout. */
+struct turn_wait {
+	uint64_t finished;
+	int64_t since_ns;
+};
+
+/* For how long no call has been run. */
+static int64_t waited_ms(const struct rondo_comm *comm, struct turn_wait *wait)
+{
+	uint64_t finished = atomic_load(&comm->finished);
+	int64_t now_ns = rd_clock_ns();
+
+	if (wait->since_ns == 0 || finished != wait->finished ||
+		atomic_load(&comm->started) > finished) {
+		wait->finished = finished;
+		wait->since_ns = now_ns;
+	}
+	return (now_ns - wait->since_ns) / 1000000;
+}
+
+static void fail_without_turn(const struct rd_task *task, int64_t ms)
+{
+	struct rondo_comm *comm = task->comm;
+	uint64_t ahead = task->turn - atomic_load(&comm->finished);
+
+	rd_fail(RONDO_TIMEOUT,
+		"rank %d waited %lld ms for the turn of %s #%u: the %llu call%s issued before it "
+		"(after collective #%u) %s not been run; a function on the stream may hold %s up",
+		comm->rank, (long long)ms, rd_collective_name(task->call.problem.collective),
+		task->call.number, (unsigned long long)ahead, ahead == 1 ? "" : "s",
+		atomic_load(&comm->activity.done), ahead == 1 ? "has" : "have",
+		ahead == 1 ? "it" : "them");
+	rd_comm_fail(comm, RONDO_TIMEOUT, comm->rank);
+}
+
+/* False: the comm failed before the turn came. */
 static __attribute__((cold, noinline)) bool wait_for_turn(const struct rd_task *task)
 {
 	struct rondo_comm *comm = task->comm;
+	struct turn_wait wait = { 0 };
+	int64_t ms = 0;
 	bool ours;
 
+	if (waits_for_itself(task))
+		return false;
 	pthread_mutex_lock(&comm->turn_lock);
 	for (;;) {
 		ours = atomic_load(&comm->finished) == task->turn;
 		if (ours || atomic_load(&comm->failed))
 			break;
+		ms = waited_ms(comm, &wait);
+		if (ms >= comm->settings.timeout_ms)
+			break;
 		rd_run_pause_for_turn(comm);
 	}
 	pthread_mutex_unlock(&comm->turn_lock);
+	if (!ours && !atomic_load(&comm->failed))
+		fail_without_turn(task, ms);
 	return ours;
 }
 
@@ -181,9 +250,17 @@ static void end_turn(const struct rd_task *task, bool alone)
 	pthread_mutex_unlock(&comm->turn_lock);
 }
 
+/* Calls that wait for this task's turn to end no longer count the time. */
+static void note_start(const struct rd_task *task)
+{
+	if (task->ordinal == 0)
+		atomic_store(&task->comm->started, task->turn + 1);
+}
+
 void rd_run_begin(const struct rd_task *task)
 {
-	take_turn(task);
+	if (take_turn(task))
+		note_start(task);
 }
 
 void rd_run_end(const struct rd_task *task)
@@ -711,13 +788,23 @@ void rd_run_forget(struct rd_task *tasks, int count)
 		rd_terms_destroy(tasks[i].call.terms);
 }
 
+/* Of tasks that others may be waiting for. */
+static __attribute__((noinline)) void take_turns(const struct rd_task *tasks, int count)
+{
+	for (int i = 0; i < count; i++)
+		if (take_turn(&tasks[i]))
+			note_start(&tasks[i]);
+}
+
 int rd_run(struct rd_task *tasks, int count)
 {
 	bool alone = count == 1 && !tasks->queued;
 
 	/* What was issued meanwhile may be waiting, on a stream's thread. */
-	for (int i = 0; i < count; i++)
-		alone &= take_turn(&tasks[i]);
+	if (alone)
+		alone = take_turn(tasks);
+	else
+		take_turns(tasks, count);
 
 	int err = failed_already(tasks, count);
 

@@ -75,6 +75,16 @@ static inline void rd_run_exit(struct rondo_comm *comm)
 	atomic_store_explicit(&comm->used, false, memory_order_relaxed);
 }
 
+/* The queue that a thread works off, for calls that its functions make. find(): whether an earlier
+   call of the task's comm is still in the queue, and that call's name and number. */
+struct rd_run_queue {
+	bool (*find)(const struct rd_run_queue *queue, const struct rd_task *task,
+		const char **name, uint32_t *number);
+};
+
+/* Sets the queue of the calling thread. */
+void rd_run_set_queue(const struct rd_run_queue *queue);
+
 /* Call with turn_lock held: waits until a turn ends, or a moment has passed. */
 void rd_run_pause_for_turn(struct rondo_comm *comm);
 

@@ -554,6 +554,11 @@ RONDO_API int rondo_stream_query(rondo_stream *stream);
  * Queues a call of run(argument), on the stream's thread. The stream calls it once in any case,
  * also when work before it has failed. So it may free memory of that work, and wake a waiting
  * thread. A function that matters after success alone checks rondo_stream_query() first.
+ *
+ * The function may not wait for work behind it. It may make no call on a comm that has an earlier
+ * call queued behind the function on this stream: that ends the comm with RONDO_INVALID. Where the
+ * function holds an earlier call up for timeout_ms, a later call in another thread ends the comm
+ * with RONDO_TIMEOUT.
  */
 RONDO_API int rondo_stream_call(rondo_stream *stream, void (*run)(void *argument), void *argument);
 

@@ -526,10 +526,11 @@ Test(calls, of_a_second_thread_are_refused_while_the_first_is_in_one, .timeout =
 	run_soon(call_from_two_threads);
 }
 
-/* A stream's function calls, and waits for a call that is behind it on the same stream. */
+/* A stream's function calls, and an earlier call of the comm's is queued behind a function: that
+   very one, or one on another stream that waits for it. */
 struct knot {
 	rondo_comm *comm;
-	sem_t queued;
+	sem_t queued, called;
 	int err;
 	char text[WORLD_TEXT];
 };
@@ -541,29 +542,99 @@ static void call_ahead(void *argument)
 	wait_soon(&knot->queued);
 	knot->err = rondo_barrier(knot->comm, NULL);
 	snprintf(knot->text, sizeof(knot->text), "%s", rondo_last_error());
+	sem_post(&knot->called);
+}
+
+static void await_call(void *argument)
+{
+	struct knot *knot = argument;
+
+	wait_soon(&knot->called);
+}
+
+static int tie(struct rank_env *env, struct knot *knot, rondo_stream **caller, rondo_stream **other)
+{
+	sem_init(&knot->queued, 0, 0);
+	sem_init(&knot->called, 0, 0);
+	knot->comm = env->comm;
+	TRY(rondo_stream_create(caller));
+	TRY(rondo_stream_create(other));
+	TRY(rondo_stream_call(*caller, call_ahead, knot));
+	TRY(rondo_stream_call(*other, await_call, knot));
+	TRY(rondo_barrier(env->comm, *other));
+	sem_post(&knot->queued);
+	return 0;
+}
+
+static int untie(struct rank_env *env, const struct knot *knot, rondo_stream *caller,
+	rondo_stream *other, int wanted, const char *words)
+{
+	TRY(rondo_stream_synchronize(caller));
+	rondo_stream_synchronize(other);
+	rondo_stream_destroy(caller);
+	rondo_stream_destroy(other);
+	if (knot->err != wanted || !strstr(knot->text, words))
+		return world_say(env, "%s: %s", rondo_error_name(knot->err), knot->text);
+	return 0;
 }
 
 static int abort_a_knot(struct rank_env *env)
 {
-	struct knot knot = { .comm = env->comm };
-	rondo_stream *stream;
+	rondo_stream *caller, *other;
+	struct knot knot;
 
-	sem_init(&knot.queued, 0, 0);
-	TRY(rondo_stream_create(&stream));
-	TRY(rondo_stream_call(stream, call_ahead, &knot));
-	TRY(rondo_barrier(env->comm, stream));
-	sem_post(&knot.queued);
+	if (tie(env, &knot, &caller, &other))
+		return 1;
 	TRY(rondo_comm_abort(env->comm, "a knot"));
-	rondo_stream_synchronize(stream);
-	rondo_stream_destroy(stream);
-	if (knot.err != RONDO_ABORTED || !strstr(knot.text, "a knot"))
-		return world_say(env, "%s: %s", rondo_error_name(knot.err), knot.text);
-	return 0;
+	return untie(env, &knot, caller, other, RONDO_ABORTED, "a knot");
 }
 
 Test(calls, that_wait_for_a_turn_that_never_comes_end_by_an_abort, .timeout = 90)
 {
 	run_soon(abort_a_knot);
+}
+
+static int outwait_a_knot(struct rank_env *env)
+{
+	rondo_stream *caller, *other;
+	struct knot knot;
+
+	if (tie(env, &knot, &caller, &other))
+		return 1;
+	return untie(env, &knot, caller, other, RONDO_TIMEOUT,
+		"for the turn of barrier #2: the 1 call issued before it");
+}
+
+Test(calls, that_wait_for_a_turn_that_never_comes_end_by_the_timeout, .timeout = 90)
+{
+	struct world world = {
+		.size = 2, .transport = "shm", .timeout_ms = 1000, .limit_ms = 30000
+	};
+
+	cr_assert_eq(world_run(&world, outwait_a_knot, NULL, NULL), 0);
+}
+
+static int wait_for_itself(struct rank_env *env)
+{
+	struct knot knot = { .comm = env->comm };
+	rondo_stream *stream;
+
+	sem_init(&knot.queued, 0, 0);
+	sem_init(&knot.called, 0, 0);
+	TRY(rondo_stream_create(&stream));
+	TRY(rondo_stream_call(stream, call_ahead, &knot));
+	TRY(rondo_barrier(env->comm, stream));
+	sem_post(&knot.queued);
+	rondo_stream_synchronize(stream);
+	rondo_stream_destroy(stream);
+	if (knot.err != RONDO_INVALID || !strstr(knot.text, "would wait for barrier #1"))
+		return world_say(env, "%s: %s", rondo_error_name(knot.err), knot.text);
+	return expect(env, rondo_barrier(env->comm, NULL), RONDO_INVALID, "barrier #1");
+}
+
+Test(calls, of_a_stream_s_function_do_not_wait_for_calls_behind_it, .timeout = 90)
+{
+	run_soon(wait_for_itself);
 }
 
 /* ---- Groups -------------------------------------------------------------------------------- */
