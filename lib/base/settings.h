@@ -26,7 +26,7 @@
 		"network interfaces that tcp binds, with commas; empty: the one that reaches " \
 		"MASTER_ADDR") \
 	X(host, STRING, "RONDO_HOST", "", 0, 63, \
-		"pretend to be on this host (ranks of different hosts share no memory)") \
+		"act as if on this host (ranks of different hosts share no memory)") \
 	X(topo_file, PATH, "RONDO_TOPO_FILE", "", 0, 1023, \
 		"topology file to believe instead of probing this host (docs/rondo-topo.md)") \
 	X(debug, STRING, "RONDO_DEBUG", "WARN", 0, 127, "log level: NONE, WARN, INFO or TRACE") \
