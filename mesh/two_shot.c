@@ -62,9 +62,9 @@ static void fetch_all(struct rd_plan *plan)
 }
 
 /*
- * In place, a block that is fetched takes the room of one that its peer still wants. So blocks are not
- * fetched but swapped, by one of the two ranks for both; and so that both have as much to do, each does
- * it for one half.
+ * In place, a block that is fetched takes the room of one that its peer still wants. So blocks are
+ * not fetched but swapped, by one of the two ranks for both; and so that both have as much to do,
+ * each does it for one half.
  */
 static void swap_all(struct rd_plan *plan)
 {

@@ -1,8 +1,8 @@
 /*
  * rondo-check: tries plug-ins. Transports are held against the transport contract by the suite that
  * Rondo's own pass (tests/contract.h); the plans of algorithms are proved by the checker
- * (lib/check/checker.h). Each case runs in a process of its own (lib/base/trial.h), and may crash or hang; or,
- * for a debugger, one runs in this process.
+ * (lib/check/checker.h). Each case runs in a process of its own (lib/base/trial.h), and may crash
+ * or hang; or, for a debugger, one runs in this process.
  */
 #include <stdio.h>
 

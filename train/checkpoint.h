@@ -30,7 +30,8 @@ struct checkpoint {
 	int32_t order[MODEL_TENSORS_MAX]; /* [tensor_count], ddp->order */
 };
 
-/* Whether a checkpoint could be saved there: to be told before an epoch is trained, not after it. */
+/* Whether a checkpoint could be saved there: to be told before an epoch is trained, not after it.
+ */
 int checkpoint_writable(const char *path);
 
 /* Fills in magic, version, tensor_count and counts. */

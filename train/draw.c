@@ -238,7 +238,8 @@ int draw_set(const char *dir, size_t train_count, size_t test_count, uint64_t se
 		int why = errno;
 
 		if (!data_present(dir))
-			err = fail("%s: cannot put the set there: %s (remove it if it holds part of one)",
+			err = fail(
+				"%s: cannot put the set there: %s (remove it if it holds part of one)",
 				dir, strerror(why));
 	}
 	remove_set(draft);

@@ -47,7 +47,8 @@ void report_epoch(struct report *report, uint64_t epoch)
 
 void report_loss(struct report *report, const struct schedule *schedule, size_t done, size_t count)
 {
-	report_line(report, "loss: %7f  [%5zu/%5zu]", schedule->loss / schedule->count, done, count);
+	report_line(
+		report, "loss: %7f  [%5zu/%5zu]", schedule->loss / schedule->count, done, count);
 }
 
 void report_progress(struct report *report, size_t done, size_t count)

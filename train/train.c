@@ -64,7 +64,8 @@ static int load_data(struct train *train)
 		return err;
 	const struct data *data = train->train_data, *test = train->test_data;
 	if (data->rows != test->rows || data->columns != test->columns)
-		return fail("%s: trains on %zu x %zu images, but tests on %zu x %zu (%s, at byte 8)",
+		return fail(
+			"%s: trains on %zu x %zu images, but tests on %zu x %zu (%s, at byte 8)",
 			dir, data->rows, data->columns, test->rows, test->columns, data_files[2]);
 	report_line(train->report, "%s: %zu images to train on, %zu to test, %zu x %zu", dir,
 		data->count, test->count, data->rows, data->columns);

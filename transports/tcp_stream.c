@@ -133,7 +133,8 @@ static void drop_output(struct rd_tcp_stream *wire)
 }
 
 /* The entry for one more message, its header filled in. */
-static struct rd_tcp_stream_output *append(struct rd_tcp_stream *wire, const struct rd_tag *tag, size_t size)
+static struct rd_tcp_stream_output *append(
+	struct rd_tcp_stream *wire, const struct rd_tag *tag, size_t size)
 {
 	struct rd_tcp_stream_output *output =
 		&wire->queue[(wire->first + wire->queued++) % RD_WIRE_QUEUE];
@@ -167,7 +168,8 @@ void rd_tcp_stream_commit(struct rd_tcp_stream *wire, const struct rd_tag *tag, 
 		rd_tcp_stream_flush(wire);
 }
 
-bool rd_tcp_stream_send(struct rd_tcp_stream *wire, const struct rd_tag *tag, const void *from, size_t size)
+bool rd_tcp_stream_send(
+	struct rd_tcp_stream *wire, const struct rd_tag *tag, const void *from, size_t size)
 {
 	struct rd_tcp_stream_output *output;
 
@@ -191,7 +193,8 @@ static size_t gather(struct rd_tcp_stream *wire, struct iovec iov[2 * RD_WIRE_QU
 
 	*total = 0;
 	for (unsigned i = 0; i < wire->queued; i++) {
-		struct rd_tcp_stream_output *output = &wire->queue[(wire->first + i) % RD_WIRE_QUEUE];
+		struct rd_tcp_stream_output *output =
+			&wire->queue[(wire->first + i) % RD_WIRE_QUEUE];
 		struct iovec parts[2] = {
 			{ &output->header, output->staged ? 0 : HEADER_SIZE },
 			{ (char *)output->bytes, output->size },
@@ -426,7 +429,8 @@ static bool arrive(struct rd_tcp_stream *wire, void *into, size_t size)
 	}
 }
 
-bool rd_tcp_stream_recv(struct rd_tcp_stream *wire, void *into, size_t size, struct rd_message *message)
+bool rd_tcp_stream_recv(
+	struct rd_tcp_stream *wire, void *into, size_t size, struct rd_message *message)
 {
 	if (!wire->shown && !arrive(wire, into, size)) {
 		wire->claimed = into != NULL;

@@ -67,8 +67,10 @@ void rd_tcp_stream_finish(struct rd_tcp_stream *wire);
 /* As the functions of struct rd_link_ops. */
 void *rd_tcp_stream_reserve(struct rd_tcp_stream *wire, size_t size);
 void rd_tcp_stream_commit(struct rd_tcp_stream *wire, const struct rd_tag *tag, size_t size);
-bool rd_tcp_stream_send(struct rd_tcp_stream *wire, const struct rd_tag *tag, const void *from, size_t size);
-bool rd_tcp_stream_recv(struct rd_tcp_stream *wire, void *into, size_t size, struct rd_message *message);
+bool rd_tcp_stream_send(
+	struct rd_tcp_stream *wire, const struct rd_tag *tag, const void *from, size_t size);
+bool rd_tcp_stream_recv(
+	struct rd_tcp_stream *wire, void *into, size_t size, struct rd_message *message);
 void rd_tcp_stream_release(struct rd_tcp_stream *wire);
 
 /* Writes the queue, as far as the socket takes it. True: something moved. */

@@ -28,8 +28,8 @@ int rd_transport_add(const struct rd_transport *transport)
 	while (rd_transports[count])
 		count++;
 	if (count == RD_TRANSPORTS_KNOWN)
-		return rd_fail(RONDO_UNSUPPORTED, "there is room for %d transports",
-			RD_TRANSPORTS_KNOWN);
+		return rd_fail(
+			RONDO_UNSUPPORTED, "there is room for %d transports", RD_TRANSPORTS_KNOWN);
 	rd_transports[count] = transport;
 	return 0;
 }

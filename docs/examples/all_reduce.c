@@ -14,7 +14,8 @@ int main(void)
 	if (err)
 		fprintf(stderr, "%s\n", rondo_last_error());
 	else
-		printf("rank %d of %d: the sum is %g\n", rondo_comm_rank(comm), rondo_comm_size(comm), sum);
+		printf("rank %d of %d: the sum is %g\n", rondo_comm_rank(comm),
+			rondo_comm_size(comm), sum);
 	rondo_comm_destroy(comm);
 	return err ? 1 : 0;
 }

@@ -48,7 +48,8 @@ void rondo_event_destroy(rondo_event *event)
 
 int rondo_event_record(rondo_event *event, rondo_stream *stream)
 {
-	const struct rd_device_stream *device_stream = stream ? rd_stream_device_stream(stream) : NULL;
+	const struct rd_device_stream *device_stream =
+		stream ? rd_stream_device_stream(stream) : NULL;
 
 	if (!event || !device_stream)
 		return rd_fail(RONDO_INVALID, "rondo_event_record: %s",

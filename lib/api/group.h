@@ -26,8 +26,8 @@ int rd_group_refuse(int error);
 /* A stream is about to be destroyed: where the open group has calls on it, the group is refused. */
 void rd_group_lose_stream(const struct rondo_stream *stream);
 
-/* Ends the innermost open group. *closed: the outermost one, whose calls are to be run now; NULL: an
-   outer one is still open. */
+/* Ends the innermost open group. *closed: the outermost one, whose calls are to be run now; NULL:
+   an outer one is still open. */
 int rd_group_close(struct rd_group **closed);
 /* The closed group's calls have been run or refused: frees what held them. */
 void rd_group_clear(void);

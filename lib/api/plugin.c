@@ -238,8 +238,10 @@ static int explain_not_opened(const char *path)
 	if (strncmp(why, path, length) == 0 && strncmp(why + length, ": ", 2) == 0)
 		why += length + 2;
 	if (!strchr(path, '/') && access(path, F_OK) == 0)
-		return rd_fail(RONDO_SYSTEM, "%s (a name without / is looked for among the "
-			"system's libraries; the file that is here is ./%s)", why, path);
+		return rd_fail(RONDO_SYSTEM,
+			"%s (a name without / is looked for among the "
+			"system's libraries; the file that is here is ./%s)",
+			why, path);
 	return rd_fail(RONDO_SYSTEM, "%s", why);
 }
 

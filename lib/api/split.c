@@ -20,7 +20,8 @@ struct wish {
 	int32_t color, key;
 };
 
-/* How it goes at a rank: an error and its reason; else, of a part's first rank, where it listens. */
+/* How it goes at a rank: an error and its reason; else, of a part's first rank, where it listens.
+ */
 struct report {
 	int32_t error, port;
 	char text[RD_REASON_SIZE];

@@ -1,4 +1,5 @@
-/* A stream: a host's, which is a queue and the thread that works it off, or a device's (device_stream.h). */
+/* A stream: a host's, which is a queue and the thread that works it off, or a device's
+ * (device_stream.h). */
 #ifndef RD_STREAM_H
 #define RD_STREAM_H
 

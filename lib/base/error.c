@@ -45,8 +45,8 @@ const char *rondo_error_text(int error)
 		return "success";
 	case RONDO_PENDING:
 		return "work is not done yet";
-#define TEXT_CASE(name, value, text)                                                               \
-	case name:                                                                                 \
+#define TEXT_CASE(name, value, text) \
+	case name: \
 		return text;
 		RONDO_ERRORS(TEXT_CASE)
 #undef TEXT_CASE
@@ -61,8 +61,8 @@ const char *rondo_error_name(int error)
 		return "RONDO_OK";
 	case RONDO_PENDING:
 		return "RONDO_PENDING";
-#define NAME_CASE(name, value, text)                                                               \
-	case name:                                                                                 \
+#define NAME_CASE(name, value, text) \
+	case name: \
 		return #name;
 		RONDO_ERRORS(NAME_CASE)
 #undef NAME_CASE

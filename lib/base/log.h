@@ -14,21 +14,21 @@
 enum rd_log_level { RD_LOG_NONE, RD_WARN, RD_INFO, RD_TRACE };
 
 /* X(name, text) */
-#define RD_SUBSYSTEMS(X)                                                                           \
-	X(RD_BOOTSTRAP, "BOOTSTRAP")                                                               \
-	X(RD_PROBE, "PROBE")                                                                       \
-	X(RD_ROUTE, "ROUTE")                                                                       \
-	X(RD_PICK, "PICK")                                                                         \
-	X(RD_RING, "RING")                                                                         \
-	X(RD_TREE, "TREE")                                                                         \
-	X(RD_NET, "NET")                                                                           \
+#define RD_SUBSYSTEMS(X) \
+	X(RD_BOOTSTRAP, "BOOTSTRAP") \
+	X(RD_PROBE, "PROBE") \
+	X(RD_ROUTE, "ROUTE") \
+	X(RD_PICK, "PICK") \
+	X(RD_RING, "RING") \
+	X(RD_TREE, "TREE") \
+	X(RD_NET, "NET") \
 	X(RD_COLL, "COLL")
 
 enum rd_subsystem {
 #define RD_SUBSYSTEM_ENUM(name, text) name,
 	RD_SUBSYSTEMS(RD_SUBSYSTEM_ENUM)
 #undef RD_SUBSYSTEM_ENUM
-	RD_SUBSYSTEM_COUNT
+		RD_SUBSYSTEM_COUNT
 };
 
 /* Sets level and subsystems (bit 1 << enum rd_subsystem), for the whole process. */

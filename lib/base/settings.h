@@ -72,10 +72,13 @@
 /* X(word). A variable RONDO_WORD[_WORD...] of these words alone holds a path of an installation,
    as modules, Spack, CMake and autoconf set it. It is no setting, and is not refused as an
    unknown one. */
-#define RD_INSTALL_WORDS(X)                                                                        \
-	X(ROOT) X(DIR) X(HOME) X(PREFIX) X(BASE) X(PATH) X(VERSION) X(INSTALL) X(BIN) X(INC) X(INCDIR) \
-	X(INCLUDE) X(INCLUDES) X(INCLUDEDIR) X(LIB) X(LIB64) X(LIBS) X(LIBDIR) X(LIBRARY) X(LIBRARIES) \
-	X(DIRS) X(CFLAGS) X(CPPFLAGS) X(LDFLAGS) X(PKGCONFIG) X(SHARE) X(DOC) X(EXAMPLES) X(SRC) X(SOURCE)
+/* clang-format off */
+#define RD_INSTALL_WORDS(X) \
+	X(ROOT) X(DIR) X(HOME) X(PREFIX) X(BASE) X(PATH) X(VERSION) X(INSTALL) X(BIN) \
+	X(INC) X(INCDIR) X(INCLUDE) X(INCLUDES) X(INCLUDEDIR) X(LIB) X(LIB64) X(LIBS) \
+	X(LIBDIR) X(LIBRARY) X(LIBRARIES) X(DIRS) X(CFLAGS) X(CPPFLAGS) X(LDFLAGS) \
+	X(PKGCONFIG) X(SHARE) X(DOC) X(EXAMPLES) X(SRC) X(SOURCE)
+/* clang-format on */
 
 #define RD_STRING_MAX 128
 #define RD_PATHS_MAX 1024

@@ -1,6 +1,7 @@
 /*
- * The sockets and the thread of the control connection. What is said is decided in coordinator.c and participant.c; here it
- * is carried: messages to connections, events to calls, deadlines to a poll.
+ * The sockets and the thread of the control connection. What is said is decided in coordinator.c
+ * and participant.c; here it is carried: messages to connections, events to calls, deadlines to a
+ * poll.
  *
  * The thread alone touches the machines, the sockets and the lines. Callers leave orders under the
  * lock and ring the bell; the thread publishes its phase and the verdict under the lock. The
@@ -66,7 +67,8 @@ struct rd_control {
 	pthread_mutex_t lock;
 	pthread_cond_t news;
 	struct orders orders; /* under the lock */
-	struct rd_link_failures link_failures, fallbacks; /* under the lock: lost here; the coordinator's word on them */
+	struct rd_link_failures link_failures,
+		fallbacks; /* under the lock: lost here; the coordinator's word on them */
 	_Atomic int fallback_count, rounds;
 	enum rd_participant_phase phase; /* under the lock */
 	struct rd_link_limits limits; /* under the lock: what all ranks' links can do */
@@ -97,7 +99,8 @@ struct rd_control {
 	int64_t linger_ms;
 };
 
-/* ---- The participant's connection ---------------------------------------------------------------- */
+/* ---- The participant's connection
+ * ---------------------------------------------------------------- */
 
 /* Goes on to the next address; after the last, the attempt has failed for the given reason. */
 static void dial(struct rd_control *control, int error, int64_t now_ms)
@@ -117,7 +120,8 @@ static void dial(struct rd_control *control, int error, int64_t now_ms)
 		control->attempt_ms = now_ms + ATTEMPT_MS;
 		return;
 	}
-	rd_participant_refused(control->participant, error == ECONNREFUSED, strerror(error), now_ms);
+	rd_participant_refused(
+		control->participant, error == ECONNREFUSED, strerror(error), now_ms);
 }
 
 static void dial_next(struct rd_control *control, int error, int64_t now_ms)
@@ -140,8 +144,8 @@ static void finish_dialling(struct rd_control *control, int64_t now_ms)
 	rd_socket_tune(own->fd, control->settings.heartbeat_timeout_ms);
 	rd_connection_watch(own, EPOLLIN);
 	rd_socket_describe(control->where, own->fd);
-	getsockname(own->fd, (struct sockaddr *)&control->near,
-		&(socklen_t){ sizeof(control->near) });
+	getsockname(
+		own->fd, (struct sockaddr *)&control->near, &(socklen_t){ sizeof(control->near) });
 	rd_participant_connected(control->participant, now_ms);
 }
 
@@ -188,7 +192,8 @@ static void serve_own(struct rd_control *control, int64_t now_ms)
 	if (rd_participant_phase(control->participant) >= RD_SPOKE_GONE)
 		rd_connection_close(&control->own);
 	while (control->own && !control->own->connecting) {
-		while (rd_connection_has_room(control->own) && rd_participant_next(control->participant, &message))
+		while (rd_connection_has_room(control->own) &&
+			rd_participant_next(control->participant, &message))
 			rd_connection_put(control->own, &message);
 		if (control->own->out_size == 0)
 			return;
@@ -199,7 +204,8 @@ static void serve_own(struct rd_control *control, int64_t now_ms)
 	}
 }
 
-/* ---- The coordinator's connections ----------------------------------------------------------------- */
+/* ---- The coordinator's connections
+ * ----------------------------------------------------------------- */
 
 static void lose_line(struct rd_control *control, int index, int error)
 {
@@ -232,7 +238,8 @@ static void serve_line(struct rd_control *control, int index)
 	int error;
 
 	while (line) {
-		while (rd_connection_has_room(line) && rd_coordinator_next(control->coordinator, index, &message))
+		while (rd_connection_has_room(line) &&
+			rd_coordinator_next(control->coordinator, index, &message))
 			rd_connection_put(line, &message);
 		if (line->out_size == 0)
 			break;
@@ -375,8 +382,8 @@ static void serve_coordinator(struct rd_control *control, int64_t now_ms)
 static void create_watch(struct rd_control *control)
 {
 	struct rd_watch_config config = { control->settings.rank, control->settings.size,
-		rd_participant_members(control->participant), rd_participant_comm_id(control->participant),
-		control->bell_fd };
+		rd_participant_members(control->participant),
+		rd_participant_comm_id(control->participant), control->bell_fd };
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = WATCH };
 
 	control->watches = true;
@@ -433,7 +440,8 @@ static void follow_orders(struct rd_control *control, int64_t now_ms)
 	orders = control->orders;
 	control->orders.slow = false;
 	while (control->link_failures_followed < control->link_failures.count)
-		rd_participant_lose(control->participant, &control->link_failures.at[control->link_failures_followed++]);
+		rd_participant_lose(control->participant,
+			&control->link_failures.at[control->link_failures_followed++]);
 	pthread_mutex_unlock(&control->lock);
 	if (orders.looks > control->looks_followed)
 		rd_participant_look(control->participant);
@@ -444,21 +452,24 @@ static void follow_orders(struct rd_control *control, int64_t now_ms)
 		rd_participant_report(
 			control->participant, orders.error, orders.culprit, orders.reason, now_ms);
 	if (orders.slow)
-		rd_participant_slow(
-			control->participant, orders.slow_first, orders.slow_culprit, orders.slow_story);
+		rd_participant_slow(control->participant, orders.slow_first, orders.slow_culprit,
+			orders.slow_story);
 	if (orders.leave)
 		rd_participant_leave(control->participant, orders.digest, now_ms);
 	if (orders.parent_error) {
-		/* All ranks hear it from the parent's coordinator: there is nobody to wait for here. */
+		/* All ranks hear it from the parent's coordinator: there is nobody to wait for
+		 * here. */
 		rd_participant_fail(control->participant, orders.parent_error, orders.parent_story);
 		if (control->coordinator)
-			rd_coordinator_fail(control->coordinator, orders.parent_error, orders.parent_story);
+			rd_coordinator_fail(
+				control->coordinator, orders.parent_error, orders.parent_story);
 	}
 	control->leaving = orders.leave;
 	control->quitting = orders.quit;
 }
 
-/* The coordinator's word counts for more: rank 0's participant hears nothing more once it has left. */
+/* The coordinator's word counts for more: rank 0's participant hears nothing more once it has left.
+ */
 static int find_verdict(const struct rd_control *control, const char **reason)
 {
 	int error = control->coordinator ? rd_coordinator_verdict(control->coordinator, reason) : 0;
@@ -556,7 +567,8 @@ static bool is_finished(struct rd_control *control, int64_t now_ms)
 {
 	if (!control->coordinator)
 		return control->quitting ||
-		       (control->leaving && rd_participant_phase(control->participant) >= RD_SPOKE_GONE);
+		       (control->leaving &&
+			       rd_participant_phase(control->participant) >= RD_SPOKE_GONE);
 	if (!control->quitting && !control->leaving)
 		return false;
 	if (!rd_coordinator_settled(control->coordinator))
@@ -573,7 +585,8 @@ static int64_t sooner(int64_t a, int64_t b)
 
 static int sleep_ms(const struct rd_control *control, int64_t now_ms)
 {
-	int64_t deadline = sooner(rd_participant_deadline(control->participant), control->linger_ms);
+	int64_t deadline =
+		sooner(rd_participant_deadline(control->participant), control->linger_ms);
 
 	if (control->coordinator)
 		deadline = sooner(deadline, rd_coordinator_deadline(control->coordinator));
@@ -616,7 +629,8 @@ static int wait_for_events(struct rd_control *control, int timeout_ms)
 		int64_t now_ms;
 		count = epoll_wait(control->epoll_fd, events, EVENTS_MAX, timeout_ms);
 		if (count < 0)
-			return errno == EINTR ? 0 : rd_fail_errno("the control connection cannot wait");
+			return errno == EINTR ? 0
+					      : rd_fail_errno("the control connection cannot wait");
 		now_ms = rd_now_ms();
 		for (int i = 0; i < count; i++)
 			take_event(control, events[i].data.u64, now_ms);
@@ -710,8 +724,8 @@ static int init_coordinator(struct rd_control *control, int64_t now_ms)
 		&control->coordinator, &control->settings, control->address, comm_id, now_ms);
 	if (error)
 		return error;
-	control->lines =
-		calloc((size_t)rd_coordinator_line_count(control->coordinator), sizeof(*control->lines));
+	control->lines = calloc(
+		(size_t)rd_coordinator_line_count(control->coordinator), sizeof(*control->lines));
 	if (!control->lines)
 		return rd_fail(RONDO_MEMORY, "no memory for the coordinator's connections");
 	return 0;
@@ -847,8 +861,8 @@ static int start(struct rd_control *control, const struct rd_control_config *con
 	if (control->settings.rank == 0)
 		error = init_coordinator(control, now_ms);
 	if (!error)
-		error = rd_participant_create(&control->participant, &control->settings, config->self,
-			config->activity, control->address, now_ms);
+		error = rd_participant_create(&control->participant, &control->settings,
+			config->self, config->activity, control->address, now_ms);
 	if (error)
 		return error;
 	if (refusal)
@@ -876,8 +890,9 @@ static struct rd_control *allocate(const struct rd_control_config *config)
 }
 
 /*
- * A control connection with its thread, and its sockets open. On an error *fd is the listening socket that
- * was to be taken over, or -1 where that has been closed; *cut_off: no socket reaches the others.
+ * A control connection with its thread, and its sockets open. On an error *fd is the listening
+ * socket that was to be taken over, or -1 where that has been closed; *cut_off: no socket reaches
+ * the others.
  */
 static int begin(struct rd_control **made, const struct rd_control_config *config,
 	const struct refusal *refusal, int *fd, bool *cut_off)

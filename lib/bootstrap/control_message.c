@@ -224,7 +224,8 @@ static void walk_link_failure(struct cursor *at, struct rd_link_failure *link_fa
 	walk_rank(at, &link_failure->by, 0);
 	walk_text(at, link_failure->transport, sizeof(link_failure->transport));
 	walk_text(at, link_failure->reason, sizeof(link_failure->reason));
-	if (link_failure->low >= link_failure->high || (link_failure->by != link_failure->low && link_failure->by != link_failure->high))
+	if (link_failure->low >= link_failure->high ||
+		(link_failure->by != link_failure->low && link_failure->by != link_failure->high))
 		at->bad = true;
 }
 

@@ -40,7 +40,8 @@ enum rd_control_kind {
 	RD_CONTROL_LEFT, /* to each: this rank has left */
 	RD_CONTROL_LOST, /* to the coordinator: a link of mine did not come about */
 	RD_CONTROL_FALLBACK, /* to both of the pair: theirs did not; take another transport */
-	RD_CONTROL_LOOKED, /* to the coordinator: I have looked at my links, of which some are not open */
+	RD_CONTROL_LOOKED, /* to the coordinator: I have looked at my links, of which some are not
+			      open */
 	RD_CONTROL_ALL_LOOKED, /* to each: everyone has since this was said last, or is ready */
 	RD_CONTROL_SLOW, /* to the coordinator: a call of mine waits for long */
 };
@@ -116,9 +117,9 @@ size_t rd_control_encode(struct rd_control_message *message, unsigned char frame
 
 /*
  * Reads the first frame in bytes[size]: the number of bytes it took; 0: it is not all there yet
- * (and nothing so far speaks against it); RONDO_PROTOCOL with a reason: this is no message. Texts come
- * out terminated, control characters as '?'; numbers that have a range of their own (codes, counts,
- * a collective) lie in it; ranks are at least not negative.
+ * (and nothing so far speaks against it); RONDO_PROTOCOL with a reason: this is no message. Texts
+ * come out terminated, control characters as '?'; numbers that have a range of their own (codes,
+ * counts, a collective) lie in it; ranks are at least not negative.
  */
 int rd_control_decode(const unsigned char *bytes, size_t size, struct rd_control_message *message);
 

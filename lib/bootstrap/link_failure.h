@@ -1,7 +1,8 @@
 /*
  * Losses: pairs of ranks whose link over a transport did not come about, though the transport says
- * that it reaches. Whoever of a pair sees it tells the coordinator; the coordinator tells both, each link failure once and
- * in one order, so both go on to the same next transport (rendezvous.h, route.c).
+ * that it reaches. Whoever of a pair sees it tells the coordinator; the coordinator tells both,
+ * each link failure once and in one order, so both go on to the same next transport (rendezvous.h,
+ * route.c).
  */
 #ifndef RD_LINK_FAILURE_H
 #define RD_LINK_FAILURE_H
@@ -26,10 +27,12 @@ struct rd_link_failures {
 };
 
 /* False: no memory. */
-bool rd_link_failures_add(struct rd_link_failures *link_failures, const struct rd_link_failure *link_failure);
+bool rd_link_failures_add(
+	struct rd_link_failures *link_failures, const struct rd_link_failure *link_failure);
 void rd_link_failures_finish(struct rd_link_failures *link_failures);
 
 /* Whether the same pair's link over the same transport is among them, whoever saw it. */
-bool rd_link_failures_have(const struct rd_link_failures *link_failures, const struct rd_link_failure *link_failure);
+bool rd_link_failures_have(
+	const struct rd_link_failures *link_failures, const struct rd_link_failure *link_failure);
 
 #endif

@@ -24,17 +24,18 @@ struct rd_member {
 	struct rd_card cards[RD_TRANSPORTS_MAX];
 };
 
-/* What this rank is doing, for the coordinator's question; the comm writes, the control connection's thread reads. */
+/* What this rank is doing, for the coordinator's question; the comm writes, the control
+ * connection's thread reads. */
 struct rd_activity {
-	_Atomic uint32_t calls;       /* collective calls begun (issued, for streams) */
-	_Atomic uint32_t done;        /* of those, finished */
-	_Atomic int32_t collective;   /* enum rd_collective of the latest call; -1: none yet */
-	_Atomic int32_t waiting_for;  /* peer it waits for; -1: none */
+	_Atomic uint32_t calls; /* collective calls begun (issued, for streams) */
+	_Atomic uint32_t done; /* of those, finished */
+	_Atomic int32_t collective; /* enum rd_collective of the latest call; -1: none yet */
+	_Atomic int32_t waiting_for; /* peer it waits for; -1: none */
 	/* By rd_clock_ms(): when that wait began, and when it was last seen to last. It is over
 	   where the latter is older than RD_WAIT_SEEN_MS. */
 	_Atomic int64_t waiting_since_ms, waiting_seen_ms;
-	/* The collective in which it has last gone to sleep: a struct rd_signature, and its number, which
-	   is 0 while the rest changes. */
+	/* The collective in which it has last gone to sleep: a struct rd_signature, and its number,
+	   which is 0 while the rest changes. */
 	_Atomic uint32_t slept_in;
 	_Atomic uint64_t slept_call[RD_SIGNATURE_WORDS];
 };

@@ -50,7 +50,8 @@ struct rd_participant {
 
 	struct rd_member *members;
 	int member_count; /* that have been told so far */
-	struct rd_link_failures link_failures, fallbacks; /* ours, to be told; the coordinator's word on them */
+	struct rd_link_failures link_failures,
+		fallbacks; /* ours, to be told; the coordinator's word on them */
 	int link_failures_told;
 	int rounds; /* in which all ranks have looked at their links */
 	uint64_t comm_id;
@@ -74,7 +75,8 @@ struct rd_participant {
 /* ---- Life ---------------------------------------------------------------------------------- */
 
 int rd_participant_create(struct rd_participant **created, const struct rd_settings *settings,
-	const struct rd_member *self, struct rd_activity *activity, const char *where, int64_t now_ms)
+	const struct rd_member *self, struct rd_activity *activity, const char *where,
+	int64_t now_ms)
 {
 	struct rd_participant *participant = calloc(1, sizeof(*participant));
 
@@ -180,7 +182,8 @@ void rd_participant_fail(struct rd_participant *participant, int error, const ch
 	fail(participant, error, "%s", reason);
 }
 
-static const char *name_member(const struct rd_participant *participant, int rank, char name[NAME_SIZE])
+static const char *name_member(
+	const struct rd_participant *participant, int rank, char name[NAME_SIZE])
 {
 	const struct rd_place *place = &participant->members[rank].place;
 
@@ -202,7 +205,8 @@ static const char *name_coordinator(const struct rd_participant *participant, ch
 
 bool rd_participant_dials(struct rd_participant *participant, int64_t now_ms)
 {
-	if (participant->phase != RD_SPOKE_AWAY || participant->dialling || now_ms < participant->dial_ms)
+	if (participant->phase != RD_SPOKE_AWAY || participant->dialling ||
+		now_ms < participant->dial_ms)
 		return false;
 	participant->dialling = true;
 	return true;
@@ -220,7 +224,8 @@ void rd_participant_connected(struct rd_participant *participant, int64_t now_ms
 	participant->beat_ms = now_ms + participant->beat_wait_ms;
 }
 
-void rd_participant_refused(struct rd_participant *participant, bool refused, const char *reason, int64_t now_ms)
+void rd_participant_refused(
+	struct rd_participant *participant, bool refused, const char *reason, int64_t now_ms)
 {
 	if (participant->phase != RD_SPOKE_AWAY)
 		return;
@@ -233,8 +238,8 @@ void rd_participant_refused(struct rd_participant *participant, bool refused, co
 		participant->dial_wait_ms = DIAL_MOST_MS;
 }
 
-/* A connection that ends before the coordinator's welcome was not the coordinator's: the backlog of a comm that is
-   through with listening, say. Such an end is a refusal. */
+/* A connection that ends before the coordinator's welcome was not the coordinator's: the backlog of
+   a comm that is through with listening, say. Such an end is a refusal. */
 void rd_participant_closed(struct rd_participant *participant, int error, int64_t now_ms)
 {
 	char name[NAME_SIZE];
@@ -243,16 +248,19 @@ void rd_participant_closed(struct rd_participant *participant, int error, int64_
 		return;
 	if (!participant->welcome) {
 		participant->phase = RD_SPOKE_AWAY;
-		rd_participant_refused(participant, false, error ? strerror(error) : "it hung up", now_ms);
+		rd_participant_refused(
+			participant, false, error ? strerror(error) : "it hung up", now_ms);
 		return;
 	}
-	if (participant->reported && participant->report != RONDO_BROKEN && participant->report != RONDO_TIMEOUT)
+	if (participant->reported && participant->report != RONDO_BROKEN &&
+		participant->report != RONDO_TIMEOUT)
 		fail(participant, participant->report, "%s", participant->report_reason);
 	name_coordinator(participant, name);
 	if (error == 0 || error == ECONNRESET || error == EPIPE)
 		fail(participant, RONDO_DIED, "%s died", name);
 	else
-		fail(participant, RONDO_BROKEN, "the connection to %s failed: %s", name, strerror(error));
+		fail(participant, RONDO_BROKEN, "the connection to %s failed: %s", name,
+			strerror(error));
 }
 
 void rd_participant_garbled(struct rd_participant *participant)
@@ -263,19 +271,23 @@ void rd_participant_garbled(struct rd_participant *participant)
 		fail(participant, RONDO_PROTOCOL, "%s sent bytes that make no sense",
 			name_coordinator(participant, name));
 	else
-		fail(participant, RONDO_PROTOCOL, "rank %d: what listens at %s is not rank 0 of a comm",
+		fail(participant, RONDO_PROTOCOL,
+			"rank %d: what listens at %s is not rank 0 of a comm",
 			participant->settings->rank, participant->where);
 }
 
 /* ---- What this rank does ------------------------------------------------------------------- */
 
-static void keep(struct rd_participant *participant, struct rd_link_failures *link_failures, const struct rd_link_failure *link_failure)
+static void keep(struct rd_participant *participant, struct rd_link_failures *link_failures,
+	const struct rd_link_failure *link_failure)
 {
 	if (!rd_link_failures_add(link_failures, link_failure))
-		fail(participant, RONDO_MEMORY, "rank %d: no memory for a link failure", participant->settings->rank);
+		fail(participant, RONDO_MEMORY, "rank %d: no memory for a link failure",
+			participant->settings->rank);
 }
 
-void rd_participant_lose(struct rd_participant *participant, const struct rd_link_failure *link_failure)
+void rd_participant_lose(
+	struct rd_participant *participant, const struct rd_link_failure *link_failure)
 {
 	/* The peer may have said so before. */
 	if (participant->phase == RD_SPOKE_MET && !participant->ready &&
@@ -289,17 +301,19 @@ void rd_participant_look(struct rd_participant *participant)
 		participant->say |= SAY_LOOKED;
 }
 
-void rd_participant_ready(struct rd_participant *participant, int fallbacks, const struct rd_link_limits *limits)
+void rd_participant_ready(
+	struct rd_participant *participant, int fallbacks, const struct rd_link_limits *limits)
 {
-	if (participant->phase != RD_SPOKE_MET || participant->ready || fallbacks != participant->fallbacks.count)
+	if (participant->phase != RD_SPOKE_MET || participant->ready ||
+		fallbacks != participant->fallbacks.count)
 		return;
 	participant->ready = true;
 	participant->limits = *limits;
 	participant->say |= SAY_READY;
 }
 
-void rd_participant_report(
-	struct rd_participant *participant, int error, int culprit, const char *reason, int64_t now_ms)
+void rd_participant_report(struct rd_participant *participant, int error, int culprit,
+	const char *reason, int64_t now_ms)
 {
 	if (is_over(participant) || participant->reported)
 		return;
@@ -311,7 +325,8 @@ void rd_participant_report(
 	participant->say |= SAY_REPORT;
 }
 
-void rd_participant_slow(struct rd_participant *participant, bool first, int culprit, const char *reason)
+void rd_participant_slow(
+	struct rd_participant *participant, bool first, int culprit, const char *reason)
 {
 	if (participant->phase != RD_SPOKE_OPEN || participant->reported || participant->leaving)
 		return;
@@ -346,11 +361,14 @@ void rd_participant_leave(struct rd_participant *participant, uint64_t digest, i
 	participant->say |= SAY_BYE;
 }
 
-/* ---- What the coordinator says --------------------------------------------------------------------- */
+/* ---- What the coordinator says
+ * --------------------------------------------------------------------- */
 
-static void take_member(struct rd_participant *participant, const struct rd_control_message *message)
+static void take_member(
+	struct rd_participant *participant, const struct rd_control_message *message)
 {
-	if (participant->phase != RD_SPOKE_JOINING || participant->member_count == participant->settings->size ||
+	if (participant->phase != RD_SPOKE_JOINING ||
+		participant->member_count == participant->settings->size ||
 		message->member.rank != participant->member_count) {
 		rd_participant_garbled(participant);
 		return;
@@ -360,7 +378,8 @@ static void take_member(struct rd_participant *participant, const struct rd_cont
 
 static void take_table(struct rd_participant *participant, const struct rd_control_message *message)
 {
-	if (participant->phase != RD_SPOKE_JOINING || participant->member_count < participant->settings->size) {
+	if (participant->phase != RD_SPOKE_JOINING ||
+		participant->member_count < participant->settings->size) {
 		rd_participant_garbled(participant);
 		return;
 	}
@@ -389,11 +408,13 @@ static void take_all_looked(struct rd_participant *participant)
 }
 
 /* Whatever was ready is so no more. */
-static void take_fallbacks(struct rd_participant *participant, const struct rd_link_failure *link_failure)
+static void take_fallbacks(
+	struct rd_participant *participant, const struct rd_link_failure *link_failure)
 {
 	int rank = participant->settings->rank;
 
-	if (participant->phase != RD_SPOKE_MET || (link_failure->low != rank && link_failure->high != rank) ||
+	if (participant->phase != RD_SPOKE_MET ||
+		(link_failure->low != rank && link_failure->high != rank) ||
 		link_failure->high >= participant->settings->size) {
 		rd_participant_garbled(participant);
 		return;
@@ -418,9 +439,11 @@ static void check_calls(struct rd_participant *participant, int64_t now_ms)
 	rd_participant_report(participant, RONDO_LEFT, participant->leaver, reason, now_ms);
 }
 
-static void take_left(struct rd_participant *participant, const struct rd_control_message *message, int64_t now_ms)
+static void take_left(struct rd_participant *participant, const struct rd_control_message *message,
+	int64_t now_ms)
 {
-	if (participant->phase != RD_SPOKE_OPEN || message->left.rank >= participant->settings->size) {
+	if (participant->phase != RD_SPOKE_OPEN ||
+		message->left.rank >= participant->settings->size) {
 		rd_participant_garbled(participant);
 		return;
 	}
@@ -441,12 +464,14 @@ static void take_beat(struct rd_participant *participant, uint32_t timeout_ms, i
 	participant->beat_ms = now_ms + wait_ms;
 }
 
-void rd_participant_take(struct rd_participant *participant, const struct rd_control_message *message, int64_t now_ms)
+void rd_participant_take(struct rd_participant *participant,
+	const struct rd_control_message *message, int64_t now_ms)
 {
 	if (!is_connected(participant))
 		return;
 	/* Only a welcome, or a verdict instead, may come first. */
-	if (!participant->welcome && message->kind != RD_CONTROL_BEAT && message->kind != RD_CONTROL_VERDICT) {
+	if (!participant->welcome && message->kind != RD_CONTROL_BEAT &&
+		message->kind != RD_CONTROL_VERDICT) {
 		rd_participant_garbled(participant);
 		return;
 	}
@@ -497,7 +522,8 @@ void rd_participant_take(struct rd_participant *participant, const struct rd_con
 /* Until when all must have met, and connected once this rank has. */
 static int64_t init_deadline(const struct rd_participant *participant)
 {
-	bool waits = participant->phase == RD_SPOKE_AWAY || participant->phase == RD_SPOKE_JOINING ||
+	bool waits = participant->phase == RD_SPOKE_AWAY ||
+		     participant->phase == RD_SPOKE_JOINING ||
 		     (participant->phase == RD_SPOKE_MET && participant->ready);
 
 	if (!waits || participant->reported)
@@ -520,15 +546,18 @@ static void give_up(struct rd_participant *participant, int64_t now_ms)
 
 	rd_duration(duration, participant->settings->init_timeout_ms);
 	if (participant->phase == RD_SPOKE_AWAY && participant->refused)
-		fail(participant, RONDO_UNREACHABLE, "rank %d: no one listens at %s (%s, tried for %s)",
-			rank, participant->where, participant->refusal, duration);
+		fail(participant, RONDO_UNREACHABLE,
+			"rank %d: no one listens at %s (%s, tried for %s)", rank,
+			participant->where, participant->refusal, duration);
 	else if (participant->phase == RD_SPOKE_AWAY)
 		fail(participant, RONDO_UNREACHABLE,
-			"rank %d: cannot reach rank 0 at %s (%s, tried for %s)", rank, participant->where,
+			"rank %d: cannot reach rank 0 at %s (%s, tried for %s)", rank,
+			participant->where,
 			participant->refusal[0] ? participant->refusal : "no answer", duration);
 	else if (!participant->welcome)
-		fail(participant, RONDO_TIMEOUT, "rank %d: rank 0 at %s does not answer (tried for %s)",
-			rank, participant->where, duration);
+		fail(participant, RONDO_TIMEOUT,
+			"rank %d: rank 0 at %s does not answer (tried for %s)", rank,
+			participant->where, duration);
 	if (is_over(participant))
 		return;
 	snprintf(reason, sizeof(reason), "rank %d waited %s for the other ranks", rank, duration);
@@ -554,7 +583,8 @@ void rd_participant_tick(struct rd_participant *participant, int64_t now_ms)
 	if (now_ms >= participant->report_ms)
 		fail(participant, participant->report, "%s", participant->report_reason);
 	if (now_ms >= silence_deadline(participant))
-		fail(participant, RONDO_TIMEOUT, "%s has not been heard of for %s: stopped or cut off",
+		fail(participant, RONDO_TIMEOUT,
+			"%s has not been heard of for %s: stopped or cut off",
 			name_coordinator(participant, name),
 			rd_duration(duration, participant->settings->heartbeat_timeout_ms));
 	if (now_ms >= participant->leave_ms)

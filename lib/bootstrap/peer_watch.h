@@ -1,17 +1,17 @@
 /*
  * The watch over the processes of one host: the kernel itself reports a death, by a robust futex
- * (set_robust_list(2)). A rank's control connection thread owns a futex word in shared memory; a thread of
- * another rank waits on it. A dying thread gives up its robust futexes before the process frees its
- * memory and closes its sockets, which takes long where memory is large, and never ends where a
- * forked child holds the sockets too.
+ * (set_robust_list(2)). A rank's control connection thread owns a futex word in shared memory; a
+ * thread of another rank waits on it. A dying thread gives up its robust futexes before the process
+ * frees its memory and closes its sockets, which takes long where memory is large, and never ends
+ * where a forked child holds the sockets too.
  *
  * Each rank waits for the next rank of its host, round the ring, unless that is in its own process.
  * Memory is exchanged over abstract datagram sockets, so there is nothing to leave behind. The next
- * rank's death goes to the coordinator as a report. The death of rank 0, which holds the coordinator, goes to the
- * other ranks of its host as a packet.
+ * rank's death goes to the coordinator as a report. The death of rank 0, which holds the
+ * coordinator, goes to the other ranks of its host as a packet.
  *
- * All functions are for the control connection's thread alone, which owns the futex. A watch is an addition to
- * the sockets: where it cannot be had a line is logged, and the sockets' end has to do.
+ * All functions are for the control connection's thread alone, which owns the futex. A watch is an
+ * addition to the sockets: where it cannot be had a line is logged, and the sockets' end has to do.
  */
 #ifndef RD_PEER_WATCH_H
 #define RD_PEER_WATCH_H

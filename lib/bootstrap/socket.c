@@ -73,8 +73,7 @@ int rd_resolve(
 	int error;
 
 	while ((error = resolve_once(addresses, settings))) {
-		const char *reason =
-			error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error);
+		const char *reason = error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error);
 		int64_t left_ms = deadline_ms - rd_now_ms();
 		if (left_ms <= 0)
 			return rd_fail(RONDO_UNREACHABLE,

@@ -301,7 +301,8 @@ static void check_done(struct simulator *simulator, int rank)
 /* Later reads of it return noise; later writes to it are lost. */
 static void put_out_of_reach(struct simulator *simulator, int rank)
 {
-	simulator->peer_buffers[rank] = (struct rd_peer_buffers){ simulator->noise, simulator->noise };
+	simulator->peer_buffers[rank] =
+		(struct rd_peer_buffers){ simulator->noise, simulator->noise };
 }
 
 static void advance(struct simulator *simulator, int rank)
@@ -616,8 +617,8 @@ static int init_actor(struct simulator *simulator, int rank)
 	for (int channel = 0; channel < set->channels; channel++)
 		actor->plans[channel] = simulator->plans[rank];
 	actor->scratch = malloc(rd_exec_scratch_size(plans, set->channels, set->piece_size) + 1);
-	actor->send_marks =
-		malloc((rd_exec_send_mark_count(plans, set->channels) + 1) * sizeof(*actor->send_marks));
+	actor->send_marks = malloc(
+		(rd_exec_send_mark_count(plans, set->channels) + 1) * sizeof(*actor->send_marks));
 	if (!actor->scratch || !actor->send_marks)
 		return rd_fail(RONDO_MEMORY, "no memory for %d ranks", set->size);
 	rd_exec_init(&actor->exec, plans, &simulator->calls[rank],

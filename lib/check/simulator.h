@@ -17,24 +17,24 @@ struct rd_simulation {
 	int size;
 	int channels;
 	size_t piece_size;
-	int slots;            /* messages that a link direction holds; plans need two */
+	int slots; /* messages that a link direction holds; plans need two */
 	/* links have send(), read the memory as late as possible (at arrival), and land messages
 	   at the receiver's address */
 	bool zero_copy;
 	uint64_t seed;
-	uint64_t latency_ns;  /* least time a message takes */
+	uint64_t latency_ns; /* least time a message takes */
 	/* more time, drawn for each message and each rank's start; a link keeps its order */
 	uint64_t jitter_ns;
-	double byte_ns;       /* time a byte occupies a link direction */
-	int dead_rank;        /* -1: none dies */
-	uint64_t death_ns;    /* when it stops for good; its links fail one latency later */
+	double byte_ns; /* time a byte occupies a link direction */
+	int dead_rank; /* -1: none dies */
+	uint64_t death_ns; /* when it stops for good; its links fail one latency later */
 };
 
 struct rd_simulated {
-	uint64_t end_ns;      /* virtual time when the last rank was done */
+	uint64_t end_ns; /* virtual time when the last rank was done */
 	uint64_t messages, bytes;
-	int *errors;          /* [size]: each rank's result: 0 or the error of its exec */
-	int *culprits;        /* [size]: the peer it names, or -1 */
+	int *errors; /* [size]: each rank's result: 0 or the error of its exec */
+	int *culprits; /* [size]: the peer it names, or -1 */
 };
 
 /*

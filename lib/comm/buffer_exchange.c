@@ -28,15 +28,14 @@ int rd_buffer_exchange_create(struct rondo_comm *comm)
 		return err;
 	for (int channel = 0; channel < comm->channels; channel++)
 		exchange->plans[channel] = exchange->plan;
-	exchange->send_marks =
-		calloc(rd_exec_send_mark_count(exchange->plans, comm->channels) + 1,
-			sizeof(*exchange->send_marks));
+	exchange->send_marks = calloc(rd_exec_send_mark_count(exchange->plans, comm->channels) + 1,
+		sizeof(*exchange->send_marks));
 	exchange->all = calloc(comm->size, sizeof(*exchange->all));
 	exchange->peer_buffers = calloc(comm->size, sizeof(*exchange->peer_buffers));
 	exchange->ins = calloc(comm->size, sizeof(*exchange->ins));
 	exchange->outs = calloc(comm->size, sizeof(*exchange->outs));
-	if (!exchange->send_marks || !exchange->all || !exchange->peer_buffers ||
-		!exchange->ins || !exchange->outs)
+	if (!exchange->send_marks || !exchange->all || !exchange->peer_buffers || !exchange->ins ||
+		!exchange->outs)
 		return rd_fail(RONDO_MEMORY, "no memory for a comm of %d ranks", comm->size);
 	return 0;
 }
@@ -107,8 +106,7 @@ static bool offer(struct rondo_comm *comm, const struct rd_region *region)
 	if (was_offered(exchange, region->id))
 		return true;
 	if (exchange->offered_count == exchange->offered_capacity) {
-		int capacity =
-			exchange->offered_capacity ? 2 * exchange->offered_capacity : 16;
+		int capacity = exchange->offered_capacity ? 2 * exchange->offered_capacity : 16;
 		uint64_t *offered = realloc(exchange->offered, capacity * sizeof(*offered));
 
 		if (!offered)

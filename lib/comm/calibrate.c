@@ -314,7 +314,8 @@ static int lead(struct rondo_comm *comm, struct pair pair, void *bytes, int64_t 
 		err = study_all(comm, pair, bytes, budget_ns, cost, &copied_once);
 	for (int point = 0; point < RD_COST_POINT_COUNT; point++)
 		cost->single_copy_ns[point] =
-			copied_once.ways.measured >> point & 1 && !rd_samples_doubt(&copied_once.ways, point)
+			copied_once.ways.measured >> point & 1 &&
+					!rd_samples_doubt(&copied_once.ways, point)
 				? copied_once.ways.least[point]
 				: cost->way_ns[point];
 	return err ? err : say_next(comm, pair, -1, COPIED, 0);

@@ -131,7 +131,8 @@ void rd_route_close(struct rondo_comm *comm);
    uses. */
 void rd_route_abandon(struct rondo_comm *comm);
 
-/* Sleeps until a link, the control connection or the timeout wakes this rank. The links must have been armed.
+/* Sleeps until a link, the control connection or the timeout wakes this rank. The links must have
+ * been armed.
  */
 void rd_comm_sleep(struct rondo_comm *comm, int timeout_ms);
 void rd_comm_arm(struct rondo_comm *comm);

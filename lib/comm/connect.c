@@ -1,9 +1,10 @@
 /*
  * Opening the links. Each is tried: a greeting must come through it in both directions, which is
- * more than a transport's promise. Where one does not, this rank tells the coordinator, the coordinator tells both
- * of the pair, and both open their links again over the next transport; a rank that was ready
- * before is not so any more (rendezvous.h). So both sides go over the same transports in the same
- * order, and each link failure costs one of the few transports there are: it ends.
+ * more than a transport's promise. Where one does not, this rank tells the coordinator, the
+ * coordinator tells both of the pair, and both open their links again over the next transport; a
+ * rank that was ready before is not so any more (rendezvous.h). So both sides go over the same
+ * transports in the same order, and each link failure costs one of the few transports there are: it
+ * ends.
  *
  * Silence says that a transport does not deliver only where both sides had the time to use it: on a
  * host of many ranks and few cores a peer may not have run for long. So silence is measured in
@@ -90,7 +91,9 @@ static void add_earlier(const struct connecting *all, int peer, char *text, size
 	struct rd_link_failure link_failure;
 	size_t at = strlen(text);
 
-	for (int i = 0; i < all->fallbacks && rd_control_fallback(all->comm->control, i, &link_failure); i++)
+	for (int i = 0;
+		i < all->fallbacks && rd_control_fallback(all->comm->control, i, &link_failure);
+		i++)
 		if ((link_failure.low == peer || link_failure.high == peer) && at < size)
 			at += (size_t)snprintf(text + at, size - at, "; nor over %s: %s",
 				link_failure.transport, link_failure.reason);
@@ -125,7 +128,8 @@ static int lose(struct connecting *all, int peer, int error, const char *why)
 	if (!has_another(all, peer))
 		return give_up(all, peer, error, why);
 	pair->lost = true;
-	snprintf(link_failure.transport, sizeof(link_failure.transport), "%s", pair->endpoint->transport->name);
+	snprintf(link_failure.transport, sizeof(link_failure.transport), "%s",
+		pair->endpoint->transport->name);
 	snprintf(link_failure.reason, sizeof(link_failure.reason), "%s", why);
 	return rd_control_lose(all->comm->control, &link_failure);
 }
@@ -323,8 +327,8 @@ static void log_line(const struct connecting *all, const struct rd_link_failure 
 		rd_log(RD_WARN, RD_ROUTE,
 			"rank %d and rank %d do not reach each other over %s (rank %d says: %s), "
 			"and go on over %s",
-			link_failure->low, link_failure->high, link_failure->transport, link_failure->by, link_failure->reason,
-			pair->endpoint->transport->name);
+			link_failure->low, link_failure->high, link_failure->transport,
+			link_failure->by, link_failure->reason, pair->endpoint->transport->name);
 }
 
 static int take_fallbacks(struct connecting *all)
@@ -333,7 +337,8 @@ static int take_fallbacks(struct connecting *all)
 	int err = 0;
 
 	while (!err && rd_control_fallback(all->comm->control, all->fallbacks, &link_failure)) {
-		int peer = link_failure.low == all->comm->rank ? link_failure.high : link_failure.low;
+		int peer =
+			link_failure.low == all->comm->rank ? link_failure.high : link_failure.low;
 		int index = index_of(all->comm, link_failure.transport);
 
 		all->fallbacks++;
@@ -349,7 +354,8 @@ static int take_fallbacks(struct connecting *all)
 
 /* ---- Rounds -------------------------------------------------------------------------------- */
 
-/* Before fallbacks are taken and links looked at: what is done after that is done in the next round.
+/* Before fallbacks are taken and links looked at: what is done after that is done in the next
+ * round.
  */
 static void note_round(struct connecting *all)
 {

@@ -71,8 +71,9 @@ static int create(const struct rondo_comm *comm, const struct rd_problem *proble
 	}
 	prepared->channels = choice->channels;
 	prepared->piece_size = choice->piece_size;
-	prepared->send_marks = calloc(rd_exec_send_mark_count(prepared->plans, choice->channels) + 1,
-		sizeof(*prepared->send_marks));
+	prepared->send_marks =
+		calloc(rd_exec_send_mark_count(prepared->plans, choice->channels) + 1,
+			sizeof(*prepared->send_marks));
 	prepared->scratch = malloc(
 		rd_exec_scratch_size(prepared->plans, choice->channels, choice->piece_size) + 1);
 	if (!prepared->send_marks || !prepared->scratch) {

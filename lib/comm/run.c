@@ -239,7 +239,8 @@ static void end_turn(const struct rd_task *task, bool alone)
 	struct rondo_comm *comm = task->comm;
 
 	if (is_collective(task))
-		atomic_store_explicit(&comm->activity.done, task->call.number, memory_order_relaxed);
+		atomic_store_explicit(
+			&comm->activity.done, task->call.number, memory_order_relaxed);
 	if (alone) {
 		atomic_store_explicit(&comm->finished, task->turn + 1, memory_order_release);
 		return;
@@ -479,7 +480,8 @@ static void note_call(const struct rd_task *stuck)
 	atomic_store(&activity->slept_in, stuck->call.number);
 }
 
-/* For the coordinator's question, and its answer where nobody asked: this rank waits, and for whom. */
+/* For the coordinator's question, and its answer where nobody asked: this rank waits, and for whom.
+ */
 static void note_wait(struct rd_task *tasks, int count, struct idleness *idleness, int64_t now_ns)
 {
 	struct rd_task *stuck = stuck_task(tasks, count);
@@ -576,7 +578,8 @@ static void set_single_copy(struct rd_task *task)
 	if (comm->single_copy != RD_SINGLE_COPY_LEARNED || !task->choice ||
 		block_size(task) < RD_SINGLE_COPY_LEAST)
 		return;
-	task->exec->single_copy = rd_single_copy_next(&task->choice->learned, block_size(task), &task->tried);
+	task->exec->single_copy =
+		rd_single_copy_next(&task->choice->learned, block_size(task), &task->tried);
 	if (task->tried)
 		task->tried_ns = rd_clock_ns();
 }
@@ -587,9 +590,9 @@ static bool start_again(struct rd_task *task)
 	const struct rd_last_call *last_call = last_call_of(task);
 	const struct rd_call *call = &task->call;
 
-	if (!last_call->prepared || last_call->count != call->count || last_call->whole != call->whole ||
-		last_call->type != call->type || last_call->op != call->op ||
-		last_call->root != call->problem.root || call->terms)
+	if (!last_call->prepared || last_call->count != call->count ||
+		last_call->whole != call->whole || last_call->type != call->type ||
+		last_call->op != call->op || last_call->root != call->problem.root || call->terms)
 		return false;
 	task->choice = last_call->choice;
 	task->exec = &last_call->prepared->exec;
@@ -665,8 +668,8 @@ static void note_time(const struct rd_task *task)
 	int64_t now_ns = rd_clock_ns();
 
 	if (task->tried)
-		rd_single_copy_record(&task->choice->learned, task->exec->copied_once, block_size(task),
-			now_ns - task->tried_ns);
+		rd_single_copy_record(&task->choice->learned, task->exec->copied_once,
+			block_size(task), now_ns - task->tried_ns);
 	if (!task->comm->times_calls || !task->choice)
 		return;
 	task->choice->calls++;

@@ -30,7 +30,8 @@ struct rd_task {
 	int ordinal; /* its place among the batch's tasks on the same comm */
 	int after; /* task of the batch that must be done before this one starts; -1: none */
 	bool queued; /* on a stream: later calls may wait for its turn to end */
-	bool exchanging; /* its exec exchanges cards (buffer_exchange.h); the call itself comes next */
+	bool exchanging; /* its exec exchanges cards (buffer_exchange.h); the call itself comes next
+			  */
 	bool started, done;
 	struct rd_choice *choice;
 	bool tried; /* it is part of a trial (single_copy.h), */

@@ -103,17 +103,17 @@ extern const struct rd_device_ops rd_cuda;
 #endif
 
 /*
- * This process's devices, by RONDO_DEVICE. NULL, with the reason of what is missing, where there are
- * none. load: brings the driver in; without it, only what the program has already brought in counts
- * (a CUDA driver takes long to start, and most who use host memory do not want it).
+ * This process's devices, by RONDO_DEVICE. NULL, with the reason of what is missing, where there
+ * are none. load: brings the driver in; without it, only what the program has already brought in
+ * counts (a CUDA driver takes long to start, and most who use host memory do not want it).
  */
 const struct rd_device_ops *rd_device(bool load);
 
 /* Whether this process can have got device memory from anywhere so far. */
 bool rd_device_met(void);
 
-/* RONDO_SETTING where the text of RONDO_DEVICE makes no sense; *emulated: emulated GPUs, 0 for none,
-   -1 where a file says how many. */
+/* RONDO_SETTING where the text of RONDO_DEVICE makes no sense; *emulated: emulated GPUs, 0 for
+   none, -1 where a file says how many. */
 int rd_device_read(const char *text, int *emulated);
 
 /* Whether `at` is device memory. Also where rd_device() is NULL, since this build has no CUDA, say:

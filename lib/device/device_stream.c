@@ -8,7 +8,8 @@
 
 #include "base/thread.h"
 
-/* What a kernel said becomes an async error when the comm's progress thread has seen it: at most so long. */
+/* What a kernel said becomes an async error when the comm's progress thread has seen it: at most so
+ * long. */
 #define AGENT_SECONDS 5
 
 /* ---- Faults -------------------------------------------------------------------------------- */
@@ -40,7 +41,8 @@ void rd_async_error_set(struct rd_async_error *async_error, int error)
 	pthread_mutex_lock(&async_error->lock);
 	if (!async_error->error) {
 		async_error->error = error;
-		snprintf(async_error->reason, sizeof(async_error->reason), "%s", rondo_last_error());
+		snprintf(
+			async_error->reason, sizeof(async_error->reason), "%s", rondo_last_error());
 		pthread_cond_broadcast(&async_error->change);
 	}
 	pthread_mutex_unlock(&async_error->lock);
@@ -80,7 +82,8 @@ static int take_async_error(struct rd_async_error *async_error)
 
 /* ---- Lanes --------------------------------------------------------------------------------- */
 
-int rd_device_stream_create(struct rd_device_stream **device_stream, int device, bool owned, void *stream)
+int rd_device_stream_create(
+	struct rd_device_stream **device_stream, int device, bool owned, void *stream)
 {
 	const struct rd_device_ops *ops = rd_device(true);
 
@@ -123,7 +126,9 @@ void rd_device_stream_destroy(struct rd_device_stream *device_stream)
 
 int rd_device_stream_synchronize(struct rd_device_stream *device_stream)
 {
-	int err = device_stream->ops->stream_synchronize(device_stream->device, device_stream->stream), async_error = 0;
+	int err = device_stream->ops->stream_synchronize(
+		    device_stream->device, device_stream->stream),
+	    async_error = 0;
 
 	pthread_mutex_lock(&device_stream->lock);
 	for (int i = 0; i < device_stream->async_error_count && !async_error; i++)
@@ -197,8 +202,8 @@ static int add(struct rd_device_stream *device_stream, struct rd_async_error *as
 {
 	forget_over(device_stream);
 
-	struct rd_async_error **grown =
-		realloc(device_stream->async_errors, (device_stream->async_error_count + 1) * sizeof(struct rd_async_error *));
+	struct rd_async_error **grown = realloc(device_stream->async_errors,
+		(device_stream->async_error_count + 1) * sizeof(struct rd_async_error *));
 
 	if (!grown)
 		return rd_fail(RONDO_MEMORY, "no memory to note a comm on a stream");
@@ -208,7 +213,8 @@ static int add(struct rd_device_stream *device_stream, struct rd_async_error *as
 	return 0;
 }
 
-int rd_device_stream_hold(struct rd_device_stream *device_stream, struct rd_async_error *async_error)
+int rd_device_stream_hold(
+	struct rd_device_stream *device_stream, struct rd_async_error *async_error)
 {
 	int err = 0;
 	bool held = false;

@@ -1,6 +1,6 @@
 /*
- * A device stream: a device's stream, as a rondo_stream has one. What comms that used it had to say when
- * they failed is heard when it is synchronised.
+ * A device stream: a device's stream, as a rondo_stream has one. What comms that used it had to say
+ * when they failed is heard when it is synchronised.
  */
 #ifndef RD_DEVICE_STREAM_H
 #define RD_DEVICE_STREAM_H
@@ -10,7 +10,8 @@
 #include "device/device.h"
 #include "base/error.h"
 
-/* How a comm's calls on device streams failed, if they did. Held by the comm and by the device streams it used. */
+/* How a comm's calls on device streams failed, if they did. Held by the comm and by the device
+ * streams it used. */
 struct rd_async_error {
 	_Atomic int holders;
 	pthread_mutex_t lock;
@@ -39,13 +40,15 @@ struct rd_device_stream {
 };
 
 /* owned: makes a stream; else takes this one. */
-int rd_device_stream_create(struct rd_device_stream **device_stream, int device, bool owned, void *stream);
+int rd_device_stream_create(
+	struct rd_device_stream **device_stream, int device, bool owned, void *stream);
 void rd_device_stream_destroy(struct rd_device_stream *device_stream);
 /* Waits; returns the first fault of a comm that this device stream carried calls of. */
 int rd_device_stream_synchronize(struct rd_device_stream *device_stream);
 /* RONDO_PENDING, or what that would return. */
 int rd_device_stream_query(struct rd_device_stream *device_stream);
 /* From now on this fault is the device stream's as well. */
-int rd_device_stream_hold(struct rd_device_stream *device_stream, struct rd_async_error *async_error);
+int rd_device_stream_hold(
+	struct rd_device_stream *device_stream, struct rd_async_error *async_error);
 
 #endif

@@ -28,7 +28,7 @@ int rd_devmem_create(const struct rd_device_ops *ops, int device, size_t size, v
 {
 	struct devmem *devmem = malloc(sizeof(*devmem));
 	int err = devmem ? ops->alloc(device, size, memory)
-		       : rd_fail(RONDO_MEMORY, "no memory to note what is held");
+			 : rd_fail(RONDO_MEMORY, "no memory to note what is held");
 
 	if (err) {
 		*memory = NULL;

@@ -1,6 +1,6 @@
 /*
- * Memory that local peers can address directly: rondo_mem_alloc(). Each region is a memfd of its own,
- * mapped here, and by a peer once it has been offered over a link.
+ * Memory that local peers can address directly: rondo_mem_alloc(). Each region is a memfd of its
+ * own, mapped here, and by a peer once it has been offered over a link.
  */
 #ifndef RD_REGION_H
 #define RD_REGION_H

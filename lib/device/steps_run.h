@@ -68,8 +68,8 @@ static ON_DEVICE char *slot_of(const struct rd_steps *steps, int owner, int send
 	size_t line = (size_t)sender * steps->fifo_channels + channel;
 	size_t slot = line * RD_FIFO_SLOTS + number % RD_FIFO_SLOTS;
 
-	return (char *)(steps->peer_fifos[owner] + 1) + slot * (steps->slot_size + RD_FIFO_ALIGNMENT) +
-	       skew(steps, move->chunk, piece);
+	return (char *)(steps->peer_fifos[owner] + 1) +
+	       slot * (steps->slot_size + RD_FIFO_ALIGNMENT) + skew(steps, move->chunk, piece);
 }
 
 static ON_DEVICE char *locate(const struct rd_steps *steps, const struct rd_spot *spot, int channel,
@@ -103,7 +103,8 @@ static ON_DEVICE uint32_t sign(
 static ON_DEVICE bool has_come(const struct rd_steps *steps, const struct channel *shared,
 	int channel, const struct rd_move *move, size_t piece)
 {
-	const struct rd_fifo_line *line = &steps->peer_fifos[steps->rank]->lines[move->peer][channel];
+	const struct rd_fifo_line *line =
+		&steps->peer_fifos[steps->rank]->lines[move->peer][channel];
 	uint32_t number = shared->received[move->peer] + 1;
 
 	if (!await(steps, &line->come[number % RD_FIFO_SLOTS].number, number, move->peer))

@@ -99,8 +99,8 @@ static ON_DEVICE bool send_on(const struct rd_transfer_work *work, struct line *
 
 	while (line->send < end_of(work, RD_TRANSFER_SEND, peer)) {
 		if (!line->offered)
-			put_offer(&work->peer_device_flags[peer]->offers[work->rank][BLOCK], ++line->sent,
-				transfer_at(work, line->send));
+			put_offer(&work->peer_device_flags[peer]->offers[work->rank][BLOCK],
+				++line->sent, transfer_at(work, line->send));
 		line->offered = true;
 		if (!has_reached(taken, line->sent))
 			return !gave_up(work, &line->sends, peer);
@@ -115,7 +115,8 @@ static ON_DEVICE bool send_on(const struct rd_transfer_work *work, struct line *
 static ON_DEVICE bool look_for_offer(
 	const struct rd_transfer_work *work, struct line *line, int peer)
 {
-	const struct rd_device_offer *offer = &work->peer_device_flags[work->rank]->offers[peer][BLOCK];
+	const struct rd_device_offer *offer =
+		&work->peer_device_flags[work->rank]->offers[peer][BLOCK];
 	const struct rd_transfer *ours;
 	struct rd_transfer theirs;
 

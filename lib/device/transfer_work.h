@@ -1,7 +1,7 @@
 /*
  * Transfer work: a rank's sends and receives of one group, as one kernel does them. What a kernel
- * knows of a transfer it tells the receiver's by the device flags; block b of a rank meets block b of its
- * peer, as in work.h, and moves its share of each transfer that has so many blocks.
+ * knows of a transfer it tells the receiver's by the device flags; block b of a rank meets block b
+ * of its peer, as in work.h, and moves its share of each transfer that has so many blocks.
  *
  * The receiver's kernel reads the sender's memory, and then says that it has: the sender's waits
  * for that. Transfers between two ranks, in one direction, follow each other; all others are

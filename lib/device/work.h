@@ -17,8 +17,8 @@
 #define RD_WORK_RANKS 16
 #define RD_WORK_STEPS (RD_WORK_RANKS + 1)
 #define RD_WORK_BLOCKS 128
-/* Calls of up to this many bytes, over all blocks, go through the device flags' LL buffers, data and flag
-   together. */
+/* Calls of up to this many bytes, over all blocks, go through the device flags' LL buffers, data
+   and flag together. */
 #define RD_LL_BUFFER_SIZE (16 << 10)
 
 enum rd_work_kind {
@@ -38,9 +38,9 @@ struct rd_work_step {
 };
 
 /*
- * A device_flags: a rank's memory on its device, which its peers write into. Flags count the calls, block
- * by block, so that a device_flags needs no clearing: an epoch is the number of a block's fused runs so
- * far.
+ * A device_flags: a rank's memory on its device, which its peers write into. Flags count the calls,
+ * block by block, so that a device_flags needs no clearing: an epoch is the number of a block's
+ * fused runs so far.
  */
 struct rd_device_entry {
 	/* Each half a pointer's 32 bits beside the epoch, so that one 16-byte store publishes them.
@@ -98,8 +98,8 @@ struct rd_work {
 	int type,
 		op; /* enum rondo_type, rondo_op (RONDO_AVG: a sum, divided by size at the last) */
 	int fused;
-	int exchanges; /* fused: peers' addresses come through the device flags; in and out hold our own
-			  alone */
+	int exchanges; /* fused: peers' addresses come through the device flags; in and out hold our
+			  own alone */
 	int small; /* fused, a call of few bytes: through the LL buffers, with no barriers */
 	/* Of a small call: which rank has data for others, and which gets it (-1: all); whether
 	   what a rank gets is combined, or lies side by side; and how many bytes apart is what we

@@ -43,8 +43,8 @@ int rd_algorithm_add(const struct rd_algorithm *algorithm)
 	while (rd_algorithms[count])
 		count++;
 	if (count == RD_ALGORITHMS_KNOWN)
-		return rd_fail(RONDO_UNSUPPORTED, "there is room for %d algorithms",
-			RD_ALGORITHMS_KNOWN);
+		return rd_fail(
+			RONDO_UNSUPPORTED, "there is room for %d algorithms", RD_ALGORITHMS_KNOWN);
 	rd_algorithms[count] = algorithm;
 	return 0;
 }

@@ -138,7 +138,8 @@ static int post(struct rd_exec *exec, int channel, int index, const char *from, 
 static bool may_post(
 	const struct rd_exec *exec, const struct rd_link *link, struct rd_where from, size_t size)
 {
-	return link->ops->send && size >= link->send_min && (!link->single_copy || exec->single_copy) &&
+	return link->ops->send && size >= link->send_min &&
+	       (!link->single_copy || exec->single_copy) &&
 	       (from.memory == RD_IN || from.memory == RD_OUT);
 }
 
@@ -464,7 +465,8 @@ static void run_fetch(struct rd_exec *exec, size_t piece, const struct rd_step *
 static void run_spread(struct rd_exec *exec, size_t piece, const struct rd_step *step)
 {
 	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
-	const char *from = exec->peer_buffers[step->peer].in + rd_slice_offset(exec, step->from, piece);
+	const char *from =
+		exec->peer_buffers[step->peer].in + rd_slice_offset(exec, step->from, piece);
 	size_t into = rd_slice_offset(exec, step->into, piece);
 	bool past = size >= PAST_CACHE_MIN;
 

@@ -17,7 +17,7 @@
 #define RD_CHANNELS_MAX 8
 
 enum rd_progress {
-	RD_IDLE = 0,  /* nothing could move: wait for a link */
+	RD_IDLE = 0, /* nothing could move: wait for a link */
 	RD_MOVED = 1, /* something moved; more may be able to move at once */
 	RD_DONE = 2,
 };
@@ -39,34 +39,34 @@ struct rd_exec {
 	const struct rd_plan *const *plans; /* [channels] */
 	struct rd_call call;
 	struct rd_link *const *links; /* [peer * stride + channel]; NULL for a peer not linked */
-	int stride;   /* links a peer: `channels`, unless changed after rd_exec_init() */
+	int stride; /* links a peer: `channels`, unless changed after rd_exec_init() */
 	int channels;
 	/* [size]; for plans of direct access, else NULL */
 	const struct rd_peer_buffers *peer_buffers;
-	size_t element;        /* bytes */
+	size_t element; /* bytes */
 	/* a block is one chunk, and all have the same length: the common case */
 	bool whole;
-	bool varied;           /* blocks differ in length: chunk_count is not used */
-	size_t chunk_count;    /* elements in a chunk (the last of a block may have fewer) */
-	size_t piece_count;    /* elements in a slice of a chunk */
+	bool varied; /* blocks differ in length: chunk_count is not used */
+	size_t chunk_count; /* elements in a chunk (the last of a block may have fewer) */
+	size_t piece_count; /* elements in a slice of a chunk */
 	size_t pieces;
 	rd_reduce_function reduce; /* NULL: use the operation of the terms */
-	char *scratch;         /* [channels][scratch_chunks][scratch_slice] */
-	int scratch_chunks;    /* the maximum over the channels' plans, as is steps_most */
-	size_t scratch_slice;  /* bytes */
+	char *scratch; /* [channels][scratch_chunks][scratch_slice] */
+	int scratch_chunks; /* the maximum over the channels' plans, as is steps_most */
+	size_t scratch_slice; /* bytes */
 	/* [channels][steps_most]: link->posted after the step's send. For a HOLD: the address of
 	   its message. */
 	uint64_t *send_marks;
 	int steps_most;
 	struct rd_signature signature; /* without the chunk */
 	struct rd_cursor cursors[RD_CHANNELS_MAX];
-	int running;           /* channels that have pieces left */
+	int running; /* channels that have pieces left */
 	/* use single copy on links that have it (link->single_copy); false by default */
 	bool single_copy;
-	bool copied_once;             /* a message of this call used single copy */
-	bool lingers;          /* some message may not have been sent yet */
-	int error;             /* the first failure, which ends the exec */
-	int waiting_for;       /* peer of the link that it last waited for; -1: none yet */
+	bool copied_once; /* a message of this call used single copy */
+	bool lingers; /* some message may not have been sent yet */
+	int error; /* the first failure, which ends the exec */
+	int waiting_for; /* peer of the link that it last waited for; -1: none yet */
 };
 
 /* Memory that an exec of these plans, [channels], needs beside the struct. Scratch is in bytes,
@@ -84,8 +84,8 @@ size_t rd_exec_send_mark_count(const struct rd_plan *const *plans, int channels)
  * piece_size: the most bytes in a message; no link may have a smaller message_max.
  */
 void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
-	const struct rd_call *call, struct rd_link *const *links, int channels, size_t piece_size, void *scratch,
-	uint64_t *send_marks);
+	const struct rd_call *call, struct rd_link *const *links, int channels, size_t piece_size,
+	void *scratch, uint64_t *send_marks);
 
 /* Starts the same call again, after its end, with other buffers and number. Not for calls with
    terms. */

@@ -60,7 +60,7 @@
 	KERNEL(u##bits##_max, uint##bits##_t, x > y ? x : y) \
 	KERNEL(i##bits##_min, int##bits##_t, x < y ? x : y) \
 	KERNEL(i##bits##_max, int##bits##_t, x > y ? x : y) \
-	KERNEL(band##bits, uint##bits##_t, x & y) \
+	KERNEL(band##bits, uint##bits##_t, x &y) \
 	KERNEL(bor##bits, uint##bits##_t, x | y) \
 	KERNEL(bxor##bits, uint##bits##_t, x ^ y) \
 	KERNEL(land##bits, uint##bits##_t, (x != 0) & (y != 0)) \
@@ -239,7 +239,10 @@ static void f16_avg(void *into_, size_t count, int by)
 			[RONDO_BXOR] = bxor##bits, [RONDO_LAND] = land##bits, \
 			[RONDO_LOR] = lor##bits, [RONDO_LXOR] = lxor##bits \
 	}
-#define FLOAT_OPS(type) { OPS(type##_sum, type##_prod, type##_min, type##_max) }
+#define FLOAT_OPS(type) \
+	{ \
+		OPS(type##_sum, type##_prod, type##_min, type##_max) \
+	}
 
 /* ---- Copies ---- */
 

@@ -52,19 +52,19 @@ RONDO_API const char *rondo_version(void);
 /* ---- Errors ------------------------------------------------------------------------------- */
 
 /* X(name, value, text) */
-#define RONDO_ERRORS(X)                                                                            \
-	X(RONDO_INVALID, -1, "invalid argument")                                                   \
-	X(RONDO_SETTING, -2, "bad setting")                                                        \
-	X(RONDO_MEMORY, -3, "out of memory")                                                       \
-	X(RONDO_SYSTEM, -4, "a system call failed")                                                \
-	X(RONDO_UNSUPPORTED, -5, "not supported here")                                             \
-	X(RONDO_UNREACHABLE, -6, "a rank cannot be reached")                                       \
-	X(RONDO_BROKEN, -7, "a connection broke")                                                  \
-	X(RONDO_DIED, -8, "a rank died")                                                           \
-	X(RONDO_LEFT, -9, "a rank has left the communicator")                                      \
-	X(RONDO_TIMEOUT, -10, "a rank was silent for too long")                                    \
-	X(RONDO_MISMATCH, -11, "ranks made different calls")                                       \
-	X(RONDO_PROTOCOL, -12, "a peer sent bytes that make no sense")                             \
+#define RONDO_ERRORS(X) \
+	X(RONDO_INVALID, -1, "invalid argument") \
+	X(RONDO_SETTING, -2, "bad setting") \
+	X(RONDO_MEMORY, -3, "out of memory") \
+	X(RONDO_SYSTEM, -4, "a system call failed") \
+	X(RONDO_UNSUPPORTED, -5, "not supported here") \
+	X(RONDO_UNREACHABLE, -6, "a rank cannot be reached") \
+	X(RONDO_BROKEN, -7, "a connection broke") \
+	X(RONDO_DIED, -8, "a rank died") \
+	X(RONDO_LEFT, -9, "a rank has left the communicator") \
+	X(RONDO_TIMEOUT, -10, "a rank was silent for too long") \
+	X(RONDO_MISMATCH, -11, "ranks made different calls") \
+	X(RONDO_PROTOCOL, -12, "a peer sent bytes that make no sense") \
 	X(RONDO_ABORTED, -13, "the communicator was aborted")
 
 enum rondo_error {
@@ -89,25 +89,25 @@ RONDO_API const char *rondo_last_error(void);
 /* ---- Types and operations ----------------------------------------------------------------- */
 
 /* X(name, C type in memory, text) */
-#define RONDO_TYPES(X)                                                                             \
-	X(RONDO_I8, int8_t, "i8")                                                                  \
-	X(RONDO_U8, uint8_t, "u8")                                                                 \
-	X(RONDO_I32, int32_t, "i32")                                                               \
-	X(RONDO_U32, uint32_t, "u32")                                                              \
-	X(RONDO_I64, int64_t, "i64")                                                               \
-	X(RONDO_U64, uint64_t, "u64")                                                              \
-	X(RONDO_F16, uint16_t, "f16")                                                              \
-	X(RONDO_BF16, uint16_t, "bf16")                                                            \
-	X(RONDO_F32, float, "f32")                                                                 \
-	X(RONDO_F64, double, "f64")                                                                \
-	X(RONDO_F8E4M3, uint8_t, "f8e4m3")                                                         \
+#define RONDO_TYPES(X) \
+	X(RONDO_I8, int8_t, "i8") \
+	X(RONDO_U8, uint8_t, "u8") \
+	X(RONDO_I32, int32_t, "i32") \
+	X(RONDO_U32, uint32_t, "u32") \
+	X(RONDO_I64, int64_t, "i64") \
+	X(RONDO_U64, uint64_t, "u64") \
+	X(RONDO_F16, uint16_t, "f16") \
+	X(RONDO_BF16, uint16_t, "bf16") \
+	X(RONDO_F32, float, "f32") \
+	X(RONDO_F64, double, "f64") \
+	X(RONDO_F8E4M3, uint8_t, "f8e4m3") \
 	X(RONDO_F8E5M2, uint8_t, "f8e5m2")
 
 typedef enum rondo_type {
 #define RONDO_TYPE_ENUM(name, ctype, text) name,
 	RONDO_TYPES(RONDO_TYPE_ENUM)
 #undef RONDO_TYPE_ENUM
-	RONDO_TYPE_COUNT
+		RONDO_TYPE_COUNT
 } rondo_type;
 
 /*
@@ -123,24 +123,24 @@ typedef enum rondo_type {
  * The bitwise (b) and logical (l) operations are for integers. With more than one rank, a logical
  * one gives 1 or 0.
  */
-#define RONDO_OPS(X)                                                                               \
-	X(RONDO_SUM, "sum")                                                                        \
-	X(RONDO_PROD, "prod")                                                                      \
-	X(RONDO_MIN, "min")                                                                        \
-	X(RONDO_MAX, "max")                                                                        \
-	X(RONDO_AVG, "avg")                                                                        \
-	X(RONDO_BAND, "band")                                                                      \
-	X(RONDO_BOR, "bor")                                                                        \
-	X(RONDO_BXOR, "bxor")                                                                      \
-	X(RONDO_LAND, "land")                                                                      \
-	X(RONDO_LOR, "lor")                                                                        \
+#define RONDO_OPS(X) \
+	X(RONDO_SUM, "sum") \
+	X(RONDO_PROD, "prod") \
+	X(RONDO_MIN, "min") \
+	X(RONDO_MAX, "max") \
+	X(RONDO_AVG, "avg") \
+	X(RONDO_BAND, "band") \
+	X(RONDO_BOR, "bor") \
+	X(RONDO_BXOR, "bxor") \
+	X(RONDO_LAND, "land") \
+	X(RONDO_LOR, "lor") \
 	X(RONDO_LXOR, "lxor")
 
 typedef enum rondo_op {
 #define RONDO_OP_ENUM(name, text) name,
 	RONDO_OPS(RONDO_OP_ENUM)
 #undef RONDO_OP_ENUM
-	RONDO_OP_COUNT,
+		RONDO_OP_COUNT,
 	RONDO_OP_OWN = 1 << 16, /* from here on: operations of rondo_op_create() */
 	RONDO_OP_LAST = 0x7fffffff
 } rondo_op;
@@ -163,27 +163,27 @@ typedef struct rondo_stream rondo_stream;
  * alone comes from the environment (docs/environment.md), then from the default.
  */
 struct rondo_config {
-	size_t struct_size;      /* sizeof(struct rondo_config): lets the struct grow */
-	int rank;                /* this rank; -1: RANK */
-	int size;                /* number of ranks; -1: WORLD_SIZE */
-	const char *address;     /* where rank 0 listens: name or address; NULL: MASTER_ADDR */
-	int port;                /* where rank 0 listens; -1: MASTER_PORT */
-	int rendezvous_fd;       /* rank 0: listening fd to own once settings are valid; -1: none */
-	const char *transport;   /* transports allowed, e.g. "shm,tcp"; NULL: RONDO_TRANSPORT */
-	const char *interface;   /* network interface for tcp; NULL: RONDO_INTERFACE */
-	const char *host;        /* act as if on this host; NULL: RONDO_HOST */
-	const char *algo;        /* algorithm to use where it can run; NULL: RONDO_ALGO */
-	int channels;            /* parallel links per pair of ranks; 0: RONDO_CHANNELS */
-	size_t piece_size;       /* maximum bytes per message; 0: RONDO_PIECE */
-	int timeout_ms;          /* bound on a call's wait for a live rank; 0: RONDO_TIMEOUT_MS */
-	int init_timeout_ms;     /* bound on making the comm; 0: RONDO_INIT_TIMEOUT_MS */
-	int gpu;                 /* device whose memory calls may use; -1: RONDO_GPU, or current */
+	size_t struct_size; /* sizeof(struct rondo_config): lets the struct grow */
+	int rank; /* this rank; -1: RANK */
+	int size; /* number of ranks; -1: WORLD_SIZE */
+	const char *address; /* where rank 0 listens: name or address; NULL: MASTER_ADDR */
+	int port; /* where rank 0 listens; -1: MASTER_PORT */
+	int rendezvous_fd; /* rank 0: listening fd to own once settings are valid; -1: none */
+	const char *transport; /* transports allowed, e.g. "shm,tcp"; NULL: RONDO_TRANSPORT */
+	const char *interface; /* network interface for tcp; NULL: RONDO_INTERFACE */
+	const char *host; /* act as if on this host; NULL: RONDO_HOST */
+	const char *algo; /* algorithm to use where it can run; NULL: RONDO_ALGO */
+	int channels; /* parallel links per pair of ranks; 0: RONDO_CHANNELS */
+	size_t piece_size; /* maximum bytes per message; 0: RONDO_PIECE */
+	int timeout_ms; /* bound on a call's wait for a live rank; 0: RONDO_TIMEOUT_MS */
+	int init_timeout_ms; /* bound on making the comm; 0: RONDO_INIT_TIMEOUT_MS */
+	int gpu; /* device whose memory calls may use; -1: RONDO_GPU, or current */
 };
 
-#define RONDO_CONFIG_INIT                                                                          \
-	{                                                                                          \
-		sizeof(struct rondo_config), -1, -1, NULL, -1, -1, NULL, NULL, NULL, NULL, 0, 0,   \
-			0, 0, -1                                                                   \
+#define RONDO_CONFIG_INIT \
+	{ \
+		sizeof(struct rondo_config), -1, -1, NULL, -1, -1, NULL, NULL, NULL, NULL, 0, 0, \
+			0, 0, -1 \
 	}
 
 /*
@@ -242,9 +242,9 @@ RONDO_API int rondo_comm_size(const rondo_comm *comm);
 struct rondo_way {
 	char algorithm[32];
 	int channels;
-	size_t piece_size;   /* maximum bytes per message; 0: direct access, which sends none */
+	size_t piece_size; /* maximum bytes per message; 0: direct access, which sends none */
 	double predicted_us; /* microseconds, from the costs measured at the comm's creation */
-	int chosen;          /* 1: the library would run the call this way */
+	int chosen; /* 1: the library would run the call this way */
 };
 
 /*
@@ -281,8 +281,8 @@ RONDO_API int rondo_spawn(int size, int (*run)(void *argument), void *argument);
  * buffers, up to 8 bytes. The thread that runs the collective calls it; it must not make calls on a
  * comm.
  */
-typedef void (*rondo_combine)(void *into, const void *a, const void *b, size_t count,
-	rondo_type type, void *argument);
+typedef void (*rondo_combine)(
+	void *into, const void *a, const void *b, size_t count, rondo_type type, void *argument);
 
 /*
  * Creates an operation for this comm's all_reduce, reduce, reduce_scatter and reduce_scatter_v. It
@@ -297,8 +297,8 @@ typedef void (*rondo_combine)(void *into, const void *a, const void *b, size_t c
  * rondo_op_destroy() frees it at once, and calls under way keep their data; else it goes with the
  * comm.
  */
-RONDO_API int rondo_op_create(rondo_comm *comm, rondo_op *op, rondo_combine combine,
-	size_t element_size, void *argument);
+RONDO_API int rondo_op_create(
+	rondo_comm *comm, rondo_op *op, rondo_combine combine, size_t element_size, void *argument);
 
 /*
  * Creates a sum to which each rank brings its elements times its own factor (NCCL: PreMulSum).
@@ -417,8 +417,8 @@ RONDO_API int rondo_scatter_v(rondo_comm *comm, const void *send, const size_t c
  * is NULL on other ranks, and after an error; recv and sizes may be NULL there. Runs now; not
  * within a group.
  */
-RONDO_API int rondo_gather_bytes(rondo_comm *comm, const void *send, size_t size, void **recv,
-	size_t sizes[], int root);
+RONDO_API int rondo_gather_bytes(
+	rondo_comm *comm, const void *send, size_t size, void **recv, size_t sizes[], int root);
 
 /*
  * Sends to, or receives from, one peer. Sends to a peer arrive in the order of their calls. Two

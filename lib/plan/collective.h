@@ -11,7 +11,8 @@ const char *rd_collective_name(enum rd_collective collective);
 int rd_collective_named(const char *name);
 bool rd_collective_reduces(enum rd_collective collective);
 bool rd_collective_has_root(enum rd_collective collective);
-/* Whether plans of direct access write into the outputs of other ranks, which must be known then. */
+/* Whether plans of direct access write into the outputs of other ranks, which must be known then.
+ */
 bool rd_collective_writes_far(enum rd_collective collective);
 
 /* Blocks in the whole space. */

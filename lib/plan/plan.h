@@ -2,8 +2,8 @@
  * A plan is what one rank does in one collective, as data. Algorithms write plans
  * (rondo/algorithm.h) and do nothing else; the checker proves them, the executors run them.
  *
- * Where a value lies (input, output, or scratch memory for what only passes through) is worked out in
- * steps.c.
+ * Where a value lies (input, output, or scratch memory for what only passes through) is worked out
+ * in steps.c.
  */
 #ifndef RD_PLAN_H
 #define RD_PLAN_H
@@ -42,9 +42,10 @@ enum rd_step_kind {
 	RD_STEP_HOLD, /* a message from `peer`, which stays in its link */
 	RD_STEP_MERGE, /* `into` = all that is held and `from`, in rank order; releases them */
 	/* Of plans of direct access again: */
-	RD_STEP_SWAP, /* `into` = `from` of rank `peer`, whose output there = our input here; both are
-			 read before either is written */
-	RD_STEP_SPREAD, /* `into` of all ranks = `from` of rank `peer`; not of `peer`, where that is another */
+	RD_STEP_SWAP, /* `into` = `from` of rank `peer`, whose output there = our input here; both
+			 are read before either is written */
+	RD_STEP_SPREAD, /* `into` of all ranks = `from` of rank `peer`; not of `peer`, where that is
+			   another */
 };
 
 struct rd_step {
@@ -88,7 +89,8 @@ int rd_plan_create(struct rd_plan **plan, const struct rd_algorithm *algorithm,
 	const struct rd_problem *problem);
 void rd_plan_destroy(struct rd_plan *plan);
 
-/* The number of an algorithm in signatures, 1 to 31, by its name. Rondo's own have different ones. */
+/* The number of an algorithm in signatures, 1 to 31, by its name. Rondo's own have different ones.
+ */
 uint8_t rd_algorithm_mark(const char *name);
 
 /* Chunks that this rank has of that memory. */

@@ -272,7 +272,8 @@ void rd_spread(struct rd_plan *plan, int peer, int chunk)
 {
 	if (plan->error || rd_view_hides_others(plan))
 		return;
-	if (peer < 0 || peer >= plan->problem.size || chunk < 0 || chunk >= rd_plan_chunk_count(plan)) {
+	if (peer < 0 || peer >= plan->problem.size || chunk < 0 ||
+		chunk >= rd_plan_chunk_count(plan)) {
 		rd_plan_refuse(plan, "no such rank or chunk", peer, chunk);
 		return;
 	}
@@ -340,7 +341,8 @@ void rd_expect(struct rd_plan *plan, int chunk)
 void rd_signal(struct rd_plan *plan, int peer)
 {
 	int none = 0;
-	struct rd_step *step = valid(plan, &peer, &none) ? rd_plan_append(plan, RD_STEP_SIGNAL) : NULL;
+	struct rd_step *step =
+		valid(plan, &peer, &none) ? rd_plan_append(plan, RD_STEP_SIGNAL) : NULL;
 
 	if (step)
 		step->to = peer;
@@ -349,7 +351,8 @@ void rd_signal(struct rd_plan *plan, int peer)
 void rd_await(struct rd_plan *plan, int peer)
 {
 	int none = 0;
-	struct rd_step *step = valid(plan, &peer, &none) ? rd_plan_append(plan, RD_STEP_AWAIT) : NULL;
+	struct rd_step *step =
+		valid(plan, &peer, &none) ? rd_plan_append(plan, RD_STEP_AWAIT) : NULL;
 
 	if (step)
 		step->peer = peer;

@@ -245,7 +245,8 @@ static bool fits(struct rd_plan *plan, const struct rd_view *view,
 	else if (rd_collective_has_root(problem->collective) &&
 		 (problem->root < 0 || problem->root >= problem->size))
 		rd_plan_refuse(plan, "views a root that is not in the view", problem->root, -1);
-	else if (!algorithm || algorithm->direct_access || !(algorithm->collectives >> problem->collective & 1) ||
+	else if (!algorithm || algorithm->direct_access ||
+		 !(algorithm->collectives >> problem->collective & 1) ||
 		 (algorithm->may_run && !algorithm->may_run(problem)))
 		rd_plan_refuse(plan, "has an algorithm write what it cannot", -1, -1);
 	return !plan->error;

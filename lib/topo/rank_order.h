@@ -1,6 +1,6 @@
 /*
- * In which order rings and trees visit the ranks: layouts (rondo/layout.h) made from the ranks' places,
- * the same on every rank.
+ * In which order rings and trees visit the ranks: layouts (rondo/layout.h) made from the ranks'
+ * places, the same on every rank.
  *
  * Hosts come in the order of their lowest ranks, and each is entered and left once. Within a host
  * the ranks of one NUMA node follow each other, and of those the ranks near one NIC; otherwise

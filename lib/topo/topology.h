@@ -135,7 +135,8 @@ int rd_topology_load(struct rd_topology *topology, const char *path);
 int rd_topology_parse(
 	struct rd_topology *topology, const char *name, const char *text, size_t size);
 void rd_topology_write(const struct rd_topology *topology, FILE *out);
-/* All but the end of the document: members may follow. Of these, "derived" is skipped in loading. */
+/* All but the end of the document: members may follow. Of these, "derived" is skipped in loading.
+ */
 void rd_topology_write_open(const struct rd_topology *topology, FILE *out);
 
 /* ---- Asking it ---- */

@@ -137,7 +137,8 @@ static void add_link(struct lines *lines, const char *prefix, struct rd_link_cos
 	add_line(lines, prefix, (struct line){ "posts_min", &link->posts_min, 1, 0, UINT32_MAX });
 	add_line(lines, prefix, (struct line){ "single_copy", &link->single_copy, 1, 0, 1 });
 	add_line(lines, prefix,
-		(struct line){ "single_copy_ns", link->single_copy_ns, points_count, 0, RD_COST_NS_MAX });
+		(struct line){
+			"single_copy_ns", link->single_copy_ns, points_count, 0, RD_COST_NS_MAX });
 }
 
 static void list_lines(struct rd_costs *costs, struct lines *lines)

@@ -4,7 +4,8 @@
 
 #include "plan/plan.h"
 
-/* Returns whether the algorithm claims this problem and, if a plug-in brought it, is proved for it. */
+/* Returns whether the algorithm claims this problem and, if a plug-in brought it, is proved for it.
+ */
 bool rd_algorithm_can(const struct rd_algorithm *algorithm, const struct rd_problem *problem);
 
 /* The first of this name (NULL or "": of any) that can do the problem over any links, and so needs

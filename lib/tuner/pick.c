@@ -155,7 +155,8 @@ static bool can(const struct rd_picker *picker, enum rd_collective collective, i
 }
 
 /* NULL where the algorithm writes no valid plan, which is logged once. */
-static struct rd_schedule *schedule_of(struct rd_picker *picker, enum rd_collective collective, int index)
+static struct rd_schedule *schedule_of(
+	struct rd_picker *picker, enum rd_collective collective, int index)
 {
 	struct rd_schedule **schedule = &picker->schedules[collective][index];
 	struct rd_problem problem = problem_of(picker, collective);
@@ -199,7 +200,8 @@ static void predict_algorithm(const struct rd_picker *picker, const struct rd_sc
 		for (int channels = 1; channels <= config->channels; channels++) {
 			int64_t predicted = rd_tempo_predict(&tempo, channels);
 
-			if (choice->predicted_ns >= 0 && !clearly_less(predicted, choice->predicted_ns))
+			if (choice->predicted_ns >= 0 &&
+				!clearly_less(predicted, choice->predicted_ns))
 				continue;
 			choice->predicted_ns = predicted;
 			choice->channels = channels;
@@ -212,9 +214,8 @@ static void predict_algorithm(const struct rd_picker *picker, const struct rd_sc
 static int64_t asking_ns(struct rd_picker *picker)
 {
 	struct rd_problem problem = problem_of(picker, RD_ALL_GATHER);
-	struct rd_cut cut = {
-		picker->config.exchange_size, RD_WHOLE, picker->config.piece_size, 1
-	};
+	struct rd_cut cut = { picker->config.exchange_size, RD_WHOLE, picker->config.piece_size,
+		1 };
 
 	if (!picker->asking &&
 		rd_schedule_create(&picker->asking, &rd_buffer_exchange_plan, &problem))
@@ -247,7 +248,8 @@ static int predict_all(struct rd_picker *picker, enum rd_collective collective, 
 	for (int i = 0; rd_algorithms[i]; i++) {
 		struct rd_schedule *schedule;
 
-		if (!can(picker, collective, i) || (rd_algorithms[i]->direct_access && !peers_mapped))
+		if (!can(picker, collective, i) ||
+			(rd_algorithms[i]->direct_access && !peers_mapped))
 			continue;
 		schedule = schedule_of(picker, collective, i);
 		if (!schedule)
@@ -271,7 +273,8 @@ static const struct rd_choice *lightest_of(const struct rd_choice *predicted, in
 		if (!predicted[i].algorithm->direct_access && predicted[i].shape.load < load)
 			load = predicted[i].shape.load;
 	for (int i = 0; i < count; i++)
-		if (!predicted[i].algorithm->direct_access && predicted[i].shape.load <= load + load / 5 &&
+		if (!predicted[i].algorithm->direct_access &&
+			predicted[i].shape.load <= load + load / 5 &&
 			(!lightest || predicted[i].predicted_ns < lightest->predicted_ns))
 			lightest = &predicted[i];
 	return lightest;
@@ -284,13 +287,14 @@ static int unrest(const struct rd_choice *choice, bool by_peers)
 }
 
 /* Among those within this time and these bytes, the algorithm of the least overhead. */
-static const struct rd_choice *calmest_of(const struct rd_choice *best, int64_t predicted_ns, int load,
-	bool by_peers, const struct rd_choice *predicted, int count)
+static const struct rd_choice *calmest_of(const struct rd_choice *best, int64_t predicted_ns,
+	int load, bool by_peers, const struct rd_choice *predicted, int count)
 {
 	const struct rd_choice *calmest = best;
 
 	for (int i = 0; i < count; i++)
-		if (!predicted[i].algorithm->direct_access && predicted[i].predicted_ns <= predicted_ns &&
+		if (!predicted[i].algorithm->direct_access &&
+			predicted[i].predicted_ns <= predicted_ns &&
 			predicted[i].shape.load <= load &&
 			unrest(&predicted[i], by_peers) < unrest(calmest, by_peers))
 			calmest = &predicted[i];
@@ -300,8 +304,8 @@ static const struct rd_choice *calmest_of(const struct rd_choice *best, int64_t 
 static const struct rd_choice *calmest_alike(const struct rd_choice *best, int alike, bool by_peers,
 	const struct rd_choice *predicted, int count)
 {
-	return calmest_of(best, best->predicted_ns + best->predicted_ns / alike, best->shape.load, by_peers,
-		predicted, count);
+	return calmest_of(best, best->predicted_ns + best->predicted_ns / alike, best->shape.load,
+		by_peers, predicted, count);
 }
 
 static const struct rd_choice *preferred_oversubscribed(const struct rd_picker *picker,
@@ -321,11 +325,11 @@ static const struct rd_choice *preferred_oversubscribed(const struct rd_picker *
 	if (in_kernel)
 		return calmest_alike(best, ALIKE_IN_KERNEL, false, predicted, count);
 	if (from_all && block_size < FEW_MOST)
-		return calmest_of(
-			best, 3 * best->predicted_ns, best->shape.load * 5 / 2, false, predicted, count);
+		return calmest_of(best, 3 * best->predicted_ns, best->shape.load * 5 / 2, false,
+			predicted, count);
 	if (from_all && block_size < LIGHT_MOST)
-		return calmest_of(
-			best, 2 * best->predicted_ns, best->shape.load * 3 / 2, false, predicted, count);
+		return calmest_of(best, 2 * best->predicted_ns, best->shape.load * 3 / 2, false,
+			predicted, count);
 	if (rd_ns_product(block_size, (uint64_t)best->shape.load) / 1000 > PEERS_ABOVE)
 		return calmest_alike(best, ALIKE_BY_PEERS, true, predicted, count);
 	return calmest_alike(best, ALIKE, false, predicted, count);
@@ -342,13 +346,15 @@ static const struct rd_choice *preferred(const struct rd_picker *picker,
 	if (config->layout && config->layout->group_count > 1)
 		return cheapest;
 	if ((uint32_t)config->size > config->costs.cores)
-		return preferred_oversubscribed(picker, collective, block_size, cheapest, predicted, count);
+		return preferred_oversubscribed(
+			picker, collective, block_size, cheapest, predicted, count);
 	return block_size < ALIKE_MOST ? calmest_alike(cheapest, ALIKE, false, predicted, count)
 				       : cheapest;
 }
 
 /* The cheapest of those of direct access, or of the others. */
-static const struct rd_choice *cheapest_of(const struct rd_choice *predicted, int count, bool direct_access)
+static const struct rd_choice *cheapest_of(
+	const struct rd_choice *predicted, int count, bool direct_access)
 {
 	const struct rd_choice *best = NULL;
 
@@ -366,7 +372,8 @@ static const struct rd_choice *best_of(const struct rd_picker *picker,
 {
 	const struct rd_choice *direct = cheapest_of(predicted, count, true);
 	const struct rd_choice *other = cheapest_of(predicted, count, false);
-	int64_t most = other ? other->predicted_ns * (block_size >= DIRECT_LEAST ? 2 : 1) : INT64_MAX;
+	int64_t most =
+		other ? other->predicted_ns * (block_size >= DIRECT_LEAST ? 2 : 1) : INT64_MAX;
 	int index;
 	bool named = is_named(picker, collective, peers_mapped, &index);
 
@@ -489,7 +496,8 @@ int rd_picker_list(struct rd_picker *picker, enum rd_collective collective, uint
 {
 	struct rd_choice predicted[ALGORITHMS_MAX];
 	struct rondo_way all[ALGORITHMS_MAX];
-	int count = predict_all(picker, collective, least_of(block_size), type, peers_mapped, predicted);
+	int count = predict_all(
+		picker, collective, least_of(block_size), type, peers_mapped, predicted);
 	struct rd_choice *best = NULL;
 	int err = choose_as_called(picker, collective, block_size, type, peers_mapped, &best);
 
@@ -502,7 +510,8 @@ int rd_picker_list(struct rd_picker *picker, enum rd_collective collective, uint
 	for (int i = 0; i < count; i++) {
 		all[i] = (struct rondo_way){
 			.channels = predicted[i].channels,
-			.piece_size = predicted[i].algorithm->direct_access ? 0 : predicted[i].piece_size,
+			.piece_size =
+				predicted[i].algorithm->direct_access ? 0 : predicted[i].piece_size,
 			.predicted_us = (double)predicted[i].predicted_ns / 1e3,
 			.chosen = predicted[i].algorithm == best->algorithm,
 		};

@@ -14,12 +14,14 @@
 
 /* ---- Adding up ------------------------------------------------------------------------------ */
 
-static int64_t rank_ns(const struct rd_schedule *schedule, const struct rd_step_cost *step_cost, int row)
+static int64_t rank_ns(
+	const struct rd_schedule *schedule, const struct rd_step_cost *step_cost, int row)
 {
 	int64_t sum = 0;
 
 	for (int i = 0; i < schedule->rank_schedules[row].count; i++) {
-		const struct rd_event *event = &schedule->events[schedule->rank_schedules[row].first + i];
+		const struct rd_event *event =
+			&schedule->events[schedule->rank_schedules[row].first + i];
 
 		sum += rd_step_cost_event_ns(step_cost, event, schedule->size);
 	}
@@ -37,8 +39,8 @@ static int takes_count(const struct rd_schedule *schedule, int row)
 
 /* A host's cores share the work of its ranks. Ranks outside the sample count as busy as those in
    it. Each message that one takes costs more_ns more. */
-static int64_t host_ns(
-	const struct rd_schedule *schedule, const struct rd_step_cost *step_cost, int host, int64_t more_ns)
+static int64_t host_ns(const struct rd_schedule *schedule, const struct rd_step_cost *step_cost,
+	int host, int64_t more_ns)
 {
 	int64_t sum = 0;
 	int rank_schedules = 0;
@@ -100,8 +102,8 @@ static int64_t sampled_ns(const struct rd_schedule *schedule, const struct rd_st
 /* ---- Prediction ------------------------------------------------------------------------------ */
 
 /* How the executor cuts a block (slice.h): slices of equal length that fit a message. */
-static void cut(
-	const struct rd_schedule *schedule, const struct rd_cut *how, uint64_t *slice, uint64_t *pieces)
+static void cut(const struct rd_schedule *schedule, const struct rd_cut *how, uint64_t *slice,
+	uint64_t *pieces)
 {
 	uint64_t block = how->block_size < BLOCK_MAX ? how->block_size : BLOCK_MAX, chunk = block;
 

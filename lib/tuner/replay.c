@@ -64,8 +64,7 @@ static void put_message(struct replay *replay, int piece, int index, int64_t arr
 	struct rd_rank_state *state = &schedule->states[taker];
 
 	schedule->sent_ns[place_of(schedule, piece, index)] = arrives;
-	if (!state->waits || state->piece != piece ||
-		next_event(replay, taker)->sender != index)
+	if (!state->waits || state->piece != piece || next_event(replay, taker)->sender != index)
 		return;
 	state->ready_ns = rd_longer(state->ready_ns, arrives);
 	release(replay, taker);
@@ -146,7 +145,8 @@ static bool next_turn(const struct replay *replay, int *row, int *core, int64_t 
 			/* To go on where it was costs nothing. */
 			if (place->last != i)
 				begin += replay->step_cost->costs->switch_ns;
-			if (place->host != schedule->rank_schedules[i].host || (found && begin >= *at))
+			if (place->host != schedule->rank_schedules[i].host ||
+				(found && begin >= *at))
 				continue;
 			found = true;
 			*row = i;

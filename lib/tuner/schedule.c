@@ -90,7 +90,8 @@ static int unlist_put(struct matching *matching, int from, int to)
 	return event;
 }
 
-static void match(struct rd_schedule *schedule, struct rd_plan *const *plans, struct matching *matching)
+static void match(
+	struct rd_schedule *schedule, struct rd_plan *const *plans, struct matching *matching)
 {
 	for (int rank = 0; rank < schedule->size; rank++)
 		for (int i = 0; i < plans[rank]->step_count; i++)
@@ -155,8 +156,8 @@ static int count_peers(const struct rd_plan *plan)
 	return peers;
 }
 
-static int fill_schedule(
-	struct rd_schedule *schedule, struct rd_plan *const *plans, const struct rd_problem *problem)
+static int fill_schedule(struct rd_schedule *schedule, struct rd_plan *const *plans,
+	const struct rd_problem *problem)
 {
 	int err = count_hosts(schedule, problem);
 
@@ -167,10 +168,10 @@ static int fill_schedule(
 	schedule->cores = calloc(schedule->rank_count, sizeof(*schedule->cores));
 	schedule->free = calloc(schedule->rank_count, sizeof(*schedule->free));
 	schedule->events = calloc(schedule->event_count + 1, sizeof(*schedule->events));
-	schedule->sent_ns =
-		calloc((size_t)RD_PLAYED_PIECES * (schedule->event_count + 1), sizeof(*schedule->sent_ns));
-	if (!schedule->rank_schedules || !schedule->states || !schedule->cores || !schedule->free || !schedule->events ||
-		!schedule->sent_ns)
+	schedule->sent_ns = calloc(
+		(size_t)RD_PLAYED_PIECES * (schedule->event_count + 1), sizeof(*schedule->sent_ns));
+	if (!schedule->rank_schedules || !schedule->states || !schedule->cores || !schedule->free ||
+		!schedule->events || !schedule->sent_ns)
 		return rd_fail(RONDO_MEMORY, "no memory to price a plan");
 
 	int at = 0;
@@ -178,8 +179,8 @@ static int fill_schedule(
 	for (int i = 0; i < schedule->rank_count; i++) {
 		int rank = rank_of(schedule, i), peers;
 
-		schedule->rank_schedules[i] =
-			(struct rd_rank_schedule){ at, plans[rank]->step_count, host_of(problem, rank) };
+		schedule->rank_schedules[i] = (struct rd_rank_schedule){ at,
+			plans[rank]->step_count, host_of(problem, rank) };
 		peers = count_peers(plans[rank]);
 		schedule->peers = peers > schedule->peers ? peers : schedule->peers;
 		for (int k = 0; k < plans[rank]->step_count; k++)
@@ -211,8 +212,9 @@ static int write_plans(struct rd_schedule *schedule, struct rd_plan **plans,
 		if (!err && plans[rank]->step_count > longest)
 			longest = plans[rank]->step_count;
 	}
-	schedule->sampled = schedule->size > SAMPLED &&
-			 (schedule->size > RD_PLAYED_MAX || longest * schedule->size > NOTES_MAX);
+	schedule->sampled =
+		schedule->size > SAMPLED &&
+		(schedule->size > RD_PLAYED_MAX || longest * schedule->size > NOTES_MAX);
 	schedule->rank_count = schedule->sampled ? SAMPLED : schedule->size;
 	for (int rank = 0; rank < schedule->size && !schedule->sampled && !err; rank++)
 		err = write_plan(plans, algorithm, problem, rank);

@@ -56,7 +56,8 @@ static void settle(struct rd_single_copy *learned)
 	learned->best_ps[false] = learned->best_ps[true] = 0;
 }
 
-void rd_single_copy_record(struct rd_single_copy *learned, bool copied_once, uint64_t bytes, int64_t took_ns)
+void rd_single_copy_record(
+	struct rd_single_copy *learned, bool copied_once, uint64_t bytes, int64_t took_ns)
 {
 	size_t noted = learned->calls % PERIOD;
 

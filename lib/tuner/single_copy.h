@@ -40,6 +40,7 @@ bool rd_single_copy_next(struct rd_single_copy *learned, uint64_t bytes, bool *t
 
 /* Records the time of the call that rd_single_copy_next() was last called for. copied_once: a
    message of it used single copy. Where none could, the trial is over. */
-void rd_single_copy_record(struct rd_single_copy *learned, bool copied_once, uint64_t bytes, int64_t took_ns);
+void rd_single_copy_record(
+	struct rd_single_copy *learned, bool copied_once, uint64_t bytes, int64_t took_ns);
 
 #endif

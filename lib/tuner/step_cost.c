@@ -22,7 +22,8 @@ struct rd_step_cost rd_step_cost_of(
 
 		step_cost.message[class] = rd_message_cost(link, slice);
 		step_cost.empty[class] = rd_message_cost(link, 0);
-		step_cost.posts[class] = link->posts && !link->single_copy && slice >= link->posts_min;
+		step_cost.posts[class] =
+			link->posts && !link->single_copy && slice >= link->posts_min;
 	}
 	step_cost.copy_ns = rd_bytes_ns(slice, costs->copy_ps);
 	step_cost.reduce_ns = rd_bytes_ns(slice, costs->reduce_ps[type]);
@@ -43,14 +44,15 @@ static int64_t more_ns(int64_t memory_ns, int64_t cache_ns)
 
 static int64_t send_ns(const struct rd_step_cost *step_cost, const struct rd_event *event)
 {
-	return step_cost->message[event->to].send_ns + more_ns(step_cost->memory_copy_ns, step_cost->copy_ns);
+	return step_cost->message[event->to].send_ns +
+	       more_ns(step_cost->memory_copy_ns, step_cost->copy_ns);
 }
 
 /* Takes a message, and combines it where asked, in one pass. */
 static int64_t recv_ns(const struct rd_step_cost *step_cost, const struct rd_event *event)
 {
-	bool reduces = event->kind == RD_STEP_RECV_REDUCE || event->kind == RD_STEP_REDUCE_FORWARD ||
-		       event->kind == RD_STEP_HOLD;
+	bool reduces = event->kind == RD_STEP_RECV_REDUCE ||
+		       event->kind == RD_STEP_REDUCE_FORWARD || event->kind == RD_STEP_HOLD;
 
 	int64_t ns = step_cost->message[event->from].recv_ns;
 

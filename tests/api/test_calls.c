@@ -31,8 +31,7 @@ static int pass_round(struct rank_env *env)
 
 		TRY(rondo_group_start());
 		TRY(rondo_send(env->comm, &mine, 1, RONDO_I32, (rank + 1) % size, NULL));
-		TRY(rondo_recv(
-			env->comm, &token, 1, RONDO_I32, (rank + size - 1) % size, NULL));
+		TRY(rondo_recv(env->comm, &token, 1, RONDO_I32, (rank + size - 1) % size, NULL));
 		TRY(rondo_group_end());
 		if (token != (rank + size - 1) % size * 1000 + round)
 			return world_say(env, "round %d: got %d", round, token);
@@ -125,11 +124,10 @@ static int storm(struct rank_env *env)
 	TRY(rondo_group_start());
 	TRY(rondo_all_reduce(env->comm, &one, &sum, 1, RONDO_I32, RONDO_SUM, NULL));
 	for (int i = 0; i < size; i++)
-		TRY(rondo_send(env->comm, out, 1000 + 50000 * rank, RONDO_I8, (rank + i) % size,
-			NULL));
+		TRY(rondo_send(
+			env->comm, out, 1000 + 50000 * rank, RONDO_I8, (rank + i) % size, NULL));
 	for (int i = size - 1; i >= 0; i--)
-		TRY(rondo_recv(
-			env->comm, in + i * 200000, 1000 + 50000 * i, RONDO_I8, i, NULL));
+		TRY(rondo_recv(env->comm, in + i * 200000, 1000 + 50000 * i, RONDO_I8, i, NULL));
 	TRY(rondo_barrier(env->comm, NULL));
 	TRY(rondo_group_end());
 	for (int i = 0; i < size; i++)
@@ -203,8 +201,7 @@ static int on_a_stream(struct rank_env *env)
 		TRY(rondo_stream_call(stream, count_up, &counter));
 	}
 	/* A blocking call waits for the calls that were queued before it. */
-	TRY(rondo_all_reduce(
-		env->comm, values[7], values[7], 5000, RONDO_F32, RONDO_MAX, NULL));
+	TRY(rondo_all_reduce(env->comm, values[7], values[7], 5000, RONDO_F32, RONDO_MAX, NULL));
 	TRY(rondo_stream_synchronize(stream));
 	rondo_stream_destroy(stream);
 	for (int i = 0; i < 8; i++)
@@ -257,8 +254,7 @@ static int two_comms(struct rank_env *env)
 	TRY(rondo_group_start());
 	for (int i = 0; i < 2; i++) {
 		if (i == env->rank % 2)
-			TRY(rondo_all_reduce(
-				env->comm, a, a, 10000, RONDO_F64, RONDO_SUM, NULL));
+			TRY(rondo_all_reduce(env->comm, a, a, 10000, RONDO_F64, RONDO_SUM, NULL));
 		else
 			TRY(rondo_all_reduce(other, b, b, 10000, RONDO_F64, RONDO_PROD, NULL));
 	}
@@ -330,23 +326,23 @@ static int refusals(struct rank_env *env)
 		RONDO_INVALID, "all_reduce: comm is NULL");
 	wrong |= expect(env, rondo_all_reduce(comm, NULL, out, 1, RONDO_F32, RONDO_SUM, NULL),
 		RONDO_INVALID, "all_reduce: send is NULL");
-	wrong |= expect(env, rondo_all_gather(comm, in, NULL, 1, RONDO_F32, NULL),
-		RONDO_INVALID, "all_gather: recv is NULL");
-	wrong |= expect(env, rondo_all_reduce(comm, in, out, 1, 77, RONDO_SUM, NULL),
-		RONDO_INVALID, "77 is no type");
-	wrong |= expect(env, rondo_all_reduce(comm, in, out, 1, RONDO_F32, 99, NULL),
-		RONDO_INVALID, "99 is no operation");
-	wrong |= expect(env, rondo_broadcast(comm, in, out, 1, RONDO_F32, 2, NULL),
-		RONDO_INVALID, "rank 2 is not in 0..1");
-	wrong |= expect(env, rondo_broadcast(comm, in, out, 1, RONDO_F32, -1, NULL),
-		RONDO_INVALID, "rank -1 is not in 0..1");
+	wrong |= expect(env, rondo_all_gather(comm, in, NULL, 1, RONDO_F32, NULL), RONDO_INVALID,
+		"all_gather: recv is NULL");
+	wrong |= expect(env, rondo_all_reduce(comm, in, out, 1, 77, RONDO_SUM, NULL), RONDO_INVALID,
+		"77 is no type");
+	wrong |= expect(env, rondo_all_reduce(comm, in, out, 1, RONDO_F32, 99, NULL), RONDO_INVALID,
+		"99 is no operation");
+	wrong |= expect(env, rondo_broadcast(comm, in, out, 1, RONDO_F32, 2, NULL), RONDO_INVALID,
+		"rank 2 is not in 0..1");
+	wrong |= expect(env, rondo_broadcast(comm, in, out, 1, RONDO_F32, -1, NULL), RONDO_INVALID,
+		"rank -1 is not in 0..1");
 	wrong |= expect(env,
 		rondo_all_reduce(comm, in, out, SIZE_MAX / 8, RONDO_F32, RONDO_SUM, NULL),
 		RONDO_INVALID, "too large");
 	wrong |= expect(env, rondo_all_reduce(comm, in, in + 1, 4, RONDO_F32, RONDO_SUM, NULL),
 		RONDO_INVALID, "overlap");
-	wrong |= expect(env, rondo_send(comm, in, 1, RONDO_F32, env->rank, NULL),
-		RONDO_INVALID, "in one group");
+	wrong |= expect(env, rondo_send(comm, in, 1, RONDO_F32, env->rank, NULL), RONDO_INVALID,
+		"in one group");
 	wrong |= expect(env, rondo_group_end(), RONDO_INVALID, "without rondo_group_start");
 	wrong |= expect(env, rondo_stream_synchronize(NULL), RONDO_INVALID, "stream is NULL");
 	if (wrong)
@@ -443,8 +439,8 @@ static int skip_behind_a_failure(struct rank_env *env)
 	rondo_stream_destroy(stream);
 	rondo_comm_destroy(other);
 	if (before.calls != 1 || before.query != 0 || before.synchronize != RONDO_INVALID)
-		return world_say(env, "before: %d, %d, %d", before.calls, before.query,
-			before.synchronize);
+		return world_say(
+			env, "before: %d, %d, %d", before.calls, before.query, before.synchronize);
 	if (after.calls != 1 || after.query != RONDO_ABORTED || after.synchronize != RONDO_INVALID)
 		return world_say(
 			env, "after: %d, %d, %d", after.calls, after.query, after.synchronize);

@@ -374,10 +374,10 @@ static int try(struct rank_env *env, const struct trial *trial, struct memory *m
 	int err = call(trial, env->comm, in, result);
 
 	if (err)
-		return world_say(env, "%s of %zu %s %s root %d%s: %s: %s",
-			kind_names[trial->kind], trial->count, rondo_type_name(trial->type),
-			rondo_op_name(trial->op), trial->root, trial->in_place ? " in place" : "",
-			rondo_error_name(err), rondo_last_error());
+		return world_say(env, "%s of %zu %s %s root %d%s: %s: %s", kind_names[trial->kind],
+			trial->count, rondo_type_name(trial->type), rondo_op_name(trial->op),
+			trial->root, trial->in_place ? " in place" : "", rondo_error_name(err),
+			rondo_last_error());
 	for (size_t i = 0; i < out_blocks(trial); i++) {
 		size_t right = right_elements(trial, result, i);
 
@@ -507,8 +507,7 @@ static int try_everything(struct rank_env *env)
 {
 	size_t most = counts[sizeof(counts) / sizeof(*counts) - 1] * 8;
 	size_t all = most * env->size;
-	struct memory memory = { get_memory(env, all + 8),
-		get_memory(env, all + 2 * GUARD + 8) };
+	struct memory memory = { get_memory(env, all + 8), get_memory(env, all + 2 * GUARD + 8) };
 	struct tables tables = {
 		.total = malloc(2 * most), .slack = malloc(2 * most), .integers = malloc(2 * most)
 	};
@@ -518,8 +517,8 @@ static int try_everything(struct rank_env *env)
 	for (int rank = 0; rank < env->size; rank++)
 		tables.inputs[rank] = malloc(all);
 	if (!env->comm)
-		wrong = world_say(env, "create: %s: %s",
-			rondo_error_name(env->create_error), rondo_last_error());
+		wrong = world_say(env, "create: %s: %s", rondo_error_name(env->create_error),
+			rondo_last_error());
 	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts) && !wrong; i++) {
 		trial.count = env->world->algo && counts[i] > 4099 ? 4099 : counts[i];
 		wrong = try_count(env, trial, &memory, &tables);
@@ -557,8 +556,8 @@ static int try_algorithm(struct rank_env *env)
 
 		if (c != RD_TRANSFER && rd_algorithm_can(algorithm, &problem) &&
 			!has_run(env->comm, c, algorithm->name))
-			wrong = world_say(env, "%s was not by %s", rd_collective_name(c),
-				algorithm->name);
+			wrong = world_say(
+				env, "%s was not by %s", rd_collective_name(c), algorithm->name);
 	}
 	return wrong;
 }

@@ -61,8 +61,8 @@ static int die_in_a_call(struct rank_env *env)
 			rondo_stream *stream;
 
 			rondo_stream_create(&stream);
-			rondo_all_reduce(env->comm, values, values, 100000, RONDO_F32,
-				RONDO_SUM, stream);
+			rondo_all_reduce(
+				env->comm, values, values, 100000, RONDO_F32, RONDO_SUM, stream);
 			raise(SIGKILL);
 		}
 		err = rondo_all_reduce(
@@ -71,8 +71,7 @@ static int die_in_a_call(struct rank_env *env)
 	return fails_as_expected(env, err);
 }
 
-static void run_deaths(
-	int (*body)(struct rank_env *env), int victim, int error, const char *words)
+static void run_deaths(int (*body)(struct rank_env *env), int victim, int error, const char *words)
 {
 	for (size_t i = 0; i < sizeof(transports) / sizeof(*transports); i++) {
 		struct expectation expected = { .victim = victim, .error = error, .words = words };
@@ -270,8 +269,7 @@ static int stop_in_a_call(struct rank_env *env)
 	for (int i = 0; i < 1000 && !err; i++) {
 		if (env->rank == expected->victim && i == 3)
 			raise(SIGSTOP);
-		err = rondo_all_reduce(
-			env->comm, values, values, 1000, RONDO_F32, RONDO_SUM, NULL);
+		err = rondo_all_reduce(env->comm, values, values, 1000, RONDO_F32, RONDO_SUM, NULL);
 	}
 	return fails_as_expected(env, err);
 }
@@ -289,8 +287,9 @@ Test(failure, a_stopped_rank_is_named_within_the_bound, .timeout = 90)
 
 		world_run(&world, stop_in_a_call, &expected, outcomes);
 		for (int rank = 0; rank < 4; rank++)
-			cr_assert_eq(outcomes[rank].status, rank == 1 ? -1 : 0, "%s: rank %d: %d: %s",
-				transports[i], rank, outcomes[rank].status, outcomes[rank].text);
+			cr_assert_eq(outcomes[rank].status, rank == 1 ? -1 : 0,
+				"%s: rank %d: %d: %s", transports[i], rank, outcomes[rank].status,
+				outcomes[rank].text);
 	}
 }
 
@@ -549,8 +548,7 @@ static int be_root_as_well(struct rank_env *env)
 	if (!err)
 		err = rondo_barrier(env->comm, NULL);
 	if (!err)
-		err = rondo_reduce(
-			env->comm, values, values, 4, RONDO_F32, RONDO_SUM, root, NULL);
+		err = rondo_reduce(env->comm, values, values, 4, RONDO_F32, RONDO_SUM, root, NULL);
 	/* A rank that only sends is through, and waits in its next call. */
 	if (!err)
 		err = rondo_barrier(env->comm, NULL);

@@ -169,8 +169,7 @@ static int add_up(struct rank_env *env)
 	for (int i = 0; i < CALLS; i++) {
 		for (int k = 0; k < COUNT; k++)
 			values[k] = (float)(i + env->rank + k % 5);
-		TRY(rondo_all_reduce(
-			env->comm, values, values, COUNT, RONDO_F32, RONDO_SUM, NULL));
+		TRY(rondo_all_reduce(env->comm, values, values, COUNT, RONDO_F32, RONDO_SUM, NULL));
 		for (int k = 0; k < COUNT; k++)
 			if (values[k] != (float)(2 * i + 1 + 2 * (k % 5)))
 				return world_say(env, "sum %d is wrong", i);

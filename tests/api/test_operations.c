@@ -236,13 +236,11 @@ static int multiply_i32(struct rank_env *env)
 			TRY(rondo_all_reduce(env->comm, out, out, COUNT, RONDO_I32, op, NULL));
 			break;
 		case 2:
-			TRY(rondo_reduce(
-				env->comm, in, out, COUNT, RONDO_I32, op, size - 1, NULL));
+			TRY(rondo_reduce(env->comm, in, out, COUNT, RONDO_I32, op, size - 1, NULL));
 			mine = rank == size - 1;
 			break;
 		case 3:
-			TRY(rondo_reduce_scatter(
-				env->comm, in, out, COUNT, RONDO_I32, op, NULL));
+			TRY(rondo_reduce_scatter(env->comm, in, out, COUNT, RONDO_I32, op, NULL));
 			first = (size_t)rank * COUNT;
 			break;
 		case 4:
@@ -261,8 +259,8 @@ static int multiply_i32(struct rank_env *env)
 			for (int k = 0; k < size; k++)
 				wanted += (3 * k + 2) * ((int)(first + i) + k);
 			if (out[i] != wanted)
-				return world_say(env, "kind %d: element %zu is %d, not %d",
-					kind, i, out[i], wanted);
+				return world_say(env, "kind %d: element %zu is %d, not %d", kind, i,
+					out[i], wanted);
 		}
 		for (int i = 0; i < COUNT * size; i++)
 			if (in[i] != i + rank)
@@ -321,7 +319,7 @@ static int differ(struct rank_env *env)
 	int err = rondo_all_reduce(env->comm, &x, &x, 1, RONDO_F64,
 		env->rank == 1           ? weighed
 		: *(bool *)env->argument ? own
-					     : RONDO_SUM,
+					 : RONDO_SUM,
 		NULL);
 
 	world_say(env, "%s", rondo_last_error());
@@ -340,9 +338,10 @@ Test(operations, that_differ_between_ranks_are_named_on_every_rank, .timeout = 6
 				strstr(outcomes[i].text,
 					"rank 1 all_reduce #1 of 1 f64 with pre-multiplied sum #2"),
 				"%s", outcomes[i].text);
-			cr_assert(strstr(outcomes[i].text, own ? "rank 0 all_reduce #1 of 1 f64 with "
-							      "operation #1"
-							    : "rank 0 all_reduce #1 of 1 f64 sum"),
+			cr_assert(
+				strstr(outcomes[i].text, own ? "rank 0 all_reduce #1 of 1 f64 with "
+							       "operation #1"
+							     : "rank 0 all_reduce #1 of 1 f64 sum"),
 				"%s", outcomes[i].text);
 		}
 	}
@@ -352,8 +351,7 @@ Test(operations, that_differ_between_ranks_are_named_on_every_rank, .timeout = 6
 	do { \
 		int err_ = (call); \
 		if (err_ != (error) || !strstr(rondo_last_error(), reason)) \
-			return world_say( \
-				env, "%s: %d, \"%s\"", #call, err_, rondo_last_error()); \
+			return world_say(env, "%s: %d, \"%s\"", #call, err_, rondo_last_error()); \
 	} while (0)
 
 static int ask_wrongly(struct rank_env *env)

@@ -218,8 +218,7 @@ static int reduce_and_broadcast(struct rank_env *env)
 		wrong = world_say(env, "create: %s", rondo_last_error());
 	for (size_t i = 0; i < COUNT; i++)
 		values[i] = value_of(env->rank, i);
-	if (!wrong &&
-		rondo_all_reduce(env->comm, values, sums, COUNT, RONDO_F32, RONDO_SUM, NULL))
+	if (!wrong && rondo_all_reduce(env->comm, values, sums, COUNT, RONDO_F32, RONDO_SUM, NULL))
 		wrong = world_say(env, "all_reduce: %s", rondo_last_error());
 	if (!wrong && !sums_are_right(sums, env->size))
 		wrong = world_say(env, "the sums are wrong");
@@ -308,8 +307,7 @@ static int exchange_bytes(struct rank_env *env)
 	for (int from = 0; from < env->size && !wrong; from++)
 		for (size_t i = 0; i < ODD && !wrong; i++)
 			if (out[(size_t)from * ODD + i] != byte_of(from, env->rank, i))
-				wrong = world_say(
-					env, "byte %zu of rank %d's is wrong", i, from);
+				wrong = world_say(env, "byte %zu of rank %d's is wrong", i, from);
 	free(in);
 	free(out);
 	return wrong;
@@ -352,8 +350,7 @@ static int expect_unsupported(struct rank_env *env)
 
 	if (env->create_error == RONDO_UNSUPPORTED && strstr(rondo_last_error(), why))
 		return 0;
-	return world_say(
-		env, "%s: %s", rondo_error_name(env->create_error), rondo_last_error());
+	return world_say(env, "%s: %s", rondo_error_name(env->create_error), rondo_last_error());
 }
 
 static int run_too_short(void)

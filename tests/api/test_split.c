@@ -15,8 +15,7 @@
 	do { \
 		int err_ = (call); \
 		if (err_ != (error) || !strstr(rondo_last_error(), reason)) \
-			return world_say( \
-				env, "%s: %d, \"%s\"", #call, err_, rondo_last_error()); \
+			return world_say(env, "%s: %d, \"%s\"", #call, err_, rondo_last_error()); \
 	} while (0)
 
 static void run(int size, const char *transport, int (*body)(struct rank_env *env))
@@ -223,9 +222,9 @@ static int lack_memory_once(struct rank_env *env)
 	if (!failed)
 		return 0;
 	/* Once ranks connect, the reason may be that a connection failed. */
-	return lack->call <= EARLY ? !strstr(env->text, "RONDO_MEMORY")
-				   : strstr(env->text, "RONDO_DIED") ||
-					     strstr(env->text, "RONDO_TIMEOUT");
+	return lack->call <= EARLY
+		       ? !strstr(env->text, "RONDO_MEMORY")
+		       : strstr(env->text, "RONDO_DIED") || strstr(env->text, "RONDO_TIMEOUT");
 }
 
 /* False: the making takes fewer calls. */
@@ -241,8 +240,8 @@ static bool lack_at(struct lack *lack, const char *transport)
 		return false;
 	/* Once all are connected a rank may return before another fails. */
 	for (int i = 0; i < 3 && (lack->splits || lack->call <= EARLY); i++)
-		cr_assert_eq(outcomes[i].number, outcomes[0].number, "call %d of rank %d: %s", lack->call,
-			lack->victim, outcomes[i].text);
+		cr_assert_eq(outcomes[i].number, outcomes[0].number, "call %d of rank %d: %s",
+			lack->call, lack->victim, outcomes[i].text);
 	return true;
 }
 

@@ -237,8 +237,7 @@ static int run_streams(struct rank_env *env, struct buffers *b, rondo_stream *st
 	TRY(rondo_stream_synchronize(other));
 	rondo_stream_destroy(other);
 	for (int i = 0; i < 20; i++)
-		if (values[i] != (float)(env->size * (env->size - 1) / 2 +
-					 i * env->size) ||
+		if (values[i] != (float)(env->size * (env->size - 1) / 2 + i * env->size) ||
 			more[i] != (float)(env->size - 1 + i))
 			return world_say(env, "%d: %g and %g", i, values[i], more[i]);
 	return counter == 20 && mine == (float)env->size
@@ -339,8 +338,7 @@ static int run_two_comms(struct rank_env *env, struct buffers *b, rondo_stream *
 	/* One in this thread, the other in the stream's, at the same time. */
 	for (int i = 0; i < 5; i++) {
 		TRY(rondo_all_reduce(other, more, more, COUNT, RONDO_F32, RONDO_AVG, stream));
-		TRY(rondo_all_reduce(
-			env->comm, values, values, COUNT, RONDO_F32, RONDO_AVG, NULL));
+		TRY(rondo_all_reduce(env->comm, values, values, COUNT, RONDO_F32, RONDO_AVG, NULL));
 	}
 	TRY(rondo_stream_synchronize(stream));
 	/* Both in one group; the ranks begin with different ones. */
@@ -419,8 +417,7 @@ static int aborted(struct rank_env *env)
 	if (env->rank == 1)
 		pthread_create(&thread, NULL, abort_comm, env);
 	while (!err)
-		err = rondo_all_reduce(
-			env->comm, &value, &value, 1, RONDO_F32, RONDO_MAX, NULL);
+		err = rondo_all_reduce(env->comm, &value, &value, 1, RONDO_F32, RONDO_MAX, NULL);
 	if (env->rank == 1)
 		pthread_join(thread, NULL);
 	return check_aborted(env, err);
@@ -441,8 +438,7 @@ static int aborted_on_a_stream(struct rank_env *env)
 	if (env->rank == 1)
 		pthread_create(&thread, NULL, abort_comm, env);
 	for (int i = 0; i < 500; i++)
-		rondo_all_reduce(
-			env->comm, mine + i, mine + i, 1, RONDO_F32, RONDO_MAX, stream);
+		rondo_all_reduce(env->comm, mine + i, mine + i, 1, RONDO_F32, RONDO_MAX, stream);
 	if (env->rank == 1)
 		pthread_join(thread, NULL);
 	/* Who was through before the news came hears it in the next call. */
@@ -461,8 +457,7 @@ static int mismatched(struct rank_env *env)
 	int err = env->create_error;
 
 	if (!err)
-		err = rondo_all_reduce(
-			env->comm, mine, mine, count, RONDO_F32, RONDO_SUM, NULL);
+		err = rondo_all_reduce(env->comm, mine, mine, count, RONDO_F32, RONDO_SUM, NULL);
 	if (!err)
 		err = rondo_barrier(env->comm, NULL);
 	return err == RONDO_MISMATCH

@@ -137,8 +137,8 @@ static int try_all_gather(struct trial *t)
 		send = recv + 4 * out.displs[t->rank];
 	for (size_t i = 0; i < mine; i++)
 		put(send, i, value(t->rank, 0, i));
-	if (rondo_all_gather_v(t->env->comm, send, recv, out.counts,
-		    t->gaps ? out.displs : NULL, RONDO_I32, NULL) ||
+	if (rondo_all_gather_v(t->env->comm, send, recv, out.counts, t->gaps ? out.displs : NULL,
+		    RONDO_I32, NULL) ||
 		!out_is_right(recv, &out, t->size, t->rank, false, NULL))
 		return wrong(t, "all_gather_v");
 	return 0;
@@ -161,8 +161,7 @@ static int try_reduce_scatter(struct trial *t)
 	for (int k = 0; k < t->size; k++)
 		for (size_t i = 0; i < in.counts[k]; i++)
 			put(send, in.displs[k] + i, value(t->rank, k, i));
-	if (rondo_reduce_scatter_v(
-		    t->env->comm, send, recv, in.counts, RONDO_I32, RONDO_SUM, NULL))
+	if (rondo_reduce_scatter_v(t->env->comm, send, recv, in.counts, RONDO_I32, RONDO_SUM, NULL))
 		return wrong(t, "reduce_scatter_v");
 	for (size_t i = 0; i < mine; i++) {
 		uint32_t sum = 0;
@@ -562,8 +561,7 @@ static int differ(struct rank_env *env)
 		break;
 	case NOT_VARIED:
 		err = odd_one ? rondo_all_gather(env->comm, in, out, 5, RONDO_I32, NULL)
-			      : rondo_all_gather_v(
-					env->comm, in, out, same, NULL, RONDO_I32, NULL);
+			      : rondo_all_gather_v(env->comm, in, out, same, NULL, RONDO_I32, NULL);
 		break;
 	}
 	/* Who only sends hears of it at the next call. */
@@ -586,7 +584,8 @@ static void expect_misfit(enum misfit misfit, const char *one, const char *other
 		cr_assert_eq(world_run(&set, differ, &misfit, outcomes), 0);
 		for (int i = 0; i < 3; i++) {
 			cr_assert(strstr(outcomes[i].text, one), "%s: %s", one, outcomes[i].text);
-			cr_assert(strstr(outcomes[i].text, other), "%s: %s", other, outcomes[i].text);
+			cr_assert(
+				strstr(outcomes[i].text, other), "%s: %s", other, outcomes[i].text);
 			cr_assert_str_eq(outcomes[i].text, outcomes[0].text);
 		}
 	}
@@ -608,8 +607,7 @@ static int take_another_way(struct rank_env *env)
 	enum { MANY = 4 << 20 };
 	static int in[MANY + 64], out[MANY + 64];
 	size_t counts[4] = { 4, 5, 6, env->rank == 1 ? MANY : 7 };
-	int err =
-		rondo_reduce_scatter_v(env->comm, in, out, counts, RONDO_I32, RONDO_SUM, NULL);
+	int err = rondo_reduce_scatter_v(env->comm, in, out, counts, RONDO_I32, RONDO_SUM, NULL);
 
 	world_say(env, "%s", rondo_last_error());
 	return err == RONDO_MISMATCH ? 0 : 1;

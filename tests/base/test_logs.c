@@ -196,11 +196,11 @@ Test(logs, a_file_that_cannot_be_opened_is_one_line, .timeout = 60)
 	cr_expect_eq(world_run(&world, sum_up, NULL, NULL), 0);
 	text = captured_stderr_end();
 	cr_expect_eq(captured_stderr_times(text, " RONDO WARN "), 1, "%s", text);
-	cr_expect_eq(
-		captured_stderr_times(text, "RONDO WARN RONDO_DEBUG_FILE: cannot open /no/such/directory/"), 1,
-		"%s", text);
-	cr_expect_eq(
-		captured_stderr_times(text, ": No such file or directory: the log goes to standard error\n"),
+	cr_expect_eq(captured_stderr_times(
+			     text, "RONDO WARN RONDO_DEBUG_FILE: cannot open /no/such/directory/"),
+		1, "%s", text);
+	cr_expect_eq(captured_stderr_times(
+			     text, ": No such file or directory: the log goes to standard error\n"),
 		1, "%s", text);
 	cr_expect_eq(captured_stderr_times(text, " Init COMPLETE "), 2, "%s", text);
 }
@@ -306,7 +306,8 @@ Test(logs, an_algorithm_that_is_asked_for_and_cannot_run_is_one_warning_a_collec
 			  "buffers can be addressed from all ranks \\(rondo_mem_alloc\\(\\)\\); "
 			  "[a-z_]+ runs it"),
 		"%s", text);
-	cr_expect_eq(captured_stderr_times(text, " RONDO WARN "), 2, "all_reduce and broadcast: %s", text);
+	cr_expect_eq(captured_stderr_times(text, " RONDO WARN "), 2, "all_reduce and broadcast: %s",
+		text);
 	text = said_with_algorithm("doubling", false);
 	cr_expect(
 		says(text, 0, "WARN",
@@ -321,8 +322,8 @@ Test(logs, another_communicator_warns_again, .timeout = 60)
 {
 	const char *text = said_with_algorithm("tree", true);
 
-	cr_expect_geq(
-		captured_stderr_times(text, "RONDO_ALGO=tree is not used for all_reduce"), 2, "%s", text);
+	cr_expect_geq(captured_stderr_times(text, "RONDO_ALGO=tree is not used for all_reduce"), 2,
+		"%s", text);
 }
 
 /* ---- The page, and the sources --------------------------------------------------------------- */
@@ -391,8 +392,8 @@ static void list_calls(const char *path)
 
 static void list_all_calls(void)
 {
-	static const char *const patterns[] = { "/lib/*/*.c", "/lib/device/*/*.c", "/transports/*.c",
-		"/ring/*.c", "/tree/*.c", "/mesh/*.c" };
+	static const char *const patterns[] = { "/lib/*/*.c", "/lib/device/*/*.c",
+		"/transports/*.c", "/ring/*.c", "/tree/*.c", "/mesh/*.c" };
 	char pattern[512];
 
 	for (size_t i = 0; i < sizeof(patterns) / sizeof(*patterns); i++) {

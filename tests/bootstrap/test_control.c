@@ -1,5 +1,6 @@
 /* ctest label: threads */
-/* The control connection over real sockets: ranks as threads, and as processes where they are to die. */
+/* The control connection over real sockets: ranks as threads, and as processes where they are to
+ * die. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -899,7 +900,8 @@ static bool dies(const struct rank *rank, const struct scenario *scenario, enum 
 static void live(struct rank *rank, const struct scenario *scenario)
 {
 	/* One that is not ready keeps the victim waiting. */
-	bool lags = scenario->death == WHILE_OPENING && rank->rank == (scenario->victim + 1) % scenario->size;
+	bool lags = scenario->death == WHILE_OPENING &&
+		    rank->rank == (scenario->victim + 1) % scenario->size;
 
 	rank->self.place.pid = getpid();
 	if (dies(rank, scenario, BEFORE_JOINING))
@@ -982,22 +984,23 @@ static void expect_scenario(struct scenario scenario, int error, const char *for
 	for (int i = 0; i < survivors; i++) {
 		cr_expect_eq(ranks[i].error, error, "%s: %s", rondo_error_name(ranks[i].error),
 			ranks[i].reason);
-		cr_expect(
-			strstr(ranks[i].reason, part), "\"%s\" lacks \"%s\"", ranks[i].reason, part);
+		cr_expect(strstr(ranks[i].reason, part), "\"%s\" lacks \"%s\"", ranks[i].reason,
+			part);
 	}
 }
 
 Test(control, a_rank_killed_while_all_run_is_named_at_once, .timeout = 60)
 {
 	for (int victim = 0; victim < 4; victim++)
-		expect_scenario((struct scenario){ 4, victim, RUNNING, -1 }, RONDO_DIED, "rank %d (host ");
+		expect_scenario(
+			(struct scenario){ 4, victim, RUNNING, -1 }, RONDO_DIED, "rank %d (host ");
 }
 
 Test(control, a_rank_killed_between_meeting_and_opening_is_named, .timeout = 60)
 {
 	for (int victim = 0; victim < 3; victim++) {
-		expect_scenario(
-			(struct scenario){ 3, victim, BEFORE_READY, -1 }, RONDO_DIED, "rank %d (host ");
+		expect_scenario((struct scenario){ 3, victim, BEFORE_READY, -1 }, RONDO_DIED,
+			"rank %d (host ");
 		expect_scenario((struct scenario){ 3, victim, WHILE_OPENING, -1 }, RONDO_DIED,
 			"rank %d (host ");
 	}
@@ -1013,13 +1016,13 @@ Test(control, a_rank_killed_before_it_came_is_missed, .timeout = 60)
 {
 	expect_scenario((struct scenario){ 3, 2, BEFORE_JOINING, -1 }, RONDO_TIMEOUT,
 		"rank %d of 3 has not come to");
-	expect_scenario(
-		(struct scenario){ 3, 0, BEFORE_JOINING, -1 }, RONDO_UNREACHABLE, "no one listens at");
+	expect_scenario((struct scenario){ 3, 0, BEFORE_JOINING, -1 }, RONDO_UNREACHABLE,
+		"no one listens at");
 }
 
 Test(control, a_stopped_rank_is_noticed_by_its_silence, .timeout = 60)
 {
 	for (int victim = 0; victim < 3; victim++)
-		expect_scenario(
-			(struct scenario){ 3, victim, STOPPED, -1 }, RONDO_TIMEOUT, "rank %d (host ");
+		expect_scenario((struct scenario){ 3, victim, STOPPED, -1 }, RONDO_TIMEOUT,
+			"rank %d (host ");
 }

@@ -149,8 +149,8 @@ Test(wire, a_note_that_has_not_arrived_whole_is_waited_for)
 		fill_message(&message, (enum rd_control_kind)kind);
 		size = rd_control_encode(&message, frame);
 		for (size_t cut = 0; cut < size; cut++)
-			cr_assert_eq(
-				get_exactly(frame, cut, &message), 0, "kind %d cut at %zu", kind, cut);
+			cr_assert_eq(get_exactly(frame, cut, &message), 0, "kind %d cut at %zu",
+				kind, cut);
 	}
 }
 
@@ -167,8 +167,8 @@ Test(wire, a_note_that_claims_another_length_is_refused)
 			frame[6] = (unsigned char)claim;
 			frame[7] = (unsigned char)(claim >> 8);
 			if (claim != size - 8)
-				cr_assert_eq(get_exactly(frame, 8 + claim, &message), RONDO_PROTOCOL,
-					"kind %d as %zu bytes", kind, claim);
+				cr_assert_eq(get_exactly(frame, 8 + claim, &message),
+					RONDO_PROTOCOL, "kind %d as %zu bytes", kind, claim);
 		}
 	}
 }
@@ -265,9 +265,10 @@ Test(wire, what_is_no_note_is_refused_at_its_first_byte)
 	cr_assert_eq(
 		get_exactly((const unsigned char *)"GET / HTTP/1.1", 1, &message), RONDO_PROTOCOL);
 	cr_assert_eq(get_exactly((const unsigned char *)"RND ", 4, &message), RONDO_PROTOCOL);
-	cr_assert_eq(get_exactly((const unsigned char *)"RNDO\0\0\0\0", 8, &message), RONDO_PROTOCOL);
 	cr_assert_eq(
-		get_exactly((const unsigned char *)"RNDO\3\0\xff\xff", 8, &message), RONDO_PROTOCOL);
+		get_exactly((const unsigned char *)"RNDO\0\0\0\0", 8, &message), RONDO_PROTOCOL);
+	cr_assert_eq(get_exactly((const unsigned char *)"RNDO\3\0\xff\xff", 8, &message),
+		RONDO_PROTOCOL);
 }
 
 Test(wire, control_characters_do_not_reach_a_terminal)

@@ -1,7 +1,7 @@
 /*
- * Coordinator and participants alone, over a network in memory with virtual time: bytes travel in fragments, each
- * after a delay drawn from a seed, in order within a connection and in any order between them.
- * Ranks die, stop or talk nonsense at any moment.
+ * Coordinator and participants alone, over a network in memory with virtual time: bytes travel in
+ * fragments, each after a delay drawn from a seed, in order within a connection and in any order
+ * between them. Ranks die, stop or talk nonsense at any moment.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -112,7 +112,8 @@ static void send_packet(struct pipe *pipe, const unsigned char *bytes, size_t si
 
 static void babble(unsigned char *bytes, size_t size)
 {
-	struct rd_control_message message = { .kind = RD_CONTROL_HELLO + (int)draw(RD_CONTROL_SLOW) };
+	struct rd_control_message message = { .kind = RD_CONTROL_HELLO +
+						      (int)draw(RD_CONTROL_SLOW) };
 	unsigned char frame[RD_FRAME_MAX];
 	size_t other;
 
@@ -195,7 +196,8 @@ static void serve_coordinator(void)
 		return;
 	for (int i = 0; i < net.size; i++) {
 		struct node *node = &net.nodes[i];
-		while (node->line >= 0 && rd_coordinator_next(net.coordinator, node->line, &message))
+		while (node->line >= 0 &&
+			rd_coordinator_next(net.coordinator, node->line, &message))
 			send_message(&node->down, &message, false);
 		if (node->line >= 0 && rd_coordinator_dropped(net.coordinator, node->line))
 			coordinator_hangs_up(node);
@@ -418,19 +420,19 @@ static void act(struct node *node)
 
 static void start_node(struct node *node)
 {
-	cr_assert_eq(rd_participant_create(&node->participant, &node->settings, &node->self, &node->activity,
-			     "10.0.0.1:29500", net.now_ms),
+	cr_assert_eq(rd_participant_create(&node->participant, &node->settings, &node->self,
+			     &node->activity, "10.0.0.1:29500", net.now_ms),
 		0);
 	node->act_ms = net.now_ms;
 	if (node == &net.nodes[0])
-		cr_assert_eq(
-			rd_coordinator_create(&net.coordinator, &node->settings, "10.0.0.1:29500", 42, net.now_ms),
+		cr_assert_eq(rd_coordinator_create(&net.coordinator, &node->settings,
+				     "10.0.0.1:29500", 42, net.now_ms),
 			0);
 	if (node->declines && node == &net.nodes[0])
 		rd_coordinator_decline(net.coordinator, RONDO_MEMORY, "no memory");
 	else if (node->declines)
-		rd_participant_report(node->participant, RONDO_MEMORY, (int)(node - net.nodes), "no memory",
-			net.now_ms);
+		rd_participant_report(node->participant, RONDO_MEMORY, (int)(node - net.nodes),
+			"no memory", net.now_ms);
 }
 
 static void run_node(struct node *node)
@@ -524,7 +526,8 @@ static bool all_ended(void)
 static bool all_open(void)
 {
 	for (int i = 0; i < net.size; i++)
-		if (!net.nodes[i].participant || rd_participant_phase(net.nodes[i].participant) != RD_SPOKE_OPEN)
+		if (!net.nodes[i].participant ||
+			rd_participant_phase(net.nodes[i].participant) != RD_SPOKE_OPEN)
 			return false;
 	return true;
 }
@@ -634,7 +637,8 @@ static void check_survivors(const char *what)
 		else if (net.victim == 0)
 			cr_expect_lt(error, 0, "%s: rank %d", what, i);
 		else
-			cr_expect(error == net.coordinator_error && strcmp(reason, net.coordinator_reason) == 0,
+			cr_expect(error == net.coordinator_error &&
+					  strcmp(reason, net.coordinator_reason) == 0,
 				"%s: rank %d has \"%s\", the coordinator \"%s\"", what, i, reason,
 				net.coordinator_reason);
 	}
@@ -645,9 +649,10 @@ static void expect_verdict(int error, const char *part)
 {
 	cr_assert(run_until(all_ended), "it hangs");
 	check_survivors(part);
-	cr_expect_eq(
-		net.coordinator_error, error, "%s: %s", rondo_error_name(net.coordinator_error), net.coordinator_reason);
-	cr_expect(strstr(net.coordinator_reason, part), "\"%s\" lacks \"%s\"", net.coordinator_reason, part);
+	cr_expect_eq(net.coordinator_error, error, "%s: %s",
+		rondo_error_name(net.coordinator_error), net.coordinator_reason);
+	cr_expect(strstr(net.coordinator_reason, part), "\"%s\" lacks \"%s\"",
+		net.coordinator_reason, part);
 	finish_net();
 }
 
@@ -664,8 +669,9 @@ Test(rendezvous, ranks_meet_work_and_part_whatever_the_delays, .timeout = 60)
 				"seed %u rank %d: %s", seed, i, net.coordinator_reason);
 			cr_assert_eq(rd_participant_comm_id(net.nodes[i].participant), 42);
 			for (int k = 0; k < net.size; k++)
-				cr_assert_eq(
-					rd_participant_members(net.nodes[i].participant)[k].place.pid, 100 + k);
+				cr_assert_eq(rd_participant_members(net.nodes[i].participant)[k]
+						     .place.pid,
+					100 + k);
 		}
 		cr_assert(rd_coordinator_settled(net.coordinator));
 		finish_net();
@@ -690,7 +696,8 @@ static void expect_limits(uint32_t seed)
 		for (int peer = 0; peer < net.size; peer++)
 			maps &= peer == i || net.nodes[i].route[peer] == 0;
 	for (int i = 0; i < net.size; i++) {
-		const struct rd_link_limits *limits = rd_participant_limits(net.nodes[i].participant);
+		const struct rd_link_limits *limits =
+			rd_participant_limits(net.nodes[i].participant);
 
 		cr_assert_eq(limits->piece_size, (uint64_t)(1001 - net.size), "seed %u", seed);
 		cr_assert_eq(limits->maps, maps, "seed %u", seed);
@@ -707,8 +714,8 @@ Test(rendezvous, both_of_a_pair_take_the_first_transport_that_fails_neither, .ti
 		expect_limits(seed);
 		for (int i = 0; i < net.size; i++) {
 			for (int peer = 0; peer < net.size; peer++) {
-				unsigned broken = net.nodes[i].broken[peer] |
-						  net.nodes[peer].broken[i];
+				unsigned broken =
+					net.nodes[i].broken[peer] | net.nodes[peer].broken[i];
 				int route = net.nodes[i].route[peer];
 
 				if (peer == i)
@@ -808,8 +815,8 @@ static void report_at_times(void)
 	struct node *node = &net.nodes[draw((uint32_t)net.size)];
 
 	if (draw(300) == 0 && acts(node) && rd_participant_phase(node->participant) >= RD_SPOKE_MET)
-		rd_participant_report(node->participant, errors[draw(4)], (int)draw((uint32_t)net.size + 1) - 1,
-			"it says", net.now_ms);
+		rd_participant_report(node->participant, errors[draw(4)],
+			(int)draw((uint32_t)net.size + 1) - 1, "it says", net.now_ms);
 }
 
 static void stop_idling(void)
@@ -905,7 +912,8 @@ Test(rendezvous, settings_that_differ_are_named)
 static struct rd_coordinator *bare_coordinator(void)
 {
 	init_net(2, 1);
-	cr_assert_eq(rd_coordinator_create(&net.coordinator, &net.nodes[0].settings, "here", 1, 0), 0);
+	cr_assert_eq(
+		rd_coordinator_create(&net.coordinator, &net.nodes[0].settings, "here", 1, 0), 0);
 	return net.coordinator;
 }
 
@@ -962,18 +970,20 @@ static void tell_member(struct rd_participant *participant, int rank)
 	rd_participant_take(participant, &message, 0);
 }
 
-/* What a participant says of a coordinator that tells of these two ranks, in a comm of two, and then of nothing.
+/* What a participant says of a coordinator that tells of these two ranks, in a comm of two, and
+ * then of nothing.
  */
 static int hear_members(int first, int second)
 {
 	struct node *node = &net.nodes[1];
-	struct rd_control_message beat = { .kind = RD_CONTROL_BEAT }, table = { .kind = RD_CONTROL_TABLE };
+	struct rd_control_message beat = { .kind = RD_CONTROL_BEAT },
+				  table = { .kind = RD_CONTROL_TABLE };
 	const char *reason;
 	int error;
 
 	init_net(2, 1);
-	cr_assert_eq(rd_participant_create(
-			     &node->participant, &node->settings, &node->self, &node->activity, "here", 0),
+	cr_assert_eq(rd_participant_create(&node->participant, &node->settings, &node->self,
+			     &node->activity, "here", 0),
 		0);
 	cr_assert(rd_participant_dials(node->participant, 0));
 	rd_participant_connected(node->participant, 0);
@@ -1078,14 +1088,17 @@ Test(rendezvous, a_rank_that_is_none_cannot_decline)
 Test(rendezvous, a_rank_that_is_refused_goes_after_the_strangers)
 {
 	struct rd_coordinator *coordinator = bare_coordinator();
-	struct rd_control_message message = { .kind = RD_CONTROL_HELLO, .hello.version = RD_WIRE_VERSION + 1 };
-	int refused = rd_coordinator_open(coordinator, 0), silent = rd_coordinator_open(coordinator, 0);
+	struct rd_control_message message = { .kind = RD_CONTROL_HELLO,
+		.hello.version = RD_WIRE_VERSION + 1 };
+	int refused = rd_coordinator_open(coordinator, 0),
+	    silent = rd_coordinator_open(coordinator, 0);
 
 	rd_coordinator_take(coordinator, refused, &message, 0);
 	cr_expect_eq(rd_coordinator_oldest_stranger(coordinator), silent);
 	rd_coordinator_closed(coordinator, silent, 0);
 	cr_expect_eq(rd_coordinator_oldest_stranger(coordinator), -1);
-	cr_expect(rd_coordinator_next(coordinator, refused, &message) && message.kind == RD_CONTROL_VERDICT);
+	cr_expect(rd_coordinator_next(coordinator, refused, &message) &&
+		  message.kind == RD_CONTROL_VERDICT);
 	cr_expect_eq(rd_coordinator_oldest_stranger(coordinator), refused);
 	finish_net();
 }
@@ -1100,7 +1113,8 @@ Test(rendezvous, a_stranger_that_talks_nonsense_is_dropped_without_a_word)
 	rd_coordinator_garbled(coordinator, a, 0);
 	rd_coordinator_take(coordinator, b, &message, 0);
 	cr_expect(rd_coordinator_dropped(coordinator, a) && rd_coordinator_dropped(coordinator, b));
-	cr_expect(!rd_coordinator_next(coordinator, a, &message) && !rd_coordinator_next(coordinator, b, &message));
+	cr_expect(!rd_coordinator_next(coordinator, a, &message) &&
+		  !rd_coordinator_next(coordinator, b, &message));
 	cr_expect_eq(rd_coordinator_verdict(coordinator, &reason), 0);
 	finish_net();
 }
@@ -1270,12 +1284,13 @@ Test(rendezvous, a_report_that_nobody_hears_stands_by_itself)
 Test(rendezvous, a_goodbye_that_is_never_answered_ends)
 {
 	struct node *node = &net.nodes[1];
-	struct rd_control_message message = { .kind = RD_CONTROL_BEAT, .beat.timeout_ms = TIMEOUT_MS };
+	struct rd_control_message message = { .kind = RD_CONTROL_BEAT,
+		.beat.timeout_ms = TIMEOUT_MS };
 	const char *reason;
 
 	init_net(2, 1);
-	cr_assert_eq(rd_participant_create(
-			     &node->participant, &node->settings, &node->self, &node->activity, "here", 0),
+	cr_assert_eq(rd_participant_create(&node->participant, &node->settings, &node->self,
+			     &node->activity, "here", 0),
 		0);
 	cr_assert(rd_participant_dials(node->participant, 0));
 	rd_participant_connected(node->participant, 0);
@@ -1425,7 +1440,8 @@ Test(rendezvous, a_connection_that_fails_is_no_death)
 /* Rank 1 says that the link between these two was lost. */
 static void tell_link_failure(int low, int high, int by)
 {
-	struct rd_control_message message = { .kind = RD_CONTROL_LOST, .lost = { low, high, by, "shm", "broken" } };
+	struct rd_control_message message = { .kind = RD_CONTROL_LOST,
+		.lost = { low, high, by, "shm", "broken" } };
 
 	rd_coordinator_take(net.coordinator, net.nodes[1].line, &message, net.now_ms);
 }
@@ -1433,7 +1449,8 @@ static void tell_link_failure(int low, int high, int by)
 static bool all_met(void)
 {
 	for (int i = 0; i < net.size; i++)
-		if (!net.nodes[i].participant || rd_participant_phase(net.nodes[i].participant) != RD_SPOKE_MET)
+		if (!net.nodes[i].participant ||
+			rd_participant_phase(net.nodes[i].participant) != RD_SPOKE_MET)
 			return false;
 	return true;
 }
@@ -1514,7 +1531,8 @@ Test(rendezvous, a_round_of_looks_ends_when_all_have_looked_or_are_ready)
 
 Test(rendezvous, losses_without_end_are_nonsense)
 {
-	struct rd_control_message message = { .kind = RD_CONTROL_LOST, .lost = { 0, 1, 1, "", "broken" } };
+	struct rd_control_message message = { .kind = RD_CONTROL_LOST,
+		.lost = { 0, 1, 1, "", "broken" } };
 
 	meet_lagging(2);
 	for (int i = 0; i <= 2 * RD_TRANSPORTS_MAX; i++) {

@@ -85,7 +85,8 @@ Test(checker, refuses_direct_access_by_an_algorithm_that_is_not_marked_mapped)
 			       "algorithm is not marked `direct_access`");
 	world = three("two_shot", RD_BROADCAST);
 	world.plans[0]->direct_access = false;
-	expect_refused(&world, "rank 0, step 0 (signal 1): its algorithm is not marked `direct_access`");
+	expect_refused(
+		&world, "rank 0, step 0 (signal 1): its algorithm is not marked `direct_access`");
 }
 
 Test(checker, refuses_a_fetch_of_another_chunk_or_from_another_rank_than_has_it)

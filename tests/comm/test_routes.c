@@ -470,8 +470,8 @@ Test(routes, where_none_is_left_all_that_was_tried_is_named, .timeout = 60)
 	run_world(&world, &failed, outcomes);
 	cr_assert_eq(failed, 2);
 	for (int rank = 0; rank < 2; rank++) {
-		cr_expect(
-			strstr(outcomes[rank].text, "cannot connect to rank"), "%s", outcomes[rank].text);
+		cr_expect(strstr(outcomes[rank].text, "cannot connect to rank"), "%s",
+			outcomes[rank].text);
 		cr_expect(strstr(outcomes[rank].text, "rank 0 (host "), "%s", outcomes[rank].text);
 		cr_expect(strstr(outcomes[rank].text, "rank 1 (host "), "%s", outcomes[rank].text);
 		cr_expect(
@@ -525,7 +525,8 @@ Test(routes, the_shortest_message_that_any_link_carries_is_what_all_ranks_send, 
 	for (int i = 0; i < 3; i++) {
 		struct world world = { .size = 3, .timeout_ms = 5000, .algo = algorithms[i] };
 
-		cr_expect_eq(world_run(&world, sum_up_much, NULL, outcomes), 0, "%s", outcomes[2].text);
+		cr_expect_eq(
+			world_run(&world, sum_up_much, NULL, outcomes), 0, "%s", outcomes[2].text);
 	}
 }
 
@@ -539,7 +540,8 @@ Test(routes, a_link_that_carries_next_to_nothing_is_an_error_that_names_it, .tim
 	run_world(&world, &failed, outcomes);
 	cr_expect_eq(failed, 3);
 	for (int rank = 0; rank < 3; rank++)
-		cr_expect(strstr(outcomes[rank].text, "transport narrow carries messages of 32 bytes"),
+		cr_expect(strstr(outcomes[rank].text,
+				  "transport narrow carries messages of 32 bytes"),
 			"%s", outcomes[rank].text);
 }
 
@@ -578,7 +580,8 @@ Test(routes, one_pair_that_maps_no_memory_keeps_no_call_from_being_right, .timeo
 	for (int i = 0; i < 2; i++) {
 		struct world world = { .size = 3, .timeout_ms = 20000, .algo = algorithms[i] };
 
-		cr_expect_eq(world_run(&world, call_all, NULL, outcomes), 0, "\"%s\"", algorithms[i]);
+		cr_expect_eq(
+			world_run(&world, call_all, NULL, outcomes), 0, "\"%s\"", algorithms[i]);
 	}
 }
 

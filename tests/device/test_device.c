@@ -1,5 +1,6 @@
 /* ctest label: threads */
-/* The device layer, on emulated GPUs: memory, handles between processes, streams and their order. */
+/* The device layer, on emulated GPUs: memory, handles between processes, streams and their order.
+ */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -1,8 +1,8 @@
 /*
- * An emulated libcuda.so.1, on top of the emulated GPUs: what lib/device/cuda/cuda.c and train/cuda/cuda.c
- * ask of the driver is done by lib/device/emulated/emulated.c, and what they get wrong (a context that is not
- * current, a word that was never registered, a kernel of another type) is an error. So all of both
- * runs in tests; their kernels as threads (kernels.cc, train.cc).
+ * An emulated libcuda.so.1, on top of the emulated GPUs: what lib/device/cuda/cuda.c and
+ * train/cuda/cuda.c ask of the driver is done by lib/device/emulated/emulated.c, and what they get
+ * wrong (a context that is not current, a word that was never registered, a kernel of another type)
+ * is an error. So all of both runs in tests; their kernels as threads (kernels.cc, train.cc).
  *
  * Code is loaded late, as CUDA does: what runs for the first time waits until nothing else runs,
  * and meanwhile nothing can be queued. When that takes too long it is an error. So it is with the

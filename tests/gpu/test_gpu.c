@@ -175,8 +175,7 @@ static int mixed_calls(struct rank_env *env)
 
 		for (size_t i = 0; i < count * (size_t)env->size; i++)
 			b.host[i] = value(env->rank, i, call);
-		if (rondo_copy(b.in, b.host, count * (size_t)env->size * sizeof(float),
-			    b.stream) ||
+		if (rondo_copy(b.in, b.host, count * (size_t)env->size * sizeof(float), b.stream) ||
 			make_call(env, &b, call, count))
 			wrong = world_say(env, "call %d: %s", call, rondo_last_error());
 		if (!wrong)
@@ -274,8 +273,7 @@ static int odd_transfers(struct rank_env *env)
 
 	for (int i = 0; i < 7 && !wrong; i++)
 		for (size_t at = 0; at < 4 && !wrong; at++)
-			wrong = shift_bytes(
-				env, &b, sizes[i], at * 5, at * 5 + (at % 2 ? 1 : 16));
+			wrong = shift_bytes(env, &b, sizes[i], at * 5, at * 5 + (at % 2 ? 1 : 16));
 	close_buffers(&b);
 	return wrong;
 }
@@ -294,8 +292,8 @@ Test(gpu, transfers_arrive_wherever_they_lie_on_gpus, .timeout = 120)
 
 /* ---- Types and operations, against the host's ---------------------------------------------- */
 
-static int compare_with_host(struct rank_env *env, const struct buffers *b, rondo_type type,
-	rondo_op op, size_t count)
+static int compare_with_host(
+	struct rank_env *env, const struct buffers *b, rondo_type type, rondo_op op, size_t count)
 {
 	size_t size = rondo_type_size(type), bytes = count * size;
 	char *host = (char *)b->host, *right = malloc(bytes), *got = malloc(bytes);
@@ -317,8 +315,7 @@ static int compare_with_host(struct rank_env *env, const struct buffers *b, rond
 }
 
 /* Through LL buffers, and with barriers. */
-static int compare_both(
-	struct rank_env *env, const struct buffers *b, rondo_type type, rondo_op op)
+static int compare_both(struct rank_env *env, const struct buffers *b, rondo_type type, rondo_op op)
 {
 	int wrong = compare_with_host(env, b, type, op, 1003);
 
@@ -388,8 +385,7 @@ static int replay(struct rank_env *env)
 		gpu_begin(&cu, stream))
 		return world_say(env, "capturing: %s", rondo_last_error());
 	for (int i = 0; i < calls && !err; i++)
-		err = rondo_all_reduce(
-			env->comm, b.in, b.out, 2, RONDO_F32, RONDO_SUM, wrapped);
+		err = rondo_all_reduce(env->comm, b.in, b.out, 2, RONDO_F32, RONDO_SUM, wrapped);
 	if (!err)
 		err = shift(env,
 			&(struct buffers){ .in = b.out, .out = b.in + 2, .stream = wrapped }, 2, 1);

@@ -75,7 +75,8 @@ Test(gpu, the_way_that_is_taken_is_told_with_its_reason, .timeout = 60)
 		failed = in_child(run_trial, &trial);
 		text = captured_stderr_end();
 		cr_expect_eq(failed, 0);
-		cr_expect_eq(captured_stderr_times(text, told[i].words), 2, "%s: %s", told[i].words, text);
+		cr_expect_eq(captured_stderr_times(text, told[i].words), 2, "%s: %s", told[i].words,
+			text);
 	}
 }
 
@@ -140,8 +141,8 @@ static int on_two_streams(struct rank_env *env)
 	for (int i = 0; i < CALLS && !wrong; i++) {
 		size_t at = (size_t)i * COUNT;
 
-		if (rondo_all_reduce(env->comm, memory.in + at, memory.out + at, COUNT,
-			    RONDO_F32, RONDO_SUM, i % 3 ? memory.stream : other))
+		if (rondo_all_reduce(env->comm, memory.in + at, memory.out + at, COUNT, RONDO_F32,
+			    RONDO_SUM, i % 3 ? memory.stream : other))
 			wrong = world_say(env, "%s", rondo_last_error());
 	}
 	if (rondo_stream_synchronize(memory.stream) || rondo_stream_synchronize(other))
@@ -173,12 +174,10 @@ static int with_buffers_that_change(struct rank_env *env)
 			return world_say(env, "%s", rondo_last_error());
 		for (int k = 0; k < 1000; k++)
 			buffer[k] = (float)(i + env->rank);
-		if (rondo_all_reduce(
-			    env->comm, buffer, buffer, 1000, RONDO_F32, RONDO_MAX, NULL))
+		if (rondo_all_reduce(env->comm, buffer, buffer, 1000, RONDO_F32, RONDO_MAX, NULL))
 			wrong = world_say(env, "%s", rondo_last_error());
 		if (!wrong)
-			wrong = expect_floats(
-				env, buffer, 1000, (float)(i + env->size - 1));
+			wrong = expect_floats(env, buffer, 1000, (float)(i + env->size - 1));
 		rondo_mem_free(buffer);
 	}
 	close_memory(&memory);
@@ -203,8 +202,8 @@ static int exchange_in_a_ring(struct rank_env *env)
 	rondo_group_start();
 	rondo_send(env->comm, memory.in, 1000, RONDO_F32, next, memory.stream);
 	rondo_recv(env->comm, memory.out, 1000, RONDO_F32, before, memory.stream);
-	rondo_all_reduce(env->comm, memory.in + 1000, memory.in + 1000, 1000, RONDO_F32,
-		RONDO_SUM, memory.stream);
+	rondo_all_reduce(env->comm, memory.in + 1000, memory.in + 1000, 1000, RONDO_F32, RONDO_SUM,
+		memory.stream);
 	err = rondo_group_end();
 	if (!err)
 		err = rondo_stream_synchronize(memory.stream);
@@ -293,8 +292,7 @@ static int only_functions_are_staged(struct rank_env *env)
 			return world_say(env, "%s", rd_collective_name(collective));
 		asked.terms = &function;
 		if (rd_gpu_work(env->comm->gpu, &asked, &work))
-			return world_say(
-				env, "%s by a function", rd_collective_name(collective));
+			return world_say(env, "%s by a function", rd_collective_name(collective));
 	}
 	/* Who leaves while another is still being made is missed. */
 	return expect_error(env, rondo_barrier(env->comm, NULL), 0);
@@ -419,8 +417,7 @@ static int mixed_up(struct rank_env *env)
 	wrong |= refused(env, host, memory.out, memory.stream, "send is no device memory");
 	wrong |= refused(env, memory.in, host, memory.stream, "recv is no device memory");
 	wrong |= refused(env, freed, memory.out, memory.stream, "or was freed");
-	wrong |=
-		refused(env, memory.in, memory.out, host_stream, "the stream is a host stream");
+	wrong |= refused(env, memory.in, memory.out, host_stream, "the stream is a host stream");
 	wrong |= refused(env, memory.in, host, NULL, "the other buffer is not");
 	wrong |= refused(env, host, memory.out, NULL, "the other buffer is not");
 	wrong |= refused(env, elsewhere, memory.out, memory.stream, "send lies on device");
@@ -432,15 +429,14 @@ static int mixed_up(struct rank_env *env)
 		RONDO_INVALID);
 	if (!strstr(rondo_last_error(), "77 is no type: give one of enum rondo_type, 0 (i8) to "))
 		wrong |= world_say(env, "%s", rondo_last_error());
-	wrong |= refused(env, memory.in + (size_t)env->size * (COUNT_MAX + 1) - 10,
-		memory.out, memory.stream, "its memory ends after");
+	wrong |= refused(env, memory.in + (size_t)env->size * (COUNT_MAX + 1) - 10, memory.out,
+		memory.stream, "its memory ends after");
 	/* None of these harmed the comm, on which host memory is as good as ever. */
 	if (!wrong)
 		wrong = expect_error(env, one_call(env, &memory, 1000), 0);
 	if (!wrong)
 		wrong = expect_error(env,
-			rondo_all_reduce(
-				env->comm, host, host, 1000, RONDO_F32, RONDO_SUM, NULL),
+			rondo_all_reduce(env->comm, host, host, 1000, RONDO_F32, RONDO_SUM, NULL),
 			0);
 	rondo_stream_destroy(host_stream);
 	rondo_stream_destroy(other_stream);

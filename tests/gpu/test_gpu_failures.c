@@ -106,8 +106,9 @@ static int shorten_by_one(struct rank_env *env, struct memory *memory)
 #define WITH_BARRIERS 10000
 
 /*
- * All ranks' progress threads have met in the call, but rank 1's device does not get to it until the comm has
- * failed. The others' kernels begin late: what they say must come before their progress threads' word.
+ * All ranks' progress threads have met in the call, but rank 1's device does not get to it until
+ * the comm has failed. The others' kernels begin late: what they say must come before their
+ * progress threads' word.
  */
 /* Rank 1 stays away until a line of the log names it, for longer than it may be silent. */
 static int when_one_comes_late(struct rank_env *env)
@@ -224,8 +225,8 @@ static int end_comm(struct rank_env *env, rondo_comm *comm)
 	return expect_error(env, end_of(comm), RONDO_ABORTED);
 }
 
-/* The device does not get to what a comm's progress thread queues before `go`: does the caller's stream go on
-   before that? */
+/* The device does not get to what a comm's progress thread queues before `go`: does the caller's
+   stream go on before that? */
 static bool goes_on(const struct memory *memory, uint32_t *passed)
 {
 	const struct rd_device_stream *device_stream = rd_stream_device_stream(memory->stream);

@@ -32,8 +32,7 @@ static int check_replay(struct rank_env *env, const struct memory *memory, float
 
 		if (memory->out[i] != sum ||
 			(i < 300 && memory->out[COUNT_MAX + i] != memory->out[i % 100]))
-			return world_say(
-				env, "element %zu is %g, not %g", i, memory->out[i], sum);
+			return world_say(env, "element %zu is %g, not %g", i, memory->out[i], sum);
 	}
 	return 0;
 }
@@ -99,7 +98,8 @@ Test(gpu_graphs, fused_calls_are_captured_and_replayed_any_number_of_times, .tim
 		struct trial trial = { &fused_variants[i], 3, capture_and_replay, 0 };
 
 		cr_expect_eq(in_child(run_trial, &trial), 0, "%s, %s",
-			fused_variants[i].threads ? "threads" : "processes", fused_variants[i].device);
+			fused_variants[i].threads ? "threads" : "processes",
+			fused_variants[i].device);
 	}
 }
 
@@ -130,9 +130,8 @@ static int check_around(struct rank_env *env, const struct memory *memory, float
 		float sum = value(0, i) + value(1, i) + value(2, i) + 3 * added;
 
 		if (memory->out[i] != value(previous, i) + added ||
-			(i < 100 &&
-				(memory->out[COUNT_MAX + i] != value(env->rank, i) + added ||
-					memory->in[COUNT_MAX + i] != sum)))
+			(i < 100 && (memory->out[COUNT_MAX + i] != value(env->rank, i) + added ||
+					    memory->in[COUNT_MAX + i] != sum)))
 			return world_say(env, "element %zu is %g", i, memory->out[i]);
 	}
 	return 0;
@@ -157,9 +156,9 @@ static int capture_transfers(struct rank_env *env)
 			memory.in[i] = value(env->rank, i) + (float)replay;
 		/* Others in between are counted apart, or together. */
 		if (rd_emulated_replay(graph, stream) || rondo_stream_synchronize(memory.stream) ||
-			(replay % 20 == 5 && (make_other_calls(env, &memory) ||
-						     call_around(env, &memory) ||
-						     rondo_stream_synchronize(memory.stream))))
+			(replay % 20 == 5 &&
+				(make_other_calls(env, &memory) || call_around(env, &memory) ||
+					rondo_stream_synchronize(memory.stream))))
 			wrong = world_say(env, "%s", rondo_last_error());
 		if (!wrong)
 			wrong = check_around(env, &memory, (float)replay);
@@ -232,8 +231,7 @@ static int capture_in_vain(struct rank_env *env)
 	stream = rd_stream_device_stream(memory.stream)->stream;
 	rondo_op_create(env->comm, &own, subtract, 0, NULL);
 	rd_emulated_capture(stream);
-	err = rondo_all_reduce(
-		env->comm, memory.in, memory.out, 10, RONDO_F32, own, memory.stream);
+	err = rondo_all_reduce(env->comm, memory.in, memory.out, 10, RONDO_F32, own, memory.stream);
 	if (err != RONDO_UNSUPPORTED || !strstr(rondo_last_error(), reason))
 		wrong = world_say(env, "%s: %s", rondo_error_name(err), rondo_last_error());
 	rd_emulated_capture_end(stream, &graph);

@@ -89,8 +89,8 @@ static int long_calls(struct rank_env *env)
 		return world_say(env, "%s", rondo_last_error());
 	fill_floats(memory.in, env->rank, count);
 	for (int call = 0; call < 2 && !wrong; call++) {
-		if (rondo_all_reduce(env->comm, memory.in, memory.out, count, RONDO_F32,
-			    RONDO_SUM, NULL))
+		if (rondo_all_reduce(
+			    env->comm, memory.in, memory.out, count, RONDO_F32, RONDO_SUM, NULL))
 			wrong = world_say(env, "%s", rondo_last_error());
 		for (size_t i = 0; i < count && !wrong; i++)
 			if (memory.out[i] !=
@@ -112,11 +112,12 @@ Test(gpu_messages, long_messages_go_in_many_pieces, .timeout = 120)
 	}
 }
 
-/* On the emulated driver, which is told of the machine by EMULATED_TOPOLOGY, this is run as well. */
+/* On the emulated driver, which is told of the machine by EMULATED_TOPOLOGY, this is run as well.
+ */
 static const char *neighbours(void)
 {
 	return getenv("EMULATED_TOPOLOGY") ? "cuda"
-					  : "emulated:" RONDO_TOPOLOGIES "/neighbours.json";
+					   : "emulated:" RONDO_TOPOLOGIES "/neighbours.json";
 }
 
 static int expect_plan(
@@ -129,8 +130,8 @@ static int expect_plan(
 		return world_say(env, "%s", rondo_last_error());
 	if (found == expected_there)
 		return 0;
-	return world_say(env, "%s %s", rd_collective_name(collective),
-		found ? "has a plan" : "has no plan");
+	return world_say(
+		env, "%s %s", rd_collective_name(collective), found ? "has a plan" : "has no plan");
 }
 
 /* GPUs in a ring: all of them, or one too few to close it. What cannot go from neighbour to

@@ -129,8 +129,7 @@ static int beside_the_host(struct rank_env *env, struct both *both, const struct
 	TRY(call_in(env->comm, asked, both->host_in, both->host_out, NULL));
 	for (size_t i = 0; i < ROOM; i++)
 		if (both->got[i] != right[i])
-			return world_say(env,
-				"%s of %zu %s %s, root %d%s: byte %zu is %d, not %d",
+			return world_say(env, "%s of %zu %s %s, root %d%s: byte %zu is %d, not %d",
 				rd_collective_name(asked->collective), asked->count,
 				rondo_type_name(asked->type), rondo_op_name(asked->op), asked->root,
 				asked->in_place ? ", in place" : "", i, both->got[i], right[i]);
@@ -155,8 +154,7 @@ static int try_type(struct rank_env *env, struct both *both, rondo_type type)
 				.type = type,
 				.root = turn % env->size,
 				.in_place = (type + i) % 2 };
-			size_t counts[] = { 1, 37, most(env, &asked),
-				most(env, &asked) + 1 };
+			size_t counts[] = { 1, 37, most(env, &asked), most(env, &asked) + 1 };
 
 			asked.count = counts[i];
 			do
@@ -234,8 +232,7 @@ static int run_ahead(struct rank_env *env)
 	for (int i = 0; i < CALLS; i++, queued += env->rank == 0) {
 		asked.collective = i % 2 ? RD_SCATTER : RD_BROADCAST;
 		asked.count = i % 2 ? 1 : 3;
-		TRY(call(env->comm, &asked, both->in + i * 12, both->out + i * 12,
-			both->stream));
+		TRY(call(env->comm, &asked, both->in + i * 12, both->out + i * 12, both->stream));
 	}
 	TRY(rondo_copy(both->got, both->out, CALLS * 12, both->stream));
 	TRY(rondo_stream_synchronize(both->stream));

@@ -36,11 +36,11 @@ static int long_collectives(struct rank_env *env)
 	for (int collective = 0; collective < RD_COLLECTIVE_COUNT && !wrong; collective++)
 		for (int in_place = 0; in_place < 2 && !wrong && collective != RD_TRANSFER;
 			in_place++)
-			wrong = try_call(env, &memory, collective, RONDO_MAX, LONG_COUNT,
-				in_place, true);
+			wrong = try_call(
+				env, &memory, collective, RONDO_MAX, LONG_COUNT, in_place, true);
 	/* In a part there is a cache line's worth of elements, whatever their size. */
-	if (!wrong && rondo_all_reduce(env->comm, memory.in, memory.out, LONG_COUNT * 4,
-			      RONDO_U8, RONDO_BOR, memory.stream))
+	if (!wrong && rondo_all_reduce(env->comm, memory.in, memory.out, LONG_COUNT * 4, RONDO_U8,
+			      RONDO_BOR, memory.stream))
 		wrong = world_say(env, "%s", rondo_last_error());
 	close_memory(&memory);
 	return wrong;
@@ -76,8 +76,8 @@ static int with_little_memory(struct rank_env *env)
 	int wrong = open_room(env, &memory, COUNT);
 
 	for (int i = 0; i < 2 && !wrong; i++)
-		if (rondo_all_reduce(env->comm, memory.in, memory.out, COUNT, RONDO_F32,
-			    RONDO_SUM, NULL))
+		if (rondo_all_reduce(
+			    env->comm, memory.in, memory.out, COUNT, RONDO_F32, RONDO_SUM, NULL))
 			wrong = world_say(env, "%s", rondo_last_error());
 	/* What is staged, here and at the peer. */
 	if (!wrong && (shared_bytes() == before || shared_bytes() > before + (8 << 20)))
@@ -203,10 +203,10 @@ static int long_own_operations(struct rank_env *env)
 	fill_floats(memory.in, env->rank, 3 * count);
 	if (rondo_op_create_premul(env->comm, &weighed, &weight, RONDO_F32) ||
 		rondo_op_create(env->comm, &own, turn_and_add, 12, NULL) ||
-		rondo_reduce_scatter(env->comm, memory.in, memory.out, count, RONDO_F32,
-			weighed, memory.stream) ||
-		rondo_all_reduce(env->comm, memory.in, memory.out + count, count * 4, RONDO_U8,
-			own, memory.stream) ||
+		rondo_reduce_scatter(env->comm, memory.in, memory.out, count, RONDO_F32, weighed,
+			memory.stream) ||
+		rondo_all_reduce(env->comm, memory.in, memory.out + count, count * 4, RONDO_U8, own,
+			memory.stream) ||
 		rondo_stream_synchronize(memory.stream))
 		wrong = world_say(env, "%s", rondo_last_error());
 	for (size_t i = 0; i < count && !wrong; i++) {

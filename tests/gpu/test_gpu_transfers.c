@@ -10,7 +10,8 @@
 #include "device/emulated/emulated.h"
 #include "variants.h"
 
-/* ThreadSanitizer sees the progress threads of processes in test_board.c, which takes long enough. */
+/* ThreadSanitizer sees the progress threads of processes in test_board.c, which takes long enough.
+ */
 static void try_here(int size, int (*body)(struct rank_env *env), int timeout_ms)
 {
 	if (ONLY_THREADS)
@@ -40,11 +41,11 @@ static int check_bytes(
 {
 	for (size_t i = 0; i < size; i++)
 		if ((unsigned char)at[i] != byte(from, to, number, i))
-			return world_say(env, "message %d from %d: byte %zu of %zu is %d",
-				number, from, i, size, at[i]);
+			return world_say(env, "message %d from %d: byte %zu of %zu is %d", number,
+				from, i, size, at[i]);
 	if (at[size] != 0)
-		return world_say(env, "message %d from %d wrote behind its %zu bytes", number,
-			from, size);
+		return world_say(
+			env, "message %d from %d wrote behind its %zu bytes", number, from, size);
 	return 0;
 }
 
@@ -97,8 +98,8 @@ static int shift_everything(struct rank_env *env)
 			wrong = shift(env, &memory, counts[i], type, 0, 0);
 	/* Wherever they begin, and not alike. */
 	for (size_t at = 0; at < 25 && !wrong; at++)
-		wrong = shift(env, &memory, 1001, at < 20 ? RONDO_U8 : RONDO_F64, at % 5 * 3,
-			at / 5 * 7);
+		wrong = shift(
+			env, &memory, 1001, at < 20 ? RONDO_U8 : RONDO_F64, at % 5 * 3, at / 5 * 7);
 	close_memory(&memory);
 	return wrong;
 }
@@ -193,8 +194,8 @@ static int exchange_all(struct rank_env *env)
 	for (int round = 0; round < 3 && !wrong; round++) {
 		for (int peer = 0; peer < env->size; peer++)
 			for (int number = 0; number < MESSAGES; number++)
-				fill((char *)memory.in + place_of(env, peer, number),
-					env->rank, peer, number + round, MESSAGE);
+				fill((char *)memory.in + place_of(env, peer, number), env->rank,
+					peer, number + round, MESSAGE);
 		memset(memory.out, 0, ROOM);
 		rondo_group_start();
 		for (int i = 0; i < 2 * env->size * MESSAGES; i++)
@@ -203,10 +204,8 @@ static int exchange_all(struct rank_env *env)
 			wrong = world_say(env, "%s", rondo_last_error());
 		for (int i = 0; i < env->size * MESSAGES && !wrong; i++)
 			wrong = check_bytes(env,
-				(char *)memory.out +
-					place_of(env, i % env->size, i / env->size),
-				i % env->size, env->rank, i / env->size + round,
-				MESSAGE);
+				(char *)memory.out + place_of(env, i % env->size, i / env->size),
+				i % env->size, env->rank, i / env->size + round, MESSAGE);
 	}
 	close_memory(&memory);
 	return wrong;
@@ -276,8 +275,7 @@ static int two_alone(struct rank_env *env)
 
 		fill_floats(memory.in, env->rank + i, 10);
 		rondo_group_start();
-		rondo_send(
-			env->comm, memory.in, 10, RONDO_F32, 1 - env->rank, memory.stream);
+		rondo_send(env->comm, memory.in, 10, RONDO_F32, 1 - env->rank, memory.stream);
 		rondo_recv(env->comm, at, 10, RONDO_F32, 1 - env->rank, memory.stream);
 		if (end_group(&memory))
 			wrong = world_say(env, "%s", rondo_last_error());
@@ -312,13 +310,12 @@ static int in_turn_with_collectives(struct rank_env *env)
 		memory.in[i] = (float)env->rank;
 	for (int round = 0; round < ROUNDS; round++) {
 		rondo_group_start();
-		rondo_send(env->comm, memory.in, COUNT, RONDO_F32, next_of(env),
-			memory.stream);
-		rondo_recv(env->comm, memory.out, COUNT, RONDO_F32, previous_of(env),
-			memory.stream);
+		rondo_send(env->comm, memory.in, COUNT, RONDO_F32, next_of(env), memory.stream);
+		rondo_recv(
+			env->comm, memory.out, COUNT, RONDO_F32, previous_of(env), memory.stream);
 		TRY(rondo_group_end());
-		TRY(rondo_all_reduce(env->comm, memory.out, memory.out, COUNT, RONDO_F32,
-			RONDO_MAX, memory.stream));
+		TRY(rondo_all_reduce(env->comm, memory.out, memory.out, COUNT, RONDO_F32, RONDO_MAX,
+			memory.stream));
 		TRY(rondo_copy(memory.in, memory.out, COUNT * sizeof(float), memory.stream));
 		TRY(rondo_all_gather(
 			env->comm, memory.in, memory.out, COUNT / 7, RONDO_F32, memory.stream));
@@ -355,10 +352,8 @@ static int beside_collectives(struct rank_env *env)
 		size_t at = (size_t)i * COUNT;
 
 		rondo_group_start();
-		rondo_send(
-			env->comm, memory.in + at, COUNT, RONDO_F32, next_of(env), stream);
-		rondo_recv(env->comm, memory.out + at, COUNT, RONDO_F32, previous_of(env),
-			stream);
+		rondo_send(env->comm, memory.in + at, COUNT, RONDO_F32, next_of(env), stream);
+		rondo_recv(env->comm, memory.out + at, COUNT, RONDO_F32, previous_of(env), stream);
 		if (i % 2)
 			rondo_all_reduce(env->comm, memory.in + at, sums + at, COUNT, RONDO_F32,
 				RONDO_SUM, stream);
@@ -404,8 +399,8 @@ static int on_two_comms(struct rank_env *env)
 
 			rondo_send(
 				comm, memory.in + which * 500, 500, RONDO_F32, next, memory.stream);
-			rondo_recv(comm, memory.out + which * 500, 500, RONDO_F32,
-				previous_of(env), memory.stream);
+			rondo_recv(comm, memory.out + which * 500, 500, RONDO_F32, previous_of(env),
+				memory.stream);
 		}
 		TRY(end_group(&memory));
 		for (size_t i = 0; i < 1000 && !wrong; i++)
@@ -507,8 +502,7 @@ static int out_of_reach(struct rank_env *env)
 	if (!wrong)
 		wrong = shift_much(env);
 	/* Offered it was: the receiver must know. */
-	if (!wrong && env->rank != 2 &&
-		!went_directly(env, 2, 3 * MESSAGES + 3 * (env->rank == 1)))
+	if (!wrong && env->rank != 2 && !went_directly(env, 2, 3 * MESSAGES + 3 * (env->rank == 1)))
 		wrong = world_say(env, "nothing was offered");
 	close_memory(&memory);
 	return wrong;
@@ -661,8 +655,7 @@ static int send_on(struct rank_env *env, float *in, float *out, bool host, rondo
 	return rondo_recv(env->comm, out, 1000, RONDO_F32, 0, stream);
 }
 
-static int send_back(
-	struct rank_env *env, float *in, float *out, bool host, rondo_stream *stream)
+static int send_back(struct rank_env *env, float *in, float *out, bool host, rondo_stream *stream)
 {
 	(void)host;
 	if (env->rank == 1)
@@ -670,8 +663,7 @@ static int send_back(
 	return rondo_recv(env->comm, out, 1000, RONDO_F32, 1, stream);
 }
 
-static int reduce_all(
-	struct rank_env *env, float *in, float *out, bool host, rondo_stream *stream)
+static int reduce_all(struct rank_env *env, float *in, float *out, bool host, rondo_stream *stream)
 {
 	(void)host;
 	return rondo_all_reduce(env->comm, in, out, 1000, RONDO_F32, RONDO_SUM, stream);
@@ -734,8 +726,7 @@ static int leave_in_the_lurch(struct rank_env *env, int wanted, void (*go)(struc
 		wrong = expect_error(env, err, wanted);
 	/* What comes later is refused, or ends at once. */
 	if (!wrong) {
-		err = rondo_send(
-			env->comm, memory.in, 10, RONDO_F32, next_of(env), memory.stream);
+		err = rondo_send(env->comm, memory.in, 10, RONDO_F32, next_of(env), memory.stream);
 		if (!err)
 			err = rondo_stream_synchronize(memory.stream);
 		wrong = expect_error(env, err, wanted);

@@ -44,8 +44,8 @@ static int check_blocks(struct rank_env *env, const struct memory *memory, const
 			if (at >= layout->displs[k] && at - layout->displs[k] < layout->counts[k])
 				wanted = value(10 * k + rank_or_all, at - layout->displs[k]);
 		if (out[at] != wanted)
-			return world_say(env, "%s: element %zu is %g, not %g", name, at,
-				out[at], wanted);
+			return world_say(
+				env, "%s: element %zu is %g, not %g", name, at, out[at], wanted);
 	}
 	return 0;
 }
@@ -96,8 +96,8 @@ static int try_in_place(struct rank_env *env, struct memory *memory)
 	for (int k = 0; k < RANKS; k++)
 		fill_floats(memory->out + both.displs[k], 10 * rank + k, both.counts[k]);
 	wrong = done(env, memory,
-		rondo_all_to_all_v(env->comm, memory->out, both.counts, both.displs,
-			memory->out, both.counts, both.displs, RONDO_F32, memory->stream));
+		rondo_all_to_all_v(env->comm, memory->out, both.counts, both.displs, memory->out,
+			both.counts, both.displs, RONDO_F32, memory->stream));
 	return wrong ? wrong : check_blocks(env, memory, "in place", &both, rank);
 }
 
@@ -150,8 +150,7 @@ static int try_scatters(struct rank_env *env, struct memory *memory, bool gaps)
 			RONDO_SUM, memory->stream));
 	for (size_t i = 0; i < in.counts[rank] && !wrong; i++)
 		if (memory->out[i] != RANKS * value(10 + rank, i))
-			wrong = world_say(
-				env, "reduce_scatter_v: %zu is %g", i, memory->out[i]);
+			wrong = world_say(env, "reduce_scatter_v: %zu is %g", i, memory->out[i]);
 	return wrong;
 }
 
@@ -182,8 +181,8 @@ Test(gpu_variable, blocks_of_different_lengths_are_right_by_every_way, .timeout 
 static int want_too_much(struct rank_env *env, struct memory *memory)
 {
 	size_t sends[2] = { 8, 8 }, recvs[2] = { env->rank == 1 ? 9 : 8, 8 };
-	int err = rondo_all_to_all_v(env->comm, memory->in, sends, NULL, memory->out, recvs,
-		NULL, RONDO_F32, memory->stream);
+	int err = rondo_all_to_all_v(env->comm, memory->in, sends, NULL, memory->out, recvs, NULL,
+		RONDO_F32, memory->stream);
 
 	if (!err)
 		err = rondo_stream_synchronize(memory->stream);

@@ -1,6 +1,6 @@
 /*
- * Plans of messages as devices run them: every algorithm, on emulated GPUs' kernels, beside what the
- * collective is defined to give. A rank is a thread that makes one call after the other.
+ * Plans of messages as devices run them: every algorithm, on emulated GPUs' kernels, beside what
+ * the collective is defined to give. A rank is a thread that makes one call after the other.
  */
 #include <criterion/criterion.h>
 #include <pthread.h>

@@ -107,12 +107,11 @@ static int try_one(
 	int err = call(env->comm, kind, in, out, count);
 
 	if (err)
-		return world_say(
-			env, "%s of %zu: %s", kind_names[kind], count, rondo_last_error());
+		return world_say(env, "%s of %zu: %s", kind_names[kind], count, rondo_last_error());
 	for (size_t i = 0; i < elements_out(kind, env->rank, env->size, count); i++)
 		if (out[i] != wanted(kind, env->rank, env->size, i, count))
-			return world_say(env, "%s of %zu: element %zu is wrong",
-				kind_names[kind], count, i);
+			return world_say(
+				env, "%s of %zu: element %zu is wrong", kind_names[kind], count, i);
 	return 0;
 }
 

@@ -225,8 +225,8 @@ static int miss_the_other_host(struct rank_env *env)
 
 	if (env->create_error != RONDO_UNREACHABLE || !strstr(rondo_last_error(), name) ||
 		!strstr(rondo_last_error(), "10.7.1.1"))
-		return world_say(env, "got %s: %s", rondo_error_name(env->create_error),
-			rondo_last_error());
+		return world_say(
+			env, "got %s: %s", rondo_error_name(env->create_error), rondo_last_error());
 	return 0;
 }
 

@@ -162,9 +162,9 @@ static int measure_share(struct rank_env *env)
 }
 
 /*
- * EXPECTED TO FAIL: both interfaces are named and connected, and the first carries all bytes. The test
- * passes as long as that is so, and fails once the second carries one per cent. On that day it is to
- * be turned over: each then carries LEAST_SHARE per cent or more.
+ * EXPECTED TO FAIL: both interfaces are named and connected, and the first carries all bytes. The
+ * test passes as long as that is so, and fails once the second carries one per cent. On that day it
+ * is to be turned over: each then carries LEAST_SHARE per cent or more.
  */
 #define LEAST_SHARE 25
 

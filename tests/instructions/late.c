@@ -1,7 +1,8 @@
 /*
  * Usage: late RANK CALLS
- * Two ranks, of which rank 1 always comes late to an all-reduce of 8 bytes: what it waits for is there, so
- * that it never waits, and takes the same instructions each time. Rank 0 comes early, and waits.
+ * Two ranks, of which rank 1 always comes late to an all-reduce of 8 bytes: what it waits for is
+ * there, so that it never waits, and takes the same instructions each time. Rank 0 comes early, and
+ * waits.
  */
 #include <rondo.h>
 #include <stdio.h>
@@ -42,7 +43,8 @@ int main(int count, char **words)
 		err = err || out[0] != 2 || out[1] != 4;
 	}
 	if (err)
-		fprintf(stderr, "late: %s\n", rank < 0 ? "usage: late RANK CALLS" : rondo_last_error());
+		fprintf(stderr, "late: %s\n",
+			rank < 0 ? "usage: late RANK CALLS" : rondo_last_error());
 	if (rank >= 0)
 		rondo_comm_destroy(comm);
 	return err != 0;

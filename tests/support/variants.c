@@ -174,8 +174,7 @@ static int check_output(struct rank_env *env, const struct memory *memory, const
 	size_t total = collective == RD_BARRIER ? 0 : (size_t)rd_out_blocks(&problem) * count;
 
 	for (size_t i = 0; i < total; i++) {
-		float wanted =
-			expected(collective, op, env->rank, env->size, root, count, i);
+		float wanted = expected(collective, op, env->rank, env->size, root, count, i);
 
 		if (out[i] != wanted)
 			return world_say(env, "%s of %zu, root %d: element %zu is %g, not %g",
@@ -210,13 +209,12 @@ int try_call(struct rank_env *env, struct memory *memory, enum rd_collective col
 	for (size_t i = 0; i <= (size_t)env->size * count; i++)
 		memory->out[i] = -1.0f;
 	fill_floats(in, env->rank, ins);
-	err = call(env->comm, collective, op, root, in, out, count,
-		on_stream ? memory->stream : NULL);
+	err = call(
+		env->comm, collective, op, root, in, out, count, on_stream ? memory->stream : NULL);
 	if (!err && on_stream)
 		err = rondo_stream_synchronize(memory->stream);
 	if (err)
-		return world_say(
-			env, "%s: %s", rd_collective_name(collective), rondo_last_error());
+		return world_say(env, "%s: %s", rd_collective_name(collective), rondo_last_error());
 	return check_output(env, memory, out, collective, op, root, count);
 }
 
@@ -278,8 +276,8 @@ int expect_floats(struct rank_env *env, const float *at, size_t count, float wan
 
 int one_call(struct rank_env *env, struct memory *memory, size_t count)
 {
-	int err = rondo_all_reduce(env->comm, memory->in, memory->out, count, RONDO_F32,
-		RONDO_SUM, memory->stream);
+	int err = rondo_all_reduce(
+		env->comm, memory->in, memory->out, count, RONDO_F32, RONDO_SUM, memory->stream);
 
 	return err ? err : rondo_stream_synchronize(memory->stream);
 }

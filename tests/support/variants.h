@@ -20,7 +20,8 @@ struct way {
 #define WAYS 11
 extern const struct way variants[WAYS];
 
-/* A timeout that ends no call: what is to end has another reason to. The world still has a limit. */
+/* A timeout that ends no call: what is to end has another reason to. The world still has a limit.
+ */
 #define NEVER_MS 3600000
 
 struct trial {
@@ -50,8 +51,7 @@ void fill_floats(float *at, int rank, size_t count);
 float expected(enum rd_collective collective, rondo_op op, int rank, int size, int root,
 	size_t count, size_t at);
 
-struct rd_problem problem_of(
-	const struct rank_env *env, enum rd_collective collective, int root);
+struct rd_problem problem_of(const struct rank_env *env, enum rd_collective collective, int root);
 
 /* ---- Bodies -------------------------------------------------------------------------------- */
 

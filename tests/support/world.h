@@ -68,8 +68,7 @@ int world_run(const struct world *world, int (*body)(struct rank_env *env), void
 int world_free_port(void);
 
 /* Leaves the text for the parent and returns 1: `return world_say(rank, "...")`. */
-int world_say(struct rank_env *env, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
+int world_say(struct rank_env *env, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* In a body: what fails is what the rank says. */
 #define TRY(call) \

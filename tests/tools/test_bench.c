@@ -269,8 +269,8 @@ Test(bench, a_row_names_the_algorithm_that_ran_and_a_warning_the_one_that_did_no
 
 	expect_algorithm(run_bench("sendrecv --ranks 2 -b 64 -e 64"), "-");
 	expect_algorithm(run_bench("all_reduce -b 64 -e 64"), "-");
-	expect_algorithm(
-		run_bench("all_reduce --ranks 2 -b 1M -e 1M --registered --algo two_shot"), "two_shot");
+	expect_algorithm(run_bench("all_reduce --ranks 2 -b 1M -e 1M --registered --algo two_shot"),
+		"two_shot");
 }
 
 Test(bench, ranks_may_be_threads_or_both, .timeout = 60)

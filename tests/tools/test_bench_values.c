@@ -44,8 +44,8 @@ Test(bench_values, a_right_result_is_right_in_any_order)
 
 	for (int type = 0; type < RONDO_TYPE_COUNT; type++) {
 		for (int op = 0; op < RONDO_OP_COUNT; op++) {
-			for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes) &&
-					   rondo_op_applies(op, type);
+			for (size_t i = 0;
+				i < sizeof(sizes) / sizeof(*sizes) && rondo_op_applies(op, type);
 				i++)
 				expect_right(&(struct bench_values){ type, op, sizes[i], 7 });
 		}

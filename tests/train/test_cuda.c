@@ -1,7 +1,7 @@
 /*
  * Training on GPUs: the same losses and parameters as the CPU's. On real ones where there are some
- * (tests/gpu.sh), else on an emulated driver (tests/driver) that ctest has the loader find, else not
- * at all. Ranks share the GPUs that there are.
+ * (tests/gpu.sh), else on an emulated driver (tests/driver) that ctest has the loader find, else
+ * not at all. Ranks share the GPUs that there are.
  */
 #include <criterion/criterion.h>
 #include <math.h>

@@ -106,7 +106,8 @@ Test(shm, a_message_rings_also_where_there_is_no_membarrier, .timeout = 60)
 #define LOANS 20000
 
 /* Posts message `key` from memory of ours, and waits for room. */
-static bool lend(struct fixture *fixture, struct rd_link *link, uint64_t key, void *memory, size_t size)
+static bool lend(
+	struct fixture *fixture, struct rd_link *link, uint64_t key, void *memory, size_t size)
 {
 	struct rd_tag tag = tag_of(key);
 	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
@@ -229,8 +230,10 @@ Test(shm, each_says_once_that_the_other_may_not_read_its_memory, .timeout = 60)
 	captured_stderr_begin();
 	fixture_pair("shm", &shape, PROCESSES, lender, borrower);
 	text = captured_stderr_end();
-	cr_expect_eq(captured_stderr_times(text, "rank 0 may not read this process's memory"), 1, "%s", text);
-	cr_expect_eq(captured_stderr_times(text, "rank 1 may not read this process's memory"), 1, "%s", text);
+	cr_expect_eq(captured_stderr_times(text, "rank 0 may not read this process's memory"), 1,
+		"%s", text);
+	cr_expect_eq(captured_stderr_times(text, "rank 1 may not read this process's memory"), 1,
+		"%s", text);
 }
 
 /* ---- Memory that a peer has spoilt ---------------------------------------------------------- */

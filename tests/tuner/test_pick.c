@@ -46,8 +46,8 @@ static struct rd_tuner_config config_of(int size, uint32_t message_ns, uint32_t 
 	return config;
 }
 
-static struct rd_choice choice_of(const struct rd_tuner_config *config, enum rd_collective collective,
-	uint64_t bytes, bool peers_mapped)
+static struct rd_choice choice_of(const struct rd_tuner_config *config,
+	enum rd_collective collective, uint64_t bytes, bool peers_mapped)
 {
 	struct rd_picker *picker = rd_picker_create(config);
 	struct rd_choice *choice, copy;
@@ -450,8 +450,8 @@ static int count_first_call(struct rank_env *env)
 	if (err)
 		return world_say(env, "barrier: %s", rondo_last_error());
 	/* A mismatch, whose reason has the call's number. */
-	err = rondo_all_reduce(env->comm, &value, &value, 1,
-		env->rank ? RONDO_F32 : RONDO_I32, RONDO_SUM, NULL);
+	err = rondo_all_reduce(
+		env->comm, &value, &value, 1, env->rank ? RONDO_F32 : RONDO_I32, RONDO_SUM, NULL);
 	if (err != RONDO_MISMATCH || !strstr(rondo_last_error(), "all_reduce #2 "))
 		return world_say(env, "%d: %s", err, rondo_last_error());
 	return 0;
@@ -462,5 +462,6 @@ Test(pick, measures_without_a_trace_in_the_numbers_of_calls, .timeout = 60)
 	struct world world = { .size = 3 };
 	struct rank_outcome outcomes[WORLD_MAX];
 
-	cr_assert_eq(world_run(&world, count_first_call, NULL, outcomes), 0, "%s", outcomes[0].text);
+	cr_assert_eq(
+		world_run(&world, count_first_call, NULL, outcomes), 0, "%s", outcomes[0].text);
 }

@@ -40,14 +40,14 @@ static const struct rd_algorithm *algorithm(const char *name)
 	return found;
 }
 
-static int64_t predict_with(const struct rd_costs *costs, const char *name, struct rd_problem problem,
-	const struct rd_cut *cut)
+static int64_t predict_with(const struct rd_costs *costs, const char *name,
+	struct rd_problem problem, const struct rd_cut *cut)
 {
 	struct rd_schedule *schedule;
 	int64_t predicted;
 
-	cr_assert_eq(
-		rd_schedule_create(&schedule, algorithm(name), &problem), 0, "%s", rondo_last_error());
+	cr_assert_eq(rd_schedule_create(&schedule, algorithm(name), &problem), 0, "%s",
+		rondo_last_error());
 	predicted = rd_predict(schedule, costs, cut);
 	rd_schedule_destroy(schedule);
 	return predicted;
@@ -263,7 +263,8 @@ static void price_every_size(
 		return;
 	cr_assert_eq(rd_schedule_create(&schedule, one, &problem), 0, "%s", rondo_last_error());
 	for (uint64_t bytes = 64; bytes <= 64 << 20; bytes *= 4) {
-		struct rd_cut cut = { bytes, RD_WHOLE, one->direct_access ? SIZE_MAX : 128 << 10, 1 };
+		struct rd_cut cut = { bytes, RD_WHOLE, one->direct_access ? SIZE_MAX : 128 << 10,
+			1 };
 		int64_t now = rd_predict(schedule, &costs, &cut);
 
 		cr_expect(now >= last && now < INT64_MAX / 8,
@@ -348,8 +349,8 @@ static void price_extremely(const struct rd_algorithm *one, enum rd_collective c
 			struct rd_costs costs = extreme(which);
 			struct rd_cut cut = { sizes[i], RD_HALF,
 				one->direct_access ? SIZE_MAX
-				: i % 2     ? 64
-					    : 128 << 10,
+				: i % 2            ? 64
+						   : 128 << 10,
 				2 };
 			int64_t now = rd_predict(schedule, &costs, &cut);
 
@@ -393,7 +394,8 @@ Test(predicted, of_what_never_ends_is_more_than_any_other)
 	struct rd_cut cut = { 1000, RD_WHOLE, 4096, 1 };
 	struct rd_schedule *schedule;
 
-	cr_assert_eq(rd_schedule_create(&schedule, &waiting, &problem), 0, "%s", rondo_last_error());
+	cr_assert_eq(
+		rd_schedule_create(&schedule, &waiting, &problem), 0, "%s", rondo_last_error());
 	cr_assert_geq(rd_predict(schedule, &costs, &cut), INT64_MAX / 4);
 	rd_schedule_destroy(schedule);
 }
@@ -406,8 +408,8 @@ static struct rd_shape shape_of(const char *name, int size)
 	struct rd_schedule *schedule;
 	struct rd_shape shape;
 
-	cr_assert_eq(
-		rd_schedule_create(&schedule, algorithm(name), &problem), 0, "%s", rondo_last_error());
+	cr_assert_eq(rd_schedule_create(&schedule, algorithm(name), &problem), 0, "%s",
+		rondo_last_error());
 	shape = rd_schedule_shape(schedule);
 	rd_schedule_destroy(schedule);
 	return shape;
@@ -455,7 +457,8 @@ static int plans_for(enum rd_collective collective, int size)
 	struct rd_schedule *schedule;
 
 	written = 0;
-	cr_assert_eq(rd_schedule_create(&schedule, &counting, &problem), 0, "%s", rondo_last_error());
+	cr_assert_eq(
+		rd_schedule_create(&schedule, &counting, &problem), 0, "%s", rondo_last_error());
 	rd_schedule_destroy(schedule);
 	return written;
 }

@@ -14,7 +14,8 @@
 
 /* So many calls that take so long each way, but for two that something else holds up; returns how
    many lent. */
-static int learn(struct rd_single_copy *learned, int calls, int64_t copied_ns, int64_t single_copy_ns)
+static int learn(
+	struct rd_single_copy *learned, int calls, int64_t copied_ns, int64_t single_copy_ns)
 {
 	int copied_once = 0;
 
@@ -24,7 +25,8 @@ static int learn(struct rd_single_copy *learned, int calls, int64_t copied_ns, i
 		copied_once += single_copy;
 		if (tried)
 			rd_single_copy_record(learned, single_copy, COUNT,
-				(single_copy ? single_copy_ns : copied_ns) + (i == 0 || i == 9 ? 90000 : 0));
+				(single_copy ? single_copy_ns : copied_ns) +
+					(i == 0 || i == 9 ? 90000 : 0));
 	}
 	return copied_once;
 }
@@ -81,7 +83,8 @@ Test(learning, of_long_calls_is_over_after_two_lost_ones)
 		cr_assert_eq(tried, i < 4);
 		copied_once += single_copy;
 		if (tried)
-			rd_single_copy_record(&learned, single_copy, 4 << 20, single_copy ? 1200000 : 1000000);
+			rd_single_copy_record(
+				&learned, single_copy, 4 << 20, single_copy ? 1200000 : 1000000);
 	}
 	cr_assert_eq(copied_once, 2);
 }
@@ -103,7 +106,8 @@ Test(learning, gives_up_where_nothing_could_be_lent)
 
 /* ---- Lending -------------------------------------------------------------------------------- */
 
-static int share(struct rank_env *env, size_t count, const char *in, char *out, uint64_t *copied_once)
+static int share(
+	struct rank_env *env, size_t count, const char *in, char *out, uint64_t *copied_once)
 {
 	const struct rd_link *link = env->comm->links[1 - env->rank];
 	uint64_t before = link->posted;
@@ -117,7 +121,8 @@ static int share(struct rank_env *env, size_t count, const char *in, char *out, 
 	return 0;
 }
 
-static int share_often(struct rank_env *env, size_t count, enum rd_single_copy_mode single_copy, int *times)
+static int share_often(
+	struct rank_env *env, size_t count, enum rd_single_copy_mode single_copy, int *times)
 {
 	char *in = malloc(count), *out = malloc(2 * count);
 	int err = 0;
@@ -173,7 +178,8 @@ static int expect_crowd(struct rank_env *env)
 	const struct rondo_comm *comm = env->comm;
 	char *in = calloc(1, COUNT), *out = calloc(comm->size, COUNT);
 	uint64_t posted = 0;
-	int err = comm->single_copy != (comm->oversubscribed ? RD_SINGLE_COPY_NEVER : RD_SINGLE_COPY_LEARNED);
+	int err = comm->single_copy !=
+		  (comm->oversubscribed ? RD_SINGLE_COPY_NEVER : RD_SINGLE_COPY_LEARNED);
 
 	for (int i = 0; i < CALLS && !err; i++)
 		err = rondo_all_gather(env->comm, in, out, COUNT, RONDO_U8, NULL);
@@ -212,8 +218,7 @@ static int lend_over_tcp(struct rank_env *env)
 		err = rd_picker_choose(
 			env->comm->picker, RD_ALL_GATHER, COUNT, RD_WHOLE, false, &choice);
 	if (err || !choice->learned.settled || choice->learned.wins)
-		return world_say(
-			env, "%s", err ? rondo_last_error() : "lending is thought to win");
+		return world_say(env, "%s", err ? rondo_last_error() : "lending is thought to win");
 	return 0;
 }
 

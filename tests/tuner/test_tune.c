@@ -451,11 +451,10 @@ static int check_memory(struct rank_env *env)
 	if (!env->comm)
 		return world_say(env, "no comm: %s", rondo_last_error());
 	rondo_costs(env->comm, text, sizeof(text));
-	*env->number =
-		number_of(text, "\ncopy_ps ") > 0 &&
-		number_of(text, "\nmemory_copy_ps ") >= number_of(text, "\ncopy_ps ") &&
-		number_of(text, "\nmemory_reduce_ps ") >= number_of(text, "\nreduce_ps ") &&
-		number_of(text, "\ncache_bytes ") > 0;
+	*env->number = number_of(text, "\ncopy_ps ") > 0 &&
+		       number_of(text, "\nmemory_copy_ps ") >= number_of(text, "\ncopy_ps ") &&
+		       number_of(text, "\nmemory_reduce_ps ") >= number_of(text, "\nreduce_ps ") &&
+		       number_of(text, "\ncache_bytes ") > 0;
 	return *env->number ? 0 : world_say(env, "%s", text);
 }
 

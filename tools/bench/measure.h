@@ -31,8 +31,8 @@ struct bench_row {
 
 /*
  * Measures `row` (its first fields are set, the timings get filled in, the same on every rank).
- * `send` and `recv` hold row->size bytes; mirror (may be NULL): the same on a device, to be measured. Collective. Returns a rondo_error; the reason is in
- * rondo_last_error().
+ * `send` and `recv` hold row->size bytes; mirror (may be NULL): the same on a device, to be
+ * measured. Collective. Returns a rondo_error; the reason is in rondo_last_error().
  */
 int bench_measure(const struct bench_options *options, rondo_comm *comm, rondo_stream *stream,
 	void *send, void *recv, const struct bench_mirror *mirror, struct bench_row *row);

@@ -242,7 +242,8 @@ static void report_timeout(const struct proof *proof, int timeout_ms, struct rep
 	report_line(report, UNKNOWN, name, text);
 }
 
-static void report_failure(const struct proof *proof, int err, int timeout_ms, struct report *report)
+static void report_failure(
+	const struct proof *proof, int err, int timeout_ms, struct report *report)
 {
 	const char *name = rd_collective_name(proof->collective);
 

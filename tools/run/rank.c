@@ -88,7 +88,8 @@ static void become_rank(
 	if (start->rendezvous_fd >= 0)
 		fcntl(start->rendezvous_fd, F_SETFD, 0);
 	start->set_environment(rank, start->argument);
-	/* What a shell made this launcher ignore in the background is not for the ranks to ignore. */
+	/* What a shell made this launcher ignore in the background is not for the ranks to ignore.
+	 */
 	signal(SIGPIPE, SIG_DFL);
 	signal(SIGINT, SIG_DFL);
 	signal(SIGQUIT, SIG_DFL);

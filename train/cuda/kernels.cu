@@ -1,7 +1,7 @@
 /*
  * The small kernels of training, as train/device.h says what they do; matrix products are cuBLAS's.
- * Any grid will do: threads stride over the elements. Sums are added in an order of their own that is
- * the same in every run.
+ * Any grid will do: threads stride over the elements. Sums are added in an order of their own that
+ * is the same in every run.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -111,8 +111,8 @@ extern "C" __global__ void train_loss(
 	}
 }
 
-extern "C" __global__ void train_loss_grad(int rows, int columns, const float *logits,
-	const uint8_t *labels, float scale, float *grad)
+extern "C" __global__ void train_loss_grad(
+	int rows, int columns, const float *logits, const uint8_t *labels, float scale, float *grad)
 {
 	for (size_t r = first(); r < (size_t)rows; r += stride()) {
 		const float *row = logits + r * columns; /* [columns] */
@@ -125,8 +125,7 @@ extern "C" __global__ void train_loss_grad(int rows, int columns, const float *l
 
 /* ---- Optimizer ---- */
 
-extern "C" __global__ void train_descend(
-	size_t count, float rate, const float *grad, float *value)
+extern "C" __global__ void train_descend(size_t count, float rate, const float *grad, float *value)
 {
 	for (size_t i = first(); i < count; i += stride())
 		value[i] -= rate * grad[i];

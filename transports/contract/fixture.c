@@ -64,8 +64,8 @@ bool ok(struct fixture *fixture, bool holds, const char *format, ...)
 
 	if (holds || !atomic_compare_exchange_strong(&meeting->failed, &none, 1))
 		return holds;
-	int length =
-		snprintf(meeting->report, sizeof(meeting->report), "rank %d: ", fixture->local.rank);
+	int length = snprintf(
+		meeting->report, sizeof(meeting->report), "rank %d: ", fixture->local.rank);
 
 	va_start(args, format);
 	vsnprintf(meeting->report + length, sizeof(meeting->report) - (size_t)length, format, args);
@@ -105,8 +105,8 @@ static void settings_fill(struct rd_settings *settings, int rank, const struct s
 	strcpy(settings->address, fixture_address);
 }
 
-bool fixture_listen(struct fixture *fixture, struct meeting *meeting, const char *transport, int rank,
-	const struct shape *shape)
+bool fixture_listen(struct fixture *fixture, struct meeting *meeting, const char *transport,
+	int rank, const struct shape *shape)
 {
 	*fixture = (struct fixture){ .meeting = meeting, .world_count = 1 };
 	fixture->transport = rd_transport_find(transport);
@@ -183,8 +183,8 @@ static bool is_ready(struct fixture *fixture)
 		for (int channel = 0; channel < fixture->settings.channels; channel++) {
 			struct rd_link *link = fixture->links[peer][channel];
 
-			if (link &&
-				!ok(fixture, link->error == 0, "link to %d: %s", peer, link->reason))
+			if (link && !ok(fixture, link->error == 0, "link to %d: %s", peer,
+					    link->reason))
 				return false;
 			if (link && !link->ready)
 				return false;

@@ -62,8 +62,8 @@ struct fixture {
 
 /*
  * Ends the case in which it is called with what is wrong: in the process that runs the case, and no
- * other. Who runs cases provides complain(), which does not return: a Criterion test fails, rondo-check
- * reports (fixture_criterion.c, tools/check).
+ * other. Who runs cases provides complain(), which does not return: a Criterion test fails,
+ * rondo-check reports (fixture_criterion.c, tools/check).
  */
 void insist(bool holds, const char *format, ...) __attribute__((format(printf, 2, 3)));
 _Noreturn void complain(const char *reason);
@@ -81,8 +81,8 @@ bool failed(const struct fixture *fixture);
 uint64_t now_ms(void);
 
 /* A fixture that listens. Its world is itself alone. */
-bool fixture_listen(struct fixture *fixture, struct meeting *meeting, const char *transport, int rank,
-	const struct shape *shape);
+bool fixture_listen(struct fixture *fixture, struct meeting *meeting, const char *transport,
+	int rank, const struct shape *shape);
 /* Opens every channel to the peer with this card. */
 bool fixture_open(struct fixture *fixture, int peer, const unsigned char *card, size_t card_size);
 /* Until all links in this thread are ready. */

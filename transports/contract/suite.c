@@ -125,7 +125,8 @@ void contract_reserving_twice_gives_the_same_room(const char *transport)
 		ok(pair.fixture, (uintptr_t)room % 8 == 0, "room that is not aligned");
 		ok(pair.fixture, room == pair.from->ops->reserve(pair.from, size),
 			"another room the second time");
-		if (!put(pair.fixture, pair.from, key, size) || !take(pair.fixture, pair.to, key, size))
+		if (!put(pair.fixture, pair.from, key, size) ||
+			!take(pair.fixture, pair.to, key, size))
 			break;
 	}
 	pair_close(&pair);
@@ -156,11 +157,12 @@ void contract_receiving_twice_shows_the_same_message(const char *transport)
 	for (uint64_t key = 0; valid && key < 40; key += 2) {
 		size_t size = size_of(key, pair.most);
 
-		valid = put(pair.fixture, pair.from, key, size) && await(&pair, NULL, 0, &message) &&
+		valid = put(pair.fixture, pair.from, key, size) &&
+			await(&pair, NULL, 0, &message) &&
 			/* A second message changes nothing about the first. */
 			put(pair.fixture, pair.from, key + 1, 8) &&
-			check(pair.fixture, &message, key, size) && await(&pair, NULL, 0, &message) &&
-			take(pair.fixture, pair.to, key, size) &&
+			check(pair.fixture, &message, key, size) &&
+			await(&pair, NULL, 0, &message) && take(pair.fixture, pair.to, key, size) &&
 			take(pair.fixture, pair.to, key + 1, 8);
 	}
 	pair_close(&pair);
@@ -200,7 +202,8 @@ void contract_a_link_that_is_full_says_so_and_recovers(const char *transport)
 		ok(pair.fixture, sent > taken, "no room at all");
 		while (taken < sent && take(pair.fixture, pair.to, taken, pair.most))
 			taken++;
-		valid = put(pair.fixture, pair.from, sent, 8) && take(pair.fixture, pair.to, sent, 8);
+		valid = put(pair.fixture, pair.from, sent, 8) &&
+			take(pair.fixture, pair.to, sent, 8);
 		taken = ++sent;
 	}
 	pair_close(&pair);
@@ -309,7 +312,8 @@ static bool land(struct pair *pair, uint64_t key, size_t size, size_t wanted, bo
 		!ok(pair->fixture, !pair->to->ops->recv(pair->to, into + 1, wanted, &message),
 			"a message before one was sent"))
 		return false;
-	if (!put(pair->fixture, pair->from, key, size) || !await(pair, into + 1, wanted, &message) ||
+	if (!put(pair->fixture, pair->from, key, size) ||
+		!await(pair, into + 1, wanted, &message) ||
 		!check(pair->fixture, &message, key, size) ||
 		!await(pair, into + 1, wanted, &message) ||
 		!check(pair->fixture, &message, key, size))
@@ -404,8 +408,8 @@ static void send_and_take(struct fixture *fixture, struct rd_link **links)
 
 		if (sent < BOTH_WAYS && offer(links[0], mine + sent, size_of(mine + sent, most)))
 			sent++;
-		if (taken < BOTH_WAYS &&
-			accept_one(fixture, links[0], theirs + taken, size_of(theirs + taken, most)))
+		if (taken < BOTH_WAYS && accept_one(fixture, links[0], theirs + taken,
+						 size_of(theirs + taken, most)))
 			taken++;
 		if (sent + taken == before &&
 			(!ok(fixture, !links[0]->error, "%s", links[0]->reason) ||
@@ -499,7 +503,8 @@ void contract_channels_do_not_mix(const char *transport)
 
 		/* One channel is full; the other works all the same. */
 		for (uint64_t key = 0; key < 20; key++)
-			if (!put(pair.fixture, from, ~key, size) || !take(pair.fixture, to, ~key, size))
+			if (!put(pair.fixture, from, ~key, size) ||
+				!take(pair.fixture, to, ~key, size))
 				break;
 		for (uint64_t key = 0; key < sent; key++)
 			if (!take(pair.fixture, pair.to, key, pair.most))
@@ -705,7 +710,8 @@ void contract_who_awaits_one_rank_takes_in_what_another_sends(const char *transp
 			put(fixtures, fixtures[1].links[0][0], 1, sizeof(into)) &&
 			await_from(fixtures, from_one, into, sizeof(into), &message) &&
 			check(fixtures, &message, 1, sizeof(into)))
-			take(fixtures, fixtures[0].links[2][0], 2, fixture_fit(fixtures, large.piece));
+			take(fixtures, fixtures[0].links[2][0], 2,
+				fixture_fit(fixtures, large.piece));
 	}
 	three_close(&three);
 }
@@ -748,8 +754,8 @@ static void leave_few(struct fixture *fixture, struct rd_link **links)
 
 static void outlive_few(struct fixture *fixture, struct rd_link **links)
 {
-	bool valid =
-		put(fixture, links[0], 100, 64) && put(fixture, links[0], 101, fixture_fit(fixture, 4000));
+	bool valid = put(fixture, links[0], 100, 64) &&
+		     put(fixture, links[0], 101, fixture_fit(fixture, 4000));
 
 	fixture->meeting->stage = 1;
 	if (!valid || !until_stage(fixture, 2))
@@ -806,7 +812,8 @@ void contract_messages_outlive_their_sender_in_processes(const char *transport)
 /* Sends two messages, sees them off, and waits for the end. */
 static void send_two_and_wait(struct fixture *fixture, struct rd_link **links)
 {
-	if (!put(fixture, links[0], 0, 64) || !put(fixture, links[0], 1, fixture_fit(fixture, 4000)))
+	if (!put(fixture, links[0], 0, 64) ||
+		!put(fixture, links[0], 1, fixture_fit(fixture, 4000)))
 		return;
 	for (int i = 0; i < 100; i++)
 		fixture_advance(fixture);
@@ -900,8 +907,8 @@ static void try_card(
 	struct rd_link *link = NULL;
 
 	if (fixture_listen(&fixture, meeting, transport, rank, &small)) {
-		int err =
-			fixture.transport->open(fixture.endpoint, 1 - rank, 0, card, card_size, &link);
+		int err = fixture.transport->open(
+			fixture.endpoint, 1 - rank, 0, card, card_size, &link);
 
 		ok(&fixture, err <= 0, "open returned %d", err);
 		ok(&fixture, err != 0 || !refused, "a card of %zu bytes was taken", card_size);
@@ -1245,5 +1252,5 @@ const struct contract_case contract_cases[] = {
 #define PEER_CASE(name) { #name, CONTRACT_PEER, contract_##name },
 #define REGION_CASE(name) { #name, CONTRACT_REGION, contract_##name },
 	CONTRACT_LINK_CASES(LINK_CASE) CONTRACT_PEER_CASES(PEER_CASE)
-		CONTRACT_REGION_CASES(REGION_CASE) { NULL, CONTRACT_LINK, NULL },
+		CONTRACT_REGION_CASES(REGION_CASE){ NULL, CONTRACT_LINK, NULL },
 };

@@ -1,8 +1,8 @@
 /*
  * The contract suite: what every transport must do (rondo/transport.h), as one function a
- * behaviour that takes a transport's name and insists (fixture.h). test_contract.c makes tests of them; a
- * new transport adds one line there. rondo-check runs them on plug-ins, from the table. No case knows
- * what any transport is made of, and none knows Criterion.
+ * behaviour that takes a transport's name and insists (fixture.h). test_contract.c makes tests of
+ * them; a new transport adds one line there. rondo-check runs them on plug-ins, from the table. No
+ * case knows what any transport is made of, and none knows Criterion.
  *
  * Needs no more of the library than the table of transports and the place of this process.
  */

@@ -1,6 +1,7 @@
 /*
- * How kernels give up: a wait ends when the host says so, or when the peer is silent for too long, of
- * which the host is told. Work is what a kernel was launched with: it has `abort flag` and `timeout_ns`.
+ * How kernels give up: a wait ends when the host says so, or when the peer is silent for too long,
+ * of which the host is told. Work is what a kernel was launched with: it has `abort flag` and
+ * `timeout_ns`.
  */
 #ifndef RD_ABORT_FLAG_CUH
 #define RD_ABORT_FLAG_CUH
@@ -12,7 +13,8 @@
 #endif
 #include RONDO_MACHINE
 
-/* Between polls: whether to give up, because the host says so or the peer is silent for too long. */
+/* Between polls: whether to give up, because the host says so or the peer is silent for too long.
+ */
 struct patience {
 	uint32_t polls;
 	uint64_t since;

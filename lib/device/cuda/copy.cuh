@@ -12,7 +12,8 @@ static inline __device__ size_t head_of(const char *to, const char *from, size_t
 	return (uint64_t)to % 16 != (uint64_t)from % 16 || head > size ? size : head;
 }
 
-/* The calling thread's share, of so many blocks. Four vectors of a thread are on their way together. */
+/* The calling thread's share, of so many blocks. Four vectors of a thread are on their way
+ * together. */
 static inline __device__ void copy_bytes(char *to, const char *from, size_t size, int blocks)
 {
 	size_t thread = (size_t)blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,18 +1,18 @@
 /*
- * Kernels that do work (lib/device/work.h): one for each type, which combines shares of all ranks' buffers
- * and fetches blocks, by direct access, 16 bytes at a time.
+ * Kernels that do work (lib/device/work.h): one for each type, which combines shares of all ranks'
+ * buffers and fetches blocks, by direct access, 16 bytes at a time.
  *
  * Fused kernels have their barriers inside: block b of a rank meets block b of every peer, by flags
  * in the desks. All blocks of all ranks must find room on their devices at once; the gpu sees to
  * that. A peer's data is read only after its flag has been seen and a fence passed, and never
  * through the read-only cache: no pointer here is __restrict__.
  *
- * Small calls have no barrier: each rank stores what a peer needs of it into that peer's ll_buffer, 8 bytes
- * of data between two copies of the epoch in one 16-byte store, so that data and flag come together; and
- * makes its output of what it has got. All collectives are that; they differ in who has something for
- * whom, and in whether it is combined. A signature goes from all to all, so that two LL buffers in turn are
- * enough: who is in call e + 2 has heard in call e + 1 from all, who had finished call e. The idea is
- * NCCL's "LL" protocol.
+ * Small calls have no barrier: each rank stores what a peer needs of it into that peer's ll_buffer,
+ * 8 bytes of data between two copies of the epoch in one 16-byte store, so that data and flag come
+ * together; and makes its output of what it has got. All collectives are that; they differ in who
+ * has something for whom, and in whether it is combined. A signature goes from all to all, so that
+ * two LL buffers in turn are enough: who is in call e + 2 has heard in call e + 1 from all, who had
+ * finished call e. The idea is NCCL's "LL" protocol.
  */
 #include "device/cuda/copy.cuh"
 #include "device/cuda/reduce.cuh"
@@ -33,7 +33,8 @@ struct block {
 
 static __device__ void announce(const struct rd_work &work, int peer, uint32_t epoch)
 {
-	struct rd_device_entry *entry = &work.peer_device_flags[peer]->entered[work.rank][blockIdx.x];
+	struct rd_device_entry *entry =
+		&work.peer_device_flags[peer]->entered[work.rank][blockIdx.x];
 	uint64_t in = (uint64_t)work.in[work.rank] + work.in_for[peer];
 	uint64_t out = (uint64_t)work.out[work.rank] + work.out_for[peer];
 	uint64_t factor = work.factors[work.rank];
@@ -46,7 +47,8 @@ static __device__ void announce(const struct rd_work &work, int peer, uint32_t e
 
 static __device__ bool meet(const struct rd_work &work, struct block &block, int peer)
 {
-	const struct rd_device_entry *entry = &work.peer_device_flags[work.rank]->entered[peer][blockIdx.x];
+	const struct rd_device_entry *entry =
+		&work.peer_device_flags[work.rank]->entered[peer][blockIdx.x];
 	struct patience patience = { 0, 0 };
 	uint4 in, out, factor, rest;
 
@@ -94,8 +96,10 @@ static __device__ void leave(const struct rd_work &work, struct block &block)
 
 	__syncthreads();
 	if (peer < work.size && peer != work.rank) {
-		volatile uint32_t *theirs = &work.peer_device_flags[peer]->left[work.rank][blockIdx.x];
-		volatile uint32_t *ours = &work.peer_device_flags[work.rank]->left[peer][blockIdx.x];
+		volatile uint32_t *theirs =
+			&work.peer_device_flags[peer]->left[work.rank][blockIdx.x];
+		volatile uint32_t *ours =
+			&work.peer_device_flags[work.rank]->left[peer][blockIdx.x];
 
 		__threadfence_system();
 		*theirs = block.epoch;
@@ -259,7 +263,8 @@ static __device__ void combine(
 static __device__ void fetch(const struct rd_work &work, const struct block &block,
 	const struct rd_work_step &step, size_t size)
 {
-	copy_bytes(block.out[work.rank] + step.out_at, block.in[step.peer] + step.in_at, size, gridDim.x);
+	copy_bytes(block.out[work.rank] + step.out_at, block.in[step.peer] + step.in_at, size,
+		gridDim.x);
 }
 
 static __device__ void swap(const struct rd_work &work, const struct block &block,
@@ -376,8 +381,8 @@ static __device__ void keep(const struct rd_work &work, int rank, size_t at, con
 			out[first + i] = got.bytes[i];
 }
 
-/* In rank order, as everywhere: the same bits for all. In place, no other thread wants what is written
-   here: a thread has its unit of every block. */
+/* In rank order, as everywhere: the same bits for all. In place, no other thread wants what is
+   written here: a thread has its unit of every block. */
 template <typename T>
 static __device__ bool make_unit(const struct rd_work &work, uint32_t epoch, size_t at)
 {
@@ -392,8 +397,9 @@ static __device__ bool make_unit(const struct rd_work &work, uint32_t epoch, siz
 			continue;
 		if (rank == work.rank)
 			got = unit_for<T>(work, rank, at);
-		else if (!collect(work, work.peer_device_flags[work.rank]->ll_buffer[epoch & 1][rank], at, rank, epoch,
-				 got.bits))
+		else if (!collect(work,
+				 work.peer_device_flags[work.rank]->ll_buffer[epoch & 1][rank], at,
+				 rank, epoch, got.bits))
 			return false;
 		if (at == 0 && got.bits != work.signatures[rank]) {
 			say_mismatch(work, rank);
@@ -415,8 +421,7 @@ static __device__ bool make_unit(const struct rd_work &work, uint32_t epoch, siz
 	return true;
 }
 
-template <typename T>
-static __device__ void run_small(const struct rd_work &work, uint32_t epoch)
+template <typename T> static __device__ void run_small(const struct rd_work &work, uint32_t epoch)
 {
 	size_t units = (work.count * sizeof(T) + 7) / 8;
 	bool orders = work.count == 0; /* a barrier: also what ranks did to each other's memory */
@@ -428,8 +433,8 @@ static __device__ void run_small(const struct rd_work &work, uint32_t epoch)
 #pragma unroll 1
 		for (int peer = 0; peer < work.size; peer++)
 			if (peer != work.rank && (at == 0 || has_data(work, work.rank, peer)))
-				post(work.peer_device_flags[peer]->ll_buffer[epoch & 1][work.rank], at,
-					unit_for<T>(work, peer, at).bits, epoch);
+				post(work.peer_device_flags[peer]->ll_buffer[epoch & 1][work.rank],
+					at, unit_for<T>(work, peer, at).bits, epoch);
 		if (!make_unit<T>(work, epoch, at))
 			return;
 	}

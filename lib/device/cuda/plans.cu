@@ -1,12 +1,13 @@
 /*
- * Kernels that execute plans of messages (lib/device/steps.h): one for each type, whose blocks are the channels.
- * What a block does is said in lib/device/steps_run.h; here is how it hauls elements, 16 bytes at a time.
+ * Kernels that execute plans of messages (lib/device/steps.h): one for each type, whose blocks are
+ * the channels. What a block does is said in lib/device/steps_run.h; here is how it hauls elements,
+ * 16 bytes at a time.
  *
- * All blocks of all ranks must find room on their devices at once; the gpu sees to that. A message's
- * bytes are written into the peer's memory by all threads, then flagged by one: the barrier and a
- * fence of the whole system lie between, and again between the peer's seeing the flag and its reading
- * the bytes. These are read past the first-level cache, and no pointer is __restrict__: the same slot
- * is written again and again.
+ * All blocks of all ranks must find room on their devices at once; the gpu sees to that. A
+ * message's bytes are written into the peer's memory by all threads, then flagged by one: the
+ * barrier and a fence of the whole system lie between, and again between the peer's seeing the flag
+ * and its reading the bytes. These are read past the first-level cache, and no pointer is
+ * __restrict__: the same slot is written again and again.
  */
 #include "device/cuda/reduce.cuh"
 #include "device/steps.h"
@@ -43,7 +44,8 @@ template <typename T> static __device__ size_t head_of(const struct haul &haul)
 	uint64_t at = (uint64_t)haul.a % 16;
 	size_t head = (16 - at) % 16 / sizeof(T);
 
-	if ((haul.b && (uint64_t)haul.b % 16 != at) || (haul.into && (uint64_t)haul.into % 16 != at) ||
+	if ((haul.b && (uint64_t)haul.b % 16 != at) ||
+		(haul.into && (uint64_t)haul.into % 16 != at) ||
 		(haul.out && (uint64_t)haul.out % 16 != at) || at % sizeof(T) != 0)
 		return haul.count;
 	return head < haul.count ? head : haul.count;
@@ -56,7 +58,8 @@ static __device__ bool moves_nothing(const struct haul &haul)
 }
 
 template <typename T>
-static __device__ void haul_element(const struct rd_steps &steps, const struct haul &haul, size_t at)
+static __device__ void haul_element(
+	const struct rd_steps &steps, const struct haul &haul, size_t at)
 {
 	T value = ((const T *)haul.a)[at];
 
@@ -93,8 +96,8 @@ static __device__ void combine_with(const struct rd_steps &steps, vector<T> (&go
 
 /* `begin`: bytes before the vectors. All loads of a thread are on their way together. */
 template <typename T, int at_once>
-static __device__ void haul_vectors(
-	const struct rd_steps &steps, const struct haul &haul, size_t begin, size_t first, size_t stride)
+static __device__ void haul_vectors(const struct rd_steps &steps, const struct haul &haul,
+	size_t begin, size_t first, size_t stride)
 {
 	vector<T> got[at_once], ours[at_once];
 
@@ -104,7 +107,8 @@ static __device__ void haul_vectors(
 	if (haul.b) {
 #pragma unroll
 		for (int k = 0; k < at_once; k++)
-			ours[k].words = __ldcg((const uint4 *)(haul.b + begin) + first + k * stride);
+			ours[k].words =
+				__ldcg((const uint4 *)(haul.b + begin) + first + k * stride);
 		combine_with<T, at_once>(steps, got, ours, haul.divide_by);
 	}
 	if (haul.into)
@@ -147,8 +151,7 @@ static __device__ void haul_elements(const struct rd_steps &steps, const struct 
 /* ---- The whole ----------------------------------------------------------------------------- */
 
 template <typename T>
-static __device__ bool run_piece(
-	const struct rd_steps &steps, struct channel &shared, size_t piece)
+static __device__ bool run_piece(const struct rd_steps &steps, struct channel &shared, size_t piece)
 {
 #pragma unroll 1
 	for (int i = 0; i < steps.move_count; i++) {
@@ -176,11 +179,11 @@ template <typename T> static __device__ void run(const struct rd_steps &steps)
 	end_channel(&steps, &shared, (int)blockIdx.x);
 }
 
-#define KERNEL(name, type)                                                                         \
-	extern "C" __global__ void __launch_bounds__(THREADS, 2)                                   \
-		rondo_steps_##name(const __grid_constant__ struct rd_steps steps)                  \
-	{                                                                                          \
-		run<type>(steps);                                                                  \
+#define KERNEL(name, type) \
+	extern "C" __global__ void __launch_bounds__(THREADS, 2) \
+		rondo_steps_##name(const __grid_constant__ struct rd_steps steps) \
+	{ \
+		run<type>(steps); \
 	}
 
 RD_ELEMENTS(KERNEL)

@@ -1,6 +1,6 @@
 /*
- * What kernels do to elements: every type, every operation, 16 bytes at a time. For all kernels alike,
- * so that a value is the same bits whichever of them combined it.
+ * What kernels do to elements: every type, every operation, 16 bytes at a time. For all kernels
+ * alike, so that a value is the same bits whichever of them combined it.
  */
 #ifndef RD_REDUCE_CUH
 #define RD_REDUCE_CUH
@@ -38,20 +38,38 @@
 /* What an element is added up in: f16, bf16 and f8 in f32, rounded once, at the end. */
 template <typename T> struct element {
 	using sum = T;
-	static __device__ T widen(T value) { return value; }
-	static __device__ T narrow(T value) { return value; }
+	static __device__ T widen(T value)
+	{
+		return value;
+	}
+	static __device__ T narrow(T value)
+	{
+		return value;
+	}
 };
 
 template <> struct element<__half> {
 	using sum = float;
-	static __device__ float widen(__half value) { return __half2float(value); }
-	static __device__ __half narrow(float value) { return __float2half_rn(value); }
+	static __device__ float widen(__half value)
+	{
+		return __half2float(value);
+	}
+	static __device__ __half narrow(float value)
+	{
+		return __float2half_rn(value);
+	}
 };
 
 template <> struct element<__nv_bfloat16> {
 	using sum = float;
-	static __device__ float widen(__nv_bfloat16 value) { return __bfloat162float(value); }
-	static __device__ __nv_bfloat16 narrow(float value) { return __float2bfloat16_rn(value); }
+	static __device__ float widen(__nv_bfloat16 value)
+	{
+		return __bfloat162float(value);
+	}
+	static __device__ __nv_bfloat16 narrow(float value)
+	{
+		return __float2bfloat16_rn(value);
+	}
 };
 
 struct f8e4m3 {
@@ -60,8 +78,14 @@ struct f8e4m3 {
 
 template <> struct element<f8e4m3> {
 	using sum = float;
-	static __device__ float widen(f8e4m3 value) { return f8e4m3_widen(value.code); }
-	static __device__ f8e4m3 narrow(float value) { return { f8e4m3_narrow(value) }; }
+	static __device__ float widen(f8e4m3 value)
+	{
+		return f8e4m3_widen(value.code);
+	}
+	static __device__ f8e4m3 narrow(float value)
+	{
+		return { f8e4m3_narrow(value) };
+	}
 };
 
 struct f8e5m2 {
@@ -70,23 +94,59 @@ struct f8e5m2 {
 
 template <> struct element<f8e5m2> {
 	using sum = float;
-	static __device__ float widen(f8e5m2 value) { return f8e5m2_widen(value.code); }
-	static __device__ f8e5m2 narrow(float value) { return { f8e5m2_narrow(value) }; }
+	static __device__ float widen(f8e5m2 value)
+	{
+		return f8e5m2_widen(value.code);
+	}
+	static __device__ f8e5m2 narrow(float value)
+	{
+		return { f8e5m2_narrow(value) };
+	}
 };
 
 /* Signed sums and products wrap, as unsigned ones do. */
-template <typename T> __device__ T add(T a, T b) { return a + b; }
-template <> inline __device__ int32_t add(int32_t a, int32_t b) { return (uint32_t)a + (uint32_t)b; }
-template <> inline __device__ int64_t add(int64_t a, int64_t b) { return (uint64_t)a + (uint64_t)b; }
-template <typename T> __device__ T multiply(T a, T b) { return a * b; }
-template <> inline __device__ int32_t multiply(int32_t a, int32_t b) { return (uint32_t)a * (uint32_t)b; }
-template <> inline __device__ int64_t multiply(int64_t a, int64_t b) { return (uint64_t)a * (uint64_t)b; }
+template <typename T> __device__ T add(T a, T b)
+{
+	return a + b;
+}
+template <> inline __device__ int32_t add(int32_t a, int32_t b)
+{
+	return (uint32_t)a + (uint32_t)b;
+}
+template <> inline __device__ int64_t add(int64_t a, int64_t b)
+{
+	return (uint64_t)a + (uint64_t)b;
+}
+template <typename T> __device__ T multiply(T a, T b)
+{
+	return a * b;
+}
+template <> inline __device__ int32_t multiply(int32_t a, int32_t b)
+{
+	return (uint32_t)a * (uint32_t)b;
+}
+template <> inline __device__ int64_t multiply(int64_t a, int64_t b)
+{
+	return (uint64_t)a * (uint64_t)b;
+}
 
-template <typename T> __device__ T least(T a, T b) { return b < a ? b : a; }
-template <typename T> __device__ T greatest(T a, T b) { return a < b ? b : a; }
+template <typename T> __device__ T least(T a, T b)
+{
+	return b < a ? b : a;
+}
+template <typename T> __device__ T greatest(T a, T b)
+{
+	return a < b ? b : a;
+}
 
-template <> inline __device__ float least(float a, float b) { return least_of(a, b); }
-template <> inline __device__ float greatest(float a, float b) { return greatest_of(a, b); }
+template <> inline __device__ float least(float a, float b)
+{
+	return least_of(a, b);
+}
+template <> inline __device__ float greatest(float a, float b)
+{
+	return greatest_of(a, b);
+}
 
 /* A NaN wins, and -0 is less than +0. */
 template <> inline __device__ double least(double a, double b)
@@ -135,7 +195,8 @@ template <int op, typename T> __device__ T combine_two(T a, T b)
 	return add(a, b);
 }
 
-/* One switch for many elements, which are all of one operation: `run` is given it as a type's value. */
+/* One switch for many elements, which are all of one operation: `run` is given it as a type's
+ * value. */
 template <int number> struct op_of {
 	static constexpr int value = number;
 };
@@ -170,8 +231,7 @@ template <typename T, typename Run> static __device__ void by_op(int op, Run run
 }
 
 /* Integers are divided as what they have become in their own width, towards zero. */
-template <typename T>
-__device__ T finish(typename element<T>::sum sum, int divide_by)
+template <typename T> __device__ T finish(typename element<T>::sum sum, int divide_by)
 {
 	if (divide_by > 1)
 		sum = sum / (typename element<T>::sum)divide_by;
@@ -185,8 +245,8 @@ template <typename T> union vector {
 };
 
 template <typename T, int op, int at_once>
-static __device__ void add_up(typename element<T>::sum (&sums)[at_once][16 / sizeof(T)],
-	const vector<T> (&got)[at_once])
+static __device__ void add_up(
+	typename element<T>::sum (&sums)[at_once][16 / sizeof(T)], const vector<T> (&got)[at_once])
 {
 	using E = element<T>;
 

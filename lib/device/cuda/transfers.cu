@@ -1,11 +1,12 @@
 /*
- * The kernel of transfers (lib/device/transfer_work.h). What a block does is said in lib/device/transfer_run.h; here is
- * how it learns of what peers offer, and copies, 16 bytes at a time.
+ * The kernel of transfers (lib/device/transfer_work.h). What a block does is said in
+ * lib/device/transfer_run.h; here is how it learns of what peers offer, and copies, 16 bytes at a
+ * time.
  *
- * All blocks of all ranks must find room on their devices at once; the gpu sees to that. An offer is
- * three stores of 16 bytes, each with its number twice, as in kernels.cu; what the sender's stream wrote
- * before goes before it, by a fence. That a block's threads have read all goes before the flag that says
- * so, by the block's barrier and another fence.
+ * All blocks of all ranks must find room on their devices at once; the gpu sees to that. An offer
+ * is three stores of 16 bytes, each with its number twice, as in kernels.cu; what the sender's
+ * stream wrote before goes before it, by a fence. That a block's threads have read all goes before
+ * the flag that says so, by the block's barrier and another fence.
  */
 #include "device/cuda/copy.cuh"
 #include "device/transfer_work.h"
@@ -37,7 +38,8 @@ static __device__ void put_offer(
 	uint64_t address = (uint64_t)transfer->at, count = transfer->count;
 
 	__threadfence_system();
-	store_words(&offer->address_low, (uint32_t)address, number, (uint32_t)(address >> 32), number);
+	store_words(
+		&offer->address_low, (uint32_t)address, number, (uint32_t)(address >> 32), number);
 	store_words(&offer->count_low, (uint32_t)count, number, (uint32_t)(count >> 32), number);
 	store_words(&offer->type, transfer->type, number, 0, number);
 }

@@ -99,8 +99,8 @@ bool rd_emulated_give_up(struct rd_abort_flag *abort_flag, uint32_t error, int p
 	return false;
 }
 
-void rd_emulated_differ(struct rd_abort_flag *abort_flag, int peer, const struct rd_transfer *theirs,
-	const struct rd_transfer *ours)
+void rd_emulated_differ(struct rd_abort_flag *abort_flag, int peer,
+	const struct rd_transfer *theirs, const struct rd_transfer *ours)
 {
 	abort_flag->types[0] = theirs->type;
 	abort_flag->types[1] = ours->type;
@@ -109,22 +109,24 @@ void rd_emulated_differ(struct rd_abort_flag *abort_flag, int peer, const struct
 	rd_emulated_give_up(abort_flag, RD_ABORT_TRANSFER, peer);
 }
 
-bool rd_emulated_waited(struct rd_abort_flag *abort_flag, uint64_t waited_ns, uint64_t timeout_ns, int peer)
+bool rd_emulated_waited(
+	struct rd_abort_flag *abort_flag, uint64_t waited_ns, uint64_t timeout_ns, int peer)
 {
 	if (waited_ns > RD_HALT_SLOW_NS)
 		__atomic_store_n(&abort_flag->slow, (uint32_t)peer + 1, __ATOMIC_RELAXED);
 	return waited_ns > timeout_ns;
 }
 
-bool rd_emulated_await(
-	struct rd_abort_flag *abort_flag, uint64_t timeout_ns, const uint32_t *flag, uint32_t number, int peer)
+bool rd_emulated_await(struct rd_abort_flag *abort_flag, uint64_t timeout_ns, const uint32_t *flag,
+	uint32_t number, int peer)
 {
 	int64_t began = rd_clock_ns();
 
 	while (!rd_flag_reached(flag, number)) {
 		if (__atomic_load_n(&abort_flag->stop, __ATOMIC_ACQUIRE))
 			return false;
-		if (rd_emulated_waited(abort_flag, (uint64_t)(rd_clock_ns() - began), timeout_ns, peer))
+		if (rd_emulated_waited(
+			    abort_flag, (uint64_t)(rd_clock_ns() - began), timeout_ns, peer))
 			return rd_emulated_give_up(abort_flag, RD_ABORT_SILENCE, peer);
 		rd_flag_sleep(flag, __atomic_load_n(flag, __ATOMIC_ACQUIRE), LOOK_NS);
 	}
@@ -154,7 +156,8 @@ static void announce(const struct rd_work *work, int peer, uint32_t epoch)
 
 static bool meet(struct rd_work *work, int peer, uint32_t epoch)
 {
-	const struct rd_device_entry *entry = &work->peer_device_flags[work->rank]->entered[peer][0];
+	const struct rd_device_entry *entry =
+		&work->peer_device_flags[work->rank]->entered[peer][0];
 
 	if (!wait_for(work, &entry->epoch_a, epoch, peer))
 		return false;
@@ -188,7 +191,8 @@ static void leave(const struct rd_work *work, uint32_t epoch)
 			rd_flag_write(&work->peer_device_flags[peer]->left[work->rank][0], epoch);
 	for (int peer = 0; peer < work->size; peer++)
 		if (peer != work->rank &&
-			!wait_for(work, &work->peer_device_flags[work->rank]->left[peer][0], epoch, peer))
+			!wait_for(work, &work->peer_device_flags[work->rank]->left[peer][0], epoch,
+				peer))
 			return;
 }
 
@@ -200,8 +204,8 @@ struct letter {
 	char data[RD_LL_BUFFER_SIZE];
 };
 
-_Static_assert(
-	sizeof(struct letter) <= sizeof(((struct rd_device_flags *)0)->ll_buffer[0][0]), "a letter fits");
+_Static_assert(sizeof(struct letter) <= sizeof(((struct rd_device_flags *)0)->ll_buffer[0][0]),
+	"a letter fits");
 
 static struct letter *letter_of(const struct rd_work *work, int owner, int sender, uint32_t epoch)
 {

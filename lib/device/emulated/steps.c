@@ -1,4 +1,5 @@
-/* The kernels of lib/device/cuda/plans.cu, done by a thread: a block of one, channel after channel. */
+/* The kernels of lib/device/cuda/plans.cu, done by a thread: a block of one, channel after channel.
+ */
 #include <string.h>
 
 #include "device/emulated/emulated.h"

@@ -1,5 +1,5 @@
-/* Streams of emulated GPUs: each a queue and a thread that works it off. And graphs: what was queued
-   on a stream while it was captured, to be queued again. */
+/* Streams of emulated GPUs: each a queue and a thread that works it off. And graphs: what was
+   queued on a stream while it was captured, to be queued again. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -21,30 +21,30 @@
 #include "layout.h"
 
 /* X(name, text, reduces) */
-#define RD_COLLECTIVES(X)                                                                          \
-	X(RD_ALL_REDUCE, "all_reduce", true)                                                       \
-	X(RD_REDUCE, "reduce", true)                                                               \
-	X(RD_BROADCAST, "broadcast", false)                                                        \
-	X(RD_REDUCE_SCATTER, "reduce_scatter", true)                                               \
-	X(RD_ALL_GATHER, "all_gather", false)                                                      \
-	X(RD_GATHER, "gather", false)                                                              \
-	X(RD_SCATTER, "scatter", false)                                                            \
-	X(RD_ALL_TO_ALL, "all_to_all", false)                                                      \
-	X(RD_TRANSFER, "transfer", false)                                                          \
+#define RD_COLLECTIVES(X) \
+	X(RD_ALL_REDUCE, "all_reduce", true) \
+	X(RD_REDUCE, "reduce", true) \
+	X(RD_BROADCAST, "broadcast", false) \
+	X(RD_REDUCE_SCATTER, "reduce_scatter", true) \
+	X(RD_ALL_GATHER, "all_gather", false) \
+	X(RD_GATHER, "gather", false) \
+	X(RD_SCATTER, "scatter", false) \
+	X(RD_ALL_TO_ALL, "all_to_all", false) \
+	X(RD_TRANSFER, "transfer", false) \
 	X(RD_BARRIER, "barrier", true)
 
 enum rd_collective {
 #define RD_COLLECTIVE_ENUM(name, text, reduces) name,
 	RD_COLLECTIVES(RD_COLLECTIVE_ENUM)
 #undef RD_COLLECTIVE_ENUM
-	RD_COLLECTIVE_COUNT
+		RD_COLLECTIVE_COUNT
 };
 
 /* One rank's part in one collective, for which an algorithm writes a plan. */
 struct rd_problem {
 	enum rd_collective collective;
 	int rank, size;
-	int root;   /* 0 where the collective has none */
+	int root; /* 0 where the collective has none */
 	int target; /* transfer: the receiving rank; else 0 */
 	const struct rd_layout *layout; /* NULL: ranks in order, all near; outlives the plan */
 };

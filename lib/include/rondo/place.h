@@ -13,7 +13,7 @@
 
 struct rd_place {
 	char host_name[RD_HOST_SIZE]; /* for people */
-	char host_id[RD_HOST_SIZE];   /* equal: one kernel, one network namespace */
+	char host_id[RD_HOST_SIZE]; /* equal: one kernel, one network namespace */
 	int64_t pid;
 	uint32_t uid;
 	int32_t numa_node; /* -1: unknown */

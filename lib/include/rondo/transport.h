@@ -90,18 +90,18 @@ struct rd_link_ops {
 struct rd_link {
 	const struct rd_link_ops *ops;
 	const struct rd_transport *transport;
-	int peer;            /* rank at the other end */
+	int peer; /* rank at the other end */
 	int channel;
-	bool ready;          /* open() has finished: both directions work */
+	bool ready; /* open() has finished: both directions work */
 	/*
 	 * Maximum bytes per message, at least 64. All ranks cut messages by the least of any link.
 	 */
 	size_t message_max;
-	size_t send_min;     /* below this many bytes, reserve() and a copy cost less than send() */
-	bool single_copy;    /* the peer reads send()'s memory itself, then `sent` advances */
-	uint64_t posted;     /* count of messages that send() has accepted */
-	uint64_t sent;       /* of those, how many no longer need the caller's memory; in order */
-	bool unsent;         /* some accepted message needs advance() to move on */
+	size_t send_min; /* below this many bytes, reserve() and a copy cost less than send() */
+	bool single_copy; /* the peer reads send()'s memory itself, then `sent` advances */
+	uint64_t posted; /* count of messages that send() has accepted */
+	uint64_t sent; /* of those, how many no longer need the caller's memory; in order */
+	bool unsent; /* some accepted message needs advance() to move on */
 	int error;
 	char reason[160];
 };
@@ -119,7 +119,7 @@ struct rd_local {
 	struct rd_place place;
 	const struct rd_settings *settings;
 	uint64_t comm_id; /* same on every rank of this comm, and on no other; 0 until open() */
-	int epoll_fd;     /* add descriptors that wake a sleeper, with EPOLLET (data.u64 = 0) */
+	int epoll_fd; /* add descriptors that wake a sleeper, with EPOLLET (data.u64 = 0) */
 };
 
 struct rd_transport {
@@ -224,10 +224,8 @@ struct rd_transport_plugin {
 		(uint64_t)sizeof(struct rd_transport_calls) << 48)
 
 #ifndef RD_INSIDE /* Rondo itself defines it: its own transports call these by name */
-extern const struct rd_transport_calls *rd_transport_calls
-	__attribute__((visibility("hidden")));
-extern const struct rd_transport_plugin rondo_transport_v1
-	__attribute__((visibility("default")));
+extern const struct rd_transport_calls *rd_transport_calls __attribute__((visibility("hidden")));
+extern const struct rd_transport_plugin rondo_transport_v1 __attribute__((visibility("default")));
 
 #define rd_fail (rd_transport_calls->fail)
 #define rd_fail_errno (rd_transport_calls->fail_errno)
