@@ -284,7 +284,7 @@ static struct rondo_comm *create(const struct rd_settings *settings)
 	return comm;
 }
 
-/* What this rank does by itself, before it meets the others. */
+/* The steps that this rank takes alone, before it meets the others. */
 static int prepare(struct rondo_comm *comm, struct rd_member *self)
 {
 	int err = rd_forks_watch();

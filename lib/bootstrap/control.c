@@ -1,7 +1,7 @@
 /*
- * The sockets and the thread of the control connection. What is said is decided in coordinator.c
- * and participant.c; here it is carried: messages to connections, events to calls, deadlines to a
- * poll.
+ * The sockets and the thread of the control connection. coordinator.c and participant.c decide
+ * which messages are sent. This file carries messages to connections, events to calls, and
+ * deadlines to a poll.
  *
  * The thread alone touches the machines, the sockets and the lines. Callers leave orders under the
  * lock and ring the bell; the thread publishes its phase and the verdict under the lock. The
