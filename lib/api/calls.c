@@ -49,7 +49,7 @@ static int check_overlap(const struct rd_request *request, int rank, size_t in_s
 /* Whether input and output meet as they do in place: where one block of the one is the other. */
 static bool is_in_place(const struct rd_request *request, const struct rd_problem *problem)
 {
-	const struct rd_extent *ins = request->terms->in, *outs = request->terms->out;
+	const struct rd_extent *ins = request->vcounts->in, *outs = request->vcounts->out;
 	int in_blocks = rd_in_blocks(problem), rank = problem->rank;
 	const char *in = request->send, *out = request->recv;
 
@@ -64,8 +64,8 @@ static int check_extents(const struct rd_request *request, const struct rd_probl
 {
 	const char *name = rd_collective_name(request->collective);
 	const char *in = request->send, *out = request->recv;
-	size_t in_size = rd_extents_end(request->terms->in, rd_in_blocks(problem));
-	size_t out_size = rd_extents_end(request->terms->out, rd_out_blocks(problem));
+	size_t in_size = rd_extents_end(request->vcounts->in, rd_in_blocks(problem));
+	size_t out_size = rd_extents_end(request->vcounts->out, rd_out_blocks(problem));
 
 	if ((in_size > 0 && !in) || (out_size > 0 && !out))
 		return rd_fail(RONDO_INVALID, "%s_v: %s is NULL", name,
@@ -129,7 +129,7 @@ static int check(const struct rd_request *request)
 
 		return check_pointer(request, "the buffer", buffer, 1);
 	}
-	if (request->terms && request->terms->in)
+	if (request->vcounts)
 		return check_extents(request, &problem);
 
 	size_t block_size = request->count * rondo_type_size(request->type);
@@ -147,29 +147,31 @@ static int check(const struct rd_request *request)
 /* Nothing has been sent: what was refused harms nobody. */
 static int refuse(const struct rd_request *request, int err)
 {
-	rd_terms_destroy(request->terms);
+	rd_vcounts_destroy(request->vcounts);
+	rd_user_op_destroy(request->user_op);
 	return rd_group_open() ? rd_group_refuse(err) : err;
 }
 
-static int check_own_op(const struct rd_request *request, const struct rd_own_op *op)
+static int check_user_op(const struct rd_request *request, const struct rd_user_op *op)
 {
 	const struct rondo_comm *comm = request->comm;
 	size_t size = request->count * rondo_type_size(request->type);
 	int err = 0;
 
-	if (!request->terms)
+	if (!request->vcounts)
 		return rd_op_check(op, request->type, size, comm->piece_size);
 	for (int i = 0; i < comm->size && !err; i++)
-		err = rd_op_check(op, request->type, request->terms->in[i].size, comm->piece_size);
+		err = rd_op_check(
+			op, request->type, request->vcounts->in[i].size, comm->piece_size);
 	return err;
 }
 
-/* The same call by an operation that the user made: it becomes part of the call's terms. */
-static int submit_own_op(const struct rd_request *request)
+/* The same call by a user operation, which the call copies. */
+static int submit_user_op(const struct rd_request *request)
 {
 	const char *name = rd_collective_name(request->collective);
 	struct rd_request own = *request;
-	const struct rd_own_op *op = own.comm ? rd_op_find(own.comm, own.op) : NULL;
+	const struct rd_user_op *op = own.comm ? rd_op_find(own.comm, own.op) : NULL;
 
 	if (!own.comm)
 		return refuse(request, rd_fail(RONDO_INVALID, "%s: comm is NULL", name));
@@ -185,16 +187,12 @@ static int submit_own_op(const struct rd_request *request)
 	int err = rd_type_check(own.type, name, "");
 
 	if (!err)
-		err = check_own_op(request, op);
-
-	if (!err && !own.terms) {
-		own.terms = rd_terms_create(0, 0);
-		err = own.terms ? 0 : rd_fail(RONDO_MEMORY, "no memory for %s", name);
-	}
+		err = check_user_op(request, op);
 	if (err)
 		return refuse(request, err);
-	own.terms->has_op = true;
-	own.terms->op = *op;
+	own.user_op = rd_user_op_copy(op);
+	if (!own.user_op)
+		return refuse(request, rd_fail(RONDO_MEMORY, "no memory for %s", name));
 	own.op = RONDO_SUM;
 	return rd_submit(&own);
 }
@@ -210,8 +208,8 @@ static int run(const struct rd_request *request, struct rd_task *task, bool on_d
 		return rd_gpu_run(task);
 	rd_run_issue(task, 1);
 	err = rd_run(task, 1);
-	if (request->terms)
-		rd_run_forget(task, 1);
+	if (!rd_call_is_ordinary(&task->call))
+		rd_tasks_finish(task, 1);
 	return err;
 }
 
@@ -221,7 +219,7 @@ int rd_submit(const struct rd_request *request)
 	bool on_device, in_group;
 
 	if ((unsigned)request->op >= RONDO_OP_COUNT)
-		return submit_own_op(request);
+		return submit_user_op(request);
 
 	int err = check(request);
 
@@ -240,7 +238,8 @@ int rd_submit(const struct rd_request *request)
 		.count = request->count,
 		.in = request->send,
 		.out = request->recv,
-		.terms = request->terms,
+		.vcounts = request->vcounts,
+		.user_op = request->user_op,
 	};
 	task.queued = task.started = task.done = false;
 	task.feed = NULL;

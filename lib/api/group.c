@@ -48,7 +48,7 @@ static int grow(void)
 	return 0;
 }
 
-int rd_group_add(const struct rd_task *task, struct rondo_stream *stream)
+int rd_group_add(struct rd_task *task, struct rondo_stream *stream)
 {
 	int err = grow();
 
@@ -56,7 +56,7 @@ int rd_group_add(const struct rd_task *task, struct rondo_stream *stream)
 		err = rd_fail(RONDO_INVALID,
 			"all calls of a group must be on one stream, or all on none");
 	if (err) {
-		rd_terms_destroy(task->call.terms);
+		rd_call_finish(&task->call);
 		return rd_group_refuse(err);
 	}
 	group.stream = stream;
@@ -73,7 +73,7 @@ void rd_group_clear(void)
 /* Its calls are the parent's, who still has them. */
 static void forget_inherited(void)
 {
-	rd_run_forget(group.tasks, group.count);
+	rd_tasks_finish(group.tasks, group.count);
 	rd_group_clear();
 }
 

@@ -17,8 +17,8 @@ struct rd_group {
 
 bool rd_group_open(void);
 
-/* Adds a call to the open group. Takes over its terms. */
-int rd_group_add(const struct rd_task *task, struct rondo_stream *stream);
+/* Adds a call to the open group. Takes over its vcounts and user operation. */
+int rd_group_add(struct rd_task *task, struct rondo_stream *stream);
 
 /* A call in the open group was refused: so will be the whole group. Returns error. */
 int rd_group_refuse(int error);

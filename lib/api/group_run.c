@@ -83,7 +83,7 @@ static int run_tasks(const struct rd_group *group)
 		return rd_stream_run(group->stream, group->tasks, group->count);
 	rd_run_issue(group->tasks, group->count);
 	err = rd_run(group->tasks, group->count);
-	rd_run_forget(group->tasks, group->count);
+	rd_tasks_finish(group->tasks, group->count);
 	return err;
 }
 
@@ -98,7 +98,7 @@ static int run_group(struct rd_group *group)
 	if (!err)
 		err = enter_comms(group);
 	if (err || group->count == 0) {
-		rd_run_forget(group->tasks, group->count);
+		rd_tasks_finish(group->tasks, group->count);
 		return err;
 	}
 	err = run_tasks(group);

@@ -15,8 +15,9 @@ struct rd_request {
 	rondo_op op; /* 0 where there is none */
 	int root, target; /* 0 where there is none */
 	struct rondo_stream *stream;
-	struct rd_terms
-		*terms; /* NULL: an ordinary call; rd_submit() takes them over in any case */
+	/* As in struct rd_call. rd_submit() takes them over in any case. */
+	struct rd_vcounts *vcounts;
+	struct rd_user_op *user_op;
 };
 
 /* Checks it, then runs it now, queues it, or adds it to the open group. */

@@ -69,7 +69,7 @@ static void run_item(struct rondo_stream *stream, struct item *item)
 		skip_calls(stream, item);
 	/* Also after a failure: the comm must see its turns end. A failed comm returns at once. */
 	err = rd_run(item->tasks, item->count);
-	rd_run_forget(item->tasks, item->count);
+	rd_tasks_finish(item->tasks, item->count);
 	if (!err)
 		return;
 	pthread_mutex_lock(&stream->lock);
@@ -306,7 +306,7 @@ int rondo_stream_call(rondo_stream *stream, void (*run)(void *argument), void *a
 int rd_stream_run(struct rondo_stream *stream, struct rd_task *tasks, int count)
 {
 	if (check_process(stream, rd_collective_name(tasks->call.problem.collective))) {
-		rd_run_forget(tasks, count);
+		rd_tasks_finish(tasks, count);
 		return RONDO_INVALID;
 	}
 	if (stream->device_stream)
@@ -315,7 +315,7 @@ int rd_stream_run(struct rondo_stream *stream, struct rd_task *tasks, int count)
 	struct item *item = calloc(1, sizeof(*item) + count * sizeof(*tasks));
 
 	if (!item) {
-		rd_run_forget(tasks, count);
+		rd_tasks_finish(tasks, count);
 		return rd_fail(RONDO_MEMORY, "no memory to queue %d calls", count);
 	}
 	rd_run_issue(tasks, count);

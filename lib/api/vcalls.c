@@ -74,8 +74,8 @@ static int check_comm(const struct rd_request *request)
 	return 0;
 }
 
-/* Gives the request its terms: the lengths of this rank's blocks of in and out. */
-static int give_terms(struct rd_request *request, struct lengths in, struct lengths out)
+/* Gives the request the lengths of this rank's blocks of in and out. */
+static int set_vcounts(struct rd_request *request, struct lengths in, struct lengths out)
 {
 	const struct rd_problem problem = { .collective = request->collective,
 		.rank = request->comm->rank,
@@ -88,16 +88,16 @@ static int give_terms(struct rd_request *request, struct lengths in, struct leng
 	if ((in_blocks > 0 && !in.counts) || (out_blocks > 0 && !out.counts))
 		return rd_fail(RONDO_INVALID, "%s_v: counts is NULL", name);
 
-	struct rd_terms *terms = rd_terms_create(in_blocks, out_blocks);
+	struct rd_vcounts *vcounts = rd_vcounts_create(in_blocks, out_blocks);
 
-	if (!terms)
+	if (!vcounts)
 		return rd_fail(RONDO_MEMORY, "no memory for %s_v", name);
-	if (!lay((struct rd_extent *)terms->in, in_blocks, in, element) ||
-		!lay((struct rd_extent *)terms->out, out_blocks, out, element)) {
-		rd_terms_destroy(terms);
+	if (!lay(vcounts->in, in_blocks, in, element) ||
+		!lay(vcounts->out, out_blocks, out, element)) {
+		rd_vcounts_destroy(vcounts);
 		return rd_fail(RONDO_INVALID, "%s_v: the counts are too large", name);
 	}
-	request->terms = terms;
+	request->vcounts = vcounts;
 	return 0;
 }
 
@@ -111,10 +111,10 @@ static int submit_known(
 		err = rd_fail(RONDO_INVALID, "%s_v: counts is NULL",
 			rd_collective_name(request->collective));
 	if (!err)
-		err = give_terms(request, in, out);
+		err = set_vcounts(request, in, out);
 	if (err)
 		return refuse(err);
-	request->terms->digest = digest(counts, request->comm->size);
+	request->vcounts->digest = digest(counts, request->comm->size);
 	request->count = mean(counts, request->comm->size);
 	return rd_submit(request);
 }
@@ -125,10 +125,10 @@ static int submit_pairwise(struct rd_request *request, struct lengths in, struct
 	int err = check_comm(request);
 
 	if (!err)
-		err = give_terms(request, in, out);
+		err = set_vcounts(request, in, out);
 	if (err)
 		return refuse(err);
-	request->terms->pairwise = true;
+	request->vcounts->pairwise = true;
 	return rd_submit(request);
 }
 

@@ -161,8 +161,7 @@ bool rd_may_exchange_buffers(struct rondo_comm *comm, const struct rd_call *call
 {
 	struct rd_choice *choice;
 
-	if (!comm->exchange.possible || (call->terms && call->terms->in) ||
-		call->problem.collective == RD_TRANSFER)
+	if (!comm->exchange.possible || call->vcounts || call->problem.collective == RD_TRANSFER)
 		return false;
 	return !rd_picker_choose(comm->picker, call->problem.collective,
 		       call->count * rondo_type_size(call->type), rd_type_class_of(call->type),
@@ -212,7 +211,8 @@ struct rd_exec *rd_exchange_buffers(struct rondo_comm *comm, const struct rd_cal
 		describe(comm, call->out, out_size(call, comm->rank), &exchange->out,
 			&exchange->mine.out_id, &exchange->mine.out_offset);
 
-	exchange_call.terms = NULL;
+	exchange_call.vcounts = NULL;
+	exchange_call.user_op = NULL;
 	exchange_call.problem = exchange->plan->problem;
 	exchange_call.type = RONDO_U64;
 	exchange_call.op = RONDO_SUM;

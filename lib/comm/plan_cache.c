@@ -122,7 +122,7 @@ static uint64_t block_size(const struct rd_call *call)
 {
 	uint64_t size = call->count * rondo_type_size(call->type);
 
-	if (call->terms && call->terms->in)
+	if (call->vcounts)
 		return size <= VARIED_SHORT * 32 ? VARIED_SHORT : VARIED_LONG;
 	return size;
 }
@@ -140,15 +140,13 @@ static const struct rd_algorithm *in_rank_order(const struct rd_call *call, bool
 	return &rd_chain;
 }
 
-/* What the call's terms leave no choice about; NULL: they leave it open. */
+/* The one algorithm that can run these vcounts, or this user operation; NULL: several can. */
 static const struct rd_algorithm *bound_by(const struct rd_call *call, bool peers_mapped)
 {
-	const struct rd_terms *terms = call->terms;
-
-	/* Whoever else passed a block on would not know its length. */
-	if (terms->in && terms->pairwise)
+	/* A third rank that passed a block on would not have its length. */
+	if (call->vcounts && call->vcounts->pairwise)
 		return &rd_linear;
-	if (terms->has_op && terms->op.combine)
+	if (call->user_op && call->user_op->combine)
 		return in_rank_order(call, peers_mapped);
 	return NULL;
 }
@@ -158,7 +156,7 @@ static bool choose_simply(const struct rondo_comm *comm, const struct rd_call *c
 	bool peers_mapped, struct rd_choice *choice)
 {
 	const struct rd_problem *problem = &call->problem;
-	const struct rd_algorithm *bound = call->terms ? bound_by(call, peers_mapped) : NULL;
+	const struct rd_algorithm *bound = bound_by(call, peers_mapped);
 
 	if (!bound && problem->collective != RD_TRANSFER && problem->size > 1)
 		return false;
@@ -201,10 +199,9 @@ static const char *why_not(
 
 	if (!named || !(named->collectives >> call->problem.collective & 1))
 		return "it has no such collective";
-	if (call->terms && bound_by(call, peers_mapped))
-		return call->terms->has_op
-			       ? "the program's own operation combines in the order of ranks"
-			       : "blocks of different lengths go directly";
+	if (bound_by(call, peers_mapped))
+		return call->user_op ? "the program's own operation combines in the order of ranks"
+				     : "blocks of different lengths go directly";
 	if (named->direct_access && !peers_mapped)
 		return "not all buffers can be addressed from all ranks (rondo_mem_alloc())";
 	return "it does not run with so many ranks, this root, or hosts like these";

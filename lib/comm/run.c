@@ -561,7 +561,8 @@ static void record_last_call(const struct rd_task *task, struct rd_prepared *pre
 		.type = call->type,
 		.op = call->op,
 		.root = call->problem.root };
-	if (!is_collective(task) || call->terms || rd_may_exchange_buffers(task->comm, call))
+	if (!is_collective(task) || !rd_call_is_ordinary(call) ||
+		rd_may_exchange_buffers(task->comm, call))
 		last_call_of(task)->prepared = NULL;
 }
 
@@ -592,7 +593,8 @@ static bool start_again(struct rd_task *task)
 
 	if (!last_call->prepared || last_call->count != call->count ||
 		last_call->whole != call->whole || last_call->type != call->type ||
-		last_call->op != call->op || last_call->root != call->problem.root || call->terms)
+		last_call->op != call->op || last_call->root != call->problem.root ||
+		!rd_call_is_ordinary(call))
 		return false;
 	task->choice = last_call->choice;
 	task->exec = &last_call->prepared->exec;
@@ -650,7 +652,7 @@ static int start_task(struct rd_task *task)
 		task->started = true;
 		return 0;
 	}
-	if (task->call.terms && task->call.terms->has_op && !task->call.terms->op.combine)
+	if (task->call.user_op && !task->call.user_op->combine)
 		err = rd_op_scale(&task->call);
 	if (err)
 		return err;
@@ -785,10 +787,10 @@ static int run_all(struct rd_task *tasks, int count)
 	return 0;
 }
 
-void rd_run_forget(struct rd_task *tasks, int count)
+void rd_tasks_finish(struct rd_task *tasks, int count)
 {
 	for (int i = 0; i < count; i++)
-		rd_terms_destroy(tasks[i].call.terms);
+		rd_call_finish(&tasks[i].call);
 }
 
 /* Of tasks that others may be waiting for. */

@@ -52,8 +52,8 @@ void rd_run_name(struct rd_task *task);
    every comm that the batch touches. */
 int rd_run(struct rd_task *tasks, int count);
 
-/* Frees the memory of the calls' terms, after rd_run() or in its place. */
-void rd_run_forget(struct rd_task *tasks, int count);
+/* Frees the vcounts and user operations of the calls, after rd_run() or in its place. */
+void rd_tasks_finish(struct rd_task *tasks, int count);
 
 /*
  * Enters the comm, which one thread at a time may use; false where another does. A load and a

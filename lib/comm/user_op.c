@@ -18,7 +18,7 @@ int rd_type_check(rondo_type type, const char *name, const char *variant)
 
 /* ---- Handles ------------------------------------------------------------------------------- */
 
-const struct rd_own_op *rd_op_find(const struct rondo_comm *comm, rondo_op handle)
+const struct rd_user_op *rd_op_find(const struct rondo_comm *comm, rondo_op handle)
 {
 	for (const struct rd_made_op *made = comm->ops; made; made = made->next)
 		if (RONDO_OP_OWN + made->op.serial == (unsigned)handle)
@@ -26,7 +26,7 @@ const struct rd_own_op *rd_op_find(const struct rondo_comm *comm, rondo_op handl
 	return NULL;
 }
 
-static int add(rondo_comm *comm, rondo_op *handle, const struct rd_own_op *op)
+static int add(rondo_comm *comm, rondo_op *handle, const struct rd_user_op *op)
 {
 	struct rd_made_op *made = malloc(sizeof(*made));
 
@@ -55,13 +55,13 @@ int rondo_op_create(
 			"rondo_op_create: an element of %zu bytes: at most %d are possible",
 			element_size, RD_ELEMENT_MAX);
 	return add(comm, op,
-		&(struct rd_own_op){
+		&(struct rd_user_op){
 			.combine = combine, .element_size = element_size, .argument = argument });
 }
 
 int rondo_op_create_premul(rondo_comm *comm, rondo_op *op, const void *factor, rondo_type type)
 {
-	struct rd_own_op made = { .type = type };
+	struct rd_user_op made = { .type = type };
 
 	if (!comm || !op || !factor)
 		return rd_fail(RONDO_INVALID, "rondo_op_create_premul: %s is NULL",
@@ -107,7 +107,7 @@ void rd_ops_destroy(struct rondo_comm *comm)
 
 /* ---- Use ----------------------------------------------------------------------------------- */
 
-int rd_op_check(const struct rd_own_op *op, rondo_type type, size_t size, size_t piece_size)
+int rd_op_check(const struct rd_user_op *op, rondo_type type, size_t size, size_t piece_size)
 {
 	if (!op->combine && op->type != type)
 		return rd_fail(RONDO_INVALID, "the operation's factor is %s, the call's type %s",
@@ -132,14 +132,14 @@ int rd_op_check(const struct rd_own_op *op, rondo_type type, size_t size, size_t
 /* Its own memory where the output has no room for the input. */
 static void *room_for_input(const struct rd_call *call, size_t size)
 {
-	struct rd_terms *terms = (struct rd_terms *)call->terms;
+	struct rd_user_op *op = call->user_op;
 
-	if (!terms->in && rd_out_blocks(&call->problem) == rd_in_blocks(&call->problem))
+	if (!call->vcounts && rd_out_blocks(&call->problem) == rd_in_blocks(&call->problem))
 		return call->out;
 	/* Of the call's part before. */
-	free(terms->scaled);
-	terms->scaled = malloc(size);
-	return terms->scaled;
+	free(op->scaled);
+	op->scaled = malloc(size);
+	return op->scaled;
 }
 
 #define BLOCK (8 << 10)
@@ -158,7 +158,7 @@ int rd_op_scale(struct rd_call *call)
 	if (!into)
 		return rd_fail(RONDO_MEMORY, "no memory to multiply %zu bytes", size);
 	for (size_t at = 0; at < BLOCK && at < size; at += element)
-		memcpy(factors + at, &call->terms->op.factor, element);
+		memcpy(factors + at, &call->user_op->factor, element);
 	for (size_t at = 0; at < size; at += BLOCK) {
 		size_t part = size - at < BLOCK ? size - at : BLOCK;
 

@@ -1,25 +1,59 @@
 /*
- * A call: the arguments of one rank's call of a collective.
+ * A call: the arguments of one rank's call of a collective. An ordinary call has neither vcounts
+ * nor a user operation, and pays for them with one test (rd_call_is_ordinary()).
  */
 #ifndef RD_CALL_H
 #define RD_CALL_H
 
 #include "plan/collective.h"
 #include "exec/vcounts.h"
+#include "rondo.h"
+
+/* A user-defined operation; its handle is RONDO_OP_OWN + serial. */
+struct rd_user_op {
+	unsigned serial; /* counts the operations created on this comm: the same on every rank */
+	rondo_combine combine; /* NULL: a sum of inputs that were multiplied before */
+	void *argument;
+	size_t element_size; /* of opaque elements; 0: those of the call's type */
+	rondo_type type; /* of the factor */
+	double factor; /* memory for one element of that type */
+	/* In a call: its input times the factor, where that needs memory of its own. The call's
+	   operation owns it. */
+	void *scaled;
+};
+
+/* Copies an operation into memory of a call. NULL: no memory. */
+struct rd_user_op *rd_user_op_copy(const struct rd_user_op *op);
+void rd_user_op_destroy(struct rd_user_op *op);
 
 struct rd_call {
 	struct rd_problem problem;
 	rondo_type type;
-	/* The operation of the executor: a sum, where the terms have an operation of their own. */
-	rondo_op op;
-	/* elements in a block; approximate, where the terms give each block its length */
+	rondo_op op; /* of the executor: a sum, where the call has a user operation */
+	/* elements in a block; approximate, where the call has vcounts */
 	size_t count;
 	const void *in;
 	void *out;
 	uint32_t number;
-	const struct rd_terms *terms; /* NULL: an ordinary call; outlives the exec */
+	/* Both outlive the exec. Whoever holds the call at its end frees them, by
+	   rd_call_finish(). */
+	struct rd_vcounts *vcounts; /* NULL: all blocks have `count` elements */
+	struct rd_user_op *user_op; /* NULL: `op` alone */
 	/* elements in a block of the whole call that this call is a part of; 0: not a part */
 	size_t whole;
 };
+
+static inline bool rd_call_is_ordinary(const struct rd_call *call)
+{
+	return !call->vcounts && !call->user_op;
+}
+
+/* Frees the call's vcounts and user operation. */
+void rd_call_finish(struct rd_call *call);
+
+/* Bytes from the start of this rank's input, or output, to the end of its last block. For any
+   call. */
+size_t rd_call_in_size(const struct rd_call *call);
+size_t rd_call_out_size(const struct rd_call *call);
 
 #endif

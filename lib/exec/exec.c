@@ -65,8 +65,10 @@ static int mismatch(struct rd_exec *exec, int peer, const struct rd_signature *t
 
 __attribute__((noinline)) static size_t count_to_sign(const struct rd_exec *exec, int chunk)
 {
-	return rd_terms_block_size(&exec->call, chunk / exec->plans[0]->parts) /
-	       rondo_type_size(exec->call.type);
+	const struct rd_call *call = &exec->call;
+
+	return rd_vcounts_block_size(call->vcounts, &call->problem, chunk / exec->plans[0]->parts) /
+	       rondo_type_size(call->type);
 }
 
 static struct rd_signature signature(const struct rd_exec *exec, int chunk)
@@ -74,7 +76,7 @@ static struct rd_signature signature(const struct rd_exec *exec, int chunk)
 	struct rd_signature signature = exec->signature;
 
 	signature.chunk = chunk;
-	if (exec->varied)
+	if (exec->call.vcounts)
 		signature.count = count_to_sign(exec, chunk);
 	return signature;
 }
@@ -150,8 +152,9 @@ static bool is_apart(const struct rd_exec *exec)
 	size_t block = call->count * exec->element;
 	uintptr_t in = (uintptr_t)call->in, out = (uintptr_t)call->out;
 
-	return !call->terms && (in + rd_in_blocks(&call->problem) * block <= out ||
-				       out + rd_out_blocks(&call->problem) * block <= in);
+	return rd_call_is_ordinary(call) &&
+	       (in + rd_in_blocks(&call->problem) * block <= out ||
+		       out + rd_out_blocks(&call->problem) * block <= in);
 }
 
 /* A FLUSH is in a plan for calls in place as well: what lies in the input waits for nothing where
@@ -212,10 +215,10 @@ static int run_recv(struct rd_exec *exec, int channel, size_t piece, const struc
 	return RD_MOVED;
 }
 
-__attribute__((noinline)) static void reduce_own(
+__attribute__((noinline)) static void reduce_by_user_op(
 	const struct rd_exec *exec, void *into, const void *a, const void *b, size_t count)
 {
-	const struct rd_own_op *op = &exec->call.terms->op;
+	const struct rd_user_op *op = exec->call.user_op;
 
 	op->combine(into, a, b, count, exec->call.type, op->argument);
 }
@@ -227,7 +230,7 @@ static inline void reduce(
 	if (exec->reduce)
 		exec->reduce(into, a, b, count);
 	else if (count > 0)
-		reduce_own(exec, into, a, b, count);
+		reduce_by_user_op(exec, into, a, b, count);
 }
 
 /* into = message op from; divided where that makes it the average. */
@@ -619,20 +622,19 @@ static int run_step(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
 
 /* ---- The whole ----------------------------------------------------------------------------- */
 
-__attribute__((noinline)) static void take_terms(struct rd_exec *exec)
+/* Sets the exec up for vcounts and a user operation. */
+__attribute__((noinline)) static void init_unusual(struct rd_exec *exec)
 {
-	const struct rd_terms *terms = exec->call.terms;
+	const struct rd_user_op *op = exec->call.user_op;
 
-	rd_signature_add_terms(&exec->signature, terms);
-	if (terms->in)
-		exec->varied = true;
-	if (terms->has_op && terms->op.combine)
+	rd_signature_add_unusual(&exec->signature, &exec->call);
+	if (op && op->combine)
 		exec->reduce = NULL;
-	if (terms->has_op && terms->op.element_size > 0) {
-		exec->call.count = exec->call.count * exec->element / terms->op.element_size;
-		exec->element = terms->op.element_size;
+	if (op && op->element_size > 0) {
+		exec->call.count = exec->call.count * exec->element / op->element_size;
+		exec->element = op->element_size;
 	}
-	exec->whole = exec->whole && !exec->varied;
+	exec->whole = exec->whole && !exec->call.vcounts;
 }
 
 /* Every channel stands before its first piece. */
@@ -669,10 +671,9 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
 	exec->signature = rd_signature_of_ordinary(call);
 	exec->error = 0;
 	exec->single_copy = false;
-	exec->varied = false;
 	exec->whole = plans[0]->parts == 1;
-	if (call->terms)
-		take_terms(exec);
+	if (!rd_call_is_ordinary(call))
+		init_unusual(exec);
 	exec->signature.form |= plans[0]->mark * RD_FORM_ALGORITHM;
 	rd_slices_cut(exec, piece_size);
 	begin(exec);

@@ -46,11 +46,11 @@ struct rd_exec {
 	size_t element; /* bytes */
 	/* a block is one chunk, and all have the same length: the common case */
 	bool whole;
-	bool varied; /* blocks differ in length: chunk_count is not used */
-	size_t chunk_count; /* elements in a chunk (the last of a block may have fewer) */
+	/* elements in a chunk (the last of a block may have fewer); not used with vcounts */
+	size_t chunk_count;
 	size_t piece_count; /* elements in a slice of a chunk */
 	size_t pieces;
-	rd_reduce_function reduce; /* NULL: use the operation of the terms */
+	rd_reduce_function reduce; /* NULL: the call's user_op->combine */
 	char *scratch; /* [channels][scratch_chunks][scratch_slice] */
 	int scratch_chunks; /* the maximum over the channels' plans, as is steps_most */
 	size_t scratch_slice; /* bytes */
@@ -87,8 +87,8 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
 	const struct rd_call *call, struct rd_link *const *links, int channels, size_t piece_size,
 	void *scratch, uint64_t *send_marks);
 
-/* Starts the same call again, after its end, with other buffers and number. Not for calls with
-   terms. */
+/* Starts the same call again, after its end, with other buffers and number. For ordinary calls
+   alone. */
 void rd_exec_again(struct rd_exec *exec, const void *in, void *out, uint32_t number);
 
 /*

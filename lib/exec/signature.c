@@ -15,24 +15,25 @@ _Static_assert(sizeof(struct rd_signature) == RD_TAG_SIZE, "a signature is a lin
 #define OP_SCALES 0x40 /* the operation is a pre-multiplied sum */
 #define OP_SERIAL 0x3f
 
-void rd_signature_add_terms(struct rd_signature *signature, const struct rd_terms *terms)
+void rd_signature_add_unusual(struct rd_signature *signature, const struct rd_call *call)
 {
-	if (terms->has_op)
-		signature->op = OP_OWN | (terms->op.combine ? 0 : OP_SCALES) |
-				(terms->op.serial & OP_SERIAL);
-	if (!terms->in)
+	const struct rd_user_op *op = call->user_op;
+
+	if (op)
+		signature->op = OP_OWN | (op->combine ? 0 : OP_SCALES) | (op->serial & OP_SERIAL);
+	if (!call->vcounts)
 		return;
-	signature->form = RD_FORM_VARIED;
-	if (!terms->pairwise)
-		signature->root = terms->digest;
+	signature->form = RD_FORM_VCOUNTS;
+	if (!call->vcounts->pairwise)
+		signature->root = call->vcounts->digest;
 }
 
 struct rd_signature rd_signature_of(const struct rd_call *call)
 {
 	struct rd_signature signature = rd_signature_of_ordinary(call);
 
-	if (call->terms)
-		rd_signature_add_terms(&signature, call->terms);
+	if (!rd_call_is_ordinary(call))
+		rd_signature_add_unusual(&signature, call);
 	return signature;
 }
 
@@ -46,17 +47,17 @@ static int describe_op(uint8_t op, char *text, size_t size)
 
 void rd_signature_print(const struct rd_signature *s, char *text, size_t size)
 {
-	bool varied = s->form & RD_FORM_VARIED;
+	bool has_vcounts = s->form & RD_FORM_VCOUNTS;
 	int used = snprintf(text, size, "%s%s%s #%u of ",
 		s->form & RD_FORM_CAPTURED ? "a captured " : "", rd_collective_name(s->collective),
-		varied ? "_v" : "", s->number);
+		has_vcounts ? "_v" : "", s->number);
 
-	if (!varied)
+	if (!has_vcounts)
 		used += snprintf(text + used, size - used, "%llu ", (unsigned long long)s->count);
 	used += snprintf(text + used, size - used, "%s", rondo_type_name(s->type));
 	if (rd_collective_reduces(s->collective))
 		used += describe_op(s->op, text + used, size - used);
-	if (rd_collective_has_root(s->collective) && !varied)
+	if (rd_collective_has_root(s->collective) && !has_vcounts)
 		snprintf(text + used, size - used, " root %u", s->root);
 }
 
@@ -68,7 +69,7 @@ static int counts_differ(const struct rd_call *call, int parts, int peer,
 	const char *type = rondo_type_name(ours->type);
 	int rank = call->problem.rank, block = ours->chunk / parts;
 
-	if (call->terms->pairwise)
+	if (call->vcounts->pairwise)
 		return rd_fail(RONDO_MISMATCH,
 			"rank %d sends %llu %s to rank %d in %s_v #%u, which expects %llu", peer,
 			(unsigned long long)theirs->count, type, rank, name, ours->number,
@@ -133,7 +134,7 @@ int rd_signature_mismatch(const struct rd_call *call, int parts, int peer,
 	rd_signature_print(theirs, there, sizeof(there));
 	rd_signature_print(ours, here, sizeof(here));
 	/* By the digests, or of the same block. Other counts may have led to another plan. */
-	if (strcmp(there, here) == 0 && call->terms && call->terms->in &&
+	if (strcmp(there, here) == 0 && call->vcounts &&
 		(theirs->root != ours->root ||
 			(theirs->chunk == ours->chunk && theirs->count != ours->count)))
 		return counts_differ(call, parts, peer, theirs, ours);
@@ -145,11 +146,12 @@ int rd_signature_mismatch(const struct rd_call *call, int parts, int peer,
 
 bool rd_signature_mismatches(const struct rd_signature *theirs, const struct rd_signature *ours)
 {
-	bool varied = ours->form & RD_FORM_VARIED;
+	bool has_vcounts = ours->form & RD_FORM_VCOUNTS;
 
 	return theirs->number == ours->number && theirs->collective != RD_TRANSFER &&
 	       (theirs->collective != ours->collective ||
-		       (theirs->form ^ ours->form) & RD_FORM_VARIED || theirs->type != ours->type ||
-		       theirs->op != ours->op ||
-		       (!varied && (theirs->count != ours->count || theirs->root != ours->root)));
+		       (theirs->form ^ ours->form) & RD_FORM_VCOUNTS ||
+		       theirs->type != ours->type || theirs->op != ours->op ||
+		       (!has_vcounts &&
+			       (theirs->count != ours->count || theirs->root != ours->root)));
 }

@@ -20,7 +20,7 @@ struct rd_signature {
 #define RD_FORM_EXCHANGES_BUFFERS \
 	1 /* the ranks' buffers are being exchanged (buffer_exchange.h) \
 	   */
-#define RD_FORM_VARIED 2 /* blocks differ in length (vcounts.h) */
+#define RD_FORM_VCOUNTS 2 /* a v-call: blocks differ in length (vcounts.h) */
 #define RD_FORM_CAPTURED 4 /* captured in a device's graph, to be run later (progress.h) */
 #define RD_FORM_ALGORITHM 8 /* times the mark of the algorithm of the plan; 0: none */
 
@@ -30,8 +30,9 @@ struct rd_signature rd_signature_of(const struct rd_call *call);
 /* "all_reduce #17 of 100 f32 sum". */
 void rd_signature_print(const struct rd_signature *signature, char *text, size_t size);
 
-/* The signature of an ordinary call; rd_signature_add_terms() adds the terms. These are the two
-   parts of rd_signature_of(). The executor calls them apart, which saves it a test in each call. */
+/* The signature of an ordinary call; rd_signature_add_unusual() adds vcounts and a user operation.
+   These are the two parts of rd_signature_of(). The executor calls them apart, which saves it a
+   test in each call. */
 static inline struct rd_signature rd_signature_of_ordinary(const struct rd_call *call)
 {
 	return (struct rd_signature){
@@ -44,7 +45,7 @@ static inline struct rd_signature rd_signature_of_ordinary(const struct rd_call 
 	};
 }
 
-void rd_signature_add_terms(struct rd_signature *signature, const struct rd_terms *terms);
+void rd_signature_add_unusual(struct rd_signature *signature, const struct rd_call *call);
 
 /* Records the mismatch of a message, in its signature or in its number of bytes: the two ranks,
    and the fields that differ. parts: of the plan. Returns RONDO_MISMATCH. */

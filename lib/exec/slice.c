@@ -52,16 +52,16 @@ static size_t most_pieces(const struct rd_exec *exec, const struct rd_extent *ex
  * rank has the greatest length. The number of pieces is this rank's own: no rank sends or expects
  * data beyond a block's end.
  */
-static void cut_varied(struct rd_exec *exec, size_t piece_size)
+static void cut_by_vcounts(struct rd_exec *exec, size_t piece_size)
 {
-	const struct rd_terms *terms = exec->call.terms;
+	const struct rd_vcounts *vcounts = exec->call.vcounts;
 	const struct rd_problem *problem = &exec->call.problem;
 	size_t line = line_count(exec), most = rd_slice_most(piece_size) / exec->element;
 
 	exec->chunk_count = 0;
 	exec->piece_count = most - most % line;
-	exec->pieces = max(1, max(most_pieces(exec, terms->in, rd_in_blocks(problem)),
-				      most_pieces(exec, terms->out, rd_out_blocks(problem))));
+	exec->pieces = max(1, max(most_pieces(exec, vcounts->in, rd_in_blocks(problem)),
+				      most_pieces(exec, vcounts->out, rd_out_blocks(problem))));
 }
 
 void rd_slices_cut_long(struct rd_exec *exec, size_t piece_size)
@@ -69,8 +69,8 @@ void rd_slices_cut_long(struct rd_exec *exec, size_t piece_size)
 	size_t line = line_count(exec);
 	size_t most = rd_slice_most(piece_size) / exec->element;
 
-	if (exec->varied) {
-		cut_varied(exec, piece_size);
+	if (exec->call.vcounts) {
+		cut_by_vcounts(exec, piece_size);
 		return;
 	}
 	exec->chunk_count = part_count(exec, exec->call.count);
@@ -86,16 +86,18 @@ void rd_slices_cut_long(struct rd_exec *exec, size_t piece_size)
 /* The length of a block of the collective's space. */
 static size_t block_count(const struct rd_exec *exec, int block)
 {
-	if (!exec->varied)
-		return exec->call.count;
-	return rd_terms_block_size(&exec->call, block) / exec->element;
+	const struct rd_call *call = &exec->call;
+
+	if (!call->vcounts)
+		return call->count;
+	return rd_vcounts_block_size(call->vcounts, &call->problem, block) / exec->element;
 }
 
 size_t rd_slice_count_of_part(const struct rd_exec *exec, int chunk, size_t piece)
 {
 	int parts = exec->plans[0]->parts, part = chunk % parts;
 	size_t count = block_count(exec, chunk / parts);
-	size_t most = exec->varied ? part_count(exec, count) : exec->chunk_count;
+	size_t most = exec->call.vcounts ? part_count(exec, count) : exec->chunk_count;
 	size_t in_chunk = min(most, less(count, part * most));
 
 	return min(exec->piece_count, less(in_chunk, piece * exec->piece_count));
@@ -103,14 +105,14 @@ size_t rd_slice_count_of_part(const struct rd_exec *exec, int chunk, size_t piec
 
 size_t rd_slice_offset_of_part(const struct rd_exec *exec, struct rd_where where, size_t piece)
 {
-	const struct rd_terms *terms = exec->call.terms;
+	const struct rd_vcounts *vcounts = exec->call.vcounts;
 	size_t block = where.chunk / exec->plans[0]->parts,
 	       part = where.chunk % exec->plans[0]->parts;
 	size_t begin = block * exec->call.count * exec->element, most = exec->chunk_count;
 
-	if (exec->varied) {
+	if (vcounts) {
 		const struct rd_extent *extent =
-			where.memory == RD_IN ? &terms->in[block] : &terms->out[block];
+			where.memory == RD_IN ? &vcounts->in[block] : &vcounts->out[block];
 
 		begin = extent->offset;
 		most = part_count(exec, extent->size / exec->element);

@@ -2,42 +2,21 @@
 
 #include <stdlib.h>
 
-#include "exec/exec.h"
-
-struct rd_terms *rd_terms_create(int in_blocks, int out_blocks)
+struct rd_vcounts *rd_vcounts_create(int in_blocks, int out_blocks)
 {
-	struct rd_terms *terms;
-	struct rd_extent *extents;
+	struct rd_vcounts *vcounts;
 
-	terms = calloc(1, sizeof(*terms) + (in_blocks + out_blocks) * sizeof(*extents));
-	if (!terms)
+	vcounts = calloc(1, sizeof(*vcounts) + (in_blocks + out_blocks) * sizeof(*vcounts->in));
+	if (!vcounts)
 		return NULL;
-	if (in_blocks + out_blocks == 0)
-		return terms;
-	extents = (struct rd_extent *)(terms + 1);
-	terms->in = extents;
-	terms->out = extents + in_blocks;
-	return terms;
+	vcounts->in = (struct rd_extent *)(vcounts + 1);
+	vcounts->out = vcounts->in + in_blocks;
+	return vcounts;
 }
 
-void rd_terms_destroy(const struct rd_terms *terms)
+void rd_vcounts_destroy(struct rd_vcounts *vcounts)
 {
-	if (!terms)
-		return;
-	free(terms->scaled);
-	free((void *)terms);
-}
-
-size_t rd_terms_block_size(const struct rd_call *call, int block)
-{
-	int in = rd_in_block(&call->problem, block);
-
-	if (in >= 0)
-		return call->terms->in[in].size;
-
-	int out = rd_out_block(&call->problem, block);
-
-	return out >= 0 ? call->terms->out[out].size : 0;
+	free(vcounts);
 }
 
 size_t rd_extents_end(const struct rd_extent *extents, int blocks)
@@ -50,20 +29,15 @@ size_t rd_extents_end(const struct rd_extent *extents, int blocks)
 	return end;
 }
 
-size_t rd_call_in_size(const struct rd_call *call)
+size_t rd_vcounts_block_size(
+	const struct rd_vcounts *vcounts, const struct rd_problem *problem, int block)
 {
-	int blocks = rd_in_blocks(&call->problem);
+	int in = rd_in_block(problem, block);
 
-	if (call->terms && call->terms->in)
-		return rd_extents_end(call->terms->in, blocks);
-	return (size_t)blocks * call->count * rondo_type_size(call->type);
-}
+	if (in >= 0)
+		return vcounts->in[in].size;
 
-size_t rd_call_out_size(const struct rd_call *call)
-{
-	int blocks = rd_out_blocks(&call->problem);
+	int out = rd_out_block(problem, block);
 
-	if (call->terms && call->terms->out)
-		return rd_extents_end(call->terms->out, blocks);
-	return (size_t)blocks * call->count * rondo_type_size(call->type);
+	return out >= 0 ? vcounts->out[out].size : 0;
 }

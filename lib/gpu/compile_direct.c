@@ -9,15 +9,17 @@ struct cut {
 	const struct rd_call *call;
 	int parts;
 	size_t element;
-	bool varied; /* blocks differ in length */
 };
 
 /* Elements of the block that a chunk is a part of. */
 static size_t block_count(const struct cut *cut, int chunk)
 {
-	if (!cut->varied)
-		return cut->call->count;
-	return rd_terms_block_size(cut->call, chunk / cut->parts) / cut->element;
+	const struct rd_call *call = cut->call;
+
+	if (!call->vcounts)
+		return call->count;
+	return rd_vcounts_block_size(call->vcounts, &call->problem, chunk / cut->parts) /
+	       cut->element;
 }
 
 /* Where a part begins in a block of so many elements. */
@@ -33,14 +35,14 @@ static size_t begin_of(const struct cut *cut, int part, size_t count)
    where the peer announces it. */
 static size_t block_at(const struct cut *cut, struct rd_where where, bool theirs)
 {
-	const struct rd_terms *terms = cut->call->terms;
+	const struct rd_vcounts *vcounts = cut->call->vcounts;
 	int block = where.chunk / cut->parts;
 
-	if (!cut->varied)
+	if (!vcounts)
 		return block * cut->call->count * cut->element;
 	if (theirs)
 		return 0;
-	return where.memory == RD_IN ? terms->in[block].offset : terms->out[block].offset;
+	return where.memory == RD_IN ? vcounts->in[block].offset : vcounts->out[block].offset;
 }
 
 static struct rd_work_step move(const struct rd_work *work, const struct cut *cut,
@@ -112,21 +114,21 @@ size_t rd_work_pair_size(const struct rd_call *call, int from, int to)
 {
 	int block = pair_block(&call->problem, from, to);
 
-	return block < 0 ? 0 : rd_terms_block_size(call, block);
+	return block < 0 ? 0 : rd_vcounts_block_size(call->vcounts, &call->problem, block);
 }
 
 /* Where in our buffers what is for each peer begins, if they cannot know. */
 static void note_places(struct rd_work *work, const struct rd_call *call)
 {
-	const struct rd_terms *terms = call->terms;
+	const struct rd_vcounts *vcounts = call->vcounts;
 
 	for (int peer = 0; peer < work->size; peer++) {
 		int block = pair_block(&call->problem, work->rank, peer);
 		int in = block < 0 ? -1 : rd_in_block(&call->problem, block);
 
-		work->in_for[peer] = in < 0 ? 0 : terms->in[in].offset;
+		work->in_for[peer] = in < 0 ? 0 : vcounts->in[in].offset;
 		if (call->problem.collective == RD_ALL_TO_ALL)
-			work->out_for[peer] = terms->out[peer].offset;
+			work->out_for[peer] = vcounts->out[peer].offset;
 	}
 }
 
@@ -136,8 +138,7 @@ bool rd_work_plan(struct rd_work *work, const struct rd_plan *plan, const struct
 {
 	struct cut cut = { .call = call,
 		.parts = plan ? plan->parts : 1,
-		.element = rondo_type_size(call->type),
-		.varied = call->terms && call->terms->in };
+		.element = rondo_type_size(call->type) };
 	bool parted = false;
 
 	work->rank = call->problem.rank;
@@ -145,14 +146,14 @@ bool rd_work_plan(struct rd_work *work, const struct rd_plan *plan, const struct
 	work->type = call->type;
 	work->op = call->op;
 	work->count = call->count;
-	work->scales = call->terms && call->terms->has_op;
+	work->scales = call->user_op != NULL;
 	if (work->scales)
-		memcpy(&work->factors[work->rank], &call->terms->op.factor,
+		memcpy(&work->factors[work->rank], &call->user_op->factor,
 			sizeof(work->factors[0]));
 	work->step_count = 0;
 	if (work->size > RD_WORK_RANKS || (plan && !plan->direct_access))
 		return false;
-	if (cut.varied)
+	if (call->vcounts)
 		note_places(work, call);
 	for (int i = 0; plan && i < plan->step_count; i++) {
 		const struct rd_step *step = &plan->steps[i];

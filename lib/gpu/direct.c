@@ -33,11 +33,11 @@ static const struct rd_plan *plan_for(struct rd_gpu *gpu, const struct rd_proble
 bool rd_gpu_work(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work *work)
 {
 	bool meets = call->problem.collective == RD_BARRIER;
-	bool empty = call->count == 0 && !(call->terms && call->terms->in) && !meets;
+	bool empty = call->count == 0 && !call->vcounts && !meets;
 
 	/* A function of the program's runs on no device. */
 	if (gpu->kernel == RD_KERNEL_STAGED || gpu->messages || empty ||
-		(call->terms && call->terms->op.combine) ||
+		(call->user_op && call->user_op->combine) ||
 		(!meets && !(rd_two_shot.collectives >> call->problem.collective & 1)))
 		return false;
 
@@ -71,7 +71,7 @@ static uint32_t sign_pair(const struct rd_call *call, uint32_t hash, int peer)
 
 static void sign(struct rd_work *work, const struct rd_call *call)
 {
-	bool pairwise = call->terms && call->terms->in && call->terms->pairwise;
+	bool pairwise = call->vcounts && call->vcounts->pairwise;
 	uint32_t hash = rd_call_hash(call);
 
 	for (int peer = 0; peer < work->size; peer++)
@@ -81,12 +81,12 @@ static void sign(struct rd_work *work, const struct rd_call *call)
 
 void rd_gpu_fuse(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work *work)
 {
-	bool pairwise = call->terms && call->terms->in && call->terms->pairwise;
+	bool pairwise = call->vcounts && call->vcounts->pairwise;
 	size_t size = rd_blocks(&call->problem) * call->count * rondo_type_size(call->type);
 	size_t blocks = size / BYTES_A_BLOCK + 1;
 
 	work->fused = 1;
-	if (size <= RD_LL_BUFFER_SIZE - 8 && !(call->terms && call->terms->in))
+	if (size <= RD_LL_BUFFER_SIZE - 8 && !call->vcounts)
 		rd_work_small(work, call);
 	/* Pairwise, no rank has the lengths of all others: it takes all blocks. */
 	work->blocks = blocks < (size_t)gpu->blocks && !pairwise ? (int)blocks : gpu->blocks;
@@ -102,11 +102,10 @@ void rd_gpu_fuse(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work 
 static size_t in_size_of(const struct rd_call *call, int rank)
 {
 	struct rd_problem there = call->problem;
-	bool varied = call->terms && call->terms->in;
 
-	if (varied && rank != there.rank && there.collective != RD_REDUCE_SCATTER)
+	if (call->vcounts && rank != there.rank && there.collective != RD_REDUCE_SCATTER)
 		return rd_work_pair_size(call, rank, there.rank);
-	if (varied)
+	if (call->vcounts)
 		return rd_call_in_size(call);
 	there.rank = rank;
 	return rd_in_blocks(&there) * call->count * rondo_type_size(call->type);
@@ -118,7 +117,7 @@ static size_t out_size_of(const struct rd_call *call, int rank)
 
 	if (!rd_collective_writes_far(there.collective))
 		return 0;
-	if (call->terms && call->terms->in)
+	if (call->vcounts)
 		return rank == there.rank ? rd_call_out_size(call)
 					  : rd_work_pair_size(call, there.rank, rank);
 	there.rank = rank;
@@ -144,7 +143,7 @@ static struct rd_announcement *post_of(struct rd_gpu *gpu, int rank, uint32_t nu
 
 static bool is_pairwise(const struct rd_call *call)
 {
-	return call->terms && call->terms->in && call->terms->pairwise;
+	return call->vcounts && call->vcounts->pairwise;
 }
 
 /* The ranks compare it. */

@@ -316,7 +316,7 @@ static void *work_off(void *argument)
 			run_capture(progress, job);
 		} else {
 			run_job(progress, job);
-			rd_run_forget(job->tasks, job->count);
+			rd_tasks_finish(job->tasks, job->count);
 		}
 		free(job);
 		pthread_mutex_lock(&progress->lock);

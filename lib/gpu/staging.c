@@ -60,11 +60,6 @@ static size_t round_up(size_t value, size_t unit)
 
 /* ---- Cutting ------------------------------------------------------------------------------- */
 
-static bool is_varied(const struct rd_call *call)
-{
-	return call->terms && call->terms->in;
-}
-
 /* Room for so many blocks of a part, on every rank. Input and output share it as in a call in
    place, but for an all-to-all, which would need more memory elsewhere to be in place. */
 static size_t room_blocks(const struct rd_problem *problem)
@@ -82,8 +77,8 @@ static size_t most_in_part(const struct rd_call *call)
 	size_t count = size / ALIGNMENT * ALIGNMENT / element;
 
 	/* The program's own elements stay whole. */
-	if (call->terms && call->terms->op.element_size > 0)
-		unit = call->terms->op.element_size;
+	if (call->user_op && call->user_op->element_size > 0)
+		unit = call->user_op->element_size;
 	count -= count % unit;
 	return count > 0 ? count : unit;
 }
@@ -96,7 +91,7 @@ static void cut(struct feed *feed)
 	feed->element = rondo_type_size(call->type);
 	feed->part_count = call->count;
 	feed->parts = 1;
-	if (is_varied(call)) {
+	if (call->vcounts) {
 		feed->slot_size = round_up(rd_call_in_size(call), PAGE) +
 				  round_up(rd_call_out_size(call), PAGE);
 		return;
@@ -135,7 +130,7 @@ static char *in_of(const struct feed *feed, size_t part)
 	bool within = rd_in_blocks(problem) < rd_out_blocks(problem);
 	size_t block = count_of(feed, part) * feed->element;
 
-	if (is_varied(&feed->call))
+	if (feed->call.vcounts)
 		return slot_of(feed, part);
 	return slot_of(feed, part) + (within ? (size_t)problem->rank * block : 0);
 }
@@ -146,7 +141,7 @@ static char *out_of(const struct feed *feed, size_t part)
 	int ins = rd_in_blocks(problem), outs = rd_out_blocks(problem);
 	size_t block = count_of(feed, part) * feed->element;
 
-	if (is_varied(&feed->call))
+	if (feed->call.vcounts)
 		return slot_of(feed, part) + round_up(rd_call_in_size(&feed->call), PAGE);
 	if (problem->collective == RD_ALL_TO_ALL)
 		return slot_of(feed, part) + (size_t)ins * block;
@@ -202,8 +197,8 @@ static int copy_in(const struct feed *feed, size_t part)
 	int blocks = rd_in_blocks(&call->problem);
 	char *device = (char *)call->in, *host = in_of(feed, part);
 
-	if (is_varied(call))
-		return copy_extents(feed, call->terms->in, blocks, device, host, true);
+	if (call->vcounts)
+		return copy_extents(feed, call->vcounts->in, blocks, device, host, true);
 	return copy_blocks(feed, part, blocks, device, host, true);
 }
 
@@ -213,8 +208,8 @@ static int copy_out(const struct feed *feed, size_t part)
 	int blocks = rd_out_blocks(&call->problem);
 	char *device = call->out, *host = out_of(feed, part);
 
-	if (is_varied(call))
-		return copy_extents(feed, call->terms->out, blocks, device, host, false);
+	if (call->vcounts)
+		return copy_extents(feed, call->vcounts->out, blocks, device, host, false);
 	return copy_blocks(feed, part, blocks, device, host, false);
 }
 

@@ -279,14 +279,14 @@ static int submit(
 		err = rd_comm_failure(gpu->comm);
 	if (err)
 		return err;
-	if (gpu->comm->size == 1 && !is_transfer(tasks) && !tasks->call.terms)
+	if (gpu->comm->size == 1 && !is_transfer(tasks) && rd_call_is_ordinary(&tasks->call))
 		return run_alone(device_stream, tasks);
 	if (gpu->one_process && is_transfer(tasks))
 		return rd_transfers_launch(gpu, device_stream, tasks, count, NULL);
 	if (gpu->one_process && rd_gpu_work(gpu, &tasks->call, &work))
 		return launch(gpu, device_stream, tasks, &work);
 	/* Blocks of different lengths and factors are the host's. */
-	if (gpu->messages && !is_transfer(tasks) && !tasks->call.terms) {
+	if (gpu->messages && !is_transfer(tasks) && rd_call_is_ordinary(&tasks->call)) {
 		err = launch_messages(gpu, device_stream, tasks, &launched);
 		if (err || launched)
 			return err;
@@ -319,7 +319,7 @@ static int submit_all(
 			err = submit(device_stream, &tasks[i], batch, &handed[i]);
 		if (!handed[i]) {
 			note_launched(&tasks[i], batch);
-			rd_run_forget(&tasks[i], batch);
+			rd_tasks_finish(&tasks[i], batch);
 		}
 	}
 	/* Also when a later one failed: these are at work all the same. */
@@ -363,7 +363,7 @@ static void sort_by_comm(const struct rd_task *tasks, int count, struct rd_task 
 }
 
 /* Calls on several comms proceed together: the stream waits for none before all are under way. The
-   progress thread frees the terms of what is handed to it. */
+   progress thread finishes the tasks that are handed to it. */
 int rd_gpu_submit(struct rd_device_stream *device_stream, struct rd_task *tasks, int count)
 {
 	bool several = !one_comm(tasks, count);
@@ -372,7 +372,7 @@ int rd_gpu_submit(struct rd_device_stream *device_stream, struct rd_task *tasks,
 	int err;
 
 	if (!handed || (several && !sorted)) {
-		rd_run_forget(tasks, count);
+		rd_tasks_finish(tasks, count);
 		err = rd_fail(RONDO_MEMORY, "no memory for a group of %d calls", count);
 	} else {
 		if (several)
@@ -392,7 +392,7 @@ int rd_gpu_run(struct rd_task *task)
 	if (!gpu->device_stream)
 		err = rd_device_stream_create(&gpu->device_stream, gpu->device, true, NULL);
 	if (err)
-		rd_run_forget(task, 1);
+		rd_tasks_finish(task, 1);
 	else
 		err = rd_gpu_submit(gpu->device_stream, task, 1);
 	return err ? err : rd_device_stream_synchronize(gpu->device_stream);

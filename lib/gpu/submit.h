@@ -17,7 +17,8 @@ struct rd_call_stream {
  */
 int rd_gpu_takes(struct rondo_comm *comm, const struct rd_call *call,
 	const struct rd_call_stream *stream, bool *takes);
-/* Runs a checked call on no stream: now. Takes over its terms, as rd_gpu_submit() does. */
+/* Runs a checked call on no stream: now. Takes over its vcounts and user operation, as
+   rd_gpu_submit() does. */
 int rd_gpu_run(struct rd_task *task);
 /* Queues checked calls, of one comm or several. */
 int rd_gpu_submit(struct rd_device_stream *device_stream, struct rd_task *tasks, int count);

@@ -366,9 +366,8 @@ static void lay_call(struct rd_call *call, enum pattern pattern)
 {
 	const struct rd_problem *problem = &call->problem;
 	int in_blocks = rd_in_blocks(problem), out_blocks = rd_out_blocks(problem);
-	struct rd_terms *terms = rd_terms_create(in_blocks, out_blocks);
-	struct rd_extent *extents[2] = { (struct rd_extent *)terms->in,
-		(struct rd_extent *)terms->out };
+	struct rd_vcounts *vcounts = rd_vcounts_create(in_blocks, out_blocks);
+	struct rd_extent *extents[2] = { vcounts->in, vcounts->out };
 	size_t ends[2] = { 0, 0 };
 
 	for (int side = 0; side < 2; side++) {
@@ -382,8 +381,8 @@ static void lay_call(struct rd_call *call, enum pattern pattern)
 			ends[side] += extents[side][i].size;
 		}
 	}
-	terms->pairwise = true;
-	call->terms = terms;
+	vcounts->pairwise = true;
+	call->vcounts = vcounts;
 	call->in = malloc(ends[0]);
 	call->out = malloc(ends[1]);
 	for (int block = 0; block < rd_blocks(problem); block++) {
@@ -400,8 +399,8 @@ static bool call_is_right(const struct rd_call *call)
 	for (int block = 0; block < rd_blocks(&call->problem); block++) {
 		int at = rd_out_block(&call->problem, block);
 
-		for (size_t i = 0; at >= 0 && i < call->terms->out[at].size / 4; i++)
-			if (!is((char *)call->out + call->terms->out[at].offset, i,
+		for (size_t i = 0; at >= 0 && i < call->vcounts->out[at].size / 4; i++)
+			if (!is((char *)call->out + call->vcounts->out[at].offset, i,
 				    expected(&call->problem, block, i)))
 				return false;
 	}
@@ -447,7 +446,7 @@ static void simulate(const struct rd_algorithm *algorithm, enum rd_collective co
 		rd_plan_destroy(plans[rank]);
 		free((void *)calls[rank].in);
 		free(calls[rank].out);
-		rd_terms_destroy(calls[rank].terms);
+		rd_call_finish(&calls[rank]);
 	}
 	rd_simulated_finish(&simulated);
 }

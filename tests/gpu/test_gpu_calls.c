@@ -277,7 +277,7 @@ static int only_functions_are_staged(struct rank_env *env)
 {
 	const struct way *way = env->argument;
 	struct rd_work work;
-	struct rd_terms function = { .has_op = true, .op = { .combine = subtract } };
+	struct rd_user_op function = { .combine = subtract };
 
 	if (env->create_error)
 		return world_say(env, "create: %s", rondo_last_error());
@@ -290,7 +290,7 @@ static int only_functions_are_staged(struct rank_env *env)
 		if (rd_gpu_work(env->comm->gpu, &asked, &work) !=
 			(way->becomes == RD_KERNEL_FUSED || way->becomes == RD_KERNEL_STEPPED))
 			return world_say(env, "%s", rd_collective_name(collective));
-		asked.terms = &function;
+		asked.user_op = &function;
 		if (rd_gpu_work(env->comm->gpu, &asked, &work))
 			return world_say(env, "%s by a function", rd_collective_name(collective));
 	}
@@ -305,13 +305,14 @@ Test(gpu, only_functions_of_the_programs_own_go_through_host_memory, .timeout = 
 
 /* As fused kernels are told. Elements a block has: one too many for all of them, or as many as can
  * be. */
-static bool is_small(struct rank_env *env, int collective, bool too_many, struct rd_terms *terms)
+static bool is_small(
+	struct rank_env *env, int collective, bool too_many, struct rd_vcounts *vcounts)
 {
 	struct rd_problem problem = problem_of(env, collective, 0);
 	struct rd_call asked = { .problem = problem,
 		.type = RONDO_F64,
 		.count = (RD_LL_BUFFER_SIZE / 8 - 1) / (size_t)rd_blocks(&problem) + too_many,
-		.terms = terms };
+		.vcounts = vcounts };
 	struct rd_work work;
 
 	rd_gpu_work(env->comm->gpu, &asked, &work);
@@ -321,7 +322,7 @@ static bool is_small(struct rank_env *env, int collective, bool too_many, struct
 
 static int few_bytes_are_small(struct rank_env *env)
 {
-	struct rd_terms *varied = rd_terms_create(env->size, env->size);
+	struct rd_vcounts *vcounts = rd_vcounts_create(env->size, env->size);
 
 	if (env->create_error)
 		return world_say(env, "create: %s", rondo_last_error());
@@ -330,9 +331,9 @@ static int few_bytes_are_small(struct rank_env *env)
 			is_small(env, collective, true, NULL))
 			return world_say(env, "%s", rd_collective_name(collective));
 	/* Of blocks that differ in length, a rank knows its own alone. */
-	if (is_small(env, RD_ALL_GATHER, false, varied))
+	if (is_small(env, RD_ALL_GATHER, false, vcounts))
 		return world_say(env, "all_gather_v");
-	rd_terms_destroy(varied);
+	rd_vcounts_destroy(vcounts);
 	return expect_error(env, rondo_barrier(env->comm, NULL), 0);
 }
 
