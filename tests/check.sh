@@ -180,7 +180,7 @@ done <"$source/docs/writing-a-transport.md"
 [ "$blocks" -ge 5 ] || fail "docs/writing-a-transport.md shows $blocks pieces of code"
 [ "$("$check" -h)" = "$("$check" --help)" ] || fail "rondo-check -h is not rondo-check --help"
 "$check" --help | grep -oE '^  --[a-z-]+' | while read -r option; do
-	grep -q "^\`$option" "$source/docs/rondo-check.md" || fail "docs/rondo-check.md lacks $option"
+	grep -q "^| .*\`$option\b" "$source/docs/rondo-check.md" || fail "docs/rondo-check.md lacks $option"
 done
 summary=$(grep -oE '[0-9]+ ok, 0 refused, [0-9]+ skipped' "$source/docs/writing-a-transport.md")
 grep -qF "\"$summary\"" "$0" || fail "docs/writing-a-transport.md says: $summary"
