@@ -11,28 +11,14 @@
 
 #include "world.h"
 
-#define REFUSED(call, error, reason) \
-	do { \
-		int err_ = (call); \
-		if (err_ != (error) || !strstr(rondo_last_error(), reason)) \
-			return world_say(env, "%s: %d, \"%s\"", #call, err_, rondo_last_error()); \
-	} while (0)
-
-static void run(int size, const char *transport, int (*body)(struct rank_env *env))
-{
-	struct world world = { .size = size, .transport = transport };
-
-	cr_assert_eq(world_run(&world, body, NULL, NULL), 0);
-}
-
 static void run_everywhere(int (*body)(struct rank_env *env))
 {
 	struct world threads = { .size = 5, .transport = "mixed", .threads = true };
 
 	for (int size = 1; size <= 8; size += size < 4 ? 1 : 4)
-		run(size, "shm", body);
-	run(4, "tcp", body);
-	run(6, "mixed", body);
+		world_try(size, "shm", body);
+	world_try(4, "tcp", body);
+	world_try(6, "mixed", body);
 	cr_assert_eq(world_run(&threads, body, NULL, NULL), 0);
 }
 
@@ -131,8 +117,8 @@ static int keep_out(struct rank_env *env)
 
 Test(split, who_has_no_color_is_in_no_part, .timeout = 60)
 {
-	run(2, "shm", keep_out);
-	run(4, "tcp", keep_out);
+	world_try(2, "shm", keep_out);
+	world_try(4, "tcp", keep_out);
 }
 
 /* The linker has the library call this one in this program: CMakeLists.txt. */
@@ -173,7 +159,7 @@ static int lack_memory(struct rank_env *env)
 
 Test(split, a_rank_without_memory_is_named_to_all, .timeout = 60)
 {
-	run(3, "shm", lack_memory);
+	world_try(3, "shm", lack_memory);
 }
 
 /* Which call of calloc() fails, on which rank, and how the comm is made. */
@@ -291,8 +277,8 @@ static int use_both(struct rank_env *env)
 
 Test(split, both_comms_work_at_the_same_time, .timeout = 60)
 {
-	run(3, "shm", use_both);
-	run(3, "tcp", use_both);
+	world_try(3, "shm", use_both);
+	world_try(3, "tcp", use_both);
 }
 
 /* ---- Failure -------------------------------------------------------------------------------- */
@@ -403,13 +389,13 @@ static int split_wrongly(struct rank_env *env)
 {
 	rondo_comm *mine = env->comm;
 
-	REFUSED(rondo_comm_split(NULL, 0, 0, &mine), RONDO_INVALID, "comm is NULL");
-	REFUSED(rondo_comm_split(env->comm, 0, 0, NULL), RONDO_INVALID, "is NULL");
-	REFUSED(rondo_comm_duplicate(NULL, &mine), RONDO_INVALID, "duplicate: comm is NULL");
+	EXPECT_ERROR(rondo_comm_split(NULL, 0, 0, &mine), RONDO_INVALID, "comm is NULL");
+	EXPECT_ERROR(rondo_comm_split(env->comm, 0, 0, NULL), RONDO_INVALID, "is NULL");
+	EXPECT_ERROR(rondo_comm_duplicate(NULL, &mine), RONDO_INVALID, "duplicate: comm is NULL");
 	if (mine)
 		return world_say(env, "a comm that was not made is not NULL");
 	TRY(rondo_group_start());
-	REFUSED(rondo_comm_duplicate(env->comm, &mine), RONDO_INVALID, "end the group first");
+	EXPECT_ERROR(rondo_comm_duplicate(env->comm, &mine), RONDO_INVALID, "end the group first");
 	TRY(rondo_group_end());
 	TRY(rondo_barrier(env->comm, NULL));
 	return 0;
@@ -417,21 +403,13 @@ static int split_wrongly(struct rank_env *env)
 
 Test(split, wrong_arguments_are_refused, .timeout = 60)
 {
-	run(2, NULL, split_wrongly);
-}
-
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+	world_try(2, NULL, split_wrongly);
 }
 
 /* Nobody makes a call; the ranks that live ask now and then. */
 static int ask(struct rank_env *env)
 {
-	int64_t limit = now_ms() + 20000;
+	int64_t limit = world_now_ms() + 20000;
 	int err;
 
 	/* Rank 1 may be through, and gone, before the others are. */
@@ -443,7 +421,7 @@ static int ask(struct rank_env *env)
 	do {
 		err = rondo_comm_error(env->comm);
 		poll(NULL, 0, 1);
-	} while (!err && now_ms() < limit);
+	} while (!err && world_now_ms() < limit);
 	world_say(env, "%s", rondo_last_error());
 	return err == (*(bool *)env->argument ? RONDO_DIED : RONDO_ABORTED) ? 0 : 1;
 }
@@ -483,12 +461,12 @@ static int finalize(struct rank_env *env)
 	if (sum != env->size)
 		return world_say(env, "finalized before the stream was done");
 	TRY(rondo_comm_error(env->comm));
-	REFUSED(rondo_all_reduce(env->comm, &more, &more, 1, RONDO_I32, RONDO_SUM, NULL),
+	EXPECT_ERROR(rondo_all_reduce(env->comm, &more, &more, 1, RONDO_I32, RONDO_SUM, NULL),
 		RONDO_INVALID, "was finalized");
-	REFUSED(rondo_all_reduce(env->comm, &more, &more, 1, RONDO_I32, RONDO_SUM, stream),
+	EXPECT_ERROR(rondo_all_reduce(env->comm, &more, &more, 1, RONDO_I32, RONDO_SUM, stream),
 		RONDO_INVALID, "was finalized");
-	REFUSED(rondo_comm_split(env->comm, 0, 0, &part), RONDO_INVALID, "was finalized");
-	REFUSED(rondo_comm_finalize(env->comm), RONDO_INVALID, "was finalized");
+	EXPECT_ERROR(rondo_comm_split(env->comm, 0, 0, &part), RONDO_INVALID, "was finalized");
+	EXPECT_ERROR(rondo_comm_finalize(env->comm), RONDO_INVALID, "was finalized");
 	TRY(rondo_stream_synchronize(stream));
 	rondo_stream_destroy(stream);
 	/* Local: rank 0 has destroyed it while the others wait to hear so. */

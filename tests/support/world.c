@@ -82,6 +82,14 @@ int world_say(struct rank_env *env, const char *format, ...)
 	return 1;
 }
 
+int world_expect(struct rank_env *env, const char *call, int err, int wanted, const char *words)
+{
+	if (err == wanted && strstr(rondo_last_error(), words))
+		return 0;
+	return world_say(env, "%s: %s: %s; wanted %s: ...%s...", call, rondo_error_name(err),
+		rondo_last_error(), rondo_error_name(wanted), words);
+}
+
 static int listen_somewhere(int *port)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET };
@@ -198,7 +206,7 @@ static int live_alone(struct life *life)
 	return status;
 }
 
-static int64_t now_ms(void)
+int64_t world_now_ms(void)
 {
 	struct timespec now;
 
@@ -209,7 +217,7 @@ static int64_t now_ms(void)
 static int wait_for_child(pid_t pid, int64_t deadline)
 {
 	struct pollfd fd = { .fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN };
-	int64_t left = deadline - now_ms();
+	int64_t left = deadline - world_now_ms();
 	int status, ready;
 
 	do
@@ -272,7 +280,7 @@ int world_run(const struct world *world, int (*body)(struct rank_env *env), void
 	struct shared *shared = mmap(
 		NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct life *lives = shared->lives;
-	int64_t deadline = now_ms() + (world->limit_ms ? world->limit_ms : 60000);
+	int64_t deadline = world_now_ms() + (world->limit_ms ? world->limit_ms : 60000);
 	int port = 0, fd = listen_somewhere(&port), failed = 0;
 
 	gate_init(&shared->gate);
@@ -308,21 +316,29 @@ int world_run(const struct world *world, int (*body)(struct rank_env *env), void
 	return failed;
 }
 
+bool world_wait(sem_t *sem)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 20;
+	return sem_timedwait(sem, &until) == 0;
+}
+
+void world_try(int size, const char *transport, int (*body)(struct rank_env *env))
+{
+	struct world world = { .size = size, .transport = transport };
+
+	cr_assert_eq(world_run(&world, body, NULL, NULL), 0);
+}
+
 int world_second_comm(struct rank_env *env, rondo_comm **comm)
 {
-	struct sockaddr_in address = { .sin_family = AF_INET };
-	socklen_t size = sizeof(address);
 	struct rondo_config config = RONDO_CONFIG_INIT;
-	int port = 0, fd = -1;
+	int port = 0, fd = env->rank == 0 ? listen_somewhere(&port) : -1;
 
-	if (env->rank == 0) {
-		fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-		if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) < 0 || listen(fd, 8) < 0)
-			return world_say(env, "cannot listen");
-		getsockname(fd, (struct sockaddr *)&address, &size);
-		port = ntohs(address.sin_port);
-	}
+	if (env->rank == 0 && fd < 0)
+		return world_say(env, "cannot listen");
 	TRY(rondo_broadcast(env->comm, &port, &port, 1, RONDO_I32, 0, NULL));
 	config.rank = env->rank;
 	config.size = env->size;

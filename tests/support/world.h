@@ -5,7 +5,9 @@
 #ifndef WORLD_H
 #define WORLD_H
 
+#include <semaphore.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "hosts.h"
 #include "rondo.h"
@@ -64,6 +66,12 @@ struct rank_outcome {
 int world_run(const struct world *world, int (*body)(struct rank_env *env), void *argument,
 	struct rank_outcome outcomes[WORLD_MAX]);
 
+/* Runs body on this many ranks over the transport, the rest by default; asserts that none fails. */
+void world_try(int size, const char *transport, int (*body)(struct rank_env *env));
+
+/* Of the monotonic clock, the same in all processes. */
+int64_t world_now_ms(void);
+
 /* A port of 127.0.0.1 on which nobody listens just now. */
 int world_free_port(void);
 
@@ -78,6 +86,19 @@ int world_say(struct rank_env *env, const char *format, ...) __attribute__((form
 			return world_say(env, "%s: %s: %s", #call, rondo_error_name(err_), \
 				rondo_last_error()); \
 	} while (0)
+
+/* In a body: 0 if err is `wanted` and its reason holds these words; else returns as world_say(). */
+int world_expect(struct rank_env *env, const char *call, int err, int wanted, const char *words);
+
+/* In a body: this call must fail with this error and a reason that holds these words. */
+#define EXPECT_ERROR(call, error, words) \
+	do { \
+		if (world_expect(env, #call, (call), error, words)) \
+			return 1; \
+	} while (0)
+
+/* Waits for a post, for at most 20 s; false: none came. */
+bool world_wait(sem_t *sem);
 
 /* In a body, on all ranks: another comm of the same ranks, over the same transports. Returns as a
    body does. */
