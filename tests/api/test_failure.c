@@ -1,7 +1,5 @@
 /* Whatever happens to one rank, every other gets an error that names it, soon; nobody hangs. */
-#include <arpa/inet.h>
 #include <criterion/criterion.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -9,22 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "comm/comm.h"
 #include "base/error.h"
 #include "captured_stderr.h"
 #include "world.h"
-
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
-}
 
 static const char *const transports[] = { "shm", "tcp", "mixed" };
 
@@ -35,15 +23,12 @@ struct expectation {
 	const char *words;
 };
 
-/* Calls until one fails, then holds the failure against what is expected. */
+/* Compares the error with the expectation. */
 static int fails_as_expected(struct rank_env *env, int err)
 {
 	const struct expectation *expected = env->argument;
 
-	if (err != expected->error || !strstr(rondo_last_error(), expected->words))
-		return world_say(env, "got %s: %s; wanted %s: ...%s...", rondo_error_name(err),
-			rondo_last_error(), rondo_error_name(expected->error), expected->words);
-	return 0;
+	return world_expect(env, "call", err, expected->error, expected->words);
 }
 
 /* ---- Deaths -------------------------------------------------------------------------------- */
@@ -77,11 +62,11 @@ static void run_deaths(int (*body)(struct rank_env *env), int victim, int error,
 		struct expectation expected = { .victim = victim, .error = error, .words = words };
 		struct world world = { .size = 4, .transport = transports[i], .limit_ms = 20000 };
 		struct rank_outcome outcomes[WORLD_MAX];
-		int64_t began = now_ms();
+		int64_t began = world_now_ms();
 
 		world_run(&world, body, &expected, outcomes);
-		cr_assert_lt(
-			now_ms() - began, 10000, "%s: a death was not seen at once", transports[i]);
+		cr_assert_lt(world_now_ms() - began, 10000, "%s: a death was not seen at once",
+			transports[i]);
 		for (int rank = 0; rank < 4; rank++)
 			cr_assert_eq(outcomes[rank].status, rank == victim ? 128 + SIGKILL : 0,
 				"%s: rank %d: %d: %s", transports[i], rank, outcomes[rank].status,
@@ -178,12 +163,12 @@ static int die_and_leave_child(struct rank_env *env)
 			mmap(NULL, inheritance->memory, PROT_READ | PROT_WRITE,
 				MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 		leave_child(inheritance);
-		*env->number = (uint64_t)now_ms();
+		*env->number = (uint64_t)world_now_ms();
 		raise(SIGKILL);
 	}
 	if (!err)
 		err = rondo_barrier(env->comm, NULL);
-	*env->number = (uint64_t)now_ms();
+	*env->number = (uint64_t)world_now_ms();
 	return fails_as_expected(env, err);
 }
 
@@ -325,13 +310,13 @@ static int come_late(struct rank_env *env)
 {
 	static char text[64 << 10];
 	const int *file = env->argument;
-	int64_t end = now_ms() + 20000;
+	int64_t end = world_now_ms() + 20000;
 
 	if (env->create_error)
 		return world_say(env, "%s", rondo_last_error());
 	TRY(rondo_barrier(env->comm, NULL));
 	while (env->rank == 1 && !strstr(text, "slow call: ")) {
-		if (now_ms() > end)
+		if (world_now_ms() > end)
 			return world_say(env, "no line, but: %s", text);
 		poll(NULL, 0, 10);
 		if (pread(*file, text, sizeof(text) - 1, 0) < 0)
@@ -391,81 +376,6 @@ Test(failure, a_call_after_a_rank_has_left_names_it, .timeout = 90)
 	}
 }
 
-/* ---- Calls that differ --------------------------------------------------------------------- */
-
-/* What rank 2 does differently. */
-enum difference { OPERATION, COUNT, TYPE, ROOT, COLLECTIVE, LONGER };
-
-static float longer[4 * 20000];
-
-static int call_differently(struct rank_env *env, enum difference difference)
-{
-	bool odd = env->rank == 2;
-	rondo_comm *comm = env->comm;
-
-	switch (difference) {
-	case OPERATION:
-		return rondo_all_reduce(
-			comm, values, values, 64, RONDO_F32, odd ? RONDO_MAX : RONDO_SUM, NULL);
-	case COUNT:
-		return rondo_all_reduce(
-			comm, values, values, odd ? 65 : 64, RONDO_F32, RONDO_SUM, NULL);
-	case TYPE:
-		return rondo_all_reduce(
-			comm, values, values, 64, odd ? RONDO_I32 : RONDO_F32, RONDO_SUM, NULL);
-	case ROOT:
-		return rondo_broadcast(comm, values, values, 64, RONDO_F32, odd ? 1 : 0, NULL);
-	case COLLECTIVE:
-		return odd ? rondo_barrier(comm, NULL)
-			   : rondo_all_reduce(comm, values, values, 64, RONDO_F32, RONDO_SUM, NULL);
-	case LONGER:
-		return rondo_all_gather(comm, values, longer, odd ? 20000 : 0, RONDO_F32, NULL);
-	}
-	return 0;
-}
-
-struct oddity {
-	enum difference difference;
-};
-
-/* A rank may finish its part before anyone can know; then its next call, or its leaving, tells it.
- */
-static int differ(struct rank_env *env)
-{
-	const struct oddity *oddity = env->argument;
-	int err = env->create_error;
-
-	if (!err)
-		err = rondo_barrier(env->comm, NULL);
-	if (!err)
-		err = call_differently(env, oddity->difference);
-	if (!err)
-		err = rondo_barrier(env->comm, NULL);
-	if (!err) {
-		err = rondo_comm_destroy(env->comm);
-		env->comm = NULL;
-	}
-	if (err != RONDO_MISMATCH || !strstr(rondo_last_error(), "rank 2"))
-		return world_say(env, "got %s: %s", rondo_error_name(err), rondo_last_error());
-	return 0;
-}
-
-Test(failure, calls_that_differ_are_an_error_on_every_rank_and_name_the_odd_one, .timeout = 120)
-{
-	for (size_t i = 0; i < sizeof(transports) / sizeof(*transports); i++) {
-		for (int difference = OPERATION; difference <= LONGER; difference++) {
-			struct oddity oddity = { difference };
-			struct world world = { .size = 4,
-				.transport = transports[i],
-				.timeout_ms = 3000,
-				.limit_ms = 15000 };
-
-			cr_assert_eq(world_run(&world, differ, &oddity, NULL), 0,
-				"difference %d over %s", difference, transports[i]);
-		}
-	}
-}
-
 /* ---- Abort --------------------------------------------------------------------------------- */
 
 static int abort_it(struct rank_env *env)
@@ -503,155 +413,4 @@ Test(failure, a_rank_alone_stays_failed, .timeout = 30)
 	cr_assert_eq(rd_comm_failure(comm), RONDO_SYSTEM);
 	cr_assert_eq(rondo_comm_error(comm), RONDO_SYSTEM);
 	rondo_comm_destroy(comm);
-}
-
-/* ---- Addresses ----------------------------------------------------------------------------- */
-
-Test(failure, an_address_where_no_one_listens_is_named_within_the_bound, .timeout = 30)
-{
-	struct rondo_config config = RONDO_CONFIG_INIT;
-	rondo_comm *comm;
-
-	config.rank = 1;
-	config.size = 2;
-	config.address = "127.0.0.1";
-	config.port = 1;
-	config.init_timeout_ms = 300;
-	cr_assert_eq(rondo_comm_create(&comm, &config), RONDO_UNREACHABLE);
-	cr_assert_null(comm);
-	cr_assert(strstr(rondo_last_error(), "127.0.0.1:1"), "%s", rondo_last_error());
-	cr_assert(strstr(rondo_last_error(), "rank 1"), "%s", rondo_last_error());
-}
-
-Test(failure, a_rank_that_never_comes_is_named, .timeout = 30)
-{
-	struct rondo_config config = RONDO_CONFIG_INIT;
-	rondo_comm *comm;
-
-	config.rank = 0;
-	config.size = 2;
-	config.address = "127.0.0.1";
-	config.port = world_free_port();
-	config.init_timeout_ms = 300;
-	cr_assert_eq(rondo_comm_create(&comm, &config), RONDO_TIMEOUT);
-	cr_assert(strstr(rondo_last_error(), "rank 1"), "%s", rondo_last_error());
-}
-
-/* ---- Roots that differ --------------------------------------------------------------------- */
-
-/* Two ranks think that they are the root: each waits for the other, and no message says so. */
-static int be_root_as_well(struct rank_env *env)
-{
-	int root = env->rank == 1 ? 1 : 0;
-	int err = env->create_error;
-
-	if (!err)
-		err = rondo_barrier(env->comm, NULL);
-	if (!err)
-		err = rondo_reduce(env->comm, values, values, 4, RONDO_F32, RONDO_SUM, root, NULL);
-	/* A rank that only sends is through, and waits in its next call. */
-	if (!err)
-		err = rondo_barrier(env->comm, NULL);
-	if (!err || !strstr(rondo_last_error(), "rank 0 reduce #2 of 4 f32 sum root 0"))
-		return world_say(env, "%s: %s", rondo_error_name(err), rondo_last_error());
-	return fails_as_expected(env, err);
-}
-
-Test(failure, two_roots_of_a_reduce_are_a_mismatch, .timeout = 90)
-{
-	struct expectation expected = { .error = RONDO_MISMATCH,
-		.words = "rank 1 reduce #2 of 4 f32 sum root 1" };
-
-	for (int size = 2; size <= 3; size++) {
-		struct world world = {
-			.size = size, .transport = "shm", .timeout_ms = 2000, .limit_ms = 20000
-		};
-
-		cr_assert_eq(world_run(&world, be_root_as_well, &expected, NULL), 0);
-	}
-}
-
-/* ---- Failures of one rank before it meets the others ---------------------------------------- */
-
-/* A setting of the victim's that is wrong, and words of the error. */
-struct mistake {
-	int victim;
-	const char *variable, *value, *words;
-	bool valid; /* as far as the settings themselves say: then the socket is taken over */
-	bool launched; /* the listening socket is there from the beginning */
-};
-
-static int listen_at(const struct sockaddr_in *address)
-{
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
-
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (!bind(fd, (const struct sockaddr *)address, sizeof(*address)) && !listen(fd, 8))
-		return fd;
-	close(fd);
-	return -1;
-}
-
-/* All make another comm, and get the victim's error. */
-static int set_wrongly(struct rank_env *env)
-{
-	const struct mistake *mistake = env->argument;
-	bool first = env->rank == 0;
-	int port = first ? world_free_port() : 0;
-	struct rondo_config config = RONDO_CONFIG_INIT;
-	rondo_comm *comm = NULL;
-	char name[64];
-
-	TRY(rondo_broadcast(env->comm, &port, &port, 1, RONDO_I32, 0, NULL));
-	config.rank = env->rank;
-	config.size = env->size;
-	config.address = "127.0.0.1";
-	config.port = port;
-	if (first && mistake->launched)
-		config.rendezvous_fd = listen_at(&(struct sockaddr_in){ .sin_family = AF_INET,
-			.sin_port = htons((uint16_t)port),
-			.sin_addr.s_addr = htonl(INADDR_LOOPBACK) });
-	TRY(rondo_barrier(env->comm, NULL));
-	if (env->rank == mistake->victim)
-		setenv(mistake->variable, mistake->value, 1);
-
-	int err = rondo_comm_create(&comm, &config);
-
-	snprintf(name, sizeof(name), "rank %d of %d could not take part: ", mistake->victim,
-		env->size);
-	if (err != RONDO_SETTING || comm || !strstr(rondo_last_error(), mistake->words))
-		return world_say(env, "%d: %s", err, err ? rondo_last_error() : "no error");
-	if (config.rendezvous_fd >= 0 && (fcntl(config.rendezvous_fd, F_GETFD) >= 0) !=
-						 (mistake->victim == 0 && !mistake->valid))
-		return world_say(env, "the listening socket is closed, or it is not");
-	if (env->rank != mistake->victim && !strstr(rondo_last_error(), name))
-		return world_say(env, "no name: %s", rondo_last_error());
-	return 0;
-}
-
-Test(failure, a_wrong_setting_on_one_rank_is_the_error_of_all, .timeout = 120)
-{
-	static const struct mistake mistakes[] = {
-		{ .variable = "RONDO_CHANNELS", .value = "99", .words = "from 1 to 8" },
-		{ .variable = "RONDO_NONSENSE", .value = "1", .words = "RONDO_NONSENSE is no" },
-		{ .variable = "RONDO_ALGO", .value = "missing", .words = "is no algorithm" },
-		{ .variable = "RONDO_TRANSPORT",
-			.value = "pigeon",
-			.words = "is no transport",
-			.valid = true },
-	};
-
-	/* The timeout is 30 s. */
-	struct world world = { .size = 4, .limit_ms = 20000 };
-
-	for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
-		for (int victim = 0; victim < 4; victim += victim + 1) {
-			struct mistake mistake = mistakes[i];
-
-			mistake.victim = victim;
-			cr_assert_eq(world_run(&world, set_wrongly, &mistake, NULL), 0);
-			mistake.launched = true;
-			cr_assert_eq(world_run(&world, set_wrongly, &mistake, NULL), 0);
-		}
-	}
 }

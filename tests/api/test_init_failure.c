@@ -1,0 +1,126 @@
+/* Comms that cannot be made: nobody listens, a rank never comes, one rank has a wrong setting. */
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "world.h"
+
+Test(failure, an_address_where_no_one_listens_is_named_within_the_bound, .timeout = 30)
+{
+	struct rondo_config config = RONDO_CONFIG_INIT;
+	rondo_comm *comm;
+
+	config.rank = 1;
+	config.size = 2;
+	config.address = "127.0.0.1";
+	config.port = 1;
+	config.init_timeout_ms = 300;
+	cr_assert_eq(rondo_comm_create(&comm, &config), RONDO_UNREACHABLE);
+	cr_assert_null(comm);
+	cr_assert(strstr(rondo_last_error(), "127.0.0.1:1"), "%s", rondo_last_error());
+	cr_assert(strstr(rondo_last_error(), "rank 1"), "%s", rondo_last_error());
+}
+
+Test(failure, a_rank_that_never_comes_is_named, .timeout = 30)
+{
+	struct rondo_config config = RONDO_CONFIG_INIT;
+	rondo_comm *comm;
+
+	config.rank = 0;
+	config.size = 2;
+	config.address = "127.0.0.1";
+	config.port = world_free_port();
+	config.init_timeout_ms = 300;
+	cr_assert_eq(rondo_comm_create(&comm, &config), RONDO_TIMEOUT);
+	cr_assert(strstr(rondo_last_error(), "rank 1"), "%s", rondo_last_error());
+}
+
+/* ---- Failures of one rank before it meets the others ---------------------------------------- */
+
+/* A setting of the victim's that is wrong, and words of the error. */
+struct mistake {
+	int victim;
+	const char *variable, *value, *words;
+	bool valid; /* as far as the settings themselves say: then the socket is taken over */
+	bool launched; /* the listening socket is there from the beginning */
+};
+
+static int listen_at(const struct sockaddr_in *address)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (!bind(fd, (const struct sockaddr *)address, sizeof(*address)) && !listen(fd, 8))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* All make another comm, and get the victim's error. */
+static int set_wrongly(struct rank_env *env)
+{
+	const struct mistake *mistake = env->argument;
+	bool first = env->rank == 0;
+	int port = first ? world_free_port() : 0;
+	struct rondo_config config = RONDO_CONFIG_INIT;
+	rondo_comm *comm = NULL;
+	char name[64];
+
+	TRY(rondo_broadcast(env->comm, &port, &port, 1, RONDO_I32, 0, NULL));
+	config.rank = env->rank;
+	config.size = env->size;
+	config.address = "127.0.0.1";
+	config.port = port;
+	if (first && mistake->launched)
+		config.rendezvous_fd = listen_at(&(struct sockaddr_in){ .sin_family = AF_INET,
+			.sin_port = htons((uint16_t)port),
+			.sin_addr.s_addr = htonl(INADDR_LOOPBACK) });
+	TRY(rondo_barrier(env->comm, NULL));
+	if (env->rank == mistake->victim)
+		setenv(mistake->variable, mistake->value, 1);
+
+	int err = rondo_comm_create(&comm, &config);
+
+	snprintf(name, sizeof(name), "rank %d of %d could not take part: ", mistake->victim,
+		env->size);
+	if (err != RONDO_SETTING || comm || !strstr(rondo_last_error(), mistake->words))
+		return world_say(env, "%d: %s", err, err ? rondo_last_error() : "no error");
+	if (config.rendezvous_fd >= 0 && (fcntl(config.rendezvous_fd, F_GETFD) >= 0) !=
+						 (mistake->victim == 0 && !mistake->valid))
+		return world_say(env, "the listening socket is closed, or it is not");
+	if (env->rank != mistake->victim && !strstr(rondo_last_error(), name))
+		return world_say(env, "no name: %s", rondo_last_error());
+	return 0;
+}
+
+Test(failure, a_wrong_setting_on_one_rank_is_the_error_of_all, .timeout = 120)
+{
+	static const struct mistake mistakes[] = {
+		{ .variable = "RONDO_CHANNELS", .value = "99", .words = "from 1 to 8" },
+		{ .variable = "RONDO_NONSENSE", .value = "1", .words = "RONDO_NONSENSE is no" },
+		{ .variable = "RONDO_ALGO", .value = "missing", .words = "is no algorithm" },
+		{ .variable = "RONDO_TRANSPORT",
+			.value = "pigeon",
+			.words = "is no transport",
+			.valid = true },
+	};
+
+	/* The timeout is 30 s. */
+	struct world world = { .size = 4, .limit_ms = 20000 };
+
+	for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
+		for (int victim = 0; victim < 4; victim += victim + 1) {
+			struct mistake mistake = mistakes[i];
+
+			mistake.victim = victim;
+			cr_assert_eq(world_run(&world, set_wrongly, &mistake, NULL), 0);
+			mistake.launched = true;
+			cr_assert_eq(world_run(&world, set_wrongly, &mistake, NULL), 0);
+		}
+	}
+}
