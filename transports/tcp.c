@@ -71,9 +71,9 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "transports/event_source.h"
 #include "transports/tcp_card.h"
 #include "transports/tcp_interface.h"
-#include "transports/tcp_news.h"
 #include "transports/tcp_strangers.h"
 #include "transports/tcp_stream.h"
 #include "transports/transports.h"
@@ -116,7 +116,7 @@ enum state {
 struct link {
 	struct rd_link base;
 	struct endpoint *endpoint;
-	struct rd_tcp_source source;
+	struct rd_event_source source;
 	struct link *next;
 	enum state state;
 	struct rd_tcp_card card; /* the peer's */
@@ -135,7 +135,7 @@ struct link {
 
 /* On one of our interfaces. */
 struct listener {
-	struct rd_tcp_source source;
+	struct rd_event_source source;
 	struct endpoint *endpoint;
 	int fd;
 	int64_t until_ms; /* it is not in the news; 0: it is */
@@ -148,7 +148,7 @@ struct endpoint {
 	struct rd_interfaces interfaces;
 	struct rd_tcp_card card;
 	struct listener listeners[RD_INTERFACES_MAX]; /* of each interface */
-	struct rd_tcp_source timer_source;
+	struct rd_event_source timer_source;
 	int timer, news;
 	unsigned calls; /* of advance() since the last look at the news */
 	unsigned awake; /* calls of advance() since the links were watched */
@@ -296,7 +296,7 @@ static void link_fail(struct link *link, int error, const char *activity, int nu
 		number ? strerror(number) : "");
 	link->endpoint->unfinished--;
 	if (link->wire.fd >= 0)
-		rd_tcp_watch(link->endpoint->news, EPOLL_CTL_DEL, link->wire.fd, 0, NULL);
+		rd_event_watch(link->endpoint->news, EPOLL_CTL_DEL, link->wire.fd, 0, NULL);
 }
 
 static void hello_fill(const struct link *link, struct rd_tcp_hello *hello)
@@ -338,7 +338,7 @@ static int link_watch(struct link *link)
 	struct epoll_event wake = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET };
 
 	link->watched = true;
-	if (rd_tcp_watch(endpoint->news, EPOLL_CTL_ADD, link->wire.fd, EPOLLRDHUP | EPOLLET,
+	if (rd_event_watch(endpoint->news, EPOLL_CTL_ADD, link->wire.fd, EPOLLRDHUP | EPOLLET,
 		    &link->source))
 		return -1;
 	return epoll_ctl(endpoint->local->epoll_fd, EPOLL_CTL_ADD, link->wire.fd, &wake);
@@ -348,7 +348,7 @@ static void link_unwatch(struct link *link)
 {
 	link->watched = false;
 	epoll_ctl(link->endpoint->local->epoll_fd, EPOLL_CTL_DEL, link->wire.fd, NULL);
-	rd_tcp_watch(link->endpoint->news, EPOLL_CTL_DEL, link->wire.fd, 0, NULL);
+	rd_event_watch(link->endpoint->news, EPOLL_CTL_DEL, link->wire.fd, 0, NULL);
 }
 
 /* Both sides have proved themselves: messages may flow. */
@@ -358,7 +358,7 @@ static void link_open(struct link *link, int fd)
 	int number = 0, yes = 1;
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-	rd_tcp_watch(endpoint->news, EPOLL_CTL_DEL, fd, 0, NULL);
+	rd_event_watch(endpoint->news, EPOLL_CTL_DEL, fd, 0, NULL);
 	if (rd_tcp_stream_init(&link->wire, fd, &link->base))
 		number = ENOMEM;
 	link->wire.fd = fd;
@@ -424,7 +424,7 @@ static void rest_listener(struct listener *listener, int number)
 	}
 	if (now_ms - listener->since_ms >= ACCEPT_MS)
 		fail_awaited(endpoint, number);
-	rd_tcp_watch(endpoint->news, EPOLL_CTL_DEL, listener->fd, 0, NULL);
+	rd_event_watch(endpoint->news, EPOLL_CTL_DEL, listener->fd, 0, NULL);
 	listener->until_ms = now_ms + REST_MS;
 	set_timer(endpoint);
 }
@@ -433,7 +433,7 @@ static void wake_listener(struct listener *listener)
 {
 	if (listener->until_ms == 0 || rd_clock_ms() < listener->until_ms)
 		return;
-	if (rd_tcp_watch(listener->endpoint->news, EPOLL_CTL_ADD, listener->fd, EPOLLIN,
+	if (rd_event_watch(listener->endpoint->news, EPOLL_CTL_ADD, listener->fd, EPOLLIN,
 		    &listener->source))
 		listener->until_ms = rd_clock_ms() + REST_MS;
 	else
@@ -526,7 +526,7 @@ static int attempt_connect(struct link *link)
 	if (fd < 0 || bind_outgoing(way_out(link), fd, family) ||
 		(connect(fd, (struct sockaddr *)&link->address, rd_address_size(family)) &&
 			errno != EINPROGRESS) ||
-		rd_tcp_watch(endpoint->news, EPOLL_CTL_ADD, fd, EPOLLOUT, &link->source))
+		rd_event_watch(endpoint->news, EPOLL_CTL_ADD, fd, EPOLLOUT, &link->source))
 		return errno;
 	if (link->attempt + 1 < link->card.count) {
 		link->until_ms = rd_clock_ms() + ATTEMPT_MS;
@@ -558,7 +558,7 @@ static void abandon_attempt(struct link *link, const char *why)
 			rd_address_text(&link->address, where), way_out(link)->name, why);
 	link->failed |= 1u << index;
 	if (link->wire.fd >= 0) {
-		rd_tcp_watch(link->endpoint->news, EPOLL_CTL_DEL, link->wire.fd, 0, NULL);
+		rd_event_watch(link->endpoint->news, EPOLL_CTL_DEL, link->wire.fd, 0, NULL);
 		close(link->wire.fd);
 		link->wire.fd = -1;
 	}
@@ -620,7 +620,7 @@ static void connect_done(struct link *link)
 		return;
 	}
 	link->state = GREETED;
-	rd_tcp_watch(link->endpoint->news, EPOLL_CTL_MOD, link->wire.fd, EPOLLIN, &link->source);
+	rd_event_watch(link->endpoint->news, EPOLL_CTL_MOD, link->wire.fd, EPOLLIN, &link->source);
 }
 
 static void answer_read(struct link *link)
@@ -670,7 +670,7 @@ static bool link_news(void *owner)
 static bool take_news(struct endpoint *endpoint)
 {
 	struct epoll_event event;
-	const struct rd_tcp_source *source;
+	const struct rd_event_source *source;
 	bool moved = false;
 
 	endpoint->calls = 0;
@@ -678,7 +678,7 @@ static bool take_news(struct endpoint *endpoint)
 		if (epoll_wait(endpoint->news, &event, 1, 0) != 1)
 			break;
 		source = event.data.ptr;
-		moved |= source->take(source->owner);
+		moved |= source->handle(source->owner);
 	}
 	return moved;
 }
@@ -775,7 +775,7 @@ static int tcp_open(struct rd_endpoint *base, int peer, int channel, const unsig
 		.message_max = endpoint->local->settings->piece_size,
 		.send_min = GATHER_MIN,
 	};
-	link->source = (struct rd_tcp_source){ link_news, link };
+	link->source = (struct rd_event_source){ link_news, link };
 	link->endpoint = endpoint;
 	link->wire.fd = -1;
 	link->card = card;
@@ -809,7 +809,7 @@ static int listen_at(struct endpoint *endpoint, int index)
 		getsockname(listener->fd, (struct sockaddr *)&address, &size))
 		return rd_fail_errno("cannot listen at %s (%s)", rd_address_text(&address, where),
 			interface->name);
-	if (rd_tcp_watch(endpoint->news, EPOLL_CTL_ADD, listener->fd, EPOLLIN, &listener->source))
+	if (rd_event_watch(endpoint->news, EPOLL_CTL_ADD, listener->fd, EPOLLIN, &listener->source))
 		return rd_fail_errno("cannot watch a socket");
 	rd_tcp_card_add(&endpoint->card, &address);
 	rd_log(RD_INFO, RD_NET, "NET/Socket : %s [%d]%s:%s",
@@ -855,9 +855,9 @@ static int start_listening(struct endpoint *endpoint, const struct rd_local *loc
 		return err;
 	listen_in_reserve(endpoint);
 	endpoint->card.shared = (uint8_t)endpoint->interfaces.shared;
-	if (rd_tcp_watch(endpoint->news, EPOLL_CTL_ADD, endpoint->timer, EPOLLIN,
+	if (rd_event_watch(endpoint->news, EPOLL_CTL_ADD, endpoint->timer, EPOLLIN,
 		    &endpoint->timer_source) ||
-		rd_tcp_watch(
+		rd_event_watch(
 			local->epoll_fd, EPOLL_CTL_ADD, endpoint->news, EPOLLIN | EPOLLET, NULL))
 		return rd_fail_errno("cannot watch a socket");
 	if (getrandom(endpoint->card.key, RD_TCP_KEY_SIZE, 0) != RD_TCP_KEY_SIZE)
@@ -886,7 +886,7 @@ static void linger(struct endpoint *endpoint)
 
 	watch_links(endpoint);
 	for (struct link *link = endpoint->queued; link; link = link->next_queued)
-		rd_tcp_watch(endpoint->news, EPOLL_CTL_MOD, link->wire.fd,
+		rd_event_watch(endpoint->news, EPOLL_CTL_MOD, link->wire.fd,
 			EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, &link->source);
 	while (output_waits(endpoint) && (left = deadline - rd_clock_ms()) > 0)
 		epoll_wait(endpoint->news, &event, 1, (int)left);
@@ -968,11 +968,11 @@ static int tcp_listen(struct rd_endpoint **result, const struct rd_local *local,
 	endpoint->local = local;
 	for (int i = 0; i < RD_INTERFACES_MAX; i++) {
 		endpoint->listeners[i].source =
-			(struct rd_tcp_source){ listener_news, &endpoint->listeners[i] };
+			(struct rd_event_source){ listener_news, &endpoint->listeners[i] };
 		endpoint->listeners[i].endpoint = endpoint;
 		endpoint->listeners[i].fd = -1;
 	}
-	endpoint->timer_source = (struct rd_tcp_source){ timer_news, endpoint };
+	endpoint->timer_source = (struct rd_event_source){ timer_news, endpoint };
 	endpoint->timer = endpoint->news = -1;
 	endpoint->strangers = (struct rd_tcp_strangers){
 		.local = local,

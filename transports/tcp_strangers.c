@@ -6,15 +6,15 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "transports/event_source.h"
 #include "transports/tcp_interface.h"
-#include "transports/tcp_news.h"
 
 /* Connections that have not proved themselves, beyond those that this comm may make: when there
    are more, the oldest goes. */
 #define STRANGERS_MAX 64
 
 struct rd_tcp_stranger {
-	struct rd_tcp_source source;
+	struct rd_event_source source;
 	struct rd_tcp_strangers *strangers;
 	int fd;
 	struct rd_tcp_stranger *next;
@@ -50,7 +50,7 @@ static void unlink_due(struct rd_tcp_stranger *stranger)
 	*at = stranger->next;
 	strangers->due_count--;
 	/* By hand: a fork may hold the socket, and with it its place in the epoll. */
-	rd_tcp_watch(*strangers->news, EPOLL_CTL_DEL, stranger->fd, 0, NULL);
+	rd_event_watch(*strangers->news, EPOLL_CTL_DEL, stranger->fd, 0, NULL);
 }
 
 /* Where one of these is in the list of those that came early; NULL in it: none is. */
@@ -122,7 +122,7 @@ bool rd_tcp_strangers_add(struct rd_tcp_strangers *strangers, int fd)
 	struct rd_tcp_stranger *stranger = calloc(1, sizeof(*stranger)), **last = &strangers->due;
 
 	if (!stranger ||
-		rd_tcp_watch(*strangers->news, EPOLL_CTL_ADD, fd, EPOLLIN, &stranger->source)) {
+		rd_event_watch(*strangers->news, EPOLL_CTL_ADD, fd, EPOLLIN, &stranger->source)) {
 		free(stranger);
 		close(fd);
 		return false;
@@ -133,7 +133,7 @@ bool rd_tcp_strangers_add(struct rd_tcp_strangers *strangers, int fd)
 		unlink_due(oldest);
 		drop(oldest, "too many that have not said who they are");
 	}
-	stranger->source = (struct rd_tcp_source){ take_news, stranger };
+	stranger->source = (struct rd_event_source){ take_news, stranger };
 	stranger->strangers = strangers;
 	stranger->fd = fd;
 	while (*last)
