@@ -1,6 +1,6 @@
 /*
  * The FIFOs and links of shm: one FIFO a direction and channel, in memory that two ranks share.
- * shm.c handles meeting, deaths and regions.
+ * shm_pair.c handles meeting, deaths and regions.
  *
  *   fifo      consumed                     128 bytes of its own: messages released, ever
  *             reader_waits writer_waits    128 bytes of their own: the side sleeps: ring its bell

@@ -7,6 +7,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
+#include <unistd.h>
+
+/* Closes a descriptor and sets it to -1; -1 is none. */
+static inline void rd_shm_fd_close(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
 
 /* Finds the process at the other end. False: it is not one of this user. pid 0: not visible from
    here. */

@@ -1,0 +1,63 @@
+/*
+ * The card and the greeting of shm. Cards travel through the rendezvous. A greeting is the first
+ * packet that each side of a connection sends; shm.c describes the exchange.
+ */
+#ifndef RD_SHM_CARD_H
+#define RD_SHM_CARD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "rondo/transport.h"
+
+#define RD_SHM_KEY_SIZE 16
+
+struct rd_shm_card {
+	uint32_t magic, version;
+	unsigned char name[RD_SHM_KEY_SIZE];
+	unsigned char key[RD_SHM_KEY_SIZE];
+};
+
+/* The same both ways: the key is from the card of the receiver. */
+struct rd_shm_greeting {
+	uint32_t magic, version;
+	unsigned char key[RD_SHM_KEY_SIZE];
+	uint64_t comm_id;
+	uint32_t from, to;
+	uint32_t channels, slots;
+	uint64_t piece_size; /* bytes */
+	uint32_t barriers; /* 1: the sender has membarrier(2), and calls it before it sleeps */
+	uint32_t reserved;
+};
+
+/* Draws a card at random. Errors: RONDO_SYSTEM. */
+int rd_shm_card_make(struct rd_shm_card *card);
+
+/* Checks bytes that came over the network: RONDO_PROTOCOL, with a reason, if they are no card. */
+int rd_shm_card_read(struct rd_shm_card *card, const unsigned char *bytes, size_t size);
+
+/* Writes the socket address of the card's endpoint; returns its length in bytes. */
+socklen_t rd_shm_card_address(const struct rd_shm_card *card, struct sockaddr_un *address);
+
+/* Fills in all fields but slots and barriers. key: from the card of rank `to`. */
+void rd_shm_greeting_init(struct rd_shm_greeting *greeting, const struct rd_local *local, int to,
+	const unsigned char key[RD_SHM_KEY_SIZE]);
+
+/* Returns whether a greeting is valid: to this rank from one of this comm, with the key of this
+   rank's card, and with equal settings. */
+bool rd_shm_greeting_valid(const struct rd_shm_greeting *greeting, const struct rd_local *local,
+	const unsigned char key[RD_SHM_KEY_SIZE]);
+
+enum rd_shm_heard { RD_SHM_HEARD_NOTHING, RD_SHM_HEARD_GREETING, RD_SHM_HEARD_RUBBISH };
+
+/*
+ * Receives one packet with exactly fd_count descriptors (in fds, which are then the caller's; else
+ * -1). The end of the connection is rubbish. Does not block.
+ */
+enum rd_shm_heard rd_shm_greeting_recv(
+	int socket, struct rd_shm_greeting *greeting, int fds[2], size_t fd_count);
+
+#endif

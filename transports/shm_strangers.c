@@ -1,0 +1,153 @@
+#include "transports/shm_strangers.h"
+
+#include <sys/socket.h>
+
+#include "base/error.h"
+#include "transports/shm_socket.h"
+
+static void stranger_drop(struct rd_shm_stranger *stranger)
+{
+	rd_event_close(stranger->strangers->endpoint->watch, &stranger->fd);
+	rd_shm_fd_close(&stranger->fds[0]);
+	rd_shm_fd_close(&stranger->fds[1]);
+	stranger->greeted = false;
+}
+
+/* Matches one that has greeted with its pair, if that is open by now. */
+static void stranger_match(struct rd_shm_stranger *stranger)
+{
+	struct rd_shm_pair *pair =
+		rd_shm_pair_find(stranger->strangers->endpoint, (int)stranger->greeting.from);
+
+	if (pair && pair->state == RD_SHM_PAIR_EXPECTS) {
+		rd_shm_pair_adopt(
+			pair, stranger->fd, stranger->pid, &stranger->greeting, stranger->fds);
+		stranger->fd = stranger->fds[0] = stranger->fds[1] = -1;
+		stranger->greeted = false;
+	} else if (pair) {
+		stranger_drop(stranger);
+	}
+}
+
+static bool stranger_handle(void *owner)
+{
+	struct rd_shm_stranger *stranger = owner;
+	const struct rd_shm_endpoint *endpoint = stranger->strangers->endpoint;
+	enum rd_shm_heard heard;
+
+	/* An earlier event of the same look has closed it. */
+	if (stranger->fd < 0)
+		return false;
+	/* It waits for its pair: more words, or the end, are no greeting. */
+	if (stranger->greeted) {
+		stranger_drop(stranger);
+		return true;
+	}
+	heard = rd_shm_greeting_recv(stranger->fd, &stranger->greeting, stranger->fds, 2);
+	if (heard == RD_SHM_HEARD_NOTHING)
+		return false;
+	if (heard == RD_SHM_HEARD_RUBBISH ||
+		!rd_shm_greeting_valid(&stranger->greeting, endpoint->local, endpoint->card.key)) {
+		stranger_drop(stranger);
+		return true;
+	}
+	stranger->greeted = true;
+	stranger_match(stranger);
+	return true;
+}
+
+/* A free place, or that of the longest silent stranger. NULL: all have sent a greeting. */
+static struct rd_shm_stranger *stranger_place(struct rd_shm_strangers *strangers)
+{
+	struct rd_shm_stranger *oldest = NULL;
+
+	for (int i = 0; i < RD_SHM_STRANGERS_MAX; i++) {
+		struct rd_shm_stranger *stranger = &strangers->at[i];
+
+		if (stranger->fd < 0)
+			return stranger;
+		if (!stranger->greeted && (!oldest || stranger->age < oldest->age))
+			oldest = stranger;
+	}
+	if (oldest)
+		stranger_drop(oldest);
+	return oldest;
+}
+
+static bool listener_handle(void *owner)
+{
+	struct rd_shm_strangers *strangers = owner;
+	struct rd_shm_stranger *stranger = stranger_place(strangers);
+
+	if (!stranger)
+		return false;
+	int fd = accept4(strangers->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	if (fd < 0)
+		return false;
+	stranger->fd = fd;
+	stranger->age = strangers->age++;
+	if (!rd_shm_is_own_user(fd, &stranger->pid) ||
+		rd_event_watch(
+			strangers->endpoint->watch, EPOLL_CTL_ADD, fd, EPOLLIN, &stranger->source))
+		stranger_drop(stranger);
+	else
+		stranger_handle(stranger);
+	return true;
+}
+
+void rd_shm_strangers_init(struct rd_shm_strangers *strangers, struct rd_shm_endpoint *endpoint)
+{
+	strangers->endpoint = endpoint;
+	strangers->source = (struct rd_event_source){ listener_handle, strangers };
+	strangers->listener = -1;
+	strangers->age = 0;
+	for (int i = 0; i < RD_SHM_STRANGERS_MAX; i++)
+		strangers->at[i] = (struct rd_shm_stranger){
+			.source = { stranger_handle, &strangers->at[i] },
+			.strangers = strangers,
+			.fd = -1,
+			.fds = { -1, -1 },
+		};
+}
+
+int rd_shm_strangers_listen(struct rd_shm_strangers *strangers)
+{
+	const struct rd_shm_endpoint *endpoint = strangers->endpoint;
+	struct sockaddr_un address;
+	socklen_t size = rd_shm_card_address(&endpoint->card, &address);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	strangers->listener = fd;
+	if (fd < 0)
+		return rd_fail_errno("socket");
+	if (bind(fd, (struct sockaddr *)&address, size) || listen(fd, SOMAXCONN))
+		return rd_fail_errno("cannot listen on an abstract Unix socket");
+	if (rd_event_watch(endpoint->watch, EPOLL_CTL_ADD, fd, EPOLLIN, &strangers->source))
+		return rd_fail_errno("epoll_ctl");
+	return 0;
+}
+
+void rd_shm_strangers_match(struct rd_shm_strangers *strangers)
+{
+	for (int i = 0; i < RD_SHM_STRANGERS_MAX; i++)
+		if (strangers->at[i].greeted)
+			stranger_match(&strangers->at[i]);
+}
+
+void rd_shm_strangers_finish(struct rd_shm_strangers *strangers)
+{
+	for (int i = 0; i < RD_SHM_STRANGERS_MAX; i++)
+		stranger_drop(&strangers->at[i]);
+	rd_event_close(strangers->endpoint->watch, &strangers->listener);
+}
+
+void rd_shm_strangers_abandon(struct rd_shm_strangers *strangers)
+{
+	for (int i = 0; i < RD_SHM_STRANGERS_MAX; i++) {
+		rd_shm_fd_close(&strangers->at[i].fd);
+		rd_shm_fd_close(&strangers->at[i].fds[0]);
+		rd_shm_fd_close(&strangers->at[i].fds[1]);
+	}
+	rd_shm_fd_close(&strangers->listener);
+}
