@@ -1,6 +1,6 @@
 #include "mesh/buffer_exchange.h"
 
-static void write_plan(struct rd_plan *plan)
+static void all_gather(struct rd_plan *plan)
 {
 	int rank = plan->problem.rank, size = plan->problem.size;
 
@@ -12,6 +12,5 @@ static void write_plan(struct rd_plan *plan)
 
 const struct rd_algorithm rd_buffer_exchange_plan = {
 	.name = "buffer_exchange",
-	.collectives = 1 << RD_ALL_GATHER,
-	.write_plan = write_plan,
+	.write = { [RD_ALL_GATHER] = all_gather },
 };

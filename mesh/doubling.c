@@ -21,7 +21,7 @@ static int largest_power(int size)
 	return power;
 }
 
-static void write_plan(struct rd_plan *plan)
+static void all_reduce(struct rd_plan *plan)
 {
 	int rank = plan->problem.rank, size = plan->problem.size;
 	int power = largest_power(size);
@@ -48,7 +48,6 @@ static void write_plan(struct rd_plan *plan)
 
 const struct rd_algorithm rd_doubling = {
 	.name = "doubling",
-	.collectives = 1 << RD_ALL_REDUCE,
+	.write = { [RD_ALL_REDUCE] = all_reduce },
 	.along_line = true,
-	.write_plan = write_plan,
 };

@@ -66,7 +66,7 @@ static void gather_back(struct rd_plan *plan, int power)
 	}
 }
 
-static void write_plan(struct rd_plan *plan)
+static void all_reduce(struct rd_plan *plan)
 {
 	int rank = plan->problem.rank, size = plan->problem.size;
 	int power = largest_power(size);
@@ -93,7 +93,6 @@ static void write_plan(struct rd_plan *plan)
 
 const struct rd_algorithm rd_halving = {
 	.name = "halving",
-	.collectives = 1 << RD_ALL_REDUCE,
+	.write = { [RD_ALL_REDUCE] = all_reduce },
 	.along_line = true,
-	.write_plan = write_plan,
 };

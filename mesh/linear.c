@@ -81,32 +81,14 @@ static void barrier(struct rd_plan *plan)
 	}
 }
 
-static void write_plan(struct rd_plan *plan)
-{
-	switch (plan->problem.collective) {
-	case RD_ALL_TO_ALL:
-		all_to_all(plan);
-		break;
-	case RD_GATHER:
-		gather(plan);
-		break;
-	case RD_SCATTER:
-		scatter(plan);
-		break;
-	case RD_TRANSFER:
-		transfer(plan);
-		break;
-	case RD_BARRIER:
-		barrier(plan);
-		break;
-	default:
-		break;
-	}
-}
-
 const struct rd_algorithm rd_linear = {
 	.name = "linear",
-	.collectives = 1 << RD_ALL_TO_ALL | 1 << RD_GATHER | 1 << RD_SCATTER | 1 << RD_TRANSFER |
-		       1 << RD_BARRIER,
-	.write_plan = write_plan,
+	.write = {
+		[RD_GATHER] = gather,
+		[RD_SCATTER] = scatter,
+		[RD_ALL_TO_ALL] = all_to_all,
+		[RD_TRANSFER] = transfer,
+		[RD_BARRIER] = barrier,
+	},
+	.pairwise = true,
 };

@@ -56,27 +56,15 @@ static void reduce_scatter(struct rd_plan *plan)
 	rd_recv_merge(plan, plan->problem.rank);
 }
 
-static void write_plan(struct rd_plan *plan)
-{
-	switch (plan->problem.collective) {
-	case RD_ALL_REDUCE:
-		all_reduce(plan);
-		break;
-	case RD_REDUCE:
-		reduce(plan);
-		break;
-	case RD_REDUCE_SCATTER:
-		reduce_scatter(plan);
-		break;
-	default:
-		all_gather(plan);
-	}
-}
-
 const struct rd_algorithm rd_one_round = {
 	.name = "one_round",
-	.collectives =
-		1 << RD_ALL_REDUCE | 1 << RD_REDUCE | 1 << RD_REDUCE_SCATTER | 1 << RD_ALL_GATHER,
+	.write = {
+		[RD_ALL_REDUCE] = all_reduce,
+		[RD_REDUCE] = reduce,
+		[RD_REDUCE_SCATTER] = reduce_scatter,
+		[RD_ALL_GATHER] = all_gather,
+	},
 	.may_run = may_run,
-	.write_plan = write_plan,
+	.ordered = true,
+	.redundant = true,
 };

@@ -14,7 +14,7 @@
 
 #include "mesh/two_shot.h"
 
-static void write_plan(struct rd_plan *plan)
+static void all_reduce(struct rd_plan *plan)
 {
 	rd_combine_aside(plan, 0);
 	rd_two_shot_part(plan);
@@ -22,8 +22,9 @@ static void write_plan(struct rd_plan *plan)
 
 const struct rd_algorithm rd_one_shot = {
 	.name = "one_shot",
-	.collectives = 1 << RD_ALL_REDUCE,
+	.write = { [RD_ALL_REDUCE] = all_reduce },
 	.may_run = rd_two_shot_may_run,
 	.direct_access = true,
-	.write_plan = write_plan,
+	.ordered = true,
+	.redundant = true,
 };

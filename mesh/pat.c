@@ -72,25 +72,19 @@ static void reduce_scatter(struct rd_plan *plan)
 	}
 }
 
-static void write_plan(struct rd_plan *plan)
+static void all_reduce(struct rd_plan *plan)
 {
-	switch (plan->problem.collective) {
-	case RD_ALL_REDUCE:
-		rd_plan_parts(plan, plan->problem.size);
-		reduce_scatter(plan);
-		all_gather(plan);
-		break;
-	case RD_REDUCE_SCATTER:
-		reduce_scatter(plan);
-		break;
-	default:
-		all_gather(plan);
-	}
+	rd_plan_parts(plan, plan->problem.size);
+	reduce_scatter(plan);
+	all_gather(plan);
 }
 
 const struct rd_algorithm rd_pat = {
 	.name = "pat",
-	.collectives = 1 << RD_ALL_REDUCE | 1 << RD_REDUCE_SCATTER | 1 << RD_ALL_GATHER,
+	.write = {
+		[RD_ALL_REDUCE] = all_reduce,
+		[RD_REDUCE_SCATTER] = reduce_scatter,
+		[RD_ALL_GATHER] = all_gather,
+	},
 	.along_line = true,
-	.write_plan = write_plan,
 };

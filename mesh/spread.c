@@ -11,24 +11,35 @@
 #include "mesh/two_shot.h"
 #include "plan/steps.h"
 
-static void write_plan(struct rd_plan *plan)
+/* Waits for the shares of the other ranks. */
+static void expect_others(struct rd_plan *plan)
+{
+	for (int share = 0; share < plan->problem.size; share++)
+		if (share != plan->problem.rank)
+			rd_expect(plan, share);
+}
+
+static void all_gather(struct rd_plan *plan)
+{
+	rd_spread(plan, plan->problem.rank, plan->problem.rank);
+	expect_others(plan);
+	rd_two_shot_part(plan);
+}
+
+static void broadcast(struct rd_plan *plan)
 {
 	const struct rd_problem *problem = &plan->problem;
-	bool gathers = problem->collective == RD_ALL_GATHER,
-	     is_root = problem->rank == problem->root;
 
-	rd_plan_parts(plan, gathers ? 1 : problem->size);
-	rd_spread(plan, gathers ? problem->rank : problem->root, problem->rank);
-	for (int share = 0; share < problem->size && (gathers || !is_root); share++)
-		if (share != problem->rank)
-			rd_expect(plan, share);
+	rd_plan_parts(plan, problem->size);
+	rd_spread(plan, problem->root, problem->rank);
+	if (problem->rank != problem->root)
+		expect_others(plan);
 	rd_two_shot_part(plan);
 }
 
 const struct rd_algorithm rd_spreading = {
 	.name = "spread",
-	.collectives = 1 << RD_BROADCAST | 1 << RD_ALL_GATHER,
+	.write = { [RD_BROADCAST] = broadcast, [RD_ALL_GATHER] = all_gather },
 	.may_run = rd_two_shot_may_run,
 	.direct_access = true,
-	.write_plan = write_plan,
 };

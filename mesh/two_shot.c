@@ -33,7 +33,7 @@ void rd_two_shot_part(struct rd_plan *plan)
 }
 
 /* Each rank combines one share for all, or for the root. */
-static void reduce(struct rd_plan *plan, int to)
+static void combine_share(struct rd_plan *plan, int to)
 {
 	int rank = plan->problem.rank, size = plan->problem.size;
 
@@ -42,10 +42,27 @@ static void reduce(struct rd_plan *plan, int to)
 	for (int share = 0; share < size && (to < 0 || to == rank); share++)
 		if (share != rank)
 			rd_expect(plan, share);
+	rd_two_shot_part(plan);
+}
+
+static void all_reduce(struct rd_plan *plan)
+{
+	combine_share(plan, -1);
+}
+
+static void reduce(struct rd_plan *plan)
+{
+	combine_share(plan, plan->problem.root);
+}
+
+static void reduce_scatter(struct rd_plan *plan)
+{
+	rd_combine(plan, plan->problem.rank, plan->problem.rank);
+	rd_two_shot_part(plan);
 }
 
 /* Every chunk that the output here must hold and the input does not. */
-static void fetch_all(struct rd_plan *plan)
+static void fetch(struct rd_plan *plan)
 {
 	const struct rd_problem *problem = &plan->problem;
 
@@ -59,6 +76,7 @@ static void fetch_all(struct rd_plan *plan)
 				rd_in_block(&there, block) >= 0)
 				rd_fetch(plan, peer, block);
 	}
+	rd_two_shot_part(plan);
 }
 
 /*
@@ -66,7 +84,7 @@ static void fetch_all(struct rd_plan *plan)
  * not fetched but swapped, by one of the two ranks for both; and so that both have as much to do,
  * each does it for one half.
  */
-static void swap_all(struct rd_plan *plan)
+static void all_to_all(struct rd_plan *plan)
 {
 	int rank = plan->problem.rank, size = plan->problem.size;
 
@@ -82,35 +100,24 @@ static void swap_all(struct rd_plan *plan)
 
 		rd_expect(plan, 2 * (peer * size + rank) + half);
 	}
-}
-
-static void write_plan(struct rd_plan *plan)
-{
-	switch (plan->problem.collective) {
-	case RD_ALL_REDUCE:
-		reduce(plan, -1);
-		break;
-	case RD_REDUCE:
-		reduce(plan, plan->problem.root);
-		break;
-	case RD_REDUCE_SCATTER:
-		rd_combine(plan, plan->problem.rank, plan->problem.rank);
-		break;
-	case RD_ALL_TO_ALL:
-		swap_all(plan);
-		break;
-	default:
-		fetch_all(plan);
-	}
 	rd_two_shot_part(plan);
 }
 
 const struct rd_algorithm rd_two_shot = {
 	.name = "two_shot",
-	.collectives = 1 << RD_ALL_REDUCE | 1 << RD_REDUCE | 1 << RD_REDUCE_SCATTER |
-		       1 << RD_BROADCAST | 1 << RD_ALL_GATHER | 1 << RD_GATHER | 1 << RD_SCATTER |
-		       1 << RD_ALL_TO_ALL,
+	.write = {
+		[RD_ALL_REDUCE] = all_reduce,
+		[RD_REDUCE] = reduce,
+		[RD_BROADCAST] = fetch,
+		[RD_REDUCE_SCATTER] = reduce_scatter,
+		[RD_ALL_GATHER] = fetch,
+		[RD_GATHER] = fetch,
+		[RD_SCATTER] = fetch,
+		[RD_ALL_TO_ALL] = all_to_all,
+	},
 	.may_run = rd_two_shot_may_run,
 	.direct_access = true,
-	.write_plan = write_plan,
+	.on_devices = true,
+	.ordered = true,
+	.pairwise = true,
 };

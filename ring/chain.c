@@ -76,22 +76,12 @@ static void reduce(struct rd_plan *plan)
 		deliver(plan, chunk, root);
 }
 
-static void write_plan(struct rd_plan *plan)
-{
-	switch (plan->problem.collective) {
-	case RD_ALL_REDUCE:
-		all_reduce(plan);
-		break;
-	case RD_REDUCE:
-		reduce(plan);
-		break;
-	default:
-		reduce_scatter(plan);
-	}
-}
-
 const struct rd_algorithm rd_chain = {
 	.name = "chain",
-	.collectives = 1 << RD_ALL_REDUCE | 1 << RD_REDUCE | 1 << RD_REDUCE_SCATTER,
-	.write_plan = write_plan,
+	.write = {
+		[RD_ALL_REDUCE] = all_reduce,
+		[RD_REDUCE] = reduce,
+		[RD_REDUCE_SCATTER] = reduce_scatter,
+	},
+	.ordered = true,
 };

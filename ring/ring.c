@@ -88,33 +88,14 @@ static void broadcast(struct rd_plan *plan)
 		rd_send(plan, next_of(problem), 0);
 }
 
-static void write_plan(struct rd_plan *plan)
-{
-	switch (plan->problem.collective) {
-	case RD_ALL_REDUCE:
-		all_reduce(plan);
-		break;
-	case RD_REDUCE:
-		reduce(plan);
-		break;
-	case RD_BROADCAST:
-		broadcast(plan);
-		break;
-	case RD_REDUCE_SCATTER:
-		reduce_scatter(plan);
-		break;
-	case RD_ALL_GATHER:
-		all_gather(plan);
-		break;
-	default:
-		break;
-	}
-}
-
 const struct rd_algorithm rd_ring = {
 	.name = "ring",
-	.collectives = 1 << RD_ALL_REDUCE | 1 << RD_REDUCE | 1 << RD_BROADCAST |
-		       1 << RD_REDUCE_SCATTER | 1 << RD_ALL_GATHER,
+	.write = {
+		[RD_ALL_REDUCE] = all_reduce,
+		[RD_REDUCE] = reduce,
+		[RD_BROADCAST] = broadcast,
+		[RD_REDUCE_SCATTER] = reduce_scatter,
+		[RD_ALL_GATHER] = all_gather,
+	},
 	.along_line = true,
-	.write_plan = write_plan,
 };

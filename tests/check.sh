@@ -117,15 +117,15 @@ algorithm 's/problem->root \+ i/i/g' 'broadcast: star, broadcast, 2 ranks, root 
 algorithm 's/^	int others =.*/	rd_recv(plan, rd_wrap(problem->rank + 1, problem->size), 0); &/' \
 	'all_reduce: star, all_reduce, (1 rank|2 ranks),'
 algorithm 's/^	int others =.*/	if (problem->size == 5) __builtin_trap(); &/' \
-	'all_reduce: crashed \(.*\) in write_plan\(\), for all_reduce on 5 ranks, root 0, rank 0'
+	'all_reduce: crashed \(.*\) in write\[\], for all_reduce on 5 ranks, root 0, rank 0'
 timeout=3 algorithm 's/^	int others =.*/	if (problem->size == 3) for (;;) ; &/' \
-	'all_reduce: hung for 3.0 s in write_plan\(\), for all_reduce on 3 ranks, root 0, rank 0'
+	'all_reduce: hung for 3.0 s in write\[\], for all_reduce on 3 ranks, root 0, rank 0'
 
 # may_run SIZES: broken.so is the star, for all_reduce and where this holds of problem->size.
 may_run() {
 	build plugin_algorithm.c "s/^static const struct rd_algorithm star.*/static bool may_run(\
 const struct rd_problem *problem) { return $1; } &/
-		s/\.collectives =.*/.collectives = 1 << RD_ALL_REDUCE, .may_run = may_run,/"
+		/\[RD_(REDUCE|BROADCAST)\] =/d; s/^	\.write =/	.may_run = may_run,\n&/"
 }
 # More ranks than any layout of the tests has; and how many were proved, and how many declined.
 may_run 'problem->size == 3 || problem->size == 1030 || problem->size == 1031'
@@ -141,7 +141,7 @@ may_run 'problem->rank == 2'
 prints 1 'REFUSED all_reduce: .*may_run\(\) says no to rank 0, yes to rank 2' \
 	--algorithm "$work/broken.so" --ranks 8
 # A crash of rondo-check itself, or its slowness, is not laid to the plug-in. (This plan is no plan.)
-build plugin_algorithm.c 's/^	if \(problem->collective != RD_REDUCE\)/	if (problem->size == 4) __builtin_memset(plan, 0xf0, 512); else &/'
+build plugin_algorithm.c 's/^	broadcast\(plan\);/	if (rd_problem_of(plan)->size == 4) __builtin_memset(plan, 0xf0, 512); else &/'
 prints 3 'unknown all_reduce: rondo-check itself (crashed|ended the process).*, in no function of the plug-in, for all_reduce on 4 ranks, root 0$' \
 	--algorithm "$work/broken.so" --ranks 8
 prints 3 'unknown broadcast: not done within 1 s, at broadcast on [0-9]+ ranks, root [0-9]+: proved for 1\.\.[0-9]+ ranks; give more by --timeout, or fewer --ranks$' \

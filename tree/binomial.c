@@ -63,17 +63,8 @@ static void reduce(struct rd_plan *plan)
 		rd_send(plan, at(problem, here - span(problem)), 0);
 }
 
-static void write_plan(struct rd_plan *plan)
-{
-	if (plan->problem.collective == RD_BROADCAST)
-		broadcast(plan);
-	else
-		reduce(plan);
-}
-
 const struct rd_algorithm rd_binomial = {
 	.name = "binomial",
-	.collectives = 1 << RD_REDUCE | 1 << RD_BROADCAST,
+	.write = { [RD_REDUCE] = reduce, [RD_BROADCAST] = broadcast },
 	.along_line = true,
-	.write_plan = write_plan,
 };

@@ -113,24 +113,25 @@ static void view_shares_of_members(
 	}
 }
 
-static void all_reduce(struct rd_plan *plan, const struct stand *stand)
+static void all_reduce(struct rd_plan *plan)
 {
-	struct shares shares = shares_of(stand->layout);
+	struct stand stand = stand_of(plan);
+	struct shares shares = shares_of(stand.layout);
 
 	rd_plan_parts(plan, shares.count * shares.cut);
-	begin_inside(plan, stand, RD_REDUCE_SCATTER, 0);
+	begin_inside(plan, &stand, RD_REDUCE_SCATTER, 0);
 	rd_view_partial(plan);
-	view_shares_of_members(plan, stand, &shares);
+	view_shares_of_members(plan, &stand, &shares);
 	rd_view_write(plan, &rd_ring);
 
-	for (int share = stand->place; share < shares.count; share += stand->members) {
-		begin_between(plan, stand, RD_ALL_REDUCE, share);
+	for (int share = stand.place; share < shares.count; share += stand.members) {
+		begin_between(plan, &stand, RD_ALL_REDUCE, share);
 		rd_view_block(plan);
 		view_share(plan, &shares, share);
 		rd_view_write(plan, shares.cut == 1 ? &rd_doubling : &rd_ring);
 	}
-	begin_inside(plan, stand, RD_ALL_GATHER, 0);
-	view_shares_of_members(plan, stand, &shares);
+	begin_inside(plan, &stand, RD_ALL_GATHER, 0);
+	view_shares_of_members(plan, &stand, &shares);
 	rd_view_write(plan, &rd_ring);
 }
 
@@ -170,54 +171,47 @@ static void between_counterparts(
 	}
 }
 
-static void reduce_scatter(struct rd_plan *plan, const struct stand *stand)
-{
-	begin_inside(plan, stand, RD_REDUCE_SCATTER, 0);
-	rd_view_partial(plan);
-	view_blocks_of_members(plan, stand);
-	rd_view_write(plan, &rd_ring);
-	between_counterparts(plan, stand, RD_REDUCE_SCATTER);
-}
-
-static void all_gather(struct rd_plan *plan, const struct stand *stand)
-{
-	between_counterparts(plan, stand, RD_ALL_GATHER);
-	begin_inside(plan, stand, RD_ALL_GATHER, 0);
-	view_blocks_of_members(plan, stand);
-	rd_view_write(plan, &rd_ring);
-}
-
-/* -------------------------------------------------------------------------------------------- */
-
-static void write_plan(struct rd_plan *plan)
+static void reduce_scatter(struct rd_plan *plan)
 {
 	struct stand stand = stand_of(plan);
 
-	switch (plan->problem.collective) {
-	case RD_REDUCE:
-		rd_leaders_reduce(plan, &rd_ring);
-		break;
-	case RD_BROADCAST:
-		rd_leaders_broadcast(plan, &rd_ring);
-		break;
-	case RD_ALL_REDUCE:
-		all_reduce(plan, &stand);
-		break;
-	case RD_REDUCE_SCATTER:
-		reduce_scatter(plan, &stand);
-		break;
-	case RD_ALL_GATHER:
-		all_gather(plan, &stand);
-		break;
-	default:
-		break;
-	}
+	begin_inside(plan, &stand, RD_REDUCE_SCATTER, 0);
+	rd_view_partial(plan);
+	view_blocks_of_members(plan, &stand);
+	rd_view_write(plan, &rd_ring);
+	between_counterparts(plan, &stand, RD_REDUCE_SCATTER);
+}
+
+static void all_gather(struct rd_plan *plan)
+{
+	struct stand stand = stand_of(plan);
+
+	between_counterparts(plan, &stand, RD_ALL_GATHER);
+	begin_inside(plan, &stand, RD_ALL_GATHER, 0);
+	view_blocks_of_members(plan, &stand);
+	rd_view_write(plan, &rd_ring);
+}
+
+/* ---- Reduce and broadcast ------------------------------------------------------------------ */
+
+static void reduce(struct rd_plan *plan)
+{
+	rd_leaders_reduce(plan, &rd_ring);
+}
+
+static void broadcast(struct rd_plan *plan)
+{
+	rd_leaders_broadcast(plan, &rd_ring);
 }
 
 const struct rd_algorithm rd_hierarchical = {
 	.name = "hierarchical",
-	.collectives = 1 << RD_ALL_REDUCE | 1 << RD_REDUCE | 1 << RD_BROADCAST |
-		       1 << RD_REDUCE_SCATTER | 1 << RD_ALL_GATHER,
+	.write = {
+		[RD_ALL_REDUCE] = all_reduce,
+		[RD_REDUCE] = reduce,
+		[RD_BROADCAST] = broadcast,
+		[RD_REDUCE_SCATTER] = reduce_scatter,
+		[RD_ALL_GATHER] = all_gather,
+	},
 	.may_run = rd_groups_exist,
-	.write_plan = write_plan,
 };

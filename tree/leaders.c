@@ -71,26 +71,37 @@ void rd_leaders_broadcast(struct rd_plan *plan, const struct rd_algorithm *algor
 	inside(plan, RD_BROADCAST, root, algorithm);
 }
 
-static void write_plan(struct rd_plan *plan)
+static void reduce(struct rd_plan *plan)
 {
-	enum rd_collective collective = plan->problem.collective;
+	rd_leaders_reduce(plan, &rd_binomial);
+}
 
-	if (collective == RD_REDUCE) {
-		rd_leaders_reduce(plan, &rd_binomial);
-		return;
-	}
-	if (collective == RD_BROADCAST) {
-		rd_leaders_broadcast(plan, &rd_binomial);
-		return;
-	}
+static void broadcast(struct rd_plan *plan)
+{
+	rd_leaders_broadcast(plan, &rd_binomial);
+}
+
+static void all_reduce(struct rd_plan *plan)
+{
 	inside(plan, RD_REDUCE, NO_ROOT, &rd_binomial);
-	between(plan, collective, NO_ROOT, collective == RD_BARRIER ? &rd_linear : &rd_doubling);
+	between(plan, RD_ALL_REDUCE, NO_ROOT, &rd_doubling);
+	inside(plan, RD_BROADCAST, NO_ROOT, &rd_binomial);
+}
+
+static void barrier(struct rd_plan *plan)
+{
+	inside(plan, RD_REDUCE, NO_ROOT, &rd_binomial);
+	between(plan, RD_BARRIER, NO_ROOT, &rd_linear);
 	inside(plan, RD_BROADCAST, NO_ROOT, &rd_binomial);
 }
 
 const struct rd_algorithm rd_leaders = {
 	.name = "leaders",
-	.collectives = 1 << RD_ALL_REDUCE | 1 << RD_REDUCE | 1 << RD_BROADCAST | 1 << RD_BARRIER,
+	.write = {
+		[RD_ALL_REDUCE] = all_reduce,
+		[RD_REDUCE] = reduce,
+		[RD_BROADCAST] = broadcast,
+		[RD_BARRIER] = barrier,
+	},
 	.may_run = rd_groups_exist,
-	.write_plan = write_plan,
 };

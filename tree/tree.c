@@ -178,20 +178,23 @@ static bool may_run(const struct rd_problem *problem)
 	return problem->collective != RD_ALL_REDUCE || problem->size == 1 || problem->size > 3;
 }
 
-static void write_plan(struct rd_plan *plan)
+static void reduce(struct rd_plan *plan)
 {
-	if (plan->problem.collective == RD_ALL_REDUCE)
-		all_reduce(plan);
-	else if (plan->problem.collective == RD_REDUCE)
-		from_or_to_root(plan, reduce_up);
-	else
-		from_or_to_root(plan, spread_down);
+	from_or_to_root(plan, reduce_up);
+}
+
+static void broadcast(struct rd_plan *plan)
+{
+	from_or_to_root(plan, spread_down);
 }
 
 const struct rd_algorithm rd_tree = {
 	.name = "tree",
-	.collectives = 1 << RD_ALL_REDUCE | 1 << RD_REDUCE | 1 << RD_BROADCAST,
+	.write = {
+		[RD_ALL_REDUCE] = all_reduce,
+		[RD_REDUCE] = reduce,
+		[RD_BROADCAST] = broadcast,
+	},
 	.may_run = may_run,
 	.along_line = true,
-	.write_plan = write_plan,
 };

@@ -7,8 +7,9 @@
 #include <rondo/algorithm.h>
 
 /* The hub is the root, or rank 0 where the collective has none. There is one chunk, number 0. */
-static void gather_and_combine(struct rd_plan *plan, const struct rd_problem *problem)
+static void reduce(struct rd_plan *plan)
 {
+	const struct rd_problem *problem = rd_problem_of(plan);
 	int others = problem->size - 1;
 
 	if (problem->rank != problem->root) {
@@ -25,8 +26,10 @@ static void gather_and_combine(struct rd_plan *plan, const struct rd_problem *pr
 	}
 }
 
-static void send_to_all(struct rd_plan *plan, const struct rd_problem *problem)
+static void broadcast(struct rd_plan *plan)
 {
+	const struct rd_problem *problem = rd_problem_of(plan);
+
 	if (problem->rank != problem->root) {
 		rd_recv(plan, problem->root, 0);
 		return;
@@ -35,20 +38,19 @@ static void send_to_all(struct rd_plan *plan, const struct rd_problem *problem)
 		rd_send(plan, rd_wrap(problem->root + i, problem->size), 0);
 }
 
-static void write_plan(struct rd_plan *plan)
+static void all_reduce(struct rd_plan *plan)
 {
-	const struct rd_problem *problem = rd_problem_of(plan);
-
-	if (problem->collective != RD_BROADCAST)
-		gather_and_combine(plan, problem);
-	if (problem->collective != RD_REDUCE)
-		send_to_all(plan, problem);
+	reduce(plan);
+	broadcast(plan);
 }
 
 static const struct rd_algorithm star = {
 	.name = "star",
-	.collectives = 1 << RD_ALL_REDUCE | 1 << RD_REDUCE | 1 << RD_BROADCAST,
-	.write_plan = write_plan,
+	.write = {
+		[RD_ALL_REDUCE] = all_reduce,
+		[RD_REDUCE] = reduce,
+		[RD_BROADCAST] = broadcast,
+	},
 };
 
 RONDO_PLUGIN_ALGORITHMS(&star);

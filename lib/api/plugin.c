@@ -144,12 +144,13 @@ static int algorithm_check(const void *brought)
 {
 	const struct rd_algorithm *it = brought;
 
-	if (!it->write_plan)
-		return rd_fail(RONDO_INVALID, "algorithm %s lacks write_plan", it->name);
-	if (!it->collectives || it->collectives >> RD_COLLECTIVE_COUNT)
-		return rd_fail(RONDO_INVALID, "algorithm %s claims collectives 0x%x", it->name,
-			it->collectives);
-	return 0;
+	if (it->on_devices && !it->direct_access)
+		return rd_fail(RONDO_INVALID, "algorithm %s has on_devices without direct_access",
+			it->name);
+	for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
+		if (it->write[c])
+			return 0;
+	return rd_fail(RONDO_INVALID, "algorithm %s has no function in write[]", it->name);
 }
 
 static int algorithm_add(const void *brought)
@@ -330,7 +331,7 @@ static void rehearse_one(const struct rd_algorithm *algorithm, const struct rd_p
 {
 	struct rd_plan *plan;
 
-	rd_trial_stage("write_plan() of %s, %s on %d rank%s", algorithm->name,
+	rd_trial_stage("write[] of %s, %s on %d rank%s", algorithm->name,
 		rd_collective_name(problem->collective), problem->size, RD_PLURAL(problem->size));
 	if (algorithm->may_run && !algorithm->may_run(problem))
 		return;
@@ -348,7 +349,7 @@ static void rehearse(const struct plugin *plugin)
 		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++) {
 			problem.collective = (enum rd_collective)c;
 			problem.target = c == RD_TRANSFER ? problem.size - 1 : 0;
-			if ((*it)->collectives >> c & 1)
+			if ((*it)->write[c])
 				rehearse_one(*it, &problem);
 		}
 }

@@ -7,7 +7,7 @@
 #include "topo/cpus.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "tree/tree.h"
+#include "tuner/eligible.h"
 
 #define LINE_SIZE 900 /* what the log takes, but for its own words */
 
@@ -113,7 +113,8 @@ static void follow_step(struct branch *branch, const struct rd_step *step)
 }
 
 /* Both trees of a channel, as the plan of an all-reduce has them: "[0] 1/2->0->-1". */
-static size_t log_trees_of(const struct rondo_comm *comm, int channel, char *line, size_t size)
+static size_t log_trees_of(const struct rondo_comm *comm, const struct rd_algorithm *trees,
+	int channel, char *line, size_t size)
 {
 	struct branch branches[2] = { { { -1, -1 }, -1 }, { { -1, -1 }, -1 } };
 	struct rd_problem problem = { .collective = RD_ALL_REDUCE,
@@ -123,7 +124,7 @@ static size_t log_trees_of(const struct rondo_comm *comm, int channel, char *lin
 	struct rd_plan *plan;
 	size_t length = 0;
 
-	if (rd_plan_create(&plan, &rd_tree, &problem))
+	if (rd_plan_create(&plan, trees, &problem))
 		return 0;
 	for (int i = 0; i < plan->step_count; i++)
 		follow_step(&branches[2 * plan->steps[i].chunk / plan->parts], &plan->steps[i]);
@@ -138,18 +139,19 @@ static size_t log_trees_of(const struct rondo_comm *comm, int channel, char *lin
 static void log_trees(const struct rondo_comm *comm)
 {
 	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = comm->size };
+	const struct rd_algorithm *trees = rd_algorithm_named("tree");
 	char line[LINE_SIZE] = "";
 	size_t at = 0;
 
 	if (!rd_log_on(RD_INFO, RD_TREE))
 		return;
-	if (!rd_tree.may_run(&problem)) {
+	if (!rd_algorithm_can(trees, &problem)) {
 		rd_log(RD_INFO, RD_TREE, "Trees : none for %d rank%s", comm->size,
 			RD_PLURAL(comm->size));
 		return;
 	}
 	for (int channel = 0; channel < comm->channels && at < sizeof(line); channel++)
-		at += log_trees_of(comm, channel, line + at, sizeof(line) - at);
+		at += log_trees_of(comm, trees, channel, line + at, sizeof(line) - at);
 	rd_log(RD_INFO, RD_TREE, "Trees%s", line);
 }
 

@@ -7,10 +7,6 @@
 #include "comm/comm.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "mesh/linear.h"
-#include "mesh/two_shot.h"
-#include "mesh/one_round.h"
-#include "ring/chain.h"
 
 void rd_prepared_destroy(struct rd_prepared *prepared)
 {
@@ -130,14 +126,24 @@ static uint64_t block_size(const struct rd_call *call)
 /* Below this each rank had better combine all ranks' elements for itself than wait for its turn. */
 #define IN_TURN_LEAST (4 << 10)
 
-/* In rank order: by one rank after the other, or by each rank for itself. */
-static const struct rd_algorithm *in_rank_order(const struct rd_call *call, bool peers_mapped)
+static bool sends_pairwise(const struct rd_algorithm *algorithm)
 {
-	if (peers_mapped)
-		return &rd_two_shot;
-	if (block_size(call) < IN_TURN_LEAST && rd_algorithm_can(&rd_one_round, &call->problem))
-		return &rd_one_round;
-	return &rd_chain;
+	return algorithm->pairwise && !algorithm->direct_access;
+}
+
+static bool reads_in_order(const struct rd_algorithm *algorithm)
+{
+	return algorithm->ordered && algorithm->direct_access;
+}
+
+static bool sends_in_order(const struct rd_algorithm *algorithm)
+{
+	return algorithm->ordered && !algorithm->direct_access;
+}
+
+static bool sends_in_turn(const struct rd_algorithm *algorithm)
+{
+	return sends_in_order(algorithm) && !algorithm->redundant;
 }
 
 /* The one algorithm that can run these vcounts, or this user operation; NULL: several can. */
@@ -145,10 +151,13 @@ static const struct rd_algorithm *bound_by(const struct rd_call *call, bool peer
 {
 	/* A third rank that passed a block on would not have its length. */
 	if (call->vcounts && call->vcounts->pairwise)
-		return &rd_linear;
-	if (call->user_op && call->user_op->combine)
-		return in_rank_order(call, peers_mapped);
-	return NULL;
+		return rd_algorithm_with(&call->problem, sends_pairwise);
+	if (!call->user_op || !call->user_op->combine)
+		return NULL;
+	if (peers_mapped)
+		return rd_algorithm_with(&call->problem, reads_in_order);
+	return rd_algorithm_with(
+		&call->problem, block_size(call) < IN_TURN_LEAST ? sends_in_order : sends_in_turn);
 }
 
 /* Between two ranks there is one way; and where a rank is alone, none. */
@@ -197,7 +206,7 @@ static const char *why_not(
 {
 	const struct rd_algorithm *named = rd_algorithm_named(comm->settings.algo);
 
-	if (!named || !(named->collectives >> call->problem.collective & 1))
+	if (!named || !named->write[call->problem.collective])
 		return "it has no such collective";
 	if (bound_by(call, peers_mapped))
 		return call->user_op ? "the program's own operation combines in the order of ranks"

@@ -10,10 +10,16 @@
 #include "gpu/compile_messages.h"
 #include "gpu/peers.h"
 #include "gpu/watch.h"
-#include "mesh/two_shot.h"
+#include "tuner/eligible.h"
 
 /* ---- Work ---------------------------------------------------------------------------------- */
 
+static bool runs_on_devices(const struct rd_algorithm *algorithm)
+{
+	return algorithm->on_devices;
+}
+
+/* NULL: there is none. */
 static const struct rd_plan *plan_for(struct rd_gpu *gpu, const struct rd_problem *asked)
 {
 	struct rd_plan **plan = &gpu->plans[asked->collective][asked->root];
@@ -22,9 +28,14 @@ static const struct rd_plan *plan_for(struct rd_gpu *gpu, const struct rd_proble
 	problem.layout = NULL;
 	if (*plan)
 		return *plan;
-	if (rd_plan_create(plan, &rd_two_shot, &problem))
+
+	const struct rd_algorithm *algorithm = rd_algorithm_with(&problem, runs_on_devices);
+
+	if (!algorithm)
+		return NULL;
+	if (rd_plan_create(plan, algorithm, &problem))
 		*plan = NULL;
-	rd_warn_of_replacement(gpu->comm, asked->collective, rd_two_shot.name,
+	rd_warn_of_replacement(gpu->comm, asked->collective, algorithm->name,
 		"kernels run by direct access (RONDO_KERNEL)");
 	return *plan;
 }
@@ -37,16 +48,17 @@ bool rd_gpu_work(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work 
 
 	/* A function of the program's runs on no device. */
 	if (gpu->kernel == RD_KERNEL_STAGED || gpu->messages || empty ||
-		(call->user_op && call->user_op->combine) ||
-		(!meets && !(rd_two_shot.collectives >> call->problem.collective & 1)))
+		(call->user_op && call->user_op->combine))
 		return false;
 
 	const struct rd_plan *plan = meets ? NULL : plan_for(gpu, &call->problem);
 
+	if (!plan && !meets)
+		return false;
 	memset(work, 0, sizeof(*work));
 	work->abort_flag = &gpu->host_flags->abort_flag;
-	/* Alike on all ranks: `direct_access` writes such plans for every rank. */
-	bool works = (plan || meets) && rd_work_plan(work, plan, call);
+	/* Alike on all ranks: `on_devices` writes such plans for every rank. */
+	bool works = rd_work_plan(work, plan, call);
 
 	assert(works);
 	return works;

@@ -39,7 +39,7 @@ int rd_plan_create(struct rd_plan **plan_out, const struct rd_algorithm *algorit
 	if (!plan->error && algorithm->along_line && problem->layout)
 		rd_view_along_line(plan, algorithm);
 	else if (!plan->error)
-		algorithm->write_plan(plan);
+		algorithm->write[problem->collective](plan);
 
 	int err = rd_plan_finish(plan);
 

@@ -83,7 +83,8 @@ struct rd_plan {
  * Has the algorithm write the plan for this rank, then finishes it: fuses a receive with the send
  * that follows it, drops stores that nobody reads, adds the copies of what was in the input all
  * along and a FLUSH before each step that writes to memory which an earlier send may still read (in
- * place or not). RONDO_INVALID with the reason where the algorithm's steps make no sense.
+ * place or not). The algorithm serves the problem's collective. RONDO_INVALID with the reason where
+ * its steps make no sense.
  */
 int rd_plan_create(struct rd_plan **plan, const struct rd_algorithm *algorithm,
 	const struct rd_problem *problem);

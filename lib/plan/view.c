@@ -245,8 +245,7 @@ static bool fits(struct rd_plan *plan, const struct rd_view *view,
 	else if (rd_collective_has_root(problem->collective) &&
 		 (problem->root < 0 || problem->root >= problem->size))
 		rd_plan_refuse(plan, "views a root that is not in the view", problem->root, -1);
-	else if (!algorithm || algorithm->direct_access ||
-		 !(algorithm->collectives >> problem->collective & 1) ||
+	else if (!algorithm || algorithm->direct_access || !algorithm->write[problem->collective] ||
 		 (algorithm->may_run && !algorithm->may_run(problem)))
 		rd_plan_refuse(plan, "has an algorithm write what it cannot", -1, -1);
 	return !plan->error;
@@ -258,7 +257,7 @@ static void write_turns(struct rd_plan *plan, const struct rd_algorithm *algorit
 
 	for (view->parts = 1; view->turn < turns(view) && !plan->error; view->turn++) {
 		view->parts = 1;
-		algorithm->write_plan(plan);
+		algorithm->write[view->collective](plan);
 	}
 }
 
@@ -311,6 +310,6 @@ void rd_view_along_line(struct rd_plan *plan, const struct rd_algorithm *algorit
 	if (problem.rank < 0 || problem.root < 0 || problem.target < 0)
 		rd_plan_refuse(plan, "its layout's line leaves ranks out", -1, -1);
 	else
-		algorithm->write_plan(plan);
+		algorithm->write[problem.collective](plan);
 	leave(plan);
 }

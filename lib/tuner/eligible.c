@@ -7,9 +7,18 @@
 
 bool rd_algorithm_can(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
 {
-	return algorithm->collectives >> problem->collective & 1 &&
+	return algorithm->write[problem->collective] &&
 	       (!algorithm->may_run || algorithm->may_run(problem)) &&
 	       rd_proof_holds(algorithm, problem);
+}
+
+const struct rd_algorithm *rd_algorithm_with(
+	const struct rd_problem *problem, bool (*has_trait)(const struct rd_algorithm *algorithm))
+{
+	for (int i = 0; rd_algorithms[i]; i++)
+		if (has_trait(rd_algorithms[i]) && rd_algorithm_can(rd_algorithms[i], problem))
+			return rd_algorithms[i];
+	return NULL;
 }
 
 const struct rd_algorithm *rd_algorithm_find(const struct rd_problem *problem, const char *name)

@@ -8,6 +8,10 @@
  */
 bool rd_algorithm_can(const struct rd_algorithm *algorithm, const struct rd_problem *problem);
 
+/* The first that has a trait and can do the problem; NULL: none. */
+const struct rd_algorithm *rd_algorithm_with(
+	const struct rd_problem *problem, bool (*has_trait)(const struct rd_algorithm *algorithm));
+
 /* The first of this name (NULL or "": of any) that can do the problem over any links, and so needs
    no direct access; NULL: none. */
 const struct rd_algorithm *rd_algorithm_find(const struct rd_problem *problem, const char *name);

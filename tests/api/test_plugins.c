@@ -121,7 +121,15 @@ Test(plugins, that_crash_or_end_the_process_are_skipped, .timeout = LIMIT_S)
 Test(plugins, whose_algorithms_crash_are_skipped, .timeout = LIMIT_S)
 {
 	expect_skipped("", PLUGINS "algorithm_CRASHES.so",
-		"crashed (Aborted) in write_plan() of tilted, all_reduce on 1 rank");
+		"crashed (Aborted) in write[] of tilted, all_reduce on 1 rank");
+}
+
+Test(plugins, whose_algorithms_make_no_sense_are_skipped, .timeout = LIMIT_S)
+{
+	expect_skipped("", PLUGINS "algorithm_SERVES_NOTHING.so",
+		"algorithm tilted has no function in write[]");
+	expect_skipped("", PLUGINS "algorithm_DEVICES_ALONE.so",
+		"algorithm tilted has on_devices without direct_access");
 }
 
 Test(plugins, that_hang_are_skipped, .timeout = LIMIT_S)

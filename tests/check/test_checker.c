@@ -262,8 +262,7 @@ Test(checker, tells_who_waits_for_whom_in_a_deadlock)
 {
 	static const struct rd_algorithm polite = {
 		.name = "polite",
-		.collectives = 1 << RD_ALL_GATHER,
-		.write_plan = receive_first,
+		.write = { [RD_ALL_GATHER] = receive_first },
 	};
 
 	cr_expect_eq(rd_check_algorithm(&polite, RD_ALL_GATHER, 2, 0, 0, NULL), RONDO_INVALID);
@@ -290,8 +289,7 @@ Test(checker, counts_on_two_messages_a_link_and_no_more)
 {
 	static const struct rd_algorithm greedy = {
 		.name = "greedy",
-		.collectives = 1 << RD_ALL_GATHER,
-		.write_plan = send_three_then_receive,
+		.write = { [RD_ALL_GATHER] = send_three_then_receive },
 	};
 
 	cr_expect_eq(rd_check_algorithm(&greedy, RD_ALL_GATHER, 2, 0, 0, NULL), RONDO_INVALID);
@@ -317,8 +315,7 @@ Test(checker, counts_on_one_message_to_leave_its_memory_unasked_and_no_more)
 {
 	static const struct rd_algorithm crosswise = {
 		.name = "crosswise",
-		.collectives = 1 << RD_ALL_TO_ALL,
-		.write_plan = exchange_crosswise,
+		.write = { [RD_ALL_TO_ALL] = exchange_crosswise },
 	};
 
 	cr_expect_eq(rd_check_algorithm(&crosswise, RD_ALL_TO_ALL, 2, 0, 0, NULL), RONDO_INVALID);
@@ -344,8 +341,7 @@ Test(checker, refuses_results_that_are_not_the_same_bits_on_every_rank)
 {
 	static const struct rd_algorithm each_its_own = {
 		.name = "each its own",
-		.collectives = 1 << RD_ALL_REDUCE,
-		.write_plan = add_from_next,
+		.write = { [RD_ALL_REDUCE] = add_from_next },
 	};
 
 	cr_expect_eq(rd_check_algorithm(&each_its_own, RD_ALL_REDUCE, 2, 0, 0, NULL), 0,
@@ -366,8 +362,7 @@ Test(checker, passes_on_what_the_plan_itself_complains_of)
 {
 	static const struct rd_algorithm idle = {
 		.name = "idle",
-		.collectives = 1 << RD_BROADCAST,
-		.write_plan = write_nothing,
+		.write = { [RD_BROADCAST] = write_nothing },
 	};
 
 	cr_expect_eq(rd_check_algorithm(&idle, RD_BROADCAST, 2, 0, 0, NULL), RONDO_INVALID);

@@ -7,12 +7,11 @@
 
 static struct rd_algorithm mapped_by(void (*write_plan)(struct rd_plan *plan))
 {
-	return (struct rd_algorithm){
-		.name = "test",
-		.collectives = ~0U,
-		.direct_access = true,
-		.write_plan = write_plan,
-	};
+	struct rd_algorithm algorithm = { .name = "test", .direct_access = true };
+
+	for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
+		algorithm.write[c] = write_plan;
+	return algorithm;
 }
 
 static int check_written(

@@ -81,8 +81,7 @@ Test(checker, refuses_to_merge_a_contribution_twice)
 {
 	static const struct rd_algorithm twice = {
 		.name = "twice",
-		.collectives = 1 << RD_REDUCE,
-		.write_plan = add_and_merge,
+		.write = { [RD_REDUCE] = add_and_merge },
 	};
 
 	cr_expect_eq(rd_check_algorithm(&twice, RD_REDUCE, 3, 0, 0, NULL), RONDO_INVALID);
@@ -123,11 +122,12 @@ static void send_three_ahead(struct rd_plan *plan)
 
 Test(checker, counts_what_is_held_among_the_two_messages_of_a_link)
 {
-	struct rd_algorithm ahead = { "ahead", 1 << RD_ALL_REDUCE, .write_plan = send_two_ahead };
+	struct rd_algorithm ahead = { .name = "ahead",
+		.write = { [RD_ALL_REDUCE] = send_two_ahead } };
 
 	cr_expect_eq(rd_check_algorithm(&ahead, RD_ALL_REDUCE, 3, 0, 0, NULL), 0, "%s",
 		rondo_last_error());
-	ahead.write_plan = send_three_ahead;
+	ahead.write[RD_ALL_REDUCE] = send_three_ahead;
 	cr_expect_eq(rd_check_algorithm(&ahead, RD_ALL_REDUCE, 3, 0, 0, NULL), RONDO_INVALID);
 	cr_expect(strstr(rondo_last_error(), "deadlock"), "%s", rondo_last_error());
 }

@@ -50,7 +50,7 @@ Test(views, a_layout_in_the_order_of_the_ranks_changes_nothing)
 		struct rd_problem problem = { c, 2, 5, rd_collective_has_root(c), 0, NULL };
 		struct rd_plan *plan;
 
-		if (!(rd_ring.collectives >> c & 1))
+		if (!rd_ring.write[c])
 			continue;
 		plan = plan_of(&rd_ring, problem);
 		rd_plan_print(plan, without, sizeof(without));
@@ -124,9 +124,8 @@ Test(views, compose_a_plan_of_plans_among_some_of_the_ranks)
 {
 	static const struct rd_algorithm composed = {
 		.name = "composed",
-		.collectives = 1 << RD_ALL_REDUCE,
+		.write = { [RD_ALL_REDUCE] = by_parity },
 		.along_line = true,
-		.write_plan = by_parity,
 	};
 	struct any_layout any;
 
@@ -171,8 +170,7 @@ Test(views, may_have_blocks_of_different_numbers_of_chunks)
 {
 	static const struct rd_algorithm composed = {
 		.name = "composed",
-		.collectives = 1 << RD_ALL_REDUCE,
-		.write_plan = uneven_blocks,
+		.write = { [RD_ALL_REDUCE] = uneven_blocks },
 	};
 
 	for (int size = 2; size < 10; size++)
@@ -196,8 +194,7 @@ static void view_in_view(struct rd_plan *plan)
 {
 	static const struct rd_algorithm inner = {
 		.name = "inner",
-		.collectives = 1 << RD_ALL_REDUCE,
-		.write_plan = write_within,
+		.write = { [RD_ALL_REDUCE] = write_within },
 	};
 
 	rd_plan_parts(plan, 3);
@@ -213,8 +210,7 @@ Test(views, refuse_chunks_that_a_view_around_them_does_not_show)
 {
 	static const struct rd_algorithm outer = {
 		.name = "outer",
-		.collectives = 1 << RD_ALL_REDUCE,
-		.write_plan = view_in_view,
+		.write = { [RD_ALL_REDUCE] = view_in_view },
 	};
 
 	cr_expect_eq(rd_check_algorithm(&outer, RD_ALL_REDUCE, 4, 0, 0, NULL), RONDO_INVALID);
@@ -232,8 +228,7 @@ static void cut_view_in_view(struct rd_plan *plan)
 {
 	static const struct rd_algorithm inner = {
 		.name = "inner",
-		.collectives = 1 << RD_ALL_REDUCE,
-		.write_plan = write_cut_within,
+		.write = { [RD_ALL_REDUCE] = write_cut_within },
 	};
 
 	rd_plan_parts(plan, 4);
@@ -247,8 +242,7 @@ Test(views, may_be_made_within_views)
 {
 	static const struct rd_algorithm outer = {
 		.name = "outer",
-		.collectives = 1 << RD_ALL_REDUCE,
-		.write_plan = cut_view_in_view,
+		.write = { [RD_ALL_REDUCE] = cut_view_in_view },
 	};
 	struct any_layout any;
 
@@ -297,8 +291,7 @@ Test(views, that_make_no_sense_are_the_plan_s_error)
 		"has an algorithm write what it cannot", "has an algorithm write what it cannot" };
 	static const struct rd_algorithm algorithm = {
 		.name = "mistaken",
-		.collectives = 1 << RD_BROADCAST,
-		.write_plan = mistaken,
+		.write = { [RD_BROADCAST] = mistaken },
 	};
 
 	for (wrong = 0; wrong < 8; wrong++) {
@@ -318,8 +311,7 @@ Test(views, merge_nothing)
 {
 	struct rd_algorithm merging = {
 		.name = "merging",
-		.collectives = 1 << RD_ALL_REDUCE,
-		.write_plan = merge_the_first,
+		.write = { [RD_ALL_REDUCE] = merge_the_first },
 	};
 	struct any_layout any;
 
@@ -340,10 +332,9 @@ Test(views, show_nobody_s_memory)
 {
 	static const struct rd_algorithm reaching = {
 		.name = "reaching",
-		.collectives = 1 << RD_ALL_REDUCE,
+		.write = { [RD_ALL_REDUCE] = combine_in_line },
 		.direct_access = true,
 		.along_line = true,
-		.write_plan = combine_in_line,
 	};
 	struct any_layout any;
 

@@ -7,8 +7,13 @@
 #include <rondo/algorithm.h>
 
 /* Rank 0 combines what all send, and sends it back. */
-static void all_reduce(struct rd_plan *plan, int rank, int size)
+static void all_reduce(struct rd_plan *plan)
 {
+	int rank = rd_problem_of(plan)->rank, size = rd_problem_of(plan)->size;
+
+#ifdef CRASHES
+	abort();
+#endif
 	if (rank > 0) {
 		rd_send(plan, 0, 0);
 		rd_recv(plan, 0, 0);
@@ -27,29 +32,20 @@ static void all_reduce(struct rd_plan *plan, int rank, int size)
 		rd_send(plan, peer, 0);
 }
 
-static void broadcast(struct rd_plan *plan, int rank, int size, int root)
+static void broadcast(struct rd_plan *plan)
 {
+	int rank = rd_problem_of(plan)->rank, size = rd_problem_of(plan)->size;
 #ifdef IGNORES_ROOT
-	root = 0;
+	int root = 0;
+#else
+	int root = rd_problem_of(plan)->root;
 #endif
+
 	if (rank != root)
 		rd_recv(plan, root, 0);
 	for (int peer = 0; peer < size && rank == root; peer++)
 		if (peer != root)
 			rd_send(plan, peer, 0);
-}
-
-static void write_plan(struct rd_plan *plan)
-{
-	const struct rd_problem *problem = rd_problem_of(plan);
-
-#ifdef CRASHES
-	abort();
-#endif
-	if (problem->collective == RD_ALL_REDUCE)
-		all_reduce(plan, problem->rank, problem->size);
-	else
-		broadcast(plan, problem->rank, problem->size, problem->root);
 }
 
 #ifdef DISAGREES
@@ -62,11 +58,19 @@ static bool to_two(const struct rd_problem *problem)
 #define MAY_RUN NULL
 #endif
 
+#ifdef SERVES_NOTHING
+#define WRITE(function) (0 ? (function) : NULL)
+#else
+#define WRITE(function) function
+#endif
+
 static const struct rd_algorithm tilted = {
 	.name = "tilted",
-	.collectives = 1 << RD_ALL_REDUCE | 1 << RD_BROADCAST,
+	.write = { [RD_ALL_REDUCE] = WRITE(all_reduce), [RD_BROADCAST] = WRITE(broadcast) },
 	.may_run = MAY_RUN,
-	.write_plan = write_plan,
+#ifdef DEVICES_ALONE
+	.on_devices = true,
+#endif
 };
 
 RONDO_PLUGIN_ALGORITHMS(&tilted);

@@ -335,13 +335,12 @@ static int written;
 static void write_and_count(struct rd_plan *plan)
 {
 	written++;
-	rd_algorithm_named("ring")->write_plan(plan);
+	rd_algorithm_named("ring")->write[RD_ALL_REDUCE](plan);
 }
 
 static const struct rd_algorithm counting = {
 	.name = "counting",
-	.collectives = 1 << RD_ALL_REDUCE,
-	.write_plan = write_and_count,
+	.write = { [RD_ALL_REDUCE] = write_and_count },
 };
 
 Test(pick, writes_plans_once_for_all_sizes_and_few_of_them_at_many_ranks)

@@ -383,8 +383,7 @@ static void write_waiting(struct rd_plan *plan)
 
 static const struct rd_algorithm waiting = {
 	.name = "waiting",
-	.collectives = 1 << RD_ALL_REDUCE,
-	.write_plan = write_waiting,
+	.write = { [RD_ALL_REDUCE] = write_waiting },
 };
 
 Test(predicted, of_what_never_ends_is_more_than_any_other)
@@ -442,13 +441,12 @@ static int written;
 static void write_and_count(struct rd_plan *plan)
 {
 	written++;
-	algorithm("ring")->write_plan(plan);
+	algorithm("ring")->write[plan->problem.collective](plan);
 }
 
 static const struct rd_algorithm counting = {
 	.name = "counting",
-	.collectives = 1 << RD_ALL_REDUCE | 1 << RD_BROADCAST,
-	.write_plan = write_and_count,
+	.write = { [RD_ALL_REDUCE] = write_and_count, [RD_BROADCAST] = write_and_count },
 };
 
 static int plans_for(enum rd_collective collective, int size)

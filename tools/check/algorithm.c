@@ -314,7 +314,7 @@ bool check_algorithms(const char *path, const struct options *options,
 		proof.algorithm = *at;
 		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++) {
 			proof.collective = (enum rd_collective)c;
-			if ((*at)->collectives >> c & 1)
+			if ((*at)->write[c])
 				check_collective(&proof, timeout_ms, report);
 		}
 	}

@@ -55,9 +55,11 @@ static bool may_run(const struct rd_problem *problem)
 
 static void write_plan(struct rd_plan *plan)
 {
-	noted->problem.rank = rd_problem_of(plan)->rank;
-	begin("write_plan()");
-	watched->write_plan(plan);
+	const struct rd_problem *problem = rd_problem_of(plan);
+
+	noted->problem.rank = problem->rank;
+	begin("write[]");
+	watched->write[problem->collective](plan);
 	noted->running = NULL;
 }
 
@@ -69,7 +71,9 @@ struct rd_algorithm progress_watch(struct progress *progress, const struct rd_al
 	watched = algorithm;
 	if (copy.may_run)
 		copy.may_run = may_run;
-	copy.write_plan = write_plan;
+	for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
+		if (copy.write[c])
+			copy.write[c] = write_plan;
 	return copy;
 }
 

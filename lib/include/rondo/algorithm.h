@@ -5,8 +5,8 @@
  * example.
  *
  * A plan is one rank's steps in one collective, as data. An algorithm writes plans and does nothing
- * else; the checker proves them before they run. Rondo requests the plan of one rank at a time. The
- * algorithm must write the same plan at every request.
+ * else; the checker proves them before they run. Rondo requests the plan of one rank at a time, by
+ * the function for its collective. The algorithm must write the same plan at every request.
  *
  * An algorithm handles chunks alone. It cuts each of the collective's blocks (collective.h) into
  * `parts` equal parts: chunk = block * parts + part, the same number on every rank. A chunk that
@@ -39,16 +39,31 @@ struct rd_plan;
 /* One way of doing collectives. */
 struct rd_algorithm {
 	const char *name; /* at most 15 characters: small letters, digits and _ */
-	unsigned collectives; /* bit 1 << enum rd_collective */
+	/* By collective: writes the plan for rd_problem_of(plan). NULL: it does not serve it. */
+	void (*write[RD_COLLECTIVE_COUNT])(struct rd_plan *plan);
 	/* Returns whether it can run this problem; the same on every rank. NULL: always. */
 	bool (*may_run)(const struct rd_problem *problem);
-	bool direct_access; /* needs every rank's buffers to be addressable by every other */
 	/*
 	 * Where there is a layout, the algorithm gets ranks renumbered along its line, and no
 	 * layout. Next and previous ranks are then near.
 	 */
 	bool along_line;
-	void (*write_plan)(struct rd_plan *plan);
+	/* Needs every rank's buffers to be addressable by every other. */
+	bool direct_access;
+	/*
+	 * A call that needs a trait below runs on the first algorithm in the table that has it;
+	 * Rondo's own come first. The checker does not prove these traits.
+	 */
+	/* Combines each element in rank order. User-defined operations need it. */
+	bool ordered;
+	/* Each rank that wants a result combines all inputs itself: few rounds, for short blocks. */
+	bool redundant;
+	/* Moves each block straight from its owner to its receiver. In all-to-all-v, gather-v and
+	   scatter-v these two alone have its length. */
+	bool pairwise;
+	/* With `direct_access`: devices run its plans. These fetch, combine and swap, from inputs
+	   into outputs alone, and signal only after that. */
+	bool on_devices;
 };
 
 /* Problem for which to write the plan: the first member of struct rd_plan. */
