@@ -14,57 +14,56 @@
    most bound the number, or the length of a text. An empty variable counts as not set. */
 #define RD_SETTINGS(X) \
 	X(transport, NAMES, "RONDO_TRANSPORT", "", 0, 127, \
-		"transports that may be used, by name, with commas; empty: all") \
+		"names of the transports allowed, with commas; empty: all") \
 	X(algo, STRING, "RONDO_ALGO", "", 0, 127, \
-		"algorithm to use wherever it can do the collective; empty: the picker chooses") \
+		"algorithm to use wherever it can run the collective; empty: the picker chooses") \
 	X(transport_plugin, PATHS, "RONDO_TRANSPORT_PLUGIN", "", 0, 1023, \
-		"shared objects that bring transports, by path, with commas") \
+		"paths of shared objects with transports, with commas") \
 	X(algo_plugin, PATHS, "RONDO_ALGO_PLUGIN", "", 0, 1023, \
-		"shared objects that bring algorithms, by path, with commas; the same on every " \
-		"rank") \
+		"paths of shared objects with algorithms, with commas; the same on every rank") \
 	X(interface, NAMES, "RONDO_INTERFACE", "", 0, 127, \
 		"network interfaces that tcp binds, with commas; empty: the one that reaches " \
 		"MASTER_ADDR") \
 	X(host, STRING, "RONDO_HOST", "", 0, 63, \
-		"act as if on this host (ranks of different hosts share no memory)") \
+		"name of this host, in place of its own; ranks of different hosts share no " \
+		"memory") \
 	X(topo_file, PATH, "RONDO_TOPO_FILE", "", 0, 1023, \
-		"topology file to believe instead of probing this host (docs/rondo-topo.md)") \
+		"topology file to read instead of probing this host (docs/rondo-topo.md)") \
 	X(debug, STRING, "RONDO_DEBUG", "WARN", 0, 127, "log level: NONE, WARN, INFO or TRACE") \
 	X(debug_subsys, NAMES, "RONDO_DEBUG_SUBSYS", "ALL", 0, 127, \
-		"subsystems to log, with commas; ^ before a name leaves it out") \
+		"subsystems to log, with commas; ^ before a name excludes it") \
 	X(debug_file, PATH, "RONDO_DEBUG_FILE", "", 0, 1023, \
-		"file to log to, at its end; %h, %p and %r in its name are host, process and " \
-		"rank") \
+		"file to append the log to; %h, %p and %r in its name are host, process and rank") \
 	X(reproducible, INT, "RONDO_REPRODUCIBLE", 0, 0, 1, \
-		"1: choose algorithms by built-in costs and measure none: the same bits in every " \
-		"run") \
+		"1: choose algorithms by built-in costs, and measure none: the same bits in " \
+		"every run") \
 	X(tune_file, PATH, "RONDO_TUNE_FILE", "", 0, 1023, \
-		"file that rank 0 keeps measured costs in, and reads them from; empty: none") \
+		"file in which rank 0 keeps measured costs, and from which it reads them; empty: " \
+		"none") \
 	X(rendezvous_fd, INT, "RONDO_RENDEZVOUS_FD", -1, -1, 1 << 20, \
-		"rank 0: listening socket that the launcher opened for it; -1: none") \
-	X(channels, INT, "RONDO_CHANNELS", 1, 1, 8, "links a pair, run side by side") \
-	X(piece_size, SIZE, "RONDO_PIECE", 128 << 10, 64, 16 << 20, \
-		"bytes a message carries at most") \
+		"rank 0: descriptor of the listening socket that the launcher opened; -1: none") \
+	X(channels, INT, "RONDO_CHANNELS", 1, 1, 8, "parallel links per pair of ranks") \
+	X(piece_size, SIZE, "RONDO_PIECE", 128 << 10, 64, 16 << 20, "maximum bytes per message") \
 	X(slots, INT, "RONDO_SLOTS", 4, 2, 64, \
-		"large messages in flight a link direction over shm") \
+		"large messages in flight per link direction, over shm") \
 	X(single_copy, SIZE, "RONDO_SINGLE_COPY", 8 << 10, 0, 1 << 30, \
-		"bytes from which a message over shm may be read straight from the sender's " \
+		"least bytes of a message over shm that the receiver may copy from the sender's " \
 		"memory") \
 	X(spin_us, INT, "RONDO_SPIN_US", 20, 0, 1000000, \
-		"microseconds to spin before sleeping, where each rank has a core to itself") \
+		"microseconds to spin before sleeping, if each rank has a core to itself") \
 	X(timeout_ms, INT, "RONDO_TIMEOUT_MS", 600000, 10, 86400000, \
-		"milliseconds that a call waits for a rank that lives but has not joined it") \
+		"milliseconds that a call waits for a live rank that has not joined it") \
 	X(heartbeat_timeout_ms, INT, "RONDO_HEARTBEAT_TIMEOUT_MS", 30000, 10, 86400000, \
-		"milliseconds without a heartbeat after which a rank counts as lost; at most " \
+		"milliseconds without a heartbeat after which a rank is lost; at most " \
 		"RONDO_TIMEOUT_MS") \
 	X(init_timeout_ms, INT, "RONDO_INIT_TIMEOUT_MS", 30000, 10, 86400000, \
-		"milliseconds in which all ranks must have met and connected") \
+		"milliseconds in which all ranks must meet and connect") \
 	X(device, PATHS, "RONDO_DEVICE", "auto", 0, 1023, \
 		"GPUs: auto (the CUDA driver, if the program uses it), cuda, none, emulated:N or " \
 		"emulated:FILE.json") \
 	X(gpu, INT, "RONDO_GPU", -1, -1, 1023, \
-		"device of this rank's calls; -1: the current one, else rank modulo devices " \
-		"where RONDO_DEVICE is set") \
+		"device of this rank's calls; -1: the current one, or rank modulo devices if " \
+		"RONDO_DEVICE is not auto") \
 	X(kernel, STRING, "RONDO_KERNEL", "auto", 0, 127, \
 		"how GPUs run collectives: auto, fused, stepped, messages, or staged through " \
 		"host memory")
