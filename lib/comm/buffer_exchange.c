@@ -148,8 +148,10 @@ static void describe(struct rondo_comm *comm, const void *at, size_t size, struc
 /* ---- Introducing ---------------------------------------------------------------------------- */
 
 /* A program whose buffers were out of reach each time will hardly bring others now. */
-static bool is_hopeful(struct rd_buffer_exchange *exchange)
+bool rd_buffer_exchange_is_due(struct rondo_comm *comm)
 {
+	struct rd_buffer_exchange *exchange = &comm->exchange;
+
 	if (exchange->vain < PATIENCE || ++exchange->unasked >= REST) {
 		exchange->unasked = 0;
 		return true;
@@ -157,21 +159,22 @@ static bool is_hopeful(struct rd_buffer_exchange *exchange)
 	return false;
 }
 
-bool rd_may_exchange_buffers(struct rondo_comm *comm, const struct rd_call *call)
+int rd_may_exchange_buffers(struct rondo_comm *comm, const struct rd_call *call, bool *may)
 {
 	struct rd_choice *choice;
+	int err;
 
+	*may = false;
 	if (!comm->exchange.possible || call->vcounts || call->problem.collective == RD_TRANSFER)
-		return false;
-	return !rd_picker_choose(comm->picker, call->problem.collective,
-		       call->count * rondo_type_size(call->type), rd_type_class_of(call->type),
-		       true, &choice) &&
-	       choice->worth_asking;
-}
-
-bool rd_exchanges_buffers(struct rondo_comm *comm, const struct rd_call *call)
-{
-	return rd_may_exchange_buffers(comm, call) && is_hopeful(&comm->exchange);
+		return 0;
+	err = rd_picker_choose(comm->picker, call->problem.collective,
+		call->count * rondo_type_size(call->type), rd_type_class_of(call->type), true,
+		&choice);
+	if (err == RONDO_UNSUPPORTED)
+		return 0;
+	if (!err)
+		*may = choice->worth_asking;
+	return err;
 }
 
 static size_t in_size(const struct rd_call *call, int rank)

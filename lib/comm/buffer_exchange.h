@@ -51,10 +51,11 @@ struct rd_buffer_exchange {
 int rd_buffer_exchange_create(struct rondo_comm *comm);
 void rd_buffer_exchange_destroy(struct rondo_comm *comm);
 
-/* Return whether this call, or one like it, may begin with a buffer exchange, and whether it
-   does. The same answers on every rank. */
-bool rd_may_exchange_buffers(struct rondo_comm *comm, const struct rd_call *call);
-bool rd_exchanges_buffers(struct rondo_comm *comm, const struct rd_call *call);
+/* *may: this call, or one like it, may begin with a buffer exchange. The same on every rank.
+   Returns 0 or an error. */
+int rd_may_exchange_buffers(struct rondo_comm *comm, const struct rd_call *call, bool *may);
+/* Whether a call that may begin with a buffer exchange does. The same on every rank. */
+bool rd_buffer_exchange_is_due(struct rondo_comm *comm);
 
 /* Begins the exchange and returns its exec, which the caller runs to its end. */
 struct rd_exec *rd_exchange_buffers(struct rondo_comm *comm, const struct rd_call *call);

@@ -561,8 +561,7 @@ static void record_last_call(const struct rd_task *task, struct rd_prepared *pre
 		.type = call->type,
 		.op = call->op,
 		.root = call->problem.root };
-	if (!is_collective(task) || !rd_call_is_ordinary(call) ||
-		rd_may_exchange_buffers(task->comm, call))
+	if (!is_collective(task) || !rd_call_is_ordinary(call) || task->may_exchange)
 		last_call_of(task)->prepared = NULL;
 }
 
@@ -654,9 +653,11 @@ static int start_task(struct rd_task *task)
 	}
 	if (task->call.user_op && !task->call.user_op->combine)
 		err = rd_op_scale(&task->call);
+	if (!err)
+		err = rd_may_exchange_buffers(task->comm, &task->call, &task->may_exchange);
 	if (err)
 		return err;
-	task->exchanging = rd_exchanges_buffers(task->comm, &task->call);
+	task->exchanging = task->may_exchange && rd_buffer_exchange_is_due(task->comm);
 	if (task->exchanging)
 		task->exec = rd_exchange_buffers(task->comm, &task->call);
 	else

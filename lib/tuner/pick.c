@@ -64,7 +64,7 @@ struct rd_picker {
 	struct rd_schedule *schedules[RD_COLLECTIVE_COUNT][ALGORITHMS_MAX];
 	struct rd_shape shapes[RD_COLLECTIVE_COUNT][ALGORITHMS_MAX]; /* theirs */
 	bool refused[RD_COLLECTIVE_COUNT][ALGORITHMS_MAX]; /* writes no valid plan */
-	struct rd_schedule *asking; /* the buffer exchange that direct access begins with */
+	struct rd_schedule *exchange; /* the buffer exchange that direct access begins with */
 	/* [2][RD_TYPE_CLASS_COUNT][SIZE_CLASSES] a collective, made when first asked for. */
 	struct rd_choice *choices[RD_COLLECTIVE_COUNT];
 };
@@ -154,24 +154,31 @@ static bool can(const struct rd_picker *picker, enum rd_collective collective, i
 	return rd_algorithm_can(rd_algorithms[index], &problem);
 }
 
-/* NULL where the algorithm writes no valid plan, which is logged once. */
-static struct rd_schedule *schedule_of(
-	struct rd_picker *picker, enum rd_collective collective, int index)
+/*
+ * Writes an algorithm's schedule, the first time. The schedule is NULL where the algorithm writes
+ * no valid plan, which is logged once, and is so on every rank. A rank without memory returns an
+ * error instead: it would choose without the algorithm, and the other ranks with it.
+ */
+static int write_schedule(struct rd_picker *picker, enum rd_collective collective, int index)
 {
 	struct rd_schedule **schedule = &picker->schedules[collective][index];
 	struct rd_problem problem = problem_of(picker, collective);
 
 	if (*schedule || picker->refused[collective][index])
-		return *schedule;
-	if (rd_schedule_create(schedule, rd_algorithms[index], &problem)) {
-		picker->refused[collective][index] = true;
+		return 0;
+
+	int err = rd_schedule_create(schedule, rd_algorithms[index], &problem);
+
+	if (err == RONDO_MEMORY)
+		return err;
+	picker->refused[collective][index] = err != 0;
+	if (err)
 		rd_log(RD_WARN, RD_PICK, "algorithm %s is not used for %s: %s",
 			rd_algorithms[index]->name, rd_collective_name(collective),
 			rondo_last_error());
-		return NULL;
-	}
-	picker->shapes[collective][index] = rd_schedule_shape(*schedule);
-	return *schedule;
+	else
+		picker->shapes[collective][index] = rd_schedule_shape(*schedule);
+	return 0;
 }
 
 static bool clearly_less(int64_t predicted, int64_t than)
@@ -210,17 +217,20 @@ static void predict_algorithm(const struct rd_picker *picker, const struct rd_sc
 	}
 }
 
-/* The cost of a buffer exchange. */
-static int64_t asking_ns(struct rd_picker *picker)
+/* Predicts the cost of a buffer exchange. Returns 0 or an error. */
+static int predict_exchange(struct rd_picker *picker, int64_t *predicted_ns)
 {
 	struct rd_problem problem = problem_of(picker, RD_ALL_GATHER);
 	struct rd_cut cut = { picker->config.exchange_size, RD_WHOLE, picker->config.piece_size,
 		1 };
 
-	if (!picker->asking &&
-		rd_schedule_create(&picker->asking, &rd_buffer_exchange_plan, &problem))
-		return INT64_MAX / 2;
-	return rd_predict(picker->asking, &picker->config.costs, &cut);
+	int err = picker->exchange ? 0
+				   : rd_schedule_create(
+					     &picker->exchange, &rd_buffer_exchange_plan, &problem);
+
+	if (!err)
+		*predicted_ns = rd_predict(picker->exchange, &picker->config.costs, &cut);
+	return err;
 }
 
 /* ---- Choosing ------------------------------------------------------------------------------- */
@@ -239,26 +249,29 @@ static bool is_named(const struct rd_picker *picker, enum rd_collective collecti
 	return false;
 }
 
-/* Predicts every algorithm that can run, in the table's order; returns their number. */
+/* Predicts every algorithm that can run, in the table's order. Returns their number, or an error. */
 static int predict_all(struct rd_picker *picker, enum rd_collective collective, uint64_t block_size,
 	enum rd_type_class type, bool peers_mapped, struct rd_choice predicted[ALGORITHMS_MAX])
 {
 	int count = 0;
 
 	for (int i = 0; rd_algorithms[i]; i++) {
-		struct rd_schedule *schedule;
+		int err;
 
 		if (!can(picker, collective, i) ||
 			(rd_algorithms[i]->direct_access && !peers_mapped))
 			continue;
-		schedule = schedule_of(picker, collective, i);
-		if (!schedule)
+		err = write_schedule(picker, collective, i);
+		if (err)
+			return err;
+		if (picker->refused[collective][i])
 			continue;
 		predicted[count] = (struct rd_choice){
 			.algorithm = rd_algorithms[i],
 			.shape = picker->shapes[collective][i],
 		};
-		predict_algorithm(picker, schedule, block_size, type, &predicted[count++]);
+		predict_algorithm(picker, picker->schedules[collective][i], block_size, type,
+			&predicted[count++]);
 	}
 	return count;
 }
@@ -385,21 +398,22 @@ static const struct rd_choice *best_of(const struct rd_picker *picker,
 	return other ? preferred(picker, collective, block_size, other, predicted, count) : NULL;
 }
 
-/* Returns whether direct access pays for the buffer exchange before it; always true where
-   RONDO_ALGO names it. */
-static bool is_worth_asking(struct rd_picker *picker, enum rd_collective collective,
-	uint64_t block_size, const struct rd_choice *best, const struct rd_choice *predicted,
-	int count)
+/* Sets whether direct access pays for the buffer exchange before it; always true where RONDO_ALGO
+   names it. Returns 0 or an error. */
+static int judge_exchange(struct rd_picker *picker, enum rd_collective collective,
+	uint64_t block_size, struct rd_choice *choice, const struct rd_choice *predicted, int count)
 {
 	const struct rd_choice *other = cheapest_of(predicted, count, false);
-	int index;
+	int64_t exchange_ns = 0;
+	int index, err;
 
-	if (!best->algorithm->direct_access)
-		return false;
-	if (is_named(picker, collective, true, &index))
-		return true;
-	return block_size >= DIRECT_LEAST || !other ||
-	       best->predicted_ns + asking_ns(picker) < other->predicted_ns;
+	choice->worth_asking = choice->algorithm->direct_access;
+	if (!choice->worth_asking || is_named(picker, collective, true, &index) ||
+		block_size >= DIRECT_LEAST || !other)
+		return 0;
+	err = predict_exchange(picker, &exchange_ns);
+	choice->worth_asking = choice->predicted_ns + exchange_ns < other->predicted_ns;
+	return err;
 }
 
 static void log_choice(enum rd_collective collective, uint64_t block_size, int size,
@@ -427,15 +441,24 @@ static int choose(struct rd_picker *picker, enum rd_collective collective, uint6
 	struct rd_choice predicted[ALGORITHMS_MAX];
 	uint64_t least = least_of(block_size);
 	int count = predict_all(picker, collective, least, type, peers_mapped, predicted);
+
+	if (count < 0)
+		return count;
+
 	const struct rd_choice *best =
 		best_of(picker, collective, least, peers_mapped, predicted, count);
+	struct rd_choice chosen;
+	int err = 0;
 
 	if (!best)
 		return rd_fail(RONDO_UNSUPPORTED, "no algorithm does %s on %d ranks",
 			rd_collective_name(collective), picker->config.size);
-	*choice = *best;
-	choice->worth_asking =
-		peers_mapped && is_worth_asking(picker, collective, least, best, predicted, count);
+	chosen = *best;
+	if (peers_mapped)
+		err = judge_exchange(picker, collective, least, &chosen, predicted, count);
+	if (err)
+		return err;
+	*choice = chosen;
 	/* Direct access that does not pay for its exchange: logs the choice without it instead. */
 	if (rd_log_on(RD_INFO, RD_PICK) && (!peers_mapped || choice->worth_asking))
 		log_choice(collective, least, picker->config.size, choice, predicted, count);
@@ -499,14 +522,19 @@ int rd_picker_list(struct rd_picker *picker, enum rd_collective collective, uint
 	int count = predict_all(
 		picker, collective, least_of(block_size), type, peers_mapped, predicted);
 	struct rd_choice *best = NULL;
-	int err = choose_as_called(picker, collective, block_size, type, peers_mapped, &best);
+	int64_t exchange_ns = 0;
+	int err = count < 0 ? count
+			    : choose_as_called(
+				      picker, collective, block_size, type, peers_mapped, &best);
 
+	if (!err && peers_mapped)
+		err = predict_exchange(picker, &exchange_ns);
 	if (err)
 		return err;
 	/* Without an exchange no rank has the addresses, so direct access includes its cost. */
 	for (int i = 0; i < count; i++)
 		if (predicted[i].algorithm->direct_access)
-			predicted[i].predicted_ns += asking_ns(picker);
+			predicted[i].predicted_ns += exchange_ns;
 	for (int i = 0; i < count; i++) {
 		all[i] = (struct rondo_way){
 			.channels = predicted[i].channels,
@@ -560,6 +588,6 @@ void rd_picker_destroy(struct rd_picker *picker)
 			rd_schedule_destroy(picker->schedules[c][i]);
 		free(picker->choices[c]);
 	}
-	rd_schedule_destroy(picker->asking);
+	rd_schedule_destroy(picker->exchange);
 	free(picker);
 }
