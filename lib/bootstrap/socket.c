@@ -11,23 +11,15 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 
 #define BACKLOG 4096
 #define RESOLVE_LEAST_MS 50
 #define RESOLVE_MOST_MS 1000
-
-int64_t rd_now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* ---- Addresses ----------------------------------------------------------------------------- */
 
@@ -74,7 +66,7 @@ int rd_resolve(
 
 	while ((error = resolve_once(addresses, settings))) {
 		const char *reason = error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error);
-		int64_t left_ms = deadline_ms - rd_now_ms();
+		int64_t left_ms = deadline_ms - rd_clock_ms();
 		if (left_ms <= 0)
 			return rd_fail(RONDO_UNREACHABLE,
 				"rank %d: MASTER_ADDR \"%s\" has no address here (%s)",
@@ -143,19 +135,21 @@ static void interface_of(char name[IF_NAMESIZE], const struct sockaddr_storage *
 	freeifaddrs(list);
 }
 
-void rd_socket_describe(char where[RD_WHERE_SIZE], int fd)
+int rd_local_address_get(struct rd_local_address *local, int fd)
 {
-	struct sockaddr_storage address = { 0 };
-	socklen_t size = sizeof(address);
+	socklen_t size = sizeof(local->address);
 	char host[INET6_ADDRSTRLEN], interface[IF_NAMESIZE];
 
-	if (getsockname(fd, (struct sockaddr *)&address, &size)) {
-		strcpy(where, "?");
-		return;
+	memset(&local->address, 0, sizeof(local->address));
+	if (getsockname(fd, (struct sockaddr *)&local->address, &size)) {
+		strcpy(local->text, "?");
+		return -1;
 	}
-	host_text(host, &address);
-	interface_of(interface, &address);
-	snprintf(where, RD_WHERE_SIZE, "%s:%s<%d>", interface, host, port_of(&address));
+	host_text(host, &local->address);
+	interface_of(interface, &local->address);
+	snprintf(local->text, sizeof(local->text), "%s:%s<%d>", interface, host,
+		port_of(&local->address));
+	return 0;
 }
 
 /* ---- Listening ----------------------------------------------------------------------------- */

@@ -20,7 +20,10 @@ struct rd_addresses {
 	socklen_t size[RD_ADDRESSES_MAX];
 };
 
-int64_t rd_now_ms(void);
+struct rd_local_address {
+	char text[RD_WHERE_SIZE]; /* "lo:127.0.0.1<29500>": interface, address and port */
+	struct sockaddr_storage address;
+};
 
 /*
  * The addresses of settings->address:port. Where the name is not known (yet), asks again until
@@ -47,8 +50,8 @@ int rd_accept(int fd);
 /* No delay for small messages; a peer that vanished is noticed within timeout_ms or so. */
 void rd_socket_tune(int fd, int timeout_ms);
 
-/* "lo:127.0.0.1<29500>": interface, address and port at this end. */
-void rd_socket_describe(char where[RD_WHERE_SIZE], int fd);
+/* The address of this end of a socket: 0, or -1 and errno. */
+int rd_local_address_get(struct rd_local_address *local, int fd);
 /* "127.0.0.1:29500", "[::1]:29500". */
 void rd_dial_text(char text[RD_WHERE_SIZE], const struct sockaddr_storage *address);
 

@@ -1,0 +1,126 @@
+#include "bootstrap/client.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#define ATTEMPT_MS 3000 /* for one address to answer */
+
+/* Goes on to the next address. After the last one the attempt has failed with this error. */
+static void connect_from(struct rd_client *client, int error, int64_t now_ms)
+{
+	for (; client->attempt < client->addresses.count; client->attempt++) {
+		int fd = rd_dial(&client->addresses, client->attempt);
+		if (fd < 0) {
+			error = errno;
+			continue;
+		}
+		client->connection =
+			rd_connection_open(client->epoll_fd, fd, client->mark, EPOLLOUT);
+		if (!client->connection) {
+			error = ENOMEM;
+			continue;
+		}
+		client->connection->connecting = true;
+		client->attempt_ms = now_ms + ATTEMPT_MS;
+		return;
+	}
+	rd_participant_refused(client->participant, error == ECONNREFUSED, strerror(error), now_ms);
+}
+
+static void connect_next(struct rd_client *client, int error, int64_t now_ms)
+{
+	rd_connection_close(&client->connection);
+	client->attempt++;
+	connect_from(client, error, now_ms);
+}
+
+static void finish_connecting(struct rd_client *client, int64_t now_ms)
+{
+	struct rd_connection *connection = client->connection;
+	int error = rd_dialled(connection->fd);
+
+	if (error) {
+		connect_next(client, error, now_ms);
+		return;
+	}
+	connection->connecting = false;
+	rd_socket_tune(connection->fd, client->heartbeat_timeout_ms);
+	rd_connection_watch(connection, EPOLLIN);
+	rd_local_address_get(client->local, connection->fd);
+	rd_participant_connected(client->participant, now_ms);
+}
+
+static void lose_connection(struct rd_client *client, int error, int64_t now_ms)
+{
+	rd_connection_close(&client->connection);
+	rd_participant_closed(client->participant, error, now_ms);
+}
+
+void rd_client_receive(struct rd_client *client, int64_t now_ms)
+{
+	struct rd_connection *connection = client->connection;
+	struct rd_control_message message;
+	int error, took;
+
+	if (!connection)
+		return;
+	if (connection->connecting) {
+		finish_connecting(client, now_ms);
+		return;
+	}
+	if (!rd_connection_read(connection, &error)) {
+		lose_connection(client, error, now_ms);
+		return;
+	}
+	while ((took = rd_connection_take(connection, &message)) > 0)
+		rd_participant_take(client->participant, &message, now_ms);
+	if (took < 0)
+		rd_participant_garbled(client->participant);
+}
+
+void rd_client_drain(struct rd_client *client, int64_t now_ms)
+{
+	struct pollfd fd = { .events = POLLIN };
+
+	while (client->connection) {
+		fd.fd = client->connection->fd;
+		if (poll(&fd, 1, 0) <= 0)
+			return;
+		rd_client_receive(client, now_ms);
+	}
+}
+
+void rd_client_serve(struct rd_client *client, int64_t now_ms)
+{
+	struct rd_control_message message;
+	int error;
+
+	if (client->connection && client->connection->connecting && now_ms >= client->attempt_ms)
+		connect_next(client, ETIMEDOUT, now_ms);
+	if (rd_participant_dials(client->participant, now_ms)) {
+		client->attempt = 0;
+		connect_from(client, 0, now_ms);
+	}
+	if (rd_participant_phase(client->participant) >= RD_SPOKE_GONE)
+		rd_connection_close(&client->connection);
+	while (client->connection && !client->connection->connecting) {
+		while (rd_connection_has_room(client->connection) &&
+			rd_participant_next(client->participant, &message))
+			rd_connection_put(client->connection, &message);
+		if (client->connection->out_size == 0)
+			return;
+		if (!rd_connection_flush(client->connection, &error))
+			lose_connection(client, error, now_ms);
+		else if (client->connection->out_size > 0)
+			return;
+	}
+}
+
+int64_t rd_client_deadline(const struct rd_client *client)
+{
+	bool connecting = client->connection && client->connection->connecting;
+
+	return connecting ? client->attempt_ms : RD_NEVER;
+}

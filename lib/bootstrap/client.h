@@ -1,0 +1,35 @@
+/*
+ * The participant's connection to the coordinator: connects to rank 0, and carries messages between
+ * the socket and the participant. For the control thread alone. Rank 0 has no client: its
+ * participant exchanges messages with the coordinator directly (server.h).
+ */
+#ifndef RD_CLIENT_H
+#define RD_CLIENT_H
+
+#include "bootstrap/connection.h"
+#include "bootstrap/rendezvous.h"
+#include "bootstrap/socket.h"
+
+struct rd_client {
+	struct rd_participant *participant; /* the caller's */
+	struct rd_local_address *local; /* the caller's; set before RD_SPOKE_MET */
+	int epoll_fd; /* the caller's */
+	uint64_t mark; /* of the socket's epoll events */
+	int heartbeat_timeout_ms;
+	struct rd_addresses addresses; /* of rank 0 */
+	struct rd_connection *connection; /* NULL: none */
+	int attempt; /* index of the address that is being connected to */
+	int64_t attempt_ms; /* until when */
+};
+
+/* Receives the messages that have arrived, after an event of the socket. */
+void rd_client_receive(struct rd_client *client, int64_t now_ms);
+/* Receives until no byte is left. */
+void rd_client_drain(struct rd_client *client, int64_t now_ms);
+/* Connects where the participant wants to, sends its messages, and closes the connection when the
+   participant is done. */
+void rd_client_serve(struct rd_client *client, int64_t now_ms);
+/* When rd_client_serve() must be called next, at the latest. */
+int64_t rd_client_deadline(const struct rd_client *client);
+
+#endif

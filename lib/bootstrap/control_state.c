@@ -1,0 +1,279 @@
+#include "bootstrap/control_state.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+
+/* ---- Callers and the thread ---------------------------------------------------------------- */
+
+void rd_control_notify(struct rd_control *control)
+{
+	uint64_t one = 1;
+
+	/* It can only fail where the counter is full, and the thread wakes all the same. */
+	if (write(control->event_fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+static void wake_caller(struct rd_control *control)
+{
+	uint64_t one = 1;
+
+	if (control->wake_fd >= 0 && write(control->wake_fd, &one, sizeof(one)) < 0)
+		rd_log(RD_INFO, RD_BOOTSTRAP, "the wake-up was not written: %m");
+}
+
+void rd_control_wait(struct rd_control *control, enum rd_participant_phase phase)
+{
+	while (control->phase < phase && !atomic_load(&control->verdict) && !control->over)
+		pthread_cond_wait(&control->published, &control->lock);
+}
+
+/* ---- The parent ---------------------------------------------------------------------------- */
+
+/* Under the parent's lock, and so before the child can detach itself. */
+static void fail_child(struct rd_control *child, int error, const char *reason)
+{
+	pthread_mutex_lock(&child->lock);
+	child->requests.parent_error = error;
+	snprintf(
+		child->requests.parent_reason, sizeof(child->requests.parent_reason), "%s", reason);
+	rd_control_notify(child);
+	pthread_mutex_unlock(&child->lock);
+}
+
+void rd_control_attach(struct rd_control *control, struct rd_control *parent)
+{
+	int error;
+
+	if (!parent)
+		return;
+	control->parent = parent;
+	pthread_mutex_lock(&parent->lock);
+	control->next_child = parent->children;
+	parent->children = control;
+	error = atomic_load(&parent->verdict);
+	if (error)
+		fail_child(control, error, parent->reason);
+	pthread_mutex_unlock(&parent->lock);
+}
+
+void rd_control_detach(struct rd_control *control)
+{
+	struct rd_control *parent = control->parent, **at;
+
+	if (!parent)
+		return;
+	pthread_mutex_lock(&parent->lock);
+	for (at = &parent->children; *at != control;)
+		at = &(*at)->next_child;
+	*at = control->next_child;
+	pthread_mutex_unlock(&parent->lock);
+	control->parent = NULL;
+}
+
+/* ---- The thread's side --------------------------------------------------------------------- */
+
+void rd_control_take_requests(struct rd_control *control, int64_t now_ms)
+{
+	struct rd_participant *participant = control->participant;
+	struct rd_control_requests requests;
+
+	pthread_mutex_lock(&control->lock);
+	requests = control->requests;
+	control->requests.slow = false;
+	while (control->link_failures_taken < control->link_failures.count)
+		rd_participant_lose(
+			participant, &control->link_failures.at[control->link_failures_taken++]);
+	pthread_mutex_unlock(&control->lock);
+	if (requests.looks > control->looks_taken)
+		rd_participant_look(participant);
+	control->looks_taken = requests.looks;
+	if (requests.ready)
+		rd_participant_ready(participant, requests.fallbacks, &requests.limits);
+	if (requests.report)
+		rd_participant_report(
+			participant, requests.error, requests.culprit, requests.reason, now_ms);
+	if (requests.slow)
+		rd_participant_slow(participant, requests.slow_first, requests.slow_culprit,
+			requests.slow_reason);
+	if (requests.leave)
+		rd_participant_leave(participant, requests.digest, now_ms);
+	if (requests.parent_error) {
+		/* The parent's coordinator sends its verdict to all ranks: none is waited for. */
+		rd_participant_fail(participant, requests.parent_error, requests.parent_reason);
+		if (control->server.coordinator)
+			rd_coordinator_fail(control->server.coordinator, requests.parent_error,
+				requests.parent_reason);
+	}
+	control->leaving = requests.leave;
+	control->quitting = requests.quit;
+}
+
+/* The coordinator's comes first: rank 0's participant receives nothing more once it has left. */
+static int find_verdict(const struct rd_control *control, const char **reason)
+{
+	const struct rd_coordinator *coordinator = control->server.coordinator;
+	int error = coordinator ? rd_coordinator_verdict(coordinator, reason) : 0;
+
+	return error ? error : rd_participant_verdict(control->participant, reason);
+}
+
+static void store_verdict(struct rd_control *control, int error, const char *reason)
+{
+	snprintf(control->reason, sizeof(control->reason), "%s", reason);
+	atomic_store(&control->verdict, error);
+	atomic_store(control->failed, error);
+	wake_caller(control);
+	for (struct rd_control *at = control->children; at; at = at->next_child)
+		fail_child(at, error, reason);
+	rd_log(RD_INFO, RD_BOOTSTRAP, "%s: %s", rondo_error_name(error), reason);
+}
+
+/* True: there are new ones. Without memory for one, the next call tries again. */
+static bool store_fallbacks(struct rd_control *control)
+{
+	const struct rd_link_failures *fallbacks = rd_participant_fallback(control->participant);
+	int before = control->fallbacks.count;
+
+	while (control->fallbacks.count < fallbacks->count &&
+		rd_link_failures_add(&control->fallbacks, &fallbacks->at[control->fallbacks.count]))
+		;
+	atomic_store(&control->fallback_count, control->fallbacks.count);
+	return control->fallbacks.count > before;
+}
+
+/* After the fallbacks that came earlier. True: it has changed. */
+static bool store_rounds(struct rd_control *control)
+{
+	int rounds = rd_participant_rounds(control->participant);
+
+	return atomic_exchange(&control->rounds, rounds) != rounds;
+}
+
+void rd_control_publish(struct rd_control *control, bool over)
+{
+	enum rd_participant_phase phase = rd_participant_phase(control->participant);
+	const char *reason;
+	int error = find_verdict(control, &reason);
+	bool fallbacks, rounds;
+
+	/* Only this thread writes these, so it may read them without the lock. */
+	if (atomic_load(&control->verdict))
+		error = 0;
+	if (phase == control->phase && !error && !over &&
+		rd_participant_fallback(control->participant)->count == control->fallbacks.count &&
+		rd_participant_rounds(control->participant) == atomic_load(&control->rounds))
+		return;
+	pthread_mutex_lock(&control->lock);
+	fallbacks = store_fallbacks(control);
+	rounds = store_rounds(control);
+	if (fallbacks || rounds)
+		wake_caller(control);
+	control->phase = phase;
+	control->limits = *rd_participant_limits(control->participant);
+	control->over = over;
+	if (error)
+		store_verdict(control, error, reason);
+	pthread_cond_broadcast(&control->published);
+	pthread_mutex_unlock(&control->lock);
+}
+
+/* ---- The callers' side --------------------------------------------------------------------- */
+
+int rd_control_lose(struct rd_control *control, const struct rd_link_failure *link_failure)
+{
+	bool added;
+
+	pthread_mutex_lock(&control->lock);
+	added = rd_link_failures_add(&control->link_failures, link_failure);
+	if (added)
+		rd_control_notify(control);
+	pthread_mutex_unlock(&control->lock);
+	return added ? 0 : rd_fail(RONDO_MEMORY, "no memory for a link failure");
+}
+
+bool rd_control_fallback(struct rd_control *control, int number, struct rd_link_failure *fallback)
+{
+	if (number >= atomic_load(&control->fallback_count))
+		return false;
+	pthread_mutex_lock(&control->lock);
+	*fallback = control->fallbacks.at[number];
+	pthread_mutex_unlock(&control->lock);
+	return true;
+}
+
+void rd_control_look(struct rd_control *control)
+{
+	pthread_mutex_lock(&control->lock);
+	control->requests.looks++;
+	rd_control_notify(control);
+	pthread_mutex_unlock(&control->lock);
+}
+
+int rd_control_rounds(const struct rd_control *control)
+{
+	return atomic_load(&control->rounds);
+}
+
+int rd_control_ready(struct rd_control *control, int fallbacks, struct rd_link_limits *limits)
+{
+	bool another;
+	int verdict;
+
+	pthread_mutex_lock(&control->lock);
+	control->requests.ready = true;
+	control->requests.fallbacks = fallbacks;
+	control->requests.limits = *limits;
+	rd_control_notify(control);
+	while (control->fallbacks.count <= fallbacks && control->phase < RD_SPOKE_OPEN &&
+		!atomic_load(&control->verdict) && !control->over)
+		pthread_cond_wait(&control->published, &control->lock);
+	another = control->fallbacks.count > fallbacks;
+	if (control->phase == RD_SPOKE_OPEN)
+		*limits = control->limits;
+	pthread_mutex_unlock(&control->lock);
+	verdict = rd_control_verdict(control);
+	return verdict ? verdict : another;
+}
+
+int rd_control_report(struct rd_control *control, int error, int culprit, const char *reason)
+{
+	struct rd_control_requests *requests = &control->requests;
+	int verdict;
+
+	pthread_mutex_lock(&control->lock);
+	if (!requests->report) {
+		requests->report = true;
+		requests->error = error;
+		requests->culprit = culprit;
+		snprintf(requests->reason, sizeof(requests->reason), "%s", reason);
+		rd_control_notify(control);
+	}
+	rd_control_wait(control, RD_SPOKE_GONE);
+	pthread_mutex_unlock(&control->lock);
+	verdict = rd_control_verdict(control);
+	return verdict ? verdict : rd_fail(error, "%s", reason);
+}
+
+void rd_control_slow(struct rd_control *control, bool first, int culprit, const char *reason)
+{
+	struct rd_control_requests *requests = &control->requests;
+
+	pthread_mutex_lock(&control->lock);
+	requests->slow = true;
+	requests->slow_first = first;
+	requests->slow_culprit = culprit;
+	snprintf(requests->slow_reason, sizeof(requests->slow_reason), "%s", reason);
+	rd_control_notify(control);
+	pthread_mutex_unlock(&control->lock);
+}
+
+int rd_control_verdict(struct rd_control *control)
+{
+	int error = atomic_load(&control->verdict);
+
+	return error ? rd_fail(error, "%s", control->reason) : 0;
+}

@@ -1,0 +1,94 @@
+/*
+ * The data of a control connection, and what its callers and its thread share of it.
+ *
+ * Callers write requests under the lock, then the eventfd. The thread publishes its phase, the
+ * fallbacks and the verdict under the lock. The verdict is stored after its reason and never
+ * changes, so it may also be read without the lock. control_state.c defines the functions of
+ * control.h that do no more than this: from rd_control_lose() to rd_control_verdict().
+ */
+#ifndef RD_CONTROL_STATE_H
+#define RD_CONTROL_STATE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bootstrap/client.h"
+#include "bootstrap/control.h"
+#include "bootstrap/peer_watch.h"
+#include "bootstrap/server.h"
+
+/* What callers want of the thread; stays set unless said otherwise. */
+struct rd_control_requests {
+	bool ready, report, leave, quit;
+	int looks; /* their number so far */
+	int fallbacks; /* that `ready` comes after, */
+	struct rd_link_limits limits; /* and what links can do then */
+	int error, culprit; /* of the report */
+	char reason[RD_REASON_SIZE];
+	uint64_t digest; /* with `leave` */
+	int parent_error; /* the parent's verdict; 0: none */
+	char parent_reason[RD_REASON_SIZE];
+	bool slow; /* cleared when the thread has taken it */
+	bool slow_first;
+	int slow_culprit;
+	char slow_reason[RD_REASON_SIZE];
+};
+
+struct rd_control {
+	struct rd_settings settings;
+	_Atomic int *failed;
+	int wake_fd;
+	char address[RD_WHERE_SIZE]; /* where rank 0 listens, for reasons */
+	struct rd_local_address local; /* set before RD_SPOKE_MET */
+	struct rd_control *parent; /* the caller's; NULL: none, or no longer */
+	int event_fd; /* wakes the thread */
+
+	pthread_mutex_t lock;
+	pthread_cond_t published;
+	/* Under the lock: */
+	struct rd_control_requests requests;
+	struct rd_link_failures link_failures; /* of this rank's links */
+	struct rd_link_failures fallbacks; /* the coordinator's decisions on link failures */
+	enum rd_participant_phase phase;
+	struct rd_link_limits limits; /* of all ranks' links */
+	bool over; /* the thread has ended */
+	struct rd_control *children; /* made from this one, and not detached yet */
+	struct rd_control *next_child; /* under the parent's lock */
+	/* Also read without it: */
+	_Atomic int fallback_count, rounds;
+	_Atomic int verdict;
+	char reason[RD_REASON_SIZE];
+
+	/* The thread's own: */
+	pthread_t thread;
+	int epoll_fd;
+	struct rd_participant *participant;
+	struct rd_client client; /* where this is not rank 0 */
+	struct rd_server server; /* in rank 0; elsewhere its coordinator is NULL */
+	int link_failures_taken, looks_taken; /* of the requests */
+	struct rd_watch *watch; /* NULL: none */
+	bool watch_tried; /* there is one, or none to be had */
+	int dead; /* as the watch reported it with the latest events; -1: none */
+	bool leaving, quitting;
+	int64_t linger_ms; /* until when the others may read the verdict */
+};
+
+/* Wakes the thread, under the lock. */
+void rd_control_notify(struct rd_control *control);
+
+/* Waits, under the lock, until this phase is reached or nothing more will come. */
+void rd_control_wait(struct rd_control *control, enum rd_participant_phase phase);
+
+/* Registers with the parent, whose verdict becomes this one's; rd_control_detach() undoes it.
+   parent: NULL: none. */
+void rd_control_attach(struct rd_control *control, struct rd_control *parent);
+
+/* Of the thread: what the requests ask for, handed to the participant and the coordinator. */
+void rd_control_take_requests(struct rd_control *control, int64_t now_ms);
+
+/* Of the thread: publishes where the participant and the coordinator stand. over: the thread
+   ends. */
+void rd_control_publish(struct rd_control *control, bool over);
+
+#endif

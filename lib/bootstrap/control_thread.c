@@ -1,0 +1,182 @@
+#include "bootstrap/control_thread.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/thread.h"
+
+#define STACK_SIZE (128 << 10)
+#define EVENTS_MAX 64
+#define LINGER_MS 1000 /* for the others to read the verdict, and hang up */
+
+/* ---- The watch over this host -------------------------------------------------------------- */
+
+static void create_watch(struct rd_control *control)
+{
+	struct rd_watch_config config = { control->settings.rank, control->settings.size,
+		rd_participant_members(control->participant),
+		rd_participant_comm_id(control->participant), control->event_fd };
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = RD_MARK_WATCH };
+
+	control->watch_tried = true;
+	control->watch = rd_watch_create(&config);
+	if (control->watch)
+		epoll_ctl(control->epoll_fd, EPOLL_CTL_ADD, rd_watch_fd(control->watch), &event);
+}
+
+/* Each rank that is ready has made its watch; so once all are, all have. */
+static void advance_watch(struct rd_control *control)
+{
+	enum rd_participant_phase phase = rd_participant_phase(control->participant);
+
+	if (phase == RD_SPOKE_MET && !control->watch_tried)
+		create_watch(control);
+	if (phase == RD_SPOKE_OPEN && control->watch)
+		rd_watch_start(control->watch);
+}
+
+static void report_death(struct rd_control *control, int64_t now_ms)
+{
+	int dead = control->dead;
+
+	control->dead = -1;
+	if (dead < 0 || rd_participant_phase(control->participant) != RD_SPOKE_OPEN)
+		return;
+	if (dead == 0) {
+		rd_watch_spread(control->watch);
+		/* Rank 0's verdict may have arrived, and not be read. */
+		rd_client_drain(&control->client, now_ms);
+	}
+	rd_participant_died(control->participant, dead);
+}
+
+/* ---- Events -------------------------------------------------------------------------------- */
+
+static void take_event(struct rd_control *control, uint64_t mark, int64_t now_ms)
+{
+	uint64_t count;
+
+	if (mark == RD_MARK_CLIENT)
+		rd_client_receive(&control->client, now_ms);
+	else if (mark == RD_MARK_LISTENER)
+		rd_server_accept(&control->server, now_ms);
+	else if (mark == RD_MARK_WATCH)
+		rd_watch_receive(control->watch);
+	else if (mark != RD_MARK_EVENT)
+		rd_server_receive(&control->server, (int)mark, now_ms);
+	else if (read(control->event_fd, &count, sizeof(count)) < 0)
+		return; /* it has been read before */
+	/* Queried here alone: messages that the rank sent before it died come first. */
+	if ((mark == RD_MARK_WATCH || mark == RD_MARK_EVENT) && control->watch)
+		control->dead = rd_watch_dead(control->watch);
+}
+
+/*
+ * Waits for an event, then takes all that have come: after this process was stopped for a while,
+ * no deadline may pass judgement on messages that have arrived and not been read.
+ */
+static int wait_for_events(struct rd_control *control, int timeout_ms)
+{
+	struct epoll_event events[EVENTS_MAX];
+	int count;
+
+	do {
+		int64_t now_ms;
+		count = epoll_wait(control->epoll_fd, events, EVENTS_MAX, timeout_ms);
+		if (count < 0)
+			return errno == EINTR ? 0
+					      : rd_fail_errno("the control connection cannot wait");
+		now_ms = rd_clock_ms();
+		for (int i = 0; i < count; i++)
+			take_event(control, events[i].data.u64, now_ms);
+		timeout_ms = 0;
+	} while (count == EVENTS_MAX);
+	return 0;
+}
+
+static int64_t sooner(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int sleep_ms(const struct rd_control *control, int64_t now_ms)
+{
+	int64_t deadline =
+		sooner(rd_participant_deadline(control->participant), control->linger_ms);
+
+	if (control->server.coordinator)
+		deadline = sooner(deadline, rd_coordinator_deadline(control->server.coordinator));
+	else
+		deadline = sooner(deadline, rd_client_deadline(&control->client));
+	if (deadline == RD_NEVER)
+		return -1;
+	return deadline <= now_ms ? 0 : (int)sooner(deadline - now_ms, 60000);
+}
+
+/* ---- The loop ------------------------------------------------------------------------------ */
+
+static bool is_finished(struct rd_control *control, int64_t now_ms)
+{
+	const struct rd_coordinator *coordinator = control->server.coordinator;
+
+	if (!coordinator)
+		return control->quitting ||
+		       (control->leaving &&
+			       rd_participant_phase(control->participant) >= RD_SPOKE_GONE);
+	if (!control->quitting && !control->leaving)
+		return false;
+	if (!rd_coordinator_settled(coordinator))
+		return control->quitting;
+	if (control->linger_ms == RD_NEVER)
+		control->linger_ms = now_ms + LINGER_MS;
+	return rd_coordinator_over(coordinator) || now_ms >= control->linger_ms;
+}
+
+static void *run(void *argument)
+{
+	struct rd_control *control = argument;
+	struct rd_coordinator *coordinator = control->server.coordinator;
+	struct rd_watch *watch;
+
+	rd_log_rank(control->settings.rank);
+	for (;;) {
+		int64_t now_ms = rd_clock_ms();
+		rd_control_take_requests(control, now_ms);
+		report_death(control, now_ms);
+		rd_participant_tick(control->participant, now_ms);
+		if (coordinator) {
+			rd_coordinator_tick(coordinator, now_ms);
+			rd_server_serve(&control->server, control->participant, now_ms);
+		} else {
+			rd_client_serve(&control->client, now_ms);
+		}
+		advance_watch(control);
+		rd_control_publish(control, false);
+		if (is_finished(control, now_ms))
+			break;
+		if (wait_for_events(control, sleep_ms(control, now_ms))) {
+			rd_participant_fail(control->participant, RONDO_SYSTEM, rondo_last_error());
+			break;
+		}
+	}
+	/* A child that is forked from now on finds no watch to abandon. */
+	watch = control->watch;
+	control->watch = NULL;
+	rd_watch_destroy(watch);
+	rd_control_publish(control, true);
+	return NULL;
+}
+
+int rd_control_thread_start(struct rd_control *control)
+{
+	int error = rd_thread_start(&control->thread, STACK_SIZE, run, control);
+
+	if (!error)
+		return 0;
+	errno = error;
+	return rd_fail_errno("cannot start the control connection's thread");
+}

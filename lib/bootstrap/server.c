@@ -1,0 +1,264 @@
+#include "bootstrap/server.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+
+/* ---- Life ---------------------------------------------------------------------------------- */
+
+int rd_server_listen(struct rd_server *server, const struct rd_addresses *addresses,
+	const struct rd_settings *settings, uint64_t mark)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = mark };
+	int error = rd_listen(&server->listen_fd, addresses, settings);
+
+	if (error) {
+		server->listen_fd = -1;
+		return error;
+	}
+	if (epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, server->listen_fd, &event))
+		return rd_fail_errno("cannot watch the control connection's sockets");
+	return 0;
+}
+
+int rd_server_start(struct rd_server *server, const struct rd_settings *settings, const char *where,
+	int64_t now_ms)
+{
+	uint64_t comm_id = 0;
+	int error;
+
+	server->heartbeat_timeout_ms = settings->heartbeat_timeout_ms;
+	/* Before there is randomness at all, early in a boot, this waits. */
+	if (getrandom(&comm_id, sizeof(comm_id), 0) != sizeof(comm_id))
+		return rd_fail_errno("no random number for the comm");
+	/* Elsewhere 0 stands for an unknown comm. */
+	comm_id += comm_id == 0;
+	error = rd_coordinator_create(&server->coordinator, settings, where, comm_id, now_ms);
+	if (error)
+		return error;
+	server->connections = calloc((size_t)rd_coordinator_line_count(server->coordinator),
+		sizeof(*server->connections));
+	if (!server->connections)
+		return rd_fail(RONDO_MEMORY, "no memory for the coordinator's connections");
+	return 0;
+}
+
+static void free_coordinator(struct rd_server *server)
+{
+	if (server->listen_fd >= 0)
+		close(server->listen_fd);
+	free(server->connections);
+	rd_coordinator_destroy(server->coordinator);
+}
+
+void rd_server_finish(struct rd_server *server)
+{
+	if (server->connections)
+		for (int i = 0; i < rd_coordinator_line_count(server->coordinator); i++)
+			rd_connection_close(&server->connections[i]);
+	free_coordinator(server);
+}
+
+void rd_server_abandon(struct rd_server *server)
+{
+	if (server->connections)
+		for (int i = 0; i < rd_coordinator_line_count(server->coordinator); i++)
+			rd_connection_abandon(server->connections[i]);
+	free_coordinator(server);
+}
+
+/* ---- Connections --------------------------------------------------------------------------- */
+
+static void lose_connection(struct rd_server *server, int index, int error)
+{
+	rd_connection_close(&server->connections[index]);
+	rd_coordinator_closed(server->coordinator, index, error);
+}
+
+void rd_server_receive(struct rd_server *server, int index, int64_t now_ms)
+{
+	struct rd_connection *connection = server->connections[index];
+	struct rd_control_message message;
+	int error, took;
+
+	if (!connection)
+		return;
+	if (!rd_connection_read(connection, &error)) {
+		lose_connection(server, index, error);
+		return;
+	}
+	while ((took = rd_connection_take(connection, &message)) > 0)
+		rd_coordinator_take(server->coordinator, index, &message, now_ms);
+	if (took < 0)
+		rd_coordinator_garbled(server->coordinator, index, now_ms);
+}
+
+static void serve_connection(struct rd_server *server, int index)
+{
+	struct rd_connection *connection = server->connections[index];
+	struct rd_control_message message;
+	int error;
+
+	while (connection) {
+		while (rd_connection_has_room(connection) &&
+			rd_coordinator_next(server->coordinator, index, &message))
+			rd_connection_put(connection, &message);
+		if (connection->out_size == 0)
+			break;
+		if (!rd_connection_flush(connection, &error)) {
+			lose_connection(server, index, error);
+			return;
+		}
+		if (connection->out_size > 0)
+			break;
+	}
+	if (connection && rd_coordinator_dropped(server->coordinator, index))
+		lose_connection(server, index, 0);
+}
+
+/* ---- Accepting ----------------------------------------------------------------------------- */
+
+static void close_listener(struct rd_server *server)
+{
+	if (server->listen_fd < 0)
+		return;
+	/* As for a connection: a launcher may hold a copy, which epoll would go on to report. */
+	epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, server->listen_fd, NULL);
+	close(server->listen_fd);
+	server->listen_fd = -1;
+}
+
+/* Closes the connection that has been silent for longest, unless its HELLO has just come. False:
+   there is none to close. */
+static bool close_oldest(struct rd_server *server, int64_t now_ms)
+{
+	int index = rd_coordinator_oldest_stranger(server->coordinator);
+
+	if (index < 0)
+		return false;
+	rd_server_receive(server, index, now_ms);
+	if (rd_coordinator_oldest_stranger(server->coordinator) == index)
+		lose_connection(server, index, 0);
+	return true;
+}
+
+static bool lacks_resources(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
+
+/* Where rank 0 is out of descriptors, say, and no silent connection holds one, nobody can join. */
+static bool free_descriptor(struct rd_server *server, int error, int64_t now_ms)
+{
+	if (!lacks_resources(error))
+		return false;
+	if (close_oldest(server, now_ms))
+		return rd_coordinator_listening(server->coordinator);
+	errno = error;
+	rd_fail_errno("rank 0 cannot accept a connection");
+	rd_coordinator_fail(server->coordinator, RONDO_SYSTEM, rondo_last_error());
+	close_listener(server);
+	return false;
+}
+
+/* Most ranks have sent their HELLO before they are accepted. It is read at once, so that silent
+   connections, however many there are, cannot come between. */
+static void open_connection(struct rd_server *server, int fd, int64_t now_ms)
+{
+	int index = rd_coordinator_open(server->coordinator, now_ms);
+
+	if (index < 0) {
+		close(fd);
+		return;
+	}
+	rd_socket_tune(fd, server->heartbeat_timeout_ms);
+	server->connections[index] =
+		rd_connection_open(server->epoll_fd, fd, (uint64_t)index, EPOLLIN);
+	if (server->connections[index])
+		rd_server_receive(server, index, now_ms);
+	else
+		rd_coordinator_closed(server->coordinator, index, 0);
+}
+
+void rd_server_accept(struct rd_server *server, int64_t now_ms)
+{
+	/* A bounded number at a time, so that a crowd does not keep the others waiting. */
+	for (int i = 0; i < RD_STRANGERS_MAX; i++) {
+		int fd;
+
+		while (!rd_coordinator_has_room(server->coordinator))
+			if (!close_oldest(server, now_ms))
+				return;
+		/* Connections made once all are here are for the next comm, which may share the
+		   socket. */
+		if (server->listen_fd < 0 || !rd_coordinator_listening(server->coordinator))
+			return;
+		fd = rd_accept(server->listen_fd);
+		if (fd >= 0)
+			open_connection(server, fd, now_ms);
+		else if (!free_descriptor(server, errno, now_ms))
+			return;
+	}
+}
+
+/* ---- Serving ------------------------------------------------------------------------------- */
+
+/* Rank 0's participant and the coordinator, in turn until neither has a message left. */
+static void exchange_messages(
+	struct rd_server *server, struct rd_participant *participant, int64_t now_ms)
+{
+	struct rd_control_message message;
+	bool moved;
+
+	do {
+		moved = false;
+		while (rd_participant_next(participant, &message)) {
+			rd_coordinator_take(server->coordinator, 0, &message, now_ms);
+			moved = true;
+		}
+		while (rd_coordinator_next(server->coordinator, 0, &message)) {
+			rd_participant_take(participant, &message, now_ms);
+			moved = true;
+		}
+	} while (moved);
+}
+
+/* The first is a warning: a user whose ranks compute for long knows why. The others are for a user
+   who looks for them. */
+static void log_slow_call(struct rd_server *server)
+{
+	char text[RD_REASON_SIZE];
+
+	if (!rd_coordinator_slow_call(server->coordinator, text))
+		return;
+	rd_log(server->warned ? RD_INFO : RD_WARN, RD_COLL, "slow call: %s", text);
+	server->warned = true;
+}
+
+void rd_server_serve(struct rd_server *server, struct rd_participant *participant, int64_t now_ms)
+{
+	if (rd_participant_dials(participant, now_ms)) {
+		rd_coordinator_open(server->coordinator, now_ms);
+		rd_participant_connected(participant, now_ms);
+		server->joined = true;
+	}
+	if (server->joined)
+		exchange_messages(server, participant, now_ms);
+	/* From then on the number 0 may be given to another. */
+	if (server->joined && rd_participant_phase(participant) >= RD_SPOKE_GONE) {
+		rd_coordinator_closed(server->coordinator, 0, 0);
+		server->joined = false;
+	}
+	/* The listening socket closes before any rank learns that all are here: a rank that connects
+	   then means the next comm, and must not be accepted into this one. */
+	if (!rd_coordinator_listening(server->coordinator))
+		close_listener(server);
+	for (int i = 0; i < rd_coordinator_line_count(server->coordinator); i++)
+		serve_connection(server, i);
+	log_slow_call(server);
+}
