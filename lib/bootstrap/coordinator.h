@@ -1,96 +1,69 @@
-/*
- * The coordinator's state, as data; rendezvous.h says what it does. coordinator.c changes it,
- * diagnose.c judges failures by it, and verdict.c writes the verdict.
- */
+/* The coordinator: rank 0's state machine by which ranks meet and fail (rendezvous.h). */
 #ifndef RD_COORDINATOR_H
 #define RD_COORDINATOR_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/settings.h"
+#include "bootstrap/control_message.h"
+#include "bootstrap/link_failure.h"
+#include "bootstrap/member.h"
 #include "bootstrap/rendezvous.h"
 
-/* What a connection has still to be told. */
-enum {
-	RD_SAY_BEAT = 1,
-	RD_SAY_GO = 2,
-	RD_SAY_QUERY = 4,
-	RD_SAY_FAREWELL = 8,
-	RD_SAY_VERDICT = 16,
-	RD_SAY_ALL_LOOKED = 32,
-};
+struct rd_coordinator;
 
-struct rd_coordinator_line {
-	bool open;
-	bool dropped;
-	bool turned_away; /* stays until it has read why */
-	int rank; /* -1: a stranger, or one that was turned away */
-	unsigned say;
-	int members_told; /* of size; and one more, TABLE */
-	int fallbacks_told; /* of coordinator->fallbacks: all up to here that concern its rank */
-	int leavers_told; /* of coordinator->leavers */
-	uint32_t timeout_ms; /* of the rank at the other end */
-	uint64_t number; /* in the order in which connections were made */
-	int64_t opened_ms, heard_ms, beat_ms;
-};
+/*
+ * settings: of rank 0; outlive the coordinator. where: the address the coordinator listens at, for
+ * reasons. Draws no random numbers: comm_id is given.
+ */
+int rd_coordinator_create(struct rd_coordinator **coordinator, const struct rd_settings *settings,
+	const char *where, uint64_t comm_id, int64_t now_ms);
+void rd_coordinator_destroy(struct rd_coordinator *coordinator);
 
-/* A rank, as the coordinator knows it. */
-struct rd_seat {
-	int line; /* -1: none, not yet or no longer */
-	bool came, ready, left, answered;
-	bool looked; /* in this round, and it is not ready */
-	uint32_t fallbacks; /* that concern it */
-	struct rd_link_limits limits; /* of its links, once it is ready */
-	struct rd_member member;
-	uint32_t calls; /* from its ANSWER or BYE */
-	uint32_t done;
-	int collective, waiting_for;
-	uint32_t waited_ms; /* for that one */
-	struct rd_signature slept_in; /* from its ANSWER; number 0: none */
-	uint64_t digest; /* of its calls */
-	bool lags; /* has not joined the call that is asked about */
-	int blames; /* its latest report of the open case, or of a slow call: the culprit; */
-	int report; /* the error, 0: none; */
-	char reason[RD_REASON_SIZE]; /* and what it tells */
-};
+/* Connections are numbered from 0 to this, exclusively. */
+int rd_coordinator_line_count(const struct rd_coordinator *coordinator);
+/* Whether anyone may still join, and whether there is room for one more unproved connection. */
+bool rd_coordinator_listening(const struct rd_coordinator *coordinator);
+bool rd_coordinator_has_room(const struct rd_coordinator *coordinator);
+/* The connection to close first where room is short: of those without a HELLO the oldest, else of
+   those that have been sent why they are refused. -1: none. */
+int rd_coordinator_oldest_stranger(const struct rd_coordinator *coordinator);
+/* A connection was made: its number; -1: no room. */
+int rd_coordinator_open(struct rd_coordinator *coordinator, int64_t now_ms);
 
-enum rd_coordinator_phase {
-	RD_COORDINATOR_GATHERING,
-	RD_COORDINATOR_OPENING,
-	RD_COORDINATOR_RUNNING
-};
+void rd_coordinator_take(struct rd_coordinator *coordinator, int line,
+	const struct rd_control_message *message, int64_t now_ms);
+/* Bytes came that are no message. */
+void rd_coordinator_garbled(struct rd_coordinator *coordinator, int line, int64_t now_ms);
+/* The connection is gone: error is its errno, 0 for an end of file. The number may be used again.
+ */
+void rd_coordinator_closed(struct rd_coordinator *coordinator, int line, int error);
+/* Rank 0 cannot take part: ranks that come are sent the reason. */
+void rd_coordinator_decline(struct rd_coordinator *coordinator, int error, const char *reason);
+/* Something that the coordinator cannot do without has failed in rank 0: nobody can join any more.
+ */
+void rd_coordinator_fail(struct rd_coordinator *coordinator, int error, const char *reason);
+void rd_coordinator_tick(struct rd_coordinator *coordinator, int64_t now_ms);
 
-struct rd_coordinator {
-	const struct rd_settings *settings;
-	int size;
-	const char *where;
-	uint64_t comm_id;
-	enum rd_coordinator_phase phase;
-	bool closed; /* to ranks that have not come */
-	int came, ready, looked, turned_away;
-	int strangers;
-	uint64_t opened; /* connections, ever */
-	struct rd_link_failures fallbacks; /* in the order in which they were heard of */
-	int *leavers; /* ranks, in the order in which they left */
-	int leaver_count;
-	int64_t ticked_ms, init_ms, leave_ms; /* the latter two: deadlines */
+/* The next message to say to this connection; false: none now. */
+bool rd_coordinator_next(
+	struct rd_coordinator *coordinator, int line, struct rd_control_message *message);
+/* The coordinator wants nothing more to do with this connection: close it (and call
+ * rd_coordinator_closed()). */
+bool rd_coordinator_dropped(const struct rd_coordinator *coordinator, int line);
+/* When rd_coordinator_tick() must be called next, at the latest. */
+int64_t rd_coordinator_deadline(const struct rd_coordinator *coordinator);
 
-	/* The case: reports that are being looked into. reporter -1: none. */
-	int reporter;
-	bool broken; /* one of its reports is of a broken link */
-	uint32_t query;
-	int64_t case_ms;
+/* True: a call waits for a rank that has not been named for it before; to be logged. */
+bool rd_coordinator_slow_call(struct rd_coordinator *coordinator, char text[RD_REASON_SIZE]);
 
-	/* The inquiry: a slow call that all ranks are asked about, while there is no case. */
-	int inquirer, next_inquirer; /* whose calls are slow; -1: none */
-	bool inquires_first; /* the inquirer's first of this wait: to be logged */
-	bool noticed; /* the notice is to be logged */
-	char notice[RD_REASON_SIZE];
-	uint32_t noticed_call; /* the latest collective of which that was logged */
-
-	int error; /* the verdict, once there is one */
-	char reason[RD_REASON_SIZE];
-
-	int line_count;
-	struct rd_coordinator_line *lines;
-	struct rd_seat *seats;
-};
+/* The verdict: 0, or its error; *reason is the coordinator's. */
+int rd_coordinator_verdict(const struct rd_coordinator *coordinator, const char **reason);
+/* Nothing more will happen: there is a verdict, or all have left. */
+bool rd_coordinator_settled(const struct rd_coordinator *coordinator);
+/* And nobody listens to the coordinator any more: all have left, or heard the verdict, and hung up.
+   A gathering that failed early goes on until each rank has come to hear of it: bound the wait. */
+bool rd_coordinator_over(const struct rd_coordinator *coordinator);
 
 #endif

@@ -24,6 +24,10 @@ struct rd_member {
 	struct rd_card cards[RD_TRANSPORTS_MAX];
 };
 
+#define RD_RANK_NAME_SIZE (RD_HOST_SIZE + 64)
+/* "rank 2 (host a, pid 17)". */
+const char *rd_member_name(const struct rd_member *member, int rank, char name[RD_RANK_NAME_SIZE]);
+
 /* What this rank is doing, for the coordinator's question; the comm writes, the control
  * connection's thread reads. */
 struct rd_activity {

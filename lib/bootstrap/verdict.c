@@ -10,11 +10,7 @@
 const char *rd_name_rank(
 	const struct rd_coordinator *coordinator, int rank, char name[RD_RANK_NAME_SIZE])
 {
-	const struct rd_place *place = &coordinator->seats[rank].member.place;
-
-	snprintf(name, RD_RANK_NAME_SIZE, "rank %d (host %s, pid %lld)", rank, place->host_name,
-		(long long)place->pid);
-	return name;
+	return rd_member_name(&coordinator->seats[rank].member, rank, name);
 }
 
 const char *rd_name_call(int collective, uint32_t number, char name[RD_RANK_NAME_SIZE])

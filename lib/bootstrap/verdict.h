@@ -2,7 +2,7 @@
 #ifndef RD_VERDICT_H
 #define RD_VERDICT_H
 
-#include "bootstrap/coordinator.h"
+#include "bootstrap/coordinator_state.h"
 
 /* The verdict, which goes to all ranks. The first stands: a later one is likely its consequence. */
 void rd_decide(struct rd_coordinator *coordinator, int error, const char *format, ...)
@@ -11,7 +11,6 @@ void rd_decide(struct rd_coordinator *coordinator, int error, const char *format
 /* Sends RD_SAY_ messages to all ranks that have not left. */
 void rd_say_to_all(struct rd_coordinator *coordinator, unsigned what);
 
-#define RD_RANK_NAME_SIZE (RD_HOST_SIZE + 64)
 /* "rank 2 (host a, pid 17)". */
 const char *rd_name_rank(
 	const struct rd_coordinator *coordinator, int rank, char name[RD_RANK_NAME_SIZE]);

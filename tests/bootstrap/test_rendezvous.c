@@ -10,7 +10,8 @@
 #include <string.h>
 
 #include "plan/collective.h"
-#include "bootstrap/rendezvous.h"
+#include "bootstrap/coordinator.h"
+#include "bootstrap/participant.h"
 
 #define RANKS_MAX 9
 #define TIMEOUT_MS 1000

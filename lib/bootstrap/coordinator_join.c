@@ -1,0 +1,135 @@
+#include "bootstrap/coordinator_join.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "bootstrap/verdict.h"
+
+void rd_join_decline(struct rd_coordinator *coordinator, int rank, int error, const char *reason)
+{
+	rd_decide(coordinator, error, "rank %d of %d could not take part: %s", rank,
+		coordinator->size, reason);
+}
+
+static void check_settings(struct rd_coordinator *coordinator,
+	const struct rd_control_message *hello, const char *name, const char *ours)
+{
+	const struct rd_settings *settings = coordinator->settings;
+
+	if (strcmp(hello->hello.library, rondo_version()) != 0)
+		rd_decide(coordinator, RONDO_PROTOCOL,
+			"%s runs Rondo %s, %s runs %s: all ranks must run the same Rondo", name,
+			hello->hello.library, ours, rondo_version());
+	else if (hello->hello.channels != settings->channels)
+		rd_decide(coordinator, RONDO_SETTING, "%s has RONDO_CHANNELS %d, %s has %d", name,
+			hello->hello.channels, ours, settings->channels);
+	else if (hello->hello.piece_size != settings->piece_size)
+		rd_decide(coordinator, RONDO_SETTING, "%s has RONDO_PIECE %llu, %s has %zu", name,
+			(unsigned long long)hello->hello.piece_size, ours, settings->piece_size);
+	else if (strcmp(hello->hello.algo, settings->algo) != 0)
+		rd_decide(coordinator, RONDO_SETTING,
+			"%s has RONDO_ALGO \"%.60s\", %s has \"%.60s\"", name, hello->hello.algo,
+			ours, settings->algo);
+	else if (strcmp(hello->hello.plugins, settings->plugins) != 0)
+		rd_decide(coordinator, RONDO_SETTING,
+			"%s has the plug-in algorithms \"%.60s\", %s has \"%.60s\": "
+			"RONDO_ALGO_PLUGIN "
+			"must bring the same to every rank",
+			name, hello->hello.plugins, ours, settings->plugins);
+	else if (hello->hello.digest != rd_settings_digest(settings))
+		rd_decide(coordinator, RONDO_SETTING,
+			"%s and %s were started with different settings", name, ours);
+}
+
+/* May this one sit down? If not there is a verdict. Before our own rank 0 has, "rank 0" will do. */
+static void check_hello(struct rd_coordinator *coordinator, const struct rd_control_message *hello)
+{
+	int rank = hello->hello.rank;
+	char name[RD_RANK_NAME_SIZE], other[RD_RANK_NAME_SIZE] = "rank 0";
+
+	if (coordinator->seats[0].came)
+		rd_name_rank(coordinator, 0, other);
+	if (hello->hello.version != RD_WIRE_VERSION) {
+		rd_decide(coordinator, RONDO_PROTOCOL,
+			"rank %d speaks version %u of the protocol, %s speaks %d: all ranks must "
+			"run "
+			"the same Rondo",
+			rank, hello->hello.version, other, RD_WIRE_VERSION);
+		return;
+	}
+	rd_member_name(&hello->hello.member, rank, name);
+	if (hello->hello.size != coordinator->size)
+		rd_decide(coordinator, RONDO_SETTING,
+			"%s was started with WORLD_SIZE %d, %s with %d", name, hello->hello.size,
+			other, coordinator->size);
+	else if (rank < 0 || rank >= coordinator->size)
+		rd_decide(coordinator, RONDO_SETTING, "%s is not one of 0 to %d", name,
+			coordinator->size - 1);
+	else if (coordinator->seats[rank].came)
+		rd_decide(coordinator, RONDO_SETTING,
+			"two processes say they are rank %d: %s and %s", rank,
+			rd_name_rank(coordinator, rank, other), name);
+	else
+		check_settings(coordinator, hello, name, other);
+}
+
+static void start_opening(struct rd_coordinator *coordinator)
+{
+	coordinator->phase = RD_COORDINATOR_OPENING;
+	for (int i = 0; i < coordinator->line_count; i++)
+		if (coordinator->lines[i].open && coordinator->lines[i].rank < 0)
+			coordinator->lines[i].dropped = true;
+}
+
+static void sit_down(struct rd_coordinator *coordinator, struct rd_coordinator_line *line,
+	const struct rd_control_message *hello)
+{
+	struct rd_seat *seat = &coordinator->seats[hello->hello.rank];
+
+	line->rank = hello->hello.rank;
+	line->say = RD_SAY_BEAT;
+	line->beat_ms = line->heard_ms + RD_BEAT_MOST_MS; /* its BEAT, next, says better */
+	coordinator->strangers--;
+	seat->line = (int)(line - coordinator->lines);
+	seat->came = true;
+	seat->member = hello->hello.member;
+	seat->collective = -1;
+	seat->waiting_for = -1;
+	if (++coordinator->came == coordinator->size)
+		start_opening(coordinator);
+}
+
+static void turn_away(struct rd_coordinator *coordinator, struct rd_coordinator_line *line)
+{
+	coordinator->turned_away++;
+	line->turned_away = true;
+	line->say = RD_SAY_VERDICT;
+}
+
+static void take_hello(struct rd_coordinator *coordinator, struct rd_coordinator_line *line,
+	const struct rd_control_message *message)
+{
+	if (!coordinator->error)
+		check_hello(coordinator, message);
+	if (coordinator->error)
+		turn_away(coordinator, line);
+	else
+		sit_down(coordinator, line, message);
+}
+
+void rd_join_first(struct rd_coordinator *coordinator, struct rd_coordinator_line *line,
+	const struct rd_control_message *message)
+{
+	int rank = message->kind == RD_CONTROL_REPORT ? message->report.culprit : -1;
+
+	if (coordinator->phase != RD_COORDINATOR_GATHERING) {
+		line->dropped = true;
+	} else if (message->kind == RD_CONTROL_HELLO) {
+		take_hello(coordinator, line, message);
+	} else if (rank >= 0 && rank < coordinator->size) {
+		rd_join_decline(coordinator, rank, message->report.error, message->report.reason);
+		turn_away(coordinator, line);
+	} else {
+		line->dropped = true;
+	}
+}

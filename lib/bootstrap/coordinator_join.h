@@ -1,0 +1,15 @@
+/* How the coordinator admits ranks, or refuses them. */
+#ifndef RD_COORDINATOR_JOIN_H
+#define RD_COORDINATOR_JOIN_H
+
+#include "bootstrap/coordinator_state.h"
+
+/* Takes the first message over a connection: a HELLO, or a REPORT of a rank that cannot take
+   part. */
+void rd_join_first(struct rd_coordinator *coordinator, struct rd_coordinator_line *line,
+	const struct rd_control_message *message);
+
+/* The verdict, where this rank cannot take part. */
+void rd_join_decline(struct rd_coordinator *coordinator, int rank, int error, const char *reason);
+
+#endif

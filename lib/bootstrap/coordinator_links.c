@@ -1,0 +1,81 @@
+#include "bootstrap/coordinator_links.h"
+
+#include "bootstrap/verdict.h"
+
+static void send_round(struct rd_coordinator *coordinator, struct rd_seat *seat)
+{
+	seat->fallbacks++;
+	coordinator->ready -= seat->ready;
+	seat->ready = false;
+}
+
+bool rd_links_lost(
+	struct rd_coordinator *coordinator, int rank, const struct rd_link_failure *link_failure)
+{
+	uint32_t most = (uint32_t)coordinator->size * RD_TRANSPORTS_MAX;
+
+	if (coordinator->phase != RD_COORDINATOR_OPENING || coordinator->seats[rank].ready ||
+		link_failure->by != rank || link_failure->high >= coordinator->size ||
+		coordinator->seats[rank].fallbacks >= most)
+		return false;
+	if (rd_link_failures_have(&coordinator->fallbacks, link_failure))
+		return true;
+	if (!rd_link_failures_add(&coordinator->fallbacks, link_failure)) {
+		rd_decide(coordinator, RONDO_MEMORY, "rank 0 has no memory for a link failure");
+		return true;
+	}
+	send_round(coordinator, &coordinator->seats[link_failure->low]);
+	send_round(coordinator, &coordinator->seats[link_failure->high]);
+	return true;
+}
+
+/* Begins another round of looks where all have looked in this one. */
+static void end_round(struct rd_coordinator *coordinator)
+{
+	if (coordinator->looked == 0 ||
+		coordinator->looked + coordinator->ready < coordinator->size)
+		return;
+	for (int rank = 0; rank < coordinator->size; rank++)
+		coordinator->seats[rank].looked = false;
+	coordinator->looked = 0;
+	rd_say_to_all(coordinator, RD_SAY_ALL_LOOKED);
+}
+
+void rd_links_looked(struct rd_coordinator *coordinator, struct rd_seat *seat)
+{
+	coordinator->looked += !seat->looked;
+	seat->looked = true;
+	end_round(coordinator);
+}
+
+void rd_links_ready(struct rd_coordinator *coordinator, struct rd_seat *seat,
+	const struct rd_control_message *message)
+{
+	/* Said before it heard of the latest fallback: it will say so again. */
+	if (message->ready.fallbacks != seat->fallbacks)
+		return;
+	seat->limits = message->ready.limits;
+	seat->ready = true;
+	coordinator->looked -= seat->looked;
+	seat->looked = false;
+	if (++coordinator->ready < coordinator->size) {
+		end_round(coordinator);
+		return;
+	}
+	coordinator->phase = RD_COORDINATOR_RUNNING;
+	rd_say_to_all(coordinator, RD_SAY_GO);
+}
+
+struct rd_link_limits rd_links_limits(const struct rd_coordinator *coordinator)
+{
+	struct rd_link_limits least = { UINT64_MAX, true };
+
+	for (int rank = 0; rank < coordinator->size; rank++) {
+		const struct rd_link_limits *limits = &coordinator->seats[rank].limits;
+
+		if (limits->piece_size < least.piece_size)
+			least.piece_size = limits->piece_size;
+		least.maps &= limits->maps;
+	}
+	return least;
+}

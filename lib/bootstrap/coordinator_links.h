@@ -1,0 +1,19 @@
+/* How the coordinator has the ranks open their links: fallbacks, rounds, and the end of both. */
+#ifndef RD_COORDINATOR_LINKS_H
+#define RD_COORDINATOR_LINKS_H
+
+#include "bootstrap/coordinator_state.h"
+
+/* A LOST has come from this rank. Either rank of a pair may send it: the second changes nothing.
+   False: it makes no sense. */
+bool rd_links_lost(
+	struct rd_coordinator *coordinator, int rank, const struct rd_link_failure *link_failure);
+/* A LOOKED or READY has come from a rank that is not ready. */
+void rd_links_looked(struct rd_coordinator *coordinator, struct rd_seat *seat);
+void rd_links_ready(struct rd_coordinator *coordinator, struct rd_seat *seat,
+	const struct rd_control_message *message);
+
+/* The least limits of all ranks' links, once all are ready. */
+struct rd_link_limits rd_links_limits(const struct rd_coordinator *coordinator);
+
+#endif

@@ -1,0 +1,111 @@
+/* Which message the coordinator sends next over a connection. */
+#include "bootstrap/coordinator.h"
+
+#include <string.h>
+
+#include "bootstrap/coordinator_links.h"
+#include "bootstrap/coordinator_state.h"
+
+static bool spend(struct rd_coordinator_line *line, unsigned what)
+{
+	bool due = line->say & what;
+
+	line->say &= ~what;
+	return due;
+}
+
+static void say_member(const struct rd_coordinator *coordinator, struct rd_coordinator_line *line,
+	struct rd_control_message *message)
+{
+	int rank = line->members_told++;
+
+	if (rank == coordinator->size) {
+		message->kind = RD_CONTROL_TABLE;
+		message->table.comm_id = coordinator->comm_id;
+		return;
+	}
+	message->kind = RD_CONTROL_MEMBER;
+	message->member.rank = rank;
+	message->member.member = coordinator->seats[rank].member;
+}
+
+static void say_left(const struct rd_coordinator *coordinator, struct rd_coordinator_line *line,
+	struct rd_control_message *message)
+{
+	message->kind = RD_CONTROL_LEFT;
+	message->left.rank = coordinator->leavers[line->leavers_told++];
+	message->left.calls = coordinator->seats[message->left.rank].calls;
+}
+
+/* The next link failure of which this rank is one end, if there is one. */
+static bool say_fallbacks(const struct rd_coordinator *coordinator,
+	struct rd_coordinator_line *line, struct rd_control_message *message)
+{
+	while (line->fallbacks_told < coordinator->fallbacks.count) {
+		const struct rd_link_failure *link_failure =
+			&coordinator->fallbacks.at[line->fallbacks_told++];
+
+		if (link_failure->low != line->rank && link_failure->high != line->rank)
+			continue;
+		message->kind = RD_CONTROL_FALLBACK;
+		message->fallback = *link_failure;
+		return true;
+	}
+	return false;
+}
+
+static bool say_verdict(const struct rd_coordinator *coordinator, struct rd_coordinator_line *line,
+	struct rd_control_message *message)
+{
+	if (!spend(line, RD_SAY_VERDICT))
+		return false;
+	message->kind = RD_CONTROL_VERDICT;
+	message->verdict.error = coordinator->error;
+	memcpy(message->verdict.reason, coordinator->reason, sizeof(message->verdict.reason));
+	return true;
+}
+
+/* The last word to one who leaves. */
+static bool say_farewell(struct rd_coordinator_line *line, struct rd_control_message *message)
+{
+	message->kind = RD_CONTROL_FAREWELL;
+	return spend(line, RD_SAY_FAREWELL);
+}
+
+bool rd_coordinator_next(
+	struct rd_coordinator *coordinator, int index, struct rd_control_message *message)
+{
+	struct rd_coordinator_line *line = &coordinator->lines[index];
+
+	if (!line->open || line->dropped)
+		return false;
+	if (line->rank >= 0 && coordinator->seats[line->rank].left)
+		return say_farewell(line, message);
+	if (coordinator->error)
+		return say_verdict(coordinator, line, message);
+	if (line->rank < 0)
+		return false;
+	if (spend(line, RD_SAY_BEAT)) {
+		message->kind = RD_CONTROL_BEAT;
+		message->beat.timeout_ms = (uint32_t)coordinator->settings->heartbeat_timeout_ms;
+	} else if (coordinator->phase != RD_COORDINATOR_GATHERING &&
+		   line->members_told <= coordinator->size) {
+		say_member(coordinator, line, message);
+	} else if (coordinator->phase == RD_COORDINATOR_OPENING &&
+		   say_fallbacks(coordinator, line, message)) {
+		return true;
+	} else if (coordinator->phase == RD_COORDINATOR_OPENING && spend(line, RD_SAY_ALL_LOOKED)) {
+		message->kind = RD_CONTROL_ALL_LOOKED;
+	} else if (spend(line, RD_SAY_GO)) {
+		message->kind = RD_CONTROL_GO;
+		message->go.limits = rd_links_limits(coordinator);
+	} else if (line->leavers_told < coordinator->leaver_count) {
+		say_left(coordinator, line, message);
+	} else if (spend(line, RD_SAY_QUERY)) {
+		message->kind = RD_CONTROL_QUERY;
+		message->query.number = coordinator->query;
+	} else {
+		return false;
+	}
+	return true;
+}

@@ -1,0 +1,97 @@
+/*
+ * The coordinator's state, as data. coordinator.c holds its life, events and deadlines;
+ * coordinator_join.c admits ranks, coordinator_links.c has them open their links, diagnose.c judges
+ * failures, verdict.c writes the verdict, and coordinator_send.c chooses what is sent.
+ */
+#ifndef RD_COORDINATOR_STATE_H
+#define RD_COORDINATOR_STATE_H
+
+#include "bootstrap/coordinator.h"
+
+/* What a connection has still to be told. */
+enum {
+	RD_SAY_BEAT = 1,
+	RD_SAY_GO = 2,
+	RD_SAY_QUERY = 4,
+	RD_SAY_FAREWELL = 8,
+	RD_SAY_VERDICT = 16,
+	RD_SAY_ALL_LOOKED = 32,
+};
+
+struct rd_coordinator_line {
+	bool open;
+	bool dropped;
+	bool turned_away; /* stays until it has read why */
+	int rank; /* -1: a stranger, or one that was turned away */
+	unsigned say;
+	int members_told; /* of size; and one more, TABLE */
+	int fallbacks_told; /* of coordinator->fallbacks: all up to here that concern its rank */
+	int leavers_told; /* of coordinator->leavers */
+	uint32_t timeout_ms; /* of the rank at the other end */
+	uint64_t number; /* in the order in which connections were made */
+	int64_t opened_ms, heard_ms, beat_ms;
+};
+
+/* A rank, as the coordinator knows it. */
+struct rd_seat {
+	int line; /* -1: none, not yet or no longer */
+	bool came, ready, left, answered;
+	bool looked; /* in this round, and it is not ready */
+	uint32_t fallbacks; /* that concern it */
+	struct rd_link_limits limits; /* of its links, once it is ready */
+	struct rd_member member;
+	uint32_t calls; /* from its ANSWER or BYE */
+	uint32_t done;
+	int collective, waiting_for;
+	uint32_t waited_ms; /* for that one */
+	struct rd_signature slept_in; /* from its ANSWER; number 0: none */
+	uint64_t digest; /* of its calls */
+	bool lags; /* has not joined the call that is asked about */
+	int blames; /* its latest report of the open case, or of a slow call: the culprit; */
+	int report; /* the error, 0: none; */
+	char reason[RD_REASON_SIZE]; /* and what it tells */
+};
+
+enum rd_coordinator_phase {
+	RD_COORDINATOR_GATHERING,
+	RD_COORDINATOR_OPENING,
+	RD_COORDINATOR_RUNNING
+};
+
+struct rd_coordinator {
+	const struct rd_settings *settings;
+	int size;
+	const char *where;
+	uint64_t comm_id;
+	enum rd_coordinator_phase phase;
+	bool closed; /* to ranks that have not come */
+	int came, ready, looked, turned_away;
+	int strangers;
+	uint64_t opened; /* connections, ever */
+	struct rd_link_failures fallbacks; /* in the order in which they were heard of */
+	int *leavers; /* ranks, in the order in which they left */
+	int leaver_count;
+	int64_t ticked_ms, init_ms, leave_ms; /* the latter two: deadlines */
+
+	/* The case: reports that are being looked into. reporter -1: none. */
+	int reporter;
+	bool broken; /* one of its reports is of a broken link */
+	uint32_t query;
+	int64_t case_ms;
+
+	/* The inquiry: a slow call that all ranks are asked about, while there is no case. */
+	int inquirer, next_inquirer; /* whose calls are slow; -1: none */
+	bool inquires_first; /* the inquirer's first of this wait: to be logged */
+	bool noticed; /* the notice is to be logged */
+	char notice[RD_REASON_SIZE];
+	uint32_t noticed_call; /* the latest collective of which that was logged */
+
+	int error; /* the verdict, once there is one */
+	char reason[RD_REASON_SIZE];
+
+	int line_count;
+	struct rd_coordinator_line *lines;
+	struct rd_seat *seats;
+};
+
+#endif

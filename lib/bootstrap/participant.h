@@ -1,0 +1,78 @@
+/* The participant: the state machine at each rank's end of the rendezvous (rendezvous.h). */
+#ifndef RD_PARTICIPANT_H
+#define RD_PARTICIPANT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/settings.h"
+#include "bootstrap/control_message.h"
+#include "bootstrap/link_failure.h"
+#include "bootstrap/member.h"
+#include "bootstrap/rendezvous.h"
+
+enum rd_participant_phase {
+	RD_SPOKE_AWAY, /* to dial, or dialling */
+	RD_SPOKE_JOINING, /* connected; not all are here yet */
+	RD_SPOKE_MET, /* the members are known */
+	RD_SPOKE_OPEN, /* all links are open */
+	RD_SPOKE_GONE, /* has left: hang up */
+	RD_SPOKE_FAILED, /* there is a verdict: hang up */
+};
+
+struct rd_participant;
+
+/* settings, activity: outlive the participant. self: copied. where: the address it dials, for
+ * reasons. */
+int rd_participant_create(struct rd_participant **participant, const struct rd_settings *settings,
+	const struct rd_member *self, struct rd_activity *activity, const char *where,
+	int64_t now_ms);
+void rd_participant_destroy(struct rd_participant *participant);
+
+/* True: dial now, and say how it went by rd_participant_connected() or rd_participant_refused(). */
+bool rd_participant_dials(struct rd_participant *participant, int64_t now_ms);
+void rd_participant_connected(struct rd_participant *participant, int64_t now_ms);
+/* refused: nobody listens there (anything else may be a fault of the network). reason: in words. */
+void rd_participant_refused(
+	struct rd_participant *participant, bool refused, const char *reason, int64_t now_ms);
+
+void rd_participant_take(struct rd_participant *participant,
+	const struct rd_control_message *message, int64_t now_ms);
+void rd_participant_garbled(struct rd_participant *participant);
+void rd_participant_closed(struct rd_participant *participant, int error, int64_t now_ms);
+void rd_participant_tick(struct rd_participant *participant, int64_t now_ms);
+bool rd_participant_next(struct rd_participant *participant, struct rd_control_message *message);
+int64_t rd_participant_deadline(const struct rd_participant *participant);
+
+/* What this rank does: a link to a peer did not come about; it has looked at its links, and some
+   are not open; its links are open, after so many fallbacks, and can do so much; it saw a failure;
+   it leaves. */
+void rd_participant_lose(
+	struct rd_participant *participant, const struct rd_link_failure *link_failure);
+void rd_participant_look(struct rd_participant *participant);
+void rd_participant_ready(
+	struct rd_participant *participant, int fallbacks, const struct rd_link_limits *limits);
+void rd_participant_report(struct rd_participant *participant, int error, int culprit,
+	const char *reason, int64_t now_ms);
+void rd_participant_leave(struct rd_participant *participant, uint64_t digest, int64_t now_ms);
+/* A call here has waited for long, and goes on; first: not reported before. */
+void rd_participant_slow(
+	struct rd_participant *participant, bool first, int culprit, const char *reason);
+/* The kernel has reported the death of a rank of this host (peer_watch.h). */
+void rd_participant_died(struct rd_participant *participant, int rank);
+/* This rank's control connection itself cannot go on. */
+void rd_participant_fail(struct rd_participant *participant, int error, const char *reason);
+
+enum rd_participant_phase rd_participant_phase(const struct rd_participant *participant);
+int rd_participant_verdict(const struct rd_participant *participant, const char **reason);
+/* From RD_SPOKE_MET on. */
+const struct rd_member *rd_participant_members(const struct rd_participant *participant);
+uint64_t rd_participant_comm_id(const struct rd_participant *participant);
+/* From RD_SPOKE_OPEN on: what every link of every rank can do. */
+const struct rd_link_limits *rd_participant_limits(const struct rd_participant *participant);
+/* How many rounds of looks have ended. */
+int rd_participant_rounds(const struct rd_participant *participant);
+/* So far: the link failures of this rank's pairs, in the coordinator's order. */
+const struct rd_link_failures *rd_participant_fallback(const struct rd_participant *participant);
+
+#endif

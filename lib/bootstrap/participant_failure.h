@@ -1,0 +1,22 @@
+/* How the participant fails, and what it reports to the coordinator. */
+#ifndef RD_PARTICIPANT_FAILURE_H
+#define RD_PARTICIPANT_FAILURE_H
+
+#include "bootstrap/participant_state.h"
+
+/* Ends the participant with this verdict. The first stands. */
+void rd_participant_end(struct rd_participant *participant, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* "rank 0 (host a, pid 17)"; "rank 0 (at 10.0.0.1:29500)" before the members are known. */
+const char *rd_participant_name_0(
+	const struct rd_participant *participant, char name[RD_RANK_NAME_SIZE]);
+
+/* Appends a link failure; without memory for it the participant ends. */
+void rd_participant_keep(struct rd_participant *participant, struct rd_link_failures *link_failures,
+	const struct rd_link_failure *link_failure);
+
+/* Reports a call of this rank that a rank which has left never made: it cannot end well. */
+void rd_participant_check_calls(struct rd_participant *participant, int64_t now_ms);
+
+#endif

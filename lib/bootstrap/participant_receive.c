@@ -1,0 +1,144 @@
+/* What the participant makes of the coordinator's messages. */
+#include "bootstrap/participant.h"
+
+#include "bootstrap/participant_failure.h"
+#include "bootstrap/participant_state.h"
+
+static void take_member(
+	struct rd_participant *participant, const struct rd_control_message *message)
+{
+	if (participant->phase != RD_SPOKE_JOINING ||
+		participant->member_count == participant->settings->size ||
+		message->member.rank != participant->member_count) {
+		rd_participant_garbled(participant);
+		return;
+	}
+	participant->members[participant->member_count++] = message->member.member;
+}
+
+static void take_table(struct rd_participant *participant, const struct rd_control_message *message)
+{
+	if (participant->phase != RD_SPOKE_JOINING ||
+		participant->member_count < participant->settings->size) {
+		rd_participant_garbled(participant);
+		return;
+	}
+	participant->comm_id = message->table.comm_id;
+	participant->phase = RD_SPOKE_MET;
+}
+
+static void take_go(struct rd_participant *participant, const struct rd_link_limits *limits)
+{
+	if (participant->phase != RD_SPOKE_MET || !participant->ready ||
+		limits->piece_size > participant->limits.piece_size ||
+		(limits->maps && !participant->limits.maps)) {
+		rd_participant_garbled(participant);
+		return;
+	}
+	participant->limits = *limits;
+	participant->phase = RD_SPOKE_OPEN;
+}
+
+static void take_all_looked(struct rd_participant *participant)
+{
+	if (participant->phase == RD_SPOKE_MET)
+		participant->rounds++;
+	else
+		rd_participant_garbled(participant);
+}
+
+/* Whatever was ready is so no more. */
+static void take_fallbacks(
+	struct rd_participant *participant, const struct rd_link_failure *link_failure)
+{
+	int rank = participant->settings->rank;
+
+	if (participant->phase != RD_SPOKE_MET ||
+		(link_failure->low != rank && link_failure->high != rank) ||
+		link_failure->high >= participant->settings->size) {
+		rd_participant_garbled(participant);
+		return;
+	}
+	participant->ready = false;
+	participant->say &= ~(unsigned)SAY_READY;
+	rd_participant_keep(participant, &participant->fallbacks, link_failure);
+}
+
+static void take_left(struct rd_participant *participant, const struct rd_control_message *message,
+	int64_t now_ms)
+{
+	if (participant->phase != RD_SPOKE_OPEN ||
+		message->left.rank >= participant->settings->size) {
+		rd_participant_garbled(participant);
+		return;
+	}
+	if (participant->leaver < 0 || message->left.calls < participant->leaver_calls) {
+		participant->leaver = message->left.rank;
+		participant->leaver_calls = message->left.calls;
+	}
+	rd_participant_check_calls(participant, now_ms);
+}
+
+static void take_beat(struct rd_participant *participant, uint32_t timeout_ms, int64_t now_ms)
+{
+	int wait_ms = rd_beat_ms(timeout_ms);
+
+	if (wait_ms == participant->beat_wait_ms)
+		return;
+	participant->beat_wait_ms = wait_ms;
+	participant->beat_ms = now_ms + wait_ms;
+}
+
+void rd_participant_take(struct rd_participant *participant,
+	const struct rd_control_message *message, int64_t now_ms)
+{
+	if (!rd_participant_is_connected(participant))
+		return;
+	/* Only a welcome, or a verdict instead, may come first. */
+	if (!participant->welcome && message->kind != RD_CONTROL_BEAT &&
+		message->kind != RD_CONTROL_VERDICT) {
+		rd_participant_garbled(participant);
+		return;
+	}
+	participant->welcome = true;
+	participant->heard_ms = now_ms;
+	switch (message->kind) {
+	case RD_CONTROL_BEAT:
+		take_beat(participant, message->beat.timeout_ms, now_ms);
+		return;
+	case RD_CONTROL_MEMBER:
+		take_member(participant, message);
+		return;
+	case RD_CONTROL_TABLE:
+		take_table(participant, message);
+		return;
+	case RD_CONTROL_FALLBACK:
+		take_fallbacks(participant, &message->fallback);
+		return;
+	case RD_CONTROL_ALL_LOOKED:
+		take_all_looked(participant);
+		return;
+	case RD_CONTROL_GO:
+		take_go(participant, &message->go.limits);
+		return;
+	case RD_CONTROL_QUERY:
+		participant->query = message->query.number;
+		participant->say |= SAY_ANSWER;
+		return;
+	case RD_CONTROL_VERDICT:
+		rd_participant_end(
+			participant, message->verdict.error, "%s", message->verdict.reason);
+		return;
+	case RD_CONTROL_LEFT:
+		take_left(participant, message, now_ms);
+		return;
+	case RD_CONTROL_FAREWELL:
+		if (participant->leaving)
+			participant->phase = RD_SPOKE_GONE;
+		else
+			rd_participant_garbled(participant);
+		return;
+	default:
+		rd_participant_garbled(participant);
+	}
+}

@@ -1,0 +1,134 @@
+/* Which message the participant sends next. */
+#include "bootstrap/participant.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "bootstrap/participant_state.h"
+
+static void say_hello(const struct rd_participant *participant, struct rd_control_message *message)
+{
+	const struct rd_settings *settings = participant->settings;
+
+	message->kind = RD_CONTROL_HELLO;
+	message->hello.version = RD_WIRE_VERSION;
+	message->hello.rank = settings->rank;
+	message->hello.size = settings->size;
+	snprintf(message->hello.library, sizeof(message->hello.library), "%s", rondo_version());
+	message->hello.digest = rd_settings_digest(settings);
+	message->hello.channels = settings->channels;
+	message->hello.piece_size = settings->piece_size;
+	memcpy(message->hello.algo, settings->algo, sizeof(message->hello.algo));
+	memcpy(message->hello.plugins, settings->plugins, sizeof(message->hello.plugins));
+	message->hello.member = participant->self;
+}
+
+/* For how long our call has waited for one and the same peer; 0: it does not. */
+static uint32_t waited_ms(const struct rd_participant *participant)
+{
+	int64_t since_ms = atomic_load(&participant->activity->waiting_since_ms);
+	int64_t seen_ms = atomic_load(&participant->activity->waiting_seen_ms);
+	int64_t now_ms = participant->ticked_ms;
+
+	return now_ms - seen_ms > RD_WAIT_SEEN_MS || now_ms < since_ms
+		       ? 0
+		       : (uint32_t)(now_ms - since_ms);
+}
+
+static void say_slow(const struct rd_participant *participant, struct rd_control_message *message)
+{
+	message->kind = RD_CONTROL_SLOW;
+	message->slow.first = participant->slow_first;
+	message->slow.culprit = participant->slow_culprit;
+	memcpy(message->slow.reason, participant->slow_story, sizeof(message->slow.reason));
+}
+
+/* What is being changed at this moment is none. */
+static void load_slept_in(struct rd_activity *activity, struct rd_signature *signature)
+{
+	uint32_t number = atomic_load(&activity->slept_in);
+	uint64_t words[RD_SIGNATURE_WORDS];
+
+	for (int i = 0; i < RD_SIGNATURE_WORDS; i++)
+		words[i] = atomic_load(&activity->slept_call[i]);
+	memcpy(signature, words, sizeof(*signature));
+	signature->chunk = 0;
+	if (number == 0 || number != atomic_load(&activity->slept_in))
+		*signature = (struct rd_signature){ .number = 0 };
+}
+
+static void say_answer(const struct rd_participant *participant, struct rd_control_message *message)
+{
+	message->kind = RD_CONTROL_ANSWER;
+	message->answer.number = participant->query;
+	message->answer.calls = atomic_load(&participant->activity->calls);
+	message->answer.done = atomic_load(&participant->activity->done);
+	message->answer.collective = atomic_load(&participant->activity->collective);
+	message->answer.waiting_for = atomic_load(&participant->activity->waiting_for);
+	message->answer.waited_ms = waited_ms(participant);
+	load_slept_in(participant->activity, &message->answer.slept_in);
+}
+
+static void say_report(const struct rd_participant *participant, struct rd_control_message *message)
+{
+	message->kind = RD_CONTROL_REPORT;
+	message->report.error = participant->report;
+	message->report.culprit = participant->culprit;
+	memcpy(message->report.reason, participant->report_reason, sizeof(message->report.reason));
+}
+
+static void say_death(const struct rd_participant *participant, struct rd_control_message *message)
+{
+	char name[RD_RANK_NAME_SIZE];
+
+	message->kind = RD_CONTROL_REPORT;
+	message->report.error = RONDO_DIED;
+	message->report.culprit = participant->dead;
+	snprintf(message->report.reason, sizeof(message->report.reason), "%s died",
+		rd_member_name(&participant->members[participant->dead], participant->dead, name));
+}
+
+static bool spend(struct rd_participant *participant, unsigned what)
+{
+	bool due = participant->say & what;
+
+	participant->say &= ~what;
+	return due;
+}
+
+bool rd_participant_next(struct rd_participant *participant, struct rd_control_message *message)
+{
+	if (!rd_participant_is_connected(participant))
+		return false;
+	if (spend(participant, SAY_HELLO)) {
+		say_hello(participant, message);
+	} else if (spend(participant, SAY_BEAT)) {
+		message->kind = RD_CONTROL_BEAT;
+		message->beat.timeout_ms = (uint32_t)participant->settings->heartbeat_timeout_ms;
+	} else if (participant->link_failures_told < participant->link_failures.count) {
+		message->kind = RD_CONTROL_LOST;
+		message->lost = participant->link_failures.at[participant->link_failures_told++];
+	} else if (spend(participant, SAY_LOOKED)) {
+		message->kind = RD_CONTROL_LOOKED;
+	} else if (spend(participant, SAY_READY)) {
+		message->kind = RD_CONTROL_READY;
+		message->ready.fallbacks = (uint32_t)participant->fallbacks.count;
+		message->ready.limits = participant->limits;
+	} else if (spend(participant, SAY_ANSWER)) {
+		say_answer(participant, message);
+	} else if (spend(participant, SAY_SLOW)) {
+		say_slow(participant, message);
+	} else if (spend(participant, SAY_DEATH)) {
+		say_death(participant, message);
+	} else if (spend(participant, SAY_REPORT)) {
+		say_report(participant, message);
+	} else if (spend(participant, SAY_BYE)) {
+		message->kind = RD_CONTROL_BYE;
+		message->bye.calls = atomic_load(&participant->activity->calls);
+		message->bye.digest = participant->digest;
+	} else {
+		return false;
+	}
+	return true;
+}

@@ -1,0 +1,77 @@
+/*
+ * The participant's state, as data. participant.c holds its life, the rank's requests and the
+ * deadlines; participant_receive.c takes messages, participant_failure.c ends it, and
+ * participant_send.c chooses what is sent.
+ */
+#ifndef RD_PARTICIPANT_STATE_H
+#define RD_PARTICIPANT_STATE_H
+
+#include "bootstrap/participant.h"
+
+#define RD_REFUSAL_SIZE 160
+
+/* What the coordinator has still to be told. */
+enum {
+	SAY_HELLO = 1,
+	SAY_BEAT = 2,
+	SAY_READY = 4,
+	SAY_ANSWER = 8,
+	SAY_REPORT = 16,
+	SAY_BYE = 32,
+	SAY_LOOKED = 64,
+	SAY_DEATH = 128,
+	SAY_SLOW = 256,
+};
+
+struct rd_participant {
+	const struct rd_settings *settings;
+	struct rd_member self;
+	struct rd_activity *activity;
+	const char *where;
+	enum rd_participant_phase phase;
+	bool dialling;
+	bool welcome; /* the coordinator has spoken: it is one */
+	bool ready, reported, leaving;
+	unsigned say;
+
+	int64_t started_ms, ticked_ms, heard_ms;
+	int64_t dial_ms, beat_ms, report_ms, leave_ms;
+	int dial_wait_ms, beat_wait_ms;
+	bool refused; /* the latest attempt was; reason: why it failed */
+	char refusal[RD_REFUSAL_SIZE];
+
+	struct rd_member *members;
+	int member_count; /* that have been told so far */
+	struct rd_link_failures link_failures,
+		fallbacks; /* ours, to be told; the coordinator's word on them */
+	int link_failures_told;
+	int rounds; /* in which all ranks have looked at their links */
+	uint64_t comm_id;
+	struct rd_link_limits limits; /* of our links; then, of all ranks' */
+	uint32_t query;
+	int leaver; /* with the fewest calls, leaver_calls; -1: none has left */
+	uint32_t leaver_calls;
+	uint64_t digest; /* of our calls, when leaving */
+
+	int report, culprit; /* ours */
+	char report_reason[RD_REASON_SIZE];
+	int dead; /* a rank whose death the kernel has reported */
+	bool slow_first; /* our call that waits for long */
+	int slow_culprit;
+	char slow_story[RD_REASON_SIZE];
+
+	int error; /* the verdict */
+	char reason[RD_REASON_SIZE];
+};
+
+static inline bool rd_participant_is_over(const struct rd_participant *participant)
+{
+	return participant->phase == RD_SPOKE_GONE || participant->phase == RD_SPOKE_FAILED;
+}
+
+static inline bool rd_participant_is_connected(const struct rd_participant *participant)
+{
+	return participant->phase != RD_SPOKE_AWAY && !rd_participant_is_over(participant);
+}
+
+#endif
