@@ -22,24 +22,6 @@ static void run_everywhere(int (*body)(struct rank_env *env))
 	cr_assert_eq(world_run(&mapped, body, NULL, NULL), 0);
 }
 
-static void *get_memory(const struct rank_env *env, size_t size)
-{
-	void *memory = NULL;
-
-	if (env->world->memory == MALLOCED)
-		return malloc(size);
-	rondo_mem_alloc(&memory, size);
-	return memory;
-}
-
-static void put_memory(const struct rank_env *env, void *memory)
-{
-	if (env->world->memory == MALLOCED)
-		free(memory);
-	else
-		rondo_mem_free(memory);
-}
-
 /* ---- One's own: the order of ranks shows in the result --------------------------------------- */
 
 /* x -> factor * x + term, applied one after the other: associative, and not commutative. 12 bytes.
@@ -132,7 +114,7 @@ static int compose_all(struct rank_env *env)
 	static const size_t counts[] = { 0, 1, 7, 1000, 30001 };
 	static int argument = 4711;
 	size_t bytes = 30001 * sizeof(struct line) * env->size;
-	struct line *in = get_memory(env, bytes), *out = get_memory(env, bytes);
+	struct line *in = world_get_memory(env, bytes), *out = world_get_memory(env, bytes);
 	rondo_op other, op;
 	int wrong = 0;
 
@@ -141,8 +123,8 @@ static int compose_all(struct rank_env *env)
 	TRY(rondo_op_destroy(env->comm, other));
 	for (int i = 0; i < 5 && !wrong; i++)
 		wrong = compose_counts(env, op, in, out, counts[i]);
-	put_memory(env, in);
-	put_memory(env, out);
+	world_put_memory(env, in);
+	world_put_memory(env, out);
 	return wrong;
 }
 
@@ -207,8 +189,8 @@ Test(operations, need_not_be_associative_and_may_be_destroyed_while_they_run, .t
 static int multiply_i32(struct rank_env *env)
 {
 	int size = env->size, rank = env->rank, factor = 3 * rank + 2;
-	int32_t *in = get_memory(env, 4 * COUNT * size);
-	int32_t *out = get_memory(env, 4 * COUNT * size);
+	int32_t *in = world_get_memory(env, 4 * COUNT * size);
+	int32_t *out = world_get_memory(env, 4 * COUNT * size);
 	size_t counts[8], begin = 0;
 	rondo_op op;
 
@@ -259,8 +241,8 @@ static int multiply_i32(struct rank_env *env)
 			if (in[i] != i + rank)
 				return world_say(env, "kind %d changed its input", kind);
 	}
-	put_memory(env, in);
-	put_memory(env, out);
+	world_put_memory(env, in);
+	world_put_memory(env, out);
 	return 0;
 }
 

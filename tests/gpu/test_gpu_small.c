@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "plan/collective.h"
+#include "call_collective.h"
 #include "gpus.h"
 #include "device/work.h"
 
@@ -33,29 +34,8 @@ struct asked {
 static int call(rondo_comm *comm, const struct asked *asked, const void *in, void *out,
 	rondo_stream *stream)
 {
-	size_t count = asked->count;
-	rondo_type type = asked->type;
-
-	switch (asked->collective) {
-	case RD_ALL_REDUCE:
-		return rondo_all_reduce(comm, in, out, count, type, asked->op, stream);
-	case RD_REDUCE:
-		return rondo_reduce(comm, in, out, count, type, asked->op, asked->root, stream);
-	case RD_BROADCAST:
-		return rondo_broadcast(comm, in, out, count, type, asked->root, stream);
-	case RD_REDUCE_SCATTER:
-		return rondo_reduce_scatter(comm, in, out, count, type, asked->op, stream);
-	case RD_ALL_GATHER:
-		return rondo_all_gather(comm, in, out, count, type, stream);
-	case RD_GATHER:
-		return rondo_gather(comm, in, out, count, type, asked->root, stream);
-	case RD_SCATTER:
-		return rondo_scatter(comm, in, out, count, type, asked->root, stream);
-	case RD_ALL_TO_ALL:
-		return rondo_all_to_all(comm, in, out, count, type, stream);
-	default:
-		return rondo_barrier(comm, stream);
-	}
+	return call_collective(comm, asked->collective, in, out, asked->count, asked->type,
+		asked->op, asked->root, stream);
 }
 
 /* The call in a buffer of ROOM bytes for the input, and another for the output. */

@@ -7,26 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "call_collective.h"
 #include "comm/comm.h"
+#include "plan/collective.h"
 #include "world.h"
 
 /* ---- Every collective ---------------------------------------------------------------------- */
 
-enum kind {
-	ALL_REDUCE,
-	REDUCE,
-	BROADCAST,
-	REDUCE_SCATTER,
-	ALL_GATHER,
-	ALL_TO_ALL,
-	GATHER,
-	SCATTER,
-	KINDS
-};
-
-static const char *const kind_names[KINDS] = { "all_reduce", "reduce", "broadcast",
-	"reduce_scatter", "all_gather", "all_to_all", "gather", "scatter" };
-
+#define COLLECTIVES RD_TRANSFER /* those before it */
 #define ROOT(size) ((size)-1)
 
 /* Element i of what a rank gives. */
@@ -44,74 +32,52 @@ static int64_t total(int size, size_t i)
 	return sum;
 }
 
-static int call(rondo_comm *comm, enum kind kind, const int64_t *in, int64_t *out, size_t count)
-{
-	int root = ROOT(rondo_comm_size(comm));
-
-	switch (kind) {
-	case ALL_REDUCE:
-		return rondo_all_reduce(comm, in, out, count, RONDO_I64, RONDO_SUM, NULL);
-	case REDUCE:
-		return rondo_reduce(comm, in, out, count, RONDO_I64, RONDO_SUM, root, NULL);
-	case BROADCAST:
-		return rondo_broadcast(comm, in, out, count, RONDO_I64, root, NULL);
-	case REDUCE_SCATTER:
-		return rondo_reduce_scatter(comm, in, out, count, RONDO_I64, RONDO_SUM, NULL);
-	case ALL_GATHER:
-		return rondo_all_gather(comm, in, out, count, RONDO_I64, NULL);
-	case ALL_TO_ALL:
-		return rondo_all_to_all(comm, in, out, count, RONDO_I64, NULL);
-	case GATHER:
-		return rondo_gather(comm, in, out, count, RONDO_I64, root, NULL);
-	default:
-		return rondo_scatter(comm, in, out, count, RONDO_I64, root, NULL);
-	}
-}
-
 /* Element i of what this rank must get. */
-static int64_t wanted(enum kind kind, int rank, int size, size_t i, size_t count)
+static int64_t wanted(enum rd_collective collective, int rank, int size, size_t i, size_t count)
 {
 	int block = (int)(i / count);
 	size_t within = i % count;
 
-	switch (kind) {
-	case ALL_REDUCE:
-	case REDUCE:
+	switch (collective) {
+	case RD_ALL_REDUCE:
+	case RD_REDUCE:
 		return total(size, i);
-	case REDUCE_SCATTER:
+	case RD_REDUCE_SCATTER:
 		return total(size, rank * count + i);
-	case ALL_GATHER:
-	case GATHER:
+	case RD_ALL_GATHER:
+	case RD_GATHER:
 		return given(block, within);
-	case ALL_TO_ALL:
+	case RD_ALL_TO_ALL:
 		return given(block, rank * count + within);
-	case SCATTER:
+	case RD_SCATTER:
 		return given(ROOT(size), rank * count + i);
 	default:
 		return given(ROOT(size), i);
 	}
 }
 
-static size_t elements_out(enum kind kind, int rank, int size, size_t count)
+static size_t elements_out(enum rd_collective collective, int rank, int size, size_t count)
 {
-	if (kind == ALL_GATHER || kind == ALL_TO_ALL)
+	if (collective == RD_ALL_GATHER || collective == RD_ALL_TO_ALL)
 		return size * count;
-	if (kind == GATHER)
+	if (collective == RD_GATHER)
 		return rank == ROOT(size) ? size * count : 0;
-	return kind == REDUCE && rank != ROOT(size) ? 0 : count;
+	return collective == RD_REDUCE && rank != ROOT(size) ? 0 : count;
 }
 
-static int try_one(
-	struct rank_env *env, enum kind kind, const int64_t *in, int64_t *out, size_t count)
+static int try_one(struct rank_env *env, enum rd_collective collective, const int64_t *in,
+	int64_t *out, size_t count)
 {
-	int err = call(env->comm, kind, in, out, count);
+	int err = call_collective(
+		env->comm, collective, in, out, count, RONDO_I64, RONDO_SUM, ROOT(env->size), NULL);
 
 	if (err)
-		return world_say(env, "%s of %zu: %s", kind_names[kind], count, rondo_last_error());
-	for (size_t i = 0; i < elements_out(kind, env->rank, env->size, count); i++)
-		if (out[i] != wanted(kind, env->rank, env->size, i, count))
-			return world_say(
-				env, "%s of %zu: element %zu is wrong", kind_names[kind], count, i);
+		return world_say(env, "%s of %zu: %s", rd_collective_name(collective), count,
+			rondo_last_error());
+	for (size_t i = 0; i < elements_out(collective, env->rank, env->size, count); i++)
+		if (out[i] != wanted(collective, env->rank, env->size, i, count))
+			return world_say(env, "%s of %zu: element %zu is wrong",
+				rd_collective_name(collective), count, i);
 	return 0;
 }
 
@@ -129,8 +95,8 @@ static int try_every_collective(struct rank_env *env)
 	if (!env->comm)
 		wrong = world_say(env, "create: %s", rondo_last_error());
 	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++)
-		for (int kind = 0; kind < KINDS && !wrong; kind++)
-			wrong = try_one(env, kind, in, out, counts[i]);
+		for (int collective = 0; collective < COLLECTIVES && !wrong; collective++)
+			wrong = try_one(env, collective, in, out, counts[i]);
 	free(in);
 	free(out);
 	return wrong;

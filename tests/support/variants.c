@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "call_collective.h"
 #include "comm/comm.h"
 #include "elements.h"
 
@@ -108,31 +109,6 @@ float expected(enum rd_collective collective, rondo_op op, int rank, int size, i
 	return op == RONDO_AVG ? result / (float)size : result;
 }
 
-static int call(rondo_comm *comm, enum rd_collective collective, rondo_op op, int root,
-	const float *in, float *out, size_t count, rondo_stream *stream)
-{
-	switch (collective) {
-	case RD_ALL_REDUCE:
-		return rondo_all_reduce(comm, in, out, count, RONDO_F32, op, stream);
-	case RD_REDUCE:
-		return rondo_reduce(comm, in, out, count, RONDO_F32, op, root, stream);
-	case RD_BROADCAST:
-		return rondo_broadcast(comm, in, out, count, RONDO_F32, root, stream);
-	case RD_REDUCE_SCATTER:
-		return rondo_reduce_scatter(comm, in, out, count, RONDO_F32, op, stream);
-	case RD_ALL_GATHER:
-		return rondo_all_gather(comm, in, out, count, RONDO_F32, stream);
-	case RD_GATHER:
-		return rondo_gather(comm, in, out, count, RONDO_F32, root, stream);
-	case RD_SCATTER:
-		return rondo_scatter(comm, in, out, count, RONDO_F32, root, stream);
-	case RD_ALL_TO_ALL:
-		return rondo_all_to_all(comm, in, out, count, RONDO_F32, stream);
-	default:
-		return rondo_barrier(comm, stream);
-	}
-}
-
 int open_room(struct rank_env *env, struct memory *memory, size_t count)
 {
 	size_t bytes = (size_t)env->size * (count + 1) * sizeof(float);
@@ -209,8 +185,8 @@ int try_call(struct rank_env *env, struct memory *memory, enum rd_collective col
 	for (size_t i = 0; i <= (size_t)env->size * count; i++)
 		memory->out[i] = -1.0f;
 	fill_floats(in, env->rank, ins);
-	err = call(
-		env->comm, collective, op, root, in, out, count, on_stream ? memory->stream : NULL);
+	err = call_collective(env->comm, collective, in, out, count, RONDO_F32, op, root,
+		on_stream ? memory->stream : NULL);
 	if (!err && on_stream)
 		err = rondo_stream_synchronize(memory->stream);
 	if (err)

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -314,6 +315,30 @@ int world_run(const struct world *world, int (*body)(struct rank_env *env), void
 	}
 	munmap(shared, sizeof(*shared));
 	return failed;
+}
+
+static bool is_registered(const struct rank_env *env)
+{
+	return env->world->memory == REGISTERED ||
+	       (env->world->memory == REGISTERED_BUT_FOR_RANK_0 && env->rank != 0);
+}
+
+void *world_get_memory(const struct rank_env *env, size_t size)
+{
+	void *memory = NULL;
+
+	if (!is_registered(env))
+		return malloc(size);
+	rondo_mem_alloc(&memory, size);
+	return memory;
+}
+
+void world_put_memory(const struct rank_env *env, void *memory)
+{
+	if (is_registered(env))
+		rondo_mem_free(memory);
+	else
+		free(memory);
 }
 
 bool world_wait(sem_t *sem)

@@ -97,6 +97,10 @@ int world_expect(struct rank_env *env, const char *call, int err, int wanted, co
 			return 1; \
 	} while (0)
 
+/* In a body: memory where world->memory has it. */
+void *world_get_memory(const struct rank_env *env, size_t size);
+void world_put_memory(const struct rank_env *env, void *memory);
+
 /* Waits for a post, for at most 20 s; false: none came. */
 bool world_wait(sem_t *sem);
 
