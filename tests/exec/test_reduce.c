@@ -3,16 +3,16 @@
  * the vectors' sizes, misaligned, in place of either argument, with canaries around the result.
  */
 #include <criterion/criterion.h>
-#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/f8.h"
 #include "exec/half.h"
+#include "elements.h"
 #include "exec/reduce.h"
 #include "exec/reduce_variant.h"
+#include "float_codes.h"
 
 #define COUNT_MAX 20011
 #define MARGIN 64
@@ -20,76 +20,6 @@
 static const char *const instructions[] = { "plain", "avx2", "avx512" };
 
 /* ---- The reference ---- */
-
-/* A format by its mantissa and exponent bits: f16 is 10 and 5, bf16 is 7 and 8. */
-static double decode(uint16_t bits, int mantissa, int exponent)
-{
-	int field = bits >> mantissa & ((1 << exponent) - 1);
-	int fraction = bits & ((1 << mantissa) - 1);
-	int bias = (1 << (exponent - 1)) - 1;
-	double value;
-
-	if (field == (1 << exponent) - 1)
-		value = fraction ? NAN : INFINITY;
-	else if (field == 0)
-		value = ldexp(fraction, 1 - bias - mantissa);
-	else
-		value = ldexp(fraction + (1 << mantissa), field - bias - mantissa);
-	return bits & 0x8000 ? -value : value;
-}
-
-static uint16_t encode(double value, int mantissa, int exponent)
-{
-	int bias = (1 << (exponent - 1)) - 1;
-	long infinity = ((1l << exponent) - 1) << mantissa;
-	uint16_t sign = signbit(value) ? 0x8000 : 0;
-	double size = fabs(value);
-
-	if (isnan(value))
-		return (uint16_t)(sign | infinity | 1 << (mantissa - 1));
-	if (isinf(value) || size == 0)
-		return (uint16_t)(sign | (size == 0 ? 0 : infinity));
-	int power = ilogb(size) > 1 - bias ? ilogb(size) : 1 - bias;
-	/* In units of the last place, to nearest even; a carry runs into the exponent as it should.
-	 */
-	double units = rint(ldexp(size, mantissa - power));
-	long bits = ((long)(power - (1 - bias)) << mantissa) + (long)units;
-	return (uint16_t)(sign | (bits > infinity ? infinity : bits));
-}
-
-/* As the specification's table has them: e5m2 is the upper byte of an f16; e4m3 has no infinity,
-   and its bias of 7 makes room for as many numbers as fit. */
-static double decode_f8(uint8_t code, rondo_type type)
-{
-	int field = code >> 3 & 15, fraction = code & 7;
-	double value = field ? ldexp(8 + fraction, field - 10) : ldexp(fraction, -9);
-
-	if (type == RONDO_F8E5M2)
-		return decode((uint16_t)(code << 8), 10, 5);
-	if (field == 15 && fraction == 7)
-		value = NAN;
-	return code & 0x80 ? -value : value;
-}
-
-/* The nearest finite number of all there are, of two the one whose last bit is 0. */
-static uint8_t encode_f8(double value, rondo_type type)
-{
-	int finite = type == RONDO_F8E4M3 ? 0x7f : 0x7c;
-	uint8_t sign = signbit(value) ? 0x80 : 0, best = 0;
-
-	if (isnan(value))
-		return 0x7f;
-	/* As far from the greatest as infinity is, all others are no nearer. */
-	double size = fmin(fabs(value), 1e6);
-	for (int code = 1; code < finite; code++) {
-		double far = fabs(decode_f8((uint8_t)code, type) - size);
-		double least = fabs(decode_f8(best, type) - size);
-
-		if (far < least || (far == least && code % 2 == 0))
-			best = (uint8_t)code;
-	}
-	return sign | best;
-}
 
 static double combined_f64(double x, double y, rondo_op op)
 {
@@ -172,17 +102,17 @@ static void reference(
 	case RONDO_U64:
 		EACH(uint64_t, combined_uint64_t(x, y, op));
 	case RONDO_F16:
-		EACH(uint16_t,
-			encode(combined_f32((float)decode(x, 10, 5), (float)decode(y, 10, 5), op),
-				10, 5));
+		EACH(uint16_t, half_encode(combined_f32((float)half_decode(x, 10, 5),
+						   (float)half_decode(y, 10, 5), op),
+				       10, 5));
 	case RONDO_BF16:
-		EACH(uint16_t,
-			encode(combined_f32((float)decode(x, 7, 8), (float)decode(y, 7, 8), op), 7,
-				8));
+		EACH(uint16_t, half_encode(combined_f32((float)half_decode(x, 7, 8),
+						   (float)half_decode(y, 7, 8), op),
+				       7, 8));
 	case RONDO_F8E4M3:
 	case RONDO_F8E5M2:
-		EACH(uint8_t, encode_f8(combined_f32((float)decode_f8(x, type),
-						(float)decode_f8(y, type), op),
+		EACH(uint8_t, f8_encode(combined_f32((float)f8_decode(x, type),
+						(float)f8_decode(y, type), op),
 				      type));
 	case RONDO_F32:
 		EACH(float, combined_f32(x, y, op));
@@ -209,12 +139,12 @@ static void reference_average(void *into, const void *a, size_t count, rondo_typ
 	case RONDO_U64:
 		EACH(uint64_t, (uint64_t)((__int128)x / by));
 	case RONDO_F16:
-		EACH(uint16_t, encode((float)(decode(x, 10, 5) / by), 10, 5));
+		EACH(uint16_t, half_encode((float)(half_decode(x, 10, 5) / by), 10, 5));
 	case RONDO_BF16:
-		EACH(uint16_t, encode((float)(decode(x, 7, 8) / by), 7, 8));
+		EACH(uint16_t, half_encode((float)(half_decode(x, 7, 8) / by), 7, 8));
 	case RONDO_F8E4M3:
 	case RONDO_F8E5M2:
-		EACH(uint8_t, encode_f8((float)(decode_f8(x, type) / by), type));
+		EACH(uint8_t, f8_encode((float)(f8_decode(x, type) / by), type));
 	case RONDO_F32:
 		EACH(float, (float)((double)x / by));
 	default:
@@ -240,7 +170,7 @@ static bool is_nan(const void *element, rondo_type type)
 		return isnan(f32);
 	case RONDO_F8E4M3:
 	case RONDO_F8E5M2:
-		return isnan(decode_f8(*(const uint8_t *)element, type));
+		return isnan(f8_decode(*(const uint8_t *)element, type));
 	case RONDO_F64:
 		memcpy(&f64, element, 8);
 		return isnan(f64);
@@ -278,30 +208,8 @@ static uint64_t random_bits(void)
 
 static void put_number(char *element, rondo_type type, double number)
 {
-	uint16_t half;
-	float f32 = (float)number;
-	int64_t integer;
-
-	switch (type) {
-	case RONDO_F16:
-	case RONDO_BF16:
-		half = type == RONDO_F16 ? encode(number, 10, 5) : encode(number, 7, 8);
-		memcpy(element, &half, 2);
-		break;
-	case RONDO_F32:
-		memcpy(element, &f32, 4);
-		break;
-	case RONDO_F8E4M3:
-	case RONDO_F8E5M2:
-		*(uint8_t *)element = encode_f8(number, type);
-		break;
-	case RONDO_F64:
-		memcpy(element, &number, 8);
-		break;
-	default:
-		integer = fabs(number) < 1e18 ? (int64_t)number : -1;
-		memcpy(element, &integer, rondo_type_size(type));
-	}
+	element_store(element, type, fabs(number) < 1e18 ? (uint64_t)(int64_t)number : UINT64_MAX,
+		number);
 }
 
 /* Any bits; ordinary numbers; and the numbers where things go wrong. */
@@ -550,137 +458,6 @@ Test(reduce, an_average_goes_through_the_chosen_kernels)
 	cr_assert_eq(f32, 1.5f);
 }
 
-/* ---- Conversions ---- */
-
-static void check_narrow(uint16_t got, float value, int mantissa, int exponent)
-{
-	uint16_t right = encode((double)value, mantissa, exponent);
-
-	if (isnan(value)) {
-		int infinity = ((1 << exponent) - 1) << mantissa;
-		cr_assert_gt(got & 0x7fff, infinity, "%a became %#x", (double)value, got);
-	} else {
-		cr_assert_eq(got, right, "%a became %#x, not %#x", (double)value, got, right);
-	}
-}
-
-/* Around one number of the narrow type: itself, half way to the next, and just beside both. */
-static void check_around(float low, float high, uint16_t narrow(float), int mantissa, int exponent)
-{
-	float middle = (float)(((double)low + (double)high) / 2);
-	const float values[] = { low, nextafterf(low, high), nextafterf(middle, low), middle,
-		nextafterf(middle, high), nextafterf(high, low), high };
-
-	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
-		check_narrow(narrow(values[i]), values[i], mantissa, exponent);
-		check_narrow(narrow(-values[i]), -values[i], mantissa, exponent);
-	}
-}
-
-static void check_conversions(
-	float widen(uint16_t), uint16_t narrow(float), int mantissa, int exponent)
-{
-	const int infinity = ((1 << exponent) - 1) << mantissa;
-
-	for (int bits = 0; bits < 65536; bits++) {
-		float got = widen((uint16_t)bits);
-		double right = decode((uint16_t)bits, mantissa, exponent);
-		if (isnan(right)) {
-			cr_assert(isnan(got), "%#x", bits);
-			cr_assert_eq(narrow(got), bits | 1 << (mantissa - 1), "%#x", bits);
-			continue;
-		}
-		cr_assert(right == (double)got && !signbit(right) == !signbit(got), "%#x", bits);
-		cr_assert_eq(narrow(got), bits, "%#x", bits);
-		if (bits < infinity - 1)
-			check_around(got, widen((uint16_t)(bits + 1)), narrow, mantissa, exponent);
-	}
-	/* Half way from the greatest number to what would come next, and far beyond. */
-	float greatest = widen((uint16_t)(infinity - 1));
-	float beyond = greatest + (greatest - widen((uint16_t)(infinity - 2))) / 2;
-	check_narrow(narrow(nextafterf(beyond, 0)), nextafterf(beyond, 0), mantissa, exponent);
-	check_narrow(narrow(beyond), beyond, mantissa, exponent);
-	check_narrow(narrow(nextafterf(beyond, INFINITY)), nextafterf(beyond, INFINITY), mantissa,
-		exponent);
-	for (uint64_t bits = 0; bits <= UINT32_MAX; bits += 9973) {
-		uint32_t word = (uint32_t)bits;
-		float value;
-		memcpy(&value, &word, 4);
-		check_narrow(narrow(value), value, mantissa, exponent);
-	}
-}
-
-Test(half, every_f16_converts_and_every_tie_rounds_to_even)
-{
-	check_conversions(f16_widen, f16_narrow, 10, 5);
-}
-
-Test(half, every_bf16_converts_and_every_tie_rounds_to_even)
-{
-	check_conversions(bf16_widen, bf16_narrow, 7, 8);
-}
-
-static void check_f8(
-	float widen(uint8_t), uint8_t narrow(float), rondo_type type, int greatest, int infinity)
-{
-	for (int code = 0; code < 256; code++) {
-		double right = decode_f8((uint8_t)code, type);
-		float got = widen((uint8_t)code);
-
-		cr_assert(isnan(right) ? isnan(got)
-				       : right == (double)got && !signbit(right) == !signbit(got),
-			"%#x became %g", code, (double)got);
-		int back = isnan(right)                ? 0x7f
-			   : (code & 0x7f) == infinity ? (code & 0x80) | greatest
-						       : code;
-		cr_assert_eq(narrow(got), back, "%#x", code);
-	}
-	for (int code = 0; code < greatest; code++) {
-		float low = widen((uint8_t)code), high = widen((uint8_t)(code + 1));
-		float middle = (low + high) / 2;
-		const float values[] = { low, nextafterf(low, high), nextafterf(middle, low),
-			middle, nextafterf(middle, high), nextafterf(high, low) };
-
-		for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
-			uint8_t right = encode_f8((double)values[i], type);
-
-			cr_assert_eq(narrow(values[i]), right, "%a", (double)values[i]);
-			cr_assert_eq(narrow(-values[i]), 0x80 | right, "%a", -(double)values[i]);
-		}
-	}
-	for (uint64_t bits = 0; bits <= UINT32_MAX; bits += 99991) {
-		uint32_t word = (uint32_t)bits;
-		float value;
-
-		memcpy(&value, &word, 4);
-		cr_assert_eq(narrow(value), encode_f8((double)value, type), "%a", (double)value);
-	}
-	/* What no format holds becomes the greatest number it does hold. */
-	static const float beyond[] = { 464, 480, 61440, 65536, FLT_MAX, INFINITY };
-
-	for (size_t i = type == RONDO_F8E4M3 ? 0 : 2; i < sizeof(beyond) / sizeof(beyond[0]); i++) {
-		cr_assert_eq(narrow(beyond[i]), greatest, "%a", (double)beyond[i]);
-		cr_assert_eq(narrow(-beyond[i]), 0x80 | greatest, "%a", -(double)beyond[i]);
-	}
-}
-
-Test(half, every_f8e4m3_converts_rounds_to_even_and_stops_at_448)
-{
-	cr_assert_eq(f8e4m3_widen(0x7e), 448);
-	cr_assert_eq(f8e4m3_widen(0x01), 0x1p-9f);
-	cr_assert_eq(f8e4m3_widen(0x38), 1);
-	check_f8(f8e4m3_widen, f8e4m3_narrow, RONDO_F8E4M3, 0x7e, -1);
-}
-
-Test(half, every_f8e5m2_converts_rounds_to_even_and_stops_at_57344)
-{
-	cr_assert_eq(f8e5m2_widen(0x7b), 57344);
-	cr_assert_eq(f8e5m2_widen(0x01), 0x1p-16f);
-	cr_assert_eq(f8e5m2_widen(0x3c), 1);
-	cr_assert_eq(f8e5m2_widen(0x7c), INFINITY);
-	check_f8(f8e5m2_widen, f8e5m2_narrow, RONDO_F8E5M2, 0x7b, 0x7c);
-}
-
 /* The kernels' instructions convert as our own code does: x * 1 is x, but for signalling NaNs. */
 Test(half, every_f16_passes_every_variant_unchanged)
 {
@@ -698,26 +475,4 @@ Test(half, every_f16_passes_every_variant_unchanged)
 			cr_assert_eq(got[i], f16_narrow(f16_widen(all[i])), "%s: %#x",
 				instructions[set], i);
 	}
-}
-
-/* ---- Types ---- */
-
-Test(type, types_and_operations_have_sizes_and_names)
-{
-	cr_assert_eq(rondo_type_size(RONDO_I8), 1);
-	cr_assert_eq(rondo_type_size(RONDO_BF16), 2);
-	cr_assert_eq(rondo_type_size(RONDO_F32), 4);
-	cr_assert_eq(rondo_type_size(RONDO_U64), 8);
-	cr_assert_eq(rondo_type_size(RONDO_F8E4M3), 1);
-	cr_assert_str_eq(rondo_type_name(RONDO_BF16), "bf16");
-	cr_assert_str_eq(rondo_type_name(RONDO_F8E5M2), "f8e5m2");
-	cr_assert_str_eq(rondo_op_name(RONDO_AVG), "avg");
-}
-
-Test(type, what_is_none_has_size_0_and_a_question_mark)
-{
-	cr_assert_eq(rondo_type_size((rondo_type)99), 0);
-	cr_assert_eq(rondo_type_size((rondo_type)-1), 0);
-	cr_assert_str_eq(rondo_type_name(RONDO_TYPE_COUNT), "?");
-	cr_assert_str_eq(rondo_op_name((rondo_op)1000), "?");
 }
