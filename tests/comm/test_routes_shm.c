@@ -1,0 +1,254 @@
+/* Transports that are shm with one difference: short messages, no mapping, a rank that is late, two
+   of one price. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "routes.h"
+#include "variants.h"
+
+/* ---- shm by another name ------------------------------------------------------------------- */
+
+static int renamed_listen(const struct rd_transport *transport, struct rd_endpoint **result,
+	const struct rd_local *local, unsigned char *card, size_t *card_size)
+{
+	int err = rd_transport_shm.listen(result, local, card, card_size);
+
+	if (!err)
+		(*result)->transport = transport;
+	return err;
+}
+
+static int renamed_open(struct rd_endpoint *endpoint, int peer, int channel,
+	const unsigned char *card, size_t card_size, struct rd_link **link)
+{
+	int err = rd_transport_shm.open(endpoint, peer, channel, card, card_size, link);
+
+	if (!err)
+		(*link)->transport = endpoint->transport;
+	return err;
+}
+
+/* Its listen() ends in renamed_listen(). */
+static void rename_shm(struct rd_transport *transport, const char *name,
+	int (*listen)(struct rd_endpoint **, const struct rd_local *, unsigned char *, size_t *))
+{
+	*transport = rd_transport_shm;
+	transport->name = name;
+	transport->reach = routes_reach;
+	transport->listen = listen;
+	transport->open = renamed_open;
+}
+
+/* ---- Short messages, between ranks 0 and 1 only -------------------------------------------- */
+
+static size_t width;
+static struct rd_transport narrow;
+
+static int narrow_listen(struct rd_endpoint **result, const struct rd_local *local,
+	unsigned char *card, size_t *card_size)
+{
+	static struct rd_settings settings;
+	static struct rd_local own;
+
+	if (local->rank > 1)
+		return rd_fail(RONDO_UNSUPPORTED, "not on this rank");
+	settings = *local->settings;
+	settings.piece_size = width;
+	own = *local;
+	own.settings = &settings;
+	return renamed_listen(&narrow, result, &own, card, card_size);
+}
+
+static void add_narrow(size_t bytes)
+{
+	width = bytes;
+	rename_shm(&narrow, "narrow", narrow_listen);
+	cr_assert_eq(rd_transport_add(&narrow), 0);
+}
+
+/* Ranks 0 and 1 have such a link, rank 2 has not: messages must be as long on all. */
+static int sum_up_much(struct rank_env *env)
+{
+	static int32_t numbers[50000];
+	size_t count = sizeof(numbers) / sizeof(*numbers);
+	struct rondo_way way;
+
+	if (env->create_error)
+		return world_say(env, "%s", rondo_last_error());
+	for (size_t i = 0; i < count; i++)
+		numbers[i] = env->rank + (int32_t)i;
+	if (rondo_all_reduce(env->comm, numbers, numbers, count, RONDO_I32, RONDO_SUM, NULL))
+		return world_say(env, "%s", rondo_last_error());
+	for (size_t i = 0; i < count; i++)
+		if (numbers[i] != 3 + 3 * (int32_t)i)
+			return world_say(env, "element %zu is %d", i, (int)numbers[i]);
+	if (rondo_explain(env->comm, "all_reduce", count, RONDO_I32, 0, &way, 1) < 1 ||
+		way.piece_size > width)
+		return world_say(env, "pieces of %zu bytes", way.piece_size);
+	return 0;
+}
+
+Test(routes, the_shortest_message_that_any_link_carries_is_what_all_ranks_send, .timeout = 60)
+{
+	static const char *const algorithms[] = { "ring", "doubling", "" };
+	struct rank_outcome outcomes[WORLD_MAX];
+
+	add_narrow(1024);
+	for (int i = 0; i < 3; i++) {
+		struct world world = { .size = 3, .timeout_ms = 5000, .algo = algorithms[i] };
+
+		cr_expect_eq(
+			world_run(&world, sum_up_much, NULL, outcomes), 0, "%s", outcomes[2].text);
+	}
+}
+
+Test(routes, a_link_that_carries_next_to_nothing_is_an_error_that_names_it, .timeout = 60)
+{
+	struct world world = { .size = 3 };
+	struct rank_outcome outcomes[WORLD_MAX];
+	int failed;
+
+	add_narrow(32);
+	routes_run(&world, &failed, outcomes);
+	cr_expect_eq(failed, 3);
+	for (int rank = 0; rank < 3; rank++)
+		cr_expect(strstr(outcomes[rank].text,
+				  "transport narrow carries messages of 32 bytes"),
+			"%s", outcomes[rank].text);
+}
+
+/* ---- One pair whose links map no memory ----------------------------------------------------- */
+
+/* narrow with pieces of 128 KiB, which maps no memory. */
+static void add_unmapped(void)
+{
+	add_narrow(128 << 10);
+	narrow.offer = NULL;
+	narrow.withdraw = NULL;
+	narrow.map = NULL;
+}
+
+#define UNMAPPED_MOST (100 << 10)
+
+/* Each collective on memory from rondo_mem_alloc(), which all other links map. */
+static int call_all(struct rank_env *env)
+{
+	static const size_t counts[] = { 1, 64, 1000, 1024, 5000, 40000, UNMAPPED_MOST };
+	size_t bytes = (size_t)env->size * (UNMAPPED_MOST + 1) * sizeof(float);
+	struct memory memory = { NULL, NULL, NULL };
+	int wrong = 0;
+
+	if (env->create_error)
+		return world_say(env, "%s", rondo_last_error());
+	TRY(rondo_mem_alloc((void **)&memory.in, bytes));
+	TRY(rondo_mem_alloc((void **)&memory.out, bytes));
+	for (int collective = 0; collective < RD_COLLECTIVE_COUNT && !wrong; collective++)
+		for (size_t i = 0; i < sizeof(counts) / sizeof(*counts) && !wrong; i++)
+			for (int in_place = 0; in_place < 2 && !wrong; in_place++)
+				if (collective != RD_TRANSFER)
+					wrong = try_call(env, &memory, collective, RONDO_SUM,
+						counts[i], in_place, false);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(routes, one_pair_that_maps_no_memory_keeps_no_call_from_being_right, .timeout = 120)
+{
+	static const char *const algorithms[] = { "", "two_shot" };
+	struct rank_outcome outcomes[WORLD_MAX];
+
+	add_unmapped();
+	for (int i = 0; i < 2; i++) {
+		struct world world = { .size = 3, .timeout_ms = 20000, .algo = algorithms[i] };
+
+		cr_expect_eq(
+			world_run(&world, call_all, NULL, outcomes), 0, "\"%s\"", algorithms[i]);
+	}
+}
+
+Test(routes, one_pair_that_maps_no_memory_leaves_devices_messages_or_the_host, .timeout = 120)
+{
+	static const struct way through[] = {
+		{ "emulated:3", "auto", false, NULL, RD_KERNEL_MESSAGES },
+		{ "emulated:3", "staged", false, NULL, RD_KERNEL_STAGED },
+		{ "emulated:3", "stepped", false, NULL, RD_KERNEL_STAGED },
+	};
+
+	add_unmapped();
+	for (int i = 0; i < 3; i++) {
+		struct trial trial = { &through[i], 3, all_collectives, 20000 };
+
+		cr_expect_eq(in_child(run_trial, &trial), 0, "%s", through[i].kernel);
+	}
+}
+
+/* ---- One whose rank 1 does not run for a while ---------------------------------------------- */
+
+#define LATE_MS 3000
+
+static struct rd_transport late;
+
+static int late_listen(struct rd_endpoint **result, const struct rd_local *local,
+	unsigned char *card, size_t *card_size)
+{
+	return renamed_listen(&late, result, local, card, card_size);
+}
+
+static int late_open(struct rd_endpoint *endpoint, int peer, int channel, const unsigned char *card,
+	size_t card_size, struct rd_link **link)
+{
+	/* Ranks are processes of the test. */
+	if (peer == 0)
+		usleep(LATE_MS * 1000);
+	return renamed_open(endpoint, peer, channel, card, card_size, link);
+}
+
+/* Rank 0 waits for longer than it would for a link over which nothing comes. */
+Test(routes, a_peer_that_has_not_run_yet_is_waited_for, .timeout = 60)
+{
+	rename_shm(&late, "late", late_listen);
+	late.open = late_open;
+	cr_assert_eq(rd_transport_add(&late), 0);
+	setenv("RONDO_INIT_TIMEOUT_MS", "8000", 1);
+	routes_expect_none(&(struct world){ .size = 2 }, " WARN ");
+}
+
+/* ---- Two that cost alike, which the ranks have in different order --------------------------- */
+
+static struct rd_transport twins[2], opener;
+
+static int listen_castor(struct rd_endpoint **result, const struct rd_local *local,
+	unsigned char *card, size_t *card_size)
+{
+	return renamed_listen(&twins[0], result, local, card, card_size);
+}
+
+static int listen_pollux(struct rd_endpoint **result, const struct rd_local *local,
+	unsigned char *card, size_t *card_size)
+{
+	return renamed_listen(&twins[1], result, local, card, card_size);
+}
+
+/* The ranks go over the table of transports from its beginning, and this is in it: each has the
+   twins behind it, in its own order. */
+static int add_twins(const struct rd_settings *settings)
+{
+	int err = rd_transport_add(&twins[settings->rank & 1]);
+
+	if (!err)
+		err = rd_transport_add(&twins[!(settings->rank & 1)]);
+	return err ? err : rd_fail(RONDO_UNSUPPORTED, "it adds others");
+}
+
+Test(routes, of_transports_that_cost_alike_both_of_a_pair_take_the_same, .timeout = 60)
+{
+	rename_shm(&twins[0], "castor", listen_castor);
+	rename_shm(&twins[1], "pollux", listen_pollux);
+	opener = rd_transport_shm;
+	opener.name = "opener";
+	opener.probe = add_twins;
+	cr_assert_eq(rd_transport_add(&opener), 0);
+	routes_expect_none(&(struct world){ .size = 3 }, " WARN ");
+}
