@@ -1,0 +1,24 @@
+/*
+ * The handshake of tcp: the connections of links that are not open yet. The higher rank tries the
+ * lower one's addresses in turn; then both prove themselves by a hello. tcp.c describes the
+ * exchange.
+ */
+#ifndef RD_TCP_HANDSHAKE_H
+#define RD_TCP_HANDSHAKE_H
+
+#include "transports/tcp_card.h"
+#include "transports/tcp_link.h"
+#include "transports/tcp_strangers.h"
+
+/* Begins the handshake of a new link. The higher rank connects. The lower one takes the stranger
+   that has come early, if there is one. The link opens or fails now, or by an event. */
+void rd_tcp_handshake_begin(struct rd_tcp_link *link, struct rd_tcp_strangers *strangers);
+
+/* A connection with a valid hello has come to `endpoint`. */
+enum rd_tcp_welcome rd_tcp_handshake_welcome(
+	void *endpoint, int fd, const struct rd_tcp_hello *hello);
+
+/* Ends the attempts whose time is over, and requests the timer for the others. */
+void rd_tcp_handshake_check(struct rd_tcp_endpoint *endpoint);
+
+#endif

@@ -1,0 +1,380 @@
+#include "transports/tcp_link.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/settings.h"
+#include "transports/tcp_interface.h"
+
+/* Fewer bytes are copied behind their header: one stretch costs the kernel less than two. */
+#define GATHER_MIN 1024
+
+/* Calls of advance() for one look at the news, while all is well. */
+#define NEWS_INTERVAL 32
+
+/* Pieces of news that one call takes. */
+#define NEWS_MAX 64
+
+/* Calls of advance() without a sleep after which links are watched no more: so many that to watch
+   them again, two microseconds each, is little beside them. */
+#define AWAKE_CALLS 256
+
+/* The time that close() gives queued messages to leave, when their reader is slow. */
+#define LINGER_MS 1000
+
+static struct rd_tcp_link *link_of(struct rd_link *base)
+{
+	return (struct rd_tcp_link *)base; /* base comes first */
+}
+
+static struct rd_tcp_endpoint *endpoint_of(struct rd_endpoint *base)
+{
+	return (struct rd_tcp_endpoint *)base; /* as here */
+}
+
+/* ---- Links that are open ------------------------------------------------------------------- */
+
+/* After output: what the socket did not take is left to advance(). */
+static void note_queue(struct rd_tcp_link *link)
+{
+	if (link->wire.queued == 0 || link->queued)
+		return;
+	link->queued = true;
+	link->next_queued = link->endpoint->queued;
+	link->endpoint->queued = link;
+}
+
+static void *link_reserve(struct rd_link *base, size_t size)
+{
+	if (!base->ready || base->error)
+		return NULL;
+	return rd_tcp_stream_reserve(&link_of(base)->wire, size);
+}
+
+static void link_commit(struct rd_link *base, const struct rd_tag *tag, size_t size)
+{
+	rd_tcp_stream_commit(&link_of(base)->wire, tag, size);
+	note_queue(link_of(base));
+}
+
+static bool link_send(struct rd_link *base, const struct rd_tag *tag, const void *from, size_t size)
+{
+	bool accepted;
+
+	if (!base->ready || base->error)
+		return false;
+	accepted = rd_tcp_stream_send(&link_of(base)->wire, tag, from, size);
+	note_queue(link_of(base));
+	return accepted;
+}
+
+static bool link_recv(struct rd_link *base, void *into, size_t size, struct rd_message *message)
+{
+	if (!base->ready || base->error)
+		return false;
+	return rd_tcp_stream_recv(&link_of(base)->wire, into, size, message);
+}
+
+static void link_release(struct rd_link *base)
+{
+	rd_tcp_stream_release(&link_of(base)->wire);
+}
+
+static const struct rd_link_ops link_ops = {
+	.reserve = link_reserve,
+	.commit = link_commit,
+	.send = link_send,
+	.recv = link_recv,
+	.release = link_release,
+};
+
+/* ---- Creating, opening and failing -------------------------------------------------------- */
+
+struct rd_tcp_link *rd_tcp_link_create(
+	struct rd_tcp_endpoint *endpoint, int peer, int channel, const struct rd_tcp_card *card)
+{
+	struct rd_tcp_link *link = calloc(1, sizeof(*link));
+
+	if (!link) {
+		rd_fail(RONDO_MEMORY, "no memory for a tcp link to rank %d", peer);
+		return NULL;
+	}
+	link->base = (struct rd_link){
+		.ops = &link_ops,
+		.transport = endpoint->base.transport,
+		.peer = peer,
+		.channel = channel,
+		.message_max = endpoint->local->settings->piece_size,
+		.send_min = GATHER_MIN,
+	};
+	link->endpoint = endpoint;
+	link->wire.fd = -1;
+	link->card = *card;
+	rd_tcp_card_address(card, link->base.channel % card->shared,
+		endpoint->interfaces.at[0].name, &link->address);
+	link->next = endpoint->links;
+	endpoint->links = link;
+	endpoint->unfinished++;
+	return link;
+}
+
+void rd_tcp_link_fail(struct rd_tcp_link *link, int error, const char *activity, int number)
+{
+	char where[RD_ADDRESS_TEXT];
+
+	link->base.error = error;
+	snprintf(link->base.reason, sizeof(link->base.reason), "%s at %s%s%s", activity,
+		rd_address_text(&link->address, where), number ? ": " : "",
+		number ? strerror(number) : "");
+	link->endpoint->unfinished--;
+	if (link->wire.fd >= 0)
+		rd_event_watch(link->endpoint->news, EPOLL_CTL_DEL, link->wire.fd, 0, NULL);
+}
+
+/* In the news only for its end: both are edge-triggered, so neither tells of it twice. */
+static int link_watch(struct rd_tcp_link *link)
+{
+	const struct rd_tcp_endpoint *endpoint = link->endpoint;
+	struct epoll_event wake = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET };
+
+	link->watched = true;
+	if (rd_event_watch(endpoint->news, EPOLL_CTL_ADD, link->wire.fd, EPOLLRDHUP | EPOLLET,
+		    &link->source))
+		return -1;
+	return epoll_ctl(endpoint->local->epoll_fd, EPOLL_CTL_ADD, link->wire.fd, &wake);
+}
+
+static void link_unwatch(struct rd_tcp_link *link)
+{
+	link->watched = false;
+	epoll_ctl(link->endpoint->local->epoll_fd, EPOLL_CTL_DEL, link->wire.fd, NULL);
+	rd_event_watch(link->endpoint->news, EPOLL_CTL_DEL, link->wire.fd, 0, NULL);
+}
+
+static bool link_hung_up(void *owner)
+{
+	struct rd_tcp_link *link = owner;
+
+	link->hung_up = link->endpoint->hung_up = true;
+	return true;
+}
+
+void rd_tcp_link_open(struct rd_tcp_link *link, int fd)
+{
+	struct rd_tcp_endpoint *endpoint = link->endpoint;
+	int number = 0, yes = 1;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+	rd_event_watch(endpoint->news, EPOLL_CTL_DEL, fd, 0, NULL);
+	if (rd_tcp_stream_init(&link->wire, fd, &link->base))
+		number = ENOMEM;
+	link->wire.fd = fd;
+	link->source = (struct rd_event_source){ link_hung_up, link };
+	if (!number && link_watch(link))
+		number = errno;
+	if (number) {
+		rd_tcp_link_fail(link, RONDO_SYSTEM, "could not be set up", number);
+		return;
+	}
+	link->state = RD_TCP_LINK_OPEN;
+	link->base.ready = true;
+	endpoint->unfinished--;
+}
+
+/* ---- Progress ----------------------------------------------------------------------------- */
+
+static bool flush_queued(struct rd_tcp_endpoint *endpoint)
+{
+	struct rd_tcp_link **at = &endpoint->queued;
+	bool moved = false;
+
+	while (*at) {
+		struct rd_tcp_link *link = *at;
+
+		moved |= rd_tcp_stream_flush(&link->wire);
+		if (link->wire.queued > 0 && !link->base.error) {
+			at = &link->next_queued;
+			continue;
+		}
+		*at = link->next_queued;
+		link->queued = false;
+	}
+	return moved;
+}
+
+static bool take_in(struct rd_tcp_link *link)
+{
+	return link->state == RD_TCP_LINK_OPEN && rd_tcp_stream_take_in(&link->wire);
+}
+
+/* Of one link a call, in turn, lest a call costs as much as there are links. */
+static bool take_in_next(struct rd_tcp_endpoint *endpoint)
+{
+	struct rd_tcp_link *link = endpoint->taking ? endpoint->taking : endpoint->links;
+
+	if (!link)
+		return false;
+	endpoint->taking = link->next;
+	return take_in(link);
+}
+
+static void take_in_all(struct rd_tcp_endpoint *endpoint)
+{
+	for (struct rd_tcp_link *link = endpoint->links; link; link = link->next)
+		take_in(link);
+}
+
+/* A peer that hung up may have left messages: its link fails when they have been received. */
+static bool check_hung_up(struct rd_tcp_endpoint *endpoint)
+{
+	bool failed = false;
+
+	endpoint->hung_up = false;
+	for (struct rd_tcp_link *link = endpoint->links; link; link = link->next) {
+		if (!link->hung_up || link->base.error)
+			continue;
+		rd_tcp_stream_check(&link->wire);
+		failed |= link->base.error != 0;
+		endpoint->hung_up |= link->base.error == 0;
+	}
+	return failed;
+}
+
+/* One event at a time: what an event leads to may free what the next one is about. True: a link has
+   moved. */
+static bool take_news(struct rd_tcp_endpoint *endpoint)
+{
+	struct epoll_event event;
+	const struct rd_event_source *source;
+	bool moved = false;
+
+	endpoint->calls = 0;
+	for (int i = 0; i < NEWS_MAX; i++) {
+		if (epoll_wait(endpoint->news, &event, 1, 0) != 1)
+			break;
+		source = event.data.ptr;
+		moved |= source->handle(source->owner);
+	}
+	return moved;
+}
+
+/* Before a sleep. Those that are put back ring once for nothing, for there is room to write. */
+static void watch_links(struct rd_tcp_endpoint *endpoint)
+{
+	for (struct rd_tcp_link *link = endpoint->links; link; link = link->next) {
+		if (link->watched || link->state != RD_TCP_LINK_OPEN || link->base.error ||
+			!link_watch(link))
+			continue;
+		link->base.error = RONDO_SYSTEM;
+		snprintf(link->base.reason, sizeof(link->base.reason), "cannot be watched: %s",
+			strerror(errno));
+	}
+	endpoint->awake = 0;
+}
+
+static void unwatch_links(struct rd_tcp_endpoint *endpoint)
+{
+	for (struct rd_tcp_link *link = endpoint->links; link; link = link->next)
+		if (link->watched && link->state == RD_TCP_LINK_OPEN)
+			link_unwatch(link);
+}
+
+bool rd_tcp_links_advance(struct rd_endpoint *base)
+{
+	struct rd_tcp_endpoint *endpoint = endpoint_of(base);
+	bool look = endpoint->unfinished > 0 || ++endpoint->calls >= NEWS_INTERVAL;
+	bool moved = false;
+
+	if (endpoint->queued)
+		moved |= flush_queued(endpoint);
+	if (!moved && (look || endpoint->queued))
+		moved |= take_in_next(endpoint);
+	if (look)
+		moved |= take_news(endpoint);
+	if (endpoint->hung_up)
+		moved |= check_hung_up(endpoint);
+	if (++endpoint->awake == AWAKE_CALLS)
+		unwatch_links(endpoint);
+	return moved;
+}
+
+/* Sockets in the driver's epoll ring by themselves, for what comes after all that there was. */
+void rd_tcp_links_arm(struct rd_endpoint *base)
+{
+	struct rd_tcp_endpoint *endpoint = endpoint_of(base);
+
+	watch_links(endpoint);
+	take_news(endpoint);
+	take_in_all(endpoint);
+	if (endpoint->hung_up)
+		check_hung_up(endpoint);
+}
+
+void rd_tcp_links_disarm(struct rd_endpoint *base)
+{
+	/* The driver's wake-up may be an event of ours. */
+	endpoint_of(base)->calls = NEWS_INTERVAL;
+}
+
+/* ---- Closing ------------------------------------------------------------------------------ */
+
+/* True: there is still output that has a reader. */
+static bool output_waits(struct rd_tcp_endpoint *endpoint)
+{
+	bool waits = false;
+
+	flush_queued(endpoint);
+	/* The peer may be closing too, and wait for us to take what nobody will read here. */
+	for (struct rd_tcp_link *link = endpoint->queued; link; link = link->next_queued)
+		waits |= rd_tcp_stream_drain(&link->wire);
+	return waits;
+}
+
+static void linger(struct rd_tcp_endpoint *endpoint)
+{
+	int64_t deadline = rd_clock_ms() + LINGER_MS, left;
+	struct epoll_event event;
+
+	watch_links(endpoint);
+	for (struct rd_tcp_link *link = endpoint->queued; link; link = link->next_queued)
+		rd_event_watch(endpoint->news, EPOLL_CTL_MOD, link->wire.fd,
+			EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, &link->source);
+	while (output_waits(endpoint) && (left = deadline - rd_clock_ms()) > 0)
+		epoll_wait(endpoint->news, &event, 1, (int)left);
+}
+
+void rd_tcp_links_close(struct rd_tcp_endpoint *endpoint)
+{
+	linger(endpoint);
+	while (endpoint->links) {
+		struct rd_tcp_link *link = endpoint->links;
+
+		endpoint->links = link->next;
+		/* The end comes after the last byte. Bytes that nobody has read would make the
+		   kernel reset the connection, and the peer lose what it has not read yet. */
+		if (link->state == RD_TCP_LINK_OPEN) {
+			shutdown(link->wire.fd, SHUT_WR);
+			rd_tcp_stream_drain(&link->wire);
+		}
+		rd_tcp_stream_finish(&link->wire);
+		free(link);
+	}
+}
+
+void rd_tcp_links_abandon(struct rd_tcp_endpoint *endpoint)
+{
+	while (endpoint->links) {
+		struct rd_tcp_link *link = endpoint->links;
+
+		endpoint->links = link->next;
+		rd_tcp_stream_finish(&link->wire);
+		free(link);
+	}
+}

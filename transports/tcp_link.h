@@ -1,0 +1,85 @@
+/*
+ * The links of tcp, and their progress once they are open. Every call that a message passes is in
+ * tcp_link.c and tcp_stream.c; tcp_handshake.c opens the links.
+ */
+#ifndef RD_TCP_LINK_H
+#define RD_TCP_LINK_H
+
+#include "rondo/transport.h"
+#include "transports/event_source.h"
+#include "transports/tcp_card.h"
+#include "transports/tcp_interface.h"
+#include "transports/tcp_stream.h"
+#include "transports/tcp_timer.h"
+
+struct rd_tcp_link;
+
+/* An endpoint, as its links see it. tcp.c creates it. */
+struct rd_tcp_endpoint {
+	struct rd_endpoint base;
+	const struct rd_local *local;
+	struct rd_interfaces interfaces;
+	struct rd_tcp_card card;
+	struct rd_tcp_timer timer;
+	int news; /* epoll: listeners, timer, strangers, links */
+	unsigned calls; /* of advance() since the last look at the news */
+	unsigned awake; /* calls of advance() since the links were watched */
+	struct rd_tcp_link *links;
+	struct rd_tcp_link *taking; /* the one to take in from next; NULL: the first */
+	struct rd_tcp_link *queued;
+	int unfinished; /* links neither open nor failed */
+	bool hung_up; /* some link is, and may have messages left */
+};
+
+enum rd_tcp_link_state {
+	RD_TCP_LINK_AWAITED, /* the peer will connect */
+	RD_TCP_LINK_CONNECTING, /* to the peer */
+	RD_TCP_LINK_GREETED, /* it is connected and has our hello, its own is due */
+	RD_TCP_LINK_OPEN,
+};
+
+struct rd_tcp_link {
+	struct rd_link base;
+	struct rd_tcp_endpoint *endpoint;
+	struct rd_event_source source;
+	struct rd_tcp_link *next;
+	enum rd_tcp_link_state state;
+
+	/* Of the handshake */
+	struct rd_tcp_card card; /* the peer's */
+	int attempt; /* how many of its addresses were tried before the present one */
+	unsigned failed; /* which those are: bits */
+	int64_t until_ms; /* then the next is tried */
+	struct sockaddr_storage address; /* of the peer: the present one */
+	struct rd_tcp_hello hello; /* the peer's, as far as it has come */
+	size_t hello_size;
+
+	bool hung_up;
+	bool watched; /* by the driver's epoll and ours */
+	struct rd_tcp_link *next_queued;
+	bool queued; /* is on the endpoint's list of links with output to push */
+	struct rd_tcp_stream wire; /* wire.fd is the link's socket from the start */
+};
+
+/* Creates a link without a connection and adds it to the endpoint's, which owns it. NULL: no
+   memory, with a reason. */
+struct rd_tcp_link *rd_tcp_link_create(
+	struct rd_tcp_endpoint *endpoint, int peer, int channel, const struct rd_tcp_card *card);
+
+/* Both sides have proved themselves on fd, which the link now owns: messages may flow. */
+void rd_tcp_link_open(struct rd_tcp_link *link, int fd);
+
+/* Fails a link that is not open: "ACTIVITY at ADDRESS: text of `number`"; errno, or 0 for none. */
+void rd_tcp_link_fail(struct rd_tcp_link *link, int error, const char *activity, int number);
+
+/* As the functions of struct rd_transport. `base` is that of a struct rd_tcp_endpoint. */
+bool rd_tcp_links_advance(struct rd_endpoint *base);
+void rd_tcp_links_arm(struct rd_endpoint *base);
+void rd_tcp_links_disarm(struct rd_endpoint *base);
+
+/* Gives queued messages some time to leave, then frees the links. */
+void rd_tcp_links_close(struct rd_tcp_endpoint *endpoint);
+/* In a forked child: closes the descriptors and frees the links, without a shutdown(). */
+void rd_tcp_links_abandon(struct rd_tcp_endpoint *endpoint);
+
+#endif

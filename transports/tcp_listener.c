@@ -1,0 +1,164 @@
+#include "transports/tcp_listener.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+
+/* How long a listener rests that has no descriptor for who comes; and how long peers are awaited
+   while there is none. */
+#define REST_MS 100
+#define ACCEPT_MS 1000
+
+/* An awaited peer cannot connect. */
+static void fail_awaited(struct rd_tcp_endpoint *endpoint, int number)
+{
+	for (struct rd_tcp_link *link = endpoint->links; link; link = link->next) {
+		if (link->state != RD_TCP_LINK_AWAITED || link->base.error)
+			continue;
+		rd_tcp_link_fail(link, RONDO_SYSTEM, "", number);
+		snprintf(link->base.reason, sizeof(link->base.reason),
+			"its connection could not be accepted: %s", strerror(number));
+	}
+}
+
+/* No descriptors, for one: the connections in the backlog would wake the epoll without end. */
+static void rest_listener(struct rd_tcp_listener *listener, int number)
+{
+	struct rd_tcp_endpoint *endpoint = listener->all->endpoint;
+	int64_t now_ms = rd_clock_ms();
+
+	if (listener->since_ms == 0) {
+		rd_log(RD_WARN, RD_NET, "NET/Socket : rank %d cannot accept a connection: %s",
+			endpoint->local->rank, strerror(number));
+		listener->since_ms = now_ms;
+	}
+	if (now_ms - listener->since_ms >= ACCEPT_MS)
+		fail_awaited(endpoint, number);
+	rd_event_watch(endpoint->news, EPOLL_CTL_DEL, listener->fd, 0, NULL);
+	listener->until_ms = now_ms + REST_MS;
+	rd_tcp_timer_request(&endpoint->timer, listener->until_ms);
+}
+
+void rd_tcp_listeners_wake(struct rd_tcp_listeners *listeners)
+{
+	struct rd_tcp_endpoint *endpoint = listeners->endpoint;
+
+	for (int i = 0; i < RD_INTERFACES_MAX; i++) {
+		struct rd_tcp_listener *listener = &listeners->at[i];
+
+		if (listener->until_ms && rd_clock_ms() >= listener->until_ms) {
+			listener->until_ms = 0;
+			if (rd_event_watch(endpoint->news, EPOLL_CTL_ADD, listener->fd, EPOLLIN,
+				    &listener->source))
+				listener->until_ms = rd_clock_ms() + REST_MS;
+		}
+		if (listener->until_ms)
+			rd_tcp_timer_request(&endpoint->timer, listener->until_ms);
+	}
+}
+
+static bool listener_handle(void *owner)
+{
+	struct rd_tcp_listener *listener = owner;
+	int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	if (fd >= 0) {
+		listener->since_ms = 0;
+		return rd_tcp_strangers_add(listener->all->strangers, fd);
+	}
+	if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+		rest_listener(listener, errno);
+	return false;
+}
+
+/* Listens on the interface's address. The kernel chooses the port, which goes into the card. */
+static int listen_at(struct rd_tcp_listeners *listeners, int index)
+{
+	struct rd_tcp_endpoint *endpoint = listeners->endpoint;
+	const struct rd_interface *interface = &endpoint->interfaces.at[index];
+	struct rd_tcp_listener *listener = &listeners->at[index];
+	struct sockaddr_storage address = interface->address;
+	socklen_t size = sizeof(address);
+	char where[RD_ADDRESS_TEXT];
+
+	listener->fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (listener->fd < 0)
+		return rd_fail_errno("cannot make a socket");
+	if (bind(listener->fd, (struct sockaddr *)&address, interface->address_size) ||
+		listen(listener->fd, SOMAXCONN) ||
+		getsockname(listener->fd, (struct sockaddr *)&address, &size))
+		return rd_fail_errno("cannot listen at %s (%s)", rd_address_text(&address, where),
+			interface->name);
+	if (rd_event_watch(endpoint->news, EPOLL_CTL_ADD, listener->fd, EPOLLIN, &listener->source))
+		return rd_fail_errno("cannot watch a socket");
+	rd_tcp_card_add(&endpoint->card, &address);
+	rd_log(RD_INFO, RD_NET, "NET/Socket : %s [%d]%s:%s",
+		index < endpoint->interfaces.shared ? "Using" : "In reserve", index,
+		interface->name, rd_address_text(&address, where));
+	return 0;
+}
+
+/* The interfaces in reserve on which it can listen. */
+static void listen_in_reserve(struct rd_tcp_listeners *listeners)
+{
+	struct rd_interfaces *interfaces = &listeners->endpoint->interfaces;
+	int kept = interfaces->shared;
+
+	for (int i = kept; i < interfaces->count; i++) {
+		struct rd_tcp_listener *listener = &listeners->at[kept];
+
+		interfaces->at[kept] = interfaces->at[i];
+		if (!listen_at(listeners, kept)) {
+			kept++;
+			continue;
+		}
+		rd_log(RD_INFO, RD_NET, "NET/Socket : %s", rondo_last_error());
+		if (listener->fd >= 0)
+			close(listener->fd);
+		listener->fd = -1;
+	}
+	interfaces->count = kept;
+}
+
+void rd_tcp_listeners_init(struct rd_tcp_listeners *listeners, struct rd_tcp_endpoint *endpoint,
+	struct rd_tcp_strangers *strangers)
+{
+	listeners->endpoint = endpoint;
+	listeners->strangers = strangers;
+	for (int i = 0; i < RD_INTERFACES_MAX; i++)
+		listeners->at[i] = (struct rd_tcp_listener){
+			.source = { listener_handle, &listeners->at[i] },
+			.all = listeners,
+			.fd = -1,
+		};
+}
+
+int rd_tcp_listeners_start(struct rd_tcp_listeners *listeners)
+{
+	struct rd_tcp_endpoint *endpoint = listeners->endpoint;
+	int err = 0;
+
+	rd_tcp_card_init(&endpoint->card);
+	for (int i = 0; i < endpoint->interfaces.shared && !err; i++)
+		err = listen_at(listeners, i);
+	if (err)
+		return err;
+	listen_in_reserve(listeners);
+	endpoint->card.shared = (uint8_t)endpoint->interfaces.shared;
+	return 0;
+}
+
+void rd_tcp_listeners_close(struct rd_tcp_listeners *listeners)
+{
+	for (int i = 0; i < RD_INTERFACES_MAX; i++) {
+		if (listeners->at[i].fd >= 0)
+			close(listeners->at[i].fd);
+		listeners->at[i].fd = -1;
+	}
+}

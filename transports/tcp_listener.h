@@ -1,0 +1,41 @@
+/*
+ * The listeners of tcp: one socket an interface, whose connections become strangers.
+ */
+#ifndef RD_TCP_LISTENER_H
+#define RD_TCP_LISTENER_H
+
+#include "transports/event_source.h"
+#include "transports/tcp_interface.h"
+#include "transports/tcp_link.h"
+#include "transports/tcp_strangers.h"
+
+struct rd_tcp_listeners;
+
+struct rd_tcp_listener {
+	struct rd_event_source source;
+	struct rd_tcp_listeners *all;
+	int fd; /* -1: none */
+	int64_t until_ms; /* it is not in the news; 0: it is */
+	int64_t since_ms; /* it could accept nobody; 0: it can */
+};
+
+struct rd_tcp_listeners {
+	struct rd_tcp_endpoint *endpoint;
+	struct rd_tcp_strangers *strangers;
+	struct rd_tcp_listener at[RD_INTERFACES_MAX]; /* of each interface */
+};
+
+/* Initialises without a socket: close() may follow. */
+void rd_tcp_listeners_init(struct rd_tcp_listeners *listeners, struct rd_tcp_endpoint *endpoint,
+	struct rd_tcp_strangers *strangers);
+
+/* Listens on the endpoint's interfaces, and adds their addresses to its card. Removes interfaces in
+   reserve on which it cannot listen. RONDO_SYSTEM if it cannot on a shared one. */
+int rd_tcp_listeners_start(struct rd_tcp_listeners *listeners);
+
+/* Watches listeners again whose rest is over, and requests the timer for the others. */
+void rd_tcp_listeners_wake(struct rd_tcp_listeners *listeners);
+
+void rd_tcp_listeners_close(struct rd_tcp_listeners *listeners);
+
+#endif
