@@ -1,12 +1,12 @@
 /*
  * nearby: messages over Unix sockets, between ranks of one host. Small, and complete: it passes the
- * whole contract suite. A real transport would copy less; this one shows what there is to be done.
+ * whole contract suite. A real transport would copy less; this one shows all duties.
  *
  *     cc -shared -fPIC plugin_transport.c $(pkg-config --cflags rondo) -o libnearby.so
  *
- * Each rank listens at an abstract address. Its card says where, and holds a key: who knows the key
- * was told by this job. Of two ranks the higher connects to the lower, once a channel; each shows
- * the other its own card's key (hello), and then messages follow, each a header and its payload.
+ * Each rank listens at an abstract address. Its card has that address, and a key that only ranks of
+ * this job hold. The higher of two ranks connects to the lower, once per channel. Each sends the
+ * key of the other's card (hello). Then messages follow, each a header and its payload.
  */
 #define _GNU_SOURCE 1 /* accept4() */
 #include <errno.h>
@@ -24,8 +24,8 @@
 #include <rondo/transport.h>
 
 #define MAGIC 0x7962726165726e21
-#define STRANGERS 64 /* connections without a hello; when there are more, the oldest goes */
-#define LINGER_MS 1000 /* what close() gives messages to leave */
+#define STRANGERS 64 /* most connections without a hello: a further one drops the oldest */
+#define LINGER_MS 1000 /* bound on close()'s wait for messages to leave */
 
 struct card {
 	uint64_t magic;
@@ -34,7 +34,7 @@ struct card {
 
 struct hello {
 	uint64_t magic, comm_id;
-	unsigned char key[16]; /* from the card of the one who reads this */
+	unsigned char key[16]; /* from the card of the receiver */
 	int32_t from, to, channel, zero;
 };
 
@@ -43,7 +43,7 @@ struct header {
 	struct rd_tag tag;
 };
 
-/* A connection that was accepted, until it has said hello and open() has made its link. */
+/* An accepted connection, until its hello has arrived and open() has made its link. */
 struct stranger {
 	struct stranger *next;
 	int fd;
@@ -92,7 +92,7 @@ static void broken(struct link *link)
 	fail(link, RONDO_BROKEN, "closed its connection");
 }
 
-/* Wakes the driver when it sleeps: edge-triggered, so nobody needs to be armed. */
+/* Wakes a sleeping driver. Edge-triggered, so the transport needs no arm(). */
 static int watch(const struct endpoint *endpoint, int fd)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET };
@@ -128,7 +128,7 @@ static bool push(struct link *link)
 	return moved;
 }
 
-/* Bytes that the incoming message has, as far as is known: its header comes first. */
+/* Bytes of the incoming message; before its header is whole, those of the header. */
 static size_t in_size(const struct link *link)
 {
 	if (link->in_got < sizeof(struct header))
@@ -153,7 +153,7 @@ static bool pull(struct link *link)
 		if (got > 0) {
 			link->in_got += (size_t)got;
 			moved = true;
-			/* What comes over a wire is not trusted. */
+			/* A size from the wire is checked. */
 			if (link->in_got == sizeof(struct header) &&
 				header_of(link->in)->size > link->base.message_max)
 				fail(link, RONDO_PROTOCOL, "sent a message that is too large");
@@ -190,7 +190,7 @@ static bool nearby_recv(struct rd_link *base, void *into, size_t size, struct rd
 {
 	struct link *link = (struct link *)base;
 
-	/* Where it should land does not matter here: it is shown where it lies. */
+	/* `into` is only a wish: this transport returns messages where they lie. */
 	(void)into;
 	(void)size;
 	if (base->error || !base->ready)
@@ -228,8 +228,8 @@ static socklen_t address_of(const struct card *card, struct sockaddr_un *address
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + sizeof(card->address));
 }
 
-/* It fits into the socket of a fresh connection whole; else the connection has broken. */
-static void say_hello(struct link *link)
+/* A new connection has room for a whole hello; a shorter send means that it broke. */
+static void send_hello(struct link *link)
 {
 	const struct rd_local *local = link->endpoint->local;
 	struct hello hello = {
@@ -256,7 +256,7 @@ static bool is_from(const struct hello *hello, const struct link *link)
 	return hello->from == link->base.peer && hello->channel == link->base.channel;
 }
 
-static void dial(struct link *link)
+static void connect_to_peer(struct link *link)
 {
 	struct sockaddr_un address;
 	socklen_t size = address_of(&link->card, &address);
@@ -267,10 +267,10 @@ static void dial(struct link *link)
 	else if (watch(link->endpoint, link->fd))
 		fail(link, RONDO_SYSTEM, "cannot be watched");
 	else
-		say_hello(link);
+		send_hello(link);
 }
 
-/* The one who connected waits for the other's hello, in the room for a message. */
+/* The rank that connected receives the other's hello, in the room for a message. */
 static bool await_hello(struct link *link)
 {
 	const struct hello *hello = (const struct hello *)link->in;
@@ -303,7 +303,7 @@ static void stranger_free(struct stranger **at)
 	free(stranger);
 }
 
-/* True: done with it, one way or the other. A hello may be early: then it waits for open(). */
+/* True: the stranger is no longer needed. False: its hello is early, and waits for open(). */
 static bool admit(struct endpoint *endpoint, struct stranger *stranger)
 {
 	for (struct link *link = endpoint->links; link; link = link->next) {
@@ -313,14 +313,14 @@ static bool admit(struct endpoint *endpoint, struct stranger *stranger)
 			return true;
 		link->fd = stranger->fd;
 		stranger->fd = -1;
-		say_hello(link);
+		send_hello(link);
 		link->base.ready = !link->base.error;
 		return true;
 	}
 	return false;
 }
 
-static bool hear(struct endpoint *endpoint, struct stranger *stranger)
+static bool receive_hello(struct endpoint *endpoint, struct stranger *stranger)
 {
 	unsigned char *into = (unsigned char *)&stranger->hello;
 	ssize_t got;
@@ -381,7 +381,7 @@ static bool nearby_advance(struct rd_endpoint *base)
 	while (accept_one(endpoint))
 		;
 	while (*at) {
-		if (hear(endpoint, *at))
+		if (receive_hello(endpoint, *at))
 			stranger_free(at);
 		else
 			at = &(*at)->next;
@@ -394,7 +394,7 @@ static bool nearby_advance(struct rd_endpoint *base)
 			continue;
 		}
 		moved |= push(link);
-		/* Takes in one message that nobody asked for: plans rely on it. */
+		/* Takes in one message before recv() requests it: plans rely on that. */
 		moved |= pull(link);
 	}
 	return moved;
@@ -430,7 +430,7 @@ static int nearby_open(struct rd_endpoint *base, int peer, int channel, const un
 	link->endpoint = endpoint;
 	memcpy(&link->card, card, sizeof(link->card));
 	link->fd = -1;
-	/* The endpoint owns it from here on, whatever becomes of it. */
+	/* The endpoint owns it from here on, also after an error. */
 	link->next = endpoint->links;
 	endpoint->links = link;
 	link->out = malloc(sizeof(struct header) + message_max);
@@ -438,7 +438,7 @@ static int nearby_open(struct rd_endpoint *base, int peer, int channel, const un
 	if (!link->out || !link->in)
 		return rd_fail(RONDO_MEMORY, "no memory for a link");
 	if (endpoint->local->rank > peer)
-		dial(link);
+		connect_to_peer(link);
 	*out = &link->base;
 	return 0;
 }
@@ -451,7 +451,7 @@ static int64_t now_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Sends what is committed, to a peer that may be doing just the same: so it also makes room. */
+/* Sends the committed message. The peer may do the same at once, so this also reads, for room. */
 static void linger(struct link *link, int64_t deadline)
 {
 	unsigned char bytes[4096];
