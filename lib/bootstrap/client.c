@@ -103,7 +103,7 @@ void rd_client_serve(struct rd_client *client, int64_t now_ms)
 		client->attempt = 0;
 		connect_from(client, 0, now_ms);
 	}
-	if (rd_participant_phase(client->participant) >= RD_SPOKE_GONE)
+	if (rd_participant_phase(client->participant) >= RD_PARTICIPANT_LEFT)
 		rd_connection_close(&client->connection);
 	while (client->connection && !client->connection->connecting) {
 		while (rd_connection_has_room(client->connection) &&

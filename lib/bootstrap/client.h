@@ -12,7 +12,7 @@
 
 struct rd_client {
 	struct rd_participant *participant; /* the caller's */
-	struct rd_local_address *local; /* the caller's; set before RD_SPOKE_MET */
+	struct rd_local_address *local; /* the caller's; set before RD_PARTICIPANT_JOINED */
 	int epoll_fd; /* the caller's */
 	uint64_t mark; /* of the socket's epoll events */
 	int heartbeat_timeout_ms;

@@ -209,7 +209,7 @@ static int begin(struct rd_control **made, const struct rd_control_config *confi
 static void await_meeting(struct rd_control *control)
 {
 	pthread_mutex_lock(&control->lock);
-	rd_control_wait(control, RD_SPOKE_MET);
+	rd_control_wait(control, RD_PARTICIPANT_JOINED);
 	pthread_mutex_unlock(&control->lock);
 }
 

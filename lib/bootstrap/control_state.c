@@ -228,11 +228,11 @@ int rd_control_ready(struct rd_control *control, int fallbacks, struct rd_link_l
 	control->requests.fallbacks = fallbacks;
 	control->requests.limits = *limits;
 	rd_control_notify(control);
-	while (control->fallbacks.count <= fallbacks && control->phase < RD_SPOKE_OPEN &&
+	while (control->fallbacks.count <= fallbacks && control->phase < RD_PARTICIPANT_OPEN &&
 		!atomic_load(&control->verdict) && !control->over)
 		pthread_cond_wait(&control->published, &control->lock);
 	another = control->fallbacks.count > fallbacks;
-	if (control->phase == RD_SPOKE_OPEN)
+	if (control->phase == RD_PARTICIPANT_OPEN)
 		*limits = control->limits;
 	pthread_mutex_unlock(&control->lock);
 	verdict = rd_control_verdict(control);
@@ -252,7 +252,7 @@ int rd_control_report(struct rd_control *control, int error, int culprit, const 
 		snprintf(requests->reason, sizeof(requests->reason), "%s", reason);
 		rd_control_notify(control);
 	}
-	rd_control_wait(control, RD_SPOKE_GONE);
+	rd_control_wait(control, RD_PARTICIPANT_LEFT);
 	pthread_mutex_unlock(&control->lock);
 	verdict = rd_control_verdict(control);
 	return verdict ? verdict : rd_fail(error, "%s", reason);

@@ -33,9 +33,9 @@ static void advance_watch(struct rd_control *control)
 {
 	enum rd_participant_phase phase = rd_participant_phase(control->participant);
 
-	if (phase == RD_SPOKE_MET && !control->watch_tried)
+	if (phase == RD_PARTICIPANT_JOINED && !control->watch_tried)
 		create_watch(control);
-	if (phase == RD_SPOKE_OPEN && control->watch)
+	if (phase == RD_PARTICIPANT_OPEN && control->watch)
 		rd_watch_start(control->watch);
 }
 
@@ -44,7 +44,7 @@ static void report_death(struct rd_control *control, int64_t now_ms)
 	int dead = control->dead;
 
 	control->dead = -1;
-	if (dead < 0 || rd_participant_phase(control->participant) != RD_SPOKE_OPEN)
+	if (dead < 0 || rd_participant_phase(control->participant) != RD_PARTICIPANT_OPEN)
 		return;
 	if (dead == 0) {
 		rd_watch_spread(control->watch);
@@ -126,7 +126,7 @@ static bool is_finished(struct rd_control *control, int64_t now_ms)
 	if (!coordinator)
 		return control->quitting ||
 		       (control->leaving &&
-			       rd_participant_phase(control->participant) >= RD_SPOKE_GONE);
+			       rd_participant_phase(control->participant) >= RD_PARTICIPANT_LEFT);
 	if (!control->quitting && !control->leaving)
 		return false;
 	if (!rd_coordinator_settled(coordinator))

@@ -84,7 +84,7 @@ int rd_coordinator_line_count(const struct rd_coordinator *coordinator)
    is better refused, and so told to come back, than heard. A failed gathering still tells why. */
 bool rd_coordinator_listening(const struct rd_coordinator *coordinator)
 {
-	return coordinator->phase == RD_COORDINATOR_GATHERING && !coordinator->closed;
+	return coordinator->phase == RD_COORDINATOR_JOINING && !coordinator->closed;
 }
 
 bool rd_coordinator_has_room(const struct rd_coordinator *coordinator)
@@ -143,7 +143,7 @@ static bool means_death(int error)
 void rd_coordinator_closed(struct rd_coordinator *coordinator, int index, int error)
 {
 	static const char *const when[] = {
-		[RD_COORDINATOR_GATHERING] = " before all ranks had come",
+		[RD_COORDINATOR_JOINING] = " before all ranks had come",
 		[RD_COORDINATOR_OPENING] = " while the ranks connected",
 		[RD_COORDINATOR_RUNNING] = "",
 	};
@@ -311,7 +311,7 @@ void rd_coordinator_take(struct rd_coordinator *coordinator, int index,
 			break;
 		return;
 	case RD_CONTROL_BYE:
-		if (coordinator->phase == RD_COORDINATOR_GATHERING)
+		if (coordinator->phase == RD_COORDINATOR_JOINING)
 			break;
 		take_bye(coordinator, line, message);
 		return;

@@ -122,7 +122,7 @@ void rd_join_first(struct rd_coordinator *coordinator, struct rd_coordinator_lin
 {
 	int rank = message->kind == RD_CONTROL_REPORT ? message->report.culprit : -1;
 
-	if (coordinator->phase != RD_COORDINATOR_GATHERING) {
+	if (coordinator->phase != RD_COORDINATOR_JOINING) {
 		line->dropped = true;
 	} else if (message->kind == RD_CONTROL_HELLO) {
 		take_hello(coordinator, line, message);

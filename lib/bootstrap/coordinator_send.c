@@ -88,7 +88,7 @@ bool rd_coordinator_next(
 	if (spend(line, RD_SAY_BEAT)) {
 		message->kind = RD_CONTROL_BEAT;
 		message->beat.timeout_ms = (uint32_t)coordinator->settings->heartbeat_timeout_ms;
-	} else if (coordinator->phase != RD_COORDINATOR_GATHERING &&
+	} else if (coordinator->phase != RD_COORDINATOR_JOINING &&
 		   line->members_told <= coordinator->size) {
 		say_member(coordinator, line, message);
 	} else if (coordinator->phase == RD_COORDINATOR_OPENING &&

@@ -53,7 +53,7 @@ struct rd_seat {
 };
 
 enum rd_coordinator_phase {
-	RD_COORDINATOR_GATHERING,
+	RD_COORDINATOR_JOINING,
 	RD_COORDINATOR_OPENING,
 	RD_COORDINATOR_RUNNING
 };

@@ -314,7 +314,7 @@ static void give_up(struct rd_coordinator *coordinator)
 	char ranks[RD_RANK_NAME_SIZE], duration[RD_DURATION_SIZE];
 
 	rd_duration(duration, coordinator->settings->init_timeout_ms);
-	if (coordinator->phase == RD_COORDINATOR_GATHERING) {
+	if (coordinator->phase == RD_COORDINATOR_JOINING) {
 		rd_name_ranks(coordinator, has_not_come, ranks, sizeof(ranks));
 		rd_decide(coordinator, RONDO_TIMEOUT, "%s not come to %s within %s", ranks,
 			coordinator->where, duration);

@@ -96,7 +96,7 @@ const struct rd_link_failures *rd_participant_fallback(const struct rd_participa
 
 bool rd_participant_dials(struct rd_participant *participant, int64_t now_ms)
 {
-	if (participant->phase != RD_SPOKE_AWAY || participant->dialling ||
+	if (participant->phase != RD_PARTICIPANT_CONNECTING || participant->dialling ||
 		now_ms < participant->dial_ms)
 		return false;
 	participant->dialling = true;
@@ -105,10 +105,10 @@ bool rd_participant_dials(struct rd_participant *participant, int64_t now_ms)
 
 void rd_participant_connected(struct rd_participant *participant, int64_t now_ms)
 {
-	if (participant->phase != RD_SPOKE_AWAY)
+	if (participant->phase != RD_PARTICIPANT_CONNECTING)
 		return;
 	participant->dialling = false;
-	participant->phase = RD_SPOKE_JOINING;
+	participant->phase = RD_PARTICIPANT_JOINING;
 	/* A rank that failed before it got here cannot take part: it only sends the reason. */
 	participant->say = participant->reported ? SAY_REPORT : SAY_HELLO | SAY_BEAT;
 	participant->heard_ms = now_ms;
@@ -118,7 +118,7 @@ void rd_participant_connected(struct rd_participant *participant, int64_t now_ms
 void rd_participant_refused(
 	struct rd_participant *participant, bool refused, const char *reason, int64_t now_ms)
 {
-	if (participant->phase != RD_SPOKE_AWAY)
+	if (participant->phase != RD_PARTICIPANT_CONNECTING)
 		return;
 	participant->dialling = false;
 	participant->refused = refused;
@@ -138,7 +138,7 @@ void rd_participant_closed(struct rd_participant *participant, int error, int64_
 	if (!rd_participant_is_connected(participant))
 		return;
 	if (!participant->welcome) {
-		participant->phase = RD_SPOKE_AWAY;
+		participant->phase = RD_PARTICIPANT_CONNECTING;
 		rd_participant_refused(
 			participant, false, error ? strerror(error) : "it hung up", now_ms);
 		return;
@@ -161,21 +161,21 @@ void rd_participant_lose(
 	struct rd_participant *participant, const struct rd_link_failure *link_failure)
 {
 	/* The peer may have said so before. */
-	if (participant->phase == RD_SPOKE_MET && !participant->ready &&
+	if (participant->phase == RD_PARTICIPANT_JOINED && !participant->ready &&
 		!rd_link_failures_have(&participant->fallbacks, link_failure))
 		rd_participant_keep(participant, &participant->link_failures, link_failure);
 }
 
 void rd_participant_look(struct rd_participant *participant)
 {
-	if (participant->phase == RD_SPOKE_MET && !participant->ready)
+	if (participant->phase == RD_PARTICIPANT_JOINED && !participant->ready)
 		participant->say |= SAY_LOOKED;
 }
 
 void rd_participant_ready(
 	struct rd_participant *participant, int fallbacks, const struct rd_link_limits *limits)
 {
-	if (participant->phase != RD_SPOKE_MET || participant->ready ||
+	if (participant->phase != RD_PARTICIPANT_JOINED || participant->ready ||
 		fallbacks != participant->fallbacks.count)
 		return;
 	participant->ready = true;
@@ -186,7 +186,8 @@ void rd_participant_ready(
 void rd_participant_slow(
 	struct rd_participant *participant, bool first, int culprit, const char *reason)
 {
-	if (participant->phase != RD_SPOKE_OPEN || participant->reported || participant->leaving)
+	if (participant->phase != RD_PARTICIPANT_OPEN || participant->reported ||
+		participant->leaving)
 		return;
 	participant->slow_first = first;
 	participant->slow_culprit = culprit;
@@ -209,9 +210,9 @@ void rd_participant_leave(struct rd_participant *participant, uint64_t digest, i
 /* Until when all must have met, and connected once this rank has. */
 static int64_t init_deadline(const struct rd_participant *participant)
 {
-	bool waits = participant->phase == RD_SPOKE_AWAY ||
-		     participant->phase == RD_SPOKE_JOINING ||
-		     (participant->phase == RD_SPOKE_MET && participant->ready);
+	bool waits = participant->phase == RD_PARTICIPANT_CONNECTING ||
+		     participant->phase == RD_PARTICIPANT_JOINING ||
+		     (participant->phase == RD_PARTICIPANT_JOINED && participant->ready);
 
 	if (!waits || participant->reported)
 		return RD_NEVER;
@@ -232,11 +233,11 @@ static void give_up(struct rd_participant *participant, int64_t now_ms)
 	char duration[RD_DURATION_SIZE], reason[RD_REASON_SIZE];
 
 	rd_duration(duration, participant->settings->init_timeout_ms);
-	if (participant->phase == RD_SPOKE_AWAY && participant->refused)
+	if (participant->phase == RD_PARTICIPANT_CONNECTING && participant->refused)
 		rd_participant_end(participant, RONDO_UNREACHABLE,
 			"rank %d: no one listens at %s (%s, tried for %s)", rank,
 			participant->where, participant->refusal, duration);
-	else if (participant->phase == RD_SPOKE_AWAY)
+	else if (participant->phase == RD_PARTICIPANT_CONNECTING)
 		rd_participant_end(participant, RONDO_UNREACHABLE,
 			"rank %d: cannot reach rank 0 at %s (%s, tried for %s)", rank,
 			participant->where,

@@ -12,12 +12,12 @@
 #include "bootstrap/rendezvous.h"
 
 enum rd_participant_phase {
-	RD_SPOKE_AWAY, /* to dial, or dialling */
-	RD_SPOKE_JOINING, /* connected; not all are here yet */
-	RD_SPOKE_MET, /* the members are known */
-	RD_SPOKE_OPEN, /* all links are open */
-	RD_SPOKE_GONE, /* has left: hang up */
-	RD_SPOKE_FAILED, /* there is a verdict: hang up */
+	RD_PARTICIPANT_CONNECTING, /* to rank 0 */
+	RD_PARTICIPANT_JOINING, /* connected; not all ranks have joined */
+	RD_PARTICIPANT_JOINED, /* all have: the members are known */
+	RD_PARTICIPANT_OPEN, /* all links are open */
+	RD_PARTICIPANT_LEFT, /* the connection may be closed */
+	RD_PARTICIPANT_FAILED, /* there is a verdict: the connection may be closed */
 };
 
 struct rd_participant;
@@ -65,10 +65,10 @@ void rd_participant_fail(struct rd_participant *participant, int error, const ch
 
 enum rd_participant_phase rd_participant_phase(const struct rd_participant *participant);
 int rd_participant_verdict(const struct rd_participant *participant, const char **reason);
-/* From RD_SPOKE_MET on. */
+/* From RD_PARTICIPANT_JOINED on. */
 const struct rd_member *rd_participant_members(const struct rd_participant *participant);
 uint64_t rd_participant_comm_id(const struct rd_participant *participant);
-/* From RD_SPOKE_OPEN on: what every link of every rank can do. */
+/* From RD_PARTICIPANT_OPEN on: what every link of every rank can do. */
 const struct rd_link_limits *rd_participant_limits(const struct rd_participant *participant);
 /* How many rounds of looks have ended. */
 int rd_participant_rounds(const struct rd_participant *participant);

@@ -11,7 +11,7 @@ void rd_participant_end(struct rd_participant *participant, int error, const cha
 
 	if (rd_participant_is_over(participant))
 		return;
-	participant->phase = RD_SPOKE_FAILED;
+	participant->phase = RD_PARTICIPANT_FAILED;
 	participant->error = error;
 	va_start(args, format);
 	vsnprintf(participant->reason, sizeof(participant->reason), format, args);
@@ -72,7 +72,7 @@ void rd_participant_died(struct rd_participant *participant, int rank)
 {
 	char name[RD_RANK_NAME_SIZE];
 
-	if (participant->phase != RD_SPOKE_OPEN)
+	if (participant->phase != RD_PARTICIPANT_OPEN)
 		return;
 	if (rank == 0) {
 		rd_participant_end(participant, RONDO_DIED, "%s died",

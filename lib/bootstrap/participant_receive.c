@@ -7,7 +7,7 @@
 static void take_member(
 	struct rd_participant *participant, const struct rd_control_message *message)
 {
-	if (participant->phase != RD_SPOKE_JOINING ||
+	if (participant->phase != RD_PARTICIPANT_JOINING ||
 		participant->member_count == participant->settings->size ||
 		message->member.rank != participant->member_count) {
 		rd_participant_garbled(participant);
@@ -18,30 +18,30 @@ static void take_member(
 
 static void take_table(struct rd_participant *participant, const struct rd_control_message *message)
 {
-	if (participant->phase != RD_SPOKE_JOINING ||
+	if (participant->phase != RD_PARTICIPANT_JOINING ||
 		participant->member_count < participant->settings->size) {
 		rd_participant_garbled(participant);
 		return;
 	}
 	participant->comm_id = message->table.comm_id;
-	participant->phase = RD_SPOKE_MET;
+	participant->phase = RD_PARTICIPANT_JOINED;
 }
 
 static void take_go(struct rd_participant *participant, const struct rd_link_limits *limits)
 {
-	if (participant->phase != RD_SPOKE_MET || !participant->ready ||
+	if (participant->phase != RD_PARTICIPANT_JOINED || !participant->ready ||
 		limits->piece_size > participant->limits.piece_size ||
 		(limits->maps && !participant->limits.maps)) {
 		rd_participant_garbled(participant);
 		return;
 	}
 	participant->limits = *limits;
-	participant->phase = RD_SPOKE_OPEN;
+	participant->phase = RD_PARTICIPANT_OPEN;
 }
 
 static void take_all_looked(struct rd_participant *participant)
 {
-	if (participant->phase == RD_SPOKE_MET)
+	if (participant->phase == RD_PARTICIPANT_JOINED)
 		participant->rounds++;
 	else
 		rd_participant_garbled(participant);
@@ -53,7 +53,7 @@ static void take_fallbacks(
 {
 	int rank = participant->settings->rank;
 
-	if (participant->phase != RD_SPOKE_MET ||
+	if (participant->phase != RD_PARTICIPANT_JOINED ||
 		(link_failure->low != rank && link_failure->high != rank) ||
 		link_failure->high >= participant->settings->size) {
 		rd_participant_garbled(participant);
@@ -67,7 +67,7 @@ static void take_fallbacks(
 static void take_left(struct rd_participant *participant, const struct rd_control_message *message,
 	int64_t now_ms)
 {
-	if (participant->phase != RD_SPOKE_OPEN ||
+	if (participant->phase != RD_PARTICIPANT_OPEN ||
 		message->left.rank >= participant->settings->size) {
 		rd_participant_garbled(participant);
 		return;
@@ -134,7 +134,7 @@ void rd_participant_take(struct rd_participant *participant,
 		return;
 	case RD_CONTROL_FAREWELL:
 		if (participant->leaving)
-			participant->phase = RD_SPOKE_GONE;
+			participant->phase = RD_PARTICIPANT_LEFT;
 		else
 			rd_participant_garbled(participant);
 		return;

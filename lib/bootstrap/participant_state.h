@@ -66,12 +66,14 @@ struct rd_participant {
 
 static inline bool rd_participant_is_over(const struct rd_participant *participant)
 {
-	return participant->phase == RD_SPOKE_GONE || participant->phase == RD_SPOKE_FAILED;
+	return participant->phase == RD_PARTICIPANT_LEFT ||
+	       participant->phase == RD_PARTICIPANT_FAILED;
 }
 
 static inline bool rd_participant_is_connected(const struct rd_participant *participant)
 {
-	return participant->phase != RD_SPOKE_AWAY && !rd_participant_is_over(participant);
+	return participant->phase != RD_PARTICIPANT_CONNECTING &&
+	       !rd_participant_is_over(participant);
 }
 
 #endif

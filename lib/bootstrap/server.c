@@ -250,7 +250,7 @@ void rd_server_serve(struct rd_server *server, struct rd_participant *participan
 	if (server->joined)
 		exchange_messages(server, participant, now_ms);
 	/* From then on the number 0 may be given to another. */
-	if (server->joined && rd_participant_phase(participant) >= RD_SPOKE_GONE) {
+	if (server->joined && rd_participant_phase(participant) >= RD_PARTICIPANT_LEFT) {
 		rd_coordinator_closed(server->coordinator, 0, 0);
 		server->joined = false;
 	}

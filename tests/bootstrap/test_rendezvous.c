@@ -217,7 +217,7 @@ static void serve_node(struct node *node)
 		dial(node);
 	while (node->linked && rd_participant_next(node->participant, &message))
 		send_message(&node->up, &message, node->babbles);
-	if (rd_participant_phase(node->participant) >= RD_SPOKE_GONE)
+	if (rd_participant_phase(node->participant) >= RD_PARTICIPANT_LEFT)
 		hang_up(node);
 }
 
@@ -407,12 +407,12 @@ static void act(struct node *node)
 	enum rd_participant_phase phase = rd_participant_phase(node->participant);
 	uint32_t calls = atomic_load(&node->activity.calls);
 
-	if (phase == RD_SPOKE_MET && !node->lags) {
+	if (phase == RD_PARTICIPANT_JOINED && !node->lags) {
 		open_links(node);
-	} else if (phase == RD_SPOKE_OPEN && !node->idle && calls < node->calls) {
+	} else if (phase == RD_PARTICIPANT_OPEN && !node->idle && calls < node->calls) {
 		atomic_store(&node->activity.calls, calls + 1);
 		atomic_store(&node->activity.done, calls + 1);
-	} else if (phase == RD_SPOKE_OPEN && !node->idle && !node->left) {
+	} else if (phase == RD_PARTICIPANT_OPEN && !node->idle && !node->left) {
 		node->left = true;
 		rd_participant_leave(node->participant, node->digest, net.now_ms);
 	}
@@ -467,7 +467,7 @@ static int64_t next_ms(void)
 		struct node *node = &net.nodes[i];
 		if (!node->participant && !node->dead)
 			sooner(&next, node->start_ms);
-		if (acts(node) && rd_participant_phase(node->participant) < RD_SPOKE_GONE)
+		if (acts(node) && rd_participant_phase(node->participant) < RD_PARTICIPANT_LEFT)
 			sooner(&next, node->act_ms);
 		if (acts(node))
 			sooner(&next, rd_participant_deadline(node->participant));
@@ -513,7 +513,8 @@ static void run_now(void)
 static bool has_ended(const struct node *node)
 {
 	return node->dead || node->stopped ||
-	       (node->participant && rd_participant_phase(node->participant) >= RD_SPOKE_GONE);
+	       (node->participant &&
+		       rd_participant_phase(node->participant) >= RD_PARTICIPANT_LEFT);
 }
 
 static bool all_ended(void)
@@ -528,7 +529,7 @@ static bool all_open(void)
 {
 	for (int i = 0; i < net.size; i++)
 		if (!net.nodes[i].participant ||
-			rd_participant_phase(net.nodes[i].participant) != RD_SPOKE_OPEN)
+			rd_participant_phase(net.nodes[i].participant) != RD_PARTICIPANT_OPEN)
 			return false;
 	return true;
 }
@@ -633,7 +634,7 @@ static void check_survivors(const char *what)
 		if (node->dead || node->stopped || node->babbles)
 			continue;
 		reason = reason_of(i, &error);
-		if (rd_participant_phase(node->participant) == RD_SPOKE_GONE)
+		if (rd_participant_phase(node->participant) == RD_PARTICIPANT_LEFT)
 			cr_expect_eq(error, 0);
 		else if (net.victim == 0)
 			cr_expect_lt(error, 0, "%s: rank %d", what, i);
@@ -666,8 +667,9 @@ Test(rendezvous, ranks_meet_work_and_part_whatever_the_delays, .timeout = 60)
 		stagger(500);
 		cr_assert(run_until(all_ended), "seed %u hangs", seed);
 		for (int i = 0; i < net.size; i++) {
-			cr_assert_eq(rd_participant_phase(net.nodes[i].participant), RD_SPOKE_GONE,
-				"seed %u rank %d: %s", seed, i, net.coordinator_reason);
+			cr_assert_eq(rd_participant_phase(net.nodes[i].participant),
+				RD_PARTICIPANT_LEFT, "seed %u rank %d: %s", seed, i,
+				net.coordinator_reason);
 			cr_assert_eq(rd_participant_comm_id(net.nodes[i].participant), 42);
 			for (int k = 0; k < net.size; k++)
 				cr_assert_eq(rd_participant_members(net.nodes[i].participant)[k]
@@ -815,7 +817,8 @@ static void report_at_times(void)
 	static const int errors[] = { RONDO_BROKEN, RONDO_TIMEOUT, RONDO_MISMATCH, RONDO_ABORTED };
 	struct node *node = &net.nodes[draw((uint32_t)net.size)];
 
-	if (draw(300) == 0 && acts(node) && rd_participant_phase(node->participant) >= RD_SPOKE_MET)
+	if (draw(300) == 0 && acts(node) &&
+		rd_participant_phase(node->participant) >= RD_PARTICIPANT_JOINED)
 		rd_participant_report(node->participant, errors[draw(4)],
 			(int)draw((uint32_t)net.size + 1) - 1, "it says", net.now_ms);
 }
@@ -1298,7 +1301,7 @@ Test(rendezvous, a_goodbye_that_is_never_answered_ends)
 	rd_participant_leave(node->participant, 0, 0);
 	/* What is there beats, and says nothing more. */
 	for (int64_t now_ms = 0; now_ms <= TIMEOUT_MS; now_ms += 100) {
-		cr_expect_lt(rd_participant_phase(node->participant), RD_SPOKE_GONE);
+		cr_expect_lt(rd_participant_phase(node->participant), RD_PARTICIPANT_LEFT);
 		rd_participant_take(node->participant, &message, now_ms);
 		rd_participant_tick(node->participant, now_ms);
 	}
@@ -1325,7 +1328,7 @@ Test(rendezvous, a_process_that_was_stopped_itself_blames_nobody)
 	cr_assert(run_until(all_ended));
 	cr_expect_eq(net.coordinator_error, 0, "%s", net.coordinator_reason);
 	for (int i = 0; i < 3; i++)
-		cr_expect_eq(rd_participant_phase(net.nodes[i].participant), RD_SPOKE_GONE);
+		cr_expect_eq(rd_participant_phase(net.nodes[i].participant), RD_PARTICIPANT_LEFT);
 	finish_net();
 }
 
@@ -1360,7 +1363,7 @@ Test(rendezvous, a_rank_that_has_left_may_die)
 	run_steps(50);
 	cr_expect_eq(net.coordinator_error, 0, "%s", net.coordinator_reason);
 	for (int i = 0; i < 3; i++)
-		cr_expect_eq(rd_participant_phase(net.nodes[i].participant), RD_SPOKE_GONE);
+		cr_expect_eq(rd_participant_phase(net.nodes[i].participant), RD_PARTICIPANT_LEFT);
 	finish_net();
 }
 
@@ -1451,7 +1454,7 @@ static bool all_met(void)
 {
 	for (int i = 0; i < net.size; i++)
 		if (!net.nodes[i].participant ||
-			rd_participant_phase(net.nodes[i].participant) != RD_SPOKE_MET)
+			rd_participant_phase(net.nodes[i].participant) != RD_PARTICIPANT_JOINED)
 			return false;
 	return true;
 }
