@@ -48,14 +48,15 @@ int rd_coordinator_create(struct rd_coordinator **created, const struct rd_setti
 	coordinator->leave_ms = RD_NEVER;
 	coordinator->reporter = -1;
 	coordinator->inquirer = coordinator->next_inquirer = -1;
-	coordinator->line_count = settings->size + RD_STRANGERS_MAX;
-	coordinator->lines = calloc((size_t)coordinator->line_count, sizeof(*coordinator->lines));
+	coordinator->connection_count = settings->size + RD_STRANGERS_MAX;
+	coordinator->connections =
+		calloc((size_t)coordinator->connection_count, sizeof(*coordinator->connections));
 	coordinator->seats = calloc((size_t)coordinator->size, sizeof(*coordinator->seats));
 	coordinator->leavers = calloc((size_t)coordinator->size, sizeof(*coordinator->leavers));
-	if (!coordinator->lines || !coordinator->seats || !coordinator->leavers)
+	if (!coordinator->connections || !coordinator->seats || !coordinator->leavers)
 		goto no_memory;
 	for (int rank = 0; rank < coordinator->size; rank++)
-		coordinator->seats[rank].line = -1;
+		coordinator->seats[rank].connection = -1;
 	*created = coordinator;
 	return 0;
 
@@ -68,16 +69,16 @@ void rd_coordinator_destroy(struct rd_coordinator *coordinator)
 {
 	if (!coordinator)
 		return;
-	free(coordinator->lines);
+	free(coordinator->connections);
 	free(coordinator->seats);
 	free(coordinator->leavers);
 	rd_link_failures_finish(&coordinator->fallbacks);
 	free(coordinator);
 }
 
-int rd_coordinator_line_count(const struct rd_coordinator *coordinator)
+int rd_coordinator_connection_count(const struct rd_coordinator *coordinator)
 {
-	return coordinator->line_count;
+	return coordinator->connection_count;
 }
 
 /* Once all are here a newcomer can only be a stray, or early for the next comm at this address: it
@@ -92,7 +93,8 @@ bool rd_coordinator_has_room(const struct rd_coordinator *coordinator)
 	return coordinator->strangers < RD_STRANGERS_MAX;
 }
 
-static bool goes_before(const struct rd_coordinator_line *a, const struct rd_coordinator_line *b)
+static bool goes_before(
+	const struct rd_coordinator_connection *a, const struct rd_coordinator_connection *b)
 {
 	if (a->turned_away != b->turned_away)
 		return b->turned_away;
@@ -101,26 +103,26 @@ static bool goes_before(const struct rd_coordinator_line *a, const struct rd_coo
 
 int rd_coordinator_oldest_stranger(const struct rd_coordinator *coordinator)
 {
-	const struct rd_coordinator_line *oldest = NULL;
+	const struct rd_coordinator_connection *oldest = NULL;
 
-	for (int i = 0; i < coordinator->line_count; i++) {
-		const struct rd_coordinator_line *line = &coordinator->lines[i];
-		if (line->open && line->rank < 0 && !line->say &&
-			(!oldest || goes_before(line, oldest)))
-			oldest = line;
+	for (int i = 0; i < coordinator->connection_count; i++) {
+		const struct rd_coordinator_connection *connection = &coordinator->connections[i];
+		if (connection->open && connection->rank < 0 && !connection->say &&
+			(!oldest || goes_before(connection, oldest)))
+			oldest = connection;
 	}
-	return oldest ? (int)(oldest - coordinator->lines) : -1;
+	return oldest ? (int)(oldest - coordinator->connections) : -1;
 }
 
 int rd_coordinator_open(struct rd_coordinator *coordinator, int64_t now_ms)
 {
 	if (!rd_coordinator_has_room(coordinator))
 		return -1;
-	for (int i = 0; i < coordinator->line_count; i++) {
-		struct rd_coordinator_line *line = &coordinator->lines[i];
-		if (line->open)
+	for (int i = 0; i < coordinator->connection_count; i++) {
+		struct rd_coordinator_connection *connection = &coordinator->connections[i];
+		if (connection->open)
 			continue;
-		*line = (struct rd_coordinator_line){ .open = true,
+		*connection = (struct rd_coordinator_connection){ .open = true,
 			.rank = -1,
 			.number = coordinator->opened++,
 			.opened_ms = now_ms };
@@ -130,9 +132,9 @@ int rd_coordinator_open(struct rd_coordinator *coordinator, int64_t now_ms)
 	return -1;
 }
 
-bool rd_coordinator_dropped(const struct rd_coordinator *coordinator, int line)
+bool rd_coordinator_dropped(const struct rd_coordinator *coordinator, int connection)
 {
-	return coordinator->lines[line].dropped;
+	return coordinator->connections[connection].dropped;
 }
 
 static bool means_death(int error)
@@ -147,16 +149,16 @@ void rd_coordinator_closed(struct rd_coordinator *coordinator, int index, int er
 		[RD_COORDINATOR_OPENING] = " while the ranks connected",
 		[RD_COORDINATOR_RUNNING] = "",
 	};
-	struct rd_coordinator_line *line = &coordinator->lines[index];
-	int rank = line->rank;
+	struct rd_coordinator_connection *connection = &coordinator->connections[index];
+	int rank = connection->rank;
 	char name[RD_RANK_NAME_SIZE];
 
-	line->open = false;
+	connection->open = false;
 	if (rank < 0) {
 		coordinator->strangers--;
 		return;
 	}
-	coordinator->seats[rank].line = -1;
+	coordinator->seats[rank].connection = -1;
 	if (coordinator->seats[rank].left)
 		return;
 	rd_name_rank(coordinator, rank, name);
@@ -169,15 +171,15 @@ void rd_coordinator_closed(struct rd_coordinator *coordinator, int index, int er
 
 void rd_coordinator_garbled(struct rd_coordinator *coordinator, int index, int64_t now_ms)
 {
-	struct rd_coordinator_line *line = &coordinator->lines[index];
+	struct rd_coordinator_connection *connection = &coordinator->connections[index];
 	char name[RD_RANK_NAME_SIZE];
 
-	line->heard_ms = now_ms;
-	if (line->rank < 0)
-		line->dropped = true;
+	connection->heard_ms = now_ms;
+	if (connection->rank < 0)
+		connection->dropped = true;
 	else
 		rd_decide(coordinator, RONDO_PROTOCOL, "%s sent bytes that make no sense",
-			rd_name_rank(coordinator, line->rank, name));
+			rd_name_rank(coordinator, connection->rank, name));
 }
 
 bool rd_coordinator_settled(const struct rd_coordinator *coordinator)
@@ -197,7 +199,7 @@ bool rd_coordinator_over(const struct rd_coordinator *coordinator)
 	if (expects_more(coordinator))
 		return false;
 	for (int rank = 0; rank < coordinator->size; rank++)
-		if (coordinator->seats[rank].line >= 0)
+		if (coordinator->seats[rank].connection >= 0)
 			return false;
 	return rd_coordinator_settled(coordinator);
 }
@@ -223,27 +225,27 @@ static void compare_calls(struct rd_coordinator *coordinator, int rank)
 			other_name, name, seat->calls);
 }
 
-static void take_bye(struct rd_coordinator *coordinator, struct rd_coordinator_line *line,
-	const struct rd_control_message *message)
+static void take_bye(struct rd_coordinator *coordinator,
+	struct rd_coordinator_connection *connection, const struct rd_control_message *message)
 {
-	struct rd_seat *seat = &coordinator->seats[line->rank];
+	struct rd_seat *seat = &coordinator->seats[connection->rank];
 	char name[RD_RANK_NAME_SIZE];
 
 	seat->calls = message->bye.calls;
 	seat->digest = message->bye.digest;
 	if (coordinator->phase != RD_COORDINATOR_RUNNING)
 		rd_decide(coordinator, RONDO_LEFT, "%s left before all links were open",
-			rd_name_rank(coordinator, line->rank, name));
+			rd_name_rank(coordinator, connection->rank, name));
 	else if (coordinator->leaver_count > 0)
-		compare_calls(coordinator, line->rank);
+		compare_calls(coordinator, connection->rank);
 	if (coordinator->error)
 		return;
 	seat->left = true;
-	coordinator->leavers[coordinator->leaver_count++] = line->rank;
-	line->say = RD_SAY_FAREWELL;
-	if (line->rank == 0)
-		coordinator->leave_ms = line->heard_ms + coordinator->settings->timeout_ms;
-	rd_diagnose_leaver(coordinator, line->rank);
+	coordinator->leavers[coordinator->leaver_count++] = connection->rank;
+	connection->say = RD_SAY_FAREWELL;
+	if (connection->rank == 0)
+		coordinator->leave_ms = connection->heard_ms + coordinator->settings->timeout_ms;
+	rd_diagnose_leaver(coordinator, connection->rank);
 }
 
 bool rd_coordinator_slow_call(struct rd_coordinator *coordinator, char text[RD_REASON_SIZE])
@@ -257,44 +259,44 @@ bool rd_coordinator_slow_call(struct rd_coordinator *coordinator, char text[RD_R
 
 /* ---- Events -------------------------------------------------------------------------------- */
 
-static void take_beat(struct rd_coordinator_line *line, uint32_t timeout_ms)
+static void take_beat(struct rd_coordinator_connection *connection, uint32_t timeout_ms)
 {
-	if (line->timeout_ms == timeout_ms)
+	if (connection->timeout_ms == timeout_ms)
 		return;
-	line->timeout_ms = timeout_ms;
-	line->beat_ms = line->heard_ms + rd_beat_ms(timeout_ms);
+	connection->timeout_ms = timeout_ms;
+	connection->beat_ms = connection->heard_ms + rd_beat_ms(timeout_ms);
 }
 
 void rd_coordinator_take(struct rd_coordinator *coordinator, int index,
 	const struct rd_control_message *message, int64_t now_ms)
 {
-	struct rd_coordinator_line *line = &coordinator->lines[index];
+	struct rd_coordinator_connection *connection = &coordinator->connections[index];
 	struct rd_seat *seat;
 
-	if (line->dropped || line->turned_away)
+	if (connection->dropped || connection->turned_away)
 		return;
-	line->heard_ms = now_ms;
-	if (line->rank < 0) {
-		rd_join_first(coordinator, line, message);
+	connection->heard_ms = now_ms;
+	if (connection->rank < 0) {
+		rd_join_first(coordinator, connection, message);
 		return;
 	}
-	seat = &coordinator->seats[line->rank];
+	seat = &coordinator->seats[connection->rank];
 	if (coordinator->error || seat->left)
 		return;
 	switch (message->kind) {
 	case RD_CONTROL_BEAT:
-		take_beat(line, message->beat.timeout_ms);
+		take_beat(connection, message->beat.timeout_ms);
 		return;
 	case RD_CONTROL_REPORT:
-		rd_diagnose_report(coordinator, line->rank, message, now_ms);
+		rd_diagnose_report(coordinator, connection->rank, message, now_ms);
 		return;
 	case RD_CONTROL_ANSWER:
-		rd_diagnose_answer(coordinator, line->rank, message, now_ms);
+		rd_diagnose_answer(coordinator, connection->rank, message, now_ms);
 		return;
 	case RD_CONTROL_SLOW:
 		if (coordinator->phase != RD_COORDINATOR_RUNNING)
 			break;
-		rd_diagnose_slow(coordinator, line->rank, message, now_ms);
+		rd_diagnose_slow(coordinator, connection->rank, message, now_ms);
 		return;
 	case RD_CONTROL_READY:
 		if (coordinator->phase != RD_COORDINATOR_OPENING || seat->ready)
@@ -307,13 +309,13 @@ void rd_coordinator_take(struct rd_coordinator *coordinator, int index,
 		rd_links_looked(coordinator, seat);
 		return;
 	case RD_CONTROL_LOST:
-		if (!rd_links_lost(coordinator, line->rank, &message->lost))
+		if (!rd_links_lost(coordinator, connection->rank, &message->lost))
 			break;
 		return;
 	case RD_CONTROL_BYE:
 		if (coordinator->phase == RD_COORDINATOR_JOINING)
 			break;
-		take_bye(coordinator, line, message);
+		take_bye(coordinator, connection, message);
 		return;
 	default:
 		break;
@@ -331,32 +333,32 @@ static void forgive(struct rd_coordinator *coordinator, int64_t now_ms)
 	coordinator->ticked_ms = now_ms;
 	if (gap_ms <= coordinator->settings->heartbeat_timeout_ms / 2)
 		return;
-	for (int i = 0; i < coordinator->line_count; i++)
-		coordinator->lines[i].heard_ms += gap_ms;
+	for (int i = 0; i < coordinator->connection_count; i++)
+		coordinator->connections[i].heard_ms += gap_ms;
 	if (coordinator->reporter >= 0 && coordinator->case_ms < now_ms)
 		coordinator->case_ms = now_ms + RD_CASE_MS;
 }
 
-static void tick_line(
-	struct rd_coordinator *coordinator, struct rd_coordinator_line *line, int64_t now_ms)
+static void tick_connection(struct rd_coordinator *coordinator,
+	struct rd_coordinator_connection *connection, int64_t now_ms)
 {
 	char name[RD_RANK_NAME_SIZE], duration[RD_DURATION_SIZE];
 
-	if (line->rank < 0) {
-		if (now_ms >= line->opened_ms + RD_STRANGER_MS)
-			line->dropped = true;
+	if (connection->rank < 0) {
+		if (now_ms >= connection->opened_ms + RD_STRANGER_MS)
+			connection->dropped = true;
 		return;
 	}
-	if (coordinator->seats[line->rank].left || coordinator->error)
+	if (coordinator->seats[connection->rank].left || coordinator->error)
 		return;
-	if (now_ms >= line->beat_ms) {
-		line->say |= RD_SAY_BEAT;
-		line->beat_ms = now_ms + rd_beat_ms(line->timeout_ms);
+	if (now_ms >= connection->beat_ms) {
+		connection->say |= RD_SAY_BEAT;
+		connection->beat_ms = now_ms + rd_beat_ms(connection->timeout_ms);
 	}
-	if (now_ms > line->heard_ms + coordinator->settings->heartbeat_timeout_ms)
+	if (now_ms > connection->heard_ms + coordinator->settings->heartbeat_timeout_ms)
 		rd_decide(coordinator, RONDO_TIMEOUT,
 			"%s has not been heard of for %s: stopped or cut off",
-			rd_name_rank(coordinator, line->rank, name),
+			rd_name_rank(coordinator, connection->rank, name),
 			rd_duration(duration, coordinator->settings->heartbeat_timeout_ms));
 }
 
@@ -378,9 +380,9 @@ static void tick_leave(struct rd_coordinator *coordinator)
 void rd_coordinator_tick(struct rd_coordinator *coordinator, int64_t now_ms)
 {
 	forgive(coordinator, now_ms);
-	for (int i = 0; i < coordinator->line_count; i++)
-		if (coordinator->lines[i].open)
-			tick_line(coordinator, &coordinator->lines[i], now_ms);
+	for (int i = 0; i < coordinator->connection_count; i++)
+		if (coordinator->connections[i].open)
+			tick_connection(coordinator, &coordinator->connections[i], now_ms);
 	if (coordinator->error)
 		return;
 	if (!rd_diagnose_tick(coordinator, now_ms) &&
@@ -388,25 +390,26 @@ void rd_coordinator_tick(struct rd_coordinator *coordinator, int64_t now_ms)
 		tick_leave(coordinator);
 }
 
-static int64_t line_deadline(
-	const struct rd_coordinator *coordinator, const struct rd_coordinator_line *line)
+static int64_t connection_deadline(const struct rd_coordinator *coordinator,
+	const struct rd_coordinator_connection *connection)
 {
-	if (!line->open || line->dropped)
+	if (!connection->open || connection->dropped)
 		return RD_NEVER;
-	if (line->rank < 0)
-		return line->opened_ms + RD_STRANGER_MS;
-	if (coordinator->error || coordinator->seats[line->rank].left)
+	if (connection->rank < 0)
+		return connection->opened_ms + RD_STRANGER_MS;
+	if (coordinator->error || coordinator->seats[connection->rank].left)
 		return RD_NEVER;
-	return rd_sooner(
-		line->beat_ms, line->heard_ms + coordinator->settings->heartbeat_timeout_ms + 1);
+	return rd_sooner(connection->beat_ms,
+		connection->heard_ms + coordinator->settings->heartbeat_timeout_ms + 1);
 }
 
 int64_t rd_coordinator_deadline(const struct rd_coordinator *coordinator)
 {
 	int64_t deadline = RD_NEVER;
 
-	for (int i = 0; i < coordinator->line_count; i++)
-		deadline = rd_sooner(deadline, line_deadline(coordinator, &coordinator->lines[i]));
+	for (int i = 0; i < coordinator->connection_count; i++)
+		deadline = rd_sooner(
+			deadline, connection_deadline(coordinator, &coordinator->connections[i]));
 	if (coordinator->error)
 		return deadline;
 	/* Often enough that a gap shows when it is this process that was stopped. */

@@ -22,7 +22,7 @@ int rd_coordinator_create(struct rd_coordinator **coordinator, const struct rd_s
 void rd_coordinator_destroy(struct rd_coordinator *coordinator);
 
 /* Connections are numbered from 0 to this, exclusively. */
-int rd_coordinator_line_count(const struct rd_coordinator *coordinator);
+int rd_coordinator_connection_count(const struct rd_coordinator *coordinator);
 /* Whether anyone may still join, and whether there is room for one more unproved connection. */
 bool rd_coordinator_listening(const struct rd_coordinator *coordinator);
 bool rd_coordinator_has_room(const struct rd_coordinator *coordinator);
@@ -32,13 +32,13 @@ int rd_coordinator_oldest_stranger(const struct rd_coordinator *coordinator);
 /* A connection was made: its number; -1: no room. */
 int rd_coordinator_open(struct rd_coordinator *coordinator, int64_t now_ms);
 
-void rd_coordinator_take(struct rd_coordinator *coordinator, int line,
+void rd_coordinator_take(struct rd_coordinator *coordinator, int connection,
 	const struct rd_control_message *message, int64_t now_ms);
 /* Bytes came that are no message. */
-void rd_coordinator_garbled(struct rd_coordinator *coordinator, int line, int64_t now_ms);
+void rd_coordinator_garbled(struct rd_coordinator *coordinator, int connection, int64_t now_ms);
 /* The connection is gone: error is its errno, 0 for an end of file. The number may be used again.
  */
-void rd_coordinator_closed(struct rd_coordinator *coordinator, int line, int error);
+void rd_coordinator_closed(struct rd_coordinator *coordinator, int connection, int error);
 /* Rank 0 cannot take part: ranks that come are sent the reason. */
 void rd_coordinator_decline(struct rd_coordinator *coordinator, int error, const char *reason);
 /* Something that the coordinator cannot do without has failed in rank 0: nobody can join any more.
@@ -48,10 +48,10 @@ void rd_coordinator_tick(struct rd_coordinator *coordinator, int64_t now_ms);
 
 /* The next message to say to this connection; false: none now. */
 bool rd_coordinator_next(
-	struct rd_coordinator *coordinator, int line, struct rd_control_message *message);
+	struct rd_coordinator *coordinator, int connection, struct rd_control_message *message);
 /* The coordinator wants nothing more to do with this connection: close it (and call
  * rd_coordinator_closed()). */
-bool rd_coordinator_dropped(const struct rd_coordinator *coordinator, int line);
+bool rd_coordinator_dropped(const struct rd_coordinator *coordinator, int connection);
 /* When rd_coordinator_tick() must be called next, at the latest. */
 int64_t rd_coordinator_deadline(const struct rd_coordinator *coordinator);
 

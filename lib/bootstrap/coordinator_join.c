@@ -76,21 +76,22 @@ static void check_hello(struct rd_coordinator *coordinator, const struct rd_cont
 static void start_opening(struct rd_coordinator *coordinator)
 {
 	coordinator->phase = RD_COORDINATOR_OPENING;
-	for (int i = 0; i < coordinator->line_count; i++)
-		if (coordinator->lines[i].open && coordinator->lines[i].rank < 0)
-			coordinator->lines[i].dropped = true;
+	for (int i = 0; i < coordinator->connection_count; i++)
+		if (coordinator->connections[i].open && coordinator->connections[i].rank < 0)
+			coordinator->connections[i].dropped = true;
 }
 
-static void sit_down(struct rd_coordinator *coordinator, struct rd_coordinator_line *line,
-	const struct rd_control_message *hello)
+static void sit_down(struct rd_coordinator *coordinator,
+	struct rd_coordinator_connection *connection, const struct rd_control_message *hello)
 {
 	struct rd_seat *seat = &coordinator->seats[hello->hello.rank];
 
-	line->rank = hello->hello.rank;
-	line->say = RD_SAY_BEAT;
-	line->beat_ms = line->heard_ms + RD_BEAT_MOST_MS; /* its BEAT, next, says better */
+	connection->rank = hello->hello.rank;
+	connection->say = RD_SAY_BEAT;
+	connection->beat_ms =
+		connection->heard_ms + RD_BEAT_MOST_MS; /* its BEAT, next, says better */
 	coordinator->strangers--;
-	seat->line = (int)(line - coordinator->lines);
+	seat->connection = (int)(connection - coordinator->connections);
 	seat->came = true;
 	seat->member = hello->hello.member;
 	seat->collective = -1;
@@ -99,37 +100,38 @@ static void sit_down(struct rd_coordinator *coordinator, struct rd_coordinator_l
 		start_opening(coordinator);
 }
 
-static void turn_away(struct rd_coordinator *coordinator, struct rd_coordinator_line *line)
+static void turn_away(
+	struct rd_coordinator *coordinator, struct rd_coordinator_connection *connection)
 {
 	coordinator->turned_away++;
-	line->turned_away = true;
-	line->say = RD_SAY_VERDICT;
+	connection->turned_away = true;
+	connection->say = RD_SAY_VERDICT;
 }
 
-static void take_hello(struct rd_coordinator *coordinator, struct rd_coordinator_line *line,
-	const struct rd_control_message *message)
+static void take_hello(struct rd_coordinator *coordinator,
+	struct rd_coordinator_connection *connection, const struct rd_control_message *message)
 {
 	if (!coordinator->error)
 		check_hello(coordinator, message);
 	if (coordinator->error)
-		turn_away(coordinator, line);
+		turn_away(coordinator, connection);
 	else
-		sit_down(coordinator, line, message);
+		sit_down(coordinator, connection, message);
 }
 
-void rd_join_first(struct rd_coordinator *coordinator, struct rd_coordinator_line *line,
+void rd_join_first(struct rd_coordinator *coordinator, struct rd_coordinator_connection *connection,
 	const struct rd_control_message *message)
 {
 	int rank = message->kind == RD_CONTROL_REPORT ? message->report.culprit : -1;
 
 	if (coordinator->phase != RD_COORDINATOR_JOINING) {
-		line->dropped = true;
+		connection->dropped = true;
 	} else if (message->kind == RD_CONTROL_HELLO) {
-		take_hello(coordinator, line, message);
+		take_hello(coordinator, connection, message);
 	} else if (rank >= 0 && rank < coordinator->size) {
 		rd_join_decline(coordinator, rank, message->report.error, message->report.reason);
-		turn_away(coordinator, line);
+		turn_away(coordinator, connection);
 	} else {
-		line->dropped = true;
+		connection->dropped = true;
 	}
 }

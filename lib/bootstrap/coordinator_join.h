@@ -6,7 +6,7 @@
 
 /* Takes the first message over a connection: a HELLO, or a REPORT of a rank that cannot take
    part. */
-void rd_join_first(struct rd_coordinator *coordinator, struct rd_coordinator_line *line,
+void rd_join_first(struct rd_coordinator *coordinator, struct rd_coordinator_connection *connection,
 	const struct rd_control_message *message);
 
 /* The verdict, where this rank cannot take part. */

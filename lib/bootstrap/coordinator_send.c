@@ -6,18 +6,18 @@
 #include "bootstrap/coordinator_links.h"
 #include "bootstrap/coordinator_state.h"
 
-static bool spend(struct rd_coordinator_line *line, unsigned what)
+static bool spend(struct rd_coordinator_connection *connection, unsigned what)
 {
-	bool due = line->say & what;
+	bool due = connection->say & what;
 
-	line->say &= ~what;
+	connection->say &= ~what;
 	return due;
 }
 
-static void say_member(const struct rd_coordinator *coordinator, struct rd_coordinator_line *line,
-	struct rd_control_message *message)
+static void say_member(const struct rd_coordinator *coordinator,
+	struct rd_coordinator_connection *connection, struct rd_control_message *message)
 {
-	int rank = line->members_told++;
+	int rank = connection->members_told++;
 
 	if (rank == coordinator->size) {
 		message->kind = RD_CONTROL_TABLE;
@@ -29,23 +29,23 @@ static void say_member(const struct rd_coordinator *coordinator, struct rd_coord
 	message->member.member = coordinator->seats[rank].member;
 }
 
-static void say_left(const struct rd_coordinator *coordinator, struct rd_coordinator_line *line,
-	struct rd_control_message *message)
+static void say_left(const struct rd_coordinator *coordinator,
+	struct rd_coordinator_connection *connection, struct rd_control_message *message)
 {
 	message->kind = RD_CONTROL_LEFT;
-	message->left.rank = coordinator->leavers[line->leavers_told++];
+	message->left.rank = coordinator->leavers[connection->leavers_told++];
 	message->left.calls = coordinator->seats[message->left.rank].calls;
 }
 
 /* The next link failure of which this rank is one end, if there is one. */
 static bool say_fallbacks(const struct rd_coordinator *coordinator,
-	struct rd_coordinator_line *line, struct rd_control_message *message)
+	struct rd_coordinator_connection *connection, struct rd_control_message *message)
 {
-	while (line->fallbacks_told < coordinator->fallbacks.count) {
+	while (connection->fallbacks_told < coordinator->fallbacks.count) {
 		const struct rd_link_failure *link_failure =
-			&coordinator->fallbacks.at[line->fallbacks_told++];
+			&coordinator->fallbacks.at[connection->fallbacks_told++];
 
-		if (link_failure->low != line->rank && link_failure->high != line->rank)
+		if (link_failure->low != connection->rank && link_failure->high != connection->rank)
 			continue;
 		message->kind = RD_CONTROL_FALLBACK;
 		message->fallback = *link_failure;
@@ -54,10 +54,10 @@ static bool say_fallbacks(const struct rd_coordinator *coordinator,
 	return false;
 }
 
-static bool say_verdict(const struct rd_coordinator *coordinator, struct rd_coordinator_line *line,
-	struct rd_control_message *message)
+static bool say_verdict(const struct rd_coordinator *coordinator,
+	struct rd_coordinator_connection *connection, struct rd_control_message *message)
 {
-	if (!spend(line, RD_SAY_VERDICT))
+	if (!spend(connection, RD_SAY_VERDICT))
 		return false;
 	message->kind = RD_CONTROL_VERDICT;
 	message->verdict.error = coordinator->error;
@@ -66,42 +66,44 @@ static bool say_verdict(const struct rd_coordinator *coordinator, struct rd_coor
 }
 
 /* The last word to one who leaves. */
-static bool say_farewell(struct rd_coordinator_line *line, struct rd_control_message *message)
+static bool say_farewell(
+	struct rd_coordinator_connection *connection, struct rd_control_message *message)
 {
 	message->kind = RD_CONTROL_FAREWELL;
-	return spend(line, RD_SAY_FAREWELL);
+	return spend(connection, RD_SAY_FAREWELL);
 }
 
 bool rd_coordinator_next(
 	struct rd_coordinator *coordinator, int index, struct rd_control_message *message)
 {
-	struct rd_coordinator_line *line = &coordinator->lines[index];
+	struct rd_coordinator_connection *connection = &coordinator->connections[index];
 
-	if (!line->open || line->dropped)
+	if (!connection->open || connection->dropped)
 		return false;
-	if (line->rank >= 0 && coordinator->seats[line->rank].left)
-		return say_farewell(line, message);
+	if (connection->rank >= 0 && coordinator->seats[connection->rank].left)
+		return say_farewell(connection, message);
 	if (coordinator->error)
-		return say_verdict(coordinator, line, message);
-	if (line->rank < 0)
+		return say_verdict(coordinator, connection, message);
+	if (connection->rank < 0)
 		return false;
-	if (spend(line, RD_SAY_BEAT)) {
+	if (spend(connection, RD_SAY_BEAT)) {
 		message->kind = RD_CONTROL_BEAT;
 		message->beat.timeout_ms = (uint32_t)coordinator->settings->heartbeat_timeout_ms;
 	} else if (coordinator->phase != RD_COORDINATOR_JOINING &&
-		   line->members_told <= coordinator->size) {
-		say_member(coordinator, line, message);
+		   connection->members_told <= coordinator->size) {
+		say_member(coordinator, connection, message);
 	} else if (coordinator->phase == RD_COORDINATOR_OPENING &&
-		   say_fallbacks(coordinator, line, message)) {
+		   say_fallbacks(coordinator, connection, message)) {
 		return true;
-	} else if (coordinator->phase == RD_COORDINATOR_OPENING && spend(line, RD_SAY_ALL_LOOKED)) {
+	} else if (coordinator->phase == RD_COORDINATOR_OPENING &&
+		   spend(connection, RD_SAY_ALL_LOOKED)) {
 		message->kind = RD_CONTROL_ALL_LOOKED;
-	} else if (spend(line, RD_SAY_GO)) {
+	} else if (spend(connection, RD_SAY_GO)) {
 		message->kind = RD_CONTROL_GO;
 		message->go.limits = rd_links_limits(coordinator);
-	} else if (line->leavers_told < coordinator->leaver_count) {
-		say_left(coordinator, line, message);
-	} else if (spend(line, RD_SAY_QUERY)) {
+	} else if (connection->leavers_told < coordinator->leaver_count) {
+		say_left(coordinator, connection, message);
+	} else if (spend(connection, RD_SAY_QUERY)) {
 		message->kind = RD_CONTROL_QUERY;
 		message->query.number = coordinator->query;
 	} else {

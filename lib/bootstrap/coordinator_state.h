@@ -18,7 +18,7 @@ enum {
 	RD_SAY_ALL_LOOKED = 32,
 };
 
-struct rd_coordinator_line {
+struct rd_coordinator_connection {
 	bool open;
 	bool dropped;
 	bool turned_away; /* stays until it has read why */
@@ -34,7 +34,7 @@ struct rd_coordinator_line {
 
 /* A rank, as the coordinator knows it. */
 struct rd_seat {
-	int line; /* -1: none, not yet or no longer */
+	int connection; /* -1: none, not yet or no longer */
 	bool came, ready, left, answered;
 	bool looked; /* in this round, and it is not ready */
 	uint32_t fallbacks; /* that concern it */
@@ -89,8 +89,8 @@ struct rd_coordinator {
 	int error; /* the verdict, once there is one */
 	char reason[RD_REASON_SIZE];
 
-	int line_count;
-	struct rd_coordinator_line *lines;
+	int connection_count;
+	struct rd_coordinator_connection *connections;
 	struct rd_seat *seats;
 };
 

@@ -350,8 +350,8 @@ static void bury(struct rd_coordinator *coordinator, int rank)
 	if (seat->left)
 		return;
 	rd_decide(coordinator, RONDO_DIED, "%s died", rd_name_rank(coordinator, rank, name));
-	if (seat->line >= 0)
-		coordinator->lines[seat->line].dropped = true;
+	if (seat->connection >= 0)
+		coordinator->connections[seat->connection].dropped = true;
 }
 
 void rd_diagnose_report(struct rd_coordinator *coordinator, int rank,

@@ -41,7 +41,7 @@ int rd_server_start(struct rd_server *server, const struct rd_settings *settings
 	error = rd_coordinator_create(&server->coordinator, settings, where, comm_id, now_ms);
 	if (error)
 		return error;
-	server->connections = calloc((size_t)rd_coordinator_line_count(server->coordinator),
+	server->connections = calloc((size_t)rd_coordinator_connection_count(server->coordinator),
 		sizeof(*server->connections));
 	if (!server->connections)
 		return rd_fail(RONDO_MEMORY, "no memory for the coordinator's connections");
@@ -59,7 +59,7 @@ static void free_coordinator(struct rd_server *server)
 void rd_server_finish(struct rd_server *server)
 {
 	if (server->connections)
-		for (int i = 0; i < rd_coordinator_line_count(server->coordinator); i++)
+		for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
 			rd_connection_close(&server->connections[i]);
 	free_coordinator(server);
 }
@@ -67,7 +67,7 @@ void rd_server_finish(struct rd_server *server)
 void rd_server_abandon(struct rd_server *server)
 {
 	if (server->connections)
-		for (int i = 0; i < rd_coordinator_line_count(server->coordinator); i++)
+		for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
 			rd_connection_abandon(server->connections[i]);
 	free_coordinator(server);
 }
@@ -258,7 +258,7 @@ void rd_server_serve(struct rd_server *server, struct rd_participant *participan
 	   then means the next comm, and must not be accepted into this one. */
 	if (!rd_coordinator_listening(server->coordinator))
 		close_listener(server);
-	for (int i = 0; i < rd_coordinator_line_count(server->coordinator); i++)
+	for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
 		serve_connection(server, i);
 	log_slow_call(server);
 }

@@ -47,10 +47,11 @@ void rd_name_ranks(const struct rd_coordinator *coordinator, bool (*which)(const
 
 void rd_say_to_all(struct rd_coordinator *coordinator, unsigned what)
 {
-	for (int i = 0; i < coordinator->line_count; i++) {
-		struct rd_coordinator_line *line = &coordinator->lines[i];
-		if (line->open && line->rank >= 0 && !coordinator->seats[line->rank].left)
-			line->say |= what;
+	for (int i = 0; i < coordinator->connection_count; i++) {
+		struct rd_coordinator_connection *connection = &coordinator->connections[i];
+		if (connection->open && connection->rank >= 0 &&
+			!coordinator->seats[connection->rank].left)
+			connection->say |= what;
 	}
 }
 

@@ -44,7 +44,7 @@ struct node {
 	struct rd_participant *participant;
 	bool dead, stopped, babbles;
 	bool linked;
-	int line; /* at the coordinator; -1 */
+	int connection; /* at the coordinator; -1 */
 	struct pipe up, down;
 	int64_t start_ms;
 
@@ -148,14 +148,14 @@ static void hang_up(struct node *node)
 	if (!node->linked)
 		return;
 	node->linked = false;
-	if (node->line >= 0)
+	if (node->connection >= 0)
 		send_packet(&node->up, NULL, 0);
 }
 
 static void coordinator_hangs_up(struct node *node)
 {
-	rd_coordinator_closed(net.coordinator, node->line, 0);
-	node->line = -1;
+	rd_coordinator_closed(net.coordinator, node->connection, 0);
+	node->connection = -1;
 	send_packet(&node->down, NULL, 0);
 }
 
@@ -165,12 +165,12 @@ static void dial(struct node *node)
 		rd_participant_refused(node->participant, true, "Connection refused", net.now_ms);
 		return;
 	}
-	if (node->line >= 0)
+	if (node->connection >= 0)
 		return; /* the coordinator has yet to hear of the end of the last one */
 	clear_pipe(&node->up);
 	clear_pipe(&node->down);
-	node->line = rd_coordinator_open(net.coordinator, net.now_ms);
-	if (node->line < 0) {
+	node->connection = rd_coordinator_open(net.coordinator, net.now_ms);
+	if (node->connection < 0) {
 		rd_participant_refused(node->participant, false, "no room", net.now_ms);
 		return;
 	}
@@ -197,10 +197,11 @@ static void serve_coordinator(void)
 		return;
 	for (int i = 0; i < net.size; i++) {
 		struct node *node = &net.nodes[i];
-		while (node->line >= 0 &&
-			rd_coordinator_next(net.coordinator, node->line, &message))
+		while (node->connection >= 0 &&
+			rd_coordinator_next(net.coordinator, node->connection, &message))
 			send_message(&node->down, &message, false);
-		if (node->line >= 0 && rd_coordinator_dropped(net.coordinator, node->line))
+		if (node->connection >= 0 &&
+			rd_coordinator_dropped(net.coordinator, node->connection))
 			coordinator_hangs_up(node);
 	}
 	net.coordinator_error = rd_coordinator_verdict(net.coordinator, &reason);
@@ -228,9 +229,9 @@ static void kill_node(struct node *node)
 	if (node != &net.nodes[0] || !net.coordinator)
 		return;
 	for (int i = 1; i < net.size; i++) {
-		if (net.nodes[i].line >= 0)
+		if (net.nodes[i].connection >= 0)
 			send_packet(&net.nodes[i].down, NULL, 0);
-		net.nodes[i].line = -1;
+		net.nodes[i].connection = -1;
 	}
 	rd_coordinator_destroy(net.coordinator);
 	net.coordinator = NULL;
@@ -274,11 +275,12 @@ static void coordinator_hears(struct node *node)
 	struct rd_control_message message;
 	int took;
 
-	while (node->line >= 0 && (took = take_message(&node->up, &message))) {
+	while (node->connection >= 0 && (took = take_message(&node->up, &message))) {
 		if (took < 0)
-			rd_coordinator_garbled(net.coordinator, node->line, net.now_ms);
+			rd_coordinator_garbled(net.coordinator, node->connection, net.now_ms);
 		else
-			rd_coordinator_take(net.coordinator, node->line, &message, net.now_ms);
+			rd_coordinator_take(
+				net.coordinator, node->connection, &message, net.now_ms);
 	}
 }
 
@@ -297,11 +299,11 @@ static void node_hears(struct node *node)
 
 static void deliver_up(struct node *node, const struct packet *packet)
 {
-	if (!net.coordinator || node->line < 0)
+	if (!net.coordinator || node->connection < 0)
 		return;
 	if (packet->size == 0) {
-		rd_coordinator_closed(net.coordinator, node->line, 0);
-		node->line = -1;
+		rd_coordinator_closed(net.coordinator, node->connection, 0);
+		node->connection = -1;
 		return;
 	}
 	memcpy(node->up.bytes + node->up.size, packet->bytes, packet->size);
@@ -583,7 +585,7 @@ static void init_net(int size, uint32_t seed)
 		node->self.place.pid = 100 + i;
 		atomic_store(&node->activity.collective, -1);
 		atomic_store(&node->activity.waiting_for, -1);
-		node->line = -1;
+		node->connection = -1;
 		clear_pipe(&node->up);
 		clear_pipe(&node->down);
 		node->start_ms = net.now_ms;
@@ -933,10 +935,10 @@ Test(rendezvous, a_library_of_another_version_is_named)
 			.piece_size = 4096,
 			.member = net.nodes[1].self } };
 	const char *reason;
-	int line = rd_coordinator_open(coordinator, 0);
+	int connection = rd_coordinator_open(coordinator, 0);
 
 	hello.hello.digest = rd_settings_digest(&net.nodes[1].settings);
-	rd_coordinator_take(coordinator, line, &hello, 0);
+	rd_coordinator_take(coordinator, connection, &hello, 0);
 	cr_expect_eq(rd_coordinator_verdict(coordinator, &reason), RONDO_PROTOCOL);
 	cr_expect(strstr(reason, "rank 1 (host h1, pid 101) runs Rondo 0.0.9, rank 0 runs "), "%s",
 		reason);
@@ -1011,20 +1013,20 @@ Test(rendezvous, a_table_that_makes_no_sense_is_refused)
 Test(rendezvous, strangers_are_few_and_for_a_short_time)
 {
 	struct rd_coordinator *coordinator = bare_coordinator();
-	int line = -1;
+	int connection = -1;
 
 	for (int i = 0; i < RD_STRANGERS_MAX; i++) {
-		line = rd_coordinator_open(coordinator, 0);
-		cr_assert_geq(line, 0);
+		connection = rd_coordinator_open(coordinator, 0);
+		cr_assert_geq(connection, 0);
 	}
 	cr_expect(!rd_coordinator_has_room(coordinator));
 	cr_expect_eq(rd_coordinator_open(coordinator, 0), -1);
 	for (int64_t now_ms = 0; now_ms < RD_STRANGER_MS; now_ms += 100)
 		rd_coordinator_tick(coordinator, now_ms);
-	cr_expect(!rd_coordinator_dropped(coordinator, line));
+	cr_expect(!rd_coordinator_dropped(coordinator, connection));
 	rd_coordinator_tick(coordinator, RD_STRANGER_MS);
-	cr_expect(rd_coordinator_dropped(coordinator, line));
-	rd_coordinator_closed(coordinator, line, 0);
+	cr_expect(rd_coordinator_dropped(coordinator, connection));
+	rd_coordinator_closed(coordinator, connection, 0);
 	cr_expect(rd_coordinator_has_room(coordinator));
 	finish_net();
 }
@@ -1033,18 +1035,18 @@ Test(rendezvous, strangers_are_few_and_for_a_short_time)
 Test(rendezvous, the_stranger_that_has_been_silent_for_longest_goes_first)
 {
 	struct rd_coordinator *coordinator = bare_coordinator();
-	int lines[2 * RD_STRANGERS_MAX];
+	int connections[2 * RD_STRANGERS_MAX];
 
 	cr_expect_eq(rd_coordinator_oldest_stranger(coordinator), -1);
 	for (int i = 0; i < RD_STRANGERS_MAX; i++)
-		lines[i] = rd_coordinator_open(coordinator, 0);
+		connections[i] = rd_coordinator_open(coordinator, 0);
 	for (int i = RD_STRANGERS_MAX; i < 2 * RD_STRANGERS_MAX; i++) {
 		int oldest = rd_coordinator_oldest_stranger(coordinator);
 
-		cr_assert_eq(oldest, lines[i - RD_STRANGERS_MAX]);
+		cr_assert_eq(oldest, connections[i - RD_STRANGERS_MAX]);
 		rd_coordinator_closed(coordinator, oldest, 0);
-		lines[i] = rd_coordinator_open(coordinator, 0);
-		cr_assert_geq(lines[i], 0);
+		connections[i] = rd_coordinator_open(coordinator, 0);
+		cr_assert_geq(connections[i], 0);
 	}
 	finish_net();
 }
@@ -1080,10 +1082,10 @@ Test(rendezvous, a_rank_that_is_none_cannot_decline)
 	for (int i = 0; i < 3; i++) {
 		struct rd_control_message message = { .kind = RD_CONTROL_REPORT,
 			.report = { .error = RONDO_MEMORY, .culprit = ranks[i] } };
-		int line = rd_coordinator_open(coordinator, 0);
+		int connection = rd_coordinator_open(coordinator, 0);
 
-		rd_coordinator_take(coordinator, line, &message, 0);
-		cr_expect(rd_coordinator_dropped(coordinator, line));
+		rd_coordinator_take(coordinator, connection, &message, 0);
+		cr_expect(rd_coordinator_dropped(coordinator, connection));
 	}
 	cr_expect_eq(rd_coordinator_verdict(coordinator, &reason), 0);
 	finish_net();
@@ -1434,8 +1436,8 @@ Test(rendezvous, ranks_that_have_just_begun_to_wait_are_not)
 Test(rendezvous, a_connection_that_fails_is_no_death)
 {
 	meet(3);
-	rd_coordinator_closed(net.coordinator, net.nodes[2].line, EHOSTUNREACH);
-	net.nodes[2].line = -1;
+	rd_coordinator_closed(net.coordinator, net.nodes[2].connection, EHOSTUNREACH);
+	net.nodes[2].connection = -1;
 	net.nodes[2].dead = true;
 	expect_verdict(RONDO_BROKEN,
 		"the connection to rank 2 (host h2, pid 102) failed: No route to host");
@@ -1447,7 +1449,7 @@ static void tell_link_failure(int low, int high, int by)
 	struct rd_control_message message = { .kind = RD_CONTROL_LOST,
 		.lost = { low, high, by, "shm", "broken" } };
 
-	rd_coordinator_take(net.coordinator, net.nodes[1].line, &message, net.now_ms);
+	rd_coordinator_take(net.coordinator, net.nodes[1].connection, &message, net.now_ms);
 }
 
 static bool all_met(void)
@@ -1541,7 +1543,7 @@ Test(rendezvous, losses_without_end_are_nonsense)
 	meet_lagging(2);
 	for (int i = 0; i <= 2 * RD_TRANSPORTS_MAX; i++) {
 		snprintf(message.lost.transport, sizeof(message.lost.transport), "t%d", i);
-		rd_coordinator_take(net.coordinator, net.nodes[1].line, &message, net.now_ms);
+		rd_coordinator_take(net.coordinator, net.nodes[1].connection, &message, net.now_ms);
 	}
 	expect_verdict(RONDO_PROTOCOL, "sent bytes that make no sense");
 }
