@@ -48,15 +48,15 @@ int rd_coordinator_create(struct rd_coordinator **created, const struct rd_setti
 	coordinator->leave_ms = RD_NEVER;
 	coordinator->reporter = -1;
 	coordinator->inquirer = coordinator->next_inquirer = -1;
-	coordinator->connection_count = settings->size + RD_STRANGERS_MAX;
+	coordinator->connection_count = settings->size + RD_PENDING_MAX;
 	coordinator->connections =
 		calloc((size_t)coordinator->connection_count, sizeof(*coordinator->connections));
-	coordinator->seats = calloc((size_t)coordinator->size, sizeof(*coordinator->seats));
+	coordinator->ranks = calloc((size_t)coordinator->size, sizeof(*coordinator->ranks));
 	coordinator->leavers = calloc((size_t)coordinator->size, sizeof(*coordinator->leavers));
-	if (!coordinator->connections || !coordinator->seats || !coordinator->leavers)
+	if (!coordinator->connections || !coordinator->ranks || !coordinator->leavers)
 		goto no_memory;
 	for (int rank = 0; rank < coordinator->size; rank++)
-		coordinator->seats[rank].connection = -1;
+		coordinator->ranks[rank].connection = -1;
 	*created = coordinator;
 	return 0;
 
@@ -70,7 +70,7 @@ void rd_coordinator_destroy(struct rd_coordinator *coordinator)
 	if (!coordinator)
 		return;
 	free(coordinator->connections);
-	free(coordinator->seats);
+	free(coordinator->ranks);
 	free(coordinator->leavers);
 	rd_link_failures_finish(&coordinator->fallbacks);
 	free(coordinator);
@@ -90,18 +90,18 @@ bool rd_coordinator_listening(const struct rd_coordinator *coordinator)
 
 bool rd_coordinator_has_room(const struct rd_coordinator *coordinator)
 {
-	return coordinator->strangers < RD_STRANGERS_MAX;
+	return coordinator->pending < RD_PENDING_MAX;
 }
 
 static bool goes_before(
 	const struct rd_coordinator_connection *a, const struct rd_coordinator_connection *b)
 {
-	if (a->turned_away != b->turned_away)
-		return b->turned_away;
+	if (a->refused != b->refused)
+		return b->refused;
 	return a->number < b->number;
 }
 
-int rd_coordinator_oldest_stranger(const struct rd_coordinator *coordinator)
+int rd_coordinator_oldest_pending(const struct rd_coordinator *coordinator)
 {
 	const struct rd_coordinator_connection *oldest = NULL;
 
@@ -126,7 +126,7 @@ int rd_coordinator_open(struct rd_coordinator *coordinator, int64_t now_ms)
 			.rank = -1,
 			.number = coordinator->opened++,
 			.opened_ms = now_ms };
-		coordinator->strangers++;
+		coordinator->pending++;
 		return i;
 	}
 	return -1;
@@ -155,11 +155,11 @@ void rd_coordinator_closed(struct rd_coordinator *coordinator, int index, int er
 
 	connection->open = false;
 	if (rank < 0) {
-		coordinator->strangers--;
+		coordinator->pending--;
 		return;
 	}
-	coordinator->seats[rank].connection = -1;
-	if (coordinator->seats[rank].left)
+	coordinator->ranks[rank].connection = -1;
+	if (coordinator->ranks[rank].left)
 		return;
 	rd_name_rank(coordinator, rank, name);
 	if (means_death(error))
@@ -191,7 +191,7 @@ bool rd_coordinator_settled(const struct rd_coordinator *coordinator)
 static bool expects_more(const struct rd_coordinator *coordinator)
 {
 	return rd_coordinator_listening(coordinator) && coordinator->error != RONDO_TIMEOUT &&
-	       coordinator->came + coordinator->turned_away < coordinator->size;
+	       coordinator->joined + coordinator->refused < coordinator->size;
 }
 
 bool rd_coordinator_over(const struct rd_coordinator *coordinator)
@@ -199,7 +199,7 @@ bool rd_coordinator_over(const struct rd_coordinator *coordinator)
 	if (expects_more(coordinator))
 		return false;
 	for (int rank = 0; rank < coordinator->size; rank++)
-		if (coordinator->seats[rank].connection >= 0)
+		if (coordinator->ranks[rank].connection >= 0)
 			return false;
 	return rd_coordinator_settled(coordinator);
 }
@@ -209,30 +209,30 @@ bool rd_coordinator_over(const struct rd_coordinator *coordinator)
 /* All leavers so far made the same calls; does this one agree with the first of them? */
 static void compare_calls(struct rd_coordinator *coordinator, int rank)
 {
-	const struct rd_seat *seat = &coordinator->seats[rank];
+	const struct rd_coordinator_rank *state = &coordinator->ranks[rank];
 	int first = coordinator->leavers[0];
-	const struct rd_seat *other = &coordinator->seats[first];
+	const struct rd_coordinator_rank *other = &coordinator->ranks[first];
 	char name[RD_RANK_NAME_SIZE], other_name[RD_RANK_NAME_SIZE];
 
 	rd_name_rank(coordinator, rank, name);
 	rd_name_rank(coordinator, first, other_name);
-	if (seat->calls != other->calls)
+	if (state->calls != other->calls)
 		rd_decide(coordinator, RONDO_LEFT, "%s left after call #%u; %s after call #%u",
-			other_name, other->calls, name, seat->calls);
-	else if (seat->digest != other->digest)
+			other_name, other->calls, name, state->calls);
+	else if (state->digest != other->digest)
 		rd_decide(coordinator, RONDO_MISMATCH,
 			"%s and %s both left after call #%u, but did not make the same calls",
-			other_name, name, seat->calls);
+			other_name, name, state->calls);
 }
 
 static void take_bye(struct rd_coordinator *coordinator,
 	struct rd_coordinator_connection *connection, const struct rd_control_message *message)
 {
-	struct rd_seat *seat = &coordinator->seats[connection->rank];
+	struct rd_coordinator_rank *state = &coordinator->ranks[connection->rank];
 	char name[RD_RANK_NAME_SIZE];
 
-	seat->calls = message->bye.calls;
-	seat->digest = message->bye.digest;
+	state->calls = message->bye.calls;
+	state->digest = message->bye.digest;
 	if (coordinator->phase != RD_COORDINATOR_RUNNING)
 		rd_decide(coordinator, RONDO_LEFT, "%s left before all links were open",
 			rd_name_rank(coordinator, connection->rank, name));
@@ -240,7 +240,7 @@ static void take_bye(struct rd_coordinator *coordinator,
 		compare_calls(coordinator, connection->rank);
 	if (coordinator->error)
 		return;
-	seat->left = true;
+	state->left = true;
 	coordinator->leavers[coordinator->leaver_count++] = connection->rank;
 	connection->say = RD_SAY_FAREWELL;
 	if (connection->rank == 0)
@@ -271,17 +271,17 @@ void rd_coordinator_take(struct rd_coordinator *coordinator, int index,
 	const struct rd_control_message *message, int64_t now_ms)
 {
 	struct rd_coordinator_connection *connection = &coordinator->connections[index];
-	struct rd_seat *seat;
+	struct rd_coordinator_rank *state;
 
-	if (connection->dropped || connection->turned_away)
+	if (connection->dropped || connection->refused)
 		return;
 	connection->heard_ms = now_ms;
 	if (connection->rank < 0) {
 		rd_join_first(coordinator, connection, message);
 		return;
 	}
-	seat = &coordinator->seats[connection->rank];
-	if (coordinator->error || seat->left)
+	state = &coordinator->ranks[connection->rank];
+	if (coordinator->error || state->left)
 		return;
 	switch (message->kind) {
 	case RD_CONTROL_BEAT:
@@ -299,14 +299,14 @@ void rd_coordinator_take(struct rd_coordinator *coordinator, int index,
 		rd_diagnose_slow(coordinator, connection->rank, message, now_ms);
 		return;
 	case RD_CONTROL_READY:
-		if (coordinator->phase != RD_COORDINATOR_OPENING || seat->ready)
+		if (coordinator->phase != RD_COORDINATOR_OPENING || state->ready)
 			break;
-		rd_links_ready(coordinator, seat, message);
+		rd_links_ready(coordinator, state, message);
 		return;
 	case RD_CONTROL_LOOKED:
-		if (coordinator->phase != RD_COORDINATOR_OPENING || seat->ready)
+		if (coordinator->phase != RD_COORDINATOR_OPENING || state->ready)
 			break;
-		rd_links_looked(coordinator, seat);
+		rd_links_looked(coordinator, state);
 		return;
 	case RD_CONTROL_LOST:
 		if (!rd_links_lost(coordinator, connection->rank, &message->lost))
@@ -345,11 +345,11 @@ static void tick_connection(struct rd_coordinator *coordinator,
 	char name[RD_RANK_NAME_SIZE], duration[RD_DURATION_SIZE];
 
 	if (connection->rank < 0) {
-		if (now_ms >= connection->opened_ms + RD_STRANGER_MS)
+		if (now_ms >= connection->opened_ms + RD_PENDING_MS)
 			connection->dropped = true;
 		return;
 	}
-	if (coordinator->seats[connection->rank].left || coordinator->error)
+	if (coordinator->ranks[connection->rank].left || coordinator->error)
 		return;
 	if (now_ms >= connection->beat_ms) {
 		connection->say |= RD_SAY_BEAT;
@@ -362,9 +362,9 @@ static void tick_connection(struct rd_coordinator *coordinator,
 			rd_duration(duration, coordinator->settings->heartbeat_timeout_ms));
 }
 
-static bool has_not_left(const struct rd_seat *seat)
+static bool has_not_left(const struct rd_coordinator_rank *state)
 {
-	return !seat->left;
+	return !state->left;
 }
 
 static void tick_leave(struct rd_coordinator *coordinator)
@@ -396,8 +396,8 @@ static int64_t connection_deadline(const struct rd_coordinator *coordinator,
 	if (!connection->open || connection->dropped)
 		return RD_NEVER;
 	if (connection->rank < 0)
-		return connection->opened_ms + RD_STRANGER_MS;
-	if (coordinator->error || coordinator->seats[connection->rank].left)
+		return connection->opened_ms + RD_PENDING_MS;
+	if (coordinator->error || coordinator->ranks[connection->rank].left)
 		return RD_NEVER;
 	return rd_sooner(connection->beat_ms,
 		connection->heard_ms + coordinator->settings->heartbeat_timeout_ms + 1);

@@ -28,7 +28,7 @@ bool rd_coordinator_listening(const struct rd_coordinator *coordinator);
 bool rd_coordinator_has_room(const struct rd_coordinator *coordinator);
 /* The connection to close first where room is short: of those without a HELLO the oldest, else of
    those that have been sent why they are refused. -1: none. */
-int rd_coordinator_oldest_stranger(const struct rd_coordinator *coordinator);
+int rd_coordinator_oldest_pending(const struct rd_coordinator *coordinator);
 /* A connection was made: its number; -1: no room. */
 int rd_coordinator_open(struct rd_coordinator *coordinator, int64_t now_ms);
 

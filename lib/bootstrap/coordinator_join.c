@@ -47,7 +47,7 @@ static void check_hello(struct rd_coordinator *coordinator, const struct rd_cont
 	int rank = hello->hello.rank;
 	char name[RD_RANK_NAME_SIZE], other[RD_RANK_NAME_SIZE] = "rank 0";
 
-	if (coordinator->seats[0].came)
+	if (coordinator->ranks[0].joined)
 		rd_name_rank(coordinator, 0, other);
 	if (hello->hello.version != RD_WIRE_VERSION) {
 		rd_decide(coordinator, RONDO_PROTOCOL,
@@ -65,7 +65,7 @@ static void check_hello(struct rd_coordinator *coordinator, const struct rd_cont
 	else if (rank < 0 || rank >= coordinator->size)
 		rd_decide(coordinator, RONDO_SETTING, "%s is not one of 0 to %d", name,
 			coordinator->size - 1);
-	else if (coordinator->seats[rank].came)
+	else if (coordinator->ranks[rank].joined)
 		rd_decide(coordinator, RONDO_SETTING,
 			"two processes say they are rank %d: %s and %s", rank,
 			rd_name_rank(coordinator, rank, other), name);
@@ -81,30 +81,29 @@ static void start_opening(struct rd_coordinator *coordinator)
 			coordinator->connections[i].dropped = true;
 }
 
-static void sit_down(struct rd_coordinator *coordinator,
-	struct rd_coordinator_connection *connection, const struct rd_control_message *hello)
+static void admit(struct rd_coordinator *coordinator, struct rd_coordinator_connection *connection,
+	const struct rd_control_message *hello)
 {
-	struct rd_seat *seat = &coordinator->seats[hello->hello.rank];
+	struct rd_coordinator_rank *state = &coordinator->ranks[hello->hello.rank];
 
 	connection->rank = hello->hello.rank;
 	connection->say = RD_SAY_BEAT;
 	connection->beat_ms =
 		connection->heard_ms + RD_BEAT_MOST_MS; /* its BEAT, next, says better */
-	coordinator->strangers--;
-	seat->connection = (int)(connection - coordinator->connections);
-	seat->came = true;
-	seat->member = hello->hello.member;
-	seat->collective = -1;
-	seat->waiting_for = -1;
-	if (++coordinator->came == coordinator->size)
+	coordinator->pending--;
+	state->connection = (int)(connection - coordinator->connections);
+	state->joined = true;
+	state->member = hello->hello.member;
+	state->collective = -1;
+	state->waiting_for = -1;
+	if (++coordinator->joined == coordinator->size)
 		start_opening(coordinator);
 }
 
-static void turn_away(
-	struct rd_coordinator *coordinator, struct rd_coordinator_connection *connection)
+static void refuse(struct rd_coordinator *coordinator, struct rd_coordinator_connection *connection)
 {
-	coordinator->turned_away++;
-	connection->turned_away = true;
+	coordinator->refused++;
+	connection->refused = true;
 	connection->say = RD_SAY_VERDICT;
 }
 
@@ -114,9 +113,9 @@ static void take_hello(struct rd_coordinator *coordinator,
 	if (!coordinator->error)
 		check_hello(coordinator, message);
 	if (coordinator->error)
-		turn_away(coordinator, connection);
+		refuse(coordinator, connection);
 	else
-		sit_down(coordinator, connection, message);
+		admit(coordinator, connection, message);
 }
 
 void rd_join_first(struct rd_coordinator *coordinator, struct rd_coordinator_connection *connection,
@@ -130,7 +129,7 @@ void rd_join_first(struct rd_coordinator *coordinator, struct rd_coordinator_con
 		take_hello(coordinator, connection, message);
 	} else if (rank >= 0 && rank < coordinator->size) {
 		rd_join_decline(coordinator, rank, message->report.error, message->report.reason);
-		turn_away(coordinator, connection);
+		refuse(coordinator, connection);
 	} else {
 		connection->dropped = true;
 	}

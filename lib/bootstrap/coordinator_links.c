@@ -2,11 +2,11 @@
 
 #include "bootstrap/verdict.h"
 
-static void send_round(struct rd_coordinator *coordinator, struct rd_seat *seat)
+static void send_round(struct rd_coordinator *coordinator, struct rd_coordinator_rank *state)
 {
-	seat->fallbacks++;
-	coordinator->ready -= seat->ready;
-	seat->ready = false;
+	state->fallbacks++;
+	coordinator->ready -= state->ready;
+	state->ready = false;
 }
 
 bool rd_links_lost(
@@ -14,9 +14,9 @@ bool rd_links_lost(
 {
 	uint32_t most = (uint32_t)coordinator->size * RD_TRANSPORTS_MAX;
 
-	if (coordinator->phase != RD_COORDINATOR_OPENING || coordinator->seats[rank].ready ||
+	if (coordinator->phase != RD_COORDINATOR_OPENING || coordinator->ranks[rank].ready ||
 		link_failure->by != rank || link_failure->high >= coordinator->size ||
-		coordinator->seats[rank].fallbacks >= most)
+		coordinator->ranks[rank].fallbacks >= most)
 		return false;
 	if (rd_link_failures_have(&coordinator->fallbacks, link_failure))
 		return true;
@@ -24,8 +24,8 @@ bool rd_links_lost(
 		rd_decide(coordinator, RONDO_MEMORY, "rank 0 has no memory for a link failure");
 		return true;
 	}
-	send_round(coordinator, &coordinator->seats[link_failure->low]);
-	send_round(coordinator, &coordinator->seats[link_failure->high]);
+	send_round(coordinator, &coordinator->ranks[link_failure->low]);
+	send_round(coordinator, &coordinator->ranks[link_failure->high]);
 	return true;
 }
 
@@ -36,28 +36,28 @@ static void end_round(struct rd_coordinator *coordinator)
 		coordinator->looked + coordinator->ready < coordinator->size)
 		return;
 	for (int rank = 0; rank < coordinator->size; rank++)
-		coordinator->seats[rank].looked = false;
+		coordinator->ranks[rank].looked = false;
 	coordinator->looked = 0;
 	rd_say_to_all(coordinator, RD_SAY_ALL_LOOKED);
 }
 
-void rd_links_looked(struct rd_coordinator *coordinator, struct rd_seat *seat)
+void rd_links_looked(struct rd_coordinator *coordinator, struct rd_coordinator_rank *state)
 {
-	coordinator->looked += !seat->looked;
-	seat->looked = true;
+	coordinator->looked += !state->looked;
+	state->looked = true;
 	end_round(coordinator);
 }
 
-void rd_links_ready(struct rd_coordinator *coordinator, struct rd_seat *seat,
+void rd_links_ready(struct rd_coordinator *coordinator, struct rd_coordinator_rank *state,
 	const struct rd_control_message *message)
 {
 	/* Said before it heard of the latest fallback: it will say so again. */
-	if (message->ready.fallbacks != seat->fallbacks)
+	if (message->ready.fallbacks != state->fallbacks)
 		return;
-	seat->limits = message->ready.limits;
-	seat->ready = true;
-	coordinator->looked -= seat->looked;
-	seat->looked = false;
+	state->limits = message->ready.limits;
+	state->ready = true;
+	coordinator->looked -= state->looked;
+	state->looked = false;
 	if (++coordinator->ready < coordinator->size) {
 		end_round(coordinator);
 		return;
@@ -71,7 +71,7 @@ struct rd_link_limits rd_links_limits(const struct rd_coordinator *coordinator)
 	struct rd_link_limits least = { UINT64_MAX, true };
 
 	for (int rank = 0; rank < coordinator->size; rank++) {
-		const struct rd_link_limits *limits = &coordinator->seats[rank].limits;
+		const struct rd_link_limits *limits = &coordinator->ranks[rank].limits;
 
 		if (limits->piece_size < least.piece_size)
 			least.piece_size = limits->piece_size;

@@ -9,8 +9,8 @@
 bool rd_links_lost(
 	struct rd_coordinator *coordinator, int rank, const struct rd_link_failure *link_failure);
 /* A LOOKED or READY has come from a rank that is not ready. */
-void rd_links_looked(struct rd_coordinator *coordinator, struct rd_seat *seat);
-void rd_links_ready(struct rd_coordinator *coordinator, struct rd_seat *seat,
+void rd_links_looked(struct rd_coordinator *coordinator, struct rd_coordinator_rank *state);
+void rd_links_ready(struct rd_coordinator *coordinator, struct rd_coordinator_rank *state,
 	const struct rd_control_message *message);
 
 /* The least limits of all ranks' links, once all are ready. */

@@ -26,7 +26,7 @@ static void say_member(const struct rd_coordinator *coordinator,
 	}
 	message->kind = RD_CONTROL_MEMBER;
 	message->member.rank = rank;
-	message->member.member = coordinator->seats[rank].member;
+	message->member.member = coordinator->ranks[rank].member;
 }
 
 static void say_left(const struct rd_coordinator *coordinator,
@@ -34,7 +34,7 @@ static void say_left(const struct rd_coordinator *coordinator,
 {
 	message->kind = RD_CONTROL_LEFT;
 	message->left.rank = coordinator->leavers[connection->leavers_told++];
-	message->left.calls = coordinator->seats[message->left.rank].calls;
+	message->left.calls = coordinator->ranks[message->left.rank].calls;
 }
 
 /* The next link failure of which this rank is one end, if there is one. */
@@ -80,7 +80,7 @@ bool rd_coordinator_next(
 
 	if (!connection->open || connection->dropped)
 		return false;
-	if (connection->rank >= 0 && coordinator->seats[connection->rank].left)
+	if (connection->rank >= 0 && coordinator->ranks[connection->rank].left)
 		return say_farewell(connection, message);
 	if (coordinator->error)
 		return say_verdict(coordinator, connection, message);

@@ -21,8 +21,8 @@ enum {
 struct rd_coordinator_connection {
 	bool open;
 	bool dropped;
-	bool turned_away; /* stays until it has read why */
-	int rank; /* -1: a stranger, or one that was turned away */
+	bool refused; /* stays until it has read why */
+	int rank; /* -1: no HELLO yet, or it was refused */
 	unsigned say;
 	int members_told; /* of size; and one more, TABLE */
 	int fallbacks_told; /* of coordinator->fallbacks: all up to here that concern its rank */
@@ -33,9 +33,9 @@ struct rd_coordinator_connection {
 };
 
 /* A rank, as the coordinator knows it. */
-struct rd_seat {
+struct rd_coordinator_rank {
 	int connection; /* -1: none, not yet or no longer */
-	bool came, ready, left, answered;
+	bool joined, ready, left, answered;
 	bool looked; /* in this round, and it is not ready */
 	uint32_t fallbacks; /* that concern it */
 	struct rd_link_limits limits; /* of its links, once it is ready */
@@ -65,8 +65,8 @@ struct rd_coordinator {
 	uint64_t comm_id;
 	enum rd_coordinator_phase phase;
 	bool closed; /* to ranks that have not come */
-	int came, ready, looked, turned_away;
-	int strangers;
+	int joined, ready, looked, refused;
+	int pending; /* connections without a HELLO */
 	uint64_t opened; /* connections, ever */
 	struct rd_link_failures fallbacks; /* in the order in which they were heard of */
 	int *leavers; /* ranks, in the order in which they left */
@@ -91,7 +91,7 @@ struct rd_coordinator {
 
 	int connection_count;
 	struct rd_coordinator_connection *connections;
-	struct rd_seat *seats;
+	struct rd_coordinator_rank *ranks;
 };
 
 #endif

@@ -15,8 +15,8 @@ static int last_reporter(const struct rd_coordinator *coordinator)
 	int rank = coordinator->reporter;
 
 	for (int i = 0; i < coordinator->size; i++) {
-		int next = coordinator->seats[rank].blames;
-		if (next < 0 || !coordinator->seats[next].report)
+		int next = coordinator->ranks[rank].blames;
+		if (next < 0 || !coordinator->ranks[next].report)
 			return rank;
 		rank = next;
 	}
@@ -26,10 +26,10 @@ static int last_reporter(const struct rd_coordinator *coordinator)
 /* A rank that does not answer, the one that is blamed before others; -1: all answer. */
 static int find_mute(const struct rd_coordinator *coordinator, int blamed)
 {
-	if (blamed >= 0 && !coordinator->seats[blamed].left && !coordinator->seats[blamed].answered)
+	if (blamed >= 0 && !coordinator->ranks[blamed].left && !coordinator->ranks[blamed].answered)
 		return blamed;
 	for (int rank = 0; rank < coordinator->size; rank++)
-		if (!coordinator->seats[rank].left && !coordinator->seats[rank].answered)
+		if (!coordinator->ranks[rank].left && !coordinator->ranks[rank].answered)
 			return rank;
 	return -1;
 }
@@ -39,14 +39,14 @@ static int find_laggard(const struct rd_coordinator *coordinator, uint32_t numbe
 {
 	int found = -1;
 
-	if (blamed >= 0 && !coordinator->seats[blamed].left &&
-		coordinator->seats[blamed].calls < number)
+	if (blamed >= 0 && !coordinator->ranks[blamed].left &&
+		coordinator->ranks[blamed].calls < number)
 		return blamed;
 	for (int rank = 0; rank < coordinator->size; rank++) {
-		const struct rd_seat *seat = &coordinator->seats[rank];
-		if (seat->left || seat->calls >= number)
+		const struct rd_coordinator_rank *state = &coordinator->ranks[rank];
+		if (state->left || state->calls >= number)
 			continue;
-		if (found < 0 || seat->calls < coordinator->seats[found].calls)
+		if (found < 0 || state->calls < coordinator->ranks[found].calls)
 			found = rank;
 	}
 	return found;
@@ -56,8 +56,8 @@ static int find_laggard(const struct rd_coordinator *coordinator, uint32_t numbe
 static int find_idler(const struct rd_coordinator *coordinator, int rank)
 {
 	for (int i = 0; i < coordinator->size; i++) {
-		int next = coordinator->seats[rank].waiting_for;
-		if (next < 0 || next >= coordinator->size || coordinator->seats[next].left)
+		int next = coordinator->ranks[rank].waiting_for;
+		if (next < 0 || next >= coordinator->size || coordinator->ranks[next].left)
 			return rank;
 		rank = next;
 	}
@@ -68,24 +68,24 @@ static int find_idler(const struct rd_coordinator *coordinator, int rank)
 static const char *log_wait(
 	const struct rd_coordinator *coordinator, int reporter, char text[RD_REASON_SIZE])
 {
-	const struct rd_seat *seat = &coordinator->seats[reporter];
+	const struct rd_coordinator_rank *state = &coordinator->ranks[reporter];
 	char name[RD_RANK_NAME_SIZE], call[RD_RANK_NAME_SIZE], duration[RD_DURATION_SIZE];
 
-	if (!seat->answered || seat->calls == seat->done) {
-		snprintf(text, RD_REASON_SIZE, "%s", seat->reason);
+	if (!state->answered || state->calls == state->done) {
+		snprintf(text, RD_REASON_SIZE, "%s", state->reason);
 		return text;
 	}
 	snprintf(text, RD_REASON_SIZE, "%s waited %s for it in %s",
 		rd_name_rank(coordinator, reporter, name),
 		rd_duration(duration, coordinator->settings->timeout_ms),
-		rd_name_call(seat->collective, seat->done + 1, call));
+		rd_name_call(state->collective, state->done + 1, call));
 	return text;
 }
 
 /* The collective that a rank is in, or was last. */
-static uint32_t present_call(const struct rd_seat *seat)
+static uint32_t present_call(const struct rd_coordinator_rank *state)
 {
-	return seat->calls == seat->done ? seat->calls : seat->done + 1;
+	return state->calls == state->done ? state->calls : state->done + 1;
 }
 
 /* Two that wait in calls of one number which are not one call: each for what the other never sends.
@@ -95,14 +95,14 @@ static bool judge_calls(struct rd_coordinator *coordinator)
 	char there[128], here[128];
 
 	for (int rank = 1; rank < coordinator->size; rank++) {
-		const struct rd_seat *seat = &coordinator->seats[rank];
+		const struct rd_coordinator_rank *state = &coordinator->ranks[rank];
 
-		for (int other = 0; other < rank && seat->slept_in.number > 0; other++) {
+		for (int other = 0; other < rank && state->slept_in.number > 0; other++) {
 			if (!rd_signature_mismatches(
-				    &seat->slept_in, &coordinator->seats[other].slept_in))
+				    &state->slept_in, &coordinator->ranks[other].slept_in))
 				continue;
-			rd_signature_print(&seat->slept_in, there, sizeof(there));
-			rd_signature_print(&coordinator->seats[other].slept_in, here, sizeof(here));
+			rd_signature_print(&state->slept_in, there, sizeof(there));
+			rd_signature_print(&coordinator->ranks[other].slept_in, here, sizeof(here));
 			rd_decide(coordinator, RONDO_MISMATCH,
 				"ranks made different calls: rank %d %s, rank %d %s", rank, there,
 				other, here);
@@ -114,9 +114,9 @@ static bool judge_calls(struct rd_coordinator *coordinator)
 
 static void judge_silence(struct rd_coordinator *coordinator, int reporter)
 {
-	const struct rd_seat *seat = &coordinator->seats[reporter];
-	uint32_t number = present_call(seat);
-	int laggard = find_laggard(coordinator, number, seat->blames);
+	const struct rd_coordinator_rank *state = &coordinator->ranks[reporter];
+	uint32_t number = present_call(state);
+	int laggard = find_laggard(coordinator, number, state->blames);
 	int idler = find_idler(coordinator, reporter);
 	char name[RD_RANK_NAME_SIZE], call[RD_RANK_NAME_SIZE], wait[RD_REASON_SIZE];
 
@@ -127,29 +127,29 @@ static void judge_silence(struct rd_coordinator *coordinator, int reporter)
 		rd_decide(coordinator, RONDO_TIMEOUT,
 			"%s has not joined %s (it has made %u call%s); %s",
 			rd_name_rank(coordinator, laggard, name),
-			rd_name_call(seat->collective, number, call),
-			coordinator->seats[laggard].calls,
-			RD_PLURAL(coordinator->seats[laggard].calls), wait);
-	else if (seat->calls != seat->done && idler >= 0 && idler != reporter)
+			rd_name_call(state->collective, number, call),
+			coordinator->ranks[laggard].calls,
+			RD_PLURAL(coordinator->ranks[laggard].calls), wait);
+	else if (state->calls != state->done && idler >= 0 && idler != reporter)
 		rd_decide(coordinator, RONDO_TIMEOUT, "%s holds up %s, waiting for nobody; %s",
 			rd_name_rank(coordinator, idler, name),
-			rd_name_call(seat->collective, number, call), wait);
+			rd_name_call(state->collective, number, call), wait);
 	else
-		rd_decide(coordinator, RONDO_TIMEOUT, "%s", seat->reason);
+		rd_decide(coordinator, RONDO_TIMEOUT, "%s", state->reason);
 }
 
 static void judge(struct rd_coordinator *coordinator)
 {
 	int last = last_reporter(coordinator);
-	int mute = find_mute(coordinator, coordinator->seats[last].blames);
+	int mute = find_mute(coordinator, coordinator->ranks[last].blames);
 	char name[RD_RANK_NAME_SIZE], text[RD_REASON_SIZE];
 
 	if (mute >= 0)
 		rd_decide(coordinator, RONDO_TIMEOUT, "%s does not answer: stopped or cut off; %s",
 			rd_name_rank(coordinator, mute, name), log_wait(coordinator, last, text));
-	else if (coordinator->seats[last].report == RONDO_BROKEN)
+	else if (coordinator->ranks[last].report == RONDO_BROKEN)
 		rd_decide(coordinator, RONDO_BROKEN, "%s (seen by rank %d)",
-			coordinator->seats[last].reason, last);
+			coordinator->ranks[last].reason, last);
 	else
 		judge_silence(coordinator, last);
 }
@@ -159,7 +159,7 @@ static void ask_all(struct rd_coordinator *coordinator, int64_t now_ms)
 	coordinator->query++;
 	coordinator->case_ms = now_ms + RD_CASE_MS;
 	for (int rank = 0; rank < coordinator->size; rank++)
-		coordinator->seats[rank].answered = false;
+		coordinator->ranks[rank].answered = false;
 	rd_say_to_all(coordinator, RD_SAY_QUERY);
 }
 
@@ -172,9 +172,9 @@ static void open_case(struct rd_coordinator *coordinator, int reporter, int64_t 
 
 /* ---- Slow calls ---------------------------------------------------------------------------- */
 
-static bool has_not_joined(const struct rd_seat *seat)
+static bool has_not_joined(const struct rd_coordinator_rank *state)
 {
-	return seat->lags;
+	return state->lags;
 }
 
 static int count_laggards(struct rd_coordinator *coordinator, uint32_t number)
@@ -182,10 +182,10 @@ static int count_laggards(struct rd_coordinator *coordinator, uint32_t number)
 	int count = 0;
 
 	for (int rank = 0; rank < coordinator->size; rank++) {
-		struct rd_seat *seat = &coordinator->seats[rank];
+		struct rd_coordinator_rank *state = &coordinator->ranks[rank];
 
-		seat->lags = !seat->left && seat->answered && seat->calls < number;
-		count += seat->lags;
+		state->lags = !state->left && state->answered && state->calls < number;
+		count += state->lags;
 	}
 	return count;
 }
@@ -204,20 +204,21 @@ notice(struct rd_coordinator *coordinator, const char *format, ...)
 /* Once for each collective, however many wait in it. */
 static void notice_slow_call(struct rd_coordinator *coordinator)
 {
-	const struct rd_seat *seat = &coordinator->seats[coordinator->inquirer];
-	int mute = find_mute(coordinator, seat->blames);
-	uint32_t number = present_call(seat);
+	const struct rd_coordinator_rank *state = &coordinator->ranks[coordinator->inquirer];
+	int mute = find_mute(coordinator, state->blames);
+	uint32_t number = present_call(state);
 	char name[RD_RANK_NAME_SIZE], call[RD_RANK_NAME_SIZE];
 
-	if (!seat->answered || (seat->calls != seat->done && number == coordinator->noticed_call))
+	if (!state->answered ||
+		(state->calls != state->done && number == coordinator->noticed_call))
 		return;
 	if (mute >= 0) {
 		notice(coordinator, "%s does not answer; %s", rd_name_rank(coordinator, mute, name),
-			seat->reason);
+			state->reason);
 	} else if (count_laggards(coordinator, number) > 0) {
 		rd_name_ranks(coordinator, has_not_joined, name, sizeof(name));
 		notice(coordinator, "%s not joined %s; %s", name,
-			rd_name_call(seat->collective, number, call), seat->reason);
+			rd_name_call(state->collective, number, call), state->reason);
 	}
 	if (coordinator->noticed)
 		coordinator->noticed_call = number;
@@ -226,11 +227,11 @@ static void notice_slow_call(struct rd_coordinator *coordinator)
 /* The next in a circle of ranks that wait for each other, all of them for long; -1: no circle. */
 static int follow_circle(const struct rd_coordinator *coordinator, int rank)
 {
-	const struct rd_seat *seat = &coordinator->seats[rank];
-	int next = seat->waiting_for;
+	const struct rd_coordinator_rank *state = &coordinator->ranks[rank];
+	int next = state->waiting_for;
 
-	if (!seat->answered || seat->left || next < 0 || next >= coordinator->size ||
-		seat->waited_ms < (uint32_t)coordinator->settings->heartbeat_timeout_ms)
+	if (!state->answered || state->left || next < 0 || next >= coordinator->size ||
+		state->waited_ms < (uint32_t)coordinator->settings->heartbeat_timeout_ms)
 		return -1;
 	return next;
 }
@@ -248,15 +249,16 @@ static void judge_circle(struct rd_coordinator *coordinator)
 	if (next < 0)
 		return;
 
-	const struct rd_seat *seat = &coordinator->seats[rank];
+	const struct rd_coordinator_rank *state = &coordinator->ranks[rank];
 
 	rd_decide(coordinator, RONDO_TIMEOUT,
 		"%s waited %s for %s in %s: ranks wait for each other, and nothing comes through",
 		rd_name_rank(coordinator, rank, name),
 		rd_duration(duration, coordinator->settings->heartbeat_timeout_ms),
 		rd_name_rank(coordinator, next, next_name),
-		seat->calls == seat->done ? "a transfer"
-					  : rd_name_call(seat->collective, seat->done + 1, call));
+		state->calls == state->done
+			? "a transfer"
+			: rd_name_call(state->collective, state->done + 1, call));
 }
 
 static void open_inquiry(struct rd_coordinator *coordinator, int rank, bool first, int64_t now_ms)
@@ -284,12 +286,12 @@ static void close_inquiry(struct rd_coordinator *coordinator, int64_t now_ms)
 void rd_diagnose_slow(struct rd_coordinator *coordinator, int rank,
 	const struct rd_control_message *message, int64_t now_ms)
 {
-	struct rd_seat *seat = &coordinator->seats[rank];
+	struct rd_coordinator_rank *state = &coordinator->ranks[rank];
 
-	if (seat->report || coordinator->reporter >= 0)
+	if (state->report || coordinator->reporter >= 0)
 		return;
-	seat->blames = message->slow.culprit < coordinator->size ? message->slow.culprit : -1;
-	memcpy(seat->reason, message->slow.reason, sizeof(seat->reason));
+	state->blames = message->slow.culprit < coordinator->size ? message->slow.culprit : -1;
+	memcpy(state->reason, message->slow.reason, sizeof(state->reason));
 	if (coordinator->inquirer < 0)
 		open_inquiry(coordinator, rank, message->slow.first, now_ms);
 	else
@@ -298,14 +300,14 @@ void rd_diagnose_slow(struct rd_coordinator *coordinator, int rank,
 
 /* ---- Reports ------------------------------------------------------------------------------- */
 
-static bool has_not_come(const struct rd_seat *seat)
+static bool is_missing(const struct rd_coordinator_rank *state)
 {
-	return !seat->came;
+	return !state->joined;
 }
 
-static bool is_not_ready(const struct rd_seat *seat)
+static bool is_not_ready(const struct rd_coordinator_rank *state)
 {
-	return !seat->ready;
+	return !state->ready;
 }
 
 /* A participant that has waited long enough for the others: so have we, then. */
@@ -315,7 +317,7 @@ static void give_up(struct rd_coordinator *coordinator)
 
 	rd_duration(duration, coordinator->settings->init_timeout_ms);
 	if (coordinator->phase == RD_COORDINATOR_JOINING) {
-		rd_name_ranks(coordinator, has_not_come, ranks, sizeof(ranks));
+		rd_name_ranks(coordinator, is_missing, ranks, sizeof(ranks));
 		rd_decide(coordinator, RONDO_TIMEOUT, "%s not come to %s within %s", ranks,
 			coordinator->where, duration);
 	} else if (coordinator->phase == RD_COORDINATOR_OPENING) {
@@ -330,35 +332,35 @@ static void blame_leaver(struct rd_coordinator *coordinator, int leaver, const c
 	char name[RD_RANK_NAME_SIZE];
 
 	rd_decide(coordinator, RONDO_LEFT, "%s left after call #%u; %s",
-		rd_name_rank(coordinator, leaver, name), coordinator->seats[leaver].calls, reason);
+		rd_name_rank(coordinator, leaver, name), coordinator->ranks[leaver].calls, reason);
 }
 
 void rd_diagnose_leaver(struct rd_coordinator *coordinator, int leaver)
 {
 	for (int rank = 0; rank < coordinator->size; rank++)
-		if (coordinator->seats[rank].report && coordinator->seats[rank].blames == leaver)
-			blame_leaver(coordinator, leaver, coordinator->seats[rank].reason);
+		if (coordinator->ranks[rank].report && coordinator->ranks[rank].blames == leaver)
+			blame_leaver(coordinator, leaver, coordinator->ranks[rank].reason);
 }
 
 /* Its connection may stay open, if a child of its holds the socket; nobody waits for that. One that
    had left may end as it likes. */
 static void bury(struct rd_coordinator *coordinator, int rank)
 {
-	const struct rd_seat *seat = &coordinator->seats[rank];
+	const struct rd_coordinator_rank *state = &coordinator->ranks[rank];
 	char name[RD_RANK_NAME_SIZE];
 
-	if (seat->left)
+	if (state->left)
 		return;
 	rd_decide(coordinator, RONDO_DIED, "%s died", rd_name_rank(coordinator, rank, name));
-	if (seat->connection >= 0)
-		coordinator->connections[seat->connection].dropped = true;
+	if (state->connection >= 0)
+		coordinator->connections[state->connection].dropped = true;
 }
 
 void rd_diagnose_report(struct rd_coordinator *coordinator, int rank,
 	const struct rd_control_message *message, int64_t now_ms)
 {
 	int error = message->report.error, culprit = message->report.culprit;
-	struct rd_seat *seat = &coordinator->seats[rank];
+	struct rd_coordinator_rank *state = &coordinator->ranks[rank];
 	char name[RD_RANK_NAME_SIZE];
 
 	if (culprit >= coordinator->size) {
@@ -369,12 +371,12 @@ void rd_diagnose_report(struct rd_coordinator *coordinator, int rank,
 	} else if (error == RONDO_TIMEOUT && culprit < 0 &&
 		   coordinator->phase != RD_COORDINATOR_RUNNING) {
 		give_up(coordinator);
-	} else if (culprit >= 0 && coordinator->seats[culprit].left) {
+	} else if (culprit >= 0 && coordinator->ranks[culprit].left) {
 		blame_leaver(coordinator, culprit, message->report.reason);
 	} else if (error == RONDO_TIMEOUT || (error == RONDO_BROKEN && culprit >= 0)) {
-		seat->report = error;
-		seat->blames = culprit;
-		memcpy(seat->reason, message->report.reason, sizeof(seat->reason));
+		state->report = error;
+		state->blames = culprit;
+		memcpy(state->reason, message->report.reason, sizeof(state->reason));
 		coordinator->broken |= error == RONDO_BROKEN;
 		if (coordinator->reporter < 0)
 			open_case(coordinator, rank, now_ms);
@@ -388,18 +390,18 @@ void rd_diagnose_report(struct rd_coordinator *coordinator, int rank,
 void rd_diagnose_answer(struct rd_coordinator *coordinator, int rank,
 	const struct rd_control_message *message, int64_t now_ms)
 {
-	struct rd_seat *seat = &coordinator->seats[rank];
+	struct rd_coordinator_rank *state = &coordinator->ranks[rank];
 
 	if ((coordinator->reporter < 0 && coordinator->inquirer < 0) ||
 		message->answer.number != coordinator->query)
 		return;
-	seat->answered = true;
-	seat->calls = message->answer.calls;
-	seat->done = message->answer.done;
-	seat->collective = message->answer.collective;
-	seat->waiting_for = message->answer.waiting_for;
-	seat->waited_ms = message->answer.waited_ms;
-	seat->slept_in = message->answer.slept_in;
+	state->answered = true;
+	state->calls = message->answer.calls;
+	state->done = message->answer.done;
+	state->collective = message->answer.collective;
+	state->waiting_for = message->answer.waiting_for;
+	state->waited_ms = message->answer.waited_ms;
+	state->slept_in = message->answer.slept_in;
 	if (find_mute(coordinator, -1) >= 0)
 		return;
 	if (coordinator->inquirer >= 0)

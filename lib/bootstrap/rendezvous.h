@@ -33,8 +33,8 @@
 
 #include <stdint.h>
 
-#define RD_STRANGERS_MAX 128 /* connections without a HELLO yet, at a time */
-#define RD_STRANGER_MS 2000 /* and for how long one may stay so */
+#define RD_PENDING_MAX 128 /* connections without a HELLO yet, at a time */
+#define RD_PENDING_MS 2000 /* and for how long one may stay so */
 #define RD_CASE_MS 500 /* how long the coordinator collects answers before it blames */
 #define RD_REPORT_MS 2000 /* how long a participant waits for the verdict on its report */
 #define RD_BEAT_MOST_MS 5000

@@ -137,12 +137,12 @@ static void close_listener(struct rd_server *server)
    there is none to close. */
 static bool close_oldest(struct rd_server *server, int64_t now_ms)
 {
-	int index = rd_coordinator_oldest_stranger(server->coordinator);
+	int index = rd_coordinator_oldest_pending(server->coordinator);
 
 	if (index < 0)
 		return false;
 	rd_server_receive(server, index, now_ms);
-	if (rd_coordinator_oldest_stranger(server->coordinator) == index)
+	if (rd_coordinator_oldest_pending(server->coordinator) == index)
 		lose_connection(server, index, 0);
 	return true;
 }
@@ -188,7 +188,7 @@ static void open_connection(struct rd_server *server, int fd, int64_t now_ms)
 void rd_server_accept(struct rd_server *server, int64_t now_ms)
 {
 	/* A bounded number at a time, so that a crowd does not keep the others waiting. */
-	for (int i = 0; i < RD_STRANGERS_MAX; i++) {
+	for (int i = 0; i < RD_PENDING_MAX; i++) {
 		int fd;
 
 		while (!rd_coordinator_has_room(server->coordinator))

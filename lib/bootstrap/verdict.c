@@ -10,7 +10,7 @@
 const char *rd_name_rank(
 	const struct rd_coordinator *coordinator, int rank, char name[RD_RANK_NAME_SIZE])
 {
-	return rd_member_name(&coordinator->seats[rank].member, rank, name);
+	return rd_member_name(&coordinator->ranks[rank].member, rank, name);
 }
 
 const char *rd_name_call(int collective, uint32_t number, char name[RD_RANK_NAME_SIZE])
@@ -21,14 +21,14 @@ const char *rd_name_call(int collective, uint32_t number, char name[RD_RANK_NAME
 	return name;
 }
 
-void rd_name_ranks(const struct rd_coordinator *coordinator, bool (*which)(const struct rd_seat *),
-	char *text, size_t size)
+void rd_name_ranks(const struct rd_coordinator *coordinator,
+	bool (*which)(const struct rd_coordinator_rank *), char *text, size_t size)
 {
 	int ranks[NAMED_RANKS_MAX], count = 0;
 	size_t at;
 
 	for (int rank = 0; rank < coordinator->size; rank++) {
-		if (!which(&coordinator->seats[rank]))
+		if (!which(&coordinator->ranks[rank]))
 			continue;
 		if (count < NAMED_RANKS_MAX)
 			ranks[count] = rank;
@@ -50,7 +50,7 @@ void rd_say_to_all(struct rd_coordinator *coordinator, unsigned what)
 	for (int i = 0; i < coordinator->connection_count; i++) {
 		struct rd_coordinator_connection *connection = &coordinator->connections[i];
 		if (connection->open && connection->rank >= 0 &&
-			!coordinator->seats[connection->rank].left)
+			!coordinator->ranks[connection->rank].left)
 			connection->say |= what;
 	}
 }

@@ -17,7 +17,7 @@ const char *rd_name_rank(
 /* "all_reduce #17". */
 const char *rd_name_call(int collective, uint32_t number, char name[RD_RANK_NAME_SIZE]);
 /* "rank 2 of 4 has", "ranks 2, 3 and 5 of 8 have". */
-void rd_name_ranks(const struct rd_coordinator *coordinator, bool (*which)(const struct rd_seat *),
-	char *text, size_t size);
+void rd_name_ranks(const struct rd_coordinator *coordinator,
+	bool (*which)(const struct rd_coordinator_rank *), char *text, size_t size);
 
 #endif

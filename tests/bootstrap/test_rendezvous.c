@@ -1015,16 +1015,16 @@ Test(rendezvous, strangers_are_few_and_for_a_short_time)
 	struct rd_coordinator *coordinator = bare_coordinator();
 	int connection = -1;
 
-	for (int i = 0; i < RD_STRANGERS_MAX; i++) {
+	for (int i = 0; i < RD_PENDING_MAX; i++) {
 		connection = rd_coordinator_open(coordinator, 0);
 		cr_assert_geq(connection, 0);
 	}
 	cr_expect(!rd_coordinator_has_room(coordinator));
 	cr_expect_eq(rd_coordinator_open(coordinator, 0), -1);
-	for (int64_t now_ms = 0; now_ms < RD_STRANGER_MS; now_ms += 100)
+	for (int64_t now_ms = 0; now_ms < RD_PENDING_MS; now_ms += 100)
 		rd_coordinator_tick(coordinator, now_ms);
 	cr_expect(!rd_coordinator_dropped(coordinator, connection));
-	rd_coordinator_tick(coordinator, RD_STRANGER_MS);
+	rd_coordinator_tick(coordinator, RD_PENDING_MS);
 	cr_expect(rd_coordinator_dropped(coordinator, connection));
 	rd_coordinator_closed(coordinator, connection, 0);
 	cr_expect(rd_coordinator_has_room(coordinator));
@@ -1035,15 +1035,15 @@ Test(rendezvous, strangers_are_few_and_for_a_short_time)
 Test(rendezvous, the_stranger_that_has_been_silent_for_longest_goes_first)
 {
 	struct rd_coordinator *coordinator = bare_coordinator();
-	int connections[2 * RD_STRANGERS_MAX];
+	int connections[2 * RD_PENDING_MAX];
 
-	cr_expect_eq(rd_coordinator_oldest_stranger(coordinator), -1);
-	for (int i = 0; i < RD_STRANGERS_MAX; i++)
+	cr_expect_eq(rd_coordinator_oldest_pending(coordinator), -1);
+	for (int i = 0; i < RD_PENDING_MAX; i++)
 		connections[i] = rd_coordinator_open(coordinator, 0);
-	for (int i = RD_STRANGERS_MAX; i < 2 * RD_STRANGERS_MAX; i++) {
-		int oldest = rd_coordinator_oldest_stranger(coordinator);
+	for (int i = RD_PENDING_MAX; i < 2 * RD_PENDING_MAX; i++) {
+		int oldest = rd_coordinator_oldest_pending(coordinator);
 
-		cr_assert_eq(oldest, connections[i - RD_STRANGERS_MAX]);
+		cr_assert_eq(oldest, connections[i - RD_PENDING_MAX]);
 		rd_coordinator_closed(coordinator, oldest, 0);
 		connections[i] = rd_coordinator_open(coordinator, 0);
 		cr_assert_geq(connections[i], 0);
@@ -1100,12 +1100,12 @@ Test(rendezvous, a_rank_that_is_refused_goes_after_the_strangers)
 	    silent = rd_coordinator_open(coordinator, 0);
 
 	rd_coordinator_take(coordinator, refused, &message, 0);
-	cr_expect_eq(rd_coordinator_oldest_stranger(coordinator), silent);
+	cr_expect_eq(rd_coordinator_oldest_pending(coordinator), silent);
 	rd_coordinator_closed(coordinator, silent, 0);
-	cr_expect_eq(rd_coordinator_oldest_stranger(coordinator), -1);
+	cr_expect_eq(rd_coordinator_oldest_pending(coordinator), -1);
 	cr_expect(rd_coordinator_next(coordinator, refused, &message) &&
 		  message.kind == RD_CONTROL_VERDICT);
-	cr_expect_eq(rd_coordinator_oldest_stranger(coordinator), refused);
+	cr_expect_eq(rd_coordinator_oldest_pending(coordinator), refused);
 	finish_net();
 }
 
