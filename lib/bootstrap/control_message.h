@@ -11,6 +11,7 @@
 #ifndef RD_CONTROL_MESSAGE_H
 #define RD_CONTROL_MESSAGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -45,6 +46,23 @@ enum rd_control_kind {
 	RD_CONTROL_ALL_LOOKED, /* to each: everyone has since this was said last, or is ready */
 	RD_CONTROL_SLOW, /* to the coordinator: a call of mine waits for long */
 };
+
+/* A set of kinds, which a machine keeps for the messages that it has still to send. */
+typedef uint32_t rd_control_kinds;
+
+static inline rd_control_kinds rd_control_bit(enum rd_control_kind kind)
+{
+	return UINT32_C(1) << kind;
+}
+
+/* Takes a kind out of the set. False: it is not in there. */
+static inline bool rd_control_take_bit(rd_control_kinds *kinds, enum rd_control_kind kind)
+{
+	bool found = *kinds & rd_control_bit(kind);
+
+	*kinds &= ~rd_control_bit(kind);
+	return found;
+}
 
 struct rd_control_message {
 	enum rd_control_kind kind;

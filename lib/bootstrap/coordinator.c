@@ -107,7 +107,7 @@ int rd_coordinator_oldest_pending(const struct rd_coordinator *coordinator)
 
 	for (int i = 0; i < coordinator->connection_count; i++) {
 		const struct rd_coordinator_connection *connection = &coordinator->connections[i];
-		if (connection->open && connection->rank < 0 && !connection->say &&
+		if (connection->open && connection->rank < 0 && !connection->to_send &&
 			(!oldest || goes_before(connection, oldest)))
 			oldest = connection;
 	}
@@ -242,7 +242,7 @@ static void take_bye(struct rd_coordinator *coordinator,
 		return;
 	state->left = true;
 	coordinator->leavers[coordinator->leaver_count++] = connection->rank;
-	connection->say = RD_SAY_FAREWELL;
+	connection->to_send = rd_control_bit(RD_CONTROL_FAREWELL);
 	if (connection->rank == 0)
 		coordinator->leave_ms = connection->heard_ms + coordinator->settings->timeout_ms;
 	rd_diagnose_leaver(coordinator, connection->rank);
@@ -352,7 +352,7 @@ static void tick_connection(struct rd_coordinator *coordinator,
 	if (coordinator->ranks[connection->rank].left || coordinator->error)
 		return;
 	if (now_ms >= connection->beat_ms) {
-		connection->say |= RD_SAY_BEAT;
+		connection->to_send |= rd_control_bit(RD_CONTROL_BEAT);
 		connection->beat_ms = now_ms + rd_beat_ms(connection->timeout_ms);
 	}
 	if (now_ms > connection->heard_ms + coordinator->settings->heartbeat_timeout_ms)

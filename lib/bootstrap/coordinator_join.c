@@ -87,7 +87,7 @@ static void admit(struct rd_coordinator *coordinator, struct rd_coordinator_conn
 	struct rd_coordinator_rank *state = &coordinator->ranks[hello->hello.rank];
 
 	connection->rank = hello->hello.rank;
-	connection->say = RD_SAY_BEAT;
+	connection->to_send = rd_control_bit(RD_CONTROL_BEAT);
 	connection->beat_ms =
 		connection->heard_ms + RD_BEAT_MOST_MS; /* its BEAT, next, says better */
 	coordinator->pending--;
@@ -104,7 +104,7 @@ static void refuse(struct rd_coordinator *coordinator, struct rd_coordinator_con
 {
 	coordinator->refused++;
 	connection->refused = true;
-	connection->say = RD_SAY_VERDICT;
+	connection->to_send = rd_control_bit(RD_CONTROL_VERDICT);
 }
 
 static void take_hello(struct rd_coordinator *coordinator,

@@ -38,7 +38,7 @@ static void end_round(struct rd_coordinator *coordinator)
 	for (int rank = 0; rank < coordinator->size; rank++)
 		coordinator->ranks[rank].looked = false;
 	coordinator->looked = 0;
-	rd_say_to_all(coordinator, RD_SAY_ALL_LOOKED);
+	rd_send_to_all(coordinator, RD_CONTROL_ALL_LOOKED);
 }
 
 void rd_links_looked(struct rd_coordinator *coordinator, struct rd_coordinator_rank *state)
@@ -63,7 +63,7 @@ void rd_links_ready(struct rd_coordinator *coordinator, struct rd_coordinator_ra
 		return;
 	}
 	coordinator->phase = RD_COORDINATOR_RUNNING;
-	rd_say_to_all(coordinator, RD_SAY_GO);
+	rd_send_to_all(coordinator, RD_CONTROL_GO);
 }
 
 struct rd_link_limits rd_links_limits(const struct rd_coordinator *coordinator)

@@ -6,18 +6,10 @@
 #include "bootstrap/coordinator_links.h"
 #include "bootstrap/coordinator_state.h"
 
-static bool spend(struct rd_coordinator_connection *connection, unsigned what)
-{
-	bool due = connection->say & what;
-
-	connection->say &= ~what;
-	return due;
-}
-
-static void say_member(const struct rd_coordinator *coordinator,
+static void write_member(const struct rd_coordinator *coordinator,
 	struct rd_coordinator_connection *connection, struct rd_control_message *message)
 {
-	int rank = connection->members_told++;
+	int rank = connection->members_sent++;
 
 	if (rank == coordinator->size) {
 		message->kind = RD_CONTROL_TABLE;
@@ -29,21 +21,21 @@ static void say_member(const struct rd_coordinator *coordinator,
 	message->member.member = coordinator->ranks[rank].member;
 }
 
-static void say_left(const struct rd_coordinator *coordinator,
+static void write_left(const struct rd_coordinator *coordinator,
 	struct rd_coordinator_connection *connection, struct rd_control_message *message)
 {
 	message->kind = RD_CONTROL_LEFT;
-	message->left.rank = coordinator->leavers[connection->leavers_told++];
+	message->left.rank = coordinator->leavers[connection->leavers_sent++];
 	message->left.calls = coordinator->ranks[message->left.rank].calls;
 }
 
 /* The next link failure of which this rank is one end, if there is one. */
-static bool say_fallbacks(const struct rd_coordinator *coordinator,
+static bool write_fallbacks(const struct rd_coordinator *coordinator,
 	struct rd_coordinator_connection *connection, struct rd_control_message *message)
 {
-	while (connection->fallbacks_told < coordinator->fallbacks.count) {
+	while (connection->fallbacks_sent < coordinator->fallbacks.count) {
 		const struct rd_link_failure *link_failure =
-			&coordinator->fallbacks.at[connection->fallbacks_told++];
+			&coordinator->fallbacks.at[connection->fallbacks_sent++];
 
 		if (link_failure->low != connection->rank && link_failure->high != connection->rank)
 			continue;
@@ -54,10 +46,10 @@ static bool say_fallbacks(const struct rd_coordinator *coordinator,
 	return false;
 }
 
-static bool say_verdict(const struct rd_coordinator *coordinator,
+static bool write_verdict(const struct rd_coordinator *coordinator,
 	struct rd_coordinator_connection *connection, struct rd_control_message *message)
 {
-	if (!spend(connection, RD_SAY_VERDICT))
+	if (!rd_control_take_bit(&connection->to_send, RD_CONTROL_VERDICT))
 		return false;
 	message->kind = RD_CONTROL_VERDICT;
 	message->verdict.error = coordinator->error;
@@ -66,11 +58,11 @@ static bool say_verdict(const struct rd_coordinator *coordinator,
 }
 
 /* The last word to one who leaves. */
-static bool say_farewell(
+static bool write_farewell(
 	struct rd_coordinator_connection *connection, struct rd_control_message *message)
 {
 	message->kind = RD_CONTROL_FAREWELL;
-	return spend(connection, RD_SAY_FAREWELL);
+	return rd_control_take_bit(&connection->to_send, RD_CONTROL_FAREWELL);
 }
 
 bool rd_coordinator_next(
@@ -81,29 +73,29 @@ bool rd_coordinator_next(
 	if (!connection->open || connection->dropped)
 		return false;
 	if (connection->rank >= 0 && coordinator->ranks[connection->rank].left)
-		return say_farewell(connection, message);
+		return write_farewell(connection, message);
 	if (coordinator->error)
-		return say_verdict(coordinator, connection, message);
+		return write_verdict(coordinator, connection, message);
 	if (connection->rank < 0)
 		return false;
-	if (spend(connection, RD_SAY_BEAT)) {
+	if (rd_control_take_bit(&connection->to_send, RD_CONTROL_BEAT)) {
 		message->kind = RD_CONTROL_BEAT;
 		message->beat.timeout_ms = (uint32_t)coordinator->settings->heartbeat_timeout_ms;
 	} else if (coordinator->phase != RD_COORDINATOR_JOINING &&
-		   connection->members_told <= coordinator->size) {
-		say_member(coordinator, connection, message);
+		   connection->members_sent <= coordinator->size) {
+		write_member(coordinator, connection, message);
 	} else if (coordinator->phase == RD_COORDINATOR_OPENING &&
-		   say_fallbacks(coordinator, connection, message)) {
+		   write_fallbacks(coordinator, connection, message)) {
 		return true;
 	} else if (coordinator->phase == RD_COORDINATOR_OPENING &&
-		   spend(connection, RD_SAY_ALL_LOOKED)) {
+		   rd_control_take_bit(&connection->to_send, RD_CONTROL_ALL_LOOKED)) {
 		message->kind = RD_CONTROL_ALL_LOOKED;
-	} else if (spend(connection, RD_SAY_GO)) {
+	} else if (rd_control_take_bit(&connection->to_send, RD_CONTROL_GO)) {
 		message->kind = RD_CONTROL_GO;
 		message->go.limits = rd_links_limits(coordinator);
-	} else if (connection->leavers_told < coordinator->leaver_count) {
-		say_left(coordinator, connection, message);
-	} else if (spend(connection, RD_SAY_QUERY)) {
+	} else if (connection->leavers_sent < coordinator->leaver_count) {
+		write_left(coordinator, connection, message);
+	} else if (rd_control_take_bit(&connection->to_send, RD_CONTROL_QUERY)) {
 		message->kind = RD_CONTROL_QUERY;
 		message->query.number = coordinator->query;
 	} else {

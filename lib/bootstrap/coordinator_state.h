@@ -8,25 +8,15 @@
 
 #include "bootstrap/coordinator.h"
 
-/* What a connection has still to be told. */
-enum {
-	RD_SAY_BEAT = 1,
-	RD_SAY_GO = 2,
-	RD_SAY_QUERY = 4,
-	RD_SAY_FAREWELL = 8,
-	RD_SAY_VERDICT = 16,
-	RD_SAY_ALL_LOOKED = 32,
-};
-
 struct rd_coordinator_connection {
 	bool open;
 	bool dropped;
 	bool refused; /* stays until it has read why */
 	int rank; /* -1: no HELLO yet, or it was refused */
-	unsigned say;
-	int members_told; /* of size; and one more, TABLE */
-	int fallbacks_told; /* of coordinator->fallbacks: all up to here that concern its rank */
-	int leavers_told; /* of coordinator->leavers */
+	rd_control_kinds to_send; /* beside members, fallbacks and leavers: */
+	int members_sent; /* of size; and one more, TABLE */
+	int fallbacks_sent; /* of coordinator->fallbacks: all up to here that concern its rank */
+	int leavers_sent; /* of coordinator->leavers */
 	uint32_t timeout_ms; /* of the rank at the other end */
 	uint64_t number; /* in the order in which connections were made */
 	int64_t opened_ms, heard_ms, beat_ms;

@@ -160,7 +160,7 @@ static void ask_all(struct rd_coordinator *coordinator, int64_t now_ms)
 	coordinator->case_ms = now_ms + RD_CASE_MS;
 	for (int rank = 0; rank < coordinator->size; rank++)
 		coordinator->ranks[rank].answered = false;
-	rd_say_to_all(coordinator, RD_SAY_QUERY);
+	rd_send_to_all(coordinator, RD_CONTROL_QUERY);
 }
 
 static void open_case(struct rd_coordinator *coordinator, int reporter, int64_t now_ms)

@@ -35,6 +35,7 @@ int rd_participant_create(struct rd_participant **created, const struct rd_setti
 	participant->report_ms = RD_NEVER;
 	participant->leave_ms = RD_NEVER;
 	participant->leaver = -1;
+	participant->dead = -1;
 	participant->members = calloc((size_t)settings->size, sizeof(*participant->members));
 	if (!participant->members)
 		goto no_memory;
@@ -110,7 +111,9 @@ void rd_participant_connected(struct rd_participant *participant, int64_t now_ms
 	participant->dialling = false;
 	participant->phase = RD_PARTICIPANT_JOINING;
 	/* A rank that failed before it got here cannot take part: it only sends the reason. */
-	participant->say = participant->reported ? SAY_REPORT : SAY_HELLO | SAY_BEAT;
+	participant->to_send = participant->reported ? rd_control_bit(RD_CONTROL_REPORT)
+						     : rd_control_bit(RD_CONTROL_HELLO) |
+							       rd_control_bit(RD_CONTROL_BEAT);
 	participant->heard_ms = now_ms;
 	participant->beat_ms = now_ms + participant->beat_wait_ms;
 }
@@ -169,7 +172,7 @@ void rd_participant_lose(
 void rd_participant_look(struct rd_participant *participant)
 {
 	if (participant->phase == RD_PARTICIPANT_JOINED && !participant->ready)
-		participant->say |= SAY_LOOKED;
+		participant->to_send |= rd_control_bit(RD_CONTROL_LOOKED);
 }
 
 void rd_participant_ready(
@@ -180,7 +183,7 @@ void rd_participant_ready(
 		return;
 	participant->ready = true;
 	participant->limits = *limits;
-	participant->say |= SAY_READY;
+	participant->to_send |= rd_control_bit(RD_CONTROL_READY);
 }
 
 void rd_participant_slow(
@@ -192,7 +195,7 @@ void rd_participant_slow(
 	participant->slow_first = first;
 	participant->slow_culprit = culprit;
 	snprintf(participant->slow_story, sizeof(participant->slow_story), "%s", reason);
-	participant->say |= SAY_SLOW;
+	participant->to_send |= rd_control_bit(RD_CONTROL_SLOW);
 }
 
 void rd_participant_leave(struct rd_participant *participant, uint64_t digest, int64_t now_ms)
@@ -202,7 +205,7 @@ void rd_participant_leave(struct rd_participant *participant, uint64_t digest, i
 	participant->leaving = true;
 	participant->digest = digest;
 	participant->leave_ms = now_ms + participant->settings->heartbeat_timeout_ms;
-	participant->say |= SAY_BYE;
+	participant->to_send |= rd_control_bit(RD_CONTROL_BYE);
 }
 
 /* ---- Time ---------------------------------------------------------------------------------- */
@@ -286,7 +289,7 @@ void rd_participant_tick(struct rd_participant *participant, int64_t now_ms)
 	rd_participant_check_calls(participant, now_ms);
 	if (now_ms < participant->beat_ms)
 		return;
-	participant->say |= SAY_BEAT;
+	participant->to_send |= rd_control_bit(RD_CONTROL_BEAT);
 	participant->beat_ms = now_ms + participant->beat_wait_ms;
 }
 

@@ -64,7 +64,7 @@ void rd_participant_report(struct rd_participant *participant, int error, int cu
 	participant->culprit = culprit;
 	snprintf(participant->report_reason, sizeof(participant->report_reason), "%s", reason);
 	participant->report_ms = now_ms + RD_REPORT_MS;
-	participant->say |= SAY_REPORT;
+	participant->to_send |= rd_control_bit(RD_CONTROL_REPORT);
 }
 
 /* The coordinator knows whether the rank had left before. Of its own death nobody else can tell. */
@@ -80,7 +80,6 @@ void rd_participant_died(struct rd_participant *participant, int rank)
 		return;
 	}
 	participant->dead = rank;
-	participant->say |= SAY_DEATH;
 }
 
 /* Our call is one that the leaver never made: it cannot end well. */

@@ -60,7 +60,7 @@ static void take_fallbacks(
 		return;
 	}
 	participant->ready = false;
-	participant->say &= ~(unsigned)SAY_READY;
+	participant->to_send &= ~rd_control_bit(RD_CONTROL_READY);
 	rd_participant_keep(participant, &participant->fallbacks, link_failure);
 }
 
@@ -123,7 +123,7 @@ void rd_participant_take(struct rd_participant *participant,
 		return;
 	case RD_CONTROL_QUERY:
 		participant->query = message->query.number;
-		participant->say |= SAY_ANSWER;
+		participant->to_send |= rd_control_bit(RD_CONTROL_ANSWER);
 		return;
 	case RD_CONTROL_VERDICT:
 		rd_participant_end(

@@ -7,7 +7,8 @@
 #include "base/error.h"
 #include "bootstrap/participant_state.h"
 
-static void say_hello(const struct rd_participant *participant, struct rd_control_message *message)
+static void write_hello(
+	const struct rd_participant *participant, struct rd_control_message *message)
 {
 	const struct rd_settings *settings = participant->settings;
 
@@ -36,7 +37,7 @@ static uint32_t waited_ms(const struct rd_participant *participant)
 		       : (uint32_t)(now_ms - since_ms);
 }
 
-static void say_slow(const struct rd_participant *participant, struct rd_control_message *message)
+static void write_slow(const struct rd_participant *participant, struct rd_control_message *message)
 {
 	message->kind = RD_CONTROL_SLOW;
 	message->slow.first = participant->slow_first;
@@ -58,7 +59,8 @@ static void load_slept_in(struct rd_activity *activity, struct rd_signature *sig
 		*signature = (struct rd_signature){ .number = 0 };
 }
 
-static void say_answer(const struct rd_participant *participant, struct rd_control_message *message)
+static void write_answer(
+	const struct rd_participant *participant, struct rd_control_message *message)
 {
 	message->kind = RD_CONTROL_ANSWER;
 	message->answer.number = participant->query;
@@ -70,7 +72,8 @@ static void say_answer(const struct rd_participant *participant, struct rd_contr
 	load_slept_in(participant->activity, &message->answer.slept_in);
 }
 
-static void say_report(const struct rd_participant *participant, struct rd_control_message *message)
+static void write_report(
+	const struct rd_participant *participant, struct rd_control_message *message)
 {
 	message->kind = RD_CONTROL_REPORT;
 	message->report.error = participant->report;
@@ -78,7 +81,7 @@ static void say_report(const struct rd_participant *participant, struct rd_contr
 	memcpy(message->report.reason, participant->report_reason, sizeof(message->report.reason));
 }
 
-static void say_death(const struct rd_participant *participant, struct rd_control_message *message)
+static void write_death(struct rd_participant *participant, struct rd_control_message *message)
 {
 	char name[RD_RANK_NAME_SIZE];
 
@@ -87,43 +90,36 @@ static void say_death(const struct rd_participant *participant, struct rd_contro
 	message->report.culprit = participant->dead;
 	snprintf(message->report.reason, sizeof(message->report.reason), "%s died",
 		rd_member_name(&participant->members[participant->dead], participant->dead, name));
-}
-
-static bool spend(struct rd_participant *participant, unsigned what)
-{
-	bool due = participant->say & what;
-
-	participant->say &= ~what;
-	return due;
+	participant->dead = -1;
 }
 
 bool rd_participant_next(struct rd_participant *participant, struct rd_control_message *message)
 {
 	if (!rd_participant_is_connected(participant))
 		return false;
-	if (spend(participant, SAY_HELLO)) {
-		say_hello(participant, message);
-	} else if (spend(participant, SAY_BEAT)) {
+	if (rd_control_take_bit(&participant->to_send, RD_CONTROL_HELLO)) {
+		write_hello(participant, message);
+	} else if (rd_control_take_bit(&participant->to_send, RD_CONTROL_BEAT)) {
 		message->kind = RD_CONTROL_BEAT;
 		message->beat.timeout_ms = (uint32_t)participant->settings->heartbeat_timeout_ms;
-	} else if (participant->link_failures_told < participant->link_failures.count) {
+	} else if (participant->link_failures_sent < participant->link_failures.count) {
 		message->kind = RD_CONTROL_LOST;
-		message->lost = participant->link_failures.at[participant->link_failures_told++];
-	} else if (spend(participant, SAY_LOOKED)) {
+		message->lost = participant->link_failures.at[participant->link_failures_sent++];
+	} else if (rd_control_take_bit(&participant->to_send, RD_CONTROL_LOOKED)) {
 		message->kind = RD_CONTROL_LOOKED;
-	} else if (spend(participant, SAY_READY)) {
+	} else if (rd_control_take_bit(&participant->to_send, RD_CONTROL_READY)) {
 		message->kind = RD_CONTROL_READY;
 		message->ready.fallbacks = (uint32_t)participant->fallbacks.count;
 		message->ready.limits = participant->limits;
-	} else if (spend(participant, SAY_ANSWER)) {
-		say_answer(participant, message);
-	} else if (spend(participant, SAY_SLOW)) {
-		say_slow(participant, message);
-	} else if (spend(participant, SAY_DEATH)) {
-		say_death(participant, message);
-	} else if (spend(participant, SAY_REPORT)) {
-		say_report(participant, message);
-	} else if (spend(participant, SAY_BYE)) {
+	} else if (rd_control_take_bit(&participant->to_send, RD_CONTROL_ANSWER)) {
+		write_answer(participant, message);
+	} else if (rd_control_take_bit(&participant->to_send, RD_CONTROL_SLOW)) {
+		write_slow(participant, message);
+	} else if (participant->dead >= 0) {
+		write_death(participant, message);
+	} else if (rd_control_take_bit(&participant->to_send, RD_CONTROL_REPORT)) {
+		write_report(participant, message);
+	} else if (rd_control_take_bit(&participant->to_send, RD_CONTROL_BYE)) {
 		message->kind = RD_CONTROL_BYE;
 		message->bye.calls = atomic_load(&participant->activity->calls);
 		message->bye.digest = participant->digest;

@@ -10,19 +10,6 @@
 
 #define RD_REFUSAL_SIZE 160
 
-/* What the coordinator has still to be told. */
-enum {
-	SAY_HELLO = 1,
-	SAY_BEAT = 2,
-	SAY_READY = 4,
-	SAY_ANSWER = 8,
-	SAY_REPORT = 16,
-	SAY_BYE = 32,
-	SAY_LOOKED = 64,
-	SAY_DEATH = 128,
-	SAY_SLOW = 256,
-};
-
 struct rd_participant {
 	const struct rd_settings *settings;
 	struct rd_member self;
@@ -32,7 +19,7 @@ struct rd_participant {
 	bool dialling;
 	bool welcome; /* the coordinator has spoken: it is one */
 	bool ready, reported, leaving;
-	unsigned say;
+	rd_control_kinds to_send; /* beside link failures and a death: */
 
 	int64_t started_ms, ticked_ms, heard_ms;
 	int64_t dial_ms, beat_ms, report_ms, leave_ms;
@@ -44,7 +31,7 @@ struct rd_participant {
 	int member_count; /* that have been told so far */
 	struct rd_link_failures link_failures,
 		fallbacks; /* ours, to be told; the coordinator's word on them */
-	int link_failures_told;
+	int link_failures_sent;
 	int rounds; /* in which all ranks have looked at their links */
 	uint64_t comm_id;
 	struct rd_link_limits limits; /* of our links; then, of all ranks' */
@@ -55,7 +42,7 @@ struct rd_participant {
 
 	int report, culprit; /* ours */
 	char report_reason[RD_REASON_SIZE];
-	int dead; /* a rank whose death the kernel has reported */
+	int dead; /* a rank whose death is to be reported; -1: none */
 	bool slow_first; /* our call that waits for long */
 	int slow_culprit;
 	char slow_story[RD_REASON_SIZE];

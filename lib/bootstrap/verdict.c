@@ -45,13 +45,13 @@ void rd_name_ranks(const struct rd_coordinator *coordinator,
 	snprintf(text + at, size - at, " of %d %s", coordinator->size, count == 1 ? "has" : "have");
 }
 
-void rd_say_to_all(struct rd_coordinator *coordinator, unsigned what)
+void rd_send_to_all(struct rd_coordinator *coordinator, enum rd_control_kind kind)
 {
 	for (int i = 0; i < coordinator->connection_count; i++) {
 		struct rd_coordinator_connection *connection = &coordinator->connections[i];
 		if (connection->open && connection->rank >= 0 &&
 			!coordinator->ranks[connection->rank].left)
-			connection->say |= what;
+			connection->to_send |= rd_control_bit(kind);
 	}
 }
 
@@ -67,5 +67,5 @@ void rd_decide(struct rd_coordinator *coordinator, int error, const char *format
 	va_end(args);
 	coordinator->reporter = -1;
 	coordinator->inquirer = coordinator->next_inquirer = -1;
-	rd_say_to_all(coordinator, RD_SAY_VERDICT);
+	rd_send_to_all(coordinator, RD_CONTROL_VERDICT);
 }

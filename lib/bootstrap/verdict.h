@@ -8,8 +8,8 @@
 void rd_decide(struct rd_coordinator *coordinator, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Sends RD_SAY_ messages to all ranks that have not left. */
-void rd_say_to_all(struct rd_coordinator *coordinator, unsigned what);
+/* Sends a message of this kind to all ranks that have not left. */
+void rd_send_to_all(struct rd_coordinator *coordinator, enum rd_control_kind kind);
 
 /* "rank 2 (host a, pid 17)". */
 const char *rd_name_rank(
