@@ -11,7 +11,7 @@
 static void connect_from(struct rd_client *client, int error, int64_t now_ms)
 {
 	for (; client->attempt < client->addresses.count; client->attempt++) {
-		int fd = rd_dial(&client->addresses, client->attempt);
+		int fd = rd_connect_start(&client->addresses, client->attempt);
 		if (fd < 0) {
 			error = errno;
 			continue;
@@ -39,7 +39,7 @@ static void connect_next(struct rd_client *client, int error, int64_t now_ms)
 static void finish_connecting(struct rd_client *client, int64_t now_ms)
 {
 	struct rd_connection *connection = client->connection;
-	int error = rd_dialled(connection->fd);
+	int error = rd_connect_finish(connection->fd);
 
 	if (error) {
 		connect_next(client, error, now_ms);
@@ -99,7 +99,7 @@ void rd_client_serve(struct rd_client *client, int64_t now_ms)
 
 	if (client->connection && client->connection->connecting && now_ms >= client->attempt_ms)
 		connect_next(client, ETIMEDOUT, now_ms);
-	if (rd_participant_dials(client->participant, now_ms)) {
+	if (rd_participant_connects(client->participant, now_ms)) {
 		client->attempt = 0;
 		connect_from(client, 0, now_ms);
 	}

@@ -70,7 +70,7 @@ static int open_sockets(struct rd_control *control, int64_t deadline_ms)
 	}
 	if (settings->rank != 0) {
 		control->client.addresses = addresses;
-		rd_dial_text(control->address, &addresses.at[0]);
+		rd_address_print(control->address, &addresses.at[0]);
 		return 0;
 	}
 	error = rd_server_listen(server, &addresses, settings, RD_MARK_LISTENER);
@@ -78,7 +78,7 @@ static int open_sockets(struct rd_control *control, int64_t deadline_ms)
 		return error;
 	if (rd_local_address_get(&control->local, server->listen_fd))
 		return rd_fail_errno("rank 0 does not know where it listens");
-	rd_dial_text(control->address, &control->local.address);
+	rd_address_print(control->address, &control->local.address);
 	return 0;
 }
 

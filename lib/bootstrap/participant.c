@@ -9,8 +9,8 @@
 #include "bootstrap/participant_failure.h"
 #include "bootstrap/participant_state.h"
 
-#define DIAL_LEAST_MS 10
-#define DIAL_MOST_MS 250
+#define RETRY_LEAST_MS 10
+#define RETRY_MOST_MS 250
 #define LOOK_MS 20 /* how often to look at our own calls once a rank has left */
 
 /* ---- Life ---------------------------------------------------------------------------------- */
@@ -29,8 +29,8 @@ int rd_participant_create(struct rd_participant **created, const struct rd_setti
 	participant->where = where;
 	participant->started_ms = now_ms;
 	participant->ticked_ms = now_ms;
-	participant->dial_ms = now_ms;
-	participant->dial_wait_ms = DIAL_LEAST_MS;
+	participant->connect_ms = now_ms;
+	participant->connect_wait_ms = RETRY_LEAST_MS;
 	participant->beat_wait_ms = rd_beat_ms((uint32_t)settings->heartbeat_timeout_ms);
 	participant->report_ms = RD_NEVER;
 	participant->leave_ms = RD_NEVER;
@@ -95,12 +95,12 @@ const struct rd_link_failures *rd_participant_fallback(const struct rd_participa
 
 /* ---- Connecting ---------------------------------------------------------------------------- */
 
-bool rd_participant_dials(struct rd_participant *participant, int64_t now_ms)
+bool rd_participant_connects(struct rd_participant *participant, int64_t now_ms)
 {
-	if (participant->phase != RD_PARTICIPANT_CONNECTING || participant->dialling ||
-		now_ms < participant->dial_ms)
+	if (participant->phase != RD_PARTICIPANT_CONNECTING || participant->connecting ||
+		now_ms < participant->connect_ms)
 		return false;
-	participant->dialling = true;
+	participant->connecting = true;
 	return true;
 }
 
@@ -108,7 +108,7 @@ void rd_participant_connected(struct rd_participant *participant, int64_t now_ms
 {
 	if (participant->phase != RD_PARTICIPANT_CONNECTING)
 		return;
-	participant->dialling = false;
+	participant->connecting = false;
 	participant->phase = RD_PARTICIPANT_JOINING;
 	/* A rank that failed before it got here cannot take part: it only sends the reason. */
 	participant->to_send = participant->reported ? rd_control_bit(RD_CONTROL_REPORT)
@@ -123,13 +123,13 @@ void rd_participant_refused(
 {
 	if (participant->phase != RD_PARTICIPANT_CONNECTING)
 		return;
-	participant->dialling = false;
+	participant->connecting = false;
 	participant->refused = refused;
 	snprintf(participant->refusal, sizeof(participant->refusal), "%s", reason);
-	participant->dial_ms = now_ms + participant->dial_wait_ms;
-	participant->dial_wait_ms *= 2;
-	if (participant->dial_wait_ms > DIAL_MOST_MS)
-		participant->dial_wait_ms = DIAL_MOST_MS;
+	participant->connect_ms = now_ms + participant->connect_wait_ms;
+	participant->connect_wait_ms *= 2;
+	if (participant->connect_wait_ms > RETRY_MOST_MS)
+		participant->connect_wait_ms = RETRY_MOST_MS;
 }
 
 /* A connection that ends before the coordinator's welcome was not the coordinator's: the backlog of
@@ -306,8 +306,8 @@ int64_t rd_participant_deadline(const struct rd_participant *participant)
 		deadline = rd_sooner(rd_sooner(deadline, participant->beat_ms),
 			participant->ticked_ms +
 				rd_beat_ms((uint32_t)participant->settings->heartbeat_timeout_ms));
-	else if (!participant->dialling)
-		deadline = rd_sooner(deadline, participant->dial_ms);
+	else if (!participant->connecting)
+		deadline = rd_sooner(deadline, participant->connect_ms);
 	if (participant->leaver >= 0 && !participant->leaving && !participant->reported)
 		deadline = rd_sooner(deadline, participant->ticked_ms + LOOK_MS);
 	return deadline;

@@ -22,15 +22,15 @@ enum rd_participant_phase {
 
 struct rd_participant;
 
-/* settings, activity: outlive the participant. self: copied. where: the address it dials, for
+/* settings, activity: outlive the participant. self: copied. where: the address it connects to, for
  * reasons. */
 int rd_participant_create(struct rd_participant **participant, const struct rd_settings *settings,
 	const struct rd_member *self, struct rd_activity *activity, const char *where,
 	int64_t now_ms);
 void rd_participant_destroy(struct rd_participant *participant);
 
-/* True: dial now, and say how it went by rd_participant_connected() or rd_participant_refused(). */
-bool rd_participant_dials(struct rd_participant *participant, int64_t now_ms);
+/* True: connect now, then call rd_participant_connected() or rd_participant_refused(). */
+bool rd_participant_connects(struct rd_participant *participant, int64_t now_ms);
 void rd_participant_connected(struct rd_participant *participant, int64_t now_ms);
 /* refused: nobody listens there (anything else may be a fault of the network). reason: in words. */
 void rd_participant_refused(

@@ -16,14 +16,14 @@ struct rd_participant {
 	struct rd_activity *activity;
 	const char *where;
 	enum rd_participant_phase phase;
-	bool dialling;
+	bool connecting;
 	bool welcome; /* the coordinator has spoken: it is one */
 	bool ready, reported, leaving;
 	rd_control_kinds to_send; /* beside link failures and a death: */
 
 	int64_t started_ms, ticked_ms, heard_ms;
-	int64_t dial_ms, beat_ms, report_ms, leave_ms;
-	int dial_wait_ms, beat_wait_ms;
+	int64_t connect_ms, beat_ms, report_ms, leave_ms;
+	int connect_wait_ms, beat_wait_ms;
 	bool refused; /* the latest attempt was; reason: why it failed */
 	char refusal[RD_REFUSAL_SIZE];
 

@@ -242,7 +242,7 @@ static void log_slow_call(struct rd_server *server)
 
 void rd_server_serve(struct rd_server *server, struct rd_participant *participant, int64_t now_ms)
 {
-	if (rd_participant_dials(participant, now_ms)) {
+	if (rd_participant_connects(participant, now_ms)) {
 		rd_coordinator_open(server->coordinator, now_ms);
 		rd_participant_connected(participant, now_ms);
 		server->joined = true;

@@ -98,7 +98,7 @@ static void host_text(char text[INET6_ADDRSTRLEN], const struct sockaddr_storage
 		strcpy(text, "?");
 }
 
-void rd_dial_text(char text[RD_WHERE_SIZE], const struct sockaddr_storage *address)
+void rd_address_print(char text[RD_WHERE_SIZE], const struct sockaddr_storage *address)
 {
 	char host[INET6_ADDRSTRLEN];
 
@@ -209,7 +209,7 @@ int rd_listen(int *fd, const struct rd_addresses *addresses, const struct rd_set
 		if (is_elsewhere(errno))
 			continue;
 		/* Peers go through the addresses in this order: another one would not do. */
-		rd_dial_text(text, &addresses->at[i]);
+		rd_address_print(text, &addresses->at[i]);
 		if (errno == EADDRINUSE)
 			return rd_fail(RONDO_SYSTEM,
 				"rank 0 cannot listen at %s: the port is in use (by another job, "
@@ -218,7 +218,7 @@ int rd_listen(int *fd, const struct rd_addresses *addresses, const struct rd_set
 				text);
 		return rd_fail_errno("rank 0 cannot listen at %s", text);
 	}
-	rd_dial_text(text, &addresses->at[0]);
+	rd_address_print(text, &addresses->at[0]);
 	return rd_fail(RONDO_SETTING,
 		"rank 0 must listen at MASTER_ADDR \"%s\", but %s is no address of this host",
 		settings->address, text);
@@ -229,9 +229,9 @@ int rd_accept(int fd)
 	return accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 }
 
-/* ---- Dialling ------------------------------------------------------------------------------ */
+/* ---- Connecting ---------------------------------------------------------------------------- */
 
-int rd_dial(const struct rd_addresses *addresses, int index)
+int rd_connect_start(const struct rd_addresses *addresses, int index)
 {
 	const struct sockaddr *address = (const struct sockaddr *)&addresses->at[index];
 	int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -247,7 +247,7 @@ int rd_dial(const struct rd_addresses *addresses, int index)
 	return -1;
 }
 
-/* Where nobody listens at a port that the system also hands out to those who dial, a socket may get
+/* Where nobody listens at a port that the system also hands out to sockets that connect, a socket may get
    that very port, and so meet itself. */
 static bool met_itself(int fd)
 {
@@ -261,7 +261,7 @@ static bool met_itself(int fd)
 	       same_host_address((const struct sockaddr *)&here, &there);
 }
 
-int rd_dialled(int fd)
+int rd_connect_finish(int fd)
 {
 	int error = 0;
 	socklen_t size = sizeof(error);

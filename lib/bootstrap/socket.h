@@ -1,5 +1,5 @@
 /*
- * The sockets of control connections: finding rank 0's address, listening there, dialling it.
+ * The sockets of control connections: finding rank 0's address, listening there, connecting to it.
  * All sockets are non-blocking and close on exec.
  */
 #ifndef RD_SOCKET_H
@@ -40,9 +40,9 @@ int rd_resolve(
 int rd_listen(int *fd, const struct rd_addresses *addresses, const struct rd_settings *settings);
 
 /* Starts to connect: the socket, or -1 and errno. It is writable when that has ended. */
-int rd_dial(const struct rd_addresses *addresses, int index);
+int rd_connect_start(const struct rd_addresses *addresses, int index);
 /* How it ended: 0, or its errno. */
-int rd_dialled(int fd);
+int rd_connect_finish(int fd);
 
 /* The next connection, or -1 and errno. */
 int rd_accept(int fd);
@@ -53,6 +53,6 @@ void rd_socket_tune(int fd, int timeout_ms);
 /* The address of this end of a socket: 0, or -1 and errno. */
 int rd_local_address_get(struct rd_local_address *local, int fd);
 /* "127.0.0.1:29500", "[::1]:29500". */
-void rd_dial_text(char text[RD_WHERE_SIZE], const struct sockaddr_storage *address);
+void rd_address_print(char text[RD_WHERE_SIZE], const struct sockaddr_storage *address);
 
 #endif

@@ -377,7 +377,7 @@ Test(control, a_socket_that_met_itself_met_nobody, .timeout = 10)
 	cr_assert_eq(bind(fd, (struct sockaddr *)&address, size), 0);
 	cr_assert_eq(getsockname(fd, (struct sockaddr *)&address, &size), 0);
 	cr_assert_eq(connect(fd, (struct sockaddr *)&address, size), 0);
-	cr_expect_eq(rd_dialled(fd), ECONNREFUSED);
+	cr_expect_eq(rd_connect_finish(fd), ECONNREFUSED);
 	close(fd);
 }
 

@@ -159,7 +159,7 @@ static void coordinator_hangs_up(struct node *node)
 	send_packet(&node->down, NULL, 0);
 }
 
-static void dial(struct node *node)
+static void connect_node(struct node *node)
 {
 	if (!net.coordinator || !rd_coordinator_listening(net.coordinator) || net.nodes[0].dead) {
 		rd_participant_refused(node->participant, true, "Connection refused", net.now_ms);
@@ -214,8 +214,8 @@ static void serve_node(struct node *node)
 
 	if (!acts(node))
 		return;
-	if (rd_participant_dials(node->participant, net.now_ms))
-		dial(node);
+	if (rd_participant_connects(node->participant, net.now_ms))
+		connect_node(node);
 	while (node->linked && rd_participant_next(node->participant, &message))
 		send_message(&node->up, &message, node->babbles);
 	if (rd_participant_phase(node->participant) >= RD_PARTICIPANT_LEFT)
@@ -991,7 +991,7 @@ static int hear_members(int first, int second)
 	cr_assert_eq(rd_participant_create(&node->participant, &node->settings, &node->self,
 			     &node->activity, "here", 0),
 		0);
-	cr_assert(rd_participant_dials(node->participant, 0));
+	cr_assert(rd_participant_connects(node->participant, 0));
 	rd_participant_connected(node->participant, 0);
 	rd_participant_take(node->participant, &beat, 0);
 	tell_member(node->participant, first);
@@ -1298,7 +1298,7 @@ Test(rendezvous, a_goodbye_that_is_never_answered_ends)
 	cr_assert_eq(rd_participant_create(&node->participant, &node->settings, &node->self,
 			     &node->activity, "here", 0),
 		0);
-	cr_assert(rd_participant_dials(node->participant, 0));
+	cr_assert(rd_participant_connects(node->participant, 0));
 	rd_participant_connected(node->participant, 0);
 	rd_participant_leave(node->participant, 0, 0);
 	/* What is there beats, and says nothing more. */
