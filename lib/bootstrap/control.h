@@ -77,7 +77,7 @@ void rd_control_address(const struct rd_control *control, struct sockaddr_storag
  * *fallback is the link failure of that number; false: there are not so many yet. Each that comes
  * writes wake_fd.
  */
-int rd_control_lose(struct rd_control *control, const struct rd_link_failure *link_failure);
+int rd_control_link_failed(struct rd_control *control, const struct rd_link_failure *link_failure);
 bool rd_control_fallback(struct rd_control *control, int number, struct rd_link_failure *fallback);
 
 /*

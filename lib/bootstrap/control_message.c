@@ -277,8 +277,8 @@ static void walk_message(struct cursor *at, struct rd_control_message *message)
 		walk_u32(at, &message->ready.fallbacks);
 		walk_limits(at, &message->ready.limits);
 		return;
-	case RD_CONTROL_LOST:
-		walk_link_failure(at, &message->lost);
+	case RD_CONTROL_LINK_FAILED:
+		walk_link_failure(at, &message->link_failed);
 		return;
 	case RD_CONTROL_FALLBACK:
 		walk_link_failure(at, &message->fallback);

@@ -39,7 +39,7 @@ enum rd_control_kind {
 	RD_CONTROL_BYE, /* to the coordinator: I leave */
 	RD_CONTROL_FAREWELL, /* to the leaver: heard; the last word on a connection */
 	RD_CONTROL_LEFT, /* to each: this rank has left */
-	RD_CONTROL_LOST, /* to the coordinator: a link of mine did not come about */
+	RD_CONTROL_LINK_FAILED, /* to the coordinator: a link of mine did not come about */
 	RD_CONTROL_FALLBACK, /* to both of the pair: theirs did not; take another transport */
 	RD_CONTROL_LOOKED, /* to the coordinator: I have looked at my links, of which some are not
 			      open */
@@ -126,7 +126,7 @@ struct rd_control_message {
 			int32_t rank;
 			uint32_t calls;
 		} left;
-		struct rd_link_failure lost, fallback;
+		struct rd_link_failure link_failed, fallback;
 	};
 };
 

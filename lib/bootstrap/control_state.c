@@ -85,7 +85,7 @@ void rd_control_take_requests(struct rd_control *control, int64_t now_ms)
 	requests = control->requests;
 	control->requests.slow = false;
 	while (control->link_failures_taken < control->link_failures.count)
-		rd_participant_lose(
+		rd_participant_link_failed(
 			participant, &control->link_failures.at[control->link_failures_taken++]);
 	pthread_mutex_unlock(&control->lock);
 	if (requests.looks > control->looks_taken)
@@ -183,7 +183,7 @@ void rd_control_publish(struct rd_control *control, bool over)
 
 /* ---- The callers' side --------------------------------------------------------------------- */
 
-int rd_control_lose(struct rd_control *control, const struct rd_link_failure *link_failure)
+int rd_control_link_failed(struct rd_control *control, const struct rd_link_failure *link_failure)
 {
 	bool added;
 

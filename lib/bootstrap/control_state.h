@@ -4,7 +4,7 @@
  * Callers write requests under the lock, then the eventfd. The thread publishes its phase, the
  * fallbacks and the verdict under the lock. The verdict is stored after its reason and never
  * changes, so it may also be read without the lock. control_state.c defines the functions of
- * control.h that do no more than this: from rd_control_lose() to rd_control_verdict().
+ * control.h that do no more than this: from rd_control_link_failed() to rd_control_verdict().
  */
 #ifndef RD_CONTROL_STATE_H
 #define RD_CONTROL_STATE_H

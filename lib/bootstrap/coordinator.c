@@ -174,7 +174,7 @@ void rd_coordinator_garbled(struct rd_coordinator *coordinator, int index, int64
 	struct rd_coordinator_connection *connection = &coordinator->connections[index];
 	char name[RD_RANK_NAME_SIZE];
 
-	connection->heard_ms = now_ms;
+	connection->received_ms = now_ms;
 	if (connection->rank < 0)
 		connection->dropped = true;
 	else
@@ -244,7 +244,7 @@ static void take_bye(struct rd_coordinator *coordinator,
 	coordinator->leavers[coordinator->leaver_count++] = connection->rank;
 	connection->to_send = rd_control_bit(RD_CONTROL_FAREWELL);
 	if (connection->rank == 0)
-		coordinator->leave_ms = connection->heard_ms + coordinator->settings->timeout_ms;
+		coordinator->leave_ms = connection->received_ms + coordinator->settings->timeout_ms;
 	rd_diagnose_leaver(coordinator, connection->rank);
 }
 
@@ -264,7 +264,7 @@ static void take_beat(struct rd_coordinator_connection *connection, uint32_t tim
 	if (connection->timeout_ms == timeout_ms)
 		return;
 	connection->timeout_ms = timeout_ms;
-	connection->beat_ms = connection->heard_ms + rd_beat_ms(timeout_ms);
+	connection->beat_ms = connection->received_ms + rd_beat_ms(timeout_ms);
 }
 
 void rd_coordinator_take(struct rd_coordinator *coordinator, int index,
@@ -275,7 +275,7 @@ void rd_coordinator_take(struct rd_coordinator *coordinator, int index,
 
 	if (connection->dropped || connection->refused)
 		return;
-	connection->heard_ms = now_ms;
+	connection->received_ms = now_ms;
 	if (connection->rank < 0) {
 		rd_join_first(coordinator, connection, message);
 		return;
@@ -308,8 +308,8 @@ void rd_coordinator_take(struct rd_coordinator *coordinator, int index,
 			break;
 		rd_links_looked(coordinator, state);
 		return;
-	case RD_CONTROL_LOST:
-		if (!rd_links_lost(coordinator, connection->rank, &message->lost))
+	case RD_CONTROL_LINK_FAILED:
+		if (!rd_links_failed(coordinator, connection->rank, &message->link_failed))
 			break;
 		return;
 	case RD_CONTROL_BYE:
@@ -334,7 +334,7 @@ static void forgive(struct rd_coordinator *coordinator, int64_t now_ms)
 	if (gap_ms <= coordinator->settings->heartbeat_timeout_ms / 2)
 		return;
 	for (int i = 0; i < coordinator->connection_count; i++)
-		coordinator->connections[i].heard_ms += gap_ms;
+		coordinator->connections[i].received_ms += gap_ms;
 	if (coordinator->reporter >= 0 && coordinator->case_ms < now_ms)
 		coordinator->case_ms = now_ms + RD_CASE_MS;
 }
@@ -355,7 +355,7 @@ static void tick_connection(struct rd_coordinator *coordinator,
 		connection->to_send |= rd_control_bit(RD_CONTROL_BEAT);
 		connection->beat_ms = now_ms + rd_beat_ms(connection->timeout_ms);
 	}
-	if (now_ms > connection->heard_ms + coordinator->settings->heartbeat_timeout_ms)
+	if (now_ms > connection->received_ms + coordinator->settings->heartbeat_timeout_ms)
 		rd_decide(coordinator, RONDO_TIMEOUT,
 			"%s has not been heard of for %s: stopped or cut off",
 			rd_name_rank(coordinator, connection->rank, name),
@@ -400,7 +400,7 @@ static int64_t connection_deadline(const struct rd_coordinator *coordinator,
 	if (coordinator->error || coordinator->ranks[connection->rank].left)
 		return RD_NEVER;
 	return rd_sooner(connection->beat_ms,
-		connection->heard_ms + coordinator->settings->heartbeat_timeout_ms + 1);
+		connection->received_ms + coordinator->settings->heartbeat_timeout_ms + 1);
 }
 
 int64_t rd_coordinator_deadline(const struct rd_coordinator *coordinator)

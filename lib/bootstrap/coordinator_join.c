@@ -89,7 +89,7 @@ static void admit(struct rd_coordinator *coordinator, struct rd_coordinator_conn
 	connection->rank = hello->hello.rank;
 	connection->to_send = rd_control_bit(RD_CONTROL_BEAT);
 	connection->beat_ms =
-		connection->heard_ms + RD_BEAT_MOST_MS; /* its BEAT, next, says better */
+		connection->received_ms + RD_BEAT_MOST_MS; /* its BEAT, next, says better */
 	coordinator->pending--;
 	state->connection = (int)(connection - coordinator->connections);
 	state->joined = true;

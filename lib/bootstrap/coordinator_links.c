@@ -9,7 +9,7 @@ static void send_round(struct rd_coordinator *coordinator, struct rd_coordinator
 	state->ready = false;
 }
 
-bool rd_links_lost(
+bool rd_links_failed(
 	struct rd_coordinator *coordinator, int rank, const struct rd_link_failure *link_failure)
 {
 	uint32_t most = (uint32_t)coordinator->size * RD_TRANSPORTS_MAX;

@@ -6,7 +6,7 @@
 
 /* A LOST has come from this rank. Either rank of a pair may send it: the second changes nothing.
    False: it makes no sense. */
-bool rd_links_lost(
+bool rd_links_failed(
 	struct rd_coordinator *coordinator, int rank, const struct rd_link_failure *link_failure);
 /* A LOOKED or READY has come from a rank that is not ready. */
 void rd_links_looked(struct rd_coordinator *coordinator, struct rd_coordinator_rank *state);

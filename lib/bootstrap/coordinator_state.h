@@ -19,7 +19,7 @@ struct rd_coordinator_connection {
 	int leavers_sent; /* of coordinator->leavers */
 	uint32_t timeout_ms; /* of the rank at the other end */
 	uint64_t number; /* in the order in which connections were made */
-	int64_t opened_ms, heard_ms, beat_ms;
+	int64_t opened_ms, received_ms, beat_ms;
 };
 
 /* A rank, as the coordinator knows it. */

@@ -10,13 +10,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RD_LOSS_NAME 16
+#define RD_LINK_FAILURE_NAME 16
 #define RD_LINK_FAILURE_REASON 160
 
 struct rd_link_failure {
 	int32_t low, high; /* the pair */
 	int32_t by; /* which of them saw it */
-	char transport[RD_LOSS_NAME];
+	char transport[RD_LINK_FAILURE_NAME];
 	char reason[RD_LINK_FAILURE_REASON];
 };
 

@@ -114,7 +114,7 @@ void rd_participant_connected(struct rd_participant *participant, int64_t now_ms
 	participant->to_send = participant->reported ? rd_control_bit(RD_CONTROL_REPORT)
 						     : rd_control_bit(RD_CONTROL_HELLO) |
 							       rd_control_bit(RD_CONTROL_BEAT);
-	participant->heard_ms = now_ms;
+	participant->received_ms = now_ms;
 	participant->beat_ms = now_ms + participant->beat_wait_ms;
 }
 
@@ -160,7 +160,7 @@ void rd_participant_closed(struct rd_participant *participant, int error, int64_
 
 /* ---- What this rank does ------------------------------------------------------------------- */
 
-void rd_participant_lose(
+void rd_participant_link_failed(
 	struct rd_participant *participant, const struct rd_link_failure *link_failure)
 {
 	/* The peer may have said so before. */
@@ -194,7 +194,7 @@ void rd_participant_slow(
 		return;
 	participant->slow_first = first;
 	participant->slow_culprit = culprit;
-	snprintf(participant->slow_story, sizeof(participant->slow_story), "%s", reason);
+	snprintf(participant->slow_reason, sizeof(participant->slow_reason), "%s", reason);
 	participant->to_send |= rd_control_bit(RD_CONTROL_SLOW);
 }
 
@@ -227,7 +227,7 @@ static int64_t silence_deadline(const struct rd_participant *participant)
 	/* A connection may wait unseen in rank 0's backlog, for as long as a rendezvous lasts. */
 	if (!rd_participant_is_connected(participant) || !participant->welcome)
 		return RD_NEVER;
-	return participant->heard_ms + participant->settings->heartbeat_timeout_ms + 1;
+	return participant->received_ms + participant->settings->heartbeat_timeout_ms + 1;
 }
 
 static void give_up(struct rd_participant *participant, int64_t now_ms)
@@ -261,7 +261,7 @@ static void forgive(struct rd_participant *participant, int64_t now_ms)
 
 	participant->ticked_ms = now_ms;
 	if (gap_ms > participant->settings->heartbeat_timeout_ms / 2)
-		participant->heard_ms += gap_ms;
+		participant->received_ms += gap_ms;
 }
 
 void rd_participant_tick(struct rd_participant *participant, int64_t now_ms)

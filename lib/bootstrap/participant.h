@@ -47,7 +47,7 @@ int64_t rd_participant_deadline(const struct rd_participant *participant);
 /* What this rank does: a link to a peer did not come about; it has looked at its links, and some
    are not open; its links are open, after so many fallbacks, and can do so much; it saw a failure;
    it leaves. */
-void rd_participant_lose(
+void rd_participant_link_failed(
 	struct rd_participant *participant, const struct rd_link_failure *link_failure);
 void rd_participant_look(struct rd_participant *participant);
 void rd_participant_ready(

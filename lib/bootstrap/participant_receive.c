@@ -101,7 +101,7 @@ void rd_participant_take(struct rd_participant *participant,
 		return;
 	}
 	participant->welcome = true;
-	participant->heard_ms = now_ms;
+	participant->received_ms = now_ms;
 	switch (message->kind) {
 	case RD_CONTROL_BEAT:
 		take_beat(participant, message->beat.timeout_ms, now_ms);

@@ -42,7 +42,7 @@ static void write_slow(const struct rd_participant *participant, struct rd_contr
 	message->kind = RD_CONTROL_SLOW;
 	message->slow.first = participant->slow_first;
 	message->slow.culprit = participant->slow_culprit;
-	memcpy(message->slow.reason, participant->slow_story, sizeof(message->slow.reason));
+	memcpy(message->slow.reason, participant->slow_reason, sizeof(message->slow.reason));
 }
 
 /* What is being changed at this moment is none. */
@@ -103,8 +103,9 @@ bool rd_participant_next(struct rd_participant *participant, struct rd_control_m
 		message->kind = RD_CONTROL_BEAT;
 		message->beat.timeout_ms = (uint32_t)participant->settings->heartbeat_timeout_ms;
 	} else if (participant->link_failures_sent < participant->link_failures.count) {
-		message->kind = RD_CONTROL_LOST;
-		message->lost = participant->link_failures.at[participant->link_failures_sent++];
+		message->kind = RD_CONTROL_LINK_FAILED;
+		message->link_failed =
+			participant->link_failures.at[participant->link_failures_sent++];
 	} else if (rd_control_take_bit(&participant->to_send, RD_CONTROL_LOOKED)) {
 		message->kind = RD_CONTROL_LOOKED;
 	} else if (rd_control_take_bit(&participant->to_send, RD_CONTROL_READY)) {

@@ -21,7 +21,7 @@ struct rd_participant {
 	bool ready, reported, leaving;
 	rd_control_kinds to_send; /* beside link failures and a death: */
 
-	int64_t started_ms, ticked_ms, heard_ms;
+	int64_t started_ms, ticked_ms, received_ms;
 	int64_t connect_ms, beat_ms, report_ms, leave_ms;
 	int connect_wait_ms, beat_wait_ms;
 	bool refused; /* the latest attempt was; reason: why it failed */
@@ -45,7 +45,7 @@ struct rd_participant {
 	int dead; /* a rank whose death is to be reported; -1: none */
 	bool slow_first; /* our call that waits for long */
 	int slow_culprit;
-	char slow_story[RD_REASON_SIZE];
+	char slow_reason[RD_REASON_SIZE];
 
 	int error; /* the verdict */
 	char reason[RD_REASON_SIZE];

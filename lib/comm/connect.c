@@ -131,7 +131,7 @@ static int lose(struct connecting *all, int peer, int error, const char *why)
 	snprintf(link_failure.transport, sizeof(link_failure.transport), "%s",
 		pair->endpoint->transport->name);
 	snprintf(link_failure.reason, sizeof(link_failure.reason), "%s", why);
-	return rd_control_lose(all->comm->control, &link_failure);
+	return rd_control_link_failed(all->comm->control, &link_failure);
 }
 
 /* ---- Opening ------------------------------------------------------------------------------- */

@@ -93,10 +93,10 @@ static void fill_message(struct rd_control_message *message, enum rd_control_kin
 	} else if (kind == RD_CONTROL_GO) {
 		message->go.limits.piece_size = 1 << 10;
 		message->go.limits.maps = true;
-	} else if (kind == RD_CONTROL_LOST || kind == RD_CONTROL_FALLBACK) {
-		message->lost = (struct rd_link_failure){ .low = 2, .high = 65535, .by = 2 };
-		memset(message->lost.transport, 't', RD_LOSS_NAME - 1);
-		memset(message->lost.reason, 'r', RD_LINK_FAILURE_REASON - 1);
+	} else if (kind == RD_CONTROL_LINK_FAILED || kind == RD_CONTROL_FALLBACK) {
+		message->link_failed = (struct rd_link_failure){ .low = 2, .high = 65535, .by = 2 };
+		memset(message->link_failed.transport, 't', RD_LINK_FAILURE_NAME - 1);
+		memset(message->link_failed.reason, 'r', RD_LINK_FAILURE_REASON - 1);
 	}
 }
 

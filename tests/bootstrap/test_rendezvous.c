@@ -375,7 +375,7 @@ static void lose_route(struct node *node, int peer, int route)
 	};
 
 	node->lost[peer] |= 1u << route;
-	rd_participant_lose(node->participant, &link_failure);
+	rd_participant_link_failed(node->participant, &link_failure);
 }
 
 /* Opens links over the first transport that is left for each pair, and says what became of it. The
@@ -1446,8 +1446,8 @@ Test(rendezvous, a_connection_that_fails_is_no_death)
 /* Rank 1 says that the link between these two was lost. */
 static void tell_link_failure(int low, int high, int by)
 {
-	struct rd_control_message message = { .kind = RD_CONTROL_LOST,
-		.lost = { low, high, by, "shm", "broken" } };
+	struct rd_control_message message = { .kind = RD_CONTROL_LINK_FAILED,
+		.link_failed = { low, high, by, "shm", "broken" } };
 
 	rd_coordinator_take(net.coordinator, net.nodes[1].connection, &message, net.now_ms);
 }
@@ -1537,12 +1537,13 @@ Test(rendezvous, a_round_of_looks_ends_when_all_have_looked_or_are_ready)
 
 Test(rendezvous, losses_without_end_are_nonsense)
 {
-	struct rd_control_message message = { .kind = RD_CONTROL_LOST,
-		.lost = { 0, 1, 1, "", "broken" } };
+	struct rd_control_message message = { .kind = RD_CONTROL_LINK_FAILED,
+		.link_failed = { 0, 1, 1, "", "broken" } };
 
 	meet_lagging(2);
 	for (int i = 0; i <= 2 * RD_TRANSPORTS_MAX; i++) {
-		snprintf(message.lost.transport, sizeof(message.lost.transport), "t%d", i);
+		snprintf(message.link_failed.transport, sizeof(message.link_failed.transport),
+			"t%d", i);
 		rd_coordinator_take(net.coordinator, net.nodes[1].connection, &message, net.now_ms);
 	}
 	expect_verdict(RONDO_PROTOCOL, "sent bytes that make no sense");
