@@ -47,7 +47,7 @@ static void report_death(struct rd_control *control, int64_t now_ms)
 	if (dead < 0 || rd_participant_phase(control->participant) != RD_PARTICIPANT_OPEN)
 		return;
 	if (dead == 0) {
-		rd_watch_spread(control->watch);
+		rd_watch_forward(control->watch);
 		/* Rank 0's verdict may have arrived, and not be read. */
 		rd_client_drain(&control->client, now_ms);
 	}

@@ -250,10 +250,10 @@ static void take_bye(struct rd_coordinator *coordinator,
 
 bool rd_coordinator_slow_call(struct rd_coordinator *coordinator, char text[RD_REASON_SIZE])
 {
-	if (!coordinator->noticed)
+	if (!coordinator->slow_due)
 		return false;
-	coordinator->noticed = false;
-	memcpy(text, coordinator->notice, RD_REASON_SIZE);
+	coordinator->slow_due = false;
+	memcpy(text, coordinator->slow_text, RD_REASON_SIZE);
 	return true;
 }
 

@@ -36,10 +36,11 @@ struct rd_coordinator_rank {
 	uint32_t waited_ms; /* for that one */
 	struct rd_signature slept_in; /* from its ANSWER; number 0: none */
 	uint64_t digest; /* of its calls */
-	bool lags; /* has not joined the call that is asked about */
-	int blames; /* its latest report of the open case, or of a slow call: the culprit; */
-	int report; /* the error, 0: none; */
-	char reason[RD_REASON_SIZE]; /* and what it tells */
+	bool straggles; /* has not joined the call that the inquiry is about */
+	/* Its latest report in the open case, or of a slow call: */
+	int report; /* the error; 0: none, or a slow call */
+	int culprit; /* -1: none */
+	char reason[RD_REASON_SIZE];
 };
 
 enum rd_coordinator_phase {
@@ -63,18 +64,18 @@ struct rd_coordinator {
 	int leaver_count;
 	int64_t ticked_ms, init_ms, leave_ms; /* the latter two: deadlines */
 
-	/* The case: reports that are being looked into. reporter -1: none. */
-	int reporter;
+	/* The case: reports of failures that the coordinator investigates. */
+	int reporter; /* of the first one; -1: no case */
 	bool broken; /* one of its reports is of a broken link */
 	uint32_t query;
 	int64_t case_ms;
 
-	/* The inquiry: a slow call that all ranks are asked about, while there is no case. */
-	int inquirer, next_inquirer; /* whose calls are slow; -1: none */
-	bool inquires_first; /* the inquirer's first of this wait: to be logged */
-	bool noticed; /* the notice is to be logged */
-	char notice[RD_REASON_SIZE];
-	uint32_t noticed_call; /* the latest collective of which that was logged */
+	/* The inquiry: a slow call that all ranks are queried about, while there is no case. */
+	int inquirer, next_inquirer; /* ranks whose calls are slow; -1: none */
+	bool inquires_first; /* the inquirer's first SLOW of this wait, which is logged */
+	bool slow_due; /* slow_text is to be logged */
+	char slow_text[RD_REASON_SIZE];
+	uint32_t slow_logged; /* the latest collective that was logged as slow */
 
 	int error; /* the verdict, once there is one */
 	char reason[RD_REASON_SIZE];

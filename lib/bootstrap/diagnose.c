@@ -15,7 +15,7 @@ static int last_reporter(const struct rd_coordinator *coordinator)
 	int rank = coordinator->reporter;
 
 	for (int i = 0; i < coordinator->size; i++) {
-		int next = coordinator->ranks[rank].blames;
+		int next = coordinator->ranks[rank].culprit;
 		if (next < 0 || !coordinator->ranks[next].report)
 			return rank;
 		rank = next;
@@ -24,7 +24,7 @@ static int last_reporter(const struct rd_coordinator *coordinator)
 }
 
 /* A rank that does not answer, the one that is blamed before others; -1: all answer. */
-static int find_mute(const struct rd_coordinator *coordinator, int blamed)
+static int find_unresponsive(const struct rd_coordinator *coordinator, int blamed)
 {
 	if (blamed >= 0 && !coordinator->ranks[blamed].left && !coordinator->ranks[blamed].answered)
 		return blamed;
@@ -35,7 +35,7 @@ static int find_mute(const struct rd_coordinator *coordinator, int blamed)
 }
 
 /* The rank that has made the fewest calls, if they are fewer than this; else -1. */
-static int find_laggard(const struct rd_coordinator *coordinator, uint32_t number, int blamed)
+static int find_straggler(const struct rd_coordinator *coordinator, uint32_t number, int blamed)
 {
 	int found = -1;
 
@@ -53,7 +53,7 @@ static int find_laggard(const struct rd_coordinator *coordinator, uint32_t numbe
 }
 
 /* Follows who waits for whom, to one who waits for nobody; -1: they wait in a circle. */
-static int find_idler(const struct rd_coordinator *coordinator, int rank)
+static int find_idle(const struct rd_coordinator *coordinator, int rank)
 {
 	for (int i = 0; i < coordinator->size; i++) {
 		int next = coordinator->ranks[rank].waiting_for;
@@ -65,7 +65,7 @@ static int find_idler(const struct rd_coordinator *coordinator, int rank)
 }
 
 /* How the reason of a rank's silence ends: "rank 0 (...) waited 600 s for it in all_reduce #17". */
-static const char *log_wait(
+static const char *describe_wait(
 	const struct rd_coordinator *coordinator, int reporter, char text[RD_REASON_SIZE])
 {
 	const struct rd_coordinator_rank *state = &coordinator->ranks[reporter];
@@ -116,23 +116,23 @@ static void judge_silence(struct rd_coordinator *coordinator, int reporter)
 {
 	const struct rd_coordinator_rank *state = &coordinator->ranks[reporter];
 	uint32_t number = present_call(state);
-	int laggard = find_laggard(coordinator, number, state->blames);
-	int idler = find_idler(coordinator, reporter);
+	int straggler = find_straggler(coordinator, number, state->culprit);
+	int idle = find_idle(coordinator, reporter);
 	char name[RD_RANK_NAME_SIZE], call[RD_RANK_NAME_SIZE], wait[RD_REASON_SIZE];
 
-	log_wait(coordinator, reporter, wait);
+	describe_wait(coordinator, reporter, wait);
 	if (judge_calls(coordinator))
 		return;
-	if (laggard >= 0)
+	if (straggler >= 0)
 		rd_decide(coordinator, RONDO_TIMEOUT,
 			"%s has not joined %s (it has made %u call%s); %s",
-			rd_name_rank(coordinator, laggard, name),
+			rd_name_rank(coordinator, straggler, name),
 			rd_name_call(state->collective, number, call),
-			coordinator->ranks[laggard].calls,
-			RD_PLURAL(coordinator->ranks[laggard].calls), wait);
-	else if (state->calls != state->done && idler >= 0 && idler != reporter)
+			coordinator->ranks[straggler].calls,
+			RD_PLURAL(coordinator->ranks[straggler].calls), wait);
+	else if (state->calls != state->done && idle >= 0 && idle != reporter)
 		rd_decide(coordinator, RONDO_TIMEOUT, "%s holds up %s, waiting for nobody; %s",
-			rd_name_rank(coordinator, idler, name),
+			rd_name_rank(coordinator, idle, name),
 			rd_name_call(state->collective, number, call), wait);
 	else
 		rd_decide(coordinator, RONDO_TIMEOUT, "%s", state->reason);
@@ -141,12 +141,13 @@ static void judge_silence(struct rd_coordinator *coordinator, int reporter)
 static void judge(struct rd_coordinator *coordinator)
 {
 	int last = last_reporter(coordinator);
-	int mute = find_mute(coordinator, coordinator->ranks[last].blames);
+	int unresponsive = find_unresponsive(coordinator, coordinator->ranks[last].culprit);
 	char name[RD_RANK_NAME_SIZE], text[RD_REASON_SIZE];
 
-	if (mute >= 0)
+	if (unresponsive >= 0)
 		rd_decide(coordinator, RONDO_TIMEOUT, "%s does not answer: stopped or cut off; %s",
-			rd_name_rank(coordinator, mute, name), log_wait(coordinator, last, text));
+			rd_name_rank(coordinator, unresponsive, name),
+			describe_wait(coordinator, last, text));
 	else if (coordinator->ranks[last].report == RONDO_BROKEN)
 		rd_decide(coordinator, RONDO_BROKEN, "%s (seen by rank %d)",
 			coordinator->ranks[last].reason, last);
@@ -154,7 +155,7 @@ static void judge(struct rd_coordinator *coordinator)
 		judge_silence(coordinator, last);
 }
 
-static void ask_all(struct rd_coordinator *coordinator, int64_t now_ms)
+static void query_all(struct rd_coordinator *coordinator, int64_t now_ms)
 {
 	coordinator->query++;
 	coordinator->case_ms = now_ms + RD_CASE_MS;
@@ -167,61 +168,60 @@ static void open_case(struct rd_coordinator *coordinator, int reporter, int64_t 
 {
 	coordinator->reporter = reporter;
 	coordinator->inquirer = coordinator->next_inquirer = -1;
-	ask_all(coordinator, now_ms);
+	query_all(coordinator, now_ms);
 }
 
 /* ---- Slow calls ---------------------------------------------------------------------------- */
 
 static bool has_not_joined(const struct rd_coordinator_rank *state)
 {
-	return state->lags;
+	return state->straggles;
 }
 
-static int count_laggards(struct rd_coordinator *coordinator, uint32_t number)
+static int mark_stragglers(struct rd_coordinator *coordinator, uint32_t number)
 {
 	int count = 0;
 
 	for (int rank = 0; rank < coordinator->size; rank++) {
 		struct rd_coordinator_rank *state = &coordinator->ranks[rank];
 
-		state->lags = !state->left && state->answered && state->calls < number;
-		count += state->lags;
+		state->straggles = !state->left && state->answered && state->calls < number;
+		count += state->straggles;
 	}
 	return count;
 }
 
 static void __attribute__((format(printf, 2, 3)))
-notice(struct rd_coordinator *coordinator, const char *format, ...)
+log_later(struct rd_coordinator *coordinator, const char *format, ...)
 {
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(coordinator->notice, sizeof(coordinator->notice), format, args);
+	vsnprintf(coordinator->slow_text, sizeof(coordinator->slow_text), format, args);
 	va_end(args);
-	coordinator->noticed = true;
+	coordinator->slow_due = true;
 }
 
 /* Once for each collective, however many wait in it. */
-static void notice_slow_call(struct rd_coordinator *coordinator)
+static void describe_slow_call(struct rd_coordinator *coordinator)
 {
 	const struct rd_coordinator_rank *state = &coordinator->ranks[coordinator->inquirer];
-	int mute = find_mute(coordinator, state->blames);
+	int unresponsive = find_unresponsive(coordinator, state->culprit);
 	uint32_t number = present_call(state);
 	char name[RD_RANK_NAME_SIZE], call[RD_RANK_NAME_SIZE];
 
-	if (!state->answered ||
-		(state->calls != state->done && number == coordinator->noticed_call))
+	if (!state->answered || (state->calls != state->done && number == coordinator->slow_logged))
 		return;
-	if (mute >= 0) {
-		notice(coordinator, "%s does not answer; %s", rd_name_rank(coordinator, mute, name),
-			state->reason);
-	} else if (count_laggards(coordinator, number) > 0) {
+	if (unresponsive >= 0) {
+		log_later(coordinator, "%s does not answer; %s",
+			rd_name_rank(coordinator, unresponsive, name), state->reason);
+	} else if (mark_stragglers(coordinator, number) > 0) {
 		rd_name_ranks(coordinator, has_not_joined, name, sizeof(name));
-		notice(coordinator, "%s not joined %s; %s", name,
+		log_later(coordinator, "%s not joined %s; %s", name,
 			rd_name_call(state->collective, number, call), state->reason);
 	}
-	if (coordinator->noticed)
-		coordinator->noticed_call = number;
+	if (coordinator->slow_due)
+		coordinator->slow_logged = number;
 }
 
 /* The next in a circle of ranks that wait for each other, all of them for long; -1: no circle. */
@@ -266,7 +266,7 @@ static void open_inquiry(struct rd_coordinator *coordinator, int rank, bool firs
 	coordinator->inquirer = rank;
 	coordinator->next_inquirer = -1;
 	coordinator->inquires_first = first;
-	ask_all(coordinator, now_ms);
+	query_all(coordinator, now_ms);
 }
 
 static void close_inquiry(struct rd_coordinator *coordinator, int64_t now_ms)
@@ -274,7 +274,7 @@ static void close_inquiry(struct rd_coordinator *coordinator, int64_t now_ms)
 	int next = coordinator->next_inquirer;
 
 	if (coordinator->inquires_first)
-		notice_slow_call(coordinator);
+		describe_slow_call(coordinator);
 	if (!judge_calls(coordinator))
 		judge_circle(coordinator);
 	coordinator->inquirer = -1;
@@ -290,7 +290,7 @@ void rd_diagnose_slow(struct rd_coordinator *coordinator, int rank,
 
 	if (state->report || coordinator->reporter >= 0)
 		return;
-	state->blames = message->slow.culprit < coordinator->size ? message->slow.culprit : -1;
+	state->culprit = message->slow.culprit < coordinator->size ? message->slow.culprit : -1;
 	memcpy(state->reason, message->slow.reason, sizeof(state->reason));
 	if (coordinator->inquirer < 0)
 		open_inquiry(coordinator, rank, message->slow.first, now_ms);
@@ -338,13 +338,13 @@ static void blame_leaver(struct rd_coordinator *coordinator, int leaver, const c
 void rd_diagnose_leaver(struct rd_coordinator *coordinator, int leaver)
 {
 	for (int rank = 0; rank < coordinator->size; rank++)
-		if (coordinator->ranks[rank].report && coordinator->ranks[rank].blames == leaver)
+		if (coordinator->ranks[rank].report && coordinator->ranks[rank].culprit == leaver)
 			blame_leaver(coordinator, leaver, coordinator->ranks[rank].reason);
 }
 
 /* Its connection may stay open, if a child of its holds the socket; nobody waits for that. One that
    had left may end as it likes. */
-static void bury(struct rd_coordinator *coordinator, int rank)
+static void take_death(struct rd_coordinator *coordinator, int rank)
 {
 	const struct rd_coordinator_rank *state = &coordinator->ranks[rank];
 	char name[RD_RANK_NAME_SIZE];
@@ -367,7 +367,7 @@ void rd_diagnose_report(struct rd_coordinator *coordinator, int rank,
 		rd_decide(coordinator, RONDO_PROTOCOL, "%s blames rank %d of %d",
 			rd_name_rank(coordinator, rank, name), culprit, coordinator->size);
 	} else if (error == RONDO_DIED && culprit > 0) {
-		bury(coordinator, culprit);
+		take_death(coordinator, culprit);
 	} else if (error == RONDO_TIMEOUT && culprit < 0 &&
 		   coordinator->phase != RD_COORDINATOR_RUNNING) {
 		give_up(coordinator);
@@ -375,7 +375,7 @@ void rd_diagnose_report(struct rd_coordinator *coordinator, int rank,
 		blame_leaver(coordinator, culprit, message->report.reason);
 	} else if (error == RONDO_TIMEOUT || (error == RONDO_BROKEN && culprit >= 0)) {
 		state->report = error;
-		state->blames = culprit;
+		state->culprit = culprit;
 		memcpy(state->reason, message->report.reason, sizeof(state->reason));
 		coordinator->broken |= error == RONDO_BROKEN;
 		if (coordinator->reporter < 0)
@@ -402,7 +402,7 @@ void rd_diagnose_answer(struct rd_coordinator *coordinator, int rank,
 	state->waiting_for = message->answer.waiting_for;
 	state->waited_ms = message->answer.waited_ms;
 	state->slept_in = message->answer.slept_in;
-	if (find_mute(coordinator, -1) >= 0)
+	if (find_unresponsive(coordinator, -1) >= 0)
 		return;
 	if (coordinator->inquirer >= 0)
 		close_inquiry(coordinator, now_ms);

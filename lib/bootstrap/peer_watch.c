@@ -24,14 +24,14 @@
 #define PACKET_MAGIC 0x64617772u /* "rwad" */
 
 /*
- * What the kernel reads when the owner's thread ends, all of it in shared memory: the private
+ * The kernel reads this when the owner's thread ends. All of it is in shared memory: the private
  * memory of a process that runs out of memory may be gone by then. The pointers are the owner's.
  */
 struct segment {
 	struct robust_list_head head;
 	struct robust_list entry;
 	/* The owner's thread, with FUTEX_WAITERS; FUTEX_OWNER_DIED; 0: one of the two has left. */
-	_Atomic uint32_t word;
+	_Atomic uint32_t futex;
 };
 
 enum kind { SHARES = 1, REPORTS_0 };
@@ -82,15 +82,15 @@ static int neighbor(const struct rd_watch *watch, int direction)
 
 /* ---- The futex ----------------------------------------------------------------------------- */
 
-static void futex_wait(_Atomic uint32_t *word, uint32_t value)
+static void futex_wait(_Atomic uint32_t *futex, uint32_t value)
 {
-	syscall(SYS_futex, word, FUTEX_WAIT, value, NULL, NULL, 0);
+	syscall(SYS_futex, futex, FUTEX_WAIT, value, NULL, NULL, 0);
 }
 
-static void futex_clear(_Atomic uint32_t *word)
+static void futex_clear(_Atomic uint32_t *futex)
 {
-	atomic_store(word, 0);
-	syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	atomic_store(futex, 0);
+	syscall(SYS_futex, futex, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 static struct segment *map_segment(int fd)
@@ -101,7 +101,7 @@ static struct segment *map_segment(int fd)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* Sealed, so that it does not shrink under the other's feet. */
+/* Sealed, so that the other process cannot shrink it. */
 static bool make_segment(struct rd_watch *watch)
 {
 	watch->own_fd = memfd_create("rondo", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -120,8 +120,8 @@ static bool own_segment(struct rd_watch *watch)
 	own->entry.next = &own->head.list;
 	own->head.list.next = &own->entry;
 	own->head.futex_offset =
-		(long)offsetof(struct segment, word) - (long)offsetof(struct segment, entry);
-	atomic_store(&own->word, (uint32_t)syscall(SYS_gettid) | FUTEX_WAITERS);
+		(long)offsetof(struct segment, futex) - (long)offsetof(struct segment, entry);
+	atomic_store(&own->futex, (uint32_t)syscall(SYS_gettid) | FUTEX_WAITERS);
 	return !syscall(SYS_get_robust_list, 0, &watch->replaced, &watch->replaced_size) &&
 	       !syscall(SYS_set_robust_list, &own->head, sizeof(own->head));
 }
@@ -130,18 +130,18 @@ static void disown_segment(struct rd_watch *watch)
 {
 	if (!watch->own)
 		return;
-	futex_clear(&watch->own->word);
+	futex_clear(&watch->own->futex);
 	if (watch->replaced_size > 0)
 		syscall(SYS_set_robust_list, watch->replaced, watch->replaced_size);
 	munmap(watch->own, sizeof(*watch->own));
 }
 
-static void ring(const struct rd_watch *watch)
+static void notify(const struct rd_watch *watch)
 {
 	uint64_t one = 1;
 
-	/* It can only fail when it rings already. */
-	if (write(watch->config.bell_fd, &one, sizeof(one)) < 0)
+	/* It can only fail where the counter is full, and the thread wakes all the same. */
+	if (write(watch->config.event_fd, &one, sizeof(one)) < 0)
 		return;
 }
 
@@ -151,11 +151,11 @@ static void *wait_for_death(void *argument)
 	struct rd_watch *watch = argument;
 	uint32_t value;
 
-	while ((value = atomic_load(&watch->watched->word)) & FUTEX_TID_MASK)
-		futex_wait(&watch->watched->word, value);
+	while ((value = atomic_load(&watch->watched->futex)) & FUTEX_TID_MASK)
+		futex_wait(&watch->watched->futex, value);
 	if (value & FUTEX_OWNER_DIED) {
 		atomic_store(&watch->dead, watch->next);
-		ring(watch);
+		notify(watch);
 	}
 	return NULL;
 }
@@ -214,7 +214,7 @@ static bool send_packet(const struct rd_watch *watch, int rank, enum kind kind, 
 	       (ssize_t)sizeof(packet);
 }
 
-/* All but the first are of no use, whoever sent them. */
+/* Keeps the first descriptor and closes the others. */
 static void take_fds(const struct cmsghdr *header, int *fd)
 {
 	size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -265,7 +265,7 @@ static int recv_packet(const struct rd_watch *watch, struct packet *packet, int 
 	       uid == getuid();
 }
 
-/* ---- News ---------------------------------------------------------------------------------- */
+/* ---- Messages ---------------------------------------------------------------------------------- */
 
 static bool is_sealed(int fd)
 {
@@ -329,7 +329,7 @@ int rd_watch_dead(const struct rd_watch *watch)
 	return atomic_load(&watch->dead);
 }
 
-void rd_watch_spread(const struct rd_watch *watch)
+void rd_watch_forward(const struct rd_watch *watch)
 {
 	/* One that does not listen has left, or has a full queue of other packets. */
 	for (int rank = 1; watch->next == 0 && rank < watch->config.size; rank++)
@@ -378,7 +378,7 @@ void rd_watch_destroy(struct rd_watch *watch)
 		return;
 	disown_segment(watch);
 	if (watch->watched) {
-		futex_clear(&watch->watched->word);
+		futex_clear(&watch->watched->futex);
 		pthread_join(watch->thread, NULL);
 		munmap(watch->watched, sizeof(*watch->watched));
 	}

@@ -24,7 +24,7 @@ struct rd_watch_config {
 	int rank, size;
 	const struct rd_member *members; /* [size]; outlive the watch */
 	uint64_t comm_id;
-	int bell_fd; /* eventfd, written when rd_watch_dead() has news */
+	int event_fd; /* written when rd_watch_dead() changes */
 };
 
 /* NULL: no rank of another process is on this host, or there is no watch to be had here. */
@@ -44,6 +44,6 @@ void rd_watch_start(struct rd_watch *watch);
 /* The rank that has died, if it was waited for; -1: none has. */
 int rd_watch_dead(const struct rd_watch *watch);
 /* Rank 0 has died: where this rank waited for it, reports it to the other ranks of this host. */
-void rd_watch_spread(const struct rd_watch *watch);
+void rd_watch_forward(const struct rd_watch *watch);
 
 #endif

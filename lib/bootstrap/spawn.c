@@ -16,49 +16,41 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/settings.h"
 
-/* When one rank has failed, the others may say what they saw of it; then SIGTERM; then SIGKILL. */
-#define LAST_WORDS_MS 2000
+/* After one rank has failed, the others have time to report it; then SIGTERM; then SIGKILL. */
+#define REPORT_MS 2000
 #define GRACE_MS 5000
 
-struct brood {
-	int size, born, alive;
+struct job {
+	int size, started, alive;
 	pid_t *pids; /* [size]; 0 once reaped */
 	struct pollfd *polls; /* [size]: pidfds; -1 once reaped */
-	int listening, port;
+	int listen_fd, port;
 	int status; /* the first failed rank's; 0: none has failed */
-	bool by_signal; /* it was killed */
-	int next_signal; /* what the others get at next_ms; 0: nothing */
+	bool by_signal; /* that rank was killed */
+	int next_signal; /* to the others, at next_ms; 0: none */
 	int64_t next_ms;
 };
 
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-static int listen_here(struct brood *brood)
+static int open_listener(struct job *job)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET,
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t size = sizeof(at);
 
-	brood->listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (brood->listening < 0)
+	job->listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (job->listen_fd < 0)
 		return rd_fail_errno("cannot make the rendezvous socket");
-	if (bind(brood->listening, (struct sockaddr *)&at, sizeof(at)) < 0 ||
-		listen(brood->listening, SOMAXCONN) < 0 ||
-		getsockname(brood->listening, (struct sockaddr *)&at, &size) < 0)
+	if (bind(job->listen_fd, (struct sockaddr *)&at, sizeof(at)) < 0 ||
+		listen(job->listen_fd, SOMAXCONN) < 0 ||
+		getsockname(job->listen_fd, (struct sockaddr *)&at, &size) < 0)
 		return rd_fail_errno("cannot listen at 127.0.0.1");
-	brood->port = ntohs(at.sin_port);
+	job->port = ntohs(at.sin_port);
 	return 0;
 }
 
@@ -70,170 +62,170 @@ static void set_number(const char *name, int value)
 	setenv(name, text, 1);
 }
 
-static void set_environment(const struct brood *brood, int rank)
+static void set_environment(const struct job *job, int rank)
 {
 	set_number("RANK", rank);
 	set_number("LOCAL_RANK", rank);
-	set_number("WORLD_SIZE", brood->size);
-	set_number("LOCAL_WORLD_SIZE", brood->size);
+	set_number("WORLD_SIZE", job->size);
+	set_number("LOCAL_WORLD_SIZE", job->size);
 	setenv("MASTER_ADDR", "127.0.0.1", 1);
-	set_number("MASTER_PORT", brood->port);
+	set_number("MASTER_PORT", job->port);
 	if (rank == 0)
-		set_number("RONDO_RENDEZVOUS_FD", brood->listening);
+		set_number("RONDO_RENDEZVOUS_FD", job->listen_fd);
 	else
 		unsetenv("RONDO_RENDEZVOUS_FD");
 }
 
-static void live(
-	const struct brood *brood, int rank, pid_t parent, int (*run)(void *), void *argument)
+static void run_rank(
+	const struct job *job, int rank, pid_t parent, int (*run)(void *), void *argument)
 {
 	int status;
 
-	/* Asked for after the fork: a parent that died before then is seen as another parent. */
+	/* Requested after the fork: where the parent died before that, getppid() differs. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
 		_exit(128 + SIGKILL);
 	if (rank > 0)
-		close(brood->listening);
-	set_environment(brood, rank);
+		close(job->listen_fd);
+	set_environment(job, rank);
 	status = run(argument);
-	/* Not exit(): what the parent registered with atexit() is the parent's. */
+	/* Not exit(): functions that the parent registered with atexit() are for the parent. */
 	fflush(NULL);
 	_exit(status);
 }
 
-static int bear(struct brood *brood, int (*run)(void *), void *argument)
+static int start_ranks(struct job *job, int (*run)(void *), void *argument)
 {
 	pid_t parent = getpid();
 
-	/* What waits in our buffers would be written by every child as well. */
+	/* Else each child would write the bytes in our buffers once more. */
 	fflush(NULL);
-	for (int rank = 0; rank < brood->size; rank++) {
+	for (int rank = 0; rank < job->size; rank++) {
 		pid_t pid = fork();
 
 		if (pid == 0)
-			live(brood, rank, parent, run, argument);
+			run_rank(job, rank, parent, run, argument);
 		if (pid < 0)
 			return rd_fail_errno("cannot fork rank %d", rank);
-		brood->pids[rank] = pid;
-		brood->born++;
+		job->pids[rank] = pid;
+		job->started++;
 	}
 	/* Only now, so that no child inherits another's. */
-	for (int rank = 0; rank < brood->size; rank++) {
-		brood->polls[rank].fd = pidfd_open(brood->pids[rank], 0);
-		brood->polls[rank].events = POLLIN;
-		if (brood->polls[rank].fd < 0)
+	for (int rank = 0; rank < job->size; rank++) {
+		job->polls[rank].fd = pidfd_open(job->pids[rank], 0);
+		job->polls[rank].events = POLLIN;
+		if (job->polls[rank].fd < 0)
 			return rd_fail_errno("cannot watch rank %d", rank);
 	}
 	return 0;
 }
 
-static void signal_alive(const struct brood *brood, int signal)
+static void signal_alive(const struct job *job, int signal)
 {
-	for (int rank = 0; rank < brood->born; rank++) {
-		if (brood->pids[rank] > 0)
-			kill(brood->pids[rank], signal);
+	for (int rank = 0; rank < job->started; rank++) {
+		if (job->pids[rank] > 0)
+			kill(job->pids[rank], signal);
 	}
 }
 
 /*
- * A killed rank's end can be the last that we see: its peers notice at once, while the kernel is
- * still taking down its memory. So a death by signal outranks an exit.
+ * A killed rank may be reaped last: its peers notice at once and exit, while the kernel still frees
+ * its memory. So a death by signal outranks an exit.
  */
-static void blame(struct brood *brood, int wait_status)
+static void record_failure(struct job *job, int wait_status)
 {
 	bool by_signal = WIFSIGNALED(wait_status);
 
-	if (brood->status == 0) {
-		brood->next_signal = SIGTERM;
-		brood->next_ms = now_ms() + LAST_WORDS_MS;
+	if (job->status == 0) {
+		job->next_signal = SIGTERM;
+		job->next_ms = rd_clock_ms() + REPORT_MS;
 	}
-	if (brood->status == 0 || (by_signal && !brood->by_signal)) {
-		brood->status = by_signal ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
-		brood->by_signal = by_signal;
+	if (job->status == 0 || (by_signal && !job->by_signal)) {
+		job->status = by_signal ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+		job->by_signal = by_signal;
 	}
 }
 
-static int reap(struct brood *brood, int rank)
+static int reap(struct job *job, int rank)
 {
-	/* Once the others have been told to end, that is why they do. */
-	bool told = brood->status != 0 && brood->next_signal != SIGTERM;
+	/* Ranks that end after SIGTERM was sent end for that reason. */
+	bool signaled = job->status != 0 && job->next_signal != SIGTERM;
 	int wait_status;
 	pid_t got;
 
 	do {
-		got = waitpid(brood->pids[rank], &wait_status, 0);
+		got = waitpid(job->pids[rank], &wait_status, 0);
 	} while (got < 0 && errno == EINTR);
-	brood->pids[rank] = 0;
-	brood->alive--;
+	job->pids[rank] = 0;
+	job->alive--;
 	if (got < 0)
 		return rd_fail_errno("cannot learn how rank %d ended", rank);
-	if (wait_status != 0 && !told)
-		blame(brood, wait_status);
+	if (wait_status != 0 && !signaled)
+		record_failure(job, wait_status);
 	return 0;
 }
 
-static void hasten(struct brood *brood)
+static void signal_next(struct job *job)
 {
-	if (!brood->next_signal || now_ms() < brood->next_ms)
+	if (!job->next_signal || rd_clock_ms() < job->next_ms)
 		return;
-	signal_alive(brood, brood->next_signal);
+	signal_alive(job, job->next_signal);
 	/* A stopped process takes no SIGTERM; SIGKILL it takes. */
-	brood->next_signal = brood->next_signal == SIGTERM ? SIGKILL : 0;
-	brood->next_ms = now_ms() + GRACE_MS;
+	job->next_signal = job->next_signal == SIGTERM ? SIGKILL : 0;
+	job->next_ms = rd_clock_ms() + GRACE_MS;
 }
 
-static int wait_for_one(struct brood *brood)
+static int wait_for_one(struct job *job)
 {
-	int64_t left = brood->next_ms - now_ms();
-	int timeout_ms = !brood->next_signal ? -1 : left > 0 ? (int)left : 0;
+	int64_t left = job->next_ms - rd_clock_ms();
+	int timeout_ms = !job->next_signal ? -1 : left > 0 ? (int)left : 0;
 
-	if (poll(brood->polls, (nfds_t)brood->size, timeout_ms) < 0)
+	if (poll(job->polls, (nfds_t)job->size, timeout_ms) < 0)
 		return errno == EINTR ? 0 : rd_fail_errno("cannot wait for the ranks");
-	for (int rank = 0; rank < brood->size; rank++) {
-		if (!brood->polls[rank].revents)
+	for (int rank = 0; rank < job->size; rank++) {
+		if (!job->polls[rank].revents)
 			continue;
-		close(brood->polls[rank].fd);
-		brood->polls[rank] = (struct pollfd){ .fd = -1 };
-		int err = reap(brood, rank);
+		close(job->polls[rank].fd);
+		job->polls[rank] = (struct pollfd){ .fd = -1 };
+		int err = reap(job, rank);
 
 		if (err)
 			return err;
 	}
-	hasten(brood);
+	signal_next(job);
 	return 0;
 }
 
-static void abandon(struct brood *brood)
+static void kill_all(struct job *job)
 {
-	signal_alive(brood, SIGKILL);
-	for (int rank = 0; rank < brood->born; rank++) {
-		if (brood->polls[rank].fd >= 0)
-			close(brood->polls[rank].fd);
-		if (brood->pids[rank] > 0)
-			waitpid(brood->pids[rank], NULL, 0);
+	signal_alive(job, SIGKILL);
+	for (int rank = 0; rank < job->started; rank++) {
+		if (job->polls[rank].fd >= 0)
+			close(job->polls[rank].fd);
+		if (job->pids[rank] > 0)
+			waitpid(job->pids[rank], NULL, 0);
 	}
 }
 
-static int raise_brood(struct brood *brood, int (*run)(void *), void *argument)
+static int run_job(struct job *job, int (*run)(void *), void *argument)
 {
-	int err = listen_here(brood);
+	int err = open_listener(job);
 
 	if (!err)
-		err = bear(brood, run, argument);
-	/* From now on it is rank 0's alone: when that dies, those who come are refused. */
-	if (brood->listening >= 0)
-		close(brood->listening);
-	brood->alive = brood->born;
-	while (!err && brood->alive > 0)
-		err = wait_for_one(brood);
+		err = start_ranks(job, run, argument);
+	/* From now on rank 0 alone holds it: when rank 0 dies, connections are refused. */
+	if (job->listen_fd >= 0)
+		close(job->listen_fd);
+	job->alive = job->started;
+	while (!err && job->alive > 0)
+		err = wait_for_one(job);
 	if (err)
-		abandon(brood);
-	return err ? err : brood->status;
+		kill_all(job);
+	return err ? err : job->status;
 }
 
 int rondo_spawn(int size, int (*run)(void *argument), void *argument)
 {
-	struct brood brood = { .size = size, .listening = -1 };
+	struct job job = { .size = size, .listen_fd = -1 };
 	int result;
 
 	if (size < 1 || size > RD_SIZE_MAX)
@@ -241,16 +233,16 @@ int rondo_spawn(int size, int (*run)(void *argument), void *argument)
 			RONDO_INVALID, "rondo_spawn: size %d is not in 1..%d", size, RD_SIZE_MAX);
 	if (!run)
 		return rd_fail(RONDO_INVALID, "rondo_spawn: run is NULL");
-	brood.pids = calloc((size_t)size, sizeof(*brood.pids));
-	brood.polls = malloc((size_t)size * sizeof(*brood.polls));
-	if (!brood.pids || !brood.polls) {
+	job.pids = calloc((size_t)size, sizeof(*job.pids));
+	job.polls = malloc((size_t)size * sizeof(*job.polls));
+	if (!job.pids || !job.polls) {
 		result = rd_fail(RONDO_MEMORY, "rondo_spawn: no memory for %d ranks", size);
 	} else {
 		for (int rank = 0; rank < size; rank++)
-			brood.polls[rank] = (struct pollfd){ .fd = -1 };
-		result = raise_brood(&brood, run, argument);
+			job.polls[rank] = (struct pollfd){ .fd = -1 };
+		result = run_job(&job, run, argument);
 	}
-	free(brood.pids);
-	free(brood.polls);
+	free(job.pids);
+	free(job.polls);
 	return result;
 }
