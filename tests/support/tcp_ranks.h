@@ -8,7 +8,7 @@
 #include <sched.h>
 
 #include "base/error.h"
-#include "transports/contract/fixture.h"
+#include "transports/contract/traffic.h"
 #include "transports/transports.h"
 
 #define COMM 0x1122334455667788u

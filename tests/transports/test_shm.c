@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "transports/contract/fixture.h"
+#include "transports/contract/traffic.h"
 #include "captured_stderr.h"
 
 static const struct shape shape = { .size = 2, .channels = 1, .slots = 4, .piece = 4096 };

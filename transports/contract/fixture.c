@@ -79,6 +79,8 @@ bool failed(const struct fixture *fixture)
 	return fixture->meeting->failed != 0;
 }
 
+const struct shape shape_small = { .size = 2, .channels = 1, .slots = 3, .piece = 4096 };
+
 uint64_t now_ms(void)
 {
 	struct timespec now;
@@ -175,6 +177,38 @@ bool fixture_wait(struct fixture *fixture, uint64_t deadline_ms, const char *wha
 		return false;
 	fixture_advance(fixture);
 	return ok(fixture, now_ms() < deadline_ms, "waited in vain for %s", what);
+}
+
+static bool look_armed(struct fixture *fixture, glance *look, void *argument)
+{
+	const struct rd_transport *transport = fixture->transport;
+	struct epoll_event event;
+	int woken = 1;
+
+	if (transport->arm)
+		transport->arm(fixture->endpoint);
+	bool there = look(fixture, argument);
+
+	if (!there && !failed(fixture))
+		woken = epoll_wait(fixture->local.epoll_fd, &event, 1, PARTY_WAIT_MS / 4);
+	if (transport->disarm)
+		transport->disarm(fixture->endpoint);
+	if (woken == 0)
+		ok(fixture, !look(fixture, argument), "a wake-up was lost");
+	return there;
+}
+
+bool sleep_until(struct fixture *fixture, glance *look, void *argument)
+{
+	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+
+	while (!failed(fixture)) {
+		fixture->transport->advance(fixture->endpoint);
+		if (look(fixture, argument) || look_armed(fixture, look, argument) ||
+			!ok(fixture, now_ms() < deadline, "slept in vain"))
+			break;
+	}
+	return !failed(fixture);
 }
 
 static bool is_ready(struct fixture *fixture)
@@ -289,170 +323,29 @@ void world_close(struct fixture *fixtures)
 		fixture_close(&fixtures[i]);
 }
 
-/* ---- Traffic ------------------------------------------------------------------------------- */
+/* ---- Both ends of a link -------------------------------------------------------------------- */
 
-void fill(unsigned char *bytes, size_t size, uint64_t key)
+bool ends_open(struct ends *ends, const char *transport, struct shape shape)
 {
-	unsigned char byte = (unsigned char)(key * 37 + (key >> 8));
+	int last = shape.size - 1;
 
-	/* A step that is odd and differs between pages: no page or line can stand for another. */
-	for (size_t i = 0; i < size; i++)
-		bytes[i] = (unsigned char)(byte + i * 7 + (i >> 8) * 3);
-}
-
-size_t intact(const void *message, size_t size, uint64_t key)
-{
-	unsigned char byte = (unsigned char)(key * 37 + (key >> 8)), expected[256];
-	const unsigned char *bytes = message;
-
-	for (size_t at = 0; at < size; at += sizeof(expected)) {
-		size_t part = size - at < sizeof(expected) ? size - at : sizeof(expected);
-
-		for (size_t i = at; i < at + part; i++)
-			expected[i - at] = (unsigned char)(byte + i * 7 + (i >> 8) * 3);
-		if (memcmp(bytes + at, expected, part) != 0)
-			return at;
-	}
-	return size;
-}
-
-struct rd_tag tag_of(uint64_t key)
-{
-	struct rd_tag tag;
-
-	fill(tag.bytes, sizeof(tag.bytes), ~key);
-	memcpy(tag.bytes, &key, sizeof(key));
-	return tag;
-}
-
-size_t size_of(uint64_t key, size_t most)
-{
-	uint64_t x = (key + 1) * 0x9e3779b97f4a7c15;
-
-	x ^= x >> 29;
-	x *= 0xbf58476d1ce4e5b9;
-	x ^= x >> 32;
-	size_t bound = x & 1 ? most : most < 100 ? most : 100;
-
-	return (x >> 8) % (bound + 1);
-}
-
-bool offer(struct rd_link *link, uint64_t key, size_t size)
-{
-	struct rd_tag tag = tag_of(key);
-	void *room = link->ops->reserve(link, size);
-
-	if (!room)
+	if (strcmp(transport, "loop") == 0)
+		last = 0;
+	shape.size = last + 1;
+	ends->meeting = meeting_create();
+	ends->fixture = &ends->fixtures[0];
+	if (!world_open(ends->fixtures, ends->meeting, transport, &shape))
 		return false;
-	fill(room, size, key);
-	link->ops->commit(link, &tag, size);
+	ends->from = ends->fixtures[0].links[last][0];
+	ends->to = ends->fixtures[last].links[0][0];
+	ends->most = fixture_fit(ends->fixture, shape.piece);
 	return true;
 }
 
-bool put(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size)
+void ends_close(struct ends *ends)
 {
-	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
-
-	while (!offer(link, key, size)) {
-		if (!ok(fixture, link->error == 0, "sending %lu: %s", key, link->reason))
-			return false;
-		if (!fixture_wait(fixture, deadline, "room to send"))
-			return false;
-	}
-	return true;
-}
-
-bool check(struct fixture *fixture, const struct rd_message *message, uint64_t key, size_t size)
-{
-	struct rd_tag tag = tag_of(key);
-	size_t right;
-
-	if (!ok(fixture, message->size == size, "message %lu has %zu bytes, not %zu", key,
-		    message->size, size))
-		return false;
-	if (!ok(fixture, memcmp(message->tag, &tag, sizeof(tag)) == 0, "message %lu: tag", key))
-		return false;
-	right = intact(message->data, size, key);
-	return ok(fixture, right == size, "message %lu of %zu bytes is damaged near byte %zu", key,
-		size, right);
-}
-
-bool accept_one(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size)
-{
-	struct rd_message message;
-
-	if (!link->ops->recv(link, NULL, 0, &message))
-		return false;
-	if (!ok(fixture, (uintptr_t)message.data % 8 == 0, "message %lu is not aligned", key))
-		return false;
-	if (!check(fixture, &message, key, size))
-		return false;
-	link->ops->release(link);
-	return true;
-}
-
-bool take(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size)
-{
-	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
-
-	while (!accept_one(fixture, link, key, size)) {
-		if (!ok(fixture, link->error == 0, "awaiting %lu: %s", key, link->reason))
-			return false;
-		if (!fixture_wait(fixture, deadline, "a message"))
-			return false;
-	}
-	return true;
-}
-
-static bool look_armed(struct fixture *fixture, glance *look, void *argument)
-{
-	const struct rd_transport *transport = fixture->transport;
-	struct epoll_event event;
-	int woken = 1;
-
-	if (transport->arm)
-		transport->arm(fixture->endpoint);
-	bool there = look(fixture, argument);
-
-	if (!there && !failed(fixture))
-		woken = epoll_wait(fixture->local.epoll_fd, &event, 1, PARTY_WAIT_MS / 4);
-	if (transport->disarm)
-		transport->disarm(fixture->endpoint);
-	if (woken == 0)
-		ok(fixture, !look(fixture, argument), "a wake-up was lost");
-	return there;
-}
-
-bool sleep_until(struct fixture *fixture, glance *look, void *argument)
-{
-	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
-
-	while (!failed(fixture)) {
-		fixture->transport->advance(fixture->endpoint);
-		if (look(fixture, argument) || look_armed(fixture, look, argument) ||
-			!ok(fixture, now_ms() < deadline, "slept in vain"))
-			break;
-	}
-	return !failed(fixture);
-}
-
-bool until_broken(struct fixture *fixture, struct rd_link *link, uint64_t wait_ms)
-{
-	uint64_t deadline = now_ms() + wait_ms;
-	struct rd_message message;
-
-	while (link->error == 0) {
-		if (!ok(fixture, !link->ops->recv(link, NULL, 0, &message), "a message too many"))
-			return false;
-		if (!fixture_wait(fixture, deadline, "news of the peer's end"))
-			return false;
-	}
-	return ok(fixture, link->error == RONDO_BROKEN, "broken link says %s (%s)",
-		       rondo_error_name(link->error), link->reason) &&
-	       ok(fixture, link->reason[0] != '\0', "a failed link has no reason") &&
-	       ok(fixture, !link->ops->reserve(link, 1), "a failed link gives room") &&
-	       ok(fixture, !link->ops->recv(link, NULL, 0, &message),
-		       "a failed link gives a message");
+	world_close(ends->fixtures);
+	meeting_end(ends->meeting);
 }
 
 /* ---- Two sides ----------------------------------------------------------------------------- */

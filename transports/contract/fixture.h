@@ -1,10 +1,9 @@
 /*
- * Parties: the ranks with which the contract suite tries a transport. A fixture is one rank's
- * endpoint and its links, with calls that wait (bounded) where the contract's calls do not, and
- * traffic whose every byte can be checked.
+ * The ranks with which the contract suite tries a transport. A fixture is one rank's endpoint and
+ * its links. Its calls wait (bounded) where the contract's calls do not.
  *
- * The fixtures of one test live in one thread (party_world), or one a thread or a forked process
- * (party_pair). The first failure of any of them goes to their shared report: a forked child must
+ * The fixtures of one test live in one thread (world_open), or one a thread or a forked process
+ * (fixture_pair). The first failure of any of them goes to their shared report: a forked child must
  * not assert.
  */
 #ifndef FIXTURE_H
@@ -18,6 +17,8 @@
 #include "topo/place.h"
 #include "rondo/transport.h"
 #include "base/settings.h"
+
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
 #define PARTIES_MAX 8
 #define PARTY_CHANNELS_MAX 2
@@ -43,8 +44,10 @@ struct shape {
 	int size, channels, slots;
 	size_t piece;
 	uint64_t comm_id; /* 0: some other number */
-	bool sleepy; /* party_pair: sleep, not spin, until the links are ready */
+	bool sleepy; /* fixture_pair: sleep, not spin, until the links are ready */
 };
+
+extern const struct shape shape_small; /* two ranks, one channel, three slots of 4 KiB */
 
 struct fixture {
 	const struct rd_transport *transport;
@@ -101,25 +104,6 @@ bool world_open(struct fixture *fixtures, struct meeting *meeting, const char *t
 	const struct shape *shape);
 void world_close(struct fixture *fixtures);
 
-/* ---- Traffic: message `key` of a link; what it holds follows from the key. */
-
-void fill(unsigned char *bytes, size_t size, uint64_t key);
-/* How many bytes of it are right before the first that may not be; size: all are. */
-size_t intact(const void *message, size_t size, uint64_t key);
-struct rd_tag tag_of(uint64_t key);
-/* A size for message `key`, up to `most`, with the small ones as likely as the large. */
-size_t size_of(uint64_t key, size_t most);
-
-/* Sends by reserve and commit; false: no room now. */
-bool offer(struct rd_link *link, uint64_t key, size_t size);
-/* The same, and waits for room. */
-bool put(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size);
-/* Is this the message `key`, of this size, to the last byte? */
-bool check(struct fixture *fixture, const struct rd_message *message, uint64_t key, size_t size);
-/* Waits for message `key`, checks and releases it. */
-bool take(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size);
-/* Takes it if it is here. Also false when it is, and is wrong: see failed(). */
-bool accept_one(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size);
 /*
  * Sleeps in epoll_wait() as a driver does, until look(fixture, argument) is true. A sleep that goes
  * on although look() would have been true is a failure: a wake-up was lost.
@@ -127,8 +111,19 @@ bool accept_one(struct fixture *fixture, struct rd_link *link, uint64_t key, siz
 typedef bool glance(struct fixture *fixture, void *argument);
 bool sleep_until(struct fixture *fixture, glance *look, void *argument);
 
-/* Reads nothing more from the link until it fails; must be RONDO_BROKEN, with a reason. */
-bool until_broken(struct fixture *fixture, struct rd_link *link, uint64_t wait_ms);
+/* Both ends of one link, in one thread: two ranks, or one rank twice. */
+struct ends {
+	struct meeting *meeting;
+	struct fixture fixtures[2];
+	struct fixture *fixture; /* speaks for both */
+	struct rd_link *from, *to;
+	size_t most; /* bytes in a message: of a piece, as many as the links carry */
+};
+
+/* False: a failure has been recorded. The ends are to be closed in any case. */
+bool ends_open(struct ends *ends, const char *transport, struct shape shape);
+/* Insists that nobody failed. */
+void ends_close(struct ends *ends);
 
 /*
  * Runs one script as rank 0 and the other as rank 1, linked to each other, as threads or as

@@ -1,5 +1,4 @@
-/* The contract suite for transports that let peers map each other's memory: offer, withdraw, map.
- */
+/* Cases: peers map each other's memory, by offer(), withdraw() and map(). */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -8,15 +7,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "transports/contract/suite.h"
 #include "transports/contract/fixture.h"
+#include "transports/contract/suite.h"
+#include "transports/contract/traffic.h"
 
 #define PAGE 4096
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
-
-static const struct shape small = { .size = 2, .channels = 1, .slots = 3, .piece = 4096 };
-
 /* Memory that is offered. */
 struct region {
 	uint64_t id;
@@ -127,14 +123,14 @@ static void map_and_write(struct fixture *fixture, struct rd_link **links)
 
 void contract_a_region_is_mapped_after_a_message_in_threads(const char *transport)
 {
-	fixture_pair(transport, &small, THREADS, offer_and_read, map_and_write);
-	fixture_pair(transport, &small, THREADS, map_and_write, offer_and_read);
+	fixture_pair(transport, &shape_small, THREADS, offer_and_read, map_and_write);
+	fixture_pair(transport, &shape_small, THREADS, map_and_write, offer_and_read);
 }
 
 void contract_a_region_is_mapped_after_a_message_in_processes(const char *transport)
 {
-	fixture_pair(transport, &small, PROCESSES, offer_and_read, map_and_write);
-	fixture_pair(transport, &small, PROCESSES, map_and_write, offer_and_read);
+	fixture_pair(transport, &shape_small, PROCESSES, offer_and_read, map_and_write);
+	fixture_pair(transport, &shape_small, PROCESSES, map_and_write, offer_and_read);
 }
 
 static void map_and_kill(struct fixture *fixture, struct rd_link **links)
@@ -167,7 +163,7 @@ static void offer_and_wait(struct fixture *fixture, struct rd_link **links)
 
 void contract_a_killed_peers_region_stays_where_it_is_mapped(const char *transport)
 {
-	fixture_pair(transport, &small, PROCESSES, map_and_kill, offer_and_wait);
+	fixture_pair(transport, &shape_small, PROCESSES, map_and_kill, offer_and_wait);
 }
 
 /* Offers, one after the other; each with a message, or only the last. */
@@ -247,15 +243,15 @@ static void map_many(struct fixture *fixture, struct rd_link **links)
 
 void contract_many_regions_come_and_go(const char *transport)
 {
-	fixture_pair(transport, &small, THREADS, offer_many_and_withdraw_some, map_many);
-	fixture_pair(transport, &small, PROCESSES, map_many, offer_many_and_withdraw_some);
+	fixture_pair(transport, &shape_small, THREADS, offer_many_and_withdraw_some, map_many);
+	fixture_pair(transport, &shape_small, PROCESSES, map_many, offer_many_and_withdraw_some);
 }
 
 /* ---- Between several in one thread ----------------------------------------------------------- */
 
 static bool three_open(struct fixture *fixtures, struct meeting *meeting, const char *transport)
 {
-	struct shape shape = small;
+	struct shape shape = shape_small;
 
 	shape.size = 3;
 	return world_open(fixtures, meeting, transport, &shape);
@@ -325,7 +321,7 @@ void contract_what_is_no_sound_region_is_not_mapped(const char *transport)
 	struct region region;
 	int pipes[2];
 
-	if (world_open(fixtures, meeting, transport, &small) &&
+	if (world_open(fixtures, meeting, transport, &shape_small) &&
 		ok(fixtures, pipe2(pipes, O_CLOEXEC) == 0, "pipe2: %m")) {
 		try_invalid_memfds(fixtures);
 		try_invalid(fixtures, 100, pipes[0], PAGE);
@@ -349,7 +345,7 @@ static void leave_regions(const char *transport)
 	struct fixture fixtures[2];
 	struct region regions[8];
 
-	if (!world_open(fixtures, meeting, transport, &small)) {
+	if (!world_open(fixtures, meeting, transport, &shape_small)) {
 		world_close(fixtures);
 		meeting_end(meeting);
 		return;

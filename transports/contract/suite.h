@@ -1,10 +1,21 @@
 /*
- * The contract suite: what every transport must do (rondo/transport.h), as one function a
- * behaviour that takes a transport's name and insists (fixture.h). test_contract.c makes tests of
- * them; a new transport adds one line there. rondo-check runs them on plug-ins, from the table. No
- * case knows what any transport is made of, and none knows Criterion.
+ * The contract suite: the behaviour that rondo/transport.h demands of each transport. A case is one
+ * function: it takes a transport's name, and ends with insist() (fixture.h) if the transport fails.
+ * test_contract.c makes tests of the cases; a new transport adds one line there. rondo-check runs
+ * them on plug-ins, from the table. No case depends on a certain transport, or on Criterion.
  *
- * Needs no more of the library than the table of transports and the place of this process.
+ *   messages    one link carries messages whole and in order
+ *   memory      messages in the caller's own memory
+ *   ranks       traffic between ranks
+ *   progress    messages arrive although no recv() requests them
+ *   sleeping    messages and room wake a sleeper
+ *   endings     a peer closes, or is killed
+ *   connecting  invalid cards, other comms, strangers
+ *   regions     peers map each other's memory
+ *   leaks       closing leaves nothing behind
+ *
+ * The suite needs only two parts of the library: the table of transports, and the place of this
+ * process.
  */
 #ifndef CONTRACT_H
 #define CONTRACT_H

@@ -1,0 +1,195 @@
+/* Cases: invalid cards, other comms, and processes that are no ranks. */
+#include <sched.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "transports/contract/fixture.h"
+#include "transports/contract/suite.h"
+#include "transports/contract/traffic.h"
+
+/* Time enough, on one machine, for whatever should not happen. */
+static void advance_much(struct fixture *fixture)
+{
+	for (int i = 0; i < 500 && !failed(fixture); i++) {
+		fixture_advance(fixture);
+		sched_yield();
+	}
+}
+
+static void try_card(
+	const char *transport, int rank, const unsigned char *card, size_t card_size, bool refused)
+{
+	struct meeting *meeting = meeting_create();
+	struct fixture fixture;
+	struct rd_link *link = NULL;
+
+	if (fixture_listen(&fixture, meeting, transport, rank, &shape_small)) {
+		int err = fixture.transport->open(
+			fixture.endpoint, 1 - rank, 0, card, card_size, &link);
+
+		ok(&fixture, err <= 0, "open returned %d", err);
+		ok(&fixture, err != 0 || !refused, "a card of %zu bytes was taken", card_size);
+		advance_much(&fixture);
+		ok(&fixture, err != 0 || !link->ready, "a bad card made a link");
+	}
+	fixture_close(&fixture);
+	meeting_end(meeting);
+}
+
+void contract_a_bad_card_is_an_error(const char *transport)
+{
+	struct meeting *meeting = meeting_create();
+	struct fixture fixture;
+	unsigned char card[RD_CARD_MAX + 1] = { 0 };
+
+	if (fixture_listen(&fixture, meeting, transport, 0, &shape_small)) {
+		memcpy(card, fixture.card, fixture.card_size);
+		for (size_t size = 0; size < fixture.card_size; size++)
+			try_card(transport, 1, card, size, true);
+		try_card(transport, 1, card, fixture.card_size + 1, true);
+		for (int rank = 0; rank < 2; rank++) {
+			memset(card, 0, sizeof(card));
+			try_card(transport, rank, card, fixture.card_size, false);
+			memset(card, 0xff, sizeof(card));
+			try_card(transport, rank, card, fixture.card_size, false);
+		}
+	}
+	fixture_close(&fixture);
+	meeting_end(meeting);
+}
+
+/* The peer goes before its link was opened from here, or right after. */
+static void lose_early(const char *transport, int rank, bool opened)
+{
+	struct meeting *meeting = meeting_create();
+	struct fixture here, there;
+	int peer = 1 - rank;
+
+	if (fixture_listen(&here, meeting, transport, rank, &shape_small) &&
+		fixture_listen(&there, meeting, transport, peer, &shape_small)) {
+		if (opened)
+			fixture_open(&there, rank, here.card, here.card_size);
+		fixture_close(&there);
+		if (fixture_open(&here, peer, there.card, there.card_size)) {
+			advance_much(&here);
+			ok(&here, !here.links[peer][0]->ready || here.links[peer][0]->error,
+				"a link to nobody is ready");
+		}
+	}
+	fixture_close(&here);
+	meeting_end(meeting);
+}
+
+void contract_a_peer_that_left_before_the_link_was_ready_does_no_harm(const char *transport)
+{
+	for (int rank = 0; rank < 2; rank++) {
+		lose_early(transport, rank, false);
+		lose_early(transport, rank, true);
+	}
+}
+
+void contract_another_comm_is_kept_out(const char *transport)
+{
+	struct meeting *meeting = meeting_create();
+	struct fixture fixtures[2] = { 0 };
+
+	for (int rank = 0; rank < 2; rank++) {
+		struct shape shape = shape_small;
+
+		shape.comm_id = 100 + (uint64_t)rank;
+		fixture_listen(&fixtures[rank], meeting, transport, rank, &shape);
+		fixtures[rank].world = fixtures;
+		fixtures[rank].world_count = 2;
+	}
+	for (int rank = 0; rank < 2 && !failed(fixtures); rank++)
+		fixture_open(&fixtures[rank], 1 - rank, fixtures[1 - rank].card,
+			fixtures[1 - rank].card_size);
+	if (!failed(fixtures)) {
+		advance_much(fixtures);
+		ok(fixtures, !fixtures[0].links[1][0]->ready && !fixtures[1].links[0][0]->ready,
+			"a link between two comms is ready");
+	}
+	world_close(fixtures);
+	meeting_end(meeting);
+}
+
+#define STRANGERS 60
+
+struct strangers {
+	int sockets[STRANGERS];
+	int count;
+};
+
+/* What a stranger does: nothing; goes; says little; says much. */
+static void stranger_send(struct strangers *strangers, int socket)
+{
+	static const char noise[8192] = "GET / HTTP/1.1\r\nHost: rondo\r\n\r\n";
+	int what = strangers->count % 4;
+
+	strangers->sockets[strangers->count++] = socket;
+	if (what == 1)
+		shutdown(socket, SHUT_RDWR);
+	else if (what > 1)
+		send(socket, noise, what == 2 ? 10 : sizeof(noise), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void strangers_come(struct strangers *strangers, int listener, int how_many)
+{
+	struct sockaddr_storage address;
+	socklen_t size = sizeof(address), type_size = sizeof(int);
+	int type = 0;
+
+	if (getsockname(listener, (struct sockaddr *)&address, &size) ||
+		getsockopt(listener, SOL_SOCKET, SO_TYPE, &type, &type_size))
+		return;
+	for (int i = 0; i < how_many && strangers->count < STRANGERS; i++) {
+		int stranger = socket(address.ss_family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+		connect(stranger, (struct sockaddr *)&address, size);
+		stranger_send(strangers, stranger);
+	}
+}
+
+/* Whatever sockets listen in this process are the transport's: others find them as well. */
+static void strangers_come_to_all(struct strangers *strangers, int how_many)
+{
+	for (int fd = 3; fd < 256; fd++) {
+		int listens = 0;
+		socklen_t size = sizeof(listens);
+
+		if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens)
+			strangers_come(strangers, fd, how_many);
+	}
+}
+
+void contract_strangers_do_not_get_in_the_way(const char *transport)
+{
+	struct meeting *meeting = meeting_create();
+	struct strangers strangers = { .count = 0 };
+	struct fixture fixtures[2] = { 0 };
+	bool valid = true;
+
+	for (int rank = 0; rank < 2 && valid; rank++) {
+		valid = fixture_listen(&fixtures[rank], meeting, transport, rank, &shape_small);
+		fixtures[rank].world = fixtures;
+		fixtures[rank].world_count = 2;
+	}
+	strangers_come_to_all(&strangers, 20);
+	for (int rank = 0; rank < 2 && valid; rank++)
+		valid = fixture_open(&fixtures[rank], 1 - rank, fixtures[1 - rank].card,
+			fixtures[1 - rank].card_size);
+	if (valid && fixture_until_ready(fixtures)) {
+		size_t size = fixture_fit(fixtures, 100);
+
+		strangers_come_to_all(&strangers, 10);
+		for (uint64_t key = 0; key < 100; key++)
+			if (!put(fixtures, fixtures[0].links[1][0], key, size) ||
+				!take(fixtures, fixtures[1].links[0][0], key, size))
+				break;
+	}
+	world_close(fixtures);
+	for (int i = 0; i < strangers.count; i++)
+		close(strangers.sockets[i]);
+	meeting_end(meeting);
+}

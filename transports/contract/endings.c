@@ -1,0 +1,177 @@
+/* Cases: a peer closes its endpoint, or is killed. */
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "transports/contract/fixture.h"
+#include "transports/contract/suite.h"
+#include "transports/contract/traffic.h"
+
+static bool until_stage(struct fixture *fixture, int stage)
+{
+	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+
+	while (fixture->meeting->stage < stage)
+		if (!fixture_wait(fixture, deadline, "the other side"))
+			return false;
+	return true;
+}
+
+/* Time for whatever news there is to be noticed, before anything is read. */
+static void advance_long(struct fixture *fixture)
+{
+	for (int i = 0; i < 3000; i++)
+		fixture_advance(fixture);
+}
+
+#define FEW 3
+#define MANY 40
+#define MANY_SIZE (64 << 10)
+
+/* Few messages, which lie somewhere on their way when close() returns. */
+static void leave_few(struct fixture *fixture, struct rd_link **links)
+{
+	if (!until_stage(fixture, 1))
+		return;
+	for (uint64_t key = 0; key < FEW; key++)
+		if (!put(fixture, links[0], key, size_of(key, fixture_fit(fixture, 4096))))
+			return;
+	/* Messages of the other side that were not read must not take ours with them. */
+	fixture_close(fixture);
+	fixture->meeting->stage = 2;
+}
+
+static void outlive_few(struct fixture *fixture, struct rd_link **links)
+{
+	bool valid = put(fixture, links[0], 100, 64) &&
+		     put(fixture, links[0], 101, fixture_fit(fixture, 4000));
+
+	fixture->meeting->stage = 1;
+	if (!valid || !until_stage(fixture, 2))
+		return;
+	advance_long(fixture);
+	for (uint64_t key = 0; key < FEW; key++)
+		if (!take(fixture, links[0], key, size_of(key, fixture_fit(fixture, 4096))))
+			return;
+	until_broken(fixture, links[0], PARTY_WAIT_MS);
+}
+
+/* Many messages: the last are still being pushed out when close() is called. */
+static void leave_many(struct fixture *fixture, struct rd_link **links)
+{
+	size_t size = fixture_fit(fixture, MANY_SIZE);
+
+	for (uint64_t key = 0; key < MANY; key++)
+		if (!put(fixture, links[0], key, size))
+			return;
+	fixture_close(fixture);
+}
+
+static void outlive_many(struct fixture *fixture, struct rd_link **links)
+{
+	size_t size = fixture_fit(fixture, MANY_SIZE);
+
+	for (uint64_t key = 0; key < MANY; key++)
+		if (!take(fixture, links[0], key, size))
+			return;
+	until_broken(fixture, links[0], PARTY_WAIT_MS);
+}
+
+static void run_leavers(const char *transport, enum sides sides)
+{
+	struct shape shape = shape_small;
+
+	fixture_pair(transport, &shape, sides, outlive_few, leave_few);
+	fixture_pair(transport, &shape, sides, leave_few, outlive_few);
+	shape.piece = MANY_SIZE;
+	fixture_pair(transport, &shape, sides, outlive_many, leave_many);
+	fixture_pair(transport, &shape, sides, leave_many, outlive_many);
+}
+
+void contract_messages_outlive_their_sender_in_threads(const char *transport)
+{
+	run_leavers(transport, THREADS);
+}
+
+void contract_messages_outlive_their_sender_in_processes(const char *transport)
+{
+	run_leavers(transport, PROCESSES);
+}
+
+/* Sends two messages, sees them off, and waits for the end. */
+static void send_two_and_wait(struct fixture *fixture, struct rd_link **links)
+{
+	if (!put(fixture, links[0], 0, 64) ||
+		!put(fixture, links[0], 1, fixture_fit(fixture, 4000)))
+		return;
+	for (int i = 0; i < 100; i++)
+		fixture_advance(fixture);
+	fixture->meeting->stage = 1;
+	until_stage(fixture, 1000000);
+}
+
+static void kill_and_take_two(struct fixture *fixture, struct rd_link **links)
+{
+	size_t size = fixture_fit(fixture, 4000);
+	siginfo_t death;
+
+	if (!until_stage(fixture, 1))
+		return;
+	kill(fixture->meeting->child, SIGKILL);
+	waitid(P_PID, (id_t)fixture->meeting->child, &death, WEXITED | WNOWAIT);
+	advance_long(fixture);
+	if (take(fixture, links[0], 0, 64) && take(fixture, links[0], 1, size))
+		until_broken(fixture, links[0], PARTY_WAIT_MS);
+}
+
+void contract_a_killed_peer_breaks_the_link_after_its_last_message(const char *transport)
+{
+	fixture_pair(transport, &shape_small, PROCESSES, kill_and_take_two, send_two_and_wait);
+}
+
+static void die_when_told(struct fixture *fixture, struct rd_link **links)
+{
+	(void)links;
+	if (until_stage(fixture, 1))
+		raise(SIGKILL);
+}
+
+static bool look_broken(struct fixture *fixture, void *argument)
+{
+	struct rd_link *link = argument;
+	struct rd_message message;
+
+	ok(fixture, !link->ops->recv(link, NULL, 0, &message), "a message from nowhere");
+	return link->error != 0;
+}
+
+static void sleep_until_broken(struct fixture *fixture, struct rd_link **links)
+{
+	fixture->meeting->stage = 1;
+	if (sleep_until(fixture, look_broken, links[0]))
+		until_broken(fixture, links[0], 0);
+}
+
+void contract_a_killed_peer_wakes_a_sleeper(const char *transport)
+{
+	fixture_pair(transport, &shape_small, PROCESSES, sleep_until_broken, die_when_told);
+}
+
+/* What the dead peer sent lies unread: it must not hide that there will never be room again. */
+static void kill_when_full(struct fixture *fixture, struct rd_link **links)
+{
+	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+	size_t size = fixture_fit(fixture, shape_small.piece);
+
+	if (!until_stage(fixture, 1))
+		return;
+	flood(fixture, links[0], 0, size);
+	kill(fixture->meeting->child, SIGKILL);
+	while (!links[0]->error && fixture_wait(fixture, deadline, "an error"))
+		offer(links[0], 0, size);
+	ok(fixture, links[0]->error == RONDO_BROKEN, "%s", links[0]->reason);
+}
+
+void contract_a_killed_reader_breaks_a_sender_without_room(const char *transport)
+{
+	fixture_pair(transport, &shape_small, PROCESSES, kill_when_full, send_two_and_wait);
+}

@@ -1,0 +1,171 @@
+/* Cases: messages and room wake a rank that sleeps. */
+#include "transports/contract/fixture.h"
+#include "transports/contract/suite.h"
+#include "transports/contract/traffic.h"
+
+#define SLEEPS 20000
+
+struct awaited {
+	struct rd_link *link;
+	uint64_t key;
+	size_t size;
+	bool there; /* a look that succeeded took the message, or the room: it has it */
+};
+
+static bool look_taken(struct fixture *fixture, void *argument)
+{
+	struct awaited *awaited = argument;
+
+	if (!awaited->there)
+		awaited->there = accept_one(fixture, awaited->link, awaited->key, awaited->size);
+	return awaited->there;
+}
+
+static bool look_sent(struct fixture *fixture, void *argument)
+{
+	struct awaited *awaited = argument;
+
+	(void)fixture;
+	if (!awaited->there)
+		awaited->there = offer(awaited->link, awaited->key, awaited->size);
+	return awaited->there;
+}
+
+static bool sleepy_take(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size)
+{
+	struct awaited awaited = { link, key, size, false };
+
+	return sleep_until(fixture, look_taken, &awaited);
+}
+
+static bool sleepy_put(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size)
+{
+	struct awaited awaited = { link, key, size, false };
+
+	return sleep_until(fixture, look_sent, &awaited);
+}
+
+static void serve(struct fixture *fixture, struct rd_link **links)
+{
+	for (uint64_t key = 0; key < SLEEPS; key++)
+		if (!put(fixture, links[0], key, 8) || !sleepy_take(fixture, links[0], ~key, 8))
+			return;
+}
+
+static void reply(struct fixture *fixture, struct rd_link **links)
+{
+	for (uint64_t key = 0; key < SLEEPS; key++)
+		if (!sleepy_take(fixture, links[0], key, 8) || !put(fixture, links[0], ~key, 8))
+			return;
+}
+
+void contract_sleeping_threads_are_woken_by_messages(const char *transport)
+{
+	fixture_pair(transport, &shape_small, THREADS, serve, reply);
+}
+
+void contract_sleeping_processes_are_woken_by_messages(const char *transport)
+{
+	fixture_pair(transport, &shape_small, PROCESSES, serve, reply);
+}
+
+/* Small ones for links of few slots, then large ones for those that count bytes. */
+static size_t stream_size(struct fixture *fixture, uint64_t key)
+{
+	return key < SLEEPS ? 16 : fixture_fit(fixture, 64 << 10);
+}
+
+#define STREAM (SLEEPS + 300)
+
+static void stream_out(struct fixture *fixture, struct rd_link **links)
+{
+	for (uint64_t key = 0; key < STREAM; key++)
+		if (!sleepy_put(fixture, links[0], key, stream_size(fixture, key)))
+			return;
+	sleepy_take(fixture, links[0], 7, 8);
+}
+
+static void stream_in(struct fixture *fixture, struct rd_link **links)
+{
+	for (uint64_t key = 0; key < STREAM; key++)
+		if (!sleepy_take(fixture, links[0], key, stream_size(fixture, key)))
+			return;
+	put(fixture, links[0], 7, 8);
+	/* Until it has gone out, where it takes more than a commit. */
+	sleepy_take(fixture, links[0], 8, 8);
+}
+
+static void stream_out_and_end(struct fixture *fixture, struct rd_link **links)
+{
+	stream_out(fixture, links);
+	put(fixture, links[0], 8, 8);
+}
+
+static const struct shape narrow = { .size = 2, .channels = 1, .slots = 2, .piece = 64 << 10 };
+
+void contract_sleeping_threads_are_woken_by_room(const char *transport)
+{
+	fixture_pair(transport, &narrow, THREADS, stream_out_and_end, stream_in);
+}
+
+void contract_sleeping_processes_are_woken_by_room(const char *transport)
+{
+	fixture_pair(transport, &narrow, PROCESSES, stream_out_and_end, stream_in);
+}
+
+/* Awake, and a little later each time, so as to meet the other just when it falls asleep. */
+static void dawdle(uint64_t key)
+{
+	for (volatile uint64_t i = 0; i < key % 1000; i++)
+		;
+}
+
+static void reply_awake(struct fixture *fixture, struct rd_link **links)
+{
+	for (uint64_t key = 0; key < SLEEPS; key++) {
+		if (!take(fixture, links[0], key, 8))
+			return;
+		dawdle(key);
+		if (!put(fixture, links[0], ~key, 8))
+			return;
+	}
+}
+
+void contract_a_message_that_meets_its_reader_falling_asleep_wakes_it(const char *transport)
+{
+	fixture_pair(transport, &shape_small, PROCESSES, serve, reply_awake);
+}
+
+static void stream_in_awake(struct fixture *fixture, struct rd_link **links)
+{
+	for (uint64_t key = 0; key < STREAM; key++) {
+		dawdle(key);
+		if (!take(fixture, links[0], key, stream_size(fixture, key)))
+			return;
+	}
+	put(fixture, links[0], 7, 8);
+	sleepy_take(fixture, links[0], 8, 8);
+}
+
+void contract_room_that_meets_its_writer_falling_asleep_wakes_it(const char *transport)
+{
+	fixture_pair(transport, &narrow, PROCESSES, stream_out_and_end, stream_in_awake);
+}
+
+static void one_message_each(struct fixture *fixture, struct rd_link **links)
+{
+	uint64_t rank = (uint64_t)fixture->local.rank;
+
+	if (put(fixture, links[0], rank, 8))
+		take(fixture, links[0], 1 - rank, 8);
+}
+
+void contract_a_sleeper_is_woken_while_links_become_ready(const char *transport)
+{
+	struct shape shape = shape_small;
+
+	shape.sleepy = true;
+	for (int round = 0; round < 20; round++)
+		fixture_pair(transport, &shape, round % 2 ? THREADS : PROCESSES, one_message_each,
+			one_message_each);
+}
