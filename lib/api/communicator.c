@@ -19,6 +19,7 @@
 #include "bootstrap/socket.h"
 #include "comm/calibrate.h"
 #include "comm/comm_log.h"
+#include "comm/plan_cache.h"
 #include "comm/run.h"
 #include "comm/user_op.h"
 #include "device/device.h"
@@ -114,7 +115,7 @@ static int set_picker(struct rondo_comm *comm)
 		return RONDO_MEMORY;
 	rd_picker_destroy(comm->picker);
 	comm->picker = picker;
-	memset(comm->last_calls, 0, sizeof(comm->last_calls));
+	rd_plan_cache_drop_choices(comm);
 	return 0;
 }
 
@@ -218,14 +219,7 @@ static void drop_messages(struct rondo_comm *comm)
 static void free_own(struct rondo_comm *comm)
 {
 	rd_buffer_exchange_destroy(comm);
-	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++) {
-		while (comm->prepared[i]) {
-			struct rd_prepared *next = comm->prepared[i]->next;
-
-			rd_prepared_destroy(comm->prepared[i]);
-			comm->prepared[i] = next;
-		}
-	}
+	rd_plan_cache_destroy(comm);
 	rd_picker_destroy(comm->picker);
 	destroy_layouts(comm);
 	rd_ops_destroy(comm);

@@ -17,30 +17,8 @@
 #include "base/settings.h"
 #include "rondo/transport.h"
 
-/* A plan for each channel (one plan where their layouts are the same), with the exec that runs
-   them, one call at a time. */
-struct rd_prepared {
-	const struct rd_plan *plans[RD_CHANNELS_MAX];
-	int channels;
-	size_t piece_size;
-	void *scratch;
-	uint64_t *send_marks;
-	struct rd_exec exec;
-	struct rd_prepared *next;
-};
-
-/* A collective's last call. An equal one, but for its buffers, needs no choice or preparation.
-   Programs repeat the same few calls, and for small ones that work would take most of the time. */
-struct rd_last_call {
-	struct rd_prepared *prepared; /* its exec ran the last call; NULL: prepare anew */
-	struct rd_choice *choice;
-	size_t count, whole;
-	rondo_type type;
-	rondo_op op;
-	int root;
-};
-
 struct rd_gpu;
+struct rd_prepared;
 
 struct rondo_comm {
 	int rank, size;
@@ -91,11 +69,10 @@ struct rondo_comm {
 	uint32_t *sends, *recvs; /* [size]: transfers issued, by peer */
 	uint64_t digest; /* of the collectives issued */
 
-	struct rd_prepared *prepared[RD_COLLECTIVE_COUNT];
+	struct rd_prepared *prepared[RD_COLLECTIVE_COUNT]; /* last used first (plan_cache.h) */
 	_Atomic bool calls_itself; /* the call is the library's own: RONDO_ALGO does not apply */
 	_Atomic uint32_t
 		replaced; /* bit 1 << collective: that RONDO_ALGO does not run it is logged */
-	struct rd_last_call last_calls[RD_COLLECTIVE_COUNT];
 	struct rd_costs costs;
 	struct rd_picker *picker;
 	bool times_calls; /* the log level asks for the times of calls */
@@ -107,16 +84,6 @@ struct rondo_comm {
 
 	bool finalized; /* by rondo_comm_finalize(): only rondo_comm_destroy() remains */
 };
-
-/* The plan of a call and its memory, from the cache or made now (plan_cache.c). peers_mapped:
-   all ranks' buffers can be addressed from all others. *choice: NULL where there was nothing to
-   choose. */
-int rd_prepare(struct rondo_comm *comm, const struct rd_call *call, bool peers_mapped,
-	struct rd_prepared **prepared, struct rd_choice **choice);
-void rd_prepared_destroy(struct rd_prepared *prepared);
-/* Where RONDO_ALGO names another algorithm than `runs`, rank 0 warns, once a collective. */
-void rd_warn_of_replacement(
-	struct rondo_comm *comm, enum rd_collective collective, const char *runs, const char *why);
 
 /* Creates endpoints on every transport that may be used here, and their cards (route.c). */
 int rd_route_listen(struct rondo_comm *comm, struct rd_card cards[RD_TRANSPORTS_MAX]);

@@ -1,17 +1,15 @@
-/* Plans that are written once and kept, with the memory that running them takes. */
+#include "comm/plan_cache.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "exec/algorithms.h"
 #include "tuner/eligible.h"
-#include "comm/comm.h"
 #include "base/error.h"
 #include "base/log.h"
 
-void rd_prepared_destroy(struct rd_prepared *prepared)
+static void destroy_prepared(struct rd_prepared *prepared)
 {
-	if (!prepared)
-		return;
 	for (int channel = RD_CHANNELS_MAX - 1; channel >= 0; channel--)
 		if (channel == 0 || prepared->plans[channel] != prepared->plans[channel - 1])
 			rd_plan_destroy((struct rd_plan *)prepared->plans[channel]);
@@ -62,7 +60,7 @@ static int create(const struct rondo_comm *comm, const struct rd_problem *proble
 	int err = write_plans(comm, problem, choice, prepared);
 
 	if (err) {
-		rd_prepared_destroy(prepared);
+		destroy_prepared(prepared);
 		return err;
 	}
 	prepared->channels = choice->channels;
@@ -73,7 +71,7 @@ static int create(const struct rondo_comm *comm, const struct rd_problem *proble
 	prepared->scratch = malloc(
 		rd_exec_scratch_size(prepared->plans, choice->channels, choice->piece_size) + 1);
 	if (!prepared->send_marks || !prepared->scratch) {
-		rd_prepared_destroy(prepared);
+		destroy_prepared(prepared);
 		return rd_fail(RONDO_MEMORY, "no memory for a plan");
 	}
 	*prepared_out = prepared;
@@ -175,13 +173,17 @@ static bool choose_simply(const struct rondo_comm *comm, const struct rd_call *c
 	return true;
 }
 
-static struct rd_prepared *find(const struct rondo_comm *comm, const struct rd_problem *problem,
-	const struct rd_choice *choice)
+/* Takes it out of its list; NULL: there is none. */
+static struct rd_prepared *find(
+	struct rondo_comm *comm, const struct rd_problem *problem, const struct rd_choice *choice)
 {
-	struct rd_prepared *prepared = comm->prepared[problem->collective];
+	struct rd_prepared **at = &comm->prepared[problem->collective], *prepared;
 
-	while (prepared && !fits(prepared, problem, choice))
-		prepared = prepared->next;
+	while (*at && !fits(*at, problem, choice))
+		at = &(*at)->next;
+	prepared = *at;
+	if (prepared)
+		*at = prepared->next;
 	return prepared;
 }
 
@@ -216,48 +218,55 @@ static const char *why_not(
 	return "it does not run with so many ranks, this root, or hosts like these";
 }
 
-static int prepare(struct rondo_comm *comm, const struct rd_call *call, bool peers_mapped,
-	struct rd_prepared **prepared, struct rd_choice **choice)
+int rd_prepare(struct rondo_comm *comm, const struct rd_call *call, bool peers_mapped,
+	struct rd_prepared **prepared_out)
 {
-	struct rd_prepared **list = &comm->prepared[call->problem.collective];
+	struct rd_prepared **list = &comm->prepared[call->problem.collective], *prepared;
 	struct rd_choice simple, *chosen = &simple;
+	int err = 0;
 
-	*choice = NULL;
 	if (!choose_simply(comm, call, peers_mapped, &simple)) {
-		int err = rd_picker_choose(comm->picker, call->problem.collective, block_size(call),
+		err = rd_picker_choose(comm->picker, call->problem.collective, block_size(call),
 			rd_type_class_of(call->type), peers_mapped, &chosen);
-
 		if (err)
 			return err;
-		*choice = chosen;
 	}
-	*prepared = find(comm, &call->problem, chosen);
+	prepared = find(comm, &call->problem, chosen);
 	/* It was chosen for one root and layout; these may be others. */
-	if (!*prepared && chosen != &simple && !can(comm, &call->problem, chosen)) {
-		*choice = NULL;
+	if (!prepared && chosen != &simple && !can(comm, &call->problem, chosen)) {
 		simple = simplest(comm, &call->problem);
 		chosen = &simple;
-		*prepared = find(comm, &call->problem, chosen);
+		prepared = find(comm, &call->problem, chosen);
 	}
-	if (*prepared)
-		return 0;
-
-	int err = create(comm, &call->problem, chosen, prepared);
-
+	if (!prepared)
+		err = create(comm, &call->problem, chosen, &prepared);
 	if (err)
 		return err;
-	(*prepared)->next = *list;
-	*list = *prepared;
+	prepared->next = *list;
+	*list = prepared;
+	prepared->choice = chosen == &simple ? NULL : chosen;
+	if (*comm->settings.algo)
+		rd_warn_of_replacement(comm, call->problem.collective,
+			prepared->plans[0]->algorithm, why_not(comm, call, peers_mapped));
+	*prepared_out = prepared;
 	return 0;
 }
 
-int rd_prepare(struct rondo_comm *comm, const struct rd_call *call, bool peers_mapped,
-	struct rd_prepared **prepared, struct rd_choice **choice)
+void rd_plan_cache_drop_choices(struct rondo_comm *comm)
 {
-	int err = prepare(comm, call, peers_mapped, prepared, choice);
+	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++)
+		if (comm->prepared[i])
+			comm->prepared[i]->repeats = false;
+}
 
-	if (!err && *comm->settings.algo)
-		rd_warn_of_replacement(comm, call->problem.collective,
-			(*prepared)->plans[0]->algorithm, why_not(comm, call, peers_mapped));
-	return err;
+void rd_plan_cache_destroy(struct rondo_comm *comm)
+{
+	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++) {
+		while (comm->prepared[i]) {
+			struct rd_prepared *next = comm->prepared[i]->next;
+
+			destroy_prepared(comm->prepared[i]);
+			comm->prepared[i] = next;
+		}
+	}
 }

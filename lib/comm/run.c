@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/plan_cache.h"
 #include "comm/user_op.h"
 
 /* How often a rank that shares its core yields it before it sleeps. It yields at once: to look once
@@ -544,27 +545,6 @@ static int idle(struct rd_task *tasks, int count, int *left, struct idleness *id
 
 /* ---- Running ------------------------------------------------------------------------------- */
 
-static struct rd_last_call *last_call_of(const struct rd_task *task)
-{
-	return &task->comm->last_calls[task->call.problem.collective];
-}
-
-/* What will do for the next call, if that is just like this one. */
-static void record_last_call(const struct rd_task *task, struct rd_prepared *prepared)
-{
-	const struct rd_call *call = &task->call;
-
-	*last_call_of(task) = (struct rd_last_call){ .prepared = prepared,
-		.choice = task->choice,
-		.count = call->count,
-		.whole = call->whole,
-		.type = call->type,
-		.op = call->op,
-		.root = call->problem.root };
-	if (!is_collective(task) || !rd_call_is_ordinary(call) || task->may_exchange)
-		last_call_of(task)->prepared = NULL;
-}
-
 static uint64_t block_size(const struct rd_task *task)
 {
 	return task->call.count * task->exec->element;
@@ -587,16 +567,13 @@ static void set_single_copy(struct rd_task *task)
 /* False: there was no call before, or another one. */
 static bool start_again(struct rd_task *task)
 {
-	const struct rd_last_call *last_call = last_call_of(task);
 	const struct rd_call *call = &task->call;
+	struct rd_prepared *prepared = rd_prepared_again(task->comm, call);
 
-	if (!last_call->prepared || last_call->count != call->count ||
-		last_call->whole != call->whole || last_call->type != call->type ||
-		last_call->op != call->op || last_call->root != call->problem.root ||
-		!rd_call_is_ordinary(call))
+	if (!prepared)
 		return false;
-	task->choice = last_call->choice;
-	task->exec = &last_call->prepared->exec;
+	task->choice = prepared->choice;
+	task->exec = &prepared->exec;
 	set_single_copy(task);
 	rd_exec_again(task->exec, call->in, call->out, call->number);
 	return true;
@@ -606,7 +583,7 @@ static int start_plan(struct rd_task *task, bool peers_mapped)
 {
 	struct rondo_comm *comm = task->comm;
 	struct rd_prepared *prepared;
-	int err = rd_prepare(comm, &task->call, peers_mapped, &prepared, &task->choice);
+	int err = rd_prepare(comm, &task->call, peers_mapped, &prepared);
 
 	if (err)
 		return err;
@@ -615,6 +592,7 @@ static int start_plan(struct rd_task *task, bool peers_mapped)
 	bool direct_access = prepared->plans[0]->direct_access;
 	bool whole = direct_access && prepared->plans[0]->scratch_chunks == 0;
 
+	task->choice = prepared->choice;
 	task->exec = &prepared->exec;
 	rd_exec_init(task->exec, prepared->plans, &task->call, comm->links, prepared->channels,
 		whole ? SIZE_MAX : prepared->piece_size, prepared->scratch, prepared->send_marks);
@@ -623,7 +601,8 @@ static int start_plan(struct rd_task *task, bool peers_mapped)
 		task->exec->peer_buffers = comm->exchange.peer_buffers;
 	else
 		set_single_copy(task);
-	record_last_call(task, prepared);
+	prepared->repeats =
+		is_collective(task) && rd_call_is_ordinary(&task->call) && !task->may_exchange;
 	return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "comm/plan_cache.h"
 #include "base/futex.h"
 #include "gpu/compile_direct.h"
 #include "gpu/compile_messages.h"

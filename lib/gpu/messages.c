@@ -6,6 +6,7 @@
 #include "exec/algorithms.h"
 #include "tuner/eligible.h"
 #include "base/error.h"
+#include "comm/plan_cache.h"
 #include "device/devmem.h"
 #include "base/log.h"
 #include "gpu/peers.h"

@@ -10,7 +10,7 @@
 
 #include "exec/algorithms.h"
 #include "tuner/eligible.h"
-#include "comm/comm.h"
+#include "comm/plan_cache.h"
 #include "call_collective.h"
 #include "plan/collective.h"
 #include "reference.h"

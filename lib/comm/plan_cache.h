@@ -1,0 +1,61 @@
+/*
+ * The cache for the start of calls: plans that are written once, with the memory and the executor
+ * that run them. Its key is the collective, root and target of a call, and the choice for it
+ * (pick.h): the sizes of many classes have the same plan. The plan of a collective's last call
+ * comes first; an equal call starts again from it, with no choice and no search. Programs repeat
+ * the same few calls, and for small ones that work would take most of the time.
+ */
+#ifndef RD_PLAN_CACHE_H
+#define RD_PLAN_CACHE_H
+
+#include "comm/comm.h"
+
+/* Serves one call at a time, until the comm ends. */
+struct rd_prepared {
+	const struct rd_plan *plans[RD_CHANNELS_MAX]; /* one plan where layouts are the same */
+	int channels;
+	size_t piece_size;
+	void *scratch;
+	uint64_t *send_marks;
+	struct rd_exec exec;
+	/* Of the last call, which `exec` has: */
+	struct rd_choice *choice; /* NULL: there was nothing to choose */
+	bool repeats; /* a call that differs in its buffers alone may start again */
+	struct rd_prepared *next;
+};
+
+/*
+ * Returns the plan of a call, and its memory, from the cache or made now. It comes first in the
+ * cache, with its choice set; the caller sets `exec` and `repeats`. peers_mapped: all ranks'
+ * buffers can be addressed from all others. Returns 0 or an error.
+ */
+int rd_prepare(struct rondo_comm *comm, const struct rd_call *call, bool peers_mapped,
+	struct rd_prepared **prepared);
+
+/* Returns what an equal call ran on last, but for its buffers; NULL: another call came between, or
+   it must be prepared anew. */
+static inline struct rd_prepared *rd_prepared_again(
+	const struct rondo_comm *comm, const struct rd_call *call)
+{
+	struct rd_prepared *prepared = comm->prepared[call->problem.collective];
+
+	if (!prepared || !prepared->repeats || !rd_call_is_ordinary(call))
+		return NULL;
+
+	const struct rd_call *last = &prepared->exec.call;
+
+	if (last->count != call->count || last->whole != call->whole || last->type != call->type ||
+		last->op != call->op || last->problem.root != call->problem.root)
+		return NULL;
+	return prepared;
+}
+
+/* The comm gets another picker: no call may start again by a choice of the one before. */
+void rd_plan_cache_drop_choices(struct rondo_comm *comm);
+void rd_plan_cache_destroy(struct rondo_comm *comm);
+
+/* Where RONDO_ALGO names another algorithm than `runs`, rank 0 warns, once a collective. */
+void rd_warn_of_replacement(
+	struct rondo_comm *comm, enum rd_collective collective, const char *runs, const char *why);
+
+#endif
