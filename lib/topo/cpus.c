@@ -61,7 +61,7 @@ bool rd_cpus_within(const struct rd_cpus *inner, const struct rd_cpus *outer)
 	return true;
 }
 
-/* The digits at *text, below RD_CPU_MAX; -1 for none, or too many. */
+/* Reads the digits at *text, and moves it behind them; -1 for none, or for RD_CPU_MAX and above. */
 static int read_cpu(const char **text)
 {
 	int value = -1;

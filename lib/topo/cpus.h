@@ -1,4 +1,4 @@
-/* A set of logical CPUs, and how the kernel writes one: "0-3,8". */
+/* A set of logical CPUs, and its text in the format of the kernel: "0-3,8". */
 #ifndef RD_CPUS_H
 #define RD_CPUS_H
 
@@ -13,22 +13,24 @@ struct rd_cpus {
 };
 
 bool rd_cpus_has(const struct rd_cpus *cpus, int cpu);
-/* What is outside 0..RD_CPU_MAX-1 is left out. */
+/* Adds a CPU; ignores a number outside 0..RD_CPU_MAX-1. */
 void rd_cpus_add(struct rd_cpus *cpus, int cpu);
 void rd_cpus_remove(struct rd_cpus *cpus, int cpu);
 int rd_cpus_count(const struct rd_cpus *cpus);
-/* The CPU at `index` in the set; -1 past its end. */
+/* Returns the CPU at `index` in the set, in ascending order; -1 past its end. */
 int rd_cpus_at(const struct rd_cpus *cpus, int index);
-/* How many of the set come before this CPU. */
+/* Returns the number of CPUs in the set below this one. */
 int rd_cpus_before(const struct rd_cpus *cpus, int cpu);
-/* Whether both have some CPU. */
+/* Returns whether the sets have a CPU in common. */
 bool rd_cpus_meet(const struct rd_cpus *a, const struct rd_cpus *b);
 bool rd_cpus_within(const struct rd_cpus *inner, const struct rd_cpus *outer);
 
-/* False for what is no list, or goes beyond RD_CPU_MAX; then the set is empty. "" is the empty set.
+/*
+ * Reads a list of CPUs; "" is the empty set. False, and an empty set, where the text is no list or
+ * has a CPU of RD_CPU_MAX or above.
  */
 bool rd_cpus_read(struct rd_cpus *cpus, const char *text);
-/* Cut, where it does not fit. */
+/* Writes the list to text[size]; cuts it if it is too long. */
 void rd_cpus_text(const struct rd_cpus *cpus, char *text, size_t size);
 
 #endif

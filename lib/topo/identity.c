@@ -9,15 +9,18 @@
 
 static void name_host(char name[RD_HOST_SIZE])
 {
-	/* gethostname() need not terminate a name that it cuts; `name` is zero at first. */
+	/*
+	 * gethostname() may leave out the terminator of a name that it cuts; `name` is zero at
+	 * first.
+	 */
 	if (gethostname(name, RD_HOST_SIZE - 1) || !name[0])
 		strcpy(name, "localhost");
 }
 
 /*
- * The boot id tells kernels apart, better than host names, which people copy. The network namespace
- * tells containers of one kernel apart: abstract sockets, over which shared memory is handed, end
- * at it. Where /proc is missing, the installation or the name has to do.
+ * The boot id identifies a kernel. Host names do not: people copy them. The network namespace
+ * identifies a container of that kernel: abstract sockets, which pass shared memory to peers, end
+ * at it. Without /proc, the machine id or the name replaces both.
  */
 static void identify_host(char id[RD_HOST_SIZE], const char *name)
 {

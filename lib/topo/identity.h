@@ -1,10 +1,10 @@
-/* What tells this host from others. */
+/* Identity of this host. */
 #ifndef RD_IDENTITY_H
 #define RD_IDENTITY_H
 
 #include "rondo/place.h"
 
-/* Fills in host_name and host_id alone. */
+/* Sets host_name and host_id, and no other field. */
 void rd_place_identify(struct rd_place *place);
 
 #endif

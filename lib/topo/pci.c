@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Reads exactly `digits` hexadecimal digits; NULL where they are not there. */
+/*
+ * Reads exactly `digits` hexadecimal digits. Returns the rest of the text; NULL if there are fewer.
+ */
 static const char *read_hex(uint32_t *value, const char *text, int digits)
 {
 	*value = 0;
@@ -19,7 +21,7 @@ static const char *read_hex(uint32_t *value, const char *text, int digits)
 	return text;
 }
 
-/* NVML writes eight digits of domain, all else four; *value is domain << 16 | bus << 8. */
+/* Reads a domain (eight digits in NVML, else four) and a bus; *value is domain << 16 | bus << 8. */
 static const char *read_bus(uint32_t *value, const char *text)
 {
 	uint32_t domain, bus;
@@ -64,7 +66,7 @@ void rd_pci_text(char text[RD_PCI_TEXT_SIZE], uint32_t address)
 		address >> 3 & 0x1f, address & 7);
 }
 
-/* The next "/0000:3b:00.0"; NULL where something else follows. */
+/* Reads the next "/0000:3b:00.0". Returns the rest; NULL for any other text. */
 static const char *read_hop(uint32_t *address, const char *text)
 {
 	const char *end = *text == '/' ? read_address(address, text + 1) : NULL;
@@ -113,8 +115,8 @@ bool rd_pci_same_root(const struct rd_pci_path *a, const struct rd_pci_path *b)
 }
 
 /*
- * A switch is a bridge up and one down to each device. So what hangs off the nearest common bridge
- * by one further bridge at most is joined by one switch; what hangs deeper, by several.
+ * A switch has a bridge upwards, and one downwards to each device. If each device lies behind at
+ * most one bridge below the nearest common bridge, one switch joins them. Otherwise several do.
  */
 int rd_pci_bridges_between(const struct rd_pci_path *a, const struct rd_pci_path *b)
 {

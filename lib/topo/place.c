@@ -30,7 +30,7 @@ static void name_place(struct rd_place *place, const struct rd_settings *setting
 
 /* ---- CPUs ---- */
 
-/* Of the core that runs us now: a rank that is to stay near it is bound there by its launcher. */
+/* Returns the node of the current core. A launcher that wants a rank to stay there binds it. */
 static int32_t current_numa_node(void)
 {
 	unsigned node;
@@ -77,8 +77,10 @@ static int find_gpu(const struct rd_host *host, const char *name, size_t length)
 	return (int)number;
 }
 
-/* CUDA's rule: the list ends at the first entry that is none. Numbers are taken to go by PCI
-   address, as they do where all GPUs are of one kind, or CUDA_DEVICE_ORDER=PCI_BUS_ID. */
+/*
+ * Applies CUDA's rule: the list ends at the first invalid entry. Numbers go by PCI address, as they
+ * do where all GPUs are of one kind, or with CUDA_DEVICE_ORDER=PCI_BUS_ID.
+ */
 static int list_visible(int visible[RD_GPU_MAX], const struct rd_host *host, const char *list)
 {
 	int count = 0;
@@ -96,7 +98,7 @@ static int list_visible(int visible[RD_GPU_MAX], const struct rd_host *host, con
 	return count;
 }
 
-/* The GPU that is `turn`-th of those that this process sees; -1: it sees none. */
+/* Returns the GPU number `turn` of those visible to this process, modulo their number; -1: none. */
 static int choose_gpu(const struct rd_host *host, int turn)
 {
 	const char *list = host->gpus_visible_alone ? NULL : getenv("CUDA_VISIBLE_DEVICES");
@@ -127,7 +129,7 @@ static void place_on(
 
 	allowed_cpus(&mine);
 	rd_host_place(host, local_rank, gpu, rd_cpus_at(&mine, 0), place);
-	/* A rank that may run on several nodes is at none of them for good. */
+	/* A rank that may run on several nodes gets the present one. */
 	if (gpu < 0 && !settings->topo_file[0] && !within_a_node(host, &mine))
 		place->numa_node = current_numa_node();
 }

@@ -1,4 +1,4 @@
-/* The place of this process, and what can be asked of two places (rondo/place.h). */
+/* The place of this process (rondo/place.h). */
 #ifndef RD_PLACE_H
 #define RD_PLACE_H
 
@@ -8,9 +8,9 @@
 #include "base/settings.h"
 
 /*
- * The place of the calling process, on this machine or on that of settings->topo_file, where set:
- * on its host of our name, or on its only one. settings->host, where set, replaces both host
- * fields. Fails, with a reason, for want of memory, and for a file that cannot be used.
+ * Sets *place to the place of the calling process. With settings->topo_file, the place is on that
+ * file's host of our name, or on its only host. settings->host, if set, replaces both host fields.
+ * Returns an error, with a reason, without memory, or for a file that cannot be used.
  */
 int rd_place_here(struct rd_place *place, const struct rd_settings *settings);
 

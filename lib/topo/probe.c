@@ -47,7 +47,7 @@ static void each_device(
 		visit(host, &host->interfaces[i].device);
 }
 
-/* NVLinks that one end alone knows of carry nothing. */
+/* NVLinks that only one end reports are dropped. */
 static void repair_links(struct rd_host *host)
 {
 	for (int a = 0; a < host->gpu_count; a++) {
@@ -65,7 +65,7 @@ static void repair_links(struct rd_host *host)
 	}
 }
 
-/* The CPUs alone, in one NUMA node: no contradiction is left in that. */
+/* Keeps the CPUs alone, in one NUMA node, which cannot contradict itself. */
 static void keep_cpus_alone(struct rd_host *host)
 {
 	struct rd_numa *first = &host->numa[0];
@@ -97,7 +97,7 @@ static int settle(struct rd_host *host)
 
 /* ---- All of it ---- */
 
-/* Of a made-up machine; of this one rd_place_here() knows more. */
+/* Names a host under another root. For this machine, rd_place_here() sets a better name. */
 static void name_host(struct rd_host *host, const struct rd_probe *probe)
 {
 	struct rd_place here;

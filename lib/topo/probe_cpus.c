@@ -11,7 +11,7 @@
 #define NODES "sys/devices/system/node"
 #define CPUS "sys/devices/system/cpu"
 
-/* "node12" is 12; -1 for what is no node. */
+/* Returns 12 for "node12"; -1 for another name. */
 static int node_number(const char *name)
 {
 	char *end;
@@ -22,7 +22,7 @@ static int node_number(const char *name)
 	return *end || number > 1 << 20 ? -1 : (int)number;
 }
 
-/* CPUs that another node has, too, stay with the first. */
+/* Removes CPUs that an earlier node has, too. */
 static void part_from_others(const struct rd_host *host, struct rd_numa *numa)
 {
 	for (int i = 0; i < host->numa_count; i++) {
@@ -62,7 +62,7 @@ static void read_node(struct rd_host *host, const struct rd_probe *probe, int nu
 	struct rd_numa *numa = &host->numa[host->numa_count];
 	char list[RD_CPU_MAX];
 
-	/* A node that has memory alone has an empty list. */
+	/* A node with memory alone has an empty list. */
 	if (!rd_sysfs_exists(probe->root, NODES "/node%d/cpulist", number) ||
 		(rd_sysfs_line(list, sizeof(list), probe->root, NODES "/node%d/cpulist", number) &&
 			!rd_cpus_read(&numa->cpus, list))) {
@@ -93,8 +93,8 @@ static void read_nodes(struct rd_host *host, const struct rd_probe *probe)
 	free(names);
 }
 
-/* Those that this process may use; the first, where not even that can be told. */
-static void ask_scheduler(struct rd_cpus *cpus, const struct rd_probe *probe)
+/* Returns the CPUs that this process may use; the first CPU if that call fails. */
+static void read_affinity(struct rd_cpus *cpus, const struct rd_probe *probe)
 {
 	cpu_set_t mine;
 
@@ -126,10 +126,12 @@ static void take_one_node(struct rd_host *host, const struct rd_probe *probe)
 		NODES);
 	if (!rd_sysfs_line(list, sizeof(list), probe->root, CPUS "/online") ||
 		!rd_cpus_read(&numa->cpus, list) || !rd_cpus_count(&numa->cpus))
-		ask_scheduler(&numa->cpus, probe);
+		read_affinity(&numa->cpus, probe);
 }
 
-/* The first of the threads of each core: "0,112" is what the CPUs 0 and 112 both say. */
+/*
+ * Finds the first thread of each core: the CPUs 0 and 112 of one core both have the list "0,112".
+ */
 static void read_cores(struct rd_numa *numa, const struct rd_probe *probe)
 {
 	char list[256];

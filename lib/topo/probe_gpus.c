@@ -1,7 +1,7 @@
 /*
- * GPUs, from NVML or CUDA's driver, which are loaded when they are there. What is used of their
- * interfaces is declared here, after NVIDIA's reference manuals ("NVML API Reference", "CUDA Driver
- * API").
+ * GPUs, from NVML or the CUDA driver, which are loaded where they exist. This file declares the
+ * parts of their interfaces that it uses, after NVIDIA's reference manuals ("NVML API Reference",
+ * "CUDA Driver API").
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "topo/probe_device.h"
 #include "topo/sysfs.h"
 
-/* What both ways find of a GPU, before the GPUs have numbers. */
+/* A GPU as either source finds it, before the GPUs have numbers. */
 struct found {
 	uint32_t address;
 	bool known; /* the address */
@@ -42,7 +42,7 @@ static void take_address(
 		rd_log(RD_INFO, RD_PROBE,
 			"the GPU at %s is not in sysfs: what is near it is not known", text);
 	rd_probe_device(&gpu->device, probe, path);
-	/* It has an address all the same, by which ranks tell each other's GPUs. */
+	/* The address remains, by which ranks recognise each other's GPUs. */
 	if (!gpu->device.path.known)
 		gpu->device.path = (struct rd_pci_path){
 			.known = true, .root = found->address & ~0xffu, .address = found->address
@@ -65,7 +65,7 @@ struct nvml_memory {
 
 enum { REMOTE_GPU, REMOTE_NPU, REMOTE_SWITCH };
 
-/* X(field, symbol, wanted, arguments): 0 is success for all of them. */
+/* X(field, symbol, required, arguments): 0 is success for all of them. */
 #define NVML_FUNCTIONS(X) \
 	X(init, "nvmlInit_v2", true, (void)) \
 	X(shutdown, "nvmlShutdown", true, (void)) \
@@ -82,7 +82,7 @@ enum { REMOTE_GPU, REMOTE_NPU, REMOTE_SWITCH };
 
 struct nvml {
 	void *library;
-#define FIELD(field, symbol, wanted, arguments) int(*field) arguments;
+#define FIELD(field, symbol, required, arguments) int(*field) arguments;
 	NVML_FUNCTIONS(FIELD)
 #undef FIELD
 };
@@ -92,9 +92,9 @@ static bool open_nvml(struct nvml *nvml, const char *path)
 	nvml->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!nvml->library)
 		return false;
-#define FIND(field, symbol, wanted, arguments) \
+#define FIND(field, symbol, required, arguments) \
 	nvml->field = (int(*) arguments)dlsym(nvml->library, symbol); \
-	if ((wanted) && !nvml->field) \
+	if ((required) && !nvml->field) \
 		return false;
 	NVML_FUNCTIONS(FIND)
 #undef FIND
@@ -127,7 +127,7 @@ static int find_by_nvml(struct found found[RD_GPU_MAX], const struct nvml *nvml)
 	return taken;
 }
 
-/* Where one link leads: the number of a GPU, `count` for a switch, -1 for nowhere that counts. */
+/* Returns the other end of a link: the number of a GPU, `count` for a switch, -1 for any other. */
 static int link_end(
 	const struct nvml *nvml, void *handle, unsigned link, const struct found *found, int count)
 {
@@ -142,7 +142,10 @@ static int link_end(
 	for (int i = 0; i < count; i++)
 		if (found[i].known && found[i].address == address)
 			return i;
-	/* Older drivers do not tell the type: what is no GPU of ours is a switch, then. */
+	/*
+	 * Older drivers do not report the type. An end that is no GPU of this host then counts as a
+	 * switch.
+	 */
 	if (nvml->link_type && nvml->link_type(handle, link, &type))
 		type = REMOTE_SWITCH;
 	return type == REMOTE_SWITCH ? count : -1;
@@ -212,7 +215,7 @@ struct cuda_uuid {
 
 struct cuda {
 	void *library;
-#define FIELD(field, symbol, wanted, arguments) int(*field) arguments;
+#define FIELD(field, symbol, required, arguments) int(*field) arguments;
 	CUDA_FUNCTIONS(FIELD)
 #undef FIELD
 };
@@ -222,9 +225,9 @@ static bool open_cuda(struct cuda *cuda, const char *path)
 	cuda->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!cuda->library)
 		return false;
-#define FIND(field, symbol, wanted, arguments) \
+#define FIND(field, symbol, required, arguments) \
 	cuda->field = (int(*) arguments)dlsym(cuda->library, symbol); \
-	if ((wanted) && !cuda->field) \
+	if ((required) && !cuda->field) \
 		return false;
 	CUDA_FUNCTIONS(FIND)
 #undef FIND
@@ -251,7 +254,7 @@ static int find_by_cuda(struct found found[RD_GPU_MAX], const struct cuda *cuda)
 	return taken;
 }
 
-/* As NVML writes it. */
+/* In the format of NVML. */
 static void uuid_text(char text[RD_NAME_SIZE], const struct cuda_uuid *uuid)
 {
 	int length = snprintf(text, RD_NAME_SIZE, "GPU");
@@ -274,7 +277,7 @@ static void take_cuda_gpu(struct rd_gpu *gpu, const struct cuda *cuda, int ordin
 		gpu->memory_mib = memory >> 20;
 }
 
-/* The library stays: CUDA's driver, once initialized, is not to be taken out of a process. */
+/* The library stays loaded: a process cannot unload an initialized CUDA driver. */
 static bool probe_cuda(struct rd_host *host, const struct rd_probe *probe)
 {
 	struct cuda cuda = { 0 };
@@ -297,7 +300,7 @@ static bool probe_cuda(struct rd_host *host, const struct rd_probe *probe)
 
 /* ---- Both ---- */
 
-/* Loading NVIDIA's libraries takes long: not where nothing says that their driver is there. */
+/* Loading NVIDIA's libraries takes long, so the driver's files decide first. */
 static bool driver_is_there(const struct rd_probe *probe)
 {
 	return rd_sysfs_exists(probe->root, "proc/driver/nvidia/version") ||

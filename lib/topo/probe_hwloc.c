@@ -1,7 +1,7 @@
 /*
- * Packages, NUMA nodes and CPUs from hwloc, which knows machines that sysfs does not tell of
- * plainly, and reads its own settings (HWLOC_XMLFILE). Loaded at run time. Its header is wanted
- * when this is built, for the objects that its functions return.
+ * Packages, NUMA nodes and CPUs from hwloc. It supports machines that sysfs describes poorly, and
+ * reads its own settings (HWLOC_XMLFILE). It is loaded at run time. The build needs its header, for
+ * the objects that its functions return.
  */
 #include "topo/probe.h"
 
@@ -13,7 +13,7 @@
 
 #include "base/log.h"
 
-/* X(function): what is used of it. */
+/* X(function): the functions used. */
 #define FUNCTIONS(X) \
 	X(hwloc_get_api_version) \
 	X(hwloc_topology_init) \
@@ -49,7 +49,7 @@ static bool open_library(struct hwloc *hwloc, const char *path)
 	return hwloc->hwloc_get_api_version() >> 16 == HWLOC_API_VERSION >> 16;
 }
 
-/* Also what a cgroup keeps from us: a host is the same for all that look at it. */
+/* Includes hardware that a cgroup hides: a host is the same for all its processes. */
 static bool load(struct hwloc *hwloc)
 {
 	if (hwloc->hwloc_topology_init(&hwloc->topology))

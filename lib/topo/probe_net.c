@@ -24,7 +24,7 @@ static int at_least_zero(long number)
 
 /* ---- Interfaces ---- */
 
-/* "unknown" is what software says that has no carrier, and goes by its flags. */
+/* Software interfaces without a carrier have the state "unknown". Their flags decide. */
 static bool is_up(const struct rd_probe *probe, const char *name)
 {
 	char state[32] = "unknown";
@@ -35,8 +35,8 @@ static bool is_up(const struct rd_probe *probe, const char *name)
 }
 
 /*
- * sysfs shows the interfaces of the network namespace in which it was mounted. A name that has
- * another number here is not of ours.
+ * sysfs shows the interfaces of the network namespace in which it was mounted. An interface with
+ * another number here belongs to another namespace.
  */
 static bool is_ours(const struct rd_probe *probe, const char *name)
 {
@@ -46,7 +46,7 @@ static bool is_ours(const struct rd_probe *probe, const char *name)
 	return index > 0 && index == (long)if_nametoindex(name);
 }
 
-/* What the kernel makes itself is of no bus. */
+/* Interfaces that the kernel makes itself are on no bus. */
 static bool is_hardware(const char *path)
 {
 	return strncmp(path, "virtual/", 8);
@@ -77,13 +77,13 @@ static void read_interface(
 		rd_sysfs_number(0, probe->root, NET "/%s/type", name) == ARPHRD_LOOPBACK;
 	interface->up = is_up(probe, name);
 	interface->mtu = at_least_zero(rd_sysfs_number(0, probe->root, NET "/%s/mtu", name));
-	/* -1 is what a virtual machine's says; one that is down does not answer. */
+	/* The speed of a virtual one is -1, and reading that of one that is down fails. */
 	if (interface->up && interface->hardware)
 		interface->speed_mbps =
 			at_least_zero(rd_sysfs_number(0, probe->root, NET "/%s/speed", name));
 }
 
-/* Hardware first: a host of containers may have more of the other kind than there is room for. */
+/* Hardware first: a host of containers may have more software interfaces than there is room for. */
 static void read_interfaces(struct rd_host *host, const struct rd_probe *probe)
 {
 	char(*names)[RD_SYSFS_NAME_SIZE], path[RD_SYSFS_PATH_SIZE];
@@ -91,7 +91,7 @@ static void read_interfaces(struct rd_host *host, const struct rd_probe *probe)
 
 	for (int pass = 0; pass < 2; pass++) {
 		for (int i = 0; i < count; i++) {
-			/* bonding_masters and its like are files there, and no interfaces. */
+			/* Files such as bonding_masters are no interfaces. */
 			if (!rd_sysfs_device(path, probe->root, NET "/%s", names[i]) ||
 				is_hardware(path) != (pass == 0) || !is_ours(probe, names[i]))
 				continue;
@@ -109,7 +109,7 @@ static struct rd_interface *find_interface(struct rd_host *host, const char *nam
 	return NULL;
 }
 
-static int ask_mtu(const char *name)
+static int read_mtu(const char *name)
 {
 	struct ifreq request = { 0 };
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -121,7 +121,7 @@ static int ask_mtu(const char *name)
 	return err ? 0 : request.ifr_mtu;
 }
 
-/* One that sysfs does not show: whether it is hardware nobody says, so it may be. */
+/* Adds an interface that sysfs does not show. It counts as hardware, since no source denies it. */
 static struct rd_interface *take_unseen(struct rd_host *host, const struct ifaddrs *entry)
 {
 	struct rd_interface *interface = add_interface(host, entry->ifa_name);
@@ -130,7 +130,7 @@ static struct rd_interface *take_unseen(struct rd_host *host, const struct ifadd
 		interface->up = (entry->ifa_flags & IFF_UP) && (entry->ifa_flags & IFF_RUNNING);
 		interface->loopback = entry->ifa_flags & IFF_LOOPBACK;
 		interface->hardware = !interface->loopback;
-		interface->mtu = ask_mtu(entry->ifa_name);
+		interface->mtu = read_mtu(entry->ifa_name);
 	}
 	return interface;
 }

@@ -5,16 +5,18 @@
 
 #include "base/error.h"
 
-/* A rank, and the first one on its host, near its NUMA node, and near its NIC: where all the
-   sorting by places began. What lies together has the same first one. */
-struct seat {
+/*
+ * A rank, with the first rank on its host, the first near its NUMA node, and the first near its
+ * NIC, for sorting by places. Ranks that lie together have the same first rank.
+ */
+struct entry {
 	const struct rd_place *place;
 	int rank;
 	int host; /* the lowest rank there */
 	int node, nic, index; /* places in the host's order by slot */
 };
 
-/* What lies in what: a host's nodes, a node's NICs, the ranks near a NIC. */
+/* Levels: a host has nodes, a node has NICs, and a NIC has ranks near it. */
 enum level { NODES, NICS, RANKS };
 
 /* ---- Order by place ------------------------------------------------------------------------ */
@@ -26,7 +28,7 @@ static int compare(int64_t a, int64_t b)
 
 static int by_place(const void *left, const void *right)
 {
-	const struct seat *a = left, *b = right;
+	const struct entry *a = left, *b = right;
 	int order = strncmp(a->place->host_id, b->place->host_id, RD_HOST_SIZE);
 
 	if (!order)
@@ -38,9 +40,9 @@ static int by_place(const void *left, const void *right)
 	return order ? order : compare(a->rank, b->rank);
 }
 
-static int by_seat(const void *left, const void *right)
+static int by_entry(const void *left, const void *right)
 {
-	const struct seat *a = left, *b = right;
+	const struct entry *a = left, *b = right;
 	int order = compare(a->host, b->host);
 
 	if (!order)
@@ -50,27 +52,27 @@ static int by_seat(const void *left, const void *right)
 	return order ? order : compare(a->index, b->index);
 }
 
-static bool same_node(const struct seat *a, const struct seat *b)
+static bool same_node(const struct entry *a, const struct entry *b)
 {
 	return a->place->numa_node == b->place->numa_node;
 }
 
-static bool same_nic(const struct seat *a, const struct seat *b)
+static bool same_nic(const struct entry *a, const struct entry *b)
 {
 	return same_node(a, b) && strncmp(a->place->nic, b->place->nic, RD_NIC_SIZE) == 0;
 }
 
-static int find_first(const struct seat *host, const struct seat *seat,
-	bool (*same)(const struct seat *, const struct seat *))
+static int find_first(const struct entry *host, const struct entry *entry,
+	bool (*same)(const struct entry *, const struct entry *))
 {
 	int i = 0;
 
-	while (!same(&host[i], seat))
+	while (!same(&host[i], entry))
 		i++;
 	return i;
 }
 
-static void seat_host(struct seat *host, int count)
+static void index_host(struct entry *host, int count)
 {
 	int lowest = host[0].rank;
 
@@ -85,76 +87,82 @@ static void seat_host(struct seat *host, int count)
 	}
 }
 
-static int host_length(const struct seat *seats, int count)
+static int host_length(const struct entry *entries, int count)
 {
 	int length = 1;
 
-	while (length < count && rd_place_same_host(seats[0].place, seats[length].place))
+	while (length < count && rd_place_same_host(entries[0].place, entries[length].place))
 		length++;
 	return length;
 }
 
-/* In the order of channel 0; returns how many hosts there are. */
-static int sort_seats(struct seat *seats, int count)
+/* Sorts into the order of channel 0. Returns the number of hosts. */
+static int sort_entries(struct entry *entries, int count)
 {
 	int hosts = 0, length;
 
-	qsort(seats, (size_t)count, sizeof(*seats), by_place);
+	qsort(entries, (size_t)count, sizeof(*entries), by_place);
 	for (int at = 0; at < count; at += length, hosts++) {
-		length = host_length(seats + at, count - at);
-		seat_host(seats + at, length);
+		length = host_length(entries + at, count - at);
+		index_host(entries + at, length);
 	}
-	qsort(seats, (size_t)count, sizeof(*seats), by_seat);
+	qsort(entries, (size_t)count, sizeof(*entries), by_entry);
 	return hosts;
 }
 
 /* ---- Turning ------------------------------------------------------------------------------- */
 
-static int unit_length(const struct seat *seats, int count, enum level level)
+static int unit_length(const struct entry *entries, int count, enum level level)
 {
 	int length = 1;
 
-	while (length < count && level != RANKS && seats[length].node == seats[0].node &&
-		(level == NODES || seats[length].nic == seats[0].nic))
+	while (length < count && level != RANKS && entries[length].node == entries[0].node &&
+		(level == NODES || entries[length].nic == entries[0].nic))
 		length++;
 	return length;
 }
 
-static void reverse(struct seat *seats, int count)
+static void reverse(struct entry *entries, int count)
 {
 	for (int i = 0, j = count - 1; i < j; i++, j--) {
-		struct seat seat = seats[i];
+		struct entry entry = entries[i];
 
-		seats[i] = seats[j];
-		seats[j] = seat;
+		entries[i] = entries[j];
+		entries[j] = entry;
 	}
 }
 
-/* What is at `by` comes to the front, and what was before it to the end. */
-static void rotate(struct seat *seats, int count, int by)
+/* Moves the entries from `by` on to the front, and those before it to the end. */
+static void rotate(struct entry *entries, int count, int by)
 {
-	reverse(seats, by);
-	reverse(seats + by, count - by);
-	reverse(seats, count);
+	reverse(entries, by);
+	reverse(entries + by, count - by);
+	reverse(entries, count);
 }
 
-/* Brings the unit of that number, of those there are, to the front; likewise within each unit. */
-static void turn(struct seat *seats, int count, enum level level, const int turns[])
+/*
+ * Moves the unit number turns[level], modulo the number of units, to the front, and likewise within
+ * each unit.
+ */
+static void rotate_units(struct entry *entries, int count, enum level level, const int turns[])
 {
 	int units = 0, by = 0, length;
 
 	for (int at = 0; at < count; at += length, units++) {
-		length = unit_length(seats + at, count - at, level);
+		length = unit_length(entries + at, count - at, level);
 		if (level != RANKS)
-			turn(seats + at, length, level + 1, turns);
+			rotate_units(entries + at, length, level + 1, turns);
 	}
 	for (int i = 0; i < turns[level] % units; i++)
-		by += unit_length(seats + by, count - by, level);
-	rotate(seats, count, by);
+		by += unit_length(entries + by, count - by, level);
+	rotate(entries, count, by);
 }
 
-/* Where a channel enters a host: near each NIC in turn, then near each again, by another rank. */
-static void turn_host(struct seat *host, int count, int channel)
+/*
+ * Chooses the rank by which a channel enters a host: near each NIC in turn, then near each again,
+ * by another rank.
+ */
+static void rotate_host(struct entry *host, int count, int channel)
 {
 	int turns[] = { 0, 0, 0 }, nics = 0, length;
 
@@ -170,26 +178,26 @@ static void turn_host(struct seat *host, int count, int channel)
 		turns[NICS] = leaves_node ? 0 : turns[NICS] + 1;
 		at += length;
 	}
-	turn(host, count, NODES, turns);
+	rotate_units(host, count, NODES, turns);
 }
 
 /* ---- The layout ---------------------------------------------------------------------------- */
 
 static void write_layout(
-	struct rd_layout *layout, struct seat *seats, const struct rd_place *places, int channel)
+	struct rd_layout *layout, struct entry *entries, const struct rd_place *places, int channel)
 {
 	int count = layout->size, group = 0, length;
 
 	for (int rank = 0; rank < count; rank++)
-		seats[rank] = (struct seat){ .place = &places[rank], .rank = rank };
-	layout->group_count = sort_seats(seats, count);
+		entries[rank] = (struct entry){ .place = &places[rank], .rank = rank };
+	layout->group_count = sort_entries(entries, count);
 	for (int at = 0; at < count; at += length, group++) {
-		length = host_length(seats + at, count - at);
+		length = host_length(entries + at, count - at);
 		if (layout->group_count > 1)
-			turn_host(seats + at, length, channel);
+			rotate_host(entries + at, length, channel);
 		for (int i = at; i < at + length; i++) {
-			layout->order[i] = seats[i].rank;
-			layout->group[seats[i].rank] = group;
+			layout->order[i] = entries[i].rank;
+			layout->group[entries[i].rank] = group;
 		}
 	}
 }
@@ -198,20 +206,20 @@ int rd_order_create(
 	struct rd_layout **created, const struct rd_place *places, int size, int channel)
 {
 	struct rd_layout *layout = calloc(1, sizeof(*layout));
-	struct seat *seats = calloc((size_t)size, sizeof(*seats));
+	struct entry *entries = calloc((size_t)size, sizeof(*entries));
 
 	if (layout) {
 		layout->size = size;
 		layout->order = calloc((size_t)size, sizeof(*layout->order));
 		layout->group = calloc((size_t)size, sizeof(*layout->group));
 	}
-	if (!layout || !seats || !layout->order || !layout->group) {
-		free(seats);
+	if (!layout || !entries || !layout->order || !layout->group) {
+		free(entries);
 		rd_order_destroy(layout);
 		return rd_fail(RONDO_MEMORY, "no memory for the order of %d ranks", size);
 	}
-	write_layout(layout, seats, places, channel);
-	free(seats);
+	write_layout(layout, entries, places, channel);
+	free(entries);
 	*created = layout;
 	return 0;
 }

@@ -1,13 +1,14 @@
 /*
- * In which order rings and trees visit the ranks: layouts (rondo/layout.h) made from the ranks'
+ * The order in which rings and trees visit the ranks: layouts (rondo/layout.h) from the ranks'
  * places, the same on every rank.
  *
- * Hosts come in the order of their lowest ranks, and each is entered and left once. Within a host
- * the ranks of one NUMA node follow each other, and of those the ranks near one NIC; otherwise
- * ranks follow by slot, core and number. Each channel turns that order, so that it enters and
- * leaves a host by other ranks than the channels before it, by the ranks of another NIC first: the
- * NICs of a host share its traffic. Where all ranks are on one host there is nothing to enter, and
- * all channels are alike.
+ * Hosts come in the order of their lowest ranks. A ring enters and leaves each host once. Within a
+ * host the ranks of one NUMA node follow each other, and among these the ranks near one NIC. Then
+ * slot, core and number decide.
+ *
+ * Each channel rotates that order. So it enters and leaves a host by other ranks than the channels
+ * before it, first by ranks of another NIC: a host's NICs share its traffic. On a single host all
+ * channels are alike.
  */
 #ifndef RD_RANK_ORDER_H
 #define RD_RANK_ORDER_H
@@ -17,7 +18,7 @@
 #include "rondo/layout.h"
 #include "topo/place.h"
 
-/* The layout of a channel, from the places of all ranks: [size]. */
+/* Creates the layout of a channel, from the places of all ranks: [size]. */
 int rd_order_create(
 	struct rd_layout **layout, const struct rd_place *places, int size, int channel);
 void rd_order_destroy(struct rd_layout *layout);

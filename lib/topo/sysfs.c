@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* root, and what the format makes; false where that is too long. */
+/* Writes root and the formatted path; false if they are too long. */
 static bool make_path(char path[PATH_MAX], const char *root, const char *format, va_list args)
 {
 	int length = snprintf(path, PATH_MAX, "%s/", root);

@@ -37,7 +37,7 @@ const char *rd_distance_text(char text[16], enum rd_distance distance, int nvlin
 	return text;
 }
 
-/* Where there is one NUMA node, all is at it, though the kernel often says -1 then. */
+/* On a host of one NUMA node, every device is at it, though the kernel often reports -1. */
 static int numa_of(const struct rd_host *host, int numa)
 {
 	return numa < 0 && host->numa_count == 1 ? host->numa[0].number : numa;
@@ -49,7 +49,10 @@ static enum rd_distance numa_distance(const struct rd_host *host, int a, int b)
 	return a >= 0 && a == numa_of(host, b) ? RD_NODE : RD_SYS;
 }
 
-/* Functions of one device, or two names of one function (a RoCE device and its interface). */
+/*
+ * Returns whether the paths are functions of one device, or two names of one function (a RoCE
+ * device and its interface).
+ */
 static bool same_slot(const struct rd_pci_path *a, const struct rd_pci_path *b)
 {
 	return a->known && b->known && a->address >> 3 == b->address >> 3;
@@ -88,11 +91,12 @@ enum rd_distance rd_gpu_distance(const struct rd_host *host, int a, int b, int *
 
 /* ---- The order of the GPUs ---- */
 
-/* A round through all GPUs is sought among all there are up to this many; beyond, by PCI address.
- */
+/* Most GPUs of which the shortest tour is computed; more go by PCI address. */
 #define EXACT_MAX 10
 
-/* Dearer than any round of steps that are one class nearer. NVLinks: the more the better. */
+/*
+ * A step of one class costs more than any tour of steps in nearer classes. More NVLinks cost less.
+ */
 static int step_cost(const struct rd_host *host, int a, int b)
 {
 	static const int costs[RD_DISTANCE_COUNT] = {
@@ -104,23 +108,25 @@ static int step_cost(const struct rd_host *host, int a, int b)
 	return distance == RD_NVLINK ? 32 - (links < 31 ? links : 31) : costs[distance];
 }
 
-/* least[set][last]: what it costs to go on from `last` through all that are not in the set, and
-   home to GPU 0. Held and Karp's recursion. */
-struct rounds {
+/*
+ * least[set][last]: least cost of a path from `last` through all GPUs outside the set, and back to
+ * GPU 0. Held and Karp's recursion.
+ */
+struct tours {
 	int count;
 	int cost[EXACT_MAX][EXACT_MAX];
 	int least[1 << EXACT_MAX][EXACT_MAX];
 };
 
-static int best_next(const struct rounds *rounds, int set, int last, int *cost)
+static int best_next(const struct tours *tours, int set, int last, int *cost)
 {
 	int best = 0;
 
-	*cost = rounds->cost[last][0];
-	for (int next = 1, found = 0; next < rounds->count; next++) {
+	*cost = tours->cost[last][0];
+	for (int next = 1, found = 0; next < tours->count; next++) {
 		if (set >> next & 1)
 			continue;
-		int total = rounds->cost[last][next] + rounds->least[set | 1 << next][next];
+		int total = tours->cost[last][next] + tours->least[set | 1 << next][next];
 		if (!found || total < *cost) {
 			*cost = total;
 			best = next;
@@ -130,51 +136,51 @@ static int best_next(const struct rounds *rounds, int set, int last, int *cost)
 	return best;
 }
 
-static void price_rounds(struct rounds *rounds, const struct rd_host *host)
+static void fill_tours(struct tours *tours, const struct rd_host *host)
 {
-	rounds->count = host->gpu_count;
-	for (int a = 0; a < rounds->count; a++)
-		for (int b = 0; b < rounds->count; b++)
-			rounds->cost[a][b] = step_cost(host, a, b);
-	for (int set = (1 << rounds->count) - 1; set > 0; set--)
-		for (int last = 0; last < rounds->count; last++)
-			best_next(rounds, set, last, &rounds->least[set][last]);
+	tours->count = host->gpu_count;
+	for (int a = 0; a < tours->count; a++)
+		for (int b = 0; b < tours->count; b++)
+			tours->cost[a][b] = step_cost(host, a, b);
+	for (int set = (1 << tours->count) - 1; set > 0; set--)
+		for (int last = 0; last < tours->count; last++)
+			best_next(tours, set, last, &tours->least[set][last]);
 }
 
-/* The line is a round that is cut where its step is dearest; at its end, if that is as good. */
-static void cut_round(int *order, const int *round, const struct rounds *rounds)
+/* Cuts the tour at its longest step, or at its end if that is as good. */
+static void cut_tour(int *order, const int *tour, const struct tours *tours)
 {
-	int count = rounds->count, start = 0;
-	int dearest = rounds->cost[round[count - 1]][round[0]];
+	int count = tours->count, start = 0;
+	int longest = tours->cost[tour[count - 1]][tour[0]];
 
 	for (int i = 1; i < count; i++) {
-		if (rounds->cost[round[i - 1]][round[i]] > dearest) {
-			dearest = rounds->cost[round[i - 1]][round[i]];
+		if (tours->cost[tour[i - 1]][tour[i]] > longest) {
+			longest = tours->cost[tour[i - 1]][tour[i]];
 			start = i;
 		}
 	}
 	for (int i = 0; i < count; i++)
-		order[i] = round[(start + i) % count];
+		order[i] = tour[(start + i) % count];
 }
 
 static int order_gpus_exactly(struct rd_host *host)
 {
-	struct rounds *rounds = malloc(sizeof(*rounds));
-	int round[EXACT_MAX] = { 0 };
+	struct tours *tours = malloc(sizeof(*tours));
+	int tour[EXACT_MAX] = { 0 };
 
-	if (!rounds)
+	if (!tours)
 		return rd_fail(RONDO_MEMORY, "no memory to order %d GPUs", host->gpu_count);
-	price_rounds(rounds, host);
+	fill_tours(tours, host);
 	for (int i = 1, set = 1, cost; i < host->gpu_count; i++) {
-		round[i] = best_next(rounds, set, round[i - 1], &cost);
-		set |= 1 << round[i];
+		tour[i] = best_next(tours, set, tour[i - 1], &cost);
+		set |= 1 << tour[i];
 	}
-	cut_round(host->gpu_order, round, rounds);
-	free(rounds);
+	cut_tour(host->gpu_order, tour, tours);
+	free(tours);
 	return 0;
 }
 
-/* Buses are numbered as a walk through the tree meets them: neighbours by number are near. */
+/* The kernel numbers buses in a walk through the tree, so neighbours by number are near. */
 static int order_gpus(struct rd_host *host)
 {
 	if (host->gpu_count > 0 && host->gpu_count <= EXACT_MAX)
@@ -250,7 +256,7 @@ static void find_nics(struct rd_host *host)
 	}
 }
 
-/* The lower the better: worth having at all, then near, then fast. */
+/* Lower is better: usable first, then near, then fast. */
 struct nic_merit {
 	bool spare;
 	enum rd_distance distance;
@@ -312,7 +318,7 @@ const struct rd_device *rd_host_nic(
 
 /* ---- Contradictions ---- */
 
-/* Each device of the host, one after the other; NULL past the last. */
+/* Returns each device of the host in turn; NULL past the last. */
 static const struct rd_device *device_at(const struct rd_host *host, int index)
 {
 	if (index < host->gpu_count)
@@ -357,7 +363,7 @@ static bool has_numa(const struct rd_host *host, int number)
 	return number == -1;
 }
 
-/* A bridge has one way to it: two devices below it agree on what is above. */
+/* A bridge has one path to it: two devices below it have the same path above. */
 static bool paths_agree(const struct rd_pci_path *a, const struct rd_pci_path *b)
 {
 	for (int i = 0; i < a->bridge_count; i++) {

@@ -1,10 +1,8 @@
 /*
- * What one or several hosts hold, and how near two devices are to each other. A topology is probed
- * (probe.h), or loaded from a file, so that all that is made from it can be tried for machines that
- * are not here.
+ * Hardware of one or several hosts, and the distance of two devices. A topology is probed
+ * (probe.h), or loaded from a file, so that tests cover machines that are not here.
  *
- * Arrays are of fixed size: a host that holds more is described as far as they go, with a line of
- * log.
+ * Arrays are of fixed size. Hardware beyond that size is left out, with a line of log.
  */
 #ifndef RD_TOPOLOGY_H
 #define RD_TOPOLOGY_H
@@ -27,8 +25,10 @@
 #define RD_TOPOLOGY_HOSTS_MAX 1024
 #define RD_NAME_SIZE 64
 
-/* How far apart two devices are, from near to far; X(name, text, meaning). The texts are those of
-   `nvidia-smi topo -m`, but for NET, of devices on different hosts. */
+/*
+ * Distance of two devices, from near to far; X(name, text, meaning). The texts are those of
+ * `nvidia-smi topo -m`, and NET for devices on different hosts.
+ */
 #define RD_DISTANCES(X) \
 	X(RD_SAME, "X", "the device itself") \
 	X(RD_NVLINK, "NV#", "a bonded set of # NVLinks") \
@@ -46,7 +46,7 @@ enum rd_distance {
 		RD_DISTANCE_COUNT
 };
 
-/* What all devices have in common. */
+/* Common part of all devices. */
 struct rd_device {
 	char name[RD_NAME_SIZE]; /* "gpu0", "mlx5_0", "eth0": unique on its host */
 	int numa; /* number of the NUMA node; -1: not known */
@@ -102,12 +102,14 @@ struct rd_host {
 	struct rd_gpu gpus[RD_GPU_MAX]; /* by PCI address */
 	struct rd_rdma rdma[RD_RDMA_MAX];
 	struct rd_interface interfaces[RD_INTERFACE_MAX];
-	bool gpus_visible_alone; /* told by CUDA: others, of CUDA_VISIBLE_DEVICES, are missing */
+	bool gpus_visible_alone; /* from CUDA: GPUs outside CUDA_VISIBLE_DEVICES are missing */
 	/* Derived by rd_host_settle(): */
 	int gpu_order[RD_GPU_MAX]; /* indices into gpus: a line along which neighbours are near */
 	int nic_count;
-	/* What may carry traffic to other hosts: RDMA devices, and hardware interfaces that are no
-	   other face of one of these. */
+	/*
+	 * Devices for traffic to other hosts: RDMA devices, and hardware interfaces that no RDMA
+	 * device represents.
+	 */
 	const struct rd_device *nics[RD_NIC_MAX];
 };
 
@@ -116,62 +118,74 @@ struct rd_topology {
 	struct rd_host *hosts;
 };
 
-/* ---- Making one ---- */
+/* ---- Creation ---- */
 
-/* Hosts that are zero, to be filled in; RONDO_MEMORY. rd_topology_finish() frees them. */
+/* Allocates `host_count` zeroed hosts; RONDO_MEMORY. rd_topology_finish() frees them. */
 int rd_topology_init(struct rd_topology *topology, int host_count);
 void rd_topology_finish(struct rd_topology *topology);
 
-/* Checks what a host says of itself, and derives the rest of it. RONDO_INVALID, with a reason that
-   names the contradiction; then the host is not to be used. */
+/*
+ * Checks a host's members against each other, and sets the derived ones. RONDO_INVALID, with a
+ * reason that names the contradiction; the host must then not be used.
+ */
 int rd_host_settle(struct rd_host *host);
 
 /*
- * The file format is JSON (docs/rondo-topo.md). A file that cannot be read, is no JSON, lacks
- * something or contradicts itself is refused with a reason that names the file, the place in it and
- * the reason; then there is nothing to finish.
+ * Loads a topology from a JSON file (docs/rondo-topo.md). RONDO_SYSTEM where the file cannot be read.
+ * RONDO_INVALID where the text is no JSON, lacks a member or contradicts itself; the reason names
+ * the file and the line. After an error there is nothing to finish.
  */
 int rd_topology_load(struct rd_topology *topology, const char *path);
 int rd_topology_parse(
 	struct rd_topology *topology, const char *name, const char *text, size_t size);
 void rd_topology_write(const struct rd_topology *topology, FILE *out);
-/* All but the end of the document: members may follow. Of these, "derived" is skipped in loading.
+/*
+ * Writes the document except its end, so that the caller may add members. Loading skips one named
+ * "derived".
  */
 void rd_topology_write_open(const struct rd_topology *topology, FILE *out);
 
-/* ---- Asking it ---- */
+/* ---- Queries ---- */
 
-/* Between two devices of one host. */
+/* Returns the distance of two devices of one host. */
 enum rd_distance rd_device_distance(
 	const struct rd_host *host, const struct rd_device *a, const struct rd_device *b);
 
-/* Between two GPUs of one host, by index; *nvlinks (may be NULL) is the # of NV#, else 0. */
+/*
+ * Returns the distance of two GPUs of one host, by index; *nvlinks (may be NULL) is the # of NV#,
+ * else 0.
+ */
 enum rd_distance rd_gpu_distance(const struct rd_host *host, int a, int b, int *nvlinks);
 
-/* "PIX", or "NV4": the text of a cell in the matrix. */
+/* Writes the text of a distance in the matrix: "PIX", or "NV4". Returns text. */
 const char *rd_distance_text(char text[16], enum rd_distance distance, int nvlinks);
 
-/* The NIC that is nearest to the device, or to the NUMA node where that is NULL; among equals
-   `turn` chooses. One that is down, or has less than half the speed of the fastest, is taken only
-   where there is no other. NULL where there is none. */
+/*
+ * Returns the NIC nearest to the device, or to the NUMA node if the device is NULL; NULL if there
+ * is none. `turn` chooses among equals. One that is down, or has less than half the speed of the
+ * fastest, is chosen only if there is no other.
+ */
 const struct rd_device *rd_host_nic(
 	const struct rd_host *host, const struct rd_device *device, int numa, int turn);
 
 /*
- * The places which `size` ranks would have: ranks are spread over the hosts in blocks, as rondo-run
- * does (the first hosts have one more, where that does not come out even); on a host with GPUs,
- * local rank l has GPU l modulo their number, and elsewhere ranks are spread over the cores. The
- * slot is what orders are made from: of two ranks of one host that follow each other by slot (then
- * by rank), one is near the other.
+ * Sets the places of `size` ranks, spread over the hosts in blocks, as rondo-run does. If that does
+ * not come out even, the first hosts have one more. On a host with GPUs, local rank l has GPU l
+ * modulo their number. On other hosts ranks are spread over the cores.
+ *
+ * The slot decides orders: ranks of one host that follow each other by slot (then by rank) are near
+ * each other.
  */
 void rd_topology_places(const struct rd_topology *topology, int size, struct rd_place *places);
 
-/* Of a NIC: whether it is up (has a port that is active), and its speed. */
+/* Return whether a NIC is up (has an active port), and its speed. */
 bool rd_nic_up(const struct rd_host *host, const struct rd_device *nic);
 int rd_nic_speed_mbps(const struct rd_host *host, const struct rd_device *nic);
 
-/* Fills in what the hardware says (core, numa_node, slot, gpu, gpu_pci, nic) of a rank on this
-   host. gpu: index, -1 for none; cpu: the first that it may run on, -1 for not known. */
+/*
+ * Sets the fields of the hardware (core, numa_node, slot, gpu, gpu_pci, nic) for a rank on this
+ * host. gpu: index, -1 for none; cpu: the first that it may run on, -1 for unknown.
+ */
 void rd_host_place(
 	const struct rd_host *host, int local_rank, int gpu, int cpu, struct rd_place *place);
 

@@ -1,6 +1,6 @@
 /*
- * Topologies as JSON. One table says what there is of each object; it is read by it and written by
- * it, so that the two cannot differ.
+ * Topologies as JSON. One table lists the members of each object. Reading and writing both use it,
+ * so they cannot differ.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,15 +19,17 @@
 
 enum kind { INT, WIDE, FLAG, TEXT, CPUS, PATH, LIST };
 
-/* One member of an object; or an element of a list, which has no key. */
+/* A member of an object; or an element of a list, which has no key. */
 struct field {
 	const char *key;
 	enum kind kind;
-	bool wanted; /* may not be left out */
+	bool required;
 	size_t offset;
-	int64_t least, most; /* of INT and WIDE; most is the size of TEXT, and the room of a LIST */
-	/* Of a LIST: where its count is (NO_COUNT: what is zero at its end is not written), and
-	   what each element is, `stride` bytes apart. */
+	int64_t least, most; /* INT, WIDE: the range; most is the size of TEXT, and of a LIST */
+	/*
+	 * LIST: offset of its count (NO_COUNT: zeros at its end are not written), and its elements,
+	 * `stride` bytes apart.
+	 */
 	size_t count, stride;
 	const struct field *element;
 };
@@ -49,9 +51,9 @@ struct field {
 	{ \
 		MEMBER(object, memory_mib), .kind = WIDE, .most = (int64_t)1 << 40 \
 	}
-#define CPUS_(object, name, wanted_) \
+#define CPUS_(object, name, required_) \
 	{ \
-		MEMBER(object, name), .kind = CPUS, .wanted = (wanted_) \
+		MEMBER(object, name), .kind = CPUS, .required = (required_) \
 	}
 #define DEVICE_(object) \
 	{ .key = "path", .kind = PATH, .offset = offsetof(struct object, device.path) }, \
@@ -62,11 +64,11 @@ struct field {
 #define NAME_(object) \
 	{ \
 		.key = "name", .kind = TEXT, .offset = offsetof(struct object, device.name), \
-		.most = RD_NAME_SIZE, .wanted = true \
+		.most = RD_NAME_SIZE, .required = true \
 	}
-#define LIST_(object, name, count_, element_, wanted_) \
+#define LIST_(object, name, count_, element_, required_) \
 	{ \
-		MEMBER(object, name), .kind = LIST, .wanted = (wanted_), .count = (count_), \
+		MEMBER(object, name), .kind = LIST, .required = (required_), .count = (count_), \
 				      .most = sizeof(((struct object *)0)->name) / \
 					      sizeof(((struct object *)0)->name[0]), \
 				      .stride = sizeof(((struct object *)0)->name[0]), \
@@ -125,7 +127,7 @@ static const struct field interface_fields[] = {
 };
 
 static const struct field host_fields[] = {
-	{ MEMBER(rd_host, name), .kind = TEXT, .most = RD_HOST_SIZE, .wanted = true },
+	{ MEMBER(rd_host, name), .kind = TEXT, .most = RD_HOST_SIZE, .required = true },
 	TEXT_(rd_host, id),
 	LIST_(rd_host, numa, COUNTED(rd_host, numa_count), numa_fields, true),
 	LIST_(rd_host, gpus, COUNTED(rd_host, gpu_count), gpu_fields, false),
@@ -160,7 +162,7 @@ static int refuse(const struct file *file, int value, const char *format, ...)
 	return rd_fail(RONDO_INVALID, "%s:%d: %s", file->name, value_at(file, value)->line, reason);
 }
 
-/* What an element of a list is called in a reason. */
+/* Name of an element of a list in a reason. */
 static const char *key_of(const struct field *field)
 {
 	return field->key ? field->key : "an element";
@@ -197,7 +199,7 @@ static int read_flag(const struct file *file, int value, void *to, const struct 
 	return 0;
 }
 
-/* Text is shown on terminals and in pictures: what could do something there is not taken in. */
+/* Text appears on terminals and in pictures, so control characters are refused. */
 static bool is_plain(const char *text)
 {
 	for (; *text; text++)
@@ -212,9 +214,9 @@ static int read_text(const struct file *file, int value, void *to, const struct 
 
 	if (value_at(file, value)->kind != RD_JSON_STRING)
 		return refuse_kind(file, value, field, "a string");
-	if (!is_plain(text) || strlen(text) >= (size_t)field->most || (field->wanted && !*text))
+	if (!is_plain(text) || strlen(text) >= (size_t)field->most || (field->required && !*text))
 		return refuse(file, value, "%s must be %d to %d characters of ASCII", key_of(field),
-			field->wanted, (int)field->most - 1);
+			field->required, (int)field->most - 1);
 	memcpy(to, text, strlen(text) + 1);
 	return 0;
 }
@@ -301,7 +303,7 @@ static int find_field(const struct field *fields, const char *key)
 	return -1;
 }
 
-/* A device that says nothing of its NUMA node does not lie at node 0. */
+/* A device without a NUMA node in the file is not at node 0. */
 static void set_defaults(void *object, const struct field *fields)
 {
 	for (; fields->key; fields++)
@@ -329,7 +331,7 @@ static int read_object(const struct file *file, int value, void *object, const s
 			return err;
 	}
 	for (int i = 0; fields[i].key; i++)
-		if (fields[i].wanted && !(seen >> i & 1))
+		if (fields[i].required && !(seen >> i & 1))
 			return refuse(file, value, "here \"%s\" is missing", fields[i].key);
 	return 0;
 }
@@ -346,7 +348,7 @@ static int check_hosts(const struct rd_topology *topology)
 	return 0;
 }
 
-/* A host that is not told its identity is told by its name. */
+/* A host without an id is identified by its name. */
 static int settle(struct rd_host *host)
 {
 	if (!host->id[0])
@@ -376,8 +378,7 @@ static int read_hosts(const struct file *file, int value, struct rd_topology *to
 	return err;
 }
 
-/* Members of the document: the format, the hosts, and what was derived from them, which is skipped.
- */
+/* Reads the members of the document: the format, and the hosts. Skips the derived member. */
 static int read_document(const struct file *file, struct rd_topology *topology)
 {
 	int hosts = -1;
@@ -418,7 +419,7 @@ int rd_topology_parse(struct rd_topology *topology, const char *name, const char
 	return err;
 }
 
-/* All of a file, up to what a document may have; -1 with errno. */
+/* Reads a whole file, up to the limit of a document; -1 with errno. */
 static ssize_t read_all(int fd, char **text)
 {
 	size_t size = 0, room = 0;
@@ -445,7 +446,7 @@ int rd_topology_load(struct rd_topology *topology, const char *path)
 	int err;
 
 	*topology = (struct rd_topology){ 0 };
-	/* A pipe that nobody writes to would be waited for. */
+	/* Without O_NONBLOCK, a pipe without a writer would block. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return rd_fail_errno("cannot open the topology %s", path);
@@ -531,7 +532,7 @@ static void write_field(FILE *out, const void *object, const struct field *field
 	}
 }
 
-/* What there is nothing of is left out: a path that is not known, a list that is empty. */
+/* Returns whether a member is empty, and so not written: an unknown path, an empty list. */
 static bool is_void(const void *object, const struct field *field)
 {
 	const void *at = (const char *)object + field->offset;
@@ -548,14 +549,14 @@ static bool is_void(const void *object, const struct field *field)
 	}
 }
 
-/* On lines of its own at `depth`, or on one line where that is -1. */
+/* Writes on lines of its own at `depth`, or on one line where that is -1. */
 static void write_object(FILE *out, const void *object, const struct field *fields, int depth)
 {
 	bool first = true;
 
 	fputc('{', out);
 	for (; fields->key; fields++) {
-		if (is_void(object, fields) && !fields->wanted)
+		if (is_void(object, fields) && !fields->required)
 			continue;
 		fputs(first ? "" : ",", out);
 		if (depth >= 0)

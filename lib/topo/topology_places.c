@@ -1,4 +1,4 @@
-/* Places: from a host's hardware, what is near a rank, and where it stands in the host's order. */
+/* Places: the devices near a rank, and its position in the host's order, from the hardware. */
 #include <string.h>
 
 #include "topo/topology.h"
@@ -19,7 +19,7 @@ static const struct rd_numa *numa_numbered(const struct rd_host *host, int numbe
 	return NULL;
 }
 
-/* CPUs that come before this one in the host's order: by package, NUMA node, number. */
+/* Returns the number of CPUs before this one in the host's order: by package, NUMA node, number. */
 static int slot_of_cpu(const struct rd_host *host, int cpu)
 {
 	int before = 0;
@@ -44,7 +44,7 @@ static int slot_of_gpu(const struct rd_host *host, int gpu)
 
 static void set_nic(struct rd_place *place, const struct rd_device *nic)
 {
-	/* A longer name is none that anybody could look up by its beginning. */
+	/* A cut name would match no device. */
 	if (nic && strlen(nic->name) < RD_NIC_SIZE)
 		memcpy(place->nic, nic->name, strlen(nic->name) + 1);
 }
@@ -63,7 +63,7 @@ void rd_host_place(
 	set_nic(place, rd_host_nic(host, device, place->numa_node, device ? gpu : local_rank));
 }
 
-/* The core at `index` when all cores of the host are counted in its order. */
+/* Returns the core at `index` in the host's order of all cores. */
 static int core_at(const struct rd_host *host, int index)
 {
 	for (int i = 0; i < host->numa_count; i++) {
@@ -84,7 +84,7 @@ static int core_count(const struct rd_host *host)
 	return count;
 }
 
-/* The first core beside the GPU; that of the host, where nobody knows what is beside it. */
+/* Returns the first core near the GPU; the first of the host, if the GPU's node is unknown. */
 static int core_near(const struct rd_host *host, int gpu)
 {
 	const struct rd_numa *numa = numa_numbered(host, host->gpus[gpu].device.numa);
