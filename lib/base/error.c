@@ -9,7 +9,7 @@ static _Thread_local char reason[RD_REASON_SIZE];
 
 int rd_fail(int error, const char *format, ...)
 {
-	/* Into another buffer first: the arguments may quote the reason that is there now. */
+	/* Another buffer first: the arguments may quote the present reason. */
 	char text[RD_REASON_SIZE];
 	va_list args;
 

@@ -1,7 +1,7 @@
 /*
  * Flags that processes and devices watch: 32-bit counters in memory that all sides map. They count
- * upwards, cyclically. Waiters sleep on a futex. A device (a GPU) writes past the kernel and wakes
- * nobody, so every wait looks again after a moment.
+ * upwards, cyclically. Waiters sleep on a futex. A write of a device (a GPU) bypasses the kernel
+ * and wakes no waiter, so every wait also has a bound.
  */
 #ifndef RD_FUTEX_H
 #define RD_FUTEX_H

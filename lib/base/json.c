@@ -8,7 +8,7 @@
 struct reader {
 	struct rd_json *json;
 	const char *name;
-	char *at, *end; /* *end is 0, and no text has a zero before its end that a rule accepts */
+	char *at, *end; /* *end is 0, and no accepted text has a zero before it */
 	int line;
 };
 
@@ -38,7 +38,7 @@ static void skip_blanks(struct reader *reader)
 	}
 }
 
-/* A new value that begins here; -1 with a reason. */
+/* Appends a value that begins here; -1 with a reason. */
 static int add_value(struct reader *reader, enum rd_json_kind kind)
 {
 	struct rd_json *json = reader->json;
@@ -59,7 +59,7 @@ static int add_value(struct reader *reader, enum rd_json_kind kind)
 	return json->count++;
 }
 
-/* ---- Strings. Decoded where they lie: no escape is shorter than what it stands for. ---- */
+/* ---- Strings. Decoded in place: an escape is at least as long as its character. ---- */
 
 static int hex_digit(char c)
 {
@@ -69,7 +69,7 @@ static int hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The four digits of \uXXXX; -1 for none. */
+/* Reads the four digits of \uXXXX; -1 for other text. */
 static int32_t read_unit(char **at)
 {
 	int32_t unit = 0;
@@ -83,7 +83,10 @@ static int32_t read_unit(char **at)
 	return unit;
 }
 
-/* A character beyond 16 bits is two units, the high surrogate first. -1 for half of such a pair. */
+/*
+ * Reads a character. Beyond 16 bits it is two units, the high surrogate first; -1 for half of a
+ * pair.
+ */
 static int32_t read_escaped_point(char **at)
 {
 	int32_t high = read_unit(at), low;
@@ -119,7 +122,7 @@ static char *put_utf8(char *to, int32_t point)
 	return to;
 }
 
-/* After a backslash; NULL for what is no escape. */
+/* Reads the text after a backslash; NULL if it is no escape. */
 static char *read_escape(struct reader *reader, char *to)
 {
 	static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
@@ -138,8 +141,10 @@ static char *read_escape(struct reader *reader, char *to)
 	return to;
 }
 
-/* Bytes of the UTF-8 character here; 0 for what is none (RFC 3629: no surrogates, nothing
- * overlong). */
+/*
+ * Returns the bytes of the UTF-8 character here; 0 for an invalid one (RFC 3629: no surrogates,
+ * nothing overlong).
+ */
 static int utf8_length(const char *text)
 {
 	const unsigned char *c = (const unsigned char *)text;
@@ -189,7 +194,7 @@ static int read_string(struct reader *reader)
 	return 0;
 }
 
-/* ---- Numbers, and the three words ---- */
+/* ---- Numbers, true, false and null ---- */
 
 static bool skip_digits(char **at)
 {
@@ -224,7 +229,7 @@ static bool is_number(char c)
 	return c == '-' || (c >= '0' && c <= '9');
 }
 
-/* Its text is not ended: what follows it begins at once. */
+/* The text of a number has no terminator: the document goes on behind it. */
 static int read_number(struct reader *reader)
 {
 	int value = add_value(reader, RD_JSON_NUMBER);

@@ -43,15 +43,15 @@ void rd_log_rank(int rank)
 
 enum { OPENING = -1 };
 
-/* One that is open, for the lines of a process (a forked one opens its own) and rank. */
+/* An open file, for the lines of a process (a forked one opens its own) and a rank. */
 struct file {
 	struct file *next;
 	pid_t pid;
-	int rank; /* -1: of all, or of none */
+	int rank; /* -1: all ranks, or none */
 	_Atomic int fd;
 };
 
-/* A name that RONDO_DEBUG_FILE had, and its files. Never freed: other threads may write to them. */
+/* A name from RONDO_DEBUG_FILE, and its files. Never freed: other threads may write to them. */
 struct target {
 	struct target *next;
 	_Atomic(struct file *) files;
@@ -59,8 +59,8 @@ struct target {
 	char name[];
 };
 
-static _Atomic(struct target *) targets; /* all that there ever were */
-static _Atomic(struct target *) target; /* the one in force; NULL: stderr */
+static _Atomic(struct target *) targets; /* every one since the start */
+static _Atomic(struct target *) target; /* the present one; NULL: stderr */
 
 static void write_host(char host[65])
 {
@@ -70,7 +70,7 @@ static void write_host(char host[65])
 	host[strcspn(host, ".")] = '\0';
 }
 
-/* host:pid:tid [rank] RONDO INFO; returns its length. */
+/* Writes "host:pid:tid [rank] RONDO INFO "; returns its length. */
 static size_t write_head(char *line, enum rd_log_level level)
 {
 	char host[65];
@@ -92,7 +92,7 @@ static void write_line(int fd, char line[LINE_SIZE])
 		;
 }
 
-/* The text for a letter after %; NULL: none. */
+/* Returns the text for a letter after %; NULL: none. */
 static const char *meaning(char letter, char text[65])
 {
 	switch (letter) {
@@ -152,7 +152,7 @@ static struct file *find_file(struct file *at, pid_t pid, int rank)
 	return at;
 }
 
-/* The file of this thread's lines, opened when first needed. NULL: no memory. */
+/* Returns the file of this thread's lines, and opens it at the first. NULL: no memory. */
 static struct file *file_of(struct target *to)
 {
 	int rank = to->by_rank ? thread_rank : -1;
@@ -253,7 +253,7 @@ int rd_log_read_level(enum rd_log_level *level, const char *text)
 		"RONDO_DEBUG is \"%.40s\": give one of NONE, WARN, INFO and TRACE", text);
 }
 
-/* The bits of one subsystem, or of ALL; 0 for neither. */
+/* Returns the bits of one subsystem, or of ALL; 0 for another name. */
 static unsigned subsystem_bits(const char *text, size_t length)
 {
 	if (same_name(text, length, "ALL"))
@@ -268,7 +268,7 @@ static unsigned subsystem_bits(const char *text, size_t length)
 
 int rd_log_read_subsystems(unsigned *subsystems, const char *text)
 {
-	/* A list that begins by leaving something out means all the others. */
+	/* A list whose first name is excluded starts from all subsystems. */
 	unsigned found = text[0] == '^' ? ALL_SUBSYSTEMS : 0;
 
 	for (const char *name = text;;) {

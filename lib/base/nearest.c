@@ -55,7 +55,7 @@ void rd_nearest_try(struct rd_nearest *nearest, const char *name)
 const char *rd_nearest_text(const struct rd_nearest *nearest, char text[RD_NEAREST_TEXT])
 {
 	text[0] = '\0';
-	/* A third of the letters may be wrong, and one of few. */
+	/* A third of the letters may be wrong, and one letter of a short name. */
 	if (nearest->distance <= (strlen(nearest->wanted) + 2) / 3)
 		snprintf(text, RD_NEAREST_TEXT, "; did you mean %.40s?", nearest->name);
 	return text;

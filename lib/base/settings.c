@@ -32,7 +32,7 @@ struct setting {
 	X(port, INT, "MASTER_PORT", 29500, 1, 65535, ) \
 	X(local_rank, INT, "LOCAL_RANK", -1, 0, RD_SIZE_MAX - 1, )
 
-/* Where a caller's config has the same setting. */
+/* Fields of struct rondo_config with the same settings. */
 enum {
 #define IN_CONFIG(field) CONFIG_##field = offsetof(struct rondo_config, field)
 #define NOT_IN_CONFIG(field) CONFIG_##field = 0
@@ -101,7 +101,7 @@ static bool is_text(const struct setting *setting)
 	return setting->kind == STRING || setting->kind == NAMES;
 }
 
-/* For a reason, which is one line: short, and without control characters. */
+/* Returns the text for a reason, which is one line: short, and without control characters. */
 static const char *quotable(char quote[41], const char *text)
 {
 	size_t i;
@@ -146,7 +146,7 @@ static int64_t suffix_factor(char suffix)
 	return 0;
 }
 
-/* Not strtoll(): it skips blanks, and takes what the locale calls a number. */
+/* Not strtoll(): it skips blanks, and depends on the locale. */
 static bool read_number(int64_t *number, enum kind kind, const char *text)
 {
 	bool negative = *text == '-';
@@ -178,7 +178,7 @@ static void store_number(struct rd_settings *settings, const struct setting *set
 		*(int *)field = (int)value;
 }
 
-/* Whether nothing stands before, between or after commas. */
+/* Returns whether a name is missing before, between or after commas. */
 static bool lacks_a_name(const char *list)
 {
 	size_t length = strlen(list);
@@ -203,7 +203,7 @@ static int store_text(struct rd_settings *settings, const struct setting *settin
 	return 0;
 }
 
-/* `name` is what the value is called where it comes from. */
+/* `name` is the value's name in its source. */
 static int take_text(struct rd_settings *settings, const struct setting *setting, const char *name,
 	const char *value)
 {
@@ -228,7 +228,7 @@ static void take_default(struct rd_settings *settings, const struct setting *set
 		store_number(settings, setting, setting->number);
 }
 
-/* The text of a variable in environ; NULL where it is not set, or empty. */
+/* Returns the text of a variable in environ; NULL if it is not set, or empty. */
 static const char *environment(const char *variable)
 {
 	size_t length = strlen(variable);
@@ -239,8 +239,7 @@ static const char *environment(const char *variable)
 	return NULL;
 }
 
-/* The caller's value, as text; NULL where the caller left it alone (-1 or 0, as
-   RONDO_CONFIG_INIT has it). */
+/* Returns the caller's value, as text; NULL if it is that of RONDO_CONFIG_INIT (-1 or 0). */
 static const char *configured(
 	char digits[24], const struct setting *setting, const struct rondo_config *config)
 {
@@ -282,9 +281,9 @@ static int read_setting(struct rd_settings *settings, const struct setting *sett
 	return 0;
 }
 
-/* ---- Asking for one ---- */
+/* ---- Queries ---- */
 
-static const struct setting *find(const char *variable)
+static const struct setting *find_setting(const char *variable)
 {
 	for (size_t i = 0; i < TABLE_SIZE; i++)
 		if (strcmp(table[i].variable, variable) == 0)
@@ -294,7 +293,7 @@ static const struct setting *find(const char *variable)
 
 int64_t rd_settings_number(const struct rd_settings *settings, const char *variable)
 {
-	const struct setting *setting = find(variable);
+	const struct setting *setting = find_setting(variable);
 	const char *field = (const char *)settings;
 
 	if (!setting || is_text(setting))
@@ -305,7 +304,7 @@ int64_t rd_settings_number(const struct rd_settings *settings, const char *varia
 
 const char *rd_settings_text(const struct rd_settings *settings, const char *variable)
 {
-	const struct setting *setting = find(variable);
+	const struct setting *setting = find_setting(variable);
 
 	if (!setting || !is_text(setting))
 		return NULL;
@@ -339,7 +338,7 @@ static bool is_install_word(const char *word, size_t length)
 	return false;
 }
 
-/* Whether nothing but such words, with a _ between two of them, follows RONDO_. */
+/* Returns whether only RD_INSTALL_WORDS, with a _ between them, follow RONDO_. */
 static bool describes_an_installation(const char *name)
 {
 	const char *word = name + strlen("RONDO_");
@@ -363,7 +362,7 @@ static int refuse_unknown_variables(void)
 		size_t length = strcspn(*entry, "=");
 
 		snprintf(name, sizeof(name), "%.*s", (int)length, *entry);
-		/* A variable that is set to nothing counts as not set, as a setting does. */
+		/* An empty variable counts as not set, as for a setting. */
 		if (strcmp(*entry + length, "=") == 0)
 			continue;
 		if (!is_known(name) && !describes_an_installation(name))

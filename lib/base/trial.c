@@ -18,8 +18,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-/* Memory that parent and child share. The child may write anything into it: texts are cut when
-   read. */
+/*
+ * Memory that parent and child share. The child may write anything into it, so the parent cuts
+ * texts when it reads them.
+ */
 struct report {
 	_Atomic int done;
 	int error;
@@ -40,7 +42,9 @@ void rd_trial_stage(const char *format, ...)
 	va_end(args);
 }
 
-/* A crash is expected here: no handler of the program's, no core file, and gone with the parent. */
+/*
+ * Prepares for a crash: no signal handlers of the program, no core file, and death with the parent.
+ */
 static void prepare_to_crash(pid_t parent)
 {
 	static const int deadly[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS };
@@ -63,7 +67,7 @@ static void run_child(struct report *report, int (*body)(void *argument), void *
 	atomic_store(&report->done, 1);
 }
 
-/* True: it has ended, in *status (0 where the program has its children reaped for it). */
+/* True: the child has ended, with *status (0 if the program has its children reaped). */
 static bool wait_for(pid_t child, int timeout_ms, int *status)
 {
 	struct pollfd watch = { .fd = pidfd_open(child, 0), .events = POLLIN };
@@ -97,7 +101,9 @@ static int judge(struct report *report, bool ended, int status, int timeout_ms)
 			report->stage);
 	if (atomic_load(&report->done))
 		return report->error ? rd_fail(report->error, "%s", report->reason) : 0;
-	/* Nothing in it sends this signal: the kernel does, to whom it has no memory for. */
+	/*
+	 * The child does not send this signal to itself; the kernel sends it when memory runs out.
+	 */
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
 		return rd_fail(RONDO_MEMORY, "was killed from outside%s%s: out of memory, perhaps",
 			in, report->stage);

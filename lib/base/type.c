@@ -1,6 +1,6 @@
 #include "rondo.h"
 
-/* Switches, not arrays: a caller may hand us any number as a type. */
+/* Switches, not arrays: a caller may pass any number as a type. */
 
 size_t rondo_type_size(rondo_type type)
 {
