@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nearest.h"
+#include "base/nearest.h"
 #include "rondo.h"
 
 /* What getopt_long() returns for the option at index i is FIRST + i; no letter is so large. */
@@ -34,12 +34,12 @@ bool arguments_refuse_value(const struct argument *argument, const char *wanted,
 }
 
 bool arguments_refuse_name(
-	const struct argument *argument, const char *wanted, const struct nearest *nearest)
+	const struct argument *argument, const char *wanted, const struct rd_nearest *nearest)
 {
-	char meant[NEAREST_TEXT];
+	char meant[RD_NEAREST_TEXT];
 
 	return arguments_refuse("--%s wants %s, not '%s'%s", argument->name, wanted,
-		nearest->wanted, nearest_text(nearest, meant));
+		nearest->wanted, rd_nearest_text(nearest, meant));
 }
 
 bool arguments_number(const struct argument *argument, void *target, const char *text)
@@ -111,8 +111,8 @@ static void answer_and_exit(const char *format, const char *text)
 /* An option that there is not; or a flag with a value. */
 static bool refuse_option(const struct arguments *known, const char *word)
 {
-	char name[64], meant[NEAREST_TEXT] = "";
-	struct nearest nearest = NEAREST(name);
+	char name[64], meant[RD_NEAREST_TEXT] = "";
+	struct rd_nearest nearest = RD_NEAREST(name);
 
 	if (strncmp(word, "--", 2) != 0)
 		return arguments_refuse("%s is no option here", word);
@@ -126,10 +126,10 @@ static bool refuse_option(const struct arguments *known, const char *word)
 	}
 	memmove(name, name + 2, strlen(name + 2) + 1);
 	for (const struct argument *at = known->table; at->name; at++)
-		nearest_try(&nearest, at->name);
-	nearest_try(&nearest, "help");
-	nearest_try(&nearest, "version");
-	nearest_text(&nearest, meant);
+		rd_nearest_try(&nearest, at->name);
+	rd_nearest_try(&nearest, "help");
+	rd_nearest_try(&nearest, "version");
+	rd_nearest_text(&nearest, meant);
 	return arguments_refuse("%s is no option here%s%s%s", word,
 		*meant ? "; did you mean --" : "", *meant ? nearest.name : "", *meant ? "?" : "");
 }

@@ -41,9 +41,9 @@ bool arguments_refuse(const char *format, ...) __attribute__((format(printf, 1, 
 bool arguments_refuse_value(const struct argument *argument, const char *wanted, const char *text);
 
 /* The same of a name, beside which the nearest of those that were tried is suggested. */
-struct nearest;
+struct rd_nearest;
 bool arguments_refuse_name(
-	const struct argument *argument, const char *wanted, const struct nearest *nearest);
+	const struct argument *argument, const char *wanted, const struct rd_nearest *nearest);
 
 /* Readers: for an int from `least` to `most`, and for a const char * that is not empty. */
 bool arguments_number(const struct argument *argument, void *target, const char *text);

@@ -13,7 +13,7 @@
 #include "checkpoint.h"
 #include "fail.h"
 #include "launch.h"
-#include "nearest.h"
+#include "base/nearest.h"
 #include "world.h"
 
 static const char usage[] =
@@ -133,12 +133,12 @@ static int parse_real(const char *name, double high, double *real)
 /* A name that is none of those that there are, which end with NULL. */
 static int fail_name(const char *option, const char *wanted, const char *const names[])
 {
-	struct nearest nearest = NEAREST(optarg);
-	char meant[NEAREST_TEXT];
+	struct rd_nearest nearest = RD_NEAREST(optarg);
+	char meant[RD_NEAREST_TEXT];
 	for (; *names; names++)
-		nearest_try(&nearest, *names);
-	return fail(
-		"--%s %s: not one of %s%s", option, optarg, wanted, nearest_text(&nearest, meant));
+		rd_nearest_try(&nearest, *names);
+	return fail("--%s %s: not one of %s%s", option, optarg, wanted,
+		rd_nearest_text(&nearest, meant));
 }
 
 static int parse_device(enum device_kind *device)
@@ -161,8 +161,8 @@ static int parse_set(const struct set **set)
 static int fail_option(const char *word)
 {
 	char name[64];
-	struct nearest nearest = NEAREST(name);
-	char meant[NEAREST_TEXT];
+	struct rd_nearest nearest = RD_NEAREST(name);
+	char meant[RD_NEAREST_TEXT];
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
 	for (const struct option *at = longs; strncmp(name, "--", 2) == 0 && at->name; at++) {
 		if (!strcmp(name + 2, at->name))
@@ -173,8 +173,8 @@ static int fail_option(const char *word)
 	if (strncmp(name, "--", 2) == 0)
 		memmove(name, name + 2, strlen(name + 2) + 1);
 	for (const struct option *at = longs; at->name; at++)
-		nearest_try(&nearest, at->name);
-	if (strncmp(word, "--", 2) || !*nearest_text(&nearest, meant))
+		rd_nearest_try(&nearest, at->name);
+	if (strncmp(word, "--", 2) || !*rd_nearest_text(&nearest, meant))
 		return fail("%s: no such option (--help lists them)", word);
 	return fail(
 		"%s: no such option; did you mean --%s? (--help lists them)", word, nearest.name);

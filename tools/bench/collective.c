@@ -1,6 +1,6 @@
 #include "collective.h"
 
-#include "nearest.h"
+#include "base/nearest.h"
 #include "values.h"
 
 static struct bench_values values_of(const struct bench_call *call)
@@ -199,7 +199,7 @@ const struct bench_collective *bench_collective_find(const char *name)
 	const struct bench_collective *collective;
 
 	for (int i = 0; (collective = bench_collective_at(i)); i++) {
-		if (nearest_same(collective->name, name))
+		if (rd_same_name(collective->name, name))
 			return collective;
 	}
 	return NULL;

@@ -9,7 +9,7 @@
 #include "arguments.h"
 #include "launch.h"
 #include "launcher.h"
-#include "nearest.h"
+#include "base/nearest.h"
 
 #define MOST_RANKS 4096
 
@@ -81,17 +81,17 @@ static bool read_step(const struct argument *argument, void *target, const char 
 static bool read_type(const struct argument *argument, void *target, const char *text)
 {
 	struct bench_options *options = target;
-	struct nearest nearest = NEAREST(text);
+	struct rd_nearest nearest = RD_NEAREST(text);
 
-	options->every_type = nearest_same(text, "all");
+	options->every_type = rd_same_name(text, "all");
 	for (int type = 0; type < RONDO_TYPE_COUNT; type++) {
-		if (nearest_same(text, type_names[type]) ||
-			nearest_same(text, rondo_type_name(type))) {
+		if (rd_same_name(text, type_names[type]) ||
+			rd_same_name(text, rondo_type_name(type))) {
 			options->type = type;
 			return true;
 		}
-		nearest_try(&nearest, type_names[type]);
-		nearest_try(&nearest, rondo_type_name(type));
+		rd_nearest_try(&nearest, type_names[type]);
+		rd_nearest_try(&nearest, rondo_type_name(type));
 	}
 	return options->every_type ||
 	       arguments_refuse_name(argument,
@@ -103,15 +103,15 @@ static bool read_type(const struct argument *argument, void *target, const char 
 static bool read_op(const struct argument *argument, void *target, const char *text)
 {
 	struct bench_options *options = target;
-	struct nearest nearest = NEAREST(text);
+	struct rd_nearest nearest = RD_NEAREST(text);
 
-	options->every_op = nearest_same(text, "all");
+	options->every_op = rd_same_name(text, "all");
 	for (int op = 0; op < RONDO_OP_COUNT; op++) {
-		if (nearest_same(text, rondo_op_name(op))) {
+		if (rd_same_name(text, rondo_op_name(op))) {
 			options->op = op;
 			return true;
 		}
-		nearest_try(&nearest, rondo_op_name(op));
+		rd_nearest_try(&nearest, rondo_op_name(op));
 	}
 	return options->every_op ||
 	       arguments_refuse_name(argument,
@@ -268,15 +268,15 @@ static bool check(const struct bench_options *options)
 static bool refuse_collective(const char *word)
 {
 	const struct bench_collective *collective;
-	struct nearest nearest = NEAREST(word);
-	char meant[NEAREST_TEXT];
+	struct rd_nearest nearest = RD_NEAREST(word);
+	char meant[RD_NEAREST_TEXT];
 
 	for (int i = 0; (collective = bench_collective_at(i)); i++)
-		nearest_try(&nearest, collective->name);
-	nearest_try(&nearest, "all_to_all");
-	nearest_try(&nearest, "floor");
-	nearest_try(&nearest, "init");
-	return arguments_refuse("'%s' is no collective%s", word, nearest_text(&nearest, meant));
+		rd_nearest_try(&nearest, collective->name);
+	rd_nearest_try(&nearest, "all_to_all");
+	rd_nearest_try(&nearest, "floor");
+	rd_nearest_try(&nearest, "init");
+	return arguments_refuse("'%s' is no collective%s", word, rd_nearest_text(&nearest, meant));
 }
 
 static bool read_words(struct bench_options *options, char **words)
