@@ -29,7 +29,7 @@ void rd_connection_close(struct rd_connection **connection)
 {
 	if (!*connection)
 		return;
-	/* Said outright, and not left to close(): a child of this process may hold a copy. */
+	/* Not left to close(): a child of this process may hold a copy. */
 	epoll_ctl((*connection)->epoll_fd, EPOLL_CTL_DEL, (*connection)->fd, NULL);
 	shutdown((*connection)->fd, SHUT_WR);
 	rd_close_on_fork_remove(&(*connection)->unshared);

@@ -39,7 +39,7 @@ static void close_fd(int fd)
 		close(fd);
 }
 
-/* A rank alone meets nobody, and needs no address. */
+/* A single rank needs no address. */
 static int open_alone(struct rd_control *control)
 {
 	struct rd_addresses none = { 0 };
@@ -174,9 +174,9 @@ static struct rd_control *allocate(const struct rd_control_config *config)
 }
 
 /*
- * A control connection with its thread, and its sockets open. On an error *fd is the listening
- * socket that was to be taken over, or -1 where that has been closed; *cut_off: no socket reaches
- * the others.
+ * Creates a control connection, with its sockets open and its thread running. On an error *fd is
+ * the listening socket that was to be taken over, or -1 where it has been closed. *cut_off: this
+ * rank has no socket to reach the others.
  */
 static int begin(struct rd_control **made, const struct rd_control_config *config,
 	const struct refusal *refusal, int *fd, bool *cut_off)
@@ -213,7 +213,7 @@ static void await_meeting(struct rd_control *control)
 	pthread_mutex_unlock(&control->lock);
 }
 
-/* What is no listening socket is somebody else's. */
+/* Leaves a descriptor that is no listening socket, which belongs to the program. */
 static void close_listener(const struct rd_settings *settings)
 {
 	struct rd_addresses none = { 0 };
@@ -234,7 +234,7 @@ void rd_control_decline(const struct rd_settings *settings, int error, const cha
 	struct rd_control *control = NULL;
 	bool cut_off;
 
-	/* Bounds how long a name is looked up. */
+	/* Bounds the time in which a name is resolved. */
 	mine.init_timeout_ms = RD_REPORT_MS;
 	if (mine.size < 2 || check_config(&config) ||
 		begin(&control, &config, &refusal, &mine.rendezvous_fd, &cut_off)) {

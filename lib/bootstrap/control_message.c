@@ -78,7 +78,7 @@ static void walk_i32(struct cursor *at, int32_t *value, int32_t least, int32_t m
 		at->bad = true;
 }
 
-/* What ends up on a terminal or in a log must not steer it. */
+/* Texts reach terminals and logs, and must not steer them. */
 static void disarm_text(char *text, size_t length)
 {
 	for (size_t i = 0; i < length; i++)
@@ -177,7 +177,7 @@ static void walk_rank(struct cursor *at, int32_t *rank, int32_t least)
 static void walk_hello(struct cursor *at, struct rd_control_message *message)
 {
 	walk_u32(at, &message->hello.version);
-	/* Any number: that a rank makes no sense is the coordinator's to say. */
+	/* Any number: the coordinator refuses a rank that makes no sense, and names it. */
 	walk_i32(at, &message->hello.rank, INT32_MIN, INT32_MAX);
 	walk_i32(at, &message->hello.size, INT32_MIN, INT32_MAX);
 	if (message->hello.version != RD_WIRE_VERSION) {

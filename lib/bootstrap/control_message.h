@@ -1,12 +1,12 @@
 /*
- * What is said over a control connection: messages, and how they look as bytes.
+ * The messages of a control connection, and their encoding.
  *
  *   u32 "RNDO", u16 kind, u16 size of what follows, then the message's fields in the order below;
  *   little endian throughout. A text is u16 length and its bytes, without a NUL; a member's cards
  *   are a u8 count, then each card's name, u16 size and bytes.
  *
  * A frame is at most RD_FRAME_MAX bytes, so both ends read into fixed buffers. The first three
- * fields of HELLO stay where they are in every version: they suffice to say who speaks another one.
+ * fields of HELLO stay in place in every version, so that a rank of another version is named.
  */
 #ifndef RD_CONTROL_MESSAGE_H
 #define RD_CONTROL_MESSAGE_H
@@ -26,25 +26,24 @@
 #define RD_FRAME_MAX 5120
 
 enum rd_control_kind {
-	RD_CONTROL_HELLO = 1, /* to the coordinator: who I am */
-	RD_CONTROL_BEAT, /* both ways: I am here. The coordinator's first one welcomes */
-	RD_CONTROL_MEMBER, /* to each: who a rank is; every rank in turn, then TABLE */
-	RD_CONTROL_TABLE, /* to each: that was all */
-	RD_CONTROL_READY, /* to the coordinator: my links are open */
-	RD_CONTROL_GO, /* to each: everyone's are */
-	RD_CONTROL_REPORT, /* to the coordinator: something failed here */
-	RD_CONTROL_QUERY, /* to each: what are you doing? */
-	RD_CONTROL_ANSWER, /* to the coordinator: this */
-	RD_CONTROL_VERDICT, /* to each: the comm is over, and why; the last word on a connection */
-	RD_CONTROL_BYE, /* to the coordinator: I leave */
-	RD_CONTROL_FAREWELL, /* to the leaver: heard; the last word on a connection */
-	RD_CONTROL_LEFT, /* to each: this rank has left */
-	RD_CONTROL_LINK_FAILED, /* to the coordinator: a link of mine did not come about */
-	RD_CONTROL_FALLBACK, /* to both of the pair: theirs did not; take another transport */
-	RD_CONTROL_LOOKED, /* to the coordinator: I have looked at my links, of which some are not
-			      open */
-	RD_CONTROL_ALL_LOOKED, /* to each: everyone has since this was said last, or is ready */
-	RD_CONTROL_SLOW, /* to the coordinator: a call of mine waits for long */
+	RD_CONTROL_HELLO = 1, /* to the coordinator: identity and settings of this rank */
+	RD_CONTROL_BEAT, /* both ways: a heartbeat; the coordinator's first one accepts the rank */
+	RD_CONTROL_MEMBER, /* to each rank: one member; all in order, then TABLE */
+	RD_CONTROL_TABLE, /* to each rank: all members have been sent */
+	RD_CONTROL_READY, /* to the coordinator: all links are open */
+	RD_CONTROL_GO, /* to each rank: all ranks are ready */
+	RD_CONTROL_REPORT, /* to the coordinator: a failure */
+	RD_CONTROL_QUERY, /* to each rank: asks for an ANSWER */
+	RD_CONTROL_ANSWER, /* to the coordinator: the state of this rank's calls */
+	RD_CONTROL_VERDICT, /* to each rank: the comm is over, with the reason; the last message */
+	RD_CONTROL_BYE, /* to the coordinator: this rank leaves */
+	RD_CONTROL_FAREWELL, /* to the leaver: acknowledges BYE; the last message */
+	RD_CONTROL_LEFT, /* to each rank: another rank has left */
+	RD_CONTROL_LINK_FAILED, /* to the coordinator: a link of this rank failed to open */
+	RD_CONTROL_FALLBACK, /* to both ranks of the pair: their link failed to open */
+	RD_CONTROL_LOOKED, /* to the coordinator: all links have been tried, some are not open */
+	RD_CONTROL_ALL_LOOKED, /* to each rank: all have LOOKED since the last one, or are ready */
+	RD_CONTROL_SLOW, /* to the coordinator: a call waits for long */
 };
 
 /* A set of kinds, which a machine keeps for the messages that it has still to send. */
@@ -79,7 +78,7 @@ struct rd_control_message {
 			struct rd_member member;
 		} hello;
 		struct {
-			uint32_t timeout_ms; /* the silence after which I count you as lost */
+			uint32_t timeout_ms; /* the sender's bound on silence */
 		} beat;
 		struct {
 			int32_t rank;
@@ -89,11 +88,11 @@ struct rd_control_message {
 			uint64_t comm_id;
 		} table;
 		struct {
-			uint32_t fallbacks; /* that I know of */
-			struct rd_link_limits limits; /* of all my links */
+			uint32_t fallbacks; /* that this rank has received */
+			struct rd_link_limits limits; /* of this rank's links */
 		} ready;
 		struct {
-			struct rd_link_limits limits; /* of everyone's */
+			struct rd_link_limits limits; /* the least of all ranks' */
 		} go;
 		struct {
 			int32_t error, culprit; /* culprit: -1: none */
@@ -107,7 +106,7 @@ struct rd_control_message {
 			uint32_t calls, done;
 			int32_t collective, waiting_for;
 			uint32_t waited_ms; /* for waiting_for; 0: it does not wait */
-			struct rd_signature slept_in; /* number 0: none is known */
+			struct rd_signature slept_in; /* number 0: none */
 		} answer;
 		struct {
 			uint32_t first; /* 1: the first of this wait */
@@ -130,14 +129,14 @@ struct rd_control_message {
 	};
 };
 
-/* Writes the message, which stays as it is, as a frame; returns its size. */
+/* Writes the message, which it leaves unchanged, as a frame; returns its size in bytes. */
 size_t rd_control_encode(struct rd_control_message *message, unsigned char frame[RD_FRAME_MAX]);
 
 /*
- * Reads the first frame in bytes[size]: the number of bytes it took; 0: it is not all there yet
- * (and nothing so far speaks against it); RONDO_PROTOCOL with a reason: this is no message. Texts
- * come out terminated, control characters as '?'; numbers that have a range of their own (codes,
- * counts, a collective) lie in it; ranks are at least not negative.
+ * Reads the first frame in bytes[size]. Returns the number of bytes it took; 0: the frame is valid
+ * so far, and not complete; RONDO_PROTOCOL with a reason: this is no message. Texts are terminated,
+ * with '?' for control characters. Error codes, counts and collectives are in range; ranks are not
+ * negative, or -1 where that is allowed.
  */
 int rd_control_decode(const unsigned char *bytes, size_t size, struct rd_control_message *message);
 

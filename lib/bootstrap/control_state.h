@@ -18,7 +18,7 @@
 #include "bootstrap/peer_watch.h"
 #include "bootstrap/server.h"
 
-/* What callers want of the thread; stays set unless said otherwise. */
+/* What callers want of the thread. All but `slow` stay set. */
 struct rd_control_requests {
 	bool ready, report, leave, quit;
 	int looks; /* their number so far */

@@ -81,8 +81,8 @@ int rd_coordinator_connection_count(const struct rd_coordinator *coordinator)
 	return coordinator->connection_count;
 }
 
-/* Once all are here a newcomer can only be a stray, or early for the next comm at this address: it
-   is better refused, and so told to come back, than heard. A failed gathering still tells why. */
+/* Once all ranks have joined, a new connection is a stray, or early for the next comm at this
+   address: refused, it retries. After a failure to meet, the coordinator still sends the reason. */
 bool rd_coordinator_listening(const struct rd_coordinator *coordinator)
 {
 	return coordinator->phase == RD_COORDINATOR_JOINING && !coordinator->closed;
@@ -187,7 +187,8 @@ bool rd_coordinator_settled(const struct rd_coordinator *coordinator)
 	return coordinator->error || coordinator->leaver_count == coordinator->size;
 }
 
-/* A failed gathering is kept for those who are on their way, unless they have had their time. */
+/* After a failure to meet, ranks that have yet to connect receive the reason, unless they have had
+   their time. */
 static bool expects_more(const struct rd_coordinator *coordinator)
 {
 	return rd_coordinator_listening(coordinator) && coordinator->error != RONDO_TIMEOUT &&
@@ -206,7 +207,7 @@ bool rd_coordinator_over(const struct rd_coordinator *coordinator)
 
 /* ---- Leaving ------------------------------------------------------------------------------- */
 
-/* All leavers so far made the same calls; does this one agree with the first of them? */
+/* All leavers so far made the same calls: compares this one with the first of them. */
 static void compare_calls(struct rd_coordinator *coordinator, int rank)
 {
 	const struct rd_coordinator_rank *state = &coordinator->ranks[rank];
@@ -325,7 +326,7 @@ void rd_coordinator_take(struct rd_coordinator *coordinator, int index,
 
 /* ---- Time ---------------------------------------------------------------------------------- */
 
-/* Where this very process was stopped for a while, the silence was ours. */
+/* Where this process itself was stopped for a while, no rank was silent. */
 static void forgive(struct rd_coordinator *coordinator, int64_t now_ms)
 {
 	int64_t gap_ms = now_ms - coordinator->ticked_ms;

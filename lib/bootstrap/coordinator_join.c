@@ -41,7 +41,8 @@ static void check_settings(struct rd_coordinator *coordinator,
 			"%s and %s were started with different settings", name, ours);
 }
 
-/* May this one sit down? If not there is a verdict. Before our own rank 0 has, "rank 0" will do. */
+/* Decides a verdict where this rank must not join. Before rank 0 has joined, it has no host and pid
+   to name. */
 static void check_hello(struct rd_coordinator *coordinator, const struct rd_control_message *hello)
 {
 	int rank = hello->hello.rank;
@@ -88,8 +89,7 @@ static void admit(struct rd_coordinator *coordinator, struct rd_coordinator_conn
 
 	connection->rank = hello->hello.rank;
 	connection->to_send = rd_control_bit(RD_CONTROL_BEAT);
-	connection->beat_ms =
-		connection->received_ms + RD_BEAT_MOST_MS; /* its BEAT, next, says better */
+	connection->beat_ms = connection->received_ms + RD_BEAT_MOST_MS; /* until its first BEAT */
 	coordinator->pending--;
 	state->connection = (int)(connection - coordinator->connections);
 	state->joined = true;

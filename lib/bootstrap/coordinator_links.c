@@ -29,7 +29,7 @@ bool rd_links_failed(
 	return true;
 }
 
-/* Begins another round of looks where all have looked in this one. */
+/* Begins another round where all have looked in this one, or are ready. */
 static void end_round(struct rd_coordinator *coordinator)
 {
 	if (coordinator->looked == 0 ||
@@ -51,7 +51,7 @@ void rd_links_looked(struct rd_coordinator *coordinator, struct rd_coordinator_r
 void rd_links_ready(struct rd_coordinator *coordinator, struct rd_coordinator_rank *state,
 	const struct rd_control_message *message)
 {
-	/* Said before it heard of the latest fallback: it will say so again. */
+	/* Sent before this rank received the latest fallback: another READY will come. */
 	if (message->ready.fallbacks != state->fallbacks)
 		return;
 	state->limits = message->ready.limits;

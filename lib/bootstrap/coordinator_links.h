@@ -4,7 +4,7 @@
 
 #include "bootstrap/coordinator_state.h"
 
-/* A LOST has come from this rank. Either rank of a pair may send it: the second changes nothing.
+/* A LINK_FAILED has come from this rank. Both of a pair may send it: the second changes nothing.
    False: it makes no sense. */
 bool rd_links_failed(
 	struct rd_coordinator *coordinator, int rank, const struct rd_link_failure *link_failure);

@@ -57,7 +57,6 @@ static bool write_verdict(const struct rd_coordinator *coordinator,
 	return true;
 }
 
-/* The last word to one who leaves. */
 static bool write_farewell(
 	struct rd_coordinator_connection *connection, struct rd_control_message *message)
 {

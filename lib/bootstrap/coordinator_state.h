@@ -11,7 +11,7 @@
 struct rd_coordinator_connection {
 	bool open;
 	bool dropped;
-	bool refused; /* stays until it has read why */
+	bool refused; /* kept until it has received the reason */
 	int rank; /* -1: no HELLO yet, or it was refused */
 	rd_control_kinds to_send; /* beside members, fallbacks and leavers: */
 	int members_sent; /* of size; and one more, TABLE */
@@ -22,18 +22,18 @@ struct rd_coordinator_connection {
 	int64_t opened_ms, received_ms, beat_ms;
 };
 
-/* A rank, as the coordinator knows it. */
+/* The state of a rank. */
 struct rd_coordinator_rank {
-	int connection; /* -1: none, not yet or no longer */
+	int connection; /* its number; -1: none, or no longer */
 	bool joined, ready, left, answered;
 	bool looked; /* in this round, and it is not ready */
-	uint32_t fallbacks; /* that concern it */
+	uint32_t fallbacks; /* of its links */
 	struct rd_link_limits limits; /* of its links, once it is ready */
 	struct rd_member member;
 	uint32_t calls; /* from its ANSWER or BYE */
 	uint32_t done;
 	int collective, waiting_for;
-	uint32_t waited_ms; /* for that one */
+	uint32_t waited_ms; /* for that rank */
 	struct rd_signature slept_in; /* from its ANSWER; number 0: none */
 	uint64_t digest; /* of its calls */
 	bool straggles; /* has not joined the call that the inquiry is about */
@@ -55,11 +55,11 @@ struct rd_coordinator {
 	const char *where;
 	uint64_t comm_id;
 	enum rd_coordinator_phase phase;
-	bool closed; /* to ranks that have not come */
+	bool closed; /* no rank can join any more */
 	int joined, ready, looked, refused;
 	int pending; /* connections without a HELLO */
-	uint64_t opened; /* connections, ever */
-	struct rd_link_failures fallbacks; /* in the order in which they were heard of */
+	uint64_t opened; /* connections, open or closed */
+	struct rd_link_failures fallbacks; /* in the order in which they came */
 	int *leavers; /* ranks, in the order in which they left */
 	int leaver_count;
 	int64_t ticked_ms, init_ms, leave_ms; /* the latter two: deadlines */

@@ -9,7 +9,8 @@
 
 /* ---- Judging ------------------------------------------------------------------------------- */
 
-/* Whom the reports lead to: the culprit's own report tells more than those about it. */
+/* The last rank of a chain of reports: a culprit's own report is closer to the cause than reports
+   about that rank. */
 static int last_reporter(const struct rd_coordinator *coordinator)
 {
 	int rank = coordinator->reporter;
@@ -23,7 +24,7 @@ static int last_reporter(const struct rd_coordinator *coordinator)
 	return coordinator->reporter; /* they blame each other */
 }
 
-/* A rank that does not answer, the one that is blamed before others; -1: all answer. */
+/* A rank that has not answered, the blamed one first; -1: all have. */
 static int find_unresponsive(const struct rd_coordinator *coordinator, int blamed)
 {
 	if (blamed >= 0 && !coordinator->ranks[blamed].left && !coordinator->ranks[blamed].answered)
@@ -34,7 +35,7 @@ static int find_unresponsive(const struct rd_coordinator *coordinator, int blame
 	return -1;
 }
 
-/* The rank that has made the fewest calls, if they are fewer than this; else -1. */
+/* The rank with the fewest calls, the blamed one first, if they are fewer than number; else -1. */
 static int find_straggler(const struct rd_coordinator *coordinator, uint32_t number, int blamed)
 {
 	int found = -1;
@@ -52,7 +53,7 @@ static int find_straggler(const struct rd_coordinator *coordinator, uint32_t num
 	return found;
 }
 
-/* Follows who waits for whom, to one who waits for nobody; -1: they wait in a circle. */
+/* Follows the waits from this rank to one that waits for none; -1: the waits form a circle. */
 static int find_idle(const struct rd_coordinator *coordinator, int rank)
 {
 	for (int i = 0; i < coordinator->size; i++) {
@@ -64,7 +65,7 @@ static int find_idle(const struct rd_coordinator *coordinator, int rank)
 	return -1;
 }
 
-/* How the reason of a rank's silence ends: "rank 0 (...) waited 600 s for it in all_reduce #17". */
+/* The end of a reason: "rank 0 (...) waited 600 s for it in all_reduce #17". */
 static const char *describe_wait(
 	const struct rd_coordinator *coordinator, int reporter, char text[RD_REASON_SIZE])
 {
@@ -88,8 +89,8 @@ static uint32_t present_call(const struct rd_coordinator_rank *state)
 	return state->calls == state->done ? state->calls : state->done + 1;
 }
 
-/* Two that wait in calls of one number which are not one call: each for what the other never sends.
-   False: there are none. */
+/* Finds two ranks that wait in different calls of one number: each for messages that the other
+   never sends. False: there are none. */
 static bool judge_calls(struct rd_coordinator *coordinator)
 {
 	char there[128], here[128];
@@ -202,7 +203,7 @@ log_later(struct rd_coordinator *coordinator, const char *format, ...)
 	coordinator->slow_due = true;
 }
 
-/* Once for each collective, however many wait in it. */
+/* Once for each collective, for any number of ranks that wait in it. */
 static void describe_slow_call(struct rd_coordinator *coordinator)
 {
 	const struct rd_coordinator_rank *state = &coordinator->ranks[coordinator->inquirer];
@@ -224,7 +225,7 @@ static void describe_slow_call(struct rd_coordinator *coordinator)
 		coordinator->slow_logged = number;
 }
 
-/* The next in a circle of ranks that wait for each other, all of them for long; -1: no circle. */
+/* The next rank in a circle of ranks that have waited for heartbeat_timeout_ms; -1: no circle. */
 static int follow_circle(const struct rd_coordinator *coordinator, int rank)
 {
 	const struct rd_coordinator_rank *state = &coordinator->ranks[rank];
@@ -236,7 +237,7 @@ static int follow_circle(const struct rd_coordinator *coordinator, int rank)
 	return next;
 }
 
-/* No rank of a circle can ever go on: a network does not carry what their links sent, say. */
+/* No rank of a circle can ever go on: maybe the network lost messages of their links. */
 static void judge_circle(struct rd_coordinator *coordinator)
 {
 	char name[RD_RANK_NAME_SIZE], next_name[RD_RANK_NAME_SIZE], call[RD_RANK_NAME_SIZE],
@@ -282,7 +283,7 @@ static void close_inquiry(struct rd_coordinator *coordinator, int64_t now_ms)
 		open_inquiry(coordinator, next, false, now_ms);
 }
 
-/* Of those that come while one is looked into, one more is: they are likely of the same call. */
+/* During an inquiry only the latest SLOW is kept for the next: most are of the same call. */
 void rd_diagnose_slow(struct rd_coordinator *coordinator, int rank,
 	const struct rd_control_message *message, int64_t now_ms)
 {
@@ -310,7 +311,7 @@ static bool is_not_ready(const struct rd_coordinator_rank *state)
 	return !state->ready;
 }
 
-/* A participant that has waited long enough for the others: so have we, then. */
+/* A participant, or the coordinator, has waited for the others for init_timeout_ms. */
 static void give_up(struct rd_coordinator *coordinator)
 {
 	char ranks[RD_RANK_NAME_SIZE], duration[RD_DURATION_SIZE];
@@ -342,8 +343,8 @@ void rd_diagnose_leaver(struct rd_coordinator *coordinator, int leaver)
 			blame_leaver(coordinator, leaver, coordinator->ranks[rank].reason);
 }
 
-/* Its connection may stay open, if a child of its holds the socket; nobody waits for that. One that
-   had left may end as it likes. */
+/* The connection of a dead rank may stay open where a child of it holds the socket: it is dropped.
+   A rank that has left may die. */
 static void take_death(struct rd_coordinator *coordinator, int rank)
 {
 	const struct rd_coordinator_rank *state = &coordinator->ranks[rank];
@@ -385,8 +386,8 @@ void rd_diagnose_report(struct rd_coordinator *coordinator, int rank,
 	}
 }
 
-/* Mere silence is judged as soon as all have answered. Where a link broke, the rest of the time
-   is for the news of a death, which may be slower over this connection. */
+/* Silence is judged as soon as all have answered. Where a link broke, the case waits for
+   RD_CASE_MS: the report of a death may come later than that of the broken link. */
 void rd_diagnose_answer(struct rd_coordinator *coordinator, int rank,
 	const struct rd_control_message *message, int64_t now_ms)
 {

@@ -1,7 +1,7 @@
 /*
- * How the coordinator judges failures. A report opens a case: all ranks are asked what they do, and
- * the verdict names the rank at fault once all have answered, or RD_CASE_MS have passed. A slow
- * call opens an inquiry: the same questions, but mostly a line in the log.
+ * How the coordinator judges failures. A REPORT opens a case: the coordinator queries all ranks.
+ * Once all have answered, or RD_CASE_MS have passed, the verdict names the rank at fault. A SLOW
+ * opens an inquiry: the same query, but most often it ends with a line in the log.
  */
 #ifndef RD_DIAGNOSE_H
 #define RD_DIAGNOSE_H
@@ -16,10 +16,10 @@ void rd_diagnose_slow(struct rd_coordinator *coordinator, int rank,
 void rd_diagnose_answer(struct rd_coordinator *coordinator, int rank,
 	const struct rd_control_message *message, int64_t now_ms);
 
-/* This rank has left: a failure, where another has reported that it waits for it. */
+/* This rank has left, which is a failure where another has reported to wait for it. */
 void rd_diagnose_leaver(struct rd_coordinator *coordinator, int leaver);
 
-/* Judges what is due: ranks that are missing, the open case, the inquiry. False: nothing is. */
+/* Judges missing ranks, the case and the inquiry when their time is over. False: none is due. */
 bool rd_diagnose_tick(struct rd_coordinator *coordinator, int64_t now_ms);
 
 #endif

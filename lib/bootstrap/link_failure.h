@@ -1,8 +1,8 @@
 /*
- * Losses: pairs of ranks whose link over a transport did not come about, though the transport says
- * that it reaches. Whoever of a pair sees it tells the coordinator; the coordinator tells both,
- * each link failure once and in one order, so both go on to the same next transport (rendezvous.h,
- * route.c).
+ * Link failures: pairs of ranks whose link over a transport failed to open, though the transport
+ * reaches both. Either rank of the pair sends it to the coordinator. The coordinator sends it to
+ * both, each once and all in one order, so both take the same next transport (rendezvous.h,
+ * comm/route.c).
  */
 #ifndef RD_LINK_FAILURE_H
 #define RD_LINK_FAILURE_H
@@ -20,7 +20,7 @@ struct rd_link_failure {
 	char reason[RD_LINK_FAILURE_REASON];
 };
 
-/* As many as there are; all zero: none. */
+/* A list that grows; all zero: empty. */
 struct rd_link_failures {
 	struct rd_link_failure *at;
 	int count, capacity;
@@ -31,7 +31,7 @@ bool rd_link_failures_add(
 	struct rd_link_failures *link_failures, const struct rd_link_failure *link_failure);
 void rd_link_failures_finish(struct rd_link_failures *link_failures);
 
-/* Whether the same pair's link over the same transport is among them, whoever saw it. */
+/* Whether the list has this pair and transport, whichever rank saw it. */
 bool rd_link_failures_have(
 	const struct rd_link_failures *link_failures, const struct rd_link_failure *link_failure);
 

@@ -1,4 +1,4 @@
-/* What the ranks of a comm learn of each other over their control connections, as data. */
+/* Data that the ranks of a comm exchange over their control connections. */
 #ifndef RD_MEMBER_H
 #define RD_MEMBER_H
 
@@ -12,7 +12,7 @@
 #define RD_TRANSPORTS_MAX 8
 #define RD_SIGNATURE_WORDS 3
 
-/* What a rank says of itself when it joins, and learns of every other rank. */
+/* A transport's data on how to reach a rank. Each rank sends its own and receives all others'. */
 struct rd_card {
 	char transport[16]; /* "": no more cards */
 	uint16_t size;
@@ -28,30 +28,30 @@ struct rd_member {
 /* "rank 2 (host a, pid 17)". */
 const char *rd_member_name(const struct rd_member *member, int rank, char name[RD_RANK_NAME_SIZE]);
 
-/* What this rank is doing, for the coordinator's question; the comm writes, the control
- * connection's thread reads. */
+/* What this rank is doing, for the coordinator's QUERY. The comm writes it, and the control thread
+   reads it. */
 struct rd_activity {
 	_Atomic uint32_t calls; /* collective calls begun (issued, for streams) */
 	_Atomic uint32_t done; /* of those, finished */
 	_Atomic int32_t collective; /* enum rd_collective of the latest call; -1: none yet */
 	_Atomic int32_t waiting_for; /* peer it waits for; -1: none */
-	/* By rd_clock_ms(): when that wait began, and when it was last seen to last. It is over
-	   where the latter is older than RD_WAIT_SEEN_MS. */
+	/* By rd_clock_ms(): when that wait began, and when the comm last saw it go on. The wait is
+	   over where the latter is older than RD_WAIT_SEEN_MS. */
 	_Atomic int64_t waiting_since_ms, waiting_seen_ms;
-	/* The collective in which it has last gone to sleep: a struct rd_signature, and its number,
-	   which is 0 while the rest changes. */
+	/* The collective in which this rank last slept: a struct rd_signature, and its number,
+	   which is 0 while the signature changes. */
 	_Atomic uint32_t slept_in;
 	_Atomic uint64_t slept_call[RD_SIGNATURE_WORDS];
 };
 
-/* More than sleeps take (run.c). */
+/* Longer than a sleep of comm/run.c. */
 #define RD_WAIT_SEEN_MS 1000
-/* A call that has waited for so long is looked into, and a line logged. */
+/* The coordinator investigates a call that waits longer, and a line is logged. */
 #define RD_SLOW_MS 3000
 
-/* What every link can do: of one rank, or of all ranks. */
+/* The least limits of links: of one rank, or of all ranks. */
 struct rd_link_limits {
-	uint64_t piece_size; /* the longest message */
+	uint64_t piece_size; /* bytes of the longest message */
 	bool maps; /* peers' memory can be mapped */
 };
 

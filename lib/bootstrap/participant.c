@@ -11,7 +11,7 @@
 
 #define RETRY_LEAST_MS 10
 #define RETRY_MOST_MS 250
-#define LOOK_MS 20 /* how often to look at our own calls once a rank has left */
+#define LOOK_MS 20 /* how often to check our own calls once a rank has left */
 
 /* ---- Life ---------------------------------------------------------------------------------- */
 
@@ -132,15 +132,15 @@ void rd_participant_refused(
 		participant->connect_wait_ms = RETRY_MOST_MS;
 }
 
-/* A connection that ends before the coordinator's welcome was not the coordinator's: the backlog of
-   a comm that is through with listening, say. Such an end is a refusal. */
+/* A connection that ends before the coordinator has accepted this rank counts as refused: it may
+   have been in the backlog of an earlier comm that has stopped listening. */
 void rd_participant_closed(struct rd_participant *participant, int error, int64_t now_ms)
 {
 	char name[RD_RANK_NAME_SIZE];
 
 	if (!rd_participant_is_connected(participant))
 		return;
-	if (!participant->welcome) {
+	if (!participant->accepted) {
 		participant->phase = RD_PARTICIPANT_CONNECTING;
 		rd_participant_refused(
 			participant, false, error ? strerror(error) : "it hung up", now_ms);
@@ -163,7 +163,7 @@ void rd_participant_closed(struct rd_participant *participant, int error, int64_
 void rd_participant_link_failed(
 	struct rd_participant *participant, const struct rd_link_failure *link_failure)
 {
-	/* The peer may have said so before. */
+	/* The peer may have reported it before. */
 	if (participant->phase == RD_PARTICIPANT_JOINED && !participant->ready &&
 		!rd_link_failures_have(&participant->fallbacks, link_failure))
 		rd_participant_keep(participant, &participant->link_failures, link_failure);
@@ -210,7 +210,7 @@ void rd_participant_leave(struct rd_participant *participant, uint64_t digest, i
 
 /* ---- Time ---------------------------------------------------------------------------------- */
 
-/* Until when all must have met, and connected once this rank has. */
+/* Until when all ranks must have joined; then, once this rank is ready, until when all must be. */
 static int64_t init_deadline(const struct rd_participant *participant)
 {
 	bool waits = participant->phase == RD_PARTICIPANT_CONNECTING ||
@@ -225,7 +225,7 @@ static int64_t init_deadline(const struct rd_participant *participant)
 static int64_t silence_deadline(const struct rd_participant *participant)
 {
 	/* A connection may wait unseen in rank 0's backlog, for as long as a rendezvous lasts. */
-	if (!rd_participant_is_connected(participant) || !participant->welcome)
+	if (!rd_participant_is_connected(participant) || !participant->accepted)
 		return RD_NEVER;
 	return participant->received_ms + participant->settings->heartbeat_timeout_ms + 1;
 }
@@ -245,7 +245,7 @@ static void give_up(struct rd_participant *participant, int64_t now_ms)
 			"rank %d: cannot reach rank 0 at %s (%s, tried for %s)", rank,
 			participant->where,
 			participant->refusal[0] ? participant->refusal : "no answer", duration);
-	else if (!participant->welcome)
+	else if (!participant->accepted)
 		rd_participant_end(participant, RONDO_TIMEOUT,
 			"rank %d: rank 0 at %s does not answer (tried for %s)", rank,
 			participant->where, duration);

@@ -1,4 +1,7 @@
-/* The participant: the state machine at each rank's end of the rendezvous (rendezvous.h). */
+/*
+ * The participant: the state machine at each rank's end of the control connection (rendezvous.h).
+ * For one thread at a time.
+ */
 #ifndef RD_PARTICIPANT_H
 #define RD_PARTICIPANT_H
 
@@ -22,8 +25,8 @@ enum rd_participant_phase {
 
 struct rd_participant;
 
-/* settings, activity: outlive the participant. self: copied. where: the address it connects to, for
- * reasons. */
+/* settings, activity: outlive the participant. self: copied. where: the address of rank 0, for
+   reasons. */
 int rd_participant_create(struct rd_participant **participant, const struct rd_settings *settings,
 	const struct rd_member *self, struct rd_activity *activity, const char *where,
 	int64_t now_ms);
@@ -32,21 +35,27 @@ void rd_participant_destroy(struct rd_participant *participant);
 /* True: connect now, then call rd_participant_connected() or rd_participant_refused(). */
 bool rd_participant_connects(struct rd_participant *participant, int64_t now_ms);
 void rd_participant_connected(struct rd_participant *participant, int64_t now_ms);
-/* refused: nobody listens there (anything else may be a fault of the network). reason: in words. */
+/* refused: no process listens there; false: another failure, maybe of the network. */
 void rd_participant_refused(
 	struct rd_participant *participant, bool refused, const char *reason, int64_t now_ms);
 
+/* A message has come. */
 void rd_participant_take(struct rd_participant *participant,
 	const struct rd_control_message *message, int64_t now_ms);
+/* Bytes have come that are no message. */
 void rd_participant_garbled(struct rd_participant *participant);
+/* The connection is closed: error is its errno, 0 for an end of file. */
 void rd_participant_closed(struct rd_participant *participant, int error, int64_t now_ms);
+/* Time has passed. */
 void rd_participant_tick(struct rd_participant *participant, int64_t now_ms);
+
+/* The next message to send; false: none now. */
 bool rd_participant_next(struct rd_participant *participant, struct rd_control_message *message);
+/* When rd_participant_tick() must be called next, at the latest. */
 int64_t rd_participant_deadline(const struct rd_participant *participant);
 
-/* What this rank does: a link to a peer did not come about; it has looked at its links, and some
-   are not open; its links are open, after so many fallbacks, and can do so much; it saw a failure;
-   it leaves. */
+/* The rank's own events, as in control.h: a link failed; all links have been tried; all are open,
+   after this number of fallbacks; a failure; a slow call; the end. */
 void rd_participant_link_failed(
 	struct rd_participant *participant, const struct rd_link_failure *link_failure);
 void rd_participant_look(struct rd_participant *participant);
@@ -54,25 +63,25 @@ void rd_participant_ready(
 	struct rd_participant *participant, int fallbacks, const struct rd_link_limits *limits);
 void rd_participant_report(struct rd_participant *participant, int error, int culprit,
 	const char *reason, int64_t now_ms);
-void rd_participant_leave(struct rd_participant *participant, uint64_t digest, int64_t now_ms);
-/* A call here has waited for long, and goes on; first: not reported before. */
 void rd_participant_slow(
 	struct rd_participant *participant, bool first, int culprit, const char *reason);
+void rd_participant_leave(struct rd_participant *participant, uint64_t digest, int64_t now_ms);
 /* The kernel has reported the death of a rank of this host (peer_watch.h). */
 void rd_participant_died(struct rd_participant *participant, int rank);
-/* This rank's control connection itself cannot go on. */
+/* The control connection itself cannot go on. */
 void rd_participant_fail(struct rd_participant *participant, int error, const char *reason);
 
 enum rd_participant_phase rd_participant_phase(const struct rd_participant *participant);
+/* The verdict: 0, or its error; *reason is the participant's. */
 int rd_participant_verdict(const struct rd_participant *participant, const char **reason);
 /* From RD_PARTICIPANT_JOINED on. */
 const struct rd_member *rd_participant_members(const struct rd_participant *participant);
 uint64_t rd_participant_comm_id(const struct rd_participant *participant);
-/* From RD_PARTICIPANT_OPEN on: what every link of every rank can do. */
+/* From RD_PARTICIPANT_OPEN on: the least limits of all ranks' links. */
 const struct rd_link_limits *rd_participant_limits(const struct rd_participant *participant);
-/* How many rounds of looks have ended. */
+/* The number of rounds that have ended. */
 int rd_participant_rounds(const struct rd_participant *participant);
-/* So far: the link failures of this rank's pairs, in the coordinator's order. */
+/* The link failures of this rank's pairs so far, in the coordinator's order. */
 const struct rd_link_failures *rd_participant_fallback(const struct rd_participant *participant);
 
 #endif

@@ -23,7 +23,6 @@ void rd_participant_fail(struct rd_participant *participant, int error, const ch
 	rd_participant_end(participant, error, "%s", reason);
 }
 
-/* Before the table has come only the address is known. */
 const char *rd_participant_name_0(
 	const struct rd_participant *participant, char name[RD_RANK_NAME_SIZE])
 {
@@ -37,7 +36,7 @@ void rd_participant_garbled(struct rd_participant *participant)
 {
 	char name[RD_RANK_NAME_SIZE];
 
-	if (participant->welcome)
+	if (participant->accepted)
 		rd_participant_end(participant, RONDO_PROTOCOL, "%s sent bytes that make no sense",
 			rd_participant_name_0(participant, name));
 	else
@@ -67,7 +66,7 @@ void rd_participant_report(struct rd_participant *participant, int error, int cu
 	participant->to_send |= rd_control_bit(RD_CONTROL_REPORT);
 }
 
-/* The coordinator knows whether the rank had left before. Of its own death nobody else can tell. */
+/* The coordinator checks whether the rank had left before. It cannot report its own death. */
 void rd_participant_died(struct rd_participant *participant, int rank)
 {
 	char name[RD_RANK_NAME_SIZE];
@@ -82,7 +81,6 @@ void rd_participant_died(struct rd_participant *participant, int rank)
 	participant->dead = rank;
 }
 
-/* Our call is one that the leaver never made: it cannot end well. */
 void rd_participant_check_calls(struct rd_participant *participant, int64_t now_ms)
 {
 	int collective = atomic_load(&participant->activity->collective);

@@ -1,4 +1,4 @@
-/* What the participant makes of the coordinator's messages. */
+/* The messages that the participant receives from the coordinator. */
 #include "bootstrap/participant.h"
 
 #include "bootstrap/participant_failure.h"
@@ -47,7 +47,7 @@ static void take_all_looked(struct rd_participant *participant)
 		rd_participant_garbled(participant);
 }
 
-/* Whatever was ready is so no more. */
+/* Links have to be opened again: this rank is no longer ready. */
 static void take_fallbacks(
 	struct rd_participant *participant, const struct rd_link_failure *link_failure)
 {
@@ -94,13 +94,13 @@ void rd_participant_take(struct rd_participant *participant,
 {
 	if (!rd_participant_is_connected(participant))
 		return;
-	/* Only a welcome, or a verdict instead, may come first. */
-	if (!participant->welcome && message->kind != RD_CONTROL_BEAT &&
+	/* Only a BEAT, or a VERDICT instead, may come first. */
+	if (!participant->accepted && message->kind != RD_CONTROL_BEAT &&
 		message->kind != RD_CONTROL_VERDICT) {
 		rd_participant_garbled(participant);
 		return;
 	}
-	participant->welcome = true;
+	participant->accepted = true;
 	participant->received_ms = now_ms;
 	switch (message->kind) {
 	case RD_CONTROL_BEAT:

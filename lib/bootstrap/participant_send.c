@@ -25,7 +25,7 @@ static void write_hello(
 	message->hello.member = participant->self;
 }
 
-/* For how long our call has waited for one and the same peer; 0: it does not. */
+/* For how long our call has waited for its present peer; 0: it does not wait. */
 static uint32_t waited_ms(const struct rd_participant *participant)
 {
 	int64_t since_ms = atomic_load(&participant->activity->waiting_since_ms);
@@ -45,7 +45,7 @@ static void write_slow(const struct rd_participant *participant, struct rd_contr
 	memcpy(message->slow.reason, participant->slow_reason, sizeof(message->slow.reason));
 }
 
-/* What is being changed at this moment is none. */
+/* A signature that the comm is writing at this moment counts as none. */
 static void load_slept_in(struct rd_activity *activity, struct rd_signature *signature)
 {
 	uint32_t number = atomic_load(&activity->slept_in);

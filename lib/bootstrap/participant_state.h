@@ -17,20 +17,20 @@ struct rd_participant {
 	const char *where;
 	enum rd_participant_phase phase;
 	bool connecting;
-	bool welcome; /* the coordinator has spoken: it is one */
+	bool accepted; /* a first message came from rank 0, so it is a coordinator */
 	bool ready, reported, leaving;
 	rd_control_kinds to_send; /* beside link failures and a death: */
 
 	int64_t started_ms, ticked_ms, received_ms;
 	int64_t connect_ms, beat_ms, report_ms, leave_ms;
 	int connect_wait_ms, beat_wait_ms;
-	bool refused; /* the latest attempt was; reason: why it failed */
-	char refusal[RD_REFUSAL_SIZE];
+	bool refused; /* the latest attempt to connect was */
+	char refusal[RD_REFUSAL_SIZE]; /* why it failed */
 
 	struct rd_member *members;
-	int member_count; /* that have been told so far */
-	struct rd_link_failures link_failures,
-		fallbacks; /* ours, to be told; the coordinator's word on them */
+	int member_count; /* that have been received */
+	struct rd_link_failures link_failures; /* of our links, to be sent */
+	struct rd_link_failures fallbacks; /* that have been received */
 	int link_failures_sent;
 	int rounds; /* in which all ranks have looked at their links */
 	uint64_t comm_id;
@@ -40,7 +40,7 @@ struct rd_participant {
 	uint32_t leaver_calls;
 	uint64_t digest; /* of our calls, when leaving */
 
-	int report, culprit; /* ours */
+	int report, culprit; /* of our own report: its error */
 	char report_reason[RD_REASON_SIZE];
 	int dead; /* a rank whose death is to be reported; -1: none */
 	bool slow_first; /* our call that waits for long */

@@ -226,7 +226,7 @@ static void take_fds(const struct cmsghdr *header, int *fd)
 	*fd = fds[0];
 }
 
-/* The descriptor that came along (-1: none), and the user who sent it. */
+/* The descriptor in the message (-1: none), and the uid of its sender. */
 static void read_control(struct msghdr *message, int *fd, uid_t *uid)
 {
 	struct ucred sender;
@@ -265,7 +265,7 @@ static int recv_packet(const struct rd_watch *watch, struct packet *packet, int 
 	       uid == getuid();
 }
 
-/* ---- Messages ---------------------------------------------------------------------------------- */
+/* ---- Messages ------------------------------------------------------------------------------ */
 
 static bool is_sealed(int fd)
 {

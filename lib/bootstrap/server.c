@@ -152,7 +152,7 @@ static bool lacks_resources(int error)
 	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
-/* Where rank 0 is out of descriptors, say, and no silent connection holds one, nobody can join. */
+/* Where rank 0 is out of descriptors, and no silent connection holds one, no rank can join. */
 static bool free_descriptor(struct rd_server *server, int error, int64_t now_ms)
 {
 	if (!lacks_resources(error))
@@ -228,8 +228,7 @@ static void exchange_messages(
 	} while (moved);
 }
 
-/* The first is a warning: a user whose ranks compute for long knows why. The others are for a user
-   who looks for them. */
+/* Only the first is a warning: ranks that compute for long make all calls slow. */
 static void log_slow_call(struct rd_server *server)
 {
 	char text[RD_REASON_SIZE];
@@ -254,8 +253,8 @@ void rd_server_serve(struct rd_server *server, struct rd_participant *participan
 		rd_coordinator_closed(server->coordinator, 0, 0);
 		server->joined = false;
 	}
-	/* The listening socket closes before any rank learns that all are here: a rank that connects
-	   then means the next comm, and must not be accepted into this one. */
+	/* The listening socket closes before any rank learns that all are here: a rank that
+	   connects then means the next comm, and must not be accepted into this one. */
 	if (!rd_coordinator_listening(server->coordinator))
 		close_listener(server);
 	for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)

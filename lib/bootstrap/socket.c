@@ -180,7 +180,7 @@ static int listen_at(const struct rd_addresses *addresses, int index)
 
 	if (fd < 0)
 		return -1;
-	/* Connections of an earlier comm at this port may still be fading. */
+	/* Connections of an earlier comm at this port may be in TIME_WAIT. */
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (!bind(fd, address, addresses->size[index]) && !listen(fd, BACKLOG))
 		return fd;
@@ -208,7 +208,7 @@ int rd_listen(int *fd, const struct rd_addresses *addresses, const struct rd_set
 			return 0;
 		if (is_elsewhere(errno))
 			continue;
-		/* Peers go through the addresses in this order: another one would not do. */
+		/* Peers try the addresses in this order, so another one would not do. */
 		rd_address_print(text, &addresses->at[i]);
 		if (errno == EADDRINUSE)
 			return rd_fail(RONDO_SYSTEM,
@@ -247,9 +247,9 @@ int rd_connect_start(const struct rd_addresses *addresses, int index)
 	return -1;
 }
 
-/* Where nobody listens at a port that the system also hands out to sockets that connect, a socket may get
-   that very port, and so meet itself. */
-static bool met_itself(int fd)
+/* Where no process listens at an ephemeral port, a connecting socket may get that very port, and
+   connect to itself. */
+static bool is_connected_to_itself(int fd)
 {
 	struct sockaddr_storage here = { 0 }, there = { 0 };
 	socklen_t here_size = sizeof(here), there_size = sizeof(there);
@@ -268,7 +268,7 @@ int rd_connect_finish(int fd)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size))
 		return errno;
-	if (!error && met_itself(fd))
+	if (!error && is_connected_to_itself(fd))
 		return ECONNREFUSED;
 	return error;
 }
@@ -278,7 +278,7 @@ static void set_tcp(int fd, int option, int value)
 	setsockopt(fd, IPPROTO_TCP, option, &value, sizeof(value));
 }
 
-/* The beats notice most; this is for data that the network never delivers (man 7 tcp). */
+/* Heartbeats notice most failures; this is for data that the network never delivers (tcp(7)). */
 void rd_socket_tune(int fd, int timeout_ms)
 {
 	int seconds = timeout_ms / 3000 > 1 ? timeout_ms / 3000 : 1;
@@ -289,6 +289,6 @@ void rd_socket_tune(int fd, int timeout_ms)
 	set_tcp(fd, TCP_KEEPIDLE, seconds > 32767 ? 32767 : seconds);
 	set_tcp(fd, TCP_KEEPINTVL, seconds > 32767 ? 32767 : seconds);
 	set_tcp(fd, TCP_KEEPCNT, 2);
-	/* Not below what a single lost packet costs. */
+	/* At least what the retransmission of a lost packet takes. */
 	set_tcp(fd, TCP_USER_TIMEOUT, timeout_ms > 1000 ? timeout_ms : 1000);
 }

@@ -26,8 +26,8 @@ struct rd_local_address {
 };
 
 /*
- * The addresses of settings->address:port. Where the name is not known (yet), asks again until
- * deadline_ms; one question may take as long as the resolver lets it.
+ * Resolves settings->address:port. Where the name has no address yet, retries until deadline_ms;
+ * one attempt may take as long as the resolver's own timeout.
  */
 int rd_resolve(
 	struct rd_addresses *addresses, const struct rd_settings *settings, int64_t deadline_ms);
@@ -39,15 +39,15 @@ int rd_resolve(
  */
 int rd_listen(int *fd, const struct rd_addresses *addresses, const struct rd_settings *settings);
 
-/* Starts to connect: the socket, or -1 and errno. It is writable when that has ended. */
+/* Starts to connect: the socket, or -1 and errno. It becomes writable when the attempt ends. */
 int rd_connect_start(const struct rd_addresses *addresses, int index);
-/* How it ended: 0, or its errno. */
+/* The result of the attempt: 0, or its errno. */
 int rd_connect_finish(int fd);
 
 /* The next connection, or -1 and errno. */
 int rd_accept(int fd);
 
-/* No delay for small messages; a peer that vanished is noticed within timeout_ms or so. */
+/* No delay for small messages; the kernel reports a peer that vanished after about timeout_ms. */
 void rd_socket_tune(int fd, int timeout_ms);
 
 /* The address of this end of a socket: 0, or -1 and errno. */

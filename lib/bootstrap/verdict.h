@@ -1,10 +1,11 @@
-/* How the coordinator comes to its verdict, and how ranks and calls are named in it. */
+/* The coordinator's verdict, and how it names ranks and calls. */
 #ifndef RD_VERDICT_H
 #define RD_VERDICT_H
 
 #include "bootstrap/coordinator_state.h"
 
-/* The verdict, which goes to all ranks. The first stands: a later one is likely its consequence. */
+/* Sets the verdict and sends it to all ranks. The first stands: a later one is likely its
+   consequence. */
 void rd_decide(struct rd_coordinator *coordinator, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
