@@ -102,7 +102,7 @@ static int attempt_connect(struct rd_tcp_link *link)
 
 	rd_tcp_card_address(&link->card, index, endpoint->interfaces.at[0].name, &link->address);
 	family = link->address.ss_family;
-	fd = link->wire.fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	fd = link->stream.fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	link->state = RD_TCP_LINK_CONNECTING;
 	link->hello_size = 0;
 	link->until_ms = INT64_MAX;
@@ -140,10 +140,10 @@ static void abandon_attempt(struct rd_tcp_link *link, const char *why)
 			link->endpoint->local->rank, link->base.peer,
 			rd_address_text(&link->address, where), way_out(link)->name, why);
 	link->failed |= 1u << index;
-	if (link->wire.fd >= 0) {
-		rd_event_watch(link->endpoint->news, EPOLL_CTL_DEL, link->wire.fd, 0, NULL);
-		close(link->wire.fd);
-		link->wire.fd = -1;
+	if (link->stream.fd >= 0) {
+		rd_event_watch(link->endpoint->news, EPOLL_CTL_DEL, link->stream.fd, 0, NULL);
+		close(link->stream.fd);
+		link->stream.fd = -1;
 	}
 	link->attempt++;
 }
@@ -188,21 +188,22 @@ static void connect_done(struct rd_tcp_link *link)
 	int number = 0;
 	socklen_t size = sizeof(number);
 
-	if (getsockopt(link->wire.fd, SOL_SOCKET, SO_ERROR, &number, &size))
+	if (getsockopt(link->stream.fd, SOL_SOCKET, SO_ERROR, &number, &size))
 		number = errno;
-	if (number == 0 && !hello_send(link, link->wire.fd))
+	if (number == 0 && !hello_send(link, link->stream.fd))
 		number = errno;
 	if (number) {
 		link_retry(link, RONDO_UNREACHABLE, "cannot be reached", number);
 		return;
 	}
 	link->state = RD_TCP_LINK_GREETED;
-	rd_event_watch(link->endpoint->news, EPOLL_CTL_MOD, link->wire.fd, EPOLLIN, &link->source);
+	rd_event_watch(
+		link->endpoint->news, EPOLL_CTL_MOD, link->stream.fd, EPOLLIN, &link->source);
 }
 
 static void answer_read(struct rd_tcp_link *link)
 {
-	ssize_t size = recv(link->wire.fd, (char *)&link->hello + link->hello_size,
+	ssize_t size = recv(link->stream.fd, (char *)&link->hello + link->hello_size,
 		sizeof(link->hello) - link->hello_size, MSG_DONTWAIT);
 
 	if (size < 0 && (errno == EAGAIN || errno == EINTR))
@@ -217,7 +218,7 @@ static void answer_read(struct rd_tcp_link *link)
 		return;
 	if (rd_tcp_hello_proves(&link->hello, link->endpoint->card.key, link->endpoint->local) &&
 		hello_fits(link, &link->hello))
-		rd_tcp_link_open(link, link->wire.fd);
+		rd_tcp_link_open(link, link->stream.fd);
 	else
 		link_retry(link, RONDO_PROTOCOL, "someone else answers", 0);
 }

@@ -44,7 +44,7 @@ static struct rd_tcp_endpoint *endpoint_of(struct rd_endpoint *base)
 /* After output: what the socket did not take is left to advance(). */
 static void note_queue(struct rd_tcp_link *link)
 {
-	if (link->wire.queued == 0 || link->queued)
+	if (link->stream.queued == 0 || link->queued)
 		return;
 	link->queued = true;
 	link->next_queued = link->endpoint->queued;
@@ -55,12 +55,12 @@ static void *link_reserve(struct rd_link *base, size_t size)
 {
 	if (!base->ready || base->error)
 		return NULL;
-	return rd_tcp_stream_reserve(&link_of(base)->wire, size);
+	return rd_tcp_stream_reserve(&link_of(base)->stream, size);
 }
 
 static void link_commit(struct rd_link *base, const struct rd_tag *tag, size_t size)
 {
-	rd_tcp_stream_commit(&link_of(base)->wire, tag, size);
+	rd_tcp_stream_commit(&link_of(base)->stream, tag, size);
 	note_queue(link_of(base));
 }
 
@@ -70,7 +70,7 @@ static bool link_send(struct rd_link *base, const struct rd_tag *tag, const void
 
 	if (!base->ready || base->error)
 		return false;
-	accepted = rd_tcp_stream_send(&link_of(base)->wire, tag, from, size);
+	accepted = rd_tcp_stream_send(&link_of(base)->stream, tag, from, size);
 	note_queue(link_of(base));
 	return accepted;
 }
@@ -79,12 +79,12 @@ static bool link_recv(struct rd_link *base, void *into, size_t size, struct rd_m
 {
 	if (!base->ready || base->error)
 		return false;
-	return rd_tcp_stream_recv(&link_of(base)->wire, into, size, message);
+	return rd_tcp_stream_recv(&link_of(base)->stream, into, size, message);
 }
 
 static void link_release(struct rd_link *base)
 {
-	rd_tcp_stream_release(&link_of(base)->wire);
+	rd_tcp_stream_release(&link_of(base)->stream);
 }
 
 static const struct rd_link_ops link_ops = {
@@ -115,7 +115,7 @@ struct rd_tcp_link *rd_tcp_link_create(
 		.send_min = GATHER_MIN,
 	};
 	link->endpoint = endpoint;
-	link->wire.fd = -1;
+	link->stream.fd = -1;
 	link->card = *card;
 	rd_tcp_card_address(card, link->base.channel % card->shared,
 		endpoint->interfaces.at[0].name, &link->address);
@@ -134,8 +134,8 @@ void rd_tcp_link_fail(struct rd_tcp_link *link, int error, const char *activity,
 		rd_address_text(&link->address, where), number ? ": " : "",
 		number ? strerror(number) : "");
 	link->endpoint->unfinished--;
-	if (link->wire.fd >= 0)
-		rd_event_watch(link->endpoint->news, EPOLL_CTL_DEL, link->wire.fd, 0, NULL);
+	if (link->stream.fd >= 0)
+		rd_event_watch(link->endpoint->news, EPOLL_CTL_DEL, link->stream.fd, 0, NULL);
 }
 
 /* In the news only for its end: both are edge-triggered, so neither tells of it twice. */
@@ -145,17 +145,17 @@ static int link_watch(struct rd_tcp_link *link)
 	struct epoll_event wake = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET };
 
 	link->watched = true;
-	if (rd_event_watch(endpoint->news, EPOLL_CTL_ADD, link->wire.fd, EPOLLRDHUP | EPOLLET,
+	if (rd_event_watch(endpoint->news, EPOLL_CTL_ADD, link->stream.fd, EPOLLRDHUP | EPOLLET,
 		    &link->source))
 		return -1;
-	return epoll_ctl(endpoint->local->epoll_fd, EPOLL_CTL_ADD, link->wire.fd, &wake);
+	return epoll_ctl(endpoint->local->epoll_fd, EPOLL_CTL_ADD, link->stream.fd, &wake);
 }
 
 static void link_unwatch(struct rd_tcp_link *link)
 {
 	link->watched = false;
-	epoll_ctl(link->endpoint->local->epoll_fd, EPOLL_CTL_DEL, link->wire.fd, NULL);
-	rd_event_watch(link->endpoint->news, EPOLL_CTL_DEL, link->wire.fd, 0, NULL);
+	epoll_ctl(link->endpoint->local->epoll_fd, EPOLL_CTL_DEL, link->stream.fd, NULL);
+	rd_event_watch(link->endpoint->news, EPOLL_CTL_DEL, link->stream.fd, 0, NULL);
 }
 
 static bool link_hung_up(void *owner)
@@ -173,9 +173,9 @@ void rd_tcp_link_open(struct rd_tcp_link *link, int fd)
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
 	rd_event_watch(endpoint->news, EPOLL_CTL_DEL, fd, 0, NULL);
-	if (rd_tcp_stream_init(&link->wire, fd, &link->base))
+	if (rd_tcp_stream_init(&link->stream, fd, &link->base))
 		number = ENOMEM;
-	link->wire.fd = fd;
+	link->stream.fd = fd;
 	link->source = (struct rd_event_source){ link_hung_up, link };
 	if (!number && link_watch(link))
 		number = errno;
@@ -198,8 +198,8 @@ static bool flush_queued(struct rd_tcp_endpoint *endpoint)
 	while (*at) {
 		struct rd_tcp_link *link = *at;
 
-		moved |= rd_tcp_stream_flush(&link->wire);
-		if (link->wire.queued > 0 && !link->base.error) {
+		moved |= rd_tcp_stream_flush(&link->stream);
+		if (link->stream.queued > 0 && !link->base.error) {
 			at = &link->next_queued;
 			continue;
 		}
@@ -211,7 +211,7 @@ static bool flush_queued(struct rd_tcp_endpoint *endpoint)
 
 static bool take_in(struct rd_tcp_link *link)
 {
-	return link->state == RD_TCP_LINK_OPEN && rd_tcp_stream_take_in(&link->wire);
+	return link->state == RD_TCP_LINK_OPEN && rd_tcp_stream_take_in(&link->stream);
 }
 
 /* Of one link a call, in turn, lest a call costs as much as there are links. */
@@ -240,7 +240,7 @@ static bool check_hung_up(struct rd_tcp_endpoint *endpoint)
 	for (struct rd_tcp_link *link = endpoint->links; link; link = link->next) {
 		if (!link->hung_up || link->base.error)
 			continue;
-		rd_tcp_stream_check(&link->wire);
+		rd_tcp_stream_check(&link->stream);
 		failed |= link->base.error != 0;
 		endpoint->hung_up |= link->base.error == 0;
 	}
@@ -333,7 +333,7 @@ static bool output_waits(struct rd_tcp_endpoint *endpoint)
 	flush_queued(endpoint);
 	/* The peer may be closing too, and wait for us to take what nobody will read here. */
 	for (struct rd_tcp_link *link = endpoint->queued; link; link = link->next_queued)
-		waits |= rd_tcp_stream_drain(&link->wire);
+		waits |= rd_tcp_stream_drain(&link->stream);
 	return waits;
 }
 
@@ -344,7 +344,7 @@ static void linger(struct rd_tcp_endpoint *endpoint)
 
 	watch_links(endpoint);
 	for (struct rd_tcp_link *link = endpoint->queued; link; link = link->next_queued)
-		rd_event_watch(endpoint->news, EPOLL_CTL_MOD, link->wire.fd,
+		rd_event_watch(endpoint->news, EPOLL_CTL_MOD, link->stream.fd,
 			EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, &link->source);
 	while (output_waits(endpoint) && (left = deadline - rd_clock_ms()) > 0)
 		epoll_wait(endpoint->news, &event, 1, (int)left);
@@ -360,10 +360,10 @@ void rd_tcp_links_close(struct rd_tcp_endpoint *endpoint)
 		/* The end comes after the last byte. Bytes that nobody has read would make the
 		   kernel reset the connection, and the peer lose what it has not read yet. */
 		if (link->state == RD_TCP_LINK_OPEN) {
-			shutdown(link->wire.fd, SHUT_WR);
-			rd_tcp_stream_drain(&link->wire);
+			shutdown(link->stream.fd, SHUT_WR);
+			rd_tcp_stream_drain(&link->stream);
 		}
-		rd_tcp_stream_finish(&link->wire);
+		rd_tcp_stream_finish(&link->stream);
 		free(link);
 	}
 }
@@ -374,7 +374,7 @@ void rd_tcp_links_abandon(struct rd_tcp_endpoint *endpoint)
 		struct rd_tcp_link *link = endpoint->links;
 
 		endpoint->links = link->next;
-		rd_tcp_stream_finish(&link->wire);
+		rd_tcp_stream_finish(&link->stream);
 		free(link);
 	}
 }

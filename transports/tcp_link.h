@@ -58,7 +58,7 @@ struct rd_tcp_link {
 	bool watched; /* by the driver's epoll and ours */
 	struct rd_tcp_link *next_queued;
 	bool queued; /* is on the endpoint's list of links with output to push */
-	struct rd_tcp_stream wire; /* wire.fd is the link's socket from the start */
+	struct rd_tcp_stream stream; /* stream.fd is the link's socket from the start */
 };
 
 /* Creates a link without a connection and adds it to the endpoint's, which owns it. NULL: no

@@ -22,179 +22,180 @@
 _Static_assert(HEADER_SIZE == 32, "the header travels as it lies in memory");
 _Static_assert(HEADER_SIZE % 8 == 0, "a payload is as aligned as its header");
 
-static size_t stage_size(const struct rd_tcp_stream *wire)
+static size_t stage_size(const struct rd_tcp_stream *stream)
 {
-	return (HEADER_SIZE + wire->link->message_max + LINE - 1) / LINE * LINE;
+	return (HEADER_SIZE + stream->link->message_max + LINE - 1) / LINE * LINE;
 }
 
-static size_t in_size(const struct rd_tcp_stream *wire)
+static size_t in_size(const struct rd_tcp_stream *stream)
 {
-	return stage_size(wire) + AHEAD;
+	return stage_size(stream) + AHEAD;
 }
 
-int rd_tcp_stream_init(struct rd_tcp_stream *wire, int fd, struct rd_link *link)
+int rd_tcp_stream_init(struct rd_tcp_stream *stream, int fd, struct rd_link *link)
 {
-	*wire = (struct rd_tcp_stream){ .fd = -1, .link = link };
+	*stream = (struct rd_tcp_stream){ .fd = -1, .link = link };
 	/* Pages that no message needed are never touched, and cost nothing. */
-	wire->stages = aligned_alloc(LINE, RD_WIRE_STAGES * stage_size(wire));
-	wire->in = aligned_alloc(LINE, in_size(wire));
-	if (!wire->stages || !wire->in) {
-		rd_tcp_stream_finish(wire);
+	stream->stages = aligned_alloc(LINE, RD_TCP_STREAM_STAGES * stage_size(stream));
+	stream->in = aligned_alloc(LINE, in_size(stream));
+	if (!stream->stages || !stream->in) {
+		rd_tcp_stream_finish(stream);
 		return rd_fail(RONDO_MEMORY, "no memory for the buffers of a tcp link");
 	}
-	wire->fd = fd;
+	stream->fd = fd;
 	return 0;
 }
 
-void rd_tcp_stream_finish(struct rd_tcp_stream *wire)
+void rd_tcp_stream_finish(struct rd_tcp_stream *stream)
 {
-	if (wire->fd >= 0)
-		close(wire->fd);
-	wire->fd = -1;
-	free(wire->stages);
-	free(wire->in);
-	wire->stages = wire->in = NULL;
+	if (stream->fd >= 0)
+		close(stream->fd);
+	stream->fd = -1;
+	free(stream->stages);
+	free(stream->in);
+	stream->stages = stream->in = NULL;
 }
 
-static void fail(struct rd_tcp_stream *wire, int error, const char *reason)
+static void fail(struct rd_tcp_stream *stream, int error, const char *reason)
 {
-	wire->link->error = error;
-	snprintf(wire->link->reason, sizeof(wire->link->reason), "%s", reason);
+	stream->link->error = error;
+	snprintf(stream->link->reason, sizeof(stream->link->reason), "%s", reason);
 	/* Ends the connection for the peer; the descriptor goes when the link does. */
-	shutdown(wire->fd, SHUT_RDWR);
+	shutdown(stream->fd, SHUT_RDWR);
 }
 
-static void fail_broken(struct rd_tcp_stream *wire, int number)
+static void fail_broken(struct rd_tcp_stream *stream, int number)
 {
-	char reason[sizeof(wire->link->reason)];
+	char reason[sizeof(stream->link->reason)];
 
 	if (number == ECONNRESET)
 		snprintf(reason, sizeof(reason), "reset the connection");
 	else
 		snprintf(reason, sizeof(reason), "lost its connection (%s)", strerror(number));
-	fail(wire, RONDO_BROKEN, reason);
+	fail(stream, RONDO_BROKEN, reason);
 }
 
-static void fail_deaf(struct rd_tcp_stream *wire)
+static void fail_deaf(struct rd_tcp_stream *stream)
 {
-	if (wire->deaf == EPIPE)
-		fail(wire, RONDO_BROKEN, "closed its connection");
+	if (stream->deaf == EPIPE)
+		fail(stream, RONDO_BROKEN, "closed its connection");
 	else
-		fail_broken(wire, wire->deaf);
+		fail_broken(stream, stream->deaf);
 }
 
-static void fail_closed(struct rd_tcp_stream *wire)
+static void fail_closed(struct rd_tcp_stream *stream)
 {
-	bool amid = wire->begun || wire->end > wire->start;
+	bool amid = stream->begun || stream->end > stream->start;
 
-	fail(wire, RONDO_BROKEN,
+	fail(stream, RONDO_BROKEN,
 		amid ? "closed its connection in the middle of a message"
 		     : "closed its connection");
 }
 
 /* ---- Going out ---------------------------------------------------------------------------- */
 
-static char *stage_at(struct rd_tcp_stream *wire, unsigned stage)
+static char *stage_at(struct rd_tcp_stream *stream, unsigned stage)
 {
-	return wire->stages + stage * stage_size(wire);
+	return stream->stages + stage * stage_size(stream);
 }
 
 /* A deaf peer never makes room again: who wants to send more must know, even if that costs what the
    peer had sent before. */
-static bool may_send(struct rd_tcp_stream *wire)
+static bool may_send(struct rd_tcp_stream *stream)
 {
-	if (wire->deaf) {
-		fail_deaf(wire);
+	if (stream->deaf) {
+		fail_deaf(stream);
 		return false;
 	}
-	return wire->queued < RD_WIRE_QUEUE;
+	return stream->queued < RD_TCP_STREAM_QUEUE;
 }
 
-void *rd_tcp_stream_reserve(struct rd_tcp_stream *wire, size_t size)
+void *rd_tcp_stream_reserve(struct rd_tcp_stream *stream, size_t size)
 {
 	/* Each stage has room for the largest. */
-	assert(size <= wire->link->message_max);
+	assert(size <= stream->link->message_max);
 	(void)size;
-	if (!may_send(wire) || wire->staged == RD_WIRE_STAGES)
+	if (!may_send(stream) || stream->staged == RD_TCP_STREAM_STAGES)
 		return NULL;
 	/* While the socket keeps up, the same stage serves each time: it stays in cache. */
-	if (wire->staged == 0 && !wire->reserved)
-		wire->stage = 0;
-	wire->reserved = true;
-	return stage_at(wire, wire->stage) + HEADER_SIZE;
+	if (stream->staged == 0 && !stream->reserved)
+		stream->stage = 0;
+	stream->reserved = true;
+	return stage_at(stream, stream->stage) + HEADER_SIZE;
 }
 
-static void drop_output(struct rd_tcp_stream *wire)
+static void drop_output(struct rd_tcp_stream *stream)
 {
-	wire->queued = wire->staged = 0;
-	wire->link->unsent = false;
-	wire->written = 0;
-	wire->link->sent = wire->link->posted;
+	stream->queued = stream->staged = 0;
+	stream->link->unsent = false;
+	stream->written = 0;
+	stream->link->sent = stream->link->posted;
 }
 
 /* The entry for one more message, its header filled in. */
 static struct rd_tcp_stream_output *append(
-	struct rd_tcp_stream *wire, const struct rd_tag *tag, size_t size)
+	struct rd_tcp_stream *stream, const struct rd_tag *tag, size_t size)
 {
 	struct rd_tcp_stream_output *output =
-		&wire->queue[(wire->first + wire->queued++) % RD_WIRE_QUEUE];
+		&stream->queue[(stream->first + stream->queued++) % RD_TCP_STREAM_QUEUE];
 
 	output->header = (struct rd_tcp_stream_header){
 		.size = (uint32_t)size,
-		.check = CHECK + wire->out_count++,
+		.check = CHECK + stream->out_count++,
 		.tag = *tag,
 	};
-	wire->link->unsent = true;
+	stream->link->unsent = true;
 	return output;
 }
 
-void rd_tcp_stream_commit(struct rd_tcp_stream *wire, const struct rd_tag *tag, size_t size)
+void rd_tcp_stream_commit(struct rd_tcp_stream *stream, const struct rd_tag *tag, size_t size)
 {
 	struct rd_tcp_stream_output *output;
-	char *stage = stage_at(wire, wire->stage);
+	char *stage = stage_at(stream, stream->stage);
 
-	assert(wire->reserved && size <= wire->link->message_max);
-	wire->reserved = false;
-	if (wire->deaf || wire->link->error)
+	assert(stream->reserved && size <= stream->link->message_max);
+	stream->reserved = false;
+	if (stream->deaf || stream->link->error)
 		return;
-	output = append(wire, tag, size);
+	output = append(stream, tag, size);
 	memcpy(stage, &output->header, HEADER_SIZE);
 	output->bytes = stage;
 	output->size = HEADER_SIZE + size;
 	output->staged = true;
-	wire->staged++;
-	wire->stage = (wire->stage + 1) % RD_WIRE_STAGES;
-	if (wire->queued == 1)
-		rd_tcp_stream_flush(wire);
+	stream->staged++;
+	stream->stage = (stream->stage + 1) % RD_TCP_STREAM_STAGES;
+	if (stream->queued == 1)
+		rd_tcp_stream_flush(stream);
 }
 
 bool rd_tcp_stream_send(
-	struct rd_tcp_stream *wire, const struct rd_tag *tag, const void *from, size_t size)
+	struct rd_tcp_stream *stream, const struct rd_tag *tag, const void *from, size_t size)
 {
 	struct rd_tcp_stream_output *output;
 
-	assert(size <= wire->link->message_max);
-	if (!may_send(wire))
+	assert(size <= stream->link->message_max);
+	if (!may_send(stream))
 		return false;
-	wire->link->posted++;
-	output = append(wire, tag, size);
+	stream->link->posted++;
+	output = append(stream, tag, size);
 	output->bytes = from;
 	output->size = size;
 	output->staged = false;
-	if (wire->queued == 1)
-		rd_tcp_stream_flush(wire);
+	if (stream->queued == 1)
+		rd_tcp_stream_flush(stream);
 	return true;
 }
 
 /* Fills iov with what is queued and not yet written; returns the number of entries. */
-static size_t gather(struct rd_tcp_stream *wire, struct iovec iov[2 * RD_WIRE_QUEUE], size_t *total)
+static size_t gather(
+	struct rd_tcp_stream *stream, struct iovec iov[2 * RD_TCP_STREAM_QUEUE], size_t *total)
 {
-	size_t skip = wire->written, count = 0;
+	size_t skip = stream->written, count = 0;
 
 	*total = 0;
-	for (unsigned i = 0; i < wire->queued; i++) {
+	for (unsigned i = 0; i < stream->queued; i++) {
 		struct rd_tcp_stream_output *output =
-			&wire->queue[(wire->first + i) % RD_WIRE_QUEUE];
+			&stream->queue[(stream->first + i) % RD_TCP_STREAM_QUEUE];
 		struct iovec parts[2] = {
 			{ &output->header, output->staged ? 0 : HEADER_SIZE },
 			{ (char *)output->bytes, output->size },
@@ -215,57 +216,58 @@ static size_t gather(struct rd_tcp_stream *wire, struct iovec iov[2 * RD_WIRE_QU
 }
 
 /* The kernel has taken `size` more bytes of the queue. */
-static void take(struct rd_tcp_stream *wire, size_t size)
+static void take(struct rd_tcp_stream *stream, size_t size)
 {
-	wire->written += size;
-	while (wire->queued > 0) {
-		struct rd_tcp_stream_output *output = &wire->queue[wire->first];
+	stream->written += size;
+	while (stream->queued > 0) {
+		struct rd_tcp_stream_output *output = &stream->queue[stream->first];
 		size_t whole = output->size + (output->staged ? 0 : HEADER_SIZE);
 
-		if (wire->written < whole)
+		if (stream->written < whole)
 			break;
-		wire->written -= whole;
-		wire->first = (wire->first + 1) % RD_WIRE_QUEUE;
-		wire->queued--;
+		stream->written -= whole;
+		stream->first = (stream->first + 1) % RD_TCP_STREAM_QUEUE;
+		stream->queued--;
 		if (output->staged)
-			wire->staged--;
+			stream->staged--;
 		else
-			wire->link->sent++;
+			stream->link->sent++;
 	}
-	wire->link->unsent = wire->queued > 0;
+	stream->link->unsent = stream->queued > 0;
 }
 
 /* Messages that the peer sent before can still be received: this alone is no failure. */
-static void go_deaf(struct rd_tcp_stream *wire, int number)
+static void go_deaf(struct rd_tcp_stream *stream, int number)
 {
-	wire->deaf = number;
-	drop_output(wire);
-	rd_tcp_stream_check(wire);
+	stream->deaf = number;
+	drop_output(stream);
+	rd_tcp_stream_check(stream);
 	/* The socket returns its error only once, and send() has just taken it. */
-	if (wire->link->error)
-		fail_deaf(wire);
+	if (stream->link->error)
+		fail_deaf(stream);
 }
 
-bool rd_tcp_stream_flush(struct rd_tcp_stream *wire)
+bool rd_tcp_stream_flush(struct rd_tcp_stream *stream)
 {
-	struct iovec iov[2 * RD_WIRE_QUEUE];
+	struct iovec iov[2 * RD_TCP_STREAM_QUEUE];
 	struct msghdr message = { .msg_iov = iov };
 	bool moved = false;
 	size_t total;
 	ssize_t size;
 
-	while (wire->queued > 0 && !wire->link->error) {
-		message.msg_iovlen = gather(wire, iov, &total);
+	while (stream->queued > 0 && !stream->link->error) {
+		message.msg_iovlen = gather(stream, iov, &total);
 		if (message.msg_iovlen == 1)
-			size = send(wire->fd, iov[0].iov_base, total, MSG_DONTWAIT | MSG_NOSIGNAL);
+			size = send(
+				stream->fd, iov[0].iov_base, total, MSG_DONTWAIT | MSG_NOSIGNAL);
 		else
-			size = sendmsg(wire->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+			size = sendmsg(stream->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (size < 0) {
 			if (errno != EAGAIN && errno != EINTR && errno != ENOBUFS)
-				go_deaf(wire, errno);
+				go_deaf(stream, errno);
 			break;
 		}
-		take(wire, (size_t)size);
+		take(stream, (size_t)size);
 		moved = true;
 		/* A short write means a full socket; another would only return EAGAIN. */
 		if ((size_t)size < total)
@@ -277,71 +279,72 @@ bool rd_tcp_stream_flush(struct rd_tcp_stream *wire)
 /* ---- Coming in ---------------------------------------------------------------------------- */
 
 /* Moves the bytes not yet shown to the front. They are few: reads stop AHEAD past a message. */
-static void rewind_in(struct rd_tcp_stream *wire)
+static void rewind_in(struct rd_tcp_stream *stream)
 {
-	memmove(wire->in, wire->in + wire->start, wire->end - wire->start);
-	wire->end -= wire->start;
-	wire->start = 0;
+	memmove(stream->in, stream->in + stream->start, stream->end - stream->start);
+	stream->end -= stream->start;
+	stream->start = 0;
 }
 
 /* Takes the header from `in`, where it lies whole. */
-static bool begin(struct rd_tcp_stream *wire)
+static bool begin(struct rd_tcp_stream *stream)
 {
-	memcpy(&wire->header, wire->in + wire->start, HEADER_SIZE);
-	if (wire->header.check != CHECK + wire->in_count ||
-		wire->header.size > wire->link->message_max) {
-		fail(wire, RONDO_PROTOCOL, "sent bytes that are no message");
+	memcpy(&stream->header, stream->in + stream->start, HEADER_SIZE);
+	if (stream->header.check != CHECK + stream->in_count ||
+		stream->header.size > stream->link->message_max) {
+		fail(stream, RONDO_PROTOCOL, "sent bytes that are no message");
 		return false;
 	}
-	wire->in_count++;
-	wire->start += HEADER_SIZE;
-	wire->begun = true;
-	wire->landing = NULL;
-	wire->landed = 0;
+	stream->in_count++;
+	stream->start += HEADER_SIZE;
+	stream->begun = true;
+	stream->landing = NULL;
+	stream->landed = 0;
 	return true;
 }
 
 /* Decides where the payload goes, and brings there what has been read of it. */
-static void place(struct rd_tcp_stream *wire, void *into, size_t size)
+static void place(struct rd_tcp_stream *stream, void *into, size_t size)
 {
-	size_t ahead = wire->end - wire->start;
+	size_t ahead = stream->end - stream->start;
 
-	if (into && size == wire->header.size) {
-		wire->landing = into;
-		wire->landed = ahead < size ? ahead : size;
-		memcpy(into, wire->in + wire->start, wire->landed);
-		wire->start += wire->landed;
-	} else if (wire->start % 8 || wire->start + wire->header.size + AHEAD > in_size(wire)) {
-		rewind_in(wire);
+	if (into && size == stream->header.size) {
+		stream->landing = into;
+		stream->landed = ahead < size ? ahead : size;
+		memcpy(into, stream->in + stream->start, stream->landed);
+		stream->start += stream->landed;
+	} else if (stream->start % 8 ||
+		   stream->start + stream->header.size + AHEAD > in_size(stream)) {
+		rewind_in(stream);
 	}
 }
 
-static bool is_whole(const struct rd_tcp_stream *wire)
+static bool is_whole(const struct rd_tcp_stream *stream)
 {
-	if (!wire->begun)
+	if (!stream->begun)
 		return false;
-	if (wire->landing)
-		return wire->landed == wire->header.size;
-	return wire->end - wire->start >= wire->header.size;
+	if (stream->landing)
+		return stream->landed == stream->header.size;
+	return stream->end - stream->start >= stream->header.size;
 }
 
 /* One read. Returns the bytes read; 0: none there, or the link has failed. */
-static size_t read_some(struct rd_tcp_stream *wire, struct iovec *iov, size_t count)
+static size_t read_some(struct rd_tcp_stream *stream, struct iovec *iov, size_t count)
 {
 	struct msghdr message = { .msg_iov = iov, .msg_iovlen = count };
 	ssize_t size;
 
 	/* recv() is a few percent of a small message's time quicker. */
 	if (count == 1)
-		size = recv(wire->fd, iov[0].iov_base, iov[0].iov_len, MSG_DONTWAIT);
+		size = recv(stream->fd, iov[0].iov_base, iov[0].iov_len, MSG_DONTWAIT);
 	else
-		size = recvmsg(wire->fd, &message, MSG_DONTWAIT);
+		size = recvmsg(stream->fd, &message, MSG_DONTWAIT);
 	if (size > 0)
 		return (size_t)size;
 	if (size == 0)
-		fail_closed(wire);
+		fail_closed(stream);
 	else if (errno != EAGAIN && errno != EINTR)
-		fail_broken(wire, errno);
+		fail_broken(stream, errno);
 	return 0;
 }
 
@@ -350,148 +353,149 @@ static size_t read_some(struct rd_tcp_stream *wire, struct iovec *iov, size_t co
  * one system call and no copy when it is the message expected. When it is another one (which the
  * layer above will find out), its bytes are brought back to `in`, as if they had been read there.
  */
-static bool read_expected(struct rd_tcp_stream *wire, void *into, size_t size, bool *dry)
+static bool read_expected(struct rd_tcp_stream *stream, void *into, size_t size, bool *dry)
 {
-	struct iovec iov[2] = { { wire->in, HEADER_SIZE }, { into, size } };
-	size_t got = read_some(wire, iov, 2);
+	struct iovec iov[2] = { { stream->in, HEADER_SIZE }, { into, size } };
+	size_t got = read_some(stream, iov, 2);
 
 	*dry = got < HEADER_SIZE + size;
-	wire->start = 0;
-	wire->end = got < HEADER_SIZE ? got : HEADER_SIZE;
+	stream->start = 0;
+	stream->end = got < HEADER_SIZE ? got : HEADER_SIZE;
 	if (got <= HEADER_SIZE)
 		return got > 0;
 	got -= HEADER_SIZE;
-	if (!begin(wire))
+	if (!begin(stream))
 		return false;
-	if (wire->header.size == size) {
-		wire->landing = into;
-		wire->landed = got;
+	if (stream->header.size == size) {
+		stream->landing = into;
+		stream->landed = got;
 		return true;
 	}
-	memcpy(wire->in + wire->end, into, got);
-	wire->end += got;
-	place(wire, NULL, 0);
+	memcpy(stream->in + stream->end, into, got);
+	stream->end += got;
+	place(stream, NULL, 0);
 	return true;
 }
 
 /* Reads more of the message now coming, or of the next. *dry: there is no more for now. */
-static bool read_more(struct rd_tcp_stream *wire, void *into, size_t size, bool *dry)
+static bool read_more(struct rd_tcp_stream *stream, void *into, size_t size, bool *dry)
 {
 	struct iovec iov;
 	size_t wanted = HEADER_SIZE, got;
 
-	if (wire->begun && wire->landing) {
-		iov.iov_base = wire->landing + wire->landed;
-		iov.iov_len = wire->header.size - wire->landed;
-		got = read_some(wire, &iov, 1);
-		wire->landed += got;
+	if (stream->begun && stream->landing) {
+		iov.iov_base = stream->landing + stream->landed;
+		iov.iov_len = stream->header.size - stream->landed;
+		got = read_some(stream, &iov, 1);
+		stream->landed += got;
 		*dry = got < iov.iov_len;
 		return got > 0;
 	}
-	if (!wire->begun) {
-		rewind_in(wire);
-		if (wire->end == 0 && into && size > AHEAD && size <= wire->link->message_max)
-			return read_expected(wire, into, size, dry);
+	if (!stream->begun) {
+		rewind_in(stream);
+		if (stream->end == 0 && into && size > AHEAD && size <= stream->link->message_max)
+			return read_expected(stream, into, size, dry);
 	}
 	/* An expected message is read in one call, with its header. One that may land is read no
 	   further than its header. */
-	if (wire->begun)
-		wanted = wire->header.size;
-	else if (!into && size <= wire->link->message_max)
+	if (stream->begun)
+		wanted = stream->header.size;
+	else if (!into && size <= stream->link->message_max)
 		wanted += size;
-	iov.iov_base = wire->in + wire->end;
-	iov.iov_len = wanted + AHEAD - (wire->end - wire->start);
-	got = read_some(wire, &iov, 1);
-	wire->end += got;
+	iov.iov_base = stream->in + stream->end;
+	iov.iov_len = wanted + AHEAD - (stream->end - stream->start);
+	got = read_some(stream, &iov, 1);
+	stream->end += got;
 	*dry = got < iov.iov_len;
 	return got > 0;
 }
 
 /* Reads until a message is whole or the socket is empty: the edge-triggered epoll of the driver
    speaks up again only for bytes that come after that. */
-static bool arrive(struct rd_tcp_stream *wire, void *into, size_t size)
+static bool arrive(struct rd_tcp_stream *stream, void *into, size_t size)
 {
 	bool dry = false;
 
 	/* What was taken in before anyone asked: the rest may land. */
-	if (wire->begun && !wire->landing && into && size == wire->header.size && !is_whole(wire))
-		place(wire, into, size);
+	if (stream->begun && !stream->landing && into && size == stream->header.size &&
+		!is_whole(stream))
+		place(stream, into, size);
 	for (;;) {
-		if (!wire->begun && wire->end - wire->start >= HEADER_SIZE) {
-			if (!begin(wire))
+		if (!stream->begun && stream->end - stream->start >= HEADER_SIZE) {
+			if (!begin(stream))
 				return false;
-			place(wire, into, size);
+			place(stream, into, size);
 		}
-		if (is_whole(wire))
+		if (is_whole(stream))
 			return true;
-		if (dry || !read_more(wire, into, size, &dry))
+		if (dry || !read_more(stream, into, size, &dry))
 			return false;
 	}
 }
 
 bool rd_tcp_stream_recv(
-	struct rd_tcp_stream *wire, void *into, size_t size, struct rd_message *message)
+	struct rd_tcp_stream *stream, void *into, size_t size, struct rd_message *message)
 {
-	if (!wire->shown && !arrive(wire, into, size)) {
-		wire->claimed = into != NULL;
+	if (!stream->shown && !arrive(stream, into, size)) {
+		stream->claimed = into != NULL;
 		return false;
 	}
-	wire->shown = true;
-	message->data = wire->landing ? wire->landing : wire->in + wire->start;
-	message->size = wire->header.size;
-	message->tag = &wire->header.tag;
+	stream->shown = true;
+	message->data = stream->landing ? stream->landing : stream->in + stream->start;
+	message->size = stream->header.size;
+	message->tag = &stream->header.tag;
 	return true;
 }
 
-void rd_tcp_stream_release(struct rd_tcp_stream *wire)
+void rd_tcp_stream_release(struct rd_tcp_stream *stream)
 {
-	assert(wire->shown);
-	if (!wire->landing)
-		wire->start += wire->header.size;
-	wire->shown = wire->begun = wire->claimed = false;
-	wire->landing = NULL;
+	assert(stream->shown);
+	if (!stream->landing)
+		stream->start += stream->header.size;
+	stream->shown = stream->begun = stream->claimed = false;
+	stream->landing = NULL;
 }
 
 /* Bytes read and not yet shown, while none of them has landed elsewhere. */
-static size_t held(const struct rd_tcp_stream *wire)
+static size_t held(const struct rd_tcp_stream *stream)
 {
-	return (wire->begun ? HEADER_SIZE : 0) + wire->end - wire->start;
+	return (stream->begun ? HEADER_SIZE : 0) + stream->end - stream->start;
 }
 
-bool rd_tcp_stream_take_in(struct rd_tcp_stream *wire)
+bool rd_tcp_stream_take_in(struct rd_tcp_stream *stream)
 {
-	size_t before = held(wire);
+	size_t before = held(stream);
 
-	if (wire->link->error || wire->claimed || is_whole(wire))
+	if (stream->link->error || stream->claimed || is_whole(stream))
 		return false;
-	arrive(wire, NULL, 0);
-	return wire->link->error || held(wire) > before;
+	arrive(stream, NULL, 0);
+	return stream->link->error || held(stream) > before;
 }
 
-void rd_tcp_stream_check(struct rd_tcp_stream *wire)
+void rd_tcp_stream_check(struct rd_tcp_stream *stream)
 {
 	char byte;
 	ssize_t size;
 
-	if (wire->link->error || wire->shown || is_whole(wire) ||
-		(!wire->begun && wire->end - wire->start >= HEADER_SIZE))
+	if (stream->link->error || stream->shown || is_whole(stream) ||
+		(!stream->begun && stream->end - stream->start >= HEADER_SIZE))
 		return;
-	size = recv(wire->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	size = recv(stream->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 	if (size == 0)
-		fail_closed(wire);
+		fail_closed(stream);
 	else if (size < 0 && errno != EAGAIN && errno != EINTR)
-		fail_broken(wire, errno);
+		fail_broken(stream, errno);
 }
 
-bool rd_tcp_stream_drain(struct rd_tcp_stream *wire)
+bool rd_tcp_stream_drain(struct rd_tcp_stream *stream)
 {
 	char bytes[16384];
 	ssize_t size;
 
-	if (wire->link->error || wire->deaf)
+	if (stream->link->error || stream->deaf)
 		return false;
 	do
-		size = recv(wire->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+		size = recv(stream->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
 	while (size == sizeof(bytes));
 	return size > 0 || (size < 0 && (errno == EAGAIN || errno == EINTR));
 }

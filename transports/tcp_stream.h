@@ -16,12 +16,12 @@
 #include "base/settings.h"
 
 /* Messages that wait for the socket: all of them, and the committed ones among them. */
-#define RD_WIRE_QUEUE 16
-#define RD_WIRE_STAGES 4
+#define RD_TCP_STREAM_QUEUE 16
+#define RD_TCP_STREAM_STAGES 4
 
 struct rd_tcp_stream_header {
 	uint32_t size; /* of the payload, bytes */
-	uint32_t check; /* RD_WIRE_CHECK plus the message's number on this stream, modulo 2^16 */
+	uint32_t check; /* a constant plus the message's number on this stream, modulo 2^16 */
 	struct rd_tag tag;
 };
 
@@ -37,7 +37,7 @@ struct rd_tcp_stream {
 	struct rd_link *link;
 
 	/* Going out: queue[first], queue[first + 1], ... */
-	struct rd_tcp_stream_output queue[RD_WIRE_QUEUE];
+	struct rd_tcp_stream_output queue[RD_TCP_STREAM_QUEUE];
 	unsigned first, queued;
 	size_t written; /* bytes of queue[first] that the kernel has */
 	char *stages;
@@ -61,33 +61,33 @@ struct rd_tcp_stream {
 
 /* Takes ownership of fd on success alone; finish() closes it. A finished or zeroed stream whose
    fd is -1 may be finished (again). */
-int rd_tcp_stream_init(struct rd_tcp_stream *wire, int fd, struct rd_link *link);
-void rd_tcp_stream_finish(struct rd_tcp_stream *wire);
+int rd_tcp_stream_init(struct rd_tcp_stream *stream, int fd, struct rd_link *link);
+void rd_tcp_stream_finish(struct rd_tcp_stream *stream);
 
 /* As the functions of struct rd_link_ops. */
-void *rd_tcp_stream_reserve(struct rd_tcp_stream *wire, size_t size);
-void rd_tcp_stream_commit(struct rd_tcp_stream *wire, const struct rd_tag *tag, size_t size);
+void *rd_tcp_stream_reserve(struct rd_tcp_stream *stream, size_t size);
+void rd_tcp_stream_commit(struct rd_tcp_stream *stream, const struct rd_tag *tag, size_t size);
 bool rd_tcp_stream_send(
-	struct rd_tcp_stream *wire, const struct rd_tag *tag, const void *from, size_t size);
+	struct rd_tcp_stream *stream, const struct rd_tag *tag, const void *from, size_t size);
 bool rd_tcp_stream_recv(
-	struct rd_tcp_stream *wire, void *into, size_t size, struct rd_message *message);
-void rd_tcp_stream_release(struct rd_tcp_stream *wire);
+	struct rd_tcp_stream *stream, void *into, size_t size, struct rd_message *message);
+void rd_tcp_stream_release(struct rd_tcp_stream *stream);
 
 /* Writes the queue, as far as the socket takes it. True: something moved. */
-bool rd_tcp_stream_flush(struct rd_tcp_stream *wire);
+bool rd_tcp_stream_flush(struct rd_tcp_stream *stream);
 
 /*
  * Reads the available bytes of the next message into the buffer here, unless recv() has set its
  * address. A peer that waits for its message to leave its memory thus need not wait for recv().
  * True: something came. Once nothing comes, the driver's epoll reports later bytes.
  */
-bool rd_tcp_stream_take_in(struct rd_tcp_stream *wire);
+bool rd_tcp_stream_take_in(struct rd_tcp_stream *stream);
 
 /* The peer has closed the connection: sets link->error once nothing is left to receive. */
-void rd_tcp_stream_check(struct rd_tcp_stream *wire);
+void rd_tcp_stream_check(struct rd_tcp_stream *stream);
 
 /* Reads and drops received bytes, so that closing does not reset the connection. False: the wait
    is over: the peer has closed, or the link has failed. */
-bool rd_tcp_stream_drain(struct rd_tcp_stream *wire);
+bool rd_tcp_stream_drain(struct rd_tcp_stream *stream);
 
 #endif
