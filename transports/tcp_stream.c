@@ -75,12 +75,12 @@ static void fail_broken(struct rd_tcp_stream *stream, int number)
 	fail(stream, RONDO_BROKEN, reason);
 }
 
-static void fail_deaf(struct rd_tcp_stream *stream)
+static void fail_by_write_error(struct rd_tcp_stream *stream)
 {
-	if (stream->deaf == EPIPE)
+	if (stream->write_error == EPIPE)
 		fail(stream, RONDO_BROKEN, "closed its connection");
 	else
-		fail_broken(stream, stream->deaf);
+		fail_broken(stream, stream->write_error);
 }
 
 static void fail_closed(struct rd_tcp_stream *stream)
@@ -99,12 +99,12 @@ static char *stage_at(struct rd_tcp_stream *stream, unsigned stage)
 	return stream->stages + stage * stage_size(stream);
 }
 
-/* A deaf peer never makes room again: who wants to send more must know, even if that costs what the
-   peer had sent before. */
+/* A peer that closed its end never takes more. A rank that sends must learn of that, even if the
+   failure costs messages which the peer had sent before. */
 static bool may_send(struct rd_tcp_stream *stream)
 {
-	if (stream->deaf) {
-		fail_deaf(stream);
+	if (stream->write_error) {
+		fail_by_write_error(stream);
 		return false;
 	}
 	return stream->queued < RD_TCP_STREAM_QUEUE;
@@ -155,7 +155,7 @@ void rd_tcp_stream_commit(struct rd_tcp_stream *stream, const struct rd_tag *tag
 
 	assert(stream->reserved && size <= stream->link->message_max);
 	stream->reserved = false;
-	if (stream->deaf || stream->link->error)
+	if (stream->write_error || stream->link->error)
 		return;
 	output = append(stream, tag, size);
 	memcpy(stage, &output->header, HEADER_SIZE);
@@ -236,15 +236,15 @@ static void take(struct rd_tcp_stream *stream, size_t size)
 	stream->link->unsent = stream->queued > 0;
 }
 
-/* Messages that the peer sent before can still be received: this alone is no failure. */
-static void go_deaf(struct rd_tcp_stream *stream, int number)
+/* No failure of the link yet: messages that the peer had sent can still be received. */
+static void write_failed(struct rd_tcp_stream *stream, int number)
 {
-	stream->deaf = number;
+	stream->write_error = number;
 	drop_output(stream);
 	rd_tcp_stream_check(stream);
 	/* The socket returns its error only once, and send() has just taken it. */
 	if (stream->link->error)
-		fail_deaf(stream);
+		fail_by_write_error(stream);
 }
 
 bool rd_tcp_stream_flush(struct rd_tcp_stream *stream)
@@ -264,7 +264,7 @@ bool rd_tcp_stream_flush(struct rd_tcp_stream *stream)
 			size = sendmsg(stream->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (size < 0) {
 			if (errno != EAGAIN && errno != EINTR && errno != ENOBUFS)
-				go_deaf(stream, errno);
+				write_failed(stream, errno);
 			break;
 		}
 		take(stream, (size_t)size);
@@ -492,7 +492,7 @@ bool rd_tcp_stream_drain(struct rd_tcp_stream *stream)
 	char bytes[16384];
 	ssize_t size;
 
-	if (stream->link->error || stream->deaf)
+	if (stream->link->error || stream->write_error)
 		return false;
 	do
 		size = recv(stream->fd, bytes, sizeof(bytes), MSG_DONTWAIT);

@@ -43,7 +43,7 @@ struct rd_tcp_stream {
 	char *stages;
 	unsigned stage, staged; /* the next stage; stages in use, all before it */
 	bool reserved;
-	int deaf; /* errno of the write that failed: the peer takes no more; 0: none has */
+	int write_error; /* errno of the write that failed: the peer takes no more; 0: none has */
 	uint16_t out_count;
 
 	/* Coming in: bytes start to end of `in` have been read and not yet returned. */
