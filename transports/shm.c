@@ -119,13 +119,13 @@ static int endpoint_start(struct rd_shm_endpoint *endpoint, struct rd_shm_strang
 	endpoint->barriers =
 		syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
 	endpoint->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	endpoint->watch = epoll_create1(EPOLL_CLOEXEC);
-	if (endpoint->bell < 0 || endpoint->watch < 0)
+	endpoint->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (endpoint->bell < 0 || endpoint->epoll_fd < 0)
 		return rd_fail_errno("cannot make an eventfd and an epoll");
 	err = rd_shm_strangers_listen(strangers);
 	if (!err)
 		err = wake_by(endpoint->local, endpoint->bell);
-	return err ? err : wake_by(endpoint->local, endpoint->watch);
+	return err ? err : wake_by(endpoint->local, endpoint->epoll_fd);
 }
 
 static void shm_close(struct rd_endpoint *base);
@@ -142,7 +142,7 @@ static int shm_listen(struct rd_endpoint **result, const struct rd_local *local,
 	shared = &endpoint->shared;
 	shared->base.transport = &rd_transport_shm;
 	shared->local = local;
-	shared->bell = shared->watch = -1;
+	shared->bell = shared->epoll_fd = -1;
 	rd_shm_strangers_init(&endpoint->strangers, shared);
 	err = endpoint_start(shared, &endpoint->strangers);
 	if (err) {
@@ -203,30 +203,30 @@ static void endpoint_meet(struct endpoint *endpoint)
 	rd_shm_strangers_match(&endpoint->strangers);
 }
 
-/* The most rounds of events that one look handles, so that strangers cannot delay it. */
-#define LOOK_ROUNDS 64
+/* The most rounds of events that one poll handles, so that strangers cannot delay it. */
+#define POLL_ROUNDS 64
 
 /* True: a pair has moved. Traffic of a stranger is no sign of life to a waiting call. */
-static bool endpoint_look(struct rd_shm_endpoint *endpoint)
+static bool endpoint_poll(struct rd_shm_endpoint *endpoint)
 {
 	struct epoll_event events[16];
-	bool moved = false, stirred = true;
+	bool moved = false, handled = true;
 
-	for (int round = 0; stirred && round < LOOK_ROUNDS; round++) {
-		int count = epoll_wait(endpoint->watch, events, 16, 0);
+	for (int round = 0; handled && round < POLL_ROUNDS; round++) {
+		int count = epoll_wait(endpoint->epoll_fd, events, 16, 0);
 
-		stirred = false;
+		handled = false;
 		for (int i = 0; i < count; i++) {
 			const struct rd_event_source *source = events[i].data.ptr;
 
 			if (!source->handle(source->owner))
 				continue;
-			stirred = true;
+			handled = true;
 			moved |= source->handle == rd_shm_pair_handle;
 		}
 	}
-	/* Where rounds ran out there is more to be had. */
-	endpoint->news = stirred;
+	/* When rounds ran out, events are left. */
+	endpoint->poll_due = handled;
 	return moved;
 }
 
@@ -256,13 +256,13 @@ static bool shm_advance(struct rd_endpoint *base)
 		return false;
 	bool moved = shared->posting > 0 && endpoint_settle(shared);
 
-	if (!shared->unready && !shared->news && ++endpoint->calls % 1024 != 0)
+	if (!shared->unready && !shared->poll_due && ++endpoint->calls % 1024 != 0)
 		return moved;
 	int unready = shared->unready;
 
 	if (unready)
 		endpoint_meet(endpoint);
-	moved |= endpoint_look(shared);
+	moved |= endpoint_poll(shared);
 	return moved || shared->unready != unready;
 }
 
@@ -293,7 +293,7 @@ static void shm_disarm(struct rd_endpoint *base)
 	int channels = endpoint->local->settings->channels;
 
 	endpoint->armed = false;
-	endpoint->news = true;
+	endpoint->poll_due = true;
 	for (struct rd_shm_pair *pair = endpoint->pairs; pair; pair = pair->next)
 		for (int channel = 0; channel < channels; channel++)
 			if (pair->links[channel])
@@ -314,7 +314,7 @@ static void shm_close(struct rd_endpoint *base)
 	rd_shm_strangers_finish(&endpoint->strangers);
 	/* Explicit removal: peers hold the same eventfd, so closing it does not remove it. */
 	rd_event_close(shared->local->epoll_fd, &shared->bell);
-	rd_shm_fd_close(&shared->watch);
+	rd_shm_fd_close(&shared->epoll_fd);
 	free(endpoint);
 }
 
@@ -331,7 +331,7 @@ static void shm_abandon(struct rd_endpoint *base)
 	}
 	rd_shm_strangers_abandon(&endpoint->strangers);
 	rd_shm_fd_close(&shared->bell);
-	rd_shm_fd_close(&shared->watch);
+	rd_shm_fd_close(&shared->epoll_fd);
 	free(endpoint);
 }
 

@@ -87,7 +87,7 @@ static void pair_fail(struct rd_shm_pair *pair, int error, const char *reason)
 	if (pair->state < RD_SHM_PAIR_OPEN)
 		pair->endpoint->unready--;
 	pair->state = RD_SHM_PAIR_ENDED;
-	rd_event_close(pair->endpoint->watch, &pair->fd);
+	rd_event_close(pair->endpoint->epoll_fd, &pair->fd);
 	rd_shm_fd_close(&pair->memory_fd);
 	for (int channel = 0; channel < channels; channel++)
 		if (pair->links[channel])
@@ -102,7 +102,7 @@ static void pair_end(struct rd_shm_pair *pair)
 
 	pair->state = RD_SHM_PAIR_ENDED;
 	pair->common.ended = true;
-	rd_event_close(pair->endpoint->watch, &pair->fd);
+	rd_event_close(pair->endpoint->epoll_fd, &pair->fd);
 	for (int channel = 0; channel < channels; channel++)
 		if (pair->links[channel])
 			rd_shm_ops.recv(&pair->links[channel]->base, NULL, 0, &message);
@@ -120,7 +120,7 @@ void rd_shm_pair_destroy(struct rd_shm_pair *pair)
 	/* A child forked by the program may hold the socket open: the peer must not wait for it. */
 	if (pair->fd >= 0)
 		shutdown(pair->fd, SHUT_RDWR);
-	rd_event_close(pair->endpoint->watch, &pair->fd);
+	rd_event_close(pair->endpoint->epoll_fd, &pair->fd);
 	rd_shm_fd_close(&pair->memory_fd);
 	rd_shm_fd_close(&pair->common.bell);
 	if (pair->memory)
@@ -180,7 +180,7 @@ void rd_shm_pair_connect(struct rd_shm_pair *pair)
 		pair_fail(pair, RONDO_BROKEN, "does not listen for shm any more");
 	} else if (!rd_shm_is_own_user(pair->fd, &pair->common.pid)) {
 		pair_fail(pair, RONDO_BROKEN, "belongs to another user");
-	} else if (!greeting_send(pair, fds, 2) || rd_event_watch(endpoint->watch, EPOLL_CTL_ADD,
+	} else if (!greeting_send(pair, fds, 2) || rd_event_watch(endpoint->epoll_fd, EPOLL_CTL_ADD,
 							   pair->fd, EPOLLIN, &pair->source)) {
 		pair_fail(pair, RONDO_BROKEN, "closed its connection before the link was open");
 	} else {
@@ -205,7 +205,7 @@ void rd_shm_pair_adopt(struct rd_shm_pair *pair, int fd, pid_t pid,
 		pair_fail(pair, RONDO_PROTOCOL, "offered memory that is not what was agreed");
 	else if (!pair_map(pair, pair->memory_fd))
 		pair_fail(pair, RONDO_MEMORY, "shares memory that cannot be mapped here");
-	else if (rd_event_watch(endpoint->watch, EPOLL_CTL_MOD, fd, EPOLLIN, &pair->source) ||
+	else if (rd_event_watch(endpoint->epoll_fd, EPOLL_CTL_MOD, fd, EPOLLIN, &pair->source) ||
 		 !greeting_send(pair, &endpoint->bell, 1))
 		pair_fail(pair, RONDO_BROKEN, "closed its connection before the link was open");
 	else
@@ -335,7 +335,7 @@ int rd_shm_pair_create(struct rd_shm_endpoint *endpoint, int peer, const struct 
 	pair->next = endpoint->pairs;
 	endpoint->pairs = pair;
 	endpoint->unready++;
-	endpoint->news = true;
+	endpoint->poll_due = true;
 	*result = pair;
 	return 0;
 }

@@ -21,10 +21,10 @@ struct rd_shm_endpoint {
 	struct rd_shm_card card;
 	int bell; /* eventfd, by which peers wake this rank */
 	bool barriers; /* membarrier(2) works, and includes this process */
-	int watch; /* epoll: listener, strangers, pairs. Its own readiness wakes the rank */
+	int epoll_fd; /* epoll of listener, strangers, pairs. Its own readiness wakes the rank */
 	bool armed;
 	unsigned posting; /* links that have posts under way */
-	bool news; /* the watch must be looked at */
+	bool poll_due; /* the epoll must be polled */
 	int unready; /* pairs between creation and RD_SHM_PAIR_OPEN */
 	struct rd_shm_pair *pairs;
 };

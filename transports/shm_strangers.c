@@ -7,7 +7,7 @@
 
 static void stranger_drop(struct rd_shm_stranger *stranger)
 {
-	rd_event_close(stranger->strangers->endpoint->watch, &stranger->fd);
+	rd_event_close(stranger->strangers->endpoint->epoll_fd, &stranger->fd);
 	rd_shm_fd_close(&stranger->fds[0]);
 	rd_shm_fd_close(&stranger->fds[1]);
 	stranger->greeted = false;
@@ -35,7 +35,7 @@ static bool stranger_handle(void *owner)
 	const struct rd_shm_endpoint *endpoint = stranger->strangers->endpoint;
 	enum rd_shm_heard heard;
 
-	/* An earlier event of the same look has closed it. */
+	/* An earlier event of the same poll has closed it. */
 	if (stranger->fd < 0)
 		return false;
 	/* It waits for its pair: more words, or the end, are no greeting. */
@@ -88,8 +88,8 @@ static bool listener_handle(void *owner)
 	stranger->fd = fd;
 	stranger->age = strangers->age++;
 	if (!rd_shm_is_own_user(fd, &stranger->pid) ||
-		rd_event_watch(
-			strangers->endpoint->watch, EPOLL_CTL_ADD, fd, EPOLLIN, &stranger->source))
+		rd_event_watch(strangers->endpoint->epoll_fd, EPOLL_CTL_ADD, fd, EPOLLIN,
+			&stranger->source))
 		stranger_drop(stranger);
 	else
 		stranger_handle(stranger);
@@ -123,7 +123,7 @@ int rd_shm_strangers_listen(struct rd_shm_strangers *strangers)
 		return rd_fail_errno("socket");
 	if (bind(fd, (struct sockaddr *)&address, size) || listen(fd, SOMAXCONN))
 		return rd_fail_errno("cannot listen on an abstract Unix socket");
-	if (rd_event_watch(endpoint->watch, EPOLL_CTL_ADD, fd, EPOLLIN, &strangers->source))
+	if (rd_event_watch(endpoint->epoll_fd, EPOLL_CTL_ADD, fd, EPOLLIN, &strangers->source))
 		return rd_fail_errno("epoll_ctl");
 	return 0;
 }
@@ -139,7 +139,7 @@ void rd_shm_strangers_finish(struct rd_shm_strangers *strangers)
 {
 	for (int i = 0; i < RD_SHM_STRANGERS_MAX; i++)
 		stranger_drop(&strangers->at[i]);
-	rd_event_close(strangers->endpoint->watch, &strangers->listener);
+	rd_event_close(strangers->endpoint->epoll_fd, &strangers->listener);
 }
 
 void rd_shm_strangers_abandon(struct rd_shm_strangers *strangers)

@@ -122,16 +122,16 @@ static int endpoint_start(struct endpoint *endpoint)
 	struct rd_tcp_endpoint *shared = &endpoint->shared;
 	int err;
 
-	shared->news = epoll_create1(EPOLL_CLOEXEC);
+	shared->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	shared->timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (shared->news < 0 || shared->timer.fd < 0)
+	if (shared->epoll_fd < 0 || shared->timer.fd < 0)
 		return rd_fail_errno("cannot make a socket");
 	err = rd_tcp_listeners_start(&endpoint->listeners);
 	if (err)
 		return err;
 	if (rd_event_watch(
-		    shared->news, EPOLL_CTL_ADD, shared->timer.fd, EPOLLIN, &endpoint->timer) ||
-		rd_event_watch(shared->local->epoll_fd, EPOLL_CTL_ADD, shared->news,
+		    shared->epoll_fd, EPOLL_CTL_ADD, shared->timer.fd, EPOLLIN, &endpoint->timer) ||
+		rd_event_watch(shared->local->epoll_fd, EPOLL_CTL_ADD, shared->epoll_fd,
 			EPOLLIN | EPOLLET, NULL))
 		return rd_fail_errno("cannot watch a socket");
 	if (getrandom(shared->card.key, RD_TCP_KEY_SIZE, 0) != RD_TCP_KEY_SIZE)
@@ -152,8 +152,8 @@ static void tcp_close(struct rd_endpoint *base)
 	rd_tcp_strangers_finish(&endpoint->strangers);
 	if (shared->timer.fd >= 0)
 		close(shared->timer.fd);
-	if (shared->news >= 0)
-		close(shared->news);
+	if (shared->epoll_fd >= 0)
+		close(shared->epoll_fd);
 	free(endpoint);
 }
 
@@ -166,7 +166,7 @@ static void tcp_abandon(struct rd_endpoint *base)
 	rd_tcp_strangers_finish(&endpoint->strangers);
 	rd_tcp_links_abandon(&endpoint->shared);
 	close(endpoint->shared.timer.fd);
-	close(endpoint->shared.news);
+	close(endpoint->shared.epoll_fd);
 	free(endpoint);
 }
 
@@ -182,13 +182,13 @@ static int tcp_listen(struct rd_endpoint **result, const struct rd_local *local,
 	shared = &endpoint->shared;
 	shared->base.transport = &rd_transport_tcp;
 	shared->local = local;
-	shared->timer.fd = shared->news = -1;
+	shared->timer.fd = shared->epoll_fd = -1;
 	endpoint->timer = (struct rd_event_source){ timer_handle, endpoint };
 	rd_tcp_listeners_init(&endpoint->listeners, shared, &endpoint->strangers);
 	endpoint->strangers = (struct rd_tcp_strangers){
 		.local = local,
 		.key = shared->card.key,
-		.news = &shared->news,
+		.epoll_fd = &shared->epoll_fd,
 		.welcome = rd_tcp_handshake_welcome,
 		.owner = shared,
 	};

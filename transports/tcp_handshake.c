@@ -109,7 +109,7 @@ static int attempt_connect(struct rd_tcp_link *link)
 	if (fd < 0 || bind_outgoing(way_out(link), fd, family) ||
 		(connect(fd, (struct sockaddr *)&link->address, rd_address_size(family)) &&
 			errno != EINPROGRESS) ||
-		rd_event_watch(endpoint->news, EPOLL_CTL_ADD, fd, EPOLLOUT, &link->source))
+		rd_event_watch(endpoint->epoll_fd, EPOLL_CTL_ADD, fd, EPOLLOUT, &link->source))
 		return errno;
 	if (link->attempt + 1 < link->card.count) {
 		link->until_ms = rd_clock_ms() + ATTEMPT_MS;
@@ -141,7 +141,7 @@ static void abandon_attempt(struct rd_tcp_link *link, const char *why)
 			rd_address_text(&link->address, where), way_out(link)->name, why);
 	link->failed |= 1u << index;
 	if (link->stream.fd >= 0) {
-		rd_event_watch(link->endpoint->news, EPOLL_CTL_DEL, link->stream.fd, 0, NULL);
+		rd_event_watch(link->endpoint->epoll_fd, EPOLL_CTL_DEL, link->stream.fd, 0, NULL);
 		close(link->stream.fd);
 		link->stream.fd = -1;
 	}
@@ -198,7 +198,7 @@ static void connect_done(struct rd_tcp_link *link)
 	}
 	link->state = RD_TCP_LINK_GREETED;
 	rd_event_watch(
-		link->endpoint->news, EPOLL_CTL_MOD, link->stream.fd, EPOLLIN, &link->source);
+		link->endpoint->epoll_fd, EPOLL_CTL_MOD, link->stream.fd, EPOLLIN, &link->source);
 }
 
 static void answer_read(struct rd_tcp_link *link)

@@ -16,11 +16,11 @@
 /* Fewer bytes are copied behind their header: one stretch costs the kernel less than two. */
 #define GATHER_MIN 1024
 
-/* Calls of advance() for one look at the news, while all is well. */
-#define NEWS_INTERVAL 32
+/* advance() polls the events once in this many calls, when all links are open. */
+#define POLL_INTERVAL 32
 
-/* Pieces of news that one call takes. */
-#define NEWS_MAX 64
+/* The maximum of events that one call handles. */
+#define EVENTS_MAX 64
 
 /* Calls of advance() without a sleep after which links are watched no more: so many that to watch
    them again, two microseconds each, is little beside them. */
@@ -135,17 +135,18 @@ void rd_tcp_link_fail(struct rd_tcp_link *link, int error, const char *activity,
 		number ? strerror(number) : "");
 	link->endpoint->unfinished--;
 	if (link->stream.fd >= 0)
-		rd_event_watch(link->endpoint->news, EPOLL_CTL_DEL, link->stream.fd, 0, NULL);
+		rd_event_watch(link->endpoint->epoll_fd, EPOLL_CTL_DEL, link->stream.fd, 0, NULL);
 }
 
-/* In the news only for its end: both are edge-triggered, so neither tells of it twice. */
+/* The endpoint's epoll watches the end of the connection alone. Both are edge-triggered, so each
+   event comes once. */
 static int link_watch(struct rd_tcp_link *link)
 {
 	const struct rd_tcp_endpoint *endpoint = link->endpoint;
 	struct epoll_event wake = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET };
 
 	link->watched = true;
-	if (rd_event_watch(endpoint->news, EPOLL_CTL_ADD, link->stream.fd, EPOLLRDHUP | EPOLLET,
+	if (rd_event_watch(endpoint->epoll_fd, EPOLL_CTL_ADD, link->stream.fd, EPOLLRDHUP | EPOLLET,
 		    &link->source))
 		return -1;
 	return epoll_ctl(endpoint->local->epoll_fd, EPOLL_CTL_ADD, link->stream.fd, &wake);
@@ -155,7 +156,7 @@ static void link_unwatch(struct rd_tcp_link *link)
 {
 	link->watched = false;
 	epoll_ctl(link->endpoint->local->epoll_fd, EPOLL_CTL_DEL, link->stream.fd, NULL);
-	rd_event_watch(link->endpoint->news, EPOLL_CTL_DEL, link->stream.fd, 0, NULL);
+	rd_event_watch(link->endpoint->epoll_fd, EPOLL_CTL_DEL, link->stream.fd, 0, NULL);
 }
 
 static bool link_hung_up(void *owner)
@@ -172,7 +173,7 @@ void rd_tcp_link_open(struct rd_tcp_link *link, int fd)
 	int number = 0, yes = 1;
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-	rd_event_watch(endpoint->news, EPOLL_CTL_DEL, fd, 0, NULL);
+	rd_event_watch(endpoint->epoll_fd, EPOLL_CTL_DEL, fd, 0, NULL);
 	if (rd_tcp_stream_init(&link->stream, fd, &link->base))
 		number = ENOMEM;
 	link->stream.fd = fd;
@@ -247,17 +248,17 @@ static bool check_hung_up(struct rd_tcp_endpoint *endpoint)
 	return failed;
 }
 
-/* One event at a time: what an event leads to may free what the next one is about. True: a link has
+/* Fetches one event at a time: its handler may free the source of the next. True: a link has
    moved. */
-static bool take_news(struct rd_tcp_endpoint *endpoint)
+static bool handle_events(struct rd_tcp_endpoint *endpoint)
 {
 	struct epoll_event event;
 	const struct rd_event_source *source;
 	bool moved = false;
 
 	endpoint->calls = 0;
-	for (int i = 0; i < NEWS_MAX; i++) {
-		if (epoll_wait(endpoint->news, &event, 1, 0) != 1)
+	for (int i = 0; i < EVENTS_MAX; i++) {
+		if (epoll_wait(endpoint->epoll_fd, &event, 1, 0) != 1)
 			break;
 		source = event.data.ptr;
 		moved |= source->handle(source->owner);
@@ -289,15 +290,15 @@ static void unwatch_links(struct rd_tcp_endpoint *endpoint)
 bool rd_tcp_links_advance(struct rd_endpoint *base)
 {
 	struct rd_tcp_endpoint *endpoint = endpoint_of(base);
-	bool look = endpoint->unfinished > 0 || ++endpoint->calls >= NEWS_INTERVAL;
+	bool poll_due = endpoint->unfinished > 0 || ++endpoint->calls >= POLL_INTERVAL;
 	bool moved = false;
 
 	if (endpoint->queued)
 		moved |= flush_queued(endpoint);
-	if (!moved && (look || endpoint->queued))
+	if (!moved && (poll_due || endpoint->queued))
 		moved |= take_in_next(endpoint);
-	if (look)
-		moved |= take_news(endpoint);
+	if (poll_due)
+		moved |= handle_events(endpoint);
 	if (endpoint->hung_up)
 		moved |= check_hung_up(endpoint);
 	if (++endpoint->awake == AWAKE_CALLS)
@@ -311,7 +312,7 @@ void rd_tcp_links_arm(struct rd_endpoint *base)
 	struct rd_tcp_endpoint *endpoint = endpoint_of(base);
 
 	watch_links(endpoint);
-	take_news(endpoint);
+	handle_events(endpoint);
 	take_in_all(endpoint);
 	if (endpoint->hung_up)
 		check_hung_up(endpoint);
@@ -320,7 +321,7 @@ void rd_tcp_links_arm(struct rd_endpoint *base)
 void rd_tcp_links_disarm(struct rd_endpoint *base)
 {
 	/* The driver's wake-up may be an event of ours. */
-	endpoint_of(base)->calls = NEWS_INTERVAL;
+	endpoint_of(base)->calls = POLL_INTERVAL;
 }
 
 /* ---- Closing ------------------------------------------------------------------------------ */
@@ -344,10 +345,10 @@ static void linger(struct rd_tcp_endpoint *endpoint)
 
 	watch_links(endpoint);
 	for (struct rd_tcp_link *link = endpoint->queued; link; link = link->next_queued)
-		rd_event_watch(endpoint->news, EPOLL_CTL_MOD, link->stream.fd,
+		rd_event_watch(endpoint->epoll_fd, EPOLL_CTL_MOD, link->stream.fd,
 			EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, &link->source);
 	while (output_waits(endpoint) && (left = deadline - rd_clock_ms()) > 0)
-		epoll_wait(endpoint->news, &event, 1, (int)left);
+		epoll_wait(endpoint->epoll_fd, &event, 1, (int)left);
 }
 
 void rd_tcp_links_close(struct rd_tcp_endpoint *endpoint)

@@ -21,8 +21,8 @@ struct rd_tcp_endpoint {
 	struct rd_interfaces interfaces;
 	struct rd_tcp_card card;
 	struct rd_tcp_timer timer;
-	int news; /* epoll: listeners, timer, strangers, links */
-	unsigned calls; /* of advance() since the last look at the news */
+	int epoll_fd; /* epoll of listeners, timer, strangers, links */
+	unsigned calls; /* of advance() since the last poll of events */
 	unsigned awake; /* calls of advance() since the links were watched */
 	struct rd_tcp_link *links;
 	struct rd_tcp_link *taking; /* the one to take in from next; NULL: the first */

@@ -40,7 +40,7 @@ static void rest_listener(struct rd_tcp_listener *listener, int number)
 	}
 	if (now_ms - listener->since_ms >= ACCEPT_MS)
 		fail_awaited(endpoint, number);
-	rd_event_watch(endpoint->news, EPOLL_CTL_DEL, listener->fd, 0, NULL);
+	rd_event_watch(endpoint->epoll_fd, EPOLL_CTL_DEL, listener->fd, 0, NULL);
 	listener->until_ms = now_ms + REST_MS;
 	rd_tcp_timer_request(&endpoint->timer, listener->until_ms);
 }
@@ -54,7 +54,7 @@ void rd_tcp_listeners_wake(struct rd_tcp_listeners *listeners)
 
 		if (listener->until_ms && rd_clock_ms() >= listener->until_ms) {
 			listener->until_ms = 0;
-			if (rd_event_watch(endpoint->news, EPOLL_CTL_ADD, listener->fd, EPOLLIN,
+			if (rd_event_watch(endpoint->epoll_fd, EPOLL_CTL_ADD, listener->fd, EPOLLIN,
 				    &listener->source))
 				listener->until_ms = rd_clock_ms() + REST_MS;
 		}
@@ -95,7 +95,8 @@ static int listen_at(struct rd_tcp_listeners *listeners, int index)
 		getsockname(listener->fd, (struct sockaddr *)&address, &size))
 		return rd_fail_errno("cannot listen at %s (%s)", rd_address_text(&address, where),
 			interface->name);
-	if (rd_event_watch(endpoint->news, EPOLL_CTL_ADD, listener->fd, EPOLLIN, &listener->source))
+	if (rd_event_watch(
+		    endpoint->epoll_fd, EPOLL_CTL_ADD, listener->fd, EPOLLIN, &listener->source))
 		return rd_fail_errno("cannot watch a socket");
 	rd_tcp_card_add(&endpoint->card, &address);
 	rd_log(RD_INFO, RD_NET, "NET/Socket : %s [%d]%s:%s",

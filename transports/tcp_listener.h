@@ -15,8 +15,8 @@ struct rd_tcp_listener {
 	struct rd_event_source source;
 	struct rd_tcp_listeners *all;
 	int fd; /* -1: none */
-	int64_t until_ms; /* it is not in the news; 0: it is */
-	int64_t since_ms; /* it could accept nobody; 0: it can */
+	int64_t until_ms; /* not watched until then; 0: it is */
+	int64_t since_ms; /* accept() has failed since then; 0: it works */
 };
 
 struct rd_tcp_listeners {

@@ -50,7 +50,7 @@ static void unlink_due(struct rd_tcp_stranger *stranger)
 	*at = stranger->next;
 	strangers->due_count--;
 	/* By hand: a fork may hold the socket, and with it its place in the epoll. */
-	rd_event_watch(*strangers->news, EPOLL_CTL_DEL, stranger->fd, 0, NULL);
+	rd_event_watch(*strangers->epoll_fd, EPOLL_CTL_DEL, stranger->fd, 0, NULL);
 }
 
 /* Where one of these is in the list of those that came early; NULL in it: none is. */
@@ -88,7 +88,7 @@ static bool welcome(struct rd_tcp_stranger *stranger)
 	return false;
 }
 
-static bool take_news(void *owner)
+static bool stranger_handle(void *owner)
 {
 	struct rd_tcp_stranger *stranger = owner;
 	const struct rd_tcp_strangers *strangers = stranger->strangers;
@@ -121,8 +121,8 @@ bool rd_tcp_strangers_add(struct rd_tcp_strangers *strangers, int fd)
 {
 	struct rd_tcp_stranger *stranger = calloc(1, sizeof(*stranger)), **last = &strangers->due;
 
-	if (!stranger ||
-		rd_event_watch(*strangers->news, EPOLL_CTL_ADD, fd, EPOLLIN, &stranger->source)) {
+	if (!stranger || rd_event_watch(*strangers->epoll_fd, EPOLL_CTL_ADD, fd, EPOLLIN,
+				 &stranger->source)) {
 		free(stranger);
 		close(fd);
 		return false;
@@ -133,14 +133,14 @@ bool rd_tcp_strangers_add(struct rd_tcp_strangers *strangers, int fd)
 		unlink_due(oldest);
 		drop(oldest, "too many that have not said who they are");
 	}
-	stranger->source = (struct rd_event_source){ take_news, stranger };
+	stranger->source = (struct rd_event_source){ stranger_handle, stranger };
 	stranger->strangers = strangers;
 	stranger->fd = fd;
 	while (*last)
 		last = &(*last)->next;
 	*last = stranger;
 	strangers->due_count++;
-	return take_news(stranger);
+	return stranger_handle(stranger);
 }
 
 int rd_tcp_strangers_take(

@@ -20,7 +20,7 @@ struct rd_tcp_stranger;
 struct rd_tcp_strangers {
 	const struct rd_local *local;
 	const uint8_t *key; /* [RD_TCP_KEY_SIZE], from this rank's card */
-	const int *news; /* the epoll that watches them */
+	const int *epoll_fd; /* the epoll that watches them */
 	/* Called for a connection with a valid hello. */
 	enum rd_tcp_welcome (*welcome)(void *owner, int fd, const struct rd_tcp_hello *hello);
 	void *owner;
