@@ -118,13 +118,13 @@ static int endpoint_start(struct rd_shm_endpoint *endpoint, struct rd_shm_strang
 		return err;
 	endpoint->barriers =
 		syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
-	endpoint->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	endpoint->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	endpoint->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (endpoint->bell < 0 || endpoint->epoll_fd < 0)
+	if (endpoint->wake_fd < 0 || endpoint->epoll_fd < 0)
 		return rd_fail_errno("cannot make an eventfd and an epoll");
 	err = rd_shm_strangers_listen(strangers);
 	if (!err)
-		err = wake_by(endpoint->local, endpoint->bell);
+		err = wake_by(endpoint->local, endpoint->wake_fd);
 	return err ? err : wake_by(endpoint->local, endpoint->epoll_fd);
 }
 
@@ -142,7 +142,7 @@ static int shm_listen(struct rd_endpoint **result, const struct rd_local *local,
 	shared = &endpoint->shared;
 	shared->base.transport = &rd_transport_shm;
 	shared->local = local;
-	shared->bell = shared->epoll_fd = -1;
+	shared->wake_fd = shared->epoll_fd = -1;
 	rd_shm_strangers_init(&endpoint->strangers, shared);
 	err = endpoint_start(shared, &endpoint->strangers);
 	if (err) {
@@ -313,7 +313,7 @@ static void shm_close(struct rd_endpoint *base)
 	}
 	rd_shm_strangers_finish(&endpoint->strangers);
 	/* Explicit removal: peers hold the same eventfd, so closing it does not remove it. */
-	rd_event_close(shared->local->epoll_fd, &shared->bell);
+	rd_event_close(shared->local->epoll_fd, &shared->wake_fd);
 	rd_shm_fd_close(&shared->epoll_fd);
 	free(endpoint);
 }
@@ -330,7 +330,7 @@ static void shm_abandon(struct rd_endpoint *base)
 		rd_shm_pair_abandon(pair);
 	}
 	rd_shm_strangers_abandon(&endpoint->strangers);
-	rd_shm_fd_close(&shared->bell);
+	rd_shm_fd_close(&shared->wake_fd);
 	rd_shm_fd_close(&shared->epoll_fd);
 	free(endpoint);
 }

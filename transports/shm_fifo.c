@@ -110,21 +110,22 @@ void rd_shm_link_barrier(const struct rd_shm_link *link)
 		syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
 }
 
-/* The exchange keeps others (there are none yet) and ourselves from ringing twice for one sleep. */
-__attribute__((noinline, cold)) static void ring(struct rd_shm_link *link, _Atomic uint32_t *waits)
+/* Writes the peer's eventfd. The exchange ensures one write for each sleep. */
+__attribute__((noinline, cold)) static void wake_peer(
+	struct rd_shm_link *link, _Atomic uint32_t *waits)
 {
 	uint64_t one = 1;
 
 	if (!atomic_exchange(waits, 0))
 		return;
-	/* Fails only when the count is at its end, and then the peer has 2^64 unread rings. */
-	ssize_t written = write(link->peer->bell, &one, sizeof(one));
+	/* Fails only when the count is at its maximum; then the peer is awake. */
+	ssize_t written = write(link->peer->wake_fd, &one, sizeof(one));
 
 	(void)written;
 }
 
 /*
- * Publishes a count, and rings the peer if it sleeps for that. Thread fences would do the same,
+ * Publishes a count, and wakes the peer if it sleeps for that. Thread fences would do the same,
  * but ThreadSanitizer does not support them.
  */
 static inline void publish(
@@ -139,7 +140,7 @@ static inline void publish(
 		atomic_signal_fence(memory_order_seq_cst);
 	}
 	if (atomic_load(waits))
-		ring(link, waits);
+		wake_peer(link, waits);
 }
 
 /* ---- Sending --------------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
  * shm_pair.c handles meeting, deaths and regions.
  *
  *   fifo      consumed                     128 bytes of its own: messages released, ever
- *             reader_waits writer_waits    128 bytes of their own: the side sleeps: ring its bell
+ *             reader_waits writer_waits    128 bytes of their own: the side sleeps: wake it
  *             line[RD_SHM_LINES]           128 bytes each, 64 of which are used
  *             room[slots]                  each a multiple of 128 bytes: a message's payload
  *   line      0   stamp   low half: the message's number; high half: see "room"
@@ -31,7 +31,7 @@
  *
  * Sleeping. Each FIFO has a flag for its reader and one for its writer. An armed link raises the
  * flags of FIFOs that it found empty or full. A side that publishes reads that one flag
- * afterwards, and rings the other rank's eventfd.
+ * afterwards, and writes the other rank's eventfd.
  *
  * The sleeper raises the flag and looks again at the FIFO; the publisher publishes and reads the
  * flag. One of the two must see the other (Dekker), so each side needs a full barrier in between.
@@ -69,7 +69,7 @@ struct rd_shm_fifo {
 
 /* State that all links to one peer share. */
 struct rd_shm_peer {
-	int bell; /* the peer's eventfd */
+	int wake_fd; /* the peer's eventfd */
 	pid_t pid; /* process that single copies read from; 0: unknown */
 	bool fenced; /* a side lacks membarrier(2): publications of both need a fence */
 	bool ended, goodbye; /* the peer has ended; it sent a goodbye first */

@@ -122,7 +122,7 @@ void rd_shm_pair_destroy(struct rd_shm_pair *pair)
 		shutdown(pair->fd, SHUT_RDWR);
 	rd_event_close(pair->endpoint->epoll_fd, &pair->fd);
 	rd_shm_fd_close(&pair->memory_fd);
-	rd_shm_fd_close(&pair->common.bell);
+	rd_shm_fd_close(&pair->common.wake_fd);
 	if (pair->memory)
 		munmap(pair->memory, pair->memory_size);
 	rd_shm_regions_finish(&pair->regions);
@@ -137,7 +137,7 @@ void rd_shm_pair_abandon(struct rd_shm_pair *pair)
 
 	rd_shm_fd_close(&pair->fd);
 	rd_shm_fd_close(&pair->memory_fd);
-	rd_shm_fd_close(&pair->common.bell);
+	rd_shm_fd_close(&pair->common.wake_fd);
 	if (pair->memory)
 		munmap(pair->memory, pair->memory_size);
 	rd_shm_regions_finish(&pair->regions);
@@ -160,7 +160,7 @@ static bool greeting_send(const struct rd_shm_pair *pair, const int *fds, size_t
 	return rd_shm_packet_send(pair->fd, &greeting, sizeof(greeting), fds, fd_count);
 }
 
-static bool bell_valid(int fd)
+static bool eventfd_valid(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
 
@@ -172,7 +172,7 @@ void rd_shm_pair_connect(struct rd_shm_pair *pair)
 	struct rd_shm_endpoint *endpoint = pair->endpoint;
 	struct sockaddr_un address;
 	socklen_t size = rd_shm_card_address(&pair->card, &address);
-	int fds[2] = { pair->memory_fd, endpoint->bell };
+	int fds[2] = { pair->memory_fd, endpoint->wake_fd };
 
 	if (connect(pair->fd, (struct sockaddr *)&address, size)) {
 		if (errno == EAGAIN || errno == EINTR)
@@ -200,13 +200,14 @@ void rd_shm_pair_adopt(struct rd_shm_pair *pair, int fd, pid_t pid,
 	pair->common.pid = pid;
 	pair->fd = fd;
 	pair->memory_fd = fds[0];
-	pair->common.bell = fds[1];
-	if (!rd_shm_sealed(pair->memory_fd, pair->memory_size) || !bell_valid(pair->common.bell))
+	pair->common.wake_fd = fds[1];
+	if (!rd_shm_sealed(pair->memory_fd, pair->memory_size) ||
+		!eventfd_valid(pair->common.wake_fd))
 		pair_fail(pair, RONDO_PROTOCOL, "offered memory that is not what was agreed");
 	else if (!pair_map(pair, pair->memory_fd))
 		pair_fail(pair, RONDO_MEMORY, "shares memory that cannot be mapped here");
 	else if (rd_event_watch(endpoint->epoll_fd, EPOLL_CTL_MOD, fd, EPOLLIN, &pair->source) ||
-		 !greeting_send(pair, &endpoint->bell, 1))
+		 !greeting_send(pair, &endpoint->wake_fd, 1))
 		pair_fail(pair, RONDO_BROKEN, "closed its connection before the link was open");
 	else
 		pair_start(pair);
@@ -220,7 +221,7 @@ static bool pair_welcomed(struct rd_shm_pair *pair)
 
 	if (heard == RD_SHM_HEARD_NOTHING)
 		return false;
-	pair->common.bell = heard == RD_SHM_HEARD_GREETING ? fds[0] : -1;
+	pair->common.wake_fd = heard == RD_SHM_HEARD_GREETING ? fds[0] : -1;
 	pair->common.fenced =
 		heard != RD_SHM_HEARD_GREETING || !greeting.barriers || !pair->endpoint->barriers;
 	if (heard == RD_SHM_HEARD_RUBBISH)
@@ -228,7 +229,7 @@ static bool pair_welcomed(struct rd_shm_pair *pair)
 	else if (!rd_shm_greeting_valid(
 			 &greeting, pair->endpoint->local, pair->endpoint->card.key) ||
 		 greeting.from != (uint32_t)pair->peer || greeting.slots != pair->slots ||
-		 !bell_valid(pair->common.bell))
+		 !eventfd_valid(pair->common.wake_fd))
 		pair_fail(pair, RONDO_PROTOCOL, "answered with a greeting that makes no sense");
 	else
 		pair_start(pair);
@@ -311,7 +312,7 @@ static struct rd_shm_pair *pair_new(
 	pair->state = RD_SHM_PAIR_EXPECTS;
 	pair->peer = peer;
 	pair->card = *card;
-	pair->memory_fd = pair->common.bell = -1;
+	pair->memory_fd = pair->common.wake_fd = -1;
 	pair->common.armed = &endpoint->armed;
 	pair->common.posting = &endpoint->posting;
 	pair->common.refused = &pair->refused;

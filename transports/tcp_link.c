@@ -266,7 +266,7 @@ static bool handle_events(struct rd_tcp_endpoint *endpoint)
 	return moved;
 }
 
-/* Before a sleep. Those that are put back ring once for nothing, for there is room to write. */
+/* Before a sleep. A socket that is added again reports EPOLLOUT once, which costs one wake-up. */
 static void watch_links(struct rd_tcp_endpoint *endpoint)
 {
 	for (struct rd_tcp_link *link = endpoint->links; link; link = link->next) {
@@ -306,7 +306,7 @@ bool rd_tcp_links_advance(struct rd_endpoint *base)
 	return moved;
 }
 
-/* Sockets in the driver's epoll ring by themselves, for what comes after all that there was. */
+/* Sockets in the driver's epoll report the bytes that arrive after this. */
 void rd_tcp_links_arm(struct rd_endpoint *base)
 {
 	struct rd_tcp_endpoint *endpoint = endpoint_of(base);
