@@ -76,18 +76,18 @@ bool rd_shm_greeting_valid(const struct rd_shm_greeting *greeting, const struct 
 	       greeting->slots <= RD_SHM_SLOTS_MAX;
 }
 
-enum rd_shm_heard rd_shm_greeting_recv(
+enum rd_shm_received rd_shm_greeting_recv(
 	int socket, struct rd_shm_greeting *greeting, int fds[2], size_t fd_count)
 {
 	ssize_t size = rd_shm_packet_recv(socket, greeting, sizeof(*greeting), fds);
 
 	if (size < 0)
-		return errno == EAGAIN || errno == EINTR ? RD_SHM_HEARD_NOTHING
-							 : RD_SHM_HEARD_RUBBISH;
+		return errno == EAGAIN || errno == EINTR ? RD_SHM_RECEIVED_NOTHING
+							 : RD_SHM_RECEIVED_INVALID;
 	if (size == (ssize_t)sizeof(*greeting) &&
 		(size_t)(fds[0] >= 0) + (size_t)(fds[1] >= 0) == fd_count)
-		return RD_SHM_HEARD_GREETING;
+		return RD_SHM_RECEIVED_GREETING;
 	rd_shm_fd_close(&fds[0]);
 	rd_shm_fd_close(&fds[1]);
-	return RD_SHM_HEARD_RUBBISH;
+	return RD_SHM_RECEIVED_INVALID;
 }

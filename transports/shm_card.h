@@ -51,13 +51,13 @@ void rd_shm_greeting_init(struct rd_shm_greeting *greeting, const struct rd_loca
 bool rd_shm_greeting_valid(const struct rd_shm_greeting *greeting, const struct rd_local *local,
 	const unsigned char key[RD_SHM_KEY_SIZE]);
 
-enum rd_shm_heard { RD_SHM_HEARD_NOTHING, RD_SHM_HEARD_GREETING, RD_SHM_HEARD_RUBBISH };
+enum rd_shm_received { RD_SHM_RECEIVED_NOTHING, RD_SHM_RECEIVED_GREETING, RD_SHM_RECEIVED_INVALID };
 
 /*
  * Receives one packet with exactly fd_count descriptors (in fds, which are then the caller's; else
- * -1). The end of the connection is rubbish. Does not block.
+ * -1). The end of the connection is invalid, too. Does not block.
  */
-enum rd_shm_heard rd_shm_greeting_recv(
+enum rd_shm_received rd_shm_greeting_recv(
 	int socket, struct rd_shm_greeting *greeting, int fds[2], size_t fd_count);
 
 #endif

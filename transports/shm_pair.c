@@ -217,14 +217,14 @@ static bool pair_welcomed(struct rd_shm_pair *pair)
 {
 	struct rd_shm_greeting greeting;
 	int fds[2];
-	enum rd_shm_heard heard = rd_shm_greeting_recv(pair->fd, &greeting, fds, 1);
+	enum rd_shm_received received = rd_shm_greeting_recv(pair->fd, &greeting, fds, 1);
 
-	if (heard == RD_SHM_HEARD_NOTHING)
+	if (received == RD_SHM_RECEIVED_NOTHING)
 		return false;
-	pair->common.wake_fd = heard == RD_SHM_HEARD_GREETING ? fds[0] : -1;
-	pair->common.fenced =
-		heard != RD_SHM_HEARD_GREETING || !greeting.barriers || !pair->endpoint->barriers;
-	if (heard == RD_SHM_HEARD_RUBBISH)
+	pair->common.wake_fd = received == RD_SHM_RECEIVED_GREETING ? fds[0] : -1;
+	pair->common.fenced = received != RD_SHM_RECEIVED_GREETING || !greeting.barriers ||
+			      !pair->endpoint->barriers;
+	if (received == RD_SHM_RECEIVED_INVALID)
 		pair_fail(pair, RONDO_BROKEN, "closed its connection before the link was open");
 	else if (!rd_shm_greeting_valid(
 			 &greeting, pair->endpoint->local, pair->endpoint->card.key) ||

@@ -33,7 +33,7 @@ static bool stranger_handle(void *owner)
 {
 	struct rd_shm_stranger *stranger = owner;
 	const struct rd_shm_endpoint *endpoint = stranger->strangers->endpoint;
-	enum rd_shm_heard heard;
+	enum rd_shm_received received;
 
 	/* An earlier event of the same poll has closed it. */
 	if (stranger->fd < 0)
@@ -43,10 +43,10 @@ static bool stranger_handle(void *owner)
 		stranger_drop(stranger);
 		return true;
 	}
-	heard = rd_shm_greeting_recv(stranger->fd, &stranger->greeting, stranger->fds, 2);
-	if (heard == RD_SHM_HEARD_NOTHING)
+	received = rd_shm_greeting_recv(stranger->fd, &stranger->greeting, stranger->fds, 2);
+	if (received == RD_SHM_RECEIVED_NOTHING)
 		return false;
-	if (heard == RD_SHM_HEARD_RUBBISH ||
+	if (received == RD_SHM_RECEIVED_INVALID ||
 		!rd_shm_greeting_valid(&stranger->greeting, endpoint->local, endpoint->card.key)) {
 		stranger_drop(stranger);
 		return true;
