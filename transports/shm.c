@@ -58,12 +58,12 @@ struct endpoint {
 static bool shm_offer(struct rd_endpoint *base, uint64_t id, int fd, size_t size)
 {
 	struct rd_shm_endpoint *endpoint = (struct rd_shm_endpoint *)base;
-	bool told = true;
+	bool sent = true;
 
 	for (struct rd_shm_pair *pair = endpoint->pairs; pair; pair = pair->next)
 		if (pair->state == RD_SHM_PAIR_OPEN)
-			told &= rd_shm_region_offer(pair->fd, id, fd, size);
-	return told;
+			sent &= rd_shm_region_offer(pair->fd, id, fd, size);
+	return sent;
 }
 
 static void shm_withdraw(struct rd_endpoint *base, uint64_t id)

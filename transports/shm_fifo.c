@@ -94,13 +94,13 @@ void rd_shm_link_end(struct rd_shm_link *link)
 /* ---- Waking ---------------------------------------------------------------------------------- */
 
 /* rd_shm_link_barrier() must follow, and then another look. */
-static void say_waiting(struct rd_shm_link *link)
+static void raise_flags(struct rd_shm_link *link)
 {
 	if (link->hungry)
 		atomic_store(&link->inbound->reader_waits, 1);
 	if (link->starved || link->post_count > 0)
 		atomic_store(&link->outbound->writer_waits, 1);
-	link->said = true;
+	link->flagged = true;
 }
 
 /* Flags are up: from here on every peer sees them, or we see what it has published before. */
@@ -197,7 +197,7 @@ __attribute__((noinline)) static bool find_room(struct rd_shm_link *link, bool l
 	if (!link->starved) {
 		link->starved = true;
 		if (*link->peer->armed) {
-			say_waiting(link);
+			raise_flags(link);
 			rd_shm_link_barrier(link);
 			return find_room(link, large);
 		}
@@ -363,7 +363,7 @@ static bool hunger(struct rd_shm_link *link)
 	if (!link->hungry) {
 		link->hungry = true;
 		if (*link->peer->armed) {
-			say_waiting(link);
+			raise_flags(link);
 			rd_shm_link_barrier(link);
 			return true;
 		}
@@ -554,15 +554,15 @@ bool rd_shm_link_arm(struct rd_shm_link *link)
 	settle(link, true);
 	if (!link->hungry && !link->starved && link->post_count == 0)
 		return false;
-	say_waiting(link);
+	raise_flags(link);
 	return true;
 }
 
 void rd_shm_link_disarm(struct rd_shm_link *link)
 {
-	if (!link->said)
+	if (!link->flagged)
 		return;
-	link->said = false;
+	link->flagged = false;
 	atomic_store_explicit(&link->inbound->reader_waits, 0, memory_order_relaxed);
 	atomic_store_explicit(&link->outbound->writer_waits, 0, memory_order_relaxed);
 }

@@ -113,7 +113,7 @@ struct rd_shm_link {
 	unsigned patience; /* times that the first post was found still unread */
 
 	bool hungry, starved; /* the last look found the FIFO empty, full */
-	bool said; /* one of our flags may be raised */
+	bool flagged; /* one of our flags may be raised */
 };
 
 extern const struct rd_link_ops rd_shm_ops;

@@ -242,33 +242,33 @@ bool rd_shm_pair_handle(void *owner)
 {
 	struct rd_shm_pair *pair = owner;
 	union {
-		char flag[sizeof(GOODBYE)];
+		char goodbye[sizeof(GOODBYE)];
 		struct rd_shm_notice notice;
-	} said;
+	} packet;
 	int fds[2];
 
 	if (pair->state == RD_SHM_PAIR_GREETED)
 		return pair_welcomed(pair);
 	if (pair->state != RD_SHM_PAIR_OPEN)
 		return false;
-	ssize_t size = rd_shm_packet_recv(pair->fd, &said, sizeof(said), fds);
+	ssize_t size = rd_shm_packet_recv(pair->fd, &packet, sizeof(packet), fds);
 
 	if (size < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
-	bool heeded =
-		size > 0 && rd_shm_region_heed(&pair->regions, &said.notice, (size_t)size, fds[0]);
+	bool is_notice = size > 0 && rd_shm_regions_update(
+					     &pair->regions, &packet.notice, (size_t)size, fds[0]);
 
 	rd_shm_fd_close(&fds[0]);
 	rd_shm_fd_close(&fds[1]);
-	if (heeded)
+	if (is_notice)
 		return true;
 	/* The peer left our notices unread; its own can be read after this. */
 	if (size < 0 && errno == ECONNRESET && !pair->reset) {
 		pair->reset = true;
 		return true;
 	}
-	if (size == (ssize_t)sizeof(said.flag) &&
-		memcmp(said.flag, GOODBYE, sizeof(said.flag)) == 0)
+	if (size == (ssize_t)sizeof(packet.goodbye) &&
+		memcmp(packet.goodbye, GOODBYE, sizeof(packet.goodbye)) == 0)
 		pair->common.goodbye = true;
 	pair_end(pair);
 	return true;

@@ -69,7 +69,7 @@ static void region_remove(struct rd_shm_region **regions, uint64_t id)
 	}
 }
 
-bool rd_shm_region_heed(
+bool rd_shm_regions_update(
 	struct rd_shm_region **regions, const struct rd_shm_notice *notice, size_t size, int fd)
 {
 	if (size != sizeof(*notice) || notice->magic != NOTICE_MAGIC)

@@ -32,7 +32,7 @@ bool rd_shm_region_offer(int socket, uint64_t id, int fd, size_t size);
 bool rd_shm_region_withdraw(int socket, uint64_t id);
 
 /* Executes a notice of `size` bytes; fd stays the caller's. False: the bytes are no notice. */
-bool rd_shm_region_heed(
+bool rd_shm_regions_update(
 	struct rd_shm_region **regions, const struct rd_shm_notice *notice, size_t size, int fd);
 
 /* Finds a region by id; NULL: none. */
