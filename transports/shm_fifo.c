@@ -96,9 +96,9 @@ void rd_shm_link_end(struct rd_shm_link *link)
 /* rd_shm_link_barrier() must follow, and then another look. */
 static void raise_flags(struct rd_shm_link *link)
 {
-	if (link->hungry)
+	if (link->found_empty)
 		atomic_store(&link->inbound->reader_waits, 1);
-	if (link->starved || link->post_count > 0)
+	if (link->found_full || link->post_count > 0)
 		atomic_store(&link->outbound->writer_waits, 1);
 	link->flagged = true;
 }
@@ -191,11 +191,11 @@ __attribute__((noinline)) static bool find_room(struct rd_shm_link *link, bool l
 	if (!link->base.ready || link->base.error || !look_consumed(link))
 		return false;
 	if (has_room(link, large)) {
-		link->starved = false;
+		link->found_full = false;
 		return true;
 	}
-	if (!link->starved) {
-		link->starved = true;
+	if (!link->found_full) {
+		link->found_full = true;
 		if (*link->peer->armed) {
 			raise_flags(link);
 			rd_shm_link_barrier(link);
@@ -355,13 +355,14 @@ static bool shm_send(struct rd_link *base, const struct rd_tag *tag, const void 
 
 /* ---- Receiving ------------------------------------------------------------------------------- */
 
-/* False: nothing, or what is being copied; and this rank means to wait for it. */
-static bool hunger(struct rd_shm_link *link)
+/* Nothing has arrived, or it is being copied: this rank waits for it. True: the rank is about to
+   sleep, and must look again first. */
+static bool note_empty(struct rd_shm_link *link)
 {
 	if (!link->base.ready || link->base.error)
 		return false;
-	if (!link->hungry) {
-		link->hungry = true;
+	if (!link->found_empty) {
+		link->found_empty = true;
 		if (*link->peer->armed) {
 			raise_flags(link);
 			rd_shm_link_barrier(link);
@@ -453,7 +454,7 @@ static bool show(struct rd_shm_link *link, uint32_t stamp, void *into, size_t si
 	if (flag & ~(BYTES | IN_ROOM) && !fetch(link, flag, into, size))
 		return false;
 	learn_room(link, stamp >> 16);
-	link->hungry = false;
+	link->found_empty = false;
 	message->data = link->fetched    ? link->fetched
 			: flag & IN_ROOM ? room_at(link, link->inbound, link->in_room)
 					 : (void *)line->near;
@@ -480,7 +481,7 @@ static bool shm_recv(struct rd_link *base, void *into, size_t size, struct rd_me
 			 */
 			__builtin_prefetch(room_at(link, link->inbound, link->in_room));
 		}
-		if (!hunger(link))
+		if (!note_empty(link))
 			break;
 	}
 	/* The peer's last stores came before its end, and we looked after we knew of that. */
@@ -552,7 +553,7 @@ bool rd_shm_link_arm(struct rd_shm_link *link)
 {
 	/* A sleeping sender cannot copy. */
 	settle(link, true);
-	if (!link->hungry && !link->starved && link->post_count == 0)
+	if (!link->found_empty && !link->found_full && link->post_count == 0)
 		return false;
 	raise_flags(link);
 	return true;

@@ -112,7 +112,7 @@ struct rd_shm_link {
 	uint32_t post_first, post_count;
 	unsigned patience; /* times that the first post was found still unread */
 
-	bool hungry, starved; /* the last look found the FIFO empty, full */
+	bool found_empty, found_full; /* the last look at inbound, at outbound */
 	bool flagged; /* one of our flags may be raised */
 };
 
