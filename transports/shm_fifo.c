@@ -37,7 +37,7 @@ static unsigned patience(uint32_t size)
 }
 
 /* Stands in for the next message where none can come. */
-static struct rd_shm_line nothing;
+static struct rd_shm_line no_line;
 
 static size_t round_up(size_t size, size_t unit)
 {
@@ -79,7 +79,7 @@ void rd_shm_link_fail(struct rd_shm_link *link, int error, const char *format, .
 	vsnprintf(link->base.reason, sizeof(link->base.reason), format, args);
 	va_end(args);
 	link->base.error = error;
-	link->in = &nothing;
+	link->in = &no_line;
 	link->in_stamp = 1;
 	link->out_limit = link->out_count;
 }
@@ -146,34 +146,34 @@ static inline void publish(
 /* ---- Sending --------------------------------------------------------------------------------- */
 
 /* Messages that the peer has consumed, by our last read. */
-static uint64_t known_consumed(const struct rd_shm_link *link)
+static uint64_t consumed_count(const struct rd_shm_link *link)
 {
 	return link->out_limit - RD_SHM_LINES;
 }
 
 static bool is_consumed(const struct rd_shm_link *link, uint64_t number)
 {
-	return known_consumed(link) >= number;
+	return consumed_count(link) >= number;
 }
 
 /* Takes the peer's count of consumed messages. False: the count is impossible. */
-static bool learn_consumed(struct rd_shm_link *link, uint32_t count)
+static bool update_consumed(struct rd_shm_link *link, uint32_t count)
 {
-	uint64_t known = known_consumed(link);
-	uint32_t newly = count - (uint32_t)known;
+	uint64_t before = consumed_count(link);
+	uint32_t newly = count - (uint32_t)before;
 
-	if (newly > link->out_count - known)
+	if (newly > link->out_count - before)
 		return false;
 	link->out_limit += newly;
 	return true;
 }
 
-static bool look_consumed(struct rd_shm_link *link)
+static bool read_consumed(struct rd_shm_link *link)
 {
 	uint32_t consumed = atomic_load(&link->outbound->consumed);
 
 	rd_alias_acquire(&link->outbound->consumed);
-	if (learn_consumed(link, consumed))
+	if (update_consumed(link, consumed))
 		return true;
 	rd_shm_link_fail(link, RONDO_PROTOCOL, "released messages that it was never sent");
 	return false;
@@ -188,7 +188,7 @@ static inline bool has_room(const struct rd_shm_link *link, bool large)
 /* The FIFO seems full, or the link is in no state to send. */
 __attribute__((noinline)) static bool find_room(struct rd_shm_link *link, bool large)
 {
-	if (!link->base.ready || link->base.error || !look_consumed(link))
+	if (!link->base.ready || link->base.error || !read_consumed(link))
 		return false;
 	if (has_room(link, large)) {
 		link->found_full = false;
@@ -224,7 +224,7 @@ static void *shm_reserve(struct rd_link *base, size_t size)
  * order: one that waits for its line to come from the core that polls it holds up all that follow,
  * and 8 bytes in one direction take 170 ns instead of 100 where a line takes 120.
  */
-static inline void own(const void *line)
+static inline void prefetch_to_write(const void *line)
 {
 #if defined(__x86_64__)
 	/* The compiler's builtin is a prefetch for reading there, as long as it must run on
@@ -250,7 +250,7 @@ static void put(struct rd_shm_link *link, const struct rd_tag *tag, uint32_t fla
 	}
 	link->out = line_at(link->outbound, link->out_count);
 	publish(link, &line->stamp, stamp, &link->outbound->reader_waits);
-	own(link->out);
+	prefetch_to_write(link->out);
 }
 
 static void shm_commit(struct rd_link *base, const struct rd_tag *tag, size_t size)
@@ -308,7 +308,7 @@ static bool settle(struct rd_shm_link *link, bool at_once)
 {
 	bool moved = false;
 
-	if (link->base.error || link->post_count == 0 || !look_consumed(link))
+	if (link->base.error || link->post_count == 0 || !read_consumed(link))
 		return false;
 	while (link->post_count > 0) {
 		const struct rd_shm_post *post = &link->posts[link->post_first];
@@ -429,11 +429,11 @@ static bool fetch(struct rd_shm_link *link, uint32_t flag, void *into, size_t si
 }
 
 /* Each message carries the low half of the peer's count. An older count changes nothing. */
-static void learn_room(struct rd_shm_link *link, uint16_t count)
+static void update_consumed_low(struct rd_shm_link *link, uint16_t count)
 {
-	uint32_t known = (uint32_t)known_consumed(link);
+	uint32_t before = (uint32_t)consumed_count(link);
 
-	learn_consumed(link, known + (uint16_t)(count - (uint16_t)known));
+	update_consumed(link, before + (uint16_t)(count - (uint16_t)before));
 }
 
 static bool show(struct rd_shm_link *link, uint32_t stamp, void *into, size_t size,
@@ -453,7 +453,7 @@ static bool show(struct rd_shm_link *link, uint32_t stamp, void *into, size_t si
 	}
 	if (flag & ~(BYTES | IN_ROOM) && !fetch(link, flag, into, size))
 		return false;
-	learn_room(link, stamp >> 16);
+	update_consumed_low(link, stamp >> 16);
 	link->found_empty = false;
 	message->data = link->fetched    ? link->fetched
 			: flag & IN_ROOM ? room_at(link, link->inbound, link->in_room)
@@ -518,7 +518,7 @@ void rd_shm_link_init(struct rd_shm_link *link, const struct rd_shm_peer *peer)
 {
 	link->base.ops = &rd_shm_ops;
 	link->peer = peer;
-	link->in = &nothing;
+	link->in = &no_line;
 	link->in_stamp = 1;
 }
 
