@@ -31,7 +31,7 @@ enum {
  * Fewer would often copy a message that is read a moment later. Waiting this long costs at most as
  * much again.
  */
-static unsigned patience(uint32_t size)
+static unsigned looks_before_copy(uint32_t size)
 {
 	return 32 + size / 256;
 }
@@ -293,7 +293,7 @@ static bool leave_in_room(struct rd_shm_link *link, const struct rd_shm_post *po
 		copy_to_room(link, post);
 		return true;
 	}
-	if (flag == unread && (at_once || ++link->patience > patience(post->size)) &&
+	if (flag == unread && (at_once || ++link->unread_looks > looks_before_copy(post->size)) &&
 		atomic_compare_exchange_strong(&post->line->size, &unread, post->size | COPYING)) {
 		copy_to_room(link, post);
 		return true;
@@ -318,7 +318,7 @@ static bool settle(struct rd_shm_link *link, bool at_once)
 		link->post_first = (link->post_first + 1) % RD_SHM_SLOTS_MAX;
 		if (--link->post_count == 0)
 			--*link->peer->posting;
-		link->patience = 0;
+		link->unread_looks = 0;
 		link->base.sent++;
 		moved = true;
 	}

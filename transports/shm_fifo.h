@@ -110,7 +110,7 @@ struct rd_shm_link {
 
 	struct rd_shm_post posts[RD_SHM_SLOTS_MAX];
 	uint32_t post_first, post_count;
-	unsigned patience; /* times that the first post was found still unread */
+	unsigned unread_looks; /* times that the first post was found still unread */
 
 	bool found_empty, found_full; /* the last look at inbound, at outbound */
 	bool flagged; /* one of our flags may be raised */
