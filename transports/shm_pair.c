@@ -213,7 +213,7 @@ void rd_shm_pair_adopt(struct rd_shm_pair *pair, int fd, pid_t pid,
 		pair_start(pair);
 }
 
-static bool pair_welcomed(struct rd_shm_pair *pair)
+static bool pair_recv_answer(struct rd_shm_pair *pair)
 {
 	struct rd_shm_greeting greeting;
 	int fds[2];
@@ -248,7 +248,7 @@ bool rd_shm_pair_handle(void *owner)
 	int fds[2];
 
 	if (pair->state == RD_SHM_PAIR_GREETED)
-		return pair_welcomed(pair);
+		return pair_recv_answer(pair);
 	if (pair->state != RD_SHM_PAIR_OPEN)
 		return false;
 	ssize_t size = rd_shm_packet_recv(pair->fd, &packet, sizeof(packet), fds);

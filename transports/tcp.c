@@ -189,7 +189,7 @@ static int tcp_listen(struct rd_endpoint **result, const struct rd_local *local,
 		.local = local,
 		.key = shared->card.key,
 		.epoll_fd = &shared->epoll_fd,
-		.welcome = rd_tcp_handshake_welcome,
+		.admit = rd_tcp_handshake_admit,
 		.owner = shared,
 	};
 	err = rd_interfaces_choose(&shared->interfaces, local->settings);

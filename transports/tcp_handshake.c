@@ -234,7 +234,7 @@ static bool link_handle(void *owner)
 	return true;
 }
 
-enum rd_tcp_welcome rd_tcp_handshake_welcome(void *owner, int fd, const struct rd_tcp_hello *hello)
+enum rd_tcp_admission rd_tcp_handshake_admit(void *owner, int fd, const struct rd_tcp_hello *hello)
 {
 	struct rd_tcp_endpoint *endpoint = owner;
 
@@ -251,7 +251,7 @@ static void take_early(struct rd_tcp_link *link, struct rd_tcp_strangers *strang
 	int fd = rd_tcp_strangers_take(strangers, link->base.peer, link->base.channel, &hello);
 
 	if (fd >= 0 && !link_accept(link, fd, &hello))
-		rd_tcp_turn_away(fd, "not awaited");
+		rd_tcp_reject(fd, "not awaited");
 }
 
 void rd_tcp_handshake_begin(struct rd_tcp_link *link, struct rd_tcp_strangers *strangers)

@@ -15,7 +15,7 @@
 void rd_tcp_handshake_begin(struct rd_tcp_link *link, struct rd_tcp_strangers *strangers);
 
 /* A connection with a valid hello has come to `endpoint`. */
-enum rd_tcp_welcome rd_tcp_handshake_welcome(
+enum rd_tcp_admission rd_tcp_handshake_admit(
 	void *endpoint, int fd, const struct rd_tcp_hello *hello);
 
 /* Ends the attempts whose time is over, and requests the timer for the others. */

@@ -22,7 +22,7 @@ struct rd_tcp_stranger {
 	struct rd_tcp_hello hello;
 };
 
-void rd_tcp_turn_away(int fd, const char *why)
+void rd_tcp_reject(int fd, const char *why)
 {
 	struct sockaddr_storage address = { 0 };
 	socklen_t size = sizeof(address);
@@ -36,7 +36,7 @@ void rd_tcp_turn_away(int fd, const char *why)
 
 static void drop(struct rd_tcp_stranger *stranger, const char *why)
 {
-	rd_tcp_turn_away(stranger->fd, why);
+	rd_tcp_reject(stranger->fd, why);
 	free(stranger);
 }
 
@@ -65,12 +65,12 @@ static struct rd_tcp_stranger **find_early(
 }
 
 /* It has proved itself. True: a link has taken it. */
-static bool welcome(struct rd_tcp_stranger *stranger)
+static bool admit(struct rd_tcp_stranger *stranger)
 {
 	struct rd_tcp_strangers *strangers = stranger->strangers;
 	const struct rd_tcp_hello *hello = &stranger->hello;
 
-	switch (strangers->welcome(strangers->owner, stranger->fd, hello)) {
+	switch (strangers->admit(strangers->owner, stranger->fd, hello)) {
 	case RD_TCP_TAKEN:
 		free(stranger);
 		return true;
@@ -108,7 +108,7 @@ static bool stranger_handle(void *owner)
 	else if (!rd_tcp_hello_proves(&stranger->hello, strangers->key, strangers->local))
 		drop(stranger, "not a rank of this job");
 	else
-		return welcome(stranger);
+		return admit(stranger);
 	return false;
 }
 

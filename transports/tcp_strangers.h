@@ -12,7 +12,7 @@
 #include "transports/tcp_card.h"
 
 /* The fate of a connection: its link has taken it, refuses it, or is not open yet. */
-enum rd_tcp_welcome { RD_TCP_TAKEN, RD_TCP_REFUSED, RD_TCP_EARLY };
+enum rd_tcp_admission { RD_TCP_TAKEN, RD_TCP_REFUSED, RD_TCP_EARLY };
 
 struct rd_tcp_stranger;
 
@@ -22,7 +22,7 @@ struct rd_tcp_strangers {
 	const uint8_t *key; /* [RD_TCP_KEY_SIZE], from this rank's card */
 	const int *epoll_fd; /* the epoll that watches them */
 	/* Called for a connection with a valid hello. */
-	enum rd_tcp_welcome (*welcome)(void *owner, int fd, const struct rd_tcp_hello *hello);
+	enum rd_tcp_admission (*admit)(void *owner, int fd, const struct rd_tcp_hello *hello);
 	void *owner;
 
 	struct rd_tcp_stranger *due; /* the oldest first */
@@ -41,6 +41,6 @@ int rd_tcp_strangers_take(
 void rd_tcp_strangers_finish(struct rd_tcp_strangers *strangers);
 
 /* Closes a connection without a link, and logs the reason. */
-void rd_tcp_turn_away(int fd, const char *why);
+void rd_tcp_reject(int fd, const char *why);
 
 #endif
