@@ -17,7 +17,7 @@
 /* Asserts that the condition comes true in time, while `step` is done again and again. */
 #define AWAIT(condition, step) \
 	do { \
-		uint64_t deadline = now_ms() + PARTY_WAIT_MS; \
+		uint64_t deadline = now_ms() + fixture_wait_ms; \
 		while (!(condition)) { \
 			cr_assert(now_ms() < deadline, "waited in vain for " #condition); \
 			step; \

@@ -111,7 +111,7 @@ static bool lend(
 	struct fixture *fixture, struct rd_link *link, uint64_t key, void *memory, size_t size)
 {
 	struct rd_tag tag = tag_of(key);
-	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+	uint64_t deadline = now_ms() + fixture_wait_ms;
 
 	fill(memory, size, key);
 	while (!link->ops->send(link, &tag, memory, size))
@@ -122,7 +122,7 @@ static bool lend(
 
 static bool get_back(struct fixture *fixture, struct rd_link *link)
 {
-	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+	uint64_t deadline = now_ms() + fixture_wait_ms;
 
 	while (link->sent < link->posted)
 		if (!fixture_wait(fixture, deadline, "memory lent"))
@@ -132,11 +132,11 @@ static bool get_back(struct fixture *fixture, struct rd_link *link)
 
 Test(shm, memory_that_is_lent_comes_back_though_the_peer_is_late)
 {
-	struct meeting *meeting = meeting_create();
+	struct shared *shared = shared_create();
 	struct fixture fixtures[2];
 	unsigned char memory[3][LENT];
 
-	if (world_open(fixtures, meeting, "shm", &shape)) {
+	if (world_open(fixtures, shared, "shm", &shape)) {
 		struct rd_link *to = fixtures[1].links[0][0], *from = fixtures[0].links[1][0];
 
 		for (uint64_t key = 0; key < 3; key++)
@@ -148,19 +148,19 @@ Test(shm, memory_that_is_lent_comes_back_though_the_peer_is_late)
 			take(fixtures, from, key, LENT);
 	}
 	world_close(fixtures);
-	meeting_end(meeting);
+	shared_end(shared);
 }
 
 /* A copy of 64 KiB takes some microseconds: as long as that the reader may yet come. */
 Test(shm, who_lends_much_does_not_copy_it_at_once)
 {
-	struct meeting *meeting = meeting_create();
+	struct shared *shared = shared_create();
 	struct fixture fixtures[2];
 	struct shape large = shape;
 	static unsigned char memory[64 << 10];
 
 	large.piece = sizeof(memory);
-	if (world_open(fixtures, meeting, "shm", &large)) {
+	if (world_open(fixtures, shared, "shm", &large)) {
 		struct rd_link *to = fixtures[1].links[0][0], *from = fixtures[0].links[1][0];
 
 		lend(fixtures, to, 0, memory, sizeof(memory));
@@ -171,7 +171,7 @@ Test(shm, who_lends_much_does_not_copy_it_at_once)
 		take(fixtures, from, 0, sizeof(memory));
 	}
 	world_close(fixtures);
-	meeting_end(meeting);
+	shared_end(shared);
 }
 
 /* Both lend, and want their memory back before they look at what has come: at every distance
@@ -266,11 +266,11 @@ static void spoil(unsigned char *memory, size_t at, uint32_t value)
 
 static void try_spoilt_size(uint32_t size)
 {
-	struct meeting *meeting = meeting_create();
+	struct shared *shared = shared_create();
 	struct fixture fixtures[2];
 	struct rd_message message;
 
-	if (world_open(fixtures, meeting, "shm", &shape) &&
+	if (world_open(fixtures, shared, "shm", &shape) &&
 		put(fixtures, fixtures[1].links[0][0], 1, 8)) {
 		struct rd_link *link = fixtures[0].links[1][0];
 
@@ -279,7 +279,7 @@ static void try_spoilt_size(uint32_t size)
 		ok(fixtures, link->error == RONDO_PROTOCOL, "%s", link->reason);
 	}
 	world_close(fixtures);
-	meeting_end(meeting);
+	shared_end(shared);
 }
 
 Test(shm, a_size_that_cannot_be_is_an_error)
@@ -291,10 +291,10 @@ Test(shm, a_size_that_cannot_be_is_an_error)
 
 Test(shm, a_count_that_cannot_be_is_an_error)
 {
-	struct meeting *meeting = meeting_create();
+	struct shared *shared = shared_create();
 	struct fixture fixtures[2];
 
-	if (world_open(fixtures, meeting, "shm", &shape)) {
+	if (world_open(fixtures, shared, "shm", &shape)) {
 		struct rd_link *link = fixtures[1].links[0][0];
 		uint64_t sent = 0;
 
@@ -305,7 +305,7 @@ Test(shm, a_count_that_cannot_be_is_an_error)
 		ok(fixtures, link->error == RONDO_PROTOCOL, "%s", link->reason);
 	}
 	world_close(fixtures);
-	meeting_end(meeting);
+	shared_end(shared);
 }
 
 /* ---- Cards ---------------------------------------------------------------------------------- */
@@ -315,7 +315,7 @@ static void try_wrong_byte(struct fixture *to, size_t at)
 	struct fixture from;
 	struct rd_link *link;
 
-	if (!fixture_listen(&from, to->meeting, "shm", 1, &shape))
+	if (!fixture_listen(&from, to->shared, "shm", 1, &shape))
 		return;
 	to->card[at] ^= 0x40;
 	if (from.transport->open(from.endpoint, 0, 0, to->card, to->card_size, &link) == 0)
@@ -330,12 +330,12 @@ static void try_wrong_byte(struct fixture *to, size_t at)
 
 Test(shm, a_card_with_one_wrong_byte_makes_no_link, .timeout = 60)
 {
-	struct meeting *meeting = meeting_create();
+	struct shared *shared = shared_create();
 	struct fixture world[2] = { 0 };
 	struct fixture *to = &world[0], *from = &world[1];
 
-	if (fixture_listen(to, meeting, "shm", 0, &shape) &&
-		fixture_listen(from, meeting, "shm", 1, &shape) &&
+	if (fixture_listen(to, shared, "shm", 0, &shape) &&
+		fixture_listen(from, shared, "shm", 1, &shape) &&
 		fixture_open(to, 1, from->card, from->card_size)) {
 		for (size_t at = 0; at < to->card_size; at++)
 			try_wrong_byte(to, at);
@@ -346,5 +346,5 @@ Test(shm, a_card_with_one_wrong_byte_makes_no_link, .timeout = 60)
 	}
 	to->world_count = 2;
 	world_close(world);
-	meeting_end(meeting);
+	shared_end(shared);
 }

@@ -156,7 +156,7 @@ static void *read_slowly(void *argument)
 	struct rank *rank = argument;
 	struct rd_message message;
 	uintptr_t taken = 0;
-	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+	uint64_t deadline = now_ms() + fixture_wait_ms;
 
 	while (now_ms() < deadline && !rank->link->error) {
 		rank_advance(rank);

@@ -16,7 +16,8 @@ static void sleep_until_woken(struct rank *rank)
 {
 	struct epoll_event event;
 
-	cr_assert_eq(epoll_wait(rank->local.epoll_fd, &event, 1, PARTY_WAIT_MS), 1, "nobody rang");
+	cr_assert_eq(
+		epoll_wait(rank->local.epoll_fd, &event, 1, fixture_wait_ms), 1, "nobody rang");
 	rd_transport_tcp.disarm(rank->endpoint);
 }
 
@@ -40,7 +41,7 @@ static void staged_hang_up(struct staged *staged)
 	struct pollfd end = { .fd = fake_peer(staged->fd), .events = POLLRDHUP };
 
 	close(staged->fd);
-	cr_assert_eq(poll(&end, 1, PARTY_WAIT_MS), 1);
+	cr_assert_eq(poll(&end, 1, fixture_wait_ms), 1);
 }
 
 Test(tcp, arming_has_heard_all_news, .timeout = 60)

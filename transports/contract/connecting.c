@@ -20,11 +20,11 @@ static void advance_much(struct fixture *fixture)
 static void try_card(
 	const char *transport, int rank, const unsigned char *card, size_t card_size, bool refused)
 {
-	struct meeting *meeting = meeting_create();
+	struct shared *shared = shared_create();
 	struct fixture fixture;
 	struct rd_link *link = NULL;
 
-	if (fixture_listen(&fixture, meeting, transport, rank, &shape_small)) {
+	if (fixture_listen(&fixture, shared, transport, rank, &shape_small)) {
 		int err = fixture.transport->open(
 			fixture.endpoint, 1 - rank, 0, card, card_size, &link);
 
@@ -34,16 +34,16 @@ static void try_card(
 		ok(&fixture, err != 0 || !link->ready, "a bad card made a link");
 	}
 	fixture_close(&fixture);
-	meeting_end(meeting);
+	shared_end(shared);
 }
 
 void contract_a_bad_card_is_an_error(const char *transport)
 {
-	struct meeting *meeting = meeting_create();
+	struct shared *shared = shared_create();
 	struct fixture fixture;
 	unsigned char card[RD_CARD_MAX + 1] = { 0 };
 
-	if (fixture_listen(&fixture, meeting, transport, 0, &shape_small)) {
+	if (fixture_listen(&fixture, shared, transport, 0, &shape_small)) {
 		memcpy(card, fixture.card, fixture.card_size);
 		for (size_t size = 0; size < fixture.card_size; size++)
 			try_card(transport, 1, card, size, true);
@@ -56,18 +56,18 @@ void contract_a_bad_card_is_an_error(const char *transport)
 		}
 	}
 	fixture_close(&fixture);
-	meeting_end(meeting);
+	shared_end(shared);
 }
 
 /* The peer goes before its link was opened from here, or right after. */
 static void lose_early(const char *transport, int rank, bool opened)
 {
-	struct meeting *meeting = meeting_create();
+	struct shared *shared = shared_create();
 	struct fixture here, there;
 	int peer = 1 - rank;
 
-	if (fixture_listen(&here, meeting, transport, rank, &shape_small) &&
-		fixture_listen(&there, meeting, transport, peer, &shape_small)) {
+	if (fixture_listen(&here, shared, transport, rank, &shape_small) &&
+		fixture_listen(&there, shared, transport, peer, &shape_small)) {
 		if (opened)
 			fixture_open(&there, rank, here.card, here.card_size);
 		fixture_close(&there);
@@ -78,7 +78,7 @@ static void lose_early(const char *transport, int rank, bool opened)
 		}
 	}
 	fixture_close(&here);
-	meeting_end(meeting);
+	shared_end(shared);
 }
 
 void contract_a_peer_that_left_before_the_link_was_ready_does_no_harm(const char *transport)
@@ -91,14 +91,14 @@ void contract_a_peer_that_left_before_the_link_was_ready_does_no_harm(const char
 
 void contract_another_comm_is_kept_out(const char *transport)
 {
-	struct meeting *meeting = meeting_create();
+	struct shared *shared = shared_create();
 	struct fixture fixtures[2] = { 0 };
 
 	for (int rank = 0; rank < 2; rank++) {
 		struct shape shape = shape_small;
 
 		shape.comm_id = 100 + (uint64_t)rank;
-		fixture_listen(&fixtures[rank], meeting, transport, rank, &shape);
+		fixture_listen(&fixtures[rank], shared, transport, rank, &shape);
 		fixtures[rank].world = fixtures;
 		fixtures[rank].world_count = 2;
 	}
@@ -111,7 +111,7 @@ void contract_another_comm_is_kept_out(const char *transport)
 			"a link between two comms is ready");
 	}
 	world_close(fixtures);
-	meeting_end(meeting);
+	shared_end(shared);
 }
 
 #define STRANGERS 60
@@ -165,13 +165,13 @@ static void strangers_come_to_all(struct strangers *strangers, int how_many)
 
 void contract_strangers_do_not_get_in_the_way(const char *transport)
 {
-	struct meeting *meeting = meeting_create();
+	struct shared *shared = shared_create();
 	struct strangers strangers = { .count = 0 };
 	struct fixture fixtures[2] = { 0 };
 	bool valid = true;
 
 	for (int rank = 0; rank < 2 && valid; rank++) {
-		valid = fixture_listen(&fixtures[rank], meeting, transport, rank, &shape_small);
+		valid = fixture_listen(&fixtures[rank], shared, transport, rank, &shape_small);
 		fixtures[rank].world = fixtures;
 		fixtures[rank].world_count = 2;
 	}
@@ -191,5 +191,5 @@ void contract_strangers_do_not_get_in_the_way(const char *transport)
 	world_close(fixtures);
 	for (int i = 0; i < strangers.count; i++)
 		close(strangers.sockets[i]);
-	meeting_end(meeting);
+	shared_end(shared);
 }

@@ -8,9 +8,9 @@
 
 static bool until_stage(struct fixture *fixture, int stage)
 {
-	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+	uint64_t deadline = now_ms() + fixture_wait_ms;
 
-	while (fixture->meeting->stage < stage)
+	while (fixture->shared->stage < stage)
 		if (!fixture_wait(fixture, deadline, "the other side"))
 			return false;
 	return true;
@@ -37,7 +37,7 @@ static void leave_few(struct fixture *fixture, struct rd_link **links)
 			return;
 	/* Messages of the other side that were not read must not take ours with them. */
 	fixture_close(fixture);
-	fixture->meeting->stage = 2;
+	fixture->shared->stage = 2;
 }
 
 static void outlive_few(struct fixture *fixture, struct rd_link **links)
@@ -45,14 +45,14 @@ static void outlive_few(struct fixture *fixture, struct rd_link **links)
 	bool valid = put(fixture, links[0], 100, 64) &&
 		     put(fixture, links[0], 101, fixture_fit(fixture, 4000));
 
-	fixture->meeting->stage = 1;
+	fixture->shared->stage = 1;
 	if (!valid || !until_stage(fixture, 2))
 		return;
 	advance_long(fixture);
 	for (uint64_t key = 0; key < FEW; key++)
 		if (!take(fixture, links[0], key, size_of(key, fixture_fit(fixture, 4096))))
 			return;
-	until_broken(fixture, links[0], PARTY_WAIT_MS);
+	until_broken(fixture, links[0], fixture_wait_ms);
 }
 
 /* Many messages: the last are still being pushed out when close() is called. */
@@ -73,7 +73,7 @@ static void outlive_many(struct fixture *fixture, struct rd_link **links)
 	for (uint64_t key = 0; key < MANY; key++)
 		if (!take(fixture, links[0], key, size))
 			return;
-	until_broken(fixture, links[0], PARTY_WAIT_MS);
+	until_broken(fixture, links[0], fixture_wait_ms);
 }
 
 static void run_leavers(const char *transport, enum sides sides)
@@ -105,7 +105,7 @@ static void send_two_and_wait(struct fixture *fixture, struct rd_link **links)
 		return;
 	for (int i = 0; i < 100; i++)
 		fixture_advance(fixture);
-	fixture->meeting->stage = 1;
+	fixture->shared->stage = 1;
 	until_stage(fixture, 1000000);
 }
 
@@ -116,11 +116,11 @@ static void kill_and_take_two(struct fixture *fixture, struct rd_link **links)
 
 	if (!until_stage(fixture, 1))
 		return;
-	kill(fixture->meeting->child, SIGKILL);
-	waitid(P_PID, (id_t)fixture->meeting->child, &death, WEXITED | WNOWAIT);
+	kill(fixture->shared->child, SIGKILL);
+	waitid(P_PID, (id_t)fixture->shared->child, &death, WEXITED | WNOWAIT);
 	advance_long(fixture);
 	if (take(fixture, links[0], 0, 64) && take(fixture, links[0], 1, size))
-		until_broken(fixture, links[0], PARTY_WAIT_MS);
+		until_broken(fixture, links[0], fixture_wait_ms);
 }
 
 void contract_a_killed_peer_breaks_the_link_after_its_last_message(const char *transport)
@@ -146,7 +146,7 @@ static bool look_broken(struct fixture *fixture, void *argument)
 
 static void sleep_until_broken(struct fixture *fixture, struct rd_link **links)
 {
-	fixture->meeting->stage = 1;
+	fixture->shared->stage = 1;
 	if (sleep_until(fixture, look_broken, links[0]))
 		until_broken(fixture, links[0], 0);
 }
@@ -159,13 +159,13 @@ void contract_a_killed_peer_wakes_a_sleeper(const char *transport)
 /* What the dead peer sent lies unread: it must not hide that there will never be room again. */
 static void kill_when_full(struct fixture *fixture, struct rd_link **links)
 {
-	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+	uint64_t deadline = now_ms() + fixture_wait_ms;
 	size_t size = fixture_fit(fixture, shape_small.piece);
 
 	if (!until_stage(fixture, 1))
 		return;
 	flood(fixture, links[0], 0, size);
-	kill(fixture->meeting->child, SIGKILL);
+	kill(fixture->shared->child, SIGKILL);
 	while (!links[0]->error && fixture_wait(fixture, deadline, "an error"))
 		offer(links[0], 0, size);
 	ok(fixture, links[0]->error == RONDO_BROKEN, "%s", links[0]->reason);

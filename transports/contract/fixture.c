@@ -32,51 +32,51 @@ void insist(bool holds, const char *format, ...)
 
 int fixture_wait_ms = 20000;
 
-struct meeting *meeting_create(void)
+struct shared *shared_create(void)
 {
-	struct meeting *meeting = mmap(
-		NULL, sizeof(*meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct shared *shared = mmap(
+		NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
-	insist(meeting != MAP_FAILED, "mmap: %m");
-	return meeting;
+	insist(shared != MAP_FAILED, "mmap: %m");
+	return shared;
 }
 
-void meeting_destroy(struct meeting *meeting)
+void shared_destroy(struct shared *shared)
 {
-	munmap(meeting, sizeof(*meeting));
+	munmap(shared, sizeof(*shared));
 }
 
-void meeting_end(struct meeting *meeting)
+void shared_end(struct shared *shared)
 {
-	char report[sizeof(meeting->report)];
-	bool fine = meeting->failed == 0;
+	char report[sizeof(shared->report)];
+	bool fine = shared->failed == 0;
 
-	memcpy(report, meeting->report, sizeof(report));
-	meeting_destroy(meeting);
+	memcpy(report, shared->report, sizeof(report));
+	shared_destroy(shared);
 	insist(fine, "%s", report);
 }
 
 bool ok(struct fixture *fixture, bool holds, const char *format, ...)
 {
-	struct meeting *meeting = fixture->meeting;
+	struct shared *shared = fixture->shared;
 	int none = 0;
 	va_list args;
 
-	if (holds || !atomic_compare_exchange_strong(&meeting->failed, &none, 1))
+	if (holds || !atomic_compare_exchange_strong(&shared->failed, &none, 1))
 		return holds;
-	int length = snprintf(
-		meeting->report, sizeof(meeting->report), "rank %d: ", fixture->local.rank);
+	int length =
+		snprintf(shared->report, sizeof(shared->report), "rank %d: ", fixture->local.rank);
 
 	va_start(args, format);
-	vsnprintf(meeting->report + length, sizeof(meeting->report) - (size_t)length, format, args);
+	vsnprintf(shared->report + length, sizeof(shared->report) - (size_t)length, format, args);
 	va_end(args);
-	meeting->failed = 2;
+	shared->failed = 2;
 	return false;
 }
 
 bool failed(const struct fixture *fixture)
 {
-	return fixture->meeting->failed != 0;
+	return fixture->shared->failed != 0;
 }
 
 const struct shape shape_small = { .size = 2, .channels = 1, .slots = 3, .piece = 4096 };
@@ -101,16 +101,16 @@ static void settings_fill(struct rd_settings *settings, int rank, const struct s
 		.piece_size = shape->piece,
 		.slots = shape->slots,
 		.spin_us = 20,
-		.timeout_ms = PARTY_WAIT_MS,
-		.init_timeout_ms = PARTY_WAIT_MS,
+		.timeout_ms = fixture_wait_ms,
+		.init_timeout_ms = fixture_wait_ms,
 	};
 	strcpy(settings->address, fixture_address);
 }
 
-bool fixture_listen(struct fixture *fixture, struct meeting *meeting, const char *transport,
-	int rank, const struct shape *shape)
+bool fixture_listen(struct fixture *fixture, struct shared *shared, const char *transport, int rank,
+	const struct shape *shape)
 {
-	*fixture = (struct fixture){ .meeting = meeting, .world_count = 1 };
+	*fixture = (struct fixture){ .shared = shared, .world_count = 1 };
 	fixture->transport = rd_transport_find(transport);
 	fixture->world = fixture;
 	settings_fill(&fixture->settings, rank, shape);
@@ -190,7 +190,7 @@ static bool look_armed(struct fixture *fixture, glance *look, void *argument)
 	bool there = look(fixture, argument);
 
 	if (!there && !failed(fixture))
-		woken = epoll_wait(fixture->local.epoll_fd, &event, 1, PARTY_WAIT_MS / 4);
+		woken = epoll_wait(fixture->local.epoll_fd, &event, 1, fixture_wait_ms / 4);
 	if (transport->disarm)
 		transport->disarm(fixture->endpoint);
 	if (woken == 0)
@@ -200,7 +200,7 @@ static bool look_armed(struct fixture *fixture, glance *look, void *argument)
 
 bool sleep_until(struct fixture *fixture, glance *look, void *argument)
 {
-	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+	uint64_t deadline = now_ms() + fixture_wait_ms;
 
 	while (!failed(fixture)) {
 		fixture->transport->advance(fixture->endpoint);
@@ -226,12 +226,12 @@ static bool is_ready(struct fixture *fixture)
 	return true;
 }
 
-static void lower_message_max(struct meeting *meeting, size_t message_max)
+static void lower_message_max(struct shared *shared, size_t message_max)
 {
-	size_t least = meeting->message_max;
+	size_t least = shared->message_max;
 
 	while ((least == 0 || message_max < least) &&
-		!atomic_compare_exchange_weak(&meeting->message_max, &least, message_max))
+		!atomic_compare_exchange_weak(&shared->message_max, &least, message_max))
 		;
 }
 
@@ -248,17 +248,17 @@ static bool count_ready(struct fixture *fixture)
 				    "message_max is %zu: a link must carry messages of %d bytes",
 				    link->message_max, MESSAGE_LEAST))
 				return false;
-			lower_message_max(fixture->meeting, link->message_max);
+			lower_message_max(fixture->shared, link->message_max);
 		}
 	if (!fixture->counted)
-		fixture->meeting->ready++;
+		fixture->shared->ready++;
 	fixture->counted = true;
 	return true;
 }
 
 bool fixture_until_ready(struct fixture *fixture)
 {
-	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+	uint64_t deadline = now_ms() + fixture_wait_ms;
 
 	for (int i = 0; i < fixture->world_count; i++)
 		while (!is_ready(&fixture->world[i]))
@@ -272,15 +272,15 @@ bool fixture_until_ready(struct fixture *fixture)
 
 size_t fixture_fit(struct fixture *fixture, size_t size)
 {
-	struct meeting *meeting = fixture->meeting;
-	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+	struct shared *shared = fixture->shared;
+	uint64_t deadline = now_ms() + fixture_wait_ms;
 
 	if (size <= MESSAGE_LEAST)
 		return size;
-	while (meeting->ready < fixture->settings.size)
+	while (shared->ready < fixture->settings.size)
 		if (!fixture_wait(fixture, deadline, "the other's links to be ready"))
 			return MESSAGE_LEAST;
-	return size < meeting->message_max ? size : meeting->message_max;
+	return size < shared->message_max ? size : shared->message_max;
 }
 
 void fixture_close(struct fixture *fixture)
@@ -294,14 +294,14 @@ void fixture_close(struct fixture *fixture)
 	fixture->local.epoll_fd = -1;
 }
 
-bool world_open(struct fixture *fixtures, struct meeting *meeting, const char *transport,
+bool world_open(struct fixture *fixtures, struct shared *shared, const char *transport,
 	const struct shape *shape)
 {
 	int size = shape->size;
 
 	memset(fixtures, 0, (size_t)size * sizeof(*fixtures));
 	for (int rank = 0; rank < size; rank++)
-		if (!fixture_listen(&fixtures[rank], meeting, transport, rank, shape))
+		if (!fixture_listen(&fixtures[rank], shared, transport, rank, shape))
 			return false;
 	for (int rank = 0; rank < size; rank++) {
 		fixtures[rank].world = fixtures;
@@ -332,9 +332,9 @@ bool ends_open(struct ends *ends, const char *transport, struct shape shape)
 	if (strcmp(transport, "loop") == 0)
 		last = 0;
 	shape.size = last + 1;
-	ends->meeting = meeting_create();
+	ends->shared = shared_create();
 	ends->fixture = &ends->fixtures[0];
-	if (!world_open(ends->fixtures, ends->meeting, transport, &shape))
+	if (!world_open(ends->fixtures, ends->shared, transport, &shape))
 		return false;
 	ends->from = ends->fixtures[0].links[last][0];
 	ends->to = ends->fixtures[last].links[0][0];
@@ -345,13 +345,13 @@ bool ends_open(struct ends *ends, const char *transport, struct shape shape)
 void ends_close(struct ends *ends)
 {
 	world_close(ends->fixtures);
-	meeting_end(ends->meeting);
+	shared_end(ends->shared);
 }
 
 /* ---- Two sides ----------------------------------------------------------------------------- */
 
 struct side {
-	struct meeting *meeting;
+	struct shared *shared;
 	const char *transport;
 	const struct shape *shape;
 	int rank;
@@ -360,14 +360,14 @@ struct side {
 
 static bool exchange_cards(struct fixture *fixture)
 {
-	struct meeting *meeting = fixture->meeting;
+	struct shared *shared = fixture->shared;
 	int rank = fixture->local.rank;
-	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+	uint64_t deadline = now_ms() + fixture_wait_ms;
 
-	memcpy(meeting->cards[rank], fixture->card, fixture->card_size);
-	meeting->card_sizes[rank] = fixture->card_size;
-	meeting->met++;
-	while (meeting->met < fixture->settings.size) {
+	memcpy(shared->cards[rank], fixture->card, fixture->card_size);
+	shared->card_sizes[rank] = fixture->card_size;
+	shared->met++;
+	while (shared->met < fixture->settings.size) {
 		if (failed(fixture) || !ok(fixture, now_ms() < deadline, "the other did not come"))
 			return false;
 		sched_yield();
@@ -394,10 +394,10 @@ static void *side_run(void *argument)
 	struct fixture fixture;
 	int peer = 1 - side->rank;
 
-	if (fixture_listen(&fixture, side->meeting, side->transport, side->rank, side->shape) &&
+	if (fixture_listen(&fixture, side->shared, side->transport, side->rank, side->shape) &&
 		exchange_cards(&fixture) &&
-		fixture_open(&fixture, peer, side->meeting->cards[peer],
-			side->meeting->card_sizes[peer]) &&
+		fixture_open(&fixture, peer, side->shared->cards[peer],
+			side->shared->card_sizes[peer]) &&
 		side_until_ready(&fixture, side->shape))
 		side->run(&fixture, fixture.links[peer]);
 	fixture_close(&fixture);
@@ -426,7 +426,7 @@ static void run_processes(struct side sides[2])
 		_exit(0);
 	}
 	insist(child > 0, "fork: %m");
-	sides[0].meeting->child = child;
+	sides[0].shared->child = child;
 	side_run(&sides[0]);
 	insist(waitpid(child, &status, 0) == child, "waitpid: %m");
 	bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
@@ -438,15 +438,15 @@ static void run_processes(struct side sides[2])
 void fixture_pair(
 	const char *transport, const struct shape *shape, enum sides how, script *zero, script *one)
 {
-	struct meeting *meeting = meeting_create();
+	struct shared *shared = shared_create();
 	struct side sides[2] = {
-		{ meeting, transport, shape, 0, zero },
-		{ meeting, transport, shape, 1, one },
+		{ shared, transport, shape, 0, zero },
+		{ shared, transport, shape, 1, one },
 	};
 
 	if (how == THREADS)
 		run_threads(sides);
 	else
 		run_processes(sides);
-	meeting_end(meeting);
+	shared_end(shared);
 }

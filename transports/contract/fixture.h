@@ -20,23 +20,22 @@
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-#define PARTIES_MAX 8
-#define PARTY_CHANNELS_MAX 2
-#define PARTY_WAIT_MS fixture_wait_ms /* longest wait for anything that must come */
+#define FIXTURE_RANKS_MAX 8
+#define FIXTURE_CHANNELS_MAX 2
 
-extern int fixture_wait_ms; /* 20000 */
+extern int fixture_wait_ms; /* longest wait for anything that must come: 20000 */
 extern const char *fixture_address; /* MASTER_ADDR; 127.0.0.1 unless a test sets it */
 
 /* What two sides share, also across fork. */
-struct meeting {
+struct shared {
 	_Atomic int failed; /* 1: report is being written, 2: it is there */
 	char report[512];
 	_Atomic int stage; /* for scripts that must agree on a moment */
 	_Atomic int met; /* fixtures whose cards are there */
 	_Atomic size_t message_max; /* the least of the links of those that are ready; 0: of none */
 	_Atomic int ready; /* fixtures whose links are ready */
-	size_t card_sizes[PARTIES_MAX];
-	unsigned char cards[PARTIES_MAX][RD_CARD_MAX];
+	size_t card_sizes[FIXTURE_RANKS_MAX];
+	unsigned char cards[FIXTURE_RANKS_MAX][RD_CARD_MAX];
 	pid_t child; /* the forked side; 0: sides are threads */
 };
 
@@ -51,14 +50,14 @@ extern const struct shape shape_small; /* two ranks, one channel, three slots of
 
 struct fixture {
 	const struct rd_transport *transport;
-	struct meeting *meeting;
+	struct shared *shared;
 	struct rd_settings settings;
 	struct rd_local local;
 	struct rd_endpoint *endpoint;
 	unsigned char card[RD_CARD_MAX];
 	size_t card_size;
-	struct rd_link *links[PARTIES_MAX][PARTY_CHANNELS_MAX];
-	bool counted; /* in meeting->ready */
+	struct rd_link *links[FIXTURE_RANKS_MAX][FIXTURE_CHANNELS_MAX];
+	bool counted; /* in shared->ready */
 	struct fixture *world; /* the fixtures in this thread, this one among them */
 	int world_count;
 };
@@ -71,10 +70,10 @@ struct fixture {
 void insist(bool holds, const char *format, ...) __attribute__((format(printf, 2, 3)));
 _Noreturn void complain(const char *reason);
 
-struct meeting *meeting_create(void);
-void meeting_destroy(struct meeting *meeting);
+struct shared *shared_create(void);
+void shared_destroy(struct shared *shared);
 /* Insists that nobody failed, and destroys. */
-void meeting_end(struct meeting *meeting);
+void shared_end(struct shared *shared);
 
 /* Records a failure (the first one stays) unless `holds`. Returns holds. */
 bool ok(struct fixture *fixture, bool holds, const char *format, ...)
@@ -84,8 +83,8 @@ bool failed(const struct fixture *fixture);
 uint64_t now_ms(void);
 
 /* A fixture that listens. Its world is itself alone. */
-bool fixture_listen(struct fixture *fixture, struct meeting *meeting, const char *transport,
-	int rank, const struct shape *shape);
+bool fixture_listen(struct fixture *fixture, struct shared *shared, const char *transport, int rank,
+	const struct shape *shape);
 /* Opens every channel to the peer with this card. */
 bool fixture_open(struct fixture *fixture, int peer, const unsigned char *card, size_t card_size);
 /* Until all links in this thread are ready. */
@@ -100,7 +99,7 @@ bool fixture_wait(struct fixture *fixture, uint64_t deadline_ms, const char *wha
 void fixture_close(struct fixture *fixture);
 
 /* size fixtures in this thread, every one linked to every other; a lone one to itself. */
-bool world_open(struct fixture *fixtures, struct meeting *meeting, const char *transport,
+bool world_open(struct fixture *fixtures, struct shared *shared, const char *transport,
 	const struct shape *shape);
 void world_close(struct fixture *fixtures);
 
@@ -113,7 +112,7 @@ bool sleep_until(struct fixture *fixture, glance *look, void *argument);
 
 /* Both ends of one link, in one thread: two ranks, or one rank twice. */
 struct ends {
-	struct meeting *meeting;
+	struct shared *shared;
 	struct fixture fixtures[2];
 	struct fixture *fixture; /* speaks for both */
 	struct rd_link *from, *to;

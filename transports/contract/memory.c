@@ -67,7 +67,7 @@ static void lender_take(struct lender *lender)
 static void lender_run(struct lender *lender)
 {
 	struct fixture *fixture = lender->ends.fixture;
-	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+	uint64_t deadline = now_ms() + fixture_wait_ms;
 
 	while (lender->taken < 400) {
 		bool moved = lender->sent < 400 && lender_send(lender);

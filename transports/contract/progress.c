@@ -13,7 +13,7 @@ static const struct shape large = { .size = 2, .channels = 1, .slots = 2, .piece
 /* Sends from memory, where the link can, else as put() does. */
 static bool post(struct fixture *fixture, struct rd_link *link, uint64_t key, unsigned char *memory)
 {
-	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+	uint64_t deadline = now_ms() + fixture_wait_ms;
 	struct rd_tag tag = tag_of(key);
 	size_t size = fixture_fit(fixture, large.piece);
 
@@ -37,7 +37,7 @@ static bool look_gone(struct fixture *fixture, void *argument)
 /* Until all that was sent has left the sender's memory. */
 static bool until_gone(struct fixture *fixture, struct rd_link *link)
 {
-	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+	uint64_t deadline = now_ms() + fixture_wait_ms;
 
 	while (!look_gone(fixture, link))
 		if (!fixture_wait(fixture, deadline, "a message to leave its memory"))
@@ -141,7 +141,7 @@ void contract_a_sleeper_takes_in_what_it_does_not_wait_for(const char *transport
 }
 
 struct three {
-	struct meeting *meeting;
+	struct shared *shared;
 	struct fixture fixtures[3];
 	unsigned char *memory[3];
 };
@@ -151,10 +151,10 @@ static bool three_open(struct three *three, const char *transport)
 	struct shape shape = large;
 
 	shape.size = 3;
-	three->meeting = meeting_create();
+	three->shared = shared_create();
 	for (int rank = 0; rank < 3; rank++)
 		three->memory[rank] = malloc(large.piece);
-	return world_open(three->fixtures, three->meeting, transport, &shape);
+	return world_open(three->fixtures, three->shared, transport, &shape);
 }
 
 static void three_close(struct three *three)
@@ -162,7 +162,7 @@ static void three_close(struct three *three)
 	world_close(three->fixtures);
 	for (int rank = 0; rank < 3; rank++)
 		free(three->memory[rank]);
-	meeting_end(three->meeting);
+	shared_end(three->shared);
 }
 
 /* No two of them exchange anything, but the three of them do. */

@@ -10,7 +10,7 @@
 static void send_and_take(struct fixture *fixture, struct rd_link **links)
 {
 	uint64_t mine = (uint64_t)fixture->local.rank << 32, theirs = mine ^ (1ull << 32);
-	uint64_t sent = 0, taken = 0, deadline = now_ms() + PARTY_WAIT_MS;
+	uint64_t sent = 0, taken = 0, deadline = now_ms() + fixture_wait_ms;
 	size_t most = fixture_fit(fixture, shape_small.piece);
 
 	while (sent < BOTH_WAYS || taken < BOTH_WAYS) {
@@ -39,15 +39,15 @@ void contract_processes_send_both_ways_at_once(const char *transport)
 }
 
 struct mesh {
-	struct meeting *meeting;
-	struct fixture fixtures[PARTIES_MAX];
-	uint64_t sent[PARTIES_MAX][PARTIES_MAX][PARTY_CHANNELS_MAX];
-	uint64_t taken[PARTIES_MAX][PARTIES_MAX][PARTY_CHANNELS_MAX];
+	struct shared *shared;
+	struct fixture fixtures[FIXTURE_RANKS_MAX];
+	uint64_t sent[FIXTURE_RANKS_MAX][FIXTURE_RANKS_MAX][FIXTURE_CHANNELS_MAX];
+	uint64_t taken[FIXTURE_RANKS_MAX][FIXTURE_RANKS_MAX][FIXTURE_CHANNELS_MAX];
 };
 
 static uint64_t mesh_key(int from, int to, int channel, uint64_t number)
 {
-	return (((uint64_t)from * PARTIES_MAX + (uint64_t)to) * PARTY_CHANNELS_MAX +
+	return (((uint64_t)from * FIXTURE_RANKS_MAX + (uint64_t)to) * FIXTURE_CHANNELS_MAX +
 		       (uint64_t)channel) *
 		       1000000 +
 	       number;
@@ -87,15 +87,15 @@ void contract_a_full_mesh_of_eight_endpoints_works(const char *transport)
 {
 	static const struct shape shape = { .size = 8, .channels = 2, .slots = 2, .piece = 4096 };
 	struct mesh *mesh = calloc(1, sizeof(*mesh));
-	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+	uint64_t deadline = now_ms() + fixture_wait_ms;
 
-	mesh->meeting = meeting_create();
-	if (world_open(mesh->fixtures, mesh->meeting, transport, &shape))
+	mesh->shared = shared_create();
+	if (world_open(mesh->fixtures, mesh->shared, transport, &shape))
 		while (!mesh_round(mesh, &shape, 50))
 			if (!fixture_wait(mesh->fixtures, deadline, "the mesh"))
 				break;
 	world_close(mesh->fixtures);
-	meeting_end(mesh->meeting);
+	shared_end(mesh->shared);
 	free(mesh);
 }
 

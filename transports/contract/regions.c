@@ -141,10 +141,10 @@ static void map_and_kill(struct fixture *fixture, struct rd_link **links)
 	if (!take(fixture, links[0], 0, 8))
 		return;
 	base = map_valid(fixture, links[0], 41, PAGES);
-	kill(fixture->meeting->child, SIGKILL);
-	waitid(P_PID, (id_t)fixture->meeting->child, &death, WEXITED | WNOWAIT);
+	kill(fixture->shared->child, SIGKILL);
+	waitid(P_PID, (id_t)fixture->shared->child, &death, WEXITED | WNOWAIT);
 	if (!base || !holds(fixture, base, PAGES, 41) ||
-		!until_broken(fixture, links[0], PARTY_WAIT_MS))
+		!until_broken(fixture, links[0], fixture_wait_ms))
 		return;
 	/* Who has mapped it keeps it. */
 	fill(base, PAGES, ANSWER);
@@ -207,7 +207,7 @@ static void offer_many_and_withdraw_some(struct fixture *fixture, struct rd_link
 
 static bool until_unknown(struct fixture *fixture, struct rd_link *link, uint64_t id)
 {
-	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+	uint64_t deadline = now_ms() + fixture_wait_ms;
 	size_t size;
 
 	while (map(link, id, &size))
@@ -249,21 +249,21 @@ void contract_many_regions_come_and_go(const char *transport)
 
 /* ---- Between several in one thread ----------------------------------------------------------- */
 
-static bool three_open(struct fixture *fixtures, struct meeting *meeting, const char *transport)
+static bool three_open(struct fixture *fixtures, struct shared *shared, const char *transport)
 {
 	struct shape shape = shape_small;
 
 	shape.size = 3;
-	return world_open(fixtures, meeting, transport, &shape);
+	return world_open(fixtures, shared, transport, &shape);
 }
 
 void contract_a_region_is_offered_to_every_peer_and_belongs_to_one(const char *transport)
 {
-	struct meeting *meeting = meeting_create();
+	struct shared *shared = shared_create();
 	struct fixture fixtures[3];
 	struct region region;
 
-	if (three_open(fixtures, meeting, transport) &&
+	if (three_open(fixtures, shared, transport) &&
 		region_offer(fixtures, &region, 7, 2 * PAGE)) {
 		for (int peer = 1; peer < 3; peer++) {
 			struct rd_link *link = fixtures[peer].links[0][0];
@@ -277,7 +277,7 @@ void contract_a_region_is_offered_to_every_peer_and_belongs_to_one(const char *t
 		region_close(&region);
 	}
 	world_close(fixtures);
-	meeting_end(meeting);
+	shared_end(shared);
 }
 
 /* Offers what is not right, and sees it refused and the link unharmed. */
@@ -316,12 +316,12 @@ static void try_invalid_memfds(struct fixture *fixtures)
 
 void contract_what_is_no_sound_region_is_not_mapped(const char *transport)
 {
-	struct meeting *meeting = meeting_create();
+	struct shared *shared = shared_create();
 	struct fixture fixtures[2];
 	struct region region;
 	int pipes[2];
 
-	if (world_open(fixtures, meeting, transport, &shape_small) &&
+	if (world_open(fixtures, shared, transport, &shape_small) &&
 		ok(fixtures, pipe2(pipes, O_CLOEXEC) == 0, "pipe2: %m")) {
 		try_invalid_memfds(fixtures);
 		try_invalid(fixtures, 100, pipes[0], PAGE);
@@ -335,19 +335,19 @@ void contract_what_is_no_sound_region_is_not_mapped(const char *transport)
 		region_close(&region);
 	}
 	world_close(fixtures);
-	meeting_end(meeting);
+	shared_end(shared);
 }
 
 /* Mapped or never asked for, withdrawn or not: when the ends are closed it is gone. */
 static void leave_regions(const char *transport)
 {
-	struct meeting *meeting = meeting_create();
+	struct shared *shared = shared_create();
 	struct fixture fixtures[2];
 	struct region regions[8];
 
-	if (!world_open(fixtures, meeting, transport, &shape_small)) {
+	if (!world_open(fixtures, shared, transport, &shape_small)) {
 		world_close(fixtures);
-		meeting_end(meeting);
+		shared_end(shared);
 		return;
 	}
 	for (size_t i = 0; i < LENGTH(regions); i++) {
@@ -364,7 +364,7 @@ static void leave_regions(const char *transport)
 	for (size_t i = 0; i < LENGTH(regions); i++)
 		region_close(&regions[i]);
 	world_close(fixtures);
-	meeting_end(meeting);
+	shared_end(shared);
 }
 
 void contract_no_region_is_left_behind(const char *transport)

@@ -62,7 +62,7 @@ bool offer(struct rd_link *link, uint64_t key, size_t size)
 
 bool put(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size)
 {
-	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+	uint64_t deadline = now_ms() + fixture_wait_ms;
 
 	while (!offer(link, key, size)) {
 		if (!ok(fixture, link->error == 0, "sending %lu: %s", key, link->reason))
@@ -104,7 +104,7 @@ bool accept_one(struct fixture *fixture, struct rd_link *link, uint64_t key, siz
 
 bool take(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size)
 {
-	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+	uint64_t deadline = now_ms() + fixture_wait_ms;
 
 	while (!accept_one(fixture, link, key, size)) {
 		if (!ok(fixture, link->error == 0, "awaiting %lu: %s", key, link->reason))
@@ -137,7 +137,7 @@ bool until_broken(struct fixture *fixture, struct rd_link *link, uint64_t wait_m
 bool await_message(struct fixture *fixture, struct rd_link *link, void *into, size_t size,
 	struct rd_message *message)
 {
-	uint64_t deadline = now_ms() + PARTY_WAIT_MS;
+	uint64_t deadline = now_ms() + fixture_wait_ms;
 
 	while (!link->ops->recv(link, into, size, message))
 		if (!fixture_wait(fixture, deadline, "a message"))
