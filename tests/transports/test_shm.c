@@ -136,7 +136,7 @@ Test(shm, memory_that_is_lent_comes_back_though_the_peer_is_late)
 	struct fixture fixtures[2];
 	unsigned char memory[3][LENT];
 
-	if (world_open(fixtures, shared, "shm", &shape)) {
+	if (fixtures_open(fixtures, shared, "shm", &shape)) {
 		struct rd_link *to = fixtures[1].links[0][0], *from = fixtures[0].links[1][0];
 
 		for (uint64_t key = 0; key < 3; key++)
@@ -147,7 +147,7 @@ Test(shm, memory_that_is_lent_comes_back_though_the_peer_is_late)
 		for (uint64_t key = 0; key < 3; key++)
 			take(fixtures, from, key, LENT);
 	}
-	world_close(fixtures);
+	fixtures_close(fixtures);
 	shared_end(shared);
 }
 
@@ -160,7 +160,7 @@ Test(shm, who_lends_much_does_not_copy_it_at_once)
 	static unsigned char memory[64 << 10];
 
 	large.piece = sizeof(memory);
-	if (world_open(fixtures, shared, "shm", &large)) {
+	if (fixtures_open(fixtures, shared, "shm", &large)) {
 		struct rd_link *to = fixtures[1].links[0][0], *from = fixtures[0].links[1][0];
 
 		lend(fixtures, to, 0, memory, sizeof(memory));
@@ -170,7 +170,7 @@ Test(shm, who_lends_much_does_not_copy_it_at_once)
 		get_back(&fixtures[1], to);
 		take(fixtures, from, 0, sizeof(memory));
 	}
-	world_close(fixtures);
+	fixtures_close(fixtures);
 	shared_end(shared);
 }
 
@@ -270,7 +270,7 @@ static void try_spoilt_size(uint32_t size)
 	struct fixture fixtures[2];
 	struct rd_message message;
 
-	if (world_open(fixtures, shared, "shm", &shape) &&
+	if (fixtures_open(fixtures, shared, "shm", &shape) &&
 		put(fixtures, fixtures[1].links[0][0], 1, 8)) {
 		struct rd_link *link = fixtures[0].links[1][0];
 
@@ -278,7 +278,7 @@ static void try_spoilt_size(uint32_t size)
 		ok(fixtures, !link->ops->recv(link, NULL, 0, &message), "took %u bytes", size);
 		ok(fixtures, link->error == RONDO_PROTOCOL, "%s", link->reason);
 	}
-	world_close(fixtures);
+	fixtures_close(fixtures);
 	shared_end(shared);
 }
 
@@ -294,7 +294,7 @@ Test(shm, a_count_that_cannot_be_is_an_error)
 	struct shared *shared = shared_create();
 	struct fixture fixtures[2];
 
-	if (world_open(fixtures, shared, "shm", &shape)) {
+	if (fixtures_open(fixtures, shared, "shm", &shape)) {
 		struct rd_link *link = fixtures[1].links[0][0];
 		uint64_t sent = 0;
 
@@ -304,7 +304,7 @@ Test(shm, a_count_that_cannot_be_is_an_error)
 		ok(fixtures, sent == LINES, "%lu messages in %d lines", sent, LINES);
 		ok(fixtures, link->error == RONDO_PROTOCOL, "%s", link->reason);
 	}
-	world_close(fixtures);
+	fixtures_close(fixtures);
 	shared_end(shared);
 }
 
@@ -331,8 +331,8 @@ static void try_wrong_byte(struct fixture *to, size_t at)
 Test(shm, a_card_with_one_wrong_byte_makes_no_link, .timeout = 60)
 {
 	struct shared *shared = shared_create();
-	struct fixture world[2] = { 0 };
-	struct fixture *to = &world[0], *from = &world[1];
+	struct fixture fixtures[2] = { 0 };
+	struct fixture *to = &fixtures[0], *from = &fixtures[1];
 
 	if (fixture_listen(to, shared, "shm", 0, &shape) &&
 		fixture_listen(from, shared, "shm", 1, &shape) &&
@@ -340,11 +340,11 @@ Test(shm, a_card_with_one_wrong_byte_makes_no_link, .timeout = 60)
 		for (size_t at = 0; at < to->card_size; at++)
 			try_wrong_byte(to, at);
 		/* And the right one still does. */
-		to->world_count = 2;
+		to->all_count = 2;
 		if (fixture_open(from, 0, to->card, to->card_size))
 			fixture_until_ready(to);
 	}
-	to->world_count = 2;
-	world_close(world);
+	to->all_count = 2;
+	fixtures_close(fixtures);
 	shared_end(shared);
 }

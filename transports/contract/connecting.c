@@ -99,8 +99,8 @@ void contract_another_comm_is_kept_out(const char *transport)
 
 		shape.comm_id = 100 + (uint64_t)rank;
 		fixture_listen(&fixtures[rank], shared, transport, rank, &shape);
-		fixtures[rank].world = fixtures;
-		fixtures[rank].world_count = 2;
+		fixtures[rank].all = fixtures;
+		fixtures[rank].all_count = 2;
 	}
 	for (int rank = 0; rank < 2 && !failed(fixtures); rank++)
 		fixture_open(&fixtures[rank], 1 - rank, fixtures[1 - rank].card,
@@ -110,7 +110,7 @@ void contract_another_comm_is_kept_out(const char *transport)
 		ok(fixtures, !fixtures[0].links[1][0]->ready && !fixtures[1].links[0][0]->ready,
 			"a link between two comms is ready");
 	}
-	world_close(fixtures);
+	fixtures_close(fixtures);
 	shared_end(shared);
 }
 
@@ -172,8 +172,8 @@ void contract_strangers_do_not_get_in_the_way(const char *transport)
 
 	for (int rank = 0; rank < 2 && valid; rank++) {
 		valid = fixture_listen(&fixtures[rank], shared, transport, rank, &shape_small);
-		fixtures[rank].world = fixtures;
-		fixtures[rank].world_count = 2;
+		fixtures[rank].all = fixtures;
+		fixtures[rank].all_count = 2;
 	}
 	strangers_come_to_all(&strangers, 20);
 	for (int rank = 0; rank < 2 && valid; rank++)
@@ -188,7 +188,7 @@ void contract_strangers_do_not_get_in_the_way(const char *transport)
 				!take(fixtures, fixtures[1].links[0][0], key, size))
 				break;
 	}
-	world_close(fixtures);
+	fixtures_close(fixtures);
 	for (int i = 0; i < strangers.count; i++)
 		close(strangers.sockets[i]);
 	shared_end(shared);

@@ -110,9 +110,9 @@ static void settings_fill(struct rd_settings *settings, int rank, const struct s
 bool fixture_listen(struct fixture *fixture, struct shared *shared, const char *transport, int rank,
 	const struct shape *shape)
 {
-	*fixture = (struct fixture){ .shared = shared, .world_count = 1 };
+	*fixture = (struct fixture){ .shared = shared, .all_count = 1 };
 	fixture->transport = rd_transport_find(transport);
-	fixture->world = fixture;
+	fixture->all = fixture;
 	settings_fill(&fixture->settings, rank, shape);
 	fixture->local = (struct rd_local){
 		.rank = rank,
@@ -161,8 +161,8 @@ void fixture_advance(struct fixture *fixture)
 {
 	bool moved = false;
 
-	for (int i = 0; i < fixture->world_count; i++) {
-		struct fixture *one = &fixture->world[i];
+	for (int i = 0; i < fixture->all_count; i++) {
+		struct fixture *one = &fixture->all[i];
 
 		if (one->endpoint && one->transport->advance(one->endpoint))
 			moved = true;
@@ -260,12 +260,12 @@ bool fixture_until_ready(struct fixture *fixture)
 {
 	uint64_t deadline = now_ms() + fixture_wait_ms;
 
-	for (int i = 0; i < fixture->world_count; i++)
-		while (!is_ready(&fixture->world[i]))
+	for (int i = 0; i < fixture->all_count; i++)
+		while (!is_ready(&fixture->all[i]))
 			if (!fixture_wait(fixture, deadline, "links to be ready"))
 				return false;
-	for (int i = 0; i < fixture->world_count; i++)
-		if (!count_ready(&fixture->world[i]))
+	for (int i = 0; i < fixture->all_count; i++)
+		if (!count_ready(&fixture->all[i]))
 			return false;
 	return true;
 }
@@ -294,7 +294,7 @@ void fixture_close(struct fixture *fixture)
 	fixture->local.epoll_fd = -1;
 }
 
-bool world_open(struct fixture *fixtures, struct shared *shared, const char *transport,
+bool fixtures_open(struct fixture *fixtures, struct shared *shared, const char *transport,
 	const struct shape *shape)
 {
 	int size = shape->size;
@@ -304,8 +304,8 @@ bool world_open(struct fixture *fixtures, struct shared *shared, const char *tra
 		if (!fixture_listen(&fixtures[rank], shared, transport, rank, shape))
 			return false;
 	for (int rank = 0; rank < size; rank++) {
-		fixtures[rank].world = fixtures;
-		fixtures[rank].world_count = size;
+		fixtures[rank].all = fixtures;
+		fixtures[rank].all_count = size;
 		for (int peer = 0; peer < size; peer++)
 			if ((peer != rank || size == 1) &&
 				!fixture_open(&fixtures[rank], peer, fixtures[peer].card,
@@ -315,9 +315,9 @@ bool world_open(struct fixture *fixtures, struct shared *shared, const char *tra
 	return fixture_until_ready(fixtures);
 }
 
-void world_close(struct fixture *fixtures)
+void fixtures_close(struct fixture *fixtures)
 {
-	int count = fixtures->world_count;
+	int count = fixtures->all_count;
 
 	for (int i = 0; i < count; i++)
 		fixture_close(&fixtures[i]);
@@ -334,7 +334,7 @@ bool ends_open(struct ends *ends, const char *transport, struct shape shape)
 	shape.size = last + 1;
 	ends->shared = shared_create();
 	ends->fixture = &ends->fixtures[0];
-	if (!world_open(ends->fixtures, ends->shared, transport, &shape))
+	if (!fixtures_open(ends->fixtures, ends->shared, transport, &shape))
 		return false;
 	ends->from = ends->fixtures[0].links[last][0];
 	ends->to = ends->fixtures[last].links[0][0];
@@ -344,7 +344,7 @@ bool ends_open(struct ends *ends, const char *transport, struct shape shape)
 
 void ends_close(struct ends *ends)
 {
-	world_close(ends->fixtures);
+	fixtures_close(ends->fixtures);
 	shared_end(ends->shared);
 }
 

@@ -2,7 +2,7 @@
  * The ranks with which the contract suite tries a transport. A fixture is one rank's endpoint and
  * its links. Its calls wait (bounded) where the contract's calls do not.
  *
- * The fixtures of one test live in one thread (world_open), or one a thread or a forked process
+ * The fixtures of one test live in one thread (fixtures_open), or one a thread or a forked process
  * (fixture_pair). The first failure of any of them goes to their shared report: a forked child must
  * not assert.
  */
@@ -58,8 +58,8 @@ struct fixture {
 	size_t card_size;
 	struct rd_link *links[FIXTURE_RANKS_MAX][FIXTURE_CHANNELS_MAX];
 	bool counted; /* in shared->ready */
-	struct fixture *world; /* the fixtures in this thread, this one among them */
-	int world_count;
+	struct fixture *all; /* the fixtures in this thread, this one among them */
+	int all_count;
 };
 
 /*
@@ -82,7 +82,7 @@ bool failed(const struct fixture *fixture);
 
 uint64_t now_ms(void);
 
-/* A fixture that listens. Its world is itself alone. */
+/* A fixture that listens. `all` is itself alone. */
 bool fixture_listen(struct fixture *fixture, struct shared *shared, const char *transport, int rank,
 	const struct shape *shape);
 /* Opens every channel to the peer with this card. */
@@ -99,9 +99,9 @@ bool fixture_wait(struct fixture *fixture, uint64_t deadline_ms, const char *wha
 void fixture_close(struct fixture *fixture);
 
 /* size fixtures in this thread, every one linked to every other; a lone one to itself. */
-bool world_open(struct fixture *fixtures, struct shared *shared, const char *transport,
+bool fixtures_open(struct fixture *fixtures, struct shared *shared, const char *transport,
 	const struct shape *shape);
-void world_close(struct fixture *fixtures);
+void fixtures_close(struct fixture *fixtures);
 
 /*
  * Sleeps in epoll_wait() as a driver does, until look(fixture, argument) is true. A sleep that goes

@@ -154,12 +154,12 @@ static bool three_open(struct three *three, const char *transport)
 	three->shared = shared_create();
 	for (int rank = 0; rank < 3; rank++)
 		three->memory[rank] = malloc(large.piece);
-	return world_open(three->fixtures, three->shared, transport, &shape);
+	return fixtures_open(three->fixtures, three->shared, transport, &shape);
 }
 
 static void three_close(struct three *three)
 {
-	world_close(three->fixtures);
+	fixtures_close(three->fixtures);
 	for (int rank = 0; rank < 3; rank++)
 		free(three->memory[rank]);
 	shared_end(three->shared);

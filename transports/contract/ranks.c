@@ -90,11 +90,11 @@ void contract_a_full_mesh_of_eight_endpoints_works(const char *transport)
 	uint64_t deadline = now_ms() + fixture_wait_ms;
 
 	mesh->shared = shared_create();
-	if (world_open(mesh->fixtures, mesh->shared, transport, &shape))
+	if (fixtures_open(mesh->fixtures, mesh->shared, transport, &shape))
 		while (!mesh_round(mesh, &shape, 50))
 			if (!fixture_wait(mesh->fixtures, deadline, "the mesh"))
 				break;
-	world_close(mesh->fixtures);
+	fixtures_close(mesh->fixtures);
 	shared_end(mesh->shared);
 	free(mesh);
 }

@@ -254,7 +254,7 @@ static bool three_open(struct fixture *fixtures, struct shared *shared, const ch
 	struct shape shape = shape_small;
 
 	shape.size = 3;
-	return world_open(fixtures, shared, transport, &shape);
+	return fixtures_open(fixtures, shared, transport, &shape);
 }
 
 void contract_a_region_is_offered_to_every_peer_and_belongs_to_one(const char *transport)
@@ -276,7 +276,7 @@ void contract_a_region_is_offered_to_every_peer_and_belongs_to_one(const char *t
 		expect_unknown(fixtures, fixtures[0].links[1][0], 7);
 		region_close(&region);
 	}
-	world_close(fixtures);
+	fixtures_close(fixtures);
 	shared_end(shared);
 }
 
@@ -321,7 +321,7 @@ void contract_what_is_no_sound_region_is_not_mapped(const char *transport)
 	struct region region;
 	int pipes[2];
 
-	if (world_open(fixtures, shared, transport, &shape_small) &&
+	if (fixtures_open(fixtures, shared, transport, &shape_small) &&
 		ok(fixtures, pipe2(pipes, O_CLOEXEC) == 0, "pipe2: %m")) {
 		try_invalid_memfds(fixtures);
 		try_invalid(fixtures, 100, pipes[0], PAGE);
@@ -334,7 +334,7 @@ void contract_what_is_no_sound_region_is_not_mapped(const char *transport)
 			map_valid(fixtures, fixtures[1].links[0][0], 101, PAGE);
 		region_close(&region);
 	}
-	world_close(fixtures);
+	fixtures_close(fixtures);
 	shared_end(shared);
 }
 
@@ -345,8 +345,8 @@ static void leave_regions(const char *transport)
 	struct fixture fixtures[2];
 	struct region regions[8];
 
-	if (!world_open(fixtures, shared, transport, &shape_small)) {
-		world_close(fixtures);
+	if (!fixtures_open(fixtures, shared, transport, &shape_small)) {
+		fixtures_close(fixtures);
 		shared_end(shared);
 		return;
 	}
@@ -363,7 +363,7 @@ static void leave_regions(const char *transport)
 		fixtures->transport->withdraw(fixtures->endpoint, i + 1);
 	for (size_t i = 0; i < LENGTH(regions); i++)
 		region_close(&regions[i]);
-	world_close(fixtures);
+	fixtures_close(fixtures);
 	shared_end(shared);
 }
 
