@@ -8,93 +8,96 @@
 
 /* ---- send() ---------------------------------------------------------------------------------- */
 
-#define LENT 8 /* pieces of memory that are lent in turn */
+#define PIECES 8 /* pieces of memory, sent from in turn */
 
-struct lender {
+struct sender {
 	struct ends ends;
 	unsigned char *memory;
 	size_t room;
-	uint64_t sent, taken, spoilt;
+	uint64_t sent, taken, overwritten;
 };
 
-/* Whatever came back is spoilt at once: it must not matter any more. */
-static void spoil(struct lender *lender)
+/* Overwrites memory that link->sent has counted: the message must not change. */
+static void overwrite(struct sender *sender)
 {
-	struct rd_link *from = lender->ends.from;
+	struct rd_link *from = sender->ends.from;
 
-	ok(lender->ends.fixture, from->sent <= from->posted, "more came back than was lent");
-	for (; lender->spoilt < from->sent; lender->spoilt++)
-		memset(lender->memory + lender->spoilt % LENT * lender->room, 0xee, lender->room);
+	ok(sender->ends.fixture, from->sent <= from->posted,
+		"sent counts more messages than posted");
+	for (; sender->overwritten < from->sent; sender->overwritten++)
+		memset(sender->memory + sender->overwritten % PIECES * sender->room, 0xee,
+			sender->room);
 }
 
-static bool lend(struct lender *lender, size_t size)
+static bool send_piece(struct sender *sender, size_t size)
 {
-	struct rd_link *from = lender->ends.from;
-	unsigned char *piece = lender->memory + from->posted % LENT * lender->room;
-	struct rd_tag tag = tag_of(lender->sent);
+	struct rd_link *from = sender->ends.from;
+	unsigned char *piece = sender->memory + from->posted % PIECES * sender->room;
+	struct rd_tag tag = tag_of(sender->sent);
 	uint64_t posted = from->posted;
 
-	if (posted - from->sent >= LENT)
+	if (posted - from->sent >= PIECES)
 		return false;
-	fill(piece, size, lender->sent);
+	fill(piece, size, sender->sent);
 	bool accepted = from->ops->send(from, &tag, piece, size);
 
-	ok(lender->ends.fixture, from->posted == posted + accepted, "posted is %lu after %lu",
+	ok(sender->ends.fixture, from->posted == posted + accepted, "posted is %lu after %lu",
 		from->posted, posted);
 	return accepted;
 }
 
-/* Every fifth message by reserve() and commit(), between the lent ones. */
-static bool lender_send(struct lender *lender)
+/* Every fifth message by reserve() and commit(), between those of send(). */
+static bool sender_send(struct sender *sender)
 {
-	uint64_t key = lender->sent;
-	size_t size = size_of(key, lender->room);
-	bool accepted = key % 5 == 4 ? offer(lender->ends.from, key, size) : lend(lender, size);
+	uint64_t key = sender->sent;
+	size_t size = size_of(key, sender->room);
+	bool accepted =
+		key % 5 == 4 ? offer(sender->ends.from, key, size) : send_piece(sender, size);
 
-	lender->sent += accepted;
+	sender->sent += accepted;
 	return accepted;
 }
 
-static void lender_take(struct lender *lender)
+static void sender_take(struct sender *sender)
 {
-	if (lender->taken < lender->sent &&
-		accept_one(lender->ends.fixture, lender->ends.to, lender->taken,
-			size_of(lender->taken, lender->room)))
-		lender->taken++;
-	spoil(lender);
+	if (sender->taken < sender->sent &&
+		accept_one(sender->ends.fixture, sender->ends.to, sender->taken,
+			size_of(sender->taken, sender->room)))
+		sender->taken++;
+	overwrite(sender);
 }
 
-static void lender_run(struct lender *lender)
+static void sender_run(struct sender *sender)
 {
-	struct fixture *fixture = lender->ends.fixture;
+	struct fixture *fixture = sender->ends.fixture;
 	uint64_t deadline = now_ms() + fixture_wait_ms;
 
-	while (lender->taken < 400) {
-		bool moved = lender->sent < 400 && lender_send(lender);
+	while (sender->taken < 400) {
+		bool moved = sender->sent < 400 && sender_send(sender);
 
-		if (!moved || lender->sent % 3 == 0)
-			lender_take(lender);
-		if (!moved && !fixture_wait(fixture, deadline, "lent memory or messages"))
+		if (!moved || sender->sent % 3 == 0)
+			sender_take(sender);
+		if (!moved && !fixture_wait(fixture, deadline, "sent memory or messages"))
 			return;
 	}
-	while (lender->ends.from->sent < lender->ends.from->posted)
-		if (!fixture_wait(fixture, deadline, "lent memory to come back"))
+	while (sender->ends.from->sent < sender->ends.from->posted)
+		if (!fixture_wait(fixture, deadline, "sent memory to come back"))
 			return;
 }
 
 void contract_sent_memory_comes_back_in_order(const char *transport)
 {
-	struct lender lender = { .room = 0 };
+	struct sender sender = { .room = 0 };
 	struct shape shape = shape_small;
 
 	shape.piece = 32 << 10;
-	if (ends_open(&lender.ends, transport, shape) && lender.ends.from->ops->send) {
-		lender.room = lender.ends.most;
-		lender.memory = malloc(LENT * lender.room);
-		lender_run(&lender);
+	if (ends_open(&sender.ends, transport, shape) && sender.ends.from->ops->send) {
+		sender.room = sender.ends.most;
+		sender.memory = malloc(PIECES * sender.room);
+		sender_run(&sender);
 	}
-	ends_close(&lender.ends);
-	free(lender.memory);
+	ends_close(&sender.ends);
+	free(sender.memory);
 }
 
 /* ---- recv() ---------------------------------------------------------------------------------- */
