@@ -6,10 +6,7 @@
 #include "comm/comm.h"
 #include "base/error.h"
 #include "mesh/buffer_exchange.h"
-
-/* After so many buffer exchanges in vain, one call of so many begins with one. */
-#define PATIENCE 8
-#define REST 32
+#include "tuner/thresholds.h"
 
 int rd_buffer_exchange_create(struct rondo_comm *comm)
 {
@@ -152,7 +149,7 @@ bool rd_buffer_exchange_is_due(struct rondo_comm *comm)
 {
 	struct rd_buffer_exchange *exchange = &comm->exchange;
 
-	if (exchange->vain < PATIENCE || ++exchange->unasked >= REST) {
+	if (exchange->vain < RD_EXCHANGE_PATIENCE || ++exchange->unasked >= RD_EXCHANGE_REST) {
 		exchange->unasked = 0;
 		return true;
 	}

@@ -5,6 +5,7 @@
 
 #include "exec/algorithms.h"
 #include "tuner/eligible.h"
+#include "tuner/thresholds.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -105,24 +106,18 @@ static struct rd_choice simplest(const struct rondo_comm *comm, const struct rd_
 }
 
 /*
- * Blocks of different lengths are priced as short or as long ones, and nothing between: ranks that
- * were told different lengths then still run the same plans, whose messages say so at once. The
- * border is as many times the one as the other is that: a mean of 128 KiB.
+ * The bytes of a block, for its prediction. Blocks of different lengths count as one of two sizes.
+ * Ranks whose callers give different lengths then still run the same plan, whose messages have
+ * signatures that reveal it.
  */
-#define VARIED_SHORT (4 << 10)
-#define VARIED_LONG (4 << 20)
-
 static uint64_t block_size(const struct rd_call *call)
 {
 	uint64_t size = call->count * rondo_type_size(call->type);
 
 	if (call->vcounts)
-		return size <= VARIED_SHORT * 32 ? VARIED_SHORT : VARIED_LONG;
+		return size <= RD_VARIED_MEAN ? RD_VARIED_SHORT : RD_VARIED_LONG;
 	return size;
 }
-
-/* Below this each rank had better combine all ranks' elements for itself than wait for its turn. */
-#define IN_TURN_LEAST (4 << 10)
 
 static bool sends_pairwise(const struct rd_algorithm *algorithm)
 {
@@ -154,8 +149,8 @@ static const struct rd_algorithm *bound_by(const struct rd_call *call, bool peer
 		return NULL;
 	if (peers_mapped)
 		return rd_algorithm_with(&call->problem, reads_in_order);
-	return rd_algorithm_with(
-		&call->problem, block_size(call) < IN_TURN_LEAST ? sends_in_order : sends_in_turn);
+	return rd_algorithm_with(&call->problem,
+		block_size(call) < RD_IN_TURN_LEAST ? sends_in_order : sends_in_turn);
 }
 
 /* Between two ranks there is one way; and where a rank is alone, none. */

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "comm/plan_cache.h"
 #include "comm/user_op.h"
+#include "tuner/thresholds.h"
 
 /* How often a rank that shares its core yields it before it sleeps. It yields at once: to look once
    to eight times first made 8 bytes among 4 or 8 ranks on 2 cores no quicker, 20 times half as slow

@@ -4,12 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tuner/thresholds.h"
+
 #define POINT(bytes) (bytes),
 static const uint64_t points[RD_COST_POINT_COUNT] = { RD_COST_POINTS(POINT) };
 #undef POINT
-
-/* A core's own caches, where their size is not known. */
-#define CACHE_BYTES (1 << 20)
 
 /* ---- Numbers that somebody measured, once --------------------------------------------------- */
 
@@ -40,7 +39,7 @@ void rd_costs_default(struct rd_costs *costs)
 		.reduce_ps = { [RD_WHOLE] = 90, [RD_HALF] = 250 },
 		.switch_ns = 3000,
 		.cores = 1,
-		.cache_bytes = CACHE_BYTES,
+		.cache_bytes = RD_CACHE_BYTES,
 	};
 	raise_memory(costs);
 }
@@ -308,7 +307,7 @@ bool rd_costs_read(
 	/* Older files have no lines of memory. */
 	costs->memory_copy_ps = 0;
 	memset(costs->memory_reduce_ps, 0, sizeof(costs->memory_reduce_ps));
-	costs->cache_bytes = CACHE_BYTES;
+	costs->cache_bytes = RD_CACHE_BYTES;
 	list_lines(costs, &lines);
 	for (*line = 1; *text; ++*line) {
 		if (!read_line(&lines, text, &seen, &complaint))

@@ -7,6 +7,7 @@
 
 #include "exec/algorithms.h"
 #include "tuner/eligible.h"
+#include "tuner/thresholds.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/nearest.h"
@@ -15,48 +16,6 @@
 #define ALGORITHMS_MAX RD_ALGORITHMS_KNOWN
 #define CLASSES_AN_OCTAVE 4
 #define SIZE_CLASSES (64 * CLASSES_AN_OCTAVE)
-/* Pieces are halved at most HALVINGS times, and never below PIECE_LEAST bytes. */
-#define HALVINGS 3
-#define PIECE_LEAST (4 << 10)
-/* The least part of the predicted time that more channels or shorter pieces must save. */
-#define DOUBT 32
-/*
- * Corrections for effects that the model leaves out: caches, and slow wake-ups between ranks that
- * share cores. They apply among algorithms whose costs differ by this part at most, and that bring
- * the ranks no more bytes. The picker then takes the one of the fewest rounds. Where ranks have
- * cores of their own, the corrections end at blocks of ALIKE_MOST.
- *
- * Ranks that share cores and memory may each receive more than PEERS_ABOVE bytes. The picker then
- * takes the algorithm of the fewest peers, since each of their links has memory of its own. Two
- * cores, 8 ranks: all-gather of 64 KiB by ring 0.11 ms and by one_round 0.17, of 1 MiB 1.1 and
- * 1.5; broadcast of 1 MiB by ring 1.1 and by tree 1.4.
- */
-#define ALIKE 8
-#define ALIKE_IN_KERNEL 3
-#define ALIKE_BY_PEERS 2
-#define ALIKE_MOST (512 << 10)
-#define PEERS_ABOVE (24 << 10)
-/* The predicted time of direct access is an upper bound: it leaves out bytes in the caches of
-   both ranks. From this many bytes on the picker takes it unless its time is twice that of
-   anything else. */
-#define DIRECT_LEAST (4 << 10)
-/* Where ranks share cores, bytes cost more than the model predicts, from this size on. */
-#define HEAVY_LEAST (64 << 10)
-/*
- * Where ranks share cores, turns cost more than the model predicts, and messages less: the
- * calibrated cost of a message has turns in it. For fewer bytes than this, over shared memory, the
- * picker takes the fewest rounds. It accepts twice the predicted time, and half as many bytes
- * again from each rank; below FEW_MOST three times and two and a half times.
- *
- * Measured on two cores, all-reduce by one_round and doubling: 4 ranks 5.2 and 6.1 us; 8 ranks (7
- * messages for 3) 8 bytes 8.0 and 10.9 us, 256 bytes 12.3 and 14.2, 1 KiB 18.6 and 18.2; 16 ranks
- * (15 for 4) 62 and 48.
- *
- * Not for data that one rank has: it waits for no rank, and others for few. A broadcast of 8 bytes
- * among 8 ranks takes 2 us by binomial, and 20 by tree, which has fewer rounds.
- */
-#define LIGHT_MOST (4 << 10)
-#define FEW_MOST 512
 
 struct rd_picker {
 	struct rd_tuner_config config;
@@ -183,7 +142,7 @@ static int write_schedule(struct rd_picker *picker, enum rd_collective collectiv
 
 static bool clearly_less(int64_t predicted, int64_t than)
 {
-	return predicted < than - than / DOUBT;
+	return predicted < than - than / RD_CUT_GAIN;
 }
 
 /* The best cut for one algorithm. */
@@ -191,13 +150,13 @@ static void predict_algorithm(const struct rd_picker *picker, const struct rd_sc
 	uint64_t block_size, enum rd_type_class type, struct rd_choice *choice)
 {
 	const struct rd_tuner_config *config = &picker->config;
-	int halvings = choice->algorithm->direct_access ? 0 : HALVINGS;
+	int halvings = choice->algorithm->direct_access ? 0 : RD_HALVINGS;
 
 	choice->predicted_ns = -1;
 	for (int halved = 0; halved <= halvings; halved++) {
 		size_t piece_size = config->piece_size >> halved;
 
-		if (halved > 0 && (piece_size < PIECE_LEAST || piece_size > block_size))
+		if (halved > 0 && (piece_size < RD_PIECE_LEAST || piece_size > block_size))
 			continue;
 
 		struct rd_cut cut = { block_size, type,
@@ -249,7 +208,8 @@ static bool is_named(const struct rd_picker *picker, enum rd_collective collecti
 	return false;
 }
 
-/* Predicts every algorithm that can run, in the table's order. Returns their number, or an error. */
+/* Predicts every algorithm that can run, in the table's order. Returns their number, or an error.
+ */
 static int predict_all(struct rd_picker *picker, enum rd_collective collective, uint64_t block_size,
 	enum rd_type_class type, bool peers_mapped, struct rd_choice predicted[ALGORITHMS_MAX])
 {
@@ -276,7 +236,9 @@ static int predict_all(struct rd_picker *picker, enum rd_collective collective, 
 	return count;
 }
 
-/* The cheapest of those that bring each rank the fewest bytes, or nearly so. */
+/* ---- Corrections for effects that the model leaves out: caches, and slow wake-ups ----------- */
+
+/* The cheapest of those of the least load, or nearly so. */
 static const struct rd_choice *lightest_of(const struct rd_choice *predicted, int count)
 {
 	const struct rd_choice *lightest = NULL;
@@ -287,83 +249,100 @@ static const struct rd_choice *lightest_of(const struct rd_choice *predicted, in
 			load = predicted[i].shape.load;
 	for (int i = 0; i < count; i++)
 		if (!predicted[i].algorithm->direct_access &&
-			predicted[i].shape.load <= load + load / 5 &&
+			predicted[i].shape.load <= load + load / RD_LOAD_ALIKE &&
 			(!lightest || predicted[i].predicted_ns < lightest->predicted_ns))
 			lightest = &predicted[i];
 	return lightest;
 }
 
-/* The overhead of an algorithm that its predicted time leaves out. */
-static int unrest(const struct rd_choice *choice, bool by_peers)
+/* What an algorithm may take and still be preferred for its few rounds, or peers. */
+struct slack {
+	int64_t most_ns;
+	int most_load;
+	bool by_peers;
+};
+
+static struct slack alike(const struct rd_choice *best, int part, bool by_peers)
 {
-	return by_peers ? choice->shape.peers : choice->shape.rounds;
+	return (struct slack){ best->predicted_ns + best->predicted_ns / part, best->shape.load,
+		by_peers };
 }
 
-/* Among those within this time and these bytes, the algorithm of the least overhead. */
-static const struct rd_choice *calmest_of(const struct rd_choice *best, int64_t predicted_ns,
-	int load, bool by_peers, const struct rd_choice *predicted, int count)
+/* Within the slack, the algorithm of the fewest rounds or peers. */
+static const struct rd_choice *fewest_of(const struct rd_choice *best, const struct slack *slack,
+	const struct rd_choice *predicted, int count)
 {
-	const struct rd_choice *calmest = best;
+	const struct rd_choice *fewest = best;
 
-	for (int i = 0; i < count; i++)
+	for (int i = 0; i < count; i++) {
+		const struct rd_shape *shape = &predicted[i].shape;
+		bool fewer = slack->by_peers ? shape->peers < fewest->shape.peers
+					     : shape->rounds < fewest->shape.rounds;
+
 		if (!predicted[i].algorithm->direct_access &&
-			predicted[i].predicted_ns <= predicted_ns &&
-			predicted[i].shape.load <= load &&
-			unrest(&predicted[i], by_peers) < unrest(calmest, by_peers))
-			calmest = &predicted[i];
-	return calmest;
+			predicted[i].predicted_ns <= slack->most_ns &&
+			shape->load <= slack->most_load && fewer)
+			fewest = &predicted[i];
+	}
+	return fewest;
 }
 
-static const struct rd_choice *calmest_alike(const struct rd_choice *best, int alike, bool by_peers,
-	const struct rd_choice *predicted, int count)
+/*
+ * Where ranks share cores, turns cost more than the model predicts, and messages less: the
+ * calibrated cost of a message has turns in it. Many peers cost more, too, because each of their
+ * links has memory of its own.
+ *
+ * The fewest rounds of light blocks are not for data that one rank has: it waits for no rank, and
+ * others for few. A broadcast of 8 bytes among 8 ranks takes 2 us by binomial, and 20 by tree,
+ * which has fewer rounds.
+ */
+static struct slack oversubscribed_slack(const struct rd_picker *picker,
+	enum rd_collective collective, uint64_t block_size, const struct rd_choice *best)
 {
-	return calmest_of(best, best->predicted_ns + best->predicted_ns / alike, best->shape.load,
-		by_peers, predicted, count);
-}
-
-static const struct rd_choice *preferred_oversubscribed(const struct rd_picker *picker,
-	enum rd_collective collective, uint64_t block_size, const struct rd_choice *best,
-	const struct rd_choice *predicted, int count)
-{
-	bool from_all = !rd_collective_has_root(collective);
-	const struct rd_choice *lightest = lightest_of(predicted, count);
 	const struct rd_link_cost *link = &picker->config.costs.links[RD_NEAR];
-	/* A link that sends from the user's memory without single copy hands the bytes to the
-	   kernel. A message's time does not show this: where ranks share cores it has turns in
-	   it. */
-	bool in_kernel = link->posts && !link->single_copy;
+	bool from_all = !rd_collective_has_root(collective);
 
-	if (block_size >= HEAVY_LEAST && lightest->predicted_ns < 2 * best->predicted_ns)
-		best = lightest;
-	if (in_kernel)
-		return calmest_alike(best, ALIKE_IN_KERNEL, false, predicted, count);
-	if (from_all && block_size < FEW_MOST)
-		return calmest_of(best, 3 * best->predicted_ns, best->shape.load * 5 / 2, false,
-			predicted, count);
-	if (from_all && block_size < LIGHT_MOST)
-		return calmest_of(best, 2 * best->predicted_ns, best->shape.load * 3 / 2, false,
-			predicted, count);
-	if (rd_ns_product(block_size, (uint64_t)best->shape.load) / 1000 > PEERS_ABOVE)
-		return calmest_alike(best, ALIKE_BY_PEERS, true, predicted, count);
-	return calmest_alike(best, ALIKE, false, predicted, count);
+	/* A link that sends from the user's memory without single copy hands the bytes to the
+	   kernel. A message's time does not show this: it has turns in it. */
+	if (link->posts && !link->single_copy)
+		return alike(best, RD_ALIKE_IN_KERNEL, false);
+	if (from_all && block_size < RD_FEW_MOST)
+		return (struct slack){ RD_FEW_TIME * best->predicted_ns,
+			best->shape.load * RD_FEW_LOAD / 2, false };
+	if (from_all && block_size < RD_LIGHT_MOST)
+		return (struct slack){ RD_LIGHT_TIME * best->predicted_ns,
+			best->shape.load * RD_LIGHT_LOAD / 2, false };
+	if (rd_ns_product(block_size, (uint64_t)best->shape.load) / 1000 > RD_PEERS_ABOVE)
+		return alike(best, RD_ALIKE_BY_PEERS, true);
+	return alike(best, RD_ALIKE, false);
 }
 
-/* The cheapest, corrected for effects that the model leaves out. Between hosts the network
-   outweighs them. */
+/* The cheapest, corrected. Between hosts the network outweighs these effects. */
 static const struct rd_choice *preferred(const struct rd_picker *picker,
 	enum rd_collective collective, uint64_t block_size, const struct rd_choice *cheapest,
 	const struct rd_choice *predicted, int count)
 {
 	const struct rd_tuner_config *config = &picker->config;
+	bool oversubscribed = (uint32_t)config->size > config->costs.cores;
+	const struct rd_choice *best = cheapest;
+	struct slack slack;
 
 	if (config->layout && config->layout->group_count > 1)
 		return cheapest;
-	if ((uint32_t)config->size > config->costs.cores)
-		return preferred_oversubscribed(
-			picker, collective, block_size, cheapest, predicted, count);
-	return block_size < ALIKE_MOST ? calmest_alike(cheapest, ALIKE, false, predicted, count)
-				       : cheapest;
+	if (!oversubscribed && block_size >= RD_ALIKE_MOST)
+		return cheapest;
+	if (oversubscribed && block_size >= RD_HEAVY_LEAST) {
+		const struct rd_choice *lightest = lightest_of(predicted, count);
+
+		if (lightest->predicted_ns < RD_HEAVY_TIME * cheapest->predicted_ns)
+			best = lightest;
+	}
+	slack = oversubscribed ? oversubscribed_slack(picker, collective, block_size, best)
+			       : alike(best, RD_ALIKE, false);
+	return fewest_of(best, &slack, predicted, count);
 }
+
+/* ---- The best ------------------------------------------------------------------------------- */
 
 /* The cheapest of those of direct access, or of the others. */
 static const struct rd_choice *cheapest_of(
@@ -385,8 +364,8 @@ static const struct rd_choice *best_of(const struct rd_picker *picker,
 {
 	const struct rd_choice *direct = cheapest_of(predicted, count, true);
 	const struct rd_choice *other = cheapest_of(predicted, count, false);
-	int64_t most =
-		other ? other->predicted_ns * (block_size >= DIRECT_LEAST ? 2 : 1) : INT64_MAX;
+	int factor = block_size >= RD_DIRECT_LEAST ? RD_DIRECT_TIME : 1;
+	int64_t most = other ? other->predicted_ns * factor : INT64_MAX;
 	int index;
 	bool named = is_named(picker, collective, peers_mapped, &index);
 
@@ -409,7 +388,7 @@ static int judge_exchange(struct rd_picker *picker, enum rd_collective collectiv
 
 	choice->worth_asking = choice->algorithm->direct_access;
 	if (!choice->worth_asking || is_named(picker, collective, true, &index) ||
-		block_size >= DIRECT_LEAST || !other)
+		block_size >= RD_DIRECT_LEAST || !other)
 		return 0;
 	err = predict_exchange(picker, &exchange_ns);
 	choice->worth_asking = choice->predicted_ns + exchange_ns < other->predicted_ns;

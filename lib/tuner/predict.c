@@ -1,12 +1,9 @@
 #include "tuner/predict.h"
 
 #include "tuner/replay.h"
+#include "tuner/thresholds.h"
 #include "exec/slice.h"
 
-/* With 64 ranks on two cores, a replay has one in 4 to 40 messages wait for its taker's turn.
-   Schedules that are not replayed assume one in TURNS_ONE_IN, which was within twice the
-   replayed time. */
-#define TURNS_ONE_IN 8
 /* A call that never ends takes longer than any other (RD_CALL_NS_MAX). */
 #define NEVER (INT64_MAX / 4)
 /* No memory has more bytes; computing with more would overflow 64 bits. */
@@ -95,7 +92,7 @@ static int64_t sampled_ns(const struct rd_schedule *schedule, const struct rd_st
 		if (schedule->host_ranks[host] > (int)step_cost->costs->cores)
 			longest = rd_longer(
 				longest, host_ns(schedule, step_cost, host,
-						 step_cost->costs->switch_ns / TURNS_ONE_IN));
+						 step_cost->costs->switch_ns / RD_TURNS_ONE_IN));
 	return longest;
 }
 

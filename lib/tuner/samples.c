@@ -1,13 +1,10 @@
 #include "tuner/samples.h"
 
+#include "tuner/thresholds.h"
+
 #define POINT(bytes) (bytes),
 static const size_t points[RD_COST_POINT_COUNT] = { RD_COST_POINTS(POINT) };
 #undef POINT
-
-/* A sample above this multiple of the cost expected from smaller messages is out of line. */
-#define ODD 4
-/* Two samples confirm each other where neither is this multiple of the other. */
-#define ALIKE 2
 
 void rd_samples_add(struct rd_samples *samples, int point, uint32_t cost_ns)
 {
@@ -109,9 +106,9 @@ bool rd_samples_doubt(const struct rd_samples *samples, int point)
 
 	others.measured &= ~(1u << point);
 	expected = rd_samples_expect(&others, point);
-	if (!(samples->measured >> point & 1) || expected == 0 || least <= ODD * expected)
+	if (!(samples->measured >> point & 1) || expected == 0 || least <= RD_ODD * expected)
 		return false;
-	return samples->second[point] == 0 || samples->second[point] > ALIKE * least;
+	return samples->second[point] == 0 || samples->second[point] > RD_CONFIRMS * least;
 }
 
 void rd_samples_settle(const struct rd_samples *samples,

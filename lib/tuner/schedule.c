@@ -6,15 +6,10 @@
 #include "base/error.h"
 #include "rondo/layout.h"
 
-/* Ranks whose plans are read first. They stay the only ones where all together have more events
-   than the second number. */
-#define SAMPLED 8
-#define NOTES_MAX 6144
-
 /* Evenly spread over the ranks, first and last among them. */
 static int sample(int size, int index)
 {
-	return (int)((int64_t)index * (size - 1) / (SAMPLED - 1));
+	return (int)((int64_t)index * (size - 1) / (RD_SAMPLED - 1));
 }
 
 /* The rank of a rank schedule. */
@@ -205,7 +200,7 @@ static int write_plans(struct rd_schedule *schedule, struct rd_plan **plans,
 {
 	int err = 0, longest = 0;
 
-	for (int i = 0; i < SAMPLED && !err; i++) {
+	for (int i = 0; i < RD_SAMPLED && !err; i++) {
 		int rank = sample(schedule->size, i);
 
 		err = write_plan(plans, algorithm, problem, rank);
@@ -213,9 +208,9 @@ static int write_plans(struct rd_schedule *schedule, struct rd_plan **plans,
 			longest = plans[rank]->step_count;
 	}
 	schedule->sampled =
-		schedule->size > SAMPLED &&
-		(schedule->size > RD_PLAYED_MAX || longest * schedule->size > NOTES_MAX);
-	schedule->rank_count = schedule->sampled ? SAMPLED : schedule->size;
+		schedule->size > RD_SAMPLED &&
+		(schedule->size > RD_PLAYED_MAX || longest * schedule->size > RD_PLAYED_EVENTS_MAX);
+	schedule->rank_count = schedule->sampled ? RD_SAMPLED : schedule->size;
 	for (int rank = 0; rank < schedule->size && !schedule->sampled && !err; rank++)
 		err = write_plan(plans, algorithm, problem, rank);
 	return err;

@@ -6,14 +6,8 @@
 #define RD_SCHEDULE_H
 
 #include "tuner/cost.h"
+#include "tuner/thresholds.h"
 #include "plan/plan.h"
-
-/* The most ranks of a schedule that is replayed; fewer where plans are long. Beyond it the costs
-   of events are added up, for a sample of the ranks. The plans of the others are not written. */
-#define RD_PLAYED_MAX 64
-
-/* Pieces that are replayed one by one; each later piece takes as long as the last of them. */
-#define RD_PLAYED_PIECES 3
 
 /* One step of one rank, with all that its cost depends on. */
 struct rd_event {

@@ -22,9 +22,6 @@ enum rd_single_copy_mode {
 	RD_SINGLE_COPY_LEARNED,
 };
 
-/* The least bytes of a block for single copy. */
-#define RD_SINGLE_COPY_LEAST (32 << 10)
-
 /* All zeros at first. */
 struct rd_single_copy {
 	uint32_t calls;

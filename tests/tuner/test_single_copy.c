@@ -5,6 +5,7 @@
 
 #include "comm/comm.h"
 #include "tuner/single_copy.h"
+#include "tuner/thresholds.h"
 #include "world.h"
 
 #define COUNT (64 << 10) /* bytes a rank brings */
