@@ -1,6 +1,6 @@
 #include "mesh/exchange.h"
 
-/* Messages that a link holds before the other side asks for them. */
+/* Messages that a link holds before its receiver takes one. */
 #define ROOM 2
 
 static void send(struct rd_plan *plan, const struct rd_exchange *exchange, int first, int end)

@@ -16,7 +16,7 @@
 
 #include "plan/steps.h"
 
-/* Alone there is nobody to reach for. */
+/* A rank alone has no peer. */
 bool rd_two_shot_may_run(const struct rd_problem *problem)
 {
 	return problem->size > 1;

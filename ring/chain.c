@@ -67,7 +67,7 @@ static void reduce(struct rd_plan *plan)
 {
 	int size = plan->problem.size, root = plan->problem.root;
 
-	/* The last rank need not send on what it gets. */
+	/* The last rank as root sends nothing on. */
 	if (root != size - 1)
 		rd_plan_parts(plan, size);
 	for (int chunk = 0; chunk < plan->parts; chunk++)

@@ -21,10 +21,10 @@
 #include "mesh/doubling.h"
 #include "ring/ring.h"
 
-/* Where this rank stands among the groups. */
+/* This rank's position among the groups. */
 struct stand {
 	const struct rd_layout *layout;
-	int group, place, members; /* its group, which member of it it is, and of how many */
+	int group, place, members; /* its group, its index there, and the number of members */
 };
 
 static struct stand stand_of(const struct rd_plan *plan)
@@ -68,8 +68,8 @@ static void begin_between(
 
 /* ---- All-reduce ---------------------------------------------------------------------------- */
 
-/* The buffer is cut into shares, which the members of each group take turns at, and each share into
-   `cut` chunks. */
+/* The buffer is cut into `count` shares, which the members of each group handle in turn, and each
+   share into `cut` chunks. */
 struct shares {
 	int count, cut;
 };
@@ -79,8 +79,8 @@ static int greatest_common_divisor(int a, int b)
 	return b ? greatest_common_divisor(b, a % b) : a;
 }
 
-/* As many as can be dealt out evenly in all groups, unless that is many more than there are
- * members. */
+/* The least number of shares that every group divides evenly, or, if that is more than four for
+   each member, one for each member of the largest group. */
 static struct shares shares_of(const struct rd_layout *layout)
 {
 	int most = largest_group(layout), even = 1;
@@ -137,8 +137,7 @@ static void all_reduce(struct rd_plan *plan)
 
 /* ---- Reduce-scatter and all-gather --------------------------------------------------------- */
 
-/* The block of member j of each group is dealt with, in any group, by the member whose turn j is.
- */
+/* In each group, member i handles the blocks of members i, i + members, ... of all groups. */
 static void view_blocks_of_members(struct rd_plan *plan, const struct stand *stand)
 {
 	int most = largest_group(stand->layout);
@@ -154,7 +153,7 @@ static void view_blocks_of_members(struct rd_plan *plan, const struct stand *sta
 	}
 }
 
-/* Between the groups, for each j that this rank deals with; a smaller group has no such block. */
+/* Between the groups, for each j that this rank handles. A smaller group has no block j. */
 static void between_counterparts(
 	struct rd_plan *plan, const struct stand *stand, enum rd_collective collective)
 {

@@ -105,15 +105,14 @@ static int depth_of(int size)
 }
 
 /*
- * In time steps: a node at depth d hands chunk i up in step i + deepest - d, and down in step i +
- * deepest
- * + d; what is sent in one step is received in the next. So on a link that is in both trees, up in
- * the one and down in the other, both ends count on the same order.
+ * In time steps: a node at depth d sends chunk i up in step i + deepest - d, and down in step
+ * i + deepest + d. The receiver takes it in the next step. So both ends of a link that is in both
+ * trees, up in one and down in the other, expect the same order.
  */
 static void all_reduce(struct rd_plan *plan)
 {
 	int rank = plan->problem.rank, size = plan->problem.size, deepest = depth_of(size);
-	/* Enough for the way to the root and back to be a small part of the whole. */
+	/* Enough chunks that the way to the root and back is a small part of the whole. */
 	int each = 4 * deepest;
 	struct place places[2] = { place_in(0, rank, size), place_in(1, rank, size) };
 

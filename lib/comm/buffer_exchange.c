@@ -170,7 +170,7 @@ int rd_may_exchange_buffers(struct rondo_comm *comm, const struct rd_call *call,
 	if (err == RONDO_UNSUPPORTED)
 		return 0;
 	if (!err)
-		*may = choice->worth_asking;
+		*may = choice->exchange_pays;
 	return err;
 }
 

@@ -1,6 +1,6 @@
 /*
- * The table of algorithms; of two with equal cost the earlier one wins. A new algorithm is one
- * file and one line in algorithms.c.
+ * The table of algorithms. Of two with equal cost, or with one trait, the earlier one wins. A new
+ * algorithm is one file and one line in algorithms.c; no other file of lib/ names it.
  */
 #ifndef RD_ALGORITHMS_H
 #define RD_ALGORITHMS_H
@@ -9,12 +9,11 @@
 
 #define RD_ALGORITHMS_KNOWN 32
 
-/* NULL-terminated. Plug-ins are added behind the built-in ones; its elements are atomic for
-   that. */
+/* NULL-terminated. Elements are atomic, because plug-ins are added behind Rondo's own. */
 extern const struct rd_algorithm *_Atomic rd_algorithms[RD_ALGORITHMS_KNOWN + 1];
 
-/* Adds an algorithm of a plug-in (plugin.c), for good. RONDO_UNSUPPORTED where the table is
-   full. */
+/* Adds an algorithm of a plug-in, for good. One caller at a time (plugin.c holds a lock).
+   RONDO_UNSUPPORTED where the table is full. */
 int rd_algorithm_add(const struct rd_algorithm *algorithm);
 
 #endif

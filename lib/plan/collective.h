@@ -1,4 +1,4 @@
-/* What can be asked of a collective (rondo/collective.h). */
+/* Properties of the collectives (rondo/collective.h). */
 #ifndef RD_COLLECTIVE_H
 #define RD_COLLECTIVE_H
 
@@ -7,20 +7,20 @@
 #include "rondo/collective.h"
 
 const char *rd_collective_name(enum rd_collective collective);
-/* By its name, in whichever spelling (all_reduce, allreduce, AllReduce); -1: none. */
+/* Finds a collective by name, in any spelling (all_reduce, allreduce, AllReduce); -1: none. */
 int rd_collective_named(const char *name);
 bool rd_collective_reduces(enum rd_collective collective);
 bool rd_collective_has_root(enum rd_collective collective);
-/* Whether plans of direct access write into the outputs of other ranks, which must be known then.
- */
+/* Returns whether plans of direct access that devices run write into other ranks' outputs. All
+   ranks then need the addresses of these. */
 bool rd_collective_writes_far(enum rd_collective collective);
 
-/* Blocks in the whole space. */
+/* The number of blocks in the whole space. */
 int rd_blocks(const struct rd_problem *problem);
-/* Blocks in this rank's input, and in its output (0: it has none). */
+/* The number of blocks in this rank's input, and in its output. */
 int rd_in_blocks(const struct rd_problem *problem);
 int rd_out_blocks(const struct rd_problem *problem);
-/* Where in this rank's input (output) a block of the space lies; -1: it is not there. */
+/* The index in this rank's input (output) of a block of the space; -1: it is not there. */
 int rd_in_block(const struct rd_problem *problem, int block);
 int rd_out_block(const struct rd_problem *problem, int block);
 /* The input block that lies at the same address as this output block when the call is in place;

@@ -6,8 +6,7 @@
 #include "plan/refuse.h"
 #include "plan/steps.h"
 
-/* A receive whose chunk the very next step sends becomes one step: the value is sent on as it
- * comes. */
+/* Makes one step of a receive and the send of its chunk right after it. */
 static void fuse(struct rd_plan *plan)
 {
 	int kept = 0;
@@ -28,66 +27,61 @@ static void fuse(struct rd_plan *plan)
 	plan->step_count = kept;
 }
 
-/* What comes next to each place, going by the steps that have been looked at, the last first. */
-enum fate { UNTOUCHED, READ, WRITTEN };
+/* The next access to each place, while the pass goes from the last step to the first. */
+enum access { NONE, READ, WRITTEN };
 
-struct fates {
-	enum fate *scratch, *in, *out;
+struct accesses {
+	enum access *scratch, *in, *out;
 };
 
-static enum fate *fate_at(const struct fates *fates, struct rd_where where)
+static enum access *next_access(const struct accesses *accesses, struct rd_where where)
 {
 	switch (where.memory) {
 	case RD_IN:
-		return &fates->in[where.chunk];
+		return &accesses->in[where.chunk];
 	case RD_OUT:
-		return &fates->out[where.chunk];
+		return &accesses->out[where.chunk];
 	case RD_SCRATCH:
-		return &fates->scratch[where.chunk];
+		return &accesses->scratch[where.chunk];
 	default:
 		return NULL;
 	}
 }
 
-/* Whether anyone wants what is stored there: a later step, or, in the output, the user. */
-static bool wanted(const struct fates *fates, struct rd_where stored)
+/* Whether a later step, or in the output the caller, reads the value that is stored there. */
+static bool is_live(const struct accesses *accesses, struct rd_where stored)
 {
-	const enum fate *fate = fate_at(fates, stored);
+	const enum access *next = next_access(accesses, stored);
 
-	return fate && (*fate == READ || (*fate == UNTOUCHED && stored.memory == RD_OUT));
+	return next && (*next == READ || (*next == NONE && stored.memory == RD_OUT));
 }
 
-static void drop_stores_with(struct rd_plan *plan, const struct fates *fates)
-{
-	for (int i = plan->step_count - 1; i >= 0; i--) {
-		struct rd_step *step = &plan->steps[i];
-		bool forwards =
-			step->kind == RD_STEP_FORWARD || step->kind == RD_STEP_REDUCE_FORWARD;
-		enum fate *from, *into;
-
-		if (forwards && !wanted(fates, step->into))
-			step->into = (struct rd_where){ RD_NOWHERE, 0 };
-		into = fate_at(fates, step->into);
-		if (into)
-			*into = WRITTEN;
-		from = fate_at(fates, step->from);
-		if (from)
-			*from = READ;
-	}
-}
-
-/* A value that is sent on as it comes need not be stored, unless it is wanted later. */
+/* Drops the stores of forwarded values that are not live. */
 static int drop_stores(struct rd_plan *plan)
 {
 	/* A step of direct access names places of other ranks, too, where there may be more. */
 	size_t chunks = (size_t)plan->real.size * plan->parts;
-	enum fate *all = calloc(plan->scratch_chunks + 2 * chunks, sizeof(*all));
-	struct fates fates = { all, all + plan->scratch_chunks,
+	enum access *all = calloc(plan->scratch_chunks + 2 * chunks, sizeof(*all));
+	struct accesses accesses = { all, all + plan->scratch_chunks,
 		all + plan->scratch_chunks + chunks };
 
 	if (!all)
 		return rd_fail(RONDO_MEMORY, "no memory to finish a plan");
-	drop_stores_with(plan, &fates);
+	for (int i = plan->step_count - 1; i >= 0; i--) {
+		struct rd_step *step = &plan->steps[i];
+		bool forwards =
+			step->kind == RD_STEP_FORWARD || step->kind == RD_STEP_REDUCE_FORWARD;
+		enum access *from, *into;
+
+		if (forwards && !is_live(&accesses, step->into))
+			step->into = (struct rd_where){ RD_NOWHERE, 0 };
+		into = next_access(&accesses, step->into);
+		if (into)
+			*into = WRITTEN;
+		from = next_access(&accesses, step->from);
+		if (from)
+			*from = READ;
+	}
 	free(all);
 	return 0;
 }
@@ -118,7 +112,7 @@ static int pack_scratch(struct rd_plan *plan)
 	return 0;
 }
 
-/* What the output must hold and the input held all along is copied there. */
+/* Copies the chunks that the output must hold and that lie elsewhere at the end of the plan. */
 static void add_copies(struct rd_plan *plan)
 {
 	int count = rd_plan_chunk_count(plan);
@@ -202,8 +196,7 @@ static void flush_senders(struct rd_plan *plan, struct senders *senders, struct 
 	senders->heads[place] = -1;
 }
 
-/* Where the message of a finished step is read from, if from memory that a later step may change.
- */
+/* The place that the message of a finished step is read from, if a later step may change it. */
 static struct rd_where sent_from(const struct rd_step *step)
 {
 	if (step->kind == RD_STEP_SEND)
@@ -217,13 +210,13 @@ static void add_flushes_with(
 	struct rd_plan *plan, struct senders *senders, const struct rd_step *steps, int count)
 {
 	for (int i = 0; i < count && !plan->error; i++) {
-		/* What may write at another rank is ordered by signals, not by messages. */
+		/* Signals, not messages, order writes to other ranks' memory. */
 		bool far = steps[i].kind == RD_STEP_COMBINE || steps[i].kind == RD_STEP_SWAP ||
 			   steps[i].kind == RD_STEP_SPREAD;
 
 		if (!far)
 			flush_senders(plan, senders, steps[i].into);
-		/* In place, a copy's two ends are one and the same: it writes nothing. */
+		/* In place, a copy's two ends are one: it writes nothing. */
 		if (!far && steps[i].kind != RD_STEP_COPY)
 			flush_senders(plan, senders, alias(plan, steps[i].into));
 
@@ -249,7 +242,7 @@ static int add_flushes(struct rd_plan *plan)
 	struct rd_step *steps = plan->steps;
 	int count = plan->step_count;
 
-	/* Each send is flushed once at most, so twice the steps is the most there can be. */
+	/* Each send is flushed once at most, so the steps double at most. */
 	senders.heads = malloc((places + 1) * sizeof(*senders.heads));
 	senders.next = malloc((2 * count + 1) * sizeof(*senders.next));
 	if (!senders.heads || !senders.next) {

@@ -1,12 +1,13 @@
-/* The passes that make a finished plan of what an algorithm has written. */
+/* The passes over a plan that an algorithm has written. */
 #ifndef RD_FINISH_H
 #define RD_FINISH_H
 
 #include "plan/plan.h"
 
 /*
- * Fuses a receive with the send that follows it, drops stores that nobody reads, adds copies and
- * flushes, as rd_plan_create() says. Returns the plan's error, or 0.
+ * Fuses each receive with the send that follows it. Drops stores that no step reads. Adds copies of
+ * inputs that the output must hold. Adds a FLUSH before each step that writes to memory which an
+ * earlier send may still read, in place or not. Returns the plan's error, or 0.
  */
 int rd_plan_finish(struct rd_plan *plan);
 

@@ -66,8 +66,8 @@ void rd_plan_parts(struct rd_plan *plan, int parts)
 	rd_plan_place_chunks(plan);
 }
 
-/* Whether there is a step to be written: the peer and chunk are valid, and become the plan's own
- * numbers. */
+/* Checks the peer and chunk of a step, and makes them the plan's own numbers. Returns whether there
+   is a step to append. */
 static bool valid(struct rd_plan *plan, int *peer, int *chunk)
 {
 	if (plan->error)
@@ -83,7 +83,7 @@ static bool valid(struct rd_plan *plan, int *peer, int *chunk)
 	return *chunk >= 0;
 }
 
-/* Where a chunk belongs once this rank writes it: the output where that has a place for it. */
+/* The place to which this rank writes a chunk: the output, if that has a place for it. */
 static struct rd_where home(struct rd_plan *plan, int chunk)
 {
 	int block = rd_out_block(&plan->real, chunk / plan->parts);
@@ -153,7 +153,7 @@ void rd_recv_reduce_last(struct rd_plan *plan, int peer, int chunk)
 	recv_reduce(plan, peer, chunk, true);
 }
 
-/* Whether there is a step to be written in which all ranks take part, where no view is allowed. */
+/* Checks a step in which all ranks take part, which no view allows. */
 static bool valid_for_all(struct rd_plan *plan, int chunk)
 {
 	if (plan->error || rd_view_hides_others(plan))
@@ -167,7 +167,7 @@ static bool valid_for_all(struct rd_plan *plan, int chunk)
 	return !plan->error;
 }
 
-/* Beginning with the next rank, as ranks do who send to all. */
+/* Begins with the next rank, as senders to all do. */
 void rd_recv_merge(struct rd_plan *plan, int chunk)
 {
 	int rank = plan->problem.rank, size = plan->problem.size;
@@ -187,7 +187,7 @@ void rd_recv_merge(struct rd_plan *plan, int chunk)
 
 /* ---- Direct access -------------------------------------------------------------------------- */
 
-/* Where a chunk lies in the input, or the output, of any rank. */
+/* The place of a chunk in the input, or the output, of any rank. */
 static struct rd_where place_at(
 	const struct rd_plan *plan, enum rd_memory memory, int rank, int chunk)
 {
@@ -201,7 +201,7 @@ static struct rd_where place_at(
 	return (struct rd_where){ memory, block * plan->parts + chunk % plan->parts };
 }
 
-/* Appends a step that brings a chunk of a rank's input into our output. */
+/* Appends a step that brings a chunk of a rank's input into this rank's output. */
 static void reach(
 	struct rd_plan *plan, enum rd_step_kind kind, int peer, int chunk, const char *refusal)
 {
@@ -234,7 +234,7 @@ static bool same_where(struct rd_where a, struct rd_where b)
 	return a.memory != RD_NOWHERE && b.memory != RD_NOWHERE && a.chunk == b.chunk;
 }
 
-/* What comes takes the place of what goes: on both ranks, where the call is in place. */
+/* In place, each chunk takes the place of the other, on both ranks. */
 void rd_swap(struct rd_plan *plan, int peer, int theirs, int ours)
 {
 	int most = rd_plan_chunk_count(plan);

@@ -1,6 +1,6 @@
 /*
- * Appending steps to a plan. Most calls of authors are declared in rondo/algorithm.h; here are
- * those that plug-ins do not have, and what the passes over a written plan need.
+ * Appends steps to a plan. rondo/algorithm.h declares the calls that plug-ins have, too. This
+ * header declares the rest, and the functions of the passes over a written plan.
  */
 #ifndef RD_PLAN_STEPS_H
 #define RD_PLAN_STEPS_H
@@ -8,23 +8,24 @@
 #include "plan/plan.h"
 
 /*
- * All_to_all by direct access, in place or not: chunk `theirs` of `peer`'s input comes here, and
- * `ours` of our input goes there. One of the two ranks does it for both.
+ * All-to-all by direct access, in place or not: exchanges chunk `theirs` of the peer's input and
+ * chunk `ours` of this rank's. One of the two ranks executes it for both.
  */
 void rd_swap(struct rd_plan *plan, int peer, int theirs, int ours);
 /*
- * Direct access: the chunk of one rank's input, which may be our own, goes to the outputs of all;
- * but where it is another's, not to its own, which in place is what we read. The others expect it.
+ * Direct access: copies the chunk from one rank's input, which may be this rank's, to the outputs
+ * of all. Another rank's chunk is not copied to that rank, whose output in place is the input that
+ * the step reads. The other ranks declare it by rd_expect().
  */
 void rd_spread(struct rd_plan *plan, int peer, int chunk);
 
 /* ---- For the passes over a written plan ----------------------------------------------------- */
 
-/* Chunks of the whole collective, whatever view is in force. */
+/* The number of chunks of the whole collective, outside all views. */
 int rd_plan_chunk_count(const struct rd_plan *plan);
-/* Where the chunks lie before the first step; forgets everything written so far. */
+/* Sets the places of all chunks to those before the first step. */
 void rd_plan_place_chunks(struct rd_plan *plan);
-/* A further step, of which the kind alone is set; NULL: no memory, which is the plan's error. */
+/* Appends a step, of which only the kind is set. NULL: no memory, which is the plan's error. */
 struct rd_step *rd_plan_append(struct rd_plan *plan, enum rd_step_kind kind);
 
 #endif

@@ -12,14 +12,14 @@ struct list {
 
 struct rd_view {
 	struct rd_view *outer; /* in force around it; NULL: none */
-	struct rd_problem outside; /* the problem that its own takes the place of */
+	struct rd_problem outside; /* the plan's problem outside it */
 	struct list ranks; /* by the view's number: the real one */
 	struct list chunks; /* real numbers: those of block 0, then of block 1, ... */
 	struct list firsts; /* by block: where its chunks begin */
 	enum rd_collective collective;
 	int root;
 	int parts; /* that the algorithm in it cuts a block into */
-	int turn; /* which chunk of every part is written now */
+	int turn; /* index of the chunk of every part that is written now */
 	bool whole; /* all blocks of the plan, reordered as the ranks are; no chunks are listed */
 	bool partial;
 };
@@ -109,7 +109,7 @@ void rd_view_destroy(struct rd_view *view)
 	free(view);
 }
 
-/* ---- Looking through it -------------------------------------------------------------------- */
+/* ---- Translating numbers ------------------------------------------------------------------- */
 
 int rd_view_chunks(const struct rd_plan *plan)
 {
@@ -123,7 +123,7 @@ int rd_view_real_rank(const struct rd_plan *plan, int rank)
 	return plan->view ? plan->view->ranks.items[rank] : rank;
 }
 
-/* What is numbered by ranks is reordered as they are. */
+/* Blocks that are numbered by ranks are reordered as the ranks are. */
 static int reordered(const struct rd_plan *plan, int block)
 {
 	const int *ranks = plan->view->ranks.items;
@@ -136,7 +136,7 @@ static int reordered(const struct rd_plan *plan, int block)
 	return block;
 }
 
-/* Where the chunks of a part of a block begin, of the `count` that the block has. */
+/* The first chunk of a part, of the `count` chunks of its block. */
 static int part_first(int part, int parts, int count)
 {
 	return (int)((long long)part * count / parts);
@@ -224,7 +224,7 @@ static void leave(struct rd_plan *plan)
 	rd_view_destroy(view);
 }
 
-/* The most chunks that a part has, of those that the algorithm has cut the blocks into. */
+/* The most chunks of a part: the number of times that the algorithm writes its steps. */
 static int turns(const struct rd_view *view)
 {
 	int most = 0;

@@ -102,7 +102,7 @@ int64_t rd_reading_ns(const struct rd_link_cost *link, uint64_t size)
 
 #define LINES_MAX 24
 
-/* A line: its name, where its numbers lie, and what bounds each of them. */
+/* A line: its name, the address of its numbers, and their bounds. */
 struct line {
 	char name[24];
 	uint32_t *numbers;

@@ -85,8 +85,7 @@ static char *read_file(const char *path, const char **wrong)
 	return text;
 }
 
-/* A file that is being read: what is left of it, and the number of the line at which that begins.
- */
+/* A file that is being read: the rest of its text, and the number of that text's first line. */
 struct reader {
 	const char *text;
 	int line;
@@ -198,7 +197,7 @@ static int write_all(int fd, const char *text, size_t size)
 	return 0;
 }
 
-/* The file as it was, and a section more; -1 with errno. */
+/* Writes the old text and the new section. Returns -1 with errno set on failure. */
 static int write_file(int fd, const char *text, const char *section)
 {
 	size_t length = strlen(text);
@@ -210,9 +209,9 @@ static int write_file(int fd, const char *text, const char *section)
 }
 
 /*
- * Written beside, it then takes the file's place: so nobody reads half of it, and what was there
- * stays where there is no room. Of jobs that end at the same time, one may not see what another
- * adds: that is then measured once more.
+ * Writes a new file beside the old one and renames it, so no job reads half a file, and a full disk
+ * leaves the old one. Two jobs that end at the same time may lose the section of one, whose next
+ * run measures again.
  */
 static int replace(const char *path, const char *text, const char *section)
 {
@@ -223,7 +222,7 @@ static int replace(const char *path, const char *text, const char *section)
 		errno = ENAMETOOLONG;
 		return -1;
 	}
-	unlink(beside); /* of one that was killed */
+	unlink(beside); /* a killed process may have left it */
 	fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	if (fd < 0)
 		return -1;

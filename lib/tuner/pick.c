@@ -19,12 +19,12 @@
 
 struct rd_picker {
 	struct rd_tuner_config config;
-	/* [RD_COLLECTIVE_COUNT][ALGORITHMS_MAX], made when first asked for. */
+	/* By collective and the algorithm's index in the table; created on first use. */
 	struct rd_schedule *schedules[RD_COLLECTIVE_COUNT][ALGORITHMS_MAX];
 	struct rd_shape shapes[RD_COLLECTIVE_COUNT][ALGORITHMS_MAX]; /* theirs */
 	bool refused[RD_COLLECTIVE_COUNT][ALGORITHMS_MAX]; /* writes no valid plan */
 	struct rd_schedule *exchange; /* the buffer exchange that direct access begins with */
-	/* [2][RD_TYPE_CLASS_COUNT][SIZE_CLASSES] a collective, made when first asked for. */
+	/* By collective: [2][RD_TYPE_CLASS_COUNT][SIZE_CLASSES], created on first use. */
 	struct rd_choice *choices[RD_COLLECTIVE_COUNT];
 };
 
@@ -94,7 +94,7 @@ static uint64_t least_of(uint64_t size)
 	return size >> (top - 2) << (top - 2);
 }
 
-/* ---- Prices --------------------------------------------------------------------------------- */
+/* ---- Predictions ---------------------------------------------------------------------------- */
 
 /* Any root does: the roots differ in little more than the ranks that wait. */
 static struct rd_problem problem_of(const struct rd_picker *picker, enum rd_collective collective)
@@ -161,10 +161,10 @@ static void predict_algorithm(const struct rd_picker *picker, const struct rd_sc
 
 		struct rd_cut cut = { block_size, type,
 			choice->algorithm->direct_access ? SIZE_MAX : piece_size, 1 };
-		struct rd_tempo tempo = rd_tempo(schedule, &config->costs, &cut);
+		struct rd_timing timing = rd_timing_of(schedule, &config->costs, &cut);
 
 		for (int channels = 1; channels <= config->channels; channels++) {
-			int64_t predicted = rd_tempo_predict(&tempo, channels);
+			int64_t predicted = rd_timing_predict(&timing, channels);
 
 			if (choice->predicted_ns >= 0 &&
 				!clearly_less(predicted, choice->predicted_ns))
@@ -386,12 +386,12 @@ static int judge_exchange(struct rd_picker *picker, enum rd_collective collectiv
 	int64_t exchange_ns = 0;
 	int index, err;
 
-	choice->worth_asking = choice->algorithm->direct_access;
-	if (!choice->worth_asking || is_named(picker, collective, true, &index) ||
+	choice->exchange_pays = choice->algorithm->direct_access;
+	if (!choice->exchange_pays || is_named(picker, collective, true, &index) ||
 		block_size >= RD_DIRECT_LEAST || !other)
 		return 0;
 	err = predict_exchange(picker, &exchange_ns);
-	choice->worth_asking = choice->predicted_ns + exchange_ns < other->predicted_ns;
+	choice->exchange_pays = choice->predicted_ns + exchange_ns < other->predicted_ns;
 	return err;
 }
 
@@ -439,7 +439,7 @@ static int choose(struct rd_picker *picker, enum rd_collective collective, uint6
 		return err;
 	*choice = chosen;
 	/* Direct access that does not pay for its exchange: logs the choice without it instead. */
-	if (rd_log_on(RD_INFO, RD_PICK) && (!peers_mapped || choice->worth_asking))
+	if (rd_log_on(RD_INFO, RD_PICK) && (!peers_mapped || choice->exchange_pays))
 		log_choice(collective, least, picker->config.size, choice, predicted, count);
 	return 0;
 }
@@ -488,7 +488,7 @@ static int choose_as_called(struct rd_picker *picker, enum rd_collective collect
 {
 	int err = rd_picker_choose(picker, collective, block_size, type, peers_mapped, choice);
 
-	if (!err && peers_mapped && !(*choice)->worth_asking)
+	if (!err && peers_mapped && !(*choice)->exchange_pays)
 		err = rd_picker_choose(picker, collective, block_size, type, false, choice);
 	return err;
 }

@@ -32,7 +32,7 @@ struct rd_choice {
 	struct rd_shape shape; /* of the algorithm's plans */
 	/* In a choice with peers_mapped: direct access gains enough to pay for a buffer
 	   exchange. */
-	bool worth_asking;
+	bool exchange_pays;
 	struct rd_single_copy learned; /* whether its messages use single copy */
 	/* Kept where the log level asks for them: measured times of calls. */
 	uint64_t calls;

@@ -120,52 +120,52 @@ static bool is_in_memory(
 	return how->block_size > costs->cache_bytes / (unsigned)schedule->blocks;
 }
 
-struct rd_tempo rd_tempo(
+struct rd_timing rd_timing_of(
 	const struct rd_schedule *schedule, const struct rd_costs *costs, const struct rd_cut *how)
 {
-	struct rd_tempo tempo = { 0 };
+	struct rd_timing timing = { 0 };
 	uint64_t slice;
 
-	cut(schedule, how, &slice, &tempo.pieces);
+	cut(schedule, how, &slice, &timing.pieces);
 
 	struct rd_step_cost step_cost =
 		rd_step_cost_of(costs, slice, how->type, is_in_memory(schedule, costs, how));
 	int64_t ends_ns[RD_PLAYED_PIECES];
-	int played = (int)(tempo.pieces < RD_PLAYED_PIECES ? tempo.pieces : RD_PLAYED_PIECES);
+	int played = (int)(timing.pieces < RD_PLAYED_PIECES ? timing.pieces : RD_PLAYED_PIECES);
 
-	tempo.busy_ns = busy_ns(schedule, &step_cost);
+	timing.busy_ns = busy_ns(schedule, &step_cost);
 	if (schedule->sampled) {
-		tempo.first_ns = rd_longer(sampled_ns(schedule, &step_cost), tempo.busy_ns);
-		tempo.each_ns = tempo.first_ns;
-		return tempo;
+		timing.first_ns = rd_longer(sampled_ns(schedule, &step_cost), timing.busy_ns);
+		timing.each_ns = timing.first_ns;
+		return timing;
 	}
 	if (!rd_play(schedule, &step_cost, played, ends_ns)) {
-		tempo.first_ns = NEVER;
-		tempo.pieces = 1;
-		return tempo;
+		timing.first_ns = NEVER;
+		timing.pieces = 1;
+		return timing;
 	}
-	tempo.first_ns = ends_ns[0];
+	timing.first_ns = ends_ns[0];
 	if (played > 1)
-		tempo.each_ns = (ends_ns[played - 1] - tempo.first_ns) / (played - 1);
-	return tempo;
+		timing.each_ns = (ends_ns[played - 1] - timing.first_ns) / (played - 1);
+	return timing;
 }
 
-int64_t rd_tempo_predict(const struct rd_tempo *tempo, int channels)
+int64_t rd_timing_predict(const struct rd_timing *timing, int channels)
 {
 	/* Pieces and channels hide each other's waiting, but not each other's work. */
-	int64_t each = rd_longer(tempo->each_ns / channels, tempo->busy_ns);
+	int64_t each = rd_longer(timing->each_ns / channels, timing->busy_ns);
 
-	int64_t all = tempo->first_ns + rd_ns_product(tempo->pieces - 1, (uint64_t)each);
+	int64_t all = timing->first_ns + rd_ns_product(timing->pieces - 1, (uint64_t)each);
 
-	return rd_longer(tempo->first_ns, rd_shorter(all, RD_CALL_NS_MAX));
+	return rd_longer(timing->first_ns, rd_shorter(all, RD_CALL_NS_MAX));
 }
 
 int64_t rd_predict(
 	const struct rd_schedule *schedule, const struct rd_costs *costs, const struct rd_cut *how)
 {
-	struct rd_tempo tempo = rd_tempo(schedule, costs, how);
+	struct rd_timing timing = rd_timing_of(schedule, costs, how);
 
-	return rd_tempo_predict(&tempo, how->channels);
+	return rd_timing_predict(&timing, how->channels);
 }
 
 /* ---- What does not depend on costs ---------------------------------------------------------- */

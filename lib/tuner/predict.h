@@ -30,8 +30,8 @@ struct rd_cut {
 	int channels;
 };
 
-/* The time of pieces, for any number of channels. */
-struct rd_tempo {
+/* The times of a call's pieces, for any number of channels. */
+struct rd_timing {
 	uint64_t pieces;
 	int64_t first_ns, each_ns; /* the first, and each after it on one channel */
 	int64_t busy_ns; /* the least time of each piece, whatever the number of channels */
@@ -39,10 +39,10 @@ struct rd_tempo {
 
 /* Replays the schedule. This takes most of the time of a prediction; one replay serves all
    numbers of channels. */
-struct rd_tempo rd_tempo(
+struct rd_timing rd_timing_of(
 	const struct rd_schedule *schedule, const struct rd_costs *costs, const struct rd_cut *cut);
 /* The predicted time in ns, RD_CALL_NS_MAX at most; more where a plan never ends. */
-int64_t rd_tempo_predict(const struct rd_tempo *tempo, int channels);
+int64_t rd_timing_predict(const struct rd_timing *timing, int channels);
 
 /* Predicts the nanoseconds until the last rank is done. */
 int64_t rd_predict(

@@ -17,7 +17,7 @@ static bool oversubscribed(const struct replay *replay, int host)
 }
 
 /* The cores of the hosts on which ranks share them. */
-static void seat(struct replay *replay)
+static void init_cores(struct replay *replay)
 {
 	const struct rd_schedule *schedule = replay->schedule;
 
@@ -79,7 +79,7 @@ static void finish_piece(struct replay *replay, struct rd_rank_state *state, int
 	state->event = 0;
 }
 
-/* When its next event can begin; -1 where that is not known yet. */
+/* When its next event can begin; -1: its message is not sent yet. */
 static int64_t begin_ns(const struct replay *replay, int row, int64_t now)
 {
 	const struct rd_schedule *schedule = replay->schedule;
@@ -175,7 +175,7 @@ bool rd_play(const struct rd_schedule *schedule, const struct rd_step_cost *step
 	int row = 0, core = 0;
 	int64_t at = 0;
 
-	seat(&replay);
+	init_cores(&replay);
 	for (size_t i = 0; i < (size_t)pieces * schedule->event_count; i++)
 		schedule->sent_ns[i] = -1;
 	memset(schedule->states, 0, schedule->rank_count * sizeof(*schedule->states));

@@ -77,7 +77,7 @@ static void straighten(uint32_t costs[RD_COST_POINT_COUNT], unsigned measured)
 }
 
 /* The nearest smaller size whose samples are not in doubt; -1: none. */
-static int sound_below(const struct rd_samples *samples, int point)
+static int confirmed_below(const struct rd_samples *samples, int point)
 {
 	int low = nearest(samples->measured, point - 1, -1);
 
@@ -88,7 +88,7 @@ static int sound_below(const struct rd_samples *samples, int point)
 
 int64_t rd_samples_expect(const struct rd_samples *samples, int point)
 {
-	int low = sound_below(samples, point);
+	int low = confirmed_below(samples, point);
 
 	if (samples->measured >> point & 1 && !rd_samples_doubt(samples, point))
 		return samples->least[point];
@@ -114,14 +114,15 @@ bool rd_samples_doubt(const struct rd_samples *samples, int point)
 void rd_samples_settle(const struct rd_samples *samples,
 	const uint32_t standard[RD_COST_POINT_COUNT], uint32_t costs[RD_COST_POINT_COUNT])
 {
-	unsigned valid = 0;
+	unsigned confirmed = 0;
 
 	for (int point = 0; point < RD_COST_POINT_COUNT; point++) {
-		bool is_sound = samples->measured >> point & 1 && !rd_samples_doubt(samples, point);
+		bool is_confirmed =
+			samples->measured >> point & 1 && !rd_samples_doubt(samples, point);
 
-		valid |= (unsigned)is_sound << point;
-		costs[point] = is_sound ? samples->least[point] : standard[point];
+		confirmed |= (unsigned)is_confirmed << point;
+		costs[point] = is_confirmed ? samples->least[point] : standard[point];
 	}
-	straighten(costs, valid);
-	fill_gaps(costs, valid, standard);
+	straighten(costs, confirmed);
+	fill_gaps(costs, confirmed, standard);
 }

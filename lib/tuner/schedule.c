@@ -33,7 +33,7 @@ static bool is_users(struct rd_where where)
 	return where.memory == RD_IN || where.memory == RD_OUT;
 }
 
-static struct rd_event note_of(const struct rd_plan *plan, int index)
+static struct rd_event event_of(const struct rd_plan *plan, int index)
 {
 	const struct rd_problem *problem = &plan->problem;
 	const struct rd_step *step = &plan->steps[index];
@@ -179,7 +179,7 @@ static int fill_schedule(struct rd_schedule *schedule, struct rd_plan *const *pl
 		peers = count_peers(plans[rank]);
 		schedule->peers = peers > schedule->peers ? peers : schedule->peers;
 		for (int k = 0; k < plans[rank]->step_count; k++)
-			schedule->events[at++] = note_of(plans[rank], k);
+			schedule->events[at++] = event_of(plans[rank], k);
 	}
 	schedule->parts = plans[0]->parts;
 	return err || schedule->sampled ? err : match_messages(schedule, plans);

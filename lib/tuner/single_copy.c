@@ -53,18 +53,18 @@ static void settle(struct rd_single_copy *learned)
 void rd_single_copy_record(
 	struct rd_single_copy *learned, bool copied_once, uint64_t bytes, int64_t took_ns)
 {
-	size_t noted = learned->calls % RD_TRIAL_PERIOD;
+	size_t call = learned->calls % RD_TRIAL_PERIOD;
 
 	/* No link has single copy, or this rank sends nothing: both ways are the same, and noise
 	   must not choose. */
-	if (stretches[(noted - 1) / learned->stretch] && !copied_once) {
+	if (stretches[(call - 1) / learned->stretch] && !copied_once) {
 		learned->best_ps[true] = INT64_MAX;
 		settle(learned);
 		return;
 	}
-	if (noted % learned->stretch != 1)
+	if (call % learned->stretch != 1)
 		learned->stretch_ps += took_ns * 1000 / (int64_t)bytes + 1;
-	if (noted % learned->stretch != 0)
+	if (call % learned->stretch != 0)
 		return;
 	end_stretch(learned, copied_once);
 	if (is_over(learned))

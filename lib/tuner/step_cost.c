@@ -48,7 +48,7 @@ static int64_t send_ns(const struct rd_step_cost *step_cost, const struct rd_eve
 	       more_ns(step_cost->memory_copy_ns, step_cost->copy_ns);
 }
 
-/* Takes a message, and combines it where asked, in one pass. */
+/* Takes a message, and combines it where the step does, in one pass. */
 static int64_t recv_ns(const struct rd_step_cost *step_cost, const struct rd_event *event)
 {
 	bool reduces = event->kind == RD_STEP_RECV_REDUCE ||
@@ -71,7 +71,8 @@ static int64_t pass_on_ns(const struct rd_step_cost *step_cost, const struct rd_
 	return step_cost->empty[event->to].send_ns + (event->stores ? step_cost->copy_ns : 0);
 }
 
-static int64_t note_ns(const struct rd_step_cost *step_cost, const struct rd_event *event, int size)
+static int64_t event_ns(
+	const struct rd_step_cost *step_cost, const struct rd_event *event, int size)
 {
 	switch (event->kind) {
 	case RD_STEP_SEND:
@@ -108,7 +109,7 @@ static int64_t note_ns(const struct rd_step_cost *step_cost, const struct rd_eve
 int64_t rd_step_cost_event_ns(
 	const struct rd_step_cost *step_cost, const struct rd_event *event, int size)
 {
-	return rd_shorter(note_ns(step_cost, event, size), RD_STEP_NS_MAX);
+	return rd_shorter(event_ns(step_cost, event, size), RD_STEP_NS_MAX);
 }
 
 int64_t rd_step_cost_flight_ns(const struct rd_step_cost *step_cost, const struct rd_event *event)

@@ -289,7 +289,7 @@ Test(pick, takes_what_it_is_told_wherever_that_can)
 	choice = choice_of(&config, RD_BARRIER, 0, false);
 	expect(&choice, "linear");
 	/* What it is told is not direct access, so nobody is asked for buffers. */
-	cr_assert_not(choice_of(&config, RD_ALL_REDUCE, 1 << 20, true).worth_asking);
+	cr_assert_not(choice_of(&config, RD_ALL_REDUCE, 1 << 20, true).exchange_pays);
 }
 
 Test(pick, asks_for_buffers_where_direct_access_pays)
@@ -297,8 +297,8 @@ Test(pick, asks_for_buffers_where_direct_access_pays)
 	struct rd_tuner_config config = config_of(4, 100, 1000);
 
 	cr_assert(choice_of(&config, RD_ALL_REDUCE, 16 << 20, true).algorithm->direct_access);
-	cr_assert(choice_of(&config, RD_ALL_REDUCE, 16 << 20, true).worth_asking);
-	cr_assert_not(choice_of(&config, RD_ALL_REDUCE, 8, true).worth_asking);
+	cr_assert(choice_of(&config, RD_ALL_REDUCE, 16 << 20, true).exchange_pays);
+	cr_assert_not(choice_of(&config, RD_ALL_REDUCE, 8, true).exchange_pays);
 	cr_assert_not(choice_of(&config, RD_ALL_REDUCE, 16 << 20, false).algorithm->direct_access);
 }
 
