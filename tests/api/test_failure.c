@@ -12,6 +12,7 @@
 #include "comm/comm.h"
 #include "base/error.h"
 #include "captured_stderr.h"
+#include "text.h"
 #include "world.h"
 
 static const char *const transports[] = { "shm", "tcp", "mixed" };
@@ -340,7 +341,7 @@ Test(failure, a_rank_that_lives_may_come_late_and_is_named_in_the_log, .timeout 
 		text = captured_stderr_end();
 		cr_assert_eq(failed, 0, "%s", text);
 		cr_expect(strstr(text, "rank 1 of 3 has not joined barrier #2; rank "), "%s", text);
-		cr_expect_eq(captured_stderr_times(text, "slow call: "), 1, "%s", text);
+		cr_expect_eq(count_of(text, "slow call: "), 1, "%s", text);
 	}
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "captured_stderr.h"
+#include "text.h"
 #include "world.h"
 
 #define RANKS 4
@@ -94,7 +95,7 @@ Test(logs, all_ranks_say_how_they_meet_and_what_they_found, .timeout = 60)
 	expect_from_all(text, "comm 0x[0-9a-f]+ rank [0-3] nranks 4 - Init COMPLETE in [0-9.]+ ms");
 	cr_expect(says(text, 0, "INFO", "costs .*"), "%s", text);
 	cr_expect(says(text, 0, "INFO", "Rondo version [0-9]+\\.[0-9]+\\.[0-9]+"), "%s", text);
-	cr_expect_eq(captured_stderr_times(text, "Rondo version "), 1, "%s", text);
+	cr_expect_eq(count_of(text, "Rondo version "), 1, "%s", text);
 	cr_expect_null(strstr(text, " RONDO WARN "), "%s", text);
 }
 
@@ -195,14 +196,14 @@ Test(logs, a_file_that_cannot_be_opened_is_one_line, .timeout = 60)
 	captured_stderr_begin();
 	cr_expect_eq(world_run(&world, sum_up, NULL, NULL), 0);
 	text = captured_stderr_end();
-	cr_expect_eq(captured_stderr_times(text, " RONDO WARN "), 1, "%s", text);
-	cr_expect_eq(captured_stderr_times(
+	cr_expect_eq(count_of(text, " RONDO WARN "), 1, "%s", text);
+	cr_expect_eq(count_of(
 			     text, "RONDO WARN RONDO_DEBUG_FILE: cannot open /no/such/directory/"),
 		1, "%s", text);
-	cr_expect_eq(captured_stderr_times(
+	cr_expect_eq(count_of(
 			     text, ": No such file or directory: the log goes to standard error\n"),
 		1, "%s", text);
-	cr_expect_eq(captured_stderr_times(text, " Init COMPLETE "), 2, "%s", text);
+	cr_expect_eq(count_of(text, " Init COMPLETE "), 2, "%s", text);
 }
 
 /* How many lines of this rank hold this text. */
@@ -295,7 +296,7 @@ Test(logs, an_algorithm_that_is_asked_for_and_cannot_run_is_one_warning_a_collec
 	/* All-reduces by tree take four ranks; broadcasts do not. */
 	const char *text = said_with_algorithm("tree", false);
 
-	cr_expect_eq(captured_stderr_times(text, " RONDO WARN "), 1, "%s", text);
+	cr_expect_eq(count_of(text, " RONDO WARN "), 1, "%s", text);
 	cr_expect(says(text, 0, "WARN",
 			  "RONDO_ALGO=tree is not used for all_reduce on 3 ranks: it does not run "
 			  "with so many ranks, .*; [a-z_]+ runs it"),
@@ -306,7 +307,7 @@ Test(logs, an_algorithm_that_is_asked_for_and_cannot_run_is_one_warning_a_collec
 			  "buffers can be addressed from all ranks \\(rondo_mem_alloc\\(\\)\\); "
 			  "[a-z_]+ runs it"),
 		"%s", text);
-	cr_expect_eq(captured_stderr_times(text, " RONDO WARN "), 2, "all_reduce and broadcast: %s",
+	cr_expect_eq(count_of(text, " RONDO WARN "), 2, "all_reduce and broadcast: %s",
 		text);
 	text = said_with_algorithm("doubling", false);
 	cr_expect(
@@ -314,15 +315,15 @@ Test(logs, an_algorithm_that_is_asked_for_and_cannot_run_is_one_warning_a_collec
 			"RONDO_ALGO=doubling is not used for broadcast on 3 ranks: it has no such "
 			"collective; [a-z_]+ runs it"),
 		"%s", text);
-	cr_expect_eq(captured_stderr_times(text, " RONDO WARN "), 1, "%s", text);
-	cr_expect_eq(captured_stderr_times(said_with_algorithm("ring", false), " RONDO WARN "), 0);
+	cr_expect_eq(count_of(text, " RONDO WARN "), 1, "%s", text);
+	cr_expect_eq(count_of(said_with_algorithm("ring", false), " RONDO WARN "), 0);
 }
 
 Test(logs, another_communicator_warns_again, .timeout = 60)
 {
 	const char *text = said_with_algorithm("tree", true);
 
-	cr_expect_geq(captured_stderr_times(text, "RONDO_ALGO=tree is not used for all_reduce"), 2,
+	cr_expect_geq(count_of(text, "RONDO_ALGO=tree is not used for all_reduce"), 2,
 		"%s", text);
 }
 

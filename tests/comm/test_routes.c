@@ -8,6 +8,7 @@
 #include "transports/transports.h"
 #include "captured_stderr.h"
 #include "routes.h"
+#include "text.h"
 
 /* ---- Transports that break their promise --------------------------------------------------- */
 
@@ -185,7 +186,7 @@ static void expect_fallback(enum fault of, int rank, const char *line)
 	setenv("RONDO_INIT_TIMEOUT_MS", "8000", 1);
 	text = routes_run(&world, &failed, outcomes);
 	cr_expect_eq(failed, 0, "%s", text);
-	cr_expect_eq(captured_stderr_times(text, " WARN "), 1, "%s", text);
+	cr_expect_eq(count_of(text, " WARN "), 1, "%s", text);
 	cr_expect(strstr(text, line), "%s", text);
 }
 
@@ -238,11 +239,11 @@ Test(routes, each_pair_says_so_once_however_many_there_are, .timeout = 60)
 	cr_assert_eq(rd_transport_add(&second), 0);
 	text = routes_run(&world, &failed, outcomes);
 	cr_expect_eq(failed, 0, "%s", text);
-	cr_expect_eq(captured_stderr_times(text, " WARN "), 20, "%s", text);
-	cr_expect_eq(captured_stderr_times(text, "over first (rank "), 10, "%s", text);
-	cr_expect_eq(captured_stderr_times(text, "and go on over second"), 10, "%s", text);
-	cr_expect_eq(captured_stderr_times(text, "over second (rank "), 10, "%s", text);
-	cr_expect_eq(captured_stderr_times(text, "and go on over shm"), 10, "%s", text);
+	cr_expect_eq(count_of(text, " WARN "), 20, "%s", text);
+	cr_expect_eq(count_of(text, "over first (rank "), 10, "%s", text);
+	cr_expect_eq(count_of(text, "and go on over second"), 10, "%s", text);
+	cr_expect_eq(count_of(text, "over second (rank "), 10, "%s", text);
+	cr_expect_eq(count_of(text, "and go on over shm"), 10, "%s", text);
 }
 
 Test(routes, where_none_is_left_all_that_was_tried_is_named, .timeout = 60)

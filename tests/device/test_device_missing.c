@@ -7,6 +7,7 @@
 
 #include "rondo.h"
 #include "captured_stderr.h"
+#include "text.h"
 
 /* A comm of one rank. */
 static int create(rondo_comm **comm, int gpu)
@@ -138,7 +139,7 @@ Test(device_missing, a_gpu_for_which_there_are_no_kernels_counts_as_none)
 	expect_said("is to use device 0 (RONDO_GPU, or gpu in struct rondo_config), but device 0 "
 		    "has compute capability 7.5");
 	text = captured_stderr_end();
-	cr_expect_eq(captured_stderr_times(text, "capability"), 1, "%s", text);
+	cr_expect_eq(count_of(text, "capability"), 1, "%s", text);
 	cr_expect(strstr(text, "2 of 2 GPUs are not used: device 0 has "), "%s", text);
 }
 

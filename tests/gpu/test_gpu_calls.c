@@ -8,6 +8,7 @@
 
 #include "device/device_stream.h"
 #include "captured_stderr.h"
+#include "text.h"
 #include "api/stream.h"
 #include "gpu/direct.h"
 #include "variants.h"
@@ -75,8 +76,7 @@ Test(gpu, the_way_that_is_taken_is_told_with_its_reason, .timeout = 60)
 		failed = in_child(run_trial, &trial);
 		text = captured_stderr_end();
 		cr_expect_eq(failed, 0);
-		cr_expect_eq(captured_stderr_times(text, told[i].words), 2, "%s: %s", told[i].words,
-			text);
+		cr_expect_eq(count_of(text, told[i].words), 2, "%s: %s", told[i].words, text);
 	}
 }
 

@@ -6,6 +6,7 @@
 
 #include "gpu/messages.h"
 #include "captured_stderr.h"
+#include "text.h"
 #include "variants.h"
 
 struct named {
@@ -62,7 +63,7 @@ Test(gpu_messages, an_algorithm_that_devices_do_not_run_is_one_warning, .timeout
 	wrong = in_child(run_named, &by_kernel);
 	text = captured_stderr_end();
 	cr_expect_eq(wrong, 0);
-	cr_expect_eq(captured_stderr_times(text, " RONDO WARN "), 1, "%s", text);
+	cr_expect_eq(count_of(text, " RONDO WARN "), 1, "%s", text);
 	cr_expect(strstr(text,
 			  "[0] RONDO WARN RONDO_ALGO=ring is not used for all_reduce on 3 ranks: "
 			  "kernels run by direct access (RONDO_KERNEL); two_shot runs it\n"),
@@ -71,7 +72,7 @@ Test(gpu_messages, an_algorithm_that_devices_do_not_run_is_one_warning, .timeout
 	wrong = in_child(run_named, &by_messages);
 	text = captured_stderr_end();
 	cr_expect_eq(wrong, 0);
-	cr_expect_eq(captured_stderr_times(text, " RONDO WARN "), 1, "%s", text);
+	cr_expect_eq(count_of(text, " RONDO WARN "), 1, "%s", text);
 	cr_expect(strstr(text, "[0] RONDO WARN RONDO_ALGO=binomial is not used for all_reduce on 3 "
 			       "ranks: it does not run on these devices; ring runs it\n"),
 		"%s", text);

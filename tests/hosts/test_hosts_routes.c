@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "captured_stderr.h"
+#include "text.h"
 #include "world.h"
 
 #define COUNT (1 << 20)
@@ -55,7 +56,7 @@ Test(hosts_routes, a_pair_goes_by_another_network_where_its_own_is_cut, .timeout
 
 	cr_assert(hosts_divide(hosts, 1, 2, 0));
 	text = run_world(&world, all_reduce);
-	cr_expect_eq(captured_stderr_times(text, " WARN "), 1, "%s", text);
+	cr_expect_eq(count_of(text, " WARN "), 1, "%s", text);
 	cr_expect(strstr(text, "[2] RONDO WARN NET/Socket : rank 2 does not reach rank 1 at 10."),
 		"%s", text);
 	cr_expect(strstr(text, " by eth0 ("), "%s", text);
@@ -71,7 +72,7 @@ Test(hosts_routes, of_two_interfaces_that_are_named_a_dead_one_is_done_without, 
 	cr_assert(hosts_unplug(hosts, 0, 1));
 	setenv("RONDO_INTERFACE", "eth1,eth0", 1);
 	text = run_world(&world, all_reduce);
-	cr_expect_eq(captured_stderr_times(text, " WARN "), 1, "%s", text);
+	cr_expect_eq(count_of(text, " WARN "), 1, "%s", text);
 	cr_expect(strstr(text, " by eth1 ("), "%s", text);
 	hosts_destroy(hosts);
 }
@@ -118,7 +119,7 @@ Test(hosts_routes, channels_are_connected_over_the_interfaces_that_are_named, .t
 	struct world world = { .size = 2, .channels = 3, .hosts = hosts, .host_of = { 0, 1 } };
 
 	setenv("RONDO_INTERFACE", "eth0,eth1", 1);
-	cr_expect_eq(captured_stderr_times(run_world(&world, count_links), " RONDO "), 0);
+	cr_expect_eq(count_of(run_world(&world, count_links), " RONDO "), 0);
 	hosts_destroy(hosts);
 }
 

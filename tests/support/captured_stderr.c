@@ -33,12 +33,3 @@ const char *captured_stderr_end(void)
 	text[size > 0 ? size : 0] = '\0';
 	return text;
 }
-
-int captured_stderr_times(const char *text, const char *part)
-{
-	int found = 0;
-
-	for (; (text = strstr(text, part)); text++)
-		found++;
-	return found;
-}

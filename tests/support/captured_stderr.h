@@ -10,7 +10,4 @@ void captured_stderr_begin(void);
 /* Shows what follows again; what was kept, until the next call. */
 const char *captured_stderr_end(void);
 
-/* How often the part stands in the text. */
-int captured_stderr_times(const char *text, const char *part);
-
 #endif

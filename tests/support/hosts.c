@@ -1,4 +1,5 @@
 #include "hosts.h"
+#include "text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -103,7 +104,7 @@ static bool run_script(const char *program, int net, const struct script *script
 	if (pid > 0)
 		waitpid(pid, &status, 0);
 	if (status != 0) {
-		char *text = hosts_text(said);
+		char *text = file_text(said);
 
 		text[strcspn(text, "\n")] = '\0';
 		give_up("%s: %s", program,
@@ -426,21 +427,11 @@ void hosts_finish(struct hosts_program *program, int limit_ms)
 		program->status = -1;
 }
 
-char *hosts_text(int fd)
-{
-	off_t size = lseek(fd, 0, SEEK_END);
-	char *text = calloc(1, (size_t)size + 1);
-
-	if (!text || pread(fd, text, (size_t)size, 0) != size)
-		abort();
-	return text;
-}
-
 /* A file does not tell of its growth: it is asked. */
 bool hosts_await(int fd, const char *part, int limit_ms)
 {
 	for (int waited_ms = 0; waited_ms < limit_ms; waited_ms += 10) {
-		char *text = hosts_text(fd);
+		char *text = file_text(fd);
 		bool there = strstr(text, part) != NULL;
 
 		free(text);

@@ -74,8 +74,6 @@ void hosts_start(
 	const struct hosts *hosts, int host, char *const *arguments, struct hosts_program *program);
 /* Waits until it ends; kills it after limit_ms. */
 void hosts_finish(struct hosts_program *program, int limit_ms);
-/* All that is in such a file, as a string that the caller frees. */
-char *hosts_text(int fd);
 /* Waits until such a file holds this; false: not within limit_ms. */
 bool hosts_await(int fd, const char *part, int limit_ms);
 

@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 
 #include "captured_stderr.h"
+#include "text.h"
 
 int routes_reach(const struct rd_place *here, const struct rd_place *there)
 {
@@ -35,5 +36,5 @@ void routes_expect_none(const struct world *world, const char *part)
 	const char *text = routes_run(world, &failed, outcomes);
 
 	cr_expect_eq(failed, 0, "%s", text);
-	cr_expect_eq(captured_stderr_times(text, part), 0, "%s", text);
+	cr_expect_eq(count_of(text, part), 0, "%s", text);
 }

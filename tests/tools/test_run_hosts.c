@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "text.h"
 #include "world.h"
 
 #define LIMIT_MS 60000
@@ -45,7 +46,7 @@ static void start(const struct hosts *hosts, const struct job *job, struct hosts
 static void print_all(struct hosts_program *launchers, int count)
 {
 	for (int i = 0; i < count; i++) {
-		char *out = hosts_text(launchers[i].out), *err = hosts_text(launchers[i].err);
+		char *out = file_text(launchers[i].out), *err = file_text(launchers[i].err);
 
 		fprintf(stderr, "---- node %d: status %d\n%s%s", i, launchers[i].status, out, err);
 		free(out);
@@ -67,21 +68,12 @@ static void finish_well(struct hosts_program *launchers, int count)
 	cr_assert_eq(failed, 0);
 }
 
-static int count_of(const char *text, const char *part)
-{
-	int found = 0;
-
-	for (; (text = strstr(text, part)); text += strlen(part))
-		found++;
-	return found;
-}
-
 /* ---- It works ------------------------------------------------------------------------------ */
 
 /* Each node's ranks have said the sum, and no other node's. */
 static void assert_sums(const struct hosts_program *launcher, int first, int ranks, int size)
 {
-	char *text = hosts_text(launcher->out), line[64];
+	char *text = file_text(launcher->out), line[64];
 
 	for (int rank = first; rank < first + ranks; rank++) {
 		snprintf(line, sizeof(line), "rank %d of %d: the sum is %d\n", rank, size,
@@ -260,7 +252,7 @@ Test(run_hosts, the_log_of_two_hosts_of_four_ranks_is_what_people_know, .timeout
 	setenv("RONDO_DEBUG_SUBSYS", "BOOTSTRAP,NET,ROUTE,RING,TREE,COLL", 1);
 	run_demo(launchers);
 	for (int node = 0; node < NODES; node++) {
-		char *text = hosts_text(launchers[node].err), *rest = NULL;
+		char *text = file_text(launchers[node].err), *rest = NULL;
 
 		for (char *line = strtok_r(text, "\n", &rest); line;
 			line = strtok_r(NULL, "\n", &rest))
@@ -282,7 +274,7 @@ Test(run_hosts, a_healthy_job_of_two_hosts_warns_of_nothing, .timeout = 120)
 
 	run_demo(launchers);
 	for (int node = 0; node < NODES; node++) {
-		char *text = hosts_text(launchers[node].err), *rest = NULL;
+		char *text = file_text(launchers[node].err), *rest = NULL;
 
 		for (char *line = strtok_r(text, "\n", &rest); line;
 			line = strtok_r(NULL, "\n", &rest))
@@ -328,7 +320,7 @@ static int read_page(const char *path, struct block blocks[BLOCKS_MAX])
 /* Every rank has said the sum, on whichever host. */
 static void assert_sum_of_all(struct hosts_program *programs, const char *command)
 {
-	char *texts[2] = { hosts_text(programs[0].out), hosts_text(programs[1].out) };
+	char *texts[2] = { file_text(programs[0].out), file_text(programs[1].out) };
 	const char *size_at = strstr(texts[0], "rank 0 of ");
 	int size = size_at ? atoi(size_at + strlen("rank 0 of ")) : 0;
 	char line[64];
@@ -393,7 +385,7 @@ Test(run_hosts, an_interface_that_is_dead_costs_a_line, .timeout = 120)
 	cr_assert(hosts_unplug(hosts, 1, 1));
 	start(hosts, &job, launchers);
 	finish_well(launchers, 2);
-	text = hosts_text(launchers[1].err);
+	text = file_text(launchers[1].err);
 	cr_assert_eq(count_of(text, "rank 1 does not reach rank 0 at 10.7.1.1:"), 1, "%s", text);
 	cr_assert_eq(count_of(text, "\n"), 1, "%s", text);
 	free(text);
@@ -428,7 +420,7 @@ static struct hosts *start_endless_job(struct job *job, struct hosts_program lau
 /* "host1:4803:4803 [2] RONDO ...": by their lines the ranks' pids are known. */
 static pid_t pid_of(const struct hosts_program *launcher, int rank)
 {
-	char *text = hosts_text(launcher->err), mark[16];
+	char *text = file_text(launcher->err), mark[16];
 	int pid = 0;
 
 	snprintf(mark, sizeof(mark), " [%d] ", rank);
@@ -446,7 +438,7 @@ static void assert_ends_with(
 	char *text;
 
 	hosts_finish(launcher, LIMIT_MS);
-	text = hosts_text(launcher->err);
+	text = file_text(launcher->err);
 	cr_assert_eq(launcher->status, status, "status %d:\n%s", launcher->status, text);
 	cr_assert_not_null(strstr(text, first), "no '%s' in:\n%s", first, text);
 	cr_assert_not_null(strstr(text, second), "no '%s' in:\n%s", second, text);
@@ -461,7 +453,7 @@ static void assert_bench_ends_by(struct hosts_program *launcher, const char *cul
 	snprintf(starting, sizeof(starting), ": starting: %s", culprit);
 	snprintf(running, sizeof(running), ": all_reduce: %s", culprit);
 	assert_ends_with(launcher, 1, "rondo-bench: rank ", "rondo-run: rank ");
-	text = hosts_text(launcher->err);
+	text = file_text(launcher->err);
 	cr_assert(
 		strstr(text, starting) || strstr(text, running), "no '%s' in:\n%s", culprit, text);
 	free(text);

@@ -17,6 +17,7 @@
 #include "transports/contract/fixture.h"
 #include "transports/contract/traffic.h"
 #include "captured_stderr.h"
+#include "text.h"
 
 static const struct shape shape = { .size = 2, .channels = 1, .slots = 4, .piece = 4096 };
 
@@ -231,10 +232,8 @@ Test(shm, each_says_once_that_the_other_may_not_read_its_memory, .timeout = 60)
 	captured_stderr_begin();
 	fixture_pair("shm", &shape, PROCESSES, lender, borrower);
 	text = captured_stderr_end();
-	cr_expect_eq(captured_stderr_times(text, "rank 0 may not read this process's memory"), 1,
-		"%s", text);
-	cr_expect_eq(captured_stderr_times(text, "rank 1 may not read this process's memory"), 1,
-		"%s", text);
+	cr_expect_eq(count_of(text, "rank 0 may not read this process's memory"), 1, "%s", text);
+	cr_expect_eq(count_of(text, "rank 1 may not read this process's memory"), 1, "%s", text);
 }
 
 /* ---- Memory that a peer has spoilt ---------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "captured_stderr.h"
+#include "text.h"
 #include "tuner/cost_file.h"
 #include "world.h"
 
@@ -295,7 +296,7 @@ Test(tune, a_number_out_of_bounds_is_named_with_its_line_and_its_bounds)
 		captured_stderr_begin();
 		cr_expect_not(rd_tune_find(path, "a", &found), "%s", tries[i].line);
 		log = captured_stderr_end();
-		cr_expect_eq(captured_stderr_times(log, "\n"), 1, "%s", log);
+		cr_expect_eq(count_of(log, "\n"), 1, "%s", log);
 		cr_expect(strstr(log, tries[i].said) && strstr(log, path), "%s should say %s: %s",
 			tries[i].line, tries[i].said, log);
 	}

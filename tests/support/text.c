@@ -1,0 +1,25 @@
+#include "text.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int count_of(const char *text, const char *part)
+{
+	int found = 0;
+
+	for (; (text = strstr(text, part)); text += strlen(part))
+		found++;
+	return found;
+}
+
+char *file_text(int fd)
+{
+	off_t size = lseek(fd, 0, SEEK_END);
+	char *text = calloc(1, (size_t)size + 1);
+
+	cr_assert_not_null(text);
+	cr_assert_eq(pread(fd, text, (size_t)size, 0), size);
+	return text;
+}

@@ -1,0 +1,13 @@
+/*
+ * Texts that programs wrote, for tests to read.
+ */
+#ifndef TEXT_H
+#define TEXT_H
+
+/* How often the part stands in the text. */
+int count_of(const char *text, const char *part);
+
+/* All that a file holds, as a string that the caller frees. */
+char *file_text(int fd);
+
+#endif
