@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/json.h"
+#include "program.h"
+#include "text.h"
 #include "topo/paths.h"
 #include "topo/topology.h"
 
@@ -22,46 +22,24 @@ struct run {
 	char *out, *err; /* what it printed; run_free() */
 };
 
-static char *text_of(int fd)
-{
-	off_t size = lseek(fd, 0, SEEK_END);
-	char *text = calloc(1, (size_t)size + 1);
-
-	cr_assert_eq(pread(fd, text, (size_t)size, 0), size);
-	close(fd);
-	return text;
-}
-
-static int run_to(int out, int err, char **arguments)
-{
-	int status;
-	pid_t child = fork();
-
-	if (child == 0) {
-		dup2(out, STDOUT_FILENO);
-		dup2(err, STDERR_FILENO);
-		execv(RONDO_TOOL, arguments);
-		_exit(99);
-	}
-	cr_assert_gt(child, 0);
-	cr_assert_eq(waitpid(child, &status, 0), child);
-	cr_assert(WIFEXITED(status), "it died of signal %d", WTERMSIG(status));
-	return WEXITSTATUS(status);
-}
-
 /* Runs it with these arguments, the last of them NULL. */
 static struct run run(const char *first, ...)
 {
 	char *arguments[ARGS_MAX] = { "rondo-topo", (char *)first };
-	int out = memfd_create("out", MFD_CLOEXEC), err = memfd_create("err", MFD_CLOEXEC);
+	struct program program = program_files();
+	struct run run;
 	va_list args;
 
 	va_start(args, first);
 	for (int i = 2; arguments[i - 1] && i < ARGS_MAX - 1; i++)
 		arguments[i] = va_arg(args, char *);
 	va_end(args);
-	int status = run_to(out, err, arguments);
-	return (struct run){ status, text_of(out), text_of(err) };
+	program_start_with(&program, RONDO_TOOL, arguments);
+	program_finish(&program);
+	run = (struct run){ program.status, file_text(program.out), file_text(program.err) };
+	close(program.out);
+	close(program.err);
+	return run;
 }
 
 static void run_free(struct run *run)
@@ -81,7 +59,9 @@ static char *contents(const char *path)
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	cr_assert_geq(fd, 0, "no %s", path);
-	return text_of(fd);
+	char *text = file_text(fd);
+	close(fd);
+	return text;
 }
 
 /* ---- The matrix ---- */
@@ -306,15 +286,6 @@ Test(topo, the_ring_and_the_trees_reach_every_rank)
 
 /* ---- Pictures ---- */
 
-static int count(const char *text, const char *part)
-{
-	int found = 0;
-
-	for (const char *at = strstr(text, part); at; at = strstr(at + 1, part))
-		found++;
-	return found;
-}
-
 /* Elements that begin end, in order, and nothing is drawn nowhere. */
 static void assert_valid_svg(const char *svg)
 {
@@ -330,7 +301,7 @@ static void assert_valid_svg(const char *svg)
 	cr_assert_eq(open, 0);
 	cr_assert_null(strstr(svg, "nan"));
 	cr_assert_null(strstr(svg, "inf"));
-	cr_assert_eq(count(svg, "&"), count(svg, "&#"));
+	cr_assert_eq(count_of(svg, "&"), count_of(svg, "&#"));
 }
 
 Test(topo, a_picture_has_every_device_rank_and_edge, .init = begin_folder, .fini = end_folder)
@@ -341,16 +312,16 @@ Test(topo, a_picture_has_every_device_rank_and_edge, .init = begin_folder, .fini
 	cr_assert_str_empty(drawn.out);
 	char *svg = contents(file);
 	assert_valid_svg(svg);
-	cr_assert_eq(count(svg, "class=\"gpu\""), 8);
-	cr_assert_eq(count(svg, "class=\"nic\""), 11);
-	cr_assert_eq(count(svg, "class=\"switch\""), 8);
-	cr_assert_eq(count(svg, "class=\"bridge\""), 11);
-	cr_assert_eq(count(svg, "class=\"nvswitch\""), 1);
-	cr_assert_eq(count(svg, "class=\"numa\""), 2);
-	cr_assert_eq(count(svg, "class=\"core\""), 112);
-	cr_assert_eq(count(svg, "class=\"rank\""), 3 * 8);
+	cr_assert_eq(count_of(svg, "class=\"gpu\""), 8);
+	cr_assert_eq(count_of(svg, "class=\"nic\""), 11);
+	cr_assert_eq(count_of(svg, "class=\"switch\""), 8);
+	cr_assert_eq(count_of(svg, "class=\"bridge\""), 11);
+	cr_assert_eq(count_of(svg, "class=\"nvswitch\""), 1);
+	cr_assert_eq(count_of(svg, "class=\"numa\""), 2);
+	cr_assert_eq(count_of(svg, "class=\"core\""), 112);
+	cr_assert_eq(count_of(svg, "class=\"rank\""), 3 * 8);
 	/* 8 links to the switch, 8 edges of the ring, 7 of each tree, and one in the legend. */
-	cr_assert_eq(count(svg, "class=\"d1\""), 8 + 8 + 2 * 7 + 1);
+	cr_assert_eq(count_of(svg, "class=\"d1\""), 8 + 8 + 2 * 7 + 1);
 	free(svg);
 	run_free(&drawn);
 }
@@ -360,11 +331,11 @@ Test(topo, a_card_of_two_functions_is_drawn_without_a_switch)
 	struct run drawn = run("--load", FIXTURE("two_nodes"), "--svg", "-", NULL);
 
 	assert_went_well(&drawn);
-	cr_assert_eq(count(drawn.out, "class=\"switch\""), 4, "one for each pair of GPUs");
-	cr_assert_eq(count(drawn.out, "class=\"bridge\""), 6);
-	cr_assert_eq(count(drawn.out, "class=\"nic\""), 2);
-	cr_assert_eq(count(drawn.out, "class=\"off\""), 2);
-	cr_assert_eq(count(drawn.out, "class=\"network\""), 1);
+	cr_assert_eq(count_of(drawn.out, "class=\"switch\""), 4, "one for each pair of GPUs");
+	cr_assert_eq(count_of(drawn.out, "class=\"bridge\""), 6);
+	cr_assert_eq(count_of(drawn.out, "class=\"nic\""), 2);
+	cr_assert_eq(count_of(drawn.out, "class=\"off\""), 2);
+	cr_assert_eq(count_of(drawn.out, "class=\"network\""), 1);
 	run_free(&drawn);
 }
 
@@ -409,7 +380,7 @@ static void assert_refused(struct run refused, int status, const char *line)
 	cr_assert_str_empty(refused.out);
 	cr_assert_not_null(strstr(refused.err, line), "no \"%s\" in: %s", line, refused.err);
 	cr_assert(!strncmp(refused.err, "rondo-topo: ", 12), "%s", refused.err);
-	cr_assert_eq(count(refused.err, "\n"), 1, "one line: %s", refused.err);
+	cr_assert_eq(count_of(refused.err, "\n"), 1, "one line: %s", refused.err);
 	run_free(&refused);
 }
 
@@ -440,16 +411,15 @@ Test(topo, bad_files_are_refused_in_one_line)
 
 Test(topo, a_full_disk_is_told)
 {
-	char *arguments[] = { "rondo-topo", "--load", FIXTURE("vm"), NULL };
-	int out = open("/dev/full", O_WRONLY | O_CLOEXEC), err = memfd_create("err", MFD_CLOEXEC);
+	struct program program = program_files();
 
-	if (out < 0)
+	program.out = open("/dev/full", O_WRONLY | O_CLOEXEC);
+	if (program.out < 0)
 		cr_skip_test("no /dev/full here");
-	cr_assert_eq(run_to(out, err, arguments), 1);
-	char *text = text_of(err);
-	cr_assert_not_null(strstr(text, "cannot write standard output: No space left"), "%s", text);
-	free(text);
-	close(out);
+	program_start(&program, RONDO_TOOL, "--load", FIXTURE("vm"), NULL);
+	program_finish(&program);
+	cr_assert_eq(program.status, 1);
+	assert_contains(program.err, "cannot write standard output: No space left");
 }
 
 Test(topo, help_and_version_answer)

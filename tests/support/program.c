@@ -1,0 +1,156 @@
+#include "program.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "text.h"
+
+#define ARGS_MAX 32
+
+int program_file(void)
+{
+	int fd = memfd_create("output", MFD_CLOEXEC);
+
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(fcntl(fd, F_SETFL, O_APPEND), 0);
+	return fd;
+}
+
+struct program program_files(void)
+{
+	return (struct program){ .out = program_file(), .err = program_file() };
+}
+
+void program_start_with(struct program *program, const char *path, char *const *arguments)
+{
+	program->pid = fork();
+	if (program->pid == 0) {
+		dup2(program->out, STDOUT_FILENO);
+		dup2(program->err, STDERR_FILENO);
+		execv(path, arguments);
+		_exit(99);
+	}
+	cr_assert_gt(program->pid, 0);
+}
+
+void program_start(struct program *program, const char *path, ...)
+{
+	char *arguments[ARGS_MAX] = { (char *)path };
+	int count = 0;
+	va_list args;
+
+	va_start(args, path);
+	do {
+		arguments[++count] = va_arg(args, char *);
+	} while (arguments[count] && count < ARGS_MAX - 1);
+	va_end(args);
+	program_start_with(program, path, arguments);
+}
+
+void program_finish(struct program *program)
+{
+	int status;
+
+	cr_assert_eq(waitpid(program->pid, &status, 0), program->pid);
+	program->status = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+int count_lines(const char *text, const char *line)
+{
+	size_t length = strlen(line);
+	int found = 0;
+
+	for (const char *at = text; *at; at = strchr(at, '\n') + 1) {
+		found += strncmp(at, line, length) == 0 && at[length] == '\n';
+		if (!strchr(at, '\n'))
+			break;
+	}
+	return found;
+}
+
+void assert_contains(int fd, const char *part)
+{
+	char *text = file_text(fd);
+
+	cr_assert_not_null(strstr(text, part), "'%s' is not in:\n%s", part, text);
+	free(text);
+}
+
+int pipe_from(int *end)
+{
+	int fds[2];
+
+	cr_assert_eq(pipe2(fds, O_CLOEXEC), 0);
+	*end = fds[1];
+	return fds[0];
+}
+
+int pipe_to_fd_8(void)
+{
+	int fds[2];
+
+	cr_assert_eq(pipe2(fds, O_CLOEXEC), 0);
+	cr_assert_eq(dup2(fds[0], 8), 8);
+	return fds[1];
+}
+
+void read_until(int fd, char *text, size_t size, const char *part)
+{
+	size_t length = strlen(text);
+
+	while (!strstr(text, part)) {
+		struct pollfd ready = { .fd = fd, .events = POLLIN };
+		ssize_t got;
+
+		cr_assert_eq(
+			poll(&ready, 1, 20000), 1, "'%s' does not come; so far:\n%s", part, text);
+		got = read(fd, text + length, size - length - 1);
+		cr_assert_gt(got, 0, "ended without '%s':\n%s", part, text);
+		length += (size_t)got;
+		text[length] = '\0';
+	}
+}
+
+void read_line(int fd, char *line, size_t size)
+{
+	size_t length = 0;
+
+	do {
+		struct pollfd ready = { .fd = fd, .events = POLLIN };
+
+		cr_assert_lt(length, size);
+		cr_assert_eq(poll(&ready, 1, 20000), 1, "no line comes");
+		cr_assert_eq(read(fd, line + length, 1), 1, "no more lines");
+	} while (line[length++] != '\n');
+	line[length - 1] = '\0';
+}
+
+void watch_processes(int fd, struct pollfd *ends, int count)
+{
+	for (int i = 0; i < count; i++) {
+		char line[64];
+
+		read_line(fd, line, sizeof(line));
+		ends[i] = (struct pollfd){ .fd = pidfd_open(atoi(line), 0), .events = POLLIN };
+		cr_assert_geq(ends[i].fd, 0, "no process '%s'", line);
+	}
+}
+
+bool all_end(struct pollfd *ends, int count)
+{
+	int ended = 0;
+
+	for (int i = 0; i < count; i++) {
+		ended += poll(&ends[i], 1, 10000);
+		pidfd_send_signal(ends[i].fd, SIGKILL, NULL, 0);
+	}
+	return ended == count;
+}

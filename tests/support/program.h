@@ -1,0 +1,49 @@
+/*
+ * A program that a test runs: its outputs in files or pipes, and the processes it leaves.
+ */
+#ifndef PROGRAM_H
+#define PROGRAM_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct program {
+	pid_t pid;
+	int out, err; /* what it writes to: files, unless the test puts a pipe there */
+	int status; /* once finished: its exit status, or minus the signal */
+};
+
+/* A file in memory that processes may append to side by side. */
+int program_file(void);
+/* With files for both outputs. */
+struct program program_files(void);
+
+/* Starts the program at `path`; NULL comes last. arguments[0] is its name. */
+void program_start_with(struct program *program, const char *path, char *const *arguments);
+/* Starts it with these arguments, and its path as its name. */
+void program_start(struct program *program, const char *path, ...);
+/* Waits until it ends. */
+void program_finish(struct program *program);
+
+/* How many lines of the text are this one. */
+int count_lines(const char *text, const char *line);
+/* Asserts that a file holds the part. */
+void assert_contains(int fd, const char *part);
+
+/* Before the start: stdout or stderr (*end) becomes a pipe; returns the reading end. */
+int pipe_from(int *end);
+/* Before the start: a pipe whose reading end is fd 8 there; returns the writing end. */
+int pipe_to_fd_8(void);
+/* Reads on, into text[size], until the part is there. */
+void read_until(int fd, char *text, size_t size, const char *part);
+/* Reads one line, without its end. */
+void read_line(int fd, char *line, size_t size);
+
+/* Reads `count` lines, each the pid of a process: ends[] becomes ready when they end. */
+void watch_processes(int fd, struct pollfd *ends, int count);
+/* Whether all of them end; those that do not are killed. */
+bool all_end(struct pollfd *ends, int count);
+
+#endif

@@ -1,0 +1,136 @@
+/* The command line of rondo-bench: what it takes, and what it refuses in one line. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "bench_run.h"
+
+Test(bench, bad_input_gives_one_line_that_names_it, .timeout = 60)
+{
+	expect_bench_refused("", "which collective?");
+	expect_bench_refused(
+		"all_reduced", "'all_reduced' is no collective; did you mean all_reduce? (see");
+	expect_bench_refused(
+		"al_to_al", "'al_to_al' is no collective; did you mean all_to_all? (see");
+	expect_bench_refused("flor", "'flor' is no collective; did you mean floor? (see");
+	expect_bench_refused("zzz", "'zzz' is no collective (see");
+	expect_bench_refused(
+		"all_reduce -d flaot", "or all, not 'flaot'; did you mean float? (see");
+	expect_bench_refused("all_reduce -o summ", "or all, not 'summ'; did you mean sum? (see");
+	expect_bench_refused("all_reduce --rank 2 --minbyte 8 --itters 3",
+		"--itters is no option here; did you mean --iters? (see");
+	expect_bench_refused("all_reduce --nonsense=3", "--nonsense=3 is no option here (see");
+	expect_bench_refused("all_reduce --quick=3", "--quick takes no value (see");
+	expect_bench_refused(
+		"all_reduce -b 1X", "--minbytes wants a size such as 8, 64K, 128M or 1G, not '1X'");
+	expect_bench_refused("all_reduce -e -5", "--maxbytes wants a size");
+	expect_bench_refused("all_reduce -b 8M -e 4M", "-b 8388608 is more than -e 4194304");
+	expect_bench_refused(
+		"all_reduce -n 0", "--iters wants a number from 1 to 100000000, not '0'");
+	expect_bench_refused("all_reduce -n 5x", "not '5x'");
+	expect_bench_refused("all_reduce -o xor", "--op wants sum, prod, min, max, avg, band, ");
+	expect_bench_refused("all_reduce -d float8", "--datatype wants");
+	expect_bench_refused("all_reduce -f 0", "--stepfactor wants");
+	expect_bench_refused("all_reduce -i 0", "--stepbytes wants a size above 0, not '0'");
+	expect_bench_refused("broadcast -r x", "--root wants a number from -1 to ");
+	expect_bench_refused("all_reduce -a 4", "--average wants a number from 0 to 3, not '4'");
+	expect_bench_refused("all_reduce -q", "-q is no option here");
+	expect_bench_refused("all_reduce --bogus", "--bogus is no option here");
+	expect_bench_refused("all_reduce -b", "-b needs a value");
+	expect_bench_refused("all_reduce 8", "'8' is left over");
+	expect_bench_refused("all_reduce --ranks 5000", "--ranks wants");
+	expect_bench_refused(
+		"all_reduce -o band", "band is for integers, not for float: give -d int32");
+	expect_bench_refused(
+		"sendrecv --ranks 2 --device", "sendrecv takes GPU memory on a stream: give -z 0");
+	expect_bench_refused("init --ranks 2 -J x",
+		"--output_file and --svg go with a collective, not with init");
+	expect_bench_refused("floor --svg x", "go with a collective, not with floor");
+	expect_bench_refused(
+		"all_reduce --ranks 2 --sweep -J x", "go with a collective, not with --sweep");
+}
+
+Test(bench, buffers_that_this_host_cannot_hold_are_refused, .timeout = 30)
+{
+	expect_bench_refused("all_reduce --ranks 2 -b 8 -e 1000000G",
+		"two buffers of -e 1073741824000000 bytes for each of 2 ranks take 4000000.0 GiB, "
+		"and "
+		"this host has ");
+}
+
+Test(bench, a_sweep_of_what_cannot_be_swept_is_refused, .timeout = 30)
+{
+	expect_bench_refused(
+		"floor --sweep", "--sweep and --explain go with a collective, not with floor");
+	expect_bench_refused("all_reduce --ranks 2 --sweep -d all",
+		"one type, operation and root, in the caller");
+	expect_bench_refused(
+		"all_reduce --ranks 2 --sweep -z 0", "one type, operation and root, in the caller");
+	expect_bench_refused("all_reduce --sweep", "--sweep needs ranks in processes");
+	expect_bench_refused("sendrecv --ranks 2 --sweep", "there are no algorithms of sendrecv");
+	expect_bench_refused("sendrecv --ranks 2 --explain", "there are no algorithms of sendrecv");
+	expect_bench_refused("all_reduce --ranks 2 --device --sweep", "leave out --device");
+	expect_bench_refused("all_reduce --ranks 2 --device --explain", "leave out --device");
+	expect_bench_refused("init --ranks 2 --sweep",
+		"--sweep and --explain go with a collective, not with init");
+}
+
+Test(bench, help_succeeds, .timeout = 30)
+{
+	static const char *const options[] = { "--help", "-h" };
+
+	for (int i = 0; i < 2; i++) {
+		struct outcome *outcome = run_bench("%s", options[i]);
+
+		cr_assert_eq(outcome->status, 0);
+		cr_assert_eq(strncmp(outcome->text, "usage: rondo-bench COLLECTIVE", 29), 0);
+	}
+}
+
+Test(bench, names_may_be_spelled_as_elsewhere, .timeout = 60)
+{
+	static const char *const calls[] = { "all_to_all", "AllToAll", "allreduce -d FLOAT -o SUM",
+		"reducescatter -d F32", "send_recv", "all-gather" };
+
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
+		struct outcome *outcome = run_bench("%s --ranks 2 -b 64 -e 64", calls[i]);
+
+		cr_assert_eq(outcome->status, 0, "%s: %s", calls[i], outcome->text);
+	}
+	cr_assert_eq(run_bench("all_to_all --ranks 2 -b 64 -e 64 --explain")->status, 0);
+}
+
+Test(bench, an_algorithm_or_transport_that_may_have_been_meant_is_suggested, .timeout = 30)
+{
+	struct outcome *outcome = run_bench("all_reduce --ranks 2 --algo dubling");
+
+	cr_assert_eq(outcome->status, 1);
+	cr_assert(strstr(outcome->text, "; did you mean doubling?\n"), "%s", outcome->text);
+	outcome = run_bench("all_reduce --ranks 2 --transport tpc");
+	cr_assert_eq(outcome->status, 1);
+	cr_assert(strstr(outcome->text, "; did you mean tcp?"), "%s", outcome->text);
+}
+
+Test(bench, a_root_that_is_no_rank_is_one_line, .timeout = 60)
+{
+	struct outcome *outcome = run_bench("broadcast --ranks 2 -b 8 -e 8 -r 7");
+
+	cr_assert_eq(outcome->status, 1, "%s", outcome->text);
+	cr_assert_str_eq(
+		outcome->text, "rondo-bench: --root 7 is no rank: give a number from 0 to 1\n");
+}
+
+Test(bench, an_operation_does_not_matter_to_what_does_not_reduce, .timeout = 60)
+{
+	struct outcome *outcome = run_bench("all_gather --ranks 2 -b 8 -e 8 -o band");
+
+	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
+	cr_assert_eq(rows_of(outcome), 1, "%s", outcome->text);
+}
+
+Test(bench, init_without_processes_says_how_to_have_some)
+{
+	struct outcome *outcome = run_bench("init");
+
+	cr_assert_eq(outcome->status, 2);
+	cr_assert(strstr(outcome->text, "--ranks N"), "%s", outcome->text);
+}

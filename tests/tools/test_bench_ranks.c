@@ -1,0 +1,138 @@
+/* The ranks of rondo-bench: launchers, threads, a signal, and errors that every rank sees. */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench_run.h"
+#include "world.h"
+
+Test(bench, processes_that_mpirun_started_are_the_ranks, .timeout = 60)
+{
+	static const char *const mpis[] = { "OMPI_COMM_WORLD", "PMI" };
+
+	for (int i = 0; i < 2; i++) {
+		const char *mpi = mpis[i];
+		struct outcome *outcome =
+			run_script("export MASTER_PORT=%d %s_SIZE=2; "
+				   "%s_RANK=1 '%s' barrier & %s_RANK=0 '%s' barrier && wait $!",
+				world_free_port(), mpi, mpi, RONDO_TOOL, mpi, RONDO_TOOL);
+
+		cr_assert_eq(outcome->status, 0, "%s", outcome->text);
+		cr_assert(strstr(outcome->text, "#  Rank  1 Group  0 Pid"), "%s", outcome->text);
+		cr_assert_eq(rows_of(outcome), 1, "%s", outcome->text);
+	}
+}
+
+Test(bench, a_launcher_that_makes_no_sense_is_one_line, .timeout = 30)
+{
+	static const char *const settings[] = { "WORLD_SIZE=2", "WORLD_SIZE=2 RANK=2",
+		"WORLD_SIZE=2 RANK=x", "WORLD_SIZE=0 RANK=0" };
+
+	for (int i = 0; i < 4; i++) {
+		struct outcome *outcome = run_script("%s '%s' barrier", settings[i], RONDO_TOOL);
+
+		cr_assert_eq(outcome->status, 1, "%s", outcome->text);
+		cr_assert_str_eq(outcome->text,
+			"rondo-bench: WORLD_SIZE is set, so it should be a number of "
+			"processes, and RANK one below it\n");
+	}
+	cr_assert_eq(
+		run_script("PMI_SIZE=2 PMI_RANK=0 '%s' barrier --ranks 2", RONDO_TOOL)->status, 2);
+}
+
+Test(bench, a_launcher_that_it_cannot_read_is_one_line_and_not_many_worlds, .timeout = 30)
+{
+	static const char *const options[] = { "", "--ranks 2", "-t 2" };
+
+	for (int i = 0; i < 3; i++) {
+		struct outcome *outcome = run_script(
+			"SLURM_NTASKS=4 SLURM_PROCID=1 '%s' barrier %s", RONDO_TOOL, options[i]);
+
+		cr_assert_eq(outcome->status, 2, "%s", outcome->text);
+		cr_assert_str_eq(outcome->text,
+			"rondo-bench: a launcher started several processes (SLURM_NTASKS=4), but "
+			"RANK and WORLD_SIZE are not set, and each would run alone: start it with "
+			"rondo-run, or set RANK=$SLURM_PROCID, WORLD_SIZE=$SLURM_NTASKS and "
+			"MASTER_ADDR in each (RANK=0 WORLD_SIZE=1 where each is to run alone) (see "
+			"rondo-bench --help)\n");
+	}
+	cr_assert_eq(run_script("SLURM_NTASKS=4 '%s' barrier", RONDO_TOOL)->status, 0);
+	cr_assert_eq(run_script("SLURM_NTASKS=4 SLURM_PROCID=1 RANK=0 WORLD_SIZE=1 '%s' barrier",
+			     RONDO_TOOL)
+			     ->status,
+		0);
+}
+
+Test(bench, a_comm_is_weighed_among_threads_of_processes, .timeout = 60)
+{
+	struct outcome *outcome = run_bench("init --ranks 2 -t 2 -n 1");
+
+	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
+	cr_assert(strstr(outcome->text, "a comm of 4 ranks"), "%s", outcome->text);
+}
+
+/* Starts `rondo-bench all_reduce` for hours in a group of its own, and waits for its first row. */
+static pid_t start_long_run(int *out)
+{
+	char *arguments[] = { "rondo-bench", "all_reduce", "--ranks", "4", "-b", "8", "-e", "8M",
+		"-i", "8", "-n", "1000", NULL };
+	char text[1 << 16];
+	size_t length = 0;
+	int ends[2];
+
+	cr_assert_eq(pipe2(ends, O_CLOEXEC), 0);
+	pid_t child = fork();
+	if (child == 0) {
+		setpgid(0, 0);
+		dup2(ends[1], STDOUT_FILENO);
+		execv(RONDO_TOOL, arguments);
+		_exit(99);
+	}
+	cr_assert_gt(child, 0);
+	close(ends[1]);
+	do {
+		ssize_t got = read(ends[0], text + length, sizeof(text) - 1 - length);
+		cr_assert_gt(got, 0, "it ended early");
+		length += (size_t)got;
+		text[length] = '\0';
+	} while (!strstr(text, "  float  "));
+	*out = ends[0];
+	return child;
+}
+
+/* To the whole group, as a terminal does it; then to the process that forked the ranks alone. */
+Test(bench, an_interrupted_run_leaves_no_process, .timeout = 60)
+{
+	for (int alone = 0; alone < 2; alone++) {
+		char text[4096];
+		int out, status;
+		pid_t child = start_long_run(&out);
+
+		cr_assert_eq(kill(alone ? child : -child, SIGINT), 0);
+		cr_assert_eq(waitpid(child, &status, 0), child);
+		cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+		/* The pipe ends when the last process that could write to it has. */
+		while (read(out, text, sizeof(text)) > 0)
+			;
+		close(out);
+	}
+}
+
+Test(bench, what_is_wrong_on_every_rank_is_said_once, .timeout = 30)
+{
+	static const char *const options[] = { "--ranks 3 --algo bogus",
+		"--ranks 2 -t 2 --algo bogus", "-t 3 --algo bogus", "--ranks 3 --device" };
+
+	setenv("RONDO_DEVICE", "none", 1);
+	for (int i = 0; i < 4; i++) {
+		struct outcome *outcome = run_bench("barrier %s", options[i]);
+		char *newline = strchr(outcome->text, '\n');
+
+		cr_assert_eq(outcome->status, 1, "%s", outcome->text);
+		cr_assert(newline && newline[1] == '\0', "not one line: %s", outcome->text);
+	}
+}

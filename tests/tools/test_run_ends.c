@@ -1,0 +1,225 @@
+/* How rondo-run ends: ranks that fail or are killed, signals, and what becomes of the others. */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "program.h"
+
+/* The ranks are shells: what a launcher does shows in environment, output and exit status. */
+#define SH(script) "sh", "-c", script
+
+#define SLEEPER "echo $$; exec sleep 1000"
+/* Two processes, neither of which SIGTERM ends. */
+#define STUBBORN "trap '' TERM; sh -c 'echo $$; exec sleep 1000' & echo $$; wait"
+
+Test(run, a_failed_rank_gives_its_exit_status_and_a_line, .timeout = 30)
+{
+	struct program run = program_files();
+
+	program_start(&run, RONDO_TOOL, "--nproc-per-node", "3",
+		SH("[ $RANK = 2 ] && exit 42; exit 0"), NULL);
+	program_finish(&run);
+	cr_assert_eq(run.status, 42);
+	assert_contains(run.err, "rondo-run: rank 2 (pid ");
+	assert_contains(run.err, ") exited with status 42\n");
+}
+
+Test(run, a_killed_rank_gives_128_and_its_signal_and_a_line, .timeout = 30)
+{
+	struct program run = program_files();
+
+	program_start(&run, RONDO_TOOL, "--nproc-per-node", "2",
+		SH("[ $RANK = 1 ] && kill -9 $$; exit 0"), NULL);
+	program_finish(&run);
+	cr_assert_eq(run.status, 128 + SIGKILL);
+	assert_contains(run.err, "rondo-run: rank 1 (pid ");
+	assert_contains(run.err, ") was killed by signal 9 (Killed)\n");
+}
+
+Test(run, a_rank_that_was_killed_outranks_one_that_failed_of_it, .timeout = 30)
+{
+	struct program run = program_files();
+	int err = pipe_from(&run.err), go = pipe_to_fd_8();
+	char text[4096] = "";
+
+	program_start(&run, RONDO_TOOL, "--nproc-per-node", "2",
+		SH("[ $RANK = 0 ] && exit 1; read go <&8; kill -9 $$"), NULL);
+	read_until(err, text, sizeof(text), ") exited with status 1\n");
+	cr_assert_eq(write(go, "\n", 1), 1);
+	program_finish(&run);
+	cr_assert_eq(run.status, 128 + SIGKILL);
+}
+
+#define SLEEPER "echo $$; exec sleep 1000"
+/* Two processes, neither of which SIGTERM ends. */
+#define STUBBORN "trap '' TERM; sh -c 'echo $$; exec sleep 1000' & echo $$; wait"
+
+Test(run, a_failed_rank_ends_the_others_and_what_they_started, .timeout = 60)
+{
+	struct program run = program_files();
+	int out = pipe_from(&run.out), go = pipe_to_fd_8();
+	struct pollfd ends[3];
+
+	program_start(&run, RONDO_TOOL, "--nproc-per-node", "3", "--grace", "1",
+		SH("case $RANK in 0) " STUBBORN ";; 1) " SLEEPER ";; esac; read go <&8; exit 3"),
+		NULL);
+	watch_processes(out, ends, 3);
+	cr_assert_eq(write(go, "\n", 1), 1);
+	program_finish(&run);
+	cr_assert(all_end(ends, 3), "a process is left");
+	cr_assert_eq(run.status, 3);
+	assert_contains(run.err, ") exited with status 3\nrondo-run: rank 0 (pid ");
+	assert_contains(run.err, ") is still there 1 s later: killing it\n");
+}
+
+Test(run, survivors_may_speak_before_they_are_ended, .timeout = 30)
+{
+	struct program run = program_files();
+	int err = pipe_from(&run.err), go = pipe_to_fd_8();
+	char text[4096] = "";
+
+	program_start(&run, RONDO_TOOL, "--nproc-per-node", "2",
+		SH("[ $RANK = 1 ] && exit 5; read go <&8; echo rank 1 is gone >&2; exit 1"), NULL);
+	read_until(err, text, sizeof(text), ") exited with status 5\n");
+	cr_assert_eq(write(go, "\n", 1), 1);
+	read_until(err, text, sizeof(text), "\nrank 1 is gone\n");
+	program_finish(&run);
+	cr_assert_eq(run.status, 5);
+}
+
+Test(run, a_rank_that_ends_takes_along_what_it_started, .timeout = 30)
+{
+	struct program run = program_files();
+	int out = pipe_from(&run.out), go = pipe_to_fd_8();
+	struct pollfd ends[1];
+
+	program_start(&run, RONDO_TOOL, SH("sh -c 'echo $$; exec sleep 1000' & read go <&8"), NULL);
+	watch_processes(out, ends, 1);
+	cr_assert_eq(write(go, "\n", 1), 1);
+	program_finish(&run);
+	cr_assert(all_end(ends, 1), "a process is left");
+	cr_assert_eq(run.status, 0);
+}
+
+Test(run, the_death_of_the_launcher_ends_the_ranks, .timeout = 30)
+{
+	struct program run = program_files();
+	int out = pipe_from(&run.out);
+	struct pollfd ends[2];
+
+	program_start(&run, RONDO_TOOL, "--nproc-per-node", "2", SH(SLEEPER), NULL);
+	watch_processes(out, ends, 2);
+	kill(run.pid, SIGKILL);
+	cr_assert(all_end(ends, 2), "a rank outlives its launcher");
+	program_finish(&run);
+}
+
+/* Nothing but the very signal ends these ranks within the test's time. */
+Test(run, a_signal_is_passed_on_and_its_number_returned, .timeout = 30)
+{
+	struct program run = program_files();
+	int out = pipe_from(&run.out);
+	struct pollfd ends[2];
+
+	program_start(&run, RONDO_TOOL, "--nproc-per-node", "2", "--grace", "1000",
+		SH("trap '' TERM; " SLEEPER), NULL);
+	watch_processes(out, ends, 2);
+	kill(run.pid, SIGINT);
+	cr_assert(all_end(ends, 2), "a rank goes on");
+	program_finish(&run);
+	cr_assert_eq(run.status, 128 + SIGINT);
+	assert_contains(run.err, "rondo-run: Interrupt: ending the ranks\n");
+}
+
+/* A shell that a signal does not end waits for its child, which it does. */
+Test(run, a_signal_reaches_what_a_rank_started, .timeout = 30)
+{
+	struct program run = program_files();
+	int out = pipe_from(&run.out);
+	struct pollfd ends[1];
+
+	program_start(&run, RONDO_TOOL, "--grace", "1000",
+		SH("trap : INT; sh -c 'echo $$; exec sleep 1000'; exit 0"), NULL);
+	watch_processes(out, ends, 1);
+	kill(run.pid, SIGINT);
+	cr_assert(all_end(ends, 1), "the rank's child goes on");
+	program_finish(&run);
+	cr_assert_eq(run.status, 128 + SIGINT);
+}
+
+Test(run, a_second_signal_does_not_wait_for_the_grace, .timeout = 30)
+{
+	struct program run = program_files();
+	int out = pipe_from(&run.out), err = pipe_from(&run.err);
+	struct pollfd ends[2];
+	char text[4096] = "";
+
+	program_start(&run, RONDO_TOOL, "--grace", "1000", SH(STUBBORN), NULL);
+	watch_processes(out, ends, 2);
+	kill(run.pid, SIGTERM);
+	read_until(err, text, sizeof(text), "rondo-run: Terminated: ending the ranks\n");
+	kill(run.pid, SIGTERM);
+	program_finish(&run);
+	cr_assert(all_end(ends, 2), "a process is left");
+	cr_assert_eq(run.status, 128 + SIGTERM);
+}
+
+static char state_of(pid_t pid)
+{
+	char path[64], text[512] = "";
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	cr_assert_geq(fd, 0);
+	cr_assert_gt(read(fd, text, sizeof(text) - 1), 0);
+	close(fd);
+	return strrchr(text, ')')[2];
+}
+
+Test(run, the_ranks_stop_and_continue_with_the_launcher, .timeout = 30)
+{
+	struct program run = program_files();
+	int out = pipe_from(&run.out), go = pipe_to_fd_8(), status;
+	char line[64];
+
+	program_start(&run, RONDO_TOOL, SH("echo $$; read go <&8"), NULL);
+	read_line(out, line, sizeof(line));
+	kill(run.pid, SIGTSTP);
+	cr_assert_eq(waitpid(run.pid, &status, WUNTRACED), run.pid);
+	cr_assert(WIFSTOPPED(status));
+	/* It has been told, and does it when it next runs. */
+	while (state_of(atoi(line)) != 'T')
+		sched_yield();
+	kill(run.pid, SIGCONT);
+	cr_assert_eq(write(go, "\n", 1), 1);
+	program_finish(&run);
+	cr_assert_eq(run.status, 0);
+}
+
+/* The line that a rank prints ends the poll() that runs; the next one is refused. */
+Test(run, ranks_that_cannot_be_waited_for_are_killed_and_it_says_why, .timeout = 60)
+{
+	struct program run = program_files();
+	int out = pipe_from(&run.out), go = pipe_to_fd_8();
+	struct rlimit low = { 3, 3 };
+	struct pollfd ends[2];
+
+	program_start(&run, RONDO_TOOL, "--nproc-per-node", "2",
+		SH("trap '' TERM; echo $$; read go <&8; echo on; exec sleep 1000"), NULL);
+	watch_processes(out, ends, 2);
+	cr_assert_eq(prlimit(run.pid, RLIMIT_NOFILE, &low, NULL), 0);
+	cr_assert_eq(write(go, "\n\n", 2), 2);
+	cr_assert(all_end(ends, 2), "a rank goes on");
+	program_finish(&run);
+	cr_assert_eq(run.status, 1);
+	assert_contains(run.err,
+		"rondo-run: cannot wait for the ranks: poll: Invalid argument: killing them\n");
+}
