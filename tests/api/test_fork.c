@@ -128,17 +128,13 @@ static int destroy_the_parents(const struct estate *estate, struct told *told)
 /* Alone, but with a stream and a group: all that a process can make anew. */
 static int make_own(struct told *told)
 {
-	struct rondo_config config = RONDO_CONFIG_INIT;
+	struct rondo_config config = world_config(0, 1, world_free_port());
 	rondo_comm *comm;
 	rondo_stream *stream;
 	int32_t value = 7;
 	void *memory;
 	int err;
 
-	config.rank = 0;
-	config.size = 1;
-	config.address = "127.0.0.1";
-	config.port = world_free_port();
 	err = rondo_comm_create(&comm, &config);
 	if (!err)
 		err = rondo_stream_create(&stream);

@@ -12,13 +12,9 @@
 
 Test(failure, an_address_where_no_one_listens_is_named_within_the_bound, .timeout = 30)
 {
-	struct rondo_config config = RONDO_CONFIG_INIT;
+	struct rondo_config config = world_config(1, 2, 1);
 	rondo_comm *comm;
 
-	config.rank = 1;
-	config.size = 2;
-	config.address = "127.0.0.1";
-	config.port = 1;
 	config.init_timeout_ms = 300;
 	cr_assert_eq(rondo_comm_create(&comm, &config), RONDO_UNREACHABLE);
 	cr_assert_null(comm);
@@ -28,13 +24,9 @@ Test(failure, an_address_where_no_one_listens_is_named_within_the_bound, .timeou
 
 Test(failure, a_rank_that_never_comes_is_named, .timeout = 30)
 {
-	struct rondo_config config = RONDO_CONFIG_INIT;
+	struct rondo_config config = world_config(0, 2, world_free_port());
 	rondo_comm *comm;
 
-	config.rank = 0;
-	config.size = 2;
-	config.address = "127.0.0.1";
-	config.port = world_free_port();
 	config.init_timeout_ms = 300;
 	cr_assert_eq(rondo_comm_create(&comm, &config), RONDO_TIMEOUT);
 	cr_assert(strstr(rondo_last_error(), "rank 1"), "%s", rondo_last_error());
@@ -67,15 +59,12 @@ static int set_wrongly(struct rank_env *env)
 	const struct mistake *mistake = env->argument;
 	bool first = env->rank == 0;
 	int port = first ? world_free_port() : 0;
-	struct rondo_config config = RONDO_CONFIG_INIT;
+	struct rondo_config config;
 	rondo_comm *comm = NULL;
 	char name[64];
 
 	TRY(rondo_broadcast(env->comm, &port, &port, 1, RONDO_I32, 0, NULL));
-	config.rank = env->rank;
-	config.size = env->size;
-	config.address = "127.0.0.1";
-	config.port = port;
+	config = world_config(env->rank, env->size, port);
 	if (first && mistake->launched)
 		config.rendezvous_fd = listen_at(&(struct sockaddr_in){ .sin_family = AF_INET,
 			.sin_port = htons((uint16_t)port),

@@ -460,9 +460,7 @@ static int mismatched(struct rank_env *env)
 		err = rondo_all_reduce(env->comm, mine, mine, count, RONDO_F32, RONDO_SUM, NULL);
 	if (!err)
 		err = rondo_barrier(env->comm, NULL);
-	return err == RONDO_MISMATCH
-		       ? 0
-		       : world_say(env, "%s: %s", rondo_error_name(err), rondo_last_error());
+	return world_expect(env, "call", err, RONDO_MISMATCH, "");
 }
 
 /* Rank 1 goes without a word more than destroy() says. */
@@ -478,25 +476,20 @@ static int left(struct rank_env *env)
 	   to it, not that all are done. */
 	if (!err)
 		err = rondo_barrier(env->comm, NULL);
-	return err == RONDO_LEFT
-		       ? 0
-		       : world_say(env, "%s: %s", rondo_error_name(err), rondo_last_error());
+	return world_expect(env, "call", err, RONDO_LEFT, "");
 }
 
 /* Only rank 0 comes to the meeting; the others' thread ends. */
 static int nobody_came(struct rank_env *env)
 {
-	struct rondo_config config = RONDO_CONFIG_INIT;
+	struct rondo_config config;
 	rondo_comm *comm = NULL;
 	int err;
 
 	TRY(env->create_error);
 	if (env->rank > 0)
 		return 0;
-	config.rank = 0;
-	config.size = env->size;
-	config.address = "127.0.0.1";
-	config.port = world_free_port();
+	config = world_config(0, env->size, world_free_port());
 	config.init_timeout_ms = 100;
 	err = rondo_comm_create(&comm, &config);
 	return err && !comm ? 0 : world_say(env, "a comm of one of %d", env->size);

@@ -10,37 +10,20 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "captured_stderr.h"
 #include "text.h"
 #include "world.h"
 
 #define RANKS 4
-
-static int sum_up(struct rank_env *env)
-{
-	float number = 1;
-
-	if (env->create_error ||
-		rondo_all_reduce(env->comm, &number, &number, 1, RONDO_F32, RONDO_SUM, NULL))
-		return world_say(env, "%s", rondo_last_error());
-	return 0;
-}
 
 /* What the ranks of a world say, at a level and of some subsystems: two hosts of two ranks where it
    is "mixed". */
 static const char *said(const char *level, const char *subsystems, const char *transport)
 {
 	struct world world = { .size = RANKS, .channels = 2, .transport = transport };
-	const char *text;
-	int failed;
 
 	setenv("RONDO_DEBUG", level, 1);
 	setenv("RONDO_DEBUG_SUBSYS", subsystems, 1);
-	captured_stderr_begin();
-	failed = world_run(&world, sum_up, NULL, NULL);
-	text = captured_stderr_end();
-	cr_assert_eq(failed, 0, "%s", text);
-	return text;
+	return world_run_captured(&world, world_sum_one, NULL);
 }
 
 static char *read_source(const char *path)
@@ -141,9 +124,7 @@ Test(logs, of_one_channel_they_say_so_in_the_singular, .timeout = 60)
 	const char *text;
 
 	setenv("RONDO_DEBUG", "INFO", 1);
-	captured_stderr_begin();
-	cr_expect_eq(world_run(&world, sum_up, NULL, NULL), 0);
-	text = captured_stderr_end();
+	text = world_run_captured(&world, world_sum_one, NULL);
 	cr_expect(
 		says(text, 0, "INFO", "1 coll channel, 1 p2p channel per peer, 2 ranks on 1 host"),
 		"%s", text);
@@ -159,9 +140,7 @@ static void expect_files(bool threads)
 	snprintf(path, sizeof(path), "%s/%%h.%%r.100%%%%", dir);
 	setenv("RONDO_DEBUG", "INFO", 1);
 	setenv("RONDO_DEBUG_FILE", path, 1);
-	captured_stderr_begin();
-	cr_expect_eq(world_run(&world, sum_up, NULL, NULL), 0);
-	cr_expect_str_eq(captured_stderr_end(), "");
+	cr_expect_str_eq(world_run_captured(&world, world_sum_one, NULL), "");
 	for (int rank = 0; rank < 2; rank++) {
 		char host[65] = "", file[256];
 
@@ -193,16 +172,13 @@ Test(logs, a_file_that_cannot_be_opened_is_one_line, .timeout = 60)
 
 	setenv("RONDO_DEBUG", "INFO", 1);
 	setenv("RONDO_DEBUG_FILE", "/no/such/directory/%p", 1);
-	captured_stderr_begin();
-	cr_expect_eq(world_run(&world, sum_up, NULL, NULL), 0);
-	text = captured_stderr_end();
+	text = world_run_captured(&world, world_sum_one, NULL);
 	cr_expect_eq(count_of(text, " RONDO WARN "), 1, "%s", text);
-	cr_expect_eq(count_of(
-			     text, "RONDO WARN RONDO_DEBUG_FILE: cannot open /no/such/directory/"),
+	cr_expect_eq(count_of(text, "RONDO WARN RONDO_DEBUG_FILE: cannot open /no/such/directory/"),
 		1, "%s", text);
-	cr_expect_eq(count_of(
-			     text, ": No such file or directory: the log goes to standard error\n"),
-		1, "%s", text);
+	cr_expect_eq(
+		count_of(text, ": No such file or directory: the log goes to standard error\n"), 1,
+		"%s", text);
 	cr_expect_eq(count_of(text, " Init COMPLETE "), 2, "%s", text);
 }
 
@@ -280,15 +256,9 @@ static int sum_up_several_times(struct rank_env *env)
 static const char *said_with_algorithm(const char *algo, bool twice)
 {
 	struct world world = { .size = 3, .transport = "shm", .algo = algo };
-	const char *text;
-	int failed;
 
 	setenv("RONDO_DEBUG", "WARN", 1);
-	captured_stderr_begin();
-	failed = world_run(&world, sum_up_several_times, twice ? &world : NULL, NULL);
-	text = captured_stderr_end();
-	cr_assert_eq(failed, 0, "%s", text);
-	return text;
+	return world_run_captured(&world, sum_up_several_times, twice ? &world : NULL);
 }
 
 Test(logs, an_algorithm_that_is_asked_for_and_cannot_run_is_one_warning_a_collective, .timeout = 60)
@@ -307,8 +277,7 @@ Test(logs, an_algorithm_that_is_asked_for_and_cannot_run_is_one_warning_a_collec
 			  "buffers can be addressed from all ranks \\(rondo_mem_alloc\\(\\)\\); "
 			  "[a-z_]+ runs it"),
 		"%s", text);
-	cr_expect_eq(count_of(text, " RONDO WARN "), 2, "all_reduce and broadcast: %s",
-		text);
+	cr_expect_eq(count_of(text, " RONDO WARN "), 2, "all_reduce and broadcast: %s", text);
 	text = said_with_algorithm("doubling", false);
 	cr_expect(
 		says(text, 0, "WARN",
@@ -323,8 +292,7 @@ Test(logs, another_communicator_warns_again, .timeout = 60)
 {
 	const char *text = said_with_algorithm("tree", true);
 
-	cr_expect_geq(count_of(text, "RONDO_ALGO=tree is not used for all_reduce"), 2,
-		"%s", text);
+	cr_expect_geq(count_of(text, "RONDO_ALGO=tree is not used for all_reduce"), 2, "%s", text);
 }
 
 /* ---- The page, and the sources --------------------------------------------------------------- */

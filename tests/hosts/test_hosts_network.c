@@ -12,27 +12,8 @@
 #include <unistd.h>
 
 #include "comm/comm.h"
-#include "captured_stderr.h"
 #include "text.h"
 #include "world.h"
-
-static int all_reduce_once(struct rank_env *env, float *values, size_t count)
-{
-	float sum = (float)(env->size * (env->size + 1)) / 2;
-	int err = env->create_error;
-
-	for (size_t i = 0; i < count; i++)
-		values[i] = (float)env->rank + 1;
-	if (!err)
-		err = rondo_all_reduce(
-			env->comm, values, values, count, RONDO_F32, RONDO_SUM, NULL);
-	if (err)
-		return world_say(env, "%s", rondo_last_error());
-	for (size_t i = 0; i < count; i++)
-		if (values[i] != sum)
-			return world_say(env, "element %zu is %g, not %g", i, values[i], sum);
-	return 0;
-}
 
 /* ---- What crosses the cables ---------------------------------------------------------------- */
 
@@ -70,7 +51,7 @@ static int cross(struct rank_env *env)
 	if (!read_traffic(env, &before))
 		return world_say(env, "before: %s", rondo_last_error());
 
-	int wrong = all_reduce_once(env, many, COUNT);
+	int wrong = world_sum(env, many, COUNT);
 
 	if (wrong)
 		return wrong;
@@ -183,13 +164,6 @@ Test(hosts_network, and_the_one_to_the_master_next_to_nothing, .timeout = 60)
 
 /* ---- Dead interfaces ------------------------------------------------------------------------ */
 
-static int meet(struct rank_env *env)
-{
-	float value;
-
-	return all_reduce_once(env, &value, 1);
-}
-
 /* It is not even tried: that would be a line of log, of whichever channel. */
 Test(hosts_network, a_dead_interface_beside_the_one_in_use_is_left_alone, .timeout = 60)
 {
@@ -198,13 +172,9 @@ Test(hosts_network, a_dead_interface_beside_the_one_in_use_is_left_alone, .timeo
 		.size = 4, .channels = 2, .hosts = hosts, .host_of = { 0, 0, 1, 1 }
 	};
 	const char *text;
-	int failed;
 
 	cr_assert(hosts_unplug(hosts, 1, 1));
-	captured_stderr_begin();
-	failed = world_run(&world, meet, NULL, NULL);
-	text = captured_stderr_end();
-	cr_expect_eq(failed, 0, "%s", text);
+	text = world_run_captured(&world, world_sum_one, NULL);
 	cr_expect_eq(count_of(text, " WARN "), 0, "%s", text);
 	hosts_destroy(hosts);
 }
@@ -216,7 +186,7 @@ Test(hosts_network, an_interface_that_leads_nowhere_falls_back_to_one_that_does,
 
 	setenv("RONDO_INTERFACE", "eth1,eth0", 1);
 	cr_assert(hosts_unplug(hosts, 1, 1));
-	cr_assert_eq(world_run(&world, meet, NULL, NULL), 0);
+	cr_assert_eq(world_run(&world, world_sum_one, NULL, NULL), 0);
 	hosts_destroy(hosts);
 }
 
@@ -248,7 +218,7 @@ Test(hosts_network, hosts_that_do_not_reach_each_other_here_meet_elsewhere, .tim
 	struct world world = { .size = 3, .hosts = hosts, .host_of = { 0, 1, 2 } };
 
 	cr_assert(hosts_divide(hosts, 1, 2, 0));
-	cr_assert_eq(world_run(&world, meet, NULL, NULL), 0);
+	cr_assert_eq(world_run(&world, world_sum_one, NULL, NULL), 0);
 	hosts_destroy(hosts);
 }
 

@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "captured_stderr.h"
 #include "text.h"
 #include "world.h"
 
@@ -19,33 +18,7 @@ static float values[COUNT];
 
 static int all_reduce(struct rank_env *env)
 {
-	float sum = (float)(env->size * (env->size + 1)) / 2;
-	int err = env->create_error;
-
-	for (size_t i = 0; i < COUNT; i++)
-		values[i] = (float)env->rank + 1;
-	if (!err)
-		err = rondo_all_reduce(
-			env->comm, values, values, COUNT, RONDO_F32, RONDO_SUM, NULL);
-	if (err)
-		return world_say(env, "%s", rondo_last_error());
-	for (size_t i = 0; i < COUNT; i++)
-		if (values[i] != sum)
-			return world_say(env, "element %zu is %g", i, values[i]);
-	return 0;
-}
-
-/* Runs the world; what it wrote to standard error comes back as text. */
-static const char *run_world(const struct world *world, int (*body)(struct rank_env *))
-{
-	const char *text;
-	int failed;
-
-	captured_stderr_begin();
-	failed = world_run(world, body, NULL, NULL);
-	text = captured_stderr_end();
-	cr_expect_eq(failed, 0, "%s", text);
-	return text;
+	return world_sum(env, values, COUNT);
 }
 
 Test(hosts_routes, a_pair_goes_by_another_network_where_its_own_is_cut, .timeout = 60)
@@ -55,7 +28,7 @@ Test(hosts_routes, a_pair_goes_by_another_network_where_its_own_is_cut, .timeout
 	const char *text;
 
 	cr_assert(hosts_divide(hosts, 1, 2, 0));
-	text = run_world(&world, all_reduce);
+	text = world_run_captured(&world, all_reduce, NULL);
 	cr_expect_eq(count_of(text, " WARN "), 1, "%s", text);
 	cr_expect(strstr(text, "[2] RONDO WARN NET/Socket : rank 2 does not reach rank 1 at 10."),
 		"%s", text);
@@ -71,7 +44,7 @@ Test(hosts_routes, of_two_interfaces_that_are_named_a_dead_one_is_done_without, 
 
 	cr_assert(hosts_unplug(hosts, 0, 1));
 	setenv("RONDO_INTERFACE", "eth1,eth0", 1);
-	text = run_world(&world, all_reduce);
+	text = world_run_captured(&world, all_reduce, NULL);
 	cr_expect_eq(count_of(text, " WARN "), 1, "%s", text);
 	cr_expect(strstr(text, " by eth1 ("), "%s", text);
 	hosts_destroy(hosts);
@@ -119,7 +92,7 @@ Test(hosts_routes, channels_are_connected_over_the_interfaces_that_are_named, .t
 	struct world world = { .size = 2, .channels = 3, .hosts = hosts, .host_of = { 0, 1 } };
 
 	setenv("RONDO_INTERFACE", "eth0,eth1", 1);
-	cr_expect_eq(count_of(run_world(&world, count_links), " RONDO "), 0);
+	cr_expect_eq(count_of(world_run_captured(&world, count_links, NULL), " RONDO "), 0);
 	hosts_destroy(hosts);
 }
 

@@ -18,6 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "captured_stderr.h"
+
 /*
  * Where those who have made their comm wait until all have: a comm that fails while some rank still
  * makes it is not made there, and bodies may begin with what fails. Who could not make it waits for
@@ -116,13 +118,9 @@ int world_free_port(void)
 static struct rondo_config config_of(const struct life *life)
 {
 	const struct world *world = life->env.world;
-	struct rondo_config config = RONDO_CONFIG_INIT;
+	struct rondo_config config = world_config(life->env.rank, world->size, life->port);
 	bool mixed = world->transport && strcmp(world->transport, "mixed") == 0;
 
-	config.rank = life->env.rank;
-	config.size = world->size;
-	config.address = "127.0.0.1";
-	config.port = life->port;
 	if (life->env.rank == 0)
 		config.rendezvous_fd = life->listen_fd;
 	if (world->hosts) {
@@ -357,18 +355,61 @@ void world_try(int size, const char *transport, int (*body)(struct rank_env *env
 	cr_assert_eq(world_run(&world, body, NULL, NULL), 0);
 }
 
-int world_second_comm(struct rank_env *env, rondo_comm **comm)
+const char *world_run_captured(
+	const struct world *world, int (*body)(struct rank_env *env), void *argument)
+{
+	const char *text;
+	int failed;
+
+	captured_stderr_begin();
+	failed = world_run(world, body, argument, NULL);
+	text = captured_stderr_end();
+	cr_expect_eq(failed, 0, "%s", text);
+	return text;
+}
+
+int world_sum(struct rank_env *env, float *values, size_t count)
+{
+	float sum = (float)(env->size * (env->size + 1)) / 2;
+
+	for (size_t i = 0; i < count; i++)
+		values[i] = (float)env->rank + 1;
+	if (env->create_error)
+		return world_say(env, "%s", rondo_last_error());
+	TRY(rondo_all_reduce(env->comm, values, values, count, RONDO_F32, RONDO_SUM, NULL));
+	for (size_t i = 0; i < count; i++)
+		if (values[i] != sum)
+			return world_say(env, "element %zu is %g, not %g", i, values[i], sum);
+	return 0;
+}
+
+int world_sum_one(struct rank_env *env)
+{
+	float value;
+
+	return world_sum(env, &value, 1);
+}
+
+struct rondo_config world_config(int rank, int size, int port)
 {
 	struct rondo_config config = RONDO_CONFIG_INIT;
+
+	config.rank = rank;
+	config.size = size;
+	config.address = "127.0.0.1";
+	config.port = port;
+	return config;
+}
+
+int world_second_comm(struct rank_env *env, rondo_comm **comm)
+{
+	struct rondo_config config;
 	int port = 0, fd = env->rank == 0 ? listen_somewhere(&port) : -1;
 
 	if (env->rank == 0 && fd < 0)
 		return world_say(env, "cannot listen");
 	TRY(rondo_broadcast(env->comm, &port, &port, 1, RONDO_I32, 0, NULL));
-	config.rank = env->rank;
-	config.size = env->size;
-	config.address = "127.0.0.1";
-	config.port = port;
+	config = world_config(env->rank, env->size, port);
 	config.rendezvous_fd = fd;
 	config.transport = env->world->transport;
 	if (config.transport && strcmp(config.transport, "mixed") == 0)

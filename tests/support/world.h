@@ -69,6 +69,14 @@ int world_run(const struct world *world, int (*body)(struct rank_env *env), void
 /* Runs body on this many ranks over the transport, the rest by default; asserts that none fails. */
 void world_try(int size, const char *transport, int (*body)(struct rank_env *env));
 
+/* Runs body, expects that no rank fails, and returns what was written to standard error meanwhile,
+   until the next capture. */
+const char *world_run_captured(
+	const struct world *world, int (*body)(struct rank_env *env), void *argument);
+
+/* The config of a rank of 127.0.0.1, the rest by default. */
+struct rondo_config world_config(int rank, int size, int port);
+
 /* Of the monotonic clock, the same in all processes. */
 int64_t world_now_ms(void);
 
@@ -96,6 +104,11 @@ int world_expect(struct rank_env *env, const char *call, int err, int wanted, co
 		if (world_expect(env, #call, (call), error, words)) \
 			return 1; \
 	} while (0)
+
+/* In a body: all ranks sum rank + 1 in each element, and check the sums. Returns as a body does. */
+int world_sum(struct rank_env *env, float *values, size_t count);
+/* A body: world_sum() of one element. */
+int world_sum_one(struct rank_env *env);
 
 /* In a body: memory where world->memory has it. */
 void *world_get_memory(const struct rank_env *env, size_t size);

@@ -128,14 +128,23 @@ Test(data, a_file_cut_anywhere_is_refused)
 	}
 }
 
-Test(data, a_gzip_file_cut_anywhere_is_refused)
+#define GZIP_MAX 256
+
+/* Writes the labels, and the images as a gzip file, whose bytes it returns. */
+static size_t write_gzip_images(unsigned char bytes[GZIP_MAX])
 {
-	unsigned char bytes[256];
 	scratch_write(LABELS, labels, sizeof(labels));
 	write_gzip(IMAGES ".gz", images, sizeof(images));
 	FILE *file = fopen(scratch_path(IMAGES ".gz"), "rb");
-	size_t size = fread(bytes, 1, sizeof(bytes), file);
+	size_t size = fread(bytes, 1, GZIP_MAX, file);
 	fclose(file);
+	return size;
+}
+
+Test(data, a_gzip_file_cut_anywhere_is_refused)
+{
+	unsigned char bytes[GZIP_MAX];
+	size_t size = write_gzip_images(bytes);
 	for (size_t cut = 0; cut < size; cut++) {
 		scratch_write(IMAGES ".gz", bytes, cut);
 		expect_failure(IMAGES, "ends too early");
@@ -144,12 +153,8 @@ Test(data, a_gzip_file_cut_anywhere_is_refused)
 
 Test(data, a_gzip_file_with_a_wrong_checksum_is_refused)
 {
-	unsigned char bytes[256];
-	scratch_write(LABELS, labels, sizeof(labels));
-	write_gzip(IMAGES ".gz", images, sizeof(images));
-	FILE *file = fopen(scratch_path(IMAGES ".gz"), "rb");
-	size_t size = fread(bytes, 1, sizeof(bytes), file);
-	fclose(file);
+	unsigned char bytes[GZIP_MAX];
+	size_t size = write_gzip_images(bytes);
 	bytes[size - 8] ^= 1;
 	scratch_write(IMAGES ".gz", bytes, size);
 	/* The checksum and the length end the file. */
