@@ -17,7 +17,7 @@ static void bytes_append(struct bytes *bytes, const char *data, size_t size)
 		size_t capacity = 2 * (bytes->size + size) + 64;
 		char *grown = realloc(bytes->data, capacity);
 
-		/* The rest is bounded; without memory for that there is nothing left to do well. */
+		/* The size is bounded: without this memory the launcher cannot go on. */
 		if (!grown) {
 			fputs("rondo-run: out of memory\n", stderr);
 			abort();
@@ -93,7 +93,7 @@ void sink_flush(struct sink *sink)
 	}
 }
 
-/* Draws the unfinished line that is on the screen, or should be, from its start. */
+/* Draws the unfinished line of the screen from its start. */
 static void sink_draw_open(struct sink *sink)
 {
 	struct lines *open = sink->open;
@@ -144,8 +144,8 @@ static void lines_end_line(struct lines *lines, size_t size)
 	sink_draw_open(sink);
 }
 
-/* Of a line on the screen only what the last carriage return left there is worth keeping. */
-static void lines_forget_overdrawn(struct lines *lines)
+/* Drops what the last carriage return has overwritten on the screen. */
+static void lines_drop_overdrawn(struct lines *lines)
 {
 	struct bytes *rest = &lines->rest;
 	char *last = rest->size > 1 ? memrchr(rest->data, '\r', rest->size - 1) : NULL;
@@ -167,7 +167,7 @@ static void lines_show_rest(struct lines *lines)
 	sink->open = lines;
 	sink_append(sink, lines->rest.data + lines->shown, lines->rest.size - lines->shown);
 	lines->shown = lines->rest.size;
-	lines_forget_overdrawn(lines);
+	lines_drop_overdrawn(lines);
 }
 
 static void lines_feed(struct lines *lines, const char *data, size_t size)
@@ -211,8 +211,7 @@ bool lines_read(struct lines *lines)
 
 	if (lines->fd < 0)
 		return false;
-	/* With no reader at our end there must be none at the rank's: it learns by SIGPIPE, as it
-	   would without us. */
+	/* Without a reader at our end, the rank gets SIGPIPE, as it would without us. */
 	if (lines->sink->gone) {
 		lines_finish(lines);
 		return false;
@@ -222,7 +221,7 @@ bool lines_read(struct lines *lines)
 		lines_feed(lines, data, (size_t)size);
 		return true;
 	}
-	/* A terminal whose other end has closed says EIO where a pipe says end of file. */
+	/* A terminal returns EIO where a pipe returns end of file. */
 	if (size == 0 || (errno != EAGAIN && errno != EINTR))
 		lines_finish(lines);
 	return false;

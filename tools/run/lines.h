@@ -1,10 +1,10 @@
 /*
- * What the ranks print, passed on to our own stdout and stderr a whole line at a time, so that
- * lines of different ranks never mix.
+ * Passes the ranks' output on to our stdout and stderr, whole lines only, so that lines of different
+ * ranks never mix.
  *
- * On a terminal an unfinished line (a progress line, say, redrawn with carriage returns) is shown
- * as it grows; when another rank finishes a line meanwhile, that line takes its place and the
- * unfinished one is drawn again below it.
+ * A terminal also shows an unfinished line as it grows, such as a progress line that is redrawn with
+ * carriage returns. When another rank finishes a line, that line replaces it on the screen, and the
+ * unfinished one is drawn again below.
  */
 #ifndef RUN_LINES_H
 #define RUN_LINES_H
@@ -12,9 +12,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A line longer than this is broken in two. */
+/* Bytes. Longer lines are broken. */
 #define LINE_MAX_SIZE ((size_t)1 << 20)
-/* While so much waits to be written, nothing more is read. */
+/* Bytes. While the queue holds more, no rank's output is read. */
 #define SINK_FULL ((size_t)1 << 18)
 
 struct bytes {
@@ -24,39 +24,38 @@ struct bytes {
 
 struct lines;
 
-/* Where lines go: our stdout or stderr. */
+/* Our stdout or stderr. */
 struct sink {
 	int fd;
 	bool terminal;
-	bool gone; /* nobody reads it any more */
-	struct bytes queue; /* to be written, from `sent` on */
+	bool gone; /* a write failed: it has no reader any more */
+	struct bytes queue; /* bytes from `sent` on are to be written */
 	size_t sent;
-	struct lines *open; /* on a terminal: whose unfinished line is on the screen */
+	struct lines *open; /* the rank whose unfinished line is on the screen; NULL: none */
 };
 
-/* Where lines come from: what one rank prints. */
+/* The output of one rank. */
 struct lines {
 	int fd; /* non-blocking; -1 once it has ended */
 	struct sink *sink;
 	char tag[16]; /* before each line */
 	struct bytes rest; /* the unfinished line */
-	size_t shown; /* of it, on the screen already */
+	size_t shown; /* bytes of it on the screen */
 };
 
 void sink_init(struct sink *sink, int fd);
 void sink_finish(struct sink *sink);
 /* Bytes that wait to be written. */
 size_t sink_waiting(const struct sink *sink);
-/* Writes some of the queue. Call it when the sink can be written to (poll): it does not block then.
- */
+/* Writes part of the queue. Call it when poll() reports POLLOUT: it does not block then. */
 void sink_flush(struct sink *sink);
 /* Queues a line of our own. */
 void sink_print(struct sink *sink, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* fd becomes ours. */
+/* Takes over fd. */
 void lines_init(struct lines *lines, int fd, struct sink *sink, const char *tag);
 void lines_finish(struct lines *lines);
-/* Reads once; false when there was nothing to read. */
+/* Reads once; false if there was nothing to read. */
 bool lines_read(struct lines *lines);
 
 #endif

@@ -78,8 +78,8 @@ static const struct argument table[] = {
 	{ 0 },
 };
 
-/* What the options mean together. */
-static bool settle(struct options *options)
+/* Checks the options against each other, and fills in defaults. */
+static bool options_complete(struct options *options)
 {
 	bool alone = options->nodes == 1;
 
@@ -120,5 +120,5 @@ bool options_read(struct options *options, int argc, char **argv)
 	if (left == argc)
 		return arguments_refuse("which program is to be run?");
 	options->command = argv + left;
-	return settle(options);
+	return options_complete(options);
 }

@@ -1,5 +1,5 @@
 /*
- * What rondo-run was asked to do.
+ * The command line of rondo-run.
  */
 #ifndef RUN_OPTIONS_H
 #define RUN_OPTIONS_H
@@ -9,18 +9,18 @@
 #define GRACE_MAX_S 86400
 
 struct options {
-	int nodes, node; /* nodes in all, and which one this is */
+	int nodes, node; /* all nodes, and the number of this one */
 	int local_size; /* ranks on this node */
 	const char *address; /* where rank 0 listens */
-	int port; /* 0: any that is free (one node only) */
+	int port; /* 0: any free one (one node only) */
 	int grace_s; /* from SIGTERM to SIGKILL */
 	bool standalone; /* this node is the whole job */
 	bool tag; /* each line begins with its rank */
 	char **command; /* the program and its arguments, NULL at the end */
 };
 
-/* Returns false, having said so in one line, where the arguments make no sense. --help and
-   --version are answered here, and exit. */
+/* False, with one line on stderr, where the arguments are wrong. --help and --version print and
+   exit. */
 bool options_read(struct options *options, int argc, char **argv);
 
 #endif

@@ -12,14 +12,14 @@
 #include <termios.h>
 #include <unistd.h>
 
-/* Both ends of what a rank prints to: ours to read, and the rank's. */
+/* Both ends of a pipe or terminal for a rank's output. */
 struct ends {
 	int ours, theirs;
 };
 
 /*
- * A terminal of its own, so that the rank's C library passes lines on at once and the rank may draw
- * progress lines. Raw: the real terminal does all that a terminal does.
+ * With a terminal, the rank's C library flushes each line, and the rank may draw progress lines. It
+ * is raw, because the real terminal translates.
  */
 static bool open_terminal(struct ends *ends, int like)
 {
@@ -72,7 +72,7 @@ static void become_rank(
 	const struct rank *rank, const struct rank_start *start, pid_t launcher, int out, int err)
 {
 	setpgid(0, 0);
-	/* Asked for after the fork: a launcher that died before then is seen as another parent. */
+	/* A launcher that died before this call is no longer the parent. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != launcher)
 		_exit(128 + SIGKILL);
 	if (!start->reads_input) {
@@ -85,11 +85,10 @@ static void become_rank(
 		dup2(out, STDOUT_FILENO);
 	if (err >= 0)
 		dup2(err, STDERR_FILENO);
-	if (start->rendezvous_fd >= 0)
-		fcntl(start->rendezvous_fd, F_SETFD, 0);
-	start->set_environment(rank, start->argument);
-	/* What a shell made this launcher ignore in the background is not for the ranks to ignore.
-	 */
+	if (rank->number == 0 && start->environment->rendezvous_fd >= 0)
+		fcntl(start->environment->rendezvous_fd, F_SETFD, 0);
+	environment_set(start->environment, rank->number);
+	/* A shell makes its background jobs ignore some of these. */
 	signal(SIGPIPE, SIG_DFL);
 	signal(SIGINT, SIG_DFL);
 	signal(SIGQUIT, SIG_DFL);
@@ -100,7 +99,7 @@ static void become_rank(
 	execvp(start->command[0], start->command);
 }
 
-/* Waits until the child runs the program; else the errno that kept it from that. */
+/* Waits until the child runs the program: 0, or the errno of its failure. */
 static int exec_errno(int fd)
 {
 	int error = 0;
@@ -110,7 +109,7 @@ static int exec_errno(int fd)
 	return error;
 }
 
-static int say_cannot_run(const char *program, int error)
+static int report_cannot_run(const char *program, int error)
 {
 	fprintf(stderr, "rondo-run: cannot run %s: %s%s\n", program, strerror(error),
 		error == ENOENT && !strchr(program, '/')
@@ -119,8 +118,8 @@ static int say_cannot_run(const char *program, int error)
 	return error == ENOENT ? 127 : 126;
 }
 
-/* The exit status that says that the system had no room for a rank. */
-static int say_cannot_start(int number)
+/* Returns the exit status for a lack of resources. */
+static int report_cannot_start(int number)
 {
 	fprintf(stderr, "rondo-run: cannot start rank %d: %m\n", number);
 	return 1;
@@ -151,18 +150,18 @@ static bool fork_rank(
 	close(report[0]);
 	if (error) {
 		waitpid(rank->pid, NULL, 0);
-		*status = say_cannot_run(start->command[0], error);
+		*status = report_cannot_run(start->command[0], error);
 		return false;
 	}
 	rank->pidfd = pidfd_open(rank->pid, 0);
 	if (rank->pidfd >= 0)
 		return true;
-	*status = say_cannot_start(rank->number);
+	*status = report_cannot_start(rank->number);
 	kill(-rank->pid, SIGKILL);
 	waitpid(rank->pid, NULL, 0);
 	return false;
 fail:
-	*status = say_cannot_start(rank->number);
+	*status = report_cannot_start(rank->number);
 	return false;
 }
 
@@ -174,7 +173,7 @@ bool rank_start(struct rank *rank, int number, const struct rank_start *start, i
 	*rank = (struct rank){ .number = number, .out = { .fd = -1 }, .err = { .fd = -1 } };
 	if ((start->out && !open_ends(&out, start->out)) ||
 		(start->err && start->err != start->out && !open_ends(&err, start->err))) {
-		*status = say_cannot_start(number);
+		*status = report_cannot_start(number);
 		close_ends(&out);
 		return false;
 	}
@@ -202,8 +201,8 @@ void rank_signal(const struct rank *rank, int signal)
 		kill(-rank->pid, signal);
 }
 
-/* All that it printed is there by now; bounded, for a process that left its group may print on. */
-static void read_last_words(struct lines *lines)
+/* The rank has ended, so its output is complete. Bounded: a process that left its group may go on. */
+static void read_rest(struct lines *lines)
 {
 	for (int reads = 0; reads < 64 && lines_read(lines); reads++)
 		;
@@ -213,7 +212,7 @@ void rank_reap(struct rank *rank)
 {
 	siginfo_t end = { 0 };
 
-	/* Until it is reaped, its number cannot become another process's, or group's. */
+	/* Before the reaping, no other process or group can get its number. */
 	kill(-rank->pid, SIGKILL);
 	while (waitid(P_PIDFD, (id_t)rank->pidfd, &end, WEXITED) < 0 && errno == EINTR)
 		;
@@ -222,8 +221,8 @@ void rank_reap(struct rank *rank)
 	rank->status = rank->by_signal ? 128 + end.si_status : end.si_status;
 	close(rank->pidfd);
 	rank->pidfd = -1;
-	read_last_words(&rank->out);
-	read_last_words(&rank->err);
+	read_rest(&rank->out);
+	read_rest(&rank->err);
 }
 
 void rank_describe_end(const struct rank *rank, char *text, size_t size)

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "run/environment.h"
 #include "run/lines.h"
 
 struct rank {
@@ -19,36 +20,34 @@ struct rank {
 	bool ended;
 	int status; /* once ended: 0, the exit status, or 128 + signal */
 	bool by_signal;
-	struct lines out, err; /* err.fd is -1 where both go the same way */
+	struct lines out, err; /* err.fd is -1 if both outputs are one */
 };
 
 /* What a rank is started with. */
 struct rank_start {
 	char **command;
-	int rendezvous_fd; /* inherited by this rank; -1: none */
-	const sigset_t *mask; /* signals it starts with blocked */
+	const struct environment *environment;
+	const sigset_t *mask; /* signals that are blocked in it */
 	const struct rlimit *files; /* its limit on open files */
 	struct sink *out, *err; /* NULL: it inherits ours */
 	const char *tag;
-	bool reads_input; /* our stdin is its own; else /dev/null */
-	/* Called in the child, to set the environment. */
-	void (*set_environment)(const struct rank *rank, const void *argument);
-	const void *argument;
+	bool reads_input; /* it inherits our stdin; else it reads /dev/null */
 };
 
 /*
- * Starts it. False, having said why in one line, when it cannot be: *status is then the exit status
- * that a shell would give.
+ * Starts it. False, with one line on stderr, when that fails: *status is then the exit status of a
+ * shell.
  */
 bool rank_start(struct rank *rank, int number, const struct rank_start *start, int *status);
 
-/* To the rank and all in its process group. */
+/* Sends the signal to the rank's process group. */
 void rank_signal(const struct rank *rank, int signal);
 
-/* When pidfd is readable: ends what is left of its group, takes its status and its last words. */
+/* Call it when pidfd is readable: kills the rest of its group, sets status, reads its last output.
+ */
 void rank_reap(struct rank *rank);
 
-/* "rank 2 (pid 123) was killed by signal 9 (Killed)" */
+/* Writes "rank 2 (pid 123) was killed by signal 9 (Killed)". */
 void rank_describe_end(const struct rank *rank, char *text, size_t size);
 
 #endif

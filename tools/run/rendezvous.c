@@ -1,0 +1,96 @@
+#include "run/rendezvous.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static int listen_at(const struct addrinfo *at)
+{
+	int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+
+	if (fd < 0)
+		return -1;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (bind(fd, at->ai_addr, at->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0)
+		return fd;
+	int error = errno;
+
+	close(fd);
+	errno = error;
+	return -1;
+}
+
+static int bound_port(int fd)
+{
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+		struct sockaddr_storage space;
+	} at;
+	socklen_t size = sizeof(at);
+
+	if (getsockname(fd, &at.any, &size) < 0)
+		return -1;
+	return ntohs(at.any.sa_family == AF_INET6 ? at.v6.sin6_port : at.v4.sin_port);
+}
+
+static bool is_loopback(const struct sockaddr *at)
+{
+	if (at->sa_family == AF_INET)
+		return ntohl(((const struct sockaddr_in *)at)->sin_addr.s_addr) >> 24 ==
+		       IN_LOOPBACKNET;
+	return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)at)->sin6_addr);
+}
+
+/* Where /etc/hosts gives this node's own name a loopback address, the other nodes would connect to
+   themselves. The user may write a loopback address, or localhost. */
+static void warn_of_loopback(const struct options *options, const struct addrinfo *at)
+{
+	char number[INET6_ADDRSTRLEN];
+
+	if (options->nodes == 1 || !is_loopback(at->ai_addr) ||
+		strcmp(options->address, "localhost") == 0 ||
+		getnameinfo(at->ai_addr, at->ai_addrlen, number, sizeof(number), NULL, 0,
+			NI_NUMERICHOST) ||
+		strcmp(options->address, number) == 0)
+		return;
+	fprintf(stderr,
+		"rondo-run: %s is %s on this node, where no other node gets: correct /etc/hosts, "
+		"or give an address\n",
+		options->address, number);
+}
+
+bool rendezvous_open(struct options *options, int *fd)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found;
+	char port[16];
+	int error;
+
+	*fd = -1;
+	snprintf(port, sizeof(port), "%d", options->port);
+	error = getaddrinfo(options->address, port, &hints, &found);
+	if (error) {
+		fprintf(stderr, "rondo-run: %s: %s\n", options->address, gai_strerror(error));
+		return false;
+	}
+	*fd = listen_at(found);
+	error = errno;
+	warn_of_loopback(options, found);
+	freeaddrinfo(found);
+	if (*fd >= 0) {
+		options->port = bound_port(*fd);
+		return options->port > 0;
+	}
+	if (error == EADDRNOTAVAIL && options->port > 0)
+		return true;
+	fprintf(stderr,
+		strchr(options->address, ':') ? "rondo-run: cannot listen at [%s]:%d: %s\n"
+					      : "rondo-run: cannot listen at %s:%d: %s\n",
+		options->address, options->port, strerror(error));
+	return false;
+}

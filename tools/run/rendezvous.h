@@ -1,0 +1,20 @@
+/*
+ * The socket at which rank 0 accepts the other ranks.
+ */
+#ifndef RUN_RENDEZVOUS_H
+#define RUN_RENDEZVOUS_H
+
+#include <stdbool.h>
+
+#include "run/options.h"
+
+/*
+ * Listens before any rank starts: no other program can take the port, and no rank connects too
+ * early. Sets options->port where it was 0.
+ *
+ * *fd is -1 where the address is not this node's own (a forwarded one): rank 0 listens itself.
+ * False, with one line on stderr, where nobody can listen. The caller closes *fd.
+ */
+bool rendezvous_open(struct options *options, int *fd);
+
+#endif
