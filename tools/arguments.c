@@ -12,7 +12,7 @@
 #include "base/nearest.h"
 #include "rondo.h"
 
-/* What getopt_long() returns for the option at index i is FIRST + i; no letter is so large. */
+/* getopt_long() returns FIRST + i for the option at index i: above every letter. */
 enum { FIRST = 256, HELP = FIRST + ARGUMENTS_MAX, VERSION };
 
 bool arguments_refuse(const char *format, ...)
@@ -47,7 +47,7 @@ bool arguments_number(const struct argument *argument, void *target, const char 
 	char *end, wanted[80];
 	long value = strtol(text, &end, 10);
 
-	/* strtol() also reads signs and spaces. Of what is too large for it, it makes LONG_MAX. */
+	/* strtol() also accepts signs and spaces, and returns LONG_MAX for larger numbers. */
 	if (isdigit((unsigned char)*text) && !*end && value >= argument->least &&
 		value <= argument->most) {
 		*(int *)target = (int)value;
@@ -66,7 +66,7 @@ bool arguments_text(const struct argument *argument, void *target, const char *t
 	return true;
 }
 
-/* The table in getopt's words. */
+/* Translates the table for getopt_long(). */
 static void translate(const struct arguments *known, struct option *longs, char *letters)
 {
 	int count = 0;
@@ -103,12 +103,12 @@ static const struct argument *find(const struct arguments *known, int found)
 
 static void answer_and_exit(const char *format, const char *text)
 {
-	bool said = printf(format, text) >= 0 && fflush(stdout) == 0;
+	bool printed = printf(format, text) >= 0 && fflush(stdout) == 0;
 
-	exit(said ? EXIT_SUCCESS : EXIT_FAILURE);
+	exit(printed ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
-/* An option that there is not; or a flag with a value. */
+/* The word is an unknown option, or a flag with a value. */
 static bool refuse_option(const struct arguments *known, const char *word)
 {
 	char name[64], meant[RD_NEAREST_TEXT] = "";
@@ -166,7 +166,7 @@ int arguments_read(const struct arguments *known, void *options, int argc, char 
 	int found;
 
 	translate(known, longs, letters);
-	optind = 0; /* GNU: start afresh, also the second time in one process */
+	optind = 0; /* GNU: starts again, for a second call in one process */
 	opterr = 0;
 	while ((found = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
 		const char *word = optind > 0 && optind <= argc ? argv[optind - 1] : "";

@@ -5,15 +5,15 @@
 #include <string.h>
 
 struct launcher {
-	const char *size, *rank; /* variables; size NULL: it says the rank alone */
-	/* The size is set for the whole allocation, too: only with the rank it is of a launch. */
+	const char *size, *rank; /* variables; size NULL: there is only one for the rank */
+	/* An allocation sets the size, too; a launch sets both. */
 	bool allocates;
 };
 
 static const struct launcher launchers[] = {
 	{ "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", false }, /* Open MPI */
 	{ "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", false }, /* MVAPICH2 */
-	{ "PMI_SIZE", "PMI_RANK", false }, /* MPICH's hydra and what descends from it, PALS */
+	{ "PMI_SIZE", "PMI_RANK", false }, /* MPICH's hydra and its derivatives, PALS */
 	{ "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK", false }, /* jsrun */
 	{ "FLUX_JOB_SIZE", "FLUX_TASK_RANK", false },
 	{ "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", false }, /* srun */
@@ -23,7 +23,7 @@ static const struct launcher launchers[] = {
 
 #define LAUNCHERS (sizeof(launchers) / sizeof(*launchers))
 
-/* NULL where it is not set, or empty. */
+/* NULL if it is unset or empty. */
 static const char *value_of(const char *variable)
 {
 	const char *value = getenv(variable);
@@ -39,8 +39,8 @@ static long number_in(const char *variable)
 }
 
 /*
- * In salloc's shell and in sbatch's script SLURM_NTASKS is what is allocated, and nothing is
- * launched: there is no SLURM_PROCID, or it is that of the one script. A step says its own size.
+ * In salloc's shell and sbatch's script, SLURM_NTASKS is the size of the allocation, and nothing is
+ * launched: SLURM_PROCID is unset, or the script's own. A step sets its own size.
  */
 static bool is_of_a_launch(const struct launcher *launcher)
 {
@@ -51,7 +51,7 @@ static bool is_of_a_launch(const struct launcher *launcher)
 		       !(kind && strcmp(kind, "BATCH") == 0));
 }
 
-/* Whether it started several processes, by this variable. */
+/* Whether this variable shows that it started several processes. */
 static const char *says_several(const struct launcher *launcher)
 {
 	if (!launcher->size)
@@ -59,7 +59,8 @@ static const char *says_several(const struct launcher *launcher)
 	return number_in(launcher->size) > 1 && is_of_a_launch(launcher) ? launcher->size : NULL;
 }
 
-/* All variables that say so, "A=4, B=4"; the first launcher among theirs, or NULL. */
+/* Writes all variables that show several processes, "A=4, B=4". Returns the first launcher, or NULL.
+ */
 static const struct launcher *find(char seen[LAUNCH_LINE / 2])
 {
 	const struct launcher *first = NULL;

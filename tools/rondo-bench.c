@@ -24,7 +24,7 @@ struct bench {
 	char **argv;
 };
 
-/* Everything measured so far; every rank keeps the same. */
+/* All results so far, the same on every rank. */
 struct results {
 	struct bench_row *rows;
 	size_t count;
@@ -65,7 +65,7 @@ struct rank {
 	rondo_stream *stream;
 	void *send, *recv;
 	struct bench_mirror mirror; /* --device */
-	FILE *json, *svg; /* NULL: not asked for, or another rank's */
+	FILE *json, *svg; /* NULL: no such option, or not rank 0 */
 	bool prints;
 	struct results results;
 };
@@ -147,7 +147,7 @@ static int run_all(struct rank *rank)
 	return err;
 }
 
-/* Every rank's line under "Using devices", on rank 0; to be freed. */
+/* On rank 0: every rank's line under "Using devices". The caller frees it. */
 static int gather_devices(const struct bench_options *options, rondo_comm *comm, char **devices)
 {
 	int ranks = rondo_comm_size(comm);
@@ -163,7 +163,7 @@ static int gather_devices(const struct bench_options *options, rondo_comm *comm,
 		options->device ? rondo_comm_rank(comm) % rondo_device_count() : 0,
 		options->device ? "GPU" : "host");
 	int err = bench_collect(comm, line, lines, DEVICE_LINE);
-	/* Close up the lines: what follows each one's end is zeros. */
+	/* Joins the lines: zeros follow each one. */
 	char *end = lines;
 	for (int i = 0; i < ranks; i++) {
 		size_t length = strnlen(lines + (size_t)i * DEVICE_LINE, DEVICE_LINE - 1);
@@ -183,14 +183,14 @@ static bool fail_output(const char *path)
 	return false;
 }
 
-/* What is there stays until there is something to put in its place: see replace(). */
+/* The file keeps its contents until replace() has results. */
 static bool open_output(FILE **file, const char *path)
 {
 	*file = path ? fopen(path, "ae") : NULL;
 	return *file || !path || fail_output(path);
 }
 
-/* Before anything is measured, so that no measurement is lost for want of a file. */
+/* Opens the files before measuring: a missing one must not cost the results. */
 static bool open_outputs(struct rank *rank)
 {
 	const struct bench_options *options = rank->options;
@@ -294,7 +294,7 @@ static int conclude(const struct bench *bench, struct rank *rank)
 	return results->bad || !written;
 }
 
-/* What --explain says first. */
+/* The first lines of --explain. */
 static int explain_costs(const struct rank *rank)
 {
 	if (!rank->options->explains || !rank->prints)
@@ -318,7 +318,7 @@ static int measure_all(struct rank *rank)
 	return err ? err : run_all(rank);
 }
 
-/* How many ranks there are is known only now. */
+/* The number of ranks is known only now. */
 static bool has_root(const struct rank *rank)
 {
 	const struct bench_options *options = rank->options;
@@ -397,7 +397,7 @@ int main(int argc, char **argv)
 
 	if (!bench_options_read(&options, argc, argv))
 		return 2;
-	/* Ranks that are threads each have a stream that waits for the others': a queue for each.
+	/* Ranks that are threads wait for each other on their streams: each stream needs a queue.
 	 */
 	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 	if (options.floor)

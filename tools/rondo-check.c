@@ -1,8 +1,8 @@
 /*
- * rondo-check: tries plug-ins. Transports are held against the transport contract by the suite that
- * Rondo's own pass (tests/contract.h); the plans of algorithms are proved by the checker
- * (lib/check/checker.h). Each case runs in a process of its own (lib/base/trial.h), and may crash
- * or hang; or, for a debugger, one runs in this process.
+ * rondo-check: tests plug-ins. Transports run the contract suite of Rondo's own transports
+ * (transports/contract/); the checker proves the plans of algorithms (lib/check/checker.h).
+ * Each case may crash or hang: it runs in a process of its own (lib/base/trial.h). For a debugger,
+ * one case runs in this process.
  */
 #include <stdio.h>
 
@@ -12,7 +12,7 @@
 #include "check/transport.h"
 #include "rondo.h"
 
-/* As they are by default, for the only rank there is. */
+/* The default settings of a single rank. */
 static bool read_settings(struct rd_settings *settings)
 {
 	struct rondo_config alone = RONDO_CONFIG_INIT;

@@ -1,6 +1,6 @@
 /*
- * rondo-topo: shows what this host holds, and how near its devices are to each other; or those of a
- * topology in a file. docs/rondo-topo.md says what it promises.
+ * rondo-topo: shows the devices of this host, or of a topology in a file, and the distances between
+ * them. docs/rondo-topo.md states the contract.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static int fail(void)
 	return EXIT_FAILURE;
 }
 
-/* The tool has no ranks, and so none of the other settings but RONDO_TOPO_FILE. */
+/* Without ranks, RONDO_TOPO_FILE is the only setting. */
 static int read_debug(void)
 {
 	const char *text = getenv("RONDO_DEBUG");
@@ -41,7 +41,7 @@ static int probe_here(struct rd_topology *topology)
 	return err;
 }
 
-/* What ranks started here would believe, unless another file is named. */
+/* The topology of ranks on this host, unless the arguments name a file. */
 static int get_topology(struct rd_topology *topology, const char *file)
 {
 	const char *believed = getenv("RONDO_TOPO_FILE");
@@ -65,7 +65,7 @@ static FILE *open_file(const char *name)
 	return file;
 }
 
-/* What a full disk does not take shows here at the latest. */
+/* A full disk shows here at the latest. */
 static int close_file(FILE *file, const char *name)
 {
 	int err = ferror(file) ? -1 : 0;

@@ -138,7 +138,7 @@ static int run_send_recv(const struct bench_call *c)
 
 	if (err)
 		return err;
-	/* A call that is refused is refused again, with its reason, by the group's end. */
+	/* rondo_group_end() returns the error of a refused call again. */
 	rondo_send(c->comm, c->send, c->count, c->type, next, c->stream);
 	rondo_recv(c->comm, c->recv, c->count, c->type, previous, c->stream);
 	return rondo_group_end();

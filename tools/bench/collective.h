@@ -1,9 +1,9 @@
 /*
- * The collectives that can be measured, in one table: how a size splits into counts, how to run it,
- * what must come out, and the factor from algorithm to bus bandwidth.
+ * The table of measured collectives: how a size splits into counts, the call, its check, and the
+ * factor from algorithm to bus bandwidth.
  *
- * Sizes are those of nccl-tests: the larger of what a rank sends and what it receives. The factors
- * are the ones of its PERFORMANCE.md: the bytes that a link carries, over the size.
+ * As in nccl-tests, a size is the larger of the bytes that a rank sends and receives, and a factor is
+ * the bytes on a link divided by the size (its PERFORMANCE.md).
  */
 #ifndef BENCH_COLLECTIVE_H
 #define BENCH_COLLECTIVE_H
@@ -12,7 +12,7 @@
 
 #include "rondo.h"
 
-/* Which of its two buffers holds a block for every rank. */
+/* The buffers that hold a block for every rank. */
 enum bench_shape {
 	BENCH_WHOLE, /* neither: send[count] and recv[count] */
 	BENCH_GATHER, /* recv */
@@ -21,7 +21,7 @@ enum bench_shape {
 	BENCH_EMPTY, /* no data at all */
 };
 
-/* One call: everything that one rank hands to the library. */
+/* One call, as one rank makes it. */
 struct bench_call {
 	const struct bench_collective *collective;
 	rondo_comm *comm;
@@ -32,8 +32,8 @@ struct bench_call {
 	rondo_op op;
 	int root;
 	int rank, size;
-	unsigned seed; /* of the numbers that it sends */
-	const struct bench_mirror *mirror; /* NULL: the buffers are what is measured */
+	unsigned seed; /* of the numbers in send */
+	const struct bench_mirror *mirror; /* NULL: send and recv themselves are measured */
 };
 
 struct bench_collective {
@@ -43,18 +43,16 @@ struct bench_collective {
 	bool rooted; /* takes a root */
 	bool in_place; /* can run in place */
 	int (*run)(const struct bench_call *call);
-	size_t (*wrong)(const struct bench_call
-			*call); /* elements on this rank that are not as they must be */
+	size_t (*wrong)(const struct bench_call *call); /* wrong elements on this rank */
 	double (*factor)(int size);
 };
 
-/* By its name, in whichever spelling (all_to_all, alltoall); NULL: there is none. */
+/* By its name, in any spelling (all_to_all, alltoall); NULL: none. */
 const struct bench_collective *bench_collective_find(const char *name);
-/* The i-th; NULL past the last. */
+/* The collective at index i; NULL past the last. */
 const struct bench_collective *bench_collective_at(int i);
 
-/* The count that a size in bytes makes: its elements, or where there are blocks, those of one
- * block. */
+/* The count for a size in bytes: its elements, or those of one block. */
 size_t bench_collective_count(
 	const struct bench_collective *collective, size_t size, rondo_type type, int ranks);
 /* Elements in the send and receive buffers of a call with this count. */
@@ -63,10 +61,10 @@ size_t bench_collective_send_count(
 size_t bench_collective_recv_count(
 	const struct bench_collective *collective, size_t count, int ranks);
 
-/* Points call->send and call->recv into one buffer, as this collective runs in place. */
+/* Points call->send and call->recv into one buffer, as calls in place of this collective need. */
 void bench_collective_place(struct bench_call *call, void *buffer);
 
-/* Writes what this rank sends. */
+/* Fills this rank's send buffer. */
 void bench_collective_fill(const struct bench_call *call);
 
 #endif

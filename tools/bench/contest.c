@@ -13,17 +13,17 @@
 #define ROUNDS 11
 #define ROUNDS_QUICK 5
 #define ROUNDS_LEAST 3
-/* A turn lasts about so long, and all turns at one size, if fewer rounds do. */
+/* The approximate time of a turn, and of all turns at one size, in ns. */
 #define TURN_NS 3e5
 #define SIZE_NS 3e9
 #define TURN_CALLS_MAX 1000
-/* What still counts as the best. */
+/* A time up to this factor of the best counts as the best. */
 #define CLOSE 1.10
 
 struct contestant {
 	char algorithm[32];
 	rondo_comm *comm;
-	double times_us[ROUNDS]; /* a call's, of the slowest rank, by round; then sorted */
+	double times_us[ROUNDS]; /* of a call on the slowest rank, by round; then sorted */
 };
 
 struct contest {
@@ -51,7 +51,7 @@ int bench_contest_chosen(
 {
 	struct rondo_way ways[WAYS_MAX];
 
-	/* Kernels are not chosen so, and sends and receives not at all. */
+	/* Kernels choose otherwise, and sends and receives have no choice. */
 	if (options->device || strcmp(options->collective->name, "sendrecv") == 0)
 		return 0;
 
@@ -165,7 +165,7 @@ static void leave_all(struct contest *contest)
 
 /* ---- Turns ---- */
 
-/* So many calls of one contestant; the time of one, on the slowest rank. */
+/* Runs `calls` calls of one contestant; returns the time of one, on the slowest rank. */
 static int take_turn(
 	const struct contest *contest, rondo_comm *comm, size_t count, long calls, double *time_us)
 {
@@ -182,7 +182,7 @@ static int take_turn(
 		.rank = contest->rank,
 		.size = contest->size,
 	};
-	int err = options->collective->run(&call); /* the first is for the caches */
+	int err = options->collective->run(&call); /* the first warms the caches */
 
 	if (!err)
 		err = rondo_barrier(comm, NULL);
@@ -202,7 +202,7 @@ static int play_round(struct contest *contest, size_t count, int round, long cal
 	int err = 0;
 
 	for (int i = 0; i < contest->count && !err; i++) {
-		/* Nobody is always the first. */
+		/* Each round begins with another contestant. */
 		struct contestant *contestant = &contest->contestants[(i + round) % contest->count];
 
 		err = take_turn(
@@ -217,7 +217,7 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* All rounds at one size; afterwards each one's median is its answer. */
+/* Runs all rounds at one size, and takes the median of each contestant. */
 static int play_size(struct contest *contest, size_t count)
 {
 	int rounds = contest->options->quick ? ROUNDS_QUICK : ROUNDS, err;
@@ -257,7 +257,7 @@ static void print_head(const struct contest *contest)
 		"");
 }
 
-/* What was chosen is compared by its own contestant, which is called as the others are. */
+/* Compares the chosen algorithm by its own contestant, which is called like the others. */
 static void judge(struct contest *contest, size_t size, const struct rondo_way *ways, int found)
 {
 	const struct rondo_way *chosen = NULL;

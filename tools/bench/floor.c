@@ -12,10 +12,10 @@
 #include "plot.h"
 #include "sweep.h"
 
-/* One operand; the last is out of any cache, memory permitting. */
+/* Sizes of one operand; the last exceeds the caches, memory permitting. */
 static const size_t sizes[] = { 16 << 10, 512 << 10, 8 << 20, 256 << 20 };
 
-/* What a stream sends again and again: from cache to cache, and from memory to memory. */
+/* Operands of a stream: one in the caches, one in memory. */
 static const size_t streamed[] = { 256 << 10, 64 << 20 };
 
 struct swept {
@@ -114,7 +114,7 @@ static void report_loopback(double seconds, int rounds)
 		bench_loopback_round_trip_us(false, rounds));
 }
 
-/* Six operands of two cores should leave the machine most of its memory. */
+/* Six operands of two cores must leave the machine most of its memory. */
 static size_t largest_operand(void)
 {
 	size_t memory = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
@@ -137,7 +137,7 @@ int bench_floor_run(const struct bench_options *options)
 	fflush(stdout);
 	report_memory(options->quick ? 0.01 : 0.1, largest_operand());
 	report_loopback(options->quick ? 0.2 : 2, options->quick ? 5000 : 50000);
-	/* Once more: the host may have moved the cores meanwhile. */
+	/* Again at the end: a virtual machine may have moved the cores meanwhile. */
 	printf("#\n  cache line, there and back         %8.1f ns\n", bench_line_round_trip_ns());
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* The machine's floor: what no library on it can beat. */
+/* The machine's floor: times that no library on it can beat. */
 #ifndef BENCH_FLOOR_H
 #define BENCH_FLOOR_H
 

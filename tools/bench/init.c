@@ -9,11 +9,11 @@
 
 #define LARGE (16u << 20)
 
-/* KiB, by the stage that a comm has come to. */
+/* KiB, by the stage of a comm. */
 enum { MADE, SHORT_CALLS, LONG_CALLS, STAGES };
 
-/* Of this process, in KiB; 0: not to be had. Without what is mapped from files, of which a process
-   has the less the more others run the same program. */
+/* The proportional set size of this process in KiB; 0: unknown. Without mappings of files, whose
+   share depends on the number of processes that run the program. */
 static double memory_now(void)
 {
 	FILE *file = fopen("/proc/self/smaps_rollup", "re");
@@ -49,7 +49,7 @@ static int time_once(rondo_comm *comm, const struct rondo_config *config, double
 	double own_ms = (double)(bench_now_ns() - began) / 1e6;
 
 	err = slowest(comm, own_ms, time_ms);
-	/* Where the ranks of one go as those of the next come, the next would be slower. */
+	/* Leaving ranks would slow down the next comm. */
 	int left = rondo_comm_destroy(made);
 
 	return err ? err : left;
@@ -98,7 +98,7 @@ static int weigh_stages(rondo_comm *comm, const struct rondo_config *config, voi
 {
 	double before;
 	rondo_comm *made = NULL;
-	/* What the process needs but once is there before, so that it is not counted. */
+	/* Allocates first what a process needs only once, so that it is not counted. */
 	int err = call_all(comm, send, recv, LARGE / sizeof(float));
 
 	before = memory_now();
@@ -117,7 +117,7 @@ static int weigh_stages(rondo_comm *comm, const struct rondo_config *config, voi
 	if (!err)
 		err = rondo_barrier(comm, NULL);
 	sizes[LONG_CALLS] = memory_now() - before;
-	/* Nobody's comm goes while another still weighs what they share. */
+	/* No rank destroys its comm while another measures their shared memory. */
 	if (!err)
 		err = rondo_barrier(comm, NULL);
 	rondo_comm_destroy(made);
@@ -154,7 +154,7 @@ static int run_rank(rondo_comm *comm, void *argument)
 	config.size = rondo_comm_size(comm);
 	config.transport = options->transport;
 
-	/* Weighed first: what the next ones leave behind in the heap would hide part of it. */
+	/* Measured first: later comms leave memory in the heap, which would hide part of it. */
 	int err = weigh(comm, &config);
 
 	if (!err)

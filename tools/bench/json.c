@@ -18,7 +18,7 @@ void bench_json_string(FILE *out, const char *text)
 	fputc('"', out);
 }
 
-/* JSON knows no infinity and no NaN. */
+/* JSON has neither infinity nor NaN. */
 static void number(FILE *out, const char *key, double value)
 {
 	if (isfinite(value))

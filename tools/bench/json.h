@@ -4,7 +4,7 @@
 
 #include "measure.h"
 
-/* A JSON string, quotes included; what is no UTF-8 text survives as escapes of its bytes. */
+/* Writes a JSON string, quotes included; bytes that are not UTF-8 become escapes. */
 void bench_json_string(FILE *out, const char *text);
 
 /* Writes one document. argv: the command line, NULL at its end. */

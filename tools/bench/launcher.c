@@ -10,11 +10,11 @@ struct launcher {
 	const char *rank, *size;
 };
 
-/* The first whose size is set counts: ranks that we fork ourselves are given the first pair. */
+/* The first whose size is set counts. Our own forked ranks get the first pair. */
 static const struct launcher launchers[] = {
 	{ "RANK", "WORLD_SIZE" }, /* rondo-run, torchrun */
 	{ "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE" }, /* Open MPI */
-	{ "PMI_RANK", "PMI_SIZE" }, /* MPICH and what descends from it */
+	{ "PMI_RANK", "PMI_SIZE" }, /* MPICH and its derivatives */
 };
 
 static const struct launcher *find(void)

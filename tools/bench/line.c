@@ -51,12 +51,11 @@ static int ascending(const void *a, const void *b)
 double bench_line_play(struct bench_line *line, int side, int rounds)
 {
 	double each_ns[STRETCHES];
-	/* Both players leave the number at a multiple of this; games follow each other without a
-	 * reset. */
+	/* Both sides leave the number at a multiple of this, so the next game needs no reset. */
 	uint32_t game = 2 * (uint32_t)rounds * (STRETCHES + 1);
 	uint32_t first = atomic_load_explicit(&line->turn, memory_order_acquire) / game * game;
 
-	/* The first stretch waits for the other to come, and warms up. */
+	/* The first stretch waits for the other side, and warms up. */
 	if (!play_stretch(line, side, first, rounds))
 		return NAN;
 	for (int i = 0; i < STRETCHES; i++) {

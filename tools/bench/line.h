@@ -1,24 +1,21 @@
 /*
- * How far two cores are apart: the time in which a cache line goes to the other core and comes
- * back. Virtual machines move their cores about, so a figure for small messages means little
- * without it.
+ * The distance of two cores: the round trip of a cache line. Virtual machines move their cores, so a
+ * result for small messages needs it beside it.
  */
 #ifndef BENCH_LINE_H
 #define BENCH_LINE_H
 
 #include <stdint.h>
 
-/* In memory that both sides share; zeroed before the first game. Two lines: processors fetch pairs.
- */
+/* In shared memory, zeroed before the first game. Two lines: processors fetch pairs of lines. */
 struct bench_line {
 	_Alignas(128) _Atomic uint32_t turn;
 	char rest[124];
 };
 
 /*
- * One of the two players, both of whom must call with the same number of rounds. Returns the time
- * of one round trip in nanoseconds, the median of several stretches; NAN when the other did not
- * come within two seconds.
+ * Plays one of the two sides; both must pass the same number of rounds. Returns the time of one round
+ * trip in ns, the median of several stretches; NAN if the other side did not start within 2 s.
  */
 double bench_line_play(struct bench_line *line, int side, int rounds);
 

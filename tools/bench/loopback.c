@@ -21,7 +21,7 @@
 struct connection {
 	int fds[2];
 	bool both_ways, polling;
-	size_t operand; /* bytes that are sent, and received, again and again */
+	size_t operand; /* an operand: bytes sent, and received, repeatedly */
 	char *out[2], *in[2]; /* of each side */
 	double seconds;
 	int rounds;
@@ -72,7 +72,7 @@ static bool nothing_now(ssize_t moved)
 	return moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
 }
 
-/* Bytes of the operand from here on that one call is given. */
+/* The bytes of the operand from here on for one call. */
 static size_t stretch(const struct connection *connection, size_t at)
 {
 	size_t left = connection->operand - at;
@@ -80,7 +80,7 @@ static size_t stretch(const struct connection *connection, size_t at)
 	return left < CHUNK ? left : CHUNK;
 }
 
-/* Sends and receives in turn, whatever goes, until the time is up; the result is what arrived. */
+/* Sends and receives in turn, until the time is up; returns the bytes that arrived. */
 static void stream_side(int side, void *argument)
 {
 	struct connection *connection = argument;
@@ -154,7 +154,7 @@ double bench_loopback_stream(bool both_ways, size_t operand, double seconds)
 		.seconds = seconds,
 		.results = { NAN, NAN } };
 
-	/* Before the sides begin together: filling them takes a while. */
+	/* Fills the operands before both sides start, because that takes a while. */
 	for (int side = 0; side < 2; side++) {
 		connection.out[side] = bench_memory_create(operand);
 		connection.in[side] = bench_memory_create(operand);

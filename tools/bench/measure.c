@@ -9,11 +9,10 @@
 #include "mirror.h"
 #include "values.h"
 
-/* A batch lasts at least this long, so that neither the clock nor the ranks' leaving the barrier
-   one after the other counts for much. */
+/* The least time of a batch: clock and barrier cost little beside it. */
 #define BATCH_NS 1e6
 #define GROWTH_MAX 1000
-/* On a device's stream a batch is timed in so many parts, of which the median counts. */
+/* Parts of a batch on a device's stream; their median counts. */
 #define PARTS 9
 
 static int issue(const struct bench_call *call, long iterations)
@@ -33,7 +32,7 @@ static int run_back_to_back(const struct bench_call *call, long iterations)
 	return !err && call->stream ? rondo_stream_synchronize(call->stream) : err;
 }
 
-/* As above, and the time of each, in microseconds, into each_us. */
+/* The same, with the time of each iteration in us in each_us. */
 static int run_one_by_one(const struct bench_call *call, long iterations, double *each_us)
 {
 	int64_t before = bench_now_ns();
@@ -69,7 +68,7 @@ static int issue_parts(
 	return err ? err : rondo_stream_synchronize(call->stream);
 }
 
-/* Of an iteration in each part, in microseconds. */
+/* The time of an iteration in each part, in us. */
 static int read_parts(long iterations, rondo_event *const *events, int parts, double *each_us)
 {
 	int err = 0;
@@ -111,7 +110,7 @@ static int run_by_events(
 	return err;
 }
 
-/* The value that -a asks for, on every rank. */
+/* The value that -a selects, on every rank. */
 static int agree(rondo_comm *comm, enum bench_average average, double *values, size_t count)
 {
 	static const rondo_op ops[] = {
@@ -163,7 +162,7 @@ static int summarise(const struct bench_call *call, const struct bench_options *
 	return 0;
 }
 
-/* Finds how many iterations make a batch of decent length: the same number on every rank. */
+/* Finds the iterations of a batch of sufficient length, the same number on every rank. */
 static int choose_iterations(const struct bench_call *call, const struct bench_options *options,
 	long *iterations, double *elapsed_ns)
 {
@@ -195,8 +194,7 @@ static int time_it(const struct bench_call *call, const struct bench_options *op
 		if (!each_us)
 			return RONDO_MEMORY;
 	}
-	/* The batch that found the number of iterations serves, unless there are more, or each
-	 * counts. */
+	/* Reuses the batch that found the number, unless more or single times are needed. */
 	if (each_us || elapsed_ns == 0)
 		err = timed_batch(call, timing->iterations, each_us, &elapsed_ns);
 	if (!err)
@@ -208,7 +206,7 @@ static int time_it(const struct bench_call *call, const struct bench_options *op
 	return err;
 }
 
-/* Nothing that an earlier call left in the receive buffer may pass for a result. */
+/* The result of an earlier call must not pass for this one's. */
 static void spoil(const struct bench_call *call)
 {
 	size_t count = bench_collective_recv_count(call->collective, call->count, call->size);

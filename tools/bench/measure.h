@@ -1,7 +1,7 @@
 /*
- * Timing one collective at one size, on every rank at once. As nccl-tests does it: warm-up, a
- * barrier, then iterations back to back between two readings of the clock, on each rank; afterwards
- * the buffers are filled anew and the results of one more call compared, element by element.
+ * Times one collective at one size on all ranks, as nccl-tests does: warm-up, a barrier, then
+ * iterations back to back between two readings of each rank's clock. Then the buffers are filled
+ * again, and the results of one more call are compared, element by element.
  */
 #ifndef BENCH_MEASURE_H
 #define BENCH_MEASURE_H
@@ -25,19 +25,19 @@ struct bench_row {
 	rondo_type type;
 	rondo_op op;
 	int root; /* -1: has none */
-	char algorithm[32]; /* by which the library runs it; "": not known */
+	char algorithm[32]; /* the library's choice; "": unknown */
 	struct bench_timing out_of_place, in_place;
 };
 
 /*
- * Measures `row` (its first fields are set, the timings get filled in, the same on every rank).
- * `send` and `recv` hold row->size bytes; mirror (may be NULL): the same on a device, to be
- * measured. Collective. Returns a rondo_error; the reason is in rondo_last_error().
+ * Measures `row`: the caller has set its first fields, and the timings are filled in, the same on
+ * every rank. `send` and `recv` hold row->size bytes; mirror (may be NULL) has them on a device, to
+ * be measured there. Collective. Returns a rondo_error; the reason is in rondo_last_error().
  */
 int bench_measure(const struct bench_options *options, rondo_comm *comm, rondo_stream *stream,
 	void *send, void *recv, const struct bench_mirror *mirror, struct bench_row *row);
 
-/* Element at `percent` of `count` sorted values; the smallest that so many of 100 do not exceed. */
+/* The smallest of `count` sorted values that `percent` of 100 of them do not exceed. */
 double bench_percentile(const double *sorted, size_t count, int percent);
 
 #endif

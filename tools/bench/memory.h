@@ -1,10 +1,10 @@
-/* Buffers to measure with: page-aligned, as the peers' own benchmarks have them, and touched. */
+/* Page-aligned and touched buffers, as the peers' benchmarks use. */
 #ifndef BENCH_MEMORY_H
 #define BENCH_MEMORY_H
 
 #include <stddef.h>
 
-/* NULL when there is not enough memory. A size of 0 gives a buffer as well. */
+/* NULL without memory. A size of 0 returns a buffer, too. */
 void *bench_memory_create(size_t size);
 void bench_memory_destroy(void *memory);
 

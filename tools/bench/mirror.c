@@ -16,7 +16,7 @@ void bench_mirror_destroy(struct bench_mirror *mirror)
 	rondo_mem_free(mirror->device[1]);
 }
 
-/* Where a place in either host buffer lies on the device. */
+/* Translates an address in either host buffer to the device. */
 static void *on_device(const struct bench_mirror *mirror, void *at)
 {
 	for (int i = 0; i < 2; i++) {

@@ -1,6 +1,6 @@
 /*
- * A rank's buffers on a device, and the same in host memory, where they are filled and checked:
- * for measuring collectives on device memory.
+ * Device copies of a rank's host buffers, for measuring collectives on device memory. Buffers are
+ * filled and checked in host memory.
  */
 #ifndef BENCH_MIRROR_H
 #define BENCH_MIRROR_H
@@ -13,13 +13,12 @@ struct bench_mirror {
 	int gpu; /* the device's number */
 };
 
-/* send and recv hold `size` bytes in host memory. Returns a rondo_error; destroy it all the same.
- */
+/* send and recv hold `size` bytes in host memory. Returns a rondo_error; destroy it in any case. */
 int bench_mirror_create(
 	struct bench_mirror *mirror, void *send, void *recv, size_t size, int device);
 void bench_mirror_destroy(struct bench_mirror *mirror);
 
-/* The call on the device's buffers. A mirror that is NULL leaves the call as it is; so below. */
+/* Returns the call on the device's buffers. A NULL mirror leaves the call as it is; so below. */
 struct bench_call bench_mirror_call(
 	const struct bench_mirror *mirror, const struct bench_call *call);
 

@@ -38,7 +38,7 @@ bool bench_size_parse(const char *text, size_t *size)
 	char *end;
 	double value = strtod(text, &end), unit = 1;
 
-	/* strtod() also reads signs, "inf" and "nan". */
+	/* strtod() also accepts signs, "inf" and "nan". */
 	if (!isdigit((unsigned char)*text) || end == text)
 		return false;
 	if (*end) {
@@ -164,7 +164,7 @@ static const char *subject(const struct bench_options *options)
 	return options->collective ? options->collective->name : options->init ? "init" : "floor";
 }
 
-/* What is compared with --sweep and --explain? */
+/* Checks --sweep and --explain. */
 static bool check_contest(const struct bench_options *options)
 {
 	const char *name = subject(options);
@@ -188,7 +188,7 @@ static bool check_contest(const struct bench_options *options)
 				"leave out --device");
 }
 
-/* Is there something to be written to the files? */
+/* Checks the files: only a table of a collective fills them. */
 static bool check_files(const struct bench_options *options)
 {
 	if ((!options->json && !options->svg) || (options->collective && !options->contest))
@@ -197,13 +197,13 @@ static bool check_files(const struct bench_options *options)
 		options->contest ? "--sweep" : subject(options));
 }
 
-/* As far as is known here: what a launcher started besides this process is not counted. */
+/* Ranks of this process and its forks; other processes of a launcher are unknown here. */
 static long count_ranks(const struct bench_options *options)
 {
 	return (long)options->threads * options->gpus * (options->ranks ? options->ranks : 1);
 }
 
-/* Without this check the kernel would end something to have the memory, and not always us. */
+/* Without this check the kernel would kill some process for the memory, not always this one. */
 static bool check_memory(const struct bench_options *options)
 {
 	double gib = 1 << 30,
@@ -218,7 +218,7 @@ static bool check_memory(const struct bench_options *options)
 		       needed, there);
 }
 
-/* Is there anything to run? */
+/* Checks that there is something to run. */
 static bool check_collective(const struct bench_options *options)
 {
 	const struct bench_collective *collective = options->collective;
@@ -234,7 +234,7 @@ static bool check_collective(const struct bench_options *options)
 	return true;
 }
 
-/* Where do the ranks come from? */
+/* Checks where the ranks come from. */
 static bool check_ranks(const struct bench_options *options)
 {
 	const char *launched = bench_launcher_variable();
@@ -252,7 +252,7 @@ static bool check_ranks(const struct bench_options *options)
 	       arguments_refuse("more than %d ranks", MOST_RANKS);
 }
 
-/* Do the options make sense together? */
+/* Checks the options against each other. */
 static bool check(const struct bench_options *options)
 {
 	if (!check_files(options) || !check_contest(options))

@@ -11,7 +11,7 @@ enum bench_average { BENCH_RANK0, BENCH_AVERAGE, BENCH_FASTEST, BENCH_SLOWEST };
 
 struct bench_options {
 	const struct bench_collective *collective; /* NULL: one of the two that follow */
-	bool floor, init; /* measure the machine's floor; what a comm costs */
+	bool floor, init; /* measure the machine's floor; the cost of a comm */
 	size_t least, most; /* bytes */
 	size_t step; /* bytes; used where factor < 2 */
 	int factor;
@@ -36,14 +36,14 @@ struct bench_options {
 	bool contest; /* every algorithm against the library's choice */
 };
 
-/* Returns false, having said so in one line, where the arguments make no sense. --help and
-   --version are answered here, and exit. Texts point into argv. */
+/* False, with one line on stderr, where the arguments are wrong. --help and --version print and
+   exit. Texts point into argv. */
 bool bench_options_read(struct bench_options *options, int argc, char **argv);
 
-/* "128M" -> bytes, K, M and G being powers of 1024; false when it is no size. */
+/* "128M" -> bytes; K, M and G are powers of 1024. False if it is no size. */
 bool bench_size_parse(const char *text, size_t *size);
 
-/* The size that follows, of elements of this type; 0 after the last. */
+/* The next size, for elements of this type; 0 after the last. */
 size_t bench_size_next(const struct bench_options *options, rondo_type type, size_t size);
 
 /* nccl-tests' name of a type, which the table prints: "float" for RONDO_F32. */

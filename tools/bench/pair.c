@@ -61,7 +61,7 @@ bool bench_pair_run(void (*side)(int side, void *argument), void *argument)
 			break;
 	}
 	if (started == 1)
-		pthread_barrier_wait(&barrier); /* in place of the one that did not start */
+		pthread_barrier_wait(&barrier); /* for the thread that did not start */
 	for (int i = 0; i < started; i++)
 		pthread_join(threads[i], NULL);
 	pthread_barrier_destroy(&barrier);

@@ -12,7 +12,7 @@
 #define HEAD 64.0 /* title and legend of the whole */
 #define LABEL_WIDTH 150.0
 
-/* Okabe and Ito's palette: told apart also by the colour-blind, and in grey. */
+/* Okabe and Ito's palette, distinct also to the colour-blind, and in grey. */
 static const char *const colours[8] = { "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00",
 	"#56b4e9", "#000000", "#888888" };
 
@@ -36,7 +36,7 @@ static void escaped(FILE *out, const char *text)
 			fputs("&amp;", out);
 			break;
 		default:
-			/* XML allows no control characters, and the file says that it is UTF-8. */
+			/* XML allows no control characters, and the file is declared as UTF-8. */
 			fputc((unsigned char)*text < 0x20 || (unsigned char)*text >= 0x7f ? '?'
 											  : *text,
 				out);

@@ -4,8 +4,7 @@
 #include <immintrin.h>
 #endif
 
-/* The compiler splits a line into as many registers as the target of the function around it needs.
- */
+/* The compiler uses as many registers for a line as the function's target needs. */
 typedef float cache_line __attribute__((vector_size(64), aligned(64), may_alias));
 
 static inline __attribute__((always_inline)) void copy_lines(

@@ -1,4 +1,4 @@
-/* The table on standard output: the lines and columns of nccl-tests. Rank 0 alone prints. */
+/* The table on standard output, with the lines and columns of nccl-tests. Only rank 0 prints. */
 #ifndef BENCH_TABLE_H
 #define BENCH_TABLE_H
 
@@ -10,8 +10,8 @@ void bench_table_row(FILE *out, const struct bench_options *options, const struc
 /* bad: measurements with a wrong value. */
 void bench_table_foot(FILE *out, int bad, double average_busbw);
 
-/* A number in `width` columns with as many decimals as fit: three at most below 10 in a wide
- * column, else two. */
+/* A number in `width` columns, with the decimals that fit: up to three below 10 in a wide column,
+   else two. */
 void bench_table_number(char *text, size_t text_size, int width, double value);
 
 #endif

@@ -57,7 +57,7 @@ static uint64_t hash(const struct bench_values *values, int rank, size_t index)
 	return h ^ (h >> 31);
 }
 
-/* A whole number within +-limit. Where ranks are added, each gets its share of the limit. */
+/* A whole number within +-limit. For sums each rank gets its share of the limit. */
 static int64_t whole(const struct bench_values *values, int rank, size_t index)
 {
 	int64_t limit = limit_of(values->type), share = limit;
@@ -68,14 +68,14 @@ static int64_t whole(const struct bench_values *values, int rank, size_t index)
 			return 0;
 		share = values->size < limit ? limit / values->size : 1;
 	}
-	/* Odd factors keep wrapped products from dwindling to zero. */
+	/* Odd factors keep wrapped products from becoming zero. */
 	int64_t odd = values->op == RONDO_PROD;
 	if (is_unsigned(values->type))
 		return (int64_t)(h % ((uint64_t)share + 1)) | odd;
 	return ((int64_t)(h % (2 * (uint64_t)share + 1)) - share) | odd;
 }
 
-/* A power of two with a sign. So few ranks move the exponent that it stays in the type's range. */
+/* A power of two with a sign. Few ranks change the exponent, so it stays within the type's range. */
 static double factor(const struct bench_values *values, int rank, size_t index)
 {
 	uint64_t h = hash(values, rank, index);
@@ -124,8 +124,7 @@ static int magnitude_bits(double magnitude, int mantissa, int least)
 		return 0;
 	frexp(magnitude, &exponent); /* magnitude = [0.5, 1) * 2^exponent */
 	exponent = exponent - 1 < least ? least : exponent - 1;
-	/* In units of the last place: of f16, 1024..2048, where 2048 carries into the exponent by
-	   itself. */
+	/* In units of the last place: 1024..2048 for f16, where 2048 carries into the exponent. */
 	return ((exponent - least) << mantissa) +
 	       (int)nearbyint(ldexp(magnitude, mantissa - exponent));
 }
@@ -143,7 +142,7 @@ static uint8_t f8_bits(double value, rondo_type type)
 	return (uint8_t)((signbit(value) ? 0x80 : 0) + bits);
 }
 
-/* Through f32: rounding twice is harmless for quotients, f32 having over twice the bits and two. */
+/* Through f32: it has more than twice the bits and two, so rounding quotients twice is harmless. */
 static uint16_t bf16_bits(double value)
 {
 	float narrow = (float)value;
@@ -215,8 +214,7 @@ static void store_one(const struct bench_values *values, void *into, int rank, s
 		store_whole(values->type, into, average ? value / values->size : value);
 }
 
-/* One period of elements, from `offset` on; returns how many were written (count where that is
- * less). */
+/* Writes one period of elements from `offset` on, at most `count`; returns their number. */
 static size_t write_period(const struct bench_values *values, unsigned char *period, size_t count,
 	int rank, size_t offset)
 {

@@ -1,11 +1,10 @@
 /*
- * The numbers that a benchmark sends, and the check of what comes back.
+ * The numbers that a benchmark sends, and the check of its results.
  *
- * Every rank's element at every index is a known number, chosen so that the result is exact
- * whatever the order in which ranks are combined: integers whose sum over the ranks fits the type's
- * mantissa; for products of floats, powers of two with a sign. So a result is right or wrong, with
- * no tolerance. Numbers repeat after a prime number of elements, so that a block that lands in
- * another block's place differs almost everywhere.
+ * Rank and index determine each element, so that the result is exact in any order of ranks: integers
+ * whose sum fits the type's mantissa; for products of floats, powers of two with a sign. So results
+ * are right or wrong, without tolerance. Numbers repeat after a prime number of elements: a block in
+ * the place of another differs almost everywhere.
  */
 #ifndef BENCH_VALUES_H
 #define BENCH_VALUES_H
@@ -17,8 +16,7 @@ struct bench_values {
 	rondo_op op; /* collectives that only move data take RONDO_MAX: its numbers fill the type's
 			range */
 	int size; /* ranks */
-	unsigned seed; /* another seed, other numbers: what an earlier round left behind is not
-			  right now */
+	unsigned seed; /* another seed, other numbers: an earlier round's are wrong now */
 };
 
 /* In place of a rank: the combination over all ranks. */
@@ -28,14 +26,14 @@ struct bench_values {
 void bench_values_fill(
 	const struct bench_values *values, void *into, size_t count, int rank, size_t offset);
 
-/* How many of have[0..count) differ from what bench_values_fill() would write. */
+/* How many of have[0..count) differ from the numbers of bench_values_fill(). */
 size_t bench_values_wrong(
 	const struct bench_values *values, const void *have, size_t count, int rank, size_t offset);
 
 /*
- * into[0..count) = the number that the operation leaves as it is (1 for a product, else 0): a
- * reduction in place may then run any number of times and meets no infinity and no denormal, which
- * some processors handle slowly.
+ * into[0..count) = the neutral number of the operation (1 for a product, else 0). A reduction in place
+ * may then run any number of times without infinities and denormals, which are slow on some
+ * processors.
  */
 void bench_values_fill_neutral(rondo_type type, rondo_op op, void *into, size_t count);
 

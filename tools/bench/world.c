@@ -70,7 +70,7 @@ static int run_members(struct member *members, int count)
 		pthread_create(&members[started].thread, NULL, live, &members[started]) == 0)
 		started++;
 	if (started < count) {
-		/* The ranks that run would wait for those that do not. */
+		/* The ranks that run would wait for those that did not start. */
 		fprintf(stderr, "rondo-bench: cannot start %d threads\n", count);
 		exit(1);
 	}
@@ -83,8 +83,7 @@ static int run_members(struct member *members, int count)
 	return status;
 }
 
-/* A socket on the loopback for ranks that are all in this process; -1 when there is none to have.
- */
+/* A listening socket on the loopback for ranks of this process; -1 on failure. */
 static int listen_on_loopback(int *port)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET,
@@ -103,7 +102,7 @@ static int listen_on_loopback(int *port)
 	return fd;
 }
 
-/* Whether this process tells of what is wrong in all that were forked with it alike. */
+/* Whether this process reports an error that is the same in all forked ones. */
 static bool speaks(const struct bench_options *options, int process)
 {
 	return process == 0 || !options->ranks;
@@ -130,7 +129,7 @@ static void set_members(struct member *members, int count, const struct world *w
 	}
 }
 
-/* Where no launcher says it, all ranks are in this process. */
+/* Without a launcher, all ranks are in this process. */
 static bool set_meeting(struct rondo_config *config)
 {
 	if (bench_launcher_variable())

@@ -17,12 +17,12 @@
 #include "base/trial.h"
 
 #define TIMEOUT_S 600
-#define LARGER 3 /* numbers of ranks beyond those that are all tried */
-#define LAYOUTS 3 /* ranks as they are numbered, and in two other orders and groups */
-/* A function of the plug-in that has run for so long hangs; or for half of the time there is. */
+#define LARGER 3 /* numbers of ranks above `ranks` */
+#define LAYOUTS 3 /* ranks in order, and in two other orders and groups */
+/* A function of the plug-in hangs that runs for longer, or for half of the time limit. */
 #define HANGS_MS 10000
 
-/* One collective of one algorithm: what a line is about. */
+/* One collective of one algorithm: a line of the report. */
 struct proof {
 	const struct rd_algorithm *algorithm;
 	enum rd_collective collective;
@@ -44,7 +44,7 @@ static int target_of(const struct rd_problem *problem, int which)
 						  : 0;
 }
 
-/* It says no to rank 0: then to all, or some would run another algorithm. */
+/* If it declines rank 0, it must decline all: else some would run another algorithm. */
 static int check_declined(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
 {
 	struct rd_problem there = *problem;
@@ -84,7 +84,7 @@ static int prove_targets(struct proof *proof, struct rd_problem *problem)
 	return err;
 }
 
-/* Every root, or, where that would be too many, the first and the last. */
+/* Tries every root, or, of many, the first and the last. */
 static int prove_roots(struct proof *proof, struct rd_problem *problem)
 {
 	bool has_root = rd_collective_has_root(problem->collective);
@@ -99,7 +99,7 @@ static int prove_roots(struct proof *proof, struct rd_problem *problem)
 	return err;
 }
 
-/* `memory` has room for three numbers a rank, and one. */
+/* `memory` holds 3 * size + 1 numbers. */
 static int prove_layouts(struct proof *proof, int size, int *memory)
 {
 	struct rd_layout layout = { .order = memory, .group = memory + size };
@@ -117,7 +117,7 @@ static int prove_layouts(struct proof *proof, int size, int *memory)
 
 static int prove_size(struct proof *proof, int size)
 {
-	/* Of an all_to_all there are size² blocks, and an int counts them. */
+	/* An all_to_all has size² blocks, counted by an int. */
 	if (proof->collective == RD_ALL_TO_ALL && size > INT_MAX / size)
 		return rd_fail(
 			RONDO_UNSUPPORTED, "an all_to_all of %d ranks has too many blocks", size);
@@ -183,7 +183,7 @@ static void report_proved(const struct proof *proof, struct report *report)
 	report_line(report, SKIPPED, name, text);
 }
 
-/* Where it was: "all_reduce on 5 ranks, root 0". */
+/* Writes the problem at hand: "all_reduce on 5 ranks, root 0". */
 static void print_problem(const struct progress *progress, char *text, size_t size)
 {
 	const struct rd_problem *problem = &progress->problem;
@@ -192,7 +192,7 @@ static void print_problem(const struct progress *progress, char *text, size_t si
 		problem->size, problem->size == 1 ? "" : "s", problem->root);
 }
 
-/* It crashed, or ended the process. */
+/* The plug-in crashed, or ended the process. */
 static void report_crash(const struct proof *proof, struct report *report)
 {
 	const char *name = rd_collective_name(proof->collective);
@@ -277,7 +277,7 @@ static void check_collective(struct proof *proof, int timeout_ms, struct report 
 
 /* ---- All of them ---------------------------------------------------------------------------- */
 
-/* Beyond `ranks`, and up to three times as many: one of each third of these. */
+/* Sizes above `ranks`, up to three times `ranks`: one from each third of them. */
 static void draw(struct proof *proof)
 {
 	unsigned seed[LARGER + 1] = { 1, 2, 3, 4 };

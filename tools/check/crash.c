@@ -13,13 +13,13 @@
 
 /* The addresses of a shared object, or of the program. */
 struct object {
-	uintptr_t inside; /* what it was found by */
+	uintptr_t inside; /* an address within it */
 	uintptr_t begin, end;
 };
 
 static struct object plugin, rondo;
 static _Atomic int *crashed_at;
-static char stack[STACK_SIZE]; /* the usual one may have overflowed */
+static char stack[STACK_SIZE]; /* the ordinary stack may have overflowed */
 
 static int look_at_object(struct dl_phdr_info *info, size_t size, void *argument)
 {
@@ -56,8 +56,7 @@ static bool lies_in(const void *address, const struct object *object)
 	return (uintptr_t)address >= object->begin && (uintptr_t)address < object->end;
 }
 
-/* The innermost function that is Rondo's or the plug-in's, and whether the plug-in had called it.
- */
+/* Finds the innermost function of Rondo or the plug-in, and whether the plug-in called it. */
 static enum crash_place place_of(void *const *frames, int count)
 {
 	enum crash_place place = CRASH_UNKNOWN;
@@ -71,8 +70,8 @@ static enum crash_place place_of(void *const *frames, int count)
 	return place;
 }
 
-/* The instruction at which it crashed; and where the return address lies if that was a call of an
-   address at which there is no function. */
+/* *at: the instruction of the crash. *caller: where the return address is, if that was a call of an
+   address without a function. */
 static void read_context(const ucontext_t *context, void **at, void *const **caller)
 {
 #if defined(__x86_64__)
@@ -88,8 +87,8 @@ static void read_context(const ucontext_t *context, void **at, void *const **cal
 #endif
 }
 
-/* The surest comes first: the handler may itself crash, and what is said then stands. */
-static void note_place(const ucontext_t *context)
+/* The surest answer comes first: if the handler crashes too, it stands. */
+static void record_place(const ucontext_t *context)
 {
 	void *frames[FRAMES], *at;
 	void *const *caller;
@@ -98,7 +97,7 @@ static void note_place(const ucontext_t *context)
 	read_context(context, &at, &caller);
 	*crashed_at = lies_in(at, &plugin) ? CRASH_IN_PLUGIN : CRASH_UNKNOWN;
 	count = backtrace(frames, FRAMES);
-	/* The handler's own come before. */
+	/* Skips the frames of the handler. */
 	while (first < count && frames[first] != at)
 		first++;
 	*crashed_at = place_of(frames + first, count - first);
@@ -108,11 +107,11 @@ static void note_place(const ucontext_t *context)
 		*crashed_at = place_of(caller, 1);
 }
 
-/* The signal again, with nobody to handle it: SA_RESETHAND. */
+/* Raises the signal again, now unhandled (SA_RESETHAND). */
 static void on_crash(int number, siginfo_t *info, void *context)
 {
 	(void)info;
-	note_place(context);
+	record_place(context);
 	raise(number);
 }
 
@@ -127,7 +126,7 @@ void crash_watch(_Atomic int *place, const void *of_plugin)
 	crashed_at = place;
 	plugin = object_of(of_plugin);
 	rondo = object_of(&rondo);
-	/* The first call loads a library. */
+	/* Its first call loads a library: not in a signal handler. */
 	backtrace(&frame, 1);
 	sigaltstack(&aside, NULL);
 	for (size_t i = 0; i < sizeof(deadly) / sizeof(deadly[0]); i++)

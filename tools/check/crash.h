@@ -1,6 +1,5 @@
 /*
- * Where a process crashed: in a function of the plug-in, or in Rondo's own code. The stack says so,
- * which a signal handler walks.
+ * Finds where a process crashed, in the plug-in or in Rondo: a signal handler walks the stack.
  */
 #ifndef CHECK_CRASH_H
 #define CHECK_CRASH_H
@@ -14,8 +13,8 @@ enum crash_place {
 	CRASH_IN_RONDO, /* and no function of the plug-in was on the stack */
 };
 
-/* From now on, what crashes this process sets *place, which lies in memory that another process
-   shares. of_plugin: any function or variable of the plug-in. */
+/* From now on, a crash of this process sets *place, in memory that another process shares.
+   of_plugin: any function or variable of the plug-in. */
 void crash_watch(_Atomic int *place, const void *of_plugin);
 
 #endif

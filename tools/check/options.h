@@ -1,5 +1,5 @@
 /*
- * What rondo-check was asked to do.
+ * The command line of rondo-check.
  */
 #ifndef CHECK_OPTIONS_H
 #define CHECK_OPTIONS_H
@@ -10,15 +10,15 @@
 
 struct options {
 	const char *transports[PATHS_MAX], *algorithms[PATHS_MAX]; /* plug-ins; NULL at the end */
-	int ranks; /* algorithms are proved for 1 to so many, and some more */
-	int timeout_s; /* for one line; 0: the default of its kind */
+	int ranks; /* algorithms are proved for 1 to `ranks` ranks, and some larger sizes */
+	int timeout_s; /* for one line of the report; 0: the default */
 	bool no_fork; /* one case, or the proofs, in rondo-check's own process */
-	bool lists; /* the cases of the contract suite; it is done before options_read() returns */
-	char **cases; /* of the contract suite, NULL at the end; none: all */
+	bool lists; /* list the cases of the contract suite; options_read() does it */
+	char **cases; /* cases of the contract suite, NULL at the end; none: all */
 };
 
-/* Returns false, having said so in one line, where the arguments make no sense. --help, --list and
-   --version are answered here, and exit. */
+/* False, with one line on stderr, where the arguments are wrong. --help, --list and --version print
+   and exit. */
 bool options_read(struct options *options, int argc, char **argv);
 
 #endif

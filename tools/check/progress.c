@@ -88,7 +88,7 @@ int progress_count(const struct progress *progress, enum proof_state state)
 	return count;
 }
 
-/* The last of the sizes from `first` on that follow each other in one of these states. */
+/* Returns the last of the consecutive sizes from `first` on that are in one of these states. */
 static int last_of(
 	const struct progress *progress, int first, enum proof_state state, enum proof_state other)
 {
@@ -102,7 +102,7 @@ static int last_of(
 	return last;
 }
 
-/* Adds ", 3..7" to the text; false where there is hardly room. */
+/* Appends ", 3..7" to the text; false if there is little room left. */
 static bool add_range(char *text, size_t size, int from, int to)
 {
 	size_t used = strlen(text);

@@ -1,7 +1,6 @@
 /*
- * How far the proofs of one collective have come. Lies in memory that rondo-check shares with the
- * process that proves: what was proved is known also where that process crashes, or has no more
- * time.
+ * The progress of the proofs of one collective. Lies in memory that rondo-check shares with the
+ * proving process, so that it outlives a crash or a timeout of that process.
  */
 #ifndef CHECK_PROGRESS_H
 #define CHECK_PROGRESS_H
@@ -16,15 +15,15 @@
 enum proof_state {
 	PROOF_UNTRIED,
 	PROOF_HOLDS, /* for each root and layout */
-	PROOF_DECLINED, /* may_run() said no to each */
-	PROOF_IN_PART, /* may_run() said no to some, and the others are proved */
+	PROOF_DECLINED, /* may_run() declined all */
+	PROOF_IN_PART, /* may_run() declined some, and the others are proved */
 };
 
 struct progress {
 	bool ended; /* all sizes are done, or one was refused */
 	_Atomic int crash; /* enum crash_place */
-	struct rd_problem problem; /* at hand */
-	const char *_Atomic running; /* the plug-in's function at hand; NULL: none */
+	struct rd_problem problem; /* being proved */
+	const char *_Atomic running; /* the plug-in's function that runs; NULL: none */
 	int64_t since_ms; /* when it was called */
 	int count; /* of sizes */
 	struct {
@@ -37,11 +36,11 @@ struct progress {
 struct progress *progress_create(int ranks, const int *larger, int count);
 void progress_destroy(struct progress *progress);
 
-/* The algorithm, whose functions note in `progress` that they are being run. One at a time. */
+/* Wraps the algorithm: its functions record in `progress` that they run. One wrapper at a time. */
 struct rd_algorithm progress_watch(struct progress *progress, const struct rd_algorithm *algorithm);
 
-/* "1..64, 80, 96" of the sizes in either state; as many as there is room for, then "...". Returns
-   how many there are. */
+/* Writes the sizes in either state, "1..64, 80, 96", then "..." if they do not fit. Returns their
+   number. */
 int progress_print(const struct progress *progress, enum proof_state state, enum proof_state other,
 	char *text, size_t size);
 int progress_count(const struct progress *progress, enum proof_state state);

@@ -8,7 +8,7 @@ void report_line(struct report *report, enum verdict verdict, const char *what, 
 	static const char *const texts[] = { "ok", "REFUSED", "skipped", "unknown" };
 
 	printf("  %-7s %s%s%s\n", texts[verdict], what, *reason ? ": " : "", reason);
-	/* The next line may be long in coming. */
+	/* The next line may take long. */
 	fflush(stdout);
 	report->count[verdict]++;
 }

@@ -1,25 +1,25 @@
-/* What rondo-check prints: a line for each thing tried, and how it ended. */
+/* The output of rondo-check: a line with the result of each trial. */
 #ifndef CHECK_REPORT_H
 #define CHECK_REPORT_H
 
-/* UNKNOWN: rondo-check itself failed, or had too little time or memory; the plug-in may be right.
- */
+/* UNKNOWN: rondo-check failed, or had too little time or memory; the plug-in may be right. */
 enum verdict { KEPT, REFUSED, SKIPPED, UNKNOWN, VERDICT_COUNT };
 
 struct report {
 	int count[VERDICT_COUNT];
-	char hint[512]; /* of the first that was refused: the arguments to try it alone; or empty */
+	char hint[512]; /* the arguments that repeat the first refused trial alone; or empty */
 };
 
-/* "ok      a_message_lands_where_it_is_wanted" and, where it is not empty, ": " and the reason. */
+/* Prints "ok      a_message_lands_where_it_is_wanted", and ": " and the reason unless that is empty.
+ */
 void report_line(struct report *report, enum verdict verdict, const char *what, const char *reason);
 
-/* The arguments with which rondo-check tries again what was refused, in its own process. The first
-   stays. */
+/* Sets the arguments that repeat a refused trial in rondo-check's own process. The first call counts.
+ */
 void report_hint(struct report *report, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* The hint, as a command of gdb's, and "1 ok, 1 refused, 1 skipped". */
+/* Prints the hint as a gdb command, and "1 ok, 1 refused, 1 skipped". */
 void report_end(const struct report *report, const char *program);
 
 #endif

@@ -15,7 +15,7 @@
 #define TIMEOUT_S 60
 #define DEBUGGER_TIMEOUT_S 3600
 
-/* A case that fails is left from where it is: its process ends anyway. */
+/* A failed case exits at once: its process ends anyway. */
 static jmp_buf failed_case;
 
 void complain(const char *reason)
@@ -55,7 +55,7 @@ static bool is_wanted(const struct options *options, const char *name)
 	return false;
 }
 
-/* The suite crashes as well where a function of the plug-in gave it memory that is none. */
+/* The suite also crashes where the plug-in returned an invalid pointer. */
 static const char *place_text(enum crash_place place)
 {
 	static const char *const texts[] = {
@@ -108,7 +108,7 @@ static void check_transport(struct run *run, const struct options *options, stru
 {
 	int timeout_ms = timeout_of(options);
 
-	/* A wait within a case ends first, and tells more. */
+	/* A wait within a case ends first, and its reason is more precise. */
 	fixture_wait_ms = timeout_ms / 3;
 	for (const struct contract_case *one = contract_cases; one->name; one++) {
 		run->what = one;

@@ -1,4 +1,4 @@
-/* A topology as JSON, with what rondo-topo shows of it: "derived", which --load skips. */
+/* A topology as JSON. Its member "derived" holds matrices and paths; --load skips it. */
 #ifndef TOPO_DOCUMENT_H
 #define TOPO_DOCUMENT_H
 

@@ -32,7 +32,7 @@ static bool belongs(
 	return numa ? numa->number == device->numa : !known;
 }
 
-/* As a walk through the tree meets them. Those without a path come last. */
+/* The order of a walk through the tree; devices without a path come last. */
 static int compare_paths(const struct rd_pci_path *a, const struct rd_pci_path *b)
 {
 	if (a->known != b->known)
@@ -70,7 +70,7 @@ static const struct rd_pci_path *path_of(const struct frame *frame, int i)
 	return &device_of(frame, i)->path;
 }
 
-/* Bridges that all of these have above them. */
+/* The number of bridges that all of these have in common. */
 static int common_bridges(const struct frame *frame, int first, int end)
 {
 	int common = path_of(frame, first)->bridge_count;
@@ -97,7 +97,7 @@ static int add_joint(struct frame *frame, bool host_bridge, uint32_t address, in
 	return frame->joint_count++;
 }
 
-/* Functions of one card want no joint. */
+/* Functions of one card need no joint. */
 static bool one_card(const struct frame *frame, int first, int end)
 {
 	for (int i = first + 1; i < end; i++)
@@ -106,8 +106,7 @@ static bool one_card(const struct frame *frame, int first, int end)
 	return true;
 }
 
-/* Hangs these devices, which have `depth` bridges in common that are drawn already, below a joint.
- */
+/* Places these devices below a joint; their first `depth` bridges are drawn already. */
 static void hang(struct frame *frame, int first, int end, int depth, int above)
 {
 	if (one_card(frame, first, end)) {
@@ -139,7 +138,7 @@ static void hang_section(struct frame *frame, int first, int end)
 	}
 }
 
-/* A joint stands above the middle of what hangs from it. Those below come later in the array. */
+/* A joint is above the middle of its children, which come later in the array. */
 static void place_joints(struct frame *frame, int first_joint)
 {
 	for (int j = frame->joint_count - 1; j >= first_joint; j--) {
@@ -182,7 +181,7 @@ static double device_width(
 	return ranks * RANK_WIDTH > DEVICE_WIDTH ? ranks * RANK_WIDTH : DEVICE_WIDTH;
 }
 
-/* Ranks on cores want their columns; otherwise the cores are there to be seen. */
+/* Cores with ranks need columns for these; others are as wide as they must be to be seen. */
 static double core_width(const struct frame *frame, const struct topo_paths *paths, int host,
 	const struct rd_numa *numa)
 {

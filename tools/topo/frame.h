@@ -1,7 +1,7 @@
 /*
- * Where everything in the picture of a host is. A host is a row of sections, one for each NUMA node
- * (and one for the devices of which nobody knows the node); in a section hangs the tree of PCI,
- * with the devices in one row at the foot. What lies near in the tree so stands side by side.
+ * The positions of all parts in the picture of a host. A host is a row of sections, one for each NUMA
+ * node, and one for devices without a known node. Each section holds a PCI tree, with its devices in
+ * one row at the bottom: neighbours in the tree are side by side.
  */
 #ifndef TOPO_FRAME_H
 #define TOPO_FRAME_H
@@ -15,7 +15,7 @@
 
 struct frame_joint {
 	bool host_bridge; /* else a switch, or bridge */
-	uint32_t address; /* of the bridge; of a host bridge its bus */
+	uint32_t address; /* of the bridge; its bus for a host bridge */
 	int above; /* joint; -1: the NUMA node itself */
 	int level; /* from 0 */
 	double x; /* its middle */
@@ -44,11 +44,11 @@ struct frame {
 	struct frame_joint joints[FRAME_JOINTS_MAX];
 };
 
-/* The frame of hosts[index], from x on. paths (may be NULL) says how much room its ranks want. */
+/* Lays out hosts[index], from x on. paths (may be NULL) determines the room for its ranks. */
 void frame_init(struct frame *frame, const struct rd_topology *topology, int index,
 	const struct topo_paths *paths, double x);
 
-/* The middle of the rank's column; *room is how wide that is. */
+/* Returns the middle of the rank's column; *room is its width. */
 double frame_column(
 	const struct frame *frame, const struct topo_paths *paths, int rank, double *room);
 

@@ -73,7 +73,7 @@ static void write_host(const struct rd_host *host, FILE *out)
 
 /* ---- The matrix ---- */
 
-/* Of the NUMA node; on a host with one, of that. */
+/* The NUMA node of the device, or the only one of the host. */
 static const struct rd_numa *numa_of(const struct rd_host *host, const struct rd_device *device)
 {
 	for (int i = 0; i < host->numa_count; i++)
@@ -155,7 +155,7 @@ static void write_gpu(const struct rd_host *host, int index, FILE *out)
 	fprintf(out, "\n");
 }
 
-/* The interface that is the same card as the device; of an interface itself. */
+/* The network interface on the same card as the device. */
 static const struct rd_interface *face_of(const struct rd_host *host, const struct rd_device *nic)
 {
 	for (int i = 0; i < host->interface_count; i++) {
@@ -252,7 +252,8 @@ static void write_ring(
 	fprintf(out, "\n");
 }
 
-/* A rank, and in brackets those below it. No path down is longer than there are ranks. */
+/* Prints a rank, and in brackets those below it. Bounded: no path is longer than the number of ranks.
+ */
 static void write_subtree(const struct topo_paths *paths, int tree, int rank, int depth, FILE *out)
 {
 	bool any = false;

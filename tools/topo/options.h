@@ -1,4 +1,4 @@
-/* What rondo-topo was asked to do. */
+/* The command line of rondo-topo. */
 #ifndef TOPO_OPTIONS_H
 #define TOPO_OPTIONS_H
 
@@ -8,13 +8,13 @@
 
 struct topo_options {
 	const char *load; /* the topology to show; NULL: this host */
-	const char *dump, *svg; /* files to write; "-": standard output; NULL: not asked for */
+	const char *dump, *svg; /* files to write; "-": standard output; NULL: none */
 	bool json;
-	int ranks; /* whose places and paths to show; 0: none */
+	int ranks; /* ranks whose places and paths to show; 0: none */
 };
 
-/* Returns false, having said so in one line, where the arguments make no sense. --help and
-   --version are answered here, and exit. */
+/* False, with one line on stderr, where the arguments are wrong. --help and --version print and
+   exit. */
 bool topo_options_read(struct topo_options *options, int argc, char **argv);
 
 #endif

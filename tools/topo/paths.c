@@ -63,8 +63,8 @@ static int follow_ring(struct topo_paths *paths, const struct rd_layout *layout,
 	return 0;
 }
 
-/* Sums go up: from whom a rank takes and adds, those are below it. Each tree has half of the
- * chunks. */
+/* Sums go up: a rank's children are the ranks whose sums it adds. Each tree has half of the chunks.
+ */
 static int follow_trees(struct topo_paths *paths, const struct rd_layout *layout, int rank)
 {
 	struct rd_plan *plan;

@@ -25,7 +25,7 @@
 #define RING_HEIGHT 104
 #define TREE_LEVEL 36
 #define LEGEND_HEIGHT 44
-/* With more, the labels of their links would hide each other. */
+/* With more, the labels of their links would overlap. */
 #define LABELLED_GPUS 4
 
 static const char style[] =
@@ -58,8 +58,8 @@ struct picture {
 	const struct topo_paths *paths;
 	struct frame *frames; /* by host */
 	double *columns; /* by rank: x */
-	double radius; /* of what stands for a rank */
-	int levels; /* of joints, on the host that has most */
+	double radius; /* of the mark of a rank */
+	int levels; /* of joints, on the host with most */
 	bool links; /* some host has NVLinks */
 	double width, height;
 	double device_y, host_bottom, ranks_y, ring_y, tree_y[TOPO_TREES], legend_y;
@@ -113,7 +113,7 @@ static void draw_section(const struct picture *picture, const struct frame_secti
 			section->core_width, CORE_HEIGHT, 2, "core");
 }
 
-/* Down from what is above it, with the bend half-way. */
+/* A line from its parent down, with a bend half-way. */
 static void draw_wire(const struct picture *picture, double x1, double y1, double x2, double y2)
 {
 	double bend = (y1 + y2) / 2;
@@ -122,7 +122,7 @@ static void draw_wire(const struct picture *picture, double x1, double y1, doubl
 		y1, bend, x2, y2);
 }
 
-/* All of a section hangs from one line below its cores. */
+/* A section's tree starts at one line below its cores. */
 static double trunk_y(void)
 {
 	return MARGIN + HOST_TITLE + SECTION_TITLE + CORE_HEIGHT + 1;
@@ -237,7 +237,7 @@ static double gpu_x(const struct frame *frame, int gpu)
 	return frame->x;
 }
 
-/* The farther apart, the deeper. One link alone is a thin line. */
+/* Depth grows with distance; a single link is a thin line. */
 static void draw_direct_links(const struct picture *picture, const struct frame *frame)
 {
 	double y = picture->device_y + DEVICE_HEIGHT;
@@ -336,8 +336,7 @@ static void draw_rank(const struct picture *picture, int rank, double y)
 			rank);
 }
 
-/* From the rank's GPU, or its core, down through all bands. Drawn first: the hosts lie over them.
- */
+/* A line from the rank's GPU, or core, through all bands. Drawn first: hosts cover it. */
 static void draw_columns(const struct picture *picture)
 {
 	for (int rank = 0; rank < picture->paths->size; rank++)
@@ -345,7 +344,7 @@ static void draw_columns(const struct picture *picture)
 			picture->columns[rank], picture->legend_y - 26, "column");
 }
 
-/* What shows at a core that it has a rank. GPUs are plain to see above their columns. */
+/* Marks a core that has a rank; GPUs stand above their columns anyway. */
 static void mark_cores(const struct picture *picture)
 {
 	double y = MARGIN + HOST_TITLE + SECTION_TITLE - 6 + CORE_HEIGHT / 2.0;
@@ -385,7 +384,7 @@ static void draw_ring(const struct picture *picture)
 		draw_rank(picture, rank, picture->ring_y);
 }
 
-/* Ranks above this one. */
+/* The number of ranks above this one. */
 static int depth_of(const struct topo_paths *paths, int tree, int rank)
 {
 	int depth = 0;

@@ -1,4 +1,4 @@
-/* The few shapes that the picture is made of. Coordinates are pixels; colours are CSS classes. */
+/* The shapes of the picture. Coordinates are pixels; colours are CSS classes. */
 #ifndef TOPO_SVG_H
 #define TOPO_SVG_H
 
@@ -10,7 +10,7 @@ void svg_close(FILE *out);
 void svg_box(FILE *out, double x, double y, double width, double height, double round,
 	const char *class);
 void svg_line(FILE *out, double x1, double y1, double x2, double y2, const char *class);
-/* Down to the depth and up again, from one point to another of the same height. */
+/* A curve between two points of the same height, down to the depth. */
 void svg_arc(FILE *out, double from, double to, double y, double depth, const char *class);
 void svg_circle(FILE *out, double x, double y, double radius, const char *class);
 /* anchor: start, middle or end. */
