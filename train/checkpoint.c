@@ -33,7 +33,7 @@ static int write_draft(const char *path, FILE *file, const struct checkpoint *ch
 	return 0;
 }
 
-/* A rename is on the disk when its directory is. */
+/* A rename is durable once its directory is synced. */
 static void sync_directory(const char *path)
 {
 	char copy[PATH_MAX];
@@ -45,30 +45,36 @@ static void sync_directory(const char *path)
 	close(fd);
 }
 
+static int open_draft(const char *path, char draft[PATH_MAX], FILE **file)
+{
+	if (snprintf(draft, PATH_MAX, "%s.draft", path) >= PATH_MAX)
+		return fail("%s: the name is too long", path);
+	*file = fopen(draft, "wb");
+	return *file ? 0 : fail("%s: cannot write: %s", path, strerror(errno));
+}
+
 int checkpoint_writable(const char *path)
 {
 	char draft[PATH_MAX];
-	if (snprintf(draft, sizeof(draft), "%s.draft", path) >= PATH_MAX)
-		return fail("%s: the name is too long", path);
-	FILE *file = fopen(draft, "wb");
-	if (!file)
-		return fail("%s: cannot write: %s", path, strerror(errno));
+	FILE *file;
+	int err = open_draft(path, draft, &file);
+	if (err)
+		return err;
 	fclose(file);
 	unlink(draft);
 	return 0;
 }
 
-/* Writes the whole file, or leaves what was there. */
+/* Writes the whole file, or leaves the old one. */
 static int write_file(const char *path, const struct checkpoint *checkpoint,
 	const float *parameters, size_t count)
 {
 	char draft[PATH_MAX];
-	if (snprintf(draft, sizeof(draft), "%s.draft", path) >= PATH_MAX)
-		return fail("%s: the name is too long", path);
-	FILE *file = fopen(draft, "wb");
-	if (!file)
-		return fail("%s: cannot write: %s", path, strerror(errno));
-	int err = write_draft(path, file, checkpoint, parameters, count);
+	FILE *file;
+	int err = open_draft(path, draft, &file);
+	if (err)
+		return err;
+	err = write_draft(path, file, checkpoint, parameters, count);
 	if (fclose(file) && !err)
 		err = fail("%s: cannot write: %s", path, strerror(errno));
 	if (!err && rename(draft, path))
@@ -99,7 +105,7 @@ int checkpoint_save(const char *path, struct checkpoint *checkpoint, const struc
 
 /* ---- Loading ---- */
 
-/* How many parameters the file holds: what its header says must be what its size says. */
+/* The number of parameters in the file; its header and its size must agree. */
 static int count_parameters(
 	const char *path, FILE *file, const struct checkpoint *checkpoint, size_t *count)
 {
@@ -127,7 +133,7 @@ static int read_header(const char *path, FILE *file, struct checkpoint *checkpoi
 			checkpoint->version, CHECKPOINT_VERSION);
 	if (checkpoint->tensor_count > MODEL_TENSORS_MAX)
 		return fail("%s: is damaged: it claims %u tensors", path, checkpoint->tensor_count);
-	/* Written so that NaN fails too. */
+	/* NaN must fail, too. */
 	if (!checkpoint->global_batch || checkpoint->global_batch > CHECKPOINT_BATCH_MAX ||
 		!(checkpoint->learning_rate > 0) || !(checkpoint->bucket_mb > 0))
 		return fail("%s: is damaged: its settings make no sense", path);

@@ -1,9 +1,9 @@
 /*
- * Checkpoints: where training stands after an epoch, in a file that is there whole or not at all.
+ * Checkpoints: the state of training after an epoch, in a file that is written as a whole.
  *
  * The file: struct checkpoint, the parameters, and the FNV-1a hash of both. It is written under
  * another name, synced, and renamed, so a crash leaves the previous one. Numbers are in this
- * machine's byte order; the magic number tells.
+ * machine's byte order, which the magic number shows.
  */
 #ifndef TRAIN_CHECKPOINT_H
 #define TRAIN_CHECKPOINT_H
@@ -21,7 +21,7 @@ struct checkpoint {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t tensor_count;
-	uint64_t epochs; /* done so far */
+	uint64_t epochs; /* epochs done */
 	uint64_t seed;
 	uint64_t global_batch;
 	double learning_rate;
@@ -30,15 +30,14 @@ struct checkpoint {
 	int32_t order[MODEL_TENSORS_MAX]; /* [tensor_count], ddp->order */
 };
 
-/* Whether a checkpoint could be saved there: to be told before an epoch is trained, not after it.
- */
+/* Fails where no checkpoint can be saved: the user learns it before an epoch, not after it. */
 int checkpoint_writable(const char *path);
 
 /* Fills in magic, version, tensor_count and counts. */
 int checkpoint_save(const char *path, struct checkpoint *checkpoint, const struct model *model);
-/* On success *parameters, all tensors one after the other, is the caller's to free(). */
+/* On success *parameters holds all tensors in order; the caller frees it. */
 int checkpoint_load(const char *path, struct checkpoint *checkpoint, float **parameters);
-/* Puts the parameters into a model of the same shape; refuses another. */
+/* Copies the parameters into a model of the same shape; fails for another shape. */
 int checkpoint_restore(const char *path, const struct checkpoint *checkpoint,
 	const float *parameters, struct model *model);
 

@@ -1,7 +1,7 @@
 #ifndef TRAIN_CLOCK_H
 #define TRAIN_CLOCK_H
 
-/* Seconds since some moment in the past; never runs backwards. */
+/* Seconds on the monotonic clock. */
 double clock_seconds(void);
 
 #endif

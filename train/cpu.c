@@ -1,4 +1,4 @@
-/* The host as a device: OpenBLAS and plain loops. What is called is done when the call returns. */
+/* The host as a device: OpenBLAS and plain loops. A call is done when it returns. */
 #include <cblas.h>
 #include <math.h>
 #include <stdlib.h>
@@ -176,7 +176,7 @@ static int cpu_stream(struct device *device, rondo_stream **stream)
 	return 0;
 }
 
-/* What is computed is there already; what communicates has a thread of its own. */
+/* Computation is done already; communication has a thread of its own. */
 static int cpu_join(struct device *device, enum track track)
 {
 	struct cpu *cpu = (struct cpu *)device;
@@ -189,7 +189,7 @@ static void note_now(void *moment)
 	*(double *)moment = clock_seconds();
 }
 
-static void cpu_note(struct device *device, enum track track, int moment)
+static void cpu_record(struct device *device, enum track track, int moment)
 {
 	struct cpu *cpu = (struct cpu *)device;
 	if (track == COMPUTATION)
@@ -222,7 +222,7 @@ static const struct device_ops cpu_ops = {
 	.descend = cpu_descend,
 	.stream = cpu_stream,
 	.join = cpu_join,
-	.note = cpu_note,
+	.record = cpu_record,
 	.between = cpu_between,
 };
 

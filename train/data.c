@@ -10,7 +10,7 @@
 
 #include "fail.h"
 
-/* A header is not trusted with more memory than this. */
+/* The most memory that a header may claim, in bytes. */
 #define SIZE_MAX_OF_FILE ((uint64_t)1 << 30)
 
 const char *const data_files[4] = {
@@ -62,7 +62,7 @@ struct idx {
 	uint8_t *bytes; /* [dimensions[0]]..., malloc'ed */
 };
 
-/* Finds dir/name or dir/name.gz; an empty path where neither is there. */
+/* Finds dir/name or dir/name.gz; an empty path if there is neither. */
 static int find_file(char path[PATH_MAX], const char *dir, const char *name)
 {
 	static const char *const endings[] = { "", ".gz" };
@@ -79,13 +79,13 @@ static int find_file(char path[PATH_MAX], const char *dir, const char *name)
 	return 0;
 }
 
-/* Of a compressed file, offsets are those of the bytes that it unpacks to. */
+/* In a compressed file, offsets count unpacked bytes. */
 static const char *unpacked(gzFile file)
 {
 	return gzdirect(file) ? "" : " (unpacked)";
 }
 
-/* What ended a read that gave less than was asked for. */
+/* Fails with the reason of a short read. */
 static int fail_read(gzFile file, const char *path)
 {
 	int error = 0;
@@ -126,7 +126,7 @@ static int read_header(gzFile file, const char *path, int dimensions, struct idx
 			return err;
 		idx->dimensions[i] = (uint32_t)number[0] << 24 | (uint32_t)number[1] << 16 |
 				     (uint32_t)number[2] << 8 | number[3];
-		/* Bounded before each product, so that none overflows. */
+		/* Checked before each product: none overflows. */
 		if (!idx->dimensions[i] || idx->dimensions[i] > SIZE_MAX_OF_FILE / size)
 			return fail("%s: its header asks for an impossible size: %u at byte %d",
 				path, idx->dimensions[i], 4 + 4 * i);
@@ -147,7 +147,7 @@ static int read_elements(gzFile file, const char *path, int dimensions, struct i
 	int err = read_bytes(file, path, idx->bytes, size);
 	if (err)
 		return err;
-	/* Reading on also makes zlib look at the checksum that ends a gzip file. */
+	/* The read at the end makes zlib check the checksum of a gzip file. */
 	int more = gzread(file, &extra, 1);
 	if (more > 0)
 		return fail("%s: is longer than its header says, at byte %zu%s", path,
@@ -173,7 +173,7 @@ static int read_idx(struct idx *idx, const char *dir, const char *name, int dime
 	if (!err)
 		err = read_elements(file, path, dimensions, idx);
 	long long end = gztell(file);
-	/* Says Z_BUF_ERROR when the file ended within the gzip trailer. */
+	/* Returns Z_BUF_ERROR if the file ends within the gzip trailer. */
 	int closed = gzclose_r(file);
 	if (!err && closed != Z_OK)
 		err = fail("%s: ends too early, behind byte %lld (unpacked)", path, end);
@@ -184,7 +184,7 @@ static int read_idx(struct idx *idx, const char *dir, const char *name, int dime
 	return err;
 }
 
-/* The file of labels, for a reason; its plain name where it is gone again. */
+/* The path of the labels, for a reason; the plain name if the file is gone. */
 static const char *name_labels(char path[PATH_MAX], const char *dir, const char *part)
 {
 	const char *name = file_of(part, 1);

@@ -25,15 +25,14 @@ extern const char *const data_files[4];
 int data_create(struct data **data, size_t count, size_t rows, size_t columns);
 void data_destroy(struct data *data);
 
-/* Reads "train" or "t10k" from dir: PART-images-idx3-ubyte and PART-labels-idx1-ubyte, or .gz. A
- * file that makes no sense fails, with its name and the offset. */
+/* Reads "train" or "t10k" from dir: PART-images-idx3-ubyte and PART-labels-idx1-ubyte, or .gz. An
+   invalid file fails, with its name and the offset. */
 int data_read(struct data **data, const char *dir, const char *part);
 /* Writes the two files, plain. */
 int data_write(const struct data *data, const char *dir, const char *part);
-/* Whether dir holds all four files. Does not look inside. Fails where dir holds some of them alone.
- */
+/* Finds out whether dir holds all four files; does not open them. Fails if dir holds only some. */
 int data_find(bool *found, const char *dir);
-/* The same, where a failure is a no. */
+/* The same; false on failure. */
 bool data_present(const char *dir);
 
 /* Copies images `picks` as floats from 0 to 1, and their labels. */

@@ -8,7 +8,7 @@
 /* The first bucket is this much smaller than the others, so that communication starts early. */
 #define FIRST_BUCKET_PART 25
 
-/* What a step notes: of each bucket, and of the computation. */
+/* The moments that a step records: of each bucket, and of the computation. */
 enum { STARTED, ENDED, BUCKET_MOMENTS };
 enum { PAUSED = BUCKET_MOMENTS * MODEL_TENSORS_MAX, RESUMED, STEP_MOMENTS };
 
@@ -25,7 +25,7 @@ static bool is_order(const int *order, int count)
 	return true;
 }
 
-/* Buckets begin at multiples of so many elements: 64 bytes, from which devices copy fastest. */
+/* Buckets begin at multiples of 64 bytes, from which devices copy fastest. */
 #define ALIGNMENT (64 / sizeof(float))
 
 static size_t align(size_t count)
@@ -61,7 +61,7 @@ static void lay_out(struct ddp *ddp)
 static int place_gradients(struct ddp *ddp)
 {
 	size_t count = 0;
-	/* As if each tensor had a bucket of its own: in whichever order there is room. */
+	/* Room for any order: as if each tensor had a bucket of its own. */
 	for (int t = 0; t < ddp->tensor_count; t++)
 		count += align(ddp->tensors[t].count);
 	int err = ddp->device->ops->alloc(
@@ -107,8 +107,8 @@ void ddp_destroy(struct ddp *ddp)
 	free(ddp);
 }
 
-/* The first backward has shown its order: take rank 0's, so that all ranks cut alike. */
-static int settle(struct ddp *ddp)
+/* After the first backward: takes rank 0's order, so that all ranks cut the same buckets. */
+static int agree_on_order(struct ddp *ddp)
 {
 	int order[MODEL_TENSORS_MAX];
 	memcpy(order, ddp->seen, sizeof(order));
@@ -125,9 +125,9 @@ static int settle(struct ddp *ddp)
 
 /* ---- Times ---- */
 
-static void note(struct ddp *ddp, enum track track, int moment)
+static void record(struct ddp *ddp, enum track track, int moment)
 {
-	ddp->device->ops->note(ddp->device, track, ddp->turn * STEP_MOMENTS + moment);
+	ddp->device->ops->record(ddp->device, track, ddp->turn * STEP_MOMENTS + moment);
 }
 
 static double between(struct ddp *ddp, int turn, int from, int to)
@@ -136,7 +136,7 @@ static double between(struct ddp *ddp, int turn, int from, int to)
 		ddp->device, turn * STEP_MOMENTS + from, turn * STEP_MOMENTS + to);
 }
 
-/* Adds up what the last step of this turn noted. Waits for the end of that step. */
+/* Adds up the times that the last step of this turn recorded. Waits for the end of that step. */
 static void add_times(struct ddp *ddp, int turn)
 {
 	if (ddp->noted[turn])
@@ -164,9 +164,9 @@ int ddp_times(struct ddp *ddp, double *busy_s, double *wait_s)
 
 int ddp_begin(struct ddp *ddp)
 {
-	/* Not at the end of the first step: the optimizer still reads the old places then. */
+	/* Not at the end of the first step: there the optimizer still reads the old places. */
 	if (!ddp->settled && ddp->seen_count) {
-		int err = settle(ddp);
+		int err = agree_on_order(ddp);
 		if (err)
 			return err;
 	}
@@ -184,10 +184,10 @@ static int launch(struct ddp *ddp, int number)
 	int err = ddp->device->ops->join(ddp->device, COMMUNICATION);
 	if (err)
 		return err;
-	note(ddp, COMMUNICATION, BUCKET_MOMENTS * number + STARTED);
+	record(ddp, COMMUNICATION, BUCKET_MOMENTS * number + STARTED);
 	err = rondo_all_reduce(ddp->world->comm, bucket->grad, bucket->grad, bucket->count,
 		RONDO_F32, RONDO_AVG, ddp->stream);
-	note(ddp, COMMUNICATION, BUCKET_MOMENTS * number + ENDED);
+	record(ddp, COMMUNICATION, BUCKET_MOMENTS * number + ENDED);
 	return err ? fail_comm(err, "average of gradients") : 0;
 }
 
@@ -214,9 +214,9 @@ int ddp_wait(struct ddp *ddp)
 		return fail("backward left a gradient out");
 	if (!ddp->stream)
 		return 0;
-	note(ddp, COMPUTATION, PAUSED);
+	record(ddp, COMPUTATION, PAUSED);
 	int err = ddp->device->ops->join(ddp->device, COMPUTATION);
-	note(ddp, COMPUTATION, RESUMED);
+	record(ddp, COMPUTATION, RESUMED);
 	ddp->noted[ddp->turn] = ddp->bucket_count;
 	return err;
 }

@@ -1,14 +1,12 @@
 /*
- * A device: where the model lies and is computed. The host is one (cpu.c: OpenBLAS and plain
- * loops), an NVIDIA GPU another (cuda/cuda.c: cuBLAS and kernels of our own). The model, the
- * optimizer and ddp are written to this table, and read the same on all.
+ * A device holds the model and computes it: the host (cpu.c: OpenBLAS and plain loops), or an NVIDIA
+ * GPU (cuda/cuda.c: cuBLAS and kernels of our own). Model, optimizer and ddp use this table alone.
  *
- * Matrices are row-major, with nothing between the rows, in the device's memory. Operations come
- * one after the other, as they are called; a GPU only queues them. So they return nothing: the
- * first failure sticks, what comes after it does nothing, and device_failure() and wait() tell.
+ * Matrices are row-major and dense, in the device's memory. Operations run in the order of their
+ * calls; a GPU only queues them, so they return nothing. The first failure sticks: later operations
+ * do nothing, and device_failure() and wait() return it.
  *
- * Beside the computation there is a stream for communication. The two know nothing of each other
- * but for join().
+ * A stream for communication runs beside the computation. join() alone orders the two.
  *
  * One thread uses a device.
  */
@@ -22,12 +20,12 @@
 
 enum device_kind { DEVICE_CPU, DEVICE_CUDA };
 
-/* How a factor lies: [rows][columns] as the product wants it, or the other way round. */
+/* Whether a factor is [rows][columns], as in the product, or transposed. */
 enum layout { AS_IS, TRANSPOSED };
 
 enum track { COMPUTATION, COMMUNICATION };
 
-/* Moments are numbered from 0 to this, less 1. */
+/* Moments have numbers below this. */
 #define DEVICE_MOMENTS 256
 
 struct device_ops;
@@ -35,7 +33,7 @@ struct device_ops;
 struct device {
 	const struct device_ops *ops;
 	int number; /* for rondo_mem_alloc_on() and comms; -1: the host */
-	char name[96]; /* "cpu", or what the GPU calls itself */
+	char name[96]; /* "cpu", or the GPU's name */
 	int error; /* the first failure, and its reason */
 	char reason[512];
 };
@@ -43,18 +41,18 @@ struct device {
 struct device_ops {
 	void (*destroy)(struct device *device);
 
-	/* Memory, zeroed, at a multiple of 64 bytes. Freed when nothing that is queued uses it;
-	 * NULL is fine. */
+	/* Zeroed memory at a multiple of 64 bytes. free() takes effect after all queued operations,
+	   and accepts NULL. */
 	int (*alloc)(struct device *device, void **memory, size_t size);
 	void (*free)(struct device *device, void *memory);
-	/* Room for puts of up to this size: none of them allocates later. Before anything is queued
-	   on the stream for communication. */
+	/* Allocates for puts of up to `size` bytes, so that none allocates later. Call it before the
+	   stream for communication has work. */
 	int (*reserve)(struct device *device, size_t size);
-	/* To the device's memory. `from` may be changed as soon as this returns. */
+	/* Copies to the device's memory. The caller may change `from` afterwards. */
 	void (*put)(struct device *device, void *to, const void *from, size_t size);
-	/* From the device's memory, what is computed so far. Waits for it. */
+	/* Copies from the device's memory. Waits for all operations so far. */
 	int (*get)(struct device *device, void *to, const void *from, size_t size);
-	/* Until all that was called is done; returns the failure that stuck. */
+	/* Waits for all operations so far; returns the first failure. */
 	int (*wait)(struct device *device);
 
 	/* c[rows][columns] = a[rows][inner] b[inner][columns] + beta c; inner 0 is a sum of
@@ -71,8 +69,8 @@ struct device_ops {
 	/* in_grad[count] = out_grad[count] where in[count] > 0, else 0. */
 	void (*relu_grad)(struct device *device, size_t count, const float *in,
 		const float *out_grad, float *in_grad);
-	/* Of the rows of logits[rows][columns], with labels[rows]: sums[0] = the sum of their
-	   cross-entropies, sums[1] = how many have their largest logit at the label. */
+	/* For logits[rows][columns] and labels[rows]: sums[0] = the sum of the cross-entropies,
+	   sums[1] = the number of rows whose largest logit is at the label. */
 	void (*loss)(struct device *device, int rows, int columns, const float *logits,
 		const uint8_t *labels, double *sums);
 	/* grad[rows][columns] = scale times the gradient of sums[0] by the logits. */
@@ -82,27 +80,27 @@ struct device_ops {
 	void (*descend)(
 		struct device *device, size_t count, float rate, const float *grad, float *value);
 
-	/* The stream for communication. There can be one; it ends before the device does. */
+	/* Creates the stream for communication, at most one. Destroy it before the device. */
 	int (*stream)(struct device *device, rondo_stream **stream);
-	/* What comes on this track from now on comes after all that is on the other. */
+	/* Later operations on this track wait for all on the other so far. */
 	int (*join)(struct device *device, enum track track);
-	/* Notes when the track gets here. */
-	void (*note)(struct device *device, enum track track, int moment);
-	/* Seconds between two moments that were noted last. Waits for them. */
+	/* Records the time at which the track gets here. */
+	void (*record)(struct device *device, enum track track, int moment);
+	/* Seconds between the last records of two moments. Waits for them. */
 	double (*between)(struct device *device, int from, int to);
 };
 
 /*
- * local_rank: of several GPUs, the one of this number modulo how many there are. On failure *device
- * is NULL, and the line says what to do.
+ * local_rank modulo the number of GPUs selects one. On failure *device is NULL, and the line names a
+ * remedy.
  */
 int device_create(struct device **device, enum device_kind kind, int local_rank);
-/* NULL is fine. */
+/* Accepts NULL. */
 void device_destroy(struct device *device);
 
-/* The failure that stuck, without waiting; 0: none so far. */
+/* The first failure, without waiting; 0: none so far. */
 int device_failure(const struct device *device);
-/* What the kinds are made by. */
+/* The constructors of all kinds. */
 int cpu_create(struct device **device);
 int cuda_create(struct device **device, int local_rank);
 

@@ -45,7 +45,7 @@ static const struct glyph digits[DATA_CLASSES] = {
 };
 /* clang-format on */
 
-/* What one image does to its digit. */
+/* The changes of one image to its digit. */
 struct hand {
 	float width, height; /* of the digit, in pixels */
 	float x, y; /* of its middle */
@@ -74,8 +74,8 @@ static struct hand pick_hand(struct rng *rng)
 	};
 }
 
-/* From the glyph's box to the canvas. A small turn is a shear each way: no sine, the same bits
- * anywhere. */
+/* Maps the glyph's box to the canvas. Two shears make a small turn without a sine: the same bits on
+   every machine. */
 static struct point place(struct point point, const struct hand *hand, struct rng *rng)
 {
 	float x = (point.x - 50.0f + hand->wobble * rng_normal(rng)) * 0.01f * hand->width;
@@ -89,7 +89,7 @@ static int clamp(int value, int low, int high)
 	return value < low ? low : value > high ? high : value;
 }
 
-/* How far p is from the segment a-b. */
+/* The distance of p from the segment a-b. */
 static float distance(struct point p, struct point a, struct point b)
 {
 	float dx = b.x - a.x, dy = b.y - a.y, length = dx * dx + dy * dy;
@@ -100,8 +100,7 @@ static float distance(struct point p, struct point a, struct point b)
 	return sqrtf(dx * dx + dy * dy);
 }
 
-/* The pen's edge is one pixel wide: that is the antialiasing. Where strokes cross, the darker
- * stays. */
+/* The pen's edge is one pixel wide, as antialiasing. Where strokes cross, the darker pixel stays. */
 static void draw_line(
 	struct canvas *canvas, struct point a, struct point b, const struct hand *hand)
 {
@@ -152,7 +151,7 @@ static void draw_glyph(
 		struct point points[POINTS_MAX];
 		for (int i = 0; i < stroke->count; i++)
 			points[i] = place(stroke->points[i], hand, rng);
-		/* The wobble must not tear strokes apart that meet in the glyph. */
+		/* The wobble must not separate strokes that meet in the glyph. */
 		const struct stroke *last = s ? &glyph->strokes[s - 1] : stroke;
 		struct point met = last->points[last->count - 1];
 		if (s && met.x == stroke->points[0].x && met.y == stroke->points[0].y)
@@ -162,7 +161,7 @@ static void draw_glyph(
 	}
 }
 
-/* A stray line, paler than the digit, in half of the images. */
+/* Half of the images have a stray line, paler than the digit. */
 static void draw_scratch(struct canvas *canvas, const struct hand *hand, struct rng *rng)
 {
 	struct hand scratch = { .radius = rng_between(rng, 0.3f, 1.0f),
@@ -233,7 +232,7 @@ int draw_set(const char *dir, size_t train_count, size_t test_count, uint64_t se
 	int err = draw_part(draft, "train", train_count, seed, 0);
 	if (!err)
 		err = draw_part(draft, "t10k", test_count, seed, train_count);
-	/* A directory takes the place of an empty one at most: a set that is there stays whole. */
+	/* rename() replaces empty directories only: a complete set stays. */
 	if (!err && rename(draft, dir)) {
 		int why = errno;
 

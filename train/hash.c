@@ -89,7 +89,7 @@ static const int turns[4][4] = {
 	{ 6, 10, 15, 21 },
 };
 
-/* Which of the 16 words step i reads, and what it makes of the other three registers. */
+/* The index of the word that step i reads, and its function of the other three registers. */
 static uint32_t md5_mix(int i, uint32_t b, uint32_t c, uint32_t d, int *word)
 {
 	switch (i / 16) {
@@ -129,7 +129,7 @@ static void md5_block(uint32_t state[4], const unsigned char block[64])
 	state[3] += d;
 }
 
-/* The last block or two: what is left of the file, a bit, zeros, and the length in bits. */
+/* The last one or two blocks: the rest of the file, a bit, zeros, and the length in bits. */
 static void md5_end(uint32_t state[4], const unsigned char *rest, size_t size, uint64_t total)
 {
 	unsigned char blocks[128] = { 0 };

@@ -1,6 +1,6 @@
 /*
- * rondo-train: trains an image classifier, alone or data-parallel over Rondo. It is also the
- * example to copy for a trainer of your own; read on in train.c, then ddp.c.
+ * rondo-train: trains an image classifier, alone or data-parallel over Rondo. It is an example to
+ * copy; train.c and ddp.c come next.
  */
 #include <cblas.h>
 #include <sched.h>
@@ -13,7 +13,7 @@
 #include "options.h"
 #include "train.h"
 
-/* A number that launchers set. Who starts ranks by hand may not say: then, as if all were here. */
+/* A number that launchers set. If it is unset, all ranks count as ranks of this host. */
 static int number_of(const char *local, const char *global)
 {
 	const char *text = getenv(local) ? getenv(local) : getenv(global);
@@ -21,7 +21,7 @@ static int number_of(const char *local, const char *global)
 	return number > 0 ? number : 0;
 }
 
-/* The cores, shared by the ranks of this machine, unless the user has said. */
+/* Divides the cores among the ranks of this machine, unless the user has set the threads. */
 static void set_threads(void)
 {
 	int ranks = number_of("LOCAL_WORLD_SIZE", "WORLD_SIZE");
@@ -79,7 +79,7 @@ static int run_rank(void *argument)
 	struct world world;
 	struct device *device;
 	int lacks = device_create(&device, options->device, number_of("LOCAL_RANK", "RANK"));
-	/* A rank without a device meets the others all the same, to tell them. */
+	/* A rank without a device joins, too, so that the others fail with it. */
 	int err = world_open(&world, device ? device->number : -1);
 	if (!err) {
 		err = world_agree(&world, lacks);
@@ -88,7 +88,7 @@ static int run_rank(void *argument)
 		err = world_close(&world, err);
 	}
 	device_destroy(device);
-	/* The rank that aborted says why. */
+	/* The rank that aborted prints the reason. */
 	if (err && err != RONDO_ABORTED)
 		fprintf(stderr, "rondo-train: %s\n", failure());
 	return err ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -6,12 +6,12 @@
 #include "fail.h"
 #include "rng.h"
 
-/* What a kind of layer does. A layer without tensors never calls ready. */
+/* A kind of layer. One without tensors never calls ready. */
 struct layer_kind {
 	void (*print)(const struct layer *layer, FILE *out);
 	void (*forward)(const struct model *model, const struct layer *layer,
 		const float *input /* [batch][in] */, int batch);
-	/* From layer->output_grad; input_grad is NULL where nobody wants it. */
+	/* From layer->output_grad; input_grad may be NULL. */
 	int (*backward)(const struct model *model, const struct layer *layer,
 		const float *input /* [batch][in] */, float *input_grad /* [batch][in] */,
 		int batch, model_ready *ready, void *argument);
@@ -44,7 +44,7 @@ static int linear_backward(const struct model *model, const struct layer *layer,
 	const float *weight = model->tensors[layer->weight].value; /* [out][in] */
 	float *weight_grad = model->tensors[layer->weight].grad; /* [out][in] */
 	float *bias_grad = model->tensors[layer->bias].grad; /* [out] */
-	/* The parameters' gradients first: they travel while the input's is computed. */
+	/* The parameters' gradients come first: their all-reduce overlaps the input's gradient. */
 	device->ops->product(device, out, in, batch, layer->output_grad, TRANSPOSED, input, AS_IS,
 		0, weight_grad);
 	int err = ready(argument, layer->weight);

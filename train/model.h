@@ -1,11 +1,10 @@
 /*
- * The model: a stack of layers over rows of floats, and the loss on top of it.
+ * The model: a stack of layers over rows of floats, and their loss.
  *
- * Every matrix is row-major; its shape stands beside its pointer. All of them lie in the device's
- * memory: what happens to them is device.h's operations, so a failure may show later, in
- * device_failure(). The parameters of all layers lie one after the other in one buffer. Where the
- * gradients lie is the caller's choice: set tensors[].grad before the first backward (ddp_create()
- * does).
+ * Every matrix is row-major, in the device's memory; its shape stands beside its pointer. Operations
+ * are device.h's, so a failure may show later, in device_failure(). The parameters of all layers are
+ * in one buffer. The caller places the gradients: set tensors[].grad before the first backward, as
+ * ddp_create() does.
  */
 #ifndef TRAIN_MODEL_H
 #define TRAIN_MODEL_H
@@ -22,7 +21,7 @@
 struct tensor {
 	size_t count;
 	float *value; /* [count], a view into model->parameters */
-	float *grad; /* [count], a view into somebody's gradients */
+	float *grad; /* [count], a view into the caller's gradients */
 };
 
 struct layer_kind;
@@ -50,7 +49,7 @@ struct model {
 	double *sums; /* [2], of the loss: see device.h */
 };
 
-/* Told when the gradient of a tensor is final, in the order in which backward gets there. */
+/* Called when the gradient of a tensor is final, in backward's order. */
 typedef int model_ready(void *argument, int tensor);
 
 /*
@@ -61,23 +60,23 @@ typedef int model_ready(void *argument, int tensor);
 int model_create(struct model **model, struct device *device, const int *widths, int width_count,
 	int batch_max, uint64_t seed);
 void model_destroy(struct model *model);
-/* As PyTorch prints it. */
+/* Prints it in PyTorch's format. */
 void model_print(const struct model *model, FILE *out);
 
-/* All parameters, from and to the host's memory. Reading waits for what is computed. */
+/* Copies all parameters from and to the host's memory. Reading waits for operations so far. */
 int model_read(const struct model *model, float *parameters /* [parameter_count] */);
 void model_write(struct model *model, const float *parameters /* [parameter_count] */);
 
-/* The logits [batch][classes] of images [batch][in]; they stay valid until the next forward. */
+/* The logits [batch][classes] of images [batch][in], valid until the next forward. */
 const float *model_forward(struct model *model, const float *images, int batch);
 
-/* Of the last forward: the sum of the cross-entropies, and how many guesses were right. Waits. */
+/* Of the last forward: the sum of the cross-entropies, and the number of right guesses. Waits. */
 int model_loss(const struct model *model, const uint8_t *labels /* [batch] */, int batch,
 	double *loss, int *correct);
 
 /*
- * The gradient of `scale` times that sum, into tensors[].grad. batch 0 gives zeros. Returns what
- * `ready` returned when that is not 0.
+ * The gradient of `scale` times that sum, into tensors[].grad. batch 0 gives zeros. Returns an error
+ * of `ready`.
  */
 int model_backward(struct model *model, const float *images /* [batch][in] */,
 	const uint8_t *labels /* [batch] */, int batch, float scale, model_ready *ready,

@@ -124,13 +124,13 @@ static int parse_real(const char *name, double high, double *real)
 {
 	char *end;
 	*real = strtod(optarg, &end);
-	/* Written so that NaN fails too. */
+	/* NaN must fail, too. */
 	if (end == optarg || *end || !(*real > 0 && *real <= high))
 		return fail("--%s %s: not a number above 0, at most %g", name, optarg, high);
 	return 0;
 }
 
-/* A name that is none of those that there are, which end with NULL. */
+/* Fails for a name that is none of `names`, which end with NULL. */
 static int fail_name(const char *option, const char *wanted, const char *const names[])
 {
 	struct rd_nearest nearest = RD_NEAREST(optarg);
@@ -157,7 +157,7 @@ static int parse_set(const struct set **set)
 	return *set ? 0 : fail_name("dataset", "fashion, digits, drawn", names);
 }
 
-/* `word` is no option, or lacks its value. */
+/* Fails for a word that is no option, or lacks its value. */
 static int fail_option(const char *word)
 {
 	char name[64];

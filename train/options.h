@@ -8,15 +8,15 @@
 #include "device.h"
 #include "sets.h"
 
-/* What was not given is negative, and comes from the checkpoint, then from the default. */
+/* Negative: not given. The checkpoint, else a default, sets it. */
 struct options {
-	const char *data; /* where sets are looked for, and drawn */
-	const struct set *set; /* NULL: whichever is there */
+	const char *data; /* the folder of sets */
+	const struct set *set; /* NULL: any */
 	bool fetch;
-	const char *mirror; /* NULL: where the set is published */
-	enum device_kind device; /* where each rank computes */
-	int ranks; /* to start here */
-	int epochs; /* in all, with those that a resumed checkpoint has behind it */
+	const char *mirror; /* NULL: the set's publisher */
+	enum device_kind device; /* on which each rank computes */
+	int ranks; /* to start on this host */
+	int epochs; /* in all, including those of a resumed checkpoint */
 	int batch; /* images a rank takes in a step */
 	int global_batch; /* images all ranks take together; one of the two is given */
 	double learning_rate;
@@ -27,8 +27,8 @@ struct options {
 };
 
 /*
- * Returns 0 when there is something to do. --help and --version print, and return -1; what makes no
- * sense fails.
+ * Returns 0 if there is something to do; fails for wrong arguments. --help and --version print, and
+ * return -1.
  */
 int options_parse(struct options *options, int argc, char **argv);
 

@@ -1,6 +1,6 @@
 /*
- * What a training run prints, in the manner of the PyTorch quickstart. On a terminal, one line that
- * is written over and over shows progress; in a file, there are whole lines only.
+ * The output of a training run, like the PyTorch quickstart's. A terminal shows progress in one line
+ * that is overwritten; a file gets whole lines only.
  */
 #ifndef TRAIN_REPORT_H
 #define TRAIN_REPORT_H
@@ -12,7 +12,7 @@
 
 #include "model.h"
 
-/* Of any number of images, on one rank or on all. */
+/* The score of any number of images, on one rank or on all. */
 struct schedule {
 	double loss; /* sum of cross-entropies */
 	double correct;
@@ -20,7 +20,7 @@ struct schedule {
 };
 
 struct report {
-	FILE *out; /* NULL: this rank is silent */
+	FILE *out; /* NULL: this rank prints nothing */
 	bool terminal;
 	double epoch_start_s;
 	double progress_s; /* when progress was last shown */
@@ -34,11 +34,11 @@ void report_line(struct report *report, const char *format, ...)
 void report_model(struct report *report, const struct model *model);
 
 void report_epoch(struct report *report, uint64_t epoch);
-/* The mean loss of a step, when `done` of `count` images are behind it. */
+/* Prints the mean loss of a step, after `done` of `count` images. */
 void report_loss(struct report *report, const struct schedule *schedule, size_t done, size_t count);
-/* On terminals; cheap enough for every step. */
+/* For terminals only; cheap enough for every step. */
 void report_progress(struct report *report, size_t done, size_t count);
-/* After an epoch's `count` images: speed, and how much of the communication nobody waited for. */
+/* After an epoch of `count` images: prints the speed, and the share of overlapped communication. */
 void report_speed(struct report *report, size_t count, double busy_s, double wait_s);
 void report_test(struct report *report, const struct schedule *schedule);
 

@@ -20,7 +20,7 @@ uint64_t rng_next(struct rng *rng)
 
 uint32_t rng_below(struct rng *rng, uint32_t bound)
 {
-	/* Numbers below 2^64 mod bound would come up once too often. */
+	/* Numbers below 2^64 mod bound would be too frequent. */
 	uint64_t rejected = -(uint64_t)bound % bound, number;
 	do {
 		number = rng_next(rng);

@@ -14,7 +14,7 @@ struct rng {
 
 struct rng rng_make(uint64_t seed, uint64_t stream);
 uint64_t rng_next(struct rng *rng);
-/* 0 to bound - 1, each as likely; bound is not 0. */
+/* 0 to bound - 1, uniform; bound is not 0. */
 uint32_t rng_below(struct rng *rng, uint32_t bound);
 /* low <= number < high */
 float rng_between(struct rng *rng, float low, float high);

@@ -1,7 +1,7 @@
 /*
- * Who trains on which images. An epoch's seeded permutation is cut into global batches; of each,
- * rank r takes elements r, r + size, .... So a step sees the same images however many ranks share
- * it, and each image comes up once an epoch: nothing is padded, the last batch is smaller.
+ * Divides the images among ranks. Each epoch cuts a seeded permutation into global batches; rank r
+ * takes elements r, r + size, ... of each. So the images of a step do not depend on the number of
+ * ranks. Each image occurs once an epoch, without padding: the last batch is smaller.
  */
 #ifndef TRAIN_SAMPLER_H
 #define TRAIN_SAMPLER_H
@@ -22,16 +22,16 @@ void sampler_destroy(struct sampler *sampler);
 
 /* The order of an epoch; the same on every rank. */
 void sampler_shuffle(struct sampler *sampler, uint64_t seed, uint64_t epoch);
-/* The order of the set itself, in which it starts. */
+/* The order of the set itself, as at the beginning. */
 void sampler_sort(struct sampler *sampler);
 
 /* Steps in an epoch. */
 size_t sampler_steps(const struct sampler *sampler);
-/* Images that all ranks together take in a step. */
+/* Images of a step, of all ranks together. */
 size_t sampler_global_count(const struct sampler *sampler, size_t step);
-/* Fills picks with this rank's share of the step; returns how many, possibly 0. */
+/* Fills picks with this rank's share of the step; returns its size, possibly 0. */
 size_t sampler_pick(struct sampler *sampler, size_t step);
-/* The most that sampler_pick() gives. */
+/* The largest result of sampler_pick(). */
 size_t sampler_batch_max(const struct sampler *sampler);
 
 #endif

@@ -15,7 +15,7 @@
 #include "fail.h"
 #include "hash.h"
 
-/* One set for everybody: what --seed changes is the training. */
+/* The same set for all: --seed changes the training only. */
 #define DRAW_SEED 28
 
 extern char **environ;
@@ -67,7 +67,7 @@ int set_find(char *dir, size_t dir_size, const char *root, const struct set *set
 	return err;
 }
 
-/* Hidden, or a set's directory, or a draft of one (draw.h). */
+/* Whether it is hidden, or a set's directory, or a draft of one (draw.h). */
 static bool is_of_sets(const char *name)
 {
 	for (int i = 0; i < SET_COUNT; i++) {
@@ -115,7 +115,7 @@ int set_draw(const char *root)
 
 /* ---- Fetching ---- */
 
-/* Runs a program and waits for it; 0 when it ended well. ENOENT: it is not installed. */
+/* Runs a program and waits for it; 0 on success. ENOENT: it is not installed. */
 static int run(char *const *arguments)
 {
 	pid_t pid;

@@ -1,4 +1,4 @@
-/* The data sets we know: where they lie, and where they come from. */
+/* The known data sets: their places on disk, and their publishers. */
 #ifndef TRAIN_SETS_H
 #define TRAIN_SETS_H
 
@@ -13,22 +13,21 @@ struct set_file {
 struct set {
 	const char *name; /* of --dataset */
 	const char *title; /* also the folder's name */
-	const char *url; /* NULL: not to be fetched */
+	const char *url; /* NULL: cannot be fetched */
 	struct set_file files[4];
 };
 
-/* NULL when there is none of that name. */
+/* NULL: no set has this name. */
 const struct set *set_named(const char *name);
 
 /*
- * Looks for the four files in root, root/TITLE and root/TITLE/raw (as torchvision lays them out).
- * set NULL: any set. Writes where they are into dir; nothing ("") where none of them is anywhere.
- * Fails where a directory on the way holds some of them alone.
+ * Searches the four files in root, root/TITLE and root/TITLE/raw (torchvision's layout). set NULL: any
+ * set. Writes their folder to dir, or "" if there are none. Fails if one of these folders holds only
+ * some of them.
  */
 int set_find(char *dir, size_t dir_size, const char *root, const struct set *set);
 
-/* Fails where root holds something else than sets, hidden files aside: it is not ours to draw into
- * unasked. */
+/* Fails if root holds other files than sets and hidden ones: drawing there needs the user's order. */
 int set_may_draw(const char *root);
 
 /* Draws a set of these sizes, into root/drawn. */
@@ -37,8 +36,8 @@ int set_may_draw(const char *root);
 int set_draw(const char *root);
 
 /*
- * Fetches the files into root/TITLE/raw with curl or wget, from the address where they are
- * published, or from `mirror`. A file is kept only when its hash is the published one.
+ * Fetches the files into root/TITLE/raw with curl or wget, from the publisher or from `mirror`. Keeps
+ * a file only if it has the published hash.
  */
 int set_fetch(const struct set *set, const char *root, const char *mirror);
 

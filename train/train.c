@@ -18,7 +18,7 @@ static const struct options defaults = {
 
 /* ---- Beginning ---- */
 
-/* Finds the data, and where there is none and may be, draws it. */
+/* Finds the data, or draws it where that is allowed. */
 static int find_data(struct train *train, char dir[PATH_MAX])
 {
 	const struct options *options = &train->options;
@@ -48,8 +48,8 @@ static int load_data(struct train *train)
 {
 	char dir[PATH_MAX];
 	int err = 0;
-	/* Rank 0 goes first: one that draws is enough. Ranks elsewhere then find it, or draw
-	 * theirs. */
+	/* Rank 0 first: one drawing is enough. Ranks of other hosts then find it, or draw their
+	   own. */
 	if (!train->world->rank)
 		err = find_data(train, dir);
 	if (!err)
@@ -72,7 +72,7 @@ static int load_data(struct train *train)
 	return 0;
 }
 
-/* Rank 0 reads the checkpoint; what it says of the run goes to all. */
+/* Rank 0 reads the checkpoint, and sends its options to all. */
 static int load_checkpoint(struct train *train, struct checkpoint *checkpoint, float **parameters)
 {
 	int err = 0;
@@ -85,7 +85,7 @@ static int load_checkpoint(struct train *train, struct checkpoint *checkpoint, f
 	return err ? err : world_broadcast(train->world, checkpoint, sizeof(*checkpoint));
 }
 
-/* Given, else from the checkpoint, else the default. */
+/* From the arguments, else from the checkpoint, else the default. */
 static int settle_options(struct train *train, const struct checkpoint *checkpoint)
 {
 	struct options *options = &train->options;
@@ -103,7 +103,7 @@ static int settle_options(struct train *train, const struct checkpoint *checkpoi
 	if (options->global_batch < 0)
 		options->global_batch =
 			size * (options->batch < 0 ? defaults.batch : options->batch);
-	/* All ranks see it; one speaks. */
+	/* Every rank sees it. Rank 0 alone fails, which aborts the others. */
 	if (options->global_batch % size && !train->world->rank)
 		return fail("a global batch of %d images does not divide by %d ranks",
 			options->global_batch, size);
@@ -130,7 +130,7 @@ static int create_model(
 		train->model->parameter_count * sizeof(float));
 }
 
-/* Where the device is the host, a batch is gathered right where it is used. */
+/* If the device is the host, batches are gathered in the device's memory. */
 static int place_batch(struct train *train)
 {
 	struct device *device = train->device;
@@ -175,9 +175,9 @@ static int nod(void *argument, int tensor)
 }
 
 /*
- * A GPU may load code where it runs first, and wait for that until nothing else runs there, which a
- * bucket on its way does for as long as a peer does the same. So all that a step computes, also the
- * smaller last one, is computed once before there is a bucket.
+ * CUDA may load a kernel at its first launch, and then waits until the device is idle. A bucket under
+ * way keeps it busy until the peers' buckets come, and these may wait alike. So each operation of a
+ * step, and of the smaller last step, runs once before the first bucket.
  */
 static int warm_up(struct train *train)
 {
@@ -248,7 +248,7 @@ void train_destroy(struct train *train)
 
 /* ---- Training ---- */
 
-/* Runs this rank's share of a step forward; *batch: how many images that is. */
+/* Runs this rank's share of a step forward; *batch: its number of images. */
 static int forward(struct train *train, const struct data *data, struct sampler *sampler,
 	size_t step, struct schedule *schedule, int *batch)
 {
@@ -278,8 +278,8 @@ int train_step(struct train *train, size_t step, struct schedule *schedule)
 	int batch;
 	int err = forward(train, train->train_data, train->train_sampler, step, schedule, &batch);
 	/*
-	 * The mean over all ranks of what each scales so is the mean over all images of the step,
-	 * also in the last one, where some ranks have an image more than others.
+	 * With this scale the mean over ranks is the mean over the images of the step, also in the
+	 * last step, where some ranks have one image more.
 	 */
 	float scale =
 		(float)train->world->size / (float)sampler_global_count(train->train_sampler, step);
@@ -322,7 +322,7 @@ static int save(struct train *train)
 	return err;
 }
 
-/* All steps of an epoch, and the loss of every hundredth. */
+/* Runs all steps of an epoch, and prints the loss of every hundredth. */
 static int train_steps(struct train *train)
 {
 	struct sampler *sampler = train->train_sampler;

@@ -11,7 +11,7 @@
 #include "world.h"
 
 struct train {
-	struct options options; /* with nothing left open */
+	struct options options; /* all options set */
 	const struct world *world;
 	struct device *device;
 	struct report *report;
@@ -19,29 +19,29 @@ struct train {
 	struct sampler *train_sampler, *test_sampler;
 	struct model *model;
 	struct ddp *ddp;
-	/* This rank's share of a step, [batch][rows * columns] and [batch]: on the host, and on the
-	   device, which are the same where the device is the host. */
+	/* This rank's share of a step, [batch][rows * columns] and [batch], on the host and on the
+	   device; the same memory if the device is the host. */
 	float *host_images, *images;
 	uint8_t *host_labels, *labels;
-	uint64_t epochs; /* done so far */
+	uint64_t epochs; /* epochs done */
 };
 
 /*
- * Gets the data, the model (from options->resume when that is given) and all that training needs.
- * Collective, as is all that follows.
+ * Loads the data, creates the model (from options->resume, if given) and the rest. Collective, as all
+ * that follows.
  */
 int train_create(struct train **train, const struct options *options, const struct world *world,
 	struct device *device, struct report *report);
 void train_destroy(struct train *train);
 
-/* One step on all ranks; adds this rank's share of it to *score, unless that is NULL. A score has
-   to be waited for. */
+/* Runs one step on all ranks; adds this rank's part to *score, which may be NULL. A score waits for
+   the step. */
 int train_step(struct train *train, size_t step, struct schedule *schedule);
-/* One epoch: every step, the reports, the test, the checkpoint. */
+/* Runs one epoch: all steps, the reports, the test, the checkpoint. */
 int train_epoch(struct train *train);
-/* What the test set says of the model: over all ranks. */
+/* The score of the test set, over all ranks. */
 int train_test(struct train *train, struct schedule *schedule);
-/* The hash of the parameters; fails when the ranks do not all have the same. */
+/* The hash of the parameters; fails if ranks differ. */
 int train_hash(struct train *train, uint64_t *hash);
 
 #endif

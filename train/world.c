@@ -15,8 +15,8 @@ int world_open(struct world *world, int gpu)
 	*world = (struct world){ .size = 1 };
 	if (!world_launched())
 		return 0;
-	/* A run can be repeated, and resumed, to the bit: that is worth more here than the quickest
-	   algorithm for each bucket. Whoever sets it otherwise means it. */
+	/* A run can be repeated, and resumed, to the bit. That is worth more here than the quickest
+	   algorithm of each bucket. The user's setting stays. */
 	setenv("RONDO_REPRODUCIBLE", "1", 0);
 	config.gpu = gpu;
 	int err = rondo_comm_create(&world->comm, &config);

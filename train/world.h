@@ -1,4 +1,4 @@
-/* The ranks that train together. Alone, there is no comm, and all of this does nothing. */
+/* The ranks that train together. A single rank has no comm: these functions then do nothing. */
 #ifndef TRAIN_WORLD_H
 #define TRAIN_WORLD_H
 
@@ -13,32 +13,31 @@ struct world {
 	int rank, size;
 };
 
-/* Whether a launcher (rondo-run, torchrun, rondo_spawn() or the user) has set WORLD_SIZE. */
+/* Whether WORLD_SIZE is set, by rondo-run, torchrun, rondo_spawn() or the user. */
 bool world_launched(void);
 /*
- * Meets the others when launched; alone otherwise. gpu: the device whose memory calls may use; -1:
- * none, the host's alone.
+ * Creates a comm if a launcher started this rank; else the rank is alone. gpu: the device whose memory
+ * calls may use; -1: host memory only.
  */
 int world_open(struct world *world, int gpu);
 /*
- * Leaves. err is what training came to: when this rank alone failed, the others are told why, and
- * stop too. Returns err, or when that is 0, what leaving came to.
+ * Leaves. err is the result of training: if this rank alone failed, it aborts the comm with the
+ * reason, and the others stop, too. Returns err, or if that is 0, the result of leaving.
  */
 int world_close(struct world *world, int err);
 
 /*
- * Each rank brings its err; 0 when all did. Otherwise the first rank whose err it was returns it,
- * and is to close the world with it; all others return RONDO_ABORTED. So what all ranks find
- * wrong, one says.
+ * Returns 0 if err is 0 on all ranks. Else the first rank with an err returns it, and must close the
+ * world with it; all others return RONDO_ABORTED. So one rank reports an error of all.
  */
 int world_agree(const struct world *world, int err);
-/* Rank 0's bytes, on every rank; in the host's memory or the GPU's. */
+/* Copies rank 0's bytes to every rank, in host or GPU memory. */
 int world_broadcast(const struct world *world, void *bytes, size_t size);
-/* Adds up over all ranks. */
+/* Sums over all ranks. */
 int world_sum(const struct world *world, double *values /* [count] */, size_t count);
-/* No rank returns before every rank has called. */
+/* A barrier. */
 int world_barrier(const struct world *world);
-/* Fails, and says which rank differs, when the ranks' numbers are not all the same. */
+/* Fails if the ranks' numbers differ, with the rank that does. */
 int world_compare(const struct world *world, uint64_t number, const char *what);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * An NVIDIA GPU as a device: cuBLAS for products, kernels.cu for the rest, two streams, one for
- * each track. All is queued; the host runs ahead until it wants a number, or a slot to put from.
+ * An NVIDIA GPU as a device: cuBLAS for products, kernels.cu for the rest, one stream for each track.
+ * All operations are queued; the host runs ahead until it needs a number, or a slot for a put.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,13 +12,13 @@
 #include "fail.h"
 #include "kernels.h"
 
-/* Of a grid: more would only queue. */
+/* The most blocks of a grid: more would only queue. */
 #define BLOCKS_MAX 1024
 
-/* Puts that may be under way: the images and labels of two steps. */
+/* Puts under way at most: the images and labels of two steps. */
 #define SLOTS 4
 
-/* Bytes of a get that come at once. */
+/* Bytes of one copy of a get. */
 #define LANDING_SIZE (256 << 10)
 
 enum kernel {
@@ -50,11 +50,11 @@ struct gpu {
 	CUfunction kernels[KERNEL_COUNT];
 	cublasHandle_t blas;
 	CUstream tracks[2];
-	CUevent passed[2]; /* how far a track was when the other joined it last */
+	CUevent passed[2]; /* the end of a track when the other joined it last */
 	CUevent moments[DEVICE_MOMENTS];
 	struct slot slots[SLOTS];
 	unsigned puts;
-	void *landing; /* [LANDING_SIZE] of pinned memory, through which gets come */
+	void *landing; /* [LANDING_SIZE] of pinned memory, for gets */
 };
 
 /* kernels.cu for all architectures. */
@@ -72,7 +72,7 @@ static void stick(struct gpu *gpu, const char *what, const char *text, int numbe
 	device->error = fail("%s", device->reason);
 }
 
-/* What the driver says; true: all is well so far. */
+/* Records an error of the driver; true: no failure so far. */
 static bool check(struct gpu *gpu, CUresult result, const char *what)
 {
 	const char *text = "unknown error";
@@ -102,7 +102,7 @@ static int gpu_wait(struct device *device)
 
 static int gpu_alloc(struct device *device, void **memory, size_t size)
 {
-	/* Rondo's, so that ranks on one machine reach each other's gradients. */
+	/* Rondo allocates, so that ranks on one machine reach each other's gradients. */
 	if (rondo_mem_alloc_on(memory, size, device->number))
 		return fail("GPU %d (%s): %s", device->number, device->name, rondo_last_error());
 	return 0;
@@ -116,7 +116,7 @@ static void gpu_free(struct device *device, void *memory)
 	rondo_mem_free(memory);
 }
 
-/* Has room in a slot for so many bytes, once what it held is on the GPU. */
+/* Gives a slot room for `size` bytes, after its last contents are on the GPU. */
 static bool take_slot(struct gpu *gpu, struct slot *slot, size_t size)
 {
 	if (!check(gpu, cuda.cuEventSynchronize(slot->copied), "copy to it"))
@@ -132,8 +132,8 @@ static bool take_slot(struct gpu *gpu, struct slot *slot, size_t size)
 	return true;
 }
 
-/* The driver may hold its lock while it waits for the device, to pin memory or to unpin it. A
-   bucket on its way there waits for a peer, and that may wait for a thread that needs the lock. */
+/* To pin or unpin memory, the driver may hold its lock while it waits for the device. A bucket under
+   way there waits for a peer, which may wait for a thread that needs the lock. */
 static int gpu_reserve(struct device *device, size_t size)
 {
 	struct gpu *gpu = (struct gpu *)device;
@@ -155,7 +155,7 @@ static void gpu_put(struct device *device, void *to, const void *from, size_t si
 		check(gpu, cuda.cuEventRecord(slot->copied, stream), "copy to it");
 }
 
-/* Through pinned memory: a copy to other memory may hold the driver's lock while it waits for the
+/* Copies through pinned memory: for other memory the driver may hold its lock while it waits for the
    computation. That may wait for a bucket, and the bucket for a thread that needs the lock. */
 static int gpu_get(struct device *device, void *to, const void *from, size_t size)
 {
@@ -192,8 +192,8 @@ static size_t blocks_for(size_t threads)
 }
 
 /*
- * cuBLAS knows columns before rows alone: what is a[rows][inner] here is its transpose there. So it
- * is asked for the transpose of c, which is that of b times that of a.
+ * cuBLAS is column-major, so our a[rows][inner] is its transpose there. So cuBLAS computes the
+ * transpose of c: the transpose of b times that of a.
  */
 static void gpu_product(struct device *device, int rows, int columns, int inner, const float *a,
 	enum layout a_layout, const float *b, enum layout b_layout, float beta, float *c)
@@ -203,7 +203,7 @@ static void gpu_product(struct device *device, int rows, int columns, int inner,
 	if (device->error || !rows || !columns)
 		return;
 	if (!inner) {
-		/* Of which cuBLAS does not say that it takes it. */
+		/* cuBLAS does not document this case. */
 		if (beta == 0)
 			check(gpu,
 				cuda.cuMemsetD8Async((CUdeviceptr)c, 0,
@@ -291,7 +291,7 @@ static int gpu_join(struct device *device, enum track track)
 	return device_failure(device);
 }
 
-static void gpu_note(struct device *device, enum track track, int moment)
+static void gpu_record(struct device *device, enum track track, int moment)
 {
 	struct gpu *gpu = (struct gpu *)device;
 	if (!device->error)
@@ -361,7 +361,7 @@ static const struct device_ops gpu_ops = {
 	.descend = gpu_descend,
 	.stream = gpu_stream,
 	.join = gpu_join,
-	.note = gpu_note,
+	.record = gpu_record,
 	.between = gpu_between,
 };
 
@@ -382,7 +382,7 @@ static bool open_context(struct gpu *gpu)
 	return gpu->context;
 }
 
-/* Asking for an attribute has a kernel loaded now, and not amid communication: see warm_up(). */
+/* The query of an attribute loads a kernel now, before communication: see warm_up(). */
 static bool load_kernels(struct gpu *gpu)
 {
 	bool well = check(
@@ -426,7 +426,7 @@ static bool start_blas(struct gpu *gpu)
 		       "start cuBLAS");
 }
 
-/* The GPUs that rondo sees, by its numbers. */
+/* The GPUs that Rondo finds, by its numbers. */
 static int count_gpus(int *count)
 {
 	const char *setting = getenv("RONDO_DEVICE");

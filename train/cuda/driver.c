@@ -7,7 +7,7 @@
 
 struct cuda_functions cuda;
 
-/* What a function is called in these headers' version of the interface. */
+/* The name of a function in these headers' version of the interface. */
 #define NAME(name) #name
 
 #define FIND(name) \

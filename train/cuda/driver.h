@@ -1,7 +1,6 @@
 /*
- * The CUDA driver and cuBLAS, found at run time: rondo-train is linked to nothing of CUDA's, and
- * the same binary runs where there is no GPU. A function is called as cuda.cuStreamCreate(...); its
- * name is what the headers make of it (cuStreamDestroy_v2).
+ * The CUDA driver and cuBLAS, loaded at run time: the same binary runs without a GPU. Call a function
+ * as cuda.cuStreamCreate(...); the headers may define its name (cuStreamDestroy_v2).
  */
 #ifndef TRAIN_CUDA_DRIVER_H
 #define TRAIN_CUDA_DRIVER_H
@@ -53,7 +52,7 @@ struct cuda_functions {
 
 extern struct cuda_functions cuda;
 
-/* Finds both. What is missing fails, in a line that says what to do. */
+/* Loads both. Fails with a remedy if one is missing. */
 int cuda_load(void);
 
 #endif

@@ -1,7 +1,6 @@
 /*
- * The small kernels of training, as train/device.h says what they do; matrix products are cuBLAS's.
- * Any grid will do: threads stride over the elements. Sums are added in an order of their own that
- * is the same in every run.
+ * The small kernels of training (train/device.h); cuBLAS does matrix products. Threads stride over
+ * the elements, in a grid of any size. Sums have the same order in every run.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -20,7 +19,7 @@ static __device__ size_t stride()
 
 /* ---- Layers ---- */
 
-/* A block a row. */
+/* One block for each row. */
 extern "C" __global__ void train_spread(int rows, int columns, const float *row, float *out)
 {
 	for (int r = blockIdx.x; r < rows; r += gridDim.x)
@@ -83,7 +82,7 @@ static __device__ double log_sum_exp(const float *logits /* [columns] */, int co
 	return top + log(sum);
 }
 
-/* Of one block: each thread adds up its rows, then halves of the threads the others. */
+/* One block: each thread adds its rows, then half of the threads adds the other half's sums. */
 extern "C" __global__ void train_loss(
 	int rows, int columns, const float *logits, const uint8_t *labels, double *sums)
 {

@@ -1,13 +1,13 @@
-/* What the kernels and those who launch them agree on. */
+/* Shared between the kernels and their launches. */
 #ifndef TRAIN_CUDA_KERNELS_H
 #define TRAIN_CUDA_KERNELS_H
 
-/* In a block, of every kernel; a power of two. */
+/* Threads of a block, in every kernel; a power of two. */
 #ifndef TRAIN_THREADS
 #define TRAIN_THREADS 256
 #endif
 
-/* A block of column_sums() adds up so many columns, each by so many threads. */
+/* Columns of a block of column_sums(), and threads of each column. */
 #define TRAIN_SUM_LANES 8
 #define TRAIN_SUM_COLUMNS (TRAIN_THREADS / TRAIN_SUM_LANES)
 
