@@ -6,10 +6,14 @@
  * plug-ins.
  *
  * Errors: every function that returns int returns 0 or a negative `enum rondo_error`, unless its
- * comment gives another result. rondo_last_error() then returns the reason: which rank failed, and
- * why.
+ * comment gives another result. After an error, rondo_last_error() returns the reason: which rank
+ * failed, and why. A NULL handle or buffer that must not be NULL, a rank out of range and an unknown
+ * type or operation return RONDO_INVALID. A refused argument does not harm the comm. An error of a
+ * running collective or transfer ends the comm on every rank: rondo_comm_error() and every later
+ * call return an error.
  *
- * Units: `count` is elements, `size` is bytes, `_ms` is milliseconds.
+ * Units: `count` is elements, `size` is bytes (in rondo_spawn() and rondo_config, ranks), `_ms` is
+ * milliseconds, `_us` is microseconds.
  *
  * Ownership: the caller owns every buffer. A buffer of a call on a stream must stay untouched until
  * the stream has completed that call.
@@ -75,9 +79,12 @@ enum rondo_error {
 #undef RONDO_ERROR_ENUM
 };
 
-/* Short text of a code, e.g. "a rank died"; "unknown error" for any other number. Never NULL. */
+/*
+ * Short text of a code, e.g. "a rank died"; "unknown error" for any other number. Static, never
+ * NULL. Any thread may call it.
+ */
 RONDO_API const char *rondo_error_text(int error);
-/* The name of a code, e.g. "RONDO_DIED". Never NULL. */
+/* Name of a code, e.g. "RONDO_DIED". Static, never NULL. Any thread may call it. */
 RONDO_API const char *rondo_error_name(int error);
 /*
  * Reason of the last failure in this thread, in one line, e.g. "rank 3 (host b) closed its
@@ -147,7 +154,7 @@ typedef enum rondo_op {
 
 /* Bytes in one element; 0 for an unknown type. */
 RONDO_API size_t rondo_type_size(rondo_type type);
-/* "f32", "sum"; "?" for an unknown type or operation. */
+/* Names, e.g. "f32" and "sum"; "?" for an unknown type or operation. Static. */
 RONDO_API const char *rondo_type_name(rondo_type type);
 RONDO_API const char *rondo_op_name(rondo_op op);
 /* 1 if the operation can combine the type's elements, else 0; 0 for those of rondo_op_create(). */
@@ -235,6 +242,9 @@ RONDO_API int rondo_comm_abort(rondo_comm *comm, const char *reason);
  */
 RONDO_API int rondo_comm_error(rondo_comm *comm);
 
+/*
+ * This rank, from 0, and the number of ranks. They work on a failed comm too, and in a forked child.
+ */
 RONDO_API int rondo_comm_rank(const rondo_comm *comm);
 RONDO_API int rondo_comm_size(const rondo_comm *comm);
 
@@ -248,11 +258,11 @@ struct rondo_way {
 };
 
 /*
- * Lists the ways of running a call on this comm, one per algorithm, the cheapest first. Writes at
- * most `most` of them, and returns how many there are. `collective` is its name, in any spelling
- * ("all_reduce", "alltoall", "AllGather"). `registered`: 1 where all ranks' buffers are from
- * rondo_mem_alloc(), else 0. Not while a call runs on the comm. Local: it sends nothing, and any
- * rank may call it.
+ * Lists the ways of running a call on this comm, one per algorithm, the cheapest first. Writes the
+ * first `most` of them to ways[most], which may be NULL if most is 0. Returns how many exist (0 on a
+ * comm of one rank), or an error. `collective` is a name, in any spelling ("all_reduce", "alltoall",
+ * "AllGather"). `registered`: 1 where all ranks' buffers are from rondo_mem_alloc(), else 0. Not
+ * while a call runs on the comm. Local: it sends nothing, and any rank may call it.
  */
 RONDO_API int rondo_explain(rondo_comm *comm, const char *collective, size_t count, rondo_type type,
 	int registered, struct rondo_way *ways, int most);
@@ -310,6 +320,7 @@ RONDO_API int rondo_op_create(
 RONDO_API int rondo_op_create_premul(
 	rondo_comm *comm, rondo_op *op, const void *factor, rondo_type type);
 
+/* Frees an operation of this comm. RONDO_INVALID for one that it does not have. Local. */
 RONDO_API int rondo_op_destroy(rondo_comm *comm, rondo_op op);
 
 /* ---- Collectives --------------------------------------------------------------------------- */
@@ -466,9 +477,9 @@ RONDO_API int rondo_mem_free(void *memory);
  * then do.
  *
  * Ranks on one host access each other's device memory directly (CUDA IPC, peer access), where that
- * works between all of them. Otherwise the call goes through host memory. A comm looks at no buffer
- * if it was made before the process loaded CUDA's driver: use CUDA before that, or set
- * RONDO_DEVICE. Device memory where no device is used (a build without CUDA, for example) returns
+ * works between all of them. Otherwise the call goes through host memory. If the process creates a
+ * comm before it loads CUDA's driver, that comm recognises no device memory: use CUDA first, or set
+ * RONDO_DEVICE. Device memory on a comm without a device (a build without CUDA, for example) returns
  * RONDO_INVALID, with the reason.
  */
 
@@ -477,7 +488,7 @@ RONDO_API int rondo_mem_free(void *memory);
  * this build has no kernels (compute capability below 8.0) does not count.
  */
 RONDO_API int rondo_device_count(void);
-/* As rondo_mem_alloc(), on a device: zeroed. rondo_mem_free() frees it. */
+/* As rondo_mem_alloc(), on a device: `size` bytes, zeroed. rondo_mem_free() frees it. */
 RONDO_API int rondo_mem_alloc_on(void **memory, size_t size, int device);
 /* Creates a stream on a device. Queued work runs there; rondo_stream_call() does not take it. */
 RONDO_API int rondo_stream_create_on(rondo_stream **stream, int device);

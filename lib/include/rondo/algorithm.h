@@ -86,10 +86,16 @@ static inline int rd_wrap(int i, int size)
 #define RD_CALL static inline
 #endif
 
+/*
+ * In all of these calls, `peer` is another rank of the problem, from 0, and `chunk` a chunk of its
+ * collective. A wrong one is a mistake, which the plan keeps. One thread at a time uses a plan.
+ */
 /* Cuts every block into `parts` chunks (default 1). Call it before the first step. */
 RD_CALL void rd_plan_parts(struct rd_plan *plan, int parts);
 
+/* Sends the chunk's present value to the peer. */
 RD_CALL void rd_send(struct rd_plan *plan, int peer, int chunk);
+/* The chunk becomes the value received from the peer. */
 RD_CALL void rd_recv(struct rd_plan *plan, int peer, int chunk);
 /* The chunk becomes op(value received from peer, this rank's value). */
 RD_CALL void rd_recv_reduce(struct rd_plan *plan, int peer, int chunk);
@@ -120,7 +126,9 @@ RD_CALL void rd_combine(struct rd_plan *plan, int to, int chunk);
 RD_CALL void rd_combine_aside(struct rd_plan *plan, int chunk);
 /* Declares that another rank writes this chunk into the output here. */
 RD_CALL void rd_expect(struct rd_plan *plan, int chunk);
+/* Sends the peer an empty message: this rank has done all steps before it. */
 RD_CALL void rd_signal(struct rd_plan *plan, int peer);
+/* Waits for the peer's next signal. */
 RD_CALL void rd_await(struct rd_plan *plan, int peer);
 
 /*

@@ -135,6 +135,10 @@ struct rd_transport {
 	/* Approximate cost of a byte from here to there, in picoseconds; negative: unreachable. */
 	int (*reach)(const struct rd_place *here, const struct rd_place *there);
 
+	/*
+	 * Creates this rank's endpoint, and writes its card: *card_size bytes, at most RD_CARD_MAX.
+	 * `local` outlives the endpoint. After an error there is no endpoint.
+	 */
 	int (*listen)(struct rd_endpoint **endpoint, const struct rd_local *local,
 		unsigned char card[RD_CARD_MAX], size_t *card_size);
 	/*
