@@ -72,15 +72,15 @@ static int check_hold(const struct rd_plan *plan, int i)
 /* One from each, since no two are of the same rank. */
 static int check_merge(const struct rd_plan *plan, int i)
 {
-	int held = 0;
+	int count = 0;
 
 	if (plan->problem.size > RD_MERGE_MOST)
 		return rd_step_wrong(plan, i, "more than %d ranks", RD_MERGE_MOST);
 	for (int k = i - 1; k >= 0 && rd_step_is_before_merge(&plan->steps[k]); k--)
-		held += plan->steps[k].kind == RD_STEP_HOLD;
-	if (held == 0 || held != plan->problem.size - 1)
+		count += plan->steps[k].kind == RD_STEP_HOLD;
+	if (count == 0 || count != plan->problem.size - 1)
 		return rd_step_wrong(plan, i, "it merges the messages of %d ranks, and %d are held",
-			plan->problem.size - 1, held);
+			plan->problem.size - 1, count);
 	return 0;
 }
 

@@ -8,9 +8,8 @@
 
 #include "base/thread.h"
 
-/* What a kernel said becomes an async error when the comm's progress thread has seen it: at most so
- * long. */
-#define AGENT_SECONDS 5
+/* Bound on the time from a kernel's error to the async error that the progress thread makes of it. */
+#define PROGRESS_SECONDS 5
 
 /* ---- Faults -------------------------------------------------------------------------------- */
 
@@ -70,7 +69,7 @@ static int take_async_error(struct rd_async_error *async_error)
 	int late = 0, err = 0;
 
 	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += AGENT_SECONDS;
+	until.tv_sec += PROGRESS_SECONDS;
 	pthread_mutex_lock(&async_error->lock);
 	while (is_due(async_error) && !late)
 		late = pthread_cond_timedwait(&async_error->change, &async_error->lock, &until);
@@ -217,12 +216,12 @@ int rd_device_stream_hold(
 	struct rd_device_stream *device_stream, struct rd_async_error *async_error)
 {
 	int err = 0;
-	bool held = false;
+	bool listed = false;
 
 	pthread_mutex_lock(&device_stream->lock);
-	for (int i = 0; i < device_stream->async_error_count && !held; i++)
-		held = device_stream->async_errors[i] == async_error;
-	if (!held)
+	for (int i = 0; i < device_stream->async_error_count && !listed; i++)
+		listed = device_stream->async_errors[i] == async_error;
+	if (!listed)
 		err = add(device_stream, async_error);
 	pthread_mutex_unlock(&device_stream->lock);
 	return err;

@@ -386,13 +386,13 @@ static void merge_block(struct rd_exec *exec, const struct rd_step *step, char *
  * MERGE. */
 static void find_sources(const struct rd_exec *exec, int channel, int merge, const char **sources)
 {
-	for (int i = merge - 1, held = 1; held < exec->call.problem.size; i--) {
+	for (int i = merge - 1, found = 1; found < exec->call.problem.size; i--) {
 		const struct rd_step *step = step_at(exec, channel, i);
 
 		if (step->kind != RD_STEP_HOLD)
 			continue;
 		sources[step->peer] = (const char *)(uintptr_t)*send_mark_of(exec, channel, i);
-		held++;
+		found++;
 	}
 }
 

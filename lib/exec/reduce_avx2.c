@@ -19,7 +19,7 @@
 #define VARIANT_NAME "avx2"
 
 typedef __m256 floats;
-#define LANES 8
+#define WIDTH 8
 
 static inline __m256 widen(const void *half)
 {

@@ -20,7 +20,7 @@
 #define VARIANT_NAME "avx512"
 
 typedef __m512 floats;
-#define LANES 16
+#define WIDTH 16
 
 static inline __m512 widen(const void *half)
 {

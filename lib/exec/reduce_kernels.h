@@ -2,9 +2,9 @@
  * The kernels of one instruction set; included once by each reduce_*.c, which first defines
  *   VARIANT, VARIANT_NAME       the table's name, and what it is called
  * and where f16 has instructions
- *   floats, LANES               a vector of f32, and how many it holds
+ *   floats, WIDTH               a vector of f32, and how many it holds
  *   copy_line(to, at)           64 bytes, to the start of a cache line
- *   widen(p), narrow(p, x)      LANES f16 from memory to floats, and back
+ *   widen(p), narrow(p, x)      WIDTH f16 from memory to floats, and back
  *   widen_one(), narrow_one()   one f16 to lane 0, and back
  *   lesser(x, y)                as f32_lesser() below, in each lane
  *
@@ -184,7 +184,7 @@ F8(f8e5m2)
 
 /* ---- f16 ---- */
 
-#ifndef LANES
+#ifndef WIDTH
 KERNEL(f16_sum, uint16_t, f16_narrow(f16_widen(x) + f16_widen(y)))
 KERNEL(f16_prod, uint16_t, f16_narrow(f16_widen(x) * f16_widen(y)))
 KERNEL(f16_min, uint16_t, f16_narrow(f32_lesser(f16_widen(x), f16_widen(y))))
@@ -199,7 +199,7 @@ AVERAGE(f16_avg, uint16_t, f16_narrow(f16_widen(x) / (float)by))
 		element *into = into_; \
 		const element *a = a_, *b = b_; \
 		size_t i = 0; \
-		for (; count - i >= LANES; i += LANES) { \
+		for (; count - i >= WIDTH; i += WIDTH) { \
 			const floats x = widen(a + i), y = widen(b + i); \
 			narrow(into + i, combined); \
 		} \
@@ -220,7 +220,7 @@ static void f16_avg(void *into_, size_t count, int by)
 	element *into = into_;
 	size_t i = 0;
 
-	for (; count - i >= LANES; i += LANES)
+	for (; count - i >= WIDTH; i += WIDTH)
 		narrow(into + i, widen(into + i) / (float)by);
 	for (; i < count; i++)
 		into[i] = narrow_one(widen_one(into[i]) / (float)by);
@@ -251,7 +251,7 @@ static void f16_avg(void *into_, size_t count, int by)
 /* At least a line. Stores cross no line; the first ones may come twice. */
 static void copy(void *into, const void *from, size_t size)
 {
-#ifdef LANES
+#ifdef WIDTH
 	char *to = into;
 	const char *at = from;
 	size_t head = -(uintptr_t)to % LINE;
