@@ -1,19 +1,16 @@
 /*
- * How a device runs steps: what one block of a kernel does for its channel, but for the loop and
- * the elements themselves. nvcc makes kernels of it (cuda/plans.cu), the C compiler what pretend
- * GPUs do (steps.c). Whoever includes it has said before:
- *   - ON_DEVICE: what a function is declared with;
- *   - THREAD, THREADS_HERE: the calling thread's number in the block, and how many there are;
- *   - TOGETHER(): waits for all threads of the block;
- *   - await(): waits until a peer's flag has reached a number, and sees what came before it; false:
- *     it gave up, and has said so;
- *   - publish(): what the block has written so far goes before the flags that follow;
- *   - set_word(): writes a flag that a peer waits for;
- *   - say_mismatch(): tells the host that a peer makes another call.
+ * How a device runs steps (steps.h): what one block of the kernel does for its channel, but for the
+ * loop and the elements. nvcc compiles it for each element type (cuda/plans.cu), and the C compiler
+ * for emulated GPUs (emulated/steps.c). The includer defines, besides the names that flags_run.h
+ * lists:
+ *
+ *	THREAD, THREADS_HERE	the calling thread's number in the block, and the block's threads
+ *	SYNC_BLOCK()	waits for all threads of the block
  */
 #ifndef RD_STEPS_RUN_H
 #define RD_STEPS_RUN_H
 
+#include "device/flags_run.h"
 #include "device/steps.h"
 
 /* What is to be done to elements: a, combined with b unless that is NULL, goes into both of `into`
@@ -107,12 +104,12 @@ static ON_DEVICE bool has_come(const struct rd_steps *steps, const struct channe
 		&steps->peer_fifos[steps->rank]->lines[move->peer][channel];
 	uint32_t number = shared->received[move->peer] + 1;
 
-	if (!await(steps, &line->come[number % RD_FIFO_SLOTS].number, number, move->peer))
+	if (!await_flag(steps->abort_flag, steps->timeout_ns,
+		    &line->come[number % RD_FIFO_SLOTS].number, number, move->peer))
 		return false;
-	if (*(const volatile uint32_t *)&line->come[number % RD_FIFO_SLOTS].signature ==
-		sign(steps, move, piece))
+	if (load_flag(&line->come[number % RD_FIFO_SLOTS].signature) == sign(steps, move, piece))
 		return true;
-	say_mismatch(steps, move->peer);
+	report(steps->abort_flag, move->peer, RD_ABORT_MISMATCH);
 	return false;
 }
 
@@ -121,7 +118,8 @@ static ON_DEVICE bool has_room(
 {
 	const struct rd_fifo_line *line = &steps->peer_fifos[steps->rank]->lines[to][channel];
 
-	return await(steps, &line->taken, shared->sent[to] + 1 - RD_FIFO_SLOTS, to);
+	return await_flag(steps->abort_flag, steps->timeout_ns, &line->taken,
+		shared->sent[to] + 1 - RD_FIFO_SLOTS, to);
 }
 
 /* ---- The block ------------------------------------------------------------------------------- */
@@ -137,7 +135,7 @@ static ON_DEVICE void begin_channel(
 	}
 	if (THREAD == 0)
 		shared->failed = 0;
-	TOGETHER();
+	SYNC_BLOCK();
 }
 
 /* The call is over when all that was sent has been taken: then no peer writes to our fifo any more,
@@ -147,13 +145,14 @@ static ON_DEVICE void end_channel(
 {
 	struct rd_fifo *fifo = steps->peer_fifos[steps->rank];
 
-	TOGETHER();
+	SYNC_BLOCK();
 	for (int peer = THREAD; peer < steps->size; peer += THREADS_HERE) {
 		struct rd_fifo_line *line = &fifo->lines[peer][channel];
 
 		line->sent = shared->sent[peer];
 		line->received = shared->received[peer];
-		if (!await(steps, &line->taken, shared->sent[peer], peer))
+		if (!await_flag(steps->abort_flag, steps->timeout_ns, &line->taken,
+			    shared->sent[peer], peer))
 			return;
 	}
 }
@@ -190,7 +189,7 @@ static ON_DEVICE bool begin_move(const struct rd_steps *steps, struct channel *s
 		if (!shared->failed)
 			plan_haul(steps, shared, channel, move, piece);
 	}
-	TOGETHER();
+	SYNC_BLOCK();
 	return !shared->failed;
 }
 
@@ -201,16 +200,15 @@ static ON_DEVICE void end_move(const struct rd_steps *steps, struct channel *sha
 	uint32_t number = 0;
 	int peer = move->peer, to = move->to;
 
-	TOGETHER();
+	SYNC_BLOCK();
 	if (THREAD != 0 || (peer < 0 && to < 0))
 		return;
 	if (to >= 0) {
 		there = &steps->peer_fifos[to]->lines[steps->rank][channel];
 		number = ++shared->sent[to];
-		*(volatile uint32_t *)&there->come[number % RD_FIFO_SLOTS].signature =
-			sign(steps, move, piece);
+		set_flag(&there->come[number % RD_FIFO_SLOTS].signature, sign(steps, move, piece));
 	}
-	publish();
+	fence();
 	if (to >= 0)
 		set_flag(&there->come[number % RD_FIFO_SLOTS].number, number);
 	if (peer >= 0)

@@ -1,21 +1,20 @@
 /*
- * How a device runs transfer work: what one block of the kernel does. nvcc makes a kernel of it
- * (cuda/transfers.cu), the C compiler what emulated GPUs do (transfers.c), as with
- * steps_run.h. Whoever includes it has said before:
+ * How a device runs transfer work (transfer_work.h): what one block of the kernel does. nvcc
+ * compiles it (cuda/transfers.cu), and the C compiler for emulated GPUs (emulated/transfers.c).
+ * The includer defines, besides the names that flags_run.h lists:
  *
- *	ON_DEVICE	what a function is declared with
- *	THREAD, THREADS_HERE	the calling thread's number in the block, and how many there are
- *	BLOCK, BLOCKS(n)	the block's number; how many blocks there are in place of n
- *	TOGETHER()	waits for all threads of the block
- *	REST(rounds)	nothing has come, so many times in a row
- *	struct patience, begin_wait(), gave_up()	a wait; whether it is over, in vain
- *	put_offer(), get_offer()	of this number; true: it has come, and so has all before it
- *	has_reached(), publish(), set_word()	flags, as in steps_run.h
- *	say_difference()	tells the host that a peer sends something else
- *	copy_bytes()	the thread's share of so many bytes, of so many blocks
+ *	THREAD, THREADS_HERE	the calling thread's number in the block, and the block's threads
+ *	BLOCK, BLOCKS(n)	the block's number; the number of blocks in place of n
+ *	SYNC_BLOCK()	waits for all threads of the block
+ *	copy_bytes()	the thread's share of a copy by `blocks` blocks
+ *
+ * All blocks of all ranks must be resident at once; lib/gpu sees to that.
  */
 #ifndef RD_TRANSFER_RUN_H
 #define RD_TRANSFER_RUN_H
+
+#include "device/flags_run.h"
+#include "device/transfer_work.h"
 
 /* A peer and this rank. Which of the list's transfers are next, and how many there have been. */
 struct line {
@@ -24,7 +23,7 @@ struct line {
 	bool offered; /* the send, and it is not taken yet */
 	bool come; /* the receive: it can be copied */
 	const char *from;
-	struct patience sends, receives;
+	struct wait sends, receives;
 };
 
 /* What the threads of a block share: each line is one thread's, but in turn all threads'. */
@@ -79,8 +78,8 @@ static ON_DEVICE void begin_line(const struct rd_transfer_work *work, struct lin
 	line->sent = device_flags->sent[peer][BLOCK];
 	line->received = device_flags->received[peer][BLOCK];
 	line->offered = line->come = false;
-	begin_wait(&line->sends);
-	begin_wait(&line->receives);
+	line->sends.since_ns = 0;
+	line->receives.since_ns = 0;
 }
 
 static ON_DEVICE void end_line(
@@ -90,6 +89,43 @@ static ON_DEVICE void end_line(
 
 	device_flags->sent[peer][BLOCK] = line->sent;
 	device_flags->received[peer][BLOCK] = line->received;
+}
+
+/* What the sender's stream wrote before goes before the offer. */
+static ON_DEVICE void put_offer(
+	struct rd_device_offer *offer, uint32_t number, const struct rd_transfer *transfer)
+{
+	fence();
+	store_ll(&offer->address, (uint64_t)transfer->at, number);
+	store_ll(&offer->count, transfer->count, number);
+	store_ll(&offer->type, transfer->type, number);
+}
+
+/* False: it has not come. */
+static ON_DEVICE bool get_offer(
+	const struct rd_device_offer *offer, uint32_t number, struct rd_transfer *transfer)
+{
+	uint4 address = load_ll(&offer->address), count = load_ll(&offer->count);
+	uint4 type = load_ll(&offer->type);
+
+	if (!is_complete(address, number) || !is_complete(count, number) ||
+		!is_complete(type, number))
+		return false;
+	fence();
+	transfer->at = (char *)data_of(address);
+	transfer->count = data_of(count);
+	transfer->type = type.x;
+	return true;
+}
+
+static ON_DEVICE void report_difference(struct rd_abort_flag *abort_flag, int peer,
+	const struct rd_transfer *theirs, const struct rd_transfer *ours)
+{
+	abort_flag->types[0] = theirs->type;
+	abort_flag->types[1] = ours->type;
+	abort_flag->counts[0] = theirs->count;
+	abort_flag->counts[1] = ours->count;
+	report(abort_flag, peer, RD_ABORT_TRANSFER);
 }
 
 /* Offers what is next, each when the one before has been taken; false: it is over. */
@@ -103,9 +139,9 @@ static ON_DEVICE bool send_on(const struct rd_transfer_work *work, struct line *
 				++line->sent, transfer_at(work, line->send));
 		line->offered = true;
 		if (!has_reached(taken, line->sent))
-			return !gave_up(work, &line->sends, peer);
+			return !gave_up(work->abort_flag, work->timeout_ns, &line->sends, peer);
 		line->offered = false;
-		begin_wait(&line->sends);
+		line->sends.since_ns = 0;
 		line->send = find_ours(work, RD_TRANSFER_SEND, peer, line->send + 1);
 	}
 	return true;
@@ -123,10 +159,10 @@ static ON_DEVICE bool look_for_offer(
 	if (line->receive == end_of(work, RD_TRANSFER_RECEIVE, peer))
 		return true;
 	if (!get_offer(offer, line->received + 1, &theirs))
-		return !gave_up(work, &line->receives, peer);
+		return !gave_up(work->abort_flag, work->timeout_ns, &line->receives, peer);
 	ours = transfer_at(work, line->receive);
 	if (theirs.count != ours->count || theirs.type != ours->type) {
-		say_difference(work, peer, &theirs, ours);
+		report_difference(work->abort_flag, peer, &theirs, ours);
 		return false;
 	}
 	line->from = ours->from ? ours->from : theirs.at;
@@ -138,9 +174,9 @@ static ON_DEVICE bool look_for_offer(
 static ON_DEVICE void end_receive(const struct rd_transfer_work *work, struct line *line, int peer)
 {
 	line->come = false;
-	begin_wait(&line->receives);
+	line->receives.since_ns = 0;
 	line->receive = find_ours(work, RD_TRANSFER_RECEIVE, peer, line->receive + 1);
-	publish();
+	fence();
 	set_flag(&work->peer_device_flags[peer]->taken[work->rank][BLOCK], ++line->received);
 }
 
@@ -153,7 +189,7 @@ static ON_DEVICE void move_lines(const struct rd_transfer_work *work, struct tra
 		if (!send_on(work, &block->lines[peer], peer) ||
 			!look_for_offer(work, &block->lines[peer], peer))
 			block->failed = 1;
-	TOGETHER();
+	SYNC_BLOCK();
 }
 
 static ON_DEVICE void copy_what_came(
@@ -190,13 +226,13 @@ static ON_DEVICE bool is_left(
 static ON_DEVICE void run_block(const struct rd_transfer_work *work, struct transfer_block *block)
 {
 	bool left = true, come;
-	int rounds = 0;
+	uint32_t rounds = 0;
 
 	for (int peer = THREAD; peer < work->size; peer += THREADS_HERE)
 		begin_line(work, &block->lines[peer], peer);
 	if (THREAD == 0)
 		block->failed = 0;
-	TOGETHER();
+	SYNC_BLOCK();
 	while (left) {
 		move_lines(work, block);
 		if (block->failed)
@@ -204,7 +240,7 @@ static ON_DEVICE void run_block(const struct rd_transfer_work *work, struct tran
 		copy_what_came(work, block);
 		left = is_left(work, block, &come);
 		rounds = come ? 0 : rounds + 1;
-		TOGETHER();
+		SYNC_BLOCK();
 		for (int peer = THREAD; peer < work->size; peer += THREADS_HERE)
 			if (block->lines[peer].come)
 				end_receive(work, &block->lines[peer], peer);

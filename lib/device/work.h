@@ -37,35 +37,30 @@ struct rd_work_step {
 	size_t count; /* elements */
 };
 
-/*
- * A device_flags: a rank's memory on its device, which its peers write into. Flags count the calls,
- * block by block, so that a device_flags needs no clearing: an epoch is the number of a block's
- * fused runs so far.
- */
-struct rd_device_entry {
-	/* Each half a pointer's 32 bits beside the epoch, so that one 16-byte store publishes them.
-	 */
-	uint32_t in_low, epoch_a, in_high, epoch_b;
-	uint32_t out_low, epoch_c, out_high, epoch_d;
-	uint32_t signature, epoch_e, unused, epoch_f;
-	uint32_t factor_low, epoch_g, factor_high, epoch_h;
+/* 8 bytes of data, with a number beside each half. One 16-byte store publishes all of it. */
+struct rd_ll {
+	uint32_t low, number_a, high, number_b;
 };
 
-/* What a rank sends, as its kernel tells the receiver's (transfer_work.h). As above, the number
-   thrice. */
+/*
+ * Device flags: a rank's memory on its device, which its peers write into. Flags count the calls,
+ * block by block, and are never cleared: an epoch is the number of a block's fused runs so far.
+ */
+struct rd_device_entry {
+	struct rd_ll in, out, signature, factor; /* of the epoch */
+};
+
+/* A send, for the receiver's kernel (transfer_work.h); of its number in the block. */
 struct rd_device_offer {
-	uint32_t address_low, number_a, address_high, number_b;
-	uint32_t count_low, number_c, count_high, number_d;
-	uint32_t type, number_e, unused, number_f;
-	uint32_t pad[4];
+	struct rd_ll address, count, type, unused;
 };
 
 struct rd_device_flags {
 	/* Written by peers: */
 	struct rd_device_entry entered[RD_WORK_RANKS][RD_WORK_BLOCKS];
 	uint32_t left[RD_WORK_RANKS][RD_WORK_BLOCKS];
-	/* By peer and by an epoch's parity: 8 bytes of data and the epoch twice, over and over. */
-	uint32_t ll_buffer[2][RD_WORK_RANKS][RD_LL_BUFFER_SIZE / 2];
+	/* By the epoch's parity, and peer. */
+	struct rd_ll ll_buffer[2][RD_WORK_RANKS][RD_LL_BUFFER_SIZE / 8];
 	/* By peer and block: what it sends us, and how much of what we sent it has taken. */
 	struct rd_device_offer offers[RD_WORK_RANKS][RD_WORK_BLOCKS];
 	uint32_t taken[RD_WORK_RANKS][RD_WORK_BLOCKS];
@@ -79,8 +74,8 @@ struct rd_device_flags {
 #define RD_ABORT_SILENCE 1
 #define RD_ABORT_MISMATCH 2
 #define RD_ABORT_TRANSFER 3 /* the peer sends something else than we receive */
-/* A kernel that waits for so long reports it, and goes on (RD_SLOW_MS). */
-#define RD_HALT_SLOW_NS 3000000000u
+/* A kernel reports a wait of this length, and goes on (RD_SLOW_MS). */
+#define RD_ABORT_SLOW_NS 3000000000u
 
 struct rd_abort_flag {
 	uint32_t stop; /* not 0: give up; where the barriers are the stream's, touch nothing */

@@ -27,7 +27,7 @@ static void run_kernel(const void *parameter)
 	}
 }
 
-/* In place of the one of lib/device/emulated/run.c. */
+/* In place of the one of lib/device/emulated/work.c. */
 void rd_emulated_run(const struct rd_work *work)
 {
 	if (work->type == EMULATED_CALL)

@@ -13,7 +13,7 @@
 
 /* One for each rank, and no more. */
 #define THREADS 16
-#define POLLS_A_LOOK 16
+#define POLLS_PER_CHECK 16
 
 #define BLOCK_MEMORY(type, name) type &name = *(type *)block_memory
 
@@ -62,7 +62,7 @@ static inline uint4 load_words(const uint32_t *at)
 	return { (uint32_t)low, (uint32_t)(low >> 32), (uint32_t)high, (uint32_t)(high >> 32) };
 }
 
-/* Asked for between polls. */
+/* Kernels read it between polls. */
 static inline uint64_t clock_ns()
 {
 	struct timespec now;

@@ -2,7 +2,7 @@
 #ifndef RD_COPY_CUH
 #define RD_COPY_CUH
 
-#include "device/cuda/abort_flag.cuh"
+#include "device/cuda/block.cuh"
 
 /* Bytes before the first whole vector; all of them where the two do not lie alike. */
 static inline __device__ size_t head_of(const char *to, const char *from, size_t size)

@@ -1,6 +1,6 @@
 /*
- * What kernels say in the machine's own flags. tests/driver/machine.h says the same for threads of
- * the host, so that the kernels' logic runs in tests.
+ * What kernels take from the GPU alone: its instructions and sizes. tests/driver/machine.h has the
+ * same for threads of the host, so that the kernels run in tests.
  */
 #ifndef RD_MACHINE_CUH
 #define RD_MACHINE_CUH
@@ -8,14 +8,13 @@
 #include <stdint.h>
 
 #define THREADS 512
-/* Polls between looks at the clock and at the host's memory, which lies far away. */
-#define POLLS_A_LOOK 1024
+/* The abort flag lies in host memory, far away. */
+#define POLLS_PER_CHECK 1024
 
 /* Memory that a block's threads share. */
 #define BLOCK_MEMORY(type, name) __shared__ type name
 
-/* Past the first-level cache, which does not know what peers write; flags and what comes with them.
- */
+/* They bypass the first-level cache, which misses what peers write. */
 static __device__ void store_words(uint32_t *at, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
 {
 	asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(a), "r"(b),

@@ -9,31 +9,8 @@
  * and its reading the bytes. These are read past the first-level cache, and no pointer is
  * __restrict__: the same slot is written again and again.
  */
+#include "device/cuda/block.cuh"
 #include "device/cuda/reduce.cuh"
-#include "device/steps.h"
-#include "device/cuda/words.cuh"
-
-#define ON_DEVICE __device__
-#define THREAD ((int)threadIdx.x)
-#define THREADS_HERE ((int)blockDim.x)
-#define TOGETHER() __syncthreads()
-
-static __device__ bool await(
-	const struct rd_steps *steps, const uint32_t *flag, uint32_t number, int peer)
-{
-	struct patience patience = { 0, 0 };
-
-	while (!has_reached(flag, number))
-		if (is_over(*steps, patience, peer))
-			return false;
-	return true;
-}
-
-static __device__ void say_mismatch(const struct rd_steps *steps, int peer)
-{
-	say_mismatch(*steps, peer);
-}
-
 #include "device/steps_run.h"
 
 /* ---- Elements ------------------------------------------------------------------------------ */

@@ -27,19 +27,6 @@ void rd_emulated_run(const struct rd_work *work);
 void rd_emulated_steps(const struct rd_steps *steps);
 void rd_emulated_transfers(const struct rd_transfer_work *work);
 
-/* As kernels wait: until the flag has reached the number; false once the abort flag says so, or
-   after so long a silence of this peer, of which the host is told. */
-bool rd_emulated_await(struct rd_abort_flag *abort_flag, uint64_t timeout_ns, const uint32_t *flag,
-	uint32_t number, int peer);
-/* Tells the host why a kernel gives up: false. */
-bool rd_emulated_give_up(struct rd_abort_flag *abort_flag, uint32_t error, int peer);
-/* Whether so long a wait is too long; it is reported where it is long. */
-bool rd_emulated_waited(
-	struct rd_abort_flag *abort_flag, uint64_t waited_ns, uint64_t timeout_ns, int peer);
-/* The same where a peer sends something else than is received. */
-void rd_emulated_differ(struct rd_abort_flag *abort_flag, int peer,
-	const struct rd_transfer *theirs, const struct rd_transfer *ours);
-
 /* Of the table, where struct rd_device_ops says what they do. */
 int rd_emulated_stream_create(int device, void **stream);
 void rd_emulated_stream_destroy(int device, void *stream);

@@ -1,37 +1,9 @@
 /* The kernels of lib/device/cuda/plans.cu, done by a thread: a block of one, channel after channel.
  */
-#include <string.h>
-
 #include "device/emulated/emulated.h"
-#include "exec/reduce.h"
-#include "base/futex.h"
-
-#define ON_DEVICE
-#define THREAD 0
-#define THREADS_HERE 1
-#define TOGETHER() ((void)0)
-
-static bool await(const struct rd_steps *steps, const uint32_t *flag, uint32_t number, int peer)
-{
-	return rd_emulated_await(steps->abort_flag, steps->timeout_ns, flag, number, peer);
-}
-
-static void publish(void)
-{
-	/* set_word() does. */
-}
-
-static void set_flag(uint32_t *flag, uint32_t number)
-{
-	rd_flag_write(flag, number);
-}
-
-static void say_mismatch(const struct rd_steps *steps, int peer)
-{
-	rd_emulated_give_up(steps->abort_flag, RD_ABORT_MISMATCH, peer);
-}
-
+#include "device/emulated/machine.h"
 #include "device/steps_run.h"
+#include "exec/reduce.h"
 
 /* What is kept may be an operand; what is sent never is. */
 static void haul_elements(const struct rd_steps *steps, const struct haul *haul)

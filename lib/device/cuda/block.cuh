@@ -1,0 +1,46 @@
+/*
+ * What the kernels' shared sources (flags_run.h, work_run.h, steps_run.h, transfer_run.h) take from
+ * CUDA. tests/driver/machine.h replaces machine.cuh, so that kernels run on threads in tests.
+ */
+#ifndef RD_BLOCK_CUH
+#define RD_BLOCK_CUH
+
+#include <limits.h>
+
+#ifndef RONDO_MACHINE
+#define RONDO_MACHINE "machine.cuh"
+#endif
+#include RONDO_MACHINE
+
+#define ON_DEVICE __device__
+#define THREAD ((int)threadIdx.x)
+#define THREADS_HERE ((int)blockDim.x)
+#define BLOCK ((int)blockIdx.x)
+#define BLOCKS(count) (count)
+#define ALL_BLOCKS ((int)gridDim.x)
+#define SYNC_BLOCK() __syncthreads()
+#define UNROLL _Pragma("unroll")
+#define KEEP_LOOP _Pragma("unroll 1")
+/* A block has a thread for each peer. */
+#define NEXT_PEER(peer) INT_MAX
+/* A block that polls disturbs no other. */
+#define REST(polls) ((void)(polls))
+
+static inline __device__ void fence()
+{
+	__threadfence_system();
+}
+
+static inline __device__ uint32_t load_flag(const uint32_t *flag)
+{
+	return *(const volatile uint32_t *)flag;
+}
+
+static inline __device__ void set_flag(uint32_t *flag, uint32_t number)
+{
+	*(volatile uint32_t *)flag = number;
+}
+
+#include "device/flags_run.h"
+
+#endif

@@ -1,0 +1,117 @@
+/* The kernels of lib/device/cuda/kernels.cu on an emulated GPU: work_run.h, with host reductions.
+ */
+#include "device/emulated/emulated.h"
+#include "device/emulated/machine.h"
+#include "exec/reduce.h"
+
+/* Bytes that are combined at a time: in place, an output is an input still to be read. */
+#define PART 4096
+
+struct elements {
+	size_t size;
+};
+
+/* The elements of a unit. */
+struct sums {
+	uint64_t bits;
+};
+
+#define TYPED
+#define ELEMENTS struct elements
+#define SUMS struct sums
+
+#include "device/work_run.h"
+
+/* Elements times the factor, of `size` bytes in all. */
+static void scale(const struct rd_work *work, char *to, const char *from, size_t size,
+	uint64_t factor, size_t element)
+{
+	_Alignas(64) char factors[PART];
+
+	for (size_t at = 0; at < size; at += element)
+		memcpy(factors + at, &factor, element);
+	rd_reduce(work->type, RONDO_PROD)(to, from, factors, size / element);
+}
+
+/* A rank's elements at this byte: where they lie or, with a factor, in `scaled`. */
+static const char *input(const struct rd_work *work, const struct block *block, int rank, size_t at,
+	size_t size, char *scaled, size_t element)
+{
+	if (!work->scales)
+		return block->in[rank] + at;
+	scale(work, scaled, block->in[rank] + at, size, block->factors[rank], element);
+	return scaled;
+}
+
+static void combine(const struct rd_work *work, const struct block *block,
+	const struct rd_work_step *step, struct elements elements)
+{
+	_Alignas(64) char part[PART], scaled[PART];
+	rd_reduce_function reduce = rd_reduce(work->type, work->op);
+	size_t size = step->count * elements.size;
+
+	for (size_t done = 0; done < size; done += PART) {
+		size_t n = size - done < PART ? size - done : PART, count = n / elements.size;
+		size_t in = step->in_at + done;
+
+		memcpy(part, input(work, block, 0, in, n, scaled, elements.size), n);
+		for (int rank = 1; rank < work->size; rank++)
+			reduce(part, part, input(work, block, rank, in, n, scaled, elements.size),
+				count);
+		if (step->last && work->op == RONDO_AVG)
+			rd_average(part, count, work->type, work->size);
+		for (int rank = 0; rank < work->size; rank++)
+			if (step->peer < 0 || step->peer == rank)
+				memcpy(block->out[rank] + step->out_at + done, part, n);
+	}
+}
+
+static void swap_bytes(char *here, const char *theirs, char *there, const char *ours, size_t size)
+{
+	char part[PART];
+
+	for (size_t at = 0; at < size; at += PART) {
+		size_t n = size - at < PART ? size - at : PART;
+
+		memcpy(part, theirs + at, n);
+		memmove(there + at, ours + at, n);
+		memcpy(here + at, part, n);
+	}
+}
+
+static union unit scale_unit(
+	const struct rd_work *work, union unit unit, uint64_t factor, struct elements elements)
+{
+	union unit scaled;
+
+	scale(work, (char *)scaled.bytes, (const char *)unit.bytes, sizeof(unit), factor,
+		elements.size);
+	return scaled;
+}
+
+static void add_unit(const struct rd_work *work, struct sums *sums, int rank, union unit unit,
+	struct elements elements)
+{
+	if (rank == 0)
+		sums->bits = unit.bits;
+	else
+		rd_reduce(work->type, work->op)(sums, sums, &unit, sizeof(unit) / elements.size);
+}
+
+static union unit finish_unit(
+	const struct rd_work *work, const struct sums *sums, struct elements elements)
+{
+	union unit unit = { sums->bits };
+
+	if (work->op == RONDO_AVG)
+		rd_average(unit.bytes, sizeof(unit) / elements.size, work->type, work->size);
+	return unit;
+}
+
+void rd_emulated_run(const struct rd_work *work)
+{
+	struct elements elements = { rondo_type_size(work->type) };
+	struct block block;
+
+	run_block(work, &block, elements);
+}
