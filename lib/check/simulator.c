@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "exec/exec_init.h"
 #include "check/event_queue.h"
 #include "check/fields.h"
 #include "plan/print.h"

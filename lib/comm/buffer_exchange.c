@@ -5,6 +5,7 @@
 
 #include "comm/comm.h"
 #include "base/error.h"
+#include "exec/exec_init.h"
 #include "mesh/buffer_exchange.h"
 #include "tuner/thresholds.h"
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "exec/algorithms.h"
+#include "exec/exec_init.h"
 #include "tuner/eligible.h"
 #include "tuner/thresholds.h"
 #include "base/error.h"

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "exec/exec_init.h"
 #include "base/log.h"
 #include "comm/plan_cache.h"
 #include "comm/user_op.h"

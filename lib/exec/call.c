@@ -19,6 +19,14 @@ void rd_user_op_destroy(struct rd_user_op *op)
 	free(op);
 }
 
+void rd_user_op_combine(
+	const struct rd_call *call, void *into, const void *a, const void *b, size_t count)
+{
+	const struct rd_user_op *op = call->user_op;
+
+	op->combine(into, a, b, count, call->type, op->argument);
+}
+
 void rd_call_finish(struct rd_call *call)
 {
 	rd_vcounts_destroy(call->vcounts);

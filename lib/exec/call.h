@@ -48,6 +48,10 @@ static inline bool rd_call_is_ordinary(const struct rd_call *call)
 	return !call->vcounts && !call->user_op;
 }
 
+/* into = a op b by the call's user operation, which combines. */
+void rd_user_op_combine(
+	const struct rd_call *call, void *into, const void *a, const void *b, size_t count);
+
 /* Frees the call's vcounts and user operation. */
 void rd_call_finish(struct rd_call *call);
 

@@ -2,45 +2,14 @@
 
 #include <string.h>
 
-#include "exec/copy.h"
 #include "base/error.h"
+#include "exec/block.h"
+#include "exec/direct_access.h"
 #include "exec/slice.h"
 
 static size_t min(size_t a, size_t b)
 {
 	return a < b ? a : b;
-}
-
-/* The maximum of scratch chunks, and of steps, over the channels' plans: each channel gets as
-   much. */
-static int most_scratch(const struct rd_plan *const *plans, int channels)
-{
-	int most = 0;
-
-	for (int channel = 0; channel < channels; channel++)
-		if (plans[channel]->scratch_chunks > most)
-			most = plans[channel]->scratch_chunks;
-	return most;
-}
-
-static int most_steps(const struct rd_plan *const *plans, int channels)
-{
-	int most = 0;
-
-	for (int channel = 0; channel < channels; channel++)
-		if (plans[channel]->step_count > most)
-			most = plans[channel]->step_count;
-	return most;
-}
-
-size_t rd_exec_scratch_size(const struct rd_plan *const *plans, int channels, size_t piece_size)
-{
-	return (size_t)channels * most_scratch(plans, channels) * rd_slice_most(piece_size);
-}
-
-size_t rd_exec_send_mark_count(const struct rd_plan *const *plans, int channels)
-{
-	return (size_t)channels * most_steps(plans, channels);
 }
 
 static const struct rd_step *step_at(const struct rd_exec *exec, int channel, int index)
@@ -175,12 +144,6 @@ static bool is_wanted_back(const struct rd_exec *exec, const struct rd_link *lin
 	       next->sender == index && may_be_overwritten(exec, step);
 }
 
-static void copy(void *into, const void *from, size_t size)
-{
-	if (into != from)
-		rd_copy(into, from, size);
-}
-
 static int run_send(struct rd_exec *exec, int channel, size_t piece, int index)
 {
 	const struct rd_step *step = step_at(exec, channel, index);
@@ -195,7 +158,7 @@ static int run_send(struct rd_exec *exec, int channel, size_t piece, int index)
 
 	if (!room)
 		return wait_for(exec, link);
-	copy(room, from, size);
+	rd_exec_copy(room, from, size);
 	commit(exec, link, step, size);
 	return RD_MOVED;
 }
@@ -210,47 +173,25 @@ static int run_recv(struct rd_exec *exec, int channel, size_t piece, const struc
 
 	if (moved <= 0)
 		return moved;
-	copy(into, message.data, size);
+	rd_exec_copy(into, message.data, size);
 	link->ops->release(link);
 	return RD_MOVED;
-}
-
-__attribute__((noinline)) static void reduce_by_user_op(
-	const struct rd_exec *exec, void *into, const void *a, const void *b, size_t count)
-{
-	const struct rd_user_op *op = exec->call.user_op;
-
-	op->combine(into, a, b, count, exec->call.type, op->argument);
-}
-
-/* into = a op b; a's ranks come before b's where that matters. */
-static inline void reduce(
-	const struct rd_exec *exec, void *into, const void *a, const void *b, size_t count)
-{
-	if (exec->reduce)
-		exec->reduce(into, a, b, count);
-	else if (count > 0)
-		reduce_by_user_op(exec, into, a, b, count);
 }
 
 /* into = message op from; divided where that makes it the average. */
 static void combine(struct rd_exec *exec, const struct rd_step *step, void *into,
 	const void *message, const void *from, size_t count)
 {
-	reduce(exec, into, message, from, count);
+	rd_exec_reduce(exec, into, message, from, count);
 	if (step->last && exec->call.op == RONDO_AVG)
 		rd_average(into, count, exec->call.type, exec->call.problem.size);
 }
-
-/* Bytes that are combined at a time, so that they are still in the first-level cache when they
-   are copied on. */
-#define BLOCK (8 << 10)
 
 /* The same into a room, and into our own memory too where the value is wanted here. */
 static void combine_to_room(struct rd_exec *exec, const struct rd_step *step, char *room,
 	char *into, const char *message, const char *from, size_t count)
 {
-	size_t most = BLOCK / exec->element;
+	size_t most = RD_EXEC_BLOCK / exec->element;
 
 	if (!into) {
 		combine(exec, step, room, message, from, count);
@@ -260,7 +201,7 @@ static void combine_to_room(struct rd_exec *exec, const struct rd_step *step, ch
 		size_t at = done * exec->element, part = min(most, count - done);
 
 		combine(exec, step, into + at, message + at, from + at, part);
-		copy(room + at, into + at, part * exec->element);
+		rd_exec_copy(room + at, into + at, part * exec->element);
 	}
 }
 
@@ -334,9 +275,9 @@ static int run_forward(struct rd_exec *exec, int channel, struct rd_cursor *curs
 		combine_to_room(exec, step, room, into, message.data,
 			rd_slice_at(exec, step->from, channel, cursor->piece), count);
 	} else {
-		copy(room, message.data, size);
+		rd_exec_copy(room, message.data, size);
 		if (into)
-			copy(into, message.data, size);
+			rd_exec_copy(into, message.data, size);
 	}
 	commit(exec, to_link, step, size);
 	from_link->ops->release(from_link);
@@ -372,12 +313,12 @@ static int run_hold(struct rd_exec *exec, int channel, size_t piece, int index)
 static void merge_block(struct rd_exec *exec, const struct rd_step *step, char *into,
 	const char *const *sources, size_t at, size_t count)
 {
-	_Alignas(RD_SLICE_ALIGNMENT) char aside[BLOCK];
+	_Alignas(RD_SLICE_ALIGNMENT) char aside[RD_EXEC_BLOCK];
 	int last = exec->call.problem.size - 1;
 
-	reduce(exec, last == 1 ? into : aside, sources[0] + at, sources[1] + at, count);
+	rd_exec_reduce(exec, last == 1 ? into : aside, sources[0] + at, sources[1] + at, count);
 	for (int rank = 2; rank <= last; rank++)
-		reduce(exec, rank == last ? into : aside, aside, sources[rank] + at, count);
+		rd_exec_reduce(exec, rank == last ? into : aside, aside, sources[rank] + at, count);
 	if (step->last && exec->call.op == RONDO_AVG)
 		rd_average(into, count, exec->call.type, last + 1);
 }
@@ -399,7 +340,8 @@ static void find_sources(const struct rd_exec *exec, int channel, int merge, con
 static void run_merge(struct rd_exec *exec, int channel, size_t piece, int index)
 {
 	const struct rd_step *step = step_at(exec, channel, index);
-	size_t count = rd_slice_count(exec, step->chunk, piece), most = BLOCK / exec->element;
+	size_t count = rd_slice_count(exec, step->chunk, piece),
+	       most = RD_EXEC_BLOCK / exec->element;
 	int rank = exec->call.problem.rank, size = exec->call.problem.size;
 	char *into = rd_slice_at(exec, step->into, channel, piece);
 	const char *sources[RD_MERGE_MOST];
@@ -416,7 +358,7 @@ static void run_merge(struct rd_exec *exec, int channel, size_t piece, int index
 			link_to(exec, peer, channel)->ops->release(link_to(exec, peer, channel));
 }
 
-/* ---- Steps with direct access to peers' memory ---------------------------------------------- */
+/* ---- Steps of direct access, but for those in direct_access.c -------------------------------- */
 
 static int run_signal(struct rd_exec *exec, int channel, const struct rd_step *step)
 {
@@ -451,115 +393,6 @@ static void run_copy(
 
 	if (into != from && size > 0)
 		memcpy(into, from, size);
-}
-
-static void run_fetch(struct rd_exec *exec, size_t piece, const struct rd_step *step)
-{
-	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
-
-	copy(rd_slice_at(exec, step->into, 0, piece),
-		exec->peer_buffers[step->peer].in + rd_slice_offset(exec, step->from, piece), size);
-}
-
-/* A share of this many bytes no longer fits a cache anyway: others' copies are written past it. */
-#define PAST_CACHE_MIN (8 << 20)
-
-/* Block by block, which is read once and then lies in our first-level cache. */
-static void run_spread(struct rd_exec *exec, size_t piece, const struct rd_step *step)
-{
-	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
-	const char *from =
-		exec->peer_buffers[step->peer].in + rd_slice_offset(exec, step->from, piece);
-	size_t into = rd_slice_offset(exec, step->into, piece);
-	bool past = size >= PAST_CACHE_MIN;
-
-	for (size_t done = 0; done < size; done += BLOCK) {
-		size_t part = min(BLOCK, size - done);
-
-		for (int i = 0; i < exec->call.problem.size; i++) {
-			int rank = (exec->call.problem.rank + i) % exec->call.problem.size;
-			char *out = exec->peer_buffers[rank].out + into + done;
-
-			if (!rd_spread_reaches(exec->plans[0], step, rank))
-				continue;
-			if (past && rank != exec->call.problem.rank)
-				rd_copy_past(out, from + done, part);
-			else
-				copy(out, from + done, part);
-		}
-	}
-	rd_copy_past_end();
-}
-
-/* Through a block of our own: in place, each takes the room of the other. */
-static void run_swap(struct rd_exec *exec, size_t piece, const struct rd_step *step)
-{
-	_Alignas(RD_SLICE_ALIGNMENT) char block[BLOCK];
-	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
-	size_t ours = rd_slice_offset(exec, step->into, piece),
-	       theirs = rd_slice_offset(exec, step->from, piece);
-	const struct rd_peer_buffers *peer = &exec->peer_buffers[step->peer];
-
-	for (size_t done = 0; done < size; done += sizeof(block)) {
-		size_t part = min(sizeof(block), size - done);
-
-		memcpy(block, peer->in + theirs + done, part);
-		memmove(peer->out + theirs + done, (const char *)exec->call.in + ours + done, part);
-		memcpy((char *)exec->call.out + ours + done, block, part);
-	}
-}
-
-/* One block of all ranks' inputs, combined in rank order; the same bits whoever does it. */
-static void combine_block(
-	struct rd_exec *exec, const struct rd_step *step, char *result, size_t at, size_t count)
-{
-	int size = exec->call.problem.size;
-
-	reduce(exec, result, exec->peer_buffers[0].in + at, exec->peer_buffers[1].in + at, count);
-	for (int rank = 2; rank < size; rank++)
-		reduce(exec, result, result, exec->peer_buffers[rank].in + at, count);
-	if (step->last && exec->call.op == RONDO_AVG)
-		rd_average(result, count, exec->call.type, size);
-}
-
-/* Into our own cache, where the block is wanted at once or soon; past it, into others'. */
-static void spread_block(struct rd_exec *exec, const struct rd_step *step, const char *block,
-	size_t at, size_t size, bool past)
-{
-	for (int rank = 0; rank < exec->call.problem.size; rank++) {
-		char *out = exec->peer_buffers[rank].out;
-
-		if ((step->to >= 0 && rank != step->to) || out + at == block)
-			continue;
-		if (past && rank != exec->call.problem.rank)
-			rd_copy_past(out + at, block, size);
-		else
-			memcpy(out + at, block, size);
-	}
-}
-
-static void run_combine(struct rd_exec *exec, int channel, size_t piece, const struct rd_step *step)
-{
-	_Alignas(RD_SLICE_ALIGNMENT) char block[BLOCK];
-	size_t count = rd_slice_count(exec, step->chunk, piece), most = BLOCK / exec->element;
-	size_t in = rd_slice_offset(exec, step->from, piece);
-
-	if (step->into.memory == RD_SCRATCH) {
-		combine_block(exec, step, rd_slice_at(exec, step->into, channel, piece), in, count);
-		return;
-	}
-
-	size_t out = rd_slice_offset(exec, step->into, piece);
-	bool past = count * exec->element >= PAST_CACHE_MIN;
-
-	for (size_t done = 0; done < count; done += most) {
-		size_t at = done * exec->element, part = min(most, count - done);
-
-		/* Not straight into our output: in place that is an input, still to be read. */
-		combine_block(exec, step, block, in + at, part);
-		spread_block(exec, step, block, out + at, part * exec->element, past);
-	}
-	rd_copy_past_end();
 }
 
 /* ---- Stepping ------------------------------------------------------------------------------ */
@@ -605,90 +438,19 @@ static int run_step(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
 	case RD_STEP_AWAIT:
 		return run_await(exec, channel, step);
 	case RD_STEP_FETCH:
-		run_fetch(exec, cursor->piece, step);
+		rd_exec_fetch(exec, cursor->piece, step);
 		return RD_MOVED;
 	case RD_STEP_SWAP:
-		run_swap(exec, cursor->piece, step);
+		rd_exec_swap(exec, cursor->piece, step);
 		return RD_MOVED;
 	case RD_STEP_SPREAD:
-		run_spread(exec, cursor->piece, step);
+		rd_exec_spread(exec, cursor->piece, step);
 		return RD_MOVED;
 	case RD_STEP_COMBINE:
-		run_combine(exec, channel, cursor->piece, step);
+		rd_exec_combine(exec, channel, cursor->piece, step);
 		return RD_MOVED;
 	}
 	return RD_MOVED;
-}
-
-/* ---- The whole ----------------------------------------------------------------------------- */
-
-/* Sets the exec up for vcounts and a user operation. */
-__attribute__((noinline)) static void init_unusual(struct rd_exec *exec)
-{
-	const struct rd_user_op *op = exec->call.user_op;
-
-	rd_signature_add_unusual(&exec->signature, &exec->call);
-	if (op && op->combine)
-		exec->reduce = NULL;
-	if (op && op->element_size > 0) {
-		exec->call.count = exec->call.count * exec->element / op->element_size;
-		exec->element = op->element_size;
-	}
-	exec->whole = exec->whole && !exec->call.vcounts;
-}
-
-/* Every channel stands before its first piece. */
-static void begin(struct rd_exec *exec)
-{
-	exec->waiting_for = -1;
-	exec->lingers = exec->copied_once = false;
-	exec->running = 0;
-	for (int channel = 0; channel < exec->channels; channel++) {
-		exec->cursors[channel] = (struct rd_cursor){ .piece = channel };
-		if (exec->plans[channel]->step_count == 0)
-			exec->cursors[channel].piece = exec->pieces;
-		else if ((size_t)channel < exec->pieces)
-			exec->running++;
-	}
-}
-
-void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
-	const struct rd_call *call, struct rd_link *const *links, int channels, size_t piece_size,
-	void *scratch, uint64_t *send_marks)
-{
-	exec->plans = plans;
-	exec->call = *call;
-	exec->links = links;
-	exec->peer_buffers = NULL;
-	exec->stride = exec->channels = channels;
-	exec->element = rondo_type_size(call->type);
-	exec->reduce = rd_reduce(call->type, call->op);
-	exec->scratch = scratch;
-	exec->scratch_slice = rd_slice_most(piece_size);
-	exec->scratch_chunks = most_scratch(plans, channels);
-	exec->send_marks = send_marks;
-	exec->steps_most = most_steps(plans, channels);
-	exec->signature = rd_signature_of_ordinary(call);
-	exec->error = 0;
-	exec->single_copy = false;
-	exec->whole = plans[0]->parts == 1;
-	if (!rd_call_is_ordinary(call))
-		init_unusual(exec);
-	exec->signature.form |= plans[0]->mark * RD_FORM_ALGORITHM;
-	rd_slices_cut(exec, piece_size);
-	begin(exec);
-	/* A step that an empty slice skips must not leave an old send mark for its FLUSH. */
-	for (int i = 0; i < channels * exec->steps_most; i++)
-		send_marks[i] = 0;
-}
-
-/* Send marks stay: everything sent before has left. */
-void rd_exec_again(struct rd_exec *exec, const void *in, void *out, uint32_t number)
-{
-	exec->call.in = in;
-	exec->call.out = out;
-	exec->call.number = exec->signature.number = number;
-	begin(exec);
 }
 
 /* Runs one channel until it must wait: true in *moved if any step was taken. */

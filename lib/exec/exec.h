@@ -69,28 +69,6 @@ struct rd_exec {
 	int waiting_for; /* peer of the link that it last waited for; -1: none yet */
 };
 
-/* Memory that an exec of these plans, [channels], needs beside the struct. Scratch is in bytes,
-   send marks in entries. */
-size_t rd_exec_scratch_size(const struct rd_plan *const *plans, int channels, size_t piece_size);
-size_t rd_exec_send_mark_count(const struct rd_plan *const *plans, int channels);
-
-/*
- * Initialises an exec; allocates nothing.
- *
- * plans: [channels]; they outlive the exec. All are of one algorithm for one problem. Only the
- * order of ranks (problem.layout) may differ between channels; where it does not, all are the same
- * plan.
- *
- * piece_size: the most bytes in a message; no link may have a smaller message_max.
- */
-void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
-	const struct rd_call *call, struct rd_link *const *links, int channels, size_t piece_size,
-	void *scratch, uint64_t *send_marks);
-
-/* Starts the same call again, after its end, with other buffers and number. For ordinary calls
-   alone. */
-void rd_exec_again(struct rd_exec *exec, const void *in, void *out, uint32_t number);
-
 /*
  * Looks for a mismatch after a long wait. Ranks whose calls differ may run different algorithms,
  * so that each waits for a rank that sends to another. This function inspects the messages that

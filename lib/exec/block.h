@@ -1,0 +1,31 @@
+/*
+ * Blocks of values that the executor's steps combine and copy. A step works on one block at a
+ * time, which is then still in the first-level cache when it is copied on.
+ */
+#ifndef RD_BLOCK_H
+#define RD_BLOCK_H
+
+#include "exec/copy.h"
+#include "exec/exec.h"
+
+/* Bytes. */
+#define RD_EXEC_BLOCK (8 << 10)
+
+/* into = a op b; a's ranks come before b's where that matters. */
+static inline void rd_exec_reduce(
+	const struct rd_exec *exec, void *into, const void *a, const void *b, size_t count)
+{
+	if (exec->reduce)
+		exec->reduce(into, a, b, count);
+	else if (count > 0)
+		rd_user_op_combine(&exec->call, into, a, b, count);
+}
+
+/* The two are the same, or share no byte. */
+static inline void rd_exec_copy(void *into, const void *from, size_t size)
+{
+	if (into != from)
+		rd_copy(into, from, size);
+}
+
+#endif

@@ -1,0 +1,122 @@
+#include "exec/direct_access.h"
+
+#include <string.h>
+
+#include "exec/block.h"
+#include "exec/slice.h"
+
+static size_t min(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+void rd_exec_fetch(struct rd_exec *exec, size_t piece, const struct rd_step *step)
+{
+	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
+
+	rd_exec_copy(rd_slice_at(exec, step->into, 0, piece),
+		exec->peer_buffers[step->peer].in + rd_slice_offset(exec, step->from, piece), size);
+}
+
+/* A share of this many bytes no longer fits a cache anyway: others' copies are written past it. */
+#define PAST_CACHE_MIN (8 << 20)
+
+/* Block by block, which is read once and then lies in our first-level cache. */
+void rd_exec_spread(struct rd_exec *exec, size_t piece, const struct rd_step *step)
+{
+	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
+	const char *from =
+		exec->peer_buffers[step->peer].in + rd_slice_offset(exec, step->from, piece);
+	size_t into = rd_slice_offset(exec, step->into, piece);
+	bool past = size >= PAST_CACHE_MIN;
+
+	for (size_t done = 0; done < size; done += RD_EXEC_BLOCK) {
+		size_t part = min(RD_EXEC_BLOCK, size - done);
+
+		for (int i = 0; i < exec->call.problem.size; i++) {
+			int rank = (exec->call.problem.rank + i) % exec->call.problem.size;
+			char *out = exec->peer_buffers[rank].out + into + done;
+
+			if (!rd_spread_reaches(exec->plans[0], step, rank))
+				continue;
+			if (past && rank != exec->call.problem.rank)
+				rd_copy_past(out, from + done, part);
+			else
+				rd_exec_copy(out, from + done, part);
+		}
+	}
+	rd_copy_past_end();
+}
+
+/* Through a block of our own: in place, each takes the room of the other. */
+void rd_exec_swap(struct rd_exec *exec, size_t piece, const struct rd_step *step)
+{
+	_Alignas(RD_SLICE_ALIGNMENT) char block[RD_EXEC_BLOCK];
+	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
+	size_t ours = rd_slice_offset(exec, step->into, piece),
+	       theirs = rd_slice_offset(exec, step->from, piece);
+	const struct rd_peer_buffers *peer = &exec->peer_buffers[step->peer];
+
+	for (size_t done = 0; done < size; done += sizeof(block)) {
+		size_t part = min(sizeof(block), size - done);
+
+		memcpy(block, peer->in + theirs + done, part);
+		memmove(peer->out + theirs + done, (const char *)exec->call.in + ours + done, part);
+		memcpy((char *)exec->call.out + ours + done, block, part);
+	}
+}
+
+/* One block of all ranks' inputs, combined in rank order; the same bits whoever does it. */
+static void combine_block(
+	struct rd_exec *exec, const struct rd_step *step, char *result, size_t at, size_t count)
+{
+	int size = exec->call.problem.size;
+
+	rd_exec_reduce(
+		exec, result, exec->peer_buffers[0].in + at, exec->peer_buffers[1].in + at, count);
+	for (int rank = 2; rank < size; rank++)
+		rd_exec_reduce(exec, result, result, exec->peer_buffers[rank].in + at, count);
+	if (step->last && exec->call.op == RONDO_AVG)
+		rd_average(result, count, exec->call.type, size);
+}
+
+/* Into our own cache, where the block is wanted at once or soon; past it, into others'. */
+static void spread_block(struct rd_exec *exec, const struct rd_step *step, const char *block,
+	size_t at, size_t size, bool past)
+{
+	for (int rank = 0; rank < exec->call.problem.size; rank++) {
+		char *out = exec->peer_buffers[rank].out;
+
+		if ((step->to >= 0 && rank != step->to) || out + at == block)
+			continue;
+		if (past && rank != exec->call.problem.rank)
+			rd_copy_past(out + at, block, size);
+		else
+			memcpy(out + at, block, size);
+	}
+}
+
+void rd_exec_combine(struct rd_exec *exec, int channel, size_t piece, const struct rd_step *step)
+{
+	_Alignas(RD_SLICE_ALIGNMENT) char block[RD_EXEC_BLOCK];
+	size_t count = rd_slice_count(exec, step->chunk, piece),
+	       most = RD_EXEC_BLOCK / exec->element;
+	size_t in = rd_slice_offset(exec, step->from, piece);
+
+	if (step->into.memory == RD_SCRATCH) {
+		combine_block(exec, step, rd_slice_at(exec, step->into, channel, piece), in, count);
+		return;
+	}
+
+	size_t out = rd_slice_offset(exec, step->into, piece);
+	bool past = count * exec->element >= PAST_CACHE_MIN;
+
+	for (size_t done = 0; done < count; done += most) {
+		size_t at = done * exec->element, part = min(most, count - done);
+
+		/* Not straight into our output: in place that is an input, still to be read. */
+		combine_block(exec, step, block, in + at, part);
+		spread_block(exec, step, block, out + at, part * exec->element, past);
+	}
+	rd_copy_past_end();
+}

@@ -1,0 +1,104 @@
+#include "exec/exec_init.h"
+
+#include "exec/slice.h"
+
+/* The maximum of scratch chunks, and of steps, over the channels' plans: each channel gets as
+   much. */
+static int most_scratch(const struct rd_plan *const *plans, int channels)
+{
+	int most = 0;
+
+	for (int channel = 0; channel < channels; channel++)
+		if (plans[channel]->scratch_chunks > most)
+			most = plans[channel]->scratch_chunks;
+	return most;
+}
+
+static int most_steps(const struct rd_plan *const *plans, int channels)
+{
+	int most = 0;
+
+	for (int channel = 0; channel < channels; channel++)
+		if (plans[channel]->step_count > most)
+			most = plans[channel]->step_count;
+	return most;
+}
+
+size_t rd_exec_scratch_size(const struct rd_plan *const *plans, int channels, size_t piece_size)
+{
+	return (size_t)channels * most_scratch(plans, channels) * rd_slice_most(piece_size);
+}
+
+size_t rd_exec_send_mark_count(const struct rd_plan *const *plans, int channels)
+{
+	return (size_t)channels * most_steps(plans, channels);
+}
+
+/* Sets the exec up for vcounts and a user operation. */
+__attribute__((noinline)) static void init_unusual(struct rd_exec *exec)
+{
+	const struct rd_user_op *op = exec->call.user_op;
+
+	rd_signature_add_unusual(&exec->signature, &exec->call);
+	if (op && op->combine)
+		exec->reduce = NULL;
+	if (op && op->element_size > 0) {
+		exec->call.count = exec->call.count * exec->element / op->element_size;
+		exec->element = op->element_size;
+	}
+	exec->whole = exec->whole && !exec->call.vcounts;
+}
+
+/* Every channel stands before its first piece. */
+static void begin(struct rd_exec *exec)
+{
+	exec->waiting_for = -1;
+	exec->lingers = exec->copied_once = false;
+	exec->running = 0;
+	for (int channel = 0; channel < exec->channels; channel++) {
+		exec->cursors[channel] = (struct rd_cursor){ .piece = channel };
+		if (exec->plans[channel]->step_count == 0)
+			exec->cursors[channel].piece = exec->pieces;
+		else if ((size_t)channel < exec->pieces)
+			exec->running++;
+	}
+}
+
+void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
+	const struct rd_call *call, struct rd_link *const *links, int channels, size_t piece_size,
+	void *scratch, uint64_t *send_marks)
+{
+	exec->plans = plans;
+	exec->call = *call;
+	exec->links = links;
+	exec->peer_buffers = NULL;
+	exec->stride = exec->channels = channels;
+	exec->element = rondo_type_size(call->type);
+	exec->reduce = rd_reduce(call->type, call->op);
+	exec->scratch = scratch;
+	exec->scratch_slice = rd_slice_most(piece_size);
+	exec->scratch_chunks = most_scratch(plans, channels);
+	exec->send_marks = send_marks;
+	exec->steps_most = most_steps(plans, channels);
+	exec->signature = rd_signature_of_ordinary(call);
+	exec->error = 0;
+	exec->single_copy = false;
+	exec->whole = plans[0]->parts == 1;
+	if (!rd_call_is_ordinary(call))
+		init_unusual(exec);
+	exec->signature.form |= plans[0]->mark * RD_FORM_ALGORITHM;
+	rd_slices_cut(exec, piece_size);
+	begin(exec);
+	/* A step that an empty slice skips must not leave an old send mark for its FLUSH. */
+	for (int i = 0; i < channels * exec->steps_most; i++)
+		send_marks[i] = 0;
+}
+
+/* Send marks stay: everything sent before has left. */
+void rd_exec_again(struct rd_exec *exec, const void *in, void *out, uint32_t number)
+{
+	exec->call.in = in;
+	exec->call.out = out;
+	exec->call.number = exec->signature.number = number;
+	begin(exec);
+}
