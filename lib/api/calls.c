@@ -206,7 +206,7 @@ static int run(const struct rd_request *request, struct rd_task *task, bool on_d
 		return rd_stream_run(request->stream, task, 1);
 	if (on_device)
 		return rd_gpu_run(task);
-	rd_run_issue(task, 1);
+	rd_tasks_issue(task, 1);
 	err = rd_run(task, 1);
 	if (!rd_call_is_ordinary(&task->call))
 		rd_tasks_finish(task, 1);

@@ -430,7 +430,7 @@ static void wait_for_calls(struct rondo_comm *comm)
 {
 	pthread_mutex_lock(&comm->turn_lock);
 	while (atomic_load(&comm->finished) != comm->issued)
-		rd_run_pause_for_turn(comm);
+		rd_turn_pause(comm);
 	pthread_mutex_unlock(&comm->turn_lock);
 }
 

@@ -81,7 +81,7 @@ static int run_tasks(const struct rd_group *group)
 
 	if (group->stream)
 		return rd_stream_run(group->stream, group->tasks, group->count);
-	rd_run_issue(group->tasks, group->count);
+	rd_tasks_issue(group->tasks, group->count);
 	err = rd_run(group->tasks, group->count);
 	rd_tasks_finish(group->tasks, group->count);
 	return err;

@@ -22,7 +22,7 @@ struct item {
 };
 
 struct rondo_stream {
-	struct rd_run_queue queue; /* first: it is cast to the stream */
+	struct rd_turn_queue queue; /* first: it is cast to the stream */
 	unsigned forks; /* rd_forks in the process that made it */
 	struct rd_device_stream *device_stream; /* a device's stream: the rest is not used */
 	pthread_t thread;
@@ -80,7 +80,7 @@ static void run_item(struct rondo_stream *stream, struct item *item)
 	pthread_mutex_unlock(&stream->lock);
 }
 
-static bool find_earlier(const struct rd_run_queue *queue, const struct rd_task *task,
+static bool find_earlier(const struct rd_turn_queue *queue, const struct rd_task *task,
 	const char **name, uint32_t *number)
 {
 	struct rondo_stream *stream = (struct rondo_stream *)queue;
@@ -104,7 +104,7 @@ static void *work(void *argument)
 {
 	struct rondo_stream *stream = argument;
 
-	rd_run_set_queue(&stream->queue);
+	rd_turn_set_queue(&stream->queue);
 	pthread_mutex_lock(&stream->lock);
 	for (;;) {
 		struct item *item = stream->first;
@@ -318,7 +318,7 @@ int rd_stream_run(struct rondo_stream *stream, struct rd_task *tasks, int count)
 		rd_tasks_finish(tasks, count);
 		return rd_fail(RONDO_MEMORY, "no memory to queue %d calls", count);
 	}
-	rd_run_issue(tasks, count);
+	rd_tasks_issue(tasks, count);
 	for (int i = 0; i < count; i++)
 		tasks[i].queued = true;
 	memcpy(item->tasks, tasks, count * sizeof(*tasks));

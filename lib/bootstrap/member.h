@@ -44,7 +44,7 @@ struct rd_activity {
 	_Atomic uint64_t slept_call[RD_SIGNATURE_WORDS];
 };
 
-/* Longer than a sleep of comm/run.c. */
+/* Longer than a sleep of comm/wait.c. */
 #define RD_WAIT_SEEN_MS 1000
 /* The coordinator investigates a call that waits longer, and a line is logged. */
 #define RD_SLOW_MS 3000

@@ -1,7 +1,7 @@
 /*
  * A comm: the ranks, the links between them, and the order of calls. api/communicator.c creates
- * and destroys it, route.c and connect.c connect its links, run.c runs calls on it; all use
- * comm.c.
+ * and destroys it, route.c and connect.c connect its links, run.c runs calls on it, with task.c,
+ * turn.c, batch.c and wait.c; all use comm.c.
  */
 #ifndef RD_COMM_H
 #define RD_COMM_H

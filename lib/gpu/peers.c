@@ -32,7 +32,7 @@ int rd_gpu_gather(struct rd_gpu *gpu, const void *mine, void *all, size_t size)
 		return 0;
 	}
 	comm->calls_itself = true;
-	rd_run_issue(&task, 1);
+	rd_tasks_issue(&task, 1);
 
 	int err = rd_run(&task, 1);
 

@@ -155,7 +155,7 @@ static int run_collective(struct rd_progress_thread *progress, struct rd_task *t
 	int err = 0;
 
 	if (direct) {
-		rd_run_begin(task);
+		rd_turn_begin(task);
 		err = rd_gpu_watch(progress->gpu);
 		if (!err)
 			err = rd_direct_exchange(progress->gpu, &task->call, false, &work, &direct);
@@ -164,7 +164,7 @@ static int run_collective(struct rd_progress_thread *progress, struct rd_task *t
 		if (err && !atomic_load(&progress->gpu->comm->failed))
 			rd_comm_fail(progress->gpu->comm, err, progress->gpu->comm->rank);
 		if (err || direct)
-			rd_run_end(task);
+			rd_turn_end(task, false);
 	}
 	if (!err && !direct)
 		err = rd_stage_run(&progress->stage, progress->gpu, task);
@@ -179,13 +179,13 @@ static int prepare_capture(
 	bool direct = true;
 	int err;
 
-	rd_run_begin(task);
+	rd_turn_begin(task);
 	err = rd_gpu_watch(gpu);
 	if (!err)
 		err = rd_direct_exchange(gpu, &task->call, true, work, &direct);
 	if (err && !atomic_load(&gpu->comm->failed))
 		rd_comm_fail(gpu->comm, err, gpu->comm->rank);
-	rd_run_end(task);
+	rd_turn_end(task, false);
 	if (!err && !direct)
 		err = rd_fail(RONDO_UNSUPPORTED,
 			"%s cannot be captured in a graph: some rank's buffer cannot be mapped by "

@@ -137,7 +137,7 @@ static int run_alone(struct rd_device_stream *device_stream, const struct rd_tas
 static int launch(struct rd_gpu *gpu, struct rd_device_stream *device_stream, struct rd_task *task,
 	struct rd_work *work)
 {
-	rd_run_name(task);
+	rd_task_number(task);
 	rd_gpu_fuse(gpu, &task->call, work);
 	work->exchanges = 1;
 	work->in[work->rank] = task->call.in;
@@ -157,7 +157,7 @@ static int launch_messages(struct rd_gpu *gpu, struct rd_device_stream *device_s
 		return captures ? err : rd_comm_fail(gpu->comm, err, gpu->comm->rank);
 	if (!*launched)
 		return 0;
-	rd_run_name(task);
+	rd_task_number(task);
 	rd_messages_steps(gpu->messages, &task->call, &steps);
 	return rd_gpu_launch(gpu, device_stream, &(struct rd_launch){ .steps = &steps });
 }
@@ -190,7 +190,7 @@ static int capture_transfers(struct rd_gpu *gpu, struct rd_device_stream *device
 	from = calloc((size_t)count, sizeof(*from));
 	if (!from)
 		return rd_fail(RONDO_MEMORY, "no memory for %d transfers", count);
-	rd_run_issue(tasks, count);
+	rd_tasks_issue(tasks, count);
 	for (int i = 0; i < count; i++)
 		tasks[i].queued = true;
 	err = rd_progress_capture_transfers(gpu->progress, tasks, count, from);
@@ -210,7 +210,7 @@ static int capture(struct rd_gpu *gpu, struct rd_device_stream *device_stream, s
 	if (why)
 		return rd_fail(RONDO_UNSUPPORTED, "%s cannot be captured in a graph: %s",
 			rd_collective_name(task->call.problem.collective), why);
-	rd_run_issue(task, 1);
+	rd_tasks_issue(task, 1);
 	task->queued = true;
 	err = rd_progress_capture(gpu->progress, task, &work);
 	return err ? err : gpu->ops->run(gpu->device, device_stream->stream, &work);
@@ -228,7 +228,7 @@ static int hand_over(struct rd_gpu *gpu, struct rd_device_stream *device_stream,
 		gpu->device, device_stream->stream, rd_ready(gpu->stream_flags, number), number);
 	if (err)
 		return rd_comm_fail(gpu->comm, err, gpu->comm->rank);
-	rd_run_issue(tasks, count);
+	rd_tasks_issue(tasks, count);
 	for (int i = 0; i < count; i++)
 		tasks[i].queued = true;
 	err = rd_progress_queue(gpu->progress, tasks, count, number);

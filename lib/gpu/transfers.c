@@ -497,7 +497,7 @@ int rd_transfers_launch(struct rd_gpu *gpu, struct rd_device_stream *device_stre
 	if (err)
 		return rd_comm_fail(gpu->comm, err, gpu->comm->rank);
 	for (int i = 0; i < count && !from; i++)
-		rd_run_name(&tasks[i]);
+		rd_task_number(&tasks[i]);
 	memcpy(work.peer_device_flags, gpu->peer_device_flags, sizeof(work.peer_device_flags));
 	listed = sort(&work, roll ? roll->list : work.list, tasks, count, from);
 	work.blocks = blocks_for(gpu, roll ? roll->list : work.list, listed);

@@ -1,0 +1,70 @@
+/*
+ * Tasks: a task is one call under way. Tasks that run side by side in one thread are a batch: one
+ * call, or a group of calls. task.c numbers them and puts them in order.
+ */
+#ifndef RD_TASK_H
+#define RD_TASK_H
+
+#include "comm/comm.h"
+
+/*
+ * The source of a call whose memory comes part by part. The task runs again for each part, with
+ * the same number. next() and take() return an rd_progress or an error, with its reason recorded.
+ */
+struct rd_feed {
+	/* RD_MOVED: the next part is in the call; RD_IDLE: it has not come yet; RD_DONE: there
+	   are no more parts. */
+	int (*next)(struct rd_feed *feed, struct rd_call *call);
+	/* Called when the part has run: RD_DONE if it was the last. */
+	int (*take)(struct rd_feed *feed);
+	/* Pauses briefly while the next part has not come. */
+	void (*pause)(struct rd_feed *feed);
+};
+
+struct rd_task {
+	struct rondo_comm *comm;
+	struct rd_call call; /* freed by rd_tasks_finish() */
+	struct rd_feed *feed; /* NULL: the call has one part */
+	uint64_t turn; /* its place in the comm's order of calls */
+	int ordinal; /* its place among the batch's tasks on the same comm */
+	int after; /* task of the batch that must be done before this one starts; -1: none */
+	bool queued; /* on a stream: later calls may wait for its turn to end */
+	bool may_exchange; /* a call like it may begin with a buffer exchange */
+	bool exchanging; /* its exec exchanges buffers; the call itself comes next */
+	bool started, done;
+	struct rd_choice *choice;
+	bool tried; /* it is part of a trial (single_copy.h), */
+	int64_t tried_ns; /* which began then */
+	int64_t began_ns; /* where calls are timed */
+	struct rd_exec *exec; /* once it is started */
+};
+
+static inline bool rd_task_is_collective(const struct rd_task *task)
+{
+	return task->call.problem.collective != RD_TRANSFER;
+}
+
+/* Returns whether a transfer is this rank's sending side. */
+static inline bool rd_task_sends(const struct rd_task *task)
+{
+	return !rd_task_is_collective(task) && task->call.problem.root == task->comm->rank;
+}
+
+/* Returns whether a task of a batch may start. A collective runs alone on its comm; transfers run
+   side by side with other transfers. */
+static inline bool rd_task_may_start(const struct rd_task *tasks, const struct rd_task *task)
+{
+	if (rd_task_is_collective(task))
+		return task->comm->ended == task->ordinal;
+	return task->after < 0 || tasks[task->after].done;
+}
+
+/* Numbers the tasks, in the order in which the user made the calls. In the user's thread. */
+void rd_tasks_issue(struct rd_task *tasks, int count);
+/* Numbers a call that takes no turn because a device orders it. */
+void rd_task_number(struct rd_task *task);
+
+/* Frees the vcounts and user operations of the calls, after rd_run() or in its place. */
+void rd_tasks_finish(struct rd_task *tasks, int count);
+
+#endif

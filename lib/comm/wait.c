@@ -1,0 +1,248 @@
+#include "comm/wait.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "comm/batch.h"
+
+/* How often a rank that shares its core yields it before it sleeps. It yields at once: to look once
+   to eight times first made 8 bytes among 4 or 8 ranks on 2 cores no quicker, 20 times half as slow
+   again. */
+#define YIELDS 50
+/* The least time to spin, however often it was in vain. */
+#define SPIN_LEAST_NS 1000
+/* The wait after this many sleeps spins in full. */
+#define SLEEPS_A_SPIN 16
+/* Rounds between readings of the clock. */
+#define ROUNDS_A_READING 32
+/* The longest sleep, so that a call that differs is found soon. */
+#define SLEEP_MOST_MS 250
+
+_Static_assert(sizeof(struct rd_signature) == RD_SIGNATURE_WORDS * sizeof(uint64_t),
+	"the control connection carries a signature as words");
+
+/*
+ * Spinning is worth while as long as the peer runs at the same time. Where something else has its
+ * core, every round of it only keeps the peer from running: so each sleep halves the next spin, and
+ * each wait that ends without one gives back a quarter. Two ranks that both sleep make each other
+ * wait for as long as waking takes, which is longer than a short spin: so now and then one is full.
+ */
+void rd_wait_end(struct rondo_comm *comm, struct rd_wait *wait)
+{
+	int64_t most = comm->settings.spin_us * INT64_C(1000);
+	struct rd_wait ended = *wait;
+
+	*wait = (struct rd_wait){ 0 };
+	if (ended.rounds == 0 || comm->oversubscribed)
+		return;
+	if (ended.slept)
+		comm->spin_ns = ++comm->sleeps % SLEEPS_A_SPIN == 0 ? most : comm->spin_ns / 2;
+	else
+		comm->spin_ns += comm->spin_ns / 4;
+	if (comm->spin_ns < SPIN_LEAST_NS)
+		comm->spin_ns = SPIN_LEAST_NS;
+	if (comm->spin_ns > most)
+		comm->spin_ns = most;
+}
+
+/* ---- Sleeping ------------------------------------------------------------------------------- */
+
+static bool advance_links(struct rd_task *tasks, int count)
+{
+	bool moved = false;
+
+	for (int i = 0; i < count; i++)
+		if (tasks[i].ordinal == 0)
+			moved |= rd_comm_advance(tasks[i].comm);
+	return moved;
+}
+
+void rd_wait_arm(struct rd_task *tasks, int count)
+{
+	for (int i = 0; i < count; i++)
+		if (tasks[i].ordinal == 0)
+			rd_comm_arm(tasks[i].comm);
+}
+
+void rd_wait_disarm(struct rd_task *tasks, int count)
+{
+	for (int i = 0; i < count; i++)
+		if (tasks[i].ordinal == 0)
+			rd_comm_disarm(tasks[i].comm);
+}
+
+static void sleep_on_several(struct rd_task *tasks, int count, int sleep_ms)
+{
+	struct pollfd fds[64];
+	int watched = 0;
+
+	for (int i = 0; i < count && watched < 64; i++)
+		if (tasks[i].ordinal == 0)
+			fds[watched++] = (struct pollfd){ tasks[i].comm->epoll_fd, POLLIN, 0 };
+	/* With more comms than fit, the rest is looked at every millisecond. */
+	poll(fds, watched, watched == 64 ? 1 : sleep_ms);
+	for (int i = 0; i < count; i++)
+		if (tasks[i].ordinal == 0)
+			rd_comm_sleep(tasks[i].comm, 0);
+}
+
+static bool one_comm(const struct rd_task *tasks, int count)
+{
+	for (int i = 1; i < count; i++)
+		if (tasks[i].ordinal == 0)
+			return false;
+	return true;
+}
+
+void rd_wait_sleep(struct rd_task *tasks, int count, int sleep_ms)
+{
+	if (advance_links(tasks, count) || rd_batch_check(tasks, count))
+		return;
+	if (one_comm(tasks, count))
+		rd_comm_sleep(tasks[0].comm, sleep_ms);
+	else
+		sleep_on_several(tasks, count, sleep_ms);
+}
+
+/* ---- Long waits ------------------------------------------------------------------------------ */
+
+static struct rd_task *waiting_task(struct rd_task *tasks, int count)
+{
+	struct rd_task *waiting = &tasks[0];
+
+	for (int i = count - 1; i >= 0; i--)
+		if (tasks[i].started && !tasks[i].done)
+			waiting = &tasks[i];
+	return waiting;
+}
+
+static int fail_by_timeout(struct rd_task *tasks, int count, int64_t waited_ms)
+{
+	struct rd_task *task = waiting_task(tasks, count);
+
+	rd_fail(RONDO_TIMEOUT, "rank %d waited %lld ms for rank %d in %s #%u", task->comm->rank,
+		(long long)waited_ms, rd_task_waiting_for(task),
+		rd_collective_name(task->call.problem.collective), task->call.number);
+	return rd_batch_fail(tasks, count, task, RONDO_TIMEOUT);
+}
+
+/* A message on a link that no step reads may show why nothing moves. */
+static int find_mismatch(struct rd_task *tasks, int count)
+{
+	for (int i = 0; i < count; i++) {
+		int err = 0;
+
+		if (tasks[i].started && !tasks[i].done && rd_task_is_collective(&tasks[i]))
+			err = rd_exec_find_mismatch(tasks[i].exec);
+		if (err)
+			return rd_batch_fail(tasks, count, &tasks[i], err);
+	}
+	return 0;
+}
+
+/* Records for the coordinator's question, which the control thread answers: the call in which this
+   rank waits, for which peer, and since when. Reports a long wait without a question. */
+static void record_wait(struct rd_task *tasks, int count, struct rd_wait *wait, int64_t now_ns)
+{
+	const struct rd_task *task = waiting_task(tasks, count);
+	struct rd_activity *activity = &task->comm->activity;
+	int64_t since_ms = wait->since_ns / 1000000, waited_ms = now_ns / 1000000 - since_ms;
+	int peer = rd_task_waiting_for(task);
+	char what[64];
+
+	atomic_store_explicit(&activity->waiting_for, peer, memory_order_relaxed);
+	atomic_store_explicit(&activity->waiting_since_ms, since_ms, memory_order_relaxed);
+	atomic_store_explicit(&activity->waiting_seen_ms, now_ns / 1000000, memory_order_relaxed);
+	if (rd_task_is_collective(task) && atomic_load(&activity->slept_in) != task->call.number) {
+		struct rd_signature signature = rd_signature_of(&task->call);
+		uint64_t words[RD_SIGNATURE_WORDS];
+
+		memcpy(words, &signature, sizeof(words));
+		atomic_store(&activity->slept_in, 0);
+		for (int i = 0; i < RD_SIGNATURE_WORDS; i++)
+			atomic_store(&activity->slept_call[i], words[i]);
+		atomic_store(&activity->slept_in, task->call.number);
+	}
+	if (waited_ms < SLEEP_MOST_MS)
+		return;
+	snprintf(what, sizeof(what), "in %s #%u", rd_collective_name(task->call.problem.collective),
+		task->call.number);
+	rd_comm_slow(task->comm, &wait->reported_ms, waited_ms, peer, what);
+}
+
+/* ---- A round --------------------------------------------------------------------------------- */
+
+static void pause_core(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+/* A device wakes no thread, so a task whose next part has not come from one looks again soon. */
+static bool pause_for_part(struct rd_task *tasks, int count)
+{
+	for (int i = 0; i < count; i++) {
+		struct rd_task *task = &tasks[i];
+
+		if (!task->feed || task->started || task->done || !rd_task_may_start(tasks, task))
+			continue;
+		task->feed->pause(task->feed);
+		return true;
+	}
+	return false;
+}
+
+int rd_wait_round(struct rd_task *tasks, int count, struct rd_wait *wait, int *sleep_ms)
+{
+	const struct rondo_comm *comm = tasks[0].comm;
+	int err = rd_batch_check(tasks, count);
+
+	*sleep_ms = 0;
+	if (err)
+		return err;
+	if (advance_links(tasks, count))
+		return RD_MOVED;
+	if (pause_for_part(tasks, count))
+		return RD_IDLE;
+
+	/* Most rounds end here, without a reading of the clock. */
+	wait->rounds++;
+	if (comm->oversubscribed && wait->rounds < YIELDS) {
+		sched_yield();
+		return RD_IDLE;
+	}
+	if (!comm->oversubscribed && wait->rounds % ROUNDS_A_READING != 0) {
+		pause_core();
+		return RD_IDLE;
+	}
+
+	int64_t now_ns = rd_clock_ns();
+
+	if (wait->since_ns == 0)
+		wait->since_ns = now_ns;
+
+	int64_t waited_ns = now_ns - wait->since_ns;
+	int64_t left_ms = comm->settings.timeout_ms - waited_ns / 1000000;
+
+	if (left_ms <= 0)
+		return fail_by_timeout(tasks, count, waited_ns / 1000000);
+	if (!comm->oversubscribed && waited_ns < comm->spin_ns)
+		return RD_IDLE;
+	wait->slept = true;
+	if (waited_ns - wait->searched_ns >= SLEEP_MOST_MS * INT64_C(1000000)) {
+		wait->searched_ns = waited_ns;
+		err = find_mismatch(tasks, count);
+		if (err)
+			return err;
+	}
+	record_wait(tasks, count, wait, now_ns);
+	*sleep_ms = left_ms < SLEEP_MOST_MS ? (int)left_ms : SLEEP_MOST_MS;
+	return RD_IDLE;
+}
