@@ -1,8 +1,7 @@
 /*
- * Calibration: measures the costs of a new comm's links, memory and shared cores. Two ranks on one
- * host exchange messages, then two on different hosts, over the real links and by the real
- * executor. Where ranks share cores, all of them meet a few times. It takes a few milliseconds at
- * most on one host.
+ * Calibration: measures the costs of a new comm's links (calibrate_links.h), memory
+ * (calibrate_memory.h) and shared cores. Where ranks share cores, all of them run a few barriers.
+ * It takes a few milliseconds at most on one host.
  *
  * Costs measured before under the same conditions are not measured again. This process may hold
  * them, or the file that RONDO_TUNE_FILE names (cost_file.h). Rank 0 broadcasts the costs.

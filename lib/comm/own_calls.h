@@ -1,0 +1,19 @@
+/*
+ * Calls that the library makes itself while a comm is created. All have number 0 and are not
+ * counted: another rank may be in its user's first call already.
+ */
+#ifndef RD_OWN_CALLS_H
+#define RD_OWN_CALLS_H
+
+#include "comm/comm.h"
+
+/* Moves `size` bytes between two ranks. Both call it. */
+int rd_own_transfer(struct rondo_comm *comm, int from, int to, void *bytes, size_t size);
+
+/* Collective. */
+int rd_own_barrier(struct rondo_comm *comm);
+
+/* Broadcasts rank 0's bytes, by transfers down a binomial tree. Collective. */
+int rd_own_broadcast(struct rondo_comm *comm, void *bytes, size_t size);
+
+#endif
