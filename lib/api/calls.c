@@ -11,7 +11,7 @@
 #include "comm/run.h"
 #include "api/stream.h"
 
-/* As the caller knows it. */
+/* The name of the function that the caller called. */
 static const char *name_of(const struct rd_request *request)
 {
 	if (request->collective != RD_TRANSFER)
@@ -36,7 +36,7 @@ static int check_overlap(const struct rd_request *request, int rank, size_t in_s
 	if (in_size == 0 || out_size == 0 || in + in_size <= out || out + out_size <= in)
 		return 0;
 
-	/* Where the input begins, counted from the output's start, when the call is in place. */
+	/* Where the input begins, from the output's start, when the call is in place. */
 	size_t ahead = in_size < out_size ? rank * block_size : 0;
 	size_t behind = in_size > out_size ? rank * block_size : 0;
 
@@ -46,7 +46,7 @@ static int check_overlap(const struct rd_request *request, int rank, size_t in_s
 		rd_collective_name(request->collective));
 }
 
-/* Whether input and output meet as they do in place: where one block of the one is the other. */
+/* Whether input and output overlap as in place: one block of the one is the other. */
 static bool is_in_place(const struct rd_request *request, const struct rd_problem *problem)
 {
 	const struct rd_extent *ins = request->vcounts->in, *outs = request->vcounts->out;
@@ -144,7 +144,7 @@ static int check(const struct rd_request *request)
 	return err;
 }
 
-/* Nothing has been sent: what was refused harms nobody. */
+/* A refused call has sent nothing, so the comm stays usable. */
 static int refuse(const struct rd_request *request, int err)
 {
 	rd_vcounts_destroy(request->vcounts);
@@ -197,36 +197,11 @@ static int submit_user_op(const struct rd_request *request)
 	return rd_submit(&own);
 }
 
-/* A checked call that is in no group. */
-static int run(const struct rd_request *request, struct rd_task *task, bool on_device)
+/* A call whose comm has been checked. */
+static void init_task(struct rd_task *task, const struct rd_request *request)
 {
-	int err;
-
-	if (request->stream)
-		return rd_stream_run(request->stream, task, 1);
-	if (on_device)
-		return rd_gpu_run(task);
-	rd_tasks_issue(task, 1);
-	err = rd_run(task, 1);
-	if (!rd_call_is_ordinary(&task->call))
-		rd_tasks_finish(task, 1);
-	return err;
-}
-
-int rd_submit(const struct rd_request *request)
-{
-	struct rd_task task;
-	bool on_device, in_group;
-
-	if ((unsigned)request->op >= RONDO_OP_COUNT)
-		return submit_user_op(request);
-
-	int err = check(request);
-
-	if (err)
-		return refuse(request, err);
-	task.comm = request->comm;
-	task.call = (struct rd_call){
+	task->comm = request->comm;
+	task->call = (struct rd_call){
 		.problem = { .collective = request->collective,
 			.rank = request->comm->rank,
 			.size = request->comm->size,
@@ -241,8 +216,36 @@ int rd_submit(const struct rd_request *request)
 		.vcounts = request->vcounts,
 		.user_op = request->user_op,
 	};
-	task.queued = task.started = task.done = false;
-	task.feed = NULL;
+	task->queued = task->started = task->done = false;
+	task->feed = NULL;
+}
+
+/* Runs a call now, on no stream. */
+static int run(struct rd_task *task)
+{
+	int err;
+
+	rd_tasks_issue(task, 1);
+	err = rd_run(task, 1);
+	if (!rd_call_is_ordinary(&task->call))
+		rd_tasks_finish(task, 1);
+	return err;
+}
+
+/* A refused call touches no comm. Once a group, a stream or the comm has it, its failure is the
+   comm's. */
+int rd_submit(const struct rd_request *request)
+{
+	struct rd_task task;
+	bool on_device, in_group;
+	int err;
+
+	if ((unsigned)request->op >= RONDO_OP_COUNT)
+		return submit_user_op(request);
+	err = check(request);
+	if (err)
+		return refuse(request, err);
+
 	in_group = rd_group_open();
 	if ((request->stream || in_group) && request->comm->finalized)
 		return refuse(request, rd_comm_failure(request->comm));
@@ -253,6 +256,7 @@ int rd_submit(const struct rd_request *request)
 		.in_group = in_group,
 	};
 
+	init_task(&task, request);
 	err = rd_gpu_takes(task.comm, &task.call, &stream, &on_device);
 	if (err)
 		return refuse(request, err);
@@ -265,12 +269,17 @@ int rd_submit(const struct rd_request *request)
 	if (!rd_run_enter(task.comm))
 		return refuse(request,
 			rd_run_refuse_second(task.comm, rd_collective_name(request->collective)));
-	err = run(request, &task, on_device);
+	if (request->stream)
+		err = rd_stream_run(request->stream, &task, 1);
+	else if (on_device)
+		err = rd_gpu_run(&task);
+	else
+		err = run(&task);
 	rd_run_exit(task.comm);
 	return err;
 }
 
-/* What all but transfers are made of; op and root are ignored, and 0, where there is none. */
+/* All but transfers; op and root are ignored, and 0, where the collective has none. */
 static int submit_collective(enum rd_collective collective, rondo_comm *comm, const void *send,
 	void *recv, size_t count, rondo_type type, rondo_op op, int root, rondo_stream *stream)
 {
@@ -340,7 +349,7 @@ int rondo_barrier(rondo_comm *comm, rondo_stream *stream)
 	return submit_collective(RD_BARRIER, comm, NULL, NULL, 0, 0, 0, 0, stream);
 }
 
-/* Which of its buffers a transfer has tells its two sides apart, also when nothing is moved. */
+/* A send has no output, and a receive no input. An empty transfer without a buffer gets this one. */
 static char nothing;
 
 int rondo_send(rondo_comm *comm, const void *send, size_t count, rondo_type type, int peer,

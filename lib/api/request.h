@@ -1,4 +1,4 @@
-/* What the user asked for: a call of the public header, before it is checked. */
+/* A request: a call of the public header, before it is checked. */
 #ifndef RD_REQUEST_H
 #define RD_REQUEST_H
 
