@@ -1,4 +1,4 @@
-/* What shm promises beyond the contract. */
+/* shm beyond the contract. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,65 +21,65 @@
 
 static const struct shape shape = { .size = 2, .channels = 1, .slots = 4, .piece = 4096 };
 
-#define MEETINGS 50000
+#define ROUNDS 50000
 
-static void dawdle(uint64_t loops)
+static void delay(uint64_t loops)
 {
 	for (volatile uint64_t i = 0; i < loops; i++)
 		;
 }
 
 /*
- * Arms, and looks as if to sleep. A message that comes only after that look must ring. There is no
- * sleep, so that the two meet as often as possible.
+ * Arms and checks the link, as before a sleep. A message that comes after the check must write the
+ * eventfd. The function does not sleep, so that the two race as often as possible.
  */
-static bool doze(struct fixture *fixture, struct rd_link *link, uint64_t key)
+static bool arm_and_check(struct fixture *fixture, struct rd_link *link, uint64_t key)
 {
 	struct epoll_event event;
-	bool rung = true;
+	bool woken = true;
 	/* Every other time the link is found empty before, and not only after. */
 	bool there = key % 2 == 0 && accept_one(fixture, link, key, 8);
 
 	fixture->transport->arm(fixture->endpoint);
 	if (!there && !accept_one(fixture, link, key, 8))
-		rung = take(fixture, link, key, 8) &&
-		       epoll_wait(fixture->local.epoll_fd, &event, 1, 1000) == 1;
+		woken = take(fixture, link, key, 8) &&
+			epoll_wait(fixture->local.epoll_fd, &event, 1, 1000) == 1;
 	fixture->transport->disarm(fixture->endpoint);
-	/* A ring for a message that was seen at once may come late, but before the next answer. */
+	/* The wake-up by a message that was seen at once may come late, but before the next answer. */
 	if (put(fixture, link, ~key, 8) && take(fixture, link, ~key, 8))
 		epoll_wait(fixture->local.epoll_fd, &event, 1, 0);
-	return ok(fixture, rung, "message %lu came without a ring", key);
+	return ok(fixture, woken, "message %lu came without a wake-up", key);
 }
 
-static void dozer(struct fixture *fixture, struct rd_link **links)
+static void sleeper(struct fixture *fixture, struct rd_link **links)
 {
-	for (uint64_t key = 0; key < MEETINGS; key++) {
+	for (uint64_t key = 0; key < ROUNDS; key++) {
 		if (!put(fixture, links[0], key, 8))
 			return;
-		dawdle(key / 64 % 64);
-		if (!doze(fixture, links[0], key))
+		delay(key / 64 % 64);
+		if (!arm_and_check(fixture, links[0], key))
 			return;
 	}
 }
 
 static void waker(struct fixture *fixture, struct rd_link **links)
 {
-	for (uint64_t key = 0; key < MEETINGS; key++) {
+	for (uint64_t key = 0; key < ROUNDS; key++) {
 		if (!take(fixture, links[0], key, 8))
 			return;
-		dawdle(key % 64);
+		delay(key % 64);
 		if (!put(fixture, links[0], key, 8) || !take(fixture, links[0], ~key, 8) ||
 			!put(fixture, links[0], ~key, 8))
 			return;
 	}
 }
 
-Test(shm, a_message_rings_whoever_has_looked_in_vain, .timeout = 60)
+Test(shm, a_message_wakes_a_reader_that_found_nothing, .timeout = 60)
 {
-	fixture_pair("shm", &shape, PROCESSES, dozer, waker);
+	fixture_pair("shm", &shape, PROCESSES, sleeper, waker);
 }
 
-/* From here on this process, and what it forks, runs on a kernel without this call. */
+/* From here on the kernel refuses this call to the process and its children. */
 static void forbid(unsigned call)
 {
 	struct sock_filter steps[] = {
@@ -95,20 +95,20 @@ static void forbid(unsigned call)
 		cr_skip_test("no seccomp filters here");
 }
 
-Test(shm, a_message_rings_also_where_there_is_no_membarrier, .timeout = 60)
+Test(shm, a_message_wakes_a_reader_without_membarrier, .timeout = 60)
 {
 	forbid(SYS_membarrier);
 	cr_assert(syscall(SYS_membarrier, 0, 0, 0) < 0);
-	fixture_pair("shm", &shape, PROCESSES, dozer, waker);
+	fixture_pair("shm", &shape, PROCESSES, sleeper, waker);
 }
 
 /* ---- Single copies -------------------------------------------------------------------------- */
 
-#define LENT 4000
-#define LOANS 20000
+#define SIZE 4000
+#define MESSAGES 20000
 
-/* Posts message `key` from memory of ours, and waits for room. */
-static bool lend(
+/* Sends message `key` from memory of the test, and waits for room. */
+static bool send_from(
 	struct fixture *fixture, struct rd_link *link, uint64_t key, void *memory, size_t size)
 {
 	struct rd_tag tag = tag_of(key);
@@ -121,39 +121,39 @@ static bool lend(
 	return true;
 }
 
-static bool get_back(struct fixture *fixture, struct rd_link *link)
+static bool until_sent(struct fixture *fixture, struct rd_link *link)
 {
 	uint64_t deadline = now_ms() + fixture_wait_ms;
 
 	while (link->sent < link->posted)
-		if (!fixture_wait(fixture, deadline, "memory lent"))
+		if (!fixture_wait(fixture, deadline, "memory to come back"))
 			return false;
 	return true;
 }
 
-Test(shm, memory_that_is_lent_comes_back_though_the_peer_is_late)
+Test(shm, sent_memory_comes_back_although_the_peer_is_late)
 {
 	struct shared *shared = shared_create();
 	struct fixture fixtures[2];
-	unsigned char memory[3][LENT];
+	unsigned char memory[3][SIZE];
 
 	if (fixtures_open(fixtures, shared, "shm", &shape)) {
 		struct rd_link *to = fixtures[1].links[0][0], *from = fixtures[0].links[1][0];
 
 		for (uint64_t key = 0; key < 3; key++)
-			lend(fixtures, to, key, memory[key], LENT);
+			send_from(fixtures, to, key, memory[key], SIZE);
 		ok(fixtures, to->sent == 0, "%lu back at once", to->sent);
-		get_back(fixtures, to);
+		until_sent(fixtures, to);
 		memset(memory, 0, sizeof(memory));
 		for (uint64_t key = 0; key < 3; key++)
-			take(fixtures, from, key, LENT);
+			take(fixtures, from, key, SIZE);
 	}
 	fixtures_close(fixtures);
 	shared_end(shared);
 }
 
-/* A copy of 64 KiB takes some microseconds: as long as that the reader may yet come. */
-Test(shm, who_lends_much_does_not_copy_it_at_once)
+/* A copy of 64 KiB takes some microseconds. The sender waits as long for the reader. */
+Test(shm, a_large_message_is_not_copied_at_once)
 {
 	struct shared *shared = shared_create();
 	struct fixture fixtures[2];
@@ -164,79 +164,79 @@ Test(shm, who_lends_much_does_not_copy_it_at_once)
 	if (fixtures_open(fixtures, shared, "shm", &large)) {
 		struct rd_link *to = fixtures[1].links[0][0], *from = fixtures[0].links[1][0];
 
-		lend(fixtures, to, 0, memory, sizeof(memory));
+		send_from(fixtures, to, 0, memory, sizeof(memory));
 		for (int i = 0; i < 200; i++)
 			fixture_advance(&fixtures[1]);
 		ok(fixtures, to->sent == 0, "copied at once");
-		get_back(&fixtures[1], to);
+		until_sent(&fixtures[1], to);
 		take(fixtures, from, 0, sizeof(memory));
 	}
 	fixtures_close(fixtures);
 	shared_end(shared);
 }
 
-/* Both lend, and want their memory back before they look at what has come: at every distance
-   between the one's reading and the other's copying. */
-static void lender(struct fixture *fixture, struct rd_link **links)
+/* Both sides send, and wait for their memory before they receive. The delays vary, so that one
+   side's read races with the other's copy at every distance. */
+static void left_side(struct fixture *fixture, struct rd_link **links)
 {
-	unsigned char memory[LENT];
+	unsigned char memory[SIZE];
 
-	for (uint64_t key = 0; key < LOANS; key++) {
-		size_t size = size_of(key, LENT);
+	for (uint64_t key = 0; key < MESSAGES; key++) {
+		size_t size = size_of(key, SIZE);
 
-		if (!lend(fixture, links[0], key, memory, size))
+		if (!send_from(fixture, links[0], key, memory, size))
 			return;
-		dawdle(key / 64 % 64);
-		if (key % 3 == 0 && !get_back(fixture, links[0]))
+		delay(key / 64 % 64);
+		if (key % 3 == 0 && !until_sent(fixture, links[0]))
 			return;
-		if (!take(fixture, links[0], ~key, size) || !get_back(fixture, links[0]))
+		if (!take(fixture, links[0], ~key, size) || !until_sent(fixture, links[0]))
 			return;
 		memset(memory, 0, size);
 	}
 }
 
-static void borrower(struct fixture *fixture, struct rd_link **links)
+static void right_side(struct fixture *fixture, struct rd_link **links)
 {
-	unsigned char memory[LENT];
+	unsigned char memory[SIZE];
 
-	for (uint64_t key = 0; key < LOANS; key++) {
-		size_t size = size_of(key, LENT);
+	for (uint64_t key = 0; key < MESSAGES; key++) {
+		size_t size = size_of(key, SIZE);
 
-		dawdle(key % 64 * 8);
-		if (!lend(fixture, links[0], ~key, memory, size) ||
-			(key % 2 == 0 && !get_back(fixture, links[0])) ||
-			!take(fixture, links[0], key, size) || !get_back(fixture, links[0]))
+		delay(key % 64 * 8);
+		if (!send_from(fixture, links[0], ~key, memory, size) ||
+			(key % 2 == 0 && !until_sent(fixture, links[0])) ||
+			!take(fixture, links[0], key, size) || !until_sent(fixture, links[0]))
 			return;
 		memset(memory, 0, size);
 	}
 }
 
-Test(shm, a_loan_is_read_once_by_whoever_comes_first, .timeout = 60)
+Test(shm, a_message_is_copied_once_by_the_first_side, .timeout = 60)
 {
-	fixture_pair("shm", &shape, PROCESSES, lender, borrower);
-	fixture_pair("shm", &shape, THREADS, lender, borrower);
+	fixture_pair("shm", &shape, PROCESSES, left_side, right_side);
+	fixture_pair("shm", &shape, THREADS, left_side, right_side);
 }
 
-Test(shm, what_may_not_be_read_from_its_memory_comes_as_a_copy, .timeout = 60)
+Test(shm, memory_that_the_peer_may_not_read_is_sent_as_a_copy, .timeout = 60)
 {
 	forbid(SYS_process_vm_readv);
-	fixture_pair("shm", &shape, PROCESSES, lender, borrower);
+	fixture_pair("shm", &shape, PROCESSES, left_side, right_side);
 }
 
-Test(shm, each_says_once_that_the_other_may_not_read_its_memory, .timeout = 60)
+Test(shm, each_rank_logs_once_that_the_peer_may_not_read_its_memory, .timeout = 60)
 {
 	const char *text;
 
 	forbid(SYS_process_vm_readv);
 	rd_log_set(RD_INFO, 1u << RD_NET);
 	captured_stderr_begin();
-	fixture_pair("shm", &shape, PROCESSES, lender, borrower);
+	fixture_pair("shm", &shape, PROCESSES, left_side, right_side);
 	text = captured_stderr_end();
 	cr_expect_eq(count_of(text, "rank 0 may not read this process's memory"), 1, "%s", text);
 	cr_expect_eq(count_of(text, "rank 1 may not read this process's memory"), 1, "%s", text);
 }
 
-/* ---- Memory that a peer has spoilt ---------------------------------------------------------- */
+/* ---- Memory that a peer has overwritten ------------------------------------------------------ */
 
 /* As shm_fifo.h draws it: up[0] begins with what rank 0 consumed; then flags; then lines. */
 #define CONSUMED 0
@@ -258,12 +258,12 @@ static unsigned char *shared_memory(void)
 	return (unsigned char *)start;
 }
 
-static void spoil(unsigned char *memory, size_t at, uint32_t value)
+static void overwrite(unsigned char *memory, size_t at, uint32_t value)
 {
 	memcpy(memory + at, &value, sizeof(value));
 }
 
-static void try_spoilt_size(uint32_t size)
+static void try_wrong_size(uint32_t size)
 {
 	struct shared *shared = shared_create();
 	struct fixture fixtures[2];
@@ -273,7 +273,7 @@ static void try_spoilt_size(uint32_t size)
 		put(fixtures, fixtures[1].links[0][0], 1, 8)) {
 		struct rd_link *link = fixtures[0].links[1][0];
 
-		spoil(shared_memory(), FIRST_LINE_SIZE, size);
+		overwrite(shared_memory(), FIRST_LINE_SIZE, size);
 		ok(fixtures, !link->ops->recv(link, NULL, 0, &message), "took %u bytes", size);
 		ok(fixtures, link->error == RONDO_PROTOCOL, "%s", link->reason);
 	}
@@ -281,14 +281,14 @@ static void try_spoilt_size(uint32_t size)
 	shared_end(shared);
 }
 
-Test(shm, a_size_that_cannot_be_is_an_error)
+Test(shm, an_impossible_size_is_an_error)
 {
-	try_spoilt_size(33); /* beside the header there is room for 32 */
-	try_spoilt_size(0x80000000u | (4096 + 1)); /* message_max and one more */
-	try_spoilt_size(0xffffffffu);
+	try_wrong_size(33); /* beside the header there is room for 32 */
+	try_wrong_size(0x80000000u | (4096 + 1)); /* message_max and one more */
+	try_wrong_size(0xffffffffu);
 }
 
-Test(shm, a_count_that_cannot_be_is_an_error)
+Test(shm, an_impossible_count_is_an_error)
 {
 	struct shared *shared = shared_create();
 	struct fixture fixtures[2];
@@ -297,7 +297,7 @@ Test(shm, a_count_that_cannot_be_is_an_error)
 		struct rd_link *link = fixtures[1].links[0][0];
 		uint64_t sent = 0;
 
-		spoil(shared_memory(), CONSUMED, 1000);
+		overwrite(shared_memory(), CONSUMED, 1000);
 		while (sent < 1000 && offer(link, sent, 8))
 			sent++;
 		ok(fixtures, sent == LINES, "%lu messages in %d lines", sent, LINES);
@@ -338,7 +338,7 @@ Test(shm, a_card_with_one_wrong_byte_makes_no_link, .timeout = 60)
 		fixture_open(to, 1, from->card, from->card_size)) {
 		for (size_t at = 0; at < to->card_size; at++)
 			try_wrong_byte(to, at);
-		/* And the right one still does. */
+		/* The right card still makes a link. */
 		to->all_count = 2;
 		if (fixture_open(from, 0, to->card, to->card_size))
 			fixture_until_ready(to);
