@@ -539,11 +539,9 @@ void rd_shm_link_finish(struct rd_shm_link *link)
 {
 	if (link->base.ready)
 		settle(link, true);
-	free(link->stage);
-	link->stage = NULL;
 }
 
-void rd_shm_link_abandon(struct rd_shm_link *link)
+void rd_shm_link_free(struct rd_shm_link *link)
 {
 	free(link->stage);
 	free(link);

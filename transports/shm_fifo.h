@@ -126,8 +126,8 @@ void rd_shm_link_start(struct rd_shm_link *link, struct rd_shm_fifo *inbound,
 	struct rd_shm_fifo *outbound, uint32_t slots);
 /* Call before the memory is unmapped: copies posted messages to where the peer finds them. */
 void rd_shm_link_finish(struct rd_shm_link *link);
-/* In a forked child: frees the link, and leaves shared memory as it is. */
-void rd_shm_link_abandon(struct rd_shm_link *link);
+/* Frees the link, and leaves shared memory as it is. */
+void rd_shm_link_free(struct rd_shm_link *link);
 
 void rd_shm_link_fail(struct rd_shm_link *link, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -108,6 +108,21 @@ static void pair_end(struct rd_shm_pair *pair)
 			rd_shm_ops.recv(&pair->links[channel]->base, NULL, 0, &message);
 }
 
+static void pair_free(struct rd_shm_pair *pair)
+{
+	int channels = pair->endpoint->local->settings->channels;
+
+	rd_shm_fd_close(&pair->memory_fd);
+	rd_shm_fd_close(&pair->common.wake_fd);
+	if (pair->memory)
+		munmap(pair->memory, pair->memory_size);
+	rd_shm_regions_finish(&pair->regions);
+	for (int channel = 0; channel < channels; channel++)
+		if (pair->links[channel])
+			rd_shm_link_free(pair->links[channel]);
+	free(pair);
+}
+
 void rd_shm_pair_destroy(struct rd_shm_pair *pair)
 {
 	int channels = pair->endpoint->local->settings->channels;
@@ -121,30 +136,13 @@ void rd_shm_pair_destroy(struct rd_shm_pair *pair)
 	if (pair->fd >= 0)
 		shutdown(pair->fd, SHUT_RDWR);
 	rd_event_close(pair->endpoint->epoll_fd, &pair->fd);
-	rd_shm_fd_close(&pair->memory_fd);
-	rd_shm_fd_close(&pair->common.wake_fd);
-	if (pair->memory)
-		munmap(pair->memory, pair->memory_size);
-	rd_shm_regions_finish(&pair->regions);
-	for (int channel = 0; channel < channels; channel++)
-		free(pair->links[channel]);
-	free(pair);
+	pair_free(pair);
 }
 
 void rd_shm_pair_abandon(struct rd_shm_pair *pair)
 {
-	int channels = pair->endpoint->local->settings->channels;
-
 	rd_shm_fd_close(&pair->fd);
-	rd_shm_fd_close(&pair->memory_fd);
-	rd_shm_fd_close(&pair->common.wake_fd);
-	if (pair->memory)
-		munmap(pair->memory, pair->memory_size);
-	rd_shm_regions_finish(&pair->regions);
-	for (int channel = 0; channel < channels; channel++)
-		if (pair->links[channel])
-			rd_shm_link_abandon(pair->links[channel]);
-	free(pair);
+	pair_free(pair);
 }
 
 /* ---- Meeting --------------------------------------------------------------------------------- */
