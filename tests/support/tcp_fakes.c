@@ -110,7 +110,7 @@ void fake_read(int fd, struct rank *rank, void *bytes, size_t size)
 	}
 }
 
-void fake_is_turned_away(int fd, struct rank *rank)
+void fake_is_rejected(int fd, struct rank *rank)
 {
 	char byte;
 	ssize_t got;

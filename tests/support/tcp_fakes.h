@@ -52,7 +52,7 @@ struct hello fake_hello(const struct rank *to, int from);
 void fake_write(int fd, const void *bytes, size_t size);
 void fake_read(int fd, struct rank *rank, void *bytes, size_t size);
 /* The endpoint closes the fake's connection, with or without a reset, and tells it nothing. */
-void fake_is_turned_away(int fd, struct rank *rank);
+void fake_is_rejected(int fd, struct rank *rank);
 /* Message number `number` on its wire, header and payload, into bytes; returns its size there. */
 size_t fake_message(unsigned char *bytes, unsigned number, unsigned key, size_t size);
 

@@ -16,8 +16,8 @@
 #define NOBODY 65534
 #define FDS 1024
 
-/* Where rank 0 listens. */
-struct door {
+/* The socket on which rank 0 listens. */
+struct listener {
 	struct sockaddr_storage address;
 	uint64_t size; /* 0: nowhere */
 };
@@ -34,10 +34,10 @@ static bool is_data_socket(int fd, const struct sockaddr_storage *address)
 	       (address->ss_family == AF_UNIX && !memcmp(local->sun_path, "\0rondo-", 7));
 }
 
-/* Of this process. */
-static struct door find_door(void)
+/* Finds the last one in this process. */
+static struct listener find_listener(void)
 {
-	struct door door = { .size = 0 };
+	struct listener listener = { .size = 0 };
 
 	for (int fd = 0; fd < FDS; fd++) {
 		struct sockaddr_storage address = { 0 };
@@ -45,30 +45,30 @@ static struct door find_door(void)
 
 		if (getsockname(fd, (struct sockaddr *)&address, &size) == 0 &&
 			is_data_socket(fd, &address))
-			door = (struct door){ address, size };
+			listener = (struct listener){ address, size };
 	}
-	return door;
+	return listener;
 }
 
-static int find_doors(struct rank_env *env, struct door *door)
+static int find_listeners(struct rank_env *env, struct listener *listener)
 {
-	*door = find_door();
-	TRY(rondo_broadcast(env->comm, door, door, sizeof(*door), RONDO_U8, 0, NULL));
-	return door->size ? 0 : world_say(env, "rank 0 listens nowhere");
+	*listener = find_listener();
+	TRY(rondo_broadcast(env->comm, listener, listener, sizeof(*listener), RONDO_U8, 0, NULL));
+	return listener->size ? 0 : world_say(env, "rank 0 listens nowhere");
 }
 
-static int connect_to(const struct door *door)
+static int connect_to(const struct listener *listener)
 {
-	int type = door->address.ss_family == AF_UNIX ? SOCK_SEQPACKET : SOCK_STREAM;
-	int fd = socket(door->address.ss_family, type | SOCK_CLOEXEC, 0);
+	int type = listener->address.ss_family == AF_UNIX ? SOCK_SEQPACKET : SOCK_STREAM;
+	int fd = socket(listener->address.ss_family, type | SOCK_CLOEXEC, 0);
 
 	if (fd >= 0)
-		connect(fd, (const struct sockaddr *)&door->address, (socklen_t)door->size);
+		connect(fd, (const struct sockaddr *)&listener->address, (socklen_t)listener->size);
 	return fd;
 }
 
-/* Until the pipe is closed: now as a stranger who says nothing, now as one who hangs up. */
-static void be_strangers(const struct door *door, int pipe_fd)
+/* Until the pipe is closed: connects as a silent stranger, and as one that hangs up. */
+static void be_strangers(const struct listener *listener, int pipe_fd)
 {
 	struct pollfd end = { .fd = pipe_fd, .events = POLLIN };
 	int silent = -1;
@@ -76,9 +76,9 @@ static void be_strangers(const struct door *door, int pipe_fd)
 	if (geteuid() == 0 && setuid(NOBODY))
 		_exit(1);
 	while (poll(&end, 1, 50) == 0) {
-		close(connect_to(door));
+		close(connect_to(listener));
 		close(silent);
-		silent = connect_to(door);
+		silent = connect_to(listener);
 	}
 	_exit(0);
 }
@@ -102,8 +102,8 @@ static int call_in_vain(struct rank_env *env)
 
 static int wait_among_strangers(struct rank_env *env)
 {
-	struct door door;
-	int ends[2], status, err = find_doors(env, &door);
+	struct listener listener;
+	int ends[2], status, err = find_listeners(env, &listener);
 	pid_t pid;
 
 	if (err)
@@ -115,7 +115,7 @@ static int wait_among_strangers(struct rank_env *env)
 	pid = fork();
 	if (pid == 0) {
 		close(ends[1]);
-		be_strangers(&door, ends[0]);
+		be_strangers(&listener, ends[0]);
 	}
 	close(ends[0]);
 	err = stay_away(env);
@@ -166,12 +166,12 @@ static bool leave_no_descriptor(void)
 	return setrlimit(RLIMIT_NOFILE, &limit) == 0 && dup(STDERR_FILENO) < 0;
 }
 
-/* Somebody waits in the backlog all the while. */
+/* A connection waits in the backlog meanwhile. */
 static int wait_without_descriptors(struct rank_env *env)
 {
-	struct door door;
+	struct listener listener;
 	int64_t began_ms, used_ms;
-	int fd = -1, err = find_doors(env, &door);
+	int fd = -1, err = find_listeners(env, &listener);
 
 	if (!err && env->rank == 0 && !leave_no_descriptor())
 		err = world_say(env, "there are descriptors left");
@@ -179,7 +179,7 @@ static int wait_without_descriptors(struct rank_env *env)
 		return err;
 	TRY(rondo_barrier(env->comm, NULL));
 	if (env->rank == 1)
-		fd = connect_to(&door);
+		fd = connect_to(&listener);
 	TRY(rondo_barrier(env->comm, NULL));
 	if (env->rank == 1) {
 		err = stay_away(env);
@@ -198,7 +198,7 @@ static int wait_without_descriptors(struct rank_env *env)
 	return err;
 }
 
-Test(strangers, who_cannot_be_let_in_cost_no_core_and_no_time, .timeout = 90)
+Test(strangers, without_a_descriptor_for_them_cost_no_core_and_no_time, .timeout = 90)
 {
 	run("tcp", wait_without_descriptors);
 	run("shm", wait_without_descriptors);

@@ -1,6 +1,6 @@
 /* ctest label: threads */
 /*
- * How tcp moves bytes; what every transport must do is in contract.c.
+ * The bytes of tcp. transports/contract tests what all transports must do.
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -9,7 +9,7 @@
 
 #include "tcp_fakes.h"
 
-Test(tcp, a_wanted_message_lands_in_place, .timeout = 60)
+Test(tcp, an_expected_message_lands_in_place, .timeout = 60)
 {
 	static const size_t sizes[] = { 0, 1, 100, 4095, 4096, 4097, 8192, 50000, PIECE };
 	unsigned char *into = malloc(PIECE);
@@ -26,7 +26,7 @@ Test(tcp, a_wanted_message_lands_in_place, .timeout = 60)
 		cr_assert(offer(pair.zero.link, key, size));
 		cr_assert_eq(rank_take(&pair.one, key, size, into, size), into, "%zu bytes", size);
 	}
-	/* One that has company, of another size than wanted, is shown where it lies. */
+	/* A message of another size than expected is returned in the buffer of the link. */
 	for (unsigned key = 0; key < 90; key++) {
 		cr_assert(offer(pair.zero.link, key, 8));
 		cr_assert(offer(pair.zero.link, key + 1, 777));
@@ -39,7 +39,7 @@ Test(tcp, a_wanted_message_lands_in_place, .timeout = 60)
 	free(into);
 }
 
-/* A source of numbers that is the same in each run. */
+/* A random number below `bound`, the same in each exchange. */
 static unsigned draw(unsigned *state, unsigned bound)
 {
 	*state = *state * 1103515245 + 12345;
@@ -101,7 +101,7 @@ Test(tcp, a_stream_may_be_cut_anywhere, .timeout = 120)
 	free(sizes);
 }
 
-/* Posts and commits by turns into a small socket, whose reader takes odd bites. */
+/* Sends and commits by turns into a small socket, whose reader receives odd amounts. */
 Test(tcp, a_slow_reader_gets_every_byte, .timeout = 120)
 {
 	enum { MESSAGES = 300 };
@@ -183,7 +183,7 @@ Test(tcp, closing_waits_for_a_reader, .timeout = 60)
 			sent++;
 		rank_advance(&pair.zero);
 	}
-	/* What the peer never read must not spoil it. */
+	/* A message that rank 0 never reads must not reset the connection. */
 	cr_assert(offer(pair.one.link, 0, 100));
 	cr_assert_eq(pthread_create(&thread, NULL, read_slowly, &pair.one), 0);
 	rank_close(&pair.zero);
@@ -194,7 +194,7 @@ Test(tcp, closing_waits_for_a_reader, .timeout = 60)
 	rank_close(&pair.one);
 }
 
-Test(tcp, closing_does_not_wait_long_for_one_who_does_not_read, .timeout = 60)
+Test(tcp, closing_waits_a_bounded_time_for_a_peer_that_does_not_read, .timeout = 60)
 {
 	struct pair pair;
 	uint64_t start;
@@ -211,7 +211,7 @@ Test(tcp, closing_does_not_wait_long_for_one_who_does_not_read, .timeout = 60)
 	rank_close(&pair.one);
 }
 
-/* However much a caller says that it expects, and although the socket holds more. */
+/* Although the caller expects more, and the socket holds more. */
 Test(tcp, no_more_is_read_than_there_is_room_for, .timeout = 60)
 {
 	enum { LEAST = 4096, MESSAGES = 8 };
@@ -233,11 +233,11 @@ Test(tcp, no_more_is_read_than_there_is_room_for, .timeout = 60)
 
 struct runner {
 	struct rank *rank;
-	bool first, fine;
+	bool fine;
 };
 
-/* Plays a ball to and fro, with a pile of large messages under way the same time. */
-static void *run(void *argument)
+/* Sends 500 large messages and receives as many. */
+static void *exchange(void *argument)
 {
 	struct runner *runner = argument;
 	struct rd_link *link = runner->rank->link;
@@ -268,12 +268,12 @@ static void *run(void *argument)
 Test(tcp, two_threads_send_both_ways, .timeout = 120)
 {
 	struct pair pair;
-	struct runner zero = { &pair.zero, true, false }, one = { &pair.one, false, false };
+	struct runner zero = { &pair.zero, false }, one = { &pair.one, false };
 	pthread_t thread;
 
 	pair_open(&pair, "127.0.0.1");
-	cr_assert_eq(pthread_create(&thread, NULL, run, &one), 0);
-	run(&zero);
+	cr_assert_eq(pthread_create(&thread, NULL, exchange, &one), 0);
+	exchange(&zero);
 	pthread_join(thread, NULL);
 	cr_assert(zero.fine && one.fine, "%s | %s", pair.zero.link->reason, pair.one.link->reason);
 	pair_close(&pair);

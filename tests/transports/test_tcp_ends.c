@@ -1,4 +1,4 @@
-/* How links of tcp end: what a peer leaves that has gone, and bytes that are no message. */
+/* The end of tcp links: messages of a peer that has gone, and bytes that are no message. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ Test(tcp, a_reset_is_noticed_on_an_idle_link, .timeout = 60)
 	staged_close(&staged);
 }
 
-Test(tcp, a_close_amid_a_message_says_so, .timeout = 60)
+Test(tcp, a_close_amid_a_message_has_its_own_reason, .timeout = 60)
 {
 	unsigned char bytes[2000], into[1000];
 	struct rd_message message;
@@ -50,7 +50,7 @@ Test(tcp, a_close_amid_a_message_says_so, .timeout = 60)
 		}
 }
 
-Test(tcp, a_reset_amid_a_large_message_says_so, .timeout = 60)
+Test(tcp, a_reset_amid_a_large_message_is_a_reset, .timeout = 60)
 {
 	unsigned char *bytes = malloc(PIECE + 32);
 	struct staged staged;
@@ -65,7 +65,7 @@ Test(tcp, a_reset_amid_a_large_message_says_so, .timeout = 60)
 	free(bytes);
 }
 
-Test(tcp, what_came_before_the_end_is_received_first, .timeout = 60)
+Test(tcp, messages_before_the_end_are_received_first, .timeout = 60)
 {
 	unsigned char bytes[2000];
 	struct staged staged;
@@ -85,7 +85,7 @@ Test(tcp, what_came_before_the_end_is_received_first, .timeout = 60)
 		rank_advance(&staged.rank);
 	cr_assert_eq(staged.rank.link->error, 0);
 	rank_take(&staged.rank, 2, 0, NULL, 0);
-	/* Nor does one that is being looked at go away. */
+	/* A message that recv() has returned stays valid. */
 	cr_assert(rank_has_message(&staged.rank));
 	for (int i = 0; i < 1000; i++)
 		rank_advance(&staged.rank);
@@ -95,8 +95,8 @@ Test(tcp, what_came_before_the_end_is_received_first, .timeout = 60)
 	staged_close(&staged);
 }
 
-/* The fake leaves a message and goes, while it is being sent more than it reads. */
-static void staged_go_deaf(struct staged *staged, unsigned char *bytes)
+/* The fake sends a message and resets, while this rank sends more than the fake reads. */
+static void staged_break(struct staged *staged, unsigned char *bytes)
 {
 	struct rd_link *link = staged->rank.link;
 	struct rd_tag tag = { 0 };
@@ -109,13 +109,13 @@ static void staged_go_deaf(struct staged *staged, unsigned char *bytes)
 	cr_assert_eq(link->error, 0, "%s", link->reason);
 }
 
-Test(tcp, what_a_dead_peer_left_can_be_had, .timeout = 60)
+Test(tcp, messages_of_a_dead_peer_are_received, .timeout = 60)
 {
 	unsigned char *bytes = malloc(PIECE);
 	struct staged staged;
 
 	staged_open(&staged);
-	staged_go_deaf(&staged, bytes);
+	staged_break(&staged, bytes);
 	rank_take(&staged.rank, 1, 100, NULL, 0);
 	AWAIT(staged.rank.link->error, rank_advance(&staged.rank));
 	cr_assert_eq(staged.rank.link->error, RONDO_BROKEN);
@@ -123,7 +123,7 @@ Test(tcp, what_a_dead_peer_left_can_be_had, .timeout = 60)
 	free(bytes);
 }
 
-Test(tcp, what_a_dead_peer_left_does_not_fool_a_sender, .timeout = 60)
+Test(tcp, messages_of_a_dead_peer_do_not_hide_its_end_from_a_sender, .timeout = 60)
 {
 	unsigned char *bytes = malloc(PIECE);
 	struct staged staged;
@@ -132,7 +132,7 @@ Test(tcp, what_a_dead_peer_left_does_not_fool_a_sender, .timeout = 60)
 		struct rd_link *link;
 
 		staged_open(&staged);
-		staged_go_deaf(&staged, bytes);
+		staged_break(&staged, bytes);
 		link = staged.rank.link;
 		if (posts)
 			cr_assert(!link->ops->send(link, &(struct rd_tag){ 0 }, bytes, 1));
@@ -145,7 +145,7 @@ Test(tcp, what_a_dead_peer_left_does_not_fool_a_sender, .timeout = 60)
 	free(bytes);
 }
 
-Test(tcp, a_sender_alone_learns_of_a_dead_peer, .timeout = 60)
+Test(tcp, a_rank_that_only_sends_detects_a_dead_peer, .timeout = 60)
 {
 	struct staged staged;
 	struct rd_link *link;
@@ -195,7 +195,7 @@ Test(tcp, bytes_that_are_no_message_are_an_error, .timeout = 60)
 	}
 }
 
-Test(tcp, leaves_nothing_to_children_and_nothing_behind, .timeout = 60)
+Test(tcp, descriptors_close_on_exec_and_none_is_left, .timeout = 60)
 {
 	int before = contract_open_files();
 	struct pair pair;

@@ -1,5 +1,5 @@
 /* ctest label: threads */
-/* What wakes a rank that sleeps, and what one that does not sleep is spared. */
+/* Events that wake a sleeping rank. The links of a rank that does not sleep are not watched. */
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <pthread.h>
@@ -16,8 +16,7 @@ static void sleep_until_woken(struct rank *rank)
 {
 	struct epoll_event event;
 
-	cr_assert_eq(
-		epoll_wait(rank->local.epoll_fd, &event, 1, fixture_wait_ms), 1, "nobody rang");
+	cr_assert_eq(epoll_wait(rank->local.epoll_fd, &event, 1, fixture_wait_ms), 1, "no wake-up");
 	rd_transport_tcp.disarm(rank->endpoint);
 }
 
@@ -35,7 +34,7 @@ static void *close_rank(void *argument)
 	return NULL;
 }
 
-/* Until the kernel knows of the fake's end. */
+/* Closes the fake, and waits until the kernel reports that to the rank. */
 static void staged_hang_up(struct staged *staged)
 {
 	struct pollfd end = { .fd = fake_peer(staged->fd), .events = POLLRDHUP };
@@ -44,7 +43,7 @@ static void staged_hang_up(struct staged *staged)
 	cr_assert_eq(poll(&end, 1, fixture_wait_ms), 1);
 }
 
-Test(tcp, arming_has_heard_all_news, .timeout = 60)
+Test(tcp, arming_handles_all_events, .timeout = 60)
 {
 	struct staged staged;
 
@@ -58,8 +57,8 @@ Test(tcp, arming_has_heard_all_news, .timeout = 60)
 /* More than the sockets hold. */
 #define LARGE (16 << 20)
 
-/* The driver hears only of what comes after it was armed: what lies there is taken in before. */
-Test(tcp, arming_takes_in_what_lies_there, .timeout = 60)
+/* The driver's epoll reports bytes that arrive after arm(). arm() itself reads the earlier ones. */
+Test(tcp, arming_reads_bytes_that_have_arrived, .timeout = 60)
 {
 	unsigned char *memory = malloc(LARGE);
 	struct rd_tag tag = tag_of(1);
@@ -92,14 +91,14 @@ static int count_watched(const struct rank *rank)
 	return watched;
 }
 
-/* So long that links are no more watched. */
+/* Advances until links are no longer watched. */
 static void stay_awake(struct rank *rank)
 {
 	for (int i = 0; i < 2000; i++)
 		rank_advance(rank);
 }
 
-Test(tcp, links_of_a_rank_that_does_not_sleep_are_watched_by_nobody, .timeout = 60)
+Test(tcp, links_of_a_rank_that_does_not_sleep_are_in_no_epoll, .timeout = 60)
 {
 	struct pair pair;
 	int watched;
@@ -124,7 +123,7 @@ Test(tcp, a_rank_that_was_long_awake_is_woken_too, .timeout = 60)
 	staged_open(&staged);
 	stay_awake(&staged.rank);
 	rd_transport_tcp.arm(staged.rank.endpoint);
-	/* The one ring for nothing. */
+	/* The wake-up by EPOLLOUT when the link is watched again. */
 	while (epoll_wait(staged.rank.local.epoll_fd, &event, 1, 0) > 0)
 		;
 	staged_hang_up(&staged);
@@ -134,7 +133,7 @@ Test(tcp, a_rank_that_was_long_awake_is_woken_too, .timeout = 60)
 	staged_close(&staged);
 }
 
-Test(tcp, waking_asks_for_news, .timeout = 60)
+Test(tcp, the_first_advance_after_a_sleep_handles_events, .timeout = 60)
 {
 	struct staged staged;
 
@@ -165,7 +164,7 @@ Test(tcp, a_sleeper_is_woken_by_a_message_and_by_the_end, .timeout = 60)
 	pthread_join(thread, NULL);
 	pair.one.link->ops->release(pair.one.link);
 	cr_assert_eq(pthread_create(&thread, NULL, close_rank, &pair.zero), 0);
-	/* Asks for nothing: news comes by arm() and advance() alone. */
+	/* No recv(): arm() and advance() alone detect the end. */
 	for (;;) {
 		rd_transport_tcp.arm(pair.one.endpoint);
 		if (pair.one.link->error)

@@ -1,4 +1,4 @@
-/* How ranks meet over tcp: who is let in, and whom they reach by which address. */
+/* The handshake of tcp: connections that are accepted or refused, and the addresses that are tried. */
 #include <criterion/criterion.h>
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -125,8 +125,8 @@ static struct card with_first(struct card card, int fd)
 	return card;
 }
 
-/* Rank 1 meets rank 0, of whose two addresses the first is the fake's. */
-static void meet_by_second(int first)
+/* Rank 1 connects to rank 0, whose card begins with the address of the fake. */
+static void connect_by_second(int first)
 {
 	struct pair pair;
 	struct card card;
@@ -151,19 +151,19 @@ static void meet_by_second(int first)
 
 Test(tcp, an_address_that_is_refused_gives_way_to_the_next, .timeout = 60)
 {
-	meet_by_second(fake_bind());
+	connect_by_second(fake_bind());
 }
 
-Test(tcp, an_address_where_someone_else_hangs_up_gives_way_to_the_next, .timeout = 60)
+Test(tcp, an_address_that_hangs_up_gives_way_to_the_next, .timeout = 60)
 {
 	int fd = fake_bind();
 
 	cr_assert_eq(listen(fd, 8), 0);
 	cr_assert_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
-	meet_by_second(fd);
+	connect_by_second(fd);
 }
 
-Test(tcp, of_several_addresses_the_last_says_why_none_is_reached, .timeout = 60)
+Test(tcp, the_last_of_several_addresses_gives_the_reason, .timeout = 60)
 {
 	struct rank rank;
 	int first = fake_bind(), second = fake_bind();
@@ -212,7 +212,7 @@ Test(tcp, channels_begin_with_one_shared_address_after_the_other, .timeout = 60)
 	rank_close(&rank);
 }
 
-Test(tcp, an_address_without_a_way_is_unreachable, .timeout = 60)
+Test(tcp, an_address_without_a_route_is_unreachable, .timeout = 60)
 {
 	struct rank rank;
 	int fd = fake_bind();
@@ -229,7 +229,7 @@ Test(tcp, an_address_without_a_way_is_unreachable, .timeout = 60)
 	rank_close(&rank);
 }
 
-Test(tcp, a_listener_that_says_nothing_blocks_nobody, .timeout = 60)
+Test(tcp, a_silent_listener_blocks_no_caller, .timeout = 60)
 {
 	struct rank rank;
 	int fd = fake_bind();
@@ -247,7 +247,7 @@ Test(tcp, a_listener_that_says_nothing_blocks_nobody, .timeout = 60)
 	rank_close(&rank);
 }
 
-/* Rank 1 connects to a fake, which reads its hello and gives this answer. */
+/* Rank 1 connects to a fake, which reads its hello and sends this answer. */
 static void try_answer(const struct hello *patch, size_t size, int error, const char *reason)
 {
 	struct rank rank;
@@ -274,17 +274,17 @@ static void try_answer(const struct hello *patch, size_t size, int error, const 
 	rank_close(&rank);
 }
 
-Test(tcp, an_answer_proves_itself, .timeout = 60)
+Test(tcp, an_answer_without_the_key_is_refused, .timeout = 60)
 {
 	struct hello answer = { .magic = 0x68646f72, .version = 2, .to = 1, .comm_id = COMM };
 
-	/* The right one would carry the key of rank 1's card, which this fake was never told. */
+	/* A valid answer carries the key of rank 1's card, which this fake does not have. */
 	try_answer(&answer, sizeof(answer), RONDO_PROTOCOL, "someone else answers at 127.0.0.1:");
 	try_answer(&answer, 0, RONDO_UNREACHABLE, "turned the connection away");
 	try_answer(&answer, 20, RONDO_UNREACHABLE, "turned the connection away");
 }
 
-Test(tcp, another_comm_does_not_get_in, .timeout = 60)
+Test(tcp, another_comm_is_refused, .timeout = 60)
 {
 	struct pair pair;
 
@@ -299,7 +299,7 @@ Test(tcp, another_comm_does_not_get_in, .timeout = 60)
 	pair_close(&pair);
 }
 
-Test(tcp, strangers_are_turned_away, .timeout = 60)
+Test(tcp, strangers_are_rejected, .timeout = 60)
 {
 	struct rank rank;
 	struct card card;
@@ -348,14 +348,14 @@ Test(tcp, strangers_are_turned_away, .timeout = 60)
 		}
 		fd = fake_connect(&rank);
 		fake_write(fd, &hello, sizeof(hello));
-		fake_is_turned_away(fd, &rank);
+		fake_is_rejected(fd, &rank);
 		cr_assert(!rank.link->ready && !rank.link->error, "case %d", wrong);
 	}
 	close(listener);
 	rank_close(&rank);
 }
 
-Test(tcp, a_second_connection_for_a_link_is_turned_away, .timeout = 60)
+Test(tcp, a_second_connection_for_a_link_is_rejected, .timeout = 60)
 {
 	struct staged staged;
 	struct hello hello;
@@ -365,8 +365,8 @@ Test(tcp, a_second_connection_for_a_link_is_turned_away, .timeout = 60)
 	fd = fake_connect(&staged.rank);
 	hello = fake_hello(&staged.rank, 1);
 	fake_write(fd, &hello, sizeof(hello));
-	fake_is_turned_away(fd, &staged.rank);
-	/* Nor may it wait twice for a link that is still to be opened. */
+	fake_is_rejected(fd, &staged.rank);
+	/* One connection at most waits for a link that is not open yet. */
 	hello = fake_hello(&staged.rank, 2);
 	int first = fake_connect(&staged.rank), second = fake_connect(&staged.rank);
 
@@ -374,12 +374,12 @@ Test(tcp, a_second_connection_for_a_link_is_turned_away, .timeout = 60)
 	for (int i = 0; i < 1000; i++)
 		rank_advance(&staged.rank);
 	fake_write(second, &hello, sizeof(hello));
-	fake_is_turned_away(second, &staged.rank);
+	fake_is_rejected(second, &staged.rank);
 	close(first);
 	staged_close(&staged);
 }
 
-Test(tcp, silent_strangers_are_few_and_in_nobodys_way, .timeout = 60)
+Test(tcp, silent_strangers_are_bounded_and_delay_no_link, .timeout = 60)
 {
 	enum { STRANGERS = 200 };
 	struct rank zero, one;
@@ -390,7 +390,7 @@ Test(tcp, silent_strangers_are_few_and_in_nobodys_way, .timeout = 60)
 	before = contract_open_files();
 	for (int i = 0; i < STRANGERS; i++) {
 		fds[i] = fake_connect(&zero);
-		/* Some say half a hello. */
+		/* Some send the beginning of a hello. */
 		if (i % 2)
 			fake_write(fds[i], "rodh", 4);
 	}
@@ -403,7 +403,7 @@ Test(tcp, silent_strangers_are_few_and_in_nobodys_way, .timeout = 60)
 		contract_open_files() - before - STRANGERS);
 	for (int i = 0; i < STRANGERS; i++)
 		close(fds[i]);
-	/* Those that leave make room. */
+	/* Strangers that close their connection free its descriptor. */
 	AWAIT(contract_open_files() - before == 2, rank_advance(&zero));
 	rank_close(&zero);
 	rank_close(&one);
@@ -433,7 +433,7 @@ Test(tcp, a_hello_may_come_in_pieces, .timeout = 60)
 	rank_close(&rank);
 }
 
-Test(tcp, a_card_that_makes_no_sense_is_an_error)
+Test(tcp, an_invalid_card_is_an_error)
 {
 	struct rank rank;
 	struct rd_link *link;
