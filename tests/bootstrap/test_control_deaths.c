@@ -1,0 +1,164 @@
+/* ctest label: threads */
+/* Ranks as processes that die or stop, at each step of their life. */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "control_ranks.h"
+
+/* What a forked rank leaves for its parent to see. */
+struct outcome {
+	int error;
+	char reason[RD_REASON_SIZE];
+};
+
+static struct outcome *outcomes; /* shared memory */
+
+enum death { BEFORE_JOINING, WHILE_JOINING, BEFORE_READY, WHILE_OPENING, RUNNING, STOPPED };
+
+struct scenario {
+	int size, victim;
+	enum death death;
+	int absent; /* never comes, so that the others wait; -1: none */
+};
+
+static bool dies(const struct control_rank *rank, const struct scenario *scenario, enum death death)
+{
+	return rank->rank == scenario->victim && scenario->death == death;
+}
+
+/* Joins, opens and waits for the verdict, as far as outcome lets it. */
+static void live(struct control_rank *rank, const struct scenario *scenario)
+{
+	/* One that is not ready keeps the victim waiting. */
+	bool lags = scenario->death == WHILE_OPENING &&
+		    rank->rank == (scenario->victim + 1) % scenario->size;
+
+	rank->self.place.pid = getpid();
+	if (dies(rank, scenario, BEFORE_JOINING))
+		raise(SIGKILL);
+	if (dies(rank, scenario, WHILE_JOINING))
+		ualarm(500000, 0);
+	if (control_join(rank))
+		return;
+	if (dies(rank, scenario, BEFORE_READY))
+		raise(SIGKILL);
+	if (dies(rank, scenario, WHILE_OPENING))
+		ualarm(500000, 0);
+	if (!lags && control_keep_error(rank, control_ready(rank)))
+		return;
+	if (dies(rank, scenario, RUNNING))
+		raise(SIGKILL);
+	if (dies(rank, scenario, STOPPED))
+		raise(SIGSTOP);
+	control_await_verdict(rank);
+}
+
+static void fork_rank(struct control_rank *rank, pid_t *pid, const struct scenario *scenario)
+{
+	*pid = fork();
+	if (*pid)
+		return;
+	if (rank->rank != 0)
+		close(ranks[0].settings.rendezvous_fd);
+	live(rank, scenario);
+	outcomes[rank->rank].error = rank->error;
+	memcpy(outcomes[rank->rank].reason, rank->reason, RD_REASON_SIZE);
+	rd_control_destroy(rank->control);
+	_exit(0);
+}
+
+static bool survives(const struct scenario *scenario, int rank)
+{
+	return rank != scenario->victim && rank != scenario->absent;
+}
+
+/* Leaves what the survivors say in ranks[0] and on; returns how many there are. */
+static int run_with_death(struct scenario scenario)
+{
+	pid_t pids[RANKS_MAX] = { 0 };
+	int survivors = 0;
+
+	outcomes = mmap(NULL, sizeof(*outcomes) * RANKS_MAX, PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	control_prepare(scenario.size, NULL);
+	for (int i = 0; i < scenario.size; i++) {
+		if (scenario.death == STOPPED)
+			ranks[i].settings.heartbeat_timeout_ms = 1000;
+		if (scenario.death == BEFORE_JOINING)
+			ranks[i].settings.init_timeout_ms = 1000;
+		if (i != scenario.absent)
+			fork_rank(&ranks[i], &pids[i], &scenario);
+	}
+	close(ranks[0].settings.rendezvous_fd);
+	for (int i = 0; i < scenario.size; i++)
+		if (survives(&scenario, i))
+			waitpid(pids[i], NULL, 0);
+	kill(pids[scenario.victim], SIGKILL);
+	waitpid(pids[scenario.victim], NULL, 0);
+	for (int i = 0; i < scenario.size; i++) {
+		if (!survives(&scenario, i))
+			continue;
+		ranks[survivors].error = outcomes[i].error;
+		memcpy(ranks[survivors++].reason, outcomes[i].reason, RD_REASON_SIZE);
+	}
+	munmap(outcomes, sizeof(*outcomes) * RANKS_MAX);
+	return survivors;
+}
+
+static void expect_scenario(struct scenario scenario, int error, const char *format)
+{
+	int survivors = run_with_death(scenario);
+	char part[64];
+
+	snprintf(part, sizeof(part), format, scenario.victim);
+	for (int i = 0; i < survivors; i++) {
+		cr_expect_eq(ranks[i].error, error, "%s: %s", rondo_error_name(ranks[i].error),
+			ranks[i].reason);
+		cr_expect(strstr(ranks[i].reason, part), "\"%s\" lacks \"%s\"", ranks[i].reason,
+			part);
+	}
+}
+
+Test(control, a_rank_killed_while_all_run_is_named_at_once, .timeout = 60)
+{
+	for (int victim = 0; victim < 4; victim++)
+		expect_scenario(
+			(struct scenario){ 4, victim, RUNNING, -1 }, RONDO_DIED, "rank %d (host ");
+}
+
+Test(control, a_rank_killed_between_meeting_and_opening_is_named, .timeout = 60)
+{
+	for (int victim = 0; victim < 3; victim++) {
+		expect_scenario((struct scenario){ 3, victim, BEFORE_READY, -1 }, RONDO_DIED,
+			"rank %d (host ");
+		expect_scenario((struct scenario){ 3, victim, WHILE_OPENING, -1 }, RONDO_DIED,
+			"rank %d (host ");
+	}
+}
+
+Test(control, a_rank_killed_while_it_waits_for_others_is_named, .timeout = 60)
+{
+	expect_scenario((struct scenario){ 4, 2, WHILE_JOINING, 3 }, RONDO_DIED, "rank %d (host ");
+	expect_scenario((struct scenario){ 4, 0, WHILE_JOINING, 1 }, RONDO_DIED, "rank %d (at ");
+}
+
+Test(control, a_rank_killed_before_it_came_is_missed, .timeout = 60)
+{
+	expect_scenario((struct scenario){ 3, 2, BEFORE_JOINING, -1 }, RONDO_TIMEOUT,
+		"rank %d of 3 has not come to");
+	expect_scenario((struct scenario){ 3, 0, BEFORE_JOINING, -1 }, RONDO_UNREACHABLE,
+		"no one listens at");
+}
+
+Test(control, a_stopped_rank_is_noticed_by_its_silence, .timeout = 60)
+{
+	for (int victim = 0; victim < 3; victim++)
+		expect_scenario((struct scenario){ 3, victim, STOPPED, -1 }, RONDO_TIMEOUT,
+			"rank %d (host ");
+}

@@ -1,0 +1,203 @@
+/* ctest label: threads */
+/* Connections to rank 0 that are no ranks: they keep no rank out, and wake no thread. */
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "control_ranks.h"
+
+static int connect_to(int port)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (!connect(fd, (struct sockaddr *)&address, sizeof(address)))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+Test(control, strangers_do_not_disturb, .timeout = 30)
+{
+	static const char request[] = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+	int port = control_prepare(3, control_no_call), mute[40], scanner, web;
+	char byte;
+
+	control_start(0, 2);
+	for (int i = 0; i < 40; i++)
+		mute[i] = connect_to(port);
+	scanner = connect_to(port);
+	close(scanner);
+	web = connect_to(port);
+	cr_expect_eq(write(web, request, sizeof(request)), (ssize_t)sizeof(request));
+	cr_expect_leq(read(web, &byte, 1), 0, "a stranger was answered");
+	control_start(2, 3);
+	control_wait(0, 3);
+	control_expect(0, 3, 0, "");
+	close(web);
+	for (int i = 0; i < 40; i++)
+		close(mute[i]);
+}
+
+#define CROWD 400
+
+/* Descriptors for a crowd, at both ends. */
+static void allow_files(void)
+{
+	struct rlimit limit;
+
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	if (limit.rlim_cur >= 4 * CROWD)
+		return;
+	limit.rlim_cur = limit.rlim_max < 4 * CROWD ? limit.rlim_max : 4 * CROWD;
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+static void connect_crowd(int port, int crowd[CROWD])
+{
+	for (int i = 0; i < CROWD; i++)
+		crowd[i] = connect_to(port);
+	cr_assert_geq(crowd[CROWD - 1], 0);
+}
+
+static void close_crowd(int crowd[CROWD])
+{
+	for (int i = 0; i < CROWD; i++)
+		close(crowd[i]);
+}
+
+Test(control, a_silent_crowd_before_the_ranks_keeps_nobody_out, .timeout = 60)
+{
+	int port = control_prepare(3, control_no_call), crowd[CROWD];
+
+	clock_t spent = clock();
+
+	allow_files();
+	connect_crowd(port, crowd);
+	control_run(3);
+	control_expect(0, 3, 0, "");
+	cr_expect_lt(clock() - spent, CLOCKS_PER_SEC, "rank 0 spun instead of waiting");
+	close_crowd(crowd);
+}
+
+static int crowd_port;
+static atomic_bool crowd_ends;
+
+/* Goes on to connect, in the place of those that rank 0 closes, until it is stopped. */
+static void *crowd_in(void *argument)
+{
+	int fds[CROWD], oldest = 0;
+
+	connect_crowd(crowd_port, fds);
+	pthread_barrier_wait(argument);
+	while (!atomic_load(&crowd_ends)) {
+		struct pollfd closed = { .fd = fds[oldest], .events = POLLIN };
+
+		if (poll(&closed, 1, 10) < 1)
+			continue;
+		close(fds[oldest]);
+		fds[oldest] = connect_to(crowd_port);
+		oldest = (oldest + 1) % CROWD;
+	}
+	close_crowd(fds);
+	return NULL;
+}
+
+Test(control, a_silent_crowd_that_goes_on_keeps_nobody_out, .timeout = 60)
+{
+	pthread_barrier_t begun;
+	pthread_t crowd;
+
+	allow_files();
+	crowd_port = control_prepare(3, control_no_call);
+	pthread_barrier_init(&begun, NULL, 2);
+	cr_assert_eq(pthread_create(&crowd, NULL, crowd_in, &begun), 0);
+	control_start(0, 1);
+	pthread_barrier_wait(&begun);
+	control_start(1, 3);
+	control_wait(0, 3);
+	atomic_store(&crowd_ends, true);
+	pthread_join(crowd, NULL);
+	control_expect(0, 3, 0, "");
+	pthread_barrier_destroy(&begun);
+}
+
+/* Rank 0 has descriptors for itself and a few connections. */
+static int join_with_few_files(struct control_rank *rank)
+{
+	struct rlimit limit = { 0 };
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = (rlim_t)count_files() + 16;
+	return setrlimit(RLIMIT_NOFILE, &limit) ? -1 : control_no_call(rank);
+}
+
+Test(control, a_silent_crowd_takes_no_descriptor_that_a_rank_needs, .timeout = 60)
+{
+	int port = control_prepare(2, control_no_call), crowd[CROWD], status;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(join_with_few_files(&ranks[0]) ? 1 : 0);
+	allow_files();
+	connect_crowd(port, crowd);
+	control_start(1, 2);
+	control_wait(1, 2);
+	control_expect(1, 2, 0, "");
+	waitpid(pid, &status, 0);
+	cr_expect_eq(status, 0);
+	close_crowd(crowd);
+	close(ranks[0].settings.rendezvous_fd);
+}
+
+/* How often any thread of this program has waited for events: see CMakeLists.txt. */
+static atomic_int epoll_waits;
+
+int __real_epoll_wait(int fd, struct epoll_event *events, int most, int timeout_ms);
+int __wrap_epoll_wait(int fd, struct epoll_event *events, int most, int timeout_ms);
+
+int __wrap_epoll_wait(int fd, struct epoll_event *events, int most, int timeout_ms)
+{
+	atomic_fetch_add(&epoll_waits, 1);
+	return __real_epoll_wait(fd, events, most, timeout_ms);
+}
+
+static int stay_for_a_while(struct control_rank *rank)
+{
+	if (control_join_and_open(rank))
+		return rank->error;
+	pthread_barrier_wait(&together);
+	pthread_barrier_wait(&together);
+	return control_leave(rank);
+}
+
+/* As under a launcher, which keeps the listening socket open. */
+Test(control, a_connection_after_the_meeting_wakes_nobody, .timeout = 60)
+{
+	int port = control_prepare(2, stay_for_a_while), launchers, late, before;
+
+	launchers = dup(ranks[0].settings.rendezvous_fd);
+	pthread_barrier_init(&together, NULL, 3);
+	control_start(0, 2);
+	pthread_barrier_wait(&together);
+	late = connect_to(port);
+	cr_expect_geq(late, 0);
+	before = atomic_load(&epoll_waits);
+	/* The time in which to see whether a thread spins. */
+	poll(NULL, 0, 500);
+	cr_expect_lt(atomic_load(&epoll_waits) - before, 50);
+	pthread_barrier_wait(&together);
+	control_wait(0, 2);
+	control_expect(0, 2, 0, "");
+	close(late);
+	close(launchers);
+}

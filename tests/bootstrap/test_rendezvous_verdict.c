@@ -1,0 +1,326 @@
+/* The verdicts of the coordinator over a simulated network, and the ends of participants. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "plan/collective.h"
+#include "rendezvous_net.h"
+
+static void is_in_call(int rank, uint32_t number, int waiting_for)
+{
+	struct rd_activity *activity = &net.nodes[rank].activity;
+
+	atomic_store(&activity->collective, RD_ALL_REDUCE);
+	atomic_store(&activity->calls, number);
+	atomic_store(&activity->done, number - 1);
+	atomic_store(&activity->waiting_for, waiting_for);
+}
+
+static void has_made(int rank, uint32_t calls)
+{
+	is_in_call(rank, calls, -1);
+	atomic_store(&net.nodes[rank].activity.done, calls);
+}
+
+static void report(int rank, int error, int culprit, const char *reason)
+{
+	rd_participant_report(net.nodes[rank].participant, error, culprit, reason, net.now_ms);
+}
+
+Test(rendezvous, of_a_silence_the_mute_rank_is_the_reason)
+{
+	net_meet(4);
+	for (int i = 0; i < 4; i++)
+		is_in_call(i, 17, (i + 1) % 4);
+	net.nodes[1].stopped = true;
+	report(2, RONDO_TIMEOUT, 3, "rank 3 was silent");
+	net_expect_verdict(RONDO_TIMEOUT,
+		"rank 1 (host h1, pid 101) does not answer: stopped or cut "
+		"off; rank 2 (host h2, pid "
+		"102) waited 1 s for it in all_reduce #17");
+}
+
+Test(rendezvous, of_two_mute_ranks_the_blamed_one_is_the_reason)
+{
+	net_meet(4);
+	for (int i = 0; i < 4; i++)
+		is_in_call(i, 17, 3);
+	net.nodes[1].stopped = true;
+	net.nodes[3].stopped = true;
+	report(2, RONDO_TIMEOUT, 3, "rank 3 was silent");
+	net_expect_verdict(RONDO_TIMEOUT, "rank 3 (host h3, pid 103) does not answer");
+}
+
+Test(rendezvous, of_a_silence_the_rank_that_has_not_joined_is_the_reason)
+{
+	net_meet(4);
+	for (int i = 0; i < 4; i++)
+		is_in_call(i, 17, (i + 1) % 4);
+	has_made(1, 16);
+	report(3, RONDO_TIMEOUT, 0, "rank 0 was silent");
+	net_expect_verdict(RONDO_TIMEOUT,
+		"rank 1 (host h1, pid 101) has not joined all_reduce #17 (it "
+		"has made 16 calls); rank "
+		"3 (host h3, pid 103) waited 1 s for it in all_reduce #17");
+}
+
+Test(rendezvous, of_a_silence_the_rank_that_waits_for_nobody_is_the_reason)
+{
+	net_meet(4);
+	is_in_call(0, 17, 1);
+	is_in_call(1, 17, 2);
+	is_in_call(2, 17, -1);
+	is_in_call(3, 17, 0);
+	report(3, RONDO_TIMEOUT, 0, "rank 0 was silent");
+	net_expect_verdict(RONDO_TIMEOUT, "rank 2 (host h2, pid 102) holds up all_reduce #17");
+}
+
+Test(rendezvous, of_a_silence_without_a_reason_the_report_stands)
+{
+	net_meet(3);
+	for (int i = 0; i < 3; i++)
+		is_in_call(i, 17, (i + 1) % 3);
+	report(2, RONDO_TIMEOUT, 0, "rank 2 heard nothing from rank 0");
+	net_expect_verdict(RONDO_TIMEOUT, "rank 2 heard nothing from rank 0");
+}
+
+Test(rendezvous, a_death_goes_before_the_reports_of_it)
+{
+	int64_t until_ms;
+
+	net_meet(3);
+	report(0, RONDO_BROKEN, 1, "rank 1 closed its connection");
+	/* All have answered the coordinator's question long before the news of the death comes. */
+	for (until_ms = net.now_ms + 400; net.now_ms < until_ms;)
+		net_run_steps(1);
+	net_kill(&net.nodes[2]);
+	net_expect_verdict(RONDO_DIED, "rank 2 (host h2, pid 102) died");
+}
+
+Test(rendezvous, of_reports_in_a_row_the_last_is_the_reason)
+{
+	net_meet(4);
+	for (int i = 0; i < 3; i++) {
+		report(i, RONDO_BROKEN, i + 1, i < 2 ? "closed its connection" : "was reset");
+		net_run_steps(20);
+	}
+	net_expect_verdict(RONDO_BROKEN, "was reset (seen by rank 2)");
+}
+
+Test(rendezvous, ranks_that_blame_each_other_are_judged_all_the_same)
+{
+	net_meet(2);
+	report(0, RONDO_BROKEN, 1, "rank 1 closed its connection");
+	report(1, RONDO_BROKEN, 0, "rank 0 closed its connection");
+	net_expect_verdict(RONDO_BROKEN, "closed its connection (seen by rank");
+}
+
+Test(rendezvous, a_broken_link_to_a_leaver_is_a_leave)
+{
+	net_meet(3);
+	for (int i = 0; i < 3; i++)
+		has_made(i, 5);
+	rd_participant_leave(net.nodes[1].participant, 0, net.now_ms);
+	report(2, RONDO_BROKEN, 1, "rank 1 closed its connection during recv");
+	net_expect_verdict(RONDO_LEFT,
+		"rank 1 (host h1, pid 101) left after call #5; rank 1 closed its connection during "
+		"recv");
+}
+
+Test(rendezvous, a_call_beyond_a_leavers_is_found_when_it_begins)
+{
+	net_meet(3);
+	for (int i = 0; i < 3; i++)
+		has_made(i, 5);
+	rd_participant_leave(net.nodes[1].participant, 0, net.now_ms);
+	net_run_steps(50);
+	cr_expect_eq(net.coordinator_error, 0);
+	is_in_call(2, 6, 1);
+	net_expect_verdict(RONDO_LEFT,
+		"rank 1 (host h1, pid 101) left after call #5; rank 2 is in all_reduce #6");
+}
+
+Test(rendezvous, unequal_goodbyes_are_found)
+{
+	net_meet(3);
+	rd_participant_leave(net.nodes[1].participant, 1, net.now_ms);
+	net_run_steps(50);
+	rd_participant_leave(net.nodes[2].participant, 2, net.now_ms);
+	net_expect_verdict(RONDO_MISMATCH,
+		"rank 1 (host h1, pid 101) and rank 2 (host h2, pid 102) "
+		"both left after call #0, but "
+		"did not make the same calls");
+}
+
+Test(rendezvous, a_report_that_nobody_hears_stands_by_itself)
+{
+	const char *reason;
+	int64_t began_ms;
+
+	net_meet(2);
+	net.nodes[1].settings.heartbeat_timeout_ms = 20000;
+	net.nodes[0].stopped = true;
+	report(1, RONDO_MISMATCH, 0, "rank 0 made another call");
+	began_ms = net.now_ms;
+	cr_assert(net_run_until(net_all_ended));
+	cr_expect_leq(net.now_ms, began_ms + RD_REPORT_MS + 1);
+	cr_expect_eq(rd_participant_verdict(net.nodes[1].participant, &reason), RONDO_MISMATCH);
+	cr_expect_str_eq(reason, "rank 0 made another call");
+	net_finish();
+}
+
+Test(rendezvous, a_goodbye_that_is_never_answered_ends)
+{
+	struct net_node *node = &net.nodes[1];
+	struct rd_control_message message = { .kind = RD_CONTROL_BEAT,
+		.beat.timeout_ms = NET_TIMEOUT_MS };
+	const char *reason;
+
+	net_init(2, 1);
+	cr_assert_eq(rd_participant_create(&node->participant, &node->settings, &node->self,
+			     &node->activity, "here", 0),
+		0);
+	cr_assert(rd_participant_connects(node->participant, 0));
+	rd_participant_connected(node->participant, 0);
+	rd_participant_leave(node->participant, 0, 0);
+	/* What is there beats, and says nothing more. */
+	for (int64_t now_ms = 0; now_ms <= NET_TIMEOUT_MS; now_ms += 100) {
+		cr_expect_lt(rd_participant_phase(node->participant), RD_PARTICIPANT_LEFT);
+		rd_participant_take(node->participant, &message, now_ms);
+		rd_participant_tick(node->participant, now_ms);
+	}
+	cr_expect_eq(rd_participant_verdict(node->participant, &reason), RONDO_TIMEOUT);
+	cr_expect(strstr(reason, "did not answer a goodbye within 1 s"), "%s", reason);
+	net_finish();
+}
+
+static bool is_quiet(void)
+{
+	for (int i = 0; i < net.size; i++)
+		if (net.nodes[i].up.first || net.nodes[i].down.first)
+			return false;
+	return true;
+}
+
+Test(rendezvous, a_process_that_was_stopped_itself_blames_nobody)
+{
+	net_meet(3);
+	cr_assert(net_run_until(is_quiet));
+	/* The whole machine sleeps for a minute, with no news under way. */
+	net.now_ms += 60000;
+	net_stop_idling();
+	cr_assert(net_run_until(net_all_ended));
+	cr_expect_eq(net.coordinator_error, 0, "%s", net.coordinator_reason);
+	for (int i = 0; i < 3; i++)
+		cr_expect_eq(rd_participant_phase(net.nodes[i].participant), RD_PARTICIPANT_LEFT);
+	net_finish();
+}
+
+Test(rendezvous, a_death_that_the_kernel_reports_needs_no_closed_connection)
+{
+	net_meet(3);
+	net.nodes[2].dead = true;
+	rd_participant_died(net.nodes[1].participant, 2);
+	net_expect_verdict(RONDO_DIED, "rank 2 (host h2, pid 102) died");
+}
+
+Test(rendezvous, the_death_of_rank_0_is_each_ranks_own_news)
+{
+	const char *reason;
+
+	net_meet(3);
+	rd_participant_died(net.nodes[1].participant, 0);
+	cr_expect_eq(rd_participant_verdict(net.nodes[1].participant, &reason), RONDO_DIED);
+	cr_expect_str_eq(reason, "rank 0 (host h0, pid 100) died");
+	net_finish();
+}
+
+Test(rendezvous, a_rank_that_has_left_may_die)
+{
+	net_meet(3);
+	rd_participant_leave(net.nodes[2].participant, 0, net.now_ms);
+	net_run_steps(50);
+	rd_participant_died(net.nodes[1].participant, 2);
+	net_run_steps(50);
+	rd_participant_leave(net.nodes[1].participant, 0, net.now_ms);
+	rd_participant_leave(net.nodes[0].participant, 0, net.now_ms);
+	net_run_steps(50);
+	cr_expect_eq(net.coordinator_error, 0, "%s", net.coordinator_reason);
+	for (int i = 0; i < 3; i++)
+		cr_expect_eq(rd_participant_phase(net.nodes[i].participant), RD_PARTICIPANT_LEFT);
+	net_finish();
+}
+
+/* This rank waits in call `number`, which it has begun, for another rank, for so long. */
+static void waits_for(int rank, uint32_t number, int other, int64_t waited_ms)
+{
+	struct rd_activity *activity = &net.nodes[rank].activity;
+
+	atomic_store(&activity->calls, number);
+	atomic_store(&activity->done, number - 1);
+	atomic_store(&activity->collective, RD_ALL_REDUCE);
+	atomic_store(&activity->waiting_for, other);
+	atomic_store(&activity->waiting_since_ms, net.now_ms - waited_ms);
+	atomic_store(&activity->waiting_seen_ms, net.now_ms);
+}
+
+Test(rendezvous, a_call_that_waits_for_long_is_looked_into_and_goes_on)
+{
+	char text[RD_REASON_SIZE];
+
+	net_meet(4);
+	for (int i = 0; i < 4; i++)
+		has_made(i, 5);
+	waits_for(0, 6, 2, 300);
+	waits_for(2, 6, 3, 300);
+	rd_participant_slow(net.nodes[0].participant, true, 2, "rank 0 has waited 300 ms");
+	rd_participant_slow(net.nodes[2].participant, true, 3, "rank 2 has waited 300 ms");
+	net_run_steps(200);
+	cr_assert(rd_coordinator_slow_call(net.coordinator, text));
+	cr_expect(strstr(text, "ranks 1 and 3 of 4 have not joined all_reduce #6; rank "), "%s",
+		text);
+	/* Once. */
+	rd_participant_slow(net.nodes[0].participant, true, 2, "rank 0 has waited 400 ms");
+	net_run_steps(200);
+	cr_expect_not(rd_coordinator_slow_call(net.coordinator, text), "%s", text);
+	/* A rank that beats may take longer than a heartbeat may. */
+	waits_for(0, 6, 2, 3 * NET_TIMEOUT_MS);
+	waits_for(2, 6, 3, 3 * NET_TIMEOUT_MS);
+	rd_participant_slow(net.nodes[0].participant, false, 2, "rank 0 has waited 3 s");
+	net_run_steps(200);
+	cr_expect_eq(net.coordinator_error, 0, "%s", net.coordinator_reason);
+	net_finish();
+}
+
+Test(rendezvous, ranks_that_wait_for_each_other_are_named)
+{
+	net_meet(4);
+	waits_for(1, 6, 2, NET_TIMEOUT_MS);
+	waits_for(2, 6, 3, NET_TIMEOUT_MS);
+	waits_for(3, 6, 2, NET_TIMEOUT_MS);
+	rd_participant_slow(net.nodes[1].participant, false, 2, "rank 1 has waited 1000 ms");
+	net_expect_verdict(RONDO_TIMEOUT,
+		"rank 3 (host h3, pid 103) waited 1 s for rank 2 (host h2, pid 102) in all_reduce "
+		"#6: ranks wait for each other, and nothing comes through");
+}
+
+Test(rendezvous, ranks_that_have_just_begun_to_wait_are_not)
+{
+	net_meet(3);
+	waits_for(1, 6, 2, NET_TIMEOUT_MS);
+	waits_for(2, 6, 1, NET_TIMEOUT_MS / 2);
+	rd_participant_slow(net.nodes[1].participant, false, 2, "rank 1 has waited 1000 ms");
+	net_run_steps(100);
+	cr_expect_eq(net.coordinator_error, 0, "%s", net.coordinator_reason);
+	net_finish();
+}
+
+Test(rendezvous, a_connection_that_fails_is_no_death)
+{
+	net_meet(3);
+	rd_coordinator_closed(net.coordinator, net.nodes[2].connection, EHOSTUNREACH);
+	net.nodes[2].connection = -1;
+	net.nodes[2].dead = true;
+	net_expect_verdict(RONDO_BROKEN,
+		"the connection to rank 2 (host h2, pid 102) failed: No route to host");
+}

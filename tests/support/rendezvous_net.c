@@ -1,0 +1,536 @@
+#include "rendezvous_net.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct net net;
+
+uint32_t net_draw(uint32_t below)
+{
+	net.seed = net.seed * 1664525u + 1013904223u;
+	return below ? (net.seed >> 8) % below : 0;
+}
+
+/* ---- Its ends ------------------------------------------------------------------------------ */
+
+/* From the side of the rank: the coordinator receives the end. */
+static void close_connection(struct net_node *node)
+{
+	if (!node->linked)
+		return;
+	node->linked = false;
+	if (node->connection >= 0)
+		pipe_send_bytes(&node->up, NULL, 0);
+}
+
+static void coordinator_close(struct net_node *node)
+{
+	rd_coordinator_closed(net.coordinator, node->connection, 0);
+	node->connection = -1;
+	pipe_send_bytes(&node->down, NULL, 0);
+}
+
+static void connect_node(struct net_node *node)
+{
+	if (!net.coordinator || !rd_coordinator_listening(net.coordinator) || net.nodes[0].dead) {
+		rd_participant_refused(node->participant, true, "Connection refused", net.now_ms);
+		return;
+	}
+	if (node->connection >= 0)
+		return; /* the coordinator has yet to receive the end of the last one */
+	pipe_clear(&node->up);
+	pipe_clear(&node->down);
+	node->connection = rd_coordinator_open(net.coordinator, net.now_ms);
+	if (node->connection < 0) {
+		rd_participant_refused(node->participant, false, "no room", net.now_ms);
+		return;
+	}
+	node->linked = true;
+	rd_participant_connected(node->participant, net.now_ms);
+}
+
+bool net_acts(const struct net_node *node)
+{
+	return node->participant && !node->dead && !node->stopped;
+}
+
+static bool coordinator_acts(void)
+{
+	return net.coordinator && !net.nodes[0].stopped;
+}
+
+static void serve_coordinator(void)
+{
+	const char *reason;
+	struct rd_control_message message;
+
+	if (!coordinator_acts())
+		return;
+	for (int i = 0; i < net.size; i++) {
+		struct net_node *node = &net.nodes[i];
+		while (node->connection >= 0 &&
+			rd_coordinator_next(net.coordinator, node->connection, &message))
+			pipe_send(&node->down, &message, false);
+		if (node->connection >= 0 &&
+			rd_coordinator_dropped(net.coordinator, node->connection))
+			coordinator_close(node);
+	}
+	net.coordinator_error = rd_coordinator_verdict(net.coordinator, &reason);
+	snprintf(net.coordinator_reason, sizeof(net.coordinator_reason), "%s", reason);
+}
+
+static void serve_node(struct net_node *node)
+{
+	struct rd_control_message message;
+
+	if (!net_acts(node))
+		return;
+	if (rd_participant_connects(node->participant, net.now_ms))
+		connect_node(node);
+	while (node->linked && rd_participant_next(node->participant, &message))
+		pipe_send(&node->up, &message, node->corrupts);
+	if (rd_participant_phase(node->participant) >= RD_PARTICIPANT_LEFT)
+		close_connection(node);
+}
+
+void net_kill(struct net_node *node)
+{
+	node->dead = true;
+	close_connection(node);
+	if (node != &net.nodes[0] || !net.coordinator)
+		return;
+	for (int i = 1; i < net.size; i++) {
+		if (net.nodes[i].connection >= 0)
+			pipe_send_bytes(&net.nodes[i].down, NULL, 0);
+		net.nodes[i].connection = -1;
+	}
+	rd_coordinator_destroy(net.coordinator);
+	net.coordinator = NULL;
+}
+
+static void inject_fault(void)
+{
+	struct net_node *node = &net.nodes[net.victim];
+
+	if (net.fault == DIES)
+		net_kill(node);
+	else if (net.fault == STOPS)
+		node->stopped = true;
+	else if (net.fault == CORRUPTS)
+		node->corrupts = true;
+}
+
+static void count_event(void)
+{
+	if (net.fault != NO_FAULT && net.events++ == net.fault_event)
+		inject_fault();
+}
+
+static void coordinator_receive(struct net_node *node)
+{
+	struct rd_control_message message;
+	int took;
+
+	while (node->connection >= 0 && (took = pipe_take(&node->up, &message))) {
+		if (took < 0)
+			rd_coordinator_garbled(net.coordinator, node->connection, net.now_ms);
+		else
+			rd_coordinator_take(
+				net.coordinator, node->connection, &message, net.now_ms);
+	}
+}
+
+static void node_receive(struct net_node *node)
+{
+	struct rd_control_message message;
+	int took;
+
+	while ((took = pipe_take(&node->down, &message))) {
+		if (took < 0)
+			rd_participant_garbled(node->participant);
+		else
+			rd_participant_take(node->participant, &message, net.now_ms);
+	}
+}
+
+static void deliver_up(struct net_node *node, const struct net_packet *packet)
+{
+	if (!net.coordinator || node->connection < 0)
+		return;
+	if (packet->size == 0) {
+		rd_coordinator_closed(net.coordinator, node->connection, 0);
+		node->connection = -1;
+		return;
+	}
+	memcpy(node->up.bytes + node->up.size, packet->bytes, packet->size);
+	node->up.size += packet->size;
+	coordinator_receive(node);
+}
+
+static void deliver_down(struct net_node *node, const struct net_packet *packet)
+{
+	if (node->dead || !node->linked)
+		return;
+	if (packet->size == 0) {
+		node->linked = false;
+		rd_participant_closed(node->participant, 0, net.now_ms);
+		return;
+	}
+	memcpy(node->down.bytes + node->down.size, packet->bytes, packet->size);
+	node->down.size += packet->size;
+	node_receive(node);
+}
+
+/* Delivers one fragment that is due, unless its receiver is stopped. */
+static bool deliver(struct net_node *node, struct net_pipe *pipe)
+{
+	bool up = pipe == &node->up;
+	bool asleep = up ? net.nodes[0].stopped && !net.nodes[0].dead : node->stopped;
+	struct net_packet *packet = pipe->first;
+
+	if (!packet || packet->at_ms > net.now_ms || asleep)
+		return false;
+	pipe->first = packet->next;
+	if (!pipe->first)
+		pipe->end = &pipe->first;
+	if (up)
+		deliver_up(node, packet);
+	else
+		deliver_down(node, packet);
+	free(packet);
+	count_event();
+	return true;
+}
+
+/* ---- What ranks do ------------------------------------------------------------------------- */
+
+int net_route_to(const struct net_node *node, int peer)
+{
+	const struct rd_link_failures *fallbacks = rd_participant_fallback(node->participant);
+	unsigned barred = 0;
+	int route = 0;
+
+	for (int i = 0; i < fallbacks->count; i++)
+		if (fallbacks->at[i].low == peer || fallbacks->at[i].high == peer)
+			barred |= 1u << (fallbacks->at[i].transport[0] - '0');
+	while (barred >> route & 1)
+		route++;
+	return route;
+}
+
+static void lose_route(struct net_node *node, int peer, int route)
+{
+	int rank = (int)(node - net.nodes);
+	struct rd_link_failure link_failure = {
+		.low = rank < peer ? rank : peer,
+		.high = rank < peer ? peer : rank,
+		.by = rank,
+		.transport = { (char)('0' + route) },
+		.reason = "broken",
+	};
+
+	node->reported[peer] |= 1u << route;
+	rd_participant_link_failed(node->participant, &link_failure);
+}
+
+/* Opens links over the first transport that is left for each pair, and reports the result. The
+   first transport alone maps memory. */
+static void open_links(struct net_node *node)
+{
+	int fallbacks = rd_participant_fallback(node->participant)->count;
+	struct rd_link_limits limits = { (uint64_t)(1000 - (node - net.nodes)), true };
+	bool open = true;
+
+	for (int peer = 0; peer < net.size; peer++) {
+		int route = net_route_to(node, peer);
+		unsigned bit = 1u << route;
+
+		node->route[peer] = route;
+		limits.maps &= route == 0;
+		if (!(node->broken[peer] & bit))
+			continue;
+		open = false;
+		if (!(node->reported[peer] & bit))
+			lose_route(node, peer, route);
+	}
+	if (open)
+		rd_participant_ready(node->participant, fallbacks, &limits);
+	else
+		rd_participant_look(node->participant);
+}
+
+static void act(struct net_node *node)
+{
+	enum rd_participant_phase phase = rd_participant_phase(node->participant);
+	uint32_t calls = atomic_load(&node->activity.calls);
+
+	if (phase == RD_PARTICIPANT_JOINED && !node->lags) {
+		open_links(node);
+	} else if (phase == RD_PARTICIPANT_OPEN && !node->idle && calls < node->calls) {
+		atomic_store(&node->activity.calls, calls + 1);
+		atomic_store(&node->activity.done, calls + 1);
+	} else if (phase == RD_PARTICIPANT_OPEN && !node->idle && !node->left) {
+		node->left = true;
+		rd_participant_leave(node->participant, node->digest, net.now_ms);
+	}
+	node->act_ms = net.now_ms + 1 + net_draw(40);
+}
+
+static void start_node(struct net_node *node)
+{
+	cr_assert_eq(rd_participant_create(&node->participant, &node->settings, &node->self,
+			     &node->activity, "10.0.0.1:29500", net.now_ms),
+		0);
+	node->act_ms = net.now_ms;
+	if (node == &net.nodes[0])
+		cr_assert_eq(rd_coordinator_create(&net.coordinator, &node->settings,
+				     "10.0.0.1:29500", 42, net.now_ms),
+			0);
+	if (node->declines && node == &net.nodes[0])
+		rd_coordinator_decline(net.coordinator, RONDO_MEMORY, "no memory");
+	else if (node->declines)
+		rd_participant_report(node->participant, RONDO_MEMORY, (int)(node - net.nodes),
+			"no memory", net.now_ms);
+}
+
+static void run_node(struct net_node *node)
+{
+	if (!node->participant && !node->dead && net.now_ms >= node->start_ms) {
+		start_node(node);
+		count_event();
+	}
+	if (!net_acts(node))
+		return;
+	rd_participant_tick(node->participant, net.now_ms);
+	if (net.now_ms >= node->act_ms)
+		act(node);
+}
+
+/* ---- Time ---------------------------------------------------------------------------------- */
+
+static void sooner(int64_t *a, int64_t b)
+{
+	if (b < *a)
+		*a = b;
+}
+
+int64_t net_next_ms(void)
+{
+	int64_t next = RD_NEVER;
+
+	if (coordinator_acts())
+		sooner(&next, rd_coordinator_deadline(net.coordinator));
+	for (int i = 0; i < net.size; i++) {
+		struct net_node *node = &net.nodes[i];
+		if (!node->participant && !node->dead)
+			sooner(&next, node->start_ms);
+		if (net_acts(node) && rd_participant_phase(node->participant) < RD_PARTICIPANT_LEFT)
+			sooner(&next, node->act_ms);
+		if (net_acts(node))
+			sooner(&next, rd_participant_deadline(node->participant));
+		if (node->up.first && !net.nodes[0].stopped)
+			sooner(&next, node->up.first->at_ms);
+		if (node->down.first && !node->stopped)
+			sooner(&next, node->down.first->at_ms);
+	}
+	return next;
+}
+
+static void serve_all(void)
+{
+	serve_coordinator();
+	for (int i = 0; i < net.size; i++)
+		serve_node(&net.nodes[i]);
+}
+
+void net_run_now(void)
+{
+	bool moved;
+
+	do {
+		int first = (int)net_draw((uint32_t)net.size);
+		moved = false;
+		for (int i = 0; i < net.size; i++) {
+			struct net_node *node = &net.nodes[(first + i) % net.size];
+			bool up = net_draw(2);
+			moved |= deliver(node, up ? &node->up : &node->down);
+			serve_all();
+			moved |= deliver(node, up ? &node->down : &node->up);
+			serve_all();
+		}
+	} while (moved);
+	for (int i = 0; i < net.size; i++)
+		run_node(&net.nodes[i]);
+	if (coordinator_acts())
+		rd_coordinator_tick(net.coordinator, net.now_ms);
+	serve_all();
+}
+
+static bool has_ended(const struct net_node *node)
+{
+	return node->dead || node->stopped ||
+	       (node->participant &&
+		       rd_participant_phase(node->participant) >= RD_PARTICIPANT_LEFT);
+}
+
+bool net_all_ended(void)
+{
+	for (int i = 0; i < net.size; i++)
+		if (!has_ended(&net.nodes[i]))
+			return false;
+	return true;
+}
+
+bool net_all_open(void)
+{
+	for (int i = 0; i < net.size; i++)
+		if (!net.nodes[i].participant ||
+			rd_participant_phase(net.nodes[i].participant) != RD_PARTICIPANT_OPEN)
+			return false;
+	return true;
+}
+
+bool net_run_until(bool (*done)(void))
+{
+	int64_t before_ms = net.now_ms;
+	int idle = 0;
+
+	while (!done()) {
+		int64_t next = net_next_ms();
+		idle = next > net.now_ms ? 0 : idle + 1;
+		if (next > before_ms + NET_WITHIN_MS || idle > 10000)
+			return false;
+		if (next > net.now_ms)
+			net.now_ms = next;
+		net_run_now();
+	}
+	return true;
+}
+
+void net_run_steps(int count)
+{
+	for (int i = 0; i < count; i++) {
+		net.now_ms = net_next_ms();
+		net_run_now();
+	}
+}
+
+/* ---- Networks -------------------------------------------------------------------------------- */
+
+void net_init(int size, uint32_t seed)
+{
+	memset(&net, 0, sizeof(net));
+	net.size = size;
+	net.seed = seed;
+	net.now_ms = 1000;
+	net.delay_ms = 20;
+	net.victim = -1;
+	for (int i = 0; i < size; i++) {
+		struct net_node *node = &net.nodes[i];
+		node->settings.rank = i;
+		node->settings.size = size;
+		node->settings.channels = 1;
+		node->settings.piece_size = 4096;
+		node->settings.timeout_ms = NET_TIMEOUT_MS;
+		node->settings.heartbeat_timeout_ms = NET_TIMEOUT_MS;
+		node->settings.init_timeout_ms = NET_INIT_TIMEOUT_MS;
+		snprintf(node->self.place.host_name, RD_HOST_SIZE, "h%d", i);
+		node->self.place.pid = 100 + i;
+		atomic_store(&node->activity.collective, -1);
+		atomic_store(&node->activity.waiting_for, -1);
+		node->connection = -1;
+		pipe_clear(&node->up);
+		pipe_clear(&node->down);
+		node->start_ms = net.now_ms;
+		node->calls = 3;
+	}
+}
+
+void net_finish(void)
+{
+	for (int i = 0; i < net.size; i++) {
+		rd_participant_destroy(net.nodes[i].participant);
+		pipe_clear(&net.nodes[i].up);
+		pipe_clear(&net.nodes[i].down);
+	}
+	rd_coordinator_destroy(net.coordinator);
+}
+
+void net_stagger(uint32_t most_ms)
+{
+	for (int i = 0; i < net.size; i++)
+		net.nodes[i].start_ms = net.now_ms + net_draw(most_ms);
+}
+
+void net_meet(int size)
+{
+	net_init(size, (uint32_t)size);
+	for (int i = 0; i < size; i++)
+		net.nodes[i].idle = true;
+	cr_assert(net_run_until(net_all_open));
+}
+
+static const char *reason_of(int rank, int *error)
+{
+	const char *reason;
+
+	*error = rd_participant_verdict(net.nodes[rank].participant, &reason);
+	return reason;
+}
+
+void net_check_survivors(const char *what)
+{
+	for (int i = 0; i < net.size; i++) {
+		struct net_node *node = &net.nodes[i];
+		const char *reason;
+		int error;
+		if (node->dead || node->stopped || node->corrupts)
+			continue;
+		reason = reason_of(i, &error);
+		if (rd_participant_phase(node->participant) == RD_PARTICIPANT_LEFT)
+			cr_expect_eq(error, 0);
+		else if (net.victim == 0)
+			cr_expect_lt(error, 0, "%s: rank %d", what, i);
+		else
+			cr_expect(error == net.coordinator_error &&
+					  strcmp(reason, net.coordinator_reason) == 0,
+				"%s: rank %d has \"%s\", the coordinator \"%s\"", what, i, reason,
+				net.coordinator_reason);
+	}
+}
+
+void net_expect_verdict(int error, const char *part)
+{
+	cr_assert(net_run_until(net_all_ended), "it hangs");
+	net_check_survivors(part);
+	cr_expect_eq(net.coordinator_error, error, "%s: %s",
+		rondo_error_name(net.coordinator_error), net.coordinator_reason);
+	cr_expect(strstr(net.coordinator_reason, part), "\"%s\" lacks \"%s\"",
+		net.coordinator_reason, part);
+	net_finish();
+}
+
+void net_break_links(void)
+{
+	for (int i = 0; i < net.size; i++)
+		for (int peer = 0; peer < net.size; peer++)
+			if (peer != i && net_draw(3) == 0)
+				net.nodes[i].broken[peer] = net_draw(4);
+}
+
+void net_stop_idling(void)
+{
+	for (int i = 0; i < net.size; i++)
+		net.nodes[i].idle = false;
+}
+
+struct rd_coordinator *net_coordinator(void)
+{
+	net_init(2, 1);
+	cr_assert_eq(
+		rd_coordinator_create(&net.coordinator, &net.nodes[0].settings, "here", 1, 0), 0);
+	return net.coordinator;
+}
