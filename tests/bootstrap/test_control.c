@@ -47,9 +47,8 @@ Test(control, ranks_meet_know_each_other_and_part, .timeout = 30)
 
 Test(control, a_rank_alone_needs_no_address, .timeout = 10)
 {
-	control_prepare_rank(&ranks[0], 0, 1, 1);
+	control_prepare_rank(&ranks[0], 0, 1, 1, control_no_call);
 	strcpy(ranks[0].settings.address, "no such name");
-	ranks[0].script = control_no_call;
 	control_run(1);
 	control_expect(0, 1, 0, "");
 }
@@ -58,10 +57,8 @@ Test(control, rank_0_binds_its_address_and_may_come_last, .timeout = 30)
 {
 	int port = control_free_port();
 
-	for (int i = 0; i < 3; i++) {
-		control_prepare_rank(&ranks[i], i, 3, port);
-		ranks[i].script = control_no_call;
-	}
+	for (int i = 0; i < 3; i++)
+		control_prepare_rank(&ranks[i], i, 3, port, control_no_call);
 	control_start(1, 3);
 	poll(NULL, 0, 50);
 	control_start(0, 1);
@@ -82,10 +79,8 @@ Test(control, comm_after_comm_at_one_port_are_kept_apart, .timeout = 60)
 {
 	int port = control_free_port();
 
-	for (int i = 0; i < 4; i++) {
-		control_prepare_rank(&ranks[i], i, 4, port);
-		ranks[i].script = many_comms;
-	}
+	for (int i = 0; i < 4; i++)
+		control_prepare_rank(&ranks[i], i, 4, port, many_comms);
 	control_start(0, 4);
 	control_wait(0, 4);
 	for (int i = 0; i < 4; i++)
@@ -99,9 +94,8 @@ Test(control, ipv6_and_names_do_as_well, .timeout = 30)
 	for (int a = 0; a < 2; a++) {
 		int port = control_free_port();
 		for (int i = 0; i < 2; i++) {
-			control_prepare_rank(&ranks[i], i, 2, port);
+			control_prepare_rank(&ranks[i], i, 2, port, control_no_call);
 			strcpy(ranks[i].settings.address, addresses[a]);
-			ranks[i].script = control_no_call;
 			ranks[i].settings.init_timeout_ms = 3000;
 		}
 		control_run(2);
@@ -135,16 +129,15 @@ Test(control, where_nobody_listens_the_address_is_named, .timeout = 30)
 {
 	int files = count_files();
 
-	control_prepare_rank(&ranks[0], 3, 4, control_free_port());
+	control_prepare_rank(&ranks[0], 3, 4, control_free_port(), control_no_call);
 	ranks[0].settings.init_timeout_ms = 200;
-	ranks[0].script = control_no_call;
 	control_run(1);
 	control_expect(0, 1, RONDO_UNREACHABLE, "rank 3: no one listens at 127.0.0.1:");
 	control_expect(0, 1, RONDO_UNREACHABLE, "(Connection refused, tried for 200 ms)");
 	cr_expect_eq(count_files(), files);
 }
 
-/* So it may happen where nobody listens, and the port is among those that the system hands out. */
+/* This may happen where no process listens at an ephemeral port. */
 Test(control, a_socket_that_met_itself_met_nobody, .timeout = 10)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET };
@@ -163,9 +156,8 @@ Test(control, a_listener_that_never_answers_is_given_up, .timeout = 30)
 {
 	int port, fd = control_listen(&port);
 
-	control_prepare_rank(&ranks[0], 1, 2, port);
+	control_prepare_rank(&ranks[0], 1, 2, port, control_no_call);
 	ranks[0].settings.init_timeout_ms = 200;
-	ranks[0].script = control_no_call;
 	control_run(1);
 	control_expect(0, 1, RONDO_TIMEOUT, "does not answer (tried for 200 ms)");
 	close(fd);
@@ -176,10 +168,9 @@ Test(control, a_name_without_an_address_is_named, .timeout = 60)
 	int files = count_files();
 
 	for (int number = 0; number < 2; number++) {
-		control_prepare_rank(&ranks[0], number, 2, 29500);
+		control_prepare_rank(&ranks[0], number, 2, 29500, control_no_call);
 		strcpy(ranks[0].settings.address, "no-such-host.invalid");
 		ranks[0].settings.init_timeout_ms = 200;
-		ranks[0].script = control_no_call;
 		control_run(1);
 		control_expect(0, 1, RONDO_UNREACHABLE,
 			"MASTER_ADDR \"no-such-host.invalid\" has no address here");
@@ -189,9 +180,8 @@ Test(control, a_name_without_an_address_is_named, .timeout = 60)
 
 Test(control, an_address_of_another_host_is_refused_in_rank_0, .timeout = 30)
 {
-	control_prepare_rank(&ranks[0], 0, 2, 29500);
+	control_prepare_rank(&ranks[0], 0, 2, 29500, control_no_call);
 	strcpy(ranks[0].settings.address, "192.0.2.1");
-	ranks[0].script = control_no_call;
 	control_run(1);
 	control_expect(0, 1, RONDO_SETTING, "192.0.2.1:29500 is no address of this host");
 }
@@ -200,8 +190,7 @@ Test(control, a_port_in_use_is_said, .timeout = 30)
 {
 	int port, fd = control_listen(&port), files = count_files();
 
-	control_prepare_rank(&ranks[0], 0, 2, port);
-	ranks[0].script = control_no_call;
+	control_prepare_rank(&ranks[0], 0, 2, port, control_no_call);
 	control_run(1);
 	control_expect(0, 1, RONDO_SYSTEM, "the port is in use");
 	cr_expect_eq(count_files(), files);
@@ -212,12 +201,11 @@ Test(control, a_descriptor_that_does_not_listen_is_refused, .timeout = 30)
 {
 	int fd = eventfd(0, 0);
 
-	control_prepare_rank(&ranks[0], 0, 2, 29500);
+	control_prepare_rank(&ranks[0], 0, 2, 29500, control_no_call);
 	ranks[0].settings.rendezvous_fd = fd;
-	ranks[0].script = control_no_call;
 	control_run(1);
 	control_expect(0, 1, RONDO_SETTING, "is not a listening socket");
-	cr_expect_geq(fcntl(fd, F_GETFD), 0, "a descriptor of someone else was closed");
+	cr_expect_geq(fcntl(fd, F_GETFD), 0, "a descriptor of the program was closed");
 	close(fd);
 }
 

@@ -8,15 +8,21 @@
 
 /* ---- Failures later ------------------------------------------------------------------------ */
 
-static int abort_in_1(struct control_rank *rank)
+/* Rank 1 reports a failure, and the others wait for the verdict. */
+static int report_in_1(struct control_rank *rank, int error, int culprit, const char *reason)
 {
 	if (control_join_and_open(rank))
 		return rank->error;
 	if (rank->rank == 1)
-		return control_keep_error(rank, rd_control_report(rank->control, RONDO_ABORTED, -1,
-							"rank 1 gave up: no more coffee"));
+		return control_keep_error(
+			rank, rd_control_report(rank->control, error, culprit, reason));
 	control_await_verdict(rank);
 	return 0;
+}
+
+static int abort_in_1(struct control_rank *rank)
+{
+	return report_in_1(rank, RONDO_ABORTED, -1, "rank 1 gave up: no more coffee");
 }
 
 Test(control, an_abort_reaches_everyone, .timeout = 30)
@@ -31,7 +37,7 @@ static int vanish_in_2(struct control_rank *rank)
 	if (control_join_and_open(rank))
 		return rank->error;
 	if (rank->rank == 2)
-		return 0; /* run_rank() destroys without a goodbye */
+		return 0; /* its thread destroys without leaving */
 	control_await_verdict(rank);
 	return 0;
 }
@@ -68,13 +74,7 @@ Test(control, a_death_goes_before_the_broken_links_it_causes, .timeout = 30)
 
 static int break_a_link(struct control_rank *rank)
 {
-	if (control_join_and_open(rank))
-		return rank->error;
-	if (rank->rank == 1)
-		return control_keep_error(rank, rd_control_report(rank->control, RONDO_BROKEN, 2,
-							"rank 2 reset its connection"));
-	control_await_verdict(rank);
-	return 0;
+	return report_in_1(rank, RONDO_BROKEN, 2, "rank 2 reset its connection");
 }
 
 Test(control, where_nobody_died_the_broken_link_is_the_reason, .timeout = 30)
@@ -84,7 +84,7 @@ Test(control, where_nobody_died_the_broken_link_is_the_reason, .timeout = 30)
 	control_expect(0, 3, RONDO_BROKEN, "rank 2 reset its connection (seen by rank 1)");
 }
 
-/* Rank 1 does not join call #2, and rank 0 tires of it. */
+/* Rank 1 does not join call #2, and rank 0 reports a timeout. */
 static int idle_in_1(struct control_rank *rank)
 {
 	if (control_join_and_open(rank))
@@ -110,14 +110,14 @@ Test(control, of_a_silence_the_rank_that_did_not_join_is_the_reason, .timeout = 
 /* ---- Leaving ------------------------------------------------------------------------------- */
 
 static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t turn_news = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t turn_came = PTHREAD_COND_INITIALIZER;
 static int turn;
 
 static void await_turn(const struct control_rank *rank)
 {
 	pthread_mutex_lock(&turn_lock);
 	while (turn < rank->turn)
-		pthread_cond_wait(&turn_news, &turn_lock);
+		pthread_cond_wait(&turn_came, &turn_lock);
 	pthread_mutex_unlock(&turn_lock);
 }
 
@@ -125,7 +125,7 @@ static void next_turn(void)
 {
 	pthread_mutex_lock(&turn_lock);
 	turn++;
-	pthread_cond_broadcast(&turn_news);
+	pthread_cond_broadcast(&turn_came);
 	pthread_mutex_unlock(&turn_lock);
 }
 
@@ -135,7 +135,7 @@ static int leave_in_turn(struct control_rank *rank)
 		return rank->error;
 	await_turn(rank);
 	if (rank->rank == 0) {
-		/* It stays until all have left: that must not hold up the turns. */
+		/* It returns once all have left, which must not hold up the turns. */
 		next_turn();
 		return control_leave(rank);
 	}

@@ -26,12 +26,12 @@ Test(rendezvous, ranks_meet_work_and_part_whatever_the_delays, .timeout = 60)
 	}
 }
 
-/* One run for each event of the healthy run, in which the victim falls ill just then. */
+/* One run for each event of the run without a fault: the victim gets the fault just then. */
 static void run_every_moment(int size, int victim, enum fault fault)
 {
-	bool struck = true;
+	bool fault_came = true;
 
-	for (uint64_t moment = 0; struck; moment++) {
+	for (uint64_t moment = 0; fault_came; moment++) {
 		char what[64];
 		snprintf(what, sizeof(what), "%d ranks, %d has fault %d at event %llu", size,
 			victim, fault, (unsigned long long)moment);
@@ -41,7 +41,7 @@ static void run_every_moment(int size, int victim, enum fault fault)
 		net.fault = fault;
 		net.fault_event = moment;
 		cr_assert(net_run_until(net_all_ended), "%s: it hangs", what);
-		struck = net.events > moment;
+		fault_came = net.events > moment;
 		net_check_survivors(what);
 		net_finish();
 	}
@@ -82,8 +82,7 @@ Test(rendezvous, a_death_among_detours_is_the_same_news_to_all, .timeout = 120)
 	}
 }
 
-/* A world in which ranks come late, leave early, fall ill and disagree. True: some come too late.
- */
+/* Ranks that come late, leave early, have faults and disagree. True: some may come too late. */
 static bool init_chaos(uint32_t seed)
 {
 	bool late;
@@ -103,7 +102,7 @@ static bool init_chaos(uint32_t seed)
 	return late;
 }
 
-/* Now and then a rank reports something, and blames anyone. */
+/* Sometimes a rank reports a random error of a random culprit. */
 static void report_at_times(void)
 {
 	static const int errors[] = { RONDO_BROKEN, RONDO_TIMEOUT, RONDO_MISMATCH, RONDO_ABORTED };
@@ -132,8 +131,8 @@ Test(rendezvous, nobody_hangs_when_much_goes_wrong, .timeout = 120)
 			net_run_now();
 			report_at_times();
 		}
-		/* Who dials for its whole time in vain, or reports and hears no word for too long,
-		   has a reason of its own. */
+		/* A rank that never gets a connection, or no verdict on its report in time, has a
+		   reason of its own. */
 		if (!late && net.delay_ms <= 5)
 			net_check_survivors(what);
 		net_finish();

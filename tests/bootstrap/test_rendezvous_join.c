@@ -27,9 +27,8 @@ Test(rendezvous, another_size_is_refused)
 	net.nodes[2].settings.size = 4;
 	net.nodes[2].start_ms += 100;
 	net_expect_verdict(RONDO_SETTING,
-		"rank 2 (host h2, pid 102) was started with WORLD_SIZE 4, "
-		"rank 0 (host h0, pid 100) "
-		"with 3");
+		"rank 2 (host h2, pid 102) was started with WORLD_SIZE 4, rank 0 (host h0, pid "
+		"100) with 3");
 }
 
 Test(rendezvous, a_rank_beyond_the_size_is_refused)
@@ -45,8 +44,8 @@ Test(rendezvous, two_of_one_rank_are_refused)
 	net.nodes[2].settings.rank = 1;
 	net.nodes[2].start_ms += 100;
 	net_expect_verdict(RONDO_SETTING,
-		"two processes say they are rank 1: rank 1 (host h1, pid 101) and rank 1 (host h2, "
-		"pid 102)");
+		"two processes say they are rank 1: rank 1 (host h1, pid 101) and rank 1 (host "
+		"h2, pid 102)");
 }
 
 Test(rendezvous, settings_that_differ_are_named)
@@ -116,28 +115,20 @@ static void take_member(struct rd_participant *participant, int rank)
 	rd_participant_take(participant, &message, 0);
 }
 
-/* What a participant says of a coordinator that tells of these two ranks, in a comm of two, and
- * then of nothing.
- */
+/* The verdict of a participant in a comm of two after two MEMBERs, of these ranks, and a TABLE. */
 static int take_members(int first, int second)
 {
-	struct net_node *node = &net.nodes[1];
+	struct rd_participant *participant = net_participant();
 	struct rd_control_message beat = { .kind = RD_CONTROL_BEAT },
 				  table = { .kind = RD_CONTROL_TABLE };
 	const char *reason;
 	int error;
 
-	net_init(2, 1);
-	cr_assert_eq(rd_participant_create(&node->participant, &node->settings, &node->self,
-			     &node->activity, "here", 0),
-		0);
-	cr_assert(rd_participant_connects(node->participant, 0));
-	rd_participant_connected(node->participant, 0);
-	rd_participant_take(node->participant, &beat, 0);
-	take_member(node->participant, first);
-	take_member(node->participant, second);
-	rd_participant_take(node->participant, &table, 0);
-	error = rd_participant_verdict(node->participant, &reason);
+	rd_participant_take(participant, &beat, 0);
+	take_member(participant, first);
+	take_member(participant, second);
+	rd_participant_take(participant, &table, 0);
+	error = rd_participant_verdict(participant, &reason);
 	net_finish();
 	return error;
 }
@@ -171,7 +162,7 @@ Test(rendezvous, strangers_are_few_and_for_a_short_time)
 	net_finish();
 }
 
-/* All come at one moment, and yet each in its turn: whoever has just come stays. */
+/* All are opened at the same time, and yet closed in order: the latest stays. */
 Test(rendezvous, the_stranger_that_has_been_silent_for_longest_goes_first)
 {
 	struct rd_coordinator *coordinator = net_coordinator();
@@ -191,7 +182,6 @@ Test(rendezvous, the_stranger_that_has_been_silent_for_longest_goes_first)
 	net_finish();
 }
 
-/* It has yet to be told why; until then it is not closed for another. */
 /* Rank 2 cannot take part: its report comes before the others, between them, or last. */
 Test(rendezvous, a_rank_that_cannot_take_part_sends_the_reason)
 {
@@ -231,6 +221,7 @@ Test(rendezvous, a_rank_that_is_none_cannot_decline)
 	net_finish();
 }
 
+/* It has yet to receive the reason. Until then it is not closed for another. */
 Test(rendezvous, a_rank_that_is_refused_goes_after_the_strangers)
 {
 	struct rd_coordinator *coordinator = net_coordinator();

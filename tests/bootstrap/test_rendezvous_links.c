@@ -4,7 +4,7 @@
 
 #include "rendezvous_net.h"
 
-/* On every rank those of all ranks' links, over the transports that they took in the end. */
+/* Each rank has the least limits of all links, over the transports that they took in the end. */
 static void expect_limits(uint32_t seed)
 {
 	bool maps = true;
@@ -42,15 +42,16 @@ Test(rendezvous, both_of_a_pair_take_the_first_transport_that_fails_neither, .ti
 				cr_assert_eq(route, net.nodes[peer].route[i], "seed %u", seed);
 				cr_assert_not(broken >> route & 1, "seed %u", seed);
 				cr_assert_eq(broken & ((1u << route) - 1), (1u << route) - 1,
-					"seed %u: rank %d left a sound way to %d", seed, i, peer);
+					"seed %u: rank %d left a transport that works to %d", seed,
+					i, peer);
 			}
 		}
 		net_finish();
 	}
 }
 
-/* Rank 1 says that the link between these two was lost. */
-static void take_link_failure(int low, int high, int by)
+/* The coordinator receives LINK_FAILED from rank 1: the link between these two. */
+static void receive_link_failure(int low, int high, int by)
 {
 	struct rd_control_message message = { .kind = RD_CONTROL_LINK_FAILED,
 		.link_failed = { low, high, by, "shm", "broken" } };
@@ -78,7 +79,7 @@ static void join_only(int size)
 Test(rendezvous, a_loss_of_a_rank_that_is_not_there_is_nonsense)
 {
 	join_only(3);
-	take_link_failure(1, 3, 1);
+	receive_link_failure(1, 3, 1);
 	net_expect_verdict(
 		RONDO_PROTOCOL, "rank 1 (host h1, pid 101) sent bytes that make no sense");
 }
@@ -86,7 +87,7 @@ Test(rendezvous, a_loss_of_a_rank_that_is_not_there_is_nonsense)
 Test(rendezvous, a_loss_between_others_is_nonsense)
 {
 	join_only(3);
-	take_link_failure(0, 2, 2);
+	receive_link_failure(0, 2, 2);
 	net_expect_verdict(
 		RONDO_PROTOCOL, "rank 1 (host h1, pid 101) sent bytes that make no sense");
 }
@@ -98,13 +99,13 @@ Test(rendezvous, a_loss_by_a_rank_that_is_ready_is_nonsense)
 	join_only(3);
 	rd_participant_ready(net.nodes[1].participant, 0, &limits);
 	net_run_steps(50);
-	take_link_failure(0, 1, 1);
+	receive_link_failure(0, 1, 1);
 	net_expect_verdict(
 		RONDO_PROTOCOL, "rank 1 (host h1, pid 101) sent bytes that make no sense");
 }
 
-/* How many rounds all of them know of, a moment later; -1: some know of others. */
-static int rounds_known(void)
+/* The number of rounds that have ended on all ranks, a moment later; -1: the ranks differ. */
+static int rounds_ended(void)
 {
 	int64_t until_ms = net.now_ms + 100;
 	int rounds;
@@ -125,22 +126,22 @@ Test(rendezvous, a_round_of_looks_ends_when_all_have_looked_or_are_ready)
 	join_only(3);
 	rd_participant_look(net.nodes[0].participant);
 	rd_participant_look(net.nodes[1].participant);
-	cr_expect_eq(rounds_known(), 0);
+	cr_expect_eq(rounds_ended(), 0);
 	rd_participant_look(net.nodes[0].participant);
-	cr_expect_eq(rounds_known(), 0);
+	cr_expect_eq(rounds_ended(), 0);
 	rd_participant_look(net.nodes[2].participant);
-	cr_expect_eq(rounds_known(), 1);
+	cr_expect_eq(rounds_ended(), 1);
 	rd_participant_look(net.nodes[0].participant);
 	rd_participant_look(net.nodes[2].participant);
-	cr_expect_eq(rounds_known(), 1);
+	cr_expect_eq(rounds_ended(), 1);
 	rd_participant_ready(net.nodes[1].participant, 0, &limits);
-	cr_expect_eq(rounds_known(), 2);
+	cr_expect_eq(rounds_ended(), 2);
 	rd_participant_look(net.nodes[2].participant);
-	cr_expect_eq(rounds_known(), 2);
+	cr_expect_eq(rounds_ended(), 2);
 	rd_participant_ready(net.nodes[2].participant, 0, &limits);
-	cr_expect_eq(rounds_known(), 2);
+	cr_expect_eq(rounds_ended(), 2);
 	rd_participant_look(net.nodes[0].participant);
-	cr_expect_eq(rounds_known(), 3);
+	cr_expect_eq(rounds_ended(), 3);
 	net_finish();
 }
 

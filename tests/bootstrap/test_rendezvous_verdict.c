@@ -16,10 +16,23 @@ static void is_in_call(int rank, uint32_t number, int waiting_for)
 	atomic_store(&activity->waiting_for, waiting_for);
 }
 
+/* Each rank waits in call #17 for the next one. */
+static void wait_in_circle(void)
+{
+	for (int i = 0; i < net.size; i++)
+		is_in_call(i, 17, (i + 1) % net.size);
+}
+
 static void has_made(int rank, uint32_t calls)
 {
 	is_in_call(rank, calls, -1);
 	atomic_store(&net.nodes[rank].activity.done, calls);
+}
+
+static void all_have_made(uint32_t calls)
+{
+	for (int i = 0; i < net.size; i++)
+		has_made(i, calls);
 }
 
 static void report(int rank, int error, int culprit, const char *reason)
@@ -27,17 +40,33 @@ static void report(int rank, int error, int culprit, const char *reason)
 	rd_participant_report(net.nodes[rank].participant, error, culprit, reason, net.now_ms);
 }
 
+static void leave(int rank, uint64_t digest)
+{
+	rd_participant_leave(net.nodes[rank].participant, digest, net.now_ms);
+}
+
+static void expect_no_verdict(void)
+{
+	cr_expect_eq(net.coordinator_error, 0, "%s", net.coordinator_reason);
+}
+
+static void expect_all_left(void)
+{
+	expect_no_verdict();
+	for (int i = 0; i < net.size; i++)
+		cr_expect_eq(rd_participant_phase(net.nodes[i].participant), RD_PARTICIPANT_LEFT);
+	net_finish();
+}
+
 Test(rendezvous, of_a_silence_the_mute_rank_is_the_reason)
 {
 	net_meet(4);
-	for (int i = 0; i < 4; i++)
-		is_in_call(i, 17, (i + 1) % 4);
+	wait_in_circle();
 	net.nodes[1].stopped = true;
 	report(2, RONDO_TIMEOUT, 3, "rank 3 was silent");
 	net_expect_verdict(RONDO_TIMEOUT,
-		"rank 1 (host h1, pid 101) does not answer: stopped or cut "
-		"off; rank 2 (host h2, pid "
-		"102) waited 1 s for it in all_reduce #17");
+		"rank 1 (host h1, pid 101) does not answer: stopped or cut off; "
+		"rank 2 (host h2, pid 102) waited 1 s for it in all_reduce #17");
 }
 
 Test(rendezvous, of_two_mute_ranks_the_blamed_one_is_the_reason)
@@ -54,14 +83,12 @@ Test(rendezvous, of_two_mute_ranks_the_blamed_one_is_the_reason)
 Test(rendezvous, of_a_silence_the_rank_that_has_not_joined_is_the_reason)
 {
 	net_meet(4);
-	for (int i = 0; i < 4; i++)
-		is_in_call(i, 17, (i + 1) % 4);
+	wait_in_circle();
 	has_made(1, 16);
 	report(3, RONDO_TIMEOUT, 0, "rank 0 was silent");
 	net_expect_verdict(RONDO_TIMEOUT,
-		"rank 1 (host h1, pid 101) has not joined all_reduce #17 (it "
-		"has made 16 calls); rank "
-		"3 (host h3, pid 103) waited 1 s for it in all_reduce #17");
+		"rank 1 (host h1, pid 101) has not joined all_reduce #17 (it has made 16 calls); "
+		"rank 3 (host h3, pid 103) waited 1 s for it in all_reduce #17");
 }
 
 Test(rendezvous, of_a_silence_the_rank_that_waits_for_nobody_is_the_reason)
@@ -78,8 +105,7 @@ Test(rendezvous, of_a_silence_the_rank_that_waits_for_nobody_is_the_reason)
 Test(rendezvous, of_a_silence_without_a_reason_the_report_stands)
 {
 	net_meet(3);
-	for (int i = 0; i < 3; i++)
-		is_in_call(i, 17, (i + 1) % 3);
+	wait_in_circle();
 	report(2, RONDO_TIMEOUT, 0, "rank 2 heard nothing from rank 0");
 	net_expect_verdict(RONDO_TIMEOUT, "rank 2 heard nothing from rank 0");
 }
@@ -90,7 +116,7 @@ Test(rendezvous, a_death_goes_before_the_reports_of_it)
 
 	net_meet(3);
 	report(0, RONDO_BROKEN, 1, "rank 1 closed its connection");
-	/* All have answered the coordinator's question long before the news of the death comes. */
+	/* All have answered the coordinator's QUERY long before the connection ends. */
 	for (until_ms = net.now_ms + 400; net.now_ms < until_ms;)
 		net_run_steps(1);
 	net_kill(&net.nodes[2]);
@@ -118,23 +144,20 @@ Test(rendezvous, ranks_that_blame_each_other_are_judged_all_the_same)
 Test(rendezvous, a_broken_link_to_a_leaver_is_a_leave)
 {
 	net_meet(3);
-	for (int i = 0; i < 3; i++)
-		has_made(i, 5);
-	rd_participant_leave(net.nodes[1].participant, 0, net.now_ms);
+	all_have_made(5);
+	leave(1, 0);
 	report(2, RONDO_BROKEN, 1, "rank 1 closed its connection during recv");
-	net_expect_verdict(RONDO_LEFT,
-		"rank 1 (host h1, pid 101) left after call #5; rank 1 closed its connection during "
-		"recv");
+	net_expect_verdict(RONDO_LEFT, "rank 1 (host h1, pid 101) left after call #5; "
+				       "rank 1 closed its connection during recv");
 }
 
 Test(rendezvous, a_call_beyond_a_leavers_is_found_when_it_begins)
 {
 	net_meet(3);
-	for (int i = 0; i < 3; i++)
-		has_made(i, 5);
-	rd_participant_leave(net.nodes[1].participant, 0, net.now_ms);
+	all_have_made(5);
+	leave(1, 0);
 	net_run_steps(50);
-	cr_expect_eq(net.coordinator_error, 0);
+	expect_no_verdict();
 	is_in_call(2, 6, 1);
 	net_expect_verdict(RONDO_LEFT,
 		"rank 1 (host h1, pid 101) left after call #5; rank 2 is in all_reduce #6");
@@ -143,13 +166,12 @@ Test(rendezvous, a_call_beyond_a_leavers_is_found_when_it_begins)
 Test(rendezvous, unequal_goodbyes_are_found)
 {
 	net_meet(3);
-	rd_participant_leave(net.nodes[1].participant, 1, net.now_ms);
+	leave(1, 1);
 	net_run_steps(50);
-	rd_participant_leave(net.nodes[2].participant, 2, net.now_ms);
+	leave(2, 2);
 	net_expect_verdict(RONDO_MISMATCH,
-		"rank 1 (host h1, pid 101) and rank 2 (host h2, pid 102) "
-		"both left after call #0, but "
-		"did not make the same calls");
+		"rank 1 (host h1, pid 101) and rank 2 (host h2, pid 102) both left after call "
+		"#0, but did not make the same calls");
 }
 
 Test(rendezvous, a_report_that_nobody_hears_stands_by_itself)
@@ -171,25 +193,19 @@ Test(rendezvous, a_report_that_nobody_hears_stands_by_itself)
 
 Test(rendezvous, a_goodbye_that_is_never_answered_ends)
 {
-	struct net_node *node = &net.nodes[1];
+	struct rd_participant *participant = net_participant();
 	struct rd_control_message message = { .kind = RD_CONTROL_BEAT,
 		.beat.timeout_ms = NET_TIMEOUT_MS };
 	const char *reason;
 
-	net_init(2, 1);
-	cr_assert_eq(rd_participant_create(&node->participant, &node->settings, &node->self,
-			     &node->activity, "here", 0),
-		0);
-	cr_assert(rd_participant_connects(node->participant, 0));
-	rd_participant_connected(node->participant, 0);
-	rd_participant_leave(node->participant, 0, 0);
-	/* What is there beats, and says nothing more. */
+	rd_participant_leave(participant, 0, 0);
+	/* The other end sends heartbeats, and nothing more. */
 	for (int64_t now_ms = 0; now_ms <= NET_TIMEOUT_MS; now_ms += 100) {
-		cr_expect_lt(rd_participant_phase(node->participant), RD_PARTICIPANT_LEFT);
-		rd_participant_take(node->participant, &message, now_ms);
-		rd_participant_tick(node->participant, now_ms);
+		cr_expect_lt(rd_participant_phase(participant), RD_PARTICIPANT_LEFT);
+		rd_participant_take(participant, &message, now_ms);
+		rd_participant_tick(participant, now_ms);
 	}
-	cr_expect_eq(rd_participant_verdict(node->participant, &reason), RONDO_TIMEOUT);
+	cr_expect_eq(rd_participant_verdict(participant, &reason), RONDO_TIMEOUT);
 	cr_expect(strstr(reason, "did not answer a goodbye within 1 s"), "%s", reason);
 	net_finish();
 }
@@ -206,14 +222,11 @@ Test(rendezvous, a_process_that_was_stopped_itself_blames_nobody)
 {
 	net_meet(3);
 	cr_assert(net_run_until(is_quiet));
-	/* The whole machine sleeps for a minute, with no news under way. */
+	/* The whole host sleeps for a minute, with no message under way. */
 	net.now_ms += 60000;
 	net_stop_idling();
 	cr_assert(net_run_until(net_all_ended));
-	cr_expect_eq(net.coordinator_error, 0, "%s", net.coordinator_reason);
-	for (int i = 0; i < 3; i++)
-		cr_expect_eq(rd_participant_phase(net.nodes[i].participant), RD_PARTICIPANT_LEFT);
-	net_finish();
+	expect_all_left();
 }
 
 Test(rendezvous, a_death_that_the_kernel_reports_needs_no_closed_connection)
@@ -238,28 +251,22 @@ Test(rendezvous, the_death_of_rank_0_is_each_ranks_own_news)
 Test(rendezvous, a_rank_that_has_left_may_die)
 {
 	net_meet(3);
-	rd_participant_leave(net.nodes[2].participant, 0, net.now_ms);
+	leave(2, 0);
 	net_run_steps(50);
 	rd_participant_died(net.nodes[1].participant, 2);
 	net_run_steps(50);
-	rd_participant_leave(net.nodes[1].participant, 0, net.now_ms);
-	rd_participant_leave(net.nodes[0].participant, 0, net.now_ms);
+	leave(1, 0);
+	leave(0, 0);
 	net_run_steps(50);
-	cr_expect_eq(net.coordinator_error, 0, "%s", net.coordinator_reason);
-	for (int i = 0; i < 3; i++)
-		cr_expect_eq(rd_participant_phase(net.nodes[i].participant), RD_PARTICIPANT_LEFT);
-	net_finish();
+	expect_all_left();
 }
 
-/* This rank waits in call `number`, which it has begun, for another rank, for so long. */
+/* This rank has waited for another in call `number` for waited_ms. */
 static void waits_for(int rank, uint32_t number, int other, int64_t waited_ms)
 {
 	struct rd_activity *activity = &net.nodes[rank].activity;
 
-	atomic_store(&activity->calls, number);
-	atomic_store(&activity->done, number - 1);
-	atomic_store(&activity->collective, RD_ALL_REDUCE);
-	atomic_store(&activity->waiting_for, other);
+	is_in_call(rank, number, other);
 	atomic_store(&activity->waiting_since_ms, net.now_ms - waited_ms);
 	atomic_store(&activity->waiting_seen_ms, net.now_ms);
 }
@@ -269,8 +276,7 @@ Test(rendezvous, a_call_that_waits_for_long_is_looked_into_and_goes_on)
 	char text[RD_REASON_SIZE];
 
 	net_meet(4);
-	for (int i = 0; i < 4; i++)
-		has_made(i, 5);
+	all_have_made(5);
 	waits_for(0, 6, 2, 300);
 	waits_for(2, 6, 3, 300);
 	rd_participant_slow(net.nodes[0].participant, true, 2, "rank 0 has waited 300 ms");
@@ -283,12 +289,12 @@ Test(rendezvous, a_call_that_waits_for_long_is_looked_into_and_goes_on)
 	rd_participant_slow(net.nodes[0].participant, true, 2, "rank 0 has waited 400 ms");
 	net_run_steps(200);
 	cr_expect_not(rd_coordinator_slow_call(net.coordinator, text), "%s", text);
-	/* A rank that beats may take longer than a heartbeat may. */
+	/* A rank with heartbeats may take longer than heartbeat_timeout_ms. */
 	waits_for(0, 6, 2, 3 * NET_TIMEOUT_MS);
 	waits_for(2, 6, 3, 3 * NET_TIMEOUT_MS);
 	rd_participant_slow(net.nodes[0].participant, false, 2, "rank 0 has waited 3 s");
 	net_run_steps(200);
-	cr_expect_eq(net.coordinator_error, 0, "%s", net.coordinator_reason);
+	expect_no_verdict();
 	net_finish();
 }
 
@@ -311,7 +317,7 @@ Test(rendezvous, ranks_that_have_just_begun_to_wait_are_not)
 	waits_for(2, 6, 1, NET_TIMEOUT_MS / 2);
 	rd_participant_slow(net.nodes[1].participant, false, 2, "rank 1 has waited 1000 ms");
 	net_run_steps(100);
-	cr_expect_eq(net.coordinator_error, 0, "%s", net.coordinator_reason);
+	expect_no_verdict();
 	net_finish();
 }
 

@@ -29,10 +29,12 @@ int control_listen(int *port)
 	return fd;
 }
 
-void control_prepare_rank(struct control_rank *rank, int number, int size, int port)
+void control_prepare_rank(struct control_rank *rank, int number, int size, int port,
+	int (*script)(struct control_rank *))
 {
 	memset(rank, 0, sizeof(*rank));
 	rank->rank = number;
+	rank->script = script;
 	rank->size = size;
 	rank->settings.rank = number;
 	rank->settings.size = size;
@@ -57,10 +59,8 @@ int control_prepare(int size, int (*script)(struct control_rank *))
 	int port = 0, fd = control_listen(&port);
 
 	cr_assert_geq(fd, 0);
-	for (int i = 0; i < size; i++) {
-		control_prepare_rank(&ranks[i], i, size, port);
-		ranks[i].script = script;
-	}
+	for (int i = 0; i < size; i++)
+		control_prepare_rank(&ranks[i], i, size, port, script);
 	ranks[0].settings.rendezvous_fd = fd;
 	return port;
 }

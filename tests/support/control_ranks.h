@@ -40,7 +40,8 @@ int control_listen(int *port);
 int control_free_port(void);
 
 /* A rank that connects to 127.0.0.1:port. */
-void control_prepare_rank(struct control_rank *rank, int number, int size, int port);
+void control_prepare_rank(struct control_rank *rank, int number, int size, int port,
+	int (*script)(struct control_rank *));
 /* Prepares ranks[size]. Rank 0 gets a socket that listens already, as from a launcher. Returns the
    port. */
 int control_prepare(int size, int (*script)(struct control_rank *));

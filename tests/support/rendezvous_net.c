@@ -14,7 +14,7 @@ uint32_t net_draw(uint32_t below)
 	return below ? (net.seed >> 8) % below : 0;
 }
 
-/* ---- Its ends ------------------------------------------------------------------------------ */
+/* ---- Ends of connections ------------------------------------------------------------------- */
 
 /* From the side of the rank: the coordinator receives the end. */
 static void close_connection(struct net_node *node)
@@ -221,7 +221,7 @@ int net_route_to(const struct net_node *node, int peer)
 	return route;
 }
 
-static void lose_route(struct net_node *node, int peer, int route)
+static void report_link_failure(struct net_node *node, int peer, int route)
 {
 	int rank = (int)(node - net.nodes);
 	struct rd_link_failure link_failure = {
@@ -254,7 +254,7 @@ static void open_links(struct net_node *node)
 			continue;
 		open = false;
 		if (!(node->reported[peer] & bit))
-			lose_route(node, peer, route);
+			report_link_failure(node, peer, route);
 	}
 	if (open)
 		rd_participant_ready(node->participant, fallbacks, &limits);
@@ -311,30 +311,24 @@ static void run_node(struct net_node *node)
 
 /* ---- Time ---------------------------------------------------------------------------------- */
 
-static void sooner(int64_t *a, int64_t b)
-{
-	if (b < *a)
-		*a = b;
-}
-
 int64_t net_next_ms(void)
 {
 	int64_t next = RD_NEVER;
 
 	if (coordinator_acts())
-		sooner(&next, rd_coordinator_deadline(net.coordinator));
+		next = rd_sooner(next, rd_coordinator_deadline(net.coordinator));
 	for (int i = 0; i < net.size; i++) {
 		struct net_node *node = &net.nodes[i];
 		if (!node->participant && !node->dead)
-			sooner(&next, node->start_ms);
+			next = rd_sooner(next, node->start_ms);
 		if (net_acts(node) && rd_participant_phase(node->participant) < RD_PARTICIPANT_LEFT)
-			sooner(&next, node->act_ms);
+			next = rd_sooner(next, node->act_ms);
 		if (net_acts(node))
-			sooner(&next, rd_participant_deadline(node->participant));
+			next = rd_sooner(next, rd_participant_deadline(node->participant));
 		if (node->up.first && !net.nodes[0].stopped)
-			sooner(&next, node->up.first->at_ms);
+			next = rd_sooner(next, node->up.first->at_ms);
 		if (node->down.first && !node->stopped)
-			sooner(&next, node->down.first->at_ms);
+			next = rd_sooner(next, node->down.first->at_ms);
 	}
 	return next;
 }
@@ -418,7 +412,7 @@ void net_run_steps(int count)
 	}
 }
 
-/* ---- Networks -------------------------------------------------------------------------------- */
+/* ---- Networks ------------------------------------------------------------------------------ */
 
 void net_init(int size, uint32_t seed)
 {
@@ -473,14 +467,6 @@ void net_meet(int size)
 	cr_assert(net_run_until(net_all_open));
 }
 
-static const char *reason_of(int rank, int *error)
-{
-	const char *reason;
-
-	*error = rd_participant_verdict(net.nodes[rank].participant, &reason);
-	return reason;
-}
-
 void net_check_survivors(const char *what)
 {
 	for (int i = 0; i < net.size; i++) {
@@ -489,7 +475,7 @@ void net_check_survivors(const char *what)
 		int error;
 		if (node->dead || node->stopped || node->corrupts)
 			continue;
-		reason = reason_of(i, &error);
+		error = rd_participant_verdict(node->participant, &reason);
 		if (rd_participant_phase(node->participant) == RD_PARTICIPANT_LEFT)
 			cr_expect_eq(error, 0);
 		else if (net.victim == 0)
@@ -533,4 +519,17 @@ struct rd_coordinator *net_coordinator(void)
 	cr_assert_eq(
 		rd_coordinator_create(&net.coordinator, &net.nodes[0].settings, "here", 1, 0), 0);
 	return net.coordinator;
+}
+
+struct rd_participant *net_participant(void)
+{
+	struct net_node *node = &net.nodes[1];
+
+	net_init(2, 1);
+	cr_assert_eq(rd_participant_create(&node->participant, &node->settings, &node->self,
+			     &node->activity, "here", 0),
+		0);
+	cr_assert(rd_participant_connects(node->participant, 0));
+	rd_participant_connected(node->participant, 0);
+	return node->participant;
 }

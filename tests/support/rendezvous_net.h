@@ -78,6 +78,8 @@ void net_meet(int size);
 void net_stop_idling(void);
 /* A coordinator of two ranks, of which none has started. */
 struct rd_coordinator *net_coordinator(void);
+/* The participant of rank 1 of two: it is connected, and there is no coordinator. */
+struct rd_participant *net_participant(void);
 
 /* The next moment at which something is due; RD_NEVER. */
 int64_t net_next_ms(void);
