@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# pages.sh SOURCE BUILD: docs/TOOL.md has a table row for each option that TOOL --help lists, and no other option.
+# TOOL -h prints the same as --help.
+set -euo pipefail
+
+source=$1 build=$2 bad=0
+complain() {
+	echo "$*" >&2
+	bad=1
+}
+
+for tool in "$build"/rondo-{bench,check,run,topo} "$build/train/rondo-train"; do
+	name=${tool##*/}
+	[ -x "$tool" ] || [ "$name" != rondo-train ] || continue # it takes OpenBLAS
+	help=$("$tool" --help)
+	page=$(grep -E '^\| `-' "$source/docs/$name.md" | cut -d'|' -f2)
+	for option in $(grep -E '^ +(-[a-zA-Z], )?--' <<<"$help" | grep -oE -- '--[a-z][a-z_-]+'); do
+		grep -qE -- "\`$option\b" <<<"$page" || complain "docs/$name.md lacks $option"
+	done
+	for option in $(grep -oE -- '`--[a-z][a-z_-]+' <<<"$page"); do
+		grep -qE -- "${option#?}\b" <<<"$help" || complain "docs/$name.md lists $option, and $name --help does not"
+	done
+	[ "$("$tool" -h)" = "$help" ] || complain "$name -h is not $name --help"
+done
+exit $bad
