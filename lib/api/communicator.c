@@ -19,15 +19,17 @@
 #include "bootstrap/socket.h"
 #include "comm/calibrate.h"
 #include "comm/comm_log.h"
+#include "comm/connect.h"
 #include "comm/plan_cache.h"
+#include "comm/route.h"
 #include "comm/run.h"
 #include "comm/user_op.h"
 #include "device/device.h"
 #include "gpu/gpu.h"
 
-/* ---- Making -------------------------------------------------------------------------------- */
+/* ---- Creating ------------------------------------------------------------------------------ */
 
-/* Whether an earlier rank of this host says that it begins at the same core. */
+/* Whether an earlier rank of this host begins at the same core. */
 static bool is_core_counted(const struct rd_member *members, int rank, const struct rd_place *here)
 {
 	for (int i = 0; i < rank; i++)
@@ -37,8 +39,8 @@ static bool is_core_counted(const struct rd_member *members, int rank, const str
 	return false;
 }
 
-/* The ranks of this host and the cores that they have together: those that this rank may run on, or
-   where each is bound to one of its own, those. */
+/* Counts the ranks of this host and the cores that they share: those that this rank may run on. If
+   ranks are bound to more cores than that, the ones that they are bound to. */
 static void count_cores(struct rondo_comm *comm, const struct rd_member *members)
 {
 	const struct rd_place *here = &members[comm->rank].place;
@@ -57,7 +59,7 @@ static void count_cores(struct rondo_comm *comm, const struct rd_member *members
 	comm->oversubscribed = ranks > comm->cores;
 }
 
-/* How the ranks lie to each other; channels of one order share its layout. */
+/* Creates the layout of each channel; channels of one order share it. */
 static int lay_out(struct rondo_comm *comm, const struct rd_member *members)
 {
 	struct rd_place *places = calloc((size_t)comm->size, sizeof(*places));
@@ -87,8 +89,8 @@ static void destroy_layouts(struct rondo_comm *comm)
 			rd_order_destroy(comm->layouts[channel]);
 }
 
-/* A name may come to be known later than its host's ranks start. Transports too ask which way leads
-   there, and ask once: so this waits for it first. */
+/* Name service may learn the master's name after the ranks start. Transports look up the way to it
+   once, so this waits first. */
 static int await_master(const struct rd_settings *settings)
 {
 	struct rd_addresses addresses;
@@ -119,7 +121,7 @@ static int set_picker(struct rondo_comm *comm)
 	return 0;
 }
 
-/* What is measured are calls like any other, so there is a picker from the beginning. */
+/* Calibration makes calls, so there is a picker of default costs before it. */
 static int create_picker(struct rondo_comm *comm)
 {
 	int err;
@@ -215,7 +217,7 @@ static void drop_messages(struct rondo_comm *comm)
 			comm->links[i]->error = failed;
 }
 
-/* What is this rank's alone. */
+/* Frees all that no thread and no peer shares. */
 static void free_own(struct rondo_comm *comm)
 {
 	rd_buffer_exchange_destroy(comm);
@@ -232,7 +234,7 @@ static void free_own(struct rondo_comm *comm)
 	free(comm);
 }
 
-/* Frees everything but the goodbye; also what is half made. */
+/* Frees a comm, also one half created. Sends no goodbye. */
 static void destroy(struct rondo_comm *comm)
 {
 	if (!comm)
@@ -278,7 +280,7 @@ static struct rondo_comm *create(const struct rd_settings *settings)
 	return comm;
 }
 
-/* The steps that this rank takes alone, before it meets the others. */
+/* The steps of this rank alone, before it meets the others. */
 static int prepare(struct rondo_comm *comm, struct rd_member *self)
 {
 	int err = rd_forks_watch();
@@ -309,7 +311,7 @@ static int prepare(struct rondo_comm *comm, struct rd_member *self)
 	return err ? err : rd_route_listen(comm, self->cards);
 }
 
-/* The others wait for this rank, or would report it dead: sends them the reason. */
+/* Sends the reason to the other ranks, which wait for this one. */
 static int fail_while_joining(struct rondo_comm *comm, int err)
 {
 	if (!comm->control || atomic_load(&comm->failed))
@@ -319,7 +321,7 @@ static int fail_while_joining(struct rondo_comm *comm, int err)
 	return rd_comm_fail(comm, err, comm->rank);
 }
 
-/* Where this rank is alone, nobody needs to be met. */
+/* Meets the other ranks, if there are any. */
 static int start(
 	struct rondo_comm *comm, const struct rd_member *self, const struct rondo_comm *parent)
 {
@@ -346,7 +348,7 @@ static void share_rendezvous(struct rd_settings *settings, const struct rondo_co
 	if (settings->rendezvous_fd < 0 || (config && config->rendezvous_fd >= 0))
 		return;
 	copy = elsewhere ? -1 : fcntl(settings->rendezvous_fd, F_DUPFD_CLOEXEC, 0);
-	/* What cannot be copied is no socket either: that is said where it is to be used. */
+	/* A descriptor that cannot be copied is no socket: its use fails later, with the reason. */
 	if (copy >= 0 || elsewhere)
 		settings->rendezvous_fd = copy;
 }
@@ -386,7 +388,7 @@ int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings,
 	return 0;
 }
 
-/* With settings that are not sound, the caller's socket stays the caller's: a copy is used. */
+/* With invalid settings the caller's socket stays the caller's: a copy is used. */
 static int decline_settings(
 	struct rd_settings *settings, const struct rondo_config *config, int err)
 {
@@ -410,7 +412,7 @@ int rondo_comm_create(rondo_comm **comm, const struct rondo_config *config)
 
 	if (err)
 		return decline_settings(&settings, config, err);
-	/* Which may be in the name of the log's file. */
+	/* Before the first line: the name of the log's file may contain the rank. */
 	rd_log_rank(settings.rank);
 	rd_settings_log(&settings);
 	if (settings.rank == 0)
@@ -455,7 +457,7 @@ int rondo_comm_finalize(rondo_comm *comm)
 	if (comm->control)
 		err = rd_control_leave(comm->control, comm->digest);
 	comm->control = NULL;
-	/* Whatever is called from now on meets this first. */
+	/* Every later call checks this first. */
 	comm->finalized = true;
 	atomic_store(&comm->failed, RONDO_INVALID);
 	return err;
@@ -483,7 +485,7 @@ int rondo_comm_destroy(rondo_comm *comm)
 	return err;
 }
 
-/* ---- Asking and failing -------------------------------------------------------------------- */
+/* ---- Queries and abort --------------------------------------------------------------------- */
 
 int rondo_comm_rank(const rondo_comm *comm)
 {

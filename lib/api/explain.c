@@ -1,4 +1,4 @@
-/* The functions of the public header that report what a comm's picker knows. */
+/* The functions of the public header that report costs and choices of a comm. */
 #include "base/error.h"
 #include "base/nearest.h"
 #include "comm/comm.h"

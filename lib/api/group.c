@@ -8,7 +8,7 @@
 
 static _Thread_local struct rd_group group;
 
-/* One that was open at a fork is the parent's: this child has none. */
+/* A group that was open at a fork is the parent's: the child has none. */
 bool rd_group_open(void)
 {
 	return group.depth > 0 && !rd_is_inherited(group.forks);
@@ -70,8 +70,8 @@ void rd_group_clear(void)
 	memset(&group, 0, sizeof(group));
 }
 
-/* Its calls are the parent's, who still has them. */
-static void forget_inherited(void)
+/* The parent still has the group and its calls. */
+static void drop_inherited(void)
 {
 	rd_tasks_finish(group.tasks, group.count);
 	rd_group_clear();
@@ -80,7 +80,7 @@ static void forget_inherited(void)
 int rondo_group_start(void)
 {
 	if (group.depth > 0 && !rd_group_open())
-		forget_inherited();
+		drop_inherited();
 	group.forks = rd_forks;
 	group.depth++;
 	return 0;
@@ -92,7 +92,7 @@ int rd_group_close(struct rd_group **closed)
 	if (group.depth == 0)
 		return rd_fail(RONDO_INVALID, "rondo_group_end without rondo_group_start");
 	if (!rd_group_open()) {
-		forget_inherited();
+		drop_inherited();
 		return rd_refuse_inherited("rondo_group_end", "group");
 	}
 	if (--group.depth == 0)

@@ -20,7 +20,8 @@ bool rd_group_open(void);
 /* Adds a call to the open group. Takes over its vcounts and user operation. */
 int rd_group_add(struct rd_task *task, struct rondo_stream *stream);
 
-/* A call in the open group was refused: so will be the whole group. Returns error. */
+/* Records that a call of the open group was refused, which refuses the whole group. Returns
+   error. */
 int rd_group_refuse(int error);
 
 /* A stream is about to be destroyed: where the open group has calls on it, the group is refused. */
@@ -29,7 +30,7 @@ void rd_group_lose_stream(const struct rondo_stream *stream);
 /* Ends the innermost open group. *closed: the outermost one, whose calls are to be run now; NULL:
    an outer one is still open. */
 int rd_group_close(struct rd_group **closed);
-/* The closed group's calls have been run or refused: frees what held them. */
+/* Frees the closed group, whose calls have been run or refused. */
 void rd_group_clear(void);
 
 #endif

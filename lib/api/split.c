@@ -1,8 +1,8 @@
 /*
- * Parting a comm. Where no rank lacks memory, all tell each other their color and key, so each
- * knows who is in its part. The first of each part listens and tells where; the parts meet there as
- * any comm does, and a failure of the old comm ends that. Last, all ranks of the old comm hear from
- * all how it went, so that all return the same.
+ * Splitting a comm into parts. If no rank lacks memory, the ranks exchange their colors and keys,
+ * from which each computes its part. The first rank of each part listens and sends its address. The
+ * ranks of a part meet there as any comm does; a failure of the old comm ends that. Last, all ranks
+ * of the old comm exchange their results, so that all return the same.
  */
 #include <netdb.h>
 #include <netinet/in.h>
@@ -16,12 +16,12 @@
 #include "base/error.h"
 #include "api/group.h"
 
-struct wish {
+/* The arguments of one rank. */
+struct arguments {
 	int32_t color, key;
 };
 
-/* How it goes at a rank: an error and its reason; else, of a part's first rank, where it listens.
- */
+/* The result of a rank: an error and its reason; else the address of a part's first rank. */
 struct report {
 	int32_t error, port;
 	char text[RD_REASON_SIZE];
@@ -29,38 +29,38 @@ struct report {
 
 struct split {
 	rondo_comm *comm;
-	struct wish *wishes; /* [size of the old comm] */
-	struct report mine, *all; /* the same */
+	struct arguments *arguments; /* [size of the old comm] */
+	struct report mine, *all; /* all: [size of the old comm] */
 	int rank, size, first; /* in the new comm; its first rank, in the old one; -1: in none */
 	int listen_fd;
 	rondo_comm *made;
 };
 
-/* ---- Who is in which part ------------------------------------------------------------------- */
+/* ---- The parts ------------------------------------------------------------------------------ */
 
 /* Whether rank a comes before rank b in the part that both are in. */
-static bool before(const struct wish *wishes, int a, int b)
+static bool before(const struct arguments *arguments, int a, int b)
 {
-	return wishes[a].key != wishes[b].key ? wishes[a].key < wishes[b].key : a < b;
+	return arguments[a].key != arguments[b].key ? arguments[a].key < arguments[b].key : a < b;
 }
 
 static void find_part(struct split *split)
 {
-	const struct wish *wishes = split->wishes;
+	const struct arguments *arguments = split->arguments;
 	int self = split->comm->rank;
 
 	split->first = -1;
-	for (int i = 0; i < split->comm->size && wishes[self].color >= 0; i++) {
-		if (wishes[i].color != wishes[self].color)
+	for (int i = 0; i < split->comm->size && arguments[self].color >= 0; i++) {
+		if (arguments[i].color != arguments[self].color)
 			continue;
 		split->size++;
-		split->rank += before(wishes, i, self);
-		if (split->first < 0 || before(wishes, i, split->first))
+		split->rank += before(arguments, i, self);
+		if (split->first < 0 || before(arguments, i, split->first))
 			split->first = i;
 	}
 }
 
-/* ---- Where it meets ------------------------------------------------------------------------- */
+/* ---- Where a part meets --------------------------------------------------------------------- */
 
 static bool is_anywhere(const struct sockaddr_storage *address)
 {
@@ -77,7 +77,7 @@ static void clear_port(struct sockaddr_storage *address)
 		((struct sockaddr_in *)address)->sin_port = 0;
 }
 
-static int say_where(struct split *split, const struct sockaddr_storage *near)
+static int record_address(struct split *split, const struct sockaddr_storage *near)
 {
 	struct sockaddr_storage bound = { 0 };
 	socklen_t size = sizeof(bound);
@@ -107,7 +107,7 @@ static int listen_for_part(struct split *split)
 	int err = rd_listen(&split->listen_fd, &addresses, &settings);
 
 	if (!err)
-		return say_where(split, &addresses.at[0]);
+		return record_address(split, &addresses.at[0]);
 	split->listen_fd = -1;
 	return err;
 }
@@ -129,7 +129,7 @@ static int join_part(struct split *split)
 	return rd_comm_make(&split->made, &settings, split->comm);
 }
 
-/* ---- The course of it ----------------------------------------------------------------------- */
+/* ---- The split ------------------------------------------------------------------------------ */
 
 static void record(struct split *split, int err)
 {
@@ -138,7 +138,7 @@ static void record(struct split *split, int err)
 	snprintf(split->mine.text, sizeof(split->mine.text), "%s", rondo_last_error());
 }
 
-/* All ranks of the old comm hear each other's report: the first that tells of an error counts. */
+/* All ranks of the old comm exchange their reports: the first error counts. */
 static int exchange(struct split *split)
 {
 	int err = rondo_all_gather(
@@ -173,12 +173,12 @@ static int make_part(struct split *split)
 	return exchange(split);
 }
 
-/* Whether all ranks have the memory for what follows. To learn that takes none. */
+/* Whether all ranks have the memory for the split. The check itself allocates nothing. */
 static int check_memory(const struct split *split)
 {
 	const rondo_comm *comm = split->comm;
-	/* Of those that lack it the lowest is named. */
-	int32_t lacks = split->wishes && split->all ? 0 : comm->size - comm->rank;
+	/* The error names the lowest rank that lacks it. */
+	int32_t lacks = split->arguments && split->all ? 0 : comm->size - comm->rank;
 	int err = rondo_all_reduce(split->comm, &lacks, &lacks, 1, RONDO_I32, RONDO_MAX, NULL);
 
 	if (!err && lacks)
@@ -190,15 +190,15 @@ static int check_memory(const struct split *split)
 static int run(struct split *split, int color, int key)
 {
 	rondo_comm *comm = split->comm;
-	struct wish wish = { color, key };
+	struct arguments own = { color, key };
 	int err;
 
-	split->wishes = calloc(comm->size, sizeof(*split->wishes));
+	split->arguments = calloc(comm->size, sizeof(*split->arguments));
 	split->all = calloc(comm->size, sizeof(*split->all));
 	err = check_memory(split);
 	if (err)
 		return err;
-	err = rondo_all_gather(comm, &wish, split->wishes, sizeof(wish), RONDO_U8, NULL);
+	err = rondo_all_gather(comm, &own, split->arguments, sizeof(own), RONDO_U8, NULL);
 	return err ? err : make_part(split);
 }
 
@@ -224,12 +224,12 @@ static int split_comm(rondo_comm *comm, int color, int key, rondo_comm **part)
 	comm->calls_itself = false;
 	if (split.listen_fd >= 0)
 		close(split.listen_fd);
-	free(split.wishes);
+	free(split.arguments);
 	free(split.all);
 	if (err && split.made) {
 		char reason[RD_REASON_SIZE];
 
-		/* So that nobody waits for anybody. */
+		/* No rank of the part may wait for another. */
 		snprintf(reason, sizeof(reason), "%s", rondo_last_error());
 		rondo_comm_abort(split.made, reason);
 		rondo_comm_destroy(split.made);

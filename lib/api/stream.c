@@ -40,8 +40,7 @@ static int check_process(const struct rondo_stream *stream, const char *function
 	return rd_is_inherited(stream->forks) ? rd_refuse_inherited(function, "stream") : 0;
 }
 
-/* Behind a failure the call's input may be garbage: what its peers made of it they would take for a
-   result. */
+/* After a failure the call's input may be garbage, which its peers would take for a result. */
 static void skip_calls(const struct rondo_stream *stream, const struct item *item)
 {
 	for (int i = 0; i < item->count; i++) {
@@ -200,8 +199,8 @@ void rondo_stream_destroy(rondo_stream *stream)
 {
 	if (!stream)
 		return;
-	/* In a forked child its thread does not run, nor is its device there; its lock may be held,
-	   and its queue half changed. */
+	/* A forked child has neither the thread nor the device. The lock may be locked, and the queue
+	   half changed. */
 	if (rd_is_inherited(stream->forks)) {
 		free(stream);
 		return;

@@ -9,7 +9,7 @@
 #include "comm/user_op.h"
 #include "api/request.h"
 
-/* What a user says of the blocks of one buffer, in elements. */
+/* The user's counts and displacements of one buffer, in elements. */
 struct lengths {
 	const size_t *counts;
 	const size_t *displs; /* NULL: one after the other */
@@ -45,7 +45,7 @@ static uint32_t digest(const size_t *counts, int size)
 	return hash;
 }
 
-/* About as many elements as a block has; the same on every rank. */
+/* The mean length of a block, rounded up; the same on every rank. */
 static size_t mean(const size_t *counts, int size)
 {
 	size_t mean = 0;
@@ -101,8 +101,8 @@ static int set_vcounts(struct rd_request *request, struct lengths in, struct len
 	return 0;
 }
 
-/* All ranks know all lengths. */
-static int submit_known(
+/* Submits a call of which all ranks have all lengths. */
+static int submit_with_all_counts(
 	struct rd_request *request, const size_t *counts, struct lengths in, struct lengths out)
 {
 	int err = check_comm(request);
@@ -119,7 +119,8 @@ static int submit_known(
 	return rd_submit(request);
 }
 
-/* Only who has a block, and who wants it, know its length. */
+/* Submits a call of which two ranks have a block's length: the one that has it, and the one that
+   wants it. */
 static int submit_pairwise(struct rd_request *request, struct lengths in, struct lengths out)
 {
 	int err = check_comm(request);
@@ -149,7 +150,7 @@ int rondo_all_gather_v(rondo_comm *comm, const void *send, void *recv, const siz
 	struct rd_request request = request_of(comm, RD_ALL_GATHER, send, recv, type, stream);
 	struct lengths mine = { counts && comm ? &counts[comm->rank] : NULL, NULL };
 
-	return submit_known(&request, counts, mine, (struct lengths){ counts, displs });
+	return submit_with_all_counts(&request, counts, mine, (struct lengths){ counts, displs });
 }
 
 int rondo_reduce_scatter_v(rondo_comm *comm, const void *send, void *recv, const size_t counts[],
@@ -159,7 +160,7 @@ int rondo_reduce_scatter_v(rondo_comm *comm, const void *send, void *recv, const
 	struct lengths mine = { counts && comm ? &counts[comm->rank] : NULL, NULL };
 
 	request.op = op;
-	return submit_known(&request, counts, (struct lengths){ counts, NULL }, mine);
+	return submit_with_all_counts(&request, counts, (struct lengths){ counts, NULL }, mine);
 }
 
 int rondo_all_to_all_v(rondo_comm *comm, const void *send, const size_t send_counts[],
@@ -194,7 +195,7 @@ int rondo_scatter_v(rondo_comm *comm, const void *send, const size_t counts[],
 		&request, (struct lengths){ counts, displs }, (struct lengths){ &count, NULL });
 }
 
-/* ---- Bytes of lengths that nobody else knows ------------------------------------------------ */
+/* ---- Bytes of lengths that the root does not have ------------------------------------------- */
 
 static int check_gather_bytes(
 	const rondo_comm *comm, const void *send, size_t size, void **recv, size_t *sizes, int root)
@@ -215,7 +216,7 @@ static int check_gather_bytes(
 	return 0;
 }
 
-/* Room for all, and one byte that ends a text. */
+/* Memory for all bytes, and one more that ends a text. */
 static void *make_room(rondo_comm *comm, const size_t *sizes)
 {
 	size_t total = 0;
@@ -248,7 +249,7 @@ int rondo_gather_bytes(
 		return err;
 	if (is_root) {
 		room = make_room(comm, sizes);
-		/* The others are on their way into the second step. */
+		/* The other ranks begin the second step, and would wait. */
 		if (!room) {
 			rondo_comm_abort(comm, "no memory for what it gathers");
 			return rd_fail(RONDO_MEMORY, "gather_bytes: no memory on the root");

@@ -55,13 +55,13 @@ void rd_buffer_exchange_destroy(struct rondo_comm *comm)
 
 static bool offer_to_all(struct rondo_comm *comm, const struct rd_region *region)
 {
-	bool told = true;
+	bool offered = true;
 
 	for (int i = 0; i < comm->endpoint_count; i++)
 		if (comm->endpoints[i]->transport->offer)
-			told &= comm->endpoints[i]->transport->offer(
+			offered &= comm->endpoints[i]->transport->offer(
 				comm->endpoints[i], region->id, region->fd, region->size);
-	return told;
+	return offered;
 }
 
 static void withdraw_from_all(struct rondo_comm *comm, uint64_t id)
@@ -71,8 +71,8 @@ static void withdraw_from_all(struct rondo_comm *comm, uint64_t id)
 			comm->endpoints[i]->transport->withdraw(comm->endpoints[i], id);
 }
 
-/* Regions have come or gone: peers let go of those that are no more. */
-static void forget_gone(struct rondo_comm *comm, uint64_t version)
+/* Regions have come or gone: peers unmap those that no longer exist. */
+static void withdraw_freed(struct rondo_comm *comm, uint64_t version)
 {
 	struct rd_buffer_exchange *exchange = &comm->exchange;
 	int kept = 0;
@@ -96,7 +96,7 @@ static bool was_offered(const struct rd_buffer_exchange *exchange, uint64_t id)
 	return false;
 }
 
-/* Tells the peers of a region once. False where not all can be told now: then nobody uses it. */
+/* Offers a region to the peers, once. False: not all peers can get it now, so none uses it. */
 static bool offer(struct rondo_comm *comm, const struct rd_region *region)
 {
 	struct rd_buffer_exchange *exchange = &comm->exchange;
@@ -126,8 +126,8 @@ static bool lies_in(const struct rd_region *region, const char *at, size_t size)
 	       (size_t)(at - region->base) <= region->size - size;
 }
 
-/* The id and offset of a buffer; id 0 where it lies in no region. `last` is where the last one lay.
- */
+/* The id and offset of a buffer; id 0 where it lies in no region. `last`: the region of the last
+   buffer. */
 static void describe(struct rondo_comm *comm, const void *at, size_t size, struct rd_region *last,
 	uint64_t *id, uint64_t *offset)
 {
@@ -143,15 +143,15 @@ static void describe(struct rondo_comm *comm, const void *at, size_t size, struc
 	*offset = (uint64_t)((const char *)at - last->base);
 }
 
-/* ---- Introducing ---------------------------------------------------------------------------- */
+/* ---- The exchange --------------------------------------------------------------------------- */
 
 /* A program whose buffers were out of reach each time will hardly bring others now. */
 bool rd_buffer_exchange_is_due(struct rondo_comm *comm)
 {
 	struct rd_buffer_exchange *exchange = &comm->exchange;
 
-	if (exchange->vain < RD_EXCHANGE_PATIENCE || ++exchange->unasked >= RD_EXCHANGE_REST) {
-		exchange->unasked = 0;
+	if (exchange->vain < RD_EXCHANGE_PATIENCE || ++exchange->skipped >= RD_EXCHANGE_REST) {
+		exchange->skipped = 0;
 		return true;
 	}
 	return false;
@@ -188,7 +188,7 @@ static size_t out_size(const struct rd_call *call, int rank)
 	struct rd_problem there = call->problem;
 
 	there.rank = rank;
-	/* What spread.c runs, which devices do not. */
+	/* spreading (spread.c) writes outputs too, and runs on no device. */
 	if (!rd_collective_writes_far(there.collective) && there.collective != RD_BROADCAST &&
 		there.collective != RD_ALL_GATHER)
 		return 0;
@@ -203,7 +203,7 @@ struct rd_exec *rd_exchange_buffers(struct rondo_comm *comm, const struct rd_cal
 	uint64_t version = rd_regions_version();
 
 	if (version != exchange->version)
-		forget_gone(comm, version);
+		withdraw_freed(comm, version);
 	memset(&exchange->mine, 0, sizeof(exchange->mine));
 	if (in_size(call, comm->rank) > 0)
 		describe(comm, call->in, in_size(call, comm->rank), &exchange->in,
@@ -222,7 +222,7 @@ struct rd_exec *rd_exchange_buffers(struct rondo_comm *comm, const struct rd_cal
 	exchange_call.out = exchange->all;
 	rd_exec_init(exec, exchange->plans, &exchange_call, comm->links, comm->channels,
 		sizeof(struct rd_buffers) * 2, NULL, exchange->send_marks);
-	/* What the ranks compare is the call that the user made. */
+	/* Ranks compare the signature of the user's call, not of the exchange. */
 	exec->signature = rd_signature_of(call);
 	exec->signature.form = RD_FORM_EXCHANGES_BUFFERS;
 	return exec;
@@ -236,8 +236,7 @@ static bool has_buffers(const struct rondo_comm *comm, const struct rd_call *cal
 	       (out_size(call, rank) == 0 || buffers->out_id);
 }
 
-/* The address here of a peer's buffer; NULL, with the reason, where the peer's card makes no sense.
- */
+/* The address here of a peer's buffer; NULL, with the reason recorded, if it cannot be mapped. */
 static char *reach(struct rondo_comm *comm, int peer, struct rd_peer_region *last, uint64_t id,
 	uint64_t offset, size_t size)
 {

@@ -13,14 +13,13 @@
 
 struct rondo_comm;
 
-/* The place of a rank's buffers: offsets in bytes, ids 0 for memory in no region. One cache
-   line. */
+/* A card: where a rank's buffers are. Offsets are bytes; id 0: in no region. Fits one cache line. */
 struct rd_buffers {
 	uint64_t in_id, in_offset;
 	uint64_t out_id, out_offset;
 };
 
-/* A region of a peer that was mapped last; calls use the same few again and again. */
+/* The region of a peer that was mapped last: calls use the same few again and again. */
 struct rd_peer_region {
 	uint64_t id;
 	char *base;
@@ -37,11 +36,11 @@ struct rd_buffer_exchange {
 	struct rd_peer_buffers *peer_buffers; /* [size] */
 	struct rd_peer_region *ins, *outs; /* [size] */
 
-	/* Exchanges without success, in a row; and calls since then that made none. The same on
-	   every rank. */
-	unsigned vain, unasked;
+	/* Exchanges without success, in a row; and calls since then without an exchange. The same
+	   on every rank. */
+	unsigned vain, skipped;
 
-	uint64_t version; /* of the regions, when these were looked up: */
+	uint64_t version; /* of the process's regions, when `in` and `out` were found */
 	struct rd_region in, out; /* our own, used last; id 0: none */
 	uint64_t *offered; /* ids that were offered to peers */
 	int offered_count, offered_capacity;

@@ -13,7 +13,7 @@ void rd_comm_sleep(struct rondo_comm *comm, int timeout_ms)
 {
 	struct epoll_event events[16];
 
-	/* Everything is edge-triggered: whoever woke us, all links are looked at again. */
+	/* All is edge-triggered, and the caller checks all links again: events do not matter. */
 	epoll_wait(comm->epoll_fd, events, 16, timeout_ms);
 }
 

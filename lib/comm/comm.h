@@ -71,8 +71,8 @@ struct rondo_comm {
 
 	struct rd_prepared *prepared[RD_COLLECTIVE_COUNT]; /* last used first (plan_cache.h) */
 	_Atomic bool calls_itself; /* the call is the library's own: RONDO_ALGO does not apply */
-	_Atomic uint32_t
-		replaced; /* bit 1 << collective: that RONDO_ALGO does not run it is logged */
+	/* bit 1 << collective: a warning that RONDO_ALGO does not run it has been logged */
+	_Atomic uint32_t replaced;
 	struct rd_costs costs;
 	struct rd_picker *picker;
 	bool times_calls; /* the log level asks for the times of calls */
@@ -85,25 +85,12 @@ struct rondo_comm {
 	bool finalized; /* by rondo_comm_finalize(): only rondo_comm_destroy() remains */
 };
 
-/* Creates endpoints on every transport that may be used here, and their cards (route.c). */
-int rd_route_listen(struct rondo_comm *comm, struct rd_card cards[RD_TRANSPORTS_MAX]);
-/*
- * Opens a link to every peer over the cheapest transport that reaches it, and tries it with a
- * message in each direction (connect.c). A link that fails gives way to the next transport, on
- * both sides. Waits until all ranks have come this far: from then on links stay as they are.
- */
-int rd_route_connect(struct rondo_comm *comm, const struct rd_member *members);
-void rd_route_close(struct rondo_comm *comm);
-/* The same in a forked child: closes descriptors, and neither sends nor changes what the parent
-   uses. */
-void rd_route_abandon(struct rondo_comm *comm);
-
-/* Sleeps until a link, the control connection or the timeout wakes this rank. The links must have
- * been armed.
- */
-void rd_comm_sleep(struct rondo_comm *comm, int timeout_ms);
+/* Arms all links: a message that comes later wakes rd_comm_sleep(). */
 void rd_comm_arm(struct rondo_comm *comm);
 void rd_comm_disarm(struct rondo_comm *comm);
+/* Sleeps until a link, the control connection or the timeout wakes this rank. Call it between
+   rd_comm_arm() and rd_comm_disarm(). */
+void rd_comm_sleep(struct rondo_comm *comm, int timeout_ms);
 /* Lets the links make progress without a call; true: something moved. */
 bool rd_comm_advance(struct rondo_comm *comm);
 

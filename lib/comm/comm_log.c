@@ -9,11 +9,11 @@
 #include "base/log.h"
 #include "tuner/eligible.h"
 
-#define LINE_SIZE 900 /* what the log takes, but for its own words */
+#define LINE_SIZE 900 /* the log's longest line, without its prefix */
 
 /* ---- This rank ----------------------------------------------------------------------------- */
 
-/* Rondo binds no one: what is told is what the launcher left. */
+/* Rondo binds no process: the CPUs are those that the launcher left it. */
 static void log_affinity(const struct rondo_comm *comm)
 {
 	struct rd_cpus cpus = { { 0 } };
@@ -42,7 +42,7 @@ static void log_links(const struct rondo_comm *comm, const struct rd_member *mem
 				comm->links[i]->transport->name);
 }
 
-/* What leads to ranks on other hosts: each transport once. */
+/* The transports to ranks on other hosts, each once. */
 static void log_network(const struct rondo_comm *comm)
 {
 	const int *host = comm->layouts[0]->group;
@@ -73,7 +73,7 @@ static int find_rank(const struct rd_layout *layout, int rank)
 	return at;
 }
 
-/* The whole ring, once; and its place in it, on each rank. */
+/* Rank 0 logs the whole ring; each rank logs its neighbours. */
 static void log_rings(const struct rondo_comm *comm)
 {
 	int size = comm->size;

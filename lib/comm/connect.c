@@ -1,15 +1,16 @@
 /*
- * Opening the links. Each is tried: a greeting must come through it in both directions, which is
- * more than a transport's promise. Where one does not, this rank tells the coordinator, the
- * coordinator tells both of the pair, and both open their links again over the next transport; a
- * rank that was ready before is not so any more (rendezvous.h). So both sides go over the same
- * transports in the same order, and each link failure costs one of the few transports there are: it
- * ends.
+ * Each link is tried: a greeting must come through it in both directions, which is more than a
+ * transport's promise. If none comes, this rank reports a link failure to the coordinator, which
+ * sends it to both ranks of the pair. Both open their links again over the next transport; a rank
+ * that was ready is not ready any more (rendezvous.h). Both sides therefore try the same transports
+ * in the same order, and each failure uses up one of them, so the search ends.
  *
- * Silence says that a transport does not deliver only where both sides had the time to use it: on a
- * host of many ranks and few cores a peer may not have run for long. So silence is measured in
- * rounds: a round ends when all ranks have looked at their links since the last one (rendezvous.h).
+ * Silence shows a broken transport only where both sides had time to use it: on an oversubscribed
+ * host a peer may not have run yet. So silence is measured in rounds. A round ends when all ranks
+ * have checked their links since the one before (rendezvous.h).
  */
+#include "comm/connect.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +20,8 @@
 #include "base/log.h"
 #include "comm/route.h"
 
-/* How long a pair may stay silent before it takes another transport, if there is one: so many
-   rounds, each a part of that time or more. */
+/* A silent pair takes another transport, if there is one, after SILENT_ROUNDS rounds. Each takes its
+   part of SILENCE_MS, or longer. */
 #define SILENCE_MS 5000
 #define SILENT_ROUNDS 8
 
@@ -37,24 +38,24 @@ struct greeting {
 
 /* This rank and a peer. */
 struct pair {
-	struct rd_endpoint *endpoint; /* that carries it */
-	unsigned barred; /* endpoints that have failed it, as in rd_route_cheapest() */
-	bool lost; /* the coordinator has been told, and will say so */
+	struct rd_endpoint *endpoint; /* of its links */
+	unsigned barred; /* endpoints that failed it, as in rd_route_cheapest() */
+	bool failed; /* reported: the coordinator sends the fallback */
 	bool open;
-	int since; /* how many rounds had ended when its links were opened */
-	unsigned greeted, heard; /* by channel */
+	int since; /* rounds that had ended when its links were opened */
+	unsigned greeted, received; /* bits, by channel: greetings sent, and received */
 };
 
 struct connecting {
 	struct rondo_comm *comm;
 	const struct rd_member *members;
 	struct pair *pairs; /* [size] */
-	int fallbacks; /* that have been taken */
-	int rounds; /* that have ended, as far as is known */
-	int64_t round_ms; /* when that was heard of */
-	bool looked; /* since then, as the coordinator has been told */
+	int fallbacks; /* taken so far */
+	int rounds; /* ended so far, by the coordinator's latest message */
+	int64_t round_ms; /* when that message came */
+	bool checked; /* all links since then, and reported that */
 	int64_t deadline_ms;
-	int culprit; /* the peer that is waited for, or has failed */
+	int culprit; /* the peer that this rank waits for, or that failed */
 };
 
 static struct rd_link **link_at(const struct connecting *all, int peer, int channel)
@@ -70,7 +71,7 @@ static int index_of(const struct rondo_comm *comm, const char *transport)
 	return -1;
 }
 
-/* What the pair may not use once its present transport has failed too. */
+/* The endpoints that the pair may not use once its present transport has failed too. */
 static unsigned barred_next(const struct connecting *all, const struct pair *pair)
 {
 	return pair->barred | 1u << index_of(all->comm, pair->endpoint->transport->name);
@@ -83,7 +84,7 @@ static bool has_another(const struct connecting *all, int peer)
 	return rd_route_cheapest(all->comm, all->members, peer, barred) != NULL;
 }
 
-/* ---- Losing -------------------------------------------------------------------------------- */
+/* ---- Link failures ------------------------------------------------------------------------- */
 
 /* "; nor over shm: ..." for each transport that has failed this pair before. */
 static void add_earlier(const struct connecting *all, int peer, char *text, size_t size)
@@ -114,8 +115,8 @@ static int give_up(struct connecting *all, int peer, int error, const char *why)
 		pair->endpoint->transport->name, why, earlier);
 }
 
-/* The pair's links over its present transport do not come about. */
-static int lose(struct connecting *all, int peer, int error, const char *why)
+/* The pair's present transport has failed. Returns 0 if another is left. */
+static int fail_pair(struct connecting *all, int peer, int error, const char *why)
 {
 	struct pair *pair = &all->pairs[peer];
 	int rank = all->comm->rank;
@@ -127,7 +128,7 @@ static int lose(struct connecting *all, int peer, int error, const char *why)
 
 	if (!has_another(all, peer))
 		return give_up(all, peer, error, why);
-	pair->lost = true;
+	pair->failed = true;
 	snprintf(link_failure.transport, sizeof(link_failure.transport), "%s",
 		pair->endpoint->transport->name);
 	snprintf(link_failure.reason, sizeof(link_failure.reason), "%s", why);
@@ -136,7 +137,7 @@ static int lose(struct connecting *all, int peer, int error, const char *why)
 
 /* ---- Opening ------------------------------------------------------------------------------- */
 
-static int no_way(const struct connecting *all, int peer)
+static int fail_unreachable(const struct connecting *all, int peer)
 {
 	const struct rondo_comm *comm = all->comm;
 	char earlier[RD_REASON_SIZE] = "";
@@ -149,7 +150,7 @@ static int no_way(const struct connecting *all, int peer)
 		all->members[peer].place.host_name, comm->settings.transport, comm->rank, earlier);
 }
 
-/* The links to a peer, over the cheapest transport that has not failed the pair. */
+/* Opens the links to a peer, over the cheapest transport that has not failed the pair. */
 static int open_pair(struct connecting *all, int peer)
 {
 	struct rondo_comm *comm = all->comm;
@@ -160,7 +161,7 @@ static int open_pair(struct connecting *all, int peer)
 	*pair = (struct pair){ .barred = pair->barred, .since = all->rounds };
 	pair->endpoint = rd_route_cheapest(comm, all->members, peer, pair->barred);
 	if (!pair->endpoint)
-		return no_way(all, peer);
+		return fail_unreachable(all, peer);
 
 	const struct rd_transport *transport = pair->endpoint->transport;
 	const struct rd_card *card = rd_route_card(&all->members[peer], transport);
@@ -176,7 +177,7 @@ static int open_pair(struct connecting *all, int peer)
 	char why[RD_REASON_SIZE];
 
 	snprintf(why, sizeof(why), "%s", rondo_last_error());
-	return lose(all, peer, err, why);
+	return fail_pair(all, peer, err, why);
 }
 
 /* ---- Trying -------------------------------------------------------------------------------- */
@@ -206,8 +207,8 @@ static bool greet(const struct connecting *all, int peer, int channel)
 	return true;
 }
 
-/* 1: the peer's greeting has come; 0: not yet; -1: something else has. */
-static int hear(const struct connecting *all, int peer, int channel)
+/* 1: the peer's greeting has come; 0: not yet; -1: another message has. */
+static int receive_greeting(const struct connecting *all, int peer, int channel)
 {
 	struct rd_link *link = *link_at(all, peer, channel);
 	struct greeting greeting = greeting_of(all, peer, all->comm->rank, channel);
@@ -228,22 +229,22 @@ static int try_link(struct connecting *all, int peer, int channel)
 	struct pair *pair = &all->pairs[peer];
 	const struct rd_link *link = *link_at(all, peer, channel);
 	unsigned bit = 1u << channel;
-	int heard = 0, moved = 0;
+	int received = 0, moved = 0;
 
 	if (link->ready && !link->error && !(pair->greeted & bit) && greet(all, peer, channel)) {
 		pair->greeted |= bit;
 		moved = 1;
 	}
-	if (link->ready && !link->error && !(pair->heard & bit))
-		heard = hear(all, peer, channel);
-	if (heard > 0) {
-		pair->heard |= bit;
+	if (link->ready && !link->error && !(pair->received & bit))
+		received = receive_greeting(all, peer, channel);
+	if (received > 0) {
+		pair->received |= bit;
 		moved = 1;
 	}
 	if (link->error)
-		return lose(all, peer, link->error, link->reason);
-	if (heard < 0)
-		return lose(all, peer, RONDO_BROKEN, "the first message came out wrong");
+		return fail_pair(all, peer, link->error, link->reason);
+	if (received < 0)
+		return fail_pair(all, peer, RONDO_BROKEN, "the first message came out wrong");
 	return moved;
 }
 
@@ -252,7 +253,7 @@ static bool is_through(const struct connecting *all, int peer)
 	const struct pair *pair = &all->pairs[peer];
 	unsigned every = (1u << all->comm->channels) - 1;
 
-	if (pair->greeted != every || pair->heard != every)
+	if (pair->greeted != every || pair->received != every)
 		return false;
 	for (int channel = 0; channel < all->comm->channels; channel++)
 		if ((*link_at(all, peer, channel))->unsent)
@@ -260,7 +261,6 @@ static bool is_through(const struct connecting *all, int peer)
 	return true;
 }
 
-/* When to give the present transport up, if there is another. */
 static int64_t silence_ms(const struct connecting *all)
 {
 	int most = all->comm->settings.init_timeout_ms / 4;
@@ -274,24 +274,24 @@ static int try_pair(struct connecting *all, int peer)
 	char why[RD_LINK_FAILURE_REASON];
 	int moved = 0;
 
-	for (int channel = 0; channel < all->comm->channels && !pair->lost; channel++) {
+	for (int channel = 0; channel < all->comm->channels && !pair->failed; channel++) {
 		int some = try_link(all, peer, channel);
 
 		if (some < 0)
 			return some;
 		moved |= some;
 	}
-	if (pair->lost)
+	if (pair->failed)
 		return moved;
 	pair->open = is_through(all, peer);
 	if (pair->open || all->rounds - pair->since < SILENT_ROUNDS || !has_another(all, peer))
 		return moved;
 	snprintf(why, sizeof(why), "nothing came through within %lld ms",
 		(long long)silence_ms(all));
-	return lose(all, peer, RONDO_TIMEOUT, why);
+	return fail_pair(all, peer, RONDO_TIMEOUT, why);
 }
 
-/* 1: something moved; 0: nothing did, and *waits says whether any pair is not open. */
+/* 1: something moved; 0: nothing did; negative: the end of the comm. *waits: a pair is not open. */
 static int try_all(struct connecting *all, bool *waits)
 {
 	int moved = 0;
@@ -303,7 +303,7 @@ static int try_all(struct connecting *all, bool *waits)
 		if (peer == all->comm->rank || pair->open)
 			continue;
 
-		int some = pair->lost ? 0 : try_pair(all, peer);
+		int some = pair->failed ? 0 : try_pair(all, peer);
 
 		if (some < 0)
 			return some;
@@ -316,10 +316,10 @@ static int try_all(struct connecting *all, bool *waits)
 	return moved;
 }
 
-/* ---- Detours ------------------------------------------------------------------------------- */
+/* ---- Fallbacks ----------------------------------------------------------------------------- */
 
-/* One line for the two of them. */
-static void log_line(const struct connecting *all, const struct rd_link_failure *link_failure)
+/* The lower rank logs for both. */
+static void log_fallback(const struct connecting *all, const struct rd_link_failure *link_failure)
 {
 	const struct pair *pair = &all->pairs[link_failure->high];
 
@@ -347,17 +347,15 @@ static int take_fallbacks(struct connecting *all)
 		all->pairs[peer].barred |= 1u << index;
 		if (all->pairs[peer].endpoint == all->comm->endpoints[index])
 			err = open_pair(all, peer);
-		log_line(all, &link_failure);
+		log_fallback(all, &link_failure);
 	}
 	return err;
 }
 
 /* ---- Rounds -------------------------------------------------------------------------------- */
 
-/* Before fallbacks are taken and links looked at: what is done after that is done in the next
- * round.
- */
-static void note_round(struct connecting *all)
+/* Call before the fallbacks are taken and the links checked: both then belong to this round. */
+static void begin_round(struct connecting *all)
 {
 	int rounds = rd_control_rounds(all->comm->control);
 
@@ -365,22 +363,22 @@ static void note_round(struct connecting *all)
 		return;
 	all->rounds = rounds;
 	all->round_ms = rd_clock_ms();
-	all->looked = false;
+	all->checked = false;
 }
 
-/* All links have been looked at. */
-static void end_look(struct connecting *all)
+/* Call when all links have been checked. */
+static void report_check(struct connecting *all)
 {
-	if (all->looked || rd_clock_ms() < all->round_ms + silence_ms(all) / SILENT_ROUNDS)
+	if (all->checked || rd_clock_ms() < all->round_ms + silence_ms(all) / SILENT_ROUNDS)
 		return;
-	all->looked = true;
+	all->checked = true;
 	rd_control_look(all->comm->control);
 }
 
 /* ---- The whole ----------------------------------------------------------------------------- */
 
-/* Sleeps until something may have changed; no longer than until this rank is to look again. */
-static int rest(struct connecting *all, int64_t left_ms)
+/* Sleeps until a link may have moved, and no longer than to the next check. */
+static int sleep_until_check(struct connecting *all, int64_t left_ms)
 {
 	int64_t most_ms = silence_ms(all) / SILENT_ROUNDS + 1;
 	bool waits;
@@ -397,7 +395,7 @@ static int rest(struct connecting *all, int64_t left_ms)
 static int wait_until_open(struct connecting *all)
 {
 	for (;;) {
-		note_round(all);
+		begin_round(all);
 
 		bool waits, advanced = rd_comm_advance(all->comm);
 		int err = take_fallbacks(all);
@@ -407,7 +405,7 @@ static int wait_until_open(struct connecting *all)
 			return moved;
 		if (!waits)
 			return 0;
-		end_look(all);
+		report_check(all);
 		if (atomic_load(&all->comm->failed))
 			return rd_comm_failure(all->comm);
 
@@ -419,13 +417,13 @@ static int wait_until_open(struct connecting *all)
 				all->comm->settings.init_timeout_ms, all->culprit);
 		if (advanced || moved)
 			continue;
-		err = rest(all, left_ms);
+		err = sleep_until_check(all, left_ms);
 		if (err)
 			return err;
 	}
 }
 
-/* What every link of this rank can do. */
+/* The least limits of this rank's links. */
 static int find_limits(const struct rondo_comm *comm, struct rd_link_limits *limits)
 {
 	*limits = (struct rd_link_limits){ comm->settings.piece_size, true };

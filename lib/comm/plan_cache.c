@@ -80,7 +80,7 @@ static int create(const struct rondo_comm *comm, const struct rd_problem *proble
 	return 0;
 }
 
-/* Whether the algorithm can do just this on every channel; one from a plug-in is proved for it. */
+/* Whether the algorithm can run this problem on every channel. */
 static bool can(const struct rondo_comm *comm, const struct rd_problem *problem,
 	const struct rd_choice *choice)
 {
@@ -96,7 +96,7 @@ static bool can(const struct rondo_comm *comm, const struct rd_problem *problem,
 	return true;
 }
 
-/* The first that can, on all channels: our own, for they come first. */
+/* The first algorithm that can. Built-in ones come first. */
 static struct rd_choice simplest(const struct rondo_comm *comm, const struct rd_problem *problem)
 {
 	return (struct rd_choice){
@@ -154,7 +154,7 @@ static const struct rd_algorithm *bound_by(const struct rd_call *call, bool peer
 		block_size(call) < RD_IN_TURN_LEAST ? sends_in_order : sends_in_turn);
 }
 
-/* Between two ranks there is one way; and where a rank is alone, none. */
+/* Chooses without the picker, if there is one algorithm, or nothing to do. False: ask the picker. */
 static bool choose_simply(const struct rondo_comm *comm, const struct rd_call *call,
 	bool peers_mapped, struct rd_choice *choice)
 {
@@ -183,9 +183,9 @@ static struct rd_prepared *find(
 	return prepared;
 }
 
-/* ---- What RONDO_ALGO names, and does not run ------------------------------------------------- */
+/* ---- RONDO_ALGO names an algorithm that does not run ---------------------------------------- */
 
-/* No algorithm is named for a barrier or a transfer, which each program also has. */
+/* Not for barriers and transfers: every program has some, whatever RONDO_ALGO is for. */
 void rd_warn_of_replacement(
 	struct rondo_comm *comm, enum rd_collective collective, const char *runs, const char *why)
 {

@@ -1,15 +1,14 @@
-/* Which transports are used here, and which is the cheapest for a pair of ranks. */
+#include "comm/route.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/comm.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/nearest.h"
-#include "comm/route.h"
 #include "transports/transports.h"
 
-/* Whether a name stands in a list with commas; an empty list holds every name. */
+/* Whether a list with commas has a name; an empty list has every name. */
 static bool listed(const char *list, const char *name)
 {
 	size_t length = strlen(name);
@@ -93,14 +92,14 @@ const struct rd_card *rd_route_card(
 	return NULL;
 }
 
-/* Plug-ins stand in the table in the order in which a process has met them, which may be another on
-   another rank: so of those that cost alike the name decides. */
+/* Of equal costs the first name wins. The order in the table may differ between ranks, because a
+   process adds plug-ins as it loads them. */
 static bool is_cheaper(const struct rd_endpoint *a, int cost, const struct rd_endpoint *b, int than)
 {
 	return cost < than || (cost == than && strcmp(a->transport->name, b->transport->name) < 0);
 }
 
-/* Both sides of a pair ask the same question, from the lower rank to the higher, so they agree. */
+/* Both sides of a pair compare the costs from the lower rank to the higher, so they agree. */
 struct rd_endpoint *rd_route_cheapest(
 	const struct rondo_comm *comm, const struct rd_member *members, int peer, unsigned barred)
 {

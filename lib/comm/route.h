@@ -1,11 +1,15 @@
 /*
- * The choice of transports: for this process, and for each pair of ranks (route.c). connect.c
- * opens and tries the links.
+ * The choice of transports: for this process, and for each pair of ranks. connect.h opens and tries
+ * the links.
  */
 #ifndef RD_ROUTE_H
 #define RD_ROUTE_H
 
 #include "comm/comm.h"
+
+/* Creates endpoints on every transport that may be used here, and their cards. Returns an error
+   where there is none. */
+int rd_route_listen(struct rondo_comm *comm, struct rd_card cards[RD_TRANSPORTS_MAX]);
 
 /*
  * The cheapest transport that reaches a peer, except the barred ones (bit: the index in
@@ -17,5 +21,11 @@ struct rd_endpoint *rd_route_cheapest(
 /* A member's card of a transport; NULL: it has none. */
 const struct rd_card *rd_route_card(
 	const struct rd_member *member, const struct rd_transport *transport);
+
+/* Closes all endpoints and their links. */
+void rd_route_close(struct rondo_comm *comm);
+/* The same in a forked child: closes descriptors, and neither sends nor changes memory that the
+   parent uses. */
+void rd_route_abandon(struct rondo_comm *comm);
 
 #endif

@@ -129,14 +129,14 @@ int rd_op_check(const struct rd_user_op *op, rondo_type type, size_t size, size_
 	return 0;
 }
 
-/* Its own memory where the output has no room for the input. */
+/* The call's output where that has room for the input; else memory of the operation. */
 static void *room_for_input(const struct rd_call *call, size_t size)
 {
 	struct rd_user_op *op = call->user_op;
 
 	if (!call->vcounts && rd_out_blocks(&call->problem) == rd_in_blocks(&call->problem))
 		return call->out;
-	/* Of the call's part before. */
+	/* The part before may have been shorter. */
 	free(op->scaled);
 	op->scaled = malloc(size);
 	return op->scaled;

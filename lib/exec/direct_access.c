@@ -18,10 +18,10 @@ void rd_exec_fetch(struct rd_exec *exec, size_t piece, const struct rd_step *ste
 		exec->peer_buffers[step->peer].in + rd_slice_offset(exec, step->from, piece), size);
 }
 
-/* A share of this many bytes no longer fits a cache anyway: others' copies are written past it. */
+/* A slice of this many bytes fits no cache: copies for other ranks are written past it. */
 #define PAST_CACHE_MIN (8 << 20)
 
-/* Block by block, which is read once and then lies in our first-level cache. */
+/* Block by block: each is read once, and is then in our first-level cache. */
 void rd_exec_spread(struct rd_exec *exec, size_t piece, const struct rd_step *step)
 {
 	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
@@ -48,7 +48,7 @@ void rd_exec_spread(struct rd_exec *exec, size_t piece, const struct rd_step *st
 	rd_copy_past_end();
 }
 
-/* Through a block of our own: in place, each takes the room of the other. */
+/* Through a block of our own: in place, each slice goes where the other was. */
 void rd_exec_swap(struct rd_exec *exec, size_t piece, const struct rd_step *step)
 {
 	_Alignas(RD_SLICE_ALIGNMENT) char block[RD_EXEC_BLOCK];
@@ -66,7 +66,7 @@ void rd_exec_swap(struct rd_exec *exec, size_t piece, const struct rd_step *step
 	}
 }
 
-/* One block of all ranks' inputs, combined in rank order; the same bits whoever does it. */
+/* Combines one block of all ranks' inputs, in rank order: the same bits on every rank. */
 static void combine_block(
 	struct rd_exec *exec, const struct rd_step *step, char *result, size_t at, size_t count)
 {
@@ -80,7 +80,7 @@ static void combine_block(
 		rd_average(result, count, exec->call.type, size);
 }
 
-/* Into our own cache, where the block is wanted at once or soon; past it, into others'. */
+/* Writes a result block to the outputs. `past`: those of other ranks past this core's caches. */
 static void spread_block(struct rd_exec *exec, const struct rd_step *step, const char *block,
 	size_t at, size_t size, bool past)
 {

@@ -90,7 +90,7 @@ static void commit(
 	exec->lingers |= link->unsent;
 }
 
-/* Sends from memory that stays as it is until a FLUSH of the step, or the end of the call. */
+/* Sends from memory that no step changes before a FLUSH of this step, or the end of the call. */
 static int post(struct rd_exec *exec, int channel, int index, const char *from, size_t size)
 {
 	const struct rd_step *step = step_at(exec, channel, index);
@@ -105,7 +105,8 @@ static int post(struct rd_exec *exec, int channel, int index, const char *from, 
 	return RD_MOVED;
 }
 
-/* Scratch is used again by the next piece, so what lies there is copied out. */
+/* Whether a message may be sent from its memory, with no copy into the link. Scratch is used again
+   by the next piece, so messages from it are copied. */
 static bool may_post(
 	const struct rd_exec *exec, const struct rd_link *link, struct rd_where from, size_t size)
 {
@@ -114,7 +115,7 @@ static bool may_post(
 	       (from.memory == RD_IN || from.memory == RD_OUT);
 }
 
-/* Whether input and output share no byte, as far as is easily known. */
+/* Whether input and output share no byte; false where that takes longer to find out. */
 static bool is_apart(const struct rd_exec *exec)
 {
 	const struct rd_call *call = &exec->call;
@@ -126,16 +127,16 @@ static bool is_apart(const struct rd_exec *exec)
 		       out + rd_out_blocks(&call->problem) * block <= in);
 }
 
-/* A FLUSH is in a plan for calls in place as well: what lies in the input waits for nothing where
-   the two are apart. */
+/* Plans have FLUSHes for calls in place, too. Where input and output are apart, no step writes to the
+   input, so that sends from it need no wait. */
 static bool may_be_overwritten(const struct rd_exec *exec, const struct rd_step *sender)
 {
 	return sender->kind != RD_STEP_SEND || sender->from.memory != RD_IN || !is_apart(exec);
 }
 
-/* Returns whether the plan waits at once for the end of a single copy. A copy is then quicker
-   than the peer, which may be waiting likewise. */
-static bool is_wanted_back(const struct rd_exec *exec, const struct rd_link *link, int index)
+/* Returns whether the plan waits at once for the end of a single copy. A copy into the link is then
+   quicker than the peer, which may be waiting likewise. */
+static bool is_flushed_next(const struct rd_exec *exec, const struct rd_link *link, int index)
 {
 	const struct rd_plan *plan = exec->plans[link->channel];
 	const struct rd_step *step = &plan->steps[index], *next = step + 1;
@@ -151,14 +152,14 @@ static int run_send(struct rd_exec *exec, int channel, size_t piece, int index)
 	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
 	const char *from = rd_slice_at(exec, step->from, channel, piece);
 
-	if (may_post(exec, link, step->from, size) && !is_wanted_back(exec, link, index))
+	if (may_post(exec, link, step->from, size) && !is_flushed_next(exec, link, index))
 		return post(exec, channel, index, from, size);
 
-	void *room = link->ops->reserve(link, size);
+	void *slot = link->ops->reserve(link, size);
 
-	if (!room)
+	if (!slot)
 		return wait_for(exec, link);
-	rd_exec_copy(room, from, size);
+	rd_exec_copy(slot, from, size);
 	commit(exec, link, step, size);
 	return RD_MOVED;
 }
@@ -178,7 +179,7 @@ static int run_recv(struct rd_exec *exec, int channel, size_t piece, const struc
 	return RD_MOVED;
 }
 
-/* into = message op from; divided where that makes it the average. */
+/* into = message op from, divided if this is the last step of an average. */
 static void combine(struct rd_exec *exec, const struct rd_step *step, void *into,
 	const void *message, const void *from, size_t count)
 {
@@ -187,21 +188,21 @@ static void combine(struct rd_exec *exec, const struct rd_step *step, void *into
 		rd_average(into, count, exec->call.type, exec->call.problem.size);
 }
 
-/* The same into a room, and into our own memory too where the value is wanted here. */
-static void combine_to_room(struct rd_exec *exec, const struct rd_step *step, char *room,
+/* The same into a slot of a link, and into our own memory too unless `into` is NULL. */
+static void combine_to_slot(struct rd_exec *exec, const struct rd_step *step, char *slot,
 	char *into, const char *message, const char *from, size_t count)
 {
 	size_t most = RD_EXEC_BLOCK / exec->element;
 
 	if (!into) {
-		combine(exec, step, room, message, from, count);
+		combine(exec, step, slot, message, from, count);
 		return;
 	}
 	for (size_t done = 0; done < count; done += most) {
 		size_t at = done * exec->element, part = min(most, count - done);
 
 		combine(exec, step, into + at, message + at, from + at, part);
-		rd_exec_copy(room + at, into + at, part * exec->element);
+		rd_exec_copy(slot + at, into + at, part * exec->element);
 	}
 }
 
@@ -222,9 +223,9 @@ static int run_recv_reduce(
 }
 
 /*
- * A value that is received, combined with ours if so asked, and sent on. Where the outgoing link
- * sends from memory and the value is stored anyway, it is sent from there; else it is written
- * straight into the outgoing room.
+ * Receives a value, combines it with ours if it is a REDUCE_FORWARD, and sends it on. If the
+ * outgoing link sends from memory and the step stores the value, it is sent from there. Otherwise
+ * run_forward() writes it straight into a slot of the outgoing link.
  */
 static int run_forward_stored(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
 {
@@ -267,15 +268,15 @@ static int run_forward(struct rd_exec *exec, int channel, struct rd_cursor *curs
 
 	if (moved <= 0)
 		return moved;
-	void *room = to_link->ops->reserve(to_link, size);
+	void *slot = to_link->ops->reserve(to_link, size);
 
-	if (!room)
+	if (!slot)
 		return wait_for(exec, to_link);
 	if (reduces) {
-		combine_to_room(exec, step, room, into, message.data,
+		combine_to_slot(exec, step, slot, into, message.data,
 			rd_slice_at(exec, step->from, channel, cursor->piece), count);
 	} else {
-		rd_exec_copy(room, message.data, size);
+		rd_exec_copy(slot, message.data, size);
 		if (into)
 			rd_exec_copy(into, message.data, size);
 	}
@@ -296,7 +297,7 @@ static int run_flush(struct rd_exec *exec, int channel, const struct rd_step *st
 
 /* ---- One message from every other rank ------------------------------------------------------- */
 
-/* A received message stays where it lies until the MERGE, which gets its address. */
+/* The message stays in its link until the MERGE. The send mark has its address. */
 static int run_hold(struct rd_exec *exec, int channel, size_t piece, int index)
 {
 	const struct rd_step *step = step_at(exec, channel, index);
@@ -309,22 +310,23 @@ static int run_hold(struct rd_exec *exec, int channel, size_t piece, int index)
 	return moved;
 }
 
-/* Ours may lie where the result goes: so the rest is put aside until it has been read. */
+/* Our value may lie where the result goes, so partial results go elsewhere until it has been read. */
 static void merge_block(struct rd_exec *exec, const struct rd_step *step, char *into,
 	const char *const *sources, size_t at, size_t count)
 {
-	_Alignas(RD_SLICE_ALIGNMENT) char aside[RD_EXEC_BLOCK];
+	_Alignas(RD_SLICE_ALIGNMENT) char partial[RD_EXEC_BLOCK];
 	int last = exec->call.problem.size - 1;
 
-	rd_exec_reduce(exec, last == 1 ? into : aside, sources[0] + at, sources[1] + at, count);
+	rd_exec_reduce(exec, last == 1 ? into : partial, sources[0] + at, sources[1] + at, count);
 	for (int rank = 2; rank <= last; rank++)
-		rd_exec_reduce(exec, rank == last ? into : aside, aside, sources[rank] + at, count);
+		rd_exec_reduce(
+			exec, rank == last ? into : partial, partial, sources[rank] + at, count);
 	if (step->last && exec->call.op == RONDO_AVG)
 		rd_average(into, count, exec->call.type, last + 1);
 }
 
-/* By rank: where its value lies. The HOLDs, and flushes of what was sent, are right before the
- * MERGE. */
+/* Finds the address of each rank's value. The HOLDs, and FLUSHes of this rank's sends, come right
+   before the MERGE. */
 static void find_sources(const struct rd_exec *exec, int channel, int merge, const char **sources)
 {
 	for (int i = merge - 1, found = 1; found < exec->call.problem.size; i--) {
@@ -381,9 +383,9 @@ static int run_await(struct rd_exec *exec, int channel, const struct rd_step *st
 	return moved;
 }
 
-/* From our memory to our memory, which is in no other core's cache: there `rep movsb`, as the C
-   library has it, need not fetch the lines that it writes (1 MiB beyond the second-level cache: 59
-   us for 77). */
+/* Both sides are memory of this rank, in no other core's cache. The C library copies it by
+   `rep movsb`, which does not fetch the lines that it writes (1 MiB beyond the second-level cache:
+   59 us for 77). */
 static void run_copy(
 	const struct rd_exec *exec, int channel, size_t piece, const struct rd_step *step)
 {
@@ -453,7 +455,7 @@ static int run_step(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
 	return RD_MOVED;
 }
 
-/* Runs one channel until it must wait: true in *moved if any step was taken. */
+/* Runs one channel until it must wait. Sets *moved if any step was taken. */
 static int run_channel(struct rd_exec *exec, int channel, bool *moved)
 {
 	struct rd_cursor *cursor = &exec->cursors[channel];
@@ -475,8 +477,8 @@ static int run_channel(struct rd_exec *exec, int channel, bool *moved)
 	return 0;
 }
 
-/* The call may end only when no link needs the user's memory any more, nor this thread to push what
-   it has accepted: the caller may turn to other work for long. */
+/* The call may end only when no link reads the user's memory, or needs this thread to send what it
+   has accepted: the caller may compute for a long time. */
 static int drain_channel(struct rd_exec *exec, int channel)
 {
 	for (int i = 0; i < exec->plans[channel]->step_count; i++) {

@@ -1,4 +1,4 @@
-/* Kernels for any processor; the compiler uses what the whole build may use (SSE2, say). */
+/* Kernels for any processor, with the instructions of the whole build (SSE2 on x86-64). */
 #if !defined(__clang__)
 #pragma GCC optimize("O3")
 #endif

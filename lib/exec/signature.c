@@ -61,7 +61,7 @@ void rd_signature_print(const struct rd_signature *s, char *text, size_t size)
 		snprintf(text + used, size - used, " root %u", s->root);
 }
 
-/* The same call, with lengths that do not fit each other. */
+/* The same v-call, with counts that do not match. */
 static int counts_differ(const struct rd_call *call, int parts, int peer,
 	const struct rd_signature *theirs, const struct rd_signature *ours)
 {
@@ -97,12 +97,12 @@ static const char *algorithm_of(const struct rd_signature *signature)
 /* The causes of different plans were compared when the ranks met. */
 #define ONE_BUILD "their settings are the same, so check that all ranks run one build of Rondo"
 
-/* The same call, which the two ranks run in different ways. */
+/* The same call, which the two ranks run by different plans. */
 static int plans_differ(const struct rd_call *call, int peer, const struct rd_signature *theirs,
 	const struct rd_signature *ours, size_t sent, size_t wanted)
 {
 	int rank = call->problem.rank;
-	bool asks = theirs->form & RD_FORM_EXCHANGES_BUFFERS;
+	bool they_exchange = theirs->form & RD_FORM_EXCHANGES_BUFFERS;
 	char name[128];
 
 	rd_signature_print(ours, name, sizeof(name));
@@ -110,7 +110,7 @@ static int plans_differ(const struct rd_call *call, int peer, const struct rd_si
 		return rd_fail(RONDO_MISMATCH,
 			"rank %d first asks all ranks in %s where their buffers lie, for direct "
 			"access, and rank %d does not: " ONE_BUILD,
-			asks ? peer : rank, name, asks ? rank : peer);
+			they_exchange ? peer : rank, name, they_exchange ? rank : peer);
 	if (theirs->form != ours->form)
 		return rd_fail(RONDO_MISMATCH, "rank %d runs %s by %s, rank %d by %s: " ONE_BUILD,
 			peer, name, algorithm_of(theirs), rank, algorithm_of(ours));
@@ -133,7 +133,7 @@ int rd_signature_mismatch(const struct rd_call *call, int parts, int peer,
 
 	rd_signature_print(theirs, there, sizeof(there));
 	rd_signature_print(ours, here, sizeof(here));
-	/* By the digests, or of the same block. Other counts may have led to another plan. */
+	/* The digests differ, or the lengths of one block. Other counts may have led to another plan. */
 	if (strcmp(there, here) == 0 && call->vcounts &&
 		(theirs->root != ours->root ||
 			(theirs->chunk == ours->chunk && theirs->count != ours->count)))

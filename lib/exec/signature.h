@@ -17,9 +17,7 @@ struct rd_signature {
 	uint32_t chunk; /* of the plan: it differs where the ranks' plans differ */
 };
 
-#define RD_FORM_EXCHANGES_BUFFERS \
-	1 /* the ranks' buffers are being exchanged (buffer_exchange.h) \
-	   */
+#define RD_FORM_EXCHANGES_BUFFERS 1 /* of a buffer exchange (comm/buffer_exchange.h) */
 #define RD_FORM_VCOUNTS 2 /* a v-call: blocks differ in length (vcounts.h) */
 #define RD_FORM_CAPTURED 4 /* captured in a device's graph, to be run later (progress.h) */
 #define RD_FORM_ALGORITHM 8 /* times the mark of the algorithm of the plan; 0: none */
