@@ -60,7 +60,7 @@ static void count_cores(struct rondo_comm *comm, const struct rd_member *members
 }
 
 /* Creates the layout of each channel; channels of one order share it. */
-static int lay_out(struct rondo_comm *comm, const struct rd_member *members)
+static int create_layouts(struct rondo_comm *comm, const struct rd_member *members)
 {
 	struct rd_place *places = calloc((size_t)comm->size, sizeof(*places));
 	int err = 0;
@@ -121,23 +121,27 @@ static int set_picker(struct rondo_comm *comm)
 	return 0;
 }
 
-/* Calibration makes calls, so there is a picker of default costs before it. */
-static int create_picker(struct rondo_comm *comm)
+/* Calibration makes calls, so there is a picker of default costs before it. These calls come before
+   the comm exists, while no rank computes: they wait no longer than the meeting may take. */
+static int calibrate(struct rondo_comm *comm)
 {
-	int err;
+	int timeout_ms = comm->settings.timeout_ms, err;
 
+	if (timeout_ms > comm->settings.init_timeout_ms)
+		comm->settings.timeout_ms = comm->settings.init_timeout_ms;
 	rd_costs_default(&comm->costs);
 	err = set_picker(comm);
 	if (!err)
 		err = rd_calibrate(comm);
 	if (!err)
 		err = set_picker(comm);
+	comm->settings.timeout_ms = timeout_ms;
 	comm->times_calls = rd_log_on(RD_INFO, RD_PICK);
 	return err;
 }
 
-/* Meets the other ranks and connects to each. */
-static int join(
+/* Meets the other ranks. */
+static int meet(
 	struct rondo_comm *comm, const struct rd_member *self, const struct rondo_comm *parent)
 {
 	struct rd_control_config config = {
@@ -152,33 +156,34 @@ static int join(
 
 	if (err)
 		return err;
+	rd_log(RD_INFO, RD_BOOTSTRAP, "Bootstrap : Using %s", rd_control_describe(comm->control));
+	comm->local.comm_id = rd_control_comm_id(comm->control);
+	return 0;
+}
+
+/* Meets the other ranks, connects to each, and measures the costs. */
+static int join(
+	struct rondo_comm *comm, const struct rd_member *self, const struct rondo_comm *parent)
+{
+	int err = meet(comm, self, parent);
+
+	if (err)
+		return err;
 
 	const struct rd_member *members = rd_control_members(comm->control);
 
-	rd_log(RD_INFO, RD_BOOTSTRAP, "Bootstrap : Using %s", rd_control_describe(comm->control));
-	comm->local.comm_id = rd_control_comm_id(comm->control);
 	count_cores(comm, members);
 	/* Single copy needs the receiver to run before the sender can continue. On an
 	   oversubscribed host that costs a context switch, so messages go through slots there. */
 	comm->single_copy = comm->oversubscribed ? RD_SINGLE_COPY_NEVER : RD_SINGLE_COPY_LEARNED;
-	err = lay_out(comm, members);
+	err = create_layouts(comm, members);
 	if (!err)
 		err = rd_route_connect(comm, members);
-	if (!err)
-		rd_comm_log(comm, members);
 	if (err)
 		return err;
-
-	/* Calls made by the library itself, before the comm is: no rank computes meanwhile. */
-	int timeout_ms = comm->settings.timeout_ms;
-
-	if (timeout_ms > comm->settings.init_timeout_ms)
-		comm->settings.timeout_ms = comm->settings.init_timeout_ms;
+	rd_comm_log(comm, members);
 	err = rd_buffer_exchange_create(comm);
-	if (!err)
-		err = create_picker(comm);
-	comm->settings.timeout_ms = timeout_ms;
-	return err;
+	return err ? err : calibrate(comm);
 }
 
 static int create_waiting(struct rondo_comm *comm)
