@@ -1,91 +1,15 @@
 /* ctest label: threads */
 /* Sends and receives of device memory, by every way of running them. */
 #include <criterion/criterion.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "device/emulated/emulated.h"
-#include "variants.h"
-
-/* ThreadSanitizer sees the progress threads of processes in test_board.c, which takes long enough.
- */
-static void try_here(int size, int (*body)(struct rank_env *env), int timeout_ms)
-{
-	if (ONLY_THREADS)
-		try_threads(size, body, timeout_ms);
-	else
-		try_variants(size, body, timeout_ms, true);
-}
+#include "gpu_transfers.h"
 
 /* Bytes of a rank's buffers here. */
 #define ROOM (64 << 10)
 
-/* Byte i of a message between two ranks, the number of which tells it from their others. */
-static unsigned char byte(int from, int to, int number, size_t i)
-{
-	return (unsigned char)(i * 31 + i / 251 + (size_t)(from * 7 + to * 13 + number * 5));
-}
-
-static void fill(char *at, int from, int to, int number, size_t size)
-{
-	for (size_t i = 0; i < size; i++)
-		at[i] = (char)byte(from, to, number, i);
-}
-
-/* What came, and that nothing was written behind it. */
-static int check_bytes(
-	struct rank_env *env, const char *at, int from, int to, int number, size_t size)
-{
-	for (size_t i = 0; i < size; i++)
-		if ((unsigned char)at[i] != byte(from, to, number, i))
-			return world_say(env, "message %d from %d: byte %zu of %zu is %d", number,
-				from, i, size, at[i]);
-	if (at[size] != 0)
-		return world_say(
-			env, "message %d from %d wrote behind its %zu bytes", number, from, size);
-	return 0;
-}
-
-static int next_of(const struct rank_env *env)
-{
-	return (env->rank + 1) % env->size;
-}
-
-static int previous_of(const struct rank_env *env)
-{
-	return (env->rank + env->size - 1) % env->size;
-}
-
-static int end_group(struct memory *memory)
-{
-	int err = rondo_group_end();
-
-	return err || !memory->stream ? err : rondo_stream_synchronize(memory->stream);
-}
-
 /* ---- What is moved ------------------------------------------------------------------------- */
-
-/* To the next rank, from the one before, at these places in the buffers. */
-static int shift(struct rank_env *env, struct memory *memory, size_t count, rondo_type type,
-	size_t in_at, size_t out_at)
-{
-	size_t size = count * rondo_type_size(type);
-	char *in = (char *)memory->in + in_at, *out = (char *)memory->out + out_at;
-	int next = next_of(env), previous = previous_of(env);
-
-	fill(in, env->rank, next, (int)count, size);
-	memset(out, 0, size + 1);
-	rondo_group_start();
-	rondo_send(env->comm, in, count, type, next, memory->stream);
-	rondo_recv(env->comm, out, count, type, previous, memory->stream);
-	if (end_group(memory))
-		return world_say(
-			env, "%zu %s: %s", count, rondo_type_name(type), rondo_last_error());
-	return check_bytes(env, out, previous, env->rank, (int)count, size);
-}
 
 static int shift_everything(struct rank_env *env)
 {
@@ -106,7 +30,7 @@ static int shift_everything(struct rank_env *env)
 
 Test(gpu_transfers, every_type_and_length_arrives_wherever_it_lies, .timeout = 120)
 {
-	try_here(3, shift_everything, 0);
+	try_transfers(3, shift_everything, 0);
 }
 
 static int shift_much(struct rank_env *env)
@@ -123,7 +47,7 @@ static int shift_much(struct rank_env *env)
 
 Test(gpu_transfers, long_messages_arrive, .timeout = 120)
 {
-	try_here(2, shift_much, 0);
+	try_transfers(2, shift_much, 0);
 }
 
 /* On no stream, a call at a time: the first rank sends before it receives, the others wait. */
@@ -141,13 +65,13 @@ static int pass_on(struct rank_env *env)
 		size_t size = (size_t)i * 111;
 
 		memset(out, 0, size + 1);
-		fill(in, rank, next_of(env), i, size);
+		fill_message(in, rank, next_rank(env), i, size);
 		if (rank == 0)
 			TRY(rondo_send(env->comm, in, size, RONDO_U8, 1, NULL));
-		TRY(rondo_recv(env->comm, out, size, RONDO_U8, previous_of(env), NULL));
+		TRY(rondo_recv(env->comm, out, size, RONDO_U8, previous_rank(env), NULL));
 		if (rank > 0)
-			TRY(rondo_send(env->comm, in, size, RONDO_U8, next_of(env), NULL));
-		wrong = check_bytes(env, out, previous_of(env), rank, i, size);
+			TRY(rondo_send(env->comm, in, size, RONDO_U8, next_rank(env), NULL));
+		wrong = check_message(env, out, previous_rank(env), rank, i, size);
 	}
 	close_memory(&memory);
 	return wrong;
@@ -155,7 +79,7 @@ static int pass_on(struct rank_env *env)
 
 Test(gpu_transfers, calls_on_no_stream_wait_for_their_peer, .timeout = 120)
 {
-	try_here(3, pass_on, 0);
+	try_transfers(3, pass_on, 0);
 }
 
 /* ---- Groups -------------------------------------------------------------------------------- */
@@ -194,8 +118,8 @@ static int exchange_all(struct rank_env *env)
 	for (int round = 0; round < 3 && !wrong; round++) {
 		for (int peer = 0; peer < env->size; peer++)
 			for (int number = 0; number < MESSAGES; number++)
-				fill((char *)memory.in + place_of(env, peer, number), env->rank,
-					peer, number + round, MESSAGE);
+				fill_message((char *)memory.in + place_of(env, peer, number),
+					env->rank, peer, number + round, MESSAGE);
 		memset(memory.out, 0, ROOM);
 		rondo_group_start();
 		for (int i = 0; i < 2 * env->size * MESSAGES; i++)
@@ -203,7 +127,7 @@ static int exchange_all(struct rank_env *env)
 		if (end_group(&memory))
 			wrong = world_say(env, "%s", rondo_last_error());
 		for (int i = 0; i < env->size * MESSAGES && !wrong; i++)
-			wrong = check_bytes(env,
+			wrong = check_message(env,
 				(char *)memory.out + place_of(env, i % env->size, i / env->size),
 				i % env->size, env->rank, i / env->size + round, MESSAGE);
 	}
@@ -214,7 +138,7 @@ static int exchange_all(struct rank_env *env)
 Test(gpu_transfers, all_pairs_exchange_in_one_group_in_any_order, .timeout = 120)
 {
 	/* 2 * size and 5 have no common factor: every call is made. */
-	try_here(4, exchange_all, 0);
+	try_transfers(4, exchange_all, 0);
 }
 
 /*
@@ -257,7 +181,7 @@ static int against_the_order(struct rank_env *env)
 
 Test(gpu_transfers, receives_of_a_group_end_in_the_order_in_which_they_can, .timeout = 120)
 {
-	try_here(3, against_the_order, 5000);
+	try_transfers(3, against_the_order, 5000);
 }
 
 /* ---- Pairs --------------------------------------------------------------------------------- */
@@ -291,7 +215,7 @@ static int two_alone(struct rank_env *env)
 
 Test(gpu_transfers, two_ranks_exchange_while_others_do_nothing, .timeout = 120)
 {
-	try_here(4, two_alone, 0);
+	try_transfers(4, two_alone, 0);
 }
 
 /* ---- With collectives ---------------------------------------------------------------------- */
@@ -310,9 +234,9 @@ static int in_turn_with_collectives(struct rank_env *env)
 		memory.in[i] = (float)env->rank;
 	for (int round = 0; round < ROUNDS; round++) {
 		rondo_group_start();
-		rondo_send(env->comm, memory.in, COUNT, RONDO_F32, next_of(env), memory.stream);
+		rondo_send(env->comm, memory.in, COUNT, RONDO_F32, next_rank(env), memory.stream);
 		rondo_recv(
-			env->comm, memory.out, COUNT, RONDO_F32, previous_of(env), memory.stream);
+			env->comm, memory.out, COUNT, RONDO_F32, previous_rank(env), memory.stream);
 		TRY(rondo_group_end());
 		TRY(rondo_all_reduce(env->comm, memory.out, memory.out, COUNT, RONDO_F32, RONDO_MAX,
 			memory.stream));
@@ -329,7 +253,7 @@ static int in_turn_with_collectives(struct rank_env *env)
 
 Test(gpu_transfers, transfers_and_collectives_take_turns_on_a_stream, .timeout = 120)
 {
-	try_here(3, in_turn_with_collectives, 0);
+	try_transfers(3, in_turn_with_collectives, 0);
 }
 
 /* In one group, and on two streams by turns, many under way. */
@@ -352,8 +276,9 @@ static int beside_collectives(struct rank_env *env)
 		size_t at = (size_t)i * COUNT;
 
 		rondo_group_start();
-		rondo_send(env->comm, memory.in + at, COUNT, RONDO_F32, next_of(env), stream);
-		rondo_recv(env->comm, memory.out + at, COUNT, RONDO_F32, previous_of(env), stream);
+		rondo_send(env->comm, memory.in + at, COUNT, RONDO_F32, next_rank(env), stream);
+		rondo_recv(
+			env->comm, memory.out + at, COUNT, RONDO_F32, previous_rank(env), stream);
 		if (i % 2)
 			rondo_all_reduce(env->comm, memory.in + at, sums + at, COUNT, RONDO_F32,
 				RONDO_SUM, stream);
@@ -362,7 +287,7 @@ static int beside_collectives(struct rank_env *env)
 	TRY(rondo_stream_synchronize(memory.stream));
 	TRY(rondo_stream_synchronize(other));
 	for (int i = 0; i < CALLS * COUNT && !wrong; i++)
-		if (memory.out[i] != (float)(i + previous_of(env)) ||
+		if (memory.out[i] != (float)(i + previous_rank(env)) ||
 			(i / COUNT % 2 && sums[i] != (float)(3 * i + 3)))
 			wrong = world_say(
 				env, "element %d is %g, the sum %g", i, memory.out[i], sums[i]);
@@ -373,7 +298,7 @@ static int beside_collectives(struct rank_env *env)
 
 Test(gpu_transfers, transfers_run_beside_collectives_and_on_several_streams, .timeout = 120)
 {
-	try_here(3, beside_collectives, 0);
+	try_transfers(3, beside_collectives, 0);
 }
 
 /* ---- Several comms, and many transfers ----------------------------------------------------------
@@ -384,7 +309,7 @@ static int on_two_comms(struct rank_env *env)
 {
 	struct memory memory;
 	rondo_comm *other;
-	int wrong = open_memory(env, &memory), next = next_of(env);
+	int wrong = open_memory(env, &memory), next = next_rank(env);
 
 	if (!wrong)
 		wrong = world_second_comm(env, &other);
@@ -399,12 +324,12 @@ static int on_two_comms(struct rank_env *env)
 
 			rondo_send(
 				comm, memory.in + which * 500, 500, RONDO_F32, next, memory.stream);
-			rondo_recv(comm, memory.out + which * 500, 500, RONDO_F32, previous_of(env),
-				memory.stream);
+			rondo_recv(comm, memory.out + which * 500, 500, RONDO_F32,
+				previous_rank(env), memory.stream);
 		}
 		TRY(end_group(&memory));
 		for (size_t i = 0; i < 1000 && !wrong; i++)
-			if (memory.out[i] != value(previous_of(env) + round, i))
+			if (memory.out[i] != value(previous_rank(env) + round, i))
 				wrong = world_say(env, "element %zu is %g", i, memory.out[i]);
 	}
 	close_memory(&memory);
@@ -415,7 +340,7 @@ static int on_two_comms(struct rank_env *env)
 
 Test(gpu_transfers, a_group_on_several_comms_is_right_in_any_order, .timeout = 120)
 {
-	try_here(2, on_two_comms, 0);
+	try_transfers(2, on_two_comms, 0);
 }
 
 /* As many as a group holds, twice: more than a kernel is passed. */
@@ -432,15 +357,15 @@ static int as_many_as_there_may_be(struct rank_env *env)
 		rondo_group_start();
 		for (int i = 0; i < CALLS; i++)
 			rondo_recv(env->comm, memory.out + round * CALLS + i, 1, RONDO_F32,
-				previous_of(env), memory.stream);
+				previous_rank(env), memory.stream);
 		for (int i = 0; i < CALLS; i++)
-			rondo_send(env->comm, memory.in + i, 1, RONDO_F32, next_of(env),
+			rondo_send(env->comm, memory.in + i, 1, RONDO_F32, next_rank(env),
 				memory.stream);
 		TRY(rondo_group_end());
 	}
 	TRY(rondo_stream_synchronize(memory.stream));
 	for (size_t i = 0; i < 2 * CALLS && !wrong; i++)
-		if (memory.out[i] != value(previous_of(env), i % CALLS))
+		if (memory.out[i] != value(previous_rank(env), i % CALLS))
 			wrong = world_say(env, "element %zu is %g", i, memory.out[i]);
 	close_memory(&memory);
 	return wrong;
@@ -448,7 +373,7 @@ static int as_many_as_there_may_be(struct rank_env *env)
 
 Test(gpu_transfers, a_group_holds_as_many_as_it_may, .timeout = 120)
 {
-	try_here(2, as_many_as_there_may_be, 0);
+	try_transfers(2, as_many_as_there_may_be, 0);
 }
 
 /* ---- Which way ----------------------------------------------------------------------------- */
@@ -463,13 +388,6 @@ static bool went_directly(const struct rank_env *env, int peer, uint32_t message
 	return gpu->sent[peer] == messages;
 }
 
-static bool goes_directly(const struct rank_env *env)
-{
-	const struct way *way = env->argument;
-
-	return way->becomes == RD_KERNEL_STEPPED || way->becomes == RD_KERNEL_FUSED;
-}
-
 static int see_the_way(struct rank_env *env)
 {
 	bool direct = goes_directly(env);
@@ -478,7 +396,7 @@ static int see_the_way(struct rank_env *env)
 
 	for (int i = 0; i < 2 && !wrong; i++)
 		wrong = shift(env, &memory, 1000, RONDO_F32, 0, 0);
-	if (!wrong && went_directly(env, next_of(env), 2) != direct)
+	if (!wrong && went_directly(env, next_rank(env), 2) != direct)
 		wrong = world_say(env, "%s", direct ? "staged" : "not staged");
 	close_memory(&memory);
 	return wrong;
@@ -486,7 +404,7 @@ static int see_the_way(struct rank_env *env)
 
 Test(gpu_transfers, nothing_is_staged_where_all_ranks_reach_each_other, .timeout = 120)
 {
-	try_here(3, see_the_way, 0);
+	try_transfers(3, see_the_way, 0);
 }
 
 /* What rank 1 has cannot be mapped by others, and is staged, amid what is not. */
@@ -520,267 +438,4 @@ Test(gpu_transfers, what_peers_cannot_map_is_staged, .timeout = 60)
 
 		cr_expect_eq(in_child(run_trial, &trial), 0, "way %d", i);
 	}
-}
-
-/* ---- Failures ------------------------------------------------------------------------------ */
-
-/* Both ranks by name, and what the sender has. */
-static int expect_reason(struct rank_env *env)
-{
-	static const char *const words[] = { "rank 0", "rank 1", "1000 f32" };
-
-	for (int i = 0; i < 3; i++)
-		if (!strstr(rondo_last_error(), words[i]))
-			return world_say(env, "no \"%s\": %s", words[i], rondo_last_error());
-	return 0;
-}
-
-/* Until the comm is over, as a program that does something else hears of it. */
-static int wait_for_the_end(struct rank_env *env)
-{
-	int err = 0;
-
-	for (int i = 0; i < 20000 && err == 0; i++) {
-		usleep(1000);
-		err = rondo_comm_error(env->comm);
-	}
-	return err;
-}
-
-struct pair {
-	size_t sent, received;
-	rondo_type sent_type, received_type;
-};
-
-/* Rank 0 sends rank 1 what that does not expect; rank 2 does nothing. */
-static int send_otherwise(struct rank_env *env, const struct pair *pair)
-{
-	struct memory memory;
-	int wrong = open_memory(env, &memory), err = 0;
-
-	if (wrong)
-		return wrong;
-	err = rondo_barrier(env->comm, NULL);
-	if (!err && env->rank == 0)
-		err = rondo_send(
-			env->comm, memory.in, pair->sent, pair->sent_type, 1, memory.stream);
-	if (!err && env->rank == 1)
-		err = rondo_recv(env->comm, memory.out, pair->received, pair->received_type, 0,
-			memory.stream);
-	if (!err)
-		err = rondo_stream_synchronize(memory.stream);
-	/* What is staged may have left rank 0 before anybody looks at it. */
-	if (!err)
-		err = wait_for_the_end(env);
-	wrong = expect_error(env, err, RONDO_MISMATCH);
-	if (!wrong)
-		wrong = expect_reason(env);
-	close_memory(&memory);
-	return wrong;
-}
-
-static int fewer_elements(struct rank_env *env)
-{
-	return send_otherwise(env, &(struct pair){ 1000, 999, RONDO_F32, RONDO_F32 });
-}
-
-static int no_elements(struct rank_env *env)
-{
-	return send_otherwise(env, &(struct pair){ 1000, 0, RONDO_F32, RONDO_F32 });
-}
-
-static int another_type(struct rank_env *env)
-{
-	return send_otherwise(env, &(struct pair){ 1000, 1000, RONDO_F32, RONDO_I32 });
-}
-
-Test(gpu_transfers, other_lengths_and_types_than_the_peers_are_a_mismatch, .timeout = 240)
-{
-	try_here(3, fewer_elements, 0);
-	try_here(3, no_elements, 0);
-	try_here(3, another_type, 0);
-}
-
-/* Of the ways; those before it go from device to device. */
-#define FIRST_STAGED 5
-
-/* Each names the two ranks. */
-static int expect_silence(struct rank_env *env, int err)
-{
-	int wrong = expect_error(env, err, RONDO_TIMEOUT);
-
-	if (!wrong &&
-		(!strstr(rondo_last_error(), "rank 0") || !strstr(rondo_last_error(), "rank 1")))
-		wrong = world_say(env, "says: %s", rondo_last_error());
-	return wrong;
-}
-
-/* Both have device memory in one call, host memory in the next, and then rank 1 alone does. */
-static int of_two_kinds(struct rank_env *env,
-	int (*one)(struct rank_env *, float *in, float *out, bool host, rondo_stream *stream))
-{
-	static _Thread_local float host_in[1000], host_out[1000];
-	struct memory memory;
-	int wrong = open_memory(env, &memory), err;
-	bool host = env->rank == 1;
-
-	if (wrong)
-		return wrong;
-	err = one(env, memory.in, memory.out, false, memory.stream);
-	if (!err)
-		err = one(env, host_in, host_out, true, NULL);
-	if (!err)
-		err = rondo_stream_synchronize(memory.stream);
-	wrong = expect_error(env, err, 0);
-	if (!wrong && host)
-		err = one(env, host_in, host_out, true, NULL);
-	else if (!wrong)
-		err = one(env, memory.in, memory.out, false, memory.stream);
-	if (!wrong && !err)
-		err = rondo_stream_synchronize(memory.stream);
-	/* What is sent from host memory may have left before anybody looks for it. */
-	if (!wrong && !err && goes_directly(env))
-		err = wait_for_the_end(env);
-	if (!wrong)
-		wrong = goes_directly(env) ? expect_silence(env, err) : expect_error(env, err, 0);
-	close_memory(&memory);
-	return wrong;
-}
-
-static int send_on(struct rank_env *env, float *in, float *out, bool host, rondo_stream *stream)
-{
-	(void)host;
-	if (env->rank == 0)
-		return rondo_send(env->comm, in, 1000, RONDO_F32, 1, stream);
-	return rondo_recv(env->comm, out, 1000, RONDO_F32, 0, stream);
-}
-
-static int send_back(struct rank_env *env, float *in, float *out, bool host, rondo_stream *stream)
-{
-	(void)host;
-	if (env->rank == 1)
-		return rondo_send(env->comm, in, 1000, RONDO_F32, 0, stream);
-	return rondo_recv(env->comm, out, 1000, RONDO_F32, 1, stream);
-}
-
-static int reduce_all(struct rank_env *env, float *in, float *out, bool host, rondo_stream *stream)
-{
-	(void)host;
-	return rondo_all_reduce(env->comm, in, out, 1000, RONDO_F32, RONDO_SUM, stream);
-}
-
-static int into_host_memory(struct rank_env *env)
-{
-	return of_two_kinds(env, send_on);
-}
-
-static int from_host_memory(struct rank_env *env)
-{
-	return of_two_kinds(env, send_back);
-}
-
-static int with_host_memory(struct rank_env *env)
-{
-	return of_two_kinds(env, reduce_all);
-}
-
-/* What is staged goes over the links that host memory goes over, and meets it there. */
-Test(gpu_transfers, memory_of_another_kind_than_the_peers_ends_by_the_timeout, .timeout = 240)
-{
-	static int (*const bodies[])(
-		struct rank_env *) = { into_host_memory, from_host_memory, with_host_memory };
-
-	for (int i = 0; i <= FIRST_STAGED; i++)
-		for (int k = 0; k < 3 && (variants[i].threads || !ONLY_THREADS); k++) {
-			struct trial trial = { &variants[i], 2, bodies[k],
-				i < FIRST_STAGED ? 1000 : 0 };
-
-			cr_expect_eq(in_child(run_trial, &trial), 0, "way %d, body %d", i, k);
-		}
-}
-
-/* Rank 1 goes, by a death or an abort, or stays silent, while rank 0 and 2 exchange with it. */
-static int leave_in_the_lurch(struct rank_env *env, int wanted, void (*go)(struct rank_env *))
-{
-	struct memory memory;
-	int wrong = open_memory(env, &memory), rank = env->rank, err = 0;
-
-	if (wrong)
-		return wrong;
-	wrong = shift(env, &memory, 1000, RONDO_F32, 0, 0);
-	if (!wrong)
-		err = rondo_barrier(env->comm, NULL);
-	if (!wrong && rank == 1)
-		go(env);
-	if (!wrong && !err && rank == 1)
-		err = wait_for_the_end(env);
-	/* Rank 0 waits for it to receive, rank 2 for it to send. What is staged may leave with
-	   nobody to receive it. */
-	if (!wrong && !err && rank == 0 && goes_directly(env))
-		err = rondo_send(env->comm, memory.in, 1000, RONDO_F32, 1, memory.stream);
-	else if (!wrong && !err && rank != 1)
-		err = rondo_recv(env->comm, memory.out, 1000, RONDO_F32, 1, memory.stream);
-	if (!wrong && !err)
-		err = rondo_stream_synchronize(memory.stream);
-	if (!wrong)
-		wrong = expect_error(env, err, wanted);
-	/* What comes later is refused, or ends at once. */
-	if (!wrong) {
-		err = rondo_send(env->comm, memory.in, 10, RONDO_F32, next_of(env), memory.stream);
-		if (!err)
-			err = rondo_stream_synchronize(memory.stream);
-		wrong = expect_error(env, err, wanted);
-	}
-	close_memory(&memory);
-	return wrong;
-}
-
-static void die(struct rank_env *env)
-{
-	(void)env;
-	raise(SIGKILL);
-}
-
-static int when_one_dies(struct rank_env *env)
-{
-	return leave_in_the_lurch(env, RONDO_DIED, die);
-}
-
-Test(gpu_transfers, the_death_of_a_peer_frees_who_sends_and_who_receives, .timeout = 120)
-{
-	try_variants(3, when_one_dies, 0, false);
-}
-
-static void give_up(struct rank_env *env)
-{
-	rondo_comm_abort(env->comm, "enough");
-}
-
-static int when_one_aborts(struct rank_env *env)
-{
-	return leave_in_the_lurch(env, RONDO_ABORTED, give_up);
-}
-
-Test(gpu_transfers, an_abort_frees_who_sends_and_who_receives, .timeout = 120)
-{
-	try_here(3, when_one_aborts, 0);
-}
-
-static void say_nothing(struct rank_env *env)
-{
-	(void)env;
-}
-
-static int when_one_is_silent(struct rank_env *env)
-{
-	int wrong = leave_in_the_lurch(env, RONDO_TIMEOUT, say_nothing);
-
-	if (!wrong && !strstr(rondo_last_error(), "rank 1"))
-		wrong = world_say(env, "who? %s", rondo_last_error());
-	return wrong;
-}
-
-Test(gpu_transfers, silence_has_a_bound_and_a_name, .timeout = 120)
-{
-	try_here(3, when_one_is_silent, 1000);
 }

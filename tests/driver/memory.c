@@ -1,0 +1,213 @@
+/* Memory of the emulated driver: allocation, copies, attributes, handles. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "state.h"
+
+EXPORT CUresult cuMemAlloc(CUdeviceptr *memory, size_t size)
+{
+	if (current() < 0)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return done(rd_emulated.alloc(current(), size, (void **)memory));
+}
+
+EXPORT CUresult cuMemFree(CUdeviceptr memory)
+{
+	/* What is queued on a lost device may still come to it. */
+	if (is_lost())
+		return CUDA_ERROR_LAUNCH_FAILED;
+	return current() < 0 ? CUDA_ERROR_INVALID_CONTEXT : done(rd_emulated.free((void *)memory));
+}
+
+EXPORT CUresult cuMemsetD8(CUdeviceptr memory, unsigned char byte, size_t size)
+{
+	memset((void *)memory, byte, size);
+	return done(current() < 0);
+}
+
+EXPORT CUresult cuMemAllocHost(void **memory, size_t size)
+{
+	*memory = NULL;
+	if (current() < 0 || is_lost())
+		return done(1);
+	if (!wait_for_device())
+		return CUDA_ERROR_TIMEOUT;
+	*memory = malloc(size);
+	return *memory ? pinned_add(*memory, size) : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* Of a lost device: so that no tool takes it for a leak. */
+EXPORT void *emulated_kept[16];
+
+EXPORT CUresult cuMemFreeHost(void *memory)
+{
+	if (is_lost()) {
+		for (int i = 0; i < 16 && memory; i++)
+			if (!emulated_kept[i]) {
+				emulated_kept[i] = memory;
+				memory = NULL;
+			}
+		return CUDA_ERROR_LAUNCH_FAILED;
+	}
+	if (current() < 0 || !wait_for_device())
+		return current() < 0 ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_TIMEOUT;
+	if (pinned_remove(memory))
+		return CUDA_ERROR_INVALID_VALUE;
+	free(memory);
+	return CUDA_SUCCESS;
+}
+
+struct fill {
+	void *at;
+	unsigned char byte;
+	size_t size;
+};
+
+static void fill_now(void *argument)
+{
+	struct fill *fill = argument;
+
+	memset(fill->at, fill->byte, fill->size);
+	free(fill);
+}
+
+EXPORT CUresult cuMemsetD8Async(
+	CUdeviceptr memory, unsigned char byte, size_t size, CUstream stream)
+{
+	struct fill *fill = malloc(sizeof(*fill));
+
+	if (!fill)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*fill = (struct fill){ (void *)memory, byte, size };
+	return cuLaunchHostFunc(stream, fill_now, fill);
+}
+
+static bool is_pageable(CUdeviceptr at)
+{
+	struct rd_allocation allocation;
+
+	return !is_pinned((void *)at) && !rd_emulated.find((void *)at, &allocation);
+}
+
+/* Holds the context's lock from before the stream's earlier work is done until the copy is. */
+static CUresult copy_pageable(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&current_context()->lock);
+	if (!stream_drain(stream))
+		result = CUDA_ERROR_TIMEOUT;
+	else if (rd_emulated.copy(current(), stream, (void *)to, (void *)from, size) ||
+		 !stream_drain(stream))
+		result = CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_unlock(&current_context()->lock);
+	return result ? result : done(0);
+}
+
+EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
+{
+	if (current() < 0)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	wait_for_locks();
+	if ((is_pageable(to) || is_pageable(from)) && !rd_emulated_stream_captures(stream))
+		return copy_pageable(to, from, size, stream);
+	return done(rd_emulated.copy(current(), stream, (void *)to, (void *)from, size));
+}
+
+EXPORT CUresult cuMemGetAddressRange(CUdeviceptr *base, size_t *size, CUdeviceptr at)
+{
+	struct rd_allocation allocation;
+
+	if (!rd_emulated.find((void *)at, &allocation))
+		return CUDA_ERROR_NOT_FOUND;
+	*base = (CUdeviceptr)allocation.base;
+	*size = allocation.size;
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuPointerGetAttributes(
+	unsigned count, CUpointer_attribute *attributes, void **values, CUdeviceptr at)
+{
+	struct rd_allocation allocation = { .device = -1 };
+	bool found = rd_emulated.find((void *)at, &allocation);
+
+	for (unsigned i = 0; i < count; i++)
+		switch (attributes[i]) {
+		case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+			*(unsigned *)values[i] = found                   ? CU_MEMORYTYPE_DEVICE
+						 : is_pinned((void *)at) ? CU_MEMORYTYPE_HOST
+									 : 0;
+			break;
+		case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+			*(int *)values[i] = allocation.device;
+			break;
+		case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+			*(void **)values[i] = allocation.base;
+			break;
+		case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+			*(size_t *)values[i] = allocation.size;
+			break;
+		case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+			*(unsigned long long *)values[i] = allocation.id;
+			break;
+		default:
+			return CUDA_ERROR_INVALID_VALUE;
+		}
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdeviceptr at)
+{
+	unsigned type = 0;
+	void *answer = attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE ? &type : value;
+
+	if (cuPointerGetAttributes(1, &attribute, &answer, at) != CUDA_SUCCESS)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (answer == &type)
+		*(unsigned *)value = type;
+	return answer == &type && type == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr memory)
+{
+	struct rd_handle made;
+	int err = rd_emulated.export((void *)memory, &made);
+
+	memcpy(handle, &made, sizeof(*handle));
+	return done(err || current() < 0);
+}
+
+EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *memory, CUipcMemHandle handle, unsigned flags)
+{
+	struct rd_handle theirs;
+	size_t size;
+
+	memcpy(&theirs, &handle, sizeof(theirs));
+	if (current() < 0 || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return done(rd_emulated.import(current(), &theirs, (void **)memory, &size));
+}
+
+EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr memory)
+{
+	rd_emulated.drop(current(), (void *)memory);
+	return done(current() < 0);
+}
+
+EXPORT CUresult cuMemHostRegister(void *memory, size_t size, unsigned flags)
+{
+	if (current() < 0 || !(flags & CU_MEMHOSTREGISTER_PORTABLE))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return pinned_add(memory, size);
+}
+
+EXPORT CUresult cuMemHostUnregister(void *memory)
+{
+	return pinned_remove(memory);
+}
+
+EXPORT CUresult cuMemHostGetDevicePointer(CUdeviceptr *seen, void *memory, unsigned flags)
+{
+	*seen = (CUdeviceptr)memory;
+	return done(flags || !is_pinned(memory));
+}

@@ -1,0 +1,217 @@
+/* Streams, graphs and events of the emulated driver. */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/futex.h"
+#include "state.h"
+
+/* Where the stream was recorded last; how often it was, and has got there since; and when. */
+struct CUevent_st {
+	void *stream;
+	uint32_t recorded, passed;
+	double seconds;
+	_Atomic int holders;
+};
+
+static _Thread_local CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned flags)
+{
+	if (current() < 0 || flags != CU_STREAM_NON_BLOCKING)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (rd_emulated.stream_create(current(), (void **)stream))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	stream_add(*stream);
+	return done(0);
+}
+
+EXPORT CUresult cuStreamDestroy(CUstream stream)
+{
+	stream_remove(stream);
+	rd_emulated.stream_destroy(current(), stream);
+	return done(current() < 0);
+}
+
+EXPORT CUresult cuStreamSynchronize(CUstream stream)
+{
+	/* The null stream's work is done at once here. */
+	return stream ? done(rd_emulated.stream_synchronize(current(), stream)) : CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuStreamQuery(CUstream stream)
+{
+	bool is_done = true;
+
+	if (stream && rd_emulated.stream_query(current(), stream, &is_done))
+		return CUDA_ERROR_INVALID_VALUE;
+	return is_done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+EXPORT CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
+{
+	for (int device = 0; device < rd_emulated_count(); device++)
+		if (rd_emulated.stream_check(device, stream) == 0) {
+			*context = context_of(device);
+			return CUDA_SUCCESS;
+		}
+	return CUDA_ERROR_INVALID_HANDLE;
+}
+
+EXPORT CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
+{
+	*status = rd_emulated_stream_captures(stream) ? CU_STREAM_CAPTURE_STATUS_ACTIVE
+						      : CU_STREAM_CAPTURE_STATUS_NONE;
+	return done(!stream);
+}
+
+/* Of an emulated device: work whose type is none is a call. */
+EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *argument)
+{
+	struct rd_work work = {
+		.type = EMULATED_CALL, .in = { (const char *)function }, .out = { argument }
+	};
+
+	if (current() < 0 || !stream)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	wait_for_locks();
+	/* Nothing is queued, so whoever hears of it may free the argument. */
+	if (is_lost())
+		return CUDA_ERROR_LAUNCH_FAILED;
+	return rd_emulated.run(current(), stream, &work) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+	CUstreamCaptureMode before = capture_mode;
+
+	capture_mode = *mode;
+	*mode = before;
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode)
+{
+	return done(mode != CU_STREAM_CAPTURE_MODE_THREAD_LOCAL || rd_emulated_capture(stream));
+}
+
+EXPORT CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
+{
+	return done(rd_emulated_capture_end(stream, (struct rd_emulated_graph **)graph));
+}
+
+/* A graph that can be run is the graph. */
+EXPORT CUresult cuGraphInstantiateWithFlags(
+	CUgraphExec *exec, CUgraph graph, unsigned long long flags)
+{
+	*exec = (CUgraphExec)graph;
+	return done(flags != 0);
+}
+
+EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
+{
+	wait_for_locks();
+	return done(rd_emulated_replay((struct rd_emulated_graph *)exec, stream));
+}
+
+EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec)
+{
+	rd_emulated_graph_destroy((struct rd_emulated_graph *)exec);
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuGraphDestroy(CUgraph graph)
+{
+	(void)graph;
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuEventCreate(CUevent *event, unsigned flags)
+{
+	*event = calloc(1, sizeof(**event));
+	if (*event)
+		(*event)->holders = 1;
+	return done(current() < 0 || flags & ~(unsigned)CU_EVENT_DISABLE_TIMING || !*event);
+}
+
+static void let_go(CUevent event)
+{
+	if (atomic_fetch_sub(&event->holders, 1) == 1)
+		free(event);
+}
+
+static void pass(void *argument)
+{
+	CUevent event = argument;
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	event->seconds = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+	rd_flag_write(&event->passed, event->passed + 1);
+	let_go(event);
+}
+
+EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
+{
+	CUresult result;
+
+	event->stream = stream;
+	atomic_fetch_add(&event->holders, 1);
+	result = cuLaunchHostFunc(stream, pass, event);
+	if (result == CUDA_SUCCESS)
+		event->recorded++;
+	else
+		let_go(event);
+	return result;
+}
+
+/* One that was never recorded has nothing to wait for. */
+EXPORT CUresult cuEventSynchronize(CUevent event)
+{
+	while (!rd_flag_reached(&event->passed, event->recorded)) {
+		uint32_t seen = __atomic_load_n(&event->passed, __ATOMIC_ACQUIRE);
+
+		if (!rd_flag_reached(&event->passed, event->recorded))
+			rd_flag_sleep(&event->passed, seen, 1000000);
+	}
+	return done(0);
+}
+
+EXPORT CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to)
+{
+	if (!from->recorded || !to->recorded || !rd_flag_reached(&from->passed, from->recorded) ||
+		!rd_flag_reached(&to->passed, to->recorded))
+		return CUDA_ERROR_NOT_READY;
+	*ms = (float)(1e3 * (to->seconds - from->seconds));
+	return done(0);
+}
+
+EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
+{
+	wait_for_locks();
+	return done(flags || rd_emulated.stream_follow(current(), stream, event->stream));
+}
+
+EXPORT CUresult cuEventDestroy(CUevent event)
+{
+	let_go(event);
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuStreamWaitValue32(
+	CUstream stream, CUdeviceptr flag, cuuint32_t value, unsigned flags)
+{
+	wait_for_locks();
+	if (current() < 0 || flags != CU_STREAM_WAIT_VALUE_GEQ || !is_pinned((void *)flag))
+		return CUDA_ERROR_INVALID_VALUE;
+	return done(rd_emulated.wait_flag(current(), stream, (uint32_t *)flag, value));
+}
+
+EXPORT CUresult cuStreamWriteValue32(
+	CUstream stream, CUdeviceptr flag, cuuint32_t value, unsigned flags)
+{
+	wait_for_locks();
+	if (current() < 0 || flags || !is_pinned((void *)flag))
+		return CUDA_ERROR_INVALID_VALUE;
+	return done(rd_emulated.write_flag(current(), stream, (uint32_t *)flag, value));
+}
