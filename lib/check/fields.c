@@ -51,7 +51,7 @@ static int check_flush(const struct rd_plan *plan, int i)
 	return 0;
 }
 
-/* Held messages are merged before any other message is taken. */
+/* After a HOLD, no step but other HOLDs takes messages before the MERGE. */
 static int check_hold(const struct rd_plan *plan, int i)
 {
 	int merge = i + 1;
@@ -69,18 +69,18 @@ static int check_hold(const struct rd_plan *plan, int i)
 	return 0;
 }
 
-/* One from each, since no two are of the same rank. */
+/* One HOLD for each other rank: check_hold() refuses two for the same. */
 static int check_merge(const struct rd_plan *plan, int i)
 {
-	int count = 0;
+	int holds = 0;
 
 	if (plan->problem.size > RD_MERGE_MOST)
 		return rd_step_wrong(plan, i, "more than %d ranks", RD_MERGE_MOST);
 	for (int k = i - 1; k >= 0 && rd_step_is_before_merge(&plan->steps[k]); k--)
-		count += plan->steps[k].kind == RD_STEP_HOLD;
-	if (count == 0 || count != plan->problem.size - 1)
+		holds += plan->steps[k].kind == RD_STEP_HOLD;
+	if (holds == 0 || holds != plan->problem.size - 1)
 		return rd_step_wrong(plan, i, "it merges the messages of %d ranks, and %d are held",
-			plan->problem.size - 1, count);
+			plan->problem.size - 1, holds);
 	return 0;
 }
 
@@ -105,7 +105,7 @@ static int check_signal(const struct rd_plan *plan, int i)
 	return check_peer(plan, i, step->kind == RD_STEP_SIGNAL ? step->to : step->peer);
 }
 
-/* In an output; or what a rank combines for itself alone, in memory of its own. */
+/* In an output, or in scratch memory if the rank combines for itself alone. */
 static bool may_land(const struct rd_plan *plan, const struct rd_step *step)
 {
 	return step->into.memory == RD_OUT ||

@@ -7,8 +7,8 @@
 #include "plan/print.h"
 
 /*
- * The plan's memory as it is in place, where an output chunk may be an input chunk. That is also
- * the stricter view of who may still read what, but for a copy of a chunk onto itself.
+ * The plan's memory in place, where an output chunk may be an input chunk. Out of place it has
+ * fewer conflicts, but for a copy of a chunk onto itself.
  */
 struct memory {
 	const struct rd_plan *plan;
@@ -65,7 +65,7 @@ static int check_write(struct memory *memory, int i)
 	const struct rd_plan *plan = memory->plan;
 	const struct rd_step *step = &plan->steps[i];
 	int cell = cell_of(memory, step->into);
-	/* Nothing moves in place; out of place, sends from the input are no matter. */
+	/* In place it writes nothing; out of place, sends from the input do not matter. */
 	bool own = step->kind == RD_STEP_COPY ||
 		   (step->kind == RD_STEP_SPREAD && step->peer == plan->problem.rank);
 	bool onto_itself = own && cell_of(memory, step->from) == cell;
@@ -73,8 +73,8 @@ static int check_write(struct memory *memory, int i)
 	for (int s = memory->readers[cell]; s >= 0; s = memory->next_readers[s]) {
 		const struct rd_step *sender = &plan->steps[s];
 
-		/* To flush a later message on the same link is not enough: where a chunk is
-		   empty, its step sends nothing, and its FLUSH waits for nothing. */
+		/* A FLUSH of a later message on the same link is not enough: the step of an empty
+		   chunk sends nothing, and its FLUSH waits for nothing. */
 		if (memory->flushes[s] >= 0)
 			continue;
 		if (onto_itself && sender->kind == RD_STEP_SEND && sender->from.memory == RD_IN)
@@ -91,13 +91,13 @@ static int check_write(struct memory *memory, int i)
 	return 0;
 }
 
-static void note_send(struct memory *memory, int i)
+static void record_send(struct memory *memory, int i)
 {
 	const struct rd_step *step = &memory->plan->steps[i];
 	struct rd_where from = step->kind == RD_STEP_SEND ? step->from : step->into;
 	int cell;
 
-	/* Not from memory: straight from message to message. */
+	/* The value goes from message to message, without memory. */
 	if (from.memory == RD_NOWHERE)
 		return;
 	cell = cell_of(memory, from);
@@ -150,7 +150,7 @@ int rd_check_overwrites(const struct rd_plan *plan)
 		if (!err && writes_here(plan, step))
 			err = check_write(&memory, i);
 		if (!err && rd_step_sends(step))
-			note_send(&memory, i);
+			record_send(&memory, i);
 	}
 	free(memory.aliases);
 	return err;

@@ -24,7 +24,8 @@ struct claim {
 };
 
 static struct claim *_Atomic claims; /* only ever grows */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* verdicts, and who adds a claim */
+static pthread_mutex_t lock =
+	PTHREAD_MUTEX_INITIALIZER; /* of verdicts, and of additions to claims */
 
 int rd_proof_demand(const struct rd_algorithm *algorithm)
 {

@@ -13,7 +13,7 @@
 struct rd_access {
 	int rank, step;
 	int over; /* the step of its rank that it is over with: its own, or a FLUSH; or NOT_YET */
-	enum rd_memory memory; /* by which name: in place a cell may have two */
+	enum rd_memory memory; /* the name it is accessed by: in place a cell may have two */
 	bool writes;
 	bool still; /* a copy onto itself in place: only out of place is it an access */
 	int next; /* an earlier one to the same cell; -1: none */
@@ -26,7 +26,7 @@ static int *clock_of(const struct rd_races *races, int rank)
 	return races->clocks + (size_t)rank * races->size;
 }
 
-/* Whether the access is surely over, for what the rank does now. */
+/* Whether messages order the end of the access before the rank's next step. */
 static bool is_behind(const struct rd_races *races, int rank, const struct rd_access *access)
 {
 	return access->rank == rank || clock_of(races, rank)[access->rank] > access->over;
@@ -58,7 +58,7 @@ int rd_races_send(struct rd_races *races, int rank, int *clock)
 	return 0;
 }
 
-/* The receiver is now behind all that the sender was behind, and behind the sender's own steps. */
+/* All that came before the message at the sender now comes before the receiver's next step. */
 static void merge(struct rd_races *races, int rank, int sender, int sent, int clock)
 {
 	int *mine = clock_of(races, rank);
@@ -96,7 +96,7 @@ static const char *verb(const struct rd_access *access)
 	return access->over == NOT_YET ? "sending" : "reading";
 }
 
-static int tell_race(const struct rd_races *races, const struct rd_access *access,
+static int fail_race(const struct rd_races *races, const struct rd_access *access,
 	const struct rd_access *other, int owner, struct rd_where where)
 {
 	char text[160];
@@ -119,7 +119,7 @@ static int check_pair(const struct rd_races *races, const struct rd_access *acce
 	if (!one_name && (access->still || earlier->still))
 		return 0;
 	if (!is_behind(races, access->rank, earlier))
-		return tell_race(races, access, earlier, owner, where);
+		return fail_race(races, access, earlier, owner, where);
 	if (!access->writes && !one_name)
 		return rd_step_wrong(races->plans[access->rank], access->step,
 			"in place, rank %d, step %d, has overwritten in[%d] of rank %d",
@@ -144,7 +144,7 @@ static int keep(struct rd_races *races, struct rd_access access, int cell)
 	return 0;
 }
 
-static int note(struct rd_races *races, struct rd_access access, int owner, struct rd_where where)
+static int record(struct rd_races *races, struct rd_access access, int owner, struct rd_where where)
 {
 	/* No other rank can address scratch. */
 	if (where.memory != RD_IN && where.memory != RD_OUT)
@@ -183,8 +183,8 @@ static void end_send(struct rd_races *races, int rank, int step)
 	}
 }
 
-/* A step that touches this rank's memory alone. */
-static int note_own(struct rd_races *races, int rank, int i)
+/* A step that accesses this rank's memory alone. */
+static int record_own(struct rd_races *races, int rank, int i)
 {
 	const struct rd_step *step = &races->plans[rank]->steps[i];
 	struct rd_access access = { .rank = rank, .step = i, .over = i };
@@ -196,73 +196,73 @@ static int note_own(struct rd_races *races, int rank, int i)
 		       cell_of(races, rank, step->from) == cell_of(races, rank, step->into);
 	if (rd_step_reads(step)) {
 		access.over = sends ? NOT_YET : i;
-		err = note(races, access, rank, step->from);
+		err = record(races, access, rank, step->from);
 	}
 	access.over = i;
 	access.writes = true;
 	if (!err && rd_step_writes(step))
-		err = note(races, access, rank, step->into);
+		err = record(races, access, rank, step->into);
 	access.over = NOT_YET;
 	access.writes = false;
 	if (!err && !sends && rd_step_sends(step))
-		err = note(races, access, rank, step->into);
+		err = record(races, access, rank, step->into);
 	return err;
 }
 
-static int note_fetch(struct rd_races *races, int rank, int i)
+static int record_fetch(struct rd_races *races, int rank, int i)
 {
 	const struct rd_step *step = &races->plans[rank]->steps[i];
 	struct rd_access access = { .rank = rank, .step = i, .over = i };
-	int err = note(races, access, step->peer, step->from);
+	int err = record(races, access, step->peer, step->from);
 
 	access.writes = true;
-	return err ? err : note(races, access, rank, step->into);
+	return err ? err : record(races, access, rank, step->into);
 }
 
-static int note_spread(struct rd_races *races, int rank, int i)
+static int record_spread(struct rd_races *races, int rank, int i)
 {
 	const struct rd_plan *plan = races->plans[rank];
 	const struct rd_step *step = &plan->steps[i];
 	struct rd_access access = { .rank = rank, .step = i, .over = i };
-	int err = note(races, access, step->peer, step->from);
+	int err = record(races, access, step->peer, step->from);
 
 	access.writes = true;
 	for (int owner = 0; owner < races->size && !err; owner++)
 		if (rd_spread_reaches(plan, step, owner))
-			err = note(races, access, owner, step->into);
+			err = record(races, access, owner, step->into);
 	return err;
 }
 
 /* Reads both before it writes either. */
-static int note_swap(struct rd_races *races, int rank, int i)
+static int record_swap(struct rd_races *races, int rank, int i)
 {
 	const struct rd_step *step = &races->plans[rank]->steps[i];
 	struct rd_access access = { .rank = rank, .step = i, .over = i };
 	const struct rd_where there = { RD_OUT, step->from.chunk },
 			      here = { RD_IN, step->into.chunk };
-	int err = note(races, access, step->peer, step->from);
+	int err = record(races, access, step->peer, step->from);
 
 	if (!err)
-		err = note(races, access, rank, here);
+		err = record(races, access, rank, here);
 	access.writes = true;
 	if (!err)
-		err = note(races, access, step->peer, there);
-	return err ? err : note(races, access, rank, step->into);
+		err = record(races, access, step->peer, there);
+	return err ? err : record(races, access, rank, step->into);
 }
 
 /* Reads all before it writes any: block by block, but each in the same place. */
-static int note_combine(struct rd_races *races, int rank, int i)
+static int record_combine(struct rd_races *races, int rank, int i)
 {
 	const struct rd_step *step = &races->plans[rank]->steps[i];
 	struct rd_access access = { .rank = rank, .step = i, .over = i };
 	int err = 0;
 
 	for (int owner = 0; owner < races->size && !err; owner++)
-		err = note(races, access, owner, step->from);
+		err = record(races, access, owner, step->from);
 	access.writes = true;
 	for (int owner = 0; owner < races->size && !err; owner++)
 		if (step->to < 0 || step->to == owner)
-			err = note(races, access, owner, step->into);
+			err = record(races, access, owner, step->into);
 	return err;
 }
 
@@ -275,15 +275,15 @@ int rd_races_step(struct rd_races *races, int rank, int step)
 		end_send(races, rank, step);
 		return 0;
 	case RD_STEP_FETCH:
-		return note_fetch(races, rank, step);
+		return record_fetch(races, rank, step);
 	case RD_STEP_SWAP:
-		return note_swap(races, rank, step);
+		return record_swap(races, rank, step);
 	case RD_STEP_SPREAD:
-		return note_spread(races, rank, step);
+		return record_spread(races, rank, step);
 	case RD_STEP_COMBINE:
-		return note_combine(races, rank, step);
+		return record_combine(races, rank, step);
 	default:
-		return note_own(races, rank, step);
+		return record_own(races, rank, step);
 	}
 }
 
@@ -296,12 +296,12 @@ int rd_races_receive(struct rd_races *races, int rank, int step, int sender, int
 	if (!races->size)
 		return 0;
 	kind = races->plans[rank]->steps[step].kind;
-	/* A message may land as it comes: the memory is the link's before all of it is here. */
+	/* A message may land as it arrives: the memory is the link's until all of it has. */
 	lands = kind == RD_STEP_RECV || kind == RD_STEP_FORWARD;
 	if (lands)
-		err = note_own(races, rank, step);
+		err = record_own(races, rank, step);
 	merge(races, rank, sender, sent, clock);
-	return lands ? err : note_own(races, rank, step);
+	return lands ? err : record_own(races, rank, step);
 }
 
 static int check_end(const struct rd_races *races, int rank, const struct rd_access *access)
@@ -329,7 +329,7 @@ int rd_races_end(const struct rd_races *races)
 	return err;
 }
 
-/* ---- Making and freeing it ----------------------------------------------------------------- */
+/* ---- Creating and freeing it --------------------------------------------------------------- */
 
 int rd_races_init(struct rd_races *races, struct rd_plan *const *plans, int size)
 {

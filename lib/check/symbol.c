@@ -22,15 +22,15 @@ void rd_symbols_finish(struct rd_symbols *symbols)
 
 static struct rd_sum *sum_of(const struct rd_symbols *symbols, struct rd_symbol symbol)
 {
-	return symbol.who < symbols->size ? NULL : &symbols->sums[symbol.who - symbols->size];
+	return symbol.id < symbols->size ? NULL : &symbols->sums[symbol.id - symbols->size];
 }
 
 static uint64_t *bits_of(const struct rd_symbols *symbols, struct rd_symbol symbol)
 {
-	return symbols->bits + (size_t)(symbol.who - symbols->size) * symbols->words;
+	return symbols->bits + (size_t)(symbol.id - symbols->size) * symbols->words;
 }
 
-struct rd_symbol rd_symbol_hold(struct rd_symbols *symbols, struct rd_symbol symbol)
+struct rd_symbol rd_symbol_get(struct rd_symbols *symbols, struct rd_symbol symbol)
 {
 	struct rd_sum *sum = sum_of(symbols, symbol);
 
@@ -39,14 +39,14 @@ struct rd_symbol rd_symbol_hold(struct rd_symbols *symbols, struct rd_symbol sym
 	return symbol;
 }
 
-void rd_symbol_drop(struct rd_symbols *symbols, struct rd_symbol symbol)
+void rd_symbol_put(struct rd_symbols *symbols, struct rd_symbol symbol)
 {
 	struct rd_sum *sum = sum_of(symbols, symbol);
 
 	if (!sum || --sum->uses)
 		return;
 	sum->next_free = symbols->first_free;
-	symbols->first_free = symbol.who - symbols->size;
+	symbols->first_free = symbol.id - symbols->size;
 }
 
 int rd_symbol_count(const struct rd_symbols *symbols, struct rd_symbol symbol)
@@ -69,21 +69,21 @@ uint64_t rd_symbol_order(const struct rd_symbols *symbols, struct rd_symbol symb
 {
 	const struct rd_sum *sum = sum_of(symbols, symbol);
 
-	return sum ? sum->order : mix(symbol.who);
+	return sum ? sum->order : mix(symbol.id);
 }
 
 static bool has(const struct rd_symbols *symbols, struct rd_symbol symbol, int rank)
 {
-	return symbol.who < symbols->size ? symbol.who == rank
-					  : bits_of(symbols, symbol)[rank / 64] >> rank % 64 & 1;
+	return symbol.id < symbols->size ? symbol.id == rank
+					 : bits_of(symbols, symbol)[rank / 64] >> rank % 64 & 1;
 }
 
 int rd_symbol_common(const struct rd_symbols *symbols, struct rd_symbol a, struct rd_symbol b)
 {
-	if (a.who < symbols->size)
-		return has(symbols, b, a.who) ? a.who : -1;
-	if (b.who < symbols->size)
-		return has(symbols, a, b.who) ? b.who : -1;
+	if (a.id < symbols->size)
+		return has(symbols, b, a.id) ? a.id : -1;
+	if (b.id < symbols->size)
+		return has(symbols, a, b.id) ? b.id : -1;
 	for (int w = 0; w < symbols->words; w++) {
 		uint64_t both = bits_of(symbols, a)[w] & bits_of(symbols, b)[w];
 
@@ -137,8 +137,8 @@ static int new_sum(struct rd_symbols *symbols, int *number)
 
 static void add_bits(const struct rd_symbols *symbols, uint64_t *bits, struct rd_symbol symbol)
 {
-	if (symbol.who < symbols->size) {
-		bits[symbol.who / 64] |= UINT64_C(1) << symbol.who % 64;
+	if (symbol.id < symbols->size) {
+		bits[symbol.id / 64] |= UINT64_C(1) << symbol.id % 64;
 		return;
 	}
 	for (int w = 0; w < symbols->words; w++)
@@ -156,7 +156,7 @@ int rd_symbol_combine(struct rd_symbols *symbols, struct rd_symbol a, struct rd_
 
 	if (err)
 		return err;
-	*result = (struct rd_symbol){ .chunk = a.chunk, .who = symbols->size + number };
+	*result = (struct rd_symbol){ .chunk = a.chunk, .id = symbols->size + number };
 	bits = bits_of(symbols, *result);
 	memset(bits, 0, symbols->words * sizeof(*bits));
 	add_bits(symbols, bits, a);
@@ -166,7 +166,7 @@ int rd_symbol_combine(struct rd_symbols *symbols, struct rd_symbol a, struct rd_
 	sum->count = 0;
 	for (int w = 0; w < symbols->words; w++)
 		sum->count += __builtin_popcountll(bits[w]);
-	/* a op b and b op a are the same bits: which came first must not show. */
+	/* a op b and b op a are the same bits, so the hash does not depend on their order. */
 	sum->order = mix(mix(a_order) + mix(b_order));
 	return 0;
 }

@@ -12,7 +12,7 @@
 
 struct rd_symbol {
 	int chunk; /* -1: nothing was ever stored here */
-	int who; /* below size: that rank alone; else sum number who - size */
+	int id; /* below size: that rank alone; else sum number id - size */
 };
 
 struct rd_sum {
@@ -25,7 +25,7 @@ struct rd_sum {
 struct rd_symbols {
 	int size; /* ranks */
 	struct rd_sum *sums;
-	uint64_t *bits; /* [sum][words]: whose contributions are in it */
+	uint64_t *bits; /* [sum][words]: the ranks whose contributions are in it */
 	int words, count, capacity;
 	int first_free; /* -1: none */
 };
@@ -33,9 +33,9 @@ struct rd_symbols {
 void rd_symbols_init(struct rd_symbols *symbols, int size);
 void rd_symbols_finish(struct rd_symbols *symbols);
 
-/* Take and drop a reference. */
-struct rd_symbol rd_symbol_hold(struct rd_symbols *symbols, struct rd_symbol symbol);
-void rd_symbol_drop(struct rd_symbols *symbols, struct rd_symbol symbol);
+/* Take and put back a reference. */
+struct rd_symbol rd_symbol_get(struct rd_symbols *symbols, struct rd_symbol symbol);
+void rd_symbol_put(struct rd_symbols *symbols, struct rd_symbol symbol);
 
 /* Combines a and b into a symbol with one reference. Contributions that are in both count once. */
 int rd_symbol_combine(struct rd_symbols *symbols, struct rd_symbol a, struct rd_symbol b,
