@@ -4,76 +4,76 @@
 
 #include "base/error.h"
 
-static bool before(const struct rd_event *a, const struct rd_event *b)
+static bool before(const struct rd_timed_event *a, const struct rd_timed_event *b)
 {
 	if (a->time_ns != b->time_ns)
 		return a->time_ns < b->time_ns;
 	return a->number < b->number;
 }
 
-static int grow(struct rd_events *events)
+static int grow(struct rd_event_queue *queue)
 {
-	int capacity = events->capacity ? 2 * events->capacity : 64;
-	struct rd_event *heap = realloc(events->heap, capacity * sizeof(*heap));
+	int capacity = queue->capacity ? 2 * queue->capacity : 64;
+	struct rd_timed_event *heap = realloc(queue->heap, capacity * sizeof(*heap));
 
 	if (!heap)
 		return rd_fail(RONDO_MEMORY, "no memory for %d events", capacity);
-	events->heap = heap;
-	events->capacity = capacity;
+	queue->heap = heap;
+	queue->capacity = capacity;
 	return 0;
 }
 
-int rd_events_put(struct rd_events *events, struct rd_event event)
+int rd_event_queue_put(struct rd_event_queue *queue, struct rd_timed_event event)
 {
 	int i;
 
-	if (events->count == events->capacity) {
-		int err = grow(events);
+	if (queue->count == queue->capacity) {
+		int err = grow(queue);
 
 		if (err)
 			return err;
 	}
-	event.number = events->numbers++;
-	for (i = events->count++; i > 0; i = (i - 1) / 2) {
-		if (!before(&event, &events->heap[(i - 1) / 2]))
+	event.number = queue->numbers++;
+	for (i = queue->count++; i > 0; i = (i - 1) / 2) {
+		if (!before(&event, &queue->heap[(i - 1) / 2]))
 			break;
-		events->heap[i] = events->heap[(i - 1) / 2];
+		queue->heap[i] = queue->heap[(i - 1) / 2];
 	}
-	events->heap[i] = event;
+	queue->heap[i] = event;
 	return 0;
 }
 
 /* The earlier child of a place in the heap; count or more: it has none. */
-static int earlier_child(const struct rd_events *events, int i)
+static int earlier_child(const struct rd_event_queue *queue, int i)
 {
 	int child = 2 * i + 1;
 
-	if (child + 1 < events->count && before(&events->heap[child + 1], &events->heap[child]))
+	if (child + 1 < queue->count && before(&queue->heap[child + 1], &queue->heap[child]))
 		child++;
 	return child;
 }
 
-bool rd_events_take(struct rd_events *events, struct rd_event *event)
+bool rd_event_queue_take(struct rd_event_queue *queue, struct rd_timed_event *event)
 {
-	const struct rd_event *last;
+	const struct rd_timed_event *last;
 	int i = 0;
 
-	if (!events->count)
+	if (!queue->count)
 		return false;
-	*event = events->heap[0];
-	last = &events->heap[--events->count];
-	for (int child = earlier_child(events, 0); child < events->count;
-		child = earlier_child(events, i)) {
-		if (!before(&events->heap[child], last))
+	*event = queue->heap[0];
+	last = &queue->heap[--queue->count];
+	for (int child = earlier_child(queue, 0); child < queue->count;
+		child = earlier_child(queue, i)) {
+		if (!before(&queue->heap[child], last))
 			break;
-		events->heap[i] = events->heap[child];
+		queue->heap[i] = queue->heap[child];
 		i = child;
 	}
-	events->heap[i] = *last;
+	queue->heap[i] = *last;
 	return true;
 }
 
-void rd_events_finish(struct rd_events *events)
+void rd_event_queue_finish(struct rd_event_queue *queue)
 {
-	free(events->heap);
+	free(queue->heap);
 }

@@ -8,22 +8,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct rd_event {
+struct rd_timed_event {
 	uint64_t time_ns;
-	uint64_t number; /* set by rd_events_put() */
+	uint64_t number; /* set by rd_event_queue_put() */
 	int kind, subject; /* the simulator sets them */
 };
 
-struct rd_events {
-	struct rd_event *heap;
+struct rd_event_queue {
+	struct rd_timed_event *heap;
 	int count, capacity;
 	uint64_t numbers;
 };
 
 /* Starts from all zero. */
-int rd_events_put(struct rd_events *events, struct rd_event event);
+int rd_event_queue_put(struct rd_event_queue *queue, struct rd_timed_event event);
 /* The next event; false: there is none. */
-bool rd_events_take(struct rd_events *events, struct rd_event *event);
-void rd_events_finish(struct rd_events *events);
+bool rd_event_queue_take(struct rd_event_queue *queue, struct rd_timed_event *event);
+void rd_event_queue_finish(struct rd_event_queue *queue);
 
 #endif
