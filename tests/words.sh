@@ -2,6 +2,7 @@
 # usage: tests/words.sh SOURCE: the rules of words in CONTRIBUTING.md, as far as a script can tell. Prints
 # - each sentence of the pages that begins with What, Who, Whoever or Of, and each of more than 30 words. Code blocks
 #   and tables do not count. A paragraph, a heading or a list item ends a sentence, and so do . ! ? ; and :
+# - each definition of a definition list: GitHub shows its colon.
 # - each identifier of the library with a word that has a better one. Comments and strings do not count.
 # Fails if it prints a line.
 set -euo pipefail
@@ -37,6 +38,10 @@ fenced { next }
 /^(    |\t)/ && (blank || code) { code = 1; next }
 { code = blank = 0 }
 /^\|/ { finish(); next }
+/^:[[:space:]]/ {
+	place = FILENAME ":" FNR
+	report("GitHub shows the colon of a definition list: " $0)
+}
 /^(#+|[[:space:]]*[-*]|[[:space:]]*[0-9]+\.)[[:space:]]/ {
 	finish()
 	sub(/^(#+|[[:space:]]*[-*]|[[:space:]]*[0-9]+\.)[[:space:]]+/, "")
