@@ -22,7 +22,7 @@ static void connect_from(struct rd_client *client, int error, int64_t now_ms)
 			error = ENOMEM;
 			continue;
 		}
-		client->connection->connecting = true;
+		client->connecting = true;
 		client->attempt_ms = now_ms + ATTEMPT_MS;
 		return;
 	}
@@ -45,7 +45,7 @@ static void finish_connecting(struct rd_client *client, int64_t now_ms)
 		connect_next(client, error, now_ms);
 		return;
 	}
-	connection->connecting = false;
+	client->connecting = false;
 	rd_socket_tune(connection->fd, client->heartbeat_timeout_ms);
 	rd_connection_watch(connection, EPOLLIN);
 	rd_local_address_get(client->local, connection->fd);
@@ -66,7 +66,7 @@ void rd_client_receive(struct rd_client *client, int64_t now_ms)
 
 	if (!connection)
 		return;
-	if (connection->connecting) {
+	if (client->connecting) {
 		finish_connecting(client, now_ms);
 		return;
 	}
@@ -97,7 +97,7 @@ void rd_client_serve(struct rd_client *client, int64_t now_ms)
 	struct rd_control_message message;
 	int error;
 
-	if (client->connection && client->connection->connecting && now_ms >= client->attempt_ms)
+	if (client->connection && client->connecting && now_ms >= client->attempt_ms)
 		connect_next(client, ETIMEDOUT, now_ms);
 	if (rd_participant_connects(client->participant, now_ms)) {
 		client->attempt = 0;
@@ -105,7 +105,7 @@ void rd_client_serve(struct rd_client *client, int64_t now_ms)
 	}
 	if (rd_participant_phase(client->participant) >= RD_PARTICIPANT_LEFT)
 		rd_connection_close(&client->connection);
-	while (client->connection && !client->connection->connecting) {
+	while (client->connection && !client->connecting) {
 		while (rd_connection_has_room(client->connection) &&
 			rd_participant_next(client->participant, &message))
 			rd_connection_put(client->connection, &message);
@@ -120,7 +120,5 @@ void rd_client_serve(struct rd_client *client, int64_t now_ms)
 
 int64_t rd_client_deadline(const struct rd_client *client)
 {
-	bool connecting = client->connection && client->connection->connecting;
-
-	return connecting ? client->attempt_ms : RD_NEVER;
+	return client->connection && client->connecting ? client->attempt_ms : RD_NEVER;
 }

@@ -18,6 +18,7 @@ struct rd_client {
 	int heartbeat_timeout_ms;
 	struct rd_addresses addresses; /* of rank 0 */
 	struct rd_connection *connection; /* NULL: none */
+	bool connecting; /* it is not established yet */
 	int attempt; /* index of the address that is being connected to */
 	int64_t attempt_ms; /* until when */
 };

@@ -18,7 +18,6 @@ struct rd_connection {
 	struct rd_close_on_fork unshared;
 	uint64_t mark;
 	uint32_t watched; /* epoll events */
-	bool connecting; /* for the owner; not read here */
 	size_t in_size, out_size, out_at;
 	unsigned char in[RD_FRAME_MAX];
 	unsigned char out[2 * RD_FRAME_MAX];

@@ -235,8 +235,8 @@ static void walk_message(struct cursor *at, struct rd_control_message *message)
 	case RD_CONTROL_HELLO:
 		walk_hello(at, message);
 		return;
-	case RD_CONTROL_BEAT:
-		walk_u32(at, &message->beat.timeout_ms);
+	case RD_CONTROL_HEARTBEAT:
+		walk_u32(at, &message->heartbeat.timeout_ms);
 		return;
 	case RD_CONTROL_MEMBER:
 		walk_rank(at, &message->member.rank, 0);
@@ -286,7 +286,7 @@ static void walk_message(struct cursor *at, struct rd_control_message *message)
 	case RD_CONTROL_GO:
 		walk_limits(at, &message->go.limits);
 		return;
-	case RD_CONTROL_FAREWELL:
+	case RD_CONTROL_BYE_ACK:
 	case RD_CONTROL_LOOKED:
 	case RD_CONTROL_ALL_LOOKED:
 		return;

@@ -27,7 +27,7 @@
 
 enum rd_control_kind {
 	RD_CONTROL_HELLO = 1, /* to the coordinator: identity and settings of this rank */
-	RD_CONTROL_BEAT, /* both ways: a heartbeat; the coordinator's first one accepts the rank */
+	RD_CONTROL_HEARTBEAT, /* both ways; the coordinator's first one accepts the rank */
 	RD_CONTROL_MEMBER, /* to each rank: one member; all in order, then TABLE */
 	RD_CONTROL_TABLE, /* to each rank: all members have been sent */
 	RD_CONTROL_READY, /* to the coordinator: all links are open */
@@ -37,7 +37,7 @@ enum rd_control_kind {
 	RD_CONTROL_ANSWER, /* to the coordinator: the state of this rank's calls */
 	RD_CONTROL_VERDICT, /* to each rank: the comm is over, with the reason; the last message */
 	RD_CONTROL_BYE, /* to the coordinator: this rank leaves */
-	RD_CONTROL_FAREWELL, /* to the leaver: acknowledges BYE; the last message */
+	RD_CONTROL_BYE_ACK, /* to the leaver: acknowledges BYE; the last message */
 	RD_CONTROL_LEFT, /* to each rank: another rank has left */
 	RD_CONTROL_LINK_FAILED, /* to the coordinator: a link of this rank failed to open */
 	RD_CONTROL_FALLBACK, /* to both ranks of the pair: their link failed to open */
@@ -79,7 +79,7 @@ struct rd_control_message {
 		} hello;
 		struct {
 			uint32_t timeout_ms; /* the sender's bound on silence */
-		} beat;
+		} heartbeat;
 		struct {
 			int32_t rank;
 			struct rd_member member;

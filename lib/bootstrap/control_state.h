@@ -39,7 +39,7 @@ struct rd_control {
 	struct rd_settings settings;
 	_Atomic int *failed;
 	int wake_fd;
-	char address[RD_WHERE_SIZE]; /* where rank 0 listens, for reasons */
+	char address[RD_ADDRESS_SIZE]; /* where rank 0 listens, for reasons */
 	struct rd_local_address local; /* set before RD_PARTICIPANT_JOINED */
 	struct rd_control *parent; /* the caller's; NULL: none, or no longer */
 	int event_fd; /* wakes the thread */

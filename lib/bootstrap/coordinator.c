@@ -33,7 +33,7 @@ int rd_coordinator_verdict(const struct rd_coordinator *coordinator, const char 
 /* ---- Life ---------------------------------------------------------------------------------- */
 
 int rd_coordinator_create(struct rd_coordinator **created, const struct rd_settings *settings,
-	const char *where, uint64_t comm_id, int64_t now_ms)
+	const char *address, uint64_t comm_id, int64_t now_ms)
 {
 	struct rd_coordinator *coordinator = calloc(1, sizeof(*coordinator));
 
@@ -41,7 +41,7 @@ int rd_coordinator_create(struct rd_coordinator **created, const struct rd_setti
 		goto no_memory;
 	coordinator->settings = settings;
 	coordinator->size = settings->size;
-	coordinator->where = where;
+	coordinator->address = address;
 	coordinator->comm_id = comm_id;
 	coordinator->ticked_ms = now_ms;
 	coordinator->init_ms = now_ms + settings->init_timeout_ms;
@@ -243,7 +243,7 @@ static void take_bye(struct rd_coordinator *coordinator,
 		return;
 	state->left = true;
 	coordinator->leavers[coordinator->leaver_count++] = connection->rank;
-	connection->to_send = rd_control_bit(RD_CONTROL_FAREWELL);
+	connection->to_send = rd_control_bit(RD_CONTROL_BYE_ACK);
 	if (connection->rank == 0)
 		coordinator->leave_ms = connection->received_ms + coordinator->settings->timeout_ms;
 	rd_diagnose_leaver(coordinator, connection->rank);
@@ -260,12 +260,12 @@ bool rd_coordinator_slow_call(struct rd_coordinator *coordinator, char text[RD_R
 
 /* ---- Events -------------------------------------------------------------------------------- */
 
-static void take_beat(struct rd_coordinator_connection *connection, uint32_t timeout_ms)
+static void take_heartbeat(struct rd_coordinator_connection *connection, uint32_t timeout_ms)
 {
 	if (connection->timeout_ms == timeout_ms)
 		return;
 	connection->timeout_ms = timeout_ms;
-	connection->beat_ms = connection->received_ms + rd_beat_ms(timeout_ms);
+	connection->heartbeat_ms = connection->received_ms + rd_heartbeat_ms(timeout_ms);
 }
 
 void rd_coordinator_take(struct rd_coordinator *coordinator, int index,
@@ -285,8 +285,8 @@ void rd_coordinator_take(struct rd_coordinator *coordinator, int index,
 	if (coordinator->error || state->left)
 		return;
 	switch (message->kind) {
-	case RD_CONTROL_BEAT:
-		take_beat(connection, message->beat.timeout_ms);
+	case RD_CONTROL_HEARTBEAT:
+		take_heartbeat(connection, message->heartbeat.timeout_ms);
 		return;
 	case RD_CONTROL_REPORT:
 		rd_diagnose_report(coordinator, connection->rank, message, now_ms);
@@ -352,9 +352,9 @@ static void tick_connection(struct rd_coordinator *coordinator,
 	}
 	if (coordinator->ranks[connection->rank].left || coordinator->error)
 		return;
-	if (now_ms >= connection->beat_ms) {
-		connection->to_send |= rd_control_bit(RD_CONTROL_BEAT);
-		connection->beat_ms = now_ms + rd_beat_ms(connection->timeout_ms);
+	if (now_ms >= connection->heartbeat_ms) {
+		connection->to_send |= rd_control_bit(RD_CONTROL_HEARTBEAT);
+		connection->heartbeat_ms = now_ms + rd_heartbeat_ms(connection->timeout_ms);
 	}
 	if (now_ms > connection->received_ms + coordinator->settings->heartbeat_timeout_ms)
 		rd_decide(coordinator, RONDO_TIMEOUT,
@@ -400,7 +400,7 @@ static int64_t connection_deadline(const struct rd_coordinator *coordinator,
 		return connection->opened_ms + RD_PENDING_MS;
 	if (coordinator->error || coordinator->ranks[connection->rank].left)
 		return RD_NEVER;
-	return rd_sooner(connection->beat_ms,
+	return rd_sooner(connection->heartbeat_ms,
 		connection->received_ms + coordinator->settings->heartbeat_timeout_ms + 1);
 }
 
@@ -416,7 +416,7 @@ int64_t rd_coordinator_deadline(const struct rd_coordinator *coordinator)
 	/* Often enough that a gap shows when it is this process that was stopped. */
 	deadline = rd_sooner(deadline,
 		coordinator->ticked_ms +
-			rd_beat_ms((uint32_t)coordinator->settings->heartbeat_timeout_ms));
+			rd_heartbeat_ms((uint32_t)coordinator->settings->heartbeat_timeout_ms));
 	if (coordinator->phase != RD_COORDINATOR_RUNNING)
 		deadline = rd_sooner(deadline, coordinator->init_ms);
 	if (coordinator->reporter >= 0 || coordinator->inquirer >= 0)

@@ -88,8 +88,9 @@ static void admit(struct rd_coordinator *coordinator, struct rd_coordinator_conn
 	struct rd_coordinator_rank *state = &coordinator->ranks[hello->hello.rank];
 
 	connection->rank = hello->hello.rank;
-	connection->to_send = rd_control_bit(RD_CONTROL_BEAT);
-	connection->beat_ms = connection->received_ms + RD_BEAT_MOST_MS; /* until its first BEAT */
+	connection->to_send = rd_control_bit(RD_CONTROL_HEARTBEAT);
+	connection->heartbeat_ms =
+		connection->received_ms + RD_HEARTBEAT_MOST_MS; /* until its first HEARTBEAT */
 	coordinator->pending--;
 	state->connection = (int)(connection - coordinator->connections);
 	state->joined = true;

@@ -57,11 +57,11 @@ static bool write_verdict(const struct rd_coordinator *coordinator,
 	return true;
 }
 
-static bool write_farewell(
+static bool write_bye_ack(
 	struct rd_coordinator_connection *connection, struct rd_control_message *message)
 {
-	message->kind = RD_CONTROL_FAREWELL;
-	return rd_control_take_bit(&connection->to_send, RD_CONTROL_FAREWELL);
+	message->kind = RD_CONTROL_BYE_ACK;
+	return rd_control_take_bit(&connection->to_send, RD_CONTROL_BYE_ACK);
 }
 
 bool rd_coordinator_next(
@@ -72,14 +72,15 @@ bool rd_coordinator_next(
 	if (!connection->open || connection->dropped)
 		return false;
 	if (connection->rank >= 0 && coordinator->ranks[connection->rank].left)
-		return write_farewell(connection, message);
+		return write_bye_ack(connection, message);
 	if (coordinator->error)
 		return write_verdict(coordinator, connection, message);
 	if (connection->rank < 0)
 		return false;
-	if (rd_control_take_bit(&connection->to_send, RD_CONTROL_BEAT)) {
-		message->kind = RD_CONTROL_BEAT;
-		message->beat.timeout_ms = (uint32_t)coordinator->settings->heartbeat_timeout_ms;
+	if (rd_control_take_bit(&connection->to_send, RD_CONTROL_HEARTBEAT)) {
+		message->kind = RD_CONTROL_HEARTBEAT;
+		message->heartbeat.timeout_ms =
+			(uint32_t)coordinator->settings->heartbeat_timeout_ms;
 	} else if (coordinator->phase != RD_COORDINATOR_JOINING &&
 		   connection->members_sent <= coordinator->size) {
 		write_member(coordinator, connection, message);

@@ -19,7 +19,7 @@ struct rd_coordinator_connection {
 	int leavers_sent; /* of coordinator->leavers */
 	uint32_t timeout_ms; /* of the rank at the other end */
 	uint64_t number; /* in the order in which connections were made */
-	int64_t opened_ms, received_ms, beat_ms;
+	int64_t opened_ms, received_ms, heartbeat_ms;
 };
 
 /* The state of a rank. */
@@ -52,7 +52,7 @@ enum rd_coordinator_phase {
 struct rd_coordinator {
 	const struct rd_settings *settings;
 	int size;
-	const char *where;
+	const char *address;
 	uint64_t comm_id;
 	enum rd_coordinator_phase phase;
 	bool closed; /* no rank can join any more */

@@ -320,7 +320,7 @@ static void give_up(struct rd_coordinator *coordinator)
 	if (coordinator->phase == RD_COORDINATOR_JOINING) {
 		rd_name_ranks(coordinator, is_missing, ranks, sizeof(ranks));
 		rd_decide(coordinator, RONDO_TIMEOUT, "%s not come to %s within %s", ranks,
-			coordinator->where, duration);
+			coordinator->address, duration);
 	} else if (coordinator->phase == RD_COORDINATOR_OPENING) {
 		rd_name_ranks(coordinator, is_not_ready, ranks, sizeof(ranks));
 		rd_decide(coordinator, RONDO_TIMEOUT, "%s not opened all links within %s", ranks,

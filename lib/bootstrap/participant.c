@@ -16,7 +16,7 @@
 /* ---- Life ---------------------------------------------------------------------------------- */
 
 int rd_participant_create(struct rd_participant **created, const struct rd_settings *settings,
-	const struct rd_member *self, struct rd_activity *activity, const char *where,
+	const struct rd_member *self, struct rd_activity *activity, const char *address,
 	int64_t now_ms)
 {
 	struct rd_participant *participant = calloc(1, sizeof(*participant));
@@ -26,12 +26,12 @@ int rd_participant_create(struct rd_participant **created, const struct rd_setti
 	participant->settings = settings;
 	participant->self = *self;
 	participant->activity = activity;
-	participant->where = where;
+	participant->address = address;
 	participant->started_ms = now_ms;
 	participant->ticked_ms = now_ms;
 	participant->connect_ms = now_ms;
 	participant->connect_wait_ms = RETRY_LEAST_MS;
-	participant->beat_wait_ms = rd_beat_ms((uint32_t)settings->heartbeat_timeout_ms);
+	participant->heartbeat_wait_ms = rd_heartbeat_ms((uint32_t)settings->heartbeat_timeout_ms);
 	participant->report_ms = RD_NEVER;
 	participant->leave_ms = RD_NEVER;
 	participant->leaver = -1;
@@ -113,9 +113,9 @@ void rd_participant_connected(struct rd_participant *participant, int64_t now_ms
 	/* A rank that failed before it got here cannot take part: it only sends the reason. */
 	participant->to_send = participant->reported ? rd_control_bit(RD_CONTROL_REPORT)
 						     : rd_control_bit(RD_CONTROL_HELLO) |
-							       rd_control_bit(RD_CONTROL_BEAT);
+							       rd_control_bit(RD_CONTROL_HEARTBEAT);
 	participant->received_ms = now_ms;
-	participant->beat_ms = now_ms + participant->beat_wait_ms;
+	participant->heartbeat_ms = now_ms + participant->heartbeat_wait_ms;
 }
 
 void rd_participant_refused(
@@ -239,16 +239,16 @@ static void give_up(struct rd_participant *participant, int64_t now_ms)
 	if (participant->phase == RD_PARTICIPANT_CONNECTING && participant->refused)
 		rd_participant_end(participant, RONDO_UNREACHABLE,
 			"rank %d: no one listens at %s (%s, tried for %s)", rank,
-			participant->where, participant->refusal, duration);
+			participant->address, participant->refusal, duration);
 	else if (participant->phase == RD_PARTICIPANT_CONNECTING)
 		rd_participant_end(participant, RONDO_UNREACHABLE,
 			"rank %d: cannot reach rank 0 at %s (%s, tried for %s)", rank,
-			participant->where,
+			participant->address,
 			participant->refusal[0] ? participant->refusal : "no answer", duration);
 	else if (!participant->accepted)
 		rd_participant_end(participant, RONDO_TIMEOUT,
 			"rank %d: rank 0 at %s does not answer (tried for %s)", rank,
-			participant->where, duration);
+			participant->address, duration);
 	if (rd_participant_is_over(participant))
 		return;
 	snprintf(reason, sizeof(reason), "rank %d waited %s for the other ranks", rank, duration);
@@ -287,10 +287,10 @@ void rd_participant_tick(struct rd_participant *participant, int64_t now_ms)
 	if (!rd_participant_is_connected(participant))
 		return;
 	rd_participant_check_calls(participant, now_ms);
-	if (now_ms < participant->beat_ms)
+	if (now_ms < participant->heartbeat_ms)
 		return;
-	participant->to_send |= rd_control_bit(RD_CONTROL_BEAT);
-	participant->beat_ms = now_ms + participant->beat_wait_ms;
+	participant->to_send |= rd_control_bit(RD_CONTROL_HEARTBEAT);
+	participant->heartbeat_ms = now_ms + participant->heartbeat_wait_ms;
 }
 
 int64_t rd_participant_deadline(const struct rd_participant *participant)
@@ -303,9 +303,10 @@ int64_t rd_participant_deadline(const struct rd_participant *participant)
 	deadline = rd_sooner(deadline, rd_sooner(participant->report_ms, participant->leave_ms));
 	/* Often enough that a gap shows when it is this process that was stopped. */
 	if (rd_participant_is_connected(participant))
-		deadline = rd_sooner(rd_sooner(deadline, participant->beat_ms),
+		deadline = rd_sooner(rd_sooner(deadline, participant->heartbeat_ms),
 			participant->ticked_ms +
-				rd_beat_ms((uint32_t)participant->settings->heartbeat_timeout_ms));
+				rd_heartbeat_ms(
+					(uint32_t)participant->settings->heartbeat_timeout_ms));
 	else if (!participant->connecting)
 		deadline = rd_sooner(deadline, participant->connect_ms);
 	if (participant->leaver >= 0 && !participant->leaving && !participant->reported)

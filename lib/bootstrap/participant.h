@@ -25,10 +25,10 @@ enum rd_participant_phase {
 
 struct rd_participant;
 
-/* settings, activity: outlive the participant. self: copied. where: the address of rank 0, for
+/* settings, activity: outlive the participant. self: copied. address: the one of rank 0, for
    reasons. */
 int rd_participant_create(struct rd_participant **participant, const struct rd_settings *settings,
-	const struct rd_member *self, struct rd_activity *activity, const char *where,
+	const struct rd_member *self, struct rd_activity *activity, const char *address,
 	int64_t now_ms);
 void rd_participant_destroy(struct rd_participant *participant);
 

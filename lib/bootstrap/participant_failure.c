@@ -28,7 +28,7 @@ const char *rd_participant_name_0(
 {
 	if (participant->member_count > 0)
 		return rd_member_name(&participant->members[0], 0, name);
-	snprintf(name, RD_RANK_NAME_SIZE, "rank 0 (at %s)", participant->where);
+	snprintf(name, RD_RANK_NAME_SIZE, "rank 0 (at %s)", participant->address);
 	return name;
 }
 
@@ -42,7 +42,7 @@ void rd_participant_garbled(struct rd_participant *participant)
 	else
 		rd_participant_end(participant, RONDO_PROTOCOL,
 			"rank %d: what listens at %s is not rank 0 of a comm",
-			participant->settings->rank, participant->where);
+			participant->settings->rank, participant->address);
 }
 
 void rd_participant_keep(struct rd_participant *participant, struct rd_link_failures *link_failures,

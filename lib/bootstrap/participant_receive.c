@@ -79,14 +79,14 @@ static void take_left(struct rd_participant *participant, const struct rd_contro
 	rd_participant_check_calls(participant, now_ms);
 }
 
-static void take_beat(struct rd_participant *participant, uint32_t timeout_ms, int64_t now_ms)
+static void take_heartbeat(struct rd_participant *participant, uint32_t timeout_ms, int64_t now_ms)
 {
-	int wait_ms = rd_beat_ms(timeout_ms);
+	int wait_ms = rd_heartbeat_ms(timeout_ms);
 
-	if (wait_ms == participant->beat_wait_ms)
+	if (wait_ms == participant->heartbeat_wait_ms)
 		return;
-	participant->beat_wait_ms = wait_ms;
-	participant->beat_ms = now_ms + wait_ms;
+	participant->heartbeat_wait_ms = wait_ms;
+	participant->heartbeat_ms = now_ms + wait_ms;
 }
 
 void rd_participant_take(struct rd_participant *participant,
@@ -94,8 +94,8 @@ void rd_participant_take(struct rd_participant *participant,
 {
 	if (!rd_participant_is_connected(participant))
 		return;
-	/* Only a BEAT, or a VERDICT instead, may come first. */
-	if (!participant->accepted && message->kind != RD_CONTROL_BEAT &&
+	/* Only a HEARTBEAT, or a VERDICT instead, may come first. */
+	if (!participant->accepted && message->kind != RD_CONTROL_HEARTBEAT &&
 		message->kind != RD_CONTROL_VERDICT) {
 		rd_participant_garbled(participant);
 		return;
@@ -103,8 +103,8 @@ void rd_participant_take(struct rd_participant *participant,
 	participant->accepted = true;
 	participant->received_ms = now_ms;
 	switch (message->kind) {
-	case RD_CONTROL_BEAT:
-		take_beat(participant, message->beat.timeout_ms, now_ms);
+	case RD_CONTROL_HEARTBEAT:
+		take_heartbeat(participant, message->heartbeat.timeout_ms, now_ms);
 		return;
 	case RD_CONTROL_MEMBER:
 		take_member(participant, message);
@@ -132,7 +132,7 @@ void rd_participant_take(struct rd_participant *participant,
 	case RD_CONTROL_LEFT:
 		take_left(participant, message, now_ms);
 		return;
-	case RD_CONTROL_FAREWELL:
+	case RD_CONTROL_BYE_ACK:
 		if (participant->leaving)
 			participant->phase = RD_PARTICIPANT_LEFT;
 		else

@@ -99,9 +99,10 @@ bool rd_participant_next(struct rd_participant *participant, struct rd_control_m
 		return false;
 	if (rd_control_take_bit(&participant->to_send, RD_CONTROL_HELLO)) {
 		write_hello(participant, message);
-	} else if (rd_control_take_bit(&participant->to_send, RD_CONTROL_BEAT)) {
-		message->kind = RD_CONTROL_BEAT;
-		message->beat.timeout_ms = (uint32_t)participant->settings->heartbeat_timeout_ms;
+	} else if (rd_control_take_bit(&participant->to_send, RD_CONTROL_HEARTBEAT)) {
+		message->kind = RD_CONTROL_HEARTBEAT;
+		message->heartbeat.timeout_ms =
+			(uint32_t)participant->settings->heartbeat_timeout_ms;
 	} else if (participant->link_failures_sent < participant->link_failures.count) {
 		message->kind = RD_CONTROL_LINK_FAILED;
 		message->link_failed =

@@ -14,7 +14,7 @@ struct rd_participant {
 	const struct rd_settings *settings;
 	struct rd_member self;
 	struct rd_activity *activity;
-	const char *where;
+	const char *address;
 	enum rd_participant_phase phase;
 	bool connecting;
 	bool accepted; /* a first message came from rank 0, so it is a coordinator */
@@ -22,8 +22,8 @@ struct rd_participant {
 	rd_control_kinds to_send; /* beside link failures and a death: */
 
 	int64_t started_ms, ticked_ms, received_ms;
-	int64_t connect_ms, beat_ms, report_ms, leave_ms;
-	int connect_wait_ms, beat_wait_ms;
+	int64_t connect_ms, heartbeat_ms, report_ms, leave_ms;
+	int connect_wait_ms, heartbeat_wait_ms;
 	bool refused; /* the latest attempt to connect was */
 	char refusal[RD_REFUSAL_SIZE]; /* why it failed */
 

@@ -8,7 +8,7 @@
  * The course of events, a participant on the left and the coordinator on the right:
  *
  *   HELLO ->                      identity and settings of this rank
- *   <- BEAT                       the first one: the coordinator accepts this rank
+ *   <- HEARTBEAT                  the first one: the coordinator accepts this rank
  *   <- MEMBER * size, TABLE       once all ranks have joined
  *   LINK_FAILED ->, <- FALLBACK   a link over some transport failed to open: both ranks of the pair
  *                                 receive the fallback, and take the next transport
@@ -21,8 +21,8 @@
  *   <- QUERY, ANSWER ->           the state of this rank's calls
  *   <- VERDICT                    the comm is over, with the reason; nothing follows
  *   SLOW ->                       a call waits for long, and goes on; a QUERY to all follows
- *   BYE ->, <- FAREWELL           this rank leaves; nothing follows; the others receive LEFT
- *   BEAT, both ways               four times in the other side's heartbeat_timeout_ms, at least
+ *   BYE ->, <- BYE_ACK            this rank leaves; nothing follows; the others receive LEFT
+ *   HEARTBEAT, both ways          four times in the other side's heartbeat_timeout_ms, at least
  *                                 each 5 s
  *
  * Nothing is queued: a set of kinds and some counters hold what is to be sent over a connection, so
@@ -37,14 +37,14 @@
 #define RD_PENDING_MS 2000 /* for which a connection may stay without one */
 #define RD_CASE_MS 500 /* for which the coordinator collects answers before it judges */
 #define RD_REPORT_MS 2000 /* for which a participant waits for the verdict on its report */
-#define RD_BEAT_MOST_MS 5000
+#define RD_HEARTBEAT_MOST_MS 5000
 #define RD_NEVER INT64_MAX
 
 /* The interval of heartbeats to a peer whose heartbeat_timeout_ms is this. */
-static inline int rd_beat_ms(uint32_t timeout_ms)
+static inline int rd_heartbeat_ms(uint32_t timeout_ms)
 {
-	if (timeout_ms / 4 > RD_BEAT_MOST_MS)
-		return RD_BEAT_MOST_MS;
+	if (timeout_ms / 4 > RD_HEARTBEAT_MOST_MS)
+		return RD_HEARTBEAT_MOST_MS;
 	return timeout_ms < 4 ? 1 : (int)(timeout_ms / 4);
 }
 

@@ -26,8 +26,8 @@ int rd_server_listen(struct rd_server *server, const struct rd_addresses *addres
 	return 0;
 }
 
-int rd_server_start(struct rd_server *server, const struct rd_settings *settings, const char *where,
-	int64_t now_ms)
+int rd_server_start(struct rd_server *server, const struct rd_settings *settings,
+	const char *address, int64_t now_ms)
 {
 	uint64_t comm_id = 0;
 	int error;
@@ -38,7 +38,7 @@ int rd_server_start(struct rd_server *server, const struct rd_settings *settings
 		return rd_fail_errno("no random number for the comm");
 	/* Elsewhere 0 stands for an unknown comm. */
 	comm_id += comm_id == 0;
-	error = rd_coordinator_create(&server->coordinator, settings, where, comm_id, now_ms);
+	error = rd_coordinator_create(&server->coordinator, settings, address, comm_id, now_ms);
 	if (error)
 		return error;
 	server->connections = calloc((size_t)rd_coordinator_connection_count(server->coordinator),

@@ -25,10 +25,10 @@ struct rd_server {
 int rd_server_listen(struct rd_server *server, const struct rd_addresses *addresses,
 	const struct rd_settings *settings, uint64_t mark);
 
-/* Creates the coordinator; settings and where as for rd_coordinator_create(). The epoll reports a
+/* Creates the coordinator; settings and address as for rd_coordinator_create(). The epoll reports a
    connection's events with its number as the mark. After an error rd_server_finish() is due. */
-int rd_server_start(struct rd_server *server, const struct rd_settings *settings, const char *where,
-	int64_t now_ms);
+int rd_server_start(struct rd_server *server, const struct rd_settings *settings,
+	const char *address, int64_t now_ms);
 
 /* Closes all sockets and frees the coordinator. */
 void rd_server_finish(struct rd_server *server);

@@ -98,12 +98,12 @@ static void host_text(char text[INET6_ADDRSTRLEN], const struct sockaddr_storage
 		strcpy(text, "?");
 }
 
-void rd_address_print(char text[RD_WHERE_SIZE], const struct sockaddr_storage *address)
+void rd_address_print(char text[RD_ADDRESS_SIZE], const struct sockaddr_storage *address)
 {
 	char host[INET6_ADDRSTRLEN];
 
 	host_text(host, address);
-	snprintf(text, RD_WHERE_SIZE, address->ss_family == AF_INET6 ? "[%s]:%d" : "%s:%d", host,
+	snprintf(text, RD_ADDRESS_SIZE, address->ss_family == AF_INET6 ? "[%s]:%d" : "%s:%d", host,
 		port_of(address));
 }
 
@@ -197,7 +197,7 @@ static bool is_elsewhere(int error)
 
 int rd_listen(int *fd, const struct rd_addresses *addresses, const struct rd_settings *settings)
 {
-	char text[RD_WHERE_SIZE];
+	char text[RD_ADDRESS_SIZE];
 
 	*fd = settings->rendezvous_fd;
 	if (*fd >= 0)

@@ -12,7 +12,7 @@
 #include "base/settings.h"
 
 #define RD_ADDRESSES_MAX 8
-#define RD_WHERE_SIZE 128
+#define RD_ADDRESS_SIZE 128
 
 struct rd_addresses {
 	int count;
@@ -21,7 +21,7 @@ struct rd_addresses {
 };
 
 struct rd_local_address {
-	char text[RD_WHERE_SIZE]; /* "lo:127.0.0.1<29500>": interface, address and port */
+	char text[RD_ADDRESS_SIZE]; /* "lo:127.0.0.1<29500>": interface, address and port */
 	struct sockaddr_storage address;
 };
 
@@ -53,6 +53,6 @@ void rd_socket_tune(int fd, int timeout_ms);
 /* The address of this end of a socket: 0, or -1 and errno. */
 int rd_local_address_get(struct rd_local_address *local, int fd);
 /* "127.0.0.1:29500", "[::1]:29500". */
-void rd_address_print(char text[RD_WHERE_SIZE], const struct sockaddr_storage *address);
+void rd_address_print(char text[RD_ADDRESS_SIZE], const struct sockaddr_storage *address);
 
 #endif

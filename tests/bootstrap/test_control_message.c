@@ -49,8 +49,8 @@ static void fill_message(struct rd_control_message *message, enum rd_control_kin
 	} else if (kind == RD_CONTROL_MEMBER) {
 		message->member.rank = 65535;
 		fill_member(&message->member.member);
-	} else if (kind == RD_CONTROL_BEAT) {
-		message->beat.timeout_ms = 30000;
+	} else if (kind == RD_CONTROL_HEARTBEAT) {
+		message->heartbeat.timeout_ms = 30000;
 	} else if (kind == RD_CONTROL_TABLE) {
 		message->table.comm_id = UINT64_MAX;
 	} else if (kind == RD_CONTROL_REPORT) {

@@ -119,7 +119,7 @@ static void take_member(struct rd_participant *participant, int rank)
 static int take_members(int first, int second)
 {
 	struct rd_participant *participant = net_participant();
-	struct rd_control_message beat = { .kind = RD_CONTROL_BEAT },
+	struct rd_control_message beat = { .kind = RD_CONTROL_HEARTBEAT },
 				  table = { .kind = RD_CONTROL_TABLE };
 	const char *reason;
 	int error;

@@ -194,8 +194,8 @@ Test(rendezvous, a_report_that_nobody_hears_stands_by_itself)
 Test(rendezvous, a_goodbye_that_is_never_answered_ends)
 {
 	struct rd_participant *participant = net_participant();
-	struct rd_control_message message = { .kind = RD_CONTROL_BEAT,
-		.beat.timeout_ms = NET_TIMEOUT_MS };
+	struct rd_control_message message = { .kind = RD_CONTROL_HEARTBEAT,
+		.heartbeat.timeout_ms = NET_TIMEOUT_MS };
 	const char *reason;
 
 	rd_participant_leave(participant, 0, 0);
