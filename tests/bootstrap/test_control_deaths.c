@@ -11,7 +11,7 @@
 
 #include "control_ranks.h"
 
-/* What a forked rank leaves for its parent to see. */
+/* The result of a forked rank, for its parent. */
 struct outcome {
 	int error;
 	char reason[RD_REASON_SIZE];
@@ -24,7 +24,7 @@ enum death { BEFORE_JOINING, WHILE_JOINING, BEFORE_READY, WHILE_OPENING, RUNNING
 struct scenario {
 	int size, victim;
 	enum death death;
-	int absent; /* never comes, so that the others wait; -1: none */
+	int absent; /* a rank that never connects, so that the others wait; -1: none */
 };
 
 static bool dies(const struct control_rank *rank, const struct scenario *scenario, enum death death)
@@ -32,10 +32,10 @@ static bool dies(const struct control_rank *rank, const struct scenario *scenari
 	return rank->rank == scenario->victim && scenario->death == death;
 }
 
-/* Joins, opens and waits for the verdict, as far as outcome lets it. */
-static void live(struct control_rank *rank, const struct scenario *scenario)
+/* Joins, opens and waits for the verdict, unless the scenario ends it before. */
+static void run_scenario(struct control_rank *rank, const struct scenario *scenario)
 {
-	/* One that is not ready keeps the victim waiting. */
+	/* A rank that is not ready keeps the victim waiting. */
 	bool lags = scenario->death == WHILE_OPENING &&
 		    rank->rank == (scenario->victim + 1) % scenario->size;
 
@@ -66,7 +66,7 @@ static void fork_rank(struct control_rank *rank, pid_t *pid, const struct scenar
 		return;
 	if (rank->rank != 0)
 		close(ranks[0].settings.rendezvous_fd);
-	live(rank, scenario);
+	run_scenario(rank, scenario);
 	outcomes[rank->rank].error = rank->error;
 	memcpy(outcomes[rank->rank].reason, rank->reason, RD_REASON_SIZE);
 	rd_control_destroy(rank->control);
@@ -78,7 +78,7 @@ static bool survives(const struct scenario *scenario, int rank)
 	return rank != scenario->victim && rank != scenario->absent;
 }
 
-/* Leaves what the survivors say in ranks[0] and on; returns how many there are. */
+/* Stores the errors of the survivors in ranks[0] and on; returns the number of survivors. */
 static int run_with_death(struct scenario scenario)
 {
 	pid_t pids[RANKS_MAX] = { 0 };

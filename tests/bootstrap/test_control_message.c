@@ -30,7 +30,7 @@ static void fill_member(struct rd_member *member)
 	}
 }
 
-/* A note of each kind, as full as it gets. */
+/* A message of each kind, with the longest fields. */
 static void fill_message(struct rd_control_message *message, enum rd_control_kind kind)
 {
 	memset(message, 0, sizeof(*message));
@@ -127,7 +127,7 @@ Test(wire, the_bytes_are_fixed)
 	cr_assert_arr_eq(frame, expected, sizeof(expected));
 }
 
-/* The bytes lie at the end of a block of their own, so that a sanitizer sees a step too far. */
+/* The bytes lie at the end of a block of their own, so that a sanitizer reports reads beyond it. */
 static int get_exactly(const unsigned char *frame, size_t size, struct rd_control_message *message)
 {
 	unsigned char *copy = malloc(size ? size : 1);
@@ -211,7 +211,7 @@ static void check_member(const struct rd_member *member)
 	}
 }
 
-/* What the reader promises of a note that it lets through. */
+/* The ranges that rd_control_decode() promises. */
 static void check_valid(const struct rd_control_message *message)
 {
 	if (message->kind == RD_CONTROL_HELLO)

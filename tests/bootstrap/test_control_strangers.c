@@ -92,7 +92,7 @@ Test(control, a_silent_crowd_before_the_ranks_keeps_nobody_out, .timeout = 60)
 static int crowd_port;
 static atomic_bool crowd_ends;
 
-/* Goes on to connect, in the place of those that rank 0 closes, until it is stopped. */
+/* Connects again for each connection that rank 0 closes, until crowd_ends. */
 static void *crowd_in(void *argument)
 {
 	int fds[CROWD], oldest = 0;
@@ -159,7 +159,7 @@ Test(control, a_silent_crowd_takes_no_descriptor_that_a_rank_needs, .timeout = 6
 	close(ranks[0].settings.rendezvous_fd);
 }
 
-/* How often any thread of this program has waited for events: see CMakeLists.txt. */
+/* The number of waits for events, of all threads; CMakeLists.txt wraps epoll_wait(). */
 static atomic_int epoll_waits;
 
 int __real_epoll_wait(int fd, struct epoll_event *events, int most, int timeout_ms);
@@ -192,7 +192,7 @@ Test(control, a_connection_after_the_meeting_wakes_nobody, .timeout = 60)
 	late = connect_to(port);
 	cr_expect_geq(late, 0);
 	before = atomic_load(&epoll_waits);
-	/* The time in which to see whether a thread spins. */
+	/* A thread that spins would wait often in this time. */
 	poll(NULL, 0, 500);
 	cr_expect_lt(atomic_load(&epoll_waits) - before, 50);
 	pthread_barrier_wait(&together);

@@ -68,7 +68,7 @@ Test(rendezvous, nonsense_at_any_moment_is_the_same_news_to_all, .timeout = 120)
 			run_every_moment(size, victim, CORRUPTS);
 }
 
-Test(rendezvous, a_death_among_detours_is_the_same_news_to_all, .timeout = 120)
+Test(rendezvous, a_death_among_fallbacks_is_the_same_news_to_all, .timeout = 120)
 {
 	for (uint32_t seed = 1; seed <= 300; seed++) {
 		net_init(3, seed);

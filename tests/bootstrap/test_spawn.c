@@ -18,16 +18,16 @@
 
 #define SIZE 4
 
-/* What the ranks tell the test: in memory that all share. */
-struct told {
+/* A rank's environment, which it writes to memory shared with the test. */
+struct rank_env {
 	int rank, local_rank, size, local_size, port, rendezvous_fd, connected;
 	char address[64];
 	_Atomic int runs;
 };
 
-static struct told *shared(void)
+static struct rank_env *map_shared(void)
 {
-	void *memory = mmap(NULL, (SIZE + 1) * sizeof(struct told), PROT_READ | PROT_WRITE,
+	void *memory = mmap(NULL, (SIZE + 1) * sizeof(struct rank_env), PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	cr_assert_neq(memory, MAP_FAILED);
@@ -53,65 +53,64 @@ static bool can_connect(const char *address, int port)
 	return connected;
 }
 
-static int tell(void *argument)
+static int write_env(void *argument)
 {
-	struct told *told = (struct told *)argument + number("RANK");
+	struct rank_env *env = (struct rank_env *)argument + number("RANK");
 
-	told->rank = number("RANK");
-	told->local_rank = number("LOCAL_RANK");
-	told->size = number("WORLD_SIZE");
-	told->local_size = number("LOCAL_WORLD_SIZE");
-	told->port = number("MASTER_PORT");
-	told->rendezvous_fd = number("RONDO_RENDEZVOUS_FD");
-	snprintf(told->address, sizeof(told->address), "%s", getenv("MASTER_ADDR"));
-	told->connected = can_connect(told->address, told->port);
-	atomic_fetch_add(&told->runs, 1);
+	env->rank = number("RANK");
+	env->local_rank = number("LOCAL_RANK");
+	env->size = number("WORLD_SIZE");
+	env->local_size = number("LOCAL_WORLD_SIZE");
+	env->port = number("MASTER_PORT");
+	env->rendezvous_fd = number("RONDO_RENDEZVOUS_FD");
+	snprintf(env->address, sizeof(env->address), "%s", getenv("MASTER_ADDR"));
+	env->connected = can_connect(env->address, env->port);
+	atomic_fetch_add(&env->runs, 1);
 	return 0;
 }
 
 Test(spawn, every_rank_finds_its_place_in_its_environment, .timeout = 30)
 {
-	struct told *told = shared();
+	struct rank_env *env = map_shared();
 
-	/* As from an outer launcher: it is not these ranks'. */
+	/* As from an outer launcher: these ranks must not get it. */
 	setenv("RONDO_RENDEZVOUS_FD", "77", 1);
-	cr_assert_eq(rondo_spawn(SIZE, tell, told), 0);
+	cr_assert_eq(rondo_spawn(SIZE, write_env, env), 0);
 	for (int i = 0; i < SIZE; i++) {
-		cr_assert_eq(told[i].runs, 1);
-		cr_assert_eq(told[i].rank, i);
-		cr_assert_eq(told[i].local_rank, i);
-		cr_assert_eq(told[i].size, SIZE);
-		cr_assert_eq(told[i].local_size, SIZE);
-		cr_assert_str_eq(told[i].address, "127.0.0.1");
-		cr_assert_eq(told[i].port, told[0].port);
-		cr_assert(
-			i == 0 || told[i].rendezvous_fd == -1, "an outer socket has come through");
+		cr_assert_eq(env[i].runs, 1);
+		cr_assert_eq(env[i].rank, i);
+		cr_assert_eq(env[i].local_rank, i);
+		cr_assert_eq(env[i].size, SIZE);
+		cr_assert_eq(env[i].local_size, SIZE);
+		cr_assert_str_eq(env[i].address, "127.0.0.1");
+		cr_assert_eq(env[i].port, env[0].port);
+		cr_assert(i == 0 || env[i].rendezvous_fd == -1, "rank %d has the outer socket", i);
 	}
-	cr_assert_str_eq(getenv("RONDO_RENDEZVOUS_FD"), "77", "the parent's own is left alone");
+	cr_assert_str_eq(getenv("RONDO_RENDEZVOUS_FD"), "77", "the parent's own has changed");
 	cr_assert_null(getenv("RANK"));
 }
 
 static int last_connects(void *argument)
 {
-	struct told *told = argument;
+	struct rank_env *env = argument;
 
-	/* Rank 0 never touches the socket. */
+	/* Rank 0 never uses the socket. */
 	if (number("RANK") == SIZE - 1)
-		return tell(argument);
-	told[number("RANK")].rendezvous_fd = number("RONDO_RENDEZVOUS_FD");
+		return write_env(argument);
+	env[number("RANK")].rendezvous_fd = number("RONDO_RENDEZVOUS_FD");
 	return 0;
 }
 
 Test(spawn, rank_0_inherits_a_socket_that_listens_already, .timeout = 30)
 {
-	struct told *told = shared();
+	struct rank_env *env = map_shared();
 
-	cr_assert_eq(rondo_spawn(1, tell, told), 0);
-	cr_assert_geq(told[0].rendezvous_fd, 3);
-	cr_assert(told[0].connected);
-	cr_assert_eq(rondo_spawn(SIZE, last_connects, told), 0);
+	cr_assert_eq(rondo_spawn(1, write_env, env), 0);
+	cr_assert_geq(env[0].rendezvous_fd, 3);
+	cr_assert(env[0].connected);
+	cr_assert_eq(rondo_spawn(SIZE, last_connects, env), 0);
 	for (int i = 1; i < SIZE; i++)
-		cr_assert_eq(told[i].rendezvous_fd, -1, "rank %d has the socket too", i);
+		cr_assert_eq(env[i].rendezvous_fd, -1, "rank %d has the socket too", i);
 }
 
 static bool sum_is_right(rondo_comm *comm)
@@ -122,7 +121,7 @@ static bool sum_is_right(rondo_comm *comm)
 	       sum == SIZE;
 }
 
-/* Two at once, then a third when both have gone. */
+/* Two at once, then a third when both are destroyed. */
 static int meet_three_times(void *argument)
 {
 	rondo_comm *first, *second, *third;
@@ -170,7 +169,7 @@ Test(spawn, a_comm_with_a_port_of_its_own_meets_there, .timeout = 60)
 	cr_assert_eq(rondo_spawn(2, meet_at_a_port, &port), 0);
 }
 
-static int fail_as_told(void *argument)
+static int fail_in_2(void *argument)
 {
 	return number("RANK") == 2 ? *(int *)argument : 0;
 }
@@ -179,7 +178,7 @@ Test(spawn, a_failed_rank_gives_its_exit_status, .timeout = 30)
 {
 	int status = 42;
 
-	cr_assert_eq(rondo_spawn(SIZE, fail_as_told, &status), 42);
+	cr_assert_eq(rondo_spawn(SIZE, fail_in_2, &status), 42);
 }
 
 static int pause_unless_rank_1(void *argument)
@@ -209,7 +208,7 @@ Test(spawn, a_rank_that_ignores_sigterm_is_killed, .timeout = 30)
 	cr_assert_eq(rondo_spawn(2, ignore_sigterm, NULL), 3);
 }
 
-/* Rank 0 fails, and rank 1 is killed only after that. */
+/* Rank 0 fails, and afterwards rank 1 is killed. */
 static int die_after_rank_0(void *argument)
 {
 	int *fds = argument;
@@ -294,9 +293,9 @@ Test(spawn, the_death_of_the_parent_ends_the_ranks, .timeout = 30)
 	cr_assert_eq(ended, 2, "a rank outlives its parent");
 }
 
-Test(spawn, nonsense_is_refused_with_a_story)
+Test(spawn, nonsense_is_refused_with_a_reason)
 {
-	cr_assert_eq(rondo_spawn(0, tell, NULL), RONDO_INVALID);
+	cr_assert_eq(rondo_spawn(0, write_env, NULL), RONDO_INVALID);
 	cr_assert_str_eq(rondo_last_error(), "rondo_spawn: size 0 is not in 1..65536");
 	cr_assert_eq(rondo_spawn(2, NULL, NULL), RONDO_INVALID);
 	cr_assert_str_eq(rondo_last_error(), "rondo_spawn: run is NULL");
@@ -310,5 +309,5 @@ Test(spawn, ranks_that_cannot_all_be_watched_are_an_error, .timeout = 30)
 	cr_assert_eq(rondo_spawn(32, pause_unless_rank_1, NULL), RONDO_SYSTEM);
 	cr_assert_neq(
 		strstr(rondo_last_error(), "Too many open files"), NULL, "%s", rondo_last_error());
-	cr_assert_eq(waitpid(-1, NULL, WNOHANG), -1, "a rank is left");
+	cr_assert_eq(waitpid(-1, NULL, WNOHANG), -1, "a rank still runs");
 }
