@@ -18,7 +18,7 @@
 #include "bootstrap/peer_watch.h"
 #include "bootstrap/server.h"
 
-/* What callers want of the thread. All but `slow` stay set. */
+/* Requests of callers to the thread. All but `slow` stay set. */
 struct rd_control_requests {
 	bool ready, report, leave, quit;
 	int looks; /* their number so far */
@@ -84,11 +84,10 @@ void rd_control_wait(struct rd_control *control, enum rd_participant_phase phase
    parent: NULL: none. */
 void rd_control_attach(struct rd_control *control, struct rd_control *parent);
 
-/* Of the thread: what the requests ask for, handed to the participant and the coordinator. */
+/* The thread hands the requests to the participant and the coordinator. */
 void rd_control_take_requests(struct rd_control *control, int64_t now_ms);
 
-/* Of the thread: publishes where the participant and the coordinator stand. over: the thread
-   ends. */
+/* The thread publishes the states of the participant and the coordinator. over: the thread ends. */
 void rd_control_publish(struct rd_control *control, bool over);
 
 #endif

@@ -327,7 +327,7 @@ void rd_coordinator_take(struct rd_coordinator *coordinator, int index,
 /* ---- Time ---------------------------------------------------------------------------------- */
 
 /* Where this process itself was stopped for a while, no rank was silent. */
-static void forgive(struct rd_coordinator *coordinator, int64_t now_ms)
+static void discount_gap(struct rd_coordinator *coordinator, int64_t now_ms)
 {
 	int64_t gap_ms = now_ms - coordinator->ticked_ms;
 
@@ -380,7 +380,7 @@ static void tick_leave(struct rd_coordinator *coordinator)
 
 void rd_coordinator_tick(struct rd_coordinator *coordinator, int64_t now_ms)
 {
-	forgive(coordinator, now_ms);
+	discount_gap(coordinator, now_ms);
 	for (int i = 0; i < coordinator->connection_count; i++)
 		if (coordinator->connections[i].open)
 			tick_connection(coordinator, &coordinator->connections[i], now_ms);
@@ -413,7 +413,7 @@ int64_t rd_coordinator_deadline(const struct rd_coordinator *coordinator)
 			deadline, connection_deadline(coordinator, &coordinator->connections[i]));
 	if (coordinator->error)
 		return deadline;
-	/* Often enough that a gap shows when it is this process that was stopped. */
+	/* Often enough to find a gap in which this process itself was stopped. */
 	deadline = rd_sooner(deadline,
 		coordinator->ticked_ms +
 			rd_heartbeat_ms((uint32_t)coordinator->settings->heartbeat_timeout_ms));

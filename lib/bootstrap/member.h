@@ -28,8 +28,8 @@ struct rd_member {
 /* "rank 2 (host a, pid 17)". */
 const char *rd_member_name(const struct rd_member *member, int rank, char name[RD_RANK_NAME_SIZE]);
 
-/* What this rank is doing, for the coordinator's QUERY. The comm writes it, and the control thread
-   reads it. */
+/* The state of this rank's calls, for the coordinator's QUERY. The comm writes it, and the control
+   thread reads it. */
 struct rd_activity {
 	_Atomic uint32_t calls; /* collective calls begun (issued, for streams) */
 	_Atomic uint32_t done; /* of those, finished */

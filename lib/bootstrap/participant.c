@@ -255,7 +255,7 @@ static void give_up(struct rd_participant *participant, int64_t now_ms)
 	rd_participant_report(participant, RONDO_TIMEOUT, -1, reason, now_ms);
 }
 
-static void forgive(struct rd_participant *participant, int64_t now_ms)
+static void discount_gap(struct rd_participant *participant, int64_t now_ms)
 {
 	int64_t gap_ms = now_ms - participant->ticked_ms;
 
@@ -268,7 +268,7 @@ void rd_participant_tick(struct rd_participant *participant, int64_t now_ms)
 {
 	char name[RD_RANK_NAME_SIZE], duration[RD_DURATION_SIZE];
 
-	forgive(participant, now_ms);
+	discount_gap(participant, now_ms);
 	if (now_ms >= init_deadline(participant))
 		give_up(participant, now_ms);
 	if (now_ms >= participant->report_ms)
@@ -301,7 +301,7 @@ int64_t rd_participant_deadline(const struct rd_participant *participant)
 		return RD_NEVER;
 	deadline = rd_sooner(init_deadline(participant), silence_deadline(participant));
 	deadline = rd_sooner(deadline, rd_sooner(participant->report_ms, participant->leave_ms));
-	/* Often enough that a gap shows when it is this process that was stopped. */
+	/* Often enough to find a gap in which this process itself was stopped. */
 	if (rd_participant_is_connected(participant))
 		deadline = rd_sooner(rd_sooner(deadline, participant->heartbeat_ms),
 			participant->ticked_ms +

@@ -51,7 +51,7 @@ struct rd_watch {
 
 	struct segment *own; /* where there is a previous */
 	int own_fd; /* until it is shared */
-	struct robust_list_head *replaced; /* the C library's */
+	struct robust_list_head *replaced; /* the C library's list */
 	size_t replaced_size;
 
 	struct segment *watched; /* the next rank's, once it is here */
@@ -67,7 +67,8 @@ static bool is_here(const struct rd_watch *watch, int rank)
 	return rd_place_same_host(&members[rank].place, &members[watch->config.rank].place);
 }
 
-/* The nearest rank of this host in this direction, 1 or -1; -1: it is of this very process. */
+/* The nearest rank of this host in this direction, 1 or -1. Returns -1 where it is in this process.
+   */
 static int neighbor(const struct rd_watch *watch, int direction)
 {
 	const struct rd_watch_config *config = &watch->config;
@@ -145,7 +146,7 @@ static void notify(const struct rd_watch *watch)
 		return;
 }
 
-/* A thread of its own: a futex cannot be waited for together with sockets. */
+/* A thread of its own, because poll(2) does not wait for a futex. */
 static void *wait_for_death(void *argument)
 {
 	struct rd_watch *watch = argument;
@@ -162,7 +163,7 @@ static void *wait_for_death(void *argument)
 
 /* ---- Packets ------------------------------------------------------------------------------- */
 
-/* A zero first byte: abstract, nothing in the file system. */
+/* The first byte is zero: an abstract address, with no file. */
 static socklen_t fill_name(struct sockaddr_un *address, uint64_t comm_id, int rank)
 {
 	int length = sprintf(
@@ -189,7 +190,7 @@ union control {
 	char room[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
 };
 
-/* fd: goes along; -1: none. */
+/* fd is sent along; -1: none. */
 static bool send_packet(const struct rd_watch *watch, int rank, enum kind kind, int fd)
 {
 	const struct rd_watch_config *config = &watch->config;
@@ -244,7 +245,7 @@ static void read_control(struct msghdr *message, int *fd, uid_t *uid)
 	}
 }
 
-/* 1: one that makes sense; 0: one that does not; -1: none has come. *fd is the caller's. */
+/* 1: a valid packet; 0: an invalid one; -1: none has come. The caller closes *fd. */
 static int recv_packet(const struct rd_watch *watch, struct packet *packet, int *fd)
 {
 	struct iovec bytes = { packet, sizeof(*packet) };
@@ -331,7 +332,7 @@ int rd_watch_dead(const struct rd_watch *watch)
 
 void rd_watch_forward(const struct rd_watch *watch)
 {
-	/* One that does not listen has left, or has a full queue of other packets. */
+	/* A rank without a socket has left. A full queue loses the packet. */
 	for (int rank = 1; watch->next == 0 && rank < watch->config.size; rank++)
 		if (rank != watch->config.rank && is_here(watch, rank))
 			send_packet(watch, rank, REPORTS_0, -1);

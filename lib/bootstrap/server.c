@@ -33,7 +33,7 @@ int rd_server_start(struct rd_server *server, const struct rd_settings *settings
 	int error;
 
 	server->heartbeat_timeout_ms = settings->heartbeat_timeout_ms;
-	/* Before there is randomness at all, early in a boot, this waits. */
+	/* Early in a boot this waits for the kernel's first entropy. */
 	if (getrandom(&comm_id, sizeof(comm_id), 0) != sizeof(comm_id))
 		return rd_fail_errno("no random number for the comm");
 	/* Elsewhere 0 stands for an unknown comm. */
@@ -248,7 +248,7 @@ void rd_server_serve(struct rd_server *server, struct rd_participant *participan
 	}
 	if (server->joined)
 		exchange_messages(server, participant, now_ms);
-	/* From then on the number 0 may be given to another. */
+	/* From now on another connection may get the number 0. */
 	if (server->joined && rd_participant_phase(participant) >= RD_PARTICIPANT_LEFT) {
 		rd_coordinator_closed(server->coordinator, 0, 0);
 		server->joined = false;

@@ -109,7 +109,7 @@ static int start_ranks(struct job *job, int (*run)(void *), void *argument)
 		job->pids[rank] = pid;
 		job->started++;
 	}
-	/* Only now, so that no child inherits another's. */
+	/* Opened only now, so that no child inherits the pidfd of another. */
 	for (int rank = 0; rank < job->size; rank++) {
 		job->polls[rank].fd = pidfd_open(job->pids[rank], 0);
 		job->polls[rank].events = POLLIN;
@@ -169,7 +169,7 @@ static void signal_next(struct job *job)
 	if (!job->next_signal || rd_clock_ms() < job->next_ms)
 		return;
 	signal_alive(job, job->next_signal);
-	/* A stopped process takes no SIGTERM; SIGKILL it takes. */
+	/* A stopped process does not handle SIGTERM, but SIGKILL ends it. */
 	job->next_signal = job->next_signal == SIGTERM ? SIGKILL : 0;
 	job->next_ms = rd_clock_ms() + GRACE_MS;
 }

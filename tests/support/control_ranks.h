@@ -62,7 +62,7 @@ int control_no_call(struct control_rank *rank);
 /* Runs the scripts of ranks from to to, exclusively, in threads. */
 void control_start(int from, int to);
 void control_wait(int from, int to);
-/* Of all ranks, with `together`. */
+/* Runs the scripts of all ranks, with `together`. */
 void control_run(int size);
 
 /* Expects this error, and one reason with this text in it, on these ranks. */
