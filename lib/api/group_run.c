@@ -64,7 +64,7 @@ static int join_halves(struct rd_group *group)
 	return 0;
 }
 
-/* All of them, or none. */
+/* Enters all comms of the group, or none. */
 static int enter_comms(const struct rd_group *group)
 {
 	for (int i = 0; i < group->count; i++)

@@ -2,192 +2,20 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "exec/algorithms.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "topo/place.h"
-#include "check/proof.h"
-#include "transports/transports.h"
+#include "plan/plan.h"
 #include "base/trial.h"
 
 #define TRIAL_MS 5000
 #define NAME_MAX_LENGTH 15
-#define OTHER_VERSIONS 32 /* that are looked for, to say which one a plug-in speaks */
-
-/* ---- What a plug-in may call ---------------------------------------------------------------- */
-
-static void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void info(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static void warn(const char *format, ...)
-{
-	char text[RD_REASON_SIZE];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	rd_log(RD_WARN, RD_NET, "%s", text);
-}
-
-static void info(const char *format, ...)
-{
-	char text[RD_REASON_SIZE];
-	va_list args;
-
-	if (!rd_log_on(RD_INFO, RD_NET))
-		return;
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	rd_log(RD_INFO, RD_NET, "%s", text);
-}
-
-static const struct rd_transport_calls transport_calls = {
-	.fail = rd_fail,
-	.fail_errno = rd_fail_errno,
-	.warn = warn,
-	.info = info,
-	.same_host = rd_place_same_host,
-	.number = rd_settings_number,
-	.text = rd_settings_text,
-};
-
-static const struct rd_algorithm_calls algorithm_calls = {
-#define CALL(result, name, parameters, arguments) .name = name,
-	RD_ALGORITHM_CALLS(CALL)
-#undef CALL
-};
-
-/* ---- Kinds ---------------------------------------------------------------------------------- */
-
-/* Both descriptions begin alike. */
-struct description {
-	unsigned abi;
-	uint64_t layout;
-	const void *const *brought; /* NULL at the end */
-	const void **calls;
-};
-
-#define BEGINS_ALIKE(kind) \
-	_Static_assert(sizeof(struct kind) == sizeof(struct description), "struct description"); \
-	_Static_assert(offsetof(struct kind, layout) == offsetof(struct description, layout), \
-		"struct description"); \
-	_Static_assert(offsetof(struct kind, calls) == offsetof(struct description, calls), \
-		"struct description")
-BEGINS_ALIKE(rd_transport_plugin);
-BEGINS_ALIKE(rd_algorithm_plugin);
-
-struct kind {
-	const char *noun, *variable, *header, *macro;
-	unsigned abi;
-	uint64_t layout;
-	const void *calls;
-	const char *(*name_of)(const void *brought);
-	bool (*known)(const char *name);
-	int (*check)(const void *brought); /* beyond its name */
-	int (*add)(const void *brought);
-};
-
-static const char *transport_name(const void *brought)
-{
-	return ((const struct rd_transport *)brought)->name;
-}
-
-static bool transport_known(const char *name)
-{
-	return rd_transport_find(name) != NULL;
-}
-
-static int transport_check(const void *brought)
-{
-	const struct rd_transport *it = brought;
-
-	if (it->abi != RD_TRANSPORT_ABI)
-		return rd_fail(RONDO_UNSUPPORTED, "transport %s has abi %u, not %d", it->name,
-			it->abi, RD_TRANSPORT_ABI);
-	if (!it->reach || !it->listen || !it->open || !it->advance || !it->close)
-		return rd_fail(RONDO_INVALID,
-			"transport %s lacks one of reach, listen, open, advance and close",
-			it->name);
-	if (!it->arm != !it->disarm || !it->offer != !it->withdraw || !it->offer != !it->map)
-		return rd_fail(RONDO_INVALID,
-			"transport %s has arm without disarm, or some but not all of offer, "
-			"withdraw and map",
-			it->name);
-	return 0;
-}
-
-static int transport_add(const void *brought)
-{
-	return rd_transport_add(brought);
-}
-
-static const char *algorithm_name(const void *brought)
-{
-	return ((const struct rd_algorithm *)brought)->name;
-}
-
-static bool algorithm_known(const char *name)
-{
-	return rd_algorithm_named(name) != NULL;
-}
-
-static int algorithm_check(const void *brought)
-{
-	const struct rd_algorithm *it = brought;
-
-	if (it->on_devices && !it->direct_access)
-		return rd_fail(RONDO_INVALID, "algorithm %s has on_devices without direct_access",
-			it->name);
-	for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
-		if (it->write[c])
-			return 0;
-	return rd_fail(RONDO_INVALID, "algorithm %s has no function in write[]", it->name);
-}
-
-static int algorithm_add(const void *brought)
-{
-	int err = rd_proof_demand(brought);
-
-	return err ? err : rd_algorithm_add(brought);
-}
-
-static const struct kind kinds[] = {
-	[RD_PLUGIN_TRANSPORT] = {
-		.noun = "transport",
-		.variable = "RONDO_TRANSPORT_PLUGIN",
-		.header = "rondo/transport.h",
-		.macro = "RONDO_PLUGIN_TRANSPORTS",
-		.abi = RD_TRANSPORT_ABI,
-		.layout = RD_TRANSPORT_LAYOUT,
-		.calls = &transport_calls,
-		.name_of = transport_name,
-		.known = transport_known,
-		.check = transport_check,
-		.add = transport_add,
-	},
-	[RD_PLUGIN_ALGORITHM] = {
-		.noun = "algorithm",
-		.variable = "RONDO_ALGO_PLUGIN",
-		.header = "rondo/algorithm.h",
-		.macro = "RONDO_PLUGIN_ALGORITHMS",
-		.abi = RD_ALGORITHM_ABI,
-		.layout = RD_ALGORITHM_LAYOUT,
-		.calls = &algorithm_calls,
-		.name_of = algorithm_name,
-		.known = algorithm_known,
-		.check = algorithm_check,
-		.add = algorithm_add,
-	},
-};
+#define OTHER_VERSIONS 32 /* that are looked for, for a message with the plug-in's version */
 
 /* ---- One plug-in ---------------------------------------------------------------------------- */
 
@@ -198,12 +26,12 @@ struct plugin {
 	bool used; /* false: it was tried and refused */
 	uint64_t hash; /* of its file */
 	void *handle;
-	const struct description *description;
+	const struct rd_plugin_description *description;
 	const struct rd_settings *settings; /* while it is loaded */
 };
 
-static const struct description *find_description(
-	void *handle, const struct kind *kind, unsigned version)
+static const struct rd_plugin_description *find_description(
+	void *handle, const struct rd_plugin_traits *kind, unsigned version)
 {
 	char symbol[64];
 
@@ -211,10 +39,11 @@ static const struct description *find_description(
 	return dlsym(handle, symbol);
 }
 
-/* Why there is no description of ours in it. */
+/* The reason why the plug-in has no description of this version. */
 static int explain_no_description(const struct plugin *plugin)
 {
-	const struct kind *kind = &kinds[plugin->kind], *other = &kinds[!plugin->kind];
+	const struct rd_plugin_traits *kind = &rd_plugin_traits[plugin->kind],
+				      *other = &rd_plugin_traits[!plugin->kind];
 
 	for (unsigned version = 0; version < OTHER_VERSIONS; version++)
 		if (find_description(plugin->handle, kind, version))
@@ -230,7 +59,7 @@ static int explain_no_description(const struct plugin *plugin)
 		kind->noun, kind->abi, kind->macro);
 }
 
-/* dlerror() begins with the path, which is named anyway. */
+/* dlerror() begins with the path, which the caller's message has anyway. */
 static int explain_not_opened(const char *path)
 {
 	const char *why = dlerror();
@@ -248,7 +77,7 @@ static int explain_not_opened(const char *path)
 
 static int open_plugin(struct plugin *plugin)
 {
-	const struct kind *kind = &kinds[plugin->kind];
+	const struct rd_plugin_traits *kind = &rd_plugin_traits[plugin->kind];
 
 	rd_trial_stage("what it runs on being loaded");
 	plugin->handle = dlopen(plugin->path, RTLD_NOW | RTLD_LOCAL);
@@ -274,7 +103,7 @@ static bool is_name(const char *name)
 
 static int check_name(const struct plugin *plugin, int number)
 {
-	const struct kind *kind = &kinds[plugin->kind];
+	const struct rd_plugin_traits *kind = &rd_plugin_traits[plugin->kind];
 	const void *const *brought = plugin->description->brought;
 	const char *name = kind->name_of(brought[number]);
 	bool taken = false;
@@ -286,7 +115,7 @@ static int check_name(const struct plugin *plugin, int number)
 			name ? name : "");
 	for (int i = 0; i < number; i++)
 		taken |= strcmp(kind->name_of(brought[i]), name) == 0;
-	if (taken || kind->known(name))
+	if (taken || kind->taken(name))
 		return rd_fail(RONDO_INVALID, "there is a%s %s called %s already",
 			plugin->kind == RD_PLUGIN_ALGORITHM ? "n" : "", kind->noun, name);
 	return 0;
@@ -302,7 +131,7 @@ static int check_brought(const struct plugin *plugin)
 		int err = check_name(plugin, i);
 
 		if (!err)
-			err = kinds[plugin->kind].check(brought[i]);
+			err = rd_plugin_traits[plugin->kind].check(brought[i]);
 		if (err)
 			return err;
 	}
@@ -326,8 +155,8 @@ static int probe(const struct plugin *plugin)
 	return 0;
 }
 
-/* Writes this rank's plan of one collective: whether it is right is for the checker to say. */
-static void rehearse_one(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
+/* Writes this rank's plan of one collective. The checker proves it later (check/proof.h). */
+static void write_one(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
 {
 	struct rd_plan *plan;
 
@@ -339,7 +168,7 @@ static void rehearse_one(const struct rd_algorithm *algorithm, const struct rd_p
 		rd_plan_destroy(plan);
 }
 
-static void rehearse(const struct plugin *plugin)
+static void write_plans(const struct plugin *plugin)
 {
 	const struct rd_algorithm *const *it = (const void *)plugin->description->brought;
 	struct rd_problem problem = { .rank = plugin->settings->rank,
@@ -350,11 +179,11 @@ static void rehearse(const struct plugin *plugin)
 			problem.collective = (enum rd_collective)c;
 			problem.target = c == RD_TRANSFER ? problem.size - 1 : 0;
 			if ((*it)->write[c])
-				rehearse_one(*it, &problem);
+				write_one(*it, &problem);
 		}
 }
 
-/* All that can go wrong with it, in a process of its own. */
+/* Runs all code of the plug-in that may crash or hang, in a process of its own. */
 static int try_plugin(void *argument)
 {
 	struct plugin *plugin = argument;
@@ -366,12 +195,12 @@ static int try_plugin(void *argument)
 	err = check_brought(plugin);
 	if (err)
 		return err;
-	*plugin->description->calls = kinds[plugin->kind].calls;
-	rehearse(plugin);
+	*plugin->description->calls = rd_plugin_traits[plugin->kind].calls;
+	write_plans(plugin);
 	return probe(plugin);
 }
 
-/* Of the file that the symbol came from: dlopen() may have searched for it. */
+/* Hashes the file that the symbol came from: dlopen() may have searched for it. */
 static uint64_t hash_file(const struct plugin *plugin)
 {
 	uint64_t hash = RD_HASH_INIT;
@@ -393,7 +222,7 @@ static uint64_t hash_file(const struct plugin *plugin)
 
 static int add_brought(struct plugin *plugin)
 {
-	const struct kind *kind = &kinds[plugin->kind];
+	const struct rd_plugin_traits *kind = &rd_plugin_traits[plugin->kind];
 	const void *const *brought = plugin->description->brought;
 
 	*plugin->description->calls = kind->calls;
@@ -423,7 +252,7 @@ static int load(struct plugin *plugin)
 /* ---- All of them ---------------------------------------------------------------------------- */
 
 static struct plugin *plugins; /* in the order in which they were loaded; kept for good */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of plugins, and of what they add to */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of plugins, and of the tables */
 
 static struct plugin **find(enum rd_plugin_kind kind, const char *path)
 {
@@ -434,7 +263,7 @@ static struct plugin **find(enum rd_plugin_kind kind, const char *path)
 	return at;
 }
 
-/* *fresh: it has not been tried before. */
+/* *fresh: this process has not tried it before. */
 static int load_once(
 	enum rd_plugin_kind kind, const char *path, const struct rd_settings *settings, bool *fresh)
 {
@@ -478,14 +307,14 @@ static void load_list(
 	for (char *path = strtok_r(paths, ",", &rest); path; path = strtok_r(NULL, ",", &rest))
 		if (load_once(kind, path, settings, &fresh) && fresh)
 			rd_log(RD_WARN, RD_BOOTSTRAP, "%s: %s is not used: %s",
-				kinds[kind].variable, path, rondo_last_error());
+				rd_plugin_traits[kind].variable, path, rondo_last_error());
 }
 
-/* "star,chain 0a1b2c3d": names, as far as there is room, and a hash of the files. */
-static void name_algorithms(char text[RD_STRING_MAX])
+/* "star,chain 0a1b2c3d": names, as many as fit, and a hash of the files. */
+static void list_algorithms(char text[RD_STRING_MAX])
 {
 	uint64_t hash = RD_HASH_INIT;
-	size_t length = 0, room = RD_STRING_MAX - 10;
+	size_t length = 0, most = RD_STRING_MAX - 10;
 
 	text[0] = '\0';
 	for (const struct plugin *plugin = plugins; plugin; plugin = plugin->next) {
@@ -493,8 +322,8 @@ static void name_algorithms(char text[RD_STRING_MAX])
 			continue;
 		hash = rd_hash(hash, &plugin->hash, sizeof(plugin->hash));
 		for (const void *const *it = plugin->description->brought; *it; it++) {
-			snprintf(text + length, room - length, "%s%s", length ? "," : "",
-				algorithm_name(*it));
+			snprintf(text + length, most - length, "%s%s", length ? "," : "",
+				rd_plugin_traits[RD_PLUGIN_ALGORITHM].name_of(*it));
 			length = strlen(text);
 		}
 	}
@@ -506,11 +335,12 @@ void rd_plugins_load(struct rd_settings *settings)
 {
 	if (!settings->transport_plugin[0] && !settings->algo_plugin[0])
 		rd_log(RD_INFO, RD_BOOTSTRAP, "Plugin : none (%s and %s are not set)",
-			kinds[RD_PLUGIN_TRANSPORT].variable, kinds[RD_PLUGIN_ALGORITHM].variable);
+			rd_plugin_traits[RD_PLUGIN_TRANSPORT].variable,
+			rd_plugin_traits[RD_PLUGIN_ALGORITHM].variable);
 	pthread_mutex_lock(&lock);
 	load_list(RD_PLUGIN_TRANSPORT, settings->transport_plugin, settings);
 	load_list(RD_PLUGIN_ALGORITHM, settings->algo_plugin, settings);
-	name_algorithms(settings->plugins);
+	list_algorithms(settings->plugins);
 	pthread_mutex_unlock(&lock);
 }
 

@@ -18,7 +18,7 @@ struct rd_prepared {
 	void *scratch;
 	uint64_t *send_marks;
 	struct rd_exec exec;
-	/* Of the last call, which `exec` has: */
+	/* The two fields of the last call, whose arguments `exec` has: */
 	struct rd_choice *choice; /* NULL: there was nothing to choose */
 	bool repeats; /* a call that differs in its buffers alone may start again */
 	struct rd_prepared *next;

@@ -92,7 +92,7 @@ const struct rd_card *rd_route_card(
 	return NULL;
 }
 
-/* Of equal costs the first name wins. The order in the table may differ between ranks, because a
+/* Between equal costs the first name wins. The order in the table may differ between ranks, because a
    process adds plug-ins as it loads them. */
 static bool is_cheaper(const struct rd_endpoint *a, int cost, const struct rd_endpoint *b, int than)
 {

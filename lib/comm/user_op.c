@@ -120,7 +120,7 @@ int rd_op_check(const struct rd_user_op *op, rondo_type type, size_t size, size_
 			"a "
 			"multiple of that",
 			op->element_size);
-	/* Of a message, whole cache lines are used. */
+	/* Messages are cut at cache lines. */
 	if (op->element_size > piece_size / 64 * 64)
 		return rd_fail(RONDO_UNSUPPORTED,
 			"the operation's elements of %zu bytes do not fit a message: set "

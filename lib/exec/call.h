@@ -35,8 +35,7 @@ struct rd_call {
 	const void *in;
 	void *out;
 	uint32_t number;
-	/* Both outlive the exec. Whoever holds the call at its end frees them, by
-	   rd_call_finish(). */
+	/* Both outlive the exec. The holder of the call frees them, by rd_call_finish(). */
 	struct rd_vcounts *vcounts; /* NULL: all blocks have `count` elements */
 	struct rd_user_op *user_op; /* NULL: `op` alone */
 	/* elements in a block of the whole call that this call is a part of; 0: not a part */
