@@ -1,15 +1,15 @@
 /*
- * loop: a rank's link to itself. One link is both ends. Its recv() returns the messages committed
- * (or sent) on it, through a queue of slots in plain memory:
+ * loop: a rank's link to itself. One link is both ends: its recv() returns the messages that its
+ * commit() and send() put into a queue of slots in plain memory.
  *
  *   slot      tag, size, from      from: the caller's memory (send), or this slot's own room
  *   room      message_max bytes    one a slot, behind the slots
  *
- * `head` counts messages put in, `tail` messages released; slot = count % slots. Everything
- * happens in one thread, so no side needs waking and none can die.
+ * `head` counts messages put in, `tail` messages released; slot = count % slots. One thread does
+ * all of it, so no side needs waking and none can die.
  *
- * Two ranks in one process have equal places, so reach() cannot distinguish a rank from its
- * neighbour, and returns false. A rank that needs a link to itself asks for loop by its name.
+ * Two ranks in one process have equal places. reach() cannot distinguish a rank from its neighbour,
+ * so it returns -1. A rank that needs a link to itself selects loop by name.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ struct slot {
 	struct rd_tag tag;
 	size_t size;
 	const void *from;
-	bool sent; /* came by send(): its release gives the caller's memory back */
+	bool sent; /* by send(): link->sent counts its release */
 };
 
 struct loop_link {
@@ -78,12 +78,12 @@ static void loop_commit(struct rd_link *base, const struct rd_tag *tag, size_t s
 	enqueue(link, tag, room_at(link, link->head), size, false);
 }
 
-/* Shows the caller's own memory, so it is aligned only as well as that is. */
+/* recv() returns the caller's memory in place. */
 static bool loop_send(struct rd_link *base, const struct rd_tag *tag, const void *from, size_t size)
 {
 	struct loop_link *link = (struct loop_link *)base;
 
-	/* Receivers are promised 8-byte alignment. */
+	/* The contract demands 8-byte alignment of received messages. */
 	if (is_full(link))
 		return false;
 	if ((uintptr_t)from % 8 != 0) {

@@ -1,22 +1,22 @@
 /*
  * shm: ranks of one user on one host, processes or threads, over memory that both map.
  *
- * Memory. Each pair of ranks shares one memfd. The higher rank makes it, seals it against
+ * Memory. Each pair of ranks shares one memfd. The higher rank creates it, seals it against
  * resizing, and passes it over a Unix socket. It holds one FIFO a direction and channel
- * (shm_fifo.h). Each starts on a page (a page that no message has touched costs nothing):
+ * (shm_fifo.h). Each starts on a page: pages that no message has touched use no memory.
  *
  *   segment   up[channels] (higher to lower rank), down[channels]
  *
- * Regions. A rank that offers memory of its own (offer()) passes its memfd with an id over the
- * same connection. That memfd is sealed as the pair's is. The peer maps it when it next reads the
- * connection, where offers wait. map() drains the connection before it returns NULL, so a later
- * message cannot overtake an offer.
+ * Regions. offer() passes the memfd of a region with an id over the same connection. That memfd is
+ * sealed, too. The peer maps it when it next reads the connection. map() reads all of the
+ * connection before it returns NULL, so a later message cannot overtake an offer.
  *
- * Meeting. The card holds the name of an abstract Unix socket (gone with its last descriptor) and
- * a key. The higher rank connects and sends a greeting, with the memfd and its eventfd. The lower
- * rank checks uid, key, comm, rank and shape, and answers with its eventfd. The connection stays
- * open: its end reports a death. An orderly close() sends a goodbye first. The memory exists as
- * long as it is mapped, so messages that a dead rank had sent are still read; then the link fails.
+ * Handshake. The card holds a key and the name of an abstract Unix socket, which ends with its last
+ * descriptor. The higher rank connects and sends a greeting, with the memfd and its eventfd. The
+ * lower rank checks uid, key, comm, rank and sizes, and answers with its eventfd.
+ *
+ * Deaths. The connection stays open: its end reports a death. close() sends a goodbye first. Memory
+ * lives as long as it is mapped, so messages of a dead rank are still read; then the link fails.
  *
  * Files, lowest first:
  *   shm_fifo       links, and the FIFOs through which their messages pass
@@ -194,7 +194,7 @@ static int shm_open_link(struct rd_endpoint *base, int peer, int channel,
 	return 0;
 }
 
-/* Connects pairs, and matches strangers that came before their pair was open. */
+/* Connects pairs, and matches strangers that connected before their pair was created. */
 static void endpoint_meet(struct endpoint *endpoint)
 {
 	for (struct rd_shm_pair *pair = endpoint->shared.pairs; pair; pair = pair->next)
@@ -206,7 +206,8 @@ static void endpoint_meet(struct endpoint *endpoint)
 /* The most rounds of events that one poll handles, so that strangers cannot delay it. */
 #define POLL_ROUNDS 64
 
-/* True: a pair has moved. Traffic of a stranger is no sign of life to a waiting call. */
+/* True: a pair has moved. Traffic of strangers does not count: a waiting call takes true for a sign
+   of life. */
 static bool endpoint_poll(struct rd_shm_endpoint *endpoint)
 {
 	struct epoll_event events[16];
@@ -243,15 +244,15 @@ static bool endpoint_settle(struct rd_shm_endpoint *endpoint)
 }
 
 /*
- * Makes system calls only while links are not ready, after a sleep, and once in a while, to detect
- * deaths of peers outside any wait.
+ * Makes system calls only while links are not ready, after a sleep, and once in 1024 calls. The
+ * last detects deaths of peers outside of any wait.
  */
 static bool shm_advance(struct rd_endpoint *base)
 {
 	struct endpoint *endpoint = (struct endpoint *)base;
 	struct rd_shm_endpoint *shared = &endpoint->shared;
 
-	/* Before the first open() nobody is expected, and the comm has no number. */
+	/* Before the first open() no peer is expected, and comm_id is not set. */
 	if (!shared->pairs)
 		return false;
 	bool moved = shared->posting > 0 && endpoint_settle(shared);
@@ -272,7 +273,7 @@ static void shm_arm(struct rd_endpoint *base)
 	int channels = endpoint->local->settings->channels;
 	const struct rd_shm_link *flagged = NULL;
 
-	/* A link found empty or full only after this raises its flags then. */
+	/* A link that is found empty or full after this raises its flags by itself. */
 	endpoint->armed = true;
 	for (struct rd_shm_pair *pair = endpoint->pairs; pair; pair = pair->next)
 		for (int channel = 0; channel < channels && pair->state == RD_SHM_PAIR_OPEN;

@@ -40,7 +40,7 @@ int rd_shm_card_read(struct rd_shm_card *card, const unsigned char *bytes, size_
 
 socklen_t rd_shm_card_address(const struct rd_shm_card *card, struct sockaddr_un *address)
 {
-	/* A zero first byte: abstract, nothing in the file system. */
+	/* The first byte is zero: an abstract address, not in the file system. */
 	*address = (struct sockaddr_un){ .sun_family = AF_UNIX };
 	int length = 1 + sprintf(address->sun_path + 1, "rondo-");
 

@@ -21,7 +21,7 @@ static size_t segment_size(const struct rd_settings *settings, uint32_t slots)
 	return 2 * (size_t)settings->channels * rd_shm_fifo_size(settings->piece_size, slots);
 }
 
-/* A sealed memfd of this size: nobody can shrink it under the other's feet. */
+/* Creates a sealed memfd of this size: no process can shrink it while another uses it. */
 static int segment_create(size_t size)
 {
 	unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
@@ -94,7 +94,7 @@ static void pair_fail(struct rd_shm_pair *pair, int error, const char *reason)
 			rd_shm_link_fail(pair->links[channel], error, "%s", reason);
 }
 
-/* The peer is gone. Links fail once they are read empty, which for most is now. */
+/* The peer is gone. A link fails when it has been read empty; most are empty now. */
 static void pair_end(struct rd_shm_pair *pair)
 {
 	int channels = pair->endpoint->local->settings->channels;
@@ -132,7 +132,7 @@ void rd_shm_pair_destroy(struct rd_shm_pair *pair)
 			rd_shm_link_finish(pair->links[channel]);
 	if (pair->state == RD_SHM_PAIR_OPEN)
 		send(pair->fd, GOODBYE, sizeof(GOODBYE), MSG_NOSIGNAL | MSG_DONTWAIT);
-	/* A child forked by the program may hold the socket open: the peer must not wait for it. */
+	/* A child forked by the program may hold the socket: the peer must not wait for that. */
 	if (pair->fd >= 0)
 		shutdown(pair->fd, SHUT_RDWR);
 	rd_event_close(pair->endpoint->epoll_fd, &pair->fd);
@@ -260,7 +260,7 @@ bool rd_shm_pair_handle(void *owner)
 	rd_shm_fd_close(&fds[1]);
 	if (is_notice)
 		return true;
-	/* The peer left our notices unread; its own can be read after this. */
+	/* The peer closed before it read our notices. Its own can still be read after this error. */
 	if (size < 0 && errno == ECONNRESET && !pair->reset) {
 		pair->reset = true;
 		return true;
@@ -274,7 +274,7 @@ bool rd_shm_pair_handle(void *owner)
 
 /* ---- Creation -------------------------------------------------------------------------------- */
 
-/* Makes all that may fail for our own fault. */
+/* Creates all local resources of the higher rank. */
 static int pair_prepare(struct rd_shm_pair *pair)
 {
 	const struct rd_settings *settings = pair->endpoint->local->settings;
@@ -368,6 +368,6 @@ int rd_shm_pair_add_link(struct rd_shm_pair *pair, int channel)
 	if (pair->state == RD_SHM_PAIR_OPEN)
 		link_start(pair, channel);
 	else if (pair->state == RD_SHM_PAIR_ENDED)
-		rd_shm_link_end(link); /* only where it has no better reason yet */
+		rd_shm_link_end(link); /* keeps an earlier reason */
 	return 0;
 }

@@ -68,7 +68,7 @@ ssize_t rd_shm_packet_recv(int socket, void *packet, size_t size, int fds[2])
 	if (got < 0)
 		return got;
 	take_fds(&message, fds);
-	/* Cut short it makes no sense, and must not be taken for what does. Descriptors alone may
-	   be missing, when this process can have no more of them. */
+	/* A truncated packet must not look valid. MSG_CTRUNC is no error here: it means only that
+	   this process has no room for the descriptors. */
 	return message.msg_flags & MSG_TRUNC ? 1 : got;
 }

@@ -13,7 +13,7 @@ static void stranger_drop(struct rd_shm_stranger *stranger)
 	stranger->greeted = false;
 }
 
-/* Matches one that has greeted with its pair, if that is open by now. */
+/* Hands over a stranger that has greeted, if its pair has been created. */
 static void stranger_match(struct rd_shm_stranger *stranger)
 {
 	struct rd_shm_pair *pair =
@@ -38,7 +38,7 @@ static bool stranger_handle(void *owner)
 	/* An earlier event of the same poll has closed it. */
 	if (stranger->fd < 0)
 		return false;
-	/* It waits for its pair: more words, or the end, are no greeting. */
+	/* It waits for its pair: another packet, or the end, is an error. */
 	if (stranger->greeted) {
 		stranger_drop(stranger);
 		return true;
@@ -56,7 +56,8 @@ static bool stranger_handle(void *owner)
 	return true;
 }
 
-/* A free place, or that of the longest silent stranger. NULL: all have sent a greeting. */
+/* Returns a free place, or that of the oldest stranger without a greeting. NULL: all have
+   greeted. */
 static struct rd_shm_stranger *stranger_place(struct rd_shm_strangers *strangers)
 {
 	struct rd_shm_stranger *oldest = NULL;

@@ -3,20 +3,20 @@
  *
  * The wire format
  * ---------------
- * All numbers are little endian. Structs travel as they lie in memory, without gaps.
+ * All numbers are little endian. Structs travel as they are in memory, without gaps.
  *
- * A rank listens on one socket an interface, bound to one address there: on each interface that
- * RONDO_INTERFACE names, or on the one that leads to MASTER_ADDR and, in reserve, on the others
- * that lead out. Its card lists the addresses, and carries a key that is drawn at random for each
- * endpoint. Cards travel through the rendezvous, so only ranks of this job hold the key.
+ * A rank listens on one socket an interface, bound to one address there. RONDO_INTERFACE names the
+ * interfaces. Without it, the rank listens on the one that leads to MASTER_ADDR and, in reserve, on
+ * the others that lead out. Its card lists the addresses and carries a random key. Cards travel
+ * through the rendezvous, so only ranks of this job hold the key.
  *
  *   card      magic 4 | version 2 | addresses 1 | of which shared 1 | key 16 | address[8]
  *   address   family 2 (4, 6) | port 2 | 0 4 | bytes 16
  *
  * The higher rank of a pair connects to the lower, one connection a channel. It tries the lower
- * one's addresses in turn until one answers. Channel c begins with shared address c modulo their
- * number, so the channels spread over the interfaces that were named. Each side authenticates
- * itself by the key of the other's card, before either sends a message:
+ * rank's addresses in turn until one answers. Channel c begins with shared address c modulo their
+ * number, so the channels spread over the named interfaces. Before any message, each side sends the
+ * key of the other's card:
  *
  *   connector                                                acceptor
  *     hello (acceptor's key)  ------------------------------>  key, comm, ranks and channel right?
@@ -26,34 +26,33 @@
  *   hello     magic 4 | version 2 | stripe 2 | from 4 | to 4 | channel 4 | 0 4 | comm 8 | key 16
  *
  * An acceptor closes a connection that sends anything else, without an answer. A connection that
- * comes before this side's open() waits for it. `stripe` numbers the sockets of one link; there is
- * one today: 0.
+ * comes before this side's open() waits for it. `stripe` numbers the sockets of one link: a link
+ * has one, 0.
  *
  * Then messages flow in both directions, each a header and its payload, with nothing between them:
  *
  *   message   size 4 | check 4 | tag 24 | payload[size]
  *
- * `check` is a constant plus the number of the message on this socket and direction, modulo 2^16.
- * It detects a stream that has lost its framing. A peer that is done closes its end.
+ * `check` is a constant plus the message's number on this socket and direction, modulo 2^16. It
+ * detects a stream that has lost its framing. close() ends the connection.
  *
  * Events
  * ------
- * The driver's epoll wakes a sleeping rank. An epoll of tcp's own reports the socket. It holds the
- * listener, the unfinished connections and, for their hang-up alone, the links. The endpoint polls
- * it while it connects, before a sleep, and otherwise once in a while. A link that a call waits for
- * is read anyway, and detects the end of its connection by itself.
+ * The driver's epoll wakes a sleeping rank. The endpoint's own epoll reports the socket. It holds
+ * the listeners, the timer, the unfinished connections and, for their hang-up alone, the links. The
+ * endpoint polls it while it connects, before a sleep, and else once in 32 calls of advance(). A
+ * link that a call waits for detects the end of its connection by itself, in recv().
  *
  * Watching a socket costs time: each arriving segment takes the locks of all epolls that watch it,
- * whose cache lines come from the other core. After a time without a sleep the links therefore
- * leave both epolls, and return before the next one.
+ * whose cache lines come from the other core. After 256 calls of advance() without a sleep, the
+ * links leave both epolls. They return before the next sleep.
  *
  * Taking in
  * ---------
  * The socket buffers of a connection can be smaller than a message, so a sender may have to wait
- * for its reader. While recv() does not ask for a link's next message, advance() therefore reads it
- * into the link's own buffer, at the cost of one more copy. It does so only where ranks could
- * otherwise wait for each other: when this rank's output is stuck, once in a while when nothing
- * else moves, and before a sleep.
+ * for its reader. While no recv() requests a link's next message, advance() reads it into the
+ * link's buffer, at the cost of one more copy. It does so only where ranks could otherwise wait for
+ * each other: when this rank's output is stuck, when nothing else moves, and before a sleep.
  *
  * Files, lowest first
  * -------------------

@@ -28,7 +28,7 @@ static void hello_fill(const struct rd_tcp_link *link, struct rd_tcp_hello *hell
 	memcpy(hello->key, link->card.key, RD_TCP_KEY_SIZE);
 }
 
-/* The first bytes on a new connection: they fit, or something is wrong with it. */
+/* The socket buffer of a new connection has room for a hello: a short write is an error. */
 static bool hello_send(const struct rd_tcp_link *link, int fd)
 {
 	struct rd_tcp_hello hello;
@@ -47,7 +47,7 @@ static bool hello_fits(const struct rd_tcp_link *link, const struct rd_tcp_hello
 	       hello->comm_id == link->endpoint->local->comm_id;
 }
 
-/* Takes the connection if it is the one that the link awaits. */
+/* Takes ownership of the connection if the link waits for it. */
 static bool link_accept(struct rd_tcp_link *link, int fd, const struct rd_tcp_hello *hello)
 {
 	if (link->state != RD_TCP_LINK_AWAITED || link->base.error || !hello_fits(link, hello))
@@ -62,8 +62,8 @@ static bool link_accept(struct rd_tcp_link *link, int fd, const struct rd_tcp_he
 
 /* ---- Connecting ---------------------------------------------------------------------------- */
 
-/* Which of the card's addresses is tried as which: the shared ones first, each channel beginning
-   with another of them. */
+/* Returns the index of the address that an attempt tries: the shared ones first. Each channel begins
+   with another. */
 static int address_of_attempt(const struct rd_tcp_link *link, int attempt)
 {
 	int shared = link->card.shared;
@@ -71,8 +71,8 @@ static int address_of_attempt(const struct rd_tcp_link *link, int attempt)
 	return attempt < shared ? (link->base.channel + attempt) % shared : attempt;
 }
 
-/* Where an interface leads out, connections leave by it, whatever the routing table prefers: by the
-   one on the address's own network; else by the one that is tried as this one is. */
+/* Returns the interface by which the connection leaves, which may differ from the routing table: the
+   one on the address's own network, else the one of the same index. */
 static const struct rd_interface *way_out(const struct rd_tcp_link *link)
 {
 	const struct rd_interfaces *ours = &link->endpoint->interfaces;
@@ -94,7 +94,7 @@ static int bind_outgoing(const struct rd_interface *interface, int fd, int famil
 	return bind(fd, (const struct sockaddr *)&interface->address, interface->address_size);
 }
 
-/* Begins an attempt at one address. Returns 0, or an errno. */
+/* Starts to connect to the attempt's address. Returns 0, or an errno. */
 static int attempt_connect(struct rd_tcp_link *link)
 {
 	struct rd_tcp_endpoint *endpoint = link->endpoint;
@@ -148,8 +148,7 @@ static void abandon_attempt(struct rd_tcp_link *link, const char *why)
 	link->attempt++;
 }
 
-/* The present attempt has failed: goes on to the peer's next address; after the last, so has the
- * link. */
+/* The attempt has failed: starts the next one. After the last address, fails the link. */
 static void link_retry(struct rd_tcp_link *link, int error, const char *activity, int number)
 {
 	while (link->attempt + 1 < link->card.count) {
@@ -244,7 +243,7 @@ enum rd_tcp_admission rd_tcp_handshake_admit(void *owner, int fd, const struct r
 	return RD_TCP_EARLY;
 }
 
-/* The peer may have been quicker. */
+/* The peer may have connected before this rank opened the link. */
 static void take_early(struct rd_tcp_link *link, struct rd_tcp_strangers *strangers)
 {
 	struct rd_tcp_hello hello;

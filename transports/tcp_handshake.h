@@ -1,7 +1,6 @@
 /*
  * The handshake of tcp: the connections of links that are not open yet. The higher rank tries the
- * lower one's addresses in turn; then both prove themselves by a hello. tcp.c describes the
- * exchange.
+ * lower rank's addresses in turn; then both send a hello. tcp.c describes the exchange.
  */
 #ifndef RD_TCP_HANDSHAKE_H
 #define RD_TCP_HANDSHAKE_H
@@ -14,11 +13,11 @@
    that has come early, if there is one. The link opens or fails now, or by an event. */
 void rd_tcp_handshake_begin(struct rd_tcp_link *link, struct rd_tcp_strangers *strangers);
 
-/* A connection with a valid hello has come to `endpoint`. */
+/* Offers a connection with a valid hello to its link: see tcp_strangers.h. */
 enum rd_tcp_admission rd_tcp_handshake_admit(
 	void *endpoint, int fd, const struct rd_tcp_hello *hello);
 
-/* Ends the attempts whose time is over, and requests the timer for the others. */
+/* Ends attempts whose time is over, and requests the timer for the others. */
 void rd_tcp_handshake_check(struct rd_tcp_endpoint *endpoint);
 
 #endif

@@ -60,7 +60,7 @@ static const void *address_bytes(const struct sockaddr *address, int *size)
 					     : (const void *)&in6->sin6_addr;
 }
 
-/* The bits that are set in a netmask; all of the address where there is none. */
+/* Counts the bits of a netmask. NULL: all bits of an address. */
 static int prefix_of(const struct sockaddr *mask, int family)
 {
 	int size, prefix = 0;
@@ -109,7 +109,7 @@ static void set_address(struct rd_interface *interface, const struct sockaddr *a
 		((struct sockaddr_in6 *)&interface->address)->sin6_port = 0;
 }
 
-/* How well an address serves: 0 not at all. A link-local one works only where all share a link. */
+/* Rates an address; 0: unusable. A link-local one works only if all ranks share a link. */
 static int merit(const struct sockaddr *address, int family)
 {
 	const struct sockaddr_in6 *in6 = (const void *)address;
@@ -134,8 +134,7 @@ static void list_name(char *list, size_t list_size, const char *name)
 		snprintf(list + length, list_size - length, "%s%s", length ? ", " : "", name);
 }
 
-/* The best address of the interface of that name; false where it has none that is worth as much as
-   `least`. */
+/* Finds the best address of the named interface. False: it has none rated `least` or higher. */
 static bool take_named(struct rd_interface *interface, const struct ifaddrs *all, const char *name,
 	size_t length, int family, int least)
 {
@@ -195,8 +194,8 @@ static int choose_by_names(struct rd_interfaces *interfaces, const struct ifaddr
 	return 0;
 }
 
-/* The address from which packets to `there` leave. Connecting a UDP socket asks the routing table.
- */
+/* Finds the address from which packets to `there` leave: connect() on a UDP socket looks it up in
+   the routing table. */
 static bool choose_by_route(struct rd_interface *interface, const struct addrinfo *there)
 {
 	struct sockaddr_storage here = { 0 };
@@ -217,7 +216,7 @@ static bool choose_by_route(struct rd_interface *interface, const struct addrinf
 static int choose_by_address(
 	struct rd_interface *interface, const struct ifaddrs *all, const char *address)
 {
-	/* The port matters to no one, but without one connect() may refuse. */
+	/* Any port: without one, connect() may refuse. */
 	const struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM };
 	struct addrinfo *results;
 	bool found = false;
@@ -253,7 +252,7 @@ static bool is_chosen(const struct rd_interfaces *interfaces, const char *name)
 	return false;
 }
 
-/* The other interfaces that lead out, for peers that the first does not reach. */
+/* Adds the other interfaces that lead out, for peers that the first does not reach. */
 static void add_reserve(struct rd_interfaces *interfaces, const struct ifaddrs *all, int family)
 {
 	unsigned running = IFF_UP | IFF_RUNNING;
@@ -264,7 +263,7 @@ static void add_reserve(struct rd_interfaces *interfaces, const struct ifaddrs *
 		if ((one->ifa_flags & (running | IFF_LOOPBACK)) != running ||
 			is_chosen(interfaces, one->ifa_name))
 			continue;
-		/* Not an address that is valid on one link only: a peer cannot choose that link. */
+		/* No link-local address: a peer cannot choose the link. */
 		if (take_named(&interfaces->at[interfaces->count], all, one->ifa_name,
 			    strlen(one->ifa_name), family, 2))
 			interfaces->count++;

@@ -13,7 +13,7 @@
 #include "base/settings.h"
 #include "transports/tcp_interface.h"
 
-/* Fewer bytes are copied behind their header: one stretch costs the kernel less than two. */
+/* Below this many bytes, a copy behind the header costs less than a second iovec. */
 #define GATHER_MIN 1024
 
 /* advance() polls the events once in this many calls, when all links are open. */
@@ -22,8 +22,8 @@
 /* The maximum of events that one call handles. */
 #define EVENTS_MAX 64
 
-/* Calls of advance() without a sleep after which links are watched no more: so many that to watch
-   them again, two microseconds each, is little beside them. */
+/* Calls of advance() without a sleep after which links leave both epolls. To watch
+   them again costs two microseconds a link: little beside this many calls. */
 #define AWAKE_CALLS 256
 
 /* The time that close() gives queued messages to leave, when their reader is slow. */
@@ -36,12 +36,12 @@ static struct rd_tcp_link *link_of(struct rd_link *base)
 
 static struct rd_tcp_endpoint *endpoint_of(struct rd_endpoint *base)
 {
-	return (struct rd_tcp_endpoint *)base; /* as here */
+	return (struct rd_tcp_endpoint *)base; /* base comes first */
 }
 
 /* ---- Links that are open ------------------------------------------------------------------- */
 
-/* After output: what the socket did not take is left to advance(). */
+/* Called after output: advance() writes the bytes that the socket did not take. */
 static void note_queue(struct rd_tcp_link *link)
 {
 	if (link->stream.queued == 0 || link->queued)
@@ -215,7 +215,7 @@ static bool take_in(struct rd_tcp_link *link)
 	return link->state == RD_TCP_LINK_OPEN && rd_tcp_stream_take_in(&link->stream);
 }
 
-/* Of one link a call, in turn, lest a call costs as much as there are links. */
+/* Takes in from one link a call, in turn: the cost of a call must not grow with the links. */
 static bool take_in_next(struct rd_tcp_endpoint *endpoint)
 {
 	struct rd_tcp_link *link = endpoint->taking ? endpoint->taking : endpoint->links;
@@ -232,7 +232,7 @@ static void take_in_all(struct rd_tcp_endpoint *endpoint)
 		take_in(link);
 }
 
-/* A peer that hung up may have left messages: its link fails when they have been received. */
+/* A link whose peer hung up fails after the last of its messages has been received. */
 static bool check_hung_up(struct rd_tcp_endpoint *endpoint)
 {
 	bool failed = false;
@@ -306,7 +306,7 @@ bool rd_tcp_links_advance(struct rd_endpoint *base)
 	return moved;
 }
 
-/* Sockets in the driver's epoll report the bytes that arrive after this. */
+/* Reads all that has arrived: the driver's epoll reports only later bytes. */
 void rd_tcp_links_arm(struct rd_endpoint *base)
 {
 	struct rd_tcp_endpoint *endpoint = endpoint_of(base);
@@ -320,19 +320,19 @@ void rd_tcp_links_arm(struct rd_endpoint *base)
 
 void rd_tcp_links_disarm(struct rd_endpoint *base)
 {
-	/* The driver's wake-up may be an event of ours. */
+	/* The event that woke the driver may be one of this endpoint. */
 	endpoint_of(base)->calls = POLL_INTERVAL;
 }
 
 /* ---- Closing ------------------------------------------------------------------------------ */
 
-/* True: there is still output that has a reader. */
+/* Writes queued output. True: some is left, and its reader is alive. */
 static bool output_waits(struct rd_tcp_endpoint *endpoint)
 {
 	bool waits = false;
 
 	flush_queued(endpoint);
-	/* The peer may be closing too, and wait for us to take what nobody will read here. */
+	/* The peer may be closing, too, and wait until this rank has read its messages. */
 	for (struct rd_tcp_link *link = endpoint->queued; link; link = link->next_queued)
 		waits |= rd_tcp_stream_drain(&link->stream);
 	return waits;
@@ -358,8 +358,8 @@ void rd_tcp_links_close(struct rd_tcp_endpoint *endpoint)
 		struct rd_tcp_link *link = endpoint->links;
 
 		endpoint->links = link->next;
-		/* The end comes after the last byte. Bytes that nobody has read would make the
-		   kernel reset the connection, and the peer lose what it has not read yet. */
+		/* The end follows the last byte. Unread bytes here would make the kernel reset the
+		   connection, and the peer would lose messages that it has not read. */
 		if (link->state == RD_TCP_LINK_OPEN) {
 			shutdown(link->stream.fd, SHUT_WR);
 			rd_tcp_stream_drain(&link->stream);

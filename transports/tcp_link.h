@@ -1,6 +1,6 @@
 /*
- * The links of tcp, and their progress once they are open. Every call that a message passes is in
- * tcp_link.c and tcp_stream.c; tcp_handshake.c opens the links.
+ * The links of tcp, and their progress when they are open. A message passes only tcp_link.c and
+ * tcp_stream.c. tcp_handshake.c connects the links.
  */
 #ifndef RD_TCP_LINK_H
 #define RD_TCP_LINK_H
@@ -25,16 +25,16 @@ struct rd_tcp_endpoint {
 	unsigned calls; /* of advance() since the last poll of events */
 	unsigned awake; /* calls of advance() since the links were watched */
 	struct rd_tcp_link *links;
-	struct rd_tcp_link *taking; /* the one to take in from next; NULL: the first */
+	struct rd_tcp_link *taking; /* the next one to take in from; NULL: the first */
 	struct rd_tcp_link *queued;
 	int unfinished; /* links neither open nor failed */
-	bool hung_up; /* some link is, and may have messages left */
+	bool hung_up; /* at least one link is, and may have messages left */
 };
 
 enum rd_tcp_link_state {
-	RD_TCP_LINK_AWAITED, /* the peer will connect */
+	RD_TCP_LINK_AWAITED, /* the peer connects */
 	RD_TCP_LINK_CONNECTING, /* to the peer */
-	RD_TCP_LINK_GREETED, /* it is connected and has our hello, its own is due */
+	RD_TCP_LINK_GREETED, /* connected and hello sent; the peer's hello is due */
 	RD_TCP_LINK_OPEN,
 };
 
@@ -45,20 +45,20 @@ struct rd_tcp_link {
 	struct rd_tcp_link *next;
 	enum rd_tcp_link_state state;
 
-	/* Of the handshake */
+	/* For the handshake */
 	struct rd_tcp_card card; /* the peer's */
-	int attempt; /* how many of its addresses were tried before the present one */
-	unsigned failed; /* which those are: bits */
-	int64_t until_ms; /* then the next is tried */
-	struct sockaddr_storage address; /* of the peer: the present one */
-	struct rd_tcp_hello hello; /* the peer's, as far as it has come */
+	int attempt; /* number of the addresses tried before */
+	unsigned failed; /* bits: indices of the addresses tried in vain */
+	int64_t until_ms; /* then the next address is tried */
+	struct sockaddr_storage address; /* the peer's, of this attempt */
+	struct rd_tcp_hello hello; /* the peer's: hello_size bytes have arrived */
 	size_t hello_size;
 
 	bool hung_up;
 	bool watched; /* by the driver's epoll and ours */
 	struct rd_tcp_link *next_queued;
 	bool queued; /* is on the endpoint's list of links with output to push */
-	struct rd_tcp_stream stream; /* stream.fd is the link's socket from the start */
+	struct rd_tcp_stream stream; /* stream.fd is the socket from the first attempt on */
 };
 
 /* Creates a link without a connection and adds it to the endpoint's, which owns it. NULL: no
@@ -66,7 +66,7 @@ struct rd_tcp_link {
 struct rd_tcp_link *rd_tcp_link_create(
 	struct rd_tcp_endpoint *endpoint, int peer, int channel, const struct rd_tcp_card *card);
 
-/* Both sides have proved themselves on fd, which the link now owns: messages may flow. */
+/* The handshake on fd is complete: opens the link, which takes ownership of fd. */
 void rd_tcp_link_open(struct rd_tcp_link *link, int fd);
 
 /* Fails a link that is not open: "ACTIVITY at ADDRESS: text of `number`"; errno, or 0 for none. */
@@ -77,7 +77,7 @@ bool rd_tcp_links_advance(struct rd_endpoint *base);
 void rd_tcp_links_arm(struct rd_endpoint *base);
 void rd_tcp_links_disarm(struct rd_endpoint *base);
 
-/* Gives queued messages some time to leave, then frees the links. */
+/* Waits up to a second for queued messages to leave, then frees the links. */
 void rd_tcp_links_close(struct rd_tcp_endpoint *endpoint);
 /* In a forked child: closes the descriptors and frees the links, without a shutdown(). */
 void rd_tcp_links_abandon(struct rd_tcp_endpoint *endpoint);

@@ -10,12 +10,12 @@
 #include "base/error.h"
 #include "base/log.h"
 
-/* How long a listener rests that has no descriptor for who comes; and how long peers are awaited
-   while there is none. */
+/* A listener without a free descriptor is not watched for REST_MS. Links that wait for a peer fail
+   when no descriptor has been free for ACCEPT_MS. */
 #define REST_MS 100
 #define ACCEPT_MS 1000
 
-/* An awaited peer cannot connect. */
+/* Fails the links whose peers were to connect. */
 static void fail_awaited(struct rd_tcp_endpoint *endpoint, int number)
 {
 	for (struct rd_tcp_link *link = endpoint->links; link; link = link->next) {
@@ -27,7 +27,8 @@ static void fail_awaited(struct rd_tcp_endpoint *endpoint, int number)
 	}
 }
 
-/* No descriptors, for one: the connections in the backlog would wake the epoll without end. */
+/* accept() failed, for want of descriptors or memory. The backlog would wake the epoll again and
+   again. */
 static void rest_listener(struct rd_tcp_listener *listener, int number)
 {
 	struct rd_tcp_endpoint *endpoint = listener->all->endpoint;
@@ -105,7 +106,7 @@ static int listen_at(struct rd_tcp_listeners *listeners, int index)
 	return 0;
 }
 
-/* The interfaces in reserve on which it can listen. */
+/* Listens on the interfaces in reserve, and removes those where that fails. */
 static void listen_in_reserve(struct rd_tcp_listeners *listeners)
 {
 	struct rd_interfaces *interfaces = &listeners->endpoint->interfaces;

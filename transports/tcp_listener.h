@@ -22,7 +22,7 @@ struct rd_tcp_listener {
 struct rd_tcp_listeners {
 	struct rd_tcp_endpoint *endpoint;
 	struct rd_tcp_strangers *strangers;
-	struct rd_tcp_listener at[RD_INTERFACES_MAX]; /* of each interface */
+	struct rd_tcp_listener at[RD_INTERFACES_MAX]; /* one an interface */
 };
 
 /* Initialises without a socket: close() may follow. */
@@ -30,10 +30,10 @@ void rd_tcp_listeners_init(struct rd_tcp_listeners *listeners, struct rd_tcp_end
 	struct rd_tcp_strangers *strangers);
 
 /* Listens on the endpoint's interfaces, and adds their addresses to its card. Removes interfaces in
-   reserve on which it cannot listen. RONDO_SYSTEM if it cannot on a shared one. */
+   reserve where that fails. RONDO_SYSTEM if it fails on a shared one. */
 int rd_tcp_listeners_start(struct rd_tcp_listeners *listeners);
 
-/* Watches listeners again whose rest is over, and requests the timer for the others. */
+/* Watches rested listeners again, and requests the timer for the others. */
 void rd_tcp_listeners_wake(struct rd_tcp_listeners *listeners);
 
 void rd_tcp_listeners_close(struct rd_tcp_listeners *listeners);

@@ -9,8 +9,7 @@
 #include "transports/event_source.h"
 #include "transports/tcp_interface.h"
 
-/* Connections that have not proved themselves, beyond those that this comm may make: when there
-   are more, the oldest goes. */
+/* The bound of due strangers, beyond the connections that this comm may make. */
 #define STRANGERS_MAX 64
 
 struct rd_tcp_stranger {
@@ -18,7 +17,7 @@ struct rd_tcp_stranger {
 	struct rd_tcp_strangers *strangers;
 	int fd;
 	struct rd_tcp_stranger *next;
-	size_t size; /* bytes of hello that have come; all: the key was right */
+	size_t size; /* bytes of hello that have arrived; all: it is valid */
 	struct rd_tcp_hello hello;
 };
 
@@ -49,11 +48,11 @@ static void unlink_due(struct rd_tcp_stranger *stranger)
 		at = &(*at)->next;
 	*at = stranger->next;
 	strangers->due_count--;
-	/* By hand: a fork may hold the socket, and with it its place in the epoll. */
+	/* Explicit: a forked child may hold the socket, and so keep it in the epoll. */
 	rd_event_watch(*strangers->epoll_fd, EPOLL_CTL_DEL, stranger->fd, 0, NULL);
 }
 
-/* Where one of these is in the list of those that came early; NULL in it: none is. */
+/* Returns the place of a stranger in the list of early ones; it holds NULL if there is none. */
 static struct rd_tcp_stranger **find_early(
 	struct rd_tcp_strangers *strangers, int from, int channel)
 {
@@ -64,7 +63,7 @@ static struct rd_tcp_stranger **find_early(
 	return at;
 }
 
-/* It has proved itself. True: a link has taken it. */
+/* Its hello is valid. True: a link has taken it. */
 static bool admit(struct rd_tcp_stranger *stranger)
 {
 	struct rd_tcp_strangers *strangers = stranger->strangers;

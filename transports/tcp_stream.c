@@ -15,8 +15,8 @@
 #define HEADER_SIZE sizeof(struct rd_tcp_stream_header)
 #define LINE 64
 
-/* Bytes to read past the message now coming: enough to take many small messages in one call, few
-   enough that moving them costs nothing beside a large one. */
+/* Bytes to read past the present message: many small messages, but few bytes to move beside a large
+   one. */
 #define AHEAD 4096
 
 _Static_assert(HEADER_SIZE == 32, "the header travels as it lies in memory");
@@ -35,7 +35,7 @@ static size_t in_size(const struct rd_tcp_stream *stream)
 int rd_tcp_stream_init(struct rd_tcp_stream *stream, int fd, struct rd_link *link)
 {
 	*stream = (struct rd_tcp_stream){ .fd = -1, .link = link };
-	/* Pages that no message needed are never touched, and cost nothing. */
+	/* Pages that no message touches use no memory. */
 	stream->stages = aligned_alloc(LINE, RD_TCP_STREAM_STAGES * stage_size(stream));
 	stream->in = aligned_alloc(LINE, in_size(stream));
 	if (!stream->stages || !stream->in) {
@@ -60,7 +60,7 @@ static void fail(struct rd_tcp_stream *stream, int error, const char *reason)
 {
 	stream->link->error = error;
 	snprintf(stream->link->reason, sizeof(stream->link->reason), "%s", reason);
-	/* Ends the connection for the peer; the descriptor goes when the link does. */
+	/* Ends the connection for the peer. finish() closes the descriptor. */
 	shutdown(stream->fd, SHUT_RDWR);
 }
 
@@ -99,8 +99,8 @@ static char *stage_at(struct rd_tcp_stream *stream, unsigned stage)
 	return stream->stages + stage * stage_size(stream);
 }
 
-/* A peer that closed its end never takes more. A rank that sends must learn of that, even if the
-   failure costs messages which the peer had sent before. */
+/* A peer that closed its end never takes more. The link of a rank that sends must fail, even if
+   messages from that peer are lost by it. */
 static bool may_send(struct rd_tcp_stream *stream)
 {
 	if (stream->write_error) {
@@ -112,12 +112,12 @@ static bool may_send(struct rd_tcp_stream *stream)
 
 void *rd_tcp_stream_reserve(struct rd_tcp_stream *stream, size_t size)
 {
-	/* Each stage has room for the largest. */
+	/* Each stage has room for the largest message. */
 	assert(size <= stream->link->message_max);
 	(void)size;
 	if (!may_send(stream) || stream->staged == RD_TCP_STREAM_STAGES)
 		return NULL;
-	/* While the socket keeps up, the same stage serves each time: it stays in cache. */
+	/* If nothing is queued, the first stage serves again: it is in cache. */
 	if (stream->staged == 0 && !stream->reserved)
 		stream->stage = 0;
 	stream->reserved = true;
@@ -132,7 +132,7 @@ static void drop_output(struct rd_tcp_stream *stream)
 	stream->link->sent = stream->link->posted;
 }
 
-/* The entry for one more message, its header filled in. */
+/* Adds an entry to the queue, and fills in its header. */
 static struct rd_tcp_stream_output *append(
 	struct rd_tcp_stream *stream, const struct rd_tag *tag, size_t size)
 {
@@ -186,7 +186,7 @@ bool rd_tcp_stream_send(
 	return true;
 }
 
-/* Fills iov with what is queued and not yet written; returns the number of entries. */
+/* Fills iov with the queued bytes that are not written yet; returns the number of entries. */
 static size_t gather(
 	struct rd_tcp_stream *stream, struct iovec iov[2 * RD_TCP_STREAM_QUEUE], size_t *total)
 {
@@ -236,13 +236,13 @@ static void take(struct rd_tcp_stream *stream, size_t size)
 	stream->link->unsent = stream->queued > 0;
 }
 
-/* No failure of the link yet: messages that the peer had sent can still be received. */
+/* The link fails later: messages from the peer can still be received. */
 static void write_failed(struct rd_tcp_stream *stream, int number)
 {
 	stream->write_error = number;
 	drop_output(stream);
 	rd_tcp_stream_check(stream);
-	/* The socket returns its error only once, and send() has just taken it. */
+	/* The socket returns its error once: send() got it, and check() saw only an end. */
 	if (stream->link->error)
 		fail_by_write_error(stream);
 }
@@ -278,7 +278,7 @@ bool rd_tcp_stream_flush(struct rd_tcp_stream *stream)
 
 /* ---- Coming in ---------------------------------------------------------------------------- */
 
-/* Moves the bytes not yet shown to the front. They are few: reads stop AHEAD past a message. */
+/* Moves unread bytes to the front. They are few: reads end AHEAD bytes past a message. */
 static void rewind_in(struct rd_tcp_stream *stream)
 {
 	memmove(stream->in, stream->in + stream->start, stream->end - stream->start);
@@ -286,7 +286,7 @@ static void rewind_in(struct rd_tcp_stream *stream)
 	stream->start = 0;
 }
 
-/* Takes the header from `in`, where it lies whole. */
+/* Takes the next header from `in`, which holds all of it. False: it is invalid. */
 static bool begin(struct rd_tcp_stream *stream)
 {
 	memcpy(&stream->header, stream->in + stream->start, HEADER_SIZE);
@@ -303,7 +303,7 @@ static bool begin(struct rd_tcp_stream *stream)
 	return true;
 }
 
-/* Decides where the payload goes, and brings there what has been read of it. */
+/* Chooses the payload's place, and moves the bytes that have been read there. */
 static void place(struct rd_tcp_stream *stream, void *into, size_t size)
 {
 	size_t ahead = stream->end - stream->start;
@@ -328,13 +328,13 @@ static bool is_whole(const struct rd_tcp_stream *stream)
 	return stream->end - stream->start >= stream->header.size;
 }
 
-/* One read. Returns the bytes read; 0: none there, or the link has failed. */
+/* One system call. Returns the bytes read; 0: there were none, or the link has failed. */
 static size_t read_some(struct rd_tcp_stream *stream, struct iovec *iov, size_t count)
 {
 	struct msghdr message = { .msg_iov = iov, .msg_iovlen = count };
 	ssize_t size;
 
-	/* recv() is a few percent of a small message's time quicker. */
+	/* For a small message, recv() is some percent faster than recvmsg(). */
 	if (count == 1)
 		size = recv(stream->fd, iov[0].iov_base, iov[0].iov_len, MSG_DONTWAIT);
 	else
@@ -349,9 +349,9 @@ static size_t read_some(struct rd_tcp_stream *stream, struct iovec *iov, size_t 
 }
 
 /*
- * Reads a header, and what follows it straight into the place where the caller expects the payload:
- * one system call and no copy when it is the message expected. When it is another one (which the
- * layer above will find out), its bytes are brought back to `in`, as if they had been read there.
+ * Reads a header, and the bytes behind it directly to `into`. For a message of the expected size
+ * this is one system call and no copy. For any other, the bytes are copied back to `in`, as if read
+ * there.
  */
 static bool read_expected(struct rd_tcp_stream *stream, void *into, size_t size, bool *dry)
 {
@@ -377,7 +377,7 @@ static bool read_expected(struct rd_tcp_stream *stream, void *into, size_t size,
 	return true;
 }
 
-/* Reads more of the message now coming, or of the next. *dry: there is no more for now. */
+/* Reads more of the present message, or of the next. *dry: the socket is empty. */
 static bool read_more(struct rd_tcp_stream *stream, void *into, size_t size, bool *dry)
 {
 	struct iovec iov;
@@ -396,8 +396,8 @@ static bool read_more(struct rd_tcp_stream *stream, void *into, size_t size, boo
 		if (stream->end == 0 && into && size > AHEAD && size <= stream->link->message_max)
 			return read_expected(stream, into, size, dry);
 	}
-	/* An expected message is read in one call, with its header. One that may land is read no
-	   further than its header. */
+	/* Without `into`, an expected message is read in one call with its header. With `into`, the
+	   first read ends with the header, so that the payload can land. */
 	if (stream->begun)
 		wanted = stream->header.size;
 	else if (!into && size <= stream->link->message_max)
@@ -410,13 +410,13 @@ static bool read_more(struct rd_tcp_stream *stream, void *into, size_t size, boo
 	return got > 0;
 }
 
-/* Reads until a message is whole or the socket is empty: the edge-triggered epoll of the driver
-   speaks up again only for bytes that come after that. */
+/* Reads until a message is whole or the socket is empty. Once it is empty, the driver's
+   edge-triggered epoll reports later bytes. */
 static bool arrive(struct rd_tcp_stream *stream, void *into, size_t size)
 {
 	bool dry = false;
 
-	/* What was taken in before anyone asked: the rest may land. */
+	/* take_in() began this message: the rest of it may land. */
 	if (stream->begun && !stream->landing && into && size == stream->header.size &&
 		!is_whole(stream))
 		place(stream, into, size);
@@ -456,7 +456,7 @@ void rd_tcp_stream_release(struct rd_tcp_stream *stream)
 	stream->landing = NULL;
 }
 
-/* Bytes read and not yet shown, while none of them has landed elsewhere. */
+/* Bytes in `in` that recv() has not returned, with the header of the present message. */
 static size_t held(const struct rd_tcp_stream *stream)
 {
 	return (stream->begun ? HEADER_SIZE : 0) + stream->end - stream->start;
