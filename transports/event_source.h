@@ -1,6 +1,5 @@
 /*
- * Event sources: the descriptors that an endpoint watches by an epoll of its own, and their
- * handlers.
+ * Event sources: descriptors in an endpoint's own epoll, each with its handler.
  */
 #ifndef RD_EVENT_SOURCE_H
 #define RD_EVENT_SOURCE_H
@@ -10,8 +9,11 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* The handler of a descriptor's events. tcp: handle() returns whether a link has moved. Traffic of
-   a stranger returns false: a waiting call must not take it for a sign of life. */
+/*
+ * The handler of a descriptor's events. handle() in tcp returns whether a link has moved. Traffic of
+ * a stranger returns false: a waiting call must not take it for a sign of life. handle() in shm
+ * returns whether there was something to handle.
+ */
 struct rd_event_source {
 	bool (*handle)(void *owner);
 	void *owner;
@@ -26,8 +28,8 @@ static inline int rd_event_watch(
 	return epoll_ctl(epoll_fd, operation, fd, &event);
 }
 
-/* Removes and closes a descriptor, and sets it to -1; -1 is none. The removal is explicit because a
-   child forked by the program may hold the same socket open. */
+/* Removes and closes a descriptor, and sets it to -1; -1 is none. The removal is explicit: a child
+   forked by the program may hold the same socket, which keeps it in the epoll. */
 static inline void rd_event_close(int epoll_fd, int *fd)
 {
 	if (*fd < 0)

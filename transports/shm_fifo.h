@@ -1,44 +1,44 @@
 /*
  * The FIFOs and links of shm: one FIFO a direction and channel, in memory that two ranks share.
- * shm_pair.c handles meeting, deaths and regions.
+ * shm_pair.h handles connections, deaths and regions. One thread at a time uses a link.
  *
  *   fifo      consumed                     128 bytes of its own: messages released, ever
- *             reader_waits writer_waits    128 bytes of their own: the side sleeps: wake it
+ *             reader_waits writer_waits    128 bytes of their own: 1: that side sleeps
  *             line[RD_SHM_LINES]           128 bytes each, 64 of which are used
  *             room[slots]                  each a multiple of 128 bytes: a message's payload
  *   line      0   stamp   low half: the message's number; high half: see "room"
  *             4   size    and where the payload is (enum)
  *             8   tag
- *             32  payload of up to 32 bytes: such a message is one cache line;
+ *             32  payload of up to 32 bytes (the message is then one cache line),
  *                 or the payload's address in the sender's memory
  *
  * Messages. The sender writes tag, size and payload in place, then the stamp (release). The
  * receiver polls the stamp of the line where the next message must appear. Flag and data share a
  * cache line, and neither side reads the other's counters. A line's old stamp is RD_SHM_LINES
- * behind the expected one, so half a word suffices for the number. Larger payloads take the rooms
- * in turn.
+ * behind the expected one, so half a word suffices for the number. Larger payloads use the rooms in
+ * turn.
  *
- * Room returns by two ways. The sender reads `consumed` only when it believes the FIFO full. Each
- * message of the other direction also carries the low half of that count in its stamp, so that
- * traffic both ways never reads `consumed`.
+ * Room returns in two ways. The sender reads `consumed` only when the FIFO seems full. Each message
+ * of the other direction also carries the low half of that count in its stamp. So traffic in both
+ * directions never reads `consumed`.
  *
- * Single copy. send() does not copy a message: the line holds its address, and the receiver reads
- * it there (process_vm_readv(2); within one process, plainly). A late receiver must not delay the
- * sender, which may be waiting for it in turn. An idle sender therefore copies its post into the
- * room reserved for it, unless the receiver has begun to read. One exchange on `size` decides
- * between the two. A receiver without permission to read the sender's memory refuses, and gets the
- * copy too.
+ * Single copy. send() does not copy a message (a post): the line holds its address. The receiver
+ * reads it there, by process_vm_readv(2), or by memcpy() within one process. A late receiver must
+ * not delay the sender, or two ranks could wait for each other. An idle sender therefore copies a
+ * post into the room reserved for it, unless the receiver has begun to read. One atomic exchange
+ * on `size` decides. A receiver without permission to read the sender's memory refuses, and gets
+ * the copy, too.
  *
  * Sleeping. Each FIFO has a flag for its reader and one for its writer. An armed link raises the
- * flags of FIFOs that it found empty or full. A side that publishes reads that one flag
- * afterwards, and writes the other rank's eventfd.
+ * flags of FIFOs that it found empty or full. A side that publishes then reads the other side's
+ * flag, and writes that rank's eventfd if it is raised.
  *
- * The sleeper raises the flag and looks again at the FIFO; the publisher publishes and reads the
+ * The sleeper raises the flag and then checks the FIFO; the publisher publishes and then reads the
  * flag. One of the two must see the other (Dekker), so each side needs a full barrier in between.
- * The sleeper pays for both: membarrier(2) makes every running thread that shares this memory pass
- * one. A message then costs two plain stores. Where either side lacks that call (link->fenced),
- * all four accesses are sequentially consistent instead. The eventfd is never read: edge-triggered
- * epoll reports every write.
+ * The sleeper executes both: membarrier(2) makes every running thread that shares this memory pass
+ * one. A message then costs two plain stores. If one side lacks that call (peer->fenced), all four
+ * accesses are sequentially consistent instead. The eventfd is never read: edge-triggered epoll
+ * reports every write.
  */
 #ifndef RD_SHM_FIFO_H
 #define RD_SHM_FIFO_H
@@ -73,8 +73,8 @@ struct rd_shm_peer {
 	pid_t pid; /* process that single copies read from; 0: unknown */
 	bool fenced; /* a side lacks membarrier(2): publications of both need a fence */
 	bool ended, goodbye; /* the peer has ended; it sent a goodbye first */
-	const bool *armed; /* this rank is about to sleep */
-	unsigned *posting; /* links of this rank with posts under way */
+	const bool *armed; /* between arm() and disarm() */
+	unsigned *posting; /* number of this rank's links with posts that are not done */
 	bool *refused; /* the peer may not read this process's memory, and that has been logged */
 };
 
@@ -97,20 +97,20 @@ struct rd_shm_link {
 	struct rd_shm_line *in; /* where the next message must appear */
 	uint16_t in_stamp; /* its expected stamp */
 	uint32_t in_count; /* messages released */
-	uint32_t in_room; /* index of the next large one's room */
+	uint32_t in_room; /* index of the room of the next large message */
 	void *fetched; /* copy of the message at `in`; NULL: no single copy, or not yet read */
-	void *stage; /* for single copies without an address to land at */
+	void *stage; /* for single copies that recv() has no `into` for */
 
 	struct rd_shm_line *out; /* where the next message goes */
 	uint64_t out_count; /* messages committed */
 	uint64_t out_limit; /* out_count may go up to here */
-	uint32_t out_room; /* index of the next large one's room */
-	uint32_t out_how; /* for the room given out last */
+	uint32_t out_room; /* index of the room of the next large message */
+	uint32_t out_how; /* NEAR or IN_ROOM: as reserved last */
 	uint64_t room_used[RD_SHM_SLOTS_MAX]; /* out_count after its last message */
 
 	struct rd_shm_post posts[RD_SHM_SLOTS_MAX];
 	uint32_t post_first, post_count;
-	unsigned unread_looks; /* times that the first post was found still unread */
+	unsigned unread_looks; /* times that the first post was found unread */
 
 	bool found_empty, found_full; /* the last look at inbound, at outbound */
 	bool flagged; /* one of our flags may be raised */
@@ -124,7 +124,7 @@ size_t rd_shm_fifo_size(size_t piece_size, uint32_t slots);
 void rd_shm_link_init(struct rd_shm_link *link, const struct rd_shm_peer *peer);
 void rd_shm_link_start(struct rd_shm_link *link, struct rd_shm_fifo *inbound,
 	struct rd_shm_fifo *outbound, uint32_t slots);
-/* Call before the memory is unmapped: copies posted messages to where the peer finds them. */
+/* To be called before the memory is unmapped: copies unread posts into their rooms. */
 void rd_shm_link_finish(struct rd_shm_link *link);
 /* Frees the link, and leaves shared memory as it is. */
 void rd_shm_link_free(struct rd_shm_link *link);
@@ -134,10 +134,11 @@ void rd_shm_link_fail(struct rd_shm_link *link, int error, const char *format, .
 /* The peer is gone, and nothing more can arrive from it. */
 void rd_shm_link_end(struct rd_shm_link *link);
 
-/* Checks posts for completion. True: some memory is free again. */
+/* Checks posts, and counts finished ones in link->sent. True: there was one. */
 bool rd_shm_link_settle(struct rd_shm_link *link);
 
-/* Raises the flags. True: it did, and rd_shm_link_barrier() of one such link must follow. */
+/* Raises flags, if this link waits for something. True: it did. rd_shm_link_barrier() of one of those
+   links must follow. */
 bool rd_shm_link_arm(struct rd_shm_link *link);
 void rd_shm_link_barrier(const struct rd_shm_link *link);
 void rd_shm_link_disarm(struct rd_shm_link *link);

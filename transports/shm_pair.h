@@ -1,7 +1,7 @@
 /*
  * A pair: the connection of this rank to one peer, the memory that both map, and the links in it.
  * The peer's notices (offered memory, goodbye) and its death arrive over the connection. shm.c
- * describes how the two meet.
+ * describes the handshake. One thread at a time uses an endpoint with its pairs.
  */
 #ifndef RD_SHM_PAIR_H
 #define RD_SHM_PAIR_H
@@ -23,16 +23,16 @@ struct rd_shm_endpoint {
 	bool barriers; /* membarrier(2) works, and includes this process */
 	int epoll_fd; /* epoll of listener, strangers, pairs. Its own readiness wakes the rank */
 	bool armed;
-	unsigned posting; /* links that have posts under way */
+	unsigned posting; /* number of links with posts that are not done */
 	bool poll_due; /* the epoll must be polled */
 	int unready; /* pairs between creation and RD_SHM_PAIR_OPEN */
 	struct rd_shm_pair *pairs;
 };
 
 enum rd_shm_pair_state {
-	RD_SHM_PAIR_EXPECTS, /* the peer will connect */
-	RD_SHM_PAIR_CONNECTS, /* its backlog is full: again later */
-	RD_SHM_PAIR_GREETED, /* we have greeted, it has not */
+	RD_SHM_PAIR_EXPECTS, /* the peer connects */
+	RD_SHM_PAIR_CONNECTS, /* this rank connects: again, while the peer's backlog is full */
+	RD_SHM_PAIR_GREETED, /* greeting sent, answer due */
 	RD_SHM_PAIR_OPEN,
 	RD_SHM_PAIR_ENDED,
 };
@@ -45,14 +45,14 @@ struct rd_shm_pair {
 	enum rd_shm_pair_state state;
 	int peer;
 	struct rd_shm_card card;
-	int memory_fd; /* until the peer has it */
-	struct rd_shm_peer common; /* what its links need of it */
+	int memory_fd; /* -1 once the peer has mapped it */
+	struct rd_shm_peer common; /* for its links */
 	bool refused;
 	void *memory;
 	size_t memory_size; /* bytes */
 	uint32_t slots;
 	bool reset;
-	struct rd_shm_region *regions; /* of the peer's, mapped here */
+	struct rd_shm_region *regions; /* the peer's, mapped here */
 	struct rd_shm_link *links[]; /* [channels]; NULL: not opened */
 };
 
@@ -83,9 +83,9 @@ void rd_shm_pair_adopt(struct rd_shm_pair *pair, int fd, pid_t pid,
 /* Handles one packet of the connection, or its end. Returns whether there was one. */
 bool rd_shm_pair_handle(void *pair);
 
-/* Sends a goodbye and frees the pair with its links. The caller has taken it off the list. */
+/* Sends a goodbye, and frees the pair with its links. The caller removes it from the list first. */
 void rd_shm_pair_destroy(struct rd_shm_pair *pair);
-/* In a forked child: frees this process's part, and sends nothing. */
+/* In a forked child: closes descriptors, unmaps and frees, and sends nothing. */
 void rd_shm_pair_abandon(struct rd_shm_pair *pair);
 
 #endif

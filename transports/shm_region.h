@@ -12,7 +12,7 @@
 /* A region that the peer has offered. */
 struct rd_shm_region {
 	uint64_t id;
-	void *base; /* NULL: the offer could not be mapped */
+	void *base; /* NULL: mmap() failed, or the memfd was invalid */
 	size_t size;
 	struct rd_shm_region *next;
 };
@@ -27,7 +27,7 @@ struct rd_shm_notice {
 /* Returns whether the memfd is sealed against shrinking, and has this size. */
 bool rd_shm_sealed(int fd, size_t size);
 
-/* Send the peer a notice. False: it could not be sent. */
+/* Send the peer a notice. `fd` stays the caller's. False: not sent. */
 bool rd_shm_region_offer(int socket, uint64_t id, int fd, size_t size);
 bool rd_shm_region_withdraw(int socket, uint64_t id);
 

@@ -1,8 +1,7 @@
 /*
- * The listener of shm, and the strangers: processes that have connected, and whose connection is
- * not a pair's yet. A stranger with a valid greeting becomes its pair's connection, or waits here
- * until that pair is created. Any other is closed. Their number is bounded: at the bound, the
- * oldest without a greeting is closed.
+ * The listener and the strangers of shm: accepted connections that no pair owns yet. One with a
+ * valid greeting goes to its pair, or waits here until that is created. Any other is closed. Their
+ * number is bounded: at the bound, the oldest without a greeting is closed.
  */
 #ifndef RD_SHM_STRANGERS_H
 #define RD_SHM_STRANGERS_H
@@ -21,7 +20,7 @@ struct rd_shm_stranger {
 	int fd; /* -1: this place is free */
 	uint64_t age;
 	pid_t pid;
-	bool greeted; /* waits for its pair: the fields below are valid */
+	bool greeted; /* it waits for its pair; greeting and fds are valid */
 	struct rd_shm_greeting greeting;
 	int fds[2];
 };

@@ -48,16 +48,15 @@ struct rd_tcp_hello {
 void rd_tcp_card_init(struct rd_tcp_card *card);
 void rd_tcp_card_add(struct rd_tcp_card *card, const struct sockaddr_storage *address);
 
-/* Checks bytes that came over the network: RONDO_PROTOCOL, with a reason, where they are no
-   card. */
+/* Checks bytes that came over the network: RONDO_PROTOCOL, with a reason, if they are no card. */
 int rd_tcp_card_read(struct rd_tcp_card *card, const unsigned char *bytes, size_t size, int peer);
 
 /* interface: the name of the interface, for an address that is valid on one link only. */
 void rd_tcp_card_address(const struct rd_tcp_card *card, int index, const char *interface,
 	struct sockaddr_storage *address);
 
-/* Returns whether a hello is valid, from a rank of this comm to this one, and holds the key of
-   this rank's card. channel is at least 0. */
+/* Returns whether a hello is valid: from a rank of this comm to this one, with this rank's key and
+   a channel of at least 0. */
 bool rd_tcp_hello_proves(const struct rd_tcp_hello *hello, const uint8_t key[RD_TCP_KEY_SIZE],
 	const struct rd_local *local);
 

@@ -1,6 +1,6 @@
 /*
  * The links of tcp, and their progress when they are open. A message passes only tcp_link.c and
- * tcp_stream.c. tcp_handshake.c connects the links.
+ * tcp_stream.c. tcp_handshake.c connects the links. One thread at a time uses an endpoint.
  */
 #ifndef RD_TCP_LINK_H
 #define RD_TCP_LINK_H

@@ -1,7 +1,7 @@
 /*
- * Strangers: accepted connections whose hello has not arrived yet. A connection with a valid hello
- * gets its link, or waits here until that is opened. Any other is closed without an answer. Their
- * number is bounded: at the bound the oldest is closed.
+ * The strangers of tcp: accepted connections that no link has taken yet. One with a valid hello
+ * goes to its link, or waits here until that is opened. Any other is closed without an answer.
+ * Their number is bounded: at the bound the oldest is closed.
  */
 #ifndef RD_TCP_STRANGERS_H
 #define RD_TCP_STRANGERS_H
@@ -11,12 +11,12 @@
 #include "base/settings.h"
 #include "transports/tcp_card.h"
 
-/* The fate of a connection: its link has taken it, refuses it, or is not open yet. */
+/* The link has taken the connection, refuses it, or does not exist yet. */
 enum rd_tcp_admission { RD_TCP_TAKEN, RD_TCP_REFUSED, RD_TCP_EARLY };
 
 struct rd_tcp_stranger;
 
-/* The strangers of an endpoint, which sets all fields but the lists. */
+/* The endpoint sets all fields but the lists. */
 struct rd_tcp_strangers {
 	const struct rd_local *local;
 	const uint8_t *key; /* [RD_TCP_KEY_SIZE], from this rank's card */
@@ -25,9 +25,9 @@ struct rd_tcp_strangers {
 	enum rd_tcp_admission (*admit)(void *owner, int fd, const struct rd_tcp_hello *hello);
 	void *owner;
 
-	struct rd_tcp_stranger *due; /* the oldest first */
+	struct rd_tcp_stranger *due; /* without a whole hello; the oldest first */
 	int due_count;
-	struct rd_tcp_stranger *early;
+	struct rd_tcp_stranger *early; /* with a hello, before their link exists */
 };
 
 /* Takes ownership of a new connection. True: a link has taken it. */

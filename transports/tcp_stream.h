@@ -4,9 +4,9 @@
  *
  * A stream reports to its link: it counts link->sent, and sets link->error and link->reason.
  *
- * Copies. A message of send() goes from the caller's memory to the kernel. One that the receiver
- * expects goes from the kernel to its address. The other two (commit, recv() without `into`) go
- * through a buffer here, in which the caller reads or writes in place.
+ * Copies. A message of send() goes from the caller's memory to the kernel. One that recv() expects
+ * goes from the kernel to `into`. The other two (commit, recv() without `into`) go through a buffer
+ * here, in which the caller reads or writes in place.
  */
 #ifndef RD_TCP_STREAM_H
 #define RD_TCP_STREAM_H
@@ -15,7 +15,7 @@
 #include "rondo/transport.h"
 #include "base/settings.h"
 
-/* Messages that wait for the socket: all of them, and the committed ones among them. */
+/* Maximum of messages that wait for the socket; of committed ones among them. */
 #define RD_TCP_STREAM_QUEUE 16
 #define RD_TCP_STREAM_STAGES 4
 
@@ -43,18 +43,18 @@ struct rd_tcp_stream {
 	char *stages;
 	unsigned stage, staged; /* the next stage; stages in use, all before it */
 	bool reserved;
-	int write_error; /* errno of the write that failed: the peer takes no more; 0: none has */
+	int write_error; /* errno of the write that failed; 0: none has */
 	uint16_t out_count;
 
 	/* Coming in: bytes start to end of `in` have been read and not yet returned. */
 	char *in;
 	size_t start, end;
-	bool begun; /* header belongs to the message now coming */
+	bool begun; /* header is that of the present message */
 	struct rd_tcp_stream_header header;
 	char *landing; /* address of its payload; NULL: in `in` */
 	size_t landed;
 	bool shown;
-	/* recv() has set the address of the next message, and asks until it has come */
+	/* recv() has given an address for the next message, and is called until it has arrived */
 	bool claimed;
 	uint16_t in_count;
 };
@@ -73,21 +73,21 @@ bool rd_tcp_stream_recv(
 	struct rd_tcp_stream *stream, void *into, size_t size, struct rd_message *message);
 void rd_tcp_stream_release(struct rd_tcp_stream *stream);
 
-/* Writes the queue, as far as the socket takes it. True: something moved. */
+/* Writes the queue, as far as the socket takes it. True: bytes were written. */
 bool rd_tcp_stream_flush(struct rd_tcp_stream *stream);
 
 /*
- * Reads the available bytes of the next message into the buffer here, unless recv() has set its
- * address. A peer that waits for its message to leave its memory thus need not wait for recv().
- * True: something came. Once nothing comes, the driver's epoll reports later bytes.
+ * Reads the available bytes of the next message into the buffer here, unless recv() has given an
+ * address for it. So a peer's message leaves its memory without a recv() here. True: bytes
+ * arrived. False: the driver's epoll reports later bytes.
  */
 bool rd_tcp_stream_take_in(struct rd_tcp_stream *stream);
 
-/* The peer has closed the connection: sets link->error once nothing is left to receive. */
+/* To be called when the peer has closed: sets link->error once nothing is left to receive. */
 void rd_tcp_stream_check(struct rd_tcp_stream *stream);
 
-/* Reads and drops received bytes, so that closing does not reset the connection. False: the wait
-   is over: the peer has closed, or the link has failed. */
+/* Reads and drops received bytes, so that closing does not reset the connection. False: the peer
+   has closed, or the link has failed. */
 bool rd_tcp_stream_drain(struct rd_tcp_stream *stream);
 
 #endif

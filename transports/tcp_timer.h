@@ -12,7 +12,7 @@ struct rd_tcp_timer {
 	int64_t at_ms; /* when it expires, by rd_clock_ms(); 0: it is not set */
 };
 
-/* Has the timer expire at at_ms, or earlier as requested before. */
+/* Requests that the timer expires at at_ms or earlier. */
 void rd_tcp_timer_request(struct rd_tcp_timer *timer, int64_t at_ms);
 
 /* Returns whether it has expired. It is then no longer set: deadlines that are left must be

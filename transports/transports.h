@@ -1,6 +1,6 @@
 /*
- * The table of transports; of two with equal cost the earlier one wins. A new transport is one
- * file, a declaration here and a line in transports.c.
+ * The table of transports; of two with equal cost the earlier one wins. A new transport needs its
+ * files, a declaration here and a line in transports.c.
  */
 #ifndef RD_TRANSPORTS_H
 #define RD_TRANSPORTS_H
@@ -15,14 +15,13 @@ extern const struct rd_transport rd_transport_tcp;
 
 #define RD_TRANSPORTS_KNOWN 16
 
-/* NULL-terminated. Plug-ins are added behind the built-in ones; its elements are atomic for
-   that. */
+/* NULL-terminated. Elements are atomic: plug-ins are added at run time, behind the built-in ones. */
 extern const struct rd_transport *_Atomic rd_transports[RD_TRANSPORTS_KNOWN + 1];
 
 /* By name; NULL: none. */
 const struct rd_transport *rd_transport_find(const char *name);
 
-/* Adds a transport of a plug-in (plugin.c), for good. RONDO_UNSUPPORTED where the table is full. */
+/* Adds a transport of a plug-in (api/plugin.c), which stays. RONDO_UNSUPPORTED: the table is full. */
 int rd_transport_add(const struct rd_transport *transport);
 
 #endif
