@@ -36,7 +36,7 @@ static int return_and_wait(struct rank_env *env)
 	if (env->rank == 0)
 		return write(pipe_fds[1], word, 2) != 2;
 	if (poll(&fd, 1, 10000) != 1)
-		return world_say(env, "the root still waits for bytes of this rank's");
+		return world_report(env, "the root still waits for bytes of this rank's");
 	return read(pipe_fds[0], word, 1) != 1;
 }
 
@@ -158,10 +158,10 @@ static int call_from_two_threads(struct rank_env *env)
 		return 0;
 	if (!intrusion.met || intrusion.own != RONDO_INVALID || intrusion.second != RONDO_INVALID ||
 		!strstr(intrusion.text, "all_reduce #1"))
-		return world_say(env, "%d: %s, and %s: %s", intrusion.met,
+		return world_report(env, "%d: %s, and %s: %s", intrusion.met,
 			rondo_error_name(intrusion.own), rondo_error_name(intrusion.second),
 			intrusion.text);
-	return sum == 2 ? 0 : world_say(env, "the sum is %d", sum);
+	return sum == 2 ? 0 : world_report(env, "the sum is %d", sum);
 }
 
 Test(calls, of_a_second_thread_are_refused_while_the_first_is_in_one, .timeout = 90)
@@ -217,7 +217,7 @@ static int untie(struct rank_env *env, const struct knot *knot, rondo_stream *ca
 	rondo_stream_destroy(caller);
 	rondo_stream_destroy(other);
 	if (knot->err != wanted || !strstr(knot->text, words))
-		return world_say(env, "%s: %s", rondo_error_name(knot->err), knot->text);
+		return world_report(env, "%s: %s", rondo_error_name(knot->err), knot->text);
 	return 0;
 }
 
@@ -271,7 +271,7 @@ static int wait_for_itself(struct rank_env *env)
 	rondo_stream_synchronize(stream);
 	rondo_stream_destroy(stream);
 	if (knot.err != RONDO_INVALID || !strstr(knot.text, "would wait for barrier #1"))
-		return world_say(env, "%s: %s", rondo_error_name(knot.err), knot.text);
+		return world_report(env, "%s: %s", rondo_error_name(knot.err), knot.text);
 	EXPECT_ERROR(rondo_barrier(env->comm, NULL), RONDO_INVALID, "barrier #1");
 	return 0;
 }
@@ -297,7 +297,7 @@ static int leave_within_a_group(struct rank_env *env)
 	EXPECT_ERROR(rondo_comm_split(comm, 0, 0, &part), RONDO_INVALID, "end the group first");
 	TRY(rondo_group_end());
 	if (sum != 2)
-		return world_say(env, "the sum is %d", sum);
+		return world_report(env, "the sum is %d", sum);
 	TRY(rondo_group_start());
 	TRY(rondo_all_reduce(comm, &sum, &sum, 1, RONDO_I32, RONDO_SUM, stream));
 	rondo_stream_destroy(stream);
@@ -341,7 +341,7 @@ static int add(struct rank_env *env, int count, rondo_op op, int wanted)
 	TRY(rondo_all_reduce(env->comm, in, out, count, RONDO_I32, op, NULL));
 	for (int i = 0; i < 4; i++)
 		if (out[i] != (i < count ? in[i] * wanted : -1))
-			return world_say(
+			return world_report(
 				env, "%d of %d of %s: %d", i, count, rondo_op_name(op), out[i]);
 	return 0;
 }
@@ -352,7 +352,7 @@ static int add_doubles(struct rank_env *env)
 
 	TRY(rondo_all_reduce(env->comm, in, out, 2, RONDO_F64, RONDO_SUM, NULL));
 	if (out[0] != 0.5 * env->size || out[1] != 0.25 * env->size)
-		return world_say(env, "the doubles are %g and %g", out[0], out[1]);
+		return world_report(env, "the doubles are %g and %g", out[0], out[1]);
 	return 0;
 }
 
@@ -361,7 +361,7 @@ static int say(struct rank_env *env, int root)
 	int said = env->rank == root ? 100 + root : -1;
 
 	TRY(rondo_broadcast(env->comm, &said, &said, 1, RONDO_I32, root, NULL));
-	return said == 100 + root ? 0 : world_say(env, "rank %d said %d", root, said);
+	return said == 100 + root ? 0 : world_report(env, "rank %d said %d", root, said);
 }
 
 /* Each call differs from the one before in one thing, and is made twice. */

@@ -82,7 +82,7 @@ struct memory {
 static int wrong(
 	struct rank_env *env, const struct reference *r, bool in_place, const char *what, size_t at)
 {
-	return world_say(env, "%s of %zu %s %s root %d%s: %s %zu",
+	return world_report(env, "%s of %zu %s %s root %d%s: %s %zu",
 		rd_collective_name(r->collective), r->count, rondo_type_name(r->type),
 		rondo_op_name(r->op), r->root, in_place ? " in place" : "", what, at);
 }
@@ -200,7 +200,7 @@ static int try_everything(struct rank_env *env)
 
 	reference_init(&reference, env->rank, env->size, MOST);
 	if (!env->comm)
-		bad = world_say(env, "create: %s: %s", rondo_error_name(env->create_error),
+		bad = world_report(env, "create: %s: %s", rondo_error_name(env->create_error),
 			rondo_last_error());
 	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts) && !bad; i++) {
 		reference.count = env->world->algo && counts[i] > 4099 ? 4099 : counts[i];
@@ -228,14 +228,14 @@ static int try_algorithm(struct rank_env *env)
 	int bad = try_everything(env);
 
 	if (!bad && rondo_barrier(env->comm, NULL))
-		bad = world_say(env, "barrier: %s", rondo_last_error());
+		bad = world_report(env, "barrier: %s", rondo_last_error());
 	for (int c = 0; c < RD_COLLECTIVE_COUNT && !bad; c++) {
 		struct rd_problem problem = { c, env->rank, env->size, 0, 0,
 			env->comm->layouts[0] };
 
 		if (c != RD_TRANSFER && rd_algorithm_can(algorithm, &problem) &&
 			!has_run(env->comm, c, algorithm->name))
-			bad = world_say(
+			bad = world_report(
 				env, "%s was not by %s", rd_collective_name(c), algorithm->name);
 	}
 	return bad;

@@ -314,14 +314,14 @@ static int come_late(struct rank_env *env)
 	int64_t end = world_now_ms() + 20000;
 
 	if (env->create_error)
-		return world_say(env, "%s", rondo_last_error());
+		return world_report(env, "%s", rondo_last_error());
 	TRY(rondo_barrier(env->comm, NULL));
 	while (env->rank == 1 && !strstr(text, "slow call: ")) {
 		if (world_now_ms() > end)
-			return world_say(env, "no line, but: %s", text);
+			return world_report(env, "no line, but: %s", text);
 		poll(NULL, 0, 10);
 		if (pread(*file, text, sizeof(text) - 1, 0) < 0)
-			return world_say(env, "the log cannot be read");
+			return world_report(env, "the log cannot be read");
 	}
 	TRY(rondo_barrier(env->comm, NULL));
 	return 0;

@@ -168,7 +168,7 @@ static int add_up(struct rank_env *env)
 		TRY(rondo_all_reduce(env->comm, values, values, COUNT, RONDO_F32, RONDO_SUM, NULL));
 		for (int k = 0; k < COUNT; k++)
 			if (values[k] != (float)(2 * i + 1 + 2 * (k % 5)))
-				return world_say(env, "sum %d is wrong", i);
+				return world_report(env, "sum %d is wrong", i);
 	}
 	return 0;
 }
@@ -178,9 +178,9 @@ static int end_of(struct rank_env *env, pid_t pid, const struct told *told)
 	int status;
 
 	if (pid < 0 || waitpid(pid, &status, 0) != pid)
-		return world_say(env, "cannot fork, or wait");
+		return world_report(env, "cannot fork, or wait");
 	if (status != 0)
-		return world_say(env, "the child: status %x: %s", status, told->text);
+		return world_report(env, "the child: status %x: %s", status, told->text);
 	return 0;
 }
 
@@ -268,7 +268,7 @@ static int fork_within_a_group(struct rank_env *env)
 	}
 	TRY(rondo_group_end());
 	munmap(told, sizeof(*told));
-	return sum == 2 ? 0 : world_say(env, "the group's sum is %d", sum);
+	return sum == 2 ? 0 : world_report(env, "the group's sum is %d", sum);
 }
 
 Test(fork, a_group_that_was_open_stays_the_parents, .timeout = 120)

@@ -78,12 +78,12 @@ static int set_wrongly(struct rank_env *env)
 	snprintf(name, sizeof(name), "rank %d of %d could not take part: ", mistake->victim,
 		env->size);
 	if (err != RONDO_SETTING || comm || !strstr(rondo_last_error(), mistake->words))
-		return world_say(env, "%d: %s", err, err ? rondo_last_error() : "no error");
+		return world_report(env, "%d: %s", err, err ? rondo_last_error() : "no error");
 	if (config.rendezvous_fd >= 0 && (fcntl(config.rendezvous_fd, F_GETFD) >= 0) !=
 						 (mistake->victim == 0 && !mistake->valid))
-		return world_say(env, "the listening socket is closed, or it is not");
+		return world_report(env, "the listening socket is closed, or it is not");
 	if (env->rank != mistake->victim && !strstr(rondo_last_error(), name))
-		return world_say(env, "no name: %s", rondo_last_error());
+		return world_report(env, "no name: %s", rondo_last_error());
 	return 0;
 }
 

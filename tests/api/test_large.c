@@ -28,8 +28,8 @@ static int exchange(struct rank_env *env)
 			wrong += all[from * COUNT + i] != value(from, rank, i);
 	free(all);
 	if (err)
-		return world_say(env, "%s", rondo_last_error());
-	return wrong ? world_say(env, "%d elements are wrong", wrong) : 0;
+		return world_report(env, "%s", rondo_last_error());
+	return wrong ? world_report(env, "%d elements are wrong", wrong) : 0;
 }
 
 static void run(int size, const char *transport, int channels)

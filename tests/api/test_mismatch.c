@@ -90,7 +90,7 @@ static int be_root_as_well(struct rank_env *env)
 	if (!err)
 		err = rondo_barrier(env->comm, NULL);
 	if (!err || !strstr(rondo_last_error(), "rank 0 reduce #2 of 4 f32 sum root 0"))
-		return world_say(env, "%s: %s", rondo_error_name(err), rondo_last_error());
+		return world_report(env, "%s: %s", rondo_error_name(err), rondo_last_error());
 	return world_expect(
 		env, "call", err, RONDO_MISMATCH, "rank 1 reduce #2 of 4 f32 sum root 1");
 }

@@ -88,24 +88,24 @@ static int compose_counts(
 	fill_lines(in, rank, count * size);
 	TRY(rondo_all_reduce(env->comm, in, out, bytes, RONDO_U8, op, NULL));
 	if (!are_composed(out, size, 0, count))
-		return world_say(env, "all_reduce of %zu is wrong", count);
+		return world_report(env, "all_reduce of %zu is wrong", count);
 	memcpy(out, in, bytes);
 	TRY(rondo_all_reduce(env->comm, out, out, bytes, RONDO_U8, op, NULL));
 	if (!are_composed(out, size, 0, count))
-		return world_say(env, "all_reduce of %zu in place is wrong", count);
+		return world_report(env, "all_reduce of %zu in place is wrong", count);
 	TRY(rondo_reduce(env->comm, in, out, bytes, RONDO_U8, op, root, NULL));
 	if (rank == root && !are_composed(out, size, 0, count))
-		return world_say(env, "reduce of %zu to %d is wrong", count, root);
+		return world_report(env, "reduce of %zu to %d is wrong", count, root);
 	TRY(rondo_reduce_scatter(env->comm, in, out, bytes, RONDO_U8, op, NULL));
 	if (!are_composed(out, size, rank * count, count))
-		return world_say(env, "reduce_scatter of %zu is wrong", count);
+		return world_report(env, "reduce_scatter of %zu is wrong", count);
 	for (int k = 0; k < size; k++) {
 		counts[k] = k % 2 ? bytes : 0;
 		first += k < rank ? counts[k] / sizeof(*in) : 0;
 	}
 	TRY(rondo_reduce_scatter_v(env->comm, in, out, counts, RONDO_U8, op, NULL));
 	if (!are_composed(out, size, first, rank % 2 ? count : 0))
-		return world_say(env, "reduce_scatter_v of %zu is wrong", count);
+		return world_report(env, "reduce_scatter_v of %zu is wrong", count);
 	return 0;
 }
 
@@ -170,7 +170,7 @@ static int subtract_all(struct rank_env *env)
 			wanted -= 100 * i + rank;
 		memcpy(&got, data + 1 + 8 * i, 8);
 		if (got != wanted)
-			return world_say(env, "%g instead of %g", got, wanted);
+			return world_report(env, "%g instead of %g", got, wanted);
 	}
 	return 0;
 }
@@ -234,12 +234,12 @@ static int multiply_i32(struct rank_env *env)
 			for (int k = 0; k < size; k++)
 				wanted += (3 * k + 2) * ((int)(first + i) + k);
 			if (out[i] != wanted)
-				return world_say(env, "kind %d: element %zu is %d, not %d", kind, i,
-					out[i], wanted);
+				return world_report(env, "kind %d: element %zu is %d, not %d", kind,
+					i, out[i], wanted);
 		}
 		for (int i = 0; i < COUNT * size; i++)
 			if (in[i] != i + rank)
-				return world_say(env, "kind %d changed its input", kind);
+				return world_report(env, "kind %d changed its input", kind);
 	}
 	world_put_memory(env, in);
 	world_put_memory(env, out);
@@ -271,7 +271,7 @@ static int multiply_each(struct rank_env *env)
 		TRY(rondo_op_create_premul(env->comm, &op, factor, type));
 		TRY(rondo_all_reduce(env->comm, in, out, 1, type, op, NULL));
 		if (memcmp(out, wanted, rondo_type_size(type)) != 0)
-			return world_say(env, "%s is wrong", rondo_type_name(type));
+			return world_report(env, "%s is wrong", rondo_type_name(type));
 	}
 	return 0;
 }
@@ -297,7 +297,7 @@ static int differ(struct rank_env *env)
 					 : RONDO_SUM,
 		NULL);
 
-	world_say(env, "%s", rondo_last_error());
+	world_report(env, "%s", rondo_last_error());
 	return err == RONDO_MISMATCH ? 0 : 1;
 }
 

@@ -223,18 +223,18 @@ static int reduce_and_broadcast(struct rank_env *env)
 	int wrong = 0;
 
 	if (env->create_error)
-		wrong = world_say(env, "create: %s", rondo_last_error());
+		wrong = world_report(env, "create: %s", rondo_last_error());
 	for (size_t i = 0; i < COUNT; i++)
 		values[i] = value_of(env->rank, i);
 	if (!wrong && rondo_all_reduce(env->comm, values, sums, COUNT, RONDO_F32, RONDO_SUM, NULL))
-		wrong = world_say(env, "all_reduce: %s", rondo_last_error());
+		wrong = world_report(env, "all_reduce: %s", rondo_last_error());
 	if (!wrong && !sums_are_right(sums, env->size))
-		wrong = world_say(env, "the sums are wrong");
+		wrong = world_report(env, "the sums are wrong");
 	for (int root = 0; root < env->size && !wrong; root++) {
 		if (rondo_broadcast(env->comm, values, sums, COUNT, RONDO_F32, root, NULL))
-			wrong = world_say(env, "broadcast: %s", rondo_last_error());
+			wrong = world_report(env, "broadcast: %s", rondo_last_error());
 		else if (!is_copy_of(sums, root))
-			wrong = world_say(env, "what rank %d sent is wrong", root);
+			wrong = world_report(env, "what rank %d sent is wrong", root);
 	}
 	free(values);
 	free(sums);
@@ -311,11 +311,12 @@ static int exchange_bytes(struct rank_env *env)
 		for (size_t i = 0; i < ODD; i++)
 			in[(size_t)to * ODD + i] = byte_of(env->rank, to, i);
 	if (rondo_all_to_all(env->comm, in, out, ODD, RONDO_U8, NULL))
-		wrong = world_say(env, "all_to_all: %s", rondo_last_error());
+		wrong = world_report(env, "all_to_all: %s", rondo_last_error());
 	for (int from = 0; from < env->size && !wrong; from++)
 		for (size_t i = 0; i < ODD && !wrong; i++)
 			if (out[(size_t)from * ODD + i] != byte_of(from, env->rank, i))
-				wrong = world_say(env, "byte %zu of rank %d's is wrong", i, from);
+				wrong = world_report(
+					env, "byte %zu of rank %d's is wrong", i, from);
 	free(in);
 	free(out);
 	return wrong;
@@ -358,7 +359,7 @@ static int expect_unsupported(struct rank_env *env)
 
 	if (env->create_error == RONDO_UNSUPPORTED && strstr(rondo_last_error(), why))
 		return 0;
-	return world_say(env, "%s: %s", rondo_error_name(env->create_error), rondo_last_error());
+	return world_report(env, "%s: %s", rondo_error_name(env->create_error), rondo_last_error());
 }
 
 static int run_too_short(void)

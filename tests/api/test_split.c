@@ -50,20 +50,20 @@ static int part(struct rank_env *env)
 	}
 	TRY(rondo_comm_split(env->comm, color, -rank, &mine));
 	if (rondo_comm_size(mine) != members || rondo_comm_rank(mine) != after)
-		return world_say(env, "rank %d of %d, not %d of %d", rondo_comm_rank(mine),
+		return world_report(env, "rank %d of %d, not %d of %d", rondo_comm_rank(mine),
 			rondo_comm_size(mine), after, members);
 	for (int i = 0; i < 20; i++)
 		if (!sums_to(mine, 1 << rank, of_part, NULL) ||
 			!sums_to(env->comm, 1 << rank, of_all, NULL))
-			return world_say(env, "a sum is wrong: %s", rondo_last_error());
+			return world_report(env, "a sum is wrong: %s", rondo_last_error());
 	TRY(rondo_all_gather(mine, &rank, ranks, 1, RONDO_I32, NULL));
 	for (int i = 0; i < members; i++)
 		if (ranks[i] % 3 != color || (i > 0 && ranks[i] >= ranks[i - 1]))
-			return world_say(env, "rank %d of the part was %d", i, ranks[i]);
+			return world_report(env, "rank %d of the part was %d", i, ranks[i]);
 	/* The old one outlives the new one, and the other way round in the next test. */
 	TRY(rondo_comm_destroy(mine));
 	if (!sums_to(env->comm, 1 << rank, of_all, NULL))
-		return world_say(env, "after it: %s", rondo_last_error());
+		return world_report(env, "after it: %s", rondo_last_error());
 	return 0;
 }
 
@@ -84,10 +84,10 @@ static int duplicate(struct rank_env *env)
 	TRY(rondo_comm_destroy(env->comm));
 	env->comm = NULL;
 	if (rondo_comm_rank(again) != rank || rondo_comm_size(again) != env->size)
-		return world_say(env, "the copy is another");
+		return world_report(env, "the copy is another");
 	for (int i = 0; i < 20; i++)
 		if (!sums_to(copy, 1 << rank, all, NULL) || !sums_to(again, 1 << rank, all, stream))
-			return world_say(env, "a sum is wrong: %s", rondo_last_error());
+			return world_report(env, "a sum is wrong: %s", rondo_last_error());
 	rondo_stream_destroy(stream);
 	TRY(rondo_comm_destroy(copy));
 	TRY(rondo_comm_destroy(again));
@@ -105,10 +105,10 @@ static int keep_out(struct rank_env *env)
 
 	TRY(rondo_comm_split(env->comm, env->rank == 1 ? -1 : 5, 0, &mine));
 	if (env->rank == 1)
-		return mine ? world_say(env, "rank 1 is in a part") : 0;
+		return mine ? world_report(env, "rank 1 is in a part") : 0;
 	if (rondo_comm_size(mine) != env->size - 1 ||
 		rondo_comm_rank(mine) != env->rank - (env->rank > 1))
-		return world_say(
+		return world_report(
 			env, "rank %d of %d", rondo_comm_rank(mine), rondo_comm_size(mine));
 	TRY(rondo_barrier(mine, NULL));
 	TRY(rondo_comm_destroy(mine));
@@ -151,7 +151,7 @@ static int lack_memory(struct rank_env *env)
 
 	memory_is_short = false;
 	if (err != RONDO_MEMORY || mine || !strstr(rondo_last_error(), "rank 1 has no memory"))
-		return world_say(env, "%d: %s", err, err ? rondo_last_error() : "");
+		return world_report(env, "%d: %s", err, err ? rondo_last_error() : "");
 	TRY(rondo_comm_split(env->comm, 0, 0, &mine));
 	TRY(rondo_comm_destroy(mine));
 	return 0;
@@ -182,7 +182,7 @@ static int make_another(struct rank_env *env, bool splits, rondo_comm **comm)
 		return world_second_comm(env, comm);
 	err = rondo_comm_split(env->comm, 0, 0, comm);
 	if (err)
-		world_say(env, "%s: %s", rondo_error_name(err), rondo_last_error());
+		world_report(env, "%s: %s", rondo_error_name(err), rondo_last_error());
 	return err;
 }
 
@@ -269,7 +269,7 @@ static int use_both(struct rank_env *env)
 	TRY(rondo_comm_destroy(copy));
 	for (int i = 0; i < COUNT; i++)
 		if (a[i] != 243 || b[i] != 243)
-			return world_say(env, "element %d: %d and %d", i, a[i], b[i]);
+			return world_report(env, "element %d: %d and %d", i, a[i], b[i]);
 	free(a);
 	free(b);
 	return 0;
@@ -293,7 +293,7 @@ static int die_within(struct rank_env *env)
 
 	int err = rondo_comm_split(env->comm, env->rank / 2, 0, &mine);
 
-	world_say(env, "%s", rondo_last_error());
+	world_report(env, "%s", rondo_last_error());
 	return err == RONDO_DIED && !mine ? 0 : 1;
 }
 
@@ -343,9 +343,9 @@ static int die_at(struct rank_env *env)
 	if (!err)
 		err = rondo_barrier(env->comm, NULL);
 	else if (mine)
-		return world_say(env, "a comm that was not made is not NULL");
+		return world_report(env, "a comm that was not made is not NULL");
 	if (err != RONDO_DIED || !strstr(rondo_last_error(), name))
-		return world_say(env, "%d: %s", err, err ? rondo_last_error() : "no error");
+		return world_report(env, "%d: %s", err, err ? rondo_last_error() : "no error");
 	return 0;
 }
 
@@ -393,7 +393,7 @@ static int split_wrongly(struct rank_env *env)
 	EXPECT_ERROR(rondo_comm_split(env->comm, 0, 0, NULL), RONDO_INVALID, "is NULL");
 	EXPECT_ERROR(rondo_comm_duplicate(NULL, &mine), RONDO_INVALID, "duplicate: comm is NULL");
 	if (mine)
-		return world_say(env, "a comm that was not made is not NULL");
+		return world_report(env, "a comm that was not made is not NULL");
 	TRY(rondo_group_start());
 	EXPECT_ERROR(rondo_comm_duplicate(env->comm, &mine), RONDO_INVALID, "end the group first");
 	TRY(rondo_group_end());
@@ -422,7 +422,7 @@ static int ask(struct rank_env *env)
 		err = rondo_comm_error(env->comm);
 		poll(NULL, 0, 1);
 	} while (!err && world_now_ms() < limit);
-	world_say(env, "%s", rondo_last_error());
+	world_report(env, "%s", rondo_last_error());
 	return err == (*(bool *)env->argument ? RONDO_DIED : RONDO_ABORTED) ? 0 : 1;
 }
 
@@ -459,7 +459,7 @@ static int finalize(struct rank_env *env)
 	TRY(rondo_all_reduce(env->comm, &sum, &sum, 1, RONDO_I32, RONDO_SUM, stream));
 	TRY(rondo_comm_finalize(env->comm));
 	if (sum != env->size)
-		return world_say(env, "finalized before the stream was done");
+		return world_report(env, "finalized before the stream was done");
 	TRY(rondo_comm_error(env->comm));
 	EXPECT_ERROR(rondo_all_reduce(env->comm, &more, &more, 1, RONDO_I32, RONDO_SUM, NULL),
 		RONDO_INVALID, "was finalized");
@@ -471,7 +471,7 @@ static int finalize(struct rank_env *env)
 	rondo_stream_destroy(stream);
 	/* Local: rank 0 has destroyed it while the others wait to hear so. */
 	if (env->rank > 0 && poll(&fd, 1, 20000) != 1)
-		return world_say(env, "rank 0 waits");
+		return world_report(env, "rank 0 waits");
 	TRY(rondo_comm_destroy(env->comm));
 	env->comm = NULL;
 	return env->rank == 0 && write(pipe_fds[1], &pipe_word, 4) != 4;
@@ -506,7 +506,7 @@ static int finalize_unlike(struct rank_env *env)
 
 	int err = rondo_comm_finalize(env->comm);
 
-	world_say(env, "%s", rondo_last_error());
+	world_report(env, "%s", rondo_last_error());
 	*env->number = err == RONDO_MISMATCH;
 	TRY(rondo_comm_destroy(env->comm));
 	env->comm = NULL;

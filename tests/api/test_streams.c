@@ -29,8 +29,8 @@ static int on_a_stream(struct rank_env *env)
 	rondo_stream_destroy(stream);
 	for (int i = 0; i < 8; i++)
 		if (values[i][4999] != (float)(env->size - 1) / 2 + (float)i)
-			return world_say(env, "bucket %d is %g", i, values[i][4999]);
-	return counter == 8 ? 0 : world_say(env, "%d calls ran", counter);
+			return world_report(env, "bucket %d is %g", i, values[i][4999]);
+	return counter == 8 ? 0 : world_report(env, "%d calls ran", counter);
 }
 
 Test(streams, run_their_calls_in_order_beside_the_caller, .timeout = 60)
@@ -52,7 +52,7 @@ static int group_on_a_stream(struct rank_env *env)
 	TRY(rondo_group_end());
 	TRY(rondo_stream_synchronize(stream));
 	rondo_stream_destroy(stream);
-	return theirs == peer ? 0 : world_say(env, "got %d", theirs);
+	return theirs == peer ? 0 : world_report(env, "got %d", theirs);
 }
 
 Test(streams, run_groups, .timeout = 60)
@@ -84,7 +84,7 @@ static int two_comms(struct rank_env *env)
 	TRY(rondo_group_end());
 	TRY(rondo_comm_destroy(other));
 	if (a[3] != 3 * env->size || b[2] != 1 << env->size)
-		return world_say(env, "got %g and %g", a[3], b[2]);
+		return world_report(env, "got %g and %g", a[3], b[2]);
 	return 0;
 }
 
@@ -117,7 +117,7 @@ static int two_streams(struct rank_env *env)
 		TRY(rondo_stream_synchronize(streams[i]));
 		rondo_stream_destroy(streams[i]);
 		if (buffers[i][99999] != 1)
-			return world_say(env, "got %g", buffers[i][99999]);
+			return world_report(env, "got %g", buffers[i][99999]);
 	}
 	TRY(rondo_comm_destroy(comms[1]));
 	return 0;
@@ -173,7 +173,7 @@ static int skip_behind_a_failure(struct rank_env *env)
 	TRY(rondo_stream_query(stream));
 	TRY(rondo_stream_call(stream, look_back, &before));
 	if (rondo_stream_query(stream) != RONDO_PENDING)
-		return world_say(env, "the work is done before it was let begin");
+		return world_report(env, "the work is done before it was let begin");
 	TRY(rondo_barrier(env->comm, stream));
 	TRY(rondo_barrier(other, stream));
 	TRY(rondo_stream_call(stream, look_back, &after));
@@ -184,10 +184,10 @@ static int skip_behind_a_failure(struct rank_env *env)
 	rondo_stream_destroy(stream);
 	rondo_comm_destroy(other);
 	if (before.calls != 1 || before.query != 0 || before.synchronize != RONDO_INVALID)
-		return world_say(
+		return world_report(
 			env, "before: %d, %d, %d", before.calls, before.query, before.synchronize);
 	if (after.calls != 1 || after.query != RONDO_ABORTED || after.synchronize != RONDO_INVALID)
-		return world_say(
+		return world_report(
 			env, "after: %d, %d, %d", after.calls, after.query, after.synchronize);
 	return 0;
 }

@@ -97,18 +97,18 @@ static int try_reductions(struct rank_env *env, struct buffers *b, rondo_stream 
 	if (stream)
 		TRY(rondo_stream_synchronize(stream));
 	if (!right(env, b, 0, 0, -1))
-		return world_say(env, "all_reduce");
+		return world_report(env, "all_reduce");
 	refill(env, b, b->in, (size_t)env->size);
 	TRY(rondo_reduce_scatter(comm, b->in, b->out, b->count, b->type, b->op, stream));
 	if (stream)
 		TRY(rondo_stream_synchronize(stream));
 	if (!right(env, b, 0, rank, -1))
-		return world_say(env, "reduce_scatter");
+		return world_report(env, "reduce_scatter");
 	TRY(rondo_reduce(comm, b->in, b->out, b->count, b->type, b->op, 1, stream));
 	if (stream)
 		TRY(rondo_stream_synchronize(stream));
 	if (env->rank == 1 && !right(env, b, 0, 0, -1))
-		return world_say(env, "reduce");
+		return world_report(env, "reduce");
 	return 0;
 }
 
@@ -134,7 +134,7 @@ static int try_moves(struct rank_env *env, struct buffers *b)
 	TRY(rondo_broadcast(comm, b->in, b->out, b->count, b->type, 1, NULL));
 	fine &= right(env, b, 0, 0, 1);
 	TRY(rondo_barrier(comm, NULL));
-	return fine ? 0 : world_say(env, "something was moved wrongly");
+	return fine ? 0 : world_report(env, "something was moved wrongly");
 }
 
 static int get_memory(bool registered, char **memory, size_t size)
@@ -239,10 +239,10 @@ static int run_streams(struct rank_env *env, struct buffers *b, rondo_stream *st
 	for (int i = 0; i < 20; i++)
 		if (values[i] != (float)(env->size * (env->size - 1) / 2 + i * env->size) ||
 			more[i] != (float)(env->size - 1 + i))
-			return world_say(env, "%d: %g and %g", i, values[i], more[i]);
+			return world_report(env, "%d: %g and %g", i, values[i], more[i]);
 	return counter == 20 && mine == (float)env->size
 		       ? 0
-		       : world_say(env, "%d calls, %g ranks", counter, mine);
+		       : world_report(env, "%d calls, %g ranks", counter, mine);
 }
 
 /* The reductions once more, on a stream. */
@@ -280,7 +280,7 @@ static int unfinished_streams(struct rank_env *env)
 	TRY(rondo_comm_destroy(env->comm));
 	env->comm = NULL;
 	rondo_stream_destroy(stream);
-	return sums[env->rank][49] == env->size ? 0 : world_say(env, "a wrong sum");
+	return sums[env->rank][49] == env->size ? 0 : world_report(env, "a wrong sum");
 }
 
 /* Everybody sends to everybody, itself included, beside a collective. */
@@ -303,9 +303,9 @@ static int run_groups(struct rank_env *env, struct buffers *b, rondo_stream *str
 			TRY(rondo_stream_synchronize(stream));
 		for (int i = 0; i < size; i++)
 			if (b->out[i * BLOCK + 999 + 9000 * i] != i + round)
-				return world_say(env, "the bytes of rank %d", i);
+				return world_report(env, "the bytes of rank %d", i);
 		if (sum != size)
-			return world_say(env, "the sum is %d", sum);
+			return world_report(env, "the sum is %d", sum);
 	}
 	return 0;
 }
@@ -354,7 +354,7 @@ static int run_two_comms(struct rank_env *env, struct buffers *b, rondo_stream *
 	TRY(rondo_comm_destroy(other));
 	return values[COUNT - 1] == (float)env->size && more[0] == (float)env->size
 		       ? 0
-		       : world_say(env, "%g and %g", values[COUNT - 1], more[0]);
+		       : world_report(env, "%g and %g", values[COUNT - 1], more[0]);
 }
 
 static int two_comms(struct rank_env *env)
@@ -399,7 +399,7 @@ static int check_aborted(struct rank_env *env, int err)
 	if (err == RONDO_ABORTED && strstr(rondo_last_error(), "rank 1 aborted") &&
 		(!env->comm || rondo_comm_error(env->comm) == RONDO_ABORTED))
 		return 0;
-	return world_say(env, "%s: %s", rondo_error_name(err), rondo_last_error());
+	return world_report(env, "%s: %s", rondo_error_name(err), rondo_last_error());
 }
 
 /* The others may be in their calls, and fail, before a rank has returned from create: here and
@@ -492,7 +492,7 @@ static int nobody_came(struct rank_env *env)
 	config = world_config(0, env->size, world_free_port());
 	config.init_timeout_ms = 100;
 	err = rondo_comm_create(&comm, &config);
-	return err && !comm ? 0 : world_say(env, "a comm of one of %d", env->size);
+	return err && !comm ? 0 : world_report(env, "a comm of one of %d", env->size);
 }
 
 /* ---- All of it ----------------------------------------------------------------------------- */

@@ -18,7 +18,7 @@ static int pass_round(struct rank_env *env)
 		TRY(rondo_recv(env->comm, &token, 1, RONDO_I32, (rank + size - 1) % size, NULL));
 		TRY(rondo_group_end());
 		if (token != (rank + size - 1) % size * 1000 + round)
-			return world_say(env, "round %d: got %d", round, token);
+			return world_report(env, "round %d: got %d", round, token);
 	}
 	return 0;
 }
@@ -36,16 +36,16 @@ static int call_badly(struct rank_env *env)
 
 	if (rondo_send(env->comm, &number, 1, RONDO_F32, 7, NULL) != RONDO_INVALID ||
 		strcmp(rondo_last_error(), "send: rank 7 is not in 0..1") != 0)
-		return world_say(env, "%s", rondo_last_error());
+		return world_report(env, "%s", rondo_last_error());
 	if (rondo_recv(env->comm, &number, 1, RONDO_F32, -1, NULL) != RONDO_INVALID ||
 		strcmp(rondo_last_error(), "recv: rank -1 is not in 0..1") != 0)
-		return world_say(env, "%s", rondo_last_error());
+		return world_report(env, "%s", rondo_last_error());
 	if (rondo_send(NULL, &number, 1, RONDO_F32, 0, NULL) != RONDO_INVALID ||
 		strcmp(rondo_last_error(), "send: comm is NULL") != 0)
-		return world_say(env, "%s", rondo_last_error());
+		return world_report(env, "%s", rondo_last_error());
 	if (rondo_recv(env->comm, NULL, 1, RONDO_F32, 0, NULL) != RONDO_INVALID ||
 		strcmp(rondo_last_error(), "recv: the buffer is NULL") != 0)
-		return world_say(env, "%s", rondo_last_error());
+		return world_report(env, "%s", rondo_last_error());
 	return 0;
 }
 
@@ -89,7 +89,7 @@ static int cross_long(struct rank_env *env)
 			wrong = i;
 	free(out);
 	free(in);
-	return wrong < 0 ? 0 : world_say(env, "element %d is wrong", wrong);
+	return wrong < 0 ? 0 : world_report(env, "element %d is wrong", wrong);
 }
 
 Test(transfers, keep_their_order_however_they_are_grouped, .timeout = 60)
@@ -116,10 +116,10 @@ static int storm(struct rank_env *env)
 	TRY(rondo_group_end());
 	for (int i = 0; i < size; i++)
 		if (in[i * 200000] != i || in[i * 200000 + 999 + 50000 * i] != i)
-			return world_say(env, "rank %d's bytes are wrong", i);
+			return world_report(env, "rank %d's bytes are wrong", i);
 	free(out);
 	free(in);
-	return sum == size ? 0 : world_say(env, "the sum is %d", sum);
+	return sum == size ? 0 : world_report(env, "the sum is %d", sum);
 }
 
 Test(transfers, and_collectives_share_a_group, .timeout = 60)

@@ -38,7 +38,7 @@ struct trial {
 
 static int wrong(const struct trial *t, const char *what)
 {
-	return world_say(t->env, "%s, pattern %d%s%s%s: wrong, or: %s", what, t->pattern,
+	return world_report(t->env, "%s, pattern %d%s%s%s: wrong, or: %s", what, t->pattern,
 		t->in_place ? ", in place" : "", t->gaps ? ", gaps" : "",
 		t->odd_address ? ", odd" : "", rondo_last_error());
 }
@@ -241,7 +241,7 @@ static int (*const kinds[])(struct trial *trial) = { try_all_gather, try_reduce_
 static int try_all(struct rank_env *env)
 {
 	if (!env->comm)
-		return world_say(env, "create: %s", rondo_last_error());
+		return world_report(env, "create: %s", rondo_last_error());
 	for (int n = 0; n < PATTERNS * 8; n++) {
 		for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++) {
 			struct trial trial = { n / 8, n & 1, n & 2, n & 4, env, env->rank,
@@ -313,7 +313,7 @@ static int queue_and_group(struct rank_env *env)
 		for (int from = 0, at = 0; from < size; from++)
 			for (int i = 0; i <= from; i++, at++)
 				if (out[k][at] != 100 * from + i)
-					return world_say(env, "element %d is wrong", at);
+					return world_report(env, "element %d is wrong", at);
 	return 0;
 }
 

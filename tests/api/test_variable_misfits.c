@@ -45,7 +45,7 @@ static int differ(struct rank_env *env)
 	/* Who only sends hears of it at the next call. */
 	if (!err)
 		err = rondo_barrier(env->comm, NULL);
-	world_say(env, "%s", rondo_last_error());
+	world_report(env, "%s", rondo_last_error());
 	return err == RONDO_MISMATCH ? 0 : 1;
 }
 
@@ -85,7 +85,7 @@ static int take_another_way(struct rank_env *env)
 	size_t counts[4] = { 4, 5, 6, env->rank == 1 ? MANY : 7 };
 	int err = rondo_reduce_scatter_v(env->comm, in, out, counts, RONDO_I32, RONDO_SUM, NULL);
 
-	world_say(env, "%s", rondo_last_error());
+	world_report(env, "%s", rondo_last_error());
 	return err == RONDO_MISMATCH ? 0 : 1;
 }
 
@@ -150,7 +150,7 @@ static int ask_wrongly(struct rank_env *env)
 	EXPECT_ERROR(rondo_gather_bytes(comm, NULL, 4, &gathered, counts, 0), RONDO_INVALID,
 		"send is NULL");
 	if (gathered)
-		return world_say(env, "recv is not NULL after an error");
+		return world_report(env, "recv is not NULL after an error");
 	if (env->rank == 0)
 		EXPECT_ERROR(rondo_gather_bytes(comm, data, 4, NULL, counts, 0), RONDO_INVALID,
 			"recv is NULL");

@@ -39,7 +39,7 @@ static int reduce_without_memory(struct rank_env *env, void *memory, int call, b
 	*lacked = env->rank == 1 && calls_to_fail == 0;
 	calls_to_fail = 0;
 	if (err)
-		world_say(env, "calloc() %d: %s: %s", call, rondo_error_name(err),
+		world_report(env, "calloc() %d: %s: %s", call, rondo_error_name(err),
 			rondo_last_error());
 	rondo_comm_destroy(comm);
 	return err;
@@ -55,12 +55,12 @@ static int lack_memory_at_every_call(struct rank_env *env)
 	for (call = 1; err == RONDO_MEMORY; call += 1 + call / 8) {
 		err = reduce_without_memory(env, memory, call, &lacked);
 		if (!err && lacked)
-			return world_say(env, "calloc() %d fails, and the call does not", call);
+			return world_report(env, "calloc() %d fails, and the call does not", call);
 	}
 	rondo_mem_free(memory);
 	if (err)
 		return 1;
-	return call > 10 ? 0 : world_say(env, "only %d calls of calloc()", call);
+	return call > 10 ? 0 : world_report(env, "only %d calls of calloc()", call);
 }
 
 static void lack_memory(const char *algorithm)

@@ -76,17 +76,17 @@ static int sum_up_much(struct rank_env *env)
 	struct rondo_way way;
 
 	if (env->create_error)
-		return world_say(env, "%s", rondo_last_error());
+		return world_report(env, "%s", rondo_last_error());
 	for (size_t i = 0; i < count; i++)
 		numbers[i] = env->rank + (int32_t)i;
 	if (rondo_all_reduce(env->comm, numbers, numbers, count, RONDO_I32, RONDO_SUM, NULL))
-		return world_say(env, "%s", rondo_last_error());
+		return world_report(env, "%s", rondo_last_error());
 	for (size_t i = 0; i < count; i++)
 		if (numbers[i] != 3 + 3 * (int32_t)i)
-			return world_say(env, "element %zu is %d", i, (int)numbers[i]);
+			return world_report(env, "element %zu is %d", i, (int)numbers[i]);
 	if (rondo_explain(env->comm, "all_reduce", count, RONDO_I32, 0, &way, 1) < 1 ||
 		way.piece_size > width)
-		return world_say(env, "pieces of %zu bytes", way.piece_size);
+		return world_report(env, "pieces of %zu bytes", way.piece_size);
 	return 0;
 }
 
@@ -141,7 +141,7 @@ static int call_all(struct rank_env *env)
 	int wrong = 0;
 
 	if (env->create_error)
-		return world_say(env, "%s", rondo_last_error());
+		return world_report(env, "%s", rondo_last_error());
 	TRY(rondo_mem_alloc((void **)&memory.in, bytes));
 	TRY(rondo_mem_alloc((void **)&memory.out, bytes));
 	for (int collective = 0; collective < RD_COLLECTIVE_COUNT && !wrong; collective++)

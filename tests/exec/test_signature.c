@@ -92,14 +92,14 @@ static int run_otherwise(struct rank_env *env, const char *reason)
 
 	if (err == RONDO_MISMATCH && strstr(rondo_last_error(), reason))
 		return 0;
-	return world_say(env, "%s: %s", rondo_error_name(err), rondo_last_error());
+	return world_report(env, "%s: %s", rondo_error_name(err), rondo_last_error());
 }
 
 /* As if rank 1 had another setting, which nobody compared. */
 static int run_by_another(struct rank_env *env)
 {
 	if (env->create_error)
-		return world_say(env, "%s", rondo_last_error());
+		return world_report(env, "%s", rondo_last_error());
 	if (env->rank == 1)
 		strcpy(env->comm->settings.algo, "pat");
 	return run_otherwise(env, "by doubling");

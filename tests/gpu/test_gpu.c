@@ -41,13 +41,13 @@ static int open_buffers(struct rank_env *env, struct buffers *buffers)
 
 	memset(buffers, 0, sizeof(*buffers));
 	if (env->create_error)
-		return world_say(env, "create: %s", rondo_last_error());
+		return world_report(env, "create: %s", rondo_last_error());
 	device = env->rank % rondo_device_count();
 	buffers->host = malloc(bytes);
 	if (!buffers->host || rondo_mem_alloc_on((void **)&buffers->in, bytes, device) ||
 		rondo_mem_alloc_on((void **)&buffers->out, bytes, device) ||
 		rondo_stream_create_on(&buffers->stream, device))
-		return world_say(env, "buffers: %s", rondo_last_error());
+		return world_report(env, "buffers: %s", rondo_last_error());
 	return 0;
 }
 
@@ -153,12 +153,12 @@ static int check_call(struct rank_env *env, struct buffers *b, int call, size_t 
 
 	if (rondo_copy(b->host, b->out, total * sizeof(float), b->stream) ||
 		rondo_stream_synchronize(b->stream))
-		return world_say(env, "call %d: %s", call, rondo_last_error());
+		return world_report(env, "call %d: %s", call, rondo_last_error());
 	for (size_t at = 0; at < total; at++) {
 		float right = wanted(env, call, count, at);
 
 		if (b->host[at] != right)
-			return world_say(env, "call %d of %zu: element %zu is %g, not %g", call,
+			return world_report(env, "call %d of %zu: element %zu is %g, not %g", call,
 				count, at, b->host[at], right);
 	}
 	return 0;
@@ -177,7 +177,7 @@ static int mixed_calls(struct rank_env *env)
 			b.host[i] = value(env->rank, i, call);
 		if (rondo_copy(b.in, b.host, count * (size_t)env->size * sizeof(float), b.stream) ||
 			make_call(env, &b, call, count))
-			wrong = world_say(env, "call %d: %s", call, rondo_last_error());
+			wrong = world_report(env, "call %d: %s", call, rondo_last_error());
 		if (!wrong)
 			wrong = check_call(env, &b, call, count);
 	}
@@ -256,10 +256,10 @@ static int shift_bytes(
 	TRY(rondo_stream_synchronize(b->stream));
 	for (size_t i = 0; i < size; i++)
 		if (host[i + 1] != (unsigned char)(i * 31 + i / 251 + (size_t)before * 7))
-			return world_say(env, "%zu bytes from %zu to %zu: byte %zu is %d", size,
+			return world_report(env, "%zu bytes from %zu to %zu: byte %zu is %d", size,
 				in_at, out_at, i, host[i + 1]);
 	if (host[0] || host[size + 1])
-		return world_say(env, "%zu bytes: more was written", size);
+		return world_report(env, "%zu bytes: more was written", size);
 	return 0;
 }
 
@@ -305,9 +305,9 @@ static int compare_with_host(
 		rondo_copy(b->in, host, bytes, b->stream) ||
 		rondo_all_reduce(env->comm, b->in, b->out, count, type, op, b->stream) ||
 		rondo_copy(got, b->out, bytes, b->stream) || rondo_stream_synchronize(b->stream))
-		wrong = world_say(env, "%s", rondo_last_error());
+		wrong = world_report(env, "%s", rondo_last_error());
 	else if (memcmp(got, right, bytes) != 0)
-		wrong = world_say(env, "%zu %s %s differ from the host's", count,
+		wrong = world_report(env, "%zu %s %s differ from the host's", count,
 			rondo_type_name(type), rondo_op_name(op));
 	free(right);
 	free(got);
@@ -337,7 +337,7 @@ static int same_as_on_the_host(struct rank_env *env)
 		/* Each rank its own; of floats, a power of two. */
 		gpu_put_element(factor, type, (size_t)env->rank % 3 + 15, 0);
 		if (!wrong && rondo_op_create_premul(env->comm, &weighed, factor, type))
-			wrong = world_say(env, "%s", rondo_last_error());
+			wrong = world_report(env, "%s", rondo_last_error());
 		if (!wrong)
 			wrong = compare_both(env, &b, type, weighed);
 	}
@@ -380,17 +380,17 @@ static int replay(struct rank_env *env)
 	int wrong = open_buffers(env, &b), err = 0;
 
 	if (wrong || !gpu_find_graphs(&cu))
-		return wrong ? wrong : world_say(env, "the driver lacks graphs");
+		return wrong ? wrong : world_report(env, "the driver lacks graphs");
 	if (gpu_open_stream(&cu, device, &stream, &wrapped) || rondo_copy(b.in, ones, 8, NULL) ||
 		gpu_begin(&cu, stream))
-		return world_say(env, "capturing: %s", rondo_last_error());
+		return world_report(env, "capturing: %s", rondo_last_error());
 	for (int i = 0; i < calls && !err; i++)
 		err = rondo_all_reduce(env->comm, b.in, b.out, 2, RONDO_F32, RONDO_SUM, wrapped);
 	if (!err)
 		err = shift(env,
 			&(struct buffers){ .in = b.out, .out = b.in + 2, .stream = wrapped }, 2, 1);
 	if (err || cu.end(stream, &graph) || cu.instantiate(&exec, graph, 0))
-		return world_say(env, "captured: %s", rondo_last_error());
+		return world_report(env, "captured: %s", rondo_last_error());
 	for (int i = 0; i <= REPLAYS && !err; i++) {
 		if (i == 1)
 			began = now_us();
@@ -402,10 +402,10 @@ static int replay(struct rank_env *env)
 			(now_us() - began) / REPLAYS / calls);
 	if (err || rondo_stream_synchronize(wrapped) || rondo_copy(got, b.out, 8, NULL) ||
 		rondo_copy(come, b.in + 2, 8, NULL))
-		wrong = world_say(env, "replayed: %s", rondo_last_error());
+		wrong = world_report(env, "replayed: %s", rondo_last_error());
 	else if (got[0] != (float)env->size || got[1] != got[0] || come[0] != got[0] ||
 		 come[1] != got[0])
-		wrong = world_say(
+		wrong = world_report(
 			env, "replayed: %g %g, came %g %g", got[0], got[1], come[0], come[1]);
 	cu.destroy_exec(exec);
 	cu.destroy_graph(graph);

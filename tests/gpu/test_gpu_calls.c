@@ -106,11 +106,11 @@ static int in_the_streams_order(struct rank_env *env)
 		rondo_all_reduce(env->comm, memory.out, memory.out, 1000, RONDO_F32, RONDO_SUM,
 			memory.stream) ||
 		rondo_copy(back, memory.out, sizeof(back), memory.stream))
-		return world_say(env, "%s", rondo_last_error());
+		return world_report(env, "%s", rondo_last_error());
 	wrong = expect_floats(env, memory.out, 1000, 0);
 	rd_flag_write(&gate, 1);
 	if (rondo_stream_synchronize(memory.stream))
-		return world_say(env, "%s", rondo_last_error());
+		return world_report(env, "%s", rondo_last_error());
 	if (!wrong)
 		wrong = expect_floats(env, sums, 1000, (float)env->size);
 	if (!wrong)
@@ -135,7 +135,7 @@ static int on_two_streams(struct rank_env *env)
 	if (wrong)
 		return wrong;
 	if (rondo_stream_create_on(&other, env->rank % rondo_device_count()))
-		return world_say(env, "%s", rondo_last_error());
+		return world_report(env, "%s", rondo_last_error());
 	for (int i = 0; i < CALLS * COUNT; i++)
 		memory.in[i] = (float)(i % 7 + env->rank);
 	for (int i = 0; i < CALLS && !wrong; i++) {
@@ -143,13 +143,13 @@ static int on_two_streams(struct rank_env *env)
 
 		if (rondo_all_reduce(env->comm, memory.in + at, memory.out + at, COUNT, RONDO_F32,
 			    RONDO_SUM, i % 3 ? memory.stream : other))
-			wrong = world_say(env, "%s", rondo_last_error());
+			wrong = world_report(env, "%s", rondo_last_error());
 	}
 	if (rondo_stream_synchronize(memory.stream) || rondo_stream_synchronize(other))
-		wrong = world_say(env, "%s", rondo_last_error());
+		wrong = world_report(env, "%s", rondo_last_error());
 	for (int i = 0; i < CALLS * COUNT && !wrong; i++)
 		if (memory.out[i] != (float)(4 * (i % 7) + 6))
-			wrong = world_say(env, "element %d is %g", i, memory.out[i]);
+			wrong = world_report(env, "element %d is %g", i, memory.out[i]);
 	rondo_stream_destroy(other);
 	close_memory(&memory);
 	return wrong;
@@ -171,11 +171,11 @@ static int with_buffers_that_change(struct rank_env *env)
 		float *buffer;
 
 		if (rondo_mem_alloc_on((void **)&buffer, 4096, device))
-			return world_say(env, "%s", rondo_last_error());
+			return world_report(env, "%s", rondo_last_error());
 		for (int k = 0; k < 1000; k++)
 			buffer[k] = (float)(i + env->rank);
 		if (rondo_all_reduce(env->comm, buffer, buffer, 1000, RONDO_F32, RONDO_MAX, NULL))
-			wrong = world_say(env, "%s", rondo_last_error());
+			wrong = world_report(env, "%s", rondo_last_error());
 		if (!wrong)
 			wrong = expect_floats(env, buffer, 1000, (float)(i + env->size - 1));
 		rondo_mem_free(buffer);
@@ -208,10 +208,10 @@ static int exchange_in_a_ring(struct rank_env *env)
 	if (!err)
 		err = rondo_stream_synchronize(memory.stream);
 	if (err)
-		wrong = world_say(env, "%s", rondo_last_error());
+		wrong = world_report(env, "%s", rondo_last_error());
 	for (size_t i = 0; i < 1000 && !wrong; i++)
 		if (memory.out[i] != value(before, i))
-			wrong = world_say(env, "element %zu is %g", i, memory.out[i]);
+			wrong = world_report(env, "element %zu is %g", i, memory.out[i]);
 	close_memory(&memory);
 	return wrong;
 }
@@ -230,13 +230,13 @@ static int one_own_call(struct rank_env *env, struct memory *memory, rondo_op op
 	if (rondo_all_reduce(
 		    env->comm, memory->in, memory->out, count, RONDO_F32, op, memory->stream) ||
 		rondo_stream_synchronize(memory->stream))
-		return world_say(env, "%s", rondo_last_error());
+		return world_report(env, "%s", rondo_last_error());
 	for (size_t i = 0; i < count; i++) {
 		float wanted = factors[0] * value(0, i) + factors[1] * value(1, i) +
 			       factors[2] * value(2, i);
 
 		if (memory->out[i] != wanted)
-			return world_say(env, "element %zu of %zu is %g, not %g", i, count,
+			return world_report(env, "element %zu of %zu is %g, not %g", i, count,
 				memory->out[i], wanted);
 	}
 	return 0;
@@ -254,7 +254,7 @@ static int own_operations(struct rank_env *env)
 		return wrong;
 	if (rondo_op_create_premul(env->comm, &weighed, &weights[env->rank], RONDO_F32) ||
 		rondo_op_create(env->comm, &own, subtract, 0, NULL))
-		return world_say(env, "%s", rondo_last_error());
+		return world_report(env, "%s", rondo_last_error());
 	for (int big = 0; big < 2 && !wrong; big++) {
 		size_t count = big ? 2 * COUNT_MAX : 5;
 
@@ -280,7 +280,7 @@ static int only_functions_are_staged(struct rank_env *env)
 	struct rd_user_op function = { .combine = subtract };
 
 	if (env->create_error)
-		return world_say(env, "create: %s", rondo_last_error());
+		return world_report(env, "create: %s", rondo_last_error());
 	for (int collective = 0; collective < RD_TRANSFER; collective++) {
 		struct rd_call asked = { .problem = problem_of(env, collective, 0),
 			.type = RONDO_I32,
@@ -289,10 +289,11 @@ static int only_functions_are_staged(struct rank_env *env)
 
 		if (rd_gpu_work(env->comm->gpu, &asked, &work) !=
 			(way->becomes == RD_KERNEL_FUSED || way->becomes == RD_KERNEL_STEPPED))
-			return world_say(env, "%s", rd_collective_name(collective));
+			return world_report(env, "%s", rd_collective_name(collective));
 		asked.user_op = &function;
 		if (rd_gpu_work(env->comm->gpu, &asked, &work))
-			return world_say(env, "%s by a function", rd_collective_name(collective));
+			return world_report(
+				env, "%s by a function", rd_collective_name(collective));
 	}
 	/* Who leaves while another is still being made is missed. */
 	return expect_error(env, rondo_barrier(env->comm, NULL), 0);
@@ -325,14 +326,14 @@ static int few_bytes_are_small(struct rank_env *env)
 	struct rd_vcounts *vcounts = rd_vcounts_create(env->size, env->size);
 
 	if (env->create_error)
-		return world_say(env, "create: %s", rondo_last_error());
+		return world_report(env, "create: %s", rondo_last_error());
 	for (int collective = 0; collective < RD_TRANSFER; collective++)
 		if (!is_small(env, collective, false, NULL) ||
 			is_small(env, collective, true, NULL))
-			return world_say(env, "%s", rd_collective_name(collective));
+			return world_report(env, "%s", rd_collective_name(collective));
 	/* Of blocks that differ in length, a rank knows its own alone. */
 	if (is_small(env, RD_ALL_GATHER, false, vcounts))
-		return world_say(env, "all_gather_v");
+		return world_report(env, "all_gather_v");
 	rd_vcounts_destroy(vcounts);
 	return expect_error(env, rondo_barrier(env->comm, NULL), 0);
 }
@@ -360,7 +361,7 @@ static int maps(struct rank_env *env, struct memory *memory, size_t count, bool 
 
 	TRY(one_call(env, memory, count));
 	if ((env->comm->gpu->imports_used > before) != wanted)
-		return world_say(
+		return world_report(
 			env, "a call of %zu maps %s", count, wanted ? "nothing" : "buffers");
 	return expect_floats(env, memory->out, 1, sum_of_firsts(env->size));
 }
@@ -396,7 +397,7 @@ static int refused(
 
 	if (err == RONDO_INVALID && strstr(rondo_last_error(), words))
 		return 0;
-	return world_say(env, "not \"%s\": %s %s", words, rondo_error_name(err),
+	return world_report(env, "not \"%s\": %s %s", words, rondo_error_name(err),
 		err ? rondo_last_error() : "");
 }
 
@@ -429,7 +430,7 @@ static int mixed_up(struct rank_env *env)
 			env->comm, memory.in, memory.out, 1000, 77, RONDO_SUM, memory.stream),
 		RONDO_INVALID);
 	if (!strstr(rondo_last_error(), "77 is no type: give one of enum rondo_type, 0 (i8) to "))
-		wrong |= world_say(env, "%s", rondo_last_error());
+		wrong |= world_report(env, "%s", rondo_last_error());
 	wrong |= refused(env, memory.in + (size_t)env->size * (COUNT_MAX + 1) - 10, memory.out,
 		memory.stream, "its memory ends after");
 	/* None of these harmed the comm, on which host memory is as good as ever. */

@@ -123,7 +123,7 @@ static int when_one_comes_late(struct rank_env *env)
 	err = one_call(env, &memory, 1000);
 	for (int i = 0; env->rank == 1 && !strstr(text, "rank 1 of 3 has not joined "); i++) {
 		if (i == 2000 || pread(STDERR_FILENO, text, sizeof(text) - 1, from) < 0)
-			return world_say(env, "no line, but: %s", text);
+			return world_report(env, "no line, but: %s", text);
 		poll(NULL, 0, 10);
 	}
 	if (!err)
@@ -177,7 +177,7 @@ static int when_a_device_is_silent(struct rank_env *env)
 	err = rondo_stream_synchronize(memory.stream);
 	wrong = expect_error(env, err, RONDO_TIMEOUT);
 	if (!wrong && !strstr(rondo_last_error(), "for rank 1"))
-		wrong = world_say(env, "says: %s", rondo_last_error());
+		wrong = world_report(env, "says: %s", rondo_last_error());
 	close_memory(&memory);
 	return wrong;
 }
@@ -269,7 +269,7 @@ static int when_a_later_call_is_refused(struct rank_env *env)
 	if (!wrong)
 		wrong = expect_error(env, rondo_group_end(), RONDO_ABORTED);
 	if (!wrong && goes_on(&memory, &passed))
-		wrong = world_say(env, "the stream goes on while a call is under way");
+		wrong = world_report(env, "the stream goes on while a call is under way");
 	rd_flag_write(&go, 1);
 	/* With the news of the second comm. */
 	rondo_stream_synchronize(memory.stream);
@@ -338,7 +338,7 @@ static int when_a_device_is_lost(struct rank_env *env, bool waits)
 		err = end_of(env->comm);
 	wrong = expect_error(env, err, RONDO_SYSTEM);
 	if (!wrong && !strstr(rondo_last_error(), "the device is lost"))
-		wrong = world_say(env, "says: %s", rondo_last_error());
+		wrong = world_report(env, "says: %s", rondo_last_error());
 	/* All that is under way has ended by now: rank 1's stream waits for nothing that never
 	   comes. */
 	rondo_stream_synchronize(memory.stream);

@@ -32,7 +32,8 @@ static int check_replay(struct rank_env *env, const struct memory *memory, float
 
 		if (memory->out[i] != sum ||
 			(i < 300 && memory->out[COUNT_MAX + i] != memory->out[i % 100]))
-			return world_say(env, "element %zu is %g, not %g", i, memory->out[i], sum);
+			return world_report(
+				env, "element %zu is %g, not %g", i, memory->out[i], sum);
 	}
 	return 0;
 }
@@ -66,7 +67,7 @@ static int capture_and_replay(struct rank_env *env)
 	if (wrong)
 		return wrong;
 	if (capture_calls(env, &memory, &graph))
-		wrong = world_say(env, "%s", rondo_last_error());
+		wrong = world_report(env, "%s", rondo_last_error());
 	/* Nothing has run yet. */
 	if (!wrong)
 		wrong = expect_floats(env, memory.out, COUNT_MAX, 0);
@@ -76,7 +77,7 @@ static int capture_and_replay(struct rank_env *env)
 		if (rd_emulated_replay(graph, rd_stream_device_stream(memory.stream)->stream) ||
 			rondo_stream_synchronize(memory.stream) ||
 			(replay % 20 == 5 && make_other_calls(env, &memory)))
-			wrong = world_say(env, "%s", rondo_last_error());
+			wrong = world_report(env, "%s", rondo_last_error());
 		if (!wrong)
 			wrong = check_replay(env, &memory, (float)replay);
 	}
@@ -132,7 +133,7 @@ static int check_around(struct rank_env *env, const struct memory *memory, float
 		if (memory->out[i] != value(previous, i) + added ||
 			(i < 100 && (memory->out[COUNT_MAX + i] != value(env->rank, i) + added ||
 					    memory->in[COUNT_MAX + i] != sum)))
-			return world_say(env, "element %zu is %g", i, memory->out[i]);
+			return world_report(env, "element %zu is %g", i, memory->out[i]);
 	}
 	return 0;
 }
@@ -159,7 +160,7 @@ static int capture_transfers(struct rank_env *env)
 			(replay % 20 == 5 &&
 				(make_other_calls(env, &memory) || call_around(env, &memory) ||
 					rondo_stream_synchronize(memory.stream))))
-			wrong = world_say(env, "%s", rondo_last_error());
+			wrong = world_report(env, "%s", rondo_last_error());
 		if (!wrong)
 			wrong = check_around(env, &memory, (float)replay);
 	}
@@ -197,7 +198,7 @@ static int capture_transfers_in_vain(struct rank_env *env)
 	err = call_around(env, &memory);
 	if (err != RONDO_UNSUPPORTED ||
 		!strstr(rondo_last_error(), "a transfer cannot be captured"))
-		wrong = world_say(env, "%s: %s", rondo_error_name(err), rondo_last_error());
+		wrong = world_report(env, "%s: %s", rondo_error_name(err), rondo_last_error());
 	TRY(rd_emulated_capture_end(stream, &graph));
 	rd_emulated_graph_destroy(graph);
 	fill_floats(memory.in, env->rank, COUNT_MAX);
@@ -233,7 +234,7 @@ static int capture_in_vain(struct rank_env *env)
 	rd_emulated_capture(stream);
 	err = rondo_all_reduce(env->comm, memory.in, memory.out, 10, RONDO_F32, own, memory.stream);
 	if (err != RONDO_UNSUPPORTED || !strstr(rondo_last_error(), reason))
-		wrong = world_say(env, "%s: %s", rondo_error_name(err), rondo_last_error());
+		wrong = world_report(env, "%s: %s", rondo_error_name(err), rondo_last_error());
 	rd_emulated_capture_end(stream, &graph);
 	rd_emulated_graph_destroy(graph);
 	/* And does no harm. */
@@ -265,7 +266,7 @@ static int capture_on_one(struct rank_env *env)
 	int wrong = expect_mismatch(env, COUNT_MAX, capture_on_rank_1);
 
 	if (!wrong && !strstr(rondo_last_error(), "captured all_reduce"))
-		wrong = world_say(env, "%s", rondo_last_error());
+		wrong = world_report(env, "%s", rondo_last_error());
 	return wrong;
 }
 
@@ -298,7 +299,7 @@ static int capture_a_transfer_on_one(struct rank_env *env)
 	int wrong = expect_mismatch(env, COUNT_MAX, capture_a_transfer_on_rank_1);
 
 	if (!wrong && !strstr(rondo_last_error(), "a captured transfer"))
-		wrong = world_say(env, "%s", rondo_last_error());
+		wrong = world_report(env, "%s", rondo_last_error());
 	return wrong;
 }
 

@@ -87,16 +87,16 @@ static int long_calls(struct rank_env *env)
 
 	if (env->create_error || rondo_mem_alloc_on((void **)&memory.in, count * 4, device) ||
 		rondo_mem_alloc_on((void **)&memory.out, count * 4, device))
-		return world_say(env, "%s", rondo_last_error());
+		return world_report(env, "%s", rondo_last_error());
 	fill_floats(memory.in, env->rank, count);
 	for (int call = 0; call < 2 && !wrong; call++) {
 		if (rondo_all_reduce(
 			    env->comm, memory.in, memory.out, count, RONDO_F32, RONDO_SUM, NULL))
-			wrong = world_say(env, "%s", rondo_last_error());
+			wrong = world_report(env, "%s", rondo_last_error());
 		for (size_t i = 0; i < count && !wrong; i++)
 			if (memory.out[i] !=
 				expected(RD_ALL_REDUCE, RONDO_SUM, 0, env->size, 0, count, i))
-				wrong = world_say(env, "element %zu is %g", i, memory.out[i]);
+				wrong = world_report(env, "element %zu is %g", i, memory.out[i]);
 	}
 	close_memory(&memory);
 	return wrong;
@@ -128,10 +128,10 @@ static int expect_plan(
 	bool found;
 
 	if (rd_messages_prepare(env->comm->gpu->messages, &problem, false, &found))
-		return world_say(env, "%s", rondo_last_error());
+		return world_report(env, "%s", rondo_last_error());
 	if (found == expected_there)
 		return 0;
-	return world_say(
+	return world_report(
 		env, "%s %s", rd_collective_name(collective), found ? "has a plan" : "has no plan");
 }
 

@@ -65,7 +65,7 @@ static int open_both(struct rank_env *env, struct both **both)
 {
 	*both = calloc(1, sizeof(**both));
 	if (env->create_error)
-		return world_say(env, "create: %s", rondo_last_error());
+		return world_report(env, "create: %s", rondo_last_error());
 
 	int device = env->rank % rondo_device_count();
 
@@ -109,7 +109,8 @@ static int beside_the_host(struct rank_env *env, struct both *both, const struct
 	TRY(call_in(env->comm, asked, both->host_in, both->host_out, NULL));
 	for (size_t i = 0; i < ROOM; i++)
 		if (both->got[i] != right[i])
-			return world_say(env, "%s of %zu %s %s, root %d%s: byte %zu is %d, not %d",
+			return world_report(env,
+				"%s of %zu %s %s, root %d%s: byte %zu is %d, not %d",
 				rd_collective_name(asked->collective), asked->count,
 				rondo_type_name(asked->type), rondo_op_name(asked->op), asked->root,
 				asked->in_place ? ", in place" : "", i, both->got[i], right[i]);
@@ -220,7 +221,7 @@ static int run_ahead(struct rank_env *env)
 		int right = 3 * i + (i % 2 ? env->rank : 0), got = ((int *)both->got)[3 * i];
 
 		if (got != right)
-			wrong = world_say(env, "call %d gives %d, not %d", i, got, right);
+			wrong = world_report(env, "call %d gives %d, not %d", i, got, right);
 	}
 	close_both(both);
 	return wrong;
@@ -272,7 +273,7 @@ static int copy_before_the_last_has_called(struct rank_env *env)
 	TRY(rondo_copy(host, both->out, sizeof(int), both->stream));
 	TRY(rondo_stream_synchronize(both->stream));
 	if (host[0] != 1 + 2 + 3)
-		wrong = world_say(env, "the sum is %d", host[0]);
+		wrong = world_report(env, "the sum is %d", host[0]);
 	close_both(both);
 	return wrong;
 }
@@ -303,7 +304,7 @@ static int one_call(struct rank_env *env, struct both *both, enum rd_collective 
 static int expect_error(struct rank_env *env, int err, int wanted)
 {
 	return err == wanted ? 0
-			     : world_say(env, "%s, not %s: %s", rondo_error_name(err),
+			     : world_report(env, "%s, not %s: %s", rondo_error_name(err),
 				       rondo_error_name(wanted), rondo_last_error());
 }
 
@@ -407,7 +408,7 @@ static int replay_once(struct rank_env *env, struct both *both, const struct gpu
 	TRY(rondo_stream_synchronize(wrapped));
 	TRY(call_all(env, both->host_in, both->host_out, NULL));
 	if (memcmp(both->got, both->host_out, ROOM) != 0)
-		return world_say(env, "replay %d differs", round);
+		return world_report(env, "replay %d differs", round);
 	for (int i = 0; i < round % 4; i++)
 		TRY(call(env->comm, &asked, both->in, both->in + ROOM / 2, both->stream));
 	TRY(rondo_stream_synchronize(both->stream));
@@ -423,12 +424,12 @@ static int replay_all(struct rank_env *env)
 	int wrong = open_both(env, &both), device = env->rank % rondo_device_count(), err;
 
 	if (wrong || !gpu_find_graphs(&cu))
-		return wrong ? wrong : world_say(env, "the driver lacks graphs");
+		return wrong ? wrong : world_report(env, "the driver lacks graphs");
 	if (gpu_open_stream(&cu, device, &stream, &wrapped) || gpu_begin(&cu, stream))
-		return world_say(env, "capturing: %s", rondo_last_error());
+		return world_report(env, "capturing: %s", rondo_last_error());
 	err = call_all(env, both->in, both->out, wrapped);
 	if (err || cu.end(stream, &graph) || cu.instantiate(&exec, graph, 0))
-		return world_say(env, "captured: %s", rondo_last_error());
+		return world_report(env, "captured: %s", rondo_last_error());
 	for (int round = 0; round < 10 && !wrong; round++)
 		wrong = replay_once(env, both, &cu, exec, stream, wrapped, round);
 	cu.destroy_exec(exec);

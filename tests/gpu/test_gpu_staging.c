@@ -41,7 +41,7 @@ static int long_collectives(struct rank_env *env)
 	/* In a part there is a cache line's worth of elements, whatever their size. */
 	if (!wrong && rondo_all_reduce(env->comm, memory.in, memory.out, LONG_COUNT * 4, RONDO_U8,
 			      RONDO_BOR, memory.stream))
-		wrong = world_say(env, "%s", rondo_last_error());
+		wrong = world_report(env, "%s", rondo_last_error());
 	close_memory(&memory);
 	return wrong;
 }
@@ -78,10 +78,10 @@ static int with_little_memory(struct rank_env *env)
 	for (int i = 0; i < 2 && !wrong; i++)
 		if (rondo_all_reduce(
 			    env->comm, memory.in, memory.out, COUNT, RONDO_F32, RONDO_SUM, NULL))
-			wrong = world_say(env, "%s", rondo_last_error());
+			wrong = world_report(env, "%s", rondo_last_error());
 	/* What is staged, here and at the peer. */
 	if (!wrong && (shared_bytes() == before || shared_bytes() > before + (8 << 20)))
-		wrong = world_say(env, "%zu bytes to stage", shared_bytes() - before);
+		wrong = world_report(env, "%zu bytes to stage", shared_bytes() - before);
 	close_memory(&memory);
 	return wrong;
 }
@@ -124,13 +124,13 @@ static int criss_cross(struct rank_env *env)
 	if (!err)
 		err = rondo_stream_synchronize(memory.stream);
 	if (err)
-		wrong = world_say(env, "%s", rondo_last_error());
+		wrong = world_report(env, "%s", rondo_last_error());
 	for (size_t i = 0; i < count && !wrong && env->rank > 0; i++)
 		if (memory.out[i] != (env->rank == 1 ? value(2, i) : value(0, count + i)))
-			wrong = world_say(env, "element %zu is %g", i, memory.out[i]);
+			wrong = world_report(env, "element %zu is %g", i, memory.out[i]);
 	for (size_t i = 0; i < count && !wrong && env->rank == 1; i++)
 		if (memory.out[count + i] != value(0, i))
-			wrong = world_say(env, "element %zu from 0 is %g", i, memory.out[i]);
+			wrong = world_report(env, "element %zu from 0 is %g", i, memory.out[i]);
 	close_memory(&memory);
 	return wrong;
 }
@@ -208,16 +208,16 @@ static int long_own_operations(struct rank_env *env)
 		rondo_all_reduce(env->comm, memory.in, memory.out + count, count * 4, RONDO_U8, own,
 			memory.stream) ||
 		rondo_stream_synchronize(memory.stream))
-		wrong = world_say(env, "%s", rondo_last_error());
+		wrong = world_report(env, "%s", rondo_last_error());
 	for (size_t i = 0; i < count && !wrong; i++) {
 		float first = i % 3 == 2 ? value(1, i - 2) + value(2, i - 2) : 0;
 		float sum = value(0, i) + value(1, i) + value(2, i) + first;
 
 		if (memory.out[i] !=
 			2 * value(0, ours + i) + 3 * value(1, ours + i) + 4 * value(2, ours + i))
-			wrong = world_say(env, "weighed: element %zu is %g", i, memory.out[i]);
+			wrong = world_report(env, "weighed: element %zu is %g", i, memory.out[i]);
 		else if (memory.out[count + i] != sum)
-			wrong = world_say(env, "turned: element %zu is %g, not %g", i,
+			wrong = world_report(env, "turned: element %zu is %g, not %g", i,
 				memory.out[count + i], sum);
 	}
 	close_memory(&memory);

@@ -14,7 +14,7 @@ static int expect_reason(struct rank_env *env)
 
 	for (int i = 0; i < 3; i++)
 		if (!strstr(rondo_last_error(), words[i]))
-			return world_say(env, "no \"%s\": %s", words[i], rondo_last_error());
+			return world_report(env, "no \"%s\": %s", words[i], rondo_last_error());
 	return 0;
 }
 
@@ -94,7 +94,7 @@ static int expect_silence(struct rank_env *env, int err)
 
 	if (!wrong &&
 		(!strstr(rondo_last_error(), "rank 0") || !strstr(rondo_last_error(), "rank 1")))
-		wrong = world_say(env, "says: %s", rondo_last_error());
+		wrong = world_report(env, "says: %s", rondo_last_error());
 	return wrong;
 }
 
@@ -261,7 +261,7 @@ static int when_one_is_silent(struct rank_env *env)
 	int wrong = leave_in_the_lurch(env, RONDO_TIMEOUT, say_nothing);
 
 	if (!wrong && !strstr(rondo_last_error(), "rank 1"))
-		wrong = world_say(env, "who? %s", rondo_last_error());
+		wrong = world_report(env, "who? %s", rondo_last_error());
 	return wrong;
 }
 

@@ -125,7 +125,7 @@ static int exchange_all(struct rank_env *env)
 		for (int i = 0; i < 2 * env->size * MESSAGES; i++)
 			make_call(env, &memory, i);
 		if (end_group(&memory))
-			wrong = world_say(env, "%s", rondo_last_error());
+			wrong = world_report(env, "%s", rondo_last_error());
 		for (int i = 0; i < env->size * MESSAGES && !wrong; i++)
 			wrong = check_message(env,
 				(char *)memory.out + place_of(env, i % env->size, i / env->size),
@@ -174,7 +174,7 @@ static int against_the_order(struct rank_env *env)
 	TRY(end_group(&memory));
 	for (size_t i = 0; i < 2000 && !wrong && env->rank == 0; i++)
 		if (out[i] != (i < 1000 ? value(1, i) : value(2, i - 1000)))
-			wrong = world_say(env, "element %zu is %g", i, out[i]);
+			wrong = world_report(env, "element %zu is %g", i, out[i]);
 	close_memory(&memory);
 	return wrong;
 }
@@ -202,10 +202,10 @@ static int two_alone(struct rank_env *env)
 		rondo_send(env->comm, memory.in, 10, RONDO_F32, 1 - env->rank, memory.stream);
 		rondo_recv(env->comm, at, 10, RONDO_F32, 1 - env->rank, memory.stream);
 		if (end_group(&memory))
-			wrong = world_say(env, "%s", rondo_last_error());
+			wrong = world_report(env, "%s", rondo_last_error());
 		for (size_t k = 0; k < 10 && !wrong; k++)
 			if (at[k] != value(1 - env->rank + i, k))
-				wrong = world_say(env, "%d: element %zu is %g", i, k, at[k]);
+				wrong = world_report(env, "%d: element %zu is %g", i, k, at[k]);
 	}
 	for (int i = 0; i < 3 && !wrong; i++)
 		wrong = try_call(env, &memory, RD_ALL_REDUCE, RONDO_SUM, 1000, false, true);
@@ -289,7 +289,7 @@ static int beside_collectives(struct rank_env *env)
 	for (int i = 0; i < CALLS * COUNT && !wrong; i++)
 		if (memory.out[i] != (float)(i + previous_rank(env)) ||
 			(i / COUNT % 2 && sums[i] != (float)(3 * i + 3)))
-			wrong = world_say(
+			wrong = world_report(
 				env, "element %d is %g, the sum %g", i, memory.out[i], sums[i]);
 	rondo_stream_destroy(other);
 	close_memory(&memory);
@@ -330,7 +330,7 @@ static int on_two_comms(struct rank_env *env)
 		TRY(end_group(&memory));
 		for (size_t i = 0; i < 1000 && !wrong; i++)
 			if (memory.out[i] != value(previous_rank(env) + round, i))
-				wrong = world_say(env, "element %zu is %g", i, memory.out[i]);
+				wrong = world_report(env, "element %zu is %g", i, memory.out[i]);
 	}
 	close_memory(&memory);
 	if (!wrong)
@@ -366,7 +366,7 @@ static int as_many_as_there_may_be(struct rank_env *env)
 	TRY(rondo_stream_synchronize(memory.stream));
 	for (size_t i = 0; i < 2 * CALLS && !wrong; i++)
 		if (memory.out[i] != value(previous_rank(env), i % CALLS))
-			wrong = world_say(env, "element %zu is %g", i, memory.out[i]);
+			wrong = world_report(env, "element %zu is %g", i, memory.out[i]);
 	close_memory(&memory);
 	return wrong;
 }
@@ -397,7 +397,7 @@ static int see_the_way(struct rank_env *env)
 	for (int i = 0; i < 2 && !wrong; i++)
 		wrong = shift(env, &memory, 1000, RONDO_F32, 0, 0);
 	if (!wrong && went_directly(env, next_rank(env), 2) != direct)
-		wrong = world_say(env, "%s", direct ? "staged" : "not staged");
+		wrong = world_report(env, "%s", direct ? "staged" : "not staged");
 	close_memory(&memory);
 	return wrong;
 }
@@ -421,14 +421,14 @@ static int out_of_reach(struct rank_env *env)
 		wrong = shift_much(env);
 	/* Offered it was: the receiver must know. */
 	if (!wrong && env->rank != 2 && !went_directly(env, 2, 3 * MESSAGES + 3 * (env->rank == 1)))
-		wrong = world_say(env, "nothing was offered");
+		wrong = world_report(env, "nothing was offered");
 	close_memory(&memory);
 	return wrong;
 }
 
 Test(gpu_transfers, what_peers_cannot_map_is_staged, .timeout = 60)
 {
-	static const struct way mapped_variants[] = {
+	static const struct variant mapped_variants[] = {
 		{ "emulated:1", "auto", false, NULL, RD_KERNEL_STEPPED },
 		{ "emulated:4", "auto", false, NULL, RD_KERNEL_FUSED },
 	};
@@ -436,6 +436,6 @@ Test(gpu_transfers, what_peers_cannot_map_is_staged, .timeout = 60)
 	for (int i = 0; i < 2; i++) {
 		struct trial trial = { &mapped_variants[i], 4, out_of_reach, 10000 };
 
-		cr_expect_eq(in_child(run_trial, &trial), 0, "way %d", i);
+		cr_expect_eq(in_child(run_trial, &trial), 0, "variant %d", i);
 	}
 }

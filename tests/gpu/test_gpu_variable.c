@@ -44,7 +44,7 @@ static int check_blocks(struct rank_env *env, const struct memory *memory, const
 			if (at >= layout->displs[k] && at - layout->displs[k] < layout->counts[k])
 				wanted = value(10 * k + rank_or_all, at - layout->displs[k]);
 		if (out[at] != wanted)
-			return world_say(
+			return world_report(
 				env, "%s: element %zu is %g, not %g", name, at, out[at], wanted);
 	}
 	return 0;
@@ -60,7 +60,7 @@ static int done(struct rank_env *env, struct memory *memory, int err)
 {
 	if (!err)
 		err = rondo_stream_synchronize(memory->stream);
-	return err ? world_say(env, "%s", rondo_last_error()) : 0;
+	return err ? world_report(env, "%s", rondo_last_error()) : 0;
 }
 
 static int try_all_to_all_v(struct rank_env *env, struct memory *memory, bool gaps)
@@ -142,7 +142,7 @@ static int try_scatters(struct rank_env *env, struct memory *memory, bool gaps)
 			in.counts[rank], RONDO_F32, 1, memory->stream));
 	for (size_t i = 0; i < in.counts[rank] && !wrong; i++)
 		if (memory->out[i] != value(10 + rank, i))
-			wrong = world_say(env, "scatter_v: %zu is %g", i, memory->out[i]);
+			wrong = world_report(env, "scatter_v: %zu is %g", i, memory->out[i]);
 	if (wrong || gaps)
 		return wrong;
 	wrong = done(env, memory,
@@ -150,7 +150,7 @@ static int try_scatters(struct rank_env *env, struct memory *memory, bool gaps)
 			RONDO_SUM, memory->stream));
 	for (size_t i = 0; i < in.counts[rank] && !wrong; i++)
 		if (memory->out[i] != RANKS * value(10 + rank, i))
-			wrong = world_say(env, "reduce_scatter_v: %zu is %g", i, memory->out[i]);
+			wrong = world_report(env, "reduce_scatter_v: %zu is %g", i, memory->out[i]);
 	return wrong;
 }
 

@@ -72,11 +72,11 @@ static int try_one(struct rank_env *env, enum rd_collective collective, const in
 		env->comm, collective, in, out, count, RONDO_I64, RONDO_SUM, ROOT(env->size), NULL);
 
 	if (err)
-		return world_say(env, "%s of %zu: %s", rd_collective_name(collective), count,
+		return world_report(env, "%s of %zu: %s", rd_collective_name(collective), count,
 			rondo_last_error());
 	for (size_t i = 0; i < elements_out(collective, env->rank, env->size, count); i++)
 		if (out[i] != wanted(collective, env->rank, env->size, i, count))
-			return world_say(env, "%s of %zu: element %zu is wrong",
+			return world_report(env, "%s of %zu: element %zu is wrong",
 				rd_collective_name(collective), count, i);
 	return 0;
 }
@@ -93,7 +93,7 @@ static int try_every_collective(struct rank_env *env)
 	for (size_t i = 0; i < (size_t)env->size * MOST; i++)
 		in[i] = given(env->rank, i);
 	if (!env->comm)
-		wrong = world_say(env, "create: %s", rondo_last_error());
+		wrong = world_report(env, "create: %s", rondo_last_error());
 	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++)
 		for (int collective = 0; collective < COLLECTIVES && !wrong; collective++)
 			wrong = try_one(env, collective, in, out, counts[i]);
@@ -128,7 +128,7 @@ static int check_links(struct rank_env *env)
 	const struct world *world = env->world;
 
 	if (!env->comm)
-		return world_say(env, "create: %s", rondo_last_error());
+		return world_report(env, "create: %s", rondo_last_error());
 	for (int peer = 0; peer < env->size; peer++) {
 		const struct rd_link *link = env->comm->links[peer * env->comm->channels];
 		bool near = world->host_of[peer] == world->host_of[env->rank];
@@ -136,7 +136,7 @@ static int check_links(struct rank_env *env)
 		if (peer == env->rank)
 			continue;
 		if (strcmp(link->transport->name, near ? "shm" : "tcp") != 0)
-			return world_say(env, "%s to rank %d on %s host", link->transport->name,
+			return world_report(env, "%s to rank %d on %s host", link->transport->name,
 				peer, near ? "the same" : "another");
 	}
 	return 0;

@@ -40,7 +40,7 @@ static int vanish(struct rank_env *env)
 	if (end->way == UNPLUGGED ? hosts_unplug(hosts, end->host, 0)
 				  : hosts_switch_off(hosts, end->host, 0))
 		return 0;
-	return world_say(env, "the host stays");
+	return world_report(env, "the host stays");
 }
 
 /* The others name a rank of the host that went; its own ranks, where they live, one elsewhere. */
@@ -54,7 +54,7 @@ static int names_the_other_side(struct rank_env *env, int err)
 	snprintf(other, sizeof(other), "rank %d (", first + 1);
 	if (err != (end->way == KILLED ? RONDO_DIED : RONDO_TIMEOUT) ||
 		(!strstr(rondo_last_error(), one) && !strstr(rondo_last_error(), other)))
-		return world_say(env, "got %s: %s", rondo_error_name(err), rondo_last_error());
+		return world_report(env, "got %s: %s", rondo_error_name(err), rondo_last_error());
 	return 0;
 }
 
@@ -130,13 +130,13 @@ static int go_on_until_divided(struct rank_env *env)
 
 	for (int i = 0; !err; i++) {
 		if (i == 3 && env->rank == 1 && !hosts_divide(env->world->hosts, 1, 2, 0))
-			return world_say(env, "the network stays whole");
+			return world_report(env, "the network stays whole");
 		err = rondo_all_reduce(
 			env->comm, values, values, 100000, RONDO_F32, RONDO_SUM, NULL);
 	}
 	if ((err != RONDO_TIMEOUT && err != RONDO_BROKEN) ||
 		(!strstr(rondo_last_error(), "rank 1 ") && !strstr(rondo_last_error(), "rank 2 ")))
-		return world_say(env, "got %s: %s", rondo_error_name(err), rondo_last_error());
+		return world_report(env, "got %s: %s", rondo_error_name(err), rondo_last_error());
 	return 0;
 }
 

@@ -49,18 +49,18 @@ static int cross(struct rank_env *env)
 	struct hosts_traffic before, after;
 
 	if (!read_traffic(env, &before))
-		return world_say(env, "before: %s", rondo_last_error());
+		return world_report(env, "before: %s", rondo_last_error());
 
 	int wrong = world_sum(env, many, COUNT);
 
 	if (wrong)
 		return wrong;
 	if (!read_traffic(env, &after))
-		return world_say(env, "after: %s", rondo_last_error());
+		return world_report(env, "after: %s", rondo_last_error());
 	after.sent -= before.sent;
 	after.received -= before.received;
 	if (!is_about(after.sent, crossing->times) || !is_about(after.received, crossing->times))
-		return world_say(env, "%.2f times out and %.2f times in, not %.2f times",
+		return world_report(env, "%.2f times out and %.2f times in, not %.2f times",
 			(double)after.sent / BYTES, (double)after.received / BYTES,
 			crossing->times);
 	return 0;
@@ -116,7 +116,7 @@ Test(hosts_network, a_ring_enters_and_leaves_each_host_once_however_ranks_lie, .
 static int is_priced_as_slow(struct rank_env *env)
 {
 	if (env->create_error)
-		return world_say(env, "%s", rondo_last_error());
+		return world_report(env, "%s", rondo_last_error());
 
 	const struct rd_link_cost *far = &env->comm->costs.links[RD_FAR];
 
@@ -125,7 +125,7 @@ static int is_priced_as_slow(struct rank_env *env)
 		int64_t ns = cost.send_ns + cost.flight_ns + cost.recv_ns;
 
 		if (ns < (int64_t)size * 80)
-			return world_say(env, "%llu bytes are thought to take %lld ns",
+			return world_report(env, "%llu bytes are thought to take %lld ns",
 				(unsigned long long)size, (long long)ns);
 	}
 	return 0;
@@ -196,7 +196,7 @@ static int miss_the_other_host(struct rank_env *env)
 
 	if (env->create_error != RONDO_UNREACHABLE || !strstr(rondo_last_error(), name) ||
 		!strstr(rondo_last_error(), "10.7.1.1"))
-		return world_say(
+		return world_report(
 			env, "got %s: %s", rondo_error_name(env->create_error), rondo_last_error());
 	return 0;
 }

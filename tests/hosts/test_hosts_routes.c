@@ -83,7 +83,7 @@ static int count_links(struct rank_env *env)
 	second = connections_at(hosts_address(world->hosts, host, 1));
 	if (first >= 2 && second == 1)
 		return 0;
-	return world_say(env, "%d connections over eth0, %d over eth1", first, second);
+	return world_report(env, "%d connections over eth0, %d over eth1", first, second);
 }
 
 Test(hosts_routes, channels_are_connected_over_the_interfaces_that_are_named, .timeout = 60)
@@ -119,17 +119,17 @@ static int measure_share(struct rank_env *env)
 	uint64_t before[INTERFACES], after[INTERFACES];
 
 	if (!read_traffic(env, before))
-		return world_say(env, "before: %s", rondo_last_error());
+		return world_report(env, "before: %s", rondo_last_error());
 	for (int i = 0; i < CALLS; i++)
 		if (all_reduce(env))
 			return 1;
 	if (!read_traffic(env, after))
-		return world_say(env, "after: %s", rondo_last_error());
+		return world_report(env, "after: %s", rondo_last_error());
 
 	uint64_t first = after[0] - before[0], second = after[1] - before[1];
 
 	if (first + second < CALLS * sizeof(values))
-		return world_say(env, "only %llu bytes went by both interfaces",
+		return world_report(env, "only %llu bytes went by both interfaces",
 			(unsigned long long)(first + second));
 	*env->number = second * 100 / (first + second);
 	return 0;

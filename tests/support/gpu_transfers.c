@@ -26,10 +26,10 @@ int check_message(struct rank_env *env, const char *at, int from, int to, int nu
 {
 	for (size_t i = 0; i < size; i++)
 		if ((unsigned char)at[i] != byte(from, to, number, i))
-			return world_say(env, "message %d from %d: byte %zu of %zu is %d", number,
-				from, i, size, at[i]);
+			return world_report(env, "message %d from %d: byte %zu of %zu is %d",
+				number, from, i, size, at[i]);
 	if (at[size] != 0)
-		return world_say(
+		return world_report(
 			env, "message %d from %d wrote behind its %zu bytes", number, from, size);
 	return 0;
 }
@@ -64,7 +64,7 @@ int shift(struct rank_env *env, struct memory *memory, size_t count, rondo_type 
 	rondo_send(env->comm, in, count, type, next, memory->stream);
 	rondo_recv(env->comm, out, count, type, previous, memory->stream);
 	if (end_group(memory))
-		return world_say(
+		return world_report(
 			env, "%zu %s: %s", count, rondo_type_name(type), rondo_last_error());
 	return check_message(env, out, previous, env->rank, (int)count, size);
 }

@@ -115,11 +115,11 @@ int open_room(struct rank_env *env, struct memory *memory, size_t count)
 	int device = env->rank % rondo_device_count();
 
 	if (env->create_error)
-		return world_say(env, "create: %s", rondo_last_error());
+		return world_report(env, "create: %s", rondo_last_error());
 	if (rondo_mem_alloc_on((void **)&memory->in, bytes, device) ||
 		rondo_mem_alloc_on((void **)&memory->out, bytes, device) ||
 		rondo_stream_create_on(&memory->stream, device))
-		return world_say(env, "memory: %s", rondo_last_error());
+		return world_report(env, "memory: %s", rondo_last_error());
 	return 0;
 }
 
@@ -153,11 +153,11 @@ static int check_output(struct rank_env *env, const struct memory *memory, const
 		float wanted = expected(collective, op, env->rank, env->size, root, count, i);
 
 		if (out[i] != wanted)
-			return world_say(env, "%s of %zu, root %d: element %zu is %g, not %g",
+			return world_report(env, "%s of %zu, root %d: element %zu is %g, not %g",
 				rd_collective_name(collective), count, root, i, out[i], wanted);
 	}
 	if (collective != RD_BARRIER && out == memory->out && out[total] != -1.0f)
-		return world_say(env, "%s of %zu wrote behind its output",
+		return world_report(env, "%s of %zu wrote behind its output",
 			rd_collective_name(collective), count);
 	return 0;
 }
@@ -190,7 +190,8 @@ int try_call(struct rank_env *env, struct memory *memory, enum rd_collective col
 	if (!err && on_stream)
 		err = rondo_stream_synchronize(memory->stream);
 	if (err)
-		return world_say(env, "%s: %s", rd_collective_name(collective), rondo_last_error());
+		return world_report(
+			env, "%s: %s", rd_collective_name(collective), rondo_last_error());
 	return check_output(env, memory, out, collective, op, root, count);
 }
 
@@ -204,7 +205,7 @@ int all_collectives(struct rank_env *env)
 	if (wrong)
 		return wrong;
 	if (env->comm->gpu->kernel != way->becomes)
-		return world_say(env, "runs by way %d", env->comm->gpu->kernel);
+		return world_report(env, "runs by way %d", env->comm->gpu->kernel);
 	for (int collective = 0; collective < RD_COLLECTIVE_COUNT && !wrong; collective++) {
 		if (collective == RD_TRANSFER)
 			continue;
@@ -246,7 +247,7 @@ int expect_floats(struct rank_env *env, const float *at, size_t count, float wan
 {
 	for (size_t i = 0; i < count; i++)
 		if (at[i] != wanted)
-			return world_say(env, "element %zu is %g, not %g", i, at[i], wanted);
+			return world_report(env, "element %zu is %g, not %g", i, at[i], wanted);
 	return 0;
 }
 
@@ -262,7 +263,7 @@ int expect_error(struct rank_env *env, int err, int wanted)
 {
 	if (err == wanted)
 		return 0;
-	return world_say(env, "%s, not %s: %s", rondo_error_name(err), rondo_error_name(wanted),
+	return world_report(env, "%s, not %s: %s", rondo_error_name(err), rondo_error_name(wanted),
 		err ? rondo_last_error() : "");
 }
 

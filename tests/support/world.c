@@ -75,7 +75,7 @@ struct shared {
 	struct life lives[WORLD_MAX];
 };
 
-int world_say(struct rank_env *env, const char *format, ...)
+int world_report(struct rank_env *env, const char *format, ...)
 {
 	va_list args;
 
@@ -89,7 +89,7 @@ int world_expect(struct rank_env *env, const char *call, int err, int wanted, co
 {
 	if (err == wanted && strstr(rondo_last_error(), words))
 		return 0;
-	return world_say(env, "%s: %s: %s; wanted %s: ...%s...", call, rondo_error_name(err),
+	return world_report(env, "%s: %s: %s; wanted %s: ...%s...", call, rondo_error_name(err),
 		rondo_last_error(), rondo_error_name(wanted), words);
 }
 
@@ -186,7 +186,7 @@ static int live(struct life *life)
 	int err = rondo_comm_destroy(env->comm);
 
 	if (err && status == 0)
-		status = world_say(
+		status = world_report(
 			env, "destroy: %s: %s", rondo_error_name(err), rondo_last_error());
 	return status;
 }
@@ -196,12 +196,12 @@ static int live_alone(struct life *life)
 	const struct world *world = life->env.world;
 
 	if (world->hosts && !hosts_enter(world->hosts, world->host_of[life->env.rank]))
-		return world_say(&life->env, "cannot move to its host");
+		return world_report(&life->env, "cannot move to its host");
 
 	int status = live(life);
 
 	if (status == 0 && leaks())
-		status = world_say(&life->env, "memory leaks");
+		status = world_report(&life->env, "memory leaks");
 	return status;
 }
 
@@ -270,7 +270,7 @@ static void run_threads(struct life *lives, int size)
 		pthread_join(threads[i], NULL);
 	/* Criterion does not look at how the process ends. */
 	if (lives[0].outcome.status == 0 && leaks())
-		lives[0].outcome.status = world_say(&lives[0].env, "memory leaks");
+		lives[0].outcome.status = world_report(&lives[0].env, "memory leaks");
 }
 
 int world_run(const struct world *world, int (*body)(struct rank_env *env), void *argument,
@@ -375,11 +375,11 @@ int world_sum(struct rank_env *env, float *values, size_t count)
 	for (size_t i = 0; i < count; i++)
 		values[i] = (float)env->rank + 1;
 	if (env->create_error)
-		return world_say(env, "%s", rondo_last_error());
+		return world_report(env, "%s", rondo_last_error());
 	TRY(rondo_all_reduce(env->comm, values, values, count, RONDO_F32, RONDO_SUM, NULL));
 	for (size_t i = 0; i < count; i++)
 		if (values[i] != sum)
-			return world_say(env, "element %zu is %g, not %g", i, values[i], sum);
+			return world_report(env, "element %zu is %g, not %g", i, values[i], sum);
 	return 0;
 }
 
@@ -407,7 +407,7 @@ int world_second_comm(struct rank_env *env, rondo_comm **comm)
 	int port = 0, fd = env->rank == 0 ? listen_somewhere(&port) : -1;
 
 	if (env->rank == 0 && fd < 0)
-		return world_say(env, "cannot listen");
+		return world_report(env, "cannot listen");
 	TRY(rondo_broadcast(env->comm, &port, &port, 1, RONDO_I32, 0, NULL));
 	config = world_config(env->rank, env->size, port);
 	config.rendezvous_fd = fd;

@@ -83,19 +83,20 @@ int64_t world_now_ms(void);
 /* A port of 127.0.0.1 on which nobody listens just now. */
 int world_free_port(void);
 
-/* Leaves the text for the parent and returns 1: `return world_say(rank, "...")`. */
-int world_say(struct rank_env *env, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Leaves the text for the parent and returns 1: `return world_report(rank, "...")`. */
+int world_report(struct rank_env *env, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 
 /* In a body: what fails is what the rank says. */
 #define TRY(call) \
 	do { \
 		int err_ = (call); \
 		if (err_) \
-			return world_say(env, "%s: %s: %s", #call, rondo_error_name(err_), \
+			return world_report(env, "%s: %s: %s", #call, rondo_error_name(err_), \
 				rondo_last_error()); \
 	} while (0)
 
-/* In a body: 0 if err is `wanted` and its reason holds these words; else returns as world_say(). */
+/* In a body: 0 if err is `wanted` and its reason holds these words; else returns as world_report(). */
 int world_expect(struct rank_env *env, const char *call, int err, int wanted, const char *words);
 
 /* In a body: this call must fail with this error and a reason that holds these words. */

@@ -54,7 +54,7 @@ static int find_listeners(struct rank_env *env, struct listener *listener)
 {
 	*listener = find_listener();
 	TRY(rondo_broadcast(env->comm, listener, listener, sizeof(*listener), RONDO_U8, 0, NULL));
-	return listener->size ? 0 : world_say(env, "rank 0 listens nowhere");
+	return listener->size ? 0 : world_report(env, "rank 0 listens nowhere");
 }
 
 static int connect_to(const struct listener *listener)
@@ -96,7 +96,7 @@ static int call_in_vain(struct rank_env *env)
 	int err = rondo_barrier(env->comm, NULL);
 
 	if (err != RONDO_TIMEOUT || !strstr(rondo_last_error(), "rank 1"))
-		return world_say(env, "%s: %s", rondo_error_name(err), rondo_last_error());
+		return world_report(env, "%s: %s", rondo_error_name(err), rondo_last_error());
 	return 0;
 }
 
@@ -111,7 +111,7 @@ static int wait_among_strangers(struct rank_env *env)
 	if (env->rank == 0)
 		return call_in_vain(env);
 	if (pipe(ends))
-		return world_say(env, "no pipe");
+		return world_report(env, "no pipe");
 	pid = fork();
 	if (pid == 0) {
 		close(ends[1]);
@@ -121,7 +121,7 @@ static int wait_among_strangers(struct rank_env *env)
 	err = stay_away(env);
 	close(ends[1]);
 	if (waitpid(pid, &status, 0) != pid || status != 0)
-		return world_say(env, "the strangers ended with %x", status);
+		return world_report(env, "the strangers ended with %x", status);
 	return err;
 }
 
@@ -174,7 +174,7 @@ static int wait_without_descriptors(struct rank_env *env)
 	int fd = -1, err = find_listeners(env, &listener);
 
 	if (!err && env->rank == 0 && !leave_no_descriptor())
-		err = world_say(env, "there are descriptors left");
+		err = world_report(env, "there are descriptors left");
 	if (err)
 		return err;
 	TRY(rondo_barrier(env->comm, NULL));
@@ -193,7 +193,7 @@ static int wait_without_descriptors(struct rank_env *env)
 	used_ms = ms_of(CLOCK_PROCESS_CPUTIME_ID) - used_ms;
 	/* It slept for most of the time. */
 	if (!err && used_ms > began_ms / 2)
-		err = world_say(env, "%lld ms of a core in %lld ms", (long long)used_ms,
+		err = world_report(env, "%lld ms of a core in %lld ms", (long long)used_ms,
 			(long long)began_ms);
 	return err;
 }

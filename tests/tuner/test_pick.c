@@ -369,24 +369,24 @@ static int compare(struct rank_env *env)
 	int length, count, err;
 
 	if (!env->comm)
-		return world_say(env, "no comm: %s", rondo_last_error());
+		return world_report(env, "no comm: %s", rondo_last_error());
 	length = rondo_costs(env->comm, text, sizeof(text));
 	if (length <= 0 || (size_t)length >= sizeof(text))
-		return world_say(env, "costs are %d characters long", length);
+		return world_report(env, "costs are %d characters long", length);
 	memset(text + length, 0, sizeof(text) - (size_t)length);
 	memcpy(theirs, text, sizeof(text));
 	err = rondo_broadcast(env->comm, theirs, theirs, sizeof(theirs), RONDO_U8, 0, NULL);
 	if (err)
-		return world_say(env, "broadcast: %s", rondo_last_error());
+		return world_report(env, "broadcast: %s", rondo_last_error());
 	if (memcmp(theirs, text, sizeof(text)) != 0)
-		return world_say(env, "costs differ");
+		return world_report(env, "costs differ");
 	count = rondo_explain(env->comm, "all_reduce", 1000, RONDO_F32, 0, ways, 16);
 	if (count < 2 || ways[0].predicted_us <= 0)
-		return world_say(env, "%d ways", count);
+		return world_report(env, "%d ways", count);
 	if (rondo_explain(env->comm, "all_produce", 1, RONDO_F32, 0, ways, 16) != RONDO_INVALID)
-		return world_say(env, "all_produce is no collective");
+		return world_report(env, "all_produce is no collective");
 	if (!strstr(rondo_last_error(), "all_produce is no collective; did you mean all_reduce?"))
-		return world_say(env, "%s", rondo_last_error());
+		return world_report(env, "%s", rondo_last_error());
 	return 0;
 }
 
@@ -398,11 +398,11 @@ static int spell(struct rank_env *env)
 
 	for (size_t i = 0; i < sizeof(spellings) / sizeof(*spellings); i++)
 		if (rondo_explain(env->comm, spellings[i], 1, RONDO_F32, 0, &way, 1) < 1)
-			return world_say(env, "%s: %s", spellings[i], rondo_last_error());
+			return world_report(env, "%s: %s", spellings[i], rondo_last_error());
 	if (rondo_explain(env->comm, "transfer", 1, RONDO_F32, 0, &way, 1) != RONDO_INVALID ||
 		rondo_explain(env->comm, "all", 1, RONDO_F32, 0, &way, 1) != RONDO_INVALID ||
 		rondo_explain(env->comm, "reduces", 1, RONDO_F32, 0, &way, 1) != RONDO_INVALID)
-		return world_say(env, "what is no collective is explained");
+		return world_report(env, "what is no collective is explained");
 	return 0;
 }
 
@@ -443,16 +443,16 @@ static int count_first_call(struct rank_env *env)
 	int err;
 
 	if (!env->comm)
-		return world_say(env, "no comm: %s", rondo_last_error());
+		return world_report(env, "no comm: %s", rondo_last_error());
 	/* Nobody may learn of the failure before it has its comm. */
 	err = rondo_barrier(env->comm, NULL);
 	if (err)
-		return world_say(env, "barrier: %s", rondo_last_error());
+		return world_report(env, "barrier: %s", rondo_last_error());
 	/* A mismatch, whose reason has the call's number. */
 	err = rondo_all_reduce(
 		env->comm, &value, &value, 1, env->rank ? RONDO_F32 : RONDO_I32, RONDO_SUM, NULL);
 	if (err != RONDO_MISMATCH || !strstr(rondo_last_error(), "all_reduce #2 "))
-		return world_say(env, "%d: %s", err, rondo_last_error());
+		return world_report(env, "%d: %s", err, rondo_last_error());
 	return 0;
 }
 

@@ -117,7 +117,7 @@ static int share(
 	if (err || memcmp(out + (size_t)env->rank * count, in, count) != 0 ||
 		out[(1 - env->rank) * count] != 'b' - env->rank ||
 		out[(2 - env->rank) * count - 1] != 'b' - env->rank)
-		return world_say(env, "all_gather: %s", err ? rondo_last_error() : "wrong");
+		return world_report(env, "all_gather: %s", err ? rondo_last_error() : "wrong");
 	*copied_once = link->posted - before;
 	return 0;
 }
@@ -160,7 +160,7 @@ static int lend_and_not(struct rank_env *env)
 	   on the machine, but they all did it. */
 	if ((learned != 4 && learned != 8 && learned != CALLS - 8) || always != CALLS || never ||
 		small)
-		return world_say(
+		return world_report(
 			env, "lent %d, %d, %d and %d times", learned, always, never, small);
 	return 0;
 }
@@ -190,7 +190,7 @@ static int expect_crowd(struct rank_env *env)
 	free(in);
 	free(out);
 	if (err || (posted > 0) == comm->oversubscribed)
-		return world_say(env, "%d (%s), lent %llu messages", err, rondo_last_error(),
+		return world_report(env, "%d (%s), lent %llu messages", err, rondo_last_error(),
 			(unsigned long long)posted);
 	return 0;
 }
@@ -219,7 +219,8 @@ static int lend_over_tcp(struct rank_env *env)
 		err = rd_picker_choose(
 			env->comm->picker, RD_ALL_GATHER, COUNT, RD_WHOLE, false, &choice);
 	if (err || !choice->learned.settled || choice->learned.wins)
-		return world_say(env, "%s", err ? rondo_last_error() : "lending is thought to win");
+		return world_report(
+			env, "%s", err ? rondo_last_error() : "lending is thought to win");
 	return 0;
 }
 

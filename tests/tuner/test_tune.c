@@ -401,7 +401,7 @@ static int read_copy_ps(struct rank_env *env)
 	char text[2048], *at;
 
 	if (!env->comm)
-		return world_say(env, "no comm: %s", rondo_last_error());
+		return world_report(env, "no comm: %s", rondo_last_error());
 	rondo_costs(env->comm, text, sizeof(text));
 	at = strstr(text, "copy_ps ");
 	*env->number = at ? strtoull(at + 8, NULL, 10) : 0;
@@ -450,13 +450,13 @@ static int check_memory(struct rank_env *env)
 	char text[2048];
 
 	if (!env->comm)
-		return world_say(env, "no comm: %s", rondo_last_error());
+		return world_report(env, "no comm: %s", rondo_last_error());
 	rondo_costs(env->comm, text, sizeof(text));
 	*env->number = number_of(text, "\ncopy_ps ") > 0 &&
 		       number_of(text, "\nmemory_copy_ps ") >= number_of(text, "\ncopy_ps ") &&
 		       number_of(text, "\nmemory_reduce_ps ") >= number_of(text, "\nreduce_ps ") &&
 		       number_of(text, "\ncache_bytes ") > 0;
-	return *env->number ? 0 : world_say(env, "%s", text);
+	return *env->number ? 0 : world_report(env, "%s", text);
 }
 
 Test(tune, memory_that_is_measured_costs_no_less_than_a_cache, .timeout = 60)
@@ -476,7 +476,7 @@ static int compare_costs(struct rank_env *env)
 	char text[2048], built_in[2048];
 
 	if (!env->comm)
-		return world_say(env, "no comm: %s", rondo_last_error());
+		return world_report(env, "no comm: %s", rondo_last_error());
 	rondo_costs(env->comm, text, sizeof(text));
 	rd_costs_default(&costs);
 	rd_costs_print(&costs, built_in, sizeof(built_in));
