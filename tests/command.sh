@@ -21,8 +21,8 @@ export work tree real_cmake
 export PATH=$work/bin:$PATH HOME=$work/home
 
 # shellcheck disable=SC2016
-# pretend NAME: a program that writes down its arguments, then does what stands on stdin.
-pretend() {
+# fake_program NAME: a program that writes down its arguments, then does what stands on stdin.
+fake_program() {
 	{
 		printf '#!/bin/sh\necho "%s $*" >>"$work/calls"\n' "$1"
 		cat -
@@ -30,18 +30,18 @@ pretend() {
 	chmod +x "$work/bin/$1"
 }
 for name in ninja ctest rondo-run rondo-bench; do
-	pretend $name </dev/null
+	fake_program $name </dev/null
 done
-pretend id <<'DO'
+fake_program id <<'DO'
 echo 0
 DO
-pretend apt-get <<'DO'
+fake_program apt-get <<'DO'
 case "$*" in *" install "*) touch "$work/packages" ;; esac
 DO
-pretend pkg-config <<'DO'
+fake_program pkg-config <<'DO'
 [ -e "$work/packages" ] # libraries are there once they have been installed
 DO
-pretend cmake <<'DO'
+fake_program cmake <<'DO'
 if [ "$1" = --install ]; then
 	shift 2
 	exec "$real_cmake" --install "$tree" "$@"

@@ -22,8 +22,8 @@ static void run_soon(int (*body)(struct rank_env *env))
 #define HEAVY (32 << 20)
 
 /*
- * Who has returned from a call makes no more calls, and the others get all of it nevertheless.
- * Ranks 2 and 1 of the chain to the root wait for the root's word that it is done.
+ * Ranks 2 and 1 of the chain return from the call, and make no other: the root gets all of it
+ * nevertheless. They wait for the root's byte in the pipe.
  */
 static int return_and_wait(struct rank_env *env)
 {
@@ -106,7 +106,7 @@ struct intrusion {
 	rondo_comm *comm;
 	sem_t inside, tried;
 	bool met;
-	int own, second; /* what the operation itself got, and the second thread */
+	int own, second; /* the errors of the operation itself, and of the second thread */
 	char text[WORLD_TEXT];
 };
 
@@ -151,7 +151,7 @@ static int call_from_two_threads(struct rank_env *env)
 	TRY(rondo_all_reduce(env->comm, &sum, &sum, 1, RONDO_I32, op, NULL));
 	sem_post(&intrusion.inside);
 	pthread_join(thread, NULL);
-	/* What was refused has harmed nothing. */
+	/* The refused calls have harmed nothing. */
 	TRY(rondo_barrier(env->comm, NULL));
 	/* It is one rank that combines, or both. */
 	if (!intrusion.met && env->rank == 0)
@@ -356,12 +356,12 @@ static int add_doubles(struct rank_env *env)
 	return 0;
 }
 
-static int say(struct rank_env *env, int root)
+static int broadcast_number(struct rank_env *env, int root)
 {
-	int said = env->rank == root ? 100 + root : -1;
+	int number = env->rank == root ? 100 + root : -1;
 
-	TRY(rondo_broadcast(env->comm, &said, &said, 1, RONDO_I32, root, NULL));
-	return said == 100 + root ? 0 : world_report(env, "rank %d said %d", root, said);
+	TRY(rondo_broadcast(env->comm, &number, &number, 1, RONDO_I32, root, NULL));
+	return number == 100 + root ? 0 : world_report(env, "rank %d sent %d", root, number);
 }
 
 /* Each call differs from the one before in one thing, and is made twice. */
@@ -383,7 +383,7 @@ static int vary_one_thing(struct rank_env *env)
 		else
 			err = add(env, 2, RONDO_MIN, 1);
 		if (!err)
-			err = say(env, i / 2 % size);
+			err = broadcast_number(env, i / 2 % size);
 	}
 	return err;
 }

@@ -18,7 +18,7 @@
 
 /* ---- One call ------------------------------------------------------------------------------ */
 
-/* Whose input and output have blocks, and one or one for each rank. */
+/* The ranks whose input and output have blocks: one block, or one for each rank. */
 enum share { ONE = 0, ALL = 1, AT_ROOT = 2 };
 
 static const struct {
@@ -78,7 +78,7 @@ struct memory {
 	char *in, *out;
 };
 
-/* Says which call went wrong, and how. */
+/* Reports a failed call. */
 static int wrong(
 	struct rank_env *env, const struct reference *r, bool in_place, const char *what, size_t at)
 {
@@ -146,8 +146,8 @@ static int try_collectives(struct rank_env *env, struct reference *r, struct mem
 	return 0;
 }
 
-/* Much data is for a type of each size: the others of that size go the same ways. Of a world of one
-   algorithm, the types and operations are other worlds' business. */
+/* Much data is for one type of each size: others of that size run the same code. Worlds of one
+   algorithm leave most types and operations to other worlds. */
 static bool passes_over(const struct rank_env *env, size_t count, rondo_type type, rondo_op op)
 {
 	bool is_one_of_its_size =
@@ -221,7 +221,7 @@ static bool has_run(const rondo_comm *comm, enum rd_collective collective, const
 	return false;
 }
 
-/* And the algorithm that was asked for was at work wherever it can be. */
+/* The same, and the algorithm of the world ran wherever it can. */
 static int try_algorithm(struct rank_env *env)
 {
 	const struct rd_algorithm *algorithm = rd_algorithm_named(env->world->algo);

@@ -1,4 +1,4 @@
-/* Whatever happens to one rank, every other gets an error that names it, soon; nobody hangs. */
+/* A failure of one rank is soon an error on every other, which names it; no rank hangs. */
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <signal.h>
@@ -17,7 +17,7 @@
 
 static const char *const transports[] = { "shm", "tcp", "mixed" };
 
-/* What must hold of every rank but the victim: this error, a reason with these words. */
+/* On every rank but the victim: this error, and a reason with these words. */
 struct expectation {
 	int victim;
 	int error;
@@ -199,7 +199,7 @@ static void run_world_with_child(struct inheritance inheritance, int size, const
 	}
 }
 
-/* Ranks of one host; not fork(), whose child closes some of its sockets. */
+/* For ranks of one host. Not fork(): its child would close some sockets. */
 static void run_inheritance(const char *transport, int victim, const char *words, size_t memory)
 {
 	struct inheritance inheritance = {
@@ -357,7 +357,7 @@ static int leave_early(struct rank_env *env)
 	if (!err && env->rank != expected->victim)
 		err = rondo_barrier(env->comm, NULL);
 	if (env->rank == expected->victim) {
-		/* It is told, if at all, as it leaves. */
+		/* It gets the error, if at all, as it leaves. */
 		rondo_comm_destroy(env->comm);
 		env->comm = NULL;
 		return 0;
@@ -399,7 +399,7 @@ Test(failure, an_abort_reaches_every_rank_with_its_reason, .timeout = 90)
 	cr_assert_eq(world_run(&world, abort_it, &expected, NULL), 0);
 }
 
-/* There is nobody to tell, but whoever waits for the comm's calls must hear of it. */
+/* There is no other rank, but threads that wait for the comm's calls must get the error. */
 Test(failure, a_rank_alone_stays_failed, .timeout = 30)
 {
 	struct rondo_config config = RONDO_CONFIG_INIT;

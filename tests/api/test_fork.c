@@ -1,4 +1,4 @@
-/* A child that a rank forks: what it may not touch, and that its parent's calls come out right. */
+/* A rank's forked child: its calls on the parent's objects are refused, and harm no call there. */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <stdarg.h>
@@ -15,44 +15,46 @@
 /* A child that hangs must not outlive the test. */
 #define CHILD_S 40
 
-/* What a child tells of itself, in memory that it shares with its parent. */
-struct told {
+/* A child's report, in memory that it shares with its parent. */
+struct child_report {
 	char text[WORLD_TEXT];
 };
 
-static struct told *shared(void)
+static struct child_report *shared(void)
 {
-	void *memory = mmap(NULL, sizeof(struct told), PROT_READ | PROT_WRITE,
+	void *memory = mmap(NULL, sizeof(struct child_report), PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
 /* In a child: 1, with what is wrong, unless it was refused as it should be. */
-static int refused(struct told *told, const char *what, int err)
+static int refused(struct child_report *report, const char *what, int err)
 {
 	const char *reason = rondo_last_error();
 
 	if (err == RONDO_INVALID && strstr(reason, "was made before fork()"))
 		return 0;
-	snprintf(told->text, sizeof(told->text), "%s: %s: %s", what, rondo_error_name(err), reason);
+	snprintf(report->text, sizeof(report->text), "%s: %s: %s", what, rondo_error_name(err),
+		reason);
 	return 1;
 }
 
 #define REFUSED(call) \
 	do { \
-		if (refused(told, #call, (call))) \
+		if (refused(report, #call, (call))) \
 			return 1; \
 	} while (0)
 
-static int said(struct told *told, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static int child_fails(struct child_report *report, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 
-static int said(struct told *told, const char *format, ...)
+static int child_fails(struct child_report *report, const char *format, ...)
 {
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(told->text, sizeof(told->text), format, args);
+	vsnprintf(report->text, sizeof(report->text), format, args);
 	va_end(args);
 	return 1;
 }
@@ -69,7 +71,7 @@ static int count_fds(void)
 	return count;
 }
 
-/* What a rank has when it forks. */
+/* The objects of a rank when it forks. */
 struct estate {
 	rondo_comm *comm, *second;
 	rondo_stream *stream;
@@ -78,7 +80,7 @@ struct estate {
 
 static float values[COUNT];
 
-static int use_the_parents(const struct estate *estate, struct told *told)
+static int use_the_parents(const struct estate *estate, struct child_report *report)
 {
 	rondo_comm *comm = estate->comm, *part;
 	float from[COUNT] = { 0 };
@@ -109,7 +111,7 @@ static void nothing(void *argument)
 	(void)argument;
 }
 
-static int destroy_the_parents(const struct estate *estate, struct told *told)
+static int destroy_the_parents(const struct estate *estate, struct child_report *report)
 {
 	int fds;
 
@@ -118,15 +120,18 @@ static int destroy_the_parents(const struct estate *estate, struct told *told)
 	REFUSED(rondo_stream_query(estate->stream));
 	rondo_stream_destroy(estate->stream);
 	if (rondo_comm_destroy(estate->second))
-		return said(told, "destroy: %s", rondo_last_error());
+		return child_fails(report, "destroy: %s", rondo_last_error());
 	fds = count_fds();
 	if (fds > estate->fds) /* fewer: fork() closed connections of the first comm */
-		return said(told, "%d descriptors after destroy, %d before", fds, estate->fds);
-	return rondo_comm_destroy(estate->comm) ? said(told, "destroy: %s", rondo_last_error()) : 0;
+		return child_fails(
+			report, "%d descriptors after destroy, %d before", fds, estate->fds);
+	return rondo_comm_destroy(estate->comm)
+		       ? child_fails(report, "destroy: %s", rondo_last_error())
+		       : 0;
 }
 
 /* Alone, but with a stream and a group: all that a process can make anew. */
-static int make_own(struct told *told)
+static int make_own(struct child_report *report)
 {
 	struct rondo_config config = world_config(0, 1, world_free_port());
 	rondo_comm *comm;
@@ -139,24 +144,26 @@ static int make_own(struct told *told)
 	if (!err)
 		err = rondo_stream_create(&stream);
 	if (err)
-		return said(told, "create: %s", rondo_last_error());
+		return child_fails(report, "create: %s", rondo_last_error());
 	rondo_group_start();
 	err = rondo_all_reduce(comm, &value, &value, 1, RONDO_I32, RONDO_SUM, stream);
 	if (rondo_group_end() || err || rondo_stream_synchronize(stream) || value != 7)
-		return said(told, "its own call: %s", rondo_last_error());
+		return child_fails(report, "its own call: %s", rondo_last_error());
 	if (rondo_mem_alloc(&memory, 4096) || rondo_mem_free(memory))
-		return said(told, "its own memory: %s", rondo_last_error());
+		return child_fails(report, "its own memory: %s", rondo_last_error());
 	rondo_stream_destroy(stream);
-	return rondo_comm_destroy(comm) ? said(told, "its own comm: %s", rondo_last_error()) : 0;
+	return rondo_comm_destroy(comm)
+		       ? child_fails(report, "its own comm: %s", rondo_last_error())
+		       : 0;
 }
 
-static int child(const struct estate *estate, struct told *told)
+static int child(const struct estate *estate, struct child_report *report)
 {
-	int err = make_own(told);
+	int err = make_own(report);
 
 	if (!err)
-		err = use_the_parents(estate, told);
-	return err ? err : destroy_the_parents(estate, told);
+		err = use_the_parents(estate, report);
+	return err ? err : destroy_the_parents(estate, report);
 }
 
 /* All ranks' sums, while a child of rank 0 does what it likes. */
@@ -173,21 +180,21 @@ static int add_up(struct rank_env *env)
 	return 0;
 }
 
-static int end_of(struct rank_env *env, pid_t pid, const struct told *told)
+static int end_of(struct rank_env *env, pid_t pid, const struct child_report *report)
 {
 	int status;
 
 	if (pid < 0 || waitpid(pid, &status, 0) != pid)
 		return world_report(env, "cannot fork, or wait");
 	if (status != 0)
-		return world_report(env, "the child: status %x: %s", status, told->text);
+		return world_report(env, "the child: status %x: %s", status, report->text);
 	return 0;
 }
 
 static int fork_amid_calls(struct rank_env *env)
 {
 	struct estate estate = { .comm = env->comm, .fds = count_fds() };
-	struct told *told = shared();
+	struct child_report *report = shared();
 	pid_t pid = 0;
 	int err;
 
@@ -201,12 +208,12 @@ static int fork_amid_calls(struct rank_env *env)
 		pid = fork();
 	if (env->rank == 0 && pid == 0) {
 		alarm(CHILD_S);
-		_exit(child(&estate, told));
+		_exit(child(&estate, report));
 	}
 	err = add_up(env);
 	if (env->rank == 0 && !err)
-		err = end_of(env, pid, told);
-	/* What the child destroyed is here all the same. */
+		err = end_of(env, pid, report);
+	/* The child's destroys have no effect here. */
 	if (!err)
 		err = add_up(env);
 	if (err)
@@ -216,7 +223,7 @@ static int fork_amid_calls(struct rank_env *env)
 	rondo_stream_destroy(estate.stream);
 	TRY(rondo_barrier(estate.second, NULL));
 	TRY(rondo_comm_destroy(estate.second));
-	munmap(told, sizeof(*told));
+	munmap(report, sizeof(*report));
 	return 0;
 }
 
@@ -233,24 +240,24 @@ Test(fork, a_child_is_refused_its_parents_comm_and_harms_no_call_of_it, .timeout
 	run("tcp", fork_amid_calls);
 }
 
-static int end_the_parents_group(struct rank_env *env, struct told *told)
+static int end_the_parents_group(struct rank_env *env, struct child_report *report)
 {
 	REFUSED(rondo_group_end());
 	if (rondo_group_end() != RONDO_INVALID)
-		return said(told, "a group is open");
+		return child_fails(report, "a group is open");
 	(void)env;
-	return make_own(told);
+	return make_own(report);
 }
 
-static int own_beside_the_parents_group(struct rank_env *env, struct told *told)
+static int own_beside_the_parents_group(struct rank_env *env, struct child_report *report)
 {
 	(void)env;
-	return make_own(told);
+	return make_own(report);
 }
 
 static int fork_within_a_group(struct rank_env *env)
 {
-	struct told *told = shared();
+	struct child_report *report = shared();
 	int32_t sum = 1;
 	pid_t pids[2];
 
@@ -260,14 +267,14 @@ static int fork_within_a_group(struct rank_env *env)
 		pids[i] = fork();
 		if (pids[i] == 0) {
 			alarm(CHILD_S);
-			_exit(i ? end_the_parents_group(env, told)
-				: own_beside_the_parents_group(env, told));
+			_exit(i ? end_the_parents_group(env, report)
+				: own_beside_the_parents_group(env, report));
 		}
-		if (end_of(env, pids[i], told))
+		if (end_of(env, pids[i], report))
 			return 1;
 	}
 	TRY(rondo_group_end());
-	munmap(told, sizeof(*told));
+	munmap(report, sizeof(*report));
 	return sum == 2 ? 0 : world_report(env, "the group's sum is %d", sum);
 }
 

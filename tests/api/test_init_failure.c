@@ -38,7 +38,7 @@ Test(failure, a_rank_that_never_comes_is_named, .timeout = 30)
 struct mistake {
 	int victim;
 	const char *variable, *value, *words;
-	bool valid; /* as far as the settings themselves say: then the socket is taken over */
+	bool valid; /* as far as the settings are read: then the library takes over the socket */
 	bool launched; /* the listening socket is there from the beginning */
 };
 

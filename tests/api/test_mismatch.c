@@ -8,7 +8,7 @@ static const char *const transports[] = { "shm", "tcp", "mixed" };
 
 /* ---- Calls that differ --------------------------------------------------------------------- */
 
-/* What rank 2 does differently. */
+/* The difference of rank 2's call. */
 enum difference { OPERATION, COUNT, TYPE, ROOT, COLLECTIVE, LONGER };
 
 static float values[20000], longer[4 * 20000];
@@ -39,8 +39,8 @@ static int call_differently(struct rank_env *env, enum difference difference)
 	return 0;
 }
 
-/* A rank may finish its part before anyone can know; then its next call, or its leaving, tells it.
- */
+/* A rank may finish its part before any rank can find the difference: then its next call, or
+   destroy, returns the error. */
 static int differ(struct rank_env *env)
 {
 	const enum difference *difference = env->argument;
@@ -76,7 +76,7 @@ Test(failure, calls_that_differ_are_an_error_on_every_rank_and_name_the_odd_one,
 
 /* ---- Roots that differ --------------------------------------------------------------------- */
 
-/* Two ranks think that they are the root: each waits for the other, and no message says so. */
+/* Two ranks are root: each waits for the other, and no message shows that. */
 static int be_root_as_well(struct rank_env *env)
 {
 	int root = env->rank == 1 ? 1 : 0;

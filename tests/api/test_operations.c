@@ -133,7 +133,7 @@ Test(operations, of_ones_own_combine_ranks_in_their_order, .timeout = 240)
 	run_everywhere(compose_all);
 }
 
-/* Of the call's type; not associative: a - b. Lies at an odd address. */
+/* a - b, in the call's type: not associative. Its argument is at an odd address. */
 static void subtract(
 	void *into, const void *a, const void *b, size_t count, rondo_type type, void *argument)
 {
@@ -159,7 +159,7 @@ static int subtract_all(struct rank_env *env)
 	TRY(rondo_stream_create(&stream));
 	TRY(rondo_op_create(env->comm, &op, subtract, 0, NULL));
 	TRY(rondo_all_reduce(env->comm, data + 1, data + 1, 50, RONDO_F64, op, stream));
-	/* What is under way keeps what it needs. */
+	/* Calls under way keep their operations. */
 	TRY(rondo_op_destroy(env->comm, op));
 	TRY(rondo_stream_synchronize(stream));
 	rondo_stream_destroy(stream);
@@ -322,7 +322,7 @@ Test(operations, that_differ_between_ranks_are_named_on_every_rank, .timeout = 6
 	}
 }
 
-static int ask_wrongly(struct rank_env *env)
+static int call_wrongly(struct rank_env *env)
 {
 	rondo_comm *comm = env->comm;
 	unsigned char bytes[5000] = { 0 }, more[5000];
@@ -374,7 +374,7 @@ Test(operations, that_cannot_be_done_are_refused_and_harm_nothing, .timeout = 60
 {
 	struct world world = { .size = 2, .piece_size = 2048 };
 
-	cr_assert_eq(world_run(&world, ask_wrongly, NULL, NULL), 0);
+	cr_assert_eq(world_run(&world, call_wrongly, NULL, NULL), 0);
 }
 
 Test(operations, say_which_types_they_are_for)

@@ -17,13 +17,13 @@
 
 /* ---- One rank, and what it writes to stderr -------------------------------------------------- */
 
-static char said[65536];
+static char log_text[65536];
 
 static int lines_with(const char *word)
 {
 	int count = 0;
 
-	for (const char *line = said; *line; line += strcspn(line, "\n") + 1) {
+	for (const char *line = log_text; *line; line += strcspn(line, "\n") + 1) {
 		const char *found = strstr(line, word);
 
 		count += found && found < line + strcspn(line, "\n");
@@ -35,9 +35,9 @@ static int lines_with(const char *word)
 
 static void read_said(int fd)
 {
-	ssize_t got = pread(fd, said, sizeof(said) - 1, 0);
+	ssize_t got = pread(fd, log_text, sizeof(log_text) - 1, 0);
 
-	said[got > 0 ? got : 0] = '\0';
+	log_text[got > 0 ? got : 0] = '\0';
 }
 
 /* A rank alone: 0, or what failed. */
@@ -58,10 +58,10 @@ static int be_alone(void)
 	return rondo_comm_destroy(comm) || err || one != 1 ? 2 : 0;
 }
 
-/* Runs body in a process, with these plug-ins; fills said. Returns its status. */
+/* Runs body in a process, with these plug-ins, and keeps its log. Returns its status. */
 static int run_with(const char *transports, const char *algorithms, int (*body)(void))
 {
-	int fd = memfd_create("said", MFD_CLOEXEC), status = -1;
+	int fd = memfd_create("log", MFD_CLOEXEC), status = -1;
 	pid_t child;
 
 	/* Several processes write into it: each behind what is there. */
@@ -80,16 +80,16 @@ static int run_with(const char *transports, const char *algorithms, int (*body)(
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
-/* It is said in one line that names the file and this reason, and nothing else happens. */
+/* One line of log names the file and this reason, and nothing else happens. */
 static void expect_skipped(const char *transports, const char *algorithms, const char *why)
 {
 	const char *path = *transports ? transports : algorithms;
 
-	cr_expect_eq(run_with(transports, algorithms, be_alone), 0, "%s: %s", path, said);
-	cr_expect_eq(lines_with("RONDO WARN"), 1, "%s: %s", path, said);
-	cr_expect_eq(lines_with(""), 1, "%s: %s", path, said);
-	cr_expect(strstr(said, path), "%s: %s", path, said);
-	cr_expect(strstr(said, why), "%s should say \"%s\": %s", path, why, said);
+	cr_expect_eq(run_with(transports, algorithms, be_alone), 0, "%s: %s", path, log_text);
+	cr_expect_eq(lines_with("RONDO WARN"), 1, "%s: %s", path, log_text);
+	cr_expect_eq(lines_with(""), 1, "%s: %s", path, log_text);
+	cr_expect(strstr(log_text, path), "%s: %s", path, log_text);
+	cr_expect(strstr(log_text, why), "%s should say \"%s\": %s", path, why, log_text);
 }
 
 Test(plugins, of_another_version_are_skipped, .timeout = LIMIT_S)
@@ -112,7 +112,7 @@ Test(plugins, without_the_symbol_are_skipped, .timeout = LIMIT_S)
 Test(plugins, that_crash_or_end_the_process_are_skipped, .timeout = LIMIT_S)
 {
 	expect_skipped(PLUGINS "transport_CRASHES.so", "", ") in probe() of gate");
-	cr_expect(strstr(said, "crashed ("), "%s", said);
+	cr_expect(strstr(log_text, "crashed ("), "%s", log_text);
 	expect_skipped(PLUGINS "transport_CRASHES_EARLY.so", "",
 		"crashed (Aborted) in what it runs on being loaded");
 	expect_skipped(PLUGINS "transport_LEAVES.so", "", "ended the process in probe() of gate");
@@ -176,21 +176,21 @@ static int be_alone_twice(void)
 Test(plugins, are_complained_of_once_and_the_others_are_used, .timeout = LIMIT_S)
 {
 	setenv("RONDO_DEBUG", "INFO", 1);
-	cr_expect_eq(
-		run_with("/none.so," NEARBY ",/nor/this.so", STAR, be_alone_twice), 0, "%s", said);
-	cr_expect_eq(lines_with("RONDO WARN"), 2, "%s", said);
-	cr_expect_eq(lines_with("brings transport nearby"), 1, "%s", said);
-	cr_expect_eq(lines_with("brings algorithm star"), 1, "%s", said);
-	cr_expect_eq(lines_with("Plugin : none"), 0, "%s", said);
-	cr_expect_eq(run_with("", "", be_alone), 0, "%s", said);
-	cr_expect_eq(lines_with("Plugin : none (RONDO_TRANSPORT_PLUGIN and"), 1, "%s", said);
+	cr_expect_eq(run_with("/none.so," NEARBY ",/nor/this.so", STAR, be_alone_twice), 0, "%s",
+		log_text);
+	cr_expect_eq(lines_with("RONDO WARN"), 2, "%s", log_text);
+	cr_expect_eq(lines_with("brings transport nearby"), 1, "%s", log_text);
+	cr_expect_eq(lines_with("brings algorithm star"), 1, "%s", log_text);
+	cr_expect_eq(lines_with("Plugin : none"), 0, "%s", log_text);
+	cr_expect_eq(run_with("", "", be_alone), 0, "%s", log_text);
+	cr_expect_eq(lines_with("Plugin : none (RONDO_TRANSPORT_PLUGIN and"), 1, "%s", log_text);
 }
 
 /* ---- Worlds ---------------------------------------------------------------------------------- */
 
 #define COUNT 50000
 
-/* What every rank puts in: small whole numbers, so that any order of adding gives the same. */
+/* Every rank's input: small whole numbers, whose sums are exact in any order. */
 static float value_of(int rank, size_t i)
 {
 	return (float)((i * 7 + (size_t)rank * 13) % 101);
@@ -241,19 +241,19 @@ static int reduce_and_broadcast(struct rank_env *env)
 	return wrong;
 }
 
-static struct world plugged; /* what run_world() runs */
+static struct world plugged; /* the body of run_world() */
 
 static int run_world(void)
 {
 	return world_run(&plugged, reduce_and_broadcast, NULL, NULL);
 }
 
-/* A world in a process of its own, whose ranks' log is caught. */
+/* Runs a world in a process of its own, and keeps its log. */
 static void expect_right(struct world world, const char *transports, const char *algorithms)
 {
 	plugged = world;
-	cr_expect_eq(
-		run_with(transports, algorithms, run_world), 0, "%d ranks: %s", world.size, said);
+	cr_expect_eq(run_with(transports, algorithms, run_world), 0, "%d ranks: %s", world.size,
+		log_text);
 }
 
 Test(plugins, carry_and_direct_a_world_of_ranks, .timeout = LIMIT_S)
@@ -262,10 +262,10 @@ Test(plugins, carry_and_direct_a_world_of_ranks, .timeout = LIMIT_S)
 	setenv("RONDO_ALGO", "star", 1);
 	for (int size = 2; size <= 5; size++) {
 		expect_right((struct world){ .size = size, .transport = "nearby" }, NEARBY, STAR);
-		cr_expect_eq(lines_with("via nearby"), size * (size - 1), "%s", said);
-		cr_expect_eq(lines_with("via shm"), 0, "%s", said);
-		cr_expect_geq(lines_with("ranks: star,"), size, "%s", said);
-		cr_expect_eq(lines_with("RONDO WARN"), 0, "%s", said);
+		cr_expect_eq(lines_with("via nearby"), size * (size - 1), "%s", log_text);
+		cr_expect_eq(lines_with("via shm"), 0, "%s", log_text);
+		cr_expect_geq(lines_with("ranks: star,"), size, "%s", log_text);
+		cr_expect_eq(lines_with("RONDO WARN"), 0, "%s", log_text);
 	}
 }
 
@@ -283,12 +283,12 @@ Test(plugins, take_part_in_routing_by_what_they_cost, .timeout = LIMIT_S)
 	setenv("RONDO_DEBUG", "INFO", 1);
 	/* nearby costs more than shm and less than tcp. */
 	expect_right((struct world){ .size = 2 }, NEARBY, "");
-	cr_expect_eq(lines_with("via shm"), 2, "%s", said);
+	cr_expect_eq(lines_with("via shm"), 2, "%s", log_text);
 	expect_right((struct world){ .size = 2, .transport = "tcp,nearby" }, NEARBY, "");
-	cr_expect_eq(lines_with("via nearby"), 2, "%s", said);
+	cr_expect_eq(lines_with("via nearby"), 2, "%s", log_text);
 	/* It was the plug-in's: without, there is none. */
 	cr_expect_neq(run_with("", "", run_world), 0);
-	cr_expect_geq(lines_with("\"nearby\", which is no transport"), 1, "%s", said);
+	cr_expect_geq(lines_with("\"nearby\", which is no transport"), 1, "%s", log_text);
 }
 
 /* ---- Short messages -------------------------------------------------------------------------- */
@@ -334,7 +334,7 @@ static int run_short_messages(void)
 	return world_run(&plugged, reduce_broadcast_and_exchange, NULL, NULL);
 }
 
-/* By each algorithm that passes messages. The transport ends a process that asks for more. */
+/* By each algorithm that sends messages. The transport ends a process that sends longer ones. */
 Test(plugins, whose_messages_are_short_carry_all_algorithms, .timeout = LIMIT_S)
 {
 	static const char *const algorithms[] = { "", "ring", "tree", "binomial", "doubling",
@@ -347,9 +347,9 @@ Test(plugins, whose_messages_are_short_carry_all_algorithms, .timeout = LIMIT_S)
 			.size = 3, .transport = "packets", .algo = algorithms[i], .channels = 2
 		};
 		cr_expect_eq(run_with(paths[i % 2], "", run_short_messages), 0, "%s over %s: %s",
-			algorithms[i], paths[i % 2], said);
-		cr_expect_geq(lines_with("via packets"), 6, "%s", said);
-		cr_expect_eq(lines_with("pieces of 131072"), 0, "%s", said);
+			algorithms[i], paths[i % 2], log_text);
+		cr_expect_geq(lines_with("via packets"), 6, "%s", log_text);
+		cr_expect_eq(lines_with("pieces of 131072"), 0, "%s", log_text);
 	}
 }
 
@@ -370,7 +370,7 @@ static int run_too_short(void)
 Test(plugins, whose_messages_are_too_short_are_refused_with_the_reason, .timeout = LIMIT_S)
 {
 	plugged = (struct world){ .size = 2, .transport = "packets" };
-	cr_expect_eq(run_with(PLUGINS "packets_32.so", "", run_too_short), 0, "%s", said);
+	cr_expect_eq(run_with(PLUGINS "packets_32.so", "", run_too_short), 0, "%s", log_text);
 }
 
 /* ---- Plans that are wrong -------------------------------------------------------------------- */
@@ -381,30 +381,30 @@ Test(plugins, whose_plans_are_wrong_are_not_run, .timeout = LIMIT_S)
 	expect_right((struct world){ .size = 3 }, "", PLUGINS "algorithm_FORGETS_ONE.so");
 	cr_expect_eq(lines_with("RONDO WARN algorithm tilted is not used for this: tilted, "
 				"all_reduce, 3 ranks"),
-		3, "%s", said);
+		3, "%s", log_text);
 	/* It is right where it forgets nobody. */
 	expect_right((struct world){ .size = 2 }, "", PLUGINS "algorithm_FORGETS_ONE.so");
-	cr_expect_eq(lines_with("RONDO WARN"), 0, "%s", said);
+	cr_expect_eq(lines_with("RONDO WARN"), 0, "%s", log_text);
 	/* Right for one root is not right for all. */
 	expect_right((struct world){ .size = 3 }, "", PLUGINS "algorithm_IGNORES_ROOT.so");
-	cr_expect_eq(lines_with("tilted, broadcast, 3 ranks, root 1"), 3, "%s", said);
-	cr_expect_eq(lines_with("tilted, broadcast, 3 ranks, root 0"), 0, "%s", said);
+	cr_expect_eq(lines_with("tilted, broadcast, 3 ranks, root 1"), 3, "%s", log_text);
+	cr_expect_eq(lines_with("tilted, broadcast, 3 ranks, root 0"), 0, "%s", log_text);
 	expect_right((struct world){ .size = 3 }, "", PLUGINS "algorithm_right.so");
-	cr_expect_eq(lines_with("RONDO WARN"), 0, "%s", said);
+	cr_expect_eq(lines_with("RONDO WARN"), 0, "%s", log_text);
 }
 
 Test(plugins, that_would_run_on_some_ranks_only_are_not_run, .timeout = LIMIT_S)
 {
 	setenv("RONDO_ALGO", "tilted", 1);
 	expect_right((struct world){ .size = 3 }, "", PLUGINS "algorithm_DISAGREES.so");
-	cr_expect_geq(lines_with("may_run() says yes to rank 0, no to rank 2"), 1, "%s", said);
+	cr_expect_geq(lines_with("may_run() says yes to rank 0, no to rank 2"), 1, "%s", log_text);
 }
 
 /* ---- Ranks that differ ----------------------------------------------------------------------- */
 
 static int port_of_two;
 
-/* Rank 1 of two has another plug-in, or none: both are told. */
+/* Rank 1 of two has another plug-in, or none: both fail. */
 static int meet_another(int rank, const char *algorithms)
 {
 	struct rondo_config config = RONDO_CONFIG_INIT;
@@ -441,12 +441,12 @@ static void expect_told(const char *plugin, const char *has)
 
 	others_plugin = plugin;
 	port_of_two = world_free_port();
-	cr_expect_eq(run_with("", "", two_that_differ), 0, "%s", said);
+	cr_expect_eq(run_with("", "", two_that_differ), 0, "%s", log_text);
 	snprintf(words, sizeof(words), "has the plug-in algorithms \"%s", has);
-	cr_expect_eq(lines_with(words), 2, "%s", said);
-	cr_expect_eq(lines_with("\"star "), 2, "%s", said);
-	cr_expect_eq(
-		lines_with("RONDO_ALGO_PLUGIN must bring the same to every rank"), 2, "%s", said);
+	cr_expect_eq(lines_with(words), 2, "%s", log_text);
+	cr_expect_eq(lines_with("\"star "), 2, "%s", log_text);
+	cr_expect_eq(lines_with("RONDO_ALGO_PLUGIN must bring the same to every rank"), 2, "%s",
+		log_text);
 }
 
 Test(plugins, that_only_some_ranks_have_are_an_error_on_all, .timeout = LIMIT_S)
@@ -481,8 +481,8 @@ Test(plugins, may_lie_elsewhere_but_not_be_another_build, .timeout = LIMIT_S)
 	others_plugin = path;
 	port_of_two = world_free_port();
 	/* Not refused: it returns 1, for the comm is made. */
-	cr_expect_eq(run_with("", "", two_that_differ), 1, "%s", said);
-	cr_expect_eq(lines_with("RONDO_OK"), 2, "%s", said);
+	cr_expect_eq(run_with("", "", two_that_differ), 1, "%s", log_text);
+	cr_expect_eq(lines_with("RONDO_OK"), 2, "%s", log_text);
 	unlink(path);
 	rmdir(folder);
 }

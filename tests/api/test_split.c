@@ -1,5 +1,5 @@
 /* ctest label: threads */
-/* Comms made of comms, comms that were finalized, and news that comes while nobody calls. */
+/* Splits and duplicates of comms, finalized comms, and errors that come while no rank calls. */
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <signal.h>
@@ -126,8 +126,8 @@ void *__real_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 
 static bool memory_is_short;
-static _Atomic int calls_to_live; /* after so many calls this process is killed; 0: never */
-static _Atomic int calls_to_fail; /* after so many, one call fails; 0: none */
+static _Atomic int calls_to_live; /* calls until this process is killed; 0: never */
+static _Atomic int calls_to_fail; /* calls until one fails; 0: none does */
 
 void *__wrap_calloc(size_t count, size_t size)
 {
@@ -138,13 +138,13 @@ void *__wrap_calloc(size_t count, size_t size)
 	return memory_is_short ? NULL : __real_calloc(count, size);
 }
 
-/* The last two ranks lack it, all hear of the first of these, and the comm goes on. */
+/* The last two ranks lack memory, all get the error of the first of these, and the comm goes on. */
 static int lack_memory(struct rank_env *env)
 {
 	int rank = env->rank, size = env->size;
 	rondo_comm *mine = env->comm;
 
-	TRY(rondo_barrier(env->comm, NULL)); /* what calls need is there */
+	TRY(rondo_barrier(env->comm, NULL)); /* allocates for later calls */
 	TRY(rondo_all_reduce(env->comm, &rank, &rank, 1, RONDO_I32, RONDO_MAX, NULL));
 	memory_is_short = env->rank >= size - 2;
 	int err = rondo_comm_split(env->comm, 0, 0, &mine);
@@ -168,11 +168,11 @@ struct lack {
 	bool splits;
 };
 
-#define EARLY 8 /* so many calls come before ranks meet */
+#define EARLY 8 /* calls before the ranks meet */
 
 enum { MADE, FAILED, SURVIVED };
 
-/* Says what failed, if it did. */
+/* Reports a failure. */
 static int make_another(struct rank_env *env, bool splits, rondo_comm **comm)
 {
 	int err;
@@ -186,7 +186,7 @@ static int make_another(struct rank_env *env, bool splits, rondo_comm **comm)
 	return err;
 }
 
-/* What lacks memory may be done without; what may not fails on all ranks, with the reason. */
+/* A rank may do without some memory. Without other memory all ranks fail, with the reason. */
 static int lack_memory_once(struct rank_env *env)
 {
 	const struct lack *lack = env->argument;
@@ -308,7 +308,7 @@ Test(split, a_death_ends_it_on_every_rank, .timeout = 60)
 		cr_assert(i == 2 || strstr(outcomes[i].text, "rank 2"), "%s", outcomes[i].text);
 }
 
-/* Who dies, at which of its calls of calloc(), and whether all are in one part. */
+/* The rank that dies, at which of its calls of calloc(), and whether all are in one part. */
 struct death {
 	int victim, call;
 	bool together;
@@ -337,7 +337,7 @@ static int die_at(struct rank_env *env)
 	if (dies)
 		raise(SIGKILL);
 	snprintf(name, sizeof(name), "rank %d (host", death->victim);
-	/* It may have done its part before it died. Then the old comm says so next. */
+	/* It may have done its part before it died. Then the old comm fails next. */
 	if (!err && mine)
 		rondo_comm_destroy(mine);
 	if (!err)
@@ -406,8 +406,8 @@ Test(split, wrong_arguments_are_refused, .timeout = 60)
 	world_try(2, NULL, split_wrongly);
 }
 
-/* Nobody makes a call; the ranks that live ask now and then. */
-static int ask(struct rank_env *env)
+/* No rank makes a call; the living ones poll the error. */
+static int poll_error(struct rank_env *env)
 {
 	int64_t limit = world_now_ms() + 20000;
 	int err;
@@ -431,7 +431,7 @@ Test(error, of_a_death_is_there_to_be_asked_for_with_no_call_under_way, .timeout
 	struct world world = { .size = 3 };
 	struct rank_outcome outcomes[WORLD_MAX];
 
-	cr_assert_eq(world_run(&world, ask, &(bool){ true }, outcomes), 1);
+	cr_assert_eq(world_run(&world, poll_error, &(bool){ true }, outcomes), 1);
 	cr_assert(strstr(outcomes[0].text, "rank 1"), "%s", outcomes[0].text);
 	cr_assert_str_eq(outcomes[0].text, outcomes[2].text);
 }
@@ -441,7 +441,7 @@ Test(error, of_an_abort_is_there_to_be_asked_for_with_no_call_under_way, .timeou
 	struct world world = { .size = 3, .transport = "tcp" };
 	struct rank_outcome outcomes[WORLD_MAX];
 
-	cr_assert_eq(world_run(&world, ask, &(bool){ false }, outcomes), 0);
+	cr_assert_eq(world_run(&world, poll_error, &(bool){ false }, outcomes), 0);
 	cr_assert(strstr(outcomes[2].text, "enough"), "%s", outcomes[2].text);
 }
 
@@ -469,7 +469,7 @@ static int finalize(struct rank_env *env)
 	EXPECT_ERROR(rondo_comm_finalize(env->comm), RONDO_INVALID, "was finalized");
 	TRY(rondo_stream_synchronize(stream));
 	rondo_stream_destroy(stream);
-	/* Local: rank 0 has destroyed it while the others wait to hear so. */
+	/* Local: rank 0 has destroyed it, and the others wait for that. */
 	if (env->rank > 0 && poll(&fd, 1, 20000) != 1)
 		return world_report(env, "rank 0 waits");
 	TRY(rondo_comm_destroy(env->comm));
@@ -496,7 +496,7 @@ Test(finalize, ends_what_is_under_way_and_makes_destroying_local, .timeout = 60)
 	run_finalize(4, "mixed");
 }
 
-/* Two ranks with as many calls that were unlike: leaving tells. */
+/* Two ranks made as many calls, but different ones: leaving fails. */
 static int finalize_unlike(struct rank_env *env)
 {
 	char byte = 0;

@@ -131,7 +131,7 @@ Test(comms, run_side_by_side_on_streams, .timeout = 60)
 
 /* ---- Failure ------------------------------------------------------------------------------ */
 
-/* What a stream's function sees of the work before it. */
+/* The results of queries in a stream's function. */
 struct sight {
 	rondo_stream *stream;
 	sem_t *wait; /* NULL: it waits for nothing */

@@ -1,10 +1,10 @@
 /* ctest label: threads */
 /*
- * Worlds whose ranks are threads of one process, for ThreadSanitizer to look at. Whether results
- * are right is looked at lightly here, and thoroughly in the other tests.
+ * Worlds whose ranks are threads of one process, for ThreadSanitizer. Other tests check results
+ * thoroughly; this one does so lightly.
  *
- * What it cannot see: the threads of a world map a pair's shared memory twice, at two addresses, so
- * that it finds nothing between the two sides of a FIFO.
+ * ThreadSanitizer finds nothing between the two sides of a FIFO: the threads of a world map a pair's
+ * shared memory twice, at two addresses.
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -170,7 +170,7 @@ static int with_buffers(struct rank_env *env, rondo_stream *stream,
 	return wrong;
 }
 
-/* Whose threads do nothing that those of another type do not. */
+/* Types whose threads run the same code as another type's. */
 static bool passes_over(rondo_type type)
 {
 	return ONLY_THREADS && type != RONDO_I32 && type != RONDO_BF16 && type != RONDO_F32;
@@ -441,7 +441,7 @@ static int aborted_on_a_stream(struct rank_env *env)
 		rondo_all_reduce(env->comm, mine + i, mine + i, 1, RONDO_F32, RONDO_MAX, stream);
 	if (env->rank == 1)
 		pthread_join(thread, NULL);
-	/* Who was through before the news came hears it in the next call. */
+	/* A rank that was done before the abort gets it in the next call. */
 	err = rondo_stream_synchronize(stream);
 	while (!err)
 		err = rondo_barrier(env->comm, NULL);
@@ -463,7 +463,7 @@ static int mismatched(struct rank_env *env)
 	return world_expect(env, "call", err, RONDO_MISMATCH, "");
 }
 
-/* Rank 1 goes without a word more than destroy() says. */
+/* Rank 1 leaves by destroy(). */
 static int left(struct rank_env *env)
 {
 	int err;
@@ -472,8 +472,8 @@ static int left(struct rank_env *env)
 	err = rondo_barrier(env->comm, NULL);
 	if (env->rank == 1)
 		return err;
-	/* Who is slow may hear of it in the first call already: the others know that all have come
-	   to it, not that all are done. */
+	/* A slow rank may get the error in the first call already: the others return when all have
+	   joined it, not when all are done. */
 	if (!err)
 		err = rondo_barrier(env->comm, NULL);
 	return world_expect(env, "call", err, RONDO_LEFT, "");

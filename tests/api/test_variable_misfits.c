@@ -42,7 +42,7 @@ static int differ(struct rank_env *env)
 			      : rondo_all_gather_v(env->comm, in, out, same, NULL, RONDO_I32, NULL);
 		break;
 	}
-	/* Who only sends hears of it at the next call. */
+	/* A rank that only sends gets the error at the next call. */
 	if (!err)
 		err = rondo_barrier(env->comm, NULL);
 	world_report(env, "%s", rondo_last_error());
@@ -74,9 +74,8 @@ Test(variable, counts_that_differ_are_an_error_everywhere, .timeout = 120)
 }
 
 /*
- * Counts choose the algorithm, too: for long blocks the ring, for short ones pat, whose chunks go
- * another way. So messages meet that are not of the same block; why, only the digest of all counts
- * tells.
+ * Counts decide the algorithm, too: the ring for long blocks, pat for short ones. Then messages of
+ * different blocks meet, and only the digest of all counts shows the cause.
  */
 static int take_another_way(struct rank_env *env)
 {
@@ -114,7 +113,7 @@ Test(variable, blocks_of_one_length_and_of_many_are_different_calls, .timeout = 
 	expect_misfit(NOT_VARIED, "rank 1 all_gather #1 of 5 i32", "all_gather_v #1 of i32");
 }
 
-static int ask_wrongly(struct rank_env *env)
+static int call_wrongly(struct rank_env *env)
 {
 	rondo_comm *comm = env->comm;
 	size_t counts[2] = { 4, 4 }, huge[2] = { 1, SIZE_MAX / 4 }, far[2] = { 0, SIZE_MAX / 8 };
@@ -165,5 +164,5 @@ static int ask_wrongly(struct rank_env *env)
 
 Test(variable, wrong_arguments_are_refused_and_harm_nothing, .timeout = 60)
 {
-	world_try(2, NULL, ask_wrongly);
+	world_try(2, NULL, call_wrongly);
 }

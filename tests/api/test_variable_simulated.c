@@ -7,7 +7,7 @@
 #include "exec/vcounts.h"
 #include "simulated.h"
 
-/* What a rank's block is worth: of an input block (to is whom it is for), or a sum of all. */
+/* Element i of a rank's input block. */
 static int32_t worth(const struct rd_problem *problem, int rank, int block, size_t i)
 {
 	if (problem->collective == RD_ALL_TO_ALL)
@@ -127,7 +127,7 @@ static void simulate(const struct rd_algorithm *algorithm, enum rd_collective co
 	rd_simulated_finish(&simulated);
 }
 
-/* Algorithms whose blocks only their ends see, for the collectives where nobody else knows them. */
+/* Whether the algorithm passes a block only to ranks that have its length. */
 static bool knows_lengths(const struct rd_algorithm *algorithm, enum rd_collective collective)
 {
 	return collective == RD_ALL_GATHER || collective == RD_REDUCE_SCATTER ||

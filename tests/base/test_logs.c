@@ -1,5 +1,4 @@
-/* The kinds of lines that docs/logs.md lists are those that the sources can say, and what ranks say
-   at INFO and TRACE. */
+/* docs/logs.md lists the lines that the sources can log, and ranks log them at INFO and TRACE. */
 #include <criterion/criterion.h>
 #include <ctype.h>
 #include <glob.h>
@@ -15,9 +14,8 @@
 
 #define RANKS 4
 
-/* What the ranks of a world say, at a level and of some subsystems: two hosts of two ranks where it
-   is "mixed". */
-static const char *said(const char *level, const char *subsystems, const char *transport)
+/* The log of a world's ranks, at a level and for some subsystems; "mixed": two hosts of two ranks. */
+static const char *log_of(const char *level, const char *subsystems, const char *transport)
 {
 	struct world world = { .size = RANKS, .channels = 2, .transport = transport };
 
@@ -37,8 +35,8 @@ static char *read_source(const char *path)
 	return text;
 }
 
-/* Whether some line of this rank, at this level, is wholly what the pattern says. */
-static bool says(const char *text, int rank, const char *level, const char *pattern)
+/* Whether a whole line of this rank, at this level, matches the pattern. */
+static bool has_line(const char *text, int rank, const char *level, const char *pattern)
 {
 	char whole[512];
 	regex_t regex;
@@ -55,13 +53,13 @@ static bool says(const char *text, int rank, const char *level, const char *patt
 static void expect_from_all(const char *text, const char *pattern)
 {
 	for (int rank = 0; rank < RANKS; rank++)
-		cr_expect(says(text, rank, "INFO", pattern), "rank %d does not say \"%s\" in:\n%s",
-			rank, pattern, text);
+		cr_expect(has_line(text, rank, "INFO", pattern),
+			"rank %d has no line \"%s\" in:\n%s", rank, pattern, text);
 }
 
 Test(logs, all_ranks_say_how_they_meet_and_what_they_found, .timeout = 60)
 {
-	const char *text = said("INFO", "ALL", "mixed");
+	const char *text = log_of("INFO", "ALL", "mixed");
 
 	expect_from_all(
 		text, "Plugin : none \\(RONDO_TRANSPORT_PLUGIN and RONDO_ALGO_PLUGIN are.*");
@@ -76,15 +74,15 @@ Test(logs, all_ranks_say_how_they_meet_and_what_they_found, .timeout = 60)
 	expect_from_all(text, "all_reduce of 4 bytes and up: [a-z]+, 1 call, predicted [0-9.]+ us, "
 			      "measured [0-9.]+ us on average");
 	expect_from_all(text, "comm 0x[0-9a-f]+ rank [0-3] nranks 4 - Init COMPLETE in [0-9.]+ ms");
-	cr_expect(says(text, 0, "INFO", "costs .*"), "%s", text);
-	cr_expect(says(text, 0, "INFO", "Rondo version [0-9]+\\.[0-9]+\\.[0-9]+"), "%s", text);
+	cr_expect(has_line(text, 0, "INFO", "costs .*"), "%s", text);
+	cr_expect(has_line(text, 0, "INFO", "Rondo version [0-9]+\\.[0-9]+\\.[0-9]+"), "%s", text);
 	cr_expect_eq(count_of(text, "Rondo version "), 1, "%s", text);
 	cr_expect_null(strstr(text, " RONDO WARN "), "%s", text);
 }
 
 Test(logs, all_ranks_say_by_which_transport_they_reach_each_other, .timeout = 60)
 {
-	const char *text = said("INFO", "ROUTE", "mixed");
+	const char *text = log_of("INFO", "ROUTE", "mixed");
 
 	for (int rank = 0; rank < RANKS; rank++) {
 		for (int link = 0; link < 2 * RANKS; link++) {
@@ -94,7 +92,7 @@ Test(logs, all_ranks_say_by_which_transport_they_reach_each_other, .timeout = 60
 			snprintf(line, sizeof(line),
 				"Channel 0%d : %d\\[[0-9]+\\] -> %d\\[[0-9]+\\] via %s", link % 2,
 				rank, peer, rank / 2 == peer / 2 ? "shm" : "tcp");
-			cr_expect_eq(says(text, rank, "INFO", line), peer != rank, "%s in:\n%s",
+			cr_expect_eq(has_line(text, rank, "INFO", line), peer != rank, "%s in:\n%s",
 				line, text);
 		}
 	}
@@ -102,20 +100,21 @@ Test(logs, all_ranks_say_by_which_transport_they_reach_each_other, .timeout = 60
 
 Test(logs, rings_and_trees_are_those_of_each_channel, .timeout = 60)
 {
-	const char *text = said("INFO", "RING,TREE", "mixed");
+	const char *text = log_of("INFO", "RING,TREE", "mixed");
 
 	/* Each channel enters and leaves the two hosts by other ranks. */
-	cr_expect(says(text, 0, "INFO", "Channel 00/02 : 0 1 2 3"), "%s", text);
-	cr_expect(says(text, 0, "INFO", "Channel 01/02 : 1 0 3 2"), "%s", text);
-	cr_expect(says(text, 0, "INFO", "Ring 00 : 3 -> 0 -> 1"), "%s", text);
-	cr_expect(says(text, 0, "INFO", "Ring 01 : 1 -> 0 -> 3"), "%s", text);
-	cr_expect(says(text, 3, "INFO", "Ring 00 : 2 -> 3 -> 0"), "%s", text);
+	cr_expect(has_line(text, 0, "INFO", "Channel 00/02 : 0 1 2 3"), "%s", text);
+	cr_expect(has_line(text, 0, "INFO", "Channel 01/02 : 1 0 3 2"), "%s", text);
+	cr_expect(has_line(text, 0, "INFO", "Ring 00 : 3 -> 0 -> 1"), "%s", text);
+	cr_expect(has_line(text, 0, "INFO", "Ring 01 : 1 -> 0 -> 3"), "%s", text);
+	cr_expect(has_line(text, 3, "INFO", "Ring 00 : 2 -> 3 -> 0"), "%s", text);
 	expect_from_all(text, "Trees( \\[[0-3]\\] -?[0-9]/-?[0-9]->[0-3]->-?[0-9]){4}");
 }
 
 Test(logs, of_one_host_they_say_that_no_network_is_used, .timeout = 60)
 {
-	expect_from_all(said("INFO", "NET", "shm"), "Using no network : all ranks are on one host");
+	expect_from_all(
+		log_of("INFO", "NET", "shm"), "Using no network : all ranks are on one host");
 }
 
 Test(logs, of_one_channel_they_say_so_in_the_singular, .timeout = 60)
@@ -125,8 +124,8 @@ Test(logs, of_one_channel_they_say_so_in_the_singular, .timeout = 60)
 
 	setenv("RONDO_DEBUG", "INFO", 1);
 	text = world_run_captured(&world, world_sum_one, NULL);
-	cr_expect(
-		says(text, 0, "INFO", "1 coll channel, 1 p2p channel per peer, 2 ranks on 1 host"),
+	cr_expect(has_line(text, 0, "INFO",
+			  "1 coll channel, 1 p2p channel per peer, 2 ranks on 1 host"),
 		"%s", text);
 }
 
@@ -150,9 +149,9 @@ static void expect_files(bool threads)
 
 		const char *text = read_source(file);
 
-		cr_expect(says(text, rank, "INFO", "comm .* Init COMPLETE .*"), "%s", text);
-		cr_expect_eq(says(text, 0, "INFO", "Rondo version .*"), rank == 0, "%s", text);
-		cr_expect_not(says(text, 1 - rank, "INFO", ".*"), "%s", text);
+		cr_expect(has_line(text, rank, "INFO", "comm .* Init COMPLETE .*"), "%s", text);
+		cr_expect_eq(has_line(text, 0, "INFO", "Rondo version .*"), rank == 0, "%s", text);
+		cr_expect_not(has_line(text, 1 - rank, "INFO", ".*"), "%s", text);
 		unlink(file);
 	}
 	cr_expect_eq(rmdir(dir), 0, "there are other files");
@@ -201,7 +200,7 @@ static int count(const char *text, int rank, const char *part)
 /* Also where direct access was thought of, and not worth the asking. */
 Test(logs, the_choice_of_an_algorithm_is_told_once, .timeout = 60)
 {
-	const char *text = said("INFO", "PICK", "shm");
+	const char *text = log_of("INFO", "PICK", "shm");
 
 	for (int rank = 0; rank < RANKS; rank++)
 		cr_expect_eq(
@@ -210,10 +209,10 @@ Test(logs, the_choice_of_an_algorithm_is_told_once, .timeout = 60)
 
 Test(logs, calls_are_traced, .timeout = 60)
 {
-	const char *text = said("TRACE", "COLL", "shm");
+	const char *text = log_of("TRACE", "COLL", "shm");
 
 	for (int rank = 0; rank < RANKS; rank++)
-		cr_expect(says(text, rank, "TRACE",
+		cr_expect(has_line(text, rank, "TRACE",
 				  "all_reduce #[0-9]+ : count 1 type f32 op sum root 0 in "
 				  "0x[0-9a-f]+ "
 				  "out 0x[0-9a-f]+"),
@@ -224,7 +223,7 @@ Test(logs, ranks_with_devices_say_how_these_reach_each_other, .timeout = 60)
 {
 	setenv("RONDO_DEVICE", "emulated:4", 1);
 
-	const char *text = said("INFO", "ROUTE", "shm");
+	const char *text = log_of("INFO", "ROUTE", "shm");
 
 	expect_from_all(
 		text, "Channel 00 : [0-3]\\[[0-9a-f]+\\] -> [0-3]\\[[0-9a-f]+\\] via P2P/IPC");
@@ -253,7 +252,7 @@ static int sum_up_several_times(struct rank_env *env)
 	return 0;
 }
 
-static const char *said_with_algorithm(const char *algo, bool twice)
+static const char *log_with_algorithm(const char *algo, bool twice)
 {
 	struct world world = { .size = 3, .transport = "shm", .algo = algo };
 
@@ -264,33 +263,33 @@ static const char *said_with_algorithm(const char *algo, bool twice)
 Test(logs, an_algorithm_that_is_asked_for_and_cannot_run_is_one_warning_a_collective, .timeout = 60)
 {
 	/* All-reduces by tree take four ranks; broadcasts do not. */
-	const char *text = said_with_algorithm("tree", false);
+	const char *text = log_with_algorithm("tree", false);
 
 	cr_expect_eq(count_of(text, " RONDO WARN "), 1, "%s", text);
-	cr_expect(says(text, 0, "WARN",
+	cr_expect(has_line(text, 0, "WARN",
 			  "RONDO_ALGO=tree is not used for all_reduce on 3 ranks: it does not run "
 			  "with so many ranks, .*; [a-z_]+ runs it"),
 		"%s", text);
-	text = said_with_algorithm("two_shot", false);
-	cr_expect(says(text, 0, "WARN",
+	text = log_with_algorithm("two_shot", false);
+	cr_expect(has_line(text, 0, "WARN",
 			  "RONDO_ALGO=two_shot is not used for all_reduce on 3 ranks: not all "
 			  "buffers can be addressed from all ranks \\(rondo_mem_alloc\\(\\)\\); "
 			  "[a-z_]+ runs it"),
 		"%s", text);
 	cr_expect_eq(count_of(text, " RONDO WARN "), 2, "all_reduce and broadcast: %s", text);
-	text = said_with_algorithm("doubling", false);
+	text = log_with_algorithm("doubling", false);
 	cr_expect(
-		says(text, 0, "WARN",
+		has_line(text, 0, "WARN",
 			"RONDO_ALGO=doubling is not used for broadcast on 3 ranks: it has no such "
 			"collective; [a-z_]+ runs it"),
 		"%s", text);
 	cr_expect_eq(count_of(text, " RONDO WARN "), 1, "%s", text);
-	cr_expect_eq(count_of(said_with_algorithm("ring", false), " RONDO WARN "), 0);
+	cr_expect_eq(count_of(log_with_algorithm("ring", false), " RONDO WARN "), 0);
 }
 
 Test(logs, another_communicator_warns_again, .timeout = 60)
 {
-	const char *text = said_with_algorithm("tree", true);
+	const char *text = log_with_algorithm("tree", true);
 
 	cr_expect_geq(count_of(text, "RONDO_ALGO=tree is not used for all_reduce"), 2, "%s", text);
 }
@@ -301,7 +300,7 @@ Test(logs, another_communicator_warns_again, .timeout = 60)
 #define KIND_TEXT 256
 #define ANYTHING '\1' /* in a kind's text: any characters */
 
-/* What rd_log() is called for, or a row of the page. */
+/* The arguments of a call of rd_log(), or a row of the page. */
 struct kind {
 	char text[KIND_TEXT];
 	char said_as[96]; /* "RD_INFO, RD_NET, " */
@@ -459,6 +458,6 @@ Test(logs, the_page_lists_what_the_sources_can_say)
 		cr_expect(calls[i].found, "docs/logs.md lacks: %s \"%s\"", calls[i].said_as,
 			calls[i].text);
 	for (int k = 0; k < row_count; k++)
-		cr_expect(rows[k].found, "docs/logs.md has what nobody says: %s \"%s\"",
+		cr_expect(rows[k].found, "docs/logs.md has what no source logs: %s \"%s\"",
 			rows[k].said_as, rows[k].text);
 }

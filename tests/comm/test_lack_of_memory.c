@@ -9,7 +9,7 @@
 void *__real_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 
-static _Thread_local int calls_to_fail; /* after so many, one call fails; 0: none */
+static _Thread_local int calls_to_fail; /* calls until one fails; 0: none does */
 
 void *__wrap_calloc(size_t count, size_t size)
 {

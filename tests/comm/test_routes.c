@@ -16,13 +16,12 @@ enum fault {
 	OPEN_FAILS,
 	NEVER_READY,
 	BREAKS,
-	SWALLOWS, /* what is sent never comes */
-	GARBLES, /* something else comes */
+	SWALLOWS, /* messages never arrive */
+	GARBLES, /* other messages arrive */
 };
 
 static enum fault fault;
-static int faulty_rank =
-	-1; /* the fault shows there only, the other ranks see silence; -1: on all */
+static int faulty_rank = -1; /* the rank with the fault, the others see silence; -1: all */
 
 struct broken_link {
 	struct rd_link base;

@@ -68,7 +68,7 @@ static void add_narrow(size_t bytes)
 	cr_assert_eq(rd_transport_add(&narrow), 0);
 }
 
-/* Ranks 0 and 1 have such a link, rank 2 has not: messages must be as long on all. */
+/* Only ranks 0 and 1 have this link: messages must have one length on all ranks. */
 static int sum_up_much(struct rank_env *env)
 {
 	static int32_t numbers[50000];

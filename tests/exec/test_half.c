@@ -111,7 +111,7 @@ static void check_f8(
 		memcpy(&value, &word, 4);
 		cr_assert_eq(narrow(value), f8_encode((double)value, type), "%a", (double)value);
 	}
-	/* What no format holds becomes the greatest number it does hold. */
+	/* Greater numbers become the greatest number of the format. */
 	static const float beyond[] = { 464, 480, 61440, 65536, FLT_MAX, INFINITY };
 
 	for (size_t i = type == RONDO_F8E4M3 ? 0 : 2; i < sizeof(beyond) / sizeof(beyond[0]); i++) {

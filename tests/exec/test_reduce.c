@@ -37,7 +37,7 @@ static double combined_f64(double x, double y, rondo_op op)
 	}
 }
 
-/* Of two f32, exactly: a double has room for the sum or product of two, but for one rounding. */
+/* Combines two f32 with a single rounding: a double holds their exact sum or product. */
 static float combined_f32(float x, float y, rondo_op op)
 {
 	return (float)combined_f64(x, y, op);

@@ -1,4 +1,4 @@
-/* What a message's signature tells of ranks that run one call in different ways. */
+/* Signatures of messages, where ranks run one call in different ways. */
 #include <criterion/criterion.h>
 #include <string.h>
 

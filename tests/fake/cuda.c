@@ -1,5 +1,5 @@
-/* What the probe uses of CUDA's driver, for a machine that is made up: two GPUs, the faster first.
-   And the question whether memory is a device's: that of fake_device_memory is. */
+/* A fake of CUDA's driver, as far as the probe uses it: two GPUs, the faster first. Memory of
+   fake_device_memory is a device's. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>

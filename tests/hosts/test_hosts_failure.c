@@ -123,7 +123,7 @@ Test(hosts_failure, so_is_one_with_rank_0_whose_interfaces_go_down, .timeout = 6
 	lose(0, SWITCHED_OFF);
 }
 
-/* Two hosts that lose each other, while both still hear rank 0. */
+/* Two hosts lose each other, while both still reach rank 0. */
 static int go_on_until_divided(struct rank_env *env)
 {
 	int err = env->create_error;

@@ -1,5 +1,5 @@
-/* What lies between hosts: slow cables, which are to be crossed with as few bytes as can be, dead
-   interfaces, and that nothing is left of hosts when their test is gone. */
+/* Networks between hosts: few bytes cross slow cables, dead interfaces do no harm, and nothing is left
+   of hosts after their test. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <net/if.h>
@@ -28,7 +28,7 @@ struct crossing {
 	double times;
 };
 
-/* Headers and acknowledgements come on top, and what else is said meanwhile. */
+/* Headers, acknowledgements and control messages come on top. */
 static bool is_about(uint64_t bytes, double times)
 {
 	return bytes >= times * BYTES && bytes <= (times * 1.1 + 0.01) * BYTES;
@@ -83,7 +83,7 @@ static const struct world four_and_four = { .size = 8, .host_of = { 0, 0, 0, 0, 
 static const struct world one_and_three = { .size = 4, .host_of = { 0, 1, 1, 1 } };
 static const struct world by_turns = { .size = 4, .host_of = { 0, 1, 0, 1 } };
 
-/* Each host must hear the other's sum: once as many bytes as the values have. */
+/* Each host must receive the other's sum: once the bytes of all values. */
 static void cross_with_the_least(const char *rate)
 {
 	cross_slowly(&two_and_two, 1, rate);
@@ -104,7 +104,7 @@ Test(hosts_network, so_does_what_is_chosen_over_a_slow_link, .timeout = 120)
 	cross_with_the_least("10mbit");
 }
 
-/* Of a ring's 2 (n - 1) steps with 1/n of the values each, one rank of each host sends all away. */
+/* A ring has 2 (n - 1) steps of 1/n of the values; one rank of each host sends all of its own away. */
 Test(hosts_network, a_ring_enters_and_leaves_each_host_once_however_ranks_lie, .timeout = 120)
 {
 	setenv("RONDO_ALGO", "ring", 1);

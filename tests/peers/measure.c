@@ -29,17 +29,17 @@
 #define NAP_NS 100000
 #define PATIENCE_NS 10000000000
 
-/* What ranks 0 and 1 play with, in the line file. */
+/* The memory of ranks 0 and 1 for round trips of a line, in the line file. */
 struct table {
 	struct bench_line line;
-	_Atomic double pace_ns; /* of rank 1's core; 0: not measured yet */
+	_Atomic double pace_ns; /* the pace of rank 1's core; 0: not measured yet */
 	_Atomic unsigned games; /* finished */
 };
 
-/* What the machine is like at the moment; rank 0 knows. */
+/* The state of the machine, on rank 0. */
 struct machine {
 	double line_ns; /* a cache line between the two cores, there and back */
-	double pace_ns; /* of the two cores, the mean (pace.h) */
+	double pace_ns; /* the mean of both cores (pace.h) */
 };
 
 struct run {
@@ -159,7 +159,7 @@ static double batch_ns(const struct run *run, long iterations)
 	return elapsed;
 }
 
-/* What rank k sends, everywhere; small, so that sums are exact. */
+/* Each element of rank k's input; small, so that sums are exact. */
 static float sent_by(int rank)
 {
 	return (float)(rank + 1);
@@ -208,8 +208,8 @@ static void report(const struct run *run, size_t size, struct machine before, do
 	fflush(stdout);
 }
 
-/* Of a few batches the quickest: where ranks share cores, one call may have to wait for a turn of
-   milliseconds, and would be taken for a long one. */
+/* The quickest of a few batches: where ranks share cores, one call may wait for milliseconds, and
+   would count as a long one. */
 static double quickest_ns(const struct run *run, long iterations)
 {
 	double quickest = batch_ns(run, iterations);
@@ -225,7 +225,7 @@ static long choose_iterations(const struct run *run)
 	long iterations = 1;
 	double elapsed = quickest_ns(run, iterations);
 
-	/* Few calls say little about many: approach in steps. */
+	/* A few calls predict many badly: approach in steps. */
 	while (elapsed < BATCH_NS / 2 && iterations < 1000000) {
 		iterations = (long)fmin(fmax((double)iterations * BATCH_NS / fmax(elapsed, 1),
 						2 * (double)iterations),

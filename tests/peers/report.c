@@ -126,7 +126,7 @@ static void print_table(const struct comparison *comparison)
 
 struct curves {
 	struct bench_series series[PROGRAMS];
-	double *numbers; /* what the series point into */
+	double *numbers; /* the points of the series */
 	char title[96];
 };
 

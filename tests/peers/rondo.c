@@ -1,5 +1,5 @@
 /*
- * Rondo, over its public header. PEERS_RANKS says how many ranks to fork; with PEERS_REGISTERED set
+ * Rondo, over its public header. PEERS_RANKS is the number of ranks to fork; with PEERS_REGISTERED set
  * the buffers come from rondo_mem_alloc().
  */
 #include <rondo.h>

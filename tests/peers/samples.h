@@ -1,11 +1,11 @@
 /*
- * The samples of a comparison, and what they come to: for each point (transport, ranks, collective,
- * size) and program the median time.
+ * The samples of a comparison, and their result: the median time for each point (transport, ranks,
+ * collective, size) and program.
  *
- * A sample knows how far the two cores were apart, and how fast they were, before and after it.
- * Virtual machines move their cores about, and share them, so programs are compared where the
- * machine was alike: of each point's samples those count that lie closest to the distance and pace
- * at which most programs were met, and during which neither changed.
+ * A sample holds the distance of the two cores, and their pace, before and after it. Virtual machines
+ * move and share their cores, so programs are compared in equal states. Those samples of a point
+ * count whose distance and pace are closest to where most programs were measured, and did not change
+ * meanwhile.
  */
 #ifndef PEERS_SAMPLES_H
 #define PEERS_SAMPLES_H
@@ -16,7 +16,7 @@
 enum program { RONDO, RONDO_REGISTERED, OPENMPI, MPICH, GLOO, PROGRAMS };
 
 struct sample {
-	/* The means of before and after: of a cache line there and back, and of the cores' pace. */
+	/* Means of before and after: the round trip of a cache line, and the cores' pace. */
 	double line_ns, pace_ns;
 	bool steady; /* before and after differ by less than half, in both */
 	double time_us;
@@ -29,7 +29,7 @@ struct point {
 	struct sample *samples[PROGRAMS];
 	size_t counts[PROGRAMS];
 
-	/* What they come to. */
+	/* Their result. */
 	double time_us[PROGRAMS]; /* NAN: none */
 	double line_ns, pace_ns; /* the distance and pace at which they were compared */
 	bool paired[PROGRAMS]; /* false: no steady sample there; the median of all then */
@@ -42,7 +42,7 @@ struct comparison {
 
 /*
  * Reads lines `transport ranks program collective bytes line_ns pace_ns time_us line_ns pace_ns` to
- * the end. False, having said why on standard error, when a line is none or memory is short.
+ * the end. False, with a line on stderr, for an invalid line or without memory.
  */
 bool comparison_read(struct comparison *comparison, FILE *in);
 void comparison_finish(struct comparison *comparison);

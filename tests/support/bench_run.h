@@ -6,7 +6,7 @@
 
 #define OUTPUT_MAX (1 << 18)
 
-/* What a run of the tool left. */
+/* The result of a run of the tool. */
 struct outcome {
 	int status; /* -1: a signal */
 	char text[OUTPUT_MAX];

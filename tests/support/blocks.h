@@ -1,5 +1,5 @@
 /*
- * Blocks of different lengths, for tests of the v-collectives: their lengths, and known values.
+ * Lengths and values of blocks, for tests of the v-collectives.
  */
 #ifndef BLOCKS_H
 #define BLOCKS_H

@@ -1,13 +1,13 @@
 /*
- * What this process and its children say on standard error, for a test to read.
+ * Captures the standard error of this process and its children.
  */
 #ifndef CAPTURED_STDERR_H
 #define CAPTURED_STDERR_H
 
-/* From here on it is kept, and not shown. */
+/* Captures from here on; nothing is shown. */
 void captured_stderr_begin(void);
 
-/* Shows what follows again; what was kept, until the next call. */
+/* Ends the capture. Returns its text, valid until the next call. */
 const char *captured_stderr_end(void);
 
 #endif

@@ -23,10 +23,10 @@ uint64_t element_integer(const void *at, rondo_type type);
 /* As the type sees these bits: sign- or zero-extended from its width. */
 uint64_t element_widen(uint64_t value, rondo_type type);
 
-/* Of the bitwise and the logical operations. */
+/* Applies a bitwise or logical operation. */
 uint64_t element_combine_bits(rondo_op op, uint64_t a, uint64_t b);
 
-/* Of all operations, on numbers that a double has exactly; for RONDO_AVG this adds. */
+/* Applies any operation to numbers that a double holds exactly; RONDO_AVG adds. */
 double element_combine(rondo_op op, double a, double b);
 
 #endif

@@ -51,7 +51,7 @@ double f8_decode(uint8_t code, rondo_type type)
 	return code & 0x80 ? -value : value;
 }
 
-/* The nearest finite number of all there are, of two the one whose last bit is 0. */
+/* The nearest finite code; of two, the one whose last bit is 0. */
 uint8_t f8_encode(double value, rondo_type type)
 {
 	int finite = type == RONDO_F8E4M3 ? 0x7f : 0x7c;

@@ -28,7 +28,7 @@ int gpu_trial_run(const struct gpu_trial *trial)
 		setenv("RONDO_KERNEL", trial->kernel, 1);
 		setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 		status = world_run(&trial->world, trial->body, NULL, NULL);
-		/* What its ranks printed. */
+		/* The output of its ranks. */
 		fflush(stdout);
 		_exit(status);
 	}

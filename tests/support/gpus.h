@@ -1,6 +1,6 @@
 /*
- * What tests of real GPUs share, that run on pretend ones as well: worlds in processes of their
- * own, numbers of every type, and CUDA's graphs.
+ * Helpers of tests that run on real and emulated GPUs: worlds in processes of their own, numbers of
+ * every type, and CUDA graphs.
  */
 #ifndef GPUS_H
 #define GPUS_H
@@ -14,8 +14,8 @@ struct gpu_trial {
 	int (*body)(struct rank_env *env);
 };
 
-/* A suite's init: its tests end with who runs them. They are in sessions of their own, which no
-   signal to the program's process group reaches, and would go on using the GPU. */
+/* A suite's init: its tests end with their parent. They are in sessions of their own, so that no
+   signal to the program's process group reaches them, and would go on using the GPU. */
 void gpu_die_with_parent(void);
 
 /* In a process of its own, for devices are found once a process: 0, or how many ranks failed. */
@@ -25,15 +25,15 @@ int gpu_trial_run(const struct gpu_trial *trial);
 bool has_gpus(int count);
 #define NO_GPU "there is no GPU here, or no CUDA driver, or this build has no CUDA"
 
-/* Whether processes that share a GPU run at the same time; the pretended one says what EMULATED_MPS
- * does. */
+/* Whether processes that share a GPU run at the same time; EMULATED_MPS decides for the emulated
+   driver. */
 bool has_mps(void);
 
 /* Element i of a rank's input. Small numbers, exact in sums and products of four also as the
    narrowest floats; of integers, any. */
 void gpu_put_element(void *at, rondo_type type, size_t i, int rank);
 
-/* Of the driver, by the names it has had for long. Its functions return 0, or an error. */
+/* Functions of the driver, by their long-lived names. They return 0, or an error. */
 struct gpu_graphs {
 	int (*begin)(void *stream, int mode);
 	int (*end)(void *stream, void **graph);
@@ -52,7 +52,7 @@ bool gpu_find_graphs(struct gpu_graphs *graphs);
 
 /* A stream of the program's own on this device, as Rondo's too; non-zero: it could not be had. */
 int gpu_open_stream(const struct gpu_graphs *cu, int device, void **stream, rondo_stream **wrapped);
-/* What this thread queues there is only recorded, until cu->end(). */
+/* Records what this thread queues there, until cu->end(). */
 int gpu_begin(const struct gpu_graphs *cu, void *stream);
 
 #endif

@@ -87,13 +87,13 @@ static bool run_script(const char *program, int net, const struct script *script
 	/* Only root looks in the first by itself. */
 	static const char *const places[] = { "/usr/sbin", "/sbin", "/usr/bin", "/bin" };
 	char path[64];
-	int in = file_of(script->text), said = file_of(""), status = -1;
+	int in = file_of(script->text), output = file_of(""), status = -1;
 	pid_t pid = fork();
 
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (setns(net, CLONE_NEWNET) || dup2(in, STDIN_FILENO) < 0 ||
-			dup2(said, STDOUT_FILENO) < 0 || dup2(said, STDERR_FILENO) < 0)
+			dup2(output, STDOUT_FILENO) < 0 || dup2(output, STDERR_FILENO) < 0)
 			_exit(1);
 		for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
 			snprintf(path, sizeof(path), "%s/%s", places[i], program);
@@ -104,7 +104,7 @@ static bool run_script(const char *program, int net, const struct script *script
 	if (pid > 0)
 		waitpid(pid, &status, 0);
 	if (status != 0) {
-		char *text = file_text(said);
+		char *text = file_text(output);
 
 		text[strcspn(text, "\n")] = '\0';
 		give_up("%s: %s", program,
@@ -112,7 +112,7 @@ static bool run_script(const char *program, int net, const struct script *script
 		free(text);
 	}
 	close(in);
-	close(said);
+	close(output);
 	return status == 0;
 }
 
@@ -350,8 +350,8 @@ bool hosts_switch_off(const struct hosts *hosts, int host, int network)
 	return run_script("ip", hosts->fds[host][NET], &script);
 }
 
-/* Room to wait for more than any window holds: what is dropped would be sent, and counted, twice.
-   And little that passes at once after a pause, so that no message of some length does. */
+/* The queue holds more than any window: dropped packets would be sent, and counted, twice. The burst
+   is small, so that no longer message passes at once after a pause. */
 bool hosts_slow(const struct hosts *hosts, int host, int network, const char *rate)
 {
 	struct script there = { .size = 0 }, back = { .size = 0 };
@@ -427,7 +427,7 @@ void hosts_finish(struct hosts_program *program, int limit_ms)
 		program->status = -1;
 }
 
-/* A file does not tell of its growth: it is asked. */
+/* Polls, because a file has no event for its growth. */
 bool hosts_await(int fd, const char *part, int limit_ms)
 {
 	for (int waited_ms = 0; waited_ms < limit_ms; waited_ms += 10) {

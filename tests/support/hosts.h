@@ -26,7 +26,7 @@ struct hosts_shape {
 	int count;
 	int networks; /* interfaces that each host has; 0: one */
 	bool v6_only; /* addresses of IPv6 alone; else of both kinds */
-	bool nameless; /* no host's name is known anywhere, not even its own */
+	bool nameless; /* no host's name can be resolved, not even its own */
 };
 
 struct hosts;
@@ -43,8 +43,8 @@ bool hosts_enter(const struct hosts *hosts, int host);
 /* "10.7.0.1", or "fd07::1" where there is no IPv4. */
 const char *hosts_address(const struct hosts *hosts, int host, int network);
 
-/* For any process of the test, in whichever host. Pulls the cable at the switch: nothing passes,
- * and neither side is told of what is lost. */
+/* For any process of the test, in any host. Pulls the cable at the switch: nothing passes, and
+   neither side gets an error. */
 bool hosts_unplug(const struct hosts *hosts, int host, int network);
 /* The host's own side: the interface is switched off, and its routes are gone. */
 bool hosts_switch_off(const struct hosts *hosts, int host, int network);
@@ -64,7 +64,7 @@ bool hosts_traffic(int network, struct hosts_traffic *traffic);
 /* A program that runs in a host. */
 struct hosts_program {
 	pid_t pid;
-	int out, err; /* what it has printed, as files */
+	int out, err; /* its output, as files */
 	int status; /* once finished: 0, its exit status, 128 + signal, or -1: it did not end in
 		       time */
 };
@@ -74,7 +74,7 @@ void hosts_start(
 	const struct hosts *hosts, int host, char *const *arguments, struct hosts_program *program);
 /* Waits until it ends; kills it after limit_ms. */
 void hosts_finish(struct hosts_program *program, int limit_ms);
-/* Waits until such a file holds this; false: not within limit_ms. */
+/* Waits until one of these files holds the part; false: not within limit_ms. */
 bool hosts_await(int fd, const char *part, int limit_ms);
 
 #endif

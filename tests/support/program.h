@@ -11,7 +11,7 @@
 
 struct program {
 	pid_t pid;
-	int out, err; /* what it writes to: files, unless the test puts a pipe there */
+	int out, err; /* its outputs: files, unless the test puts a pipe there */
 	int status; /* once finished: its exit status, or minus the signal */
 };
 

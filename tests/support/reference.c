@@ -33,7 +33,7 @@ uint64_t reference_mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
-/* What rank `rank` has in element i of its input, before rounding to the type. */
+/* Element i of a rank's input, before rounding to the type. */
 static double float_input(const struct reference *r, int rank, size_t i)
 {
 	double unit = (double)(reference_mix((uint64_t)rank << 40 ^ i) >> 11) / 9007199254740992.0;
@@ -160,7 +160,7 @@ void reference_combine(struct reference *r)
 	combine(r, r->rank * r->count, r->count);
 }
 
-/* What a block of the result must be, bit for bit; NULL where rounding has a say. */
+/* The bytes of a block of the result; NULL where the order of rounding matters. */
 static const char *expected(const struct reference *r, size_t block)
 {
 	size_t own = r->rank * r->count * rondo_type_size(r->type);

@@ -1,6 +1,6 @@
 /*
- * The exact result of a collective on random numbers of any type, as one rank must see it, and how
- * far rounding may lead from it.
+ * The exact result of a collective on random numbers of any type, on one rank, and the error that
+ * rounding may cause.
  */
 #ifndef REFERENCE_H
 #define REFERENCE_H
@@ -21,8 +21,9 @@ struct reference {
 	int root;
 	int rank, size; /* set by init */
 
-	char *inputs[WORLD_MAX]; /* [size * count] elements: what is filled of every rank's input */
-	double *total, *slack; /* [2 * count]: of elements 0.., then of this rank's block */
+	char *inputs
+		[WORLD_MAX]; /* [size * count] elements of every rank's input, where they matter */
+	double *total, *slack; /* [2 * count]: for elements 0.., then for this rank's block */
 	char *integers; /* the same, as it lies in memory, where the type is an integer's */
 };
 
@@ -30,8 +31,8 @@ struct reference {
 void reference_init(struct reference *r, int rank, int size, size_t most);
 void reference_finish(struct reference *r);
 
-/* Fills the inputs: all that this rank sends, and what it may get of the others: their first block,
-   and the one that is for it. For one type and count; a product has its own numbers. */
+/* Fills this rank's whole input, and of the others' the first block and this rank's. Call it for each
+   type and count; a product has its own numbers. */
 void reference_fill(struct reference *r);
 
 /* Combines the inputs by the operation: total and slack, or integers. */

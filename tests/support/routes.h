@@ -1,5 +1,5 @@
 /*
- * Worlds whose ranks sum up over transports of the test's own.
+ * Worlds that sum over transports of the test's own.
  */
 #ifndef ROUTES_H
 #define ROUTES_H

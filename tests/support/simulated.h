@@ -1,6 +1,6 @@
 /*
- * A call on every rank with real numbers in it, for the simulator: what goes in, and what must come
- * out. The numbers are small integers, so that any order of adding them is exact, in f32 too.
+ * Calls with real numbers on every rank, for the simulator: inputs, and expected outputs. The numbers
+ * are small integers, so that sums are exact in any order, in f32 too.
  */
 #ifndef SIMULATED_H
 #define SIMULATED_H
@@ -27,7 +27,7 @@ struct world {
 	struct rd_plan **plans;
 	struct rd_call *calls;
 	char **memory; /* two a rank; the second is NULL in place */
-	char reason[200]; /* of the first wrong number */
+	char reason[200]; /* describes the first wrong number */
 };
 
 static inline struct rd_problem world_problem(const struct world *world, int rank)
@@ -57,7 +57,7 @@ static inline void world_set(const struct world *world, void *memory, size_t i, 
 		((float *)memory)[i] = number;
 }
 
-/* What element i of a block of the space must be in the end. */
+/* The expected element i of a block of the space. */
 static inline double world_expected(const struct world *world, int block, size_t i)
 {
 	double result = 0;

@@ -24,7 +24,7 @@ const struct way variants[WAYS] = {
 	{ "emulated:4", "messages", false, "tcp", RD_KERNEL_MESSAGES },
 };
 
-/* Of a world without a timeout. */
+/* The limit of a world without a timeout. */
 #define LIMIT_MS 20000
 
 static int go(const struct way *way, int size, int (*body)(struct rank_env *), int timeout_ms)
@@ -40,7 +40,7 @@ static int go(const struct way *way, int size, int (*body)(struct rank_env *), i
 	setenv("RONDO_DEVICE", way->device, 1);
 	setenv("RONDO_KERNEL", way->kernel, 1);
 	world_run(&world, body, (void *)way, outcomes);
-	/* Who is to die does so with 128 + SIGKILL. */
+	/* A rank that must die does so with 128 + SIGKILL. */
 	for (int i = 0; i < size; i++)
 		failed += outcomes[i].status != 0 && outcomes[i].status != 128 + SIGKILL;
 	return failed;
@@ -80,7 +80,7 @@ void fill_floats(float *at, int rank, size_t count)
 		at[i] = value(rank, i);
 }
 
-/* What element i of block `block` of this rank's output is to be. */
+/* The expected element i of block `block` of this rank's output. */
 float expected(enum rd_collective collective, rondo_op op, int rank, int size, int root,
 	size_t count, size_t at)
 {
@@ -275,7 +275,7 @@ int expect_mismatch(struct rank_env *env, size_t count,
 
 	if (wrong)
 		return wrong;
-	/* The news may come to who is still in the barrier; but not to who is still being made. */
+	/* A rank may get the error in the barrier already, but not while it creates its comm. */
 	err = rondo_barrier(env->comm, NULL);
 	if (!err)
 		err = call_otherwise(env, &memory);

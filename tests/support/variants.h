@@ -1,6 +1,6 @@
 /*
- * Every way of running a call on device memory, on emulated GPUs, and what tests of them share:
- * buffers there, calls with known numbers, and the check of what comes out.
+ * Every way of running a call on device memory, on emulated GPUs, with buffers there, calls on known
+ * numbers, and the check of their results.
  */
 #ifndef VARIANTS_H
 #define VARIANTS_H
@@ -20,8 +20,7 @@ struct way {
 #define WAYS 11
 extern const struct way variants[WAYS];
 
-/* A timeout that ends no call: what is to end has another reason to. The world still has a limit.
- */
+/* A timeout that ends no call: an expected end has another reason. The world still has a limit. */
 #define NEVER_MS 3600000
 
 struct trial {
@@ -38,7 +37,7 @@ int run_trial(void *argument);
 
 /* In a test: the body by every way. */
 void try_variants(int size, int (*body)(struct rank_env *env), int timeout_ms, bool threads_too);
-/* By those whose ranks are threads. */
+/* The same by the ways whose ranks are threads. */
 void try_threads(int size, int (*body)(struct rank_env *env), int timeout_ms);
 
 /* ---- Values -------------------------------------------------------------------------------- */
@@ -47,7 +46,7 @@ void try_threads(int size, int (*body)(struct rank_env *env), int timeout_ms);
 float value(int rank, size_t i);
 void fill_floats(float *at, int rank, size_t count);
 
-/* What element `at` of this rank's output is to be. */
+/* The expected element `at` of this rank's output. */
 float expected(enum rd_collective collective, rondo_op op, int rank, int size, int root,
 	size_t count, size_t at);
 
@@ -63,8 +62,8 @@ struct memory {
 	rondo_stream *stream;
 };
 
-/* For so many elements from and to each rank, or for COUNT_MAX. As bodies, these say what is wrong
-   and return non-zero; so they do where the comm could not be made. */
+/* Buffers for `count` elements from and to each rank, or for COUNT_MAX. Like bodies, these report and
+   return non-zero on failure, also without a comm. */
 int open_room(struct rank_env *env, struct memory *memory, size_t count);
 int open_memory(struct rank_env *env, struct memory *memory);
 void close_memory(struct memory *memory);

@@ -21,9 +21,9 @@
 #include "captured_stderr.h"
 
 /*
- * Where those who have made their comm wait until all have: a comm that fails while some rank still
- * makes it is not made there, and bodies may begin with what fails. Who could not make it waits for
- * nobody.
+ * Ranks with a comm wait here until all ranks have tried to create theirs: a body may fail its comm
+ * at once, and then a rank that still creates its own would get no comm. A rank without a comm does
+ * not wait.
  */
 struct gate {
 	pthread_mutex_t lock;
@@ -137,10 +137,9 @@ static struct rondo_config config_of(const struct life *life)
 	return config;
 }
 
-/* A forked rank leaves by _exit(), so that leaks must be looked for before. LeakSanitizer knows a
-   forked process by its parent's number, says that this one "was not suspended", and does not look
-   at its stack: what nothing but the stack holds counts as leaked. What it says is shown where
-   there are leaks. */
+/* A forked rank leaves by _exit(), so this checks for leaks before. LeakSanitizer takes a forked
+   process for its parent, reports that this one "was not suspended", and skips its stack: memory that
+   only the stack holds counts as leaked. Its report is shown if there are leaks. */
 #if defined(__SANITIZE_ADDRESS__)
 #define LEAKS 1
 #elif defined(__has_feature)

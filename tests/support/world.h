@@ -1,6 +1,6 @@
 /*
- * Worlds for tests: N ranks, forked (or as threads), that meet, run a body and leave. A body never
- * asserts: it returns 0, or says what is wrong and returns non-zero; the parent asserts.
+ * Worlds for tests: N ranks, processes or threads, that create a comm, run a body and leave. A body
+ * never asserts: it returns 0, or reports a text and returns non-zero; the parent asserts.
  */
 #ifndef WORLD_H
 #define WORLD_H
@@ -22,13 +22,12 @@
 #define WORLD_MAX 16
 #define WORLD_TEXT 512
 
-/* Where the body is to have its buffers. */
+/* The memory of the body's buffers. */
 enum world_memory { MALLOCED, REGISTERED, REGISTERED_BUT_FOR_RANK_0 };
 
 struct world {
 	int size;
-	const char
-		*transport; /* NULL: any; "mixed": two pretended hosts, shm inside, tcp between */
+	const char *transport; /* NULL: any; "mixed": two emulated hosts, shm inside, tcp between */
 	bool threads;
 	enum world_memory memory;
 	int timeout_ms; /* silence; 0: the default */
@@ -40,7 +39,7 @@ struct world {
 	int host_of[WORLD_MAX]; /* by rank */
 };
 
-/* What one rank of a world sees. */
+/* The environment of one rank of a world. */
 struct rank_env {
 	const struct world *world;
 	rondo_comm *comm; /* NULL when it could not be made */
@@ -53,15 +52,15 @@ struct rank_env {
 
 /* How one rank ended, as its parent saw it. */
 struct rank_outcome {
-	int status; /* what the body returned, 128 + signal, or -1: still there at the limit */
+	int status; /* the body's result, 128 + signal, or -1: still there at the limit */
 	char text[WORLD_TEXT];
 	uint64_t number;
 };
 
 /*
- * Runs body on every rank. The comm is made before (a failure to do so is for the body to see) and
- * destroyed after it; an error of destroy counts as failure unless the body failed. Returns how
- * many ranks failed; what the first of them said is on stderr.
+ * Runs body on every rank, between creating and destroying its comm. The body checks for a failure to
+ * create; an error of destroy counts as failure unless the body failed. Returns the number of failed
+ * ranks; the report of the first is on stderr.
  */
 int world_run(const struct world *world, int (*body)(struct rank_env *env), void *argument,
 	struct rank_outcome outcomes[WORLD_MAX]);
@@ -77,17 +76,17 @@ const char *world_run_captured(
 /* The config of a rank of 127.0.0.1, the rest by default. */
 struct rondo_config world_config(int rank, int size, int port);
 
-/* Of the monotonic clock, the same in all processes. */
+/* On the monotonic clock, the same in all processes. */
 int64_t world_now_ms(void);
 
 /* A port of 127.0.0.1 on which nobody listens just now. */
 int world_free_port(void);
 
-/* Leaves the text for the parent and returns 1: `return world_report(rank, "...")`. */
+/* Reports the text to the parent and returns 1: `return world_report(rank, "...")`. */
 int world_report(struct rank_env *env, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* In a body: what fails is what the rank says. */
+/* In a body: a call that must succeed; else it is reported. */
 #define TRY(call) \
 	do { \
 		int err_ = (call); \

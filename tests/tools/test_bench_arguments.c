@@ -1,4 +1,4 @@
-/* The command line of rondo-bench: what it takes, and what it refuses in one line. */
+/* The command line of rondo-bench: accepted arguments, and refusals in one line. */
 #include <criterion/criterion.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* What rondo-bench does beside its table: floor, init, --explain and --sweep. */
+/* rondo-bench beside its table: floor, init, --explain and --sweep. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -103,18 +103,19 @@ Test(peers, what_cannot_be_measured_is_refused_before_anything_is, .timeout = 60
 		"--collectives all_reduced", "--sizes ''", "--bogus", "--sizes" };
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
-		char command[512], said[512] = "";
+		char command[512], output[512] = "";
 
 		snprintf(command, sizeof(command), "'%s/tests/peers/run' %s 2>&1", RONDO_SOURCE,
 			words[i]);
 		FILE *pipe = popen(command, "r");
 		cr_assert_not_null(pipe);
-		said[fread(said, 1, sizeof(said) - 1, pipe)] = '\0';
+		output[fread(output, 1, sizeof(output) - 1, pipe)] = '\0';
 		int status = pclose(pipe);
-		char *newline = strchr(said, '\n');
-		cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 1, "%s: %s", words[i], said);
-		cr_assert_eq(strncmp(said, "peers: --", 9), 0, "%s: %s", words[i], said);
-		cr_assert(newline && !newline[1], "not one line: %s: %s", words[i], said);
+		char *newline = strchr(output, '\n');
+		cr_assert(
+			WIFEXITED(status) && WEXITSTATUS(status) == 1, "%s: %s", words[i], output);
+		cr_assert_eq(strncmp(output, "peers: --", 9), 0, "%s: %s", words[i], output);
+		cr_assert(newline && !newline[1], "not one line: %s: %s", words[i], output);
 	}
 }
 

@@ -12,7 +12,7 @@
 #include "text.h"
 #include "world.h"
 
-/* The ranks are shells: what a launcher does shows in environment, output and exit status. */
+/* The ranks are shells: their environment, output and exit status show the launcher's work. */
 #define SH(script) "sh", "-c", script
 
 static int processors(void)
@@ -92,7 +92,7 @@ Test(run, rank_0_inherits_the_socket_that_listens_at_the_masters_port, .timeout 
 {
 	struct program run = program_files();
 
-	/* What listens is in /proc/net/tcp, by its inode and with its port in hexadecimal. */
+	/* /proc/net/tcp lists listening sockets, with inode and hexadecimal port. */
 	program_start(&run, RONDO_TOOL, "--nproc-per-node=2",
 		SH("[ $RANK = 1 ] && exit; "
 		   "inode=$(readlink /proc/$$/fd/$RONDO_RENDEZVOUS_FD | tr -dc 0-9); "

@@ -12,7 +12,7 @@
 
 #include "program.h"
 
-/* The ranks are shells: what a launcher does shows in environment, output and exit status. */
+/* The ranks are shells: their environment, output and exit status show the launcher's work. */
 #define SH(script) "sh", "-c", script
 
 #define SLEEPER "echo $$; exec sleep 1000"
@@ -195,7 +195,7 @@ Test(run, the_ranks_stop_and_continue_with_the_launcher, .timeout = 30)
 	kill(run.pid, SIGTSTP);
 	cr_assert_eq(waitpid(run.pid, &status, WUNTRACED), run.pid);
 	cr_assert(WIFSTOPPED(status));
-	/* It has been told, and does it when it next runs. */
+	/* The signal is sent; the rank stops when it next runs. */
 	while (state_of(atoi(line)) != 'T')
 		sched_yield();
 	kill(run.pid, SIGCONT);

@@ -15,7 +15,7 @@
 #define LIMIT_MS 60000
 #define COMMAND_MAX 16
 
-/* What is the same on every node. */
+/* The arguments that all nodes share. */
 struct job {
 	int nodes;
 	char *local_size, *address;
@@ -70,7 +70,7 @@ static void finish_well(struct hosts_program *launchers, int count)
 
 /* ---- It works ------------------------------------------------------------------------------ */
 
-/* Each node's ranks have said the sum, and no other node's. */
+/* Each node's launcher printed the sums of its ranks, and no others. */
 static void assert_sums(const struct hosts_program *launcher, int first, int ranks, int size)
 {
 	char *text = file_text(launcher->out), line[64];
@@ -163,7 +163,7 @@ struct kind {
 	int first, others;
 };
 
-/* Of the subsystems that are asked for below: these, and no others. */
+/* The lines of the subsystems below: these, and no others. */
 static const struct kind kinds[] = {
 	{ "^Rondo version [0-9.]+$", 1, 0 },
 	{ "^Bootstrap : Using eth0:10\\.7\\.0\\.[12]<[0-9]+>$", 1, 1 },
@@ -194,7 +194,7 @@ static void check_channel(const char *text, int rank)
 	cr_assert_str_eq(by, from / NODE_RANKS == to / NODE_RANKS ? "shm" : "tcp", "%s", text);
 }
 
-/* What has been read of the log. */
+/* The log so far. */
 struct reading {
 	int counts[JOB_RANKS][KINDS];
 	int crossings; /* of a ring from one host to another */
@@ -317,21 +317,21 @@ static int read_page(const char *path, struct block blocks[BLOCKS_MAX])
 	return count;
 }
 
-/* Every rank has said the sum, on whichever host. */
+/* Every rank has printed the sum, on any host. */
 static void assert_sum_of_all(struct hosts_program *programs, const char *command)
 {
 	char *texts[2] = { file_text(programs[0].out), file_text(programs[1].out) };
 	const char *size_at = strstr(texts[0], "rank 0 of ");
 	int size = size_at ? atoi(size_at + strlen("rank 0 of ")) : 0;
 	char line[64];
-	int said;
+	int sums;
 
 	snprintf(line, sizeof(line), " of %d: the sum is %d\n", size, size * (size + 1) / 2);
 	cr_assert(size == 4 || size == 8, "%s", command);
-	said = count_of(texts[0], line) + count_of(texts[1], line);
-	if (said != size)
+	sums = count_of(texts[0], line) + count_of(texts[1], line);
+	if (sums != size)
 		print_all(programs, 2);
-	cr_assert_eq(said, size, "%s", command);
+	cr_assert_eq(sums, size, "%s", command);
 	free(texts[0]);
 	free(texts[1]);
 }
@@ -371,7 +371,7 @@ Test(run_hosts, so_do_those_of_the_launchers_page, .timeout = 120)
 	run_page(RONDO_DOCS "/rondo-run.md", 1);
 }
 
-/* Ranks go on by the next interface, and each says once why. */
+/* Ranks go on by the next interface, and each logs the reason once. */
 Test(run_hosts, an_interface_that_is_dead_costs_a_line, .timeout = 120)
 {
 	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2, .networks = 2 });
@@ -394,7 +394,7 @@ Test(run_hosts, an_interface_that_is_dead_costs_a_line, .timeout = 120)
 
 /* ---- It fails ------------------------------------------------------------------------------ */
 
-/* A job that goes on until something ends it, and says so once it has begun. */
+/* A job that runs until it is ended, and prints a line once it has begun. */
 static struct hosts *start_endless_job(struct job *job, struct hosts_program launchers[HOSTS_MAX])
 {
 	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2 });
@@ -417,7 +417,7 @@ static struct hosts *start_endless_job(struct job *job, struct hosts_program lau
 	return hosts;
 }
 
-/* "host1:4803:4803 [2] RONDO ...": by their lines the ranks' pids are known. */
+/* "host1:4803:4803 [2] RONDO ...": the lines hold the ranks' pids. */
 static pid_t pid_of(const struct hosts_program *launcher, int rank)
 {
 	char *text = file_text(launcher->err), mark[16];

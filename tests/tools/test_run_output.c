@@ -10,7 +10,7 @@
 #include "program.h"
 #include "text.h"
 
-/* The ranks are shells: what a launcher does shows in environment, output and exit status. */
+/* The ranks are shells: their environment, output and exit status show the launcher's work. */
 #define SH(script) "sh", "-c", script
 
 #define LONG_LINES 100

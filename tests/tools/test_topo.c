@@ -1,5 +1,5 @@
-/* rondo-topo as its user sees it: the texts beside the fixtures, files, pictures, and one line for
- * what is wrong. */
+/* rondo-topo as its user sees it: the texts beside the fixtures, files, pictures, and errors of one
+   line. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@
 
 struct run {
 	int status;
-	char *out, *err; /* what it printed; run_free() */
+	char *out, *err; /* its outputs; run_free() */
 };
 
 /* Runs it with these arguments, the last of them NULL. */

@@ -1,4 +1,4 @@
-/* Orders of rings and trees: asserted on places made by hand, and on those of known machines. */
+/* Orders of rings and trees, on places made by hand and on those of real machines. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -126,7 +126,7 @@ Test(order, equal_says_whether_two_channels_have_the_same_order)
 	rd_order_destroy(c);
 }
 
-/* ---- Known machines ------------------------------------------------------------------------ */
+/* ---- Real machines ------------------------------------------------------------------------- */
 
 static void put_ranks(const char *machine, int size)
 {
@@ -138,7 +138,7 @@ static void put_ranks(const char *machine, int size)
 	rd_topology_places(&topology, size, places);
 }
 
-/* How often a ring goes from one to another, by what of a place tells them apart. */
+/* How many steps of a ring have ends that are not the same. */
 static int crossings(int size, int channel, bool (*same)(int, int))
 {
 	struct rd_layout *layout;
@@ -162,7 +162,7 @@ static bool same_node(int a, int b)
 }
 
 /* NICs by which a channel's ring leaves (or enters) the host of rank 0. */
-static const char *door(int size, int channel, bool leaves)
+static const char *ring_nics(int size, int channel, bool leaves)
 {
 	struct rd_layout *layout;
 	const char *nic = NULL;
@@ -203,7 +203,7 @@ Test(order, of_two_nodes_each_is_entered_once_on_every_channel)
 	}
 }
 
-/* Two hosts such as the one in the file. */
+/* Two hosts like the one in the file. */
 static void put_two(const char *machine, int each)
 {
 	put_ranks(machine, each);
@@ -220,8 +220,9 @@ Test(order, the_nics_of_two_dgx_share_what_crosses_between_them)
 		cr_assert_eq(crossings(16, channel, same_host), 2, "channel %d", channel);
 		cr_assert_eq(crossings(16, channel, same_node), 4, "channel %d", channel);
 		for (int other = 0; other < channel; other++) {
-			cr_assert_str_neq(door(16, channel, false), door(16, other, false));
-			cr_assert_str_neq(door(16, channel, true), door(16, other, true));
+			cr_assert_str_neq(
+				ring_nics(16, channel, false), ring_nics(16, other, false));
+			cr_assert_str_neq(ring_nics(16, channel, true), ring_nics(16, other, true));
 		}
 	}
 }

@@ -9,7 +9,7 @@
 
 static const struct rd_settings plain;
 
-/* The place of a child; in a network of its own, if asked. False where it may not have one. */
+/* The place of a child, or of one in a network of its own. False where it may not have one. */
 static bool place_of_child(struct rd_place *place, bool own_network)
 {
 	int ends[2];

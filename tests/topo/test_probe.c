@@ -1,6 +1,6 @@
 /*
- * What the probe makes of machines that are made up: trees as sysfs and procfs have them, and
- * libraries that say what NVML and CUDA's driver would say (tests/fake). No GPU is asked here.
+ * Probes emulated machines: trees like those of sysfs and procfs, and fake libraries for NVML and
+ * CUDA's driver (tests/fake). No GPU is used.
  */
 #include <criterion/criterion.h>
 #include <ftw.h>
@@ -171,7 +171,7 @@ static const char *probe(const struct rd_probe *how)
 	return text;
 }
 
-static void assert_says(const char *log, const char *line)
+static void assert_logged(const char *log, const char *line)
 {
 	cr_assert(strstr(log, line), "no \"%s\" in:\n%s", line, log);
 }
@@ -274,11 +274,11 @@ Test(probe, a_machine_without_any_file_has_a_cpu)
 	cr_assert_eq(host.numa_count, 1);
 	assert_cpus(&host.numa[0].cpus, "0");
 	cr_assert_eq(host.gpu_count + host.rdma_count + host.interface_count, 0);
-	assert_says(log,
+	assert_logged(log,
 		"no NUMA node with CPUs in /sys/devices/system/node: all CPUs count as one node");
-	assert_says(log, "no GPUs: no driver of NVIDIA's is loaded");
-	assert_says(log, "no RDMA devices");
-	assert_says(log, "no network interfaces");
+	assert_logged(log, "no GPUs: no driver of NVIDIA's is loaded");
+	assert_logged(log, "no RDMA devices");
+	assert_logged(log, "no network interfaces");
 	cr_assert_str_eq(host.name, "localhost");
 }
 
@@ -299,9 +299,9 @@ Test(probe, libraries_that_are_missing_cost_a_line_each)
 	bare.hwloc = "librondo-none.so.3";
 	put_server();
 	const char *log = probe(&bare);
-	assert_says(log, "no NVML (librondo-none.so.1)");
-	assert_says(log, "no driver of CUDA (librondo-none.so.2)");
-	assert_says(log, "hwloc (librondo-none.so.3)");
+	assert_logged(log, "no NVML (librondo-none.so.1)");
+	assert_logged(log, "no driver of CUDA (librondo-none.so.2)");
+	assert_logged(log, "hwloc (librondo-none.so.3)");
 	cr_assert_eq(host.gpu_count, 0);
 	cr_assert_eq(host.numa_count, 2);
 }
@@ -313,9 +313,9 @@ Test(probe, libraries_that_are_others_count_as_missing)
 	wrong.nvml = wrong.cuda = wrong.hwloc = "libm.so.6";
 	put_server();
 	const char *log = probe(&wrong);
-	assert_says(log, "no NVML (libm.so.6)");
-	assert_says(log, "no driver of CUDA (libm.so.6)");
-	assert_says(log, "hwloc (libm.so.6)");
+	assert_logged(log, "no NVML (libm.so.6)");
+	assert_logged(log, "no driver of CUDA (libm.so.6)");
+	assert_logged(log, "hwloc (libm.so.6)");
 	cr_assert_eq(host.gpu_count, 0);
 }
 
@@ -324,7 +324,7 @@ Test(probe, cuda_is_asked_where_nvml_does_not_answer)
 	setenv("FAKE_NVML", "silent", 1);
 	put_server();
 	const char *log = probe(&made_up);
-	assert_says(log, "asking CUDA's driver, which tells no NVLinks");
+	assert_logged(log, "asking CUDA's driver, which tells no NVLinks");
 	cr_assert_eq(host.gpu_count, 2);
 	cr_assert(host.gpus_visible_alone);
 	cr_assert_eq(host.gpus[0].device.path.address, 0x1700);
@@ -339,7 +339,7 @@ Test(probe, a_gpu_that_nvml_does_not_tell_of_is_left_out)
 	setenv("FAKE_NVML", "lame", 1);
 	put_server();
 	const char *log = probe(&made_up);
-	assert_says(log, "NVML does not tell of GPU 2: left out");
+	assert_logged(log, "NVML does not tell of GPU 2: left out");
 	cr_assert_eq(host.gpu_count, 2);
 	cr_assert_eq(host.gpus[1].nvlinks[0], 2);
 }
@@ -350,7 +350,7 @@ Test(probe, a_gpu_that_sysfs_does_not_show_keeps_its_address)
 {
 	put("NVRM version", "proc/driver/nvidia/version");
 	const char *log = probe(&made_up);
-	assert_says(log, "the GPU at 0000:17:00.0 is not in sysfs");
+	assert_logged(log, "the GPU at 0000:17:00.0 is not in sysfs");
 	cr_assert_eq(host.gpu_count, 3);
 	cr_assert_eq(host.gpus[0].device.path.address, 0x1700);
 	cr_assert_eq(host.gpus[0].device.numa, -1);
@@ -361,7 +361,7 @@ Test(probe, numa_nodes_that_claim_the_same_cpus_share_none)
 	put_server();
 	put("1-3,6-7", "sys/devices/system/node/node1/cpulist");
 	const char *log = probe(&made_up);
-	assert_says(log, "NUMA nodes 0 and 1 claim the same CPUs: node 0 has them");
+	assert_logged(log, "NUMA nodes 0 and 1 claim the same CPUs: node 0 has them");
 	assert_cpus(&host.numa[0].cpus, "0-1,4-5");
 	assert_cpus(&host.numa[1].cpus, "2-3,6-7");
 }
@@ -372,9 +372,9 @@ Test(probe, a_numa_node_without_a_sound_list_is_left_out)
 	put("2-3,banana", "sys/devices/system/node/node1/cpulist");
 	put("1", "sys/devices/system/node/node2/distance");
 	const char *log = probe(&made_up);
-	assert_says(log, "NUMA node 1 has no list of its CPUs: it is left out");
-	assert_says(log, "NUMA node 2 has no list of its CPUs: it is left out");
-	assert_says(
+	assert_logged(log, "NUMA node 1 has no list of its CPUs: it is left out");
+	assert_logged(log, "NUMA node 2 has no list of its CPUs: it is left out");
+	assert_logged(
 		log, "gpu2 is said to be at NUMA node 1, which is not there: taken as not known");
 	cr_assert_eq(host.numa_count, 1);
 	cr_assert_eq(host.gpus[2].device.numa, -1);
@@ -392,7 +392,7 @@ Test(probe, a_port_that_tells_no_state_is_left_out)
 {
 	put_rdma("mlx5_9", "pci0000:84/0000:84:00.0/0000:86:00.0", NULL, "?");
 	const char *log = probe(&made_up);
-	assert_says(log, "mlx5_9 tells no state of its port 1: left out");
+	assert_logged(log, "mlx5_9 tells no state of its port 1: left out");
 	cr_assert_eq(host.rdma_count, 1);
 	cr_assert_eq(host.rdma[0].port_count, 0);
 	cr_assert_not(rd_nic_up(&host, &host.rdma[0].device));
@@ -422,8 +422,8 @@ Test(probe, a_tree_in_which_a_bridge_has_two_ways_loses_its_paths)
 	put_interface("eth9", "pci0000:ff/0000:16:00.0/0000:99:00.0", "up");
 	put_pci("pci0000:ff/0000:16:00.0/0000:99:00.0", "0");
 	const char *log = probe(&made_up);
-	assert_says(log, "disagree on the PCI bridges");
-	assert_says(log, "going on without the paths of PCI");
+	assert_logged(log, "disagree on the PCI bridges");
+	assert_logged(log, "going on without the paths of PCI");
 	cr_assert_eq(host.gpu_count, 3);
 	cr_assert_not(host.gpus[0].device.path.known);
 	cr_assert_eq(rd_gpu_distance(&host, 0, 1, NULL), RD_NODE);
@@ -448,9 +448,9 @@ Test(probe, more_than_there_is_room_for_is_left_out)
 	}
 	put_interface("eth0", "pci0000:00/0000:00:03.0", "up");
 	const char *log = probe(&made_up);
-	assert_says(log, "veth64 is one too many: left out");
-	assert_says(log, "mlx5_32 is one too many: left out");
-	assert_says(log, "NUMA node 32 is one too many: left out");
+	assert_logged(log, "veth64 is one too many: left out");
+	assert_logged(log, "mlx5_32 is one too many: left out");
+	assert_logged(log, "NUMA node 32 is one too many: left out");
 	cr_assert_eq(host.interface_count, RD_INTERFACE_MAX);
 	cr_assert(interface_named("eth0")->hardware, "hardware comes first");
 	cr_assert_eq(host.rdma_count, RD_RDMA_MAX);

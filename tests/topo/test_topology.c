@@ -1,4 +1,4 @@
-/* What a topology says, on machines that are loaded from files (tests/topologies). */
+/* Distances and links of topologies that are loaded from files (tests/topologies). */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -307,7 +307,7 @@ Test(topology, slots_follow_packages_before_numbers)
 	rd_topology_finish(&topology);
 }
 
-/* Four GPUs at one host bridge, with NVLinks where the lists say so. */
+/* Four GPUs at one host bridge, with the NVLinks of the lists. */
 #define GPU(bus, links) \
 	"{\"path\": \"pci0000:00/0000:00:0" bus ".0/0000:0" bus ":00.0\", \"numa\": 0, " \
 	"\"nvlinks\": [" links "]}"
@@ -535,7 +535,8 @@ Test(topology, a_mutated_file_is_loaded_or_refused_in_one_line, .timeout = 120)
 		size_t size = strlen(text);
 		rd_topology_finish(&topology);
 		for (int round = 0; round < 500; round++) {
-			char *copy = malloc(size); /* no end: what reads past it is seen */
+			char *copy =
+				malloc(size); /* no terminator: a sanitizer sees reads past it */
 			memcpy(copy, text, size);
 			size_t left = mutate(copy, size, &state);
 			rd_fail(0, "%s", "");

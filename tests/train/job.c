@@ -42,7 +42,7 @@ void finish_job(struct job *job)
 	munmap(job->outcome, sizeof(*job->outcome));
 }
 
-/* train_epoch(), but with every step's loss noted. */
+/* train_epoch() that records every step's loss. */
 static int note_epoch(struct train *train, const struct job *job)
 {
 	struct outcome *outcome = job->outcome;

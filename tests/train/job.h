@@ -1,12 +1,12 @@
 /*
- * Whole training runs for tests: worlds of forked ranks on a device, and one rank written out that
- * they are held against.
+ * Whole training runs for tests: worlds of forked ranks on a device, and one rank written out, as
+ * their reference.
  *
- * How near is near: the ranks' sums are the single rank's in another order. A gradient is a sum of
- * 48 products of about 1e-3; reordering moves it by a few units in the last place of its largest
- * terms, 1e-9, and fourteen steps with a rate of 0.5 add such errors up: about 1e-8 a parameter,
- * and 1e-7 of a loss of 2. The bounds leave a factor of ten. A wrong weight of one image in the
- * last, smaller batch, or one gradient left out of an average, moves the loss by 1e-4 and more.
+ * The bounds: the ranks' sums are the single rank's in another order. A gradient is a sum of 48
+ * products of about 1e-3. Another order changes it by a few units in the last place of its largest
+ * terms, 1e-9. Fourteen steps with a rate of 0.5 add these errors up: about 1e-8 for a parameter, and
+ * 1e-7 for a loss of 2. The bounds leave a factor of ten. A wrong weight of one image in the last,
+ * smaller batch, or a gradient missing from an average, changes the loss by 1e-4 and more.
  */
 #ifndef TRAIN_JOB_H
 #define TRAIN_JOB_H
@@ -21,20 +21,20 @@
 #define PARAMETERS (784 * 512 + 512 + 512 * 512 + 512 + 512 * 10 + 10)
 #define RANKS_MAX 8
 
-/* What a world of ranks came to: in memory that they share with the test. */
+/* The outcome of a world of ranks, in memory that they share with the test. */
 struct outcome {
 	double losses[STEPS];
 	struct schedule test;
 	uint64_t hashes[RANKS_MAX];
 	float parameters[PARAMETERS]; /* rank 0's */
-	char reason[512]; /* of a rank that failed */
-	char report[8192]; /* what rank 0 printed, where job->reports */
+	char reason[512]; /* the reason of a rank that failed */
+	char report[8192]; /* the output of rank 0, where job->reports */
 };
 
-/* What the ranks are to do. */
+/* The task of the ranks. */
 struct job {
 	struct options options;
-	int hosts; /* ranks pretend to be on that many */
+	int hosts; /* emulated hosts of the ranks */
 	bool reports;
 	void (*prepare)(int rank); /* NULL, or called in each rank before all else */
 	void (*before_step)(int rank, int step); /* likewise; not with checkpoints or reports */
@@ -50,12 +50,12 @@ void finish_job(struct job *job);
 int run_rank(void *job);
 /* Runs the job on ranks; they must all come through, with the same parameters. */
 void run_ranks(struct job *job, int size);
-/* All ranks end, and one of them says this. Finishes the job. */
+/* All ranks end, and one of them reports this. Finishes the job. */
 void expect_failure(struct job *job, int size, const char *reason);
 
 /*
- * What all runs are held against: one rank, written out, with gradients that are means over the
- * images of a step.
+ * The reference of all runs: one rank, written out, with gradients that are means over the images of
+ * a step.
  */
 void run_plain(struct job *job);
 void expect_near(const struct outcome *many, const struct outcome *one, int size);

@@ -53,7 +53,7 @@ static void need_gpus(void)
 		     "CUDA");
 }
 
-/* Of something that runs in a process of its own. */
+/* Runs it in a process of its own, which must succeed. */
 static void expect_success(int (*run)(void))
 {
 	int status;
@@ -407,7 +407,7 @@ static void emulated_devices(int rank)
 	setenv("RONDO_DEVICE", "emulated:2", 1);
 }
 
-/* Whatever is missing here, the line says it, and how to do without. */
+/* The line names the missing part, and the way without it. */
 Test(cuda, without_a_gpu_one_line_says_what_to_do)
 {
 	enum gpus gpus = find_gpus();

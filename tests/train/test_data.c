@@ -39,7 +39,7 @@ static void expect_set(void)
 	data_destroy(data);
 }
 
-/* Reading fails, in one line that names the file and says this. */
+/* Reading fails, in one line with the file and this reason. */
 static void expect_failure(const char *file, const char *reason)
 {
 	struct data *data;

@@ -157,7 +157,7 @@ Test(sets, a_fetched_set_is_kept_and_not_fetched_twice)
 	snprintf(mirror, sizeof(mirror), "file://%s", scratch_path("mirror"));
 	cr_assert_eq(set_fetch(&set, scratch_path("data"), mirror), 0, "%s", failure());
 	cr_assert_not_null(found_at("data", set_named("fashion")));
-	/* From nowhere: what is there and right is enough. */
+	/* From no address: complete files are not fetched. */
 	cr_assert_eq(set_fetch(&set, scratch_path("data"), NULL), 0, "%s", failure());
 	cr_assert_eq(scratch_count(), 5 + 3 + 4);
 	scratch_write("data/FashionMNIST/raw/t10k-labels-idx1-ubyte", "wrong", 5);

@@ -12,7 +12,7 @@
 
 /* Shared with the ranks. */
 static struct {
-	char stories[SIZE][256]; /* of those that failed */
+	char stories[SIZE][256]; /* the reason, of a rank that failed */
 	pthread_barrier_t all_have_left;
 } * shared;
 
@@ -43,7 +43,7 @@ static int run_rank(void *work)
 	return err != 0;
 }
 
-/* As above, but ends when all have left: whoever fails first would have the others ended. */
+/* The same, but ends when all have left: else the first failure would end the others. */
 static int run_rank_and_stay(void *work)
 {
 	int status = run_rank(work);
