@@ -1,19 +1,17 @@
 /* rondo-bench: times collectives as nccl-tests does, and measures the machine's floor. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "bench/agree.h"
 #include "bench/contest.h"
+#include "bench/files.h"
 #include "bench/floor.h"
 #include "bench/init.h"
-#include "bench/json.h"
 #include "bench/measure.h"
 #include "bench/memory.h"
 #include "bench/mirror.h"
-#include "bench/plot.h"
+#include "bench/results.h"
 #include "bench/table.h"
 #include "bench/world.h"
 
@@ -24,39 +22,6 @@ struct bench {
 	char **argv;
 };
 
-/* All results so far, the same on every rank. */
-struct results {
-	struct bench_row *rows;
-	size_t count;
-	int bad; /* measurements with a wrong value */
-	double busbw; /* summed over the measurements */
-	int measurements;
-};
-
-static int keep(struct results *results, const struct bench_row *row)
-{
-	const struct bench_timing *timings[] = { &row->out_of_place, &row->in_place };
-	struct bench_row *rows = realloc(results->rows, (results->count + 1) * sizeof(*rows));
-
-	if (!rows)
-		return RONDO_MEMORY;
-	results->rows = rows;
-	rows[results->count++] = *row;
-	for (int i = 0; i < 2; i++) {
-		if (!timings[i]->ran)
-			continue;
-		results->bad += timings[i]->wrong > 0;
-		results->busbw += timings[i]->busbw;
-		results->measurements++;
-	}
-	return 0;
-}
-
-static double average_busbw(const struct results *results)
-{
-	return results->measurements ? results->busbw / results->measurements : 0;
-}
-
 /* ---- One rank ---- */
 
 struct rank {
@@ -65,9 +30,9 @@ struct rank {
 	rondo_stream *stream;
 	void *send, *recv;
 	struct bench_mirror mirror; /* --device */
-	FILE *json, *svg; /* NULL: no such option, or not rank 0 */
+	struct bench_files files; /* on rank 0 */
 	bool prints;
-	struct results results;
+	struct bench_results results;
 };
 
 static int run_size(struct rank *rank, rondo_type type, rondo_op op, int root, size_t size)
@@ -100,7 +65,7 @@ static int run_size(struct rank *rank, rondo_type type, rondo_op op, int root, s
 		if (err)
 			return err;
 	}
-	return keep(&rank->results, &row);
+	return bench_results_add(&rank->results, &row);
 }
 
 static int run_sizes(struct rank *rank, rondo_type type, rondo_op op, int root)
@@ -175,27 +140,10 @@ static int gather_devices(const struct bench_options *options, rondo_comm *comm,
 	return err;
 }
 
-/* ---- Files ---- */
-
-static bool fail_output(const char *path)
+/* Opens the files on rank 0; all ranks return its result. */
+static bool open_files(struct rank *rank)
 {
-	fprintf(stderr, "rondo-bench: cannot write %s: %s\n", path, strerror(errno));
-	return false;
-}
-
-/* The file keeps its contents until replace() has results. */
-static bool open_output(FILE **file, const char *path)
-{
-	*file = path ? fopen(path, "ae") : NULL;
-	return *file || !path || fail_output(path);
-}
-
-/* Opens the files before measuring: a missing one must not cost the results. */
-static bool open_outputs(struct rank *rank)
-{
-	const struct bench_options *options = rank->options;
-	double opened = !rank->prints || (open_output(&rank->json, options->json) &&
-						 open_output(&rank->svg, options->svg));
+	double opened = !rank->prints || bench_files_open(&rank->files, rank->options);
 	int err = bench_agree_on_first(rank->comm, &opened, 1);
 
 	if (err)
@@ -203,110 +151,26 @@ static bool open_outputs(struct rank *rank)
 	return !err && opened > 0;
 }
 
-static void replace(FILE *file)
-{
-	struct stat status;
-
-	if (fstat(fileno(file), &status) == 0 && S_ISREG(status.st_mode))
-		(void)!ftruncate(fileno(file), 0);
-}
-
-static bool close_output(FILE **file, const char *path)
-{
-	bool written = !ferror(*file);
-
-	written = fclose(*file) == 0 && written;
-	*file = NULL;
-	return written || fail_output(path);
-}
-
-static void close_outputs(struct rank *rank)
-{
-	if (rank->json)
-		fclose(rank->json);
-	if (rank->svg)
-		fclose(rank->svg);
-}
-
-static void set_points(const struct results *results, double *points[5])
-{
-	for (size_t i = 0; i < results->count; i++) {
-		const struct bench_row *row = &results->rows[i];
-		points[0][i] = (double)row->size;
-		points[1][i] = row->out_of_place.time_us;
-		points[2][i] = row->in_place.time_us;
-		points[3][i] = row->out_of_place.busbw;
-		points[4][i] = row->in_place.busbw;
-	}
-}
-
-static bool write_svg(struct rank *rank, int ranks)
-{
-	const struct bench_options *options = rank->options;
-	const struct results *results = &rank->results;
-	double *numbers = calloc(5 * results->count + 1, sizeof(*numbers)), *points[5];
-	char title[128];
-
-	if (!numbers)
-		return fail_output(options->svg);
-	for (int i = 0; i < 5; i++)
-		points[i] = numbers + (size_t)i * results->count;
-	set_points(results, points);
-	const struct bench_series time[] = { { "out of place", 0, false, results->count, points[0],
-						     points[1] },
-		{ "in place", 1, true, results->count, points[0], points[2] } };
-	const struct bench_series busbw[] = { { "out of place", 0, false, results->count, points[0],
-						      points[3] },
-		{ "in place", 1, true, results->count, points[0], points[4] } };
-	const struct bench_panel panels[] = { { "Time", "time (us)", time, 2 },
-		{ "Bus bandwidth", "bus bandwidth (GB/s)", busbw, 2 } };
-	snprintf(title, sizeof(title), "%s, %d rank%s, rondo %s", options->collective->name, ranks,
-		ranks == 1 ? "" : "s", rondo_version());
-	replace(rank->svg);
-	bench_plot_write(rank->svg, title, panels, 2, 2);
-	free(numbers);
-	return close_output(&rank->svg, options->svg);
-}
-
-static bool write_json(const struct bench *bench, struct rank *rank, int ranks)
-{
-	const struct results *results = &rank->results;
-
-	replace(rank->json);
-	bench_json_write(rank->json, bench->options, bench->argv, ranks, results->rows,
-		results->count, results->bad, average_busbw(results));
-	return close_output(&rank->json, bench->options->json);
-}
-
 static int conclude(const struct bench *bench, struct rank *rank)
 {
-	const struct results *results = &rank->results;
-	int ranks = rondo_comm_size(rank->comm);
+	const struct bench_results *results = &rank->results;
 	bool written = true;
 
 	if (rank->prints) {
-		bench_table_foot(stdout, results->bad, average_busbw(results));
-		if (rank->json)
-			written = write_json(bench, rank, ranks);
-		if (rank->svg)
-			written = write_svg(rank, ranks) && written;
+		bench_table_foot(stdout, results->bad, bench_results_busbw(results));
+		written = bench_files_write(&rank->files, rank->options, bench->argv,
+			rondo_comm_size(rank->comm), results);
 	}
 	return results->bad || !written;
-}
-
-/* The first lines of --explain. */
-static int explain_costs(const struct rank *rank)
-{
-	if (!rank->options->explains || !rank->prints)
-		return 0;
-	return bench_contest_costs(stdout, rank->comm);
 }
 
 static int measure_all(struct rank *rank)
 {
 	char *devices = NULL;
-	int err = explain_costs(rank);
+	int err = 0;
 
+	if (rank->options->explains && rank->prints)
+		err = bench_contest_costs(stdout, rank->comm);
 	if (!err && rank->options->contest)
 		return bench_contest_run(stdout, rank->options, rank->comm, rank->send, rank->recv);
 	if (!err)
@@ -361,8 +225,8 @@ static int run_rank(rondo_comm *comm, void *argument)
 	int device = options->device ? rondo_comm_rank(comm) % rondo_device_count() : 0;
 	int err = 0, status = 1;
 
-	if (!has_root(&rank) || !open_outputs(&rank)) {
-		close_outputs(&rank);
+	if (!has_root(&rank) || !open_files(&rank)) {
+		bench_files_close(&rank.files);
 		return 1;
 	}
 	rank.send = create_buffer(options);
@@ -385,8 +249,8 @@ static int run_rank(rondo_comm *comm, void *argument)
 	bench_mirror_destroy(&rank.mirror);
 	destroy_buffer(options, rank.send);
 	destroy_buffer(options, rank.recv);
-	close_outputs(&rank);
-	free(rank.results.rows);
+	bench_files_close(&rank.files);
+	bench_results_finish(&rank.results);
 	return status;
 }
 

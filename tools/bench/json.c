@@ -98,7 +98,7 @@ static void write_config(FILE *out, const struct bench_options *options, int ran
 }
 
 void bench_json_write(FILE *out, const struct bench_options *options, char **argv, int ranks,
-	const struct bench_row *rows, size_t row_count, int bad, double average_busbw)
+	const struct bench_results *results)
 {
 	char moment[64] = "";
 	time_t now = time(NULL);
@@ -116,14 +116,14 @@ void bench_json_write(FILE *out, const struct bench_options *options, char **arg
 	fprintf(out, "],\n");
 	write_config(out, options, ranks);
 	fprintf(out, "  \"results\": [\n");
-	for (size_t i = 0; i < row_count; i++) {
-		write_row(out, &rows[i], options->percentiles);
-		fprintf(out, "%s\n", i + 1 < row_count ? "," : "");
+	for (size_t i = 0; i < results->count; i++) {
+		write_row(out, &results->rows[i], options->percentiles);
+		fprintf(out, "%s\n", i + 1 < results->count ? "," : "");
 	}
 	fprintf(out,
 		"  ],\n  \"out_of_bounds\": {\"count\": %d, \"okay\": %s},\n  "
 		"\"average_bus_bandwidth\": {",
-		bad, bad ? "false" : "true");
-	number(out, "bandwidth", average_busbw);
+		results->bad, results->bad ? "false" : "true");
+	number(out, "bandwidth", bench_results_busbw(results));
 	fprintf(out, "}\n}\n");
 }
