@@ -170,7 +170,7 @@ Test(routes, one_pair_that_maps_no_memory_keeps_no_call_from_being_right, .timeo
 
 Test(routes, one_pair_that_maps_no_memory_leaves_devices_messages_or_the_host, .timeout = 120)
 {
-	static const struct way through[] = {
+	static const struct variant through[] = {
 		{ "emulated:3", "auto", false, NULL, RD_KERNEL_MESSAGES },
 		{ "emulated:3", "staged", false, NULL, RD_KERNEL_STAGED },
 		{ "emulated:3", "stepped", false, NULL, RD_KERNEL_STAGED },

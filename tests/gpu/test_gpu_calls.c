@@ -16,7 +16,7 @@
 
 Test(gpu, all_collectives_are_right_by_every_way, .timeout = 240)
 {
-	for (size_t i = 0; i < WAYS; i++) {
+	for (size_t i = 0; i < VARIANTS; i++) {
 		struct trial trial = { &variants[i], 4, all_collectives, 0 };
 
 		cr_expect_eq(in_child(run_trial, &trial), 0, "%s %s %s %s", variants[i].device,
@@ -29,12 +29,13 @@ Test(gpu, two_and_three_ranks_are_right_too, .timeout = 120)
 {
 	for (size_t i = 0; i < 5; i++)
 		for (int size = 1; size <= 3; size++) {
-			struct way way = variants[i];
-			struct trial trial = { &way, size, all_collectives, 0 };
+			struct variant variant = variants[i];
+			struct trial trial = { &variant, size, all_collectives, 0 };
 
 			if (size == 1)
-				way.becomes = RD_KERNEL_STAGED;
-			cr_expect_eq(in_child(run_trial, &trial), 0, "%d ranks, way %zu", size, i);
+				variant.becomes = RD_KERNEL_STAGED;
+			cr_expect_eq(
+				in_child(run_trial, &trial), 0, "%d ranks, variant %zu", size, i);
 		}
 }
 
@@ -49,7 +50,7 @@ static int meet_once(struct rank_env *env)
 Test(gpu, the_way_that_is_taken_is_told_with_its_reason, .timeout = 60)
 {
 	static const struct {
-		struct way way;
+		struct variant variant;
 		const char *words;
 	} told[] = {
 		{ { "emulated:4", "auto", true, NULL, 0 }, "fused (all ranks in one process)" },
@@ -68,7 +69,7 @@ Test(gpu, the_way_that_is_taken_is_told_with_its_reason, .timeout = 60)
 	setenv("RONDO_DEBUG", "INFO", 1);
 	setenv("RONDO_DEBUG_SUBSYS", "ROUTE", 1);
 	for (size_t i = 0; i < sizeof(told) / sizeof(*told); i++) {
-		struct trial trial = { &told[i].way, 2, meet_once, 0 };
+		struct trial trial = { &told[i].variant, 2, meet_once, 0 };
 		const char *text;
 		int failed;
 
@@ -275,7 +276,7 @@ Test(gpu, factors_and_functions_of_the_programs_own_are_applied, .timeout = 120)
    messages do is said above.) */
 static int only_functions_are_staged(struct rank_env *env)
 {
-	const struct way *way = env->argument;
+	const struct variant *variant = env->argument;
 	struct rd_work work;
 	struct rd_user_op function = { .combine = subtract };
 
@@ -288,7 +289,8 @@ static int only_functions_are_staged(struct rank_env *env)
 			.count = 100 };
 
 		if (rd_gpu_work(env->comm->gpu, &asked, &work) !=
-			(way->becomes == RD_KERNEL_FUSED || way->becomes == RD_KERNEL_STEPPED))
+			(variant->becomes == RD_KERNEL_FUSED ||
+				variant->becomes == RD_KERNEL_STEPPED))
 			return world_report(env, "%s", rd_collective_name(collective));
 		asked.user_op = &function;
 		if (rd_gpu_work(env->comm->gpu, &asked, &work))
@@ -449,9 +451,9 @@ static int mixed_up(struct rank_env *env)
 
 Test(gpu, mixed_up_buffers_and_streams_are_refused_with_the_reason, .timeout = 60)
 {
-	struct way way = variants[3];
-	struct trial trial = { &way, 2, mixed_up, 0 };
+	struct variant variant = variants[3];
+	struct trial trial = { &variant, 2, mixed_up, 0 };
 
-	way.device = "emulated:2";
+	variant.device = "emulated:2";
 	cr_expect_eq(in_child(run_trial, &trial), 0);
 }

@@ -137,7 +137,7 @@ Test(gpu_failures, a_rank_that_lives_may_come_late_to_a_call_on_devices, .timeou
 {
 	const char *text;
 
-	static const struct way late_ways[] = {
+	static const struct variant late_variants[] = {
 		{ "emulated:4", "auto", true, NULL, RD_KERNEL_FUSED },
 		{ "emulated:4", "stepped", false, NULL, RD_KERNEL_STEPPED },
 		{ "emulated:4", "messages", false, "tcp", RD_KERNEL_MESSAGES },
@@ -145,15 +145,15 @@ Test(gpu_failures, a_rank_that_lives_may_come_late_to_a_call_on_devices, .timeou
 	};
 
 	setenv("RONDO_HEARTBEAT_TIMEOUT_MS", "1500", 1);
-	for (size_t i = 0; i < sizeof(late_ways) / sizeof(*late_ways); i++) {
-		struct trial trial = { &late_ways[i], 3, when_one_comes_late, 0 };
+	for (size_t i = 0; i < sizeof(late_variants) / sizeof(*late_variants); i++) {
+		struct trial trial = { &late_variants[i], 3, when_one_comes_late, 0 };
 		int failed;
 
 		captured_stderr_begin();
 		failed = in_child(run_trial, &trial);
 		text = captured_stderr_end();
-		cr_expect_eq(
-			failed, 0, "%s %s: %s", late_ways[i].device, late_ways[i].kernel, text);
+		cr_expect_eq(failed, 0, "%s %s: %s", late_variants[i].device,
+			late_variants[i].kernel, text);
 	}
 }
 
@@ -184,8 +184,8 @@ static int when_a_device_is_silent(struct rank_env *env)
 
 Test(gpu_failures, a_kernel_names_the_rank_that_it_waits_for, .timeout = 60)
 {
-	struct way way = { "emulated:3", "auto", false, NULL, RD_KERNEL_FUSED };
-	struct trial trial = { &way, 3, when_a_device_is_silent, 1000 };
+	struct variant variant = { "emulated:3", "auto", false, NULL, RD_KERNEL_FUSED };
+	struct trial trial = { &variant, 3, when_a_device_is_silent, 1000 };
 
 	cr_expect_eq(in_child(run_trial, &trial), 0);
 }

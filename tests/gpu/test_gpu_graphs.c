@@ -86,7 +86,7 @@ static int capture_and_replay(struct rank_env *env)
 	return wrong;
 }
 
-static const struct way fused_variants[] = {
+static const struct variant fused_variants[] = {
 	{ "emulated:4", "auto", true, NULL, RD_KERNEL_FUSED },
 	{ "emulated:4", "auto", false, NULL, RD_KERNEL_FUSED },
 	/* As under MPS, where processes on one device run at the same time. */
@@ -182,13 +182,13 @@ Test(gpu_graphs, transfers_are_captured_and_replayed_too, .timeout = 120)
 /* Stepped and staged they are not, and it does no harm. */
 static int capture_transfers_in_vain(struct rank_env *env)
 {
-	const struct way *way = env->argument;
+	const struct variant *variant = env->argument;
 	struct rd_emulated_graph *graph;
 	struct memory memory;
 	int wrong, err;
 	void *stream;
 
-	if (way->becomes == RD_KERNEL_FUSED)
+	if (variant->becomes == RD_KERNEL_FUSED)
 		return 0;
 	wrong = open_memory(env, &memory);
 	if (wrong)
@@ -217,10 +217,10 @@ Test(gpu_graphs, transfers_that_cannot_be_captured_say_why, .timeout = 120)
 
 static int capture_in_vain(struct rank_env *env)
 {
-	const struct way *way = env->argument;
-	const char *reason = way->becomes == RD_KERNEL_STAGED    ? "go through host memory"
-			     : way->becomes == RD_KERNEL_STEPPED ? "take turns on a device"
-								 : "have no kernel for it";
+	const struct variant *variant = env->argument;
+	const char *reason = variant->becomes == RD_KERNEL_STAGED    ? "go through host memory"
+			     : variant->becomes == RD_KERNEL_STEPPED ? "take turns on a device"
+								     : "have no kernel for it";
 	struct rd_emulated_graph *graph;
 	struct memory memory;
 	rondo_op own;

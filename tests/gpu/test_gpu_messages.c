@@ -40,9 +40,9 @@ Test(gpu_messages, every_algorithm_of_messages_is_right_on_devices, .timeout = 2
 
 	for (size_t i = 0; i < sizeof(algorithms) / sizeof(*algorithms); i++)
 		for (int threads = ONLY_THREADS; threads < 2; threads++) {
-			struct way way = { "emulated:5", "auto", threads, NULL,
+			struct variant variant = { "emulated:5", "auto", threads, NULL,
 				RD_KERNEL_MESSAGES };
-			struct named named = { algorithms[i], { &way, 5, all_collectives, 0 } };
+			struct named named = { algorithms[i], { &variant, 5, all_collectives, 0 } };
 
 			cr_expect_eq(in_child(run_named, &named), 0, "%s, %s", algorithms[i],
 				threads ? "threads" : "processes");
@@ -52,8 +52,9 @@ Test(gpu_messages, every_algorithm_of_messages_is_right_on_devices, .timeout = 2
 /* One call by direct access, and one by messages, of an algorithm that does neither. */
 Test(gpu_messages, an_algorithm_that_devices_do_not_run_is_one_warning, .timeout = 120)
 {
-	struct way fused = { "emulated:3", "fused", ONLY_THREADS, NULL, RD_KERNEL_FUSED };
-	struct way messages = { "emulated:3", "messages", ONLY_THREADS, NULL, RD_KERNEL_MESSAGES };
+	struct variant fused = { "emulated:3", "fused", ONLY_THREADS, NULL, RD_KERNEL_FUSED };
+	struct variant messages = { "emulated:3", "messages", ONLY_THREADS, NULL,
+		RD_KERNEL_MESSAGES };
 	struct named by_kernel = { "ring", { &fused, 3, two_sums, 0 } };
 	struct named by_messages = { "binomial", { &messages, 3, two_sums, 0 } };
 	const char *text;
@@ -105,8 +106,9 @@ static int long_calls(struct rank_env *env)
 Test(gpu_messages, long_messages_go_in_many_pieces, .timeout = 120)
 {
 	for (int threads = ONLY_THREADS; threads < 2; threads++) {
-		struct way way = { "emulated:3", "messages", threads, NULL, RD_KERNEL_MESSAGES };
-		struct trial trial = { &way, 3, long_calls, 0 };
+		struct variant variant = { "emulated:3", "messages", threads, NULL,
+			RD_KERNEL_MESSAGES };
+		struct trial trial = { &variant, 3, long_calls, 0 };
 
 		cr_expect_eq(
 			in_child(run_trial, &trial), 0, "%s", threads ? "threads" : "processes");
@@ -156,9 +158,9 @@ Test(gpu_messages, messages_go_where_only_neighbours_reach_each_other, .timeout 
 {
 	for (int size = 7; size <= 8; size++)
 		for (int threads = ONLY_THREADS; threads < 2; threads++) {
-			struct way way = { neighbours(), "auto", threads, NULL,
+			struct variant variant = { neighbours(), "auto", threads, NULL,
 				RD_KERNEL_MESSAGES };
-			struct trial trial = { &way, size, among_neighbours, 0 };
+			struct trial trial = { &variant, size, among_neighbours, 0 };
 
 			cr_expect_eq(in_child(run_trial, &trial), 0, "%d %s", size,
 				threads ? "threads" : "processes");
@@ -168,8 +170,8 @@ Test(gpu_messages, messages_go_where_only_neighbours_reach_each_other, .timeout 
 /* Four of them have one pair alone. */
 Test(gpu_messages, ranks_that_reach_nobody_have_all_staged, .timeout = 60)
 {
-	struct way way = { neighbours(), "auto", false, NULL, RD_KERNEL_STAGED };
-	struct trial trial = { &way, 4, all_collectives, 0 };
+	struct variant variant = { neighbours(), "auto", false, NULL, RD_KERNEL_STAGED };
+	struct trial trial = { &variant, 4, all_collectives, 0 };
 
 	cr_expect_eq(in_child(run_trial, &trial), 0);
 }
@@ -177,8 +179,8 @@ Test(gpu_messages, ranks_that_reach_nobody_have_all_staged, .timeout = 60)
 /* A name decides only where there is a choice. */
 Test(gpu_messages, a_named_algorithm_changes_nothing_where_processes_take_turns, .timeout = 60)
 {
-	struct way way = { "emulated:1", "auto", false, NULL, RD_KERNEL_STEPPED };
-	struct named named = { "ring", { &way, 3, all_collectives, 0 } };
+	struct variant variant = { "emulated:1", "auto", false, NULL, RD_KERNEL_STEPPED };
+	struct named named = { "ring", { &variant, 3, all_collectives, 0 } };
 
 	cr_expect_eq(in_child(run_named, &named), 0);
 }

@@ -9,7 +9,7 @@
 /* As floats, several parts of what is staged, whatever the collective, and not a whole number. */
 #define LONG_COUNT 300003
 
-static const struct way staged_variants[] = {
+static const struct variant staged_variants[] = {
 	{ "emulated:2", "staged", false, NULL, RD_KERNEL_STAGED },
 	{ "emulated:2", "staged", true, NULL, RD_KERNEL_STAGED },
 	{ "emulated:2", "auto", false, "tcp", RD_KERNEL_STAGED },
@@ -22,7 +22,7 @@ static void try_staged(int size, int (*body)(struct rank_env *env), int timeout_
 
 		if (ONLY_THREADS && !staged_variants[i].threads)
 			continue;
-		cr_expect_eq(in_child(run_trial, &trial), 0, "staged, way %zu", i);
+		cr_expect_eq(in_child(run_trial, &trial), 0, "staged, variant %zu", i);
 	}
 }
 

@@ -71,7 +71,7 @@ int shift(struct rank_env *env, struct memory *memory, size_t count, rondo_type 
 
 bool goes_directly(const struct rank_env *env)
 {
-	const struct way *way = env->argument;
+	const struct variant *variant = env->argument;
 
-	return way->becomes == RD_KERNEL_STEPPED || way->becomes == RD_KERNEL_FUSED;
+	return variant->becomes == RD_KERNEL_STEPPED || variant->becomes == RD_KERNEL_FUSED;
 }

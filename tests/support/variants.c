@@ -10,7 +10,7 @@
 #include "comm/comm.h"
 #include "elements.h"
 
-const struct way variants[WAYS] = {
+const struct variant variants[VARIANTS] = {
 	{ "emulated:1", "auto", true, NULL, RD_KERNEL_FUSED },
 	{ "emulated:4", "auto", true, NULL, RD_KERNEL_FUSED },
 	{ "emulated:1", "auto", false, NULL, RD_KERNEL_STEPPED },
@@ -27,19 +27,20 @@ const struct way variants[WAYS] = {
 /* The limit of a world without a timeout. */
 #define LIMIT_MS 20000
 
-static int go(const struct way *way, int size, int (*body)(struct rank_env *), int timeout_ms)
+static int go(
+	const struct variant *variant, int size, int (*body)(struct rank_env *), int timeout_ms)
 {
 	struct world world = { .size = size,
-		.threads = way->threads,
-		.transport = way->transport,
+		.threads = variant->threads,
+		.transport = variant->transport,
 		.timeout_ms = timeout_ms,
 		.limit_ms = timeout_ms == NEVER_MS ? LIMIT_MS : 0 };
 	struct rank_outcome outcomes[WORLD_MAX];
 	int failed = 0;
 
-	setenv("RONDO_DEVICE", way->device, 1);
-	setenv("RONDO_KERNEL", way->kernel, 1);
-	world_run(&world, body, (void *)way, outcomes);
+	setenv("RONDO_DEVICE", variant->device, 1);
+	setenv("RONDO_KERNEL", variant->kernel, 1);
+	world_run(&world, body, (void *)variant, outcomes);
 	/* A rank that must die does so with 128 + SIGKILL. */
 	for (int i = 0; i < size; i++)
 		failed += outcomes[i].status != 0 && outcomes[i].status != 128 + SIGKILL;
@@ -63,7 +64,7 @@ int run_trial(void *argument)
 {
 	const struct trial *trial = argument;
 
-	return go(trial->way, trial->size, trial->body, trial->timeout_ms);
+	return go(trial->variant, trial->size, trial->body, trial->timeout_ms);
 }
 
 /* ---- Values -------------------------------------------------------------------------------- */
@@ -198,21 +199,21 @@ int try_call(struct rank_env *env, struct memory *memory, enum rd_collective col
 int all_collectives(struct rank_env *env)
 {
 	static const size_t counts[] = { 1, 5, 64, COUNT_MAX, 0 };
-	const struct way *way = env->argument;
+	const struct variant *variant = env->argument;
 	struct memory memory;
 	int wrong = open_memory(env, &memory);
 
 	if (wrong)
 		return wrong;
-	if (env->comm->gpu->kernel != way->becomes)
-		return world_report(env, "runs by way %d", env->comm->gpu->kernel);
+	if (env->comm->gpu->kernel != variant->becomes)
+		return world_report(env, "runs by kernel %d", env->comm->gpu->kernel);
 	for (int collective = 0; collective < RD_COLLECTIVE_COUNT && !wrong; collective++) {
 		if (collective == RD_TRANSFER)
 			continue;
 		for (int i = 0; i < 5 && !wrong; i++)
-			for (int variant = 0; variant < 4 && !wrong; variant++)
+			for (int flags = 0; flags < 4 && !wrong; flags++)
 				wrong = try_call(env, &memory, collective, RONDO_SUM, counts[i],
-					variant & 1, variant & 2);
+					flags & 1, flags & 2);
 	}
 	for (int op = 0; op <= RONDO_AVG && !wrong; op++)
 		wrong = try_call(env, &memory, RD_ALL_REDUCE, op, 1000, false, true);
@@ -221,24 +222,25 @@ int all_collectives(struct rank_env *env)
 }
 
 static void try_way(
-	const struct way *way, int size, int (*body)(struct rank_env *env), int timeout_ms)
+	const struct variant *variant, int size, int (*body)(struct rank_env *env), int timeout_ms)
 {
-	struct trial trial = { way, size, body, timeout_ms };
+	struct trial trial = { variant, size, body, timeout_ms };
 
-	cr_expect_eq(in_child(run_trial, &trial), 0, "%s %s %s %s", way->device, way->kernel,
-		way->threads ? "threads" : "processes", way->transport ? way->transport : "");
+	cr_expect_eq(in_child(run_trial, &trial), 0, "%s %s %s %s", variant->device,
+		variant->kernel, variant->threads ? "threads" : "processes",
+		variant->transport ? variant->transport : "");
 }
 
 void try_variants(int size, int (*body)(struct rank_env *env), int timeout_ms, bool threads_too)
 {
-	for (size_t i = 0; i < WAYS; i++)
+	for (size_t i = 0; i < VARIANTS; i++)
 		if (!variants[i].threads || threads_too)
 			try_way(&variants[i], size, body, timeout_ms);
 }
 
 void try_threads(int size, int (*body)(struct rank_env *env), int timeout_ms)
 {
-	for (size_t i = 0; i < WAYS; i++)
+	for (size_t i = 0; i < VARIANTS; i++)
 		if (variants[i].threads)
 			try_way(&variants[i], size, body, timeout_ms);
 }

@@ -10,28 +10,28 @@
 #include "world.h"
 
 /* One way: threads or processes, RONDO_DEVICE, RONDO_KERNEL. */
-struct way {
+struct variant {
 	const char *device, *kernel;
 	bool threads;
 	const char *transport;
 	enum rd_kernel becomes;
 };
 
-#define WAYS 11
-extern const struct way variants[WAYS];
+#define VARIANTS 11
+extern const struct variant variants[VARIANTS];
 
 /* A timeout that ends no call: an expected end has another reason. The world still has a limit. */
 #define NEVER_MS 3600000
 
 struct trial {
-	const struct way *way;
+	const struct variant *variant;
 	int size;
 	int (*body)(struct rank_env *env);
 	int timeout_ms; /* 0: the default */
 };
 
 /* Each trial is run in a process of its own, for RONDO_DEVICE is read once:
-   in_child(run_trial, &trial) is 0 if it went well. A body finds the way in rank->argument. */
+   in_child(run_trial, &trial) is 0 if it went well. A body finds the variant in rank->argument. */
 int in_child(int (*run)(void *argument), void *argument);
 int run_trial(void *argument);
 
