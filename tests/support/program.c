@@ -41,18 +41,24 @@ void program_start_with(struct program *program, const char *path, char *const *
 	cr_assert_gt(program->pid, 0);
 }
 
-void program_start(struct program *program, const char *path, ...)
+static void start(struct program *program, const char *path, va_list args)
 {
 	char *arguments[ARGS_MAX] = { (char *)path };
 	int count = 0;
-	va_list args;
 
-	va_start(args, path);
 	do {
 		arguments[++count] = va_arg(args, char *);
 	} while (arguments[count] && count < ARGS_MAX - 1);
-	va_end(args);
 	program_start_with(program, path, arguments);
+}
+
+void program_start(struct program *program, const char *path, ...)
+{
+	va_list args;
+
+	va_start(args, path);
+	start(program, path, args);
+	va_end(args);
 }
 
 void program_finish(struct program *program)
@@ -61,6 +67,16 @@ void program_finish(struct program *program)
 
 	cr_assert_eq(waitpid(program->pid, &status, 0), program->pid);
 	program->status = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+void program_run(struct program *program, const char *path, ...)
+{
+	va_list args;
+
+	va_start(args, path);
+	start(program, path, args);
+	va_end(args);
+	program_finish(program);
 }
 
 int count_lines(const char *text, const char *line)

@@ -26,6 +26,8 @@ void program_start_with(struct program *program, const char *path, char *const *
 void program_start(struct program *program, const char *path, ...);
 /* Waits until it ends. */
 void program_finish(struct program *program);
+/* Starts it with these arguments, and waits until it ends. */
+void program_run(struct program *program, const char *path, ...);
 
 /* How many lines of the text are this one. */
 int count_lines(const char *text, const char *line);

@@ -30,7 +30,7 @@ Test(run, ranks_find_torchruns_environment, .timeout = 30)
 
 	unsetenv("OMP_NUM_THREADS");
 	setenv("RONDO_RENDEZVOUS_FD", "77", 1);
-	program_start(&run, RONDO_TOOL, "--standalone", "--nproc-per-node", "3",
+	program_run(&run, RONDO_TOOL, "--standalone", "--nproc-per-node", "3",
 		SH("echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK "
 		   "$GROUP_WORLD_SIZE "
 		   "$ROLE_RANK $ROLE_WORLD_SIZE $ROLE_NAME $MASTER_ADDR "
@@ -38,7 +38,6 @@ Test(run, ranks_find_torchruns_environment, .timeout = 30)
 		   "$TORCHELASTIC_MAX_RESTARTS $OMP_NUM_THREADS ${RONDO_RENDEZVOUS_FD:+has} "
 		   "${MASTER_PORT:+port} ${TORCHELASTIC_RUN_ID:+id}"),
 		NULL);
-	program_finish(&run);
 	cr_assert_eq(run.status, 0);
 	text = file_text(run.out);
 	cr_assert_eq(count_lines(text, "0 0 3 3 0 1 0 3 default 127.0.0.1 0 0 1 has port id"), 1,
@@ -58,8 +57,7 @@ Test(run, a_choice_of_threads_is_respected, .timeout = 30)
 	char *text;
 
 	setenv("OMP_NUM_THREADS", "3", 1);
-	program_start(&run, RONDO_TOOL, "--nproc_per_node=2", SH("echo $OMP_NUM_THREADS"), NULL);
-	program_finish(&run);
+	program_run(&run, RONDO_TOOL, "--nproc_per_node=2", SH("echo $OMP_NUM_THREADS"), NULL);
 	text = file_text(run.out);
 	cr_assert_str_eq(text, "3\n3\n");
 	free(text);
@@ -80,8 +78,7 @@ Test(run, one_thread_on_one_processor_is_nothing_to_tell_of, .timeout = 30)
 	CPU_SET(cpu, &one);
 	cr_assert_eq(sched_setaffinity(0, sizeof(one), &one), 0);
 	unsetenv("OMP_NUM_THREADS");
-	program_start(&run, RONDO_TOOL, "--nproc-per-node", "2", SH("echo $OMP_NUM_THREADS"), NULL);
-	program_finish(&run);
+	program_run(&run, RONDO_TOOL, "--nproc-per-node", "2", SH("echo $OMP_NUM_THREADS"), NULL);
 	text = file_text(run.out);
 	cr_assert_str_eq(text, "1\n1\n");
 	free(text);
@@ -93,13 +90,12 @@ Test(run, rank_0_inherits_the_socket_that_listens_at_the_masters_port, .timeout 
 	struct program run = program_files();
 
 	/* /proc/net/tcp lists listening sockets, with inode and hexadecimal port. */
-	program_start(&run, RONDO_TOOL, "--nproc-per-node=2",
+	program_run(&run, RONDO_TOOL, "--nproc-per-node=2",
 		SH("[ $RANK = 1 ] && exit; "
 		   "inode=$(readlink /proc/$$/fd/$RONDO_RENDEZVOUS_FD | tr -dc 0-9); "
 		   "grep -i \" 0100007F:$(printf %04X $MASTER_PORT) 00000000:0000 0A .* $inode \" "
 		   "/proc/net/tcp >&2 && echo listens"),
 		NULL);
-	program_finish(&run);
 	assert_contains(run.out, "listens\n");
 }
 
@@ -169,8 +165,7 @@ Test(run, a_port_in_use_is_said_before_any_rank_runs, .timeout = 30)
 	cr_assert_eq(listen(fd, 1), 0);
 	cr_assert_eq(getsockname(fd, (struct sockaddr *)&at, &size), 0);
 	snprintf(port, sizeof(port), "%d", ntohs(at.sin_port));
-	program_start(&run, RONDO_TOOL, "--master-port", port, SH("echo ran"), NULL);
-	program_finish(&run);
+	program_run(&run, RONDO_TOOL, "--master-port", port, SH("echo ran"), NULL);
 	cr_assert_eq(run.status, 1);
 	snprintf(line, sizeof(line),
 		"rondo-run: cannot listen at 127.0.0.1:%s: Address already in use\n", port);
@@ -201,8 +196,7 @@ Test(run, more_ranks_than_the_soft_limit_on_open_files_allows_run_with_that_limi
 	char *text;
 
 	limit_files(64, hard_limit_on_files());
-	program_start(&run, RONDO_TOOL, "--nproc-per-node", "40", SH("ulimit -Sn"), NULL);
-	program_finish(&run);
+	program_run(&run, RONDO_TOOL, "--nproc-per-node", "40", SH("ulimit -Sn"), NULL);
 	cr_assert_eq(run.status, 0);
 	text = file_text(run.out);
 	cr_assert_eq(count_lines(text, "64"), 40, "%s", text);
@@ -214,8 +208,7 @@ Test(run, more_ranks_than_the_hard_limit_on_open_files_allows_are_refused, .time
 	struct program run = program_files();
 
 	limit_files(64, 64);
-	program_start(&run, RONDO_TOOL, "--nproc-per-node", "40", SH("echo ran"), NULL);
-	program_finish(&run);
+	program_run(&run, RONDO_TOOL, "--nproc-per-node", "40", SH("echo ran"), NULL);
 	cr_assert_eq(run.status, 1);
 	assert_contains(run.err, "rondo-run: 40 ranks on this node need 1");
 	assert_contains(run.err,

@@ -63,8 +63,7 @@ Test(run, a_program_that_is_not_there_is_said_once_as_a_shell_would, .timeout = 
 
 	/* Nor is there a line about the threads that it would have had. */
 	unsetenv("OMP_NUM_THREADS");
-	program_start(&run, RONDO_TOOL, "--nproc-per-node", "4", "./no-such-program", NULL);
-	program_finish(&run);
+	program_run(&run, RONDO_TOOL, "--nproc-per-node", "4", "./no-such-program", NULL);
 	cr_assert_eq(run.status, 127);
 	text = file_text(run.err);
 	cr_assert_str_eq(
@@ -76,8 +75,7 @@ Test(run, what_follows_the_program_is_the_programs, .timeout = 30)
 {
 	struct program run = program_files();
 
-	program_start(&run, RONDO_TOOL, "echo", "--nproc-per-node", "2", "--help", NULL);
-	program_finish(&run);
+	program_run(&run, RONDO_TOOL, "echo", "--nproc-per-node", "2", "--help", NULL);
 	assert_contains(run.out, "--nproc-per-node 2 --help\n");
 }
 
@@ -88,12 +86,10 @@ Test(run, help_and_version_answer, .timeout = 30)
 	for (int i = 0; i < 2; i++) {
 		struct program help = program_files();
 
-		program_start(&help, RONDO_TOOL, i ? "-h" : "--help", NULL);
-		program_finish(&help);
+		program_run(&help, RONDO_TOOL, i ? "-h" : "--help", NULL);
 		cr_assert_eq(help.status, 0);
 		assert_contains(help.out, "--nproc-per-node N");
 	}
-	program_start(&version, RONDO_TOOL, "--version", NULL);
-	program_finish(&version);
+	program_run(&version, RONDO_TOOL, "--version", NULL);
 	assert_contains(version.out, "rondo-run " RONDO_VERSION "\n");
 }

@@ -23,9 +23,8 @@ Test(run, a_failed_rank_gives_its_exit_status_and_a_line, .timeout = 30)
 {
 	struct program run = program_files();
 
-	program_start(&run, RONDO_TOOL, "--nproc-per-node", "3",
+	program_run(&run, RONDO_TOOL, "--nproc-per-node", "3",
 		SH("[ $RANK = 2 ] && exit 42; exit 0"), NULL);
-	program_finish(&run);
 	cr_assert_eq(run.status, 42);
 	assert_contains(run.err, "rondo-run: rank 2 (pid ");
 	assert_contains(run.err, ") exited with status 42\n");
@@ -35,9 +34,8 @@ Test(run, a_killed_rank_gives_128_and_its_signal_and_a_line, .timeout = 30)
 {
 	struct program run = program_files();
 
-	program_start(&run, RONDO_TOOL, "--nproc-per-node", "2",
+	program_run(&run, RONDO_TOOL, "--nproc-per-node", "2",
 		SH("[ $RANK = 1 ] && kill -9 $$; exit 0"), NULL);
-	program_finish(&run);
 	cr_assert_eq(run.status, 128 + SIGKILL);
 	assert_contains(run.err, "rondo-run: rank 1 (pid ");
 	assert_contains(run.err, ") was killed by signal 9 (Killed)\n");

@@ -23,11 +23,10 @@ Test(run, lines_of_different_ranks_do_not_mix, .timeout = 60)
 	char *text, *at;
 
 	/* Each line is written in two parts of more than a pipe's atomic write. */
-	program_start(&run, RONDO_TOOL, "--nproc-per-node", "4",
+	program_run(&run, RONDO_TOOL, "--nproc-per-node", "4",
 		SH("half=$(head -c 10000 /dev/zero | tr '\\0' $RANK); for i in $(seq 100); do "
 		   "printf %s $half; echo $half; done"),
 		NULL);
-	program_finish(&run);
 	cr_assert_eq(run.status, 0);
 	at = text = file_text(run.out);
 	while (*at) {
@@ -49,9 +48,8 @@ Test(run, a_line_without_an_end_is_ended, .timeout = 30)
 	struct program run = program_files();
 	char *text;
 
-	program_start(&run, RONDO_TOOL, "--nproc-per-node", "3",
+	program_run(&run, RONDO_TOOL, "--nproc-per-node", "3",
 		SH("printf a; printf b; echo; printf c"), NULL);
-	program_finish(&run);
 	text = file_text(run.out);
 	cr_assert_eq(count_lines(text, "ab"), 3, "%s", text);
 	cr_assert_eq(count_lines(text, "c"), 3, "%s", text);
@@ -63,9 +61,7 @@ Test(run, tags_name_the_rank_of_each_line, .timeout = 30)
 	struct program run = program_files();
 	char *text;
 
-	program_start(
-		&run, RONDO_TOOL, "--tag", "--nproc-per-node", "2", SH("echo a; echo b"), NULL);
-	program_finish(&run);
+	program_run(&run, RONDO_TOOL, "--tag", "--nproc-per-node", "2", SH("echo a; echo b"), NULL);
 	text = file_text(run.out);
 	for (int i = 0; i < 2; i++) {
 		cr_assert_eq(count_lines(text, i ? "[1] a" : "[0] a"), 1, "%s", text);
@@ -80,10 +76,9 @@ Test(run, stdout_and_stderr_that_are_one_stay_in_order, .timeout = 30)
 	char *text, *at;
 
 	run.err = run.out;
-	program_start(&run, RONDO_TOOL, "--nproc-per-node", "2",
+	program_run(&run, RONDO_TOOL, "--nproc-per-node", "2",
 		SH("[ $RANK = 1 ] && exit; for i in $(seq 500); do echo o$i; echo e$i >&2; done"),
 		NULL);
-	program_finish(&run);
 	at = text = file_text(run.out);
 	for (int i = 1; i <= 500; i++) {
 		char pair[32];
@@ -119,9 +114,8 @@ Test(run, rank_0_alone_reads_the_input, .timeout = 30)
 	cr_assert_eq(dup2(fds[0], STDIN_FILENO), STDIN_FILENO);
 	cr_assert_eq(write(fds[1], "input\n", 6), 6);
 	close(fds[1]);
-	program_start(&run, RONDO_TOOL, "--nproc-per-node", "2",
+	program_run(&run, RONDO_TOOL, "--nproc-per-node", "2",
 		SH("[ $RANK = 0 ] && echo 0 $(cat) || echo 1 $(readlink /proc/$$/fd/0)"), NULL);
-	program_finish(&run);
 	text = file_text(run.out);
 	cr_assert_eq(count_lines(text, "0 input"), 1, "%s", text);
 	cr_assert_eq(count_lines(text, "1 /dev/null"), 1, "%s", text);

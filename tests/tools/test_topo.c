@@ -416,8 +416,7 @@ Test(topo, a_full_disk_is_told)
 	program.out = open("/dev/full", O_WRONLY | O_CLOEXEC);
 	if (program.out < 0)
 		cr_skip_test("no /dev/full here");
-	program_start(&program, RONDO_TOOL, "--load", FIXTURE("vm"), NULL);
-	program_finish(&program);
+	program_run(&program, RONDO_TOOL, "--load", FIXTURE("vm"), NULL);
 	cr_assert_eq(program.status, 1);
 	assert_contains(program.err, "cannot write standard output: No space left");
 }

@@ -184,6 +184,15 @@ void run_ranks(struct job *job, int size)
 		cr_assert_eq(job->outcome->hashes[rank], job->outcome->hashes[0]);
 }
 
+void expect_same_hash(struct job first, struct job second, int size)
+{
+	run_ranks(&first, size);
+	run_ranks(&second, size);
+	cr_assert_eq(first.outcome->hashes[0], second.outcome->hashes[0]);
+	finish_job(&first);
+	finish_job(&second);
+}
+
 void expect_near(const struct outcome *many, const struct outcome *one, int size)
 {
 	double furthest = 0;

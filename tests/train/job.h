@@ -50,6 +50,8 @@ void finish_job(struct job *job);
 int run_rank(void *job);
 /* Runs the job on ranks; they must all come through, with the same parameters. */
 void run_ranks(struct job *job, int size);
+/* Runs two jobs on `size` ranks, which end with the same parameters. Finishes both. */
+void expect_same_hash(struct job first, struct job second, int size);
 /* All ranks end, and one of them reports this. Finishes the job. */
 void expect_failure(struct job *job, int size, const char *reason);
 

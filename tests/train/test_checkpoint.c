@@ -88,42 +88,42 @@ Test(checkpoint, what_is_saved_is_loaded)
 	model_destroy(other);
 }
 
+/* Saves a checkpoint, and returns the bytes of its file. */
+static size_t save_and_read(unsigned char bytes[SIZE_MAX_HERE])
+{
+	struct model *model = make_model(1);
+	save(model, 1);
+	model_destroy(model);
+	return read_file(bytes);
+}
+
 Test(checkpoint, a_file_cut_anywhere_is_refused)
 {
 	static unsigned char bytes[SIZE_MAX_HERE];
-	struct model *model = make_model(1);
-	save(model, 1);
-	size_t size = read_file(bytes);
+	size_t size = save_and_read(bytes);
 	for (size_t cut = 0; cut < size; cut++) {
 		scratch_write("it", bytes, cut);
 		expect_failure();
 	}
-	model_destroy(model);
 }
 
 Test(checkpoint, a_file_with_any_byte_changed_is_refused)
 {
 	static unsigned char bytes[SIZE_MAX_HERE];
-	struct model *model = make_model(1);
-	save(model, 1);
-	size_t size = read_file(bytes);
+	size_t size = save_and_read(bytes);
 	for (size_t at = 0; at < size; at++) {
 		bytes[at] ^= 0x81;
 		scratch_write("it", bytes, size);
 		expect_failure();
 		bytes[at] ^= 0x81;
 	}
-	model_destroy(model);
 }
 
 Test(checkpoint, a_file_with_more_behind_it_is_refused)
 {
 	static unsigned char bytes[SIZE_MAX_HERE];
-	struct model *model = make_model(1);
-	save(model, 1);
-	scratch_write("it", bytes, read_file(bytes) + 1);
+	scratch_write("it", bytes, save_and_read(bytes) + 1);
 	expect_failure();
-	model_destroy(model);
 }
 
 Test(checkpoint, another_model_is_refused_and_keeps_its_parameters)

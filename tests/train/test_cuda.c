@@ -313,13 +313,8 @@ Test(cuda, a_rank_without_a_launcher_trains_as_one)
 
 Test(cuda, a_run_is_the_same_every_time)
 {
-	struct job first = make_cuda_job(), second = make_cuda_job();
 	need_gpus();
-	run_ranks(&first, 2);
-	run_ranks(&second, 2);
-	cr_assert_eq(first.outcome->hashes[0], second.outcome->hashes[0]);
-	finish_job(&first);
-	finish_job(&second);
+	expect_same_hash(make_cuda_job(), make_cuda_job(), 2);
 }
 
 /* ---- Checkpoints ---- */

@@ -81,12 +81,7 @@ Test(train, many_small_buckets_change_nothing_but_rounding)
 
 Test(train, a_run_is_the_same_every_time)
 {
-	struct job first = make_job(), second = make_job();
-	run_ranks(&first, 3);
-	run_ranks(&second, 3);
-	cr_assert_eq(first.outcome->hashes[0], second.outcome->hashes[0]);
-	finish_job(&first);
-	finish_job(&second);
+	expect_same_hash(make_job(), make_job(), 3);
 }
 
 Test(train, a_resumed_run_goes_on_to_the_bit)
