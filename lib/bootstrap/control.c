@@ -18,7 +18,7 @@
 #include "bootstrap/control_state.h"
 #include "bootstrap/control_thread.h"
 
-/* ---- Creating ------------------------------------------------------------------------------ */
+/* ---- Sockets ------------------------------------------------------------------------------- */
 
 static int open_epoll(struct rd_control *control)
 {
@@ -82,6 +82,8 @@ static int open_sockets(struct rd_control *control, int64_t deadline_ms)
 	return 0;
 }
 
+/* ---- Creating and freeing ------------------------------------------------------------------ */
+
 static void free_state(struct rd_control *control)
 {
 	close_fd(control->event_fd);
@@ -92,7 +94,7 @@ static void free_state(struct rd_control *control)
 	free(control);
 }
 
-/* After the thread, or in place of it. */
+/* After the thread has ended, or was never started. */
 static void destroy(struct rd_control *control)
 {
 	rd_connection_close(&control->client.connection);

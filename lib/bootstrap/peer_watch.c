@@ -67,8 +67,7 @@ static bool is_here(const struct rd_watch *watch, int rank)
 	return rd_place_same_host(&members[rank].place, &members[watch->config.rank].place);
 }
 
-/* The nearest rank of this host in this direction, 1 or -1. Returns -1 where it is in this process.
-   */
+/* The nearest rank of this host in this direction, 1 or -1; -1: it is in this process. */
 static int neighbor(const struct rd_watch *watch, int direction)
 {
 	const struct rd_watch_config *config = &watch->config;
