@@ -1,4 +1,4 @@
-/* Plans that merge, and are refused. */
+/* Plans that merge, and that the checker refuses. */
 #include <criterion/criterion.h>
 
 #include "check/checker.h"
@@ -8,59 +8,40 @@
    overwritten; then the merge. */
 Test(checker, refuses_to_merge_what_is_not_held)
 {
-	struct world world = three("one_round", RD_ALL_REDUCE);
-
-	drop_step(world.plans[1], 3);
-	expect_refused(&world,
-		"rank 1, step 5 (merge_last chunk 0 from all with in[0] into out[0]): "
-		"it merges the messages of 2 ranks, and 1 are held");
-	world = three("one_round", RD_ALL_REDUCE);
-	world.plans[1]->steps[3].peer = 2;
-	expect_refused(&world,
+	expect_refused("one_round", RD_ALL_REDUCE, EDITS({ 1, 3, DROP, 0 }),
+		"rank 1, step 5 (merge_last chunk 0 from all with in[0] into out[0]): it merges "
+		"the messages of 2 ranks, and 1 are held");
+	expect_refused("one_round", RD_ALL_REDUCE, EDITS({ 1, 3, PEER, 2 }),
 		"rank 1, step 3 (hold chunk 0 from 2): step 2 already holds rank 2's message");
 }
 
 Test(checker, refuses_to_hold_what_is_not_merged_next)
 {
-	struct world world = three("one_round", RD_ALL_REDUCE);
-
-	drop_step(world.plans[2], 6);
-	expect_refused(
-		&world, "rank 2, step 2 (hold chunk 0 from 0): what it holds is not merged next");
-	/* A message would be taken that is held already. */
-	world = three("one_round", RD_ALL_GATHER);
-	world.plans[0]->steps[2].kind = RD_STEP_HOLD;
-	world.plans[0]->steps[2].into.memory = RD_NOWHERE;
-	expect_refused(
-		&world, "rank 0, step 2 (hold chunk 1 from 1): what it holds is not merged next");
+	expect_refused("one_round", RD_ALL_REDUCE, EDITS({ 2, 6, DROP, 0 }),
+		"rank 2, step 2 (hold chunk 0 from 0): what it holds is not merged next");
+	/* The step after the HOLD takes the message that the HOLD keeps. */
+	expect_refused("one_round", RD_ALL_GATHER,
+		EDITS({ 0, 2, KIND, RD_STEP_HOLD }, { 0, 2, INTO_MEMORY, RD_NOWHERE }),
+		"rank 0, step 2 (hold chunk 1 from 1): what it holds is not merged next");
 }
 
 Test(checker, refuses_to_merge_over_what_may_still_be_sent)
 {
-	struct world world = three("one_round", RD_ALL_REDUCE);
-
-	drop_step(world.plans[0], 4);
-	expect_refused(&world, "rank 0, step 5 (merge_last chunk 0 from all with in[0] into "
-			       "out[0]): it overwrites "
-			       "what step 1 may still be sending, with no flush between");
+	expect_refused("one_round", RD_ALL_REDUCE, EDITS({ 0, 4, DROP, 0 }),
+		"rank 0, step 5 (merge_last chunk 0 from all with in[0] into out[0]): it "
+		"overwrites what step 1 may still be sending, with no flush between");
 }
 
 Test(checker, refuses_a_merge_that_lacks_a_message_or_is_not_marked_last)
 {
-	struct world world = three("one_round", RD_REDUCE);
-
-	drop_step(world.plans[1], 0);
-	expect_refused(&world,
-		"rank 0, step 0 (hold chunk 0 from 1): rank 1 has finished and never "
-		"sends it");
-	world = three("one_round", RD_REDUCE);
-	world.plans[0]->steps[2].last = false;
-	expect_refused(&world,
-		"rank 0, step 2 (merge chunk 0 from all with in[0] into out[0]): the "
-		"result is complete, and not marked `last`");
+	expect_refused("one_round", RD_REDUCE, EDITS({ 1, 0, DROP, 0 }),
+		"rank 0, step 0 (hold chunk 0 from 1): rank 1 has finished and never sends it");
+	expect_refused("one_round", RD_REDUCE, EDITS({ 0, 2, LAST, false }),
+		"rank 0, step 2 (merge chunk 0 from all with in[0] into out[0]): the result is "
+		"complete, and not marked `last`");
 }
 
-/* Rank 0 gets from rank 2 what has rank 1's contribution in it already. */
+/* Rank 2 sends rank 0 a sum with rank 1's contribution, which rank 1 sends, too. */
 static void add_and_merge(struct rd_plan *plan)
 {
 	switch (plan->problem.rank) {
@@ -79,20 +60,12 @@ static void add_and_merge(struct rd_plan *plan)
 
 Test(checker, refuses_to_merge_a_contribution_twice)
 {
-	static const struct rd_algorithm twice = {
-		.name = "twice",
-		.write = { [RD_REDUCE] = add_and_merge },
-	};
-
-	cr_expect_eq(rd_check_algorithm(&twice, RD_REDUCE, 3, 0, 0, NULL), RONDO_INVALID);
-	cr_expect(
-		strstr(rondo_last_error(),
-			"rank 0, step 2 (merge_last chunk 0 from all with in[0] into out[0]): rank "
-			"1's contribution is already in it"),
-		"%s", rondo_last_error());
+	expect_plans_refused(messages_by(add_and_merge), RD_REDUCE, 3,
+		"rank 0, step 2 (merge_last chunk 0 from all with in[0] into out[0]): rank 1's "
+		"contribution is already in it");
 }
 
-/* What is held takes a place in its link until it is merged. */
+/* A message of a HOLD takes a place in its link until the MERGE. */
 static void send_ahead(struct rd_plan *plan, int chunks)
 {
 	int rank = plan->problem.rank, size = plan->problem.size;
@@ -120,14 +93,11 @@ static void send_three_ahead(struct rd_plan *plan)
 	send_ahead(plan, 3);
 }
 
-Test(checker, counts_what_is_held_among_the_two_messages_of_a_link)
+Test(checker, counts_held_messages_among_the_two_of_a_link)
 {
-	struct rd_algorithm ahead = { .name = "ahead",
-		.write = { [RD_ALL_REDUCE] = send_two_ahead } };
-
-	cr_expect_eq(rd_check_algorithm(&ahead, RD_ALL_REDUCE, 3, 0, 0, NULL), 0, "%s",
-		rondo_last_error());
-	ahead.write[RD_ALL_REDUCE] = send_three_ahead;
-	cr_expect_eq(rd_check_algorithm(&ahead, RD_ALL_REDUCE, 3, 0, 0, NULL), RONDO_INVALID);
-	cr_expect(strstr(rondo_last_error(), "deadlock"), "%s", rondo_last_error());
+	expect_accepted(messages_by(send_two_ahead), RD_ALL_REDUCE, 3);
+	expect_plans_refused(messages_by(send_three_ahead), RD_ALL_REDUCE, 3,
+		"deadlock: rank 0, step 4 (send chunk 2, in[2], to 1), waits for rank 1, step 4 "
+		"(send chunk 2, in[2], to 2), waits for rank 2, step 4 (send chunk 2, in[2], to "
+		"0), waits for rank 0");
 }

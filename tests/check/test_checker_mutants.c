@@ -1,6 +1,6 @@
 /*
- * Each step of each right plan is changed in each of these ways. The checker must refuse the
- * mutant; where it does not, the mutant must be right on real numbers all the same.
+ * Mutants: each field of each step of each valid plan takes each other value. The checker must
+ * refuse the mutant. A mutant that it accepts must compute the right numbers all the same.
  */
 #include <criterion/criterion.h>
 
@@ -8,27 +8,23 @@
 #include "mutants.h"
 #include "tuner/eligible.h"
 
-enum change {
-	PEER,
-	TO,
-	CHUNK,
-	OTHER,
-	KIND,
-	LAST,
-	FROM,
-	FROM_MEMORY,
-	INTO,
-	INTO_MEMORY,
-	SENDER,
-	DROP,
-	SWAP, /* with the next */
-	CHANGES
+static const char *const change_names[STEP_CHANGES] = {
+	[PEER] = "peer",
+	[TO] = "to",
+	[CHUNK] = "chunk",
+	[OTHER] = "other",
+	[KIND] = "kind",
+	[LAST] = "last",
+	[FROM] = "from",
+	[FROM_MEMORY] = "from memory",
+	[INTO] = "into",
+	[INTO_MEMORY] = "into memory",
+	[SENDER] = "sender",
+	[DROP] = "drop",
+	[SWAP] = "swap",
 };
 
-static const char *const change_names[CHANGES] = { "peer", "to", "chunk", "other", "kind", "last",
-	"from", "from memory", "into", "into memory", "sender", "drop", "swap" };
-
-/* Ways to make a change to a step: how many values there are to go round. */
+/* The number of values of a field of a step, for a rotation through all of them. */
 static int ways(const struct rd_plan *plan, int i, enum change change)
 {
 	const struct rd_step *step = &plan->steps[i];
@@ -76,60 +72,17 @@ static int ways(const struct rd_plan *plan, int i, enum change change)
 	}
 }
 
-static int turned(int value, int way, int values)
-{
-	return (value + way) % values;
-}
-
 /* way: 1 to ways() - 1; 0 would leave the step as it is. */
 static void mutate(struct rd_plan *plan, int i, enum change change, int way)
 {
-	struct rd_step *step = &plan->steps[i];
+	const struct rd_step *step = &plan->steps[i];
+	int first = change == TO && step->kind == RD_STEP_COMBINE ? -1 : 0;
 	int values = ways(plan, i, change);
+	struct edit edit = { .step = i, .change = change };
 
-	switch (change) {
-	case PEER:
-		step->peer = turned(step->peer, way, values);
-		break;
-	case TO:
-		if (step->kind == RD_STEP_COMBINE)
-			step->to = turned(step->to + 1, way, values) - 1;
-		else
-			step->to = turned(step->to, way, values);
-		break;
-	case CHUNK:
-		step->chunk = turned(step->chunk, way, values);
-		break;
-	case OTHER:
-		step->other = turned(step->other, way, values);
-		break;
-	case KIND:
-		step->kind = turned(step->kind, way, values);
-		break;
-	case LAST:
-		step->last = !step->last;
-		break;
-	case FROM:
-		step->from.chunk = turned(step->from.chunk, way, values);
-		break;
-	case FROM_MEMORY:
-		step->from.memory = turned(step->from.memory, way, values);
-		break;
-	case INTO:
-		step->into.chunk = turned(step->into.chunk, way, values);
-		break;
-	case INTO_MEMORY:
-		step->into.memory = turned(step->into.memory, way, values);
-		break;
-	case SENDER:
-		step->sender = turned(step->sender, way, values);
-		break;
-	case DROP:
-		drop_step(plan, i);
-		break;
-	default:
-		swap_steps(plan, i);
-	}
+	if (change != DROP && change != SWAP)
+		edit.value = (step_get(step, change) - first + way) % values + first;
+	edit_plan(plan, &edit);
 }
 
 static bool runs_right(struct world *world, bool zero_copy, uint64_t seed)
@@ -154,7 +107,7 @@ static bool runs_right(struct world *world, bool zero_copy, uint64_t seed)
 	return right && world_is_right(world);
 }
 
-/* Nobody may get out of a barrier that one rank never enters. */
+/* No rank leaves a barrier that one rank never enters. */
 static bool waits_for_everyone(struct world *world)
 {
 	struct rd_simulation set = {
@@ -174,7 +127,7 @@ static bool waits_for_everyone(struct world *world)
 	return all_failed;
 }
 
-/* The world's memory is laid out anew for each run: in place the input does not survive. */
+/* Fills the memory again for each run: in place the input does not survive. */
 static void lay_out_again(struct world *world, bool in_place)
 {
 	world->in_place = in_place;
@@ -195,9 +148,11 @@ static bool is_right_on_numbers(struct world *world)
 	return world->collective != RD_BARRIER || waits_for_everyone(world);
 }
 
-/* Two steps that do not meet may change places, nothing is averaged in a barrier, and what is
-   passed on may be stored as well where nobody looks; and of two ranks, who spreads what is the
-   other's fetches it. All else is wrong, whatever numbers come of it. */
+/*
+ * The changes that may leave a plan valid. Two independent steps may swap. A barrier averages
+ * nothing. A forwarded value may also be stored where no step reads it. Between two ranks a SPREAD
+ * of the other's chunk is a FETCH.
+ */
 static bool may_be_accepted(
 	const struct world *world, enum change change, const struct rd_step *original)
 {
@@ -240,7 +195,7 @@ static void try_mutants_of(struct world *world, struct tally *tally)
 {
 	for (int rank = 0; rank < world->size; rank++)
 		for (int i = 0; i < world->plans[rank]->step_count; i++)
-			for (int change = 0; change < CHANGES; change++)
+			for (int change = PEER; change < STEP_CHANGES; change++)
 				for (int way = 1; way < ways(world->plans[rank], i, change); way++)
 					try_mutant(world, rank, i, change, way, tally);
 }

@@ -348,7 +348,7 @@ Test(simulator, ranks_that_made_different_calls_are_told)
 	world_destroy(&world);
 }
 
-Test(simulator, tells_who_waits_for_whom_when_nothing_can_move)
+Test(simulator, names_the_ranks_that_wait_when_nothing_can_move)
 {
 	struct rd_simulation set = plain;
 	struct world world = { .collective = RD_TRANSFER, .size = 2, .target = 1, .count = 9 };
