@@ -8,7 +8,7 @@
 #include "transports/contract/suite.h"
 #include "transports/contract/traffic.h"
 
-/* Time enough, on one machine, for whatever should not happen. */
+/* Advances long enough, on one machine, for anything that should not happen. */
 static void advance_much(struct fixture *fixture)
 {
 	for (int i = 0; i < 500 && !failed(fixture); i++) {
@@ -59,7 +59,7 @@ void contract_a_bad_card_is_an_error(const char *transport)
 	shared_end(shared);
 }
 
-/* The peer goes before its link was opened from here, or right after. */
+/* The peer closes before this rank opens the link; with `opened`, after it opened its own. */
 static void lose_early(const char *transport, int rank, bool opened)
 {
 	struct shared *shared = shared_create();
@@ -121,7 +121,7 @@ struct strangers {
 	int count;
 };
 
-/* What a stranger does: nothing; goes; says little; says much. */
+/* In turn: sends nothing, shuts down, sends a few bytes, sends many. */
 static void stranger_send(struct strangers *strangers, int socket)
 {
 	static const char noise[8192] = "GET / HTTP/1.1\r\nHost: rondo\r\n\r\n";
@@ -151,7 +151,7 @@ static void strangers_come(struct strangers *strangers, int listener, int how_ma
 	}
 }
 
-/* Whatever sockets listen in this process are the transport's: others find them as well. */
+/* All listening sockets of this process belong to the transport. */
 static void strangers_come_to_all(struct strangers *strangers, int how_many)
 {
 	for (int fd = 3; fd < 256; fd++) {

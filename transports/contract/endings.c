@@ -16,7 +16,7 @@ static bool until_stage(struct fixture *fixture, int stage)
 	return true;
 }
 
-/* Time for whatever news there is to be noticed, before anything is read. */
+/* Advances until the transport has detected the end of the peer, before a message is read. */
 static void advance_long(struct fixture *fixture)
 {
 	for (int i = 0; i < 3000; i++)
@@ -27,7 +27,7 @@ static void advance_long(struct fixture *fixture)
 #define MANY 40
 #define MANY_SIZE (64 << 10)
 
-/* Few messages, which lie somewhere on their way when close() returns. */
+/* A few messages, which are on their way when close() returns. */
 static void leave_few(struct fixture *fixture, struct rd_link **links)
 {
 	if (!until_stage(fixture, 1))
@@ -35,7 +35,7 @@ static void leave_few(struct fixture *fixture, struct rd_link **links)
 	for (uint64_t key = 0; key < FEW; key++)
 		if (!put(fixture, links[0], key, size_of(key, fixture_fit(fixture, 4096))))
 			return;
-	/* Messages of the other side that were not read must not take ours with them. */
+	/* Unread messages of the other side must not cost the ones sent here. */
 	fixture_close(fixture);
 	fixture->shared->stage = 2;
 }
@@ -55,7 +55,7 @@ static void outlive_few(struct fixture *fixture, struct rd_link **links)
 	until_broken(fixture, links[0], fixture_wait_ms);
 }
 
-/* Many messages: the last are still being pushed out when close() is called. */
+/* Many messages: the last ones are still queued when close() is called. */
 static void leave_many(struct fixture *fixture, struct rd_link **links)
 {
 	size_t size = fixture_fit(fixture, MANY_SIZE);
@@ -97,7 +97,7 @@ void contract_messages_outlive_their_sender_in_processes(const char *transport)
 	run_leavers(transport, PROCESSES);
 }
 
-/* Sends two messages, sees them off, and waits for the end. */
+/* Sends two messages, lets them leave, and waits to be killed. */
 static void send_two_and_wait(struct fixture *fixture, struct rd_link **links)
 {
 	if (!put(fixture, links[0], 0, 64) ||
@@ -156,7 +156,7 @@ void contract_a_killed_peer_wakes_a_sleeper(const char *transport)
 	fixture_pair(transport, &shape_small, PROCESSES, sleep_until_broken, die_when_told);
 }
 
-/* What the dead peer sent lies unread: it must not hide that there will never be room again. */
+/* Unread messages of a dead peer must not hide that there will never be room. */
 static void kill_when_full(struct fixture *fixture, struct rd_link **links)
 {
 	uint64_t deadline = now_ms() + fixture_wait_ms;

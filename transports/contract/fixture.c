@@ -15,7 +15,7 @@
 
 #include "transports/transports.h"
 
-#define MESSAGE_LEAST 64 /* what every link must carry */
+#define MESSAGE_LEAST 64 /* each link must carry it */
 
 void insist(bool holds, const char *format, ...)
 {
@@ -128,7 +128,7 @@ bool fixture_listen(struct fixture *fixture, struct shared *shared, const char *
 	int err = fixture->transport->listen(
 		&fixture->endpoint, &fixture->local, fixture->card, &fixture->card_size);
 
-	/* As in life: the comm gets its number after its ranks have cards. */
+	/* As in a comm, which gets its id after its ranks have made cards. */
 	fixture->local.comm_id = shape->comm_id ? shape->comm_id : 0x1234567890abcdef;
 	return ok(fixture, err == 0, "listen: %s", rondo_last_error()) &&
 	       ok(fixture, fixture->endpoint != NULL, "listen made no endpoint") &&
@@ -179,7 +179,7 @@ bool fixture_wait(struct fixture *fixture, uint64_t deadline_ms, const char *wha
 	return ok(fixture, now_ms() < deadline_ms, "waited in vain for %s", what);
 }
 
-static bool look_armed(struct fixture *fixture, glance *look, void *argument)
+static bool look_armed(struct fixture *fixture, condition *look, void *argument)
 {
 	const struct rd_transport *transport = fixture->transport;
 	struct epoll_event event;
@@ -198,7 +198,7 @@ static bool look_armed(struct fixture *fixture, glance *look, void *argument)
 	return there;
 }
 
-bool sleep_until(struct fixture *fixture, glance *look, void *argument)
+bool sleep_until(struct fixture *fixture, condition *look, void *argument)
 {
 	uint64_t deadline = now_ms() + fixture_wait_ms;
 
@@ -235,7 +235,7 @@ static void lower_message_max(struct shared *shared, size_t message_max)
 		;
 }
 
-/* Its links are ready: what they carry is known from now on. */
+/* The links are ready: adds them to the state that ranks share. */
 static bool count_ready(struct fixture *fixture)
 {
 	for (int peer = 0; peer < fixture->settings.size; peer++)
@@ -419,7 +419,7 @@ static void run_processes(struct side sides[2])
 	int status = 0;
 
 	if (child == 0) {
-		/* Should this test be ended from outside, its child goes with it. */
+		/* The child ends with a test that is killed. */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (getppid() == parent)
 			side_run(&sides[1]);

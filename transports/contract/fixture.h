@@ -26,14 +26,14 @@
 extern int fixture_wait_ms; /* longest wait for anything that must come: 20000 */
 extern const char *fixture_address; /* MASTER_ADDR; 127.0.0.1 unless a test sets it */
 
-/* What two sides share, also across fork. */
+/* State that the ranks of a case share, also across fork. */
 struct shared {
-	_Atomic int failed; /* 1: report is being written, 2: it is there */
+	_Atomic int failed; /* 1: report is being written; 2: written */
 	char report[512];
-	_Atomic int stage; /* for scripts that must agree on a moment */
-	_Atomic int met; /* fixtures whose cards are there */
-	_Atomic size_t message_max; /* the least of the links of those that are ready; 0: of none */
-	_Atomic int ready; /* fixtures whose links are ready */
+	_Atomic int stage; /* for scripts that wait for each other */
+	_Atomic int met; /* number of fixtures that have stored their card */
+	_Atomic size_t message_max; /* the least of all ready links; 0: none is ready */
+	_Atomic int ready; /* number of fixtures whose links are ready */
 	size_t card_sizes[FIXTURE_RANKS_MAX];
 	unsigned char cards[FIXTURE_RANKS_MAX][RD_CARD_MAX];
 	pid_t child; /* the forked side; 0: sides are threads */
@@ -42,7 +42,7 @@ struct shared {
 struct shape {
 	int size, channels, slots;
 	size_t piece;
-	uint64_t comm_id; /* 0: some other number */
+	uint64_t comm_id; /* 0: a default */
 	bool sleepy; /* fixture_pair: sleep, not spin, until the links are ready */
 };
 
@@ -63,8 +63,8 @@ struct fixture {
 };
 
 /*
- * Ends the case in which it is called with what is wrong: in the process that runs the case, and no
- * other. Who runs cases provides complain(), which does not return: a Criterion test fails,
+ * Unless `holds`, ends the case with a reason. To be called in the process that runs the case
+ * alone. The program provides complain(), which does not return: a Criterion test fails, and
  * rondo-check reports (fixture_criterion.c, tools/check).
  */
 void insist(bool holds, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -72,62 +72,63 @@ _Noreturn void complain(const char *reason);
 
 struct shared *shared_create(void);
 void shared_destroy(struct shared *shared);
-/* Insists that nobody failed, and destroys. */
+/* Destroys, and insists that no rank has failed. */
 void shared_end(struct shared *shared);
 
-/* Records a failure (the first one stays) unless `holds`. Returns holds. */
+/* Records a failure unless `holds`; the first one stays. Returns holds. */
 bool ok(struct fixture *fixture, bool holds, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 bool failed(const struct fixture *fixture);
 
 uint64_t now_ms(void);
 
-/* A fixture that listens. `all` is itself alone. */
+/* Initialises a fixture that listens. `all` is the fixture alone. False: recorded; to be closed in
+   any case. */
 bool fixture_listen(struct fixture *fixture, struct shared *shared, const char *transport, int rank,
 	const struct shape *shape);
 /* Opens every channel to the peer with this card. */
 bool fixture_open(struct fixture *fixture, int peer, const unsigned char *card, size_t card_size);
-/* Until all links in this thread are ready. */
+/* Waits until all links in this thread are ready. */
 bool fixture_until_ready(struct fixture *fixture);
-/* `size`, or the longest message that all ranks' links carry where that is less: ranks cut what
-   they send so (rd_link.message_max). Beyond 64 bytes, waits until all ranks' links are ready. */
+/* Returns `size`, or the least message_max of all ranks' links if that is less. Beyond 64 bytes,
+   waits until all ranks' links are ready. */
 size_t fixture_fit(struct fixture *fixture, size_t size);
 /* Advances every endpoint in this thread once; yields when nothing moved. */
 void fixture_advance(struct fixture *fixture);
-/* True until the deadline, advancing; then records that `what` did not come. */
+/* Advances, and returns true until the deadline; then records that `what` did not come. */
 bool fixture_wait(struct fixture *fixture, uint64_t deadline_ms, const char *what);
 void fixture_close(struct fixture *fixture);
 
-/* size fixtures in this thread, every one linked to every other; a lone one to itself. */
+/* Opens shape->size fixtures in this thread, all linked to each other; a single one to itself. */
 bool fixtures_open(struct fixture *fixtures, struct shared *shared, const char *transport,
 	const struct shape *shape);
 void fixtures_close(struct fixture *fixtures);
 
 /*
- * Sleeps in epoll_wait() as a driver does, until look(fixture, argument) is true. A sleep that goes
- * on although look() would have been true is a failure: a wake-up was lost.
+ * Sleeps in epoll_wait() as a driver does, until look(fixture, argument) returns true. A sleep that
+ * lasts although look() would return true is a failure: a wake-up was lost.
  */
-typedef bool glance(struct fixture *fixture, void *argument);
-bool sleep_until(struct fixture *fixture, glance *look, void *argument);
+typedef bool condition(struct fixture *fixture, void *argument);
+bool sleep_until(struct fixture *fixture, condition *look, void *argument);
 
 /* Both ends of one link, in one thread: two ranks, or one rank twice. */
 struct ends {
 	struct shared *shared;
 	struct fixture fixtures[2];
-	struct fixture *fixture; /* speaks for both */
+	struct fixture *fixture; /* for calls that need one of the two */
 	struct rd_link *from, *to;
-	size_t most; /* bytes in a message: of a piece, as many as the links carry */
+	size_t most; /* maximum bytes of a message: shape.piece, or message_max if that is less */
 };
 
 /* False: a failure has been recorded. The ends are to be closed in any case. */
 bool ends_open(struct ends *ends, const char *transport, struct shape shape);
-/* Insists that nobody failed. */
+/* Insists that no rank has failed. */
 void ends_close(struct ends *ends);
 
 /*
- * Runs one script as rank 0 and the other as rank 1, linked to each other, as threads or as
- * processes (rank 1 forked), and insists that neither failed. A script that has closed its fixture
- * itself is fine. In a process, a script that kills its own process with SIGKILL is fine too.
+ * Runs one script as rank 0 and the other as rank 1, linked to each other: as threads, or as
+ * processes with rank 1 forked. Insists that neither failed. A script may close its fixture itself.
+ * In a process, it may also kill the process with SIGKILL.
  */
 typedef void script(struct fixture *fixture, struct rd_link **links);
 enum sides { THREADS, PROCESSES };

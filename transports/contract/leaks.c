@@ -44,7 +44,7 @@ void contract_nothing_is_left_behind(const char *transport)
 	for (int round = 0; round < 4; round++) {
 		struct ends ends;
 
-		/* The first round is for what the library keeps for good. */
+		/* After the first round, in which the library allocates what it keeps. */
 		if (round == 1) {
 			files = contract_open_files();
 			maps = contract_shared_maps();

@@ -6,11 +6,11 @@
 #include "transports/contract/suite.h"
 #include "transports/contract/traffic.h"
 
-/* More than lies between two ranks in any transport, so that it arrives only if it is taken in.
-   Over links that carry shorter messages alone, as much as they carry. */
+/* A message larger than the buffers between two ranks of any transport: it arrives only if the
+   receiver takes it in. Links with a lower message_max carry that much. */
 static const struct shape large = { .size = 2, .channels = 1, .slots = 2, .piece = 16 << 20 };
 
-/* Sends from memory, where the link can, else as put() does. */
+/* Sends by send() if the link has it, else as put() does. */
 static bool post(struct fixture *fixture, struct rd_link *link, uint64_t key, unsigned char *memory)
 {
 	uint64_t deadline = now_ms() + fixture_wait_ms;
@@ -34,7 +34,7 @@ static bool look_gone(struct fixture *fixture, void *argument)
 	return link->sent == link->posted;
 }
 
-/* Until all that was sent has left the sender's memory. */
+/* Waits until all messages have left the sender's memory. */
 static bool until_gone(struct fixture *fixture, struct rd_link *link)
 {
 	uint64_t deadline = now_ms() + fixture_wait_ms;
@@ -45,7 +45,7 @@ static bool until_gone(struct fixture *fixture, struct rd_link *link)
 	return true;
 }
 
-/* Both send before either receives, in place, as it were. */
+/* Both ranks send before either receives, as in an exchange in place. */
 static void pass(struct fixture *fixture, struct rd_link *link, bool sleepy)
 {
 	unsigned char *memory = malloc(large.piece);
@@ -79,7 +79,7 @@ void contract_sleepers_take_in_what_they_did_not_ask_for(const char *transport)
 	fixture_pair(transport, &large, THREADS, pass_asleep, pass_asleep);
 }
 
-/* Both commit two messages before either receives. */
+/* Both ranks commit two messages before either receives. */
 static void put_two_and_take(struct fixture *fixture, struct rd_link **links)
 {
 	uint64_t mine = 2 * (uint64_t)fixture->local.rank, theirs = 2 - mine;
@@ -113,7 +113,7 @@ static bool look_landed(struct fixture *fixture, void *argument)
 		landing->link, landing->into, sizeof(landing->into), &landing->message);
 }
 
-/* Sleeps for a message of the one channel, which comes only when that of the other has left. */
+/* Sleeps for a message of one channel. It comes only when that of the other channel has left. */
 static void sleep_for_first(struct fixture *fixture, struct rd_link **links)
 {
 	struct landing landing = { .link = links[0] };
@@ -165,7 +165,7 @@ static void three_close(struct three *three)
 	shared_end(three->shared);
 }
 
-/* No two of them exchange anything, but the three of them do. */
+/* Each rank sends to the next: the three wait in a circle, no two for each other. */
 void contract_messages_that_fill_the_way_go_round_unasked(const char *transport)
 {
 	struct three three;
@@ -183,7 +183,7 @@ void contract_messages_that_fill_the_way_go_round_unasked(const char *transport)
 	three_close(&three);
 }
 
-/* Rank 0 asks for a message of rank 1, which comes only when rank 2's to rank 0 has left. */
+/* Rank 0 waits for a message of rank 1. It comes only when rank 2's message to rank 0 has left. */
 void contract_who_awaits_one_rank_takes_in_what_another_sends(const char *transport)
 {
 	struct three three;

@@ -53,7 +53,7 @@ static uint64_t mesh_key(int from, int to, int channel, uint64_t number)
 	       number;
 }
 
-/* One message out and one in, if they can go; true: all `count` went and came. */
+/* Sends one message and takes one, if possible. True: all `count` were sent and taken. */
 static bool mesh_step(struct mesh *mesh, int rank, int peer, int channel, uint64_t count)
 {
 	struct fixture *fixture = &mesh->fixtures[rank];
@@ -111,7 +111,7 @@ void contract_channels_do_not_mix(const char *transport)
 		uint64_t sent = flood(ends.fixture, ends.from, 0, ends.most);
 		size_t size = fixture_fit(ends.fixture, 100);
 
-		/* One channel is full; the other works all the same. */
+		/* One channel is full; the other still works. */
 		for (uint64_t key = 0; key < 20; key++)
 			if (!put(ends.fixture, from, ~key, size) ||
 				!take(ends.fixture, to, ~key, size))

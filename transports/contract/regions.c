@@ -13,7 +13,7 @@
 
 #define PAGE 4096
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-/* Memory that is offered. */
+/* Memory that this rank offers. */
 struct region {
 	uint64_t id;
 	int fd;
@@ -41,7 +41,7 @@ static void region_close(struct region *region)
 	close(region->fd);
 }
 
-static bool tell(struct fixture *fixture, const struct region *region)
+static bool announce(struct fixture *fixture, const struct region *region)
 {
 	return ok(fixture,
 		fixture->transport->offer(fixture->endpoint, region->id, region->fd, region->size),
@@ -50,7 +50,7 @@ static bool tell(struct fixture *fixture, const struct region *region)
 
 static bool region_offer(struct fixture *fixture, struct region *region, uint64_t id, size_t size)
 {
-	return region_open(fixture, region, id, size, SEALS) && tell(fixture, region);
+	return region_open(fixture, region, id, size, SEALS) && announce(fixture, region);
 }
 
 static void *map(struct rd_link *link, uint64_t id, size_t *size)
@@ -69,7 +69,7 @@ static bool holds(struct fixture *fixture, const unsigned char *bytes, size_t si
 	return ok(fixture, same, "a region does not hold what was written as %lu", key);
 }
 
-/* The peer's region, whole, with what its owner wrote. */
+/* Maps the peer's region, and checks its size and the bytes that its owner wrote. */
 static unsigned char *map_valid(
 	struct fixture *fixture, struct rd_link *link, uint64_t id, size_t expected_size)
 {
@@ -146,7 +146,7 @@ static void map_and_kill(struct fixture *fixture, struct rd_link **links)
 	if (!base || !holds(fixture, base, PAGES, 41) ||
 		!until_broken(fixture, links[0], fixture_wait_ms))
 		return;
-	/* Who has mapped it keeps it. */
+	/* The mapping stays usable. */
 	fill(base, PAGES, ANSWER);
 	holds(fixture, base, PAGES, ANSWER);
 	expect_unknown(fixture, links[0], 42);
@@ -166,7 +166,7 @@ void contract_a_killed_peers_region_stays_where_it_is_mapped(const char *transpo
 	fixture_pair(transport, &shape_small, PROCESSES, map_and_kill, offer_and_wait);
 }
 
-/* Offers, one after the other; each with a message, or only the last. */
+/* Number of regions; a message follows the first of each ten, and the last. */
 #define MANY 150
 
 static size_t many_size(int i)
@@ -177,12 +177,12 @@ static size_t many_size(int i)
 static bool offer_many(struct fixture *fixture, struct rd_link **links, struct region *regions)
 {
 	for (int i = 0; i < MANY; i++) {
-		bool tells = i % 10 == 0 || i == MANY - 1;
+		bool with_message = i % 10 == 0 || i == MANY - 1;
 
 		if (!region_offer(fixture, &regions[i], 1000 + (uint64_t)i, many_size(i)) ||
-			(tells && !put(fixture, links[0], (uint64_t)i, 8)))
+			(with_message && !put(fixture, links[0], (uint64_t)i, 8)))
 			return false;
-		if (tells && !take(fixture, links[0], ~(uint64_t)i, 8))
+		if (with_message && !take(fixture, links[0], ~(uint64_t)i, 8))
 			return false;
 	}
 	return true;
@@ -280,7 +280,7 @@ void contract_a_region_is_offered_to_every_peer_and_belongs_to_one(const char *t
 	shared_end(shared);
 }
 
-/* Offers what is not right, and sees it refused and the link unharmed. */
+/* Offers an invalid region: the peer must not map it, and the link must still work. */
 static void try_invalid(struct fixture *fixtures, uint64_t id, int fd, size_t size)
 {
 	struct rd_link *to = fixtures[1].links[0][0];
@@ -294,7 +294,7 @@ static void try_invalid_memfds(struct fixture *fixtures)
 {
 	static const struct {
 		unsigned seals;
-		size_t size, said;
+		size_t size, offered;
 	} tries[] = {
 		{ 0, PAGE, PAGE },
 		{ F_SEAL_GROW, PAGE, PAGE },
@@ -309,7 +309,7 @@ static void try_invalid_memfds(struct fixture *fixtures)
 		struct region region;
 
 		if (region_open(fixtures, &region, i + 1, tries[i].size, tries[i].seals))
-			try_invalid(fixtures, i + 1, region.fd, tries[i].said);
+			try_invalid(fixtures, i + 1, region.fd, tries[i].offered);
 		region_close(&region);
 	}
 }
@@ -327,7 +327,7 @@ void contract_what_is_no_sound_region_is_not_mapped(const char *transport)
 		try_invalid(fixtures, 100, pipes[0], PAGE);
 		close(pipes[0]);
 		close(pipes[1]);
-		/* A right one is still mapped after all that. */
+		/* A valid region is still mapped after that. */
 		if (region_offer(fixtures, &region, 101, PAGE) &&
 			put(fixtures, fixtures[0].links[1][0], 101, 8) &&
 			take(fixtures, fixtures[1].links[0][0], 101, 8))
@@ -338,7 +338,7 @@ void contract_what_is_no_sound_region_is_not_mapped(const char *transport)
 	shared_end(shared);
 }
 
-/* Mapped or never asked for, withdrawn or not: when the ends are closed it is gone. */
+/* Leaves regions in all states: mapped or not, withdrawn or not. */
 static void leave_regions(const char *transport)
 {
 	struct shared *shared = shared_create();
@@ -372,7 +372,7 @@ void contract_no_region_is_left_behind(const char *transport)
 	int files = 0, maps = 0;
 
 	for (int round = 0; round < 4; round++) {
-		/* The first round is for what the library keeps for good. */
+		/* After the first round, in which the library allocates what it keeps. */
 		if (round == 1) {
 			files = contract_open_files();
 			maps = contract_shared_maps();

@@ -9,7 +9,7 @@ struct awaited {
 	struct rd_link *link;
 	uint64_t key;
 	size_t size;
-	bool there; /* a look that succeeded took the message, or the room: it has it */
+	bool there; /* a look has already taken the message, or sent it */
 };
 
 static bool look_taken(struct fixture *fixture, void *argument)
@@ -69,7 +69,7 @@ void contract_sleeping_processes_are_woken_by_messages(const char *transport)
 	fixture_pair(transport, &shape_small, PROCESSES, serve, reply);
 }
 
-/* Small ones for links of few slots, then large ones for those that count bytes. */
+/* Small messages fill links that count slots, then large ones fill links that count bytes. */
 static size_t stream_size(struct fixture *fixture, uint64_t key)
 {
 	return key < SLEEPS ? 16 : fixture_fit(fixture, 64 << 10);
@@ -91,7 +91,7 @@ static void stream_in(struct fixture *fixture, struct rd_link **links)
 		if (!sleepy_take(fixture, links[0], key, stream_size(fixture, key)))
 			return;
 	put(fixture, links[0], 7, 8);
-	/* Until it has gone out, where it takes more than a commit. */
+	/* Advances until the message has left, if that takes more than a commit. */
 	sleepy_take(fixture, links[0], 8, 8);
 }
 
@@ -113,8 +113,8 @@ void contract_sleeping_processes_are_woken_by_room(const char *transport)
 	fixture_pair(transport, &narrow, PROCESSES, stream_out_and_end, stream_in);
 }
 
-/* Awake, and a little later each time, so as to meet the other just when it falls asleep. */
-static void dawdle(uint64_t key)
+/* The delay grows each time, so that some message arrives just when the other side falls asleep. */
+static void delay(uint64_t key)
 {
 	for (volatile uint64_t i = 0; i < key % 1000; i++)
 		;
@@ -125,7 +125,7 @@ static void reply_awake(struct fixture *fixture, struct rd_link **links)
 	for (uint64_t key = 0; key < SLEEPS; key++) {
 		if (!take(fixture, links[0], key, 8))
 			return;
-		dawdle(key);
+		delay(key);
 		if (!put(fixture, links[0], ~key, 8))
 			return;
 	}
@@ -139,7 +139,7 @@ void contract_a_message_that_meets_its_reader_falling_asleep_wakes_it(const char
 static void stream_in_awake(struct fixture *fixture, struct rd_link **links)
 {
 	for (uint64_t key = 0; key < STREAM; key++) {
-		dawdle(key);
+		delay(key);
 		if (!take(fixture, links[0], key, stream_size(fixture, key)))
 			return;
 	}

@@ -1,8 +1,9 @@
 /*
  * The contract suite: the behaviour that rondo/transport.h demands of each transport. A case is one
  * function: it takes a transport's name, and ends with insist() (fixture.h) if the transport fails.
+ *
  * test_contract.c makes tests of the cases; a new transport adds one line there. rondo-check runs
- * them on plug-ins, from the table. No case depends on a certain transport, or on Criterion.
+ * them on plug-ins, from the table. No case depends on a certain transport, or on Criterion. Files:
  *
  *   messages    one link carries messages whole and in order
  *   memory      messages in the caller's own memory
@@ -20,7 +21,7 @@
 #ifndef CONTRACT_H
 #define CONTRACT_H
 
-/* Two ends suffice, or one rank linked to itself. */
+/* For any transport: between two ranks, or on a rank's link to itself. */
 #define CONTRACT_LINK_CASES(X) \
 	X(messages_arrive_in_order_through_many_wraps) \
 	X(every_size_keeps_its_payload_and_tag) \
@@ -31,7 +32,7 @@
 	X(a_message_lands_where_it_is_wanted) \
 	X(nothing_is_left_behind)
 
-/* Need another rank. */
+/* For transports that link different ranks. */
 #define CONTRACT_PEER_CASES(X) \
 	X(threads_send_both_ways_at_once) \
 	X(processes_send_both_ways_at_once) \
@@ -86,7 +87,7 @@ struct contract_case {
 
 extern const struct contract_case contract_cases[];
 
-/* Of this process: what must be as before once all is closed. */
+/* Count the open descriptors and the shared mappings of this process. */
 int contract_open_files(void);
 int contract_shared_maps(void);
 

@@ -6,7 +6,7 @@ void fill(unsigned char *bytes, size_t size, uint64_t key)
 {
 	unsigned char byte = (unsigned char)(key * 37 + (key >> 8));
 
-	/* A step that is odd and differs between pages: no page or line can stand for another. */
+	/* An odd step that differs between pages: no two pages or lines are equal. */
 	for (size_t i = 0; i < size; i++)
 		bytes[i] = (unsigned char)(byte + i * 7 + (i >> 8) * 3);
 }
@@ -149,7 +149,7 @@ uint64_t flood(struct fixture *fixture, struct rd_link *link, uint64_t key, size
 {
 	uint64_t bound = key + (256 << 20) / (size + 1);
 
-	/* What lies between the two ends takes bytes in waves: full is what stays full. */
+	/* Buffers between the two ends drain in waves: a link that stays full for 1000 calls is full. */
 	for (int refused = 0; refused < 1000 && !link->error && !failed(fixture);) {
 		if (offer(link, key, size)) {
 			refused = 0;
