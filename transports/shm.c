@@ -198,7 +198,7 @@ static int shm_open_link(struct rd_endpoint *base, int peer, int channel,
 static void endpoint_meet(struct endpoint *endpoint)
 {
 	for (struct rd_shm_pair *pair = endpoint->shared.pairs; pair; pair = pair->next)
-		if (pair->state == RD_SHM_PAIR_CONNECTS)
+		if (pair->state == RD_SHM_PAIR_CONNECTING)
 			rd_shm_pair_connect(pair);
 	rd_shm_strangers_match(&endpoint->strangers);
 }

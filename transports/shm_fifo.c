@@ -235,7 +235,7 @@ static inline void prefetch_to_write(const void *line)
 }
 
 /* Publishes the message, whose payload or address is in place. */
-static void put(struct rd_shm_link *link, const struct rd_tag *tag, uint32_t flag)
+static void put_line(struct rd_shm_link *link, const struct rd_tag *tag, uint32_t flag)
 {
 	struct rd_shm_line *line = link->out;
 	uint32_t stamp = (uint16_t)++link->out_count | link->in_count << 16;
@@ -256,7 +256,7 @@ static void shm_commit(struct rd_link *base, const struct rd_tag *tag, size_t si
 {
 	struct rd_shm_link *link = (struct rd_shm_link *)base;
 
-	put(link, tag, (uint32_t)size | link->out_how);
+	put_line(link, tag, (uint32_t)size | link->out_how);
 }
 
 /* ---- Posting --------------------------------------------------------------------------------- */
@@ -269,7 +269,7 @@ static void copy_to_room(struct rd_shm_link *link, const struct rd_shm_post *pos
 }
 
 /* Logs the refusal once for all links to the peer. */
-__attribute__((noinline, cold)) static void note_refusal(struct rd_shm_link *link)
+__attribute__((noinline, cold)) static void log_refusal(struct rd_shm_link *link)
 {
 	link->base.send_min = SIZE_MAX;
 	if (*link->peer->refused)
@@ -282,13 +282,13 @@ __attribute__((noinline, cold)) static void note_refusal(struct rd_shm_link *lin
 }
 
 /* Copies a post to its room if the peer has not begun to read it. True: the post is done. */
-static bool leave_in_room(struct rd_shm_link *link, const struct rd_shm_post *post, bool at_once)
+static bool finish_post(struct rd_shm_link *link, const struct rd_shm_post *post, bool at_once)
 {
 	uint32_t unread = post->size | POSTED;
 	uint32_t flag = atomic_load(&post->line->size);
 
 	if (flag == (post->size | REFUSED)) {
-		note_refusal(link);
+		log_refusal(link);
 		copy_to_room(link, post);
 		return true;
 	}
@@ -303,7 +303,7 @@ static bool leave_in_room(struct rd_shm_link *link, const struct rd_shm_post *po
 	return false;
 }
 
-static bool settle(struct rd_shm_link *link, bool at_once)
+static bool settle_posts(struct rd_shm_link *link, bool at_once)
 {
 	bool moved = false;
 
@@ -312,7 +312,7 @@ static bool settle(struct rd_shm_link *link, bool at_once)
 	while (link->post_count > 0) {
 		const struct rd_shm_post *post = &link->posts[link->post_first];
 
-		if (!is_consumed(link, post->number) && !leave_in_room(link, post, at_once))
+		if (!is_consumed(link, post->number) && !finish_post(link, post, at_once))
 			break;
 		link->post_first = (link->post_first + 1) % RD_SHM_SLOTS_MAX;
 		if (--link->post_count == 0)
@@ -326,7 +326,7 @@ static bool settle(struct rd_shm_link *link, bool at_once)
 
 bool rd_shm_link_settle(struct rd_shm_link *link)
 {
-	return settle(link, false);
+	return settle_posts(link, false);
 }
 
 static bool shm_send(struct rd_link *base, const struct rd_tag *tag, const void *from, size_t size)
@@ -343,11 +343,11 @@ static bool shm_send(struct rd_link *base, const struct rd_tag *tag, const void 
 		(struct rd_shm_post){ link->out, link->out_count + 1, (uint32_t)size, from,
 			room_at(link, link->outbound, link->out_room) };
 	base->posted++;
-	put(link, tag, (uint32_t)size | POSTED);
+	put_line(link, tag, (uint32_t)size | POSTED);
 	/* About to sleep: see arm(). */
 	if (*link->peer->armed && rd_shm_link_arm(link)) {
 		rd_shm_link_barrier(link);
-		settle(link, true);
+		settle_posts(link, true);
 	}
 	return true;
 }
@@ -394,7 +394,7 @@ static bool read_peer(const struct rd_shm_link *link, void *into, uint64_t addre
 }
 
 /* Returns where a single copy goes: the caller's `into` if the message fits, else `stage`. */
-static void *landing(struct rd_shm_link *link, void *into, bool fits)
+static void *copy_place(struct rd_shm_link *link, void *into, bool fits)
 {
 	if (into && fits)
 		return into;
@@ -404,7 +404,7 @@ static void *landing(struct rd_shm_link *link, void *into, bool fits)
 }
 
 /* Reads the next message by a single copy. True: it has been read, now or before. */
-static bool fetch(struct rd_shm_link *link, uint32_t flag, void *into, size_t size)
+static bool read_post(struct rd_shm_link *link, uint32_t flag, void *into, size_t size)
 {
 	struct rd_shm_line *line = link->in;
 	uint32_t bytes = flag & BYTES;
@@ -417,7 +417,7 @@ static bool fetch(struct rd_shm_link *link, uint32_t flag, void *into, size_t si
 		return false;
 	memcpy(&address, line->near, sizeof(address));
 
-	void *at = landing(link, into, bytes == size);
+	void *at = copy_place(link, into, bytes == size);
 
 	if (at && read_peer(link, at, address, bytes)) {
 		link->fetched = at;
@@ -435,7 +435,7 @@ static void update_consumed_low(struct rd_shm_link *link, uint16_t count)
 	update_consumed(link, before + (uint16_t)(count - (uint16_t)before));
 }
 
-static bool show(struct rd_shm_link *link, uint32_t stamp, void *into, size_t size,
+static bool return_message(struct rd_shm_link *link, uint32_t stamp, void *into, size_t size,
 	struct rd_message *message)
 {
 	struct rd_shm_line *line = link->in;
@@ -450,7 +450,7 @@ static bool show(struct rd_shm_link *link, uint32_t stamp, void *into, size_t si
 			"sent a message of %u bytes, more than there can be", bytes);
 		return false;
 	}
-	if (flag & ~(BYTES | IN_ROOM) && !fetch(link, flag, into, size))
+	if (flag & ~(BYTES | IN_ROOM) && !read_post(link, flag, into, size))
 		return false;
 	update_consumed_low(link, stamp >> 16);
 	link->found_empty = false;
@@ -470,7 +470,7 @@ static bool shm_recv(struct rd_link *base, void *into, size_t size, struct rd_me
 		uint32_t stamp = atomic_load(&link->in->stamp);
 
 		if ((uint16_t)stamp == link->in_stamp) {
-			if (show(link, stamp, into, size, message))
+			if (return_message(link, stamp, into, size, message))
 				return true;
 		} else if (link->base.ready) {
 			/*
@@ -537,7 +537,7 @@ void rd_shm_link_start(struct rd_shm_link *link, struct rd_shm_fifo *inbound,
 void rd_shm_link_finish(struct rd_shm_link *link)
 {
 	if (link->base.ready)
-		settle(link, true);
+		settle_posts(link, true);
 }
 
 void rd_shm_link_free(struct rd_shm_link *link)
@@ -549,7 +549,7 @@ void rd_shm_link_free(struct rd_shm_link *link)
 bool rd_shm_link_arm(struct rd_shm_link *link)
 {
 	/* A sleeping sender cannot copy. */
-	settle(link, true);
+	settle_posts(link, true);
 	if (!link->found_empty && !link->found_full && link->post_count == 0)
 		return false;
 	raise_flags(link);

@@ -292,7 +292,7 @@ static int pair_prepare(struct rd_shm_pair *pair)
 	pair->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (pair->fd < 0)
 		return rd_fail_errno("socket");
-	pair->state = RD_SHM_PAIR_CONNECTS;
+	pair->state = RD_SHM_PAIR_CONNECTING;
 	return 0;
 }
 
@@ -307,7 +307,7 @@ static struct rd_shm_pair *pair_new(
 	pair->source = (struct rd_event_source){ rd_shm_pair_handle, pair };
 	pair->fd = -1;
 	pair->endpoint = endpoint;
-	pair->state = RD_SHM_PAIR_EXPECTS;
+	pair->state = RD_SHM_PAIR_AWAITED;
 	pair->peer = peer;
 	pair->card = *card;
 	pair->memory_fd = pair->common.wake_fd = -1;
@@ -363,7 +363,7 @@ int rd_shm_pair_add_link(struct rd_shm_pair *pair, int channel)
 	link->base.single_copy = true;
 	rd_shm_link_init(link, &pair->common);
 	pair->links[channel] = link;
-	if (pair->state == RD_SHM_PAIR_CONNECTS)
+	if (pair->state == RD_SHM_PAIR_CONNECTING)
 		rd_shm_pair_connect(pair);
 	if (pair->state == RD_SHM_PAIR_OPEN)
 		link_start(pair, channel);

@@ -30,8 +30,8 @@ struct rd_shm_endpoint {
 };
 
 enum rd_shm_pair_state {
-	RD_SHM_PAIR_EXPECTS, /* the peer connects */
-	RD_SHM_PAIR_CONNECTS, /* this rank connects: again, while the peer's backlog is full */
+	RD_SHM_PAIR_AWAITED, /* the peer connects */
+	RD_SHM_PAIR_CONNECTING, /* this rank connects: again, while the peer's backlog is full */
 	RD_SHM_PAIR_GREETED, /* greeting sent, answer due */
 	RD_SHM_PAIR_OPEN,
 	RD_SHM_PAIR_ENDED,
@@ -70,11 +70,11 @@ struct rd_shm_pair *rd_shm_pair_find(struct rd_shm_endpoint *endpoint, int peer)
    has ended. The pair owns it. */
 int rd_shm_pair_add_link(struct rd_shm_pair *pair, int channel);
 
-/* The higher rank, in RD_SHM_PAIR_CONNECTS: connects and greets. */
+/* The higher rank, in RD_SHM_PAIR_CONNECTING: connects and greets. */
 void rd_shm_pair_connect(struct rd_shm_pair *pair);
 
 /*
- * The lower rank, in RD_SHM_PAIR_EXPECTS: the peer has connected. Takes ownership of the connection
+ * The lower rank, in RD_SHM_PAIR_AWAITED: the peer has connected. Takes ownership of the connection
  * and of fds: the memory and the peer's eventfd.
  */
 void rd_shm_pair_adopt(struct rd_shm_pair *pair, int fd, pid_t pid,

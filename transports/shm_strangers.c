@@ -19,7 +19,7 @@ static void stranger_match(struct rd_shm_stranger *stranger)
 	struct rd_shm_pair *pair =
 		rd_shm_pair_find(stranger->strangers->endpoint, (int)stranger->greeting.from);
 
-	if (pair && pair->state == RD_SHM_PAIR_EXPECTS) {
+	if (pair && pair->state == RD_SHM_PAIR_AWAITED) {
 		rd_shm_pair_adopt(
 			pair, stranger->fd, stranger->pid, &stranger->greeting, stranger->fds);
 		stranger->fd = stranger->fds[0] = stranger->fds[1] = -1;

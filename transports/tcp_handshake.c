@@ -73,7 +73,7 @@ static int address_of_attempt(const struct rd_tcp_link *link, int attempt)
 
 /* Returns the interface by which the connection leaves, which may differ from the routing table: the
    one on the address's own network, else the one of the same index. */
-static const struct rd_interface *way_out(const struct rd_tcp_link *link)
+static const struct rd_interface *outgoing_interface(const struct rd_tcp_link *link)
 {
 	const struct rd_interfaces *ours = &link->endpoint->interfaces;
 	int index = address_of_attempt(link, link->attempt);
@@ -106,7 +106,7 @@ static int attempt_connect(struct rd_tcp_link *link)
 	link->state = RD_TCP_LINK_CONNECTING;
 	link->hello_size = 0;
 	link->until_ms = INT64_MAX;
-	if (fd < 0 || bind_outgoing(way_out(link), fd, family) ||
+	if (fd < 0 || bind_outgoing(outgoing_interface(link), fd, family) ||
 		(connect(fd, (struct sockaddr *)&link->address, rd_address_size(family)) &&
 			errno != EINPROGRESS) ||
 		rd_event_watch(endpoint->epoll_fd, EPOLL_CTL_ADD, fd, EPOLLOUT, &link->source))
@@ -119,7 +119,7 @@ static int attempt_connect(struct rd_tcp_link *link)
 }
 
 /* Returns whether another link to the same peer has logged this address. */
-static bool is_known_dead(const struct rd_tcp_link *link, int index)
+static bool is_logged(const struct rd_tcp_link *link, int index)
 {
 	for (const struct rd_tcp_link *other = link->endpoint->links; other; other = other->next)
 		if (other != link && other->base.peer == link->base.peer &&
@@ -133,12 +133,13 @@ static void abandon_attempt(struct rd_tcp_link *link, const char *why)
 	int index = address_of_attempt(link, link->attempt);
 	char where[RD_ADDRESS_TEXT];
 
-	if (!is_known_dead(link, index))
+	if (!is_logged(link, index))
 		rd_log(RD_WARN, RD_NET,
 			"NET/Socket : rank %d does not reach rank %d at %s by %s (%s), and tries "
 			"its next address",
 			link->endpoint->local->rank, link->base.peer,
-			rd_address_text(&link->address, where), way_out(link)->name, why);
+			rd_address_text(&link->address, where), outgoing_interface(link)->name,
+			why);
 	link->failed |= 1u << index;
 	if (link->stream.fd >= 0) {
 		rd_event_watch(link->endpoint->epoll_fd, EPOLL_CTL_DEL, link->stream.fd, 0, NULL);

@@ -110,7 +110,7 @@ static void set_address(struct rd_interface *interface, const struct sockaddr *a
 }
 
 /* Rates an address; 0: unusable. A link-local one works only if all ranks share a link. */
-static int merit(const struct sockaddr *address, int family)
+static int rate_address(const struct sockaddr *address, int family)
 {
 	const struct sockaddr_in6 *in6 = (const void *)address;
 
@@ -135,17 +135,17 @@ static void list_name(char *list, size_t list_size, const char *name)
 }
 
 /* Finds the best address of the named interface. False: it has none rated `least` or higher. */
-static bool take_named(struct rd_interface *interface, const struct ifaddrs *all, const char *name,
-	size_t length, int family, int least)
+static bool choose_named(struct rd_interface *interface, const struct ifaddrs *all,
+	const char *name, size_t length, int family, int least)
 {
 	int best = least - 1;
 
 	for (const struct ifaddrs *one = all; one; one = one->ifa_next) {
 		if (strncmp(one->ifa_name, name, length) != 0 || one->ifa_name[length])
 			continue;
-		if (merit(one->ifa_addr, family) <= best)
+		if (rate_address(one->ifa_addr, family) <= best)
 			continue;
-		best = merit(one->ifa_addr, family);
+		best = rate_address(one->ifa_addr, family);
 		set_address(interface, one->ifa_addr);
 		interface->prefix = prefix_of(one->ifa_netmask, one->ifa_addr->sa_family);
 	}
@@ -182,7 +182,7 @@ static int choose_by_names(struct rd_interfaces *interfaces, const struct ifaddr
 		if (interfaces->count == RD_INTERFACES_MAX)
 			return rd_fail(RONDO_SETTING,
 				"RONDO_INTERFACE names more than %d interfaces", RD_INTERFACES_MAX);
-		if (!take_named(&interfaces->at[interfaces->count], all, name, length,
+		if (!choose_named(&interfaces->at[interfaces->count], all, name, length,
 			    family_of(settings), 1))
 			return refuse_name(all, name, length);
 		interfaces->count++;
@@ -264,7 +264,7 @@ static void add_reserve(struct rd_interfaces *interfaces, const struct ifaddrs *
 			is_chosen(interfaces, one->ifa_name))
 			continue;
 		/* No link-local address: a peer cannot choose the link. */
-		if (take_named(&interfaces->at[interfaces->count], all, one->ifa_name,
+		if (choose_named(&interfaces->at[interfaces->count], all, one->ifa_name,
 			    strlen(one->ifa_name), family, 2))
 			interfaces->count++;
 	}

@@ -42,7 +42,7 @@ static struct rd_tcp_endpoint *endpoint_of(struct rd_endpoint *base)
 /* ---- Links that are open ------------------------------------------------------------------- */
 
 /* Called after output: advance() writes the bytes that the socket did not take. */
-static void note_queue(struct rd_tcp_link *link)
+static void queue_link(struct rd_tcp_link *link)
 {
 	if (link->stream.queued == 0 || link->queued)
 		return;
@@ -61,7 +61,7 @@ static void *link_reserve(struct rd_link *base, size_t size)
 static void link_commit(struct rd_link *base, const struct rd_tag *tag, size_t size)
 {
 	rd_tcp_stream_commit(&link_of(base)->stream, tag, size);
-	note_queue(link_of(base));
+	queue_link(link_of(base));
 }
 
 static bool link_send(struct rd_link *base, const struct rd_tag *tag, const void *from, size_t size)
@@ -71,7 +71,7 @@ static bool link_send(struct rd_link *base, const struct rd_tag *tag, const void
 	if (!base->ready || base->error)
 		return false;
 	accepted = rd_tcp_stream_send(&link_of(base)->stream, tag, from, size);
-	note_queue(link_of(base));
+	queue_link(link_of(base));
 	return accepted;
 }
 

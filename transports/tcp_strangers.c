@@ -33,13 +33,13 @@ void rd_tcp_reject(int fd, const char *why)
 	close(fd);
 }
 
-static void drop(struct rd_tcp_stranger *stranger, const char *why)
+static void stranger_drop(struct rd_tcp_stranger *stranger, const char *why)
 {
 	rd_tcp_reject(stranger->fd, why);
 	free(stranger);
 }
 
-static void unlink_due(struct rd_tcp_stranger *stranger)
+static void stranger_unlink(struct rd_tcp_stranger *stranger)
 {
 	struct rd_tcp_strangers *strangers = stranger->strangers;
 	struct rd_tcp_stranger **at = &strangers->due;
@@ -64,7 +64,7 @@ static struct rd_tcp_stranger **find_early(
 }
 
 /* Its hello is valid. True: a link has taken it. */
-static bool admit(struct rd_tcp_stranger *stranger)
+static bool stranger_admit(struct rd_tcp_stranger *stranger)
 {
 	struct rd_tcp_strangers *strangers = stranger->strangers;
 	const struct rd_tcp_hello *hello = &stranger->hello;
@@ -74,11 +74,11 @@ static bool admit(struct rd_tcp_stranger *stranger)
 		free(stranger);
 		return true;
 	case RD_TCP_REFUSED:
-		drop(stranger, "not awaited");
+		stranger_drop(stranger, "not awaited");
 		break;
 	case RD_TCP_EARLY:
 		if (*find_early(strangers, hello->from, hello->channel)) {
-			drop(stranger, "it is here already");
+			stranger_drop(stranger, "it is here already");
 			break;
 		}
 		stranger->next = strangers->early;
@@ -101,17 +101,17 @@ static bool stranger_handle(void *owner)
 		if (stranger->size < sizeof(stranger->hello))
 			return false;
 	}
-	unlink_due(stranger);
+	stranger_unlink(stranger);
 	if (size <= 0)
-		drop(stranger, "it left before its hello");
+		stranger_drop(stranger, "it left before its hello");
 	else if (!rd_tcp_hello_proves(&stranger->hello, strangers->key, strangers->local))
-		drop(stranger, "not a rank of this job");
+		stranger_drop(stranger, "not a rank of this job");
 	else
-		return admit(stranger);
+		return stranger_admit(stranger);
 	return false;
 }
 
-static int most_due(const struct rd_tcp_strangers *strangers)
+static int due_max(const struct rd_tcp_strangers *strangers)
 {
 	return STRANGERS_MAX + strangers->local->size * strangers->local->settings->channels;
 }
@@ -126,11 +126,11 @@ bool rd_tcp_strangers_add(struct rd_tcp_strangers *strangers, int fd)
 		close(fd);
 		return false;
 	}
-	if (strangers->due_count >= most_due(strangers)) {
+	if (strangers->due_count >= due_max(strangers)) {
 		struct rd_tcp_stranger *oldest = strangers->due;
 
-		unlink_due(oldest);
-		drop(oldest, "too many that have not said who they are");
+		stranger_unlink(oldest);
+		stranger_drop(oldest, "too many that have not said who they are");
 	}
 	stranger->source = (struct rd_event_source){ stranger_handle, stranger };
 	stranger->strangers = strangers;

@@ -56,7 +56,7 @@ void rd_tcp_stream_finish(struct rd_tcp_stream *stream)
 	stream->stages = stream->in = NULL;
 }
 
-static void fail(struct rd_tcp_stream *stream, int error, const char *reason)
+static void stream_fail(struct rd_tcp_stream *stream, int error, const char *reason)
 {
 	stream->link->error = error;
 	snprintf(stream->link->reason, sizeof(stream->link->reason), "%s", reason);
@@ -64,7 +64,7 @@ static void fail(struct rd_tcp_stream *stream, int error, const char *reason)
 	shutdown(stream->fd, SHUT_RDWR);
 }
 
-static void fail_broken(struct rd_tcp_stream *stream, int number)
+static void fail_by_errno(struct rd_tcp_stream *stream, int number)
 {
 	char reason[sizeof(stream->link->reason)];
 
@@ -72,22 +72,22 @@ static void fail_broken(struct rd_tcp_stream *stream, int number)
 		snprintf(reason, sizeof(reason), "reset the connection");
 	else
 		snprintf(reason, sizeof(reason), "lost its connection (%s)", strerror(number));
-	fail(stream, RONDO_BROKEN, reason);
+	stream_fail(stream, RONDO_BROKEN, reason);
 }
 
 static void fail_by_write_error(struct rd_tcp_stream *stream)
 {
 	if (stream->write_error == EPIPE)
-		fail(stream, RONDO_BROKEN, "closed its connection");
+		stream_fail(stream, RONDO_BROKEN, "closed its connection");
 	else
-		fail_broken(stream, stream->write_error);
+		fail_by_errno(stream, stream->write_error);
 }
 
-static void fail_closed(struct rd_tcp_stream *stream)
+static void fail_by_end(struct rd_tcp_stream *stream)
 {
 	bool amid = stream->begun || stream->end > stream->start;
 
-	fail(stream, RONDO_BROKEN,
+	stream_fail(stream, RONDO_BROKEN,
 		amid ? "closed its connection in the middle of a message"
 		     : "closed its connection");
 }
@@ -124,7 +124,7 @@ void *rd_tcp_stream_reserve(struct rd_tcp_stream *stream, size_t size)
 	return stage_at(stream, stream->stage) + HEADER_SIZE;
 }
 
-static void drop_output(struct rd_tcp_stream *stream)
+static void queue_drop(struct rd_tcp_stream *stream)
 {
 	stream->queued = stream->staged = 0;
 	stream->link->unsent = false;
@@ -133,7 +133,7 @@ static void drop_output(struct rd_tcp_stream *stream)
 }
 
 /* Adds an entry to the queue, and fills in its header. */
-static struct rd_tcp_stream_output *append(
+static struct rd_tcp_stream_output *queue_append(
 	struct rd_tcp_stream *stream, const struct rd_tag *tag, size_t size)
 {
 	struct rd_tcp_stream_output *output =
@@ -157,7 +157,7 @@ void rd_tcp_stream_commit(struct rd_tcp_stream *stream, const struct rd_tag *tag
 	stream->reserved = false;
 	if (stream->write_error || stream->link->error)
 		return;
-	output = append(stream, tag, size);
+	output = queue_append(stream, tag, size);
 	memcpy(stage, &output->header, HEADER_SIZE);
 	output->bytes = stage;
 	output->size = HEADER_SIZE + size;
@@ -177,7 +177,7 @@ bool rd_tcp_stream_send(
 	if (!may_send(stream))
 		return false;
 	stream->link->posted++;
-	output = append(stream, tag, size);
+	output = queue_append(stream, tag, size);
 	output->bytes = from;
 	output->size = size;
 	output->staged = false;
@@ -187,7 +187,7 @@ bool rd_tcp_stream_send(
 }
 
 /* Fills iov with the queued bytes that are not written yet; returns the number of entries. */
-static size_t gather(
+static size_t queue_gather(
 	struct rd_tcp_stream *stream, struct iovec iov[2 * RD_TCP_STREAM_QUEUE], size_t *total)
 {
 	size_t skip = stream->written, count = 0;
@@ -216,7 +216,7 @@ static size_t gather(
 }
 
 /* The kernel has taken `size` more bytes of the queue. */
-static void take(struct rd_tcp_stream *stream, size_t size)
+static void queue_consume(struct rd_tcp_stream *stream, size_t size)
 {
 	stream->written += size;
 	while (stream->queued > 0) {
@@ -240,7 +240,7 @@ static void take(struct rd_tcp_stream *stream, size_t size)
 static void write_failed(struct rd_tcp_stream *stream, int number)
 {
 	stream->write_error = number;
-	drop_output(stream);
+	queue_drop(stream);
 	rd_tcp_stream_check(stream);
 	/* The socket returns its error once: send() got it, and check() saw only an end. */
 	if (stream->link->error)
@@ -256,7 +256,7 @@ bool rd_tcp_stream_flush(struct rd_tcp_stream *stream)
 	ssize_t size;
 
 	while (stream->queued > 0 && !stream->link->error) {
-		message.msg_iovlen = gather(stream, iov, &total);
+		message.msg_iovlen = queue_gather(stream, iov, &total);
 		if (message.msg_iovlen == 1)
 			size = send(
 				stream->fd, iov[0].iov_base, total, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -267,7 +267,7 @@ bool rd_tcp_stream_flush(struct rd_tcp_stream *stream)
 				write_failed(stream, errno);
 			break;
 		}
-		take(stream, (size_t)size);
+		queue_consume(stream, (size_t)size);
 		moved = true;
 		/* A short write means a full socket; another would only return EAGAIN. */
 		if ((size_t)size < total)
@@ -279,7 +279,7 @@ bool rd_tcp_stream_flush(struct rd_tcp_stream *stream)
 /* ---- Coming in ---------------------------------------------------------------------------- */
 
 /* Moves unread bytes to the front. They are few: reads end AHEAD bytes past a message. */
-static void rewind_in(struct rd_tcp_stream *stream)
+static void move_to_front(struct rd_tcp_stream *stream)
 {
 	memmove(stream->in, stream->in + stream->start, stream->end - stream->start);
 	stream->end -= stream->start;
@@ -287,12 +287,12 @@ static void rewind_in(struct rd_tcp_stream *stream)
 }
 
 /* Takes the next header from `in`, which holds all of it. False: it is invalid. */
-static bool begin(struct rd_tcp_stream *stream)
+static bool take_header(struct rd_tcp_stream *stream)
 {
 	memcpy(&stream->header, stream->in + stream->start, HEADER_SIZE);
 	if (stream->header.check != CHECK + stream->in_count ||
 		stream->header.size > stream->link->message_max) {
-		fail(stream, RONDO_PROTOCOL, "sent bytes that are no message");
+		stream_fail(stream, RONDO_PROTOCOL, "sent bytes that are no message");
 		return false;
 	}
 	stream->in_count++;
@@ -304,7 +304,7 @@ static bool begin(struct rd_tcp_stream *stream)
 }
 
 /* Chooses the payload's place, and moves the bytes that have been read there. */
-static void place(struct rd_tcp_stream *stream, void *into, size_t size)
+static void place_payload(struct rd_tcp_stream *stream, void *into, size_t size)
 {
 	size_t ahead = stream->end - stream->start;
 
@@ -315,7 +315,7 @@ static void place(struct rd_tcp_stream *stream, void *into, size_t size)
 		stream->start += stream->landed;
 	} else if (stream->start % 8 ||
 		   stream->start + stream->header.size + AHEAD > in_size(stream)) {
-		rewind_in(stream);
+		move_to_front(stream);
 	}
 }
 
@@ -342,9 +342,9 @@ static size_t read_some(struct rd_tcp_stream *stream, struct iovec *iov, size_t 
 	if (size > 0)
 		return (size_t)size;
 	if (size == 0)
-		fail_closed(stream);
+		fail_by_end(stream);
 	else if (errno != EAGAIN && errno != EINTR)
-		fail_broken(stream, errno);
+		fail_by_errno(stream, errno);
 	return 0;
 }
 
@@ -364,7 +364,7 @@ static bool read_expected(struct rd_tcp_stream *stream, void *into, size_t size,
 	if (got <= HEADER_SIZE)
 		return got > 0;
 	got -= HEADER_SIZE;
-	if (!begin(stream))
+	if (!take_header(stream))
 		return false;
 	if (stream->header.size == size) {
 		stream->landing = into;
@@ -373,7 +373,7 @@ static bool read_expected(struct rd_tcp_stream *stream, void *into, size_t size,
 	}
 	memcpy(stream->in + stream->end, into, got);
 	stream->end += got;
-	place(stream, NULL, 0);
+	place_payload(stream, NULL, 0);
 	return true;
 }
 
@@ -392,7 +392,7 @@ static bool read_more(struct rd_tcp_stream *stream, void *into, size_t size, boo
 		return got > 0;
 	}
 	if (!stream->begun) {
-		rewind_in(stream);
+		move_to_front(stream);
 		if (stream->end == 0 && into && size > AHEAD && size <= stream->link->message_max)
 			return read_expected(stream, into, size, dry);
 	}
@@ -412,19 +412,19 @@ static bool read_more(struct rd_tcp_stream *stream, void *into, size_t size, boo
 
 /* Reads until a message is whole or the socket is empty. Once it is empty, the driver's
    edge-triggered epoll reports later bytes. */
-static bool arrive(struct rd_tcp_stream *stream, void *into, size_t size)
+static bool read_message(struct rd_tcp_stream *stream, void *into, size_t size)
 {
 	bool dry = false;
 
 	/* take_in() began this message: the rest of it may land. */
 	if (stream->begun && !stream->landing && into && size == stream->header.size &&
 		!is_whole(stream))
-		place(stream, into, size);
+		place_payload(stream, into, size);
 	for (;;) {
 		if (!stream->begun && stream->end - stream->start >= HEADER_SIZE) {
-			if (!begin(stream))
+			if (!take_header(stream))
 				return false;
-			place(stream, into, size);
+			place_payload(stream, into, size);
 		}
 		if (is_whole(stream))
 			return true;
@@ -436,7 +436,7 @@ static bool arrive(struct rd_tcp_stream *stream, void *into, size_t size)
 bool rd_tcp_stream_recv(
 	struct rd_tcp_stream *stream, void *into, size_t size, struct rd_message *message)
 {
-	if (!stream->shown && !arrive(stream, into, size)) {
+	if (!stream->shown && !read_message(stream, into, size)) {
 		stream->claimed = into != NULL;
 		return false;
 	}
@@ -457,19 +457,19 @@ void rd_tcp_stream_release(struct rd_tcp_stream *stream)
 }
 
 /* Bytes in `in` that recv() has not returned, with the header of the present message. */
-static size_t held(const struct rd_tcp_stream *stream)
+static size_t buffered(const struct rd_tcp_stream *stream)
 {
 	return (stream->begun ? HEADER_SIZE : 0) + stream->end - stream->start;
 }
 
 bool rd_tcp_stream_take_in(struct rd_tcp_stream *stream)
 {
-	size_t before = held(stream);
+	size_t before = buffered(stream);
 
 	if (stream->link->error || stream->claimed || is_whole(stream))
 		return false;
-	arrive(stream, NULL, 0);
-	return stream->link->error || held(stream) > before;
+	read_message(stream, NULL, 0);
+	return stream->link->error || buffered(stream) > before;
 }
 
 void rd_tcp_stream_check(struct rd_tcp_stream *stream)
@@ -482,9 +482,9 @@ void rd_tcp_stream_check(struct rd_tcp_stream *stream)
 		return;
 	size = recv(stream->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 	if (size == 0)
-		fail_closed(stream);
+		fail_by_end(stream);
 	else if (size < 0 && errno != EAGAIN && errno != EINTR)
-		fail_broken(stream, errno);
+		fail_by_errno(stream, errno);
 }
 
 bool rd_tcp_stream_drain(struct rd_tcp_stream *stream)

@@ -39,7 +39,7 @@ Test(tcp, an_expected_message_lands_in_place, .timeout = 60)
 	free(into);
 }
 
-/* A random number below `bound`, the same in each exchange. */
+/* A random number below `bound`, the same in each run of the test. */
 static unsigned draw(unsigned *state, unsigned bound)
 {
 	*state = *state * 1103515245 + 12345;

@@ -1,4 +1,4 @@
-/* Which interfaces tcp listens on. */
+/* The interfaces on which tcp listens. */
 #include <criterion/criterion.h>
 #include <arpa/inet.h>
 #include <errno.h>
@@ -54,7 +54,7 @@ Test(tcp_interface, may_be_named)
 
 		if (!one->ifa_addr || one->ifa_addr->sa_family != AF_INET)
 			continue;
-		/* The master's address leads elsewhere, unless this is the loopback. */
+		/* MASTER_ADDR leads to another interface, unless this is the loopback. */
 		cr_assert_eq(rank_listen(&rank, 0, "127.0.0.1", one->ifa_name), 0, "%s",
 			rondo_last_error());
 		cr_assert(listens_at(&rank, one->ifa_addr), "RONDO_INTERFACE=%s", one->ifa_name);
@@ -97,8 +97,7 @@ Test(tcp_interface, needs_an_address_that_leads_somewhere)
 	cr_assert_eq(rank_listen(&rank, 0, "no..name", ""), RONDO_UNREACHABLE);
 	cr_assert(strstr(rondo_last_error(), "MASTER_ADDR=no..name"), "%s", rondo_last_error());
 	rank_close(&rank);
-	/* A routing table may have a way to any address, but not to the broadcast one for TCP's
-	 * kin. */
+	/* A routing table may lead to any address, but connect() refuses the broadcast one. */
 	cr_assert_eq(rank_listen(&rank, 0, "255.255.255.255", ""), RONDO_UNREACHABLE);
 	cr_assert(strstr(rondo_last_error(), "no interface leads there"), "%s", rondo_last_error());
 	rank_close(&rank);
