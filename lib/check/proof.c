@@ -86,10 +86,12 @@ int rd_prove(const struct rd_algorithm *algorithm, const struct rd_problem *prob
 			     problem->root, problem->target, problem->layout);
 }
 
-static bool prove(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
+static int prove(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
 {
 	int err = rd_prove(algorithm, problem);
 
+	if (err == RONDO_MEMORY)
+		return err;
 	if (err)
 		rd_log(RD_WARN, RD_PICK, "algorithm %s is not used for this: %s", algorithm->name,
 			rondo_last_error());
@@ -100,7 +102,7 @@ static bool prove(const struct rd_algorithm *algorithm, const struct rd_problem 
 	return !err;
 }
 
-static bool find_or_prove(struct claim *claim, const struct rd_problem *problem)
+static int find_or_prove(struct claim *claim, const struct rd_problem *problem)
 {
 	uint64_t layout = digest(problem->layout);
 	struct verdict *verdict;
@@ -110,26 +112,33 @@ static bool find_or_prove(struct claim *claim, const struct rd_problem *problem)
 			return verdict->holds;
 	verdict = calloc(1, sizeof(*verdict));
 	if (!verdict)
-		return false;
+		return rd_fail(RONDO_MEMORY, "no memory to prove %s", claim->algorithm->name);
+
+	int holds = prove(claim->algorithm, problem);
+
+	if (holds < 0) {
+		free(verdict);
+		return holds;
+	}
 	verdict->problem = *problem;
 	verdict->problem.layout = NULL;
 	verdict->layout = layout;
-	verdict->holds = prove(claim->algorithm, problem);
+	verdict->holds = holds;
 	verdict->next = claim->verdicts;
 	claim->verdicts = verdict;
-	return verdict->holds;
+	return holds;
 }
 
-bool rd_proof_holds(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
+int rd_proof_holds(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
 {
 	struct claim *claim = claims;
 
 	while (claim && claim->algorithm != algorithm)
 		claim = claim->next;
 	if (!claim)
-		return true;
+		return 1;
 	pthread_mutex_lock(&lock);
-	bool holds = find_or_prove(claim, problem);
+	int holds = find_or_prove(claim, problem);
 
 	pthread_mutex_unlock(&lock);
 	return holds;

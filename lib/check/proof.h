@@ -5,8 +5,6 @@
 #ifndef RD_PROOF_H
 #define RD_PROOF_H
 
-#include <stdbool.h>
-
 #include "rondo/algorithm.h"
 
 /* Proves one problem now. RONDO_INVALID with the checker's reason, or where may_run() accepts
@@ -17,9 +15,11 @@ int rd_prove(const struct rd_algorithm *algorithm, const struct rd_problem *prob
 int rd_proof_demand(const struct rd_algorithm *algorithm);
 
 /*
- * Returns whether an algorithm may run this problem, for any of its ranks: it needs no proof, or
- * it has one. Verdicts are cached. A refusal is logged once, as WARN, with the checker's reason.
+ * Returns 1 if an algorithm may run this problem, for any of its ranks: it needs no proof, or it
+ * has one. Returns 0 if not, or RONDO_MEMORY with its reason recorded: a rank without memory may
+ * not decide alone. Verdicts are cached. A refusal is logged once, as WARN, with the checker's
+ * reason.
  */
-bool rd_proof_holds(const struct rd_algorithm *algorithm, const struct rd_problem *problem);
+int rd_proof_holds(const struct rd_algorithm *algorithm, const struct rd_problem *problem);
 
 #endif

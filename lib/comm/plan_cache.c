@@ -80,20 +80,20 @@ static int create(const struct rondo_comm *comm, const struct rd_problem *proble
 	return 0;
 }
 
-/* Whether the algorithm can run this problem on every channel. */
-static bool can(const struct rondo_comm *comm, const struct rd_problem *problem,
+/* Whether the algorithm can run this problem on every channel. Returns as rd_algorithm_can(). */
+static int can(const struct rondo_comm *comm, const struct rd_problem *problem,
 	const struct rd_choice *choice)
 {
 	struct rd_problem here = *problem;
+	int able = 1;
 
-	for (int channel = 0; channel < choice->channels; channel++) {
+	for (int channel = 0; channel < choice->channels && able > 0; channel++) {
 		if (channel > 0 && here.layout == comm->layouts[channel])
 			continue;
 		here.layout = comm->layouts[channel];
-		if (!rd_algorithm_can(choice->algorithm, &here))
-			return false;
+		able = rd_algorithm_can(choice->algorithm, &here);
 	}
-	return true;
+	return able;
 }
 
 /* The first algorithm that can. Built-in ones come first. */
@@ -229,7 +229,11 @@ int rd_prepare(struct rondo_comm *comm, const struct rd_call *call, bool peers_m
 	}
 	prepared = find(comm, &call->problem, chosen);
 	/* It was chosen for one root and layout; these may be others. */
-	if (!prepared && chosen != &simple && !can(comm, &call->problem, chosen)) {
+	int able = prepared || chosen == &simple ? 1 : can(comm, &call->problem, chosen);
+
+	if (able < 0)
+		return able;
+	if (!able) {
 		simple = simplest(comm, &call->problem);
 		chosen = &simple;
 		prepared = find(comm, &call->problem, chosen);

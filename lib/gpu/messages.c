@@ -202,7 +202,7 @@ static bool can_run(struct rd_messages *messages, const struct rd_algorithm *alg
 	const struct rd_problem *problem, struct rd_plan **own)
 {
 	struct rd_problem there = *problem;
-	bool can = !algorithm->direct_access && rd_algorithm_can(algorithm, problem);
+	bool can = !algorithm->direct_access && rd_algorithm_can(algorithm, problem) > 0;
 
 	*own = NULL;
 	for (there.rank = 0; there.rank < there.size && can; there.rank++) {

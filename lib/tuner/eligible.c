@@ -5,18 +5,19 @@
 #include "check/proof.h"
 #include "exec/algorithms.h"
 
-bool rd_algorithm_can(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
+int rd_algorithm_can(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
 {
-	return algorithm->write[problem->collective] &&
-	       (!algorithm->may_run || algorithm->may_run(problem)) &&
-	       rd_proof_holds(algorithm, problem);
+	if (!algorithm->write[problem->collective] ||
+		(algorithm->may_run && !algorithm->may_run(problem)))
+		return 0;
+	return rd_proof_holds(algorithm, problem);
 }
 
 const struct rd_algorithm *rd_algorithm_with(
 	const struct rd_problem *problem, bool (*has_trait)(const struct rd_algorithm *algorithm))
 {
 	for (int i = 0; rd_algorithms[i]; i++)
-		if (has_trait(rd_algorithms[i]) && rd_algorithm_can(rd_algorithms[i], problem))
+		if (has_trait(rd_algorithms[i]) && rd_algorithm_can(rd_algorithms[i], problem) > 0)
 			return rd_algorithms[i];
 	return NULL;
 }
@@ -26,7 +27,8 @@ const struct rd_algorithm *rd_algorithm_find(const struct rd_problem *problem, c
 	for (int i = 0; rd_algorithms[i]; i++) {
 		if (name && *name && strcmp(name, rd_algorithms[i]->name) != 0)
 			continue;
-		if (!rd_algorithms[i]->direct_access && rd_algorithm_can(rd_algorithms[i], problem))
+		if (!rd_algorithms[i]->direct_access &&
+			rd_algorithm_can(rd_algorithms[i], problem) > 0)
 			return rd_algorithms[i];
 	}
 	return NULL;

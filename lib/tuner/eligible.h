@@ -4,9 +4,9 @@
 
 #include "plan/plan.h"
 
-/* Returns whether the algorithm claims this problem and, if a plug-in brought it, is proved for it.
- */
-bool rd_algorithm_can(const struct rd_algorithm *algorithm, const struct rd_problem *problem);
+/* Returns 1 if the algorithm claims this problem and, if a plug-in brought it, is proved for it; 0
+   if not. RONDO_MEMORY, with its reason recorded: there is no memory for the proof. */
+int rd_algorithm_can(const struct rd_algorithm *algorithm, const struct rd_problem *problem);
 
 /* The first that has a trait and can do the problem; NULL: none. */
 const struct rd_algorithm *rd_algorithm_with(

@@ -106,7 +106,8 @@ static struct rd_problem problem_of(const struct rd_picker *picker, enum rd_coll
 	};
 }
 
-static bool can(const struct rd_picker *picker, enum rd_collective collective, int index)
+/* Returns as rd_algorithm_can(). */
+static int can(const struct rd_picker *picker, enum rd_collective collective, int index)
 {
 	struct rd_problem problem = problem_of(picker, collective);
 
@@ -202,7 +203,7 @@ static bool is_named(const struct rd_picker *picker, enum rd_collective collecti
 
 	for (int i = 0; *algo && rd_algorithms[i]; i++) {
 		*index = i;
-		if (strcmp(rd_algorithms[i]->name, algo) == 0 && can(picker, collective, i))
+		if (strcmp(rd_algorithms[i]->name, algo) == 0 && can(picker, collective, i) > 0)
 			return peers_mapped || !rd_algorithms[i]->direct_access;
 	}
 	return false;
@@ -216,10 +217,11 @@ static int predict_all(struct rd_picker *picker, enum rd_collective collective, 
 	int count = 0;
 
 	for (int i = 0; rd_algorithms[i]; i++) {
-		int err;
+		int able = can(picker, collective, i), err = 0;
 
-		if (!can(picker, collective, i) ||
-			(rd_algorithms[i]->direct_access && !peers_mapped))
+		if (able < 0)
+			return able;
+		if (!able || (rd_algorithms[i]->direct_access && !peers_mapped))
 			continue;
 		err = write_schedule(picker, collective, i);
 		if (err)

@@ -3,6 +3,8 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
+#include "check/proof.h"
+#include "exec/algorithms.h"
 #include "world.h"
 
 /* The linker has the library call this one in this program: CMakeLists.txt. */
@@ -52,7 +54,8 @@ static int lack_memory_at_every_call(struct rank_env *env)
 	bool lacked;
 
 	TRY(rondo_mem_alloc(&memory, SIZE));
-	for (call = 1; err == RONDO_MEMORY; call += 1 + call / 8) {
+	/* RONDO_SYSTEM: there was none to map a peer's region. */
+	for (call = 1; err == RONDO_MEMORY || err == RONDO_SYSTEM; call += 1 + call / 32) {
 		err = reduce_without_memory(env, memory, call, &lacked);
 		if (!err && lacked)
 			return world_report(env, "calloc() %d fails, and the call does not", call);
@@ -65,8 +68,9 @@ static int lack_memory_at_every_call(struct rank_env *env)
 
 static void lack_memory(const char *algorithm)
 {
-	struct world world = { .size = 3, .transport = "shm", .algo = algorithm };
+	struct world world = { .size = 3, .transport = "shm" };
 
+	setenv("RONDO_ALGO", algorithm, 1);
 	cr_expect_eq(world_run(&world, lack_memory_at_every_call, NULL, NULL), 0, "%s", algorithm);
 }
 
@@ -74,4 +78,16 @@ Test(lack_of_memory, at_the_start_of_a_call_is_the_error_of_all_ranks, .timeout 
 {
 	lack_memory("ring");
 	lack_memory("two_shot");
+}
+
+/* One of a plug-in, which the checker proves first. */
+Test(lack_of_memory, during_a_proof_is_the_error_of_all_ranks, .timeout = 120)
+{
+	static struct rd_algorithm brought;
+
+	brought = *rd_algorithm_named("ring");
+	brought.name = "brought";
+	cr_assert_eq(rd_proof_demand(&brought), 0);
+	cr_assert_eq(rd_algorithm_add(&brought), 0);
+	lack_memory("brought");
 }
