@@ -157,12 +157,12 @@ bool rd_buffer_exchange_is_due(struct rondo_comm *comm)
 	return false;
 }
 
-int rd_may_exchange_buffers(struct rondo_comm *comm, const struct rd_call *call, bool *may)
+int rd_buffer_exchange_pays(struct rondo_comm *comm, const struct rd_call *call, bool *pays)
 {
 	struct rd_choice *choice;
 	int err;
 
-	*may = false;
+	*pays = false;
 	if (!comm->exchange.possible || call->vcounts || call->problem.collective == RD_TRANSFER)
 		return 0;
 	err = rd_picker_choose(comm->picker, call->problem.collective,
@@ -171,7 +171,7 @@ int rd_may_exchange_buffers(struct rondo_comm *comm, const struct rd_call *call,
 	if (err == RONDO_UNSUPPORTED)
 		return 0;
 	if (!err)
-		*may = choice->exchange_pays;
+		*pays = choice->exchange_pays;
 	return err;
 }
 
@@ -195,7 +195,7 @@ static size_t out_size(const struct rd_call *call, int rank)
 	return rd_out_blocks(&there) * call->count * rondo_type_size(call->type);
 }
 
-struct rd_exec *rd_exchange_buffers(struct rondo_comm *comm, const struct rd_call *call)
+struct rd_exec *rd_buffer_exchange_begin(struct rondo_comm *comm, const struct rd_call *call)
 {
 	struct rd_buffer_exchange *exchange = &comm->exchange;
 	struct rd_exec *exec = &exchange->exec;
@@ -275,7 +275,7 @@ static int reach_peer(struct rondo_comm *comm, const struct rd_call *call, int p
 	return 0;
 }
 
-int rd_buffers_exchanged(struct rondo_comm *comm, const struct rd_call *call, bool *peers_mapped)
+int rd_buffer_exchange_end(struct rondo_comm *comm, const struct rd_call *call, bool *peers_mapped)
 {
 	struct rd_buffer_exchange *exchange = &comm->exchange;
 	int err = 0;

@@ -50,17 +50,18 @@ struct rd_buffer_exchange {
 int rd_buffer_exchange_create(struct rondo_comm *comm);
 void rd_buffer_exchange_destroy(struct rondo_comm *comm);
 
-/* *may: this call, or one like it, may begin with a buffer exchange. The same on every rank.
-   Returns 0 or an error. */
-int rd_may_exchange_buffers(struct rondo_comm *comm, const struct rd_call *call, bool *may);
-/* Whether a call that may begin with a buffer exchange does. The same on every rank. */
+/* *pays: direct access gains enough in a call like this to pay for a buffer exchange. The same on
+   every rank. Returns 0 or an error. */
+int rd_buffer_exchange_pays(struct rondo_comm *comm, const struct rd_call *call, bool *pays);
+/* Returns whether a call for which an exchange pays begins with one: not each does while exchanges
+   are in vain. The same on every rank. */
 bool rd_buffer_exchange_is_due(struct rondo_comm *comm);
 
 /* Begins the exchange and returns its exec, which the caller runs to its end. */
-struct rd_exec *rd_exchange_buffers(struct rondo_comm *comm, const struct rd_call *call);
+struct rd_exec *rd_buffer_exchange_begin(struct rondo_comm *comm, const struct rd_call *call);
 
 /* Ends the exchange. *peers_mapped: all buffers can be addressed, the same on every rank.
    Returns 0 or an error. */
-int rd_buffers_exchanged(struct rondo_comm *comm, const struct rd_call *call, bool *peers_mapped);
+int rd_buffer_exchange_end(struct rondo_comm *comm, const struct rd_call *call, bool *peers_mapped);
 
 #endif

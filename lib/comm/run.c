@@ -42,7 +42,7 @@ static void set_single_copy(struct rd_task *task)
 		task->tried_ns = rd_clock_ns();
 }
 
-/* False: there was no call before, or another one. */
+/* Starts a call that equals the last one of its collective. False: it does not, or there was none. */
 static bool start_again(struct rd_task *task)
 {
 	const struct rd_call *call = &task->call;
@@ -65,8 +65,7 @@ static int start_plan(struct rd_task *task, bool peers_mapped)
 
 	if (err)
 		return err;
-	/* Direct access needs no pieces, but for what is put aside: what is worked on at a time is
-	   not as long as a message. */
+	/* Direct access needs pieces for scratch alone: its steps work on shorter blocks anyway. */
 	bool direct_access = prepared->plans[0]->direct_access;
 	bool whole = direct_access && prepared->plans[0]->scratch_chunks == 0;
 
@@ -80,7 +79,7 @@ static int start_plan(struct rd_task *task, bool peers_mapped)
 	else
 		set_single_copy(task);
 	prepared->repeats = rd_task_is_collective(task) && rd_call_is_ordinary(&task->call) &&
-			    !task->may_exchange;
+			    !task->exchange_pays;
 	return 0;
 }
 
@@ -111,12 +110,12 @@ static int start_task(struct rd_task *task)
 	if (task->call.user_op && !task->call.user_op->combine)
 		err = rd_op_scale(&task->call);
 	if (!err)
-		err = rd_may_exchange_buffers(task->comm, &task->call, &task->may_exchange);
+		err = rd_buffer_exchange_pays(task->comm, &task->call, &task->exchange_pays);
 	if (err)
 		return err;
-	task->exchanging = task->may_exchange && rd_buffer_exchange_is_due(task->comm);
+	task->exchanging = task->exchange_pays && rd_buffer_exchange_is_due(task->comm);
 	if (task->exchanging)
-		task->exec = rd_exchange_buffers(task->comm, &task->call);
+		task->exec = rd_buffer_exchange_begin(task->comm, &task->call);
 	else
 		err = start_plan(task, false);
 	task->started = !err;
@@ -139,13 +138,14 @@ static void record_time(const struct rd_task *task)
 static int start_after_exchange(struct rd_task *task)
 {
 	bool peers_mapped;
-	int err = rd_buffers_exchanged(task->comm, &task->call, &peers_mapped);
+	int err = rd_buffer_exchange_end(task->comm, &task->call, &peers_mapped);
 
 	task->exchanging = false;
 	return err ? err : start_plan(task, peers_mapped);
 }
 
-/* The task has started, unless this returns an error, or there is nothing to start with yet. */
+/* Starts the task if it may start and, with a feed, its next part has come. Returns as
+   step_task(). */
 static int try_to_start(struct rd_task *tasks, struct rd_task *task)
 {
 	int fed = RD_MOVED;
@@ -193,7 +193,7 @@ static int step_task(struct rd_task *tasks, struct rd_task *task, int *left)
 	return moved;
 }
 
-/* RD_MOVED if any task moved, 0 if none could, or the first error (what all ranks agree it was). */
+/* Returns RD_MOVED if any task moved, RD_IDLE if none could, or the error that all ranks agree on. */
 static int step_all(struct rd_task *tasks, int count, int *left)
 {
 	int any = 0;

@@ -29,7 +29,7 @@ struct rd_task {
 	int ordinal; /* its place among the batch's tasks on the same comm */
 	int after; /* task of the batch that must be done before this one starts; -1: none */
 	bool queued; /* on a stream: later calls may wait for its turn to end */
-	bool may_exchange; /* a call like it may begin with a buffer exchange */
+	bool exchange_pays; /* as rd_buffer_exchange_pays() returned */
 	bool exchanging; /* its exec exchanges buffers; the call itself comes next */
 	bool started, done;
 	struct rd_choice *choice;
