@@ -49,7 +49,7 @@ int rd_device_read(const char *text, int *emulated)
 
 /* ---- The choice ---------------------------------------------------------------------------- */
 
-static const char *asked(void)
+static const char *device_setting(void)
 {
 	const char *text = getenv("RONDO_DEVICE");
 
@@ -82,7 +82,7 @@ static const struct rd_device_ops *cuda(void)
 
 static const struct rd_device_ops *choose(bool load)
 {
-	const char *text = asked();
+	const char *text = device_setting();
 	int emulated;
 
 	if (rd_device_read(text, &emulated))
@@ -127,20 +127,21 @@ bool rd_device_met(void)
 
 /* CUDA's memory where Rondo uses no device, by what the program has brought in; without the
    toolkit's header: cuPointerGetAttribute(), CU_POINTER_ATTRIBUTE_MEMORY_TYPE (2), which is
-   CU_MEMORYTYPE_DEVICE (2). Looked for once: the driver stays. */
+   CU_MEMORYTYPE_DEVICE (2). Looked up once: the driver stays. */
 static bool is_unknown_device_memory(const void *at)
 {
 	static _Atomic(int (*)(void *, int, unsigned long long)) found;
-	int (*ask)(void *, int, unsigned long long) = found;
+	int (*query)(void *, int, unsigned long long) = found;
 	unsigned memory_type = 0;
 
-	if (!ask) {
+	if (!query) {
 		void *library = dlopen(DRIVER, RTLD_LAZY | RTLD_NOLOAD);
 
-		*(void **)&ask = library ? dlsym(library, "cuPointerGetAttribute") : NULL;
-		found = ask;
+		*(void **)&query = library ? dlsym(library, "cuPointerGetAttribute") : NULL;
+		found = query;
 	}
-	return ask && !ask(&memory_type, 2, (unsigned long long)(uintptr_t)at) && memory_type == 2;
+	return query && !query(&memory_type, 2, (unsigned long long)(uintptr_t)at) &&
+	       memory_type == 2;
 }
 
 bool rd_is_device_memory(const void *at, struct rd_allocation *allocation)

@@ -4,7 +4,7 @@
  * threads, on which everything around the kernels runs where there is no GPU). The host has none:
  * where rd_device() is NULL, all memory is the host's.
  *
- * What runs on a stream runs in the stream's order; stream functions only queue, and return at
+ * Work on a stream runs in the stream's order; stream functions only queue, and return at
  * once. Streams are void *: a CUstream, or an emulated one. Pointers to device memory are plain
  * addresses that belong to one device, and may be used on others that can reach it (peer()).
  *
@@ -29,7 +29,7 @@ struct rd_allocation {
 	size_t size;
 };
 
-/* What another process needs to map an allocation. Travels as it is. */
+/* A handle by which another process maps an allocation: plain bytes. */
 struct rd_handle {
 	unsigned char bytes[64];
 };
@@ -73,9 +73,9 @@ struct rd_device_ops {
 	int (*stream_check)(int device, void *stream);
 	/* Whether what is queued is only recorded, to be run later (a CUDA graph). */
 	bool (*stream_captures)(void *stream);
-	/* What the calling thread does from now on is allowed whatever other threads capture. */
+	/* From now on other threads' captures forbid the calling thread nothing. */
 	void (*ignore_captures)(void);
-	/* What is queued on `stream` from now on comes after what is queued on `earlier` now. */
+	/* Later work on `stream` waits for the work that is queued on `earlier` now. */
 	int (*stream_follow)(int device, void *stream, void *earlier);
 
 	/* Points in streams' work, and the time between two of them, by the device's clock. */

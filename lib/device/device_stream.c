@@ -183,8 +183,8 @@ static bool is_over(struct rd_async_error *async_error)
 	return over;
 }
 
-/* Comms that came and went in peace have nothing more to say. */
-static void forget_over(struct rd_device_stream *device_stream)
+/* Drops the references to comms that ended without an error. */
+static void drop_over(struct rd_device_stream *device_stream)
 {
 	int kept = 0;
 
@@ -199,7 +199,7 @@ static void forget_over(struct rd_device_stream *device_stream)
 
 static int add(struct rd_device_stream *device_stream, struct rd_async_error *async_error)
 {
-	forget_over(device_stream);
+	drop_over(device_stream);
 
 	struct rd_async_error **grown = realloc(device_stream->async_errors,
 		(device_stream->async_error_count + 1) * sizeof(struct rd_async_error *));
@@ -212,7 +212,7 @@ static int add(struct rd_device_stream *device_stream, struct rd_async_error *as
 	return 0;
 }
 
-int rd_device_stream_hold(
+int rd_device_stream_watch(
 	struct rd_device_stream *device_stream, struct rd_async_error *async_error)
 {
 	int err = 0;

@@ -1,6 +1,6 @@
 /*
- * A device stream: a device's stream, as a rondo_stream has one. What comms that used it had to say
- * when they failed is heard when it is synchronised.
+ * A device stream: a device's stream in a rondo_stream. Synchronising it returns the first async
+ * error of the comms that used it.
  */
 #ifndef RD_DEVICE_STREAM_H
 #define RD_DEVICE_STREAM_H
@@ -10,23 +10,23 @@
 #include "device/device.h"
 #include "base/error.h"
 
-/* How a comm's calls on device streams failed, if they did. Held by the comm and by the device
- * streams it used. */
+/* The first failure of a comm's calls on device streams. Reference counted: the comm and each device
+   stream that it used hold a reference. */
 struct rd_async_error {
 	_Atomic int holders;
 	pthread_mutex_t lock;
 	pthread_cond_t change;
 	int error; /* the first failure, and its reason */
 	char reason[RD_REASON_SIZE];
-	/* The kernels' flag, from which an async error will follow; NULL once the comm is gone. */
+	/* Its kernels' reports, which become the error; NULL once the comm is gone. */
 	const struct rd_abort_flag *abort_flag;
 };
 
 struct rd_async_error *rd_async_error_create(const struct rd_abort_flag *abort_flag);
 void rd_async_error_release(struct rd_async_error *async_error); /* NULL is fine */
-/* The last error of this thread is the fault, unless there was one before. */
+/* Records the last error of this thread, unless there is an earlier one. */
 void rd_async_error_set(struct rd_async_error *async_error, int error);
-/* The comm is gone: what its kernels have said must be known by now. */
+/* The comm ends: no report of its kernels follows. */
 void rd_async_error_close(struct rd_async_error *async_error);
 
 struct rd_device_stream {
@@ -43,12 +43,12 @@ struct rd_device_stream {
 int rd_device_stream_create(
 	struct rd_device_stream **device_stream, int device, bool owned, void *stream);
 void rd_device_stream_destroy(struct rd_device_stream *device_stream);
-/* Waits; returns the first fault of a comm that this device stream carried calls of. */
+/* Waits; returns the first async error of the comms that used it. */
 int rd_device_stream_synchronize(struct rd_device_stream *device_stream);
-/* RONDO_PENDING, or what that would return. */
+/* The same without waiting: RONDO_PENDING while work is queued. */
 int rd_device_stream_query(struct rd_device_stream *device_stream);
-/* From now on this fault is the device stream's as well. */
-int rd_device_stream_hold(
+/* Takes a reference: this device stream returns the error from now on. */
+int rd_device_stream_watch(
 	struct rd_device_stream *device_stream, struct rd_async_error *async_error);
 
 #endif

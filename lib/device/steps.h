@@ -1,11 +1,10 @@
 /*
- * Steps: one rank's part of one collective by messages, as a device runs it: a plan made flat. The
- * kernel runs it over successive pieces of the buffers, as exec.h does; block b of the kernel is
- * channel b, and has pieces b, b + channels, ...
+ * Steps: one rank's part of one collective by messages, as a device runs it. They are a plan,
+ * flattened. The kernel runs it over successive pieces of the buffers, as lib/exec does. Block b of
+ * the kernel is channel b, and runs pieces b, b + channels, ...
  *
- * Messages go through fifo, a rank's device memory into which its neighbours write: for each peer
- * and channel a few slots, and flags that say how far either side is. Only peers that a plan
- * exchanges messages with need to reach each other.
+ * Messages go through a fifo: device memory of a rank, in which each peer has slots and flags on
+ * each channel. Only pairs of ranks that exchange messages need to map each other's memory.
  */
 #ifndef RD_STEPS_H
 #define RD_STEPS_H
@@ -18,8 +17,7 @@
 #define RD_FIFO_CHANNELS 32
 /* Messages under way on a channel, in a direction; plans need two. */
 #define RD_FIFO_SLOTS 4
-/* Slots are as long as this, or shorter where there are so many that a rank's would take more
- * memory. */
+/* Bytes of a slot: the most that keeps a rank's fifo within RD_FIFO_SIZE. */
 #define RD_FIFO_SLOT_MAX (64 << 10)
 #define RD_FIFO_SLOT_MIN (4 << 10)
 #define RD_FIFO_SIZE (32 << 20)
@@ -35,12 +33,12 @@ struct rd_spot {
 };
 
 /*
- * What is done to one chunk: a message from a peer, or what lies at `from`, or both combined, goes
- * into memory here, to a peer, or both.
+ * A move of one chunk: a peer's message, or the value at `from`, or both combined, goes to `into`,
+ * to a peer, or both.
  */
 struct rd_move {
-	int16_t peer, to; /* -1: no message comes, or goes */
-	uint8_t reduces; /* the message is combined with what lies at `from` */
+	int16_t peer, to; /* of a received and a sent message; -1: none */
+	uint8_t reduces; /* the message is combined with the value at `from` */
 	uint8_t last; /* the value is complete: an average divides here */
 	int32_t chunk;
 	struct rd_spot from, into;
@@ -48,11 +46,11 @@ struct rd_move {
 
 /* A peer and this rank, on one channel. */
 struct rd_fifo_line {
-	/* Written by the peer: what its messages are, the number last, and how many of ours it has
-	   taken. All numbers count on from call to call. */
+	/* The peer writes these: its messages, each one's number last, and how many of ours it has
+	   taken. Numbers count on from call to call. */
 	struct {
 		uint32_t number, signature;
-	} come[RD_FIFO_SLOTS];
+	} messages[RD_FIFO_SLOTS];
 	uint32_t taken;
 	uint32_t pad[16 - 2 * RD_FIFO_SLOTS - 1];
 	/* Our own, between calls. */
@@ -62,7 +60,7 @@ struct rd_fifo_line {
 
 struct rd_fifo {
 	struct rd_fifo_line lines[RD_WORK_RANKS][RD_FIFO_CHANNELS];
-	uint32_t checked[RD_WORK_RANKS * 4]; /* what peers wrote when the fifo was tried, by rank */
+	uint32_t checked[RD_WORK_RANKS * 4]; /* by peer: written when the fifo is tried */
 	/* Slots follow: [peer][channel][slot], each slot_size + RD_FIFO_ALIGNMENT bytes. */
 };
 

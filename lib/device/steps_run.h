@@ -13,20 +13,20 @@
 #include "device/flags_run.h"
 #include "device/steps.h"
 
-/* What is to be done to elements: a, combined with b unless that is NULL, goes into both of `into`
-   and `out` that are not NULL. */
-struct haul {
+/* An operation on elements: a, combined with b unless that is NULL, goes into both of `into` and
+   `out` that are not NULL. */
+struct operands {
 	const char *a, *b;
 	char *into, *out;
 	size_t count; /* elements */
 	int divide_by;
 };
 
-/* What the threads of a block share. */
+/* A block's threads share it. */
 struct channel {
 	int failed;
 	uint32_t sent[RD_WORK_RANKS], received[RD_WORK_RANKS]; /* messages, by peer */
-	struct haul haul; /* the move that is under way */
+	struct operands operands; /* the move that is under way */
 };
 
 /* ---- Slices: as slice.h cuts ----------------------------------------------------------------- */
@@ -88,7 +88,7 @@ static ON_DEVICE char *locate(const struct rd_steps *steps, const struct rd_spot
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-/* What a message says of itself. */
+/* A message's signature: the receiver compares it with its own. */
 static ON_DEVICE uint32_t sign(
 	const struct rd_steps *steps, const struct rd_move *move, size_t piece)
 {
@@ -97,7 +97,7 @@ static ON_DEVICE uint32_t sign(
 }
 
 /* The first thread's, while the others wait. */
-static ON_DEVICE bool has_come(const struct rd_steps *steps, const struct channel *shared,
+static ON_DEVICE bool has_message(const struct rd_steps *steps, const struct channel *shared,
 	int channel, const struct rd_move *move, size_t piece)
 {
 	const struct rd_fifo_line *line =
@@ -105,9 +105,10 @@ static ON_DEVICE bool has_come(const struct rd_steps *steps, const struct channe
 	uint32_t number = shared->received[move->peer] + 1;
 
 	if (!await_flag(steps->abort_flag, steps->timeout_ns,
-		    &line->come[number % RD_FIFO_SLOTS].number, number, move->peer))
+		    &line->messages[number % RD_FIFO_SLOTS].number, number, move->peer))
 		return false;
-	if (load_flag(&line->come[number % RD_FIFO_SLOTS].signature) == sign(steps, move, piece))
+	if (load_flag(&line->messages[number % RD_FIFO_SLOTS].signature) ==
+		sign(steps, move, piece))
 		return true;
 	report(steps->abort_flag, move->peer, RD_ABORT_MISMATCH);
 	return false;
@@ -157,37 +158,37 @@ static ON_DEVICE void end_channel(
 	}
 }
 
-/* The first thread's: all that the others need to know of a move. */
-static ON_DEVICE void plan_haul(const struct rd_steps *steps, struct channel *shared, int channel,
-	const struct rd_move *move, size_t piece)
+/* By the first thread, for all. */
+static ON_DEVICE void set_operands(const struct rd_steps *steps, struct channel *shared,
+	int channel, const struct rd_move *move, size_t piece)
 {
-	struct haul *haul = &shared->haul;
+	struct operands *operands = &shared->operands;
 	const char *from = locate(steps, &move->from, channel, move, piece);
 	int peer = move->peer, to = move->to;
 
-	haul->a = peer < 0 ? from
-			   : slot_of(steps, steps->rank, peer, channel, shared->received[peer] + 1,
-				     move, piece);
-	haul->b = move->reduces ? from : NULL;
-	haul->into = locate(steps, &move->into, channel, move, piece);
-	haul->out = to < 0 ? NULL
-			   : slot_of(steps, to, steps->rank, channel, shared->sent[to] + 1, move,
-				     piece);
-	haul->count = slice_count(steps, move->chunk, piece);
-	haul->divide_by = move->last && steps->op == RONDO_AVG ? steps->size : 1;
+	operands->a = peer < 0 ? from
+			       : slot_of(steps, steps->rank, peer, channel,
+					 shared->received[peer] + 1, move, piece);
+	operands->b = move->reduces ? from : NULL;
+	operands->into = locate(steps, &move->into, channel, move, piece);
+	operands->out = to < 0 ? NULL
+			       : slot_of(steps, to, steps->rank, channel, shared->sent[to] + 1,
+					 move, piece);
+	operands->count = slice_count(steps, move->chunk, piece);
+	operands->divide_by = move->last && steps->op == RONDO_AVG ? steps->size : 1;
 }
 
-/* Waits for what the move needs, and says what is to be hauled; false: it is over. All threads come
-   here together, so a move also sees what the one before it wrote. */
+/* Waits for the move's message and for a free slot, and sets the operands. False: it gave up. All
+   threads meet here, so a move also reads what the one before it wrote. */
 static ON_DEVICE bool begin_move(const struct rd_steps *steps, struct channel *shared, int channel,
 	const struct rd_move *move, size_t piece)
 {
 	if (THREAD == 0) {
 		shared->failed =
-			(move->peer >= 0 && !has_come(steps, shared, channel, move, piece)) ||
+			(move->peer >= 0 && !has_message(steps, shared, channel, move, piece)) ||
 			(move->to >= 0 && !has_room(steps, shared, channel, move->to));
 		if (!shared->failed)
-			plan_haul(steps, shared, channel, move, piece);
+			set_operands(steps, shared, channel, move, piece);
 	}
 	SYNC_BLOCK();
 	return !shared->failed;
@@ -206,18 +207,19 @@ static ON_DEVICE void end_move(const struct rd_steps *steps, struct channel *sha
 	if (to >= 0) {
 		there = &steps->peer_fifos[to]->lines[steps->rank][channel];
 		number = ++shared->sent[to];
-		set_flag(&there->come[number % RD_FIFO_SLOTS].signature, sign(steps, move, piece));
+		set_flag(&there->messages[number % RD_FIFO_SLOTS].signature,
+			sign(steps, move, piece));
 	}
 	fence();
 	if (to >= 0)
-		set_flag(&there->come[number % RD_FIFO_SLOTS].number, number);
+		set_flag(&there->messages[number % RD_FIFO_SLOTS].number, number);
 	if (peer >= 0)
 		set_flag(&steps->peer_fifos[peer]->lines[steps->rank][channel].taken,
 			++shared->received[peer]);
 }
 
-/* What has no element in this piece moves nothing; but each move's first message always goes, for
-   the signature in it. */
+/* A move without an element in this piece is skipped. The first piece is not: its messages carry
+   signatures. */
 static ON_DEVICE bool is_empty(
 	const struct rd_steps *steps, const struct rd_move *move, size_t piece)
 {

@@ -21,12 +21,12 @@ struct line {
 	int send, receive;
 	uint32_t sent, received;
 	bool offered; /* the send, and it is not taken yet */
-	bool come; /* the receive: it can be copied */
+	bool arrived; /* the receive: it can be copied */
 	const char *from;
 	struct wait sends, receives;
 };
 
-/* What the threads of a block share: each line is one thread's, but in turn all threads'. */
+/* A block's threads share it. One thread moves a line; then all copy what it received. */
 struct transfer_block {
 	int failed;
 	struct line lines[RD_WORK_RANKS];
@@ -43,7 +43,7 @@ static ON_DEVICE size_t size_of(const struct rd_transfer *transfer)
 	return transfer->count * transfer->element;
 }
 
-/* By what both ranks know. */
+/* Both ranks compute the same. */
 static ON_DEVICE int blocks_of(
 	const struct rd_transfer_work *work, const struct rd_transfer *transfer)
 {
@@ -77,7 +77,7 @@ static ON_DEVICE void begin_line(const struct rd_transfer_work *work, struct lin
 		find_ours(work, RD_TRANSFER_RECEIVE, peer, work->first[RD_TRANSFER_RECEIVE][peer]);
 	line->sent = device_flags->sent[peer][BLOCK];
 	line->received = device_flags->received[peer][BLOCK];
-	line->offered = line->come = false;
+	line->offered = line->arrived = false;
 	line->sends.since_ns = 0;
 	line->receives.since_ns = 0;
 }
@@ -91,7 +91,7 @@ static ON_DEVICE void end_line(
 	device_flags->received[peer][BLOCK] = line->received;
 }
 
-/* What the sender's stream wrote before goes before the offer. */
+/* The fence puts what the sender's stream wrote before the offer. */
 static ON_DEVICE void put_offer(
 	struct rd_device_offer *offer, uint32_t number, const struct rd_transfer *transfer)
 {
@@ -101,7 +101,7 @@ static ON_DEVICE void put_offer(
 	store_ll(&offer->type, transfer->type, number);
 }
 
-/* False: it has not come. */
+/* False: there is no such offer yet. */
 static ON_DEVICE bool get_offer(
 	const struct rd_device_offer *offer, uint32_t number, struct rd_transfer *transfer)
 {
@@ -148,8 +148,7 @@ static ON_DEVICE bool send_on(const struct rd_transfer_work *work, struct line *
 }
 
 /* Whether what is to be received next has been offered; false: it is over. */
-static ON_DEVICE bool look_for_offer(
-	const struct rd_transfer_work *work, struct line *line, int peer)
+static ON_DEVICE bool poll_offer(const struct rd_transfer_work *work, struct line *line, int peer)
 {
 	const struct rd_device_offer *offer =
 		&work->peer_device_flags[work->rank]->offers[peer][BLOCK];
@@ -166,14 +165,14 @@ static ON_DEVICE bool look_for_offer(
 		return false;
 	}
 	line->from = ours->from ? ours->from : theirs.at;
-	line->come = true;
+	line->arrived = true;
 	return true;
 }
 
 /* All threads have copied it. */
 static ON_DEVICE void end_receive(const struct rd_transfer_work *work, struct line *line, int peer)
 {
-	line->come = false;
+	line->arrived = false;
 	line->receives.since_ns = 0;
 	line->receive = find_ours(work, RD_TRANSFER_RECEIVE, peer, line->receive + 1);
 	fence();
@@ -187,35 +186,35 @@ static ON_DEVICE void move_lines(const struct rd_transfer_work *work, struct tra
 {
 	for (int peer = THREAD; peer < work->size; peer += THREADS_HERE)
 		if (!send_on(work, &block->lines[peer], peer) ||
-			!look_for_offer(work, &block->lines[peer], peer))
+			!poll_offer(work, &block->lines[peer], peer))
 			block->failed = 1;
 	SYNC_BLOCK();
 }
 
-static ON_DEVICE void copy_what_came(
+static ON_DEVICE void copy_arrived(
 	const struct rd_transfer_work *work, const struct transfer_block *block)
 {
 	for (int peer = 0; peer < work->size; peer++) {
 		const struct line *line = &block->lines[peer];
 		const struct rd_transfer *transfer = transfer_at(work, line->receive);
 
-		if (line->come && size_of(transfer) > 0)
+		if (line->arrived && size_of(transfer) > 0)
 			copy_bytes(transfer->at, line->from, size_of(transfer),
 				blocks_of(work, transfer));
 	}
 }
 
-/* Whether there is more to do, and whether something has come. */
+/* Whether transfers are left, and whether one can be copied now. */
 static ON_DEVICE bool is_left(
-	const struct rd_transfer_work *work, const struct transfer_block *block, bool *come)
+	const struct rd_transfer_work *work, const struct transfer_block *block, bool *arrived)
 {
 	bool left = false;
 
-	*come = false;
+	*arrived = false;
 	for (int peer = 0; peer < work->size; peer++) {
 		const struct line *line = &block->lines[peer];
 
-		*come |= line->come;
+		*arrived |= line->arrived;
 		left |= line->send < end_of(work, RD_TRANSFER_SEND, peer) ||
 			line->receive < end_of(work, RD_TRANSFER_RECEIVE, peer);
 	}
@@ -225,7 +224,7 @@ static ON_DEVICE bool is_left(
 /* All threads see the same between two meetings, and so go on, or leave, together. */
 static ON_DEVICE void run_block(const struct rd_transfer_work *work, struct transfer_block *block)
 {
-	bool left = true, come;
+	bool left = true, arrived;
 	uint32_t rounds = 0;
 
 	for (int peer = THREAD; peer < work->size; peer += THREADS_HERE)
@@ -237,14 +236,14 @@ static ON_DEVICE void run_block(const struct rd_transfer_work *work, struct tran
 		move_lines(work, block);
 		if (block->failed)
 			return;
-		copy_what_came(work, block);
-		left = is_left(work, block, &come);
-		rounds = come ? 0 : rounds + 1;
+		copy_arrived(work, block);
+		left = is_left(work, block, &arrived);
+		rounds = arrived ? 0 : rounds + 1;
 		SYNC_BLOCK();
 		for (int peer = THREAD; peer < work->size; peer += THREADS_HERE)
-			if (block->lines[peer].come)
+			if (block->lines[peer].arrived)
 				end_receive(work, &block->lines[peer], peer);
-		if (left && !come)
+		if (left && !arrived)
 			REST(rounds);
 	}
 	for (int peer = THREAD; peer < work->size; peer += THREADS_HERE)

@@ -1,20 +1,20 @@
 /*
- * Transfer work: a rank's sends and receives of one group, as one kernel does them. What a kernel
- * knows of a transfer it tells the receiver's by the device flags; block b of a rank meets block b
- * of its peer, as in work.h, and moves its share of each transfer that has so many blocks.
+ * Transfer work: a rank's sends and receives of one group, as one kernel runs them. The sender's
+ * kernel writes an offer to the receiver's device flags. Block b of a rank exchanges flags with
+ * block b of its peer, as in work.h, and copies its share of each transfer of more than b blocks.
  *
- * The receiver's kernel reads the sender's memory, and then says that it has: the sender's waits
- * for that. Transfers between two ranks, in one direction, follow each other; all others are
- * independent. They are numbered by the device flags, so that work can be run any number of times.
+ * The receiver's kernel reads the sender's memory, then writes `taken`, for which the sender's
+ * waits. Transfers between two ranks in one direction follow each other; all others are
+ * independent. Device flags count them, so that work can run any number of times.
  */
 #ifndef RD_TRANSFER_WORK_H
 #define RD_TRANSFER_WORK_H
 
 #include "device/work.h"
 
-/* A kernel is passed so many; more lie in memory. */
+/* Transfers that a kernel takes by value; longer lists lie in memory. */
 #define RD_TRANSFERS_INLINE 96
-/* A block for so many bytes, as long as there are blocks. */
+/* Bytes for each block, up to most_blocks. */
 #define RD_TRANSFER_BLOCK (32 << 10)
 
 struct rd_transfer {
@@ -27,7 +27,7 @@ struct rd_transfer {
 
 enum rd_transfer_kind { RD_TRANSFER_SEND, RD_TRANSFER_RECEIVE };
 
-/* Blocks that so many bytes have, of so many at most. */
+/* Blocks of a transfer of `size` bytes. */
 #define RD_TRANSFER_BLOCKS(size, most) \
 	((size) / RD_TRANSFER_BLOCK < (size_t)(most) ? (int)((size) / RD_TRANSFER_BLOCK) + 1 \
 						     : (most))

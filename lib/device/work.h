@@ -70,7 +70,7 @@ struct rd_device_flags {
 	uint32_t checked[RD_WORK_RANKS]; /* what peers wrote when the device flags were tried */
 };
 
-/* What a kernel that waits in vain says, and where it is told to give up. In shared host memory. */
+/* A kernel's reports to the host, and the host's order to give up. In shared host memory. */
 #define RD_ABORT_SILENCE 1
 #define RD_ABORT_MISMATCH 2
 #define RD_ABORT_TRANSFER 3 /* the peer sends something else than we receive */
@@ -108,7 +108,7 @@ struct rd_work {
 	uint64_t timeout_ns; /* fused: silence, before it gives up */
 	struct rd_abort_flag *abort_flag;
 	/* Of a peer, those of its buffers' bytes that are there for us; and where, in our buffers,
-	   those for each peer begin (0 where all ranks know). */
+	   those for each peer begin (0 where all ranks compute it). */
 	const char *in[RD_WORK_RANKS];
 	char *out[RD_WORK_RANKS];
 	size_t in_for[RD_WORK_RANKS], out_for[RD_WORK_RANKS];

@@ -22,7 +22,7 @@ static size_t block_count(const struct cut *cut, int chunk)
 	       cut->element;
 }
 
-/* Where a part begins in a block of so many elements. */
+/* The element at which a part begins in a block of `count` elements. */
 static size_t begin_of(const struct cut *cut, int part, size_t count)
 {
 	size_t line = ALIGNMENT / cut->element, chunk = (count + cut->parts - 1) / cut->parts;

@@ -21,10 +21,10 @@ static bool runs_on_devices(const struct rd_algorithm *algorithm)
 }
 
 /* NULL: there is none. */
-static const struct rd_plan *plan_for(struct rd_gpu *gpu, const struct rd_problem *asked)
+static const struct rd_plan *plan_for(struct rd_gpu *gpu, const struct rd_problem *given)
 {
-	struct rd_plan **plan = &gpu->plans[asked->collective][asked->root];
-	struct rd_problem problem = *asked;
+	struct rd_plan **plan = &gpu->plans[given->collective][given->root];
+	struct rd_problem problem = *given;
 
 	problem.layout = NULL;
 	if (*plan)
@@ -36,7 +36,7 @@ static const struct rd_plan *plan_for(struct rd_gpu *gpu, const struct rd_proble
 		return NULL;
 	if (rd_plan_create(plan, algorithm, &problem))
 		*plan = NULL;
-	rd_warn_of_replacement(gpu->comm, asked->collective, algorithm->name,
+	rd_warn_of_replacement(gpu->comm, given->collective, algorithm->name,
 		"kernels run by direct access (RONDO_KERNEL)");
 	return *plan;
 }
@@ -149,7 +149,7 @@ static int mismatch(struct rd_gpu *gpu, int peer, const struct rd_signature *the
 	return rd_comm_fail(gpu->comm, RONDO_MISMATCH, peer);
 }
 
-static struct rd_announcement *post_of(struct rd_gpu *gpu, int rank, uint32_t number)
+static struct rd_announcement *announcement_of(struct rd_gpu *gpu, int rank, uint32_t number)
 {
 	return &gpu->peer_flags[rank]->announcements[number % 2];
 }
@@ -173,7 +173,7 @@ static void write_announcement(struct rd_gpu *gpu, const struct rd_call *call, b
 	const struct rd_work *work, uint32_t number)
 {
 	int rank = gpu->comm->rank;
-	struct rd_announcement *announcement = post_of(gpu, rank, number);
+	struct rd_announcement *announcement = announcement_of(gpu, rank, number);
 
 	size_t in_size = in_size_of(call, rank), out_size = out_size_of(call, rank);
 
@@ -216,13 +216,13 @@ static int read_announcements(struct rd_gpu *gpu, const struct rd_call *call, bo
 	struct rd_signature ours = signature_of(call, captured);
 
 	for (int peer = 0; peer < gpu->comm->size; peer++) {
-		const struct rd_announcement *posted = post_of(gpu, peer, number);
+		const struct rd_announcement *shared = announcement_of(gpu, peer, number);
 		struct rd_announcement *announcement = &announcements[peer];
-		int err = rd_gpu_watch_flag(gpu, &posted->number, number, peer);
+		int err = rd_gpu_watch_flag(gpu, &shared->number, number, peer);
 
 		if (err)
 			return err;
-		*announcement = *posted;
+		*announcement = *shared;
 		if (memcmp(&announcement->signature, &ours, sizeof(ours)) != 0)
 			return mismatch(gpu, peer, &announcement->signature, &ours);
 		if (is_pairwise(call) && peer != gpu->comm->rank)

@@ -12,7 +12,7 @@
 #include "gpu/transfers.h"
 
 /* Comms with devices in one process, at one time. */
-#define WORDS 256
+#define STREAM_FLAGS_MAX 256
 
 /* Queues of a process on a CUDA device, where CUDA_DEVICE_MAX_CONNECTIONS is not set. */
 #define USUAL_QUEUES 8
@@ -44,7 +44,7 @@ int rd_kernel_read(const char *text, enum rd_kernel *kernel)
 		"RONDO_KERNEL is \"%.40s\": choose auto, fused, stepped, messages or staged", text);
 }
 
-/* There is no device, for the recorded reason: an error where one was asked for. */
+/* There is no device, for the recorded reason: an error where a setting names one. */
 static int refuse_without(const struct rd_settings *settings)
 {
 	if (settings->gpu >= 0)
@@ -89,9 +89,9 @@ int rd_gpu_device(const struct rd_settings *settings, int *device, uint32_t *pci
 /* ---- Stream flags -------------------------------------------------------------------------- */
 
 static pthread_mutex_t stream_flags_lock = PTHREAD_MUTEX_INITIALIZER;
-static _Alignas(4096) struct rd_stream_flags all_stream_flags[WORDS];
+static _Alignas(4096) struct rd_stream_flags all_stream_flags[STREAM_FLAGS_MAX];
 
-static int take_stream_flags(struct rd_gpu *gpu)
+static int stream_flags_get(struct rd_gpu *gpu)
 {
 	static bool shared;
 	int err = 0;
@@ -100,7 +100,7 @@ static int take_stream_flags(struct rd_gpu *gpu)
 	if (!shared)
 		err = gpu->ops->share(all_stream_flags, sizeof(all_stream_flags));
 	shared |= !err;
-	for (int i = 0; i < WORDS && !err && !gpu->stream_flags; i++) {
+	for (int i = 0; i < STREAM_FLAGS_MAX && !err && !gpu->stream_flags; i++) {
 		if (all_stream_flags[i].taken)
 			continue;
 		gpu->stream_flags = &all_stream_flags[i];
@@ -108,12 +108,12 @@ static int take_stream_flags(struct rd_gpu *gpu)
 	}
 	pthread_mutex_unlock(&stream_flags_lock);
 	if (!err && !gpu->stream_flags)
-		err = rd_fail(
-			RONDO_UNSUPPORTED, "at most %d comms of a process have a device", WORDS);
+		err = rd_fail(RONDO_UNSUPPORTED, "at most %d comms of a process have a device",
+			STREAM_FLAGS_MAX);
 	return err;
 }
 
-static void give_stream_flags_back(struct rd_gpu *gpu)
+static void stream_flags_put(struct rd_gpu *gpu)
 {
 	if (!gpu->stream_flags)
 		return;
@@ -124,7 +124,7 @@ static void give_stream_flags_back(struct rd_gpu *gpu)
 
 /* ---- How kernels run ----------------------------------------------------------------------- */
 
-/* Ranks on one device, in different processes that do not run at the same time: what spins there
+/* Ranks on one device, in processes that do not run at the same time: a kernel that spins there
    starves the peer that it waits for. */
 static bool takes_turns(const struct rd_gpu *gpu, const struct rd_gpu_card *cards)
 {
@@ -149,7 +149,7 @@ static int ranks_on(const struct rd_gpu *gpu, uint32_t device_pci)
 	return ranks;
 }
 
-/* All fused kernels that meet on a device must find room on it at once. */
+/* All fused kernels that run together on a device must be resident at once. */
 static void share_out_blocks(struct rd_gpu *gpu, const struct rd_gpu_card *cards)
 {
 	const struct rd_member *members = rd_control_members(gpu->comm->control);
@@ -171,8 +171,8 @@ static bool is_one_process(const struct rd_gpu *gpu)
 	return true;
 }
 
-/* The way from here to each peer's device memory, by the numbers that people know a device by. */
-static void tell_routes(const struct rd_gpu *gpu)
+/* Logs the way from here to each peer's device memory, in NCCL's form. */
+static void log_routes(const struct rd_gpu *gpu)
 {
 	const struct rd_member *members = rd_control_members(gpu->comm->control);
 	int rank = gpu->comm->rank;
@@ -186,7 +186,7 @@ static void tell_routes(const struct rd_gpu *gpu)
 }
 
 /* RONDO_ALGO names one that sends messages. */
-static bool asks_for_messages(const struct rondo_comm *comm)
+static bool names_messages(const struct rondo_comm *comm)
 {
 	const struct rd_algorithm *named = rd_algorithm_named(comm->settings.algo);
 
@@ -194,45 +194,44 @@ static bool asks_for_messages(const struct rondo_comm *comm)
 }
 
 /*
- * How this comm's calls run, and why. By direct access where all ranks reach each other; by
- * messages where some do not, or RONDO_ALGO wants it so; through host memory where neither can be.
- * On a device that processes share in turns every rank reaches every other, and nothing may spin:
- * there are no messages.
+ * By direct access where all ranks reach each other; by messages where some do not, or RONDO_ALGO
+ * names them; through host memory where neither can be. Where processes take turns on a device,
+ * every rank reaches every other, and nothing may spin: there are no messages.
  */
-static const char *choose_kernel(struct rd_gpu *gpu, bool direct, bool turns, int *err)
+static bool wants_messages(const struct rd_gpu *gpu, bool direct, bool turns)
 {
-	const struct rondo_comm *comm = gpu->comm;
-	enum rd_kernel asked = gpu->kernel;
-	bool named = asks_for_messages(comm), automatic = asked == RD_KERNEL_AUTO;
+	if (gpu->comm->size > RD_WORK_RANKS)
+		return false;
+	return gpu->kernel == RD_KERNEL_MESSAGES ||
+	       (gpu->kernel == RD_KERNEL_AUTO && !turns && (!direct || names_messages(gpu->comm)));
+}
 
-	gpu->kernel = RD_KERNEL_STAGED;
-	if (asked == RD_KERNEL_STAGED)
-		return "RONDO_KERNEL";
-	if (asked == RD_KERNEL_MESSAGES || (automatic && !turns && (named || !direct)))
-		*err = comm->size <= RD_WORK_RANKS ? rd_messages_create(gpu) : 0;
-	if (gpu->messages) {
-		gpu->kernel = RD_KERNEL_MESSAGES;
-		return !automatic ? "RONDO_KERNEL"
-		       : named    ? "RONDO_ALGO names an algorithm of messages"
-				  : "not all ranks reach each other's device memory";
-	}
-	if (!direct)
-		return comm->size > RD_WORK_RANKS
-			       ? "more ranks than kernels know"
-			       : "not all ranks reach each other's device memory";
-	gpu->kernel = asked == RD_KERNEL_STEPPED || (turns && asked != RD_KERNEL_FUSED)
-			      ? RD_KERNEL_STEPPED
-			      : RD_KERNEL_FUSED;
+/* Replaces the setting in gpu->kernel by the way that calls run. Returns the reason, for the log. */
+static const char *choose_kernel(struct rd_gpu *gpu, bool direct, bool turns)
+{
+	enum rd_kernel setting = gpu->kernel;
+
+	gpu->kernel = gpu->messages                            ? RD_KERNEL_MESSAGES
+		      : setting == RD_KERNEL_STAGED || !direct ? RD_KERNEL_STAGED
+		      : setting == RD_KERNEL_STEPPED           ? RD_KERNEL_STEPPED
+		      : setting == RD_KERNEL_FUSED || !turns   ? RD_KERNEL_FUSED
+							       : RD_KERNEL_STEPPED;
 	gpu->one_process = gpu->kernel == RD_KERNEL_FUSED && is_one_process(gpu);
-	if (asked == gpu->kernel)
+	if (setting == gpu->kernel)
 		return "RONDO_KERNEL";
+	if (gpu->messages && names_messages(gpu->comm))
+		return "RONDO_ALGO names an algorithm of messages";
+	if (gpu->kernel == RD_KERNEL_STAGED && gpu->comm->size > RD_WORK_RANKS)
+		return "more ranks than kernels know";
+	if (gpu->messages || gpu->kernel == RD_KERNEL_STAGED)
+		return "not all ranks reach each other's device memory";
 	if (turns)
 		return "processes take turns on one device";
 	return gpu->one_process ? "all ranks in one process" : "all ranks run at the same time";
 }
 
-/* Ranks of this process on this gpu's device; 0: a lower one than this speaks for them. */
-static int speaks_for(const struct rd_gpu *gpu)
+/* Ranks of this process on this gpu's device; 0: this is not the lowest of them. */
+static int ranks_in_process(const struct rd_gpu *gpu)
 {
 	const struct rd_member *members = rd_control_members(gpu->comm->control);
 	int rank = gpu->comm->rank, ranks = 1;
@@ -256,7 +255,7 @@ static int speaks_for(const struct rd_gpu *gpu)
 static void warn_of_few_queues(const struct rd_gpu *gpu)
 {
 	const char *set = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
-	int queues = set ? atoi(set) : USUAL_QUEUES, ranks = speaks_for(gpu);
+	int queues = set ? atoi(set) : USUAL_QUEUES, ranks = ranks_in_process(gpu);
 
 	if (gpu->ops != &rd_emulated && ranks > 1 && STREAMS_OF_A_RANK * ranks > queues)
 		rd_log(RD_WARN, RD_ROUTE,
@@ -268,21 +267,22 @@ static void warn_of_few_queues(const struct rd_gpu *gpu)
 
 static int find_kernel(struct rd_gpu *gpu, const struct rd_gpu_card *cards)
 {
-	const char *why = NULL;
-	bool direct;
+	bool direct, turns = takes_turns(gpu, cards);
+	const char *reason;
 	int err;
 
 	rd_peers_find_own_process(gpu);
 	share_out_blocks(gpu, cards);
 	err = rd_peers_try(gpu, cards, &direct);
-	if (!err)
-		why = choose_kernel(gpu, direct, takes_turns(gpu, cards), &err);
+	if (!err && wants_messages(gpu, direct, turns))
+		err = rd_messages_create(gpu);
 	if (err)
 		return err;
+	reason = choose_kernel(gpu, direct, turns);
 	if (direct || gpu->messages)
-		tell_routes(gpu);
+		log_routes(gpu);
 	rd_log(RD_INFO, RD_ROUTE, "rank %d on %s device %d: %s (%s)", gpu->comm->rank,
-		gpu->ops->name, gpu->device, kernel_name(gpu->kernel), why);
+		gpu->ops->name, gpu->device, kernel_name(gpu->kernel), reason);
 	warn_of_few_queues(gpu);
 	return 0;
 }
@@ -303,7 +303,7 @@ static int check_kernels(const struct rondo_comm *comm, const struct rd_gpu_card
 }
 
 /* The calls that made the gpu are not the user's. */
-static void forget_calls(struct rondo_comm *comm)
+static void reset_calls(struct rondo_comm *comm)
 {
 	comm->calls = 0;
 	comm->digest = 0;
@@ -325,7 +325,7 @@ static void write_card(struct rd_gpu *gpu, struct rd_gpu_card *card)
 		rd_peers_offer(gpu, card);
 }
 
-static int meet(struct rd_gpu *gpu)
+static int exchange_cards(struct rd_gpu *gpu)
 {
 	struct rondo_comm *comm = gpu->comm;
 	struct rd_gpu_card card, *cards = calloc((size_t)comm->size, sizeof(*cards));
@@ -345,12 +345,12 @@ static int meet(struct rd_gpu *gpu)
 		gpu->kernel = RD_KERNEL_STAGED;
 	else if (!err)
 		err = find_kernel(gpu, cards);
-	/* Not the progress thread's stream: what it queues late must not come after what callers
-	   launched since, which may wait for it. */
+	/* Not the progress thread's stream: a kernel that this thread queues late would follow the
+	   callers' later kernels, which may wait for it. */
 	if (!err && (gpu->one_process || gpu->messages))
 		err = gpu->ops->stream_create(gpu->device, &gpu->chain);
 	free(cards);
-	forget_calls(comm);
+	reset_calls(comm);
 	return err;
 }
 
@@ -361,7 +361,7 @@ static int open_gpu(struct rd_gpu *gpu)
 	int err = gpu->ops->stream_create(gpu->device, &gpu->stream);
 
 	if (!err)
-		err = take_stream_flags(gpu);
+		err = stream_flags_get(gpu);
 	if (!err)
 		err = rd_region_alloc(&host_flags, sizeof(*gpu->host_flags));
 	if (err)
@@ -408,7 +408,7 @@ int rd_gpu_create(struct rondo_comm *comm)
 	int err = open_gpu(gpu);
 
 	if (!err)
-		err = meet(gpu);
+		err = exchange_cards(gpu);
 	return err ? err : rd_progress_create(gpu);
 }
 
@@ -435,7 +435,7 @@ void rd_gpu_destroy(struct rd_gpu *gpu)
 	if (gpu->stream)
 		gpu->ops->stream_destroy(gpu->device, gpu->stream);
 	rd_peers_unmap(gpu);
-	rd_transfers_forget(gpu);
+	rd_transfers_free_lists(gpu);
 	rd_messages_destroy(gpu->messages);
 	if (gpu->host_flags) {
 		gpu->ops->unshare(gpu->host_flags);
@@ -445,6 +445,6 @@ void rd_gpu_destroy(struct rd_gpu *gpu)
 		for (int root = 0; root < RD_WORK_RANKS; root++)
 			rd_plan_destroy(gpu->plans[i][root]);
 	rd_async_error_release(gpu->async_error);
-	give_stream_flags_back(gpu);
+	stream_flags_put(gpu);
 	free(gpu);
 }

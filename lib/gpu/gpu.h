@@ -1,9 +1,9 @@
 /*
  * A gpu: the part of a comm that runs calls on device memory. Each rank has
- *   - host flags, which all ranks map (peers.h): peers write there how far they are, and the rank
- *     announces where its buffers lie;
+ *   - host flags, which all ranks map (peers.h): peers write their progress there, and the rank
+ *     announces its buffers' addresses;
  *   - device flags, the same in device memory, for kernels;
- *   - a stream, and a progress thread, which does the host's part of such calls (progress.h).
+ *   - a stream, and a progress thread, which does the host's part of calls (progress.h).
  *
  * On its stream a call is two flags: the stream writes `ready` when it reaches the call, and waits
  * for `finished`. In between the progress thread
@@ -46,10 +46,10 @@ enum rd_kernel {
 		RD_KERNEL_COUNT
 };
 
-/* Calls of a comm that may be under way on streams; more wait to be made. */
+/* Calls of a comm that may be queued on streams; a further one waits. */
 #define RD_READY 256
 
-/* Streams look at these also when the comm is gone: they are never freed, and count on. */
+/* Streams read these also after the comm is gone: they are never freed, and count on. */
 struct rd_stream_flags {
 	_Alignas(64) uint32_t ready[RD_READY]; /* by number: streams write in no order */
 	_Alignas(64) uint32_t finished;
@@ -59,7 +59,7 @@ struct rd_stream_flags {
 struct rd_host_flags;
 struct rd_progress_thread;
 struct rd_messages;
-struct rd_roll;
+struct rd_transfer_list;
 
 #define RD_IMPORTS 64
 
@@ -86,7 +86,7 @@ struct rd_gpu {
 	struct rd_device_stream *device_stream; /* for calls on no stream, made when first needed */
 	struct rd_async_error *async_error;
 	struct rd_stream_flags *stream_flags;
-	uint32_t number; /* of the last call handed to the progress thread */
+	uint32_t number; /* of the last call that the progress thread received */
 	uint32_t marker;
 	struct rd_host_flags *host_flags, *peer_flags[RD_WORK_RANKS];
 	struct rd_device_flags *device_flags, *peer_device_flags[RD_WORK_RANKS];
@@ -95,7 +95,7 @@ struct rd_gpu {
 	uint64_t imports_used;
 	struct rd_plan *plans[RD_COLLECTIVE_COUNT][RD_WORK_RANKS]; /* by root */
 	uint32_t sent[RD_WORK_RANKS], received[RD_WORK_RANKS]; /* offers, by peer (transfers.h) */
-	struct rd_roll *rolls; /* long groups of transfers */
+	struct rd_transfer_list *transfer_lists; /* of long groups */
 	uint32_t announced; /* calls that this rank announced to its peers (direct.h) */
 	struct rd_progress_thread *progress;
 };

@@ -12,10 +12,10 @@
 #include "gpu/peers.h"
 #include "gpu/compile_messages.h"
 
-/* A plan as it lies on the device. */
-struct shipped {
-	bool sought; /* whether there is one, is known */
-	struct rd_plan *plan; /* NULL: there is none */
+/* A plan on the device. */
+struct device_plan {
+	bool searched;
+	struct rd_plan *plan; /* NULL: none, or not searched yet */
 	void *memory; /* the moves, then scratch */
 	int move_count;
 };
@@ -27,9 +27,9 @@ struct rd_messages {
 	struct rd_fifo *fifo, *peer_fifos[RD_WORK_RANKS];
 	bool imported[RD_WORK_RANKS];
 	uint32_t reach[RD_WORK_RANKS]; /* by rank: bit p: it exchanges flags with rank p */
-	struct rd_layout round;
+	struct rd_layout ring;
 	int order[RD_WORK_RANKS], group[RD_WORK_RANKS];
-	struct shipped shipped[RD_COLLECTIVE_COUNT][RD_WORK_RANKS]; /* by root */
+	struct device_plan plans[RD_COLLECTIVE_COUNT][RD_WORK_RANKS]; /* by root */
 };
 
 bool rd_messages_link(const struct rd_messages *messages, int a, int b)
@@ -39,11 +39,11 @@ bool rd_messages_link(const struct rd_messages *messages, int a, int b)
 
 /* ---- Fifos --------------------------------------------------------------------------------- */
 
-/* A rank sends it to all others, for its fifo. */
+/* A rank's fifo, for all others. */
 struct card {
 	uint64_t address;
 	struct rd_handle handle;
-	int32_t able; /* 1: in its own process, 2: in others too */
+	int32_t reachable; /* 1: from its own process, 2: from others too */
 };
 
 static void write_card(struct rd_messages *messages, struct card *card)
@@ -60,7 +60,7 @@ static void write_card(struct rd_messages *messages, struct card *card)
 	}
 	messages->fifo = messages->peer_fifos[gpu->comm->rank] = fifo;
 	card->address = (uintptr_t)fifo;
-	card->able = gpu->ops->export(fifo, &card->handle) ? 1 : 2;
+	card->reachable = gpu->ops->export(fifo, &card->handle) ? 1 : 2;
 }
 
 static bool map_fifo(struct rd_messages *messages, int peer, const struct card *card, int there)
@@ -70,14 +70,15 @@ static bool map_fifo(struct rd_messages *messages, int peer, const struct card *
 	size_t size;
 
 	if (gpu->same_process[peer]) {
-		if (!card->able || (there != gpu->device && gpu->ops->peer(gpu->device, there)))
+		if (!card->reachable ||
+			(there != gpu->device && gpu->ops->peer(gpu->device, there)))
 			return false;
 		if (!rd_devmem_get((void *)(uintptr_t)card->address))
 			return false;
 		messages->peer_fifos[peer] = (struct rd_fifo *)(uintptr_t)card->address;
 		return true;
 	}
-	if (card->able < 2 || gpu->ops->import(gpu->device, &card->handle, &base, &size))
+	if (card->reachable < 2 || gpu->ops->import(gpu->device, &card->handle, &base, &size))
 		return false;
 	messages->peer_fifos[peer] = base;
 	messages->imported[peer] = true;
@@ -89,14 +90,14 @@ static uint32_t check_of(const struct rd_gpu *gpu, int from, int to)
 	return (uint32_t)gpu->comm->local.comm_id ^ ((uint32_t)to * 256 + (uint32_t)from + 1);
 }
 
-static int copy_now(struct rd_gpu *gpu, void *to, const void *from, size_t size)
+static int copy_and_wait(struct rd_gpu *gpu, void *to, const void *from, size_t size)
 {
 	int err = gpu->ops->copy(gpu->device, gpu->stream, to, from, size);
 
 	return err ? err : gpu->ops->stream_synchronize(gpu->device, gpu->stream);
 }
 
-/* Maps what fifo it can, and writes a flag into each. */
+/* Maps the fifos that it can, and writes a flag into each. */
 static void write_checks(struct rd_messages *messages, const struct card *cards)
 {
 	struct rd_gpu *gpu = messages->gpu;
@@ -113,74 +114,73 @@ static void write_checks(struct rd_messages *messages, const struct card *cards)
 			continue;
 		}
 		gpu->host_flags->check = check_of(gpu, rank, peer);
-		if (copy_now(gpu, &messages->peer_fifos[peer]->checked[rank],
+		if (copy_and_wait(gpu, &messages->peer_fifos[peer]->checked[rank],
 			    &gpu->host_flags->check, sizeof(uint32_t)))
 			rd_log(RD_INFO, RD_ROUTE, "rank %d cannot write to rank %d's device: %s",
 				rank, peer, rondo_last_error());
 	}
 }
 
-/* Bits of the peers whose flags have come, and to which this rank can write. */
+/* Bits of the peers whose flags this rank reads, and to which it can write. */
 static uint32_t read_checks(struct rd_messages *messages)
 {
 	struct rd_gpu *gpu = messages->gpu;
-	uint32_t met = 0;
+	uint32_t reached = 0;
 
 	for (int peer = 0; peer < gpu->comm->size && messages->fifo; peer++)
 		if (messages->peer_fifos[peer] && peer != gpu->comm->rank &&
-			!copy_now(gpu, &gpu->host_flags->check, &messages->fifo->checked[peer],
+			!copy_and_wait(gpu, &gpu->host_flags->check, &messages->fifo->checked[peer],
 				sizeof(uint32_t)) &&
 			gpu->host_flags->check == check_of(gpu, peer, gpu->comm->rank))
-			met |= 1u << peer;
-	return met;
+			reached |= 1u << peer;
+	return reached;
 }
 
-/* ---- The round ----------------------------------------------------------------------------- */
+/* ---- The ring ------------------------------------------------------------------------------ */
 
-/* Puts ranks at the round's places from `at` on, each within reach of the one before; the first
-   choices are those of `wish`. Tries are counted: a puzzle of 16 ranks may take long. */
-static bool lay_round(
-	struct rd_messages *messages, const int *wish, int at, uint32_t laid, int *tries)
+/* Fills the ring's order from place `at` on by backtracking: neighbours must be linked. Prefers the
+   order of `preferred`. `tries` bounds the search: of 16 ranks it may take long. */
+static bool order_ring(
+	struct rd_messages *messages, const int *preferred, int at, uint32_t placed, int *tries)
 {
-	int size = messages->round.size, *order = messages->order;
+	int size = messages->ring.size, *order = messages->order;
 
 	if (at == size)
 		return size <= 2 || rd_messages_link(messages, order[size - 1], order[0]);
 	for (int i = 0; i < size && --*tries > 0; i++) {
-		int rank = wish[i];
+		int rank = preferred[i];
 
-		if (laid >> rank & 1 ||
+		if (placed >> rank & 1 ||
 			(at > 0 && !rd_messages_link(messages, order[at - 1], rank)))
 			continue;
 		order[at] = rank;
-		if (lay_round(messages, wish, at + 1, laid | 1u << rank, tries))
+		if (order_ring(messages, preferred, at + 1, placed | 1u << rank, tries))
 			return true;
 	}
 	return false;
 }
 
-#define TRIES 100000
+#define TRIES_MAX 100000
 
-/* The comm's own order where its neighbours reach each other; else a round along which they do, if
-   there is one. Every rank comes to the same. */
-static void make_round(struct rd_messages *messages)
+/* The comm's own order where its neighbours are linked; else a ring whose neighbours are, if there
+   is one. Every rank finds the same. */
+static void find_ring(struct rd_messages *messages)
 {
 	const struct rondo_comm *comm = messages->gpu->comm;
-	const int *wish = comm->layouts[0]->order;
-	int tries = TRIES;
+	const int *preferred = comm->layouts[0]->order;
+	int tries = TRIES_MAX;
 
-	messages->round = (struct rd_layout){ .size = comm->size,
+	messages->ring = (struct rd_layout){ .size = comm->size,
 		.group_count = 1,
 		.order = messages->order,
 		.group = messages->group };
-	if (!lay_round(messages, wish, 0, 0, &tries))
-		memcpy(messages->order, wish, (size_t)comm->size * sizeof(*wish));
+	if (!order_ring(messages, preferred, 0, 0, &tries))
+		memcpy(messages->order, preferred, (size_t)comm->size * sizeof(*preferred));
 }
 
 /* ---- Plans --------------------------------------------------------------------------------- */
 
-/* Whether all that one rank's plan exchanges goes over links that are there, and by steps that
-   devices have. */
+/* Whether devices have all steps of one rank's plan, and links for its messages. */
 static bool links_are_there(const struct rd_messages *messages, const struct rd_plan *plan)
 {
 	int rank = plan->problem.rank;
@@ -197,7 +197,7 @@ static bool links_are_there(const struct rd_messages *messages, const struct rd_
 	return true;
 }
 
-/* Whether it does on every rank; *own: this rank's plan, if so. */
+/* Whether the algorithm's plan runs on every rank; *own: this rank's plan, if so. */
 static bool can_run(struct rd_messages *messages, const struct rd_algorithm *algorithm,
 	const struct rd_problem *problem, struct rd_plan **own)
 {
@@ -225,13 +225,13 @@ static bool can_run(struct rd_messages *messages, const struct rd_algorithm *alg
 }
 
 /* The first in the table is the ring, which moves the fewest bytes. */
-static struct rd_plan *find_plan(struct rd_messages *messages, const struct rd_problem *asked)
+static struct rd_plan *find_plan(struct rd_messages *messages, const struct rd_problem *given)
 {
 	const char *named = messages->gpu->comm->settings.algo;
-	struct rd_problem problem = *asked;
+	struct rd_problem problem = *given;
 	struct rd_plan *plan = NULL;
 
-	problem.layout = &messages->round;
+	problem.layout = &messages->ring;
 	for (int round = *named ? 0 : 1; round < 2 && !plan; round++)
 		for (int i = 0; rd_algorithms[i] && !plan; i++)
 			if (round == 1 || strcmp(named, rd_algorithms[i]->name) == 0)
@@ -252,62 +252,62 @@ static size_t moves_size(const struct rd_plan *plan)
 	return (size + RD_FIFO_ALIGNMENT - 1) / RD_FIFO_ALIGNMENT * RD_FIFO_ALIGNMENT;
 }
 
-/* Puts the plan on the device, for good. */
-static int ship(struct rd_messages *messages, struct shipped *shipped)
+/* Copies the plan to the device, where it stays. */
+static int upload(struct rd_messages *messages, struct device_plan *device_plan)
 {
 	struct rd_gpu *gpu = messages->gpu;
-	size_t size = moves_size(shipped->plan);
+	size_t size = moves_size(device_plan->plan);
 	struct rd_move *moves = malloc(size);
 	int err;
 
 	if (!moves)
 		return rd_fail(RONDO_MEMORY, "no memory for a plan");
-	shipped->move_count = rd_steps_flatten(shipped->plan, moves);
+	device_plan->move_count = rd_steps_flatten(device_plan->plan, moves);
 	err = gpu->ops->alloc(gpu->device,
 		size + rd_steps_scratch_size(
-			       shipped->plan, messages->channels, messages->slot_size),
-		&shipped->memory);
+			       device_plan->plan, messages->channels, messages->slot_size),
+		&device_plan->memory);
 	if (!err)
-		err = copy_now(gpu, shipped->memory, moves, size);
+		err = copy_and_wait(gpu, device_plan->memory, moves, size);
 	free(moves);
 	return err;
 }
 
-static struct shipped *shipped_for(struct rd_messages *messages, const struct rd_problem *problem)
+static struct device_plan *plan_for(struct rd_messages *messages, const struct rd_problem *problem)
 {
-	return &messages->shipped[problem->collective][problem->root];
+	return &messages->plans[problem->collective][problem->root];
 }
 
 int rd_messages_prepare(
 	struct rd_messages *messages, const struct rd_problem *problem, bool captures, bool *found)
 {
-	struct shipped *shipped = shipped_for(messages, problem);
+	struct device_plan *device_plan = plan_for(messages, problem);
 
-	if (!shipped->sought) {
-		shipped->plan = find_plan(messages, problem);
-		shipped->sought = true;
+	if (!device_plan->searched) {
+		device_plan->plan = find_plan(messages, problem);
+		device_plan->searched = true;
 	}
-	*found = shipped->plan;
-	if (!*found || shipped->memory)
+	*found = device_plan->plan;
+	if (!*found || device_plan->memory)
 		return 0;
 	if (captures)
 		return rd_fail(RONDO_UNSUPPORTED,
 			"%s: its plan is not on the device yet: make this call once before it is "
 			"captured in a graph",
 			rd_collective_name(problem->collective));
-	return ship(messages, shipped);
+	return upload(messages, device_plan);
 }
 
 void rd_messages_steps(
 	struct rd_messages *messages, const struct rd_call *call, struct rd_steps *steps)
 {
 	const struct rd_gpu *gpu = messages->gpu;
-	const struct shipped *shipped = shipped_for(messages, &call->problem);
+	const struct device_plan *device_plan = plan_for(messages, &call->problem);
 
-	rd_steps_cut(steps, shipped->plan, call, messages->channels, messages->slot_size);
-	steps->moves = shipped->memory;
-	steps->move_count = shipped->move_count;
-	steps->scratch = (char *)shipped->memory + moves_size(shipped->plan);
+	rd_steps_cut(steps, device_plan->plan, call, messages->channels, messages->slot_size);
+	steps->moves = device_plan->memory;
+	steps->move_count = device_plan->move_count;
+	steps->scratch = (char *)device_plan->memory + moves_size(device_plan->plan);
 	steps->abort_flag = &gpu->host_flags->abort_flag;
 	steps->timeout_ns = gpu->comm->settings.timeout_ms * UINT64_C(1000000);
 	memcpy(steps->peer_fifos, messages->peer_fifos, sizeof(steps->peer_fifos));
@@ -316,11 +316,11 @@ void rd_messages_steps(
 /* ---- Life ---------------------------------------------------------------------------------- */
 
 /* All flags must be written before any is read. */
-static int meet(struct rd_messages *messages)
+static int try_fifos(struct rd_messages *messages)
 {
 	struct rd_gpu *gpu = messages->gpu;
 	struct card card, cards[RD_WORK_RANKS];
-	uint32_t met;
+	uint32_t reached;
 	bool all;
 	int err;
 
@@ -332,8 +332,8 @@ static int meet(struct rd_messages *messages)
 	err = rd_gpu_agree(gpu, true, &all);
 	if (err)
 		return err;
-	met = read_checks(messages);
-	return rd_gpu_gather(gpu, &met, messages->reach, sizeof(met));
+	reached = read_checks(messages);
+	return rd_gpu_gather(gpu, &reached, messages->reach, sizeof(reached));
 }
 
 static bool every_rank_reaches_some(const struct rd_messages *messages)
@@ -361,12 +361,12 @@ int rd_messages_create(struct rd_gpu *gpu)
 	messages->gpu = gpu;
 	messages->channels = gpu->blocks < RD_FIFO_CHANNELS ? gpu->blocks : RD_FIFO_CHANNELS;
 	messages->slot_size = rd_fifo_slot_size(gpu->comm->size, messages->channels);
-	err = meet(messages);
+	err = try_fifos(messages);
 	if (err || !every_rank_reaches_some(messages)) {
 		rd_messages_destroy(messages);
 		return err;
 	}
-	make_round(messages);
+	find_ring(messages);
 	gpu->messages = messages;
 	return 0;
 }
@@ -380,9 +380,9 @@ void rd_messages_destroy(struct rd_messages *messages)
 	gpu = messages->gpu;
 	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++)
 		for (int root = 0; root < RD_WORK_RANKS; root++) {
-			rd_plan_destroy(messages->shipped[i][root].plan);
-			if (messages->shipped[i][root].memory)
-				gpu->ops->free(messages->shipped[i][root].memory);
+			rd_plan_destroy(messages->plans[i][root].plan);
+			if (messages->plans[i][root].memory)
+				gpu->ops->free(messages->plans[i][root].memory);
 		}
 	for (int rank = 0; rank < RD_WORK_RANKS; rank++)
 		if (messages->imported[rank])

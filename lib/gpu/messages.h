@@ -1,6 +1,6 @@
 /*
- * What a gpu has for plans of messages: the same ring, tree and mesh plans that run on host
- * memory, executed by one kernel (steps.h). A plan runs where each pair of ranks that it has
+ * Calls by messages: one kernel (steps.h) runs the same ring, tree and mesh plans that run on host
+ * memory. A plan runs where each pair of ranks that it has
  * exchange messages reaches each other's device memory; others need not. Peers' buffers are never
  * addressed, only their fifo, so a call is one launch on the user's stream, in one process or in
  * several.

@@ -21,7 +21,7 @@ struct rd_announcement {
 	struct rd_buffer_location in, out;
 	uint64_t factor; /* of a premultiplied sum */
 	uint32_t reachable; /* not 0: all that others address of its buffers */
-	/* Where only two ranks know the length: the bytes for each peer. */
+	/* Where only two ranks have the length: the bytes for each peer. */
 	struct {
 		uint64_t in_at, out_at, size;
 	} gives[RD_WORK_RANKS];
@@ -58,7 +58,7 @@ struct rd_gpu_card {
 	uint64_t device_flags_address;
 	struct rd_handle device_flags_handle;
 	int32_t able; /* to be reached directly */
-	int32_t kernel; /* asked for */
+	int32_t kernel; /* the setting */
 	int32_t at_once; /* processes run on its device at the same time */
 	int32_t blocks;
 };

@@ -15,8 +15,8 @@
 #include "gpu/watch.h"
 #include "base/futex.h"
 
-/* Interval of the checks whether the comm still stands, while streams are under way. */
-#define LOOK_MS 10
+/* Interval of the checks for failures, while streams are busy. */
+#define CHECK_MS 10
 /* A fused kernel waits twice: to enter, and to leave; and some time before it begins. */
 #define KERNEL_WAITS 2
 #define KERNEL_BEGINS_MS 10000
@@ -48,7 +48,7 @@ struct rd_progress_thread {
 
 	uint32_t launched; /* the last job whose end is queued on the gpu's stream */
 	uint32_t seen; /* of flags->finished, and since when it is that */
-	int64_t since_ms; /* 0: not looked yet */
+	int64_t since_ms; /* 0: not checked yet */
 	int reported_ms; /* of that wait, as slow */
 	uint32_t slow_call; /* the call of the latest kernel that was reported as slow */
 	bool transfers[RD_READY]; /* by number: what the job is */
@@ -63,7 +63,7 @@ static int missing_peer(const struct rd_gpu *gpu, uint32_t job)
 	const struct rd_host_flags *host_flags = gpu->host_flags;
 
 	if (gpu->progress->transfers[job % RD_READY])
-		return rd_transfers_owed(gpu);
+		return rd_transfers_missing_peer(gpu);
 	for (int peer = 0; peer < gpu->comm->size && peer < RD_WORK_RANKS; peer++)
 		if (peer != gpu->comm->rank && gpu->kernel == RD_KERNEL_STEPPED &&
 			!rd_flag_reached(&host_flags->left[peer], gpu->announced))
@@ -74,7 +74,7 @@ static int missing_peer(const struct rd_gpu *gpu, uint32_t job)
 /* Bound of the time in which launched work finishes no call. A fused kernel can name the rank that
    it waits for; the host cannot, and so reports only after it. Transfers' copies wait for no rank.
  */
-static int64_t patience_ms(const struct rd_gpu *gpu, uint32_t job)
+static int64_t job_timeout_ms(const struct rd_gpu *gpu, uint32_t job)
 {
 	int64_t timeout_ms = gpu->comm->settings.timeout_ms;
 
@@ -122,7 +122,7 @@ static void report_slow_kernel(struct rd_progress_thread *progress)
 		"in a call on devices");
 }
 
-/* While nothing else is to be done: are the streams that wait still being served? */
+/* Between jobs: bounds the wait of streams for launched work. */
 static void watch_launched(struct rd_progress_thread *progress)
 {
 	struct rd_gpu *gpu = progress->gpu;
@@ -139,7 +139,7 @@ static void watch_launched(struct rd_progress_thread *progress)
 		progress->seen = finished;
 		progress->since_ms = now_ms;
 		progress->reported_ms = 0;
-	} else if (now_ms - progress->since_ms > patience_ms(gpu, finished + 1)) {
+	} else if (now_ms - progress->since_ms > job_timeout_ms(gpu, finished + 1)) {
 		report_unfinished(gpu, finished + 1, now_ms - progress->since_ms);
 	} else {
 		report_slow(progress, finished + 1, now_ms - progress->since_ms);
@@ -171,7 +171,7 @@ static int run_collective(struct rd_progress_thread *progress, struct rd_task *t
 	return err;
 }
 
-/* Replays of the graph need no host: what the kernel must know goes into it now. */
+/* Replays of the graph need no host: the kernel gets all addresses now. */
 static int prepare_capture(
 	struct rd_progress_thread *progress, struct rd_task *task, struct rd_work *work)
 {
@@ -214,7 +214,7 @@ static int run_tasks(struct rd_progress_thread *progress, struct job *job)
 {
 	struct rd_gpu *gpu = progress->gpu;
 	bool transfers = job->tasks[0].call.problem.collective == RD_TRANSFER;
-	/* Nobody's silence: the caller's stream may have much to do before. */
+	/* No peer's silence: the caller's stream may have earlier work. */
 	int err = rd_gpu_watch_flag(gpu, rd_ready(gpu->stream_flags, job->number), job->number, -1);
 
 	if (err)
@@ -239,8 +239,8 @@ static void run_job(struct rd_progress_thread *progress, struct job *job)
 	progress->since_ms = 0;
 	if (!err)
 		return;
-	/* The gpu's stream ends, then the caller's goes on; what it finds is garbage, and it will
-	   be told so when it is synchronised. */
+	/* The gpu's stream ends, then the caller's goes on, with undefined results: synchronising
+	   it returns the error. */
 	if (!atomic_load(&gpu->comm->failed))
 		rd_comm_fail(gpu->comm, err, gpu->comm->rank);
 	rd_gpu_watch(gpu);
@@ -272,7 +272,7 @@ static void wait_a_moment(struct rd_progress_thread *progress)
 	struct timespec until;
 
 	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += LOOK_MS * 1000000L;
+	until.tv_nsec += CHECK_MS * 1000000L;
 	until.tv_sec += until.tv_nsec / 1000000000;
 	until.tv_nsec %= 1000000000;
 	pthread_cond_timedwait(&progress->change, &progress->lock, &until);
@@ -292,7 +292,7 @@ static void idle(struct rd_progress_thread *progress)
 	pthread_mutex_lock(&progress->lock);
 }
 
-static void *work_off(void *argument)
+static void *progress_main(void *argument)
 {
 	struct rd_progress_thread *progress = argument;
 
@@ -342,7 +342,7 @@ int rd_progress_create(struct rd_gpu *gpu)
 	rd_condition_init(&progress->change);
 	gpu->progress = progress;
 
-	int err = rd_thread_start(&progress->thread, 0, work_off, progress);
+	int err = rd_thread_start(&progress->thread, 0, progress_main, progress);
 
 	if (!err)
 		return 0;

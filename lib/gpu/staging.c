@@ -32,7 +32,7 @@ struct feed {
 	size_t parts, brought, done;
 	size_t slot_size;
 	char *slots;
-	uint32_t came[SLOTS]; /* what the stage's flag will be when the slot's part is there */
+	uint32_t arrived[SLOTS]; /* what the stage's flag will be when the slot's part is there */
 	int waits;
 };
 
@@ -41,7 +41,7 @@ struct rd_stage {
 	void *stream; /* brings parts here while the gpu's takes them back */
 	void *bringing; /* that, or the gpu's where nothing is in more than one part; NULL:
 			   nothing has begun */
-	uint32_t *came, called; /* how many parts have come; how many were called for */
+	uint32_t *arrived, called; /* how many parts have come; how many were called for */
 	char *memory; /* the flag has its first host flags */
 	size_t size;
 	struct feed *feeds; /* of the calls that are run: so many of them are used */
@@ -225,9 +225,10 @@ static int bring(struct feed *feed)
 		err = gpu->ops->stream_follow(gpu->device, stage->bringing, gpu->stream);
 	if (!err)
 		err = copy_in(feed, part);
-	feed->came[part % SLOTS] = ++stage->called;
+	feed->arrived[part % SLOTS] = ++stage->called;
 	return err ? err
-		   : gpu->ops->write_flag(gpu->device, stage->bringing, stage->came, stage->called);
+		   : gpu->ops->write_flag(
+			     gpu->device, stage->bringing, stage->arrived, stage->called);
 }
 
 /* ---- Feeding ------------------------------------------------------------------------------- */
@@ -237,7 +238,7 @@ static int next(struct rd_feed *base, struct rd_call *call)
 	struct feed *feed = (struct feed *)base;
 	size_t part = feed->done;
 
-	if (!rd_flag_reached(feed->stage->came, feed->came[part % SLOTS]))
+	if (!rd_flag_reached(feed->stage->arrived, feed->arrived[part % SLOTS]))
 		return RD_IDLE;
 	feed->waits = 0;
 	call->count = count_of(feed, part);
@@ -265,13 +266,13 @@ static int take(struct rd_feed *base)
 static void pause_a_moment(struct rd_feed *base)
 {
 	struct feed *feed = (struct feed *)base;
-	const uint32_t *came = feed->stage->came;
-	uint32_t seen = __atomic_load_n(came, __ATOMIC_ACQUIRE);
+	const uint32_t *arrived = feed->stage->arrived;
+	uint32_t seen = __atomic_load_n(arrived, __ATOMIC_ACQUIRE);
 
 	if (feed->waits++ < YIELDS)
 		sched_yield();
-	else if (!rd_flag_reached(came, feed->came[feed->done % SLOTS]))
-		rd_flag_sleep(came, seen, WORD_NS);
+	else if (!rd_flag_reached(arrived, feed->arrived[feed->done % SLOTS]))
+		rd_flag_sleep(arrived, seen, WORD_NS);
 }
 
 static const struct rd_feed feeding = { .next = next, .take = take, .pause = pause_a_moment };
@@ -310,7 +311,7 @@ static int grow(struct rd_stage *stage, size_t size)
 	}
 	stage->memory = memory;
 	stage->size = size;
-	stage->came = memory;
+	stage->arrived = memory;
 	stage->called = 0;
 	return 0;
 }

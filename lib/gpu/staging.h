@@ -26,7 +26,7 @@ int rd_stage_begin(struct rd_stage *stage, int index);
 /* When all have been run, or failed. */
 void rd_stage_end(struct rd_stage *stage, int err);
 
-/* When the gpu's stream has come to its end. NULL is fine. */
+/* Call it when the gpu's stream is idle. NULL is fine. */
 void rd_stage_destroy(struct rd_stage *stage);
 
 #endif

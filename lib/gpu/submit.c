@@ -9,9 +9,9 @@
 #include "gpu/progress.h"
 #include "gpu/transfers.h"
 
-/* ---- Taking calls -------------------------------------------------------------------------- */
+/* ---- Checking calls ------------------------------------------------------------------------ */
 
-/* As the caller knows it: a transfer is a send or a receive. */
+/* By its function: a transfer is a send or a receive. */
 static const char *name_of(const struct rd_call *call)
 {
 	if (call->problem.collective != RD_TRANSFER)
@@ -175,8 +175,8 @@ static const char *why_not_captured(const struct rd_gpu *gpu, bool works)
 		       : "devices have no kernel for it, and the host takes part";
 }
 
-/* Between processes those of fused kernels are captured, when the ranks have told each other where
-   their buffers lie. */
+/* Between processes, fused kernels are captured once the ranks have exchanged their buffers'
+   addresses. */
 static int capture_transfers(struct rd_gpu *gpu, struct rd_device_stream *device_stream,
 	struct rd_task *tasks, int count)
 {
@@ -216,8 +216,8 @@ static int capture(struct rd_gpu *gpu, struct rd_device_stream *device_stream, s
 	return err ? err : gpu->ops->run(gpu->device, device_stream->stream, &work);
 }
 
-/* The stream says when it has come this far; the rest is the progress thread's. */
-static int hand_over(struct rd_gpu *gpu, struct rd_device_stream *device_stream,
+/* The stream writes `ready` when it reaches the call; the rest is the progress thread's. */
+static int queue_tasks(struct rd_gpu *gpu, struct rd_device_stream *device_stream,
 	struct rd_task *tasks, int count)
 {
 	uint32_t number = gpu->number + 1;
@@ -237,8 +237,8 @@ static int hand_over(struct rd_gpu *gpu, struct rd_device_stream *device_stream,
 	return err;
 }
 
-/* The stream goes on when all that was handed over is done. If it cannot wait, this thread does:
-   the buffers are in use until then, and its comm is over, which ends that soon. */
+/* The stream goes on when the progress thread has finished. If the stream cannot wait, this thread
+   does: the buffers are in use until then, and its comm has failed, which ends that soon. */
 static int wait_on(struct rd_gpu *gpu, struct rd_device_stream *device_stream)
 {
 	int err = gpu->ops->wait_flag(
@@ -268,12 +268,12 @@ static int batch_at(const struct rd_task *tasks, int count)
 }
 
 static int submit(
-	struct rd_device_stream *device_stream, struct rd_task *tasks, int count, bool *handed)
+	struct rd_device_stream *device_stream, struct rd_task *tasks, int count, bool *queued)
 {
 	struct rd_gpu *gpu = tasks->comm->gpu;
 	struct rd_work work;
 	bool launched = false;
-	int err = rd_device_stream_hold(device_stream, gpu->async_error);
+	int err = rd_device_stream_watch(device_stream, gpu->async_error);
 
 	if (!err && atomic_load(&gpu->comm->failed))
 		err = rd_comm_failure(gpu->comm);
@@ -294,13 +294,13 @@ static int submit(
 	if (gpu->ops->stream_captures(device_stream->stream))
 		return is_transfer(tasks) ? capture_transfers(gpu, device_stream, tasks, count)
 					  : capture(gpu, device_stream, tasks);
-	err = hand_over(gpu, device_stream, tasks, count);
-	*handed = !err;
+	err = queue_tasks(gpu, device_stream, tasks, count);
+	*queued = !err;
 	return err;
 }
 
-/* The host is done with them: a rank that has not issued the latest is the one that is behind. */
-static void note_launched(const struct rd_task *tasks, int count)
+/* The host is done with them: a rank that has not issued the latest call is behind. */
+static void mark_done(const struct rd_task *tasks, int count)
 {
 	for (int i = 0; i < count; i++)
 		if (!is_transfer(&tasks[i]))
@@ -309,22 +309,22 @@ static void note_launched(const struct rd_task *tasks, int count)
 }
 
 static int submit_all(
-	struct rd_device_stream *device_stream, struct rd_task *tasks, int count, bool *handed)
+	struct rd_device_stream *device_stream, struct rd_task *tasks, int count, bool *queued)
 {
 	int err = 0;
 
 	for (int i = 0, batch; i < count; i += batch) {
 		batch = batch_at(&tasks[i], count - i);
 		if (!err)
-			err = submit(device_stream, &tasks[i], batch, &handed[i]);
-		if (!handed[i]) {
-			note_launched(&tasks[i], batch);
+			err = submit(device_stream, &tasks[i], batch, &queued[i]);
+		if (!queued[i]) {
+			mark_done(&tasks[i], batch);
 			rd_tasks_finish(&tasks[i], batch);
 		}
 	}
 	/* Also when a later one failed: these are at work all the same. */
 	for (int i = 0; i < count; i++) {
-		int late = handed[i] ? wait_on(tasks[i].comm->gpu, device_stream) : 0;
+		int late = queued[i] ? wait_on(tasks[i].comm->gpu, device_stream) : 0;
 
 		err = err ? err : late;
 	}
@@ -363,23 +363,23 @@ static void sort_by_comm(const struct rd_task *tasks, int count, struct rd_task 
 }
 
 /* Calls on several comms proceed together: the stream waits for none before all are under way. The
-   progress thread finishes the tasks that are handed to it. */
+   progress thread finishes the tasks that are queued for it. */
 int rd_gpu_submit(struct rd_device_stream *device_stream, struct rd_task *tasks, int count)
 {
 	bool several = !one_comm(tasks, count);
-	bool *handed = calloc((size_t)count, sizeof(*handed));
+	bool *queued = calloc((size_t)count, sizeof(*queued));
 	struct rd_task *sorted = several ? calloc((size_t)count, sizeof(*sorted)) : NULL;
 	int err;
 
-	if (!handed || (several && !sorted)) {
+	if (!queued || (several && !sorted)) {
 		rd_tasks_finish(tasks, count);
 		err = rd_fail(RONDO_MEMORY, "no memory for a group of %d calls", count);
 	} else {
 		if (several)
 			sort_by_comm(tasks, count, sorted);
-		err = submit_all(device_stream, several ? sorted : tasks, count, handed);
+		err = submit_all(device_stream, several ? sorted : tasks, count, queued);
 	}
-	free(handed);
+	free(queued);
 	free(sorted);
 	return err;
 }

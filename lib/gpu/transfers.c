@@ -12,11 +12,11 @@
 #include "gpu/peers.h"
 #include "gpu/watch.h"
 
-/* Rounds of yielding before it sleeps for a peer's flag, and how long: devices wake nobody. */
+/* Polls that yield before it sleeps for a peer's flag; the sleep's bound: devices wake nobody. */
 #define YIELDS 100
-#define WORD_NS 50000
+#define SLEEP_NS 50000
 
-/* One of them, as run.h feeds it: there is nothing to be run, unless it is staged. */
+/* The feed of one transfer (task.h): it runs no plan, unless it is staged. */
 struct transfer {
 	struct rd_feed base;
 	struct rd_gpu *gpu;
@@ -49,7 +49,7 @@ static size_t size_of(const struct rd_call *call)
 	return call->count * rondo_type_size(call->type);
 }
 
-int rd_transfers_owed(const struct rd_gpu *gpu)
+int rd_transfers_missing_peer(const struct rd_gpu *gpu)
 {
 	for (int peer = 0; peer < gpu->comm->size && peer < RD_WORK_RANKS; peer++)
 		if (!rd_flag_reached(&gpu->host_flags->taken[peer], gpu->sent[peer]))
@@ -82,7 +82,7 @@ static int report_silence(const struct transfer *transfer, int64_t waited_ms)
 }
 
 /* RD_MOVED: the flag is there. */
-static int look(struct transfer *transfer)
+static int poll_flag(struct transfer *transfer)
 {
 	uint32_t number;
 	const uint32_t *flag = flag_of(transfer, &number);
@@ -103,7 +103,7 @@ static int look(struct transfer *transfer)
 
 /* ---- Moving -------------------------------------------------------------------------------- */
 
-static int go_staged(struct transfer *transfer, struct rd_call *call)
+static int start_staged(struct transfer *transfer, struct rd_call *call)
 {
 	int err = rd_stage_begin(transfer->stage, transfer->index);
 
@@ -135,7 +135,7 @@ static struct rd_signature sign(const struct transfer *transfer)
 static int go_unreachable(struct transfer *transfer, struct rd_call *call)
 {
 	if (!transfer->from)
-		return go_staged(transfer, call);
+		return start_staged(transfer, call);
 	transfer->unreachable = true;
 	return RD_DONE;
 }
@@ -143,7 +143,7 @@ static int go_unreachable(struct transfer *transfer, struct rd_call *call)
 static int offer(struct transfer *transfer, struct rd_call *call)
 {
 	struct rd_gpu *gpu = transfer->gpu;
-	int peer = peer_of(transfer), moved = look(transfer);
+	int peer = peer_of(transfer), moved = poll_flag(transfer);
 	struct rd_offer *offer = &gpu->host_flags->offers[peer];
 	bool reachable;
 
@@ -205,8 +205,8 @@ static int fetch(const struct transfer *transfer, const struct rd_offer *offer)
 	return 0;
 }
 
-/* When the stream has come so far, or now, where it does nothing. */
-static int say_taken(const struct transfer *transfer, bool now)
+/* When the stream gets there, or now, where it does nothing. */
+static int write_taken(const struct transfer *transfer, bool now)
 {
 	struct rd_gpu *gpu = transfer->gpu;
 	int peer = peer_of(transfer);
@@ -222,7 +222,7 @@ static int say_taken(const struct transfer *transfer, bool now)
 static int take_offer(struct transfer *transfer, struct rd_call *call)
 {
 	struct rd_gpu *gpu = transfer->gpu;
-	int peer = peer_of(transfer), moved = look(transfer), err = 0;
+	int peer = peer_of(transfer), moved = poll_flag(transfer), err = 0;
 	struct rd_signature ours = sign(transfer);
 	struct rd_offer offer;
 
@@ -235,7 +235,7 @@ static int take_offer(struct transfer *transfer, struct rd_call *call)
 	if (call->count > 0 && offer.reachable)
 		err = fetch(transfer, &offer);
 	if (!err)
-		err = say_taken(transfer, transfer->from || !offer.reachable);
+		err = write_taken(transfer, transfer->from || !offer.reachable);
 	if (err)
 		return err;
 	return offer.reachable ? RD_DONE : go_unreachable(transfer, call);
@@ -252,7 +252,7 @@ static int next(struct rd_feed *base, struct rd_call *call)
 	if (call->problem.root == call->problem.target)
 		return transfer->from ? RD_DONE : copy_to_itself(transfer);
 	if (!rd_gpu_goes_directly(transfer->gpu))
-		return go_staged(transfer, call);
+		return start_staged(transfer, call);
 	return sends(transfer) ? offer(transfer, call) : take_offer(transfer, call);
 }
 
@@ -280,7 +280,7 @@ static void pause_a_moment(struct rd_feed *base)
 	if (transfer->rounds < YIELDS)
 		sched_yield();
 	else if (!rd_flag_reached(flag, number))
-		rd_flag_sleep(flag, seen, WORD_NS);
+		rd_flag_sleep(flag, seen, SLEEP_NS);
 }
 
 static const struct rd_feed feeding = { .next = next, .take = take, .pause = pause_a_moment };
@@ -367,47 +367,47 @@ int rd_transfers_exchange(struct rd_stage **stage, struct rd_gpu *gpu, struct rd
 
 /* ---- Launching ----------------------------------------------------------------------------- */
 
-/* A list that is too long to be passed to a kernel: host memory that devices address. */
-struct rd_roll {
-	struct rd_roll *next;
-	uint32_t used, done; /* how often; equal: no kernel reads it any more */
+/* A list too long for a kernel's parameters: host memory that devices address. */
+struct rd_transfer_list {
+	struct rd_transfer_list *next;
+	uint32_t used, done; /* runs; equal: no kernel reads it any more */
 	struct rd_transfer list[RONDO_GROUP_MAX];
 };
 
-static int make_roll(struct rd_gpu *gpu, struct rd_roll **made)
+static int make_list(struct rd_gpu *gpu, struct rd_transfer_list **made)
 {
 	void *memory;
-	int err = rd_region_alloc(&memory, sizeof(struct rd_roll));
+	int err = rd_region_alloc(&memory, sizeof(struct rd_transfer_list));
 
 	if (err)
 		return err;
-	err = gpu->ops->share(memory, sizeof(struct rd_roll));
+	err = gpu->ops->share(memory, sizeof(struct rd_transfer_list));
 	if (err) {
 		rd_region_free(memory);
 		return err;
 	}
 	*made = memory;
-	(*made)->next = gpu->rolls;
-	gpu->rolls = *made;
+	(*made)->next = gpu->transfer_lists;
+	gpu->transfer_lists = *made;
 	return 0;
 }
 
-static int find_roll(struct rd_gpu *gpu, struct rd_roll **found)
+static int find_list(struct rd_gpu *gpu, struct rd_transfer_list **found)
 {
-	for (*found = gpu->rolls; *found; *found = (*found)->next)
+	for (*found = gpu->transfer_lists; *found; *found = (*found)->next)
 		if (rd_flag_reached(&(*found)->done, (*found)->used))
 			return 0;
-	return make_roll(gpu, found);
+	return make_list(gpu, found);
 }
 
-void rd_transfers_forget(struct rd_gpu *gpu)
+void rd_transfers_free_lists(struct rd_gpu *gpu)
 {
-	while (gpu->rolls) {
-		struct rd_roll *roll = gpu->rolls;
+	while (gpu->transfer_lists) {
+		struct rd_transfer_list *long_list = gpu->transfer_lists;
 
-		gpu->rolls = roll->next;
-		gpu->ops->unshare(roll);
-		rd_region_free(roll);
+		gpu->transfer_lists = long_list->next;
+		gpu->ops->unshare(long_list);
+		rd_region_free(long_list);
 	}
 }
 
@@ -483,7 +483,7 @@ int rd_transfers_launch(struct rd_gpu *gpu, struct rd_device_stream *device_stre
 		.timeout_ns = gpu->comm->settings.timeout_ms * UINT64_C(1000000),
 		.abort_flag = &gpu->host_flags->abort_flag };
 	struct rd_launch launch = { .transfers = &work };
-	struct rd_roll *roll = NULL;
+	struct rd_transfer_list *long_list = NULL;
 	int err = 0, listed;
 
 	if (count > RD_TRANSFERS_INLINE && gpu->ops->stream_captures(device_stream->stream))
@@ -491,7 +491,7 @@ int rd_transfers_launch(struct rd_gpu *gpu, struct rd_device_stream *device_stre
 			"%d transfers in a group cannot be captured in a graph: at most %d can",
 			count, RD_TRANSFERS_INLINE);
 	if (count > RD_TRANSFERS_INLINE)
-		err = find_roll(gpu, &roll);
+		err = find_list(gpu, &long_list);
 	if (!err)
 		err = copy_own(gpu, device_stream, tasks, count);
 	if (err)
@@ -499,14 +499,14 @@ int rd_transfers_launch(struct rd_gpu *gpu, struct rd_device_stream *device_stre
 	for (int i = 0; i < count && !from; i++)
 		rd_task_number(&tasks[i]);
 	memcpy(work.peer_device_flags, gpu->peer_device_flags, sizeof(work.peer_device_flags));
-	listed = sort(&work, roll ? roll->list : work.list, tasks, count, from);
-	work.blocks = blocks_for(gpu, roll ? roll->list : work.list, listed);
+	listed = sort(&work, long_list ? long_list->list : work.list, tasks, count, from);
+	work.blocks = blocks_for(gpu, long_list ? long_list->list : work.list, listed);
 	if (listed == 0)
 		return 0;
-	if (roll) {
-		work.more = roll->list;
-		launch.done = &roll->done;
-		launch.number = ++roll->used;
+	if (long_list) {
+		work.more = long_list->list;
+		launch.done = &long_list->done;
+		launch.number = ++long_list->used;
 	}
 	return rd_gpu_launch(gpu, device_stream, &launch);
 }

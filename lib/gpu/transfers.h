@@ -35,9 +35,9 @@ int rd_transfers_launch(struct rd_gpu *gpu, struct rd_device_stream *device_stre
 	struct rd_task *tasks, int count, const char *const from[]);
 
 /* Frees the lists of long groups, when all that was launched has run. */
-void rd_transfers_forget(struct rd_gpu *gpu);
+void rd_transfers_free_lists(struct rd_gpu *gpu);
 
 /* A peer that has not taken what it was offered; this rank itself: there is none. */
-int rd_transfers_owed(const struct rd_gpu *gpu);
+int rd_transfers_missing_peer(const struct rd_gpu *gpu);
 
 #endif

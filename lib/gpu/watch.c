@@ -7,10 +7,10 @@
 #include "base/futex.h"
 #include "gpu/peers.h"
 
-/* Rounds of yielding before a thread sleeps for a flag. */
+/* Polls that yield before a thread sleeps for a flag. */
 #define YIELDS 100
 /* Bound in ms of the wait for streams to end after a failure. */
-#define LETTING_GO_MS 10000
+#define RELEASE_MS 10000
 /* Added to flags to end all waits for them: beyond any number in use. */
 #define BEYOND (1u << 30)
 
@@ -27,7 +27,7 @@ static void warn_peers(struct rd_gpu *gpu)
 
 /* Ends everything that waits for this rank's flags. A late peer may still write a smaller number:
    rd_gpu_drain_failed() repeats this until the streams have ended. */
-static void let_go(struct rd_gpu *gpu)
+static void release_waits(struct rd_gpu *gpu)
 {
 	struct rd_host_flags *host_flags = gpu->host_flags;
 	uint32_t beyond = gpu->announced + BEYOND;
@@ -99,7 +99,7 @@ int rd_gpu_watch(struct rd_gpu *gpu)
 
 	int err = rd_comm_failure(comm);
 
-	let_go(gpu);
+	release_waits(gpu);
 	rd_async_error_set(gpu->async_error, err);
 	return err;
 }
@@ -151,13 +151,13 @@ int rd_gpu_drain(struct rd_gpu *gpu)
 void rd_gpu_drain_failed(struct rd_gpu *gpu)
 {
 	uint32_t marker = ++gpu->marker;
-	int64_t until = rd_clock_ns() + LETTING_GO_MS * INT64_C(1000000);
+	int64_t until = rd_clock_ns() + RELEASE_MS * INT64_C(1000000);
 
 	if (gpu->ops->write_flag(gpu->device, gpu->stream, &gpu->host_flags->marker, marker))
 		return;
 	while (!rd_flag_reached(&gpu->host_flags->marker, marker) && rd_clock_ns() < until) {
-		let_go(gpu);
-		/* The streams of calls that were handed over wait for these flags. */
+		release_waits(gpu);
+		/* The streams of queued calls wait for these flags. */
 		rd_flag_sleep(&gpu->host_flags->marker, marker - 1, RD_WATCH_SLEEP_NS);
 	}
 }

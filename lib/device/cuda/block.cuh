@@ -1,6 +1,7 @@
 /*
- * What the kernels' shared sources (flags_run.h, work_run.h, steps_run.h, transfer_run.h) take from
- * CUDA. tests/driver/machine.h replaces machine.cuh, so that kernels run on threads in tests.
+ * CUDA's primitives for the kernels' shared sources (flags_run.h, work_run.h, steps_run.h,
+ * transfer_run.h). tests/driver/machine.h replaces machine.cuh, so that tests run the kernels on
+ * threads.
  */
 #ifndef RD_BLOCK_CUH
 #define RD_BLOCK_CUH

@@ -4,7 +4,7 @@
 
 #include "device/cuda/block.cuh"
 
-/* Bytes before the first whole vector; all of them where the two do not lie alike. */
+/* Bytes before the first whole vector; all where the two are not aligned alike. */
 static inline __device__ size_t head_of(const char *to, const char *from, size_t size)
 {
 	size_t head = (16 - (uint64_t)to % 16) % 16;
@@ -12,8 +12,7 @@ static inline __device__ size_t head_of(const char *to, const char *from, size_t
 	return (uint64_t)to % 16 != (uint64_t)from % 16 || head > size ? size : head;
 }
 
-/* The calling thread's share, of so many blocks. Four vectors of a thread are on their way
- * together. */
+/* The calling thread's share of a copy by `blocks` blocks. A thread has four vectors in flight. */
 static inline __device__ void copy_bytes(char *to, const char *from, size_t size, int blocks)
 {
 	size_t thread = (size_t)blockIdx.x * blockDim.x + threadIdx.x;

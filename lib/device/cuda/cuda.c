@@ -151,7 +151,7 @@ static int current(void)
 	return (int)device;
 }
 
-static int ask(int device, CUdevice_attribute attribute)
+static int device_attribute(int device, CUdevice_attribute attribute)
 {
 	CUdevice handle;
 	int value = 0;
@@ -164,14 +164,14 @@ static int ask(int device, CUdevice_attribute attribute)
 
 static uint32_t pci(int device)
 {
-	return (uint32_t)ask(device, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID) << 16 |
-	       (uint32_t)ask(device, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) << 8 |
-	       (uint32_t)ask(device, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID) << 3;
+	return (uint32_t)device_attribute(device, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID) << 16 |
+	       (uint32_t)device_attribute(device, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) << 8 |
+	       (uint32_t)device_attribute(device, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID) << 3;
 }
 
 static bool shared_at_once(int device)
 {
-	return ask(device, CU_DEVICE_ATTRIBUTE_MPS_ENABLED) == 1;
+	return device_attribute(device, CU_DEVICE_ATTRIBUTE_MPS_ENABLED) == 1;
 }
 
 static int blocks(int device)
@@ -191,13 +191,14 @@ static bool find(const void *at, struct rd_allocation *allocation)
 	CUdeviceptr start = 0;
 	size_t size = 0;
 	unsigned long long id = 0;
-	CUpointer_attribute asked[] = { CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+	CUpointer_attribute attributes[] = { CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
 		CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
 		CU_POINTER_ATTRIBUTE_RANGE_SIZE, CU_POINTER_ATTRIBUTE_BUFFER_ID };
 	void *answers[] = { &type, &ordinal, &start, &size, &id };
 
 	if (rd_driver_load() == 0 ||
-		driver.cuPointerGetAttributes(5, asked, answers, (CUdeviceptr)at) != CUDA_SUCCESS ||
+		driver.cuPointerGetAttributes(5, attributes, answers, (CUdeviceptr)at) !=
+			CUDA_SUCCESS ||
 		type != CU_MEMORYTYPE_DEVICE)
 		return false;
 	*allocation = (struct rd_allocation){
@@ -209,10 +210,11 @@ static bool find(const void *at, struct rd_allocation *allocation)
 static bool pageable(const void *at)
 {
 	CUmemorytype type = 0;
-	CUpointer_attribute asked[] = { CU_POINTER_ATTRIBUTE_MEMORY_TYPE };
+	CUpointer_attribute attributes[] = { CU_POINTER_ATTRIBUTE_MEMORY_TYPE };
 	void *answers[] = { &type };
 
-	return driver.cuPointerGetAttributes(1, asked, answers, (CUdeviceptr)at) != CUDA_SUCCESS ||
+	return driver.cuPointerGetAttributes(1, attributes, answers, (CUdeviceptr)at) !=
+		       CUDA_SUCCESS ||
 	       type == 0;
 }
 

@@ -14,7 +14,7 @@ struct rd_driver driver;
 static int device_count;
 static char missing[RD_REASON_SIZE];
 
-/* What the driver's function is called in this header's version of its interface. */
+/* The name of a driver's function in this header's version of its interface. */
 #define NAME(name) #name
 
 static bool find_functions(void *library)
@@ -32,7 +32,7 @@ static bool find_functions(void *library)
 	return true;
 }
 
-/* Of its compute capability: 75 is 7.5. 0 where the driver does not say. */
+/* Of its compute capability: 75 is 7.5. 0 where the driver returns none. */
 static int capability(int number)
 {
 	CUdevice device;

@@ -185,31 +185,31 @@ static __device__ void swap_bytes(
 	size_t vectors = aligned ? size / 16 : 0, at = thread;
 
 	for (; at + stride < vectors; at += 2 * stride) {
-		uint4 come[2], go[2];
+		uint4 incoming[2], outgoing[2];
 
 #pragma unroll
 		for (int k = 0; k < 2; k++) {
-			come[k] = __ldcs((const uint4 *)theirs + at + k * stride);
-			go[k] = __ldcs((const uint4 *)ours + at + k * stride);
+			incoming[k] = __ldcs((const uint4 *)theirs + at + k * stride);
+			outgoing[k] = __ldcs((const uint4 *)ours + at + k * stride);
 		}
 #pragma unroll
 		for (int k = 0; k < 2; k++) {
-			__stcs((uint4 *)here + at + k * stride, come[k]);
-			__stcs((uint4 *)there + at + k * stride, go[k]);
+			__stcs((uint4 *)here + at + k * stride, incoming[k]);
+			__stcs((uint4 *)there + at + k * stride, outgoing[k]);
 		}
 	}
 	if (at < vectors) {
-		uint4 come = __ldcs((const uint4 *)theirs + at),
-		      go = __ldcs((const uint4 *)ours + at);
+		uint4 incoming = __ldcs((const uint4 *)theirs + at),
+		      outgoing = __ldcs((const uint4 *)ours + at);
 
-		__stcs((uint4 *)here + at, come);
-		__stcs((uint4 *)there + at, go);
+		__stcs((uint4 *)here + at, incoming);
+		__stcs((uint4 *)there + at, outgoing);
 	}
 	for (at = vectors * 16 + thread; at < size; at += stride) {
-		char come = theirs[at], go = ours[at];
+		char incoming = theirs[at], outgoing = ours[at];
 
-		here[at] = come;
-		there[at] = go;
+		here[at] = incoming;
+		there[at] = outgoing;
 	}
 }
 

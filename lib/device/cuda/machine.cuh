@@ -1,5 +1,5 @@
 /*
- * What kernels take from the GPU alone: its instructions and sizes. tests/driver/machine.h has the
+ * The GPU's own instructions and sizes. tests/driver/machine.h has the
  * same for threads of the host, so that the kernels run in tests.
  */
 #ifndef RD_MACHINE_CUH

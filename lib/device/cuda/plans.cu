@@ -1,13 +1,11 @@
 /*
- * Kernels that execute plans of messages (lib/device/steps.h): one for each type, whose blocks are
- * the channels. What a block does is said in lib/device/steps_run.h; here is how it hauls elements,
- * 16 bytes at a time.
+ * Kernels that run plans of messages (steps.h): steps_run.h for each element type, a block for each
+ * channel. Here is the operation on elements, 16 bytes at a time.
  *
- * All blocks of all ranks must find room on their devices at once; the gpu sees to that. A
- * message's bytes are written into the peer's memory by all threads, then flagged by one: the
- * barrier and a fence of the whole system lie between, and again between the peer's seeing the flag
- * and its reading the bytes. These are read past the first-level cache, and no pointer is
- * __restrict__: the same slot is written again and again.
+ * All blocks of all ranks must be resident at once; lib/gpu sees to that. All threads write a
+ * message's bytes into the peer's memory, then one writes its flag. The block's barrier and a fence
+ * of the whole system lie between, and also between the peer's read of the flag and of the bytes.
+ * Reads of bytes bypass the first-level cache, and no pointer is __restrict__: slots are reused.
  */
 #include "device/cuda/block.cuh"
 #include "device/cuda/reduce.cuh"
@@ -16,38 +14,39 @@
 /* ---- Elements ------------------------------------------------------------------------------ */
 
 /* Elements before the first vector; all of them where the pointers do not lie alike. */
-template <typename T> static __device__ size_t head_of(const struct haul &haul)
+template <typename T> static __device__ size_t head_of(const struct operands &operands)
 {
-	uint64_t at = (uint64_t)haul.a % 16;
+	uint64_t at = (uint64_t)operands.a % 16;
 	size_t head = (16 - at) % 16 / sizeof(T);
 
-	if ((haul.b && (uint64_t)haul.b % 16 != at) ||
-		(haul.into && (uint64_t)haul.into % 16 != at) ||
-		(haul.out && (uint64_t)haul.out % 16 != at) || at % sizeof(T) != 0)
-		return haul.count;
-	return head < haul.count ? head : haul.count;
+	if ((operands.b && (uint64_t)operands.b % 16 != at) ||
+		(operands.into && (uint64_t)operands.into % 16 != at) ||
+		(operands.out && (uint64_t)operands.out % 16 != at) || at % sizeof(T) != 0)
+		return operands.count;
+	return head < operands.count ? head : operands.count;
 }
 
 /* A barrier's message has no element, a chunk that is only passed on no place here. */
-static __device__ bool moves_nothing(const struct haul &haul)
+static __device__ bool moves_nothing(const struct operands &operands)
 {
-	return haul.count == 0 || (!haul.out && (!haul.into || (haul.into == haul.a && !haul.b)));
+	return operands.count == 0 ||
+	       (!operands.out && (!operands.into || (operands.into == operands.a && !operands.b)));
 }
 
 template <typename T>
-static __device__ void haul_element(
-	const struct rd_steps &steps, const struct haul &haul, size_t at)
+static __device__ void operate_on_element(
+	const struct rd_steps &steps, const struct operands &operands, size_t at)
 {
-	T value = ((const T *)haul.a)[at];
+	T value = ((const T *)operands.a)[at];
 
-	if (haul.b)
+	if (operands.b)
 		value = finish<T>(combine_any<T>(steps.op, element<T>::widen(value),
-					  element<T>::widen(((const T *)haul.b)[at])),
-			haul.divide_by);
-	if (haul.into)
-		((T *)haul.into)[at] = value;
-	if (haul.out)
-		((T *)haul.out)[at] = value;
+					  element<T>::widen(((const T *)operands.b)[at])),
+			operands.divide_by);
+	if (operands.into)
+		((T *)operands.into)[at] = value;
+	if (operands.out)
+		((T *)operands.out)[at] = value;
 }
 
 /* got = got op ours. */
@@ -73,56 +72,56 @@ static __device__ void combine_with(const struct rd_steps &steps, vector<T> (&go
 
 /* `begin`: bytes before the vectors. All loads of a thread are on their way together. */
 template <typename T, int at_once>
-static __device__ void haul_vectors(const struct rd_steps &steps, const struct haul &haul,
-	size_t begin, size_t first, size_t stride)
+static __device__ void operate_on_vectors(const struct rd_steps &steps,
+	const struct operands &operands, size_t begin, size_t first, size_t stride)
 {
 	vector<T> got[at_once], ours[at_once];
 
 #pragma unroll
 	for (int k = 0; k < at_once; k++)
-		got[k].words = __ldcg((const uint4 *)(haul.a + begin) + first + k * stride);
-	if (haul.b) {
+		got[k].words = __ldcg((const uint4 *)(operands.a + begin) + first + k * stride);
+	if (operands.b) {
 #pragma unroll
 		for (int k = 0; k < at_once; k++)
 			ours[k].words =
-				__ldcg((const uint4 *)(haul.b + begin) + first + k * stride);
-		combine_with<T, at_once>(steps, got, ours, haul.divide_by);
+				__ldcg((const uint4 *)(operands.b + begin) + first + k * stride);
+		combine_with<T, at_once>(steps, got, ours, operands.divide_by);
 	}
-	if (haul.into)
+	if (operands.into)
 #pragma unroll
 		for (int k = 0; k < at_once; k++)
-			__stcg((uint4 *)(haul.into + begin) + first + k * stride, got[k].words);
-	if (haul.out)
+			__stcg((uint4 *)(operands.into + begin) + first + k * stride, got[k].words);
+	if (operands.out)
 #pragma unroll
 		for (int k = 0; k < at_once; k++)
-			__stcg((uint4 *)(haul.out + begin) + first + k * stride, got[k].words);
+			__stcg((uint4 *)(operands.out + begin) + first + k * stride, got[k].words);
 }
 
 template <typename T>
-static __device__ void haul_elements(const struct rd_steps &steps, const struct haul &haul)
+static __device__ void operate(const struct rd_steps &steps, const struct operands &operands)
 {
 	/* As many as registers hold: elements of a byte are 16 sums a vector. */
 	constexpr int at_once = sizeof(T) >= 4 ? 4 : sizeof(T);
 	size_t stride = blockDim.x, at = threadIdx.x;
 
-	if (moves_nothing(haul))
+	if (moves_nothing(operands))
 		return;
 
-	size_t head = head_of<T>(haul), begin = head * sizeof(T);
-	size_t vectors = (haul.count - head) * sizeof(T) / 16;
+	size_t head = head_of<T>(operands), begin = head * sizeof(T);
+	size_t vectors = (operands.count - head) * sizeof(T) / 16;
 
 #pragma unroll 1
 	for (; at + (at_once - 1) * stride < vectors; at += at_once * stride)
-		haul_vectors<T, at_once>(steps, haul, begin, at, stride);
+		operate_on_vectors<T, at_once>(steps, operands, begin, at, stride);
 #pragma unroll 1
 	for (; at < vectors; at += stride)
-		haul_vectors<T, 1>(steps, haul, begin, at, stride);
+		operate_on_vectors<T, 1>(steps, operands, begin, at, stride);
 #pragma unroll 1
 	for (at = threadIdx.x; at < head; at += stride)
-		haul_element<T>(steps, haul, at);
+		operate_on_element<T>(steps, operands, at);
 #pragma unroll 1
-	for (at = head + vectors * 16 / sizeof(T) + threadIdx.x; at < haul.count; at += stride)
-		haul_element<T>(steps, haul, at);
+	for (at = head + vectors * 16 / sizeof(T) + threadIdx.x; at < operands.count; at += stride)
+		operate_on_element<T>(steps, operands, at);
 }
 
 /* ---- The whole ----------------------------------------------------------------------------- */
@@ -138,7 +137,7 @@ static __device__ bool run_piece(const struct rd_steps &steps, struct channel &s
 			continue;
 		if (!begin_move(&steps, &shared, (int)blockIdx.x, move, piece))
 			return false;
-		haul_elements<T>(steps, shared.haul);
+		operate<T>(steps, shared.operands);
 		end_move(&steps, &shared, (int)blockIdx.x, move, piece);
 	}
 	return true;

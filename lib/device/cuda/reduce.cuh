@@ -1,6 +1,6 @@
 /*
- * What kernels do to elements: every type, every operation, 16 bytes at a time. For all kernels
- * alike, so that a value is the same bits whichever of them combined it.
+ * Kernels' arithmetic on elements: every type, every operation, 16 bytes at a time. All kernels use
+ * it, so that a value is the same bits whichever of them combined it.
  */
 #ifndef RD_REDUCE_CUH
 #define RD_REDUCE_CUH
@@ -35,7 +35,7 @@
 
 /* ---- Elements ------------------------------------------------------------------------------ */
 
-/* What an element is added up in: f16, bf16 and f8 in f32, rounded once, at the end. */
+/* The type of an element's sum: f32 for f16, bf16 and f8, rounded once, at the end. */
 template <typename T> struct element {
 	using sum = T;
 	static __device__ T widen(T value)

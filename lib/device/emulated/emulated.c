@@ -1,6 +1,6 @@
 /*
  * Emulated GPUs: memory in memfds, handles by which other processes map that memory, streams as
- * threads (stream.c). What a kernel does is done by the stream's thread, with the host's
+ * threads (stream.c). The stream's thread runs kernels, with the host's
  * reductions (run.c).
  */
 #include <errno.h>
@@ -22,7 +22,7 @@ static int current(void)
 	return -1;
 }
 
-/* Streams are threads: all run at once. What that decides is tested by RONDO_KERNEL. */
+/* Streams are threads: all run at once. */
 static bool shared_at_once(int device)
 {
 	(void)device;
@@ -39,7 +39,7 @@ struct block {
 	bool imported;
 };
 
-/* What a handle's bytes are. */
+/* The bytes of a handle. */
 struct ticket {
 	int64_t pid, fd, device;
 	uint64_t id, size;
@@ -68,7 +68,7 @@ static bool find(const void *at, struct rd_allocation *allocation)
 	return found;
 }
 
-/* A stream is a thread, which copies any memory when its turn has come. */
+/* A stream is a thread, which copies any memory. */
 static bool pageable(const void *at)
 {
 	(void)at;

@@ -1,4 +1,4 @@
-/* What the emulated GPUs need beyond the table. */
+/* The emulated GPUs, beyond the table. */
 #ifndef RD_EMULATED_H
 #define RD_EMULATED_H
 
@@ -7,7 +7,7 @@
 
 #include "device/device.h"
 
-/* So many devices; without handles, no other process can map their memory. */
+/* Makes `count` devices; without handles, no other process can map their memory. */
 void rd_emulated_set(int count, bool handles);
 /* The GPUs of a host in a topology file (docs/rondo-topo.md): the only one, or that named by
    RONDO_HOST. They have its PCI addresses, and reach each other where there is NVLink between them,
@@ -22,12 +22,12 @@ uint32_t rd_emulated_pci(int device);
 /* 0, or RONDO_UNSUPPORTED with the reason, where one does not address the other's memory. */
 int rd_emulated_reach(int device, int other);
 
-/* What the kernels do, by the calling thread. */
+/* The kernels, in the calling thread. */
 void rd_emulated_run(const struct rd_work *work);
 void rd_emulated_steps(const struct rd_steps *steps);
 void rd_emulated_transfers(const struct rd_transfer_work *work);
 
-/* Of the table, where struct rd_device_ops says what they do. */
+/* The functions of the table (struct rd_device_ops). */
 int rd_emulated_stream_create(int device, void **stream);
 void rd_emulated_stream_destroy(int device, void *stream);
 int rd_emulated_stream_synchronize(int device, void *stream);

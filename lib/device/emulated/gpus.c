@@ -1,4 +1,4 @@
-/* Which emulated GPUs there are: so many, all alike, or those of a machine in a topology file. */
+/* The list of emulated GPUs: N alike, or those of a host in a topology file. */
 #include <stdlib.h>
 #include <string.h>
 

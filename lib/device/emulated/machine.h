@@ -1,6 +1,6 @@
 /*
- * What the kernels' shared sources (flags_run.h, work_run.h, steps_run.h, transfer_run.h) take from
- * an emulated GPU: the calling thread is the one block of a kernel, and its only thread.
+ * The primitives of an emulated GPU for the kernels' shared sources (flags_run.h, work_run.h,
+ * steps_run.h, transfer_run.h). The calling thread is a kernel's one block, and its only thread.
  */
 #ifndef RD_EMULATED_MACHINE_H
 #define RD_EMULATED_MACHINE_H

@@ -1,26 +1,25 @@
-/* The kernels of lib/device/cuda/plans.cu, done by a thread: a block of one, channel after channel.
- */
+/* The kernels of lib/device/cuda/plans.cu on an emulated GPU: channel after channel. */
 #include "device/emulated/emulated.h"
 #include "device/emulated/machine.h"
 #include "device/steps_run.h"
 #include "exec/reduce.h"
 
-/* What is kept may be an operand; what is sent never is. */
-static void haul_elements(const struct rd_steps *steps, const struct haul *haul)
+/* `into` may be an operand, `out` never is. */
+static void operate(const struct rd_steps *steps, const struct operands *operands)
 {
-	size_t size = haul->count * steps->element;
-	char *made = haul->into ? haul->into : haul->out;
+	size_t size = operands->count * steps->element;
+	char *made = operands->into ? operands->into : operands->out;
 
 	if (size == 0 || !made)
 		return;
-	if (haul->b)
-		rd_reduce(steps->type, steps->op)(made, haul->a, haul->b, haul->count);
-	else if (made != haul->a)
-		memcpy(made, haul->a, size);
-	if (haul->divide_by > 1)
-		rd_average(made, haul->count, steps->type, haul->divide_by);
-	if (haul->out && haul->out != made)
-		memcpy(haul->out, made, size);
+	if (operands->b)
+		rd_reduce(steps->type, steps->op)(made, operands->a, operands->b, operands->count);
+	else if (made != operands->a)
+		memcpy(made, operands->a, size);
+	if (operands->divide_by > 1)
+		rd_average(made, operands->count, steps->type, operands->divide_by);
+	if (operands->out && operands->out != made)
+		memcpy(operands->out, made, size);
 }
 
 static bool run_piece(
@@ -33,7 +32,7 @@ static bool run_piece(
 			continue;
 		if (!begin_move(steps, shared, channel, move, piece))
 			return false;
-		haul_elements(steps, &shared->haul);
+		operate(steps, &shared->operands);
 		end_move(steps, shared, channel, move, piece);
 	}
 	return true;

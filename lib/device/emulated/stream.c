@@ -11,10 +11,10 @@
 #include "base/thread.h"
 #include "base/futex.h"
 
-/* A stream that waits looks at its flag again after so long, also when nobody woke it. */
-#define LOOK_NS 1000000
+/* Bound of a sleep between polls of a flag: a device wakes nobody. */
+#define POLL_NS 1000000
 
-/* What one stream says to another: it has come this far. */
+/* A point of one stream, for which another waits. */
 struct mark {
 	_Atomic int holders;
 	uint32_t passed;
@@ -64,11 +64,11 @@ static void wait_for(const uint32_t *flag, uint32_t value)
 		uint32_t seen = __atomic_load_n(flag, __ATOMIC_ACQUIRE);
 
 		if ((int32_t)(seen - value) < 0)
-			rd_flag_sleep(flag, seen, LOOK_NS);
+			rd_flag_sleep(flag, seen, POLL_NS);
 	}
 }
 
-static void let_go(struct mark *mark)
+static void mark_put(struct mark *mark)
 {
 	if (mark && atomic_fetch_sub(&mark->holders, 1) == 1)
 		free(mark);
@@ -106,7 +106,7 @@ static void run_item(struct item *item)
 		rd_flag_write(&item->event->reached, item->value);
 		break;
 	}
-	let_go(item->mark);
+	mark_put(item->mark);
 	free(item);
 }
 
@@ -283,7 +283,7 @@ int rd_emulated_stream_follow(int device, void *stream, void *earlier)
 	}
 	err = enqueue(stream, &(struct item){ .kind = FOLLOW, .mark = mark });
 	if (err)
-		let_go(mark);
+		mark_put(mark);
 	return err;
 }
 
