@@ -7,7 +7,7 @@
 #define RD_CLIENT_H
 
 #include "bootstrap/connection.h"
-#include "bootstrap/participant.h"
+#include "bootstrap/participant/participant.h"
 #include "bootstrap/socket.h"
 
 struct rd_client {

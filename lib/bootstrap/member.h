@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "rondo/place.h"
 #include "rondo/transport.h"
@@ -26,7 +27,13 @@ struct rd_member {
 
 #define RD_RANK_NAME_SIZE (RD_HOST_SIZE + 64)
 /* "rank 2 (host a, pid 17)". */
-const char *rd_member_name(const struct rd_member *member, int rank, char name[RD_RANK_NAME_SIZE]);
+static inline const char *rd_member_name(
+	const struct rd_member *member, int rank, char name[RD_RANK_NAME_SIZE])
+{
+	snprintf(name, RD_RANK_NAME_SIZE, "rank %d (host %s, pid %lld)", rank,
+		member->place.host_name, (long long)member->place.pid);
+	return name;
+}
 
 /* The state of this rank's calls, for the coordinator's QUERY. The comm writes it, and the control
    thread reads it. */

@@ -1,6 +1,6 @@
 /*
  * How ranks meet, and how failure reaches all of them. Two state machines: the coordinator (one a
- * comm, in rank 0; coordinator.h) and the participant (one a rank; participant.h). They take events
+ * comm, in rank 0; coordinator/) and the participant (one a rank; participant/). They take events
  * by calls, and return the messages to send when asked. They make no system call, read no clock and
  * do no I/O. Their callers pass the time as now_ms, which never goes back. control_thread.c drives
  * them over sockets; tests drive them over a simulated network with delays from a seed.

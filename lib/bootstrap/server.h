@@ -7,8 +7,8 @@
 #define RD_SERVER_H
 
 #include "bootstrap/connection.h"
-#include "bootstrap/coordinator.h"
-#include "bootstrap/participant.h"
+#include "bootstrap/coordinator/coordinator.h"
+#include "bootstrap/participant/participant.h"
 #include "bootstrap/socket.h"
 
 struct rd_server {

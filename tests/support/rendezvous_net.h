@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "bootstrap/coordinator.h"
-#include "bootstrap/participant.h"
+#include "bootstrap/coordinator/coordinator.h"
+#include "bootstrap/participant/participant.h"
 #include "rendezvous_pipe.h"
 
 #define RANKS_MAX 9

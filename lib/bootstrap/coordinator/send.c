@@ -1,10 +1,10 @@
 /* Which message the coordinator sends next over a connection. */
-#include "bootstrap/coordinator.h"
+#include "bootstrap/coordinator/coordinator.h"
 
 #include <string.h>
 
-#include "bootstrap/coordinator_links.h"
-#include "bootstrap/coordinator_state.h"
+#include "bootstrap/coordinator/links.h"
+#include "bootstrap/coordinator/state.h"
 
 static void write_member(const struct rd_coordinator *coordinator,
 	struct rd_coordinator_connection *connection, struct rd_control_message *message)

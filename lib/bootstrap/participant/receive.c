@@ -1,8 +1,8 @@
 /* The messages that the participant receives from the coordinator. */
-#include "bootstrap/participant.h"
+#include "bootstrap/participant/participant.h"
 
-#include "bootstrap/participant_failure.h"
-#include "bootstrap/participant_state.h"
+#include "bootstrap/participant/failure.h"
+#include "bootstrap/participant/state.h"
 
 static void take_member(
 	struct rd_participant *participant, const struct rd_control_message *message)

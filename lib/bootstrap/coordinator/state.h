@@ -1,12 +1,12 @@
 /*
  * The coordinator's state, as data. coordinator.c holds its life, events and deadlines;
- * coordinator_join.c admits ranks, coordinator_links.c has them open their links, diagnose.c judges
- * failures, verdict.c writes the verdict, and coordinator_send.c chooses what is sent.
+ * join.c admits ranks, links.c has them open their links, diagnose.c judges failures, verdict.c
+ * writes the verdict, and send.c chooses what is sent.
  */
 #ifndef RD_COORDINATOR_STATE_H
 #define RD_COORDINATOR_STATE_H
 
-#include "bootstrap/coordinator.h"
+#include "bootstrap/coordinator/coordinator.h"
 
 struct rd_coordinator_connection {
 	bool open;

@@ -1,15 +1,15 @@
-#include "bootstrap/coordinator.h"
+#include "bootstrap/coordinator/coordinator.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/duration.h"
-#include "bootstrap/coordinator_join.h"
-#include "bootstrap/coordinator_links.h"
-#include "bootstrap/coordinator_state.h"
-#include "bootstrap/diagnose.h"
-#include "bootstrap/verdict.h"
+#include "bootstrap/coordinator/join.h"
+#include "bootstrap/coordinator/links.h"
+#include "bootstrap/coordinator/state.h"
+#include "bootstrap/coordinator/diagnose.h"
+#include "bootstrap/coordinator/verdict.h"
 
 /* ---- Failing ------------------------------------------------------------------------------- */
 

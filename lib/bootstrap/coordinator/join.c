@@ -1,9 +1,9 @@
-#include "bootstrap/coordinator_join.h"
+#include "bootstrap/coordinator/join.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "bootstrap/verdict.h"
+#include "bootstrap/coordinator/verdict.h"
 
 void rd_join_decline(struct rd_coordinator *coordinator, int rank, int error, const char *reason)
 {

@@ -6,7 +6,7 @@
 #ifndef RD_DIAGNOSE_H
 #define RD_DIAGNOSE_H
 
-#include "bootstrap/coordinator_state.h"
+#include "bootstrap/coordinator/state.h"
 
 /* A REPORT, SLOW or ANSWER has come from this rank. */
 void rd_diagnose_report(struct rd_coordinator *coordinator, int rank,

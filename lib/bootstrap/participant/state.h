@@ -1,12 +1,11 @@
 /*
  * The participant's state, as data. participant.c holds its life, the rank's requests and the
- * deadlines; participant_receive.c takes messages, participant_failure.c ends it, and
- * participant_send.c chooses what is sent.
+ * deadlines; receive.c takes messages, failure.c ends it, and send.c chooses what is sent.
  */
 #ifndef RD_PARTICIPANT_STATE_H
 #define RD_PARTICIPANT_STATE_H
 
-#include "bootstrap/participant.h"
+#include "bootstrap/participant/participant.h"
 
 #define RD_REFUSAL_SIZE 160
 

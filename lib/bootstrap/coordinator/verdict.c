@@ -1,4 +1,4 @@
-#include "bootstrap/verdict.h"
+#include "bootstrap/coordinator/verdict.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "bootstrap/participant_failure.h"
+#include "bootstrap/participant/failure.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
-#include "bootstrap/diagnose.h"
+#include "bootstrap/coordinator/diagnose.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/duration.h"
-#include "bootstrap/verdict.h"
+#include "bootstrap/coordinator/verdict.h"
 
 /* ---- Judging ------------------------------------------------------------------------------- */
 

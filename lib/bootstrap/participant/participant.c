@@ -1,4 +1,4 @@
-#include "bootstrap/participant.h"
+#include "bootstrap/participant/participant.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/duration.h"
-#include "bootstrap/participant_failure.h"
-#include "bootstrap/participant_state.h"
+#include "bootstrap/participant/failure.h"
+#include "bootstrap/participant/state.h"
 
 #define RETRY_LEAST_MS 10
 #define RETRY_MOST_MS 250

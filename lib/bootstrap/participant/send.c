@@ -1,11 +1,11 @@
 /* Which message the participant sends next. */
-#include "bootstrap/participant.h"
+#include "bootstrap/participant/participant.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "bootstrap/participant_state.h"
+#include "bootstrap/participant/state.h"
 
 static void write_hello(
 	const struct rd_participant *participant, struct rd_control_message *message)

@@ -1,6 +1,6 @@
-#include "bootstrap/coordinator_links.h"
+#include "bootstrap/coordinator/links.h"
 
-#include "bootstrap/verdict.h"
+#include "bootstrap/coordinator/verdict.h"
 
 static void send_round(struct rd_coordinator *coordinator, struct rd_coordinator_rank *state)
 {
