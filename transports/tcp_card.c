@@ -97,7 +97,7 @@ static bool same_key(const uint8_t a[RD_TCP_KEY_SIZE], const uint8_t b[RD_TCP_KE
 	return difference == 0;
 }
 
-bool rd_tcp_hello_proves(const struct rd_tcp_hello *hello, const uint8_t key[RD_TCP_KEY_SIZE],
+bool rd_tcp_hello_valid(const struct rd_tcp_hello *hello, const uint8_t key[RD_TCP_KEY_SIZE],
 	const struct rd_local *local)
 {
 	return hello->magic == RD_TCP_HELLO_MAGIC && hello->version == RD_TCP_VERSION &&

@@ -57,7 +57,7 @@ void rd_tcp_card_address(const struct rd_tcp_card *card, int index, const char *
 
 /* Returns whether a hello is valid: from a rank of this comm to this one, with this rank's key and
    a channel of at least 0. */
-bool rd_tcp_hello_proves(const struct rd_tcp_hello *hello, const uint8_t key[RD_TCP_KEY_SIZE],
+bool rd_tcp_hello_valid(const struct rd_tcp_hello *hello, const uint8_t key[RD_TCP_KEY_SIZE],
 	const struct rd_local *local);
 
 #endif

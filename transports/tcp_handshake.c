@@ -216,7 +216,7 @@ static void answer_read(struct rd_tcp_link *link)
 	link->hello_size += (size_t)size;
 	if (link->hello_size < sizeof(link->hello))
 		return;
-	if (rd_tcp_hello_proves(&link->hello, link->endpoint->card.key, link->endpoint->local) &&
+	if (rd_tcp_hello_valid(&link->hello, link->endpoint->card.key, link->endpoint->local) &&
 		hello_fits(link, &link->hello))
 		rd_tcp_link_open(link, link->stream.fd);
 	else

@@ -104,7 +104,7 @@ static bool stranger_handle(void *owner)
 	stranger_unlink(stranger);
 	if (size <= 0)
 		stranger_drop(stranger, "it left before its hello");
-	else if (!rd_tcp_hello_proves(&stranger->hello, strangers->key, strangers->local))
+	else if (!rd_tcp_hello_valid(&stranger->hello, strangers->key, strangers->local))
 		stranger_drop(stranger, "not a rank of this job");
 	else
 		return stranger_admit(stranger);
