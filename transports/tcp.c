@@ -47,8 +47,8 @@
  * whose cache lines come from the other core. After 256 calls of advance() without a sleep, the
  * links leave both epolls. They return before the next sleep.
  *
- * Taking in
- * ---------
+ * Reading ahead
+ * -------------
  * The socket buffers of a connection can be smaller than a message, so a sender may have to wait
  * for its reader. While no recv() requests a link's next message, advance() reads it into the
  * link's buffer, at the cost of one more copy. It does so only where ranks could otherwise wait for

@@ -210,26 +210,27 @@ static bool flush_queued(struct rd_tcp_endpoint *endpoint)
 	return moved;
 }
 
-static bool take_in(struct rd_tcp_link *link)
+static bool read_ahead(struct rd_tcp_link *link)
 {
-	return link->state == RD_TCP_LINK_OPEN && rd_tcp_stream_take_in(&link->stream);
+	return link->state == RD_TCP_LINK_OPEN && rd_tcp_stream_read_ahead(&link->stream);
 }
 
-/* Takes in from one link a call, in turn: the cost of a call must not grow with the links. */
-static bool take_in_next(struct rd_tcp_endpoint *endpoint)
+/* Reads ahead on one link a call, in turn: the cost of a call must not grow with the links. */
+static bool read_ahead_next(struct rd_tcp_endpoint *endpoint)
 {
-	struct rd_tcp_link *link = endpoint->taking ? endpoint->taking : endpoint->links;
+	struct rd_tcp_link *link =
+		endpoint->read_ahead_at ? endpoint->read_ahead_at : endpoint->links;
 
 	if (!link)
 		return false;
-	endpoint->taking = link->next;
-	return take_in(link);
+	endpoint->read_ahead_at = link->next;
+	return read_ahead(link);
 }
 
-static void take_in_all(struct rd_tcp_endpoint *endpoint)
+static void read_ahead_all(struct rd_tcp_endpoint *endpoint)
 {
 	for (struct rd_tcp_link *link = endpoint->links; link; link = link->next)
-		take_in(link);
+		read_ahead(link);
 }
 
 /* A link whose peer hung up fails after the last of its messages has been received. */
@@ -296,7 +297,7 @@ bool rd_tcp_links_advance(struct rd_endpoint *base)
 	if (endpoint->queued)
 		moved |= flush_queued(endpoint);
 	if (!moved && (poll_due || endpoint->queued))
-		moved |= take_in_next(endpoint);
+		moved |= read_ahead_next(endpoint);
 	if (poll_due)
 		moved |= handle_events(endpoint);
 	if (endpoint->hung_up)
@@ -313,7 +314,7 @@ void rd_tcp_links_arm(struct rd_endpoint *base)
 
 	watch_links(endpoint);
 	handle_events(endpoint);
-	take_in_all(endpoint);
+	read_ahead_all(endpoint);
 	if (endpoint->hung_up)
 		check_hung_up(endpoint);
 }

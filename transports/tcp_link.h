@@ -25,7 +25,7 @@ struct rd_tcp_endpoint {
 	unsigned calls; /* of advance() since the last poll of events */
 	unsigned awake; /* calls of advance() since the links were watched */
 	struct rd_tcp_link *links;
-	struct rd_tcp_link *taking; /* the next one to take in from; NULL: the first */
+	struct rd_tcp_link *read_ahead_at; /* the next one to read ahead; NULL: the first */
 	struct rd_tcp_link *queued;
 	int unfinished; /* links neither open nor failed */
 	bool hung_up; /* at least one link is, and may have messages left */

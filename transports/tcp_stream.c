@@ -416,7 +416,7 @@ static bool read_message(struct rd_tcp_stream *stream, void *into, size_t size)
 {
 	bool dry = false;
 
-	/* take_in() began this message: the rest of it may land. */
+	/* read_ahead() began this message: the rest of it may land. */
 	if (stream->begun && !stream->landing && into && size == stream->header.size &&
 		!is_whole(stream))
 		place_payload(stream, into, size);
@@ -462,7 +462,7 @@ static size_t buffered(const struct rd_tcp_stream *stream)
 	return (stream->begun ? HEADER_SIZE : 0) + stream->end - stream->start;
 }
 
-bool rd_tcp_stream_take_in(struct rd_tcp_stream *stream)
+bool rd_tcp_stream_read_ahead(struct rd_tcp_stream *stream)
 {
 	size_t before = buffered(stream);
 

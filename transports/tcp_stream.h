@@ -81,7 +81,7 @@ bool rd_tcp_stream_flush(struct rd_tcp_stream *stream);
  * address for it. So a peer's message leaves its memory without a recv() here. True: bytes
  * arrived. False: the driver's epoll reports later bytes.
  */
-bool rd_tcp_stream_take_in(struct rd_tcp_stream *stream);
+bool rd_tcp_stream_read_ahead(struct rd_tcp_stream *stream);
 
 /* To be called when the peer has closed: sets link->error once nothing is left to receive. */
 void rd_tcp_stream_check(struct rd_tcp_stream *stream);
