@@ -85,11 +85,11 @@ static void fail_by_write_error(struct rd_tcp_stream *stream)
 
 static void fail_by_end(struct rd_tcp_stream *stream)
 {
-	bool amid = stream->begun || stream->end > stream->start;
+	bool in_message = stream->has_header || stream->end > stream->start;
 
 	stream_fail(stream, RONDO_BROKEN,
-		amid ? "closed its connection in the middle of a message"
-		     : "closed its connection");
+		in_message ? "closed its connection in the middle of a message"
+			   : "closed its connection");
 }
 
 /* ---- Going out ---------------------------------------------------------------------------- */
@@ -297,7 +297,7 @@ static bool take_header(struct rd_tcp_stream *stream)
 	}
 	stream->in_count++;
 	stream->start += HEADER_SIZE;
-	stream->begun = true;
+	stream->has_header = true;
 	stream->landing = NULL;
 	stream->landed = 0;
 	return true;
@@ -321,7 +321,7 @@ static void place_payload(struct rd_tcp_stream *stream, void *into, size_t size)
 
 static bool is_whole(const struct rd_tcp_stream *stream)
 {
-	if (!stream->begun)
+	if (!stream->has_header)
 		return false;
 	if (stream->landing)
 		return stream->landed == stream->header.size;
@@ -353,12 +353,12 @@ static size_t read_some(struct rd_tcp_stream *stream, struct iovec *iov, size_t 
  * this is one system call and no copy. For any other, the bytes are copied back to `in`, as if read
  * there.
  */
-static bool read_expected(struct rd_tcp_stream *stream, void *into, size_t size, bool *dry)
+static bool read_expected(struct rd_tcp_stream *stream, void *into, size_t size, bool *drained)
 {
 	struct iovec iov[2] = { { stream->in, HEADER_SIZE }, { into, size } };
 	size_t got = read_some(stream, iov, 2);
 
-	*dry = got < HEADER_SIZE + size;
+	*drained = got < HEADER_SIZE + size;
 	stream->start = 0;
 	stream->end = got < HEADER_SIZE ? got : HEADER_SIZE;
 	if (got <= HEADER_SIZE)
@@ -377,28 +377,28 @@ static bool read_expected(struct rd_tcp_stream *stream, void *into, size_t size,
 	return true;
 }
 
-/* Reads more of the present message, or of the next. *dry: the socket is empty. */
-static bool read_more(struct rd_tcp_stream *stream, void *into, size_t size, bool *dry)
+/* Reads more of the present message, or of the next. *drained: the socket is empty. */
+static bool read_more(struct rd_tcp_stream *stream, void *into, size_t size, bool *drained)
 {
 	struct iovec iov;
 	size_t wanted = HEADER_SIZE, got;
 
-	if (stream->begun && stream->landing) {
+	if (stream->has_header && stream->landing) {
 		iov.iov_base = stream->landing + stream->landed;
 		iov.iov_len = stream->header.size - stream->landed;
 		got = read_some(stream, &iov, 1);
 		stream->landed += got;
-		*dry = got < iov.iov_len;
+		*drained = got < iov.iov_len;
 		return got > 0;
 	}
-	if (!stream->begun) {
+	if (!stream->has_header) {
 		move_to_front(stream);
 		if (stream->end == 0 && into && size > AHEAD && size <= stream->link->message_max)
-			return read_expected(stream, into, size, dry);
+			return read_expected(stream, into, size, drained);
 	}
 	/* Without `into`, an expected message is read in one call with its header. With `into`, the
 	   first read ends with the header, so that the payload can land. */
-	if (stream->begun)
+	if (stream->has_header)
 		wanted = stream->header.size;
 	else if (!into && size <= stream->link->message_max)
 		wanted += size;
@@ -406,7 +406,7 @@ static bool read_more(struct rd_tcp_stream *stream, void *into, size_t size, boo
 	iov.iov_len = wanted + AHEAD - (stream->end - stream->start);
 	got = read_some(stream, &iov, 1);
 	stream->end += got;
-	*dry = got < iov.iov_len;
+	*drained = got < iov.iov_len;
 	return got > 0;
 }
 
@@ -414,21 +414,21 @@ static bool read_more(struct rd_tcp_stream *stream, void *into, size_t size, boo
    edge-triggered epoll reports later bytes. */
 static bool read_message(struct rd_tcp_stream *stream, void *into, size_t size)
 {
-	bool dry = false;
+	bool drained = false;
 
 	/* read_ahead() began this message: the rest of it may land. */
-	if (stream->begun && !stream->landing && into && size == stream->header.size &&
+	if (stream->has_header && !stream->landing && into && size == stream->header.size &&
 		!is_whole(stream))
 		place_payload(stream, into, size);
 	for (;;) {
-		if (!stream->begun && stream->end - stream->start >= HEADER_SIZE) {
+		if (!stream->has_header && stream->end - stream->start >= HEADER_SIZE) {
 			if (!take_header(stream))
 				return false;
 			place_payload(stream, into, size);
 		}
 		if (is_whole(stream))
 			return true;
-		if (dry || !read_more(stream, into, size, &dry))
+		if (drained || !read_more(stream, into, size, &drained))
 			return false;
 	}
 }
@@ -436,11 +436,11 @@ static bool read_message(struct rd_tcp_stream *stream, void *into, size_t size)
 bool rd_tcp_stream_recv(
 	struct rd_tcp_stream *stream, void *into, size_t size, struct rd_message *message)
 {
-	if (!stream->shown && !read_message(stream, into, size)) {
+	if (!stream->returned && !read_message(stream, into, size)) {
 		stream->claimed = into != NULL;
 		return false;
 	}
-	stream->shown = true;
+	stream->returned = true;
 	message->data = stream->landing ? stream->landing : stream->in + stream->start;
 	message->size = stream->header.size;
 	message->tag = &stream->header.tag;
@@ -449,17 +449,17 @@ bool rd_tcp_stream_recv(
 
 void rd_tcp_stream_release(struct rd_tcp_stream *stream)
 {
-	assert(stream->shown);
+	assert(stream->returned);
 	if (!stream->landing)
 		stream->start += stream->header.size;
-	stream->shown = stream->begun = stream->claimed = false;
+	stream->returned = stream->has_header = stream->claimed = false;
 	stream->landing = NULL;
 }
 
 /* Bytes in `in` that recv() has not returned, with the header of the present message. */
 static size_t buffered(const struct rd_tcp_stream *stream)
 {
-	return (stream->begun ? HEADER_SIZE : 0) + stream->end - stream->start;
+	return (stream->has_header ? HEADER_SIZE : 0) + stream->end - stream->start;
 }
 
 bool rd_tcp_stream_read_ahead(struct rd_tcp_stream *stream)
@@ -477,8 +477,8 @@ void rd_tcp_stream_check(struct rd_tcp_stream *stream)
 	char byte;
 	ssize_t size;
 
-	if (stream->link->error || stream->shown || is_whole(stream) ||
-		(!stream->begun && stream->end - stream->start >= HEADER_SIZE))
+	if (stream->link->error || stream->returned || is_whole(stream) ||
+		(!stream->has_header && stream->end - stream->start >= HEADER_SIZE))
 		return;
 	size = recv(stream->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 	if (size == 0)

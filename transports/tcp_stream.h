@@ -49,11 +49,11 @@ struct rd_tcp_stream {
 	/* Coming in: bytes start to end of `in` have been read and not yet returned. */
 	char *in;
 	size_t start, end;
-	bool begun; /* header is that of the present message */
+	bool has_header; /* header is that of the present message */
 	struct rd_tcp_stream_header header;
 	char *landing; /* address of its payload; NULL: in `in` */
 	size_t landed;
-	bool shown;
+	bool returned; /* by recv(), and not yet released */
 	/* recv() has given an address for the next message, and is called until it has arrived */
 	bool claimed;
 	uint16_t in_count;
