@@ -42,9 +42,9 @@ struct rd_tcp_stream {
 	size_t written; /* bytes of queue[first] that the kernel has */
 	char *stages;
 	unsigned stage, staged; /* the next stage; stages in use, all before it */
-	bool reserved;
+	bool reserved; /* reserve() has returned the next stage */
 	int write_error; /* errno of the write that failed; 0: none has */
-	uint16_t out_count;
+	uint16_t out_count; /* messages sent */
 
 	/* Coming in: bytes start to end of `in` have been read and not yet returned. */
 	char *in;
@@ -52,11 +52,11 @@ struct rd_tcp_stream {
 	bool has_header; /* header is that of the present message */
 	struct rd_tcp_stream_header header;
 	char *landing; /* address of its payload; NULL: in `in` */
-	size_t landed;
+	size_t landed; /* bytes of it at `landing` */
 	bool returned; /* by recv(), and not yet released */
 	/* recv() has given an address for the next message, and is called until it has arrived */
 	bool claimed;
-	uint16_t in_count;
+	uint16_t in_count; /* messages whose header has been taken */
 };
 
 /* Takes ownership of fd on success alone; finish() closes it. A finished or zeroed stream whose

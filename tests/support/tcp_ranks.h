@@ -42,6 +42,8 @@ struct pair {
 int rank_listen(struct rank *rank, int number, const char *address, const char *interface);
 void rank_open(struct rank *rank, int peer, const void *card, size_t card_size);
 void rank_advance(struct rank *rank);
+/* 1000 times: long enough for all that has been sent to it. */
+void rank_advance_long(struct rank *rank);
 void rank_close(struct rank *rank);
 void pair_advance(struct pair *pair);
 void pair_open_for(struct pair *pair, const char *address, size_t piece_size);
