@@ -6,7 +6,7 @@
 #include "gpu/submit.h"
 #include "base/error.h"
 #include "api/group.h"
-#include "comm/user_op.h"
+#include "api/op.h"
 #include "api/request.h"
 #include "comm/run.h"
 #include "api/stream.h"

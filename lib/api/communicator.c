@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "api/group.h"
+#include "api/op.h"
 #include "api/plugin.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -23,7 +24,6 @@
 #include "comm/plan_cache.h"
 #include "comm/route.h"
 #include "comm/run.h"
-#include "comm/user_op.h"
 #include "device/device.h"
 #include "gpu/gpu.h"
 

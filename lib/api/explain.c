@@ -1,8 +1,8 @@
 /* The functions of the public header that report costs and choices of a comm. */
+#include "api/op.h"
 #include "base/error.h"
 #include "base/nearest.h"
 #include "comm/comm.h"
-#include "comm/user_op.h"
 
 int rondo_costs(const rondo_comm *comm, char *text, size_t size)
 {

@@ -6,7 +6,7 @@
 #include "comm/comm.h"
 #include "base/error.h"
 #include "api/group.h"
-#include "comm/user_op.h"
+#include "api/op.h"
 #include "api/request.h"
 
 /* The user's counts and displacements of one buffer, in elements. */

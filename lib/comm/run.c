@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "comm/batch.h"
 #include "comm/plan_cache.h"
-#include "comm/user_op.h"
 #include "comm/wait.h"
 #include "exec/exec_init.h"
 #include "tuner/thresholds.h"
@@ -108,7 +107,7 @@ static int start_task(struct rd_task *task)
 		return 0;
 	}
 	if (task->call.user_op && !task->call.user_op->combine)
-		err = rd_op_scale(&task->call);
+		err = rd_call_scale(&task->call);
 	if (!err)
 		err = rd_buffer_exchange_pays(task->comm, &task->call, &task->exchange_pays);
 	if (err)

@@ -18,7 +18,7 @@ static inline void rd_exec_reduce(
 	if (exec->reduce)
 		exec->reduce(into, a, b, count);
 	else if (count > 0)
-		rd_user_op_combine(&exec->call, into, a, b, count);
+		rd_call_combine(&exec->call, into, a, b, count);
 }
 
 /* The two are the same, or share no byte. */

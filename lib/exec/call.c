@@ -1,25 +1,12 @@
 #include "exec/call.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-struct rd_user_op *rd_user_op_copy(const struct rd_user_op *op)
-{
-	struct rd_user_op *copy = malloc(sizeof(*copy));
+#include "base/error.h"
+#include "exec/reduce.h"
 
-	if (copy)
-		*copy = *op;
-	return copy;
-}
-
-void rd_user_op_destroy(struct rd_user_op *op)
-{
-	if (!op)
-		return;
-	free(op->scaled);
-	free(op);
-}
-
-void rd_user_op_combine(
+void rd_call_combine(
 	const struct rd_call *call, void *into, const void *a, const void *b, size_t count)
 {
 	const struct rd_user_op *op = call->user_op;
@@ -51,4 +38,44 @@ size_t rd_call_out_size(const struct rd_call *call)
 	if (call->vcounts)
 		return rd_extents_end(call->vcounts->out, blocks);
 	return (size_t)blocks * call->count * rondo_type_size(call->type);
+}
+
+/* The call's output where that has room for the input; else memory of the operation. */
+static void *room_for_input(const struct rd_call *call, size_t size)
+{
+	struct rd_user_op *op = call->user_op;
+
+	if (!call->vcounts && rd_out_blocks(&call->problem) == rd_in_blocks(&call->problem))
+		return call->out;
+	/* The part before may have been shorter. */
+	free(op->scaled);
+	op->scaled = malloc(size);
+	return op->scaled;
+}
+
+/* Bytes. */
+#define BLOCK (8 << 10)
+
+int rd_call_scale(struct rd_call *call)
+{
+	_Alignas(64) char factors[BLOCK];
+	rd_reduce_function multiply = rd_reduce(call->type, RONDO_PROD);
+	size_t size = rd_call_in_size(call), element = rondo_type_size(call->type);
+
+	if (size == 0)
+		return 0;
+
+	char *into = room_for_input(call, size);
+
+	if (!into)
+		return rd_fail(RONDO_MEMORY, "no memory to multiply %zu bytes", size);
+	for (size_t at = 0; at < BLOCK && at < size; at += element)
+		memcpy(factors + at, &call->user_op->factor, element);
+	for (size_t at = 0; at < size; at += BLOCK) {
+		size_t part = size - at < BLOCK ? size - at : BLOCK;
+
+		multiply(into + at, (const char *)call->in + at, factors, part / element);
+	}
+	call->in = into;
+	return 0;
 }

@@ -6,25 +6,9 @@
 #define RD_CALL_H
 
 #include "plan/collective.h"
+#include "exec/user_op.h"
 #include "exec/vcounts.h"
 #include "rondo.h"
-
-/* A user-defined operation; its handle is RONDO_OP_OWN + serial. */
-struct rd_user_op {
-	unsigned serial; /* counts the operations created on this comm: the same on every rank */
-	rondo_combine combine; /* NULL: a sum of inputs that were multiplied before */
-	void *argument;
-	size_t element_size; /* of opaque elements; 0: those of the call's type */
-	rondo_type type; /* of the factor */
-	double factor; /* memory for one element of that type */
-	/* In a call: its input times the factor, where that needs memory of its own. The call's
-	   operation owns it. */
-	void *scaled;
-};
-
-/* Copies an operation into memory of a call. NULL: no memory. */
-struct rd_user_op *rd_user_op_copy(const struct rd_user_op *op);
-void rd_user_op_destroy(struct rd_user_op *op);
 
 struct rd_call {
 	struct rd_problem problem;
@@ -48,11 +32,16 @@ static inline bool rd_call_is_ordinary(const struct rd_call *call)
 }
 
 /* into = a op b by the call's user operation, which combines. */
-void rd_user_op_combine(
+void rd_call_combine(
 	const struct rd_call *call, void *into, const void *a, const void *b, size_t count);
 
 /* Frees the call's vcounts and user operation. */
 void rd_call_finish(struct rd_call *call);
+
+/* Multiplies the call's input by the factor of its user operation. The result goes to the call's
+   output where that has room, else to memory of the operation; it becomes the call's input. Returns
+   0 or RONDO_MEMORY. */
+int rd_call_scale(struct rd_call *call);
 
 /* Bytes from the start of this rank's input, or output, to the end of its last block. For any
    call. */

@@ -1,10 +1,10 @@
-#include "comm/user_op.h"
+#include "api/op.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/comm.h"
 #include "base/error.h"
+#include "comm/comm.h"
 
 int rd_type_check(rondo_type type, const char *name, const char *variant)
 {
@@ -15,8 +15,6 @@ int rd_type_check(rondo_type type, const char *name, const char *variant)
 		variant, (int)type, rondo_type_name(0), RONDO_TYPE_COUNT - 1,
 		rondo_type_name(RONDO_TYPE_COUNT - 1));
 }
-
-/* ---- Handles ------------------------------------------------------------------------------- */
 
 const struct rd_user_op *rd_op_find(const struct rondo_comm *comm, rondo_op handle)
 {
@@ -105,8 +103,6 @@ void rd_ops_destroy(struct rondo_comm *comm)
 	}
 }
 
-/* ---- Use ----------------------------------------------------------------------------------- */
-
 int rd_op_check(const struct rd_user_op *op, rondo_type type, size_t size, size_t piece_size)
 {
 	if (!op->combine && op->type != type)
@@ -126,44 +122,5 @@ int rd_op_check(const struct rd_user_op *op, rondo_type type, size_t size, size_
 			"the operation's elements of %zu bytes do not fit a message: set "
 			"RONDO_PIECE to as much at least",
 			op->element_size);
-	return 0;
-}
-
-/* The call's output where that has room for the input; else memory of the operation. */
-static void *room_for_input(const struct rd_call *call, size_t size)
-{
-	struct rd_user_op *op = call->user_op;
-
-	if (!call->vcounts && rd_out_blocks(&call->problem) == rd_in_blocks(&call->problem))
-		return call->out;
-	/* The part before may have been shorter. */
-	free(op->scaled);
-	op->scaled = malloc(size);
-	return op->scaled;
-}
-
-#define BLOCK (8 << 10)
-
-int rd_op_scale(struct rd_call *call)
-{
-	_Alignas(64) char factors[BLOCK];
-	rd_reduce_function multiply = rd_reduce(call->type, RONDO_PROD);
-	size_t size = rd_call_in_size(call), element = rondo_type_size(call->type);
-
-	if (size == 0)
-		return 0;
-
-	char *into = room_for_input(call, size);
-
-	if (!into)
-		return rd_fail(RONDO_MEMORY, "no memory to multiply %zu bytes", size);
-	for (size_t at = 0; at < BLOCK && at < size; at += element)
-		memcpy(factors + at, &call->user_op->factor, element);
-	for (size_t at = 0; at < size; at += BLOCK) {
-		size_t part = size - at < BLOCK ? size - at : BLOCK;
-
-		multiply(into + at, (const char *)call->in + at, factors, part / element);
-	}
-	call->in = into;
 	return 0;
 }
