@@ -41,7 +41,7 @@ static struct rd_simulation any_simulation(int size)
 	return set;
 }
 
-/* Lies there until the next is drawn. */
+/* Valid until the next is drawn. */
 static const struct rd_layout *any_lay(int size)
 {
 	static struct any_layout drawn;
@@ -185,7 +185,7 @@ static struct rd_simulated transfer(int slots, double byte_ns)
 
 Test(simulator, a_byte_occupies_its_link_direction_for_its_time)
 {
-	/* So many slots that it never waits for room. */
+	/* The sender never waits for room. */
 	struct rd_simulated simulated = transfer(100, 3);
 
 	cr_expect_eq(simulated.messages, 16);
@@ -205,7 +205,7 @@ Test(simulator, a_sender_waits_for_room)
 
 /* ---- Death --------------------------------------------------------------------------------- */
 
-/* Whether the rank's error blames one of the others. */
+/* Whether the rank's error names another rank. */
 static bool names_another(const struct rd_simulated *simulated, int rank, int size)
 {
 	int culprit = simulated->culprits[rank];
@@ -260,11 +260,11 @@ Test(simulator, after_a_death_at_any_moment_each_survivor_fails_or_is_right, .ti
 			}
 		}
 	}
-	/* The moments are well chosen: most of them hit someone, and some hit many. */
+	/* Most deaths fail a survivor, and some fail many. */
 	cr_expect_gt(failed, runs);
 }
 
-Test(simulator, no_rank_gets_past_one_that_never_came_where_all_must_meet)
+Test(simulator, no_rank_leaves_a_call_of_all_that_one_never_entered)
 {
 	static const enum rd_collective meetings[] = { RD_BARRIER, RD_ALL_REDUCE, RD_REDUCE_SCATTER,
 		RD_ALL_GATHER, RD_ALL_TO_ALL };
@@ -285,7 +285,7 @@ Test(simulator, no_rank_gets_past_one_that_never_came_where_all_must_meet)
 	}
 }
 
-Test(simulator, a_death_spoils_an_all_reduce_for_every_rank)
+Test(simulator, a_death_fails_an_all_reduce_on_every_rank)
 {
 	struct rd_simulation set = plain;
 	struct world world = { .collective = RD_ALL_REDUCE, .size = 6, .count = 999 };
@@ -294,7 +294,7 @@ Test(simulator, a_death_spoils_an_all_reduce_for_every_rank)
 	world.type = RONDO_F32;
 	set.size = 6;
 	set.dead_rank = 3;
-	set.death_ns = 2500; /* in the midst of it */
+	set.death_ns = 2500; /* during the call */
 	run(world, "ring", &set, &simulated);
 	for (int rank = 0; rank < 6; rank++)
 		cr_expect_eq(simulated.errors[rank], rank == 3 ? RONDO_DIED : RONDO_BROKEN);
@@ -325,9 +325,9 @@ Test(simulator, what_a_rank_sent_before_it_died_still_arrives)
 	}
 }
 
-/* ---- What goes wrong shows ----------------------------------------------------------------- */
+/* ---- Errors -------------------------------------------------------------------------------- */
 
-Test(simulator, ranks_that_made_different_calls_are_told)
+Test(simulator, ranks_in_different_calls_fail)
 {
 	struct rd_simulation set = plain;
 	struct world world = { .collective = RD_ALL_REDUCE, .size = 4, .count = 100 };
@@ -366,7 +366,7 @@ Test(simulator, names_the_ranks_that_wait_when_nothing_can_move)
 	world_destroy(&world);
 }
 
-Test(simulator, a_ring_stands_still_where_links_hold_one_message)
+Test(simulator, a_ring_deadlocks_where_links_hold_one_message)
 {
 	struct rd_simulation set = plain;
 	struct world world = { .collective = RD_ALL_REDUCE, .size = 3, .count = 9 };
@@ -381,7 +381,7 @@ Test(simulator, a_ring_stands_still_where_links_hold_one_message)
 	world_destroy(&world);
 }
 
-/* Instead of each FLUSH, a step that does nothing. */
+/* Replaces each FLUSH by a step that does nothing. */
 static int forget_flushes(struct rd_plan *plan)
 {
 	int forgotten = 0;
@@ -508,8 +508,8 @@ Test(simulator, refuses_what_cannot_be_simulated)
 	world_destroy(&world);
 }
 
-/* It would look for a message where none is known to lie. */
-Test(simulator, refuses_to_merge_what_is_not_held)
+/* The MERGE would read a message that no HOLD has kept. */
+Test(simulator, refuses_a_merge_without_its_holds)
 {
 	struct world world = {
 		.collective = RD_REDUCE, .size = 3, .type = RONDO_I32, .op = RONDO_SUM, .count = 4

@@ -1,5 +1,5 @@
-/* What each algorithm is for: few messages in a row, few bytes on dear links, all ranks at work.
-   That they are right, test_plans.c proves. */
+/* The purpose of each algorithm: few messages in a row, few bytes on expensive links, or all ranks
+   at work. test_plans.c proves the plans. */
 #include <criterion/criterion.h>
 
 #include "check/layouts.h"
@@ -23,7 +23,7 @@ static struct world world_of(const char *algorithm, enum rd_collective collectiv
 
 /* ---- Messages in a row --------------------------------------------------------------------- */
 
-/* Over links on which a message takes 1 us, however long. */
+/* Over links on which a message of any size takes 1 us. */
 static void expect_rounds(struct world world, const char *algorithm, int rounds)
 {
 	struct rd_simulation set = {
@@ -64,8 +64,8 @@ static int largest_power(int size)
 	return is_power(size) ? size : 1 << (log2_up(size) - 1);
 }
 
-/* Rounds in which so many chunks go each way: where they are more than two, some ranks wait to send
-   until others have sent. */
+/* The rounds of exchange.h. With more than two chunks each way, some ranks wait to send until
+   others have sent. */
 static int exchanges(int size)
 {
 	int rounds = 0;
@@ -75,8 +75,7 @@ static int exchanges(int size)
 	return rounds;
 }
 
-/* Where the ranks are no power of two, two neighbours somewhere in the circle send first, or last.
- */
+/* Where the ranks are no power of two, two neighbours in the circle send first, or last. */
 static int pat_rounds(int size)
 {
 	return exchanges(size) + (is_power(size) ? 0 : log2_up(size));
@@ -107,7 +106,7 @@ Test(algorithms, of_one_round_take_one_round)
 	}
 }
 
-/* Beyond the largest power of two, a rank hands over first, and is told last. */
+/* A rank beyond the largest power of two sends its input first and receives the result last. */
 Test(algorithms, that_halve_or_double_take_two_rounds_more_where_ranks_are_left_over, .timeout = 60)
 {
 	for (int size = 1; size <= 70; size++) {
@@ -129,9 +128,9 @@ Test(algorithms, of_leaders_are_as_quick_inside_the_hosts_as_between_them)
 	expect_rounds(world_of("leaders", RD_BARRIER, 24, 0, layout), "leaders", 3 + 2 + 3);
 }
 
-/* ---- Bytes on dear links ------------------------------------------------------------------- */
+/* ---- Bytes on expensive links -------------------------------------------------------------- */
 
-/* Chunks that cross from one group to another; -1: any. */
+/* The number of chunks that cross from one group to another; -1: any. */
 static int crossings(const struct world *world, int from, int to)
 {
 	const int *group = world->layout->group;
@@ -173,8 +172,8 @@ static void expect_fewest(const char *name, enum rd_collective collective, int t
 	}
 }
 
-/* What one host has, every other must learn; what all combine, all must. */
-Test(algorithms, that_are_hierarchical_cross_dear_links_with_the_fewest_bytes)
+/* Every host receives each other host's data once; all-reduce also combines it. */
+Test(algorithms, that_are_hierarchical_cross_expensive_links_with_the_fewest_bytes)
 {
 	expect_fewest("hierarchical", RD_ALL_GATHER, 1);
 	expect_fewest("hierarchical", RD_REDUCE_SCATTER, 1);
@@ -268,7 +267,7 @@ Test(algorithms, of_two_trees_are_a_logarithm_of_hops_deep)
 	}
 }
 
-/* Up once and down once, of each half at most two down. */
+/* Each half goes up once, and down at most twice from one rank. */
 Test(algorithms, of_two_trees_have_no_rank_send_more_than_twice_the_buffer)
 {
 	for (int size = 4; size <= 70; size++) {
@@ -282,7 +281,7 @@ Test(algorithms, of_two_trees_have_no_rank_send_more_than_twice_the_buffer)
 	}
 }
 
-/* As little as the ring. */
+/* As few chunks as the ring sends. */
 Test(algorithms, that_halve_send_each_rank_s_fair_share_where_ranks_are_a_power_of_two)
 {
 	static const char *const names[] = { "ring", "halving", "pat" };

@@ -1,4 +1,4 @@
-/* Every algorithm in the registry, proved for every size that we promise. */
+/* The plans of every algorithm in the table, proved for every size up to LARGEST. */
 #include <criterion/criterion.h>
 
 #include "exec/algorithms.h"
@@ -7,14 +7,14 @@
 #include "base/error.h"
 #include "check/layouts.h"
 
-/* Sanitizers see the same code run with fewer. */
+/* Under sanitizers fewer ranks run the same code. */
 #ifdef __SANITIZE_ADDRESS__
 #define LARGEST 24
 #else
 #define LARGEST 64
 #endif
 
-/* Ranks in their order, in one group; or shuffled, in groups of different sizes. */
+/* NULL, or ranks shuffled in groups of different sizes. */
 static const struct rd_layout *layout;
 
 static bool can(const struct rd_algorithm *algorithm, enum rd_collective collective, int size,
@@ -34,7 +34,7 @@ static void prove(const struct rd_algorithm *algorithm, enum rd_collective colle
 		rondo_last_error());
 }
 
-/* All pairs where they are few; else a few of each distance. */
+/* All pairs of few ranks; of many, a few of each distance. */
 static void prove_transfers(const struct rd_algorithm *algorithm, int size)
 {
 	int step = size <= 16 ? 1 : 7;
@@ -77,7 +77,7 @@ static void write_alone(const struct rd_algorithm *algorithm, enum rd_collective
 	rd_plan_destroy(plan);
 }
 
-/* Also by those that say they may not run: rondo-topo draws what they write. */
+/* Also where may_run() declines: rondo-topo draws these plans. */
 Test(plans, of_one_rank_are_written_by_every_algorithm_and_send_nothing)
 {
 	layout = layout_any(&any, 1, 1, 1);

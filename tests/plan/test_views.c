@@ -1,4 +1,4 @@
-/* Views: algorithms written for some of the ranks and chunks, by others. */
+/* Views: algorithms that write their steps for some of the ranks and chunks. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -63,7 +63,7 @@ Test(views, a_layout_in_the_order_of_the_ranks_changes_nothing)
 	}
 }
 
-Test(views, a_layout_that_is_for_others_is_refused)
+Test(views, a_layout_of_other_ranks_is_refused)
 {
 	struct any_layout any;
 	const struct rd_layout *layout = layout_of(&any, (int[]){ 4, 0 }, 3);
@@ -94,7 +94,8 @@ static void view_all(struct rd_plan *plan, enum rd_collective collective, int bl
 
 static bool partial_first;
 
-/* Even ranks to rank 0, odd ones to rank 1, and then these two, back again. Ten chunks. */
+/* Even ranks reduce to rank 0 and odd ones to rank 1; these two exchange, and broadcast. Ten
+   chunks. */
 static void by_parity(struct rd_plan *plan)
 {
 	int size = plan->problem.size;
@@ -252,9 +253,9 @@ Test(views, may_be_made_within_views)
 		0, "%s", rondo_last_error());
 }
 
-/* ---- What makes no sense ------------------------------------------------------------------- */
+/* ---- Mistakes ------------------------------------------------------------------------------ */
 
-static int wrong; /* which mistake is made */
+static int wrong; /* number of the mistake */
 
 static void mistaken(struct rd_plan *plan)
 {
@@ -306,7 +307,7 @@ static void merge_the_first(struct rd_plan *plan)
 	rd_recv_merge(plan, 0);
 }
 
-/* Only all ranks can be merged, and not too many. */
+/* A merge takes the messages of all ranks, of RD_MERGE_MOST at most. */
 Test(views, merge_nothing)
 {
 	struct rd_algorithm merging = {
@@ -328,7 +329,7 @@ Test(views, merge_nothing)
 	cr_expect(strstr(rondo_last_error(), "has to do with all ranks"), "%s", rondo_last_error());
 }
 
-Test(views, show_nobody_s_memory)
+Test(views, allow_no_direct_access)
 {
 	static const struct rd_algorithm reaching = {
 		.name = "reaching",

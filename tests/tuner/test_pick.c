@@ -1,4 +1,4 @@
-/* What the picker chooses, on costs made up for it. */
+/* Choices of the picker, at invented costs. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "tuner/pick.h"
 #include "world.h"
 
-/* Messages cost so much each, and so much a byte; memory next to nothing. */
+/* Each message costs message_ns and byte_ps a byte. */
 static struct rd_link_cost link_of(uint32_t message_ns, uint32_t byte_ps)
 {
 	static const uint32_t sizes[] = {
@@ -46,6 +46,17 @@ static struct rd_tuner_config config_of(int size, uint32_t message_ns, uint32_t 
 	return config;
 }
 
+/* As config_of(), on a host of two cores that the ranks share. */
+static struct rd_tuner_config shared_cores_of(
+	int size, uint32_t message_ns, uint32_t byte_ps, uint32_t switch_ns)
+{
+	struct rd_tuner_config config = config_of(size, message_ns, byte_ps);
+
+	config.costs.cores = 2;
+	config.costs.switch_ns = switch_ns;
+	return config;
+}
+
 static struct rd_choice choice_of(const struct rd_tuner_config *config,
 	enum rd_collective collective, uint64_t bytes, bool peers_mapped)
 {
@@ -60,12 +71,25 @@ static struct rd_choice choice_of(const struct rd_tuner_config *config,
 	return copy;
 }
 
-static void expect(const struct rd_choice *choice, const char *name)
+static void expect(const struct rd_tuner_config *config, enum rd_collective collective,
+	uint64_t bytes, const char *algorithm)
 {
-	cr_assert_str_eq(choice->algorithm->name, name);
+	struct rd_choice choice = choice_of(config, collective, bytes, false);
+
+	cr_assert_str_eq(choice.algorithm->name, algorithm, "%s of %llu bytes on %d ranks",
+		rd_collective_name(collective), (unsigned long long)bytes, config->size);
 }
 
-/* At the bounds of what a file may say, and of what rondo_explain() may be asked. */
+static void expect_not(const struct rd_tuner_config *config, enum rd_collective collective,
+	uint64_t bytes, const char *algorithm)
+{
+	struct rd_choice choice = choice_of(config, collective, bytes, false);
+
+	cr_assert_str_neq(choice.algorithm->name, algorithm, "%s of %llu bytes on %d ranks",
+		rd_collective_name(collective), (unsigned long long)bytes, config->size);
+}
+
+/* At the bounds of the costs in a file and of the bytes given to rondo_explain(). */
 Test(pick, stays_within_its_bounds_whatever_the_costs_and_bytes, .timeout = 60)
 {
 	struct rd_tuner_config config = config_of(8, 1, 1);
@@ -100,120 +124,93 @@ Test(pick, stays_within_its_bounds_whatever_the_costs_and_bytes, .timeout = 60)
 	}
 }
 
-Test(pick, takes_few_messages_where_messages_are_dear)
+Test(pick, takes_few_messages_where_messages_are_expensive)
 {
 	struct rd_tuner_config config = config_of(8, 10000, 100);
-	struct rd_choice choice = choice_of(&config, RD_ALL_REDUCE, 8, false);
 
-	expect(&choice, "doubling");
-	choice = choice_of(&config, RD_BROADCAST, 8, false);
-	cr_assert_str_neq(choice.algorithm->name, "ring");
+	expect(&config, RD_ALL_REDUCE, 8, "doubling");
+	expect_not(&config, RD_BROADCAST, 8, "ring");
 }
 
-Test(pick, takes_few_bytes_where_bytes_are_dear)
+Test(pick, takes_few_bytes_where_bytes_are_expensive)
 {
 	struct rd_tuner_config config = config_of(8, 100, 1000);
-	struct rd_choice choice = choice_of(&config, RD_ALL_REDUCE, 16 << 20, false);
 
-	cr_assert_str_neq(choice.algorithm->name, "doubling");
-	cr_assert_str_neq(choice.algorithm->name, "tree");
+	expect_not(&config, RD_ALL_REDUCE, 16 << 20, "doubling");
+	expect_not(&config, RD_ALL_REDUCE, 16 << 20, "tree");
 }
 
-/* Ring, halving and pat move the same bytes, and their prices differ by little. */
-Test(pick, takes_the_calmest_of_what_costs_alike_where_ranks_share_cores)
+/* Ring, halving and pat move the same bytes, and take almost the same predicted time. */
+Test(pick, takes_the_fewest_rounds_of_algorithms_alike_where_ranks_share_cores)
 {
-	struct rd_tuner_config config = config_of(4, 5000, 150);
+	struct rd_tuner_config config = shared_cores_of(4, 5000, 150, 1000);
 	struct rd_choice choice;
 
-	config.costs.cores = 2;
-	config.costs.switch_ns = 1000;
 	config.costs.links[RD_NEAR].posts = 1;
 	choice = choice_of(&config, RD_ALL_REDUCE, 8 << 20, false);
 	cr_assert_leq(choice.shape.rounds, 4, "%s", choice.algorithm->name);
 	/* Over memory that ranks share, the fewest links; halving would have the fewest rounds. */
 	config.costs.links[RD_NEAR] = link_of(100, 20);
 	config.costs.switch_ns = 3000;
-	choice = choice_of(&config, RD_ALL_REDUCE, 4 << 20, false);
-	expect(&choice, "ring");
+	expect(&config, RD_ALL_REDUCE, 4 << 20, "ring");
 }
 
-/* However long a message takes there, for it has turns in it: shared memory is no kernel. */
+/* A message over shared memory takes long there because it has turns in it, not the kernel. */
 Test(pick, takes_the_fewest_peers_for_many_bytes_where_ranks_share_cores_and_memory)
 {
-	struct rd_tuner_config config = config_of(8, 900, 70);
-	struct rd_choice choice;
+	struct rd_tuner_config config = shared_cores_of(8, 900, 70, 150);
 
-	config.costs.cores = 2;
-	config.costs.switch_ns = 150;
 	config.costs.links[RD_NEAR].posts = config.costs.links[RD_NEAR].single_copy = 1;
-	choice = choice_of(&config, RD_ALL_GATHER, 128 << 10, false);
-	expect(&choice, "ring");
-	choice = choice_of(&config, RD_BROADCAST, 1 << 20, false);
-	expect(&choice, "ring");
-	/* Nothing is lent: then all go to the kernel, and fewest rounds count. */
+	expect(&config, RD_ALL_GATHER, 128 << 10, "ring");
+	expect(&config, RD_BROADCAST, 1 << 20, "ring");
+	/* Without single copy, messages pass the kernel, and the fewest rounds win. */
 	config.costs.links[RD_NEAR].single_copy = 0;
-	choice = choice_of(&config, RD_ALL_GATHER, 128 << 10, false);
-	expect(&choice, "one_round");
+	expect(&config, RD_ALL_GATHER, 128 << 10, "one_round");
 }
 
-/* Eight ranks on two cores, each message of 64 KiB 4 us of work for who takes it, and what passes
-   it on: however many pieces are under way, a MiB is 7 x 16 x 4 us of work for two, and more. */
-Test(pick, knows_that_pieces_do_not_hide_each_others_work)
+/* Eight ranks on two cores; a message of 64 KiB takes its receiver 4 us, and more to pass on. With
+   any number of pieces under way, 1 MiB is at least 7 x 16 x 4 us of work for two cores. */
+Test(pick, adds_up_the_work_of_pieces_where_ranks_share_cores)
 {
-	struct rd_tuner_config config = config_of(8, 100, 60);
+	struct rd_tuner_config config = shared_cores_of(8, 100, 60, 150);
 	struct rd_choice choice;
 
-	config.costs.cores = 2;
-	config.costs.switch_ns = 150;
 	choice = choice_of(&config, RD_BROADCAST, 1 << 20, false);
 	cr_assert_geq(choice.predicted_ns, 7 * 16 * 4000 / 2);
 }
 
-/* Messages are dear by the gauge, and turns cheap; but with eight ranks one round takes too many of
-   more than a few bytes, with sixteen of any. */
+/* Calibrated messages are expensive and turns cheap. One round still has too many messages for
+   eight ranks from 512 bytes on, and for sixteen at any size. */
 Test(pick, takes_one_round_for_few_bytes_where_ranks_share_cores)
 {
-	struct rd_tuner_config config = config_of(4, 500, 150);
-	struct rd_choice choice;
+	struct rd_tuner_config config = shared_cores_of(4, 500, 150, 200);
 
-	config.costs.cores = 2;
-	config.costs.switch_ns = 200;
-	choice = choice_of(&config, RD_ALL_REDUCE, 512, false);
-	expect(&choice, "one_round");
-	choice = choice_of(&config, RD_ALL_REDUCE, 8 << 10, false);
-	expect(&choice, "doubling");
+	expect(&config, RD_ALL_REDUCE, 512, "one_round");
+	expect(&config, RD_ALL_REDUCE, 8 << 10, "doubling");
 	config.size = 8;
-	choice = choice_of(&config, RD_ALL_GATHER, 512, false);
-	expect(&choice, "one_round");
-	/* Priced about half as much again: it is the messages that are too many. */
+	expect(&config, RD_ALL_GATHER, 512, "one_round");
+	/* Predicted about half as much again: the load is too high. */
 	config.costs.switch_ns = 3200;
-	choice = choice_of(&config, RD_ALL_REDUCE, 512, false);
-	expect(&choice, "doubling");
-	choice = choice_of(&config, RD_ALL_REDUCE, 256, false);
-	expect(&choice, "one_round");
+	expect(&config, RD_ALL_REDUCE, 512, "doubling");
+	expect(&config, RD_ALL_REDUCE, 256, "one_round");
 	config.costs.switch_ns = 200;
-	choice = choice_of(&config, RD_ALL_REDUCE, 8, false);
-	expect(&choice, "one_round");
+	expect(&config, RD_ALL_REDUCE, 8, "one_round");
 	config.size = 16;
-	choice = choice_of(&config, RD_ALL_REDUCE, 8, false);
-	expect(&choice, "doubling");
+	expect(&config, RD_ALL_REDUCE, 8, "doubling");
 }
 
-/* By the tree, which has the fewest rounds and twice the price, it took ten times as long. */
-Test(pick, takes_what_is_cheap_where_one_rank_sends_few_bytes_and_ranks_share_cores)
+/* The tree has the fewest rounds and twice the predicted time, and took ten times as long. */
+Test(pick, takes_the_cheapest_where_one_rank_sends_few_bytes_and_ranks_share_cores)
 {
-	struct rd_tuner_config config = config_of(8, 500, 150);
-	struct rd_choice choice;
+	struct rd_tuner_config config = shared_cores_of(8, 500, 150, 0);
 
-	config.costs.cores = 2;
 	for (uint32_t switch_ns = 200; switch_ns <= 6400; switch_ns *= 2) {
 		config.costs.switch_ns = switch_ns;
-		choice = choice_of(&config, RD_BROADCAST, 8, false);
-		cr_assert_str_neq(choice.algorithm->name, "tree");
+		expect_not(&config, RD_BROADCAST, 8, "tree");
 	}
 }
 
-Test(pick, takes_what_costs_about_as_little_as_the_cheapest_of_its_list)
+Test(pick, takes_an_algorithm_about_as_cheap_as_the_first_of_its_list)
 {
 	struct rd_tuner_config config = config_of(6, 1000, 200);
 	struct rd_picker *picker = rd_picker_create(&config);
@@ -250,9 +247,7 @@ Test(pick, crosses_a_slow_network_as_little_as_it_can)
 	config.layout = layout;
 	config.costs.links[RD_FAR] = link_of(20000, 10000);
 
-	struct rd_choice choice = choice_of(&config, RD_ALL_REDUCE, 1 << 20, false);
-
-	expect(&choice, "hierarchical");
+	expect(&config, RD_ALL_REDUCE, 1 << 20, "hierarchical");
 }
 
 Test(pick, makes_pieces_shorter_where_a_chain_waits_for_its_first)
@@ -278,21 +273,18 @@ Test(pick, takes_more_channels_where_waiting_is_long)
 	cr_assert_eq(choice_of(&config, RD_ALL_REDUCE, 8, false).channels, 1);
 }
 
-Test(pick, takes_what_it_is_told_wherever_that_can)
+Test(pick, takes_the_named_algorithm_wherever_that_can_run)
 {
 	struct rd_tuner_config config = config_of(8, 10000, 100);
-	struct rd_choice choice;
 
 	config.algo = "ring";
-	choice = choice_of(&config, RD_ALL_REDUCE, 8, false);
-	expect(&choice, "ring");
-	choice = choice_of(&config, RD_BARRIER, 0, false);
-	expect(&choice, "linear");
-	/* What it is told is not direct access, so nobody is asked for buffers. */
+	expect(&config, RD_ALL_REDUCE, 8, "ring");
+	expect(&config, RD_BARRIER, 0, "linear");
+	/* The named algorithm has no direct access, and needs no buffer exchange. */
 	cr_assert_not(choice_of(&config, RD_ALL_REDUCE, 1 << 20, true).exchange_pays);
 }
 
-Test(pick, asks_for_buffers_where_direct_access_pays)
+Test(pick, exchanges_buffers_where_direct_access_pays)
 {
 	struct rd_tuner_config config = config_of(4, 100, 1000);
 
@@ -328,7 +320,7 @@ Test(pick, has_a_choice_for_every_collective_and_size)
 	}
 }
 
-/* ---- What choosing costs -------------------------------------------------------------------- */
+/* ---- The cost of a choice ------------------------------------------------------------------- */
 
 static int written;
 
@@ -361,7 +353,7 @@ Test(pick, writes_plans_once_for_all_sizes_and_few_of_them_at_many_ranks)
 
 /* ---- On real links -------------------------------------------------------------------------- */
 
-/* All ranks have the same costs and choose alike; rank 0's are told to the parent. */
+/* All ranks have the same costs and choose alike. */
 static int compare(struct rank_env *env)
 {
 	char text[2048], theirs[2048];
@@ -406,7 +398,7 @@ static int spell(struct rank_env *env)
 	return 0;
 }
 
-Test(pick, knows_a_collective_in_every_spelling, .timeout = 60)
+Test(pick, finds_a_collective_in_every_spelling, .timeout = 60)
 {
 	struct world world = { .size = 2, .transport = "shm" };
 
@@ -424,7 +416,7 @@ Test(pick, suggests_the_algorithm_that_may_have_been_meant)
 	cr_assert_null(strstr(rondo_last_error(), "did you mean"), "%s", rondo_last_error());
 }
 
-Test(pick, stands_on_costs_that_are_the_same_on_every_rank, .timeout = 120)
+Test(pick, has_the_same_costs_on_every_rank, .timeout = 120)
 {
 	static const char *const transports[] = { "shm", "tcp", "mixed" };
 	struct rank_outcome outcomes[WORLD_MAX];
@@ -444,7 +436,7 @@ static int count_first_call(struct rank_env *env)
 
 	if (!env->comm)
 		return world_report(env, "no comm: %s", rondo_last_error());
-	/* Nobody may learn of the failure before it has its comm. */
+	/* No rank may receive the failure before it has its comm. */
 	err = rondo_barrier(env->comm, NULL);
 	if (err)
 		return world_report(env, "barrier: %s", rondo_last_error());

@@ -1,4 +1,4 @@
-/* Prices: small cases worked out by hand, and what must hold of all. */
+/* Predictions: small cases computed by hand, and properties of all. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -8,8 +8,8 @@
 #include "check/layouts.h"
 #include "tuner/predict.h"
 
-/* Costs that are easy to reckon with: messages 1000 ns under way, 100 ns for either side and 1 ns a
-   byte more; a byte copied 1 ns, reduced 2 ns, wherever it lies. */
+/* Costs for computation by hand. A message takes 1000 ns on its way, and each side 100 ns and 1 ns
+   a byte. A byte takes 1 ns to copy and 2 ns to reduce, in a cache and beyond. */
 static struct rd_costs plain(void)
 {
 	static const uint32_t sizes[] = {
@@ -51,6 +51,27 @@ static int64_t predict_with(const struct rd_costs *costs, const char *name,
 	predicted = rd_predict(schedule, costs, cut);
 	rd_schedule_destroy(schedule);
 	return predicted;
+}
+
+/* Calls `try` for each algorithm, collective and size (0 at the end) that can run, but for
+   transfers. */
+static void each_problem(const int *sizes,
+	void (*try)(const struct rd_algorithm *one, enum rd_collective collective, int size))
+{
+	for (int i = 0; rd_algorithms[i]; i++)
+		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
+			for (int s = 0; sizes[s]; s++) {
+				struct rd_problem problem = { .collective = c, .size = sizes[s] };
+
+				if (c != RD_TRANSFER &&
+					rd_algorithm_can(rd_algorithms[i], &problem))
+					try(rd_algorithms[i], c, sizes[s]);
+			}
+}
+
+static size_t piece_of(const struct rd_algorithm *one, size_t piece_size)
+{
+	return one->direct_access ? SIZE_MAX : piece_size;
 }
 
 static int64_t predicted(const char *name, enum rd_collective collective, int size, uint64_t bytes)
@@ -154,12 +175,13 @@ Test(predicted, between_hosts_is_that_of_far_links)
 
 	for (int i = 0; i < RD_COST_POINT_COUNT; i++)
 		costs.links[RD_FAR].way_ns[i] += 50000;
-	/* Of the two rounds one crosses. */
+	/* One of the two rounds crosses. */
 	cr_assert_eq(predict_with(&costs, "doubling", problem, &cut), 2 * 1200 + 50000);
 }
 
-/* What lending is worth, calls learn for themselves. Of four ranks, some pass on what they got. */
-Test(predicted, knows_single_copy_only_as_the_price_of_reading_a_peers_memory)
+/* Calls learn the gain of single copy in messages; predictions leave it out. Of four ranks, some
+   pass messages on. */
+Test(predicted, counts_single_copy_only_in_reads_of_a_peers_memory)
 {
 	struct rd_costs costs = plain();
 	struct rd_link_cost *link = &costs.links[RD_NEAR];
@@ -195,13 +217,12 @@ static struct rd_costs with_slow_memory(void)
 	return costs;
 }
 
-/* What slow memory adds to the price. */
+/* The time that slow memory adds. */
 static int64_t added(const char *name, enum rd_collective collective, int size, uint64_t bytes)
 {
 	struct rd_costs costs = plain(), slow = with_slow_memory();
 	struct rd_problem problem = { .collective = collective, .size = size };
-	struct rd_cut cut = { bytes, RD_WHOLE,
-		algorithm(name)->direct_access ? SIZE_MAX : (size_t)16 << 20, 1 };
+	struct rd_cut cut = { bytes, RD_WHOLE, piece_of(algorithm(name), 16 << 20), 1 };
 
 	return predict_with(&slow, name, problem, &cut) - predict_with(&costs, name, problem, &cut);
 }
@@ -229,29 +250,25 @@ Test(predicted, of_memory_is_for_all_blocks_of_input_and_output)
 	cr_expect_gt(added("linear", RD_GATHER, 8, (1 << 20) / 9 + 1), 0);
 }
 
-/* By messages or by direct access. */
+static void expect_memory_to_add(
+	const struct rd_algorithm *one, enum rd_collective collective, int size)
+{
+	if (collective == RD_BARRIER)
+		return;
+	cr_expect_eq(added(one->name, collective, size, 4096), 0, "%s, %s", one->name,
+		rd_collective_name(collective));
+	cr_expect_gt(added(one->name, collective, size, 8 << 20), 0, "%s, %s", one->name,
+		rd_collective_name(collective));
+}
+
 Test(predicted, of_every_algorithm_rises_with_that_of_memory_for_large_calls_alone, .timeout = 60)
 {
-	static const int sizes[] = { 2, 7, 8, 100 };
-
-	for (int i = 0; rd_algorithms[i]; i++)
-		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
-			for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++) {
-				struct rd_problem problem = { .collective = c, .size = sizes[s] };
-
-				if (c == RD_TRANSFER || c == RD_BARRIER ||
-					!rd_algorithm_can(rd_algorithms[i], &problem))
-					continue;
-				cr_expect_eq(added(rd_algorithms[i]->name, c, sizes[s], 4096), 0,
-					"%s, %s", rd_algorithms[i]->name, rd_collective_name(c));
-				cr_expect_gt(added(rd_algorithms[i]->name, c, sizes[s], 8 << 20), 0,
-					"%s, %s", rd_algorithms[i]->name, rd_collective_name(c));
-			}
+	each_problem((const int[]){ 2, 7, 8, 100, 0 }, expect_memory_to_add);
 }
 
 /* ---- Of all --------------------------------------------------------------------------------- */
 
-static void price_every_size(
+static void predict_every_size(
 	const struct rd_algorithm *one, enum rd_collective collective, int size)
 {
 	struct rd_costs costs = plain();
@@ -259,12 +276,11 @@ static void price_every_size(
 	struct rd_schedule *schedule;
 	int64_t last = 0;
 
-	if (!rd_algorithm_can(one, &problem))
+	if (collective == RD_BARRIER)
 		return;
 	cr_assert_eq(rd_schedule_create(&schedule, one, &problem), 0, "%s", rondo_last_error());
 	for (uint64_t bytes = 64; bytes <= 64 << 20; bytes *= 4) {
-		struct rd_cut cut = { bytes, RD_WHOLE, one->direct_access ? SIZE_MAX : 128 << 10,
-			1 };
+		struct rd_cut cut = { bytes, RD_WHOLE, piece_of(one, 128 << 10), 1 };
 		int64_t now = rd_predict(schedule, &costs, &cut);
 
 		cr_expect(now >= last && now < INT64_MAX / 8,
@@ -280,35 +296,28 @@ static void price_every_size(
 
 Test(predicted, of_every_algorithm_is_something_and_grows_with_bytes, .timeout = 60)
 {
-	static const int sizes[] = { 2, 3, 4, 7, 8, 16, 33, 64, 100 };
+	each_problem((const int[]){ 2, 3, 4, 7, 8, 16, 33, 64, 100, 0 }, predict_every_size);
+}
 
-	for (int i = 0; rd_algorithms[i]; i++)
-		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
-			for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++)
-				if (c != RD_TRANSFER && c != RD_BARRIER)
-					price_every_size(rd_algorithms[i], c, sizes[s]);
+static void predict_on_shared_cores(
+	const struct rd_algorithm *one, enum rd_collective collective, int size)
+{
+	struct rd_costs costs = plain();
+	struct rd_problem problem = { .collective = collective, .size = size };
+	struct rd_cut cut = { 1 << 20, RD_WHOLE, piece_of(one, 128 << 10), 2 };
+
+	costs.cores = 2;
+	costs.switch_ns = 1000;
+	cr_expect_lt(
+		predict_with(&costs, one->name, problem, &cut), INT64_MAX / 8, "%s", one->name);
 }
 
 Test(predicted, of_every_algorithm_is_one_also_where_ranks_share_cores, .timeout = 60)
 {
-	struct rd_costs costs = plain();
-
-	costs.cores = 2;
-	costs.switch_ns = 1000;
-	for (int i = 0; rd_algorithms[i]; i++)
-		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++) {
-			struct rd_problem problem = { .collective = c, .size = 8 };
-			struct rd_cut cut = { 1 << 20, RD_WHOLE,
-				rd_algorithms[i]->direct_access ? SIZE_MAX : 128 << 10, 2 };
-
-			if (c == RD_TRANSFER || !rd_algorithm_can(rd_algorithms[i], &problem))
-				continue;
-			cr_expect_lt(predict_with(&costs, rd_algorithms[i]->name, problem, &cut),
-				INT64_MAX / 8, "%s", rd_algorithms[i]->name);
-		}
+	each_problem((const int[]){ 8, 0 }, predict_on_shared_cores);
 }
 
-Test(predicted, is_the_same_whichever_rank_asks)
+Test(predicted, is_the_same_on_every_rank)
 {
 	struct rd_costs costs = plain();
 	struct rd_cut cut = { 100000, RD_HALF, 4096, 2 };
@@ -319,7 +328,7 @@ Test(predicted, is_the_same_whichever_rank_asks)
 		cr_assert_eq(predict_with(&costs, "ring", problem, &cut), first);
 }
 
-/* Every number is at one of its bounds, as a file may say. */
+/* Every number is at one of its bounds in a file. */
 static struct rd_costs extreme(unsigned which)
 {
 	struct rd_costs costs;
@@ -334,24 +343,20 @@ static struct rd_costs extreme(unsigned which)
 	return costs;
 }
 
-static void price_extremely(const struct rd_algorithm *one, enum rd_collective collective, int size)
+static void predict_extremes(
+	const struct rd_algorithm *one, enum rd_collective collective, int size)
 {
 	static const uint64_t sizes[] = { 0, 1, 1 << 20, UINT64_C(1) << 40, UINT64_C(1) << 62,
 		UINT64_C(1) << 63, UINT64_MAX };
 	struct rd_problem problem = { .collective = collective, .size = size };
 	struct rd_schedule *schedule;
 
-	if (!rd_algorithm_can(one, &problem))
-		return;
 	cr_assert_eq(rd_schedule_create(&schedule, one, &problem), 0, "%s", rondo_last_error());
 	for (unsigned which = 0; which < 8; which++)
 		for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 			struct rd_costs costs = extreme(which);
 			struct rd_cut cut = { sizes[i], RD_HALF,
-				one->direct_access ? SIZE_MAX
-				: i % 2            ? 64
-						   : 128 << 10,
-				2 };
+				piece_of(one, i % 2 ? 64 : 128 << 10), 2 };
 			int64_t now = rd_predict(schedule, &costs, &cut);
 
 			cr_expect(now >= 0 && now <= RD_CALL_NS_MAX,
@@ -362,19 +367,13 @@ static void price_extremely(const struct rd_algorithm *one, enum rd_collective c
 	rd_schedule_destroy(schedule);
 }
 
-/* A sum or product that leaves 64 bits is also what UBSan stops at. */
+/* UBSan stops at a sum or product beyond 64 bits. */
 Test(predicted, stays_within_its_bounds_whatever_the_costs_and_bytes, .timeout = 120)
 {
-	static const int sizes[] = { 2, 5, 16, 100 };
-
-	for (int i = 0; rd_algorithms[i]; i++)
-		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
-			for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++)
-				if (c != RD_TRANSFER)
-					price_extremely(rd_algorithms[i], c, sizes[s]);
+	each_problem((const int[]){ 2, 5, 16, 100, 0 }, predict_extremes);
 }
 
-/* Two ranks that both wait for the other first. */
+/* Two ranks that each wait for the other first. */
 static void write_waiting(struct rd_plan *plan)
 {
 	rd_recv_reduce_last(plan, 1 - plan->problem.rank, 0);
@@ -414,7 +413,7 @@ static struct rd_shape shape_of(const char *name, int size)
 	return shape;
 }
 
-Test(predicted, the_shape_says_rounds_peers_and_load)
+Test(predicted, the_shape_has_rounds_peers_and_load)
 {
 	struct rd_shape ring = shape_of("ring", 8), doubling = shape_of("doubling", 8);
 
@@ -426,14 +425,14 @@ Test(predicted, the_shape_says_rounds_peers_and_load)
 	cr_expect_eq(doubling.load, 3000, "%d", doubling.load);
 }
 
-/* Of many ranks a few are looked at; they say the same. */
+/* A sample of many ranks has the same load. */
 Test(predicted, the_shape_of_many_ranks_has_their_load)
 {
 	cr_expect_eq(shape_of("ring", 80).load, 2000 * 79 / 80);
 	cr_expect_eq(shape_of("doubling", 128).load, 7000);
 }
 
-/* ---- What pricing costs ---------------------------------------------------------------------- */
+/* ---- The cost of a prediction --------------------------------------------------------------- */
 
 /* A ring that counts the plans that it writes. */
 static int written;
@@ -488,7 +487,7 @@ Test(predicted, of_a_few_ranks_is_near_that_of_all)
 	cr_expect_eq(plans_for(RD_ALL_REDUCE, 58), 8);
 	cr_expect_gt(added_up, played);
 	cr_expect_lt(added_up, 2 * played);
-	/* Where they share two cores, those that are not looked at have work to do, too. */
+	/* Where ranks share two cores, those outside the sample have work to do, too. */
 	costs.cores = 2;
 	played = predict_with(&costs, "ring", all, &cut);
 	added_up = predict_with(&costs, "ring", few, &cut);

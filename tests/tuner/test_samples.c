@@ -1,4 +1,4 @@
-/* Which measured costs are believed, where a rank was preempted while it measured. */
+/* Measured costs, some by a rank that was preempted while it measured. */
 #include <criterion/criterion.h>
 
 #include "tuner/predict.h"
@@ -8,7 +8,7 @@
 
 #define SPOILED 4000000 /* ns: a turn of the scheduler */
 
-/* Shared memory of a quick host, by size. */
+/* Costs of shared memory on a quick host, by size. */
 static const uint32_t quick[RD_COST_POINT_COUNT] = { 400, 600, 1100, 3600, 13000, 26000 };
 
 /* The sizes from 0 to the last, but for one that the test adds. */
@@ -36,8 +36,8 @@ static struct rd_costs settle(const struct rd_samples *samples)
 	return costs;
 }
 
-/* Of an all-reduce of 1 MiB by two ranks. */
-static int64_t price_of(const struct rd_costs *costs)
+/* The predicted time of an all-reduce of 1 MiB by two ranks. */
+static int64_t predicted_of(const struct rd_costs *costs)
 {
 	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 2 };
 	struct rd_cut cut = { 1 << 20, RD_WHOLE, 128 << 10, 1 };
@@ -51,16 +51,16 @@ static int64_t price_of(const struct rd_costs *costs)
 	return predicted;
 }
 
-/* No more than twice what it is where nothing was disturbed, and no less than half. */
-static void expect_sane(const struct rd_samples *samples, const char *what)
+/* Expects at most twice, and at least half, of the undisturbed prediction. */
+static void expect_sane(const struct rd_samples *samples, const char *disturbed)
 {
 	struct rd_samples undisturbed = all_but(-1, RD_COST_POINT_COUNT - 1);
 	struct rd_costs wanted = settle(&undisturbed), costs = settle(samples);
 
-	cr_expect(price_of(&costs) < 2 * price_of(&wanted) &&
-			  price_of(&costs) > price_of(&wanted) / 2,
-		"%s: %lld, undisturbed %lld", what, (long long)price_of(&costs),
-		(long long)price_of(&wanted));
+	cr_expect(predicted_of(&costs) < 2 * predicted_of(&wanted) &&
+			  predicted_of(&costs) > predicted_of(&wanted) / 2,
+		"%s: %lld, undisturbed %lld", disturbed, (long long)predicted_of(&costs),
+		(long long)predicted_of(&wanted));
 }
 
 Test(samples, one_that_is_out_of_line_is_doubted_until_it_is_measured_again)
@@ -76,9 +76,9 @@ Test(samples, one_that_is_out_of_line_is_doubted_until_it_is_measured_again)
 	}
 }
 
-Test(samples, a_size_that_stays_in_doubt_does_not_move_prices)
+Test(samples, a_size_that_stays_in_doubt_does_not_move_predictions)
 {
-	/* Each size with all others, and as the last that there was time for. */
+	/* Each size with all others, and as the last that was measured. */
 	for (int point = 1; point < RD_COST_POINT_COUNT; point++)
 		for (int last = point; last < RD_COST_POINT_COUNT; last++) {
 			struct rd_samples samples = all_but(point, last);
@@ -92,7 +92,7 @@ Test(samples, a_size_that_stays_in_doubt_does_not_move_prices)
 		}
 }
 
-Test(samples, what_is_spoiled_at_the_least_size_is_straightened)
+Test(samples, a_wrong_sample_of_the_least_size_is_corrected)
 {
 	struct rd_samples samples = all_but(0, RD_COST_POINT_COUNT - 1);
 

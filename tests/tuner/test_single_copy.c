@@ -1,4 +1,4 @@
-/* What is lent, and what is written into a link's room: calls learn it from their own times. */
+/* Single copy or slots: calls learn from their own times. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +13,10 @@
 
 /* ---- Learning ------------------------------------------------------------------------------- */
 
-/* So many calls that take so long each way, but for two that something else holds up; returns how
-   many lent. */
+/* Records calls that take these times, but for two that are disturbed. Returns how many were to use
+   single copy. */
 static int learn(
-	struct rd_single_copy *learned, int calls, int64_t copied_ns, int64_t single_copy_ns)
+	struct rd_single_copy *learned, int calls, int64_t slots_ns, int64_t single_copy_ns)
 {
 	int copied_once = 0;
 
@@ -26,28 +26,28 @@ static int learn(
 		copied_once += single_copy;
 		if (tried)
 			rd_single_copy_record(learned, single_copy, COUNT,
-				(single_copy ? single_copy_ns : copied_ns) +
+				(single_copy ? single_copy_ns : slots_ns) +
 					(i == 0 || i == 9 ? 90000 : 0));
 	}
 	return copied_once;
 }
 
-Test(learning, takes_what_was_quicker)
+Test(learning, takes_the_quicker_way)
 {
 	struct rd_single_copy quick = { 0 }, slow = { 0 };
 
-	cr_assert_eq(learn(&quick, 1000, 20000, 15000), 1000 - 8, "all but those tried by copy");
+	cr_assert_eq(learn(&quick, 1000, 20000, 15000), 1000 - 8, "all but the trials by slots");
 	cr_assert_eq(learn(&slow, 1000, 15000, 20000), 4);
 }
 
-Test(learning, doubts_what_is_hardly_quicker)
+Test(learning, takes_slots_where_single_copy_gains_little)
 {
 	struct rd_single_copy learned = { 0 };
 
 	cr_assert_eq(learn(&learned, 1000, 20000, 19500), 8);
 }
 
-Test(learning, tries_again_and_forgets_what_was)
+Test(learning, tries_again_and_forgets_the_last_trial)
 {
 	struct rd_single_copy learned = { 0 };
 
@@ -56,24 +56,24 @@ Test(learning, tries_again_and_forgets_what_was)
 	cr_assert_eq(learn(&learned, 1024, 20000, 15000), 1024 - 8);
 }
 
-/* A program whose calls differ in turn, of one class: the longer are not all tried the same way. */
-Test(learning, is_not_led_astray_by_calls_that_take_turns)
+/* Two sizes of one class alternate: trials of the longer one go both ways. */
+Test(learning, tries_calls_that_alternate_both_ways)
 {
 	struct rd_single_copy learned = { 0 };
-	int64_t copied = 0, copied_once = 0;
+	int64_t by_slots = 0, copied_once = 0;
 
 	for (int i = 0; i < 16; i++) {
 		bool tried, single_copy = rd_single_copy_next(&learned, COUNT, &tried);
 
 		cr_assert(tried);
 		if (i % 2)
-			*(single_copy ? &copied_once : &copied) += 1;
+			*(single_copy ? &copied_once : &by_slots) += 1;
 	}
-	cr_assert_eq(copied_once, copied);
+	cr_assert_eq(copied_once, by_slots);
 }
 
-/* Of long calls a program makes few, and a benchmark warms up with four or five. */
-Test(learning, of_long_calls_is_over_after_two_lost_ones)
+/* A program makes few long calls, and a benchmark warms up with four or five. */
+Test(learning, ends_after_two_long_calls_that_lost)
 {
 	struct rd_single_copy learned = { 0 };
 	int copied_once = 0;
@@ -90,22 +90,22 @@ Test(learning, of_long_calls_is_over_after_two_lost_ones)
 	cr_assert_eq(copied_once, 2);
 }
 
-Test(learning, gives_up_where_nothing_could_be_lent)
+Test(learning, gives_up_where_no_message_could_use_it)
 {
 	struct rd_single_copy learned = { 0 };
-	int asked = 0;
+	int tries = 0;
 
 	for (int i = 0; i < 100; i++) {
 		bool tried, single_copy = rd_single_copy_next(&learned, COUNT, &tried);
 
-		asked += single_copy;
+		tries += single_copy;
 		if (tried)
 			rd_single_copy_record(&learned, false, COUNT, single_copy ? 1000 : 20000);
 	}
-	cr_assert_eq(asked, 1);
+	cr_assert_eq(tries, 1);
 }
 
-/* ---- Lending -------------------------------------------------------------------------------- */
+/* ---- On real links -------------------------------------------------------------------------- */
 
 static int share(
 	struct rank_env *env, size_t count, const char *in, char *out, uint64_t *copied_once)
@@ -143,7 +143,7 @@ static int share_often(
 	return err;
 }
 
-static int lend_and_not(struct rank_env *env)
+static int gather_in_each_mode(struct rank_env *env)
 {
 	int learned, always, never, small;
 	int err = share_often(env, COUNT, RD_SINGLE_COPY_NEVER, &never);
@@ -156,12 +156,12 @@ static int lend_and_not(struct rank_env *env)
 		err = share_often(env, RD_SINGLE_COPY_LEAST - 1, RD_SINGLE_COPY_LEARNED, &small);
 	if (err)
 		return err;
-	/* Eight are tried each way, or four where lending loses clearly; what the rest did depends
-	   on the machine, but they all did it. */
+	/* The trial has eight calls each way, or four where single copy clearly loses. All other
+	   calls go the same way, which depends on the machine. */
 	if ((learned != 4 && learned != 8 && learned != CALLS - 8) || always != CALLS || never ||
 		small)
-		return world_report(
-			env, "lent %d, %d, %d and %d times", learned, always, never, small);
+		return world_report(env, "single copy in %d, %d, %d and %d calls", learned, always,
+			never, small);
 	return 0;
 }
 
@@ -169,12 +169,11 @@ Test(learned, is_tried_and_then_done_or_not)
 {
 	struct world world = { .size = 2, .transport = "shm", .algo = "ring" };
 
-	cr_assert_eq(world_run(&world, lend_and_not, NULL, NULL), 0);
+	cr_assert_eq(world_run(&world, gather_in_each_mode, NULL, NULL), 0);
 }
 
-/* What is left when a comm has been made, and measured (which lends too); and whether calls keep to
-   it. */
-static int expect_crowd(struct rank_env *env)
+/* The mode of a new comm, and whether its calls keep to it. */
+static int expect_mode(struct rank_env *env)
 {
 	const struct rondo_comm *comm = env->comm;
 	char *in = calloc(1, COUNT), *out = calloc(comm->size, COUNT);
@@ -190,22 +189,22 @@ static int expect_crowd(struct rank_env *env)
 	free(in);
 	free(out);
 	if (err || (posted > 0) == comm->oversubscribed)
-		return world_report(env, "%d (%s), lent %llu messages", err, rondo_last_error(),
-			(unsigned long long)posted);
+		return world_report(env, "%d (%s), %llu messages by single copy", err,
+			rondo_last_error(), (unsigned long long)posted);
 	return 0;
 }
 
-/* On the cores that this process has: so is each of the two worlds, or the one or the other. */
+/* On the cores of this process: none, one or both of the two worlds are oversubscribed. */
 Test(learned, is_not_for_ranks_that_share_cores, .timeout = 60)
 {
 	struct world few = { .size = 2, .transport = "shm", .algo = "ring" };
 	struct world many = { .size = 8, .transport = "shm", .algo = "ring" };
 
-	cr_assert_eq(world_run(&few, expect_crowd, NULL, NULL), 0);
-	cr_assert_eq(world_run(&many, expect_crowd, NULL, NULL), 0);
+	cr_assert_eq(world_run(&few, expect_mode, NULL, NULL), 0);
+	cr_assert_eq(world_run(&many, expect_mode, NULL, NULL), 0);
 }
 
-static int lend_over_tcp(struct rank_env *env)
+static int gather_over_tcp(struct rank_env *env)
 {
 	char *in = calloc(1, COUNT), *out = calloc(2, COUNT);
 	struct rd_choice *choice;
@@ -220,13 +219,13 @@ static int lend_over_tcp(struct rank_env *env)
 			env->comm->picker, RD_ALL_GATHER, COUNT, RD_WHOLE, false, &choice);
 	if (err || !choice->learned.settled || choice->learned.wins)
 		return world_report(
-			env, "%s", err ? rondo_last_error() : "lending is thought to win");
+			env, "%s", err ? rondo_last_error() : "single copy wins over tcp");
 	return 0;
 }
 
-Test(learned, never_wins_where_no_link_lends)
+Test(learned, never_wins_where_no_link_has_it)
 {
 	struct world world = { .size = 2, .transport = "tcp", .algo = "ring" };
 
-	cr_assert_eq(world_run(&world, lend_over_tcp, NULL, NULL), 0);
+	cr_assert_eq(world_run(&world, gather_over_tcp, NULL, NULL), 0);
 }

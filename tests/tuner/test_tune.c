@@ -263,7 +263,7 @@ static void write_with(const char *line)
 Test(tune, a_number_out_of_bounds_is_named_with_its_line_and_its_bounds)
 {
 	static const struct {
-		const char *line, *said;
+		const char *line, *error;
 	} tries[] = {
 		{ "cores 0", "line 37: cores is \"0\": each is a whole number, 1 to 65536." },
 		{ "cores 65537", "line 37: cores is \"65537\"" },
@@ -297,8 +297,8 @@ Test(tune, a_number_out_of_bounds_is_named_with_its_line_and_its_bounds)
 		cr_expect_not(rd_tune_find(path, "a", &found), "%s", tries[i].line);
 		log = captured_stderr_end();
 		cr_expect_eq(count_of(log, "\n"), 1, "%s", log);
-		cr_expect(strstr(log, tries[i].said) && strstr(log, path), "%s should say %s: %s",
-			tries[i].line, tries[i].said, log);
+		cr_expect(strstr(log, tries[i].error) && strstr(log, path), "%s: no %s in: %s",
+			tries[i].line, tries[i].error, log);
 	}
 }
 
@@ -417,7 +417,7 @@ static void run_world(struct rank_outcome outcomes[WORLD_MAX])
 	unsetenv("RONDO_TUNE_FILE");
 }
 
-Test(tune, ranks_take_from_the_file_what_it_says, .timeout = 60)
+Test(tune, ranks_take_their_costs_from_the_file, .timeout = 60)
 {
 	struct rank_outcome outcomes[WORLD_MAX];
 	char *text, *at, changed[1 << 14];
@@ -428,7 +428,7 @@ Test(tune, ranks_take_from_the_file_what_it_says, .timeout = 60)
 	at = strstr(text, "copy_ps ");
 	cr_assert_not_null(at);
 	cr_assert_eq(outcomes[0].number, strtoull(at + 8, NULL, 10));
-	/* Somebody knows better. */
+	/* A user edits the file. */
 	snprintf(changed, sizeof(changed), "%.*scopy_ps 54321%s", (int)(at - text), text,
 		strchr(at, '\n'));
 	write_text(changed);
