@@ -38,15 +38,15 @@ static bool arm_and_check(struct fixture *fixture, struct rd_link *link, uint64_
 	struct epoll_event event;
 	bool woken = true;
 	/* Every other time the link is found empty before, and not only after. */
-	bool there = key % 2 == 0 && accept_one(fixture, link, key, 8);
+	bool there = key % 2 == 0 && try_recv(fixture, link, key, 8);
 
 	fixture->transport->arm(fixture->endpoint);
-	if (!there && !accept_one(fixture, link, key, 8))
-		woken = take(fixture, link, key, 8) &&
+	if (!there && !try_recv(fixture, link, key, 8))
+		woken = recv_message(fixture, link, key, 8) &&
 			epoll_wait(fixture->local.epoll_fd, &event, 1, 1000) == 1;
 	fixture->transport->disarm(fixture->endpoint);
 	/* The wake-up by a message that was seen at once may come late, but before the next answer. */
-	if (put(fixture, link, ~key, 8) && take(fixture, link, ~key, 8))
+	if (send_message(fixture, link, ~key, 8) && recv_message(fixture, link, ~key, 8))
 		epoll_wait(fixture->local.epoll_fd, &event, 1, 0);
 	return ok(fixture, woken, "message %lu came without a wake-up", key);
 }
@@ -54,7 +54,7 @@ static bool arm_and_check(struct fixture *fixture, struct rd_link *link, uint64_
 static void sleeper(struct fixture *fixture, struct rd_link **links)
 {
 	for (uint64_t key = 0; key < ROUNDS; key++) {
-		if (!put(fixture, links[0], key, 8))
+		if (!send_message(fixture, links[0], key, 8))
 			return;
 		delay(key / 64 % 64);
 		if (!arm_and_check(fixture, links[0], key))
@@ -65,11 +65,12 @@ static void sleeper(struct fixture *fixture, struct rd_link **links)
 static void waker(struct fixture *fixture, struct rd_link **links)
 {
 	for (uint64_t key = 0; key < ROUNDS; key++) {
-		if (!take(fixture, links[0], key, 8))
+		if (!recv_message(fixture, links[0], key, 8))
 			return;
 		delay(key % 64);
-		if (!put(fixture, links[0], key, 8) || !take(fixture, links[0], ~key, 8) ||
-			!put(fixture, links[0], ~key, 8))
+		if (!send_message(fixture, links[0], key, 8) ||
+			!recv_message(fixture, links[0], ~key, 8) ||
+			!send_message(fixture, links[0], ~key, 8))
 			return;
 	}
 }
@@ -114,7 +115,7 @@ static bool send_from(
 	struct rd_tag tag = tag_of(key);
 	uint64_t deadline = now_ms() + fixture_wait_ms;
 
-	fill(memory, size, key);
+	fill_message(memory, size, key);
 	while (!link->ops->send(link, &tag, memory, size))
 		if (!fixture_wait(fixture, deadline, "room"))
 			return false;
@@ -146,7 +147,7 @@ Test(shm, sent_memory_comes_back_although_the_peer_is_late)
 		until_sent(fixtures, to);
 		memset(memory, 0, sizeof(memory));
 		for (uint64_t key = 0; key < 3; key++)
-			take(fixtures, from, key, SIZE);
+			recv_message(fixtures, from, key, SIZE);
 	}
 	fixtures_close(fixtures);
 	shared_end(shared);
@@ -169,7 +170,7 @@ Test(shm, a_large_message_is_not_copied_at_once)
 			fixture_advance(&fixtures[1]);
 		ok(fixtures, to->sent == 0, "copied at once");
 		until_sent(&fixtures[1], to);
-		take(fixtures, from, 0, sizeof(memory));
+		recv_message(fixtures, from, 0, sizeof(memory));
 	}
 	fixtures_close(fixtures);
 	shared_end(shared);
@@ -189,7 +190,7 @@ static void left_side(struct fixture *fixture, struct rd_link **links)
 		delay(key / 64 % 64);
 		if (key % 3 == 0 && !until_sent(fixture, links[0]))
 			return;
-		if (!take(fixture, links[0], ~key, size) || !until_sent(fixture, links[0]))
+		if (!recv_message(fixture, links[0], ~key, size) || !until_sent(fixture, links[0]))
 			return;
 		memset(memory, 0, size);
 	}
@@ -205,7 +206,8 @@ static void right_side(struct fixture *fixture, struct rd_link **links)
 		delay(key % 64 * 8);
 		if (!send_from(fixture, links[0], ~key, memory, size) ||
 			(key % 2 == 0 && !until_sent(fixture, links[0])) ||
-			!take(fixture, links[0], key, size) || !until_sent(fixture, links[0]))
+			!recv_message(fixture, links[0], key, size) ||
+			!until_sent(fixture, links[0]))
 			return;
 		memset(memory, 0, size);
 	}
@@ -270,7 +272,7 @@ static void try_wrong_size(uint32_t size)
 	struct rd_message message;
 
 	if (fixtures_open(fixtures, shared, "shm", &shape) &&
-		put(fixtures, fixtures[1].links[0][0], 1, 8)) {
+		send_message(fixtures, fixtures[1].links[0][0], 1, 8)) {
 		struct rd_link *link = fixtures[0].links[1][0];
 
 		overwrite(shared_memory(), FIRST_LINE_SIZE, size);
@@ -298,7 +300,7 @@ Test(shm, an_impossible_count_is_an_error)
 		uint64_t sent = 0;
 
 		overwrite(shared_memory(), CONSUMED, 1000);
-		while (sent < 1000 && offer(link, sent, 8))
+		while (sent < 1000 && try_send(link, sent, 8))
 			sent++;
 		ok(fixtures, sent == LINES, "%lu messages in %d lines", sent, LINES);
 		ok(fixtures, link->error == RONDO_PROTOCOL, "%s", link->reason);

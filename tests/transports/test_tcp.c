@@ -23,14 +23,14 @@ Test(tcp, an_expected_message_lands_in_place, .timeout = 60)
 		/* Before it comes, or after. */
 		if (key & 1)
 			cr_assert(!pair.one.link->ops->recv(pair.one.link, into, size, &message));
-		cr_assert(offer(pair.zero.link, key, size));
+		cr_assert(try_send(pair.zero.link, key, size));
 		cr_assert_eq(rank_take(&pair.one, key, size, into, size), into, "%zu bytes", size);
 	}
 	/* A message of another size than expected is returned in the buffer of the link. */
 	for (unsigned key = 0; key < 90; key++) {
-		cr_assert(offer(pair.zero.link, key, 8));
-		cr_assert(offer(pair.zero.link, key + 1, 777));
-		cr_assert(offer(pair.zero.link, key + 2, 10000));
+		cr_assert(try_send(pair.zero.link, key, 8));
+		cr_assert(try_send(pair.zero.link, key + 1, 777));
+		cr_assert(try_send(pair.zero.link, key + 2, 10000));
 		cr_assert_neq(rank_take(&pair.one, key, 8, into, sizes[key % 9]), into);
 		cr_assert_neq(rank_take(&pair.one, key + 1, 777, into, sizes[key % 9]), into);
 		cr_assert_eq(rank_take(&pair.one, key + 2, 10000, into, 10000), into);
@@ -123,8 +123,8 @@ Test(tcp, a_slow_reader_gets_every_byte, .timeout = 120)
 			size_t size = posted * 23 % 7000;
 			struct rd_tag tag = tag_of(posted);
 
-			fill(memory + posted * 7000, size, posted);
-			if (posted % 3 == 0 ? !offer(link, posted, size)
+			fill_message(memory + posted * 7000, size, posted);
+			if (posted % 3 == 0 ? !try_send(link, posted, size)
 					    : !link->ops->send(
 						      link, &tag, memory + posted * 7000, size)) {
 				was_full = true;
@@ -179,12 +179,12 @@ Test(tcp, closing_waits_for_a_reader, .timeout = 60)
 
 	pair_open(&pair, "127.0.0.1");
 	for (int full = 0; full < 100; full++) {
-		while (offer(pair.zero.link, sent, PIECE))
+		while (try_send(pair.zero.link, sent, PIECE))
 			sent++;
 		rank_advance(&pair.zero);
 	}
 	/* A message that rank 0 never reads must not reset the connection. */
-	cr_assert(offer(pair.one.link, 0, 100));
+	cr_assert(try_send(pair.one.link, 0, 100));
 	cr_assert_eq(pthread_create(&thread, NULL, read_slowly, &pair.one), 0);
 	rank_close(&pair.zero);
 	pthread_join(thread, &taken);
@@ -201,7 +201,7 @@ Test(tcp, closing_waits_a_bounded_time_for_a_peer_that_does_not_read, .timeout =
 
 	pair_open(&pair, "127.0.0.1");
 	for (int full = 0; full < 100; full++) {
-		while (offer(pair.zero.link, 1, PIECE))
+		while (try_send(pair.zero.link, 1, PIECE))
 			;
 		rank_advance(&pair.zero);
 	}
@@ -220,7 +220,7 @@ Test(tcp, no_more_is_read_than_there_is_room_for, .timeout = 60)
 
 	pair_open_for(&pair, "127.0.0.1", LEAST);
 	for (unsigned key = 0; key < MESSAGES; key++)
-		cr_assert(offer(pair.one.link, key, LEAST));
+		cr_assert(try_send(pair.one.link, key, LEAST));
 	for (unsigned key = 0; key < MESSAGES; key++) {
 		AWAIT(pair.zero.link->ops->recv(pair.zero.link, NULL, 64 * LEAST, &message),
 			rank_advance(&pair.one));
@@ -246,7 +246,7 @@ static void *exchange(void *argument)
 	struct rd_message message;
 	unsigned sent = 0, taken = 0;
 
-	fill(memory, PIECE, 3);
+	fill_message(memory, PIECE, 3);
 	while ((sent < 500 || taken < 500 || link->sent < link->posted) && !link->error) {
 		if (sent < 500 && link->ops->send(link, &tag, memory, PIECE - sent % 2))
 			sent++;

@@ -16,8 +16,8 @@ static void try_address(const char *address)
 	struct pair pair;
 
 	pair_open(&pair, address);
-	cr_assert(offer(pair.zero.link, 1, 1000));
-	cr_assert(offer(pair.one.link, 2, PIECE));
+	cr_assert(try_send(pair.zero.link, 1, 1000));
+	cr_assert(try_send(pair.one.link, 2, PIECE));
 	rank_take(&pair.one, 1, 1000, NULL, 0);
 	rank_take(&pair.zero, 2, PIECE, NULL, 0);
 	pair_close(&pair);
@@ -141,7 +141,7 @@ static void connect_by_second(int first)
 			close(fd);
 		pair_advance(&pair);
 	});
-	cr_assert(offer(pair.one.link, 1, 1000));
+	cr_assert(try_send(pair.one.link, 1, 1000));
 	rank_take(&pair.zero, 1, 1000, NULL, 0);
 	pair_close(&pair);
 	close(first);

@@ -184,8 +184,8 @@ void contract_strangers_do_not_get_in_the_way(const char *transport)
 
 		strangers_come_to_all(&strangers, 10);
 		for (uint64_t key = 0; key < 100; key++)
-			if (!put(fixtures, fixtures[0].links[1][0], key, size) ||
-				!take(fixtures, fixtures[1].links[0][0], key, size))
+			if (!send_message(fixtures, fixtures[0].links[1][0], key, size) ||
+				!recv_message(fixtures, fixtures[1].links[0][0], key, size))
 				break;
 	}
 	fixtures_close(fixtures);

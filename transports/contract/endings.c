@@ -33,7 +33,7 @@ static void leave_few(struct fixture *fixture, struct rd_link **links)
 	if (!until_stage(fixture, 1))
 		return;
 	for (uint64_t key = 0; key < FEW; key++)
-		if (!put(fixture, links[0], key, size_of(key, fixture_fit(fixture, 4096))))
+		if (!send_message(fixture, links[0], key, size_of(key, fixture_fit(fixture, 4096))))
 			return;
 	/* Unread messages of the other side must not cost the ones sent here. */
 	fixture_close(fixture);
@@ -42,15 +42,15 @@ static void leave_few(struct fixture *fixture, struct rd_link **links)
 
 static void outlive_few(struct fixture *fixture, struct rd_link **links)
 {
-	bool valid = put(fixture, links[0], 100, 64) &&
-		     put(fixture, links[0], 101, fixture_fit(fixture, 4000));
+	bool valid = send_message(fixture, links[0], 100, 64) &&
+		     send_message(fixture, links[0], 101, fixture_fit(fixture, 4000));
 
 	fixture->shared->stage = 1;
 	if (!valid || !until_stage(fixture, 2))
 		return;
 	advance_long(fixture);
 	for (uint64_t key = 0; key < FEW; key++)
-		if (!take(fixture, links[0], key, size_of(key, fixture_fit(fixture, 4096))))
+		if (!recv_message(fixture, links[0], key, size_of(key, fixture_fit(fixture, 4096))))
 			return;
 	until_broken(fixture, links[0], fixture_wait_ms);
 }
@@ -61,7 +61,7 @@ static void leave_many(struct fixture *fixture, struct rd_link **links)
 	size_t size = fixture_fit(fixture, MANY_SIZE);
 
 	for (uint64_t key = 0; key < MANY; key++)
-		if (!put(fixture, links[0], key, size))
+		if (!send_message(fixture, links[0], key, size))
 			return;
 	fixture_close(fixture);
 }
@@ -71,7 +71,7 @@ static void outlive_many(struct fixture *fixture, struct rd_link **links)
 	size_t size = fixture_fit(fixture, MANY_SIZE);
 
 	for (uint64_t key = 0; key < MANY; key++)
-		if (!take(fixture, links[0], key, size))
+		if (!recv_message(fixture, links[0], key, size))
 			return;
 	until_broken(fixture, links[0], fixture_wait_ms);
 }
@@ -100,8 +100,8 @@ void contract_messages_outlive_their_sender_in_processes(const char *transport)
 /* Sends two messages, lets them leave, and waits to be killed. */
 static void send_two_and_wait(struct fixture *fixture, struct rd_link **links)
 {
-	if (!put(fixture, links[0], 0, 64) ||
-		!put(fixture, links[0], 1, fixture_fit(fixture, 4000)))
+	if (!send_message(fixture, links[0], 0, 64) ||
+		!send_message(fixture, links[0], 1, fixture_fit(fixture, 4000)))
 		return;
 	for (int i = 0; i < 100; i++)
 		fixture_advance(fixture);
@@ -119,7 +119,7 @@ static void kill_and_take_two(struct fixture *fixture, struct rd_link **links)
 	kill(fixture->shared->child, SIGKILL);
 	waitid(P_PID, (id_t)fixture->shared->child, &death, WEXITED | WNOWAIT);
 	advance_long(fixture);
-	if (take(fixture, links[0], 0, 64) && take(fixture, links[0], 1, size))
+	if (recv_message(fixture, links[0], 0, 64) && recv_message(fixture, links[0], 1, size))
 		until_broken(fixture, links[0], fixture_wait_ms);
 }
 
@@ -167,7 +167,7 @@ static void kill_when_full(struct fixture *fixture, struct rd_link **links)
 	flood(fixture, links[0], 0, size);
 	kill(fixture->shared->child, SIGKILL);
 	while (!links[0]->error && fixture_wait(fixture, deadline, "an error"))
-		offer(links[0], 0, size);
+		try_send(links[0], 0, size);
 	ok(fixture, links[0]->error == RONDO_BROKEN, "%s", links[0]->reason);
 }
 

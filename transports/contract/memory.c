@@ -38,7 +38,7 @@ static bool send_piece(struct sender *sender, size_t size)
 
 	if (posted - from->sent >= PIECES)
 		return false;
-	fill(piece, size, sender->sent);
+	fill_message(piece, size, sender->sent);
 	bool accepted = from->ops->send(from, &tag, piece, size);
 
 	ok(sender->ends.fixture, from->posted == posted + accepted, "posted is %lu after %lu",
@@ -52,7 +52,7 @@ static bool sender_send(struct sender *sender)
 	uint64_t key = sender->sent;
 	size_t size = size_of(key, sender->room);
 	bool accepted =
-		key % 5 == 4 ? offer(sender->ends.from, key, size) : send_piece(sender, size);
+		key % 5 == 4 ? try_send(sender->ends.from, key, size) : send_piece(sender, size);
 
 	sender->sent += accepted;
 	return accepted;
@@ -61,7 +61,7 @@ static bool sender_send(struct sender *sender)
 static void sender_take(struct sender *sender)
 {
 	if (sender->taken < sender->sent &&
-		accept_one(sender->ends.fixture, sender->ends.to, sender->taken,
+		try_recv(sender->ends.fixture, sender->ends.to, sender->taken,
 			size_of(sender->taken, sender->room)))
 		sender->taken++;
 	overwrite(sender);
@@ -112,11 +112,11 @@ static bool land(struct ends *ends, uint64_t key, size_t size, size_t wanted, bo
 		!ok(ends->fixture, !ends->to->ops->recv(ends->to, into + 1, wanted, &message),
 			"a message before one was sent"))
 		return false;
-	if (!put(ends->fixture, ends->from, key, size) ||
+	if (!send_message(ends->fixture, ends->from, key, size) ||
 		!await_message(ends->fixture, ends->to, into + 1, wanted, &message) ||
-		!check(ends->fixture, &message, key, size) ||
+		!verify_message(ends->fixture, &message, key, size) ||
 		!await_message(ends->fixture, ends->to, into + 1, wanted, &message) ||
-		!check(ends->fixture, &message, key, size))
+		!verify_message(ends->fixture, &message, key, size))
 		return false;
 	ok(ends->fixture, message.data != into + 1 || size == wanted, "landed another size");
 	ok(ends->fixture, into[0] == 0xcc && into[1 + wanted] == 0xcc, "wrote beside the place");

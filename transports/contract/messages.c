@@ -22,11 +22,11 @@ static void run_sizes(struct ends *ends)
 	uint64_t key = 0;
 
 	for (size_t i = 0; i < LENGTH(sizes); i++, key++)
-		if (sizes[i] <= most && put(ends->fixture, ends->from, key, sizes[i]))
-			take(ends->fixture, ends->to, key, sizes[i]);
+		if (sizes[i] <= most && send_message(ends->fixture, ends->from, key, sizes[i]))
+			recv_message(ends->fixture, ends->to, key, sizes[i]);
 	for (size_t less = 0; less < 5; less++, key++)
-		if (put(ends->fixture, ends->from, key, most - less))
-			take(ends->fixture, ends->to, key, most - less);
+		if (send_message(ends->fixture, ends->from, key, most - less))
+			recv_message(ends->fixture, ends->to, key, most - less);
 }
 
 void contract_every_size_keeps_its_payload_and_tag(const char *transport)
@@ -60,8 +60,8 @@ void contract_reserving_twice_gives_the_same_room(const char *transport)
 		ok(ends.fixture, (uintptr_t)room % 8 == 0, "room that is not aligned");
 		ok(ends.fixture, room == ends.from->ops->reserve(ends.from, size),
 			"another room the second time");
-		if (!put(ends.fixture, ends.from, key, size) ||
-			!take(ends.fixture, ends.to, key, size))
+		if (!send_message(ends.fixture, ends.from, key, size) ||
+			!recv_message(ends.fixture, ends.to, key, size))
 			break;
 	}
 	ends_close(&ends);
@@ -76,14 +76,14 @@ void contract_receiving_twice_shows_the_same_message(const char *transport)
 	for (uint64_t key = 0; valid && key < 40; key += 2) {
 		size_t size = size_of(key, ends.most);
 
-		valid = put(ends.fixture, ends.from, key, size) &&
+		valid = send_message(ends.fixture, ends.from, key, size) &&
 			await_message(ends.fixture, ends.to, NULL, 0, &message) &&
 			/* A second message changes nothing about the first. */
-			put(ends.fixture, ends.from, key + 1, 8) &&
-			check(ends.fixture, &message, key, size) &&
+			send_message(ends.fixture, ends.from, key + 1, 8) &&
+			verify_message(ends.fixture, &message, key, size) &&
 			await_message(ends.fixture, ends.to, NULL, 0, &message) &&
-			take(ends.fixture, ends.to, key, size) &&
-			take(ends.fixture, ends.to, key + 1, 8);
+			recv_message(ends.fixture, ends.to, key, size) &&
+			recv_message(ends.fixture, ends.to, key + 1, 8);
 	}
 	ends_close(&ends);
 }
@@ -101,10 +101,10 @@ void contract_a_link_that_is_full_says_so_and_recovers(const char *transport)
 		sent = flood(ends.fixture, ends.from, sent, ends.most);
 		ok(ends.fixture, ends.from->error == 0, "full is no error: %s", ends.from->reason);
 		ok(ends.fixture, sent > taken, "no room at all");
-		while (taken < sent && take(ends.fixture, ends.to, taken, ends.most))
+		while (taken < sent && recv_message(ends.fixture, ends.to, taken, ends.most))
 			taken++;
-		valid = put(ends.fixture, ends.from, sent, 8) &&
-			take(ends.fixture, ends.to, sent, 8);
+		valid = send_message(ends.fixture, ends.from, sent, 8) &&
+			recv_message(ends.fixture, ends.to, sent, 8);
 		taken = ++sent;
 	}
 	ends_close(&ends);

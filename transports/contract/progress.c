@@ -10,7 +10,7 @@
    receiver takes it in. Links with a lower message_max carry that much. */
 static const struct shape large = { .size = 2, .channels = 1, .slots = 2, .piece = 16 << 20 };
 
-/* Sends by send() if the link has it, else as put() does. */
+/* Sends by send() if the link has it, else as send_message() does. */
 static bool post(struct fixture *fixture, struct rd_link *link, uint64_t key, unsigned char *memory)
 {
 	uint64_t deadline = now_ms() + fixture_wait_ms;
@@ -18,8 +18,8 @@ static bool post(struct fixture *fixture, struct rd_link *link, uint64_t key, un
 	size_t size = fixture_fit(fixture, large.piece);
 
 	if (!link->ops->send)
-		return put(fixture, link, key, size);
-	fill(memory, size, key);
+		return send_message(fixture, link, key, size);
+	fill_message(memory, size, key);
 	while (!link->ops->send(link, &tag, memory, size))
 		if (!fixture_wait(fixture, deadline, "room to send"))
 			return false;
@@ -54,7 +54,7 @@ static void pass(struct fixture *fixture, struct rd_link *link, bool sleepy)
 	if (post(fixture, link, rank, memory) &&
 		(sleepy ? sleep_until(fixture, look_gone, link) : until_gone(fixture, link))) {
 		memset(memory, 0xee, large.piece);
-		take(fixture, link, 1 - rank, fixture_fit(fixture, large.piece));
+		recv_message(fixture, link, 1 - rank, fixture_fit(fixture, large.piece));
 	}
 	free(memory);
 }
@@ -86,10 +86,10 @@ static void put_two_and_take(struct fixture *fixture, struct rd_link **links)
 	size_t size = fixture_fit(fixture, large.piece);
 
 	for (uint64_t i = 0; i < 2; i++)
-		if (!put(fixture, links[0], mine + i, size))
+		if (!send_message(fixture, links[0], mine + i, size))
 			return;
 	for (uint64_t i = 0; i < 2; i++)
-		if (!take(fixture, links[0], theirs + i, size))
+		if (!recv_message(fixture, links[0], theirs + i, size))
 			return;
 }
 
@@ -119,8 +119,8 @@ static void sleep_for_first(struct fixture *fixture, struct rd_link **links)
 	struct landing landing = { .link = links[0] };
 
 	if (sleep_until(fixture, look_landed, &landing) &&
-		check(fixture, &landing.message, 1, sizeof(landing.into)))
-		take(fixture, links[1], 2, fixture_fit(fixture, large.piece));
+		verify_message(fixture, &landing.message, 1, sizeof(landing.into)))
+		recv_message(fixture, links[1], 2, fixture_fit(fixture, large.piece));
 }
 
 static void send_second_first(struct fixture *fixture, struct rd_link **links)
@@ -128,7 +128,7 @@ static void send_second_first(struct fixture *fixture, struct rd_link **links)
 	unsigned char *memory = malloc(large.piece);
 
 	if (post(fixture, links[1], 2, memory) && until_gone(fixture, links[1]))
-		put(fixture, links[0], 1, 8);
+		send_message(fixture, links[0], 1, 8);
 	free(memory);
 }
 
@@ -178,7 +178,7 @@ void contract_messages_that_fill_the_way_go_round_unasked(const char *transport)
 	for (int rank = 0; rank < 3 && valid; rank++)
 		valid = until_gone(fixtures, fixtures[rank].links[(rank + 1) % 3][0]);
 	for (int rank = 0; rank < 3 && valid; rank++)
-		valid = take(fixtures, fixtures[rank].links[(rank + 2) % 3][0],
+		valid = recv_message(fixtures, fixtures[rank].links[(rank + 2) % 3][0],
 			(uint64_t)(rank + 2) % 3, fixture_fit(fixtures, large.piece));
 	three_close(&three);
 }
@@ -198,10 +198,10 @@ void contract_who_awaits_one_rank_takes_in_what_another_sends(const char *transp
 			"a message before one was sent");
 		if (post(fixtures, fixtures[2].links[0][0], 2, three.memory[2]) &&
 			until_gone(fixtures, fixtures[2].links[0][0]) &&
-			put(fixtures, fixtures[1].links[0][0], 1, sizeof(into)) &&
+			send_message(fixtures, fixtures[1].links[0][0], 1, sizeof(into)) &&
 			await_message(fixtures, from_one, into, sizeof(into), &message) &&
-			check(fixtures, &message, 1, sizeof(into)))
-			take(fixtures, fixtures[0].links[2][0], 2,
+			verify_message(fixtures, &message, 1, sizeof(into)))
+			recv_message(fixtures, fixtures[0].links[2][0], 2,
 				fixture_fit(fixtures, large.piece));
 	}
 	three_close(&three);

@@ -16,10 +16,10 @@ static void send_and_take(struct fixture *fixture, struct rd_link **links)
 	while (sent < BOTH_WAYS || taken < BOTH_WAYS) {
 		uint64_t before = sent + taken;
 
-		if (sent < BOTH_WAYS && offer(links[0], mine + sent, size_of(mine + sent, most)))
+		if (sent < BOTH_WAYS && try_send(links[0], mine + sent, size_of(mine + sent, most)))
 			sent++;
-		if (taken < BOTH_WAYS && accept_one(fixture, links[0], theirs + taken,
-						 size_of(theirs + taken, most)))
+		if (taken < BOTH_WAYS &&
+			try_recv(fixture, links[0], theirs + taken, size_of(theirs + taken, most)))
 			taken++;
 		if (sent + taken == before &&
 			(!ok(fixture, !links[0]->error, "%s", links[0]->reason) ||
@@ -64,9 +64,9 @@ static bool mesh_step(struct mesh *mesh, int rank, int peer, int channel, uint64
 	uint64_t in = mesh_key(peer, rank, channel, *taken);
 	size_t most = fixture_fit(fixture, 4096);
 
-	if (*sent < count && offer(link, out, size_of(out, most)))
+	if (*sent < count && try_send(link, out, size_of(out, most)))
 		(*sent)++;
-	if (*taken < count && accept_one(fixture, link, in, size_of(in, most)))
+	if (*taken < count && try_recv(fixture, link, in, size_of(in, most)))
 		(*taken)++;
 	return *sent == count && *taken == count;
 }
@@ -113,11 +113,11 @@ void contract_channels_do_not_mix(const char *transport)
 
 		/* One channel is full; the other still works. */
 		for (uint64_t key = 0; key < 20; key++)
-			if (!put(ends.fixture, from, ~key, size) ||
-				!take(ends.fixture, to, ~key, size))
+			if (!send_message(ends.fixture, from, ~key, size) ||
+				!recv_message(ends.fixture, to, ~key, size))
 				break;
 		for (uint64_t key = 0; key < sent; key++)
-			if (!take(ends.fixture, ends.to, key, ends.most))
+			if (!recv_message(ends.fixture, ends.to, key, ends.most))
 				break;
 	}
 	ends_close(&ends);

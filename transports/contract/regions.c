@@ -31,7 +31,7 @@ static bool region_open(
 	region->base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, region->fd, 0);
 	if (!ok(fixture, region->base != MAP_FAILED, "mmap: %m"))
 		return false;
-	fill(region->base, size, id);
+	fill_message(region->base, size, id);
 	return ok(fixture, fcntl(region->fd, F_ADD_SEALS, seals) == 0, "F_ADD_SEALS: %m");
 }
 
@@ -62,7 +62,7 @@ static bool holds(struct fixture *fixture, const unsigned char *bytes, size_t si
 {
 	unsigned char *expected = malloc(size);
 
-	fill(expected, size, key);
+	fill_message(expected, size, key);
 	bool same = memcmp(bytes, expected, size) == 0;
 
 	free(expected);
@@ -99,8 +99,8 @@ static void offer_and_read(struct fixture *fixture, struct rd_link **links)
 {
 	struct region region;
 
-	if (region_offer(fixture, &region, 41, PAGES) && put(fixture, links[0], 0, 8) &&
-		take(fixture, links[0], 1, 8))
+	if (region_offer(fixture, &region, 41, PAGES) && send_message(fixture, links[0], 0, 8) &&
+		recv_message(fixture, links[0], 1, 8))
 		holds(fixture, region.base, region.size, ANSWER);
 	region_close(&region);
 }
@@ -110,15 +110,15 @@ static void map_and_write(struct fixture *fixture, struct rd_link **links)
 	unsigned char *base;
 	size_t size;
 
-	if (!take(fixture, links[0], 0, 8))
+	if (!recv_message(fixture, links[0], 0, 8))
 		return;
 	base = map_valid(fixture, links[0], 41, PAGES);
 	if (!base)
 		return;
 	ok(fixture, map(links[0], 41, &size) == base, "another address the second time");
 	expect_unknown(fixture, links[0], 42);
-	fill(base, PAGES, ANSWER);
-	put(fixture, links[0], 1, 8);
+	fill_message(base, PAGES, ANSWER);
+	send_message(fixture, links[0], 1, 8);
 }
 
 void contract_a_region_is_mapped_after_a_message_in_threads(const char *transport)
@@ -138,7 +138,7 @@ static void map_and_kill(struct fixture *fixture, struct rd_link **links)
 	unsigned char *base;
 	siginfo_t death;
 
-	if (!take(fixture, links[0], 0, 8))
+	if (!recv_message(fixture, links[0], 0, 8))
 		return;
 	base = map_valid(fixture, links[0], 41, PAGES);
 	kill(fixture->shared->child, SIGKILL);
@@ -147,7 +147,7 @@ static void map_and_kill(struct fixture *fixture, struct rd_link **links)
 		!until_broken(fixture, links[0], fixture_wait_ms))
 		return;
 	/* The mapping stays usable. */
-	fill(base, PAGES, ANSWER);
+	fill_message(base, PAGES, ANSWER);
 	holds(fixture, base, PAGES, ANSWER);
 	expect_unknown(fixture, links[0], 42);
 }
@@ -156,8 +156,8 @@ static void offer_and_wait(struct fixture *fixture, struct rd_link **links)
 {
 	struct region region;
 
-	if (region_offer(fixture, &region, 41, PAGES) && put(fixture, links[0], 0, 8))
-		take(fixture, links[0], 1, 8);
+	if (region_offer(fixture, &region, 41, PAGES) && send_message(fixture, links[0], 0, 8))
+		recv_message(fixture, links[0], 1, 8);
 	region_close(&region);
 }
 
@@ -180,9 +180,9 @@ static bool offer_many(struct fixture *fixture, struct rd_link **links, struct r
 		bool with_message = i % 10 == 0 || i == MANY - 1;
 
 		if (!region_offer(fixture, &regions[i], 1000 + (uint64_t)i, many_size(i)) ||
-			(with_message && !put(fixture, links[0], (uint64_t)i, 8)))
+			(with_message && !send_message(fixture, links[0], (uint64_t)i, 8)))
 			return false;
-		if (with_message && !take(fixture, links[0], ~(uint64_t)i, 8))
+		if (with_message && !recv_message(fixture, links[0], ~(uint64_t)i, 8))
 			return false;
 	}
 	return true;
@@ -197,8 +197,8 @@ static void offer_many_and_withdraw_some(struct fixture *fixture, struct rd_link
 	if (offer_many(fixture, links, regions)) {
 		for (int i = 0; i < MANY; i += 2)
 			fixture->transport->withdraw(fixture->endpoint, regions[i].id);
-		if (put(fixture, links[0], MANY, 8))
-			take(fixture, links[0], MANY, 8);
+		if (send_message(fixture, links[0], MANY, 8))
+			recv_message(fixture, links[0], MANY, 8);
 	}
 	for (int i = 0; i < MANY; i++)
 		if (regions[i].fd >= 0)
@@ -221,15 +221,15 @@ static void map_many(struct fixture *fixture, struct rd_link **links)
 	for (int i = 0; i < MANY; i++) {
 		if (i % 10 != 0 && i != MANY - 1)
 			continue;
-		if (!take(fixture, links[0], (uint64_t)i, 8))
+		if (!recv_message(fixture, links[0], (uint64_t)i, 8))
 			return;
 		for (int k = i < 10 ? 0 : i - 9; k <= i; k++)
 			if (!map_valid(fixture, links[0], 1000 + (uint64_t)k, many_size(k)))
 				return;
-		if (!put(fixture, links[0], ~(uint64_t)i, 8))
+		if (!send_message(fixture, links[0], ~(uint64_t)i, 8))
 			return;
 	}
-	if (!take(fixture, links[0], MANY, 8))
+	if (!recv_message(fixture, links[0], MANY, 8))
 		return;
 	for (int i = 0; i < MANY; i++) {
 		uint64_t id = 1000 + (uint64_t)i;
@@ -238,7 +238,7 @@ static void map_many(struct fixture *fixture, struct rd_link **links)
 			       : !map_valid(fixture, links[0], id, many_size(i)))
 			return;
 	}
-	put(fixture, links[0], MANY, 8);
+	send_message(fixture, links[0], MANY, 8);
 }
 
 void contract_many_regions_come_and_go(const char *transport)
@@ -268,8 +268,8 @@ void contract_a_region_is_offered_to_every_peer_and_belongs_to_one(const char *t
 		for (int peer = 1; peer < 3; peer++) {
 			struct rd_link *link = fixtures[peer].links[0][0];
 
-			if (put(fixtures, fixtures[0].links[peer][0], 0, 8) &&
-				take(fixtures, link, 0, 8))
+			if (send_message(fixtures, fixtures[0].links[peer][0], 0, 8) &&
+				recv_message(fixtures, link, 0, 8))
 				map_valid(fixtures, link, 7, 2 * PAGE);
 			expect_unknown(fixtures, fixtures[peer].links[3 - peer][0], 7);
 		}
@@ -286,7 +286,8 @@ static void try_invalid(struct fixture *fixtures, uint64_t id, int fd, size_t si
 	struct rd_link *to = fixtures[1].links[0][0];
 
 	fixtures[0].transport->offer(fixtures[0].endpoint, id, fd, size);
-	if (put(fixtures, fixtures[0].links[1][0], id, 8) && take(fixtures, to, id, 8))
+	if (send_message(fixtures, fixtures[0].links[1][0], id, 8) &&
+		recv_message(fixtures, to, id, 8))
 		expect_unknown(fixtures, to, id);
 }
 
@@ -329,8 +330,8 @@ void contract_what_is_no_sound_region_is_not_mapped(const char *transport)
 		close(pipes[1]);
 		/* A valid region is still mapped after that. */
 		if (region_offer(fixtures, &region, 101, PAGE) &&
-			put(fixtures, fixtures[0].links[1][0], 101, 8) &&
-			take(fixtures, fixtures[1].links[0][0], 101, 8))
+			send_message(fixtures, fixtures[0].links[1][0], 101, 8) &&
+			recv_message(fixtures, fixtures[1].links[0][0], 101, 8))
 			map_valid(fixtures, fixtures[1].links[0][0], 101, PAGE);
 		region_close(&region);
 	}
@@ -355,8 +356,8 @@ static void leave_regions(const char *transport)
 		if (i % 4 == 3)
 			fixture_advance(fixtures);
 	}
-	if (put(fixtures, fixtures[0].links[1][0], 0, 8) &&
-		take(fixtures, fixtures[1].links[0][0], 0, 8))
+	if (send_message(fixtures, fixtures[0].links[1][0], 0, 8) &&
+		recv_message(fixtures, fixtures[1].links[0][0], 0, 8))
 		for (size_t i = 0; i < LENGTH(regions); i += 2)
 			map_valid(fixtures, fixtures[1].links[0][0], i + 1, PAGE);
 	for (size_t i = 0; i < LENGTH(regions); i += 3)

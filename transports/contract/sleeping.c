@@ -17,7 +17,7 @@ static bool look_taken(struct fixture *fixture, void *argument)
 	struct awaited *awaited = argument;
 
 	if (!awaited->there)
-		awaited->there = accept_one(fixture, awaited->link, awaited->key, awaited->size);
+		awaited->there = try_recv(fixture, awaited->link, awaited->key, awaited->size);
 	return awaited->there;
 }
 
@@ -27,7 +27,7 @@ static bool look_sent(struct fixture *fixture, void *argument)
 
 	(void)fixture;
 	if (!awaited->there)
-		awaited->there = offer(awaited->link, awaited->key, awaited->size);
+		awaited->there = try_send(awaited->link, awaited->key, awaited->size);
 	return awaited->there;
 }
 
@@ -48,14 +48,16 @@ static bool sleepy_put(struct fixture *fixture, struct rd_link *link, uint64_t k
 static void serve(struct fixture *fixture, struct rd_link **links)
 {
 	for (uint64_t key = 0; key < SLEEPS; key++)
-		if (!put(fixture, links[0], key, 8) || !sleepy_take(fixture, links[0], ~key, 8))
+		if (!send_message(fixture, links[0], key, 8) ||
+			!sleepy_take(fixture, links[0], ~key, 8))
 			return;
 }
 
 static void reply(struct fixture *fixture, struct rd_link **links)
 {
 	for (uint64_t key = 0; key < SLEEPS; key++)
-		if (!sleepy_take(fixture, links[0], key, 8) || !put(fixture, links[0], ~key, 8))
+		if (!sleepy_take(fixture, links[0], key, 8) ||
+			!send_message(fixture, links[0], ~key, 8))
 			return;
 }
 
@@ -90,7 +92,7 @@ static void stream_in(struct fixture *fixture, struct rd_link **links)
 	for (uint64_t key = 0; key < STREAM; key++)
 		if (!sleepy_take(fixture, links[0], key, stream_size(fixture, key)))
 			return;
-	put(fixture, links[0], 7, 8);
+	send_message(fixture, links[0], 7, 8);
 	/* Advances until the message has left, if that takes more than a commit. */
 	sleepy_take(fixture, links[0], 8, 8);
 }
@@ -98,7 +100,7 @@ static void stream_in(struct fixture *fixture, struct rd_link **links)
 static void stream_out_and_end(struct fixture *fixture, struct rd_link **links)
 {
 	stream_out(fixture, links);
-	put(fixture, links[0], 8, 8);
+	send_message(fixture, links[0], 8, 8);
 }
 
 static const struct shape narrow = { .size = 2, .channels = 1, .slots = 2, .piece = 64 << 10 };
@@ -123,10 +125,10 @@ static void delay(uint64_t key)
 static void reply_awake(struct fixture *fixture, struct rd_link **links)
 {
 	for (uint64_t key = 0; key < SLEEPS; key++) {
-		if (!take(fixture, links[0], key, 8))
+		if (!recv_message(fixture, links[0], key, 8))
 			return;
 		delay(key);
-		if (!put(fixture, links[0], ~key, 8))
+		if (!send_message(fixture, links[0], ~key, 8))
 			return;
 	}
 }
@@ -140,10 +142,10 @@ static void stream_in_awake(struct fixture *fixture, struct rd_link **links)
 {
 	for (uint64_t key = 0; key < STREAM; key++) {
 		delay(key);
-		if (!take(fixture, links[0], key, stream_size(fixture, key)))
+		if (!recv_message(fixture, links[0], key, stream_size(fixture, key)))
 			return;
 	}
-	put(fixture, links[0], 7, 8);
+	send_message(fixture, links[0], 7, 8);
 	sleepy_take(fixture, links[0], 8, 8);
 }
 
@@ -156,8 +158,8 @@ static void one_message_each(struct fixture *fixture, struct rd_link **links)
 {
 	uint64_t rank = (uint64_t)fixture->local.rank;
 
-	if (put(fixture, links[0], rank, 8))
-		take(fixture, links[0], 1 - rank, 8);
+	if (send_message(fixture, links[0], rank, 8))
+		recv_message(fixture, links[0], 1 - rank, 8);
 }
 
 void contract_a_sleeper_is_woken_while_links_become_ready(const char *transport)

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-void fill(unsigned char *bytes, size_t size, uint64_t key)
+void fill_message(unsigned char *bytes, size_t size, uint64_t key)
 {
 	unsigned char byte = (unsigned char)(key * 37 + (key >> 8));
 
@@ -31,7 +31,7 @@ struct rd_tag tag_of(uint64_t key)
 {
 	struct rd_tag tag;
 
-	fill(tag.bytes, sizeof(tag.bytes), ~key);
+	fill_message(tag.bytes, sizeof(tag.bytes), ~key);
 	memcpy(tag.bytes, &key, sizeof(key));
 	return tag;
 }
@@ -48,23 +48,23 @@ size_t size_of(uint64_t key, size_t most)
 	return (x >> 8) % (bound + 1);
 }
 
-bool offer(struct rd_link *link, uint64_t key, size_t size)
+bool try_send(struct rd_link *link, uint64_t key, size_t size)
 {
 	struct rd_tag tag = tag_of(key);
 	void *room = link->ops->reserve(link, size);
 
 	if (!room)
 		return false;
-	fill(room, size, key);
+	fill_message(room, size, key);
 	link->ops->commit(link, &tag, size);
 	return true;
 }
 
-bool put(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size)
+bool send_message(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size)
 {
 	uint64_t deadline = now_ms() + fixture_wait_ms;
 
-	while (!offer(link, key, size)) {
+	while (!try_send(link, key, size)) {
 		if (!ok(fixture, link->error == 0, "sending %lu: %s", key, link->reason))
 			return false;
 		if (!fixture_wait(fixture, deadline, "room to send"))
@@ -73,7 +73,8 @@ bool put(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t siz
 	return true;
 }
 
-bool check(struct fixture *fixture, const struct rd_message *message, uint64_t key, size_t size)
+bool verify_message(
+	struct fixture *fixture, const struct rd_message *message, uint64_t key, size_t size)
 {
 	struct rd_tag tag = tag_of(key);
 	size_t right;
@@ -88,7 +89,7 @@ bool check(struct fixture *fixture, const struct rd_message *message, uint64_t k
 		size, right);
 }
 
-bool accept_one(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size)
+bool try_recv(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size)
 {
 	struct rd_message message;
 
@@ -96,17 +97,17 @@ bool accept_one(struct fixture *fixture, struct rd_link *link, uint64_t key, siz
 		return false;
 	if (!ok(fixture, (uintptr_t)message.data % 8 == 0, "message %lu is not aligned", key))
 		return false;
-	if (!check(fixture, &message, key, size))
+	if (!verify_message(fixture, &message, key, size))
 		return false;
 	link->ops->release(link);
 	return true;
 }
 
-bool take(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size)
+bool recv_message(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size)
 {
 	uint64_t deadline = now_ms() + fixture_wait_ms;
 
-	while (!accept_one(fixture, link, key, size)) {
+	while (!try_recv(fixture, link, key, size)) {
 		if (!ok(fixture, link->error == 0, "awaiting %lu: %s", key, link->reason))
 			return false;
 		if (!fixture_wait(fixture, deadline, "a message"))
@@ -151,7 +152,7 @@ uint64_t flood(struct fixture *fixture, struct rd_link *link, uint64_t key, size
 
 	/* Buffers between the two ends drain in waves: a link that stays full for 1000 calls is full. */
 	for (int refused = 0; refused < 1000 && !link->error && !failed(fixture);) {
-		if (offer(link, key, size)) {
+		if (try_send(link, key, size)) {
 			refused = 0;
 			key++;
 		} else {
@@ -171,10 +172,11 @@ void run_bursts(struct ends *ends, uint64_t count)
 	for (uint64_t round = 0; taken < count; round++) {
 		uint64_t burst = sent + size_of(round, 7), gulp = taken + 1 + size_of(~round, 7);
 
-		while (sent < count && sent < burst && offer(ends->from, sent, size_of(sent, most)))
+		while (sent < count && sent < burst &&
+			try_send(ends->from, sent, size_of(sent, most)))
 			sent++;
 		while (taken < sent && taken < gulp) {
-			if (!take(ends->fixture, ends->to, taken, size_of(taken, most)))
+			if (!recv_message(ends->fixture, ends->to, taken, size_of(taken, most)))
 				return;
 			taken++;
 		}

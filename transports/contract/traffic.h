@@ -7,7 +7,7 @@
 
 #include "transports/contract/fixture.h"
 
-void fill(unsigned char *bytes, size_t size, uint64_t key);
+void fill_message(unsigned char *bytes, size_t size, uint64_t key);
 /* Returns how many bytes are right, to the nearest 256 below the first wrong one; size: all are. */
 size_t intact(const void *message, size_t size, uint64_t key);
 struct rd_tag tag_of(uint64_t key);
@@ -15,15 +15,16 @@ struct rd_tag tag_of(uint64_t key);
 size_t size_of(uint64_t key, size_t most);
 
 /* Sends a message by reserve() and commit(). False: no room now. */
-bool offer(struct rd_link *link, uint64_t key, size_t size);
-/* As offer(), but waits for room. */
-bool put(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size);
+bool try_send(struct rd_link *link, uint64_t key, size_t size);
+/* As try_send(), but waits for room. */
+bool send_message(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size);
 /* Checks size, tag and bytes of message `key`. */
-bool check(struct fixture *fixture, const struct rd_message *message, uint64_t key, size_t size);
+bool verify_message(
+	struct fixture *fixture, const struct rd_message *message, uint64_t key, size_t size);
 /* Waits for message `key`, checks it and releases it. */
-bool take(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size);
-/* As take(), without waiting. False: not here, or wrong: see failed(). */
-bool accept_one(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size);
+bool recv_message(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size);
+/* As recv_message(), without waiting. False: not here, or wrong: see failed(). */
+bool try_recv(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size);
 /* Waits for the failure of the link, which must be RONDO_BROKEN with a reason. No message may come. */
 bool until_broken(struct fixture *fixture, struct rd_link *link, uint64_t wait_ms);
 
