@@ -126,7 +126,7 @@ size_t fake_message(unsigned char *bytes, unsigned number, unsigned key, size_t 
 	struct header header = { (uint32_t)size, 0x6f640000u + (number & 0xffff), tag_of(key) };
 
 	memcpy(bytes, &header, sizeof(header));
-	fill_message(bytes + sizeof(header), size, key);
+	fill_bytes(bytes + sizeof(header), size, key);
 	return sizeof(header) + size;
 }
 

@@ -115,7 +115,7 @@ static bool send_from(
 	struct rd_tag tag = tag_of(key);
 	uint64_t deadline = now_ms() + fixture_wait_ms;
 
-	fill_message(memory, size, key);
+	fill_bytes(memory, size, key);
 	while (!link->ops->send(link, &tag, memory, size))
 		if (!fixture_wait(fixture, deadline, "room"))
 			return false;

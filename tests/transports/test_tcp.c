@@ -123,7 +123,7 @@ Test(tcp, a_slow_reader_gets_every_byte, .timeout = 120)
 			size_t size = posted * 23 % 7000;
 			struct rd_tag tag = tag_of(posted);
 
-			fill_message(memory + posted * 7000, size, posted);
+			fill_bytes(memory + posted * 7000, size, posted);
 			if (posted % 3 == 0 ? !try_send(link, posted, size)
 					    : !link->ops->send(
 						      link, &tag, memory + posted * 7000, size)) {
@@ -246,7 +246,7 @@ static void *exchange(void *argument)
 	struct rd_message message;
 	unsigned sent = 0, taken = 0;
 
-	fill_message(memory, PIECE, 3);
+	fill_bytes(memory, PIECE, 3);
 	while ((sent < 500 || taken < 500 || link->sent < link->posted) && !link->error) {
 		if (sent < 500 && link->ops->send(link, &tag, memory, PIECE - sent % 2))
 			sent++;

@@ -65,7 +65,7 @@ Test(tcp, arming_reads_bytes_that_have_arrived, .timeout = 60)
 	struct pair pair;
 
 	pair_open_for(&pair, "127.0.0.1", LARGE);
-	fill_message(memory, LARGE, 1);
+	fill_bytes(memory, LARGE, 1);
 	cr_assert(pair.one.link->ops->send(pair.one.link, &tag, memory, LARGE));
 	AWAIT(pair.one.link->sent == 1,
 		(rd_transport_tcp.arm(pair.zero.endpoint),

@@ -38,7 +38,7 @@ static bool send_piece(struct sender *sender, size_t size)
 
 	if (posted - from->sent >= PIECES)
 		return false;
-	fill_message(piece, size, sender->sent);
+	fill_bytes(piece, size, sender->sent);
 	bool accepted = from->ops->send(from, &tag, piece, size);
 
 	ok(sender->ends.fixture, from->posted == posted + accepted, "posted is %lu after %lu",

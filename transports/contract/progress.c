@@ -19,7 +19,7 @@ static bool post(struct fixture *fixture, struct rd_link *link, uint64_t key, un
 
 	if (!link->ops->send)
 		return send_message(fixture, link, key, size);
-	fill_message(memory, size, key);
+	fill_bytes(memory, size, key);
 	while (!link->ops->send(link, &tag, memory, size))
 		if (!fixture_wait(fixture, deadline, "room to send"))
 			return false;

@@ -31,7 +31,7 @@ static bool region_open(
 	region->base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, region->fd, 0);
 	if (!ok(fixture, region->base != MAP_FAILED, "mmap: %m"))
 		return false;
-	fill_message(region->base, size, id);
+	fill_bytes(region->base, size, id);
 	return ok(fixture, fcntl(region->fd, F_ADD_SEALS, seals) == 0, "F_ADD_SEALS: %m");
 }
 
@@ -62,7 +62,7 @@ static bool holds(struct fixture *fixture, const unsigned char *bytes, size_t si
 {
 	unsigned char *expected = malloc(size);
 
-	fill_message(expected, size, key);
+	fill_bytes(expected, size, key);
 	bool same = memcmp(bytes, expected, size) == 0;
 
 	free(expected);
@@ -117,7 +117,7 @@ static void map_and_write(struct fixture *fixture, struct rd_link **links)
 		return;
 	ok(fixture, map(links[0], 41, &size) == base, "another address the second time");
 	expect_unknown(fixture, links[0], 42);
-	fill_message(base, PAGES, ANSWER);
+	fill_bytes(base, PAGES, ANSWER);
 	send_message(fixture, links[0], 1, 8);
 }
 
@@ -147,7 +147,7 @@ static void map_and_kill(struct fixture *fixture, struct rd_link **links)
 		!until_broken(fixture, links[0], fixture_wait_ms))
 		return;
 	/* The mapping stays usable. */
-	fill_message(base, PAGES, ANSWER);
+	fill_bytes(base, PAGES, ANSWER);
 	holds(fixture, base, PAGES, ANSWER);
 	expect_unknown(fixture, links[0], 42);
 }

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-void fill_message(unsigned char *bytes, size_t size, uint64_t key)
+void fill_bytes(unsigned char *bytes, size_t size, uint64_t key)
 {
 	unsigned char byte = (unsigned char)(key * 37 + (key >> 8));
 
@@ -31,7 +31,7 @@ struct rd_tag tag_of(uint64_t key)
 {
 	struct rd_tag tag;
 
-	fill_message(tag.bytes, sizeof(tag.bytes), ~key);
+	fill_bytes(tag.bytes, sizeof(tag.bytes), ~key);
 	memcpy(tag.bytes, &key, sizeof(key));
 	return tag;
 }
@@ -55,7 +55,7 @@ bool try_send(struct rd_link *link, uint64_t key, size_t size)
 
 	if (!room)
 		return false;
-	fill_message(room, size, key);
+	fill_bytes(room, size, key);
 	link->ops->commit(link, &tag, size);
 	return true;
 }

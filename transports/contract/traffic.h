@@ -7,11 +7,12 @@
 
 #include "transports/contract/fixture.h"
 
-void fill_message(unsigned char *bytes, size_t size, uint64_t key);
+/* Fills memory with the bytes of message `key`. */
+void fill_bytes(unsigned char *bytes, size_t size, uint64_t key);
 /* Returns how many bytes are right, to the nearest 256 below the first wrong one; size: all are. */
 size_t intact(const void *message, size_t size, uint64_t key);
 struct rd_tag tag_of(uint64_t key);
-/* Returns a size for message `key`, up to `most`. Half of the sizes are below 100. */
+/* Returns a size for message `key`, up to `most`. About half are at most 100. */
 size_t size_of(uint64_t key, size_t most);
 
 /* Sends a message by reserve() and commit(). False: no room now. */
