@@ -3,7 +3,7 @@
 
 #include "transports/contract/fixture.h"
 
-void complain(const char *reason)
+void case_failed(const char *reason)
 {
 	cr_assert_fail("%s", reason);
 	abort();

@@ -18,7 +18,7 @@
 /* A failed case exits at once: its process ends anyway. */
 static jmp_buf failed_case;
 
-void complain(const char *reason)
+void case_failed(const char *reason)
 {
 	rd_fail(RONDO_INVALID, "%s", reason);
 	longjmp(failed_case, 1);

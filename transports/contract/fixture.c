@@ -17,7 +17,7 @@
 
 #define MESSAGE_LEAST 64 /* each link must carry it */
 
-void insist(bool holds, const char *format, ...)
+void require(bool holds, const char *format, ...)
 {
 	char reason[512];
 	va_list args;
@@ -27,7 +27,7 @@ void insist(bool holds, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(reason, sizeof(reason), format, args);
 	va_end(args);
-	complain(reason);
+	case_failed(reason);
 }
 
 int fixture_wait_ms = 20000;
@@ -37,7 +37,7 @@ struct shared *shared_create(void)
 	struct shared *shared = mmap(
 		NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
-	insist(shared != MAP_FAILED, "mmap: %m");
+	require(shared != MAP_FAILED, "mmap: %m");
 	return shared;
 }
 
@@ -53,7 +53,7 @@ void shared_end(struct shared *shared)
 
 	memcpy(report, shared->report, sizeof(report));
 	shared_destroy(shared);
-	insist(fine, "%s", report);
+	require(fine, "%s", report);
 }
 
 bool ok(struct fixture *fixture, bool holds, const char *format, ...)
@@ -408,7 +408,7 @@ static void run_threads(struct side sides[2])
 {
 	pthread_t thread;
 
-	insist(pthread_create(&thread, NULL, side_run, &sides[1]) == 0, "no thread");
+	require(pthread_create(&thread, NULL, side_run, &sides[1]) == 0, "no thread");
 	side_run(&sides[0]);
 	pthread_join(thread, NULL);
 }
@@ -425,13 +425,13 @@ static void run_processes(struct side sides[2])
 			side_run(&sides[1]);
 		_exit(0);
 	}
-	insist(child > 0, "fork: %m");
+	require(child > 0, "fork: %m");
 	sides[0].shared->child = child;
 	side_run(&sides[0]);
-	insist(waitpid(child, &status, 0) == child, "waitpid: %m");
+	require(waitpid(child, &status, 0) == child, "waitpid: %m");
 	bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 
-	insist(killed || (WIFEXITED(status) && WEXITSTATUS(status) == 0),
+	require(killed || (WIFEXITED(status) && WEXITSTATUS(status) == 0),
 		"the other process ended with status 0x%x", (unsigned)status);
 }
 

@@ -64,15 +64,15 @@ struct fixture {
 
 /*
  * Unless `holds`, ends the case with a reason. To be called in the process that runs the case
- * alone. The program provides complain(), which does not return: a Criterion test fails, and
+ * alone. The program provides case_failed(), which does not return: a Criterion test fails, and
  * rondo-check reports (fixture_criterion.c, tools/check).
  */
-void insist(bool holds, const char *format, ...) __attribute__((format(printf, 2, 3)));
-_Noreturn void complain(const char *reason);
+void require(bool holds, const char *format, ...) __attribute__((format(printf, 2, 3)));
+_Noreturn void case_failed(const char *reason);
 
 struct shared *shared_create(void);
 void shared_destroy(struct shared *shared);
-/* Destroys, and insists that no rank has failed. */
+/* Destroys, and requires that no rank has failed. */
 void shared_end(struct shared *shared);
 
 /* Records a failure unless `holds`; the first one stays. Returns holds. */
@@ -122,12 +122,12 @@ struct ends {
 
 /* False: a failure has been recorded. The ends are to be closed in any case. */
 bool ends_open(struct ends *ends, const char *transport, struct shape shape);
-/* Insists that no rank has failed. */
+/* Requires that no rank has failed. */
 void ends_close(struct ends *ends);
 
 /*
  * Runs one script as rank 0 and the other as rank 1, linked to each other: as threads, or as
- * processes with rank 1 forked. Insists that neither failed. A script may close its fixture itself.
+ * processes with rank 1 forked. Requires that neither failed. A script may close its fixture itself.
  * In a process, it may also kill the process with SIGKILL.
  */
 typedef void script(struct fixture *fixture, struct rd_link **links);

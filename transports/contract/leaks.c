@@ -11,7 +11,7 @@ int contract_open_files(void)
 	DIR *directory = opendir("/proc/self/fd");
 	int count = 0;
 
-	insist(directory != NULL, "/proc/self/fd: %m");
+	require(directory != NULL, "/proc/self/fd: %m");
 	while (readdir(directory))
 		count++;
 	closedir(directory);
@@ -24,7 +24,7 @@ int contract_shared_maps(void)
 	char line[512];
 	int count = 0;
 
-	insist(maps != NULL, "/proc/self/maps: %m");
+	require(maps != NULL, "/proc/self/maps: %m");
 	while (fgets(line, sizeof(line), maps)) {
 		char mode[5] = "";
 
@@ -53,6 +53,6 @@ void contract_nothing_is_left_behind(const char *transport)
 			run_bursts(&ends, 20);
 		ends_close(&ends);
 	}
-	insist(contract_open_files() == files, "files stay open");
-	insist(contract_shared_maps() == maps, "memory stays mapped");
+	require(contract_open_files() == files, "files stay open");
+	require(contract_shared_maps() == maps, "memory stays mapped");
 }

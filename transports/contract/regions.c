@@ -380,6 +380,6 @@ void contract_no_region_is_left_behind(const char *transport)
 		}
 		leave_regions(transport);
 	}
-	insist(contract_open_files() == files, "files stay open");
-	insist(contract_shared_maps() == maps, "memory stays mapped");
+	require(contract_open_files() == files, "files stay open");
+	require(contract_shared_maps() == maps, "memory stays mapped");
 }
