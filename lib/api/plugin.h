@@ -12,8 +12,8 @@
  * Loads the plug-ins that the settings name, unless this process has tried them before. Each is
  * tried in a forked process first: loaded, its transports probed, and its algorithms' plans written
  * for this rank. A plug-in that is missing, has another version, crashes, hangs or has names that
- * are taken is left out, and one WARN line is logged with the reason. settings->plugins then has the
- * names of the plug-ins' algorithms, and a hash of their files, for ranks to compare.
+ * are taken is left out. One WARN line gives the reason. settings->plugins then has the names of
+ * the plug-ins' algorithms, and a hash of their files, for ranks to compare.
  */
 void rd_plugins_load(struct rd_settings *settings);
 

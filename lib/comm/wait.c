@@ -9,9 +9,9 @@
 #include "base/error.h"
 #include "comm/batch.h"
 
-/* How often a rank that shares its core yields it before it sleeps. It yields at once: to look once
-   to eight times first made 8 bytes among 4 or 8 ranks on 2 cores no quicker, 20 times half as slow
-   again. */
+/* How often a rank that shares its core yields it before it sleeps. It yields at once. Polling once
+   to eight times first made 8 bytes among 4 or 8 ranks on 2 cores no quicker. Polling 20 times made
+   them half as slow again. */
 #define YIELDS 50
 /* The least time to spin, however often it was in vain. */
 #define SPIN_LEAST_NS 1000

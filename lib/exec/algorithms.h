@@ -1,5 +1,5 @@
 /*
- * The table of algorithms. Of two with equal cost, or with one trait, the earlier one wins. A new
+ * The table of algorithms. The earlier of two with equal cost, or with one trait, wins. A new
  * algorithm is one file and one line in algorithms.c; no other file of lib/ names it.
  */
 #ifndef RD_ALGORITHMS_H

@@ -71,8 +71,8 @@ INTEGER(8)
 INTEGER(32)
 INTEGER(64)
 
-/* There are no vectors of integer division. A quotient is exact, or 1/by short of the next integer
-   at least, which is more than a float's (for 32 bits, a double's) rounding adds. */
+/* There are no vectors of integer division. A quotient is exact, or at least 1/by short of the next
+   integer. The rounding of a float (for 32 bits, of a double) adds less. */
 AVERAGE(i8_avg, int8_t, x / (float)by)
 AVERAGE(u8_avg, uint8_t, x / (float)by)
 AVERAGE(i32_avg, int32_t, x / (double)by)

@@ -13,8 +13,8 @@ struct rd_user_op {
 	size_t element_size; /* of opaque elements; 0: those of the call's type */
 	rondo_type type; /* of the factor */
 	double factor; /* memory for one element of that type */
-	/* Of a call's copy, which owns it: the input times the factor, where the output has no
-	   room for that. */
+	/* The input times the factor, where the output has no room for that. A call's copy owns
+	   it. */
 	void *scaled;
 };
 
