@@ -12,19 +12,12 @@
  */
 #include "mesh/doubling.h"
 
-static int largest_power(int size)
-{
-	int power = 1;
-
-	while (2 * power <= size)
-		power *= 2;
-	return power;
-}
+#include "mesh/power.h"
 
 static void all_reduce(struct rd_plan *plan)
 {
 	int rank = plan->problem.rank, size = plan->problem.size;
-	int power = largest_power(size);
+	int power = rd_largest_power(size);
 
 	if (rank >= power) {
 		rd_send(plan, rank - power, 0);

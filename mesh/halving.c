@@ -15,15 +15,7 @@
 #include "mesh/halving.h"
 
 #include "mesh/exchange.h"
-
-static int largest_power(int size)
-{
-	int power = 1;
-
-	while (2 * power <= size)
-		power *= 2;
-	return power;
-}
+#include "mesh/power.h"
 
 /*
  * The chunks that two partners at this distance have left, or will have: those whose numbers agree
@@ -69,7 +61,7 @@ static void gather_back(struct rd_plan *plan, int power)
 static void all_reduce(struct rd_plan *plan)
 {
 	int rank = plan->problem.rank, size = plan->problem.size;
-	int power = largest_power(size);
+	int power = rd_largest_power(size);
 	bool helps = rank + power < size, is_helped = rank >= power;
 
 	rd_plan_parts(plan, power);

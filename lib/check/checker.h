@@ -10,7 +10,7 @@
  *   - after an all_reduce the ranks hold the same bits: each result was combined in the same
  *     order;
  *   - each message is the chunk that its receiver expects, and no message is left over;
- *   - there is no deadlock over such links, also when pieces follow each other;
+ *   - there is no deadlock over these links, also when pieces follow each other;
  *   - `last` stands on a step exactly when its result is complete;
  *   - in place too, no step overwrites an input before its last use, or memory that a send may
  *     still read (unless a FLUSH stands between);

@@ -41,7 +41,7 @@ struct rd_simulated {
  * Runs one call on every rank: calls[rank], plans[rank]. Returns 0 when every rank is done or has
  * failed.
  *
- * Returns RONDO_TIMEOUT when nothing can ever move again; the reason names who waits for whom.
+ * Returns RONDO_TIMEOUT when nothing can ever move again; the reason names each rank that waits.
  * Each rank that was waiting then has that error too. The dead rank's own error is RONDO_DIED,
  * unless it was done. A rank that fails closes its links, so that the ranks that wait for it end
  * as well. rd_simulated_finish() must follow in any case.

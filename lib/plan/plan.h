@@ -40,7 +40,7 @@ enum rd_step_kind {
 	/* One message from every other rank at once: a HOLD for each, then a MERGE. */
 	RD_STEP_HOLD, /* a message from `peer`, which stays in its link */
 	RD_STEP_MERGE, /* `into` = the messages of all HOLDs and `from`, in rank order */
-	/* Of plans of direct access again: */
+	/* Direct access again: */
 	RD_STEP_SWAP, /* `into` = `from` of rank `peer`, whose output there = our input here; both
 			 are read before either is written */
 	RD_STEP_SPREAD, /* `into` of all ranks = `from` of rank `peer`; not of `peer`, where that is
@@ -50,8 +50,8 @@ enum rd_step_kind {
 struct rd_step {
 	enum rd_step_kind kind;
 	bool last; /* the value is complete: an average divides here */
-	int peer; /* receives: from whom */
-	int to; /* sends: to whom */
+	int peer; /* the rank that it receives from */
+	int to; /* the rank that it sends to */
 	int sender; /* FLUSH: index of the step that sent */
 	int chunk; /* the chunk's number in the collective's space, the same on every rank */
 	int other; /* SWAP: the chunk that goes the other way */

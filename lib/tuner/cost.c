@@ -10,7 +10,7 @@
 static const uint64_t points[RD_COST_POINT_COUNT] = { RD_COST_POINTS(POINT) };
 #undef POINT
 
-/* ---- Numbers that somebody measured, once --------------------------------------------------- */
+/* ---- Measured numbers ----------------------------------------------------------------------- */
 
 static void raise_to(uint32_t *number, uint32_t least)
 {
@@ -271,7 +271,7 @@ static bool read_numbers(const struct line *line, const char *at, const struct c
 	return true;
 }
 
-/* Which line it is, by its name; -1: none of ours. */
+/* The index of the line of this name; -1: there is none. */
 static int find_line(const struct lines *lines, const char *text)
 {
 	size_t length = strcspn(text, " \n");

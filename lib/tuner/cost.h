@@ -72,7 +72,7 @@ struct rd_link_cost {
 	/* posts is 1: from posts_min bytes on, a message is sent from the user's memory
 	   (rd_link_ops.send). 0: all messages are written into the link's slots. */
 	uint32_t posts, posts_min;
-	/* 1: the receiver reads such a message in the sender's memory (single copy). The costs
+	/* 1: the receiver reads that message in the sender's memory (single copy). The costs
 	   above are then those of messages through slots, and predictions use these.
 	   single_copy.h learns the gain of single copy from the calls themselves. */
 	uint32_t single_copy;

@@ -257,7 +257,7 @@ static const struct rd_choice *lightest_of(const struct rd_choice *predicted, in
 	return lightest;
 }
 
-/* What an algorithm may take and still be preferred for its few rounds, or peers. */
+/* The bounds within which an algorithm is preferred for its few rounds, or peers. */
 struct slack {
 	int64_t most_ns;
 	int most_load;

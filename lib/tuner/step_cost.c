@@ -97,8 +97,7 @@ static int64_t event_ns(
 	case RD_STEP_SWAP:
 		return 2 * step_cost->reach_ns + step_cost->memory_copy_ns;
 	case RD_STEP_COMBINE:
-		/* All inputs but our own come from elsewhere, and all outputs but our own go there.
-		 */
+		/* It reads all inputs but one, and writes all outputs but one, at other ranks. */
 		return (size - 1) * rd_longer(step_cost->memory_reduce_ns, step_cost->reach_ns) +
 		       step_cost->memory_copy_ns + (event->outs - 1) * step_cost->reach_ns;
 	default:

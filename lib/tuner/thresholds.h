@@ -20,7 +20,7 @@
 /* ---- Corrections among algorithms of messages (pick.c) -------------------------------------- */
 
 /*
- * Algorithms are alike whose predicted times differ by this part at most. Of those the fewest
+ * Algorithms are alike whose predicted times differ by this part at most. Among these the fewest
  * rounds win. "Quality of the chosen algorithm": 67 of 72 points were within 10 % of the best, and
  * 55 before this rule.
  */

@@ -4,7 +4,7 @@
 #include "check/checker.h"
 #include "mutants.h"
 
-/* Of each rank: two sends, two holds, a flush of each send, since in place the input is
+/* Each rank has two sends, two holds, a flush of each send, since in place the input is
    overwritten; then the merge. */
 Test(checker, refuses_to_merge_what_is_not_held)
 {

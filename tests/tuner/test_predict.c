@@ -179,7 +179,7 @@ Test(predicted, between_hosts_is_that_of_far_links)
 	cr_assert_eq(predict_with(&costs, "doubling", problem, &cut), 2 * 1200 + 50000);
 }
 
-/* Calls learn the gain of single copy in messages; predictions leave it out. Of four ranks, some
+/* Calls learn the gain of single copy in messages; predictions leave it out. Some of the four ranks
    pass messages on. */
 Test(predicted, counts_single_copy_only_in_reads_of_a_peers_memory)
 {
