@@ -53,57 +53,51 @@ struct endpoint {
 	struct rd_shm_strangers strangers;
 };
 
-/* ---- Regions --------------------------------------------------------------------------------- */
+/* ---- Closing --------------------------------------------------------------------------------- */
 
-static bool shm_offer(struct rd_endpoint *base, uint64_t id, int fd, size_t size)
+static void shm_close(struct rd_endpoint *base)
 {
-	struct rd_shm_endpoint *endpoint = (struct rd_shm_endpoint *)base;
-	bool sent = true;
+	struct endpoint *endpoint = (struct endpoint *)base;
+	struct rd_shm_endpoint *shared = &endpoint->shared;
 
-	for (struct rd_shm_pair *pair = endpoint->pairs; pair; pair = pair->next)
-		if (pair->state == RD_SHM_PAIR_OPEN)
-			sent &= rd_shm_region_offer(pair->fd, id, fd, size);
-	return sent;
+	while (shared->pairs) {
+		struct rd_shm_pair *pair = shared->pairs;
+
+		shared->pairs = pair->next;
+		rd_shm_pair_destroy(pair);
+	}
+	rd_shm_strangers_finish(&endpoint->strangers);
+	/* Explicit removal: peers hold the same eventfd, so closing it does not remove it. */
+	rd_event_close(shared->local->epoll_fd, &shared->wake_fd);
+	rd_shm_fd_close(&shared->epoll_fd);
+	free(endpoint);
 }
 
-static void shm_withdraw(struct rd_endpoint *base, uint64_t id)
+static void shm_abandon(struct rd_endpoint *base)
 {
-	struct rd_shm_endpoint *endpoint = (struct rd_shm_endpoint *)base;
+	struct endpoint *endpoint = (struct endpoint *)base;
+	struct rd_shm_endpoint *shared = &endpoint->shared;
 
-	/* A peer that never reads the notice keeps the memory until it leaves. */
-	for (struct rd_shm_pair *pair = endpoint->pairs; pair; pair = pair->next)
-		if (pair->state == RD_SHM_PAIR_OPEN)
-			rd_shm_region_withdraw(pair->fd, id);
+	while (shared->pairs) {
+		struct rd_shm_pair *pair = shared->pairs;
+
+		shared->pairs = pair->next;
+		rd_shm_pair_abandon(pair);
+	}
+	rd_shm_strangers_abandon(&endpoint->strangers);
+	rd_shm_fd_close(&shared->wake_fd);
+	rd_shm_fd_close(&shared->epoll_fd);
+	free(endpoint);
 }
 
-static struct rd_shm_pair *pair_of(struct rd_link *base)
-{
-	const struct rd_shm_link *link = (const struct rd_shm_link *)base;
-
-	return (struct rd_shm_pair *)((char *)link->peer - offsetof(struct rd_shm_pair, common));
-}
-
-static void *shm_map(struct rd_link *base, uint64_t id, size_t *size)
-{
-	struct rd_shm_pair *pair = pair_of(base);
-	const struct rd_shm_region *region = rd_shm_region_find(pair->regions, id);
-
-	while (!region && pair->state == RD_SHM_PAIR_OPEN && rd_shm_pair_handle(pair))
-		region = rd_shm_region_find(pair->regions, id);
-	if (!region || !region->base)
-		return NULL;
-	*size = region->size;
-	return region->base;
-}
-
-/* ---- The endpoint ---------------------------------------------------------------------------- */
+/* ---- Listening, and opening links ------------------------------------------------------------ */
 
 static int shm_reach(const struct rd_place *here, const struct rd_place *there)
 {
 	return rd_place_same_host(here, there) && here->uid == there->uid ? 100 : -1;
 }
 
-static int wake_by(const struct rd_local *local, int fd)
+static int driver_watch(const struct rd_local *local, int fd)
 {
 	if (rd_event_watch(local->epoll_fd, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLET, NULL))
 		return rd_fail_errno("epoll_ctl");
@@ -124,11 +118,9 @@ static int endpoint_start(struct rd_shm_endpoint *endpoint, struct rd_shm_strang
 		return rd_fail_errno("cannot make an eventfd and an epoll");
 	err = rd_shm_strangers_listen(strangers);
 	if (!err)
-		err = wake_by(endpoint->local, endpoint->wake_fd);
-	return err ? err : wake_by(endpoint->local, endpoint->epoll_fd);
+		err = driver_watch(endpoint->local, endpoint->wake_fd);
+	return err ? err : driver_watch(endpoint->local, endpoint->epoll_fd);
 }
-
-static void shm_close(struct rd_endpoint *base);
 
 static int shm_listen(struct rd_endpoint **result, const struct rd_local *local,
 	unsigned char card[RD_CARD_MAX], size_t *card_size)
@@ -194,8 +186,10 @@ static int shm_open_link(struct rd_endpoint *base, int peer, int channel,
 	return 0;
 }
 
+/* ---- Progress -------------------------------------------------------------------------------- */
+
 /* Connects pairs, and matches strangers that connected before their pair was created. */
-static void endpoint_meet(struct endpoint *endpoint)
+static void endpoint_connect(struct endpoint *endpoint)
 {
 	for (struct rd_shm_pair *pair = endpoint->shared.pairs; pair; pair = pair->next)
 		if (pair->state == RD_SHM_PAIR_CONNECTING)
@@ -262,7 +256,7 @@ static bool shm_advance(struct rd_endpoint *base)
 	int unready = shared->unready;
 
 	if (unready)
-		endpoint_meet(endpoint);
+		endpoint_connect(endpoint);
 	moved |= endpoint_poll(shared);
 	return moved || shared->unready != unready;
 }
@@ -301,40 +295,50 @@ static void shm_disarm(struct rd_endpoint *base)
 				rd_shm_link_disarm(pair->links[channel]);
 }
 
-static void shm_close(struct rd_endpoint *base)
+/* ---- Regions --------------------------------------------------------------------------------- */
+
+static bool shm_offer(struct rd_endpoint *base, uint64_t id, int fd, size_t size)
 {
-	struct endpoint *endpoint = (struct endpoint *)base;
-	struct rd_shm_endpoint *shared = &endpoint->shared;
+	struct rd_shm_endpoint *endpoint = (struct rd_shm_endpoint *)base;
+	bool sent = true;
 
-	while (shared->pairs) {
-		struct rd_shm_pair *pair = shared->pairs;
-
-		shared->pairs = pair->next;
-		rd_shm_pair_destroy(pair);
-	}
-	rd_shm_strangers_finish(&endpoint->strangers);
-	/* Explicit removal: peers hold the same eventfd, so closing it does not remove it. */
-	rd_event_close(shared->local->epoll_fd, &shared->wake_fd);
-	rd_shm_fd_close(&shared->epoll_fd);
-	free(endpoint);
+	for (struct rd_shm_pair *pair = endpoint->pairs; pair; pair = pair->next)
+		if (pair->state == RD_SHM_PAIR_OPEN)
+			sent &= rd_shm_region_offer(pair->fd, id, fd, size);
+	return sent;
 }
 
-static void shm_abandon(struct rd_endpoint *base)
+static void shm_withdraw(struct rd_endpoint *base, uint64_t id)
 {
-	struct endpoint *endpoint = (struct endpoint *)base;
-	struct rd_shm_endpoint *shared = &endpoint->shared;
+	struct rd_shm_endpoint *endpoint = (struct rd_shm_endpoint *)base;
 
-	while (shared->pairs) {
-		struct rd_shm_pair *pair = shared->pairs;
-
-		shared->pairs = pair->next;
-		rd_shm_pair_abandon(pair);
-	}
-	rd_shm_strangers_abandon(&endpoint->strangers);
-	rd_shm_fd_close(&shared->wake_fd);
-	rd_shm_fd_close(&shared->epoll_fd);
-	free(endpoint);
+	/* A peer that never reads the notice keeps the memory until it leaves. */
+	for (struct rd_shm_pair *pair = endpoint->pairs; pair; pair = pair->next)
+		if (pair->state == RD_SHM_PAIR_OPEN)
+			rd_shm_region_withdraw(pair->fd, id);
 }
+
+static struct rd_shm_pair *pair_of(struct rd_link *base)
+{
+	const struct rd_shm_link *link = (const struct rd_shm_link *)base;
+
+	return (struct rd_shm_pair *)((char *)link->peer - offsetof(struct rd_shm_pair, common));
+}
+
+static void *shm_map(struct rd_link *base, uint64_t id, size_t *size)
+{
+	struct rd_shm_pair *pair = pair_of(base);
+	const struct rd_shm_region *region = rd_shm_region_find(pair->regions, id);
+
+	while (!region && pair->state == RD_SHM_PAIR_OPEN && rd_shm_pair_handle(pair))
+		region = rd_shm_region_find(pair->regions, id);
+	if (!region || !region->base)
+		return NULL;
+	*size = region->size;
+	return region->base;
+}
+
+/* ---- The transport --------------------------------------------------------------------------- */
 
 const struct rd_transport rd_transport_shm = {
 	.abi = RD_TRANSPORT_ABI,

@@ -1,8 +1,9 @@
 /* ctest label: threads */
+/* The contract suite for each transport; tcp over IPv4 and IPv6. */
 #include <criterion/criterion.h>
 
-#include "transports/contract/suite.h"
 #include "transports/contract/fixture.h"
+#include "transports/contract/suite.h"
 
 #define LOOP_TEST(name) \
 	Test(loop, name, .timeout = 60) \
