@@ -145,7 +145,7 @@ void rd_shm_pair_abandon(struct rd_shm_pair *pair)
 	pair_free(pair);
 }
 
-/* ---- Meeting --------------------------------------------------------------------------------- */
+/* ---- Handshake ------------------------------------------------------------------------------- */
 
 static bool greeting_send(const struct rd_shm_pair *pair, const int *fds, size_t fd_count)
 {

@@ -72,7 +72,7 @@ void pair_close(struct pair *pair)
 	rank_close(&pair->one);
 }
 
-const void *rank_take(struct rank *rank, unsigned key, size_t size, void *into, size_t into_size)
+const void *rank_recv(struct rank *rank, unsigned key, size_t size, void *into, size_t into_size)
 {
 	struct rd_tag tag = tag_of(key);
 	struct rd_message message = { 0 };

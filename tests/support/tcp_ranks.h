@@ -51,7 +51,7 @@ void pair_open_for(struct pair *pair, const char *address, size_t piece_size);
 void pair_open(struct pair *pair, const char *address);
 void pair_close(struct pair *pair);
 /* Waits for message `key`, which may land in `into`, and checks it. Returns where it was shown. */
-const void *rank_take(struct rank *rank, unsigned key, size_t size, void *into, size_t into_size);
+const void *rank_recv(struct rank *rank, unsigned key, size_t size, void *into, size_t into_size);
 bool rank_has_message(struct rank *rank);
 
 #endif

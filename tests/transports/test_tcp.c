@@ -24,16 +24,16 @@ Test(tcp, an_expected_message_lands_in_place, .timeout = 60)
 		if (key & 1)
 			cr_assert(!pair.one.link->ops->recv(pair.one.link, into, size, &message));
 		cr_assert(try_send(pair.zero.link, key, size));
-		cr_assert_eq(rank_take(&pair.one, key, size, into, size), into, "%zu bytes", size);
+		cr_assert_eq(rank_recv(&pair.one, key, size, into, size), into, "%zu bytes", size);
 	}
 	/* A message of another size than expected is returned in the buffer of the link. */
 	for (unsigned key = 0; key < 90; key++) {
 		cr_assert(try_send(pair.zero.link, key, 8));
 		cr_assert(try_send(pair.zero.link, key + 1, 777));
 		cr_assert(try_send(pair.zero.link, key + 2, 10000));
-		cr_assert_neq(rank_take(&pair.one, key, 8, into, sizes[key % 9]), into);
-		cr_assert_neq(rank_take(&pair.one, key + 1, 777, into, sizes[key % 9]), into);
-		cr_assert_eq(rank_take(&pair.one, key + 2, 10000, into, 10000), into);
+		cr_assert_neq(rank_recv(&pair.one, key, 8, into, sizes[key % 9]), into);
+		cr_assert_neq(rank_recv(&pair.one, key + 1, 777, into, sizes[key % 9]), into);
+		cr_assert_eq(rank_recv(&pair.one, key + 2, 10000, into, 10000), into);
 	}
 	pair_close(&pair);
 	free(into);
@@ -91,7 +91,7 @@ Test(tcp, a_stream_may_be_cut_anywhere, .timeout = 120)
 			got = send(staged.fd, stream + sent, part, MSG_DONTWAIT);
 			sent += got > 0 ? (size_t)got : 0;
 		}
-		rank_take(&staged.rank, i, sizes[i], place, wanted);
+		rank_recv(&staged.rank, i, sizes[i], place, wanted);
 		cr_assert_eq(message.data == into, place && wanted == sizes[i]);
 	}
 	cr_assert(!rank_has_message(&staged.rank));

@@ -79,15 +79,15 @@ Test(tcp, messages_before_the_end_are_received_first, .timeout = 60)
 	close(staged.fd);
 	rank_advance_long(&staged.rank);
 	cr_assert_eq(staged.rank.link->error, 0);
-	rank_take(&staged.rank, 1, 100, NULL, 0);
+	rank_recv(&staged.rank, 1, 100, NULL, 0);
 	rank_advance_long(&staged.rank);
 	cr_assert_eq(staged.rank.link->error, 0);
-	rank_take(&staged.rank, 2, 0, NULL, 0);
+	rank_recv(&staged.rank, 2, 0, NULL, 0);
 	/* A message that recv() has returned stays valid. */
 	cr_assert(rank_has_message(&staged.rank));
 	rank_advance_long(&staged.rank);
 	cr_assert_eq(staged.rank.link->error, 0);
-	rank_take(&staged.rank, 3, 333, NULL, 0);
+	rank_recv(&staged.rank, 3, 333, NULL, 0);
 	staged_fails(&staged, RONDO_BROKEN, "closed its connection");
 	staged_close(&staged);
 }
@@ -113,7 +113,7 @@ Test(tcp, messages_of_a_dead_peer_are_received, .timeout = 60)
 
 	staged_open(&staged);
 	staged_break(&staged, bytes);
-	rank_take(&staged.rank, 1, 100, NULL, 0);
+	rank_recv(&staged.rank, 1, 100, NULL, 0);
 	AWAIT(staged.rank.link->error, rank_advance(&staged.rank));
 	cr_assert_eq(staged.rank.link->error, RONDO_BROKEN);
 	staged_close(&staged);

@@ -18,8 +18,8 @@ static void try_address(const char *address)
 	pair_open(&pair, address);
 	cr_assert(try_send(pair.zero.link, 1, 1000));
 	cr_assert(try_send(pair.one.link, 2, PIECE));
-	rank_take(&pair.one, 1, 1000, NULL, 0);
-	rank_take(&pair.zero, 2, PIECE, NULL, 0);
+	rank_recv(&pair.one, 1, 1000, NULL, 0);
+	rank_recv(&pair.zero, 2, PIECE, NULL, 0);
 	pair_close(&pair);
 }
 
@@ -142,7 +142,7 @@ static void connect_by_second(int first)
 		pair_advance(&pair);
 	});
 	cr_assert(try_send(pair.one.link, 1, 1000));
-	rank_take(&pair.zero, 1, 1000, NULL, 0);
+	rank_recv(&pair.zero, 1, 1000, NULL, 0);
 	pair_close(&pair);
 	close(first);
 }

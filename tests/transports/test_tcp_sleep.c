@@ -70,7 +70,7 @@ Test(tcp, arming_reads_bytes_that_have_arrived, .timeout = 60)
 	AWAIT(pair.one.link->sent == 1,
 		(rd_transport_tcp.arm(pair.zero.endpoint),
 			rd_transport_tcp.disarm(pair.zero.endpoint), rank_advance(&pair.one)));
-	rank_take(&pair.zero, 1, LARGE, NULL, 0);
+	rank_recv(&pair.zero, 1, LARGE, NULL, 0);
 	pair_close(&pair);
 	free(memory);
 }

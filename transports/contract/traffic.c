@@ -124,10 +124,10 @@ bool until_broken(struct fixture *fixture, struct rd_link *link, uint64_t wait_m
 	while (link->error == 0) {
 		if (!ok(fixture, !link->ops->recv(link, NULL, 0, &message), "a message too many"))
 			return false;
-		if (!fixture_wait(fixture, deadline, "news of the peer's end"))
+		if (!fixture_wait(fixture, deadline, "the end of the peer"))
 			return false;
 	}
-	return ok(fixture, link->error == RONDO_BROKEN, "broken link says %s (%s)",
+	return ok(fixture, link->error == RONDO_BROKEN, "the error of a broken link is %s (%s)",
 		       rondo_error_name(link->error), link->reason) &&
 	       ok(fixture, link->reason[0] != '\0', "a failed link has no reason") &&
 	       ok(fixture, !link->ops->reserve(link, 1), "a failed link gives room") &&
