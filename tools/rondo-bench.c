@@ -4,7 +4,8 @@
 #include <unistd.h>
 
 #include "bench/agree.h"
-#include "bench/contest.h"
+#include "bench/compare.h"
+#include "bench/explain.h"
 #include "bench/files.h"
 #include "bench/floor.h"
 #include "bench/init.h"
@@ -54,13 +55,13 @@ static int run_size(struct rank *rank, rondo_type type, rondo_op op, int root, s
 		rank->options->device ? &rank->mirror : NULL, &row);
 
 	if (!err)
-		err = bench_contest_chosen(rank->options, rank->comm, &row);
+		err = bench_explain_choice(rank->options, rank->comm, &row);
 	if (err)
 		return err;
 	if (rank->prints)
 		bench_table_row(stdout, rank->options, &row);
 	if (rank->prints && rank->options->explains) {
-		err = bench_contest_explain(
+		err = bench_explain_print(
 			stdout, rank->options, rank->comm, count, type, row.out_of_place.time_us);
 		if (err)
 			return err;
@@ -170,9 +171,9 @@ static int measure_all(struct rank *rank)
 	int err = 0;
 
 	if (rank->options->explains && rank->prints)
-		err = bench_contest_costs(stdout, rank->comm);
-	if (!err && rank->options->contest)
-		return bench_contest_run(stdout, rank->options, rank->comm, rank->send, rank->recv);
+		err = bench_explain_costs(stdout, rank->comm);
+	if (!err && rank->options->sweep)
+		return bench_compare_run(stdout, rank->options, rank->comm, rank->send, rank->recv);
 	if (!err)
 		err = gather_devices(rank->options, rank->comm, &devices);
 
@@ -244,7 +245,7 @@ static int run_rank(rondo_comm *comm, void *argument)
 	if (err)
 		bench_report_failure(rondo_comm_rank(comm), options->collective->name, err);
 	else
-		status = options->contest ? 0 : conclude(bench, &rank);
+		status = options->sweep ? 0 : conclude(bench, &rank);
 	rondo_stream_destroy(rank.stream);
 	bench_mirror_destroy(&rank.mirror);
 	destroy_buffer(options, rank.send);

@@ -86,7 +86,7 @@ static int load_checkpoint(struct train *train, struct checkpoint *checkpoint, f
 }
 
 /* From the arguments, else from the checkpoint, else the default. */
-static int settle_options(struct train *train, const struct checkpoint *checkpoint)
+static int complete_options(struct train *train, const struct checkpoint *checkpoint)
 {
 	struct options *options = &train->options;
 	int size = train->world->size;
@@ -168,7 +168,7 @@ static int create_rest(struct train *train, const struct checkpoint *checkpoint)
 	return err ? err : place_batch(train);
 }
 
-static int nod(void *argument, int tensor)
+static int ignore_ready(void *argument, int tensor)
 {
 	(void)argument, (void)tensor;
 	return 0;
@@ -186,7 +186,8 @@ static int warm_up(struct train *train)
 	for (int i = 0; i < 2; i++) {
 		int batch = sampler_pick(sampler, steps[i]);
 		model_forward(train->model, train->images, batch);
-		model_backward(train->model, train->images, train->labels, batch, 0, nod, NULL);
+		model_backward(
+			train->model, train->images, train->labels, batch, 0, ignore_ready, NULL);
 	}
 	return train->device->ops->wait(train->device);
 }
@@ -210,7 +211,7 @@ int train_create(struct train **out, const struct options *options, const struct
 	if (!err)
 		err = load_checkpoint(train, &checkpoint, &parameters);
 	if (!err)
-		err = settle_options(train, &checkpoint);
+		err = complete_options(train, &checkpoint);
 	if (!err)
 		err = load_data(train);
 	if (!err)

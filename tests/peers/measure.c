@@ -115,7 +115,7 @@ static struct machine measure_machine(struct run *run)
 		/* Ranks that already are bound each to a core of its own stay there. */
 		if (CPU_COUNT(&before) > 1)
 			bench_pair_pin(processors[rank]);
-		machine.line_ns = bench_line_play(&run->table->line, rank, LINE_ROUNDS);
+		machine.line_ns = bench_line_ping_pong(&run->table->line, rank, LINE_ROUNDS);
 		machine.pace_ns = measure_pace(run->table, rank);
 		sched_setaffinity(0, sizeof(before), &before);
 		if (rank == 0)

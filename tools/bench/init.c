@@ -124,7 +124,7 @@ static int weigh_stages(rondo_comm *comm, const struct rondo_config *config, voi
 	return err;
 }
 
-static int weigh(rondo_comm *comm, const struct rondo_config *config)
+static int measure_memory(rondo_comm *comm, const struct rondo_config *config)
 {
 	static const char *const names[STAGES] = { "once made", "after calls of 8 B",
 		"after calls of 16 MiB" };
@@ -155,7 +155,7 @@ static int run_rank(rondo_comm *comm, void *argument)
 	config.transport = options->transport;
 
 	/* Measured first: later comms leave memory in the heap, which would hide part of it. */
-	int err = weigh(comm, &config);
+	int err = measure_memory(comm, &config);
 
 	if (!err)
 		err = time_making(options, comm, &config);

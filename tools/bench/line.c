@@ -30,7 +30,7 @@ static bool await(struct bench_line *line, uint32_t turn)
 }
 
 /* Side 0 writes odd numbers and waits for the even one that follows; side 1 the other way round. */
-static bool play_stretch(struct bench_line *line, int side, uint32_t first, int rounds)
+static bool run_stretch(struct bench_line *line, int side, uint32_t first, int rounds)
 {
 	for (uint32_t turn = first; turn < first + 2 * (uint32_t)rounds; turn += 2) {
 		if (side == 1 && !await(line, turn + 1))
@@ -48,19 +48,19 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-double bench_line_play(struct bench_line *line, int side, int rounds)
+double bench_line_ping_pong(struct bench_line *line, int side, int rounds)
 {
 	double each_ns[STRETCHES];
-	/* Both sides leave the number at a multiple of this, so the next game needs no reset. */
-	uint32_t game = 2 * (uint32_t)rounds * (STRETCHES + 1);
-	uint32_t first = atomic_load_explicit(&line->turn, memory_order_acquire) / game * game;
+	/* Both sides leave the number at a multiple of this, so the next call needs no reset. */
+	uint32_t length = 2 * (uint32_t)rounds * (STRETCHES + 1);
+	uint32_t first = atomic_load_explicit(&line->turn, memory_order_acquire) / length * length;
 
 	/* The first stretch waits for the other side, and warms up. */
-	if (!play_stretch(line, side, first, rounds))
+	if (!run_stretch(line, side, first, rounds))
 		return NAN;
 	for (int i = 0; i < STRETCHES; i++) {
 		int64_t start = bench_now_ns();
-		if (!play_stretch(line, side, first + 2 * (uint32_t)(rounds * (i + 1)), rounds))
+		if (!run_stretch(line, side, first + 2 * (uint32_t)(rounds * (i + 1)), rounds))
 			return NAN;
 		each_ns[i] = (double)(bench_now_ns() - start) / rounds;
 	}
@@ -68,28 +68,28 @@ double bench_line_play(struct bench_line *line, int side, int rounds)
 	return each_ns[STRETCHES / 2];
 }
 
-struct game {
+struct round_trip {
 	struct bench_line line;
 	double ns;
 };
 
-static void play_side(int side, void *argument)
+static void run_side(int side, void *argument)
 {
-	struct game *game = argument;
-	double ns = bench_line_play(&game->line, side, 2000);
+	struct round_trip *trip = argument;
+	double ns = bench_line_ping_pong(&trip->line, side, 2000);
 
 	if (side == 0)
-		game->ns = ns;
+		trip->ns = ns;
 }
 
 double bench_line_round_trip_ns(void)
 {
-	struct game game;
+	struct round_trip trip;
 	int processors[2];
 
-	memset(&game, 0, sizeof(game));
+	memset(&trip, 0, sizeof(trip));
 	bench_pair_processors(processors);
-	if (processors[0] == processors[1] || !bench_pair_run(play_side, &game))
+	if (processors[0] == processors[1] || !bench_pair_run(run_side, &trip))
 		return NAN;
-	return game.ns;
+	return trip.ns;
 }

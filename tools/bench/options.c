@@ -155,7 +155,7 @@ static const struct argument table[] = {
 	{ "svg", 0, AT(svg), arguments_text, 0, 0 },
 	{ "quick", 0, AT(quick), NULL, 0, 0 },
 	{ "explain", 0, AT(explains), NULL, 0, 0 },
-	{ "sweep", 0, AT(contest), NULL, 0, 0 },
+	{ "sweep", 0, AT(sweep), NULL, 0, 0 },
 	{ 0 },
 };
 
@@ -165,20 +165,20 @@ static const char *subject(const struct bench_options *options)
 }
 
 /* Checks --sweep and --explain. */
-static bool check_contest(const struct bench_options *options)
+static bool check_sweep(const struct bench_options *options)
 {
 	const char *name = subject(options);
 
-	if (!options->contest && !options->explains)
+	if (!options->sweep && !options->explains)
 		return true;
 	if (!options->collective)
 		return arguments_refuse(
 			"--sweep and --explain go with a collective, not with %s", name);
-	if (options->contest && !options->ranks && !bench_launcher_variable())
+	if (options->sweep && !options->ranks && !bench_launcher_variable())
 		return arguments_refuse(
 			"--sweep needs ranks in processes: give --ranks N, or use a launcher");
-	if (options->contest && (options->every_type || options->every_op || options->every_root ||
-					!options->blocking))
+	if (options->sweep && (options->every_type || options->every_op || options->every_root ||
+				      !options->blocking))
 		return arguments_refuse("--sweep compares calls of one type, operation and root, "
 					"in the caller");
 	if (strcmp(name, "sendrecv") == 0)
@@ -191,10 +191,10 @@ static bool check_contest(const struct bench_options *options)
 /* Checks the files: only a table of a collective fills them. */
 static bool check_files(const struct bench_options *options)
 {
-	if ((!options->json && !options->svg) || (options->collective && !options->contest))
+	if ((!options->json && !options->svg) || (options->collective && !options->sweep))
 		return true;
 	return arguments_refuse("--output_file and --svg go with a collective, not with %s",
-		options->contest ? "--sweep" : subject(options));
+		options->sweep ? "--sweep" : subject(options));
 }
 
 /* Ranks of this process and its forks; other processes of a launcher are unknown here. */
@@ -255,7 +255,7 @@ static bool check_ranks(const struct bench_options *options)
 /* Checks the options against each other. */
 static bool check(const struct bench_options *options)
 {
-	if (!check_files(options) || !check_contest(options))
+	if (!check_files(options) || !check_sweep(options))
 		return false;
 	if (options->floor)
 		return true;

@@ -31,9 +31,9 @@ struct bench_options {
 	bool device; /* buffers in GPU memory */
 	bool registered; /* buffers from rondo_mem_alloc() */
 	const char *json, *svg; /* files to write, or NULL */
-	bool quick; /* floor: a tenth of the time; contest: half the rounds */
+	bool quick; /* floor: a tenth of the time; sweep: half the rounds */
 	bool explains; /* print costs, ways and predictions */
-	bool contest; /* every algorithm against the library's choice */
+	bool sweep; /* every algorithm against the library's choice */
 };
 
 /* False, with one line on stderr, where the arguments are wrong. --help and --version print and
