@@ -2,11 +2,10 @@
  * Data-parallel training over Rondo's public header: every rank holds the model, computes gradients
  * on its own images, and all ranks average them.
  *
- * The gradients lie in one buffer, in the order in which backward produces them, cut into buckets,
- * each of which begins at a multiple of 64 bytes.
- * A bucket's all-reduce starts on a stream once its last gradient is computed, while backward goes on
- * (Li et al.: "PyTorch Distributed: Experiences on Accelerating Data Parallel
- * Training", 2020). No copy is made: buckets and tensors' gradients are views of that buffer.
+ * The gradients are in one buffer, in backward's order, cut into buckets that begin at multiples of 64
+ * bytes. A bucket's all-reduce starts on a stream once its last gradient is computed, while backward
+ * goes on (Li et al.: "PyTorch Distributed: Experiences on Accelerating Data Parallel Training",
+ * 2020). No copy is made: buckets and tensors' gradients are views of that buffer.
  *
  * On a GPU all of this is queued, and the host runs at most two steps ahead. Events let a bucket wait
  * for its gradients, and the optimizer for the last bucket.

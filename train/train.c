@@ -279,8 +279,8 @@ int train_step(struct train *train, size_t step, struct schedule *schedule)
 	int batch;
 	int err = forward(train, train->train_data, train->train_sampler, step, schedule, &batch);
 	/*
-	 * With this scale the mean over ranks is the mean over the images of the step, also in the
-	 * last step, where some ranks have one image more.
+	 * With this scale the mean over ranks is the mean over the images of the step. That holds in
+	 * the last step, too, where some ranks have one image more.
 	 */
 	float scale =
 		(float)train->world->size / (float)sampler_global_count(train->train_sampler, step);

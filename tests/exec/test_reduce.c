@@ -1,6 +1,7 @@
 /*
- * Every kernel of every instruction set against a slow and obvious reference, at every count around
- * the vectors' sizes, misaligned, in place of either argument, with canaries around the result.
+ * Every kernel of every instruction set against a slow and obvious reference. Counts are around the
+ * vectors' sizes; buffers are misaligned, and in place of either argument; canaries surround the
+ * result.
  */
 #include <criterion/criterion.h>
 #include <math.h>

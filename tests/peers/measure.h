@@ -1,11 +1,10 @@
 /*
- * The measuring loop that the programs of this directory share, so that ours and the peers' differ
- * in nothing but the library behind four calls.
+ * The measuring loop of all programs in this directory. They differ only in the library behind four
+ * calls.
  *
  * For each collective and size: warm-up; then batches of calls back to back, each batch long enough
- * for the clock. A batch's time is its slowest rank's mean. Before and after every batch ranks 0
- * and 1 measure how far their two cores are apart (bench/line.h) and how fast they are (pace.h),
- * while the others sleep.
+ * for the clock. A batch's time is its slowest rank's mean. Before and after every batch, ranks 0
+ * and 1 measure the distance (bench/line.h) and the pace (pace.h) of their cores. The others sleep.
  */
 #ifndef PEERS_MEASURE_H
 #define PEERS_MEASURE_H
