@@ -101,7 +101,7 @@ Test(calls, that_make_no_sense_are_refused_and_harm_nothing, .timeout = 60)
 
 /* ---- Two threads --------------------------------------------------------------------------- */
 
-/* A second thread calls while the first is in an operation of the program's. */
+/* A second thread calls while the first runs a user operation. */
 struct intrusion {
 	rondo_comm *comm;
 	sem_t inside, tried;
@@ -153,7 +153,7 @@ static int call_from_two_threads(struct rank_env *env)
 	pthread_join(thread, NULL);
 	/* The refused calls have harmed nothing. */
 	TRY(rondo_barrier(env->comm, NULL));
-	/* It is one rank that combines, or both. */
+	/* Either one rank combines, or both do. */
 	if (!intrusion.met && env->rank == 0)
 		return 0;
 	if (!intrusion.met || intrusion.own != RONDO_INVALID || intrusion.second != RONDO_INVALID ||
@@ -169,8 +169,8 @@ Test(calls, of_a_second_thread_are_refused_while_the_first_is_in_one, .timeout =
 	run_soon(call_from_two_threads);
 }
 
-/* A stream's function calls, and an earlier call of the comm's is queued behind a function: that
-   very one, or one on another stream that waits for it. */
+/* A stream's function calls, while an earlier call of the comm is queued behind a function: the same
+   one, or one on another stream that waits for it. */
 struct knot {
 	rondo_comm *comm;
 	sem_t queued, called;

@@ -1,7 +1,7 @@
 /* ctest label: threads */
 /*
- * Every collective, type, operation, count and place, over every transport, against a reference
- * that each rank works out for itself: exact for integers, in float64 for floats.
+ * Every collective, type, operation and count, in place and not, over every transport. Each rank
+ * computes the reference itself: exact for integers, in f64 for floats.
  */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -45,7 +45,7 @@ static size_t blocks(const struct reference *r, int share)
 
 #define GUARD 64
 
-/* Room for the larger of input and output, with guards around it that must stay as they are. */
+/* Room for the larger of input and output, between guards that must not change. */
 static char *guarded(char *memory, size_t bytes)
 {
 	memset(memory, 0x5a, bytes + 2 * GUARD + 8);
@@ -180,8 +180,8 @@ static int try_count(struct rank_env *env, struct reference *r, struct memory *m
 	return bad;
 }
 
-/* Much data is for gcc without sanitizers: in the other variants more of the same shows nothing
-   new, and sanitizers look at every access of it. */
+/* Only gcc without sanitizers runs much data: elsewhere more of it shows nothing new, and sanitizers
+   check every access. */
 #if defined(__clang__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define MOST 4099
 #else
@@ -279,7 +279,7 @@ static struct world worlds[] = {
 	{ .size = 3, .transport = "shm", .memory = REGISTERED_BUT_FOR_RANK_0 },
 };
 
-/* The worlds are named by number: a parameter must not hold pointers that move. */
+/* Parameters are indices of worlds: they must not hold pointers, which move. */
 ParameterizedTestParameters(collectives, are_right_for_every_type_operation_count_and_place)
 {
 	static int numbers[sizeof(worlds) / sizeof(*worlds)];
@@ -302,8 +302,8 @@ ParameterizedTest(int *number, collectives, are_right_for_every_type_operation_c
 	run_everything(&world);
 }
 
-/* Hosts of three ranks and of two, or of two and two; over links that two channels share. For
-   direct access one host, and memory that all of it reaches. */
+/* Two hosts, of three and two or of two and two ranks; two channels share the links. Direct access
+   takes one host, and registered memory. */
 static struct world worlds_of_an_algorithm[][2] = {
 	{
 		{ .size = 5, .transport = "mixed", .channels = 2, .piece_size = 1024 },

@@ -103,7 +103,7 @@ Test(failure, a_rank_killed_before_it_joins_a_call_is_named, .timeout = 90)
 	run_deaths(die_between_calls, 3, RONDO_DIED, "rank 3");
 }
 
-/* All calls are done; the others learn of it on their way out, or not at all. */
+/* All calls are done; the others get the error in destroy, or not at all. */
 static int die_at_teardown(struct rank_env *env)
 {
 	const struct expectation *expected = env->argument;
@@ -135,7 +135,7 @@ Test(failure, nor_does_rank_0, .timeout = 90)
 /* The victim leaves a child behind that holds all its sockets, and has memory to be freed. */
 struct inheritance {
 	struct expectation expected; /* first: fails_as_expected() reads it */
-	int pipe[2]; /* its end is the child's end */
+	int pipe[2]; /* the child ends when it is closed */
 	size_t memory; /* of the victim, in bytes */
 	pid_t (*fork)(void);
 };
@@ -211,7 +211,7 @@ static void run_inheritance(const char *transport, int victim, const char *words
 	run_world_with_child(inheritance, 4, transport);
 }
 
-/* Each alone on its host, so that nobody there watches over it. */
+/* Each rank is alone on its host: no local peer watches it. */
 Test(failure, nor_does_a_forked_child_hide_the_death_of_a_rank_alone_on_its_host, .timeout = 90)
 {
 	static const char *const names[] = { "rank 0 (", "rank 1 (" };
@@ -279,7 +279,7 @@ Test(failure, a_stopped_rank_is_named_within_the_bound, .timeout = 90)
 	}
 }
 
-/* Rank 1 is alive and well, and elsewhere. */
+/* Rank 1 lives, and makes no call. */
 static int stay_away(struct rank_env *env)
 {
 	int err = env->create_error;
@@ -306,7 +306,7 @@ Test(failure, a_rank_that_does_not_join_a_call_is_named, .timeout = 90)
 	cr_assert_eq(world_run(&world, stay_away, &expected, NULL), 0);
 }
 
-/* Stays away until a line of the log names it. */
+/* Makes no call until a line of the log names it. */
 static int come_late(struct rank_env *env)
 {
 	static char text[64 << 10];

@@ -28,7 +28,7 @@ static struct child_report *shared(void)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* In a child: 1, with what is wrong, unless it was refused as it should be. */
+/* In a child: 1, with a report, unless the call was refused correctly. */
 static int refused(struct child_report *report, const char *what, int err)
 {
 	const char *reason = rondo_last_error();
@@ -130,7 +130,7 @@ static int destroy_the_parents(const struct estate *estate, struct child_report 
 		       : 0;
 }
 
-/* Alone, but with a stream and a group: all that a process can make anew. */
+/* A comm of one rank, with a stream and a group: a child may create these. */
 static int make_own(struct child_report *report)
 {
 	struct rondo_config config = world_config(0, 1, world_free_port());
@@ -166,7 +166,7 @@ static int child(const struct estate *estate, struct child_report *report)
 	return err ? err : destroy_the_parents(estate, report);
 }
 
-/* All ranks' sums, while a child of rank 0 does what it likes. */
+/* All ranks sum, while a child of rank 0 makes its calls. */
 static int add_up(struct rank_env *env)
 {
 	for (int i = 0; i < CALLS; i++) {

@@ -1,5 +1,5 @@
-/* Pieces larger than all that lies between two ranks, exchanged in place: nobody can receive before
-   his own has left, and it leaves only if the other takes it in unasked. */
+/* Pieces larger than all buffers between two ranks, exchanged in place. A rank can receive only after
+   its own piece has left, so the transport must accept pieces before a receive. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 

@@ -86,7 +86,7 @@ static int be_root_as_well(struct rank_env *env)
 		err = rondo_barrier(env->comm, NULL);
 	if (!err)
 		err = rondo_reduce(env->comm, values, values, 4, RONDO_F32, RONDO_SUM, root, NULL);
-	/* A rank that only sends is through, and waits in its next call. */
+	/* A rank that only sends has finished, and waits in its next call. */
 	if (!err)
 		err = rondo_barrier(env->comm, NULL);
 	if (!err || !strstr(rondo_last_error(), "rank 0 reduce #2 of 4 f32 sum root 0"))

@@ -1,5 +1,5 @@
 /* ctest label: threads */
-/* Operations of the user's own, and pre-multiplied sums. The others are in test_collectives.c. */
+/* User operations, and pre-multiplied sums. Predefined ones are in test_collectives.c. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ struct line {
 	uint32_t factor, term, calls;
 };
 
-/* a first, then b. Counts how often it was called, too: once less than there are ranks. */
+/* a first, then b. Also counts its calls: one less than ranks. */
 static void compose(
 	void *into_, const void *a_, const void *b_, size_t count, rondo_type type, void *argument)
 {
@@ -365,7 +365,7 @@ static int call_wrongly(struct rank_env *env)
 	EXPECT_ERROR(rondo_all_reduce(comm, bytes, more, 3, RONDO_I32, weighed, NULL),
 		RONDO_INVALID, "factor");
 	EXPECT_ERROR(rondo_group_end(), RONDO_INVALID, "factor");
-	/* None of it did any harm. */
+	/* The refused calls have harmed nothing. */
 	TRY(rondo_all_reduce(comm, bytes, more, 12, RONDO_U8, RONDO_BOR, NULL));
 	return 0;
 }

@@ -40,7 +40,7 @@ static void read_said(int fd)
 	log_text[got > 0 ? got : 0] = '\0';
 }
 
-/* A rank alone: 0, or what failed. */
+/* A single rank; returns 0 on success. */
 static int be_alone(void)
 {
 	struct rondo_config config = RONDO_CONFIG_INIT;
@@ -64,7 +64,7 @@ static int run_with(const char *transports, const char *algorithms, int (*body)(
 	int fd = memfd_create("log", MFD_CLOEXEC), status = -1;
 	pid_t child;
 
-	/* Several processes write into it: each behind what is there. */
+	/* Several processes append to it. */
 	fcntl(fd, F_SETFL, O_APPEND);
 	setenv("RONDO_TRANSPORT_PLUGIN", transports, 1);
 	setenv("RONDO_ALGO_PLUGIN", algorithms, 1);
@@ -286,7 +286,7 @@ Test(plugins, take_part_in_routing_by_what_they_cost, .timeout = LIMIT_S)
 	cr_expect_eq(lines_with("via shm"), 2, "%s", log_text);
 	expect_right((struct world){ .size = 2, .transport = "tcp,nearby" }, NEARBY, "");
 	cr_expect_eq(lines_with("via nearby"), 2, "%s", log_text);
-	/* It was the plug-in's: without, there is none. */
+	/* Without the plug-in, there is no such transport. */
 	cr_expect_neq(run_with("", "", run_world), 0);
 	cr_expect_geq(lines_with("\"nearby\", which is no transport"), 1, "%s", log_text);
 }
@@ -382,7 +382,7 @@ Test(plugins, whose_plans_are_wrong_are_not_run, .timeout = LIMIT_S)
 	cr_expect_eq(lines_with("RONDO WARN algorithm tilted is not used for this: tilted, "
 				"all_reduce, 3 ranks"),
 		3, "%s", log_text);
-	/* It is right where it forgets nobody. */
+	/* It is right where it leaves out no rank. */
 	expect_right((struct world){ .size = 2 }, "", PLUGINS "algorithm_FORGETS_ONE.so");
 	cr_expect_eq(lines_with("RONDO WARN"), 0, "%s", log_text);
 	/* Right for one root is not right for all. */

@@ -60,7 +60,7 @@ static int part(struct rank_env *env)
 	for (int i = 0; i < members; i++)
 		if (ranks[i] % 3 != color || (i > 0 && ranks[i] >= ranks[i - 1]))
 			return world_report(env, "rank %d of the part was %d", i, ranks[i]);
-	/* The old one outlives the new one, and the other way round in the next test. */
+	/* The old comm outlives the new one; in the next test the new one outlives the old. */
 	TRY(rondo_comm_destroy(mine));
 	if (!sums_to(env->comm, 1 << rank, of_all, NULL))
 		return world_report(env, "after it: %s", rondo_last_error());
@@ -194,7 +194,7 @@ static int lack_memory_once(struct rank_env *env)
 	rondo_comm *mine;
 	int failed;
 
-	/* Makes the plans of the old comm's calls, so that what counts below is the making. */
+	/* Writes the plans of the old comm's calls, so that only the creation counts below. */
 	if (make_another(env, lack->splits, &mine))
 		return 1;
 	TRY(rondo_comm_destroy(mine));
@@ -213,7 +213,7 @@ static int lack_memory_once(struct rank_env *env)
 		       : strstr(env->text, "RONDO_DIED") || strstr(env->text, "RONDO_TIMEOUT");
 }
 
-/* False: the making takes fewer calls. */
+/* False: the creation takes fewer calls. */
 static bool lack_at(struct lack *lack, const char *transport)
 {
 	/* Both timeouts are 30 s. */
@@ -323,7 +323,7 @@ static int die_at(struct rank_env *env)
 	char name[32];
 	int err;
 
-	/* Makes the plans of the old comm's calls, so that what counts below is the making. */
+	/* Writes the plans of the old comm's calls, so that only the creation counts below. */
 	TRY(rondo_comm_duplicate(env->comm, &mine));
 	TRY(rondo_comm_destroy(mine));
 	if (dies)
@@ -371,7 +371,7 @@ static void kill_at_every_call(int victim, bool together, const char *transport)
 {
 	struct death death = { .victim = victim, .call = 1, .together = together };
 
-	/* The first are those while ranks meet; what is measured then makes hundreds. */
+	/* The first calls are those while ranks meet; the measurements after them make hundreds. */
 	while (kill_at(&death, transport))
 		death.call += death.call < 32 && !ONLY_THREADS ? 1 : 1 + death.call / 4;
 	cr_assert_gt(death.call, 30, "a split makes more calls than that");
@@ -412,7 +412,7 @@ static int poll_error(struct rank_env *env)
 	int64_t limit = world_now_ms() + 20000;
 	int err;
 
-	/* Rank 1 may be through, and gone, before the others are. */
+	/* Rank 1 may have finished and left before the others. */
 	rondo_barrier(env->comm, NULL);
 	if (env->rank == 1 && *(bool *)env->argument)
 		raise(SIGKILL);

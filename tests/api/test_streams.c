@@ -1,5 +1,5 @@
 /* ctest label: threads */
-/* Calls on host streams, several comms at once, and what a stream does after a failure. */
+/* Calls on host streams, several comms at once, and streams after a failure. */
 #include <criterion/criterion.h>
 
 #include "world.h"
@@ -73,7 +73,7 @@ static int two_comms(struct rank_env *env)
 		return wrong;
 	for (int i = 0; i < 10000; i++)
 		a[i] = b[i] = i;
-	/* The ranks begin with different comms: a group makes that no deadlock. */
+	/* The ranks begin with different comms, which is no deadlock in a group. */
 	TRY(rondo_group_start());
 	for (int i = 0; i < 2; i++) {
 		if (i == env->rank % 2)
@@ -159,7 +159,7 @@ static int skip_behind_a_failure(struct rank_env *env)
 
 	if (err)
 		return err;
-	/* Rank 1 calls on the other comm in good faith. */
+	/* Rank 1 calls on the other comm, which rank 0 has not aborted yet. */
 	if (env->rank == 1) {
 		EXPECT_ERROR(rondo_barrier(other, NULL), RONDO_ABORTED,
 			"rank 0 skipped a call behind a failure");

@@ -283,7 +283,7 @@ static int unfinished_streams(struct rank_env *env)
 	return sums[env->rank][49] == env->size ? 0 : world_report(env, "a wrong sum");
 }
 
-/* Everybody sends to everybody, itself included, beside a collective. */
+/* Each rank sends to each, itself included, beside a collective. */
 static int run_groups(struct rank_env *env, struct buffers *b, rondo_stream *stream)
 {
 	int size = env->size, rank = env->rank, one = 1, sum = 0;
@@ -479,7 +479,7 @@ static int left(struct rank_env *env)
 	return world_expect(env, "call", err, RONDO_LEFT, "");
 }
 
-/* Only rank 0 comes to the meeting; the others' thread ends. */
+/* Only rank 0 creates a comm; the others' threads end. */
 static int nobody_came(struct rank_env *env)
 {
 	struct rondo_config config;

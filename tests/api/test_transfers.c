@@ -98,7 +98,7 @@ Test(transfers, keep_their_order_however_they_are_grouped, .timeout = 60)
 	world_try(2, "tcp", cross_long);
 }
 
-/* Everybody sends to everybody, in unlike orders and sizes, among collectives. */
+/* Each rank sends to each, in different orders and sizes, among collectives. */
 static int storm(struct rank_env *env)
 {
 	int size = env->size, rank = env->rank, sum = 0, one = 1;

@@ -33,7 +33,7 @@ struct trial {
 	bool in_place, gaps, odd_address;
 	struct rank_env *env;
 	int rank, size;
-	char *in, *out; /* malloced, the whole of them */
+	char *in, *out; /* as malloced */
 };
 
 static int wrong(const struct trial *t, const char *what)
@@ -43,7 +43,7 @@ static int wrong(const struct trial *t, const char *what)
 		t->odd_address ? ", odd" : "", rondo_last_error());
 }
 
-/* Where the blocks of out must hold block_value(from(k), to(k)), and all else the guard. */
+/* Whether the blocks of out hold their values, and all else the guard. */
 static bool out_is_right(
 	const char *out, const struct layout *layout, int blocks, int rank, bool by_sender)
 {
@@ -156,7 +156,7 @@ static int try_all_to_all(struct trial *t)
 	return 0;
 }
 
-/* A block for each rank, all of which lie at the root. */
+/* A block for each rank, all at the root. */
 static struct layout rooted_layout(const struct trial *t)
 {
 	struct layout all;

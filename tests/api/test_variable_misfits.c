@@ -7,7 +7,7 @@
 
 enum misfit { GATHERED, SCATTERED, EXCHANGED, AT_THE_ROOT, FROM_THE_ROOT, NOT_VARIED };
 
-/* Rank 1 thinks otherwise of one length. */
+/* Rank 1 passes another length for one block. */
 static int differ(struct rank_env *env)
 {
 	enum misfit misfit = *(enum misfit *)env->argument;
@@ -157,7 +157,7 @@ static int call_wrongly(struct rank_env *env)
 	EXPECT_ERROR(
 		rondo_gather_bytes(comm, data, 4, &gathered, counts, 0), RONDO_INVALID, "no group");
 	EXPECT_ERROR(rondo_group_end(), RONDO_INVALID, "no group");
-	/* None of it did any harm. */
+	/* The refused calls have harmed nothing. */
 	TRY(rondo_all_gather_v(comm, data, more, counts, NULL, RONDO_I32, NULL));
 	return 0;
 }

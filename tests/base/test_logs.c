@@ -129,7 +129,7 @@ Test(logs, of_one_channel_they_say_so_in_the_singular, .timeout = 60)
 		"%s", text);
 }
 
-/* Each rank has its file; its lines, and no others, are there, and none on standard error. */
+/* Each rank's file has its lines, and no others; standard error has none. */
 static void expect_files(bool threads)
 {
 	struct world world = { .size = 2, .transport = "shm", .threads = threads };
@@ -197,7 +197,7 @@ static int count(const char *text, int rank, const char *part)
 	return lines;
 }
 
-/* Also where direct access was thought of, and not worth the asking. */
+/* Also where the library considered direct access, and its exchange cost more than it saved. */
 Test(logs, the_choice_of_an_algorithm_is_told_once, .timeout = 60)
 {
 	const char *text = log_of("INFO", "PICK", "shm");
@@ -245,7 +245,7 @@ static int sum_up_several_times(struct rank_env *env)
 	TRY(rondo_broadcast(env->comm, numbers, numbers, 4, RONDO_F32, 0, NULL));
 	if (!env->argument)
 		return 0;
-	/* For which the library calls all_gather, which is no concern of the user's. */
+	/* The library calls all_gather for it, which the user must not see. */
 	TRY(rondo_comm_duplicate(env->comm, &again));
 	TRY(rondo_all_reduce(again, numbers, numbers, 1, RONDO_F32, RONDO_SUM, NULL));
 	TRY(rondo_comm_destroy(again));

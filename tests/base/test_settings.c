@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 
-/* Each test is a process of its own, so what one sets no other sees. */
+/* Each test is a process of its own, with variables of its own. */
 static void launch_as(const char *rank, const char *size)
 {
 	clearenv();

@@ -205,7 +205,7 @@ static int late_open(struct rd_endpoint *endpoint, int peer, int channel, const 
 	return renamed_open(endpoint, peer, channel, card, card_size, link);
 }
 
-/* Rank 0 waits for longer than it would for a link over which nothing comes. */
+/* Rank 0 waits longer than for a silent link. */
 Test(routes, a_peer_that_has_not_run_yet_is_waited_for, .timeout = 60)
 {
 	rename_shm(&late, "late", late_listen);
@@ -231,8 +231,8 @@ static int listen_pollux(struct rd_endpoint **result, const struct rd_local *loc
 	return renamed_listen(&twins[1], result, local, card, card_size);
 }
 
-/* The ranks go over the table of transports from its beginning, and this is in it: each has the
-   twins behind it, in its own order. */
+/* Ranks probe the table of transports in order, and this one is in it: it adds the twins behind it, in
+   an order of the rank's own. */
 static int add_twins(const struct rd_settings *settings)
 {
 	int err = rd_transport_add(&twins[settings->rank & 1]);

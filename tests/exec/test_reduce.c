@@ -180,7 +180,7 @@ static bool is_nan(const void *element, rondo_type type)
 	}
 }
 
-/* The first element that differs, but for which NaN it is; count where none does. */
+/* The first element that differs; any NaN equals any. `count`: none differs. */
 static size_t first_difference(const char *got, const char *wanted, size_t count, rondo_type type)
 {
 	size_t size = rondo_type_size(type);
@@ -213,7 +213,7 @@ static void put_number(char *element, rondo_type type, double number)
 		number);
 }
 
-/* Any bits; ordinary numbers; and the numbers where things go wrong. */
+/* Any bits, ordinary numbers, and special ones. */
 static void fill(char *elements, size_t count, rondo_type type, uint64_t seed)
 {
 	static const double special[] = { 0, -0.0, 1, -1, INFINITY, -INFINITY, NAN, 65504, 65520,
@@ -350,8 +350,7 @@ Test(reduce, the_best_instructions_are_chosen_at_load_time)
 	cr_assert_null(rd_reduce_variant("mmx", RONDO_F32, RONDO_SUM));
 }
 
-/* Not only equal: the same bits, also of NaNs, but where a sum or product has two NaNs to choose
- * of. */
+/* The same bits, also of NaNs, unless a sum or product has two NaNs. */
 static void check_same_bits(rondo_type type, rondo_op op)
 {
 	size_t size = rondo_type_size(type);
@@ -459,7 +458,7 @@ Test(reduce, an_average_goes_through_the_chosen_kernels)
 	cr_assert_eq(f32, 1.5f);
 }
 
-/* The kernels' instructions convert as our own code does: x * 1 is x, but for signalling NaNs. */
+/* The kernels' instructions convert like our own code: x * 1 is x, except for signalling NaNs. */
 Test(half, every_f16_passes_every_variant_unchanged)
 {
 	static uint16_t all[65536], ones[65536], got[65536];

@@ -41,7 +41,7 @@ static struct rd_signature by(const char *algorithm, uint32_t chunk)
 	return signature;
 }
 
-/* Rank 2 has got a message of rank 3's. */
+/* Rank 2 has received a message of rank 3. */
 static void expect_reason(struct rd_signature theirs, struct rd_signature ours, size_t sent,
 	size_t wanted, const char *reason)
 {
@@ -95,7 +95,7 @@ static int run_otherwise(struct rank_env *env, const char *reason)
 	return world_report(env, "%s: %s", rondo_error_name(err), rondo_last_error());
 }
 
-/* As if rank 1 had another setting, which nobody compared. */
+/* As if rank 1 had another setting, which ranks do not compare. */
 static int run_by_another(struct rank_env *env)
 {
 	if (env->create_error)

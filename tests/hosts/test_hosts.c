@@ -1,5 +1,5 @@
-/* Ranks on several hosts, which are network namespaces (hosts.h): that they meet, that memory is
-   shared within a host and sockets lie between, and that every collective is right over the two. */
+/* Ranks on several hosts, which are network namespaces (hosts.h): they meet, use shared memory within a
+   host and sockets between, and every collective is right over both. */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <net/if.h>
@@ -17,7 +17,7 @@
 #define COLLECTIVES RD_TRANSFER /* those before it */
 #define ROOT(size) ((size)-1)
 
-/* Element i of what a rank gives. */
+/* Element i of a rank's input. */
 static int64_t given(int rank, size_t i)
 {
 	return (int64_t)(rank + 1) * 1000003 + (int64_t)i * 7919;
@@ -32,7 +32,7 @@ static int64_t total(int size, size_t i)
 	return sum;
 }
 
-/* Element i of what this rank must get. */
+/* The expected element i of this rank's output. */
 static int64_t wanted(enum rd_collective collective, int rank, int size, size_t i, size_t count)
 {
 	int block = (int)(i / count);

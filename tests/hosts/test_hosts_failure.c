@@ -10,12 +10,12 @@
 
 #define RANKS 4
 #define HEARTBEAT_TIMEOUT_MS "1500"
-/* Until every rank has ended: the bound, and what a loaded machine needs to start and end ranks. */
+/* Until every rank has ended: the bound, and the time to start and end ranks on a loaded machine. */
 #define LIMIT_MS 15000
 
 enum way { KILLED, UNPLUGGED, SWITCHED_OFF };
 
-/* How the host goes, done by its ranks in their fourth call. */
+/* The loss of the host, caused by its ranks in their fourth call. */
 struct end {
 	int host; /* ranks 2 * host and 2 * host + 1 */
 	enum way way;
@@ -43,7 +43,7 @@ static int vanish(struct rank_env *env)
 	return world_report(env, "the host stays");
 }
 
-/* The others name a rank of the host that went; its own ranks, where they live, one elsewhere. */
+/* The others name a rank of the lost host; its own ranks, if alive, name one elsewhere. */
 static int names_the_other_side(struct rank_env *env, int err)
 {
 	const struct end *end = env->argument;

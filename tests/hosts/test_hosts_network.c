@@ -22,7 +22,7 @@
 
 static float many[COUNT];
 
-/* How often the values of one all-reduce are to cross an interface of each host, each way. */
+/* How often the values of one all-reduce may cross an interface of each host, each way. */
 struct crossing {
 	int network;
 	double times;
@@ -34,7 +34,7 @@ static bool is_about(uint64_t bytes, double times)
 	return bytes >= times * BYTES && bytes <= (times * 1.1 + 0.01) * BYTES;
 }
 
-/* While nobody is in a call but this. */
+/* No rank is in another call. */
 static bool read_traffic(const struct rank_env *env, struct hosts_traffic *traffic)
 {
 	const struct crossing *crossing = env->argument;
@@ -98,7 +98,7 @@ Test(hosts_network, hierarchical_crosses_a_slow_link_with_as_few_bytes_as_can_be
 	cross_with_the_least("50mbit");
 }
 
-/* So slow that the ways within a host are not as dear where this machine is busy. */
+/* So slow that links within a host are cheaper even on a busy machine. */
 Test(hosts_network, so_does_what_is_chosen_over_a_slow_link, .timeout = 120)
 {
 	cross_with_the_least("10mbit");
@@ -112,7 +112,7 @@ Test(hosts_network, a_ring_enters_and_leaves_each_host_once_however_ranks_lie, .
 	cross_slowly(&by_turns, 1.5, "50mbit");
 }
 
-/* However little of it there was time to measure: 50 Mbit/s are 6.25 bytes a microsecond. */
+/* Measured briefly: 50 Mbit/s are 6.25 bytes/us. */
 static int is_priced_as_slow(struct rank_env *env)
 {
 	if (env->create_error)
@@ -164,7 +164,7 @@ Test(hosts_network, and_the_one_to_the_master_next_to_nothing, .timeout = 60)
 
 /* ---- Dead interfaces ------------------------------------------------------------------------ */
 
-/* It is not even tried: that would be a line of log, of whichever channel. */
+/* The library does not even try it: that would be a line of log. */
 Test(hosts_network, a_dead_interface_beside_the_one_in_use_is_left_alone, .timeout = 60)
 {
 	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2, .networks = 2 });
@@ -234,7 +234,7 @@ static void be_hosts_until_killed(pid_t watcher, int ready)
 		_exit(1);
 	if (fork() == 0) {
 		hosts_enter(hosts, 1);
-		/* One end with the watcher: it goes when the host does. */
+		/* The watcher has one end, which closes with the host. */
 		snprintf(command, sizeof(command),
 			"PATH=$PATH:/usr/sbin:/sbin; ip link add near type veth peer name far "
 			"netns %d",
@@ -248,7 +248,7 @@ static void be_hosts_until_killed(pid_t watcher, int ready)
 
 Test(hosts_network, a_test_that_is_killed_leaves_no_hosts, .timeout = 60)
 {
-	/* In a namespace of its own, so that nothing of the machine's is touched. */
+	/* In a namespace of its own: the machine stays as it is. */
 	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 1 });
 	int ready[2];
 	char byte;

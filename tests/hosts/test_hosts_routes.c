@@ -99,7 +99,7 @@ Test(hosts_routes, channels_are_connected_over_the_interfaces_that_are_named, .t
 #define CALLS 8
 #define INTERFACES 2
 
-/* Bytes out and in at each interface, while nobody is in a call but this. */
+/* Bytes out and in at each interface; no rank is in another call. */
 static bool read_traffic(const struct rank_env *env, uint64_t bytes[INTERFACES])
 {
 	bool valid = env->comm && !rondo_barrier(env->comm, NULL);
@@ -113,7 +113,7 @@ static bool read_traffic(const struct rank_env *env, uint64_t bytes[INTERFACES])
 	return valid && !rondo_barrier(env->comm, NULL);
 }
 
-/* Its number: how many per cent of the bytes of some long calls went by eth1. */
+/* The number: per cent of the bytes of some long calls over eth1. */
 static int measure_share(struct rank_env *env)
 {
 	uint64_t before[INTERFACES], after[INTERFACES];
@@ -136,9 +136,9 @@ static int measure_share(struct rank_env *env)
 }
 
 /*
- * EXPECTED TO FAIL: both interfaces are named and connected, and the first carries all bytes. The
- * test passes as long as that is so, and fails once the second carries one per cent. On that day it
- * is to be turned over: each then carries LEAST_SHARE per cent or more.
+ * EXPECTED TO FAIL: both interfaces are named and connected, but the first carries all bytes. The
+ * test fails once the second carries one per cent. Then turn it over: each must carry LEAST_SHARE per
+ * cent or more.
  */
 #define LEAST_SHARE 25
 
