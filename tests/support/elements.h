@@ -1,5 +1,5 @@
 /*
- * Elements of every type: into memory, and out of it.
+ * Writes and reads elements of every type.
  */
 #ifndef ELEMENTS_H
 #define ELEMENTS_H
@@ -11,7 +11,7 @@
 
 bool element_is_float(rondo_type type);
 
-/* The one value or the other, by the type: an integer's low bits, or the nearest float. */
+/* Stores the integer's low bits, or the nearest float, by the type. */
 void element_store(void *at, rondo_type type, uint64_t integer, double real);
 
 /* A float of any type. */
@@ -20,7 +20,7 @@ double element_float(const void *at, rondo_type type);
 /* An integer of any type, sign- or zero-extended. */
 uint64_t element_integer(const void *at, rondo_type type);
 
-/* As the type sees these bits: sign- or zero-extended from its width. */
+/* Sign- or zero-extends these bits from the type's width. */
 uint64_t element_widen(uint64_t value, rondo_type type);
 
 /* Applies a bitwise or logical operation. */

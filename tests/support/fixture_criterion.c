@@ -1,4 +1,4 @@
-/* A case that fails, fails the Criterion test that runs it. */
+/* A failed case fails the Criterion test that runs it. */
 #include <criterion/criterion.h>
 
 #include "transports/contract/fixture.h"

@@ -62,7 +62,7 @@ static bool ask_for_mps(void)
 	return start && ask && !start(0) && !ask(&active, MPS_ENABLED, 0) && active == 1;
 }
 
-/* Not in this process, which is to fork. */
+/* Not in this process, which must fork later. */
 bool has_mps(void)
 {
 	int status;

@@ -18,10 +18,11 @@ struct gpu_trial {
    signal to the program's process group reaches them, and would go on using the GPU. */
 void gpu_die_with_parent(void);
 
-/* In a process of its own, for devices are found once a process: 0, or how many ranks failed. */
+/* Runs in a process of its own, because a process finds devices once. Returns the number of failed
+   ranks. */
 int gpu_trial_run(const struct gpu_trial *trial);
 
-/* By the CUDA driver, or what pretends to be it. */
+/* On the CUDA driver, real or emulated. */
 bool has_gpus(int count);
 #define NO_GPU "there is no GPU here, or no CUDA driver, or this build has no CUDA"
 
@@ -29,8 +30,8 @@ bool has_gpus(int count);
    driver. */
 bool has_mps(void);
 
-/* Element i of a rank's input. Small numbers, exact in sums and products of four also as the
-   narrowest floats; of integers, any. */
+/* Element i of a rank's input: any integer, or a small float whose sums and products of four are exact
+   in every type. */
 void gpu_put_element(void *at, rondo_type type, size_t i, int rank);
 
 /* Functions of the driver, by their long-lived names. They return 0, or an error. */

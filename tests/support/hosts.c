@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The namespaces that make a host. */
+/* The namespaces of a host. */
 enum { NET, UTS, MNT, KINDS };
 
 static const char *const kind_names[KINDS] = { "net", "uts", "mnt" };
@@ -67,8 +67,7 @@ static void add(struct script *script, const char *format, ...)
 		abort();
 }
 
-/* Processes that write at once must append: the kernel keeps no two from the same place in a file
-   that has no path. */
+/* Processes that write at once must append: else they overwrite each other. */
 static int file_of(const char *text)
 {
 	int fd = memfd_create("text", MFD_CLOEXEC);
@@ -81,10 +80,10 @@ static int file_of(const char *text)
 	return fd;
 }
 
-/* The program ("ip", "tc") does the script's lines in the network namespace. */
+/* Runs the script by the program ("ip", "tc") in the network namespace. */
 static bool run_script(const char *program, int net, const struct script *script)
 {
-	/* Only root looks in the first by itself. */
+	/* Only root finds the first by itself. */
 	static const char *const places[] = { "/usr/sbin", "/sbin", "/usr/bin", "/bin" };
 	char path[64];
 	int in = file_of(script->text), output = file_of(""), status = -1;
@@ -157,7 +156,7 @@ static bool mount_own(const struct hosts *hosts)
 		mount("/mnt/hosts", "/etc/hosts", NULL, MS_BIND, NULL) ||
 		umount2("/mnt", MNT_DETACH))
 		return false;
-	/* Not allowed everywhere where the rest is; then /sys shows the machine's. */
+	/* Where this is not allowed, /sys shows the machine's. */
 	(void)!mount("sysfs", "/sys", "sysfs", 0, NULL);
 	return true;
 }
@@ -244,7 +243,7 @@ static bool make_switches(const struct hosts *hosts)
 	return run_script("ip", hosts->switches, &script);
 }
 
-/* The addresses are there to be used at once: nobody else can have them (nodad). */
+/* nodad: the addresses are usable at once, because no other host can have them. */
 static bool plug_in(const struct hosts *hosts, int host)
 {
 	struct script script = { .size = 0 };

@@ -78,7 +78,7 @@ static inline double world_expected(const struct world *world, int block, size_t
 	return world->type == RONDO_I64 ? (double)(int64_t)result : (double)(float)result;
 }
 
-/* Lays the smaller of input and output over the larger, so that aliases meet. */
+/* Places the smaller of input and output in the larger, at their common blocks. */
 static inline void world_lay_in_place(struct world *world, int rank, char *memory)
 {
 	struct rd_problem problem = world_problem(world, rank);
@@ -120,7 +120,7 @@ static inline void world_lay_out(struct world *world, int rank)
 	size_t in = rd_in_blocks(&problem) * block_size, out = rd_out_blocks(&problem) * block_size;
 	char **memory = &world->memory[2 * rank];
 
-	/* Exactly as long as it must be, so that a sanitizer sees a byte too far. */
+	/* Of exact size, so that a sanitizer finds an access past the end. */
 	memory[0] = malloc(world->in_place ? (in > out ? in : out) : in);
 	memory[1] = world->in_place ? NULL : malloc(out);
 	world->calls[rank] = (struct rd_call){
@@ -137,7 +137,7 @@ static inline void world_lay_out(struct world *world, int rank)
 	world_fill(world, rank);
 }
 
-/* By name, or NULL: any that needs no more than links. */
+/* By name, or the first that needs only links. */
 static inline const struct rd_algorithm *world_algorithm(
 	const struct world *world, const char *name)
 {
@@ -150,8 +150,8 @@ static inline const struct rd_algorithm *world_algorithm(
 	return rd_algorithm_find(&problem, name);
 }
 
-/* The plans are the world's from then on; a test may change them. NULL algorithm: the first that
-   can. False, with the reason recorded: no plan. */
+/* Writes the plans, which a test may change. NULL algorithm: the first that can. False, with the
+   reason recorded: no plan. */
 static inline bool world_create(struct world *world, const char *algorithm_name)
 {
 	const struct rd_algorithm *algorithm = world_algorithm(world, algorithm_name);
@@ -200,7 +200,7 @@ static inline bool world_block_is_right(
 	return true;
 }
 
-/* Whether a rank's output is what it must be, and its input, out of place, what it was. */
+/* Whether a rank's output is right, and its input, out of place, unchanged. */
 static inline bool world_rank_is_right(struct world *world, int rank)
 {
 	struct rd_problem problem = world_problem(world, rank);

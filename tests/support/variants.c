@@ -47,7 +47,7 @@ static int go(
 	return failed;
 }
 
-/* Each way in a process of its own, for RONDO_DEVICE is read once. */
+/* Each variant in a process of its own, because RONDO_DEVICE is read once. */
 int in_child(int (*run)(void *argument), void *argument)
 {
 	int status;

@@ -9,7 +9,7 @@
 #include "plan/collective.h"
 #include "world.h"
 
-/* One way: threads or processes, RONDO_DEVICE, RONDO_KERNEL. */
+/* One variant: threads or processes, RONDO_DEVICE, RONDO_KERNEL. */
 struct variant {
 	const char *device, *kernel;
 	bool threads;
@@ -30,14 +30,14 @@ struct trial {
 	int timeout_ms; /* 0: the default */
 };
 
-/* Each trial is run in a process of its own, for RONDO_DEVICE is read once:
+/* Each trial runs in a process of its own, because RONDO_DEVICE is read once:
    in_child(run_trial, &trial) is 0 if it went well. A body finds the variant in rank->argument. */
 int in_child(int (*run)(void *argument), void *argument);
 int run_trial(void *argument);
 
-/* In a test: the body by every way. */
+/* In a test: runs the body by every variant. */
 void try_variants(int size, int (*body)(struct rank_env *env), int timeout_ms, bool threads_too);
-/* The same by the ways whose ranks are threads. */
+/* The same by the variants whose ranks are threads. */
 void try_threads(int size, int (*body)(struct rank_env *env), int timeout_ms);
 
 /* ---- Values -------------------------------------------------------------------------------- */
@@ -77,7 +77,7 @@ int all_collectives(struct rank_env *env);
 
 int expect_floats(struct rank_env *env, const float *at, size_t count, float wanted);
 
-/* A sum over all ranks, on the stream, which has come to its end; what the calls return. */
+/* A sum over all ranks on the stream; waits for it. Returns the error of these calls. */
 int one_call(struct rank_env *env, struct memory *memory, size_t count);
 
 int expect_error(struct rank_env *env, int err, int wanted);
@@ -86,7 +86,7 @@ int expect_error(struct rank_env *env, int err, int wanted);
 int expect_mismatch(struct rank_env *env, size_t count,
 	int (*call_otherwise)(struct rank_env *env, struct memory *memory));
 
-/* A function of the program's own: the first rank's number less all others. */
+/* A user operation: the first rank's number less all others. */
 void subtract(
 	void *into, const void *a, const void *b, size_t count, rondo_type type, void *argument);
 

@@ -61,7 +61,7 @@ static void gate_pass(struct gate *gate, int size, bool waits)
 	pthread_mutex_unlock(&gate->lock);
 }
 
-/* One rank's life, shared between it and the parent. */
+/* The state of one rank, shared with the parent. */
 struct life {
 	struct rank_env env;
 	struct rank_outcome outcome;

@@ -12,7 +12,7 @@
 #include "hosts.h"
 #include "rondo.h"
 
-/* ThreadSanitizer sees what the threads of one process do to each other, and is slow at it. */
+/* ThreadSanitizer checks the threads of one process, and is slow. */
 #ifdef __SANITIZE_THREAD__
 #define ONLY_THREADS true
 #else
@@ -30,12 +30,12 @@ struct world {
 	const char *transport; /* NULL: any; "mixed": two emulated hosts, shm inside, tcp between */
 	bool threads;
 	enum world_memory memory;
-	int timeout_ms; /* silence; 0: the default */
+	int timeout_ms; /* of the comm; 0: the default */
 	int channels; /* 0: the default */
 	size_t piece_size; /* 0: the default */
 	const char *algo; /* NULL: the default */
-	int limit_ms; /* for the whole world; 0: 60 s */
-	const struct hosts *hosts; /* NULL: all are where the test is */
+	int limit_ms; /* time of the whole world; 0: 60 s */
+	const struct hosts *hosts; /* NULL: all ranks are on the test's host */
 	int host_of[WORLD_MAX]; /* by rank */
 };
 
@@ -50,7 +50,7 @@ struct rank_env {
 	uint64_t *number; /* read by the parent; for what must be equal everywhere */
 };
 
-/* How one rank ended, as its parent saw it. */
+/* The end of one rank, for its parent. */
 struct rank_outcome {
 	int status; /* the body's result, 128 + signal, or -1: still there at the limit */
 	char text[WORLD_TEXT];
@@ -65,7 +65,7 @@ struct rank_outcome {
 int world_run(const struct world *world, int (*body)(struct rank_env *env), void *argument,
 	struct rank_outcome outcomes[WORLD_MAX]);
 
-/* Runs body on this many ranks over the transport, the rest by default; asserts that none fails. */
+/* Runs body on `size` ranks over the transport, the rest by default; asserts that none fails. */
 void world_try(int size, const char *transport, int (*body)(struct rank_env *env));
 
 /* Runs body, expects that no rank fails, and returns what was written to standard error meanwhile,
@@ -79,7 +79,7 @@ struct rondo_config world_config(int rank, int size, int port);
 /* On the monotonic clock, the same in all processes. */
 int64_t world_now_ms(void);
 
-/* A port of 127.0.0.1 on which nobody listens just now. */
+/* A port of 127.0.0.1 on which no socket listens now. */
 int world_free_port(void);
 
 /* Reports the text to the parent and returns 1: `return world_report(rank, "...")`. */

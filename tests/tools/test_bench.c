@@ -141,7 +141,7 @@ Test(bench, all_types_and_operations_take_a_row_each, .timeout = 120)
 	struct outcome *outcome = run_bench("all_reduce --ranks 3 -b 1K -e 1K -n 1 -d all -o all");
 
 	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
-	/* Six of the operations are for the six types of integers alone. */
+	/* Six of the operations take only the six types of integers. */
 	cr_assert_eq(rows_of(outcome),
 		RONDO_TYPE_COUNT * RONDO_OP_COUNT - (RONDO_TYPE_COUNT - 6) * 6, "%s",
 		outcome->text);
@@ -171,7 +171,7 @@ static void expect_algorithm(const struct outcome *outcome, const char *name)
 		"no %s in:\n%s", name, outcome->text);
 }
 
-/* Standard error is in the text, too: it warns of what is measured, and of nothing else. */
+/* Standard error is in the text, too: it warns of the measured call, and of no other. */
 Test(bench, a_row_names_the_algorithm_that_ran_and_a_warning_the_one_that_did_not, .timeout = 120)
 {
 	struct outcome *outcome = run_bench("all_reduce --ranks 4 -b 64 -e 64 --algo ring");
@@ -232,7 +232,7 @@ static int do_nothing(const struct bench_call *call)
 	return 0;
 }
 
-/* In a forked rank; its exit status is 0 when all is found as it must be. */
+/* In a forked rank; returns 0 if it finds the expected number of wrong elements. */
 static int measure_nothing(void *argument)
 {
 	struct bench_collective idle = *bench_collective_find("all_reduce");

@@ -23,7 +23,7 @@ Test(bench, the_floor_measures_what_it_promises, .timeout = 120)
 	cr_assert_null(strstr(outcome->text, "nan"), "%s", outcome->text);
 }
 
-/* The number behind this text. */
+/* The number that follows these words. */
 static double number_after(const char *text, const char *words)
 {
 	const char *at = strstr(text, words);
@@ -43,14 +43,14 @@ Test(bench, init_tells_the_time_and_the_memory_of_a_comm, .timeout = 120)
 	double median = number_after(text, "3 times, the slowest rank: median ");
 	double least = number_after(text, ", least "), most = number_after(text, ", most ");
 
-	/* In milliseconds: to make a comm is a matter of some, and of no minute. */
+	/* In ms: some to create a comm, and less than a minute. */
 	cr_expect(0 < least && least <= median && median <= most && most < 60e3, "%s", text);
 
 	double made = number_after(text, "once made: "), used;
 
 	cr_expect(0 < made && made < 1 << 20, "%s", text);
 	cr_expect_geq(number_after(text, "after calls of 8 B: "), made, "%s", text);
-	/* The links' rooms are filled, at the least: some messages of 128 KiB. */
+	/* At least the links' buffers are in use: some messages of 128 KiB. */
 	used = number_after(text, "after calls of 16 MiB: ");
 	cr_expect(used >= made + 128 && used < 1 << 20, "%s", text);
 }

@@ -1,4 +1,4 @@
-/* The sizes that rondo-bench walks through. */
+/* The sizes that rondo-bench measures, and the launchers that it finds. */
 #include <criterion/criterion.h>
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <sys/wait.h>
 
-/* The comparison is built by itself, on the machine where it runs; here its core is. */
+/* The comparison is built on the machine where it runs; this is its core. */
 #include "tests/peers/samples.c"
 
 static struct comparison read_text(const char *text)

@@ -61,7 +61,7 @@ Test(run, a_program_that_is_not_there_is_said_once_as_a_shell_would, .timeout = 
 	struct program run = program_files();
 	char *text;
 
-	/* Nor is there a line about the threads that it would have had. */
+	/* There is no line about threads either. */
 	unsetenv("OMP_NUM_THREADS");
 	program_run(&run, RONDO_TOOL, "--nproc-per-node", "4", "./no-such-program", NULL);
 	cr_assert_eq(run.status, 127);

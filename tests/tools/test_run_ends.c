@@ -1,4 +1,4 @@
-/* How rondo-run ends: ranks that fail or are killed, signals, and what becomes of the others. */
+/* The end of a job under rondo-run: ranks that fail or are killed, signals, and the other ranks. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -54,10 +54,6 @@ Test(run, a_rank_that_was_killed_outranks_one_that_failed_of_it, .timeout = 30)
 	program_finish(&run);
 	cr_assert_eq(run.status, 128 + SIGKILL);
 }
-
-#define SLEEPER "echo $$; exec sleep 1000"
-/* Two processes, neither of which SIGTERM ends. */
-#define STUBBORN "trap '' TERM; sh -c 'echo $$; exec sleep 1000' & echo $$; wait"
 
 Test(run, a_failed_rank_ends_the_others_and_what_they_started, .timeout = 60)
 {
@@ -119,7 +115,7 @@ Test(run, the_death_of_the_launcher_ends_the_ranks, .timeout = 30)
 	program_finish(&run);
 }
 
-/* Nothing but the very signal ends these ranks within the test's time. */
+/* Only this signal ends these ranks within the test's time. */
 Test(run, a_signal_is_passed_on_and_its_number_returned, .timeout = 30)
 {
 	struct program run = program_files();
@@ -136,7 +132,7 @@ Test(run, a_signal_is_passed_on_and_its_number_returned, .timeout = 30)
 	assert_contains(run.err, "rondo-run: Interrupt: ending the ranks\n");
 }
 
-/* A shell that a signal does not end waits for its child, which it does. */
+/* The signal ends the shell's child, but not the shell, which waits for its child. */
 Test(run, a_signal_reaches_what_a_rank_started, .timeout = 30)
 {
 	struct program run = program_files();
@@ -202,7 +198,7 @@ Test(run, the_ranks_stop_and_continue_with_the_launcher, .timeout = 30)
 	cr_assert_eq(run.status, 0);
 }
 
-/* The line that a rank prints ends the poll() that runs; the next one is refused. */
+/* A rank's line ends the poll() under way; the next poll() fails. */
 Test(run, ranks_that_cannot_be_waited_for_are_killed_and_it_says_why, .timeout = 60)
 {
 	struct program run = program_files();

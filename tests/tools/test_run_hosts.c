@@ -157,7 +157,7 @@ static bool matches(const char *text, const char *pattern)
 	return found;
 }
 
-/* A kind of lines, and how many of it rank 0 prints, and each other rank. */
+/* A kind of lines, and their number from rank 0, and from each other rank. */
 struct kind {
 	const char *text; /* an extended regular expression */
 	int first, others;
@@ -289,7 +289,7 @@ Test(run_hosts, a_healthy_job_of_two_hosts_warns_of_nothing, .timeout = 120)
 
 #define BLOCKS_MAX 16
 
-/* The commands that belong together: lines that follow each other, one for each host. */
+/* Commands that belong together: consecutive lines, one for each host. */
 struct block {
 	char commands[2][256];
 };

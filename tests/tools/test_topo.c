@@ -286,7 +286,7 @@ Test(topo, the_ring_and_the_trees_reach_every_rank)
 
 /* ---- Pictures ---- */
 
-/* Elements that begin end, in order, and nothing is drawn nowhere. */
+/* Elements end in order, and all coordinates are numbers. */
 static void assert_valid_svg(const char *svg)
 {
 	int open = 0;

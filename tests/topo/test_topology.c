@@ -501,7 +501,7 @@ static uint32_t draw(uint32_t *state)
 	return *state >> 8;
 }
 
-/* Changes a few bytes, or takes a stretch out, or puts it in twice. */
+/* Changes some bytes, or removes a part, or repeats it. */
 static size_t mutate(char *text, size_t size, uint32_t *state)
 {
 	static const char bytes[] = "{}[]\",:0123456789-.eEtfn\\u /\x00\xff\n";

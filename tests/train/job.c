@@ -204,7 +204,7 @@ void expect_near(const struct outcome *many, const struct outcome *one, int size
 		furthest = fmax(furthest, fabs(many->parameters[i] - one->parameters[i]));
 	cr_assert_lt(furthest, 3e-7, "%d ranks: a parameter is off by %g", size, furthest);
 	cr_assert_eq(many->test.count, TESTS);
-	/* One of fifty may have been a toss-up. */
+	/* One of fifty guesses may have been even. */
 	cr_assert_float_eq(many->test.correct, one->test.correct, 1);
 	cr_assert_float_eq(many->test.loss, one->test.loss, TESTS * 1e-6);
 }

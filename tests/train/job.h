@@ -36,7 +36,7 @@ struct job {
 	struct options options;
 	int hosts; /* emulated hosts of the ranks */
 	bool reports;
-	void (*prepare)(int rank); /* NULL, or called in each rank before all else */
+	void (*prepare)(int rank); /* NULL, or called first in each rank */
 	void (*before_step)(int rank, int step); /* likewise; not with checkpoints or reports */
 	struct outcome *outcome;
 };
@@ -48,7 +48,7 @@ struct job make_job(void);
 void finish_job(struct job *job);
 /* One rank of a job: in a process of rondo_spawn(), or alone without a launcher. */
 int run_rank(void *job);
-/* Runs the job on ranks; they must all come through, with the same parameters. */
+/* Runs the job on ranks; all must succeed, with the same parameters. */
 void run_ranks(struct job *job, int size);
 /* Runs two jobs on `size` ranks, which end with the same parameters. Finishes both. */
 void expect_same_hash(struct job first, struct job second, int size);

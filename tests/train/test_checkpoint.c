@@ -163,7 +163,7 @@ Test(checkpoint, one_that_cannot_be_written_leaves_the_one_before)
 	struct checkpoint checkpoint = { .epochs = 2 };
 	float *parameters;
 	save(model, 1);
-	/* Something is in the way of the draft. */
+	/* A directory takes the draft's name. */
 	cr_assert_eq(mkdir(scratch_path("it.draft"), 0755), 0);
 	cr_assert_neq(checkpoint_save(scratch_path("it"), &checkpoint, model), 0);
 	cr_assert_eq(checkpoint_load(scratch_path("it"), &checkpoint, &parameters), 0);

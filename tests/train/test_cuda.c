@@ -1,7 +1,7 @@
 /*
- * Training on GPUs: the same losses and parameters as the CPU's. On real ones where there are some
- * (tests/gpu.sh), else on an emulated driver (tests/driver) that ctest has the loader find, else
- * not at all. Ranks share the GPUs that there are.
+ * Training on GPUs gives the CPU's losses and parameters. Runs on real GPUs (tests/gpu.sh), or on an
+ * emulated driver (tests/driver), which ctest puts before the loader; else it is skipped. Ranks share
+ * the GPUs.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -39,7 +39,7 @@ static enum gpus find_gpus(void)
 	return WEXITSTATUS(status);
 }
 
-/* Skipping passes over what ends a test. */
+/* A skip bypasses the end of a test. */
 static void skip(const char *reason)
 {
 	scratch_remove();
@@ -81,7 +81,7 @@ static struct job make_cuda_job(void)
 #define COLUMNS 45
 #define ROOM (64 * 64)
 
-/* One operation's operands, on a device: a and b are inputs, c is what comes out. */
+/* The operands of an operation on a device: a and b are inputs, c is the output. */
 struct operands {
 	struct device *device;
 	float *a, *b, *c; /* [ROOM] */
@@ -224,7 +224,7 @@ Test(cuda, every_operation_gives_the_cpus_numbers)
 	expect_success(compare_all);
 }
 
-/* Two puts of the same bytes' place follow each other faster than the GPU takes them. */
+/* Two puts from the same memory follow each other faster than the GPU copies. */
 static int put_many(void)
 {
 	enum { COUNT = 1 << 16, PUTS = 50 };
@@ -365,7 +365,7 @@ Test(cuda, a_checkpoint_moves_between_the_cpu_and_gpus)
 
 /* ---- The report ---- */
 
-/* The number before these words, in what rank 0 printed. */
+/* The number before these words, in rank 0's output. */
 static double number_before(const char *report, const char *words)
 {
 	const char *at = strstr(report, words);
@@ -457,7 +457,7 @@ Test(cuda, a_killed_rank_ends_the_others_with_its_name)
 	finish_job(&job);
 }
 
-/* Its other threads still answer; only its part of the step is never there. */
+/* Its other threads go on; only its part of the step never comes. */
 static void stall_rank_1(int rank, int step)
 {
 	if (rank == 1 && step == 3)

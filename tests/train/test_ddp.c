@@ -97,11 +97,11 @@ Test(ddp, the_order_that_was_seen_is_laid_out_before_the_second_step)
 	static const int order[TENSORS] = { 4, 5, 2, 0, 3, 1 };
 	struct ddp *ddp = make_ddp(2400, NULL);
 	cr_assert_eq(backward(ddp, order), 0);
-	/* The optimizer still has to find the first step's gradients. */
+	/* The optimizer still reads the first step's gradients. */
 	expect_layout(ddp, (int[]){ 5, 4, 3, 2, 1, 0 });
 	cr_assert_eq(ddp_begin(ddp), 0);
 	expect_layout(ddp, order);
-	/* And there it stays, whatever later steps do. */
+	/* The layout stays in later steps. */
 	cr_assert_eq(backward(ddp, (int[]){ 0, 1, 2, 3, 4, 5 }), 0);
 	cr_assert_eq(ddp_begin(ddp), 0);
 	expect_layout(ddp, order);

@@ -17,7 +17,7 @@ static void expect_ranks_like_one(int hosts)
 	static const int sizes[] = { 1, 2, 3, 4, 8 };
 	struct job one = make_job();
 	run_plain(&one);
-	/* Not equal by doing nothing. */
+	/* The loss must fall: else equality means nothing. */
 	cr_assert(one.outcome->losses[STEPS - 2] < one.outcome->losses[0] - 0.01);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		struct job many = make_job();

@@ -29,7 +29,7 @@ static void share(void)
 
 TestSuite(world, .init = share, .timeout = 60);
 
-/* Runs work in each rank; what fails leaves its reason. */
+/* Runs work in each rank; a failure leaves its reason. */
 static int run_rank(void *work)
 {
 	struct world world;
