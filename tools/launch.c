@@ -51,8 +51,8 @@ static bool is_of_a_launch(const struct launcher *launcher)
 		       !(kind && strcmp(kind, "BATCH") == 0));
 }
 
-/* Whether this variable shows that it started several processes. */
-static const char *says_several(const struct launcher *launcher)
+/* The variable that shows that it started several processes, or NULL. */
+static const char *several_variable(const struct launcher *launcher)
 {
 	if (!launcher->size)
 		return number_in(launcher->rank) > 0 ? launcher->rank : NULL;
@@ -61,13 +61,13 @@ static const char *says_several(const struct launcher *launcher)
 
 /* Writes all variables that show several processes, "A=4, B=4". Returns the first launcher, or NULL.
  */
-static const struct launcher *find(char seen[LAUNCH_LINE / 2])
+static const struct launcher *find_launchers(char seen[LAUNCH_LINE / 2])
 {
 	const struct launcher *first = NULL;
 	size_t used = 0;
 
 	for (size_t i = 0; i < LAUNCHERS && used < LAUNCH_LINE / 2; i++) {
-		const char *variable = says_several(&launchers[i]);
+		const char *variable = several_variable(&launchers[i]);
 
 		if (!variable)
 			continue;
@@ -91,7 +91,7 @@ bool launch_unclear(char line[LAUNCH_LINE])
 			"set both");
 		return true;
 	}
-	launcher = find(seen);
+	launcher = find_launchers(seen);
 	if (launcher)
 		snprintf(line, LAUNCH_LINE,
 			"a launcher started several processes (%s), but RANK and WORLD_SIZE are "

@@ -10,7 +10,7 @@
 #include "pair.h"
 
 #define STRETCHES 9
-#define PATIENCE_NS 2000000000
+#define TIMEOUT_NS 2000000000
 
 static bool await(struct bench_line *line, uint32_t turn)
 {
@@ -22,7 +22,7 @@ static bool await(struct bench_line *line, uint32_t turn)
 			continue;
 		int64_t now = bench_now_ns();
 		if (deadline == 0)
-			deadline = now + PATIENCE_NS;
+			deadline = now + TIMEOUT_NS;
 		else if (now > deadline)
 			return false;
 	}

@@ -16,7 +16,7 @@
 #include "pair.h"
 
 #define CHUNK (256 << 10)
-#define PATIENCE_S 5
+#define TIMEOUT_S 5
 
 struct connection {
 	int fds[2];
@@ -28,14 +28,14 @@ struct connection {
 	double results[2]; /* of each side; NAN until it succeeds */
 };
 
-static void settle(int fd)
+static void set_options(int fd)
 {
 	int yes = 1;
-	struct timeval patience = { .tv_sec = PATIENCE_S };
+	struct timeval timeout = { .tv_sec = TIMEOUT_S };
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
 }
 
 static bool connect_pair(struct connection *connection)
@@ -55,7 +55,7 @@ static bool connect_pair(struct connection *connection)
 	if (listener >= 0)
 		close(listener);
 	for (int i = 0; i < 2 && connection->fds[1] >= 0; i++)
-		settle(connection->fds[i]);
+		set_options(connection->fds[i]);
 	return connection->fds[1] >= 0;
 }
 
@@ -112,7 +112,7 @@ static void stream_side(int side, void *argument)
 
 static bool receive_whole(int fd, char *into, size_t size, bool polling)
 {
-	int64_t deadline = polling ? bench_now_ns() + PATIENCE_S * (int64_t)1000000000 : 0;
+	int64_t deadline = polling ? bench_now_ns() + TIMEOUT_S * (int64_t)1000000000 : 0;
 	unsigned spins = 0;
 
 	for (size_t have = 0; have < size;) {

@@ -207,7 +207,7 @@ static int time_it(const struct bench_call *call, const struct bench_options *op
 }
 
 /* The result of an earlier call must not pass for this one's. */
-static void spoil(const struct bench_call *call)
+static void overwrite_result(const struct bench_call *call)
 {
 	size_t count = bench_collective_recv_count(call->collective, call->count, call->size);
 	memset(call->recv, 0xa5, count * rondo_type_size(call->type));
@@ -219,7 +219,7 @@ static int check_it(struct bench_call *call, int checks, struct bench_timing *ti
 
 	for (int round = 0; round < checks; round++) {
 		call->seed = 1 + (unsigned)round;
-		spoil(call);
+		overwrite_result(call);
 		bench_collective_fill(call);
 		int err = bench_mirror_upload(call->mirror);
 		if (!err)

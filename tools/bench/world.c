@@ -21,7 +21,7 @@ struct member {
 	const struct world *world;
 	struct rondo_config config;
 	pthread_t thread;
-	bool speaks; /* the first of those that have one environment */
+	bool reports; /* the first of those that have one environment */
 	int status; /* 1 until it has run */
 };
 
@@ -42,13 +42,13 @@ bool bench_printed(void)
 	return false;
 }
 
-static void *live(void *argument)
+static void *run_member(void *argument)
 {
 	struct member *member = argument;
 	rondo_comm *comm;
 	int err = rondo_comm_create(&comm, &member->config);
 
-	if (err == RONDO_SETTING && !member->speaks)
+	if (err == RONDO_SETTING && !member->reports)
 		return NULL;
 	if (err) {
 		member->status = bench_report_failure(member->config.rank, "cannot join", err);
@@ -67,14 +67,14 @@ static int run_members(struct member *members, int count)
 	int started = 1, status;
 
 	while (started < count &&
-		pthread_create(&members[started].thread, NULL, live, &members[started]) == 0)
+		pthread_create(&members[started].thread, NULL, run_member, &members[started]) == 0)
 		started++;
 	if (started < count) {
 		/* The ranks that run would wait for those that did not start. */
 		fprintf(stderr, "rondo-bench: cannot start %d threads\n", count);
 		exit(1);
 	}
-	live(&members[0]);
+	run_member(&members[0]);
 	status = members[0].status;
 	for (int i = 1; i < count; i++) {
 		pthread_join(members[i].thread, NULL);
@@ -103,7 +103,7 @@ static int listen_on_loopback(int *port)
 }
 
 /* Whether this process reports an error that is the same in all forked ones. */
-static bool speaks(const struct bench_options *options, int process)
+static bool reports_errors(const struct bench_options *options, int process)
 {
 	return process == 0 || !options->ranks;
 }
@@ -119,7 +119,7 @@ static void set_members(struct member *members, int count, const struct world *w
 
 		member->world = world;
 		member->config = *config;
-		member->speaks = i == 0 && speaks(world->options, process);
+		member->reports = i == 0 && reports_errors(world->options, process);
 		member->status = 1;
 		member->config.rank = process * count + i;
 		if (devices)
@@ -130,7 +130,7 @@ static void set_members(struct member *members, int count, const struct world *w
 }
 
 /* Without a launcher, all ranks are in this process. */
-static bool set_meeting(struct rondo_config *config)
+static bool set_rendezvous(struct rondo_config *config)
 {
 	if (bench_launcher_variable())
 		return true;
@@ -141,8 +141,9 @@ static bool set_meeting(struct rondo_config *config)
 	return config->rendezvous_fd >= 0;
 }
 
-static int run_process(const struct world *world)
+static int run_process(void *argument)
 {
+	const struct world *world = argument;
 	const struct bench_options *options = world->options;
 	int threads = options->threads * options->gpus, process, processes;
 	struct rondo_config config = RONDO_CONFIG_INIT;
@@ -150,7 +151,7 @@ static int run_process(const struct world *world)
 	if (!bench_launcher_read(&process, &processes))
 		return 1;
 	if (options->device && !rondo_device_count()) {
-		if (speaks(options, process))
+		if (reports_errors(options, process))
 			fprintf(stderr, "rondo-bench: --device: %s\n", rondo_last_error());
 		return 1;
 	}
@@ -161,17 +162,12 @@ static int run_process(const struct world *world)
 	config.algo = options->algo;
 	config.size = processes * threads;
 	int status = 1;
-	if (set_meeting(&config)) {
+	if (set_rendezvous(&config)) {
 		set_members(members, threads, world, &config, process);
 		status = run_members(members, threads);
 	}
 	free(members);
 	return status || !bench_printed();
-}
-
-static int run_forked(void *argument)
-{
-	return run_process(argument);
 }
 
 int bench_world_run(const struct bench_options *options, bench_rank_function rank, void *argument)
@@ -180,7 +176,7 @@ int bench_world_run(const struct bench_options *options, bench_rank_function ran
 
 	if (!options->ranks)
 		return run_process(&world);
-	int status = rondo_spawn(options->ranks, run_forked, &world);
+	int status = rondo_spawn(options->ranks, run_process, &world);
 	if (status < 0)
 		return bench_report_failure(0, "cannot start the ranks", status);
 	return status;
