@@ -164,7 +164,10 @@ static int skip_behind_a_failure(struct rank_env *env)
 		EXPECT_ERROR(rondo_barrier(other, NULL), RONDO_ABORTED,
 			"rank 0 skipped a call behind a failure");
 		rondo_comm_destroy(other);
-		return 0;
+		/* Returns the abort, unless the control thread has received it already. */
+		err = rondo_comm_destroy(env->comm);
+		env->comm = NULL;
+		return err ? world_expect(env, "destroy", err, RONDO_ABORTED, "enough") : 0;
 	}
 	sem_init(&go, 0, 0);
 	TRY(rondo_stream_create(&stream));
