@@ -326,9 +326,13 @@ static int die_at(struct rank_env *env)
 	/* Writes the plans of the old comm's calls, so that only the creation counts below. */
 	TRY(rondo_comm_duplicate(env->comm, &mine));
 	TRY(rondo_comm_destroy(mine));
+	mine = NULL;
+	/* Else the victim could die while another rank still makes or destroys the duplicate. */
+	err = rondo_barrier(env->comm, NULL);
 	if (dies)
 		calls_to_live = death->call;
-	err = rondo_comm_split(env->comm, death->together ? 0 : env->rank % 2, 0, &mine);
+	if (!err)
+		err = rondo_comm_split(env->comm, death->together ? 0 : env->rank % 2, 0, &mine);
 	if (dies && !err && calls_to_live > 0) {
 		*env->number = 1;
 		calls_to_live = 0;
