@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# check.sh SOURCE BUILD COMPILER RONDO_CHECK: the plug-ins that the pages show keep what they promise,
-# and rondo-check refuses them once they are broken. Each break is an edit of the page's own file.
+# check.sh SOURCE BUILD COMPILER RONDO_CHECK: the plug-ins of the pages pass, and rondo-check refuses them
+# once they are broken. Each break is an edit of the page's own file.
 set -euo pipefail
 
 source=$1 build=$2 compiler=$3 check=$4
@@ -12,7 +12,7 @@ fail() {
 	exit 1
 }
 
-# passes SUMMARY ARGUMENTS...: all is well, and the last line says so.
+# passes SUMMARY ARGUMENTS...: it succeeds, and the last line is the summary.
 passes() {
 	local summary=$1
 	shift
@@ -52,8 +52,8 @@ passes "3 ok, 0 refused, 0 skipped" --algorithm "$build/plugins/plugin_algorithm
 transport() {
 	refuses transport plugin_transport.c "$@"
 }
-# Loses the tag; the comm is not looked at; nothing is taken in unasked; nobody is woken; a death is not
-# noticed; what is committed is lost at the end; a card is not looked at; a file stays open.
+# Loses the tag; ignores the comm; accepts no message before a receive; wakes no peer; misses a death; loses
+# committed messages at the end; ignores a card; leaves a file open.
 transport 's/\.tag = \*tag/.tag = { { 0 } }/' 'every_size.*: rank 0: message .*tag' \
 	every_size_keeps_its_payload_and_tag
 transport 's/if \(stranger->hello.comm_id != .*/if (false)/; s/\|\|$/\&\& 0 ||/' \
@@ -76,12 +76,12 @@ transport 's/link->in_got = 0;$/abort();/' \
 timeout=3 transport 's/^	return moved;$/	for (;;) ;/' '.*hung for 3.0 s in this case' \
 	reserving_twice_gives_the_same_room
 
-# A crash of the suite is not laid to the plug-in.
+# A crash of the suite is not the plug-in's.
 transport 's/link->out \+ sizeof\(struct header\);/(void *)4096;/' \
 	'.*crashed \(Segmentation fault\) in this case, in the suite and in no function of the plug-in' \
 	messages_arrive_in_order_through_many_wraps
 
-# Messages that are short keep to the contract as well, and those that are too short do not.
+# Short messages fulfil the contract; too short ones do not.
 passes "34 ok, 0 refused, 7 skipped" --transport "$build/plugins/packets_1400.so"
 for packets in 64 64K; do
 	passes "7 ok, 0 refused, 0 skipped" --transport "$build/plugins/packets_$packets.so" \
@@ -109,7 +109,7 @@ prints 2 'no-fork runs one case of the suite' --transport "$cuts" --no-fork
 algorithm() {
 	refuses algorithm plugin_algorithm.c "$@" --ranks 8
 }
-# Never says that a value is complete; forgets a rank; takes the root for rank 0; waits for its own
+# Never marks a value as complete; leaves out a rank; takes the root for rank 0; waits for its own
 # message; crashes; never ends.
 algorithm 's/rd_recv_reduce_last\(/rd_recv_reduce(/' 'all_reduce: star, all_reduce, 2 ranks.*rank 0'
 algorithm 's/i <= others/i < others/' 'all_reduce: star, all_reduce, 2 ranks'
@@ -127,7 +127,7 @@ may_run() {
 const struct rd_problem *problem) { return $1; } &/
 		/\[RD_(REDUCE|BROADCAST)\] =/d; s/^	\.write =/	.may_run = may_run,\n&/"
 }
-# More ranks than any layout of the tests has; and how many were proved, and how many declined.
+# More ranks than any layout of the tests; and the numbers of proved and declined sizes.
 may_run 'problem->size == 3 || problem->size == 1030 || problem->size == 1031'
 prints 0 'ok      all_reduce: proved for 3, 1030..1031 ranks: 3 sizes; declined 1032$' \
 	--algorithm "$work/broken.so" --ranks 1032
@@ -140,14 +140,14 @@ prints 0 'skipped all_reduce: nothing was proved: may_run\(\) declined 1\.\.[89]
 may_run 'problem->rank == 2'
 prints 1 'REFUSED all_reduce: .*may_run\(\) says no to rank 0, yes to rank 2' \
 	--algorithm "$work/broken.so" --ranks 8
-# A crash of rondo-check itself, or its slowness, is not laid to the plug-in. (This plan is no plan.)
+# A crash of rondo-check itself, or its slowness, is not the plug-in's. (This plan is invalid.)
 build plugin_algorithm.c 's/^	broadcast\(plan\);/	if (rd_problem_of(plan)->size == 4) __builtin_memset(plan, 0xf0, 512); else &/'
 prints 3 'unknown all_reduce: rondo-check itself (crashed|ended the process).*, in no function of the plug-in, for all_reduce on 4 ranks, root 0$' \
 	--algorithm "$work/broken.so" --ranks 8
 prints 3 'unknown broadcast: not done within 1 s, at broadcast on [0-9]+ ranks, root [0-9]+: proved for 1\.\.[0-9]+ ranks; give more by --timeout, or fewer --ranks$' \
 	--algorithm "$build/plugins/plugin_algorithm.so" --ranks 20000 --timeout 1
 
-# What is no plug-in is said in one line.
+# A file that is no plug-in gets one line.
 ! "$check" --transport "$work/none.so" 2>"$work/out" || fail "what is not there was taken"
 grep -q 'rondo-check: .*none.so: .*No such file' "$work/out" || fail "$(cat "$work/out")"
 [ "$(grep -o none.so "$work/out" | wc -l)" = 1 ] || fail "named twice: $(cat "$work/out")"

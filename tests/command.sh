@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# command.sh SOURCE BUILD: ./rondo asks for the packages and builds the targets that each command needs, and no
-# more; and installs what BUILD has built. A copy of the script runs among emulated apt-get, cmake, ninja, ctest and
-# programs, which write down how they were called.
+# command.sh SOURCE BUILD: ./rondo installs the packages and builds the targets that each command needs, and no
+# more; and installs the files of BUILD. A copy of the script runs with fakes of apt-get, cmake, ninja, ctest and
+# programs, which record their calls.
 set -euo pipefail
 
 # The script has a variable build of its own.
@@ -21,7 +21,7 @@ export work tree real_cmake
 export PATH=$work/bin:$PATH HOME=$work/home
 
 # shellcheck disable=SC2016
-# fake_program NAME: a program that writes down its arguments, then does what stands on stdin.
+# fake_program NAME: a program that records its arguments, then runs the script on stdin.
 fake_program() {
 	{
 		printf '#!/bin/sh\necho "%s $*" >>"$work/calls"\n' "$1"
@@ -84,7 +84,7 @@ has '^ninja -C build$'
 has '^ctest .*-R ring$'
 echo "ok: each command installs and builds what it needs"
 
-# What is built for the demo holds no test and no tool but these.
+# The build for the demo has no test, and no tool but these.
 ninja=$(PATH=${PATH#*:} command -v ninja)
 if [ -e "$tree/build.ninja" ] && [ -x "$tree/train/rondo-train" ]; then
 	"$ninja" -C "$tree" -t commands rondo-run rondo-train >"$work/commands"
@@ -94,7 +94,7 @@ if [ -e "$tree/build.ninja" ] && [ -x "$tree/train/rondo-train" ]; then
 	echo "ok: the demo builds $(wc -l <"$work/commands") of $("$ninja" -C "$tree" -t commands all | wc -l)"
 fi
 
-# Installing: to where it is said, seen from the caller, or to ~/.local.
+# Installs to the given directory, seen from the caller, or to ~/.local.
 runs install --prefix here
 has '^ninja -C build rondo_installed$'
 has_no criterion

@@ -13,7 +13,7 @@ fail() {
 	exit 1
 }
 
-# WORDS: the table has such a line; what comes last is the table.
+# WORDS: the table has this line; the output ends with the table.
 expect_line() {
 	sed '1,/^[0-9a-z ]*, 20[-0-9]*, [0-9]* s$/d' "$scratch/out" | grep -qE "$1" || fail "no line in the table: $1"
 }
@@ -119,7 +119,7 @@ expect_line '^barrier, 2 threads +CUT OFF by SIGTERM$'
 expect_gone "$scratch/left"
 cmp -s "$scratch/out" "$scratch/gpu.log" || fail "the log of what was killed is not what was printed"
 
-# ---- Who runs a test program is killed ----
+# ---- The parent of a test program is killed ----
 
 if [ -x "$build/test_gpu" ]; then
 	touch "$scratch/out"
@@ -127,7 +127,7 @@ if [ -x "$build/test_gpu" ]; then
 	runner=$!
 	for _ in $(seq 300); do
 		begun=$(grep -lzxF "GPU_TABLE=$$" /proc/[0-9]*/environ 2>/dev/null | tr -dc '0-9\n')
-		# The program, what watches over its tests, and the ranks.
+		# The program, the watcher of its tests, and the ranks.
 		[ "$(wc -l <<<"$begun")" -ge 3 ] && break
 		sleep 0.1
 	done

@@ -12,7 +12,7 @@ fail() {
 	exit 1
 }
 
-# run_and_check WHAT PROGRAM: two ranks of it print what two ranks must.
+# run_and_check WHAT PROGRAM: two ranks of it print the expected lines.
 run_and_check() {
 	local out
 	out=$("$prefix/bin/rondo-run" --nproc-per-node 2 "$2" | sort) || fail "$1: failed"
@@ -51,7 +51,7 @@ read -ra installed <<<"$(pkg-config --cflags --libs rondo)"
 "$compiler" "${flags[@]}" "$docs/examples/all_reduce.c" "${installed[@]}" -o "$work/example"
 LD_LIBRARY_PATH=$libdir run_and_check "an installed example" "$work/example"
 
-# As the README says it; the shared library is not where the loader looks by itself.
+# As in the README; the shared library is not in the loader's path.
 read -ra shared <<<"$(pkg-config --cflags --libs rondo)"
 "$compiler" "${flags[@]}" "$work/all_reduce.c" "${shared[@]}" -o "$work/shared"
 readelf -d "$work/shared" | grep -q 'NEEDED.*librondo.so.0' || fail "the program does not need librondo.so.0"
@@ -113,7 +113,7 @@ tr -s ' \n' ' ' <"$work/log" | grep -q "Rondo has no component 'shard': its comp
 	fail "COMPONENTS shard: $(cat "$work/log")"
 echo "ok: find_package, COMPONENTS"
 
-# plug_in EXAMPLE LIBRARY KIND: as its page says, and past the installed rondo-check.
+# plug_in EXAMPLE LIBRARY KIND: as on its page; the installed rondo-check passes it.
 plug_in() {
 	local cflags
 	read -ra cflags <<<"$(pkg-config --cflags rondo)"
@@ -127,14 +127,14 @@ plug_in() {
 plug_in plugin_transport.c libnearby.so transport messages_arrive_in_order_through_many_wraps \
 	processes_send_both_ways_at_once
 plug_in plugin_algorithm.c libstar.so algorithm
-# What they call of Rondo they find, however the program is linked.
+# They find Rondo's functions, whether the program is linked statically or not.
 export RONDO_TRANSPORT_PLUGIN=$work/libnearby.so RONDO_TRANSPORT=nearby
 export RONDO_ALGO_PLUGIN=$work/libstar.so RONDO_ALGO=star
 run_and_check "plug-ins, static" "$work/static"
 LD_LIBRARY_PATH=$libdir run_and_check "plug-ins, shared" "$work/shared"
 unset RONDO_TRANSPORT_PLUGIN RONDO_TRANSPORT RONDO_ALGO_PLUGIN RONDO_ALGO
 
-# No path of this build tree, or of where it was installed first, is left in what is installed.
+# No installed file holds a path of this build tree, or of the first directory.
 if grep -rlF -e "$build" -e "$work/first" "$libdir"/pkgconfig "$libdir"/cmake; then
 	fail "these know where they were built"
 fi

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# sub_project.sh SOURCE KERNELS COMPILER: Rondo inside another project is its libraries and nothing else; and a machine
-# without Criterion, or with a warning that we have not seen, builds it too.
+# sub_project.sh SOURCE KERNELS COMPILER: inside another project Rondo is only its libraries. It also builds on a
+# machine without Criterion, or with a new warning.
 set -euo pipefail
 
 source=$1 kernels=$2 compiler=$3
@@ -58,8 +58,8 @@ echo "ok: add_subdirectory, rondo::rondo and rondo::shared"
 configure all "$work/project" -DRONDO="$source" -DRONDO_INSTALL=ON -DCMAKE_INSTALL_DATAROOTDIR=data
 grep -q 'data/doc/rondo' "$work/all/rondo/cmake_install.cmake" || fail "RONDO_INSTALL=ON installs no docs"
 
-# Without Criterion (pkg-config knows no package) there are libraries and tools, a line that says why no more, and no
-# test; and no warning stops a build unless it is asked for.
+# Without Criterion (pkg-config finds no package) there are libraries and tools, a line with the reason, and no
+# test; and warnings stop a build only on request.
 export PKG_CONFIG_LIBDIR=$work/none
 configure bare "$source"
 grep -q 'Tests: left out, need Criterion' "$work/log" || fail "not a word of Criterion: $(cat "$work/log")"
