@@ -14,10 +14,10 @@
 
 /* A plan on the device. */
 struct device_plan {
-	bool searched;
-	struct rd_plan *plan; /* NULL: none, or not searched yet */
-	void *memory; /* the moves, then scratch */
+	struct rd_plan *plan; /* NULL: none */
+	size_t first_move;
 	int move_count;
+	bool logged;
 };
 
 struct rd_messages {
@@ -30,6 +30,8 @@ struct rd_messages {
 	struct rd_layout ring;
 	int order[RD_WORK_RANKS], group[RD_WORK_RANKS];
 	struct device_plan plans[RD_COLLECTIVE_COUNT][RD_WORK_RANKS]; /* by root */
+	struct rd_move *moves; /* of all plans, in device memory; scratch follows */
+	char *scratch;
 };
 
 bool rd_messages_link(const struct rd_messages *messages, int a, int b)
@@ -225,89 +227,128 @@ static bool can_run(struct rd_messages *messages, const struct rd_algorithm *alg
 }
 
 /* The first in the table is the ring, which moves the fewest bytes. */
-static struct rd_plan *find_plan(struct rd_messages *messages, const struct rd_problem *given)
+static struct rd_plan *find_plan(struct rd_messages *messages, const struct rd_problem *problem)
 {
 	const char *named = messages->gpu->comm->settings.algo;
-	struct rd_problem problem = *given;
 	struct rd_plan *plan = NULL;
 
-	problem.layout = &messages->ring;
 	for (int round = *named ? 0 : 1; round < 2 && !plan; round++)
 		for (int i = 0; rd_algorithms[i] && !plan; i++)
 			if (round == 1 || strcmp(named, rd_algorithms[i]->name) == 0)
-				can_run(messages, rd_algorithms[i], &problem, &plan);
-	rd_log(RD_INFO, RD_PICK, "%s on devices: %s", rd_collective_name(problem.collective),
-		plan ? plan->algorithm
-		     : "through host memory: no algorithm keeps to pairs that reach each other");
-	if (plan)
-		rd_warn_of_replacement(messages->gpu->comm, problem.collective, plan->algorithm,
-			"it does not run on these devices");
+				can_run(messages, rd_algorithms[i], problem, &plan);
 	return plan;
 }
 
-static size_t moves_size(const struct rd_plan *plan)
+/* Writes the moves of all plans one after the other, or counts them where moves is NULL. */
+static size_t flatten_plans(struct rd_messages *messages, struct rd_move *moves)
 {
-	size_t size = (size_t)(plan->step_count + 1) * sizeof(struct rd_move);
+	size_t count = 0;
 
-	return (size + RD_FIFO_ALIGNMENT - 1) / RD_FIFO_ALIGNMENT * RD_FIFO_ALIGNMENT;
+	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++)
+		for (int root = 0; root < messages->gpu->comm->size; root++) {
+			struct device_plan *device_plan = &messages->plans[i][root];
+
+			if (!device_plan->plan)
+				continue;
+			device_plan->first_move = count;
+			if (moves)
+				device_plan->move_count =
+					rd_steps_flatten(device_plan->plan, moves + count);
+			count += (size_t)device_plan->plan->step_count;
+		}
+	return count;
 }
 
-/* Copies the plan to the device, where it stays. */
-static int upload(struct rd_messages *messages, struct device_plan *device_plan)
+/* One scratch memory serves all plans, because a comm's kernels follow each other. */
+static size_t scratch_size(const struct rd_messages *messages)
+{
+	size_t most = 0;
+
+	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++)
+		for (int root = 0; root < messages->gpu->comm->size; root++) {
+			const struct rd_plan *plan = messages->plans[i][root].plan;
+			size_t size = plan ? rd_steps_scratch_size(
+						     plan, messages->channels, messages->slot_size)
+					   : 0;
+
+			most = size > most ? size : most;
+		}
+	return most;
+}
+
+/* Copies all plans to the device. */
+static int upload_plans(struct rd_messages *messages)
 {
 	struct rd_gpu *gpu = messages->gpu;
-	size_t size = moves_size(device_plan->plan);
-	struct rd_move *moves = malloc(size);
+	size_t count = flatten_plans(messages, NULL) + 1, size = count * sizeof(struct rd_move);
+	struct rd_move *moves = calloc(count, sizeof(*moves));
+	void *memory;
 	int err;
 
 	if (!moves)
-		return rd_fail(RONDO_MEMORY, "no memory for a plan");
-	device_plan->move_count = rd_steps_flatten(device_plan->plan, moves);
-	err = gpu->ops->alloc(gpu->device,
-		size + rd_steps_scratch_size(
-			       device_plan->plan, messages->channels, messages->slot_size),
-		&device_plan->memory);
-	if (!err)
-		err = copy_and_wait(gpu, device_plan->memory, moves, size);
+		return rd_fail(RONDO_MEMORY, "no memory for plans");
+	flatten_plans(messages, moves);
+	size = (size + RD_FIFO_ALIGNMENT - 1) / RD_FIFO_ALIGNMENT * RD_FIFO_ALIGNMENT;
+	err = gpu->ops->alloc(gpu->device, size + scratch_size(messages), &memory);
+	if (!err) {
+		messages->moves = memory;
+		messages->scratch = (char *)memory + size;
+		err = copy_and_wait(gpu, memory, moves, count * sizeof(*moves));
+	}
 	free(moves);
 	return err;
 }
 
-static struct device_plan *plan_for(struct rd_messages *messages, const struct rd_problem *problem)
+/*
+ * Finds the plan of each collective and root, for good. A call must allocate nothing on the device:
+ * an allocation may wait for the device, where a peer's kernel may already wait for this call.
+ */
+static int make_plans(struct rd_messages *messages)
 {
-	return &messages->plans[problem->collective][problem->root];
+	struct rd_problem problem = { .rank = messages->gpu->comm->rank,
+		.size = messages->gpu->comm->size,
+		.layout = &messages->ring };
+
+	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++) {
+		if (i == RD_TRANSFER)
+			continue;
+		problem.collective = i;
+		for (problem.root = 0; problem.root < problem.size; problem.root++)
+			if (problem.root == 0 || rd_collective_has_root(i))
+				messages->plans[i][problem.root].plan =
+					find_plan(messages, &problem);
+	}
+	return upload_plans(messages);
 }
 
-int rd_messages_prepare(
-	struct rd_messages *messages, const struct rd_problem *problem, bool captures, bool *found)
+bool rd_messages_can(struct rd_messages *messages, const struct rd_problem *problem)
 {
-	struct device_plan *device_plan = plan_for(messages, problem);
+	struct device_plan *device_plan = &messages->plans[problem->collective][problem->root];
+	const struct rd_plan *plan = device_plan->plan;
 
-	if (!device_plan->searched) {
-		device_plan->plan = find_plan(messages, problem);
-		device_plan->searched = true;
-	}
-	*found = device_plan->plan;
-	if (!*found || device_plan->memory)
-		return 0;
-	if (captures)
-		return rd_fail(RONDO_UNSUPPORTED,
-			"%s: its plan is not on the device yet: make this call once before it is "
-			"captured in a graph",
-			rd_collective_name(problem->collective));
-	return upload(messages, device_plan);
+	if (device_plan->logged)
+		return plan;
+	device_plan->logged = true;
+	rd_log(RD_INFO, RD_PICK, "%s on devices: %s", rd_collective_name(problem->collective),
+		plan ? plan->algorithm
+		     : "through host memory: no algorithm keeps to pairs that reach each other");
+	if (plan)
+		rd_warn_of_replacement(messages->gpu->comm, problem->collective, plan->algorithm,
+			"it does not run on these devices");
+	return plan;
 }
 
 void rd_messages_steps(
 	struct rd_messages *messages, const struct rd_call *call, struct rd_steps *steps)
 {
 	const struct rd_gpu *gpu = messages->gpu;
-	const struct device_plan *device_plan = plan_for(messages, &call->problem);
+	const struct device_plan *device_plan =
+		&messages->plans[call->problem.collective][call->problem.root];
 
 	rd_steps_cut(steps, device_plan->plan, call, messages->channels, messages->slot_size);
-	steps->moves = device_plan->memory;
+	steps->moves = messages->moves + device_plan->first_move;
 	steps->move_count = device_plan->move_count;
-	steps->scratch = (char *)device_plan->memory + moves_size(device_plan->plan);
+	steps->scratch = messages->scratch;
 	steps->abort_flag = &gpu->host_flags->abort_flag;
 	steps->timeout_ns = gpu->comm->settings.timeout_ms * UINT64_C(1000000);
 	memcpy(steps->peer_fifos, messages->peer_fifos, sizeof(steps->peer_fifos));
@@ -367,6 +408,11 @@ int rd_messages_create(struct rd_gpu *gpu)
 		return err;
 	}
 	find_ring(messages);
+	err = make_plans(messages);
+	if (err) {
+		rd_messages_destroy(messages);
+		return err;
+	}
 	gpu->messages = messages;
 	return 0;
 }
@@ -381,9 +427,9 @@ void rd_messages_destroy(struct rd_messages *messages)
 	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++)
 		for (int root = 0; root < RD_WORK_RANKS; root++) {
 			rd_plan_destroy(messages->plans[i][root].plan);
-			if (messages->plans[i][root].memory)
-				gpu->ops->free(messages->plans[i][root].memory);
 		}
+	if (messages->moves)
+		gpu->ops->free(messages->moves);
 	for (int rank = 0; rank < RD_WORK_RANKS; rank++)
 		if (messages->imported[rank])
 			gpu->ops->drop(gpu->device, messages->peer_fifos[rank]);

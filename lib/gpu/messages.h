@@ -16,8 +16,8 @@
 struct rd_messages;
 
 /*
- * Makes this rank's fifo, and tries every pair of ranks with real bytes: all ranks together, when
- * the gpu is made. gpu->messages stays NULL where there is a rank that reaches no other; that
+ * Makes this rank's fifo, tries every pair of ranks with real bytes, and puts all plans on the
+ * device: all ranks together, when the gpu is made. gpu->messages stays NULL where there is a rank that reaches no other; that
  * is no error, and the same on all ranks.
  */
 int rd_messages_create(struct rd_gpu *gpu);
@@ -26,16 +26,11 @@ void rd_messages_destroy(struct rd_messages *messages); /* NULL is fine */
 /* Whether the two ranks of this comm exchange messages on devices. */
 bool rd_messages_link(const struct rd_messages *messages, int a, int b);
 
-/*
- * Has the plan of a collective on the device, by the algorithm that RONDO_ALGO names or else the
- * first whose links are all there. *found: false where there is none, on every rank alike: the call
- * is to be staged. captures: the stream only records, so nothing can be allocated:
- * RONDO_UNSUPPORTED for a plan that is not on the device yet. In the thread that makes the comm's
- * calls.
- */
-int rd_messages_prepare(
-	struct rd_messages *messages, const struct rd_problem *problem, bool captures, bool *found);
-/* The steps of a call whose plan was prepared. */
+/* Whether this collective has a plan, by the algorithm that RONDO_ALGO names or else the first whose
+   links are all there. Where it has none, on every rank alike, the call is staged. The first query
+   logs the answer. In the thread that makes the comm's calls. */
+bool rd_messages_can(struct rd_messages *messages, const struct rd_problem *problem);
+/* The steps of a call that rd_messages_can() allows. */
 void rd_messages_steps(
 	struct rd_messages *messages, const struct rd_call *call, struct rd_steps *steps);
 

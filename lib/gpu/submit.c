@@ -145,18 +145,11 @@ static int launch(struct rd_gpu *gpu, struct rd_device_stream *device_stream, st
 	return rd_gpu_launch(gpu, device_stream, &(struct rd_launch){ .work = work });
 }
 
-/* *launched: false where the call is for the progress thread, to stage. */
-static int launch_messages(struct rd_gpu *gpu, struct rd_device_stream *device_stream,
-	struct rd_task *task, bool *launched)
+static int launch_messages(
+	struct rd_gpu *gpu, struct rd_device_stream *device_stream, struct rd_task *task)
 {
-	bool captures = gpu->ops->stream_captures(device_stream->stream);
 	struct rd_steps steps;
-	int err = rd_messages_prepare(gpu->messages, &task->call.problem, captures, launched);
 
-	if (err)
-		return captures ? err : rd_comm_fail(gpu->comm, err, gpu->comm->rank);
-	if (!*launched)
-		return 0;
 	rd_task_number(task);
 	rd_messages_steps(gpu->messages, &task->call, &steps);
 	return rd_gpu_launch(gpu, device_stream, &(struct rd_launch){ .steps = &steps });
@@ -272,7 +265,6 @@ static int submit(
 {
 	struct rd_gpu *gpu = tasks->comm->gpu;
 	struct rd_work work;
-	bool launched = false;
 	int err = rd_device_stream_watch(device_stream, gpu->async_error);
 
 	if (!err && atomic_load(&gpu->comm->failed))
@@ -286,11 +278,9 @@ static int submit(
 	if (gpu->one_process && rd_gpu_work(gpu, &tasks->call, &work))
 		return launch(gpu, device_stream, tasks, &work);
 	/* Blocks of different lengths and factors are the host's. */
-	if (gpu->messages && !is_transfer(tasks) && rd_call_is_ordinary(&tasks->call)) {
-		err = launch_messages(gpu, device_stream, tasks, &launched);
-		if (err || launched)
-			return err;
-	}
+	if (gpu->messages && !is_transfer(tasks) && rd_call_is_ordinary(&tasks->call) &&
+		rd_messages_can(gpu->messages, &tasks->call.problem))
+		return launch_messages(gpu, device_stream, tasks);
 	if (gpu->ops->stream_captures(device_stream->stream))
 		return is_transfer(tasks) ? capture_transfers(gpu, device_stream, tasks, count)
 					  : capture(gpu, device_stream, tasks);

@@ -104,6 +104,19 @@ Test(gpu_graphs, fused_calls_are_captured_and_replayed_any_number_of_times, .tim
 	}
 }
 
+/* Plans are on the device from the start, so a first call can be captured. */
+Test(gpu_graphs, calls_by_messages_are_captured_and_replayed_too, .timeout = 120)
+{
+	for (int threads = ONLY_THREADS; threads < 2; threads++) {
+		struct variant variant = { "emulated:4", "messages", threads, NULL,
+			RD_KERNEL_MESSAGES };
+		struct trial trial = { &variant, 3, capture_and_replay, 0 };
+
+		cr_expect_eq(
+			in_child(run_trial, &trial), 0, "%s", threads ? "threads" : "processes");
+	}
+}
+
 /* From each rank to the next, and to itself; then the sum of what came. */
 static int call_around(struct rank_env *env, struct memory *memory)
 {
