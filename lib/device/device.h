@@ -49,7 +49,7 @@ struct rd_device_ops {
 	/* Whether `at` lies in device memory, and in which. False also for what has been freed. */
 	bool (*find)(const void *at, struct rd_allocation *allocation);
 	/* Host memory that is not pinned: a copy from or to it waits for what is queued before it,
-	   and meanwhile no other thread can queue anything on the device. */
+	   and no other thread can queue anything on the device until then. */
 	bool (*pageable)(const void *at);
 	int (*alloc)(int device, size_t size, void **memory); /* zeroed */
 	int (*free)(void *memory);
@@ -69,9 +69,9 @@ struct rd_device_ops {
 	int (*stream_synchronize)(int device, void *stream);
 	/* Whether all that was queued is done. Not while it captures. */
 	int (*stream_query)(int device, void *stream, bool *done);
-	/* Checks a stream of somebody else's: that it is of this device. */
+	/* Checks that a program's stream is of this device. */
 	int (*stream_check)(int device, void *stream);
-	/* Whether what is queued is only recorded, to be run later (a CUDA graph). */
+	/* Whether the stream only records work, to be run later (a CUDA graph). */
 	bool (*stream_captures)(void *stream);
 	/* From now on other threads' captures forbid the calling thread nothing. */
 	void (*ignore_captures)(void);
@@ -85,7 +85,7 @@ struct rd_device_ops {
 	/* Waits until both, recorded before, have been reached. */
 	int (*event_elapsed)(int device, void *from, void *to, double *us);
 
-	/* Words lie in memory from share(). Cyclic: waits until (int32_t)(*flag - value) >= 0. */
+	/* Flags lie in memory from share(). Cyclic: waits until (int32_t)(*flag - value) >= 0. */
 	int (*wait_flag)(int device, void *stream, uint32_t *flag, uint32_t value);
 	int (*write_flag)(int device, void *stream, uint32_t *flag, uint32_t value);
 	/* Any memory; host memory from share(). */
@@ -93,7 +93,7 @@ struct rd_device_ops {
 	int (*run)(int device, void *stream, const struct rd_work *work);
 	int (*run_steps)(int device, void *stream, const struct rd_steps *steps);
 	int (*run_transfers)(int device, void *stream, const struct rd_transfer_work *work);
-	/* Blocks of a fused kernel for which the device surely has room at once. */
+	/* Blocks of a fused kernel that the device can hold at once. */
 	int (*blocks)(int device);
 };
 
@@ -103,21 +103,21 @@ extern const struct rd_device_ops rd_cuda;
 #endif
 
 /*
- * This process's devices, by RONDO_DEVICE. NULL, with the reason of what is missing, where there
- * are none. load: brings the driver in; without it, only what the program has already brought in
- * counts (a CUDA driver takes long to start, and most who use host memory do not want it).
+ * This process's devices, by RONDO_DEVICE. NULL with the reason where there are none. load: loads
+ * the driver. Without it, only a driver that the program has loaded counts: a CUDA driver starts
+ * slowly, and programs on host memory do not need it.
  */
 const struct rd_device_ops *rd_device(bool load);
 
-/* Whether this process can have got device memory from anywhere so far. */
+/* Whether this process may have device memory: it has devices, or has loaded a CUDA driver. */
 bool rd_device_met(void);
 
-/* RONDO_SETTING where the text of RONDO_DEVICE makes no sense; *emulated: emulated GPUs, 0 for
-   none, -1 where a file says how many. */
+/* RONDO_SETTING where the text of RONDO_DEVICE is invalid; *emulated: emulated GPUs, 0 for none, -1
+   where a topology file lists them. */
 int rd_device_read(const char *text, int *emulated);
 
-/* Whether `at` is device memory. Also where rd_device() is NULL, since this build has no CUDA, say:
-   then the allocation's device is -1, and no more is known. */
+/* Whether `at` is device memory. Where rd_device() is NULL (this build may have no CUDA), the
+   allocation's device is -1 and its other fields are not set. */
 bool rd_is_device_memory(const void *at, struct rd_allocation *allocation);
 
 #endif

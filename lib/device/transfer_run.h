@@ -16,11 +16,11 @@
 #include "device/flags_run.h"
 #include "device/transfer_work.h"
 
-/* A peer and this rank. Which of the list's transfers are next, and how many there have been. */
+/* The transfers with one peer: the next ones of the list, and the counts of earlier ones. */
 struct line {
 	int send, receive;
 	uint32_t sent, received;
-	bool offered; /* the send, and it is not taken yet */
+	bool offered; /* the send: not taken yet */
 	bool arrived; /* the receive: it can be copied */
 	const char *from;
 	struct wait sends, receives;
@@ -128,7 +128,7 @@ static ON_DEVICE void report_difference(struct rd_abort_flag *abort_flag, int pe
 	report(abort_flag, peer, RD_ABORT_TRANSFER);
 }
 
-/* Offers what is next, each when the one before has been taken; false: it is over. */
+/* Offers the next sends, each when the previous one has been taken. False: it gave up. */
 static ON_DEVICE bool send_on(const struct rd_transfer_work *work, struct line *line, int peer)
 {
 	const uint32_t *taken = &work->peer_device_flags[work->rank]->taken[peer][BLOCK];
@@ -147,7 +147,7 @@ static ON_DEVICE bool send_on(const struct rd_transfer_work *work, struct line *
 	return true;
 }
 
-/* Whether what is to be received next has been offered; false: it is over. */
+/* Marks the next receive as arrived once it is offered. False: it gave up, or they differ. */
 static ON_DEVICE bool poll_offer(const struct rd_transfer_work *work, struct line *line, int peer)
 {
 	const struct rd_device_offer *offer =

@@ -1,10 +1,10 @@
 /*
  * Work: one rank's part of one collective, as a device runs it. It is a plan of direct access with
- * the addresses put in: no links, no messages; a barrier with the other ranks before it and one
- * after. Plain data, passed to a kernel by value.
+ * addresses filled in: no links, no messages, and a barrier with the other ranks before it and after
+ * it. Plain data, passed to a kernel by value.
  *
- * The barriers are the stream's (stepped: the work is queued between waits for flags that peers
- * write), or the kernel's own (fused: its blocks spin on flags in the device flags).
+ * The stream has the barriers (stepped: the work is queued between waits for peers' flags), or the
+ * kernel has them (fused: its blocks spin on device flags).
  */
 #ifndef RD_WORK_H
 #define RD_WORK_H
@@ -61,19 +61,19 @@ struct rd_device_flags {
 	uint32_t left[RD_WORK_RANKS][RD_WORK_BLOCKS];
 	/* By the epoch's parity, and peer. */
 	struct rd_ll ll_buffer[2][RD_WORK_RANKS][RD_LL_BUFFER_SIZE / 8];
-	/* By peer and block: what it sends us, and how much of what we sent it has taken. */
+	/* By peer and block: its offer to us, and how many of our offers it has taken. */
 	struct rd_device_offer offers[RD_WORK_RANKS][RD_WORK_BLOCKS];
 	uint32_t taken[RD_WORK_RANKS][RD_WORK_BLOCKS];
 	/* Our own: */
 	uint32_t epochs[RD_WORK_BLOCKS];
 	uint32_t sent[RD_WORK_RANKS][RD_WORK_BLOCKS], received[RD_WORK_RANKS][RD_WORK_BLOCKS];
-	uint32_t checked[RD_WORK_RANKS]; /* what peers wrote when the device flags were tried */
+	uint32_t checked[RD_WORK_RANKS]; /* by peer: written when the device flags are tried */
 };
 
 /* A kernel's reports to the host, and the host's order to give up. In shared host memory. */
 #define RD_ABORT_SILENCE 1
 #define RD_ABORT_MISMATCH 2
-#define RD_ABORT_TRANSFER 3 /* the peer sends something else than we receive */
+#define RD_ABORT_TRANSFER 3 /* the peer sends another type or count than we receive */
 /* A kernel reports a wait of this length, and goes on (RD_SLOW_MS). */
 #define RD_ABORT_SLOW_NS 3000000000u
 
@@ -82,7 +82,7 @@ struct rd_abort_flag {
 	uint32_t error; /* RD_ABORT_ something, of this peer */
 	uint32_t peer;
 	uint32_t warned; /* 1 + the peer that has given up a call of ours: its part is missing */
-	uint32_t types[2]; /* RD_ABORT_TRANSFER: what it sends, and what we receive */
+	uint32_t types[2]; /* RD_ABORT_TRANSFER: of its send, and of our receive */
 	uint64_t counts[2];
 	uint32_t slow; /* 1 + the peer that a kernel has waited for */
 	uint32_t reserved;
@@ -96,9 +96,9 @@ struct rd_work {
 	int exchanges; /* fused: peers' addresses come through the device flags; in and out hold our
 			  own alone */
 	int small; /* fused, a call of few bytes: through the LL buffers, with no barriers */
-	/* Of a small call: which rank has data for others, and which gets it (-1: all); whether
-	   what a rank gets is combined, or lies side by side; and how many bytes apart is what we
-	   have for each rank, and what we get of each (0: the same for all). */
+	/* A small call's sender and receiver of data (-1: all). Received data is combined, or lies
+	   side by side. Strides in bytes: between our data for each rank, and between the data
+	   that we receive from each (0: one place for all). */
 	int from, to, combines;
 	size_t in_stride, out_stride;
 	int scales; /* each rank's elements times its factor, before they are combined */
@@ -107,13 +107,13 @@ struct rd_work {
 	uint32_t signatures[RD_WORK_RANKS]; /* fused: ours for that peer must equal its for us */
 	uint64_t timeout_ns; /* fused: silence, before it gives up */
 	struct rd_abort_flag *abort_flag;
-	/* Of a peer, those of its buffers' bytes that are there for us; and where, in our buffers,
-	   those for each peer begin (0 where all ranks compute it). */
+	/* in, out: the parts of each rank's buffers that are there for us. in_for, out_for: bytes
+	   from the start of our buffers to the part for each peer (0 where all ranks compute it).
+	 */
 	const char *in[RD_WORK_RANKS];
 	char *out[RD_WORK_RANKS];
 	size_t in_for[RD_WORK_RANKS], out_for[RD_WORK_RANKS];
-	uint64_t
-		factors[RD_WORK_RANKS]; /* the bytes of one element; unknown where in and out are */
+	uint64_t factors[RD_WORK_RANKS]; /* the bytes of one element; exchanged with in and out */
 	struct rd_device_flags *peer_device_flags[RD_WORK_RANKS]; /* fused */
 	int step_count;
 	struct rd_work_step steps[RD_WORK_STEPS];

@@ -102,8 +102,8 @@ static ON_DEVICE bool receive_entry(const struct rd_work *work, struct block *bl
 	return true;
 }
 
-/* One thread a peer, where there are several. The first fence puts earlier kernels' writes before our
-   flags, the second one puts peers' flags before our reads of their data. */
+/* One thread a peer, where there are several. The first fence puts earlier kernels' writes before
+   our flags, the second one puts peers' flags before our reads of their data. */
 static ON_DEVICE void enter_barrier(const struct rd_work *work, struct block *block)
 {
 	for (int peer = THREAD; peer < work->size; peer = NEXT_PEER(peer))

@@ -117,8 +117,8 @@ size_t rd_work_pair_size(const struct rd_call *call, int from, int to)
 	return block < 0 ? 0 : rd_vcounts_block_size(call->vcounts, &call->problem, block);
 }
 
-/* Where in our buffers what is for each peer begins, if they cannot know. */
-static void note_places(struct rd_work *work, const struct rd_call *call)
+/* Sets the places in our buffers of the data for each peer, which cannot compute them. */
+static void set_places(struct rd_work *work, const struct rd_call *call)
 {
 	const struct rd_vcounts *vcounts = call->vcounts;
 
@@ -133,7 +133,7 @@ static void note_places(struct rd_work *work, const struct rd_call *call)
 }
 
 /* The plan's signals are the work's second barrier: they must come after all that touches memory of
-   others. A copy touches our own alone, and what others have no business with. */
+   others. A copy touches our own alone, where others access nothing. */
 bool rd_work_plan(struct rd_work *work, const struct rd_plan *plan, const struct rd_call *call)
 {
 	struct cut cut = { .call = call,
@@ -154,7 +154,7 @@ bool rd_work_plan(struct rd_work *work, const struct rd_plan *plan, const struct
 	if (work->size > RD_WORK_RANKS || (plan && !plan->direct_access))
 		return false;
 	if (call->vcounts)
-		note_places(work, call);
+		set_places(work, call);
 	for (int i = 0; plan && i < plan->step_count; i++) {
 		const struct rd_step *step = &plan->steps[i];
 

@@ -78,8 +78,8 @@ int rd_steps_flatten(const struct rd_plan *plan, struct rd_move *moves)
 
 /* ---- Calls --------------------------------------------------------------------------------- */
 
-/* A chunk into pieces: as many as there are channels, if that leaves them long enough, or so many
-   that each fits a slot. */
+/* Cuts a chunk into a piece for each channel, if that leaves pieces of PIECE_MIN; pieces also fit
+   a slot. */
 static void cut_chunk(struct rd_steps *steps, size_t line)
 {
 	size_t most = steps->slot_size / steps->element, least = PIECE_MIN / steps->element;

@@ -13,7 +13,7 @@ size_t rd_fifo_size(int size, int channels);
 /* Whether devices have all steps of this plan: those of messages that are taken one by one. */
 bool rd_steps_can(const struct rd_plan *plan);
 
-/* The moves of such a plan: at most step_count. Returns how many. */
+/* Writes the plan's moves, at most step_count. Returns their number. */
 int rd_steps_flatten(const struct rd_plan *plan, struct rd_move *moves);
 
 /*

@@ -58,7 +58,7 @@ bool rd_gpu_work(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work 
 		return false;
 	memset(work, 0, sizeof(*work));
 	work->abort_flag = &gpu->host_flags->abort_flag;
-	/* Alike on all ranks: `on_devices` writes such plans for every rank. */
+	/* The same on all ranks: algorithms with `on_devices` write plans that devices run. */
 	bool works = rd_work_plan(work, plan, call);
 
 	assert(works);
@@ -68,7 +68,7 @@ bool rd_gpu_work(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work 
 /* Bytes for each block of a kernel, up to the number of blocks. */
 #define BYTES_A_BLOCK (32 << 10)
 
-/* Where only two ranks know the lengths of their blocks, their hash covers these. */
+/* Pairwise calls: only two ranks have the lengths of their blocks, so their hash covers these. */
 static uint32_t sign_pair(const struct rd_call *call, uint32_t hash, int peer)
 {
 	int rank = call->problem.rank, first = rank < peer ? rank : peer;
@@ -110,8 +110,8 @@ void rd_gpu_fuse(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work 
 
 /* ---- Announcements ------------------------------------------------------------------------- */
 
-/* Bytes of a rank's buffers that others address in this call. Of a peer's blocks of different
-   lengths, only those that it and this rank exchange. */
+/* Bytes of a rank's input that others address in this call. With different lengths, only the blocks
+   that a peer and this rank exchange. */
 static size_t in_size_of(const struct rd_call *call, int rank)
 {
 	struct rd_problem there = call->problem;

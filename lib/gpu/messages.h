@@ -17,8 +17,8 @@ struct rd_messages;
 
 /*
  * Makes this rank's fifo, tries every pair of ranks with real bytes, and puts all plans on the
- * device: all ranks together, when the gpu is made. gpu->messages stays NULL where there is a rank that reaches no other; that
- * is no error, and the same on all ranks.
+ * device: all ranks together, when the gpu is made. gpu->messages stays NULL where there is a rank
+ * that reaches no other; that is no error, and the same on all ranks.
  */
 int rd_messages_create(struct rd_gpu *gpu);
 void rd_messages_destroy(struct rd_messages *messages); /* NULL is fine */

@@ -1,6 +1,6 @@
 /*
  * The ranks of a comm with devices: the flags by which they wait for each other, the exchange of
- * facts while the gpu is made, and peers' memory as it is mapped here.
+ * cards while the gpu is made, and peers' memory that is mapped here.
  */
 #ifndef RD_PEERS_H
 #define RD_PEERS_H
@@ -20,7 +20,7 @@ struct rd_announcement {
 	struct rd_signature signature;
 	struct rd_buffer_location in, out;
 	uint64_t factor; /* of a premultiplied sum */
-	uint32_t reachable; /* not 0: all that others address of its buffers */
+	uint32_t reachable; /* not 0: others can map its buffers, as far as they address them */
 	/* Where only two ranks have the length: the bytes for each peer. */
 	struct {
 		uint64_t in_at, out_at, size;
@@ -30,7 +30,7 @@ struct rd_announcement {
 /* A sender writes it for its receiver when its stream has reached the transfer: from then on the
    receiver may read the bytes. The next offer follows only when this one has been taken. */
 struct rd_offer {
-	uint32_t number; /* of what this rank has sent that one on devices */
+	uint32_t number; /* counts this rank's offers to that one */
 	struct rd_signature signature;
 	struct rd_buffer_location in;
 	uint32_t reachable; /* not 0: yes */
@@ -43,10 +43,10 @@ struct rd_host_flags {
 	_Alignas(64) uint32_t entered[RD_WORK_RANKS];
 	_Alignas(64) uint32_t left[RD_WORK_RANKS];
 	_Alignas(64) struct rd_abort_flag abort_flag;
-	_Alignas(64) uint32_t marker; /* how far the gpu's own stream is */
-	_Alignas(64) uint32_t check; /* what is written into peers' device flags to try them */
+	_Alignas(64) uint32_t marker; /* the gpu's own stream writes its progress */
+	_Alignas(64) uint32_t check; /* copied to peers' device flags to try them */
 	_Alignas(64) struct rd_announcement announcements[2];
-	_Alignas(64) uint32_t taken[RD_WORK_RANKS]; /* of what was sent to each */
+	_Alignas(64) uint32_t taken[RD_WORK_RANKS]; /* offers that each has taken */
 	_Alignas(64) struct rd_offer offers[RD_WORK_RANKS]; /* to each */
 };
 

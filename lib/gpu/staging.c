@@ -8,44 +8,42 @@
 #include "device/region.h"
 #include "base/futex.h"
 
-/* Parts of a call that are under way: one each that comes, is run, and goes. */
+/* Parts of a call at a time: one is copied in, one is run, one is copied out. */
 #define SLOTS 3
-/* Bytes of a part: of all blocks of a collective; of a transfer, of which there may be many at
- * once. */
+/* Bytes of a part: all blocks of a collective; less for transfers, which run side by side. */
 #define PART_SIZE (1 << 20)
 #define TRANSFER_PART_SIZE (256 << 10)
 /* Parts begin at multiples of this. */
 #define ALIGNMENT 64
 #define PAGE 4096
-/* A flag that a device writes wakes nobody: how often to yield, and then how long to sleep for it.
- */
+/* Polls of a flag that yield, before it sleeps; the sleep's bound: devices wake nobody. */
 #define YIELDS 100
-#define WORD_NS 50000
+#define SLEEP_NS 50000
 
-/* A call that is fed to the host's executor part by part. */
+/* The feed of one call (task.h): the host runs it part by part. */
 struct feed {
 	struct rd_feed base;
 	struct rd_stage *stage;
 	struct rd_call call; /* on device memory */
 	size_t element;
 	size_t part_count; /* elements of a block in a part; the last has fewer */
-	size_t parts, brought, done;
+	size_t parts, copied, done; /* copied: in, to slots */
 	size_t slot_size;
 	char *slots;
-	uint32_t arrived[SLOTS]; /* what the stage's flag will be when the slot's part is there */
+	uint32_t arrived[SLOTS]; /* the stage's flag, once the slot's part is there */
 	int waits;
 };
 
 struct rd_stage {
 	struct rd_gpu *gpu;
-	void *stream; /* brings parts here while the gpu's takes them back */
-	void *bringing; /* that, or the gpu's where nothing is in more than one part; NULL:
-			   nothing has begun */
-	uint32_t *arrived, called; /* how many parts have come; how many were called for */
-	char *memory; /* the flag has its first host flags */
+	void *stream; /* copies parts in, while the gpu's stream copies them out */
+	void *in_stream; /* that, or the gpu's stream where each call is one part; NULL: nothing
+			    has begun */
+	uint32_t *arrived, queued; /* parts that are copied in; whose copy is queued */
+	char *memory; /* the flag, on a page of its own; then slots */
 	size_t size;
-	struct feed *feeds; /* of the calls that are run: so many of them are used */
-	int feed_count, used;
+	struct feed *feeds;
+	int feed_count, used; /* used: by the calls that run */
 };
 
 static size_t min(size_t a, size_t b)
@@ -60,15 +58,15 @@ static size_t round_up(size_t value, size_t unit)
 
 /* ---- Cutting ------------------------------------------------------------------------------- */
 
-/* Room for so many blocks of a part, on every rank. Input and output share it as in a call in
-   place, but for an all-to-all, which would need more memory elsewhere to be in place. */
+/* Blocks for which a part has room, on every rank. Input and output share it, as in a call in
+   place. An all-to-all has room for both: in place it would need memory elsewhere. */
 static size_t room_blocks(const struct rd_problem *problem)
 {
 	return problem->collective == RD_ALL_TO_ALL ? 2 * (size_t)problem->size
 						    : (size_t)rd_blocks(problem);
 }
 
-/* The most elements of a block in a part, by what is the same on all ranks. */
+/* The most elements of a block in a part: the same on all ranks. */
 static size_t most_in_part(const struct rd_call *call)
 {
 	bool transfer = call->problem.collective == RD_TRANSFER;
@@ -83,7 +81,7 @@ static size_t most_in_part(const struct rd_call *call)
 	return count > 0 ? count : unit;
 }
 
-/* Blocks of different lengths come in one part: not every rank knows the longest. */
+/* Blocks of different lengths are one part: not every rank has the longest length. */
 static void cut(struct feed *feed)
 {
 	const struct rd_call *call = &feed->call;
@@ -156,7 +154,7 @@ static int copy(const struct rd_stage *stage, char *device, char *host, size_t s
 
 	if (size == 0)
 		return 0;
-	return to_host ? gpu->ops->copy(gpu->device, stage->bringing, host, device, size)
+	return to_host ? gpu->ops->copy(gpu->device, stage->in_stream, host, device, size)
 		       : gpu->ops->copy(gpu->device, gpu->stream, device, host, size);
 }
 
@@ -213,22 +211,22 @@ static int copy_out(const struct feed *feed, size_t part)
 	return copy_blocks(feed, part, blocks, device, host, false);
 }
 
-/* Has the next part come here, into a slot that the gpu's stream has emptied by then. */
-static int bring(struct feed *feed)
+/* Queues the copy of the next part into its slot, behind the copy out of the slot's last part. */
+static int copy_part_in(struct feed *feed)
 {
 	struct rd_stage *stage = feed->stage;
 	struct rd_gpu *gpu = stage->gpu;
-	size_t part = feed->brought++;
+	size_t part = feed->copied++;
 	int err = 0;
 
-	if (stage->bringing != gpu->stream)
-		err = gpu->ops->stream_follow(gpu->device, stage->bringing, gpu->stream);
+	if (stage->in_stream != gpu->stream)
+		err = gpu->ops->stream_follow(gpu->device, stage->in_stream, gpu->stream);
 	if (!err)
 		err = copy_in(feed, part);
-	feed->arrived[part % SLOTS] = ++stage->called;
+	feed->arrived[part % SLOTS] = ++stage->queued;
 	return err ? err
 		   : gpu->ops->write_flag(
-			     gpu->device, stage->bringing, stage->arrived, stage->called);
+			     gpu->device, stage->in_stream, stage->arrived, stage->queued);
 }
 
 /* ---- Feeding ------------------------------------------------------------------------------- */
@@ -256,8 +254,8 @@ static int take(struct rd_feed *base)
 	size_t part = feed->done++;
 	int err = copy_out(feed, part);
 
-	if (!err && feed->brought < feed->parts)
-		err = bring(feed);
+	if (!err && feed->copied < feed->parts)
+		err = copy_part_in(feed);
 	if (err)
 		return err;
 	return feed->done == feed->parts ? RD_DONE : RD_MOVED;
@@ -272,7 +270,7 @@ static void pause_a_moment(struct rd_feed *base)
 	if (feed->waits++ < YIELDS)
 		sched_yield();
 	else if (!rd_flag_reached(arrived, feed->arrived[feed->done % SLOTS]))
-		rd_flag_sleep(arrived, seen, WORD_NS);
+		rd_flag_sleep(arrived, seen, SLEEP_NS);
 }
 
 static const struct rd_feed feeding = { .next = next, .take = take, .pause = pause_a_moment };
@@ -312,7 +310,7 @@ static int grow(struct rd_stage *stage, size_t size)
 	stage->memory = memory;
 	stage->size = size;
 	stage->arrived = memory;
-	stage->called = 0;
+	stage->queued = 0;
 	return 0;
 }
 
@@ -351,7 +349,7 @@ static int give_feeds(struct rd_stage *stage, struct rd_task *tasks, int count)
 		stage->feed_count = count;
 	}
 	stage->used = count;
-	stage->bringing = NULL;
+	stage->in_stream = NULL;
 	for (int i = 0; i < count; i++) {
 		struct feed *feed = &stage->feeds[i];
 
@@ -373,12 +371,12 @@ static int choose_stream(struct rd_stage *stage)
 		parted |= stage->feeds[i].parts > 1;
 	if (!stage->stream)
 		err = gpu->ops->stream_create(gpu->device, &stage->stream);
-	stage->bringing = parted ? stage->stream : gpu->stream;
+	stage->in_stream = parted ? stage->stream : gpu->stream;
 	return err;
 }
 
-/* For all of them, also those that may come to nothing. */
-static int give_slots(struct rd_stage *stage)
+/* To all feeds, also those that may never begin. */
+static int assign_slots(struct rd_stage *stage)
 {
 	size_t size = PAGE, at = PAGE;
 	int err;
@@ -405,13 +403,13 @@ int rd_stage_begin(struct rd_stage *stage, int index)
 	struct feed *feed = &stage->feeds[index];
 	int err = 0;
 
-	if (!stage->bringing) {
+	if (!stage->in_stream) {
 		err = choose_stream(stage);
 		if (!err)
-			err = give_slots(stage);
+			err = assign_slots(stage);
 	}
-	while (!err && feed->brought < SLOTS && feed->brought < feed->parts)
-		err = bring(feed);
+	while (!err && feed->copied < SLOTS && feed->copied < feed->parts)
+		err = copy_part_in(feed);
 	return err;
 }
 
@@ -421,8 +419,8 @@ void rd_stage_end(struct rd_stage *stage, int err)
 
 	/* Then parts are still on their way from memory that the program may free after the call.
 	 */
-	if (err && stage->bringing)
-		gpu->ops->stream_follow(gpu->device, gpu->stream, stage->bringing);
+	if (err && stage->in_stream)
+		gpu->ops->stream_follow(gpu->device, gpu->stream, stage->in_stream);
 }
 
 int rd_stage_run(struct rd_stage **stage, struct rd_gpu *gpu, struct rd_task *task)

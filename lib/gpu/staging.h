@@ -1,10 +1,10 @@
 /*
- * A stage: host memory that a device addresses, through which calls on device memory are made where
- * devices do not reach each other. A call is cut into parts, the same on every rank; while one is
- * run on the host, the next comes from the device and the one before goes back. The memory holds a
- * few parts, is allocated when first needed, and used again.
+ * A stage: host memory that a device addresses, for calls on device memory where devices do not
+ * reach each other. A call is cut into parts, the same on every rank. While the host runs one part,
+ * the next is copied in and the previous one out. The memory holds a few parts, is allocated when
+ * first needed, and used again.
  *
- * One thread's: the progress thread's.
+ * Only the progress thread uses it.
  */
 #ifndef RD_STAGING_H
 #define RD_STAGING_H
@@ -13,7 +13,7 @@
 
 struct rd_stage;
 
-/* Runs an issued collective on device memory. On return it has been run, and what goes back is
+/* Runs an issued collective on device memory. On return it has run, and copies of its output are
    queued on the gpu's stream. The first failure ends the comm. *stage: NULL when first called. */
 int rd_stage_run(struct rd_stage **stage, struct rd_gpu *gpu, struct rd_task *task);
 
