@@ -1,11 +1,15 @@
 /*
  * How a device runs steps (steps.h): what one block of the kernel does for its channel, but for the
- * loop and the elements. nvcc compiles it for each element type (cuda/plans.cu), and the C compiler
+ * elements. nvcc compiles it for each element type (cuda/plans.cu), and the C compiler
  * for emulated GPUs (emulated/steps.c). The includer defines, besides the names that flags_run.h
  * lists:
  *
  *	THREAD, THREADS_HERE	the calling thread's number in the block, and the block's threads
  *	SYNC_BLOCK()	waits for all threads of the block
+ *	TYPED, ELEMENTS	a template's head, and its type that stands for the element type
+ *	KEEP_LOOP	before a loop: the compiler does not unroll it
+ *
+ * and defines operate(), which is declared here.
  */
 #ifndef RD_STEPS_RUN_H
 #define RD_STEPS_RUN_H
@@ -28,6 +32,10 @@ struct channel {
 	uint32_t sent[RD_WORK_RANKS], received[RD_WORK_RANKS]; /* messages, by peer */
 	struct operands operands; /* the move that is under way */
 };
+
+/* The thread's share of an operation on elements. */
+TYPED static ON_DEVICE void operate(
+	const struct rd_steps *steps, const struct operands *operands, ELEMENTS elements);
 
 /* ---- Slices: as slice.h cuts ----------------------------------------------------------------- */
 
@@ -224,6 +232,29 @@ static ON_DEVICE bool is_empty(
 	const struct rd_steps *steps, const struct rd_move *move, size_t piece)
 {
 	return piece > 0 && slice_count(steps, move->chunk, piece) == 0;
+}
+
+/* False: it gave up. */
+TYPED static ON_DEVICE bool run_channel(
+	const struct rd_steps *steps, struct channel *shared, int channel, ELEMENTS elements)
+{
+	begin_channel(steps, shared, channel);
+	KEEP_LOOP
+	for (size_t piece = channel; piece < steps->pieces; piece += steps->channels) {
+		KEEP_LOOP
+		for (int i = 0; i < steps->move_count; i++) {
+			const struct rd_move *move = &steps->moves[i];
+
+			if (is_empty(steps, move, piece))
+				continue;
+			if (!begin_move(steps, shared, channel, move, piece))
+				return false;
+			operate(steps, &shared->operands, elements);
+			end_move(steps, shared, channel, move, piece);
+		}
+	}
+	end_channel(steps, shared, channel);
+	return true;
 }
 
 #endif

@@ -20,12 +20,19 @@
 #define BLOCKS(count) (count)
 #define ALL_BLOCKS ((int)gridDim.x)
 #define SYNC_BLOCK() __syncthreads()
+#define TYPED template <typename T>
+#define ELEMENTS struct elements<T>
 #define UNROLL _Pragma("unroll")
 #define KEEP_LOOP _Pragma("unroll 1")
 /* A block has a thread for each peer. */
 #define NEXT_PEER(peer) INT_MAX
 /* A block that polls disturbs no other. */
 #define REST(polls) ((void)(polls))
+
+/* A kernel's element type. */
+template <typename T> struct elements {
+	static constexpr size_t size = sizeof(T);
+};
 
 static inline __device__ void fence()
 {

@@ -9,18 +9,11 @@
 #include "device/cuda/copy.cuh"
 #include "device/cuda/reduce.cuh"
 
-/* A kernel's element type. */
-template <typename T> struct elements {
-	static constexpr size_t size = sizeof(T);
-};
-
 /* Of the elements in 8 bytes. */
 template <typename T> struct sums {
 	typename element<T>::sum of[8 / sizeof(T)];
 };
 
-#define TYPED template <typename T>
-#define ELEMENTS struct elements<T>
 #define SUMS struct sums<T>
 
 #include "device/work_run.h"

@@ -98,8 +98,11 @@ static __device__ void operate_on_vectors(const struct rd_steps &steps,
 }
 
 template <typename T>
-static __device__ void operate(const struct rd_steps &steps, const struct operands &operands)
+static __device__ void operate(
+	const struct rd_steps *steps_at, const struct operands *operands_at, struct elements<T>)
 {
+	const struct rd_steps &steps = *steps_at;
+	const struct operands &operands = *operands_at;
 	/* As many as registers hold: elements of a byte are 16 sums a vector. */
 	constexpr int at_once = sizeof(T) >= 4 ? 4 : sizeof(T);
 	size_t stride = blockDim.x, at = threadIdx.x;
@@ -124,42 +127,15 @@ static __device__ void operate(const struct rd_steps &steps, const struct operan
 		operate_on_element<T>(steps, operands, at);
 }
 
-/* ---- The whole ----------------------------------------------------------------------------- */
-
-template <typename T>
-static __device__ bool run_piece(const struct rd_steps &steps, struct channel &shared, size_t piece)
-{
-#pragma unroll 1
-	for (int i = 0; i < steps.move_count; i++) {
-		const struct rd_move *move = &steps.moves[i];
-
-		if (is_empty(&steps, move, piece))
-			continue;
-		if (!begin_move(&steps, &shared, (int)blockIdx.x, move, piece))
-			return false;
-		operate<T>(steps, shared.operands);
-		end_move(&steps, &shared, (int)blockIdx.x, move, piece);
-	}
-	return true;
-}
-
-template <typename T> static __device__ void run(const struct rd_steps &steps)
-{
-	BLOCK_MEMORY(struct channel, shared);
-
-	begin_channel(&steps, &shared, (int)blockIdx.x);
-#pragma unroll 1
-	for (size_t piece = blockIdx.x; piece < steps.pieces; piece += gridDim.x)
-		if (!run_piece<T>(steps, shared, piece))
-			return;
-	end_channel(&steps, &shared, (int)blockIdx.x);
-}
+/* ---- The kernels ---------------------------------------------------------------------------- */
 
 #define KERNEL(name, type) \
 	extern "C" __global__ void __launch_bounds__(THREADS, 2) \
 		rondo_steps_##name(const __grid_constant__ struct rd_steps steps) \
 	{ \
-		run<type>(steps); \
+		BLOCK_MEMORY(struct channel, shared); \
+\
+		run_channel(&steps, &shared, BLOCK, elements<type>()); \
 	}
 
 RD_ELEMENTS(KERNEL)

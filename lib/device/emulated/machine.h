@@ -22,6 +22,8 @@
 #define BLOCKS(count) ((void)(count), 1)
 #define ALL_BLOCKS 1
 #define SYNC_BLOCK() ((void)0)
+#define TYPED
+#define ELEMENTS struct elements
 #define UNROLL
 #define KEEP_LOOP
 #define POLLS_PER_CHECK 1
@@ -30,6 +32,10 @@
 /* Polls that yield; later ones sleep, because a peer's thread may need this one's core. */
 #define YIELDS 20
 #define REST_NS 50000
+
+struct elements {
+	size_t size; /* bytes of an element */
+};
 
 typedef struct uint4 {
 	uint32_t x, y, z, w;

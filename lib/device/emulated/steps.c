@@ -5,9 +5,10 @@
 #include "exec/reduce.h"
 
 /* `into` may be an operand, `out` never is. */
-static void operate(const struct rd_steps *steps, const struct operands *operands)
+static void operate(
+	const struct rd_steps *steps, const struct operands *operands, struct elements elements)
 {
-	size_t size = operands->count * steps->element;
+	size_t size = operands->count * elements.size;
 	char *made = operands->into ? operands->into : operands->out;
 
 	if (size == 0 || !made)
@@ -22,31 +23,12 @@ static void operate(const struct rd_steps *steps, const struct operands *operand
 		memcpy(operands->out, made, size);
 }
 
-static bool run_piece(
-	const struct rd_steps *steps, struct channel *shared, int channel, size_t piece)
-{
-	for (int i = 0; i < steps->move_count; i++) {
-		const struct rd_move *move = &steps->moves[i];
-
-		if (is_empty(steps, move, piece))
-			continue;
-		if (!begin_move(steps, shared, channel, move, piece))
-			return false;
-		operate(steps, &shared->operands);
-		end_move(steps, shared, channel, move, piece);
-	}
-	return true;
-}
-
 void rd_emulated_steps(const struct rd_steps *steps)
 {
+	struct elements elements = { steps->element };
 	struct channel shared;
 
-	for (int channel = 0; channel < steps->channels; channel++) {
-		begin_channel(steps, &shared, channel);
-		for (size_t piece = channel; piece < steps->pieces; piece += steps->channels)
-			if (!run_piece(steps, &shared, channel, piece))
-				return;
-		end_channel(steps, &shared, channel);
-	}
+	for (int channel = 0; channel < steps->channels; channel++)
+		if (!run_channel(steps, &shared, channel, elements))
+			return;
 }

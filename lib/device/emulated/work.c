@@ -7,17 +7,11 @@
 /* Bytes that are combined at a time: in place, an output is an input still to be read. */
 #define PART 4096
 
-struct elements {
-	size_t size;
-};
-
 /* The elements of a unit. */
 struct sums {
 	uint64_t bits;
 };
 
-#define TYPED
-#define ELEMENTS struct elements
 #define SUMS struct sums
 
 #include "device/work_run.h"
