@@ -20,7 +20,7 @@
 #include "api/stream.h"
 #include "base/futex.h"
 
-static const struct rd_device_ops *pretend(const char *text)
+static const struct rd_device_ops *use_devices(const char *text)
 {
 	setenv("RONDO_DEVICE", text, 1);
 
@@ -49,7 +49,7 @@ static void *stream_on(const struct rd_device_ops *ops, int device)
 
 Test(device, there_are_as_many_as_the_setting_says)
 {
-	pretend("emulated:3");
+	use_devices("emulated:3");
 	cr_expect_eq(rondo_device_count(), 3);
 }
 
@@ -78,7 +78,7 @@ Test(device, a_setting_that_makes_no_sense_is_refused_with_the_choices)
 /* Eight GPUs in a ring of NVLinks, each the third from its neighbours by number. */
 Test(device, a_machine_from_a_file_says_how_many_there_are_and_who_reaches_whom)
 {
-	const struct rd_device_ops *ops = pretend(MACHINE("neighbours"));
+	const struct rd_device_ops *ops = use_devices(MACHINE("neighbours"));
 	struct rd_handle handle;
 	void *memory = alloc_on(7, 100), *mapped;
 	size_t size;
@@ -131,7 +131,7 @@ Test(device, none_means_none_and_says_so)
 
 Test(device, memory_is_zeroed_and_found_from_its_first_byte_to_its_last)
 {
-	const struct rd_device_ops *ops = pretend("emulated:2");
+	const struct rd_device_ops *ops = use_devices("emulated:2");
 	size_t size = 3 * (size_t)sysconf(_SC_PAGESIZE);
 	char *memory = alloc_on(1, size);
 	struct rd_allocation allocation;
@@ -153,7 +153,7 @@ Test(device, memory_is_zeroed_and_found_from_its_first_byte_to_its_last)
 
 Test(device, memory_allocated_again_has_another_id)
 {
-	const struct rd_device_ops *ops = pretend("emulated:1");
+	const struct rd_device_ops *ops = use_devices("emulated:1");
 	struct rd_allocation first, second;
 	void *memory = alloc_on(0, 100);
 
@@ -167,7 +167,7 @@ Test(device, memory_allocated_again_has_another_id)
 
 Test(device, one_that_is_not_there_is_an_error)
 {
-	const struct rd_device_ops *ops = pretend("emulated:2");
+	const struct rd_device_ops *ops = use_devices("emulated:2");
 	void *memory;
 	rondo_stream *stream;
 
@@ -197,7 +197,7 @@ static int use_handle(const struct rd_device_ops *ops, const struct rd_handle *h
 
 Test(device, a_handle_maps_the_same_bytes_in_another_process, .timeout = 60)
 {
-	const struct rd_device_ops *ops = pretend("emulated:2");
+	const struct rd_device_ops *ops = use_devices("emulated:2");
 	int gate[2], status;
 
 	cr_assert_eq(pipe(gate), 0);
@@ -226,7 +226,7 @@ Test(device, a_handle_maps_the_same_bytes_in_another_process, .timeout = 60)
 
 Test(device, a_handle_that_is_none_is_refused_and_leaves_nothing)
 {
-	const struct rd_device_ops *ops = pretend("emulated:1");
+	const struct rd_device_ops *ops = use_devices("emulated:1");
 	int files = contract_open_files(), maps = contract_shared_maps();
 	char *memory = alloc_on(0, 100);
 	struct rd_handle handle, broken;
@@ -245,7 +245,7 @@ Test(device, a_handle_that_is_none_is_refused_and_leaves_nothing)
 
 Test(device, without_handles_none_is_given)
 {
-	const struct rd_device_ops *ops = pretend("emulated:1,no-handles");
+	const struct rd_device_ops *ops = use_devices("emulated:1,no-handles");
 	char *memory = alloc_on(0, 100);
 	struct rd_handle handle;
 
@@ -265,12 +265,12 @@ static bool stays_zero(const uint32_t *flag)
 
 Test(device, a_stream_does_its_work_in_order_and_waits_for_words)
 {
-	const struct rd_device_ops *ops = pretend("emulated:1");
+	const struct rd_device_ops *ops = use_devices("emulated:1");
 	void *stream = stream_on(ops, 0);
 	uint32_t go = 0, gone = 0;
 	char a[8] = "first", b[8] = "", c[8] = "";
 
-	/* b gets what a holds when the word comes; c what b held then. */
+	/* b gets the value of a when the flag is written; c the value of b at that time. */
 	cr_assert_eq(ops->wait_flag(0, stream, &go, 1), 0);
 	cr_assert_eq(ops->copy(0, stream, b, a, sizeof(a)), 0);
 	cr_assert_eq(ops->copy(0, stream, c, b, sizeof(b)), 0);
@@ -286,7 +286,7 @@ Test(device, a_stream_does_its_work_in_order_and_waits_for_words)
 
 Test(device, words_count_in_circles)
 {
-	const struct rd_device_ops *ops = pretend("emulated:1");
+	const struct rd_device_ops *ops = use_devices("emulated:1");
 	void *stream = stream_on(ops, 0);
 	uint32_t go = UINT32_MAX - 1, gone = 0;
 
@@ -302,14 +302,14 @@ Test(device, words_count_in_circles)
 
 Test(device, a_stream_that_follows_another_comes_after_it)
 {
-	const struct rd_device_ops *ops = pretend("emulated:1");
+	const struct rd_device_ops *ops = use_devices("emulated:1");
 	void *first = stream_on(ops, 0), *second = stream_on(ops, 0);
 	uint32_t go = 0, gone = 0;
 
 	cr_assert_eq(ops->wait_flag(0, first, &go, 1), 0);
 	cr_assert_eq(ops->stream_follow(0, second, first), 0);
 	cr_assert_eq(ops->write_flag(0, second, &gone, 1), 0);
-	/* What comes later on the first is not waited for. */
+	/* Later work on the first stream is not waited for. */
 	cr_assert_eq(ops->wait_flag(0, first, &go, 2), 0);
 	cr_expect(stays_zero(&gone));
 	rd_flag_write(&go, 1);
@@ -323,7 +323,7 @@ Test(device, a_stream_that_follows_another_comes_after_it)
 /* Two events, and in between a gate that is shut for two milliseconds at least. */
 Test(device, events_time_what_runs_between_them, .timeout = 60)
 {
-	const struct rd_device_ops *ops = pretend("emulated:2");
+	const struct rd_device_ops *ops = use_devices("emulated:2");
 	rondo_event *first, *last, *never;
 	rondo_stream *stream, *other, *host;
 	uint32_t gate = 0, reached = 0;
@@ -369,7 +369,7 @@ Test(device, events_time_what_runs_between_them, .timeout = 60)
 
 Test(device, streams_leave_nothing_behind)
 {
-	const struct rd_device_ops *ops = pretend("emulated:4");
+	const struct rd_device_ops *ops = use_devices("emulated:4");
 	int files = contract_open_files();
 	uint32_t flag = 0;
 
@@ -385,7 +385,7 @@ Test(device, streams_leave_nothing_behind)
 
 Test(device, a_stream_that_is_asked_does_not_wait)
 {
-	const struct rd_device_ops *ops = pretend("emulated:1");
+	const struct rd_device_ops *ops = use_devices("emulated:1");
 	void *stream = stream_on(ops, 0);
 	rondo_stream *wrapped;
 	uint32_t go = 0;
@@ -403,7 +403,7 @@ Test(device, a_stream_that_is_asked_does_not_wait)
 
 Test(device, copies_go_between_all_memory_in_a_streams_order)
 {
-	const struct rd_device_ops *ops = pretend("emulated:2");
+	const struct rd_device_ops *ops = use_devices("emulated:2");
 	char *here = alloc_on(0, 8), *there = alloc_on(1, 8), host[8] = "abc", back[8] = "";
 	rondo_stream *stream, *host_stream;
 
@@ -425,7 +425,7 @@ Test(device, copies_go_between_all_memory_in_a_streams_order)
 
 Test(device, a_stream_of_another_device_cannot_be_wrapped)
 {
-	const struct rd_device_ops *ops = pretend("emulated:2");
+	const struct rd_device_ops *ops = use_devices("emulated:2");
 	void *theirs = stream_on(ops, 1);
 	rondo_stream *stream;
 

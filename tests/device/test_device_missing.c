@@ -1,5 +1,5 @@
-/* Devices that are asked for and are not there, and device memory that Rondo can do nothing with:
-   each is one line that says what is missing. */
+/* Devices that a setting names and that are missing, and device memory that Rondo cannot use: each
+   error is one line with the reason. */
 #include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static int create(rondo_comm **comm, int gpu)
 	return rondo_comm_create(comm, &config);
 }
 
-static void expect_said(const char *words)
+static void expect_error_text(const char *words)
 {
 	cr_expect(strstr(rondo_last_error(), words), "\"%s\" is not in \"%s\"", words,
 		rondo_last_error());
@@ -32,11 +32,12 @@ static void expect_what_is_missing(void)
 	void *driver = dlopen("libcuda.so.1", RTLD_LAZY);
 
 	if (strstr(rondo_last_error(), "this build of Rondo has no CUDA"))
-		expect_said("build it where the CUDA toolkit is");
+		expect_error_text("build it where the CUDA toolkit is");
 	else if (driver)
-		expect_said("sees no device (look at nvidia-smi, and at CUDA_VISIBLE_DEVICES)");
+		expect_error_text(
+			"sees no device (look at nvidia-smi, and at CUDA_VISIBLE_DEVICES)");
 	else
-		expect_said("there is no CUDA driver here (libcuda.so.1): install NVIDIA's");
+		expect_error_text("there is no CUDA driver here (libcuda.so.1): install NVIDIA's");
 }
 
 /* No driver, or (cuda_without_a_device) one that sees none. */
@@ -53,7 +54,7 @@ Test(device_missing, cuda_that_is_asked_for_and_is_not_there_is_an_error)
 	expect_what_is_missing();
 	cr_expect_eq(create(&comm, -1), RONDO_UNSUPPORTED);
 	cr_expect_null(comm);
-	expect_said("RONDO_DEVICE is \"cuda\", but ");
+	expect_error_text("RONDO_DEVICE is \"cuda\", but ");
 	expect_what_is_missing();
 }
 
@@ -63,8 +64,9 @@ Test(device_missing, a_rank_that_is_given_a_device_where_there_is_none_is_refuse
 
 	setenv("RONDO_DEVICE", "none", 1);
 	cr_expect_eq(create(&comm, 0), RONDO_UNSUPPORTED);
-	expect_said("rank 0 is to use device 0 (RONDO_GPU, or gpu in struct rondo_config), but "
-		    "RONDO_DEVICE is \"none\"");
+	expect_error_text(
+		"rank 0 is to use device 0 (RONDO_GPU, or gpu in struct rondo_config), but "
+		"RONDO_DEVICE is \"none\"");
 	cr_assert_eq(create(&comm, -1), 0, "%s", rondo_last_error());
 	cr_expect_eq(rondo_comm_destroy(comm), 0);
 }
@@ -75,7 +77,7 @@ Test(device_missing, a_device_beyond_the_last_is_refused_with_those_there_are)
 
 	setenv("RONDO_DEVICE", "emulated:2", 1);
 	cr_expect_eq(create(&comm, 2), RONDO_SETTING);
-	expect_said(
+	expect_error_text(
 		"rank 0 is to use device 2, but there are 2 here: set RONDO_GPU, or gpu in struct "
 		"rondo_config, to one of 0 to 1");
 }
@@ -86,7 +88,7 @@ Test(device_missing, a_machine_that_cannot_be_had_ends_the_making_of_a_comm)
 
 	setenv("RONDO_DEVICE", "emulated:/no/such.json", 1);
 	cr_expect_eq(create(&comm, -1), RONDO_UNSUPPORTED);
-	expect_said("RONDO_DEVICE is \"emulated:/no/such.json\", but ");
+	expect_error_text("RONDO_DEVICE is \"emulated:/no/such.json\", but ");
 }
 
 /* ---- GPUs for which there are no kernels --------------------------------------------------- */
@@ -131,13 +133,15 @@ Test(device_missing, a_gpu_for_which_there_are_no_kernels_counts_as_none)
 	cr_expect_eq(rondo_broadcast(comm, host, host, 16, RONDO_F32, 0, NULL), 0);
 	cr_assert_eq(program.alloc((void **)&memory, 64), 0);
 	cr_expect_eq(rondo_broadcast(comm, memory, memory, 16, RONDO_F32, 0, NULL), RONDO_INVALID);
-	expect_said("is device memory, but device 0 has compute capability 7.5, and this build's "
-		    "kernels need ");
+	expect_error_text(
+		"is device memory, but device 0 has compute capability 7.5, and this build's "
+		"kernels need ");
 	cr_expect_eq(rondo_comm_destroy(comm), 0);
 	cr_expect_eq(rondo_device_count(), 0);
 	cr_expect_eq(create(&comm, 0), RONDO_UNSUPPORTED);
-	expect_said("is to use device 0 (RONDO_GPU, or gpu in struct rondo_config), but device 0 "
-		    "has compute capability 7.5");
+	expect_error_text(
+		"is to use device 0 (RONDO_GPU, or gpu in struct rondo_config), but device 0 "
+		"has compute capability 7.5");
 	text = captured_stderr_end();
 	cr_expect_eq(count_of(text, "capability"), 1, "%s", text);
 	cr_expect(strstr(text, "2 of 2 GPUs are not used: device 0 has "), "%s", text);
@@ -156,7 +160,7 @@ Test(device_missing, gpus_beside_one_without_kernels_keep_their_numbers)
 	cr_assert_eq(create(&comm, 1), 0, "%s", rondo_last_error());
 	cr_expect_eq(rondo_comm_destroy(comm), 0);
 	cr_expect_eq(rondo_mem_alloc_on(&memory, 64, 0), RONDO_UNSUPPORTED);
-	expect_said("device 0 has compute capability 7.5");
+	expect_error_text("device 0 has compute capability 7.5");
 	cr_assert_eq(rondo_mem_alloc_on(&memory, 64, 1), 0, "%s", rondo_last_error());
 	cr_expect_eq(rondo_mem_free(memory), 0);
 }
@@ -188,18 +192,18 @@ static void expect_refused(const char *why)
 	cr_assert_eq(create(&comm, -1), 0, "%s", rondo_last_error());
 	cr_expect_eq(rondo_all_reduce(comm, memory, memory + 64, 16, RONDO_F32, RONDO_SUM, NULL),
 		RONDO_INVALID);
-	expect_said("all_reduce: send is device memory, but ");
-	expect_said(why);
+	expect_error_text("all_reduce: send is device memory, but ");
+	expect_error_text(why);
 	cr_expect_eq(rondo_broadcast(comm, host, memory, 16, RONDO_F32, 0, NULL), RONDO_INVALID);
-	expect_said("broadcast: recv is device memory, but ");
+	expect_error_text("broadcast: recv is device memory, but ");
 	cr_expect_eq(rondo_copy(host, memory, 64, NULL), RONDO_UNSUPPORTED);
-	expect_said(why);
+	expect_error_text(why);
 	/* Host memory is as good as ever. */
 	cr_expect_eq(rondo_broadcast(comm, host, host, 16, RONDO_F32, 0, NULL), 0);
 	cr_expect_eq(rondo_comm_destroy(comm), 0);
 }
 
-/* A build without CUDA; in one with it, a driver of which we know nothing but that. */
+/* A build without CUDA; in one with it, a driver with that alone. */
 Test(device_missing, device_memory_is_refused_where_there_is_no_cuda)
 {
 	unsetenv("RONDO_DEVICE");

@@ -1,6 +1,6 @@
 /*
- * A pretend libcublas, on top of the emulated driver: products by OpenBLAS, in the order of the
- * handle's stream. What train/cuda/cuda.c could get wrong and cuBLAS refuses is refused. Each shape
+ * An emulated libcublas, on top of the emulated driver: products by OpenBLAS, in the order of the
+ * handle's stream. It refuses what cuBLAS refuses of train/cuda/cuda.c. Each shape
  * of a product has code of its own, which is loaded when it comes first.
  */
 #include <cblas.h>
@@ -115,7 +115,7 @@ static bool makes_sense(cublasHandle_t handle, const struct product *p)
 {
 	CUcontext context = NULL;
 
-	/* Nothing to add up, of which cuBLAS's manual says nothing. */
+	/* Nothing to add up: cuBLAS's manual defines no result. */
 	if (p->m <= 0 || p->n <= 0 || p->k <= 0)
 		return false;
 	return cuCtxGetCurrent(&context) == CUDA_SUCCESS && context == handle->context &&

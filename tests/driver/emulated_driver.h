@@ -1,4 +1,4 @@
-/* What the parts of the emulated driver know of each other. */
+/* The interface between the parts of the emulated driver in C and in C++. */
 #ifndef EMULATED_H
 #define EMULATED_H
 

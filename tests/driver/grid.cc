@@ -27,7 +27,7 @@ struct meeting_point {
 struct coroutine {
 	ucontext_t context;
 	unsigned thread, block;
-	unsigned meetings; /* waits until its block has had so many */
+	unsigned meetings; /* the number of meetings that it waits for */
 	bool over;
 };
 

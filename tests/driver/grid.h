@@ -11,7 +11,7 @@ struct place {
 };
 
 extern thread_local struct place threadIdx, blockIdx, blockDim, gridDim;
-/* What the calling thread's block shares. */
+/* Memory that the calling thread's block shares. */
 extern thread_local void *block_memory;
 
 /* Waits for all threads of the block. */

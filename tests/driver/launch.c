@@ -23,7 +23,7 @@ EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
 	return done(current() < 0 || *(const uint32_t *)image != 0xba55ed50);
 }
 
-/* Whichever module it is asked of has all kernels. */
+/* Every module has all kernels. */
 EXPORT CUresult cuModuleGetFunction(CUfunction *kernel, CUmodule module, const char *name)
 {
 	static const char *const kinds[] = { "work", "steps" };

@@ -13,7 +13,7 @@ EXPORT CUresult cuMemAlloc(CUdeviceptr *memory, size_t size)
 
 EXPORT CUresult cuMemFree(CUdeviceptr memory)
 {
-	/* What is queued on a lost device may still come to it. */
+	/* Work that is queued on a lost device may still access it. */
 	if (is_lost())
 		return CUDA_ERROR_LAUNCH_FAILED;
 	return current() < 0 ? CUDA_ERROR_INVALID_CONTEXT : done(rd_emulated.free((void *)memory));

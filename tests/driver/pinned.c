@@ -1,4 +1,4 @@
-/* Host memory that the driver knows: allocated by it, or registered. */
+/* Pinned host memory: allocated by the driver, or registered. */
 #include "state.h"
 
 #define PINNED_MAX 1024

@@ -14,7 +14,7 @@
 
 struct CUctx_st {
 	int device;
-	pthread_mutex_t lock; /* held for a moment by whatever queues work */
+	pthread_mutex_t lock; /* a thread that queues work takes it for a moment */
 };
 
 /* Whether the device of EMULATED_LAUNCHES is lost. */

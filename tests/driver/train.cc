@@ -16,7 +16,7 @@
 using std::exp;
 using std::log;
 
-/* What a block shares is the process's: no two blocks run at a time. */
+/* A block's shared memory is the process's: no two blocks run at a time. */
 #undef __shared__
 #define __shared__ static
 #define TRAIN_THREADS 8

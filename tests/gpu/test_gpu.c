@@ -1,6 +1,6 @@
 /*
  * Many mixed calls on devices, through the public header alone: on real GPUs where there are some
- * (tests/gpu.sh has these run longer, by GPU_CALLS), and on pretend ones everywhere.
+ * (tests/gpu.sh has these run longer, by GPU_CALLS), and on emulated ones everywhere.
  */
 #include <criterion/criterion.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@ TestSuite(gpu, .init = gpu_die_with_parent);
 
 #define COUNT_MAX 20000
 
-/* A world that may take so long is for many calls. */
+/* The limit of a world that makes many calls. */
 #define LONG_MS 400000
 
 static int calls_to_make(int otherwise)
@@ -88,7 +88,7 @@ static size_t count_of(int call)
 	return dice(call, 1) % 4 ? dice(call, 2) % 300 + 1 : dice(call, 2) % COUNT_MAX + 1;
 }
 
-/* To the rank so many further, and from the one so many before. */
+/* Sends to the rank `by` places on, and receives from the one as far back. */
 static int shift(struct rank_env *env, const struct buffers *b, size_t count, int by)
 {
 	int rank = env->rank, size = env->size;

@@ -46,13 +46,13 @@ static int meet_once(struct rank_env *env)
 	return 0;
 }
 
-/* One line says how a comm's calls run on devices, and what has decided it. */
+/* One log line has the way of a comm's calls on devices, and its reason. */
 Test(gpu, the_way_that_is_taken_is_told_with_its_reason, .timeout = 60)
 {
 	static const struct {
 		struct variant variant;
 		const char *words;
-	} told[] = {
+	} cases[] = {
 		{ { "emulated:4", "auto", true, NULL, 0 }, "fused (all ranks in one process)" },
 		{ { "emulated:4", "auto", false, NULL, 0 },
 			"fused (all ranks run at the same time)" },
@@ -68,8 +68,8 @@ Test(gpu, the_way_that_is_taken_is_told_with_its_reason, .timeout = 60)
 
 	setenv("RONDO_DEBUG", "INFO", 1);
 	setenv("RONDO_DEBUG_SUBSYS", "ROUTE", 1);
-	for (size_t i = 0; i < sizeof(told) / sizeof(*told); i++) {
-		struct trial trial = { &told[i].variant, 2, meet_once, 0 };
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct trial trial = { &cases[i].variant, 2, meet_once, 0 };
 		const char *text;
 		int failed;
 
@@ -77,7 +77,7 @@ Test(gpu, the_way_that_is_taken_is_told_with_its_reason, .timeout = 60)
 		failed = in_child(run_trial, &trial);
 		text = captured_stderr_end();
 		cr_expect_eq(failed, 0);
-		cr_expect_eq(count_of(text, told[i].words), 2, "%s: %s", told[i].words, text);
+		cr_expect_eq(count_of(text, cases[i].words), 2, "%s: %s", cases[i].words, text);
 	}
 }
 
@@ -272,8 +272,7 @@ Test(gpu, factors_and_functions_of_the_programs_own_are_applied, .timeout = 120)
 	try_variants(3, own_operations, 0, true);
 }
 
-/* Nothing but the program's own functions goes through host memory where all reach all. (What
-   messages do is said above.) */
+/* Where all ranks reach all, only calls with the program's own functions go through host memory. */
 static int only_functions_are_staged(struct rank_env *env)
 {
 	const struct variant *variant = env->argument;
@@ -283,21 +282,21 @@ static int only_functions_are_staged(struct rank_env *env)
 	if (env->create_error)
 		return world_report(env, "create: %s", rondo_last_error());
 	for (int collective = 0; collective < RD_TRANSFER; collective++) {
-		struct rd_call asked = { .problem = problem_of(env, collective, 0),
+		struct rd_call call = { .problem = problem_of(env, collective, 0),
 			.type = RONDO_I32,
 			.op = RONDO_LXOR,
 			.count = 100 };
 
-		if (rd_gpu_work(env->comm->gpu, &asked, &work) !=
+		if (rd_gpu_work(env->comm->gpu, &call, &work) !=
 			(variant->becomes == RD_KERNEL_FUSED ||
 				variant->becomes == RD_KERNEL_STEPPED))
 			return world_report(env, "%s", rd_collective_name(collective));
-		asked.user_op = &function;
-		if (rd_gpu_work(env->comm->gpu, &asked, &work))
+		call.user_op = &function;
+		if (rd_gpu_work(env->comm->gpu, &call, &work))
 			return world_report(
 				env, "%s by a function", rd_collective_name(collective));
 	}
-	/* Who leaves while another is still being made is missed. */
+	/* No rank leaves while another is still being created. */
 	return expect_error(env, rondo_barrier(env->comm, NULL), 0);
 }
 
@@ -306,20 +305,19 @@ Test(gpu, only_functions_of_the_programs_own_go_through_host_memory, .timeout = 
 	try_variants(2, only_functions_are_staged, 0, true);
 }
 
-/* As fused kernels are told. Elements a block has: one too many for all of them, or as many as can
- * be. */
+/* Whether the host makes this a small call: of the most elements that may be, or of one too many. */
 static bool is_small(
 	struct rank_env *env, int collective, bool too_many, struct rd_vcounts *vcounts)
 {
 	struct rd_problem problem = problem_of(env, collective, 0);
-	struct rd_call asked = { .problem = problem,
+	struct rd_call call = { .problem = problem,
 		.type = RONDO_F64,
 		.count = (RD_LL_BUFFER_SIZE / 8 - 1) / (size_t)rd_blocks(&problem) + too_many,
 		.vcounts = vcounts };
 	struct rd_work work;
 
-	rd_gpu_work(env->comm->gpu, &asked, &work);
-	rd_gpu_fuse(env->comm->gpu, &asked, &work);
+	rd_gpu_work(env->comm->gpu, &call, &work);
+	rd_gpu_fuse(env->comm->gpu, &call, &work);
 	return work.small;
 }
 

@@ -22,7 +22,7 @@ TestSuite(gpu_small, .init = gpu_die_with_parent);
 /* Longer than any test. */
 #define NEVER_MS 300000
 
-struct asked {
+struct request {
 	enum rd_collective collective;
 	rondo_type type;
 	rondo_op op;
@@ -31,26 +31,26 @@ struct asked {
 	bool in_place;
 };
 
-static int call(rondo_comm *comm, const struct asked *asked, const void *in, void *out,
+static int call(rondo_comm *comm, const struct request *request, const void *in, void *out,
 	rondo_stream *stream)
 {
-	return call_collective(comm, asked->collective, in, out, asked->count, asked->type,
-		asked->op, asked->root, stream);
+	return call_collective(comm, request->collective, in, out, request->count, request->type,
+		request->op, request->root, stream);
 }
 
 /* The call in a buffer of ROOM bytes for the input, and another for the output. */
 static int call_in(
-	rondo_comm *comm, const struct asked *asked, char *in, char *out, rondo_stream *stream)
+	rondo_comm *comm, const struct request *request, char *in, char *out, rondo_stream *stream)
 {
-	size_t ours = rondo_comm_rank(comm) * asked->count * rondo_type_size(asked->type);
+	size_t ours = rondo_comm_rank(comm) * request->count * rondo_type_size(request->type);
 
-	if (!asked->in_place)
-		return call(comm, asked, in, out, stream);
-	if (asked->collective == RD_ALL_GATHER || asked->collective == RD_GATHER)
-		return call(comm, asked, in + ours, in, stream);
-	if (asked->collective == RD_REDUCE_SCATTER || asked->collective == RD_SCATTER)
-		return call(comm, asked, in, in + ours, stream);
-	return call(comm, asked, in, in, stream);
+	if (!request->in_place)
+		return call(comm, request, in, out, stream);
+	if (request->collective == RD_ALL_GATHER || request->collective == RD_GATHER)
+		return call(comm, request, in + ours, in, stream);
+	if (request->collective == RD_REDUCE_SCATTER || request->collective == RD_SCATTER)
+		return call(comm, request, in, in + ours, stream);
+	return call(comm, request, in, in, stream);
 }
 
 /* ---- Beside the host ----------------------------------------------------------------------- */
@@ -84,45 +84,46 @@ static void close_both(struct both *both)
 }
 
 /* Of floats, ranks have the same where they are added: such sums are exact. */
-static void fill_in(struct rank_env *env, const struct asked *asked, char *in)
+static void fill_in(struct rank_env *env, const struct request *request, char *in)
 {
-	size_t size = rondo_type_size(asked->type);
-	size_t shift = rd_collective_reduces(asked->collective) ? 0 : (size_t)env->rank;
+	size_t size = rondo_type_size(request->type);
+	size_t shift = rd_collective_reduces(request->collective) ? 0 : (size_t)env->rank;
 
 	for (size_t i = 0; i < ROOM / size; i++)
-		gpu_put_element(in + i * size, asked->type, i + shift, env->rank);
+		gpu_put_element(in + i * size, request->type, i + shift, env->rank);
 }
 
 /* The whole buffers are compared, with what no call is to touch. */
-static int beside_the_host(struct rank_env *env, struct both *both, const struct asked *asked)
+static int beside_the_host(struct rank_env *env, struct both *both, const struct request *request)
 {
-	char *where = asked->in_place ? both->in : both->out;
-	char *right = asked->in_place ? both->host_in : both->host_out;
+	char *where = request->in_place ? both->in : both->out;
+	char *right = request->in_place ? both->host_in : both->host_out;
 
-	fill_in(env, asked, both->host_in);
+	fill_in(env, request, both->host_in);
 	memset(both->host_out, 0x55, ROOM);
 	TRY(rondo_copy(both->in, both->host_in, ROOM, both->stream));
 	TRY(rondo_copy(both->out, both->host_out, ROOM, both->stream));
-	TRY(call_in(env->comm, asked, both->in, both->out, both->stream));
+	TRY(call_in(env->comm, request, both->in, both->out, both->stream));
 	TRY(rondo_copy(both->got, where, ROOM, both->stream));
 	TRY(rondo_stream_synchronize(both->stream));
-	TRY(call_in(env->comm, asked, both->host_in, both->host_out, NULL));
+	TRY(call_in(env->comm, request, both->host_in, both->host_out, NULL));
 	for (size_t i = 0; i < ROOM; i++)
 		if (both->got[i] != right[i])
 			return world_report(env,
 				"%s of %zu %s %s, root %d%s: byte %zu is %d, not %d",
-				rd_collective_name(asked->collective), asked->count,
-				rondo_type_name(asked->type), rondo_op_name(asked->op), asked->root,
-				asked->in_place ? ", in place" : "", i, both->got[i], right[i]);
+				rd_collective_name(request->collective), request->count,
+				rondo_type_name(request->type), rondo_op_name(request->op),
+				request->root, request->in_place ? ", in place" : "", i,
+				both->got[i], right[i]);
 	return 0;
 }
 
 /* Elements of the longest small call. */
-static size_t most(struct rank_env *env, const struct asked *asked)
+static size_t most(struct rank_env *env, const struct request *request)
 {
-	struct rd_problem problem = { .collective = asked->collective, .size = env->size };
+	struct rd_problem problem = { .collective = request->collective, .size = env->size };
 
-	return (RD_LL_BUFFER_SIZE - 8) / (rd_blocks(&problem) * rondo_type_size(asked->type));
+	return (RD_LL_BUFFER_SIZE - 8) / (rd_blocks(&problem) * rondo_type_size(request->type));
 }
 
 static int try_type(struct rank_env *env, struct both *both, rondo_type type)
@@ -131,17 +132,17 @@ static int try_type(struct rank_env *env, struct both *both, rondo_type type)
 
 	for (int collective = 0; collective < RD_COLLECTIVE_COUNT; collective++)
 		for (int i = 0; i < 4 && !wrong && collective != RD_TRANSFER; i++, turn++) {
-			struct asked asked = { .collective = collective,
+			struct request request = { .collective = collective,
 				.type = type,
 				.root = turn % env->size,
 				.in_place = (type + i) % 2 };
-			size_t counts[] = { 1, 37, most(env, &asked), most(env, &asked) + 1 };
+			size_t counts[] = { 1, 37, most(env, &request), most(env, &request) + 1 };
 
-			asked.count = counts[i];
+			request.count = counts[i];
 			do
-				asked.op = (rondo_op)((asked.op + turn) % RONDO_OP_COUNT);
-			while (!rondo_op_applies(asked.op, type) && ++turn);
-			wrong = beside_the_host(env, both, &asked);
+				request.op = (rondo_op)((request.op + turn) % RONDO_OP_COUNT);
+			while (!rondo_op_applies(request.op, type) && ++turn);
+			wrong = beside_the_host(env, both, &request);
 		}
 	return wrong;
 }
@@ -196,7 +197,7 @@ static int run_ahead(struct rank_env *env)
 	enum { CALLS = 12 };
 	static atomic_int queued;
 	struct both *both;
-	struct asked asked = { RD_BROADCAST, RONDO_I32, RONDO_SUM, 3, 0, false };
+	struct request request = { RD_BROADCAST, RONDO_I32, RONDO_SUM, 3, 0, false };
 	int wrong = open_both(env, &both), *host;
 
 	if (wrong)
@@ -211,9 +212,9 @@ static int run_ahead(struct rank_env *env)
 	if (env->rank == 1)
 		usleep(50000);
 	for (int i = 0; i < CALLS; i++, queued += env->rank == 0) {
-		asked.collective = i % 2 ? RD_SCATTER : RD_BROADCAST;
-		asked.count = i % 2 ? 1 : 3;
-		TRY(call(env->comm, &asked, both->in + i * 12, both->out + i * 12, both->stream));
+		request.collective = i % 2 ? RD_SCATTER : RD_BROADCAST;
+		request.count = i % 2 ? 1 : 3;
+		TRY(call(env->comm, &request, both->in + i * 12, both->out + i * 12, both->stream));
 	}
 	TRY(rondo_copy(both->got, both->out, CALLS * 12, both->stream));
 	TRY(rondo_stream_synchronize(both->stream));
@@ -295,8 +296,8 @@ Test(gpu_small, a_copy_to_memory_that_is_not_pinned_holds_up_no_peer, .timeout =
 /* Of one call, on the stream, which has come to its end. */
 static int one_call(struct rank_env *env, struct both *both, enum rd_collective collective)
 {
-	struct asked asked = { collective, RONDO_F32, RONDO_SUM, 3, 0, false };
-	int err = call(env->comm, &asked, both->in, both->out, both->stream);
+	struct request request = { collective, RONDO_F32, RONDO_SUM, 3, 0, false };
+	int err = call(env->comm, &request, both->in, both->out, both->stream);
 
 	return err ? err : rondo_stream_synchronize(both->stream);
 }
@@ -384,10 +385,10 @@ static int call_all(struct rank_env *env, const char *in, char *out, rondo_strea
 	int err = 0;
 
 	for (int collective = 0; collective < RD_COLLECTIVE_COUNT && !err; collective++) {
-		struct asked asked = { collective, RONDO_I32, RONDO_SUM, 5, 1, false };
+		struct request request = { collective, RONDO_I32, RONDO_SUM, 5, 1, false };
 
 		if (collective != RD_TRANSFER)
-			err = call(env->comm, &asked, in, out + collective * SLOT, stream);
+			err = call(env->comm, &request, in, out + collective * SLOT, stream);
 	}
 	return err;
 }
@@ -396,7 +397,7 @@ static int call_all(struct rank_env *env, const char *in, char *out, rondo_strea
 static int replay_once(struct rank_env *env, struct both *both, const struct gpu_graphs *cu,
 	void *exec, void *stream, rondo_stream *wrapped, int round)
 {
-	struct asked asked = { RD_ALL_REDUCE, RONDO_I32, RONDO_SUM, 5, 1, false };
+	struct request request = { RD_ALL_REDUCE, RONDO_I32, RONDO_SUM, 5, 1, false };
 	int *host = (int *)both->host_in;
 
 	for (int i = 0; i < 100; i++)
@@ -410,7 +411,7 @@ static int replay_once(struct rank_env *env, struct both *both, const struct gpu
 	if (memcmp(both->got, both->host_out, ROOM) != 0)
 		return world_report(env, "replay %d differs", round);
 	for (int i = 0; i < round % 4; i++)
-		TRY(call(env->comm, &asked, both->in, both->in + ROOM / 2, both->stream));
+		TRY(call(env->comm, &request, both->in, both->in + ROOM / 2, both->stream));
 	TRY(rondo_stream_synchronize(both->stream));
 	return 0;
 }

@@ -80,7 +80,7 @@ struct world {
 	const struct rd_algorithm *algorithm;
 	struct rd_problem problem; /* of no rank in particular */
 	struct rd_fifo *peer_fifos[RANKS];
-	struct rd_abort_flag halts[RANKS];
+	struct rd_abort_flag abort_flags[RANKS];
 	uint64_t timeout_ns;
 	uint32_t calls; /* made by earlier worlds */
 };
@@ -130,7 +130,7 @@ static void run_call(struct rank_env *env, const struct call *call, const void *
 	steps.moves = env->moves;
 	steps.move_count = env->move_count;
 	steps.scratch = env->scratch;
-	steps.abort_flag = (struct rd_abort_flag *)&world->halts[env->rank];
+	steps.abort_flag = (struct rd_abort_flag *)&world->abort_flags[env->rank];
 	steps.timeout_ns = world->timeout_ns;
 	memcpy(steps.peer_fifos, world->peer_fifos, sizeof(world->peer_fifos));
 	rd_emulated_steps(&steps);
@@ -373,8 +373,8 @@ Test(steps, silence_ends_the_kernel_and_names_the_peer, .timeout = 20)
 		.timeout_ns = 50000000 };
 
 	run_world(&world, all_but_one);
-	cr_expect_eq(world.halts[3].error, RD_ABORT_SILENCE);
-	cr_expect_eq(world.halts[3].peer, 2);
+	cr_expect_eq(world.abort_flags[3].error, RD_ABORT_SILENCE);
+	cr_expect_eq(world.abort_flags[3].peer, 2);
 }
 
 static void *all_but_one_and_stop(void *argument)
@@ -384,7 +384,7 @@ static void *all_but_one_and_stop(void *argument)
 	if (env->rank != 2)
 		return all_but_one(env);
 	for (int rank = 0; rank < 4; rank++)
-		__atomic_store_n(&env->world->halts[rank].stop, 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&env->world->abort_flags[rank].stop, 1, __ATOMIC_RELEASE);
 	return NULL;
 }
 
@@ -397,7 +397,7 @@ Test(steps, the_halt_word_ends_the_kernel, .timeout = 20)
 
 	run_world(&world, all_but_one_and_stop);
 	for (int rank = 0; rank < 4; rank++)
-		cr_expect_eq(world.halts[rank].error, 0);
+		cr_expect_eq(world.abort_flags[rank].error, 0);
 }
 
 static void *one_calls_otherwise(void *argument)
@@ -415,10 +415,10 @@ Test(steps, another_call_is_a_mismatch_that_names_the_peer, .timeout = 20)
 		.timeout_ns = 100000000 };
 
 	run_world(&world, one_calls_otherwise);
-	cr_expect_eq(world.halts[3].error, RD_ABORT_MISMATCH);
-	cr_expect_eq(world.halts[3].peer, 2);
-	cr_expect_eq(world.halts[2].error, RD_ABORT_MISMATCH);
-	cr_expect_eq(world.halts[2].peer, 1);
+	cr_expect_eq(world.abort_flags[3].error, RD_ABORT_MISMATCH);
+	cr_expect_eq(world.abort_flags[3].peer, 2);
+	cr_expect_eq(world.abort_flags[2].error, RD_ABORT_MISMATCH);
+	cr_expect_eq(world.abort_flags[2].peer, 1);
 }
 
 /* ---- Plans and memory ---------------------------------------------------------------------- */
