@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "gpu/messages.h"
 #include "gpu/peers.h"
-#include "gpu/transfers.h"
+#include "gpu/launch_transfers.h"
 
 /* Comms with devices in one process, at one time. */
 #define STREAM_FLAGS_MAX 256

@@ -7,7 +7,7 @@
 #include "gpu/launch.h"
 #include "gpu/messages.h"
 #include "gpu/progress.h"
-#include "gpu/transfers.h"
+#include "gpu/launch_transfers.h"
 
 /* ---- Checking calls ------------------------------------------------------------------------ */
 

@@ -7,7 +7,7 @@
  * are counted by pairs of ranks; other ranks take no part.
  *
  * Where all ranks are threads of one process and fused, kernels make the offers, on the device
- * flags, and no host takes part (transfer_work.h).
+ * flags, and no host takes part (launch_transfers.h).
  *
  * A rank's transfers to itself are copies. A buffer that cannot be mapped is staged: its offer is
  * marked so.
@@ -15,7 +15,6 @@
 #ifndef RD_TRANSFERS_H
 #define RD_TRANSFERS_H
 
-#include "device/device_stream.h"
 #include "gpu/gpu.h"
 #include "gpu/staging.h"
 
@@ -28,14 +27,6 @@ int rd_transfers_run(struct rd_stage **stage, struct rd_gpu *gpu, struct rd_task
    from: where each receive's bytes are, as addressed here. In the progress thread, too. */
 int rd_transfers_exchange(struct rd_stage **stage, struct rd_gpu *gpu, struct rd_task *tasks,
 	int count, const char *from[]);
-
-/* Queues transfers as one kernel on the caller's stream; from: as above, or NULL where peers'
-   kernels make the offers. In the caller's thread. */
-int rd_transfers_launch(struct rd_gpu *gpu, struct rd_device_stream *device_stream,
-	struct rd_task *tasks, int count, const char *const from[]);
-
-/* Frees the lists of long groups, when all that was launched has run. */
-void rd_transfers_free_lists(struct rd_gpu *gpu);
 
 /* A peer that has not taken what it was offered; this rank itself: there is none. */
 int rd_transfers_missing_peer(const struct rd_gpu *gpu);
