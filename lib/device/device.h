@@ -21,7 +21,7 @@
 #include "device/transfer_work.h"
 #include "device/work.h"
 
-/* Device memory as one allocation; what a pointer lies in. */
+/* An allocation of device memory. */
 struct rd_allocation {
 	int device;
 	uint64_t id; /* of this process's allocations; memory that is freed takes its id along */

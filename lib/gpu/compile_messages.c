@@ -20,7 +20,7 @@ static size_t round_up(size_t value, size_t unit)
 	return (value + unit - 1) / unit * unit;
 }
 
-/* ---- Mail ---------------------------------------------------------------------------------- */
+/* ---- Fifos --------------------------------------------------------------------------------- */
 
 size_t rd_fifo_slot_size(int size, int channels)
 {

@@ -15,8 +15,8 @@ void rd_progress_destroy(struct rd_progress_thread *progress);
 /* Waits until the call of this number has finished, or failed. */
 void rd_progress_await(struct rd_progress_thread *progress, uint32_t number);
 
-/* Queues issued tasks of this comm. Their device stream writes flags->ready = number, and waits for
-   flags->finished. */
+/* Queues issued tasks of this comm. Their device stream writes `number` to its flag `ready` in
+   gpu->stream_flags, and waits for `finished` there. */
 int rd_progress_queue(
 	struct rd_progress_thread *progress, struct rd_task *tasks, int count, uint32_t number);
 

@@ -40,7 +40,7 @@ struct rd_stage {
 	void *in_stream; /* that, or the gpu's stream where each call is one part; NULL: nothing
 			    has begun */
 	uint32_t *arrived, queued; /* parts that are copied in; whose copy is queued */
-	char *memory; /* the flag, on a page of its own; then slots */
+	char *memory; /* begins with a page that holds the flag `arrived`; slots follow */
 	size_t size;
 	struct feed *feeds;
 	int feed_count, used; /* used: by the calls that run */

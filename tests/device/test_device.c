@@ -255,7 +255,7 @@ Test(device, without_handles_none_is_given)
 
 /* ---- Streams ------------------------------------------------------------------------------- */
 
-/* Whether a word stays 0 for longer than a stream takes that does not wait as it should. */
+/* Whether a flag stays 0 for longer than a stream takes that does not wait as it should. */
 static bool stays_zero(const uint32_t *flag)
 {
 	for (int i = 0; i < 20 && !__atomic_load_n(flag, __ATOMIC_ACQUIRE); i++)
@@ -263,7 +263,7 @@ static bool stays_zero(const uint32_t *flag)
 	return !__atomic_load_n(flag, __ATOMIC_ACQUIRE);
 }
 
-Test(device, a_stream_does_its_work_in_order_and_waits_for_words)
+Test(device, a_stream_does_its_work_in_order_and_waits_for_flags)
 {
 	const struct rd_device_ops *ops = use_devices("emulated:1");
 	void *stream = stream_on(ops, 0);

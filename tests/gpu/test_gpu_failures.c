@@ -107,8 +107,8 @@ static int shorten_by_one(struct rank_env *env, struct memory *memory)
 
 /*
  * All ranks' progress threads have met in the call, but rank 1's device does not get to it until
- * the comm has failed. The others' kernels begin late: what they say must come before their
- * progress threads' word.
+ * the comm has failed. The others' kernels begin late: their reports must come before those
+ * of their progress threads.
  */
 /* Rank 1 stays away until a line of the log names it, for longer than it may be silent. */
 static int when_one_comes_late(struct rank_env *env)
@@ -288,15 +288,15 @@ Test(gpu_failures, a_stream_waits_for_the_calls_of_a_group_before_the_one_that_i
 	cr_expect_eq(in_child(run_trial, &trial), 0);
 }
 
-/* Of this thread, so many words may still be written by streams before the device fails. */
-static _Thread_local int words_left = -1;
+/* Flags of this thread that streams may still write before the device fails; -1: any number. */
+static _Thread_local int flags_left = -1;
 
 static int write_or_fail(int device, void *stream, uint32_t *flag, uint32_t value)
 {
-	if (words_left == 0)
+	if (flags_left == 0)
 		return rd_fail(RONDO_SYSTEM, "the device is lost");
-	if (words_left > 0)
-		words_left--;
+	if (flags_left > 0)
+		flags_left--;
 	return rd_emulated_write_flag(device, stream, flag, value);
 }
 
@@ -327,7 +327,7 @@ static int when_a_device_is_lost(struct rank_env *env, bool waits)
 		rondo_all_reduce(env->comm, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM,
 			memory.stream);
 	if (env->rank == 1) {
-		words_left = 1;
+		flags_left = 1;
 		env->comm->gpu->ops = &ops;
 	}
 	err = rondo_group_end();

@@ -388,8 +388,8 @@ static void *all_but_one_and_stop(void *argument)
 	return NULL;
 }
 
-/* Without the halt word, the timeout would outlast the test. */
-Test(steps, the_halt_word_ends_the_kernel, .timeout = 20)
+/* Without the abort flag, the timeout would outlast the test. */
+Test(steps, the_abort_flag_ends_the_kernel, .timeout = 20)
 {
 	struct world world = { .algorithm = rd_algorithm_named("ring"),
 		.problem = { .collective = RD_ALL_REDUCE, .size = 4 },

@@ -1,7 +1,7 @@
 /*
  * Emulated GPUs: memory in memfds, handles by which other processes map that memory, streams as
  * threads (stream.c). The stream's thread runs kernels, with the host's
- * reductions (run.c).
+ * reductions (work.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,23 +32,23 @@ static bool shared_at_once(int device)
 /* ---- Memory -------------------------------------------------------------------------------- */
 
 /* An allocation of ours, or another process's that is mapped here (then imported). */
-struct block {
-	struct block *next;
+struct mapping {
+	struct mapping *next;
 	struct rd_allocation allocation;
 	int fd;
 	bool imported;
 };
 
 /* The bytes of a handle. */
-struct ticket {
+struct handle_data {
 	int64_t pid, fd, device;
 	uint64_t id, size;
 };
 
-_Static_assert(sizeof(struct ticket) <= sizeof(struct rd_handle), "a ticket fits in a handle");
+_Static_assert(sizeof(struct handle_data) <= sizeof(struct rd_handle), "its bytes fit in a handle");
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct block *blocks_known;
+static struct mapping *mappings;
 static uint64_t last_id;
 
 static bool find(const void *at, struct rd_allocation *allocation)
@@ -56,8 +56,8 @@ static bool find(const void *at, struct rd_allocation *allocation)
 	bool found = false;
 
 	pthread_mutex_lock(&lock);
-	for (const struct block *block = blocks_known; block && !found; block = block->next) {
-		const struct rd_allocation *candidate = &block->allocation;
+	for (const struct mapping *mapping = mappings; mapping && !found; mapping = mapping->next) {
+		const struct rd_allocation *candidate = &mapping->allocation;
 
 		found = (const char *)at >= candidate->base &&
 			(const char *)at < candidate->base + candidate->size;
@@ -75,40 +75,40 @@ static bool pageable(const void *at)
 	return false;
 }
 
-static int map_block(struct block *block)
+static int map_memory(struct mapping *mapping)
 {
-	struct rd_allocation *allocation = &block->allocation;
+	struct rd_allocation *allocation = &mapping->allocation;
 
 	allocation->base =
-		mmap(NULL, allocation->size, PROT_READ | PROT_WRITE, MAP_SHARED, block->fd, 0);
+		mmap(NULL, allocation->size, PROT_READ | PROT_WRITE, MAP_SHARED, mapping->fd, 0);
 	if (allocation->base == MAP_FAILED)
 		return rd_fail_errno("cannot map %zu bytes of an emulated GPU", allocation->size);
 	pthread_mutex_lock(&lock);
-	if (!block->imported)
+	if (!mapping->imported)
 		allocation->id = ++last_id;
-	block->next = blocks_known;
-	blocks_known = block;
+	mapping->next = mappings;
+	mappings = mapping;
 	pthread_mutex_unlock(&lock);
 	return 0;
 }
 
-static int open_block(struct block *block)
+static int create_memory(struct mapping *mapping)
 {
-	block->fd = memfd_create("rondo-gpu", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (block->fd < 0)
+	mapping->fd = memfd_create("rondo-gpu", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (mapping->fd < 0)
 		return rd_fail_errno("cannot make memory of an emulated GPU");
-	if (ftruncate(block->fd, (off_t)block->allocation.size) < 0 ||
-		fcntl(block->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+	if (ftruncate(mapping->fd, (off_t)mapping->allocation.size) < 0 ||
+		fcntl(mapping->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		return rd_fail_errno(
-			"cannot make %zu bytes of an emulated GPU", block->allocation.size);
-	return map_block(block);
+			"cannot make %zu bytes of an emulated GPU", mapping->allocation.size);
+	return map_memory(mapping);
 }
 
-static void free_block(struct block *block)
+static void free_mapping(struct mapping *mapping)
 {
-	if (block->fd >= 0)
-		close(block->fd);
-	free(block);
+	if (mapping->fd >= 0)
+		close(mapping->fd);
+	free(mapping);
 }
 
 static int alloc(int device, size_t size, void **memory)
@@ -121,28 +121,28 @@ static int alloc(int device, size_t size, void **memory)
 	if (size > SIZE_MAX / 2)
 		return rd_fail(RONDO_MEMORY, "%zu bytes are too many for an emulated GPU", size);
 
-	struct block *block = calloc(1, sizeof(*block));
+	struct mapping *mapping = calloc(1, sizeof(*mapping));
 
-	if (!block)
+	if (!mapping)
 		return rd_fail(RONDO_MEMORY, "no memory for an emulated GPU");
-	block->fd = -1;
-	block->allocation.device = device;
-	block->allocation.size = (size + page - 1) / page * page;
-	err = open_block(block);
+	mapping->fd = -1;
+	mapping->allocation.device = device;
+	mapping->allocation.size = (size + page - 1) / page * page;
+	err = create_memory(mapping);
 	if (err)
-		free_block(block);
+		free_mapping(mapping);
 	else
-		*memory = block->allocation.base;
+		*memory = mapping->allocation.base;
 	return err;
 }
 
-/* Takes the block that begins at base off the list; NULL: there is none. */
-static struct block *forget(const void *base, bool imported)
+/* Takes the mapping that begins at base off the list; NULL: there is none. */
+static struct mapping *forget(const void *base, bool imported)
 {
-	struct block *found = NULL;
+	struct mapping *found = NULL;
 
 	pthread_mutex_lock(&lock);
-	for (struct block **at = &blocks_known; *at && !found; at = &(*at)->next) {
+	for (struct mapping **at = &mappings; *at && !found; at = &(*at)->next) {
 		if ((*at)->allocation.base != base || (*at)->imported != imported)
 			continue;
 		found = *at;
@@ -153,93 +153,93 @@ static struct block *forget(const void *base, bool imported)
 	return found;
 }
 
-static void unmap(struct block *block)
+static void unmap(struct mapping *mapping)
 {
-	if (!block)
+	if (!mapping)
 		return;
-	munmap(block->allocation.base, block->allocation.size);
-	free_block(block);
+	munmap(mapping->allocation.base, mapping->allocation.size);
+	free_mapping(mapping);
 }
 
 static int emulated_free(void *memory)
 {
-	struct block *block = forget(memory, false);
+	struct mapping *mapping = forget(memory, false);
 
-	if (!block)
+	if (!mapping)
 		return rd_fail(RONDO_INVALID, "%p is not the start of device memory", memory);
-	unmap(block);
+	unmap(mapping);
 	return 0;
 }
 
 static int export(const void *base, struct rd_handle *handle)
 {
-	struct ticket ticket = { .pid = getpid(), .fd = -1 };
+	struct handle_data data = { .pid = getpid(), .fd = -1 };
 
 	if (!rd_emulated_has_handles())
 		return rd_fail(RONDO_UNSUPPORTED, "these emulated GPUs have no IPC handles");
 	pthread_mutex_lock(&lock);
-	for (const struct block *block = blocks_known; block; block = block->next) {
-		if (block->allocation.base != base || block->imported)
+	for (const struct mapping *mapping = mappings; mapping; mapping = mapping->next) {
+		if (mapping->allocation.base != base || mapping->imported)
 			continue;
-		ticket.fd = block->fd;
-		ticket.device = block->allocation.device;
-		ticket.id = block->allocation.id;
-		ticket.size = block->allocation.size;
+		data.fd = mapping->fd;
+		data.device = mapping->allocation.device;
+		data.id = mapping->allocation.id;
+		data.size = mapping->allocation.size;
 	}
 	pthread_mutex_unlock(&lock);
-	if (ticket.fd < 0)
+	if (data.fd < 0)
 		return rd_fail(RONDO_INVALID, "%p is not the start of device memory", base);
 	memset(handle, 0, sizeof(*handle));
-	memcpy(handle, &ticket, sizeof(ticket));
+	memcpy(handle, &data, sizeof(data));
 	return 0;
 }
 
-/* The size is the file's flag, which is sealed, and not the ticket's. */
-static int open_ticket(struct block *block, const struct ticket *ticket)
+/* Uses the file's size, which is sealed, and not the handle's. */
+static int open_handle(struct mapping *mapping, const struct handle_data *data)
 {
 	char path[64];
 	struct stat status;
 
-	snprintf(path, sizeof(path), "/proc/%lld/fd/%lld", (long long)ticket->pid,
-		(long long)ticket->fd);
-	block->fd = open(path, O_RDWR | O_CLOEXEC);
-	if (block->fd < 0)
+	snprintf(path, sizeof(path), "/proc/%lld/fd/%lld", (long long)data->pid,
+		(long long)data->fd);
+	mapping->fd = open(path, O_RDWR | O_CLOEXEC);
+	if (mapping->fd < 0)
 		return rd_fail_errno("cannot open the memory of process %lld's emulated GPU",
-			(long long)ticket->pid);
-	if (fstat(block->fd, &status) < 0 || (uint64_t)status.st_size != ticket->size ||
-		!(fcntl(block->fd, F_GET_SEALS) & F_SEAL_SHRINK))
+			(long long)data->pid);
+	if (fstat(mapping->fd, &status) < 0 || (uint64_t)status.st_size != data->size ||
+		!(fcntl(mapping->fd, F_GET_SEALS) & F_SEAL_SHRINK))
 		return rd_fail(RONDO_PROTOCOL,
 			"process %lld's handle is of no memory of an emulated GPU",
-			(long long)ticket->pid);
-	block->allocation.size = ticket->size;
-	return map_block(block);
+			(long long)data->pid);
+	mapping->allocation.size = data->size;
+	return map_memory(mapping);
 }
 
 static int import(int device, const struct rd_handle *handle, void **base, size_t *size)
 {
-	struct ticket ticket;
+	struct handle_data data;
 
-	memcpy(&ticket, handle, sizeof(ticket));
+	memcpy(&data, handle, sizeof(data));
 
-	int err = rd_emulated_reach(device, (int)ticket.device);
+	int err = rd_emulated_reach(device, (int)data.device);
 
 	if (err)
 		return err;
 
-	struct block *block = calloc(1, sizeof(*block));
+	struct mapping *mapping = calloc(1, sizeof(*mapping));
 
-	if (!block)
+	if (!mapping)
 		return rd_fail(RONDO_MEMORY, "no memory for a mapping");
-	block->imported = true;
-	block->allocation.device = (int)ticket.device;
+	mapping->imported = true;
+	mapping->allocation.device = (int)data.device;
 
-	err = open_ticket(block, &ticket);
+	err = open_handle(mapping, &data);
 	if (err) {
-		free_block(block);
+		free_mapping(mapping);
 		return err;
 	}
-	*base = block->allocation.base;
-	*size = block->allocation.size;
+	*base = mapping->allocation.base;
+	*size = mapping->allocation.size;
 	return 0;
 }
 
