@@ -76,8 +76,9 @@ struct rd_steps {
 	uint32_t signature; /* equal on all ranks, or the calls differ */
 	uint64_t timeout_ns; /* silence, before it gives up */
 	size_t element; /* bytes */
-	size_t count, chunk_count,
-		piece_count; /* elements in a block, a chunk, a slice of a chunk */
+	size_t count; /* elements in a block */
+	size_t chunk_count; /* elements in a chunk */
+	size_t piece_count; /* elements in a slice of a chunk */
 	size_t pieces;
 	size_t slot_size; /* bytes; a slice has no more */
 	struct rd_abort_flag *abort_flag;

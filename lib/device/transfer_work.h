@@ -19,8 +19,8 @@
 
 struct rd_transfer {
 	char *at; /* what is sent, or where what is received is to lie */
-	const char
-		*from; /* of a receive: where the sender has it; NULL: that comes with the offer */
+	/* Of a receive: where the sender has it; NULL: that comes with the offer. */
+	const char *from;
 	uint64_t count; /* elements */
 	uint32_t type, element; /* enum rondo_type; bytes */
 };

@@ -90,8 +90,8 @@ struct rd_abort_flag {
 
 struct rd_work {
 	int rank, size;
-	int type,
-		op; /* enum rondo_type, rondo_op (RONDO_AVG: a sum, divided by size at the last) */
+	int type; /* enum rondo_type */
+	int op; /* enum rondo_op (RONDO_AVG: a sum, divided by size at the last) */
 	int fused;
 	int exchanges; /* fused: peers' addresses come through the device flags; in and out hold our
 			  own alone */

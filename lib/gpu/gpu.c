@@ -294,9 +294,8 @@ static int check_kernels(const struct rondo_comm *comm, const struct rd_gpu_card
 	for (int rank = 1; rank < comm->size; rank++)
 		if (cards[rank].kernel != cards[0].kernel)
 			return rd_fail(RONDO_MISMATCH,
-				"RONDO_KERNEL is \"%s\" on rank %d and \"%s\" on rank 0: give it "
-				"the "
-				"same value on every rank",
+				"RONDO_KERNEL is \"%s\" on rank %d and \"%s\" on rank 0: "
+				"give it the same value on every rank",
 				kernel_name(cards[rank].kernel), rank,
 				kernel_name(cards[0].kernel));
 	return 0;

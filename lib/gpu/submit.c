@@ -51,9 +51,8 @@ static int check_buffer(const struct rondo_comm *comm, const struct rd_call *cal
 		return 0;
 	if (!*on_device)
 		return refuse(call, name,
-			"is no device memory (or was freed), but the stream is a device's: give it "
-			"host "
-			"memory on a host stream, or none");
+			"is no device memory (or was freed), but the stream is a device's: "
+			"give it host memory on a host stream, or none");
 	if (allocation.device < 0) {
 		rd_device(false);
 		return rd_fail(RONDO_INVALID, "%s: %s is device memory, but %s", name_of(call),
@@ -61,15 +60,13 @@ static int check_buffer(const struct rondo_comm *comm, const struct rd_call *cal
 	}
 	if (!comm->gpu)
 		return refuse(call, name,
-			"is device memory, but not every rank of this comm has a device: set gpu "
-			"in "
+			"is device memory, but not every rank of this comm has a device: set gpu in "
 			"struct rondo_config, RONDO_GPU, or the current CUDA device before it is "
 			"made");
 	if (stream->is_host)
 		return refuse(call, name,
 			"is device memory, but the stream is a host stream: use "
-			"rondo_stream_wrap() or "
-			"rondo_stream_create_on()");
+			"rondo_stream_wrap() or rondo_stream_create_on()");
 	return check_device_buffer(comm->gpu, call, name, at, size, &allocation);
 }
 
@@ -77,10 +74,10 @@ static int check_device_stream(
 	const struct rondo_comm *comm, const struct rd_device_stream *device_stream)
 {
 	if (!comm->gpu)
-		return rd_fail(RONDO_INVALID, "the stream is a device's, but not every rank of "
-					      "this comm has a device: set gpu "
-					      "in struct rondo_config, RONDO_GPU, or the current "
-					      "CUDA device before it is made");
+		return rd_fail(RONDO_INVALID,
+			"the stream is a device's, but not every rank of this comm has a device: "
+			"set gpu in struct rondo_config, RONDO_GPU, or the current CUDA device "
+			"before it is made");
 	if (device_stream->device != comm->gpu->device)
 		return rd_fail(RONDO_INVALID,
 			"the stream is of device %d, but this comm's calls use device %d",

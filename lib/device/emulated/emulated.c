@@ -1,7 +1,6 @@
 /*
  * Emulated GPUs: memory in memfds, handles by which other processes map that memory, streams as
- * threads (stream.c). The stream's thread runs kernels, with the host's
- * reductions (work.c).
+ * threads (stream.c). The stream's thread runs kernels, with the host's reductions (work.c).
  */
 #include <errno.h>
 #include <fcntl.h>
