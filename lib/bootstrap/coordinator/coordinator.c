@@ -16,7 +16,7 @@
 void rd_coordinator_fail(struct rd_coordinator *coordinator, int error, const char *reason)
 {
 	coordinator->closed = true;
-	rd_decide(coordinator, error, "%s", reason);
+	rd_coordinator_decide(coordinator, error, "%s", reason);
 }
 
 void rd_coordinator_decline(struct rd_coordinator *coordinator, int error, const char *reason)
@@ -161,12 +161,14 @@ void rd_coordinator_closed(struct rd_coordinator *coordinator, int index, int er
 	coordinator->ranks[rank].connection = -1;
 	if (coordinator->ranks[rank].left)
 		return;
-	rd_name_rank(coordinator, rank, name);
+	rd_coordinator_name_rank(coordinator, rank, name);
 	if (means_death(error))
-		rd_decide(coordinator, RONDO_DIED, "%s died%s", name, when[coordinator->phase]);
+		rd_coordinator_decide(
+			coordinator, RONDO_DIED, "%s died%s", name, when[coordinator->phase]);
 	else
-		rd_decide(coordinator, RONDO_BROKEN, "the connection to %s failed%s: %s", name,
-			when[coordinator->phase], strerror(error));
+		rd_coordinator_decide(coordinator, RONDO_BROKEN,
+			"the connection to %s failed%s: %s", name, when[coordinator->phase],
+			strerror(error));
 }
 
 void rd_coordinator_garbled(struct rd_coordinator *coordinator, int index, int64_t now_ms)
@@ -178,8 +180,9 @@ void rd_coordinator_garbled(struct rd_coordinator *coordinator, int index, int64
 	if (connection->rank < 0)
 		connection->dropped = true;
 	else
-		rd_decide(coordinator, RONDO_PROTOCOL, "%s sent bytes that make no sense",
-			rd_name_rank(coordinator, connection->rank, name));
+		rd_coordinator_decide(coordinator, RONDO_PROTOCOL,
+			"%s sent bytes that make no sense",
+			rd_coordinator_name_rank(coordinator, connection->rank, name));
 }
 
 bool rd_coordinator_settled(const struct rd_coordinator *coordinator)
@@ -215,13 +218,14 @@ static void compare_calls(struct rd_coordinator *coordinator, int rank)
 	const struct rd_coordinator_rank *other = &coordinator->ranks[first];
 	char name[RD_RANK_NAME_SIZE], other_name[RD_RANK_NAME_SIZE];
 
-	rd_name_rank(coordinator, rank, name);
-	rd_name_rank(coordinator, first, other_name);
+	rd_coordinator_name_rank(coordinator, rank, name);
+	rd_coordinator_name_rank(coordinator, first, other_name);
 	if (state->calls != other->calls)
-		rd_decide(coordinator, RONDO_LEFT, "%s left after call #%u; %s after call #%u",
-			other_name, other->calls, name, state->calls);
+		rd_coordinator_decide(coordinator, RONDO_LEFT,
+			"%s left after call #%u; %s after call #%u", other_name, other->calls, name,
+			state->calls);
 	else if (state->digest != other->digest)
-		rd_decide(coordinator, RONDO_MISMATCH,
+		rd_coordinator_decide(coordinator, RONDO_MISMATCH,
 			"%s and %s both left after call #%u, but did not make the same calls",
 			other_name, name, state->calls);
 }
@@ -235,8 +239,8 @@ static void take_bye(struct rd_coordinator *coordinator,
 	state->calls = message->bye.calls;
 	state->digest = message->bye.digest;
 	if (coordinator->phase != RD_COORDINATOR_RUNNING)
-		rd_decide(coordinator, RONDO_LEFT, "%s left before all links were open",
-			rd_name_rank(coordinator, connection->rank, name));
+		rd_coordinator_decide(coordinator, RONDO_LEFT, "%s left before all links were open",
+			rd_coordinator_name_rank(coordinator, connection->rank, name));
 	else if (coordinator->leaver_count > 0)
 		compare_calls(coordinator, connection->rank);
 	if (coordinator->error)
@@ -357,9 +361,9 @@ static void tick_connection(struct rd_coordinator *coordinator,
 		connection->heartbeat_ms = now_ms + rd_heartbeat_ms(connection->timeout_ms);
 	}
 	if (now_ms > connection->received_ms + coordinator->settings->heartbeat_timeout_ms)
-		rd_decide(coordinator, RONDO_TIMEOUT,
+		rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
 			"%s has not been heard of for %s: stopped or cut off",
-			rd_name_rank(coordinator, connection->rank, name),
+			rd_coordinator_name_rank(coordinator, connection->rank, name),
 			rd_duration(duration, coordinator->settings->heartbeat_timeout_ms));
 }
 
@@ -372,10 +376,10 @@ static void tick_leave(struct rd_coordinator *coordinator)
 {
 	char name[RD_RANK_NAME_SIZE], ranks[RD_RANK_NAME_SIZE], duration[RD_DURATION_SIZE];
 
-	rd_name_ranks(coordinator, has_not_left, ranks, sizeof(ranks));
-	rd_decide(coordinator, RONDO_TIMEOUT, "%s not left %s after %s has", ranks,
+	rd_coordinator_name_ranks(coordinator, has_not_left, ranks, sizeof(ranks));
+	rd_coordinator_decide(coordinator, RONDO_TIMEOUT, "%s not left %s after %s has", ranks,
 		rd_duration(duration, coordinator->settings->timeout_ms),
-		rd_name_rank(coordinator, 0, name));
+		rd_coordinator_name_rank(coordinator, 0, name));
 }
 
 void rd_coordinator_tick(struct rd_coordinator *coordinator, int64_t now_ms)

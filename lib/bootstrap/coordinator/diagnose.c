@@ -77,9 +77,9 @@ static const char *describe_wait(
 		return text;
 	}
 	snprintf(text, RD_REASON_SIZE, "%s waited %s for it in %s",
-		rd_name_rank(coordinator, reporter, name),
+		rd_coordinator_name_rank(coordinator, reporter, name),
 		rd_duration(duration, coordinator->settings->timeout_ms),
-		rd_name_call(state->collective, state->done + 1, call));
+		rd_coordinator_name_call(state->collective, state->done + 1, call));
 	return text;
 }
 
@@ -104,7 +104,7 @@ static bool judge_calls(struct rd_coordinator *coordinator)
 				continue;
 			rd_signature_print(&state->slept_in, there, sizeof(there));
 			rd_signature_print(&coordinator->ranks[other].slept_in, here, sizeof(here));
-			rd_decide(coordinator, RONDO_MISMATCH,
+			rd_coordinator_decide(coordinator, RONDO_MISMATCH,
 				"ranks made different calls: rank %d %s, rank %d %s", rank, there,
 				other, here);
 			return true;
@@ -125,18 +125,19 @@ static void judge_silence(struct rd_coordinator *coordinator, int reporter)
 	if (judge_calls(coordinator))
 		return;
 	if (straggler >= 0)
-		rd_decide(coordinator, RONDO_TIMEOUT,
+		rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
 			"%s has not joined %s (it has made %u call%s); %s",
-			rd_name_rank(coordinator, straggler, name),
-			rd_name_call(state->collective, number, call),
+			rd_coordinator_name_rank(coordinator, straggler, name),
+			rd_coordinator_name_call(state->collective, number, call),
 			coordinator->ranks[straggler].calls,
 			RD_PLURAL(coordinator->ranks[straggler].calls), wait);
 	else if (state->calls != state->done && idle >= 0 && idle != reporter)
-		rd_decide(coordinator, RONDO_TIMEOUT, "%s holds up %s, waiting for nobody; %s",
-			rd_name_rank(coordinator, idle, name),
-			rd_name_call(state->collective, number, call), wait);
+		rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
+			"%s holds up %s, waiting for nobody; %s",
+			rd_coordinator_name_rank(coordinator, idle, name),
+			rd_coordinator_name_call(state->collective, number, call), wait);
 	else
-		rd_decide(coordinator, RONDO_TIMEOUT, "%s", state->reason);
+		rd_coordinator_decide(coordinator, RONDO_TIMEOUT, "%s", state->reason);
 }
 
 static void judge(struct rd_coordinator *coordinator)
@@ -146,11 +147,12 @@ static void judge(struct rd_coordinator *coordinator)
 	char name[RD_RANK_NAME_SIZE], text[RD_REASON_SIZE];
 
 	if (unresponsive >= 0)
-		rd_decide(coordinator, RONDO_TIMEOUT, "%s does not answer: stopped or cut off; %s",
-			rd_name_rank(coordinator, unresponsive, name),
+		rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
+			"%s does not answer: stopped or cut off; %s",
+			rd_coordinator_name_rank(coordinator, unresponsive, name),
 			describe_wait(coordinator, last, text));
 	else if (coordinator->ranks[last].report == RONDO_BROKEN)
-		rd_decide(coordinator, RONDO_BROKEN, "%s (seen by rank %d)",
+		rd_coordinator_decide(coordinator, RONDO_BROKEN, "%s (seen by rank %d)",
 			coordinator->ranks[last].reason, last);
 	else
 		judge_silence(coordinator, last);
@@ -162,7 +164,7 @@ static void query_all(struct rd_coordinator *coordinator, int64_t now_ms)
 	coordinator->case_ms = now_ms + RD_CASE_MS;
 	for (int rank = 0; rank < coordinator->size; rank++)
 		coordinator->ranks[rank].answered = false;
-	rd_send_to_all(coordinator, RD_CONTROL_QUERY);
+	rd_coordinator_send_to_all(coordinator, RD_CONTROL_QUERY);
 }
 
 static void open_case(struct rd_coordinator *coordinator, int reporter, int64_t now_ms)
@@ -215,11 +217,11 @@ static void describe_slow_call(struct rd_coordinator *coordinator)
 		return;
 	if (unresponsive >= 0) {
 		log_later(coordinator, "%s does not answer; %s",
-			rd_name_rank(coordinator, unresponsive, name), state->reason);
+			rd_coordinator_name_rank(coordinator, unresponsive, name), state->reason);
 	} else if (mark_stragglers(coordinator, number) > 0) {
-		rd_name_ranks(coordinator, has_not_joined, name, sizeof(name));
+		rd_coordinator_name_ranks(coordinator, has_not_joined, name, sizeof(name));
 		log_later(coordinator, "%s not joined %s; %s", name,
-			rd_name_call(state->collective, number, call), state->reason);
+			rd_coordinator_name_call(state->collective, number, call), state->reason);
 	}
 	if (coordinator->slow_due)
 		coordinator->slow_logged = number;
@@ -252,14 +254,14 @@ static void judge_circle(struct rd_coordinator *coordinator)
 
 	const struct rd_coordinator_rank *state = &coordinator->ranks[rank];
 
-	rd_decide(coordinator, RONDO_TIMEOUT,
+	rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
 		"%s waited %s for %s in %s: ranks wait for each other, and nothing comes through",
-		rd_name_rank(coordinator, rank, name),
+		rd_coordinator_name_rank(coordinator, rank, name),
 		rd_duration(duration, coordinator->settings->heartbeat_timeout_ms),
-		rd_name_rank(coordinator, next, next_name),
+		rd_coordinator_name_rank(coordinator, next, next_name),
 		state->calls == state->done
 			? "a transfer"
-			: rd_name_call(state->collective, state->done + 1, call));
+			: rd_coordinator_name_call(state->collective, state->done + 1, call));
 }
 
 static void open_inquiry(struct rd_coordinator *coordinator, int rank, bool first, int64_t now_ms)
@@ -318,13 +320,13 @@ static void give_up(struct rd_coordinator *coordinator)
 
 	rd_duration(duration, coordinator->settings->init_timeout_ms);
 	if (coordinator->phase == RD_COORDINATOR_JOINING) {
-		rd_name_ranks(coordinator, is_missing, ranks, sizeof(ranks));
-		rd_decide(coordinator, RONDO_TIMEOUT, "%s not come to %s within %s", ranks,
-			coordinator->address, duration);
+		rd_coordinator_name_ranks(coordinator, is_missing, ranks, sizeof(ranks));
+		rd_coordinator_decide(coordinator, RONDO_TIMEOUT, "%s not come to %s within %s",
+			ranks, coordinator->address, duration);
 	} else if (coordinator->phase == RD_COORDINATOR_OPENING) {
-		rd_name_ranks(coordinator, is_not_ready, ranks, sizeof(ranks));
-		rd_decide(coordinator, RONDO_TIMEOUT, "%s not opened all links within %s", ranks,
-			duration);
+		rd_coordinator_name_ranks(coordinator, is_not_ready, ranks, sizeof(ranks));
+		rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
+			"%s not opened all links within %s", ranks, duration);
 	}
 }
 
@@ -332,8 +334,9 @@ static void blame_leaver(struct rd_coordinator *coordinator, int leaver, const c
 {
 	char name[RD_RANK_NAME_SIZE];
 
-	rd_decide(coordinator, RONDO_LEFT, "%s left after call #%u; %s",
-		rd_name_rank(coordinator, leaver, name), coordinator->ranks[leaver].calls, reason);
+	rd_coordinator_decide(coordinator, RONDO_LEFT, "%s left after call #%u; %s",
+		rd_coordinator_name_rank(coordinator, leaver, name),
+		coordinator->ranks[leaver].calls, reason);
 }
 
 void rd_diagnose_leaver(struct rd_coordinator *coordinator, int leaver)
@@ -352,7 +355,8 @@ static void take_death(struct rd_coordinator *coordinator, int rank)
 
 	if (state->left)
 		return;
-	rd_decide(coordinator, RONDO_DIED, "%s died", rd_name_rank(coordinator, rank, name));
+	rd_coordinator_decide(coordinator, RONDO_DIED, "%s died",
+		rd_coordinator_name_rank(coordinator, rank, name));
 	if (state->connection >= 0)
 		coordinator->connections[state->connection].dropped = true;
 }
@@ -365,8 +369,9 @@ void rd_diagnose_report(struct rd_coordinator *coordinator, int rank,
 	char name[RD_RANK_NAME_SIZE];
 
 	if (culprit >= coordinator->size) {
-		rd_decide(coordinator, RONDO_PROTOCOL, "%s blames rank %d of %d",
-			rd_name_rank(coordinator, rank, name), culprit, coordinator->size);
+		rd_coordinator_decide(coordinator, RONDO_PROTOCOL, "%s blames rank %d of %d",
+			rd_coordinator_name_rank(coordinator, rank, name), culprit,
+			coordinator->size);
 	} else if (error == RONDO_DIED && culprit > 0) {
 		take_death(coordinator, culprit);
 	} else if (error == RONDO_TIMEOUT && culprit < 0 &&
@@ -382,7 +387,7 @@ void rd_diagnose_report(struct rd_coordinator *coordinator, int rank,
 		if (coordinator->reporter < 0)
 			open_case(coordinator, rank, now_ms);
 	} else {
-		rd_decide(coordinator, error, "%s", message->report.reason);
+		rd_coordinator_decide(coordinator, error, "%s", message->report.reason);
 	}
 }
 

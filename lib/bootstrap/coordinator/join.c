@@ -7,7 +7,7 @@
 
 void rd_join_decline(struct rd_coordinator *coordinator, int rank, int error, const char *reason)
 {
-	rd_decide(coordinator, error, "rank %d of %d could not take part: %s", rank,
+	rd_coordinator_decide(coordinator, error, "rank %d of %d could not take part: %s", rank,
 		coordinator->size, reason);
 }
 
@@ -17,27 +17,29 @@ static void check_settings(struct rd_coordinator *coordinator,
 	const struct rd_settings *settings = coordinator->settings;
 
 	if (strcmp(hello->hello.library, rondo_version()) != 0)
-		rd_decide(coordinator, RONDO_PROTOCOL,
+		rd_coordinator_decide(coordinator, RONDO_PROTOCOL,
 			"%s runs Rondo %s, %s runs %s: all ranks must run the same Rondo", name,
 			hello->hello.library, ours, rondo_version());
 	else if (hello->hello.channels != settings->channels)
-		rd_decide(coordinator, RONDO_SETTING, "%s has RONDO_CHANNELS %d, %s has %d", name,
-			hello->hello.channels, ours, settings->channels);
+		rd_coordinator_decide(coordinator, RONDO_SETTING,
+			"%s has RONDO_CHANNELS %d, %s has %d", name, hello->hello.channels, ours,
+			settings->channels);
 	else if (hello->hello.piece_size != settings->piece_size)
-		rd_decide(coordinator, RONDO_SETTING, "%s has RONDO_PIECE %llu, %s has %zu", name,
+		rd_coordinator_decide(coordinator, RONDO_SETTING,
+			"%s has RONDO_PIECE %llu, %s has %zu", name,
 			(unsigned long long)hello->hello.piece_size, ours, settings->piece_size);
 	else if (strcmp(hello->hello.algo, settings->algo) != 0)
-		rd_decide(coordinator, RONDO_SETTING,
+		rd_coordinator_decide(coordinator, RONDO_SETTING,
 			"%s has RONDO_ALGO \"%.60s\", %s has \"%.60s\"", name, hello->hello.algo,
 			ours, settings->algo);
 	else if (strcmp(hello->hello.plugins, settings->plugins) != 0)
-		rd_decide(coordinator, RONDO_SETTING,
+		rd_coordinator_decide(coordinator, RONDO_SETTING,
 			"%s has the plug-in algorithms \"%.60s\", %s has \"%.60s\": "
 			"RONDO_ALGO_PLUGIN "
 			"must bring the same to every rank",
 			name, hello->hello.plugins, ours, settings->plugins);
 	else if (hello->hello.digest != rd_settings_digest(settings))
-		rd_decide(coordinator, RONDO_SETTING,
+		rd_coordinator_decide(coordinator, RONDO_SETTING,
 			"%s and %s were started with different settings", name, ours);
 }
 
@@ -49,9 +51,9 @@ static void check_hello(struct rd_coordinator *coordinator, const struct rd_cont
 	char name[RD_RANK_NAME_SIZE], other[RD_RANK_NAME_SIZE] = "rank 0";
 
 	if (coordinator->ranks[0].joined)
-		rd_name_rank(coordinator, 0, other);
+		rd_coordinator_name_rank(coordinator, 0, other);
 	if (hello->hello.version != RD_WIRE_VERSION) {
-		rd_decide(coordinator, RONDO_PROTOCOL,
+		rd_coordinator_decide(coordinator, RONDO_PROTOCOL,
 			"rank %d speaks version %u of the protocol, %s speaks %d: all ranks must "
 			"run "
 			"the same Rondo",
@@ -60,16 +62,16 @@ static void check_hello(struct rd_coordinator *coordinator, const struct rd_cont
 	}
 	rd_member_name(&hello->hello.member, rank, name);
 	if (hello->hello.size != coordinator->size)
-		rd_decide(coordinator, RONDO_SETTING,
+		rd_coordinator_decide(coordinator, RONDO_SETTING,
 			"%s was started with WORLD_SIZE %d, %s with %d", name, hello->hello.size,
 			other, coordinator->size);
 	else if (rank < 0 || rank >= coordinator->size)
-		rd_decide(coordinator, RONDO_SETTING, "%s is not one of 0 to %d", name,
+		rd_coordinator_decide(coordinator, RONDO_SETTING, "%s is not one of 0 to %d", name,
 			coordinator->size - 1);
 	else if (coordinator->ranks[rank].joined)
-		rd_decide(coordinator, RONDO_SETTING,
+		rd_coordinator_decide(coordinator, RONDO_SETTING,
 			"two processes say they are rank %d: %s and %s", rank,
-			rd_name_rank(coordinator, rank, other), name);
+			rd_coordinator_name_rank(coordinator, rank, other), name);
 	else
 		check_settings(coordinator, hello, name, other);
 }

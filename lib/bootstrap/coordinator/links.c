@@ -21,7 +21,8 @@ bool rd_links_failed(
 	if (rd_link_failures_have(&coordinator->fallbacks, link_failure))
 		return true;
 	if (!rd_link_failures_add(&coordinator->fallbacks, link_failure)) {
-		rd_decide(coordinator, RONDO_MEMORY, "rank 0 has no memory for a link failure");
+		rd_coordinator_decide(
+			coordinator, RONDO_MEMORY, "rank 0 has no memory for a link failure");
 		return true;
 	}
 	send_round(coordinator, &coordinator->ranks[link_failure->low]);
@@ -38,7 +39,7 @@ static void end_round(struct rd_coordinator *coordinator)
 	for (int rank = 0; rank < coordinator->size; rank++)
 		coordinator->ranks[rank].looked = false;
 	coordinator->looked = 0;
-	rd_send_to_all(coordinator, RD_CONTROL_ALL_LOOKED);
+	rd_coordinator_send_to_all(coordinator, RD_CONTROL_ALL_LOOKED);
 }
 
 void rd_links_looked(struct rd_coordinator *coordinator, struct rd_coordinator_rank *state)
@@ -63,7 +64,7 @@ void rd_links_ready(struct rd_coordinator *coordinator, struct rd_coordinator_ra
 		return;
 	}
 	coordinator->phase = RD_COORDINATOR_RUNNING;
-	rd_send_to_all(coordinator, RD_CONTROL_GO);
+	rd_coordinator_send_to_all(coordinator, RD_CONTROL_GO);
 }
 
 struct rd_link_limits rd_links_limits(const struct rd_coordinator *coordinator)

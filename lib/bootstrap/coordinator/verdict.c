@@ -7,13 +7,13 @@
 
 #define NAMED_RANKS_MAX 6
 
-const char *rd_name_rank(
+const char *rd_coordinator_name_rank(
 	const struct rd_coordinator *coordinator, int rank, char name[RD_RANK_NAME_SIZE])
 {
 	return rd_member_name(&coordinator->ranks[rank].member, rank, name);
 }
 
-const char *rd_name_call(int collective, uint32_t number, char name[RD_RANK_NAME_SIZE])
+const char *rd_coordinator_name_call(int collective, uint32_t number, char name[RD_RANK_NAME_SIZE])
 {
 	snprintf(name, RD_RANK_NAME_SIZE, "%s #%u",
 		collective < 0 ? "call" : rd_collective_name((enum rd_collective)collective),
@@ -21,7 +21,7 @@ const char *rd_name_call(int collective, uint32_t number, char name[RD_RANK_NAME
 	return name;
 }
 
-void rd_name_ranks(const struct rd_coordinator *coordinator,
+void rd_coordinator_name_ranks(const struct rd_coordinator *coordinator,
 	bool (*which)(const struct rd_coordinator_rank *), char *text, size_t size)
 {
 	int ranks[NAMED_RANKS_MAX], count = 0;
@@ -45,7 +45,7 @@ void rd_name_ranks(const struct rd_coordinator *coordinator,
 	snprintf(text + at, size - at, " of %d %s", coordinator->size, count == 1 ? "has" : "have");
 }
 
-void rd_send_to_all(struct rd_coordinator *coordinator, enum rd_control_kind kind)
+void rd_coordinator_send_to_all(struct rd_coordinator *coordinator, enum rd_control_kind kind)
 {
 	for (int i = 0; i < coordinator->connection_count; i++) {
 		struct rd_coordinator_connection *connection = &coordinator->connections[i];
@@ -55,7 +55,7 @@ void rd_send_to_all(struct rd_coordinator *coordinator, enum rd_control_kind kin
 	}
 }
 
-void rd_decide(struct rd_coordinator *coordinator, int error, const char *format, ...)
+void rd_coordinator_decide(struct rd_coordinator *coordinator, int error, const char *format, ...)
 {
 	va_list args;
 
@@ -67,5 +67,5 @@ void rd_decide(struct rd_coordinator *coordinator, int error, const char *format
 	va_end(args);
 	coordinator->reporter = -1;
 	coordinator->inquirer = coordinator->next_inquirer = -1;
-	rd_send_to_all(coordinator, RD_CONTROL_VERDICT);
+	rd_coordinator_send_to_all(coordinator, RD_CONTROL_VERDICT);
 }
