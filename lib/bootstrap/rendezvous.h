@@ -35,7 +35,7 @@
 
 #define RD_PENDING_MAX 128 /* connections without a HELLO, at a time */
 #define RD_PENDING_MS 2000 /* for which a connection may stay without one */
-#define RD_CASE_MS 500 /* for which the coordinator collects answers before it judges */
+#define RD_QUERY_MS 500 /* for which the coordinator collects answers before it judges */
 #define RD_REPORT_MS 2000 /* for which a participant waits for the verdict on its report */
 #define RD_HEARTBEAT_MOST_MS 5000
 #define RD_NEVER INT64_MAX

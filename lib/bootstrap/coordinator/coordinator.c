@@ -5,10 +5,12 @@
 #include <string.h>
 
 #include "base/duration.h"
+#include "bootstrap/coordinator/diagnose.h"
 #include "bootstrap/coordinator/join.h"
 #include "bootstrap/coordinator/links.h"
+#include "bootstrap/coordinator/query.h"
+#include "bootstrap/coordinator/slow_call.h"
 #include "bootstrap/coordinator/state.h"
-#include "bootstrap/coordinator/diagnose.h"
 #include "bootstrap/coordinator/verdict.h"
 
 /* ---- Failing ------------------------------------------------------------------------------- */
@@ -46,8 +48,8 @@ int rd_coordinator_create(struct rd_coordinator **created, const struct rd_setti
 	coordinator->ticked_ms = now_ms;
 	coordinator->init_ms = now_ms + settings->init_timeout_ms;
 	coordinator->leave_ms = RD_NEVER;
-	coordinator->reporter = -1;
-	coordinator->inquirer = coordinator->next_inquirer = -1;
+	coordinator->failure_reporter = -1;
+	coordinator->slow_rank = coordinator->next_slow_rank = -1;
 	coordinator->connection_count = settings->size + RD_PENDING_MAX;
 	coordinator->connections =
 		calloc((size_t)coordinator->connection_count, sizeof(*coordinator->connections));
@@ -272,6 +274,17 @@ static void take_heartbeat(struct rd_coordinator_connection *connection, uint32_
 	connection->heartbeat_ms = connection->received_ms + rd_heartbeat_ms(timeout_ms);
 }
 
+static void take_answer(struct rd_coordinator *coordinator, int rank,
+	const struct rd_control_message *message, int64_t now_ms)
+{
+	if (!rd_query_take_answer(coordinator, rank, message))
+		return;
+	if (coordinator->slow_rank >= 0)
+		rd_slow_call_judge(coordinator, now_ms);
+	else
+		rd_diagnose_answered(coordinator);
+}
+
 void rd_coordinator_take(struct rd_coordinator *coordinator, int index,
 	const struct rd_control_message *message, int64_t now_ms)
 {
@@ -296,12 +309,12 @@ void rd_coordinator_take(struct rd_coordinator *coordinator, int index,
 		rd_diagnose_report(coordinator, connection->rank, message, now_ms);
 		return;
 	case RD_CONTROL_ANSWER:
-		rd_diagnose_answer(coordinator, connection->rank, message, now_ms);
+		take_answer(coordinator, connection->rank, message, now_ms);
 		return;
 	case RD_CONTROL_SLOW:
 		if (coordinator->phase != RD_COORDINATOR_RUNNING)
 			break;
-		rd_diagnose_slow(coordinator, connection->rank, message, now_ms);
+		rd_slow_call_report(coordinator, connection->rank, message, now_ms);
 		return;
 	case RD_CONTROL_READY:
 		if (coordinator->phase != RD_COORDINATOR_OPENING || state->ready)
@@ -340,8 +353,8 @@ static void discount_gap(struct rd_coordinator *coordinator, int64_t now_ms)
 		return;
 	for (int i = 0; i < coordinator->connection_count; i++)
 		coordinator->connections[i].received_ms += gap_ms;
-	if (coordinator->reporter >= 0 && coordinator->case_ms < now_ms)
-		coordinator->case_ms = now_ms + RD_CASE_MS;
+	if (coordinator->failure_reporter >= 0 && coordinator->query_ms < now_ms)
+		coordinator->query_ms = now_ms + RD_QUERY_MS;
 }
 
 static void tick_connection(struct rd_coordinator *coordinator,
@@ -390,8 +403,13 @@ void rd_coordinator_tick(struct rd_coordinator *coordinator, int64_t now_ms)
 			tick_connection(coordinator, &coordinator->connections[i], now_ms);
 	if (coordinator->error)
 		return;
-	if (!rd_diagnose_tick(coordinator, now_ms) &&
-		coordinator->leaver_count < coordinator->size && now_ms >= coordinator->leave_ms)
+	if (coordinator->phase != RD_COORDINATOR_RUNNING && now_ms >= coordinator->init_ms)
+		rd_diagnose_give_up(coordinator);
+	else if (coordinator->failure_reporter >= 0 && now_ms >= coordinator->query_ms)
+		rd_diagnose_judge(coordinator);
+	else if (coordinator->slow_rank >= 0 && now_ms >= coordinator->query_ms)
+		rd_slow_call_judge(coordinator, now_ms);
+	else if (coordinator->leaver_count < coordinator->size && now_ms >= coordinator->leave_ms)
 		tick_leave(coordinator);
 }
 
@@ -423,8 +441,8 @@ int64_t rd_coordinator_deadline(const struct rd_coordinator *coordinator)
 			rd_heartbeat_ms((uint32_t)coordinator->settings->heartbeat_timeout_ms));
 	if (coordinator->phase != RD_COORDINATOR_RUNNING)
 		deadline = rd_sooner(deadline, coordinator->init_ms);
-	if (coordinator->reporter >= 0 || coordinator->inquirer >= 0)
-		deadline = rd_sooner(deadline, coordinator->case_ms);
+	if (coordinator->failure_reporter >= 0 || coordinator->slow_rank >= 0)
+		deadline = rd_sooner(deadline, coordinator->query_ms);
 	if (coordinator->leaver_count < coordinator->size)
 		deadline = rd_sooner(deadline, coordinator->leave_ms);
 	return deadline;

@@ -1,7 +1,8 @@
 /*
  * The coordinator's state, as data. coordinator.c holds its life, events and deadlines;
- * join.c admits ranks, links.c has them open their links, diagnose.c judges failures, verdict.c
- * writes the verdict, and send.c chooses what is sent.
+ * join.c admits ranks, and links.c has them open their links. query.c queries all ranks, for
+ * diagnose.c, which judges failures, and slow_call.c. verdict.c writes the verdict, and send.c
+ * chooses what is sent.
  */
 #ifndef RD_COORDINATOR_STATE_H
 #define RD_COORDINATOR_STATE_H
@@ -36,8 +37,8 @@ struct rd_coordinator_rank {
 	uint32_t waited_ms; /* for that rank */
 	struct rd_signature slept_in; /* from its ANSWER; number 0: none */
 	uint64_t digest; /* of its calls */
-	bool straggles; /* has not joined the call that the inquiry is about */
-	/* Its latest report in the open case, or of a slow call: */
+	bool straggles; /* has not joined the slow call */
+	/* Its latest report, of a failure or of a slow call: */
 	int report; /* the error; 0: none, or a slow call */
 	int culprit; /* -1: none */
 	char reason[RD_REASON_SIZE];
@@ -64,15 +65,17 @@ struct rd_coordinator {
 	int leaver_count;
 	int64_t ticked_ms, init_ms, leave_ms; /* the latter two: deadlines */
 
-	/* The case: reports of failures that the coordinator investigates. */
-	int reporter; /* of the first one; -1: no case */
-	bool broken; /* one of its reports is of a broken link */
-	uint32_t query;
-	int64_t case_ms;
+	/* The query of all ranks, of a failure or of a slow call. */
+	uint32_t query; /* its number */
+	int64_t query_ms; /* its end */
 
-	/* The inquiry: a slow call that all ranks are queried about, while there is no case. */
-	int inquirer, next_inquirer; /* ranks whose calls are slow; -1: none */
-	bool inquires_first; /* the inquirer's first SLOW of this wait, which is logged */
+	/* Failures: */
+	int failure_reporter; /* the first; -1: none */
+	bool broken; /* one of the reports is of a broken link */
+
+	/* Slow calls: queried about while no failure is. */
+	int slow_rank, next_slow_rank; /* ranks whose calls are slow; -1: none */
+	bool slow_first; /* slow_rank's first SLOW of this wait, which is logged */
 	bool slow_due; /* slow_text is to be logged */
 	char slow_text[RD_REASON_SIZE];
 	uint32_t slow_logged; /* the latest collective that was logged as slow */

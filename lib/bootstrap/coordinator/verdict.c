@@ -65,7 +65,7 @@ void rd_coordinator_decide(struct rd_coordinator *coordinator, int error, const 
 	va_start(args, format);
 	vsnprintf(coordinator->reason, sizeof(coordinator->reason), format, args);
 	va_end(args);
-	coordinator->reporter = -1;
-	coordinator->inquirer = coordinator->next_inquirer = -1;
+	coordinator->failure_reporter = -1;
+	coordinator->slow_rank = coordinator->next_slow_rank = -1;
 	rd_coordinator_send_to_all(coordinator, RD_CONTROL_VERDICT);
 }

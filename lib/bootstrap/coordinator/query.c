@@ -1,0 +1,68 @@
+#include "bootstrap/coordinator/query.h"
+
+#include "bootstrap/coordinator/verdict.h"
+
+void rd_query_all(struct rd_coordinator *coordinator, int64_t now_ms)
+{
+	coordinator->query++;
+	coordinator->query_ms = now_ms + RD_QUERY_MS;
+	for (int rank = 0; rank < coordinator->size; rank++)
+		coordinator->ranks[rank].answered = false;
+	rd_coordinator_send_to_all(coordinator, RD_CONTROL_QUERY);
+}
+
+bool rd_query_take_answer(
+	struct rd_coordinator *coordinator, int rank, const struct rd_control_message *message)
+{
+	struct rd_coordinator_rank *state = &coordinator->ranks[rank];
+
+	if ((coordinator->failure_reporter < 0 && coordinator->slow_rank < 0) ||
+		message->answer.number != coordinator->query)
+		return false;
+	state->answered = true;
+	state->calls = message->answer.calls;
+	state->done = message->answer.done;
+	state->collective = message->answer.collective;
+	state->waiting_for = message->answer.waiting_for;
+	state->waited_ms = message->answer.waited_ms;
+	state->slept_in = message->answer.slept_in;
+	return rd_query_unresponsive(coordinator, -1) < 0;
+}
+
+int rd_query_unresponsive(const struct rd_coordinator *coordinator, int suspect)
+{
+	if (suspect >= 0 && !coordinator->ranks[suspect].left &&
+		!coordinator->ranks[suspect].answered)
+		return suspect;
+	for (int rank = 0; rank < coordinator->size; rank++)
+		if (!coordinator->ranks[rank].left && !coordinator->ranks[rank].answered)
+			return rank;
+	return -1;
+}
+
+uint32_t rd_query_present_call(const struct rd_coordinator_rank *state)
+{
+	return state->calls == state->done ? state->calls : state->done + 1;
+}
+
+bool rd_query_judge_calls(struct rd_coordinator *coordinator)
+{
+	char there[128], here[128];
+
+	for (int rank = 1; rank < coordinator->size; rank++) {
+		const struct rd_coordinator_rank *state = &coordinator->ranks[rank];
+
+		for (int other = 0; other < rank && state->slept_in.number > 0; other++) {
+			if (!rd_signature_mismatches(
+				    &state->slept_in, &coordinator->ranks[other].slept_in))
+				continue;
+			rd_signature_print(&state->slept_in, there, sizeof(there));
+			rd_signature_print(&coordinator->ranks[other].slept_in, here, sizeof(here));
+			rd_coordinator_decide(coordinator, RONDO_MISMATCH,
+				"ranks made different calls: rank %d %s, rank %d %s", rank, there,
+				other, here);
+			return true;
+		}
+	}
+	return false;
+}
