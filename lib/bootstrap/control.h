@@ -91,7 +91,7 @@ bool rd_control_fallback(struct rd_control *control, int number, struct rd_link_
  * ends when all ranks have, or are ready; each end writes wake_fd. rd_control_rounds() returns how
  * many have ended. Read it before rd_control_fallback(), which then has all earlier fallbacks.
  */
-void rd_control_look(struct rd_control *control);
+void rd_control_tried(struct rd_control *control);
 int rd_control_rounds(const struct rd_control *control);
 
 /*

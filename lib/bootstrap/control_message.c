@@ -287,8 +287,8 @@ static void walk_message(struct cursor *at, struct rd_control_message *message)
 		walk_limits(at, &message->go.limits);
 		return;
 	case RD_CONTROL_BYE_ACK:
-	case RD_CONTROL_LOOKED:
-	case RD_CONTROL_ALL_LOOKED:
+	case RD_CONTROL_TRIED:
+	case RD_CONTROL_ALL_TRIED:
 		return;
 	}
 	at->bad = true;

@@ -88,9 +88,9 @@ void rd_control_take_requests(struct rd_control *control, int64_t now_ms)
 		rd_participant_link_failed(
 			participant, &control->link_failures.at[control->link_failures_taken++]);
 	pthread_mutex_unlock(&control->lock);
-	if (requests.looks > control->looks_taken)
-		rd_participant_look(participant);
-	control->looks_taken = requests.looks;
+	if (requests.tries > control->tries_taken)
+		rd_participant_tried(participant);
+	control->tries_taken = requests.tries;
 	if (requests.ready)
 		rd_participant_ready(participant, requests.fallbacks, &requests.limits);
 	if (requests.report)
@@ -205,10 +205,10 @@ bool rd_control_fallback(struct rd_control *control, int number, struct rd_link_
 	return true;
 }
 
-void rd_control_look(struct rd_control *control)
+void rd_control_tried(struct rd_control *control)
 {
 	pthread_mutex_lock(&control->lock);
-	control->requests.looks++;
+	control->requests.tries++;
 	rd_control_notify(control);
 	pthread_mutex_unlock(&control->lock);
 }

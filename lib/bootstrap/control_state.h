@@ -21,7 +21,7 @@
 /* Requests of callers to the thread. All but `slow` stay set. */
 struct rd_control_requests {
 	bool ready, report, leave, quit;
-	int looks; /* their number so far */
+	int tries; /* their number so far */
 	int fallbacks; /* that `ready` comes after, */
 	struct rd_link_limits limits; /* and what links can do then */
 	int error, culprit; /* of the report */
@@ -66,7 +66,7 @@ struct rd_control {
 	struct rd_participant *participant;
 	struct rd_client client; /* where this is not rank 0 */
 	struct rd_server server; /* in rank 0; elsewhere its coordinator is NULL */
-	int link_failures_taken, looks_taken; /* of the requests */
+	int link_failures_taken, tries_taken; /* of the requests */
 	struct rd_watch *watch; /* NULL: none */
 	bool watch_tried; /* there is one, or none to be had */
 	int dead; /* as the watch reported it with the latest events; -1: none */

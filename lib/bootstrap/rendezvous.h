@@ -12,8 +12,8 @@
  *   <- MEMBER * size, TABLE       once all ranks have joined
  *   LINK_FAILED ->, <- FALLBACK   a link over some transport failed to open: both ranks of the pair
  *                                 receive the fallback, and take the next transport
- *   LOOKED ->                     this rank has tried all its links; some are not open yet
- *   <- ALL_LOOKED                 all have, or are ready: a round ends; rounds measure silence
+ *   TRIED ->                      this rank has tried all its links; some are not open yet
+ *   <- ALL_TRIED                  all have, or are ready: a round ends; rounds measure silence
  *   READY ->                      the links are open: their limits, and the number of fallbacks so
  *                                 far, by which the coordinator drops a READY that is stale
  *   <- GO                         once all are ready: the least limits of all ranks' links

@@ -372,7 +372,7 @@ static void report_check(struct connecting *all)
 	if (all->checked || rd_clock_ms() < all->round_ms + silence_ms(all) / SILENT_ROUNDS)
 		return;
 	all->checked = true;
-	rd_control_look(all->comm->control);
+	rd_control_tried(all->comm->control);
 }
 
 /* ---- The whole ----------------------------------------------------------------------------- */

@@ -124,23 +124,23 @@ Test(rendezvous, a_round_of_looks_ends_when_all_have_looked_or_are_ready)
 	struct rd_link_limits limits = { 1000, true };
 
 	join_only(3);
-	rd_participant_look(net.nodes[0].participant);
-	rd_participant_look(net.nodes[1].participant);
+	rd_participant_tried(net.nodes[0].participant);
+	rd_participant_tried(net.nodes[1].participant);
 	cr_expect_eq(rounds_ended(), 0);
-	rd_participant_look(net.nodes[0].participant);
+	rd_participant_tried(net.nodes[0].participant);
 	cr_expect_eq(rounds_ended(), 0);
-	rd_participant_look(net.nodes[2].participant);
+	rd_participant_tried(net.nodes[2].participant);
 	cr_expect_eq(rounds_ended(), 1);
-	rd_participant_look(net.nodes[0].participant);
-	rd_participant_look(net.nodes[2].participant);
+	rd_participant_tried(net.nodes[0].participant);
+	rd_participant_tried(net.nodes[2].participant);
 	cr_expect_eq(rounds_ended(), 1);
 	rd_participant_ready(net.nodes[1].participant, 0, &limits);
 	cr_expect_eq(rounds_ended(), 2);
-	rd_participant_look(net.nodes[2].participant);
+	rd_participant_tried(net.nodes[2].participant);
 	cr_expect_eq(rounds_ended(), 2);
 	rd_participant_ready(net.nodes[2].participant, 0, &limits);
 	cr_expect_eq(rounds_ended(), 2);
-	rd_participant_look(net.nodes[0].participant);
+	rd_participant_tried(net.nodes[0].participant);
 	cr_expect_eq(rounds_ended(), 3);
 	net_finish();
 }

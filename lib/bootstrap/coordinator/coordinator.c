@@ -321,10 +321,10 @@ void rd_coordinator_take(struct rd_coordinator *coordinator, int index,
 			break;
 		rd_links_ready(coordinator, state, message);
 		return;
-	case RD_CONTROL_LOOKED:
+	case RD_CONTROL_TRIED:
 		if (coordinator->phase != RD_COORDINATOR_OPENING || state->ready)
 			break;
-		rd_links_looked(coordinator, state);
+		rd_links_tried(coordinator, state);
 		return;
 	case RD_CONTROL_LINK_FAILED:
 		if (!rd_links_failed(coordinator, connection->rank, &message->link_failed))

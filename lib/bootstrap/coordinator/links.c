@@ -30,22 +30,21 @@ bool rd_links_failed(
 	return true;
 }
 
-/* Begins another round where all have looked in this one, or are ready. */
+/* Begins another round where all ranks have tried their links in this one, or are ready. */
 static void end_round(struct rd_coordinator *coordinator)
 {
-	if (coordinator->looked == 0 ||
-		coordinator->looked + coordinator->ready < coordinator->size)
+	if (coordinator->tried == 0 || coordinator->tried + coordinator->ready < coordinator->size)
 		return;
 	for (int rank = 0; rank < coordinator->size; rank++)
-		coordinator->ranks[rank].looked = false;
-	coordinator->looked = 0;
-	rd_coordinator_send_to_all(coordinator, RD_CONTROL_ALL_LOOKED);
+		coordinator->ranks[rank].tried = false;
+	coordinator->tried = 0;
+	rd_coordinator_send_to_all(coordinator, RD_CONTROL_ALL_TRIED);
 }
 
-void rd_links_looked(struct rd_coordinator *coordinator, struct rd_coordinator_rank *state)
+void rd_links_tried(struct rd_coordinator *coordinator, struct rd_coordinator_rank *state)
 {
-	coordinator->looked += !state->looked;
-	state->looked = true;
+	coordinator->tried += !state->tried;
+	state->tried = true;
 	end_round(coordinator);
 }
 
@@ -57,8 +56,8 @@ void rd_links_ready(struct rd_coordinator *coordinator, struct rd_coordinator_ra
 		return;
 	state->limits = message->ready.limits;
 	state->ready = true;
-	coordinator->looked -= state->looked;
-	state->looked = false;
+	coordinator->tried -= state->tried;
+	state->tried = false;
 	if (++coordinator->ready < coordinator->size) {
 		end_round(coordinator);
 		return;

@@ -8,8 +8,8 @@
    False: it makes no sense. */
 bool rd_links_failed(
 	struct rd_coordinator *coordinator, int rank, const struct rd_link_failure *link_failure);
-/* A LOOKED or READY has come from a rank that is not ready. */
-void rd_links_looked(struct rd_coordinator *coordinator, struct rd_coordinator_rank *state);
+/* A TRIED or READY has come from a rank that is not ready. */
+void rd_links_tried(struct rd_coordinator *coordinator, struct rd_coordinator_rank *state);
 void rd_links_ready(struct rd_coordinator *coordinator, struct rd_coordinator_rank *state,
 	const struct rd_control_message *message);
 

@@ -88,8 +88,8 @@ bool rd_coordinator_next(
 		   write_fallbacks(coordinator, connection, message)) {
 		return true;
 	} else if (coordinator->phase == RD_COORDINATOR_OPENING &&
-		   rd_control_take_bit(&connection->to_send, RD_CONTROL_ALL_LOOKED)) {
-		message->kind = RD_CONTROL_ALL_LOOKED;
+		   rd_control_take_bit(&connection->to_send, RD_CONTROL_ALL_TRIED)) {
+		message->kind = RD_CONTROL_ALL_TRIED;
 	} else if (rd_control_take_bit(&connection->to_send, RD_CONTROL_GO)) {
 		message->kind = RD_CONTROL_GO;
 		message->go.limits = rd_links_limits(coordinator);

@@ -27,7 +27,7 @@ struct rd_coordinator_connection {
 struct rd_coordinator_rank {
 	int connection; /* its number; -1: none, or no longer */
 	bool joined, ready, left, answered;
-	bool looked; /* in this round, and it is not ready */
+	bool tried; /* in this round, and it is not ready */
 	uint32_t fallbacks; /* of its links */
 	struct rd_link_limits limits; /* of its links, once it is ready */
 	struct rd_member member;
@@ -57,7 +57,7 @@ struct rd_coordinator {
 	uint64_t comm_id;
 	enum rd_coordinator_phase phase;
 	bool closed; /* no rank can join any more */
-	int joined, ready, looked, refused;
+	int joined, ready, tried, refused;
 	int pending; /* connections without a HELLO */
 	uint64_t opened; /* connections, open or closed */
 	struct rd_link_failures fallbacks; /* in the order in which they came */

@@ -11,7 +11,7 @@
 
 #define RETRY_LEAST_MS 10
 #define RETRY_MOST_MS 250
-#define LOOK_MS 20 /* how often to check our own calls once a rank has left */
+#define CHECK_MS 20 /* how often to check our own calls once a rank has left */
 
 /* ---- Life ---------------------------------------------------------------------------------- */
 
@@ -169,10 +169,10 @@ void rd_participant_link_failed(
 		rd_participant_keep(participant, &participant->link_failures, link_failure);
 }
 
-void rd_participant_look(struct rd_participant *participant)
+void rd_participant_tried(struct rd_participant *participant)
 {
 	if (participant->phase == RD_PARTICIPANT_JOINED && !participant->ready)
-		participant->to_send |= rd_control_bit(RD_CONTROL_LOOKED);
+		participant->to_send |= rd_control_bit(RD_CONTROL_TRIED);
 }
 
 void rd_participant_ready(
@@ -310,6 +310,6 @@ int64_t rd_participant_deadline(const struct rd_participant *participant)
 	else if (!participant->connecting)
 		deadline = rd_sooner(deadline, participant->connect_ms);
 	if (participant->leaver >= 0 && !participant->leaving && !participant->reported)
-		deadline = rd_sooner(deadline, participant->ticked_ms + LOOK_MS);
+		deadline = rd_sooner(deadline, participant->ticked_ms + CHECK_MS);
 	return deadline;
 }

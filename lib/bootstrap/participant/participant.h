@@ -58,7 +58,7 @@ int64_t rd_participant_deadline(const struct rd_participant *participant);
    after this number of fallbacks; a failure; a slow call; the end. */
 void rd_participant_link_failed(
 	struct rd_participant *participant, const struct rd_link_failure *link_failure);
-void rd_participant_look(struct rd_participant *participant);
+void rd_participant_tried(struct rd_participant *participant);
 void rd_participant_ready(
 	struct rd_participant *participant, int fallbacks, const struct rd_link_limits *limits);
 void rd_participant_report(struct rd_participant *participant, int error, int culprit,

@@ -39,7 +39,7 @@ static void take_go(struct rd_participant *participant, const struct rd_link_lim
 	participant->phase = RD_PARTICIPANT_OPEN;
 }
 
-static void take_all_looked(struct rd_participant *participant)
+static void take_all_tried(struct rd_participant *participant)
 {
 	if (participant->phase == RD_PARTICIPANT_JOINED)
 		participant->rounds++;
@@ -115,8 +115,8 @@ void rd_participant_take(struct rd_participant *participant,
 	case RD_CONTROL_FALLBACK:
 		take_fallbacks(participant, &message->fallback);
 		return;
-	case RD_CONTROL_ALL_LOOKED:
-		take_all_looked(participant);
+	case RD_CONTROL_ALL_TRIED:
+		take_all_tried(participant);
 		return;
 	case RD_CONTROL_GO:
 		take_go(participant, &message->go.limits);

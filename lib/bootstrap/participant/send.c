@@ -107,8 +107,8 @@ bool rd_participant_next(struct rd_participant *participant, struct rd_control_m
 		message->kind = RD_CONTROL_LINK_FAILED;
 		message->link_failed =
 			participant->link_failures.at[participant->link_failures_sent++];
-	} else if (rd_control_take_bit(&participant->to_send, RD_CONTROL_LOOKED)) {
-		message->kind = RD_CONTROL_LOOKED;
+	} else if (rd_control_take_bit(&participant->to_send, RD_CONTROL_TRIED)) {
+		message->kind = RD_CONTROL_TRIED;
 	} else if (rd_control_take_bit(&participant->to_send, RD_CONTROL_READY)) {
 		message->kind = RD_CONTROL_READY;
 		message->ready.fallbacks = (uint32_t)participant->fallbacks.count;

@@ -31,7 +31,7 @@ struct rd_participant {
 	struct rd_link_failures link_failures; /* of our links, to be sent */
 	struct rd_link_failures fallbacks; /* that have been received */
 	int link_failures_sent;
-	int rounds; /* in which all ranks have looked at their links */
+	int rounds; /* in which all ranks have tried their links */
 	uint64_t comm_id;
 	struct rd_link_limits limits; /* of our links; then, of all ranks' */
 	uint32_t query;
