@@ -77,7 +77,7 @@ void rd_client_receive(struct rd_client *client, int64_t now_ms)
 	while ((took = rd_connection_take(connection, &message)) > 0)
 		rd_participant_take(client->participant, &message, now_ms);
 	if (took < 0)
-		rd_participant_garbled(client->participant);
+		rd_participant_bad_message(client->participant);
 }
 
 void rd_client_drain(struct rd_client *client, int64_t now_ms)

@@ -129,7 +129,7 @@ static bool is_finished(struct rd_control *control, int64_t now_ms)
 			       rd_participant_phase(control->participant) >= RD_PARTICIPANT_LEFT);
 	if (!control->quitting && !control->leaving)
 		return false;
-	if (!rd_coordinator_settled(coordinator))
+	if (!rd_coordinator_decided(coordinator))
 		return control->quitting;
 	if (control->linger_ms == RD_NEVER)
 		control->linger_ms = now_ms + LINGER_MS;

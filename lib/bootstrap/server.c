@@ -95,7 +95,7 @@ void rd_server_receive(struct rd_server *server, int index, int64_t now_ms)
 	while ((took = rd_connection_take(connection, &message)) > 0)
 		rd_coordinator_take(server->coordinator, index, &message, now_ms);
 	if (took < 0)
-		rd_coordinator_garbled(server->coordinator, index, now_ms);
+		rd_coordinator_bad_message(server->coordinator, index, now_ms);
 }
 
 static void serve_connection(struct rd_server *server, int index)

@@ -21,7 +21,7 @@ Test(rendezvous, ranks_meet_work_and_part_whatever_the_delays, .timeout = 60)
 						     .place.pid,
 					100 + k);
 		}
-		cr_assert(rd_coordinator_settled(net.coordinator));
+		cr_assert(rd_coordinator_decided(net.coordinator));
 		net_finish();
 	}
 }

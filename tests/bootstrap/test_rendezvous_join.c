@@ -247,7 +247,7 @@ Test(rendezvous, a_stranger_that_talks_nonsense_is_dropped_without_a_word)
 	int a = rd_coordinator_open(coordinator, 0), b = rd_coordinator_open(coordinator, 0);
 	const char *reason;
 
-	rd_coordinator_garbled(coordinator, a, 0);
+	rd_coordinator_bad_message(coordinator, a, 0);
 	rd_coordinator_take(coordinator, b, &message, 0);
 	cr_expect(rd_coordinator_dropped(coordinator, a) && rd_coordinator_dropped(coordinator, b));
 	cr_expect(!rd_coordinator_next(coordinator, a, &message) &&

@@ -136,7 +136,7 @@ static void coordinator_receive(struct net_node *node)
 
 	while (node->connection >= 0 && (took = pipe_take(&node->up, &message))) {
 		if (took < 0)
-			rd_coordinator_garbled(net.coordinator, node->connection, net.now_ms);
+			rd_coordinator_bad_message(net.coordinator, node->connection, net.now_ms);
 		else
 			rd_coordinator_take(
 				net.coordinator, node->connection, &message, net.now_ms);
@@ -150,7 +150,7 @@ static void node_receive(struct net_node *node)
 
 	while ((took = pipe_take(&node->down, &message))) {
 		if (took < 0)
-			rd_participant_garbled(node->participant);
+			rd_participant_bad_message(node->participant);
 		else
 			rd_participant_take(node->participant, &message, net.now_ms);
 	}

@@ -173,7 +173,7 @@ void rd_coordinator_closed(struct rd_coordinator *coordinator, int index, int er
 			strerror(error));
 }
 
-void rd_coordinator_garbled(struct rd_coordinator *coordinator, int index, int64_t now_ms)
+void rd_coordinator_bad_message(struct rd_coordinator *coordinator, int index, int64_t now_ms)
 {
 	struct rd_coordinator_connection *connection = &coordinator->connections[index];
 	char name[RD_RANK_NAME_SIZE];
@@ -187,7 +187,7 @@ void rd_coordinator_garbled(struct rd_coordinator *coordinator, int index, int64
 			rd_coordinator_name_rank(coordinator, connection->rank, name));
 }
 
-bool rd_coordinator_settled(const struct rd_coordinator *coordinator)
+bool rd_coordinator_decided(const struct rd_coordinator *coordinator)
 {
 	return coordinator->error || coordinator->leaver_count == coordinator->size;
 }
@@ -207,7 +207,7 @@ bool rd_coordinator_over(const struct rd_coordinator *coordinator)
 	for (int rank = 0; rank < coordinator->size; rank++)
 		if (coordinator->ranks[rank].connection >= 0)
 			return false;
-	return rd_coordinator_settled(coordinator);
+	return rd_coordinator_decided(coordinator);
 }
 
 /* ---- Leaving ------------------------------------------------------------------------------- */
@@ -338,7 +338,7 @@ void rd_coordinator_take(struct rd_coordinator *coordinator, int index,
 	default:
 		break;
 	}
-	rd_coordinator_garbled(coordinator, index, now_ms);
+	rd_coordinator_bad_message(coordinator, index, now_ms);
 }
 
 /* ---- Time ---------------------------------------------------------------------------------- */

@@ -37,8 +37,8 @@ int rd_coordinator_open(struct rd_coordinator *coordinator, int64_t now_ms);
 /* A message has come. */
 void rd_coordinator_take(struct rd_coordinator *coordinator, int connection,
 	const struct rd_control_message *message, int64_t now_ms);
-/* Bytes have come that are no message. */
-void rd_coordinator_garbled(struct rd_coordinator *coordinator, int connection, int64_t now_ms);
+/* Bytes have come that are no message, or a message at the wrong time. */
+void rd_coordinator_bad_message(struct rd_coordinator *coordinator, int connection, int64_t now_ms);
 /* The connection is closed: error is its errno, 0 for an end of file. Frees the number. */
 void rd_coordinator_closed(struct rd_coordinator *coordinator, int connection, int error);
 /* Rank 0 cannot take part: ranks that connect receive the reason. */
@@ -62,8 +62,8 @@ bool rd_coordinator_slow_call(struct rd_coordinator *coordinator, char text[RD_R
 /* The verdict: 0, or its error; *reason is the coordinator's. */
 int rd_coordinator_verdict(const struct rd_coordinator *coordinator, const char **reason);
 /* There is a verdict, or all have left. */
-bool rd_coordinator_settled(const struct rd_coordinator *coordinator);
-/* Settled, and all ranks have left, or received the verdict and closed their connections. After a
+bool rd_coordinator_decided(const struct rd_coordinator *coordinator);
+/* Decided, and all ranks have left, or received the verdict and closed their connections. After a
    failure to meet, this waits for ranks that have yet to connect: bound the wait. */
 bool rd_coordinator_over(const struct rd_coordinator *coordinator);
 

@@ -32,7 +32,7 @@ const char *rd_participant_name_0(
 	return name;
 }
 
-void rd_participant_garbled(struct rd_participant *participant)
+void rd_participant_bad_message(struct rd_participant *participant)
 {
 	char name[RD_RANK_NAME_SIZE];
 

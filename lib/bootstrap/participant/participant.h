@@ -42,8 +42,8 @@ void rd_participant_refused(
 /* A message has come. */
 void rd_participant_take(struct rd_participant *participant,
 	const struct rd_control_message *message, int64_t now_ms);
-/* Bytes have come that are no message. */
-void rd_participant_garbled(struct rd_participant *participant);
+/* Bytes have come that are no message, or a message at the wrong time. */
+void rd_participant_bad_message(struct rd_participant *participant);
 /* The connection is closed: error is its errno, 0 for an end of file. */
 void rd_participant_closed(struct rd_participant *participant, int error, int64_t now_ms);
 /* Time has passed. */

@@ -10,7 +10,7 @@ static void take_member(
 	if (participant->phase != RD_PARTICIPANT_JOINING ||
 		participant->member_count == participant->settings->size ||
 		message->member.rank != participant->member_count) {
-		rd_participant_garbled(participant);
+		rd_participant_bad_message(participant);
 		return;
 	}
 	participant->members[participant->member_count++] = message->member.member;
@@ -20,7 +20,7 @@ static void take_table(struct rd_participant *participant, const struct rd_contr
 {
 	if (participant->phase != RD_PARTICIPANT_JOINING ||
 		participant->member_count < participant->settings->size) {
-		rd_participant_garbled(participant);
+		rd_participant_bad_message(participant);
 		return;
 	}
 	participant->comm_id = message->table.comm_id;
@@ -32,7 +32,7 @@ static void take_go(struct rd_participant *participant, const struct rd_link_lim
 	if (participant->phase != RD_PARTICIPANT_JOINED || !participant->ready ||
 		limits->piece_size > participant->limits.piece_size ||
 		(limits->maps && !participant->limits.maps)) {
-		rd_participant_garbled(participant);
+		rd_participant_bad_message(participant);
 		return;
 	}
 	participant->limits = *limits;
@@ -44,7 +44,7 @@ static void take_all_tried(struct rd_participant *participant)
 	if (participant->phase == RD_PARTICIPANT_JOINED)
 		participant->rounds++;
 	else
-		rd_participant_garbled(participant);
+		rd_participant_bad_message(participant);
 }
 
 /* Links have to be opened again: this rank is no longer ready. */
@@ -56,7 +56,7 @@ static void take_fallbacks(
 	if (participant->phase != RD_PARTICIPANT_JOINED ||
 		(link_failure->low != rank && link_failure->high != rank) ||
 		link_failure->high >= participant->settings->size) {
-		rd_participant_garbled(participant);
+		rd_participant_bad_message(participant);
 		return;
 	}
 	participant->ready = false;
@@ -69,7 +69,7 @@ static void take_left(struct rd_participant *participant, const struct rd_contro
 {
 	if (participant->phase != RD_PARTICIPANT_OPEN ||
 		message->left.rank >= participant->settings->size) {
-		rd_participant_garbled(participant);
+		rd_participant_bad_message(participant);
 		return;
 	}
 	if (participant->leaver < 0 || message->left.calls < participant->leaver_calls) {
@@ -97,7 +97,7 @@ void rd_participant_take(struct rd_participant *participant,
 	/* Only a HEARTBEAT, or a VERDICT instead, may come first. */
 	if (!participant->accepted && message->kind != RD_CONTROL_HEARTBEAT &&
 		message->kind != RD_CONTROL_VERDICT) {
-		rd_participant_garbled(participant);
+		rd_participant_bad_message(participant);
 		return;
 	}
 	participant->accepted = true;
@@ -136,9 +136,9 @@ void rd_participant_take(struct rd_participant *participant,
 		if (participant->leaving)
 			participant->phase = RD_PARTICIPANT_LEFT;
 		else
-			rd_participant_garbled(participant);
+			rd_participant_bad_message(participant);
 		return;
 	default:
-		rd_participant_garbled(participant);
+		rd_participant_bad_message(participant);
 	}
 }
