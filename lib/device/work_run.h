@@ -147,6 +147,9 @@ TYPED static ON_DEVICE void run_step(const struct rd_work *work, const struct bl
 {
 	size_t size = step->count * elements.size;
 
+	/* A rank without elements may have no buffer. */
+	if (size == 0)
+		return;
 	if (step->kind == RD_WORK_FETCH)
 		copy_bytes(block->out[work->rank] + step->out_at,
 			block->in[step->peer] + step->in_at, size, ALL_BLOCKS);
