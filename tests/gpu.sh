@@ -5,8 +5,8 @@
 # build-gpu.log. Fails when anything failed, was skipped or was left out; not when a figure is missed.
 #
 # The parts, in this order where none is named: figures (those most wanted first, from rondo-bench alone), tests,
-# more (figures), training, sanitizers, mps, emulated. What the machine lacks (Criterion, OpenBLAS, ...) is taken from
-# .gpu/, if that is there.
+# more (figures), training, sanitizers, mps, emulated. Libraries that the machine lacks (Criterion, OpenBLAS, ...) are
+# taken from .gpu/, if that is there.
 #
 #   BUILD=DIR     where to build                     BUDGET_S=480  after so many seconds the rest is left out
 #   PROGRAMS=DIR  takes the programs of this build, and builds none
@@ -243,7 +243,7 @@ more() {
 
 # ---- Tests -------------------------------------------------------------------------------------
 
-# What the table says of a test program, by its own report: how many passed, and which did not.
+# The table's text for a test program, by its own report: how many tests passed, and which did not.
 summary() {
 	awk '
 		/^\[PASS\]/ { passed++ }
@@ -432,7 +432,7 @@ build_step() {
 	return $status
 }
 
-# What the machine is. For its GPUs alone kernels are compiled.
+# Describes the machine. Kernels are compiled for its GPUs alone.
 generator=()
 architectures=()
 probe() {

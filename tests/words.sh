@@ -3,6 +3,7 @@
 # - each sentence of the pages that begins with What, Who, Whoever or Of, and each of more than 30 words. Code blocks
 #   and tables do not count. A paragraph, a heading or a list item ends a sentence, and so do . ! ? ; and :
 # - each definition of a definition list: GitHub shows its colon.
+# - each sentence of a source's comments that begins with one of these words.
 # - each identifier of the library with a word that has a better one. Comments and strings do not count.
 # Fails if it prints a line.
 set -euo pipefail
@@ -53,6 +54,49 @@ fenced { next }
 }
 END { finish(); exit bad }'
 
+# Reads a line at a time: code is skipped, and a comment is one text. An empty line ends a sentence.
+comments='
+function comment(text) {
+	sub(/^[[:space:]]*[*\/]*[[:space:]]*/, "", text)
+	before = (ended ? " . " : " ") text
+	ended = text == "" || text ~ /[.!?;:][)"]*$/
+	while (match(before, /[.!?;:][)"]*[[:space:]]+(What|Who|Whoever|Of)[[:space:]]/)) {
+		print FILENAME ":" FNR ": begins with " substr(before, RSTART + 1)
+		before = substr(before, RSTART + RLENGTH)
+		bad = 1
+	}
+}
+FNR == 1 { inside = 0; hash = FILENAME !~ /\.(c|h|cc|cu|cuh)$/; ended = 1 }
+!inside && hash && match($0, /^[[:space:]]*#/) { comment(substr($0, RLENGTH + 1)); next }
+!inside && hash { ended = 1; next }
+{
+	line = $0
+	if (!inside && line !~ /\/[*\/]/) {
+		ended = 1
+		next
+	}
+	for (;;) {
+		if (inside) {
+			at = index(line, "*/")
+			comment(at ? substr(line, 1, at - 1) : line)
+			if (!at)
+				next
+			inside = 0
+			line = substr(line, at + 2)
+		}
+		gsub(/"([^"\\]|\\.)*"/, "\"\"", line)
+		if (match(line, /\/\//) && !(index(line, "/*") && index(line, "/*") < RSTART)) {
+			comment(substr(line, RSTART + 2))
+			next
+		}
+		if (!(at = index(line, "/*")))
+			next
+		ended = inside = 1
+		line = substr(line, at + 2)
+	}
+}
+END { exit bad }'
+
 identifiers='
 BEGIN { RS = "\001" } # the whole file
 {
@@ -78,4 +122,7 @@ bad=0
 awk "$sentences" docs/*.md README.md CONTRIBUTING.md CHANGES.md || bad=1
 find lib -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | LC_ALL=C sort |
 	xargs awk -v refused="$refused" "$identifiers" || bad=1
+find lib ring mesh tree transports tools train tests -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o \
+	-name '*.cc' -o -name '*.sh' -o -name '*.awk' -o -name '*.py' -o -name CMakeLists.txt |
+	LC_ALL=C sort | xargs awk "$comments" || bad=1
 exit $bad

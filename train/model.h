@@ -70,7 +70,7 @@ void model_write(struct model *model, const float *parameters /* [parameter_coun
 /* The logits [batch][classes] of images [batch][in], valid until the next forward. */
 const float *model_forward(struct model *model, const float *images, int batch);
 
-/* Of the last forward: the sum of the cross-entropies, and the number of right guesses. Waits. */
+/* The sum of the last forward's cross-entropies, and the number of its right guesses. Waits. */
 int model_loss(const struct model *model, const uint8_t *labels /* [batch] */, int batch,
 	double *loss, int *correct);
 

@@ -19,7 +19,7 @@
 
 struct rd_transfer {
 	char *at; /* what is sent, or where what is received is to lie */
-	/* Of a receive: where the sender has it; NULL: that comes with the offer. */
+	/* A receive's source at the sender; NULL: the offer brings it. */
 	const char *from;
 	uint64_t count; /* elements */
 	uint32_t type, element; /* enum rondo_type; bytes */

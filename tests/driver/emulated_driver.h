@@ -2,7 +2,7 @@
 #ifndef EMULATED_H
 #define EMULATED_H
 
-/* The type of work that is a call: of in[0], with out[0]. */
+/* The type of work that is a call of the function in[0] with the argument out[0]. */
 #define EMULATED_CALL (-1)
 
 /* The trainer's kernels, at most. */
@@ -15,7 +15,7 @@ extern "C" {
 /* Loads code: waits until nothing runs; not 0 where something runs on for too long. */
 int emulated_load(void);
 
-/* Of the trainer's kernels, the number of the one with this name; -1: there is none. */
+/* The number of the trainer's kernel with this name; -1: there is none. */
 int emulated_find(const char *name);
 /* A launch of it with these parameters, which are copied; to be run once. */
 void *emulated_bind(int number, unsigned blocks, void **parameters);

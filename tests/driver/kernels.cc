@@ -12,7 +12,7 @@ using std::signbit;
 
 extern "C" void rd_emulated_run(const struct rd_work *work);
 
-/* Of a kernel whose barriers are the stream's. */
+/* The blocks of a kernel whose barriers are the stream's. */
 #define STEPPED_BLOCKS 2
 
 static void run_kernel(const void *parameter)

@@ -18,7 +18,7 @@ EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
 {
 	if (current() >= 0 && capability(current()) < 80)
 		return CUDA_ERROR_NO_BINARY_FOR_GPU;
-	/* Of a fatbin's beginning. */
+	/* A fatbin begins with this magic number. */
 	*module = (CUmodule)kernels;
 	return done(current() < 0 || *(const uint32_t *)image != 0xba55ed50);
 }

@@ -36,7 +36,7 @@ EXPORT CUresult cuMemAllocHost(void **memory, size_t size)
 	return *memory ? pinned_add(*memory, size) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Of a lost device: so that no tool takes it for a leak. */
+/* Memory of a lost device stays referenced here, so that no tool takes it for a leak. */
 EXPORT void *emulated_kept[16];
 
 EXPORT CUresult cuMemFreeHost(void *memory)

@@ -65,7 +65,7 @@ EXPORT CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *stat
 	return done(!stream);
 }
 
-/* Of an emulated device: work whose type is none is a call. */
+/* Emulated devices run work of the type EMULATED_CALL as a call. */
 EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *argument)
 {
 	struct rd_work work = {

@@ -263,7 +263,7 @@ static int shift_bytes(
 	return 0;
 }
 
-/* Of no vector, of some, and of many for each thread of several blocks; alike and not. */
+/* Sizes of no vector, of some, and of many for each thread of several blocks; alike and not. */
 static int odd_transfers(struct rank_env *env)
 {
 	static const size_t sizes[] = { 0, 1, 15, 16, 4097, 4 * COUNT_MAX - 100,

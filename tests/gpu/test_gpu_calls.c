@@ -331,7 +331,7 @@ static int few_bytes_are_small(struct rank_env *env)
 		if (!is_small(env, collective, false, NULL) ||
 			is_small(env, collective, true, NULL))
 			return world_report(env, "%s", rd_collective_name(collective));
-	/* Of blocks that differ in length, a rank knows its own alone. */
+	/* Where blocks differ in length, a rank has the length of its own alone. */
 	if (is_small(env, RD_ALL_GATHER, false, vcounts))
 		return world_report(env, "all_gather_v");
 	rd_vcounts_destroy(vcounts);

@@ -202,7 +202,7 @@ Test(gpu_failures, different_calls_are_a_mismatch_on_every_rank, .timeout = 120)
 
 /* ---- Groups -------------------------------------------------------------------------------- */
 
-/* What is wrong shows at once, or hardly ever. */
+/* A wrong end shows within this time, or hardly ever. */
 #define MOMENT_MS 200
 
 /* Waits until this rank has heard of it; what it was. */
@@ -238,8 +238,8 @@ static bool goes_on(const struct memory *memory, uint32_t *passed)
 }
 
 /*
- * Of a group's two calls the second is refused, for its comm is over. The first is under way by
- * then, and its buffers in use: the stream waits for it all the same.
+ * The second of a group's two calls is refused, as its comm has failed. The first is under way by
+ * then, with its buffers in use: the stream waits for it all the same.
  */
 static int when_a_later_call_is_refused(struct rank_env *env)
 {
@@ -271,7 +271,7 @@ static int when_a_later_call_is_refused(struct rank_env *env)
 	if (!wrong && goes_on(&memory, &passed))
 		wrong = world_report(env, "the stream goes on while a call is under way");
 	rd_flag_write(&go, 1);
-	/* With the news of the second comm. */
+	/* Its error may be that of the second comm. */
 	rondo_stream_synchronize(memory.stream);
 	if (!wrong)
 		wrong = expect_floats(env, memory.out, 1000, (float)size);

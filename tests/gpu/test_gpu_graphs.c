@@ -8,7 +8,7 @@
 #include "api/stream.h"
 #include "variants.h"
 
-/* What is captured: the sum of all inputs, and then the beginning of everybody's. */
+/* The captured calls: the sum of all inputs, and then the beginning of everybody's. */
 static int capture_calls(
 	struct rank_env *env, struct memory *memory, struct rd_emulated_graph **graph)
 {

@@ -172,8 +172,8 @@ static int expect_plan(
 		env, "%s %s", rd_collective_name(collective), found ? "has a plan" : "has no plan");
 }
 
-/* GPUs in a ring: all of them, or one too few to close it. What cannot go from neighbour to
-   neighbour goes through host memory, and all is right. */
+/* GPUs in a ring: all of them, or one too few to close it. Plans that need more than neighbours go
+   through host memory, and all results are right. */
 static int among_neighbours(struct rank_env *env)
 {
 	int wrong = all_collectives(env), size = env->size;

@@ -83,7 +83,7 @@ static void close_both(struct both *both)
 	free(both);
 }
 
-/* Of floats, ranks have the same where they are added: such sums are exact. */
+/* All ranks have the same floats where a call adds them: sums are then exact. */
 static void fill_in(struct rank_env *env, const struct request *request, char *in)
 {
 	size_t size = rondo_type_size(request->type);
@@ -293,7 +293,7 @@ Test(gpu_small, a_copy_to_memory_that_is_not_pinned_holds_up_no_peer, .timeout =
 
 /* ---- Failures ------------------------------------------------------------------------------ */
 
-/* Of one call, on the stream, which has come to its end. */
+/* The error of one call, or of the stream after it. */
 static int one_call(struct rank_env *env, struct both *both, enum rd_collective collective)
 {
 	struct request request = { collective, RONDO_F32, RONDO_SUM, 3, 0, false };
@@ -309,8 +309,8 @@ static int expect_error(struct rank_env *env, int err, int wanted)
 				       rondo_error_name(wanted), rondo_last_error());
 }
 
-/* Who gets nothing in either call (in the one it has, in the other it is the root) hears of it too.
- */
+/* The error also reaches a rank that receives in neither call: in one it has the data, in the other
+   it is the root. */
 static int call_otherwise(struct rank_env *env)
 {
 	struct both *both;
@@ -318,7 +318,7 @@ static int call_otherwise(struct rank_env *env)
 
 	if (wrong)
 		return wrong;
-	/* News may come to who is in a call; but not to who is still being made. */
+	/* A rank may receive the error in its call, but not while it creates its comm. */
 	TRY(rondo_barrier(env->comm, NULL));
 	err = one_call(env, both, env->rank == 1 ? RD_BROADCAST : RD_GATHER);
 	wrong = expect_error(env, err, RONDO_MISMATCH);

@@ -52,7 +52,7 @@ static int send_otherwise(struct rank_env *env, const struct pair *pair)
 			memory.stream);
 	if (!err)
 		err = rondo_stream_synchronize(memory.stream);
-	/* What is staged may have left rank 0 before anybody looks at it. */
+	/* A staged message may leave rank 0 before its peer compares the two calls. */
 	if (!err)
 		err = wait_for_the_end(env);
 	wrong = expect_error(env, err, RONDO_MISMATCH);
@@ -84,7 +84,7 @@ Test(gpu_transfer_failures, other_lengths_and_types_than_the_peers_are_a_mismatc
 	try_transfers(3, another_type, 0);
 }
 
-/* Of the ways; those before it go from device to device. */
+/* The first variant that stages; those before it go from device to device. */
 #define FIRST_STAGED 5
 
 /* Each names the two ranks. */
@@ -121,7 +121,7 @@ static int of_two_kinds(struct rank_env *env,
 		err = one(env, memory.in, memory.out, false, memory.stream);
 	if (!wrong && !err)
 		err = rondo_stream_synchronize(memory.stream);
-	/* What is sent from host memory may have left before anybody looks for it. */
+	/* A message from host memory may leave before its peer waits for it. */
 	if (!wrong && !err && goes_directly(env))
 		err = wait_for_the_end(env);
 	if (!wrong)
@@ -167,7 +167,7 @@ static int with_host_memory(struct rank_env *env)
 	return of_two_kinds(env, reduce_all);
 }
 
-/* What is staged goes over the links that host memory goes over, and meets it there. */
+/* Staged messages take the links of messages from host memory, and match them. */
 Test(gpu_transfer_failures, memory_of_another_kind_than_the_peers_ends_by_the_timeout,
 	.timeout = 240)
 {
@@ -198,8 +198,8 @@ static int leave_in_the_lurch(struct rank_env *env, int wanted, void (*go)(struc
 		go(env);
 	if (!wrong && !err && rank == 1)
 		err = wait_for_the_end(env);
-	/* Rank 0 waits for it to receive, rank 2 for it to send. What is staged may leave with
-	   nobody to receive it. */
+	/* Rank 0 waits for it to receive, rank 2 for it to send. A staged message may leave
+	   without a receiver. */
 	if (!wrong && !err && rank == 0 && goes_directly(env))
 		err = rondo_send(env->comm, memory.in, 1000, RONDO_F32, 1, memory.stream);
 	else if (!wrong && !err && rank != 1)
@@ -208,7 +208,7 @@ static int leave_in_the_lurch(struct rank_env *env, int wanted, void (*go)(struc
 		err = rondo_stream_synchronize(memory.stream);
 	if (!wrong)
 		wrong = expect_error(env, err, wanted);
-	/* What comes later is refused, or ends at once. */
+	/* A later call is refused, or ends at once. */
 	if (!wrong) {
 		err = rondo_send(
 			env->comm, memory.in, 10, RONDO_F32, next_rank(env), memory.stream);

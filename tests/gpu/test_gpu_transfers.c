@@ -407,7 +407,7 @@ Test(gpu_transfers, nothing_is_staged_where_all_ranks_reach_each_other, .timeout
 	try_transfers(3, see_the_way, 0);
 }
 
-/* What rank 1 has cannot be mapped by others, and is staged, amid what is not. */
+/* Other ranks cannot map rank 1's memory. Its messages are staged, the others are not. */
 static int out_of_reach(struct rank_env *env)
 {
 	struct memory memory;

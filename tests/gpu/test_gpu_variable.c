@@ -31,7 +31,7 @@ static void lay_out(struct layout *layout, bool gaps)
 	}
 }
 
-/* What rank `from` has for rank `to` is value(10 * from + to). */
+/* Rank `from` has value(10 * from + to) for rank `to`. */
 static int check_blocks(struct rank_env *env, const struct memory *memory, const char *name,
 	const struct layout *layout, int rank_or_all)
 {

@@ -51,7 +51,7 @@ static double value_of(rondo_op op, int size, int rank, int block, size_t i)
 	}
 }
 
-/* Who has a block of a collective that combines nothing. */
+/* The rank that has the block as input, in a collective that combines nothing. */
 static int owner_of(const struct rd_problem *problem, int block)
 {
 	struct rd_problem there = *problem;
@@ -356,7 +356,7 @@ static void call_with_zeros(struct rank_env *env, rondo_op op)
 	run_call(env, &call, buffer, buffer);
 }
 
-/* Of four ranks, rank 2 makes no call, or another one. */
+/* Rank 2 of four makes no call, or another one. */
 static void *all_but_one(void *argument)
 {
 	struct rank_env *env = argument;

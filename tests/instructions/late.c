@@ -22,7 +22,7 @@ static int warm_up(rondo_comm *comm)
 	return rondo_all_reduce(comm, in, out, 2, RONDO_F32, RONDO_SUM, NULL);
 }
 
-/* What is counted. */
+/* The instructions of this call are counted. */
 __attribute__((noinline)) int counted(rondo_comm *comm);
 int counted(rondo_comm *comm)
 {

@@ -1,7 +1,7 @@
 // Gloo, over its TCP transport on the loopback. PEERS_RANKS says how many ranks to fork,
 // PEERS_STORE names an empty directory in which they meet.
 //
-// What is created once for a pair of buffers is created in prepare(), outside the time. There
+// prepare() creates what a pair of buffers needs once, outside the time. There
 // Gloo's three ways of an all-reduce are tried, and the fastest is taken. Its only reduce-scatter
 // works in place and overwrites its input, so this one copies first, as its callers must.
 #include <gloo/allgather.h>

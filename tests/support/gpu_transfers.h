@@ -1,4 +1,4 @@
-/* What tests of transfers of device memory share: messages with known bytes, and their check. */
+/* Shared by tests of transfers of device memory: messages with known bytes, and their check. */
 #ifndef GPU_TRANSFERS_H
 #define GPU_TRANSFERS_H
 

@@ -120,7 +120,7 @@ static inline void world_lay_out(struct world *world, int rank)
 	size_t in = rd_in_blocks(&problem) * block_size, out = rd_out_blocks(&problem) * block_size;
 	char **memory = &world->memory[2 * rank];
 
-	/* Of exact size, so that a sanitizer finds an access past the end. */
+	/* Exact sizes let a sanitizer find an access past the end. */
 	memory[0] = malloc(world->in_place ? (in > out ? in : out) : in);
 	memory[1] = world->in_place ? NULL : malloc(out);
 	world->calls[rank] = (struct rd_call){

@@ -37,7 +37,7 @@ struct header {
 	struct rd_tag tag;
 };
 
-/* What a rank made for its peers. */
+/* The card that the rank made for its peers. */
 struct card card_of(const struct rank *rank);
 int fake_socket(void);
 struct sockaddr_in fake_address(int fd);

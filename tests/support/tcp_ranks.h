@@ -38,7 +38,7 @@ struct pair {
 	struct rank zero, one;
 };
 
-/* Of eight. What listen() returned; close it in any case. */
+/* Listens as rank `number` of eight. Returns the error of listen(); close the rank in any case. */
 int rank_listen(struct rank *rank, int number, const char *address, const char *interface);
 void rank_open(struct rank *rank, int peer, const void *card, size_t card_size);
 void rank_advance(struct rank *rank);

@@ -23,7 +23,7 @@ struct rank {
 	struct lines out, err; /* err.fd is -1 if both outputs are one */
 };
 
-/* What a rank is started with. */
+/* The start of a rank. */
 struct rank_start {
 	char **command;
 	const struct environment *environment;

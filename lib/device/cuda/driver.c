@@ -32,7 +32,7 @@ static bool find_functions(void *library)
 	return true;
 }
 
-/* Of its compute capability: 75 is 7.5. 0 where the driver returns none. */
+/* The device's compute capability: 75 is 7.5. 0 where the driver returns none. */
 static int capability(int number)
 {
 	CUdevice device;

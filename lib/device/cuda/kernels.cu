@@ -9,7 +9,7 @@
 #include "device/cuda/copy.cuh"
 #include "device/cuda/reduce.cuh"
 
-/* Of the elements in 8 bytes. */
+/* The sums of the elements in 8 bytes. */
 template <typename T> struct sums {
 	typename element<T>::sum of[8 / sizeof(T)];
 };

@@ -8,7 +8,7 @@
 
 static int gpu_count;
 static bool has_handles = true;
-/* Of the machine in the file, if there is one. */
+/* The machine in the file, if there is one. */
 static bool loaded;
 static uint32_t addresses[RD_GPU_MAX];
 static bool reached[RD_GPU_MAX][RD_GPU_MAX];
