@@ -71,7 +71,7 @@ static int place_gradients(struct ddp *ddp)
 	return err;
 }
 
-int ddp_create(struct ddp **out, const struct world *world, struct device *device,
+int ddp_create(struct ddp **out, const struct train_world *world, struct device *device,
 	struct tensor *tensors, int tensor_count, size_t bucket_size, const int *order)
 {
 	*out = NULL;

@@ -35,7 +35,7 @@ struct bucket {
 };
 
 struct ddp {
-	const struct world *world;
+	const struct train_world *world;
 	struct device *device;
 	rondo_stream *stream; /* NULL: alone */
 	struct tensor *tensors; /* [tensor_count], the model's */
@@ -60,7 +60,7 @@ struct ddp {
  * first step corrects. `order`: ddp->order of an earlier run, NULL: none. Sums repeat to the bit only
  * with the same buckets.
  */
-int ddp_create(struct ddp **ddp, const struct world *world, struct device *device,
+int ddp_create(struct ddp **ddp, const struct train_world *world, struct device *device,
 	struct tensor *tensors, int tensor_count, size_t bucket_size, const int *order);
 /* Waits for all-reduces under way. Accepts NULL. */
 void ddp_destroy(struct ddp *ddp);

@@ -34,7 +34,7 @@ static void set_threads(void)
 }
 
 static void report_device(
-	struct report *report, const struct device *device, const struct world *world)
+	struct report *report, const struct device *device, const struct train_world *world)
 {
 	const char *many = world->size > 1 ? "s" : "";
 	if (device->number >= 0) {
@@ -47,7 +47,8 @@ static void report_device(
 		threads, threads > 1 ? "s" : "");
 }
 
-static int train(const struct options *options, const struct world *world, struct device *device)
+static int train(
+	const struct options *options, const struct train_world *world, struct device *device)
 {
 	struct train *run;
 	struct report report;
@@ -76,7 +77,7 @@ static int train(const struct options *options, const struct world *world, struc
 static int run_rank(void *argument)
 {
 	const struct options *options = argument;
-	struct world world;
+	struct train_world world;
 	struct device *device;
 	int lacks = device_create(&device, options->device, number_of("LOCAL_RANK", "RANK"));
 	/* A rank without a device joins, too, so that the others fail with it. */

@@ -154,7 +154,7 @@ static int place_batch(struct train *train)
 static int create_rest(struct train *train, const struct checkpoint *checkpoint)
 {
 	const struct options *options = &train->options;
-	const struct world *world = train->world;
+	const struct train_world *world = train->world;
 	const struct data *data = train->train_data;
 	int err = ddp_create(&train->ddp, world, train->device, train->model->tensors,
 		train->model->tensor_count, (size_t)(options->bucket_mb * (1 << 20)),
@@ -192,7 +192,7 @@ static int warm_up(struct train *train)
 	return train->device->ops->wait(train->device);
 }
 
-int train_create(struct train **out, const struct options *options, const struct world *world,
+int train_create(struct train **out, const struct options *options, const struct train_world *world,
 	struct device *device, struct report *report)
 {
 	struct checkpoint checkpoint;

@@ -12,7 +12,7 @@
 
 struct train {
 	struct options options; /* all options set */
-	const struct world *world;
+	const struct train_world *world;
 	struct device *device;
 	struct report *report;
 	struct data *train_data, *test_data;
@@ -30,8 +30,8 @@ struct train {
  * Loads the data, creates the model (from options->resume, if given) and the rest. Collective, as all
  * that follows.
  */
-int train_create(struct train **train, const struct options *options, const struct world *world,
-	struct device *device, struct report *report);
+int train_create(struct train **train, const struct options *options,
+	const struct train_world *world, struct device *device, struct report *report);
 void train_destroy(struct train *train);
 
 /* Runs one step on all ranks; adds this rank's part to *score, which may be NULL. A score waits for

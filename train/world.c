@@ -9,10 +9,10 @@ bool world_launched(void)
 	return getenv("WORLD_SIZE") != NULL;
 }
 
-int world_open(struct world *world, int gpu)
+int world_open(struct train_world *world, int gpu)
 {
 	struct rondo_config config = RONDO_CONFIG_INIT;
-	*world = (struct world){ .size = 1 };
+	*world = (struct train_world){ .size = 1 };
 	if (!world_launched())
 		return 0;
 	/* A run can be repeated, and resumed, to the bit. That is worth more here than the quickest
@@ -27,7 +27,7 @@ int world_open(struct world *world, int gpu)
 	return 0;
 }
 
-int world_close(struct world *world, int err)
+int world_close(struct train_world *world, int err)
 {
 	if (!world->comm)
 		return err;
@@ -40,7 +40,7 @@ int world_close(struct world *world, int err)
 	return err;
 }
 
-int world_agree(const struct world *world, int err)
+int world_agree(const struct train_world *world, int err)
 {
 	int32_t mine = err ? world->rank : world->size, first = mine;
 	int failed = 0;
@@ -54,7 +54,7 @@ int world_agree(const struct world *world, int err)
 	return first == world->rank ? err : RONDO_ABORTED;
 }
 
-int world_broadcast(const struct world *world, void *bytes, size_t size)
+int world_broadcast(const struct train_world *world, void *bytes, size_t size)
 {
 	int err = 0;
 	if (world->comm)
@@ -62,7 +62,7 @@ int world_broadcast(const struct world *world, void *bytes, size_t size)
 	return err ? fail_comm(err, "broadcast from rank 0") : 0;
 }
 
-int world_sum(const struct world *world, double *values, size_t count)
+int world_sum(const struct train_world *world, double *values, size_t count)
 {
 	int err = 0;
 	if (world->comm)
@@ -71,13 +71,13 @@ int world_sum(const struct world *world, double *values, size_t count)
 	return err ? fail_comm(err, "sum over all ranks") : 0;
 }
 
-int world_barrier(const struct world *world)
+int world_barrier(const struct train_world *world)
 {
 	int err = world->comm ? rondo_barrier(world->comm, NULL) : 0;
 	return err ? fail_comm(err, "barrier") : 0;
 }
 
-int world_compare(const struct world *world, uint64_t number, const char *what)
+int world_compare(const struct train_world *world, uint64_t number, const char *what)
 {
 	if (!world->comm)
 		return 0;

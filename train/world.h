@@ -8,7 +8,7 @@
 
 #include <rondo.h>
 
-struct world {
+struct train_world {
 	rondo_comm *comm; /* NULL: alone */
 	int rank, size;
 };
@@ -19,25 +19,25 @@ bool world_launched(void);
  * Creates a comm if a launcher started this rank; else the rank is alone. gpu: the device whose memory
  * calls may use; -1: host memory only.
  */
-int world_open(struct world *world, int gpu);
+int world_open(struct train_world *world, int gpu);
 /*
  * Leaves. err is the result of training: if this rank alone failed, it aborts the comm with the
  * reason, and the others stop, too. Returns err, or if that is 0, the result of leaving.
  */
-int world_close(struct world *world, int err);
+int world_close(struct train_world *world, int err);
 
 /*
  * Returns 0 if err is 0 on all ranks. Else the first rank with an err returns it, and must close the
  * world with it; all others return RONDO_ABORTED. So one rank reports an error of all.
  */
-int world_agree(const struct world *world, int err);
+int world_agree(const struct train_world *world, int err);
 /* Copies rank 0's bytes to every rank, in host or GPU memory. */
-int world_broadcast(const struct world *world, void *bytes, size_t size);
+int world_broadcast(const struct train_world *world, void *bytes, size_t size);
 /* Sums over all ranks. */
-int world_sum(const struct world *world, double *values /* [count] */, size_t count);
+int world_sum(const struct train_world *world, double *values /* [count] */, size_t count);
 /* A barrier. */
-int world_barrier(const struct world *world);
+int world_barrier(const struct train_world *world);
 /* Fails if the ranks' numbers differ, with the rank that does. */
-int world_compare(const struct world *world, uint64_t number, const char *what);
+int world_compare(const struct train_world *world, uint64_t number, const char *what);
 
 #endif

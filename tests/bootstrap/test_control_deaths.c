@@ -12,12 +12,12 @@
 #include "control_ranks.h"
 
 /* The result of a forked rank, for its parent. */
-struct outcome {
+struct control_outcome {
 	int error;
 	char reason[RD_REASON_SIZE];
 };
 
-static struct outcome *outcomes; /* shared memory */
+static struct control_outcome *outcomes; /* shared memory */
 
 enum death { BEFORE_JOINING, WHILE_JOINING, BEFORE_READY, WHILE_OPENING, RUNNING, STOPPED };
 

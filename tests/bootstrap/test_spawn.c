@@ -19,15 +19,15 @@
 #define SIZE 4
 
 /* A rank's environment, which it writes to memory shared with the test. */
-struct rank_env {
+struct spawned_env {
 	int rank, local_rank, size, local_size, port, rendezvous_fd, connected;
 	char address[64];
 	_Atomic int runs;
 };
 
-static struct rank_env *map_shared(void)
+static struct spawned_env *map_shared(void)
 {
-	void *memory = mmap(NULL, (SIZE + 1) * sizeof(struct rank_env), PROT_READ | PROT_WRITE,
+	void *memory = mmap(NULL, (SIZE + 1) * sizeof(struct spawned_env), PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	cr_assert_neq(memory, MAP_FAILED);
@@ -55,7 +55,7 @@ static bool can_connect(const char *address, int port)
 
 static int write_env(void *argument)
 {
-	struct rank_env *env = (struct rank_env *)argument + number("RANK");
+	struct spawned_env *env = (struct spawned_env *)argument + number("RANK");
 
 	env->rank = number("RANK");
 	env->local_rank = number("LOCAL_RANK");
@@ -71,7 +71,7 @@ static int write_env(void *argument)
 
 Test(spawn, every_rank_finds_its_place_in_its_environment, .timeout = 30)
 {
-	struct rank_env *env = map_shared();
+	struct spawned_env *env = map_shared();
 
 	/* As from an outer launcher: these ranks must not get it. */
 	setenv("RONDO_RENDEZVOUS_FD", "77", 1);
@@ -92,7 +92,7 @@ Test(spawn, every_rank_finds_its_place_in_its_environment, .timeout = 30)
 
 static int last_connects(void *argument)
 {
-	struct rank_env *env = argument;
+	struct spawned_env *env = argument;
 
 	/* Rank 0 never uses the socket. */
 	if (number("RANK") == SIZE - 1)
@@ -103,7 +103,7 @@ static int last_connects(void *argument)
 
 Test(spawn, rank_0_inherits_a_socket_that_listens_already, .timeout = 30)
 {
-	struct rank_env *env = map_shared();
+	struct spawned_env *env = map_shared();
 
 	cr_assert_eq(rondo_spawn(1, write_env, env), 0);
 	cr_assert_geq(env[0].rendezvous_fd, 3);

@@ -85,10 +85,10 @@ static void mutate(struct rd_plan *plan, int i, enum change change, int way)
 	edit_plan(plan, &edit);
 }
 
-static bool runs_right(struct world *world, bool zero_copy, uint64_t seed)
+static bool runs_right(struct simulated_job *job, bool zero_copy, uint64_t seed)
 {
 	struct rd_simulation set = {
-		.size = world->size,
+		.size = job->size,
 		.channels = 2,
 		.piece_size = 64,
 		.slots = 2,
@@ -99,28 +99,28 @@ static bool runs_right(struct world *world, bool zero_copy, uint64_t seed)
 		.dead_rank = -1,
 	};
 	struct rd_simulated simulated;
-	bool right = !world_simulate(world, &set, &simulated);
+	bool right = !job_simulate(job, &set, &simulated);
 
-	for (int rank = 0; rank < world->size && simulated.errors; rank++)
+	for (int rank = 0; rank < job->size && simulated.errors; rank++)
 		right &= !simulated.errors[rank];
 	rd_simulated_finish(&simulated);
-	return right && world_is_right(world);
+	return right && job_is_right(job);
 }
 
 /* No rank leaves a barrier that one rank never enters. */
-static bool waits_for_everyone(struct world *world)
+static bool waits_for_everyone(struct simulated_job *job)
 {
 	struct rd_simulation set = {
-		.size = world->size, .channels = 1, .piece_size = 64, .slots = 2, .latency_ns = 1000
+		.size = job->size, .channels = 1, .piece_size = 64, .slots = 2, .latency_ns = 1000
 	};
 	bool all_failed = true;
 
-	for (int absent = 0; absent < world->size; absent++) {
+	for (int absent = 0; absent < job->size; absent++) {
 		struct rd_simulated simulated;
 
 		set.dead_rank = absent;
-		world_simulate(world, &set, &simulated);
-		for (int rank = 0; rank < world->size; rank++)
+		job_simulate(job, &set, &simulated);
+		for (int rank = 0; rank < job->size; rank++)
 			all_failed &= simulated.errors[rank] != 0;
 		rd_simulated_finish(&simulated);
 	}
@@ -128,24 +128,24 @@ static bool waits_for_everyone(struct world *world)
 }
 
 /* Fills the memory again for each run: in place the input does not survive. */
-static void lay_out_again(struct world *world, bool in_place)
+static void lay_out_again(struct simulated_job *job, bool in_place)
 {
-	world->in_place = in_place;
-	for (int rank = 0; rank < world->size; rank++) {
-		free(world->memory[2 * rank]);
-		free(world->memory[2 * rank + 1]);
-		world_lay_out(world, rank);
+	job->in_place = in_place;
+	for (int rank = 0; rank < job->size; rank++) {
+		free(job->memory[2 * rank]);
+		free(job->memory[2 * rank + 1]);
+		job_lay_out(job, rank);
 	}
 }
 
-static bool is_right_on_numbers(struct world *world)
+static bool is_right_on_numbers(struct simulated_job *job)
 {
 	for (int times = 0; times < 16; times++) {
-		lay_out_again(world, times & 1);
-		if (!runs_right(world, times >> 1 & 1, times))
+		lay_out_again(job, times & 1);
+		if (!runs_right(job, times >> 1 & 1, times))
 			return false;
 	}
-	return world->collective != RD_BARRIER || waits_for_everyone(world);
+	return job->collective != RD_BARRIER || waits_for_everyone(job);
 }
 
 /*
@@ -154,10 +154,10 @@ static bool is_right_on_numbers(struct world *world)
  * of the other's chunk is a FETCH.
  */
 static bool may_be_accepted(
-	const struct world *world, enum change change, const struct rd_step *original)
+	const struct simulated_job *job, enum change change, const struct rd_step *original)
 {
-	return change == SWAP || (change == LAST && world->collective == RD_BARRIER) ||
-	       (change == KIND && world->size == 2 &&
+	return change == SWAP || (change == LAST && job->collective == RD_BARRIER) ||
+	       (change == KIND && job->size == 2 &&
 		       (original->kind == RD_STEP_SPREAD || original->kind == RD_STEP_FETCH)) ||
 	       (change == INTO_MEMORY && original->into.memory == RD_NOWHERE);
 }
@@ -166,44 +166,44 @@ struct tally {
 	int mutants, accepted;
 };
 
-static void try_mutant(
-	struct world *world, int rank, int i, enum change change, int way, struct tally *tally)
+static void try_mutant(struct simulated_job *job, int rank, int i, enum change change, int way,
+	struct tally *tally)
 {
-	struct rd_plan *plan = world->plans[rank];
+	struct rd_plan *plan = job->plans[rank];
 	struct rd_step saved[256];
 	int step_count = plan->step_count;
 
 	memcpy(saved, plan->steps, step_count * sizeof(*saved));
 	mutate(plan, i, change, way);
 	tally->mutants++;
-	if (!rd_check_plans(world->plans, world->size)) {
+	if (!rd_check_plans(job->plans, job->size)) {
 		tally->accepted++;
-		cr_expect(may_be_accepted(world, change, &saved[i]),
+		cr_expect(may_be_accepted(job, change, &saved[i]),
 			"accepted: %s of %d, rank %d, step %d, %s",
-			rd_collective_name(world->collective), world->size, rank, i,
+			rd_collective_name(job->collective), job->size, rank, i,
 			change_names[change]);
-		cr_expect(is_right_on_numbers(world),
+		cr_expect(is_right_on_numbers(job),
 			"accepted: %s of %d, root %d, rank %d, step %d, %s changed by %d: %s",
-			rd_collective_name(world->collective), world->size, world->root, rank, i,
-			change_names[change], way, world->reason);
+			rd_collective_name(job->collective), job->size, job->root, rank, i,
+			change_names[change], way, job->reason);
 	}
 	memcpy(plan->steps, saved, step_count * sizeof(*saved));
 	plan->step_count = step_count;
 }
 
-static void try_mutants_of(struct world *world, struct tally *tally)
+static void try_mutants_of(struct simulated_job *job, struct tally *tally)
 {
-	for (int rank = 0; rank < world->size; rank++)
-		for (int i = 0; i < world->plans[rank]->step_count; i++)
+	for (int rank = 0; rank < job->size; rank++)
+		for (int i = 0; i < job->plans[rank]->step_count; i++)
 			for (int change = PEER; change < STEP_CHANGES; change++)
-				for (int way = 1; way < ways(world->plans[rank], i, change); way++)
-					try_mutant(world, rank, i, change, way, tally);
+				for (int way = 1; way < ways(job->plans[rank], i, change); way++)
+					try_mutant(job, rank, i, change, way, tally);
 }
 
 static void try_mutants(const struct rd_algorithm *algorithm, enum rd_collective collective,
 	int size, int root, struct tally *tally)
 {
-	struct world world = { .collective = collective,
+	struct simulated_job job = { .collective = collective,
 		.size = size,
 		.root = root,
 		.type = RONDO_I64,
@@ -212,14 +212,14 @@ static void try_mutants(const struct rd_algorithm *algorithm, enum rd_collective
 	struct rd_problem problem;
 
 	if (collective == RD_TRANSFER)
-		world.target = rd_wrap(root + 1, size);
-	problem = world_problem(&world, 0);
+		job.target = rd_wrap(root + 1, size);
+	problem = job_problem(&job, 0);
 	if (!rd_algorithm_can(algorithm, &problem))
 		return;
-	cr_assert(world_create(&world, algorithm->name), "%s", rondo_last_error());
-	cr_assert(is_right_on_numbers(&world), "%s", world.reason);
-	try_mutants_of(&world, tally);
-	world_destroy(&world);
+	cr_assert(job_create(&job, algorithm->name), "%s", rondo_last_error());
+	cr_assert(is_right_on_numbers(&job), "%s", job.reason);
+	try_mutants_of(&job, tally);
+	job_destroy(&job);
 }
 
 Test(checker, refuses_every_mutant_of_a_right_plan_that_gives_wrong_numbers, .timeout = 120)

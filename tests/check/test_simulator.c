@@ -49,50 +49,49 @@ static const struct rd_layout *any_lay(int size)
 	return any(2) ? layout_any(&drawn, size, 1 + any(size), 1 + any(1 << 20)) : NULL;
 }
 
-static struct world any_world(enum rd_collective collective, int size)
+static struct simulated_job any_world(enum rd_collective collective, int size)
 {
-	struct world world = { .collective = collective, .size = size };
+	struct simulated_job job = { .collective = collective, .size = size };
 
 	if (rd_collective_has_root(collective))
-		world.root = any(size);
+		job.root = any(size);
 	if (collective == RD_TRANSFER)
-		world.target = any(size);
-	world.type = any(2) ? RONDO_I64 : RONDO_F32;
-	world.op = (rondo_op[]){ RONDO_SUM, RONDO_MIN, RONDO_MAX, RONDO_AVG }[any(4)];
-	world.in_place = any(2);
-	world.layout = any_lay(size);
-	return world;
+		job.target = any(size);
+	job.type = any(2) ? RONDO_I64 : RONDO_F32;
+	job.op = (rondo_op[]){ RONDO_SUM, RONDO_MIN, RONDO_MAX, RONDO_AVG }[any(4)];
+	job.in_place = any(2);
+	job.layout = any_lay(size);
+	return job;
 }
 
 static void expect_right_by(
-	struct world *world, const char *algorithm, const struct rd_simulation *set)
+	struct simulated_job *job, const char *algorithm, const struct rd_simulation *set)
 {
 	struct rd_simulated simulated;
 
-	cr_assert(world_create(world, algorithm), "%s", rondo_last_error());
-	cr_expect_eq(world_simulate(world, set, &simulated), 0, "%s", rondo_last_error());
-	for (int rank = 0; rank < world->size; rank++)
+	cr_assert(job_create(job, algorithm), "%s", rondo_last_error());
+	cr_expect_eq(job_simulate(job, set, &simulated), 0, "%s", rondo_last_error());
+	for (int rank = 0; rank < job->size; rank++)
 		cr_expect_eq(simulated.errors[rank], 0, "%s: rank %d of %d, %s: %s", algorithm,
-			rank, world->size, rd_collective_name(world->collective),
+			rank, job->size, rd_collective_name(job->collective),
 			rondo_error_text(simulated.errors[rank]));
-	cr_expect(world_is_right(world), "%s: %s (%zu elements, seed %llu, %s, %s)", algorithm,
-		world->reason, world->count, (unsigned long long)set->seed,
-		world->in_place ? "in place" : "out of place",
-		set->zero_copy ? "zero copy" : "copy");
+	cr_expect(job_is_right(job), "%s: %s (%zu elements, seed %llu, %s, %s)", algorithm,
+		job->reason, job->count, (unsigned long long)set->seed,
+		job->in_place ? "in place" : "out of place", set->zero_copy ? "zero copy" : "copy");
 	rd_simulated_finish(&simulated);
-	world_destroy(world);
+	job_destroy(job);
 }
 
-static bool can(const struct world *world, const struct rd_algorithm *algorithm)
+static bool can(const struct simulated_job *job, const struct rd_algorithm *algorithm)
 {
-	return world_algorithm(world, algorithm->name);
+	return job_algorithm(job, algorithm->name);
 }
 
-static void expect_right(struct world *world, const struct rd_simulation *set)
+static void expect_right(struct simulated_job *job, const struct rd_simulation *set)
 {
 	for (int i = 0; rd_algorithms[i]; i++)
-		if (can(world, rd_algorithms[i]))
-			expect_right_by(world, rd_algorithms[i]->name, set);
+		if (can(job, rd_algorithms[i]))
+			expect_right_by(job, rd_algorithms[i]->name, set);
 }
 
 static void expect_collective_right(enum rd_collective collective, int size)
@@ -102,13 +101,13 @@ static void expect_collective_right(enum rd_collective collective, int size)
 	for (int i = 0; i < 4; i++) {
 		for (int times = 0; times < 12; times++) {
 			struct rd_simulation set = any_simulation(size);
-			struct world world = any_world(collective, size);
+			struct simulated_job job = any_world(collective, size);
 
-			world.count = collective == RD_BARRIER ? 0 : counts[i];
+			job.count = collective == RD_BARRIER ? 0 : counts[i];
 			/* Each of the four ways that matter most is tried three times. */
-			world.in_place = times & 1;
+			job.in_place = times & 1;
 			set.zero_copy = times >> 1 & 1;
-			expect_right(&world, &set);
+			expect_right(&job, &set);
 		}
 	}
 }
@@ -126,36 +125,36 @@ Test(simulator, runs_many_ranks, .timeout = 60)
 {
 	for (int c = 0; c < RD_COLLECTIVE_COUNT; c++) {
 		struct rd_simulation set = any_simulation(33);
-		struct world world = any_world(c, 33);
+		struct simulated_job job = any_world(c, 33);
 
-		world.count = c == RD_BARRIER ? 0 : 1023;
-		expect_right(&world, &set);
+		job.count = c == RD_BARRIER ? 0 : 1023;
+		expect_right(&job, &set);
 	}
 }
 
-static void run(struct world world, const char *algorithm, const struct rd_simulation *set,
+static void run(struct simulated_job job, const char *algorithm, const struct rd_simulation *set,
 	struct rd_simulated *simulated)
 {
-	cr_assert(world_create(&world, algorithm), "%s", rondo_last_error());
-	cr_assert_eq(world_simulate(&world, set, simulated), 0, "%s", rondo_last_error());
-	world_destroy(&world);
+	cr_assert(job_create(&job, algorithm), "%s", rondo_last_error());
+	cr_assert_eq(job_simulate(&job, set, simulated), 0, "%s", rondo_last_error());
+	job_destroy(&job);
 }
 
 Test(simulator, the_same_seed_gives_the_same_run_and_another_seed_another)
 {
 	for (int c = 0; c < RD_COLLECTIVE_COUNT; c++) {
 		struct rd_simulation set = any_simulation(5);
-		struct world world = any_world(c, 5);
+		struct simulated_job job = any_world(c, 5);
 		struct rd_simulated first, again, other;
 
-		world.count = c == RD_BARRIER ? 0 : 1023;
-		world.root = 0;
-		world.target = c == RD_TRANSFER ? 3 : 0;
+		job.count = c == RD_BARRIER ? 0 : 1023;
+		job.root = 0;
+		job.target = c == RD_TRANSFER ? 3 : 0;
 		set.jitter_ns = 1 << 20;
-		run(world, NULL, &set, &first);
-		run(world, NULL, &set, &again);
+		run(job, NULL, &set, &first);
+		run(job, NULL, &set, &again);
 		set.seed++;
-		run(world, NULL, &set, &other);
+		run(job, NULL, &set, &other);
 		cr_expect_eq(first.end_ns, again.end_ns);
 		cr_expect_eq(first.messages, again.messages);
 		cr_expect_eq(first.bytes, again.bytes);
@@ -171,7 +170,7 @@ Test(simulator, the_same_seed_gives_the_same_run_and_another_seed_another)
 static struct rd_simulated transfer(int slots, double byte_ns)
 {
 	struct rd_simulation set = plain;
-	struct world world = {
+	struct simulated_job job = {
 		.collective = RD_TRANSFER, .size = 2, .target = 1, .type = RONDO_F32, .count = 1024
 	};
 	struct rd_simulated simulated;
@@ -179,7 +178,7 @@ static struct rd_simulated transfer(int slots, double byte_ns)
 	set.size = 2;
 	set.slots = slots;
 	set.byte_ns = byte_ns;
-	run(world, NULL, &set, &simulated);
+	run(job, NULL, &set, &simulated);
 	return simulated;
 }
 
@@ -213,18 +212,18 @@ static bool names_another(const struct rd_simulated *simulated, int rank, int si
 	return culprit >= 0 && culprit < size && culprit != rank;
 }
 
-static void expect_every_survivor_ends(
-	struct world *world, const char *algorithm, const struct rd_simulation *set, int *failed)
+static void expect_every_survivor_ends(struct simulated_job *job, const char *algorithm,
+	const struct rd_simulation *set, int *failed)
 {
 	struct rd_simulated simulated;
 
-	cr_assert(world_create(world, algorithm), "%s", rondo_last_error());
-	cr_expect_eq(world_simulate(world, set, &simulated), 0, "%s", rondo_last_error());
-	for (int rank = 0; rank < world->size; rank++) {
+	cr_assert(job_create(job, algorithm), "%s", rondo_last_error());
+	cr_expect_eq(job_simulate(job, set, &simulated), 0, "%s", rondo_last_error());
+	for (int rank = 0; rank < job->size; rank++) {
 		int error = simulated.errors[rank];
 
 		if (!error) {
-			cr_expect(world_rank_is_right(world, rank), "%s", world->reason);
+			cr_expect(job_rank_is_right(job, rank), "%s", job->reason);
 			continue;
 		}
 		++*failed;
@@ -232,10 +231,10 @@ static void expect_every_survivor_ends(
 			cr_expect_eq(error, RONDO_DIED);
 		else
 			cr_expect_eq(error, RONDO_BROKEN);
-		cr_expect(rank == set->dead_rank || names_another(&simulated, rank, world->size));
+		cr_expect(rank == set->dead_rank || names_another(&simulated, rank, job->size));
 	}
 	rd_simulated_finish(&simulated);
-	world_destroy(world);
+	job_destroy(job);
 }
 
 Test(simulator, after_a_death_at_any_moment_each_survivor_fails_or_is_right, .timeout = 60)
@@ -246,16 +245,16 @@ Test(simulator, after_a_death_at_any_moment_each_survivor_fails_or_is_right, .ti
 		for (int times = 0; times < 150; times++) {
 			int size = 2 + any(5);
 			struct rd_simulation set = any_simulation(size);
-			struct world world = any_world(c, size);
+			struct simulated_job job = any_world(c, size);
 
-			world.count = c == RD_BARRIER ? 0 : 700;
+			job.count = c == RD_BARRIER ? 0 : 700;
 			set.dead_rank = any(size);
 			set.death_ns = any(times % 2 ? 100000 : 4000);
 			for (int i = 0; rd_algorithms[i]; i++) {
-				if (!can(&world, rd_algorithms[i]))
+				if (!can(&job, rd_algorithms[i]))
 					continue;
 				expect_every_survivor_ends(
-					&world, rd_algorithms[i]->name, &set, &failed);
+					&job, rd_algorithms[i]->name, &set, &failed);
 				runs++;
 			}
 		}
@@ -272,15 +271,15 @@ Test(simulator, no_rank_leaves_a_call_of_all_that_one_never_entered)
 	for (int times = 0; times < 100; times++) {
 		int size = 2 + any(6);
 		struct rd_simulation set = any_simulation(size);
-		struct world world = any_world(meetings[times % 5], size);
+		struct simulated_job job = any_world(meetings[times % 5], size);
 		struct rd_simulated simulated;
 
-		world.count = world.collective == RD_BARRIER ? 0 : 10;
+		job.count = job.collective == RD_BARRIER ? 0 : 10;
 		set.dead_rank = any(size);
-		run(world, NULL, &set, &simulated);
+		run(job, NULL, &set, &simulated);
 		for (int rank = 0; rank < size; rank++)
 			cr_expect_neq(simulated.errors[rank], 0, "%s",
-				rd_collective_name(world.collective));
+				rd_collective_name(job.collective));
 		rd_simulated_finish(&simulated);
 	}
 }
@@ -288,14 +287,14 @@ Test(simulator, no_rank_leaves_a_call_of_all_that_one_never_entered)
 Test(simulator, a_death_fails_an_all_reduce_on_every_rank)
 {
 	struct rd_simulation set = plain;
-	struct world world = { .collective = RD_ALL_REDUCE, .size = 6, .count = 999 };
+	struct simulated_job job = { .collective = RD_ALL_REDUCE, .size = 6, .count = 999 };
 	struct rd_simulated simulated;
 
-	world.type = RONDO_F32;
+	job.type = RONDO_F32;
 	set.size = 6;
 	set.dead_rank = 3;
 	set.death_ns = 2500; /* during the call */
-	run(world, "ring", &set, &simulated);
+	run(job, "ring", &set, &simulated);
 	for (int rank = 0; rank < 6; rank++)
 		cr_expect_eq(simulated.errors[rank], rank == 3 ? RONDO_DIED : RONDO_BROKEN);
 	cr_expect_eq(simulated.culprits[4], 3);
@@ -307,21 +306,21 @@ Test(simulator, what_a_rank_sent_before_it_died_still_arrives)
 {
 	for (int times = 0; times < 50; times++) {
 		struct rd_simulation set = plain;
-		struct world world = { .collective = RD_GATHER, .size = 3, .count = 16 };
+		struct simulated_job job = { .collective = RD_GATHER, .size = 3, .count = 16 };
 		struct rd_simulated simulated;
 
-		world.type = RONDO_F32;
+		job.type = RONDO_F32;
 		set.size = 3;
 		set.seed = times;
 		set.jitter_ns = 1000000;
 		set.dead_rank = 2;
 		set.death_ns = set.jitter_ns; /* it has sent by then */
-		cr_assert(world_create(&world, NULL));
-		cr_assert_eq(world_simulate(&world, &set, &simulated), 0, "%s", rondo_last_error());
+		cr_assert(job_create(&job, NULL));
+		cr_assert_eq(job_simulate(&job, &set, &simulated), 0, "%s", rondo_last_error());
 		cr_expect_eq(simulated.errors[0], 0);
-		cr_expect(world_rank_is_right(&world, 0), "%s", world.reason);
+		cr_expect(job_rank_is_right(&job, 0), "%s", job.reason);
 		rd_simulated_finish(&simulated);
-		world_destroy(&world);
+		job_destroy(&job);
 	}
 }
 
@@ -330,55 +329,57 @@ Test(simulator, what_a_rank_sent_before_it_died_still_arrives)
 Test(simulator, ranks_in_different_calls_fail)
 {
 	struct rd_simulation set = plain;
-	struct world world = { .collective = RD_ALL_REDUCE, .size = 4, .count = 100 };
+	struct simulated_job job = { .collective = RD_ALL_REDUCE, .size = 4, .count = 100 };
 	struct rd_simulated simulated;
 	int mismatches = 0;
 
-	world.type = RONDO_F32;
+	job.type = RONDO_F32;
 	set.size = 4;
-	cr_assert(world_create(&world, NULL));
-	world.calls[2].op = RONDO_MAX;
-	cr_assert_eq(world_simulate(&world, &set, &simulated), 0, "%s", rondo_last_error());
+	cr_assert(job_create(&job, NULL));
+	job.calls[2].op = RONDO_MAX;
+	cr_assert_eq(job_simulate(&job, &set, &simulated), 0, "%s", rondo_last_error());
 	for (int rank = 0; rank < 4; rank++) {
 		cr_expect_neq(simulated.errors[rank], 0);
 		mismatches += simulated.errors[rank] == RONDO_MISMATCH;
 	}
 	cr_expect_geq(mismatches, 2);
 	rd_simulated_finish(&simulated);
-	world_destroy(&world);
+	job_destroy(&job);
 }
 
 Test(simulator, names_the_ranks_that_wait_when_nothing_can_move)
 {
 	struct rd_simulation set = plain;
-	struct world world = { .collective = RD_TRANSFER, .size = 2, .target = 1, .count = 9 };
+	struct simulated_job job = {
+		.collective = RD_TRANSFER, .size = 2, .target = 1, .count = 9
+	};
 	struct rd_simulated simulated;
 
-	world.type = RONDO_F32;
+	job.type = RONDO_F32;
 	set.size = 2;
-	cr_assert(world_create(&world, NULL));
-	world.plans[0]->step_count = 0;
-	cr_expect_eq(world_simulate(&world, &set, &simulated), RONDO_TIMEOUT);
+	cr_assert(job_create(&job, NULL));
+	job.plans[0]->step_count = 0;
+	cr_expect_eq(job_simulate(&job, &set, &simulated), RONDO_TIMEOUT);
 	cr_expect_str_eq(rondo_last_error(), "nothing can move any more: rank 1 (piece 0, step 0: "
 					     "recv chunk 0 from 0 into out[0]) "
 					     "waits for rank 0");
 	rd_simulated_finish(&simulated);
-	world_destroy(&world);
+	job_destroy(&job);
 }
 
 Test(simulator, a_ring_deadlocks_where_links_hold_one_message)
 {
 	struct rd_simulation set = plain;
-	struct world world = { .collective = RD_ALL_REDUCE, .size = 3, .count = 9 };
+	struct simulated_job job = { .collective = RD_ALL_REDUCE, .size = 3, .count = 9 };
 	struct rd_simulated simulated;
 
-	world.type = RONDO_F32;
+	job.type = RONDO_F32;
 	set.size = 3;
 	set.slots = 1;
-	cr_assert(world_create(&world, "ring"));
-	cr_expect_eq(world_simulate(&world, &set, &simulated), RONDO_TIMEOUT);
+	cr_assert(job_create(&job, "ring"));
+	cr_expect_eq(job_simulate(&job, &set, &simulated), RONDO_TIMEOUT);
 	rd_simulated_finish(&simulated);
-	world_destroy(&world);
+	job_destroy(&job);
 }
 
 /* Replaces each FLUSH by a step that does nothing. */
@@ -400,20 +401,20 @@ static int forget_flushes(struct rd_plan *plan)
 Test(simulator, memory_that_changes_before_it_has_left_gives_wrong_numbers)
 {
 	struct rd_simulation set = plain;
-	struct world world = { .collective = RD_ALL_TO_ALL, .size = 2, .count = 40 };
+	struct simulated_job job = { .collective = RD_ALL_TO_ALL, .size = 2, .count = 40 };
 	struct rd_simulated simulated;
 
-	world.type = RONDO_I64;
-	world.in_place = true;
+	job.type = RONDO_I64;
+	job.in_place = true;
 	set.size = 2;
 	set.zero_copy = true;
-	cr_assert(world_create(&world, NULL));
+	cr_assert(job_create(&job, NULL));
 	for (int rank = 0; rank < 2; rank++)
-		cr_assert_gt(forget_flushes(world.plans[rank]), 0);
-	cr_expect_eq(world_simulate(&world, &set, &simulated), 0);
-	cr_expect_not(world_is_right(&world));
+		cr_assert_gt(forget_flushes(job.plans[rank]), 0);
+	cr_expect_eq(job_simulate(&job, &set, &simulated), 0);
+	cr_expect_not(job_is_right(&job));
 	rd_simulated_finish(&simulated);
-	world_destroy(&world);
+	job_destroy(&job);
 }
 
 static void forget_signals(struct rd_plan *plan)
@@ -433,18 +434,18 @@ Test(simulator, memory_that_is_reached_after_its_rank_is_done_gives_wrong_number
 
 	for (int i = 0; i < 4; i++) {
 		struct rd_simulation set = plain;
-		struct world world = { .collective = reaching[i], .size = 3, .count = 100 };
+		struct simulated_job job = { .collective = reaching[i], .size = 3, .count = 100 };
 		struct rd_simulated simulated;
 
-		world.type = RONDO_F32;
+		job.type = RONDO_F32;
 		set.size = 3;
-		cr_assert(world_create(&world, "two_shot"));
+		cr_assert(job_create(&job, "two_shot"));
 		for (int rank = 0; rank < 3; rank++)
-			forget_signals(world.plans[rank]);
-		cr_expect_eq(world_simulate(&world, &set, &simulated), 0);
-		cr_expect_not(world_is_right(&world), "%s", rd_collective_name(reaching[i]));
+			forget_signals(job.plans[rank]);
+		cr_expect_eq(job_simulate(&job, &set, &simulated), 0);
+		cr_expect_not(job_is_right(&job), "%s", rd_collective_name(reaching[i]));
 		rd_simulated_finish(&simulated);
-		world_destroy(&world);
+		job_destroy(&job);
 	}
 }
 
@@ -454,74 +455,76 @@ Test(simulator, a_plan_with_a_wrong_index_fails_or_gives_wrong_numbers)
 
 	set.size = 4;
 	for (int what = 0; what < 3; what++) {
-		struct world world = { .collective = RD_ALL_REDUCE, .size = 4, .count = 100 };
+		struct simulated_job job = { .collective = RD_ALL_REDUCE, .size = 4, .count = 100 };
 		struct rd_simulated simulated;
 		struct rd_step *step;
 		bool failed;
 
-		world.type = RONDO_F32;
-		cr_assert(world_create(&world, "ring"));
-		step = &world.plans[1]->steps[1];
+		job.type = RONDO_F32;
+		cr_assert(job_create(&job, "ring"));
+		step = &job.plans[1]->steps[1];
 		if (what == 0)
 			step->peer = 2;
 		else if (what == 1)
 			step->chunk = (step->chunk + 1) % 4;
 		else
 			step->from.chunk = (step->from.chunk + 1) % 4;
-		failed = world_simulate(&world, &set, &simulated) != 0;
+		failed = job_simulate(&job, &set, &simulated) != 0;
 		for (int rank = 0; rank < 4; rank++)
 			failed |= simulated.errors[rank] != 0;
-		cr_expect(failed || !world_is_right(&world), "change %d", what);
+		cr_expect(failed || !job_is_right(&job), "change %d", what);
 		rd_simulated_finish(&simulated);
-		world_destroy(&world);
+		job_destroy(&job);
 	}
 }
 
 Test(simulator, refuses_what_cannot_be_simulated)
 {
 	struct rd_simulation set = plain;
-	struct world world = { .collective = RD_TRANSFER, .size = 2, .target = 1, .count = 9 };
+	struct simulated_job job = {
+		.collective = RD_TRANSFER, .size = 2, .target = 1, .count = 9
+	};
 	struct rd_simulated simulated;
 
-	world.type = RONDO_F32;
+	job.type = RONDO_F32;
 	set.size = 2;
-	cr_assert(world_create(&world, NULL));
+	cr_assert(job_create(&job, NULL));
 	set.slots = 0;
-	cr_expect_eq(world_simulate(&world, &set, &simulated), RONDO_INVALID);
+	cr_expect_eq(job_simulate(&job, &set, &simulated), RONDO_INVALID);
 	set.slots = 2;
 	set.piece_size = 63;
-	cr_expect_eq(world_simulate(&world, &set, &simulated), RONDO_INVALID);
+	cr_expect_eq(job_simulate(&job, &set, &simulated), RONDO_INVALID);
 	set.piece_size = 64;
-	world.plans[0]->steps[0].to = 2;
-	cr_expect_eq(world_simulate(&world, &set, &simulated), RONDO_INVALID);
-	world.plans[0]->steps[0].to = 0;
-	cr_expect_eq(world_simulate(&world, &set, &simulated), RONDO_INVALID);
-	world_destroy(&world);
+	job.plans[0]->steps[0].to = 2;
+	cr_expect_eq(job_simulate(&job, &set, &simulated), RONDO_INVALID);
+	job.plans[0]->steps[0].to = 0;
+	cr_expect_eq(job_simulate(&job, &set, &simulated), RONDO_INVALID);
+	job_destroy(&job);
 
-	world = (struct world){ .collective = RD_BROADCAST, .size = 2, .count = 9 };
-	world.type = RONDO_F32;
-	cr_assert(world_create(&world, "two_shot"));
-	world.plans[1]->steps[0].peer = 2;
-	cr_expect_eq(world_simulate(&world, &set, &simulated), RONDO_INVALID);
+	job = (struct simulated_job){ .collective = RD_BROADCAST, .size = 2, .count = 9 };
+	job.type = RONDO_F32;
+	cr_assert(job_create(&job, "two_shot"));
+	job.plans[1]->steps[0].peer = 2;
+	cr_expect_eq(job_simulate(&job, &set, &simulated), RONDO_INVALID);
 	cr_expect_str_eq(rondo_last_error(),
 		"rank 1, step 0 (fetch chunk 0, in[0] of 2, to out[0]): no link leads to rank 2");
-	world_destroy(&world);
+	job_destroy(&job);
 }
 
 /* The MERGE would read a message that no HOLD has kept. */
 Test(simulator, refuses_a_merge_without_its_holds)
 {
-	struct world world = {
+	struct simulated_job job = {
 		.collective = RD_REDUCE, .size = 3, .type = RONDO_I32, .op = RONDO_SUM, .count = 4
 	};
 	struct rd_simulation set = plain;
 	struct rd_simulated simulated;
 
 	set.size = 3;
-	cr_assert(world_create(&world, "one_round"), "%s", rondo_last_error());
-	world.plans[0]->steps[1].peer = 1;
-	cr_expect_eq(world_simulate(&world, &set, &simulated), RONDO_INVALID);
+	cr_assert(job_create(&job, "one_round"), "%s", rondo_last_error());
+	job.plans[0]->steps[1].peer = 1;
+	cr_expect_eq(job_simulate(&job, &set, &simulated), RONDO_INVALID);
 	cr_expect_str_eq(rondo_last_error(),
 		"rank 0, step 1 (hold chunk 0 from 1): step 0 already holds rank 1's message");
-	world_destroy(&world);
+	job_destroy(&job);
 }

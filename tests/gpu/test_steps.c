@@ -74,19 +74,19 @@ static double wanted(const struct rd_problem *problem, rondo_op op, int block, s
 	return op == RONDO_AVG ? result / problem->size : result;
 }
 
-/* ---- A world ------------------------------------------------------------------------------- */
+/* ---- Jobs ---------------------------------------------------------------------------------- */
 
-struct world {
+struct steps_job {
 	const struct rd_algorithm *algorithm;
 	struct rd_problem problem; /* of no rank in particular */
 	struct rd_fifo *peer_fifos[RANKS];
 	struct rd_abort_flag abort_flags[RANKS];
 	uint64_t timeout_ns;
-	uint32_t calls; /* made by earlier worlds */
+	uint32_t calls; /* made by earlier jobs */
 };
 
-struct rank_env {
-	struct world *world;
+struct steps_rank {
+	struct steps_job *job;
 	int rank;
 	pthread_t thread;
 	struct rd_plan *plan;
@@ -104,19 +104,19 @@ struct call {
 	uint32_t number;
 };
 
-static struct rd_problem problem_of(const struct rank_env *env)
+static struct rd_problem problem_of(const struct steps_rank *self)
 {
-	struct rd_problem problem = env->world->problem;
+	struct rd_problem problem = self->job->problem;
 
-	problem.rank = env->rank;
+	problem.rank = self->rank;
 	return problem;
 }
 
-static void run_call(struct rank_env *env, const struct call *call, const void *in, void *out)
+static void run_call(struct steps_rank *self, const struct call *call, const void *in, void *out)
 {
-	const struct world *world = env->world;
+	const struct steps_job *job = self->job;
 	struct rd_call made = {
-		.problem = problem_of(env),
+		.problem = problem_of(self),
 		.type = call->type,
 		.op = call->op,
 		.count = call->count,
@@ -126,13 +126,13 @@ static void run_call(struct rank_env *env, const struct call *call, const void *
 	};
 	struct rd_steps steps;
 
-	rd_steps_cut(&steps, env->plan, &made, CHANNELS, SLOT_SIZE);
-	steps.moves = env->moves;
-	steps.move_count = env->move_count;
-	steps.scratch = env->scratch;
-	steps.abort_flag = (struct rd_abort_flag *)&world->abort_flags[env->rank];
-	steps.timeout_ns = world->timeout_ns;
-	memcpy(steps.peer_fifos, world->peer_fifos, sizeof(world->peer_fifos));
+	rd_steps_cut(&steps, self->plan, &made, CHANNELS, SLOT_SIZE);
+	steps.moves = self->moves;
+	steps.move_count = self->move_count;
+	steps.scratch = self->scratch;
+	steps.abort_flag = (struct rd_abort_flag *)&job->abort_flags[self->rank];
+	steps.timeout_ns = job->timeout_ns;
+	memcpy(steps.peer_fifos, job->peer_fifos, sizeof(job->peer_fifos));
 	rd_emulated_steps(&steps);
 }
 
@@ -145,9 +145,9 @@ static int blocks_between(const struct rd_problem *problem)
 	return 0;
 }
 
-static void fill(const struct rank_env *env, const struct call *call, char *in)
+static void fill(const struct steps_rank *self, const struct call *call, char *in)
 {
-	struct rd_problem problem = problem_of(env);
+	struct rd_problem problem = problem_of(self);
 
 	for (int block = 0; block < rd_blocks(&problem); block++) {
 		int there = rd_in_block(&problem, block);
@@ -158,9 +158,9 @@ static void fill(const struct rank_env *env, const struct call *call, char *in)
 	}
 }
 
-static bool is_right(struct rank_env *env, const struct call *call, const char *out)
+static bool is_right(struct steps_rank *self, const struct call *call, const char *out)
 {
-	struct rd_problem problem = problem_of(env);
+	struct rd_problem problem = problem_of(self);
 
 	for (int block = 0; block < rd_blocks(&problem); block++) {
 		int there = rd_out_block(&problem, block);
@@ -171,7 +171,7 @@ static bool is_right(struct rank_env *env, const struct call *call, const char *
 
 			if (got == right)
 				continue;
-			snprintf(env->text, sizeof(env->text),
+			snprintf(self->text, sizeof(self->text),
 				"%zu %s %s%s: element %zu of block %d is %g, not %g", call->count,
 				rondo_type_name(call->type), rondo_op_name(call->op),
 				call->in_place ? " in place" : "", i, block, got, right);
@@ -184,9 +184,9 @@ static bool is_right(struct rank_env *env, const struct call *call, const char *
 /* Guards before and behind what is written. */
 #define GUARD 64
 
-static bool try_call(struct rank_env *env, const struct call *call)
+static bool try_call(struct steps_rank *self, const struct call *call)
 {
-	struct rd_problem problem = problem_of(env);
+	struct rd_problem problem = problem_of(self);
 	size_t block = call->count * rondo_type_size(call->type);
 	size_t ins = (size_t)rd_in_blocks(&problem), outs = (size_t)rd_out_blocks(&problem);
 	size_t room = (ins + outs) * block + 2 * GUARD;
@@ -199,27 +199,27 @@ static bool try_call(struct rank_env *env, const struct call *call)
 		in = between < 0 ? out + (size_t)-between * block : out;
 		out = between > 0 ? in + (size_t)between * block : out;
 	}
-	fill(env, call, in);
-	run_call(env, call, in, out);
-	right = is_right(env, call, out);
+	fill(self, call, in);
+	run_call(self, call, in, out);
+	right = is_right(self, call, out);
 	for (size_t i = 0; i < GUARD && right; i++) {
 		right = one[i] == 0x5a && one[room - 1 - i] == 0x5a;
 		if (!right)
-			snprintf(env->text, sizeof(env->text), "wrote beyond its output");
+			snprintf(self->text, sizeof(self->text), "wrote beyond its output");
 	}
 	free(one);
 	free(two);
 	return right;
 }
 
-/* One after the other in a world, so that numbers count on; the next world goes on with other types
+/* One after the other in a job, so that numbers count on; the next job goes on with other types
    and operations. */
 static void *make_calls(void *argument)
 {
 	static const size_t counts[] = { 1, 3, 257, 5003, 0 };
-	struct rank_env *env = argument;
-	struct call call = { .number = env->world->calls };
-	bool barrier = env->world->problem.collective == RD_BARRIER;
+	struct steps_rank *self = argument;
+	struct call call = { .number = self->job->calls };
+	bool barrier = self->job->problem.collective == RD_BARRIER;
 
 	for (int i = 0; i < 5; i++)
 		for (int in_place = 0; in_place < 2; in_place++) {
@@ -230,67 +230,67 @@ static void *make_calls(void *argument)
 				call.op %= RONDO_AVG + 1;
 			call.count = barrier ? 0 : counts[i];
 			call.in_place = in_place;
-			if (!try_call(env, &call))
+			if (!try_call(self, &call))
 				return NULL;
 		}
 	return NULL;
 }
 
-static void open_rank_env(struct rank_env *env, struct world *world, int rank)
+static void open_rank(struct steps_rank *self, struct steps_job *job, int rank)
 {
 	struct rd_problem problem;
 
-	memset(env, 0, sizeof(*env));
-	env->world = world;
-	env->rank = rank;
-	problem = problem_of(env);
-	cr_assert_eq(rd_plan_create(&env->plan, world->algorithm, &problem), 0, "%s",
-		rondo_last_error());
-	env->moves = calloc((size_t)env->plan->step_count + 1, sizeof(*env->moves));
-	env->move_count = rd_steps_flatten(env->plan, env->moves);
-	env->scratch = malloc(rd_steps_scratch_size(env->plan, CHANNELS, SLOT_SIZE) + 1);
-	world->peer_fifos[rank] =
+	memset(self, 0, sizeof(*self));
+	self->job = job;
+	self->rank = rank;
+	problem = problem_of(self);
+	cr_assert_eq(
+		rd_plan_create(&self->plan, job->algorithm, &problem), 0, "%s", rondo_last_error());
+	self->moves = calloc((size_t)self->plan->step_count + 1, sizeof(*self->moves));
+	self->move_count = rd_steps_flatten(self->plan, self->moves);
+	self->scratch = malloc(rd_steps_scratch_size(self->plan, CHANNELS, SLOT_SIZE) + 1);
+	job->peer_fifos[rank] =
 		aligned_alloc(64, (rd_fifo_size(problem.size, CHANNELS) + 63) / 64 * 64);
-	memset(world->peer_fifos[rank], 0, rd_fifo_size(problem.size, CHANNELS));
+	memset(job->peer_fifos[rank], 0, rd_fifo_size(problem.size, CHANNELS));
 }
 
-static void close_rank_env(struct rank_env *env)
+static void close_rank(struct steps_rank *self)
 {
-	free(env->world->peer_fifos[env->rank]);
-	free(env->scratch);
-	free(env->moves);
-	rd_plan_destroy(env->plan);
+	free(self->job->peer_fifos[self->rank]);
+	free(self->scratch);
+	free(self->moves);
+	rd_plan_destroy(self->plan);
 }
 
-static void run_world(struct world *world, void *(*life)(void *))
+static void run_job(struct steps_job *job, void *(*life)(void *))
 {
-	struct rank_env rank_envs[RANKS];
-	int size = world->problem.size;
+	struct steps_rank ranks[RANKS];
+	int size = job->problem.size;
 
 	for (int rank = 0; rank < size; rank++)
-		open_rank_env(&rank_envs[rank], world, rank);
+		open_rank(&ranks[rank], job, rank);
 	for (int rank = 0; rank < size; rank++)
-		pthread_create(&rank_envs[rank].thread, NULL, life, &rank_envs[rank]);
+		pthread_create(&ranks[rank].thread, NULL, life, &ranks[rank]);
 	for (int rank = 0; rank < size; rank++)
-		pthread_join(rank_envs[rank].thread, NULL);
+		pthread_join(ranks[rank].thread, NULL);
 	for (int rank = 0; rank < size; rank++) {
-		cr_expect_str_empty(rank_envs[rank].text, "%s, %s, %d ranks, root %d, rank %d: %s",
-			world->algorithm->name, rd_collective_name(world->problem.collective), size,
-			world->problem.root, rank, rank_envs[rank].text);
-		close_rank_env(&rank_envs[rank]);
+		cr_expect_str_empty(ranks[rank].text, "%s, %s, %d ranks, root %d, rank %d: %s",
+			job->algorithm->name, rd_collective_name(job->problem.collective), size,
+			job->problem.root, rank, ranks[rank].text);
+		close_rank(&ranks[rank]);
 	}
 }
 
 /* On all ranks. */
-static bool devices_can(const struct world *world)
+static bool devices_can(const struct steps_job *job)
 {
-	struct rd_problem problem = world->problem;
+	struct rd_problem problem = job->problem;
 	bool can = true;
 
 	for (problem.rank = 0; problem.rank < problem.size && can; problem.rank++) {
 		struct rd_plan *plan;
 
-		cr_assert_eq(rd_plan_create(&plan, world->algorithm, &problem), 0);
+		cr_assert_eq(rd_plan_create(&plan, job->algorithm, &problem), 0);
 		can = rd_steps_can(plan);
 		rd_plan_destroy(plan);
 	}
@@ -299,8 +299,9 @@ static bool devices_can(const struct world *world)
 
 static void try_algorithm(const char *name)
 {
-	struct world world = { .algorithm = rd_algorithm_named(name), .timeout_ns = 20000000000u };
-	struct rd_problem *problem = &world.problem;
+	struct steps_job job = { .algorithm = rd_algorithm_named(name),
+		.timeout_ns = 20000000000u };
+	struct rd_problem *problem = &job.problem;
 
 	for (int collective = 0; collective < RD_COLLECTIVE_COUNT; collective++)
 		for (int size = 1; size <= RANKS; size++)
@@ -309,11 +310,11 @@ static void try_algorithm(const char *name)
 					.collective = collective, .size = size, .root = root
 				};
 				if ((root > 0 && !rd_collective_has_root(collective)) ||
-					!rd_algorithm_can(world.algorithm, problem) ||
-					!devices_can(&world))
+					!rd_algorithm_can(job.algorithm, problem) ||
+					!devices_can(&job))
 					continue;
-				run_world(&world, make_calls);
-				world.calls += 11;
+				run_job(&job, make_calls);
+				job.calls += 11;
 			}
 }
 
@@ -347,78 +348,78 @@ Test(steps, every_algorithm_of_messages_is_tried)
 
 /* ---- Failures ------------------------------------------------------------------------------ */
 
-static void call_with_zeros(struct rank_env *env, rondo_op op)
+static void call_with_zeros(struct steps_rank *self, rondo_op op)
 {
 	struct call call = { .type = RONDO_F32, .op = op, .count = 1000, .number = 1 };
 	char buffer[8000];
 
 	memset(buffer, 0, sizeof(buffer));
-	run_call(env, &call, buffer, buffer);
+	run_call(self, &call, buffer, buffer);
 }
 
 /* Rank 2 of four makes no call, or another one. */
 static void *all_but_one(void *argument)
 {
-	struct rank_env *env = argument;
+	struct steps_rank *self = argument;
 
-	if (env->rank != 2)
-		call_with_zeros(env, RONDO_SUM);
+	if (self->rank != 2)
+		call_with_zeros(self, RONDO_SUM);
 	return NULL;
 }
 
 Test(steps, silence_ends_the_kernel_and_names_the_peer, .timeout = 20)
 {
-	struct world world = { .algorithm = rd_algorithm_named("ring"),
+	struct steps_job job = { .algorithm = rd_algorithm_named("ring"),
 		.problem = { .collective = RD_ALL_REDUCE, .size = 4 },
 		.timeout_ns = 50000000 };
 
-	run_world(&world, all_but_one);
-	cr_expect_eq(world.abort_flags[3].error, RD_ABORT_SILENCE);
-	cr_expect_eq(world.abort_flags[3].peer, 2);
+	run_job(&job, all_but_one);
+	cr_expect_eq(job.abort_flags[3].error, RD_ABORT_SILENCE);
+	cr_expect_eq(job.abort_flags[3].peer, 2);
 }
 
 static void *all_but_one_and_stop(void *argument)
 {
-	struct rank_env *env = argument;
+	struct steps_rank *self = argument;
 
-	if (env->rank != 2)
-		return all_but_one(env);
+	if (self->rank != 2)
+		return all_but_one(self);
 	for (int rank = 0; rank < 4; rank++)
-		__atomic_store_n(&env->world->abort_flags[rank].stop, 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&self->job->abort_flags[rank].stop, 1, __ATOMIC_RELEASE);
 	return NULL;
 }
 
 /* Without the abort flag, the timeout would outlast the test. */
 Test(steps, the_abort_flag_ends_the_kernel, .timeout = 20)
 {
-	struct world world = { .algorithm = rd_algorithm_named("ring"),
+	struct steps_job job = { .algorithm = rd_algorithm_named("ring"),
 		.problem = { .collective = RD_ALL_REDUCE, .size = 4 },
 		.timeout_ns = UINT64_C(3600000000000) };
 
-	run_world(&world, all_but_one_and_stop);
+	run_job(&job, all_but_one_and_stop);
 	for (int rank = 0; rank < 4; rank++)
-		cr_expect_eq(world.abort_flags[rank].error, 0);
+		cr_expect_eq(job.abort_flags[rank].error, 0);
 }
 
 static void *one_calls_otherwise(void *argument)
 {
-	struct rank_env *env = argument;
+	struct steps_rank *self = argument;
 
-	call_with_zeros(env, env->rank == 2 ? RONDO_MAX : RONDO_SUM);
+	call_with_zeros(self, self->rank == 2 ? RONDO_MAX : RONDO_SUM);
 	return NULL;
 }
 
 Test(steps, another_call_is_a_mismatch_that_names_the_peer, .timeout = 20)
 {
-	struct world world = { .algorithm = rd_algorithm_named("ring"),
+	struct steps_job job = { .algorithm = rd_algorithm_named("ring"),
 		.problem = { .collective = RD_ALL_REDUCE, .size = 4 },
 		.timeout_ns = 100000000 };
 
-	run_world(&world, one_calls_otherwise);
-	cr_expect_eq(world.abort_flags[3].error, RD_ABORT_MISMATCH);
-	cr_expect_eq(world.abort_flags[3].peer, 2);
-	cr_expect_eq(world.abort_flags[2].error, RD_ABORT_MISMATCH);
-	cr_expect_eq(world.abort_flags[2].peer, 1);
+	run_job(&job, one_calls_otherwise);
+	cr_expect_eq(job.abort_flags[3].error, RD_ABORT_MISMATCH);
+	cr_expect_eq(job.abort_flags[3].peer, 2);
+	cr_expect_eq(job.abort_flags[2].error, RD_ABORT_MISMATCH);
+	cr_expect_eq(job.abort_flags[2].peer, 1);
 }
 
 /* ---- Plans and memory ---------------------------------------------------------------------- */

@@ -5,10 +5,10 @@
 #include "check/layouts.h"
 #include "simulated.h"
 
-static struct world world_of(const char *algorithm, enum rd_collective collective, int size,
+static struct simulated_job job_of(const char *algorithm, enum rd_collective collective, int size,
 	int root, const struct rd_layout *layout)
 {
-	struct world world = {
+	struct simulated_job job = {
 		.collective = collective,
 		.size = size,
 		.root = root,
@@ -17,17 +17,17 @@ static struct world world_of(const char *algorithm, enum rd_collective collectiv
 		.layout = layout,
 	};
 
-	cr_assert(world_create(&world, algorithm), "%s: %s", algorithm, rondo_last_error());
-	return world;
+	cr_assert(job_create(&job, algorithm), "%s: %s", algorithm, rondo_last_error());
+	return job;
 }
 
 /* ---- Messages in a row --------------------------------------------------------------------- */
 
 /* Over links on which a message of any size takes 1 us. */
-static void expect_rounds(struct world world, const char *algorithm, int rounds)
+static void expect_rounds(struct simulated_job job, const char *algorithm, int rounds)
 {
 	struct rd_simulation set = {
-		.size = world.size,
+		.size = job.size,
 		.channels = 1,
 		.piece_size = 4096,
 		.slots = 100,
@@ -37,12 +37,12 @@ static void expect_rounds(struct world world, const char *algorithm, int rounds)
 	};
 	struct rd_simulated simulated;
 
-	cr_assert_eq(world_simulate(&world, &set, &simulated), 0, "%s", rondo_last_error());
+	cr_assert_eq(job_simulate(&job, &set, &simulated), 0, "%s", rondo_last_error());
 	cr_expect_leq(simulated.end_ns, 1000 * (uint64_t)rounds,
 		"%s, %s of %d ranks: %.0f messages in a row, more than %d", algorithm,
-		rd_collective_name(world.collective), world.size, simulated.end_ns / 1e3, rounds);
+		rd_collective_name(job.collective), job.size, simulated.end_ns / 1e3, rounds);
 	rd_simulated_finish(&simulated);
-	world_destroy(&world);
+	job_destroy(&job);
 }
 
 static int log2_up(int size)
@@ -86,23 +86,23 @@ Test(algorithms, that_are_for_short_messages_take_a_logarithm_of_rounds, .timeou
 	for (int size = 1; size <= 70; size++) {
 		int log = log2_up(size), pat = pat_rounds(size);
 
-		expect_rounds(world_of("binomial", RD_BROADCAST, size, 0, NULL), "binomial", log);
-		expect_rounds(world_of("binomial", RD_REDUCE, size, 0, NULL), "binomial", log);
-		expect_rounds(world_of("linear", RD_BARRIER, size, 0, NULL), "linear", log);
-		expect_rounds(world_of("pat", RD_ALL_GATHER, size, 0, NULL), "pat", pat);
-		expect_rounds(world_of("pat", RD_REDUCE_SCATTER, size, 0, NULL), "pat", pat);
-		expect_rounds(world_of("pat", RD_ALL_REDUCE, size, 0, NULL), "pat", 2 * pat);
+		expect_rounds(job_of("binomial", RD_BROADCAST, size, 0, NULL), "binomial", log);
+		expect_rounds(job_of("binomial", RD_REDUCE, size, 0, NULL), "binomial", log);
+		expect_rounds(job_of("linear", RD_BARRIER, size, 0, NULL), "linear", log);
+		expect_rounds(job_of("pat", RD_ALL_GATHER, size, 0, NULL), "pat", pat);
+		expect_rounds(job_of("pat", RD_REDUCE_SCATTER, size, 0, NULL), "pat", pat);
+		expect_rounds(job_of("pat", RD_ALL_REDUCE, size, 0, NULL), "pat", 2 * pat);
 	}
 }
 
 Test(algorithms, of_one_round_take_one_round)
 {
 	for (int size = 3; size <= 16; size++) {
-		expect_rounds(world_of("one_round", RD_ALL_REDUCE, size, 0, NULL), "one_round", 1);
-		expect_rounds(world_of("one_round", RD_REDUCE, size, 1, NULL), "one_round", 1);
+		expect_rounds(job_of("one_round", RD_ALL_REDUCE, size, 0, NULL), "one_round", 1);
+		expect_rounds(job_of("one_round", RD_REDUCE, size, 1, NULL), "one_round", 1);
 		expect_rounds(
-			world_of("one_round", RD_REDUCE_SCATTER, size, 0, NULL), "one_round", 1);
-		expect_rounds(world_of("one_round", RD_ALL_GATHER, size, 0, NULL), "one_round", 1);
+			job_of("one_round", RD_REDUCE_SCATTER, size, 0, NULL), "one_round", 1);
+		expect_rounds(job_of("one_round", RD_ALL_GATHER, size, 0, NULL), "one_round", 1);
 	}
 }
 
@@ -112,9 +112,9 @@ Test(algorithms, that_halve_or_double_take_two_rounds_more_where_ranks_are_left_
 	for (int size = 1; size <= 70; size++) {
 		int power = largest_power(size), more = is_power(size) ? 0 : 2;
 
-		expect_rounds(world_of("doubling", RD_ALL_REDUCE, size, 0, NULL), "doubling",
+		expect_rounds(job_of("doubling", RD_ALL_REDUCE, size, 0, NULL), "doubling",
 			log2_up(power) + more);
-		expect_rounds(world_of("halving", RD_ALL_REDUCE, size, 0, NULL), "halving",
+		expect_rounds(job_of("halving", RD_ALL_REDUCE, size, 0, NULL), "halving",
 			2 * exchanges(power) + more);
 	}
 }
@@ -124,20 +124,20 @@ Test(algorithms, of_leaders_are_as_quick_inside_the_hosts_as_between_them)
 	struct any_layout any;
 	const struct rd_layout *layout = layout_of(&any, (int[]){ 3, 8, 5, 8, 0 }, 11);
 
-	expect_rounds(world_of("leaders", RD_ALL_REDUCE, 24, 0, layout), "leaders", 3 + 2 + 3);
-	expect_rounds(world_of("leaders", RD_BARRIER, 24, 0, layout), "leaders", 3 + 2 + 3);
+	expect_rounds(job_of("leaders", RD_ALL_REDUCE, 24, 0, layout), "leaders", 3 + 2 + 3);
+	expect_rounds(job_of("leaders", RD_BARRIER, 24, 0, layout), "leaders", 3 + 2 + 3);
 }
 
 /* ---- Bytes on expensive links -------------------------------------------------------------- */
 
 /* The number of chunks that cross from one group to another; -1: any. */
-static int crossings(const struct world *world, int from, int to)
+static int crossings(const struct simulated_job *job, int from, int to)
 {
-	const int *group = world->layout->group;
+	const int *group = job->layout->group;
 	int count = 0;
 
-	for (int rank = 0; rank < world->size; rank++) {
-		const struct rd_plan *plan = world->plans[rank];
+	for (int rank = 0; rank < job->size; rank++) {
+		const struct rd_plan *plan = job->plans[rank];
 
 		for (int i = 0; i < plan->step_count; i++) {
 			const struct rd_step *step = &plan->steps[i];
@@ -161,14 +161,14 @@ static void expect_fewest(const char *name, enum rd_collective collective, int t
 		struct any_layout any;
 		const struct rd_layout *layout = layout_of(&any, groupings[i], 5 + i);
 		int root = rd_collective_has_root(collective) ? layout->size / 2 : 0;
-		struct world world = world_of(name, collective, layout->size, root, layout);
-		struct rd_problem problem = world_problem(&world, 0);
-		int chunks = rd_blocks(&problem) * world.plans[0]->parts;
+		struct simulated_job job = job_of(name, collective, layout->size, root, layout);
+		struct rd_problem problem = job_problem(&job, 0);
+		int chunks = rd_blocks(&problem) * job.plans[0]->parts;
 
-		cr_expect_eq(crossings(&world, -1, -1), times * (layout->group_count - 1) * chunks,
+		cr_expect_eq(crossings(&job, -1, -1), times * (layout->group_count - 1) * chunks,
 			"%s, %s, hosts of %d, %d, ... ranks", name, rd_collective_name(collective),
 			groupings[i][0], groupings[i][1]);
-		world_destroy(&world);
+		job_destroy(&job);
 	}
 }
 
@@ -188,25 +188,25 @@ Test(algorithms, that_are_hierarchical_send_as_much_from_two_uneven_hosts_to_eac
 {
 	struct any_layout any;
 	const struct rd_layout *layout = layout_of(&any, (int[]){ 1, 3, 0 }, 3);
-	struct world world = world_of("hierarchical", RD_ALL_REDUCE, 4, 0, layout);
+	struct simulated_job job = job_of("hierarchical", RD_ALL_REDUCE, 4, 0, layout);
 
-	cr_expect_eq(crossings(&world, 0, 1), world.plans[0]->parts);
-	cr_expect_eq(crossings(&world, 1, 0), world.plans[0]->parts);
-	world_destroy(&world);
+	cr_expect_eq(crossings(&job, 0, 1), job.plans[0]->parts);
+	cr_expect_eq(crossings(&job, 1, 0), job.plans[0]->parts);
+	job_destroy(&job);
 }
 
 Test(algorithms, that_are_hierarchical_are_for_two_hosts_at_least)
 {
 	struct any_layout any;
-	struct world world = { .collective = RD_ALL_REDUCE, .size = 4 };
+	struct simulated_job job = { .collective = RD_ALL_REDUCE, .size = 4 };
 
-	cr_expect_null(world_algorithm(&world, "hierarchical"));
-	cr_expect_null(world_algorithm(&world, "leaders"));
-	world.layout = layout_of(&any, (int[]){ 4, 0 }, 3);
-	cr_expect_null(world_algorithm(&world, "hierarchical"));
-	world.layout = layout_of(&any, (int[]){ 3, 1, 0 }, 3);
-	cr_expect_not_null(world_algorithm(&world, "hierarchical"));
-	cr_expect_not_null(world_algorithm(&world, "leaders"));
+	cr_expect_null(job_algorithm(&job, "hierarchical"));
+	cr_expect_null(job_algorithm(&job, "leaders"));
+	job.layout = layout_of(&any, (int[]){ 4, 0 }, 3);
+	cr_expect_null(job_algorithm(&job, "hierarchical"));
+	job.layout = layout_of(&any, (int[]){ 3, 1, 0 }, 3);
+	cr_expect_not_null(job_algorithm(&job, "hierarchical"));
+	cr_expect_not_null(job_algorithm(&job, "leaders"));
 }
 
 /* ---- All at work --------------------------------------------------------------------------- */
@@ -224,23 +224,23 @@ static int sends_of(const struct rd_plan *plan, int first, int count)
 Test(algorithms, of_two_trees_make_each_rank_a_leaf_in_one_at_least)
 {
 	for (int size = 2; size <= 70; size++) {
-		struct world world = world_of("tree", RD_BROADCAST, size, size / 3, NULL);
+		struct simulated_job job = job_of("tree", RD_BROADCAST, size, size / 3, NULL);
 
 		for (int rank = 0; rank < size; rank++) {
-			int halves[2] = { sends_of(world.plans[rank], 0, 1),
-				sends_of(world.plans[rank], 1, 1) };
+			int halves[2] = { sends_of(job.plans[rank], 0, 1),
+				sends_of(job.plans[rank], 1, 1) };
 
 			cr_expect(rank == size / 3 || !halves[0] || !halves[1],
 				"rank %d of %d passes on both halves", rank, size);
 			cr_expect_leq(halves[0] + halves[1], 2, "rank %d of %d", rank, size);
 		}
-		world_destroy(&world);
+		job_destroy(&job);
 	}
 }
 
-static int parent_in(const struct world *world, int rank, int chunk)
+static int parent_in(const struct simulated_job *job, int rank, int chunk)
 {
-	const struct rd_plan *plan = world->plans[rank];
+	const struct rd_plan *plan = job->plans[rank];
 
 	for (int i = 0; i < plan->step_count; i++)
 		if (rd_step_receives(&plan->steps[i]) && plan->steps[i].chunk == chunk)
@@ -251,19 +251,19 @@ static int parent_in(const struct world *world, int rank, int chunk)
 Test(algorithms, of_two_trees_are_a_logarithm_of_hops_deep)
 {
 	for (int size = 2; size <= 70; size++) {
-		struct world world = world_of("tree", RD_BROADCAST, size, 0, NULL);
+		struct simulated_job job = job_of("tree", RD_BROADCAST, size, 0, NULL);
 
 		for (int rank = 1; rank < size; rank++) {
 			for (int chunk = 0; chunk < 2; chunk++) {
 				int hops = 0;
 
-				for (int up = rank; up > 0; up = parent_in(&world, up, chunk))
+				for (int up = rank; up > 0; up = parent_in(&job, up, chunk))
 					hops++;
 				cr_expect_leq(
 					hops, 1 + log2_up(size - 1), "rank %d of %d", rank, size);
 			}
 		}
-		world_destroy(&world);
+		job_destroy(&job);
 	}
 }
 
@@ -271,13 +271,13 @@ Test(algorithms, of_two_trees_are_a_logarithm_of_hops_deep)
 Test(algorithms, of_two_trees_have_no_rank_send_more_than_twice_the_buffer)
 {
 	for (int size = 4; size <= 70; size++) {
-		struct world world = world_of("tree", RD_ALL_REDUCE, size, 0, NULL);
-		int parts = world.plans[0]->parts;
+		struct simulated_job job = job_of("tree", RD_ALL_REDUCE, size, 0, NULL);
+		int parts = job.plans[0]->parts;
 
 		for (int rank = 0; rank < size; rank++)
-			cr_expect_leq(sends_of(world.plans[rank], 0, parts), 2 * parts,
+			cr_expect_leq(sends_of(job.plans[rank], 0, parts), 2 * parts,
 				"rank %d of %d", rank, size);
-		world_destroy(&world);
+		job_destroy(&job);
 	}
 }
 
@@ -288,13 +288,13 @@ Test(algorithms, that_halve_send_each_rank_s_fair_share_where_ranks_are_a_power_
 
 	for (int size = 1; size <= 64; size *= 2) {
 		for (int i = 0; i < 3; i++) {
-			struct world world = world_of(names[i], RD_ALL_REDUCE, size, 0, NULL);
+			struct simulated_job job = job_of(names[i], RD_ALL_REDUCE, size, 0, NULL);
 
 			for (int rank = 0; rank < size; rank++)
-				cr_expect_eq(sends_of(world.plans[rank], 0, size), 2 * (size - 1),
+				cr_expect_eq(sends_of(job.plans[rank], 0, size), 2 * (size - 1),
 					"%s, rank %d of %d", names[i], rank, size);
-			cr_expect_eq(world.plans[0]->parts, size);
-			world_destroy(&world);
+			cr_expect_eq(job.plans[0]->parts, size);
+			job_destroy(&job);
 		}
 	}
 }

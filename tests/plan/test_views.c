@@ -285,7 +285,7 @@ static void combine_in_line(struct rd_plan *plan)
 
 Test(views, that_make_no_sense_are_the_plan_s_error)
 {
-	static const char *const stories[] = { "adds to a view that it has not begun",
+	static const char *const reasons[] = { "adds to a view that it has not begun",
 		"began a view and never wrote it", "begins a view before it has written the last",
 		"views more or fewer blocks than the collective has",
 		"views a rank that there is not", "has an algorithm write what it cannot",
@@ -298,7 +298,7 @@ Test(views, that_make_no_sense_are_the_plan_s_error)
 	for (wrong = 0; wrong < 8; wrong++) {
 		cr_expect_eq(
 			rd_check_algorithm(&algorithm, RD_BROADCAST, 3, 0, 0, NULL), RONDO_INVALID);
-		cr_expect(strstr(rondo_last_error(), stories[wrong]), "%s", rondo_last_error());
+		cr_expect(strstr(rondo_last_error(), reasons[wrong]), "%s", rondo_last_error());
 	}
 }
 

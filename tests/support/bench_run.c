@@ -6,9 +6,9 @@
 #include <string.h>
 #include <sys/wait.h>
 
-static struct outcome *run_command(const char *command)
+static struct bench_outcome *run_command(const char *command)
 {
-	static struct outcome outcome;
+	static struct bench_outcome outcome;
 	FILE *pipe = popen(command, "r");
 
 	cr_assert_not_null(pipe);
@@ -19,7 +19,7 @@ static struct outcome *run_command(const char *command)
 	return &outcome;
 }
 
-struct outcome *run_script(const char *format, ...)
+struct bench_outcome *run_script(const char *format, ...)
 {
 	char script[2048], command[2064];
 	va_list values;
@@ -31,7 +31,7 @@ struct outcome *run_script(const char *format, ...)
 	return run_command(command);
 }
 
-struct outcome *run_bench(const char *format, ...)
+struct bench_outcome *run_bench(const char *format, ...)
 {
 	char arguments[1024];
 	va_list values;
@@ -42,7 +42,7 @@ struct outcome *run_bench(const char *format, ...)
 	return run_script("'%s' %s", RONDO_BENCH, arguments);
 }
 
-const char *row_at(const struct outcome *outcome, int n)
+const char *row_at(const struct bench_outcome *outcome, int n)
 {
 	for (const char *line = outcome->text; *line; line = strchr(line, '\n') + 1) {
 		if (*line != '#' && n-- == 0)
@@ -53,7 +53,7 @@ const char *row_at(const struct outcome *outcome, int n)
 	return NULL;
 }
 
-int rows_of(const struct outcome *outcome)
+int rows_of(const struct bench_outcome *outcome)
 {
 	int n = 0;
 
@@ -64,7 +64,7 @@ int rows_of(const struct outcome *outcome)
 
 void expect_bench_refused(const char *arguments, const char *reason)
 {
-	struct outcome *outcome = run_bench("%s", arguments);
+	struct bench_outcome *outcome = run_bench("%s", arguments);
 	char *newline = strchr(outcome->text, '\n');
 
 	cr_assert_eq(outcome->status, 2, "%s: %s", arguments, outcome->text);

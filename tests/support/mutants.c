@@ -128,15 +128,15 @@ void edit_plan(struct rd_plan *plan, const struct edit *edit)
 void expect_refused(const char *algorithm, enum rd_collective collective, const struct edit *edits,
 	const char *reason)
 {
-	struct world world = { .collective = collective, .size = 3, .type = RONDO_F32 };
+	struct simulated_job job = { .collective = collective, .size = 3, .type = RONDO_F32 };
 
-	cr_assert(world_create(&world, algorithm), "%s", rondo_last_error());
-	cr_assert_eq(rd_check_plans(world.plans, 3), 0, "%s", rondo_last_error());
+	cr_assert(job_create(&job, algorithm), "%s", rondo_last_error());
+	cr_assert_eq(rd_check_plans(job.plans, 3), 0, "%s", rondo_last_error());
 	for (; edits->change != NO_CHANGE; edits++)
-		edit_plan(world.plans[edits->rank], edits);
-	cr_expect_eq(rd_check_plans(world.plans, 3), RONDO_INVALID, "accepted: %s", reason);
+		edit_plan(job.plans[edits->rank], edits);
+	cr_expect_eq(rd_check_plans(job.plans, 3), RONDO_INVALID, "accepted: %s", reason);
 	cr_expect_str_eq(rondo_last_error(), reason);
-	world_destroy(&world);
+	job_destroy(&job);
 }
 
 /* ---- Algorithms ---------------------------------------------------------------------------- */

@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "check/simulator.h"
 
-struct world {
+struct simulated_job {
 	enum rd_collective collective;
 	int size, root, target;
 	rondo_type type; /* RONDO_I64 or RONDO_F32 */
@@ -30,60 +30,60 @@ struct world {
 	char reason[200]; /* describes the first wrong number */
 };
 
-static inline struct rd_problem world_problem(const struct world *world, int rank)
+static inline struct rd_problem job_problem(const struct simulated_job *job, int rank)
 {
-	return (struct rd_problem){ world->collective, rank, world->size, world->root,
-		world->target, world->layout };
+	return (struct rd_problem){ job->collective, rank, job->size, job->root, job->target,
+		job->layout };
 }
 
-static inline int world_number(int rank, int block, size_t i)
+static inline int job_number(int rank, int block, size_t i)
 {
 	unsigned x = rank * 2654435761u + block * 40503u + (unsigned)i * 69069u;
 
 	return (int)((x ^ x >> 13) % 41) - 20;
 }
 
-static inline double world_get(const struct world *world, const void *memory, size_t i)
+static inline double job_get(const struct simulated_job *job, const void *memory, size_t i)
 {
-	return world->type == RONDO_I64 ? (double)((const int64_t *)memory)[i]
-					: (double)((const float *)memory)[i];
+	return job->type == RONDO_I64 ? (double)((const int64_t *)memory)[i]
+				      : (double)((const float *)memory)[i];
 }
 
-static inline void world_set(const struct world *world, void *memory, size_t i, int number)
+static inline void job_set(const struct simulated_job *job, void *memory, size_t i, int number)
 {
-	if (world->type == RONDO_I64)
+	if (job->type == RONDO_I64)
 		((int64_t *)memory)[i] = number;
 	else
 		((float *)memory)[i] = number;
 }
 
 /* The expected element i of a block of the space. */
-static inline double world_expected(const struct world *world, int block, size_t i)
+static inline double job_expected(const struct simulated_job *job, int block, size_t i)
 {
 	double result = 0;
 	bool first = true;
 
-	for (int rank = 0; rank < world->size; rank++) {
-		struct rd_problem problem = world_problem(world, rank);
-		double number = world_number(rank, block, i);
+	for (int rank = 0; rank < job->size; rank++) {
+		struct rd_problem problem = job_problem(job, rank);
+		double number = job_number(rank, block, i);
 
 		if (rd_in_block(&problem, block) < 0)
 			continue;
-		result = first ? number : element_combine(world->op, result, number);
+		result = first ? number : element_combine(job->op, result, number);
 		first = false;
 	}
-	if (!rd_collective_reduces(world->collective) || world->op != RONDO_AVG)
+	if (!rd_collective_reduces(job->collective) || job->op != RONDO_AVG)
 		return result;
-	result /= world->size;
-	return world->type == RONDO_I64 ? (double)(int64_t)result : (double)(float)result;
+	result /= job->size;
+	return job->type == RONDO_I64 ? (double)(int64_t)result : (double)(float)result;
 }
 
 /* Places the smaller of input and output in the larger, at their common blocks. */
-static inline void world_lay_in_place(struct world *world, int rank, char *memory)
+static inline void job_lay_in_place(struct simulated_job *job, int rank, char *memory)
 {
-	struct rd_problem problem = world_problem(world, rank);
-	size_t block_size = world->count * rondo_type_size(world->type);
-	struct rd_call *call = &world->calls[rank];
+	struct rd_problem problem = job_problem(job, rank);
+	size_t block_size = job->count * rondo_type_size(job->type);
+	struct rd_call *call = &job->calls[rank];
 
 	call->in = call->out = memory;
 	for (int out = 0; out < rd_out_blocks(&problem); out++) {
@@ -99,49 +99,49 @@ static inline void world_lay_in_place(struct world *world, int rank, char *memor
 	}
 }
 
-static inline void world_fill(struct world *world, int rank)
+static inline void job_fill(struct simulated_job *job, int rank)
 {
-	struct rd_problem problem = world_problem(world, rank);
-	char *in = (char *)world->calls[rank].in;
-	size_t block_size = world->count * rondo_type_size(world->type);
+	struct rd_problem problem = job_problem(job, rank);
+	char *in = (char *)job->calls[rank].in;
+	size_t block_size = job->count * rondo_type_size(job->type);
 
 	for (int block = 0; block < rd_blocks(&problem); block++) {
 		int place = rd_in_block(&problem, block);
 
-		for (size_t i = 0; place >= 0 && i < world->count; i++)
-			world_set(world, in + place * block_size, i, world_number(rank, block, i));
+		for (size_t i = 0; place >= 0 && i < job->count; i++)
+			job_set(job, in + place * block_size, i, job_number(rank, block, i));
 	}
 }
 
-static inline void world_lay_out(struct world *world, int rank)
+static inline void job_lay_out(struct simulated_job *job, int rank)
 {
-	struct rd_problem problem = world_problem(world, rank);
-	size_t block_size = world->count * rondo_type_size(world->type);
+	struct rd_problem problem = job_problem(job, rank);
+	size_t block_size = job->count * rondo_type_size(job->type);
 	size_t in = rd_in_blocks(&problem) * block_size, out = rd_out_blocks(&problem) * block_size;
-	char **memory = &world->memory[2 * rank];
+	char **memory = &job->memory[2 * rank];
 
 	/* Exact sizes let a sanitizer find an access past the end. */
-	memory[0] = malloc(world->in_place ? (in > out ? in : out) : in);
-	memory[1] = world->in_place ? NULL : malloc(out);
-	world->calls[rank] = (struct rd_call){
+	memory[0] = malloc(job->in_place ? (in > out ? in : out) : in);
+	memory[1] = job->in_place ? NULL : malloc(out);
+	job->calls[rank] = (struct rd_call){
 		.problem = problem,
-		.type = world->type,
-		.op = world->op,
-		.count = world->count,
+		.type = job->type,
+		.op = job->op,
+		.count = job->count,
 		.in = memory[0],
 		.out = memory[1],
 		.number = 7,
 	};
-	if (world->in_place)
-		world_lay_in_place(world, rank, memory[0]);
-	world_fill(world, rank);
+	if (job->in_place)
+		job_lay_in_place(job, rank, memory[0]);
+	job_fill(job, rank);
 }
 
 /* By name, or the first that needs only links. */
-static inline const struct rd_algorithm *world_algorithm(
-	const struct world *world, const char *name)
+static inline const struct rd_algorithm *job_algorithm(
+	const struct simulated_job *job, const char *name)
 {
-	struct rd_problem problem = world_problem(world, 0);
+	struct rd_problem problem = job_problem(job, 0);
 
 	for (int i = 0; name && rd_algorithms[i]; i++)
 		if (strcmp(name, rd_algorithms[i]->name) == 0)
@@ -152,48 +152,48 @@ static inline const struct rd_algorithm *world_algorithm(
 
 /* Writes the plans, which a test may change. NULL algorithm: the first that can. False, with the
    reason recorded: no plan. */
-static inline bool world_create(struct world *world, const char *algorithm_name)
+static inline bool job_create(struct simulated_job *job, const char *algorithm_name)
 {
-	const struct rd_algorithm *algorithm = world_algorithm(world, algorithm_name);
+	const struct rd_algorithm *algorithm = job_algorithm(job, algorithm_name);
 
-	world->plans = calloc(world->size, sizeof(*world->plans));
-	world->calls = calloc(world->size, sizeof(*world->calls));
-	world->memory = calloc(2 * world->size, sizeof(*world->memory));
-	for (int rank = 0; rank < world->size; rank++) {
-		struct rd_problem problem = world_problem(world, rank);
+	job->plans = calloc(job->size, sizeof(*job->plans));
+	job->calls = calloc(job->size, sizeof(*job->calls));
+	job->memory = calloc(2 * job->size, sizeof(*job->memory));
+	for (int rank = 0; rank < job->size; rank++) {
+		struct rd_problem problem = job_problem(job, rank);
 
-		if (!algorithm || rd_plan_create(&world->plans[rank], algorithm, &problem))
+		if (!algorithm || rd_plan_create(&job->plans[rank], algorithm, &problem))
 			return false;
-		world_lay_out(world, rank);
+		job_lay_out(job, rank);
 	}
 	return true;
 }
 
-static inline void world_destroy(struct world *world)
+static inline void job_destroy(struct simulated_job *job)
 {
-	for (int rank = 0; rank < world->size; rank++) {
-		rd_plan_destroy(world->plans[rank]);
-		free(world->memory[2 * rank]);
-		free(world->memory[2 * rank + 1]);
+	for (int rank = 0; rank < job->size; rank++) {
+		rd_plan_destroy(job->plans[rank]);
+		free(job->memory[2 * rank]);
+		free(job->memory[2 * rank + 1]);
 	}
-	free(world->plans);
-	free(world->calls);
-	free(world->memory);
+	free(job->plans);
+	free(job->calls);
+	free(job->memory);
 }
 
-static inline bool world_block_is_right(
-	struct world *world, int rank, const char *place, int block, bool is_input)
+static inline bool job_block_is_right(
+	struct simulated_job *job, int rank, const char *place, int block, bool is_input)
 {
-	for (size_t i = 0; i < world->count; i++) {
+	for (size_t i = 0; i < job->count; i++) {
 		double expected =
-			is_input ? world_number(rank, block, i) : world_expected(world, block, i);
-		double found = world_get(world, place, i);
+			is_input ? job_number(rank, block, i) : job_expected(job, block, i);
+		double found = job_get(job, place, i);
 
 		if (found == expected)
 			continue;
-		snprintf(world->reason, sizeof(world->reason),
+		snprintf(job->reason, sizeof(job->reason),
 			"%s of %d: rank %d, %s, block %d, element %zu is %g instead of %g",
-			rd_collective_name(world->collective), world->size, rank,
+			rd_collective_name(job->collective), job->size, rank,
 			is_input ? "input" : "output", block, i, found, expected);
 		return false;
 	}
@@ -201,39 +201,39 @@ static inline bool world_block_is_right(
 }
 
 /* Whether a rank's output is right, and its input, out of place, unchanged. */
-static inline bool world_rank_is_right(struct world *world, int rank)
+static inline bool job_rank_is_right(struct simulated_job *job, int rank)
 {
-	struct rd_problem problem = world_problem(world, rank);
-	size_t block_size = world->count * rondo_type_size(world->type);
-	const struct rd_call *call = &world->calls[rank];
+	struct rd_problem problem = job_problem(job, rank);
+	size_t block_size = job->count * rondo_type_size(job->type);
+	const struct rd_call *call = &job->calls[rank];
 
 	for (int block = 0; block < rd_blocks(&problem); block++) {
 		int in = rd_in_block(&problem, block), out = rd_out_block(&problem, block);
 
-		if (out >= 0 && !world_block_is_right(world, rank,
-					(char *)call->out + out * block_size, block, false))
+		if (out >= 0 && !job_block_is_right(job, rank, (char *)call->out + out * block_size,
+					block, false))
 			return false;
-		if (in >= 0 && !world->in_place &&
-			!world_block_is_right(
-				world, rank, (char *)call->in + in * block_size, block, true))
+		if (in >= 0 && !job->in_place &&
+			!job_block_is_right(
+				job, rank, (char *)call->in + in * block_size, block, true))
 			return false;
 	}
 	return true;
 }
 
-static inline bool world_is_right(struct world *world)
+static inline bool job_is_right(struct simulated_job *job)
 {
-	for (int rank = 0; rank < world->size; rank++)
-		if (!world_rank_is_right(world, rank))
+	for (int rank = 0; rank < job->size; rank++)
+		if (!job_rank_is_right(job, rank))
 			return false;
 	return true;
 }
 
-static inline int world_simulate(
-	struct world *world, const struct rd_simulation *simulation, struct rd_simulated *simulated)
+static inline int job_simulate(struct simulated_job *job, const struct rd_simulation *simulation,
+	struct rd_simulated *simulated)
 {
 	return rd_simulate(
-		simulation, (const struct rd_plan *const *)world->plans, world->calls, simulated);
+		simulation, (const struct rd_plan *const *)job->plans, job->calls, simulated);
 }
 
 #endif

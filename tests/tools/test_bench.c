@@ -11,7 +11,7 @@
 
 Test(bench, the_header_has_the_columns_of_nccl_tests, .timeout = 60)
 {
-	struct outcome *outcome = run_bench("all_reduce --ranks 2 -b 8 -e 64 -f 2");
+	struct bench_outcome *outcome = run_bench("all_reduce --ranks 2 -b 8 -e 64 -f 2");
 
 	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
 	cr_assert(strstr(outcome->text, "# nThread 1 nGpus 1 minBytes 8 maxBytes 64 step: "
@@ -34,7 +34,7 @@ Test(bench, the_header_has_the_columns_of_nccl_tests, .timeout = 60)
 
 Test(bench, rows_parse_as_the_thirteen_columns_of_nccl_tests_and_the_algorithm, .timeout = 60)
 {
-	struct outcome *outcome = run_bench("all_reduce --ranks 2 -b 8 -e 64K -f 8");
+	struct bench_outcome *outcome = run_bench("all_reduce --ranks 2 -b 8 -e 64K -f 8");
 	size_t size, count, expected = 8;
 
 	cr_assert_eq(rows_of(outcome), 5, "%s", outcome->text);
@@ -64,7 +64,7 @@ Test(bench, rows_parse_as_the_thirteen_columns_of_nccl_tests_and_the_algorithm, 
 Test(bench, columns_end_under_their_heads, .timeout = 60)
 {
 	static const int ends[] = { 12, 26, 36, 44, 52, 61, 69, 77, 85, 94, 102, 110, 118 };
-	struct outcome *outcome =
+	struct bench_outcome *outcome =
 		run_bench("reduce_scatter --ranks 2 -b 1K -e 1M -f 1024 -d half -o max");
 
 	for (int i = 0; i < rows_of(outcome); i++) {
@@ -81,7 +81,7 @@ Test(bench, columns_end_under_their_heads, .timeout = 60)
 
 Test(bench, percentiles_add_three_columns_to_each_half, .timeout = 60)
 {
-	struct outcome *outcome = run_bench("all_gather --ranks 2 -b 64 -e 64 -I");
+	struct bench_outcome *outcome = run_bench("all_gather --ranks 2 -b 64 -e 64 -I");
 	double time[2], p50[2], p99[2], most[2];
 
 	cr_assert(strstr(outcome->text, "#wrong      p50      p99      max     time"), "%s",
@@ -115,7 +115,7 @@ static void run_each(const char *transport)
 	const struct bench_collective *collective;
 
 	for (int i = 0; (collective = bench_collective_at(i)); i++) {
-		struct outcome *outcome =
+		struct bench_outcome *outcome =
 			run_bench("%s --ranks 2 -b 8 -e 32K -f 64 -n 5 --transport %s",
 				collective->name, transport);
 		cr_assert_eq(outcome->status, 0, "%s over %s:\n%s", collective->name, transport,
@@ -138,7 +138,8 @@ Test(bench, every_collective_is_right_over_tcp, .timeout = 120)
 
 Test(bench, all_types_and_operations_take_a_row_each, .timeout = 120)
 {
-	struct outcome *outcome = run_bench("all_reduce --ranks 3 -b 1K -e 1K -n 1 -d all -o all");
+	struct bench_outcome *outcome =
+		run_bench("all_reduce --ranks 3 -b 1K -e 1K -n 1 -d all -o all");
 
 	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
 	/* Six of the operations take only the six types of integers. */
@@ -149,7 +150,7 @@ Test(bench, all_types_and_operations_take_a_row_each, .timeout = 120)
 
 Test(bench, root_minus_one_takes_each_rank_in_turn, .timeout = 60)
 {
-	struct outcome *outcome = run_bench("broadcast --ranks 3 -b 64 -e 64 -r -1");
+	struct bench_outcome *outcome = run_bench("broadcast --ranks 3 -b 64 -e 64 -r -1");
 
 	cr_assert_eq(rows_of(outcome), 3, "%s", outcome->text);
 	for (int root = 0; root < 3; root++) {
@@ -160,7 +161,7 @@ Test(bench, root_minus_one_takes_each_rank_in_turn, .timeout = 60)
 }
 
 /* The last word of the last row. */
-static void expect_algorithm(const struct outcome *outcome, const char *name)
+static void expect_algorithm(const struct bench_outcome *outcome, const char *name)
 {
 	const char *row = row_at(outcome, rows_of(outcome) - 1), *end;
 
@@ -174,7 +175,7 @@ static void expect_algorithm(const struct outcome *outcome, const char *name)
 /* Standard error is in the text, too: it warns of the measured call, and of no other. */
 Test(bench, a_row_names_the_algorithm_that_ran_and_a_warning_the_one_that_did_not, .timeout = 120)
 {
-	struct outcome *outcome = run_bench("all_reduce --ranks 4 -b 64 -e 64 --algo ring");
+	struct bench_outcome *outcome = run_bench("all_reduce --ranks 4 -b 64 -e 64 --algo ring");
 
 	expect_algorithm(outcome, "ring");
 	cr_assert_null(strstr(outcome->text, "WARN"), "%s", outcome->text);
@@ -198,7 +199,7 @@ Test(bench, a_row_names_the_algorithm_that_ran_and_a_warning_the_one_that_did_no
 
 Test(bench, ranks_may_be_threads_or_both, .timeout = 60)
 {
-	struct outcome *outcome = run_bench("all_reduce -t 3 -b 64 -e 64");
+	struct bench_outcome *outcome = run_bench("all_reduce -t 3 -b 64 -e 64");
 	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
 	cr_assert(strstr(outcome->text, "#  Rank  2 Group  0 Pid"), "%s", outcome->text);
 
@@ -211,7 +212,7 @@ Test(bench, ranks_may_be_threads_or_both, .timeout = 60)
 
 Test(bench, calls_can_be_queued_on_a_stream, .timeout = 60)
 {
-	struct outcome *outcome = run_bench("all_reduce --ranks 2 -b 64 -e 64 -z 0");
+	struct bench_outcome *outcome = run_bench("all_reduce --ranks 2 -b 64 -e 64 -z 0");
 
 	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
 	cr_assert(strstr(outcome->text, "queued on a stream"));
@@ -219,7 +220,7 @@ Test(bench, calls_can_be_queued_on_a_stream, .timeout = 60)
 
 Test(bench, what_cannot_run_in_place_says_so, .timeout = 60)
 {
-	struct outcome *outcome = run_bench("sendrecv --ranks 2 -b 64 -e 64");
+	struct bench_outcome *outcome = run_bench("sendrecv --ranks 2 -b 64 -e 64");
 	cr_assert(strstr(row_at(outcome, 0), "N/A     N/A     N/A     N/A  -\n"), "%s",
 		outcome->text);
 }

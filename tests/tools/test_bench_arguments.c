@@ -79,7 +79,7 @@ Test(bench, help_succeeds, .timeout = 30)
 	static const char *const options[] = { "--help", "-h" };
 
 	for (int i = 0; i < 2; i++) {
-		struct outcome *outcome = run_bench("%s", options[i]);
+		struct bench_outcome *outcome = run_bench("%s", options[i]);
 
 		cr_assert_eq(outcome->status, 0);
 		cr_assert_eq(strncmp(outcome->text, "usage: rondo-bench COLLECTIVE", 29), 0);
@@ -92,7 +92,7 @@ Test(bench, names_may_be_spelled_as_elsewhere, .timeout = 60)
 		"reducescatter -d F32", "send_recv", "all-gather" };
 
 	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
-		struct outcome *outcome = run_bench("%s --ranks 2 -b 64 -e 64", calls[i]);
+		struct bench_outcome *outcome = run_bench("%s --ranks 2 -b 64 -e 64", calls[i]);
 
 		cr_assert_eq(outcome->status, 0, "%s: %s", calls[i], outcome->text);
 	}
@@ -101,7 +101,7 @@ Test(bench, names_may_be_spelled_as_elsewhere, .timeout = 60)
 
 Test(bench, an_algorithm_or_transport_that_may_have_been_meant_is_suggested, .timeout = 30)
 {
-	struct outcome *outcome = run_bench("all_reduce --ranks 2 --algo dubling");
+	struct bench_outcome *outcome = run_bench("all_reduce --ranks 2 --algo dubling");
 
 	cr_assert_eq(outcome->status, 1);
 	cr_assert(strstr(outcome->text, "; did you mean doubling?\n"), "%s", outcome->text);
@@ -112,7 +112,7 @@ Test(bench, an_algorithm_or_transport_that_may_have_been_meant_is_suggested, .ti
 
 Test(bench, a_root_that_is_no_rank_is_one_line, .timeout = 60)
 {
-	struct outcome *outcome = run_bench("broadcast --ranks 2 -b 8 -e 8 -r 7");
+	struct bench_outcome *outcome = run_bench("broadcast --ranks 2 -b 8 -e 8 -r 7");
 
 	cr_assert_eq(outcome->status, 1, "%s", outcome->text);
 	cr_assert_str_eq(
@@ -121,7 +121,7 @@ Test(bench, a_root_that_is_no_rank_is_one_line, .timeout = 60)
 
 Test(bench, an_operation_does_not_matter_to_what_does_not_reduce, .timeout = 60)
 {
-	struct outcome *outcome = run_bench("all_gather --ranks 2 -b 8 -e 8 -o band");
+	struct bench_outcome *outcome = run_bench("all_gather --ranks 2 -b 8 -e 8 -o band");
 
 	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
 	cr_assert_eq(rows_of(outcome), 1, "%s", outcome->text);
@@ -129,7 +129,7 @@ Test(bench, an_operation_does_not_matter_to_what_does_not_reduce, .timeout = 60)
 
 Test(bench, init_without_processes_says_how_to_have_some)
 {
-	struct outcome *outcome = run_bench("init");
+	struct bench_outcome *outcome = run_bench("init");
 
 	cr_assert_eq(outcome->status, 2);
 	cr_assert(strstr(outcome->text, "--ranks N"), "%s", outcome->text);

@@ -100,7 +100,8 @@ static void remove_scratch(const char *path)
 Test(bench, json_is_valid_and_holds_every_row, .timeout = 60)
 {
 	const char *path = scratch_path("a \\quoted\\ name.json");
-	struct outcome *outcome = run_bench("sendrecv --ranks 2 -b 8 -e 32 -f 2 -I -J '%s'", path);
+	struct bench_outcome *outcome =
+		run_bench("sendrecv --ranks 2 -b 8 -e 32 -f 2 -I -J '%s'", path);
 	const char *text = read_file(path);
 
 	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
@@ -115,7 +116,7 @@ Test(bench, json_is_valid_and_holds_every_row, .timeout = 60)
 Test(bench, json_without_checks_has_null_for_wrong, .timeout = 60)
 {
 	const char *path = scratch_path("x.json");
-	struct outcome *outcome = run_bench("barrier --ranks 2 -c 0 -J '%s'", path);
+	struct bench_outcome *outcome = run_bench("barrier --ranks 2 -c 0 -J '%s'", path);
 	const char *text = read_file(path);
 
 	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
@@ -128,7 +129,7 @@ Test(bench, json_without_checks_has_null_for_wrong, .timeout = 60)
 Test(bench, the_plot_is_well_formed_and_has_a_curve_a_half, .timeout = 60)
 {
 	const char *path = scratch_path("plot.svg");
-	struct outcome *outcome =
+	struct bench_outcome *outcome =
 		run_bench("all_reduce --ranks 2 -b 0 -e 64K -f 4 --svg '%s'", path);
 	const char *text = read_file(path);
 
@@ -145,7 +146,8 @@ Test(bench, a_file_that_cannot_be_written_is_known_before_anything_is_measured, 
 	static const char *const options[] = { "-J", "--svg" };
 
 	for (int i = 0; i < 2; i++) {
-		struct outcome *outcome = run_bench("barrier --ranks 2 %s /nowhere/x", options[i]);
+		struct bench_outcome *outcome =
+			run_bench("barrier --ranks 2 %s /nowhere/x", options[i]);
 
 		cr_assert_eq(outcome->status, 1);
 		cr_assert_str_eq(outcome->text,
@@ -182,7 +184,7 @@ Test(bench, a_table_that_nobody_can_read_is_a_failure, .timeout = 60)
 		"barrier --ranks 2 --sweep --quick", "floor --quick" };
 
 	for (size_t i = 0; i < sizeof(runs) / sizeof(*runs); i++) {
-		struct outcome *outcome = run_bench("%s 3>&1 >/dev/full 2>&3", runs[i]);
+		struct bench_outcome *outcome = run_bench("%s 3>&1 >/dev/full 2>&3", runs[i]);
 
 		cr_assert_eq(outcome->status, 1, "%s: %s", runs[i], outcome->text);
 		cr_assert(strstr(outcome->text, "cannot write standard output"), "%s: %s", runs[i],

@@ -12,7 +12,7 @@ Test(bench, the_floor_measures_what_it_promises, .timeout = 120)
 	static const char *const parts[] = { "cache line, there and back", "copy      ordinary",
 		"add      ordinary", "stream of 256K, both ways, each",
 		"stream of  64M, both ways, each", "8-byte round trip, polling" };
-	struct outcome *outcome = run_bench("floor --quick");
+	struct bench_outcome *outcome = run_bench("floor --quick");
 
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
 		cr_skip_test("the floor takes two processors");
@@ -34,7 +34,7 @@ static double number_after(const char *text, const char *words)
 
 Test(bench, init_tells_the_time_and_the_memory_of_a_comm, .timeout = 120)
 {
-	struct outcome *outcome = run_bench("init --ranks 2 -n 3");
+	struct bench_outcome *outcome = run_bench("init --ranks 2 -n 3");
 	const char *text = outcome->text;
 
 	cr_assert_eq(outcome->status, 0, "%s", text);
@@ -57,7 +57,7 @@ Test(bench, init_tells_the_time_and_the_memory_of_a_comm, .timeout = 120)
 
 Test(bench, explain_lists_costs_and_ways_and_one_that_is_chosen, .timeout = 60)
 {
-	struct outcome *outcome = run_bench("all_reduce --ranks 2 -b 1K -e 1K --explain");
+	struct bench_outcome *outcome = run_bench("all_reduce --ranks 2 -b 1K -e 1K --explain");
 	const char *chosen = strstr(outcome->text, "; chosen, measured ");
 
 	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
@@ -73,7 +73,7 @@ Test(bench, a_sweep_compares_what_is_chosen_with_the_best, .timeout = 120)
 		"barrier" };
 
 	for (size_t i = 0; i < sizeof(collectives) / sizeof(*collectives); i++) {
-		struct outcome *outcome =
+		struct bench_outcome *outcome =
 			run_bench("%s --ranks 2 -b 8 -e 512 -f 8 --sweep --quick", collectives[i]);
 		int points = strcmp(collectives[i], "barrier") == 0 ? 1 : 3;
 		char footer[32];

@@ -16,7 +16,7 @@ Test(bench, processes_that_mpirun_started_are_the_ranks, .timeout = 60)
 
 	for (int i = 0; i < 2; i++) {
 		const char *mpi = mpis[i];
-		struct outcome *outcome =
+		struct bench_outcome *outcome =
 			run_script("export MASTER_PORT=%d %s_SIZE=2; "
 				   "%s_RANK=1 '%s' barrier & %s_RANK=0 '%s' barrier && wait $!",
 				world_free_port(), mpi, mpi, RONDO_TOOL, mpi, RONDO_TOOL);
@@ -33,7 +33,8 @@ Test(bench, a_launcher_that_makes_no_sense_is_one_line, .timeout = 30)
 		"WORLD_SIZE=2 RANK=x", "WORLD_SIZE=0 RANK=0" };
 
 	for (int i = 0; i < 4; i++) {
-		struct outcome *outcome = run_script("%s '%s' barrier", settings[i], RONDO_TOOL);
+		struct bench_outcome *outcome =
+			run_script("%s '%s' barrier", settings[i], RONDO_TOOL);
 
 		cr_assert_eq(outcome->status, 1, "%s", outcome->text);
 		cr_assert_str_eq(outcome->text,
@@ -49,7 +50,7 @@ Test(bench, a_launcher_that_it_cannot_read_is_one_line_and_not_many_worlds, .tim
 	static const char *const options[] = { "", "--ranks 2", "-t 2" };
 
 	for (int i = 0; i < 3; i++) {
-		struct outcome *outcome = run_script(
+		struct bench_outcome *outcome = run_script(
 			"SLURM_NTASKS=4 SLURM_PROCID=1 '%s' barrier %s", RONDO_TOOL, options[i]);
 
 		cr_assert_eq(outcome->status, 2, "%s", outcome->text);
@@ -69,7 +70,7 @@ Test(bench, a_launcher_that_it_cannot_read_is_one_line_and_not_many_worlds, .tim
 
 Test(bench, a_comm_is_weighed_among_threads_of_processes, .timeout = 60)
 {
-	struct outcome *outcome = run_bench("init --ranks 2 -t 2 -n 1");
+	struct bench_outcome *outcome = run_bench("init --ranks 2 -t 2 -n 1");
 
 	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
 	cr_assert(strstr(outcome->text, "a comm of 4 ranks"), "%s", outcome->text);
@@ -129,7 +130,7 @@ Test(bench, what_is_wrong_on_every_rank_is_said_once, .timeout = 30)
 
 	setenv("RONDO_DEVICE", "none", 1);
 	for (int i = 0; i < 4; i++) {
-		struct outcome *outcome = run_bench("barrier %s", options[i]);
+		struct bench_outcome *outcome = run_bench("barrier %s", options[i]);
 		char *newline = strchr(outcome->text, '\n');
 
 		cr_assert_eq(outcome->status, 1, "%s", outcome->text);

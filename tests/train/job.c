@@ -45,7 +45,7 @@ void finish_job(struct job *job)
 /* train_epoch() that records every step's loss. */
 static int note_epoch(struct train *train, const struct job *job)
 {
-	struct outcome *outcome = job->outcome;
+	struct job_outcome *outcome = job->outcome;
 	int err = 0;
 	size_t steps = sampler_steps(train->train_sampler);
 	sampler_shuffle(train->train_sampler, train->options.seed, train->epochs);
@@ -65,7 +65,7 @@ static int note_epoch(struct train *train, const struct job *job)
 
 static int train_all(const struct job *job, struct train *train)
 {
-	struct outcome *outcome = job->outcome;
+	struct job_outcome *outcome = job->outcome;
 	int err = 0;
 	while (!err && train->epochs < (uint64_t)job->options.epochs)
 		err = job->options.checkpoint || job->reports ? train_epoch(train)
@@ -81,7 +81,7 @@ static int train_all(const struct job *job, struct train *train)
 	return model_read(train->model, outcome->parameters);
 }
 
-static int run_world(const struct job *job, const struct world *world, struct device *device)
+static int run_world(const struct job *job, const struct train_world *world, struct device *device)
 {
 	struct train *train;
 	struct report report;
@@ -107,7 +107,7 @@ static int nod(void *argument, int tensor)
 int run_rank(void *argument)
 {
 	struct job *job = argument;
-	struct world world;
+	struct train_world world;
 	struct device *device;
 	const char *rank = getenv("RANK");
 	if (job->prepare)
@@ -193,7 +193,7 @@ void expect_same_hash(struct job first, struct job second, int size)
 	finish_job(&second);
 }
 
-void expect_near(const struct outcome *many, const struct outcome *one, int size)
+void expect_near(const struct job_outcome *many, const struct job_outcome *one, int size)
 {
 	double furthest = 0;
 	for (int step = 0; step < STEPS; step++)

@@ -22,7 +22,7 @@
 #define RANKS_MAX 8
 
 /* The outcome of a world of ranks, in memory that they share with the test. */
-struct outcome {
+struct job_outcome {
 	double losses[STEPS];
 	struct schedule test;
 	uint64_t hashes[RANKS_MAX];
@@ -38,7 +38,7 @@ struct job {
 	bool reports;
 	void (*prepare)(int rank); /* NULL, or called first in each rank */
 	void (*before_step)(int rank, int step); /* likewise; not with checkpoints or reports */
-	struct outcome *outcome;
+	struct job_outcome *outcome;
 };
 
 /* A scratch directory with a small set in drawn/. */
@@ -60,6 +60,6 @@ void expect_failure(struct job *job, int size, const char *reason);
  * a step.
  */
 void run_plain(struct job *job);
-void expect_near(const struct outcome *many, const struct outcome *one, int size);
+void expect_near(const struct job_outcome *many, const struct job_outcome *one, int size);
 
 #endif

@@ -30,9 +30,9 @@ static enum gpus find_gpus(void)
 		struct device *device;
 		if (device_create(&device, DEVICE_CUDA, 0))
 			_exit(NO_GPU);
-		int pretend = !strcmp(device->name, "emulated GPU");
+		int emulated = !strcmp(device->name, "emulated GPU");
 		device_destroy(device);
-		_exit(pretend ? EMULATED_GPUS : REAL_GPUS);
+		_exit(emulated ? EMULATED_GPUS : REAL_GPUS);
 	}
 	cr_assert_eq(waitpid(pid, &status, 0), pid);
 	cr_assert(WIFEXITED(status));
@@ -435,7 +435,7 @@ Test(cuda, a_lost_device_ends_all_ranks_and_is_named)
 {
 	struct job job = make_cuda_job();
 	if (find_gpus() != EMULATED_GPUS)
-		skip("only pretended devices get lost on demand");
+		skip("only emulated devices get lost on demand");
 	job.prepare = lose_device_of_rank_1;
 	expect_failure(
 		&job, 3, "GPU 1 (emulated GPU): cannot run a kernel: the emulated device is lost");

@@ -10,7 +10,7 @@
 
 static struct tensor tensors[TENSORS];
 static struct device *cpu;
-static const struct world alone = { .size = 1 };
+static const struct train_world alone = { .size = 1 };
 
 static void open_cpu(void)
 {

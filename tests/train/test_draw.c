@@ -97,7 +97,7 @@ Test(draw, an_untrained_model_guesses_and_a_trained_one_knows_most, .timeout = 1
 	struct model *model;
 	struct sampler *sampler;
 	struct ddp *ddp;
-	struct world alone = { .size = 1 };
+	struct train_world alone = { .size = 1 };
 	openblas_set_num_threads(1);
 	cr_assert_eq(draw_digits(&train, 6000, 1, 0), 0);
 	cr_assert_eq(draw_digits(&test, 1000, 1, 6000), 0);

@@ -12,7 +12,7 @@
 
 /* Shared with the ranks. */
 static struct {
-	char stories[SIZE][256]; /* the reason, of a rank that failed */
+	char reasons[SIZE][256]; /* the reason, of a rank that failed */
 	pthread_barrier_t all_have_left;
 } * shared;
 
@@ -32,13 +32,13 @@ TestSuite(world, .init = share, .timeout = 60);
 /* Runs work in each rank; a failure leaves its reason. */
 static int run_rank(void *work)
 {
-	struct world world;
+	struct train_world world;
 	/* By the environment: a rank may learn of a failure while it still meets the others. */
 	int err = world_open(&world, -1), rank = atoi(getenv("RANK"));
 	if (!err)
-		err = world_close(&world, ((int (*)(const struct world *))work)(&world));
+		err = world_close(&world, ((int (*)(const struct train_world *))work)(&world));
 	if (err)
-		snprintf(shared->stories[rank], sizeof(shared->stories[rank]), "%s",
+		snprintf(shared->reasons[rank], sizeof(shared->reasons[rank]), "%s",
 			err < 0 ? rondo_last_error() : failure());
 	return err != 0;
 }
@@ -51,24 +51,24 @@ static int run_rank_and_stay(void *work)
 	return status;
 }
 
-static int compare_same(const struct world *world)
+static int compare_same(const struct train_world *world)
 {
 	return world_compare(world, 77, "numbers");
 }
 
-static int compare_different(const struct world *world)
+static int compare_different(const struct train_world *world)
 {
 	return world_compare(world, world->rank == 2 ? 0xabc : 0xdef, "numbers");
 }
 
-static int sum(const struct world *world)
+static int sum(const struct train_world *world)
 {
 	double values[2] = { world->rank, 1 };
 	int err = world_sum(world, values, 2);
 	return err ? err : values[0] == 3 && values[1] == 3 ? 0 : fail("wrong sum");
 }
 
-static int broadcast(const struct world *world)
+static int broadcast(const struct train_world *world)
 {
 	char word[6] = "other";
 	if (!world->rank)
@@ -77,19 +77,19 @@ static int broadcast(const struct world *world)
 	return err ? err : strcmp(word, "first") ? fail("wrong word") : 0;
 }
 
-static int fail_on_rank_1(const struct world *world)
+static int fail_on_rank_1(const struct train_world *world)
 {
 	return world->rank == 1 ? fail("rank 1 has no more paper") : world_barrier(world);
 }
 
 /* Rank 0 is well, and the other two have found the same. */
-static int agree_on_failure(const struct world *world)
+static int agree_on_failure(const struct train_world *world)
 {
 	int err = world->rank ? fail("rank %d lacks ink", world->rank) : 0;
 	return world_agree(world, err);
 }
 
-static int agree_on_success(const struct world *world)
+static int agree_on_success(const struct train_world *world)
 {
 	return world_agree(world, 0);
 }
@@ -104,15 +104,15 @@ Test(world, the_rank_that_differs_is_named)
 {
 	cr_assert_eq(rondo_spawn(SIZE, run_rank, compare_same), 0);
 	cr_assert_neq(rondo_spawn(SIZE, run_rank, compare_different), 0);
-	cr_assert(strstr(shared->stories[0],
+	cr_assert(strstr(shared->reasons[0],
 			  "numbers differ: rank 0 has 0000000000000def, rank 2 has "
 			  "0000000000000abc"),
-		"%s", shared->stories[0]);
+		"%s", shared->reasons[0]);
 }
 
 Test(world, alone_there_is_nothing_to_do)
 {
-	struct world world;
+	struct train_world world;
 	double value = 5;
 	cr_assert_eq(world_open(&world, -1), 0);
 	cr_assert_eq(world.size, 1);
@@ -129,15 +129,15 @@ Test(world, alone_there_is_nothing_to_do)
 Test(world, why_one_failed_is_told_to_the_others)
 {
 	cr_assert_neq(rondo_spawn(SIZE, run_rank_and_stay, fail_on_rank_1), 0);
-	cr_assert_str_eq(shared->stories[1], "rank 1 has no more paper");
-	cr_assert(strstr(shared->stories[0], "no more paper"), "%s", shared->stories[0]);
-	cr_assert(strstr(shared->stories[2], "no more paper"), "%s", shared->stories[2]);
+	cr_assert_str_eq(shared->reasons[1], "rank 1 has no more paper");
+	cr_assert(strstr(shared->reasons[0], "no more paper"), "%s", shared->reasons[0]);
+	cr_assert(strstr(shared->reasons[2], "no more paper"), "%s", shared->reasons[2]);
 }
 
 Test(world, what_many_find_wrong_one_says)
 {
 	cr_assert_eq(rondo_spawn(SIZE, run_rank, agree_on_success), 0);
 	cr_assert_neq(rondo_spawn(SIZE, run_rank_and_stay, agree_on_failure), 0);
-	cr_assert_str_eq(shared->stories[1], "rank 1 lacks ink");
-	cr_assert_null(strstr(shared->stories[2], "rank 2 lacks ink"), "%s", shared->stories[2]);
+	cr_assert_str_eq(shared->reasons[1], "rank 1 lacks ink");
+	cr_assert_null(strstr(shared->reasons[2], "rank 2 lacks ink"), "%s", shared->reasons[2]);
 }

@@ -10,7 +10,7 @@
 
 #include "launcher.h"
 
-struct world {
+struct bench_job {
 	const struct bench_options *options;
 	bench_rank_function rank;
 	void *argument;
@@ -18,7 +18,7 @@ struct world {
 
 /* One of this process's ranks. */
 struct member {
-	const struct world *world;
+	const struct bench_job *job;
 	struct rondo_config config;
 	pthread_t thread;
 	bool reports; /* the first of those that have one environment */
@@ -54,7 +54,7 @@ static void *run_member(void *argument)
 		member->status = bench_report_failure(member->config.rank, "cannot join", err);
 		return NULL;
 	}
-	member->status = member->world->rank(comm, member->world->argument);
+	member->status = member->job->rank(comm, member->job->argument);
 	err = rondo_comm_destroy(comm);
 	if (err && member->status == 0)
 		member->status = bench_report_failure(member->config.rank, "leaving", err);
@@ -109,17 +109,17 @@ static bool reports_errors(const struct bench_options *options, int process)
 }
 
 /* The ranks of one process, which are neighbours. */
-static void set_members(struct member *members, int count, const struct world *world,
+static void set_members(struct member *members, int count, const struct bench_job *job,
 	const struct rondo_config *config, int process)
 {
-	int devices = world->options->device ? rondo_device_count() : 0;
+	int devices = job->options->device ? rondo_device_count() : 0;
 
 	for (int i = 0; i < count; i++) {
 		struct member *member = &members[i];
 
-		member->world = world;
+		member->job = job;
 		member->config = *config;
-		member->reports = i == 0 && reports_errors(world->options, process);
+		member->reports = i == 0 && reports_errors(job->options, process);
 		member->status = 1;
 		member->config.rank = process * count + i;
 		if (devices)
@@ -143,8 +143,8 @@ static bool set_rendezvous(struct rondo_config *config)
 
 static int run_process(void *argument)
 {
-	const struct world *world = argument;
-	const struct bench_options *options = world->options;
+	const struct bench_job *job = argument;
+	const struct bench_options *options = job->options;
 	int threads = options->threads * options->gpus, process, processes;
 	struct rondo_config config = RONDO_CONFIG_INIT;
 
@@ -163,7 +163,7 @@ static int run_process(void *argument)
 	config.size = processes * threads;
 	int status = 1;
 	if (set_rendezvous(&config)) {
-		set_members(members, threads, world, &config, process);
+		set_members(members, threads, job, &config, process);
 		status = run_members(members, threads);
 	}
 	free(members);
@@ -172,11 +172,11 @@ static int run_process(void *argument)
 
 int bench_world_run(const struct bench_options *options, bench_rank_function rank, void *argument)
 {
-	struct world world = { options, rank, argument };
+	struct bench_job job = { options, rank, argument };
 
 	if (!options->ranks)
-		return run_process(&world);
-	int status = rondo_spawn(options->ranks, run_process, &world);
+		return run_process(&job);
+	int status = rondo_spawn(options->ranks, run_process, &job);
 	if (status < 0)
 		return bench_report_failure(0, "cannot start the ranks", status);
 	return status;
