@@ -56,8 +56,8 @@ static void repair_links(struct rd_host *host)
 			if (*there == *back)
 				continue;
 			rd_log(RD_INFO, RD_PROBE,
-				"GPU %d sees %d NVLinks to GPU %d, which sees %d: the lesser "
-				"counts",
+				"GPU %d sees %d NVLinks to GPU %d, which sees %d: "
+				"the lesser counts",
 				a, *there, b, *back);
 			*there = *back = *there < *back ? *there : *back;
 		}

@@ -386,8 +386,8 @@ static int check_pair(
 			RONDO_INVALID, "host %s has two devices named %s", host->name, a->name);
 	if (a->path.known && b->path.known && !paths_agree(&a->path, &b->path))
 		return rd_fail(RONDO_INVALID,
-			"host %s: %s and %s disagree on the PCI bridges above one that both are "
-			"below",
+			"host %s: %s and %s disagree on the PCI bridges above one "
+			"that both are below",
 			host->name, a->name, b->name);
 	return 0;
 }

@@ -35,8 +35,7 @@ static void check_settings(struct rd_coordinator *coordinator,
 	else if (strcmp(hello->hello.plugins, settings->plugins) != 0)
 		rd_coordinator_decide(coordinator, RONDO_SETTING,
 			"%s has the plug-in algorithms \"%.60s\", %s has \"%.60s\": "
-			"RONDO_ALGO_PLUGIN "
-			"must bring the same to every rank",
+			"RONDO_ALGO_PLUGIN must bring the same to every rank",
 			name, hello->hello.plugins, ours, settings->plugins);
 	else if (hello->hello.digest != rd_settings_digest(settings))
 		rd_coordinator_decide(coordinator, RONDO_SETTING,
@@ -55,8 +54,7 @@ static void check_hello(struct rd_coordinator *coordinator, const struct rd_cont
 	if (hello->hello.version != RD_WIRE_VERSION) {
 		rd_coordinator_decide(coordinator, RONDO_PROTOCOL,
 			"rank %d speaks version %u of the protocol, %s speaks %d: all ranks must "
-			"run "
-			"the same Rondo",
+			"run the same Rondo",
 			rank, hello->hello.version, other, RD_WIRE_VERSION);
 		return;
 	}
