@@ -95,7 +95,7 @@ static void free_state(struct rd_control *control)
 }
 
 /* After the thread has ended, or was never started. */
-static void destroy(struct rd_control *control)
+static void control_free(struct rd_control *control)
 {
 	rd_connection_close(&control->client.connection);
 	rd_server_finish(&control->server);
@@ -124,7 +124,8 @@ struct refusal {
 	const char *reason;
 };
 
-static void decline(struct rd_control *control, const struct refusal *refusal, int64_t now_ms)
+static void control_decline(
+	struct rd_control *control, const struct refusal *refusal, int64_t now_ms)
 {
 	if (control->server.coordinator)
 		rd_coordinator_decline(
@@ -134,7 +135,7 @@ static void decline(struct rd_control *control, const struct refusal *refusal, i
 			refusal->reason, now_ms);
 }
 
-static int start(struct rd_control *control, const struct rd_control_config *config,
+static int control_start(struct rd_control *control, const struct rd_control_config *config,
 	const struct refusal *refusal, int64_t now_ms)
 {
 	int error = 0;
@@ -149,11 +150,11 @@ static int start(struct rd_control *control, const struct rd_control_config *con
 		return error;
 	control->client.participant = control->participant;
 	if (refusal)
-		decline(control, refusal, now_ms);
+		control_decline(control, refusal, now_ms);
 	return rd_control_thread_start(control);
 }
 
-static struct rd_control *allocate(const struct rd_control_config *config)
+static struct rd_control *control_allocate(const struct rd_control_config *config)
 {
 	struct rd_control *control = calloc(1, sizeof(*control));
 
@@ -180,10 +181,10 @@ static struct rd_control *allocate(const struct rd_control_config *config)
  * the listening socket that was to be taken over, or -1 where it has been closed. *cut_off: this
  * rank has no socket to reach the others.
  */
-static int begin(struct rd_control **made, const struct rd_control_config *config,
+static int control_begin(struct rd_control **made, const struct rd_control_config *config,
 	const struct refusal *refusal, int *fd, bool *cut_off)
 {
-	struct rd_control *control = allocate(config);
+	struct rd_control *control = control_allocate(config);
 	int64_t now_ms = rd_clock_ms();
 	int error = control ? open_epoll(control) : RONDO_MEMORY;
 
@@ -196,14 +197,14 @@ static int begin(struct rd_control **made, const struct rd_control_config *confi
 		*fd = -1;
 	}
 	if (!error)
-		error = start(control, config, refusal, now_ms);
+		error = control_start(control, config, refusal, now_ms);
 	if (!error || !control)
 		return error;
 	if (!*cut_off && control->server.listen_fd >= 0 && control->settings.rendezvous_fd >= 0) {
 		*fd = control->server.listen_fd;
 		control->server.listen_fd = -1;
 	}
-	destroy(control);
+	control_free(control);
 	*made = NULL;
 	return error;
 }
@@ -239,7 +240,7 @@ void rd_control_decline(const struct rd_settings *settings, int error, const cha
 	/* Bounds the time in which a name is resolved. */
 	mine.init_timeout_ms = RD_REPORT_MS;
 	if (mine.size < 2 || check_config(&config) ||
-		begin(&control, &config, &refusal, &mine.rendezvous_fd, &cut_off)) {
+		control_begin(&control, &config, &refusal, &mine.rendezvous_fd, &cut_off)) {
 		close_listener(&mine);
 		return;
 	}
@@ -257,7 +258,7 @@ int rd_control_create(struct rd_control **created, const struct rd_control_confi
 	*created = NULL;
 	if (error)
 		return error;
-	error = begin(created, config, NULL, &settings.rendezvous_fd, &cut_off);
+	error = control_begin(created, config, NULL, &settings.rendezvous_fd, &cut_off);
 	if (error && !cut_off) {
 		snprintf(reason, sizeof(reason), "%s", rondo_last_error());
 		rd_control_decline(&settings, error, reason);
@@ -309,7 +310,7 @@ int rd_control_leave(struct rd_control *control, uint64_t digest)
 	pthread_join(control->thread, NULL);
 	rd_control_detach(control);
 	verdict = rd_control_verdict(control);
-	destroy(control);
+	control_free(control);
 	return verdict;
 }
 
@@ -323,7 +324,7 @@ void rd_control_destroy(struct rd_control *control)
 	pthread_mutex_unlock(&control->lock);
 	pthread_join(control->thread, NULL);
 	rd_control_detach(control);
-	destroy(control);
+	control_free(control);
 }
 
 void rd_control_abandon(struct rd_control *control)

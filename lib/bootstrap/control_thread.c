@@ -56,7 +56,7 @@ static void report_death(struct rd_control *control, int64_t now_ms)
 
 /* ---- Events -------------------------------------------------------------------------------- */
 
-static void take_event(struct rd_control *control, uint64_t mark, int64_t now_ms)
+static void control_take_event(struct rd_control *control, uint64_t mark, int64_t now_ms)
 {
 	uint64_t count;
 
@@ -92,34 +92,30 @@ static int wait_for_events(struct rd_control *control, int timeout_ms)
 					      : rd_fail_errno("the control connection cannot wait");
 		now_ms = rd_clock_ms();
 		for (int i = 0; i < count; i++)
-			take_event(control, events[i].data.u64, now_ms);
+			control_take_event(control, events[i].data.u64, now_ms);
 		timeout_ms = 0;
 	} while (count == EVENTS_MAX);
 	return 0;
 }
 
-static int64_t sooner(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-static int sleep_ms(const struct rd_control *control, int64_t now_ms)
+static int control_sleep_ms(const struct rd_control *control, int64_t now_ms)
 {
 	int64_t deadline =
-		sooner(rd_participant_deadline(control->participant), control->linger_ms);
+		rd_sooner(rd_participant_deadline(control->participant), control->linger_ms);
 
 	if (control->server.coordinator)
-		deadline = sooner(deadline, rd_coordinator_deadline(control->server.coordinator));
+		deadline =
+			rd_sooner(deadline, rd_coordinator_deadline(control->server.coordinator));
 	else
-		deadline = sooner(deadline, rd_client_deadline(&control->client));
+		deadline = rd_sooner(deadline, rd_client_deadline(&control->client));
 	if (deadline == RD_NEVER)
 		return -1;
-	return deadline <= now_ms ? 0 : (int)sooner(deadline - now_ms, 60000);
+	return deadline <= now_ms ? 0 : (int)rd_sooner(deadline - now_ms, 60000);
 }
 
 /* ---- The loop ------------------------------------------------------------------------------ */
 
-static bool is_finished(struct rd_control *control, int64_t now_ms)
+static bool control_is_finished(struct rd_control *control, int64_t now_ms)
 {
 	const struct rd_coordinator *coordinator = control->server.coordinator;
 
@@ -136,7 +132,7 @@ static bool is_finished(struct rd_control *control, int64_t now_ms)
 	return rd_coordinator_over(coordinator) || now_ms >= control->linger_ms;
 }
 
-static void *run(void *argument)
+static void *control_thread_run(void *argument)
 {
 	struct rd_control *control = argument;
 	struct rd_coordinator *coordinator = control->server.coordinator;
@@ -156,9 +152,9 @@ static void *run(void *argument)
 		}
 		advance_watch(control);
 		rd_control_publish(control, false);
-		if (is_finished(control, now_ms))
+		if (control_is_finished(control, now_ms))
 			break;
-		if (wait_for_events(control, sleep_ms(control, now_ms))) {
+		if (wait_for_events(control, control_sleep_ms(control, now_ms))) {
 			rd_participant_fail(control->participant, RONDO_SYSTEM, rondo_last_error());
 			break;
 		}
@@ -173,7 +169,7 @@ static void *run(void *argument)
 
 int rd_control_thread_start(struct rd_control *control)
 {
-	int error = rd_thread_start(&control->thread, STACK_SIZE, run, control);
+	int error = rd_thread_start(&control->thread, STACK_SIZE, control_thread_run, control);
 
 	if (!error)
 		return 0;

@@ -26,7 +26,7 @@
 #define REPORT_MS 2000
 #define GRACE_MS 5000
 
-struct job {
+struct spawned_job {
 	int size, started, alive;
 	pid_t *pids; /* [size]; 0 once reaped */
 	struct pollfd *polls; /* [size]: pidfds; -1 once reaped */
@@ -37,7 +37,7 @@ struct job {
 	int64_t next_ms;
 };
 
-static int open_listener(struct job *job)
+static int open_listener(struct spawned_job *job)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET,
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -62,7 +62,7 @@ static void set_number(const char *name, int value)
 	setenv(name, text, 1);
 }
 
-static void set_environment(const struct job *job, int rank)
+static void set_environment(const struct spawned_job *job, int rank)
 {
 	set_number("RANK", rank);
 	set_number("LOCAL_RANK", rank);
@@ -77,7 +77,7 @@ static void set_environment(const struct job *job, int rank)
 }
 
 static void run_rank(
-	const struct job *job, int rank, pid_t parent, int (*run)(void *), void *argument)
+	const struct spawned_job *job, int rank, pid_t parent, int (*run)(void *), void *argument)
 {
 	int status;
 
@@ -93,7 +93,7 @@ static void run_rank(
 	_exit(status);
 }
 
-static int start_ranks(struct job *job, int (*run)(void *), void *argument)
+static int start_ranks(struct spawned_job *job, int (*run)(void *), void *argument)
 {
 	pid_t parent = getpid();
 
@@ -119,7 +119,7 @@ static int start_ranks(struct job *job, int (*run)(void *), void *argument)
 	return 0;
 }
 
-static void signal_alive(const struct job *job, int signal)
+static void signal_alive(const struct spawned_job *job, int signal)
 {
 	for (int rank = 0; rank < job->started; rank++) {
 		if (job->pids[rank] > 0)
@@ -131,7 +131,7 @@ static void signal_alive(const struct job *job, int signal)
  * A killed rank may be reaped last: its peers notice at once and exit, while the kernel still frees
  * its memory. So a death by signal outranks an exit.
  */
-static void record_failure(struct job *job, int wait_status)
+static void record_failure(struct spawned_job *job, int wait_status)
 {
 	bool by_signal = WIFSIGNALED(wait_status);
 
@@ -145,7 +145,7 @@ static void record_failure(struct job *job, int wait_status)
 	}
 }
 
-static int reap(struct job *job, int rank)
+static int reap_rank(struct spawned_job *job, int rank)
 {
 	/* Ranks that end after SIGTERM was sent end for that reason. */
 	bool signaled = job->status != 0 && job->next_signal != SIGTERM;
@@ -164,7 +164,7 @@ static int reap(struct job *job, int rank)
 	return 0;
 }
 
-static void signal_next(struct job *job)
+static void signal_next(struct spawned_job *job)
 {
 	if (!job->next_signal || rd_clock_ms() < job->next_ms)
 		return;
@@ -174,7 +174,7 @@ static void signal_next(struct job *job)
 	job->next_ms = rd_clock_ms() + GRACE_MS;
 }
 
-static int wait_for_one(struct job *job)
+static int wait_for_one(struct spawned_job *job)
 {
 	int64_t left = job->next_ms - rd_clock_ms();
 	int timeout_ms = !job->next_signal ? -1 : left > 0 ? (int)left : 0;
@@ -186,7 +186,7 @@ static int wait_for_one(struct job *job)
 			continue;
 		close(job->polls[rank].fd);
 		job->polls[rank] = (struct pollfd){ .fd = -1 };
-		int err = reap(job, rank);
+		int err = reap_rank(job, rank);
 
 		if (err)
 			return err;
@@ -195,7 +195,7 @@ static int wait_for_one(struct job *job)
 	return 0;
 }
 
-static void kill_all(struct job *job)
+static void kill_ranks(struct spawned_job *job)
 {
 	signal_alive(job, SIGKILL);
 	for (int rank = 0; rank < job->started; rank++) {
@@ -206,7 +206,7 @@ static void kill_all(struct job *job)
 	}
 }
 
-static int run_job(struct job *job, int (*run)(void *), void *argument)
+static int run_job(struct spawned_job *job, int (*run)(void *), void *argument)
 {
 	int err = open_listener(job);
 
@@ -219,13 +219,13 @@ static int run_job(struct job *job, int (*run)(void *), void *argument)
 	while (!err && job->alive > 0)
 		err = wait_for_one(job);
 	if (err)
-		kill_all(job);
+		kill_ranks(job);
 	return err ? err : job->status;
 }
 
 int rondo_spawn(int size, int (*run)(void *argument), void *argument)
 {
-	struct job job = { .size = size, .listen_fd = -1 };
+	struct spawned_job job = { .size = size, .listen_fd = -1 };
 	int result;
 
 	if (size < 1 || size > RD_SIZE_MAX)
