@@ -1,7 +1,3 @@
-/*
- * The life of a control connection: its sockets, its thread, and its end. control_state.c holds the
- * rest of the interface.
- */
 #include "bootstrap/control.h"
 
 #include <errno.h>
@@ -80,6 +76,39 @@ static int open_sockets(struct rd_control *control, int64_t deadline_ms)
 		return rd_fail_errno("rank 0 does not know where it listens");
 	rd_address_print(control->address, &control->local.address);
 	return 0;
+}
+
+/* ---- The parent ---------------------------------------------------------------------------- */
+
+/* Registers with the parent, whose verdict becomes this one's. parent: NULL: none. */
+static void control_attach(struct rd_control *control, struct rd_control *parent)
+{
+	int error;
+
+	if (!parent)
+		return;
+	control->parent = parent;
+	pthread_mutex_lock(&parent->lock);
+	control->next_child = parent->children;
+	parent->children = control;
+	error = atomic_load(&parent->verdict);
+	if (error)
+		rd_control_fail_child(control, error, parent->reason);
+	pthread_mutex_unlock(&parent->lock);
+}
+
+void rd_control_detach(struct rd_control *control)
+{
+	struct rd_control *parent = control->parent, **at;
+
+	if (!parent)
+		return;
+	pthread_mutex_lock(&parent->lock);
+	for (at = &parent->children; *at != control;)
+		at = &(*at)->next_child;
+	*at = control->next_child;
+	pthread_mutex_unlock(&parent->lock);
+	control->parent = NULL;
 }
 
 /* ---- Creating and freeing ------------------------------------------------------------------ */
@@ -266,7 +295,7 @@ int rd_control_create(struct rd_control **created, const struct rd_control_confi
 	}
 	if (error)
 		return error;
-	rd_control_attach(*created, config->parent);
+	control_attach(*created, config->parent);
 	await_meeting(*created);
 	error = rd_control_verdict(*created);
 	if (!error)
@@ -276,7 +305,7 @@ int rd_control_create(struct rd_control **created, const struct rd_control_confi
 	return error;
 }
 
-/* ---- The rest of the interface ------------------------------------------------------------- */
+/* ---- Queries and requests ------------------------------------------------------------------ */
 
 const struct rd_member *rd_control_members(const struct rd_control *control)
 {
@@ -297,6 +326,103 @@ const char *rd_control_describe(const struct rd_control *control)
 {
 	return control->local.text;
 }
+
+int rd_control_link_failed(struct rd_control *control, const struct rd_link_failure *link_failure)
+{
+	bool added;
+
+	pthread_mutex_lock(&control->lock);
+	added = rd_link_failures_add(&control->link_failures, link_failure);
+	if (added)
+		rd_control_notify(control);
+	pthread_mutex_unlock(&control->lock);
+	return added ? 0 : rd_fail(RONDO_MEMORY, "no memory for a link failure");
+}
+
+bool rd_control_fallback(struct rd_control *control, int number, struct rd_link_failure *fallback)
+{
+	if (number >= atomic_load(&control->fallback_count))
+		return false;
+	pthread_mutex_lock(&control->lock);
+	*fallback = control->fallbacks.at[number];
+	pthread_mutex_unlock(&control->lock);
+	return true;
+}
+
+void rd_control_tried(struct rd_control *control)
+{
+	pthread_mutex_lock(&control->lock);
+	control->requests.tries++;
+	rd_control_notify(control);
+	pthread_mutex_unlock(&control->lock);
+}
+
+int rd_control_rounds(const struct rd_control *control)
+{
+	return atomic_load(&control->rounds);
+}
+
+int rd_control_ready(struct rd_control *control, int fallbacks, struct rd_link_limits *limits)
+{
+	bool another;
+	int verdict;
+
+	pthread_mutex_lock(&control->lock);
+	control->requests.ready = true;
+	control->requests.fallbacks = fallbacks;
+	control->requests.limits = *limits;
+	rd_control_notify(control);
+	while (control->fallbacks.count <= fallbacks && control->phase < RD_PARTICIPANT_OPEN &&
+		!atomic_load(&control->verdict) && !control->over)
+		pthread_cond_wait(&control->published, &control->lock);
+	another = control->fallbacks.count > fallbacks;
+	if (control->phase == RD_PARTICIPANT_OPEN)
+		*limits = control->limits;
+	pthread_mutex_unlock(&control->lock);
+	verdict = rd_control_verdict(control);
+	return verdict ? verdict : another;
+}
+
+int rd_control_report(struct rd_control *control, int error, int culprit, const char *reason)
+{
+	struct rd_control_requests *requests = &control->requests;
+	int verdict;
+
+	pthread_mutex_lock(&control->lock);
+	if (!requests->report) {
+		requests->report = true;
+		requests->error = error;
+		requests->culprit = culprit;
+		snprintf(requests->reason, sizeof(requests->reason), "%s", reason);
+		rd_control_notify(control);
+	}
+	rd_control_wait(control, RD_PARTICIPANT_LEFT);
+	pthread_mutex_unlock(&control->lock);
+	verdict = rd_control_verdict(control);
+	return verdict ? verdict : rd_fail(error, "%s", reason);
+}
+
+void rd_control_slow(struct rd_control *control, bool first, int culprit, const char *reason)
+{
+	struct rd_control_requests *requests = &control->requests;
+
+	pthread_mutex_lock(&control->lock);
+	requests->slow = true;
+	requests->slow_first = first;
+	requests->slow_culprit = culprit;
+	snprintf(requests->slow_reason, sizeof(requests->slow_reason), "%s", reason);
+	rd_control_notify(control);
+	pthread_mutex_unlock(&control->lock);
+}
+
+int rd_control_verdict(struct rd_control *control)
+{
+	int error = atomic_load(&control->verdict);
+
+	return error ? rd_fail(error, "%s", control->reason) : 0;
+}
+
+/* ---- The end ------------------------------------------------------------------------------- */
 
 int rd_control_leave(struct rd_control *control, uint64_t digest)
 {

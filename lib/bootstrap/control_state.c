@@ -31,10 +31,7 @@ void rd_control_wait(struct rd_control *control, enum rd_participant_phase phase
 		pthread_cond_wait(&control->published, &control->lock);
 }
 
-/* ---- The parent ---------------------------------------------------------------------------- */
-
-/* Under the parent's lock, and so before the child can detach itself. */
-static void fail_child(struct rd_control *child, int error, const char *reason)
+void rd_control_fail_child(struct rd_control *child, int error, const char *reason)
 {
 	pthread_mutex_lock(&child->lock);
 	child->requests.parent_error = error;
@@ -42,36 +39,6 @@ static void fail_child(struct rd_control *child, int error, const char *reason)
 		child->requests.parent_reason, sizeof(child->requests.parent_reason), "%s", reason);
 	rd_control_notify(child);
 	pthread_mutex_unlock(&child->lock);
-}
-
-void rd_control_attach(struct rd_control *control, struct rd_control *parent)
-{
-	int error;
-
-	if (!parent)
-		return;
-	control->parent = parent;
-	pthread_mutex_lock(&parent->lock);
-	control->next_child = parent->children;
-	parent->children = control;
-	error = atomic_load(&parent->verdict);
-	if (error)
-		fail_child(control, error, parent->reason);
-	pthread_mutex_unlock(&parent->lock);
-}
-
-void rd_control_detach(struct rd_control *control)
-{
-	struct rd_control *parent = control->parent, **at;
-
-	if (!parent)
-		return;
-	pthread_mutex_lock(&parent->lock);
-	for (at = &parent->children; *at != control;)
-		at = &(*at)->next_child;
-	*at = control->next_child;
-	pthread_mutex_unlock(&parent->lock);
-	control->parent = NULL;
 }
 
 /* ---- The thread's side --------------------------------------------------------------------- */
@@ -128,7 +95,7 @@ static void store_verdict(struct rd_control *control, int error, const char *rea
 	atomic_store(control->failed, error);
 	wake_caller(control);
 	for (struct rd_control *at = control->children; at; at = at->next_child)
-		fail_child(at, error, reason);
+		rd_control_fail_child(at, error, reason);
 	rd_log(RD_INFO, RD_BOOTSTRAP, "%s: %s", rondo_error_name(error), reason);
 }
 
@@ -179,101 +146,4 @@ void rd_control_publish(struct rd_control *control, bool over)
 		store_verdict(control, error, reason);
 	pthread_cond_broadcast(&control->published);
 	pthread_mutex_unlock(&control->lock);
-}
-
-/* ---- The callers' side --------------------------------------------------------------------- */
-
-int rd_control_link_failed(struct rd_control *control, const struct rd_link_failure *link_failure)
-{
-	bool added;
-
-	pthread_mutex_lock(&control->lock);
-	added = rd_link_failures_add(&control->link_failures, link_failure);
-	if (added)
-		rd_control_notify(control);
-	pthread_mutex_unlock(&control->lock);
-	return added ? 0 : rd_fail(RONDO_MEMORY, "no memory for a link failure");
-}
-
-bool rd_control_fallback(struct rd_control *control, int number, struct rd_link_failure *fallback)
-{
-	if (number >= atomic_load(&control->fallback_count))
-		return false;
-	pthread_mutex_lock(&control->lock);
-	*fallback = control->fallbacks.at[number];
-	pthread_mutex_unlock(&control->lock);
-	return true;
-}
-
-void rd_control_tried(struct rd_control *control)
-{
-	pthread_mutex_lock(&control->lock);
-	control->requests.tries++;
-	rd_control_notify(control);
-	pthread_mutex_unlock(&control->lock);
-}
-
-int rd_control_rounds(const struct rd_control *control)
-{
-	return atomic_load(&control->rounds);
-}
-
-int rd_control_ready(struct rd_control *control, int fallbacks, struct rd_link_limits *limits)
-{
-	bool another;
-	int verdict;
-
-	pthread_mutex_lock(&control->lock);
-	control->requests.ready = true;
-	control->requests.fallbacks = fallbacks;
-	control->requests.limits = *limits;
-	rd_control_notify(control);
-	while (control->fallbacks.count <= fallbacks && control->phase < RD_PARTICIPANT_OPEN &&
-		!atomic_load(&control->verdict) && !control->over)
-		pthread_cond_wait(&control->published, &control->lock);
-	another = control->fallbacks.count > fallbacks;
-	if (control->phase == RD_PARTICIPANT_OPEN)
-		*limits = control->limits;
-	pthread_mutex_unlock(&control->lock);
-	verdict = rd_control_verdict(control);
-	return verdict ? verdict : another;
-}
-
-int rd_control_report(struct rd_control *control, int error, int culprit, const char *reason)
-{
-	struct rd_control_requests *requests = &control->requests;
-	int verdict;
-
-	pthread_mutex_lock(&control->lock);
-	if (!requests->report) {
-		requests->report = true;
-		requests->error = error;
-		requests->culprit = culprit;
-		snprintf(requests->reason, sizeof(requests->reason), "%s", reason);
-		rd_control_notify(control);
-	}
-	rd_control_wait(control, RD_PARTICIPANT_LEFT);
-	pthread_mutex_unlock(&control->lock);
-	verdict = rd_control_verdict(control);
-	return verdict ? verdict : rd_fail(error, "%s", reason);
-}
-
-void rd_control_slow(struct rd_control *control, bool first, int culprit, const char *reason)
-{
-	struct rd_control_requests *requests = &control->requests;
-
-	pthread_mutex_lock(&control->lock);
-	requests->slow = true;
-	requests->slow_first = first;
-	requests->slow_culprit = culprit;
-	snprintf(requests->slow_reason, sizeof(requests->slow_reason), "%s", reason);
-	rd_control_notify(control);
-	pthread_mutex_unlock(&control->lock);
-}
-
-int rd_control_verdict(struct rd_control *control)
-{
-	int error = atomic_load(&control->verdict);
-
-	return error ? rd_fail(error, "%s", control->reason) : 0;
 }

@@ -3,8 +3,7 @@
  *
  * Callers write requests under the lock, then the eventfd. The thread publishes its phase, the
  * fallbacks and the verdict under the lock. The verdict is stored after its reason and never
- * changes, so it may also be read without the lock. control_state.c defines the functions of
- * control.h that do no more than this: from rd_control_link_failed() to rd_control_verdict().
+ * changes, so it may also be read without the lock.
  */
 #ifndef RD_CONTROL_STATE_H
 #define RD_CONTROL_STATE_H
@@ -80,9 +79,9 @@ void rd_control_notify(struct rd_control *control);
 /* Waits, under the lock, until this phase is reached or nothing more will come. */
 void rd_control_wait(struct rd_control *control, enum rd_participant_phase phase);
 
-/* Registers with the parent, whose verdict becomes this one's; rd_control_detach() undoes it.
-   parent: NULL: none. */
-void rd_control_attach(struct rd_control *control, struct rd_control *parent);
+/* The parent's verdict becomes the child's. Under the parent's lock, and so before the child can
+   detach itself. */
+void rd_control_fail_child(struct rd_control *child, int error, const char *reason);
 
 /* The thread hands the requests to the participant and the coordinator. */
 void rd_control_take_requests(struct rd_control *control, int64_t now_ms);

@@ -1,6 +1,9 @@
 /*
  * The participant: the state machine at each rank's end of the control connection (rendezvous.h).
  * For one thread at a time.
+ *
+ * receive.c defines rd_participant_take(), and send.c rd_participant_next(). failure.c defines
+ * rd_participant_bad_message(), _report(), _died() and _fail(); participant.c defines the rest.
  */
 #ifndef RD_PARTICIPANT_H
 #define RD_PARTICIPANT_H
