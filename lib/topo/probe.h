@@ -30,6 +30,7 @@ extern const struct rd_probe rd_probe_full, rd_probe_quick;
 int rd_probe_host(struct rd_host *host, const struct rd_probe *probe);
 
 /* ---- Its parts: each fills in its arrays of a host that is zero there ---- */
+/* Each in the file of its name; probe_net.c has the last two. */
 
 void rd_probe_cpus(struct rd_host *host, const struct rd_probe *probe); /* from sysfs */
 bool rd_probe_hwloc(

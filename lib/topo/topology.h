@@ -2,6 +2,9 @@
  * Hardware of one or several hosts, and the distance of two devices. A topology is probed
  * (probe.h), or loaded from a file, so that tests cover machines that are not here.
  *
+ * topology_file.c defines the loading and writing, topology_places.c rd_host_place() and
+ * rd_topology_places(), and topology.c the rest.
+ *
  * Arrays are of fixed size. Hardware beyond that size is left out, with a line of log.
  */
 #ifndef RD_TOPOLOGY_H
@@ -131,9 +134,9 @@ void rd_topology_finish(struct rd_topology *topology);
 int rd_host_settle(struct rd_host *host);
 
 /*
- * Loads a topology from a JSON file (docs/rondo-topo.md). RONDO_SYSTEM where the file cannot be read.
- * RONDO_INVALID where the text is no JSON, lacks a member or contradicts itself; the reason names
- * the file and the line. After an error there is nothing to finish.
+ * Loads a topology from a JSON file (docs/rondo-topo.md). RONDO_SYSTEM where the file cannot be
+ * read. RONDO_INVALID where the text is no JSON, lacks a member or contradicts itself; the reason
+ * names the file and the line. After an error there is nothing to finish.
  */
 int rd_topology_load(struct rd_topology *topology, const char *path);
 int rd_topology_parse(
