@@ -13,9 +13,10 @@ extern "C" __global__ void probe(float *f, double *d)
 END
 
 asked=
-for fatbin in "$1"/*.fatbin; do
+for file in "$1"/*.fatbin.command; do
+	fatbin=${file%.command}
 	# "VERSION nvcc;-fatbin;...;SOURCE", as cmake/fatbin.cmake writes it
-	IFS=';' read -ra command <<<"$(cut -d' ' -f2- "$fatbin.command")"
+	IFS=';' read -ra command <<<"$(cut -d' ' -f2- "$file")"
 	flags=()
 	for word in "${command[@]:1:${#command[@]}-2}"; do
 		case $word in
