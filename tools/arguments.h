@@ -15,7 +15,8 @@ struct argument {
 	const char *name; /* without the "--" */
 	int letter; /* its short form; 0: none */
 	size_t offset; /* of the member that it sets, in the tool's struct */
-	/* Stores the value of `text` in `target`; false: refused. NULL: a flag, whose bool is set. */
+	/* Stores the value of `text` in `target`; false: refused. NULL: a flag, whose bool is
+	   set. */
 	bool (*read)(const struct argument *argument, void *target, const char *text);
 	long least, most; /* range of a number */
 };

@@ -59,7 +59,8 @@ static const char *several_variable(const struct launcher *launcher)
 	return number_in(launcher->size) > 1 && is_of_a_launch(launcher) ? launcher->size : NULL;
 }
 
-/* Writes all variables that show several processes, "A=4, B=4". Returns the first launcher, or NULL.
+/* Writes all variables that show several processes, "A=4, B=4". Returns the first launcher, or
+   NULL.
  */
 static const struct launcher *find_launchers(char seen[LAUNCH_LINE / 2])
 {

@@ -1,6 +1,6 @@
 /*
- * rondo-run: starts the ranks of a job on this node, passes on their output, and ends them together.
- * docs/rondo-run.md states the contract.
+ * rondo-run: starts the ranks of a job on this node, passes on their output, and ends them
+ * together. docs/rondo-run.md states the contract.
  *
  * One thread, one loop (run/job.h): poll() over the ranks' ends (pidfd), their output, our own
  * signals (signalfd), and our stdout and stderr.

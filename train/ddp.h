@@ -2,13 +2,13 @@
  * Data-parallel training over Rondo's public header: every rank holds the model, computes gradients
  * on its own images, and all ranks average them.
  *
- * The gradients are in one buffer, in backward's order, cut into buckets that begin at multiples of 64
- * bytes. A bucket's all-reduce starts on a stream once its last gradient is computed, while backward
- * goes on (Li et al.: "PyTorch Distributed: Experiences on Accelerating Data Parallel Training",
- * 2020). No copy is made: buckets and tensors' gradients are views of that buffer.
+ * The gradients are in one buffer, in backward's order, cut into buckets that begin at multiples of
+ * 64 bytes. A bucket's all-reduce starts on a stream once its last gradient is computed, while
+ * backward goes on (Li et al.: "PyTorch Distributed: Experiences on Accelerating Data Parallel
+ * Training", 2020). No copy is made: buckets and tensors' gradients are views of that buffer.
  *
- * On a GPU all of this is queued, and the host runs at most two steps ahead. Events let a bucket wait
- * for its gradients, and the optimizer for the last bucket.
+ * On a GPU all of this is queued, and the host runs at most two steps ahead. Events let a bucket
+ * wait for its gradients, and the optimizer for the last bucket.
  *
  *     ddp_begin(ddp);
  *     model_backward(..., ddp_ready, ddp);
@@ -57,8 +57,8 @@ struct ddp {
 
 /*
  * Places the gradients of the tensors, last tensor first: a guess at backward's order, which the
- * first step corrects. `order`: ddp->order of an earlier run, NULL: none. Sums repeat to the bit only
- * with the same buckets.
+ * first step corrects. `order`: ddp->order of an earlier run, NULL: none. Sums repeat to the bit
+ * only with the same buckets.
  */
 int ddp_create(struct ddp **ddp, const struct train_world *world, struct device *device,
 	struct tensor *tensors, int tensor_count, size_t bucket_size, const int *order);
@@ -67,7 +67,8 @@ void ddp_destroy(struct ddp *ddp);
 
 /* Call it before backward. From the second step on, the buckets follow backward's order. */
 int ddp_begin(struct ddp *ddp);
-/* Reports that a tensor's gradient is final: the model_ready for backward. `ddp` is a struct ddp. */
+/* Reports that a tensor's gradient is final: the model_ready for backward. `ddp` is a struct
+   ddp. */
 int ddp_ready(void *ddp, int tensor);
 /* Call it after backward: later computation finds each gradient averaged over all ranks. */
 int ddp_wait(struct ddp *ddp);

@@ -1,6 +1,7 @@
 /*
- * A device holds the model and computes it: the host (cpu.c: OpenBLAS and plain loops), or an NVIDIA
- * GPU (cuda/cuda.c: cuBLAS and kernels of our own). Model, optimizer and ddp use this table alone.
+ * A device holds the model and computes it: the host (cpu.c: OpenBLAS and plain loops), or an
+ * NVIDIA GPU (cuda/cuda.c: cuBLAS and kernels of our own). Model, optimizer and ddp use this table
+ * alone.
  *
  * Matrices are row-major and dense, in the device's memory. Operations run in the order of their
  * calls; a GPU only queues them, so they return nothing. The first failure sticks: later operations
@@ -45,8 +46,8 @@ struct device_ops {
 	   and accepts NULL. */
 	int (*alloc)(struct device *device, void **memory, size_t size);
 	void (*free)(struct device *device, void *memory);
-	/* Allocates for puts of up to `size` bytes, so that none allocates later. Call it before the
-	   stream for communication has work. */
+	/* Allocates for puts of up to `size` bytes, so that none allocates later. Call it before
+	   the stream for communication has work. */
 	int (*reserve)(struct device *device, size_t size);
 	/* Copies to the device's memory. The caller may change `from` afterwards. */
 	void (*put)(struct device *device, void *to, const void *from, size_t size);
@@ -91,8 +92,8 @@ struct device_ops {
 };
 
 /*
- * local_rank modulo the number of GPUs selects one. On failure *device is NULL, and the line names a
- * remedy.
+ * local_rank modulo the number of GPUs selects one. On failure *device is NULL, and the line names
+ * a remedy.
  */
 int device_create(struct device **device, enum device_kind kind, int local_rank);
 /* Accepts NULL. */

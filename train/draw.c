@@ -100,7 +100,8 @@ static float distance(struct point p, struct point a, struct point b)
 	return sqrtf(dx * dx + dy * dy);
 }
 
-/* The pen's edge is one pixel wide, as antialiasing. Where strokes cross, the darker pixel stays. */
+/* The pen's edge is one pixel wide, as antialiasing. Where strokes cross, the darker pixel
+   stays. */
 static void draw_line(
 	struct canvas *canvas, struct point a, struct point b, const struct hand *hand)
 {

@@ -1,10 +1,10 @@
 /*
  * The model: a stack of layers over rows of floats, and their loss.
  *
- * Every matrix is row-major, in the device's memory; its shape stands beside its pointer. Operations
- * are device.h's, so a failure may show later, in device_failure(). The parameters of all layers are
- * in one buffer. The caller places the gradients: set tensors[].grad before the first backward, as
- * ddp_create() does.
+ * Every matrix is row-major, in the device's memory; its shape stands beside its pointer.
+ * Operations are device.h's, so a failure may show later, in device_failure(). The parameters of
+ * all layers are in one buffer. The caller places the gradients: set tensors[].grad before the
+ * first backward, as ddp_create() does.
  */
 #ifndef TRAIN_MODEL_H
 #define TRAIN_MODEL_H
@@ -75,8 +75,8 @@ int model_loss(const struct model *model, const uint8_t *labels /* [batch] */, i
 	double *loss, int *correct);
 
 /*
- * The gradient of `scale` times that sum, into tensors[].grad. batch 0 gives zeros. Returns an error
- * of `ready`.
+ * The gradient of `scale` times that sum, into tensors[].grad. batch 0 gives zeros. Returns an
+ * error of `ready`.
  */
 int model_backward(struct model *model, const float *images /* [batch][in] */,
 	const uint8_t *labels /* [batch] */, int batch, float scale, model_ready *ready,

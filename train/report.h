@@ -1,6 +1,6 @@
 /*
- * The output of a training run, like the PyTorch quickstart's. A terminal shows progress in one line
- * that is overwritten; a file gets whole lines only.
+ * The output of a training run, like the PyTorch quickstart's. A terminal shows progress in one
+ * line that is overwritten; a file gets whole lines only.
  */
 #ifndef TRAIN_REPORT_H
 #define TRAIN_REPORT_H

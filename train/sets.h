@@ -21,13 +21,14 @@ struct set {
 const struct set *set_named(const char *name);
 
 /*
- * Searches the four files in root, root/TITLE and root/TITLE/raw (torchvision's layout). set NULL: any
- * set. Writes their folder to dir, or "" if there are none. Fails if one of these folders holds only
- * some of them.
+ * Searches the four files in root, root/TITLE and root/TITLE/raw (torchvision's layout). set NULL:
+ * any set. Writes their folder to dir, or "" if there are none. Fails if one of these folders holds
+ * only some of them.
  */
 int set_find(char *dir, size_t dir_size, const char *root, const struct set *set);
 
-/* Fails if root holds other files than sets and hidden ones: drawing there needs the user's order. */
+/* Fails if root holds other files than sets and hidden ones: drawing there needs the user's
+   order. */
 int set_may_draw(const char *root);
 
 /* Draws a set of these sizes, into root/drawn. */
@@ -36,8 +37,8 @@ int set_may_draw(const char *root);
 int set_draw(const char *root);
 
 /*
- * Fetches the files into root/TITLE/raw with curl or wget, from the publisher or from `mirror`. Keeps
- * a file only if it has the published hash.
+ * Fetches the files into root/TITLE/raw with curl or wget, from the publisher or from `mirror`.
+ * Keeps a file only if it has the published hash.
  */
 int set_fetch(const struct set *set, const char *root, const char *mirror);
 

@@ -175,9 +175,9 @@ static int ignore_ready(void *argument, int tensor)
 }
 
 /*
- * CUDA may load a kernel at its first launch, and then waits until the device is idle. A bucket under
- * way keeps it busy until the peers' buckets come, and these may wait alike. So each operation of a
- * step, and of the smaller last step, runs once before the first bucket.
+ * CUDA may load a kernel at its first launch, and then waits until the device is idle. A bucket
+ * under way keeps it busy until the peers' buckets come, and these may wait alike. So each
+ * operation of a step, and of the smaller last step, runs once before the first bucket.
  */
 static int warm_up(struct train *train)
 {
@@ -279,8 +279,8 @@ int train_step(struct train *train, size_t step, struct schedule *schedule)
 	int batch;
 	int err = forward(train, train->train_data, train->train_sampler, step, schedule, &batch);
 	/*
-	 * With this scale the mean over ranks is the mean over the images of the step. That holds in
-	 * the last step, too, where some ranks have one image more.
+	 * With this scale the mean over ranks is the mean over the images of the step. That holds
+	 * in the last step, too, where some ranks have one image more.
 	 */
 	float scale =
 		(float)train->world->size / (float)sampler_global_count(train->train_sampler, step);

@@ -27,8 +27,8 @@ struct train {
 };
 
 /*
- * Loads the data, creates the model (from options->resume, if given) and the rest. Collective, as all
- * that follows.
+ * Loads the data, creates the model (from options->resume, if given) and the rest. Collective, as
+ * all that follows.
  */
 int train_create(struct train **train, const struct options *options,
 	const struct train_world *world, struct device *device, struct report *report);

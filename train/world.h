@@ -16,8 +16,8 @@ struct train_world {
 /* Whether WORLD_SIZE is set, by rondo-run, torchrun, rondo_spawn() or the user. */
 bool world_launched(void);
 /*
- * Creates a comm if a launcher started this rank; else the rank is alone. gpu: the device whose memory
- * calls may use; -1: host memory only.
+ * Creates a comm if a launcher started this rank; else the rank is alone. gpu: the device whose
+ * memory calls may use; -1: host memory only.
  */
 int world_open(struct train_world *world, int gpu);
 /*
@@ -27,8 +27,8 @@ int world_open(struct train_world *world, int gpu);
 int world_close(struct train_world *world, int err);
 
 /*
- * Returns 0 if err is 0 on all ranks. Else the first rank with an err returns it, and must close the
- * world with it; all others return RONDO_ABORTED. So one rank reports an error of all.
+ * Returns 0 if err is 0 on all ranks. Else the first rank with an err returns it, and must close
+ * the world with it; all others return RONDO_ABORTED. So one rank reports an error of all.
  */
 int world_agree(const struct train_world *world, int err);
 /* Copies rank 0's bytes to every rank, in host or GPU memory. */

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 /*
- * The handler of a descriptor's events. handle() in tcp returns whether a link has moved. Traffic of
- * a stranger returns false: a waiting call must not take it for a sign of life. handle() in shm
+ * The handler of a descriptor's events. handle() in tcp returns whether a link has moved. Traffic
+ * of a stranger returns false: a waiting call must not take it for a sign of life. handle() in shm
  * returns whether there was something to handle.
  */
 struct rd_event_source {

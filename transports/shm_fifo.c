@@ -103,7 +103,8 @@ static void raise_flags(struct rd_shm_link *link)
 	link->flagged = true;
 }
 
-/* After this, each peer sees the raised flags, or this rank sees what that peer published before. */
+/* After this, each peer sees the raised flags, or this rank sees what that peer published
+   before. */
 void rd_shm_link_barrier(const struct rd_shm_link *link)
 {
 	if (!link->peer->fenced)

@@ -260,7 +260,8 @@ bool rd_shm_pair_handle(void *owner)
 	rd_shm_fd_close(&fds[1]);
 	if (is_notice)
 		return true;
-	/* The peer closed before it read our notices. Its own can still be read after this error. */
+	/* The peer closed before it read our notices. Its own can still be read after this
+	   error. */
 	if (size < 0 && errno == ECONNRESET && !pair->reset) {
 		pair->reset = true;
 		return true;

@@ -66,8 +66,8 @@ int rd_shm_pair_create(struct rd_shm_endpoint *endpoint, int peer, const struct 
 /* Returns the endpoint's pair with `peer`; NULL: none. */
 struct rd_shm_pair *rd_shm_pair_find(struct rd_shm_endpoint *endpoint, int peer);
 
-/* Creates the link of a channel, which must have none, and starts or fails it if the pair is open or
-   has ended. The pair owns it. */
+/* Creates the link of a channel, which must have none, and starts or fails it if the pair is open
+   or has ended. The pair owns it. */
 int rd_shm_pair_add_link(struct rd_shm_pair *pair, int channel);
 
 /* The higher rank, in RD_SHM_PAIR_CONNECTING: connects and greets. */

@@ -62,8 +62,8 @@ static bool link_accept(struct rd_tcp_link *link, int fd, const struct rd_tcp_he
 
 /* ---- Connecting ---------------------------------------------------------------------------- */
 
-/* Returns the index of the address that an attempt tries: the shared ones first. Each channel begins
-   with another. */
+/* Returns the index of the address that an attempt tries: the shared ones first. Each channel
+   begins with another. */
 static int address_of_attempt(const struct rd_tcp_link *link, int attempt)
 {
 	int shared = link->card.shared;
@@ -71,8 +71,8 @@ static int address_of_attempt(const struct rd_tcp_link *link, int attempt)
 	return attempt < shared ? (link->base.channel + attempt) % shared : attempt;
 }
 
-/* Returns the interface by which the connection leaves, which may differ from the routing table: the
-   one on the address's own network, else the one of the same index. */
+/* Returns the interface by which the connection leaves, which may differ from the routing table:
+   the one on the address's own network, else the one of the same index. */
 static const struct rd_interface *outgoing_interface(const struct rd_tcp_link *link)
 {
 	const struct rd_interfaces *ours = &link->endpoint->interfaces;

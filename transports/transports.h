@@ -15,13 +15,15 @@ extern const struct rd_transport rd_transport_tcp;
 
 #define RD_TRANSPORTS_KNOWN 16
 
-/* NULL-terminated. Elements are atomic: plug-ins are added at run time, behind the built-in ones. */
+/* NULL-terminated. Elements are atomic: plug-ins are added at run time, behind the built-in
+   ones. */
 extern const struct rd_transport *_Atomic rd_transports[RD_TRANSPORTS_KNOWN + 1];
 
 /* By name; NULL: none. */
 const struct rd_transport *rd_transport_find(const char *name);
 
-/* Adds a transport of a plug-in (api/plugin.c), which stays. RONDO_UNSUPPORTED: the table is full. */
+/* Adds a transport of a plug-in (api/plugin.c), which stays. RONDO_UNSUPPORTED: the table is
+   full. */
 int rd_transport_add(const struct rd_transport *transport);
 
 #endif

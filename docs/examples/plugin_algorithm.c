@@ -1,6 +1,6 @@
 /*
- * star: all ranks send to one, the hub, which combines and sends back. The hub does all the work, so
- * star suits few ranks and small buffers. It is as short as an algorithm gets.
+ * star: all ranks send to one, the hub, which combines and sends back. The hub does all the work,
+ * so star suits few ranks and small buffers. It is as short as an algorithm gets.
  *
  *     cc -shared -fPIC plugin_algorithm.c $(pkg-config --cflags rondo) -o libstar.so
  */

@@ -179,8 +179,7 @@ static int submit_user_op(const struct rd_request *request)
 		return refuse(
 			request, rd_fail(RONDO_INVALID,
 					 "%s: %d is no operation: give one of enum rondo_op, 0 "
-					 "(%s) to %d (%s), or "
-					 "one that was made on this comm",
+					 "(%s) to %d (%s), or one that was made on this comm",
 					 name, (int)own.op, rondo_op_name(0), RONDO_OP_COUNT - 1,
 					 rondo_op_name(RONDO_OP_COUNT - 1)));
 
@@ -349,7 +348,8 @@ int rondo_barrier(rondo_comm *comm, rondo_stream *stream)
 	return submit_collective(RD_BARRIER, comm, NULL, NULL, 0, 0, 0, 0, stream);
 }
 
-/* A send has no output, and a receive no input. An empty transfer without a buffer gets this one. */
+/* A send has no output, and a receive no input. An empty transfer without a buffer gets this
+   one. */
 static char nothing;
 
 int rondo_send(rondo_comm *comm, const void *send, size_t count, rondo_type type, int peer,

@@ -199,8 +199,8 @@ void rondo_stream_destroy(rondo_stream *stream)
 {
 	if (!stream)
 		return;
-	/* A forked child has neither the thread nor the device. The lock may be locked, and the queue
-	   half changed. */
+	/* A forked child has neither the thread nor the device. The lock may be locked, and the
+	   queue half changed. */
 	if (rd_is_inherited(stream->forks)) {
 		free(stream);
 		return;

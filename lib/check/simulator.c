@@ -29,7 +29,8 @@ struct simulator {
 	struct actor *actors;
 	int open; /* actors that are waiting or running */
 	struct rd_peer_buffers *peer_buffers; /* [size] */
-	char *noise; /* stands for the memory of a rank that is done; as long as the longest buffer */
+	/* stands for the memory of a rank that is done; as long as the longest buffer */
+	char *noise;
 };
 
 /* ---- Events -------------------------------------------------------------------------------- */

@@ -20,8 +20,8 @@
 #include "base/log.h"
 #include "comm/route.h"
 
-/* A silent pair takes another transport, if there is one, after SILENT_ROUNDS rounds. Each takes its
-   part of SILENCE_MS, or longer. */
+/* A silent pair takes another transport, if there is one, after SILENT_ROUNDS rounds. Each takes
+   its part of SILENCE_MS, or longer. */
 #define SILENCE_MS 5000
 #define SILENT_ROUNDS 8
 

@@ -92,8 +92,8 @@ const struct rd_card *rd_route_card(
 	return NULL;
 }
 
-/* Between equal costs the first name wins. The order in the table may differ between ranks, because a
-   process adds plug-ins as it loads them. */
+/* Between equal costs the first name wins. The order in the table may differ between ranks, because
+   a process adds plug-ins as it loads them. */
 static bool is_cheaper(const struct rd_endpoint *a, int cost, const struct rd_endpoint *b, int than)
 {
 	return cost < than || (cost == than && strcmp(a->transport->name, b->transport->name) < 0);

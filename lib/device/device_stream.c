@@ -8,7 +8,8 @@
 
 #include "base/thread.h"
 
-/* Bound on the time from a kernel's error to the async error that the progress thread makes of it. */
+/* Bound on the time from a kernel's error to the async error that the progress thread makes of
+   it. */
 #define PROGRESS_SECONDS 5
 
 /* ---- Faults -------------------------------------------------------------------------------- */

@@ -10,8 +10,8 @@
 #include "device/device.h"
 #include "base/error.h"
 
-/* The first failure of a comm's calls on device streams. Reference counted: the comm and each device
-   stream that it used hold a reference. */
+/* The first failure of a comm's calls on device streams. Reference counted: the comm and each
+   device stream that it used hold a reference. */
 struct rd_async_error {
 	_Atomic int holders;
 	pthread_mutex_t lock;

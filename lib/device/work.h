@@ -1,7 +1,7 @@
 /*
  * Work: one rank's part of one collective, as a device runs it. It is a plan of direct access with
- * addresses filled in: no links, no messages, and a barrier with the other ranks before it and after
- * it. Plain data, passed to a kernel by value.
+ * addresses filled in: no links, no messages, and a barrier with the other ranks before it and
+ * after it. Plain data, passed to a kernel by value.
  *
  * The stream has the barriers (stepped: the work is queued between waits for peers' flags), or the
  * kernel has them (fused: its blocks spin on device flags).

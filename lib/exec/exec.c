@@ -127,8 +127,8 @@ static bool is_apart(const struct rd_exec *exec)
 		       out + rd_out_blocks(&call->problem) * block <= in);
 }
 
-/* Plans have FLUSHes for calls in place, too. Where input and output are apart, no step writes to the
-   input, so that sends from it need no wait. */
+/* Plans have FLUSHes for calls in place, too. Where input and output are apart, no step writes to
+   the input, so that sends from it need no wait. */
 static bool may_be_overwritten(const struct rd_exec *exec, const struct rd_step *sender)
 {
 	return sender->kind != RD_STEP_SEND || sender->from.memory != RD_IN || !is_apart(exec);
@@ -310,7 +310,8 @@ static int run_hold(struct rd_exec *exec, int channel, size_t piece, int index)
 	return moved;
 }
 
-/* Our value may lie where the result goes, so partial results go elsewhere until it has been read. */
+/* Our value may lie where the result goes, so partial results go elsewhere until it has been
+   read. */
 static void merge_block(struct rd_exec *exec, const struct rd_step *step, char *into,
 	const char *const *sources, size_t at, size_t count)
 {

@@ -133,7 +133,8 @@ int rd_signature_mismatch(const struct rd_call *call, int parts, int peer,
 
 	rd_signature_print(theirs, there, sizeof(there));
 	rd_signature_print(ours, here, sizeof(here));
-	/* The digests differ, or the lengths of one block. Other counts may have led to another plan. */
+	/* The digests differ, or the lengths of one block. Other counts may have led to another
+	   plan. */
 	if (strcmp(there, here) == 0 && call->vcounts &&
 		(theirs->root != ours->root ||
 			(theirs->chunk == ours->chunk && theirs->count != ours->count)))

@@ -26,9 +26,9 @@ void rd_messages_destroy(struct rd_messages *messages); /* NULL is fine */
 /* Whether the two ranks of this comm exchange messages on devices. */
 bool rd_messages_link(const struct rd_messages *messages, int a, int b);
 
-/* Whether this collective has a plan, by the algorithm that RONDO_ALGO names or else the first whose
-   links are all there. Where it has none, on every rank alike, the call is staged. The first query
-   logs the answer. In the thread that makes the comm's calls. */
+/* Whether this collective has a plan, by the algorithm that RONDO_ALGO names or else the first
+   whose links are all there. Where it has none, on every rank alike, the call is staged. The first
+   query logs the answer. In the thread that makes the comm's calls. */
 bool rd_messages_can(struct rd_messages *messages, const struct rd_problem *problem);
 /* The steps of a call that rd_messages_can() allows. */
 void rd_messages_steps(

@@ -7,10 +7,10 @@
  *
  * Errors: every function that returns int returns 0 or a negative `enum rondo_error`, unless its
  * comment gives another result. After an error, rondo_last_error() returns the reason: which rank
- * failed, and why. A NULL handle or buffer that must not be NULL, a rank out of range and an unknown
- * type or operation return RONDO_INVALID. A refused argument does not harm the comm. An error of a
- * running collective or transfer ends the comm on every rank: rondo_comm_error() and every later
- * call return an error.
+ * failed, and why. A NULL handle or buffer that must not be NULL, a rank out of range and an
+ * unknown type or operation return RONDO_INVALID. A refused argument does not harm the comm. An
+ * error of a running collective or transfer ends the comm on every rank: rondo_comm_error() and
+ * every later call return an error.
  *
  * Units: `count` is elements, `size` is bytes (in rondo_spawn() and rondo_config, ranks), `_ms` is
  * milliseconds, `_us` is microseconds.
@@ -243,7 +243,8 @@ RONDO_API int rondo_comm_abort(rondo_comm *comm, const char *reason);
 RONDO_API int rondo_comm_error(rondo_comm *comm);
 
 /*
- * This rank, from 0, and the number of ranks. They work on a failed comm too, and in a forked child.
+ * This rank, from 0, and the number of ranks. They work on a failed comm too, and in a forked
+ * child.
  */
 RONDO_API int rondo_comm_rank(const rondo_comm *comm);
 RONDO_API int rondo_comm_size(const rondo_comm *comm);
@@ -259,10 +260,10 @@ struct rondo_way {
 
 /*
  * Lists the ways of running a call on this comm, one per algorithm, the cheapest first. Writes the
- * first `most` of them to ways[most], which may be NULL if most is 0. Returns how many exist (0 on a
- * comm of one rank), or an error. `collective` is a name, in any spelling ("all_reduce", "alltoall",
- * "AllGather"). `registered`: 1 where all ranks' buffers are from rondo_mem_alloc(), else 0. Not
- * while a call runs on the comm. Local: it sends nothing, and any rank may call it.
+ * first `most` of them to ways[most], which may be NULL if most is 0. Returns how many exist (0 on
+ * a comm of one rank), or an error. `collective` is a name, in any spelling ("all_reduce",
+ * "alltoall", "AllGather"). `registered`: 1 where all ranks' buffers are from rondo_mem_alloc(),
+ * else 0. Not while a call runs on the comm. Local: it sends nothing, and any rank may call it.
  */
 RONDO_API int rondo_explain(rondo_comm *comm, const char *collective, size_t count, rondo_type type,
 	int registered, struct rondo_way *ways, int most);
@@ -479,8 +480,8 @@ RONDO_API int rondo_mem_free(void *memory);
  * Ranks on one host access each other's device memory directly (CUDA IPC, peer access), where that
  * works between all of them. Otherwise the call goes through host memory. If the process creates a
  * comm before it loads CUDA's driver, that comm recognises no device memory: use CUDA first, or set
- * RONDO_DEVICE. Device memory on a comm without a device (a build without CUDA, for example) returns
- * RONDO_INVALID, with the reason.
+ * RONDO_DEVICE. Device memory on a comm without a device (a build without CUDA, for example)
+ * returns RONDO_INVALID, with the reason.
  */
 
 /*

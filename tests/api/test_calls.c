@@ -169,8 +169,8 @@ Test(calls, of_a_second_thread_are_refused_while_the_first_is_in_one, .timeout =
 	run_soon(call_from_two_threads);
 }
 
-/* A stream's function calls, while an earlier call of the comm is queued behind a function: the same
-   one, or one on another stream that waits for it. */
+/* A stream's function calls, while an earlier call of the comm is queued behind a function: the
+   same one, or one on another stream that waits for it. */
 struct knot {
 	rondo_comm *comm;
 	sem_t queued, called;

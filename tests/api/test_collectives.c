@@ -180,8 +180,8 @@ static int try_count(struct rank_env *env, struct reference *r, struct memory *m
 	return bad;
 }
 
-/* Only gcc without sanitizers runs much data: elsewhere more of it shows nothing new, and sanitizers
-   check every access. */
+/* Only gcc without sanitizers runs much data: elsewhere more of it shows nothing new, and
+   sanitizers check every access. */
 #if defined(__clang__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define MOST 4099
 #else

@@ -1,5 +1,5 @@
-/* Pieces larger than all buffers between two ranks, exchanged in place. A rank can receive only after
-   its own piece has left, so the transport must accept pieces before a receive. */
+/* Pieces larger than all buffers between two ranks, exchanged in place. A rank can receive only
+   after its own piece has left, so the transport must accept pieces before a receive. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 

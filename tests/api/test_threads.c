@@ -3,8 +3,8 @@
  * Worlds whose ranks are threads of one process, for ThreadSanitizer. Other tests check results
  * thoroughly; this one does so lightly.
  *
- * ThreadSanitizer finds nothing between the two sides of a FIFO: the threads of a world map a pair's
- * shared memory twice, at two addresses.
+ * ThreadSanitizer finds nothing between the two sides of a FIFO: the threads of a world map a
+ * pair's shared memory twice, at two addresses.
  */
 #include <criterion/criterion.h>
 #include <pthread.h>

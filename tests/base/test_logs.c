@@ -14,7 +14,8 @@
 
 #define RANKS 4
 
-/* The log of a world's ranks, at a level and for some subsystems; "mixed": two hosts of two ranks. */
+/* The log of a world's ranks, at a level and for some subsystems; "mixed": two hosts of two
+   ranks. */
 static const char *log_of(const char *level, const char *subsystems, const char *transport)
 {
 	struct world world = { .size = RANKS, .channels = 2, .transport = transport };

@@ -231,8 +231,8 @@ static int listen_pollux(struct rd_endpoint **result, const struct rd_local *loc
 	return renamed_listen(&twins[1], result, local, card, card_size);
 }
 
-/* Ranks probe the table of transports in order, and this one is in it: it adds the twins behind it, in
-   an order of the rank's own. */
+/* Ranks probe the table of transports in order, and this one is in it: it adds the twins behind it,
+   in an order of the rank's own. */
 static int add_twins(const struct rd_settings *settings)
 {
 	int err = rd_transport_add(&twins[settings->rank & 1]);

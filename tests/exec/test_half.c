@@ -1,4 +1,5 @@
-/* Conversions between f32 and the narrow floats, each number and each tie, against the definition. */
+/* Conversions between f32 and the narrow floats, each number and each tie, against the
+   definition. */
 #include <criterion/criterion.h>
 #include <float.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /*
- * A fake of NVML, as far as the probe uses it: three GPUs, not in the order of their addresses. 17:00 and 85:00 have two NVLinks to each other and four to a switch
- * each; 18:00 has links of which one leads to a CPU (an NPU, as NVML calls it), and the others are
- * down.
+ * A fake of NVML, as far as the probe uses it: three GPUs, not in the order of their addresses.
+ * 17:00 and 85:00 have two NVLinks to each other and four to a switch each; 18:00 has links of
+ * which one leads to a CPU (an NPU, as NVML calls it), and the others are down.
  *
  * FAKE_NVML=silent: the driver does not answer; FAKE_NVML=lame: it does not report the GPU at
  * 18:00.

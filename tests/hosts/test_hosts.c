@@ -1,5 +1,5 @@
-/* Ranks on several hosts, which are network namespaces (hosts.h): they meet, use shared memory within a
-   host and sockets between, and every collective is right over both. */
+/* Ranks on several hosts, which are network namespaces (hosts.h): they meet, use shared memory
+   within a host and sockets between, and every collective is right over both. */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <net/if.h>

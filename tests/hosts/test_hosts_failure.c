@@ -10,7 +10,8 @@
 
 #define RANKS 4
 #define HEARTBEAT_TIMEOUT_MS "1500"
-/* Until every rank has ended: the bound, and the time to start and end ranks on a loaded machine. */
+/* Until every rank has ended: the bound, and the time to start and end ranks on a loaded
+   machine. */
 #define LIMIT_MS 15000
 
 enum way { KILLED, UNPLUGGED, SWITCHED_OFF };

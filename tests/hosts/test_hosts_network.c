@@ -1,5 +1,5 @@
-/* Networks between hosts: few bytes cross slow cables, dead interfaces do no harm, and nothing is left
-   of hosts after their test. */
+/* Networks between hosts: few bytes cross slow cables, dead interfaces do no harm, and nothing is
+   left of hosts after their test. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <net/if.h>
@@ -104,7 +104,8 @@ Test(hosts_network, so_does_what_is_chosen_over_a_slow_link, .timeout = 120)
 	cross_with_the_least("10mbit");
 }
 
-/* A ring has 2 (n - 1) steps of 1/n of the values; one rank of each host sends all of its own away. */
+/* A ring has 2 (n - 1) steps of 1/n of the values; one rank of each host sends all of its own
+   away. */
 Test(hosts_network, a_ring_enters_and_leaves_each_host_once_however_ranks_lie, .timeout = 120)
 {
 	setenv("RONDO_ALGO", "ring", 1);

@@ -137,8 +137,8 @@ static int measure_share(struct rank_env *env)
 
 /*
  * EXPECTED TO FAIL: both interfaces are named and connected, but the first carries all bytes. The
- * test fails once the second carries one per cent. Then turn it over: each must carry LEAST_SHARE per
- * cent or more.
+ * test fails once the second carries one per cent. Then turn it over: each must carry LEAST_SHARE
+ * per cent or more.
  */
 #define LEAST_SHARE 25
 

@@ -1,6 +1,6 @@
 /*
- * Rondo, over its public header. PEERS_RANKS is the number of ranks to fork; with PEERS_REGISTERED set
- * the buffers come from rondo_mem_alloc().
+ * Rondo, over its public header. PEERS_RANKS is the number of ranks to fork; with PEERS_REGISTERED
+ * set the buffers come from rondo_mem_alloc().
  */
 #include <rondo.h>
 #include <stdio.h>

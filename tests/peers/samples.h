@@ -2,10 +2,10 @@
  * The samples of a comparison, and their result: the median time for each point (transport, ranks,
  * collective, size) and program.
  *
- * A sample holds the distance of the two cores, and their pace, before and after it. Virtual machines
- * move and share their cores, so programs are compared in equal states. Those samples of a point
- * count whose distance and pace are closest to where most programs were measured, and did not change
- * meanwhile.
+ * A sample holds the distance of the two cores, and their pace, before and after it. Virtual
+ * machines move and share their cores, so programs are compared in equal states. Those samples of a
+ * point count whose distance and pace are closest to where most programs were measured, and did not
+ * change meanwhile.
  */
 #ifndef PEERS_SAMPLES_H
 #define PEERS_SAMPLES_H

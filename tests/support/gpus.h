@@ -30,8 +30,8 @@ bool has_gpus(int count);
    driver. */
 bool has_mps(void);
 
-/* Element i of a rank's input: any integer, or a small float whose sums and products of four are exact
-   in every type. */
+/* Element i of a rank's input: any integer, or a small float whose sums and products of four are
+   exact in every type. */
 void gpu_put_element(void *at, rondo_type type, size_t i, int rank);
 
 /* Functions of the driver, by their long-lived names. They return 0, or an error. */

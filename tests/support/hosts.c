@@ -349,8 +349,8 @@ bool hosts_switch_off(const struct hosts *hosts, int host, int network)
 	return run_script("ip", hosts->fds[host][NET], &script);
 }
 
-/* The queue holds more than any window: dropped packets would be sent, and counted, twice. The burst
-   is small, so that no longer message passes at once after a pause. */
+/* The queue holds more than any window: dropped packets would be sent, and counted, twice. The
+   burst is small, so that no longer message passes at once after a pause. */
 bool hosts_slow(const struct hosts *hosts, int host, int network, const char *rate)
 {
 	struct script there = { .size = 0 }, back = { .size = 0 };

@@ -1,13 +1,13 @@
 /*
  * Hosts for tests: network namespaces of this kernel. Each has interfaces of its own (eth0, eth1,
- * ...), a name of its own and names for the others. Interface k of each host is plugged into network
- * k, a bridge. Bridges are in another namespace, which the test itself enters.
+ * ...), a name of its own and names for the others. Interface k of each host is plugged into
+ * network k, a bridge. Bridges are in another namespace, which the test itself enters.
  *
  *     host0 eth0 --- h0n0 \            / h1n0 --- eth0 host1
  *                          bridge net0
  *
- * The namespaces have no name outside: only the test's descriptors hold them. So hosts end with their
- * test, however it ends.
+ * The namespaces have no name outside: only the test's descriptors hold them. So hosts end with
+ * their test, however it ends.
  */
 #ifndef HOSTS_H
 #define HOSTS_H

@@ -31,8 +31,8 @@ struct reference {
 void reference_init(struct reference *r, int rank, int size, size_t most);
 void reference_finish(struct reference *r);
 
-/* Fills this rank's whole input, and of the others' the first block and this rank's. Call it for each
-   type and count; a product has its own numbers. */
+/* Fills this rank's whole input, and of the others' the first block and this rank's. Call it for
+   each type and count; a product has its own numbers. */
 void reference_fill(struct reference *r);
 
 /* Combines the inputs by the operation: total and slack, or integers. */

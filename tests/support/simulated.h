@@ -1,6 +1,6 @@
 /*
- * Calls with real numbers on every rank, for the simulator: inputs, and expected outputs. The numbers
- * are small integers, so that sums are exact in any order, in f32 too.
+ * Calls with real numbers on every rank, for the simulator: inputs, and expected outputs. The
+ * numbers are small integers, so that sums are exact in any order, in f32 too.
  */
 #ifndef SIMULATED_H
 #define SIMULATED_H

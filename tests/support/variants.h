@@ -1,6 +1,6 @@
 /*
- * Every way of running a call on device memory, on emulated GPUs, with buffers there, calls on known
- * numbers, and the check of their results.
+ * Every way of running a call on device memory, on emulated GPUs, with buffers there, calls on
+ * known numbers, and the check of their results.
  */
 #ifndef VARIANTS_H
 #define VARIANTS_H
@@ -62,8 +62,8 @@ struct memory {
 	rondo_stream *stream;
 };
 
-/* Buffers for `count` elements from and to each rank, or for COUNT_MAX. Like bodies, these report and
-   return non-zero on failure, also without a comm. */
+/* Buffers for `count` elements from and to each rank, or for COUNT_MAX. Like bodies, these report
+   and return non-zero on failure, also without a comm. */
 int open_room(struct rank_env *env, struct memory *memory, size_t count);
 int open_memory(struct rank_env *env, struct memory *memory);
 void close_memory(struct memory *memory);

@@ -138,8 +138,8 @@ static struct rondo_config config_of(const struct life *life)
 }
 
 /* A forked rank leaves by _exit(), so this checks for leaks before. LeakSanitizer takes a forked
-   process for its parent, reports that this one "was not suspended", and skips its stack: memory that
-   only the stack holds counts as leaked. Its report is shown if there are leaks. */
+   process for its parent, reports that this one "was not suspended", and skips its stack: memory
+   that only the stack holds counts as leaked. Its report is shown if there are leaks. */
 #if defined(__SANITIZE_ADDRESS__)
 #define LEAKS 1
 #elif defined(__has_feature)

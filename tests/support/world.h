@@ -58,9 +58,9 @@ struct rank_outcome {
 };
 
 /*
- * Runs body on every rank, between creating and destroying its comm. The body checks for a failure to
- * create; an error of destroy counts as failure unless the body failed. Returns the number of failed
- * ranks; the report of the first is on stderr.
+ * Runs body on every rank, between creating and destroying its comm. The body checks for a failure
+ * to create; an error of destroy counts as failure unless the body failed. Returns the number of
+ * failed ranks; the report of the first is on stderr.
  */
 int world_run(const struct world *world, int (*body)(struct rank_env *env), void *argument,
 	struct rank_outcome outcomes[WORLD_MAX]);
@@ -95,7 +95,8 @@ int world_report(struct rank_env *env, const char *format, ...)
 				rondo_last_error()); \
 	} while (0)
 
-/* In a body: 0 if err is `wanted` and its reason holds these words; else returns as world_report(). */
+/* In a body: 0 if err is `wanted` and its reason holds these words; else returns as
+   world_report(). */
 int world_expect(struct rank_env *env, const char *call, int err, int wanted, const char *words);
 
 /* In a body: this call must fail with this error and a reason that holds these words. */

@@ -4,9 +4,9 @@
  *
  * The bounds: the ranks' sums are the single rank's in another order. A gradient is a sum of 48
  * products of about 1e-3. Another order changes it by a few units in the last place of its largest
- * terms, 1e-9. Fourteen steps with a rate of 0.5 add these errors up: about 1e-8 for a parameter, and
- * 1e-7 for a loss of 2. The bounds leave a factor of ten. A wrong weight of one image in the last,
- * smaller batch, or a gradient missing from an average, changes the loss by 1e-4 and more.
+ * terms, 1e-9. Fourteen steps with a rate of 0.5 add these errors up: about 1e-8 for a parameter,
+ * and 1e-7 for a loss of 2. The bounds leave a factor of ten. A wrong weight of one image in the
+ * last, smaller batch, or a gradient missing from an average, changes the loss by 1e-4 and more.
  */
 #ifndef TRAIN_JOB_H
 #define TRAIN_JOB_H
@@ -56,8 +56,8 @@ void expect_same_hash(struct job first, struct job second, int size);
 void expect_failure(struct job *job, int size, const char *reason);
 
 /*
- * The reference of all runs: one rank, written out, with gradients that are means over the images of
- * a step.
+ * The reference of all runs: one rank, written out, with gradients that are means over the images
+ * of a step.
  */
 void run_plain(struct job *job);
 void expect_near(const struct job_outcome *many, const struct job_outcome *one, int size);

@@ -1,7 +1,7 @@
 /*
- * Training on GPUs gives the CPU's losses and parameters. Runs on real GPUs (tests/gpu.sh), or on an
- * emulated driver (tests/driver), which ctest puts before the loader; else it is skipped. Ranks share
- * the GPUs.
+ * Training on GPUs gives the CPU's losses and parameters. Runs on real GPUs (tests/gpu.sh), or on
+ * an emulated driver (tests/driver), which ctest puts before the loader; else it is skipped. Ranks
+ * share the GPUs.
  */
 #include <criterion/criterion.h>
 #include <math.h>

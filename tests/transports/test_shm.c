@@ -45,7 +45,8 @@ static bool arm_and_check(struct fixture *fixture, struct rd_link *link, uint64_
 		woken = recv_message(fixture, link, key, 8) &&
 			epoll_wait(fixture->local.epoll_fd, &event, 1, 1000) == 1;
 	fixture->transport->disarm(fixture->endpoint);
-	/* The wake-up by a message that was seen at once may come late, but before the next answer. */
+	/* The wake-up by a message that was seen at once may come late, but before the next
+	   answer. */
 	if (send_message(fixture, link, ~key, 8) && recv_message(fixture, link, ~key, 8))
 		epoll_wait(fixture->local.epoll_fd, &event, 1, 0);
 	return ok(fixture, woken, "message %lu came without a wake-up", key);

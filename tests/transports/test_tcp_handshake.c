@@ -1,4 +1,5 @@
-/* The handshake of tcp: connections that are accepted or refused, and the addresses that are tried. */
+/* The handshake of tcp: connections that are accepted or refused, and the addresses that are
+   tried. */
 #include <criterion/criterion.h>
 #include <arpa/inet.h>
 #include <fcntl.h>

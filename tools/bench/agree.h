@@ -1,6 +1,6 @@
 /*
- * Agreement among the ranks of a measurement, by sends and receives alone: no collective runs but the
- * measured one, by the algorithm of --algo.
+ * Agreement among the ranks of a measurement, by sends and receives alone: no collective runs but
+ * the measured one, by the algorithm of --algo.
  */
 #ifndef BENCH_AGREE_H
 #define BENCH_AGREE_H

@@ -2,8 +2,8 @@
  * The table of measured collectives: how a size splits into counts, the call, its check, and the
  * factor from algorithm to bus bandwidth.
  *
- * As in nccl-tests, a size is the larger of the bytes that a rank sends and receives. A factor is the
- * bytes on a link divided by the size (PERFORMANCE.md of nccl-tests).
+ * As in nccl-tests, a size is the larger of the bytes that a rank sends and receives. A factor is
+ * the bytes on a link divided by the size (PERFORMANCE.md of nccl-tests).
  */
 #ifndef BENCH_COLLECTIVE_H
 #define BENCH_COLLECTIVE_H

@@ -8,8 +8,9 @@ struct bench_files {
 	FILE *json, *svg; /* NULL: no such option, or written already */
 };
 
-/* Opens the files before measuring: a wrong name must not cost the results. A file keeps its contents
-   until there are results. False, with one line on stderr, on failure; close them in any case. */
+/* Opens the files before measuring: a wrong name must not cost the results. A file keeps its
+   contents until there are results. False, with one line on stderr, on failure; close them in any
+   case. */
 bool bench_files_open(struct bench_files *files, const struct bench_options *options);
 
 /* Writes them. argv: the command line. False, with one line on stderr, on failure. */

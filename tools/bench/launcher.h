@@ -1,6 +1,6 @@
 /*
- * The launcher of this process, if any: rondo-run, torchrun or a user set RANK and WORLD_SIZE, mpirun
- * sets the variables of its MPI.
+ * The launcher of this process, if any: rondo-run, torchrun or a user set RANK and WORLD_SIZE,
+ * mpirun sets the variables of its MPI.
  */
 #ifndef BENCH_LAUNCHER_H
 #define BENCH_LAUNCHER_H
@@ -11,8 +11,8 @@
 const char *bench_launcher_variable(void);
 
 /*
- * Reads this process's number and the number of processes: 0 of 1 without a launcher. False, with one
- * line on stderr, where the launcher's variables are no numbers.
+ * Reads this process's number and the number of processes: 0 of 1 without a launcher. False, with
+ * one line on stderr, where the launcher's variables are no numbers.
  */
 bool bench_launcher_read(int *process, int *processes);
 

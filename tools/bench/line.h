@@ -1,6 +1,6 @@
 /*
- * The distance of two cores: the round trip of a cache line. Virtual machines move their cores, so a
- * result for small messages needs it beside it.
+ * The distance of two cores: the round trip of a cache line. Virtual machines move their cores, so
+ * a result for small messages needs it beside it.
  */
 #ifndef BENCH_LINE_H
 #define BENCH_LINE_H
@@ -14,8 +14,9 @@ struct bench_line {
 };
 
 /*
- * Runs one of the two sides; both must pass the same number of rounds. Returns the time of one round
- * trip in ns, the median of several stretches; NAN if the other side did not start within 2 s.
+ * Runs one of the two sides; both must pass the same number of rounds. Returns the time of one
+ * round trip in ns, the median of several stretches; NAN if the other side did not start within 2
+ * s.
  */
 double bench_line_ping_pong(struct bench_line *line, int side, int rounds);
 

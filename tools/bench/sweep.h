@@ -1,6 +1,6 @@
 /*
- * Plain loops that copy or add: the limit for copies and reductions. Ordinary stores first fetch the
- * line that they overwrite; non-temporal stores do not, and bypass the caches.
+ * Plain loops that copy or add: the limit for copies and reductions. Ordinary stores first fetch
+ * the line that they overwrite; non-temporal stores do not, and bypass the caches.
  */
 #ifndef BENCH_SWEEP_H
 #define BENCH_SWEEP_H

@@ -75,7 +75,8 @@ static int64_t whole(const struct bench_values *values, int rank, size_t index)
 	return ((int64_t)(h % (2 * (uint64_t)share + 1)) - share) | odd;
 }
 
-/* A power of two with a sign. Few ranks change the exponent, so it stays within the type's range. */
+/* A power of two with a sign. Few ranks change the exponent, so it stays within the type's
+   range. */
 static double factor(const struct bench_values *values, int rank, size_t index)
 {
 	uint64_t h = hash(values, rank, index);

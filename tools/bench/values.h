@@ -1,10 +1,10 @@
 /*
  * The numbers that a benchmark sends, and the check of its results.
  *
- * Rank and index determine each element, so that the result is exact in any order of ranks: integers
- * whose sum fits the type's mantissa; for products of floats, powers of two with a sign. So results
- * are right or wrong, without tolerance. Numbers repeat after a prime number of elements: a block in
- * the place of another differs almost everywhere.
+ * Rank and index determine each element, so that the result is exact in any order of ranks:
+ * integers whose sum fits the type's mantissa; for products of floats, powers of two with a sign.
+ * So results are right or wrong, without tolerance. Numbers repeat after a prime number of
+ * elements: a block in the place of another differs almost everywhere.
  */
 #ifndef BENCH_VALUES_H
 #define BENCH_VALUES_H
@@ -31,8 +31,8 @@ size_t bench_values_wrong(
 	const struct bench_values *values, const void *have, size_t count, int rank, size_t offset);
 
 /*
- * into[0..count) = the neutral number of the operation (1 for a product, else 0). A reduction in place
- * may then run any number of times without infinities and denormals, which are slow on some
+ * into[0..count) = the neutral number of the operation (1 for a product, else 0). A reduction in
+ * place may then run any number of times without infinities and denormals, which are slow on some
  * processors.
  */
 void bench_values_fill_neutral(rondo_type type, rondo_op op, void *into, size_t count);

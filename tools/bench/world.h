@@ -1,6 +1,6 @@
 /*
- * The ranks of a benchmark: forked processes, a launcher's processes, or one process. Each has one or
- * more threads, and each thread is a rank with a comm of its own.
+ * The ranks of a benchmark: forked processes, a launcher's processes, or one process. Each has one
+ * or more threads, and each thread is a rank with a comm of its own.
  */
 #ifndef BENCH_WORLD_H
 #define BENCH_WORLD_H

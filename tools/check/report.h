@@ -10,11 +10,13 @@ struct report {
 	char hint[512]; /* the arguments that repeat the first refused trial alone; or empty */
 };
 
-/* Prints "ok      a_message_lands_where_it_is_wanted", and ": " and the reason unless that is empty.
+/* Prints "ok      a_message_lands_where_it_is_wanted", and ": " and the reason unless that is
+   empty.
  */
 void report_line(struct report *report, enum verdict verdict, const char *what, const char *reason);
 
-/* Sets the arguments that repeat a refused trial in rondo-check's own process. The first call counts.
+/* Sets the arguments that repeat a refused trial in rondo-check's own process. The first call
+   counts.
  */
 void report_hint(struct report *report, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -1,6 +1,6 @@
 /*
- * A job on this node, once its ranks run: passes on their output and signals, and ends them all when
- * one fails.
+ * A job on this node, once its ranks run: passes on their output and signals, and ends them all
+ * when one fails.
  */
 #ifndef RUN_JOB_H
 #define RUN_JOB_H
@@ -41,7 +41,8 @@ struct job {
 /* Sends the signal to all started ranks. */
 void job_signal(const struct job *job, int signal);
 
-/* Returns when all ranks have ended and their output is written. Sets abandoned, signal, culprit. */
+/* Returns when all ranks have ended and their output is written. Sets abandoned, signal,
+   culprit. */
 void job_run(struct job *job);
 
 #endif

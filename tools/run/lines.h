@@ -1,10 +1,10 @@
 /*
- * Passes the ranks' output on to our stdout and stderr, whole lines only, so that lines of different
- * ranks never mix.
+ * Passes the ranks' output on to our stdout and stderr, whole lines only, so that lines of
+ * different ranks never mix.
  *
- * A terminal also shows an unfinished line as it grows, such as a progress line that is redrawn with
- * carriage returns. When another rank finishes a line, that line replaces it on the screen, and the
- * unfinished one is drawn again below.
+ * A terminal also shows an unfinished line as it grows, such as a progress line that is redrawn
+ * with carriage returns. When another rank finishes a line, that line replaces it on the screen,
+ * and the unfinished one is drawn again below.
  */
 #ifndef RUN_LINES_H
 #define RUN_LINES_H

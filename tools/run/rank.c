@@ -201,7 +201,8 @@ void rank_signal(const struct rank *rank, int signal)
 		kill(-rank->pid, signal);
 }
 
-/* The rank has ended, so its output is complete. Bounded: a process that left its group may go on. */
+/* The rank has ended, so its output is complete. Bounded: a process that left its group may go
+   on. */
 static void read_rest(struct lines *lines)
 {
 	for (int reads = 0; reads < 64 && lines_read(lines); reads++)

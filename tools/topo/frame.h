@@ -1,7 +1,7 @@
 /*
- * The positions of all parts in the picture of a host. A host is a row of sections, one for each NUMA
- * node, and one for devices without a known node. Each section holds a PCI tree, with its devices in
- * one row at the bottom: neighbours in the tree are side by side.
+ * The positions of all parts in the picture of a host. A host is a row of sections, one for each
+ * NUMA node, and one for devices without a known node. Each section holds a PCI tree, with its
+ * devices in one row at the bottom: neighbours in the tree are side by side.
  */
 #ifndef TOPO_FRAME_H
 #define TOPO_FRAME_H

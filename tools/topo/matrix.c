@@ -252,7 +252,8 @@ static void write_ring(
 	fprintf(out, "\n");
 }
 
-/* Prints a rank, and in brackets those below it. Bounded: no path is longer than the number of ranks.
+/* Prints a rank, and in brackets those below it. Bounded: no path is longer than the number of
+   ranks.
  */
 static void write_subtree(const struct topo_paths *paths, int tree, int rank, int depth, FILE *out)
 {

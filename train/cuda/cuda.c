@@ -1,6 +1,7 @@
 /*
- * An NVIDIA GPU as a device: cuBLAS for products, kernels.cu for the rest, one stream for each track.
- * All operations are queued; the host runs ahead until it needs a number, or a slot for a put.
+ * An NVIDIA GPU as a device: cuBLAS for products, kernels.cu for the rest, one stream for each
+ * track. All operations are queued; the host runs ahead until it needs a number, or a slot for a
+ * put.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -132,8 +133,8 @@ static bool take_slot(struct gpu *gpu, struct slot *slot, size_t size)
 	return true;
 }
 
-/* To pin or unpin memory, the driver may hold its lock while it waits for the device. A bucket under
-   way there waits for a peer, which may wait for a thread that needs the lock. */
+/* To pin or unpin memory, the driver may hold its lock while it waits for the device. A bucket
+   under way there waits for a peer, which may wait for a thread that needs the lock. */
 static int gpu_reserve(struct device *device, size_t size)
 {
 	struct gpu *gpu = (struct gpu *)device;
@@ -155,8 +156,8 @@ static void gpu_put(struct device *device, void *to, const void *from, size_t si
 		check(gpu, cuda.cuEventRecord(slot->copied, stream), "copy to it");
 }
 
-/* Copies through pinned memory: for other memory the driver may hold its lock while it waits for the
-   computation. That may wait for a bucket, and the bucket for a thread that needs the lock. */
+/* Copies through pinned memory: for other memory the driver may hold its lock while it waits for
+   the computation. That may wait for a bucket, and the bucket for a thread that needs the lock. */
 static int gpu_get(struct device *device, void *to, const void *from, size_t size)
 {
 	struct gpu *gpu = (struct gpu *)device;

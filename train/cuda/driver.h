@@ -1,6 +1,6 @@
 /*
- * The CUDA driver and cuBLAS, loaded at run time: the same binary runs without a GPU. Call a function
- * as cuda.cuStreamCreate(...); the headers may define its name (cuStreamDestroy_v2).
+ * The CUDA driver and cuBLAS, loaded at run time: the same binary runs without a GPU. Call a
+ * function as cuda.cuStreamCreate(...); the headers may define its name (cuStreamDestroy_v2).
  */
 #ifndef TRAIN_CUDA_DRIVER_H
 #define TRAIN_CUDA_DRIVER_H

@@ -127,8 +127,8 @@ void ends_close(struct ends *ends);
 
 /*
  * Runs one script as rank 0 and the other as rank 1, linked to each other: as threads, or as
- * processes with rank 1 forked. Requires that neither failed. A script may close its fixture itself.
- * In a process, it may also kill the process with SIGKILL.
+ * processes with rank 1 forked. Requires that neither failed. A script may close its fixture
+ * itself. In a process, it may also kill the process with SIGKILL.
  */
 typedef void script(struct fixture *fixture, struct rd_link **links);
 enum sides { THREADS, PROCESSES };

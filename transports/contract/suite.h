@@ -1,6 +1,7 @@
 /*
  * The contract suite: the behaviour that rondo/transport.h demands of each transport. A case is one
- * function: it takes a transport's name, and ends with require() (fixture.h) if the transport fails.
+ * function: it takes a transport's name, and ends with require() (fixture.h) if the transport
+ * fails.
  *
  * test_contract.c makes tests of the cases; a new transport adds one line there. rondo-check runs
  * them on plug-ins, from the table. No case depends on a certain transport, or on Criterion. Files:

@@ -150,7 +150,8 @@ uint64_t flood(struct fixture *fixture, struct rd_link *link, uint64_t key, size
 {
 	uint64_t bound = key + (256 << 20) / (size + 1);
 
-	/* Buffers between the two ends drain in waves: a link that stays full for 1000 calls is full. */
+	/* Buffers between the two ends drain in waves: a link that stays full for 1000 calls is
+	   full. */
 	for (int refused = 0; refused < 1000 && !link->error && !failed(fixture);) {
 		if (try_send(link, key, size)) {
 			refused = 0;

@@ -26,7 +26,8 @@ bool verify_message(
 bool recv_message(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size);
 /* As recv_message(), without waiting. False: not here, or wrong: see failed(). */
 bool try_recv(struct fixture *fixture, struct rd_link *link, uint64_t key, size_t size);
-/* Waits for the failure of the link, which must be RONDO_BROKEN with a reason. No message may come. */
+/* Waits for the failure of the link, which must be RONDO_BROKEN with a reason. No message may
+   come. */
 bool until_broken(struct fixture *fixture, struct rd_link *link, uint64_t wait_ms);
 
 /* Waits for the next message, as recv() returns it. */

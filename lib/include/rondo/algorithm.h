@@ -56,7 +56,8 @@ struct rd_algorithm {
 	 */
 	/* Combines each element in rank order. User-defined operations need it. */
 	bool ordered;
-	/* Each rank that wants a result combines all inputs itself: few rounds, for short blocks. */
+	/* Each rank that wants a result combines all inputs itself: few rounds, for short
+	   blocks. */
 	bool redundant;
 	/* Moves each block straight from its owner to its receiver. In all-to-all-v, gather-v and
 	   scatter-v these two alone have its length. */
