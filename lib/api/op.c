@@ -113,8 +113,7 @@ int rd_op_check(const struct rd_user_op *op, rondo_type type, size_t size, size_
 	if (type != RONDO_U8 || size % op->element_size != 0)
 		return rd_fail(RONDO_INVALID,
 			"the operation combines elements of %zu bytes: type must be u8, and count "
-			"a "
-			"multiple of that",
+			"a multiple of that",
 			op->element_size);
 	/* Messages are cut at cache lines. */
 	if (op->element_size > piece_size / 64 * 64)

@@ -49,8 +49,7 @@ static int explain_no_description(const struct plugin *plugin)
 		if (find_description(plugin->handle, kind, version))
 			return rd_fail(RONDO_UNSUPPORTED,
 				"it speaks version %u of the %s interface, this Rondo version %u: "
-				"build "
-				"it with this Rondo's %s",
+				"build it with this Rondo's %s",
 				version, kind->noun, kind->abi, kind->header);
 	if (find_description(plugin->handle, other, other->abi))
 		return rd_fail(RONDO_INVALID, "it is a plug-in of %ss: name it in %s", other->noun,

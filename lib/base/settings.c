@@ -456,8 +456,7 @@ int rd_settings_read(struct rd_settings *settings, const struct rondo_config *co
 	if (config && config->struct_size != sizeof(*config))
 		return rd_fail(RONDO_SETTING,
 			"struct_size in struct rondo_config is %zu, not %zu: start from "
-			"RONDO_CONFIG_INIT, "
-			"and build against the header of this library",
+			"RONDO_CONFIG_INIT, and build against the header of this library",
 			config->struct_size, sizeof(*config));
 
 	int err = read_all(settings, config);

@@ -549,8 +549,7 @@ static void log_measured(const struct rd_picker *picker, enum rd_collective coll
 			least = (4ull + class % CLASSES_AN_OCTAVE) << (top - 2);
 		rd_log(RD_INFO, RD_PICK,
 			"%s of %llu bytes and up: %s, %llu call%s, predicted %.1f us, measured "
-			"%.1f "
-			"us on average%s",
+			"%.1f us on average%s",
 			rd_collective_name(collective), least, table[i].algorithm->name,
 			(unsigned long long)table[i].calls, RD_PLURAL(table[i].calls),
 			(double)table[i].predicted_ns / 1e3,
