@@ -132,7 +132,7 @@ __attribute__((noinline, cold)) static void wake_peer(
 static inline void publish(
 	struct rd_shm_link *link, _Atomic uint32_t *flag, uint32_t value, _Atomic uint32_t *waits)
 {
-	rd_alias_release(flag);
+	rd_tsan_release(flag);
 	if (link->peer->fenced) {
 		atomic_store(flag, value);
 	} else {
@@ -173,7 +173,7 @@ static bool read_consumed(struct rd_shm_link *link)
 {
 	uint32_t consumed = atomic_load(&link->outbound->consumed);
 
-	rd_alias_acquire(&link->outbound->consumed);
+	rd_tsan_acquire(&link->outbound->consumed);
 	if (update_consumed(link, consumed))
 		return true;
 	rd_shm_link_fail(link, RONDO_PROTOCOL, "released messages that it was never sent");
@@ -444,8 +444,8 @@ static bool return_message(struct rd_shm_link *link, uint32_t stamp, void *into,
 	uint32_t flag = atomic_load_explicit(&line->size, memory_order_acquire);
 	uint32_t bytes = flag & BYTES;
 
-	rd_alias_acquire(&line->stamp);
-	rd_alias_acquire(&line->size);
+	rd_tsan_acquire(&line->stamp);
+	rd_tsan_acquire(&line->size);
 	if (bytes > (flag & ~BYTES ? link->base.message_max : RD_SHM_NEAR_MAX)) {
 		rd_shm_link_fail(link, RONDO_PROTOCOL,
 			"sent a message of %u bytes, more than there can be", bytes);

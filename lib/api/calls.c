@@ -220,7 +220,7 @@ static void init_task(struct rd_task *task, const struct rd_request *request)
 }
 
 /* Runs a call now, on no stream. */
-static int run(struct rd_task *task)
+static int run_task(struct rd_task *task)
 {
 	int err;
 
@@ -273,7 +273,7 @@ int rd_submit(const struct rd_request *request)
 	else if (on_device)
 		err = rd_gpu_run(&task);
 	else
-		err = run(&task);
+		err = run_task(&task);
 	rd_run_exit(task.comm);
 	return err;
 }

@@ -253,7 +253,7 @@ static int load(struct plugin *plugin)
 static struct plugin *plugins; /* in the order in which they were loaded; kept for good */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of plugins, and of the tables */
 
-static struct plugin **find(enum rd_plugin_kind kind, const char *path)
+static struct plugin **find_plugin(enum rd_plugin_kind kind, const char *path)
 {
 	struct plugin **at = &plugins;
 
@@ -266,7 +266,7 @@ static struct plugin **find(enum rd_plugin_kind kind, const char *path)
 static int load_once(
 	enum rd_plugin_kind kind, const char *path, const struct rd_settings *settings, bool *fresh)
 {
-	struct plugin **at = find(kind, path), *plugin;
+	struct plugin **at = find_plugin(kind, path), *plugin;
 
 	*fresh = !*at;
 	if (!*fresh)
@@ -346,7 +346,7 @@ void rd_plugins_load(struct rd_settings *settings)
 static const void *brought_by(enum rd_plugin_kind kind, const char *path)
 {
 	pthread_mutex_lock(&lock);
-	const struct plugin *plugin = *find(kind, path);
+	const struct plugin *plugin = *find_plugin(kind, path);
 
 	pthread_mutex_unlock(&lock);
 	return plugin && plugin->used ? plugin->description->brought : NULL;

@@ -187,7 +187,7 @@ static int check_memory(const struct split *split)
 	return err;
 }
 
-static int run(struct split *split, int color, int key)
+static int run_split(struct split *split, int color, int key)
 {
 	rondo_comm *comm = split->comm;
 	struct arguments own = { color, key };
@@ -220,7 +220,7 @@ static int split_comm(rondo_comm *comm, int color, int key, rondo_comm **part)
 	int err;
 
 	comm->calls_itself = true;
-	err = run(&split, color, key);
+	err = run_split(&split, color, key);
 	comm->calls_itself = false;
 	if (split.listen_fd >= 0)
 		close(split.listen_fd);

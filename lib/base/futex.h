@@ -20,13 +20,13 @@ static inline bool rd_flag_reached(const uint32_t *flag, uint32_t value)
 {
 	if ((int32_t)(__atomic_load_n(flag, __ATOMIC_ACQUIRE) - value) < 0)
 		return false;
-	rd_alias_acquire(flag);
+	rd_tsan_acquire(flag);
 	return true;
 }
 
 static inline void rd_flag_write(uint32_t *flag, uint32_t value)
 {
-	rd_alias_release(flag);
+	rd_tsan_release(flag);
 	__atomic_store_n(flag, value, __ATOMIC_RELEASE);
 	syscall(SYS_futex, flag, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }

@@ -15,19 +15,19 @@ void __tsan_acquire(void *at);
 void __tsan_release(void *at);
 
 /* Weak: one array for all files that include this header. */
-__attribute__((weak)) char rd_alias_places[4096];
+__attribute__((weak)) char rd_tsan_places[4096];
 
-static inline void *rd_alias_place(const void *flag)
+static inline void *rd_tsan_place(const void *flag)
 {
-	return &rd_alias_places[(uintptr_t)flag % sizeof(rd_alias_places)];
+	return &rd_tsan_places[(uintptr_t)flag % sizeof(rd_tsan_places)];
 }
 
 /* Call release before the flag is written, and acquire after it has been read. */
-#define rd_alias_release(flag) __tsan_release(rd_alias_place(flag))
-#define rd_alias_acquire(flag) __tsan_acquire(rd_alias_place(flag))
+#define rd_tsan_release(flag) __tsan_release(rd_tsan_place(flag))
+#define rd_tsan_acquire(flag) __tsan_acquire(rd_tsan_place(flag))
 #else
-#define rd_alias_release(flag) ((void)(flag))
-#define rd_alias_acquire(flag) ((void)(flag))
+#define rd_tsan_release(flag) ((void)(flag))
+#define rd_tsan_acquire(flag) ((void)(flag))
 #endif
 
 #endif

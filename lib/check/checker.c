@@ -152,7 +152,7 @@ static int deadlock(struct check *check, int rank)
 
 /* ---- The whole ----------------------------------------------------------------------------- */
 
-static int run(struct check *check)
+static int run_plans(struct check *check)
 {
 	int err = rd_symbolic_run(&check->run);
 
@@ -185,7 +185,7 @@ int rd_check_plans(struct rd_plan *const *plans, int size)
 	if (!err && (!check.orders || !check.order_ranks))
 		err = rd_fail(RONDO_MEMORY, "no memory to check plans for %d ranks", size);
 	if (!err)
-		err = run(&check);
+		err = run_plans(&check);
 	rd_symbolic_finish(&check.run);
 	free(check.orders);
 	free(check.order_ranks);

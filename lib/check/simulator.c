@@ -325,7 +325,7 @@ static void simulator_finish(struct simulator *simulator)
 	rd_network_finish(&simulator->network);
 }
 
-static int run(struct simulator *simulator)
+static int run_ranks(struct simulator *simulator)
 {
 	struct rd_timed_event event;
 
@@ -359,7 +359,7 @@ int rd_simulate(const struct rd_simulation *simulation, const struct rd_plan *co
 		return err;
 	err = simulator_init(&simulator);
 	if (!err)
-		err = run(&simulator);
+		err = run_ranks(&simulator);
 	simulator_finish(&simulator);
 	return err;
 }

@@ -171,7 +171,7 @@ static bool choose_simply(const struct rondo_comm *comm, const struct rd_call *c
 }
 
 /* Takes it out of its list; NULL: there is none. */
-static struct rd_prepared *find(
+static struct rd_prepared *unlink_prepared(
 	struct rondo_comm *comm, const struct rd_problem *problem, const struct rd_choice *choice)
 {
 	struct rd_prepared **at = &comm->prepared[problem->collective], *prepared;
@@ -228,7 +228,7 @@ int rd_prepare(struct rondo_comm *comm, const struct rd_call *call, bool peers_m
 		if (err)
 			return err;
 	}
-	prepared = find(comm, &call->problem, chosen);
+	prepared = unlink_prepared(comm, &call->problem, chosen);
 	/* It was chosen for one root and layout; these may be others. */
 	int able = prepared || chosen == &simple ? 1 : can(comm, &call->problem, chosen);
 
@@ -237,7 +237,7 @@ int rd_prepare(struct rondo_comm *comm, const struct rd_call *call, bool peers_m
 	if (!able) {
 		simple = simplest(comm, &call->problem);
 		chosen = &simple;
-		prepared = find(comm, &call->problem, chosen);
+		prepared = unlink_prepared(comm, &call->problem, chosen);
 	}
 	if (!prepared)
 		err = create(comm, &call->problem, chosen, &prepared);

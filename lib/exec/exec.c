@@ -67,8 +67,8 @@ static struct rd_link *link_to(const struct rd_exec *exec, int peer, int channel
 }
 
 /* The step's message, if it has come and matches. */
-static int take(struct rd_exec *exec, struct rd_link *link, const struct rd_step *step, void *into,
-	size_t size, struct rd_message *message)
+static int take_message(struct rd_exec *exec, struct rd_link *link, const struct rd_step *step,
+	void *into, size_t size, struct rd_message *message)
 {
 	if (!link->ops->recv(link, into, size, message))
 		return wait_for(exec, link);
@@ -170,7 +170,7 @@ static int run_recv(struct rd_exec *exec, int channel, size_t piece, const struc
 	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
 	char *into = rd_slice_at(exec, step->into, channel, piece);
 	struct rd_message message;
-	int moved = take(exec, link, step, into, size, &message);
+	int moved = take_message(exec, link, step, into, size, &message);
 
 	if (moved <= 0)
 		return moved;
@@ -212,7 +212,7 @@ static int run_recv_reduce(
 	struct rd_link *link = link_to(exec, step->peer, channel);
 	size_t count = rd_slice_count(exec, step->chunk, piece);
 	struct rd_message message;
-	int moved = take(exec, link, step, NULL, count * exec->element, &message);
+	int moved = take_message(exec, link, step, NULL, count * exec->element, &message);
 
 	if (moved <= 0)
 		return moved;
@@ -264,7 +264,7 @@ static int run_forward(struct rd_exec *exec, int channel, struct rd_cursor *curs
 
 	char *into = rd_slice_at(exec, step->into, channel, cursor->piece);
 	bool reduces = step->kind == RD_STEP_REDUCE_FORWARD;
-	int moved = take(exec, from_link, step, reduces ? NULL : into, size, &message);
+	int moved = take_message(exec, from_link, step, reduces ? NULL : into, size, &message);
 
 	if (moved <= 0)
 		return moved;
@@ -303,7 +303,8 @@ static int run_hold(struct rd_exec *exec, int channel, size_t piece, int index)
 	const struct rd_step *step = step_at(exec, channel, index);
 	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
 	struct rd_message message;
-	int moved = take(exec, link_to(exec, step->peer, channel), step, NULL, size, &message);
+	int moved =
+		take_message(exec, link_to(exec, step->peer, channel), step, NULL, size, &message);
 
 	if (moved > 0)
 		*send_mark_of(exec, channel, index) = (uintptr_t)message.data;
@@ -377,7 +378,7 @@ static int run_await(struct rd_exec *exec, int channel, const struct rd_step *st
 {
 	struct rd_link *link = link_to(exec, step->peer, channel);
 	struct rd_message message;
-	int moved = take(exec, link, step, NULL, 0, &message);
+	int moved = take_message(exec, link, step, NULL, 0, &message);
 
 	if (moved > 0)
 		link->ops->release(link);

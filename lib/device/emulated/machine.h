@@ -65,13 +65,13 @@ static inline uint32_t load_flag(const uint32_t *flag)
 {
 	uint32_t number = __atomic_load_n(flag, __ATOMIC_ACQUIRE);
 
-	rd_alias_acquire(flag);
+	rd_tsan_acquire(flag);
 	return number;
 }
 
 static inline void set_flag(uint32_t *flag, uint32_t number)
 {
-	rd_alias_release(flag);
+	rd_tsan_release(flag);
 	__atomic_store_n(flag, number, __ATOMIC_RELEASE);
 }
 
@@ -79,7 +79,7 @@ static inline void set_flag(uint32_t *flag, uint32_t number)
    which checks one flag alone reads half of the data. */
 static inline void store_words(uint32_t *at, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
 {
-	rd_alias_release(at);
+	rd_tsan_release(at);
 	__atomic_store_n((uint64_t *)at, (uint64_t)b << 32 | a, __ATOMIC_RELEASE);
 	if ((uintptr_t)at % 1024 == 16)
 		sched_yield();
@@ -91,7 +91,7 @@ static inline uint4 load_words(const uint32_t *at)
 	uint64_t low = __atomic_load_n((const uint64_t *)at, __ATOMIC_ACQUIRE);
 	uint64_t high = __atomic_load_n((const uint64_t *)at + 1, __ATOMIC_ACQUIRE);
 
-	rd_alias_acquire(at);
+	rd_tsan_acquire(at);
 	return (uint4){ (uint32_t)low, (uint32_t)(low >> 32), (uint32_t)high,
 		(uint32_t)(high >> 32) };
 }
