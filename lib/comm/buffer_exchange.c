@@ -150,7 +150,8 @@ bool rd_buffer_exchange_is_due(struct rondo_comm *comm)
 {
 	struct rd_buffer_exchange *exchange = &comm->exchange;
 
-	if (exchange->vain < RD_EXCHANGE_PATIENCE || ++exchange->skipped >= RD_EXCHANGE_REST) {
+	if (exchange->failed_in_a_row < RD_EXCHANGE_TRIES ||
+		++exchange->skipped >= RD_EXCHANGE_RETRY_EVERY) {
 		exchange->skipped = 0;
 		return true;
 	}
@@ -281,11 +282,11 @@ int rd_buffer_exchange_end(struct rondo_comm *comm, const struct rd_call *call, 
 	int err = 0;
 
 	*peers_mapped = false;
-	exchange->vain++;
+	exchange->failed_in_a_row++;
 	for (int rank = 0; rank < comm->size; rank++)
 		if (!has_buffers(comm, call, rank))
 			return 0;
-	exchange->vain = 0;
+	exchange->failed_in_a_row = 0;
 	for (int rank = 0; rank < comm->size && !err; rank++)
 		if (rank != comm->rank)
 			err = reach_peer(comm, call, rank);

@@ -37,9 +37,9 @@ struct rd_buffer_exchange {
 	struct rd_peer_buffers *peer_buffers; /* [size] */
 	struct rd_peer_region *ins, *outs; /* [size] */
 
-	/* Exchanges without success, in a row; and calls since then without an exchange. The same
-	   on every rank. */
-	unsigned vain, skipped;
+	/* Exchanges in a row that found a buffer outside regions, and calls without an exchange
+	   since the last. The same on every rank. */
+	unsigned failed_in_a_row, skipped;
 
 	uint64_t version; /* of the process's regions, when `in` and `out` were found */
 	struct rd_region in, out; /* our own, used last; id 0: none */
@@ -54,8 +54,8 @@ void rd_buffer_exchange_destroy(struct rondo_comm *comm);
 /* *pays: direct access gains enough in a call like this to pay for a buffer exchange. The same on
    every rank. Returns 0 or an error. */
 int rd_buffer_exchange_pays(struct rondo_comm *comm, const struct rd_call *call, bool *pays);
-/* Returns whether a call for which an exchange pays begins with one: not each does while exchanges
-   are in vain. The same on every rank. */
+/* Returns whether a call for which an exchange pays begins with one: not each does after
+   RD_EXCHANGE_TRIES failed ones in a row. The same on every rank. */
 bool rd_buffer_exchange_is_due(struct rondo_comm *comm);
 
 /* Begins the exchange and returns its exec, which the caller runs to its end. */

@@ -96,11 +96,11 @@ static const char *transport_of(const struct rondo_comm *comm, bool same_host)
 }
 
 /* Describes the conditions of the measurement; on rank 0. */
-static void describe(const struct rondo_comm *comm, char key[RD_TUNE_KEY_SIZE])
+static void describe(const struct rondo_comm *comm, char key[RD_COST_KEY_SIZE])
 {
 	int hosts = comm->layouts[0]->group_count;
 
-	snprintf(key, RD_TUNE_KEY_SIZE,
+	snprintf(key, RD_COST_KEY_SIZE,
 		"%s, %d ranks on %d host%s, %u cores, near %s, far %s, pieces of %zu",
 		comm->local.place.host_name, comm->size, hosts, hosts == 1 ? "" : "s",
 		comm->costs.cores, transport_of(comm, true), transport_of(comm, false),
@@ -131,7 +131,7 @@ static int measure(struct rondo_comm *comm, const char *key)
 	if (!err)
 		err = rd_own_broadcast(comm, &comm->costs, sizeof(comm->costs));
 	if (!err && comm->rank == 0)
-		rd_tune_keep(comm->settings.tune_file, key, &comm->costs);
+		rd_cost_file_keep(comm->settings.tune_file, key, &comm->costs);
 	return err;
 }
 
@@ -148,7 +148,7 @@ static void log_costs(const struct rondo_comm *comm, const char *key, bool known
 
 int rd_calibrate(struct rondo_comm *comm)
 {
-	char key[RD_TUNE_KEY_SIZE] = "";
+	char key[RD_COST_KEY_SIZE] = "";
 	int64_t began = rd_clock_ns();
 	struct opening opening = { .costs = comm->costs };
 	int err;
@@ -158,7 +158,7 @@ int rd_calibrate(struct rondo_comm *comm)
 		describe(comm, key);
 		opening.costs = comm->costs;
 		opening.known = comm->settings.reproducible ||
-				rd_tune_find(comm->settings.tune_file, key, &opening.costs);
+				rd_cost_file_find(comm->settings.tune_file, key, &opening.costs);
 	}
 	err = rd_own_broadcast(comm, &opening, sizeof(opening));
 	if (err)

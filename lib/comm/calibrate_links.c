@@ -13,9 +13,9 @@ static const size_t points[RD_COST_POINT_COUNT] = { RD_COST_POINTS(POINT) };
 #undef POINT
 
 /* In this order: the ends soon, so that a point which is not reached lies between two that are.
-   RD_SAMPLES_TELLING comes first with the least effort, whatever the time: its result shows
+   RD_SAMPLES_SLOPE_FROM comes first with the least effort, whatever the time: its result shows
    whether there is time for more. */
-static const int points_order[] = { 0, 1, RD_SAMPLES_TELLING, RD_SAMPLES_TELLING, 5, 2, 4 };
+static const int points_order[] = { 0, 1, RD_SAMPLES_SLOPE_FROM, RD_SAMPLES_SLOPE_FROM, 5, 2, 4 };
 #define POINTS_ORDER_COUNT ((int)(sizeof(points_order) / sizeof(points_order[0])))
 
 /* The exchange of two ranks at a point: messages written into the link's slots, to and fro and in
@@ -24,7 +24,7 @@ enum measurement { BY_SLOTS, BY_SINGLE_COPY, MEASUREMENT_COUNT };
 
 /* The effort at a point: round trips, of which the quickest counts, after one for the caches; and
    bursts of `length` messages each. The leader takes the first that there is time for. The last is
-   for RD_SAMPLES_TELLING alone. */
+   for RD_SAMPLES_SLOPE_FROM alone. */
 static const struct effort {
 	int pings, bursts, length;
 } efforts[] = { { 8, 3, 8 }, { 2, 1, 4 }, { 1, 0, 0 } };
@@ -194,7 +194,7 @@ static int measure_series(struct rondo_comm *comm, struct pair pair, void *bytes
 	for (int i = 0; i < POINTS_ORDER_COUNT && !err; i++) {
 		int point = points_order[i];
 		bool known = series->ways.measured >> point & 1;
-		bool first = point == RD_SAMPLES_TELLING && !known && !single_copy;
+		bool first = point == RD_SAMPLES_SLOPE_FROM && !known && !single_copy;
 		int64_t message_ns =
 			single_copy ? cost->way_ns[point] : rd_samples_expect(&series->ways, point);
 		int effort = first ? LEAST_EFFORT

@@ -116,7 +116,7 @@ static uint64_t block_size(const struct rd_call *call)
 	uint64_t size = call->count * rondo_type_size(call->type);
 
 	if (call->vcounts)
-		return size <= RD_VARIED_MEAN ? RD_VARIED_SHORT : RD_VARIED_LONG;
+		return size <= RD_VCOUNTS_MEAN ? RD_VCOUNTS_SHORT : RD_VCOUNTS_LONG;
 	return size;
 }
 

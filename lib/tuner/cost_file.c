@@ -20,7 +20,7 @@
 /* ---- In this process ------------------------------------------------------------------------ */
 
 static struct {
-	char key[RD_TUNE_KEY_SIZE];
+	char key[RD_COST_KEY_SIZE];
 	struct rd_costs costs;
 } remembered[REMEMBERED_MAX];
 static int remembered_count;
@@ -44,7 +44,7 @@ static void remember(const char *key, const struct rd_costs *costs)
 {
 	pthread_mutex_lock(&lock);
 	if (remembered_count < REMEMBERED_MAX) {
-		snprintf(remembered[remembered_count].key, RD_TUNE_KEY_SIZE, "%s", key);
+		snprintf(remembered[remembered_count].key, RD_COST_KEY_SIZE, "%s", key);
 		remembered[remembered_count++].costs = *costs;
 	}
 	pthread_mutex_unlock(&lock);
@@ -122,22 +122,22 @@ static void move_on(struct reader *reader, size_t length)
 }
 
 /* "[key]\n" */
-static bool read_key(struct reader *reader, char key[RD_TUNE_KEY_SIZE])
+static bool read_key(struct reader *reader, char key[RD_COST_KEY_SIZE])
 {
 	const char *text = reader->text;
 	size_t length = strcspn(text, "\n");
 
-	if (length < 2 || length >= RD_TUNE_KEY_SIZE + 2 || text[0] != '[' ||
+	if (length < 2 || length >= RD_COST_KEY_SIZE + 2 || text[0] != '[' ||
 		text[length - 1] != ']')
 		return complain(reader, reader->line, "\"%.*s\" should be [a key]",
 			length < 40 ? (int)length : 40, text);
-	snprintf(key, RD_TUNE_KEY_SIZE, "%.*s", (int)length - 2, text + 1);
+	snprintf(key, RD_COST_KEY_SIZE, "%.*s", (int)length - 2, text + 1);
 	move_on(reader, length + (text[length] == '\n'));
 	return true;
 }
 
 /* Reads a section, its key and its lines, and moves on behind it. */
-static bool read_section(struct reader *reader, char key[RD_TUNE_KEY_SIZE], struct rd_costs *costs)
+static bool read_section(struct reader *reader, char key[RD_COST_KEY_SIZE], struct rd_costs *costs)
 {
 	char lines[TEXT_MAX], wrong[sizeof(reader->wrong)];
 	int begin = reader->line, line;
@@ -165,7 +165,7 @@ static int search(
 	const char *path, const char *text, const char *key, struct rd_costs *costs, bool warns)
 {
 	struct reader reader = { .text = text, .line = 1 };
-	char there[RD_TUNE_KEY_SIZE];
+	char there[RD_COST_KEY_SIZE];
 	struct rd_costs read = { 0 };
 	int found = 0;
 
@@ -242,7 +242,7 @@ static int replace(const char *path, const char *text, const char *section)
 static void add_section(
 	const char *path, const char *text, const char *key, const struct rd_costs *costs)
 {
-	char section[RD_TUNE_KEY_SIZE + TEXT_MAX];
+	char section[RD_COST_KEY_SIZE + TEXT_MAX];
 	int length = snprintf(section, sizeof(section), "[%s]\n", key);
 
 	rd_costs_print(costs, section + length, sizeof(section) - (size_t)length);
@@ -253,7 +253,7 @@ static void add_section(
 
 /* ---- Both ----------------------------------------------------------------------------------- */
 
-bool rd_tune_find(const char *path, const char *key, struct rd_costs *costs)
+bool rd_cost_file_find(const char *path, const char *key, struct rd_costs *costs)
 {
 	const char *wrong = NULL;
 	char *text = *path ? read_file(path, &wrong) : NULL;
@@ -266,7 +266,7 @@ bool rd_tune_find(const char *path, const char *key, struct rd_costs *costs)
 	return found || recall(key, costs);
 }
 
-void rd_tune_keep(const char *path, const char *key, const struct rd_costs *costs)
+void rd_cost_file_keep(const char *path, const char *key, const struct rd_costs *costs)
 {
 	const char *wrong = NULL;
 	char *text = *path ? read_file(path, &wrong) : NULL;

@@ -12,14 +12,14 @@
 
 #include "tuner/cost.h"
 
-#define RD_TUNE_KEY_SIZE 200
+#define RD_COST_KEY_SIZE 200
 
 /* Looks a key up. True: *costs is set. A malformed file is logged in one warning, and counts as
    empty. path "": no file. */
-bool rd_tune_find(const char *path, const char *key, struct rd_costs *costs);
+bool rd_cost_file_find(const char *path, const char *key, struct rd_costs *costs);
 
 /* Keeps costs under a key, also in the file, unless that holds something other than costs. A
    failure to write is logged in one warning. */
-void rd_tune_keep(const char *path, const char *key, const struct rd_costs *costs);
+void rd_cost_file_keep(const char *path, const char *key, const struct rd_costs *costs);
 
 #endif

@@ -130,8 +130,8 @@ struct rd_timing rd_timing_of(
 
 	struct rd_step_cost step_cost =
 		rd_step_cost_of(costs, slice, how->type, is_in_memory(schedule, costs, how));
-	int64_t ends_ns[RD_PLAYED_PIECES];
-	int played = (int)(timing.pieces < RD_PLAYED_PIECES ? timing.pieces : RD_PLAYED_PIECES);
+	int64_t ends_ns[RD_REPLAYED_PIECES];
+	int played = (int)(timing.pieces < RD_REPLAYED_PIECES ? timing.pieces : RD_REPLAYED_PIECES);
 
 	timing.busy_ns = busy_ns(schedule, &step_cost);
 	if (schedule->sampled) {
@@ -139,7 +139,7 @@ struct rd_timing rd_timing_of(
 		timing.each_ns = timing.first_ns;
 		return timing;
 	}
-	if (!rd_play(schedule, &step_cost, played, ends_ns)) {
+	if (!rd_replay(schedule, &step_cost, played, ends_ns)) {
 		timing.first_ns = NEVER;
 		timing.pieces = 1;
 		return timing;

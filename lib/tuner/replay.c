@@ -90,7 +90,7 @@ static int64_t begin_ns(const struct replay *replay, int row, int64_t now)
 	return schedule->sent_ns[place_of(schedule, schedule->states[row].piece, event->sender)];
 }
 
-static int64_t play_event(struct replay *replay, int row, int64_t now)
+static int64_t replay_event(struct replay *replay, int row, int64_t now)
 {
 	const struct rd_schedule *schedule = replay->schedule;
 	const struct rd_event *event = next_event(replay, row);
@@ -124,7 +124,7 @@ static int64_t replay_rank(struct replay *replay, int row, int64_t now)
 			state->ready_ns = rd_longer(begin, now);
 			return now;
 		}
-		now = play_event(replay, row, rd_longer(now, begin));
+		now = replay_event(replay, row, rd_longer(now, begin));
 	}
 	return now;
 }
@@ -157,7 +157,7 @@ static bool next_turn(const struct replay *replay, int *row, int *core, int64_t 
 	return found;
 }
 
-static void play_free(struct replay *replay)
+static void replay_free(struct replay *replay)
 {
 	while (replay->free_count > 0) {
 		int row = replay->schedule->free[--replay->free_count];
@@ -166,8 +166,8 @@ static void play_free(struct replay *replay)
 	}
 }
 
-bool rd_play(const struct rd_schedule *schedule, const struct rd_step_cost *step_cost, int pieces,
-	int64_t ends_ns[RD_PLAYED_PIECES])
+bool rd_replay(const struct rd_schedule *schedule, const struct rd_step_cost *step_cost, int pieces,
+	int64_t ends_ns[RD_REPLAYED_PIECES])
 {
 	struct replay replay = {
 		.schedule = schedule, .step_cost = step_cost, .pieces = pieces, .ends_ns = ends_ns
@@ -183,11 +183,11 @@ bool rd_play(const struct rd_schedule *schedule, const struct rd_step_cost *step
 		ends_ns[piece] = 0;
 	for (int i = 0; i < schedule->rank_count; i++)
 		release(&replay, i);
-	play_free(&replay);
+	replay_free(&replay);
 	while (next_turn(&replay, &row, &core, &at)) {
 		schedule->cores[core].last = row;
 		schedule->cores[core].free_ns = replay_rank(&replay, row, at);
-		play_free(&replay);
+		replay_free(&replay);
 	}
 	for (int i = 0; i < schedule->rank_count; i++)
 		if (!is_done(&replay, i))

@@ -11,7 +11,7 @@
 /* Replays `pieces` pieces, one after the other, on one channel. ends_ns: when the last rank was
    done with each. One replay of a schedule at a time. False: a deadlock; the plans are not
    valid. */
-bool rd_play(const struct rd_schedule *schedule, const struct rd_step_cost *step_cost, int pieces,
-	int64_t ends_ns[RD_PLAYED_PIECES]);
+bool rd_replay(const struct rd_schedule *schedule, const struct rd_step_cost *step_cost, int pieces,
+	int64_t ends_ns[RD_REPLAYED_PIECES]);
 
 #endif

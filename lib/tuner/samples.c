@@ -37,7 +37,7 @@ static uint32_t step_beyond(const uint32_t costs[RD_COST_POINT_COUNT], int last,
 {
 	uint64_t step = standard[point] - standard[point - 1], alike = 0;
 
-	if (last >= RD_SAMPLES_TELLING)
+	if (last >= RD_SAMPLES_SLOPE_FROM)
 		alike = (uint64_t)(costs[last] - costs[0]) * (points[point] - points[point - 1]) /
 			points[last];
 	step = alike > step ? alike : step;
@@ -94,7 +94,7 @@ int64_t rd_samples_expect(const struct rd_samples *samples, int point)
 		return samples->least[point];
 	if (low < 0)
 		return samples->alike ? samples->alike[point] : 0;
-	if (low < RD_SAMPLES_TELLING)
+	if (low < RD_SAMPLES_SLOPE_FROM)
 		return samples->least[low] + points[point] / 4;
 	return samples->least[low] * (int64_t)(points[point] / points[low]);
 }
@@ -106,7 +106,7 @@ bool rd_samples_doubt(const struct rd_samples *samples, int point)
 
 	others.measured &= ~(1u << point);
 	expected = rd_samples_expect(&others, point);
-	if (!(samples->measured >> point & 1) || expected == 0 || least <= RD_ODD * expected)
+	if (!(samples->measured >> point & 1) || expected == 0 || least <= RD_OUTLIER * expected)
 		return false;
 	return samples->second[point] == 0 || samples->second[point] > RD_CONFIRMS * least;
 }

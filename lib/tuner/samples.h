@@ -12,7 +12,7 @@
 
 /* The smallest size (RD_COST_POINTS, by number) at which the cost of bytes shows. Below it the
    cost of the message hides it. */
-#define RD_SAMPLES_TELLING 3
+#define RD_SAMPLES_SLOPE_FROM 3
 
 /* All zeros at first. */
 struct rd_samples {

@@ -44,7 +44,7 @@ static struct rd_event event_of(const struct rd_plan *plan, int index)
 	event.takes = rd_step_takes(step);
 	event.receives = rd_step_receives(step);
 	event.stores = step->into.memory != RD_NOWHERE;
-	event.lies = is_users(step->into);
+	event.in_user_memory = is_users(step->into);
 	if (event.takes || step->kind == RD_STEP_FETCH || step->kind == RD_STEP_SWAP)
 		event.from = class_of(problem, rank, step->peer);
 	if (event.puts) {
@@ -100,6 +100,11 @@ static void match(
 					unlist_put(matching, plans[rank]->steps[i].peer, rank);
 }
 
+static int fail_memory(void)
+{
+	return rd_fail(RONDO_MEMORY, "no memory to predict a plan");
+}
+
 static int match_messages(struct rd_schedule *schedule, struct rd_plan *const *plans)
 {
 	size_t pairs = (size_t)schedule->size * schedule->size;
@@ -113,12 +118,12 @@ static int match_messages(struct rd_schedule *schedule, struct rd_plan *const *p
 		match(schedule, plans, &matching);
 	}
 
-	bool whole = matching.heads && matching.tails && matching.next;
+	bool allocated = matching.heads && matching.tails && matching.next;
 
 	free(matching.heads);
 	free(matching.tails);
 	free(matching.next);
-	return whole ? 0 : rd_fail(RONDO_MEMORY, "no memory to price a plan");
+	return allocated ? 0 : fail_memory();
 }
 
 static int count_hosts(struct rd_schedule *schedule, const struct rd_problem *problem)
@@ -128,7 +133,7 @@ static int count_hosts(struct rd_schedule *schedule, const struct rd_problem *pr
 			schedule->host_count = host_of(problem, rank) + 1;
 	schedule->host_ranks = calloc(schedule->host_count, sizeof(int));
 	if (!schedule->host_ranks)
-		return rd_fail(RONDO_MEMORY, "no memory to price a plan");
+		return fail_memory();
 	for (int rank = 0; rank < schedule->size; rank++)
 		schedule->host_ranks[host_of(problem, rank)]++;
 	return 0;
@@ -163,11 +168,11 @@ static int fill_schedule(struct rd_schedule *schedule, struct rd_plan *const *pl
 	schedule->cores = calloc(schedule->rank_count, sizeof(*schedule->cores));
 	schedule->free = calloc(schedule->rank_count, sizeof(*schedule->free));
 	schedule->events = calloc(schedule->event_count + 1, sizeof(*schedule->events));
-	schedule->sent_ns = calloc(
-		(size_t)RD_PLAYED_PIECES * (schedule->event_count + 1), sizeof(*schedule->sent_ns));
+	schedule->sent_ns = calloc((size_t)RD_REPLAYED_PIECES * (schedule->event_count + 1),
+		sizeof(*schedule->sent_ns));
 	if (!schedule->rank_schedules || !schedule->states || !schedule->cores || !schedule->free ||
 		!schedule->events || !schedule->sent_ns)
-		return rd_fail(RONDO_MEMORY, "no memory to price a plan");
+		return fail_memory();
 
 	int at = 0;
 
@@ -207,9 +212,9 @@ static int write_plans(struct rd_schedule *schedule, struct rd_plan **plans,
 		if (!err && plans[rank]->step_count > longest)
 			longest = plans[rank]->step_count;
 	}
-	schedule->sampled =
-		schedule->size > RD_SAMPLED &&
-		(schedule->size > RD_PLAYED_MAX || longest * schedule->size > RD_PLAYED_EVENTS_MAX);
+	schedule->sampled = schedule->size > RD_SAMPLED &&
+			    (schedule->size > RD_REPLAYED_MAX ||
+				    longest * schedule->size > RD_REPLAYED_EVENTS_MAX);
 	schedule->rank_count = schedule->sampled ? RD_SAMPLED : schedule->size;
 	for (int rank = 0; rank < schedule->size && !schedule->sampled && !err; rank++)
 		err = write_plan(plans, algorithm, problem, rank);
@@ -236,7 +241,7 @@ int rd_schedule_create(struct rd_schedule **schedule_out, const struct rd_algori
 	if (!schedule || !plans) {
 		free(schedule);
 		free(plans);
-		return rd_fail(RONDO_MEMORY, "no memory to price a plan");
+		return fail_memory();
 	}
 	schedule->size = problem->size;
 	schedule->blocks = count_blocks(problem);

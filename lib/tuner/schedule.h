@@ -12,13 +12,15 @@
 /* One step of one rank, with all that its cost depends on. */
 struct rd_event {
 	enum rd_step_kind kind;
-	bool puts, takes, receives; /* whether the step puts, takes or receives a message */
+	bool puts; /* puts a message (data or a signal) on a link: rd_step_puts() */
+	bool takes; /* consumes a message: rd_step_takes() */
+	bool receives; /* takes a message with data: rd_step_receives() */
 	bool stores; /* a value that is passed on is also stored here */
-	bool lies; /* the message lies in the user's memory, and may be sent from there */
+	bool in_user_memory; /* the message is in the user's memory, and may be sent from there */
 	enum rd_link_class from, to; /* the links that it uses */
-	int sender; /* the event that puts the message it takes; else -1 */
-	int taker; /* puts: the rank that takes it */
-	int outs; /* COMBINE: ranks that get the result */
+	int sender; /* takes: the event that puts the message; -1: unknown, or it takes none */
+	int taker; /* puts: the rank that takes the message */
+	int outs; /* COMBINE: number of outputs that get the result */
 };
 
 /* The events of one rank. */
@@ -54,7 +56,7 @@ struct rd_schedule {
 	int host_count;
 	int *host_ranks; /* [host_count] */
 	/* State of a replay, one at a time: */
-	/* [RD_PLAYED_PIECES][events]: when an event's message arrives; -1: not yet sent. */
+	/* [RD_REPLAYED_PIECES][events]: when an event's message arrives; -1: not yet sent. */
 	int64_t *sent_ns;
 	struct rd_rank_state *states; /* [rank schedules] */
 	struct rd_core *cores; /* [rank schedules] */

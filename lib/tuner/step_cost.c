@@ -66,7 +66,7 @@ static int64_t recv_ns(const struct rd_step_cost *step_cost, const struct rd_eve
    written straight into the outgoing room. */
 static int64_t pass_on_ns(const struct rd_step_cost *step_cost, const struct rd_event *event)
 {
-	if (step_cost->posts[event->to] && event->lies)
+	if (step_cost->posts[event->to] && event->in_user_memory)
 		return step_cost->message[event->to].send_ns;
 	return step_cost->empty[event->to].send_ns + (event->stores ? step_cost->copy_ns : 0);
 }

@@ -71,10 +71,10 @@
  */
 #define RD_DIRECT_LEAST (4 << 10)
 #define RD_DIRECT_TIME 2
-/* After this many buffer exchanges in vain, one call in RD_EXCHANGE_REST begins with one. Not
-   measured: an exchange costs two messages of a cache line. */
-#define RD_EXCHANGE_PATIENCE 8
-#define RD_EXCHANGE_REST 32
+/* After RD_EXCHANGE_TRIES failed buffer exchanges in a row, one call in RD_EXCHANGE_RETRY_EVERY
+   begins with one. Not measured: an exchange costs two messages of a cache line. */
+#define RD_EXCHANGE_TRIES 8
+#define RD_EXCHANGE_RETRY_EVERY 32
 
 /* ---- Calls without a choice of the picker (comm/plan_cache.c) ------------------------------- */
 
@@ -82,12 +82,12 @@
    RD_LIGHT_MOST, and its trial. */
 #define RD_IN_TURN_LEAST (4 << 10)
 /*
- * Blocks of different lengths are predicted as RD_VARIED_SHORT up to a mean of RD_VARIED_MEAN,
- * which is as many times the one as the other is that; above it as RD_VARIED_LONG. Not measured.
+ * Blocks of different lengths are predicted as RD_VCOUNTS_SHORT up to a mean of RD_VCOUNTS_MEAN,
+ * which is as many times the one as the other is that; above it as RD_VCOUNTS_LONG. Not measured.
  */
-#define RD_VARIED_SHORT (4 << 10)
-#define RD_VARIED_MEAN (128 << 10)
-#define RD_VARIED_LONG (4 << 20)
+#define RD_VCOUNTS_SHORT (4 << 10)
+#define RD_VCOUNTS_MEAN (128 << 10)
+#define RD_VCOUNTS_LONG (4 << 20)
 
 /* ---- Replays (schedule.c, predict.c) -------------------------------------------------------- */
 
@@ -95,21 +95,21 @@
  * A schedule of more ranks or events is not replayed: the costs of RD_SAMPLED ranks are added up.
  * With 64 ranks the first call of a kind took 50 ms before, and takes 1 to 2 since.
  */
-#define RD_PLAYED_MAX 64
-#define RD_PLAYED_EVENTS_MAX 6144
+#define RD_REPLAYED_MAX 64
+#define RD_REPLAYED_EVENTS_MAX 6144
 #define RD_SAMPLED 8
 /* Schedules that are added up assume that one message in this many waits for its receiver's turn on
    a core. Replays of 64 ranks on two cores had one in 4 to 40; this was within twice their time. */
 #define RD_TURNS_ONE_IN 8
 /* Pieces that are replayed one by one; each later piece takes as long as the last of them.
    "Predicted cost on oversubscribed cores" has the bound that mends what this leaves out. */
-#define RD_PLAYED_PIECES 3
+#define RD_REPLAYED_PIECES 3
 
 /* ---- Measured costs (samples.c, cost.c) ----------------------------------------------------- */
 
-/* A sample above RD_ODD times the cost expected from smaller messages counts where another is
+/* A sample above RD_OUTLIER times the cost expected from smaller messages counts where another is
    within RD_CONFIRMS times. A preempted rank had measured 400 ms for 0.4. */
-#define RD_ODD 4
+#define RD_OUTLIER 4
 #define RD_CONFIRMS 2
 /* A core's own caches, where their size is unknown. Not measured: a usual second-level cache. */
 #define RD_CACHE_BYTES (1 << 20)

@@ -305,7 +305,8 @@ Test(gpu, only_functions_of_the_programs_own_go_through_host_memory, .timeout = 
 	try_variants(2, only_functions_are_staged, 0, true);
 }
 
-/* Whether the host makes this a small call: of the most elements that may be, or of one too many. */
+/* Whether the host makes this a small call: of the most elements that may be, or of one too
+   many. */
 static bool is_small(
 	struct rank_env *env, int collective, bool too_many, struct rd_vcounts *vcounts)
 {

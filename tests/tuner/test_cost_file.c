@@ -57,7 +57,7 @@ static void remove_path(void)
 	unlink(path);
 }
 
-TestSuite(tune, .init = make_path, .fini = remove_path);
+TestSuite(cost_file, .init = make_path, .fini = remove_path);
 
 static void write_text(const char *text)
 {
@@ -79,7 +79,7 @@ static char *read_text(void)
 	return text;
 }
 
-Test(tune, costs_are_read_as_they_were_printed)
+Test(cost_file, costs_are_read_as_they_were_printed)
 {
 	struct rd_costs costs = made_up(7), read = { 0 };
 	char text[2048], wrong[120];
@@ -90,7 +90,7 @@ Test(tune, costs_are_read_as_they_were_printed)
 	cr_assert(equal(&costs, &read));
 }
 
-Test(tune, printing_says_how_long_the_text_is_and_writes_no_further)
+Test(cost_file, printing_says_how_long_the_text_is_and_writes_no_further)
 {
 	struct rd_costs costs = made_up(7);
 	char text[2048], small[40];
@@ -108,7 +108,7 @@ Test(tune, printing_says_how_long_the_text_is_and_writes_no_further)
 /* Those of memory; all lines from this one on. */
 #define OPTIONAL "memory_copy_ps"
 
-Test(tune, every_line_that_is_missing_or_bad_is_named)
+Test(cost_file, every_line_that_is_missing_or_bad_is_named)
 {
 	struct rd_costs costs = made_up(7), read;
 	char text[2048], bad[2200], wrong[120];
@@ -153,7 +153,7 @@ static void expect_memory_as_cache(const struct rd_costs *costs, const char *tex
 }
 
 /* A section before it that has them is of another machine. */
-Test(tune, memory_of_which_a_file_has_no_lines_costs_as_much_as_a_cache)
+Test(cost_file, memory_of_which_a_file_has_no_lines_costs_as_much_as_a_cache)
 {
 	struct rd_costs costs = made_up(7), found = made_up(100);
 	char text[2048], file[2 * 2048];
@@ -162,13 +162,13 @@ Test(tune, memory_of_which_a_file_has_no_lines_costs_as_much_as_a_cache)
 	snprintf(file, sizeof(file), "[z]\n%s[a]\n%.*s", text, (int)(strstr(text, OPTIONAL) - text),
 		text);
 	write_text(file);
-	cr_assert(rd_tune_find(path, "a", &found));
+	cr_assert(rd_cost_file_find(path, "a", &found));
 	expect_memory_as_cache(&found, file);
 	cr_expect_eq(found.copy_ps, costs.copy_ps);
-	cr_expect(rd_tune_find(path, "z", &found) && equal(&found, &costs));
+	cr_expect(rd_cost_file_find(path, "z", &found) && equal(&found, &costs));
 }
 
-Test(tune, memory_that_costs_less_than_a_cache_costs_as_much)
+Test(cost_file, memory_that_costs_less_than_a_cache_costs_as_much)
 {
 	struct rd_costs costs = made_up(7), bounded = costs, read;
 	char text[2048], wrong[120];
@@ -185,48 +185,48 @@ Test(tune, memory_that_costs_less_than_a_cache_costs_as_much)
 	cr_expect(equal(&read, &bounded));
 }
 
-Test(tune, what_is_kept_is_found_under_its_key_alone)
+Test(cost_file, what_is_kept_is_found_under_its_key_alone)
 {
 	struct rd_costs one = made_up(7), other = made_up(100), found;
 
-	cr_assert_not(rd_tune_find("", "a", &found));
-	rd_tune_keep("", "a", &one);
-	rd_tune_keep("", "b", &other);
-	cr_assert(rd_tune_find("", "a", &found) && equal(&found, &one));
-	cr_assert(rd_tune_find("", "b", &found) && equal(&found, &other));
-	cr_assert_not(rd_tune_find("", "c", &found));
+	cr_assert_not(rd_cost_file_find("", "a", &found));
+	rd_cost_file_keep("", "a", &one);
+	rd_cost_file_keep("", "b", &other);
+	cr_assert(rd_cost_file_find("", "a", &found) && equal(&found, &one));
+	cr_assert(rd_cost_file_find("", "b", &found) && equal(&found, &other));
+	cr_assert_not(rd_cost_file_find("", "c", &found));
 }
 
-Test(tune, a_file_goes_before_what_this_process_knows)
+Test(cost_file, a_file_goes_before_what_this_process_knows)
 {
 	struct rd_costs ours = made_up(7), theirs = made_up(100), found;
 	char text[2048], section[2 * 2048 + 16];
 
-	rd_tune_keep("", "a", &ours);
+	rd_cost_file_keep("", "a", &ours);
 	rd_costs_print(&theirs, text, sizeof(text));
 	snprintf(section, sizeof(section), "[z]\n%s[a]\n%s", text, text);
 	section[0] = '[';
 	write_text(section);
-	cr_assert(rd_tune_find(path, "a", &found));
+	cr_assert(rd_cost_file_find(path, "a", &found));
 	cr_assert(equal(&found, &theirs));
 }
 
-Test(tune, a_file_gets_each_key_once)
+Test(cost_file, a_file_gets_each_key_once)
 {
 	struct rd_costs costs = made_up(7), found;
 	char *text;
 
-	rd_tune_keep(path, "a key", &costs);
-	rd_tune_keep(path, "another", &costs);
-	rd_tune_keep(path, "a key", &costs);
+	rd_cost_file_keep(path, "a key", &costs);
+	rd_cost_file_keep(path, "another", &costs);
+	rd_cost_file_keep(path, "a key", &costs);
 	text = read_text();
 	cr_assert_eq(strncmp(text, "[a key]\n", 8), 0);
 	cr_assert_not_null(strstr(text, "\n[another]\n"));
 	cr_assert_null(strstr(text + 1, "[a key]"));
-	cr_assert(rd_tune_find(path, "another", &found) && equal(&found, &costs));
+	cr_assert(rd_cost_file_find(path, "another", &found) && equal(&found, &costs));
 }
 
-Test(tune, a_file_that_is_no_list_of_costs_is_left_as_it_is)
+Test(cost_file, a_file_that_is_no_list_of_costs_is_left_as_it_is)
 {
 	static const char *const texts[] = { "hello\n", "[a]\n", "[a]\ncores\n", "[a\ncores 2\n",
 		"\n", "[]\n", "[a]\n[b]\n" };
@@ -234,12 +234,12 @@ Test(tune, a_file_that_is_no_list_of_costs_is_left_as_it_is)
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
 		write_text(texts[i]);
-		cr_assert_not(rd_tune_find(path, "a", &found), "%s", texts[i]);
-		rd_tune_keep(path, "k", &costs);
+		cr_assert_not(rd_cost_file_find(path, "a", &found), "%s", texts[i]);
+		rd_cost_file_keep(path, "k", &costs);
 		cr_assert_str_eq(read_text(), texts[i]);
 	}
-	cr_assert_not(rd_tune_find("/", "a", &found));
-	cr_assert_not(rd_tune_find("/dev/zero", "a", &found));
+	cr_assert_not(rd_cost_file_find("/", "a", &found));
+	cr_assert_not(rd_cost_file_find("/dev/zero", "a", &found));
 }
 
 /* The costs of made_up(7), with this line for the one of its name. */
@@ -260,7 +260,7 @@ static void write_with(const char *line)
 }
 
 /* Line numbers are those of the file: 21 lines are before the section [a]. */
-Test(tune, a_number_out_of_bounds_is_named_with_its_line_and_its_bounds)
+Test(cost_file, a_number_out_of_bounds_is_named_with_its_line_and_its_bounds)
 {
 	static const struct {
 		const char *line, *error;
@@ -294,7 +294,7 @@ Test(tune, a_number_out_of_bounds_is_named_with_its_line_and_its_bounds)
 
 		write_with(tries[i].line);
 		captured_stderr_begin();
-		cr_expect_not(rd_tune_find(path, "a", &found), "%s", tries[i].line);
+		cr_expect_not(rd_cost_file_find(path, "a", &found), "%s", tries[i].line);
 		log = captured_stderr_end();
 		cr_expect_eq(count_of(log, "\n"), 1, "%s", log);
 		cr_expect(strstr(log, tries[i].error) && strstr(log, path), "%s: no %s in: %s",
@@ -302,7 +302,7 @@ Test(tune, a_number_out_of_bounds_is_named_with_its_line_and_its_bounds)
 	}
 }
 
-Test(tune, numbers_at_their_bounds_are_taken)
+Test(cost_file, numbers_at_their_bounds_are_taken)
 {
 	static const char *const lines[] = { "cores 65536", "copy_ps 1000000", "copy_ps 0",
 		"reduce_ps 0 1000000", "memory_copy_ps 1000000", "cache_bytes 0",
@@ -313,12 +313,12 @@ Test(tune, numbers_at_their_bounds_are_taken)
 		struct rd_costs found;
 
 		write_with(lines[i]);
-		cr_expect(rd_tune_find(path, "a", &found), "%s", lines[i]);
+		cr_expect(rd_cost_file_find(path, "a", &found), "%s", lines[i]);
 	}
 }
 
 /* Or a machine so slow could not read its own file. */
-Test(tune, costs_beyond_their_bounds_are_kept_at_these)
+Test(cost_file, costs_beyond_their_bounds_are_kept_at_these)
 {
 	struct rd_costs costs, read;
 	char text[2048], wrong[120];
@@ -348,21 +348,21 @@ static int files_beside(void)
 	return count;
 }
 
-Test(tune, a_file_that_cannot_grow_stays_as_it_was_and_the_reason_is_said)
+Test(cost_file, a_file_that_cannot_grow_stays_as_it_was_and_the_reason_is_said)
 {
 	struct rd_costs one = made_up(7), other = made_up(100), found;
 	struct rlimit limit;
 	const char *log;
 	char *before;
 
-	rd_tune_keep(path, "a", &one);
+	rd_cost_file_keep(path, "a", &one);
 	before = strdup(read_text());
 	signal(SIGXFSZ, SIG_IGN);
 	getrlimit(RLIMIT_FSIZE, &limit);
 	limit.rlim_cur = strlen(before) + 100;
 	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
 	captured_stderr_begin();
-	rd_tune_keep(path, "b", &other);
+	rd_cost_file_keep(path, "b", &other);
 	log = captured_stderr_end();
 	limit.rlim_cur = limit.rlim_max;
 	setrlimit(RLIMIT_FSIZE, &limit);
@@ -372,25 +372,25 @@ Test(tune, a_file_that_cannot_grow_stays_as_it_was_and_the_reason_is_said)
 		"%s", log);
 	cr_expect_eq(files_beside(), 1, "%d files", files_beside());
 	/* And when there is room again, it grows. */
-	rd_tune_keep(path, "b", &other);
+	rd_cost_file_keep(path, "b", &other);
 	cr_expect_eq(strncmp(read_text(), before, strlen(before)), 0);
 	cr_expect_not_null(strstr(read_text(), "\n[b]\n"));
-	cr_expect(rd_tune_find(path, "a", &found) && equal(&found, &one));
+	cr_expect(rd_cost_file_find(path, "a", &found) && equal(&found, &one));
 	cr_expect_eq(files_beside(), 1);
 	free(before);
 }
 
-Test(tune, a_file_whose_last_line_has_no_end_gets_one)
+Test(cost_file, a_file_whose_last_line_has_no_end_gets_one)
 {
 	struct rd_costs costs = made_up(7), found;
 	char *text;
 
-	rd_tune_keep(path, "a", &costs);
+	rd_cost_file_keep(path, "a", &costs);
 	text = read_text();
 	text[strlen(text) - 1] = '\0';
 	write_text(text);
-	rd_tune_keep(path, "b", &costs);
-	cr_expect(rd_tune_find(path, "b", &found) && equal(&found, &costs), "%s", read_text());
+	rd_cost_file_keep(path, "b", &costs);
+	cr_expect(rd_cost_file_find(path, "b", &found) && equal(&found, &costs), "%s", read_text());
 	cr_expect_not_null(strstr(read_text(), "\n[b]\n"));
 }
 
@@ -417,7 +417,7 @@ static void run_world(struct rank_outcome outcomes[WORLD_MAX])
 	unsetenv("RONDO_TUNE_FILE");
 }
 
-Test(tune, ranks_take_their_costs_from_the_file, .timeout = 60)
+Test(cost_file, ranks_take_their_costs_from_the_file, .timeout = 60)
 {
 	struct rank_outcome outcomes[WORLD_MAX];
 	char *text, *at, changed[1 << 14];
@@ -459,7 +459,7 @@ static int check_memory(struct rank_env *env)
 	return *env->number ? 0 : world_report(env, "%s", text);
 }
 
-Test(tune, memory_that_is_measured_costs_no_less_than_a_cache, .timeout = 60)
+Test(cost_file, memory_that_is_measured_costs_no_less_than_a_cache, .timeout = 60)
 {
 	struct world world = { .size = 2, .transport = "shm" };
 	struct rank_outcome outcomes[WORLD_MAX];
@@ -485,7 +485,7 @@ static int compare_costs(struct rank_env *env)
 	return 0;
 }
 
-Test(tune, ranks_that_must_be_reproducible_measure_nothing, .timeout = 60)
+Test(cost_file, ranks_that_must_be_reproducible_measure_nothing, .timeout = 60)
 {
 	struct world world = { .size = 2, .transport = "shm" };
 	struct rank_outcome outcomes[WORLD_MAX];
