@@ -38,20 +38,22 @@ static const struct effort {
 #define FAR_BUDGET_NS INT64_C(20000000)
 
 /* Two ranks that measure the link between them. The leader chooses point and effort. */
-struct pair {
+struct measured_pair {
 	int leader, other;
 };
 
 /* ---- One point ------------------------------------------------------------------------------ */
 
-static int send_one(struct rondo_comm *comm, struct pair pair, bool back, void *bytes, size_t size)
+static int send_one(
+	struct rondo_comm *comm, struct measured_pair pair, bool back, void *bytes, size_t size)
 {
 	return rd_own_transfer(comm, back ? pair.other : pair.leader,
 		back ? pair.leader : pair.other, bytes, size);
 }
 
 /* Sent bytes stay as they are, like a call's input: received bytes go behind them. */
-static int pass_one(struct rondo_comm *comm, struct pair pair, bool back, char *bytes, size_t size)
+static int pass_one(
+	struct rondo_comm *comm, struct measured_pair pair, bool back, char *bytes, size_t size)
 {
 	bool sends = comm->rank == (back ? pair.other : pair.leader);
 
@@ -60,8 +62,8 @@ static int pass_one(struct rondo_comm *comm, struct pair pair, bool back, char *
 }
 
 /* Half the quickest round trip. */
-static int ping(struct rondo_comm *comm, struct pair pair, void *bytes, size_t size, int count,
-	int64_t *way_ns)
+static int ping(struct rondo_comm *comm, struct measured_pair pair, void *bytes, size_t size,
+	int count, int64_t *way_ns)
 {
 	int err = 0;
 
@@ -80,8 +82,8 @@ static int ping(struct rondo_comm *comm, struct pair pair, void *bytes, size_t s
 }
 
 /* A message's share of a burst. The other rank's empty message ends it. */
-static int burst(struct rondo_comm *comm, struct pair pair, void *bytes, size_t size, int length,
-	int64_t *busy_ns)
+static int burst(struct rondo_comm *comm, struct measured_pair pair, void *bytes, size_t size,
+	int length, int64_t *busy_ns)
 {
 	int64_t began = rd_clock_ns(), took;
 	int err = 0;
@@ -101,8 +103,8 @@ struct sample {
 	int64_t way_ns, busy_ns;
 };
 
-static int measure_point(struct rondo_comm *comm, struct pair pair, void *bytes, size_t size,
-	enum measurement what, const struct effort *effort, struct sample *sample)
+static int measure_point(struct rondo_comm *comm, struct measured_pair pair, void *bytes,
+	size_t size, enum measurement what, const struct effort *effort, struct sample *sample)
 {
 	int bursts = what == BY_SLOTS ? effort->bursts : 0, err;
 
@@ -132,8 +134,8 @@ static int affordable(int64_t message_ns, int64_t left_ns)
 }
 
 /* Sends the next point and effort to the other rank; point -1: there is no more. */
-static int send_next(
-	struct rondo_comm *comm, struct pair pair, int point, enum measurement what, int effort)
+static int send_next(struct rondo_comm *comm, struct measured_pair pair, int point,
+	enum measurement what, int effort)
 {
 	int32_t next =
 		point < 0 ? -1 : (point * MEASUREMENT_COUNT + (int)what) * EFFORT_COUNT + effort;
@@ -148,7 +150,7 @@ struct series {
 	int64_t deadline_ns, latest_ns;
 };
 
-static int take_sample(struct rondo_comm *comm, struct pair pair, void *bytes, int point,
+static int take_sample(struct rondo_comm *comm, struct measured_pair pair, void *bytes, int point,
 	int effort, struct series *series)
 {
 	struct sample sample;
@@ -167,8 +169,8 @@ static int take_sample(struct rondo_comm *comm, struct pair pair, void *bytes, i
 
 /* A time out of line is measured again, whatever the time. If it was a disturbance, its time is
    added to the deadline, so that it does not leave the other points unmeasured. */
-static int measure_repeatedly(struct rondo_comm *comm, struct pair pair, void *bytes, int point,
-	int effort, struct series *series)
+static int measure_repeatedly(struct rondo_comm *comm, struct measured_pair pair, void *bytes,
+	int point, int effort, struct series *series)
 {
 	int64_t began = rd_clock_ns();
 	int err = take_sample(comm, pair, bytes, point, effort, series);
@@ -183,8 +185,8 @@ static int measure_repeatedly(struct rondo_comm *comm, struct pair pair, void *b
 	return err;
 }
 
-static int measure_series(struct rondo_comm *comm, struct pair pair, void *bytes, int64_t budget_ns,
-	const struct rd_link_cost *cost, struct series *series)
+static int measure_series(struct rondo_comm *comm, struct measured_pair pair, void *bytes,
+	int64_t budget_ns, const struct rd_link_cost *cost, struct series *series)
 {
 	bool single_copy = series->what == BY_SINGLE_COPY;
 	int err = 0;
@@ -207,8 +209,8 @@ static int measure_series(struct rondo_comm *comm, struct pair pair, void *bytes
 	return err;
 }
 
-static int lead(struct rondo_comm *comm, struct pair pair, bool oversubscribed, void *bytes,
-	int64_t budget_ns, struct rd_link_cost *cost)
+static int lead(struct rondo_comm *comm, struct measured_pair pair, bool oversubscribed,
+	void *bytes, int64_t budget_ns, struct rd_link_cost *cost)
 {
 	const struct rd_link *link = comm->links[pair.other * comm->channels];
 	const struct rd_link_cost standard = *cost;
@@ -234,7 +236,7 @@ static int lead(struct rondo_comm *comm, struct pair pair, bool oversubscribed, 
 
 /* ---- Both ranks ----------------------------------------------------------------------------- */
 
-static int follow(struct rondo_comm *comm, struct pair pair, void *bytes)
+static int follow(struct rondo_comm *comm, struct measured_pair pair, void *bytes)
 {
 	struct sample ignored;
 	int32_t next;
@@ -259,7 +261,7 @@ static int follow(struct rondo_comm *comm, struct pair pair, void *bytes)
 }
 
 /* Measures *cost on the leader, which sends it to rank 0. */
-static int calibrate_pair(struct rondo_comm *comm, struct pair pair, bool oversubscribed,
+static int calibrate_pair(struct rondo_comm *comm, struct measured_pair pair, bool oversubscribed,
 	void *bytes, int64_t budget_ns, struct rd_link_cost *cost)
 {
 	int err = 0;
@@ -274,25 +276,25 @@ static int calibrate_pair(struct rondo_comm *comm, struct pair pair, bool oversu
 }
 
 /* The first two ranks on one host (or on two); leader -1: there are none. */
-static struct pair find_pair(const struct rondo_comm *comm, bool same_host)
+static struct measured_pair find_pair(const struct rondo_comm *comm, bool same_host)
 {
 	const int *host = comm->layouts[0]->group;
 
 	for (int a = 0; a < comm->size; a++)
 		for (int b = a + 1; b < comm->size; b++)
 			if ((host[a] == host[b]) == same_host)
-				return (struct pair){ a, b };
-	return (struct pair){ -1, -1 };
+				return (struct measured_pair){ a, b };
+	return (struct measured_pair){ -1, -1 };
 }
 
-static bool takes_part(const struct rondo_comm *comm, struct pair pair)
+static bool takes_part(const struct rondo_comm *comm, struct measured_pair pair)
 {
 	return comm->rank == pair.leader || comm->rank == pair.other;
 }
 
 int rd_calibrate_links(struct rondo_comm *comm, bool oversubscribed)
 {
-	struct pair near = find_pair(comm, true), far = find_pair(comm, false);
+	struct measured_pair near = find_pair(comm, true), far = find_pair(comm, false);
 	struct rd_link_cost *costs = comm->costs.links;
 	size_t size = points[RD_COST_POINT_COUNT - 1];
 	void *bytes = NULL;

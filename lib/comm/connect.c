@@ -37,7 +37,7 @@ struct greeting {
 };
 
 /* This rank and a peer. */
-struct pair {
+struct peer_state {
 	struct rd_endpoint *endpoint; /* of its links */
 	unsigned barred; /* endpoints that failed it, as in rd_route_cheapest() */
 	bool failed; /* reported: the coordinator sends the fallback */
@@ -49,7 +49,7 @@ struct pair {
 struct connecting {
 	struct rondo_comm *comm;
 	const struct rd_member *members;
-	struct pair *pairs; /* [size] */
+	struct peer_state *pairs; /* [size] */
 	int fallbacks; /* taken so far */
 	int rounds; /* ended so far, by the coordinator's latest message */
 	int64_t round_ms; /* when that message came */
@@ -72,7 +72,7 @@ static int index_of(const struct rondo_comm *comm, const char *transport)
 }
 
 /* The endpoints that the pair may not use once its present transport has failed too. */
-static unsigned barred_next(const struct connecting *all, const struct pair *pair)
+static unsigned barred_next(const struct connecting *all, const struct peer_state *pair)
 {
 	return pair->barred | 1u << index_of(all->comm, pair->endpoint->transport->name);
 }
@@ -104,7 +104,7 @@ static void add_earlier(const struct connecting *all, int peer, char *text, size
 static int give_up(struct connecting *all, int peer, int error, const char *why)
 {
 	const struct rondo_comm *comm = all->comm;
-	const struct pair *pair = &all->pairs[peer];
+	const struct peer_state *pair = &all->pairs[peer];
 	char earlier[RD_REASON_SIZE] = "";
 
 	all->culprit = peer;
@@ -118,7 +118,7 @@ static int give_up(struct connecting *all, int peer, int error, const char *why)
 /* The pair's present transport has failed. Returns 0 if another is left. */
 static int fail_pair(struct connecting *all, int peer, int error, const char *why)
 {
-	struct pair *pair = &all->pairs[peer];
+	struct peer_state *pair = &all->pairs[peer];
 	int rank = all->comm->rank;
 	struct rd_link_failure link_failure = {
 		.low = peer < rank ? peer : rank,
@@ -154,11 +154,11 @@ static int fail_unreachable(const struct connecting *all, int peer)
 static int open_pair(struct connecting *all, int peer)
 {
 	struct rondo_comm *comm = all->comm;
-	struct pair *pair = &all->pairs[peer];
+	struct peer_state *pair = &all->pairs[peer];
 	int err = 0;
 
 	all->culprit = peer;
-	*pair = (struct pair){ .barred = pair->barred, .since = all->rounds };
+	*pair = (struct peer_state){ .barred = pair->barred, .since = all->rounds };
 	pair->endpoint = rd_route_cheapest(comm, all->members, peer, pair->barred);
 	if (!pair->endpoint)
 		return fail_unreachable(all, peer);
@@ -226,7 +226,7 @@ static int receive_greeting(const struct connecting *all, int peer, int channel)
 /* 1: something moved; 0: nothing did; negative: the end of the comm. */
 static int try_link(struct connecting *all, int peer, int channel)
 {
-	struct pair *pair = &all->pairs[peer];
+	struct peer_state *pair = &all->pairs[peer];
 	const struct rd_link *link = *link_at(all, peer, channel);
 	unsigned bit = 1u << channel;
 	int received = 0, moved = 0;
@@ -250,7 +250,7 @@ static int try_link(struct connecting *all, int peer, int channel)
 
 static bool is_through(const struct connecting *all, int peer)
 {
-	const struct pair *pair = &all->pairs[peer];
+	const struct peer_state *pair = &all->pairs[peer];
 	unsigned every = (1u << all->comm->channels) - 1;
 
 	if (pair->greeted != every || pair->received != every)
@@ -270,7 +270,7 @@ static int64_t silence_ms(const struct connecting *all)
 
 static int try_pair(struct connecting *all, int peer)
 {
-	struct pair *pair = &all->pairs[peer];
+	struct peer_state *pair = &all->pairs[peer];
 	char why[RD_LINK_FAILURE_REASON];
 	int moved = 0;
 
@@ -298,7 +298,7 @@ static int try_all(struct connecting *all, bool *waits)
 
 	*waits = false;
 	for (int peer = 0; peer < all->comm->size; peer++) {
-		struct pair *pair = &all->pairs[peer];
+		struct peer_state *pair = &all->pairs[peer];
 
 		if (peer == all->comm->rank || pair->open)
 			continue;
@@ -321,7 +321,7 @@ static int try_all(struct connecting *all, bool *waits)
 /* The lower rank logs for both. */
 static void log_fallback(const struct connecting *all, const struct rd_link_failure *link_failure)
 {
-	const struct pair *pair = &all->pairs[link_failure->high];
+	const struct peer_state *pair = &all->pairs[link_failure->high];
 
 	if (link_failure->low == all->comm->rank && pair->endpoint)
 		rd_log(RD_WARN, RD_ROUTE,
