@@ -265,16 +265,16 @@ int rd_submit(const struct rd_request *request)
 		return rd_fail(RONDO_INVALID,
 			"rank %d sends to itself: put the send and the receive in one group",
 			request->comm->rank);
-	if (!rd_run_enter(task.comm))
+	if (!rd_comm_enter(task.comm))
 		return refuse(request,
-			rd_run_refuse_second(task.comm, rd_collective_name(request->collective)));
+			rd_comm_refuse_second(task.comm, rd_collective_name(request->collective)));
 	if (request->stream)
 		err = rd_stream_run(request->stream, &task, 1);
 	else if (on_device)
 		err = rd_gpu_run(&task);
 	else
 		err = run_task(&task);
-	rd_run_exit(task.comm);
+	rd_comm_exit(task.comm);
 	return err;
 }
 

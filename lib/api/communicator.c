@@ -453,7 +453,7 @@ int rondo_comm_finalize(rondo_comm *comm)
 	if (rd_group_open())
 		return rd_fail(RONDO_INVALID, "rondo_comm_finalize: end the group first");
 	if (atomic_load(&comm->used))
-		return rd_run_refuse_second(comm, "rondo_comm_finalize");
+		return rd_comm_refuse_second(comm, "rondo_comm_finalize");
 	wait_for_calls(comm);
 	rd_gpu_finish(comm->gpu);
 	err = comm->finalized || atomic_load(&comm->failed) ? rd_comm_failure(comm) : 0;

@@ -69,9 +69,9 @@ static int enter_comms(const struct rd_group *group)
 {
 	for (int i = 0; i < group->count; i++)
 		if (atomic_load_explicit(&group->tasks[i].comm->used, memory_order_relaxed))
-			return rd_run_refuse_second(group->tasks[i].comm, "rondo_group_end");
+			return rd_comm_refuse_second(group->tasks[i].comm, "rondo_group_end");
 	for (int i = 0; i < group->count; i++)
-		rd_run_enter(group->tasks[i].comm);
+		rd_comm_enter(group->tasks[i].comm);
 	return 0;
 }
 
@@ -103,7 +103,7 @@ static int run_group(struct rd_group *group)
 	}
 	err = run_tasks(group);
 	for (int i = 0; i < group->count; i++)
-		rd_run_exit(group->tasks[i].comm);
+		rd_comm_exit(group->tasks[i].comm);
 	return err;
 }
 

@@ -93,3 +93,14 @@ int rd_comm_failure(struct rondo_comm *comm)
 	return rd_fail(failed, "rank %d: the communicator has failed: %s", comm->rank,
 		rondo_error_text(failed));
 }
+
+int rd_comm_refuse_second(const struct rondo_comm *comm, const char *function)
+{
+	int collective = atomic_load(&comm->activity.collective);
+
+	return rd_fail(RONDO_INVALID,
+		"%s: rank %d is in another call on this communicator (its latest collective: %s "
+		"#%u): one thread at a time may call, and no operation of the program's",
+		function, comm->rank, collective < 0 ? "none," : rd_collective_name(collective),
+		atomic_load(&comm->activity.calls));
+}

@@ -116,4 +116,25 @@ static inline int rd_comm_check_process(const struct rondo_comm *comm, const cha
 	return rd_is_inherited(comm->forks) ? rd_refuse_inherited(function, "communicator") : 0;
 }
 
+/*
+ * Enters the comm, which one thread at a time may use. Returns false if another thread is in it. A
+ * load and a store detect it, since no call should pay for a lock. Two threads that enter within
+ * the same few instructions are not detected.
+ */
+static inline bool rd_comm_enter(struct rondo_comm *comm)
+{
+	if (__builtin_expect(atomic_load_explicit(&comm->used, memory_order_relaxed), false))
+		return false;
+	atomic_store_explicit(&comm->used, true, memory_order_relaxed);
+	return true;
+}
+
+/* Records that a second thread could not enter; returns RONDO_INVALID. */
+int rd_comm_refuse_second(const struct rondo_comm *comm, const char *function);
+
+static inline void rd_comm_exit(struct rondo_comm *comm)
+{
+	atomic_store_explicit(&comm->used, false, memory_order_relaxed);
+}
+
 #endif

@@ -9,17 +9,6 @@
 #include "exec/exec_init.h"
 #include "tuner/thresholds.h"
 
-int rd_run_refuse_second(const struct rondo_comm *comm, const char *function)
-{
-	int collective = atomic_load(&comm->activity.collective);
-
-	return rd_fail(RONDO_INVALID,
-		"%s: rank %d is in another call on this communicator (its latest collective: %s "
-		"#%u): one thread at a time may call, and no operation of the program's",
-		function, comm->rank, collective < 0 ? "none," : rd_collective_name(collective),
-		atomic_load(&comm->activity.calls));
-}
-
 /* ---- Starting ------------------------------------------------------------------------------ */
 
 static uint64_t block_size(const struct rd_task *task)
