@@ -9,34 +9,35 @@
 
 /*
  * The source of a call whose memory comes part by part. The task runs again for each part, with
- * the same number. next() and take() return an rd_progress or an error, with its reason recorded.
+ * the same number. All callbacks run in the thread of rd_run(). next() and take() return an
+ * rd_progress, or an error with its reason recorded.
  */
 struct rd_feed {
-	/* RD_MOVED: the next part is in the call; RD_IDLE: it has not come yet; RD_DONE: there
-	   are no more parts. */
+	/* Returns RD_MOVED if the next part is in the call, RD_IDLE if it has not come yet, RD_DONE
+	   if there are no more parts. */
 	int (*next)(struct rd_feed *feed, struct rd_call *call);
-	/* Called when the part has run: RD_DONE if it was the last. */
+	/* Called when the part has run; returns RD_DONE if it was the last. */
 	int (*take)(struct rd_feed *feed);
-	/* Pauses briefly while the next part has not come. */
+	/* Pauses briefly; called while the next part has not come. */
 	void (*pause)(struct rd_feed *feed);
 };
 
 struct rd_task {
 	struct rondo_comm *comm;
 	struct rd_call call; /* freed by rd_tasks_finish() */
-	struct rd_feed *feed; /* NULL: the call has one part */
-	uint64_t turn; /* its place in the comm's order of calls */
-	int ordinal; /* its place among the batch's tasks on the same comm */
-	int after; /* task of the batch that must be done before this one starts; -1: none */
+	struct rd_feed *feed; /* the source of the call's parts; NULL: the call has one part */
+	uint64_t turn; /* its index in the comm's order of calls */
+	int ordinal; /* its index among the batch's tasks on the same comm */
+	int after; /* index of the task that must be done before this one starts; -1: none */
 	bool queued; /* on a stream: later calls may wait for its turn to end */
 	bool exchange_pays; /* as rd_buffer_exchange_pays() returned */
 	bool exchanging; /* its exec exchanges buffers; the call itself comes next */
 	bool started, done;
-	struct rd_choice *choice;
-	bool tried; /* it is part of a trial (single_copy.h), */
-	int64_t tried_ns; /* which began then */
-	int64_t began_ns; /* where calls are timed */
-	struct rd_exec *exec; /* once it is started */
+	struct rd_choice *choice; /* of the picker; set when the task starts */
+	bool tried; /* the call is part of a trial (single_copy.h) */
+	int64_t tried_ns; /* when that call of the trial began */
+	int64_t began_ns; /* when the call began, if the comm times calls */
+	struct rd_exec *exec; /* set when the task starts */
 };
 
 static inline bool rd_task_is_collective(const struct rd_task *task)

@@ -13,7 +13,7 @@
    to eight times first made 8 bytes among 4 or 8 ranks on 2 cores no quicker. Polling 20 times made
    them half as slow again. */
 #define YIELDS 50
-/* The least time to spin, however often it was in vain. */
+/* The least time to spin, however often spins ended in a sleep. */
 #define SPIN_LEAST_NS 1000
 /* The wait after this many sleeps spins in full. */
 #define SLEEPS_A_SPIN 16
@@ -26,10 +26,10 @@ _Static_assert(sizeof(struct rd_signature) == RD_SIGNATURE_WORDS * sizeof(uint64
 	"the control connection carries a signature as words");
 
 /*
- * Spinning is worth while as long as the peer runs at the same time. Where something else has its
- * core, every round of it only keeps the peer from running: so each sleep halves the next spin, and
- * each wait that ends without one gives back a quarter. Two ranks that both sleep make each other
- * wait for as long as waking takes, which is longer than a short spin: so now and then one is full.
+ * Adapts the length of a spin. A spin is worth while if the peer runs at the same time. If the peer
+ * needs this core, a spin only delays it. A wait that slept halves the next spin. A wait that ended
+ * without sleep adds a quarter. After each SLEEPS_A_SPIN sleeps the next spin is full: two ranks
+ * that both sleep wait for each other's wake-up each time, which takes longer than a short spin.
  */
 void rd_wait_end(struct rondo_comm *comm, struct rd_wait *wait)
 {
@@ -144,9 +144,9 @@ static int find_mismatch(struct rd_task *tasks, int count)
 	return 0;
 }
 
-/* Records for the coordinator's question, which the control thread answers: the call in which this
-   rank waits, for which peer, and since when. Reports a long wait without a question. */
-static void record_wait(struct rd_task *tasks, int count, struct rd_wait *wait, int64_t now_ns)
+/* Publishes the call in which this rank waits, the peer and the time. The control thread sends them
+   as an ANSWER to a QUERY of the coordinator. Also reports a long wait to the coordinator. */
+static void publish_wait(struct rd_task *tasks, int count, struct rd_wait *wait, int64_t now_ns)
 {
 	const struct rd_task *task = waiting_task(tasks, count);
 	struct rd_activity *activity = &task->comm->activity;
@@ -242,7 +242,7 @@ int rd_wait_round(struct rd_task *tasks, int count, struct rd_wait *wait, int *s
 		if (err)
 			return err;
 	}
-	record_wait(tasks, count, wait, now_ns);
+	publish_wait(tasks, count, wait, now_ns);
 	*sleep_ms = left_ms < SLEEP_MOST_MS ? (int)left_ms : SLEEP_MOST_MS;
 	return RD_IDLE;
 }
