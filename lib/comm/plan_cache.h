@@ -44,8 +44,9 @@ static inline struct rd_prepared *rd_prepared_again(
 
 	const struct rd_call *last = &prepared->exec.call;
 
-	if (last->count != call->count || last->whole != call->whole || last->type != call->type ||
-		last->op != call->op || last->problem.root != call->problem.root)
+	if (last->count != call->count || last->full_count != call->full_count ||
+		last->type != call->type || last->op != call->op ||
+		last->problem.root != call->problem.root)
 		return NULL;
 	return prepared;
 }

@@ -56,12 +56,13 @@ static int start_plan(struct rd_task *task, bool peers_mapped)
 		return err;
 	/* Direct access needs pieces for scratch alone: its steps work on shorter blocks anyway. */
 	bool direct_access = prepared->plans[0]->direct_access;
-	bool whole = direct_access && prepared->plans[0]->scratch_chunks == 0;
+	bool unsliced = direct_access && prepared->plans[0]->scratch_chunks == 0;
 
 	task->choice = prepared->choice;
 	task->exec = &prepared->exec;
 	rd_exec_init(task->exec, prepared->plans, &task->call, comm->links, prepared->channels,
-		whole ? SIZE_MAX : prepared->piece_size, prepared->scratch, prepared->send_marks);
+		unsliced ? SIZE_MAX : prepared->piece_size, prepared->scratch,
+		prepared->send_marks);
 	task->exec->stride = comm->channels;
 	if (direct_access)
 		task->exec->peer_buffers = comm->exchange.peer_buffers;

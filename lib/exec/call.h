@@ -22,8 +22,8 @@ struct rd_call {
 	/* Both outlive the exec. The holder of the call frees them, by rd_call_finish(). */
 	struct rd_vcounts *vcounts; /* NULL: all blocks have `count` elements */
 	struct rd_user_op *user_op; /* NULL: `op` alone */
-	/* elements in a block of the whole call that this call is a part of; 0: not a part */
-	size_t whole;
+	/* elements in a block of the full call of which this call is a part; 0: not a part */
+	size_t full_count;
 };
 
 static inline bool rd_call_is_ordinary(const struct rd_call *call)

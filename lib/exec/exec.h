@@ -45,7 +45,7 @@ struct rd_exec {
 	const struct rd_peer_buffers *peer_buffers;
 	size_t element; /* bytes */
 	/* a block is one chunk, and all have the same length: the common case */
-	bool whole;
+	bool one_chunk;
 	/* elements in a chunk (the last of a block may have fewer); not used with vcounts */
 	size_t chunk_count;
 	size_t piece_count; /* elements in a slice of a chunk */

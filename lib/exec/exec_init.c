@@ -46,7 +46,7 @@ __attribute__((noinline)) static void init_unusual(struct rd_exec *exec)
 		exec->call.count = exec->call.count * exec->element / op->element_size;
 		exec->element = op->element_size;
 	}
-	exec->whole = exec->whole && !exec->call.vcounts;
+	exec->one_chunk = exec->one_chunk && !exec->call.vcounts;
 }
 
 /* Every channel stands before its first piece. */
@@ -83,7 +83,7 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
 	exec->signature = rd_signature_of_ordinary(call);
 	exec->error = 0;
 	exec->single_copy = false;
-	exec->whole = plans[0]->parts == 1;
+	exec->one_chunk = plans[0]->parts == 1;
 	if (!rd_call_is_ordinary(call))
 		init_unusual(exec);
 	exec->signature.form |= plans[0]->mark * RD_FORM_ALGORITHM;

@@ -34,7 +34,7 @@ void rd_signature_print(const struct rd_signature *signature, char *text, size_t
 static inline struct rd_signature rd_signature_of_ordinary(const struct rd_call *call)
 {
 	return (struct rd_signature){
-		.count = call->whole ? call->whole : call->count,
+		.count = call->full_count ? call->full_count : call->count,
 		.number = call->number,
 		.root = call->problem.root,
 		.collective = call->problem.collective,

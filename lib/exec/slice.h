@@ -30,7 +30,7 @@ static inline void rd_slices_cut(struct rd_exec *exec, size_t piece_size)
 	exec->chunk_count = exec->piece_count = exec->call.count;
 	exec->pieces = 1;
 	/* Short calls, in which the time of every division would show. */
-	if (exec->whole && exec->call.count * exec->element <= rd_slice_most(piece_size))
+	if (exec->one_chunk && exec->call.count * exec->element <= rd_slice_most(piece_size))
 		return;
 	rd_slices_cut_long(exec, piece_size);
 }
@@ -38,7 +38,7 @@ static inline void rd_slices_cut(struct rd_exec *exec, size_t piece_size)
 /* Elements of a chunk that lie in a piece. */
 static inline size_t rd_slice_count(const struct rd_exec *exec, int chunk, size_t piece)
 {
-	if (!exec->whole)
+	if (!exec->one_chunk)
 		return rd_slice_count_of_part(exec, chunk, piece);
 
 	size_t begin = piece * exec->piece_count, count = exec->call.count;
@@ -51,7 +51,7 @@ static inline size_t rd_slice_count(const struct rd_exec *exec, int chunk, size_
 static inline size_t rd_slice_offset(
 	const struct rd_exec *exec, struct rd_where where, size_t piece)
 {
-	if (!exec->whole)
+	if (!exec->one_chunk)
 		return rd_slice_offset_of_part(exec, where, piece);
 	return (where.chunk * exec->call.count + piece * exec->piece_count) * exec->element;
 }

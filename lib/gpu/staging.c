@@ -240,7 +240,7 @@ static int next(struct rd_feed *base, struct rd_call *call)
 		return RD_IDLE;
 	feed->waits = 0;
 	call->count = count_of(feed, part);
-	call->whole = feed->call.count;
+	call->full_count = feed->call.count;
 	if (rd_in_blocks(&call->problem) > 0)
 		call->in = in_of(feed, part);
 	if (rd_out_blocks(&call->problem) > 0)

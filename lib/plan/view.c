@@ -20,7 +20,7 @@ struct rd_view {
 	int root;
 	int parts; /* that the algorithm in it cuts a block into */
 	int turn; /* index of the chunk of every part that is written now */
-	bool whole; /* all blocks of the plan, reordered as the ranks are; no chunks are listed */
+	bool all_blocks; /* of the plan, reordered as the ranks are; no chunks are listed */
 	bool partial;
 };
 
@@ -115,7 +115,7 @@ int rd_view_chunks(const struct rd_plan *plan)
 {
 	const struct rd_view *view = plan->view;
 
-	return rd_blocks(&plan->problem) * (view && !view->whole ? view->parts : plan->parts);
+	return rd_blocks(&plan->problem) * (view && !view->all_blocks ? view->parts : plan->parts);
 }
 
 int rd_view_real_rank(const struct rd_plan *plan, int rank)
@@ -165,14 +165,14 @@ int rd_view_real_chunk(const struct rd_plan *plan, int chunk)
 {
 	if (!plan->view)
 		return chunk;
-	if (plan->view->whole)
+	if (plan->view->all_blocks)
 		return reordered(plan, chunk / plan->parts) * plan->parts + chunk % plan->parts;
 	return listed(plan->view, chunk);
 }
 
 bool rd_view_parts(struct rd_plan *plan, int parts)
 {
-	if (!plan->view || plan->view->whole)
+	if (!plan->view || plan->view->all_blocks)
 		return false;
 	if (parts < 1)
 		rd_plan_refuse(plan, "parts must be at least 1", -1, parts);
@@ -301,7 +301,7 @@ void rd_view_along_line(struct rd_plan *plan, const struct rd_algorithm *algorit
 	struct rd_view *view = plan->draft;
 
 	plan->draft = NULL;
-	view->whole = true;
+	view->all_blocks = true;
 	problem.rank = number_in(&view->ranks, problem.rank);
 	problem.root = number_in(&view->ranks, problem.root);
 	problem.target = number_in(&view->ranks, problem.target);
