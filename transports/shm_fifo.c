@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/arith.h"
 #include "base/tsan.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -39,20 +40,15 @@ static unsigned looks_before_copy(uint32_t size)
 /* Stands in for the next message of a link where none can arrive. */
 static struct rd_shm_line no_line;
 
-static size_t round_up(size_t size, size_t unit)
-{
-	return (size + unit - 1) / unit * unit;
-}
-
 static size_t room_stride(size_t piece_size)
 {
-	return round_up(piece_size, 128);
+	return rd_round_up(piece_size, 128);
 }
 
 size_t rd_shm_fifo_size(size_t piece_size, uint32_t slots)
 {
-	return round_up(sizeof(struct rd_shm_fifo) + RD_SHM_LINES * RD_SHM_LINE_STRIDE +
-				slots * room_stride(piece_size),
+	return rd_round_up(sizeof(struct rd_shm_fifo) + RD_SHM_LINES * RD_SHM_LINE_STRIDE +
+				   slots * room_stride(piece_size),
 		4096);
 }
 

@@ -2,13 +2,9 @@
 
 #include <string.h>
 
+#include "base/arith.h"
 #include "exec/block.h"
 #include "exec/slice.h"
-
-static size_t min(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
 
 void rd_exec_fetch(struct rd_exec *exec, size_t piece, const struct rd_step *step)
 {
@@ -31,7 +27,7 @@ void rd_exec_spread(struct rd_exec *exec, size_t piece, const struct rd_step *st
 	bool past = size >= PAST_CACHE_MIN;
 
 	for (size_t done = 0; done < size; done += RD_EXEC_BLOCK) {
-		size_t part = min(RD_EXEC_BLOCK, size - done);
+		size_t part = rd_min(RD_EXEC_BLOCK, size - done);
 
 		for (int i = 0; i < exec->call.problem.size; i++) {
 			int rank = (exec->call.problem.rank + i) % exec->call.problem.size;
@@ -58,7 +54,7 @@ void rd_exec_swap(struct rd_exec *exec, size_t piece, const struct rd_step *step
 	const struct rd_peer_buffers *peer = &exec->peer_buffers[step->peer];
 
 	for (size_t done = 0; done < size; done += sizeof(block)) {
-		size_t part = min(sizeof(block), size - done);
+		size_t part = rd_min(sizeof(block), size - done);
 
 		memcpy(block, peer->in + theirs + done, part);
 		memmove(peer->out + theirs + done, (const char *)exec->call.in + ours + done, part);
@@ -112,7 +108,7 @@ void rd_exec_combine(struct rd_exec *exec, int channel, size_t piece, const stru
 	bool past = count * exec->element >= PAST_CACHE_MIN;
 
 	for (size_t done = 0; done < count; done += most) {
-		size_t at = done * exec->element, part = min(most, count - done);
+		size_t at = done * exec->element, part = rd_min(most, count - done);
 
 		/* Not straight into our output: in place that is an input, still to be read. */
 		combine_block(exec, step, block, in + at, part);

@@ -2,15 +2,11 @@
 
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/error.h"
 #include "exec/block.h"
 #include "exec/direct_access.h"
 #include "exec/slice.h"
-
-static size_t min(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
 
 static const struct rd_step *step_at(const struct rd_exec *exec, int channel, int index)
 {
@@ -199,7 +195,7 @@ static void combine_to_slot(struct rd_exec *exec, const struct rd_step *step, ch
 		return;
 	}
 	for (size_t done = 0; done < count; done += most) {
-		size_t at = done * exec->element, part = min(most, count - done);
+		size_t at = done * exec->element, part = rd_min(most, count - done);
 
 		combine(exec, step, into + at, message + at, from + at, part);
 		rd_exec_copy(slot + at, into + at, part * exec->element);
@@ -355,7 +351,7 @@ static void run_merge(struct rd_exec *exec, int channel, size_t piece, int index
 	for (size_t done = 0; done < count; done += most) {
 		size_t at = done * exec->element;
 
-		merge_block(exec, step, into + at, sources, at, min(most, count - done));
+		merge_block(exec, step, into + at, sources, at, rd_min(most, count - done));
 	}
 	for (int peer = 0; peer < size; peer++)
 		if (peer != rank)

@@ -1,18 +1,10 @@
 #include "exec/slice.h"
 
-static size_t round_up(size_t value, size_t unit)
-{
-	return (value + unit - 1) / unit * unit;
-}
+#include "base/arith.h"
 
 static size_t less(size_t a, size_t b)
 {
 	return a > b ? a - b : 0;
-}
-
-static size_t min(size_t a, size_t b)
-{
-	return a < b ? a : b;
 }
 
 static size_t max(size_t a, size_t b)
@@ -32,7 +24,7 @@ static size_t part_count(const struct rd_exec *exec, size_t block_count)
 	size_t parts = exec->plans[0]->parts;
 
 	return parts == 1 ? block_count
-			  : round_up((block_count + parts - 1) / parts, line_count(exec));
+			  : rd_round_up((block_count + parts - 1) / parts, line_count(exec));
 }
 
 static size_t most_pieces(const struct rd_exec *exec, const struct rd_extent *extents, int blocks)
@@ -78,7 +70,7 @@ void rd_slices_cut_long(struct rd_exec *exec, size_t piece_size)
 	if (exec->chunk_count > most) {
 		exec->pieces = (exec->chunk_count + most - 1) / most;
 		exec->piece_count =
-			round_up((exec->chunk_count + exec->pieces - 1) / exec->pieces, line);
+			rd_round_up((exec->chunk_count + exec->pieces - 1) / exec->pieces, line);
 		exec->pieces = (exec->chunk_count + exec->piece_count - 1) / exec->piece_count;
 	}
 }
@@ -98,9 +90,9 @@ size_t rd_slice_count_of_part(const struct rd_exec *exec, int chunk, size_t piec
 	int parts = exec->plans[0]->parts, part = chunk % parts;
 	size_t count = block_count(exec, chunk / parts);
 	size_t most = exec->call.vcounts ? part_count(exec, count) : exec->chunk_count;
-	size_t in_chunk = min(most, less(count, part * most));
+	size_t in_chunk = rd_min(most, less(count, part * most));
 
-	return min(exec->piece_count, less(in_chunk, piece * exec->piece_count));
+	return rd_min(exec->piece_count, less(in_chunk, piece * exec->piece_count));
 }
 
 size_t rd_slice_offset_of_part(const struct rd_exec *exec, struct rd_where where, size_t piece)

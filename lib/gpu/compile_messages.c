@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/arith.h"
 #include "exec/signature.h"
 #include "exec/slice.h"
 
@@ -14,11 +15,6 @@ _Static_assert((int)RD_SPOT_IN == (int)RD_IN && (int)RD_SPOT_OUT == (int)RD_OUT 
 	"spots are places");
 _Static_assert(sizeof(struct rd_fifo) % RD_FIFO_ALIGNMENT == 0, "slots are aligned");
 _Static_assert(sizeof(struct rd_steps) <= 4096, "steps are passed to a kernel by value");
-
-static size_t round_up(size_t value, size_t unit)
-{
-	return (value + unit - 1) / unit * unit;
-}
 
 /* ---- Fifos --------------------------------------------------------------------------------- */
 
@@ -83,7 +79,7 @@ int rd_steps_flatten(const struct rd_plan *plan, struct rd_move *moves)
 static void cut_chunk(struct rd_steps *steps, size_t line)
 {
 	size_t most = steps->slot_size / steps->element, least = PIECE_MIN / steps->element;
-	size_t piece = round_up(
+	size_t piece = rd_round_up(
 		(steps->chunk_count + steps->fifo_channels - 1) / steps->fifo_channels, line);
 
 	if (piece < least)
@@ -116,7 +112,8 @@ void rd_steps_cut(struct rd_steps *steps, const struct rd_plan *plan, const stru
 	steps->element = element;
 	steps->count = steps->chunk_count = call->count;
 	if (plan->parts > 1)
-		steps->chunk_count = round_up((call->count + plan->parts - 1) / plan->parts, line);
+		steps->chunk_count =
+			rd_round_up((call->count + plan->parts - 1) / plan->parts, line);
 	steps->slot_size = slot_size;
 	steps->in = call->in;
 	steps->out = call->out;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/error.h"
 #include "device/region.h"
 #include "base/futex.h"
@@ -46,16 +47,6 @@ struct rd_stage {
 	int feed_count, used; /* used: by the calls that run */
 };
 
-static size_t min(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
-static size_t round_up(size_t value, size_t unit)
-{
-	return (value + unit - 1) / unit * unit;
-}
-
 /* ---- Cutting ------------------------------------------------------------------------------- */
 
 /* Blocks for which a part has room, on every rank. Input and output share it, as in a call in
@@ -90,20 +81,20 @@ static void cut(struct feed *feed)
 	feed->part_count = call->count;
 	feed->parts = 1;
 	if (call->vcounts) {
-		feed->slot_size = round_up(rd_call_in_size(call), PAGE) +
-				  round_up(rd_call_out_size(call), PAGE);
+		feed->slot_size = rd_round_up(rd_call_in_size(call), PAGE) +
+				  rd_round_up(rd_call_out_size(call), PAGE);
 		return;
 	}
-	feed->part_count = min(most_in_part(call), call->count);
+	feed->part_count = rd_min(most_in_part(call), call->count);
 	if (call->count > 0)
 		feed->parts = (call->count + feed->part_count - 1) / feed->part_count;
 	feed->slot_size =
-		round_up(room_blocks(&call->problem) * feed->part_count * feed->element, PAGE);
+		rd_round_up(room_blocks(&call->problem) * feed->part_count * feed->element, PAGE);
 }
 
 static size_t slot_count(const struct feed *feed)
 {
-	return min(feed->parts, SLOTS);
+	return rd_min(feed->parts, SLOTS);
 }
 
 static char *slot_of(const struct feed *feed, size_t part)
@@ -118,7 +109,7 @@ static size_t first_of(const struct feed *feed, size_t part)
 
 static size_t count_of(const struct feed *feed, size_t part)
 {
-	return min(feed->part_count, feed->call.count - first_of(feed, part));
+	return rd_min(feed->part_count, feed->call.count - first_of(feed, part));
 }
 
 /* Where a part's input and output begin in its slot, which has its blocks without gaps. */
@@ -140,7 +131,7 @@ static char *out_of(const struct feed *feed, size_t part)
 	size_t block = count_of(feed, part) * feed->element;
 
 	if (feed->call.vcounts)
-		return slot_of(feed, part) + round_up(rd_call_in_size(&feed->call), PAGE);
+		return slot_of(feed, part) + rd_round_up(rd_call_in_size(&feed->call), PAGE);
 	if (problem->collective == RD_ALL_TO_ALL)
 		return slot_of(feed, part) + (size_t)ins * block;
 	return slot_of(feed, part) + (outs < ins ? (size_t)problem->rank * block : 0);
