@@ -16,5 +16,7 @@ int rd_thread_start(pthread_t *thread, size_t stack_size, void *(*run)(void *), 
 /* Initialises a condition whose timed waits use CLOCK_MONOTONIC, as all bounds here do
    (clock.h). */
 void rd_condition_init(pthread_cond_t *condition);
+/* Waits for the condition, timeout_ms at most. With the lock held, and again on return. */
+void rd_condition_wait_ms(pthread_cond_t *condition, pthread_mutex_t *lock, int timeout_ms);
 
 #endif

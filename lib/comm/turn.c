@@ -1,9 +1,8 @@
 #include "comm/turn.h"
 
-#include <time.h>
-
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/thread.h"
 
 /* A comm's failure, and the end of a call that took no lock, wake no thread that waits for a turn.
    It looks for them this often. */
@@ -11,13 +10,7 @@
 
 void rd_turn_pause(struct rondo_comm *comm)
 {
-	struct timespec until;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += TURN_LOOK_MS * 1000000L;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
-	pthread_cond_timedwait(&comm->turn_change, &comm->turn_lock, &until);
+	rd_condition_wait_ms(&comm->turn_change, &comm->turn_lock, TURN_LOOK_MS);
 }
 
 static _Thread_local const struct rd_turn_queue *own_queue;

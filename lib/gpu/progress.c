@@ -267,17 +267,6 @@ static void end_launched(struct rd_progress_thread *progress)
 		rd_flag_write(&gpu->stream_flags->finished, progress->launched);
 }
 
-static void wait_a_moment(struct rd_progress_thread *progress)
-{
-	struct timespec until;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += CHECK_MS * 1000000L;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
-	pthread_cond_timedwait(&progress->change, &progress->lock, &until);
-}
-
 /* With the lock held, and again on return. */
 static void idle(struct rd_progress_thread *progress)
 {
@@ -285,7 +274,7 @@ static void idle(struct rd_progress_thread *progress)
 		pthread_cond_wait(&progress->change, &progress->lock);
 		return;
 	}
-	wait_a_moment(progress);
+	rd_condition_wait_ms(&progress->change, &progress->lock, CHECK_MS);
 	pthread_mutex_unlock(&progress->lock);
 	watch_launched(progress);
 	end_launched(progress);
