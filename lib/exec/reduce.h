@@ -24,8 +24,8 @@ rd_reduce_function rd_reduce(rondo_type type, rondo_op op);
 /* into[i] = into[i] / by. Integers round towards zero; f16, bf16 and f8 divide as f32. */
 void rd_average(void *into, size_t count, rondo_type type, int by);
 
-/* Returns the instructions in use: "plain", "avx2" or "avx512". No RONDO_ setting changes them;
-   tests use rd_reduce_variant(). */
+/* Returns the instructions in use: "plain", "avx2" or "avx512". No RONDO_ setting changes them. For
+   tests. */
 const char *rd_reduce_instructions(void);
 
 /* The function of one variant by name; NULL where this processor lacks it. For tests. */
