@@ -42,7 +42,7 @@ enum rd_control_kind {
 	RD_CONTROL_LINK_FAILED, /* to the coordinator: a link of this rank failed to open */
 	RD_CONTROL_FALLBACK, /* to both ranks of the pair: their link failed to open */
 	RD_CONTROL_TRIED, /* to the coordinator: all links have been tried, some are not open */
-	RD_CONTROL_ALL_TRIED, /* to each rank: all have sent TRIED since the last one, or are ready */
+	RD_CONTROL_ALL_TRIED, /* to each: all have sent TRIED since the last one, or are ready */
 	RD_CONTROL_SLOW, /* to the coordinator: a call waits for long */
 };
 
