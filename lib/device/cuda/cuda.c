@@ -229,7 +229,8 @@ static int alloc(int device, size_t size, void **memory)
 	result = driver.cuMemAlloc(&made, size);
 	if (result == CUDA_SUCCESS) {
 		result = driver.cuMemsetD8(made, 0, size);
-		/* The memset runs on the null stream, for which other streams do not wait by themselves. */
+		/* The memset runs on the null stream, for which other streams do not wait by
+		   themselves. */
 		if (result == CUDA_SUCCESS)
 			result = driver.cuStreamSynchronize(NULL);
 		*memory = (void *)made;
