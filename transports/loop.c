@@ -63,7 +63,7 @@ static void *loop_reserve(struct rd_link *base, size_t size)
 	return is_full(link) ? NULL : room_at(link, link->head);
 }
 
-static void enqueue(
+static void link_enqueue(
 	struct loop_link *link, const struct rd_tag *tag, const void *from, size_t size, bool sent)
 {
 	*slot_at(link, link->head) =
@@ -75,7 +75,7 @@ static void loop_commit(struct rd_link *base, const struct rd_tag *tag, size_t s
 {
 	struct loop_link *link = (struct loop_link *)base;
 
-	enqueue(link, tag, room_at(link, link->head), size, false);
+	link_enqueue(link, tag, room_at(link, link->head), size, false);
 }
 
 /* recv() returns the caller's memory in place. */
@@ -90,7 +90,7 @@ static bool loop_send(struct rd_link *base, const struct rd_tag *tag, const void
 		memcpy(room_at(link, link->head), from, size);
 		from = room_at(link, link->head);
 	}
-	enqueue(link, tag, from, size, true);
+	link_enqueue(link, tag, from, size, true);
 	base->posted++;
 	return true;
 }

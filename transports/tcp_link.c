@@ -339,7 +339,7 @@ static bool output_waits(struct rd_tcp_endpoint *endpoint)
 	return waits;
 }
 
-static void linger(struct rd_tcp_endpoint *endpoint)
+static void endpoint_linger(struct rd_tcp_endpoint *endpoint)
 {
 	int64_t deadline = rd_clock_ms() + LINGER_MS, left;
 	struct epoll_event event;
@@ -354,7 +354,7 @@ static void linger(struct rd_tcp_endpoint *endpoint)
 
 void rd_tcp_links_close(struct rd_tcp_endpoint *endpoint)
 {
-	linger(endpoint);
+	endpoint_linger(endpoint);
 	while (endpoint->links) {
 		struct rd_tcp_link *link = endpoint->links;
 

@@ -22,7 +22,7 @@ struct cursor {
 	size_t left;
 };
 
-static bool have(struct cursor *at, size_t size)
+static bool cursor_has(struct cursor *at, size_t size)
 {
 	if (at->left < size)
 		at->bad = true;
@@ -31,7 +31,7 @@ static bool have(struct cursor *at, size_t size)
 
 static void walk_bytes(struct cursor *at, void *bytes, size_t size)
 {
-	if (!have(at, size))
+	if (!cursor_has(at, size))
 		return;
 	if (at->writing) {
 		memcpy(at->out, bytes, size);
@@ -93,7 +93,7 @@ static void walk_text(struct cursor *at, char *text, size_t capacity)
 	walk_u16(at, &length);
 	if (length >= capacity)
 		at->bad = true;
-	if (!have(at, length))
+	if (!cursor_has(at, length))
 		return;
 	walk_bytes(at, text, length);
 	if (at->writing)
@@ -127,7 +127,7 @@ static void walk_card(struct cursor *at, struct rd_card *card)
 	walk_u16(at, &card->size);
 	if (card->transport[0] == '\0' || card->size > sizeof(card->bytes))
 		at->bad = true;
-	if (have(at, card->size))
+	if (cursor_has(at, card->size))
 		walk_bytes(at, card->bytes, card->size);
 }
 

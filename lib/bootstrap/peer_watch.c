@@ -68,7 +68,7 @@ static bool is_here(const struct rd_watch *watch, int rank)
 }
 
 /* The nearest rank of this host in this direction, 1 or -1; -1: it is in this process. */
-static int neighbor(const struct rd_watch *watch, int direction)
+static int watch_neighbor(const struct rd_watch *watch, int direction)
 {
 	const struct rd_watch_config *config = &watch->config;
 	int rank = config->rank;
@@ -136,7 +136,7 @@ static void disown_segment(struct rd_watch *watch)
 	munmap(watch->own, sizeof(*watch->own));
 }
 
-static void notify(const struct rd_watch *watch)
+static void watch_notify(const struct rd_watch *watch)
 {
 	uint64_t one = 1;
 
@@ -155,7 +155,7 @@ static void *wait_for_death(void *argument)
 		futex_wait(&watch->watched->futex, value);
 	if (value & FUTEX_OWNER_DIED) {
 		atomic_store(&watch->dead, watch->next);
-		notify(watch);
+		watch_notify(watch);
 	}
 	return NULL;
 }
@@ -348,8 +348,8 @@ struct rd_watch *rd_watch_create(const struct rd_watch_config *config)
 	watch->config = *config;
 	watch->socket = watch->own_fd = -1;
 	watch->dead = -1;
-	watch->next = neighbor(watch, 1);
-	watch->previous = neighbor(watch, -1);
+	watch->next = watch_neighbor(watch, 1);
+	watch->previous = watch_neighbor(watch, -1);
 	if (watch->next < 0 && watch->previous < 0) {
 		rd_watch_destroy(watch);
 		return NULL;

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "bootstrap/rendezvous.h"
 
 #define BACKLOG 4096
 #define RESOLVE_LEAST_MS 50
@@ -53,11 +54,6 @@ static int resolve_once(struct rd_addresses *addresses, const struct rd_settings
 	return addresses->count > 0 ? 0 : EAI_NONAME;
 }
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
 int rd_resolve(
 	struct rd_addresses *addresses, const struct rd_settings *settings, int64_t deadline_ms)
 {
@@ -75,8 +71,8 @@ int rd_resolve(
 			rd_log(RD_INFO, RD_BOOTSTRAP,
 				"MASTER_ADDR \"%s\" has no address here yet (%s): asking again",
 				settings->address, reason);
-		poll(NULL, 0, (int)smaller(wait_ms, left_ms));
-		wait_ms = smaller(wait_ms * 2, RESOLVE_MOST_MS);
+		poll(NULL, 0, (int)rd_sooner(wait_ms, left_ms));
+		wait_ms = rd_sooner(wait_ms * 2, RESOLVE_MOST_MS);
 	}
 	return 0;
 }

@@ -78,7 +78,7 @@ static void keep_cpus_alone(struct rd_host *host)
 	host->gpu_count = host->rdma_count = host->interface_count = 0;
 }
 
-static int settle(struct rd_host *host)
+static int repair_host(struct rd_host *host)
 {
 	each_device(host, repair_numa);
 	repair_links(host);
@@ -123,7 +123,7 @@ int rd_probe_host(struct rd_host *host, const struct rd_probe *probe)
 	rd_probe_gpus(host, probe);
 	rd_probe_rdma(host, probe);
 	rd_probe_interfaces(host, probe);
-	int err = settle(host);
+	int err = repair_host(host);
 	if (!err)
 		rd_log(RD_INFO, RD_PROBE,
 			"NUMA nodes %d, GPUs %d, RDMA devices %d, interfaces %d; NICs %d",

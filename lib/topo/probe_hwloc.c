@@ -50,7 +50,7 @@ static bool open_library(struct hwloc *hwloc, const char *path)
 }
 
 /* Includes hardware that a cgroup hides: a host is the same for all its processes. */
-static bool load(struct hwloc *hwloc)
+static bool load_topology(struct hwloc *hwloc)
 {
 	if (hwloc->hwloc_topology_init(&hwloc->topology))
 		return false;
@@ -122,7 +122,7 @@ bool rd_probe_hwloc(struct rd_host *host, const struct rd_probe *probe)
 	struct hwloc hwloc = { 0 };
 	hwloc_obj_t node;
 
-	if (!open_library(&hwloc, probe->hwloc) || !load(&hwloc)) {
+	if (!open_library(&hwloc, probe->hwloc) || !load_topology(&hwloc)) {
 		rd_log(RD_INFO, RD_PROBE, "no hwloc (%s): CPUs are read from sysfs", probe->hwloc);
 	} else {
 		for (unsigned i = 0; (node = object_at(&hwloc, HWLOC_OBJ_NUMANODE, i)) &&

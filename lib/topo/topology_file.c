@@ -148,10 +148,10 @@ static const struct rd_json_value *value_at(const struct file *file, int index)
 	return &file->json.values[index];
 }
 
-static int refuse(const struct file *file, int value, const char *format, ...)
+static int file_refuse(const struct file *file, int value, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static int refuse(const struct file *file, int value, const char *format, ...)
+static int file_refuse(const struct file *file, int value, const char *format, ...)
 {
 	char reason[256];
 	va_list args;
@@ -171,7 +171,7 @@ static const char *key_of(const struct field *field)
 static int refuse_kind(
 	const struct file *file, int value, const struct field *field, const char *wanted)
 {
-	return refuse(file, value, "%s is %s: give %s", key_of(field),
+	return file_refuse(file, value, "%s is %s: give %s", key_of(field),
 		rd_json_kind_text(value_at(file, value)->kind), wanted);
 }
 
@@ -180,7 +180,7 @@ static int read_int(const struct file *file, int value, void *to, const struct f
 	int64_t number;
 
 	if (!rd_json_whole(value_at(file, value), field->least, field->most, &number))
-		return refuse(file, value, "%s must be a whole number from %lld to %lld",
+		return file_refuse(file, value, "%s must be a whole number from %lld to %lld",
 			key_of(field), (long long)field->least, (long long)field->most);
 	if (field->kind == WIDE)
 		*(uint64_t *)to = (uint64_t)number;
@@ -215,8 +215,8 @@ static int read_text(const struct file *file, int value, void *to, const struct 
 	if (value_at(file, value)->kind != RD_JSON_STRING)
 		return refuse_kind(file, value, field, "a string");
 	if (!is_plain(text) || strlen(text) >= (size_t)field->most || (field->required && !*text))
-		return refuse(file, value, "%s must be %d to %d characters of ASCII", key_of(field),
-			field->required, (int)field->most - 1);
+		return file_refuse(file, value, "%s must be %d to %d characters of ASCII",
+			key_of(field), field->required, (int)field->most - 1);
 	memcpy(to, text, strlen(text) + 1);
 	return 0;
 }
@@ -226,7 +226,7 @@ static int read_cpus(const struct file *file, int value, void *to, const struct 
 	if (value_at(file, value)->kind != RD_JSON_STRING)
 		return refuse_kind(file, value, field, "a string like \"0-3,8\"");
 	if (!rd_cpus_read(to, value_at(file, value)->text))
-		return refuse(file, value, "%s is no list of CPUs below %d, like \"0-3,8\"",
+		return file_refuse(file, value, "%s is no list of CPUs below %d, like \"0-3,8\"",
 			key_of(field), RD_CPU_MAX);
 	return 0;
 }
@@ -241,7 +241,7 @@ static int read_path(const struct file *file, int value, void *to, const struct 
 	if (value_at(file, value)->kind != RD_JSON_STRING)
 		return refuse_kind(file, value, field, "a string, or null");
 	if (!rd_pci_path_read(path, value_at(file, value)->text, &rest) || *rest)
-		return refuse(file, value,
+		return file_refuse(file, value,
 			"%s is no path of PCI addresses, like \"pci0000:17/0000:17:00.0\"",
 			key_of(field));
 	return 0;
@@ -282,7 +282,7 @@ static int read_list(const struct file *file, int value, void *object, const str
 	if (list->kind != RD_JSON_ARRAY)
 		return refuse_kind(file, value, field, "an array");
 	if (list->count > field->most)
-		return refuse(file, value, "%s has %d elements, and may have %d", field->key,
+		return file_refuse(file, value, "%s has %d elements, and may have %d", field->key,
 			list->count, (int)field->most);
 	int element = value + 1;
 	for (int i = 0; i < list->count && !err; i++, to += field->stride) {
@@ -316,14 +316,14 @@ static int read_object(const struct file *file, int value, void *object, const s
 	unsigned seen = 0;
 
 	if (value_at(file, value)->kind != RD_JSON_OBJECT)
-		return refuse(file, value, "here is %s, and should be an object",
+		return file_refuse(file, value, "here is %s, and should be an object",
 			rd_json_kind_text(value_at(file, value)->kind));
 	set_defaults(object, fields);
 	for (int key = value + 1; key < value_at(file, value)->next;
 		key = value_at(file, key + 1)->next) {
 		int i = find_field(fields, value_at(file, key)->text);
 		if (i < 0 || seen >> i & 1)
-			return refuse(file, key, "\"%.40s\" %s", value_at(file, key)->text,
+			return file_refuse(file, key, "\"%.40s\" %s", value_at(file, key)->text,
 				i < 0 ? "is nothing that is known here" : "is here twice");
 		seen |= 1u << i;
 		int err = read_field(file, key + 1, object, &fields[i]);
@@ -332,7 +332,7 @@ static int read_object(const struct file *file, int value, void *object, const s
 	}
 	for (int i = 0; fields[i].key; i++)
 		if (fields[i].required && !(seen >> i & 1))
-			return refuse(file, value, "here \"%s\" is missing", fields[i].key);
+			return file_refuse(file, value, "here \"%s\" is missing", fields[i].key);
 	return 0;
 }
 
@@ -349,7 +349,7 @@ static int check_hosts(const struct rd_topology *topology)
 }
 
 /* A host without an id is identified by its name. */
-static int settle(struct rd_host *host)
+static int settle_loaded_host(struct rd_host *host)
 {
 	if (!host->id[0])
 		memcpy(host->id, host->name, RD_HOST_SIZE);
@@ -362,13 +362,13 @@ static int read_hosts(const struct file *file, int value, struct rd_topology *to
 	int err;
 
 	if (list->kind != RD_JSON_ARRAY || list->count < 1 || list->count > RD_TOPOLOGY_HOSTS_MAX)
-		return refuse(file, value, "hosts must be an array of 1 to %d hosts",
+		return file_refuse(file, value, "hosts must be an array of 1 to %d hosts",
 			RD_TOPOLOGY_HOSTS_MAX);
 	err = rd_topology_init(topology, list->count);
 	int element = value + 1;
 	for (int i = 0; i < list->count && !err; i++) {
 		err = read_object(file, element, &topology->hosts[i], host_fields);
-		if (!err && (err = settle(&topology->hosts[i])))
+		if (!err && (err = settle_loaded_host(&topology->hosts[i])))
 			return rd_fail(err, "%s:%d: %s", file->name, value_at(file, element)->line,
 				rondo_last_error());
 		element = value_at(file, element)->next;
@@ -385,7 +385,7 @@ static int read_document(const struct file *file, struct rd_topology *topology)
 	int64_t format = 0;
 
 	if (value_at(file, 0)->kind != RD_JSON_OBJECT)
-		return refuse(file, 0, "a topology is an object");
+		return file_refuse(file, 0, "a topology is an object");
 	for (int key = 1; key < value_at(file, 0)->next; key = value_at(file, key + 1)->next) {
 		const char *name = value_at(file, key)->text;
 		if (!strcmp(name, "rondo_topology"))
@@ -393,15 +393,16 @@ static int read_document(const struct file *file, struct rd_topology *topology)
 		else if (!strcmp(name, "hosts") && hosts < 0)
 			hosts = key + 1;
 		else if (strcmp(name, "derived"))
-			return refuse(file, key, "\"%.40s\" is nothing that is known here", name);
+			return file_refuse(
+				file, key, "\"%.40s\" is nothing that is known here", name);
 	}
 	if (format != FORMAT)
-		return refuse(file, 0,
+		return file_refuse(file, 0,
 			"\"rondo_topology\" must be %d: this is no topology, or one of another "
 			"version of Rondo",
 			FORMAT);
 	if (hosts < 0)
-		return refuse(file, 0, "here \"hosts\" is missing");
+		return file_refuse(file, 0, "here \"hosts\" is missing");
 	return read_hosts(file, hosts, topology);
 }
 

@@ -82,8 +82,8 @@ static void start_opening(struct rd_coordinator *coordinator)
 			coordinator->connections[i].dropped = true;
 }
 
-static void admit(struct rd_coordinator *coordinator, struct rd_coordinator_connection *connection,
-	const struct rd_control_message *hello)
+static void admit_rank(struct rd_coordinator *coordinator,
+	struct rd_coordinator_connection *connection, const struct rd_control_message *hello)
 {
 	struct rd_coordinator_rank *state = &coordinator->ranks[hello->hello.rank];
 
@@ -101,7 +101,8 @@ static void admit(struct rd_coordinator *coordinator, struct rd_coordinator_conn
 		start_opening(coordinator);
 }
 
-static void refuse(struct rd_coordinator *coordinator, struct rd_coordinator_connection *connection)
+static void refuse_connection(
+	struct rd_coordinator *coordinator, struct rd_coordinator_connection *connection)
 {
 	coordinator->refused++;
 	connection->refused = true;
@@ -114,9 +115,9 @@ static void take_hello(struct rd_coordinator *coordinator,
 	if (!coordinator->error)
 		check_hello(coordinator, message);
 	if (coordinator->error)
-		refuse(coordinator, connection);
+		refuse_connection(coordinator, connection);
 	else
-		admit(coordinator, connection, message);
+		admit_rank(coordinator, connection, message);
 }
 
 void rd_join_first(struct rd_coordinator *coordinator, struct rd_coordinator_connection *connection,
@@ -130,7 +131,7 @@ void rd_join_first(struct rd_coordinator *coordinator, struct rd_coordinator_con
 		take_hello(coordinator, connection, message);
 	} else if (rank >= 0 && rank < coordinator->size) {
 		rd_join_decline(coordinator, rank, message->report.error, message->report.reason);
-		refuse(coordinator, connection);
+		refuse_connection(coordinator, connection);
 	} else {
 		connection->dropped = true;
 	}
