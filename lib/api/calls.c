@@ -348,8 +348,7 @@ int rondo_barrier(rondo_comm *comm, rondo_stream *stream)
 	return submit_collective(RD_BARRIER, comm, NULL, NULL, 0, 0, 0, 0, stream);
 }
 
-/* A send has no output, and a receive no input. An empty transfer without a buffer gets this
-   one. */
+/* A send has no output, and a receive no input. An empty transfer without a buffer gets this. */
 static char nothing;
 
 int rondo_send(rondo_comm *comm, const void *send, size_t count, rondo_type type, int peer,

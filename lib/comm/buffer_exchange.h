@@ -13,8 +13,7 @@
 
 struct rondo_comm;
 
-/* A card: where a rank's buffers are. Offsets are bytes; id 0: in no region. Fits one cache
-   line. */
+/* A card: where a rank's buffers are. Offsets are bytes; id 0: in no region. One cache line. */
 struct rd_buffers {
 	uint64_t in_id, in_offset;
 	uint64_t out_id, out_offset;

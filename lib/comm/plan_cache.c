@@ -154,8 +154,7 @@ static const struct rd_algorithm *bound_by(const struct rd_call *call, bool peer
 		block_size(call) < RD_IN_TURN_LEAST ? sends_in_order : sends_in_turn);
 }
 
-/* Chooses without the picker, if there is one algorithm, or nothing to do. False: ask the
-   picker. */
+/* Chooses without the picker if there is one algorithm, or nothing to do. False: not chosen. */
 static bool choose_simply(const struct rondo_comm *comm, const struct rd_call *call,
 	bool peers_mapped, struct rd_choice *choice)
 {

@@ -30,8 +30,7 @@ static void set_single_copy(struct rd_task *task)
 		task->tried_ns = rd_clock_ns();
 }
 
-/* Starts a call that equals the last one of its collective. False: it does not, or there was
-   none. */
+/* Starts a call that equals the last one of its collective. False: there is none like it. */
 static bool start_again(struct rd_task *task)
 {
 	const struct rd_call *call = &task->call;
@@ -183,8 +182,7 @@ static int step_task(struct rd_task *tasks, struct rd_task *task, int *left)
 	return moved;
 }
 
-/* Returns RD_MOVED if any task moved, RD_IDLE if none could, or the error that all ranks agree
-   on. */
+/* Returns RD_MOVED if any task moved, RD_IDLE if none could, or the error all ranks agree on. */
 static int step_all(struct rd_task *tasks, int count, int *left)
 {
 	int any = 0;

@@ -8,8 +8,7 @@
 
 #include "base/thread.h"
 
-/* Bound on the time from a kernel's error to the async error that the progress thread makes of
-   it. */
+/* Bound on the time from a kernel's error to the progress thread's async error. */
 #define PROGRESS_SECONDS 5
 
 /* ---- Faults -------------------------------------------------------------------------------- */

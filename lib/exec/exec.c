@@ -307,8 +307,7 @@ static int run_hold(struct rd_exec *exec, int channel, size_t piece, int index)
 	return moved;
 }
 
-/* Our value may lie where the result goes, so partial results go elsewhere until it has been
-   read. */
+/* Our value may lie where the result goes, so partial results go elsewhere until it is read. */
 static void merge_block(struct rd_exec *exec, const struct rd_step *step, char *into,
 	const char *const *sources, size_t at, size_t count)
 {

@@ -206,8 +206,7 @@ static bool wants_messages(const struct rd_gpu *gpu, bool direct, bool turns)
 	       (gpu->kernel == RD_KERNEL_AUTO && !turns && (!direct || names_messages(gpu->comm)));
 }
 
-/* Replaces the setting in gpu->kernel by the way that calls run. Returns the reason, for the
-   log. */
+/* Replaces the setting in gpu->kernel by the way that calls run. Returns the reason, to log. */
 static const char *choose_kernel(struct rd_gpu *gpu, bool direct, bool turns)
 {
 	enum rd_kernel setting = gpu->kernel;

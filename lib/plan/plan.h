@@ -111,8 +111,7 @@ static inline bool rd_step_is_before_merge(const struct rd_step *step)
 	return step->kind == RD_STEP_HOLD || step->kind == RD_STEP_FLUSH;
 }
 
-/* Return whether it puts a message (data or a signal) on a link to `to`, and takes one of
-   `peer`. */
+/* Return whether it puts a message (data or a signal) on a link to `to`; takes one of `peer`. */
 static inline bool rd_step_puts(const struct rd_step *step)
 {
 	return rd_step_sends(step) || step->kind == RD_STEP_SIGNAL;
