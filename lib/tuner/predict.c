@@ -131,7 +131,8 @@ struct rd_timing rd_timing_of(
 	struct rd_step_cost step_cost =
 		rd_step_cost_of(costs, slice, how->type, is_in_memory(schedule, costs, how));
 	int64_t ends_ns[RD_REPLAYED_PIECES];
-	int played = (int)(timing.pieces < RD_REPLAYED_PIECES ? timing.pieces : RD_REPLAYED_PIECES);
+	int replayed =
+		(int)(timing.pieces < RD_REPLAYED_PIECES ? timing.pieces : RD_REPLAYED_PIECES);
 
 	timing.busy_ns = busy_ns(schedule, &step_cost);
 	if (schedule->sampled) {
@@ -139,14 +140,14 @@ struct rd_timing rd_timing_of(
 		timing.each_ns = timing.first_ns;
 		return timing;
 	}
-	if (!rd_replay(schedule, &step_cost, played, ends_ns)) {
+	if (!rd_replay(schedule, &step_cost, replayed, ends_ns)) {
 		timing.first_ns = NEVER;
 		timing.pieces = 1;
 		return timing;
 	}
 	timing.first_ns = ends_ns[0];
-	if (played > 1)
-		timing.each_ns = (ends_ns[played - 1] - timing.first_ns) / (played - 1);
+	if (replayed > 1)
+		timing.each_ns = (ends_ns[replayed - 1] - timing.first_ns) / (replayed - 1);
 	return timing;
 }
 
