@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 #include "bench/clock.h"
-#include "bench/line.h"
+#include "bench/machine/line.h"
+#include "bench/machine/pair.h"
 #include "bench/memory.h"
-#include "bench/pair.h"
 #include "pace.h"
 
 #define BATCH_NS 2e6

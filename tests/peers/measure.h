@@ -4,7 +4,8 @@
  *
  * For each collective and size: warm-up; then batches of calls back to back, each batch long enough
  * for the clock. A batch's time is its slowest rank's mean. Before and after every batch, ranks 0
- * and 1 measure the distance (bench/line.h) and the pace (pace.h) of their cores. The others sleep.
+ * and 1 measure the distance (bench/machine/line.h) and the pace (pace.h) of their cores. The
+ * others sleep.
  */
 #ifndef PEERS_MEASURE_H
 #define PEERS_MEASURE_H

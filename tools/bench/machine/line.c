@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
+#include "bench/clock.h"
 #include "pair.h"
 
 #define STRETCHES 9

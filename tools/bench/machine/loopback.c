@@ -11,8 +11,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "memory.h"
+#include "bench/clock.h"
+#include "bench/memory.h"
 #include "pair.h"
 
 #define CHUNK (256 << 10)

@@ -4,13 +4,13 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "bench/clock.h"
+#include "bench/memory.h"
+#include "bench/plot.h"
+#include "bench/sweep.h"
 #include "line.h"
 #include "loopback.h"
-#include "memory.h"
 #include "pair.h"
-#include "plot.h"
-#include "sweep.h"
 
 /* Sizes of one operand; the last exceeds the caches, memory permitting. */
 static const size_t sizes[] = { 16 << 10, 512 << 10, 8 << 20, 256 << 20 };

@@ -2,7 +2,7 @@
 #ifndef BENCH_FLOOR_H
 #define BENCH_FLOOR_H
 
-#include "options.h"
+#include "bench/options.h"
 
 /* Measures and prints; returns the exit status. */
 int bench_floor_run(const struct bench_options *options);
