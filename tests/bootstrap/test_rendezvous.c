@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rendezvous_net.h"
+#include "rendezvous/net.h"
 
 Test(rendezvous, ranks_meet_work_and_part_whatever_the_delays, .timeout = 60)
 {

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rendezvous_net.h"
+#include "rendezvous/net.h"
 
 Test(rendezvous, missing_ranks_are_named)
 {

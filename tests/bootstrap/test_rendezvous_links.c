@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 
-#include "rendezvous_net.h"
+#include "rendezvous/net.h"
 
 /* Each rank has the least limits of all links, over the transports that they took in the end. */
 static void expect_limits(uint32_t seed)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "plan/collective.h"
-#include "rendezvous_net.h"
+#include "rendezvous/net.h"
 
 static void is_in_call(int rank, uint32_t number, int waiting_for)
 {

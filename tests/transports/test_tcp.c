@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#include "tcp_fakes.h"
+#include "tcp/fakes.h"
 
 Test(tcp, an_expected_message_lands_in_place, .timeout = 60)
 {

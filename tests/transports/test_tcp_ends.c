@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "transports/contract/suite.h"
-#include "tcp_fakes.h"
+#include "tcp/fakes.h"
 
 Test(tcp, a_close_is_noticed_on_an_idle_link, .timeout = 60)
 {

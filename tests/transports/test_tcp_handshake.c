@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "transports/contract/suite.h"
-#include "tcp_fakes.h"
+#include "tcp/fakes.h"
 
 static void try_address(const char *address)
 {

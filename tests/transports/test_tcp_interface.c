@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tcp_fakes.h"
+#include "tcp/fakes.h"
 
 static bool listens_at(const struct rank *rank, const struct sockaddr *address)
 {

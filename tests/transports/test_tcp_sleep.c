@@ -9,7 +9,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "tcp_fakes.h"
+#include "tcp/fakes.h"
 
 /* As a driver sleeps: until woken, or this is a failure. */
 static void sleep_until_woken(struct rank *rank)

@@ -1,4 +1,4 @@
-#include "tcp_fakes.h"
+#include "fakes.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>

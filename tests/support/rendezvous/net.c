@@ -1,4 +1,4 @@
-#include "rendezvous_net.h"
+#include "net.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

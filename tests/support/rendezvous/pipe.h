@@ -1,4 +1,4 @@
-/* One direction of a connection in the simulated network of rendezvous_net.h. */
+/* One direction of a connection in the simulated network of rendezvous/net.h. */
 #ifndef RENDEZVOUS_PIPE_H
 #define RENDEZVOUS_PIPE_H
 

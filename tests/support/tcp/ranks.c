@@ -1,4 +1,4 @@
-#include "tcp_ranks.h"
+#include "ranks.h"
 
 #include <string.h>
 #include <sys/epoll.h>

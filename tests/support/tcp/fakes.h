@@ -6,7 +6,7 @@
 
 #include <netinet/in.h>
 
-#include "tcp_ranks.h"
+#include "ranks.h"
 
 /* The wire format, spelled out once more: these are the bytes that tcp.c describes. */
 struct card {

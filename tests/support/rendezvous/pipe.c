@@ -1,9 +1,9 @@
-#include "rendezvous_pipe.h"
+#include "pipe.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "rendezvous_net.h"
+#include "net.h"
 
 void pipe_clear(struct net_pipe *pipe)
 {

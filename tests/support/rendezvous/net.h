@@ -13,7 +13,7 @@
 
 #include "bootstrap/coordinator/coordinator.h"
 #include "bootstrap/participant/participant.h"
-#include "rendezvous_pipe.h"
+#include "pipe.h"
 
 #define RANKS_MAX 9
 #define NET_TIMEOUT_MS 1000
