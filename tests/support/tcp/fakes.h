@@ -1,6 +1,4 @@
-/*
- * Fakes: plain sockets that play a peer of tcp, byte by byte if need be.
- */
+/* Fakes: plain sockets in the place of a peer of the tcp transport. Failed calls fail the test. */
 #ifndef TCP_FAKES_H
 #define TCP_FAKES_H
 
@@ -8,7 +6,7 @@
 
 #include "ranks.h"
 
-/* The wire format, spelled out once more: these are the bytes that tcp.c describes. */
+/* The wire format. It is written here a second time, so that a test sees when it changes. */
 struct card {
 	uint32_t magic;
 	uint16_t version;
@@ -39,36 +37,41 @@ struct header {
 
 /* The card that the rank made for its peers. */
 struct card card_of(const struct rank *rank);
+/* An IPv4 socket, which the caller closes, as those of fake_bind() and fake_connect(). */
 int fake_socket(void);
+/* The socket's own address. */
 struct sockaddr_in fake_address(int fd);
-/* The other end of the fake's connection, which the endpoint holds. */
+/* The endpoint's descriptor of its connection with the fake. The endpoint owns it. */
 int fake_peer(int fake);
-/* A socket that is bound and does not listen (yet): its port is refused. */
+/* A socket that is bound to a port and does not listen yet: connections are refused. */
 int fake_bind(void);
+/* A connection to the first address on the rank's card. */
 int fake_connect(const struct rank *to);
-/* A card that leads to the fake's port, with a key of sevens. */
+/* A card with the fake's address. Each byte of its key is 7. */
 struct card fake_card(int fd);
+/* The valid first message of rank `from` to this rank. */
 struct hello fake_hello(const struct rank *to, int from);
 void fake_write(int fd, const void *bytes, size_t size);
+/* Receives `size` bytes, and advances the rank meanwhile. */
 void fake_read(int fd, struct rank *rank, void *bytes, size_t size);
-/* The endpoint closes the fake's connection, with or without a reset, and tells it nothing. */
+/* Asserts that the endpoint closes the connection, with or without a reset, and sends no byte. */
 void fake_is_rejected(int fd, struct rank *rank);
-/* Message number `number` on its wire, header and payload, into bytes; returns its size there. */
+/* Writes header and payload of a message into bytes. Returns the size of both. */
 size_t fake_message(unsigned char *bytes, unsigned number, unsigned key, size_t size);
 
-/* Rank 0 is real, rank 1 is the fake, and they are connected. */
+/* A connection between an endpoint, rank 0, and a fake, rank 1. */
 struct staged {
 	struct rank rank;
-	int listener, fd;
+	int listener, fd; /* the fake's; fd is connected */
 };
 
 void staged_open(struct staged *staged);
 void staged_close(struct staged *staged);
-/* Asserts how the link fails, from advance() alone. */
+/* Asserts that calls of advance() alone fail the link with this error and reason. */
 void staged_fails(struct staged *staged, int error, const char *reason);
-/* The same, while the layer above waits for a message. */
+/* The same with calls of recv(). */
 void staged_recv_fails(struct staged *staged, int error, const char *reason);
-/* The fake vanishes with a reset. */
+/* Closes the fake's connection with a reset. */
 void staged_reset(struct staged *staged);
 
 #endif

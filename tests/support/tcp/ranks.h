@@ -1,6 +1,4 @@
-/*
- * Ranks that speak tcp, in one thread: an endpoint and its link for each.
- */
+/* Ranks with an endpoint of the tcp transport and a link each, all in the calling thread. */
 #ifndef TCP_RANKS_H
 #define TCP_RANKS_H
 
@@ -14,7 +12,7 @@
 #define COMM 0x1122334455667788u
 #define PIECE 65536
 
-/* Asserts that the condition comes true in time, while `step` is done again and again. */
+/* Repeats `step` until the condition is true. Fails the test after fixture_wait_ms. */
 #define AWAIT(condition, step) \
 	do { \
 		uint64_t deadline = now_ms() + fixture_wait_ms; \
@@ -40,18 +38,22 @@ struct pair {
 
 /* Listens as rank `number` of eight. Returns the error of listen(); close the rank in any case. */
 int rank_listen(struct rank *rank, int number, const char *address, const char *interface);
+/* Opens the link to a peer with this card. */
 void rank_open(struct rank *rank, int peer, const void *card, size_t card_size);
 void rank_advance(struct rank *rank);
-/* 1000 times: long enough for all that has been sent to it. */
+/* Advances the rank 1000 times: enough to receive all bytes that were sent to it. */
 void rank_advance_long(struct rank *rank);
 void rank_close(struct rank *rank);
 void pair_advance(struct pair *pair);
+/* Two ranks with a connected link. Messages have at most piece_size bytes. */
 void pair_open_for(struct pair *pair, const char *address, size_t piece_size);
-/* With messages of at most PIECE bytes. */
+/* The same, with messages of at most PIECE bytes. */
 void pair_open(struct pair *pair, const char *address);
 void pair_close(struct pair *pair);
-/* Waits for message `key`, which may land in `into`, and checks it. Returns where it was shown. */
+/* Receives message `key` of `size` bytes, and checks it. The payload may land in `into`, if that is
+   not NULL. Returns the payload's address. */
 const void *rank_recv(struct rank *rank, unsigned key, size_t size, void *into, size_t into_size);
+/* Whether recv() returns a message. */
 bool rank_has_message(struct rank *rank);
 
 #endif
