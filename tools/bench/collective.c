@@ -14,80 +14,39 @@ static unsigned char *block(void *buffer, const struct bench_call *call, int k)
 	return (unsigned char *)buffer + (size_t)k * call->count * rondo_type_size(call->type);
 }
 
-/* ---- What must come out ---- */
-
-static size_t wrong_reduced(const struct bench_call *call)
+size_t bench_collective_wrong(const struct bench_call *call)
 {
+	const struct bench_collective *collective = call->collective;
+	bool gathers = collective->shape == BENCH_GATHER;
+	bool exchanges = collective->shape == BENCH_EXCHANGE;
+	bool scatters = collective->shape == BENCH_SCATTER;
 	struct bench_values values = values_of(call);
-	return bench_values_wrong(&values, call->recv, call->count, BENCH_REDUCED, 0);
+	size_t first = scatters || exchanges ? (size_t)call->rank * call->count : 0, wrong = 0;
+	int source;
+
+	if (collective->shape == BENCH_EMPTY)
+		return 0;
+	if (collective->rooted && (collective->reduces || gathers) && call->rank != call->root)
+		return 0; /* the root alone receives */
+	if (gathers || exchanges) {
+		for (int k = 0; k < call->size; k++)
+			wrong += bench_values_wrong(
+				&values, block(call->recv, call, k), call->count, k, first);
+		return wrong;
+	}
+	if (collective->reduces)
+		source = BENCH_REDUCED;
+	else if (collective->rooted)
+		source = call->root;
+	else
+		source = (call->rank + call->size - 1) % call->size;
+	return bench_values_wrong(&values, call->recv, call->count, source, first);
 }
 
-static size_t wrong_reduced_at_root(const struct bench_call *call)
+double bench_collective_factor(const struct bench_collective *collective, int size)
 {
-	return call->rank == call->root ? wrong_reduced(call) : 0;
+	return collective->passes ? collective->passes * (size - 1.0) / size : 1;
 }
-
-static size_t wrong_reduced_block(const struct bench_call *call)
-{
-	struct bench_values values = values_of(call);
-	return bench_values_wrong(
-		&values, call->recv, call->count, BENCH_REDUCED, (size_t)call->rank * call->count);
-}
-
-static size_t wrong_root_data(const struct bench_call *call)
-{
-	struct bench_values values = values_of(call);
-	return bench_values_wrong(&values, call->recv, call->count, call->root, 0);
-}
-
-static size_t wrong_root_block(const struct bench_call *call)
-{
-	struct bench_values values = values_of(call);
-	return bench_values_wrong(
-		&values, call->recv, call->count, call->root, (size_t)call->rank * call->count);
-}
-
-static size_t wrong_gathered(const struct bench_call *call)
-{
-	struct bench_values values = values_of(call);
-	size_t wrong = 0;
-
-	for (int k = 0; k < call->size; k++)
-		wrong += bench_values_wrong(&values, block(call->recv, call, k), call->count, k, 0);
-	return wrong;
-}
-
-static size_t wrong_gathered_at_root(const struct bench_call *call)
-{
-	return call->rank == call->root ? wrong_gathered(call) : 0;
-}
-
-static size_t wrong_exchanged(const struct bench_call *call)
-{
-	struct bench_values values = values_of(call);
-	size_t wrong = 0;
-
-	for (int k = 0; k < call->size; k++)
-		wrong += bench_values_wrong(&values, block(call->recv, call, k), call->count, k,
-			(size_t)call->rank * call->count);
-	return wrong;
-}
-
-static size_t wrong_from_previous(const struct bench_call *call)
-{
-	struct bench_values values = values_of(call);
-	int previous = (call->rank + call->size - 1) % call->size;
-
-	return bench_values_wrong(&values, call->recv, call->count, previous, 0);
-}
-
-static size_t wrong_nothing(const struct bench_call *call)
-{
-	(void)call;
-	return 0;
-}
-
-/* ---- Running it ---- */
 
 static int run_all_reduce(const struct bench_call *c)
 {
@@ -149,43 +108,18 @@ static int run_barrier(const struct bench_call *c)
 	return rondo_barrier(c->comm, c->stream);
 }
 
-/* ---- Bus bandwidth ---- */
-
-static double factor_one(int size)
-{
-	(void)size;
-	return 1;
-}
-
-static double factor_others(int size)
-{
-	return (size - 1.0) / size;
-}
-
-static double factor_others_twice(int size)
-{
-	return 2 * factor_others(size);
-}
-
-/* name, shape, reduces, rooted, in place, run, wrong, factor */
+/* name, shape, reduces, rooted, in place, passes, run */
 static const struct bench_collective collectives[] = {
-	{ "all_reduce", BENCH_WHOLE, true, false, true, run_all_reduce, wrong_reduced,
-		factor_others_twice },
-	{ "reduce_scatter", BENCH_SCATTER, true, false, true, run_reduce_scatter,
-		wrong_reduced_block, factor_others },
-	{ "all_gather", BENCH_GATHER, false, false, true, run_all_gather, wrong_gathered,
-		factor_others },
-	{ "broadcast", BENCH_WHOLE, false, true, true, run_broadcast, wrong_root_data, factor_one },
-	{ "reduce", BENCH_WHOLE, true, true, true, run_reduce, wrong_reduced_at_root, factor_one },
-	{ "alltoall", BENCH_EXCHANGE, false, false, true, run_all_to_all, wrong_exchanged,
-		factor_others },
-	{ "gather", BENCH_GATHER, false, true, true, run_gather, wrong_gathered_at_root,
-		factor_others },
-	{ "scatter", BENCH_SCATTER, false, true, true, run_scatter, wrong_root_block,
-		factor_others },
-	{ "sendrecv", BENCH_WHOLE, false, false, false, run_send_recv, wrong_from_previous,
-		factor_one },
-	{ "barrier", BENCH_EMPTY, false, false, false, run_barrier, wrong_nothing, factor_one },
+	{ "all_reduce", BENCH_WHOLE, true, false, true, 2, run_all_reduce },
+	{ "reduce_scatter", BENCH_SCATTER, true, false, true, 1, run_reduce_scatter },
+	{ "all_gather", BENCH_GATHER, false, false, true, 1, run_all_gather },
+	{ "broadcast", BENCH_WHOLE, false, true, true, 0, run_broadcast },
+	{ "reduce", BENCH_WHOLE, true, true, true, 0, run_reduce },
+	{ "alltoall", BENCH_EXCHANGE, false, false, true, 1, run_all_to_all },
+	{ "gather", BENCH_GATHER, false, true, true, 1, run_gather },
+	{ "scatter", BENCH_SCATTER, false, true, true, 1, run_scatter },
+	{ "sendrecv", BENCH_WHOLE, false, false, false, 0, run_send_recv },
+	{ "barrier", BENCH_EMPTY, false, false, false, 0, run_barrier },
 };
 
 const struct bench_collective *bench_collective_at(int i)

@@ -42,9 +42,8 @@ struct bench_collective {
 	bool reduces; /* takes an operation */
 	bool rooted; /* takes a root */
 	bool in_place; /* can run in place */
+	int passes; /* of the other ranks' data over a link; 0: all data passes once */
 	int (*run)(const struct bench_call *call);
-	size_t (*wrong)(const struct bench_call *call); /* wrong elements on this rank */
-	double (*factor)(int size);
 };
 
 /* By its name, in any spelling (all_to_all, alltoall); NULL: none. */
@@ -66,5 +65,10 @@ void bench_collective_place(struct bench_call *call, void *buffer);
 
 /* Fills this rank's send buffer. */
 void bench_collective_fill(const struct bench_call *call);
+/* Wrong elements in this rank's receive buffer. */
+size_t bench_collective_wrong(const struct bench_call *call);
+
+/* The factor from algorithm to bus bandwidth on `size` ranks. */
+double bench_collective_factor(const struct bench_collective *collective, int size);
 
 #endif

@@ -228,7 +228,7 @@ static int check_it(struct bench_call *call, int checks, struct bench_timing *ti
 			err = bench_mirror_download(call->mirror);
 		if (err)
 			return err;
-		wrong += call->collective->wrong(call);
+		wrong += bench_collective_wrong(call);
 	}
 	double all = (double)wrong; /* exact up to 2^53 elements */
 	int err = bench_agree(call->comm, &all, 1, RONDO_SUM);
@@ -253,7 +253,7 @@ static int measure_one(struct bench_call *call, const struct bench_options *opti
 		err = check_it(call, options->checks, timing);
 	timing->ran = true;
 	timing->algbw = (double)row->size / timing->time_us / 1e3;
-	timing->busbw = timing->algbw * call->collective->factor(call->size);
+	timing->busbw = timing->algbw * bench_collective_factor(call->collective, call->size);
 	return err;
 }
 
