@@ -517,7 +517,7 @@ static int finalize_unlike(struct rank_env *env)
 	return 0;
 }
 
-Test(finalize, brings_the_news_that_leaving_brings, .timeout = 60)
+Test(finalize, returns_the_errors_that_destroy_returns, .timeout = 60)
 {
 	struct world world = { .size = 2 };
 	struct rank_outcome outcomes[WORLD_MAX];

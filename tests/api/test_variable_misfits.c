@@ -88,7 +88,7 @@ static int take_another_way(struct rank_env *env)
 	return err == RONDO_MISMATCH ? 0 : 1;
 }
 
-Test(variable, counts_that_lead_to_another_algorithm_are_said_to_be_the_reason, .timeout = 60)
+Test(variable, counts_that_lead_to_another_algorithm_are_the_reason, .timeout = 60)
 {
 	struct world set = { .size = 4, .transport = "shm", .timeout_ms = 20000 };
 	struct rank_outcome outcomes[WORLD_MAX];

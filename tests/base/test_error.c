@@ -4,13 +4,13 @@
 
 #include "base/error.h"
 
-Test(error, a_failure_records_its_story_and_returns_its_code)
+Test(error, a_failure_records_its_reason_and_returns_its_code)
 {
 	cr_assert_eq(rd_fail(RONDO_DIED, "rank %d (%s) died", 3, "host b"), RONDO_DIED);
 	cr_assert_str_eq(rondo_last_error(), "rank 3 (host b) died");
 }
 
-Test(error, a_story_may_quote_the_one_before)
+Test(error, a_reason_may_quote_the_one_before)
 {
 	rd_fail(RONDO_BROKEN, "reset");
 	rd_fail(RONDO_BROKEN, "rank 1: %s", rondo_last_error());

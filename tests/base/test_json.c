@@ -103,7 +103,7 @@ Test(json, depth_is_bounded)
 	cr_assert(strstr(rondo_last_error(), "deep"));
 }
 
-Test(json, the_line_of_an_error_is_told)
+Test(json, the_line_of_an_error_is_reported)
 {
 	cr_assert_not(is_json("{\n\"a\":\n x}"));
 	cr_assert(!strncmp(rondo_last_error(), "text:3: ", 8), "%s", rondo_last_error());

@@ -58,7 +58,7 @@ static void expect_from_all(const char *text, const char *pattern)
 			"rank %d has no line \"%s\" in:\n%s", rank, pattern, text);
 }
 
-Test(logs, all_ranks_say_how_they_meet_and_what_they_found, .timeout = 60)
+Test(logs, all_ranks_log_how_they_meet_and_what_they_found, .timeout = 60)
 {
 	const char *text = log_of("INFO", "ALL", "mixed");
 
@@ -81,7 +81,7 @@ Test(logs, all_ranks_say_how_they_meet_and_what_they_found, .timeout = 60)
 	cr_expect_null(strstr(text, " RONDO WARN "), "%s", text);
 }
 
-Test(logs, all_ranks_say_by_which_transport_they_reach_each_other, .timeout = 60)
+Test(logs, all_ranks_log_by_which_transport_they_reach_each_other, .timeout = 60)
 {
 	const char *text = log_of("INFO", "ROUTE", "mixed");
 
@@ -112,13 +112,13 @@ Test(logs, rings_and_trees_are_those_of_each_channel, .timeout = 60)
 	expect_from_all(text, "Trees( \\[[0-3]\\] -?[0-9]/-?[0-9]->[0-3]->-?[0-9]){4}");
 }
 
-Test(logs, of_one_host_they_say_that_no_network_is_used, .timeout = 60)
+Test(logs, on_one_host_they_log_that_no_network_is_used, .timeout = 60)
 {
 	expect_from_all(
 		log_of("INFO", "NET", "shm"), "Using no network : all ranks are on one host");
 }
 
-Test(logs, of_one_channel_they_say_so_in_the_singular, .timeout = 60)
+Test(logs, one_channel_is_logged_in_the_singular, .timeout = 60)
 {
 	struct world world = { .size = 2, .transport = "shm" };
 	const char *text;
@@ -199,7 +199,7 @@ static int count(const char *text, int rank, const char *part)
 }
 
 /* Also where the library considered direct access, and its exchange cost more than it saved. */
-Test(logs, the_choice_of_an_algorithm_is_told_once, .timeout = 60)
+Test(logs, the_choice_of_an_algorithm_is_logged_once, .timeout = 60)
 {
 	const char *text = log_of("INFO", "PICK", "shm");
 
@@ -220,7 +220,7 @@ Test(logs, calls_are_traced, .timeout = 60)
 			"%s", text);
 }
 
-Test(logs, ranks_with_devices_say_how_these_reach_each_other, .timeout = 60)
+Test(logs, ranks_with_devices_log_how_these_reach_each_other, .timeout = 60)
 {
 	setenv("RONDO_DEVICE", "emulated:4", 1);
 
@@ -446,7 +446,7 @@ static bool said_alike(const struct kind *call, const struct kind *row)
 	return strstr(call->said_as, level) && strstr(call->said_as, subsystem);
 }
 
-Test(logs, the_page_lists_what_the_sources_can_say)
+Test(logs, the_page_lists_what_the_sources_can_log)
 {
 	list_all_calls();
 	list_rows();

@@ -30,7 +30,7 @@ static int check_members(struct control_rank *rank)
 	return control_leave(rank);
 }
 
-Test(control, ranks_meet_know_each_other_and_part, .timeout = 30)
+Test(control, ranks_meet_exchange_places_and_part, .timeout = 30)
 {
 	for (int size = 1; size <= RANKS_MAX; size++) {
 		int files = count_files();
@@ -186,7 +186,7 @@ Test(control, an_address_of_another_host_is_refused_in_rank_0, .timeout = 30)
 	control_expect(0, 1, RONDO_SETTING, "192.0.2.1:29500 is no address of this host");
 }
 
-Test(control, a_port_in_use_is_said, .timeout = 30)
+Test(control, a_port_in_use_is_reported, .timeout = 30)
 {
 	int port, fd = control_listen(&port), files = count_files();
 
@@ -209,7 +209,7 @@ Test(control, a_descriptor_that_does_not_listen_is_refused, .timeout = 30)
 	close(fd);
 }
 
-Test(control, another_world_size_is_told_to_all, .timeout = 30)
+Test(control, another_world_size_is_reported_to_all, .timeout = 30)
 {
 	control_prepare(3, control_no_call);
 	ranks[2].settings.size = 4;
@@ -217,7 +217,7 @@ Test(control, another_world_size_is_told_to_all, .timeout = 30)
 	control_expect(0, 3, RONDO_SETTING, "was started with WORLD_SIZE 4, rank 0");
 }
 
-Test(control, two_of_one_rank_are_told_to_all, .timeout = 30)
+Test(control, two_of_one_rank_are_reported_to_all, .timeout = 30)
 {
 	control_prepare(3, control_no_call);
 	ranks[2].settings.rank = 1;
@@ -225,7 +225,7 @@ Test(control, two_of_one_rank_are_told_to_all, .timeout = 30)
 	control_expect(0, 3, RONDO_SETTING, "two processes say they are rank 1: rank 1 (host");
 }
 
-Test(control, another_piece_size_is_told_to_all, .timeout = 30)
+Test(control, another_piece_size_is_reported_to_all, .timeout = 30)
 {
 	control_prepare(3, control_no_call);
 	ranks[1].settings.piece_size = 8192;

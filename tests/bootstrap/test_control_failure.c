@@ -100,7 +100,7 @@ static int idle_in_1(struct control_rank *rank)
 	return 0;
 }
 
-Test(control, of_a_silence_the_rank_that_did_not_join_is_the_reason, .timeout = 30)
+Test(control, after_a_timeout_the_rank_that_did_not_join_is_the_reason, .timeout = 30)
 {
 	control_prepare(3, idle_in_1);
 	control_run(3);

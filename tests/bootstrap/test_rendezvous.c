@@ -47,28 +47,28 @@ static void run_every_moment(int size, int victim, enum fault fault)
 	}
 }
 
-Test(rendezvous, a_death_at_any_moment_is_the_same_news_to_all, .timeout = 120)
+Test(rendezvous, a_death_at_any_moment_is_the_same_error_on_all, .timeout = 120)
 {
 	for (int size = 1; size <= 4; size++)
 		for (int victim = 0; victim < size; victim++)
 			run_every_moment(size, victim, DIES);
 }
 
-Test(rendezvous, a_stop_at_any_moment_is_the_same_news_to_all, .timeout = 120)
+Test(rendezvous, a_stop_at_any_moment_is_the_same_error_on_all, .timeout = 120)
 {
 	for (int size = 2; size <= 4; size++)
 		for (int victim = 0; victim < size; victim++)
 			run_every_moment(size, victim, STOPS);
 }
 
-Test(rendezvous, nonsense_at_any_moment_is_the_same_news_to_all, .timeout = 120)
+Test(rendezvous, corruption_at_any_moment_is_the_same_error_on_all, .timeout = 120)
 {
 	for (int size = 2; size <= 4; size++)
 		for (int victim = 1; victim < size; victim++)
 			run_every_moment(size, victim, CORRUPTS);
 }
 
-Test(rendezvous, a_death_among_fallbacks_is_the_same_news_to_all, .timeout = 120)
+Test(rendezvous, a_death_among_fallbacks_is_the_same_error_on_all, .timeout = 120)
 {
 	for (uint32_t seed = 1; seed <= 300; seed++) {
 		net_init(3, seed);

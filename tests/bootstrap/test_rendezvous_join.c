@@ -92,7 +92,7 @@ Test(rendezvous, who_comes_after_the_failure_learns_of_it)
 	net_expect_verdict(RONDO_SETTING, "has RONDO_PIECE 8192, rank 0");
 }
 
-Test(rendezvous, a_failed_gathering_is_over_once_all_have_heard_of_it)
+Test(rendezvous, a_failed_gathering_ends_once_the_error_has_reached_all)
 {
 	net_init(3, 1);
 	net.nodes[1].settings.piece_size = 8192;
@@ -240,7 +240,7 @@ Test(rendezvous, a_rank_that_is_refused_goes_after_the_strangers)
 	net_finish();
 }
 
-Test(rendezvous, a_stranger_that_talks_nonsense_is_dropped_without_a_word)
+Test(rendezvous, a_stranger_that_sends_invalid_bytes_is_dropped_without_an_answer)
 {
 	struct rd_coordinator *coordinator = net_coordinator();
 	struct rd_control_message message = { .kind = RD_CONTROL_READY };

@@ -76,7 +76,7 @@ static void join_only(int size)
 	cr_assert(net_run_until(all_joined));
 }
 
-Test(rendezvous, a_loss_of_a_rank_that_is_not_there_is_nonsense)
+Test(rendezvous, a_link_failure_of_an_absent_rank_is_an_invalid_message)
 {
 	join_only(3);
 	receive_link_failure(1, 3, 1);
@@ -84,7 +84,7 @@ Test(rendezvous, a_loss_of_a_rank_that_is_not_there_is_nonsense)
 		RONDO_PROTOCOL, "rank 1 (host h1, pid 101) sent bytes that make no sense");
 }
 
-Test(rendezvous, a_loss_between_others_is_nonsense)
+Test(rendezvous, a_link_failure_between_others_is_an_invalid_message)
 {
 	join_only(3);
 	receive_link_failure(0, 2, 2);
@@ -92,7 +92,7 @@ Test(rendezvous, a_loss_between_others_is_nonsense)
 		RONDO_PROTOCOL, "rank 1 (host h1, pid 101) sent bytes that make no sense");
 }
 
-Test(rendezvous, a_loss_by_a_rank_that_is_ready_is_nonsense)
+Test(rendezvous, a_link_failure_of_a_ready_rank_is_an_invalid_message)
 {
 	struct rd_link_limits limits = { 1000, true };
 
@@ -145,7 +145,7 @@ Test(rendezvous, a_round_of_looks_ends_when_all_have_looked_or_are_ready)
 	net_finish();
 }
 
-Test(rendezvous, losses_without_end_are_nonsense)
+Test(rendezvous, link_failures_without_end_are_invalid_messages)
 {
 	struct rd_control_message message = { .kind = RD_CONTROL_LINK_FAILED,
 		.link_failed = { 0, 1, 1, "", "broken" } };

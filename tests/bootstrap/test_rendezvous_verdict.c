@@ -58,7 +58,7 @@ static void expect_all_left(void)
 	net_finish();
 }
 
-Test(rendezvous, of_a_silence_the_mute_rank_is_the_reason)
+Test(rendezvous, after_a_timeout_the_rank_that_does_not_answer_is_the_reason)
 {
 	net_meet(4);
 	wait_in_circle();
@@ -69,7 +69,7 @@ Test(rendezvous, of_a_silence_the_mute_rank_is_the_reason)
 		"rank 2 (host h2, pid 102) waited 1 s for it in all_reduce #17");
 }
 
-Test(rendezvous, of_two_mute_ranks_the_blamed_one_is_the_reason)
+Test(rendezvous, among_two_ranks_that_do_not_answer_the_reported_one_is_the_reason)
 {
 	net_meet(4);
 	for (int i = 0; i < 4; i++)
@@ -80,7 +80,7 @@ Test(rendezvous, of_two_mute_ranks_the_blamed_one_is_the_reason)
 	net_expect_verdict(RONDO_TIMEOUT, "rank 3 (host h3, pid 103) does not answer");
 }
 
-Test(rendezvous, of_a_silence_the_rank_that_has_not_joined_is_the_reason)
+Test(rendezvous, after_a_timeout_the_rank_that_has_not_joined_is_the_reason)
 {
 	net_meet(4);
 	wait_in_circle();
@@ -91,7 +91,7 @@ Test(rendezvous, of_a_silence_the_rank_that_has_not_joined_is_the_reason)
 		"rank 3 (host h3, pid 103) waited 1 s for it in all_reduce #17");
 }
 
-Test(rendezvous, of_a_silence_the_rank_that_waits_for_nobody_is_the_reason)
+Test(rendezvous, after_a_timeout_the_rank_that_waits_for_nobody_is_the_reason)
 {
 	net_meet(4);
 	is_in_call(0, 17, 1);
@@ -102,7 +102,7 @@ Test(rendezvous, of_a_silence_the_rank_that_waits_for_nobody_is_the_reason)
 	net_expect_verdict(RONDO_TIMEOUT, "rank 2 (host h2, pid 102) holds up all_reduce #17");
 }
 
-Test(rendezvous, of_a_silence_without_a_reason_the_report_stands)
+Test(rendezvous, after_a_timeout_without_a_reason_the_report_stands)
 {
 	net_meet(3);
 	wait_in_circle();
@@ -174,7 +174,7 @@ Test(rendezvous, unequal_goodbyes_are_found)
 		"#0, but did not make the same calls");
 }
 
-Test(rendezvous, a_report_that_nobody_hears_stands_by_itself)
+Test(rendezvous, a_report_that_nobody_receives_stands_by_itself)
 {
 	const char *reason;
 	int64_t began_ms;
@@ -237,7 +237,7 @@ Test(rendezvous, a_death_that_the_kernel_reports_needs_no_closed_connection)
 	net_expect_verdict(RONDO_DIED, "rank 2 (host h2, pid 102) died");
 }
 
-Test(rendezvous, the_death_of_rank_0_is_each_ranks_own_news)
+Test(rendezvous, each_rank_finds_the_death_of_rank_0_itself)
 {
 	const char *reason;
 

@@ -293,7 +293,7 @@ Test(spawn, the_death_of_the_parent_ends_the_ranks, .timeout = 30)
 	cr_assert_eq(ended, 2, "a rank outlives its parent");
 }
 
-Test(spawn, nonsense_is_refused_with_a_reason)
+Test(spawn, invalid_arguments_are_refused_with_a_reason)
 {
 	cr_assert_eq(rondo_spawn(0, write_env, NULL), RONDO_INVALID);
 	cr_assert_str_eq(rondo_last_error(), "rondo_spawn: size 0 is not in 1..65536");

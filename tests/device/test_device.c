@@ -383,7 +383,7 @@ Test(device, streams_leave_nothing_behind)
 	cr_expect_eq(contract_open_files(), files);
 }
 
-Test(device, a_stream_that_is_asked_does_not_wait)
+Test(device, a_query_of_a_stream_does_not_wait)
 {
 	const struct rd_device_ops *ops = use_devices("emulated:1");
 	void *stream = stream_on(ops, 0);

@@ -60,7 +60,7 @@ Test(signature, tells_which_algorithms_two_ranks_run)
 		"rank 3 runs all_reduce #7 of 100 f32 sum by ring, rank 2 by tree: ");
 }
 
-Test(signature, tells_who_asks_for_direct_access)
+Test(signature, reports_who_needs_direct_access)
 {
 	struct rd_signature asks = by("ring", 0);
 
@@ -105,7 +105,7 @@ static int run_by_another(struct rank_env *env)
 	return run_otherwise(env, "by doubling");
 }
 
-Test(signature, ranks_that_run_two_algorithms_are_told_which, .timeout = 60)
+Test(signature, ranks_that_run_two_algorithms_receive_both_names, .timeout = 60)
 {
 	struct world world = { .size = 2, .algo = "doubling", .timeout_ms = 20000 };
 	struct rank_outcome outcomes[WORLD_MAX];

@@ -47,7 +47,7 @@ static int meet_once(struct rank_env *env)
 }
 
 /* One log line has the way of a comm's calls on devices, and its reason. */
-Test(gpu, the_way_that_is_taken_is_told_with_its_reason, .timeout = 60)
+Test(gpu, the_way_that_is_taken_is_logged_with_its_reason, .timeout = 60)
 {
 	static const struct {
 		struct variant variant;

@@ -63,7 +63,7 @@ static char *read_file(const char *path)
 	return text;
 }
 
-Test(bench, the_checkers_of_this_file_tell_right_from_wrong)
+Test(bench, the_checkers_of_this_file_distinguish_right_from_wrong)
 {
 	cr_assert(is_json("{\"a\": [1, -2.5e3, null, {\"b\\\"\": \"c\"}], \"d\": {}}"));
 	cr_assert_not(is_json("{\"a\": 1,}"));

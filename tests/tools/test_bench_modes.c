@@ -32,7 +32,7 @@ static double number_after(const char *text, const char *words)
 	return strtod(at + strlen(words), NULL);
 }
 
-Test(bench, init_tells_the_time_and_the_memory_of_a_comm, .timeout = 120)
+Test(bench, init_prints_the_time_and_the_memory_of_a_comm, .timeout = 120)
 {
 	struct bench_outcome *outcome = run_bench("init --ranks 2 -n 3");
 	const char *text = outcome->text;

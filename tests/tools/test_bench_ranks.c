@@ -123,7 +123,7 @@ Test(bench, an_interrupted_run_leaves_no_process, .timeout = 60)
 	}
 }
 
-Test(bench, what_is_wrong_on_every_rank_is_said_once, .timeout = 30)
+Test(bench, an_error_of_every_rank_is_reported_once, .timeout = 30)
 {
 	static const char *const options[] = { "--ranks 3 --algo bogus",
 		"--ranks 2 -t 2 --algo bogus", "-t 3 --algo bogus", "--ranks 3 --device" };

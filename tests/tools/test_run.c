@@ -64,7 +64,7 @@ Test(run, a_choice_of_threads_is_respected, .timeout = 30)
 	cr_assert_eq(lseek(run.err, 0, SEEK_END), 0, "there was nothing to say");
 }
 
-Test(run, one_thread_on_one_processor_is_nothing_to_tell_of, .timeout = 30)
+Test(run, one_thread_on_one_processor_is_not_reported, .timeout = 30)
 {
 	struct program run = program_files();
 	cpu_set_t all, one;
@@ -152,7 +152,7 @@ Test(run, ranks_of_two_nodes_all_reduce, .timeout = 60)
 	assert_contains(nodes[1].out, "rank 1 of 4: the sum is 10\n");
 }
 
-Test(run, a_port_in_use_is_said_before_any_rank_runs, .timeout = 30)
+Test(run, a_port_in_use_is_reported_before_any_rank_runs, .timeout = 30)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET,
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };

@@ -56,7 +56,7 @@ Test(run, bad_arguments_get_one_clear_line_and_2, .timeout = 30)
 	}
 }
 
-Test(run, a_program_that_is_not_there_is_said_once_as_a_shell_would, .timeout = 30)
+Test(run, a_missing_program_is_reported_once_as_by_a_shell, .timeout = 30)
 {
 	struct program run = program_files();
 	char *text;

@@ -73,7 +73,7 @@ Test(run, a_failed_rank_ends_the_others_and_what_they_started, .timeout = 60)
 	assert_contains(run.err, ") is still there 1 s later: killing it\n");
 }
 
-Test(run, survivors_may_speak_before_they_are_ended, .timeout = 30)
+Test(run, survivors_may_write_before_they_are_ended, .timeout = 30)
 {
 	struct program run = program_files();
 	int err = pipe_from(&run.err), go = pipe_to_fd_8();
@@ -199,7 +199,7 @@ Test(run, the_ranks_stop_and_continue_with_the_launcher, .timeout = 30)
 }
 
 /* A rank's line ends the poll() under way; the next poll() fails. */
-Test(run, ranks_that_cannot_be_waited_for_are_killed_and_it_says_why, .timeout = 60)
+Test(run, ranks_that_cannot_be_waited_for_are_killed_with_a_reason, .timeout = 60)
 {
 	struct program run = program_files();
 	int out = pipe_from(&run.out), go = pipe_to_fd_8();

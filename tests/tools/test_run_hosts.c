@@ -104,7 +104,7 @@ Test(run_hosts, node_0_is_found_by_its_name, .timeout = 120)
 	assert_two_nodes_work(&(struct hosts_shape){ .count = 2 }, "host0");
 }
 
-Test(run_hosts, node_0_is_found_by_its_address_where_no_host_knows_any_name, .timeout = 120)
+Test(run_hosts, node_0_is_found_by_its_address_where_no_name_resolves, .timeout = 120)
 {
 	assert_two_nodes_work(&(struct hosts_shape){ .count = 2, .nameless = true }, "10.7.0.1");
 }
@@ -119,7 +119,7 @@ Test(run_hosts, or_without_brackets, .timeout = 120)
 	assert_two_nodes_work(&(struct hosts_shape){ .count = 2, .v6_only = true }, "fd07:0::1");
 }
 
-Test(run_hosts, a_name_may_come_to_be_known_later, .timeout = 120)
+Test(run_hosts, a_name_may_resolve_later, .timeout = 120)
 {
 	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2 });
 	struct job here = {
@@ -498,7 +498,7 @@ Test(run_hosts, a_cable_that_is_pulled_ends_the_launchers_on_both_sides, .timeou
 	hosts_destroy(hosts);
 }
 
-Test(run_hosts, a_master_whose_name_one_host_does_not_know_is_said_there_and_missed_here,
+Test(run_hosts, a_master_whose_name_one_host_cannot_resolve_is_reported_there_and_missed_here,
 	.timeout = 120)
 {
 	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2 });
@@ -520,7 +520,7 @@ Test(run_hosts, a_master_whose_name_one_host_does_not_know_is_said_there_and_mis
 	hosts_destroy(hosts);
 }
 
-Test(run_hosts, nodes_with_different_numbers_of_ranks_are_told_so, .timeout = 120)
+Test(run_hosts, nodes_with_different_numbers_of_ranks_report_it, .timeout = 120)
 {
 	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2 });
 	struct job here = {
@@ -539,7 +539,7 @@ Test(run_hosts, nodes_with_different_numbers_of_ranks_are_told_so, .timeout = 12
 	hosts_destroy(hosts);
 }
 
-Test(run_hosts, a_name_that_leads_nobody_but_node_0_to_itself_is_said, .timeout = 120)
+Test(run_hosts, a_name_that_leads_only_node_0_to_itself_is_reported, .timeout = 120)
 {
 	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 1, .nameless = true });
 	struct job job = {

@@ -146,7 +146,7 @@ Test(topo, this_machine_is_shown)
 	run_free(&shown);
 }
 
-Test(topo, what_was_not_found_is_told_to_those_who_ask)
+Test(topo, missing_parts_are_logged_with_rondo_debug)
 {
 	setenv("RONDO_DEBUG", "INFO", 1);
 	struct run shown = run(NULL);
@@ -409,7 +409,7 @@ Test(topo, bad_files_are_refused_in_one_line)
 	assert_refused(run("--dump", "/none/none.json", NULL), 1, "cannot write /none/none.json");
 }
 
-Test(topo, a_full_disk_is_told)
+Test(topo, a_full_disk_is_reported)
 {
 	struct program program = program_files();
 

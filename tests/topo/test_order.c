@@ -43,7 +43,7 @@ static const char *order_of(int size, int channel)
 	return text;
 }
 
-Test(order, ranks_that_know_nothing_of_their_places_keep_their_order)
+Test(order, ranks_without_places_keep_their_order)
 {
 	for (int rank = 0; rank < 4; rank++)
 		put(rank, "a", -1, 0, "");

@@ -50,7 +50,7 @@ Test(place, here_is_this_process_on_a_named_host)
 	cr_assert_geq(here.gpu, -1);
 }
 
-Test(place, the_host_is_told_by_boot_and_network)
+Test(place, boot_and_network_identify_the_host)
 {
 	struct rd_place here;
 	char boot[64] = "", wanted[128];
@@ -89,7 +89,7 @@ Test(place, another_network_namespace_is_another_host, .timeout = 10)
 	cr_assert_str_eq(here.host_name, there.host_name);
 }
 
-Test(place, a_host_may_be_pretended)
+Test(place, a_host_may_be_emulated)
 {
 	struct rd_place a, b, here;
 	struct rd_settings settings = { .host = "a" };

@@ -255,7 +255,7 @@ Test(probe, network_devices_are_read)
 	cr_assert_eq(host.nic_count, 2, "mlx5_0, of which ib0 is another face, and eth0");
 }
 
-Test(probe, threads_of_cores_are_not_read_where_nobody_asks)
+Test(probe, threads_of_cores_are_read_on_demand_only)
 {
 	struct rd_probe quick = made_up;
 
@@ -319,7 +319,7 @@ Test(probe, libraries_that_are_others_count_as_missing)
 	cr_assert_eq(host.gpu_count, 0);
 }
 
-Test(probe, cuda_is_asked_where_nvml_does_not_answer)
+Test(probe, cuda_is_queried_where_nvml_fails)
 {
 	setenv("FAKE_NVML", "silent", 1);
 	put_server();
@@ -334,7 +334,7 @@ Test(probe, cuda_is_asked_where_nvml_does_not_answer)
 	cr_assert_eq(rd_gpu_distance(&host, 0, 1, NULL), RD_SYS);
 }
 
-Test(probe, a_gpu_that_nvml_does_not_tell_of_is_left_out)
+Test(probe, a_gpu_that_nvml_does_not_list_is_left_out)
 {
 	setenv("FAKE_NVML", "lame", 1);
 	put_server();
@@ -388,7 +388,7 @@ Test(probe, a_node_of_memory_alone_is_a_node)
 	cr_assert_eq(host.numa_count, 3);
 }
 
-Test(probe, a_port_that_tells_no_state_is_left_out)
+Test(probe, a_port_without_a_state_is_left_out)
 {
 	put_rdma("mlx5_9", "pci0000:84/0000:84:00.0/0000:86:00.0", NULL, "?");
 	const char *log = probe(&made_up);
@@ -398,7 +398,7 @@ Test(probe, a_port_that_tells_no_state_is_left_out)
 	cr_assert_not(rd_nic_up(&host, &host.rdma[0].device));
 }
 
-Test(probe, files_of_nonsense_are_survived)
+Test(probe, files_of_random_bytes_are_survived)
 {
 	put_server();
 	put("?", "sys/devices/system/cpu/cpu0/topology/physical_package_id");

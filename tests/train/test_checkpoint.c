@@ -174,7 +174,7 @@ Test(checkpoint, one_that_cannot_be_written_leaves_the_one_before)
 	model_destroy(model);
 }
 
-Test(checkpoint, where_none_can_be_written_is_known_beforehand)
+Test(checkpoint, a_path_that_cannot_be_written_fails_beforehand)
 {
 	struct model *model = make_model(1);
 	save(model, 3);

@@ -151,7 +151,7 @@ Test(draw, a_set_that_is_there_already_stays)
 	data_destroy(train);
 }
 
-Test(draw, half_a_set_is_said_and_left_alone)
+Test(draw, half_a_set_is_reported_and_left_alone)
 {
 	cr_assert_eq(mkdir(scratch_path("drawn"), 0755), 0);
 	scratch_write("drawn/train-images-idx3-ubyte", "mine", 4);
@@ -160,7 +160,7 @@ Test(draw, half_a_set_is_said_and_left_alone)
 	cr_assert_eq(scratch_count(), 2);
 }
 
-Test(draw, a_place_that_cannot_be_written_is_said)
+Test(draw, a_place_that_cannot_be_written_is_reported)
 {
 	cr_assert_neq(draw_set(scratch_path("no/such/dir"), 10, 10, 1), 0);
 	cr_assert(strstr(failure(), "no/such/dir"), "%s", failure());

@@ -129,7 +129,7 @@ Test(train, a_checkpoint_of_two_ranks_resumes_on_four)
 	finish_job(&four);
 }
 
-Test(train, what_one_rank_finds_wrong_ends_all_with_one_story)
+Test(train, an_error_of_one_rank_ends_all_with_one_reason)
 {
 	struct job missing = make_job(), uneven = make_job(), lost = make_job();
 	missing.options.data = scratch_path("nothing");

@@ -126,7 +126,7 @@ Test(world, alone_there_is_nothing_to_do)
 	cr_assert_eq(world_close(&world, 1), 1);
 }
 
-Test(world, why_one_failed_is_told_to_the_others)
+Test(world, the_reason_of_a_failure_reaches_all_ranks)
 {
 	cr_assert_neq(rondo_spawn(SIZE, run_rank_and_stay, fail_on_rank_1), 0);
 	cr_assert_str_eq(shared->reasons[1], "rank 1 has no more paper");
@@ -134,7 +134,7 @@ Test(world, why_one_failed_is_told_to_the_others)
 	cr_assert(strstr(shared->reasons[2], "no more paper"), "%s", shared->reasons[2]);
 }
 
-Test(world, what_many_find_wrong_one_says)
+Test(world, one_rank_reports_an_error_of_many)
 {
 	cr_assert_eq(rondo_spawn(SIZE, run_rank, agree_on_success), 0);
 	cr_assert_neq(rondo_spawn(SIZE, run_rank_and_stay, agree_on_failure), 0);

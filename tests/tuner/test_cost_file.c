@@ -197,7 +197,7 @@ Test(cost_file, what_is_kept_is_found_under_its_key_alone)
 	cr_assert_not(rd_cost_file_find("", "c", &found));
 }
 
-Test(cost_file, a_file_goes_before_what_this_process_knows)
+Test(cost_file, a_file_precedes_what_this_process_has_measured)
 {
 	struct rd_costs ours = made_up(7), theirs = made_up(100), found;
 	char text[2048], section[2 * 2048 + 16];
@@ -348,7 +348,7 @@ static int files_beside(void)
 	return count;
 }
 
-Test(cost_file, a_file_that_cannot_grow_stays_as_it_was_and_the_reason_is_said)
+Test(cost_file, a_file_that_cannot_grow_stays_as_it_was_and_the_reason_is_logged)
 {
 	struct rd_costs one = made_up(7), other = made_up(100), found;
 	struct rlimit limit;
