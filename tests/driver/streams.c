@@ -75,7 +75,7 @@ EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *argum
 	if (current() < 0 || !stream)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	wait_for_locks();
-	/* Nothing is queued, so whoever hears of it may free the argument. */
+	/* Nothing is queued, so the caller may free the argument after this error. */
 	if (is_lost())
 		return CUDA_ERROR_LAUNCH_FAILED;
 	return rd_emulated.run(current(), stream, &work) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;

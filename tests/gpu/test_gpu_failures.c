@@ -1,5 +1,5 @@
 /* ctest label: threads */
-/* Calls on device memory that fail: every rank hears of it, by every way. */
+/* Calls on device memory that fail: every rank receives the error, in every variant. */
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 #include "variants.h"
 #include "base/futex.h"
 
-/* Rank 1 makes one call and then does something else; the news of that may come to others when they
+/* Rank 1 makes one call and then does something else. That error may reach other ranks while they
    are still in the first call. */
 static int call_until_it_fails(struct rank_env *env, struct memory *memory)
 {
@@ -205,7 +205,7 @@ Test(gpu_failures, different_calls_are_a_mismatch_on_every_rank, .timeout = 120)
 /* A wrong end shows within this time, or hardly ever. */
 #define MOMENT_MS 200
 
-/* Waits until this rank has heard of it; what it was. */
+/* Polls until the comm has failed. Returns its error. */
 static int end_of(rondo_comm *comm)
 {
 	int err = rondo_comm_error(comm);

@@ -152,8 +152,7 @@ Test(gpu_messages, long_messages_go_in_many_pieces, .timeout = 120)
 	}
 }
 
-/* On the emulated driver, which is told of the machine by EMULATED_TOPOLOGY, this is run as well.
- */
+/* The same test runs on the emulated driver, where EMULATED_TOPOLOGY names the machine. */
 static const char *neighbours(void)
 {
 	return getenv("EMULATED_TOPOLOGY") ? "cuda"

@@ -18,7 +18,7 @@ static int expect_reason(struct rank_env *env)
 	return 0;
 }
 
-/* Until the comm is over, as a program that does something else hears of it. */
+/* Polls until the comm has failed, as a program does between calls. Returns its error. */
 static int wait_for_the_end(struct rank_env *env)
 {
 	int err = 0;

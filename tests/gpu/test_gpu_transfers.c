@@ -419,7 +419,7 @@ static int out_of_reach(struct rank_env *env)
 		wrong = exchange_all(env);
 	if (!wrong)
 		wrong = shift_much(env);
-	/* Offered it was: the receiver must know. */
+	/* Staged transfers are offered, too: the receiver needs the offer. */
 	if (!wrong && env->rank != 2 && !went_directly(env, 2, 3 * MESSAGES + 3 * (env->rank == 1)))
 		wrong = world_report(env, "nothing was offered");
 	close_memory(&memory);
