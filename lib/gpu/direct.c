@@ -20,49 +20,49 @@ static bool runs_on_devices(const struct rd_algorithm *algorithm)
 	return algorithm->on_devices;
 }
 
-/* NULL: there is none. */
-static const struct rd_plan *plan_for(struct rd_gpu *gpu, const struct rd_problem *given)
+/* *plan: NULL where no algorithm runs on devices. */
+static int plan_for(struct rd_gpu *gpu, const struct rd_problem *given, const struct rd_plan **plan)
 {
-	struct rd_plan **plan = &gpu->plans[given->collective][given->root];
+	struct rd_plan **kept = &gpu->plans[given->collective][given->root];
 	struct rd_problem problem = *given;
+	int err = 0;
 
 	problem.layout = NULL;
-	if (*plan)
-		return *plan;
+	if (!*kept) {
+		const struct rd_algorithm *algorithm = rd_algorithm_with(&problem, runs_on_devices);
 
-	const struct rd_algorithm *algorithm = rd_algorithm_with(&problem, runs_on_devices);
-
-	if (!algorithm)
-		return NULL;
-	if (rd_plan_create(plan, algorithm, &problem))
-		*plan = NULL;
-	rd_warn_of_replacement(gpu->comm, given->collective, algorithm->name,
-		"kernels run by direct access (RONDO_KERNEL)");
-	return *plan;
+		err = algorithm ? rd_plan_create(kept, algorithm, &problem) : 0;
+		if (algorithm && !err)
+			rd_warn_of_replacement(gpu->comm, given->collective, algorithm->name,
+				"kernels run by direct access (RONDO_KERNEL)");
+	}
+	*plan = *kept;
+	return err;
 }
 
 /* Decides by facts that all ranks share, so that all do the same. */
-bool rd_gpu_work(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work *work)
+int rd_gpu_work(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work *work, bool *direct)
 {
 	bool meets = call->problem.collective == RD_BARRIER;
 	bool empty = call->count == 0 && !call->vcounts && !meets;
 
+	*direct = false;
 	/* A function of the program's runs on no device. */
 	if (gpu->kernel == RD_KERNEL_STAGED || gpu->messages || empty ||
 		(call->user_op && call->user_op->combine))
-		return false;
+		return 0;
 
-	const struct rd_plan *plan = meets ? NULL : plan_for(gpu, &call->problem);
+	const struct rd_plan *plan = NULL;
+	int err = meets ? 0 : plan_for(gpu, &call->problem, &plan);
 
-	if (!plan && !meets)
-		return false;
+	if (err || (!plan && !meets))
+		return err;
 	memset(work, 0, sizeof(*work));
 	work->abort_flag = &gpu->host_flags->abort_flag;
 	/* The same on all ranks: algorithms with `on_devices` write plans that devices run. */
-	bool works = rd_work_plan(work, plan, call);
-
-	assert(works);
-	return works;
+	*direct = rd_work_plan(work, plan, call);
+	assert(*direct);
+	return 0;
 }
 
 /* Bytes for each block of a kernel, up to the number of blocks. */

@@ -199,44 +199,49 @@ static bool links_are_there(const struct rd_messages *messages, const struct rd_
 	return true;
 }
 
-/* Whether the algorithm's plan runs on every rank; *own: this rank's plan, if so. */
-static bool can_run(struct rd_messages *messages, const struct rd_algorithm *algorithm,
+/* Returns 1 if the algorithm's plan runs on every rank, 0 if not; *own: this rank's plan, if so.
+   RONDO_MEMORY: this rank has no memory to find out. */
+static int can_run(struct rd_messages *messages, const struct rd_algorithm *algorithm,
 	const struct rd_problem *problem, struct rd_plan **own)
 {
 	struct rd_problem there = *problem;
-	bool can = !algorithm->direct_access && rd_algorithm_can(algorithm, problem) > 0;
+	int can = algorithm->direct_access ? 0 : rd_algorithm_can(algorithm, problem);
 
 	*own = NULL;
-	for (there.rank = 0; there.rank < there.size && can; there.rank++) {
+	for (there.rank = 0; there.rank < there.size && can == 1; there.rank++) {
 		struct rd_plan *plan;
+		int err = rd_plan_create(&plan, algorithm, &there);
 
-		can = rd_plan_create(&plan, algorithm, &there) == 0;
-		if (!can)
-			break;
-		can = links_are_there(messages, plan);
+		if (err)
+			can = err == RONDO_MEMORY ? err : 0;
+		else
+			can = links_are_there(messages, plan);
 		if (there.rank == problem->rank)
 			*own = plan;
 		else
 			rd_plan_destroy(plan);
 	}
-	if (!can) {
+	if (can != 1) {
 		rd_plan_destroy(*own);
 		*own = NULL;
 	}
 	return can;
 }
 
-/* The first in the table is the ring, which moves the fewest bytes. */
-static struct rd_plan *find_plan(struct rd_messages *messages, const struct rd_problem *problem)
+/* *plan: of the first algorithm that can run, NULL for none. The first in the table is the ring,
+   which moves the fewest bytes. */
+static int find_plan(
+	struct rd_messages *messages, const struct rd_problem *problem, struct rd_plan **plan)
 {
 	const char *named = messages->gpu->comm->settings.algo;
-	struct rd_plan *plan = NULL;
+	int can = 0;
 
-	for (int round = *named ? 0 : 1; round < 2 && !plan; round++)
-		for (int i = 0; rd_algorithms[i] && !plan; i++)
+	*plan = NULL;
+	for (int round = *named ? 0 : 1; round < 2 && can == 0; round++)
+		for (int i = 0; rd_algorithms[i] && can == 0; i++)
 			if (round == 1 || strcmp(named, rd_algorithms[i]->name) == 0)
-				can_run(messages, rd_algorithms[i], problem, &plan);
-	return plan;
+				can = can_run(messages, rd_algorithms[i], problem, plan);
+	return can == 1 ? 0 : can;
 }
 
 /* Writes the moves of all plans one after the other, or counts them where moves is NULL. */
@@ -308,17 +313,18 @@ static int make_plans(struct rd_messages *messages)
 	struct rd_problem problem = { .rank = messages->gpu->comm->rank,
 		.size = messages->gpu->comm->size,
 		.layout = &messages->ring };
+	int err = 0;
 
-	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++) {
+	for (int i = 0; i < RD_COLLECTIVE_COUNT && !err; i++) {
 		if (i == RD_TRANSFER)
 			continue;
 		problem.collective = i;
-		for (problem.root = 0; problem.root < problem.size; problem.root++)
+		for (problem.root = 0; problem.root < problem.size && !err; problem.root++)
 			if (problem.root == 0 || rd_collective_has_root(i))
-				messages->plans[i][problem.root].plan =
-					find_plan(messages, &problem);
+				err = find_plan(
+					messages, &problem, &messages->plans[i][problem.root].plan);
 	}
-	return upload_plans(messages);
+	return err ? err : upload_plans(messages);
 }
 
 bool rd_messages_can(struct rd_messages *messages, const struct rd_problem *problem)

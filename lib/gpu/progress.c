@@ -151,12 +151,13 @@ static void watch_launched(struct rd_progress_thread *progress)
 static int run_collective(struct rd_progress_thread *progress, struct rd_task *task)
 {
 	struct rd_work work;
-	bool direct = rd_gpu_work(progress->gpu, &task->call, &work);
-	int err = 0;
+	bool direct;
+	int err = rd_gpu_work(progress->gpu, &task->call, &work, &direct);
 
-	if (direct) {
+	if (err || direct) {
 		rd_turn_begin(task);
-		err = rd_gpu_watch(progress->gpu);
+		if (!err)
+			err = rd_gpu_watch(progress->gpu);
 		if (!err)
 			err = rd_direct_exchange(progress->gpu, &task->call, false, &work, &direct);
 		if (!err && direct)

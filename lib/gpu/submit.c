@@ -194,9 +194,13 @@ static int capture_transfers(struct rd_gpu *gpu, struct rd_device_stream *device
 static int capture(struct rd_gpu *gpu, struct rd_device_stream *device_stream, struct rd_task *task)
 {
 	struct rd_work work;
-	const char *why = why_not_captured(gpu, rd_gpu_work(gpu, &task->call, &work));
-	int err;
+	const char *why;
+	bool direct;
+	int err = rd_gpu_work(gpu, &task->call, &work, &direct);
 
+	if (err)
+		return rd_comm_fail(gpu->comm, err, gpu->comm->rank);
+	why = why_not_captured(gpu, direct);
 	if (why)
 		return rd_fail(RONDO_UNSUPPORTED, "%s cannot be captured in a graph: %s",
 			rd_collective_name(task->call.problem.collective), why);
@@ -262,6 +266,7 @@ static int submit(
 {
 	struct rd_gpu *gpu = tasks->comm->gpu;
 	struct rd_work work;
+	bool direct = false;
 	int err = rd_device_stream_watch(device_stream, gpu->async_error);
 
 	if (!err && atomic_load(&gpu->comm->failed))
@@ -272,7 +277,11 @@ static int submit(
 		return run_alone(device_stream, tasks);
 	if (gpu->one_process && is_transfer(tasks))
 		return rd_transfers_launch(gpu, device_stream, tasks, count, NULL);
-	if (gpu->one_process && rd_gpu_work(gpu, &tasks->call, &work))
+	if (gpu->one_process)
+		err = rd_gpu_work(gpu, &tasks->call, &work, &direct);
+	if (err)
+		return rd_comm_fail(gpu->comm, err, gpu->comm->rank);
+	if (direct)
 		return launch(gpu, device_stream, tasks, &work);
 	/* Blocks of different lengths and factors are the host's. */
 	if (gpu->messages && !is_transfer(tasks) && rd_call_is_ordinary(&tasks->call) &&

@@ -277,6 +277,7 @@ static int only_functions_are_staged(struct rank_env *env)
 {
 	const struct variant *variant = env->argument;
 	struct rd_work work;
+	bool direct;
 	struct rd_user_op function = { .combine = subtract };
 
 	if (env->create_error)
@@ -287,12 +288,13 @@ static int only_functions_are_staged(struct rank_env *env)
 			.op = RONDO_LXOR,
 			.count = 100 };
 
-		if (rd_gpu_work(env->comm->gpu, &call, &work) !=
-			(variant->becomes == RD_KERNEL_FUSED ||
-				variant->becomes == RD_KERNEL_STEPPED))
+		TRY(rd_gpu_work(env->comm->gpu, &call, &work, &direct));
+		if (direct != (variant->becomes == RD_KERNEL_FUSED ||
+				      variant->becomes == RD_KERNEL_STEPPED))
 			return world_report(env, "%s", rd_collective_name(collective));
 		call.user_op = &function;
-		if (rd_gpu_work(env->comm->gpu, &call, &work))
+		TRY(rd_gpu_work(env->comm->gpu, &call, &work, &direct));
+		if (direct)
 			return world_report(
 				env, "%s by a function", rd_collective_name(collective));
 	}
@@ -316,8 +318,9 @@ static bool is_small(
 		.count = (RD_LL_BUFFER_SIZE / 8 - 1) / (size_t)rd_blocks(&problem) + too_many,
 		.vcounts = vcounts };
 	struct rd_work work;
+	bool direct;
 
-	rd_gpu_work(env->comm->gpu, &call, &work);
+	rd_gpu_work(env->comm->gpu, &call, &work, &direct);
 	rd_gpu_fuse(env->comm->gpu, &call, &work);
 	return work.small;
 }
