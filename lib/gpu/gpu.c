@@ -32,7 +32,8 @@ static const char *kernel_name(enum rd_kernel kernel)
 	return names[kernel];
 }
 
-int rd_kernel_read(const char *text, enum rd_kernel *kernel)
+/* RONDO_SETTING where the text of RONDO_KERNEL is none. */
+static int kernel_read(const char *text, enum rd_kernel *kernel)
 {
 	for (int i = 0; i < RD_KERNEL_COUNT; i++) {
 		if (strcmp(text, kernel_name(i)) != 0)
@@ -66,7 +67,7 @@ int rd_gpu_device(const struct rd_settings *settings, int *device, uint32_t *pci
 
 	*device = -1;
 	if (!err)
-		err = rd_kernel_read(settings->kernel, &kernel);
+		err = kernel_read(settings->kernel, &kernel);
 	if (err)
 		return err;
 
@@ -315,7 +316,7 @@ static void reset_calls(struct rondo_comm *comm)
 static void write_card(struct rd_gpu *gpu, struct rd_gpu_card *card)
 {
 	memset(card, 0, sizeof(*card));
-	rd_kernel_read(gpu->comm->settings.kernel, &gpu->kernel);
+	kernel_read(gpu->comm->settings.kernel, &gpu->kernel);
 	card->kernel = gpu->kernel;
 	card->at_once = gpu->ops->shared_at_once(gpu->device);
 	card->blocks = gpu->ops->blocks(gpu->device);

@@ -111,9 +111,6 @@ static inline bool rd_gpu_goes_directly(const struct rd_gpu *gpu)
 	return gpu->kernel == RD_KERNEL_STEPPED || gpu->kernel == RD_KERNEL_FUSED;
 }
 
-/* RONDO_SETTING where the text of RONDO_KERNEL is none. */
-int rd_kernel_read(const char *text, enum rd_kernel *kernel);
-
 /* The device of a comm's calls, from its settings; -1: none. */
 int rd_gpu_device(const struct rd_settings *settings, int *device, uint32_t *pci);
 

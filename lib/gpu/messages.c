@@ -42,13 +42,13 @@ bool rd_messages_link(const struct rd_messages *messages, int a, int b)
 /* ---- Fifos --------------------------------------------------------------------------------- */
 
 /* A rank's fifo, for all others. */
-struct card {
+struct fifo_card {
 	uint64_t address;
 	struct rd_handle handle;
 	int32_t reachable; /* 1: from its own process, 2: from others too */
 };
 
-static void write_card(struct rd_messages *messages, struct card *card)
+static void write_card(struct rd_messages *messages, struct fifo_card *card)
 {
 	struct rd_gpu *gpu = messages->gpu;
 	size_t size = rd_fifo_size(gpu->comm->size, messages->channels);
@@ -65,7 +65,8 @@ static void write_card(struct rd_messages *messages, struct card *card)
 	card->reachable = gpu->ops->export(fifo, &card->handle) ? 1 : 2;
 }
 
-static bool map_fifo(struct rd_messages *messages, int peer, const struct card *card, int there)
+static bool map_fifo(
+	struct rd_messages *messages, int peer, const struct fifo_card *card, int there)
 {
 	struct rd_gpu *gpu = messages->gpu;
 	void *base;
@@ -100,7 +101,7 @@ static int copy_and_wait(struct rd_gpu *gpu, void *to, const void *from, size_t 
 }
 
 /* Maps the fifos that it can, and writes a flag into each. */
-static void write_checks(struct rd_messages *messages, const struct card *cards)
+static void write_checks(struct rd_messages *messages, const struct fifo_card *cards)
 {
 	struct rd_gpu *gpu = messages->gpu;
 	const struct rd_member *members = rd_control_members(gpu->comm->control);
@@ -366,7 +367,7 @@ void rd_messages_steps(
 static int try_fifos(struct rd_messages *messages)
 {
 	struct rd_gpu *gpu = messages->gpu;
-	struct card card, cards[RD_WORK_RANKS];
+	struct fifo_card card, cards[RD_WORK_RANKS];
 	uint32_t reached;
 	bool all;
 	int err;

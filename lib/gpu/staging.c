@@ -161,7 +161,7 @@ static int copy_extents(const struct feed *feed, const struct rd_extent *extents
 	return err;
 }
 
-/* So many blocks of a part, which lie further apart on the device than here. */
+/* Copies `blocks` blocks of a part, which lie further apart on the device than here. */
 static int copy_blocks(
 	const struct feed *feed, size_t part, int blocks, char *device, char *host, bool to_host)
 {
@@ -281,7 +281,8 @@ static void free_memory(struct rd_stage *stage)
 	stage->memory = NULL;
 }
 
-/* Buffers that local peers can address directly. */
+/* Has memory for `size` bytes, shared with devices: replaces a smaller one. It is a region, which
+   local peers can address directly. */
 static int grow(struct rd_stage *stage, size_t size)
 {
 	void *memory;
@@ -351,7 +352,7 @@ static int give_feeds(struct rd_stage *stage, struct rd_task *tasks, int count)
 	return 0;
 }
 
-/* Which stream brings parts here; its own is made when first needed. */
+/* Chooses in_stream; creates the stage's own stream when first needed. */
 static int choose_stream(struct rd_stage *stage)
 {
 	struct rd_gpu *gpu = stage->gpu;
