@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,8 @@
 #include "topo/place.h"
 
 #define STACK_SIZE (128 << 10)
+/* The threads that wait, and the futexes, of which the kernel wakes one waiter each. */
+#define WAITERS 2
 #define PACKET_MAGIC 0x64617772u /* "rwad" */
 
 /*
@@ -29,9 +32,12 @@
  */
 struct segment {
 	struct robust_list_head head;
-	struct robust_list entry;
-	/* The owner's thread, with FUTEX_WAITERS; FUTEX_OWNER_DIED; 0: one of the two has left. */
-	_Atomic uint32_t futex;
+	struct robust_futex {
+		struct robust_list entry;
+		/* The owner's thread, with FUTEX_WAITERS; FUTEX_OWNER_DIED; 0: one of the two has
+		   left. */
+		_Atomic uint32_t value;
+	} futexes[WAITERS];
 };
 
 enum kind { SHARES = 1, REPORTS_0 };
@@ -41,6 +47,12 @@ struct packet {
 	uint64_t comm_id;
 	int32_t from;
 	uint32_t reserved;
+};
+
+struct waiter {
+	struct rd_watch *watch;
+	int number;
+	pthread_t thread;
 };
 
 struct rd_watch {
@@ -55,7 +67,8 @@ struct rd_watch {
 	size_t replaced_size;
 
 	struct segment *watched; /* the next rank's, once it is here */
-	pthread_t thread;
+	struct waiter waiters[WAITERS];
+	int waiter_count; /* those whose threads run */
 };
 
 /* ---- The ring of a host -------------------------------------------------------------------- */
@@ -87,10 +100,12 @@ static void futex_wait(_Atomic uint32_t *futex, uint32_t value)
 	syscall(SYS_futex, futex, FUTEX_WAIT, value, NULL, NULL, 0);
 }
 
-static void futex_clear(_Atomic uint32_t *futex)
+static void clear_futexes(struct segment *segment)
 {
-	atomic_store(futex, 0);
-	syscall(SYS_futex, futex, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	for (int i = 0; i < WAITERS; i++) {
+		atomic_store(&segment->futexes[i].value, 0);
+		syscall(SYS_futex, &segment->futexes[i].value, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	}
 }
 
 static struct segment *map_segment(int fd)
@@ -112,16 +127,22 @@ static bool make_segment(struct rd_watch *watch)
 	return watch->own;
 }
 
-/* The calling thread owns the futex from now on. */
+/* The calling thread owns the futexes from now on. */
 static bool own_segment(struct rd_watch *watch)
 {
 	struct segment *own = watch->own;
+	struct robust_list *next = &own->head.list;
 
-	own->entry.next = &own->head.list;
-	own->head.list.next = &own->entry;
-	own->head.futex_offset =
-		(long)offsetof(struct segment, futex) - (long)offsetof(struct segment, entry);
-	atomic_store(&own->futex, (uint32_t)syscall(SYS_gettid) | FUTEX_WAITERS);
+	for (int i = 0; i < WAITERS; i++) {
+		struct robust_futex *futex = &own->futexes[i];
+
+		futex->entry.next = next;
+		next = &futex->entry;
+		atomic_store(&futex->value, (uint32_t)syscall(SYS_gettid) | FUTEX_WAITERS);
+	}
+	own->head.list.next = next;
+	own->head.futex_offset = (long)offsetof(struct robust_futex, value) -
+				 (long)offsetof(struct robust_futex, entry);
 	return !syscall(SYS_get_robust_list, 0, &watch->replaced, &watch->replaced_size) &&
 	       !syscall(SYS_set_robust_list, &own->head, sizeof(own->head));
 }
@@ -130,7 +151,7 @@ static void disown_segment(struct rd_watch *watch)
 {
 	if (!watch->own)
 		return;
-	futex_clear(&watch->own->futex);
+	clear_futexes(watch->own);
 	if (watch->replaced_size > 0)
 		syscall(SYS_set_robust_list, watch->replaced, watch->replaced_size);
 	munmap(watch->own, sizeof(*watch->own));
@@ -145,18 +166,39 @@ static void watch_notify(const struct rd_watch *watch)
 		return;
 }
 
+/*
+ * Each waiter runs on CPUs of its own: every second one. A dying thread may free memory for long
+ * without giving way, and the scheduler may put a thread that it wakes behind it.
+ */
+static void bind_waiter(const struct waiter *waiter)
+{
+	cpu_set_t all, own;
+	int count = 0;
+
+	CPU_ZERO(&own);
+	if (sched_getaffinity(0, sizeof(all), &all))
+		return;
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &all) && count++ % WAITERS == waiter->number)
+			CPU_SET(cpu, &own);
+	/* It fails where there is but one CPU. */
+	if (sched_setaffinity(0, sizeof(own), &own))
+		return;
+}
+
 /* A thread of its own, because poll(2) does not wait for a futex. */
 static void *wait_for_death(void *argument)
 {
-	struct rd_watch *watch = argument;
+	const struct waiter *waiter = argument;
+	struct rd_watch *watch = waiter->watch;
+	_Atomic uint32_t *futex = &watch->watched->futexes[waiter->number].value;
 	uint32_t value;
 
-	while ((value = atomic_load(&watch->watched->futex)) & FUTEX_TID_MASK)
-		futex_wait(&watch->watched->futex, value);
-	if (value & FUTEX_OWNER_DIED) {
-		atomic_store(&watch->dead, watch->next);
+	bind_waiter(waiter);
+	while ((value = atomic_load(futex)) & FUTEX_TID_MASK)
+		futex_wait(futex, value);
+	if (value & FUTEX_OWNER_DIED && atomic_exchange(&watch->dead, watch->next) != watch->next)
 		watch_notify(watch);
-	}
 	return NULL;
 }
 
@@ -276,13 +318,30 @@ static bool is_sealed(int fd)
 	       status.st_size >= (off_t)sizeof(struct segment);
 }
 
+static int start_waiters(struct rd_watch *watch)
+{
+	while (watch->waiter_count < WAITERS) {
+		struct waiter *waiter = &watch->waiters[watch->waiter_count];
+
+		waiter->watch = watch;
+		waiter->number = watch->waiter_count;
+
+		int error = rd_thread_start(&waiter->thread, STACK_SIZE, wait_for_death, waiter);
+
+		/* One serves as well, but for the time that it may take. */
+		if (error)
+			return watch->waiter_count > 0 ? 0 : error;
+		watch->waiter_count++;
+	}
+	return 0;
+}
+
 static void start_waiting(struct rd_watch *watch, int fd)
 {
 	int error;
 
 	watch->watched = is_sealed(fd) ? map_segment(fd) : NULL;
-	error = watch->watched ? rd_thread_start(&watch->thread, STACK_SIZE, wait_for_death, watch)
-			       : EINVAL;
+	error = watch->watched ? start_waiters(watch) : EINVAL;
 	if (!error)
 		return;
 	rd_log(RD_INFO, RD_BOOTSTRAP, "no watch over the process of rank %d: %s", watch->next,
@@ -378,8 +437,9 @@ void rd_watch_destroy(struct rd_watch *watch)
 		return;
 	disown_segment(watch);
 	if (watch->watched) {
-		futex_clear(&watch->watched->futex);
-		pthread_join(watch->thread, NULL);
+		clear_futexes(watch->watched);
+		for (int i = 0; i < watch->waiter_count; i++)
+			pthread_join(watch->waiters[i].thread, NULL);
 		munmap(watch->watched, sizeof(*watch->watched));
 	}
 	free_own(watch);

@@ -1,16 +1,17 @@
 /*
  * The watch over the processes of one host: the kernel itself reports a death, by a robust futex
- * (set_robust_list(2)). A rank's control thread owns a futex in shared memory, and a thread of
- * another rank waits on it. A dying thread releases its robust futexes before the process frees its
- * memory and closes its sockets. That takes long where memory is large, and never ends where a
- * forked child holds the sockets too.
+ * (set_robust_list(2)). A rank's control thread owns two futexes in shared memory. Two threads of
+ * another rank wait on one each, on different CPUs: one of them is not behind the dying thread. A
+ * dying thread releases its robust futexes before the process frees its memory and closes its
+ * sockets. That takes long where memory is large, and never ends where a forked child holds the
+ * sockets too.
  *
  * The ranks of a host form a ring: each waits for the next, unless both are in one process. They
  * exchange memory over abstract datagram sockets, which leave nothing behind. A rank reports the
  * next one's death to the coordinator. The death of rank 0, which holds the coordinator, goes to
  * the other ranks of its host as a packet.
  *
- * Only the control thread, which owns the futex, calls these functions. The watch is optional:
+ * Only the control thread, which owns the futexes, calls these functions. The watch is optional:
  * where it cannot be created a line is logged, and the end of a socket reports the death later.
  */
 #ifndef RD_PEER_WATCH_H
