@@ -136,6 +136,7 @@ static size_t log_trees_of(const struct rondo_comm *comm, const struct rd_algori
 	return length;
 }
 
+/* The line that NCCL logs under this name: the algorithm has the name, too. */
 static void log_trees(const struct rondo_comm *comm)
 {
 	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = comm->size };

@@ -249,7 +249,7 @@ static int ranks_in_process(const struct rd_gpu *gpu)
 }
 
 /*
- * A process's streams on a CUDA device share its queues, and wait for what is before them there: a
+ * Where a process's streams share a device's queues, they wait for what is before them there: a
  * kernel may then be behind the one that waits for it. The driver reads the variable when it
  * starts, and a library does not write a running program's environment.
  */
@@ -258,7 +258,7 @@ static void warn_of_few_queues(const struct rd_gpu *gpu)
 	const char *set = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
 	int queues = set ? atoi(set) : USUAL_QUEUES, ranks = ranks_in_process(gpu);
 
-	if (gpu->ops != &rd_emulated && ranks > 1 && STREAMS_OF_A_RANK * ranks > queues)
+	if (gpu->ops->shares_queues && ranks > 1 && STREAMS_OF_A_RANK * ranks > queues)
 		rd_log(RD_WARN, RD_ROUTE,
 			"%d ranks of this process share CUDA device %d, where its streams have %d "
 			"queues: set CUDA_DEVICE_MAX_CONNECTIONS=32 before the program starts, or "
