@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/emulated/emulated.h"
+#include "device/emulated/gpus.h"
 #include "base/error.h"
 
 /* Emulated GPUs of one process. */

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "transports/contract/suite.h"
 #include "device/device.h"
-#include "device/emulated/emulated.h"
+#include "device/emulated/gpus.h"
 #include "device/device_stream.h"
 #include "rondo.h"
 #include "api/stream.h"

@@ -7,7 +7,8 @@
 #include <stdbool.h>
 
 #include "device/device.h"
-#include "device/emulated/emulated.h"
+#include "device/emulated/gpus.h"
+#include "device/emulated/stream.h"
 #include "emulated_driver.h"
 
 #define EXPORT __attribute__((visibility("default")))

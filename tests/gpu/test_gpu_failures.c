@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "device/emulated/emulated.h"
+#include "device/emulated/stream.h"
 #include "base/error.h"
 #include "captured_stderr.h"
 #include "api/stream.h"

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "device/emulated/emulated.h"
+#include "device/emulated/stream.h"
 #include "device/device_stream.h"
 #include "api/stream.h"
 #include "variants.h"

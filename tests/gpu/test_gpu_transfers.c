@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "device/emulated/emulated.h"
+#include "device/emulated/gpus.h"
 #include "gpu_transfers.h"
 
 /* Bytes of a rank's buffers here. */

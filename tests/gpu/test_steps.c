@@ -11,7 +11,7 @@
 #include "exec/algorithms.h"
 #include "tuner/eligible.h"
 #include "elements.h"
-#include "device/emulated/emulated.h"
+#include "device/emulated/kernels.h"
 #include "gpu/compile_messages.h"
 
 #define RANKS 8

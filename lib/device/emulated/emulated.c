@@ -13,7 +13,8 @@
 #include <unistd.h>
 
 #include "device/device.h"
-#include "device/emulated/emulated.h"
+#include "device/emulated/gpus.h"
+#include "device/emulated/stream.h"
 #include "base/error.h"
 
 static int current(void)

@@ -1,5 +1,5 @@
 /* The kernels of lib/device/cuda/plans.cu on an emulated GPU: channel after channel. */
-#include "device/emulated/emulated.h"
+#include "device/emulated/kernels.h"
 #include "device/emulated/machine.h"
 #include "device/steps_run.h"
 #include "exec/reduce.h"

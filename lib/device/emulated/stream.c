@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "device/emulated/emulated.h"
+#include "device/emulated/stream.h"
+#include "device/emulated/kernels.h"
+#include "device/emulated/gpus.h"
 #include "base/error.h"
 #include "base/thread.h"
 #include "base/futex.h"

@@ -1,5 +1,5 @@
 /* The kernel of lib/device/cuda/transfers.cu on an emulated GPU: transfer_run.h. */
-#include "device/emulated/emulated.h"
+#include "device/emulated/kernels.h"
 #include "device/emulated/machine.h"
 #include "device/transfer_run.h"
 

@@ -1,6 +1,6 @@
 /* The kernels of lib/device/cuda/kernels.cu on an emulated GPU: work_run.h, with host reductions.
  */
-#include "device/emulated/emulated.h"
+#include "device/emulated/kernels.h"
 #include "device/emulated/machine.h"
 #include "exec/reduce.h"
 

@@ -1,31 +1,11 @@
-/* The emulated GPUs, beyond the table. */
-#ifndef RD_EMULATED_H
-#define RD_EMULATED_H
+/* Streams and events of emulated GPUs: a thread a stream, which runs what is queued. */
+#ifndef RD_EMULATED_STREAM_H
+#define RD_EMULATED_STREAM_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "device/device.h"
-
-/* Makes `count` devices; without handles, no other process can map their memory. */
-void rd_emulated_set(int count, bool handles);
-/* The GPUs of a host in a topology file (docs/rondo-topo.md): the only one, or that named by
-   RONDO_HOST. They have its PCI addresses, and reach each other where there is NVLink between them,
-   or no more than a host bridge. An error, with the reason, where the file cannot be used or has no
-   GPU. */
-int rd_emulated_load(const char *path);
-int rd_emulated_count(void);
-/* 0, or RONDO_INVALID with the reason: there is no such device. */
-int rd_emulated_check_device(int device);
-bool rd_emulated_has_handles(void);
-uint32_t rd_emulated_pci(int device);
-/* 0, or RONDO_UNSUPPORTED with the reason, where one does not address the other's memory. */
-int rd_emulated_reach(int device, int other);
-
-/* The kernels, in the calling thread. */
-void rd_emulated_run(const struct rd_work *work);
-void rd_emulated_steps(const struct rd_steps *steps);
-void rd_emulated_transfers(const struct rd_transfer_work *work);
 
 /* The functions of the table (struct rd_device_ops). */
 int rd_emulated_stream_create(int device, void **stream);
