@@ -57,7 +57,7 @@ END { finish(); exit bad }'
 # Reads a line at a time: code is skipped, and a comment is one text. An empty line ends a sentence.
 comments='
 function comment(text) {
-	sub(/^[[:space:]]*[*\/]*[[:space:]]*/, "", text)
+	sub(/^[[:space:]]*[*\/]*[[:space:]]*(-+ )?/, "", text)
 	before = (ended ? " . " : " ") text
 	ended = text == "" || text ~ /[.!?;:][)"]*$/
 	while (match(before, /[.!?;:][)"]*[[:space:]]+(What|Who|Whoever|Of)[[:space:]]/)) {
@@ -122,7 +122,8 @@ bad=0
 awk "$sentences" docs/*.md README.md CONTRIBUTING.md CHANGES.md || bad=1
 find lib -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | LC_ALL=C sort |
 	xargs awk -v refused="$refused" "$identifiers" || bad=1
-find lib ring mesh tree transports tools train tests -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o \
-	-name '*.cc' -o -name '*.sh' -o -name '*.awk' -o -name '*.py' -o -name CMakeLists.txt |
-	LC_ALL=C sort | xargs awk "$comments" || bad=1
+find lib ring mesh tree transports tools train tests -type f '(' -name '*.[ch]' -o -name '*.cu' -o \
+	-name '*.cuh' -o -name '*.cc' -o -name '*.sh' -o -name '*.awk' -o -name '*.py' -o -name CMakeLists.txt -o \
+	-name run ')' |
+	LC_ALL=C sort | xargs awk "$comments" rondo .ci/run || bad=1
 exit $bad

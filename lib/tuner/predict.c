@@ -169,7 +169,7 @@ int64_t rd_predict(
 	return rd_timing_predict(&timing, how->channels);
 }
 
-/* ---- What does not depend on costs ---------------------------------------------------------- */
+/* ---- Properties without costs --------------------------------------------------------------- */
 
 static int rounds_of(const struct rd_schedule *schedule)
 {

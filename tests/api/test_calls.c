@@ -51,7 +51,7 @@ Test(calls, leave_nothing_behind_that_only_another_call_would_send, .timeout = 6
 	close(fds[1]);
 }
 
-/* ---- What is refused ----------------------------------------------------------------------- */
+/* ---- Refusals ------------------------------------------------------------------------------ */
 
 static int refusals(struct rank_env *env)
 {

@@ -281,7 +281,7 @@ Test(operations, premultiplied_sums_are_right_for_every_type, .timeout = 60)
 	world_try(3, "shm", multiply_each);
 }
 
-/* ---- What does not fit ----------------------------------------------------------------------- */
+/* ---- Refusals -------------------------------------------------------------------------------- */
 
 static int differ(struct rank_env *env)
 {

@@ -9,7 +9,7 @@
 /* Bytes of a rank's buffers here. */
 #define ROOM (64 << 10)
 
-/* ---- What is moved ------------------------------------------------------------------------- */
+/* ---- Values -------------------------------------------------------------------------------- */
 
 static int shift_everything(struct rank_env *env)
 {

@@ -15,7 +15,7 @@
 #include "text.h"
 #include "world.h"
 
-/* ---- What crosses the cables ---------------------------------------------------------------- */
+/* ---- Traffic on the cables ------------------------------------------------------------------ */
 
 #define COUNT (1 << 20)
 #define BYTES (COUNT * sizeof(float))

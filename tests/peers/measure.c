@@ -69,7 +69,7 @@ static size_t blocks(const struct run *run, bool several)
 	return several ? run->count * (size_t)run->library->size : run->count;
 }
 
-/* ---- What the machine is like ---- */
+/* ---- The machine ---- */
 
 static bool sleep_through_game(struct run *run)
 {

@@ -196,7 +196,7 @@ static bool print_plot(const struct comparison *comparison)
 	return drawn;
 }
 
-/* ---- What to repeat ---- */
+/* ---- Points to repeat ---- */
 
 static bool complete(const struct point *point)
 {

@@ -30,7 +30,7 @@ extern struct criterion_suite *__stop_cr_sts[] __attribute__((weak));
 static void *parameter; /* of the test that runs; NULL: it has none */
 static bool failed; /* the test that runs has */
 
-/* ---- What tests call ------------------------------------------------------------------------ */
+/* ---- Functions for tests -------------------------------------------------------------------- */
 
 void criterion_internal_test_setup(void)
 {

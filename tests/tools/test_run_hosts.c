@@ -140,7 +140,7 @@ Test(run_hosts, a_name_may_resolve_later, .timeout = 120)
 	hosts_destroy(hosts);
 }
 
-/* ---- What is logged ------------------------------------------------------------------------- */
+/* ---- Logs ----------------------------------------------------------------------------------- */
 
 #define NODES 2
 #define NODE_RANKS 4

@@ -372,7 +372,7 @@ Test(topo, what_xml_gives_a_meaning_is_escaped, .init = begin_folder, .fini = en
 	run_free(&drawn);
 }
 
-/* ---- What is wrong ---- */
+/* ---- Bad input ---- */
 
 static void assert_refused(struct run refused, int status, const char *line)
 {

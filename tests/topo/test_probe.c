@@ -265,7 +265,7 @@ Test(probe, threads_of_cores_are_read_on_demand_only)
 	assert_cpus(&host.numa[0].cores, "0-1,4-5");
 }
 
-/* ---- What is missing ---- */
+/* ---- Missing parts ---- */
 
 Test(probe, a_machine_without_any_file_has_a_cpu)
 {
@@ -344,7 +344,7 @@ Test(probe, a_gpu_that_nvml_does_not_list_is_left_out)
 	cr_assert_eq(host.gpus[1].nvlinks[0], 2);
 }
 
-/* ---- What contradicts itself ---- */
+/* ---- Contradictions ---- */
 
 Test(probe, a_gpu_that_sysfs_does_not_show_keeps_its_address)
 {

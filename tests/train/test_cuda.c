@@ -388,7 +388,7 @@ Test(cuda, the_report_says_how_much_communication_was_hidden)
 	finish_job(&job);
 }
 
-/* ---- What goes wrong ---- */
+/* ---- Failures ---- */
 
 static void hide_devices(int rank)
 {

@@ -204,7 +204,7 @@ Test(predicted, counts_single_copy_only_in_reads_of_a_peers_memory)
 	cr_assert_lt(predict_with(&costs, "spread", problem, &whole), directly);
 }
 
-/* ---- Of memory beyond the caches ------------------------------------------------------------ */
+/* ---- Memory beyond the caches --------------------------------------------------------------- */
 
 /* A byte more than it is in cache: copied 2 ns, reduced 6 ns. */
 static struct rd_costs with_slow_memory(void)
@@ -266,7 +266,7 @@ Test(predicted, of_every_algorithm_rises_with_that_of_memory_for_large_calls_alo
 	each_problem((const int[]){ 2, 7, 8, 100, 0 }, expect_memory_to_add);
 }
 
-/* ---- Of all --------------------------------------------------------------------------------- */
+/* ---- All plans ------------------------------------------------------------------------------ */
 
 static void predict_every_size(
 	const struct rd_algorithm *one, enum rd_collective collective, int size)

@@ -27,7 +27,7 @@ enum rd_distance topo_matrix_distance(const struct rd_host *host, int a, int b, 
 	return rd_device_distance(host, topo_matrix_device(host, a), topo_matrix_device(host, b));
 }
 
-/* ---- What a host is ---- */
+/* ---- A host ---- */
 
 static int package_count(const struct rd_host *host)
 {
@@ -140,7 +140,7 @@ static void write_matrix(const struct rd_host *host, FILE *out)
 		write_row(host, i, width, out);
 }
 
-/* ---- Who is who ---- */
+/* ---- Legend ---- */
 
 static void write_gpu(const struct rd_host *host, int index, FILE *out)
 {

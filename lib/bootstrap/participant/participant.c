@@ -158,7 +158,7 @@ void rd_participant_closed(struct rd_participant *participant, int error, int64_
 			name, strerror(error));
 }
 
-/* ---- What this rank does ------------------------------------------------------------------- */
+/* ---- Requests of this rank ----------------------------------------------------------------- */
 
 void rd_participant_link_failed(
 	struct rd_participant *participant, const struct rd_link_failure *link_failure)

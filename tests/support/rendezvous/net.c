@@ -205,7 +205,7 @@ static bool deliver(struct net_node *node, struct net_pipe *pipe)
 	return true;
 }
 
-/* ---- What ranks do ------------------------------------------------------------------------- */
+/* ---- Actions of ranks ---------------------------------------------------------------------- */
 
 int net_route_to(const struct net_node *node, int peer)
 {
