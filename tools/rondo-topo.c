@@ -13,6 +13,7 @@
 #include "topo/matrix.h"
 #include "topo/options.h"
 #include "topo/picture.h"
+#include "topo/topology_file.h"
 
 static int fail(void)
 {

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "api/group.h"
 #include "api/op.h"
-#include "api/request.h"
+#include "api/calls.h"
 #include "comm/run.h"
 #include "api/stream.h"
 

@@ -20,7 +20,4 @@ struct rd_request {
 	struct rd_user_op *user_op;
 };
 
-/* Checks it, then runs it now, queues it, or adds it to the open group (calls.c). */
-int rd_submit(const struct rd_request *request);
-
 #endif

@@ -5,16 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Least size, in bytes, for rd_copy_wide(). */
-#define RD_COPY_WIDE_MIN (2 << 10)
-
-/*
- * Copies RD_COPY_WIDE_MIN bytes or more by the widest ordinary stores that this processor has. The
- * C library copies this many bytes by `rep movsb`. That writes lines that another core has read at
- * 13 GB/s, where these stores reach 21. It reads such lines at 14 GB/s, against 17 (cores 200 ns
- * apart). reduce.c defines it: it chooses the variant of this copy with those of the reductions.
- */
-void rd_copy_wide(void *into, const void *from, size_t size);
+#include "exec/reduce.h"
 
 /* Copies `size` bytes. The buffers must not overlap. */
 static inline void rd_copy(void *into, const void *from, size_t size)

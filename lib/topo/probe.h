@@ -29,14 +29,4 @@ extern const struct rd_probe rd_probe_full, rd_probe_quick;
  */
 int rd_probe_host(struct rd_host *host, const struct rd_probe *probe);
 
-/* ---- Its parts: each fills in its arrays of a host that is zero there ---- */
-/* Each in the file of its name; probe_net.c has the last two. */
-
-void rd_probe_cpus(struct rd_host *host, const struct rd_probe *probe); /* from sysfs */
-bool rd_probe_hwloc(
-	struct rd_host *host, const struct rd_probe *probe); /* the same; false: hwloc is missing */
-void rd_probe_gpus(struct rd_host *host, const struct rd_probe *probe);
-void rd_probe_rdma(struct rd_host *host, const struct rd_probe *probe);
-void rd_probe_interfaces(struct rd_host *host, const struct rd_probe *probe);
-
 #endif

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "topo/probe.h"
+#include "topo/probe_gpus.h"
 #include "topo/probe_device.h"
 #include "topo/sysfs.h"
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "topo/probe.h"
+#include "topo/probe_net.h"
 #include "topo/probe_device.h"
 #include "topo/sysfs.h"
 

@@ -1,9 +1,7 @@
 /*
  * Hardware of one or several hosts, and the distance of two devices. A topology is probed
- * (probe.h), or loaded from a file, so that tests cover machines that are not here.
- *
- * topology_file.c defines the loading and writing, topology_places.c rd_host_place() and
- * rd_topology_places(), and topology.c the rest.
+ * (probe.h), or loaded from a file (topology_file.h), so that tests cover machines that are not
+ * here.
  *
  * Arrays are of fixed size. Hardware beyond that size is left out, with a line of log.
  */
@@ -133,21 +131,6 @@ void rd_topology_finish(struct rd_topology *topology);
  */
 int rd_host_settle(struct rd_host *host);
 
-/*
- * Loads a topology from a JSON file (docs/rondo-topo.md). RONDO_SYSTEM where the file cannot be
- * read. RONDO_INVALID where the text is no JSON, lacks a member or contradicts itself; the reason
- * names the file and the line. After an error there is nothing to finish.
- */
-int rd_topology_load(struct rd_topology *topology, const char *path);
-int rd_topology_parse(
-	struct rd_topology *topology, const char *name, const char *text, size_t size);
-void rd_topology_write(const struct rd_topology *topology, FILE *out);
-/*
- * Writes the document except its end, so that the caller may add members. Loading skips one named
- * "derived".
- */
-void rd_topology_write_open(const struct rd_topology *topology, FILE *out);
-
 /* ---- Queries ---- */
 
 /* Returns the distance of two devices of one host. */
@@ -171,25 +154,8 @@ const char *rd_distance_text(char text[16], enum rd_distance distance, int nvlin
 const struct rd_device *rd_host_nic(
 	const struct rd_host *host, const struct rd_device *device, int numa, int turn);
 
-/*
- * Sets the places of `size` ranks, spread over the hosts in blocks, as rondo-run does. If that does
- * not come out even, the first hosts have one more. On a host with GPUs, local rank l has GPU l
- * modulo their number. On other hosts ranks are spread over the cores.
- *
- * The slot decides orders: ranks of one host that follow each other by slot (then by rank) are near
- * each other.
- */
-void rd_topology_places(const struct rd_topology *topology, int size, struct rd_place *places);
-
 /* Return whether a NIC is up (has an active port), and its speed. */
 bool rd_nic_up(const struct rd_host *host, const struct rd_device *nic);
 int rd_nic_speed_mbps(const struct rd_host *host, const struct rd_device *nic);
-
-/*
- * Sets the fields of the hardware (core, numa_node, slot, gpu, gpu_pci, nic) for a rank on this
- * host. gpu: index, -1 for none; cpu: the first that it may run on, -1 for unknown.
- */
-void rd_host_place(
-	const struct rd_host *host, int local_rank, int gpu, int cpu, struct rd_place *place);
 
 #endif

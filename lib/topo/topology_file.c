@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "topo/topology.h"
+#include "topo/topology_file.h"
 
 #define FORMAT 1
 #define NO_COUNT ((size_t)-1)

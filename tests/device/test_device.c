@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "transports/contract/leaks.h"
 #include "transports/contract/suite.h"
 #include "device/device.h"
 #include "device/emulated/gpus.h"

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "transports/contract/leaks.h"
 #include "transports/contract/suite.h"
 #include "device/region.h"
 #include "rondo.h"

@@ -13,6 +13,7 @@
 #include "text.h"
 #include "topo/paths.h"
 #include "topo/topology.h"
+#include "topo/topology_file.h"
 
 #define FIXTURE(name) RONDO_TOPOLOGIES "/" name ".json"
 #define ARGS_MAX 16

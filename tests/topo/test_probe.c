@@ -16,6 +16,8 @@
 #include "topo/probe.h"
 #include "captured_stderr.h"
 #include "topo/sysfs.h"
+#include "topo/probe_hwloc.h"
+#include "topo/probe_cpus.h"
 
 /* ---- Trees ---- */
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "transports/contract/leaks.h"
 #include "transports/contract/suite.h"
 #include "tcp/fakes.h"
 

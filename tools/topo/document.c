@@ -1,6 +1,7 @@
 #include "document.h"
 
 #include "base/json.h"
+#include "topo/topology_file.h"
 #include "matrix.h"
 
 static void write_labels(const struct rd_host *host, FILE *out)

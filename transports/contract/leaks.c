@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "transports/contract/fixture.h"
+#include "transports/contract/leaks.h"
 #include "transports/contract/suite.h"
 #include "transports/contract/traffic.h"
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "transports/contract/fixture.h"
+#include "transports/contract/leaks.h"
 #include "transports/contract/suite.h"
 #include "transports/contract/traffic.h"
 

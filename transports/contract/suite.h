@@ -88,8 +88,4 @@ struct contract_case {
 
 extern const struct contract_case contract_cases[];
 
-/* Count the open descriptors and the shared mappings of this process. */
-int contract_open_files(void);
-int contract_shared_maps(void);
-
 #endif

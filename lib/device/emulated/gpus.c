@@ -5,6 +5,7 @@
 #include "device/emulated/gpus.h"
 #include "base/error.h"
 #include "topo/topology.h"
+#include "topo/topology_file.h"
 
 static int gpu_count;
 static bool has_handles = true;
