@@ -60,7 +60,7 @@ function(rondo_add_fatbin name source)
 	set(fatbin ${rondo_kernels_dir}/${name}.fatbin)
 	set(script ${PROJECT_SOURCE_DIR}/cmake/fatbin.cmake)
 	set(compile ${CUDAToolkit_NVCC_EXECUTABLE} -fatbin -std=c++17 -O3 -fmad=false ${rondo_architectures}
-		-I${PROJECT_SOURCE_DIR}/lib -I${PROJECT_SOURCE_DIR}/lib/include ${source})
+		-I${PROJECT_SOURCE_DIR} -I${PROJECT_SOURCE_DIR}/lib -I${PROJECT_SOURCE_DIR}/lib/include ${source})
 	add_custom_command(OUTPUT ${fatbin}
 		COMMAND ${CMAKE_COMMAND} "-DFATBIN=${fatbin}" "-DCOMPILE=${compile}" "-DVERSION=${CUDAToolkit_VERSION}"
 			"-DDEPENDS=${script};${source};${ARGN}"

@@ -9,9 +9,9 @@
 
 #include <rondo.h>
 
-#include "fail.h"
-#include "options.h"
-#include "train.h"
+#include "train/base/fail.h"
+#include "train/options.h"
+#include "train/train.h"
 
 /* A number that launchers set. If it is unset, all ranks count as ranks of this host. */
 static int number_of(const char *local, const char *global)

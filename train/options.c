@@ -1,4 +1,4 @@
-#include "options.h"
+#include "train/options.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -10,11 +10,11 @@
 
 #include <rondo.h>
 
-#include "checkpoint.h"
-#include "fail.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/base/fail.h"
 #include "launch.h"
 #include "base/nearest.h"
-#include "world.h"
+#include "train/world/world.h"
 
 static const char usage[] =
 	"rondo-train: trains an image classifier (784-512-512-10, ReLU) on one or many ranks.\n"

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "device.h"
-#include "sets.h"
+#include "train/device/device.h"
+#include "train/data/sets.h"
 
 /* Negative: not given. The checkpoint, else a default, sets it. */
 struct options {

@@ -1,14 +1,14 @@
-#include "train.h"
+#include "train/train.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "checkpoint.h"
-#include "draw.h"
-#include "fail.h"
-#include "hash.h"
-#include "optimizer.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/data/draw.h"
+#include "train/base/fail.h"
+#include "train/base/hash.h"
+#include "train/optim/optimizer.h"
 
 #define REPORT_EVERY 100 /* steps */
 
@@ -251,7 +251,7 @@ void train_destroy(struct train *train)
 
 /* Runs this rank's share of a step forward; *batch: its number of images. */
 static int forward(struct train *train, const struct data *data, struct sampler *sampler,
-	size_t step, struct schedule *schedule, int *batch)
+	size_t step, struct totals *totals, int *batch)
 {
 	const struct device_ops *ops = train->device->ops;
 	size_t count = sampler_pick(sampler, step);
@@ -263,21 +263,21 @@ static int forward(struct train *train, const struct data *data, struct sampler 
 	ops->put(train->device, train->labels, train->host_labels, count);
 	model_forward(train->model, train->images, count);
 	*batch = count;
-	if (!schedule)
+	if (!totals)
 		return 0;
 	int err = model_loss(train->model, train->labels, count, &loss, &correct);
 	if (err)
 		return err;
-	schedule->loss += loss;
-	schedule->correct += correct;
-	schedule->count += count;
+	totals->loss += loss;
+	totals->correct += correct;
+	totals->count += count;
 	return 0;
 }
 
-int train_step(struct train *train, size_t step, struct schedule *schedule)
+int train_step(struct train *train, size_t step, struct totals *totals)
 {
 	int batch;
-	int err = forward(train, train->train_data, train->train_sampler, step, schedule, &batch);
+	int err = forward(train, train->train_data, train->train_sampler, step, totals, &batch);
 	/*
 	 * With this scale the mean over ranks is the mean over the images of the step. That holds
 	 * in the last step, too, where some ranks have one image more.
@@ -296,11 +296,11 @@ int train_step(struct train *train, size_t step, struct schedule *schedule)
 	return err ? err : device_failure(train->device);
 }
 
-static int sum_schedule(struct train *train, struct schedule *schedule)
+static int sum_totals(struct train *train, struct totals *totals)
 {
-	double sums[3] = { schedule->loss, schedule->correct, schedule->count };
+	double sums[3] = { totals->loss, totals->correct, totals->count };
 	int err = world_sum(train->world, sums, 3);
-	*schedule = (struct schedule){ sums[0], sums[1], sums[2] };
+	*totals = (struct totals){ sums[0], sums[1], sums[2] };
 	return err;
 }
 
@@ -329,16 +329,16 @@ static int train_steps(struct train *train)
 	struct sampler *sampler = train->train_sampler;
 	size_t done = 0;
 	for (size_t step = 0; step < sampler_steps(sampler); step++) {
-		struct schedule schedule = { 0 };
+		struct totals totals = { 0 };
 		bool reports = step % REPORT_EVERY == 0;
-		int err = train_step(train, step, reports ? &schedule : NULL);
+		int err = train_step(train, step, reports ? &totals : NULL);
 		done += sampler_global_count(sampler, step);
 		if (!err && reports)
-			err = sum_schedule(train, &schedule);
+			err = sum_totals(train, &totals);
 		if (err)
 			return err;
 		if (reports)
-			report_loss(train->report, &schedule, done, sampler->count);
+			report_loss(train->report, &totals, done, sampler->count);
 		report_progress(train->report, done, sampler->count);
 	}
 	return 0;
@@ -346,7 +346,7 @@ static int train_steps(struct train *train)
 
 int train_epoch(struct train *train)
 {
-	struct schedule schedule;
+	struct totals totals;
 	double busy_s, wait_s;
 	report_epoch(train->report, train->epochs + 1);
 	sampler_shuffle(train->train_sampler, train->options.seed, train->epochs);
@@ -358,22 +358,22 @@ int train_epoch(struct train *train)
 	if (err)
 		return err;
 	report_speed(train->report, train->train_sampler->count, busy_s, wait_s);
-	err = train_test(train, &schedule);
+	err = train_test(train, &totals);
 	if (err)
 		return err;
-	report_test(train->report, &schedule);
+	report_test(train->report, &totals);
 	train->epochs++;
 	return save(train);
 }
 
-int train_test(struct train *train, struct schedule *schedule)
+int train_test(struct train *train, struct totals *totals)
 {
 	struct sampler *sampler = train->test_sampler;
 	int err = 0, batch;
-	*schedule = (struct schedule){ 0 };
+	*totals = (struct totals){ 0 };
 	for (size_t step = 0; !err && step < sampler_steps(sampler); step++)
-		err = forward(train, train->test_data, sampler, step, schedule, &batch);
-	return err ? err : sum_schedule(train, schedule);
+		err = forward(train, train->test_data, sampler, step, totals, &batch);
+	return err ? err : sum_totals(train, totals);
 }
 
 int train_hash(struct train *train, uint64_t *hash)

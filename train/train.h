@@ -2,13 +2,13 @@
 #ifndef TRAIN_TRAIN_H
 #define TRAIN_TRAIN_H
 
-#include "data.h"
-#include "ddp.h"
-#include "model.h"
-#include "options.h"
-#include "report.h"
-#include "sampler.h"
-#include "world.h"
+#include "train/data/data.h"
+#include "train/parallel/ddp.h"
+#include "train/model/model.h"
+#include "train/options.h"
+#include "train/metrics/report.h"
+#include "train/data/sampler.h"
+#include "train/world/world.h"
 
 struct train {
 	struct options options; /* all options set */
@@ -34,13 +34,13 @@ int train_create(struct train **train, const struct options *options,
 	const struct train_world *world, struct device *device, struct report *report);
 void train_destroy(struct train *train);
 
-/* Runs one step on all ranks; adds this rank's part to *score, which may be NULL. A score waits for
+/* Runs one step on all ranks; adds this rank's part to *totals, which may be NULL. Totals wait for
    the step. */
-int train_step(struct train *train, size_t step, struct schedule *schedule);
+int train_step(struct train *train, size_t step, struct totals *totals);
 /* Runs one epoch: all steps, the reports, the test, the checkpoint. */
 int train_epoch(struct train *train);
-/* The score of the test set, over all ranks. */
-int train_test(struct train *train, struct schedule *schedule);
+/* The totals of the test set, over all ranks. */
+int train_test(struct train *train, struct totals *totals);
 /* The hash of the parameters; fails if ranks differ. */
 int train_hash(struct train *train, uint64_t *hash);
 

@@ -20,7 +20,7 @@ using std::log;
 #undef __shared__
 #define __shared__ static
 #define TRAIN_THREADS 8
-#include "train/cuda/kernels.cu"
+#include "train/device/cuda/kernels.cu"
 
 #define BLOCKS_MAX 2u
 

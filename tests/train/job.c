@@ -1,4 +1,4 @@
-#include "job.h"
+#include "train/job.h"
 
 #include <cblas.h>
 #include <criterion/criterion.h>
@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "draw.h"
-#include "fail.h"
-#include "scratch.h"
+#include "train/data/draw.h"
+#include "train/base/fail.h"
+#include "train/scratch.h"
 
 void make_data(void)
 {
@@ -50,11 +50,11 @@ static int note_epoch(struct train *train, const struct job *job)
 	size_t steps = sampler_steps(train->train_sampler);
 	sampler_shuffle(train->train_sampler, train->options.seed, train->epochs);
 	for (size_t step = 0; !err && step < steps; step++) {
-		struct schedule schedule = { 0 };
+		struct totals totals = { 0 };
 		if (job->before_step)
 			job->before_step(train->world->rank, (int)step);
-		err = train_step(train, step, &schedule);
-		double sums[2] = { schedule.loss, schedule.count };
+		err = train_step(train, step, &totals);
+		double sums[2] = { totals.loss, totals.count };
 		if (!err)
 			err = world_sum(train->world, sums, 2);
 		outcome->losses[train->epochs * steps + step] = sums[0] / sums[1];
@@ -72,7 +72,7 @@ static int train_all(const struct job *job, struct train *train)
 							      : note_epoch(train, job);
 	if (!err)
 		err = train_hash(train, &outcome->hashes[train->world->rank]);
-	struct schedule test;
+	struct totals test;
 	if (!err)
 		err = train_test(train, &test);
 	if (err || train->world->rank)

@@ -11,7 +11,7 @@
 #ifndef TRAIN_JOB_H
 #define TRAIN_JOB_H
 
-#include "train.h"
+#include "train/train.h"
 
 #define IMAGES 290 /* six global batches of 48, and one of 2: fewer than there are ranks */
 #define GLOBAL_BATCH 48
@@ -24,7 +24,7 @@
 /* The outcome of a world of ranks, in memory that they share with the test. */
 struct job_outcome {
 	double losses[STEPS];
-	struct schedule test;
+	struct totals test;
 	uint64_t hashes[RANKS_MAX];
 	float parameters[PARAMETERS]; /* rank 0's */
 	char reason[512]; /* the reason of a rank that failed */

@@ -1,4 +1,4 @@
-#include "scratch.h"
+#include "train/scratch.h"
 
 #include <criterion/criterion.h>
 #include <ftw.h>

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fail.h"
-#include "options.h"
+#include "train/base/fail.h"
+#include "train/options.h"
 
 static struct options options;
 

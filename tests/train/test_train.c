@@ -5,10 +5,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "data.h"
-#include "fail.h"
-#include "job.h"
-#include "scratch.h"
+#include "train/data/data.h"
+#include "train/base/fail.h"
+#include "train/job.h"
+#include "train/scratch.h"
 
 TestSuite(train, .init = make_data, .fini = scratch_remove, .timeout = 240);
 

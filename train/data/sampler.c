@@ -1,0 +1,80 @@
+#include "train/data/sampler.h"
+
+#include <stdlib.h>
+
+#include "train/base/fail.h"
+#include "train/base/rng.h"
+
+int sampler_create(struct sampler **out, size_t count, size_t global_batch, int rank, int size)
+{
+	struct sampler *sampler = calloc(1, sizeof(*sampler));
+	*out = NULL;
+	if (!sampler)
+		return fail("out of memory");
+	*sampler = (struct sampler){
+		.count = count, .global_batch = global_batch, .rank = rank, .size = size
+	};
+	sampler->order = calloc(count, sizeof(*sampler->order));
+	sampler->picks = calloc(sampler_batch_max(sampler), sizeof(*sampler->picks));
+	if (!sampler->order || !sampler->picks) {
+		sampler_destroy(sampler);
+		return fail("out of memory for the order of %zu images", count);
+	}
+	sampler_sort(sampler);
+	*out = sampler;
+	return 0;
+}
+
+void sampler_destroy(struct sampler *sampler)
+{
+	if (!sampler)
+		return;
+	free(sampler->order);
+	free(sampler->picks);
+	free(sampler);
+}
+
+void sampler_sort(struct sampler *sampler)
+{
+	for (size_t i = 0; i < sampler->count; i++)
+		sampler->order[i] = i;
+}
+
+void sampler_shuffle(struct sampler *sampler, uint64_t seed, uint64_t epoch)
+{
+	/* Stream 0 of the seed drew the parameters. */
+	struct rng rng = rng_make(seed, epoch + 1);
+	/* From the sorted order, so that an epoch's does not depend on those before it. */
+	sampler_sort(sampler);
+	for (size_t left = sampler->count; left > 1; left--) {
+		size_t other = rng_below(&rng, left);
+		uint32_t last = sampler->order[left - 1];
+		sampler->order[left - 1] = sampler->order[other];
+		sampler->order[other] = last;
+	}
+}
+
+size_t sampler_steps(const struct sampler *sampler)
+{
+	return (sampler->count + sampler->global_batch - 1) / sampler->global_batch;
+}
+
+size_t sampler_global_count(const struct sampler *sampler, size_t step)
+{
+	size_t left = sampler->count - step * sampler->global_batch;
+	return left < sampler->global_batch ? left : sampler->global_batch;
+}
+
+size_t sampler_pick(struct sampler *sampler, size_t step)
+{
+	const uint32_t *batch = sampler->order + step * sampler->global_batch;
+	size_t global_count = sampler_global_count(sampler, step), count = 0;
+	for (size_t i = sampler->rank; i < global_count; i += sampler->size)
+		sampler->picks[count++] = batch[i];
+	return count;
+}
+
+size_t sampler_batch_max(const struct sampler *sampler)
+{
+	return (sampler->global_batch + sampler->size - 1) / sampler->size;
+}

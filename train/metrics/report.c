@@ -1,0 +1,83 @@
+#include "train/metrics/report.h"
+
+#include <stdarg.h>
+#include <unistd.h>
+
+#include "train/base/clock.h"
+
+#define PROGRESS_EVERY_S 0.1
+
+void report_init(struct report *report, FILE *out)
+{
+	*report = (struct report){ .out = out, .terminal = out && isatty(fileno(out)) };
+}
+
+/* Wipes the progress line off the terminal. */
+static void wipe(struct report *report)
+{
+	if (report->terminal)
+		fputs("\r\033[K", report->out);
+}
+
+void report_line(struct report *report, const char *format, ...)
+{
+	va_list arguments;
+	if (!report->out)
+		return;
+	wipe(report);
+	va_start(arguments, format);
+	vfprintf(report->out, format, arguments);
+	va_end(arguments);
+	fputc('\n', report->out);
+	fflush(report->out);
+}
+
+void report_model(struct report *report, const struct model *model)
+{
+	if (report->out)
+		model_print(model, report->out);
+}
+
+void report_epoch(struct report *report, uint64_t epoch)
+{
+	report->epoch_start_s = clock_seconds();
+	report_line(
+		report, "Epoch %llu\n-------------------------------", (unsigned long long)epoch);
+}
+
+void report_loss(struct report *report, const struct totals *totals, size_t done, size_t count)
+{
+	report_line(report, "loss: %7f  [%5zu/%5zu]", totals->loss / totals->count, done, count);
+}
+
+void report_progress(struct report *report, size_t done, size_t count)
+{
+	if (!report->terminal)
+		return;
+	double now_s = clock_seconds();
+	if (now_s - report->progress_s < PROGRESS_EVERY_S)
+		return;
+	report->progress_s = now_s;
+	wipe(report);
+	fprintf(report->out, "  %zu/%zu images, %.0f images/s", done, count,
+		(double)done / (now_s - report->epoch_start_s));
+	fflush(report->out);
+}
+
+void report_speed(struct report *report, size_t count, double busy_s, double wait_s)
+{
+	double speed = (double)count / (clock_seconds() - report->epoch_start_s);
+	double hidden = wait_s < busy_s ? 100 * (1 - wait_s / busy_s) : 0;
+	if (busy_s > 0)
+		report_line(report,
+			"%.0f images/s; communication %.2f s, %.0f %% hidden behind backward",
+			speed, busy_s, hidden);
+	else
+		report_line(report, "%.0f images/s", speed);
+}
+
+void report_test(struct report *report, const struct totals *totals)
+{
+	report_line(report, "Test Error: \n Accuracy: %.1f%%, Avg loss: %.6f \n",
+		100 * totals->correct / totals->count, totals->loss / totals->count);
+}

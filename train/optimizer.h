@@ -1,9 +1,0 @@
-/* Stochastic gradient descent: each parameter moves against its gradient. */
-#ifndef TRAIN_OPTIMIZER_H
-#define TRAIN_OPTIMIZER_H
-
-#include "model.h"
-
-void optimizer_step(const struct model *model, float learning_rate);
-
-#endif

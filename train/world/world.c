@@ -1,0 +1,98 @@
+#include "train/world/world.h"
+
+#include <stdlib.h>
+
+#include "train/base/fail.h"
+
+bool world_launched(void)
+{
+	return getenv("WORLD_SIZE") != NULL;
+}
+
+int world_open(struct train_world *world, int gpu)
+{
+	struct rondo_config config = RONDO_CONFIG_INIT;
+	*world = (struct train_world){ .size = 1 };
+	if (!world_launched())
+		return 0;
+	/* A run can be repeated, and resumed, to the bit. That is worth more here than the quickest
+	   algorithm of each bucket. The user's setting stays. */
+	setenv("RONDO_REPRODUCIBLE", "1", 0);
+	config.gpu = gpu;
+	int err = rondo_comm_create(&world->comm, &config);
+	if (err)
+		return fail_comm(err, "cannot meet the other ranks");
+	world->rank = rondo_comm_rank(world->comm);
+	world->size = rondo_comm_size(world->comm);
+	return 0;
+}
+
+int world_close(struct train_world *world, int err)
+{
+	if (!world->comm)
+		return err;
+	if (err > 0)
+		rondo_comm_abort(world->comm, failure());
+	int left = rondo_comm_destroy(world->comm);
+	world->comm = NULL;
+	if (left && !err)
+		err = fail_comm(left, "leaving the other ranks");
+	return err;
+}
+
+int world_agree(const struct train_world *world, int err)
+{
+	int32_t mine = err ? world->rank : world->size, first = mine;
+	int failed = 0;
+	if (world->comm)
+		failed =
+			rondo_all_reduce(world->comm, &mine, &first, 1, RONDO_I32, RONDO_MIN, NULL);
+	if (failed)
+		return fail_comm(failed, "what the ranks came to");
+	if (first == world->size)
+		return 0;
+	return first == world->rank ? err : RONDO_ABORTED;
+}
+
+int world_broadcast(const struct train_world *world, void *bytes, size_t size)
+{
+	int err = 0;
+	if (world->comm)
+		err = rondo_broadcast(world->comm, bytes, bytes, size, RONDO_U8, 0, NULL);
+	return err ? fail_comm(err, "broadcast from rank 0") : 0;
+}
+
+int world_sum(const struct train_world *world, double *values, size_t count)
+{
+	int err = 0;
+	if (world->comm)
+		err = rondo_all_reduce(
+			world->comm, values, values, count, RONDO_F64, RONDO_SUM, NULL);
+	return err ? fail_comm(err, "sum over all ranks") : 0;
+}
+
+int world_barrier(const struct train_world *world)
+{
+	int err = world->comm ? rondo_barrier(world->comm, NULL) : 0;
+	return err ? fail_comm(err, "barrier") : 0;
+}
+
+int world_compare(const struct train_world *world, uint64_t number, const char *what)
+{
+	if (!world->comm)
+		return 0;
+	uint64_t *numbers = calloc(world->size, sizeof(*numbers)); /* [size] */
+	if (!numbers)
+		return fail("out of memory");
+	int err = rondo_all_gather(world->comm, &number, numbers, 1, RONDO_U64, NULL);
+	if (err)
+		fail_comm(err, "gather from all ranks");
+	for (int rank = 1; !err && rank < world->size; rank++) {
+		if (numbers[rank] != numbers[0])
+			err = fail("%s differ: rank 0 has %016llx, rank %d has %016llx", what,
+				(unsigned long long)numbers[0], rank,
+				(unsigned long long)numbers[rank]);
+	}
+	free(numbers);
+	return err;
+}
