@@ -1,8 +1,9 @@
 /*
  * An emulated libcuda.so.1 on top of the emulated GPUs (lib/device/emulated): it serves the calls
- * of lib/device/cuda/cuda.c and train/device/cuda/cuda.c, and returns an error for wrong ones (a context
- * that is not current, a flag that was never registered, a kernel of another type). Kernels run as
- * threads (kernels.cc, plans.cc, transfers.cc, train.cc). Here are the driver and its devices.
+ * of lib/device/cuda/cuda.c and train/device/cuda/cuda.c, and returns an error for wrong ones (a
+ * context that is not current, a flag that was never registered, a kernel of another type).
+ * Kernels run as threads (kernels.cc, plans.cc, transfers.cc, train.cc). Here are the driver and
+ * its devices.
  *
  * Code is loaded late, as CUDA does: a kernel's first launch waits until nothing else runs, and
  * nothing can be queued meanwhile. A wait that takes too long is an error. The same holds for the
