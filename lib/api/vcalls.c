@@ -195,42 +195,57 @@ int rondo_scatter_v(rondo_comm *comm, const void *send, const size_t counts[],
 		&request, (struct lengths){ counts, displs }, (struct lengths){ &count, NULL });
 }
 
-/* ---- Bytes of lengths that the root does not have ------------------------------------------- */
+/* ---- Bytes of lengths that the receivers do not have ---------------------------------------- */
+
+static int check_bytes(const char *name, const rondo_comm *comm, const void *send, size_t size)
+{
+	if (!comm)
+		return rd_fail(RONDO_INVALID, "%s: comm is NULL", name);
+	if (rd_group_open())
+		return rd_group_refuse(rd_fail(
+			RONDO_INVALID, "%s: it takes two steps, and fits in no group", name));
+	if (size > 0 && !send)
+		return rd_fail(RONDO_INVALID, "%s: send is NULL", name);
+	return 0;
+}
 
 static int check_gather_bytes(
 	const rondo_comm *comm, const void *send, size_t size, void **recv, size_t *sizes, int root)
 {
-	if (!comm)
-		return rd_fail(RONDO_INVALID, "gather_bytes: comm is NULL");
-	if (rd_group_open())
-		return rd_group_refuse(rd_fail(
-			RONDO_INVALID, "gather_bytes: it takes two steps, and fits in no group"));
+	int err = check_bytes("gather_bytes", comm, send, size);
+
+	if (err)
+		return err;
 	if (root < 0 || root >= comm->size)
 		return rd_fail(RONDO_INVALID, "gather_bytes: rank %d is not in 0..%d", root,
 			comm->size - 1);
-	if (size > 0 && !send)
-		return rd_fail(RONDO_INVALID, "gather_bytes: send is NULL");
 	if (comm->rank == root && (!recv || !sizes))
 		return rd_fail(RONDO_INVALID, "gather_bytes: %s is NULL on the root",
 			recv ? "sizes" : "recv");
 	return 0;
 }
 
-/* Memory for all bytes, and one more that ends a text. */
-static void *make_room(rondo_comm *comm, const size_t *sizes)
+/*
+ * *room = memory for all bytes, and one more that ends a text. The other ranks begin the second
+ * step, and would wait for a rank without memory. So that rank aborts the comm.
+ */
+static int make_room(const char *name, rondo_comm *comm, const size_t *sizes, void **room)
 {
 	size_t total = 0;
-	char *room;
+	char *bytes = NULL;
+	int block = 0;
 
-	for (int i = 0; i < comm->size; i++) {
-		if (sizes[i] >= SIZE_MOST - total)
-			return NULL;
-		total += sizes[i];
+	while (block < comm->size && sizes[block] < SIZE_MOST - total)
+		total += sizes[block++];
+	if (block == comm->size)
+		bytes = malloc(total + 1);
+	if (!bytes) {
+		rondo_comm_abort(comm, "no memory for the bytes that it gathers");
+		return rd_fail(RONDO_MEMORY, "%s: no memory for the bytes of all ranks", name);
 	}
-	room = malloc(total + 1);
-	if (room)
-		room[total] = '\0';
-	return room;
+	bytes[total] = '\0';
+	*room = bytes;
+	return 0;
 }
 
 int rondo_gather_bytes(
@@ -245,20 +260,37 @@ int rondo_gather_bytes(
 		*recv = NULL;
 	if (!err)
 		err = rondo_gather(comm, &size, sizes, 1, RONDO_U64, root, NULL);
-	if (err)
-		return err;
-	if (is_root) {
-		room = make_room(comm, sizes);
-		/* The other ranks begin the second step, and would wait. */
-		if (!room) {
-			rondo_comm_abort(comm, "no memory for what it gathers");
-			return rd_fail(RONDO_MEMORY, "gather_bytes: no memory on the root");
-		}
-	}
-	err = rondo_gather_v(comm, send, size, room, sizes, NULL, RONDO_U8, root, NULL);
+	if (!err && is_root)
+		err = make_room("gather_bytes", comm, sizes, &room);
+	if (!err)
+		err = rondo_gather_v(comm, send, size, room, sizes, NULL, RONDO_U8, root, NULL);
 	if (err)
 		free(room);
 	else if (is_root)
+		*recv = room;
+	return err;
+}
+
+int rondo_all_gather_bytes(
+	rondo_comm *comm, const void *send, size_t size, void **recv, size_t sizes[])
+{
+	int err = check_bytes("all_gather_bytes", comm, send, size);
+	void *room = NULL;
+
+	if (recv)
+		*recv = NULL;
+	if (!err && (!recv || !sizes))
+		err = rd_fail(
+			RONDO_INVALID, "all_gather_bytes: %s is NULL", recv ? "sizes" : "recv");
+	if (!err)
+		err = rondo_all_gather(comm, &size, sizes, 1, RONDO_U64, NULL);
+	if (!err)
+		err = make_room("all_gather_bytes", comm, sizes, &room);
+	if (!err)
+		err = rondo_all_gather_v(comm, send, room, sizes, NULL, RONDO_U8, NULL);
+	if (err)
+		free(room);
+	else
 		*recv = room;
 	return err;
 }

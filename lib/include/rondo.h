@@ -433,6 +433,14 @@ RONDO_API int rondo_gather_bytes(
 	rondo_comm *comm, const void *send, size_t size, void **recv, size_t sizes[], int root);
 
 /*
+ * Gathers bytes of any length from each rank to every rank. sizes[size] gets the lengths in bytes.
+ * *recv gets all the bytes as with rondo_gather_bytes(), the same on every rank; each rank frees
+ * its own by free(). *recv is NULL after an error. Runs now; not within a group.
+ */
+RONDO_API int rondo_all_gather_bytes(
+	rondo_comm *comm, const void *send, size_t size, void **recv, size_t sizes[]);
+
+/*
  * Sends to, or receives from, one peer. Sends to a peer arrive in the order of their calls. Two
  * ranks that exchange data put both calls in one group, or one of them receives first. A rank may
  * send to itself within a group that also receives it. Both ranks use device memory, or both use

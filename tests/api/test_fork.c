@@ -85,6 +85,7 @@ static int use_the_parents(const struct estate *estate, struct child_report *rep
 	rondo_comm *comm = estate->comm, *part;
 	float from[COUNT] = { 0 };
 	size_t sizes[2];
+	void *gathered;
 	rondo_op op;
 
 	for (int i = 0; i < CALLS; i++)
@@ -93,6 +94,7 @@ static int use_the_parents(const struct estate *estate, struct child_report *rep
 	REFUSED(rondo_send(comm, from, 1, RONDO_F32, 1 - rondo_comm_rank(comm), NULL));
 	REFUSED(rondo_recv(comm, values, 1, RONDO_F32, 1 - rondo_comm_rank(comm), NULL));
 	REFUSED(rondo_gather_bytes(comm, "", 1, NULL, sizes, 1 - rondo_comm_rank(comm)));
+	REFUSED(rondo_all_gather_bytes(comm, "", 1, &gathered, sizes));
 	REFUSED(rondo_barrier(comm, estate->stream));
 	REFUSED(rondo_comm_split(comm, 0, 0, &part));
 	REFUSED(rondo_comm_duplicate(comm, &part));

@@ -211,32 +211,61 @@ static int try_scatter(struct trial *t)
 	return 0;
 }
 
+static char *bytes_to_send(struct trial *t, size_t *size)
+{
+	*size = pattern_length(t->pattern, t->size, t->rank, 0);
+	char *send = fresh(&t->in, *size, t->odd_address);
+
+	for (size_t i = 0; i < *size; i++)
+		send[i] = (char)block_value(t->rank, 0, i);
+	return send;
+}
+
+/* t->out holds the bytes of all ranks. */
+static int check_bytes(struct trial *t, const char *name, const size_t sizes[])
+{
+	size_t at = 0;
+
+	for (int k = 0; k < t->size; k++) {
+		if (sizes[k] != pattern_length(t->pattern, t->size, k, 0))
+			return world_report(t->env, "%s: size %d is wrong", name, k);
+		for (size_t i = 0; i < sizes[k]; i++)
+			if (t->out[at++] != (char)block_value(k, 0, i))
+				return world_report(
+					t->env, "%s: byte %zu of %d is wrong", name, i, k);
+	}
+	return t->out[at] ? world_report(t->env, "%s: no 0 at the end", name) : 0;
+}
+
 static int try_gather_bytes(struct trial *t)
 {
 	int root = t->pattern % t->size;
-	size_t mine = pattern_length(t->pattern, t->size, t->rank, 0), sizes[SIZE_MOST], at = 0;
-	char *send = fresh(&t->in, mine, t->odd_address);
-	void *recv = &at;
+	size_t mine, sizes[SIZE_MOST];
+	char *send = bytes_to_send(t, &mine);
+	void *recv = &mine;
 
-	for (size_t i = 0; i < mine; i++)
-		send[i] = (char)block_value(t->rank, 0, i);
 	if (rondo_gather_bytes(t->env->comm, send, mine, &recv, sizes, root))
 		return wrong(t, "gather_bytes");
 	if (t->rank != root)
 		return recv ? wrong(t, "gather_bytes: not the root, and recv is not NULL") : 0;
 	t->out = recv;
-	for (int k = 0; k < t->size; k++) {
-		if (sizes[k] != pattern_length(t->pattern, t->size, k, 0))
-			return wrong(t, "gather_bytes: a size is");
-		for (size_t i = 0; i < sizes[k]; i++)
-			if (t->out[at++] != (char)block_value(k, 0, i))
-				return wrong(t, "gather_bytes: a byte is");
-	}
-	return t->out[at] ? wrong(t, "gather_bytes: the end is") : 0;
+	return check_bytes(t, "gather_bytes", sizes);
+}
+
+static int try_all_gather_bytes(struct trial *t)
+{
+	size_t mine, sizes[SIZE_MOST];
+	char *send = bytes_to_send(t, &mine);
+	void *recv = &mine;
+
+	if (rondo_all_gather_bytes(t->env->comm, send, mine, &recv, sizes))
+		return wrong(t, "all_gather_bytes");
+	t->out = recv;
+	return check_bytes(t, "all_gather_bytes", sizes);
 }
 
 static int (*const kinds[])(struct trial *trial) = { try_all_gather, try_reduce_scatter,
-	try_all_to_all, try_gather, try_scatter, try_gather_bytes };
+	try_all_to_all, try_gather, try_scatter, try_gather_bytes, try_all_gather_bytes };
 
 static int try_all(struct rank_env *env)
 {

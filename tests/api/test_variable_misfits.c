@@ -153,9 +153,24 @@ static int call_wrongly(struct rank_env *env)
 	if (env->rank == 0)
 		EXPECT_ERROR(rondo_gather_bytes(comm, data, 4, NULL, counts, 0), RONDO_INVALID,
 			"recv is NULL");
+	gathered = data;
+	EXPECT_ERROR(rondo_all_gather_bytes(comm, NULL, 4, &gathered, counts), RONDO_INVALID,
+		"all_gather_bytes: send is NULL");
+	if (gathered)
+		return world_report(env, "recv is not NULL after an error");
+	EXPECT_ERROR(
+		rondo_all_gather_bytes(comm, data, 4, NULL, counts), RONDO_INVALID, "recv is NULL");
+	EXPECT_ERROR(rondo_all_gather_bytes(comm, data, 4, &gathered, NULL), RONDO_INVALID,
+		"sizes is NULL");
+	EXPECT_ERROR(rondo_all_gather_bytes(NULL, data, 4, &gathered, counts), RONDO_INVALID,
+		"comm is NULL");
 	TRY(rondo_group_start());
 	EXPECT_ERROR(
 		rondo_gather_bytes(comm, data, 4, &gathered, counts, 0), RONDO_INVALID, "no group");
+	EXPECT_ERROR(rondo_group_end(), RONDO_INVALID, "no group");
+	TRY(rondo_group_start());
+	EXPECT_ERROR(rondo_all_gather_bytes(comm, data, 4, &gathered, counts), RONDO_INVALID,
+		"no group");
 	EXPECT_ERROR(rondo_group_end(), RONDO_INVALID, "no group");
 	/* The refused calls have harmed nothing. */
 	TRY(rondo_all_gather_v(comm, data, more, counts, NULL, RONDO_I32, NULL));
