@@ -138,14 +138,15 @@ static int place_batch(struct train *train)
 	size_t size = batch * train->model->in * sizeof(float);
 	int err = device->ops->alloc(device, (void **)&train->images, size);
 	if (!err)
-		err = device->ops->alloc(device, (void **)&train->labels, batch);
+		err = device->ops->alloc(
+			device, (void **)&train->labels, batch * sizeof(*train->labels));
 	if (!err)
 		err = device->ops->reserve(device, size);
 	if (err)
 		return err;
 	bool apart = device->number >= 0;
 	train->host_images = apart ? malloc(size) : train->images;
-	train->host_labels = apart ? malloc(batch) : train->labels;
+	train->host_labels = apart ? malloc(batch * sizeof(*train->labels)) : train->labels;
 	if (!train->host_images || !train->host_labels)
 		return fail("out of memory for a batch of %zu", batch);
 	return 0;
@@ -260,7 +261,7 @@ static int forward(struct train *train, const struct data *data, struct sampler 
 	data_gather(data, sampler->picks, count, train->host_images, train->host_labels);
 	ops->put(train->device, train->images, train->host_images,
 		count * train->model->in * sizeof(float));
-	ops->put(train->device, train->labels, train->host_labels, count);
+	ops->put(train->device, train->labels, train->host_labels, count * sizeof(*train->labels));
 	model_forward(train->model, train->images, count);
 	*batch = count;
 	if (!totals)

@@ -22,7 +22,7 @@ struct train {
 	/* This rank's share of a step, [batch][rows * columns] and [batch], on the host and on the
 	   device; the same memory if the device is the host. */
 	float *host_images, *images;
-	uint8_t *host_labels, *labels;
+	int32_t *host_labels, *labels;
 	uint64_t epochs; /* epochs done */
 };
 

@@ -132,7 +132,7 @@ void run_plain(struct job *job)
 	struct model *model;
 	struct sampler *sampler;
 	static float images[GLOBAL_BATCH * 784], gradients[PARAMETERS];
-	uint8_t labels[GLOBAL_BATCH];
+	int32_t labels[GLOBAL_BATCH];
 	float *next = gradients;
 	double loss;
 	int correct;

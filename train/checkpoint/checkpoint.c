@@ -131,7 +131,7 @@ static int read_header(const char *path, FILE *file, struct checkpoint *checkpoi
 	if (checkpoint->version != CHECKPOINT_VERSION)
 		return fail("%s: is of version %u, this program reads %d", path,
 			checkpoint->version, CHECKPOINT_VERSION);
-	if (checkpoint->tensor_count > MODEL_TENSORS_MAX)
+	if (checkpoint->tensor_count > CHECKPOINT_TENSORS_MAX)
 		return fail("%s: is damaged: it claims %u tensors", path, checkpoint->tensor_count);
 	/* NaN must fail, too. */
 	if (!checkpoint->global_batch || checkpoint->global_batch > CHECKPOINT_BATCH_MAX ||

@@ -15,6 +15,7 @@
 
 #define CHECKPOINT_MAGIC 0x6b63656863444e52u /* "RNDCheck" */
 #define CHECKPOINT_VERSION 1
+#define CHECKPOINT_TENSORS_MAX 32
 #define CHECKPOINT_BATCH_MAX (1 << 24)
 
 struct checkpoint {
@@ -26,8 +27,8 @@ struct checkpoint {
 	uint64_t global_batch;
 	double learning_rate;
 	double bucket_mb;
-	uint64_t counts[MODEL_TENSORS_MAX]; /* [tensor_count], of each tensor */
-	int32_t order[MODEL_TENSORS_MAX]; /* [tensor_count], ddp->order */
+	uint64_t counts[CHECKPOINT_TENSORS_MAX]; /* [tensor_count], of each tensor */
+	int32_t order[CHECKPOINT_TENSORS_MAX]; /* [tensor_count], ddp->order */
 };
 
 /* Fails where no checkpoint can be saved: the user learns it before an epoch, not after it. */

@@ -299,7 +299,7 @@ int data_write(const struct data *data, const char *dir, const char *part)
 /* ---- Use ---- */
 
 void data_gather(const struct data *data, const uint32_t *picks, size_t count, float *images,
-	uint8_t *labels)
+	int32_t *labels)
 {
 	size_t pixels = data->rows * data->columns;
 	for (size_t i = 0; i < count; i++) {

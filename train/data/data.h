@@ -37,6 +37,6 @@ bool data_present(const char *dir);
 
 /* Copies images `picks` as floats from 0 to 1, and their labels. */
 void data_gather(const struct data *data, const uint32_t *picks /* [count] */, size_t count,
-	float *images /* [count][rows * columns] */, uint8_t *labels /* [count] */);
+	float *images /* [count][rows * columns] */, int32_t *labels /* [count] */);
 
 #endif

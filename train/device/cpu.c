@@ -1,11 +1,9 @@
-/* The host as a device: OpenBLAS and plain loops. A call is done when it returns. */
-#include <cblas.h>
-#include <math.h>
+/* The host as a device: memory, communication and the table. A call is done when it returns. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "train/base/clock.h"
-#include "train/device/device.h"
+#include "train/device/cpu.h"
 #include "train/base/fail.h"
 
 /* A cache line's. */
@@ -14,11 +12,12 @@
 struct cpu {
 	struct device base;
 	rondo_stream *stream; /* ddp's */
-	double moments[DEVICE_MOMENTS]; /* seconds */
+	double *moments; /* seconds */
 };
 
 static void cpu_destroy(struct device *device)
 {
+	free(((struct cpu *)device)->moments);
 	free(device);
 }
 
@@ -61,107 +60,22 @@ static int cpu_get(struct device *device, void *to, const void *from, size_t siz
 	return 0;
 }
 
+static void cpu_copy(struct device *device, void *to, const void *from, size_t size)
+{
+	(void)device;
+	memcpy(to, from, size);
+}
+
+static void cpu_clear(struct device *device, void *memory, size_t size)
+{
+	(void)device;
+	memset(memory, 0, size);
+}
+
 static int cpu_wait(struct device *device)
 {
 	(void)device;
 	return 0;
-}
-
-/* ---- Layers ---- */
-
-static void cpu_product(struct device *device, int rows, int columns, int inner, const float *a,
-	enum layout a_layout, const float *b, enum layout b_layout, float beta, float *c)
-{
-	(void)device;
-	cblas_sgemm(CblasRowMajor, a_layout == AS_IS ? CblasNoTrans : CblasTrans,
-		b_layout == AS_IS ? CblasNoTrans : CblasTrans, rows, columns, inner, 1.0f, a,
-		a_layout == AS_IS ? inner : rows, b, b_layout == AS_IS ? columns : inner, beta, c,
-		columns);
-}
-
-static void cpu_spread(struct device *device, int rows, int columns, const float *row, float *out)
-{
-	(void)device;
-	for (int r = 0; r < rows; r++)
-		memcpy(out + (size_t)r * columns, row, columns * sizeof(float));
-}
-
-static void cpu_column_sums(
-	struct device *device, int rows, int columns, const float *in, float *sums)
-{
-	(void)device;
-	memset(sums, 0, columns * sizeof(float));
-	for (int r = 0; r < rows; r++)
-		for (int c = 0; c < columns; c++)
-			sums[c] += in[(size_t)r * columns + c];
-}
-
-static void cpu_relu(struct device *device, size_t count, const float *in, float *out)
-{
-	(void)device;
-	for (size_t i = 0; i < count; i++)
-		out[i] = in[i] > 0 ? in[i] : 0;
-}
-
-static void cpu_relu_grad(
-	struct device *device, size_t count, const float *in, const float *out_grad, float *in_grad)
-{
-	(void)device;
-	for (size_t i = 0; i < count; i++)
-		in_grad[i] = in[i] > 0 ? out_grad[i] : 0;
-}
-
-/* ---- Softmax cross-entropy ---- */
-
-static int largest(const float *logits /* [columns] */, int columns)
-{
-	int best = 0;
-	for (int c = 1; c < columns; c++)
-		if (logits[c] > logits[best])
-			best = c;
-	return best;
-}
-
-/* log(sum of exp(logit)), safe from overflow: the largest exponent is 0. */
-static double log_sum_exp(const float *logits /* [columns] */, int columns)
-{
-	double top = logits[largest(logits, columns)], sum = 0;
-	for (int c = 0; c < columns; c++)
-		sum += exp(logits[c] - top);
-	return top + log(sum);
-}
-
-static void cpu_loss(struct device *device, int rows, int columns, const float *logits,
-	const uint8_t *labels, double *sums)
-{
-	(void)device;
-	sums[0] = sums[1] = 0;
-	for (int r = 0; r < rows; r++, logits += columns) {
-		sums[0] += log_sum_exp(logits, columns) - logits[labels[r]];
-		sums[1] += largest(logits, columns) == labels[r];
-	}
-}
-
-/* The gradient of a row's loss by its logits: softmax, less 1 at the label. */
-static void cpu_loss_grad(struct device *device, int rows, int columns, const float *logits,
-	const uint8_t *labels, float scale, float *grad)
-{
-	(void)device;
-	for (int r = 0; r < rows; r++, logits += columns, grad += columns) {
-		double norm = log_sum_exp(logits, columns);
-		for (int c = 0; c < columns; c++)
-			grad[c] = scale * (float)(exp(logits[c] - norm) - (c == labels[r]));
-	}
-}
-
-/* ---- Optimizer ---- */
-
-static void cpu_descend(
-	struct device *device, size_t count, float rate, const float *grad, float *value)
-{
-	(void)device;
-	for (size_t i = 0; i < count; i++)
-		value[i] -= rate * grad[i];
 }
 
 /* ---- Communication ---- */
@@ -182,6 +96,14 @@ static int cpu_join(struct device *device, enum track track)
 	struct cpu *cpu = (struct cpu *)device;
 	int err = track == COMPUTATION ? rondo_stream_synchronize(cpu->stream) : 0;
 	return err ? fail_comm(err, "average of gradients") : 0;
+}
+
+static int cpu_moments(struct device *device, int count)
+{
+	struct cpu *cpu = (struct cpu *)device;
+	free(cpu->moments);
+	cpu->moments = calloc(count, sizeof(*cpu->moments));
+	return cpu->moments || !count ? 0 : fail("out of memory for %d moments", count);
 }
 
 static void note_now(void *moment)
@@ -211,17 +133,25 @@ static const struct device_ops cpu_ops = {
 	.reserve = cpu_reserve,
 	.put = cpu_put,
 	.get = cpu_get,
+	.copy = cpu_copy,
+	.clear = cpu_clear,
 	.wait = cpu_wait,
 	.product = cpu_product,
 	.spread = cpu_spread,
 	.column_sums = cpu_column_sums,
+	.add = cpu_add,
+	.scale = cpu_scale,
 	.relu = cpu_relu,
 	.relu_grad = cpu_relu_grad,
 	.loss = cpu_loss,
 	.loss_grad = cpu_loss_grad,
-	.descend = cpu_descend,
+	.square_sum = cpu_square_sum,
+	.clip_factor = cpu_clip_factor,
+	.sgd = cpu_sgd,
+	.adam = cpu_adam,
 	.stream = cpu_stream,
 	.join = cpu_join,
+	.moments = cpu_moments,
 	.record = cpu_record,
 	.between = cpu_between,
 };

@@ -28,3 +28,24 @@ int device_failure(const struct device *device)
 {
 	return device->error ? fail("%s", device->reason) : 0;
 }
+
+void device_multiply(struct device *device, int rows, int columns, int inner, const float *a,
+	enum layout a_layout, const float *b, enum layout b_layout, float beta, float *c)
+{
+	const struct product product = {
+		.batch = 1,
+		.rows = rows,
+		.columns = columns,
+		.inner = inner,
+		.a = { .data = (float *)a,
+			.layout = a_layout,
+			.pitch = a_layout == AS_IS ? inner : rows },
+		.b = { .data = (float *)b,
+			.layout = b_layout,
+			.pitch = b_layout == AS_IS ? columns : inner },
+		.c = { .data = c, .pitch = columns },
+		.alpha = 1,
+		.beta = beta,
+	};
+	device->ops->product(device, &product);
+}

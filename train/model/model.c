@@ -32,8 +32,7 @@ static void linear_forward(
 	const float *weight = model->tensors[layer->weight].value; /* [out][in] */
 	const float *bias = model->tensors[layer->bias].value; /* [out] */
 	device->ops->spread(device, batch, out, bias, layer->output);
-	device->ops->product(
-		device, batch, out, in, input, AS_IS, weight, TRANSPOSED, 1, layer->output);
+	device_multiply(device, batch, out, in, input, AS_IS, weight, TRANSPOSED, 1, layer->output);
 }
 
 static int linear_backward(const struct model *model, const struct layer *layer, const float *input,
@@ -45,16 +44,16 @@ static int linear_backward(const struct model *model, const struct layer *layer,
 	float *weight_grad = model->tensors[layer->weight].grad; /* [out][in] */
 	float *bias_grad = model->tensors[layer->bias].grad; /* [out] */
 	/* The parameters' gradients come first: their all-reduce overlaps the input's gradient. */
-	device->ops->product(device, out, in, batch, layer->output_grad, TRANSPOSED, input, AS_IS,
-		0, weight_grad);
+	device_multiply(device, out, in, batch, layer->output_grad, TRANSPOSED, input, AS_IS, 0,
+		weight_grad);
 	int err = ready(argument, layer->weight);
 	if (err)
 		return err;
 	device->ops->column_sums(device, batch, out, layer->output_grad, bias_grad);
 	err = ready(argument, layer->bias);
 	if (!err && input_grad)
-		device->ops->product(device, batch, in, out, layer->output_grad, AS_IS, weight,
-			AS_IS, 0, input_grad);
+		device_multiply(device, batch, in, out, layer->output_grad, AS_IS, weight, AS_IS, 0,
+			input_grad);
 	return err;
 }
 
@@ -79,9 +78,9 @@ static int relu_backward(const struct model *model, const struct layer *layer, c
 	float *input_grad, int batch, model_ready *ready, void *argument)
 {
 	struct device *device = model->device;
-	(void)ready, (void)argument;
+	(void)input, (void)ready, (void)argument;
 	device->ops->relu_grad(
-		device, (size_t)batch * layer->out, input, layer->output_grad, input_grad);
+		device, (size_t)batch * layer->out, layer->output, layer->output_grad, input_grad);
 	return 0;
 }
 
@@ -233,7 +232,7 @@ const float *model_forward(struct model *model, const float *images, int batch)
 }
 
 int model_loss(
-	const struct model *model, const uint8_t *labels, int batch, double *loss, int *correct)
+	const struct model *model, const int32_t *labels, int batch, double *loss, int *correct)
 {
 	const struct layer *top = &model->layers[model->layer_count - 1];
 	struct device *device = model->device;
@@ -245,7 +244,7 @@ int model_loss(
 	return err;
 }
 
-int model_backward(struct model *model, const float *images, const uint8_t *labels, int batch,
+int model_backward(struct model *model, const float *images, const int32_t *labels, int batch,
 	float scale, model_ready *ready, void *argument)
 {
 	const struct layer *top = &model->layers[model->layer_count - 1];

@@ -71,7 +71,7 @@ void model_write(struct model *model, const float *parameters /* [parameter_coun
 const float *model_forward(struct model *model, const float *images, int batch);
 
 /* The sum of the last forward's cross-entropies, and the number of its right guesses. Waits. */
-int model_loss(const struct model *model, const uint8_t *labels /* [batch] */, int batch,
+int model_loss(const struct model *model, const int32_t *labels /* [batch] */, int batch,
 	double *loss, int *correct);
 
 /*
@@ -79,7 +79,7 @@ int model_loss(const struct model *model, const uint8_t *labels /* [batch] */, i
  * error of `ready`.
  */
 int model_backward(struct model *model, const float *images /* [batch][in] */,
-	const uint8_t *labels /* [batch] */, int batch, float scale, model_ready *ready,
+	const int32_t *labels /* [batch] */, int batch, float scale, model_ready *ready,
 	void *argument);
 
 #endif

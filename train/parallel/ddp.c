@@ -10,13 +10,18 @@
 
 /* The moments that a step records: of each bucket, and of the computation. */
 enum { STARTED, ENDED, BUCKET_MOMENTS };
-enum { PAUSED = BUCKET_MOMENTS * MODEL_TENSORS_MAX, RESUMED, STEP_MOMENTS };
+/* After those of the buckets: computation waits, and goes on. */
+enum { PAUSED, RESUMED, WAIT_MOMENTS };
 
-_Static_assert(2 * STEP_MOMENTS <= DEVICE_MOMENTS, "two steps' moments have room");
-
-static bool is_order(const int *order, int count)
+static int step_moments(const struct ddp *ddp)
 {
-	bool seen[MODEL_TENSORS_MAX] = { false };
+	return BUCKET_MOMENTS * ddp->tensor_count + WAIT_MOMENTS;
+}
+
+/* Whether it has each tensor once. `seen` has room for [count]. */
+static bool is_order(const int *order, int count, bool *seen)
+{
+	memset(seen, 0, count * sizeof(*seen));
 	for (int i = 0; i < count; i++) {
 		if (order[i] < 0 || order[i] >= count || seen[order[i]])
 			return false;
@@ -71,12 +76,23 @@ static int place_gradients(struct ddp *ddp)
 	return err;
 }
 
+static int allocate(struct ddp *ddp)
+{
+	size_t count = ddp->tensor_count;
+	ddp->order = calloc(count, sizeof(*ddp->order));
+	ddp->seen = calloc(count, sizeof(*ddp->seen));
+	ddp->bucket_of = calloc(count, sizeof(*ddp->bucket_of));
+	ddp->buckets = calloc(count, sizeof(*ddp->buckets));
+	ddp->marks = calloc(count, sizeof(*ddp->marks));
+	if (!ddp->order || !ddp->seen || !ddp->bucket_of || !ddp->buckets || !ddp->marks)
+		return fail("out of memory for %zu tensors", count);
+	return ddp->device->ops->moments(ddp->device, 2 * step_moments(ddp));
+}
+
 int ddp_create(struct ddp **out, const struct train_world *world, struct device *device,
 	struct tensor *tensors, int tensor_count, size_t bucket_size, const int *order)
 {
 	*out = NULL;
-	if (order && !is_order(order, tensor_count))
-		return fail("the order of the gradients is none");
 	struct ddp *ddp = calloc(1, sizeof(*ddp));
 	if (!ddp)
 		return fail("out of memory");
@@ -86,9 +102,13 @@ int ddp_create(struct ddp **out, const struct train_world *world, struct device 
 		.tensor_count = tensor_count,
 		.bucket_size = bucket_size,
 		.settled = order };
-	for (int t = 0; t < tensor_count; t++)
+	int err = allocate(ddp);
+	for (int t = 0; !err && t < tensor_count; t++)
 		ddp->order[t] = order ? order[t] : tensor_count - 1 - t;
-	int err = place_gradients(ddp);
+	if (!err && !is_order(ddp->order, tensor_count, ddp->marks))
+		err = fail("the order of the gradients is none");
+	if (!err)
+		err = place_gradients(ddp);
 	if (!err && world->comm)
 		err = device->ops->stream(device, &ddp->stream);
 	if (err)
@@ -104,20 +124,24 @@ void ddp_destroy(struct ddp *ddp)
 		return;
 	rondo_stream_destroy(ddp->stream);
 	ddp->device->ops->free(ddp->device, ddp->gradients);
+	free(ddp->order);
+	free(ddp->seen);
+	free(ddp->bucket_of);
+	free(ddp->buckets);
+	free(ddp->marks);
 	free(ddp);
 }
 
 /* After the first backward: takes rank 0's order, so that all ranks cut the same buckets. */
 static int agree_on_order(struct ddp *ddp)
 {
-	int order[MODEL_TENSORS_MAX];
-	memcpy(order, ddp->seen, sizeof(order));
-	int err = world_broadcast(ddp->world, order, sizeof(order));
+	size_t size = ddp->tensor_count * sizeof(*ddp->order);
+	int err = world_broadcast(ddp->world, ddp->seen, size);
 	if (err)
 		return err;
-	if (!is_order(order, ddp->tensor_count))
+	if (!is_order(ddp->seen, ddp->tensor_count, ddp->marks))
 		return fail("backward did not produce every gradient once");
-	memcpy(ddp->order, order, sizeof(order));
+	memcpy(ddp->order, ddp->seen, size);
 	ddp->settled = true;
 	lay_out(ddp);
 	return 0;
@@ -125,22 +149,27 @@ static int agree_on_order(struct ddp *ddp)
 
 /* ---- Times ---- */
 
+static int waiting(const struct ddp *ddp, int moment)
+{
+	return BUCKET_MOMENTS * ddp->tensor_count + moment;
+}
+
 static void record(struct ddp *ddp, enum track track, int moment)
 {
-	ddp->device->ops->record(ddp->device, track, ddp->turn * STEP_MOMENTS + moment);
+	ddp->device->ops->record(ddp->device, track, ddp->turn * step_moments(ddp) + moment);
 }
 
 static double between(struct ddp *ddp, int turn, int from, int to)
 {
 	return ddp->device->ops->between(
-		ddp->device, turn * STEP_MOMENTS + from, turn * STEP_MOMENTS + to);
+		ddp->device, turn * step_moments(ddp) + from, turn * step_moments(ddp) + to);
 }
 
 /* Adds up the times that the last step of this turn recorded. Waits for the end of that step. */
 static void add_times(struct ddp *ddp, int turn)
 {
 	if (ddp->noted[turn])
-		ddp->wait_s += between(ddp, turn, PAUSED, RESUMED);
+		ddp->wait_s += between(ddp, turn, waiting(ddp, PAUSED), waiting(ddp, RESUMED));
 	for (int b = 0; b < ddp->noted[turn]; b++)
 		ddp->busy_s += between(
 			ddp, turn, BUCKET_MOMENTS * b + STARTED, BUCKET_MOMENTS * b + ENDED);
@@ -214,9 +243,9 @@ int ddp_wait(struct ddp *ddp)
 		return fail("backward left a gradient out");
 	if (!ddp->stream)
 		return 0;
-	record(ddp, COMPUTATION, PAUSED);
+	record(ddp, COMPUTATION, waiting(ddp, PAUSED));
 	int err = ddp->device->ops->join(ddp->device, COMPUTATION);
-	record(ddp, COMPUTATION, RESUMED);
+	record(ddp, COMPUTATION, waiting(ddp, RESUMED));
 	ddp->noted[ddp->turn] = ddp->bucket_count;
 	return err;
 }

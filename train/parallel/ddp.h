@@ -42,13 +42,14 @@ struct ddp {
 	int tensor_count;
 	float *gradients; /* the buckets', in their order */
 	size_t bucket_size; /* bytes a bucket holds at most, unless one tensor alone is larger */
-	int order[MODEL_TENSORS_MAX]; /* tensors, as they lie in gradients */
-	int seen[MODEL_TENSORS_MAX]; /* tensors, as the first backward produced them */
+	int *order; /* [tensor_count]: tensors, as they lie in gradients */
+	int *seen; /* [seen_count]: tensors, as the first backward produced them */
 	int seen_count;
 	bool settled; /* order equals seen */
-	struct bucket buckets[MODEL_TENSORS_MAX];
+	struct bucket *buckets; /* [bucket_count], room for [tensor_count] */
 	int bucket_count;
-	int bucket_of[MODEL_TENSORS_MAX]; /* of each tensor */
+	int *bucket_of; /* [tensor_count] */
+	bool *marks; /* [tensor_count]: scratch */
 	int launched; /* buckets whose all-reduce was started in this step */
 	int turn; /* 0 or 1: the set of moments that this step records */
 	int noted[2]; /* by turn: buckets whose times are not added up yet */

@@ -95,7 +95,7 @@ Test(data, a_set_is_present_when_all_four_files_are)
 Test(data, images_are_gathered_as_floats_from_0_to_1)
 {
 	float floats[12];
-	uint8_t picked[2];
+	int32_t picked[2];
 	struct data *data;
 	scratch_write(IMAGES, images, sizeof(images));
 	scratch_write(LABELS, labels, sizeof(labels));

@@ -57,7 +57,7 @@ Test(draw, no_two_images_are_alike)
 static double accuracy(struct model *model, const struct data *data)
 {
 	static float images[100 * PIXELS];
-	static uint8_t labels[100];
+	static int32_t labels[100];
 	uint32_t picks[100];
 	double loss;
 	int correct, sum = 0;
@@ -76,7 +76,7 @@ static void train_epoch_of(
 	struct model *model, struct ddp *ddp, struct sampler *sampler, const struct data *data)
 {
 	static float images[32 * PIXELS];
-	static uint8_t labels[32];
+	static int32_t labels[32];
 	for (size_t step = 0; step < sampler_steps(sampler); step++) {
 		int count = sampler_pick(sampler, step);
 		data_gather(data, sampler->picks, count, images, labels);

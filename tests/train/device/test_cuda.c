@@ -85,14 +85,14 @@ static struct job make_cuda_job(void)
 struct operands {
 	struct device *device;
 	float *a, *b, *c; /* [ROOM] */
-	uint8_t *labels; /* [ROOM] */
+	int32_t *labels; /* [ROOM] */
 	double *sums; /* [2] */
 };
 
 static int open_operands(struct operands *o, enum device_kind kind)
 {
 	float numbers[ROOM];
-	uint8_t labels[ROOM];
+	int32_t labels[ROOM];
 	struct rng rng = rng_make(5, 0);
 	int err = device_create(&o->device, kind, 0);
 	if (err)
@@ -136,14 +136,14 @@ static bool operate(const struct operands *o, int which)
 	case 1:
 	case 2:
 	case 3:
-		ops->product(device, ROWS, COLUMNS, 19, o->a, which & 1 ? TRANSPOSED : AS_IS, o->b,
-			which & 2 ? TRANSPOSED : AS_IS, which == 2, o->c);
+		device_multiply(device, ROWS, COLUMNS, 19, o->a, which & 1 ? TRANSPOSED : AS_IS,
+			o->b, which & 2 ? TRANSPOSED : AS_IS, which == 2, o->c);
 		return true;
 	case 4: /* a sum of nothing */
-		ops->product(device, ROWS, COLUMNS, 0, o->a, TRANSPOSED, o->b, AS_IS, 0, o->c);
+		device_multiply(device, ROWS, COLUMNS, 0, o->a, TRANSPOSED, o->b, AS_IS, 0, o->c);
 		return true;
 	case 5: /* and nothing at all */
-		ops->product(device, 0, COLUMNS, 3, o->a, AS_IS, o->b, AS_IS, 0, o->c);
+		device_multiply(device, 0, COLUMNS, 3, o->a, AS_IS, o->b, AS_IS, 0, o->c);
 		ops->spread(device, 0, COLUMNS, o->a, o->c);
 		ops->relu(device, 0, o->a, o->c);
 		ops->relu_grad(device, 0, o->a, o->b, o->c);
@@ -174,7 +174,8 @@ static bool operate(const struct operands *o, int which)
 		ops->loss_grad(device, ROWS, COLUMNS, o->a, o->labels, 0.5f, o->c);
 		return true;
 	case 14:
-		ops->descend(device, ROWS * COLUMNS, 0.25f, o->a, o->c);
+		ops->sgd(device, &(struct sgd){ .rate = 0.25f }, ROWS * COLUMNS, o->a, NULL, o->c,
+			NULL);
 		return true;
 	}
 	return false;
@@ -243,7 +244,8 @@ static int put_many(void)
 			numbers[i] = put ? (float)put : 1;
 		ops->put(device, put ? at : ones, numbers, sizeof(numbers));
 		if (put)
-			ops->product(device, 1, 1, COUNT, ones, AS_IS, at, AS_IS, 0, &sum[put - 1]);
+			device_multiply(
+				device, 1, 1, COUNT, ones, AS_IS, at, AS_IS, 0, &sum[put - 1]);
 	}
 	if (!err)
 		err = ops->get(device, sums, sum, sizeof(sums));

@@ -18,7 +18,7 @@ static const int widths[] = { 7, 6, 5, 4 };
 
 static struct device *cpu;
 static float images[BATCH * 7];
-static uint8_t labels[BATCH];
+static int32_t labels[BATCH];
 static float gradients[COUNT];
 static int ready_order[16], ready_count;
 

@@ -52,7 +52,8 @@ struct gpu {
 	cublasHandle_t blas;
 	CUstream tracks[2];
 	CUevent passed[2]; /* the end of a track when the other joined it last */
-	CUevent moments[DEVICE_MOMENTS];
+	CUevent *moments; /* [moment_count] */
+	int moment_count;
 	struct slot slots[SLOTS];
 	unsigned puts;
 	void *landing; /* [LANDING_SIZE] of pinned memory, for gets */
@@ -174,6 +175,26 @@ static int gpu_get(struct device *device, void *to, const void *from, size_t siz
 	return gpu_wait(device);
 }
 
+static void gpu_copy(struct device *device, void *to, const void *from, size_t size)
+{
+	struct gpu *gpu = (struct gpu *)device;
+	if (!device->error && size)
+		check(gpu,
+			cuda.cuMemcpyAsync(
+				(CUdeviceptr)to, (CUdeviceptr)from, size, gpu->tracks[COMPUTATION]),
+			"copy in its memory");
+}
+
+static void gpu_clear(struct device *device, void *memory, size_t size)
+{
+	struct gpu *gpu = (struct gpu *)device;
+	if (!device->error && size)
+		check(gpu,
+			cuda.cuMemsetD8Async(
+				(CUdeviceptr)memory, 0, size, gpu->tracks[COMPUTATION]),
+			"clear memory");
+}
+
 /* ---- Layers ---- */
 
 static void launch(struct gpu *gpu, enum kernel kernel, size_t blocks, void **parameters)
@@ -192,33 +213,32 @@ static size_t blocks_for(size_t threads)
 	return (threads + TRAIN_THREADS - 1) / TRAIN_THREADS;
 }
 
+static cublasOperation_t order_of(const struct matrix *matrix)
+{
+	return matrix->layout == AS_IS ? CUBLAS_OP_N : CUBLAS_OP_T;
+}
+
 /*
  * cuBLAS is column-major, so our a[rows][inner] is its transpose there. So cuBLAS computes the
  * transpose of c: the transpose of b times that of a.
  */
-static void gpu_product(struct device *device, int rows, int columns, int inner, const float *a,
-	enum layout a_layout, const float *b, enum layout b_layout, float beta, float *c)
+static void gpu_product(struct device *device, const struct product *p)
 {
 	struct gpu *gpu = (struct gpu *)device;
-	const float alpha = 1;
-	if (device->error || !rows || !columns)
-		return;
-	if (!inner) {
-		/* cuBLAS does not document this case. */
-		if (beta == 0)
-			check(gpu,
-				cuda.cuMemsetD8Async((CUdeviceptr)c, 0,
-					(size_t)rows * columns * sizeof(float),
-					gpu->tracks[COMPUTATION]),
-				"clear memory");
+	/* cuBLAS does not document a sum of nothing. */
+	if (!p->inner && p->beta == 0) {
+		for (int n = 0; n < p->batch; n++)
+			gpu_clear(device, p->c.data + n * p->c.step,
+				(size_t)p->rows * p->columns * sizeof(float));
 		return;
 	}
-	check_blas(gpu,
-		cuda.cublasSgemm(gpu->blas, b_layout == AS_IS ? CUBLAS_OP_N : CUBLAS_OP_T,
-			a_layout == AS_IS ? CUBLAS_OP_N : CUBLAS_OP_T, columns, rows, inner, &alpha,
-			b, b_layout == AS_IS ? columns : inner, a, a_layout == AS_IS ? inner : rows,
-			&beta, c, columns),
-		"multiply");
+	for (int n = 0; n < p->batch && !device->error && p->rows && p->columns; n++)
+		check_blas(gpu,
+			cuda.cublasSgemm(gpu->blas, order_of(&p->b), order_of(&p->a), p->columns,
+				p->rows, p->inner, &p->alpha, p->b.data + n * p->b.step, p->b.pitch,
+				p->a.data + n * p->a.step, p->a.pitch, &p->beta,
+				p->c.data + n * p->c.step, p->c.pitch),
+			"multiply");
 }
 
 static void gpu_spread(struct device *device, int rows, int columns, const float *row, float *out)
@@ -251,24 +271,25 @@ static void gpu_relu_grad(
 /* ---- Softmax cross-entropy, optimizer ---- */
 
 static void gpu_loss(struct device *device, int rows, int columns, const float *logits,
-	const uint8_t *labels, double *sums)
+	const int32_t *labels, double *sums)
 {
 	void *parameters[] = { &rows, &columns, &logits, &labels, &sums };
 	launch((struct gpu *)device, KERNEL_loss, 1, parameters);
 }
 
 static void gpu_loss_grad(struct device *device, int rows, int columns, const float *logits,
-	const uint8_t *labels, float scale, float *grad)
+	const int32_t *labels, float scale, float *grad)
 {
 	void *parameters[] = { &rows, &columns, &logits, &labels, &scale, &grad };
 	launch((struct gpu *)device, KERNEL_loss_grad, blocks_for(rows), parameters);
 }
 
-static void gpu_descend(
-	struct device *device, size_t count, float rate, const float *grad, float *value)
+static void gpu_sgd(struct device *device, const struct sgd *sgd, size_t count, const float *grad,
+	const float *factor, float *value, float *momentum)
 {
-	void *parameters[] = { &count, &rate, &grad, &value };
-	launch((struct gpu *)device, KERNEL_descend, blocks_for(count), parameters);
+	struct sgd step = *sgd;
+	void *parameters[] = { &step, &count, &grad, &factor, &value, &momentum };
+	launch((struct gpu *)device, KERNEL_sgd, blocks_for(count), parameters);
 }
 
 /* ---- Communication ---- */
@@ -289,6 +310,33 @@ static int gpu_join(struct device *device, enum track track)
 				      "order streams"))
 		check(gpu, cuda.cuStreamWaitEvent(gpu->tracks[track], gpu->passed[other], 0),
 			"order streams");
+	return device_failure(device);
+}
+
+static bool make_event(struct gpu *gpu, CUevent *event, unsigned flags)
+{
+	return check(gpu, cuda.cuEventCreate(event, flags), "make an event");
+}
+
+static void drop_moments(struct gpu *gpu)
+{
+	for (int m = 0; m < gpu->moment_count; m++)
+		cuda.cuEventDestroy(gpu->moments[m]);
+	free(gpu->moments);
+	gpu->moments = NULL;
+	gpu->moment_count = 0;
+}
+
+static int gpu_moments(struct device *device, int count)
+{
+	struct gpu *gpu = (struct gpu *)device;
+	drop_moments(gpu);
+	gpu->moments = calloc(count, sizeof(*gpu->moments));
+	if (!gpu->moments && count)
+		return fail("out of memory for %d moments", count);
+	while (gpu->moment_count < count &&
+		make_event(gpu, &gpu->moments[gpu->moment_count], CU_EVENT_DEFAULT))
+		gpu->moment_count++;
 	return device_failure(device);
 }
 
@@ -317,8 +365,7 @@ static void gpu_destroy(struct device *device)
 {
 	struct gpu *gpu = (struct gpu *)device;
 	gpu_wait(device);
-	for (int m = 0; m < DEVICE_MOMENTS && gpu->moments[m]; m++)
-		cuda.cuEventDestroy(gpu->moments[m]);
+	drop_moments(gpu);
 	for (int s = 0; s < SLOTS; s++) {
 		if (gpu->slots[s].memory)
 			cuda.cuMemFreeHost(gpu->slots[s].memory);
@@ -351,6 +398,8 @@ static const struct device_ops gpu_ops = {
 	.reserve = gpu_reserve,
 	.put = gpu_put,
 	.get = gpu_get,
+	.copy = gpu_copy,
+	.clear = gpu_clear,
 	.wait = gpu_wait,
 	.product = gpu_product,
 	.spread = gpu_spread,
@@ -359,9 +408,10 @@ static const struct device_ops gpu_ops = {
 	.relu_grad = gpu_relu_grad,
 	.loss = gpu_loss,
 	.loss_grad = gpu_loss_grad,
-	.descend = gpu_descend,
+	.sgd = gpu_sgd,
 	.stream = gpu_stream,
 	.join = gpu_join,
+	.moments = gpu_moments,
 	.record = gpu_record,
 	.between = gpu_between,
 };
@@ -400,11 +450,6 @@ static bool load_kernels(struct gpu *gpu)
 	return well;
 }
 
-static bool make_event(struct gpu *gpu, CUevent *event, unsigned flags)
-{
-	return check(gpu, cuda.cuEventCreate(event, flags), "make an event");
-}
-
 static bool make_tracks(struct gpu *gpu)
 {
 	bool well = true;
@@ -414,8 +459,6 @@ static bool make_tracks(struct gpu *gpu)
 		       make_event(gpu, &gpu->passed[track], CU_EVENT_DISABLE_TIMING);
 	for (int s = 0; well && s < SLOTS; s++)
 		well = make_event(gpu, &gpu->slots[s].copied, CU_EVENT_DISABLE_TIMING);
-	for (int m = 0; well && m < DEVICE_MOMENTS; m++)
-		well = make_event(gpu, &gpu->moments[m], CU_EVENT_DEFAULT);
 	return well && check(gpu, cuda.cuMemAllocHost(&gpu->landing, LANDING_SIZE),
 			       "pin host memory for it");
 }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "train/device/cuda/kernels.h"
+#include "train/device/shapes.h"
 
 static __device__ size_t first()
 {
@@ -56,10 +57,10 @@ extern "C" __global__ void train_relu(size_t count, const float *in, float *out)
 }
 
 extern "C" __global__ void train_relu_grad(
-	size_t count, const float *in, const float *out_grad, float *in_grad)
+	size_t count, const float *out, const float *out_grad, float *in_grad)
 {
 	for (size_t i = first(); i < count; i += stride())
-		in_grad[i] = in[i] > 0 ? out_grad[i] : 0;
+		in_grad[i] = out[i] > 0 ? out_grad[i] : 0;
 }
 
 /* ---- Softmax cross-entropy: a thread a row, whose columns are few ---- */
@@ -84,7 +85,7 @@ static __device__ double log_sum_exp(const float *logits /* [columns] */, int co
 
 /* One block: each thread adds its rows, then half of the threads adds the other half's sums. */
 extern "C" __global__ void train_loss(
-	int rows, int columns, const float *logits, const uint8_t *labels, double *sums)
+	int rows, int columns, const float *logits, const int32_t *labels, double *sums)
 {
 	__shared__ double losses[TRAIN_THREADS], hits[TRAIN_THREADS];
 	int thread = threadIdx.x;
@@ -111,7 +112,7 @@ extern "C" __global__ void train_loss(
 }
 
 extern "C" __global__ void train_loss_grad(
-	int rows, int columns, const float *logits, const uint8_t *labels, float scale, float *grad)
+	int rows, int columns, const float *logits, const int32_t *labels, float scale, float *grad)
 {
 	for (size_t r = first(); r < (size_t)rows; r += stride()) {
 		const float *row = logits + r * columns; /* [columns] */
@@ -124,8 +125,21 @@ extern "C" __global__ void train_loss_grad(
 
 /* ---- Optimizer ---- */
 
-extern "C" __global__ void train_descend(size_t count, float rate, const float *grad, float *value)
+/* As cpu_sgd() does it. */
+extern "C" __global__ void train_sgd(struct sgd sgd, size_t count, const float *grad,
+	const float *factor, float *value, float *momentum)
 {
-	for (size_t i = first(); i < count; i += stride())
-		value[i] -= rate * grad[i];
+	float scale = factor ? *factor : 1;
+	float keep = sgd.first ? 0 : sgd.momentum;
+	float direct = sgd.nesterov, through = sgd.nesterov ? sgd.momentum : 1;
+	if (isnan(scale))
+		return;
+	for (size_t i = first(); i < count; i += stride()) {
+		float slope = scale * grad[i] + sgd.weight_decay * value[i];
+		if (momentum) {
+			momentum[i] = keep * momentum[i] + slope;
+			slope = direct * slope + through * momentum[i];
+		}
+		value[i] -= sgd.rate * slope;
+	}
 }

@@ -19,6 +19,6 @@
 	X(relu_grad) \
 	X(loss) \
 	X(loss_grad) \
-	X(descend)
+	X(sgd)
 
 #endif

@@ -1,0 +1,66 @@
+/* Products, rows and elements on the CPU: OpenBLAS and plain loops. */
+#include <cblas.h>
+#include <string.h>
+
+#include "train/device/cpu.h"
+
+/* BLAS takes the pitch of the stored rows, whatever the layout. */
+static CBLAS_TRANSPOSE order_of(const struct matrix *matrix)
+{
+	return matrix->layout == AS_IS ? CblasNoTrans : CblasTrans;
+}
+
+void cpu_product(struct device *device, const struct product *p)
+{
+	(void)device;
+	for (int n = 0; n < p->batch; n++)
+		cblas_sgemm(CblasRowMajor, order_of(&p->a), order_of(&p->b), p->rows, p->columns,
+			p->inner, p->alpha, p->a.data + n * p->a.step, p->a.pitch,
+			p->b.data + n * p->b.step, p->b.pitch, p->beta, p->c.data + n * p->c.step,
+			p->c.pitch);
+}
+
+void cpu_spread(struct device *device, int rows, int columns, const float *row, float *out)
+{
+	(void)device;
+	for (int r = 0; r < rows; r++)
+		memcpy(out + (size_t)r * columns, row, columns * sizeof(float));
+}
+
+void cpu_column_sums(struct device *device, int rows, int columns, const float *in, float *sums)
+{
+	(void)device;
+	memset(sums, 0, columns * sizeof(float));
+	for (int r = 0; r < rows; r++)
+		for (int c = 0; c < columns; c++)
+			sums[c] += in[(size_t)r * columns + c];
+}
+
+void cpu_add(struct device *device, size_t count, const float *a, const float *b, float *out)
+{
+	(void)device;
+	for (size_t i = 0; i < count; i++)
+		out[i] = a[i] + b[i];
+}
+
+void cpu_scale(struct device *device, size_t count, float factor, float *values)
+{
+	(void)device;
+	for (size_t i = 0; i < count; i++)
+		values[i] *= factor;
+}
+
+void cpu_relu(struct device *device, size_t count, const float *in, float *out)
+{
+	(void)device;
+	for (size_t i = 0; i < count; i++)
+		out[i] = in[i] > 0 ? in[i] : 0;
+}
+
+void cpu_relu_grad(struct device *device, size_t count, const float *out, const float *out_grad,
+	float *in_grad)
+{
+	(void)device;
+	for (size_t i = 0; i < count; i++)
+		in_grad[i] = out[i] > 0 ? out_grad[i] : 0;
+}
