@@ -1,0 +1,133 @@
+/* The classifier against PyTorch's numbers: logits, loss, gradients, and four steps. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "train/base/fail.h"
+#include "train/model/model.h"
+#include "train/optim/optimizer.h"
+#include "train/reference.h"
+
+#define BATCH 5
+#define PIXELS 784
+#define STEPS 4
+
+/* Ten times the error of PyTorch's own float32. */
+#define TOLERANCE 2e-5
+
+static const char *const names[] = {
+	"linear_relu_stack.0.weight",
+	"linear_relu_stack.0.bias",
+	"linear_relu_stack.2.weight",
+	"linear_relu_stack.2.bias",
+	"linear_relu_stack.4.weight",
+	"linear_relu_stack.4.bias",
+};
+
+static struct reference *reference;
+static struct device *cpu;
+static struct model *model;
+static float gradients[784 * 512 + 512 + 512 * 512 + 512 + 512 * 10 + 10];
+static float images[BATCH * PIXELS];
+static int32_t labels[BATCH];
+
+static void open_model(void)
+{
+	float *grad = gradients;
+	reference = reference_read("mlp");
+	cr_assert_eq(device_create(&cpu, DEVICE_CPU, 0), 0, "%s", failure());
+	cr_assert_eq(model_create(&model, cpu, (int[]){ PIXELS, 512, 512, 10 }, 4, BATCH, 1), 0);
+	cr_assert_eq(model->tensor_count, 6);
+	for (int t = 0; t < 6; t++) {
+		struct tensor *tensor = &model->tensors[t];
+		reference_fill(reference, names[t], tensor->value, tensor->count);
+		tensor->grad = grad;
+		grad += tensor->count;
+	}
+}
+
+static void close_model(void)
+{
+	model_destroy(model);
+	device_destroy(cpu);
+	reference_destroy(reference);
+}
+
+TestSuite(pytorch, .init = open_model, .fini = close_model);
+
+static int ignore_ready(void *argument, int tensor)
+{
+	(void)argument, (void)tensor;
+	return 0;
+}
+
+static void take_batch(int step)
+{
+	char name[32];
+	snprintf(name, sizeof(name), "images.%d", step);
+	reference_fill(reference, name, images, BATCH * PIXELS);
+	snprintf(name, sizeof(name), "labels.%d", step);
+	for (size_t i = 0; i < BATCH; i++)
+		labels[i] = reference_integer(reference, name, i);
+}
+
+/* Forward and backward; the mean loss. */
+static float run_batch(void)
+{
+	double loss;
+	int correct;
+	model_forward(model, images, BATCH);
+	cr_assert_eq(model_loss(model, labels, BATCH, &loss, &correct), 0);
+	cr_assert_eq(
+		model_backward(model, images, labels, BATCH, 1.0f / BATCH, ignore_ready, NULL), 0);
+	return loss / BATCH;
+}
+
+Test(pytorch, one_batch_has_its_logits_loss_and_gradients)
+{
+	char name[64];
+	take_batch(0);
+	float loss = run_batch();
+	reference_expect(reference, "loss", &loss, 1, TOLERANCE);
+	reference_expect(
+		reference, "logits", model_forward(model, images, BATCH), BATCH * 10, TOLERANCE);
+	for (int t = 0; t < 6; t++) {
+		snprintf(name, sizeof(name), "grad/%s", names[t]);
+		reference_expect(reference, name, model->tensors[t].grad, model->tensors[t].count,
+			TOLERANCE);
+	}
+}
+
+/* The sums see the elements between the stored ones. */
+Test(pytorch, any_wrong_element_differs)
+{
+	const char *name = "grad/linear_relu_stack.2.bias";
+	char reason[256];
+	float *grad = model->tensors[3].grad;
+	take_batch(0);
+	run_batch();
+	for (int i = 0; i < 512; i++) {
+		float right = grad[i];
+		cr_assert_not(reference_differs(reference, name, grad, 512, TOLERANCE, reason));
+		grad[i] = right + 1e-3f;
+		cr_assert(reference_differs(reference, name, grad, 512, TOLERANCE, reason),
+			"element %d", i);
+		grad[i] = right;
+	}
+}
+
+Test(pytorch, four_steps_of_sgd_end_at_its_parameters)
+{
+	char name[64];
+	for (int step = 0; step < STEPS; step++) {
+		take_batch(step);
+		float loss = run_batch();
+		snprintf(name, sizeof(name), "sgd.%d/loss", step);
+		reference_expect(reference, name, &loss, 1, TOLERANCE);
+		optimizer_step(model, 0.1f);
+	}
+	for (int t = 0; t < 6; t++) {
+		snprintf(name, sizeof(name), "sgd.%d/%s", STEPS, names[t]);
+		reference_expect(reference, name, model->tensors[t].value, model->tensors[t].count,
+			TOLERANCE);
+	}
+}
