@@ -166,7 +166,7 @@ struct device_ops {
 	void (*layer_norm_grad)(struct device *device, const struct layer_norm *norm,
 		const float *in, const float *saved, const float *weight, const float *out_grad,
 		float *in_grad, float *weight_grad, float *bias_grad);
-	/* In place, for matrices[matrices][size][size]: row r becomes the softmax of scale times its
+	/* In place, for scores[matrices][size][size]: row r becomes the softmax of scale times its
 	   first r + 1 elements, and 0 after them. */
 	void (*causal_softmax)(
 		struct device *device, int matrices, int size, float scale, float *scores);
