@@ -119,7 +119,7 @@ END { exit bad }'
 refused='boards?|agents?|lanes?|begun|tariffs?|gauges?|lending|scores?|held|spokes?|terms|introduc[a-z]*'
 
 bad=0
-awk "$sentences" docs/*.md README.md CONTRIBUTING.md CHANGES.md || bad=1
+awk "$sentences" docs/*.md docs/examples/*.md README.md CONTRIBUTING.md CHANGES.md || bad=1
 find lib -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | LC_ALL=C sort |
 	xargs awk -v refused="$refused" "$identifiers" || bad=1
 find lib ring mesh tree transports tools train tests -type f '(' -name '*.[ch]' -o -name '*.cu' -o \

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# examples.sh SOURCE BUILD NAME: the commands that docs/examples/README.md shows under the heading NAME print the lines
+# that it shows below them, in any order. Without a launcher, the program fails and prints the reason.
+set -euo pipefail
+
+source=$1 build=$2 name=$3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+	echo "examples: $name: $*" >&2
+	exit 1
+}
+
+# Measured times differ from run to run; so do the numbers of processes.
+plain() {
+	local figures=()
+	case $name in bandwidth | overlap) figures=(-e 's/[0-9]+\.[0-9]+/0.0/g') ;; esac
+	sed -E -e 's/\(pid [0-9]+\)/(pid 0)/; s/, pid [0-9]+\)/, pid 0)/' "${figures[@]}" | LC_ALL=C sort
+}
+
+# shellcheck disable=SC2016
+awk -v heading="## $name" '/^#/ { inside = $0 == heading } inside && /^    / { print substr($0, 5) }' \
+	"$source/docs/examples/README.md" >"$work/shown"
+mapfile -t commands < <(sed -n 's/^\$ //p' "$work/shown")
+[ ${#commands[@]} -gt 0 ] || fail "docs/examples/README.md shows no command"
+
+mkdir "$work/here"
+cd "$work/here"
+ln -s "$build/examples/$name" .
+export PATH=$build:$PATH OMP_NUM_THREADS=1
+unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT RONDO_RENDEZVOUS_FD
+for command in "${commands[@]}"; do
+	awk -v command="$command" '/^\$ / { inside = $0 == "$ " command; next } inside' "$work/shown" | plain >"$work/expected"
+	status=0 wanted=0
+	! grep -q 'was killed by signal 9' "$work/expected" || wanted=137
+	bash -c "$command" >"$work/out" 2>&1 || status=$?
+	[ $status = $wanted ] || fail "$command: status $status: $(cat "$work/out")"
+	plain <"$work/out" | diff "$work/expected" - >&2 || fail "$command: does not print what the page shows"
+	echo "ok: $command"
+done
+
+# prints STATUS LINE COMMAND...: fails with this status, and a line is like LINE.
+prints() {
+	local wanted=$1 line=$2 status=0
+	shift 2
+	"$@" >"$work/out" 2>&1 || status=$?
+	[ $status = "$wanted" ] || fail "$*: status $status: $(cat "$work/out")"
+	grep -qE -e "$line" "$work/out" || fail "$*: no '$line' in: $(cat "$work/out")"
+	echo "ok: $*: $(grep -m 1 -E -e "$line" "$work/out")"
+}
+
+case $name in
+bandwidth)
+	# The page's formulas, on the printed figures: they have three digits behind the point.
+	for ranks in 2 3 4; do
+		rondo-run --nproc-per-node $ranks ./bandwidth 3000001 >"$work/out" 2>&1 || fail "$(cat "$work/out")"
+		grep -qE "^all-reduce of 3000001 floats on $ranks ranks: " "$work/out" || fail "$(cat "$work/out")"
+		sed -E 's/[^0-9.]+/ /g' "$work/out" | awk '
+			function near(a, b) { return a > b * 0.98 - 0.002 && a < b * 1.02 + 0.002 }
+			{ exit !($2 == ranks && near($4, $1 * 4 / ($3 * 1e6)) && near($5, $4 * 2 * ($2 - 1) / $2)) }
+		' ranks=$ranks - || fail "wrong figures: $(cat "$work/out")"
+		echo "ok: $(cat "$work/out")"
+	done
+	for count in 0 -1 1x 99999999999999999999 ''; do
+		prints 2 '^usage: ' rondo-run ./bandwidth "$count"
+	done
+	;;
+tensor_parallel | pipeline_parallel)
+	prints 1 '^3 ranks cannot share ' rondo-run --nproc-per-node 3 "./$name"
+	;;
+esac
+case $name in
+all_reduce) prints 1 'RANK is not set' "./$name" ;;
+*) prints 1 '^RONDO_SETTING: RANK is not set' "./$name" ;;
+esac
