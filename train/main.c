@@ -10,6 +10,7 @@
 #include <rondo.h>
 
 #include "train/base/fail.h"
+#include "train/metrics/places.h"
 #include "train/options.h"
 #include "train/train.h"
 
@@ -33,18 +34,17 @@ static void set_threads(void)
 	}
 }
 
-static void report_device(
+static int report_device(
 	struct report *report, const struct device *device, const struct train_world *world)
 {
-	const char *many = world->size > 1 ? "s" : "";
-	if (device->number >= 0) {
-		report_line(report, "Using cuda device: %d rank%s, the first on %s (device %d)",
-			world->size, many, device->name, device->number);
-		return;
-	}
+	char text[sizeof(device->name) + 32];
 	int threads = openblas_get_num_threads();
-	report_line(report, "Using cpu device: %d rank%s of %d thread%s", world->size, many,
-		threads, threads > 1 ? "s" : "");
+	report_line(report, "Using %s device", device->number < 0 ? "cpu" : "cuda");
+	if (device->number < 0)
+		snprintf(text, sizeof(text), "cpu (%d thread%s)", threads, threads > 1 ? "s" : "");
+	else
+		snprintf(text, sizeof(text), "cuda:%d (%s)", device->number, device->name);
+	return places_report(report, world, number_of("LOCAL_RANK", "RANK"), text);
 }
 
 static int train(
@@ -55,8 +55,9 @@ static int train(
 	uint64_t hash;
 	report_init(&report, world->rank ? NULL : stdout);
 	set_threads();
-	report_device(&report, device, world);
-	int err = train_create(&run, options, world, device, &report);
+	int err = report_device(&report, device, world);
+	if (!err)
+		err = train_create(&run, options, world, device, &report);
 	if (err)
 		return err;
 	report_model(&report, run->model);
@@ -69,6 +70,8 @@ static int train(
 			world->size, (unsigned long long)hash);
 	else if (!err)
 		report_line(&report, "Done! Parameters: hash %016llx", (unsigned long long)hash);
+	if (!err)
+		err = train_trace(run);
 	train_destroy(run);
 	return err;
 }

@@ -57,6 +57,9 @@ static const char usage[] =
 	"buckets\n"
 	"                    it was made with where none are given\n"
 	"\n"
+	"Reports\n"
+	"  --trace FILE      write what each rank does when, for Perfetto or chrome://tracing\n"
+	"\n"
 	"  -h, --help, --version\n"
 	"\n"
 	"OPENBLAS_NUM_THREADS sets the threads a rank computes with. Default: the cores, shared "
@@ -77,6 +80,7 @@ enum {
 	OPTION_BUCKET_MB,
 	OPTION_CHECKPOINT,
 	OPTION_RESUME,
+	OPTION_TRACE,
 	OPTION_HELP,
 	OPTION_VERSION,
 };
@@ -95,6 +99,7 @@ static const struct option longs[] = {
 	{ "bucket-mb", required_argument, NULL, OPTION_BUCKET_MB },
 	{ "checkpoint", required_argument, NULL, OPTION_CHECKPOINT },
 	{ "resume", required_argument, NULL, OPTION_RESUME },
+	{ "trace", required_argument, NULL, OPTION_TRACE },
 	{ "help", no_argument, NULL, OPTION_HELP },
 	{ "version", no_argument, NULL, OPTION_VERSION },
 	{ NULL, 0, NULL, 0 },
@@ -213,6 +218,9 @@ static int parse_option(struct options *options, int option, const char *name)
 		return 0;
 	case OPTION_RESUME:
 		options->resume = optarg;
+		return 0;
+	case OPTION_TRACE:
+		options->trace = optarg;
 		return 0;
 	case OPTION_HELP:
 	case 'h':

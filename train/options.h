@@ -24,6 +24,7 @@ struct options {
 	double bucket_mb;
 	const char *checkpoint; /* NULL: none is saved */
 	const char *resume; /* NULL: from the start */
+	const char *trace; /* NULL: none */
 };
 
 /*

@@ -206,8 +206,8 @@ int train_create(struct train **out, const struct options *options, const struct
 	train->world = world;
 	train->device = device;
 	train->report = report;
-	int err = 0;
-	if (options->checkpoint && world->rank == 0)
+	int err = trace_create(&train->trace, world, options->trace);
+	if (!err && options->checkpoint && world->rank == 0)
 		err = checkpoint_writable(options->checkpoint);
 	if (!err)
 		err = load_checkpoint(train, &checkpoint, &parameters);
@@ -245,6 +245,7 @@ void train_destroy(struct train *train)
 		free(train->host_labels);
 	train->device->ops->free(train->device, train->images);
 	train->device->ops->free(train->device, train->labels);
+	trace_destroy(train->trace);
 	free(train);
 }
 
@@ -255,19 +256,23 @@ static int forward(struct train *train, const struct data *data, struct sampler 
 	size_t step, struct totals *totals, int *batch)
 {
 	const struct device_ops *ops = train->device->ops;
-	size_t count = sampler_pick(sampler, step);
 	double loss;
 	int correct;
+	trace_begin(train->trace, TRACE_DATA, "loader");
+	size_t count = sampler_pick(sampler, step);
 	data_gather(data, sampler->picks, count, train->host_images, train->host_labels);
+	trace_end(train->trace, TRACE_DATA);
+	trace_begin(train->trace, TRACE_COMPUTATION, "forward");
 	ops->put(train->device, train->images, train->host_images,
 		count * train->model->in * sizeof(float));
 	ops->put(train->device, train->labels, train->host_labels, count * sizeof(*train->labels));
 	model_forward(train->model, train->images, count);
 	*batch = count;
-	if (!totals)
-		return 0;
-	int err = model_loss(train->model, train->labels, count, &loss, &correct);
-	if (err)
+	int err = 0;
+	if (totals)
+		err = model_loss(train->model, train->labels, count, &loss, &correct);
+	trace_end(train->trace, TRACE_COMPUTATION);
+	if (err || !totals)
 		return err;
 	totals->loss += loss;
 	totals->correct += correct;
@@ -287,13 +292,19 @@ int train_step(struct train *train, size_t step, struct totals *totals)
 		(float)train->world->size / (float)sampler_global_count(train->train_sampler, step);
 	if (!err)
 		err = ddp_begin(train->ddp);
+	trace_begin(train->trace, TRACE_COMPUTATION, "backward");
 	if (!err)
 		err = model_backward(train->model, train->images, train->labels, batch, scale,
 			ddp_ready, train->ddp);
+	trace_end(train->trace, TRACE_COMPUTATION);
+	trace_begin(train->trace, TRACE_COMPUTATION, "wait for buckets");
 	if (!err)
 		err = ddp_wait(train->ddp);
+	trace_end(train->trace, TRACE_COMPUTATION);
+	trace_begin(train->trace, TRACE_COMPUTATION, "optimizer");
 	if (!err)
 		optimizer_step(train->model, (float)train->options.learning_rate);
+	trace_end(train->trace, TRACE_COMPUTATION);
 	return err ? err : device_failure(train->device);
 }
 
@@ -317,7 +328,9 @@ static int save(struct train *train)
 		return 0;
 	for (int t = 0; t < train->model->tensor_count; t++)
 		checkpoint.order[t] = train->ddp->order[t];
+	trace_begin(train->trace, TRACE_DATA, "checkpoint");
 	int err = checkpoint_save(options->checkpoint, &checkpoint, train->model);
+	trace_end(train->trace, TRACE_DATA);
 	if (!err)
 		report_line(train->report, "Saved checkpoint %s after epoch %llu",
 			options->checkpoint, (unsigned long long)train->epochs);
@@ -333,13 +346,13 @@ static int train_steps(struct train *train)
 		struct totals totals = { 0 };
 		bool reports = step % REPORT_EVERY == 0;
 		int err = train_step(train, step, reports ? &totals : NULL);
-		done += sampler_global_count(sampler, step);
 		if (!err && reports)
 			err = sum_totals(train, &totals);
 		if (err)
 			return err;
 		if (reports)
 			report_loss(train->report, &totals, done, sampler->count);
+		done += sampler_global_count(sampler, step);
 		report_progress(train->report, done, sampler->count);
 	}
 	return 0;
@@ -386,4 +399,22 @@ int train_hash(struct train *train, uint64_t *hash)
 		*hash = hash_bytes(HASH_START, parameters, model->parameter_count * sizeof(float));
 	free(parameters);
 	return err ? err : world_compare(train->world, *hash, "parameters");
+}
+
+int train_trace(struct train *train)
+{
+	struct trace_summary summary;
+	char dropped[64] = "";
+	if (!train->trace)
+		return 0;
+	int err = trace_write(train->trace, &summary);
+	if (err || train->world->rank)
+		return err;
+	if (summary.dropped)
+		snprintf(dropped, sizeof(dropped), "; %llu older events were dropped",
+			(unsigned long long)summary.dropped);
+	report_line(train->report, "Saved trace %s: %llu events, clocks within %.1f us%s",
+		train->options.trace, (unsigned long long)summary.events, 1e6 * summary.error_s,
+		dropped);
+	return 0;
 }

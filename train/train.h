@@ -7,6 +7,7 @@
 #include "train/model/model.h"
 #include "train/options.h"
 #include "train/metrics/report.h"
+#include "train/metrics/trace.h"
 #include "train/data/sampler.h"
 #include "train/world/world.h"
 
@@ -15,6 +16,7 @@ struct train {
 	const struct train_world *world;
 	struct device *device;
 	struct report *report;
+	struct trace *trace; /* NULL: off */
 	struct data *train_data, *test_data;
 	struct sampler *train_sampler, *test_sampler;
 	struct model *model;
@@ -43,5 +45,7 @@ int train_epoch(struct train *train);
 int train_test(struct train *train, struct totals *totals);
 /* The hash of the parameters; fails if ranks differ. */
 int train_hash(struct train *train, uint64_t *hash);
+/* Writes the trace, if there is one. */
+int train_trace(struct train *train);
 
 #endif

@@ -34,7 +34,7 @@ void report_line(struct report *report, const char *format, ...)
 void report_model(struct report *report, const struct model *model);
 
 void report_epoch(struct report *report, uint64_t epoch);
-/* Prints the mean loss of a step, after `done` of `count` images. */
+/* Prints the mean loss of a step before which `done` of `count` images were seen. */
 void report_loss(struct report *report, const struct totals *totals, size_t done, size_t count);
 /* For terminals only; cheap enough for every step. */
 void report_progress(struct report *report, size_t done, size_t count);

@@ -1,0 +1,52 @@
+#include "train/base/draft.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "train/base/fail.h"
+
+static int fail_write(const char *path)
+{
+	return fail("%s: cannot write: %s", path, strerror(errno));
+}
+
+int draft_check(const char *path)
+{
+	struct draft draft;
+	int err = draft_open(&draft, path);
+	if (!err)
+		draft_discard(&draft);
+	return err;
+}
+
+int draft_open(struct draft *draft, const char *path)
+{
+	draft->path = path;
+	int length = snprintf(draft->draft, sizeof(draft->draft), "%s.draft", path);
+	if (length >= (int)sizeof(draft->draft))
+		return fail("%s: the name is too long", path);
+	draft->file = fopen(draft->draft, "we");
+	return draft->file ? 0 : fail_write(path);
+}
+
+int draft_finish(struct draft *draft)
+{
+	errno = 0;
+	bool written = !fflush(draft->file) && !ferror(draft->file);
+	int reason = errno;
+	written = !fclose(draft->file) && written;
+	errno = reason ? reason : errno;
+	if (written && !rename(draft->draft, draft->path))
+		return 0;
+	int err = fail_write(draft->path);
+	unlink(draft->draft);
+	return err;
+}
+
+void draft_discard(struct draft *draft)
+{
+	fclose(draft->file);
+	unlink(draft->draft);
+}

@@ -1,0 +1,25 @@
+/*
+ * A file that is whole or not there: it is written as FILE.draft, and takes its name at the end.
+ * Until then a file of that name keeps its contents. Functions fail with one line that names it.
+ */
+#ifndef TRAIN_DRAFT_H
+#define TRAIN_DRAFT_H
+
+#include <limits.h>
+#include <stdio.h>
+
+struct draft {
+	const char *path; /* the caller's */
+	char draft[PATH_MAX];
+	FILE *file;
+};
+
+/* Fails if the file could not be written; leaves nothing. */
+int draft_check(const char *path);
+int draft_open(struct draft *draft, const char *path);
+/* Gives the file its name, unless an earlier write failed. Closes it in any case. */
+int draft_finish(struct draft *draft);
+/* Closes and removes it. */
+void draft_discard(struct draft *draft);
+
+#endif
