@@ -8,6 +8,7 @@
 #include "train/data/draw.h"
 #include "train/base/fail.h"
 #include "train/base/hash.h"
+#include "train/model/networks.h"
 #include "train/optim/optimizer.h"
 
 #define REPORT_EVERY 100 /* steps */
@@ -115,10 +116,13 @@ static int complete_options(struct train *train, const struct checkpoint *checkp
 static int create_model(
 	struct train *train, const struct checkpoint *checkpoint, const float *parameters)
 {
-	int pixels = train->train_data->rows * train->train_data->columns;
-	int widths[] = { pixels, 512, 512, DATA_CLASSES };
-	int err = model_create(
-		&train->model, train->device, widths, 4, train->options.batch, train->options.seed);
+	const struct data *data = train->train_data;
+	const struct samples samples = {
+		.channels = 1, .rows = data->rows, .columns = data->columns, .classes = DATA_CLASSES
+	};
+	const struct model_config config = { .batch_max = train->options.batch };
+	int err = network_create(&train->model, network_named("mlp"), train->device, &samples,
+		&config, train->options.seed);
 	if (!err && parameters)
 		err = checkpoint_restore(
 			train->options.resume, checkpoint, parameters, train->model);
@@ -126,8 +130,8 @@ static int create_model(
 		err = train->device->ops->wait(train->device);
 	if (err)
 		return err;
-	return world_broadcast(train->world, train->model->parameters,
-		train->model->parameter_count * sizeof(float));
+	return world_broadcast(train->world, train->model->parameters.values,
+		train->model->parameters.elements * sizeof(float));
 }
 
 /* If the device is the host, batches are gathered in the device's memory. */
@@ -157,8 +161,8 @@ static int create_rest(struct train *train, const struct checkpoint *checkpoint)
 	const struct options *options = &train->options;
 	const struct train_world *world = train->world;
 	const struct data *data = train->train_data;
-	int err = ddp_create(&train->ddp, world, train->device, train->model->tensors,
-		train->model->tensor_count, (size_t)(options->bucket_mb * (1 << 20)),
+	int err = ddp_create(&train->ddp, world, train->device, train->model->parameters.list,
+		train->model->parameters.count, (size_t)(options->bucket_mb * (1 << 20)),
 		options->resume ? checkpoint->order : NULL);
 	if (!err)
 		err = sampler_create(&train->train_sampler, data->count, options->global_batch,
@@ -186,9 +190,10 @@ static int warm_up(struct train *train)
 	size_t steps[] = { 0, sampler_steps(sampler) - 1 };
 	for (int i = 0; i < 2; i++) {
 		int batch = sampler_pick(sampler, steps[i]);
-		model_forward(train->model, train->images, batch);
-		model_backward(
-			train->model, train->images, train->labels, batch, 0, ignore_ready, NULL);
+		struct pass *pass = train->model->passes;
+		model_forward(train->model, pass, train->images, batch, true);
+		model_loss_grad(train->model, pass, train->labels, 0);
+		model_backward(train->model, pass, train->images, NULL, ignore_ready, NULL);
 	}
 	return train->device->ops->wait(train->device);
 }
@@ -266,11 +271,12 @@ static int forward(struct train *train, const struct data *data, struct sampler 
 	ops->put(train->device, train->images, train->host_images,
 		count * train->model->in * sizeof(float));
 	ops->put(train->device, train->labels, train->host_labels, count * sizeof(*train->labels));
-	model_forward(train->model, train->images, count);
+	int err = model_forward(train->model, train->model->passes, train->images, count,
+		sampler == train->train_sampler);
 	*batch = count;
-	int err = 0;
-	if (totals)
-		err = model_loss(train->model, train->labels, count, &loss, &correct);
+	if (!err && totals)
+		err = model_loss(
+			train->model, train->model->passes, train->labels, &loss, &correct);
 	trace_end(train->trace, TRACE_COMPUTATION);
 	if (err || !totals)
 		return err;
@@ -293,9 +299,11 @@ int train_step(struct train *train, size_t step, struct totals *totals)
 	if (!err)
 		err = ddp_begin(train->ddp);
 	trace_begin(train->trace, TRACE_COMPUTATION, "backward");
-	if (!err)
-		err = model_backward(train->model, train->images, train->labels, batch, scale,
+	if (!err) {
+		model_loss_grad(train->model, train->model->passes, train->labels, scale);
+		err = model_backward(train->model, train->model->passes, train->images, NULL,
 			ddp_ready, train->ddp);
+	}
 	trace_end(train->trace, TRACE_COMPUTATION);
 	trace_begin(train->trace, TRACE_COMPUTATION, "wait for buckets");
 	if (!err)
@@ -326,7 +334,7 @@ static int save(struct train *train)
 		.bucket_mb = options->bucket_mb };
 	if (!options->checkpoint || train->world->rank)
 		return 0;
-	for (int t = 0; t < train->model->tensor_count; t++)
+	for (int t = 0; t < train->model->parameters.count; t++)
 		checkpoint.order[t] = train->ddp->order[t];
 	trace_begin(train->trace, TRACE_DATA, "checkpoint");
 	int err = checkpoint_save(options->checkpoint, &checkpoint, train->model);
@@ -393,10 +401,12 @@ int train_test(struct train *train, struct totals *totals)
 int train_hash(struct train *train, uint64_t *hash)
 {
 	const struct model *model = train->model;
-	float *parameters = malloc(model->parameter_count * sizeof(float));
-	int err = parameters ? model_read(model, parameters) : fail("out of memory");
+	size_t size = model->parameters.elements * sizeof(float);
+	float *parameters = malloc(size);
+	int err = parameters ? model_read(model, &model->parameters, parameters)
+			     : fail("out of memory");
 	if (!err)
-		*hash = hash_bytes(HASH_START, parameters, model->parameter_count * sizeof(float));
+		*hash = hash_bytes(HASH_START, parameters, size);
 	free(parameters);
 	return err ? err : world_compare(train->world, *hash, "parameters");
 }

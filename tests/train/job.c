@@ -11,6 +11,7 @@
 #include "train/data/draw.h"
 #include "train/base/fail.h"
 #include "train/scratch.h"
+#include "train/small.h"
 
 void make_data(void)
 {
@@ -63,6 +64,16 @@ static int note_epoch(struct train *train, const struct job *job)
 	return err;
 }
 
+static int read_parameters(const struct model *model, float *parameters /* [PARAMETERS] */)
+{
+	float *values = malloc(model->parameters.elements * sizeof(float));
+	int err = values ? model_read(model, &model->parameters, values) : fail("out of memory");
+	if (!err)
+		small_dense(model, values, parameters);
+	free(values);
+	return err;
+}
+
 static int train_all(const struct job *job, struct train *train)
 {
 	struct job_outcome *outcome = job->outcome;
@@ -78,7 +89,7 @@ static int train_all(const struct job *job, struct train *train)
 	if (err || train->world->rank)
 		return err;
 	outcome->test = test;
-	return model_read(train->model, outcome->parameters);
+	return read_parameters(train->model, outcome->parameters);
 }
 
 static int run_world(const struct job *job, const struct train_world *world, struct device *device)
@@ -96,12 +107,6 @@ static int run_world(const struct job *job, const struct train_world *world, str
 	if (out)
 		fclose(out);
 	return err;
-}
-
-static int nod(void *argument, int tensor)
-{
-	(void)argument, (void)tensor;
-	return 0;
 }
 
 int run_rank(void *argument)
@@ -131,31 +136,29 @@ void run_plain(struct job *job)
 	struct device *cpu;
 	struct model *model;
 	struct sampler *sampler;
-	static float images[GLOBAL_BATCH * 784], gradients[PARAMETERS];
+	static float images[GLOBAL_BATCH * 784];
+	float *gradients;
 	int32_t labels[GLOBAL_BATCH];
-	float *next = gradients;
 	double loss;
 	int correct;
 	cr_assert_eq(device_create(&cpu, DEVICE_CPU, 0), 0);
 	cr_assert_eq(data_read(&data, scratch_path("drawn"), "train"), 0);
 	cr_assert_eq(data_read(&test, scratch_path("drawn"), "t10k"), 0);
 	cr_assert_eq(sampler_create(&sampler, IMAGES, GLOBAL_BATCH, 0, 1), 0);
-	cr_assert_eq(model_create(&model, cpu, (int[]){ 784, 512, 512, 10 }, 4, 50, 1), 0);
-	for (int t = 0; t < model->tensor_count; t++) {
-		model->tensors[t].grad = next;
-		next += model->tensors[t].count;
-	}
+	model = small_model(cpu, (int[]){ 784, 512, 512, 10 }, 4, 50, 1);
+	size_t elements = model->parameters.elements;
+	cr_assert((gradients = calloc(elements, sizeof(*gradients))));
+	small_place(model, gradients);
 	for (int step = 0; step < STEPS; step++) {
 		if (step % EPOCH_STEPS == 0)
 			sampler_shuffle(sampler, 1, step / EPOCH_STEPS);
 		int count = sampler_pick(sampler, step % EPOCH_STEPS);
 		data_gather(data, sampler->picks, count, images, labels);
-		model_forward(model, images, count);
-		model_loss(model, labels, count, &loss, &correct);
-		job->outcome->losses[step] = loss / count;
-		model_backward(model, images, labels, count, 1.0f / count, nod, NULL);
-		for (int i = 0; i < PARAMETERS; i++)
-			model->parameters[i] -= 0.5f * gradients[i];
+		small_forward(model, images, count);
+		job->outcome->losses[step] = small_loss(model, labels, NULL) / count;
+		small_backward(model, images, labels, 1.0f / count, small_ready, NULL);
+		for (size_t i = 0; i < elements; i++)
+			model->parameters.values[i] -= 0.5f * gradients[i];
 	}
 	/* There is room for 48. */
 	for (uint32_t first = 0; first < TESTS; first += TESTS / 2) {
@@ -163,12 +166,13 @@ void run_plain(struct job *job)
 		for (uint32_t i = 0; i < TESTS / 2; i++)
 			picks[i] = first + i;
 		data_gather(test, picks, TESTS / 2, images, labels);
-		model_forward(model, images, TESTS / 2);
-		model_loss(model, labels, TESTS / 2, &loss, &correct);
+		small_forward(model, images, TESTS / 2);
+		loss = small_loss(model, labels, &correct);
 		job->outcome->test.loss += loss;
 		job->outcome->test.correct += correct;
 	}
-	memcpy(job->outcome->parameters, model->parameters, sizeof(job->outcome->parameters));
+	small_dense(model, model->parameters.values, job->outcome->parameters);
+	free(gradients);
 	model_destroy(model);
 	device_destroy(cpu);
 	sampler_destroy(sampler);

@@ -86,19 +86,33 @@ static int write_file(const char *path, const struct checkpoint *checkpoint,
 	return err;
 }
 
+/* Moves the tensors together, without the room between them. */
+static void pack(const struct model *model, float *values)
+{
+	float *to = values, *from = values;
+	for (int t = 0; t < model->parameters.count; t++) {
+		const struct tensor *tensor = &model->parameters.list[t];
+		memmove(to, from, tensor->count * sizeof(*to));
+		to += tensor->count;
+		from += tensor_span(tensor);
+	}
+}
+
 int checkpoint_save(const char *path, struct checkpoint *checkpoint, const struct model *model)
 {
-	float *parameters = malloc(model->parameter_count * sizeof(float));
+	size_t elements = model->parameters.elements;
+	float *parameters = malloc(elements * sizeof(float));
 	checkpoint->magic = CHECKPOINT_MAGIC;
 	checkpoint->version = CHECKPOINT_VERSION;
-	checkpoint->tensor_count = model->tensor_count;
-	for (int t = 0; t < model->tensor_count; t++)
-		checkpoint->counts[t] = model->tensors[t].count;
-	int err = parameters ? model_read(model, parameters)
-			     : fail("%s: out of memory for %zu parameters", path,
-				       model->parameter_count);
-	if (!err)
-		err = write_file(path, checkpoint, parameters, model->parameter_count);
+	checkpoint->tensor_count = model->parameters.count;
+	for (int t = 0; t < model->parameters.count; t++)
+		checkpoint->counts[t] = model->parameters.list[t].count;
+	int err = parameters ? model_read(model, &model->parameters, parameters)
+			     : fail("%s: out of memory for %zu parameters", path, elements);
+	if (!err) {
+		pack(model, parameters);
+		err = write_file(path, checkpoint, parameters, model_parameter_count(model));
+	}
 	free(parameters);
 	return err;
 }
@@ -179,11 +193,16 @@ int checkpoint_load(const char *path, struct checkpoint *checkpoint, float **par
 int checkpoint_restore(const char *path, const struct checkpoint *checkpoint,
 	const float *parameters, struct model *model)
 {
-	bool same = checkpoint->tensor_count == (uint32_t)model->tensor_count;
-	for (int t = 0; same && t < model->tensor_count; t++)
-		same = checkpoint->counts[t] == model->tensors[t].count;
+	bool same = checkpoint->tensor_count == (uint32_t)model->parameters.count;
+	for (int t = 0; same && t < model->parameters.count; t++)
+		same = checkpoint->counts[t] == model->parameters.list[t].count;
 	if (!same)
 		return fail("%s: is of another model", path);
-	model_write(model, parameters);
+	for (int t = 0; t < model->parameters.count; t++) {
+		const struct tensor *tensor = &model->parameters.list[t];
+		size_t size = tensor->count * sizeof(float);
+		model->device->ops->put(model->device, tensor->value, parameters, size);
+		parameters += tensor->count;
+	}
 	return 0;
 }

@@ -1,85 +1,110 @@
 /*
- * The model: a stack of layers over rows of floats, and their loss.
+ * A model: layers, their tensors, and the passes through them.
  *
- * Every matrix is row-major, in the device's memory; its shape stands beside its pointer.
- * Operations are device.h's, so a failure may show later, in device_failure(). The parameters of
- * all layers are in one buffer. The caller places the gradients: set tensors[].grad before the
- * first backward, as ddp_create() does.
+ *     model_open(&model, device, &config);
+ *     mlp_build(model, ...);             (networks.h)
+ *     model_finish(model, seed);
+ *     pass = &model->passes[0];
+ *     model_forward(model, pass, inputs, batch, true);
+ *     model_loss(model, pass, labels, &loss, &correct);
+ *     model_loss_grad(model, pass, labels, scale);
+ *     model_backward(model, pass, inputs, NULL, ready, argument);
+ *
+ * A pass holds the outputs of one batch on its way forward and back. Pipelines have several at a
+ * time. Gradients of outputs are needed in one backward alone; all passes share their memory.
+ *
+ * Inputs are [batch][model->in]: floats, or int32_t tokens. Every matrix is row-major, in the
+ * device's memory. Operations are device.h's, so a failure may show later, in device_failure(). The
+ * caller places the gradients: set tensor->grad of all parameters before the first backward, as
+ * ddp_create() does.
  */
-#ifndef TRAIN_MODEL_H
-#define TRAIN_MODEL_H
+#ifndef TRAIN_MODEL_MODEL_H
+#define TRAIN_MODEL_MODEL_H
 
+#include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #include "train/device/device.h"
+#include "train/model/tensor.h"
 
-#define MODEL_LAYERS_MAX 16
-#define MODEL_TENSORS_MAX 32
+struct layer;
+struct model;
 
-struct tensor {
-	size_t count;
-	float *value; /* [count], a view into model->parameters */
-	float *grad; /* [count], a view into the caller's gradients */
+/* Called when the gradient of parameter `tensor` is final, in backward's order. */
+typedef int model_ready(void *argument, int tensor);
+
+struct model_config {
+	int rows; /* rows of logits of a sample: 1, or one a token */
+	int classes; /* columns of logits */
+	int batch_max; /* samples that a pass has room for */
+	int passes; /* 0: one */
+	/* A stage of a pipeline: this model holds layers first_layer to last_layer - 1 of the
+	   whole, counted where sequences alone hold them. 0, 0: all. */
+	int first_layer, last_layer;
 };
 
-struct layer_kind;
-
-struct layer {
-	const struct layer_kind *kind;
-	int in, out;
-	int weight; /* the tensor [out][in]; -1: the layer has none */
-	int bias; /* the tensor [out]; -1: the layer has none */
-	float *output; /* [batch][out] */
-	float *output_grad; /* [batch][out] */
+struct pass {
+	float *activations; /* outputs, and values for backward */
+	int batch; /* samples in it */
+	bool training;
+	model_ready *ready;
+	void *argument;
 };
 
 struct model {
 	struct device *device;
-	int in, classes;
-	int batch_max; /* rows there is room for */
-	int layer_count;
-	struct layer layers[MODEL_LAYERS_MAX];
-	int tensor_count;
-	struct tensor tensors[MODEL_TENSORS_MAX];
-	size_t parameter_count;
-	float *parameters; /* [parameter_count] */
-	float *activations; /* outputs and their gradients, layer by layer */
+	struct model_config config;
+	struct layer *root; /* a sequence */
+	int layer_count; /* where a pipeline may be cut: those of other stages included */
+	struct tensors parameters, buffers;
+	size_t activation_count; /* elements of pass->activations */
+	size_t in, out; /* elements of a sample: this stage's input and output */
+	struct pass *passes; /* [config.passes] */
+	float *grads; /* [activation_count], of outputs */
 	double *sums; /* [2], of the loss: see device.h */
+	int error; /* of building */
 };
 
-/* Called when the gradient of a tensor is final, in backward's order. */
-typedef int model_ready(void *argument, int tensor);
-
-/*
- * Linear layers from widths[0] to widths[1], ... with ReLU between them: { 784, 512, 512, 10 } is
- * the classifier of the PyTorch quickstart. The parameters are drawn from the seed, uniform within
- * 1 / sqrt(in) either side of zero, as PyTorch does. The device must outlive the model.
- */
-int model_create(struct model **model, struct device *device, const int *widths, int width_count,
-	int batch_max, uint64_t seed);
+/* title: the class in PyTorch. The device must outlive the model. */
+int model_open(struct model **model, struct device *device, const struct model_config *config,
+	const char *title);
+/* After all layers were added: allocates memory, and draws the first values from the seed. */
+int model_finish(struct model *model, uint64_t seed);
+/* Accepts NULL. */
 void model_destroy(struct model *model);
 /* Prints it in PyTorch's format. */
 void model_print(const struct model *model, FILE *out);
+/* Elements of all parameters, without alignment. */
+size_t model_parameter_count(const struct model *model);
 
-/* Copies all parameters from and to the host's memory. Reading waits for operations so far. */
-int model_read(const struct model *model, float *parameters /* [parameter_count] */);
-void model_write(struct model *model, const float *parameters /* [parameter_count] */);
+/* Copies all parameters or buffers from and to the host's memory, [tensors->elements]. Reading
+   waits for operations so far. */
+int model_read(const struct model *model, const struct tensors *tensors, float *values);
+void model_write(struct model *model, const struct tensors *tensors, const float *values);
 
-/* The logits [batch][classes] of images [batch][in], valid until the next forward. */
-const float *model_forward(struct model *model, const float *images, int batch);
+/* Computes the output [batch][out]; model_output() returns it, valid until the pass's next
+   forward. */
+int model_forward(
+	struct model *model, struct pass *pass, const void *inputs, int batch, bool training);
+float *model_output(const struct model *model, const struct pass *pass);
+/* The gradient of the output, which model_loss_grad() or the next stage fills in. */
+float *model_output_grad(const struct model *model, const struct pass *pass);
 
-/* The sum of the last forward's cross-entropies, and the number of its right guesses. Waits. */
-int model_loss(const struct model *model, const int32_t *labels /* [batch] */, int batch,
+/* The sum of the last forward's cross-entropies, and the number of its right guesses; labels
+   [batch][rows]. Waits. */
+int model_loss(const struct model *model, const struct pass *pass, const int32_t *labels,
 	double *loss, int *correct);
+/* The gradient of `scale` times that sum by the output. */
+void model_loss_grad(struct model *model, struct pass *pass, const int32_t *labels, float scale);
 
 /*
- * The gradient of `scale` times that sum, into tensors[].grad. batch 0 gives zeros. Returns an
- * error of `ready`.
+ * From the gradient of the output to those of the parameters, and to in_grad [batch][in] unless
+ * that is NULL. Batch 0 gives zeros. Returns an error of `ready`.
  */
-int model_backward(struct model *model, const float *images /* [batch][in] */,
-	const int32_t *labels /* [batch] */, int batch, float scale, model_ready *ready,
-	void *argument);
+int model_backward(struct model *model, struct pass *pass, const void *inputs, float *in_grad,
+	model_ready *ready, void *argument);
 
 #endif

@@ -24,7 +24,8 @@
 #include <stddef.h>
 #include <rondo.h>
 
-#include "train/model/model.h"
+#include "train/device/device.h"
+#include "train/model/tensor.h"
 #include "train/world/world.h"
 
 struct bucket {

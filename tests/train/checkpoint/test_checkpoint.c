@@ -8,6 +8,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/base/fail.h"
 #include "train/scratch.h"
+#include "train/small.h"
 
 static struct device *cpu;
 
@@ -29,9 +30,7 @@ TestSuite(checkpoint, .init = begin, .fini = end);
 
 static struct model *make_model(uint64_t seed)
 {
-	struct model *model;
-	cr_assert_eq(model_create(&model, cpu, (int[]){ 9, 8, 7 }, 3, 1, seed), 0);
-	return model;
+	return small_model(cpu, (int[]){ 9, 8, 7 }, 3, 1, seed);
 }
 
 static void save(const struct model *model, uint64_t epochs)
@@ -81,8 +80,8 @@ Test(checkpoint, what_is_saved_is_loaded)
 	cr_assert_eq(checkpoint.learning_rate, 0.25);
 	cr_assert_arr_eq(checkpoint.order, ((int[]){ 3, 2, 1, 0 }), 4 * sizeof(int));
 	cr_assert_eq(checkpoint_restore("it", &checkpoint, parameters, other), 0);
-	cr_assert_arr_eq(
-		other->parameters, model->parameters, model->parameter_count * sizeof(float));
+	cr_assert_arr_eq(other->parameters.values, model->parameters.values,
+		model->parameters.elements * sizeof(float));
 	free(parameters);
 	model_destroy(model);
 	model_destroy(other);
@@ -131,13 +130,13 @@ Test(checkpoint, another_model_is_refused_and_keeps_its_parameters)
 	struct model *model = make_model(1), *other;
 	struct checkpoint checkpoint;
 	float *parameters;
-	cr_assert_eq(model_create(&other, cpu, (int[]){ 9, 9, 7 }, 3, 1, 2), 0);
-	float first = other->parameters[0];
+	other = small_model(cpu, (int[]){ 9, 9, 7 }, 3, 1, 2);
+	float first = other->parameters.values[0];
 	save(model, 1);
 	cr_assert_eq(checkpoint_load(scratch_path("it"), &checkpoint, &parameters), 0);
 	cr_assert_neq(checkpoint_restore("it", &checkpoint, parameters, other), 0);
 	cr_assert_str_eq(failure(), "it: is of another model");
-	cr_assert_eq(other->parameters[0], first);
+	cr_assert_eq(other->parameters.values[0], first);
 	free(parameters);
 	model_destroy(model);
 	model_destroy(other);

@@ -8,6 +8,7 @@
 #include "train/model/model.h"
 #include "train/optim/optimizer.h"
 #include "train/scratch.h"
+#include "train/small.h"
 #include "train/world/world.h"
 #include "train/parallel/ddp.h"
 #include "train/data/sampler.h"
@@ -59,14 +60,13 @@ static double accuracy(struct model *model, const struct data *data)
 	static float images[100 * PIXELS];
 	static int32_t labels[100];
 	uint32_t picks[100];
-	double loss;
 	int correct, sum = 0;
 	for (size_t first = 0; first < data->count; first += 100) {
 		for (int i = 0; i < 100; i++)
 			picks[i] = first + i;
 		data_gather(data, picks, 100, images, labels);
-		model_forward(model, images, 100);
-		cr_assert_eq(model_loss(model, labels, 100, &loss, &correct), 0);
+		small_forward(model, images, 100);
+		small_loss(model, labels, &correct);
 		sum += correct;
 	}
 	return (double)sum / data->count;
@@ -80,11 +80,10 @@ static void train_epoch_of(
 	for (size_t step = 0; step < sampler_steps(sampler); step++) {
 		int count = sampler_pick(sampler, step);
 		data_gather(data, sampler->picks, count, images, labels);
-		model_forward(model, images, count);
+		small_forward(model, images, count);
 		cr_assert_eq(ddp_begin(ddp), 0);
 		cr_assert_eq(
-			model_backward(model, images, labels, count, 1.0f / count, ddp_ready, ddp),
-			0);
+			small_backward(model, images, labels, 1.0f / count, ddp_ready, ddp), 0);
 		cr_assert_eq(ddp_wait(ddp), 0);
 		optimizer_step(model, 0.1f);
 	}
@@ -102,9 +101,9 @@ Test(draw, an_untrained_model_guesses_and_a_trained_one_knows_most, .timeout = 1
 	cr_assert_eq(draw_digits(&train, 6000, 1, 0), 0);
 	cr_assert_eq(draw_digits(&test, 1000, 1, 6000), 0);
 	cr_assert_eq(device_create(&cpu, DEVICE_CPU, 0), 0);
-	cr_assert_eq(model_create(&model, cpu, (int[]){ PIXELS, 128, DATA_CLASSES }, 3, 100, 1), 0);
-	cr_assert_eq(
-		ddp_create(&ddp, &alone, cpu, model->tensors, model->tensor_count, 1 << 20, NULL),
+	model = small_model(cpu, (int[]){ PIXELS, 128, DATA_CLASSES }, 3, 100, 1);
+	cr_assert_eq(ddp_create(&ddp, &alone, cpu, model->parameters.list, model->parameters.count,
+			     1 << 20, NULL),
 		0);
 	cr_assert_eq(sampler_create(&sampler, train->count, 32, 0, 1), 0);
 	cr_assert_lt(accuracy(model, test), 0.25);

@@ -10,6 +10,7 @@
 #include "train/base/fail.h"
 #include "train/model/model.h"
 #include "train/base/rng.h"
+#include "train/small.h"
 
 #define BATCH 5
 
@@ -19,7 +20,8 @@ static const int widths[] = { 7, 6, 5, 4 };
 static struct device *cpu;
 static float images[BATCH * 7];
 static int32_t labels[BATCH];
-static float gradients[COUNT];
+static float gradients[COUNT]; /* dense, of the last backward() */
+static float placed[4096]; /* as the model has them */
 static int ready_order[16], ready_count;
 
 static int note_ready(void *argument, int tensor)
@@ -48,20 +50,30 @@ TestSuite(model, .init = open_cpu, .fini = close_cpu);
 
 static struct model *make_model(void)
 {
-	struct model *model;
+	struct model *model = small_model(cpu, widths, 4, BATCH, 11);
 	struct rng rng = rng_make(3, 0);
-	cr_assert_eq(model_create(&model, cpu, widths, 4, BATCH, 11), 0);
-	cr_assert_eq(model->parameter_count, COUNT);
+	cr_assert_eq(model_parameter_count(model), COUNT);
+	cr_assert_leq(model->parameters.elements, sizeof(placed) / sizeof(*placed));
 	for (int i = 0; i < BATCH * 7; i++)
 		images[i] = rng_between(&rng, -1, 1);
 	for (int i = 0; i < BATCH; i++)
 		labels[i] = rng_below(&rng, 4);
-	float *next = gradients;
-	for (int t = 0; t < model->tensor_count; t++) {
-		model->tensors[t].grad = next;
-		next += model->tensors[t].count;
-	}
+	small_place(model, placed);
 	return model;
+}
+
+static void backward(struct model *model, float scale)
+{
+	cr_assert_eq(small_backward(model, images, labels, scale, note_ready, NULL), 0);
+	small_dense(model, placed, gradients);
+}
+
+static void read_parameters(const struct model *model, double parameters[COUNT])
+{
+	float dense[COUNT];
+	small_dense(model, model->parameters.values, dense);
+	for (int i = 0; i < COUNT; i++)
+		parameters[i] = dense[i];
 }
 
 /* One linear layer, then ReLU unless it is the last; returns its parameters' end. */
@@ -99,14 +111,11 @@ static double plain_loss(const double *parameters /* [COUNT] */)
 Test(model, the_loss_is_the_cross_entropy)
 {
 	struct model *model = make_model();
-	double parameters[COUNT], loss;
-	int correct;
-	for (int i = 0; i < COUNT; i++)
-		parameters[i] = model->parameters[i];
-	model_forward(model, images, BATCH);
+	double parameters[COUNT];
+	read_parameters(model, parameters);
+	small_forward(model, images, BATCH);
 	/* Sums of seven floats at most, three deep: a few units in the last place of 1. */
-	cr_assert_eq(model_loss(model, labels, BATCH, &loss, &correct), 0);
-	cr_assert_float_eq(loss, plain_loss(parameters), 1e-5);
+	cr_assert_float_eq(small_loss(model, labels, NULL), plain_loss(parameters), 1e-5);
 	model_destroy(model);
 }
 
@@ -116,10 +125,9 @@ Test(model, gradients_are_those_of_finite_differences)
 	double parameters[COUNT];
 	const double step = 1e-5;
 	const float scale = 0.5f;
-	for (int i = 0; i < COUNT; i++)
-		parameters[i] = model->parameters[i];
-	model_forward(model, images, BATCH);
-	cr_assert_eq(model_backward(model, images, labels, BATCH, scale, note_ready, NULL), 0);
+	read_parameters(model, parameters);
+	small_forward(model, images, BATCH);
+	backward(model, scale);
 	for (int i = 0; i < COUNT; i++) {
 		parameters[i] += step;
 		double above = plain_loss(parameters);
@@ -137,9 +145,9 @@ Test(model, gradients_are_those_of_finite_differences)
 Test(model, every_gradient_is_announced_once_last_layer_first)
 {
 	struct model *model = make_model();
-	model_forward(model, images, BATCH);
+	small_forward(model, images, BATCH);
 	ready_count = 0;
-	cr_assert_eq(model_backward(model, images, labels, BATCH, 1, note_ready, NULL), 0);
+	backward(model, 1);
 	cr_assert_eq(ready_count, 6);
 	cr_assert_arr_eq(ready_order, ((int[]){ 4, 5, 2, 3, 0, 1 }), 6 * sizeof(int));
 	model_destroy(model);
@@ -148,23 +156,21 @@ Test(model, every_gradient_is_announced_once_last_layer_first)
 Test(model, backward_returns_what_ready_returns)
 {
 	struct model *model = make_model();
-	model_forward(model, images, BATCH);
-	for (int t = 0; t < model->tensor_count; t++)
-		cr_assert_eq(model_backward(model, images, labels, BATCH, 1, refuse, &t), -77);
+	small_forward(model, images, BATCH);
+	for (int t = 0; t < model->parameters.count; t++)
+		cr_assert_eq(small_backward(model, images, labels, 1, refuse, &t), -77);
 	model_destroy(model);
 }
 
 Test(model, no_images_give_gradients_of_zero)
 {
 	struct model *model = make_model();
-	double loss = 1;
 	int correct = 1;
-	memset(gradients, 1, sizeof(gradients));
-	model_forward(model, images, 0);
-	cr_assert_eq(model_loss(model, labels, 0, &loss, &correct), 0);
-	cr_assert_eq(loss, 0.0);
+	memset(placed, 1, sizeof(placed));
+	small_forward(model, images, 0);
+	cr_assert_eq(small_loss(model, labels, &correct), 0.0);
 	cr_assert_eq(correct, 0);
-	cr_assert_eq(model_backward(model, images, labels, 0, 1, note_ready, NULL), 0);
+	backward(model, 1);
 	for (int i = 0; i < COUNT; i++)
 		cr_assert_eq(gradients[i], 0.0f, "gradient %d is %g", i, gradients[i]);
 	model_destroy(model);
@@ -173,9 +179,9 @@ Test(model, no_images_give_gradients_of_zero)
 Test(model, right_guesses_are_counted)
 {
 	struct model *model = make_model();
-	const float *logits = model_forward(model, images, BATCH); /* [BATCH][4] */
-	double loss;
+	const float *logits = model_output(model, model->passes); /* [BATCH][4] */
 	int correct, expected = 0;
+	small_forward(model, images, BATCH);
 	for (int row = 0; row < BATCH; row++) {
 		int best = 0;
 		for (int c = 1; c < 4; c++)
@@ -184,7 +190,7 @@ Test(model, right_guesses_are_counted)
 		labels[row] = row % 2 ? best : (best + 1) % 4;
 		expected += row % 2;
 	}
-	model_loss(model, labels, BATCH, &loss, &correct);
+	small_loss(model, labels, &correct);
 	cr_assert_eq(correct, expected);
 	model_destroy(model);
 }
@@ -192,14 +198,11 @@ Test(model, right_guesses_are_counted)
 Test(model, large_logits_do_not_overflow)
 {
 	struct model *model = make_model();
-	double loss;
-	int correct;
-	for (size_t i = 0; i < model->parameter_count; i++)
-		model->parameters[i] *= 300;
-	model_forward(model, images, BATCH);
-	cr_assert_eq(model_loss(model, labels, BATCH, &loss, &correct), 0);
-	cr_assert(isfinite(loss));
-	cr_assert_eq(model_backward(model, images, labels, BATCH, 1, note_ready, NULL), 0);
+	for (size_t i = 0; i < model->parameters.elements; i++)
+		model->parameters.values[i] *= 300;
+	small_forward(model, images, BATCH);
+	cr_assert(isfinite(small_loss(model, labels, NULL)));
+	backward(model, 1);
 	for (int i = 0; i < COUNT; i++)
 		cr_assert(isfinite(gradients[i]));
 	model_destroy(model);
@@ -208,9 +211,10 @@ Test(model, large_logits_do_not_overflow)
 Test(model, parameters_follow_from_the_seed)
 {
 	struct model *one = make_model(), *same = make_model(), *other;
-	cr_assert_eq(model_create(&other, cpu, widths, 4, BATCH, 12), 0);
-	cr_assert_arr_eq(one->parameters, same->parameters, COUNT * sizeof(float));
-	cr_assert_arr_neq(one->parameters, other->parameters, COUNT * sizeof(float));
+	other = small_model(cpu, widths, 4, BATCH, 12);
+	size_t size = one->parameters.elements * sizeof(float);
+	cr_assert_arr_eq(one->parameters.values, same->parameters.values, size);
+	cr_assert_arr_neq(one->parameters.values, other->parameters.values, size);
 	model_destroy(one);
 	model_destroy(same);
 	model_destroy(other);

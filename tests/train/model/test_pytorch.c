@@ -6,6 +6,7 @@
 #include "train/model/model.h"
 #include "train/optim/optimizer.h"
 #include "train/reference.h"
+#include "train/small.h"
 
 #define BATCH 5
 #define PIXELS 784
@@ -14,34 +15,24 @@
 /* Ten times the error of PyTorch's own float32. */
 #define TOLERANCE 2e-5
 
-static const char *const names[] = {
-	"linear_relu_stack.0.weight",
-	"linear_relu_stack.0.bias",
-	"linear_relu_stack.2.weight",
-	"linear_relu_stack.2.bias",
-	"linear_relu_stack.4.weight",
-	"linear_relu_stack.4.bias",
-};
-
 static struct reference *reference;
 static struct device *cpu;
 static struct model *model;
-static float gradients[784 * 512 + 512 + 512 * 512 + 512 + 512 * 10 + 10];
+static float gradients[784 * 512 + 512 + 512 * 512 + 512 + 512 * 10 + 16];
 static float images[BATCH * PIXELS];
 static int32_t labels[BATCH];
 
 static void open_model(void)
 {
-	float *grad = gradients;
 	reference = reference_read("mlp");
 	cr_assert_eq(device_create(&cpu, DEVICE_CPU, 0), 0, "%s", failure());
-	cr_assert_eq(model_create(&model, cpu, (int[]){ PIXELS, 512, 512, 10 }, 4, BATCH, 1), 0);
-	cr_assert_eq(model->tensor_count, 6);
+	model = small_model(cpu, (int[]){ PIXELS, 512, 512, 10 }, 4, BATCH, 1);
+	cr_assert_eq(model->parameters.count, 6);
+	cr_assert_eq(model->parameters.elements, sizeof(gradients) / sizeof(*gradients));
+	small_place(model, gradients);
 	for (int t = 0; t < 6; t++) {
-		struct tensor *tensor = &model->tensors[t];
-		reference_fill(reference, names[t], tensor->value, tensor->count);
-		tensor->grad = grad;
-		grad += tensor->count;
+		struct tensor *tensor = &model->parameters.list[t];
+		reference_fill(reference, tensor->name, tensor->value, tensor->count);
 	}
 }
 
@@ -53,12 +44,6 @@ static void close_model(void)
 }
 
 TestSuite(pytorch, .init = open_model, .fini = close_model);
-
-static int ignore_ready(void *argument, int tensor)
-{
-	(void)argument, (void)tensor;
-	return 0;
-}
 
 static void take_batch(int step)
 {
@@ -73,27 +58,25 @@ static void take_batch(int step)
 /* Forward and backward; the mean loss. */
 static float run_batch(void)
 {
-	double loss;
-	int correct;
-	model_forward(model, images, BATCH);
-	cr_assert_eq(model_loss(model, labels, BATCH, &loss, &correct), 0);
-	cr_assert_eq(
-		model_backward(model, images, labels, BATCH, 1.0f / BATCH, ignore_ready, NULL), 0);
+	small_forward(model, images, BATCH);
+	double loss = small_loss(model, labels, NULL);
+	cr_assert_eq(small_backward(model, images, labels, 1.0f / BATCH, small_ready, NULL), 0);
 	return loss / BATCH;
 }
 
 Test(pytorch, one_batch_has_its_logits_loss_and_gradients)
 {
-	char name[64];
+	char name[128];
 	take_batch(0);
 	float loss = run_batch();
 	reference_expect(reference, "loss", &loss, 1, TOLERANCE);
+	small_forward(model, images, BATCH);
 	reference_expect(
-		reference, "logits", model_forward(model, images, BATCH), BATCH * 10, TOLERANCE);
+		reference, "logits", model_output(model, model->passes), BATCH * 10, TOLERANCE);
 	for (int t = 0; t < 6; t++) {
-		snprintf(name, sizeof(name), "grad/%s", names[t]);
-		reference_expect(reference, name, model->tensors[t].grad, model->tensors[t].count,
-			TOLERANCE);
+		snprintf(name, sizeof(name), "grad/%s", model->parameters.list[t].name);
+		reference_expect(reference, name, model->parameters.list[t].grad,
+			model->parameters.list[t].count, TOLERANCE);
 	}
 }
 
@@ -102,7 +85,7 @@ Test(pytorch, any_wrong_element_differs)
 {
 	const char *name = "grad/linear_relu_stack.2.bias";
 	char reason[256];
-	float *grad = model->tensors[3].grad;
+	float *grad = model->parameters.list[3].grad;
 	take_batch(0);
 	run_batch();
 	for (int i = 0; i < 512; i++) {
@@ -117,7 +100,7 @@ Test(pytorch, any_wrong_element_differs)
 
 Test(pytorch, four_steps_of_sgd_end_at_its_parameters)
 {
-	char name[64];
+	char name[128];
 	for (int step = 0; step < STEPS; step++) {
 		take_batch(step);
 		float loss = run_batch();
@@ -126,8 +109,8 @@ Test(pytorch, four_steps_of_sgd_end_at_its_parameters)
 		optimizer_step(model, 0.1f);
 	}
 	for (int t = 0; t < 6; t++) {
-		snprintf(name, sizeof(name), "sgd.%d/%s", STEPS, names[t]);
-		reference_expect(reference, name, model->tensors[t].value, model->tensors[t].count,
-			TOLERANCE);
+		snprintf(name, sizeof(name), "sgd.%d/%s", STEPS, model->parameters.list[t].name);
+		reference_expect(reference, name, model->parameters.list[t].value,
+			model->parameters.list[t].count, TOLERANCE);
 	}
 }

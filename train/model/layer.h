@@ -1,0 +1,120 @@
+/*
+ * Layers: what a model is built of. A layer reads its input, writes its output, and in backward
+ * turns the gradient of its output into those of its input and of its tensors.
+ *
+ * A sequence runs its layers one after the other. A residual layer adds its input to the output of
+ * its layers. All else computes.
+ *
+ * Outputs, and values that backward needs, lie in the memory of a pass: model.h says which. Shapes
+ * count elements of one sample.
+ */
+#ifndef TRAIN_MODEL_LAYER_H
+#define TRAIN_MODEL_LAYER_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "train/device/device.h"
+#include "train/model/model.h"
+
+struct layer;
+
+struct layer_kind {
+	/* Prints it in PyTorch's format, without a newline. NULL for a layer of layers. */
+	void (*print)(const struct layer *layer, FILE *out);
+	/* Writes layer_output(). Returns errors of communication. NULL, as backward then is: its
+	   output is its input. */
+	int (*forward)(const struct layer *layer, struct pass *pass, const void *in);
+	/*
+	 * Reads layer_grad(). Writes in_grad, unless that is NULL, and the gradients of its
+	 * tensors, and calls layer_ready() once for each of these. Parameters' gradients come
+	 * first: their all-reduce then overlaps the input's.
+	 */
+	int (*backward)(
+		const struct layer *layer, struct pass *pass, const void *in, float *in_grad);
+};
+
+struct layer {
+	const struct layer_kind *kind;
+	struct model *model;
+	const struct layer *parent; /* NULL: the model's root */
+	char name[32]; /* in its parent; tensors' names are the path of such names */
+	const char *title; /* of a layer of layers: its class in PyTorch */
+	size_t in, out; /* elements of a sample */
+	int tensor, buffer; /* its first ones in the model's; -1: none */
+	size_t output; /* where its output begins in a pass, in elements */
+	size_t saved; /* likewise, values for backward */
+	struct layer **layers; /* [layer_count], of a layer of layers */
+	int layer_count;
+	union {
+		struct {
+			int rows; /* of a sample */
+			int in, out; /* columns */
+		} linear;
+		struct conv conv; /* batch is set in a pass */
+		struct norm norm; /* likewise */
+		struct planes planes;
+		struct layer_norm layer_norm; /* rows: of a sample */
+		struct embedding embedding; /* likewise */
+		struct {
+			int rows, heads, width;
+		} attention;
+	} as;
+};
+
+/*
+ * Adds a layer to a layer of layers. `saved`: floats a sample, `fixed`: floats beside them, for
+ * backward. Returns NULL if an earlier addition failed, if memory is short, or if the layer belongs
+ * to another stage (see model_config): then add nothing to it.
+ */
+struct layer *layer_add(struct layer *parent, const struct layer_kind *kind, const char *name,
+	size_t in, size_t out, size_t saved, size_t fixed);
+/* Adds a tensor to the layer, for training. Does nothing where layer is NULL. */
+void layer_tensor(struct layer *layer, const char *name, struct start start, int dims,
+	const int *shape /* [dims] */);
+/* The same, split over ranks: of shape[split] the elements from `first` to `first` + part - 1. */
+void layer_tensor_part(struct layer *layer, const char *name, struct start start, int dims,
+	const int *shape /* [dims] */, int split, int first, int part);
+/* Adds a tensor that is not trained: running statistics. */
+void layer_buffer(struct layer *layer, const char *name, float number, int dims,
+	const int *shape /* [dims] */);
+
+/* The output in this pass, [batch][out], and its gradient. */
+float *layer_output(const struct layer *layer, const struct pass *pass);
+float *layer_grad(const struct layer *layer, const struct pass *pass);
+/* Its values for backward: `fixed` floats, then batch_max times `saved`. */
+float *layer_saved(const struct layer *layer, const struct pass *pass);
+/* Its tensor or buffer of this number, from 0. */
+struct tensor *layer_tensor_at(const struct layer *layer, int number);
+struct tensor *layer_buffer_at(const struct layer *layer, int number);
+/* Reports that the gradient of this tensor is final. */
+int layer_ready(const struct layer *layer, struct pass *pass, int number);
+
+/* ---- Layers of layers ---- */
+
+/* The model's root, a sequence; NULL: out of memory. */
+struct layer *layer_root(struct model *model, const char *title);
+/* Drops sequences in which another stage has all layers. */
+void layer_prune(struct layer *layer);
+/* The innermost layers that read its input and write its output. */
+const struct layer *layer_first(const struct layer *layer);
+const struct layer *layer_last(const struct layer *layer);
+/* Destroys its layers, too. Accepts NULL. */
+void layer_destroy(struct layer *layer);
+/* Its layers, one after the other. title: its class in PyTorch. */
+struct layer *add_sequence(struct layer *parent, const char *name, const char *title);
+/*
+ * Its input plus the output of its layers, `count` elements a sample. They end with a linear one:
+ * the sum lies where that one's output lay.
+ */
+struct layer *add_residual(struct layer *parent, const char *name, const char *title, size_t count);
+
+/* ---- Layers that compute ---- */
+
+/* rows x in to rows x out; PyTorch's Linear(in, out), its initialisation. */
+void add_linear(struct layer *parent, const char *name, int rows, int in, int out);
+void add_relu(struct layer *parent, const char *name, size_t count);
+/* A view of its input: an image as a row. It is not the last layer. */
+void add_flatten(struct layer *parent, const char *name, size_t count);
+
+#endif
