@@ -12,11 +12,13 @@ fail() {
 	exit 1
 }
 
-# Measured times differ from run to run; so do the numbers of processes.
+# Measured times differ from run to run; so do the processes that die, and the host.
 plain() {
-	local figures=()
-	case $name in bandwidth | overlap) figures=(-e 's/[0-9]+\.[0-9]+/0.0/g') ;; esac
-	sed -E -e 's/\(pid [0-9]+\)/(pid 0)/; s/, pid [0-9]+\)/, pid 0)/' "${figures[@]}" | LC_ALL=C sort
+	case $name in
+	bandwidth | overlap) sed -E 's/[0-9]+\.[0-9]+/0.0/g' ;;
+	checkpoint) sed -E '/exited with status/d; s/pid [0-9]+/pid 0/; s/host [^,]+/host h/' | LC_ALL=C sort -u ;;
+	*) cat ;;
+	esac | LC_ALL=C sort
 }
 
 # shellcheck disable=SC2016
@@ -25,10 +27,22 @@ awk -v heading="## $name" '/^#/ { inside = $0 == heading } inside && /^    / { p
 mapfile -t commands < <(sed -n 's/^\$ //p' "$work/shown")
 [ ${#commands[@]} -gt 0 ] || fail "docs/examples/README.md shows no command"
 
-mkdir "$work/here"
+if [ $name = mpi ] && [ ! -e "$build/examples/mpi" ]; then
+	echo "skipped: MPI was not found (libopenmpi-dev or libmpich-dev, when CMake ran)"
+	exit 77
+fi
+mkdir "$work/here" "$work/bin"
+if [ $name = mpi ]; then
+	# The mpirun of the MPI that CMake has found. Open MPI starts no more ranks than cores, and none as root, unless
+	# it is told.
+	printf '#!/bin/sh\nexec "%s" "$@"\n' "$MPIEXEC" >"$work/bin/mpirun"
+	chmod +x "$work/bin/mpirun"
+	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+	export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+fi
 cd "$work/here"
 ln -s "$build/examples/$name" .
-export PATH=$build:$PATH OMP_NUM_THREADS=1
+export PATH=$work/bin:$build:$PATH OMP_NUM_THREADS=1
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT RONDO_RENDEZVOUS_FD
 for command in "${commands[@]}"; do
 	awk -v command="$command" '/^\$ / { inside = $0 == "$ " command; next } inside' "$work/shown" | plain >"$work/expected"
@@ -66,11 +80,29 @@ bandwidth)
 		prints 2 '^usage: ' rondo-run ./bandwidth "$count"
 	done
 	;;
-tensor_parallel | pipeline_parallel)
+tensor_parallel | pipeline_parallel | model_parallel)
 	prints 1 '^3 ranks cannot share ' rondo-run --nproc-per-node 3 "./$name"
+	;;
+checkpoint)
+	[ "$(ls)" = $'checkpoint\nmodel.bin\nother.bin' ] || fail "it leaves files behind: $(ls)"
+	cp model.bin kept.bin
+	# A checkpoint that cannot be written: the one before stays.
+	mkdir model.bin.new
+	prints 1 '^model.bin.new: Is a directory' rondo-run --nproc-per-node 2 ./checkpoint model.bin 110
+	cmp model.bin kept.bin || fail "model.bin changed"
+	rmdir model.bin.new
+	rondo-run --nproc-per-node 2 ./checkpoint model.bin 110 | grep '^2 ranks begin at step 100 of 110$' || fail "no step 100"
+	# Damaged ones: too short, too long, a bit, nothing.
+	for damage in 'head -c 95' 'cat - model.bin' 'tr \0 \1' true; do
+		$damage <kept.bin >damaged.bin
+		prints 1 '^damaged.bin: no checkpoint' rondo-run --nproc-per-node 2 ./checkpoint damaged.bin 100
+	done
 	;;
 esac
 case $name in
+threads) ;; # is the whole job then
+checkpoint) prints 1 '^RONDO_SETTING: RANK is not set' ./checkpoint model.bin 1 ;;
+mpi) prints 1 '^mpi: each rank is an MPI job' rondo-run --nproc-per-node 2 ./mpi ;;
 all_reduce) prints 1 'RANK is not set' "./$name" ;;
 *) prints 1 '^RONDO_SETTING: RANK is not set' "./$name" ;;
 esac
