@@ -58,6 +58,9 @@ static const char usage[] =
 	"                    it was made with where none are given\n"
 	"\n"
 	"Reports\n"
+	"  --metrics FILE    write loss, accuracy and speed to FILE.csv, or to FILE.jsonl as JSON\n"
+	"                    lines; may be repeated\n"
+	"  --tensorboard DIR write them as an event file for TensorBoard\n"
 	"  --trace FILE      write what each rank does when, for Perfetto or chrome://tracing\n"
 	"\n"
 	"  -h, --help, --version\n"
@@ -80,6 +83,8 @@ enum {
 	OPTION_BUCKET_MB,
 	OPTION_CHECKPOINT,
 	OPTION_RESUME,
+	OPTION_METRICS,
+	OPTION_TENSORBOARD,
 	OPTION_TRACE,
 	OPTION_HELP,
 	OPTION_VERSION,
@@ -99,6 +104,8 @@ static const struct option longs[] = {
 	{ "bucket-mb", required_argument, NULL, OPTION_BUCKET_MB },
 	{ "checkpoint", required_argument, NULL, OPTION_CHECKPOINT },
 	{ "resume", required_argument, NULL, OPTION_RESUME },
+	{ "metrics", required_argument, NULL, OPTION_METRICS },
+	{ "tensorboard", required_argument, NULL, OPTION_TENSORBOARD },
 	{ "trace", required_argument, NULL, OPTION_TRACE },
 	{ "help", no_argument, NULL, OPTION_HELP },
 	{ "version", no_argument, NULL, OPTION_VERSION },
@@ -162,6 +169,20 @@ static int parse_set(const struct set **set)
 	return *set ? 0 : fail_name("dataset", "fashion, digits, drawn", names);
 }
 
+static int parse_metrics(struct metrics_files *files)
+{
+	if (!metrics_format_of(optarg))
+		return fail("--metrics %s: ends in neither .csv nor .jsonl", optarg);
+	for (int i = 0; i < files->count; i++) {
+		if (!strcmp(files->paths[i], optarg))
+			return fail("--metrics %s: given twice", optarg);
+	}
+	if (files->count == METRICS_FILES_MAX)
+		return fail("--metrics %s: more than %d files", optarg, METRICS_FILES_MAX);
+	files->paths[files->count++] = optarg;
+	return 0;
+}
+
 /* Fails for a word that is no option, or lacks its value. */
 static int fail_option(const char *word)
 {
@@ -218,6 +239,11 @@ static int parse_option(struct options *options, int option, const char *name)
 		return 0;
 	case OPTION_RESUME:
 		options->resume = optarg;
+		return 0;
+	case OPTION_METRICS:
+		return parse_metrics(&options->metrics);
+	case OPTION_TENSORBOARD:
+		options->metrics.tensorboard = optarg;
 		return 0;
 	case OPTION_TRACE:
 		options->trace = optarg;

@@ -7,6 +7,7 @@
 
 #include "train/device/device.h"
 #include "train/data/sets.h"
+#include "train/metrics/metrics.h"
 
 /* Negative: not given. The checkpoint, else a default, sets it. */
 struct options {
@@ -24,6 +25,7 @@ struct options {
 	double bucket_mb;
 	const char *checkpoint; /* NULL: none is saved */
 	const char *resume; /* NULL: from the start */
+	struct metrics_files metrics;
 	const char *trace; /* NULL: none */
 };
 

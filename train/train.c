@@ -173,6 +173,18 @@ static int create_rest(struct train *train, const struct checkpoint *checkpoint)
 	return err ? err : place_batch(train);
 }
 
+/* Rank 0 writes metrics; a resumed run continues its files. */
+static int open_metrics(struct train *train)
+{
+	const struct sampler *sampler = train->train_sampler;
+	const struct metrics_start start = { .resumed = train->options.resume != NULL,
+		.step = train->epochs * sampler_steps(sampler),
+		.sample_count = train->epochs * sampler->count };
+	if (train->world->rank)
+		return 0;
+	return metrics_create(&train->metrics, &train->options.metrics, &start);
+}
+
 static int ignore_ready(void *argument, int tensor)
 {
 	(void)argument, (void)tensor;
@@ -224,6 +236,8 @@ int train_create(struct train **out, const struct options *options, const struct
 		err = create_model(train, &checkpoint, parameters);
 	if (!err)
 		err = create_rest(train, &checkpoint);
+	if (!err)
+		err = open_metrics(train);
 	if (!err && device->number >= 0)
 		err = warm_up(train);
 	free(parameters);
@@ -250,6 +264,7 @@ void train_destroy(struct train *train)
 		free(train->host_labels);
 	train->device->ops->free(train->device, train->images);
 	train->device->ops->free(train->device, train->labels);
+	metrics_destroy(train->metrics);
 	trace_destroy(train->trace);
 	free(train);
 }
@@ -358,9 +373,12 @@ static int train_steps(struct train *train)
 			err = sum_totals(train, &totals);
 		if (err)
 			return err;
-		if (reports)
-			report_loss(train->report, &totals, done, sampler->count);
+		size_t before = done;
 		done += sampler_global_count(sampler, step);
+		if (reports) {
+			report_loss(train->report, &totals, before, sampler->count);
+			metrics_step(train->metrics, step, before, done, &totals);
+		}
 		report_progress(train->report, done, sampler->count);
 	}
 	return 0;
@@ -370,8 +388,12 @@ int train_epoch(struct train *train)
 {
 	struct totals totals;
 	double busy_s, wait_s;
+	struct sampler *sampler = train->train_sampler;
+	size_t steps = sampler_steps(sampler);
 	report_epoch(train->report, train->epochs + 1);
-	sampler_shuffle(train->train_sampler, train->options.seed, train->epochs);
+	metrics_epoch(train->metrics, train->epochs + 1, train->epochs * steps,
+		train->epochs * sampler->count);
+	sampler_shuffle(sampler, train->options.seed, train->epochs);
 	int err = train_steps(train);
 	if (!err)
 		err = train->device->ops->wait(train->device);
@@ -379,11 +401,12 @@ int train_epoch(struct train *train)
 		err = ddp_times(train->ddp, &busy_s, &wait_s);
 	if (err)
 		return err;
-	report_speed(train->report, train->train_sampler->count, busy_s, wait_s);
+	report_speed(train->report, sampler->count, busy_s, wait_s);
 	err = train_test(train, &totals);
 	if (err)
 		return err;
 	report_test(train->report, &totals);
+	metrics_test(train->metrics, steps, sampler->count, &totals);
 	train->epochs++;
 	return save(train);
 }

@@ -6,6 +6,7 @@
 #include "train/parallel/ddp.h"
 #include "train/model/model.h"
 #include "train/options.h"
+#include "train/metrics/metrics.h"
 #include "train/metrics/report.h"
 #include "train/metrics/trace.h"
 #include "train/data/sampler.h"
@@ -16,6 +17,7 @@ struct train {
 	const struct train_world *world;
 	struct device *device;
 	struct report *report;
+	struct metrics *metrics; /* NULL: no files, or not rank 0 */
 	struct trace *trace; /* NULL: off */
 	struct data *train_data, *test_data;
 	struct sampler *train_sampler, *test_sampler;

@@ -53,6 +53,13 @@ Test(options, all_are_understood)
 	cr_assert_eq(options.device, DEVICE_CPU);
 	cr_assert_eq(PARSE("--device", "cuda"), 0);
 	cr_assert_eq(options.device, DEVICE_CUDA);
+	cr_assert_eq(PARSE("--metrics", "a.csv", "--metrics=b.jsonl", "--tensorboard", "t",
+			     "--trace", "r"),
+		0, "%s", failure());
+	cr_assert_eq(options.metrics.count, 2);
+	cr_assert_str_eq(options.metrics.paths[1], "b.jsonl");
+	cr_assert_str_eq(options.metrics.tensorboard, "t");
+	cr_assert_str_eq(options.trace, "r");
 	cr_assert_eq(PARSE("--device=cpu"), 0);
 	cr_assert_eq(options.device, DEVICE_CPU);
 }
@@ -87,6 +94,8 @@ Test(options, what_makes_no_sense_is_refused)
 	REFUSE("--device gpu: not one of cpu, cuda", "--device", "gpu");
 	REFUSE("--global-batch", "--batch", "1", "--global-batch", "2");
 	REFUSE("--fetch", "--fetch", "--dataset", "drawn");
+	REFUSE("--metrics run.txt: ends in neither .csv nor .jsonl", "--metrics", "run.txt");
+	REFUSE("--metrics a.csv: given twice", "--metrics", "a.csv", "--metrics", "a.csv");
 }
 
 Test(options, ranks_are_not_started_by_two)

@@ -1,0 +1,46 @@
+/*
+ * Metrics of a run: rows of values over all ranks, for files of several formats. Rank 0 alone has
+ * them; a NULL struct metrics is off, and all functions accept it.
+ */
+#ifndef TRAIN_METRICS_H
+#define TRAIN_METRICS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "train/metrics/report.h"
+#include "train/metrics/row.h"
+
+#define METRICS_FILES_MAX 8
+
+struct metrics_files {
+	const char *paths[METRICS_FILES_MAX]; /* [count], .csv or .jsonl */
+	int count;
+	const char *tensorboard; /* a directory; NULL: none */
+};
+
+struct metrics;
+
+/*
+ * Opens the files. *metrics is NULL if there are none. Fails, with one line, if a file cannot be
+ * written, or holds anything but metrics. start: see sink_open().
+ */
+int metrics_create(struct metrics **metrics, const struct metrics_files *files,
+	const struct metrics_start *start);
+void metrics_destroy(struct metrics *metrics);
+
+/*
+ * Each of these writes a row with one system call a file. If a file fails, one line on stderr says
+ * so, and the run continues without it.
+ */
+/* Begins epoch `epoch`, from 1, after `step` steps of `sample_count` samples. */
+void metrics_epoch(struct metrics *metrics, uint64_t epoch, uint64_t step, uint64_t sample_count);
+/* A step of this epoch is done: before it were `step` steps and `before` samples of the epoch,
+   `after` samples are behind it. totals: over all ranks. */
+void metrics_step(struct metrics *metrics, uint64_t step, uint64_t before, uint64_t after,
+	const struct totals *totals);
+/* The test after `step` steps of `samples` samples of this epoch. */
+void metrics_test(
+	struct metrics *metrics, uint64_t step, uint64_t samples, const struct totals *totals);
+
+#endif

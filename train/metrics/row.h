@@ -1,0 +1,51 @@
+/* Metrics of a training run at one moment, over all ranks, and the formats of files with them. */
+#ifndef TRAIN_ROW_H
+#define TRAIN_ROW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/*
+ * Either of a training step, or of a test. Counts are those before the step, over all epochs: a
+ * test and the step that follows it have the same ones, and the same parameters.
+ */
+struct metrics_row {
+	bool test;
+	uint64_t step; /* steps so far */
+	uint64_t epoch; /* from 1 */
+	uint64_t sample_count; /* samples so far, over all ranks */
+	double loss; /* the mean; JSON has null for one that is not finite */
+	double accuracy; /* 0 to 1 */
+	double sample_tp; /* samples a second since the last row; NAN for a test */
+	double time_s; /* since 1970 */
+};
+
+/* Where a run begins to write. */
+struct metrics_start {
+	bool resumed;
+	uint64_t step, sample_count; /* 0 unless resumed */
+};
+
+struct metrics_format {
+	const char *suffix;
+	/* Writes the beginning of a file; NULL: nothing. */
+	void (*write_head)(FILE *out, const struct metrics_start *start);
+	void (*write_row)(FILE *out, const struct metrics_row *row);
+	/* Reads a line without its newline; false: it is no row. NULL: the format has no lines. */
+	bool (*read_row)(const char *line, struct metrics_row *row);
+	const char *head_line; /* the first line of each file; NULL: a row is */
+};
+
+/* "step,epoch,..." and a line for each row. */
+extern const struct metrics_format csv_format;
+/* A JSON object in each line. */
+extern const struct metrics_format jsonl_format;
+/* Event files of TensorBoard. */
+extern const struct metrics_format tensorboard_format;
+
+/* The format of a file of lines by its name's end, .csv or .jsonl; NULL: neither. */
+const struct metrics_format *metrics_format_of(const char *path);
+
+#endif

@@ -1,0 +1,161 @@
+#include "train/metrics/sink.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "train/base/fail.h"
+#include "train/metrics/rows.h"
+
+static int fail_write(const char *path)
+{
+	return fail("%s: cannot write: %s", path, strerror(errno));
+}
+
+/* ---- Opening ---- */
+
+static int open_file(struct sink *sink)
+{
+	int fd = open(sink->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	sink->created = fd >= 0;
+	if (fd < 0 && errno == EEXIST)
+		fd = open(sink->path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return fail_write(sink->path);
+	sink->file = fdopen(fd, "r+");
+	if (sink->file)
+		return 0;
+	close(fd);
+	return fail_write(sink->path);
+}
+
+static bool is_regular(FILE *file)
+{
+	struct stat about;
+	return !fstat(fileno(file), &about) && S_ISREG(about.st_mode);
+}
+
+/* Finds out how much of the file stays. */
+static int measure_rows(struct sink *sink)
+{
+	struct metrics_rows rows;
+	if (sink->created || !is_regular(sink->file))
+		return 0;
+	int err = metrics_rows_read(&rows, sink->path, sink->file, sink->format, &sink->start);
+	/* The rest would be lost: so it must be metrics, too. */
+	if (!err) {
+		sink->size = sink->start.resumed ? rows.size : 0;
+		metrics_rows_finish(&rows);
+		err = metrics_rows_read(&rows, sink->path, sink->file, sink->format, NULL);
+	}
+	metrics_rows_finish(&rows);
+	return err;
+}
+
+static int set_path(struct sink *sink, const char *path)
+{
+	int length = snprintf(sink->path, sizeof(sink->path), "%s", path);
+	return length < PATH_MAX ? 0 : fail("%s: the name is too long", path);
+}
+
+int sink_open(struct sink *sink, const char *path, const struct metrics_start *start)
+{
+	*sink = (struct sink){ .format = metrics_format_of(path), .start = *start };
+	if (!sink->format)
+		return fail("%s: ends in neither .csv nor .jsonl", path);
+	int err = set_path(sink, path);
+	if (!err)
+		err = open_file(sink);
+	if (!err)
+		err = measure_rows(sink);
+	if (err)
+		sink_close(sink);
+	return err;
+}
+
+/* Creates a directory and those above it. */
+static int make_directories(const char *path)
+{
+	char part[PATH_MAX];
+	struct stat about;
+	if (snprintf(part, sizeof(part), "%s", path) >= (int)sizeof(part))
+		return fail("%s: the name is too long", path);
+	for (char *at = part + 1; *at; at++) {
+		if (*at != '/')
+			continue;
+		*at = '\0';
+		mkdir(part, 0777);
+		*at = '/';
+	}
+	if (mkdir(part, 0777) && (errno != EEXIST || stat(part, &about)))
+		return fail("%s: cannot create the directory: %s", path, strerror(errno));
+	return 0;
+}
+
+int sink_open_events(struct sink *sink, const char *dir, const struct metrics_start *start)
+{
+	char path[PATH_MAX], host[128] = "";
+	*sink = (struct sink){ .format = &tensorboard_format, .start = *start };
+	int err = make_directories(dir);
+	if (err)
+		return err;
+	if (gethostname(host, sizeof(host) - 1))
+		snprintf(host, sizeof(host), "host");
+	int length = snprintf(path, sizeof(path), "%s/events.out.tfevents.%010lld.%s.%d.0", dir,
+		(long long)time(NULL), host, (int)getpid());
+	if (length >= PATH_MAX)
+		return fail("%s: the name is too long", dir);
+	err = set_path(sink, path);
+	return err ? err : open_file(sink);
+}
+
+void sink_close(struct sink *sink)
+{
+	if (!sink->file)
+		return;
+	fclose(sink->file);
+	sink->file = NULL;
+	if (sink->created && !sink->begun)
+		unlink(sink->path);
+}
+
+/* ---- Writing ---- */
+
+/* Cuts the file to the rows that stay. Files that are not regular have nothing to cut. */
+static int begin(struct sink *sink)
+{
+	sink->begun = true;
+	if (is_regular(sink->file) && (ftruncate(fileno(sink->file), sink->size) ||
+					      fseek(sink->file, sink->size, SEEK_SET)))
+		return fail_write(sink->path);
+	if (!sink->size && sink->format->write_head)
+		sink->format->write_head(sink->file, &sink->start);
+	return 0;
+}
+
+static int fail_row(struct sink *sink)
+{
+	int err = fail_write(sink->path), fd = dup(fileno(sink->file));
+	/* Closing writes the rest of the row, if it can: cut it off afterwards. */
+	fclose(sink->file);
+	sink->file = NULL;
+	if (fd >= 0) {
+		(void)!ftruncate(fd, sink->size);
+		close(fd);
+	}
+	return err;
+}
+
+int sink_write(struct sink *sink, const struct metrics_row *row)
+{
+	int err = sink->begun ? 0 : begin(sink);
+	if (!err)
+		sink->format->write_row(sink->file, row);
+	if (err || fflush(sink->file) || ferror(sink->file))
+		return fail_row(sink);
+	sink->size = ftell(sink->file);
+	return 0;
+}

@@ -1,0 +1,33 @@
+/* A file that receives the metrics of a run: a format, and the care for the file. */
+#ifndef TRAIN_SINK_H
+#define TRAIN_SINK_H
+
+#include <limits.h>
+
+#include "train/metrics/row.h"
+
+struct sink {
+	const struct metrics_format *format;
+	char path[PATH_MAX];
+	FILE *file; /* NULL: closed, after a failure */
+	struct metrics_start start;
+	bool created; /* the file was not there before */
+	bool begun; /* a row was written */
+	long size; /* bytes to keep: before the first row those of the earlier run, then all */
+};
+
+/*
+ * Opens a file of lines, .csv or .jsonl. Its contents stay until the first row. A resumed run then
+ * keeps the rows before its start, and another replaces all. Fails if the file cannot be written,
+ * or holds anything but metrics.
+ */
+int sink_open(struct sink *sink, const char *path, const struct metrics_start *start);
+/* Creates an event file for TensorBoard in a directory, and the directory. */
+int sink_open_events(struct sink *sink, const char *dir, const struct metrics_start *start);
+/* Writes a row, whole, with one system call. After a failure the file ends with its last whole row,
+   and is closed. */
+int sink_write(struct sink *sink, const struct metrics_row *row);
+/* Removes a file without a row that sink_open() created. */
+void sink_close(struct sink *sink);
+
+#endif
